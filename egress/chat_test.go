@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/egress"
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -175,7 +174,7 @@ func cutCreated(s string) string {
 
 func TestWhoMayListen(t *testing.T) {
 	t.Parallel()
-	h := build(t, func(c *egress.Config) {
+	h := build(t, func(c *config) {
 		c.HTTP = stream.HTTP{Watch: func(*http.Request) (context.Context, func(), error) {
 			return nil, nil, fault.New(schemas.RateLimited, "too many")
 		}}
@@ -193,13 +192,13 @@ func TestWhoMayListen(t *testing.T) {
 // TestATaskHasSoManyStreams, whichever of its tokens they came with, and gives each back.
 func TestATaskHasSoManyStreams(t *testing.T) {
 	t.Parallel()
-	h := build(t, func(c *egress.Config) { c.TaskStreams = 2 })
+	h := build(t, func(c *config) { c.TaskStreams = 2 })
 	st := h.claim(chatRef("a"))
 	h.settle(st, said)
 	seat := func(token string) (*http.Request, func(), error) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteChat, http.NoBody)
 		r.Header.Set("Authorization", "Bearer "+token)
-		return h.room.Seat(r)
+		return h.room.Slot(r)
 	}
 	one, leaveOne, err := seat(agent())
 	require.NoError(t, err)

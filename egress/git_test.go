@@ -91,12 +91,11 @@ func gitHouse(t *testing.T, s *stable, change ...func(*git.Config)) *house {
 	for _, f := range change {
 		f(&cfg)
 	}
-	h := build(t, func(c *egress.Config) { c.Git = &cfg })
+	h := build(t, func(c *config) { c.Git = &cfg })
 	h.engine = gin.New()
 	h.engine.UseRawPath, h.engine.UnescapePathValues, h.engine.RedirectTrailingSlash = true, true, false
 	h.engine.HandleMethodNotAllowed = true
-	h.room.Mount(h.engine)
-	h.room.Service().Mount(h.engine)
+	egress.Mount(h.engine, h.surfaces)
 	return h
 }
 
@@ -408,7 +407,7 @@ func TestRespondToAPush(t *testing.T) {
 		Outcome: schemas.OutcomeSucceeded, Result: []byte(`{"repo":"own","ref":"refs/heads/work","old":"` + strings.Repeat("a", 40) + `","new":"` + strings.Repeat("b", 40) + `","task_id":"t-1","bytes":4,"report":true,"side_band":true}`),
 	})
 	a, rec, r := pushed(t, githttp.Asked{Ref: "refs/heads/work", Report: true, SideBand: true})
-	h.room.Respond(a, r, ref, schemas.Receipt{ID: "p-1"}, -1)
+	h.room.Reply(a, r, ref, schemas.Receipt{ID: "p-1"}, -1)
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Equal(t, "application/x-git-receive-pack-result", rec.Header().Get("Content-Type"))
 	require.Contains(t, rec.Body.String(), "unpack ok")
@@ -427,7 +426,7 @@ func TestAPushIsNotLeftBehind(t *testing.T) {
 	h.claim(ref)
 	h.feed.EndWaits()
 	a, rec, r := pushed(t, githttp.Asked{SideBand: true})
-	h.room.Respond(a, r, ref, schemas.Receipt{ID: "p-2"}, -1)
+	h.room.Reply(a, r, ref, schemas.Receipt{ID: "p-2"}, -1)
 	require.Equal(t, http.StatusServiceUnavailable, rec.Code, "git takes no receipt")
 	require.NotEmpty(t, rec.Header().Get("Retry-After"))
 	require.Equal(t, "text/plain; charset=utf-8", rec.Header().Get("Content-Type"))
@@ -439,6 +438,6 @@ func TestAPushIsNotLeftBehind(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	a, rec, r = pushed(t, githttp.Asked{SideBand: true})
-	h.room.Respond(a, r.WithContext(ctx), ref, schemas.Receipt{ID: "p-3"}, -1)
+	h.room.Reply(a, r.WithContext(ctx), ref, schemas.Receipt{ID: "p-3"}, -1)
 	require.Empty(t, rec.Body.String(), "nobody is left to answer")
 }

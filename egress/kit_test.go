@@ -19,10 +19,21 @@ import (
 	"go.uber.org/goleak"
 
 	"weir/egress"
+	"weir/egress/chat"
+	"weir/egress/console"
+	"weir/egress/executor"
+	"weir/egress/git"
 	"weir/egress/index"
+	"weir/egress/plans"
+	"weir/egress/policy"
+	"weir/egress/rules"
+	"weir/egress/runs"
 	"weir/egress/stream"
+	"weir/egress/tasks"
+	"weir/egress/tokens"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/models"
 	"weir/internal/weirtest/memlog"
 	"weir/schemas"
 )
@@ -34,19 +45,20 @@ func TestMain(m *testing.M) {
 
 var layout = schemas.Layout{Partitions: 3}
 
-// house is the room over a log in memory.
+// house is a server with its surfaces over a log in memory.
 type house struct {
-	t       testing.TB
-	log     *memlog.Log
-	led     *ledger.Ledger
-	feed    *stream.Feed
-	room    *egress.Room
-	engine  *gin.Engine
-	reads   atomic.Int64
-	barrier atomic.Int64
-	fail    atomic.Pointer[func() error]
-	late    atomic.Int64 // how many of the newest records a replica does not show
-	deaf    atomic.Bool  // the feed misses what is stored
+	t        testing.TB
+	log      *memlog.Log
+	led      *ledger.Ledger
+	feed     *stream.Feed
+	room     *room
+	surfaces []egress.Surface
+	engine   *gin.Engine
+	reads    atomic.Int64
+	barrier  atomic.Int64
+	fail     atomic.Pointer[func() error]
+	late     atomic.Int64 // how many of the newest records a replica does not show
+	deaf     atomic.Bool  // the feed misses what is stored
 }
 
 // ear is what the feed hears of the log.
@@ -87,7 +99,87 @@ func readerOf(r *http.Request, scope string) (egress.Reader, error) {
 	}
 }
 
-func build(tb testing.TB, change ...func(*egress.Config)) *house {
+// config is what a house is made of.
+type config struct {
+	egress.Config
+
+	Service     egress.ServiceConfig
+	Policy      func(only []string, operator bool) schemas.PolicyView
+	Tokens      tokens.List
+	Session     func(r *http.Request) (schemas.ConsoleSession, error)
+	Rules       rules.Store
+	Repos       tasks.Catalog
+	PublicURL   func() string
+	Models      func() *models.Set
+	Budgets     chat.Budgets
+	Operations  func() schemas.OperationsView
+	Holder      func(ctx context.Context, token string) (egress.Reader, error)
+	TaskStreams int
+	ChatHold    time.Duration
+	Git         *git.Config
+	Index       *index.Index
+}
+
+// room is the server with what its surfaces answer for.
+type room struct {
+	*egress.Server
+
+	slots *tasks.Slots
+	chat  chat.Answerer
+	rules rules.Answerer
+	tasks.Answerer
+}
+
+func (*room) Resume(r *http.Request) (schemas.RunPlace, error)      { return runs.Resume(r) }
+func (*room) ResumeChat(r *http.Request) (schemas.ChatPlace, error) { return chat.Resume(r) }
+
+func (e *room) Slot(r *http.Request) (held *http.Request, release func(), err error) {
+	return e.slots.Acquire(r)
+}
+
+func (e *room) Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref, taskType string, after uint64) {
+	runs.NewAnswerer(e.Server).Stream(w, r, ref, taskType, after)
+}
+
+func (e *room) Chat(
+	w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt,
+	streams bool, after schemas.ChatPlace, wait time.Duration, left func(),
+) {
+	e.chat.Answer(w, r, ref, receipt, streams, after, wait, left)
+}
+
+func (e *room) ReadRules(w http.ResponseWriter, r *http.Request, tenant string, req schemas.AgentRequest) {
+	e.rules.Read(w, r, tenant, req)
+}
+
+func (e *room) RecordRules(w http.ResponseWriter, r *http.Request, tenant, principal string, req schemas.RecordRequest) {
+	e.rules.Record(w, r, tenant, principal, req)
+}
+
+// surfaces are those that are configured, and make the room of a server.
+func surfaces(s *egress.Server, cfg config) (*room, []egress.Surface) {
+	e := &room{Server: s, slots: tasks.NewSlots(s, cfg.TaskStreams), rules: rules.NewAnswerer(s, cfg.Rules)}
+	e.Answerer = tasks.NewAnswerer(s, tasks.Config{Repos: cfg.Repos, Index: cfg.Index, PublicURL: cfg.PublicURL, Partitions: layout.Partitions})
+	e.chat = chat.NewAnswerer(s, chat.Config{Models: cfg.Models, Budgets: cfg.Budgets, Holder: cfg.Holder, Watch: e.slots.Watch, Hold: cfg.ChatHold})
+	all := []egress.Surface{
+		s.Records(), s.Lists(cfg.Index), executor.Surface(), plans.Surface(), runs.Surface(), e.rules.Surface(),
+		git.Surface(cfg.Git), egress.Service(cfg.Service),
+	}
+	all = append(all, e.Surfaces()...)
+	all = append(all, e.chat.Surfaces()...)
+	if cfg.Policy != nil || cfg.Operations != nil {
+		all = append(all, policy.Surface(s, cfg.Policy, cfg.Operations))
+	}
+	if cfg.Tokens != nil {
+		all = append(all, tokens.Surface(s, cfg.Tokens))
+	}
+	if cfg.Session != nil {
+		all = append(all, console.Surface(cfg.Session))
+	}
+	return e, all
+}
+
+func build(tb testing.TB, change ...func(*config)) *house {
 	tb.Helper()
 	h := &house{t: tb}
 	h.log = memlog.New(layout, time.Now, memlog.Hooks{Read: func() error {
@@ -98,29 +190,36 @@ func build(tb testing.TB, change ...func(*egress.Config)) *house {
 		return nil
 	}, Late: func() int { return int(h.late.Load()) }})
 	h.led = ledger.New(h.log, layout, nil)
+	cfg := config{
+		Config: egress.Config{Layout: layout, Live: h.log, Reader: readerOf},
+		Service: egress.ServiceConfig{
+			Ready: schemas.Readiness{Durability: schemas.DurabilityDisk, Partitions: layout.Partitions}, Reader: readerOf,
+			PolicyVersion: func() string { return "v-1" },
+			AllowedHosts:  func() []string { return []string{"localhost", "::1"} },
+		},
+	}
+	var server *egress.Server
 	var err error
 	h.feed, err = stream.Open(h.log, ear{h}, stream.Config{
-		Layout: layout, Result: egress.Result,
+		Layout:  layout,
+		Result:  func(ref schemas.Ref, s *schemas.Settled) json.RawMessage { return server.Result(ref, s) },
 		Barrier: func(context.Context) error { h.barrier.Add(1); return nil },
 	})
 	require.NoError(tb, err)
 	tb.Cleanup(h.feed.Close)
-	cfg := egress.Config{
-		Layout: layout, Durability: schemas.DurabilityDisk, Live: h.log, Reader: readerOf,
-		PolicyVersion: func() string { return "v-1" },
-		AllowedHosts:  func() []string { return []string{"localhost", "::1"} },
-	}
+	cfg.Service.Draining = h.feed.Draining()
 	cfg.Index = index.New(h.log, h.led, h.feed, index.Config{Layout: layout, Path: filepath.Join(tb.TempDir(), "i.db"), Wait: time.Minute})
 	tb.Cleanup(cfg.Index.Close)
 	for _, f := range change {
 		f(&cfg)
 	}
-	h.room, err = egress.New(h.log, h.led, h.feed, cfg)
+	server, err = egress.NewServer(h.log, h.led, cfg.Config)
 	require.NoError(tb, err)
+	h.room, h.surfaces = surfaces(server, cfg)
+	server.Follow(h.feed, h.surfaces)
 	h.engine = gin.New()
 	h.engine.RedirectTrailingSlash = false
-	h.room.Mount(h.engine)
-	h.room.Service().Mount(h.engine)
+	egress.Mount(h.engine, h.surfaces)
 	return h
 }
 

@@ -3,35 +3,30 @@ package egress
 import (
 	"net/http"
 
-	"github.com/gin-gonic/gin"
-
 	"weir/egress/index"
 	"weir/egress/stream"
 	"weir/internal/fault"
-	"weir/internal/problem"
 	"weir/schemas"
 )
 
-// mountIndex registers what the index answers.
-func (e *Room) mountIndex(engine *gin.Engine) {
-	if e.cfg.Index == nil {
-		return
-	}
-	read(engine, "/v1/actions", e.listed(e.cfg.Index.Serve))
-	read(engine, "/v1/stats", e.listed(e.cfg.Index.ServeStats))
+// Lists are the routes that the index answers. Without one they are not served.
+func (s *Server) Lists(x *index.Index) Surface {
+	return Surface{Name: "actions", Absent: x == nil, Routes: Routes(
+		Read("/v1/actions", s.listed(x.Serve)),
+		Read("/v1/stats", s.listed(x.ServeStats)),
+	)}
 }
 
 // listed serves what is counted of a tenant. An admin of the operator's may name
 // another, or all of them.
-func (e *Room) listed(serve func(w http.ResponseWriter, r *http.Request, tenant string)) gin.HandlerFunc {
-	return e.readBy(schemas.ScopeActionsRead, func(c *gin.Context, who Reader) {
-		tenant, err := tenantOf(c.Request, who)
-		if err != nil {
-			problem.Write(c.Writer, c.Request, err)
-			return
+func (s *Server) listed(serve func(w http.ResponseWriter, r *http.Request, tenant string)) Handler {
+	return s.For(func(r *Request) error {
+		tenant, err := tenantOf(r.Request, r.Reader)
+		if err == nil {
+			serve(r.Writer, r.Request, tenant)
 		}
-		serve(c.Writer, c.Request, tenant)
-	})
+		return err
+	}, schemas.ScopeActionsRead)
 }
 
 // tenantOf is whose actions are meant; empty: everybody's.

@@ -13,14 +13,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/egress"
 	"weir/internal/ledger"
 	"weir/schemas"
 )
 
 func TestEveryReadNeedsATenant(t *testing.T) {
 	t.Parallel()
-	h := build(t, tasked, shelved, listing, func(c *egress.Config) { c.Budgets = accounts{} })
+	h := build(t, tasked, shelved, listing, func(c *config) { c.Budgets = accounts{} })
 	st := h.claim(httpRef("a"))
 	h.attempt(st)
 	for _, path := range []string{
@@ -270,7 +269,7 @@ func FuzzCursor(f *testing.F) {
 // A filter that a list does not know would show everything.
 func TestListsRefuseUnknownParameters(t *testing.T) {
 	t.Parallel()
-	h := build(t, tasked, shelved, listing, func(c *egress.Config) { c.Budgets = accounts{} })
+	h := build(t, tasked, shelved, listing, func(c *config) { c.Budgets = accounts{} })
 	for _, path := range []string{
 		"/v1/actions", "/v1/actions/a/events", "/v1/stats", "/v1/tasks", "/v1/tasks/a/events", "/v1/evidence", "/v1/dead-letters",
 		"/v1/repos", "/v1/rules", "/v1/tokens", "/v1/budgets",

@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/egress"
 	"weir/internal/wire"
 	"weir/schemas"
 )
@@ -26,7 +25,7 @@ import (
 // respond answers as ingress would have it.
 func (h *house) respond(ctx context.Context, ref schemas.Ref, rc schemas.Receipt, wait time.Duration) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.room.Respond(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/execute", http.NoBody), ref, rc, wait)
+	h.room.Reply(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/execute", http.NoBody), ref, rc, wait)
 	return w
 }
 
@@ -92,7 +91,7 @@ func TestMemoryIsReservedForALargeResult(t *testing.T) {
 	t.Parallel()
 	var held, reserved atomic.Int64
 	full := make(chan struct{})
-	h := build(t, func(cfg *egress.Config) {
+	h := build(t, func(cfg *config) {
 		cfg.Reserve = func(ctx context.Context, tenant string, blobs ...string) (func(), error) {
 			if tenant == "full" {
 				close(full)
@@ -118,7 +117,7 @@ func TestMemoryIsReservedForALargeResult(t *testing.T) {
 	answers := map[string]func(w http.ResponseWriter, r *http.Request, id string){
 		"status": func(w http.ResponseWriter, r *http.Request, _ string) { h.engine.ServeHTTP(w, r) },
 		"respond": func(w http.ResponseWriter, r *http.Request, id string) {
-			h.room.Respond(w, r, httpRef(id), receipt(id, true), -1)
+			h.room.Reply(w, r, httpRef(id), receipt(id, true), -1)
 		},
 	}
 	for name, answer := range answers {
@@ -234,7 +233,7 @@ func TestAClientThatHasOnlyStoppedToSend(t *testing.T) {
 		ref := schemas.Ref{Tenant: "acme", Kind: kind, ID: string(kind)}
 		h.claim(ref)
 		return func(w http.ResponseWriter, r *http.Request) {
-			h.room.Respond(w, r, ref, receipt(ref.ID, false), -1)
+			h.room.Reply(w, r, ref, receipt(ref.ID, false), -1)
 		}
 	}
 	talking := func(id string, streams bool, deltas ...string) func(w http.ResponseWriter, r *http.Request) {

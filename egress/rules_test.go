@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/egress"
 	"weir/internal/fault"
 	"weir/internal/problem"
 	"weir/internal/rules"
@@ -41,7 +40,7 @@ func (shelf) Newest(_ context.Context, tenant string) (rules.Snapshot, error) {
 	}
 }
 
-func shelved(c *egress.Config) { c.Rules = shelf{} }
+func shelved(c *config) { c.Rules = shelf{} }
 
 func TestTheListOfTheRules(t *testing.T) {
 	t.Parallel()
@@ -122,7 +121,7 @@ func ruleRef() schemas.Ref {
 
 func (h *house) respondAgent(ctx context.Context, ref schemas.Ref, rc schemas.Receipt, wait time.Duration) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.room.Respond(w, asking(ctx, "req-1", "global.off"), ref, rc, wait)
+	h.room.Reply(w, asking(ctx, "req-1", "global.off"), ref, rc, wait)
 	return w
 }
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/egress"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/problem"
@@ -252,7 +251,7 @@ func TestRunsInListsAndStatus(t *testing.T) {
 
 func TestAStreamThatIsRefused(t *testing.T) {
 	t.Parallel()
-	h := build(t, func(c *egress.Config) {
+	h := build(t, func(c *config) {
 		c.HTTP.Watch = func(r *http.Request) (context.Context, func(), error) {
 			if r.Header.Get("X-Many") != "" {
 				return nil, nil, fault.New(schemas.RateLimited, "too many streams")
@@ -296,7 +295,7 @@ func TestALogThatIsAwayDelaysTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
-		h := build(t, func(c *egress.Config) { c.HTTP.KeepAlive = time.Hour })
+		h := build(t, func(c *config) { c.HTTP.KeepAlive = time.Hour })
 		defer h.feed.Close()
 		h.failing(func() error {
 			if down.Load() {

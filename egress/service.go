@@ -16,77 +16,94 @@ import (
 // checkTimeout bounds all checks of one /readyz together.
 const checkTimeout = 2 * time.Second
 
-// Service is what a node says about itself, whichever rooms it has. Its routes name no
+// Check is one thing that a node needs in order to be ready.
+type Check struct {
+	Name string // shown when it fails; the error is not
+	Run  func(ctx context.Context) error
+}
+
+// ServiceConfig is what a node of every role reports about itself.
+type ServiceConfig struct {
+	// Reader is as in Config; required.
+	Reader func(r *http.Request, scope string) (Reader, error)
+	// Ready are the facts that do not change: role, durability, replicas, partitions.
+	Ready schemas.Readiness
+	// PolicyVersion and AllowedHosts are read each time: policy reloads.
+	PolicyVersion func() string
+	AllowedHosts  func() []string
+	Checks        []Check
+	// Draining is closed when the feed has ended; nil: there is none.
+	Draining <-chan struct{}
+	// Allow lets a request see what the node reports about itself: /metrics, with
+	// the scope metrics:read; nil: everybody may.
+	Allow   func(r *http.Request, scope string) error
+	Metrics http.Handler // /metrics; nil: 404
+	OpenAPI []byte       // /openapi.json; nil: 404
+}
+
+// Service is what a node of every role reports about itself. Its routes name no
 // tenant and show no record.
-type Service struct {
-	cfg      Config
-	draining <-chan struct{} // nil: there is no feed
+func Service(cfg ServiceConfig) Surface {
+	e := service{cfg}
+	return Surface{Name: "service", Routes: Routes(
+		alive(),
+		readiness(e.ready),
+		Read("/sandbox", e.sandbox),
+		Read("/metrics", func(c *gin.Context) error {
+			if cfg.Metrics == nil {
+				return absent()
+			}
+			if cfg.Allow != nil {
+				if err := cfg.Allow(c.Request, schemas.ScopeMetricsRead); err != nil {
+					return hidden(err)
+				}
+			}
+			cfg.Metrics.ServeHTTP(c.Writer, c.Request)
+			return nil
+		}),
+		Read("/openapi.json", func(c *gin.Context) error {
+			if cfg.OpenAPI == nil {
+				return absent()
+			}
+			stream.WriteBody(c.Writer, http.StatusOK, "application/json", cfg.OpenAPI)
+			return nil
+		}),
+	)}
 }
 
-// NewService returns the routes of a node without the room. Of the configuration only what
-// the node says of itself counts.
-func NewService(cfg Config) (*Service, error) {
-	if err := cfg.validateService(); err != nil {
-		return nil, err
+type service struct{ cfg ServiceConfig }
+
+func (e service) sandbox(c *gin.Context) error {
+	who, err := e.cfg.Reader(c.Request, "")
+	if err != nil {
+		return err
 	}
-	return &Service{cfg: cfg.withDefaults()}, nil
-}
-
-// Mount registers the routes.
-func (e *Service) Mount(engine *gin.Engine) {
-	mountAlive(engine)
-	mountReady(engine, e.ready)
-	read(engine, "/sandbox", func(c *gin.Context) {
-		who, err := e.cfg.Reader(c.Request, "")
-		if err != nil {
-			problem.Write(c.Writer, c.Request, err)
-			return
-		}
-		hosts := e.cfg.AllowedHosts()
-		if hosts == nil || len(who.Entries) > 0 { // entries alone leave no hosts
-			hosts = []string{}
-		}
-		stream.WriteJSON(c.Writer, c.Request, http.StatusOK, schemas.Sandbox{AllowedHosts: hosts})
-	})
-	read(engine, "/metrics", func(c *gin.Context) {
-		if e.cfg.Metrics == nil {
-			absent(c)
-			return
-		}
-		if err := e.cfg.Allow(c.Request, schemas.ScopeMetricsRead); err != nil {
-			hide(c, err)
-			return
-		}
-		e.cfg.Metrics.ServeHTTP(c.Writer, c.Request)
-	})
-	read(engine, "/openapi.json", func(c *gin.Context) {
-		if e.cfg.OpenAPI == nil {
-			absent(c)
-			return
-		}
-		stream.WriteBody(c.Writer, http.StatusOK, "application/json", e.cfg.OpenAPI)
-	})
-}
-
-func absent(c *gin.Context) {
-	problem.Write(c.Writer, c.Request, fault.New(schemas.NotFound, "this node does not serve that"))
-}
-
-// hide answers who may not see a route as if there were none, unless coming
-// back later would help.
-func hide(c *gin.Context, err error) {
-	if !problem.Of(err).Retryable {
-		err = fault.New(schemas.NotFound, "there is nothing at this path")
+	hosts := []string{}
+	if e.cfg.AllowedHosts != nil && len(who.Entries) == 0 { // entries alone leave no hosts
+		hosts = append(hosts, e.cfg.AllowedHosts()...)
 	}
-	problem.Write(c.Writer, c.Request, err)
+	stream.WriteJSON(c.Writer, c.Request, http.StatusOK, schemas.Sandbox{AllowedHosts: hosts})
+	return nil
+}
+
+func absent() error { return fault.New(schemas.NotFound, "this node does not serve that") }
+
+// hidden answers a sender who may not see a route as if there were none, unless a later request
+// would be served.
+func hidden(err error) error {
+	if problem.Of(err).Retryable {
+		return err
+	}
+	return fault.New(schemas.NotFound, "there is nothing at this path")
 }
 
 // ready is 200 when every check passes, else 503 and the names of those that do
 // not. Why they do not is for the log: an error may hold an address.
-func (e *Service) ready(w http.ResponseWriter, r *http.Request) (int, schemas.Readiness) {
-	out := schemas.Readiness{
-		Ready: true, Role: e.cfg.Role, Durability: e.cfg.Durability, Replicas: e.cfg.Replicas, Partitions: e.cfg.Layout.Partitions,
-		PolicyVersion: e.cfg.PolicyVersion(), Checks: map[string]string{},
+func (e service) ready(w http.ResponseWriter, r *http.Request) (int, schemas.Readiness) {
+	out := e.cfg.Ready
+	out.Ready, out.Checks = true, map[string]string{}
+	if e.cfg.PolicyVersion != nil {
+		out.PolicyVersion = e.cfg.PolicyVersion()
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
 	defer cancel()
@@ -111,12 +128,12 @@ func (e *Service) ready(w http.ResponseWriter, r *http.Request) (int, schemas.Re
 }
 
 // following checks the feed, if the node has one.
-func (e *Service) following(checks map[string]string, fail func(name string)) {
-	if e.draining == nil {
+func (e service) following(checks map[string]string, fail func(name string)) {
+	if e.cfg.Draining == nil {
 		return
 	}
 	select {
-	case <-e.draining:
+	case <-e.cfg.Draining:
 		fail("feed")
 	default:
 		checks["feed"] = "ok"

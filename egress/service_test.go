@@ -17,10 +17,10 @@ import (
 
 func TestServiceRoutes(t *testing.T) {
 	t.Parallel()
-	h := build(t, func(c *egress.Config) {
-		c.OpenAPI = []byte(`{"openapi":"3.1.0"}`)
-		c.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("weir_up 1\n")) })
-		c.Checks = []egress.Check{{Name: "log", Run: func(context.Context) error { return nil }}}
+	h := build(t, func(c *config) {
+		c.Service.OpenAPI = []byte(`{"openapi":"3.1.0"}`)
+		c.Service.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("weir_up 1\n")) })
+		c.Service.Checks = []egress.Check{{Name: "log", Run: func(context.Context) error { return nil }}}
 	})
 	for path, want := range map[string]string{
 		"/healthz":      "ok",
@@ -44,7 +44,7 @@ func TestServiceRoutes(t *testing.T) {
 	}
 	require.Equal(t, "text/plain; charset=utf-8", h.ask(http.MethodGet, "/healthz", "").Header().Get("Content-Type"))
 
-	h = build(t, func(c *egress.Config) { c.AllowedHosts = nil })
+	h = build(t, func(c *config) { c.Service.AllowedHosts = nil })
 	for _, path := range []string{"/metrics", "/openapi.json"} { // what is not configured
 		w := h.ask(http.MethodGet, path, "")
 		require.Equal(t, http.StatusNotFound, w.Code)
@@ -56,8 +56,8 @@ func TestServiceRoutes(t *testing.T) {
 
 func TestNotReadySaysWhichCheck(t *testing.T) {
 	t.Parallel()
-	h := build(t, func(c *egress.Config) {
-		c.Checks = []egress.Check{
+	h := build(t, func(c *config) {
+		c.Service.Checks = []egress.Check{
 			{Name: "log", Run: func(context.Context) error { return errDown }},
 			{Name: "disk", Run: func(context.Context) error { return nil }},
 		}
@@ -87,17 +87,17 @@ func TestConfigIsChecked(t *testing.T) {
 	} {
 		cfg := good
 		spoil(&cfg)
-		_, err := egress.New(h.log, h.led, h.feed, cfg)
+		_, err := egress.NewServer(h.log, h.led, cfg)
 		require.Error(t, err, name)
 	}
-	_, err := egress.New(h.log, h.led, h.feed, good)
+	_, err := egress.NewServer(h.log, h.led, good)
 	require.NoError(t, err)
 }
 
 func TestConsoleRoutes(t *testing.T) {
 	t.Parallel()
 	var fails error
-	h := build(t, func(c *egress.Config) {
+	h := build(t, func(c *config) {
 		c.Session = func(*http.Request) (schemas.ConsoleSession, error) {
 			return schemas.ConsoleSession{Mode: "tokens", SignedIn: true, Tenant: "acme"}, fails
 		}

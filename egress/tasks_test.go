@@ -16,7 +16,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/egress"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/weirtest/table"
@@ -47,7 +46,7 @@ func (b stock) Get(ctx context.Context, tenant, name string) (schemas.Repo, erro
 	return schemas.Repo{}, fault.ErrNotFound
 }
 
-func tasked(c *egress.Config) {
+func tasked(c *config) {
 	c.Repos = stock{}
 	c.PublicURL = func() string { return "https://weir.example" }
 }
@@ -470,7 +469,7 @@ func TestRepositories(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, w.Code)
 	}
 	require.Equal(t, http.StatusBadRequest, h.get("/v1/repos?limit=0").Code)
-	down := build(t, func(c *egress.Config) { c.Repos = stock{err: fault.ErrUnavailable} })
+	down := build(t, func(c *config) { c.Repos = stock{err: fault.ErrUnavailable} })
 	require.Equal(t, http.StatusServiceUnavailable, down.get("/v1/repos").Code)
 	require.Equal(t, http.StatusServiceUnavailable, down.get("/v1/repos/shop").Code)
 }

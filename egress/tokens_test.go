@@ -23,7 +23,7 @@ import (
 	"weir/schemas"
 )
 
-func listing(c *egress.Config) {
+func listing(c *config) {
 	c.Tokens = func(_ context.Context, tenant, cursor string, limit int) (page schemas.Page[schemas.Token], err error) {
 		if tenant == "down" {
 			return page, &fault.Error{Code: schemas.Unavailable, Message: "try again", Cause: errDown}
@@ -71,10 +71,10 @@ func TestTokensOfATenant(t *testing.T) {
 // TestWhatANodeSaysToWhom: metrics are for who has their scope, and nothing at all to others.
 func TestWhatANodeSaysToWhom(t *testing.T) {
 	t.Parallel()
-	h := build(t, func(c *egress.Config) {
-		c.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "weir_up 1\n") })
-		c.OpenAPI = []byte(`{}`)
-		c.Allow = func(r *http.Request, scope string) error {
+	h := build(t, func(c *config) {
+		c.Service.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "weir_up 1\n") })
+		c.Service.OpenAPI = []byte(`{}`)
+		c.Service.Allow = func(r *http.Request, scope string) error {
 			switch who := r.Header.Get("Authorization"); {
 			case who == "":
 				return fault.New(schemas.Unauthorized, "no token")
@@ -114,7 +114,7 @@ func TestStreamsAreWatched(t *testing.T) {
 	type key struct{}
 	ends := make(chan context.CancelFunc, 1)
 	released := make(chan struct{}, 1)
-	h := build(t, func(c *egress.Config) {
+	h := build(t, func(c *config) {
 		c.HTTP.Watch = func(r *http.Request) (context.Context, func(), error) {
 			if r.Header.Get("X-Many") != "" {
 				return nil, nil, &fault.Error{Code: schemas.RateLimited, Message: "too many streams", Cause: errors.New("private")}
@@ -151,7 +151,7 @@ func TestPolicyRoute(t *testing.T) {
 	t.Parallel()
 	view := schemas.PolicyView{Version: "v", Entries: []schemas.EntryView{{Name: "one", Headers: []string{"authorization"}, Mode: "enforce"}}, AllowedHosts: []string{}}
 	var asked [][]string
-	h := build(t, func(c *egress.Config) {
+	h := build(t, func(c *config) {
 		c.Policy = func(only []string, _ bool) schemas.PolicyView {
 			asked = append(asked, only)
 			return view
@@ -204,7 +204,7 @@ func TestBudgets(t *testing.T) {
 		{Budget: "b", Token: "k-2", Model: "m", USD: count},
 		{Budget: "task", Task: "j.1", Requests: count},
 	}
-	h := build(t, func(c *egress.Config) { c.Budgets = accounts{"acme": all, "other": nil} })
+	h := build(t, func(c *config) { c.Budgets = accounts{"acme": all, "other": nil} })
 	list := func(query string) schemas.Page[schemas.BudgetView] {
 		t.Helper()
 		w := h.ask(http.MethodGet, "/v1/budgets"+query, "acme")
@@ -250,7 +250,7 @@ func shop(t *testing.T) *house {
 		{Name: "fast", Alias: "openai/gpt"},
 	})
 	require.NoError(t, err)
-	return build(t, func(c *egress.Config) {
+	return build(t, func(c *config) {
 		c.Models = func() *models.Set { return set }
 		c.Reader = func(r *http.Request, scope string) (egress.Reader, error) {
 			who, err := readerOf(r, scope)
@@ -332,6 +332,6 @@ func TestModels(t *testing.T) {
 func TestANodeWithoutModels(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, http.StatusNotFound, build(t).get("/models").Code)
-	h := build(t, func(c *egress.Config) { c.Models = func() *models.Set { return nil } })
+	h := build(t, func(c *config) { c.Models = func() *models.Set { return nil } })
 	require.JSONEq(t, `{"object":"list","data":[]}`, h.get("/v1/models").Body.String())
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress"
+	"weir/ingress/chat"
 	"weir/internal/board"
 	"weir/internal/budget"
 	"weir/internal/fault"
@@ -34,8 +35,8 @@ const okChat = `{"model":"fast","messages":[{"role":"user","content":"hi"}]}`
 var streamedChat = strings.Replace(okChat, `{`, `{"stream":true,`, 1)
 
 // desk serves completions of a few models.
-func desk(change ...func(*ingress.ChatConfig)) func(*ingress.Config) {
-	return func(c *ingress.Config) {
+func desk(change ...func(*chat.Config)) func(*config) {
+	return func(c *config) {
 		set, err := models.Compile([]schemas.Model{
 			{Name: "vendor/big", Upstreams: []schemas.ModelUpstream{{Name: "one", URL: "https://h"}}, Price: &schemas.ModelPrice{Input: 10, Output: 1000}, MaxOutput: 100},
 			{Name: "vendor/small", Upstreams: []schemas.ModelUpstream{{Name: "two", URL: "https://i"}}, Price: &schemas.ModelPrice{Input: 1, Output: 1}, MaxOutput: 200},
@@ -45,7 +46,7 @@ func desk(change ...func(*ingress.ChatConfig)) func(*ingress.Config) {
 		if err != nil {
 			panic(err)
 		}
-		c.Chat = &ingress.ChatConfig{Models: func() *models.Set { return set }}
+		c.Chat = &chat.Config{Models: func() *models.Set { return set }}
 		for _, f := range change {
 			f(c.Chat)
 		}
@@ -129,7 +130,7 @@ func TestAStreamTooMany(t *testing.T) {
 		},
 		"run": func() *http.Request { return post(schemas.RouteRunStream, okRun) },
 	} {
-		w := setup(t, desk(), func(c *ingress.Config) { c.Serves = func(string) bool { return true } })
+		w := setup(t, desk(), func(c *config) { c.Serves = func(string) bool { return true } })
 		w.responder.full = fault.New(schemas.RateLimited, "too many")
 		a := w.do(t, r()).refused(t, http.StatusTooManyRequests, schemas.RateLimited)
 		require.Zero(t, w.records(t), name)
@@ -224,7 +225,7 @@ func TestRefusalsOfCompletions(t *testing.T) {
 		"runs on":           {post("/chat/completionsx", okChat), 404, ""},
 		"something like it": {post("/v2/chat/completions", okChat), 404, ""},
 	} {
-		w := setup(t, desk(func(c *ingress.ChatConfig) { c.MaxBody = 1 << 20 }))
+		w := setup(t, desk(func(c *chat.Config) { c.MaxBody = 1 << 20 }))
 		a := w.do(t, tc.r)
 		require.Equal(t, tc.status, a.Code, "%s: %s", name, a.Body)
 		if tc.code != "" {
@@ -285,7 +286,7 @@ func TestModelsOfAToken(t *testing.T) {
 		require.Equal(t, tc.who.Entries, got.Entries, name)
 		require.Equal(t, "tok", got.Principal, name)
 	}
-	w := setup(t, desk(), func(c *ingress.Config) {
+	w := setup(t, desk(), func(c *config) {
 		c.Authenticate = func(*http.Request) (ingress.Identity, error) {
 			return ingress.Identity{}, fault.New(schemas.Unauthorized, "who are you")
 		}
@@ -312,7 +313,7 @@ func (l *looker) Look(_ context.Context, o budget.Order) ([]schemas.ChatLimit, e
 func TestAFullWindow(t *testing.T) {
 	t.Parallel()
 	l := &looker{}
-	w := setup(t, desk(func(c *ingress.ChatConfig) { c.Budgets = l }), scoped(ingress.Identity{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsWrite}}))
+	w := setup(t, desk(func(c *chat.Config) { c.Budgets = l }), scoped(ingress.Identity{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsWrite}}))
 	l.limits = []schemas.ChatLimit{
 		{Source: "a", What: schemas.BudgetRequests, Limit: 10, Remaining: 3, ResetMS: 1500},
 		{Source: "b", What: schemas.BudgetRequests, Limit: 99, Remaining: 5},
@@ -373,7 +374,7 @@ func TestAFullWindow(t *testing.T) {
 func TestACompletionIsJoinedAfterAReload(t *testing.T) {
 	t.Parallel()
 	var gone atomic.Bool
-	w := setup(t, desk(func(c *ingress.ChatConfig) {
+	w := setup(t, desk(func(c *chat.Config) {
 		was := c.Models
 		c.Models = func() *models.Set {
 			if gone.Load() {
@@ -450,7 +451,7 @@ func TestTheCompletionsOfAPoolsAgent(t *testing.T) {
 	t.Parallel()
 	who := ingress.Identity{Tenant: "default", ID: "p", Scopes: []string{schemas.ScopeAdmin}}
 	var mu sync.Mutex
-	h := lobby(t, desk(), func(c *ingress.Config) {
+	h := lobby(t, desk(), func(c *config) {
 		c.Authenticate = func(*http.Request) (ingress.Identity, error) { mu.Lock(); defer mu.Unlock(); return who, nil }
 	})
 	be := func(scopes ...string) { mu.Lock(); defer mu.Unlock(); who.Scopes = scopes }
@@ -520,7 +521,7 @@ func TestAClientThatLeavesWhileTheLogIsAway(t *testing.T) {
 		var logs bytes.Buffer
 		var stopped []schemas.Ref
 		drain := make(chan struct{})
-		w := setup(t, desk(func(c *ingress.ChatConfig) { c.Draining = drain }), func(c *ingress.Config) {
+		w := setup(t, desk(func(c *chat.Config) { c.Draining = drain }), func(c *config) {
 			c.Logger = slog.New(slog.NewJSONHandler(&logs, nil))
 			c.Stop = func(ref schemas.Ref) { stopped = append(stopped, ref) }
 		})
@@ -591,7 +592,7 @@ func TestLargeBodiesAtATime(t *testing.T) {
 		"without a length":   {func(string) int64 { return -1 }, 10, 300 << 10, 503},
 		"a small one beside": {func(string) int64 { return -1 }, 10, 10, 202},
 	}, func(t *testing.T, tc testCase) {
-		w := setup(t, desk(func(c *ingress.ChatConfig) { c.MaxBody, c.MaxBodies = 1<<20, 1<<20 }))
+		w := setup(t, desk(func(c *chat.Config) { c.MaxBody, c.MaxBodies = 1<<20, 1<<20 }))
 		first := largeChat(tc.first)
 		r, finish := slow(first, tc.length(first))
 		under := w.sent(r)
@@ -618,7 +619,7 @@ func TestLargeBodiesAtATime(t *testing.T) {
 func TestRoomOfALargeBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := setup(t, desk(func(c *ingress.ChatConfig) { c.MaxBody, c.MaxBodies = 1<<20, 1<<20 }))
+		w := setup(t, desk(func(c *chat.Config) { c.MaxBody, c.MaxBodies = 1<<20, 1<<20 }))
 		large := largeChat(1000 << 10)
 		r, finish := slow(large, int64(len(large)))
 		under := w.sent(r)
@@ -662,7 +663,7 @@ func TestALargeBodyIsHeldOnce(t *testing.T) { //nolint:paralleltest // other tes
 		return int64(m.HeapAlloc)
 	}
 	var during int64
-	w := setup(t, desk(), func(c *ingress.Config) {
+	w := setup(t, desk(), func(c *config) {
 		c.Accept.Barrier = func(context.Context) error { during = held(); return nil }
 	})
 	body := largeChat(size)

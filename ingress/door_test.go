@@ -74,7 +74,7 @@ func TestBodiesOfUnknownLength(t *testing.T) {
 		"breaks off": {iotest.ErrReader(io.ErrUnexpectedEOF), http.StatusBadRequest, schemas.InvalidRequest},
 		"just fits":  {strings.NewReader(okGet + strings.Repeat(" ", 100-len(okGet))), http.StatusAccepted, ""},
 	} {
-		w := setup(t, func(c *ingress.Config) { c.MaxBody = 100 })
+		w := setup(t, func(c *config) { c.MaxBody = 100 })
 		r := post("/v1/execute", "")
 		r.Body, r.ContentLength = io.NopCloser(tc.body), -1
 		a := w.do(t, r).refused(t, tc.status, tc.code)
@@ -136,7 +136,7 @@ func overPipe(t *testing.T, engine http.Handler, send func(client net.Conn)) (st
 func TestABodyThatNeverEndsIsTimedOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := setup(t, func(c *ingress.Config) { c.BodyTimeout = 7 * time.Second })
+		w := setup(t, func(c *config) { c.BodyTimeout = 7 * time.Second })
 		start := time.Now()
 		status, closes := overPipe(t, w.engine, func(client net.Conn) {
 			_, _ = io.WriteString(client, "POST /v1/execute HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
@@ -163,8 +163,7 @@ func TestTheDeadlineOfTheBodyDoesNotEndTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := setup(t)
-		engine := ingress.NewEngine(ingress.EngineConfig{})
-		ingress.New(w.ledger, door{}, slowResponder{w.responder}, ingress.Config{}).Mount(engine)
+		engine := mount(w.ledger, slowResponder{w.responder}, ingress.EngineConfig{}, config{})
 		status, _ := overPipe(t, engine, func(client net.Conn) { _ = post("/v1/execute", okGet).Write(client) })
 		require.Equal(t, http.StatusNoContent, status)
 	})
@@ -214,7 +213,7 @@ func TestLaterBeginning(t *testing.T) {
 		"a past instant":  {"/v1/execute", okPost, []string{"Weir-Not-Before", "2020-01-01T00:00:00Z"}, time.Time{}, -1},
 		"nothing of that": {"/v1/execute", okPost, nil, time.Time{}, -1},
 	}, func(t *testing.T, tc testCase) {
-		w := setup(t, func(c *ingress.Config) { c.Accept.Now = func() time.Time { return now } })
+		w := setup(t, func(c *config) { c.Accept.Now = func() time.Time { return now } })
 		w.do(t, post(tc.path, tc.body, tc.header...))
 		c := w.responder.last(t)
 		require.Equal(t, tc.wait, c.wait, "how long the answer is held back")

@@ -15,8 +15,11 @@ import (
 type EngineConfig struct {
 	// Logger writes one line a request; nil: none.
 	Logger *slog.Logger
-	// Metrics counts refusals of requests that reach no route; may be nil.
+	// Metrics counts refusals; may be nil.
 	Metrics Metrics
+	// Surfaces are those whose errors requests may get that reach no route, and whose paths are
+	// tidied.
+	Surfaces []Surface
 	// Local refuses requests that name another host than this machine, or come
 	// from a page of another one. In open mode the loopback listener is all that
 	// stands between Weir and the web pages that a browser on this machine
@@ -36,7 +39,7 @@ type EngineConfig struct {
 	Now func() time.Time
 }
 
-// NewEngine returns the engine that every room mounts its routes on. A path is
+// NewEngine returns the engine that all routes are mounted on. A path is
 // taken as it was sent, or not at all: there is no redirect to a tidier one. The
 // caller's address is the connection's, whatever a header says. Unknown routes
 // and methods get problems, and gin itself prints nothing.
@@ -45,7 +48,7 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Metrics == nil {
-		cfg.Metrics = silent{}
+		cfg.Metrics = noMetrics{}
 	}
 	if cfg.BodyTimeout <= 0 {
 		cfg.BodyTimeout = 20 * time.Second
@@ -73,8 +76,8 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	// segment, and a parameter is decoded once, after matching.
 	e.UseRawPath = true
 	e.UnescapePathValues = true
-	m := middleware(cfg)
-	e.Use(tidy(e), m.observe, m.recover, newThrottle(cfg).serve, m.guard)
+	m := (*middleware)(&cfg)
+	e.Use(tidy(e, cfg.Surfaces), m.observe, m.recover, newThrottle(cfg).serve, m.guard)
 	e.NoRoute(m.noRoute)
 	e.NoMethod(m.noMethod)
 	return e

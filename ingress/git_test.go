@@ -98,11 +98,10 @@ func gitSetup(t *testing.T, change ...func(*git.Config)) *gitWorld {
 	for _, f := range change {
 		f(&cfg)
 	}
-	var room ingress.Config
-	w.world = setup(t, func(c *ingress.Config) { c.Git = &cfg; room = *c })
+	var made config
+	w.world = setup(t, func(c *config) { c.Git = &cfg; made = *c })
 	w.pusher = &pusher{responder: w.responder, hands: w.hands}
-	w.engine = ingress.NewEngine(ingress.EngineConfig{Metrics: w.metrics})
-	ingress.New(w.ledger, door{}, w.pusher, room).Mount(w.engine)
+	w.engine = mount(w.ledger, w.pusher, ingress.EngineConfig{Metrics: w.metrics}, made)
 	return w
 }
 

@@ -1,7 +1,7 @@
 package ingress
 
 import (
-	"net/http"
+	"cmp"
 	"time"
 
 	"weir/ingress/grant"
@@ -11,7 +11,7 @@ import (
 // Asker is who asks for a call.
 type Asker = grant.Asker
 
-// Identity is who sent a request.
+// Identity is the sender of a request.
 type Identity struct {
 	Tenant string
 	Scopes []string
@@ -29,11 +29,10 @@ type Identity struct {
 	ExpiresAt time.Time
 }
 
-// asks is an identity as the one who asks for calls of a kind.
-func (i Identity) asks(kind schemas.Kind, taskType string) Asker {
+// Asks is an identity as the sender of calls of a kind.
+func (i Identity) Asks(kind schemas.Kind, taskType string) Asker {
 	return Asker{Tenant: i.Tenant, Kind: kind, TaskType: taskType, Principal: i.ID, Entries: i.Entries, Models: i.Models}
 }
 
-func open(*http.Request) (Identity, error) {
-	return Identity{Tenant: schemas.Operator, Scopes: []string{schemas.ScopeAdmin}}, nil
-}
+// Caller is the identity on the record: the id of the token, or "open" without one.
+func (i Identity) Caller() string { return cmp.Or(i.ID, "open") }

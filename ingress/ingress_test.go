@@ -19,6 +19,17 @@ import (
 
 	"weir/ingress"
 	"weir/ingress/accept"
+	"weir/ingress/actions"
+	"weir/ingress/chat"
+	"weir/ingress/executor"
+	"weir/ingress/git"
+	"weir/ingress/plans"
+	"weir/ingress/policy"
+	"weir/ingress/rules"
+	"weir/ingress/runs"
+	"weir/ingress/session"
+	"weir/ingress/tasks"
+	"weir/ingress/tokens"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/telemetry"
@@ -130,8 +141,8 @@ func (r *responder) ResumeChat(req *http.Request) (p schemas.ChatPlace, err erro
 
 type seat struct{}
 
-// Seat has a place unless it is full.
-func (r *responder) Seat(req *http.Request) (seated *http.Request, leave func(), err error) {
+// Slot has a place unless it is full.
+func (r *responder) Slot(req *http.Request) (seated *http.Request, leave func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.full != nil {
@@ -252,7 +263,125 @@ type world struct {
 	barrier error
 }
 
-func setup(tb testing.TB, change ...func(*ingress.Config)) *world {
+// config is what a world is made of.
+type config struct {
+	ingress.Config
+
+	Judge         func(who ingress.Asker) executor.Policy
+	NoAgentAPI    bool
+	PolicyVersion func() string
+	Preview       func(ctx context.Context, who ingress.Asker, q rules.Question) (schemas.Preview, error)
+	Stop          func(ref schemas.Ref)
+	NoEnds        bool
+	Issuer        tokens.Issuer
+	Sessions      session.Sessions
+	PublicURL     func() string
+	Serves        func(taskType string) bool
+	MaxRun        time.Duration
+	Policies      policy.Policies
+	Operations    policy.Operations
+	Dead          actions.Dead
+	Chat          *chat.Config
+	Git           *git.Config
+	Tasks         *tasks.Desk
+	Repos         tasks.Repos
+	Branches      func(ctx context.Context, repo schemas.Repo, branch string) (exists bool, err error)
+	Hosts         func() error
+	MaxTask       time.Duration
+}
+
+// surfacesOf are the surfaces of a world, whose answers are a responder's.
+func surfacesOf(l *ledger.Ledger, s *ingress.Server, r replies, cfg config) (all []ingress.Surface) {
+	if cfg.Judge == nil {
+		cfg.Judge = func(ingress.Asker) executor.Policy { return door{} }
+	}
+	if cfg.PublicURL == nil {
+		cfg.PublicURL = func() string { return "" }
+	}
+	kind := func(k schemas.Kind) ingress.Surface {
+		for _, s := range all {
+			if s.Kind == k {
+				return s
+			}
+		}
+		return ingress.Surface{}
+	}
+	control := actions.New(l, actions.Config{Barrier: cfg.Accept.Barrier, Stop: cfg.Stop, NoEnds: cfg.NoEnds, StoreTimeout: cfg.Accept.StoreTimeout, Kinds: kind})
+	var redriver *actions.Redriver
+	if cfg.Dead != nil {
+		redriver = actions.NewRedriver(cfg.Dead, l, s.Acceptor(), kind)
+	}
+	absent := func(absent bool, surfaces ...ingress.Surface) {
+		for _, s := range surfaces {
+			s.Absent = s.Absent || absent
+			all = append(all, s)
+		}
+	}
+	absent(false, actions.Surfaces(s, control, redriver)...)
+	absent(false, executor.Surface(s, executor.Config{Policy: cfg.Judge}), plans.Surface(s))
+	absent(false, runs.Surface(s, runs.Config{
+		Policy: cfg.Judge, Serves: cfg.Serves, MaxRun: cfg.MaxRun, Resume: r.Resume, Slot: r.Slot, Stream: r.Stream,
+	}))
+	absent(false, rules.Surfaces(s, rules.Config{
+		AgentAPI: !cfg.NoAgentAPI, PolicyVersion: cfg.PolicyVersion, Preview: cfg.Preview, Read: r.ReadRules, Record: r.RecordRules,
+	})...)
+	work := tasks.SurfaceConfig{
+		Desk: cfg.Tasks, Control: control, Policy: cfg.Judge, Repos: cfg.Repos, Branches: cfg.Branches, Hosts: cfg.Hosts, MaxTask: cfg.MaxTask,
+		Show: r.Task, Agent: r.AgentTask, Leased: r.Leased, Inquiry: r.Inquiry,
+	}
+	talk := chat.Config{}
+	if cfg.Chat != nil {
+		talk, work.Models = *cfg.Chat, cfg.Chat.Models
+	}
+	talk.Desk, talk.Stop, talk.Resume, talk.Slot, talk.Answer = cfg.Tasks, cfg.Stop, r.ResumeChat, r.Slot, r.Chat
+	talk.Cancel = func(ctx context.Context, tenant, id string) error {
+		_, err := control.Cancel(ctx, tenant, id)
+		return err
+	}
+	absent(cfg.Tasks == nil, tasks.Surfaces(s, work)...)
+	absent(cfg.Chat == nil, chat.Surface(s, talk))
+	pushed := git.Config{}
+	if cfg.Git != nil {
+		pushed = *cfg.Git
+	}
+	absent(cfg.Git == nil, git.Surface(s, pushed, r.Respond))
+	absent(cfg.Policies == nil && cfg.Operations == nil, policy.Surface(s, cfg.Policies, cfg.Operations))
+	absent(cfg.Issuer == nil, tokens.Surface(s, cfg.Issuer))
+	absent(cfg.Sessions == nil, session.Surface(s, cfg.Sessions, cfg.PublicURL))
+	return all
+}
+
+// replies are the answers that egress gives.
+type replies interface {
+	Expect(ref schemas.Ref) (release func())
+	Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration)
+	Resume(r *http.Request) (after schemas.RunPlace, err error)
+	ResumeChat(r *http.Request) (after schemas.ChatPlace, err error)
+	Slot(r *http.Request) (held *http.Request, release func(), err error)
+	Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref, taskType string, after uint64)
+	Chat(
+		w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt,
+		stream bool, after schemas.ChatPlace, wait time.Duration, left func(),
+	)
+	ReadRules(w http.ResponseWriter, r *http.Request, tenant string, req schemas.AgentRequest)
+	RecordRules(w http.ResponseWriter, r *http.Request, tenant, principal string, req schemas.RecordRequest)
+	Task(w http.ResponseWriter, r *http.Request, ref schemas.Ref, status int, token string)
+	AgentTask(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease int)
+	Leased(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease int, token string, timeout time.Duration) (given bool)
+	Inquiry(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease, n int, touch func())
+}
+
+// mount returns an engine with the surfaces of a world.
+func mount(l *ledger.Ledger, r replies, engine ingress.EngineConfig, cfg config) *gin.Engine {
+	cfg.Reply, cfg.Expect = r.Respond, r.Expect
+	s := ingress.NewServer(l, cfg.Config)
+	engine.Surfaces = surfacesOf(l, s, r, cfg)
+	e := ingress.NewEngine(engine)
+	s.Mount(e, engine.Surfaces)
+	return e
+}
+
+func setup(tb testing.TB, change ...func(*config)) *world {
 	tb.Helper()
 	w := &world{
 		metrics: &counter{accepted: map[schemas.Kind]int{}, refused: map[schemas.Code]int{}},
@@ -264,20 +393,22 @@ func setup(tb testing.TB, change ...func(*ingress.Config)) *world {
 	})
 	w.ledger = ledger.New(w.log, layout, nil)
 	w.responder = &responder{ledger: w.ledger, held: map[schemas.Ref]int{}}
-	cfg := ingress.Config{
-		Accept: accept.Config{
-			Durability: schemas.DurabilityDisk,
-			Barrier:    func(context.Context) error { w.mu.Lock(); defer w.mu.Unlock(); return w.barrier },
+	cfg := config{
+		Config: ingress.Config{
+			Accept: accept.Config{
+				Durability: schemas.DurabilityDisk,
+				Barrier:    func(context.Context) error { w.mu.Lock(); defer w.mu.Unlock(); return w.barrier },
+			},
+			Metrics: w.metrics,
 		},
-		Stop: func(ref schemas.Ref) { w.stopped <- ref }, Dead: w.log, Metrics: w.metrics,
+		Stop: func(ref schemas.Ref) { w.stopped <- ref }, Dead: w.log,
 	}
 	for _, f := range change {
 		f(&cfg)
 	}
-	w.engine = ingress.NewEngine(ingress.EngineConfig{
+	w.engine = mount(w.ledger, w.responder, ingress.EngineConfig{
 		Logger: telemetry.NewMetrics().NewLogger(w.logs, "debug", "json"), Metrics: w.metrics,
-	})
-	ingress.New(w.ledger, door{}, w.responder, cfg).Mount(w.engine)
+	}, cfg)
 	return w
 }
 

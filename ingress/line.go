@@ -21,7 +21,7 @@ type line struct {
 func lineOf(c *gin.Context, start time.Time, id string) line {
 	l := line{
 		start: start, method: c.Request.Method, id: id, route: c.FullPath(), status: c.Writer.Status(),
-		surface: c.GetString(keySurface), tenant: c.GetString(keyTenant), action: c.GetString(keyAction),
+		surface: marked(c).Name, tenant: c.GetString(keyTenant), action: c.GetString(keyAction),
 	}
 	l.code, _ = c.Get(keyCode)
 	// What is said to a client that is gone, because it is gone, reaches nobody.
@@ -31,7 +31,7 @@ func lineOf(c *gin.Context, start time.Time, id string) line {
 	return l
 }
 
-func (m middleware) log(l line) {
+func (m *middleware) log(l line) {
 	attrs := []slog.Attr{
 		slog.String("method", l.method), slog.Int("status", l.status),
 		slog.Duration("duration_ms", m.Now().Sub(l.start)), slog.String("request_id", l.id),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
@@ -22,8 +23,9 @@ type middleware EngineConfig
 
 // observe gives the request its id and writes its one line, identifiers and
 // codes only, whatever becomes of it.
-func (m middleware) observe(c *gin.Context) {
+func (m *middleware) observe(c *gin.Context) {
 	start := m.Now()
+	c.Set(keyEngine, m)
 	id := requestID(c.Request.Header)
 	c.Request = c.Request.WithContext(problem.WithRequestID(c.Request.Context(), id))
 	h := c.Writer.Header()
@@ -60,7 +62,7 @@ func requestID(h http.Header) string {
 }
 
 // panicked notes a panic, and lets one pass that only ends an answer.
-func (m middleware) panicked(v any, id string) {
+func (m *middleware) panicked(v any, id string) {
 	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(v)
 	}
@@ -69,7 +71,7 @@ func (m middleware) panicked(v any, id string) {
 
 // recover turns a panic into a problem without a trace of its cause. An answer
 // that was begun is cut off instead, so that it cannot pass for a whole one.
-func (m middleware) recover(c *gin.Context) {
+func (m *middleware) recover(c *gin.Context) {
 	defer func() {
 		v := recover()
 		if v == nil {
@@ -80,7 +82,7 @@ func (m middleware) recover(c *gin.Context) {
 			panic(http.ErrAbortHandler)
 		}
 		c.Writer.Header().Set("Connection", "close")
-		fail(c, m.Metrics, fault.New(schemas.Internal, "something went wrong on our side"))
+		fail(c, fault.New(schemas.Internal, "something went wrong on our side"))
 	}()
 	c.Next()
 }
@@ -92,7 +94,7 @@ const TargetTooLong = "the request target is longer than 8192 bytes; send what i
 // targets in absolute form, the preface of HTTP/2, and requests that two
 // servers could read differently. It also ends the connections of those that
 // cannot mean this server.
-func (m middleware) guard(c *gin.Context) {
+func (m *middleware) guard(c *gin.Context) {
 	r := c.Request
 	bad := wire.Bad(r.Context())
 	if bad != "" || r.RequestURI == "" || r.RequestURI[0] != '/' || r.Method == http.MethodConnect {
@@ -100,62 +102,33 @@ func (m middleware) guard(c *gin.Context) {
 	}
 	switch {
 	case bad != "":
-		fail(c, m.Metrics, fault.New(schemas.InvalidRequest, "the request is not framed as HTTP/1.1 demands: "+bad))
+		fail(c, fault.New(schemas.InvalidRequest, "the request is not framed as HTTP/1.1 demands: "+bad))
 	case r.Method == http.MethodConnect, r.Method == http.MethodTrace:
 		if h := c.Writer.Header(); h.Get("Allow") == "" {
 			h.Set("Allow", "") // RFC 9110: a 405 names its methods, be there none
 		}
-		fail(c, m.Metrics, fault.New(schemas.MethodNotAllowed, "this method is never served"))
+		fail(c, fault.New(schemas.MethodNotAllowed, "this method is never served"))
 	case r.RequestURI != "" && r.RequestURI[0] != '/', r.URL.IsAbs():
-		fail(c, m.Metrics, fault.New(schemas.InvalidRequest, "the request target must be a path: this is not a proxy"))
+		fail(c, fault.New(schemas.InvalidRequest, "the request target must be a path: this is not a proxy"))
 	case len(r.RequestURI) > wire.MaxTarget:
-		fail(c, m.Metrics, fault.New(schemas.URITooLong, TargetTooLong))
+		fail(c, fault.New(schemas.URITooLong, TargetTooLong))
 	case m.Local && foreign(r), m.Local && !loopback(r.Host) && !m.Known(r):
-		fail(c, m.Metrics, fault.New(schemas.Forbidden, "without tokens only this machine may ask: name it localhost or by its loopback address, or send a token"))
+		fail(c, fault.New(schemas.Forbidden, "without tokens only this machine may ask: name it localhost or by its loopback address, or send a token"))
 	default:
 		c.Next()
 	}
 }
 
-func (m middleware) noRoute(c *gin.Context) {
-	inWords(c)
-	fail(c, m.Metrics, m.Otherwise)
-}
-
-func (m middleware) noMethod(c *gin.Context) {
-	fail(c, m.Metrics, fault.New(schemas.MethodNotAllowed, "this path does not serve this method; Allow names those it does"))
-}
-
-// surface names the surface of a route, and the dialect of its errors.
-func surface(name, dialect string) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		c.Set(keySurface, name)
-		c.Set(keyDialect, dialect)
-	}
-}
-
-const keyIdentity = "weir.identity"
-
-// authorize asks who sent the request and whether that one has one of the scopes.
-func (in *Room) authorize(scopes ...string) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		who, err := in.cfg.Authenticate(c.Request)
-		if err != nil {
-			in.fail(c, err)
-			return
+func (m *middleware) noRoute(c *gin.Context) {
+	for i := range m.Surfaces { // of a node that waits for its log, which has no routes yet
+		s := &m.Surfaces[i]
+		if slices.ContainsFunc(s.Routes, func(r Route) bool { return r.Method == c.Request.Method && r.Path == c.Request.URL.EscapedPath() }) {
+			s.mark(c)
 		}
-		c.Set(keyTenant, who.Tenant)
-		if err := fault.Scope(who.Scopes, scopes...); err != nil {
-			in.fail(c, err)
-			return
-		}
-		c.Set(keyIdentity, who)
 	}
+	fail(c, m.Otherwise)
 }
 
-// identity is what authorize found.
-func identity(c *gin.Context) Identity {
-	v, _ := c.Get(keyIdentity)
-	who, _ := v.(Identity)
-	return who
+func (m *middleware) noMethod(c *gin.Context) {
+	fail(c, fault.New(schemas.MethodNotAllowed, "this path does not serve this method; Allow names those it does"))
 }

@@ -63,11 +63,10 @@ func TestPathsAndMethods(t *testing.T) {
 		{"POST", schemas.RouteConsoleSession, 404, ""},
 		{"POST", "/v1/policy/explain", 404, ""},
 		{"POST", "/v1/policy/reload", 404, ""},
-		{"POST", "/v1/rules/preview", 404, ""},
 		{"POST", "/v1/dead-letters/redrive", 404, ""},
 		{"POST", "/git/own.git/git-receive-pack", 404, ""},
 	} {
-		w := setup(t, func(c *ingress.Config) { c.Dead = nil })
+		w := setup(t, func(c *config) { c.Dead = nil })
 		a := w.do(t, httptest.NewRequest(tc.method, tc.path, http.NoBody))
 		require.Equal(t, tc.status, a.Code, "%s %s", tc.method, tc.path)
 		require.NotContains(t, a.body, "outputs", tc.path)
@@ -138,7 +137,7 @@ func TestOneLineARequest(t *testing.T) {
 func TestAPanicShowsNothing(t *testing.T) {
 	t.Parallel()
 	for name, s := range surfaces() {
-		w := setup(t, served, desk(), func(c *ingress.Config) {
+		w := setup(t, served, desk(), func(c *config) {
 			c.Authenticate = func(*http.Request) (ingress.Identity, error) { panic("AGWCANARY-PANIC") }
 		})
 		a := w.do(t, post(s.path, s.body))
@@ -167,7 +166,7 @@ func TestAPanicInTheMiddleOfAnAnswerCutsIt(t *testing.T) {
 
 func TestAuthentication(t *testing.T) {
 	t.Parallel()
-	w := setup(t, func(c *ingress.Config) {
+	w := setup(t, func(c *config) {
 		c.Authenticate = func(r *http.Request) (ingress.Identity, error) {
 			switch r.Header.Get("Authorization") {
 			case "Bearer anna":

@@ -21,7 +21,7 @@ import (
 const okRun = `{"request_id":"r1","task_type":"LIT_RETRIEVAL","inputs":{}}`
 
 // served has one remote agent.
-func served(c *ingress.Config) {
+func served(c *config) {
 	c.Serves = func(taskType string) bool { return taskType == "LIT_RETRIEVAL" }
 }
 
@@ -201,7 +201,7 @@ func TestARunOfATaskTypeThatNobodyServesAnyMore(t *testing.T) {
 	for _, entries := range [][]string{nil, {"agent:LIT_RETRIEVAL"}} {
 		var gone atomic.Bool
 		who := ingress.Identity{Tenant: "a", ID: "id", Scopes: []string{schemas.ScopeActionsWrite}, Entries: entries}
-		w := setup(t, func(c *ingress.Config) {
+		w := setup(t, func(c *config) {
 			c.Serves = func(taskType string) bool { return taskType == "LIT_RETRIEVAL" && !gone.Load() }
 			c.Authenticate = func(*http.Request) (ingress.Identity, error) { return who, nil }
 		})
@@ -271,8 +271,8 @@ func TestRepeatsOfARun(t *testing.T) {
 
 func TestWhoMayRunWhat(t *testing.T) {
 	t.Parallel()
-	may := func(who ingress.Identity, err error) func(*ingress.Config) {
-		return func(c *ingress.Config) {
+	may := func(who ingress.Identity, err error) func(*config) {
+		return func(c *config) {
 			served(c)
 			c.Authenticate = func(*http.Request) (ingress.Identity, error) { return who, err }
 		}
@@ -285,7 +285,7 @@ func TestWhoMayRunWhat(t *testing.T) {
 	}
 	keyed := `{"method":"GET","url":"http://ok.example/x","allowlist_key":"stock"}`
 	for name, tc := range map[string]struct {
-		change func(*ingress.Config)
+		change func(*config)
 		body   string
 		status int
 		code   string
@@ -329,7 +329,7 @@ func TestTheLongestRun(t *testing.T) {
 	for most, allowed := range map[time.Duration]int{
 		0: 86_400_000, time.Hour: 3_600_000, 168 * time.Hour: 86_400_000,
 	} {
-		w := setup(t, served, func(c *ingress.Config) { c.MaxRun = most })
+		w := setup(t, served, func(c *config) { c.MaxRun = most })
 		for _, route := range []string{schemas.RouteRunSync, schemas.RouteRunStream} {
 			a := w.do(t, post(route, fmt.Sprintf(body, allowed+1)))
 			require.Equal(t, http.StatusUnprocessableEntity, a.Code)

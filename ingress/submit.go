@@ -1,73 +1,146 @@
 package ingress
 
 import (
+	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"weir/ingress/accept"
+	"weir/internal/ledger"
 	"weir/schemas"
 )
 
-// deniedWait is how long the answer to a denied action is held back for the
-// worker's word, if the caller would rather not wait. Without a worker in
-// reach it is 202, and the denial stands under the action.
+// Order is an action that a surface has translated from a body.
+type Order struct {
+	Kind    schemas.Kind
+	Class   schemas.Class // empty: the kind has none
+	ID      string        // the caller's own; may be empty
+	Payload any
+	Kept    any  // what is stored in place of the payload; nil: the payload
+	Denied  bool // policy has refused it already
+}
+
+// Store returns the handler that reads a body, translates it, stores the action and answers.
+// The route is part of an id that is derived from an Idempotency-Key, and must never change.
+func (s *Server) Store(route string, translate func(who Identity, body []byte) (Order, error)) Handler {
+	return func(c *gin.Context) error {
+		req, denied, err := s.stored(c, route, translate)
+		if err != nil {
+			return err
+		}
+		return s.Submit(c, req, denied)
+	}
+}
+
+func (s *Server) stored(c *gin.Context, route string, translate func(who Identity, body []byte) (Order, error)) (accept.Request, bool, error) {
+	var req accept.Request
+	key, err := accept.Key(c.Request.Header.Values("Idempotency-Key"))
+	if err != nil {
+		return req, false, err
+	}
+	terms, err := accept.ReadTerms(c.Request.Header, s.Now())
+	if err != nil {
+		return req, false, err
+	}
+	body, err := s.Read(c.Writer, c.Request)
+	if err != nil {
+		return req, false, err
+	}
+	who := Caller(c)
+	o, err := translate(who, body)
+	if err != nil {
+		return req, false, err
+	}
+	payload, err := ledger.Encode(o.Payload)
+	if err != nil {
+		return req, false, err
+	}
+	kept := payload
+	if o.Kept != nil {
+		if kept, err = ledger.Encode(o.Kept); err != nil {
+			return req, false, err
+		}
+	}
+	return accept.Request{
+		Name: accept.NameOf(who.Tenant, route, o.ID, key), Tenant: who.Tenant, Kind: o.Kind, Class: o.Class, Payload: kept, Whole: payload,
+		Principal: who.ID, Entries: who.Entries, Terms: terms,
+	}, o.Denied, nil
+}
+
+// deniedWait is how long the answer to a denied action is held back for the worker's
+// decision if the caller prefers not to wait. If no worker answers in time it is 202, and
+// the denial is the action's end.
 const deniedWait = 10 * time.Second
 
-// submit accepts an action and answers as its caller prefers. A denied one is
-// stored like any other, so that it leaves evidence; its caller hears of the
-// denial at once even if it asked for a 202.
-func (in *Room) submit(c *gin.Context, req accept.Request, denied bool) {
+// Submit accepts an action and answers as its caller prefers. A denied action is stored like
+// any other, so that it leaves evidence; its caller receives the denial at once even if it
+// asked for a 202.
+func (s *Server) Submit(c *gin.Context, req accept.Request, denied bool) error {
 	prefer := accept.Prefer(c.Request.Header.Values("Prefer"))
 	wait := prefer.Hold()
 	applied := prefer.Applied()
-	switch later := req.NotBefore.After(in.cfg.Accept.Now()); {
-	case later && !prefer.HasWait: // nobody waits for what is put off, unless he says so
+	switch later := req.NotBefore.After(s.Now()); {
+	case later && !prefer.HasWait: // an action with a delay is waited for on request only
 		wait = 0
 	case denied && wait >= 0 && !later:
 		wait, applied = max(wait, deniedWait), ""
 	}
 	if wait != 0 {
-		release := func() {}
-		req.Before = func(ref schemas.Ref) {
-			release() // of the action that this one follows
-			release = in.responder.Expect(ref)
-		}
-		defer func() { release() }()
+		defer s.Expect(&req)()
 	}
-	out, err := in.acceptor.Accept(c.Request.Context(), req)
+	out, err := s.acceptor.Accept(c.Request.Context(), req)
 	if err == nil && applied != "" {
 		c.Writer.Header().Set("Preference-Applied", applied)
 	}
-	in.answer(c, out, err, wait)
+	return s.Answer(c, out, err, wait)
 }
 
-// answer hands an accepted action to the responder. Beside an error, out names
-// the action if there may be one.
-func (in *Room) answer(c *gin.Context, out accept.Accepted, err error, wait time.Duration) {
-	if in.taken(c, out, err) {
-		in.responder.Respond(c.Writer, c.Request, out.Ref, out.Receipt, wait)
+// Expect has the end of a request's action expected before it can be stored, until release is
+// called after the answer.
+func (s *Server) Expect(req *accept.Request) (release func()) {
+	held := func() {}
+	req.Before = func(ref schemas.Ref) {
+		held() // of the action that this one follows
+		held = s.cfg.Expect(ref)
 	}
+	return func() { held() }
 }
 
-// taken names the action in the answer and counts it. It answers itself where
-// there is an error, and returns false.
-func (in *Room) taken(c *gin.Context, out accept.Accepted, err error) bool {
+// Answer replies for an accepted action. Beside an error, out names the action if there may
+// be one.
+func (s *Server) Answer(c *gin.Context, out accept.Accepted, err error, wait time.Duration) error {
+	if err := s.Accepted(c, out, err); err != nil {
+		return err
+	}
+	s.cfg.Reply(c.Writer, c.Request, out.Ref, out.Receipt, wait)
+	return nil
+}
+
+// Accepted names the action in the answer, and counts it unless there is an error, which it
+// returns.
+func (s *Server) Accepted(c *gin.Context, out accept.Accepted, err error) error {
 	if out.ID != "" {
-		joined(c, out.Ref)
+		SetAction(c, out.Ref)
 	}
 	if err != nil {
 		if out.ID != "" {
-			c.Writer.Header().Set("Location", actionURL(out.ID))
+			c.Writer.Header().Set("Location", "/v1/actions/"+url.PathEscape(out.ID))
 		}
-		in.fail(c, err)
-		return false
+		return err
 	}
 	if !out.Receipt.Duplicate {
-		in.cfg.Metrics.Accepted(out.Kind)
+		s.cfg.Metrics.Accepted(out.Kind)
 	}
 	if out.Replayed {
 		c.Writer.Header().Set("Idempotency-Replayed", "true")
 	}
-	return true
+	return nil
+}
+
+// NoDeadlineToRead lifts the deadline of a request's body, which would end a long wait for the
+// answer.
+func NoDeadlineToRead(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }

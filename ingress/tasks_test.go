@@ -65,17 +65,17 @@ func (h *hall) Set(_ context.Context, key string, _ []byte) (uint64, error) {
 	return 1, nil
 }
 
-func lobby(t *testing.T, change ...func(*ingress.Config)) *hall {
+func lobby(t *testing.T, change ...func(*config)) *hall {
 	t.Helper()
 	return lobbyOf(t, 0, change...)
 }
 
 // lobbyOf is lobby with leases of another length.
-func lobbyOf(t *testing.T, lease time.Duration, change ...func(*ingress.Config)) *hall {
+func lobbyOf(t *testing.T, lease time.Duration, change ...func(*config)) *hall {
 	t.Helper()
 	h := &hall{branches: map[string]bool{"main": true, "dev": true, "taken": true}, touched: make(chan string, 10)}
 	late := &later{}
-	h.world = setup(t, append([]func(*ingress.Config){func(c *ingress.Config) {
+	h.world = setup(t, append([]func(*config){func(c *config) {
 		c.Tasks = tasks.NewDesk(late, h, h, tasks.Config{Lease: lease, Verify: func(token string) (schemas.Token, error) {
 			if token != "pool" {
 				return schemas.Token{}, fault.New(schemas.Unauthorized, "who are you")
@@ -197,8 +197,8 @@ func TestTasksThatAreRefused(t *testing.T) {
 	}
 }
 
-func scoped(who ingress.Identity) func(*ingress.Config) {
-	return func(c *ingress.Config) {
+func scoped(who ingress.Identity) func(*config) {
+	return func(c *config) {
 		c.Authenticate = func(*http.Request) (ingress.Identity, error) { return who, nil }
 	}
 }
@@ -518,7 +518,7 @@ func TestMakingARepository(t *testing.T) {
 // where another node may have one the door does not know better.
 func TestNoRepositoriesHere(t *testing.T) {
 	t.Parallel()
-	h := lobby(t, func(c *ingress.Config) {
+	h := lobby(t, func(c *config) {
 		c.Hosts = func() error { return fault.New(schemas.Unavailable, "install git") }
 	})
 	for _, body := range []string{`{"name":"n"}`, `{"name":"n","import_url":"http://ok.example/a.git"}`} {
@@ -543,7 +543,7 @@ func TestModelOfATask(t *testing.T) {
 	for name, tc := range map[string]struct {
 		who    ingress.Identity
 		model  string
-		chat   func(*ingress.Config)
+		chat   func(*config)
 		status int
 		code   schemas.Code
 	}{
@@ -554,7 +554,7 @@ func TestModelOfATask(t *testing.T) {
 		"nobody's, of a few":     {who([]string{"vendor/small"}, nil), "nobody", desk(), 201, ""},
 		"another's":              {who([]string{"vendor/small"}, nil), "vendor/big", desk(), 403, schemas.Forbidden},
 		"at another's entry":     {who(nil, []string{"model:two", "git"}), "vendor/big", desk(), 403, schemas.Forbidden},
-		"completions not served": {who([]string{"vendor/small"}, nil), "nobody", func(*ingress.Config) {}, 201, ""},
+		"completions not served": {who([]string{"vendor/small"}, nil), "nobody", func(*config) {}, 201, ""},
 	} {
 		h := lobby(t, tc.chat, scoped(tc.who))
 		a := h.do(t, post("/v1/tasks", `{"request_id":"t","description":"d","repo":"app","model":"`+tc.model+`"}`))

@@ -28,17 +28,16 @@ const (
 // throttle counts the wrong tokens of each peer: an IPv4 address, or the /64 of an IPv6 one.
 // It is safe for concurrent use.
 type throttle struct {
-	metrics Metrics
-	known   func(*http.Request) bool
-	now     func() time.Time
-	open    bool // the node is open
+	known func(*http.Request) bool
+	now   func() time.Time
+	open  bool // the node is open
 
 	mu    sync.Mutex
 	peers map[netip.Prefix]*rate.Limiter
 }
 
 func newThrottle(cfg EngineConfig) *throttle {
-	return &throttle{metrics: cfg.Metrics, known: cfg.Known, now: cfg.Now, open: cfg.Local, peers: map[netip.Prefix]*rate.Limiter{}}
+	return &throttle{known: cfg.Known, now: cfg.Now, open: cfg.Local, peers: map[netip.Prefix]*rate.Limiter{}}
 }
 
 // wait returns how long a peer must wait before its next wrong token; 0: it need not.
@@ -87,7 +86,7 @@ func (t *throttle) serve(c *gin.Context) {
 	}
 	peer := wire.Peer(addr.Addr())
 	if wait := t.wait(peer); wait > 0 && !t.known(c.Request) {
-		fail(c, t.metrics, &problem.Error{
+		fail(c, &problem.Error{
 			Problem: schemas.Problem{
 				Code:   schemas.RateLimited,
 				Detail: "too many wrong tokens came from this address; check the token, and wait as long as Retry-After says",

@@ -58,7 +58,7 @@ func people(r *http.Request) (ingress.Identity, error) {
 func TestTokensAreForAdmins(t *testing.T) {
 	t.Parallel()
 	made := &issuer{}
-	w := setup(t, func(c *ingress.Config) { c.Authenticate, c.Issuer = people, made })
+	w := setup(t, func(c *config) { c.Authenticate, c.Issuer = people, made })
 	const body = `{"name":"ci","scopes":["actions:read"],"tenant":"b","entries":["orders"],"rate":"1/s","expires_in":"1h"}`
 	for _, path := range []string{"/v1/tokens", "/v1/tokens/t1/revoke"} {
 		require.Equal(t, http.StatusUnauthorized, w.do(t, post(path, body)).Code)
@@ -98,7 +98,7 @@ func TestTokensAreForAdmins(t *testing.T) {
 
 func TestActionsNameWhoAskedForThem(t *testing.T) {
 	t.Parallel()
-	w := setup(t, func(c *ingress.Config) { c.Authenticate = people })
+	w := setup(t, func(c *config) { c.Authenticate = people })
 	for bearer, entries := range map[string][]string{"writer": nil, "limited": {"orders", "stock"}} {
 		for path, body := range map[string]string{"/v1/execute": okGet, "/v1/plans": okPlan} {
 			w.do(t, post(path, body, "Authorization", "Bearer "+bearer))
@@ -135,7 +135,7 @@ func TestALimitedTokenNamesItsEntries(t *testing.T) {
 		{"/v1/plans", planFor("orders", "stock"), false},
 		{"/v1/plans", planFor("orders", "admin"), true},
 	} {
-		w := setup(t, func(c *ingress.Config) { c.Authenticate = people })
+		w := setup(t, func(c *config) { c.Authenticate = people })
 		if tc.refused {
 			w.do(t, post(tc.path, tc.body, "Authorization", "Bearer limited")).refused(t, http.StatusForbidden, schemas.Forbidden)
 			require.Zero(t, w.records(t), tc)
@@ -167,7 +167,7 @@ func TestRedriveWidensNothing(t *testing.T) {
 		"of a call, by an admin":   {nil, "orders", "root", 202, nil},
 		"by no admin":              {nil, "", "writer", 403, nil},
 	}, func(t *testing.T, tc testCase) {
-		w := setup(t, func(c *ingress.Config) { c.Authenticate = people })
+		w := setup(t, func(c *config) { c.Authenticate = people })
 		seq := w.parked(t, schemas.Action{
 			ID: "old", Tenant: "a", Kind: schemas.KindHTTP, IDSource: schemas.IDRequest, Fingerprint: "f", Entries: tc.old,
 			AcceptedAt: time.Now(), Deadline: time.Now().Add(time.Hour),
@@ -222,7 +222,7 @@ func (b *browsers) SignOut(_ context.Context, value string) error {
 func TestSignInAndOut(t *testing.T) {
 	t.Parallel()
 	known := &browsers{}
-	w := setup(t, func(c *ingress.Config) { c.Authenticate, c.Sessions = people, known })
+	w := setup(t, func(c *config) { c.Authenticate, c.Sessions = people, known })
 	own := []string{"Weir-Console", "1", "Sec-Fetch-Site", "same-origin"}
 	ask := func(method, body string, header ...string) answer {
 		r := post(schemas.RouteConsoleSession, body, append(own, header...)...)
@@ -274,10 +274,10 @@ func (p *policies) Reload(context.Context) (schemas.Reload, error) {
 	return schemas.Reload{Version: "v2", Previous: "v1", Changed: true}, p.broken
 }
 
-func as(scopes ...string) func(*ingress.Config) { return of(schemas.Operator, scopes...) }
+func as(scopes ...string) func(*config) { return of(schemas.Operator, scopes...) }
 
-func of(tenant string, scopes ...string) func(*ingress.Config) {
-	return func(c *ingress.Config) {
+func of(tenant string, scopes ...string) func(*config) {
+	return func(c *config) {
 		c.Authenticate = func(*http.Request) (ingress.Identity, error) {
 			return ingress.Identity{Tenant: tenant, Scopes: scopes, ID: "t", Entries: []string{"one"}}, nil
 		}
@@ -287,7 +287,7 @@ func of(tenant string, scopes ...string) func(*ingress.Config) {
 func TestExplainRoute(t *testing.T) {
 	t.Parallel()
 	p := &policies{}
-	w := setup(t, as(schemas.ScopeActionsRead), func(c *ingress.Config) { c.Policies = p })
+	w := setup(t, as(schemas.ScopeActionsRead), func(c *config) { c.Policies = p })
 	a := w.do(t, post("/v1/policy/explain", `{"method":"POST","url":"https://a.example/","allowlist_key":"one","headers":{"A":"b"},"body":{"n":1.50},"idempotency_key":"k"}`))
 	require.Equal(t, http.StatusOK, a.Code)
 	assert.JSONEq(t, `{"allowed":true,"entry":"one","version":"v","entries":[]}`, a.Body.String())
@@ -304,7 +304,7 @@ func TestExplainRoute(t *testing.T) {
 func TestReloadRoute(t *testing.T) {
 	t.Parallel()
 	p := &policies{}
-	w := setup(t, as(schemas.ScopeAdmin), func(c *ingress.Config) { c.Policies = p })
+	w := setup(t, as(schemas.ScopeAdmin), func(c *config) { c.Policies = p })
 	a := w.do(t, bare("/v1/policy/reload"))
 	require.Equal(t, http.StatusOK, a.Code)
 	assert.JSONEq(t, `{"version":"v2","previous":"v1","changed":true}`, a.Body.String())
@@ -333,13 +333,13 @@ func TestPolicyRoutesAskForScopes(t *testing.T) {
 		schemas.ScopeAdmin:        {http.StatusOK, http.StatusOK},
 	} {
 		p := &policies{}
-		w := setup(t, as(scope), func(c *ingress.Config) { c.Policies = p })
+		w := setup(t, as(scope), func(c *config) { c.Policies = p })
 		assert.Equal(t, want[0], w.do(t, explain()).Code, scope)
 		assert.Equal(t, want[1], w.do(t, bare("/v1/policy/reload")).Code, scope)
 		assert.Equal(t, want[1] == http.StatusOK, p.reloads == 1, scope)
 	}
 	p := &policies{}
-	w := setup(t, of("acme", schemas.ScopeAdmin), func(c *ingress.Config) { c.Policies = p })
+	w := setup(t, of("acme", schemas.ScopeAdmin), func(c *config) { c.Policies = p })
 	assert.Equal(t, http.StatusForbidden, w.do(t, bare("/v1/policy/reload")).Code, "the policy is every tenant's")
 	assert.Zero(t, p.reloads)
 }

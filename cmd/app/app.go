@@ -15,6 +15,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/egress/index"
+	"weir/egress/stream"
+	"weir/ingress"
 	"weir/ingress/tasks"
 	"weir/internal/board"
 	"weir/internal/broker"
@@ -111,7 +114,10 @@ type App struct {
 	server   *embedded.Server
 	broker   *broker.Broker
 	ledger   *ledger.Ledger
-	egress   egressRoom
+	feed     *stream.Feed // nil: the role answers no requests
+	index    *index.Index // nil: the role shows no lists
+	ingress  *ingress.Server
+	surfaces *surfaces
 	work     workRoom
 	http     *httpServer
 	teardown stack

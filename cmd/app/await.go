@@ -29,7 +29,7 @@ func (a *App) await(ctx context.Context) error {
 	var why atomic.Pointer[string]
 	say := func(text string) { why.Store(&text) }
 	say("the log is being opened")
-	a.http.front.set(a.waiting(func() string { return *why.Load() }))
+	a.http.front.set(a.waiting(func() string { return *why.Load() })) //nolint:contextcheck // requests bring their own
 	a.serveHTTP()
 	told := ""
 	for {
@@ -60,7 +60,7 @@ func (a *App) await(ctx context.Context) error {
 // bringUp opens the rooms and begins to work. What it leaves behind where it fails is
 // on the stack of teardowns.
 func (a *App) bringUp(ctx context.Context) error {
-	a.egress, a.work = egressRoom{}, workRoom{}
+	a.feed, a.index, a.ingress, a.surfaces, a.work = nil, nil, nil, nil, workRoom{}
 	if err := a.openRooms(ctx); err != nil || !a.role.works() {
 		return err
 	}
@@ -82,17 +82,17 @@ func reason(err error) string {
 
 // waiting is what a node serves that has no log.
 func (a *App) waiting(why func() string) http.Handler {
-	cfg := a.engineConfig()
+	cfg := a.engineConfig(a.descriptions())
 	cfg.Otherwise = &problem.Error{
 		Problem:    schemas.Problem{Code: schemas.Unavailable, Detail: "this node waits for its log; try again, or ask another"},
 		RetryAfter: waitRetry,
 	}
 	engine := ingress.NewEngine(cfg)
-	egress.MountWaiting(engine, func() schemas.Readiness {
+	egress.Mount(engine, []egress.Surface{egress.Waiting(func() schemas.Readiness {
 		return schemas.Readiness{
 			Role: string(a.role), Durability: a.cfg.Log.Durability, Replicas: a.copies(), Partitions: a.cfg.Log.Partitions,
 			Checks: map[string]string{"log": "failed"}, Reasons: []string{why()},
 		}
-	})
+	})})
 	return engine
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"weir/egress"
-	"weir/ingress"
 	"weir/internal/budget"
 	"weir/internal/outbound"
 	"weir/internal/secrets"
@@ -37,11 +36,6 @@ func (a *App) chats(client *outbound.Client, store *secrets.Store, caller *call.
 		Models: a.models, Adapter: adapter, Budgets: a.book, Mac: a.seal.Mac, Metrics: a.metrics, Draining: a.draining,
 	})
 	return traced{Performer: p, Teller: p, traces: a.traces, docs: a.ledger}
-}
-
-// chatDoor is what completions need where they come in.
-func (a *App) chatDoor() *ingress.ChatConfig {
-	return &ingress.ChatConfig{Models: a.models, Budgets: a.book, MaxBody: int64(a.cfg.Limits.Chat), Draining: a.draining}
 }
 
 // taskReader is who a task's token is, and which models it may use. It only looks.

@@ -123,19 +123,19 @@ func packLimits(size int64) gitwire.PackLimits {
 }
 
 func (a *App) gitReads() *egressgit.Config {
+	if a.role != RoleAll {
+		return nil
+	}
 	r := &a.repositories
 	return &egressgit.Config{
 		Grant: a.desk.Grant, Hold: a.desk.Hold, Over: a.board.Over, Repos: r.table, Hosted: egressgit.NewHosted(r.program), Proxied: r.forward, Timeout: a.cfg.Git.Timeout,
 	}
 }
 
-// gitDoor takes pushes, where the process that takes one also works on it; nil: nowhere else.
-func (a *App) gitDoor() *ingressgit.Config {
-	if a.role != RoleAll {
-		return nil
-	}
+// gitDoor takes pushes, where the process that takes one also works on it.
+func (a *App) gitDoor() ingressgit.Config {
 	r := &a.repositories
-	return &ingressgit.Config{
+	return ingressgit.Config{
 		Grant: a.desk.Grant, Hold: a.desk.Hold, Repos: r.table, Hosted: r.program, Hands: r.hands, MaxPack: int64(a.cfg.Git.MaxPack), Timeout: a.cfg.Git.Timeout,
 		Slots: a.cfg.Workers.Slots, TenantShare: a.cfg.TenantShare(),
 	}

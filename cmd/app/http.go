@@ -7,9 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -72,46 +70,56 @@ func (a *App) newServer(l net.Listener) *httpServer {
 	return h
 }
 
-func (a *App) engineConfig() ingress.EngineConfig {
-	return ingress.EngineConfig{Logger: a.log, Metrics: a.metrics, Local: a.cfg.Auth.Mode == config.AuthOpen}
+func (a *App) engineConfig(s *surfaces) ingress.EngineConfig {
+	return ingress.EngineConfig{Logger: a.log, Metrics: a.metrics, Surfaces: s.in, Local: a.cfg.Auth.Mode == config.AuthOpen}
 }
 
-// openHTTP mounts the routes of the role, and says of the others where they are served.
+// openHTTP mounts the routes of the role, and answers 421 at the others with where they are served.
 func (a *App) openHTTP(context.Context) error {
-	cfg := a.engineConfig()
+	if a.surfaces == nil {
+		a.surfaces = a.descriptions() //nolint:contextcheck // requests bring their own
+	}
+	cfg := a.engineConfig(a.surfaces)
 	cfg.Known = a.known
 	engine := ingress.NewEngine(cfg)
 	engine.Use(a.trace)
 	if a.role.takes() {
-		a.newIngress().Mount(engine) //nolint:contextcheck // requests bring their own
+		a.ingress.Mount(engine, a.surfaces.in)
 	}
 	if a.role.shows() {
-		a.egress.room.Mount(engine)
+		egress.Mount(engine, a.surfaces.out)
 	}
-	service, err := a.service()
-	if err != nil {
-		return err
-	}
-	service.Mount(engine)
+	egress.Mount(engine, []egress.Surface{a.service()})
 	if a.role != RoleAll {
-		a.mountElsewhere(engine) //nolint:contextcheck // requests bring their own
+		a.surfaces.elsewhere(engine)
 	}
 	a.http.rooms = engine
 	return nil
 }
 
-// mountElsewhere says of the routes that this role does not serve which one does.
-func (a *App) mountElsewhere(engine *gin.Engine) {
-	isGit := func(r gin.RouteInfo) bool { return strings.HasPrefix(r.Path, schemas.RouteGit+"/") }
-	for _, room := range []struct {
-		role   Role
-		routes gin.RoutesInfo
-	}{{RoleIngress, ingress.Routes()}, {RoleEgress, egress.Routes()}} {
-		// A pack goes from who takes it to who works on it within one process.
-		git := slices.DeleteFunc(slices.Clone(room.routes), func(r gin.RouteInfo) bool { return !isGit(r) })
-		ingress.Elsewhere(engine, git, a.metrics, "a node that runs `weir serve` on the same log")
-		rest := slices.DeleteFunc(slices.Clone(room.routes), isGit)
-		ingress.Elsewhere(engine, rest, a.metrics, "a node that runs `weir "+string(room.role)+"`, or `weir serve`, on the same log")
+// descriptions are the surfaces of a node that serves none of them: for their routes and the form
+// of their errors.
+func (a *App) descriptions() *surfaces { return a.allSurfaces(new(ingress.Server), new(egress.Server)) }
+
+// elsewhere answers 421 at the routes that this role does not serve.
+func (s *surfaces) elsewhere(engine *gin.Engine) {
+	out := make([]ingress.Surface, 0, len(s.out))
+	for _, e := range s.out {
+		described := ingress.Surface{Name: e.Name}
+		for _, r := range e.Routes {
+			described.Routes = append(described.Routes, ingress.Route{Method: r.Method, Path: r.Path})
+		}
+		out = append(out, described)
+	}
+	const orServe = "`, or `weir serve`, on the same log"
+	for role, of := range map[Role][]ingress.Surface{RoleIngress: s.in, RoleEgress: out} {
+		for _, one := range of {
+			where := "a node that runs `weir " + string(role) + orServe
+			if one.Name == "git" { // a push is worked on by the process that takes it
+				where = "a node that runs `weir serve` on the same log"
+			}
+			ingress.Elsewhere(engine, one, where)
+		}
 	}
 }
 
@@ -220,7 +228,7 @@ func (a *App) startHTTP() {
 	h.front.set(h.rooms)
 	a.serveHTTP()
 	a.teardown.push(func(ctx context.Context) error {
-		if f := a.egress.feed; f != nil {
+		if f := a.feed; f != nil {
 			f.EndStreams()
 		}
 		shut := make(chan error, 1)
@@ -229,7 +237,7 @@ func (a *App) startHTTP() {
 		if a.work.worker != nil {
 			err = a.work.worker.Stop()
 		}
-		if f := a.egress.feed; f != nil {
+		if f := a.feed; f != nil {
 			f.EndWaits()
 		}
 		if late := <-shut; late != nil {

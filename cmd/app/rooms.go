@@ -19,37 +19,31 @@ import (
 	"weir/schemas"
 )
 
-// egressRoom is the room of reads, wired.
-type egressRoom struct {
-	feed *stream.Feed
-	room *egress.Room
-}
-
+// openEgress makes the servers of ingress and egress with their surfaces, and opens the feed that
+// both answer by.
 func (a *App) openEgress(context.Context) error {
-	cfg := stream.Config{Layout: a.layout(), Result: egress.Result, Logger: a.log}
-	if a.broker.Durability() != schemas.DurabilityProcess { // there, what is stored may be shown at once
-		cfg.Barrier, cfg.Reserved = a.broker.Barrier, a.broker.Reserved
-	}
-	feed, err := stream.Open(a.broker, a.broker, cfg)
+	out, err := egress.NewServer(a.broker, a.ledger, egress.Config{
+		Layout: a.layout(), Live: a.broker, Reader: a.reader, Redactor: redact.New(a.cfg.RedactHeaders), Reserve: a.reserve,
+		HTTP: stream.HTTP{Watching: a.metrics.SSE, Watch: a.watch},
+	})
 	if err != nil {
 		return err
 	}
-	a.teardown.push(func(context.Context) error { feed.Close(); return nil })
-	about := a.serviceConfig()
-	about.Live, about.HTTP = a.broker, stream.HTTP{Watching: a.metrics.SSE, Watch: a.watch}
-	about.Rules, about.Repos, about.PublicURL = a.rules, a.repositories.table, a.baseURL
-	if a.role == RoleAll {
-		about.Git = a.gitReads()
+	cfg := stream.Config{Layout: a.layout(), Result: out.Result, Logger: a.log}
+	if a.broker.Durability() != schemas.DurabilityProcess { // there, what is stored may be shown at once
+		cfg.Barrier, cfg.Reserved = a.broker.Barrier, a.broker.Reserved
 	}
-	about.Models, about.Holder, about.TaskStreams, about.Budgets = a.models, a.taskReader, a.cfg.Auth.Streams, a.book
-	about.Policy, about.Tokens, about.Operations = a.policyView, a.listTokens, a.operationsView
+	if a.feed, err = stream.Open(a.broker, a.broker, cfg); err != nil {
+		return err
+	}
+	a.teardown.push(func(context.Context) error { a.feed.Close(); return nil })
 	if a.role.shows() {
-		about.Index = a.openIndex(feed)
+		a.index = a.openIndex(a.feed)
 	}
-	about.Session, about.Reserve = a.consoleSession, a.reserve
-	room, err := egress.New(a.broker, a.ledger, feed, about)
-	a.egress = egressRoom{feed: feed, room: room}
-	return err
+	a.ingress = a.newIngress(out)
+	a.surfaces = a.allSurfaces(a.ingress, out) //nolint:contextcheck // requests bring their own
+	out.Follow(a.feed, a.surfaces.out)
+	return nil
 }
 
 // openIndex begins to follow the log for lists and figures. The file is opened when it
@@ -61,27 +55,23 @@ func (a *App) openIndex(feed *stream.Feed) *index.Index {
 	return x
 }
 
-// serviceConfig is what a node of every role says about itself.
-func (a *App) serviceConfig() egress.Config {
-	return egress.Config{
-		Layout: a.layout(), Durability: a.broker.Durability(), Replicas: a.copies(), Role: string(a.role), Reader: a.reader,
+// service is what a node of every role reports about itself.
+func (a *App) service() egress.Surface {
+	cfg := egress.ServiceConfig{
+		Ready:         schemas.Readiness{Role: string(a.role), Durability: a.broker.Durability(), Replicas: a.copies(), Partitions: a.cfg.Log.Partitions},
+		Reader:        a.reader,
 		PolicyVersion: func() string { return a.policy.Load().Version() },
 		AllowedHosts:  func() []string { return a.policy.Load().AllowedHosts() },
 		Checks: []egress.Check{
 			{Name: "log", Run: a.broker.Ready},
 			{Name: "accepting", Run: a.accepting},
 		},
-		Redactor: redact.New(a.cfg.RedactHeaders),
-		Metrics:  a.metrics.Handler(), OpenAPI: openapi.Document(), Allow: a.allow,
+		Metrics: a.metrics.Handler(), OpenAPI: openapi.Document(), Allow: a.allow,
 	}
-}
-
-// service is what the node says about itself.
-func (a *App) service() (*egress.Service, error) {
-	if a.role.answers() {
-		return a.egress.room.Service(), nil
+	if a.feed != nil {
+		cfg.Draining = a.feed.Draining()
 	}
-	return egress.NewService(a.serviceConfig())
+	return egress.Service(cfg)
 }
 
 // errDraining is why a node that is stopping is not ready.
@@ -94,12 +84,9 @@ func (a *App) accepting(context.Context) error {
 	return nil
 }
 
-func (a *App) newIngress() *ingress.Room {
-	var sessions ingress.Sessions
-	if !a.open() {
-		sessions = signIns{a.tokens}
-	}
-	return ingress.New(a.ledger, a.judge(ingress.Asker{}), a.egress.room, ingress.Config{
+// newIngress is the server of ingress, which replies by that of egress.
+func (a *App) newIngress(out *egress.Server) *ingress.Server {
+	return ingress.NewServer(a.ledger, ingress.Config{
 		Accept: accept.Config{
 			Barrier: a.broker.Barrier, Durability: a.broker.Durability(),
 			Deadlines: a.deadlines(),
@@ -108,21 +95,8 @@ func (a *App) newIngress() *ingress.Room {
 				Stored: a.broker.TenantRoom,
 			}),
 		},
-		Checker:       checker(),
-		Judge:         a.judge,
-		NoAgentAPI:    !a.cfg.Rules.AgentAPI,
-		Previewer:     a,
-		PolicyVersion: func() string { return a.policy.Load().Version() },
-		Authenticate:  a.authenticate, Issuer: issuer{a.tokens}, Sessions: sessions, PublicURL: a.baseURL, Policies: a, Operations: operations{a},
-		Serves: a.serves,
-		MaxRun: a.cfg.LongestAction(), // whatever goes on for longer would be forgotten before it ends
-		Stop:   a.stopWork, NoEnds: a.role == RoleIngress,
-		Dead: a.broker,
-		Git:  a.gitDoor(), Tasks: a.desk, Repos: a.repositories.table, Branches: a.branchExists, Hosts: a.hosts,
-		MaxTask: a.cfg.LongestAction(),
-		Chat:    a.chatDoor(),
-		MaxBody: int64(a.cfg.Limits.Body),
-		Metrics: a.metrics, Logger: a.log,
+		Authenticate: a.authenticate, Reply: out.Reply, Expect: out.Expect,
+		MaxBody: int64(a.cfg.Limits.Body), Metrics: a.metrics, Logger: a.log,
 	})
 }
 

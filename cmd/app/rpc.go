@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"weir/cmd/app/envelope"
-	"weir/ingress"
+	"weir/ingress/rules"
 	"weir/internal/broker"
 	"weir/internal/config"
 	"weir/schemas"
@@ -72,7 +72,7 @@ func (r rpc) answer(ctx context.Context, subject string, data []byte) []byte {
 	if !ok {
 		return envelope.Refuse(names(), schemas.InvalidRequest, "", "the subject does not end in a tenant")
 	}
-	ctx, cancel := context.WithTimeout(ingress.ForTenant(ctx, tenant), r.timeout)
+	ctx, cancel := context.WithTimeout(rules.ForTenant(ctx, tenant), r.timeout)
 	defer cancel()
 	doc := r.serve(ctx, data)
 	if envelope.Result(doc) == "" {

@@ -4,7 +4,10 @@ package plans
 
 import (
 	"encoding/json"
+	"net/http"
 
+	"weir/egress"
+	"weir/egress/stream"
 	"weir/internal/problem"
 	"weir/schemas"
 )
@@ -42,4 +45,18 @@ func fallback(o schemas.Outcome) schemas.Code {
 	case schemas.OutcomeSucceeded, schemas.OutcomeFailed, schemas.OutcomeDenied:
 	}
 	return schemas.Internal
+}
+
+// Surface answers for kind plan.
+func Surface() egress.Surface {
+	return egress.Surface{Name: "plans", Views: []egress.View{{
+		Kind: schemas.KindPlan,
+		Answer: func(w http.ResponseWriter, _ *http.Request, ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
+			body, err := Render(ref, s, doc)
+			if err == nil {
+				stream.WriteBody(w, http.StatusOK, "application/json", body)
+			}
+			return err
+		},
+	}}}
 }

@@ -333,3 +333,10 @@ func unknown(err error, source schemas.IDSource) error {
 	}
 	return &fault.Error{Code: schemas.Unavailable, Cause: err, Message: message}
 }
+
+// InFlight reports whether a request was refused because the first one with its key has not
+// ended.
+func InFlight(err error) bool {
+	public, ok := errors.AsType[*fault.Error](err)
+	return ok && public.Code == schemas.InFlight
+}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"time"
 
+	"weir/ingress"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/schemas"
@@ -34,9 +35,14 @@ type Config struct {
 	// NoEnds: this node may not end actions, and leaves that to a worker: one that nobody
 	// has begun is asked to stop as a running one is.
 	NoEnds bool
+	// Kinds returns the surface of a kind; default: none is known.
+	Kinds Kinds
 	// StoreTimeout bounds one change; default 10 s.
 	StoreTimeout time.Duration
 }
+
+// Kinds returns the surface whose actions are of a kind; the zero one for an unknown kind.
+type Kinds func(kind schemas.Kind) ingress.Surface
 
 // Control cancels and resolves actions. It is safe for concurrent use.
 type Control struct {
@@ -48,6 +54,9 @@ type Control struct {
 func New(l Ledger, cfg Config) *Control {
 	if cfg.Barrier == nil {
 		cfg.Barrier = func(context.Context) error { return nil }
+	}
+	if cfg.Kinds == nil {
+		cfg.Kinds = func(schemas.Kind) ingress.Surface { return ingress.Surface{} }
 	}
 	if cfg.Stop == nil {
 		cfg.Stop = func(schemas.Ref) {}

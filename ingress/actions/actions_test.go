@@ -12,10 +12,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/ingress"
 	"weir/ingress/accept"
 	"weir/ingress/actions"
+	"weir/ingress/chat"
+	"weir/ingress/executor"
+	"weir/ingress/git"
 	"weir/ingress/grant"
+	"weir/ingress/plans"
+	"weir/ingress/rules"
+	"weir/ingress/runs"
 	"weir/ingress/strict"
+	"weir/ingress/tasks"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/weirtest/memlog"
@@ -36,6 +44,32 @@ type world struct {
 }
 
 func now() time.Time { return time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) }
+
+// keyed is a policy that permits every call, which may be repeated by its key.
+type keyed struct{}
+
+func (keyed) MaxTimeout() time.Duration { return time.Minute }
+
+func (keyed) Judge(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+	return schemas.Decision{Allowed: true}, schemas.ClassKeyed
+}
+
+// kinds are the surfaces as the program has them, as far as actions know them.
+func kinds(k schemas.Kind) ingress.Surface {
+	s := new(ingress.Server)
+	all := []ingress.Surface{
+		executor.Surface(s, executor.Config{Policy: func(grant.Asker) executor.Policy { return keyed{} }}),
+		plans.Surface(s), runs.Surface(s, runs.Config{}), chat.Surface(s, chat.Config{}), git.Surface(s, git.Config{}, nil),
+	}
+	all = append(all, rules.Surfaces(s, rules.Config{})...)
+	all = append(all, tasks.Surfaces(s, tasks.SurfaceConfig{})...)
+	for _, one := range all {
+		if one.Kind == k {
+			return one
+		}
+	}
+	return ingress.Surface{}
+}
 
 func setup(t *testing.T) *world {
 	t.Helper()
@@ -65,7 +99,7 @@ func setupWith(t *testing.T, noEnds bool) *world {
 				w.stop(ref)
 			}
 		},
-		NoEnds: noEnds, StoreTimeout: 2 * time.Second,
+		NoEnds: noEnds, StoreTimeout: 2 * time.Second, Kinds: kinds,
 	})
 	return w
 }
@@ -406,7 +440,7 @@ func (w *world) redrive(t *testing.T, by grant.Asker, seq uint64) accept.Accepte
 }
 
 func (w *world) redriver() *actions.Redriver {
-	return actions.NewRedriver(w.log, w.ledger, w.accept, func(schemas.HTTPCall, grant.Asker) schemas.Class { return schemas.ClassKeyed })
+	return actions.NewRedriver(w.log, w.ledger, w.accept, kinds)
 }
 
 func (w *world) park(t *testing.T, d schemas.DeadLetter) uint64 {
@@ -519,5 +553,48 @@ func TestRedriveRefuses(t *testing.T) {
 		"none":           {999, schemas.NotFound},
 	} {
 		require.Equal(t, tc.code, code(t, errOf(w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t"}, tc.seq))), name)
+	}
+}
+
+// TestRedriveWithinEntries: a token that is limited to entries makes no call anew that goes by
+// another, and no payload that cannot be read.
+func TestRedriveWithinEntries(t *testing.T) {
+	t.Parallel()
+	plan := `{"artifact:proposed.plan":{"decisions":[{"effect_ref":"e","target_state":{"allowlist_key":"b"}}]}}`
+	for i, tc := range []struct {
+		kind    schemas.Kind
+		payload string
+		entries []string
+		refused schemas.Code // empty: it is made anew
+	}{
+		{schemas.KindHTTP, `{"allowlist_key":"a"}`, []string{"a"}, ""},
+		{schemas.KindHTTP, `{"allowlist_key":"b"}`, []string{"a"}, schemas.Forbidden},
+		{schemas.KindHTTP, `{"allowlist_key":"b"}`, nil, ""},
+		{schemas.KindHTTP, `[]`, nil, schemas.Conflict},
+		{schemas.KindPlan, plan, []string{"a"}, schemas.Forbidden},
+		{schemas.KindPlan, plan, []string{"b"}, ""},
+		{schemas.KindPlan, `[]`, []string{"b"}, schemas.Conflict},
+		{schemas.KindRun, `{"task_type":"HTTP_EXECUTE","call":{"allowlist_key":"b"}}`, []string{"a"}, schemas.Forbidden},
+		{schemas.KindRun, `{"task_type":"U"}`, []string{"a"}, schemas.Forbidden},
+		{schemas.KindRun, `{"task_type":"ECHO"}`, []string{"a"}, ""},
+		{schemas.KindRun, `[]`, []string{"a"}, schemas.Conflict},
+		{schemas.KindChat, `{"model":"m"}`, []string{"a"}, ""},
+		{"other", `{}`, nil, schemas.Conflict},
+	} {
+		w := setup(t)
+		out, err := w.accept.Accept(t.Context(), accept.Request{
+			Name: accept.Name{ID: "x", Source: schemas.IDRequest}, Tenant: "t", Kind: tc.kind, Payload: json.RawMessage(tc.payload),
+			Timeout: time.Minute,
+		})
+		require.NoError(t, err, i)
+		w.write(t, out.Ref, started(), settled(schemas.OutcomeFailed))
+		dead := letter("x")
+		dead.Kind = tc.kind
+		_, err = w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t", Entries: tc.entries}, w.park(t, dead))
+		if tc.refused == "" {
+			require.NoError(t, err, i)
+		} else {
+			require.Equal(t, tc.refused, code(t, err), "%d: %v", i, err)
+		}
 	}
 }

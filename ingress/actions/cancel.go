@@ -2,7 +2,6 @@ package actions
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -35,7 +34,7 @@ func (c *Control) Cancel(ctx context.Context, tenant, id string) (Status, error)
 		case told && st.Settled != nil && st.Settled.Outcome == schemas.OutcomeCanceled:
 			return schemas.Event{}, errUnchanged
 		}
-		return cancel(st, c.cfg.NoEnds)
+		return cancel(st, c.cfg)
 	})
 	if err == nil && s.CancelRequested {
 		c.cfg.Stop(s.ref)
@@ -92,7 +91,7 @@ func (c *Control) CancelTask(ctx context.Context, tenant, id string) (Status, er
 		if st.Kind != schemas.KindTask {
 			return schemas.Event{}, errNoTask()
 		}
-		return cancel(st, c.cfg.NoEnds)
+		return cancel(st, c.cfg)
 	})
 	switch {
 	case err == nil:
@@ -119,7 +118,7 @@ func decided(st *ledger.State) (schemas.TaskStatus, bool) {
 
 // cancel is what is written to stop an action. With asked one that nobody has begun is
 // asked too.
-func cancel(st *ledger.State, asked bool) (schemas.Event, error) {
+func cancel(st *ledger.State, cfg Config) (schemas.Event, error) {
 	if status, ok := decided(st); ok && st.Settled == nil {
 		return schemas.Event{}, fault.New(schemas.Conflict, "the task has ended already: "+string(status))
 	}
@@ -128,7 +127,7 @@ func cancel(st *ledger.State, asked bool) (schemas.Event, error) {
 		return schemas.Event{}, fault.New(schemas.Conflict, "the action has ended already: "+st.Status())
 	case st.Damaged != nil:
 		return schemas.Event{}, fault.New(schemas.Conflict, "a record of this action cannot be read; a worker will park it and end it")
-	case st.Started, st.Kind == schemas.KindTask, asked:
+	case st.Started, st.Kind == schemas.KindTask, cfg.NoEnds:
 		if st.CancelRequested {
 			return schemas.Event{}, errUnchanged
 		}
@@ -136,38 +135,9 @@ func cancel(st *ledger.State, asked bool) (schemas.Event, error) {
 	default:
 		settled := &schemas.Settled{Outcome: schemas.OutcomeCanceled, Code: schemas.Canceled, Message: canceledMessage}
 		var err error
-		settled.Result, err = canceled(st)
+		if canceled := cfg.Kinds(st.Kind).Canceled; canceled != nil {
+			settled.Result, err = canceled(st.Action.Payload, canceledMessage)
+		}
 		return schemas.Event{Type: schemas.EventSettled, Settled: settled}, err
-	}
-}
-
-// canceled is the result document of a kind whose actions have one for every
-// outcome.
-func canceled(st *ledger.State) (json.RawMessage, error) {
-	switch st.Kind {
-	case schemas.KindHTTP:
-		return json.Marshal(schemas.HTTPResult{Variant: schemas.VariantCanceled, Message: canceledMessage})
-	case schemas.KindRun:
-		return json.Marshal(schemas.RunResult{Error: &schemas.RunError{
-			Code: string(schemas.TaskFailed), Message: canceledMessage,
-			Details: json.RawMessage(`{"code":"` + string(schemas.Canceled) + `"}`),
-		}})
-	case schemas.KindChat:
-		return ledger.Encode(schemas.ChatResult{Error: &schemas.ChatError{Status: schemas.ChatCanceled, Message: canceledMessage}})
-	case schemas.KindRule:
-		var order schemas.RuleOrder
-		_ = json.Unmarshal(st.Action.Payload, &order) // where it lies aside, the answer repeats what its request said
-		return ledger.Encode(schemas.RuleResult{Operation: order.Operation, RequestID: order.RequestID, Error: &schemas.AgentError{
-			Code: schemas.InternalError, Message: canceledMessage, Detail: string(schemas.Canceled),
-		}})
-	case schemas.KindPush:
-		var order schemas.PushOrder
-		_ = json.Unmarshal(st.Action.Payload, &order) // a few lines, never aside
-		return ledger.Encode(schemas.PushResult{
-			Repo: order.Repo, Ref: order.Ref, Old: order.Old, New: order.New, TaskID: order.TaskID,
-			Reason: canceledMessage, Report: order.Report, SideBand: order.SideBand,
-		})
-	default:
-		return nil, nil
 	}
 }

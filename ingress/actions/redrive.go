@@ -23,20 +23,17 @@ type Acceptor interface {
 	Accept(ctx context.Context, r accept.Request) (accept.Accepted, error)
 }
 
-// Classify says the class that policy gives a call of somebody today.
-type Classify func(call schemas.HTTPCall, by grant.Asker) schemas.Class
-
 // Redriver makes new actions of parked ones. It is safe for concurrent use.
 type Redriver struct {
 	dead     Dead
 	ledger   Ledger
 	acceptor Acceptor
-	classify Classify
+	kinds    Kinds
 }
 
 // NewRedriver returns a Redriver.
-func NewRedriver(d Dead, l Ledger, a Acceptor, classify Classify) *Redriver {
-	return &Redriver{dead: d, ledger: l, acceptor: a, classify: classify}
+func NewRedriver(d Dead, l Ledger, a Acceptor, kinds Kinds) *Redriver {
+	return &Redriver{dead: d, ledger: l, acceptor: a, kinds: kinds}
 }
 
 // ReadRedrive reads a body that strict.Check has passed: the sequence of a
@@ -71,8 +68,9 @@ func (r *Redriver) Redrive(ctx context.Context, by grant.Asker, sequence uint64)
 	if st.Settled == nil {
 		return accept.Accepted{}, fault.New(schemas.InFlight, "the parked action has not ended yet; redrive it once it has")
 	}
-	if err := final(st.Kind); err != nil {
-		return accept.Accepted{}, err
+	kind := r.kinds(st.Kind)
+	if kind.NotRedriven != "" {
+		return accept.Accepted{}, fault.New(schemas.Conflict, kind.NotRedriven)
 	}
 	if len(st.Action.Payload) == 0 && st.Action.PayloadBlob == "" {
 		return accept.Accepted{}, unreadable(&fault.Parked{Code: schemas.Poison, Reason: "the accepted record cannot be read"})
@@ -89,61 +87,19 @@ func (r *Redriver) Redrive(ctx context.Context, by grant.Asker, sequence uint64)
 	if !ok {
 		return accept.Accepted{}, fault.New(schemas.Forbidden, "the token may use none of the models that the parked action was limited to")
 	}
-	if err := grant.Payload(st.Kind, payload, by.Entries); err != nil {
-		return accept.Accepted{}, unreadable(err)
-	}
 	req := accept.Request{
 		Name:   accept.Derive(accept.PrefixRedrive, schemas.IDGenerated, tenant, strconv.FormatUint(sequence, 10)),
 		Tenant: tenant, Kind: st.Kind, Class: st.Action.Class, Payload: payload, Supersedes: st.ID, Sync: st.Action.Sync,
 		Principal: by.Principal, Entries: entries, Models: models, Answers: st.Action.Answers,
 		Terms: accept.Terms{Priority: st.Action.Priority},
 	}
-	if err := r.anew(&req); err != nil {
+	if kind.Redrive == nil { // what is not known is not let through
+		return accept.Accepted{}, fault.New(schemas.Conflict, "actions of this kind are not redriven here; send the request anew")
+	}
+	if err := kind.Redrive(&req, by); err != nil {
 		return accept.Accepted{}, unreadable(err)
 	}
 	return r.acceptor.Accept(ctx, req)
-}
-
-// final refuses the kinds whose actions say nothing once they have ended.
-func final(k schemas.Kind) error {
-	switch k {
-	case schemas.KindRule: // it stood on rules that may be others now
-		return fault.New(schemas.Conflict, "a write of the rules is not redriven; read the rules, and send it anew with their etag")
-	case schemas.KindTask: // its tokens are dead, and its branch is there
-		return fault.New(schemas.Conflict, "a task is not redriven; file a new one with POST /v1/tasks, it may begin at this one's branch")
-	case schemas.KindPush: // what was pushed is not on the log
-		return fault.New(schemas.Conflict, "a push is not redriven; its objects are not kept, so push again")
-	case schemas.KindRepo: // somebody else may have the name now
-		return fault.New(schemas.Conflict, "the making of a repository is not redriven; ask for it anew with POST /v1/repos")
-	case schemas.KindHTTP, schemas.KindPlan, schemas.KindRun, schemas.KindChat:
-	}
-	return nil
-}
-
-// anew fills in what follows from the payload.
-func (r *Redriver) anew(req *accept.Request) error {
-	switch req.Kind {
-	case schemas.KindHTTP:
-		var call schemas.HTTPCall
-		if err := json.Unmarshal(req.Payload, &call); err != nil {
-			return &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a call", Cause: err}
-		}
-		if call.Denied != nil {
-			return fault.New(schemas.Conflict, "the call was denied, and its body and headers are not kept; send it again")
-		}
-		req.Class = r.classify(call, grant.Asker{Tenant: req.Tenant, Kind: req.Kind, Principal: req.Principal, Entries: req.Entries})
-	case schemas.KindRun:
-		var run schemas.Run
-		if err := json.Unmarshal(req.Payload, &run); err != nil {
-			return &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a run", Cause: err}
-		}
-		req.TaskType, req.Sensitive, req.Timeout = run.TaskType, run.Sensitive(), run.Timeout()
-	case schemas.KindChat:
-		req.Sensitive = true
-	case schemas.KindPlan: // says it all by itself
-	case schemas.KindRule, schemas.KindTask, schemas.KindPush, schemas.KindRepo: // are not made anew, see final
-	}
-	return nil
 }
 
 // letter reads one of the tenant's dead letters.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"weir/internal/fault"
+	"weir/internal/models"
 	"weir/schemas"
 )
 
@@ -25,6 +26,14 @@ type Asker struct {
 	Entries []string
 	// Models are patterns of the only models that may be used; empty: all.
 	Models []string
+}
+
+// May reports whether the asker may use a model's name.
+func (a Asker) May(name string) bool { return models.May(a.Models, name) }
+
+// Enters reports whether the asker may use an entry of the policy.
+func (a Asker) Enters(entry string) bool {
+	return len(a.Entries) == 0 || slices.Contains(a.Entries, entry)
 }
 
 // Call refuses a call that names an entry which is not among entries. No
@@ -81,47 +90,6 @@ func Repo(order schemas.RepoOrder, entries []string) error {
 	return key(order.AllowlistKey, entries)
 }
 
-// Payload is Call, Plan, Run or Repo, by the kind of what lies on the log. One that cannot
-// be read is a *fault.Parked.
-func Payload(kind schemas.Kind, payload json.RawMessage, entries []string) error {
-	switch {
-	case len(entries) == 0:
-		return nil
-	case kind == schemas.KindHTTP:
-		var call schemas.HTTPCall
-		if err := json.Unmarshal(payload, &call); err != nil {
-			return errPayload(err)
-		}
-		return Call(call, entries)
-	case kind == schemas.KindPlan:
-		var plan schemas.PlanRequest
-		if err := json.Unmarshal(payload, &plan); err != nil {
-			return errPayload(err)
-		}
-		return Plan(plan, entries)
-	case kind == schemas.KindRun:
-		var run schemas.Run
-		if err := json.Unmarshal(payload, &run); err != nil {
-			return errPayload(err)
-		}
-		return Run(run, entries)
-	case kind == schemas.KindRepo:
-		var repo schemas.RepoOrder
-		if err := json.Unmarshal(payload, &repo); err != nil {
-			return errPayload(err)
-		}
-		return Repo(repo, entries)
-	case kind == schemas.KindTask, kind == schemas.KindPush: // what they may call is their repository's
-		return nil
-	case kind == schemas.KindChat: // it names none: models that go by others are left out
-		return nil
-	case kind == schemas.KindRule: // they steer the calls of every entry
-		return fault.New(schemas.Forbidden, "a token that is limited to entries of the policy may not write rules")
-	default:
-		return errEntry()
-	}
-}
-
 func key(name string, entries []string) error {
 	if name == "" || len(entries) == 0 || slices.Contains(entries, name) {
 		return nil
@@ -132,10 +100,6 @@ func key(name string, entries []string) error {
 // errEntry does not say whether there is such an entry.
 func errEntry() error {
 	return fault.New(schemas.Forbidden, "the token may not use the entry that allowlist_key names")
-}
-
-func errPayload(err error) error {
-	return &fault.Parked{Code: schemas.Poison, Reason: "the payload cannot be read", Cause: err}
 }
 
 // Both is what two limits leave together: no entries stand for all, and ok is

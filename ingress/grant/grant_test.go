@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress/grant"
-	"weir/internal/fault"
 	"weir/schemas"
 )
 
@@ -35,30 +34,6 @@ func TestPlan(t *testing.T) {
 		err := grant.Plan(plan(`{"allowlist_key":"b"}`, target), []string{"a", "b"})
 		require.Equal(t, refused, err != nil, target)
 		require.NoError(t, grant.Plan(plan(target), nil), "no entries are all")
-	}
-}
-
-func TestPayload(t *testing.T) {
-	t.Parallel()
-	entries := []string{"a"}
-	require.NoError(t, grant.Payload(schemas.KindHTTP, json.RawMessage(`{"allowlist_key":"a"}`), entries))
-	require.Error(t, grant.Payload(schemas.KindHTTP, json.RawMessage(`{"allowlist_key":"b"}`), entries))
-	require.NoError(t, grant.Payload(schemas.KindHTTP, json.RawMessage(`{"allowlist_key":"b"}`), nil))
-	document, err := json.Marshal(plan(`{"allowlist_key":"b"}`))
-	require.NoError(t, err)
-	require.Error(t, grant.Payload(schemas.KindPlan, document, entries))
-	require.NoError(t, grant.Payload(schemas.KindPlan, document, []string{"b"}))
-	require.Error(t, grant.Payload("other", document, entries), "what is not known is not let through")
-	var parked *fault.Parked
-	for _, kind := range []schemas.Kind{schemas.KindHTTP, schemas.KindPlan, schemas.KindRun, schemas.KindRepo} {
-		require.ErrorAs(t, grant.Payload(kind, json.RawMessage(`{`), entries), &parked)
-	}
-	require.Error(t, grant.Payload(schemas.KindRule, json.RawMessage(`{}`), entries), "rules steer the calls of every entry")
-	require.NoError(t, grant.Payload(schemas.KindRule, json.RawMessage(`{}`), nil))
-	require.NoError(t, grant.Payload(schemas.KindRepo, json.RawMessage(`{"name":"r","allowlist_key":"a"}`), entries))
-	require.Error(t, grant.Payload(schemas.KindRepo, json.RawMessage(`{"name":"r","allowlist_key":"b"}`), entries))
-	for _, kind := range []schemas.Kind{schemas.KindTask, schemas.KindPush} {
-		require.NoError(t, grant.Payload(kind, json.RawMessage(`{}`), entries), "they name no entry")
 	}
 }
 
@@ -126,9 +101,6 @@ func TestRun(t *testing.T) {
 		"plan":         {schemas.Run{RunOrder: schemas.RunOrder{TaskType: schemas.TaskHTTPPlan}, Plan: &p}, true},
 	} {
 		require.Equal(t, tc.refused, grant.Run(tc.run, entries) != nil, name)
-		payload, err := json.Marshal(tc.run)
-		require.NoError(t, err)
-		require.Equal(t, tc.refused, grant.Payload(schemas.KindRun, payload, entries) != nil, name)
 		require.NoError(t, grant.Run(tc.run, nil), name)
 	}
 }
@@ -171,9 +143,4 @@ func TestCoversModels(t *testing.T) {
 	} {
 		require.Equal(t, tc.covers, grant.CoversModels(tc.patterns, tc.of), "%v", tc)
 	}
-}
-
-func TestACompletionNamesNoEntry(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, grant.Payload(schemas.KindChat, json.RawMessage(`{"model":"m"}`), []string{"a"}))
 }

@@ -1,0 +1,184 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"weir/egress"
+	"weir/egress/stream"
+	"weir/internal/fault"
+	"weir/internal/models"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// Config of the surface.
+type Config struct {
+	// Models are the models in force; nil: completions are not served.
+	Models func() *models.Set
+	// Budgets are the accounts of budgets; nil: they are not served.
+	Budgets Budgets
+	// Holder returns the holder of a task by the task's token, without scopes, and changes
+	// nothing; nil: there are no tasks.
+	Holder func(ctx context.Context, token string) (egress.Reader, error)
+	// Watch is the way to a stream for the holder of a task; nil as a result: the sender may hold event
+	// streams open as others do.
+	Watch func(r *http.Request) stream.Watch
+	// Hold is how long the beginning of a streamed completion is held back for its
+	// first chunk, so that an error in its place gets a status of its own; default 10 s.
+	Hold time.Duration
+}
+
+// Answerer answers for completions.
+type Answerer struct {
+	server *egress.Server
+	cfg    Config
+}
+
+// NewAnswerer returns an Answerer by a server.
+func NewAnswerer(s *egress.Server, cfg Config) Answerer {
+	if cfg.Hold <= 0 {
+		cfg.Hold = 10 * time.Second
+	}
+	return Answerer{s, cfg}
+}
+
+// Surfaces answer for kind chat, and show the models and the accounts of budgets.
+func (a Answerer) Surfaces() []egress.Surface {
+	return []egress.Surface{{
+		Name: "chat", Routes: a.models(), Absent: a.cfg.Models == nil,
+		Views: []egress.View{{
+			Kind: schemas.KindChat, Stopping: errNotAnswered(),
+			Answer: func(w http.ResponseWriter, _ *http.Request, _ schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
+				return Answer(w, s, doc)
+			},
+			Fail: func(w http.ResponseWriter, r *http.Request, _ schemas.Ref, err error) { problem.WriteChat(w, r, err) },
+		}},
+	}, {Name: "budgets", Routes: a.budgets(), Absent: a.cfg.Budgets == nil}}
+}
+
+// Resume is the place that Last-Event-ID names; the zero place without one.
+func Resume(r *http.Request) (after schemas.ChatPlace, err error) {
+	values := r.Header.Values("Last-Event-ID")
+	if len(values) == 0 || len(values) == 1 && values[0] == "" {
+		return after, nil
+	}
+	if len(values) == 1 {
+		if after, ok := Place(values[0]); ok {
+			return after, nil
+		}
+	}
+	return after, stream.Invalid("the Last-Event-ID header must be the id of an event")
+}
+
+// Answer answers for a completion: as a stream with its chunks from after a place to
+// its end, or with the whole, where wait is as in egress.Server.Reply. A stream is begun with its
+// first chunk, so that what goes wrong before is answered with a status of its own.
+// left is called, at most once, when the client has gone before the end and nobody else on
+// this node reads the completion or waits for it, on the goroutine of the request, whose
+// context has ended by then; nil: nobody wants to know.
+func (a Answerer) Answer(
+	w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt,
+	streams bool, after schemas.ChatPlace, wait time.Duration, left func(),
+) {
+	w.Header().Set(schemas.HeaderGeneration, ref.ID)
+	if !streams {
+		a.server.ReplyOr(w, r, ref, receipt, wait, left)
+		return
+	}
+	f := &frames{server: a.server, ref: ref}
+	d := stream.Dialect{
+		Ref: ref, After: after.Seq, Part: after.Chunk, Frame: f.frame, Refuse: f.refuse,
+		Header: http.Header{"Weir-Action-Id": {ref.ID}},
+		Hold:   a.cfg.Hold, Left: left, Watch: a.cfg.Watch(r), Answer: true,
+		Over: Over(), Cut: f.cut,
+	}
+	if after.Chunk > 0 { // of that event there is more
+		d.After--
+	}
+	if after.Seq == 0 || !receipt.Duplicate { // the client has seen nothing of it
+		d.Opening = f.opening
+	}
+	a.server.Events().AnswerAs(w, r, d)
+}
+
+// frames renders the events of one completion.
+type frames struct {
+	server *egress.Server
+	ref    schemas.Ref
+}
+
+// frame renders an event. The end of what succeeded says nothing but that: its chunks
+// were the answer.
+func (f *frames) frame(ctx context.Context, it *stream.Item) ([]byte, error) {
+	switch end := it.Event.Settled; {
+	case it.Event.Type == schemas.EventDelta:
+		return Delta(it.Seq, it.Event.Data), nil
+	case end == nil:
+		return nil, nil
+	case end.Outcome == schemas.OutcomeSucceeded:
+		return Last(f.ref, it.Seq, it.Event.Time, nil), nil
+	default:
+		refusal, err := f.refusal(ctx, end)
+		if err != nil {
+			return nil, err
+		}
+		return Last(f.ref, it.Seq, it.Event.Time, refusal), nil
+	}
+}
+
+// opening refuses a completion of which nothing came.
+func (f *frames) opening(ctx context.Context, it *stream.Item) error {
+	end := it.Event.Settled
+	if end == nil || end.Outcome == schemas.OutcomeSucceeded {
+		return nil
+	}
+	refusal, err := f.refusal(ctx, end)
+	if err != nil {
+		return err
+	}
+	return refusal
+}
+
+func (f *frames) refusal(ctx context.Context, end *schemas.Settled) (*RefusalError, error) {
+	doc, release, err := f.server.Document(ctx, f.ref.Tenant, end)
+	if errors.Is(err, fault.ErrGone) {
+		return Lost(end), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	_, refusal := Read(end, doc)
+	return refusal, nil
+}
+
+func (f *frames) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, stream.ErrClosed):
+		err = errNotAnswered()
+	case errors.Is(err, stream.ErrBeyond):
+		err = stream.Invalid("the header Last-Event-ID names a position that this completion does not have; send the request without it to read the answer from its beginning")
+	}
+	if refusal, ok := errors.AsType[*RefusalError](err); ok {
+		err = refusal.Write(w)
+	}
+	if err != nil {
+		problem.WriteChat(w, r, err)
+	}
+}
+
+// errNotAnswered is for whoever waits for a completion on a node that stops. A client of
+// the protocol knows no receipt.
+func errNotAnswered() error {
+	return fault.New(schemas.Unavailable, "this node is stopping, and the completion goes on without an answer here; "+
+		"send the request again with its Idempotency-Key, or look for the action that X-Generation-Id names")
+}
+
+func (f *frames) cut() []byte {
+	return Cut(f.ref, f.server.Now(), "the stream ends here before the completion does; "+
+		"send the request again with its Idempotency-Key and the last event id as Last-Event-ID, or read the action's events")
+}

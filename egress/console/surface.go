@@ -1,0 +1,44 @@
+package console
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/egress"
+	"weir/egress/stream"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// Surface are the console's pages, which hold no tenant's data, and the route that tells them for
+// whom they work.
+func Surface(session func(r *http.Request) (schemas.ConsoleSession, error)) egress.Surface {
+	pages := New()
+	return egress.Surface{Name: "console", Routes: egress.Routes(
+		// One redirect of our own: people leave the slash out.
+		egress.Read("/console", func(c *gin.Context) error {
+			c.Writer.Header().Set("Location", schemas.RouteConsole)
+			c.Writer.WriteHeader(http.StatusPermanentRedirect)
+			c.Writer.WriteHeaderNow()
+			return nil
+		}),
+		egress.Read(schemas.RouteConsole, func(c *gin.Context) error {
+			pages.Serve(c.Writer, c.Request, Index)
+			return nil
+		}),
+		egress.Read(schemas.RouteConsole+"assets/:name", func(c *gin.Context) error {
+			if !pages.Serve(c.Writer, c.Request, "assets/"+c.Param("name")) {
+				return fault.New(schemas.NotFound, "this node does not serve that")
+			}
+			return nil
+		}),
+		egress.Read(schemas.RouteConsoleSession, func(c *gin.Context) error {
+			s, err := session(c.Request)
+			if err == nil {
+				stream.WriteJSON(c.Writer, c.Request, http.StatusOK, s)
+			}
+			return err
+		}),
+	)}
+}

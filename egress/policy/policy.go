@@ -1,0 +1,32 @@
+// Package policy shows the policy in force and what operators hold back.
+package policy
+
+import (
+	"net/http"
+
+	"weir/egress"
+	"weir/egress/stream"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// Surface are the routes that show the policy in force, as far as the reader may use it, and what is
+// held back. show has the names alone of what entries add to a call, and no secret, and only shows
+// operators where agents and models are.
+func Surface(s *egress.Server, show func(only []string, operator bool) schemas.PolicyView, operations func() schemas.OperationsView) egress.Surface {
+	return egress.Surface{Name: "policy", Routes: egress.Routes(
+		egress.Read("/v1/policy", s.For(func(r *egress.Request) error {
+			operator := r.Reader.Tenant == schemas.Operator && schemas.Grants(r.Reader.Scopes, schemas.ScopeAdmin)
+			stream.WriteJSON(r.Writer, r.Request, http.StatusOK, show(r.Reader.Entries, operator))
+			return nil
+		}, schemas.ScopeActionsRead)),
+		egress.Read(schemas.RouteOperations, s.For(func(r *egress.Request) error {
+			// What is held back is every tenant's, and so an operator's to see.
+			if err := fault.Operator(r.Reader.Tenant, "see what is held back"); err != nil {
+				return err
+			}
+			stream.WriteJSON(r.Writer, r.Request, http.StatusOK, operations())
+			return nil
+		}, schemas.ScopeAdmin)),
+	)}
+}

@@ -1,0 +1,155 @@
+// Package egress is the server that every read and every record leaves through: the
+// answers to callers who wait, the streams, the lists, the evidence, and what a node reports
+// about itself.
+package egress
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"weir/egress/evidence"
+	"weir/egress/status"
+	"weir/egress/stream"
+	"weir/internal/fault"
+	"weir/internal/redact"
+	"weir/schemas"
+)
+
+// Log is what the server reads.
+type Log interface {
+	stream.Log
+	GetBlob(ctx context.Context, name string) ([]byte, error)
+}
+
+// Reader is the sender of a request that reads.
+type Reader struct {
+	// Tenant is whose records it may read.
+	Tenant string
+	// Entries are the only entries of the policy that it may use; empty: all.
+	Entries []string
+	// Scopes are those of its token.
+	Scopes []string
+	// Models are patterns of the only models that it may use; empty: all.
+	Models []string
+}
+
+// Config of a Server. What names no default is required.
+type Config struct {
+	Layout schemas.Layout
+	// Live is what evidence is watched through.
+	Live stream.Live
+	// Reader returns the sender of a request, or refuses it with an error that becomes
+	// a problem. With no scope every token will do. There is no open default.
+	Reader func(r *http.Request, scope string) (Reader, error)
+	// Redactor knows the headers of a payload whose values are hidden; nil: those that are
+	// always hidden.
+	Redactor *redact.Redactor
+	// Reserve waits until there is memory for a tenant to load, render and answer with what is stored under the
+	// names, of which some may be empty. It ends with ctx. nil: nothing is reserved.
+	Reserve func(ctx context.Context, tenant string, blobs ...string) (release func(), err error)
+	// HTTP are the limits of streams; see stream.HTTP.
+	HTTP stream.HTTP
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+}
+
+// Server is what the surfaces share: it answers for ingress, and reads actions and their events.
+// It is safe for concurrent use and starts nothing.
+type Server struct {
+	log     Log
+	actions status.Actions
+	cfg     Config
+	views   map[schemas.Kind]View
+
+	feed    *stream.Feed
+	events  *stream.Events
+	status  *status.Status
+	records *evidence.Records
+}
+
+// NewServer returns the server over a log and the ledger that folds it. Follow completes it.
+func NewServer(log Log, actions status.Actions, cfg Config) (*Server, error) {
+	switch {
+	case cfg.Live == nil:
+		return nil, errors.New("egress needs the live feed")
+	case cfg.Layout.Partitions < 1:
+		return nil, errors.New("egress needs the layout of the log")
+	case cfg.Reader == nil:
+		return nil, errors.New("egress needs to know whose records a request may read")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Reserve == nil {
+		cfg.Reserve = func(context.Context, string, ...string) (func(), error) { return func() {}, nil }
+	}
+	cfg.HTTP = cfg.HTTP.WithDefaults()
+	return &Server{log: log, actions: actions, cfg: cfg, views: map[schemas.Kind]View{}}, nil
+}
+
+// Follow has the server answer by a feed, which the caller closes, and by the views of surfaces. It
+// is called once, before anything is served.
+func (s *Server) Follow(feed *stream.Feed, surfaces []Surface) {
+	for _, surface := range surfaces {
+		for _, v := range surface.Views {
+			s.views[v.Kind] = v
+		}
+	}
+	s.feed = feed
+	s.events = stream.NewEvents(feed, s.cfg.HTTP)
+	s.status = status.New(s.actions, feed, status.Config{Layout: s.cfg.Layout, Result: s.result, Reserve: s.cfg.Reserve, Redactor: s.cfg.Redactor})
+	s.records = evidence.New(s.log, s.cfg.Live, feed, s.cfg.HTTP, feed.Draining())
+}
+
+// Now is the server's clock.
+func (s *Server) Now() time.Time { return s.cfg.Now() }
+
+// Actions reads actions from the log.
+func (s *Server) Actions() status.Actions { return s.actions }
+
+// Events serves the events of actions.
+func (s *Server) Events() *stream.Events { return s.events }
+
+// Feed follows actions while they run.
+func (s *Server) Feed() *stream.Feed { return s.feed }
+
+// Partition is the index of the partition that an action lies in.
+func (s *Server) Partition(ref schemas.Ref) int { return s.cfg.Layout.Partition(ref.Tenant, ref.ID) }
+
+// Durable returns when what was read of an action, up to a sequence, may be shown.
+func (s *Server) Durable(ctx context.Context, ref schemas.Ref, seq uint64) error {
+	return s.feed.Durable(ctx, schemas.LogStream(s.Partition(ref)), seq)
+}
+
+// Records are the routes that read actions of every kind, and what is recorded of them.
+func (s *Server) Records() Surface {
+	// The functions read what they are of for each request: Follow sets it.
+	of := func(path string, serve func(w http.ResponseWriter, r *http.Request, tenant, id string)) []Route {
+		return Read(path, s.For(func(r *Request) error {
+			serve(r.Writer, r.Request, r.Reader.Tenant, r.Param("id"))
+			return nil
+		}, schemas.ScopeActionsRead))
+	}
+	return Surface{Name: "actions", Routes: Routes(
+		of("/v1/actions/:id", func(w http.ResponseWriter, r *http.Request, tenant, id string) { s.status.Serve(w, r, tenant, id) }),
+		of("/v1/actions/:id/payload", func(w http.ResponseWriter, r *http.Request, tenant, id string) {
+			s.status.ServePayload(w, r, tenant, id)
+		}),
+		of("/v1/actions/:id/events", func(w http.ResponseWriter, r *http.Request, tenant, id string) { s.events.Serve(w, r, tenant, id) }),
+		of("/v1/dead-letters", func(w http.ResponseWriter, r *http.Request, tenant, _ string) { s.records.ServeDead(w, r, tenant) }),
+		Read("/v1/evidence", s.For(func(r *Request) error {
+			s.records.Serve(r.Writer, r.Request, r.Reader.Tenant)
+			return nil
+		}, schemas.ScopeEvidenceRead)),
+	)}
+}
+
+// gone is for an action that is there while its stored result was dropped.
+func gone(err error) error {
+	if errors.Is(err, fault.ErrNotFound) {
+		return fault.ErrGone
+	}
+	return err
+}

@@ -1,0 +1,109 @@
+package egress
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// Surface is one public protocol, as egress serves it: its routes that read, and the views of
+// its kinds.
+type Surface struct {
+	// Name is the surface's label in metrics and log lines.
+	Name   string
+	Routes []Route
+	Views  []View
+	// Absent: this node does not serve the routes.
+	Absent bool
+}
+
+// View is how the actions of one kind are answered for.
+type View struct {
+	Kind schemas.Kind
+	// Answer writes the whole answer for an end, whose stored document is doc. It depends on these
+	// alone, so that a replay gets the same bytes. An error is written by Fail.
+	Answer func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) error
+	// Result is the public form of an end's document, for the events and the status of an
+	// action; nil: the document itself.
+	Result func(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage
+	// Fail writes an error in the protocol's own form; nil: a problem.
+	Fail func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, err error)
+	// Accepted answers for an action whose end is not waited for; nil: 202 and the receipt.
+	Accepted func(w http.ResponseWriter, r *http.Request, receipt schemas.Receipt) error
+	// Stopping is the error for callers who wait without bound on a node that stops, and whose
+	// protocol knows no receipt; nil: as for any other whose wait is over.
+	Stopping error
+	// Reading: the request's body is still read while the answer waits.
+	Reading bool
+}
+
+// Route is one method of one path.
+type Route struct {
+	Method, Path string
+	Handle       Handler
+}
+
+// Handler answers a request, or returns an error that is written as a problem.
+type Handler func(c *gin.Context) error
+
+// Read returns the routes of a path that is read: GET and HEAD.
+func Read(path string, handle Handler) []Route {
+	return []Route{{http.MethodGet, path, handle}, {http.MethodHead, path, handle}}
+}
+
+// Routes joins lists of routes.
+func Routes(lists ...[]Route) []Route { return slices.Concat(lists...) }
+
+// Mount registers the routes of the surfaces that this node serves. It sets nothing on the engine:
+// how requests are recovered, limited and authenticated is the caller's.
+func Mount(engine *gin.Engine, surfaces []Surface) {
+	for _, s := range surfaces {
+		if s.Absent {
+			continue
+		}
+		for _, r := range s.Routes {
+			engine.Handle(r.Method, r.Path, func(c *gin.Context) {
+				if err := r.Handle(c); err != nil {
+					problem.Write(c.Writer, c.Request, err)
+				}
+			})
+		}
+	}
+}
+
+// Request is a request whose sender is known.
+type Request struct {
+	*gin.Context
+
+	Reader Reader
+}
+
+// For authenticates the sender, who needs one of the scopes, before anything is read. Without
+// scopes every token will do.
+func (s *Server) For(serve func(r *Request) error, scopes ...string) Handler {
+	return func(c *gin.Context) error {
+		who, err := s.Reader(c.Request, scopes...)
+		if err != nil {
+			return err
+		}
+		return serve(&Request{c, who})
+	}
+}
+
+// Reader authenticates the sender of a request, who needs one of the scopes.
+func (s *Server) Reader(r *http.Request, scopes ...string) (Reader, error) {
+	if len(scopes) == 1 {
+		return s.cfg.Reader(r, scopes[0])
+	}
+	who, err := s.cfg.Reader(r, "")
+	if err == nil && len(scopes) > 1 {
+		err = fault.Scope(who.Scopes, scopes...)
+	}
+	return who, err
+}

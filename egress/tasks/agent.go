@@ -1,0 +1,191 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"weir/egress/stream"
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/internal/task"
+	"weir/internal/wire"
+	"weir/schemas"
+)
+
+// An agent waits for its branch for opening, which is as long as few clients would not.
+// What the feed has missed is found in the log, which is looked at every so often
+// meanwhile.
+const (
+	opening = 10 * time.Second
+	looking = 2 * time.Second
+)
+
+// AgentTask answers with a task as the holder of a lease reads it, once its branch is
+// there or the task has ended; lease 0 is that of the task's own token.
+func (a Answerer) AgentTask(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease int) {
+	_, t, err := a.opened(r, ref, lease)
+	if err != nil && (t == nil || !t.Over() || t.Lease != lease) {
+		answerAgent(w, r, err)
+		return
+	}
+	stream.WriteJSON(w, r, http.StatusOK, Agent(t, a.repoURL(t.Order.Repo)))
+}
+
+// Leased answers with a task, the lease of it that was made, and its token. Timeout is
+// how long the holder may be silent. Where given is false nobody has got the token.
+func (a Answerer) Leased(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease int, token string, timeout time.Duration) (given bool) {
+	action, t, err := a.opened(r, ref, lease)
+	if err == nil {
+		err = r.Context().Err() // who has gone meanwhile reads nothing
+	}
+	if err != nil {
+		answerAgent(w, r, err)
+		return false
+	}
+	stream.WriteJSON(w, r, http.StatusOK, schemas.LeasedTask{
+		Task: Agent(t, a.repoURL(t.Order.Repo)), ID: ref.ID, Lease: lease, Token: token,
+		Timeout: timeout.Milliseconds(), Deadline: action.Deadline,
+		Remaining: max(0, action.Deadline.Sub(a.server.Now()).Milliseconds()), Model: t.Order.Model,
+	})
+	return true
+}
+
+// opened waits for the branch of a task that somebody holds by a lease.
+func (a Answerer) opened(r *http.Request, ref schemas.Ref, lease int) (schemas.Action, *task.State, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), opening)
+	defer cancel()
+	for {
+		look, done := context.WithTimeout(ctx, looking)
+		action, t, err := a.follow(look, ref, func(t *task.State) bool { return t.Opened || !holds(t, lease) })
+		again := err != nil && look.Err() != nil && ctx.Err() == nil
+		done()
+		switch {
+		case again:
+		case err != nil && ctx.Err() != nil && r.Context().Err() == nil:
+			return action, t, fault.New(schemas.Unavailable, "the task's branch is not there yet; ask again")
+		case err != nil:
+			return action, t, err
+		default:
+			return action, t, refused(t, lease)
+		}
+	}
+}
+
+// holds reports whether a lease of a task that goes on is the one that it is held by.
+func holds(t *task.State, lease int) bool {
+	return !t.Canceled && !t.Over() && t.Lease == lease && t.Status == schemas.TaskStatusRunning
+}
+
+// refused is what the holder of a lease is told that does not hold the task any more.
+func refused(t *task.State, lease int) error {
+	switch {
+	case holds(t, lease):
+		return nil
+	case t.Canceled || t.Over():
+		return task.NotRunning()
+	default:
+		return fault.New(schemas.Unauthorized, "the task is not held with this token any more")
+	}
+}
+
+// touching is how often the lease of who waits for an answer is kept. The desk writes
+// that down as often as it has to.
+const touching = 2 * time.Second
+
+// Inquiry waits for the answer to a question, for as long as its asker does and holds
+// the task by its lease. It calls touch every now and then. Where this node is to stop,
+// the asker asks again elsewhere, and joins its own question.
+func (a Answerer) Inquiry(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease, n int, touch func()) {
+	// The deadline of the request's body would end the wait for its answer.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	defer every(touching, touch)()
+	var answer *string
+	_, t, err := a.follow(r.Context(), ref, func(t *task.State) bool {
+		if n >= 1 && n <= len(t.Inquiries) {
+			answer = t.Inquiries[n-1].Answer
+		}
+		return answer != nil || !holds(t, lease)
+	})
+	switch {
+	case err != nil:
+	case answer != nil:
+		stream.WriteJSON(w, r, http.StatusOK, *answer)
+		return
+	default:
+		err = refused(t, lease)
+	}
+	answerAgent(w, r, err)
+}
+
+// every calls f again and again until stop has returned.
+func every(d time.Duration, f func()) (stop func()) {
+	quit, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		tick := time.NewTicker(d)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				f()
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-gone
+	}
+}
+
+// follow reads a task until done says so of what is known of it. It begins with all that
+// was stored before the call: who has decided something by the log hears nothing older.
+func (a Answerer) follow(ctx context.Context, ref schemas.Ref, done func(*task.State) bool) (schemas.Action, *task.State, error) {
+	st, err := a.server.Actions().Load(ctx, ref)
+	if err != nil {
+		return schemas.Action{}, nil, err
+	}
+	action := st.Action
+	t, err := a.fold(ctx, st)
+	if err == nil {
+		err = a.server.Durable(ctx, ref, st.Seq)
+	}
+	if err != nil {
+		return action, nil, err
+	}
+	if done(t) || st.Settled != nil {
+		return action, t, nil
+	}
+	reader, err := a.server.Feed().Follow(ctx, ref, st.Seq)
+	if err != nil {
+		return action, t, err
+	}
+	defer reader.Close()
+	for {
+		items, err := reader.Next(ctx, nil)
+		if err != nil {
+			return action, t, err
+		}
+		for _, it := range items {
+			t.Apply(it.Event)
+		}
+		if !reader.Pending() && (done(t) || reader.Ended()) {
+			return action, t, nil
+		}
+	}
+}
+
+// answerAgent refuses an agent's request, unless there is nobody left to answer.
+func answerAgent(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		wire.Drop(r.Context())
+		return
+	}
+	if errors.Is(err, stream.ErrClosed) {
+		err = fault.New(schemas.Unavailable, "this node is shutting down; ask again, nothing is lost")
+	}
+	problem.Write(w, r, noTask(err))
+}

@@ -1,0 +1,332 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"weir/egress"
+	"weir/egress/index"
+	"weir/egress/stream"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/problem"
+	"weir/internal/task"
+	"weir/schemas"
+)
+
+// Catalog is the table of repositories.
+type Catalog interface {
+	// Get is a tenant's repository, or fault.ErrNotFound, also for a name that none may
+	// have; List are all of a tenant's, by name.
+	Get(ctx context.Context, tenant, name string) (schemas.Repo, error)
+	List(ctx context.Context, tenant string) ([]schemas.Repo, error)
+}
+
+// Config of an Answerer.
+type Config struct {
+	// Repos are the repositories of the tenants; nil: neither they nor tasks are served.
+	Repos Catalog
+	// Index names tasks for lists; nil: they are not served.
+	Index *index.Index
+	// PublicURL is what stands before the paths of this node where a URL has to be
+	// complete, without a slash at its end. Default: nothing.
+	PublicURL func() string
+	// Partitions are how many the log has.
+	Partitions int
+}
+
+// Answerer answers for tasks and repositories.
+type Answerer struct {
+	server *egress.Server
+	cfg    Config
+}
+
+// NewAnswerer returns an Answerer by a server.
+func NewAnswerer(s *egress.Server, cfg Config) Answerer {
+	if cfg.PublicURL == nil {
+		cfg.PublicURL = func() string { return "" }
+	}
+	return Answerer{s, cfg}
+}
+
+// Surfaces answer for kinds task and repo, and show both to tokens that may see what is done, or
+// file tasks.
+func (a Answerer) Surfaces() []egress.Surface {
+	shown := func(path string, serve func(r *egress.Request) error) []egress.Route {
+		return egress.Read(path, a.server.For(serve, schemas.ScopeActionsRead, schemas.ScopeTasksWrite))
+	}
+	return []egress.Surface{
+		{Name: "tasks", Absent: a.cfg.Repos == nil || a.cfg.Index == nil, Routes: shown(schemas.RouteTasks, a.list)},
+		{
+			Name: "tasks", Absent: a.cfg.Repos == nil,
+			Routes: egress.Routes(
+				shown(schemas.RouteTasks+"/:id", a.show),
+				shown(schemas.RouteTasks+"/:id/events", a.events),
+				shown(schemas.RouteRepos, a.listRepos),
+				shown(schemas.RouteRepos+"/:id", a.showRepo),
+			),
+			Views: []egress.View{{
+				Kind: schemas.KindTask, // as its people see it, its end with all the rest
+				Answer: func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, _ *schemas.Settled, _ json.RawMessage) error {
+					a.Task(w, r, ref, http.StatusOK, "")
+					return nil
+				},
+			}, {
+				Kind: schemas.KindRepo, Answer: a.made,
+				Result: func(_ schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage {
+					return RepoResult(s, doc)
+				},
+			}},
+		},
+	}
+}
+
+// repoURL is where git reaches a repository; empty without a name.
+func (a Answerer) repoURL(name string) string {
+	if name == "" {
+		return ""
+	}
+	return a.cfg.PublicURL() + schemas.RouteGit + "/" + name + ".git"
+}
+
+func (a Answerer) list(r *egress.Request) error {
+	q, err := ReadQuery(r.Request.URL.Query())
+	if err != nil {
+		return err
+	}
+	page, err := a.page(r.Request.Context(), r.Reader.Tenant, q)
+	if err == nil {
+		stream.WriteJSON(r.Writer, r.Request, http.StatusOK, page)
+	}
+	return err
+}
+
+// page names tasks by the index, and shows them as the log has them: what the index
+// takes for open may have ended since, and of those the log alone knows the state.
+func (a Answerer) page(ctx context.Context, tenant string, q Query) (schemas.TaskPage, error) {
+	page, seen := NewPage(q), make([]uint64, a.cfg.Partitions)
+	ends, chosen := q.Ends()
+	for cursor := q.Cursor; ; {
+		asked, err := index.Of(tenant, schemas.KindTask, ends, chosen, q.Batch(), cursor)
+		if err != nil {
+			return schemas.TaskPage{}, err
+		}
+		named, next, fresh, err := a.cfg.Index.Refs(ctx, asked)
+		if err != nil {
+			return schemas.TaskPage{}, err
+		}
+		looked, more, err := a.addTasks(ctx, page, named, seen)
+		if err != nil {
+			return schemas.TaskPage{}, err
+		}
+		if looked < len(named) {
+			next = named[looked-1].Next
+		}
+		if !more || next == "" || len(named) == 0 {
+			return page.With(next, fresh), a.shownUpTo(ctx, seen)
+		}
+		cursor = next
+	}
+}
+
+// addTasks puts tasks in until the page wants no more, and notes in seen up to where it has
+// read the log.
+func (a Answerer) addTasks(ctx context.Context, page *Page, named []index.Named, seen []uint64) (looked int, more bool, err error) {
+	for i, n := range named {
+		added, more := false, false
+		view, seq, err := a.view(ctx, n.Ref)
+		switch {
+		case errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone):
+			more, err = page.Pass(), nil // the log has dropped it
+		case err == nil:
+			added, more, err = page.Add(view)
+		}
+		if added {
+			p := a.server.Partition(n.Ref)
+			seen[p] = max(seen[p], seq)
+		}
+		if err != nil || !more {
+			return i + 1, false, err
+		}
+	}
+	return len(named), true, nil
+}
+
+// shownUpTo waits until what was read of each partition may be shown.
+func (a Answerer) shownUpTo(ctx context.Context, seen []uint64) error {
+	for p, seq := range seen {
+		if err := a.server.Feed().Durable(ctx, schemas.LogStream(p), seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a Answerer) show(r *egress.Request) error {
+	view, err := a.durable(r.Request.Context(), taskRef(r.Reader.Tenant, r.Param("id")))
+	if err != nil {
+		return noTask(err)
+	}
+	stream.WriteJSON(r.Writer, r.Request, http.StatusOK, view)
+	return nil
+}
+
+func taskRef(tenant, id string) schemas.Ref {
+	return schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: id}
+}
+
+// noTask words that there is none.
+func noTask(err error) error {
+	switch {
+	case errors.Is(err, fault.ErrNotFound):
+		return fault.New(schemas.NotFound, "there is no such task")
+	case errors.Is(err, fault.ErrGone):
+		return fault.New(schemas.StreamGone, "the history of this task has been dropped; its branch is still there")
+	default:
+		return err
+	}
+}
+
+// durable is a task as it may be shown.
+func (a Answerer) durable(ctx context.Context, ref schemas.Ref) (schemas.TaskView, error) {
+	view, seq, err := a.view(ctx, ref)
+	if err != nil {
+		return view, err
+	}
+	return view, a.server.Durable(ctx, ref, seq)
+}
+
+// view is a task as the log has it, up to a sequence.
+func (a Answerer) view(ctx context.Context, ref schemas.Ref) (schemas.TaskView, uint64, error) {
+	if !schemas.ValidID(ref.ID) {
+		return schemas.TaskView{}, 0, fault.ErrNotFound
+	}
+	st, err := a.server.Actions().Load(ctx, ref)
+	if err != nil {
+		return schemas.TaskView{}, 0, err
+	}
+	t, err := a.fold(ctx, st)
+	if err != nil {
+		return schemas.TaskView{}, 0, err
+	}
+	return View(st.Action, t, a.repoURL(t.Order.Repo)), st.Seq, nil
+}
+
+// fold is the task of a state that was read. What cannot be read of it is left out: a
+// worker ends such a task, and its people see that.
+func (a Answerer) fold(ctx context.Context, st *ledger.State) (*task.State, error) {
+	payload, err := a.payload(ctx, st.Action)
+	if err != nil {
+		return nil, err
+	}
+	t, _ := task.Fold(st.Action, payload, st.History()) // without an order where there is none
+	if st.Settled != nil && !t.Over() {                 // by a record that cannot be read
+		t.Apply(schemas.Event{Type: schemas.EventSettled, Settled: st.Settled})
+	}
+	return t, nil
+}
+
+// payload is what an action was accepted with, wherever it lies.
+func (a Answerer) payload(ctx context.Context, of schemas.Action) (json.RawMessage, error) {
+	doc, err := a.server.Actions().Blob(ctx, of.Payload, of.PayloadBlob)
+	if errors.Is(err, fault.ErrNotFound) {
+		return nil, fault.ErrGone // the action is there, its payload was dropped
+	}
+	return doc, err
+}
+
+// events answers with the changes of a task's state.
+func (a Answerer) events(r *egress.Request) error {
+	id := r.Param("id")
+	if !schemas.ValidID(id) {
+		return noTask(fault.ErrNotFound)
+	}
+	ref := taskRef(r.Reader.Tenant, id)
+	data := func(ctx context.Context, it *stream.Item) ([]byte, error) { return a.update(ctx, ref, it) }
+	a.server.Events().ServeAs(r.Writer, r.Request, stream.Dialect{
+		Ref: ref, Data: data,
+		Frame: func(ctx context.Context, it *stream.Item) ([]byte, error) {
+			doc, err := data(ctx, it)
+			if err != nil || len(doc) == 0 {
+				return nil, err
+			}
+			return stream.AppendFrame(make([]byte, 0, len(doc)+64), it.Seq, "status", doc), nil
+		},
+		Refuse: func(w http.ResponseWriter, r *http.Request, err error) {
+			if problem.Of(err).Code == schemas.NotFound {
+				err = noTask(fault.ErrNotFound)
+			}
+			problem.Write(w, r, err)
+		},
+	})
+	return nil
+}
+
+// update is what an event changes of a task; nil: nothing.
+func (a Answerer) update(ctx context.Context, ref schemas.Ref, it *stream.Item) ([]byte, error) {
+	u, ok := task.Update(ref.ID, it.Event)
+	if !ok {
+		return nil, nil
+	}
+	if u.Status == "" { // the event does not say it: the task as it was then does
+		st, err := a.server.Actions().Load(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		t := task.Begin(st.Action, schemas.TaskOrder{})
+		for _, ev := range st.Events {
+			if ev.N <= it.Event.N {
+				t.Apply(ev.Event)
+			}
+		}
+		u.Status = t.Status
+	}
+	return ledger.Encode(u)
+}
+
+// Task answers with a task as its people see it, and with its token if it has one to
+// show: whoever is asked again does not know it.
+func (a Answerer) Task(w http.ResponseWriter, r *http.Request, ref schemas.Ref, status int, token string) {
+	view, err := a.durable(r.Context(), ref)
+	if err != nil {
+		problem.Write(w, r, noTask(err))
+		return
+	}
+	stream.WriteJSON(w, r, status, schemas.NewTask{TaskView: view, Token: token})
+}
+
+func (a Answerer) listRepos(r *egress.Request) error {
+	all, err := a.cfg.Repos.List(r.Request.Context(), r.Reader.Tenant)
+	if err != nil {
+		return err
+	}
+	page, err := Repos(r.Request.URL.Query(), all, a.repoURL)
+	if err == nil {
+		stream.WriteJSON(r.Writer, r.Request, http.StatusOK, page)
+	}
+	return err
+}
+
+func (a Answerer) showRepo(r *egress.Request) error {
+	repo, err := a.cfg.Repos.Get(r.Request.Context(), r.Reader.Tenant, r.Param("id"))
+	if errors.Is(err, fault.ErrNotFound) {
+		err = NoRepo()
+	}
+	if err == nil {
+		stream.WriteJSON(r.Writer, r.Request, http.StatusOK, Repo(repo, a.repoURL(repo.Name)))
+	}
+	return err
+}
+
+// made answers for the making of a repository.
+func (a Answerer) made(w http.ResponseWriter, r *http.Request, _ schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
+	repo, err := Made(s, doc)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", RepoURL(repo.Name))
+	stream.WriteJSON(w, r, http.StatusCreated, Repo(repo, a.repoURL(repo.Name)))
+	return nil
+}

@@ -1,0 +1,109 @@
+package chat
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/ingress"
+	"weir/ingress/grant"
+	"weir/ingress/tasks"
+	"weir/internal/budget"
+	"weir/internal/fault"
+	"weir/internal/models"
+	"weir/internal/task"
+	"weir/schemas"
+)
+
+// caller is the sender of a request for a completion. Its Principal is the id of the token, or of
+// the one that filed the task.
+type caller struct {
+	grant.Asker
+
+	// task is set if a task's holder asks, by its lease; until is when the task ends
+	// at the latest.
+	task  *schemas.Ref
+	lease int
+	until time.Time
+	// only is the one model of the task; empty: it names none.
+	only   string
+	budget *schemas.TaskBudget
+}
+
+// caller authenticates the sender: the holder of a task by the task's token or as an agent of a
+// pool, or a token that may write actions. In open mode that is everybody, but a task's token is
+// that task's there too. A token with the scope tasks:work itself, not by admin, is the task's
+// holder while it holds one.
+func (h handlers) caller(c *gin.Context) (caller, error) {
+	if token := tasks.Bearer(c); task.Is(token) {
+		if h.Desk == nil {
+			return caller{}, fault.New(schemas.Unauthorized, "tokens of tasks are not served here")
+		}
+		v, err := h.Desk.Enter(c.Request.Context(), token)
+		return holder(c, v), err
+	}
+	who, err := h.server.Authenticate(c.Request)
+	if err != nil {
+		return caller{}, err
+	}
+	ingress.SetTenant(c, who.Tenant)
+	if h.Desk != nil && slices.Contains(who.Scopes, schemas.ScopeTasksWork) {
+		v, ok, err := h.Desk.Holds(c.Request.Context(), who.Tenant, who.ID)
+		if err != nil || ok {
+			return holder(c, v), err
+		}
+		if !schemas.Grants(who.Scopes, schemas.ScopeActionsWrite) {
+			return caller{}, fault.New(schemas.TaskNotRunning, "Task is not running: this token holds no task, and may ask for completions only while it does")
+		}
+	}
+	return caller{Asker: who.Asks(schemas.KindChat, "")}, fault.Scope(who.Scopes, schemas.ScopeActionsWrite)
+}
+
+// holder is the holder of a task: it may what the token that filed the task might.
+func holder(c *gin.Context, v tasks.Visit) caller {
+	if v.Task == nil {
+		return caller{}
+	}
+	a := v.Action()
+	ingress.SetTenant(c, v.Ref.Tenant)
+	return caller{
+		Asker: grant.Asker{Tenant: v.Ref.Tenant, Kind: schemas.KindChat, Principal: a.Principal, Entries: a.Entries, Models: a.Models},
+		task:  &v.Ref, lease: v.Lease, until: a.Deadline, only: v.Task.Order.Model, budget: v.Task.Order.Budget,
+	}
+}
+
+// route is the one by which an Idempotency-Key is one of this caller's: the keys of
+// a task's holder are not those of anybody else.
+func (p caller) route() string {
+	if p.task == nil {
+		return schemas.RouteChat
+	}
+	return schemas.RouteChat + "?task=" + p.task.ID
+}
+
+// narrow leaves the task's own model of what is asked, where the task has one. Another
+// name for it is as good.
+func (p caller) narrow(set *models.Set, o *schemas.ChatOrder) error {
+	if p.only == "" {
+		return nil
+	}
+	_, asked, ok := set.Find(o.Model)
+	_, own, known := set.Find(p.only)
+	if o.Model != p.only && (!ok || !known || asked != own) {
+		return fault.New(schemas.Forbidden, "at /model: the task may use no model but "+p.only)
+	}
+	o.Models = nil
+	return nil
+}
+
+// worst is what a completion may use at most, by all of those that may answer it.
+func (h handlers) worst(a *asked, found []models.Candidate) budget.Order {
+	b := budget.WorstCase(&a.order, found)
+	b.Tenant, b.Action, b.Token, b.Models, b.Until = a.Tenant, a.req.ID, a.Principal, a.req.Answers, h.server.Now().Add(lookAhead)
+	return b
+}
+
+// lookAhead is by when a completion that is only looked at will have ended. Nothing is
+// held for it.
+const lookAhead = time.Hour

@@ -1,0 +1,143 @@
+package chat
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/ingress/accept"
+	"weir/internal/budget"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/models"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// asked is a request for a completion that was read.
+type asked struct {
+	caller
+	order schemas.ChatOrder
+	// further are members that only some upstreams pass.
+	further []Further
+	req     accept.Request
+	// after is where its stream resumes, and cancels that it ends with its last reader.
+	after   schemas.ChatPlace
+	cancels bool
+}
+
+// completion reads a completion to be stored. Who asks comes before what is asked.
+func (h handlers) completion(c *gin.Context) (a asked, err error) {
+	if a.caller, err = h.caller(c); err != nil {
+		return a, err
+	}
+	header := c.Request.Header
+	key, err := accept.Key(header.Values("Idempotency-Key"))
+	if err != nil {
+		return a, err
+	}
+	if err := accept.AtOnce(header); err != nil {
+		return a, err
+	}
+	if a.cancels, err = onDisconnect(header.Values(schemas.HeaderOnDisconnect)); err != nil {
+		return a, err
+	}
+	if err := h.read(c, &a); err != nil {
+		return a, err
+	}
+	set := h.Models()
+	if err := a.narrow(set, &a.order); err != nil {
+		return a, err
+	}
+	payload, err := ledger.Encode(a.order)
+	if err != nil {
+		return a, err
+	}
+	names := append([]string{a.order.Model}, a.order.Models...)
+	found := models.Passing(set.Candidates(names, a.May, a.Enters, ""), a.order.Further)
+	a.req = accept.Request{
+		Name: accept.NameOf(a.Tenant, a.route(), "", key), Tenant: a.Tenant, Kind: schemas.KindChat, Sensitive: true, Until: a.until,
+		Payload: payload, Principal: a.Principal, Entries: a.Entries, Models: a.Models, TraceParent: header.Get(schemas.HeaderTraceParent),
+	}
+	for _, f := range found {
+		if !slices.Contains(a.req.Answers, f.Name) {
+			a.req.Answers = append(a.req.Answers, f.Name)
+		}
+	}
+	a.req.Refusal = h.refused(c, set, a, names, found)
+	return a, nil
+}
+
+// read reads the body, and where in its stream the caller has been.
+func (h handlers) read(c *gin.Context, a *asked) error {
+	body, err := h.server.ReadUpTo(c.Writer, c.Request, h.MaxBody, h.Limits)
+	if err != nil {
+		return err
+	}
+	if a.order, a.further, err = Read(body); err != nil {
+		return err
+	}
+	if a.task != nil {
+		a.order.TaskID, a.order.Budget = a.task.ID, a.budget
+	}
+	if a.order.Stream {
+		a.after, err = h.Resume(c.Request)
+	}
+	return err
+}
+
+// onDisconnect reads what becomes of a completion whose client goes away.
+func onDisconnect(fields []string) (cancels bool, err error) {
+	switch {
+	case len(fields) == 0:
+		return false, nil
+	case len(fields) == 1 && fields[0] == schemas.DisconnectCancel:
+		return true, nil
+	case len(fields) == 1 && fields[0] == schemas.DisconnectContinue:
+		return false, nil
+	default:
+		return false, fault.New(schemas.InvalidRequest, "the header "+schemas.HeaderOnDisconnect+" must be cancel or continue, once")
+	}
+}
+
+// refused is why a completion would not be begun just now, if nothing is there to be
+// joined: nobody serves its models, the token may use none of them, no upstream passes
+// what it says, or a window is full, or what others hold stands in the way.
+// What is spent for good is for the worker to say, who leaves evidence of it.
+func (h handlers) refused(c *gin.Context, set *models.Set, a asked, names []string, found []models.Candidate) error {
+	if len(set.Candidates(names, nil, nil, "")) == 0 {
+		return fault.New(schemas.ModelNotFound, "at /model: there is no such model here; GET /models shows those there are")
+	}
+	if len(found) == 0 {
+		if all := set.Candidates(names, a.May, a.Enters, ""); len(all) > 0 {
+			return Unpassed(a.further, all[0].Lacks(a.order.Further), all[0].Upstream.Key)
+		}
+		return fault.New(schemas.Forbidden, "at /model: the token may not use this model; GET /models shows those it may")
+	}
+	if h.Budgets == nil {
+		return nil
+	}
+	limits, err := h.Budgets.Look(c.Request.Context(), h.worst(&a, found))
+	if full := crowded(err); full != nil {
+		return full
+	}
+	problem.Limits(c.Writer.Header(), limits)
+	return nil
+}
+
+// crowded is the refusal of Look, by a budget that may have room later; nil: there is none.
+func crowded(err error) error {
+	full, ok := errors.AsType[*budget.Refusal](err)
+	if !ok {
+		return nil
+	}
+	details, _ := ledger.Encode(map[string]string{"limit_source": full.Source, "limit_what": full.What})
+	return &problem.Error{
+		Problem: schemas.Problem{
+			Code: schemas.RateLimited, Status: http.StatusTooManyRequests, Detail: full.Why() + "; wait as long as Retry-After says",
+		},
+		RetryAfter: full.After, Limits: full.Limits, Details: details, Cause: err,
+	}
+}

@@ -1,0 +1,193 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/ingress"
+	"weir/ingress/accept"
+	"weir/ingress/grant"
+	"weir/ingress/strict"
+	"weir/ingress/tasks"
+	"weir/internal/budget"
+	"weir/internal/ledger"
+	"weir/internal/models"
+	"weir/internal/problem"
+	"weir/internal/task"
+	"weir/schemas"
+)
+
+// Config of the surface. What names no default is required.
+type Config struct {
+	// Models are those in force.
+	Models func() *models.Set
+	// Budgets says whether a window is full just now; nil: the worker finds out.
+	Budgets Looker
+	// Desk knows the holders of tasks; nil: tokens of tasks are not served.
+	Desk *tasks.Desk
+	// MaxBody is the largest body in bytes; default 16 MiB.
+	MaxBody int64
+	// Limits bound the JSON of a body; default as everywhere, but for 250,000 members: long
+	// conversations have many.
+	Limits strict.Limits
+	// MaxBodies is how many bytes of bodies of 256 KiB or more are read and stored at a
+	// time; default 8 times MaxBody. A body without a length counts as one of MaxBody. One
+	// that finds no room within two seconds is refused.
+	MaxBodies int64
+	// Stop tells the worker of a running completion to stop; default: it finds out by the log.
+	Stop func(ref schemas.Ref)
+	// Cancel asks a completion to stop, on the log.
+	Cancel func(ctx context.Context, tenant, id string) error
+	// Draining is closed when the node goes down: a completion whose client has left is
+	// then asked to stop once. nil: never.
+	Draining <-chan struct{}
+
+	// Resume returns the place in a completion's stream that the request's Last-Event-ID
+	// names; the zero place without one.
+	Resume func(r *http.Request) (after schemas.ChatPlace, err error)
+	// Slot acquires one of the streams that the sender of a request may hold open, before anything
+	// is stored, or refuses it. Answer takes it over with the request that is returned; release gives
+	// it back if Answer was not called, and else does nothing.
+	Slot func(r *http.Request) (held *http.Request, release func(), err error)
+	// Answer answers for a completion: as a stream with its chunks from after a place to its end, or
+	// with the whole, where wait is as in ingress.Config.Reply. left is called at most once, when the
+	// client has gone before the end and was the last on this node who read the completion or
+	// waited for it; it may be nil.
+	Answer func(
+		w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt,
+		stream bool, after schemas.ChatPlace, wait time.Duration, left func(),
+	)
+}
+
+// Looker looks at budgets without holding anything; see budget.Book.
+type Looker interface {
+	Look(ctx context.Context, o budget.Order) ([]schemas.ChatLimit, error)
+}
+
+func (c Config) withDefaults() Config {
+	if c.MaxBody <= 0 {
+		c.MaxBody = 16 << 20
+	}
+	if c.Limits.Members == 0 {
+		c.Limits.Members = 250_000
+	}
+	if c.MaxBodies <= 0 {
+		c.MaxBodies = 8 * c.MaxBody
+	}
+	if c.Stop == nil {
+		c.Stop = func(schemas.Ref) {}
+	}
+	return c
+}
+
+type handlers struct {
+	Config
+
+	server *ingress.Server
+	bodies *bodies
+}
+
+// Surface are the routes of chat completions.
+func Surface(s *ingress.Server, cfg Config) ingress.Surface {
+	cfg = cfg.withDefaults()
+	h := handlers{cfg, s, newBodies(cfg.MaxBodies)}
+	out := ingress.Surface{
+		Name: "chat", Kind: schemas.KindChat, Fail: ingress.Written(problem.WriteChat), Owns: owns,
+		Tidy:    func(path string) (string, bool) { return path, owns(path) },
+		Redrive: func(req *accept.Request, _ grant.Asker) error { req.Sensitive = true; return nil }, // its model names no entry
+		Canceled: func(_ json.RawMessage, message string) (json.RawMessage, error) {
+			return ledger.Encode(schemas.ChatResult{Error: &schemas.ChatError{Status: schemas.ChatCanceled, Message: message}})
+		},
+	}
+	for _, base := range schemas.ChatBases() {
+		out.Routes = append(out.Routes, ingress.Post(base+schemas.RouteChat, h.complete))
+	}
+	return out
+}
+
+// owns reports whether a path is one of the chat surface, for whatever method, or would
+// be below one of its routes: a client that joins a slash too many to one reads its errors.
+func owns(path string) bool {
+	for _, base := range schemas.ChatBases() {
+		rest, ok := strings.CutPrefix(path, base)
+		if ok && (under(rest, schemas.RouteChat) || under(rest, schemas.RouteModels)) {
+			return true
+		}
+	}
+	return false
+}
+
+func under(path, route string) bool {
+	rest, ok := strings.CutPrefix(path, route)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// complete stores a completion, or joins the one with its Idempotency-Key, and answers with
+// its chunks or its end.
+func (h handlers) complete(c *gin.Context) error {
+	var release func()
+	c.Request, release = h.bodies.count(c.Request)
+	defer func() { release() }()
+	a, err := h.completion(c)
+	if err != nil {
+		return err
+	}
+	prefer := accept.Preference{}
+	if !a.order.Stream {
+		prefer = accept.Prefer(c.Request.Header.Values("Prefer"))
+	}
+	r := c.Request
+	switch {
+	case a.order.Stream: // a client that may hold no more streams open begins nothing that it cannot read
+		held, free, err := h.Slot(r)
+		if err != nil {
+			return err
+		}
+		defer free()
+		r = held
+	case prefer.Hold() != 0:
+		defer h.server.Expect(&a.req)()
+	}
+	a.order.Body = nil // it is in the payload; one that is large need not be there twice
+	out, err := h.accepted(c, a.req)
+	release() // whatever becomes of the completion, its body is on the log or refused
+	if err := h.server.Accepted(c, out, err); err != nil {
+		return err
+	}
+	if applied := prefer.Applied(); applied != "" {
+		c.Writer.Header().Set("Preference-Applied", applied)
+	}
+	if !out.Receipt.Duplicate {
+		a.after = schemas.ChatPlace{Seq: out.Before} // no client has read any of it
+	}
+	var left func()
+	if a.cancels {
+		left = h.canceler(c, out.Ref)
+	}
+	if a.task != nil && a.lease != 0 { // the answer keeps the lease of a task's holder
+		defer h.Desk.Hold(task.Grant{Tenant: a.Tenant, TaskID: a.task.ID, Lease: a.lease})()
+	}
+	h.Answer(c.Writer, r, out.Ref, out.Receipt, a.order.Stream, a.after, prefer.Hold(), left)
+	return nil
+}
+
+// accepted stores a completion. One that is still under way is joined as one that has
+// ended: its answer comes to both.
+func (h handlers) accepted(c *gin.Context, req accept.Request) (accept.Accepted, error) {
+	if req.ID == "" && req.Refusal != nil { // a new name joins nothing
+		return accept.Accepted{}, req.Refusal
+	}
+	out, err := h.server.Acceptor().Accept(c.Request.Context(), req)
+	if out.ID != "" {
+		c.Writer.Header().Set(schemas.HeaderGeneration, out.ID)
+		if accept.InFlight(err) {
+			out.Receipt.Duplicate, err = true, nil
+		}
+	}
+	return out, err
+}

@@ -1,0 +1,98 @@
+package executor
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/ingress"
+	"weir/ingress/accept"
+	"weir/ingress/grant"
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// route is part of the ids that are derived from an Idempotency-Key. It must never change.
+const route = "/v1/execute"
+
+// Config of the surface.
+type Config struct {
+	// Policy returns what decides about an asker's calls.
+	Policy  func(who grant.Asker) Policy
+	Checker Checker
+}
+
+// Surface is POST /v1/execute: one call.
+func Surface(s *ingress.Server, cfg Config) ingress.Surface {
+	return ingress.Surface{
+		Name: "executor", Kind: schemas.KindHTTP, Fail: fail,
+		Routes:   []ingress.Route{ingress.Post(route, s.Store(route, cfg.order), schemas.ScopeActionsWrite)},
+		Redrive:  cfg.redrive,
+		Canceled: canceled,
+	}
+}
+
+func (cfg Config) order(who ingress.Identity, body []byte) (ingress.Order, error) {
+	req, err := Translate(body, cfg.Policy(who.Asks(schemas.KindHTTP, "")), cfg.Checker)
+	if err == nil {
+		err = grant.Call(req.Call, who.Entries)
+	}
+	if err != nil {
+		return ingress.Order{}, err
+	}
+	o := ingress.Order{Kind: schemas.KindHTTP, Class: req.Class, ID: req.ID, Payload: req.Call, Denied: req.Denied()}
+	if o.Denied {
+		o.Kept = req.Kept()
+	}
+	return o, nil
+}
+
+func (cfg Config) redrive(req *accept.Request, by grant.Asker) error {
+	call, err := ingress.Payload[schemas.HTTPCall](req.Payload)
+	if err != nil {
+		return err
+	}
+	if err := grant.Call(call, by.Entries); err != nil {
+		return err
+	}
+	if call.Denied != nil {
+		return fault.New(schemas.Conflict, "the call was denied, and its body and headers are not kept; send it again")
+	}
+	who := grant.Asker{Tenant: req.Tenant, Kind: req.Kind, Principal: req.Principal, Entries: req.Entries}
+	_, req.Class = cfg.Policy(who).Judge(call)
+	return nil
+}
+
+func canceled(_ json.RawMessage, message string) (json.RawMessage, error) {
+	return json.Marshal(schemas.HTTPResult{Variant: schemas.VariantCanceled, Message: message})
+}
+
+// refusal is how the executor's callers read an error.
+type refusal struct {
+	Variant   string       `json:"variant"`
+	Message   string       `json:"message"`
+	Code      schemas.Code `json:"code"`
+	Retryable bool         `json:"retryable"`
+	RequestID string       `json:"request_id,omitempty"`
+}
+
+// fail writes an error in the executor's form. What is wrong with the arguments has its own
+// variant; what is wrong with the request is Request.
+func fail(c *gin.Context, p problem.Error, err error) schemas.Code {
+	e := refusal{
+		Variant: schemas.VariantRequest, Message: p.Detail, Code: p.Code,
+		Retryable: p.Retryable, RequestID: problem.RequestID(c.Request.Context()),
+	}
+	if own, ok := errors.AsType[*Error](err); ok {
+		e.Variant, e.Message, e.Code, e.Retryable = own.Variant, own.Message, own.Code, false
+		p.Status = Status(own.Variant)
+	} else if p.Code == schemas.InvalidRequest || p.Code == schemas.ValidationError {
+		e.Variant = schemas.VariantInvalidArgumentValue
+		p.Status = Status(e.Variant)
+	}
+	p.Remedy(c.Writer.Header())
+	ingress.WriteJSON(c, p.Status, map[string]refusal{"error": e})
+	return e.Code
+}

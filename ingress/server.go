@@ -1,0 +1,149 @@
+// Package ingress is the server through which every write enters: it authenticates a
+// request, reads it strictly, has its surface translate it to an action and stores that. It
+// performs nothing, and leaves the answer to the functions of egress that it is given.
+package ingress
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/ingress/accept"
+	"weir/ingress/strict"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// Metrics counts accepted actions and refused requests.
+type Metrics interface {
+	Accepted(kind schemas.Kind)
+	Refused(code schemas.Code)
+}
+
+type noMetrics struct{}
+
+func (noMetrics) Accepted(schemas.Kind) {}
+func (noMetrics) Refused(schemas.Code)  {}
+
+// Config of a Server. Everything has a default but Reply, which the routes need that store
+// an action.
+type Config struct {
+	// Accept names, bounds and stores the actions; see accept.Config.
+	Accept accept.Config
+	// Authenticate returns the sender of a request. nil is open mode: every sender is the tenant
+	// "default" with every scope, which only a loopback listener may grant.
+	Authenticate func(r *http.Request) (Identity, error)
+	// Reply writes the whole answer for an action that was accepted or joined. wait < 0
+	// waits for the action's end, 0 answers 202 at once, any other wait answers 202 after it.
+	Reply func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration)
+	// Expect is called before the claim of an action whose end Reply waits for, and release
+	// after Reply has returned. It spares Reply a read of the log; default: nothing.
+	Expect func(ref schemas.Ref) (release func())
+	// MaxBody is the largest body in bytes; default 1 MiB.
+	MaxBody int64
+	// Limits bound the JSON of a body; see strict.Limits.
+	Limits strict.Limits
+	// BodyTimeout is how long a body may take to arrive; default 20 s.
+	BodyTimeout time.Duration
+	// Metrics may be nil.
+	Metrics Metrics
+	// Logger logs failures that no client is left to receive; nil: none.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Authenticate == nil {
+		c.Authenticate = func(*http.Request) (Identity, error) {
+			return Identity{Tenant: schemas.Operator, Scopes: []string{schemas.ScopeAdmin}}, nil
+		}
+	}
+	if c.Expect == nil {
+		c.Expect = func(schemas.Ref) func() { return func() {} }
+	}
+	if c.MaxBody <= 0 {
+		c.MaxBody = 1 << 20
+	}
+	if c.BodyTimeout <= 0 {
+		c.BodyTimeout = 20 * time.Second
+	}
+	if c.Accept.Now == nil {
+		c.Accept.Now = time.Now
+	}
+	if c.Metrics == nil {
+		c.Metrics = noMetrics{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Server is what the surfaces share. It is safe for concurrent use, starts nothing and needs
+// no Stop.
+type Server struct {
+	cfg      Config
+	acceptor *accept.Acceptor
+}
+
+// NewServer returns a server that stores actions on the ledger.
+func NewServer(l accept.Ledger, cfg Config) *Server {
+	cfg = cfg.withDefaults()
+	return &Server{cfg: cfg, acceptor: accept.New(l, cfg.Accept)}
+}
+
+// Acceptor stores the actions.
+func (s *Server) Acceptor() *accept.Acceptor { return s.acceptor }
+
+// Logger logs failures that no client is left to receive.
+func (s *Server) Logger() *slog.Logger { return s.cfg.Logger }
+
+// Now is the server's clock.
+func (s *Server) Now() time.Time { return s.cfg.Accept.Now() }
+
+// Authenticate returns the sender of a request, for routes that name no scopes.
+func (s *Server) Authenticate(r *http.Request) (Identity, error) { return s.cfg.Authenticate(r) }
+
+// authorize refuses a request whose sender has none of the scopes.
+func (s *Server) authorize(scopes []string) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		who, err := s.cfg.Authenticate(c.Request)
+		if err != nil {
+			fail(c, err)
+			return
+		}
+		SetTenant(c, who.Tenant)
+		if err := fault.Scope(who.Scopes, scopes...); err != nil {
+			fail(c, err)
+			return
+		}
+		c.Set(keyIdentity, who)
+	}
+}
+
+// The keys of what handlers leave in a request's context for the middleware and each other.
+const (
+	keyEngine   = "weir.engine"
+	keyIdentity = "weir.identity"
+	keySurface  = "weir.surface"
+	keyCode     = "weir.code"
+	keyAction   = "weir.action"
+	keyTenant   = "weir.tenant"
+)
+
+// Caller is the sender of a request to a route that names scopes.
+func Caller(c *gin.Context) Identity {
+	v, _ := c.Get(keyIdentity)
+	who, _ := v.(Identity)
+	return who
+}
+
+// SetTenant names the tenant of a request in its log line.
+func SetTenant(c *gin.Context, tenant string) { c.Set(keyTenant, tenant) }
+
+// SetAction names an action in the answer and in the log line.
+func SetAction(c *gin.Context, ref schemas.Ref) {
+	c.Set(keyAction, ref.ID)
+	c.Writer.Header().Set("Weir-Action-Id", ref.ID)
+}

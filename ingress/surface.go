@@ -1,0 +1,171 @@
+package ingress
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/ingress/accept"
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// Surface is one public protocol, as ingress serves it: its routes, the form of its errors,
+// and what the routes of all actions need to know of its kind.
+type Surface struct {
+	// Name is the surface's label in metrics and log lines.
+	Name   string
+	Routes []Route
+	// Fail writes an error in the protocol's own form and returns the code that it wrote.
+	// nil: a problem (RFC 9457). Nothing may have been written before.
+	Fail func(c *gin.Context, p problem.Error, err error) schemas.Code
+	// Owns reports whether Fail also writes the errors of requests for a path that reach no
+	// route, whatever their method; nil: for no path.
+	Owns func(path string) bool
+	// Tidy returns the route that a path with surplus slashes means; clients join paths onto a base
+	// URL that ends in one. The path has no double slashes any more. nil: no path is changed.
+	Tidy func(path string) (route string, ok bool)
+	// Absent: this node does not serve the surface.
+	Absent bool
+
+	// Kind is the kind of the surface's actions; empty: it stores none.
+	Kind schemas.Kind
+	// Redrive completes the request for an action that repeats a stored payload, and refuses one whose
+	// calls its asker may not make. A payload that cannot be read is a *fault.Parked.
+	Redrive func(req *accept.Request, by Asker) error
+	// NotRedriven says why actions of the kind are not redriven, and what to do instead. Empty:
+	// Redrive decides.
+	NotRedriven string
+	// Canceled is the result of an action that was canceled before it started; nil: none.
+	Canceled func(payload json.RawMessage, message string) (json.RawMessage, error)
+}
+
+// Route is one method of one path.
+type Route struct {
+	Method, Path string
+	// Scopes are those of which a sender needs one. Empty: Handle authenticates the sender.
+	Scopes []string
+	Handle Handler
+}
+
+// Handler answers a request, or returns an error that is written in the surface's form.
+type Handler func(c *gin.Context) error
+
+// Payload decodes a stored payload for Redrive.
+func Payload[T any](payload json.RawMessage) (doc T, err error) {
+	if err = json.Unmarshal(payload, &doc); err != nil {
+		err = &fault.Parked{Code: schemas.Poison, Reason: "the payload cannot be read", Cause: err}
+	}
+	return doc, err
+}
+
+// Post returns the route of a POST.
+func Post(path string, handle Handler, scopes ...string) Route {
+	return Route{Method: http.MethodPost, Path: path, Scopes: scopes, Handle: handle}
+}
+
+// Mount registers the routes of the surfaces that this node serves.
+func (s *Server) Mount(e *gin.Engine, surfaces []Surface) {
+	for i := range surfaces {
+		surface := &surfaces[i]
+		if surface.Absent {
+			continue
+		}
+		for _, r := range surface.Routes {
+			chain := []gin.HandlerFunc{surface.mark}
+			if len(r.Scopes) > 0 {
+				chain = append(chain, s.authorize(r.Scopes))
+			}
+			e.Handle(r.Method, r.Path, append(chain, func(c *gin.Context) {
+				if err := r.Handle(c); err != nil {
+					fail(c, err)
+				}
+			})...)
+		}
+	}
+}
+
+func (s *Surface) mark(c *gin.Context) { c.Set(keySurface, s) }
+
+// marked is the surface of the route that a request reached, or the zero one.
+func marked(c *gin.Context) *Surface {
+	v, _ := c.Get(keySurface)
+	if s, ok := v.(*Surface); ok {
+		return s
+	}
+	return &Surface{}
+}
+
+// Paths returns an Owns for exact paths.
+func Paths(paths ...string) func(path string) bool {
+	return func(path string) bool { return slices.Contains(paths, path) }
+}
+
+// Written returns a Fail for errors that a function writes under their own code.
+func Written(write func(w http.ResponseWriter, r *http.Request, err error)) func(*gin.Context, problem.Error, error) schemas.Code {
+	return func(c *gin.Context, p problem.Error, err error) schemas.Code {
+		write(c.Writer, c.Request, err)
+		return p.Code
+	}
+}
+
+// Elsewhere answers 421 at the routes of a surface that nothing of the engine serves: nodes of
+// another role serve them. role says which.
+func Elsewhere(e *gin.Engine, s Surface, role string) {
+	here := map[[2]string]bool{}
+	for _, r := range e.Routes() {
+		here[[2]string{r.Method, r.Path}] = true
+	}
+	for _, r := range s.Routes {
+		if !here[[2]string{r.Method, r.Path}] {
+			e.Handle(r.Method, r.Path, s.mark, func(c *gin.Context) {
+				fail(c, fault.New(schemas.Misdirected, "this node does not serve this: ask "+role))
+			})
+		}
+	}
+}
+
+// tidy serves a path with surplus slashes as the route that its surface means by it.
+func tidy(e *gin.Engine, surfaces []Surface) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		path := c.Request.URL.Path
+		if c.Request.URL.RawPath != "" || !strings.Contains(path, "//") && !strings.HasSuffix(path, "/") {
+			return
+		}
+		single := singleSlashes(path)
+		for i := range surfaces {
+			if surfaces[i].Tidy == nil {
+				continue
+			}
+			route, ok := surfaces[i].Tidy(single)
+			if !ok || route == path { // else it would be served again and again
+				continue
+			}
+			r := *c.Request
+			u := *r.URL
+			u.Path, r.URL = route, &u
+			c.Request = &r
+			c.Status(http.StatusOK) // the router had set that of a path without a route
+			e.HandleContext(c)
+			c.Abort()
+			return
+		}
+	}
+}
+
+func singleSlashes(path string) string {
+	b := make([]byte, 0, len(path))
+	for i := range len(path) {
+		if path[i] != '/' || i == 0 || path[i-1] != '/' {
+			b = append(b, path[i])
+		}
+	}
+	return string(b)
+}
+
+// Reached reports whether a request reached a route of a surface.
+func Reached(c *gin.Context) bool { return marked(c).Name != "" }

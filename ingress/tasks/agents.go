@@ -1,0 +1,176 @@
+package tasks
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/ingress"
+	"weir/ingress/accept"
+	"weir/internal/githttp"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// agentRoutes serve the agents who work on  Their token names the task, in open mode
+// too.
+func (h handlers) agentRoutes() []ingress.Route {
+	var routes []ingress.Route
+	for _, base := range []string{"", schemas.RouteAPI} {
+		routes = append(
+			routes,
+			ingress.Route{Method: http.MethodGet, Path: base + schemas.RouteAgentTask, Handle: h.agentTask},
+			ingress.Post(base+schemas.RouteAgentComplete, h.report(ReadComplete)),
+			ingress.Post(base+schemas.RouteAgentFail, h.report(ReadFail)),
+			ingress.Post(base+schemas.RouteAgentInquiry, h.inquire),
+		)
+	}
+	return append(
+		routes,
+		ingress.Post(schemas.RouteTaskLease, h.lease, schemas.ScopeTasksWork),
+		ingress.Post(schemas.RouteTaskRelease, h.release),
+	)
+}
+
+// agentRoute is the agent's route that a path means which has a slash at its end.
+func agentRoute(path string) (route string, ok bool) {
+	route = strings.TrimSuffix(path, "/")
+	agents := []string{schemas.RouteAgentTask, schemas.RouteAgentComplete, schemas.RouteAgentFail, schemas.RouteAgentInquiry}
+	return route, slices.Contains(agents, route) || slices.Contains(agents, strings.TrimPrefix(route, schemas.RouteAPI))
+}
+
+// Bearer is the token of an agent that works on a task.
+func Bearer(c *gin.Context) string {
+	token, _ := githttp.Token(c.Request.Header.Values("Authorization"), false)
+	return token
+}
+
+// visits names the task of a request in its answer and its log line, and returns the error as
+// the document has it, where what is wrong with a body is 400.
+func visits(c *gin.Context, ref schemas.Ref, err error) error {
+	if ref.ID != "" {
+		ingress.SetTenant(c, ref.Tenant)
+		ingress.SetAction(c, ref)
+	}
+	if err == nil {
+		return nil
+	}
+	if p := problem.Of(err); p.Code == schemas.ValidationError {
+		err = &problem.Error{Problem: schemas.Problem{Code: p.Code, Detail: p.Detail, Status: http.StatusBadRequest}, Cause: err}
+	}
+	return err
+}
+
+// agentTask gives an agent its task. Whatever body it sends is not looked at.
+func (h handlers) agentTask(c *gin.Context) error {
+	v, leased, err := h.Desk.Take(c.Request.Context(), Bearer(c))
+	if err := visits(c, v.Ref, err); err != nil {
+		return err
+	}
+	if leased != "" {
+		c.Writer.Header().Set(schemas.HeaderTaskToken, leased)
+	}
+	// Where the answer is lost the next request with the pool's token finds the task.
+	h.Agent(c.Writer, c.Request, v.Ref, v.Lease)
+	return nil
+}
+
+// report takes an agent's last word.
+func (h handlers) report(translate func(body []byte) (schemas.TaskReport, error)) ingress.Handler {
+	return func(c *gin.Context) error {
+		ref, err := h.Desk.Report(c.Request.Context(), Bearer(c), func() (schemas.TaskReport, error) {
+			body, err := h.server.Read(c.Writer, c.Request)
+			if err != nil {
+				return schemas.TaskReport{}, err
+			}
+			return translate(body)
+		})
+		if err := visits(c, ref, err); err != nil {
+			return err
+		}
+		c.Writer.WriteHeader(http.StatusOK)
+		return nil
+	}
+}
+
+// inquire puts an agent's question, and waits for its answer.
+func (h handlers) inquire(c *gin.Context) error {
+	v, n, err := h.Desk.Ask(c.Request.Context(), Bearer(c), func() (text, key string, err error) {
+		if key, err = accept.Key(c.Request.Header.Values("Idempotency-Key")); err != nil {
+			return "", "", err
+		}
+		body, err := h.server.Read(c.Writer, c.Request)
+		if err != nil {
+			return "", "", err
+		}
+		text, err = ReadInquiry(body)
+		return text, key, err
+	})
+	if err := visits(c, v.Ref, err); err != nil {
+		return err
+	}
+	leave, err := h.Desk.Wait(v)
+	if err != nil {
+		return visits(c, v.Ref, err)
+	}
+	defer leave()
+	ctx := context.WithoutCancel(c.Request.Context())
+	h.Inquiry(c.Writer, c.Request, v.Ref, v.Lease, n, func() { h.Desk.Touch(ctx, v.Ref, v.Lease) })
+	return nil
+}
+
+// lease leases another task for a runner, which may have any number of them.
+func (h handlers) lease(c *gin.Context) error {
+	who := ingress.Caller(c)
+	req, err := h.leaseRequest(c)
+	if err == nil {
+		err = MayLease(req.Pool, who.Pools)
+	}
+	if err != nil {
+		return err
+	}
+	w := Worker{Tenant: who.Tenant, Holder: who.Caller(), Pools: who.Pools, Entries: who.Entries, Models: who.Models}
+	if req.Pool != "" {
+		w.Pools = []string{req.Pool}
+	}
+	ingress.NoDeadlineToRead(c.Writer)
+	v, token, err := h.Desk.Await(c.Request.Context(), w, time.Duration(req.WaitMS)*time.Millisecond)
+	switch {
+	case err != nil:
+		return err
+	case token == "":
+		c.Writer.WriteHeader(http.StatusNoContent)
+	default:
+		ingress.SetAction(c, v.Ref)
+		h.handOver(c, v, func(w http.ResponseWriter) (given bool) {
+			return h.Leased(w, c.Request, v.Ref, v.Lease, token, h.Desk.Lease())
+		})
+	}
+	return nil
+}
+
+// leaseRequest reads the body, which may be left out.
+func (h handlers) leaseRequest(c *gin.Context) (req schemas.LeaseRequest, err error) {
+	if c.Request.ContentLength == 0 {
+		return req, nil
+	}
+	body, err := h.server.Read(c.Writer, c.Request)
+	if err != nil {
+		return req, err
+	}
+	return ReadLease(body)
+}
+
+// release takes a task back from the holder of its lease.
+func (h handlers) release(c *gin.Context) error {
+	ref, err := h.Desk.Release(c.Request.Context(), Bearer(c))
+	if err := visits(c, ref, err); err != nil {
+		return err
+	}
+	c.Writer.WriteHeader(http.StatusNoContent)
+	return nil
+}

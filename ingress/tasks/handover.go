@@ -1,0 +1,70 @@
+package tasks
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+)
+
+// handOver answers with a task that was leased. Where the answer does not go out nobody
+// has the lease's token, and the task goes back at once: else it would wait until
+// the lease is lost. What the client has not taken although it went out is not known.
+func (h handlers) handOver(c *gin.Context, v Visit, answer func(w http.ResponseWriter) (given bool)) {
+	out := &handover{ResponseWriter: c.Writer, gone: c.Request.Context().Err}
+	if !answer(out) || !out.out() {
+		// If that fails as well, the worker takes the task back in time.
+		_ = h.Desk.Return(c.Request.Context(), v)
+	}
+}
+
+// handover is an answer of which one has to know whether it went out.
+type handover struct {
+	http.ResponseWriter
+	// gone is why nobody is there to take the answer; nil: somebody is.
+	gone   func() error
+	status int
+	err    error
+}
+
+// Unwrap is for http.ResponseController.
+func (h *handover) Unwrap() http.ResponseWriter { return h.ResponseWriter }
+
+func (h *handover) WriteHeader(status int) {
+	if h.status != 0 {
+		return
+	}
+	if h.status, h.err = status, h.gone(); h.err == nil {
+		h.ResponseWriter.WriteHeader(status)
+	}
+}
+
+func (h *handover) Write(p []byte) (n int, err error) {
+	h.WriteHeader(http.StatusOK)
+	if h.err == nil {
+		n, h.err = h.ResponseWriter.Write(p)
+	}
+	return n, h.err
+}
+
+// out reports whether the answer went out, and was what had been asked for.
+func (h *handover) out() bool {
+	if h.status != http.StatusOK || h.err != nil {
+		return false
+	}
+	return flush(h.ResponseWriter) == nil
+}
+
+// flush is Flush of the first writer inside of w that says how it ended; gin's own does
+// not.
+func flush(w http.ResponseWriter) error {
+	for {
+		if f, ok := w.(interface{ FlushError() error }); ok {
+			return f.FlushError()
+		}
+		in, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return nil
+		}
+		w = in.Unwrap()
+	}
+}

@@ -1,0 +1,49 @@
+// Package tokens makes and revokes tokens.
+package tokens
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/ingress"
+	"weir/schemas"
+)
+
+// Issuer makes and revokes tokens. by is an admin; what it may give away, and
+// whose tokens it may see, is for the Issuer to say.
+type Issuer interface {
+	Create(ctx context.Context, by ingress.Identity, req schemas.TokenRequest) (schemas.NewToken, error)
+	Revoke(ctx context.Context, by ingress.Identity, id string) (schemas.Token, error)
+}
+
+// Surface are the routes that make and revoke tokens. Making one is not repeatable: each answer
+// holds another secret.
+func Surface(s *ingress.Server, issuer Issuer) ingress.Surface {
+	return ingress.Surface{Name: "tokens", Routes: []ingress.Route{
+		ingress.Post("/v1/tokens", func(c *gin.Context) error {
+			var req schemas.TokenRequest
+			if err := s.Decode(c, &req); err != nil {
+				return err
+			}
+			made, err := issuer.Create(c.Request.Context(), ingress.Caller(c), req)
+			if err != nil {
+				return err
+			}
+			ingress.WriteJSON(c, http.StatusCreated, made)
+			return nil
+		}, schemas.ScopeAdmin),
+		ingress.Post("/v1/tokens/:id/revoke", func(c *gin.Context) error {
+			if err := s.ReadNothing(c.Writer, c.Request); err != nil {
+				return err
+			}
+			t, err := issuer.Revoke(c.Request.Context(), ingress.Caller(c), c.Param("id"))
+			if err != nil {
+				return err
+			}
+			ingress.WriteJSON(c, http.StatusOK, t)
+			return nil
+		}, schemas.ScopeAdmin),
+	}}
+}
