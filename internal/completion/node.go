@@ -71,7 +71,7 @@ func (n *node) says() bool { return n != nil && n.kind != 0 && n.kind != kindNul
 
 // merge takes an object of which the members come in pieces, but for some of them, and
 // returns how many bytes of text it has.
-func (n *node) merge(in spot, v gjson.Result, but ...string) (text int64) {
+func (n *node) merge(in position, v gjson.Result, but ...string) (text int64) {
 	n.kind = kindObject
 	for name, value := range v.All() {
 		if !slices.Contains(but, name.Str) {
@@ -82,7 +82,7 @@ func (n *node) merge(in spot, v gjson.Result, but ...string) (text int64) {
 }
 
 // take takes a piece of a member of an object, and returns how many bytes of text it has.
-func (n *node) take(in spot, name string, v gjson.Result) (text int64) {
+func (n *node) take(in position, name string, v gjson.Result) (text int64) {
 	pieces := in == inDelta && name != "role" || in == inFunction // texts are pieces of one
 	switch under := in.member(name); {
 	case under == inCalls && v.IsArray():
@@ -262,6 +262,43 @@ func (n *node) writeCall(to []byte) []byte {
 		}
 	}
 	return append(to, '}')
+}
+
+// position is where in an answer a value stands, as far as the protocol knows that.
+type position uint8
+
+const (
+	inPlain position = iota
+	inChoices
+	inChoice
+	inDelta
+	inContent
+	inCalls
+	inCall
+	inFunction
+	inLogprobs
+)
+
+// member is the position of a member of an object.
+func (s position) member(name string) position {
+	switch {
+	case s == inChoice && name == "delta":
+		return inDelta
+	case s == inChoice && name == "logprobs":
+		return inLogprobs
+	case s == inDelta && name == "content":
+		return inContent
+	case s == inDelta && name == "tool_calls":
+		return inCalls
+	case s == inDelta && name == "function_call", s == inCall && (name == "function" || name == "custom"):
+		return inFunction
+	}
+	return inPlain
+}
+
+// argument reports whether a member is a text that some send as another value.
+func argument(in position, name string) bool {
+	return in == inFunction && (name == "arguments" || name == "input")
 }
 
 // callKeys tell the tool calls of a choice apart, in the order in which they began.

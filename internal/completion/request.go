@@ -47,7 +47,7 @@ func Request(body json.RawMessage, c Change) (json.RawMessage, error) {
 // Without is an object without the member of a name, which it has once at most; every byte
 // of every other one stays as it is.
 func Without(object json.RawMessage, name string) json.RawMessage {
-	rest, err := sjson.DeleteBytes(object, gjson.Escape(name))
+	rest, err := sjson.DeleteBytes(object, ":"+gjson.Escape(name)) // the colon: it is no number
 	if err != nil {
 		return object
 	}

@@ -74,6 +74,37 @@ func TestWithout(t *testing.T) {
 	}
 }
 
+// awkward are names of members that paths of gjson and sjson read as more than a name.
+var awkward = []string{"a.b", "*", "a?", "a.*.b", "#", "@ugly", "a|b", "!x", ".", "..0", `a\b`, "0", "-1", ":1", "{a,b}", "[a]", "", "é", `q"`, "model.x", "choices.0"}
+
+// TestAwkwardNames: a member with such a name is no other's, and is edited by its own name.
+func TestAwkwardNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range awkward {
+		quoted, err := json.Marshal(name)
+		require.NoError(t, err)
+		member := string(quoted) + `:{"b":1.50,"*":"x"}`
+		body := `{` + member + `,"a":{"b":2,"x":{"b":3}},"model":"m"}`
+		got, err := completion.Request(json.RawMessage(body), completion.Change{Model: "n", Usage: true})
+		require.NoError(t, err)
+		require.Equal(t, `{`+member+`,"a":{"b":2,"x":{"b":3}},"model":"n","stream_options":{"include_usage":true}}`, string(got))
+		require.Equal(t, `{"a":{"b":2,"x":{"b":3}},"model":"m"}`, string(completion.Without(json.RawMessage(body), name)), name)
+
+		// It is put together and split by its own name, and its texts are found.
+		chunk := `{` + member + `,"choices":[{"index":0,"delta":{` + string(quoted) + `:"te"},` + string(quoted) + `:1.50}]}`
+		var a completion.Assembler
+		add(t, &a, chunk, strings.Replace(chunk, `"te"`, `"xt"`, 1))
+		want := `{"object":"chat.completion",` + member + `,"choices":[{"index":0,"message":{"role":"assistant","content":null,` + string(quoted) + `:"text"},` +
+			string(quoted) + `:1.50,"finish_reason":null}]}`
+		require.Equal(t, want, string(a.Document()))
+		chunks, err := completion.Split(a.Document(), true)
+		require.NoError(t, err)
+		require.Equal(t, want, string(assemble(t, texts(chunks)...).Document()))
+		require.Equal(t, []string{"0:te", "0:xt"}, read(t, chunk, strings.Replace(chunk, `"te"`, `"xt"`, 1)), name)
+		require.Len(t, completion.Merge(raws(chunk, chunk)), 2, "only a text that the protocol knows grows")
+	}
+}
+
 // member is one of an object, as it is written.
 type member struct{ name, value string }
 

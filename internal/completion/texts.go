@@ -93,7 +93,7 @@ const (
 
 // location is where in an answer a value stands.
 type location struct {
-	spot
+	position
 	path, choice  int
 	instead       bool // of a choice: its message stands in the place of a delta
 	lists, nested int  // how many it lies in
@@ -109,7 +109,7 @@ func (t *Texts) Read(raw json.RawMessage, found *Found) bool {
 	t.found = found
 	for name, v := range Parse(raw).All() {
 		if name.Str == "choices" {
-			t.value(v, location{spot: inChoices})
+			t.value(v, location{position: inChoices})
 		}
 	}
 	t.found = nil
@@ -186,7 +186,7 @@ func (t *Texts) number(p path) int {
 // member finds the texts of a member. As an Assembler has it, a message stands in the place
 // of a delta that is none, arguments become a text, and text and text parts are one.
 func (t *Texts) member(v gjson.Result, name string, at location) {
-	in, becomes := at.spot, argument(at.spot, name) && v.Type != gjson.Null
+	in, becomes := at.position, argument(at.position, name) && v.Type != gjson.Null
 	switch {
 	case in == inChoice && name == "delta" && !v.IsObject():
 		return
@@ -203,7 +203,7 @@ func (t *Texts) member(v gjson.Result, name string, at location) {
 	if v.Type != gjson.String && v.Type != gjson.JSON && !becomes {
 		return
 	}
-	at.spot, at.path = in.member(name), t.number(path{of: at.path, name: name})
+	at.position, at.path = in.member(name), t.number(path{of: at.path, name: name})
 	if becomes {
 		t.text(v, at)
 	} else {
@@ -218,24 +218,24 @@ func (t *Texts) element(v gjson.Result, place int, at location) location {
 	switch {
 	case !v.IsObject():
 		return at
-	case at.spot == inChoices:
+	case at.position == inChoices:
 		p.index = indexOf(v, place)
 		n, ok := t.choices[p.index]
 		if !ok {
 			n = len(t.choices)
 			t.choices[p.index] = n
 		}
-		at.spot, at.choice, at.instead = inChoice, n, !v.Get("delta").IsObject()
-	case at.spot == inCalls:
+		at.position, at.choice, at.instead = inChoice, n, !v.Get("delta").IsObject()
+	case at.position == inCalls:
 		if t.calls[at.path] == nil {
 			t.calls[at.path] = &callKeys{}
 		}
-		at.spot, p.index = inCall, t.calls[at.path].of(v)
+		at.position, p.index = inCall, t.calls[at.path].of(v)
 	default:
 		if p.index = indexOf(v, -1); p.index < 0 || at.lists > maxLists {
 			return at
 		}
-		at.spot = inPlain
+		at.position = inPlain
 	}
 	at.path = t.number(p)
 	return at

@@ -26,12 +26,12 @@ func (w *work) try(ctx context.Context, set *models.Set, c models.Candidate) err
 		return err
 	}
 	writer := newDeltaWriter(w.write)
-	t.Via = w.cfg.Adapter.For(model.Talk{
+	t.Via = w.cfg.Adapter.For(model.CallOptions{
 		ID: w.st.ID, Stream: w.order.Stream, Usage: w.order.Usage, Choices: w.order.Choices,
 		Connect: c.Model.Connect, FirstByte: c.Model.FirstByte, Idle: c.Model.Idle,
 		Chunk: func(ctx context.Context, p model.Piece) error { return w.chunk(ctx, writer, p) },
 		Clean: func(scrub func(json.RawMessage) json.RawMessage) { w.clean = scrub },
-		Broke: func(used *schemas.ChatUsage) { w.heard[step] = used },
+		Broke: func(used *schemas.ChatUsage) { w.reported[step] = used },
 		Done:  writer.close,
 	})
 	w.made[step] = c
