@@ -54,13 +54,13 @@ func (s *search) value(v gjson.Result, p place, opened bool) error {
 
 func (s *search) object(v gjson.Result, p place, opened bool) error {
 	if p == tool {
-		kind := ""
-		if p, kind = performer(v); kind != "" && !opened {
-			opened = true
+		by, kind := performer(v)
+		if kind != "" && !opened {
 			if err := s.note(kind); err != nil {
 				return err
 			}
 		}
+		p, opened = by, opened || kind != ""
 	}
 	for name, m := range v.All() {
 		s.at = append(s.at, name.Str)

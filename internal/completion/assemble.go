@@ -20,15 +20,25 @@ type choice struct {
 
 // add takes what a chunk says of the choice.
 func (c *choice) add(raw gjson.Result) {
-	delta := raw.Get("delta")
-	if !delta.IsObject() {
-		delta = object(raw.Get("message")) // of those that mistake the one for the other
+	var delta gjson.Result
+	for name, v := range raw.All() {
+		switch name.Str {
+		case "index":
+		case "delta", "message": // some mistake the one for the other
+			if v.IsObject() && (name.Str == "delta" || !delta.Exists()) {
+				delta = v
+			}
+		default:
+			c.rest.member(name.Str).take(inChoice, name.Str, v)
+		}
 	}
 	c.text += c.message.merge(inDelta, delta)
-	if twice := delta.Get("reasoning_content"); twice.Type == gjson.String && twice.Raw == delta.Get("reasoning").Raw {
-		c.text -= length(inner(twice)) // of two names for one text it counts once
+	if c.message.find("reasoning_content") != nil {
+		twice := delta.Get("reasoning_content") // of two names for one text it counts once
+		if twice.Type == gjson.String && twice.Raw == delta.Get("reasoning").Raw {
+			c.text -= length(inner(twice))
+		}
 	}
-	c.rest.merge(inChoice, raw, "index", "delta", "message")
 }
 
 // write adds the choice to a document.

@@ -69,12 +69,12 @@ func (n *node) size() int64 {
 // says reports whether the node says more than that it is null.
 func (n *node) says() bool { return n != nil && n.kind != 0 && n.kind != kindNull }
 
-// merge takes an object of which the members come in pieces, but for some of them, and
-// returns how many bytes of text it has.
-func (n *node) merge(in position, v gjson.Result, but ...string) (text int64) {
+// merge takes an object of which the members come in pieces, and returns how many bytes of
+// text it has. The index of a tool call is no member of it.
+func (n *node) merge(in position, v gjson.Result) (text int64) {
 	n.kind = kindObject
 	for name, value := range v.All() {
-		if !slices.Contains(but, name.Str) {
+		if in != inCall || name.Str != "index" {
 			text += n.member(name.Str).take(in, name.Str, value)
 		}
 	}
@@ -137,7 +137,7 @@ func (n *node) call(piece gjson.Result) int64 {
 	if at >= 0 {
 		call = &n.list[at]
 	}
-	return call.merge(inCall, piece, "index")
+	return call.merge(inCall, piece)
 }
 
 // null notes that the member is there.

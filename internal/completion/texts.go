@@ -107,11 +107,7 @@ func (t *Texts) Read(raw json.RawMessage, found *Found) bool {
 	}
 	*found = Found{found.Texts[:0], found.Tokens[:0], found.Ended[:0]}
 	t.found = found
-	for name, v := range Parse(raw).All() {
-		if name.Str == "choices" {
-			t.value(v, location{position: inChoices})
-		}
-	}
+	t.value(Parse(raw).Get("choices"), location{position: inChoices})
 	t.found = nil
 	return !t.over
 }
@@ -126,6 +122,9 @@ func (t *Texts) value(v gjson.Result, at location) {
 		t.flat(v, at)
 	case v.IsObject():
 		for name, m := range v.All() {
+			if at.position == inChoice && name.Str == "message" {
+				at.instead = !v.Get("delta").IsObject()
+			}
 			if t.member(m, name.Str, at); t.over {
 				return
 			}
@@ -225,7 +224,7 @@ func (t *Texts) element(v gjson.Result, place int, at location) location {
 			n = len(t.choices)
 			t.choices[p.index] = n
 		}
-		at.position, at.choice, at.instead = inChoice, n, !v.Get("delta").IsObject()
+		at.position, at.choice = inChoice, n
 	case at.position == inCalls:
 		if t.calls[at.path] == nil {
 			t.calls[at.path] = &callKeys{}
