@@ -12,15 +12,15 @@ import (
 // Lists are the routes that the index answers. Without one they are not served.
 func (s *Server) Lists(x *index.Index) Surface {
 	return Surface{Name: "actions", Absent: x == nil, Routes: Routes(
-		Read("/v1/actions", s.listed(x.Serve)),
-		Read("/v1/stats", s.listed(x.ServeStats)),
+		s.listed("/v1/actions", x.Serve),
+		s.listed("/v1/stats", x.ServeStats),
 	)}
 }
 
 // listed serves what is counted of a tenant. An admin of the operator's may name
 // another, or all of them.
-func (s *Server) listed(serve func(w http.ResponseWriter, r *http.Request, tenant string)) Handler {
-	return s.For(func(r *Request) error {
+func (s *Server) listed(path string, serve func(w http.ResponseWriter, r *http.Request, tenant string)) []Route {
+	return s.Read(path, func(r *Request) error {
 		tenant, err := tenantOf(r.Request, r.Reader)
 		if err == nil {
 			serve(r.Writer, r.Request, tenant)

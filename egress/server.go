@@ -5,6 +5,7 @@ package egress
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
@@ -99,7 +100,7 @@ func (s *Server) Follow(feed *stream.Feed, surfaces []Surface) {
 	}
 	s.feed = feed
 	s.events = stream.NewEvents(feed, s.cfg.HTTP)
-	s.status = status.New(s.actions, feed, status.Config{Layout: s.cfg.Layout, Result: s.result, Reserve: s.cfg.Reserve, Redactor: s.cfg.Redactor})
+	s.status = status.New(s.actions, feed, status.Config{Layout: s.cfg.Layout, Result: s.result, Reserve: s.cfg.Reserve, Payload: s.payload})
 	s.records = evidence.New(s.log, s.cfg.Live, feed, s.cfg.HTTP, feed.Draining())
 }
 
@@ -126,24 +127,31 @@ func (s *Server) Durable(ctx context.Context, ref schemas.Ref, seq uint64) error
 // Records are the routes that read actions of every kind, and what is recorded of them.
 func (s *Server) Records() Surface {
 	// The functions read what they are of for each request: Follow sets it.
-	of := func(path string, serve func(w http.ResponseWriter, r *http.Request, tenant, id string)) []Route {
-		return Read(path, s.For(func(r *Request) error {
+	of := func(path string, serve func(w http.ResponseWriter, r *http.Request, tenant, id string), scope string) []Route {
+		return s.Read(path, func(r *Request) error {
 			serve(r.Writer, r.Request, r.Reader.Tenant, r.Param("id"))
 			return nil
-		}, schemas.ScopeActionsRead))
+		}, scope)
 	}
+	const actions = schemas.ScopeActionsRead
 	return Surface{Name: "actions", Routes: Routes(
-		of("/v1/actions/:id", func(w http.ResponseWriter, r *http.Request, tenant, id string) { s.status.Serve(w, r, tenant, id) }),
+		of("/v1/actions/:id", func(w http.ResponseWriter, r *http.Request, tenant, id string) { s.status.Serve(w, r, tenant, id) }, actions),
 		of("/v1/actions/:id/payload", func(w http.ResponseWriter, r *http.Request, tenant, id string) {
 			s.status.ServePayload(w, r, tenant, id)
-		}),
-		of("/v1/actions/:id/events", func(w http.ResponseWriter, r *http.Request, tenant, id string) { s.events.Serve(w, r, tenant, id) }),
-		of("/v1/dead-letters", func(w http.ResponseWriter, r *http.Request, tenant, _ string) { s.records.ServeDead(w, r, tenant) }),
-		Read("/v1/evidence", s.For(func(r *Request) error {
-			s.records.Serve(r.Writer, r.Request, r.Reader.Tenant)
-			return nil
-		}, schemas.ScopeEvidenceRead)),
+		}, actions),
+		of("/v1/actions/:id/events", func(w http.ResponseWriter, r *http.Request, tenant, id string) { s.events.Serve(w, r, tenant, id) }, actions),
+		of("/v1/dead-letters", func(w http.ResponseWriter, r *http.Request, tenant, _ string) { s.records.ServeDead(w, r, tenant) }, actions),
+		of("/v1/evidence", func(w http.ResponseWriter, r *http.Request, tenant, _ string) { s.records.Serve(w, r, tenant) }, schemas.ScopeEvidenceRead),
 	)}
+}
+
+// payload returns what shows the payloads of a kind, or nil.
+func (s *Server) payload(kind schemas.Kind) func(payload json.RawMessage) (json.RawMessage, error) {
+	show := s.views[kind].Payload
+	if show == nil {
+		return nil
+	}
+	return func(payload json.RawMessage) (json.RawMessage, error) { return show(s.cfg.Redactor, payload) }
 }
 
 // gone is for an action that is there while its stored result was dropped.

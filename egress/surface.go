@@ -8,7 +8,9 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"weir/internal/fault"
+	"weir/internal/ledger"
 	"weir/internal/problem"
+	"weir/internal/redact"
 	"weir/schemas"
 )
 
@@ -32,6 +34,9 @@ type View struct {
 	// Result is the public form of an end's document, for the events and the status of an
 	// action; nil: the document itself.
 	Result func(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage
+	// Payload shows a stored payload without the values that carry credentials; nil: it is not
+	// shown.
+	Payload func(r *redact.Redactor, payload json.RawMessage) (json.RawMessage, error)
 	// Fail writes an error in the protocol's own form; nil: a problem.
 	Fail func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, err error)
 	// Accepted answers for an action whose end is not waited for; nil: 202 and the receipt.
@@ -43,10 +48,26 @@ type View struct {
 	Reading bool
 }
 
+// Shown returns a Payload that decodes a document, hides values in it and encodes it, with its
+// order and numbers.
+func Shown[T any](hide func(r *redact.Redactor, doc *T)) func(*redact.Redactor, json.RawMessage) (json.RawMessage, error) {
+	return func(r *redact.Redactor, payload json.RawMessage) (json.RawMessage, error) {
+		var doc T
+		if err := json.Unmarshal(payload, &doc); err != nil {
+			return nil, err
+		}
+		hide(r, &doc)
+		return ledger.Encode(doc)
+	}
+}
+
 // Route is one method of one path.
 type Route struct {
 	Method, Path string
-	Handle       Handler
+	// Scopes are those of which a sender needs one. Empty: Handle authenticates the sender, or
+	// serves everybody.
+	Scopes []string
+	Handle Handler
 }
 
 // Handler answers a request, or returns an error that is written as a problem.
@@ -54,7 +75,23 @@ type Handler func(c *gin.Context) error
 
 // Read returns the routes of a path that is read: GET and HEAD.
 func Read(path string, handle Handler) []Route {
-	return []Route{{http.MethodGet, path, handle}, {http.MethodHead, path, handle}}
+	return []Route{{Method: http.MethodGet, Path: path, Handle: handle}, {Method: http.MethodHead, Path: path, Handle: handle}}
+}
+
+// Read returns the routes of a path whose sender needs one of the scopes, and is authenticated
+// before anything is read.
+func (s *Server) Read(path string, serve func(r *Request) error, scopes ...string) []Route {
+	routes := Read(path, func(c *gin.Context) error {
+		who, err := s.Reader(c.Request, scopes...)
+		if err != nil {
+			return err
+		}
+		return serve(&Request{c, who})
+	})
+	for i := range routes {
+		routes[i].Scopes = scopes
+	}
+	return routes
 }
 
 // Routes joins lists of routes.
@@ -82,18 +119,6 @@ type Request struct {
 	*gin.Context
 
 	Reader Reader
-}
-
-// For authenticates the sender, who needs one of the scopes, before anything is read. Without
-// scopes every token will do.
-func (s *Server) For(serve func(r *Request) error, scopes ...string) Handler {
-	return func(c *gin.Context) error {
-		who, err := s.Reader(c.Request, scopes...)
-		if err != nil {
-			return err
-		}
-		return serve(&Request{c, who})
-	}
 }
 
 // Reader authenticates the sender of a request, who needs one of the scopes.

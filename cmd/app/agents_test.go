@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -179,42 +178,4 @@ func TestExampleStarts(t *testing.T) {
 		assert.True(t, known, name)
 	}
 	assert.NotEmpty(t, c.Models)
-}
-
-// TestWeirModels prints a line for each model, or a document.
-func TestWeirModels(t *testing.T) {
-	t.Parallel()
-	answer, status := `{"object":"list","data":[
-		{"id":"fast","object":"model","created":0,"owned_by":"m","context_length":128000,"pricing":{"prompt":"0.0000025","completion":"0.00001","request":"0"}},
-		{"id":"m/*","object":"model","created":0,"owned_by":"m"}]}`, http.StatusOK
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		assert.Equal(t, "/v1/models", r.URL.Path)
-		assert.Equal(t, "Bearer wt", r.Header.Get("Authorization"))
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, answer)
-	}))
-	t.Cleanup(upstream.Close)
-	server := "--server=" + upstream.URL
-	code, out, errs := saying(t, "", "models", server)
-	require.Zero(t, code, errs)
-	assert.Equal(t, "MODEL  OWNER  CONTEXT  INPUT  OUTPUT  REQUEST\n"+
-		"fast   m      128000   2.5    10      0\n"+
-		"m/*    m      -        -      -       -\n", out)
-	code, out, _ = saying(t, "", "models", "--json", server)
-	require.Zero(t, code)
-	assert.JSONEq(t, `{"id":"m/*","object":"model","created":0,"owned_by":"m"}`, strings.Split(out, "\n")[1])
-
-	answer = `{"object":"list","data":[]}`
-	code, out, errs = saying(t, "", "models", server)
-	require.Zero(t, code)
-	assert.Empty(t, out)
-	assert.Contains(t, errs, "there are no models")
-	answer, status = `{"error":{"code":401,"message":"no such token","metadata":{"code":"UNAUTHORIZED"}}}`, http.StatusUnauthorized
-	code, _, errs = saying(t, "", "models", server)
-	assert.Equal(t, 1, code)
-	assert.Contains(t, errs, "no such token")
-	assert.Contains(t, errs, "weir token create")
-	code, _, _ = saying(t, "", "models", "one", server)
-	assert.Equal(t, 2, code)
 }

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/cmd/cli"
 	"weir/egress/index"
 	"weir/egress/stream"
 	"weir/ingress"
@@ -141,7 +142,7 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 		}
 	}()
 	if a.role != RoleAll && a.cfg.Embedded() {
-		return nil, usageError{fmt.Errorf("the role %s works on a log that others share: set nats.url", a.role)}
+		return nil, cli.Usage(fmt.Errorf("the role %s works on a log that others share: set nats.url", a.role))
 	}
 	if err := a.listen(ctx); err != nil {
 		return nil, err
@@ -149,7 +150,7 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 	if !a.cfg.Embedded() {
 		_, err := a.draw(a.cfg) // a policy with a mistake in it is told of at once
 		if err != nil {
-			return nil, usageError{err}
+			return nil, cli.Usage(err)
 		}
 		return a, nil
 	}

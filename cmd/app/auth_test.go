@@ -37,6 +37,17 @@ type caller struct {
 	token string
 }
 
+// evidence reads a page of evidence once it has a text: a record may be stored a moment after the
+// end of its action.
+func (c caller) evidence(t *testing.T, query, holds string) (page string) {
+	t.Helper()
+	poll.Until(t, func() bool {
+		_, page, _ = c.do(t, http.MethodGet, "/v1/evidence"+query, "", "Accept", "application/json")
+		return strings.Contains(page, holds)
+	}, holds)
+	return page
+}
+
 // admin is the caller whom the first start has made.
 func (a *App) admin(t *testing.T) caller {
 	t.Helper()

@@ -10,13 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/cmd/app/demo"
+	"weir/cmd/cli"
 	"weir/internal/broker"
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
 	"weir/schemas"
 )
 
-func newDemo(env *environment) *cobra.Command {
+func newDemo(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
 		Short: "a tour on this machine, with an upstream of its own; exits 0 if all went as it should",
@@ -25,9 +26,9 @@ with an allowed, a denied and a retried decision; a repeat that does nothing;
 an answer held to a schema; a stream cut and resumed; the evidence as a NATS
 client receives it. Every line that claims something has been checked.`,
 		Example: "  weir demo",
-		Args:    exactly(0, "no arguments"),
+		Args:    cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := demo.Run(cmd.Context(), startDemo, demo.Config{Out: unescaped(env.Out), Color: terminal(env.Out) && env.lookup("NO_COLOR", "") == ""})
+			err := demo.Run(cmd.Context(), startDemo, demo.Config{Out: cli.Unescaped(env.Out), Color: cli.Terminal(env.Out) && env.Lookup("NO_COLOR", "") == ""})
 			if err != nil {
 				return fmt.Errorf("demo: %w", err)
 			}

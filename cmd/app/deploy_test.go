@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/cmd/cli"
 	"weir/internal/broker/natsconf"
 	"weir/internal/config"
 )
@@ -82,7 +83,7 @@ func initialized(t *testing.T) (dir string, plan natsconf.Plan) {
 	line := regexp.MustCompile(`(?m)^ +\./weir nats (init .*)$`).FindStringSubmatch(string(raw))
 	require.NotNil(t, line)
 	code, _, errs := runNATS(t, strings.Fields(strings.Replace(line[1], "deploy/cluster", dir, 1))...)
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	raw, err = os.ReadFile(filepath.Join(dir, "cluster.json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(raw, &plan))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/cmd/cli"
 	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/llm"
@@ -40,11 +41,11 @@ func TestPolicyExplain(t *testing.T) {
 		code int
 		want []string
 	}{
-		"allowed":      {[]string{"GET", url}, exitOK, []string{"allowed by orders\n", "safe: tried again"}},
-		"denied":       {[]string{"POST", url, "-d", `{"a":1}`}, exitFailed, []string{"denied: DENY_METHOD\n", "entry   orders", "check   method", "why     ", "remedy  ", "would be allowed by orders", "(shadow) fits"}},
-		"a header":     {[]string{"GET", url, "-H", "Host: other"}, exitFailed, []string{"DENY_HEADER"}},
-		"an unknown":   {[]string{"GET", url, "--key", "nobody"}, exitFailed, []string{"DENY_KEY_UNKNOWN"}},
-		"a form of it": {[]string{"GET", "https://api.example.com./orders"}, exitFailed, []string{"without the trailing dot"}},
+		"allowed":      {[]string{"GET", url}, cli.ExitOK, []string{"allowed by orders\n", "safe: tried again"}},
+		"denied":       {[]string{"POST", url, "-d", `{"a":1}`}, cli.ExitFailed, []string{"denied: DENY_METHOD\n", "entry   orders", "check   method", "why     ", "remedy  ", "would be allowed by orders", "(shadow) fits"}},
+		"a header":     {[]string{"GET", url, "-H", "Host: other"}, cli.ExitFailed, []string{"DENY_HEADER"}},
+		"an unknown":   {[]string{"GET", url, "--key", "nobody"}, cli.ExitFailed, []string{"DENY_KEY_UNKNOWN"}},
+		"a form of it": {[]string{"GET", "https://api.example.com./orders"}, cli.ExitFailed, []string{"without the trailing dot"}},
 	} {
 		var answers []schemas.Explanation
 		for _, where := range [][]string{{"--config", file}, {"--server", s.URL()}} {
@@ -71,7 +72,7 @@ func TestPolicyExplain(t *testing.T) {
 		{"GET", url, "--config", file + ".not"},
 	} {
 		code, _, errs := command(t, append([]string{"policy", "explain"}, args...)...)
-		assert.NotEqual(t, exitOK, code, "%v", args)
+		assert.NotEqual(t, cli.ExitOK, code, "%v", args)
 		assert.NotEmpty(t, errs)
 	}
 	_, out, _ := command(t, "policy", "reload", "--server", s.URL())
@@ -221,8 +222,8 @@ models: {gpt: {url: "https://models.example/v1", pass: "*"}}
 	file := filepath.Join(t.TempDir(), "weir.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	show := func(args ...string) string {
-		code, out, errs := cli(t, "", []string{"HOME=/nowhere"}, append([]string{"policy", "show"}, args...)...)
-		require.Equal(t, exitOK, code, errs)
+		code, out, errs := weir(t, []string{"HOME=/nowhere"}, append([]string{"policy", "show"}, args...)...)
+		require.Equal(t, cli.ExitOK, code, errs)
 		return out
 	}
 	local := show("--config", file)

@@ -1,19 +1,25 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"weir/cmd/cli"
+	"weir/internal/broker"
+	"weir/internal/broker/embedded"
 	"weir/internal/broker/natsconf"
 	"weir/internal/config"
+	"weir/schemas"
 )
 
-func newNATS(env *environment) *cobra.Command {
+func newNATS(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nats",
 		Short: "set up a NATS cluster for Weir: servers, users, streams",
@@ -26,14 +32,14 @@ consumers lists and deletes the consumers that observers made on an embedded ser
   nats-server -c ./nats/servers/n1/nats.conf        # and the others, each where it belongs
   weir nats provision --nats tls://nats-1:4222 --creds ./nats/credentials/provisioner.nk --ca ./nats/ca.pem
   weir nats tenant acme --dir ./nats`,
-		Args: exactly(0, "one of init, provision, tenant, consumers"),
+		Args: cli.Exactly(0, "one of init, provision, tenant, consumers"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newNATSInit(env), newNATSProvision(env), newNATSTenant(env), newNATSConsumers(env))
 	return cmd
 }
 
-func newNATSInit(env *environment) *cobra.Command {
+func newNATSInit(env *cli.Env) *cobra.Command {
 	var p natsconf.Plan
 	var servers []string
 	var store string
@@ -52,19 +58,19 @@ are still good for 90 days are kept, the rest is written anew. Then have the ser
 it: nats-server --signal reload.`,
 		Example: `  weir nats init ./nats                       # three servers on this machine, to try it
   weir nats init ./nats --server n1=nats-1.example.com --server n2=nats-2.example.com --server n3=nats-3.example.com --at /etc/nats`,
-		Args: exactly(1, "a directory"),
+		Args: cli.Exactly(1, "a directory"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, text := range servers {
 				s, err := natsconf.ParseServer(text)
 				if err != nil {
-					return usageError{fmt.Errorf("--server: %w", err)}
+					return cli.Usage(fmt.Errorf("--server: %w", err))
 				}
 				p.Servers = append(p.Servers, s)
 			}
 			if store != "" {
 				var size config.Size
 				if err := size.UnmarshalText([]byte(store)); err != nil {
-					return usageError{fmt.Errorf("--store: %w", err)}
+					return cli.Usage(fmt.Errorf("--store: %w", err))
 				}
 				p.Store = int64(size)
 			}
@@ -87,7 +93,7 @@ it: nats-server --signal reload.`,
 	return cmd
 }
 
-func tellInit(env *environment, r natsconf.Report) error {
+func tellInit(env *cli.Env, r natsconf.Report) error {
 	for _, file := range r.Made {
 		fmt.Fprintln(env.Out, "made", file)
 	}
@@ -106,7 +112,7 @@ func tellInit(env *environment, r natsconf.Report) error {
 	return err
 }
 
-func newNATSTenant(env *environment) *cobra.Command {
+func newNATSTenant(env *cli.Env) *cobra.Command {
 	dir, remove, asJSON := "", false, false
 	cmd := &cobra.Command{
 		Use:   "tenant NAME --dir DIR",
@@ -122,10 +128,10 @@ them is cut off when the servers read it. The evidence stays.`,
 		Example: `  weir nats tenant acme --dir ./nats
   weir nats tenant acme --dir ./nats --remove
   nats --nkey ./nats/credentials/tenants/acme.observer.nk consumer next WEIR_EVIDENCE observer_acme`,
-		Args: exactly(1, "the name of a tenant"),
+		Args: cli.Exactly(1, "the name of a tenant"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if dir == "" {
-				return usageError{errors.New("name the directory of `weir nats init` with --dir")}
+				return cli.Usage(errors.New("name the directory of `weir nats init` with --dir"))
 			}
 			name := args[0]
 			if remove {
@@ -149,7 +155,7 @@ them is cut off when the servers read it. The evidence stays.`,
 	return cmd
 }
 
-func removeTenant(env *environment, dir, name string, asJSON bool) error {
+func removeTenant(env *cli.Env, dir, name string, asJSON bool) error {
 	r, err := natsconf.Remove(dir, name, time.Now())
 	if err != nil {
 		return fmt.Errorf("nats tenant: %w", err)
@@ -172,4 +178,169 @@ type natsTenant struct {
 	Tenant   string `json:"tenant"`
 	Observer string `json:"observer"`
 	Agent    string `json:"agent"`
+}
+
+// provisionTimeout bounds the whole of it: some hundred things are made, one after the other.
+const provisionTimeout = 5 * time.Minute
+
+func newNATSProvision(env *cli.Env) *cobra.Command {
+	path, asJSON := "", false
+	var tenants []string
+	values := map[string]*string{"nats.url": new(string), "nats.creds": new(string), "nats.tls.ca": new(string)}
+	cmd := &cobra.Command{
+		Use:   "provision",
+		Short: "make the streams, queues and buckets on a NATS cluster",
+		Long: `Make on a NATS cluster what the log needs, or bring it up to date with the
+configuration (log.partitions, log.history and so on), and say what became of each:
+made, changed or kept. Nothing is deleted, and it may be repeated. Nodes whose NATS user
+may not do this refuse to start until it was done.`,
+		Example: `  weir nats provision --nats tls://nats-1:4222 --creds ./nats/credentials/provisioner.nk --ca ./nats/ca.pem
+  weir nats provision --config weir.yaml --tenant acme     # and the place of acme's observer in the evidence`,
+		Args: cli.Exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			set := map[string]string{}
+			for key, value := range values {
+				if *value != "" {
+					set[key] = *value
+				}
+			}
+			cfg, err := config.Load(path, env.Environ, set)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			if cfg.Embedded() {
+				return cli.Usage(errors.New("name the NATS cluster with --nats or nats.url: an embedded log is made by `weir serve`"))
+			}
+			for _, t := range tenants {
+				if !schemas.ValidID(t) {
+					return cli.Usage(fmt.Errorf("--tenant: %q is not the name of a tenant", t))
+				}
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), provisionTimeout)
+			defer cancel()
+			did, err := broker.Provision(ctx, externalLog(cfg), tenants)
+			if err != nil {
+				err = fmt.Errorf("nats provision: %w", err)
+			}
+			return errors.Join(tellProvision(env, did, asJSON), err)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&path, "config", "", "the configuration file (default ./weir.yaml if there is one)")
+	flags.StringVar(values["nats.url"], "nats", "", "the cluster, with commas between URLs (default nats.url)")
+	flags.StringVar(values["nats.creds"], "creds", "", "the provisioner's credentials (default nats.creds)")
+	flags.StringVar(values["nats.tls.ca"], "ca", "", "the authority of the servers' certificates (default nats.tls.ca)")
+	flags.StringArrayVar(&tenants, "tenant", nil, "a tenant whose observer gets a place in the evidence; repeat it")
+	flags.BoolVar(&asJSON, "json", false, "print a line of JSON for each")
+	return cmd
+}
+
+func tellProvision(env *cli.Env, did []broker.Thing, asJSON bool) error {
+	kept := 0
+	for _, t := range did {
+		switch {
+		case asJSON:
+			if err := json.NewEncoder(env.Out).Encode(t); err != nil {
+				return err
+			}
+		case t.Did == broker.ThingKept:
+			kept++
+		case t.Was != "":
+			fmt.Fprintf(env.Out, "%s %s: it %s\n", t.Did, t.Name, t.Was)
+		default:
+			fmt.Fprintf(env.Out, "%s %s\n", t.Did, t.Name)
+		}
+	}
+	if !asJSON && kept > 0 {
+		fmt.Fprintf(env.Out, "kept %d as they are\n", kept)
+	}
+	return nil
+}
+
+// consumersTimeout bounds one request to the server.
+const consumersTimeout = 10 * time.Second
+
+func newNATSConsumers(env *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "consumers",
+		Short: "list or delete the consumers that observers made",
+		Long: `List or delete the consumers that observers made on the evidence of an embedded server.
+Observers may have 32 of them together. A durable one that is not used for 30 days is
+deleted by the server.`,
+		Example: `  weir nats consumers ls
+  weir nats consumers rm billing-export --credentials ./weir-data/nats-credentials.json`,
+		Args: cli.Exactly(0, "one of ls, rm"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	path, file, asJSON := "", "", false
+	observed := func(ctx context.Context, do func(context.Context, *embedded.Observer) error) error {
+		if file == "" {
+			cfg, err := config.Load(path, env.Environ, nil)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			if !cfg.Embedded() {
+				return cli.Usage(errors.New("on a NATS cluster each tenant's observer has one consumer: see weir nats tenant"))
+			}
+			file = embedded.CredentialsFile(cfg.Data)
+		}
+		ctx, cancel := context.WithTimeout(ctx, consumersTimeout)
+		defer cancel()
+		o, err := embedded.Observe(ctx, file)
+		if err != nil {
+			return fmt.Errorf("nats consumers: %w; is Weir running with --nats-listen?", err)
+		}
+		defer o.Close()
+		return do(ctx, o)
+	}
+	ls := &cobra.Command{
+		Use: "ls", Short: "list the consumers", Args: cli.Exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return observed(cmd.Context(), func(ctx context.Context, o *embedded.Observer) error {
+				all, err := o.Consumers(ctx)
+				if err != nil {
+					return fmt.Errorf("nats consumers: %w", err)
+				}
+				return printConsumers(env, all, asJSON)
+			})
+		},
+	}
+	ls.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each")
+	rm := &cobra.Command{
+		Use: "rm NAME", Short: "delete a consumer; the evidence stays", Args: cli.Exactly(1, "the name of a consumer"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return observed(cmd.Context(), func(ctx context.Context, o *embedded.Observer) error {
+				if err := o.Delete(ctx, args[0]); err != nil {
+					return fmt.Errorf("nats consumers: %s: %w", args[0], err)
+				}
+				_, err := fmt.Fprintf(env.Out, "deleted %s\n", args[0])
+				return err
+			})
+		},
+	}
+	cmd.PersistentFlags().StringVar(&path, "config", "", "the configuration file (default ./weir.yaml if there is one)")
+	cmd.PersistentFlags().StringVar(&file, "credentials", "", "the observer's credentials (default nats-credentials.json in the data directory)")
+	cmd.AddCommand(ls, rm)
+	return cmd
+}
+
+func printConsumers(env *cli.Env, all []embedded.Consumer, asJSON bool) error {
+	if asJSON {
+		for _, c := range all {
+			if err := json.NewEncoder(env.Out).Encode(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table := tabwriter.NewWriter(env.Out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tDURABLE\tCREATED\tLAST RECORD\tPENDING\tUNACKED\tFILTERS")
+	for _, c := range all {
+		last := "-"
+		if c.Delivered != nil {
+			last = c.Delivered.Format(time.RFC3339)
+		}
+		fmt.Fprintf(table, "%s\t%t\t%s\t%s\t%d\t%d\t%s\n", c.Name, c.Durable, c.Created.Format(time.RFC3339), last, c.Pending, c.Unacked, strings.Join(c.Filters, " "))
+	}
+	return table.Flush()
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -11,24 +12,39 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"weir/cmd/cli"
 	"weir/internal/broker/embedded"
 	"weir/schemas"
 )
 
+// weir runs the program, and returns its exit code and what it printed.
+func weir(t *testing.T, environ []string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = Main(t.Context(), args, environ, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+	return code, stdout.String(), stderr.String()
+}
+
+// command runs the program with nothing but its arguments.
+func command(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	return weir(t, nil, args...)
+}
+
 func runNATS(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
-	return cli(t, "", []string{"HOME=/nowhere"}, append([]string{"nats"}, args...)...)
+	return weir(t, []string{"HOME=/nowhere"}, append([]string{"nats"}, args...)...)
 }
 
 func TestNATSInitAndTenant(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "nats")
 	code, out, errs := runNATS(t, "init", dir, "--partitions", "2", "--store", "1GiB")
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Contains(t, out, "made "+filepath.Join(dir, "credentials", "worker.nk"))
 	require.Contains(t, out, "weir nats provision --nats tls://127.0.0.1:4222,tls://127.0.0.1:4223,tls://127.0.0.1:4224 --creds ")
 	code, out, errs = runNATS(t, "init", dir, "--json")
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	var r struct {
 		Partitions int      `json:"partitions"`
 		Store      int64    `json:"store"`
@@ -39,22 +55,22 @@ func TestNATSInitAndTenant(t *testing.T) {
 	require.EqualValues(t, 1<<30, r.Store)
 	require.Empty(t, r.Made)
 	code, out, errs = runNATS(t, "tenant", "acme", "--dir", dir, "--json")
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	var made natsTenant
 	require.NoError(t, json.Unmarshal([]byte(out), &made))
 	require.FileExists(t, made.Observer)
 	require.FileExists(t, made.Agent)
 	code, out, errs = runNATS(t, "tenant", "--remove", "acme", "--dir", dir)
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Contains(t, out, "removed "+made.Agent)
 	require.Contains(t, out, "nats-server --signal reload")
 	require.NoFileExists(t, made.Observer)
 	code, _, errs = runNATS(t, "tenant", "--remove", "acme", "--dir", dir)
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, cli.ExitFailed, code)
 	require.Contains(t, errs, `tenant "acme" has no accounts here`)
 
 	code, out, errs = runNATS(t, "init", filepath.Join(t.TempDir(), "nats"), "--server", "n1=127.0.0.1")
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Contains(t, out, "set log.replicas to 1", "what the nodes need to know of one server")
 }
 
@@ -65,15 +81,15 @@ func TestNATSUsage(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"init"}, exitUsage, "takes a directory"},
-		{[]string{"init", "x", "--server", "y"}, exitUsage, "--server: \"y\" is not a server"},
-		{[]string{"init", "x", "--store", "much"}, exitUsage, "--store"},
-		{[]string{"tenant", "acme"}, exitUsage, "with --dir"},
-		{[]string{"tenant", "acme", "--dir", "/nowhere"}, exitFailed, "`weir nats init DIR` makes one"},
-		{[]string{"provision"}, exitUsage, "name the NATS cluster with --nats"},
-		{[]string{"provision", "--nats", "nats://h", "--tenant", "a b"}, exitUsage, "is not the name of a tenant"},
-		{[]string{"provision", "--nats", "nats://127.0.0.1:1", "--creds", "/nowhere"}, exitFailed, "nats.creds: open /nowhere"},
-		{[]string{"provision", "--nats", "nats://127.0.0.1:1"}, exitFailed, "cannot be reached"},
+		{[]string{"init"}, cli.ExitUsage, "takes a directory"},
+		{[]string{"init", "x", "--server", "y"}, cli.ExitUsage, "--server: \"y\" is not a server"},
+		{[]string{"init", "x", "--store", "much"}, cli.ExitUsage, "--store"},
+		{[]string{"tenant", "acme"}, cli.ExitUsage, "with --dir"},
+		{[]string{"tenant", "acme", "--dir", "/nowhere"}, cli.ExitFailed, "`weir nats init DIR` makes one"},
+		{[]string{"provision"}, cli.ExitUsage, "name the NATS cluster with --nats"},
+		{[]string{"provision", "--nats", "nats://h", "--tenant", "a b"}, cli.ExitUsage, "is not the name of a tenant"},
+		{[]string{"provision", "--nats", "nats://127.0.0.1:1", "--creds", "/nowhere"}, cli.ExitFailed, "nats.creds: open /nowhere"},
+		{[]string{"provision", "--nats", "nats://127.0.0.1:1"}, cli.ExitFailed, "cannot be reached"},
 	} {
 		code, out, errs := runNATS(t, c.args...)
 		require.Equal(t, c.code, code, c.args)
@@ -101,19 +117,19 @@ func TestNATSConsumers(t *testing.T) {
 	}
 
 	code, out, errs := runNATS(t, "consumers", "ls", "--credentials", credentials)
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Regexp(t, `(?s)^NAME .*\na +true .* weir\.evidence\.\*\.\*\.a\.>\nb +true `, out)
 	code, out, errs = runNATS(t, "consumers", "rm", "a", "--credentials", credentials)
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Equal(t, "deleted a\n", out)
 	code, _, errs = runNATS(t, "consumers", "rm", "a", "--credentials", credentials)
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, cli.ExitFailed, code)
 	require.Contains(t, errs, "a: there is no consumer of this name")
 	code, out, errs = runNATS(t, "consumers", "ls", "--json", "--credentials", credentials)
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Equal(t, 1, strings.Count(out, "\n"))
 	require.Contains(t, out, `{"name":"b","durable":true,`)
 	code, _, errs = runNATS(t, "consumers", "ls", "--credentials", filepath.Join(t.TempDir(), "nowhere"))
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, cli.ExitFailed, code)
 	require.Contains(t, errs, "is Weir running with --nats-listen?")
 }

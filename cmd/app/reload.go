@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/cmd/cli"
 	"weir/internal/config"
 	"weir/internal/fault"
 	"weir/internal/policy"
@@ -41,7 +42,7 @@ const maxProblems = 50
 func (a *App) openPolicy(context.Context) error {
 	first, err := a.draw(a.cfg)
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	a.guard = guard.New(a.policy.Load, a.rules)
 	a.reload.last = a.cfg

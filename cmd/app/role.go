@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/cmd/cli"
 	"weir/internal/config"
 )
 
@@ -74,21 +75,21 @@ same layout (log.partitions), and the same policy, agents and models.`
 }
 
 // newRole is the command of one role.
-func newRole(env *environment, r Role) *cobra.Command {
+func newRole(env *cli.Env, r Role) *cobra.Command {
 	var path string
 	values := map[string]*string{}
 	text := roleTexts()[r]
 	cmd := &cobra.Command{
 		Use: string(r), Short: text.short, Long: text.long, Example: text.example,
-		Args: exactly(0, "no arguments"),
+		Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts, err := env.options(path, chosen(cmd, sharedFlags(), values))
+			opts, err := options(env, path, chosen(cmd, sharedFlags(), values))
 			if err != nil {
 				return err
 			}
 			opts.Role = r
 			if opts.Config.Embedded() {
-				return usageError{errors.New("nats.url: is needed: this role works on a log that others share; name the NATS cluster with --nats, or run `weir serve`, which brings its own")}
+				return cli.Usage(errors.New("nats.url: is needed: this role works on a log that others share; name the NATS cluster with --nats, or run `weir serve`, which brings its own"))
 			}
 			return serve(cmd.Context(), opts, env.Out)
 		},
@@ -99,17 +100,17 @@ func newRole(env *environment, r Role) *cobra.Command {
 }
 
 // options reads the configuration for a process that runs until it is told to end.
-func (env *environment) options(path string, set map[string]string) (Options, error) {
-	load := func() (config.Config, error) { return config.Load(path, env.environ, set) }
+func options(env *cli.Env, path string, set map[string]string) (Options, error) {
+	load := func() (config.Config, error) { return config.Load(path, env.Environ, set) }
 	cfg, err := load()
 	if err != nil {
-		return Options{}, usageError{err}
+		return Options{}, cli.Usage(err)
 	}
 	file := cfg.Source()
 	if file == "" { // it may come to be there
 		file = config.DefaultFile
 	}
-	return Options{Config: cfg, Environ: env.environ, Log: env.Err, Load: load, File: file, Notices: env.Err}, nil
+	return Options{Config: cfg, Environ: env.Environ, Log: env.Err, Load: load, File: file, Notices: env.Err}, nil
 }
 
 // settingFlag is a flag that sets a key of the configuration.

@@ -11,7 +11,7 @@ import (
 	"net/url"
 	"time"
 
-	"weir/cmd/app/envelope"
+	"weir/cmd/cli/envelope"
 	"weir/ingress/rules"
 	"weir/internal/broker"
 	"weir/internal/config"

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/cmd/cli"
 	"weir/internal/broker"
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
@@ -155,7 +157,7 @@ func TestAnOpenNodeIsServedOnThisMachineAlone(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, [2]string{"UNAUTHORIZED", "AGENT_API_DISABLED"}, [2]string{string(got.Error.Code), got.Error.Detail}, "it may be off by every way")
 	code, _, errs := command(t, "rules", "list", "--server", near.URL())
-	assert.Equal(t, exitFailed, code)
+	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, errs, "(UNAUTHORIZED, AGENT_API_DISABLED)\nthe server's configuration has rules.agent_api: false")
 	assert.Empty(t, near.natsWarnings())
 	far := newApp(t, "nats: {listen: 0.0.0.0:0}\n")
@@ -191,7 +193,14 @@ func TestAgentAPIThroughARelay(t *testing.T) {
 	t.Parallel()
 	c := tenant(t, "relays")
 	at := relay.New(t, relay.Config{Token: "shared"})
-	relayed(t, []string{"WEIR_URL=" + c.URL(), "WEIR_RELAY_TOKEN=shared"}, "--url", at.URL(), "--session", "s1")
+	ctx, stop := context.WithCancel(t.Context())
+	var relayed sync.WaitGroup
+	relayed.Go(func() {
+		Main(ctx, []string{"rules", "relay", "--url", at.URL(), "--session", "s1"}, []string{"WEIR_URL=" + c.URL(), "WEIR_RELAY_TOKEN=shared"},
+			Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})
+	})
+	defer relayed.Wait()
+	defer stop()
 	at.Wait("s1", 1)
 	agent, n := at.Agent("s1"), 0
 	ask := func(operation, args, token string) reply {

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/cmd/cli"
 	"weir/ingress"
 	"weir/internal/traffic"
 	"weir/schemas"
@@ -32,14 +33,14 @@ func tenant(t *testing.T, name string) caller {
 // command runs the program as this caller.
 func (c caller) command(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
-	return cli(t, "", []string{"WEIR_URL=" + c.URL(), "WEIR_TOKEN=" + c.token}, args...)
+	return weir(t, []string{"WEIR_URL=" + c.URL(), "WEIR_TOKEN=" + c.token}, args...)
 }
 
 // ruled runs `weir rules`. It must succeed.
 func (c caller) ruled(t *testing.T, args ...string) string {
 	t.Helper()
 	code, out, errs := c.command(t, append([]string{"rules"}, args...)...)
-	require.Equal(t, exitOK, code, "%v: %s", args, errs)
+	require.Equal(t, cli.ExitOK, code, "%v: %s", args, errs)
 	return out
 }
 
@@ -47,7 +48,7 @@ func (c caller) ruled(t *testing.T, args ...string) string {
 func (c caller) refused(t *testing.T, says string, args ...string) {
 	t.Helper()
 	code, _, errs := c.command(t, append([]string{"rules"}, args...)...)
-	require.Equal(t, exitFailed, code, "%v", args)
+	require.Equal(t, cli.ExitFailed, code, "%v", args)
 	require.Contains(t, errs, says)
 }
 
@@ -82,8 +83,7 @@ func TestRulesSteerCalls(t *testing.T) {
 	body, id := call()
 	assert.Contains(t, body, `{"from":"rule"}`)
 	assert.Zero(t, calls.Load())
-	_, evidence, _ := c.do(t, http.MethodGet, "/v1/evidence?action_id="+id, "", "Accept", "application/json")
-	assert.Contains(t, evidence, `"mocked":"m"`)
+	c.evidence(t, "?action_id="+id, `"mocked":"m"`)
 	out := c.ruled(t, "preview", "GET", target+"/a")
 	assert.Contains(t, out, "mocked: nothing would be sent\n")
 	assert.Contains(t, out, `200 {"from":"rule"}`)
@@ -157,15 +157,15 @@ func TestRulesPreviewWithARule(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(asJSON), &p))
 		return out, p
 	}
-	out, p := preview(exitFailed, fmt.Sprintf(`{"id":"r","type":"redirect","match":{"url_pattern":"%s/*"},"action":{"to_url":"http://elsewhere.example/$1"}}`, target))
+	out, p := preview(cli.ExitFailed, fmt.Sprintf(`{"id":"r","type":"redirect","match":{"url_pattern":"%s/*"},"action":{"to_url":"http://elsewhere.example/$1"}}`, target))
 	assert.Contains(t, out, "denied: DENY_RULE\n")
 	assert.Contains(t, out, "GET http://elsewhere.example/x\n")
 	assert.Equal(t, schemas.PreviewDenied, p.Result)
 	assert.Equal(t, []string{"r"}, p.Decision.Traffic.Rules)
 	rule := fmt.Sprintf(`{"id":"t","type":"mock","match":{"url_pattern":"%s/*"},"action":{"body_mode":"text","body":"7","status":418},"scope":{"action_kind":"run","agent":"A"}}`, target)
-	out, _ = preview(exitOK, rule, "--kind", "run", "--agent", "A")
+	out, _ = preview(cli.ExitOK, rule, "--kind", "run", "--agent", "A")
 	assert.Contains(t, out, `answer    418 "7"`)
-	out, _ = preview(exitOK, rule)
+	out, _ = preview(cli.ExitOK, rule)
 	assert.Contains(t, out, "sent, allowed by")
 	c.refused(t, "VALIDATION_ERROR", "preview", "GET", target+"/x", "--rule", `{"id":"x"}`)
 	assert.Contains(t, c.ruled(t, "list", "--json"), `"rules":[]`, "a preview changes nothing")
@@ -184,13 +184,13 @@ func TestRulesPreviewOfAnAgentsCall(t *testing.T) {
 		return p
 	}
 	const run = "http://127.0.0.1:1" + schemas.RouteRunStream
-	p := look(exitOK, "POST", run, "-d", "{}", "-H", "Accept: text/event-stream", "--kind", "run", "--agent", "T", "--key", "other")
+	p := look(cli.ExitOK, "POST", run, "-d", "{}", "-H", "Accept: text/event-stream", "--kind", "run", "--agent", "T", "--key", "other")
 	assert.Equal(t, schemas.AgentEntry("T"), p.Decision.Entry)
 	assert.Equal(t, map[string]string{"accept": "text/event-stream"}, p.Headers, "in the form of the question")
 	for _, args := range [][]string{{}, {"--kind", "run"}, {"--kind", "run", "--agent", "U"}, {"--kind", "http", "--agent", "T"}} {
-		assert.NotEqual(t, schemas.AgentEntry("T"), look(exitOK, append([]string{"POST", run}, args...)...).Decision.Entry, args)
+		assert.NotEqual(t, schemas.AgentEntry("T"), look(cli.ExitOK, append([]string{"POST", run}, args...)...).Decision.Entry, args)
 	}
-	assert.Equal(t, schemas.PreviewDenied, look(exitFailed, "POST", "http://elsewhere.example/", "--kind", "run", "--agent", "T").Result)
+	assert.Equal(t, schemas.PreviewDenied, look(cli.ExitFailed, "POST", "http://elsewhere.example/", "--kind", "run", "--agent", "T").Result)
 }
 
 // TestRulesWidenNothing: a rule leads a call only where its asker may go, and the
@@ -235,7 +235,7 @@ func TestRulesThatNobodyCanRead(t *testing.T) {
 	_, err := c.broker.Rules().Put(t.Context(), schemas.EscapeToken(of), []byte(`{"v":99}`), 0)
 	require.NoError(t, err)
 	code, out, errs := c.command(t, "rules", "preview", "GET", target+"/")
-	assert.Equal(t, exitFailed, code, errs)
+	assert.Equal(t, cli.ExitFailed, code, errs)
 	assert.Contains(t, out, "denied: DENY_RULE\n")
 	status, body, _ := c.do(t, http.MethodPost, "/v1/execute", get(target+"/"))
 	assert.Equal(t, http.StatusForbidden, status, body)
@@ -257,10 +257,9 @@ func TestRulesThatNobodyCanRead(t *testing.T) {
 	status, body, _ = c.do(t, http.MethodPost, "/v1/execute", get(target+"/"))
 	assert.Equal(t, http.StatusOK, status, body)
 	assert.EqualValues(t, 1, calls.Load())
-	_, evidence, _ := c.do(t, http.MethodGet, "/v1/evidence?kind=rule.write", "", "Accept", "application/json")
-	assert.Contains(t, evidence, `"operation":"rules.reset"`)
+	c.evidence(t, "?kind=rule.write", `"operation":"rules.reset"`)
 	code, out, errs = c.command(t, "rules", "reset", "--json")
-	assert.Equal(t, exitFailed, code, "it can be read now")
+	assert.Equal(t, cli.ExitFailed, code, "it can be read now")
 	assert.Empty(t, out)
 	assert.Contains(t, errs, `"operation":"rules.reset","error":{"code":"VALIDATION_ERROR"`)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/cmd/cli"
 	"weir/internal/broker/embedded"
 	"weir/schemas"
 )
@@ -24,7 +25,7 @@ func serveFlags() []settingFlag {
 	)
 }
 
-func newServe(env *environment) *cobra.Command {
+func newServe(env *cli.Env) *cobra.Command {
 	path, newAdmin, acceptLoss := "", false, false
 	values := map[string]*string{}
 	cmd := &cobra.Command{
@@ -37,17 +38,17 @@ A policy with a mistake in it is told of and changes nothing.`,
 		Example: `  weir serve
   weir serve --data /var/lib/weir --config /etc/weir.yaml
   weir serve --nats-listen 127.0.0.1:4222     # for NATS clients that follow the evidence`,
-		Args: exactly(0, "no arguments"),
+		Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts, err := env.options(path, chosen(cmd, serveFlags(), values))
+			opts, err := options(env, path, chosen(cmd, serveFlags(), values))
 			if err != nil {
 				return err
 			}
 			if newAdmin && opts.Config.Open() {
-				return usageError{errors.New("--new-admin-token makes no sense here: an open node asks for no token; add --auth tokens")}
+				return cli.Usage(errors.New("--new-admin-token makes no sense here: an open node asks for no token; add --auth tokens"))
 			}
 			if newAdmin && opts.Config.AdminTokenFile() == "" {
-				return usageError{errors.New("--new-admin-token needs a file for the token: name it in auth.admin_token_file")}
+				return cli.Usage(errors.New("--new-admin-token needs a file for the token: name it in auth.admin_token_file"))
 			}
 			opts.NewAdmin, opts.AcceptLoss = newAdmin, acceptLoss
 			return serve(cmd.Context(), opts, env.Out)

@@ -20,7 +20,7 @@ type Budgets interface {
 }
 
 func (a Answerer) budgets() []egress.Route {
-	return egress.Read(schemas.RouteBudgets, a.server.For(func(r *egress.Request) error {
+	return a.server.Read(schemas.RouteBudgets, func(r *egress.Request) error {
 		q, err := readBudgetQuery(r.Request.URL.Query())
 		if err != nil {
 			return err
@@ -31,7 +31,7 @@ func (a Answerer) budgets() []egress.Route {
 		}
 		stream.WriteJSON(r.Writer, r.Request, http.StatusOK, q.page(all))
 		return nil
-	}, schemas.ScopeActionsRead))
+	}, schemas.ScopeActionsRead)
 }
 
 // budgetQuery is what is asked for of a tenant's accounts.

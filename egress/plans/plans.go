@@ -9,6 +9,7 @@ import (
 	"weir/egress"
 	"weir/egress/stream"
 	"weir/internal/problem"
+	"weir/internal/redact"
 	"weir/schemas"
 )
 
@@ -50,7 +51,7 @@ func fallback(o schemas.Outcome) schemas.Code {
 // Surface answers for kind plan.
 func Surface() egress.Surface {
 	return egress.Surface{Name: "plans", Views: []egress.View{{
-		Kind: schemas.KindPlan,
+		Kind: schemas.KindPlan, Payload: egress.Shown(Hide),
 		Answer: func(w http.ResponseWriter, _ *http.Request, ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
 			body, err := Render(ref, s, doc)
 			if err == nil {
@@ -59,4 +60,13 @@ func Surface() egress.Surface {
 			return err
 		},
 	}}}
+}
+
+// Hide hides the values of headers and of ignored members of a plan whose names say that
+// they carry credentials. The body for the target stays.
+func Hide(r *redact.Redactor, plan *schemas.PlanRequest) {
+	plan.Snapshot = r.Members(plan.Snapshot)
+	for i, d := range plan.Plan.Decisions {
+		plan.Plan.Decisions[i].TargetState = r.Members(d.TargetState, "url", "params", "body")
+	}
 }

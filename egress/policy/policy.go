@@ -15,18 +15,18 @@ import (
 // operators where agents and models are.
 func Surface(s *egress.Server, show func(only []string, operator bool) schemas.PolicyView, operations func() schemas.OperationsView) egress.Surface {
 	return egress.Surface{Name: "policy", Routes: egress.Routes(
-		egress.Read("/v1/policy", s.For(func(r *egress.Request) error {
+		s.Read("/v1/policy", func(r *egress.Request) error {
 			operator := r.Reader.Tenant == schemas.Operator && schemas.Grants(r.Reader.Scopes, schemas.ScopeAdmin)
 			stream.WriteJSON(r.Writer, r.Request, http.StatusOK, show(r.Reader.Entries, operator))
 			return nil
-		}, schemas.ScopeActionsRead)),
-		egress.Read(schemas.RouteOperations, s.For(func(r *egress.Request) error {
+		}, schemas.ScopeActionsRead),
+		s.Read(schemas.RouteOperations, func(r *egress.Request) error {
 			// What is held back is every tenant's, and so an operator's to see.
 			if err := fault.Operator(r.Reader.Tenant, "see what is held back"); err != nil {
 				return err
 			}
 			stream.WriteJSON(r.Writer, r.Request, http.StatusOK, operations())
 			return nil
-		}, schemas.ScopeAdmin)),
+		}, schemas.ScopeAdmin),
 	)}
 }

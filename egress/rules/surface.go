@@ -36,7 +36,7 @@ func NewAnswerer(s *egress.Server, store Store) Answerer { return Answerer{s, st
 func (a Answerer) Surface() egress.Surface {
 	return egress.Surface{
 		Name: "rules", Absent: a.store == nil,
-		Routes: egress.Read("/v1/rules", a.server.For(func(r *egress.Request) error {
+		Routes: a.server.Read("/v1/rules", func(r *egress.Request) error {
 			now, err := a.newest(r.Request.Context(), r.Reader.Tenant)
 			if err != nil {
 				return err
@@ -48,7 +48,7 @@ func (a Answerer) Surface() egress.Surface {
 			r.Writer.Header().Set("ETag", `"`+page.RulesEtag+`"`)
 			stream.WriteJSON(r.Writer, r.Request, http.StatusOK, page)
 			return nil
-		}, schemas.ScopeActionsRead, schemas.ScopeRulesWrite)),
+		}, schemas.ScopeActionsRead, schemas.ScopeRulesWrite),
 		Views: []egress.View{{
 			Kind: schemas.KindRule, Accepted: accepted, Stopping: errNotWaited(),
 			Answer: func(w http.ResponseWriter, r *http.Request, _ schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {

@@ -9,16 +9,19 @@ import (
 	"unicode/utf8"
 
 	"weir/egress"
+	"weir/egress/executor"
+	"weir/egress/plans"
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/problem"
+	"weir/internal/redact"
 	"weir/schemas"
 )
 
 // Surface answers for kind run.
 func Surface() egress.Surface {
 	return egress.Surface{Name: "runs", Views: []egress.View{{
-		Kind: schemas.KindRun, Result: Result,
+		Kind: schemas.KindRun, Result: Result, Payload: egress.Shown(hide),
 		Answer: func(w http.ResponseWriter, _ *http.Request, ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
 			body, err := Render(ref, s, doc)
 			if err == nil {
@@ -31,6 +34,15 @@ func Surface() egress.Surface {
 			problem.WriteRun(w, id, err)
 		},
 	}}}
+}
+
+func hide(r *redact.Redactor, run *schemas.Run) {
+	if run.Call != nil {
+		executor.Hide(r, run.Call)
+	}
+	if run.Plan != nil {
+		plans.Hide(r, run.Plan)
+	}
 }
 
 // Answerer answers for runs with their events.

@@ -1,14 +1,11 @@
 package status
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 
 	"weir/egress/stream"
 	"weir/internal/fault"
-	"weir/internal/ledger"
 	"weir/internal/problem"
 	"weir/schemas"
 )
@@ -37,7 +34,8 @@ func (s *Status) payload(r *http.Request, tenant, id string) (schemas.ActionPayl
 	if err != nil {
 		return out, err
 	}
-	if !slices.Contains([]schemas.Kind{schemas.KindHTTP, schemas.KindPlan, schemas.KindRun}, st.Kind) {
+	shown := s.cfg.Payload(st.Kind)
+	if shown == nil {
 		return out, fault.ErrNotFound
 	}
 	partition := schemas.LogStream(s.cfg.Layout.Partition(tenant, id))
@@ -50,48 +48,7 @@ func (s *Status) payload(r *http.Request, tenant, id string) (schemas.ActionPayl
 	case errors.Is(err, fault.ErrNotFound):
 		return out, fault.ErrGone // the action is there, its payload was dropped
 	case err == nil:
-		out.Payload, err = s.shown(st.Kind, payload)
+		out.Payload, err = shown(payload)
 	}
 	return out, err
-}
-
-// shown is a payload without the values of the headers that carry credentials.
-func (s *Status) shown(kind schemas.Kind, payload json.RawMessage) (json.RawMessage, error) {
-	switch kind {
-	case schemas.KindHTTP:
-		var call schemas.HTTPCall
-		if err := json.Unmarshal(payload, &call); err != nil {
-			return nil, err
-		}
-		call.Headers = s.cfg.Redactor.Headers(call.Headers)
-		return ledger.Encode(call)
-	case schemas.KindPlan:
-		var plan schemas.PlanRequest
-		if err := json.Unmarshal(payload, &plan); err != nil {
-			return nil, err
-		}
-		s.hide(&plan)
-		return ledger.Encode(plan)
-	default:
-		var run schemas.Run
-		if err := json.Unmarshal(payload, &run); err != nil {
-			return nil, err
-		}
-		if run.Call != nil {
-			run.Call.Headers = s.cfg.Redactor.Headers(run.Call.Headers)
-		}
-		if run.Plan != nil {
-			s.hide(run.Plan)
-		}
-		return ledger.Encode(run)
-	}
-}
-
-// hide removes the values of headers and of ignored members of a plan whose names say that
-// they carry credentials. The body for the target stays.
-func (s *Status) hide(plan *schemas.PlanRequest) {
-	plan.Snapshot = s.cfg.Redactor.Members(plan.Snapshot)
-	for i, d := range plan.Plan.Decisions {
-		plan.Plan.Decisions[i].TargetState = s.cfg.Redactor.Members(d.TargetState, "url", "params", "body")
-	}
 }

@@ -13,7 +13,6 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/problem"
-	"weir/internal/redact"
 	"weir/schemas"
 )
 
@@ -29,15 +28,16 @@ type Durable interface {
 	Durable(ctx context.Context, stream string, seq uint64) error
 }
 
-// Config shapes the status of actions. All but Redactor are required.
+// Config shapes the status of actions. All are required.
 type Config struct {
 	Layout schemas.Layout
 	// Result gives the form in which a kind shows its result document.
 	Result func(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage
 	// Reserve waits until there is memory for a tenant to load and show what is stored under the names.
 	Reserve func(ctx context.Context, tenant string, blobs ...string) (release func(), err error)
-	// Redactor knows the headers of a payload whose values are hidden.
-	Redactor *redact.Redactor
+	// Payload returns what shows the payload of a kind, without the values that carry credentials;
+	// nil as a result: payloads of that kind are not shown.
+	Payload func(kind schemas.Kind) func(payload json.RawMessage) (json.RawMessage, error)
 }
 
 // Status serves the status of one action.

@@ -55,7 +55,7 @@ func NewAnswerer(s *egress.Server, cfg Config) Answerer {
 // file tasks.
 func (a Answerer) Surfaces() []egress.Surface {
 	shown := func(path string, serve func(r *egress.Request) error) []egress.Route {
-		return egress.Read(path, a.server.For(serve, schemas.ScopeActionsRead, schemas.ScopeTasksWrite))
+		return a.server.Read(path, serve, schemas.ScopeActionsRead, schemas.ScopeTasksWrite)
 	}
 	return []egress.Surface{
 		{Name: "tasks", Absent: a.cfg.Repos == nil || a.cfg.Index == nil, Routes: shown(schemas.RouteTasks, a.list)},
@@ -65,7 +65,7 @@ func (a Answerer) Surfaces() []egress.Surface {
 				shown(schemas.RouteTasks+"/:id", a.show),
 				shown(schemas.RouteTasks+"/:id/events", a.events),
 				shown(schemas.RouteRepos, a.listRepos),
-				shown(schemas.RouteRepos+"/:id", a.showRepo),
+				shown(schemas.RouteRepos+"/:name", a.showRepo),
 			),
 			Views: []egress.View{{
 				Kind: schemas.KindTask, // as its people see it, its end with all the rest
@@ -310,7 +310,7 @@ func (a Answerer) listRepos(r *egress.Request) error {
 }
 
 func (a Answerer) showRepo(r *egress.Request) error {
-	repo, err := a.cfg.Repos.Get(r.Request.Context(), r.Reader.Tenant, r.Param("id"))
+	repo, err := a.cfg.Repos.Get(r.Request.Context(), r.Reader.Tenant, r.Param("name"))
 	if errors.Is(err, fault.ErrNotFound) {
 		err = NoRepo()
 	}

@@ -19,7 +19,7 @@ type List func(ctx context.Context, tenant, cursor string, limit int) (schemas.P
 // Surface is the route that lists the tokens of the caller's tenant. An operator may name
 // another.
 func Surface(s *egress.Server, list List) egress.Surface {
-	return egress.Surface{Name: "tokens", Routes: egress.Read("/v1/tokens", s.For(func(r *egress.Request) error {
+	return egress.Surface{Name: "tokens", Routes: s.Read("/v1/tokens", func(r *egress.Request) error {
 		q := r.Request.URL.Query()
 		if err := stream.Only(q, "tenant", "limit", "cursor"); err != nil {
 			return err
@@ -41,7 +41,7 @@ func Surface(s *egress.Server, list List) egress.Surface {
 			stream.WriteJSON(r.Writer, r.Request, http.StatusOK, page)
 		}
 		return err
-	}, schemas.ScopeAdmin))}
+	}, schemas.ScopeAdmin)}
 }
 
 // tenantParam reads whose tokens are asked for.

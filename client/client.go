@@ -1,0 +1,192 @@
+// Package client is a client of Weir's HTTP API. Its methods follow the OpenAPI document
+// (`weir schema openapi`) and use the types of weir/schemas. All take a context, are safe for
+// concurrent use and repeat nothing by themselves, unless they say so.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+
+	"weir/schemas"
+)
+
+// Client sends requests to one Weir.
+type Client struct {
+	base  string
+	token string
+	http  *http.Client
+}
+
+// New returns a client for the Weir at a URL, such as http://127.0.0.1:8092. Without a token, no
+// Authorization is sent, which an open node permits. It follows no redirects, so that the token
+// goes nowhere else.
+func New(base, token string) (*Client, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, &RequestError{fmt.Errorf("%q is not an http or https URL", base)}
+	}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{base: strings.TrimRight(base, "/"), token: token, http: &http.Client{CheckRedirect: stay}}, nil
+}
+
+// BaseURL is the URL of the Weir, without a slash at its end.
+func (c *Client) BaseURL() string { return c.base }
+
+// Token is the token that the client sends; empty: none.
+func (c *Client) Token() string { return c.token }
+
+// As returns the client with another token.
+func (c *Client) As(token string) *Client {
+	other := *c
+	other.token = token
+	return &other
+}
+
+// RequestError is a request that cannot be made from its arguments; nothing was sent.
+type RequestError struct{ error }
+
+// Unwrap returns what is wrong.
+func (e *RequestError) Unwrap() error { return e.error }
+
+// UnreachableError reports that nothing listens at the URL; nothing was sent.
+type UnreachableError struct{ BaseURL string }
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("nobody answers at %s: start one with `weir serve`, or name another with --server", e.BaseURL)
+}
+
+// Error is an answer that is an error.
+type Error struct {
+	// Status is the answer's HTTP status.
+	Status int
+	// Problem is the answer, or zero if it is not a problem of Weir's.
+	Problem schemas.Problem
+	// Body is the answer as it came, if it is a problem.
+	Body json.RawMessage
+	text string
+}
+
+func (e *Error) Error() string { return e.text }
+
+// Do sends one request, whose body is encoded as JSON; nil: none. The body of the answer is
+// the caller's to close. An answer with any status is no error.
+func (c *Client) Do(ctx context.Context, method, path string, header http.Header, body any) (*http.Response, error) {
+	var payload io.Reader
+	if body != nil {
+		data, err := encode(body)
+		if err != nil {
+			return nil, &RequestError{err}
+		}
+		payload = bytes.NewReader(data)
+	}
+	return c.send(ctx, method, path, header, payload)
+}
+
+// encode is JSON whose texts stay as they are: json.Marshal escapes <, > and & in them.
+func encode(doc any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(doc)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+func (c *Client) send(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return nil, &RequestError{err}
+	}
+	maps.Copy(req.Header, header)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := c.http.Do(req)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, &UnreachableError{c.base}
+	}
+	return resp, err
+}
+
+// Call sends one request and decodes the JSON document that answers it. A status of 400 or more
+// is an *Error. A nil document is not read.
+func (c *Client) Call(ctx context.Context, method, path string, header http.Header, body, into any) error {
+	header = header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	header.Set("Accept", "application/json")
+	resp, err := c.Do(ctx, method, path, header, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusBadRequest {
+		return ErrorOf(resp)
+	}
+	if into == nil {
+		_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
+		return err
+	}
+	return json.NewDecoder(resp.Body).Decode(into)
+}
+
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (doc T, err error) {
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return doc, c.Call(ctx, http.MethodGet, path, nil, nil, &doc)
+}
+
+func post[T any](ctx context.Context, c *Client, path string, header http.Header, body any) (doc T, err error) {
+	return doc, c.Call(ctx, http.MethodPost, path, header, body, &doc)
+}
+
+// NewError returns an error for an answer in another form than a problem.
+func NewError(status int, text string, body json.RawMessage) *Error {
+	return &Error{Status: status, Body: body, text: text}
+}
+
+// ErrorOf reads an answer that is an error, with what to do about it.
+func ErrorOf(resp *http.Response) error {
+	var p schemas.Problem
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil || json.Unmarshal(raw, &p) != nil || p.Title == "" {
+		return &Error{Status: resp.StatusCode, text: "the server answered " + resp.Status}
+	}
+	said := p.Detail
+	if said == "" {
+		said = p.Title
+	}
+	if hint := TokenHint(resp, p.Code); hint != "" {
+		said += "; " + hint
+	}
+	return &Error{resp.StatusCode, p, raw, fmt.Sprintf("%s (%s)", said, p.Code)}
+}
+
+// TokenHint says what to do about a token that is missing or does not suffice; empty for other
+// errors.
+func TokenHint(resp *http.Response, code schemas.Code) string {
+	sent := resp.Request != nil && resp.Request.Header.Get("Authorization") != ""
+	switch {
+	case code == schemas.Unauthorized && sent:
+		return "the token that was sent is unknown here, has expired or was revoked: an admin makes another with `weir token create`"
+	case code == schemas.Unauthorized:
+		return "set $WEIR_TOKEN or name a file with --token-file, such as the admin.token in the server's data directory; an admin makes others with `weir token create`"
+	case code == schemas.Forbidden && sent:
+		return "an admin makes a token that may with `weir token create`"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,67 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/tmaxmax/go-sse"
+)
+
+// Follow reads a stream of events, such as those of an action at /v1/actions/{id}/events or
+// /v1/evidence, and resumes it where it was cut. It returns nil when the stream ends by itself or
+// ctx ends, and else the error of each, or the server's refusal.
+func (c *Client) Follow(ctx context.Context, path string, each func(sse.Event) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	if err != nil {
+		return &RequestError{err}
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	var refused error
+	conn := (&sse.Client{
+		HTTPClient: c.http,
+		ResponseValidator: func(r *http.Response) error {
+			if r.StatusCode == http.StatusNoContent {
+				refused = errEnded
+			} else if r.StatusCode != http.StatusOK {
+				refused = ErrorOf(r)
+			}
+			if refused != nil {
+				cancel(refused)
+			}
+			return refused
+		},
+		Backoff: sse.Backoff{InitialInterval: 200 * time.Millisecond, MaxInterval: 5 * time.Second},
+	}).NewConnection(req)
+	conn.SubscribeToAll(func(e sse.Event) {
+		if err := each(e); err != nil {
+			cancel(err)
+		}
+	})
+	err = conn.Connect()
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	if errors.Is(err, errEnded) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// errEnded ends a follow: there will be nothing more.
+var errEnded = errors.New("the stream has ended")
+
+// Post sends a JSON document as it is, with a token in place of the client's; empty: with none.
+// The body of the answer is the caller's to close.
+func (c *Client) Post(ctx context.Context, path, token string, document []byte) (*http.Response, error) {
+	return c.As(token).send(ctx, http.MethodPost, path, http.Header{"Accept": {"application/json"}}, bytes.NewReader(document))
+}
+
+func decode(resp *http.Response, into any) error { return json.NewDecoder(resp.Body).Decode(into) }

@@ -1,0 +1,88 @@
+package app
+
+import (
+	"maps"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/config"
+	"weir/internal/models"
+	"weir/internal/policy"
+	"weir/schemas"
+)
+
+// inForce is the policy that decides now. It is exchanged as a whole.
+type inForce struct{ now atomic.Pointer[dated] }
+
+// dated is a policy, the remote agents that it lets be called, by task type, the
+// models and their budgets, and when this node put the policy in force.
+type dated struct {
+	policy  *policy.Policy
+	agents  map[string]schemas.Agent
+	listed  []schemas.Model // as the configuration has them
+	models  *models.Set
+	budgets []schemas.Budget
+	since   time.Time
+}
+
+// Load is the policy in force; before there is one, nil, which denies everything.
+func (f *inForce) Load() *policy.Policy {
+	if d := f.now.Load(); d != nil {
+		return d.policy
+	}
+	return nil
+}
+
+// draw makes of a configuration what a reload exchanges.
+func (a *App) draw(c config.Config) (dated, error) {
+	p, err := a.compile(c)
+	if err != nil {
+		return dated{}, err
+	}
+	d := dated{policy: p, agents: c.RunAgents(), listed: c.ChatModels(), budgets: c.ModelBudgets()}
+	d.models, err = models.Compile(d.listed)
+	return d, err
+}
+
+// otherThan reports whether another decides differently, or calls agents and models in
+// another way or within other bounds, which the policy's version does not tell of.
+func (d *dated) otherThan(next dated) bool {
+	return next.policy.Version() != d.policy.Version() || !maps.Equal(next.agents, d.agents) ||
+		!reflect.DeepEqual(next.listed, d.listed) || !reflect.DeepEqual(next.budgets, d.budgets)
+}
+
+// agent is the remote agent that serves a task type now. What it is called by
+// travels with the policy that has its entry, so both are exchanged at once.
+func (a *App) agent(taskType string) (schemas.Agent, bool) {
+	d := a.policy.now.Load()
+	if d == nil {
+		return schemas.Agent{}, false
+	}
+	agent, ok := d.agents[taskType]
+	return agent, ok
+}
+
+// serves reports whether a remote agent serves a task type now. Those that Weir
+// serves by itself are not among them.
+func (a *App) serves(taskType string) bool {
+	_, ok := a.agent(taskType)
+	return ok
+}
+
+// models are those in force. They travel with the policy that has their entries, so
+// both are exchanged at once; nil: there are none yet.
+func (a *App) models() *models.Set {
+	if d := a.policy.now.Load(); d != nil {
+		return d.models
+	}
+	return nil
+}
+
+// budgets are those in force. They are exchanged with the models that they bound.
+func (a *App) budgets() []schemas.Budget {
+	if d := a.policy.now.Load(); d != nil {
+		return d.budgets
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/schemas"
+)
+
+// desk is a server that answers as a test says, and what it was asked.
+func desk(t *testing.T, answer func(r *http.Request) any) (run func(want int, args ...string) (out, said string)) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.NoError(t, json.NewEncoder(w).Encode(answer(r)))
+	}))
+	t.Cleanup(s.Close)
+	return func(want int, args ...string) (string, string) {
+		t.Helper()
+		code, out, said := weir(t, "", []string{"WEIR_URL=" + s.URL}, args...)
+		require.Equal(t, want, code, said)
+		return out, said
+	}
+}
+
+func TestActionsList(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 20)
+	ms := 12.34
+	run := desk(t, func(r *http.Request) any {
+		asked <- r.URL.RawQuery
+		page := schemas.ActionPage{Items: []schemas.ActionEntry{{ID: "a-1", Kind: "http", Status: "denied", Code: schemas.DenyHost, Entry: "github", DurationMS: &ms}}, Next: "n"}
+		if r.URL.Query().Get("cursor") == "n" {
+			page = schemas.ActionPage{Items: []schemas.ActionEntry{{ID: "a-2", Kind: "run", Status: "started"}}, Freshness: schemas.Freshness{Behind: 7}}
+		}
+		if r.URL.Query().Get("count") == "true" {
+			page.Count = &schemas.ActionCount{Total: 5, By: map[string]uint64{"open": 2, "denied": 3}}
+		}
+		if r.URL.Query().Get("code") == "NO" {
+			page = schemas.ActionPage{Items: []schemas.ActionEntry{}}
+		}
+		return page
+	})
+	out, said := run(ExitOK, "actions", "ls", "--status", "denied,open", "--entry", "github", "--limit", "3")
+	require.Equal(t, "entry=github&limit=3&status=denied%2Copen", <-asked)
+	require.Equal(t, "cursor=n&entry=github&limit=2&status=denied%2Copen", <-asked)
+	require.Regexp(t, `CREATED +ID +KIND +STATUS +CODE +ENTRY +TOOK\n.* a-1 +http +denied +DENY_HOST +github +12.3ms\n.* a-2 +run +started +- +- +-\n`, out)
+	require.Equal(t, "weir: the index is 7 records behind the log, so the newest may be missing; ask again\n", said)
+
+	out, _ = run(ExitOK, "actions", "ls", "--json", "--limit", "1")
+	require.Contains(t, out, `"id":"a-1"`)
+	require.Equal(t, "limit=1", <-asked)
+	out, _ = run(ExitOK, "actions", "ls", "--count")
+	require.Regexp(t, `open +2\ndenied +3\ntotal +5\n`, out)
+	require.Equal(t, "count=true&limit=1", <-asked)
+	out, said = run(ExitOK, "actions", "ls", "--code", "NO")
+	require.Empty(t, out)
+	require.Contains(t, said, "there are no such actions")
+	for _, args := range [][]string{
+		{"ls", "--limit", "0"},
+		{"ls", "--limit", "-1"},
+		{"ls", "x"},
+		{"ls", "--follow", "--count"},
+		{"ls", "--follow", "--kind", "run"},
+		{"cancel"},
+		{"show"},
+		{"redrive"},
+		{"redrive", "a", "--all"},
+		{"redrive", "a", "--code", "X"},
+		{"redrive", "--all", "--rate", "fast"},
+		{"redrive", "--all", "--kind", "tea"},
+	} {
+		_, said := run(ExitUsage, append([]string{"actions"}, args...)...)
+		require.NotEmpty(t, said)
+	}
+}
+
+func TestActionsShow(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	run := desk(t, func(r *http.Request) any {
+		if strings.HasSuffix(r.URL.Path, "/events") {
+			at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
+			return schemas.Page[schemas.EventView]{Items: []schemas.EventView{
+				{Type: schemas.EventAccepted, Time: at(0), Action: &schemas.EventViewAction{Kind: "http", Class: "safe"}},
+				{Type: schemas.EventAttempt, Time: at(2), Attempt: &schemas.EventViewAttempt{Number: 1, Decision: schemas.Decision{Entry: "github"}}},
+				{Type: schemas.EventProgress, Time: at(3)},
+				{Type: schemas.EventProgress, Time: at(4)},
+				{Type: schemas.EventAttempted, Time: at(9), Attempted: &schemas.EventViewAttempted{Number: 1, Status: 503, DurationMS: 7}},
+				{Type: schemas.EventSettled, Time: at(10), Settled: &schemas.EventViewSettled{Outcome: "failed", Code: "RETRIES_EXHAUSTED"}},
+			}}
+		}
+		return schemas.ActionView{ID: "a", Kind: "http", Status: "failed", Created: began, Message: "bad \x1b[31m news"}
+	})
+	out, _ := run(ExitOK, "actions", "show", "a")
+	require.Regexp(t, `id +a\nkind +http\nstatus +failed\n`, out)
+	require.NotContains(t, out, "\x1b", "what a target said does not steer the terminal")
+	require.Regexp(t, `\+2ms +attempt +1 of step 0, by github\n`, out)
+	require.Regexp(t, `progress +2 of them\n`, out)
+	require.Regexp(t, `\+9ms +attempted +1 of step 0 503 in 7ms\n`, out)
+	require.Regexp(t, `\+10ms +settled +failed RETRIES_EXHAUSTED\n`, out)
+	out, _ = run(ExitOK, "actions", "show", "a", "--json")
+	require.Contains(t, out, `"status":"failed"`)
+}
+
+func TestActionsRedrive(t *testing.T) {
+	t.Parallel()
+	sent := make(chan string, 20)
+	run := desk(t, func(r *http.Request) any {
+		if r.Method == http.MethodPost {
+			var body struct {
+				Sequence int `json:"sequence"`
+			}
+			assert.NoError(t, json.NewDecoder(r.Body).Decode(&body)) //nolint:testifylint // not on the test's goroutine
+			sent <- string(rune('0' + body.Sequence))
+			return schemas.Receipt{ID: "new-" + string(rune('0'+body.Sequence)), Status: "accepted"}
+		}
+		return schemas.Page[schemas.DeadLetterView]{Items: []schemas.DeadLetterView{
+			{Seq: 1, ActionID: "a", Kind: "http", Code: schemas.Poison},
+			{Seq: 2, ActionID: "b", Kind: "run", Code: schemas.Poison},
+			{Seq: 3, ActionID: "a", Kind: "http", Code: schemas.Poison},
+		}}
+	})
+	out, said := run(ExitOK, "actions", "redrive", "--all", "--rate", "1000/s")
+	require.Equal(t, "a\tnew-3\nb\tnew-2\n", out)
+	require.Empty(t, said, "no bar where there is no terminal")
+	require.Equal(t, "3", <-sent)
+	require.Equal(t, "2", <-sent)
+	out, _ = run(ExitOK, "actions", "redrive", "--all", "--kind", "run", "--json")
+	require.Contains(t, out, `"redrives":"b"`)
+	out, said = run(ExitFailed, "actions", "redrive", "a", "zzz")
+	require.Equal(t, "a\tnew-3\n", out)
+	require.Contains(t, said, "zzz is not among the dead letters")
+}
+
+func TestTop(t *testing.T) {
+	t.Parallel()
+	p50, p99 := 3.2, 1700.0
+	run := desk(t, func(r *http.Request) any {
+		assert.Equal(t, "/v1/stats", r.URL.Path)
+		s := schemas.Stats{StepS: 10, Total: schemas.StatsSum{Accepted: 4, Settled: 3, Rate: 0.5, P50MS: &p50, P99MS: &p99, Outcomes: map[string]uint64{"denied": 1, "succeeded": 2}}}
+		s.Points.Accepted, s.Points.Settled = []uint64{0, 1, 8}, []uint64{0, 0, 3}
+		s.Open.Count = 1
+		s.Groups = []schemas.StatsGroup{{Name: r.URL.Query().Get("by") + "-1", StatsSum: s.Total}, {Name: "none"}}
+		return s
+	})
+	out, _ := run(ExitOK, "top")
+	require.Regexp(t, `accepted +4 +▁█\n`, out)
+	require.Regexp(t, `took +p50 3.2ms +p99 1.7s\n`, out)
+	require.Contains(t, out, "succeeded 2 (66.7%), denied 1 (33.3%)")
+	require.Regexp(t, `ENTRY +ENDED +RATE +P50 +P99 +ENDS\nentry-1 +3 `, out)
+	require.Contains(t, out, "kind-1")
+	require.NotContains(t, out, "\x1b")
+	out, _ = run(ExitOK, "top", "--json")
+	require.Contains(t, out, `"step_s":10`)
+	_, said := run(ExitUsage, "top", "--every", "1ms")
+	require.Contains(t, said, "--every")
+}
+
+func TestBarText(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "redrive [###############...............] 5/10", barText("redrive", 5, 10))
+	require.Equal(t, "redrive [..............................] 0/0", barText("redrive", 0, 0))
+}

@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weir/client"
+	"weir/schemas"
+)
+
+// chatFlags are what `weir chat` takes besides the client's flags.
+type chatFlags struct {
+	clientFlags
+	system    string
+	whole     bool
+	maxTokens int64
+	key       string
+}
+
+func newChat(env *Env) *cobra.Command {
+	var f chatFlags
+	cmd := &cobra.Command{
+		Use:   "chat MODEL [MESSAGE]",
+		Short: "ask a model through a running Weir",
+		Long: `Ask a model and print its answer as it comes. MESSAGE is what it is asked; @FILE
+takes it from a file, and - or no MESSAGE from standard input. The answer goes to
+standard output, what was used to standard error. Ctrl-C cancels the completion.`,
+		Example: `  weir chat openai/gpt-5 'What is a weir?'
+  git diff | weir chat local/coder --system 'Review this diff in three sentences'
+  weir chat small --no-stream --json 'Name a river' | jq -r '.choices[0].message.content'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 && len(args) != 2 {
+				return usageError{errors.New("chat takes a model and a message; `weir models` lists the models there are")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("max-tokens") && f.maxTokens < 1 {
+				return usageError{errors.New("--max-tokens is below 1; leave it out for the model's own")}
+			}
+			body, err := f.request(cmd.Context(), env, args)
+			if err != nil {
+				return err
+			}
+			return f.asking(env, func(c *api) error { return f.chat(cmd.Context(), env, c, body) })
+		},
+	}
+	f.register(cmd, env)
+	flags := cmd.Flags()
+	flags.StringVar(&f.system, "system", "", "the system message: a text, or @FILE")
+	flags.BoolVar(&f.whole, "no-stream", false, "wait for the whole answer")
+	flags.Int64Var(&f.maxTokens, "max-tokens", 0, "the most tokens of the answer (default the model's own)")
+	flags.StringVar(&f.key, "key", "", "an Idempotency-Key: a repeat of this command joins the same completion")
+	return cmd
+}
+
+// chatMessage is a message of a conversation.
+type chatMessage struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// chatRequest is the request that the command sends.
+type chatRequest struct {
+	Model         string          `json:"model"`
+	Messages      []chatMessage   `json:"messages"`
+	MaxTokens     int64           `json:"max_tokens,omitempty"`
+	Stream        bool            `json:"stream,omitempty"`
+	StreamOptions map[string]bool `json:"stream_options,omitempty"`
+}
+
+func (f *chatFlags) request(ctx context.Context, env *Env, args []string) (chatRequest, error) {
+	r := chatRequest{Model: args[0], MaxTokens: f.maxTokens}
+	if !schemas.ValidModel(r.Model) {
+		return r, usageError{fmt.Errorf("%q is no name of a model; `weir models` lists those there are", r.Model)}
+	}
+	if f.system != "" {
+		text, err := textArgument(env, f.system)
+		if err != nil {
+			return r, err
+		}
+		r.Messages = append(r.Messages, chatMessage{"system", text})
+	}
+	from := "-"
+	if len(args) == 2 {
+		from = args[1]
+	}
+	text, err := typed(ctx, env, from)
+	if err != nil {
+		return r, err
+	}
+	if strings.TrimSpace(text) == "" {
+		return r, usageError{errors.New("there is nothing to ask: give a message, or one on standard input")}
+	}
+	r.Messages = append(r.Messages, chatMessage{"user", text})
+	if !f.whole {
+		r.Stream, r.StreamOptions = true, map[string]bool{"include_usage": true}
+	}
+	return r, nil
+}
+
+// typed is textArgument for somebody who may be typing it: Ctrl-C ends the wait.
+func typed(ctx context.Context, env *Env, from string) (string, error) {
+	if from != "-" {
+		return textArgument(env, from)
+	}
+	if in, ok := env.In.(*os.File); ok && Terminal(in) {
+		fmt.Fprintln(env.Err, "type the message; Ctrl-D at the beginning of a line ends it")
+	}
+	read := make(chan func() (string, error), 1)
+	go func() { // which nobody can stop: it ends with its input, or with the program
+		text, err := textArgument(env, from)
+		read <- func() (string, error) { return text, err }
+	}()
+	select {
+	case result := <-read:
+		return result()
+	case <-ctx.Done():
+		return "", errors.New("stopped; nothing was asked")
+	}
+}
+
+// chat asks, and prints what is answered. A completion that is left before its end is
+// canceled by the server.
+func (f *chatFlags) chat(ctx context.Context, env *Env, c *api, body chatRequest) error {
+	header := http.Header{"Accept": {"application/json"}, schemas.HeaderOnDisconnect: {schemas.DisconnectCancel}}
+	if body.Stream {
+		header.Set("Accept", "text/event-stream")
+	}
+	if f.key != "" {
+		header.Set("Idempotency-Key", f.key)
+	}
+	resp, err := c.Chat(ctx, header, body)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusBadRequest {
+		return chatRefusal(resp)
+	}
+	answer := &chatAnswer{env: env, asJSON: f.asJSON, action: resp.Header.Get(schemas.HeaderGeneration)}
+	if resp.StatusCode == http.StatusAccepted {
+		return answer.lacking("the completion is under way, and this server does not wait for its answer")
+	}
+	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind {
+	case "text/event-stream":
+		err = answer.stream(resp.Body)
+	case "application/json":
+		err = answer.document(resp.Body)
+	default:
+		return fmt.Errorf("the server answered %s with something that is no completion; is it a Weir?", resp.Status)
+	}
+	return stopped(ctx, err)
+}
+
+// stopped is an error, or what became of a completion whose reader was told to stop.
+func stopped(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return errors.New("stopped; the completion is canceled")
+	}
+	return err
+}
+
+// chatRefusal reads the error that a completion was refused or failed with, and says it to
+// a person.
+func chatRefusal(resp *http.Response) error {
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	said, ok := readChatError(raw)
+	if err != nil || !ok {
+		return client.NewError(resp.StatusCode, fmt.Sprintf("the server answered %s with no error that can be read; is it a Weir?", resp.Status), nil)
+	}
+	text := said.Error()
+	if hint := said.remedy(resp); hint != "" {
+		text += "\n" + hint
+	}
+	return client.NewError(resp.StatusCode, text, raw)
+}
+
+// remedy says what to do about a refusal, where that can be said.
+func (e chatError) remedy(resp *http.Response) string {
+	switch word := schemas.Code(e.Metadata.Code); word {
+	case schemas.ModelNotFound:
+		return "`weir models` lists the models there are"
+	case schemas.BudgetExhausted:
+		return "`weir budgets` shows what is left of each"
+	case schemas.IdempotencyMismatch:
+		return "give another question another --key"
+	case schemas.Forbidden:
+		return "`weir models` lists the models that the token may use"
+	case schemas.Unauthorized:
+		return client.TokenHint(resp, word)
+	default:
+		if after := resp.Header.Get("Retry-After"); after != "" {
+			return "try again in " + after + " s"
+		}
+		return ""
+	}
+}
+
+func newModels(env *Env) *cobra.Command {
+	var f clientFlags
+	cmd := &cobra.Command{
+		Use:   "models",
+		Short: "list the models that may be asked",
+		Long: `List the models that the token may ask, by the names they are asked for by: exact ones,
+other names for them, and patterns, which stand for every name that fits. Prices are
+in US dollars for a million tokens.`,
+		Example: `  weir models
+  weir chat openai/gpt-4o "What is a weir?"`,
+		Args: Exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.asking(env, func(c *api) error {
+				all, err := c.listModels(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return printModels(env, all, f.asJSON)
+			})
+		},
+	}
+	f.register(cmd, env)
+	return cmd
+}
+
+// listModels asks on the one surface whose errors have a form of their own.
+func (c *api) listModels(ctx context.Context) ([]schemas.ModelView, error) {
+	resp, err := c.Do(ctx, http.MethodGet, "/v1"+schemas.RouteModels, http.Header{"Accept": {"application/json"}}, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusBadRequest {
+		return nil, chatRefusal(resp)
+	}
+	var list schemas.ModelList
+	err = json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&list)
+	return list.Data, err
+}
+
+func printModels(env *Env, all []schemas.ModelView, asJSON bool) error {
+	const empty = "there are no models that this token may ask; the configuration has them under models"
+	return printList(env, asJSON, all, empty, "MODEL\tOWNER\tCONTEXT\tINPUT\tOUTPUT\tREQUEST", func(m schemas.ModelView) []any {
+		context, input, output, request := "-", "-", "-", "-"
+		if m.ContextLength > 0 {
+			context = strconv.FormatInt(m.ContextLength, 10)
+		}
+		if p := m.Pricing; p != nil {
+			input, output, request = perMillion(p.Prompt), perMillion(p.Completion), cmp.Or(p.Request, "0")
+		}
+		return []any{m.ID, m.OwnedBy, context, input, output, request}
+	})
+}
+
+// perMillion is the price of a million tokens, from that of one.
+func perMillion(price string) string {
+	one, ok := new(big.Rat).SetString(price)
+	if !ok {
+		return price
+	}
+	text := one.Mul(one, big.NewRat(1_000_000, 1)).FloatString(6)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}

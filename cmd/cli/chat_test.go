@@ -1,0 +1,340 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/llm"
+	"weir/internal/weirtest/table"
+	"weir/schemas"
+)
+
+// provider is a double of a provider, which speaks the protocol that Weir does, and
+// the flag that has a command talk to it.
+func provider(t *testing.T, cfg llm.Config) (s *llm.Server, flag string) {
+	t.Helper()
+	s = llm.New(t, cfg)
+	return s, "--server=http://" + s.Addr()
+}
+
+// saying runs the program with something on standard input.
+func saying(t *testing.T, in string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	return weir(t, in, []string{"WEIR_TOKEN=wt"}, args...)
+}
+
+func TestChatPrintsTheAnswer(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		act       llm.Act
+		args      []string
+		out, errs string
+	}
+	table.Run(t, map[string]testCase{
+		"a stream":                {llm.Act{}, nil, "Hello, world\n", "7 tokens in, 3 out\n"},
+		"the whole":               {llm.Act{}, []string{"--no-stream"}, "Hello, world\n", "7 tokens in, 3 out\n"},
+		"the whole, though asked": {llm.Act{Fault: llm.JSONAnswer}, nil, "Hello, world\n", "tokens in"},
+		"a stream, though not":    {llm.Act{Fault: llm.SSEAnswer}, []string{"--no-stream"}, "Hello, world\n", ""},
+		"lines of its own":        {llm.Act{Texts: []string{"one\n", "two\n"}}, nil, "one\ntwo\n", ""},
+		"an early end":            {llm.Act{Finish: "length"}, nil, "Hello, world\n", "ended by length, 7 tokens in, 3 out\n"},
+		"no usage":                {llm.Act{Fault: llm.NoUsage}, nil, "Hello, world\n", ""},
+		"comments":                {llm.Act{Fault: llm.Comments}, nil, "Hello, world\n", ""},
+		"like events":             {llm.Act{Fault: llm.Injection}, nil, "data: [DONE]\n", ""},
+		"the action":              {llm.Act{Header: map[string]string{schemas.HeaderGeneration: "a-1"}}, nil, "Hello, world\n", "3 out, action a-1\n"},
+	}, func(t *testing.T, tt testCase) {
+		_, server := provider(t, llm.Config{Default: tt.act})
+		code, out, errs := saying(t, "", append([]string{"chat", "openai/gpt", "Hi", server}, tt.args...)...)
+		require.Equal(t, ExitOK, code, errs)
+		assert.Contains(t, out, tt.out)
+		if tt.errs == "" {
+			assert.NotContains(t, errs, "weir:")
+		}
+		assert.Contains(t, errs, tt.errs)
+	})
+}
+
+func TestChatSaysWhatAnAnswerCost(t *testing.T) {
+	t.Parallel()
+	_, server := provider(t, llm.Config{Default: llm.Act{Answer: func(x *llm.Exchange) {
+		x.Stream()
+		x.Data(`{"choices":[{"index":0,"delta":{"content":"a"}},{"index":1,"delta":{"content":"b"}}]}`)
+		x.Data(`{"choices":[{"index":0,"delta":{"content":null,"refusal":"no"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"cost":0.000125}}`)
+		x.Data("[DONE]")
+	}}})
+	code, out, errs := saying(t, "", "chat", "m", "Hi", server)
+	require.Equal(t, ExitOK, code, errs)
+	assert.Equal(t, "ano\n", out)
+	assert.Equal(t, "1 tokens in, 2 out, $0.000125\n", errs)
+}
+
+// TestChatReadsWhatOthersWrite: content in parts, and a price in words.
+func TestChatReadsWhatOthersWrite(t *testing.T) {
+	t.Parallel()
+	const doc = `{"choices":[{"index":0,"message":{"content":[{"type":"text","text":"one, "},{"type":"image"},7,{"type":"text","text":"two"}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"cost":{"usd":1}}}`
+	for usage, want := range map[string]string{
+		`"cost":{"usd":1}`: "1 tokens in, 2 out\n", `"cost":"0.5"`: "1 tokens in, 2 out, $0.5\n", `"cost":null`: "1 tokens in, 2 out\n", `"prompt_tokens":"many"`: "",
+	} {
+		doc := strings.Replace(doc, `"cost":{"usd":1}`, usage, 1)
+		server := "--server=" + always(t, http.StatusOK, "application/json", doc)
+		code, out, errs := saying(t, "", "chat", "m", "Hi", server)
+		require.Equal(t, ExitOK, code, errs)
+		assert.Equal(t, "one, two\n", out)
+		assert.Equal(t, want, errs)
+		code, out, errs = saying(t, "", "chat", "m", "Hi", "--json", server)
+		require.Equal(t, ExitOK, code, errs)
+		assert.JSONEq(t, doc, out)
+	}
+	const odd = `{"choices":{"none":1}}`
+	server := "--server=" + always(t, http.StatusOK, "application/json", odd)
+	code, out, _ := saying(t, "", "chat", "m", "Hi", "--json", server)
+	require.Equal(t, ExitFailed, code)
+	assert.JSONEq(t, odd, out, "it is shown, whatever it is")
+}
+
+func TestChatAsksWhatItIsTold(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "system.md")
+	require.NoError(t, os.WriteFile(file, []byte("Be <brief>."), 0o600))
+	type testCase struct {
+		args []string
+		in   string
+		body string
+		key  string
+	}
+	table.Run(t, map[string]testCase{
+		"a message":      {[]string{"Hi"}, "ignored", `{"model":"m","messages":[{"role":"user","content":"Hi"}],"stream":true,"stream_options":{"include_usage":true}}`, ""},
+		"standard input": {nil, "a\nb\n", `{"model":"m","messages":[{"role":"user","content":"a\nb\n"}],"stream":true,"stream_options":{"include_usage":true}}`, ""},
+		"a dash":         {[]string{"-"}, "a", `{"model":"m","messages":[{"role":"user","content":"a"}],"stream":true,"stream_options":{"include_usage":true}}`, ""},
+		"every flag": {
+			[]string{"Hi", "--system", "@" + file, "--no-stream", "--max-tokens", "5", "--key", "k1"},
+			"",
+			`{"model":"m","messages":[{"role":"system","content":"Be <brief>."},{"role":"user","content":"Hi"}],"max_tokens":5}`, "k1",
+		},
+	}, func(t *testing.T, tt testCase) {
+		s, server := provider(t, llm.Config{})
+		code, _, errs := saying(t, tt.in, append([]string{"chat", "m", server}, tt.args...)...)
+		require.Equal(t, ExitOK, code, errs)
+		r := s.WaitRequest(1)
+		assert.JSONEq(t, tt.body, string(r.Body))
+		assert.NotContains(t, string(r.Body), `\u003c`)
+		assert.Equal(t, "/v1/chat/completions", r.Path)
+		assert.Equal(t, "wt", r.Key())
+		assert.Equal(t, tt.key, r.Header.Get("Idempotency-Key"))
+		assert.Equal(t, schemas.DisconnectCancel, r.Header.Get(schemas.HeaderOnDisconnect))
+	})
+}
+
+func TestChatPrintsJSON(t *testing.T) {
+	t.Parallel()
+	_, server := provider(t, llm.Config{})
+	for _, more := range [][]string{nil, {"--no-stream"}} {
+		code, out, errs := saying(t, "", append([]string{"chat", "m", "Hi", "--json", server}, more...)...)
+		require.Equal(t, ExitOK, code, errs)
+		assert.Empty(t, errs)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		assert.Equal(t, more == nil, len(lines) > 1)
+		for _, line := range lines {
+			assert.True(t, json.Valid([]byte(line)), line)
+		}
+	}
+}
+
+func TestChatThatGoesWrong(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		act  llm.Act
+		out  string
+		errs []string
+	}
+	table.Run(t, map[string]testCase{
+		"an error in mid-stream": {llm.Act{Fault: llm.ErrorMid, Message: "over\x1b[2Jloaded", Header: map[string]string{schemas.HeaderGeneration: "a-1"}}, "Hello\n", []string{"weir: over\\u001b[2Jloaded", "action a-1"}},
+		"an error first":         {llm.Act{Fault: llm.ErrorFirst, Message: "too many"}, "", []string{"weir: too many"}},
+		"a text for an error":    {llm.Act{Fault: llm.ErrorText, Message: "went wrong"}, "Hello\n", []string{"weir: went wrong"}},
+		"no end":                 {llm.Act{Fault: llm.NoDone}, "Hello, world\n", []string{"the answer broke off"}},
+		"a cut":                  {llm.Act{Fault: llm.ResetMid, Header: map[string]string{schemas.HeaderGeneration: "a-1"}}, "Hello\n", []string{"the answer broke off; `weir tail actions a-1`"}},
+		"no JSON":                {llm.Act{Fault: llm.NotJSON}, "Hello\n", []string{"is not JSON"}},
+		"another server":         {llm.Act{Fault: llm.HTML}, "", []string{"502", "is it a Weir?"}},
+		"another document":       {llm.Act{Fault: llm.HTML200}, "", []string{"200 OK", "is it a Weir?"}},
+		"a receipt": {llm.Act{Answer: func(x *llm.Exchange) {
+			x.Begin(http.StatusAccepted, "application/json")
+			x.Write(`{"id":"a-1","status":"accepted"}`)
+		}, Header: map[string]string{schemas.HeaderGeneration: "a-1"}}, "", []string{"the completion is under way", "`weir tail actions a-1`"}},
+		"no choices": {llm.Act{Answer: func(x *llm.Exchange) {
+			x.Begin(http.StatusOK, "application/json")
+			x.Write(`{"id":"a-1","status":"accepted"}`)
+		}}, "", []string{"it holds no choices"}},
+		"a stream without choices": {llm.Act{Answer: func(x *llm.Exchange) {
+			x.Stream()
+			x.Done()
+		}}, "", []string{"it holds no choices"}},
+		"a list": {llm.Act{Answer: func(x *llm.Exchange) {
+			x.Begin(http.StatusOK, "application/json")
+			x.Write(`[1]`)
+		}}, "", []string{"is no completion"}},
+	}, func(t *testing.T, tt testCase) {
+		_, server := provider(t, llm.Config{Default: tt.act})
+		code, out, errs := saying(t, "", "chat", "m", "Hi", server)
+		assert.Equal(t, ExitFailed, code)
+		assert.Equal(t, tt.out, out)
+		for _, want := range tt.errs {
+			assert.Contains(t, errs, want)
+		}
+	})
+}
+
+func TestChatSaysWhyItIsRefused(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		status int
+		body   string
+		header string // Retry-After
+		want   string
+	}
+	table.Run(t, map[string]testCase{
+		"no such model": {404, `{"error":{"code":404,"message":"there is no model m","metadata":{"code":"MODEL_NOT_FOUND"}}}`, "", "weir: there is no model m (MODEL_NOT_FOUND)\n`weir models` lists the models there are\n"},
+		"a budget":      {402, `{"error":{"code":402,"message":"nothing is left","metadata":{"code":"BUDGET_EXHAUSTED","limit_source":"daily"}}}`, "", "weir: nothing is left, by the budget daily (BUDGET_EXHAUSTED)\n`weir budgets` shows what is left of each\n"},
+		"a window":      {429, `{"error":{"code":429,"message":"slow down","metadata":{"code":"RATE_LIMITED"}}}`, "12", "weir: slow down (RATE_LIMITED)\ntry again in 12 s\n"},
+		"a token":       {401, `{"error":{"code":401,"message":"who are you","metadata":{"code":"UNAUTHORIZED"}}}`, "", "weir: who are you (UNAUTHORIZED)\nthe token that was sent is unknown here"},
+		"another model": {403, `{"error":{"code":403,"message":"not yours","metadata":{"code":"FORBIDDEN"}}}`, "", "weir: not yours (FORBIDDEN)\n`weir models` lists the models that the token may use\n"},
+		"a key":         {422, `{"error":{"code":422,"message":"it was another","metadata":{"code":"IDEMPOTENCY_MISMATCH"}}}`, "", "weir: it was another (IDEMPOTENCY_MISMATCH)\ngive another question another --key\n"},
+		"no Weir":       {400, `{"error":{"message":"bad","type":"invalid_request_error","param":null,"code":"x"}}`, "", "weir: bad\n"},
+	}, func(t *testing.T, tt testCase) {
+		server := always(t, tt.status, "application/json", tt.body, "Retry-After", tt.header)
+		code, out, errs := saying(t, "", "chat", "m", "Hi", "--server", server)
+		assert.Equal(t, ExitFailed, code)
+		assert.Empty(t, out)
+		assert.True(t, strings.HasPrefix(errs, tt.want), errs)
+
+		code, out, errs = saying(t, "", "chat", "m", "Hi", "--json", "--server", server)
+		assert.Equal(t, ExitFailed, code)
+		assert.Empty(t, out)
+		assert.JSONEq(t, tt.body, errs)
+	})
+}
+
+func TestChatIsUsedWrongly(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		args []string
+		want string
+	}
+	table.Run(t, map[string]testCase{
+		"no model":        {nil, "chat takes a model and a message"},
+		"three":           {[]string{"m", "a", "b"}, "chat takes a model and a message"},
+		"no name":         {[]string{"a b", "Hi"}, `"a b" is no name of a model`},
+		"nothing to ask":  {[]string{"m"}, "there is nothing to ask"},
+		"no file":         {[]string{"m", "@no-such-file"}, "no-such-file"},
+		"no system file":  {[]string{"m", "Hi", "--system", "@no-such-file"}, "no-such-file"},
+		"a negative most": {[]string{"m", "Hi", "--max-tokens", "-1"}, "--max-tokens is below 1"},
+		"nothing at most": {[]string{"m", "Hi", "--max-tokens", "0"}, "--max-tokens is below 1"},
+	}, func(t *testing.T, tt testCase) {
+		code, _, errs := saying(t, "", append([]string{"chat"}, tt.args...)...)
+		assert.Equal(t, ExitUsage, code)
+		assert.Contains(t, errs, tt.want)
+	})
+}
+
+// firstWrite is an output that says when something has come.
+type firstWrite struct {
+	capture.Buffer
+	once sync.Once
+	came chan struct{}
+}
+
+func (w *firstWrite) Write(p []byte) (int, error) {
+	defer w.once.Do(func() { close(w.came) })
+	return w.Buffer.Write(p)
+}
+
+// TestChatIsStopped: what has come is shown as it comes, and whoever stops the command
+// leaves the server.
+func TestChatIsStopped(t *testing.T) {
+	t.Parallel()
+	hold := make(chan struct{})
+	t.Cleanup(func() { close(hold) })
+	s, server := provider(t, llm.Config{Default: llm.Act{Texts: []string{"first"}, Hold: hold}})
+	ctx, cancel := context.WithCancel(t.Context())
+	out := &firstWrite{came: make(chan struct{})}
+	var errs capture.Buffer
+	code := make(chan int, 1)
+	go func() {
+		code <- program(ctx, []string{"chat", "m", "Hi", server}, nil, Streams{In: strings.NewReader(""), Out: out, Err: &errs})
+	}()
+	<-out.came
+	assert.Equal(t, "first", out.String())
+	cancel()
+	assert.Equal(t, ExitFailed, <-code)
+	assert.Equal(t, "first\n", out.String())
+	assert.Contains(t, errs.String(), "stopped; the completion is canceled")
+	r := s.WaitRequest(1)
+	<-r.Closed()
+	assert.True(t, r.Cut())
+}
+
+// TestChatIsStoppedBeforeItAsks while somebody is still typing.
+func TestChatIsStoppedBeforeItAsks(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	in, typing := io.Pipe()
+	t.Cleanup(func() { typing.Close() })
+	var errs capture.Buffer
+	code := make(chan int, 1)
+	go func() {
+		code <- program(ctx, []string{"chat", "m"}, nil, Streams{In: in, Out: io.Discard, Err: &errs})
+	}()
+	_, err := typing.Write([]byte("Hi")) // taken: the command reads
+	require.NoError(t, err)
+	cancel()
+	assert.Equal(t, ExitFailed, <-code)
+	assert.Contains(t, errs.String(), "stopped; nothing was asked")
+}
+
+// TestWeirModels prints a line for each model, or a document.
+func TestWeirModels(t *testing.T) {
+	t.Parallel()
+	answer, status := `{"object":"list","data":[
+		{"id":"fast","object":"model","created":0,"owned_by":"m","context_length":128000,"pricing":{"prompt":"0.0000025","completion":"0.00001","request":"0"}},
+		{"id":"m/*","object":"model","created":0,"owned_by":"m"}]}`, http.StatusOK
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, "/v1/models", r.URL.Path)
+		assert.Equal(t, "Bearer wt", r.Header.Get("Authorization"))
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, answer)
+	}))
+	t.Cleanup(upstream.Close)
+	server := "--server=" + upstream.URL
+	code, out, errs := saying(t, "", "models", server)
+	require.Zero(t, code, errs)
+	assert.Equal(t, "MODEL  OWNER  CONTEXT  INPUT  OUTPUT  REQUEST\n"+
+		"fast   m      128000   2.5    10      0\n"+
+		"m/*    m      -        -      -       -\n", out)
+	code, out, _ = saying(t, "", "models", "--json", server)
+	require.Zero(t, code)
+	assert.JSONEq(t, `{"id":"m/*","object":"model","created":0,"owned_by":"m"}`, strings.Split(out, "\n")[1])
+
+	answer = `{"object":"list","data":[]}`
+	code, out, errs = saying(t, "", "models", server)
+	require.Zero(t, code)
+	assert.Empty(t, out)
+	assert.Contains(t, errs, "there are no models")
+	answer, status = `{"error":{"code":401,"message":"no such token","metadata":{"code":"UNAUTHORIZED"}}}`, http.StatusUnauthorized
+	code, _, errs = saying(t, "", "models", server)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, errs, "no such token")
+	assert.Contains(t, errs, "weir token create")
+	code, _, _ = saying(t, "", "models", "one", server)
+	assert.Equal(t, 2, code)
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/schemas"
+)
+
+// healthReport is what `weir health --json` prints.
+type healthReport struct {
+	URL     string `json:"url"`
+	Healthy bool   `json:"healthy"`
+	// Status is the answer's, 0 without one.
+	Status int `json:"status"`
+	// Readiness is what the node says of itself; absent where it was not asked.
+	Readiness *schemas.Readiness `json:"readiness,omitempty"`
+	// Error says why it is not healthy.
+	Error string `json:"error,omitempty"`
+}
+
+func newHealth(env *Env) *cobra.Command {
+	var ready, asJSON bool
+	timeout := 3 * time.Second
+	cmd := &cobra.Command{
+		Use:   "health [URL]",
+		Short: "ask whether a Weir is alive, or ready",
+		Long: `Ask a Weir whether it is alive: whether its process answers. With --ready, ask
+whether it can do its work too: whether it reaches its log and takes requests.
+The exit code is 0 if so and 1 if not, and on standard error stands why. It needs no
+token and sends none. URL is that of the node (default $WEIR_URL, or
+http://127.0.0.1:8092).`,
+		Example: `  weir health
+  weir health --ready http://127.0.0.1:8093
+  weir health --ready --json | jq .readiness.checks`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError{fmt.Errorf("%s takes one URL at most; see `%s --help`", cmd.CommandPath(), cmd.CommandPath())}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f := clientFlags{server: env.Lookup("WEIR_URL", "http://127.0.0.1:8092")}
+			if len(args) == 1 {
+				f.server = args[0]
+			}
+			c, err := f.client(env)
+			if err != nil {
+				return usageError{fmt.Errorf("%q is not an http or https URL", f.server)}
+			}
+			c.Client = c.As("")
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			return tellHealth(env, c.health(ctx, ready), ready, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&ready, "ready", false, "ask whether it is ready, and not only alive")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long to wait for the answer")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, whether it is healthy or not")
+	return cmd
+}
+
+// health asks once.
+func (c *api) health(ctx context.Context, ready bool) healthReport {
+	report, path := healthReport{URL: c.BaseURL()}, "/healthz"
+	if ready {
+		path = "/readyz"
+	}
+	resp, err := c.Do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		report.Error = err.Error()
+		if errors.Is(err, context.DeadlineExceeded) {
+			report.Error = "it did not answer in time; --timeout lets it have longer"
+		}
+		return report
+	}
+	defer resp.Body.Close()
+	report.Status = resp.StatusCode
+	report.Healthy = resp.StatusCode == http.StatusOK
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	var facts schemas.Readiness
+	switch {
+	case err != nil:
+		report.Healthy, report.Error = false, "its answer broke off"
+	case !ready && report.Healthy:
+	case ready && json.Unmarshal(body, &facts) == nil && facts.Durability != "":
+		report.Readiness = &facts
+		report.Error = strings.Join(facts.Reasons, ", ")
+	default:
+		report.Healthy, report.Error = false, "what answers is no Weir: it said "+resp.Status
+	}
+	return report
+}
+
+// tellHealth prints a report and makes the exit code of it.
+func tellHealth(env *Env, r healthReport, ready, asJSON bool) error {
+	switch {
+	case asJSON:
+		if err := printDocuments(env.Out, r); err != nil {
+			return err
+		}
+	case !r.Healthy:
+		fmt.Fprintf(env.Err, "weir: %s is not healthy: %s\n", r.URL, r.Error)
+	case ready:
+		fmt.Fprintln(env.Out, "ready")
+	default:
+		fmt.Fprintln(env.Out, "alive")
+	}
+	if !r.Healthy {
+		return quietError{}
+	}
+	return nil
+}

@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weir/schemas"
+)
+
+func newPolicy(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "policy", Short: "try a policy without sending anything, or have a changed one take effect",
+		Args: Exactly(0, "a command: show, explain, test or reload"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newPolicyShow(env), newPolicyExplain(env), newPolicyTest(env), newPolicyReload(env))
+	return cmd
+}
+
+func newPolicyReload(env *Env) *cobra.Command {
+	var f clientFlags
+	all := false
+	cmd := &cobra.Command{
+		Use:   "reload",
+		Short: "have a running Weir read its policy again",
+		Long: `Have a running Weir read its configuration again and put its policy in force.
+When this returns, no call begins on that node any more that the policy denies. A
+policy with a mistake in it changes nothing.
+
+Each node of a cluster reads a file of its own. With --all every node that hears of it
+reads its own again, and a line tells of each. Exit 1 if one refused, or if they do not
+all have the same policy then; a node that cannot be reached is not in the list.`,
+		Args: Exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := f.client(env)
+			if err != nil {
+				return err
+			}
+			done, err := c.Reload(cmd.Context(), all)
+			if err != nil {
+				return err
+			}
+			if f.asJSON {
+				err = printDocuments(env.Out, done)
+			} else {
+				tellReload(env.Out, done)
+			}
+			if err == nil && !agree(done.Nodes) {
+				return quietError{}
+			}
+			return err
+		},
+	}
+	f.register(cmd, env)
+	cmd.Flags().BoolVar(&all, "all", false, "ask every node of the cluster, and not the one at the URL alone")
+	return cmd
+}
+
+// tellReload prints what became of a reload: of one node, or a line for each.
+func tellReload(out io.Writer, done schemas.Reload) {
+	if len(done.Nodes) == 0 {
+		fmt.Fprintln(out, reloaded(done.Version, done.Previous, done.Changed))
+		if done.Node != "" {
+			fmt.Fprintf(out, "that is node %s: the others have files of their own, and --all asks each\n", done.Node)
+		}
+		return
+	}
+	for _, n := range done.Nodes {
+		text := reloaded(n.Version, n.Previous, n.Changed)
+		switch {
+		case n.Version == "":
+			text = n.Error
+		case n.Error != "":
+			text = fmt.Sprintf("policy %s is in force as before: %s", n.Version, n.Error)
+		}
+		fmt.Fprintf(out, "%s %s: %s\n", n.Role, n.Node, text)
+	}
+	if !agree(done.Nodes) {
+		fmt.Fprintf(out, "the %d nodes do not have the same policy\n", len(done.Nodes))
+	}
+}
+
+func reloaded(version, previous string, changed bool) string {
+	switch {
+	case changed && version == previous:
+		return fmt.Sprintf("the agents, the models or their budgets have changed: policy %s is in force as before", version)
+	case changed:
+		return fmt.Sprintf("policy %s is in force, in place of %s", version, previous)
+	default:
+		return fmt.Sprintf("nothing changed: policy %s is in force", version)
+	}
+}
+
+// agree reports whether all nodes have taken the same policy.
+func agree(nodes []schemas.NodeReload) bool {
+	for _, n := range nodes {
+		if n.Error != "" || n.Version != nodes[0].Version {
+			return false
+		}
+	}
+	return true
+}
+
+func newPolicyTest(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "test CASES.jsonl",
+		Short: "evaluate a file of cases, each with its own policy, request and resolver",
+		Long: `Evaluate each line of a file: its policy, its request and its resolver's first
+answer. A request is read and judged by the code of POST /v1/execute; its members are
+the arguments, and what stands beside them there. One with params is judged as a
+decision of POST /v1/plans. Nothing is resolved or sent. One JSON document a line goes
+to standard output, a summary to standard error. Exit 1 if a verdict is not the
+expected one.`,
+		Example: `  weir policy test cases.jsonl
+  cat cases.jsonl | weir policy test -`,
+		Args: Exactly(1, "a file, or - for standard input"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			in := env.In
+			if args[0] != "-" {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return usageError{err}
+				}
+				defer f.Close()
+				in = io.Reader(f)
+			}
+			summary, missed, err := env.TestCases(in, env.Out)
+			if err != nil {
+				return usageError{err}
+			}
+			fmt.Fprintln(env.Err, summary)
+			if missed {
+				return quietError{}
+			}
+			return nil
+		},
+	}
+}
+
+func newPolicyShow(env *Env) *cobra.Command {
+	var f policyFlags
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "list the entries of the policy and what they leave to callers",
+		Long: `List the entries of the policy in the order in which they are tried: where each leads,
+what it adds to a call (names, no values), and what it leaves to callers. A * means that
+callers may set anything that is not refused everywhere.
+
+The policy is that of the local configuration, or with --server the one in force on a
+running Weir.`,
+		Example: `  weir policy show
+  weir policy show --config weir.yaml --json
+  weir policy show --server http://127.0.0.1:8092`,
+		Args: Exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var v schemas.PolicyView
+			if cmd.Flags().Changed("server") {
+				c, err := f.client(env)
+				if err == nil {
+					v, err = c.Policy(cmd.Context())
+				}
+				if err != nil {
+					return err
+				}
+			} else {
+				p, err := env.Policy(f.config)
+				if err != nil {
+					return err
+				}
+				v = p.View()
+			}
+			if f.asJSON {
+				return printDocuments(env.Out, v)
+			}
+			return printPolicy(env.Out, v)
+		},
+	}
+	f.register(cmd, env)
+	return cmd
+}
+
+func printPolicy(out io.Writer, v schemas.PolicyView) error {
+	list := func(of []string) string { return cmp.Or(strings.Join(of, " "), "-") }
+	table := newTable(out)
+	fmt.Fprintln(table, "ENTRY\tMODE\tMETHODS\tURL PREFIX\tNETWORK\tADDS\tCALLERS MAY SET")
+	for _, e := range v.Entries {
+		var adds, callers []string
+		for _, part := range []struct {
+			to    *[]string
+			what  string
+			names []string
+		}{
+			{&adds, "headers", e.Headers},
+			{&adds, "query", e.Query},
+			{&adds, "body", e.Body},
+			{&callers, "headers", e.CallerHeaders},
+			{&callers, "params", e.CallerParams},
+			{&callers, "members", e.Pass},
+		} {
+			if len(part.names) > 0 {
+				*part.to = append(*part.to, part.what+": "+strings.Join(part.names, ", "))
+			}
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, e.Mode, list(e.Methods), cmp.Or(e.URLPrefix, "-"),
+			list(append([]string{e.Network}, e.CIDRs...)), cmp.Or(strings.Join(adds, "; "), "-"), cmp.Or(strings.Join(callers, "; "), "-"))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "allowed hosts: %s\nversion: %s\n", cmp.Or(strings.Join(v.AllowedHosts, ", "), "none"), v.Version)
+	return err
+}

@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// unsafeRunes are the characters that can make a terminal show something else than what it was
+// sent: C0 and C1 controls, characters that change the direction of a text, and characters that
+// cannot be seen. U+200C and U+200D are not among them: scripts and emoji need them.
+var unsafeRunes = &unicode.RangeTable{ //nolint:gochecknoglobals // a constant
+	R16: []unicode.Range16{
+		{Lo: 0x0000, Hi: 0x001f, Stride: 1}, // C0
+		{Lo: 0x007f, Hi: 0x009f, Stride: 1}, // DEL, C1
+		{Lo: 0x00ad, Hi: 0x00ad, Stride: 1}, // soft hyphen
+		{Lo: 0x061c, Hi: 0x061c, Stride: 1}, // Arabic letter mark
+		{Lo: 0x180e, Hi: 0x180e, Stride: 1}, // Mongolian vowel separator
+		{Lo: 0x200b, Hi: 0x200b, Stride: 1}, // zero width space
+		{Lo: 0x200e, Hi: 0x200f, Stride: 1}, // direction marks
+		{Lo: 0x2028, Hi: 0x202e, Stride: 1}, // line and paragraph separators, embeddings, overrides
+		{Lo: 0x2060, Hi: 0x206f, Stride: 1}, // word joiner, invisible operators, isolates
+		{Lo: 0xfeff, Hi: 0xfeff, Stride: 1}, // byte order mark
+		{Lo: 0xfff9, Hi: 0xfffb, Stride: 1}, // annotations
+	},
+	R32: []unicode.Range32{
+		{Lo: 0xe0000, Hi: 0xe007f, Stride: 1}, // tags
+	},
+	LatinOffset: 3,
+}
+
+// printer writes what the commands print. It writes each unsafe character but line feed and tab
+// as its JSON escape, such as \u009b: a text shows what it holds, and a JSON document keeps its
+// meaning. Bytes that are not UTF-8 become U+FFFD. A character must not be split between two calls.
+type printer struct{ to io.Writer }
+
+func (p printer) Write(data []byte) (int, error) {
+	if _, err := io.WriteString(p.to, escaped(string(data), "\n\t")); err != nil {
+		return 0, err
+	}
+	return len(data), nil
+}
+
+// oneLine is a text from outside for one line or one cell of a table.
+func oneLine(text string) string { return escaped(text, "") }
+
+// escaped replaces the unsafe characters of a text, except those in keep.
+func escaped(text, keep string) string {
+	unsafe := func(r rune) bool { return unicode.Is(unsafeRunes, r) && !strings.ContainsRune(keep, r) }
+	if utf8.ValidString(text) && strings.IndexFunc(text, unsafe) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		switch hi, lo := utf16.EncodeRune(r); {
+		case !unsafe(r):
+			b.WriteRune(r)
+		case hi != unicode.ReplacementChar:
+			fmt.Fprintf(&b, `\u%04x\u%04x`, hi, lo)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// Unescaped is the writer that a printer writes to. It is for what this program draws on a terminal,
+// and for a body that goes to a pipe or a file.
+func Unescaped(w io.Writer) io.Writer {
+	if p, ok := w.(printer); ok {
+		return p.to
+	}
+	return w
+}
+
+// newTable aligns the cells of rows that are written to it, with tabs between them.
+func newTable(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 4, 2, ' ', 0) }
+
+// printList prints documents, one a line of JSON, or as a table for a person: a header, and a row for
+// each. If there are none, a person reads empty on Err.
+func printList[T any](env *Env, asJSON bool, all []T, empty, header string, row func(T) []any) error {
+	if asJSON {
+		return printDocuments(env.Out, all...)
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(env.Err, empty)
+		return nil
+	}
+	table := newTable(env.Out)
+	fmt.Fprintln(table, header)
+	for _, one := range all {
+		for i, cell := range row(one) {
+			if i > 0 {
+				fmt.Fprint(table, "\t")
+			}
+			fmt.Fprint(table, cell)
+		}
+		fmt.Fprintln(table)
+	}
+	return table.Flush()
+}
+
+// printDocuments prints documents, one a line.
+func printDocuments[T any](out io.Writer, all ...T) error {
+	enc := json.NewEncoder(out)
+	for _, one := range all {
+		if err := enc.Encode(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printOne prints a document, or a line of text about it.
+func printOne(env *Env, asJSON bool, doc any, format string, args ...any) error {
+	if asJSON {
+		return printDocuments(env.Out, doc)
+	}
+	_, err := fmt.Fprintf(env.Out, format+"\n", args...)
+	return err
+}
+
+// when is an instant in a table, in the time of this machine; empty: it is none.
+func when(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.Local().Format(time.DateTime)
+}
+
+// bar shows a person how far something has come. On anything but a terminal it shows
+// nothing.
+type bar struct {
+	out         io.Writer
+	what        string
+	total, done int
+	drawn       time.Time
+	shows       bool
+}
+
+// The width of a bar, and how often it is drawn at most.
+const (
+	barWidth = 30
+	barEvery = 100 * time.Millisecond
+)
+
+func newBar(out io.Writer, what string, total int) *bar {
+	return &bar{out: out, what: what, total: total, shows: total > 0 && Terminal(out)}
+}
+
+// add counts more of it as done.
+func (b *bar) add(n int) {
+	b.done += n
+	if b.shows && (time.Since(b.drawn) >= barEvery || b.done == b.total) {
+		b.drawn = time.Now()
+		fmt.Fprint(Unescaped(b.out), "\r"+barText(b.what, b.done, b.total)+"\x1b[K")
+	}
+}
+
+// end leaves the line to others.
+func (b *bar) end() {
+	if b.shows && !b.drawn.IsZero() {
+		fmt.Fprintln(b.out)
+	}
+}
+
+func barText(what string, done, total int) string {
+	full := min(barWidth*done/max(total, 1), barWidth)
+	return fmt.Sprintf("%s [%s%s] %d/%d", what, strings.Repeat("#", full), strings.Repeat(".", barWidth-full), done, total)
+}
+
+// running says what is under way, to a person for how long it has been, until end is called.
+// Say says it anew, and must not be called after end; it is nil where no person looks.
+func running(out io.Writer, what string) (say func(what string), end func()) {
+	if !Terminal(out) {
+		fmt.Fprintln(out, what)
+		return nil, func() {}
+	}
+	return clocked(out, what)
+}
+
+// clocked is running on a terminal.
+func clocked(out io.Writer, what string) (say func(what string), end func()) {
+	anew, over, told := make(chan string), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(told)
+		begun, tick := time.Now(), time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			fmt.Fprintf(Unescaped(out), "\r%s, %s\x1b[K", oneLine(what), time.Since(begun).Round(time.Second))
+			select {
+			case what = <-anew:
+			case <-tick.C:
+			case <-over:
+				fmt.Fprintln(out)
+				return
+			}
+		}
+	}()
+	say = func(what string) { anew <- what }
+	return say, func() {
+		close(over)
+		<-told
+	}
+}

@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"weir/cmd/cli/envelope"
+	"weir/cmd/cli/relay"
+	"weir/schemas"
+)
+
+// relayFlags are what `weir rules relay` takes.
+type relayFlags struct {
+	clientFlags
+	url            string
+	session        string
+	relayTokenFile string
+	lend           bool
+}
+
+func newRulesRelay(env *Env) *cobra.Command {
+	var f relayFlags
+	cmd := &cobra.Command{
+		Use:   "relay --url ws://HOST",
+		Short: "serve the agent API to agents that reach it through a WebSocket relay",
+		Long: `Connect out to a WebSocket relay and carry what the agents of a session ask to the
+agent API of a running Weir, until interrupted. When the connection is lost it
+connects again. It ends with exit 1 when the relay does not take the token or the
+session, and when another relay client takes the session over.
+
+The relay's own token comes from --relay-token-file or $WEIR_RELAY_TOKEN. An agent's
+token travels in its request, and Weir judges it. The token of $WEIR_TOKEN or
+--token-file is used for nothing, unless --lend-token gives it to requests that have
+none: then whoever reaches the session may do what that token may, as everybody may
+whose requests reach a Weir that is open and asks for no token.`,
+		Example: `  weir rules relay --url ws://127.0.0.1:8787 --session s1
+  WEIR_RELAY_TOKEN=… weir rules relay --url wss://relay.example.com --json`,
+		Args: Exactly(0, "no arguments, but --url"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), env) },
+	}
+	f.register(cmd, env)
+	cmd.Flags().StringVar(&f.url, "url", "", "the relay, a ws or wss URL")
+	cmd.Flags().StringVar(&f.session, "session", "", "the session to serve (default a new one, which is printed)")
+	cmd.Flags().StringVar(&f.relayTokenFile, "relay-token-file", "", "a file with the relay's token (default $WEIR_RELAY_TOKEN)")
+	cmd.Flags().BoolVar(&f.lend, "lend-token", false, "send this client's own token with requests that have none")
+	return cmd
+}
+
+func (f *relayFlags) run(ctx context.Context, env *Env) error {
+	cfg, err := f.config(env)
+	if err != nil {
+		return err
+	}
+	c, err := f.client(env)
+	if err != nil {
+		return err
+	}
+	if f.lend && c.Token() == "" {
+		return usageError{errors.New("--lend-token: there is no token to lend; set $WEIR_TOKEN or name a file with --token-file")}
+	}
+	if cfg.URL.Scheme == "ws" && !loopbackHost(cfg.URL) {
+		fmt.Fprintln(env.Err, "weir: warning: tokens go over the network in clear; use a wss URL")
+	}
+	log := &relayLog{env: env, session: f.session, host: cfg.URL.Host, asJSON: f.asJSON}
+	cfg.Notice, cfg.Ask = log.event, c.carry(f.lend)
+	r := relay.New(cfg)
+	err = r.Run(ctx)
+	log.total(r.Counts())
+	return relayEnded(err)
+}
+
+// config is what the flags say of the relay.
+func (f *relayFlags) config(env *Env) (cfg relay.Config, err error) {
+	if f.url == "" {
+		return cfg, usageError{errors.New("--url names the relay, such as ws://127.0.0.1:8787; see `weir rules relay --help`")}
+	}
+	if cfg.URL, err = relay.Address(f.url); err != nil {
+		return cfg, usageError{fmt.Errorf("--url: %w", err)}
+	}
+	if cfg.Token, err = f.relayToken(env); err != nil {
+		return cfg, err
+	}
+	if f.session == "" {
+		f.session = "weir-" + rand.Text()
+	}
+	if len(f.session) > 256 || !utf8.ValidString(f.session) || strings.ContainsFunc(f.session, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+		return cfg, usageError{errors.New("--session is up to 256 bytes of text")}
+	}
+	cfg.Session = f.session
+	return cfg, nil
+}
+
+// relayToken is the relay's token. Weir's own is never sent there.
+func (f *relayFlags) relayToken(env *Env) (string, error) {
+	if f.relayTokenFile == "" {
+		return env.Lookup("WEIR_RELAY_TOKEN", ""), nil
+	}
+	data, err := os.ReadFile(f.relayTokenFile)
+	if err != nil {
+		return "", usageError{fmt.Errorf("--relay-token-file: %w", err)}
+	}
+	token := strings.TrimSpace(string(data))
+	if token == "" || strings.ContainsAny(token, "\r\n") {
+		return "", usageError{fmt.Errorf("%s does not hold one token", f.relayTokenFile)}
+	}
+	return token, nil
+}
+
+// relayWait is how long the answer to a relayed request may take, which is longer than the server
+// takes.
+const relayWait = 45 * time.Second
+
+// carry sends a request of an agent's, as it came, and returns the answer. The
+// client's own token goes along only where it is lent and the agent has none.
+func (c *api) carry(lend bool) func(ctx context.Context, body []byte, tokened bool) ([]byte, error) {
+	return func(ctx context.Context, body []byte, tokened bool) ([]byte, error) {
+		ctx, cancel := context.WithTimeout(ctx, relayWait)
+		defer cancel()
+		resp, err := c.Post(ctx, schemas.RouteAgentAPI, c.tokenFor(body, lend && !tokened), body)
+		if err != nil {
+			return nil, err
+		}
+		defer resp.Body.Close()
+		doc, err := io.ReadAll(io.LimitReader(resp.Body, maxAgentDoc+1))
+		if err == nil && len(doc) > maxAgentDoc {
+			err = errors.New("the answer is too large")
+		}
+		return doc, err
+	}
+}
+
+// tokenFor is the token that a request is sent with: the client's own where it is lent, or else the
+// request's, which a long one must have in its header.
+func (c *api) tokenFor(body []byte, lent bool) string {
+	if lent {
+		return c.Token()
+	}
+	var token string
+	if json.Unmarshal(envelope.Find(body)["auth_token"], &token) != nil || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ""
+	}
+	return token
+}
+
+// relayEnded adds to a final error what to do about it.
+func relayEnded(err error) error {
+	refused, ok := errors.AsType[*relay.RefusedError](err)
+	switch {
+	case ok && refused.Denied():
+		return fmt.Errorf("%w: set the relay's token in $WEIR_RELAY_TOKEN or name a file with --relay-token-file", err)
+	case ok:
+		return fmt.Errorf("%w: see --url and --session", err)
+	case errors.Is(err, relay.ErrReplaced):
+		return fmt.Errorf("%w: each has a --session of its own", err)
+	default:
+		return err
+	}
+}
+
+func loopbackHost(u *url.URL) bool {
+	if strings.EqualFold(u.Hostname(), "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	return err == nil && addr.IsLoopback()
+}
+
+// relayLog tells what happens: requests on standard output, the connection's fate
+// on standard error; with --json all of it on standard output, one document a line.
+type relayLog struct {
+	env           *Env
+	session, host string
+	asJSON        bool
+
+	mu sync.Mutex
+}
+
+// relayLine is an event for a program.
+type relayLine struct {
+	Event     string `json:"event"`
+	Session   string `json:"session,omitempty"`
+	Operation string `json:"operation,omitempty"`
+	Result    string `json:"result,omitempty"`
+	// DurationMS of a request, and RetryMS before the next try to connect.
+	DurationMS int64  `json:"duration_ms,omitempty"`
+	RetryMS    int64  `json:"retry_ms,omitempty"`
+	Reason     string `json:"reason,omitempty"`
+}
+
+func (l *relayLog) event(e relay.Event) {
+	line := relayLine{
+		Event: e.Event, Operation: e.Operation, Result: e.Result,
+		DurationMS: e.Took.Milliseconds(), RetryMS: e.Wait.Milliseconds(), Reason: e.Reason,
+	}
+	switch e.Event {
+	case relay.Connected:
+		line.Session = l.session
+		l.say(l.env.Err, line, fmt.Sprintf("weir: serving session %s at %s", l.session, l.host))
+	case relay.Lost:
+		l.say(l.env.Err, line, fmt.Sprintf("weir: %s; trying again in %s", e.Reason, e.Wait.Round(100*time.Millisecond)))
+	default:
+		l.say(l.env.Out, line, fmt.Sprintf("%-14s %-20s %s", e.Operation, e.Result, e.Took.Round(100*time.Microsecond)))
+	}
+}
+
+func (l *relayLog) say(to io.Writer, line relayLine, text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.asJSON {
+		if doc, err := encode(line); err == nil {
+			fmt.Fprintf(l.env.Out, "%s\n", doc)
+		}
+		return
+	}
+	fmt.Fprintln(to, text)
+}
+
+// total says what was not served: nobody else would.
+func (l *relayLog) total(n relay.Counts) {
+	if n.Dropped+n.Unheard > 0 {
+		fmt.Fprintf(l.env.Err, "weir: %d messages could not be read and were dropped; %d answers found nobody to go to\n", n.Dropped, n.Unheard)
+	}
+}

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"github.com/tmaxmax/go-sse"
+
+	"weir/schemas"
+)
+
+func newRepos(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "repos",
+		Short: "make and list the repositories that tasks work on",
+		Long: `Make and list repositories. One that is hosted lies on the server's disk; of one
+with an upstream nothing is kept, and what git asks for is passed on, as far as the
+policy lets it.
+
+git reaches them at the URL that is shown, with any user name and a token as the
+password. The token of a task may read and update its branch; one with the scope
+actions:read or tasks:write may read everything.`,
+		Example: `  weir repos create shop
+  weir repos create shop --import https://git.example.com/shop.git
+  weir repos create shop --upstream https://git.example.com/shop.git --key code-forge
+  weir repos ls`,
+		Args: Exactly(0, "one of create, ls"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newRepoCreate(env), newRepoList(env))
+	return cmd
+}
+
+func newRepoCreate(env *Env) *cobra.Command {
+	var f clientFlags
+	var req schemas.RepoRequest
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "make a repository",
+		Long: `Make a repository: an empty one, with one empty commit; one that is copied once from
+--import; or one that stays at --upstream. Either URL must be one that the policy lets
+Weir call, with GET and POST; credentials come from the policy's entry, never from the URL.`,
+		Args: Exactly(1, "the name of the repository"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.Name = args[0]
+			if req.ImportURL != "" && req.UpstreamURL != "" {
+				return usageError{errors.New("a repository is either copied (--import) or stays where it is (--upstream)")}
+			}
+			return f.asking(env, func(c *api) error {
+				made, err := c.createRepo(cmd.Context(), env, req, f.asJSON)
+				if err != nil {
+					return err
+				}
+				return printOne(env, f.asJSON, made, "repository %s, %s, branch %s: %s", made.Name, made.Mode, made.DefaultBranch, made.URL)
+			})
+		},
+	}
+	f.register(cmd, env)
+	flags := cmd.Flags()
+	flags.StringVar(&req.ImportURL, "import", "", "a URL to copy it from, once")
+	flags.StringVar(&req.UpstreamURL, "upstream", "", "the URL that it stays at")
+	flags.StringVar(&req.DefaultBranch, "branch", "", "the branch that tasks begin at (default main, or the URL's own)")
+	flags.StringVar(&req.AllowlistKey, "key", "", "the entry of the policy for the URL (default the first that fits)")
+	flags.StringVar(&req.RequestID, "id", "", "the id of the request; a repeat joins it")
+	return cmd
+}
+
+func newRepoList(env *Env) *cobra.Command {
+	var f clientFlags
+	cmd := &cobra.Command{
+		Use: "ls", Short: "list the repositories", Args: Exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.asking(env, func(c *api) error {
+				all, err := pages(cmd.Context(), c.Repos, url.Values{}, math.MaxInt)
+				if err != nil {
+					return err
+				}
+				const empty = "there are no repositories; `weir repos create NAME` makes one"
+				return printList(env, f.asJSON, all, empty, "NAME\tMODE\tBRANCH\tCREATED\tURL", func(r schemas.Repo) []any {
+					return []any{r.Name, r.Mode, r.DefaultBranch, when(r.Created), r.URL}
+				})
+			})
+		},
+	}
+	f.register(cmd, env)
+	return cmd
+}
+
+// createRepo has a repository made and waits for it. Of one that is copied it shows how far
+// that is, unless it is quiet.
+func (c *api) createRepo(ctx context.Context, env *Env, req schemas.RepoRequest, quiet bool) (schemas.Repo, error) {
+	if req.RequestID == "" {
+		req.RequestID = uuid.NewString() // so that asking again joins the same action
+	}
+	if req.ImportURL == "" || quiet {
+		return c.askRepo(ctx, req, nil)
+	}
+	following, stop := context.WithCancel(ctx)
+	action, end := "", func() {}
+	var done sync.WaitGroup
+	made, err := c.askRepo(ctx, req, func(id string) { // what is refused at once is not said to be copied
+		var say func(string)
+		say, end = running(env.Err, "copying; this takes as long as a clone")
+		if action = id; say != nil {
+			done.Go(func() { c.followCopy(following, id, say) })
+		}
+	})
+	stop()
+	done.Wait()
+	end()
+	if err != nil && ctx.Err() != nil && action != "" {
+		err = fmt.Errorf("the copying goes on without you: `weir tail actions %s` follows it, `weir actions cancel %s` ends it", action, action)
+	}
+	return made, err
+}
+
+// askPause is how long a client waits before it asks again for what is still being made.
+const askPause = 500 * time.Millisecond
+
+// askRepo asks for a repository until it is there: a node that stops answers that the action
+// goes on. The request has an id. Begun is told the action's, once, as soon as it is known;
+// nil: nobody is.
+func (c *api) askRepo(ctx context.Context, req schemas.RepoRequest, begun func(id string)) (schemas.Repo, error) {
+	for {
+		header := http.Header{}
+		if begun != nil {
+			header.Set("Prefer", "respond-async")
+		}
+		var made struct {
+			schemas.Repo
+			Action string `json:"id"` // of one that goes on
+		}
+		err := c.CreateRepo(ctx, header, req, &made)
+		if err != nil || made.Name != "" {
+			return made.Repo, err
+		}
+		if begun != nil {
+			begun(made.Action)
+			begun = nil
+			continue
+		}
+		select {
+		case <-time.After(askPause):
+		case <-ctx.Done():
+			return schemas.Repo{}, context.Cause(ctx)
+		}
+	}
+}
+
+// followCopy says how far the copying of a repository is, until ctx ends. Whoever may not
+// read the action is shown only that it goes on.
+func (c *api) followCopy(ctx context.Context, id string, say func(string)) {
+	_ = c.Follow(ctx, "/v1/actions/"+url.PathEscape(id)+"/events", func(e sse.Event) error {
+		if e.Type != string(schemas.EventProgress) {
+			return nil
+		}
+		var ev schemas.EventView
+		var p schemas.RepoProgress
+		if json.Unmarshal([]byte(e.Data), &ev) == nil && json.Unmarshal(ev.Data, &p) == nil && p.Total > 0 {
+			say(barText(fmt.Sprintf("%-11s", p.Phase), p.Done, p.Total))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,443 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/ledger"
+	"weir/internal/traffic"
+	"weir/internal/weirtest/table"
+	"weir/schemas"
+)
+
+// scripted is a server of the agent API that answers what it is told to, in order.
+type scripted struct {
+	*httptest.Server
+	mu      sync.Mutex
+	answers []string // operation, space, data or error; "cut": the connection breaks
+	asked   []schemas.AgentRequest
+}
+
+func script(t *testing.T, answers ...string) *scripted {
+	t.Helper()
+	s := &scripted{answers: answers}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(func() {
+		s.Close()
+		assert.Empty(t, s.answers, "was not asked for")
+	})
+	return s
+}
+
+func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var env schemas.AgentEnvelope
+	if err := json.NewDecoder(r.Body).Decode(&env); err != nil || len(s.answers) == 0 {
+		http.Error(w, "unexpected", http.StatusTeapot)
+		return
+	}
+	s.asked = append(s.asked, env.Request)
+	answer := s.answers[0]
+	s.answers = s.answers[1:]
+	if answer == "cut" {
+		panic(http.ErrAbortHandler)
+	}
+	operation, rest, _ := strings.Cut(answer, " ")
+	doc := schemas.AgentResponse{OK: true, RequestID: env.Request.RequestID, Operation: env.Request.Operation}
+	status := http.StatusOK
+	if operation != env.Request.Operation {
+		http.Error(w, "asked for "+env.Request.Operation+", not "+operation, http.StatusTeapot)
+		return
+	}
+	if code, detail, refused := strings.Cut(rest, "|"); refused {
+		status, doc.OK = http.StatusConflict, false
+		doc.Error = &schemas.AgentError{Code: schemas.Code(code), Message: "no\x1b[2J", Detail: detail}
+	} else {
+		doc.Data = json.RawMessage(rest)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	text, _ := ledger.Encode(doc)
+	_, _ = w.Write(text)
+}
+
+// args are those of the n-th request.
+func (s *scripted) args(t *testing.T, n int) map[string]any {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.Greater(t, len(s.asked), n)
+	var args map[string]any
+	require.NoError(t, json.Unmarshal(s.asked[n].Args, &args))
+	return args
+}
+
+func (s *scripted) run(t *testing.T, in string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	return weir(t, in, nil, append([]string{"rules"}, append(args, "--server", s.URL)...)...)
+}
+
+const (
+	status1 = `status {"global_active":true,"rule_count":1,"rules_etag":"etag-1-a"}`
+	status2 = `status {"global_active":true,"rule_count":1,"rules_etag":"etag-2-b"}`
+	rule1   = `{"id":"slow","group":"g","type":"delay","enabled":true,"match":{"url_pattern":"https://a.example/*"},"action":{"delay_ms":5}}`
+)
+
+// TestRulesWrites: a write is made on the newest set, and once more where somebody else was first; on and off mean the
+// same on every set, so that they are tried until they are in. A request that is cut off goes out again as it was.
+func TestRulesWrites(t *testing.T) {
+	t.Parallel()
+	const mismatch = "rules.disable ETAG_MISMATCH|"
+	var busy []string
+	for range 9 {
+		busy = append(busy, status1, "global.off ETAG_MISMATCH|")
+	}
+	type testCase struct {
+		answers   []string
+		args      []string
+		out, errs string
+		check     func(t *testing.T, s *scripted, errs string)
+	}
+	table.Run(t, map[string]testCase{
+		"on the newest": {
+			[]string{status1, `rules.create {"rule":` + rule1 + `,"rules_etag":"etag-2-b"}`},
+			[]string{"create", `{"id":"slow","priority":1e2}`, "--group", "g", "--create-group"},
+			"rule slow is made in group g; etag-2-b\n", "", func(t *testing.T, s *scripted, _ string) {
+				t.Helper()
+				assert.Equal(t, map[string]any{
+					"if_match": "etag-1-a", "group": "g", "create_group_if_missing": true, "rule": map[string]any{"id": "slow", "priority": 100.0},
+				}, s.args(t, 1))
+				assert.Contains(t, string(s.asked[1].Args), `1e2`, "numbers go as they were written")
+			},
+		},
+		"once more": {
+			[]string{status1, mismatch, status2, `rules.disable {"rules_etag":"etag-3-c"}`},
+			[]string{"disable", "slow", "--json"},
+			`{"rules_etag":"etag-3-c"}` + "\n", "", func(t *testing.T, s *scripted, _ string) {
+				t.Helper()
+				assert.Equal(t, "etag-2-b", s.args(t, 3)["if_match"])
+				assert.NotEqual(t, s.asked[1].RequestID, s.asked[3].RequestID, "another request")
+			},
+		},
+		"and no more": {
+			[]string{status1, mismatch, status2, mismatch},
+			[]string{"disable", "slow"},
+			"", "weir: no\\u001b[2J (ETAG_MISMATCH)\nsomebody else has changed the rules", nil,
+		},
+		"the set was named": {
+			[]string{mismatch}, []string{"disable", "slow", "--if-match", "etag-0-x", "--json"}, "", "ETAG_MISMATCH", func(t *testing.T, s *scripted, errs string) {
+				t.Helper()
+				var answer schemas.AgentResponse
+				require.NoError(t, json.Unmarshal([]byte(errs), &answer), "the answer itself")
+				assert.Equal(t, schemas.EtagMismatch, answer.Error.Code)
+				assert.Equal(t, "etag-0-x", s.args(t, 0)["if_match"])
+			},
+		},
+		"off until it is in":     {slices.Concat(busy, []string{status2, `global.off {"rules_etag":"etag-9-x"}`}), []string{"off"}, "all rules are off; etag-9-x\n", "", nil},
+		"off, and never":         {slices.Concat(busy, []string{status1, "global.off ETAG_MISMATCH|"}), []string{"off"}, "", "ETAG_MISMATCH", nil},
+		"on, where it was named": {[]string{"global.on ETAG_MISMATCH|"}, []string{"on", "--if-match", "etag-1-a"}, "", "ETAG_MISMATCH", nil},
+		"a patch":                {[]string{status1, `rules.patch {"rules_etag":"e"}`}, []string{"patch", "slow", `{"priority":1}`}, "rule slow is changed; e\n", "", nil},
+		"the status":             {[]string{`status {"global_active":false,"rule_count":1,"rules_etag":"e"}`}, []string{"status"}, "rules are off; 1 of them; e\n", "", nil},
+		"cut off": {
+			[]string{status1, "cut", `rules.enable {"rules_etag":"etag-2-b"}`},
+			[]string{"enable", "slow"},
+			"rule slow is enabled; etag-2-b\n", "",
+			func(t *testing.T, s *scripted, _ string) { t.Helper(); assert.Equal(t, s.asked[1], s.asked[2]) },
+		},
+		"a refusal is not sent again": {[]string{"global.off VALIDATION_ERROR|"}, []string{"off", "--if-match", "e"}, "", "VALIDATION_ERROR", nil},
+		"always cut off":              {[]string{"cut", "cut", "cut"}, []string{"off", "--if-match", "e"}, "", "whether it was done is not known", nil},
+	}, func(t *testing.T, tt testCase) {
+		s := script(t, tt.answers...)
+		code, out, errs := s.run(t, "", tt.args...)
+		assert.Equal(t, tt.out == "", code == ExitFailed, errs)
+		assert.Equal(t, tt.out, out)
+		assert.Equal(t, tt.errs == "", errs == "", errs)
+		assert.Contains(t, errs, tt.errs)
+		if tt.check != nil {
+			tt.check(t, s, errs)
+		}
+	})
+}
+
+func TestRulesHints(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{
+		"rules.create VALIDATION_ERROR|RULE_EXISTS":    "weir rules patch ID PATCH",
+		"rules.create VALIDATION_ERROR|DENY_RULE":      "weir rules preview METHOD URL --rule FILE",
+		"rules.create NOT_FOUND|":                      "--create-group",
+		"rules.create RULE_LIMIT_EXCEEDED|":            "expired for a day",
+		"rules.create UNAUTHORIZED|AUTH_REQUIRED":      "set $WEIR_TOKEN",
+		"rules.create UNAUTHORIZED|SCOPE_REQUIRED":     "--scope rules:write",
+		"rules.create UNAUTHORIZED|AGENT_API_DISABLED": "rules.agent_api: false",
+	} {
+		s := script(t, answer)
+		code, out, errs := s.run(t, "", "create", "{}", "--if-match", "e")
+		assert.Equal(t, ExitFailed, code, answer)
+		assert.Empty(t, out)
+		_, words, _ := strings.Cut(answer, " ")
+		assert.Contains(t, errs, "("+strings.TrimSuffix(strings.Replace(words, "|", ", ", 1), ", ")+")\n")
+		assert.Contains(t, errs, want, answer)
+	}
+	s := script(t, "rules.get NOT_FOUND|")
+	_, _, errs := s.run(t, "", "get", "x")
+	assert.Contains(t, errs, "weir rules list")
+}
+
+// TestRulesInput: a document as such, in a file, and on standard input.
+func TestRulesInput(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "rule.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"id":"f","group":"own"}`), 0o600))
+	for _, arg := range []string{` {"id":"f","group":"own"}`, file, "@" + file, "-", "@-"} {
+		s := script(t, status1, `rules.create {"rule":`+rule1+`,"rules_etag":"e"}`)
+		code, _, errs := s.run(t, `{"id":"f","group":"own"}`, "create", arg)
+		assert.Equal(t, ExitOK, code, errs)
+		assert.Equal(t, map[string]any{"id": "f", "group": "own"}, s.args(t, 1)["rule"])
+		assert.Equal(t, "own", s.args(t, 1)["group"], "the group that it names itself")
+	}
+	s := script(t, status1, `rules.create {"rule":`+rule1+`,"rules_etag":"e2"}`, `rules.create {"rule":`+rule1+`,"rules_etag":"e3"}`)
+	code, _, errs := s.run(t, "", "create", `[{"id":"a"},{"id":"b"}]`)
+	assert.Equal(t, ExitOK, code, errs)
+	assert.Equal(t, "e2", s.args(t, 2)["if_match"], "each on top of the one before")
+
+	nobody := script(t)
+	for _, args := range [][]string{
+		{"create"},
+		{"create", "{"},
+		{"create", "[]"},
+		{"create", file + ".not"},
+		{"create", ""},
+		{"create", "{}", "{}"},
+		{"patch", "x"},
+		{"patch", "x", "{"},
+		{"get"},
+		{"enable"},
+		{"on", "x"},
+		{"list", "x"},
+		{"frob"},
+		{"preview", "GET"},
+		{"preview", "GET", "http://a", "-H", "x"},
+		{"preview", "GET", "http://a", "--rule", "{"},
+		{"record"},
+		{"record", "x", "--expires-in", "-1s"},
+	} {
+		code, out, errs := nobody.run(t, "", args...)
+		assert.Equal(t, ExitUsage, code, "%v: %s", args, errs)
+		assert.Empty(t, out)
+	}
+	_, _, errs = nobody.run(t, "", "create", `{"id":"x",`)
+	assert.Contains(t, errs, "the rule is not JSON: unexpected end")
+	_, _, errs = nobody.run(t, "", "preview", "POST", "http://a", "-d", "plain")
+	assert.Contains(t, errs, "a plain text needs quotes of its own")
+	nobody.mu.Lock()
+	defer nobody.mu.Unlock()
+	assert.Empty(t, nobody.asked)
+}
+
+func TestRulesShown(t *testing.T) {
+	t.Parallel()
+	rules := `{"rules":[` + rule1 + `,
+		{"id":"m","group":"default","type":"mock","enabled":false,"priority":-3,"match":{"url_pattern":"http://\u001b[2J/","method":"GET"},"action":{"status":503,"body_mode":"json","body":{"a": "<b>"}},"scope":{"agent":"A","request_id":"r"}},
+		{"id":"h","type":"headers","enabled":true,"match":{"url_pattern":"*"},"action":{"request_headers":[{"op":"set","name":"x-a","value":"1"}],"response_headers":[{"op":"remove","name":"x-b"}]},"expires_at":"2001-01-01T00:00:00Z"},
+		{"id":"r","type":"redirect","enabled":true,"match":{"url_pattern":"*"},"action":{"to_url":"http://b.example/$1"},"expires_at":"2999-01-01T00:00:00Z"}
+		],"rules_etag":"etag-9-z"}`
+	rules = strings.NewReplacer("\n", "", "\t", "").Replace(rules)
+	s := script(t, "rules.list "+rules, `status {"global_active":false,"rule_count":4,"rules_etag":"etag-9-z"}`)
+	code, out, errs := s.run(t, "", "list", "--group", "g")
+	assert.Equal(t, ExitOK, code, errs)
+	assert.Equal(t, "all rules are off: `weir rules on` lets them take effect\netag-9-z\n", errs)
+	for _, want := range []string{
+		"slow  delay     enabled", "5ms", "m     mock      disabled", `503 {"a":"<b>"}`, "agent=A request=r", "expired",
+		"set x-a, remove response x-b", "until 2999-01-01 00:00Z", "http://b.example/$1", "http://\\u001b[2J/",
+	} {
+		assert.Contains(t, out, want)
+	}
+	assert.Equal(t, map[string]any{"group": "g"}, s.args(t, 0))
+
+	s = script(t, "rules.list "+rules)
+	code, out, errs = s.run(t, "", "list", "--json")
+	assert.Equal(t, ExitOK, code, errs)
+	assert.JSONEq(t, rules, out)
+	for group, next := range map[string]string{"": "weir rules create --help", "g\x1b": "in group g\\u001b; `weir rules list`"} {
+		none := script(t, `rules.list {"rules":[],"rules_etag":"etag-0-z"}`, `status {"global_active":true,"rule_count":0,"rules_etag":"etag-0-z"}`)
+		code, out, told := none.run(t, "", "list", "--group", group)
+		assert.Equal(t, ExitOK, code, told)
+		assert.Empty(t, out)
+		assert.Contains(t, told, "there are no rules")
+		assert.Contains(t, told, next)
+	}
+	assert.Empty(t, errs)
+
+	s = script(t, `rules.get {"rule":`+rule1+`,"rules_etag":"etag-9-z"}`, status1)
+	code, out, errs = s.run(t, "", "get", "slow")
+	assert.Equal(t, ExitOK, code)
+	assert.Equal(t, "etag-9-z\n", errs)
+	assert.Contains(t, out, "\n  \"id\": \"slow\",\n")
+	_, out, _ = s.run(t, "", "status")
+	assert.Equal(t, "rules are on; 1 of them; etag-1-a\n", out)
+}
+
+// TestRulesStrangers: what answers need not be a Weir.
+func TestRulesStrangers(t *testing.T) {
+	t.Parallel()
+	type testCase struct{ kind, body, want string }
+	table.Run(t, map[string]testCase{
+		"a page":           {"text/html", "<html>", "the server answered 404 Not Found"},
+		"a problem":        {"application/problem+json", `{"title":"Not Found","detail":"there is no such route","code":"NOT_FOUND"}`, "there is no such route (NOT_FOUND)"},
+		"another document": {"application/json", `{"a":1}`, "no agent response"},
+		"both":             {"application/json", `{"ok":true,"error":{"code":"X"}}`, "no agent response"},
+		"nothing":          {"application/json", ``, "no agent response"},
+		"odd data":         {"application/json", `{"ok":true,"data":[]}`, "cannot be read"},
+	}, func(t *testing.T, tt testCase) {
+		code, out, errs := command(t, "rules", "list", "--server", always(t, http.StatusNotFound, tt.kind, tt.body))
+		assert.Equal(t, ExitFailed, code)
+		assert.Empty(t, out)
+		assert.Contains(t, errs, tt.want)
+	})
+}
+
+// TestRulesProblems: preview and record are refused with a problem, and --json has
+// that too.
+func TestRulesProblems(t *testing.T) {
+	t.Parallel()
+	const problem = `{"type":"about:blank","title":"Conflict","status":409,"code":"IN_FLIGHT","detail":"not \u001b[2Jyet","retryable":true}`
+	url := always(t, http.StatusConflict, "application/problem+json", problem+"\n")
+	for _, args := range [][]string{{"rules", "record", "a1"}, {"rules", "preview", "GET", "http://a/"}} {
+		args = append(args, "--server", url)
+		code, out, errs := command(t, args...)
+		assert.Equal(t, ExitFailed, code)
+		assert.Empty(t, out)
+		assert.Equal(t, "weir: not \\u001b[2Jyet (IN_FLIGHT)\n", errs)
+		code, out, errs = command(t, append(args, "--json")...)
+		assert.Equal(t, ExitFailed, code)
+		assert.Empty(t, out)
+		assert.JSONEq(t, problem, errs)
+		assert.Equal(t, 1, strings.Count(errs, "\n"), "one document, on a line")
+	}
+}
+
+// TestRulesRecordedAgain: with --replace what was recorded comes back.
+func TestRulesRecordedAgain(t *testing.T) {
+	t.Parallel()
+	const recording = `{"rules":[{"id":"rec-1-1","group":"g","type":"mock","enabled":true,"priority":0,"match":{"url_pattern":"http://a/","method":"GET","include_query":true},"action":{"status":200}}],` +
+		`"skipped":[{"step":2,"reason":"it is the same","rule":"rec-1-1"}]}`
+	front := func(s *scripted, requests *[]string) *httptest.Server {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v1/rules/record" {
+				s.ServeHTTP(w, r)
+				return
+			}
+			body, _ := io.ReadAll(r.Body)
+			*requests = append(*requests, string(body))
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, recording)
+		}))
+		t.Cleanup(srv.Close)
+		return srv
+	}
+	var requests []string
+	const old = `rules.get {"rule":{"id":"rec-1-1","group":"g","type":"mock","action":{"headers":{"X-Old":"1"}}},"rules_etag":"etag-4-d"}`
+	s := script(t, status1, "rules.create VALIDATION_ERROR|RULE_EXISTS", old, "rules.patch ETAG_MISMATCH|", old, `rules.patch {"rules_etag":"e"}`)
+	code, out, errs := command(t, "rules", "record", "a1", "--replace", "--group", "g", "--request-id", "r1", "--server", front(s, &requests).URL)
+	assert.Equal(t, ExitOK, code, errs)
+	assert.Equal(t, "rule rec-1-1 answers GET http://a/; e\n", out)
+	assert.Equal(t, "weir: step 2 is not recorded: it is the same\n", errs)
+	assert.Contains(t, requests[0], `"action_id":"a1","group":"g","scope":{"request_id":"r1"},"expires_at":"`)
+	assert.Equal(t, true, s.args(t, 1)["create_group_if_missing"])
+	assert.Equal(t, "etag-4-d", s.args(t, 5)["if_match"], "the patch is for the set that the old rule was read from")
+	patch, ok := s.args(t, 5)["patch"].(map[string]any)
+	require.True(t, ok)
+	assert.Equal(t, map[string]any{"status": 200.0, "headers": nil, "body_mode": nil, "body": nil}, patch["action"])
+	assert.Contains(t, patch, "scope")
+	assert.Nil(t, patch["scope"])
+
+	s = script(t, status1, "rules.create VALIDATION_ERROR|RULE_EXISTS", old)
+	code, _, errs = command(t, "rules", "record", "a1", "--replace", "--group", "other", "--server", front(s, new([]string)).URL)
+	assert.Equal(t, ExitFailed, code)
+	assert.Contains(t, errs, "rule rec-1-1 is in group g and stays there")
+
+	s = script(t, status1, "rules.create VALIDATION_ERROR|RULE_EXISTS")
+	code, _, errs = command(t, "rules", "record", "a1", "--expires-in", "0", "--server", front(s, &requests).URL)
+	assert.Equal(t, ExitFailed, code)
+	assert.Contains(t, errs, "--replace")
+	assert.JSONEq(t, `{"action_id":"a1"}`, requests[1])
+
+	s = script(t)
+	code, out, errs = command(t, "rules", "record", "a1", "--dry-run", "--json", "--server", front(s, &requests).URL)
+	assert.Equal(t, ExitOK, code, errs)
+	assert.JSONEq(t, recording, out)
+	code, out, _ = command(t, "rules", "record", "a1", "--dry-run", "--server", front(s, &requests).URL)
+	assert.Equal(t, ExitOK, code)
+	assert.Contains(t, out, "rec-1-1  mock  enabled")
+}
+
+// TestReplacement: the patch, merged into what there was, is what was recorded.
+func TestReplacement(t *testing.T) {
+	t.Parallel()
+	mock := func(headers map[string]string, scope *schemas.RuleScope) schemas.Rule {
+		return schemas.Rule{
+			ID: "rec-1-0", Group: "g", Type: schemas.RuleMock, Enabled: true, Match: schemas.RuleMatch{URLPattern: "http://h/", Method: "GET"},
+			Action: schemas.RuleAction{Status: 201, Headers: headers}, Scope: scope,
+		}
+	}
+	now := time.Now()
+	old := mock(map[string]string{"X-Old": "1", "X-Both": "old"}, &schemas.RuleScope{ActionKind: schemas.KindHTTP, Agent: "A", TaskID: "t", RequestID: "r1"})
+	old.Name, old.ExpiresAt, old.Enabled, old.Priority = "n", now.Add(time.Hour).UTC(), false, 7
+	old.Action.BodyMode, old.Action.Body, old.Match.IncludeQuery = "json", json.RawMessage(`1`), true
+	for _, want := range []schemas.Rule{
+		mock(map[string]string{"x-both": "new", "x-new": "2"}, &schemas.RuleScope{RequestID: "r2"}),
+		mock(nil, &schemas.RuleScope{Agent: "B"}),
+		mock(map[string]string{"x-new": "2"}, nil),
+	} {
+		patch, err := replacement(old, want)
+		require.NoError(t, err)
+		text, err := ledger.Encode(patch)
+		require.NoError(t, err)
+		got, err := traffic.Patch(old, text, now)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+}
+
+// TestAnIncompleteRecordingFails: who rehearses must know that a call goes out.
+func TestAnIncompleteRecordingFails(t *testing.T) {
+	t.Parallel()
+	url := always(t, http.StatusOK, "application/json", `{"rules":[`+rule1+`],"skipped":[{"step":1,"reason":"same","rule":"slow"},{"step":2,"reason":"no answer came"}]}`)
+	for _, format := range []string{"--json=false", "--json"} {
+		code, out, errs := command(t, "rules", "record", "a1", "--dry-run", format, "--server", url)
+		assert.Equal(t, ExitFailed, code)
+		assert.Contains(t, out, "slow")
+		assert.Equal(t, "weir: step 1 is not recorded: same\nweir: step 2 is not recorded: no answer came\nweir: a rehearsal is not without effect: calls of its that go out: 1\n", errs)
+	}
+}
+
+func TestPreviewed(t *testing.T) {
+	t.Parallel()
+	mocked := previewed(schemas.Preview{
+		GlobalActive: true, RulesEtag: "e", Result: schemas.PreviewMocked, Method: "GET", URL: "http://a/", DelayMS: 1500,
+		Headers:         map[string]string{"x-a": "1"},
+		Mock:            &schemas.PreviewAnswer{Status: 204, Headers: map[string]string{"x-b": "2"}},
+		ResponseHeaders: []schemas.HeaderChange{{Op: "remove", Name: "x-c"}},
+		Rules:           []schemas.RuleVerdict{{ID: "m", Type: "mock", Applies: true}, {ID: "other", Type: "redirect", Reason: "m comes first"}},
+	})
+	for _, want := range []string{"mocked: nothing", "call      GET http://a/", "header    x-a: 1", "1.5s", "answer    204\n", "x-b: 2", "remove response header x-c\n", "    m      mock      applies\n", "    other  redirect  does not apply: m comes first\n"} {
+		assert.Contains(t, mocked, want)
+	}
+	denied := previewed(schemas.Preview{RulesEtag: "e", Result: schemas.PreviewDenied, Decision: schemas.Decision{Code: schemas.DenyRule, Reason: "because"}})
+	assert.Contains(t, denied, "denied: DENY_RULE\n  why       because\n")
+	assert.Contains(t, denied, fmt.Sprintf("  %-10s%s", "rules", "e, all rules are off\n"))
+}

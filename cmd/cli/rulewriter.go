@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"weir/client"
+	"weir/schemas"
+)
+
+// A request that is cut off on its way is sent again under its own id, so that the
+// server carries it out once.
+const (
+	agentTries  = 3
+	agentPause  = 200 * time.Millisecond
+	maxAgentDoc = 16 << 20 // bytes of an answer
+)
+
+// operate asks the agent API for one operation and returns its data. A refusal is
+// an *agentError.
+func (c *api) operate(ctx context.Context, operation string, args map[string]any) (json.RawMessage, error) {
+	text, err := encode(args)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	body := schemas.AgentEnvelope{
+		Type:    schemas.AgentAPIType,
+		Request: schemas.AgentRequest{RequestID: newAgentID(), Operation: operation, Args: text},
+	}
+	return c.agent(ctx, schemas.RouteAgentAPI, http.Header{}, body)
+}
+
+// resetRules gives up a rule set that the server cannot read.
+func (c *api) resetRules(ctx context.Context) (json.RawMessage, error) {
+	return c.agent(ctx, schemas.RouteRulesReset, http.Header{"Idempotency-Key": {newAgentID()}}, nil)
+}
+
+func newAgentID() string { return "weir-" + rand.Text() }
+
+// agent sends a request that is answered in the words of the agent API, again
+// where it is cut off, and returns the data of the answer.
+func (c *api) agent(ctx context.Context, path string, header http.Header, body any) (json.RawMessage, error) {
+	for try := 1; ; try++ {
+		data, err := c.agentOnce(ctx, path, header, body)
+		if err == nil || !cutOff(err, try) {
+			return data, err
+		}
+		if try == agentTries {
+			return nil, fmt.Errorf("%w; whether it was done is not known: `weir rules list` shows what is there", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(agentPause << (try - 1)):
+		}
+	}
+}
+
+// cutOff reports whether a request may have been lost on its way, so that it is
+// sent again. Where nobody listens, the first try says so at once.
+func cutOff(err error, try int) bool {
+	if _, refused := errors.AsType[*agentError](err); refused {
+		return false
+	}
+	if _, refused := errors.AsType[*client.Error](err); refused {
+		return false
+	}
+	if _, nobody := errors.AsType[*client.UnreachableError](err); nobody {
+		return try > 1
+	}
+	_, usage := errors.AsType[usageError](err)
+	return !usage && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+func (c *api) agentOnce(ctx context.Context, path string, header http.Header, body any) (json.RawMessage, error) {
+	header.Set("Accept", "application/json")
+	resp, err := c.Do(ctx, http.MethodPost, path, header, body)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "application/json" {
+		return nil, client.ErrorOf(resp) // not the agent API: another server, or something between
+	}
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAgentDoc+1))
+	if err != nil {
+		return nil, fmt.Errorf("the answer was cut off: %w", err)
+	}
+	var answer schemas.AgentResponse
+	if len(raw) > maxAgentDoc || json.Unmarshal(raw, &answer) != nil || answer.OK == (answer.Error != nil) {
+		return nil, client.NewError(resp.StatusCode, fmt.Sprintf("the server answered %s with something that is no agent response", resp.Status), nil)
+	}
+	if !answer.OK {
+		return nil, &agentError{status: resp.StatusCode, answer: answer, raw: raw, token: client.TokenHint(resp, answer.Error.Code)}
+	}
+	return answer.Data, nil
+}
+
+// agentError is an answer of the agent API that is an error.
+type agentError struct {
+	status int
+	answer schemas.AgentResponse
+	raw    []byte
+	token  string // what to do about the token
+	advice string // what to do, in place of what is said of every such refusal
+}
+
+func (r *agentError) Error() string {
+	e := r.answer.Error
+	word := string(e.Code)
+	if e.Detail != "" {
+		word += ", " + e.Detail
+	}
+	text := fmt.Sprintf("%s (%s)", e.Message, word)
+	if hint := r.remedy(); hint != "" {
+		text += "\n" + hint
+	}
+	return text
+}
+
+// is reports whether a refusal has a code, or a word of detail.
+func (r *agentError) is(code schemas.Code, detail string) bool {
+	e := r.answer.Error
+	return (code == "" || e.Code == code) && (detail == "" || e.Detail == detail)
+}
+
+// remedy says what to do about a refusal, where that can be said.
+func (r *agentError) remedy() string {
+	switch e := r.answer.Error; {
+	case r.advice != "":
+		return r.advice
+	case e.Detail == schemas.DetailAPIDisabled:
+		return "the server's configuration has rules.agent_api: false; remove that and restart it"
+	case e.Detail == schemas.DetailScopeRequired && r.answer.Operation == schemas.OpRulesReset:
+		return "an admin of the tenant may, with a token that is limited to no entries"
+	case e.Detail == schemas.DetailScopeRequired:
+		return "an admin makes a token that may with `weir token create --scope rules:write`, without --entry"
+	case e.Code == schemas.Unauthorized:
+		return r.token
+	case e.Detail == schemas.DetailRuleExists:
+		return "change the rule that is there with `weir rules patch ID PATCH`, or give the new one another id"
+	case e.Detail == string(schemas.DenyRule):
+		return "`weir rules preview METHOD URL --rule FILE` says what the rule would make of a call, and why policy denies that"
+	case e.Code == schemas.EtagMismatch:
+		return "somebody else has changed the rules; read them again with `weir rules list` before you write"
+	case e.Code == schemas.NotFound && r.answer.Operation == schemas.OpRulesCreate:
+		return "--create-group makes the group"
+	case e.Code == schemas.NotFound:
+		return "`weir rules list` shows the ids there are"
+	case e.Code == schemas.RuleLimitExceeded:
+		return "a rule that has expired for a day makes room: give those that are not needed any more an expires_at with `weir rules patch`"
+	default:
+		return ""
+	}
+}
+
+// ruleWriter makes changes to the rule set, each on top of the one before.
+type ruleWriter struct {
+	c *api
+	// etag is that of the set which the next change is made to; empty: whichever
+	// is there.
+	etag string
+	// pinned: the caller has read that set, so that no other will do.
+	pinned bool
+	// tries is how often a change is tried whose set has become another.
+	tries int
+}
+
+// A change is looked at anew, and made once more, on a set that has changed
+// meanwhile. What means the same on every set may be tried until it is made.
+const (
+	ruleTries   = 2
+	switchTries = 10
+)
+
+// written is what the agent API says of a change.
+type written struct {
+	Rule      *schemas.Rule `json:"rule"`
+	RulesEtag string        `json:"rules_etag"`
+
+	data json.RawMessage
+}
+
+// write makes one change. Where nobody has named the set that it is for, it is
+// made to the newest, and again if that has changed meanwhile.
+func (w *ruleWriter) write(ctx context.Context, operation string, args map[string]any) (written, error) {
+	return w.again(func() (written, error) { return w.once(ctx, operation, args) })
+}
+
+func (w *ruleWriter) again(change func() (written, error)) (written, error) {
+	for try := 1; ; try++ {
+		done, err := change()
+		if err == nil {
+			w.etag = done.RulesEtag
+			return done, nil
+		}
+		no, refused := errors.AsType[*agentError](err)
+		if !refused || w.pinned || try >= w.tries || !no.is(schemas.EtagMismatch, "") {
+			return written{}, err
+		}
+		w.etag = ""
+	}
+}
+
+func (w *ruleWriter) once(ctx context.Context, operation string, args map[string]any) (written, error) {
+	if w.etag == "" {
+		s, err := w.c.rulesStatus(ctx)
+		if err != nil {
+			return written{}, err
+		}
+		w.etag = s.RulesEtag
+	}
+	args["if_match"] = w.etag
+	return writtenOf(w.c.operate(ctx, operation, args))
+}
+
+// writtenOf reads the data of an answer to a change.
+func writtenOf(data json.RawMessage, err error) (written, error) {
+	if err != nil {
+		return written{}, err
+	}
+	done := written{data: data}
+	if err := json.Unmarshal(data, &done); err != nil {
+		return written{}, fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	return done, nil
+}
+
+// rule reads one rule, and the etag of the set that it is in.
+func (c *api) rule(ctx context.Context, id string) (r schemas.Rule, etag string, err error) {
+	data, err := c.operate(ctx, schemas.OpRulesGet, map[string]any{"id": id})
+	if err != nil {
+		return r, "", err
+	}
+	var one written
+	if err := json.Unmarshal(data, &one); err != nil || one.Rule == nil {
+		return r, "", errors.Join(errors.New("the server's answer holds no rule that can be read"), err)
+	}
+	return *one.Rule, one.RulesEtag, nil
+}
+
+// rulesStatus is the data of the operation status.
+type rulesStatus struct {
+	GlobalActive bool   `json:"global_active"`
+	RuleCount    int    `json:"rule_count"`
+	RulesEtag    string `json:"rules_etag"`
+
+	data json.RawMessage
+}
+
+func (c *api) rulesStatus(ctx context.Context) (s rulesStatus, err error) {
+	if s.data, err = c.operate(ctx, schemas.OpStatus, map[string]any{}); err == nil {
+		err = json.Unmarshal(s.data, &s)
+	}
+	return s, err
+}

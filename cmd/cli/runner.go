@@ -1,0 +1,288 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/client"
+	"weir/cmd/cli/runner"
+	"weir/schemas"
+)
+
+// runnerFlags are what `weir runner` takes.
+type runnerFlags struct {
+	clientFlags
+	runner.Config
+	pool   string
+	pass   []string
+	output int64
+}
+
+func newRunner(env *Env) *cobra.Command {
+	var f runnerFlags
+	cmd := &cobra.Command{
+		Use:   "runner --exec COMMAND",
+		Short: "lease tasks from a running Weir and start a command for each",
+		Long: `Lease tasks and start a command for each, until interrupted. Any number of runners,
+on any machines that reach the Weir, may lease from the same pools.
+
+The command is run by sh in an empty directory of its own, and in a process group of
+its own. It finds MINION_API_BASE_URL and MINION_API_TOKEN, with which it can do what
+the agents' HTTP interface has: read its task, ask, complete and fail, and use git. It also finds
+WEIR_TASK_ID, WEIR_TASK_MODEL and WEIR_TASK_DEADLINE, and of the runner's own environment
+PATH, LANG, TZ and TMPDIR and what --pass names; the runner's token is not among that.
+
+A command that begins with a path is found from where the runner was started. Run the
+runner as another user than its commands, or in another container, where they must not
+be able to look into it: what runs as one user can find out much about the rest.
+
+The runner keeps the lease for as long as the command runs. It ends the command at
+the task's deadline, and when the task is over for it: canceled, say. A command that
+ends without having said how its task ended has failed it (TechnicalIssues); one that
+cannot begin fails nothing, and its task goes back. What it
+prints is kept in a file beside its directory; both are removed when all went well.
+When the runner is interrupted, the commands are ended and their tasks go back to the queue.
+
+It takes a token with the scope tasks:work.`,
+		Example: `  export WEIR_TOKEN=$(weir token create --name runner-1 --scope tasks:work --pool default)
+  weir runner --exec ./agent.sh
+  weir runner --exec 'docker run --rm -e MINION_API_BASE_URL -e MINION_API_TOKEN my/agent' --slots 4`,
+		Args: Exactly(0, "no arguments, but --exec"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), env) },
+	}
+	f.register(cmd, env)
+	flags := cmd.Flags()
+	flags.StringVar(&f.Command, "exec", "", "the command, for sh")
+	flags.IntVar(&f.Slots, "slots", 1, "how many tasks to work on at a time")
+	flags.StringVar(&f.pool, "pool", "", "the only pool to lease from (default every pool that the token has)")
+	flags.StringVar(&f.Dir, "dir", "weir-runner", "where each task gets a directory")
+	flags.BoolVar(&f.Keep, "keep", false, "keep directories and outputs of what went well, too")
+	flags.BoolVar(&f.Once, "once", false, "end when there is no task to lease")
+	flags.Int64Var(&f.output, "output", 1024, "how much of a command's output is kept, in KiB")
+	flags.DurationVar(&f.Grace, "grace", 10*time.Second, "how long a command that is asked to end may take")
+	flags.StringArrayVar(&f.pass, "pass", nil, "a variable of the environment that the command gets too; may be repeated")
+	return cmd
+}
+
+func (f *runnerFlags) run(ctx context.Context, env *Env) (err error) {
+	switch {
+	case strings.TrimSpace(f.Command) == "":
+		return usageError{errors.New("--exec names the command to start for each task, such as --exec ./agent.sh; see `weir runner --help`")}
+	case f.Slots < 1 || f.Slots > 1000:
+		return usageError{errors.New("--slots is 1 to 1000")}
+	case f.output < 1 || f.output > 1<<20:
+		return usageError{errors.New("--output is 1 to 1048576 KiB")}
+	case f.Grace <= 0:
+		return usageError{errors.New("--grace is a time such as 10s")}
+	}
+	c, err := f.client(env)
+	if err != nil {
+		return err
+	}
+	if f.Dir, err = filepath.Abs(f.Dir); err != nil {
+		return err
+	}
+	if f.Command, err = fromHere(f.Command); err != nil {
+		return err
+	}
+	f.Output, f.BaseURL = f.output<<10, c.BaseURL()+schemas.RouteAPI+"/"
+	if f.Environ, err = f.environ(env); err != nil {
+		return err
+	}
+	if err := runner.Hide(); err != nil {
+		return err
+	}
+	log := &runnerLog{env: env, asJSON: f.asJSON}
+	f.Tell = log.tell
+	w := &pool{api: c, pool: f.pool, wait: leaseWait}
+	if f.Once {
+		w.wait = 0
+	}
+	if !f.asJSON {
+		fmt.Fprintf(env.Err, "leasing from %s, %d at a time; interrupt to stop\n", c.BaseURL(), f.Slots)
+	}
+	return runner.Run(ctx, w, f.Config)
+}
+
+// fromHere has a command that begins with a path find it from where the runner was
+// started: it is run elsewhere.
+func fromHere(command string) (string, error) {
+	command = strings.TrimLeft(command, " \t\n")
+	first, rest := command, ""
+	if i := strings.IndexAny(command, " \t\n;&|<>"); i >= 0 {
+		first, rest = command[:i], command[i:]
+	}
+	if !strings.Contains(first, "/") || strings.ContainsAny(first, "$`'\"\\*?[~=(){}") {
+		return command, nil // a name for PATH, or something for the shell to say
+	}
+	path, err := filepath.Abs(first)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", usageError{fmt.Errorf("--exec: %w", err)}
+	case info.IsDir() || info.Mode()&0o111 == 0:
+		return "", usageError{fmt.Errorf("--exec: %s is no program that may be run; chmod +x, or name a shell before it", first)}
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'" + rest, nil
+}
+
+// environ is what commands get of the runner's environment.
+func (f *runnerFlags) environ(env *Env) ([]string, error) {
+	var all []string
+	for _, name := range append([]string{"PATH", "LANG", "TZ", "TMPDIR"}, f.pass...) {
+		if name == "WEIR_TOKEN" || strings.ContainsAny(name, "= ") || name == "" {
+			return nil, usageError{fmt.Errorf("--pass %q: it names a variable, and never the runner's own token", name)}
+		}
+		if v := env.Lookup(name, ""); v != "" {
+			all = append(all, name+"="+v)
+		}
+	}
+	return all, nil
+}
+
+// leaseWait is how long the server may hold a request for a task.
+const leaseWait = 20 * time.Second
+
+// answerWait is how long the answer to a request of a runner may take.
+const answerWait = 10 * time.Second
+
+// pool is the server, as a runner asks it.
+type pool struct {
+	*api
+	pool string
+	wait time.Duration
+}
+
+// Lease asks for a task, with the runner's own token.
+func (p *pool) Lease(ctx context.Context) (*schemas.LeasedTask, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.wait+answerWait)
+	defer cancel()
+	ask := schemas.LeaseRequest{Pool: p.pool, WaitMS: int(p.wait.Milliseconds())}
+	t, ok, err := p.LeaseTask(ctx, ask)
+	if err != nil || !ok {
+		return nil, err
+	}
+	if !schemas.ValidID(t.ID) { // it becomes the name of a directory
+		return nil, errors.New("the server's answer names a task that cannot be one")
+	}
+	return &t, nil
+}
+
+// Keep asks for the task again, which keeps it.
+func (p *pool) Keep(ctx context.Context, token string) error {
+	return p.as(ctx, token, (*client.Client).KeepLease)
+}
+
+// Fail reports a failure that is none of the agent's making.
+func (p *pool) Fail(ctx context.Context, token, description string) error {
+	reason := schemas.ReasonTechnicalIssues
+	return p.as(ctx, token, func(c *client.Client, ctx context.Context) error {
+		return c.FailTask(ctx, schemas.FailRequest{Reason: &reason, Description: description})
+	})
+}
+
+// Release gives the task back.
+func (p *pool) Release(ctx context.Context, token string) error {
+	return p.as(ctx, token, (*client.Client).ReleaseTask)
+}
+
+// as sends a request with the token of a lease.
+func (p *pool) as(ctx context.Context, token string, send func(c *client.Client, ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	return ended(send(p.As(token), ctx))
+}
+
+// ended tells the refusals that say that a task is over from the others. Of one that is
+// not running, the reason is the state that it is in.
+func ended(err error) error {
+	var why schemas.Problem
+	no, ok := errors.AsType[*client.Error](err)
+	if !ok || json.Unmarshal(no.Body, &why) != nil {
+		return err
+	}
+	reported := why.Reason == string(schemas.TaskStatusCompleted) || why.Reason == string(schemas.TaskStatusFailed)
+	switch {
+	case why.Code == schemas.TaskNotRunning && reported:
+		return runner.ErrReported
+	case why.Code == schemas.TaskNotRunning, no.Status == http.StatusUnauthorized:
+		return runner.ErrOver
+	default:
+		return err
+	}
+}
+
+// runnerLog tells a person or a program what a runner does.
+type runnerLog struct {
+	env    *Env
+	asJSON bool
+	mu     sync.Mutex
+}
+
+func (l *runnerLog) tell(n runner.Notice) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.asJSON {
+		if doc, err := encode(n); err == nil {
+			fmt.Fprintf(l.env.Out, "%s\n", doc)
+		}
+		return
+	}
+	var b bytes.Buffer
+	b.WriteString(time.Now().Format(time.TimeOnly) + "  ")
+	if n.TaskID != "" {
+		b.WriteString(n.TaskID + "  ")
+	}
+	b.WriteString(said(n))
+	fmt.Fprintln(l.env.Out, b.String())
+	for _, line := range n.Tail {
+		fmt.Fprintln(l.env.Out, "  | "+line)
+	}
+}
+
+// said is a notice as a sentence.
+func said(n runner.Notice) string {
+	text := n.What
+	switch n.What {
+	case runner.Ended:
+		text = "ended"
+		if n.Exit != nil {
+			text = fmt.Sprintf("ended with exit status %d", *n.Exit)
+		}
+		if n.Reported {
+			text += "; its agent has said how the task ended"
+		} else {
+			text += " and said nothing: the task is reported as failed"
+		}
+	case runner.Late:
+		text = "ended at the task's deadline"
+	case runner.Lost:
+		text = "lost: the task is over for this runner (ended, canceled, expired, or leased again by another)"
+	case runner.Released:
+		text = "given back"
+		if n.Error == "" {
+			text += ", for the runner is to stop"
+		}
+	}
+	if n.Error != "" {
+		text += ": " + n.Error
+	}
+	if n.Output != "" {
+		text += "; output in " + n.Output
+	}
+	return text
+}
