@@ -25,9 +25,9 @@ func Over() []byte { return []byte(done) }
 // aside is what the frame of a chunk has beside that, with the digits that places have.
 const aside = 32
 
-// Delta is the frames of a delta event, one a chunk, each with the id of the place behind
-// it; see Place. The last has the event's place in the log: whoever resumes behind it has
-// read them all. What is no ChatDelta has no frame.
+// Delta returns the frames of a delta event, one per chunk, each with the id of the place
+// after it; see Place. The last has the event's position in the log: a client that resumes
+// there has all of them. Data that is no ChatDelta has no frames.
 func Delta(seq uint64, data json.RawMessage) []byte {
 	list := completion.Parse(data).Get("chunks")
 	if !gjson.ValidBytes(data) || !list.IsArray() {
@@ -108,7 +108,7 @@ func Cut(ref schemas.Ref, at time.Time, detail string) []byte {
 	return append(r.frame(ref, at), done...)
 }
 
-// frame is the chunk that tells an error, as one of the answer that it breaks off.
+// frame returns the chunk with the error, as a chunk of the answer that it ends.
 func (r *RefusalError) frame(ref schemas.Ref, at time.Time) []byte {
 	c := chunk{Object: "chat.completion.chunk", Error: r.said()}
 	c.Choices[0].Reason = "error"

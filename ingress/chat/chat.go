@@ -47,7 +47,7 @@ func Read(body []byte) (schemas.ChatOrder, []Further, error) {
 	return o, looked.further, nil
 }
 
-// pointer is that of the value behind these names and numbers.
+// pointer returns the JSON pointer with these names and numbers.
 func pointer(tokens ...string) string {
 	var p jsontext.Pointer
 	for _, token := range tokens {
@@ -94,8 +94,8 @@ func (d document) absent(name string) bool { return d.values[name].Type == gjson
 // many.
 const maxMembers = 500
 
-// read finds the members that Weir reads. A name that somebody could take for one of
-// them is refused: the model would be asked for more than was reserved.
+// read finds the members that Weir reads. A name that a provider could read as one
+// of them is refused: the request would then exceed its reservation.
 func read(body []byte) (document, error) {
 	doc := document{values: map[string]gjson.Result{}, rest: body}
 	n := 0

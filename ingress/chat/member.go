@@ -42,7 +42,7 @@ func named(o *schemas.ChatOrder, doc document) error {
 	return nil
 }
 
-// text is that of a string, which the body's memory is not held for; "" for any other value.
+// text returns a copy of the text of a string, and "" for any other value.
 func text(v gjson.Result) string {
 	if v.Type != gjson.String {
 		return ""
@@ -94,7 +94,7 @@ func streamed(o *schemas.ChatOrder, doc document) error {
 	return err
 }
 
-// flag reads true or false; what is not there is false.
+// flag reads true or false; a missing value is false.
 func flag(v gjson.Result, pointer string) (bool, error) {
 	if v.Type == gjson.Null || v.IsBool() {
 		return v.Bool(), nil

@@ -28,8 +28,8 @@ type search struct {
 	seen    map[string]struct{}
 }
 
-// value looks at a value. Opened: it lies in a member that was noted, and is passed
-// or refused with that.
+// value checks a value. Opened: it is part of a member that was noted, and is passed or
+// refused with that member.
 func (s *search) value(v gjson.Result, p place, opened bool) error {
 	switch {
 	case p == talk:

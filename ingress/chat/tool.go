@@ -84,9 +84,8 @@ func ofTool(p place, name string) place {
 	}
 }
 
-// performer tells apart who performs a tool, by its type. What nobody can be sure of is
-// served. kind is the type of one that is performed by others; empty: it has none that can
-// be read.
+// performer returns who performs a tool, by its type. An uncertain type counts as served.
+// kind is the type of a tool that the provider performs; empty: it has no readable type.
 func performer(of gjson.Result) (p place, kind string) {
 	for name, v := range of.All() {
 		switch {

@@ -69,7 +69,7 @@ type Assembler struct {
 	head    node
 	choices []*choice // by their index
 	usage   *schemas.ChatUsage
-	// told is that usage as it came, and before how many bytes of text had come by then.
+	// told is the raw usage; before is how many bytes of text preceded it.
 	told   string
 	before int64
 	// beyond are the bytes of text of choices that are left out.
@@ -78,8 +78,8 @@ type Assembler struct {
 }
 
 // Add takes the next chunk as ReadChunk gave it. Of one with a fault it takes the usage
-// only. Of several usages the last counts, unless it is smaller: what was used does not
-// become less.
+// only. Of several usages the last counts, unless it is smaller: usage never
+// decreases.
 func (a *Assembler) Add(c Chunk) {
 	if c.Fault == nil {
 		a.add(c)
@@ -89,7 +89,8 @@ func (a *Assembler) Add(c Chunk) {
 	}
 }
 
-// AddAll takes chunks as they are on the log; what is no chunk was given to nobody.
+// AddAll takes chunks from the log. It skips values that are no chunks: no client received
+// them.
 func (a *Assembler) AddAll(chunks []json.RawMessage) {
 	for _, raw := range chunks {
 		if c, err := ReadChunk(raw); err == nil {
@@ -120,8 +121,7 @@ func (a *Assembler) add(c Chunk) {
 	}
 }
 
-// addChoice takes what a chunk says of a choice, which is that of its place there where it
-// names no index.
+// addChoice takes a choice of a chunk. A choice without an index has its place as index.
 func (a *Assembler) addChoice(raw gjson.Result, place int) {
 	index := indexOf(raw, place)
 	if index < 0 || index >= maxChoices {
@@ -166,11 +166,11 @@ func (a *Assembler) Reasons() []string {
 	return all
 }
 
-// Usage is what was used by the provider's word; nil: it has not told.
+// Usage is the usage that the provider reported; nil: none.
 func (a *Assembler) Usage() *schemas.ChatUsage { return a.usage }
 
-// Spent is what an answer has used that broke off: the provider's last word, and an
-// estimate of the text that came behind it. nil: it has not told.
+// Spent is the usage of an answer that broke off: the last reported usage, and an estimate
+// of the text after it. nil: the provider has reported none.
 func (a *Assembler) Spent() *schemas.ChatUsage {
 	if a.usage == nil {
 		return nil

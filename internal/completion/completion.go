@@ -150,7 +150,7 @@ func quoted(b []byte) int {
 	}
 }
 
-// quote writes a string. What is no text in it becomes U+FFFD.
+// quote writes a string. Invalid UTF-8 becomes U+FFFD.
 func quote(s string) []byte {
 	out, _ := jsontext.AppendQuote(nil, s) // its error says that there was such
 	return out

@@ -12,8 +12,7 @@ import (
 
 // Fault is an error in the words of a provider.
 type Fault struct {
-	// Status is its code where that is an HTTP status, or the one that its word stands
-	// for, else 0.
+	// Status is its code if that is an HTTP status, or the status of its keyword, or 0.
 	Status int
 	// Message is one line of at most 4 KiB.
 	Message string
@@ -27,8 +26,8 @@ const (
 	maxMessage = 4 << 10
 	// maxPlain is how long an answer may be that is a message itself.
 	maxPlain = 1 << 10
-	// maxFault is how long an answer may be that is looked at, and maxFaults how deep
-	// errors may lie in each other there.
+	// maxFault is the longest answer that is read, and maxFaults how deep errors may be nested
+	// in it.
 	maxFault  = 256 << 10
 	maxFaults = 8
 )
@@ -64,7 +63,7 @@ func plainFault(body []byte) *Fault {
 	return f
 }
 
-// read takes what a value says that is or holds an error. What it knows stays.
+// read reads a value that is or holds an error. Fields that are set stay.
 func (f *Fault) read(v gjson.Result, left int) {
 	switch {
 	case left == 0:
@@ -119,8 +118,7 @@ func (f *Fault) words(code, kind, param string) {
 // maxWord is the longest word of an error.
 const maxWord = 128
 
-// word is a text that is one word, or the place of a member such as messages[0].content;
-// else empty.
+// word is a text that is a keyword or a path such as messages[0].content, else empty.
 func word(v gjson.Result) string {
 	s := text(v)
 	if len(s) > maxWord || strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-:/[]$") != "" {
@@ -129,7 +127,7 @@ func word(v gjson.Result) string {
 	return s
 }
 
-// text is that of a string; "" for any other value.
+// text returns the text of a string, and "" for any other value.
 func text(v gjson.Result) string {
 	if v.Type != gjson.String {
 		return ""
@@ -154,7 +152,7 @@ func (f *Fault) add(raw string, left int) {
 	}
 }
 
-// statusOf is the HTTP status that a code is, or that its word stands for; 0: none.
+// statusOf returns the HTTP status of a code or of its keyword; 0: none.
 func statusOf(v gjson.Result) int {
 	if s := wordStatus(strings.ToLower(text(v))); s != 0 {
 		return s
@@ -191,7 +189,7 @@ func wordStatus(word string) int {
 	return 0
 }
 
-// says reports whether the value of an error member tells of one.
+// says reports whether an error member holds an error.
 func says(v gjson.Result) bool { return !hollow(v) && v.Type != gjson.False }
 
 // line is a text in one line of no more than so many bytes, without what a terminal

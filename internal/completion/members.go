@@ -23,8 +23,8 @@ const (
 // Members are the members of an object that every upstream gets.
 type Members struct {
 	Object Object
-	// Protocol are those of the chat completions protocol: what its requests have, and
-	// what its answers have that clients send back.
+	// Protocol are the members of the chat completions protocol: those in requests, and
+	// those in answers that clients send back.
 	Protocol []string
 	// Common are those that many servers and clients have beside the protocol. None of
 	// them names a place, an account, another model, a stored object, or a tool that the
@@ -97,8 +97,8 @@ func Stored(name string) bool {
 // MaxMember is the longest name of a member beyond Known, in bytes.
 const MaxMember = 100
 
-// ValidMember reports whether a text can stand in an upstream's pass as the name of a
-// member, or as the type of a tool.
+// ValidMember reports whether an upstream's pass can list a text, as the name of a member or
+// the type of a tool.
 func ValidMember(name string) bool {
 	const signs = "_-.:$"
 	return name != "" && len(name) <= MaxMember && strings.Trim(name, signs) != "" && !strings.ContainsFunc(name, func(r rune) bool {

@@ -8,9 +8,9 @@ import (
 )
 
 // Merge joins neighbours that differ in nothing but the next piece of one text of one
-// choice: its content, refusal, reasoning, or the arguments of a tool call. What a
-// reader makes of the result is the same. The time of the first stays, and what is
-// only there to hide the length of a text. It reads normalized chunks, as ReadChunk gives
+// choice: its content, refusal, reasoning, or the arguments of a tool call. A
+// reader assembles the same answer from the result. The time of the first chunk stays, and
+// so does its padding. It reads normalized chunks, as ReadChunk gives
 // them; the result shares what it did not join.
 func Merge(chunks []json.RawMessage) []json.RawMessage {
 	merged := make([]json.RawMessage, 0, len(chunks))
@@ -35,7 +35,7 @@ func Merge(chunks []json.RawMessage) []json.RawMessage {
 }
 
 // template is a chunk around the values in which two chunks that are joined may differ: the
-// text, the time, and what hides the length of the text.
+// text, the time, and the padding.
 type template struct {
 	raw    []byte
 	values [3]Extent
@@ -133,7 +133,7 @@ func growingIn(delta gjson.Result) (text gjson.Result, ok bool) {
 	return text, text.Exists()
 }
 
-// arguments finds those of the one tool call that there may be, which goes on.
+// arguments finds the arguments that grow in the only tool call.
 func arguments(calls gjson.Result) (text gjson.Result) {
 	call, only := first(calls)
 	if !only || !call.Get("index").Exists() {
@@ -159,8 +159,8 @@ func arguments(calls gjson.Result) (text gjson.Result) {
 
 func (t *template) text() []byte { return t.raw[t.values[t.at].From:t.values[t.at].To] }
 
-// like reports whether two chunks are the same but for these values. What stands before a
-// value is the same then, so that it is the same member.
+// like reports whether two chunks differ in these values only. The bytes before a value are
+// equal then, so that it is the same member.
 func (t *template) like(o *template) bool {
 	if t.n != o.n || t.at != o.at {
 		return false

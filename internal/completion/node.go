@@ -9,7 +9,7 @@ import (
 )
 
 // maxMembers is how many members of one object are kept, maxChoices how many choices of
-// an answer, and maxCalls how many tool calls of a choice; what goes beyond is left out.
+// an answer, and maxCalls how many tool calls of a choice; the rest is left out.
 const (
 	maxMembers = 64
 	maxChoices = 1024
@@ -124,7 +124,7 @@ func grows(name string) bool {
 	return name == "content" || name == "reasoning_details" || name == "annotations" || name == "images"
 }
 
-// call takes a piece of one of the tool calls, and returns how many bytes of text it has.
+// call takes a piece of a tool call, and returns how many bytes of text it has.
 func (n *node) call(piece gjson.Result) int64 {
 	if !piece.Exists() {
 		return 0
@@ -232,7 +232,7 @@ func (n *node) write(to []byte) []byte {
 	return append(to, "null"...)
 }
 
-// writeMember adds the value with its name, unless nothing has come of it.
+// writeMember adds the value with its name, unless it has none yet.
 func (n *node) writeMember(to []byte) []byte {
 	if n == nil || n.kind == 0 {
 		return to

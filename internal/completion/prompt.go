@@ -11,8 +11,8 @@ import (
 const (
 	// messageBytes are those around the text of a message.
 	messageBytes = 16
-	// fileTokens are those of a file that the request only names, and leastTokens of one
-	// that lies in it.
+	// fileTokens count for a file that the request only names, and leastTokens at least for a
+	// file in the request.
 	fileTokens  = 32768
 	leastTokens = 2048
 	// soundBytes of base64 make a token at most, of sound or film: that is 32 tokens a
@@ -24,7 +24,7 @@ const (
 
 // Size is how large a request is.
 type Size struct {
-	// Bytes are those of its text: no tokenizer makes more tokens of a text.
+	// Bytes is the size of its text: no tokenizer makes more tokens of a text.
 	Bytes int64
 	// Images are how many images it shows or names. What one of them counts depends on the
 	// model, and not on its data; see models.Image.
@@ -37,9 +37,9 @@ type Size struct {
 // promptDepth is how deep a request is read for its parts; below it every byte counts.
 const promptDepth = 16
 
-// Prompt measures a request. Each message counts the bytes of its strings and 16 for what
-// lies between; of everything else that a model may read (tools, response_format, and what
-// Weir does not know) every byte counts. Sound and film count a token for each 32 bytes of
+// Prompt measures a request. Each message counts the bytes of its strings and 16 around
+// them; of all other members that a model may read (tools, response_format, and unknown
+// ones) every byte counts. Sound and film count a token for each 32 bytes of
 // their base64, a document for each 4, and what the request only names 32768.
 func Prompt(body json.RawMessage) Size {
 	var s Size
@@ -101,11 +101,11 @@ func (s *Size) media(part gjson.Result) bool {
 	return true
 }
 
-// weight is what the strings of a part are: how many are addresses or names of what it
-// shows, how many bytes of it lie in the request, and how many of other text.
+// weight sums up the strings of a part: how many are addresses or names of a file, how many
+// bytes of a file are in the request, and how many bytes are other text.
 type weight struct{ named, data, other int64 }
 
-// add counts a value; name is that of the member that it is in.
+// add counts a value of the member with this name.
 func (w *weight) add(v gjson.Result, name string, depth int) {
 	switch {
 	case v.Type == gjson.String:

@@ -28,8 +28,8 @@ func Fold(name string) string {
 
 // The names below are folded.
 
-// Guarded reports whether a folded name is one of a key, of the address of an API, or of
-// a callback. Requests with such a member are refused, also where callers use names of
+// Guarded reports whether a folded name is used for a key, the address of an API, or a
+// callback. Requests with such a member are refused, also where callers use names of
 // their own.
 func Guarded(name string) bool {
 	switch name {
@@ -68,7 +68,7 @@ func Reserved(name string) bool {
 }
 
 // Chooses reports whether a folded name of the body itself chooses among a provider's
-// own; deeper down it is a word like others.
+// own; in nested objects the name has no such meaning.
 func Chooses(name string) bool {
 	return name == "engine" || name == "deployment" || name == "organization"
 }

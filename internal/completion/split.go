@@ -8,8 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Split makes chunks of a whole answer: what a reader puts together from them is the
-// same. With usage the last one tells it. Each choice is one chunk, and where it has
+// Split makes chunks of a whole answer. A reader assembles the same answer from them. With usage the last one tells it. Each choice is one chunk, and where it has
 // ended a second one that says so.
 func Split(document json.RawMessage, usage bool) ([]json.RawMessage, error) {
 	c, err := ReadChunk(document)

@@ -11,8 +11,8 @@ import (
 )
 
 // Texts finds the texts of an answer's chunks, and knows which of them are one: those
-// that an Assembler joins, and of the others those that stand in the same place. It belongs
-// to one goroutine. The zero Texts is ready.
+// that an Assembler joins, and of the others those with the same path. It belongs to one
+// goroutine. The zero Texts is ready.
 type Texts struct {
 	paths   map[path]int // numbered as they come, from 1
 	names   int          // bytes of their names
@@ -40,16 +40,16 @@ type Found struct {
 	Ended []int
 }
 
-// Extent is where a value lies in a chunk.
+// Extent is the range of a value in a chunk.
 type Extent struct{ From, To int }
 
 func extentOf(v gjson.Result) Extent { return Extent{v.Index, v.Index + len(v.Raw)} }
 
 // Text is a piece of a text. It is not empty.
 type Text struct {
-	// Extent is that of the string with its quotes, or of arguments that are none.
+	// Extent is the range of the string with its quotes, or of arguments that are no string.
 	Extent
-	// Lane is the number of the text that it is a piece of, and Choice that of its choice.
+	// Lane is the number of the whole text, and Choice the number of its choice.
 	Lane, Choice int
 }
 
@@ -85,8 +85,8 @@ const (
 	maxNames = 256 << 10
 	// maxTexts is how many texts a chunk may have.
 	maxTexts = 1 << 17
-	// maxLists is how deep elements of lists are told apart by their index, and maxNested
-	// how deep members by their names: each level is read once more to find them.
+	// maxLists is how deep elements of lists have paths of their own, and maxNested how deep
+	// members have: each level is read once more to find them.
 	maxLists  = 8
 	maxNested = 32
 )
@@ -95,12 +95,12 @@ const (
 type location struct {
 	position
 	path, choice  int
-	instead       bool // of a choice: its message stands in the place of a delta
-	lists, nested int  // how many it lies in
+	instead       bool // of a choice: its message replaces a delta
+	lists, nested int  // how many it is nested in
 }
 
-// Read finds the texts of a chunk as ReadChunk gave it. What was in found is lost, but for
-// its room. It is false where the answer has more than any has.
+// Read finds the texts of a chunk as ReadChunk gave it. It overwrites
+// found, and reuses its memory. It is false if the answer exceeds the limits.
 func (t *Texts) Read(raw json.RawMessage, found *Found) bool {
 	if t.paths == nil {
 		t.paths, t.choices, t.calls = map[path]int{}, map[int]int{}, map[int]*callKeys{}
@@ -166,7 +166,7 @@ func (t *Texts) text(v gjson.Result, at location) {
 	}
 }
 
-// number is that of a path.
+// number returns the number of a path.
 func (t *Texts) number(p path) int {
 	n, ok := t.paths[p]
 	if ok {
@@ -182,8 +182,8 @@ func (t *Texts) number(p path) int {
 	return n
 }
 
-// member finds the texts of a member. As an Assembler has it, a message stands in the place
-// of a delta that is none, arguments become a text, and text and text parts are one.
+// member finds the texts of a member. As in an Assembler, a message replaces a
+// missing delta, arguments become a text, and text and text parts are one.
 func (t *Texts) member(v gjson.Result, name string, at location) {
 	in, becomes := at.position, argument(at.position, name) && v.Type != gjson.Null
 	switch {
@@ -210,8 +210,8 @@ func (t *Texts) member(v gjson.Result, name string, at location) {
 	}
 }
 
-// element is where an element of a list stands. As an Assembler has it, a choice without an
-// index is that of its place, and one without a delta has a message.
+// element is the location of an element of a list. As in an Assembler, a choice without an
+// index has its place as index.
 func (t *Texts) element(v gjson.Result, place int, at location) location {
 	p := path{of: at.path, element: true}
 	switch {

@@ -29,7 +29,7 @@ func Cost(p *schemas.ModelPrice, u schemas.ChatUsage, requests int64) int64 {
 	return clamp(tokens.Add(tokens, product(requests, p.Request)))
 }
 
-// product multiplies counts; what is below zero counts nothing.
+// product multiplies counts; negative ones count as zero.
 func product(a, b int64) *big.Int {
 	return new(big.Int).Mul(big.NewInt(max(a, 0)), big.NewInt(max(b, 0)))
 }
@@ -73,7 +73,7 @@ const (
 )
 
 // Image is how many tokens of a prompt one image is for a model: at most, and where
-// nobody has told what was used. A nil model is one of which nothing is known.
+// no usage was reported. A nil model is unknown.
 func Image(m *schemas.Model) (most, usual int64) {
 	said := int64(0)
 	if m != nil {

@@ -17,7 +17,7 @@ import (
 // weighing is how many bytes of chunks come between two looks at how large the answer is.
 const weighing = 256 << 10
 
-// done is the data of the event behind the last chunk.
+// done is the data of the event after the last chunk.
 const done = "[DONE]"
 
 // events reads a stream, of which the first byte was read.
@@ -64,7 +64,7 @@ func broken(err error, seen bool, d *decoder) error {
 	}
 }
 
-// event takes one event; over: nothing that matters comes behind it.
+// event takes one event; over: the events after it do not matter.
 func (d *decoder) event(ctx context.Context, held *redactor, ev sse.Event) (over bool, err error) {
 	if ev.Over() {
 		return false, d.failure(schemas.UpstreamTooLarge, errMuch)
@@ -133,7 +133,7 @@ func (d *decoder) release(ctx context.Context, list []completion.Chunk) error {
 	return nil
 }
 
-// ended is what a stream comes to that ended, or broke: late says that it was given up
+// ended returns the reply of a stream that ended or broke: late says that it was given up
 // after every choice had ended.
 func (d *decoder) ended(ctx context.Context, held *redactor, broke error, late bool) (call.Reply, error) {
 	list, err := held.end()

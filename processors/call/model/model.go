@@ -27,7 +27,7 @@ type Config struct {
 	// Stream is the most that a stream may have in all; default 256 MiB. Of that a token
 	// may take some hundred times what it is long.
 	Stream int64
-	// Answer is the most that a streamed answer may come to, put together; default 32 MiB.
+	// Answer is the largest size of a streamed answer, assembled; default 32 MiB.
 	// It is what a call holds on to, in several copies at its end.
 	Answer int64
 	// Grace is how long a stream in which every choice has ended is waited for, for what
@@ -75,7 +75,7 @@ type CallOptions struct {
 	// many have ended.
 	Choices int64
 	// Connect, FirstByte and Idle bound the time until the connection stands, then until
-	// the answer begins, and then until anything more comes of it; zero: the attempt's own.
+	// the answer begins, and then until more of it arrives; zero: the attempt's own.
 	Connect, FirstByte, Idle time.Duration
 	// Chunk takes the next chunk for the reader, in order, on the goroutine of Do, which
 	// reads no further until it returns. Its error ends the call.
@@ -100,7 +100,7 @@ type Piece struct {
 	Output int64
 }
 
-// Response is the body of a Reply's answer: what a model said in all.
+// Response is the body of a Reply's answer: all that a model answered.
 type Response struct {
 	// Completion is the whole answer of a success.
 	Completion json.RawMessage `json:"completion,omitempty"`
