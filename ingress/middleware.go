@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
@@ -131,4 +135,31 @@ func (m *middleware) noRoute(c *gin.Context) {
 
 func (m *middleware) noMethod(c *gin.Context) {
 	fail(c, fault.New(schemas.MethodNotAllowed, "this path does not serve this method; Allow names those it does"))
+}
+
+// foreign reports whether a request was made by a page of another machine.
+func foreign(r *http.Request) bool {
+	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		return true
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return false
+	}
+	u, err := url.Parse(origin)
+	return err != nil || !loopback(u.Host)
+}
+
+// loopback reports whether an authority names this machine only.
+func loopback(authority string) bool {
+	host := authority
+	if h, _, err := net.SplitHostPort(authority); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
 }

@@ -174,3 +174,11 @@ type ChatAudit struct {
 	// GenAI are the attributes of OpenTelemetry's conventions for it.
 	GenAI map[string]any `json:"gen_ai,omitempty"`
 }
+
+// ChatPlace is where the reader of a completion's stream has been: behind the first Chunk
+// chunks of the event at Seq, or behind all of it where Chunk is 0. The zero place is the
+// beginning.
+type ChatPlace struct {
+	Seq   uint64
+	Chunk int
+}

@@ -2,6 +2,8 @@ package schemas
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -131,3 +133,44 @@ const (
 	VariantCanceled                 = "Canceled"
 	VariantExpired                  = "Expired"
 )
+
+// HeaderTraceParent is the header of W3C Trace Context in which a caller names the span
+// that a request is a part of.
+const HeaderTraceParent = "Traceparent"
+
+// ValidTraceParent reports whether a text is such a header's value in version 00: what
+// may be kept with an action.
+func ValidTraceParent(s string) bool {
+	const form = "00-################################-################-##"
+	if len(s) != len(form) {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; form[i] != '#' && c != form[i] || form[i] == '#' && (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// ParseRate reads a rate as it is written everywhere: a count, a slash, and s,
+// m or h, such as "10/s" or "1000/h". The count is 1 to 999999999, without a
+// leading zero.
+func ParseRate(s string) (count int, per time.Duration, ok bool) {
+	number, unit, found := strings.Cut(s, "/")
+	if !found || len(number) > 9 || number == "" || number[0] == '0' || strings.Trim(number, "0123456789") != "" {
+		return 0, 0, false
+	}
+	switch unit {
+	case "s":
+		per = time.Second
+	case "m":
+		per = time.Minute
+	case "h":
+		per = time.Hour
+	default:
+		return 0, 0, false
+	}
+	count, err := strconv.Atoi(number)
+	return count, per, err == nil
+}

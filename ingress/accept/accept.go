@@ -4,6 +4,7 @@
 package accept
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -36,8 +37,8 @@ type Config struct {
 	Barrier    func(ctx context.Context) error
 	Durability schemas.Durability
 	// Deadlines are how long an action of a kind may take, from acceptance to
-	// its end. Defaults: http 2 min, plan and run 10 min, rule 30 s, task
-	// 8 h, push and chat 15 min, repo 30 min.
+	// its end. Defaults: http 2 min, rule 30 s, task 8 h, push and chat 15 min, repo 30 min, any
+	// other kind 10 min.
 	Deadlines map[schemas.Kind]time.Duration
 	// StoreTimeout bounds claim and barrier together; default 10 s. It runs
 	// even if the client has gone.
@@ -58,9 +59,8 @@ func (c Config) withDefaults() Config {
 		c.Durability = schemas.DurabilityProcess
 	}
 	deadlines := map[schemas.Kind]time.Duration{
-		schemas.KindHTTP: 2 * time.Minute, schemas.KindPlan: 10 * time.Minute, schemas.KindRun: 10 * time.Minute, schemas.KindRule: 30 * time.Second,
-		schemas.KindTask: 8 * time.Hour, schemas.KindPush: 15 * time.Minute, schemas.KindRepo: 30 * time.Minute,
-		schemas.KindChat: 15 * time.Minute,
+		schemas.KindHTTP: 2 * time.Minute, schemas.KindRule: 30 * time.Second, schemas.KindTask: 8 * time.Hour,
+		schemas.KindPush: 15 * time.Minute, schemas.KindRepo: 30 * time.Minute, schemas.KindChat: 15 * time.Minute,
 	}
 	for k, d := range c.Deadlines {
 		if d > 0 {
@@ -272,7 +272,7 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 		fingerprint = bounded(fingerprint, "models", r.Models)
 	}
 	if r.Timeout <= 0 {
-		r.Timeout = a.cfg.Deadlines[r.Kind]
+		r.Timeout = cmp.Or(a.cfg.Deadlines[r.Kind], 10*time.Minute)
 	}
 	if !schemas.ValidTraceParent(r.TraceParent) {
 		r.TraceParent = ""

@@ -1,14 +1,18 @@
 package executor
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"net/http"
 
 	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"weir/ingress"
 	"weir/ingress/accept"
 	"weir/ingress/grant"
+	"weir/ingress/strict"
 	"weir/internal/fault"
 	"weir/internal/problem"
 	"weir/schemas"
@@ -95,4 +99,21 @@ func fail(c *gin.Context, p problem.Error, err error) schemas.Code {
 	p.Remedy(c.Writer.Header())
 	ingress.WriteJSON(c, p.Status, map[string]refusal{"error": e})
 	return e.Code
+}
+
+// Asked is the call that a question to the policy is about, as Translate would
+// give it. What Translate refuses stays in it, for policy to say what is wrong.
+func Asked(req schemas.ExplainRequest) schemas.HTTPCall {
+	call := schemas.HTTPCall{
+		Method: upper(cmp.Or(req.Method, http.MethodGet)), URL: req.URL, AllowlistKey: req.AllowlistKey,
+		IdempotencyKey: req.IdempotencyKey,
+	}
+	for name, value := range req.Headers {
+		call.Headers = append(call.Headers, schemas.Header{Name: name, Value: value})
+	}
+	sortByName(call.Headers)
+	if !strict.Absent(jsontext.Value(req.Body)) {
+		call.Body = req.Body
+	}
+	return call
 }

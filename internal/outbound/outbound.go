@@ -14,6 +14,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"net"
+	"net/http"
 	"net/netip"
 	"sync"
 	"time"
@@ -117,3 +118,64 @@ func (c *Client) Close() { c.pool.clear(true) }
 // Forget closes the connections that wait, and keeps none of those that are in use: no call is made by
 // one that an earlier policy let be dialled.
 func (c *Client) Forget() { c.pool.clear(false) }
+
+// Operator returns a client for an address that the operator has named for the node's own
+// sake, such as a collector of traces: no call of an action's goes by it, and no policy. It
+// uses no proxy and follows no redirect, so that what it sends goes where the configuration
+// says and nowhere else. It is the caller's to close its idle connections.
+func Operator() *http.Client {
+	return &http.Client{
+		Timeout:       10 * time.Second,
+		Transport:     &http.Transport{ForceAttemptHTTP2: true, MaxIdleConns: 2, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Phase says how far a call had come when it failed.
+type Phase string
+
+// The phases of Open, and then those of Do and Stream.
+const (
+	PhaseDNS     Phase = "dns"
+	PhaseConnect Phase = "connect"
+	PhaseTLS     Phase = "tls"
+	PhaseHeader  Phase = "header" // sending, and waiting for the answer's headers
+	PhaseBody    Phase = "body"
+)
+
+// PhaseError is the cause of a failure on the network. Its text is the phase
+// alone. What it wraps is for errors.Is: net's errors name addresses, crypto/tls's
+// quote certificates, and net/http's what the upstream said.
+type PhaseError struct {
+	Phase Phase
+	Cause error
+}
+
+func (e *PhaseError) Error() string { return string(e.Phase) + ": it failed" }
+
+// Unwrap gives the private cause. Never show it.
+func (e *PhaseError) Unwrap() error { return e.Cause }
+
+// Do makes the one request that this connection is for and closes it. It
+// returns a whole answer of any status, or a *fault.Call whose Sent is false
+// only where provably no byte of the request left, and whose Status is set
+// once a status line came. A second call is refused.
+//
+// ctx bounds everything; the client's limits bound each phase. When ctx ends,
+// the connection is closed and Do returns at once.
+func (c *Conn) Do(ctx context.Context, r Request) (*Response, error) {
+	cfg := c.client.cfg
+	x, err := c.exchange(ctx, r, terms{header: cfg.HeaderTimeout, body: cfg.BodyTimeout})
+	if err != nil {
+		return nil, err
+	}
+	defer x.end(nil)
+	defer x.within(0)
+	body, decoded, err := x.body(x.resp)
+	if err != nil {
+		return nil, err
+	}
+	x.wire.done()
+	x.giveBack()
+	return answer(x.resp, body, decoded, time.Now()), nil
+}

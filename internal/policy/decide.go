@@ -1,6 +1,8 @@
 package policy
 
-import "weir/schemas"
+import (
+	"weir/schemas"
+)
 
 const (
 	maxBody = 1 << 20
@@ -93,4 +95,22 @@ func (p *Policy) allow(permit Permit) Decision {
 		Decision: schemas.Decision{Allowed: true, Entry: permit.entry.name, Version: p.version},
 		permit:   permit,
 	}
+}
+
+// Class says what may be done with a call whose result is lost. A key makes a
+// POST or PATCH repeatable only where the entry says that its target honours
+// it. The method is in upper case; an unknown one is never repeated, and
+// neither is one under the zero Permit where the entry matters.
+func Class(method string, hasKey bool, p Permit) schemas.Class {
+	switch method {
+	case "GET", "HEAD", "OPTIONS":
+		return schemas.ClassSafe
+	case "PUT", "DELETE":
+		return schemas.ClassIdempotent
+	case "POST", "PATCH":
+		if _, honoured := p.IdempotencyTTL(); hasKey && honoured {
+			return schemas.ClassKeyed
+		}
+	}
+	return schemas.ClassOnce
 }
