@@ -152,7 +152,7 @@ func quoted(b []byte) int {
 
 // quote writes a string. Invalid UTF-8 becomes U+FFFD.
 func quote(s string) []byte {
-	out, _ := jsontext.AppendQuote(nil, s) // its error says that there was such
+	out, _ := jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\uFFFD")) // which leaves no error
 	return out
 }
 

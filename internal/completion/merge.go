@@ -50,11 +50,9 @@ func templateOf(raw []byte) (template, bool) {
 		ok := true
 		switch name.Str {
 		case "choices":
-			var text gjson.Result
-			if text, ok = growing(v); ok {
-				t.at = t.n
-				ok = t.add(Extent{text.Index + 1, text.Index + len(text.Raw) - 1})
-			}
+			text := growing(v)
+			t.at = t.n
+			ok = text.Exists() && t.add(Extent{text.Index + 1, text.Index + len(text.Raw) - 1})
 		case "created":
 			ok = hollow(v) || t.add(extentOf(v))
 		case "obfuscation":
@@ -78,25 +76,21 @@ func (t *template) add(value Extent) bool {
 	return true
 }
 
-// growing finds the text that grows in the one choice that there may be, which goes on.
-func growing(choices gjson.Result) (text gjson.Result, ok bool) {
+// growing finds the text that grows in the only choice, which goes on; no value: there is none.
+func growing(choices gjson.Result) (text gjson.Result) {
 	choice, only := first(choices)
 	if !only {
-		return text, false
+		return text
 	}
 	for name, v := range choice.All() {
-		switch name.Str {
-		case "delta":
-			text, ok = growingIn(v)
-		case "message":
-			return text, false
-		case "finish_reason", "logprobs":
-			if !hollow(v) {
-				return text, false
-			}
+		switch {
+		case name.Str == "delta":
+			text = growingIn(v)
+		case name.Str == "message", (name.Str == "finish_reason" || name.Str == "logprobs") && !hollow(v):
+			return gjson.Result{}
 		}
 	}
-	return text, ok
+	return text
 }
 
 // first is the one object of an array; only is false where that holds something else.
@@ -112,7 +106,7 @@ func first(list gjson.Result) (one gjson.Result, only bool) {
 
 // growingIn finds the text in a delta, the only member of it that may grow. Where all are
 // empty the content is preferred.
-func growingIn(delta gjson.Result) (text gjson.Result, ok bool) {
+func growingIn(delta gjson.Result) (text gjson.Result) {
 	for name, v := range object(delta).All() {
 		var piece gjson.Result
 		switch name.Str {
@@ -127,10 +121,10 @@ func growingIn(delta gjson.Result) (text gjson.Result, ok bool) {
 		case piece.Type == gjson.String && (!text.Exists() || hollow(text) && (!hollow(piece) || name.Str == "content")):
 			text = piece
 		case !hollow(v):
-			return text, false
+			return gjson.Result{}
 		}
 	}
-	return text, text.Exists()
+	return text
 }
 
 // arguments finds the arguments that grow in the only tool call.
