@@ -25,7 +25,7 @@ type pkg struct {
 }
 
 // pureInternals decide from their arguments alone: no I/O, no clock of their own.
-var pureInternals = []string{"policy", "retry", "fault", "redact", "traffic", "jsonschema", "postcondition", "task", "gitwire", "models", "completion", "limits"}
+var pureInternals = []string{"policy", "retry", "fault", "redact", "traffic", "jsonschema", "postcondition", "task", "gitwire", "models", "completion", "limits", "mirror"}
 
 // TestImportLaw holds the tree to the picture of the pipeline.
 func TestImportLaw(t *testing.T) {

@@ -24,11 +24,11 @@ import (
 	"weir/internal/broker"
 	"weir/internal/broker/access"
 	"weir/internal/broker/embedded"
-	"weir/internal/budget"
 	"weir/internal/config"
-	"weir/internal/destination"
 	"weir/internal/ledger"
 	"weir/internal/limits"
+	"weir/internal/limits/budget"
+	"weir/internal/limits/destination"
 	"weir/internal/outbound"
 	"weir/internal/rules"
 	"weir/internal/secrets"
@@ -99,7 +99,7 @@ type App struct {
 	seal     *settle.Seal
 	secrets  *secrets.Store
 
-	destinations *destination.Book
+	destinations *destination.Limiter
 	board        *board.Board
 	desk         *tasks.Desk
 	book         *budget.Book

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"weir/egress"
-	"weir/internal/budget"
+	"weir/internal/limits/budget"
 	"weir/internal/outbound"
 	"weir/internal/secrets"
 	"weir/processors"

@@ -43,7 +43,7 @@ func localPolicy(path string, environ []string) (cli.Policy, error) {
 	if err != nil {
 		return cli.Policy{}, cli.Usage(err)
 	}
-	p, err := cfg.Compile()
+	p, err := cfg.Compile(nil)
 	if err != nil {
 		return cli.Policy{}, cli.Usage(err)
 	}

@@ -58,13 +58,13 @@ func (a *App) compile(c config.Config) (*policy.Policy, error) {
 		ports, outside = append(ports, portOf(addr)), outside || !config.Loopback(addr)
 	}
 	if !outside {
-		return c.Compile(ports...)
+		return c.Compile(nil, ports...)
 	}
 	own, err := ownAddrs()
 	if err != nil {
 		return nil, fmt.Errorf("the addresses of this machine: %w", err)
 	}
-	return c.CompileAt(own, ports...)
+	return c.Compile(own, ports...)
 }
 
 // ownAddrs are the addresses that other machines reach this one by.

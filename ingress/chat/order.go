@@ -8,9 +8,9 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"weir/ingress/accept"
-	"weir/internal/budget"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/limits/budget"
 	"weir/internal/models"
 	"weir/internal/problem"
 	"weir/schemas"

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/mirror"
 	"weir/schemas"
 )
 
@@ -39,14 +40,10 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Check <= 0 {
-		c.Check = 2 * time.Second
-	}
+	c.Check = cmp.Or(c.Check, 2*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
 }
@@ -82,20 +79,23 @@ type Board struct {
 	aside map[*task]struct{} // whose orders lie aside and were not read yet
 	next  *round             // the look at the log that has not begun; nil: nobody waits for one
 
-	kick  chan struct{}
-	ended chan struct{} // closed by Stop
-	stop  func()
-	done  sync.WaitGroup
+	follower *mirror.Follower
+	ended    chan struct{} // closed by Stop
+	stop     func()
 }
 
 // New returns a board that knows nothing before Start.
 func New(l Log, cfg Config) *Board {
-	return &Board{
+	b := &Board{
 		log: l, cfg: cfg.withDefaults(),
 		halls: map[string]*hall{}, tasks: map[schemas.Ref]*task{}, watch: map[schemas.Ref]map[*watch]struct{}{}, aside: map[*task]struct{}{},
 		read: make([]uint64, cfg.Layout.Partitions), first: make([]uint64, cfg.Layout.Partitions),
-		kick: make(chan struct{}, 1), ended: make(chan struct{}), stop: func() {},
+		ended: make(chan struct{}), stop: func() {},
 	}
+	b.follower = mirror.New(mirror.Config{
+		Name: "tasks", Component: "board", Check: b.cfg.Check, Patience: patience, Logger: b.cfg.Logger, Look: b.round,
+	})
+	return b
 }
 
 // Leasable are the tenant's tasks that a pool's agent could take, the oldest first: those that it may

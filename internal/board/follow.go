@@ -36,38 +36,16 @@ type round struct {
 
 // Start reads the log to its end and begins to follow it. Stop ends that; it may be called twice.
 func (b *Board) Start(ctx context.Context) error {
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	// Before the first read, so that nothing falls between.
-	unwatch, err := b.log.Live(feedSubject, b.hear, b.hurry)
+	err := b.follower.Start(ctx, func(lost func()) (func(), error) { return b.log.Live(feedSubject, b.hear, lost) })
 	if err != nil {
-		end()
 		return fmt.Errorf("follow tasks: %w", err)
 	}
-	if err := b.look(ctx); err != nil {
-		unwatch()
-		end()
-		return fmt.Errorf("read tasks: %w", err)
-	}
-	b.stop = sync.OnceFunc(func() {
-		unwatch()
-		end()
-		b.done.Wait()
-		close(b.ended)
-	})
-	b.done.Go(func() { b.follow(life) })
+	b.stop = sync.OnceFunc(func() { b.follower.Stop(); close(b.ended) })
 	return nil
 }
 
 // Stop ends what Start began.
 func (b *Board) Stop() { b.stop() }
-
-// hurry has the log asked now.
-func (b *Board) hurry() {
-	select {
-	case b.kick <- struct{}{}:
-	default:
-	}
-}
 
 // CatchUp reads what the log has and the board has not: a question after it knows everything that was
 // acknowledged before it. Callers at the same time share one look. Before Start it waits for that.
@@ -78,7 +56,7 @@ func (b *Board) CatchUp(ctx context.Context) error {
 	}
 	r := b.next
 	b.mu.Unlock()
-	b.hurry()
+	b.follower.Notify()
 	select {
 	case <-r.done:
 		return r.err
@@ -89,45 +67,18 @@ func (b *Board) CatchUp(ctx context.Context) error {
 	}
 }
 
-// follow asks the log again and again for what the feed has missed, and for who waits.
-func (b *Board) follow(ctx context.Context) {
-	tick := time.NewTicker(b.cfg.Check)
-	defer tick.Stop()
-	out := false
-	for {
-		select {
-		case <-tick.C:
-		case <-b.kick:
-		case <-ctx.Done():
-			return
-		}
-		b.mu.Lock()
-		r := b.next
-		b.next = nil
-		b.mu.Unlock()
-		bounded, cancel := context.WithTimeout(ctx, patience)
-		err := b.look(bounded)
-		cancel()
-		if r != nil {
-			r.err = err
-			close(r.done)
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		if failed := err != nil; failed != out {
-			out = failed
-			b.tell(ctx, failed)
-		}
+// round looks at the log, for those too who wait for that.
+func (b *Board) round(ctx context.Context) error {
+	b.mu.Lock()
+	r := b.next
+	b.next = nil
+	b.mu.Unlock()
+	err := b.look(ctx)
+	if r != nil {
+		r.err = err
+		close(r.done)
 	}
-}
-
-func (b *Board) tell(ctx context.Context, failed bool) {
-	if failed {
-		b.cfg.Logger.WarnContext(ctx, "tasks out of reach", "component", "board")
-		return
-	}
-	b.cfg.Logger.InfoContext(ctx, "tasks in reach", "component", "board")
+	return err
 }
 
 // look reads every partition to its end, and the orders that lie aside. What was read before

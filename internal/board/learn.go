@@ -46,7 +46,7 @@ func (b *Board) hear(r schemas.Record) {
 		b.learn(e)
 	case t != nil && r.Seq <= t.seq:
 	default:
-		b.hurry()
+		b.follower.Notify()
 	}
 }
 
@@ -84,7 +84,7 @@ func (b *Board) accept(e event) {
 	b.tasks[e.ref] = t
 	if t.blob != "" {
 		b.aside[t] = struct{}{}
-		b.hurry()
+		b.follower.Notify()
 	}
 }
 

@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,12 +19,12 @@ func TestBadAgents(t *testing.T) {
 	const at = "weir.yaml:3: agents.T."
 	long := strings.Repeat("a", schemas.MaxAgentTask+1)
 	for _, tt := range []struct{ text, want string }{
-		{"agents: [a]", "weir.yaml:1: agents: is a list; write keys and values below it"},
-		{"agents: {T: http://h}", "weir.yaml:1: agents.T: is text; write keys and values below it"},
+		{"agents: [a]", "weir.yaml:1: agents: is a YAML sequence; write keys and values below it"},
+		{"agents: {T: http://h}", "weir.yaml:1: agents.T: is a YAML string; write keys and values below it"},
 		{"agents:\n  T: {url: 'http://h'}\n  T: {}", "weir.yaml:3: agents.T: the key is here twice, first at weir.yaml:2; remove one"},
 		{"agents:\n  T:\n    tokn: canary", at + "tokn: unknown key; did you mean token?"},
-		{"agents:\n  T:\n    timeout: 5", at + "timeout: is not a duration; write a number with ms, s, m or h behind it, such as 30s or 168h"},
-		{"agents:\n  T:\n    token: 5", at + "token: is a number; write it in quotes"},
+		{"agents:\n  T:\n    timeout: 5", at + "timeout: cannot be read; write a duration in ms, s, m or h, such as 30s or 168h"},
+		{"agents:\n  T:\n    token: 5", at + "token: is a YAML int; write text, in quotes where it looks like something else"},
 
 		{"agents:\n  ECHO:\n    url: http://h", "weir.yaml:2: agents.ECHO: is served by Weir itself; give the agent another task type"},
 		{"agents:\n  HTTP_PLAN: {url: http://h}", "weir.yaml:2: agents.HTTP_PLAN: is served by Weir itself; give the agent another task type"},
@@ -39,17 +38,17 @@ func TestBadAgents(t *testing.T) {
 		},
 		{"agents:\n  \"\": {url: http://h}", `weir.yaml:2: agents."": is not a task type; write at most 122 letters, digits, dots, underscores, colons and hyphens`},
 
-		{"agents:\n  T: {}", "weir.yaml:2: agents.T.url: is missing; write where the agent's routes begin, such as https://agent.example.com"},
+		{"agents:\n  T: {}", "weir.yaml:2: agents.T.url: is missing; write where it is, such as https://host.example"},
 		{"agents:\n  T:\n    url: '*'", at + "url: is not a URL that begins with http:// or https:// and a host"},
 		{"agents:\n  T:\n    url: localhost:80", at + "url: is not a URL that begins with http:// or https:// and a host"},
 		{"agents:\n  T:\n    url: ftp://canary", at + "url: is not a URL that begins with http:// or https:// and a host"},
 		{"agents:\n  T:\n    url: http://me:canary@h", at + "url: holds a user name or a password; put the credential in token"},
-		{"agents:\n  T:\n    url: http://h/?canary", at + "url: has a query or a fragment; the routes are added to its end"},
-		{"agents:\n  T:\n    url: 'http://h#canary'", at + "url: has a query or a fragment; the routes are added to its end"},
+		{"agents:\n  T:\n    url: http://h/?canary", at + "url: has a query or a fragment; leave it out"},
+		{"agents:\n  T:\n    url: 'http://h#canary'", at + "url: has a query or a fragment; leave it out"},
 		{"agents:\n  T:\n    url: http://h/agents/run/stream", at + "url: ends in a route that is added to it; leave out /agents/run/stream"},
 		{"agents:\n  T:\n    url: http://h/canary/agents/run/sync/", at + "url: ends in a route that is added to it; leave out /agents/run/sync"},
 		{"agents:\n  T:\n    url: http://h/agents/run/", at + "url: ends in a route that is added to it; leave out /agents/run"},
-		{"agents:\n  T:\n    url: 'http://h/%zz'", at + "url: is not a URL; write scheme://host[:port][/path]"},
+		{"agents:\n  T:\n    url: 'http://h/%zz'", at + "url: is not a URL that begins with http:// or https:// and a host, such as https://host.example"},
 		{"agents:\n  T:\n    url: 'http://'", at + "url: is not a URL that begins with http:// or https:// and a host"},
 		{"agents:\n  T:\n    url: 'http:///x'", at + "url: is not a URL that begins with http:// or https:// and a host"},
 		{"agents:\n  T:\n    url: 'http://h:0'", at + "url: the port is not a number from 1 to 65535"},
@@ -58,20 +57,20 @@ func TestBadAgents(t *testing.T) {
 		{"agents:\n  T:\n    url: 'http://h/a/../b'", at + "url: the path has"},
 
 		{"agents:\n  T: {url: http://h,\n    mode: poll}", at + "mode: is none of its words; use auto, stream or sync"},
-		{"agents:\n  T: {url: http://h,\n    timeout: 99ms}", at + "timeout: is 99ms; use 100ms to 24h"},
-		{"agents:\n  T: {url: http://h,\n    timeout: 25h}", at + "timeout: is 25h; use 100ms to 24h"},
-		{"agents:\n  T: {url: http://h,\n    timeout: -1s}", at + "timeout: is -1s; use 100ms to 24h"},
+		{"agents:\n  T: {url: http://h,\n    timeout: 99ms}", at + "timeout: is 99ms; use 0 or 100ms to 24h"},
+		{"agents:\n  T: {url: http://h,\n    timeout: 25h}", at + "timeout: is 25h; use 0 or 100ms to 24h"},
+		{"agents:\n  T: {url: http://h,\n    timeout: -1s}", at + "timeout: is -1s; use 0 or 100ms to 24h"},
 		{"agents:\n  T: {url: http://h,\n    concurrency: 0}", at + "concurrency: is 0; use 1 to 10000"},
 		{"agents:\n  T: {url: http://h,\n    concurrency: 10001}", at + "concurrency: is 10001; use 1 to 10000"},
-		{"agents:\n  T: {url: http://h,\n    network: lan}", at + `network: "lan" is not public, loopback or private`},
+		{"agents:\n  T: {url: http://h,\n    network: lan}", at + `network: is none of its words; use public, loopback or private`},
 		{"agents:\n  T: {url: http://h,\n    network: private}", "weir.yaml:2: agents.T.cidrs: missing; a private entry reaches the ranges it names"},
 		{"agents:\n  T: {url: http://h,\n    cidrs: [10.0.0.0/8]}", at + "cidrs: only a private entry has them; set network to private"},
 		{"agents:\n  T: {url: http://h, network: private,\n    cidrs: [10.0.0.1/8]}", at + `cidrs: "10.0.0.1/8" is not a range; write its first address and a length, such as 10.0.0.0/8`},
 		{"agents:\n  T: {url: http://h,\n    token: Bearer canary}", at + "token: holds a space; write the token alone, Bearer is added to it"},
-		{"agents:\n  T: {url: http://h,\n    token: \"can\\u00e9ary\"}", at + "token: is not printable ASCII without spaces in which every ${ begins a ${secret:NAME}"},
+		{"agents:\n  T: {url: http://h,\n    token: \"can\\u00e9ary\"}", at + "token: the value of Authorization is not printable ASCII of at most 8192 bytes"},
 		{"agents:\n  T: {url: http://h,\n    token: \"canary\\r\\nX: y\"}", at + "token: holds a space; write the token alone, Bearer is added to it"},
-		{"agents:\n  T: {url: http://h,\n    token: '${canary}'}", at + "token: is not printable ASCII without spaces in which every ${ begins a ${secret:NAME}"},
-		{"agents:\n  T: {url: http://h,\n    token: '${secret:lower}'}", at + "token: is not printable ASCII without spaces in which every ${ begins a ${secret:NAME}"},
+		{"agents:\n  T: {url: http://h,\n    token: '${canary}'}", at + "token: the value of Authorization has a placeholder that is not ${secret:NAME}"},
+		{"agents:\n  T: {url: http://h,\n    token: '${secret:lower}'}", at + "token: the value of Authorization has a placeholder that is not ${secret:NAME}"},
 
 		{"policy:\n  allowlist:\n    - name: agent:T\n      url_prefix: http://h/", "weir.yaml:3: policy.allowlist[0].name: \"agent:\" is kept for agents"},
 		{"policy:\n  allowlist:\n    - name: a\n      url_prefix: http://h/\n      agent: true", "weir.yaml:5: policy.allowlist[0].agent: unknown key"},
@@ -93,7 +92,7 @@ func TestAgents(t *testing.T) {
 		},
 		"acme.translate:v2": {TaskType: "acme.translate:v2", URL: "http://localhost:9001", Mode: schemas.AgentAuto, Concurrency: 32},
 	}, c.RunAgents())
-	p, err := c.Compile()
+	p, err := c.Compile(nil)
 	require.NoError(t, err)
 	for task, agent := range c.RunAgents() {
 		for _, route := range []string{schemas.RouteRunStream, schemas.RouteRunSync} {
@@ -122,7 +121,8 @@ func TestAgents(t *testing.T) {
 		}
 	}
 	require.Empty(t, config.Defaults().RunAgents())
-	require.Equal(t, config.Defaults().Policy.Targets(), config.Defaults().Targets())
+	require.Equal(t, 24*time.Hour, schemas.MaxRunTimeout, "the bounds of agents.*.timeout name it")
+	require.Equal(t, config.Defaults().Policy.AllowedHosts, config.Defaults().Targets())
 }
 
 // Where nobody says where an agent lies, its URL does.
@@ -154,7 +154,7 @@ func TestTokenInTheClear(t *testing.T) {
 		c := parse(t, "agents: {T: "+text+"}")
 		require.Equal(t, warned, len(c.Warnings()) == 1, text)
 		if warned {
-			require.Equal(t, "agents.T.url: is plain http to another machine: whoever is on the way reads the token; use https", c.Warnings()[0])
+			require.Equal(t, "agents.T.url: is plain http to another machine: it exposes the credential in token; use https", c.Warnings()[0])
 		}
 	}
 }
@@ -185,13 +185,13 @@ func TestAnAgentThatCannotWork(t *testing.T) {
 func TestAnAgentOutOfReach(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"{url: 'http://10.1.2.3:80/x'}":                                         "public; write network: private and cidrs: [10.1.2.3/32], or a wider range",
-		"{url: 'http://10.1.2.3', network: loopback}":                           "loopback; write network: private and cidrs: [10.1.2.3/32], or a wider range",
-		"{url: 'http://10.1.2.3', network: private, cidrs: [192.168.0.0/16]}":   "private; write network: private and cidrs: [10.1.2.3/32], or a wider range",
-		"{url: 'http://[fd12::1]:9'}":                                           "public; write network: private and cidrs: [fd12::1/128], or a wider range",
-		"{url: 'http://localhost:9', network: public}":                          "public; write network: loopback",
-		"{url: 'http://127.0.0.1:9', network: private, cidrs: [10.0.0.0/8]}":    "private; write network: loopback",
-		"{url: 'https://93.184.216.34', network: loopback}":                     "loopback; write network: public",
+		"{url: 'http://10.1.2.3:80/x'}":                                         "public; set network of entry T to private with cidrs 10.1.2.3/32",
+		"{url: 'http://10.1.2.3', network: loopback}":                           "loopback; set network of entry T to private with cidrs 10.1.2.3/32",
+		"{url: 'http://10.1.2.3', network: private, cidrs: [192.168.0.0/16]}":   "private; add 10.1.2.3/32 to cidrs of entry T",
+		"{url: 'http://[fd12::1]:9'}":                                           "public; set network of entry T to private with cidrs fd12::1/128",
+		"{url: 'http://localhost:9', network: public}":                          "public; set network of entry T to loopback",
+		"{url: 'http://127.0.0.1:9', network: private, cidrs: [10.0.0.0/8]}":    "private; set network of entry T to loopback",
+		"{url: 'https://93.184.216.34', network: loopback}":                     "loopback; set network of entry T to public",
 		"{url: 'http://169.254.169.254'}":                                       "public; no network reaches it",
 		"{url: 'http://0.0.0.0:9'}":                                             "public; no network reaches it",
 		"{url: 'http://10.1.2.3', network: private, cidrs: [10.0.0.0/8]}":       "",
@@ -204,30 +204,4 @@ func TestAnAgentOutOfReach(t *testing.T) {
 		}
 		require.Equal(t, expected, parse(t, "agents: {T: "+text+"}").Warnings(), text)
 	}
-}
-
-// A token is shown to nobody; that it is a secret's, and whose, is.
-func TestTokensAreHidden(t *testing.T) {
-	t.Parallel()
-	c := parse(t, `
-agents:
-  none: {url: "https://a.example"}
-  named: {url: "https://a.example", token: "${secret:MINE}"}
-  plain: {url: "https://a.example", token: canary}
-  mixed: {url: "https://a.example", token: "canary-${secret:MINE}"}
-`)
-	redacted := c.Redacted()
-	for name, want := range map[string]string{"none": "", "named": "${secret:MINE}", "plain": "set", "mixed": "set"} {
-		require.Equal(t, want, redacted.Agents[name].Token, name)
-	}
-	require.Equal(t, "canary", c.Agents["plain"].Token, "redacting is done on a copy")
-	require.Contains(t, c.String(), "${secret:MINE}")
-	for _, v := range []any{c, c.Agents, c.Agents["plain"], &redacted} {
-		hidden(t, v)
-	}
-	data, err := json.Marshal(c.Agents["named"])
-	require.NoError(t, err)
-	require.JSONEq(t, `{"url":"https://a.example","mode":"auto","token":"${secret:MINE}","timeout":"0s","network":"public","cidrs":[],"concurrency":32,"trace":false}`, string(data))
-	again := parse(t, strings.ReplaceAll(c.String(), "creds: unset", `creds: ""`))
-	same(t, redacted, again.Redacted())
 }

@@ -3,177 +3,176 @@ package config
 import (
 	"net"
 	"net/url"
+	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
+	"weir/internal/policy"
 	"weir/schemas"
 )
 
 // check notes everything in c that cannot work, c having its defaults.
 func (r *reader) check(c *Config) {
-	r.checkAuth(c)
-	if c.Data == "" && c.Embedded() {
-		r.wrong("data", "is empty; name the directory of the log")
+	leaves(field{value: reflect.ValueOf(c).Elem()}, true, r.checkField)
+	if r.checkAddress("listen", c.Listen) {
+		r.refuse(c.Open() && !Loopback(c.Listen), "auth.mode", "is open and %s can be reached from other machines: anybody there could "+
+			"act; use tokens, or listen on a loopback address such as 127.0.0.1:8092", c.Listen)
+	}
+	_, _, rate := schemas.ParseRate(c.Auth.Rate)
+	r.refuse(!rate, "auth.rate", "is not a count a second, minute or hour, such as 500/s")
+	r.refuse(c.Data == "" && c.Embedded(), "data", "is empty; name the directory of the log")
+	r.refuse(c.Git.Program == "", "git.program", "is empty; name git, or its path")
+	age := c.Secrets
+	r.refuse(age.AgeFile != "" && age.AgeIdentity == "", "secrets.age_identity",
+		"is missing; name the file with the identity that decrypts secrets.age_file")
+	r.refuse(age.AgeFile == "" && age.AgeIdentity != "", "secrets.age_file",
+		"is missing; name the encrypted file, or remove secrets.age_identity")
+	for i, name := range c.RedactHeaders {
+		r.refuse(!httpguts.ValidHeaderFieldName(name) || len(name) > 128, item("redact_headers", i),
+			"is not the name of a header; write letters, digits and hyphens")
+	}
+	if c.PublicURL != "" && r.checkURL("public_url", c.PublicURL, "everybody with a repository's URL would see it, leave it out") {
+		u, err := url.Parse(c.PublicURL)
+		r.refuse(err == nil && u.Path != "" && u.Path != "/", "public_url",
+			"has a path; Weir is served at the root of a host, so leave it out")
+	}
+	if to := c.Telemetry.OTLP.Endpoint; to != "" {
+		r.checkURL("telemetry.otlp.endpoint", to, "give the collector's credential in OTEL_EXPORTER_OTLP_HEADERS", "/v1/traces")
 	}
 	r.checkLog(c)
 	r.checkNATS(c)
-	between(r, "workers.slots", c.Workers.Slots, 1, 10_000)
-	between(r, "workers.chats", c.Workers.Chats, 1, 100_000)
-	if c.Workers.Drain != 0 {
-		between(r, "workers.drain", duration(c.Workers.Drain), duration(time.Second), duration(time.Hour))
-	}
-	between(r, "limits.body", c.Limits.Body, 1<<10, 64<<20)
-	between(r, "limits.chat", c.Limits.Chat, 64<<10, 64<<20)
-	between(r, "limits.headers", c.Limits.Headers, 4<<10, 1<<20)
-	between(r, "limits.response", c.Limits.Response, 1<<10, 64<<20)
-	between(r, "limits.response_headers", c.Limits.ResponseHeaders, 4<<10, 1<<20)
-	between(r, "limits.stream", c.Limits.Stream, 64<<10, 16<<30)
-	between(r, "limits.queued", c.Limits.Queued, 0, 1_000_000_000)
-	between(r, "limits.queued_per_tenant", c.Limits.QueuedPerTenant, 0, 1_000_000_000)
-	between(r, "limits.answers", c.Limits.Answers, 16<<20, 1<<40)
-	between(r, "limits.tenant_share", c.Limits.TenantShare, 1, 100)
-	between(r, "limits.connections", c.Limits.Connections, 16, 1_000_000)
-	between(r, "limits.connections_per_peer", c.Limits.ConnectionsPerPeer, 1, 1_000_000)
-	r.checkDeadlines(c)
-	r.checkPublicURL(c.PublicURL)
-	r.checkGit(c)
-	between(r, "rules.limit", c.Rules.Limit, 1, schemas.MaxRules)
-	between(r, "policy.timeout", duration(c.Policy.Timeout), duration(100*time.Millisecond), duration(10*time.Minute))
 	r.checkPolicy(c)
 	r.checkBudgets(c)
-	r.checkSecrets(c.Secrets)
-	for i, name := range c.RedactHeaders {
-		if !headerName(name) {
-			r.wrong("redact_headers["+strconv.Itoa(i)+"]", "is not the name of a header; write letters, digits and hyphens")
+}
+
+// checkField judges a value by the tags of its key. A default is not judged.
+func (r *reader) checkField(f field) {
+	if words := f.words(); len(words) > 0 && r.has(f.path) {
+		most := len(words) - 1
+		check := func(path, word string) {
+			r.refuse(!slices.Contains(words, word), path, "is none of its words; use %s or %s",
+				strings.Join(words[:most], ", "), words[most])
+		}
+		if f.value.Kind() == reflect.String {
+			check(f.path, f.value.String())
+		} else {
+			for i := range f.value.Len() {
+				check(item(f.path, i), f.value.Index(i).String())
+			}
 		}
 	}
-	r.checkTelemetry(c.Telemetry)
+	r.refuse(r.has(f.path) && !f.within(), f.path, "is %s; use %s", r.given[f.path].text, f.tag.Get("bounds"))
 }
 
-// hostPort checks the form host:port.
-func (r *reader) hostPort(key, address string) bool {
+// checkAddress checks the form host:port.
+func (r *reader) checkAddress(key, address string) bool {
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		r.wrong(key, "is not an address; write host:port, such as 127.0.0.1:8092")
-		return false
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
-		r.wrong(key, "has no port between 0 and 65535; write host:port, such as 127.0.0.1:8092")
-		return false
-	}
-	return true
+	n, bad := strconv.ParseUint(port, 10, 16)
+	return !r.refuse(err != nil || bad != nil || strconv.FormatUint(n, 10) != port, key,
+		"is not an address; write host:port with a port of 0 to 65535, such as 127.0.0.1:8092")
 }
 
-// leastHistory is how long events are kept at least.
-const leastHistory = time.Hour
+// checkURL checks the form of an http URL to which routes may be added. The text is not repeated: it
+// may hold a credential by mistake, for which there is the advice.
+func (r *reader) checkURL(key, raw, advice string, routes ...string) bool {
+	u, err := url.Parse(raw)
+	if r.refuse(raw == "", key, "is missing; write where it is, such as https://host.example") ||
+		r.refuse(err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "", key,
+			"is not a URL that begins with http:// or https:// and a host, such as https://host.example") ||
+		r.refuse(u.User != nil, key, "holds a user name or a password; %s", advice) ||
+		r.refuse(strings.ContainsAny(raw, "?#"), key, "has a query or a fragment; leave it out") {
+		return false
+	}
+	raw = strings.TrimRight(raw, "/")
+	return !slices.ContainsFunc(routes, func(route string) bool {
+		return r.refuse(strings.HasSuffix(raw, route), key, "ends in a route that is added to it; leave out %s", route)
+	})
+}
 
 func (r *reader) checkLog(c *Config) {
-	between(r, "log.partitions", c.Log.Partitions, 1, 64)
-	if c.Log.MaxBytes != 0 && c.Log.MaxBytes < 16<<20 {
-		r.wrong("log.max_bytes", "is below 16MiB; write at least that, or 0 for no limit")
+	l, d := c.Log, c.Deadline
+	longest := max(d.HTTP, d.Plan, d.Run, d.Task, d.Push, d.Repo, d.Chat)
+	r.refuse(c.LongestAction() < longest && l.History >= time.Hour, "log.history", "leaves no time after the longest deadline, %s, "+
+		"to end an action before it is forgotten; with this history a deadline may be %s at most",
+		short(longest), short(c.LongestAction().Truncate(time.Second)))
+	replicated := l.Durability == schemas.DurabilityReplicated
+	if c.Embedded() {
+		r.refuse(replicated, "log.durability", "replicated needs an external cluster; set nats.url, or use disk or process")
+		r.refuse(l.Replicas != 1, "log.replicas", "is %d, and the embedded server keeps one copy; set nats.url, or use 1", l.Replicas)
+		return
 	}
-	switch longest := c.Deadline.longest(); {
-	case c.Log.History < leastHistory:
-		r.wrong("log.history", "is shorter than 1h; write at least that")
-	case c.LongestAction() < longest:
-		r.wrong("log.history", "leaves no time behind the longest deadline, %s, to end an action before it is forgotten; with this history a deadline may be %s at most",
-			duration(longest), duration(c.LongestAction().Truncate(time.Second)))
-	}
-	r.oneOf("log.durability", string(c.Log.Durability),
-		string(schemas.DurabilityDisk), string(schemas.DurabilityProcess), string(schemas.DurabilityReplicated))
-	switch {
-	case c.Embedded() && c.Log.Durability == schemas.DurabilityReplicated:
-		r.wrong("log.durability", "replicated needs an external cluster; set nats.url, or use disk or process")
-	case !c.Embedded() && c.Log.Durability == schemas.DurabilityDisk:
-		r.wrong("log.durability", "disk is what the embedded server can promise; with nats.url use replicated or process")
-	}
-	switch {
-	case c.Embedded() && c.Log.Replicas != 1:
-		r.wrong("log.replicas", "is %d, and the embedded server keeps one copy; set nats.url, or use 1", c.Log.Replicas)
-	case !slices.Contains([]int{1, 3, 5}, c.Log.Replicas):
-		r.wrong("log.replicas", "is %d; use 1, 3 or 5", c.Log.Replicas)
-	case !c.Embedded() && c.Log.Replicas == 1 && c.Log.Durability == schemas.DurabilityReplicated:
-		r.wrong("log.replicas", "one copy is not replicated; use 3, or durability process")
-	case !c.Embedded() && c.Log.Replicas == 1:
-		c.warnings = append(c.warnings, "log.replicas: is 1: the loss of a server is the loss of what it had of the log; use 3 for anything that counts")
-	}
+	r.refuse(l.Durability == schemas.DurabilityDisk, "log.durability",
+		"disk is what the embedded server can promise; with nats.url use replicated or process")
+	r.refuse(!slices.Contains([]int{1, 3, 5}, l.Replicas), "log.replicas", "is %d; use 1, 3 or 5", l.Replicas)
+	r.refuse(l.Replicas == 1 && replicated, "log.replicas", "one copy is not replicated; use 3, or durability process")
+	r.warn(l.Replicas == 1, "log.replicas",
+		"is 1: the loss of a server is the loss of what it had of the log; use 3 for anything that counts")
 }
 
 func (r *reader) checkNATS(c *Config) {
-	if c.NATS.Creds != "" && c.Embedded() {
-		r.wrong("nats.creds", "is for an external cluster; set nats.url or remove it")
-	}
-	tls := c.NATS.TLS
-	if tls != (NATSTLS{}) && c.Embedded() {
-		r.wrong("nats.tls", "is for an external cluster; set nats.url or remove it")
-	}
-	if (tls.Cert == "") != (tls.Key == "") {
-		r.wrong("nats.tls", "has one of cert and key; a certificate takes both")
-	}
-	if c.NATS.Listen != "" {
-		if !c.Embedded() {
-			r.wrong("nats.listen", "is for the embedded server; remove it or nats.url")
-		} else if r.hostPort("nats.listen", c.NATS.Listen) && c.NATS.Listen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
-			r.wrong("nats.listen", "is the address of listen; give it a port of its own")
-		}
-	}
+	n := c.NATS
+	r.refuse((n.TLS.Cert == "") != (n.TLS.Key == ""), "nats.tls", "has one of cert and key; a certificate takes both")
 	if c.Embedded() {
+		const external = "is for an external cluster; set nats.url or remove it"
+		r.refuse(n.Creds != "", "nats.creds", external)
+		r.refuse(n.TLS != (NATSTLS{}), "nats.tls", external)
+		if n.Listen != "" && r.checkAddress("nats.listen", n.Listen) {
+			r.refuse(n.Listen == c.Listen && !strings.HasSuffix(c.Listen, ":0"), "nats.listen",
+				"is the address of listen; give it a port of its own")
+		}
 		return
 	}
-	for item := range strings.SplitSeq(c.NATS.URL, ",") {
-		// The text is not repeated: a URL may hold a password by mistake.
-		u, err := url.Parse(strings.TrimSpace(item))
-		switch {
-		case err != nil || u.Hostname() == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme):
-			r.wrong("nats.url", "is not a list of URLs such as nats://host:4222,nats://other:4222; the schemes are nats, tls, ws and wss")
-			return
-		case u.User != nil:
-			r.wrong("nats.url", "holds a user name or a token; put credentials in a file and name it in nats.creds")
+	r.refuse(n.Listen != "", "nats.listen", "is for the embedded server; remove it or nats.url")
+	for address := range strings.SplitSeq(n.URL, ",") {
+		u, err := url.Parse(strings.TrimSpace(address)) // the text is not repeated: it may hold a password by mistake
+		if r.refuse(err != nil || u.Hostname() == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme), "nats.url",
+			"is not a list of URLs such as nats://host:4222,nats://other:4222; the schemes are nats, tls, ws and wss") ||
+			r.refuse(u.User != nil, "nats.url", "holds a user name or a token; put credentials in a file and name it in nats.creds") {
 			return
 		}
 	}
 }
 
-func (r *reader) oneOf(key, value string, words ...string) {
-	if !slices.Contains(words, value) {
-		r.wrong(key, "is none of its words; use %s", strings.Join(words[:len(words)-1], ", ")+" or "+words[len(words)-1])
+// checkPolicy lets policy judge each entry, host, agent and model by itself, so that every mistake is
+// reported with its line.
+func (r *reader) checkPolicy(c *Config) {
+	for i, e := range c.Policy.Allowlist {
+		key := item("policy.allowlist", i)
+		r.judge(key, policy.Config{Entries: []policy.Entry{e}}, nil)
+		const open = "is *: callers can set whatever says as whom or for whom a call with this entry's credentials is made; " +
+			"name what they need"
+		r.warn(slices.Contains(e.CallerHeaders, "*"), key+".caller_headers", open)
+		r.warn(slices.Contains(e.CallerParams, "*"), key+".caller_params", open)
 	}
+	for i, host := range c.Policy.AllowedHosts {
+		r.judge(item("policy.allowed_hosts", i), policy.Config{AllowedHosts: []string{host}}, nil)
+	}
+	r.checkAgents(c)
+	r.checkModels(c)
 }
 
-// number is what has an order and a form that the file takes.
-type number interface{ ~int | ~int64 }
+// verdict is a line of what policy says of one entry: after its name or number, the key and the
+// mistake.
+var verdict = regexp.MustCompile(`^(?:entry (?:\d+|"(?:[^"\\]|\\.)*"): (?:([a-z_]+): )?)?(.*)$`)
 
-func between[T number](r *reader, key string, value, least, most T) {
-	if value < least || value > most {
-		r.wrong(key, "is %v; use %v to %v", value, least, most)
+// judge notes what policy says of one entry or host under the path of it. Names are other names of
+// the entry's keys there; one with an empty name was judged before.
+func (r *reader) judge(path string, c policy.Config, names map[string]string) {
+	_, err := policy.Compile(c)
+	if err == nil {
+		return
 	}
-}
-
-// duration prints without the zero units that time.Duration has.
-type duration time.Duration
-
-func (d duration) String() string {
-	s := time.Duration(d).String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
-
-// headerName holds for a field name as RFC 9110 spells it.
-func headerName(s string) bool {
-	if s == "" || len(s) > 128 {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; !plainByte(c) && strings.IndexByte("!#$%&'*+.^`|~", c) < 0 {
-			return false
+	for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), "policy: "), "\n") {
+		parts := verdict.FindStringSubmatch(line)
+		key, other := names[parts[1]]
+		if !other {
+			key = parts[1]
 		}
+		r.refuse(key != "" || !other, strings.TrimSuffix(path+"."+key, "."), "%s", parts[2])
 	}
-	return true
 }

@@ -1,353 +1,262 @@
-// Package config reads what an operator says: weir.yaml, the environment and
-// the command line, in that order, each over the one before. A key that does
-// not exist, a value of the wrong kind and a combination that cannot work are
-// errors that name the place, the key and the cure; all are told at once.
+// Package config reads weir.yaml, the environment and the command line, in that order, each over the
+// one before. A key that does not exist, a value of the wrong kind and a combination that cannot work
+// are errors that name the place, the key and the cure; all are reported at once.
 package config
 
 import (
-	"path/filepath"
+	"fmt"
+	"io"
 	"time"
 
 	"weir/internal/policy"
 	"weir/schemas"
 )
 
-// Config is everything an operator can say. Every key has a default, so the
-// file may be absent or empty. A value with a single word or number can also be
-// given as an environment variable: WEIR_ and the key's path in capitals, such
-// as WEIR_LOG_DURABILITY, unless its env tag says otherwise; a list is then
-// written with commas.
+// Config is the whole configuration. Every key has a default, so the file may be absent or empty. A
+// value with a single word or number can also be given as an environment variable: WEIR_ and the
+// key's path in capitals, such as WEIR_LOG_DURABILITY, or the names in its env tag, of which the last
+// wins; a list is then written with commas. The tag default is the value of a key that is not given,
+// and bounds are those of one that is. A comment and these tags make the description in the schema.
 type Config struct {
-	// The address to serve on, host:port. Default 127.0.0.1:8092. Port 0 takes
-	// a free one. Only a loopback address may be open, see auth.mode.
-	// HTTP_EXECUTOR_BIND_ADDR overrides it.
-	Listen string `yaml:"listen"`
+	// The address to serve on, host:port. Port 0 takes a free one. Only a loopback address may be
+	// open, see auth.mode. HTTP_EXECUTOR_BIND_ADDR overrides it.
+	Listen string `yaml:"listen" env:"WEIR_LISTEN,HTTP_EXECUTOR_BIND_ADDR" default:"127.0.0.1:8092"`
 	// Where others reach this node: an http or https URL without a path, such as
-	// https://weir.example.com. The URLs of repositories begin with it. Default
-	// none: http:// and the address of listen.
-	PublicURL string `yaml:"public_url"`
-	// The directory of the embedded server's log. Default ./weir-data. Not used
-	// with nats.url.
-	Data string `yaml:"data"`
-	// The action log.
-	Log Log `yaml:"log"`
-	// The broker: the embedded server unless a URL is given.
-	NATS NATS `yaml:"nats"`
-	// How much is done at once.
-	Workers Workers `yaml:"workers"`
-	// The index behind lists and figures.
-	Index Index `yaml:"index"`
-	// What is read and kept of one request or answer.
-	Limits Limits `yaml:"limits"`
-	// How long an action may take, from its acceptance to its end.
-	Deadline Deadline `yaml:"deadline"`
-	// Who may ask.
-	Auth Auth `yaml:"auth"`
-	// The traffic rules.
-	Rules Rules `yaml:"rules"`
-	// The tasks of coding agents.
-	Tasks Tasks `yaml:"tasks"`
-	// The repositories on this node's disk, and what git may use.
-	Git Git `yaml:"git"`
-	// What may leave.
-	Policy Policy `yaml:"policy"`
-	// Remote agents by the task type they serve. Default none. HTTP_EXECUTE,
-	// HTTP_PLAN and ECHO are served by Weir itself.
+	// https://weir.example.com. The URLs of repositories begin with it. Default none: http:// and
+	// the address of listen.
+	PublicURL string   `yaml:"public_url"`
+	Data      string   `yaml:"data" default:"./weir-data"` // The directory of the embedded server's log. Not used with nats.url.
+	Log       Log      `yaml:"log"`                        // The action log.
+	NATS      NATS     `yaml:"nats"`                       // The broker: the embedded server unless a URL is given.
+	Workers   Workers  `yaml:"workers"`                    // How much is done at once.
+	Index     Index    `yaml:"index"`                      // The index behind lists and figures.
+	Limits    Limits   `yaml:"limits"`                     // What is read and kept of one request or answer.
+	Deadline  Deadline `yaml:"deadline"`                   // How long an action may take, from its acceptance to its end.
+	Auth      Auth     `yaml:"auth"`                       // Who may ask.
+	Rules     Rules    `yaml:"rules"`                      // The traffic rules.
+	Tasks     Tasks    `yaml:"tasks"`                      // The tasks of coding agents.
+	Git       Git      `yaml:"git"`                        // The repositories on this node's disk, and what git may use.
+	Policy    Policy   `yaml:"policy"`                     // What may leave.
+	// Remote agents by the task type they serve. Default none. HTTP_EXECUTE, HTTP_PLAN and ECHO are
+	// served by Weir itself.
 	Agents map[string]Agent `yaml:"agents"`
-	// Models by the name they are asked for by: an exact one, such as
-	// openai/gpt-4o, or a pattern: openai/* for every name that begins so, * for
-	// all others. Default none.
+	// Models by the name they are asked for by: an exact one, such as openai/gpt-4o, or a pattern:
+	// openai/* for every name that begins so, * for all others. Default none.
 	Models map[string]Model `yaml:"models"`
-	// What may be used of models, by a name that errors and GET /v1/budgets tell.
-	// Default nothing bounds it but the budgets that tasks bring.
+	// What may be used of models, by a name that errors and GET /v1/budgets tell. Default nothing
+	// bounds it but the budgets that tasks bring.
 	Budgets map[string]Budget `yaml:"budgets"`
-	// Where ${secret:NAME} comes from.
-	Secrets Secrets `yaml:"secrets"`
-	// Names of headers whose values are shown, logged and stored as REDACTED,
-	// beside authorization, proxy-authorization, cookie, set-cookie and every
-	// name that speaks of a token, secret, password, signature, API key or
-	// credential. Default none. Letter case does not matter.
-	RedactHeaders []string `yaml:"redact_headers"`
-	// What Weir says about itself.
-	Telemetry Telemetry `yaml:"telemetry"`
+	Secrets Secrets           `yaml:"secrets"` // Where ${secret:NAME} comes from.
+	// Names of headers whose values are shown, logged and stored as REDACTED, beside authorization,
+	// proxy-authorization, cookie, set-cookie and every name that speaks of a token, secret,
+	// password, signature, API key or credential. Default none. Letter case does not matter.
+	RedactHeaders []string  `yaml:"redact_headers"`
+	Telemetry     Telemetry `yaml:"telemetry"` // What Weir says about itself.
 
 	warnings []string
 	source   string
 	blank    bool
+	opaque
 }
+
+// opaque keeps what embeds it out of logs and errors: a configuration holds credentials.
+type opaque struct{}
+
+// Format implements fmt.Formatter, for every verb and flag.
+func (opaque) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "(configuration)") }
+
+// MarshalJSON implements json.Marshaler.
+func (opaque) MarshalJSON() ([]byte, error) { return []byte(`"(configuration)"`), nil }
 
 // Log is how the action log is cut, kept and made durable.
 type Log struct {
-	// Number of partitions, 1 to 64, fixed when the log is created. Default 1,
-	// with nats.url 8.
-	Partitions int `yaml:"partitions"`
-	// What an acknowledged action survives: disk (a power cut), process (kill
-	// -9) or replicated (the loss of a node; needs nats.url). Default disk,
-	// with nats.url replicated.
-	Durability schemas.Durability `yaml:"durability" jsonschema:"enum=disk,enum=process,enum=replicated"`
-	// Copies of everything stored, each on another server: 1, 3 or 5. Default 1, with
-	// nats.url 3. One copy dies with its server: the default of durability is then process.
-	Replicas int `yaml:"replicas"`
-	// How long events are kept, as a duration of at least 1h. An eighth of it, at
-	// least 10m, must be left behind any deadline, so that what comes to it is
-	// still there to be ended. A repeated id is recognised that long. Default 168h.
-	History time.Duration `yaml:"history"`
-	// Size of everything stored at which new actions are refused, at least
-	// 16MiB; what was accepted is still finished. Default 10GiB; 0 leaves it at
-	// most of what the disk has free.
-	MaxBytes Size `yaml:"max_bytes"`
+	// Number of partitions, fixed when the log is created. With nats.url the default is 8.
+	Partitions int `yaml:"partitions" default:"1" bounds:"1 to 64"`
+	// What an acknowledged action survives: disk (a power cut), process (kill -9) or replicated
+	// (the loss of a node; needs nats.url). The default with nats.url is replicated.
+	Durability schemas.Durability `yaml:"durability" jsonschema:"enum=disk,enum=process,enum=replicated" default:"disk"`
+	// Copies of everything stored, each on another server: 1, 3 or 5. With nats.url the default is 3.
+	// One copy dies with its server: the default of durability is then process.
+	Replicas int `yaml:"replicas" default:"1"`
+	// How long events are kept, as a duration. An eighth of it, at least 10m, must be left behind
+	// any deadline, so that what comes to it is still there to be ended. A repeated id is
+	// recognised that long.
+	History time.Duration `yaml:"history" default:"168h" bounds:"1h or more"`
+	// Size of everything stored at which new actions are refused; what was accepted is still
+	// finished. 0 leaves it at most of what the disk has free.
+	MaxBytes Size `yaml:"max_bytes" default:"10GiB" bounds:"0 or 16MiB or more"`
 }
 
 // Index is what lists of actions and figures are answered from.
 type Index struct {
-	// File of the index, which is built from the log and may be deleted at any time: a file
-	// that is no index of this version is thrown away. Default index/actions.db in
-	// data; with nats.url a temporary file that goes with the process.
+	// File of the index, which is built from the log and may be deleted at any time: a file that is
+	// no index of this version is thrown away. Default index/actions.db in data; with nats.url a
+	// temporary file that goes with the process.
 	Path string `yaml:"path"`
-}
-
-// IndexPath is the file of the index; empty: a temporary one.
-func (c Config) IndexPath() string {
-	if c.Index.Path == "" && c.Embedded() {
-		return filepath.Join(c.Data, "index", "actions.db")
-	}
-	return c.Index.Path
 }
 
 // NATS is the broker.
 type NATS struct {
-	// URLs of an external cluster, with commas between them. Default none: the
-	// embedded server. A user name or password does not belong here, see creds.
+	// URLs of an external cluster, with commas between them. Default none: the embedded server. A
+	// user name or password does not belong here, see creds.
 	URL string `yaml:"url"`
-	// File with the credentials for url: a .creds file, the seed of an nkey as `weir
-	// nats init` writes it, or {"user":"…","password":"…"}. Default none.
-	Creds string `yaml:"creds"`
-	// Encryption of the connection to url.
-	TLS NATSTLS `yaml:"tls"`
-	// The address on which the embedded server takes other programs, host:port.
-	// Default none: it opens no port.
+	// File with the credentials for url: a .creds file, the seed of an nkey as `weir nats init`
+	// writes it, or {"user":"…","password":"…"}. Default none.
+	Creds string  `yaml:"creds"`
+	TLS   NATSTLS `yaml:"tls"` // Encryption of the connection to url.
+	// The address on which the embedded server takes other programs, host:port. Default none: it
+	// opens no port.
 	Listen string `yaml:"listen"`
 }
 
 // NATSTLS names the files of an encrypted connection to the broker.
 type NATSTLS struct {
-	// File with the certificates that sign those of the servers. A server that does
-	// not encrypt is then refused. Default: those of the system, where url asks for
-	// encryption with tls://.
-	CA string `yaml:"ca"`
-	// File with a certificate of this node's own, where the servers ask for one. Default
-	// none.
-	Cert string `yaml:"cert"`
-	// File with the key of cert. Default none.
-	Key string `yaml:"key"`
+	// File with the certificates that sign those of the servers. A server that does not encrypt is
+	// then refused. Default: those of the system, where url asks for encryption with tls://.
+	CA   string `yaml:"ca"`
+	Cert string `yaml:"cert"` // File with a certificate of this node's own, where the servers ask for one. Default none.
+	Key  string `yaml:"key"`  // File with the key of cert. Default none.
 }
 
 // Workers is how much is done at once.
 type Workers struct {
-	// Actions of a kind in progress at a time in each partition, 1 to 10000, and as many of
-	// those that were woken. Default 256.
-	Slots int `yaml:"slots"`
-	// Completions in progress at a time for each partition, 1 to 100000: they wait for
-	// models, not for this machine. Default 1024.
-	Chats int `yaml:"chats"`
-	// Time for what is under way to be finished when the node is to stop, 1s to 1h.
-	// A run of a remote agent that takes longer ends as outcome_unknown. Default
-	// 0: policy.timeout and ten seconds.
-	Drain time.Duration `yaml:"drain"`
-}
-
-// drainMargin is what a node that stops waits beyond the longest attempt.
-const drainMargin = 10 * time.Second
-
-// DrainTimeout is how long a node that is to stop waits for what is under way.
-func (c Config) DrainTimeout() time.Duration {
-	if c.Workers.Drain > 0 {
-		return c.Workers.Drain
-	}
-	return c.Policy.Timeout + drainMargin
+	// Actions of a kind in progress at a time in each partition, and as many that were woken.
+	Slots int `yaml:"slots" default:"256" bounds:"1 to 10000"`
+	// Completions in progress at a time for each partition: they wait for models, not for this node.
+	Chats int `yaml:"chats" default:"1024" bounds:"1 to 100000"`
+	// Time for what is under way to be finished when the node is to stop. A run of a remote agent
+	// that takes longer ends as outcome_unknown. Default 0: policy.timeout and ten seconds.
+	Drain time.Duration `yaml:"drain" bounds:"0 or 1s to 1h"`
 }
 
 // Limits are sizes beyond which a message is refused, never cut.
 type Limits struct {
-	// Body of one request to Weir, 1KiB to 64MiB. Default 1MiB.
-	Body Size `yaml:"body"`
-	// Body of one request for a completion, 64KiB to 64MiB. Default 16MiB.
-	Chat Size `yaml:"chat"`
-	// Headers of one request to Weir, 4KiB to 1MiB. Default 32KiB.
-	Headers Size `yaml:"headers"`
-	// Decoded body of one answer from a target, 1KiB to 64MiB. Default 8MiB.
-	Response Size `yaml:"response"`
-	// Headers of one answer from a target, 4KiB to 1MiB. Default 64KiB.
-	ResponseHeaders Size `yaml:"response_headers"`
-	// All of one agent's stream together, 64KiB to 16GiB. Default 256MiB. One
-	// event of it may be as large as response.
-	Stream Size `yaml:"stream"`
-	// New actions that may wait for a worker, of all tenants, 1 to 1000000000; 0: any
-	// number. More are refused with 503 and nothing is stored of them. It is the log's
-	// count, exact to about a second. Default 10000000.
-	Queued int `yaml:"queued"`
-	// The same of one tenant, refused with 429. Default 5000000.
-	QueuedPerTenant int `yaml:"queued_per_tenant"`
-	// Percentage of what all tenants share that one tenant may always use, 1 to 100: of
-	// log.max_bytes, answers, the concurrency of an agent, git.processes, the packs of pushes on
-	// disk (16 times git.max_pack), and workers.slots for pushes. Of the log it gets no more once another tenant
-	// has something there; of the others it may use more, but leaves that much free for the
-	// next tenant. 100 divides nothing. In open mode there is one tenant. Default 25.
-	TenantShare int `yaml:"tenant_share"`
-	// Bytes of large answers that are read, stored and shown at a time on this node, 16MiB to
-	// 1TiB; the others wait. Default 64MiB.
-	Answers Size `yaml:"answers"`
-	// Connections open at a time, 16 to 1000000; more are closed at once.
-	// Default 16384, and never more than three quarters of the open files that
-	// the system allows.
-	Connections int `yaml:"connections"`
-	// Connections open at a time from one address, 1 to 1000000. Default 12288.
-	ConnectionsPerPeer int `yaml:"connections_per_peer"`
-}
-
-// TenantShare is limits.tenant_share, and 100 in open mode, which has one tenant.
-func (c Config) TenantShare() int {
-	if c.Open() {
-		return 100
-	}
-	return c.Limits.TenantShare
+	Body            Size `yaml:"body" default:"1MiB" bounds:"1KiB to 64MiB"`             // Body of one request to Weir.
+	Chat            Size `yaml:"chat" default:"16MiB" bounds:"64KiB to 64MiB"`           // Body of one request for a completion.
+	Headers         Size `yaml:"headers" default:"32KiB" bounds:"4KiB to 1MiB"`          // Headers of one request to Weir.
+	Response        Size `yaml:"response" default:"8MiB" bounds:"1KiB to 64MiB"`         // Decoded body of one answer from a target.
+	ResponseHeaders Size `yaml:"response_headers" default:"64KiB" bounds:"4KiB to 1MiB"` // Headers of one answer from a target.
+	// All of one agent's stream together. One event of it may be as large as response.
+	Stream Size `yaml:"stream" default:"256MiB" bounds:"64KiB to 16GiB"`
+	// New actions that may wait for a worker, of all tenants; 0: any number. More are refused with
+	// 503 and nothing is stored of them. It is the log's count, exact to about a second.
+	Queued int `yaml:"queued" default:"10000000" bounds:"0 to 1000000000"`
+	// The same of one tenant, refused with 429.
+	QueuedPerTenant int `yaml:"queued_per_tenant" default:"5000000" bounds:"0 to 1000000000"`
+	// Percentage of what all tenants share that one tenant may always use: of log.max_bytes,
+	// answers, the concurrency of an agent, git.processes, the packs of pushes on disk (16 times
+	// git.max_pack), and workers.slots for pushes. Of the log it gets no more once another tenant
+	// has something there; of the others it may use more, but leaves that much free for the next
+	// tenant. 100 divides nothing. In open mode there is one tenant.
+	TenantShare int `yaml:"tenant_share" default:"25" bounds:"1 to 100"`
+	// Bytes of large answers that are read, stored and shown at a time on this node; others wait.
+	Answers Size `yaml:"answers" default:"64MiB" bounds:"16MiB to 1TiB"`
+	// Connections open at a time; more are closed at once. It is never more than three quarters of
+	// the open files that the system allows.
+	Connections int `yaml:"connections" default:"16384" bounds:"16 to 1000000"`
+	// Connections open at a time from one address.
+	ConnectionsPerPeer int `yaml:"connections_per_peer" default:"12288" bounds:"1 to 1000000"`
 }
 
 // Auth says who may ask.
 type Auth struct {
-	// Who may ask: tokens (every request needs a bearer token) or open
-	// (everybody is the tenant "default" and an admin, which only a loopback
-	// address may be). Default open on a loopback address, else tokens.
-	Mode string `yaml:"mode" jsonschema:"enum=open,enum=tokens"`
-	// File that the first admin token is written to, readable by its owner
-	// alone, when there is no other. Default admin.token in the data directory;
-	// with nats.url none: another node makes that token.
+	// Who may ask: tokens (every request needs a bearer token) or open (everybody is the tenant
+	// "default" and an admin, which only a loopback address may be). The default on a loopback
+	// address is open.
+	Mode string `yaml:"mode" jsonschema:"enum=open,enum=tokens" default:"tokens"`
+	// File that the first admin token is written to, readable by its owner alone, when there is no
+	// other. Default admin.token in the data directory; with nats.url none: another node makes it.
 	AdminTokenFile string `yaml:"admin_token_file"`
-	// Requests of one token, a count a second, minute or hour, such as 500/s;
-	// as many again may come in a burst. A token may have a rate of its own.
-	// Default 500/s.
-	Rate string `yaml:"rate"`
-	// Event streams open at a time for one token, 1 to 1000000. Default 1000.
-	Streams int `yaml:"streams"`
+	// Requests of one token, a count a second, minute or hour, such as 500/s; as many again may
+	// come in a burst. A token may have a rate of its own.
+	Rate    string `yaml:"rate" default:"500/s"`
+	Streams int    `yaml:"streams" default:"1000" bounds:"1 to 1000000"` // Event streams open at a time for one token.
 }
 
 // Deadline is how long an action may take.
 type Deadline struct {
-	// An executor's action, 1s to 24h. Default 2m.
-	HTTP time.Duration `yaml:"http"`
-	// A plan, all its decisions together, 1s to 24h. Default 10m.
-	Plan time.Duration `yaml:"plan"`
-	// A run that names no budgets.timeout_ms, 1s to 24h. Default 10m.
-	Run time.Duration `yaml:"run"`
-	// A task that names no deadline, 1s to 720h. Default 8h, or what log.history
-	// leaves where that is shorter.
-	Task time.Duration `yaml:"task"`
-	// A push, 1s to 24h. Default 15m.
-	Push time.Duration `yaml:"push"`
-	// The making of a repository, with its import, 1s to 24h. Default 30m.
-	Repo time.Duration `yaml:"repo"`
-	// A completion of a model, 1s to 24h. Default 15m.
-	Chat time.Duration `yaml:"chat"`
+	HTTP time.Duration `yaml:"http" default:"2m" bounds:"1s to 24h"`  // An executor's action.
+	Plan time.Duration `yaml:"plan" default:"10m" bounds:"1s to 24h"` // A plan, all its decisions together.
+	Run  time.Duration `yaml:"run" default:"10m" bounds:"1s to 24h"`  // A run that names no budgets.timeout_ms.
+	// A task that names no deadline. The default is no more than log.history leaves.
+	Task time.Duration `yaml:"task" default:"8h" bounds:"1s to 720h"`
+	Push time.Duration `yaml:"push" default:"15m" bounds:"1s to 24h"` // A push.
+	Repo time.Duration `yaml:"repo" default:"30m" bounds:"1s to 24h"` // The making of a repository, with its import.
+	Chat time.Duration `yaml:"chat" default:"15m" bounds:"1s to 24h"` // A completion of a model.
 }
 
 // Tasks is how the tasks of coding agents are given out.
 type Tasks struct {
-	// Time after which an agent of a pool that calls nothing loses its task, which
-	// the next one gets, 10s to 24h. Default 2m.
-	Lease time.Duration `yaml:"lease"`
+	// Time after which an agent of a pool that calls nothing loses its task to the next one.
+	Lease time.Duration `yaml:"lease" default:"2m" bounds:"10s to 24h"`
 }
 
 // Git is the repositories on this node's disk, and what git may use.
 type Git struct {
-	// Directory of the repositories. Default git in the data directory. With
-	// nats.url there is no default, and without one no repository can live here:
-	// name a directory that is this node's alone.
-	Dir string `yaml:"dir"`
-	// Name or path of git, version 2.31 or newer. Default git.
-	Program string `yaml:"program"`
-	// Pack that one push may bring, 1KiB to 1TiB. Default 1GiB.
-	MaxPack Size `yaml:"max_pack"`
-	// Size of one repository on disk at which pushes to it are refused, 1MiB to
-	// 16TiB. Default 10GiB.
-	MaxRepo Size `yaml:"max_repo"`
-	// Time for one fetch, push or import, 1s to 24h. A push ends no later than
-	// deadline.push, an import than deadline.repo. Default 10m.
-	Timeout time.Duration `yaml:"timeout"`
-	// Memory of one process of git's, 64MiB to 1TiB. It is address space, which is
-	// more than what is used; where the system cannot limit that there is no
-	// limit. Default 2GiB.
-	Memory Size `yaml:"memory"`
-	// Fetches, pushes and imports at a time, 1 to 10000; more wait. Half are for
-	// fetches, half for pushes and imports, and a quarter of that at most for imports.
-	// Tenants share each by limits.tenant_share; fewer than 4 are not divided. A push
-	// counts once its pack has arrived. Default 32.
-	Processes int `yaml:"processes"`
+	// Directory of the repositories. Default git in the data directory. With nats.url there is none,
+	// and no repository can live here without one: name a directory that is this node's alone.
+	Dir     string `yaml:"dir"`
+	Program string `yaml:"program" default:"git"`                         // Name or path of git, version 2.31 or newer.
+	MaxPack Size   `yaml:"max_pack" default:"1GiB" bounds:"1KiB to 1TiB"` // Pack that one push may bring.
+	// Size of one repository on disk at which pushes to it are refused.
+	MaxRepo Size `yaml:"max_repo" default:"10GiB" bounds:"1MiB to 16TiB"`
+	// Time for one fetch, push or import. A push ends no later than deadline.push, an import than
+	// deadline.repo.
+	Timeout time.Duration `yaml:"timeout" default:"10m" bounds:"1s to 24h"`
+	// Memory of one process of git's. It is address space, which is more than what is used; where
+	// the system cannot limit that there is no limit.
+	Memory Size `yaml:"memory" default:"2GiB" bounds:"64MiB to 1TiB"`
+	// Fetches, pushes and imports at a time; more wait. Half are for fetches, half for pushes and
+	// imports, and a quarter of that at most for imports. Tenants share each by
+	// limits.tenant_share; fewer than 4 are not divided. A push counts once its pack has arrived.
+	Processes int `yaml:"processes" default:"32" bounds:"1 to 10000"`
 }
 
 // Rules is how traffic rules are written.
 type Rules struct {
-	// Whether the agent API takes operations, over HTTP and over NATS: true or
-	// false. Default true. Without it nobody can write rules; those that are there
-	// stay in force.
-	AgentAPI bool `yaml:"agent_api"`
-	// Rules that one tenant may have, 1 to 1000. Default 1000.
-	Limit int `yaml:"limit"`
+	// Whether the agent API takes operations, over HTTP and over NATS: true or false. Without it
+	// nobody can write rules; those that are there stay in force.
+	AgentAPI bool `yaml:"agent_api" default:"true"`
+	Limit    int  `yaml:"limit" default:"1000" bounds:"1 to 1000"` // Rules that one tenant may have.
 }
 
 // Policy says what may leave. Nothing else does.
 type Policy struct {
-	// Time for one outbound attempt, 100ms to 10m. Default 30s.
-	Timeout time.Duration `yaml:"timeout"`
-	// Hosts that need no entry: host, host:port, .example.com (its subdomains)
-	// or scheme://host. Default none; in open mode without entries localhost,
-	// 127.0.0.1 and ::1. HTTP_EXECUTOR_ALLOWED_HOSTS overrides it.
-	AllowedHosts []string `yaml:"allowed_hosts"`
-	// The entries, in the order in which they are tried. Default none. A later
-	// entry of the same name replaces the earlier one.
+	Timeout time.Duration `yaml:"timeout" default:"30s" bounds:"100ms to 10m"` // Time for one outbound attempt.
+	// Hosts that need no entry: host, host:port, .example.com (its subdomains) or scheme://host.
+	// Default none; in open mode without entries localhost, 127.0.0.1 and ::1.
+	// HTTP_EXECUTOR_ALLOWED_HOSTS overrides it.
+	AllowedHosts []string `yaml:"allowed_hosts" env:"WEIR_POLICY_ALLOWED_HOSTS,HTTP_EXECUTOR_ALLOWED_HOSTS"`
+	// The entries, in the order in which they are tried. Default none. A later entry of the same
+	// name replaces the earlier one.
 	Allowlist []policy.Entry `yaml:"allowlist"`
+	opaque
 }
 
 // Secrets is where ${secret:NAME} comes from.
 type Secrets struct {
-	// Directory with one file for each secret, named like it. Default none: the
-	// environment alone, as WEIR_SECRET_NAME.
+	// Directory with one file for each secret, named like it. Default none: the environment alone,
+	// as WEIR_SECRET_NAME.
 	Dir string `yaml:"dir"`
-	// File of secrets encrypted with age: once decrypted, a YAML mapping of
-	// names to values. It comes after the environment and the directory.
-	// Default none.
-	AgeFile string `yaml:"age_file"`
-	// File with the age identity that decrypts it. Required with age_file.
-	AgeIdentity string `yaml:"age_identity"`
+	// File of secrets encrypted with age: once decrypted, a YAML mapping of names to values. It
+	// comes after the environment and the directory. Default none.
+	AgeFile     string `yaml:"age_file"`
+	AgeIdentity string `yaml:"age_identity"` // File with the age identity that decrypts it. Required with age_file.
 }
 
 // Telemetry is what Weir says about itself.
 type Telemetry struct {
-	// The least that is logged: debug, info, warn or error. Default info.
-	LogLevel string `yaml:"log_level" env:"WEIR_LOG_LEVEL" jsonschema:"enum=debug,enum=info,enum=warn,enum=error"`
-	// How a log line is written: json or text. Default json.
-	LogFormat string `yaml:"log_format" env:"WEIR_LOG_FORMAT" jsonschema:"enum=json,enum=text"`
-	// Traces of completions.
-	OTLP OTLP `yaml:"otlp"`
+	// The least that is logged: debug, info, warn or error.
+	LogLevel string `yaml:"log_level" env:"WEIR_LOG_LEVEL" jsonschema:"enum=debug,enum=info,enum=warn,enum=error" default:"info"`
+	// How a log line is written: json or text.
+	LogFormat string `yaml:"log_format" env:"WEIR_LOG_FORMAT" jsonschema:"enum=json,enum=text" default:"json"`
+	OTLP      OTLP   `yaml:"otlp"` // Traces of completions.
 }
 
 // OTLP is where traces go.
 type OTLP struct {
-	// Base URL of a collector that speaks OTLP over HTTP, such as
-	// http://127.0.0.1:4318; /v1/traces is added to it. Headers for it, such as a
-	// credential, are taken from OTEL_EXPORTER_OTLP_HEADERS. Default none: no traces.
+	// Base URL of a collector that speaks OTLP over HTTP, such as http://127.0.0.1:4318; /v1/traces
+	// is added to it. Headers for it, such as a credential, are taken from
+	// OTEL_EXPORTER_OTLP_HEADERS. Default none: no traces.
 	Endpoint string `yaml:"endpoint"`
 }
-
-// Warnings are things that look like mistakes and stop nothing, such as an
-// environment variable that begins with WEIR_ and is not a setting.
-func (c Config) Warnings() []string { return c.warnings }
-
-// Source is the file that was read; empty when there was none.
-func (c Config) Source() string { return c.source }
-
-// Blank reports whether no file said anything: there was none, or there was
-// nothing in it. A file with {} says that the defaults are meant.
-func (c Config) Blank() bool { return c.blank }
-
-// Embedded reports whether the broker runs inside this program.
-func (c Config) Embedded() bool { return c.NATS.URL == "" }

@@ -2,6 +2,8 @@ package config
 
 import (
 	"maps"
+	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,75 +13,148 @@ import (
 	"weir/schemas"
 )
 
+// Agent is a remote agent: a service that speaks the run contract.
+type Agent struct {
+	// Where its routes begin: scheme://host[:port][/path]. /agents/run/stream and /agents/run/sync
+	// are added to it.
+	URL string `yaml:"url" jsonschema:"required"`
+	// Which of its routes is asked first: auto, that which the run's caller used, stream or sync.
+	// The other one is asked where it does not serve the first.
+	Mode  string `yaml:"mode" jsonschema:"enum=auto,enum=stream,enum=sync" default:"auto"`
+	Token string `yaml:"token"` // Bearer token to send; it may be ${secret:NAME}. Default none.
+	// Time for one call. Default 0: what is left of the run's own.
+	Timeout time.Duration `yaml:"timeout" bounds:"0 or 100ms to 24h"`
+	// Where its addresses may lie: public, loopback or private. Default loopback where the URL
+	// names this machine, else public.
+	Network     string   `yaml:"network" jsonschema:"enum=public,enum=loopback,enum=private"`
+	CIDRs       []string `yaml:"cidrs"`                                        // What a private one may reach.
+	Concurrency int      `yaml:"concurrency" default:"32" bounds:"1 to 10000"` // Runs that one node gives it at a time; more wait.
+	// Whether each call has its span, in the header traceparent. Default false.
+	Trace bool `yaml:"trace"`
+	opaque
+}
+
+// base is the URL without a slash at its end.
+func (a Agent) base() string { return strings.TrimSuffix(a.URL, "/") }
+
+func (a Agent) entry(taskType string) policy.Entry {
+	e := policy.Entry{
+		Name: schemas.AgentEntry(taskType), Agent: true, URLPrefix: a.base() + schemas.RouteRuns, Methods: []string{"POST"},
+		Network: a.Network, CIDRs: a.CIDRs, Headers: map[string]string{},
+	}
+	if a.Token != "" {
+		e.Headers["Authorization"] = "Bearer " + a.Token
+	}
+	if a.Trace {
+		e.Headers["Traceparent"] = policy.TracePlaceholder
+	}
+	return e
+}
+
+// RunAgents are the remote agents by task type, in the form that the runs use.
+func (c Config) RunAgents() map[string]schemas.Agent {
+	agents := make(map[string]schemas.Agent, len(c.Agents))
+	for taskType, a := range c.Agents {
+		agents[taskType] = schemas.Agent{TaskType: taskType, URL: a.base(), Mode: a.Mode, Timeout: a.Timeout, Concurrency: a.Concurrency}
+	}
+	return agents
+}
+
+// entries are the policy entries of the agents and then of the models, in the order of their names.
+func (c Config) entries() []policy.Entry {
+	var all []policy.Entry
+	for _, taskType := range slices.Sorted(maps.Keys(c.Agents)) {
+		all = append(all, c.Agents[taskType].entry(taskType))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
+		for _, u := range c.Models[name].upstreams(name) {
+			all = append(all, u.entry())
+		}
+	}
+	return all
+}
+
+// Compile makes the policy that the configuration describes. Own are the addresses by which other
+// machines reach this node: on its own ports they are no more a target than loopback is. Extra are
+// ports of its own that the configuration does not name, such as the one of a listen address with
+// port 0.
+func (c Config) Compile(own []netip.Addr, extra ...uint16) (*policy.Policy, error) {
+	ports := slices.Clone(extra)
+	for _, address := range []string{c.Listen, c.NATS.Listen} {
+		if _, port, err := net.SplitHostPort(address); err == nil {
+			if n, err := strconv.ParseUint(port, 10, 16); err == nil && n != 0 {
+				ports = append(ports, uint16(n))
+			}
+		}
+	}
+	return policy.Compile(policy.Config{
+		Entries:      slices.Concat(c.Policy.Allowlist, c.entries()),
+		AllowedHosts: c.Policy.AllowedHosts, SelfPorts: ports, SelfAddrs: own,
+	})
+}
+
+// Targets lists what may be called: the url_prefix of each entry and the allowed hosts, as they are
+// written, then the URLs of the agents and of the models.
+func (c Config) Targets() []string {
+	targets := []string{}
+	for _, e := range c.Policy.Allowlist {
+		targets = append(targets, e.URLPrefix)
+	}
+	targets = append(targets, c.Policy.AllowedHosts...)
+	for _, e := range c.entries() {
+		targets = append(targets, e.URLPrefix)
+	}
+	return targets
+}
+
 // Model is a model, a pattern of models, or another name for one.
 type Model struct {
-	// Name of the model that this is another name for. It is written alone.
-	Alias string `yaml:"alias,omitempty"`
-	// Where its only upstream is: scheme://host[:port][/path], such as
-	// https://openrouter.ai/api/v1. /chat/completions is added to it.
-	URL string `yaml:"url,omitempty"`
-	// Headers that are added to what goes there; they may hold ${secret:NAME}.
-	// Callers can neither see nor set them.
-	Headers map[string]string `yaml:"headers,omitempty"`
-	// The model's name there. A * in it is what the pattern's * stands for. Default
-	// the name that it was asked for by.
-	Model string `yaml:"model,omitempty"`
-	// Where its addresses may lie: public, loopback or private. Default loopback
-	// where the URL names this machine, else public.
-	Network string `yaml:"network,omitempty" jsonschema:"enum=public,enum=loopback,enum=private"`
-	// What a private one may reach.
-	CIDRs []string `yaml:"cidrs,omitempty"`
-	// Whether it is asked for the usage of a stream: true or false. Default true.
-	Usage bool `yaml:"usage"`
-	// Members of a request, and types of tools, that it gets beyond those that every
-	// upstream gets, such as [plugins, web_search]; docs/chat.md lists those. "*" stands for
-	// all: callers then choose providers, accounts and stored objects there. Default none.
-	Pass Pass `yaml:"pass,omitempty"`
-	// Several upstreams, in the order in which they are asked, in place of url and
-	// the keys that belong to it.
-	Upstreams []Upstream `yaml:"upstreams,omitempty"`
-	// What it costs. Default unknown; a budget of money then refuses it.
-	Price *Price `yaml:"price,omitempty"`
-	// Tokens that prompt and answer may have together, 1 to 1000000000. Default
-	// unknown.
-	Context int64 `yaml:"context,omitempty"`
-	// Tokens that an answer may have, 1 to 1000000000. Default unknown.
-	MaxOutput int64 `yaml:"max_output,omitempty"`
-	// Tokens that one image in a prompt is at most, 1 to 1000000000: so much is held for
-	// it, and charged where the provider does not tell. Default 49152 and 2048.
-	ImageTokens int64 `yaml:"image_tokens,omitempty"`
-	// How long its upstreams are waited for.
-	Timeouts ModelTimeouts `yaml:"timeouts"`
+	Alias string `yaml:"alias"` // Name of the model that this is another name for. It is written alone.
+	Target
+	// Several upstreams, in the order in which they are asked, in place of url and the keys that
+	// belong to it.
+	Upstreams []Upstream `yaml:"upstreams"`
+	Price     *Price     `yaml:"price"`                               // What it costs. Default unknown; a budget of money then refuses it.
+	Context   int64      `yaml:"context" bounds:"1 to 1000000000"`    // Tokens that prompt and answer may have together. Default unknown.
+	MaxOutput int64      `yaml:"max_output" bounds:"1 to 1000000000"` // Tokens that an answer may have. Default unknown.
+	// Tokens that one image in a prompt is at most: so much is held for it, and charged where the
+	// provider does not tell. Default 49152 and 2048.
+	ImageTokens int64         `yaml:"image_tokens" bounds:"1 to 1000000000"`
+	Timeouts    ModelTimeouts `yaml:"timeouts"` // How long its upstreams are waited for.
 }
 
 // Upstream is a place where a model can be asked.
 type Upstream struct {
-	// What it is called: at most 100 letters, digits, dots, underscores, colons and
-	// hyphens. No other has this name. Its policy entry is model: and it.
+	// What it is called: at most 100 letters, digits, dots, underscores, colons and hyphens. No
+	// other has this name. Its policy entry is model: and it.
 	Name string `yaml:"name" jsonschema:"required"`
-	// Where it is: scheme://host[:port][/path], such as https://api.openai.com/v1.
+	Target
+	// Its share of the load among those beside it that have one. Default none: it is asked where
+	// those before it did not answer.
+	Weight int `yaml:"weight" bounds:"1 to 1000"`
+}
+
+// Target is where a model can be asked, and how.
+type Target struct {
+	// Where it is: scheme://host[:port][/path], such as https://openrouter.ai/api/v1.
 	// /chat/completions is added to it.
-	URL string `yaml:"url" jsonschema:"required"`
-	// Headers that are added to what goes there; they may hold ${secret:NAME}.
-	// Callers can neither see nor set them.
-	Headers map[string]string `yaml:"headers,omitempty"`
-	// The model's name there. A * in it is what the pattern's * stands for. Default
-	// the name that it was asked for by.
-	Model string `yaml:"model,omitempty"`
-	// Where its addresses may lie: public, loopback or private. Default loopback
-	// where the URL names this machine, else public.
-	Network string `yaml:"network,omitempty" jsonschema:"enum=public,enum=loopback,enum=private"`
-	// What a private one may reach.
-	CIDRs []string `yaml:"cidrs,omitempty"`
-	// Its share of the load among those beside it that have one, 1 to 1000. Default
-	// none: it is asked where those before it did not answer.
-	Weight int `yaml:"weight,omitempty"`
-	// Whether it is asked for the usage of a stream: true or false. Default true.
-	Usage bool `yaml:"usage"`
-	// Members of a request, and types of tools, that it gets beyond those that every
-	// upstream gets, such as [plugins, web_search]; docs/chat.md lists those. "*" stands for
-	// all: callers then choose providers, accounts and stored objects there. Default none.
-	Pass Pass `yaml:"pass,omitempty"`
+	URL string `yaml:"url"`
+	// Headers that are added to what goes there; they may hold ${secret:NAME}. Callers can neither
+	// see nor set them.
+	Headers map[string]string `yaml:"headers"`
+	// The model's name there. A * in it is what the pattern's * stands for. Default the name that
+	// it was asked for by.
+	Model string `yaml:"model"`
+	// Where its addresses may lie: public, loopback or private. Default loopback where the URL
+	// names this machine, else public.
+	Network string   `yaml:"network" jsonschema:"enum=public,enum=loopback,enum=private"`
+	CIDRs   []string `yaml:"cidrs"`                // What a private one may reach.
+	Usage   bool     `yaml:"usage" default:"true"` // Whether it is asked for the usage of a stream: true or false.
+	// Members of a request, and types of tools, that it gets beyond those that every upstream gets,
+	// such as [plugins, web_search]; docs/chat.md lists those. "*" stands for all: callers then
+	// choose providers, accounts and stored objects there. Default none.
+	Pass Pass `yaml:"pass"`
+	opaque
 }
 
 // Pass are names of members of a request. One name may be written without a list.
@@ -87,64 +162,58 @@ type Pass []string
 
 // Price is what a model costs, in US dollars.
 type Price struct {
-	// A million tokens of a prompt, 0 to 1000000.
-	Input USD `yaml:"input" jsonschema:"required"`
-	// A million tokens of an answer, 0 to 1000000.
-	Output USD `yaml:"output" jsonschema:"required"`
+	Input  USD `yaml:"input" jsonschema:"required" bounds:"0 to 1000000"`  // A million tokens of a prompt.
+	Output USD `yaml:"output" jsonschema:"required" bounds:"0 to 1000000"` // A million tokens of an answer.
 	// A million tokens of a prompt that the provider had kept. Default that of input.
-	Cached USD `yaml:"cached,omitempty"`
-	// A request, 0 to 1000000. Default 0.
-	Request USD `yaml:"request,omitempty"`
+	Cached  USD `yaml:"cached" bounds:"0.000001 to 1000000"`
+	Request USD `yaml:"request" bounds:"0 to 1000000"` // A request. Default 0.
 }
 
 // ModelTimeouts is how long a model's upstreams are waited for.
 type ModelTimeouts struct {
-	// Until a connection stands, 100ms to 1m. Default 5s.
-	Connect time.Duration `yaml:"connect"`
-	// From there until the answer begins, 100ms to 1h. Default 2m.
-	FirstByte time.Duration `yaml:"first_byte"`
-	// Until anything more of the answer comes, 100ms to 1h. Default 1m.
-	Idle time.Duration `yaml:"idle"`
+	Connect   time.Duration `yaml:"connect" default:"5s" bounds:"100ms to 1m"`    // Until a connection stands.
+	FirstByte time.Duration `yaml:"first_byte" default:"2m" bounds:"100ms to 1h"` // From there until the answer begins.
+	Idle      time.Duration `yaml:"idle" default:"1m" bounds:"100ms to 1h"`       // Until anything more of the answer comes.
 }
 
-// newModel and newUpstream are what they are before the file says anything of them.
-func newModel() Model {
-	return Model{Usage: true, Timeouts: ModelTimeouts{Connect: 5 * time.Second, FirstByte: 2 * time.Minute, Idle: time.Minute}}
+// Budget bounds the use of models, by the keys that it has.
+type Budget struct {
+	// What each has an account of its own: tenant, token, task, model, or several together, such as
+	// [token, model] for each pair. Accounts are each tenant's own in any case. With task it bounds
+	// the completions of tasks and no others. Default tenant.
+	Per []string `yaml:"per" jsonschema:"enum=tenant,enum=token,enum=task,enum=model"`
+	// Names or patterns of the models that it counts, such as openai/*; of aliases the names behind
+	// them. Default all.
+	Models  []string `yaml:"models"`
+	Tenants []string `yaml:"tenants"` // Names of the tenants that it bounds. Default all.
+	// After how long it begins anew: windows begin at whole multiples of it in UTC. Default 0:
+	// never.
+	Window   time.Duration `yaml:"window" bounds:"0 or 1s to 8760h"`
+	Requests int64         `yaml:"requests" bounds:"1 to 1000000000000000"` // Completions.
+	Tokens   int64         `yaml:"tokens" bounds:"1 to 1000000000000000"`   // Tokens of prompts and answers together.
+	// Money by the models' prices, in US dollars. Models without a price are refused.
+	USD USD `yaml:"usd" bounds:"0.000000001 to 999999999.999999999"`
 }
 
-func newUpstream() Upstream { return Upstream{Usage: true} }
-
-// only is what the model says of its one upstream; its name is made from the model's.
-func (m Model) only(name string) Upstream {
-	return Upstream{
-		Name: upstreamName(name), URL: m.URL, Headers: m.Headers, Model: m.Model, Network: m.Network, CIDRs: m.CIDRs, Usage: m.Usage, Pass: m.Pass,
-	}
-}
-
-// upstreams are those of the model of this name.
+// upstreams are those of the model of this name. The name of an only one is made from the model's.
 func (m Model) upstreams(name string) []Upstream {
-	switch {
-	case m.Alias != "":
-		return nil
-	case len(m.Upstreams) > 0:
-		return m.Upstreams
-	default:
-		return []Upstream{m.only(name)}
+	if m.Alias == "" && len(m.Upstreams) == 0 {
+		entry := strings.NewReplacer("/", ":", "*", "any", "@", "-", "+", "-").Replace(name)
+		return []Upstream{{Name: entry, Target: m.Target}}
 	}
+	return m.Upstreams
 }
 
-// upstreamKey is where the n-th upstream of the model at a key stands.
-func upstreamKey(key string, n int) string {
-	return join(key, "upstreams") + "[" + strconv.Itoa(n) + "]"
+// at is the key of the n-th upstream of the model at a key.
+func (m Model) at(key string, n int) string {
+	if len(m.Upstreams) == 0 {
+		return key
+	}
+	return item(key+".upstreams", n)
 }
 
-// upstreamName makes the name of a model or pattern one that a policy entry can have.
-func upstreamName(model string) string {
-	return strings.NewReplacer("/", ":", "*", "any", "@", "-", "+", "-").Replace(model)
-}
-
-// base is the URL as the route is added to it.
-func (u Upstream) base() string { return strings.TrimSuffix(u.URL, "/") }
+// base is the URL without a slash at its end.
+func (t Target) base() string { return strings.TrimSuffix(t.URL, "/") }
 
 func (u Upstream) entry() policy.Entry {
 	return policy.Entry{
@@ -153,7 +222,7 @@ func (u Upstream) entry() policy.Entry {
 	}
 }
 
-// ChatModels are the models by name, as those who ask them see them.
+// ChatModels are the models by name, in the form that the completions use.
 func (c Config) ChatModels() []schemas.Model {
 	list := make([]schemas.Model, 0, len(c.Models))
 	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
@@ -163,17 +232,18 @@ func (c Config) ChatModels() []schemas.Model {
 			continue
 		}
 		s := schemas.Model{
-			Name: name, Price: m.Price.perThousand(), Context: m.Context, MaxOutput: m.MaxOutput, ImageTokens: m.ImageTokens,
+			Name: name, Context: m.Context, MaxOutput: m.MaxOutput, ImageTokens: m.ImageTokens,
 			Connect: m.Timeouts.Connect, FirstByte: m.Timeouts.FirstByte, Idle: m.Timeouts.Idle,
 		}
-		key := join("models", name)
-		for i, u := range m.upstreams(name) {
-			at := key
-			if len(m.Upstreams) > 0 {
-				at = upstreamKey(key, i)
+		if p := m.Price; p != nil { // a thousand tokens of each
+			s.Price = &schemas.ModelPrice{
+				Input: int64(p.Input / 1000), Output: int64(p.Output / 1000), Cached: int64(p.Cached / 1000), Request: int64(p.Request),
 			}
+		}
+		for i, u := range m.upstreams(name) {
 			s.Upstreams = append(s.Upstreams, schemas.ModelUpstream{
-				Name: u.Name, URL: u.base(), Model: u.Model, Weight: u.Weight, Usage: u.Usage, Pass: u.Pass, Key: at,
+				Name: u.Name, URL: u.base(), Model: u.Model, Weight: u.Weight, Usage: u.Usage, Pass: u.Pass,
+				Key: m.at(join("models", name), i),
 			})
 		}
 		list = append(list, s)
@@ -181,48 +251,15 @@ func (c Config) ChatModels() []schemas.Model {
 	return list
 }
 
-// perThousand is the price in the units that are counted with.
-func (p *Price) perThousand() *schemas.ModelPrice {
-	if p == nil {
-		return nil
+// ModelBudgets are the budgets by name, in the form that the completions use.
+func (c Config) ModelBudgets() []schemas.Budget {
+	list := make([]schemas.Budget, 0, len(c.Budgets))
+	for _, name := range slices.Sorted(maps.Keys(c.Budgets)) {
+		b := c.Budgets[name]
+		list = append(list, schemas.Budget{
+			Name: name, Per: b.Per, Models: b.Models, Tenants: b.Tenants, Window: b.Window,
+			Requests: b.Requests, Tokens: b.Tokens, Nanos: int64(b.USD),
+		})
 	}
-	const thousands = 1000 // in a million
-	return &schemas.ModelPrice{
-		Input: int64(p.Input / thousands), Output: int64(p.Output / thousands), Cached: int64(p.Cached / thousands), Request: int64(p.Request),
-	}
-}
-
-// modelEntries are the policy entries of the models' upstreams.
-func (c Config) modelEntries() []policy.Entry {
-	var entries []policy.Entry
-	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
-		for _, u := range c.Models[name].upstreams(name) {
-			entries = append(entries, u.entry())
-		}
-	}
-	return entries
-}
-
-// deriveModels says where an upstream lies whose URL tells it.
-func deriveModels(c *Config) {
-	for name, m := range c.Models {
-		m.Network = networkOf(m.URL, m.Network)
-		m.Upstreams = slices.Clone(m.Upstreams)
-		for i := range m.Upstreams {
-			m.Upstreams[i].Network = networkOf(m.Upstreams[i].URL, m.Upstreams[i].Network)
-		}
-		c.Models[name] = m
-	}
-}
-
-// networkOf is what is said, or else what a URL tells.
-func networkOf(url, said string) string {
-	switch {
-	case said != "" || url == "":
-		return said
-	case local(url):
-		return policy.NetworkLoopback
-	default:
-		return policy.NetworkPublic
-	}
+	return list
 }

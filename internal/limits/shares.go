@@ -1,9 +1,11 @@
-// Package limits divides what all tenants use between them.
+// Package limits divides what all tenants use between them, and keeps accounts that all processes
+// share.
 package limits
 
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -104,14 +106,12 @@ func (s *Shares) Acquire(ctx context.Context, tenant string, n int64) (release f
 
 // Try is Acquire for those who do not wait: ok is false where Acquire would.
 func (s *Shares) Try(tenant string, n int64) (release func(), ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := s.join(tenant, n)
+	granted, leave := s.Join(tenant, n)
 	select {
-	case <-w.granted:
-		return sync.OnceFunc(func() { s.leave(tenant, w) }), true
+	case <-granted:
+		return leave, true
 	default:
-		s.drop(tenant, w)
+		leave()
 		return nil, false
 	}
 }
@@ -121,27 +121,17 @@ func (s *Shares) Try(tenant string, n int64) (release func(), ok bool) {
 func (s *Shares) Join(tenant string, n int64) (granted <-chan struct{}, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := s.join(tenant, n)
-	return w.granted, sync.OnceFunc(func() { s.leave(tenant, w) })
-}
-
-// join adds a waiter, and serves it if it can be. The caller holds mu.
-func (s *Shares) join(tenant string, n int64) *waiter {
 	s.arrived++
 	w := &waiter{n: max(min(n, s.Capacity), 1), arrived: s.arrived, granted: make(chan struct{})}
 	s.waiting[tenant] = append(s.waiting[tenant], w)
 	s.grant()
-	return w
+	return w.granted, sync.OnceFunc(func() { s.leave(tenant, w) })
 }
 
+// leave ends a wait, or what it was granted.
 func (s *Shares) leave(tenant string, w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drop(tenant, w)
-}
-
-// drop ends a wait, or what it was granted. The caller holds mu.
-func (s *Shares) drop(tenant string, w *waiter) {
 	if i := slices.Index(s.waiting[tenant], w); i >= 0 {
 		s.setWaiting(tenant, slices.Delete(s.waiting[tenant], i, i+1))
 	} else {
@@ -179,11 +169,7 @@ func (s *Shares) grant() {
 // that finds too little room keeps all later ones waiting, so that many small ones cannot pass a large one
 // for ever. The caller holds mu.
 func (s *Shares) next() (string, bool) {
-	tenants := make([]string, 0, len(s.waiting))
-	for t := range s.waiting {
-		tenants = append(tenants, t)
-	}
-	slices.SortFunc(tenants, func(a, b string) int {
+	tenants := slices.SortedFunc(maps.Keys(s.waiting), func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.held[a], s.held[b]), cmp.Compare(s.waiting[a][0].arrived, s.waiting[b][0].arrived))
 	})
 	spare := s.Capacity - s.Share
@@ -191,8 +177,7 @@ func (s *Shares) next() (string, bool) {
 		spare = s.Capacity
 	}
 	for _, t := range tenants {
-		n := s.waiting[t][0].n
-		if entitled := s.Entitles(s.held[t], n); entitled || s.used+n <= spare {
+		if n := s.waiting[t][0].n; s.Entitles(s.held[t], n) || s.used+n <= spare {
 			return t, s.used+n <= s.Capacity
 		}
 	}

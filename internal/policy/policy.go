@@ -117,7 +117,7 @@ type Idempotency struct {
 }
 
 // Limits bound the calls made under an entry. Policy carries them and counts nothing: see
-// internal/destination. A second's worth of calls, or one, may begin at once.
+// internal/limits/destination. A second's worth of calls, or one, may begin at once.
 type Limits struct {
 	Rate        string `json:"rate,omitempty" yaml:"rate,omitempty"`               // calls begun: "10/s", "600/m", "1000/h"; empty: unlimited
 	Concurrency int    `json:"concurrency,omitempty" yaml:"concurrency,omitempty"` // calls under way; 0: unlimited

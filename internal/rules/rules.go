@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/mirror"
 	"weir/internal/traffic"
 	"weir/schemas"
 )
@@ -54,17 +56,13 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Check <= 0 {
-		c.Check = 500 * time.Millisecond
-	}
+	c.Check = cmp.Or(c.Check, 500*time.Millisecond)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Changed == nil {
 		c.Changed = func(string) {}
 	}
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
 }
@@ -94,15 +92,21 @@ type Keeper struct {
 
 	open func(tenant string, r schemas.Record) (Snapshot, error)
 
-	kick chan struct{}
-	stop func()
-	done sync.WaitGroup
+	follower *mirror.Follower
+	life     context.Context //nolint:containedctx // of the goroutines that take over what is heard
+	end      context.CancelFunc
+	done     sync.WaitGroup
 }
 
 // New returns a Keeper over a store. Before Start nothing is in force: InForce
 // gives an error.
 func New(s Store, cfg Config) *Keeper {
-	return &Keeper{store: s, cfg: cfg.withDefaults(), seats: map[string]*seat{}, open: open, kick: make(chan struct{}, 1), stop: func() {}}
+	k := &Keeper{store: s, cfg: cfg.withDefaults(), seats: map[string]*seat{}, open: open}
+	k.life, k.end = context.WithCancel(context.Background())
+	k.follower = mirror.New(mirror.Config{
+		Name: "rules", Component: "rules", Check: k.cfg.Check, Patience: patience, Logger: k.cfg.Logger, Look: k.catchUp,
+	})
+	return k
 }
 
 // errUnread: whether a tenant has rules cannot be told yet.

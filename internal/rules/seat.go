@@ -164,6 +164,6 @@ func (k *Keeper) replace(ctx context.Context, tenant string, s *seat, h *held, b
 	}
 	if back { // and so may those of other tenants be
 		k.anew.Store(true)
-		k.hurry()
+		k.follower.Notify()
 	}
 }

@@ -104,7 +104,7 @@ func restored(t *testing.T, cfg Config) (s *shelf.Shelf, k *Keeper, was map[stri
 		three := k.put(t, tenant, doc(rule("c")), two.Revision)
 		require.Equal(t, three.Etag, k.force(t, tenant))
 	}
-	k.hurry()
+	k.follower.Notify()
 	poll.Until(t, func() (whole bool) {
 		s.Set(func(s *shelf.Shelf) { whole = s.Seen == s.Last })
 		return whole && k.idle() // what is heard late would ask the backup

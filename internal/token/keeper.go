@@ -4,6 +4,7 @@
 package token
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/mirror"
 	"weir/schemas"
 )
 
@@ -70,32 +72,17 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	set := func(d *time.Duration, v time.Duration) {
-		if *d <= 0 {
-			*d = v
-		}
-	}
-	set(&c.Check, 500*time.Millisecond)
-	set(&c.Stale, 10*time.Second)
-	set(&c.StoreTimeout, 10*time.Second)
-	set(&c.Session, 12*time.Hour)
-	if c.Rate == "" {
-		c.Rate = "500/s"
-	}
-	if c.Streams <= 0 {
-		c.Streams = 1000
-	}
-	if c.Active <= 0 {
-		c.Active = 10_000
-	}
-	if c.Sessions <= 0 {
-		c.Sessions = 100
-	}
+	c.Check = cmp.Or(c.Check, 500*time.Millisecond)
+	c.Stale = cmp.Or(c.Stale, 10*time.Second)
+	c.StoreTimeout = cmp.Or(c.StoreTimeout, 10*time.Second)
+	c.Session = cmp.Or(c.Session, 12*time.Hour)
+	c.Rate = cmp.Or(c.Rate, "500/s")
+	c.Streams = cmp.Or(c.Streams, 1000)
+	c.Active = cmp.Or(c.Active, 10_000)
+	c.Sessions = cmp.Or(c.Sessions, 100)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
 }
@@ -110,9 +97,8 @@ type Keeper struct {
 	read  uint64    // everything up to here was read from the store
 	whole time.Time // when the copy was last known to be whole; zero: never
 
-	kick chan struct{}
-	stop func()
-	done sync.WaitGroup
+	follower *mirror.Follower
+	stop     func()
 }
 
 // held is one token in memory. It is replaced, never changed; what it was used
@@ -128,74 +114,37 @@ type held struct {
 
 // New returns a Keeper over a store. It lets nobody in before Start.
 func New(s Store, cfg Config) *Keeper {
-	return &Keeper{store: s, cfg: cfg.withDefaults(), held: map[string]*held{}, kick: make(chan struct{}, 1), stop: func() {}}
+	k := &Keeper{store: s, cfg: cfg.withDefaults(), held: map[string]*held{}, stop: func() {}}
+	k.follower = mirror.New(mirror.Config{
+		Name: "tokens", Component: "token", Check: k.cfg.Check, Patience: k.cfg.Stale / 2, Logger: k.cfg.Logger, Look: k.refresh,
+	})
+	return k
 }
 
 // Start copies the store and begins to follow it. It returns when the copy is
 // whole; on an error nothing runs.
 func (k *Keeper) Start(ctx context.Context) error {
-	unwatch, err := k.store.Watch(k.learn, k.hurry) // before the first read: nothing falls between
-	if err != nil {
-		return err
-	}
-	if err := k.catchUp(ctx); err != nil {
-		unwatch()
+	if err := k.follower.Start(ctx, func(lost func()) (func(), error) { return k.store.Watch(k.learn, lost) }); err != nil {
 		return err
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	k.stop = sync.OnceFunc(func() { unwatch(); end(); k.done.Wait(); k.endStreams() })
-	k.done.Go(func() { k.follow(life) })
-	k.done.Go(func() { k.tidy(life) })
+	var tidy sync.WaitGroup
+	tidy.Go(func() { k.tidy(life) })
+	k.stop = sync.OnceFunc(func() { k.follower.Stop(); end(); tidy.Wait(); k.endStreams() })
 	return nil
 }
 
 // Stop ends what Start began. It may be called twice, and without Start.
 func (k *Keeper) Stop() { k.stop() }
 
-// hurry has the store asked now.
-func (k *Keeper) hurry() {
-	select {
-	case k.kick <- struct{}{}:
-	default:
+// refresh reads what the watch has missed, and shows whether the store can be reached at all. If it
+// cannot for too long, a stream may belong to a token that was revoked meanwhile: all of them end.
+func (k *Keeper) refresh(ctx context.Context) error {
+	err := k.catchUp(ctx)
+	if err != nil && k.stale(k.cfg.Now()) {
+		k.endStreams()
 	}
-}
-
-// follow asks the store again and again, for what the watch has missed and to
-// know that it can be reached at all. Where it cannot for too long, a stream may
-// belong to a token that was revoked meanwhile: all of them end.
-func (k *Keeper) follow(ctx context.Context) {
-	tick := time.NewTicker(k.cfg.Check)
-	defer tick.Stop()
-	out := false
-	for {
-		select {
-		case <-tick.C:
-		case <-k.kick:
-		case <-ctx.Done():
-			return
-		}
-		bounded, cancel := context.WithTimeout(ctx, k.cfg.Stale/2)
-		err := k.catchUp(bounded)
-		cancel()
-		if ctx.Err() != nil {
-			return
-		}
-		if failed := err != nil; failed != out {
-			out = failed
-			k.tell(ctx, failed)
-		}
-		if err != nil && k.stale(k.cfg.Now()) {
-			k.endStreams()
-		}
-	}
-}
-
-func (k *Keeper) tell(ctx context.Context, failed bool) {
-	if failed {
-		k.cfg.Logger.WarnContext(ctx, "tokens out of reach", "component", "token")
-		return
-	}
-	k.cfg.Logger.InfoContext(ctx, "tokens in reach", "component", "token")
+	return err
 }
 
 // stale reports whether the copy is too old to tell who may come in.

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/destination"
 	"weir/internal/failpoint"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/limits/destination"
 	"weir/internal/policy"
 	"weir/internal/retry"
 	"weir/processors/guard"
@@ -70,9 +70,9 @@ type Metrics interface {
 	RuleApplied(ruleType string)
 }
 
-// Destinations holds calls back that policy lets pass; see destination.Book.
+// Destinations holds calls back that policy lets pass; see destination.Limiter.
 type Destinations interface {
-	Enter(ctx context.Context, c destination.Call) (*destination.Turn, *destination.Held, error)
+	Acquire(ctx context.Context, c destination.Call) (*destination.Permit, *destination.Held, error)
 }
 
 // Config is what a Caller needs besides its collaborators.

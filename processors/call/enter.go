@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"weir/internal/destination"
 	"weir/internal/ledger"
+	"weir/internal/limits/destination"
 	"weir/processors/guard"
 	"weir/schemas"
 )
@@ -20,8 +20,8 @@ func (c *Caller) enter(ctx context.Context, t *Task, p guard.Pass, booked *time.
 		return false, nil
 	}
 	asked := c.destined(t, p)
-	asked.Booked, asked.Seated = *booked, had.seated(asked.Entry)
-	turn, held, err := c.cfg.Destinations.Enter(ctx, asked)
+	asked.Booked, asked.HasSlot = *booked, had.seated(asked.Entry)
+	turn, held, err := c.cfg.Destinations.Acquire(ctx, asked)
 	if err != nil {
 		return false, err
 	}
@@ -59,7 +59,7 @@ func (c *Caller) destined(t *Task, p guard.Pass) destination.Call {
 // rest has an action wait for what its call is held back by. What the log says already is
 // not said again, but for the time that is booked.
 func (t *Task) rest(held *destination.Held) *Rest {
-	r := &Rest{Until: held.Until, For: held.For, Step: t.Step, Asleep: held.Asleep}
+	r := &Rest{Until: held.Until, For: held.For, Step: t.Step, Asleep: held.Deferred}
 	if d := t.State.Action.Deadline; !d.IsZero() && d.Before(r.Until) {
 		r.Until = d
 	}
@@ -78,7 +78,7 @@ func (t *Task) booked() time.Time {
 }
 
 // learn tells what an attempt says of its destination.
-func (c *Caller) learn(ctx context.Context, t *Task, turn *destination.Turn, try *ledger.Try) {
+func (c *Caller) learn(ctx context.Context, t *Task, turn *destination.Permit, try *ledger.Try) {
 	if turn == nil || try.Mocked() {
 		return
 	}
@@ -93,7 +93,7 @@ func (c *Caller) learn(ctx context.Context, t *Task, turn *destination.Turn, try
 	case Faulty(res):
 		turn.Failed(ctx)
 	case res.Status != 0:
-		turn.Well(ctx)
+		turn.Succeeded(ctx)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/destination"
 	"weir/internal/fault"
+	"weir/internal/limits/destination"
 	"weir/internal/policy"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
@@ -250,12 +250,12 @@ func TestDelayEndsWithItsRule(t *testing.T) {
 // other is a call of somebody else's to the bench's target.
 func (b *desk) other(why string) {
 	b.t.Helper()
-	turn, held, err := b.destinations.Enter(context.Background(), destination.Call{
+	turn, held, err := b.destinations.Acquire(context.Background(), destination.Call{
 		Ref: schemas.Ref{Tenant: b.task.State.Tenant, Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80",
 		Gives: time.Now().Add(time.Minute),
 	})
 	require.NoError(b.t, err)
-	turn.Leave()
+	turn.Release()
 	if why == "" {
 		require.Nil(b.t, held)
 		return
@@ -397,7 +397,7 @@ func TestNoSeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newDesk(t, deskConfig{method: "POST", script: status(200, 200), limits: policy.Limits{Concurrency: 1}})
 		b.target.script[0].during = func() {
-			_, held, err := b.destinations.Enter(t.Context(), destination.Call{
+			_, held, err := b.destinations.Acquire(t.Context(), destination.Call{
 				Ref: schemas.Ref{Tenant: "other", Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80", Limits: destination.Limits{Concurrency: 1},
 			})
 			require.NoError(t, err)

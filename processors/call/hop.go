@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"weir/internal/destination"
 	"weir/internal/ledger"
+	"weir/internal/limits/destination"
 	"weir/internal/policy"
 	"weir/processors/guard"
 	"weir/schemas"
@@ -15,27 +15,27 @@ import (
 // first is that of all.
 type turns struct {
 	entry      string
-	seat, last *destination.Turn
+	seat, last *destination.Permit
 }
 
 // seated reports whether the next of them needs no seat of its own.
 func (h *turns) seated(entry string) bool { return h.seat != nil && h.entry == entry }
 
 // take keeps the turn of the next of them.
-func (h *turns) take(entry string, turn *destination.Turn) {
+func (h *turns) take(entry string, turn *destination.Permit) {
 	if !h.seated(entry) {
 		h.leave()
 		h.entry, h.seat = entry, turn
 	} else if h.last != h.seat {
-		h.last.Leave()
+		h.last.Release()
 	}
 	h.last = turn
 }
 
 // leave gives all of it back. It may be called twice.
 func (h *turns) leave() {
-	h.last.Leave()
-	h.seat.Leave()
+	h.last.Release()
+	h.seat.Release()
 	*h = turns{}
 }
 
@@ -71,7 +71,7 @@ func (c *Caller) ask(t *Task, from *ledger.Try) (guard.Pass, schemas.Decision) {
 // attempt makes the call or, behind from, the hop that follows it, and has the destination
 // learn of it. The error is that of do, but that a hop which was revoked is written down
 // as refused, and so is one that leads nowhere.
-func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int, from *ledger.Try, turn *destination.Turn) error {
+func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int, from *ledger.Try, turn *destination.Permit) error {
 	hop := 0
 	if from != nil {
 		hop = from.Hop + 1

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/destination"
 	"weir/internal/ledger"
+	"weir/internal/limits/destination"
 	"weir/internal/policy"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
@@ -21,9 +21,9 @@ import (
 )
 
 // somebody takes a turn at the bench's target, whatever it is for.
-func (b *desk) somebody(l destination.Limits) *destination.Turn {
+func (b *desk) somebody(l destination.Limits) *destination.Permit {
 	b.t.Helper()
-	turn, held, err := b.destinations.Enter(context.Background(), destination.Call{
+	turn, held, err := b.destinations.Acquire(context.Background(), destination.Call{
 		Ref: schemas.Ref{Tenant: b.task.State.Tenant, Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80",
 		Limits: l, Gives: time.Now().Add(time.Minute), Booked: time.Now(), // whenever it comes
 	})
@@ -92,7 +92,7 @@ func TestHeldRedirectRests(t *testing.T) {
 				other := b.somebody(destination.Limits{Count: 60, Per: time.Minute, Concurrency: 1})
 				time.Sleep(time.Until(rest.Until))
 				assert.Equal(b.t, schemas.WaitCapacity, b.rested(b.t).For)
-				other.Leave()
+				other.Release()
 				time.Sleep(2 * time.Second) // the time that was booked is over
 			},
 		},
@@ -109,7 +109,7 @@ func TestHeldRedirectRests(t *testing.T) {
 			during: func(b *desk) {
 				turn := b.somebody(destination.Limits{})
 				turn.Asked(context.Background(), time.Now().Add(8*time.Second))
-				turn.Leave()
+				turn.Release()
 			},
 			rests: func(b *desk) {
 				rest := b.rested(b.t)
@@ -126,7 +126,7 @@ func TestHeldRedirectRests(t *testing.T) {
 				for range 100 {
 					turn.Failed(context.Background())
 				}
-				turn.Leave()
+				turn.Release()
 				time.Sleep(time.Second)
 				synctest.Wait()
 				rest := b.rested(b.t)

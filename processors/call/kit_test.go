@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/destination"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/limits/destination"
 	"weir/internal/policy"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
@@ -133,7 +133,7 @@ type desk struct {
 	actions  int
 	deadline time.Duration
 	// destinations are those that every call goes by
-	destinations *destination.Book
+	destinations *destination.Limiter
 	// counted are the metrics, where a test asks for them
 	counted map[string]int
 	// barrier runs in the caller's, where a test asks for it

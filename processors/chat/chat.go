@@ -12,9 +12,9 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 
-	"weir/internal/budget"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/limits/budget"
 	"weir/internal/models"
 	"weir/processors/call"
 	"weir/processors/call/model"

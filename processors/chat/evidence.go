@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 
-	"weir/internal/budget"
 	"weir/internal/ledger"
+	"weir/internal/limits/budget"
 	"weir/internal/models"
 	"weir/processors/call"
 	"weir/processors/settle"

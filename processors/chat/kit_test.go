@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"weir/internal/budget"
 	"weir/internal/completion"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/limits/budget"
 	"weir/internal/models"
 	"weir/internal/policy"
 	"weir/internal/weirtest/harness"

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/budget"
 	"weir/internal/completion"
 	"weir/internal/fault"
+	"weir/internal/limits/budget"
 	"weir/internal/models"
 	"weir/schemas"
 )

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
-	"weir/internal/budget"
 	"weir/internal/ledger"
+	"weir/internal/limits/budget"
 	"weir/internal/models"
 	"weir/processors/call"
 	"weir/processors/call/model"

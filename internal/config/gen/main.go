@@ -56,6 +56,20 @@ func generate() ([]byte, error) {
 			return nil, err
 		}
 	}
+	r.LookupComment = func(t reflect.Type, name string) string { // a key's comment, and what its tags say
+		if name == "" {
+			return ""
+		}
+		comment := r.CommentMap[t.PkgPath()+"."+t.Name()+"."+name]
+		f, _ := t.FieldByName(name)
+		if bounds := f.Tag.Get("bounds"); bounds != "" {
+			comment += " Allowed: " + bounds + "."
+		}
+		if standard := f.Tag.Get("default"); standard != "" {
+			comment += " Default: " + standard + "."
+		}
+		return comment
+	}
 	raw, err := json.Marshal(r.Reflect(config.Config{}))
 	if err != nil {
 		return nil, err
@@ -144,6 +158,11 @@ func refine(doc map[string]any) error {
 		maps.Copy(property, extra)
 	}
 	entry["required"] = []string{"name", "url_prefix"}
+	upstream, ok := defs["Upstream"].(map[string]any)
+	if !ok {
+		return errors.New("there are no upstreams any more")
+	}
+	upstream["required"] = []string{"name", "url"}
 	all, _ := doc["properties"].(map[string]any)
 	agents, ok := all["agents"].(map[string]any)
 	if !ok {

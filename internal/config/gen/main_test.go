@@ -49,8 +49,10 @@ func TestSchemaTakesWhatLoadTakes(t *testing.T) {
 	schema := compile(t)
 	example, err := os.ReadFile("../../../deploy/weir.example.yaml")
 	require.NoError(t, err)
+	full, err := os.ReadFile("../testdata/full.yaml")
+	require.NoError(t, err)
 	for _, text := range []string{
-		string(example), config.Defaults().String(), "{}", "limits: {body: 4096}",
+		string(example), string(full), "{}", "limits: {body: 4096}",
 		"agents: {'a.b:c': {url: 'http://h', timeout: 0s, concurrency: 1}}",
 		"models: {'*': {url: 'http://h', price: {input: 2, output: 0.5, request: '1.5'}}, 'a/b:free': {alias: a/x}}",
 		"models: {'a/b/*': {upstreams: [{name: u, url: 'http://h', weight: 2, usage: false}]}}",

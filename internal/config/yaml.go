@@ -1,0 +1,199 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// The bounds of a file that is given to the YAML parser, which recurses.
+const (
+	maxFile  = 1 << 20
+	maxDepth = 64
+)
+
+// yaml reads the text of a file over c. It walks the syntax tree: the library's decoder stops at the
+// first error, quotes the source in it, secrets included, and takes a number where text is meant.
+func (r *reader) yaml(data []byte, c *Config) {
+	root := r.parse(data)
+	if c.blank = root == nil; !c.blank {
+		r.decode("", root, reflect.ValueOf(c).Elem())
+	}
+}
+
+func (r *reader) parse(data []byte) (root ast.Node) {
+	const no = "it is not a configuration"
+	if r.refuse(!utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0, "", "the file is not UTF-8 text") ||
+		r.refuse(len(data) > maxFile, "", "the file is larger than 1MiB; %s", no) ||
+		r.refuse(deep(data), "", "lists and mappings are nested more than %d deep; %s", maxDepth, no) {
+		return nil
+	}
+	defer func() {
+		if recover() != nil { // the parser's own slips on broken text
+			root = nil
+			r.wrong("", "the file is not YAML")
+		}
+	}()
+	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		where, what := r.file, "the file is not YAML"
+		if syntax, ok := errors.AsType[*yaml.SyntaxError](err); ok && syntax.Token != nil {
+			where += ":" + strconv.Itoa(syntax.Token.Position.Line)
+			message, _, _ := strings.Cut(syntax.Message, "\"") // a quote may be a piece of a secret
+			what = "not YAML: " + strings.TrimRight(message, ": ")
+		}
+		r.at(where, "", "%s", what)
+		return nil
+	}
+	docs := slices.DeleteFunc(file.Docs, func(d *ast.DocumentNode) bool { return d.Body == nil || d.Body.Type() == ast.NullType })
+	switch len(docs) {
+	case 0:
+		return nil
+	case 1:
+		return docs[0].Body
+	default:
+		r.at(r.line(docs[1].Body), "", "a second document begins here; one file holds one configuration")
+		return nil
+	}
+}
+
+// deep reports whether flow or block collections may nest beyond maxDepth. It counts, and does not
+// understand: what a line begins with is a bound of how many blocks can be open in it.
+func deep(data []byte) bool {
+	flow := 0
+	for line := range bytes.Lines(data) {
+		if len(line)-len(bytes.TrimLeft(line, " \t-?:")) > 2*maxDepth {
+			return true
+		}
+		for _, c := range line {
+			switch c {
+			case '[', '{':
+				flow++
+			case ']', '}':
+				flow = max(flow-1, 0)
+			}
+			if flow > maxDepth {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (r *reader) line(n ast.Node) string {
+	if t := n.GetToken(); t != nil && t.Position != nil {
+		return r.file + ":" + strconv.Itoa(t.Position.Line)
+	}
+	return r.file
+}
+
+// decode reads a node into v, which is settable.
+func (r *reader) decode(path string, n ast.Node, v reflect.Value) {
+	switch n.(type) {
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
+		r.wrong(path, "anchors, aliases and tags are not supported; write the value out")
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		r.decode(path, n, v.Elem())
+	case reflect.Struct, reflect.Map:
+		r.mapping(path, n, v)
+	case reflect.Slice:
+		r.list(path, n, v)
+	default:
+		r.scalar(path, n, v)
+	}
+}
+
+// mapping reads keys and values into a struct, or names and values into a map.
+func (r *reader) mapping(path string, n ast.Node, v reflect.Value) {
+	m, ok := n.(ast.MapNode)
+	if n.Type() == ast.NullType || r.refuse(!ok, path, "is a YAML %s; write keys and values below it", n.Type().YAMLName()) {
+		return // without keys
+	}
+	if v.Kind() == reflect.Map {
+		v.Set(reflect.MakeMap(v.Type()))
+	}
+	seen := map[string]string{}
+	for pair := m.MapRange(); pair.Next(); {
+		where := r.line(pair.Key())
+		name, ok := pair.Key().(*ast.StringNode)
+		if !ok {
+			r.at(where, path, "a key here is not plain text; write a name, in quotes where it is a number")
+			continue
+		}
+		key := name.Value
+		inner := join(path, key)
+		if first, again := seen[key]; again {
+			r.at(where, inner, "the key is here twice, first at %s; remove one", first)
+			continue
+		}
+		seen[key] = where
+		r.given[inner] = origin{where: where}
+		if v.Kind() == reflect.Map {
+			value := fresh(v.Type().Elem())
+			r.decode(inner, pair.Value(), value)
+			v.SetMapIndex(reflect.ValueOf(key), value)
+			continue
+		}
+		all := members(path, v)
+		i := slices.IndexFunc(all, func(f field) bool { return f.key == key })
+		if !r.refuse(i < 0, inner, "unknown key; %s", advice(key, keys(v.Type()))) {
+			r.decode(inner, pair.Value(), all[i].value)
+		}
+	}
+}
+
+func (r *reader) list(path string, n ast.Node, v reflect.Value) {
+	if word, ok := n.(*ast.StringNode); ok && v.Type() == reflect.TypeFor[Pass]() {
+		v.Set(reflect.ValueOf(Pass{word.Value}))
+		return
+	}
+	var nodes []ast.Node
+	if seq, ok := n.(*ast.SequenceNode); ok {
+		nodes = seq.Values
+	} else if r.refuse(n.Type() != ast.NullType, path, `is a YAML %s; write a list: [a, b], or one "- " a line`, n.Type().YAMLName()) {
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(nodes), len(nodes)))
+	for i, node := range nodes {
+		inner := item(path, i)
+		r.given[inner] = origin{where: r.line(node)}
+		v.Index(i).Set(fresh(v.Type().Elem()))
+		r.decode(inner, node, v.Index(i))
+	}
+}
+
+func (r *reader) scalar(path string, n ast.Node, v reflect.Value) {
+	t, o, fits := v.Type(), r.given[path], false
+	switch s := n.(type) {
+	case *ast.StringNode:
+		o.text, fits = s.Value, t != reflect.TypeFor[int]() && t != reflect.TypeFor[int64]()
+	case *ast.LiteralNode:
+		o.text, fits = s.Value.Value, true
+	case *ast.IntegerNode:
+		o.text, fits = fmt.Sprint(s.Value), t.Kind() != reflect.String
+	case *ast.FloatNode:
+		o.text, fits = s.Token.Value, t == reflect.TypeFor[USD]() // as it is written, not as it is rounded
+	case *ast.BoolNode:
+		o.text, fits = strconv.FormatBool(s.Value), t.Kind() == reflect.Bool
+	case *ast.NullNode:
+		r.wrong(path, "has no value; give one or remove the key")
+		return
+	}
+	r.given[path] = o
+	if !r.refuse(!fits, path, "is a YAML %s; %s", n.Type().YAMLName(), form(t)) {
+		r.refuse(!setText(v, o.text), path, "cannot be read; %s", form(t))
+	}
+}

@@ -1,0 +1,286 @@
+package limits
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// Bucket stores one value a key and numbers the writes to all of them; see broker.Bucket. In
+// its records Subject is the key and Seq the number of the write.
+type Bucket interface {
+	// Get is the key's newest write; fault.ErrNotFound: there is none.
+	Get(ctx context.Context, key string) (schemas.Record, error)
+	// Put stores a value if the key's newest write is last, 0 for none. fault.ErrFenced says
+	// that it is not; after fault.ErrUnavailable the value may be stored.
+	Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error)
+}
+
+// Accounts is what accounts of one sort have in common.
+type Accounts[T any] struct {
+	// Bucket stores them, as JSON; nil: in the memory of this process alone.
+	Bucket Bucket
+	// Readable reports whether a value is one of this version.
+	Readable func(T) bool
+	// Unreadable is the error of a change to a value that cannot be read, which is not written over.
+	// If it is nil, such a value counts as none, and is written over.
+	Unreadable error
+	// Clone copies a value, so that the copy can be changed.
+	Clone func(T) T
+	// Followed: the owner of an account calls Learn for every write. Then its copy is trusted
+	// until a write shows that it is old. Otherwise a change that changes nothing is tried
+	// again on the newest value.
+	Followed bool
+	// Local: changes that cannot be stored are made to the copy of this process all the same. The
+	// next write stores them too, unless a newer value is learned first.
+	Local bool
+	// Within bounds what is read and written for one batch of changes.
+	Within time.Duration
+	Now    func() time.Time // default time.Now
+}
+
+const (
+	// maxTries is how often a write is tried if its outcome is not known.
+	maxTries = 8
+	// A process that loses the race for an account more than once pauses for a random time,
+	// up to minPause the first time and up to maxPause later.
+	minPause = 2 * time.Millisecond
+	// maxPause is the longest pause between two tries of a write.
+	maxPause = 64 * time.Millisecond
+)
+
+// Account is one value that all processes change by compare-and-set, and this process's copy of
+// it. Changes that wait for the same account are stored in one write. It is safe for concurrent
+// use.
+type Account[T any] struct {
+	of        *Accounts[T]
+	key       string
+	none      *T // the value of a key that was never written
+	installed func(was, is *T)
+
+	mu       sync.Mutex
+	value    *T // it is replaced, never changed
+	revision uint64
+	seen     time.Time // when the value was read or written
+	lost     bool      // the value is not known, or is old
+	waiting  []*change[T]
+	busy     bool
+}
+
+// change is one call of Change.
+type change[T any] struct {
+	do   func(v *T, now time.Time) bool
+	err  error
+	done chan struct{}
+}
+
+// Open returns the account of a key, and reads nothing. Its value is none while none is stored. If
+// installed is not nil, it is called whenever the copy is replaced, under the account's lock.
+func (s *Accounts[T]) Open(key string, none T, installed func(was, is *T)) *Account[T] {
+	if s.Now == nil {
+		s.Now = time.Now
+	}
+	return &Account[T]{of: s, key: key, none: &none, value: &none, installed: installed, lost: s.Bucket != nil && !s.Followed}
+}
+
+// Decode reads a stored value; ok is false if it is not readable.
+func (s *Accounts[T]) Decode(data []byte) (v T, ok bool) {
+	ok = json.Unmarshal(data, &v) == nil && s.Readable(v)
+	return v, ok
+}
+
+// Value is the copy. The caller must not change it.
+func (a *Account[T]) Value() *T {
+	v, _, _ := a.copy()
+	return v
+}
+
+// Seen is the copy and when it was read or written. Without a copy, or for one older than
+// notBefore, it reads the value.
+func (a *Account[T]) Seen(ctx context.Context, notBefore time.Time) (v *T, at time.Time, err error) {
+	a.mu.Lock()
+	a.lost = a.lost || a.seen.Before(notBefore)
+	old := a.lost
+	a.mu.Unlock()
+	if old {
+		err = a.read(ctx)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.value, a.seen, err
+}
+
+// Learn replaces the copy by a value that was heard of, and reports whether that is newer.
+func (a *Account[T]) Learn(v T, revision uint64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if revision <= a.revision {
+		return false
+	}
+	a.install(&v, revision)
+	return true
+}
+
+// install needs the lock.
+func (a *Account[T]) install(v *T, revision uint64) {
+	was := a.value
+	a.value, a.revision, a.seen, a.lost = v, revision, a.of.Now(), false
+	if a.installed != nil {
+		a.installed(was, v)
+	}
+}
+
+// Change calls do with a copy of the newest value and stores what it has changed, together with
+// the changes of other callers. It may call do several times, each time with another value: the
+// last call counts, and an earlier one may have been stored and be part of the value. If ctx ends
+// first, the change may still be made.
+func (a *Account[T]) Change(ctx context.Context, do func(v *T, now time.Time) (changed bool)) error {
+	c := &change[T]{do: do, done: make(chan struct{})}
+	a.mu.Lock()
+	a.waiting = append(a.waiting, c)
+	begin := !a.busy
+	a.busy = true
+	a.mu.Unlock()
+	if begin { // it works for all callers, and outlives the first
+		go a.work(context.WithoutCancel(ctx))
+	}
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", fault.ErrUnavailable, context.Cause(ctx))
+	}
+}
+
+// work makes changes until none waits.
+func (a *Account[T]) work(ctx context.Context) {
+	for {
+		a.mu.Lock()
+		batch := a.waiting
+		a.waiting = nil
+		a.busy = len(batch) > 0
+		a.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		err := a.commit(ctx, batch)
+		if err != nil && a.of.Local {
+			a.mu.Lock()
+			next := a.of.Clone(*a.value)
+			for _, c := range batch {
+				c.do(&next, a.of.Now())
+			}
+			a.install(&next, a.revision)
+			a.mu.Unlock()
+		}
+		for _, c := range batch {
+			c.err = err
+			close(c.done)
+		}
+	}
+}
+
+// commit makes some changes and stores the result, guarded by the revision that they were made
+// to. It reads the value again if that was not the newest.
+func (a *Account[T]) commit(ctx context.Context, batch []*change[T]) error {
+	ctx, cancel := context.WithTimeout(ctx, a.of.Within)
+	defer cancel()
+	fresh := a.of.Bucket == nil || a.of.Followed
+	for tries, misses := 0, 0; ; a.lose() {
+		v, revision, lost := a.copy()
+		if lost {
+			if err := a.read(ctx); err != nil {
+				return err
+			}
+			fresh = true
+			v, revision, _ = a.copy()
+		}
+		next, now, changed := a.of.Clone(*v), a.of.Now(), false
+		for _, c := range batch {
+			changed = c.do(&next, now) || changed
+		}
+		switch {
+		case !changed && fresh:
+			return nil
+		case !changed:
+			continue
+		case a.of.Bucket == nil:
+			a.Learn(next, revision+1)
+			return nil
+		}
+		data, err := json.Marshal(next)
+		if err != nil {
+			return err
+		}
+		stored, err := a.of.Bucket.Put(ctx, a.key, data, revision)
+		switch {
+		case err == nil:
+			a.Learn(next, stored)
+			return nil
+		case errors.Is(err, fault.ErrFenced):
+			misses++
+			pause(ctx, misses)
+		case errors.Is(err, fault.ErrUnavailable) && tries < maxTries-1:
+			tries++
+		default:
+			return err
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (a *Account[T]) copy() (v *T, revision uint64, lost bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.value, a.revision, a.lost
+}
+
+func (a *Account[T]) lose() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lost = true
+}
+
+// read replaces the copy by the stored value, unless something newer was heard of meanwhile.
+func (a *Account[T]) read(ctx context.Context) error {
+	r, err := a.of.Bucket.Get(ctx, a.key)
+	if err != nil && !errors.Is(err, fault.ErrNotFound) {
+		return err
+	}
+	value := a.none
+	if v, ok := a.of.Decode(r.Data); ok {
+		value = &v
+	} else if len(r.Data) > 0 && a.of.Unreadable != nil {
+		return a.of.Unreadable
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.lost || r.Seq >= a.revision {
+		a.install(value, r.Seq)
+	}
+	return nil
+}
+
+// pause lets processes that want the same account come apart. It does not pause at the first
+// miss.
+func pause(ctx context.Context, misses int) {
+	if misses < 2 {
+		return
+	}
+	most := min(minPause<<min(misses-2, 16), maxPause)
+	timer := time.NewTimer(1 + rand.N(most)) //nolint:gosec // a spread, no secret
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

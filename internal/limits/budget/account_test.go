@@ -1,0 +1,385 @@
+package budget
+
+import (
+	"math"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/models"
+	"weir/schemas"
+)
+
+func tokens(n int64) schemas.Budget { return schemas.Budget{Name: "b", Tokens: n} }
+
+// TestWhatFits: one account, so much used and held of it, and one order.
+func TestWhatFits(t *testing.T) {
+	t.Parallel()
+	of := func(change func(*Order)) claim {
+		o := order("a")
+		if change != nil {
+			change(&o)
+		}
+		return o.claim()
+	}
+	elastic := func(o *Order) { o.Elastic = true }
+	for name, tc := range map[string]struct {
+		claim      claim
+		limit      sum
+		used, held sum
+		output     int64
+		why        *Refusal
+	}{
+		"nothing is bounded":                  {of(nil), sum{}, sum{9, 9, 9}, sum{}, 60, nil},
+		"to the last token":                   {of(nil), sum{Tokens: 100}, sum{}, sum{}, 60, nil},
+		"one too many":                        {of(nil), sum{Tokens: 100}, sum{Tokens: 1}, sum{}, 0, &Refusal{What: schemas.BudgetTokens}},
+		"one is held":                         {of(nil), sum{Tokens: 100}, sum{}, sum{Tokens: 1}, 0, &Refusal{What: schemas.BudgetTokens, Held: true}},
+		"more than there is at all":           {of(nil), sum{Tokens: 99}, sum{}, sum{}, 0, &Refusal{What: schemas.BudgetTokens, Spent: true}},
+		"a stream takes what is left":         {of(elastic), sum{Tokens: 99}, sum{Tokens: 40}, sum{Tokens: 10}, 9, nil},
+		"a stream takes one token":            {of(elastic), sum{Tokens: 41}, sum{}, sum{}, 1, nil},
+		"a stream takes no less":              {of(elastic), sum{Tokens: 42}, sum{Tokens: 2}, sum{}, 0, &Refusal{What: schemas.BudgetTokens}},
+		"a stream of a prompt that is long":   {of(elastic), sum{Tokens: 40}, sum{}, sum{}, 0, &Refusal{What: schemas.BudgetTokens, Spent: true}},
+		"the last request":                    {of(nil), sum{Requests: 3}, sum{Requests: 1}, sum{Requests: 1}, 60, nil},
+		"no request is left":                  {of(nil), sum{Requests: 3}, sum{Requests: 3}, sum{}, 0, &Refusal{What: schemas.BudgetRequests}},
+		"no request is free":                  {of(nil), sum{Requests: 3}, sum{Requests: 1}, sum{Requests: 2}, 0, &Refusal{What: schemas.BudgetRequests, Held: true}},
+		"to the last of the money":            {of(nil), sum{Nanos: cost}, sum{}, sum{}, 60, nil},
+		"a billionth short":                   {of(nil), sum{Nanos: cost}, sum{Nanos: 1}, sum{}, 0, &Refusal{What: schemas.BudgetUSD}},
+		"overdrawn":                           {of(nil), sum{Nanos: cost}, sum{Nanos: 2 * cost}, sum{}, 0, &Refusal{What: schemas.BudgetUSD}},
+		"more than all money":                 {of(nil), sum{Nanos: cost - 1}, sum{}, sum{}, 0, &Refusal{What: schemas.BudgetUSD, Spent: true}},
+		"a stream takes what money is left":   {of(elastic), sum{Nanos: 100}, sum{Nanos: 20}, sum{Nanos: 10}, 12, nil},
+		"a stream takes the money of a token": {of(elastic), sum{Nanos: 47}, sum{}, sum{}, 1, nil},
+		"a stream without money":              {of(elastic), sum{Nanos: 46}, sum{}, sum{}, 0, &Refusal{What: schemas.BudgetUSD, Spent: true}},
+		"the least of two":                    {of(elastic), sum{Tokens: 60, Nanos: 100}, sum{}, sum{}, 20, nil},
+		"nobody knows the price": {
+			of(func(o *Order) { o.Prices = nil }),
+			sum{Nanos: math.MaxInt64},
+			sum{},
+			sum{},
+			0,
+			&Refusal{What: schemas.BudgetUSD, Unpriced: true, Spent: true},
+		},
+		"nobody has to know the price": {of(func(o *Order) { o.Prices = nil }), sum{Tokens: 100}, sum{}, sum{}, 60, nil},
+		"what costs nothing": {
+			of(func(o *Order) { o.Prices = []*schemas.ModelPrice{{}} }), sum{Nanos: 1}, sum{Nanos: 7}, sum{}, 60, nil,
+		},
+		"cached tokens that cost more": {
+			of(func(o *Order) { o.Prices[0].Cached = 10_000 }), sum{Nanos: 524}, sum{}, sum{}, 0, &Refusal{What: schemas.BudgetUSD, Spent: true},
+		},
+		"a million answers": {
+			of(func(o *Order) { o.Output = math.MaxInt64 }), sum{Tokens: 1_000}, sum{}, sum{}, 0, &Refusal{What: schemas.BudgetTokens, Spent: true},
+		},
+		"a million answers of a stream": {
+			of(func(o *Order) { o.Output, o.Elastic = math.MaxInt64, true }), sum{Tokens: 1_000, Nanos: math.MaxInt64}, sum{}, sum{}, 960, nil,
+		},
+		"all at once is too much": {
+			of(nil), sum{Tokens: math.MaxInt64}, sum{Tokens: math.MaxInt64}, sum{Tokens: math.MaxInt64}, 0, &Refusal{What: schemas.BudgetTokens},
+		},
+		"an answer that is not said": {of(func(o *Order) { o.Output = 0 }), sum{Tokens: 41}, sum{}, sum{}, 1, nil},
+		"counts below zero":          {of(func(o *Order) { o.Output, o.Prompt = -5, -5 }), sum{Tokens: 1}, sum{}, sum{}, 1, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			output, why := tc.claim.fit(standing{used: tc.used, held: tc.held}, tc.limit)
+			require.Equal(t, tc.why, why)
+			require.Equal(t, tc.output, output)
+			if why != nil || tc.limit.Nanos == 0 || tc.used.Nanos > tc.limit.Nanos {
+				return
+			}
+			left := tc.limit.Nanos - tc.used.Nanos - tc.held.Nanos
+			require.LessOrEqual(t, tc.claim.nanos(output), left)
+		})
+	}
+}
+
+// TestWhatANodeIsTold: when it is worth asking again, and when it is not.
+func TestWhatANodeIsTold(t *testing.T) {
+	t.Parallel()
+	const hour = time.Hour
+	windowed := func(n int64) schemas.Budget { return schemas.Budget{Name: "b", Tokens: n, Window: hour} }
+	for name, tc := range map[string]struct {
+		budget schemas.Budget
+		before func(*testing.T, *bench)
+		want   Refusal
+	}{
+		"spent for good": {tokens(100), func(t *testing.T, b *bench) {
+			t.Helper()
+			b.reserve(t, order("z"))
+			b.end(t, order("z"), used(10, 1, 5))
+		}, Refusal{Spent: true, What: schemas.BudgetTokens, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100, Remaining: 89}}}},
+		"held, without a window": {
+			tokens(100), func(t *testing.T, b *bench) { t.Helper(); b.reserve(t, order("z")) },
+			Refusal{Held: true, What: schemas.BudgetTokens, After: heldAgain, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100}}},
+		},
+		"held of one thing, and spent of another": {schemas.Budget{Name: "b", Requests: 2, Tokens: 100}, func(t *testing.T, b *bench) {
+			t.Helper()
+			b.reserve(t, order("y"))
+			b.end(t, order("y"), used(10, 1, 5))
+			b.reserve(t, Order{Tenant: "t", Action: "z", Models: []string{"m"}, Output: 1, Until: b.Now().Add(hour)})
+		}, Refusal{Spent: true, What: schemas.BudgetTokens, Limits: []schemas.ChatLimit{
+			{Source: "b", What: schemas.BudgetRequests, Limit: 2}, {Source: "b", What: schemas.BudgetTokens, Limit: 100, Remaining: 88},
+		}}},
+		"used up in a window": {windowed(100), func(t *testing.T, b *bench) {
+			t.Helper()
+			b.reserve(t, order("z"))
+			b.end(t, order("z"), used(10, 1, 5))
+		}, Refusal{What: schemas.BudgetTokens, After: 30 * time.Minute, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100, Remaining: 89, ResetMS: 1_800_000}}}},
+		"held in a window": {
+			windowed(100), func(t *testing.T, b *bench) { t.Helper(); b.reserve(t, order("z")) },
+			Refusal{Held: true, What: schemas.BudgetTokens, After: heldAgain, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100, ResetMS: 1_800_000}}},
+		},
+		"held in a window that is all but over": {windowed(100), func(t *testing.T, b *bench) {
+			t.Helper()
+			b.reserve(t, order("z"))
+			b.pass(30*time.Minute - 7*time.Millisecond)
+			b.reserve(t, Order{Tenant: "t", Action: "late", Models: []string{"m"}, Output: 100, Until: b.Now().Add(hour)})
+		}, Refusal{Held: true, What: schemas.BudgetTokens, After: 7 * time.Millisecond, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100, ResetMS: 7}}}},
+		"more than a whole window": {
+			windowed(99), nil,
+			Refusal{Spent: true, What: schemas.BudgetTokens, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 99, Remaining: 99, ResetMS: 1_800_000}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := open(tc.budget)
+			if tc.before != nil {
+				tc.before(t, b)
+			}
+			tc.want.Source = "b"
+			require.Equal(t, &tc.want, b.refused(t, order("a")))
+		})
+	}
+	b := open(schemas.Budget{Name: "b", Nanos: 1 << 40, Window: hour})
+	o := order("a")
+	o.Prices = nil
+	r := b.refused(t, o)
+	require.True(t, r.Spent)
+	require.True(t, r.Unpriced)
+	require.Equal(t, schemas.BudgetUSD, r.What)
+	require.EqualError(t, r, "budget b does not bear it: usd")
+	require.Empty(t, b.shelf.Records)
+}
+
+// TestWindows: a completion counts in the one it was begun in, and in no other.
+func TestWindows(t *testing.T) {
+	t.Parallel()
+	b := open(schemas.Budget{Name: "b", Requests: 2, Window: time.Hour})
+	long := order("long")
+	long.Until = begun.Add(5 * time.Hour)
+	b.reserve(t, long)
+	b.reserve(t, order("short"))
+	b.end(t, order("short"), used(1, 1, 1))
+	require.Equal(t, heldAgain, b.refused(t, order("a")).After, "it may end, and have been no request")
+	b.pass(30*time.Minute - time.Millisecond)
+	require.Error(t, b.refused(t, order("a")))
+	b.pass(time.Millisecond)
+	again := order("a")
+	again.Until = begun.Add(2 * time.Hour)
+	require.Equal(t, []schemas.ChatLimit{{Source: "b", What: schemas.BudgetRequests, Limit: 2, Remaining: 1, ResetMS: 3_600_000}}, b.reserve(t, again).Limits)
+	b.end(t, long, used(10, 10, 10))
+	a := b.account(t, "t.b.")
+	require.Equal(t, sum{}, a.Used, "what began in another window is not charged to this one")
+	require.Len(t, a.Holds, 1)
+	require.Equal(t, begun.Add(90*time.Minute).UnixMilli(), a.Ends)
+}
+
+// TestAnotherWindow: changing its length forgets nothing, and a clock that is behind goes
+// on in the window that is there.
+func TestAnotherWindow(t *testing.T) {
+	t.Parallel()
+	a := newAccount()
+	a.roll(begun, time.Hour)
+	a.Used, a.Holds["x"] = sum{Tokens: 7}, hold{Until: begun.Add(48 * time.Hour).UnixMilli()}
+	for _, tc := range []struct {
+		window time.Duration
+		ends   time.Time
+	}{
+		{24 * time.Hour, time.Date(2026, 3, 5, 0, 0, 0, 0, time.UTC)},
+		{0, time.UnixMilli(0)},
+		{time.Minute, begun.Add(time.Minute)},
+		{time.Hour, begun.Add(30 * time.Minute)},
+	} {
+		require.Equal(t, tc.ends.UnixMilli(), a.at(begun, tc.window).ends)
+		require.Equal(t, sum{Tokens: 7}, a.at(begun, tc.window).used)
+		a.roll(begun, tc.window)
+		require.Equal(t, tc.ends.UnixMilli(), a.Ends)
+		require.Equal(t, sum{Tokens: 7}, a.Used)
+		require.Equal(t, 1, a.at(begun, tc.window).open)
+	}
+	ahead := begun.Add(time.Hour)
+	require.Equal(t, standing{now: ahead, ends: begun.Add(90 * time.Minute).UnixMilli()}, a.at(ahead, time.Hour))
+	a.roll(ahead, time.Hour)
+	require.Empty(t, a.Holds)
+	a.Used.Tokens = 3
+	behind := *a
+	a.roll(begun, time.Hour)
+	require.Equal(t, &behind, a)
+}
+
+// TestHoldsEnd when their completion must have ended, and an end that comes after all is
+// still charged.
+func TestHoldsEnd(t *testing.T) {
+	t.Parallel()
+	b := open(tokens(190))
+	b.reserve(t, order("a"))
+	require.Error(t, b.refused(t, order("b")))
+	b.pass(15 * time.Minute)
+	second := order("b")
+	second.Until = begun.Add(time.Hour)
+	b.reserve(t, second)
+	require.Len(t, b.account(t, "t.b.").Holds, 2)
+	b.end(t, order("a"), used(40, 20, 9))
+	require.Equal(t, sum{1, 60, 9}, b.account(t, "t.b.").Used)
+	b.end(t, second, nil)
+
+	// One that nobody ever settles is forgotten, and then an end is none.
+	b.reserve(t, second)
+	b.pass(45*time.Minute + late)
+	third := order("c")
+	third.Until = b.Now().Add(time.Minute)
+	third.Prompt, third.Output = 1, 1
+	b.reserve(t, third)
+	a := b.account(t, "t.b.")
+	require.Len(t, a.Holds, 1)
+	b.end(t, second, used(40, 20, 9))
+	require.Equal(t, a.Used, b.account(t, "t.b.").Used)
+
+	// A repeat after that holds anew.
+	third.Until = b.Now().Add(2 * time.Minute)
+	b.pass(time.Minute)
+	b.reserve(t, third)
+	require.Equal(t, third.Until.UnixMilli(), b.account(t, "t.b.").Holds["c"].Until)
+}
+
+// TestWhatIsCharged: the provider's word, whatever was held, and never less than nothing.
+func TestWhatIsCharged(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		used *schemas.ChatUsage
+		want sum
+	}{
+		"less":                 {used(40, 1, 42), sum{1, 41, 42}},
+		"more than was held":   {used(400, 100, 999), sum{1, 500, 999}},
+		"nothing":              {nil, sum{}},
+		"zero":                 {used(0, 0, 0), sum{1, 0, 0}},
+		"without a price":      {&schemas.ChatUsage{Prompt: 1, Completion: 2}, sum{1, 3, cost}},
+		"a total that differs": {&schemas.ChatUsage{Prompt: 1, Completion: 2, Total: 9, Priced: true}, sum{1, 9, 0}},
+		"below zero":           {&schemas.ChatUsage{Prompt: -1, Completion: -2, Total: -9, Nanos: -4, Priced: true}, sum{1, 0, 0}},
+		"too much":             {&schemas.ChatUsage{Prompt: math.MaxInt64, Completion: math.MaxInt64, Priced: true}, sum{1, math.MaxInt64, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := open(tokens(100))
+			b.reserve(t, order("a"))
+			for range 3 {
+				b.end(t, order("a"), tc.used)
+				a := b.account(t, "t.b.")
+				require.Equal(t, tc.want, a.Used)
+				require.Empty(t, a.Holds)
+			}
+		})
+	}
+}
+
+// TestAnAccountHasAnEnd: neither what is under way nor what is over fills a message.
+func TestAnAccountHasAnEnd(t *testing.T) {
+	t.Parallel()
+	a := newAccount()
+	c := order("a").claim()
+	for i := range maxOpen {
+		a.Holds[strconv.Itoa(i)] = c.hold(60)
+	}
+	c.action = "more"
+	_, changed, why := a.reserve(c, sum{}, begun)
+	require.False(t, changed)
+	why.complete(target{owner: owner{budget: "b"}}, a.at(begun, 0))
+	require.Equal(t, &Refusal{Source: "b", What: schemas.BudgetRequests, Held: true, After: heldAgain}, why)
+	for i := range maxOpen {
+		require.True(t, a.settle(strconv.Itoa(i), used(1, 1, 1)))
+	}
+	require.Len(t, a.Done, maxDone)
+	require.Equal(t, strconv.Itoa(maxOpen-1), a.Done[maxDone-1])
+	require.Equal(t, sum{maxOpen, 2 * maxOpen, maxOpen}, a.Used)
+	for i := range maxOpen {
+		require.False(t, a.settle(strconv.Itoa(i), used(1, 1, 1)), "a repeat, remembered or not")
+	}
+	c.action = strconv.Itoa(maxOpen - 1)
+	output, changed, why := a.reserve(c, sum{}, begun)
+	require.Equal(t, int64(60), output)
+	require.False(t, changed, "who holds for what was charged does not know of its end")
+	require.Nil(t, why)
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	for _, p := range []owner{
+		{"t", "b", "", "", ""},
+		{"acme.inc:1", "team.a", "k.1", "task:2", "openai/gpt-4.1@x+y"},
+		{"t", "b", "k", "", "m"},
+		{"", "", "", "", ""},
+	} {
+		got, ok := readKey(p.key())
+		require.True(t, ok, p.key())
+		require.Equal(t, p, got)
+	}
+	for _, key := range []string{"", "t", "t.b.%.%", "t.b.%.%.%.%", "t.b.%.%.%zz", "t.b..%.%"} {
+		_, ok := readKey(key)
+		require.False(t, ok, key)
+	}
+}
+
+// TestWorstCase: the largest answer of any that may answer, and the prices of all.
+func TestWorstCase(t *testing.T) {
+	t.Parallel()
+	cheap, dear := &schemas.ModelPrice{Input: 1}, &schemas.ModelPrice{Output: 2}
+	small := models.Candidate{Model: &schemas.Model{Price: cheap, MaxOutput: 100}}
+	large := models.Candidate{Model: &schemas.Model{Price: dear, MaxOutput: 200}}
+	unknown := models.Candidate{Model: &schemas.Model{}}
+	both := []*schemas.ModelPrice{cheap, dear}
+	own := &schemas.TaskBudget{Tokens: 7}
+	for name, tc := range map[string]struct {
+		order schemas.ChatOrder
+		list  []models.Candidate
+		want  Order
+	}{
+		"what is said": {
+			schemas.ChatOrder{Prompt: 5, Output: 7, Choices: 3, Stream: true},
+			[]models.Candidate{small, large},
+			Order{Prompt: 5, Output: 7, Prices: both},
+		},
+		"the largest": {
+			schemas.ChatOrder{Prompt: 5, Choices: 3, TaskID: "t", Budget: own},
+			[]models.Candidate{small, large, small},
+			Order{Prompt: 5, Output: 600, Prices: both, Task: "t", TaskBudget: own},
+		},
+		"nobody knows": {
+			schemas.ChatOrder{Stream: true, Choices: 1},
+			[]models.Candidate{unknown, large},
+			Order{Output: unsaid, Elastic: true, Prices: []*schemas.ModelPrice{nil, dear}},
+		},
+		"too many": {
+			schemas.ChatOrder{Choices: math.MaxInt64},
+			[]models.Candidate{large},
+			Order{Output: math.MaxInt64, Prices: both[1:]},
+		},
+		"images, where they count most": {
+			schemas.ChatOrder{Prompt: 5, Images: 2, Media: 7, Output: 1},
+			[]models.Candidate{large, {Model: &schemas.Model{Price: cheap, ImageTokens: 60_000}}},
+			Order{Prompt: 120_012, Output: 1, Prices: []*schemas.ModelPrice{dear, cheap}},
+		},
+		"images of which nobody knows": {
+			schemas.ChatOrder{Prompt: 5, Images: 2, Output: 1},
+			[]models.Candidate{large},
+			Order{Prompt: 5 + 2*49_152, Output: 1, Prices: both[1:]},
+		},
+		"images beyond all counts": {
+			schemas.ChatOrder{Prompt: 5, Images: math.MaxInt64, Output: 1},
+			[]models.Candidate{large},
+			Order{Prompt: math.MaxInt64, Output: 1, Prices: both[1:]},
+		},
+		"nobody": {schemas.ChatOrder{Prompt: 5}, nil, Order{Prompt: 5}},
+	} {
+		require.Equal(t, tc.want, WorstCase(&tc.order, tc.list), name)
+	}
+}

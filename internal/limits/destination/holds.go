@@ -1,0 +1,124 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+const (
+	holdsKey     = "operations"
+	holdsVersion = 1
+)
+
+// holds are all operations in force, as one value: they are few, and change when a person wants
+// it.
+type holds struct {
+	V          int                 `json:"v"`
+	Operations []schemas.Operation `json:"operations"`
+}
+
+// ErrUnreadable says that another version wrote the operations in force. Nobody writes over
+// them, and those that were read before stay in force.
+var ErrUnreadable = errors.New("the operations in force cannot be read")
+
+func cloneHolds(h holds) holds { return holds{h.V, slices.Clone(h.Operations)} }
+
+// learnHolds puts a newer value in force.
+func (l *Limiter) learnHolds(r schemas.Record) {
+	if r.Subject != holdsKey {
+		return
+	}
+	h, ok := l.orders.Decode(r.Data)
+	if !ok && len(r.Data) > 0 {
+		l.cfg.Logger.Warn("operations not readable", "component", "destination", "err_kind", "damaged")
+		return
+	}
+	l.holds.Learn(h, r.Seq)
+}
+
+// held wakes what waits for other operations than those in force now.
+func (l *Limiter) held(is *holds) {
+	l.paused.notify(-1)
+	if l.cfg.Metrics == nil {
+		return
+	}
+	pauses := 0
+	for _, op := range is.Operations {
+		if op.Do == schemas.OperationPause {
+			pauses++
+		}
+	}
+	l.cfg.Metrics.OperationsInForce(pauses, len(is.Operations)-pauses)
+}
+
+// about is whether a call is paused, and how its destination is pinned. The destination's own pin
+// goes before that of its entry, and open before closed.
+func (h *holds) about(c *Call) (paused bool, pin string) {
+	best := 0
+	for _, op := range h.Operations {
+		var weight int
+		switch {
+		case op.Entry != "" && op.Entry == c.Entry:
+			weight = 1
+		case op.Destination != "" && op.Destination == c.Destination:
+			weight = 2
+		case op.Tenant != "" && op.Tenant == c.Ref.Tenant, op.Kind != "" && op.Kind == c.Ref.Kind:
+			weight = 1
+		default:
+			continue
+		}
+		if op.Do == schemas.OperationPause {
+			return true, ""
+		}
+		if weight > best || weight == best && op.State == schemas.PinOpen {
+			best, pin = weight, op.State
+		}
+	}
+	return false, pin
+}
+
+// Operations are the operations in force, oldest first.
+func (l *Limiter) Operations() []schemas.Operation { return slices.Clone(l.holds.Value().Operations) }
+
+// Order puts an operation in force, in the place of one of the same sort about the same target.
+// It is in force on this process when Order returns, and on others when they hear of it.
+func (l *Limiter) Order(ctx context.Context, op schemas.Operation) (schemas.Operation, error) {
+	op.At = time.Now().UTC()
+	full := false
+	err := l.holds.Change(context.WithoutCancel(ctx), func(h *holds, _ time.Time) bool {
+		h.Operations = slices.DeleteFunc(h.Operations, op.Same)
+		if full = len(h.Operations) >= schemas.MaxOperations; full {
+			return false
+		}
+		h.Operations = append(h.Operations, op)
+		slices.SortStableFunc(h.Operations, func(a, b schemas.Operation) int { return a.At.Compare(b.At) })
+		return true
+	})
+	if err == nil && full {
+		err = fault.New(schemas.Conflict, "as many operations are in force as there may be; take some of them back first")
+	}
+	return op, err
+}
+
+// Lift takes an operation back. fault.ErrNotFound: there is none of that sort about that target.
+func (l *Limiter) Lift(ctx context.Context, do string, t schemas.Target) (lifted schemas.Operation, err error) {
+	found := false // by this try or an earlier one, which may have been stored
+	err = l.holds.Change(context.WithoutCancel(ctx), func(h *holds, _ time.Time) bool {
+		i := slices.IndexFunc(h.Operations, schemas.Operation{Do: do, Target: t}.Same)
+		if i < 0 {
+			return false
+		}
+		lifted, found = h.Operations[i], true
+		h.Operations = slices.Delete(h.Operations, i, i+1)
+		return true
+	})
+	if err == nil && !found {
+		err = fault.ErrNotFound
+	}
+	return lifted, err
+}

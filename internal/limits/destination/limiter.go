@@ -1,0 +1,238 @@
+// Package destination decides which calls may be made now, beyond what policy says: by the rates
+// and concurrencies of policy entries, by what destinations have asked for, by their failures,
+// and by operators' pauses and pins. All workers of a log share what each of them knows.
+package destination
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/internal/limits"
+	"weir/internal/mirror"
+	"weir/schemas"
+)
+
+// Store holds one value a key and numbers the writes to all of them; see broker.Bucket.
+type Store interface {
+	limits.Bucket
+	mirror.Reader
+	// Watch calls fn for what is stored from now on, and lost when some may be missing.
+	Watch(fn func(schemas.Record), lost func()) (stop func(), err error)
+}
+
+// Metrics counts what a Limiter does. Entries are names of the policy's.
+type Metrics interface {
+	// DestinationsLeft says how many destinations of an entry are not called now.
+	DestinationsLeft(entry string, asked, open int)
+	// CallHeld counts a call that was not let through at once, by what it waits for.
+	CallHeld(why string)
+	// OperationsInForce says how many operations of each sort are in force.
+	OperationsInForce(pauses, pins int)
+}
+
+// Config of a Limiter. All have defaults.
+type Config struct {
+	// Worker names this process. Processes that share a store have different names.
+	Worker string
+	// Notify has an action looked at again at once; nil: deferred actions wake when they are
+	// due.
+	Notify func(ctx context.Context, ref schemas.Ref) error
+	// Failures in a row, over all workers, open the breaker of a destination; default 100. A
+	// worker shares its own count after an eighth of them, so a few more may happen.
+	Failures int
+	Logger   *slog.Logger // default: none
+	Metrics  Metrics      // default: none
+}
+
+const (
+	quotaPrefix    = "of."
+	endpointPrefix = "at."
+	// page is how many records are read at once, and patience bounds one look at a store.
+	page     = 256
+	patience = 5 * time.Second
+	// check is how often the stores are read beside being watched.
+	check = 500 * time.Millisecond
+	// storeWithin bounds one write: a call waits for it.
+	storeWithin = 2 * time.Second
+	// leaseTime is how long the slots of a dead worker stay taken. A living worker renews its own
+	// three times in it.
+	leaseTime = 10 * time.Second
+)
+
+// Limiter is what one process knows of the destinations of all calls. It is safe for concurrent
+// use. Workers that share a store rely on each other's clocks: one that is off by a second ends a
+// pause by that much too early or too late.
+type Limiter struct {
+	cfg        Config
+	operations Store
+	shared     Store // nil: no other process works on this log
+
+	usages limits.Accounts[usage]
+	states limits.Accounts[health]
+	orders limits.Accounts[holds]
+	holds  *limits.Account[holds]
+	paused *waiters // calls that operators hold back
+
+	mu        sync.Mutex
+	endpoints map[endpointID]*endpoint
+	forgot    time.Time         // when endpoints were forgotten last
+	quotas    map[string]*quota // by entry
+
+	running sync.Mutex
+	life    context.Context //nolint:containedctx // from Start to Stop
+	done    sync.WaitGroup
+	stop    func()
+}
+
+// New returns a Limiter. operations is where operators' decisions are kept. shared is what
+// workers share; nil for a single worker, which keeps all of it in memory until it ends.
+func New(operations, shared Store, cfg Config) *Limiter {
+	cfg.Failures, cfg.Logger = cmp.Or(cfg.Failures, 100), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	l := &Limiter{
+		cfg: cfg, operations: operations, shared: shared, endpoints: map[endpointID]*endpoint{}, quotas: map[string]*quota{}, stop: func() {},
+	}
+	l.usages = limits.Accounts[usage]{
+		Readable: func(u usage) bool { return u.V == usageVersion }, Clone: cloneUsage, Followed: true, Within: storeWithin,
+	}
+	l.states = limits.Accounts[health]{
+		Readable: func(h health) bool { return h.V == healthVersion }, Clone: cloneHealth, Followed: true, Local: true, Within: storeWithin,
+	}
+	if shared != nil {
+		l.usages.Bucket, l.states.Bucket = shared, shared
+	}
+	l.orders = limits.Accounts[holds]{
+		Bucket: operations, Readable: func(h holds) bool { return h.V == holdsVersion }, Unreadable: ErrUnreadable,
+		Clone: cloneHolds, Within: patience,
+	}
+	l.paused = l.newWaiters()
+	l.holds = l.orders.Open(holdsKey, holds{V: holdsVersion}, func(_, is *holds) { l.held(is) })
+	return l
+}
+
+// Start copies the stores and begins to follow them. It returns when the copies are whole; on an
+// error nothing runs.
+func (l *Limiter) Start(ctx context.Context) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	l.running.Lock()
+	l.life = life
+	l.running.Unlock()
+	var followers []*mirror.Follower
+	l.stop = sync.OnceFunc(func() {
+		for _, f := range followers {
+			f.Stop()
+		}
+		l.running.Lock() // so that background begins nothing after this
+		end()
+		l.running.Unlock()
+		l.done.Wait()
+	})
+	follow := func(s Store, learn func(schemas.Record)) error {
+		read := uint64(0)
+		f := mirror.New(mirror.Config{
+			Name: "destinations", Component: "destination", Check: check, Patience: patience, Logger: l.cfg.Logger,
+			Look: func(ctx context.Context) (err error) {
+				read, err = mirror.Read(ctx, s, read, page, learn)
+				return err
+			},
+		})
+		followers = append(followers, f)
+		return f.Start(ctx, func(lost func()) (func(), error) { return s.Watch(learn, lost) })
+	}
+	err := follow(l.operations, l.learnHolds)
+	if err == nil && l.shared != nil {
+		err = follow(l.shared, l.learn)
+	}
+	if err != nil {
+		l.stop()
+		return err
+	}
+	l.done.Go(func() { l.keep(life) })
+	return nil
+}
+
+// Stop ends what Start began. It may be called twice, and without Start.
+func (l *Limiter) Stop() { l.stop() }
+
+// background runs f between Start and Stop; at other times it does nothing.
+func (l *Limiter) background(f func(ctx context.Context)) {
+	l.running.Lock()
+	defer l.running.Unlock()
+	if l.life != nil && l.life.Err() == nil {
+		l.done.Go(func() { f(l.life) })
+	}
+}
+
+// learn takes over what this worker or another has stored. What is deleted, or of another
+// version, changes nothing.
+func (l *Limiter) learn(r schemas.Record) {
+	if strings.HasPrefix(r.Subject, quotaPrefix) {
+		if u, ok := l.usages.Decode(r.Data); ok && quotaKey(u.Entry) == r.Subject {
+			if q := l.quota(u.Entry); q.account.Learn(u, r.Seq) {
+				q.wake()
+			}
+		}
+		return
+	}
+	if h, ok := l.states.Decode(r.Data); ok && endpointKey(h.Entry, h.Destination) == r.Subject {
+		l.endpoint(h.Entry, h.Destination).account.Learn(h, r.Seq)
+	}
+}
+
+// keep renews the leases, gives back slots that are not used, and counts.
+func (l *Limiter) keep(ctx context.Context) {
+	tick := time.NewTicker(leaseTime / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			l.renew(ctx)
+			l.count()
+		case <-ctx.Done():
+			l.renew(context.WithoutCancel(ctx))
+			return
+		}
+	}
+}
+
+// renew gives back the slots that this process does not use, and renews the leases of the others.
+func (l *Limiter) renew(ctx context.Context) {
+	if l.shared == nil {
+		return
+	}
+	l.mu.Lock()
+	all := slices.Collect(maps.Values(l.quotas))
+	l.mu.Unlock()
+	for _, q := range all {
+		if q.held() {
+			q.trim()
+			q.renew(ctx)
+		}
+	}
+}
+
+// count reports how many destinations of each entry are not called.
+func (l *Limiter) count() {
+	if l.cfg.Metrics == nil {
+		return
+	}
+	asked, open := map[string]int{}, map[string]int{}
+	for _, e := range l.all() {
+		v, left := e.account.Value().view(time.Now())
+		open[v.Entry] += 0
+		switch {
+		case left && v.State == schemas.DestinationAsked:
+			asked[v.Entry]++
+		case left:
+			open[v.Entry]++
+		}
+	}
+	for entry := range open {
+		l.cfg.Metrics.DestinationsLeft(entry, asked[entry], open[entry])
+	}
+}

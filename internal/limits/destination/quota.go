@@ -1,0 +1,220 @@
+package destination
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"weir/internal/limits"
+	"weir/schemas"
+)
+
+// quota is what this process has taken of the limits of an entry. It is used up here before more
+// is taken.
+type quota struct {
+	limiter *Limiter
+	account *limits.Account[usage]
+	waiters *waiters
+	taking  chan struct{} // holds a token while more is taken
+
+	mu    sync.Mutex
+	limit int // concurrency in force
+	slots int // taken
+	used  int // of them
+	calls int // taken, and not begun yet
+	stale time.Time
+}
+
+const (
+	// fresh is how long calls that were taken together may be kept: older ones would come on top
+	// of what may begin by then.
+	fresh = 250 * time.Millisecond
+	// slotPause is how long a call without a slot waits before it asks again, up to half as much
+	// longer.
+	slotPause = 4 * time.Second
+)
+
+func quotaKey(entry string) string { return quotaPrefix + schemas.EscapeToken(entry) }
+
+// quota finds what is taken of an entry.
+func (l *Limiter) quota(entry string) *quota {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	q := l.quotas[entry]
+	if q == nil {
+		q = &quota{limiter: l, waiters: l.newWaiters(), taking: make(chan struct{}, 1)}
+		q.account = l.usages.Open(quotaKey(entry), usage{V: usageVersion, Entry: entry}, nil)
+		l.quotas[entry] = q
+	}
+	return q
+}
+
+// acquire takes what one call needs, or says what it has to wait for. A call whose time was booked
+// needs no more than a slot.
+func (q *quota) acquire(ctx context.Context, c *Call, slot bool) (*Held, error) {
+	rate := c.Limits.Count > 0 && !c.due(time.Now())
+	q.mu.Lock()
+	q.limit = c.Limits.Concurrency
+	q.mu.Unlock()
+	if q.take(slot, rate, time.Now()) {
+		return nil, nil //nolint:nilnil // it is let through
+	}
+	q.taking <- struct{}{}
+	defer func() { <-q.taking }()
+	since := q.waiters.since()
+	if q.take(slot, rate, time.Now()) { // the call before took more than it needed
+		return nil, nil //nolint:nilnil // it is let through
+	}
+	var held *Held
+	var slots, calls int
+	err := q.account.Change(context.WithoutCancel(ctx), func(u *usage, now time.Time) bool {
+		held, slots, calls = nil, 0, 0
+		if slot {
+			if slots = q.draw(u, now); slots < 0 {
+				held, slots = q.full(c, since), 0
+				return false
+			}
+		}
+		if !rate {
+			return slots > 0
+		}
+		block := 1
+		if q.limiter.shared != nil {
+			block = max(1, int(fresh/2/c.Limits.every()))
+		}
+		drawn, at, booked := u.draw(c.Limits, block, now, c.Deadline)
+		if calls = drawn; drawn == 0 {
+			held = &Held{For: schemas.WaitLimit, Until: at, Booked: booked}
+		}
+		return slots+drawn > 0 || booked
+	})
+	if err != nil {
+		return nil, err
+	}
+	q.mu.Lock()
+	if q.slots += slots; calls > 0 {
+		q.calls, q.stale = calls, time.Now().Add(fresh)
+	}
+	q.mu.Unlock()
+	if held != nil || q.take(slot, rate, time.Now()) {
+		return held, nil
+	}
+	return q.full(c, since), nil // others were faster
+}
+
+// draw takes slots from all workers if this one has used its own: several while many are free, so
+// that not every call has to ask. It returns how many; -1 if none is free.
+func (q *quota) draw(u *usage, now time.Time) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.used < min(q.slots, q.limit) {
+		return 0
+	}
+	worker := q.limiter.cfg.Worker
+	u.tidy(now)
+	free := u.free(q.limit, now) - max(0, q.slots-u.Slots[worker].N) // those of a lease that was lost
+	if q.used >= q.limit || free <= 0 {
+		return -1
+	}
+	n = 1
+	if free > q.limit/2 {
+		n = max(1, q.limit/8)
+	}
+	u.take(worker, q.slots+n, now.Add(leaseTime))
+	return n
+}
+
+// take uses what was taken before.
+func (q *quota) take(slot, rate bool, now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if now.After(q.stale) {
+		q.calls = 0
+	}
+	if slot && (q.used >= q.slots || q.used >= q.limit) || rate && q.calls == 0 {
+		return false
+	}
+	if slot {
+		q.used++
+	}
+	if rate {
+		q.calls--
+	}
+	return true
+}
+
+// full has a call wait for a slot.
+func (q *quota) full(c *Call, since chan struct{}) *Held {
+	until := time.Now().Add(spread(slotPause))
+	return q.waiters.hold(schemas.WaitCapacity, c.Ref, until, since, func() bool { return q.free() > 0 })
+}
+
+// free is how many calls could have a slot now.
+func (q *quota) free() int {
+	u := q.account.Value()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.limit == 0 {
+		return 0
+	}
+	return u.free(q.limit, time.Now()) + q.slots - q.used
+}
+
+// wake has calls look again for which a slot is free.
+func (q *quota) wake() {
+	if n := q.free(); n > 0 {
+		q.waiters.notify(n)
+	}
+}
+
+// release gives a slot back: to a call that waits here, or to all workers when none is free any
+// more.
+func (q *quota) release() {
+	u, l := q.account.Value(), q.limiter
+	q.mu.Lock()
+	q.used--
+	limit, fits := q.limit, q.used < q.limit
+	q.mu.Unlock()
+	switch {
+	case l.shared == nil && fits:
+		q.waiters.notify(1)
+		return
+	case l.shared != nil && u.free(limit, time.Now()) == 0 && q.trim():
+		l.background(q.renew)
+	}
+	q.waiters.notify(0)
+}
+
+// trim lets go of the slots that are not used; other workers may take them once that is stored.
+func (q *quota) trim() (changed bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	changed = q.slots > q.used
+	q.slots = q.used
+	return changed
+}
+
+// held reports whether this process has slots, or is said to have some.
+func (q *quota) held() bool {
+	_, said := q.account.Value().Slots[q.limiter.cfg.Worker]
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return said || q.slots > 0
+}
+
+// renew stores how many slots this process has, and wakes actions for which one is free now. After
+// an error the next renewal stores it; other workers wait for the end of the lease.
+func (q *quota) renew(ctx context.Context) {
+	q.taking <- struct{}{}
+	defer func() { <-q.taking }()
+	err := q.account.Change(context.WithoutCancel(ctx), func(u *usage, now time.Time) bool {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		u.tidy(now)
+		u.take(q.limiter.cfg.Worker, q.slots, now.Add(leaseTime))
+		return true
+	})
+	if err == nil {
+		q.wake()
+	}
+}

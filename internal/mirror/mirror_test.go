@@ -1,0 +1,89 @@
+package mirror_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"weir/internal/mirror"
+	"weir/internal/weirtest/shelf"
+	"weir/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestFollower: it watches before it looks, looks at intervals and when it is notified, and logs when
+// the store goes and when it comes back.
+func TestFollower(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		var away, watching atomic.Bool
+		failure := errors.New("away")
+		looks := 0
+		f := mirror.New(mirror.Config{
+			Name: "things", Component: "test", Check: time.Second, Patience: time.Second, Logger: slog.New(slog.NewTextHandler(&logged, nil)),
+			Look: func(context.Context) error {
+				require.True(t, watching.Load())
+				looks++
+				if away.Load() {
+					return failure
+				}
+				return nil
+			},
+		})
+		watch := func(func()) (func(), error) {
+			watching.Store(true)
+			return func() { watching.Store(false) }, nil
+		}
+		f.Stop() // without Start
+		away.Store(true)
+		require.ErrorIs(t, f.Start(t.Context(), watch), failure)
+		require.False(t, watching.Load())
+		away.Store(false)
+		require.NoError(t, f.Start(t.Context(), watch))
+		time.Sleep(1500 * time.Millisecond)
+		f.Notify()
+		synctest.Wait()
+		require.Equal(t, 4, looks)
+		for _, is := range []bool{true, false} {
+			away.Store(is)
+			time.Sleep(3 * time.Second)
+		}
+		f.Stop()
+		f.Stop()
+		require.False(t, watching.Load())
+		require.Regexp(t, `(?s)^[^\n]*WARN msg="things out of reach" component=test\n[^\n]*INFO msg="things in reach" component=test\n$`, logged.String())
+	})
+}
+
+// TestRead takes page by page, and what was read before an error counts.
+func TestRead(t *testing.T) {
+	t.Parallel()
+	s, pages := shelf.New(), 0
+	for _, key := range []string{"a", "b", "c", "d", "e"} {
+		s.Overwrite(key, key)
+	}
+	broken := errors.New("broken")
+	s.Paging = func(int) error {
+		if pages++; pages == 3 {
+			return broken
+		}
+		return nil
+	}
+	read := ""
+	take := func(r schemas.Record) { read += r.Subject }
+	last, err := mirror.Read(t.Context(), s, 0, 2, take)
+	require.ErrorIs(t, err, broken)
+	last, err = mirror.Read(t.Context(), s, last, 2, take)
+	require.NoError(t, err)
+	require.Equal(t, []any{"abcde", uint64(5)}, []any{read, last})
+}
