@@ -8,7 +8,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tidwall/gjson"
+
 	"weir/egress/stream"
+	"weir/internal/completion"
 	"weir/internal/ledger"
 	"weir/schemas"
 )
@@ -19,43 +22,44 @@ const done = "data: [DONE]\n\n"
 // Over is all of a stream whose client was given everything before.
 func Over() []byte { return []byte(done) }
 
-// Delta is the frames of a delta event, one a chunk, each with the id of the place behind
-// it; see Place. The last has the event's place in the log: whoever resumes behind it has
-// read them all. What is no ChatDelta has no frame.
+// aside is what the frame of a chunk has beside that, with the digits that places have.
+const aside = 32
+
+// Delta returns the frames of a delta event, one per chunk, each with the id of the place
+// after it; see Place. The last has the event's position in the log: a client that resumes
+// there has all of them. Data that is no ChatDelta has no frames.
 func Delta(seq uint64, data json.RawMessage) []byte {
-	frames, ok := swift(seq, data)
-	if !ok {
-		frames = careful(seq, data)
+	list := completion.Parse(data).Get("chunks")
+	if !gjson.ValidBytes(data) || !list.IsArray() {
+		return nil
 	}
+	var frames []byte
+	var last gjson.Result
+	place := schemas.ChatPlace{Seq: seq}
+	for _, chunk := range list.All() {
+		if frames == nil { // the chunks of an answer are much alike
+			frames = make([]byte, 0, len(list.Raw)+48+aside*(len(list.Raw)/(len(chunk.Raw)+1)))
+		} else {
+			place.Chunk++
+			frames = appendFrame(frames, place, last.Raw)
+		}
+		if last = chunk; strings.ContainsAny(chunk.Raw, "\r\n") { // a line break would end an event
+			last = chunk.Get("@ugly")
+		}
+	}
+	if frames == nil {
+		return nil
+	}
+	place.Chunk = 0
+	frames = appendFrame(frames, place, last.Raw)
 	if !utf8.Valid(frames) { // nor may a stream be anything else
 		frames = bytes.ToValidUTF8(frames, []byte("\uFFFD"))
 	}
 	return frames
 }
 
-// careful reads what another has written.
-func careful(seq uint64, data json.RawMessage) []byte {
-	var d schemas.ChatDelta
-	if json.Unmarshal(data, &d) != nil {
-		return nil
-	}
-	var b []byte
-	for i, raw := range d.Chunks {
-		var line bytes.Buffer
-		if json.Compact(&line, raw) != nil {
-			return nil
-		}
-		place := schemas.ChatPlace{Seq: seq, Chunk: i + 1}
-		if place.Chunk == len(d.Chunks) {
-			place.Chunk = 0
-		}
-		b = appendFrame(b, place, line.Bytes())
-	}
-	return b
-}
-
 // appendFrame is the frame of a chunk. One at the zero place has no id.
-func appendFrame(b []byte, p schemas.ChatPlace, data []byte) []byte {
+func appendFrame(b []byte, p schemas.ChatPlace, data string) []byte {
 	if p.Seq > 0 {
 		b = append(b, "id: "...)
 		b = appendPlace(b, p)
@@ -104,7 +108,7 @@ func Cut(ref schemas.Ref, at time.Time, detail string) []byte {
 	return append(r.frame(ref, at), done...)
 }
 
-// frame is the chunk that tells an error, as one of the answer that it breaks off.
+// frame returns the chunk with the error, as a chunk of the answer that it ends.
 func (r *RefusalError) frame(ref schemas.Ref, at time.Time) []byte {
 	c := chunk{Object: "chat.completion.chunk", Error: r.said()}
 	c.Choices[0].Reason = "error"
@@ -127,7 +131,7 @@ func (r *RefusalError) frame(ref schemas.Ref, at time.Time) []byte {
 	if err != nil { // Metadata is JSON wherever it was read from: cannot fail
 		return nil
 	}
-	return appendFrame(nil, schemas.ChatPlace{}, line)
+	return appendFrame(nil, schemas.ChatPlace{}, string(line))
 }
 
 // Place reads the id of a frame: the position of an event, and maybe a dot and how many

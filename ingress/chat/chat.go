@@ -4,7 +4,11 @@ package chat
 
 import (
 	stdjson "encoding/json"
+	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 
 	"weir/ingress/strict"
 	"weir/internal/completion"
@@ -22,9 +26,9 @@ func Read(body []byte) (schemas.ChatOrder, []Further, error) {
 		return schemas.ChatOrder{}, nil, fault.New(schemas.InvalidRequest, "the body must be a JSON object")
 	}
 	doc, err := read(body)
-	looked := newSearch(body)
+	looked := search{seen: map[string]struct{}{}}
 	if err == nil {
-		err = looked.value(top, false)
+		err = looked.value(completion.Parse(body), top, false)
 	}
 	if err != nil {
 		return schemas.ChatOrder{}, nil, err
@@ -41,6 +45,15 @@ func Read(body []byte) (schemas.ChatOrder, []Further, error) {
 		o.Further = append(o.Further, f.Name)
 	}
 	return o, looked.further, nil
+}
+
+// pointer returns the JSON pointer with these names and numbers.
+func pointer(tokens ...string) string {
+	var p jsontext.Pointer
+	for _, token := range tokens {
+		p = p.AppendToken(token)
+	}
+	return string(p)
 }
 
 // maxPointer bounds how much of a pointer is shown: names come from the caller.
@@ -69,9 +82,57 @@ const (
 
 // document is a body with the values of the members that Weir reads.
 type document struct {
-	values map[string][]byte
+	values map[string]gjson.Result
 	// rest is the body without models, every other byte as it came.
 	rest stdjson.RawMessage
 }
 
-func (d document) absent(name string) bool { return strict.Absent(d.values[name]) }
+// absent reports whether a member is not there, or null.
+func (d document) absent(name string) bool { return d.values[name].Type == gjson.Null }
+
+// maxMembers is how many members a body may have of its own; no provider knows half as
+// many.
+const maxMembers = 500
+
+// read finds the members that Weir reads. A name that a provider could read as one
+// of them is refused: the request would then exceed its reservation.
+func read(body []byte) (document, error) {
+	doc := document{values: map[string]gjson.Result{}, rest: body}
+	n := 0
+	for name, v := range completion.Parse(body).All() {
+		if n++; n > maxMembers {
+			return doc, fault.New(schemas.ValidationError, "the request has more than "+strconv.Itoa(maxMembers)+" members of its own; leave out those that no model reads")
+		}
+		is := member(completion.Fold(name.Str))
+		if is != "" && is != name.Str {
+			return doc, refuse(pointer(name.Str), "names are read as they are spelled; this one is '"+is+"'")
+		}
+		if is != "" {
+			doc.values[is] = v
+		}
+	}
+	if _, there := doc.values[memberModels]; there {
+		doc.rest = completion.Without(body, memberModels)
+	}
+	return doc, nil
+}
+
+// member is the one that Weir reads which is folded like this; empty: none is.
+func member(folded string) string {
+	switch folded {
+	case memberModel, memberModels, memberMessages, memberStream, memberN:
+		return folded
+	case "streamoptions":
+		return memberOptions
+	case "bestof":
+		return memberBestOf
+	case "maxtokens":
+		return memberMax
+	case "maxcompletiontokens":
+		return memberMaxAnswer
+	case "maxoutputtokens":
+		return memberMaxOutput
+	default:
+		return ""
+	}
+}

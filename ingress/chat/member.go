@@ -3,11 +3,10 @@ package chat
 import (
 	"slices"
 	"strconv"
+	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 
-	"weir/ingress/strict"
 	"weir/schemas"
 )
 
@@ -21,20 +20,19 @@ func named(o *schemas.ChatOrder, doc document) error {
 	if doc.absent(memberModel) {
 		return refuse("/model", "is missing; name a model, GET /models shows those there are")
 	}
-	var ok bool
-	if o.Model, ok = strict.String(doc.values[memberModel]); !ok || !schemas.ValidModel(o.Model) {
+	if o.Model = text(doc.values[memberModel]); !schemas.ValidModel(o.Model) {
 		return refuse("/model", modelForm)
 	}
 	if doc.absent(memberModels) {
 		return nil
 	}
-	var list []jsontext.Value
-	if json.Unmarshal(doc.values[memberModels], &list) != nil || len(list) > maxModels {
+	list := doc.values[memberModels]
+	if !list.IsArray() || len(list.Array()) > maxModels {
 		return refuse("/models", "must be an array of at most "+strconv.Itoa(maxModels)+" names of models")
 	}
-	for i, v := range list {
-		name, ok := strict.String(v)
-		if !ok || !schemas.ValidModel(name) {
+	for i, v := range list.Array() {
+		name := text(v)
+		if !schemas.ValidModel(name) {
 			return refuse("/models/"+strconv.Itoa(i), modelForm)
 		}
 		if name != o.Model && !slices.Contains(o.Models, name) {
@@ -44,64 +42,41 @@ func named(o *schemas.ChatOrder, doc document) error {
 	return nil
 }
 
+// text returns a copy of the text of a string, and "" for any other value.
+func text(v gjson.Result) string {
+	if v.Type != gjson.String {
+		return ""
+	}
+	return strings.Clone(v.Str)
+}
+
 // said checks the conversation as far as every model wants it.
 func said(_ *schemas.ChatOrder, doc document) error {
 	if doc.absent(memberMessages) {
 		return refuse("/messages", "is missing; send the conversation, at least one message of it")
 	}
-	dec := decoder(doc.values[memberMessages])
-	if dec.PeekKind() != '[' {
+	list := doc.values[memberMessages]
+	if !list.IsArray() {
 		return refuse("/messages", "must be an array of messages")
 	}
-	if _, err := dec.ReadToken(); err != nil {
-		return err
-	}
 	n := 0
-	for ; dec.PeekKind() != ']'; n++ {
-		if dec.PeekKind() != '{' {
-			return refuse("/messages/"+strconv.Itoa(n), "must be an object with a role")
+	for _, message := range list.All() {
+		at := "/messages/" + strconv.Itoa(n)
+		if !message.IsObject() {
+			return refuse(at, "must be an object with a role")
 		}
-		if err := role(dec, n); err != nil {
-			return err
+		switch role := message.Get("role"); {
+		case !role.Exists():
+			return refuse(at+"/role", "is missing; say who speaks, such as user")
+		case text(role) == "":
+			return refuse(at+"/role", "must be a string that says who speaks, such as user")
 		}
+		n++
 	}
 	if n == 0 {
 		return refuse("/messages", "is empty; send at least one message")
 	}
 	return nil
-}
-
-// role reads a message for its role.
-func role(dec *jsontext.Decoder, n int) error {
-	at := "/messages/" + strconv.Itoa(n) + "/role"
-	there := false
-	if _, err := dec.ReadToken(); err != nil {
-		return err
-	}
-	for dec.PeekKind() != '}' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return err
-		}
-		if name.String() != "role" {
-			if err := dec.SkipValue(); err != nil {
-				return err
-			}
-			continue
-		}
-		value, err := dec.ReadToken()
-		if err != nil {
-			return err
-		}
-		if there = value.Kind() == '"' && value.String() != ""; !there {
-			return refuse(at, "must be a string that says who speaks, such as user")
-		}
-	}
-	if !there {
-		return refuse(at, "is missing; say who speaks, such as user")
-	}
-	_, err := dec.ReadToken()
-	return err
 }
 
 // streamed reads in which form the answer is wanted.
@@ -110,23 +85,19 @@ func streamed(o *schemas.ChatOrder, doc document) error {
 	if o.Stream, err = flag(doc.values[memberStream], "/"+memberStream); err != nil || doc.absent(memberOptions) {
 		return err
 	}
-	var options map[string]jsontext.Value
-	if strict.Kind(doc.values[memberOptions]) != '{' || json.Unmarshal(doc.values[memberOptions], &options) != nil {
+	options := doc.values[memberOptions]
+	if !options.IsObject() {
 		return refuse("/"+memberOptions, "must be an object")
 	}
-	usage, err := flag(options["include_usage"], "/"+memberOptions+"/include_usage")
+	usage, err := flag(options.Get("include_usage"), "/"+memberOptions+"/include_usage")
 	o.Usage = usage && o.Stream
 	return err
 }
 
-// flag reads true or false; what is not there is false.
-func flag(v []byte, pointer string) (bool, error) {
-	switch strict.Kind(v) {
-	case 't':
-		return true, nil
-	case 'f', 'n', 0:
-		return false, nil
-	default:
-		return false, refuse(pointer, "must be true or false")
+// flag reads true or false; a missing value is false.
+func flag(v gjson.Result, pointer string) (bool, error) {
+	if v.Type == gjson.Null || v.IsBool() {
+		return v.Bool(), nil
 	}
+	return false, refuse(pointer, "must be true or false")
 }

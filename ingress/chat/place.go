@@ -1,7 +1,7 @@
 package chat
 
 import (
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 
 	"weir/internal/completion"
 )
@@ -84,17 +84,17 @@ func (p place) further(name, folded string) bool {
 	}
 }
 
-// refuses reports whether a member of an object in this place may not be there; kind is
-// that of its value, and name its folded name.
-func (p place) refuses(spelled, name string, kind jsontext.Kind) bool {
+// refuses reports whether a member of an object in this place may not be there; v is its
+// value, and name its folded name.
+func (p place) refuses(spelled, name string, v gjson.Result) bool {
 	switch {
 	case p == part:
 		return false
-	case p == echoed, p == labels && kind == '"':
+	case p == echoed, p == labels && v.Type == gjson.String:
 		return completion.Guarded(name)
-	case p == labels && kind != '{' && kind != '[':
+	case p == labels && v.Type != gjson.JSON:
 		return false
-	case p == filter && name == "key", name == "gateway" && kind == '{':
+	case p == filter && name == "key", name == "gateway" && v.IsObject():
 		return false // it tells labels apart; it has options of its own, which are looked at
 	case p == top && completion.Chooses(name):
 		return true

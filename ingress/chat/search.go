@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 
 	"weir/internal/completion"
 )
@@ -23,62 +23,59 @@ type Further struct {
 // search looks for what a request may not say, wherever it stands outside of the
 // conversation, and for members beyond the closed set.
 type search struct {
-	dec     *jsontext.Decoder
+	at      []string  // the names and numbers of the value that is looked at
 	further []Further // each name once
 	seen    map[string]struct{}
 }
 
-func newSearch(body []byte) *search {
-	return &search{dec: decoder(body), seen: map[string]struct{}{}}
-}
-
-// value reads the next value. Opened: it lies in a member that was noted, and is passed
-// or refused with that.
-func (s *search) value(p place, opened bool) error {
-	if p == talk {
-		return s.dec.SkipValue()
-	}
-	switch s.dec.PeekKind() {
-	case '{':
-		return s.object(p, opened)
-	case '[':
-		return s.array(p, opened)
-	default:
-		tok, err := s.dec.ReadToken()
-		if err == nil && p == unknown && tok.Kind() == '"' && address(tok.String()) {
-			err = refuse(string(s.dec.StackPointer()), whyText)
+// value checks a value. Opened: it is part of a member that was noted, and is passed or
+// refused with that member.
+func (s *search) value(v gjson.Result, p place, opened bool) error {
+	switch {
+	case p == talk:
+		return nil
+	case v.IsObject():
+		return s.object(v, p, opened)
+	case v.IsArray():
+		n := 0
+		for _, e := range v.All() {
+			s.at = append(s.at, strconv.Itoa(n))
+			if err := s.value(e, p.item(), opened); err != nil {
+				return err
+			}
+			s.at = s.at[:len(s.at)-1]
+			n++
 		}
-		return err
+	case p == unknown && v.Type == gjson.String && address(v.Str):
+		return refuse(pointer(s.at...), whyText)
 	}
+	return nil
 }
 
-func (s *search) object(p place, opened bool) error {
-	kind := ""
+func (s *search) object(v gjson.Result, p place, opened bool) error {
 	if p == tool {
-		p, kind = performer(s.dec.UnreadBuffer())
+		by, kind := performer(v)
+		if kind != "" && !opened {
+			if err := s.note(kind); err != nil {
+				return err
+			}
+		}
+		p, opened = by, opened || kind != ""
 	}
-	_, err := s.dec.ReadToken()
-	if err == nil && kind != "" && !opened {
-		opened, err = true, s.note(kind)
+	for name, m := range v.All() {
+		s.at = append(s.at, name.Str)
+		if err := s.member(name.Str, m, p, opened); err != nil {
+			return err
+		}
+		s.at = s.at[:len(s.at)-1]
 	}
-	for err == nil && s.dec.PeekKind() != '}' {
-		err = s.member(p, opened)
-	}
-	if err == nil {
-		_, err = s.dec.ReadToken()
-	}
-	return err
+	return nil
 }
 
-func (s *search) member(p place, opened bool) error {
-	tok, err := s.dec.ReadToken()
-	if err != nil {
-		return err
-	}
-	name := tok.String()
+func (s *search) member(name string, v gjson.Result, p place, opened bool) error {
 	folded := completion.Fold(name)
-	if p.refuses(name, folded, s.dec.PeekKind()) {
-		return refuse(string(s.dec.StackPointer()), whyName)
+	if p.refuses(name, folded, v) {
+		return refuse(pointer(s.at...), whyName)
 	}
 	if !opened && p.further(name, folded) {
 		if err := s.note(name); err != nil {
@@ -86,18 +83,7 @@ func (s *search) member(p place, opened bool) error {
 		}
 		opened = true
 	}
-	return s.value(p.member(name), opened)
-}
-
-func (s *search) array(p place, opened bool) error {
-	_, err := s.dec.ReadToken()
-	for err == nil && s.dec.PeekKind() != ']' {
-		err = s.value(p.item(), opened)
-	}
-	if err == nil {
-		_, err = s.dec.ReadToken()
-	}
-	return err
+	return s.value(v, p.member(name), opened)
 }
 
 // note remembers a member beyond the closed set.
@@ -105,13 +91,14 @@ func (s *search) note(name string) error {
 	if _, there := s.seen[name]; there {
 		return nil
 	}
-	at := string(s.dec.StackPointer())
+	at := pointer(s.at...)
 	switch {
 	case len(name) > completion.MaxMember:
 		return refuse(at, "this name is not known here, and has more than "+strconv.Itoa(completion.MaxMember)+" bytes; leave it out")
 	case len(s.further) == maxMembers:
 		return refuse(at, "the request has more than "+strconv.Itoa(maxMembers)+" names that are not known here; leave them out")
 	}
+	name = strings.Clone(name) // the body's memory is not held for it
 	s.seen[name] = struct{}{}
 	s.further = append(s.further, Further{name, at})
 	return nil

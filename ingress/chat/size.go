@@ -3,6 +3,8 @@ package chat
 import (
 	"strconv"
 
+	"github.com/tidwall/gjson"
+
 	"weir/schemas"
 )
 
@@ -65,9 +67,9 @@ func count(doc document, name string) (int64, error) {
 }
 
 // whole reads a whole number, also one that is written as another: 1024.0, 1e3.
-func whole(v []byte) (int64, bool) {
-	f, err := strconv.ParseFloat(string(v), 64)
-	if err != nil || f < -maxCount || f > maxCount {
+func whole(v gjson.Result) (int64, bool) {
+	f := v.Num
+	if v.Type != gjson.Number || f < -maxCount || f > maxCount {
 		return 0, false
 	}
 	n := int64(f)

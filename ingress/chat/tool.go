@@ -1,9 +1,7 @@
 package chat
 
 import (
-	"bytes"
-
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 
 	"weir/internal/completion"
 )
@@ -86,47 +84,17 @@ func ofTool(p place, name string) place {
 	}
 }
 
-// performer tells apart who performs a tool, by its type: ahead begins with it, maybe
-// behind a comma. What nobody can be sure of is served. kind is the type of one that is
-// performed by others; empty: it has none that can be read.
-func performer(ahead []byte) (p place, kind string) {
-	dec := decoder(bytes.TrimLeft(ahead, " \t\r\n,"))
-	if _, err := dec.ReadToken(); err != nil {
-		return served, ""
-	}
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return served, ""
-		}
-		text := name.String()
-		if completion.Fold(text) != "type" {
-			if err := dec.SkipValue(); err != nil {
-				return served, ""
-			}
-			continue
-		}
-		value, err := dec.ReadToken()
+// performer returns who performs a tool, by its type. An uncertain type counts as served.
+// kind is the type of a tool that the provider performs; empty: it has no readable type.
+func performer(of gjson.Result) (p place, kind string) {
+	for name, v := range of.All() {
 		switch {
-		case err != nil || text != "type":
+		case completion.Fold(name.Str) != "type":
+		case name.Str != "type":
 			return served, ""
-		case !performed(value):
-			return served, word(value)
+		case v.Type != gjson.Null && text(v) != "function" && text(v) != "custom":
+			return served, text(v)
 		}
 	}
 	return tool, ""
-}
-
-// word is a text; of anything else it is empty.
-func word(t jsontext.Token) string {
-	if t.Kind() != '"' {
-		return ""
-	}
-	return t.String()
-}
-
-// performed reports whether a type is one of the tools that the caller performs.
-func performed(kind jsontext.Token) bool {
-	text := word(kind)
-	return kind.Kind() == 'n' || text == "function" || text == "custom"
 }

@@ -101,7 +101,7 @@ func TestAssemble(t *testing.T) {
 			document := assemble(t, c.chunks...).Document()
 			require.Equal(t, c.want, string(document))
 			require.True(t, json.Valid(document))
-			apart, err := completion.Chunks(document, true)
+			apart, err := completion.Split(document, true)
 			require.NoError(t, err)
 			require.Equal(t, c.want, string(assemble(t, texts(apart)...).Document()), "apart and together again")
 		})
@@ -355,19 +355,17 @@ func FuzzAssemble(f *testing.F) {
 			return
 		}
 		require.True(t, json.Valid(document), "%s", document)
-		apart, err := completion.Chunks(document, true)
+		apart, err := completion.Split(document, true)
 		require.NoError(t, err)
 		again := assemble(t, texts(apart)...)
 		require.Equal(t, string(document), string(again.Document()))
-		usage, reasons, _, err := completion.Whole(document)
-		require.NoError(t, err)
-		require.Equal(t, whole.Usage(), usage)
-		require.Equal(t, whole.Reasons(), reasons)
+		require.Equal(t, whole.Usage(), again.Usage())
+		require.Equal(t, whole.Reasons(), again.Reasons())
 		require.Equal(t, string(completion.Named(document, "x")), string(completion.Named(again.Document(), "x")))
 	})
 }
 
-func TestChunks(t *testing.T) {
+func TestSplit(t *testing.T) {
 	t.Parallel()
 	document := json.RawMessage(`{ "object":"chat.completion","id":"c-1","created":7,"model":"m","choices":[
 		{"index":0,"message":{"role":"assistant","content":"hi","tool_calls":[{"id":"t0","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"t1","type":"function","function":{"name":"g","arguments":"{\"n\":1.0}"}}]},"logprobs":null,"finish_reason":"tool_calls"},
@@ -379,48 +377,48 @@ func TestChunks(t *testing.T) {
 		begin + `{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`,
 		begin + `{"index":1,"delta":{"role":"assistant","content":"ho"},"finish_reason":null}]}`,
 	}
-	got, err := completion.Chunks(document, false)
+	got, err := completion.Split(document, false)
 	require.NoError(t, err)
 	require.Equal(t, want, texts(got))
 
-	got, err = completion.Chunks(document, true)
+	got, err = completion.Split(document, true)
 	require.NoError(t, err)
 	want = append(want, begin+`],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`)
 	require.Equal(t, want, texts(got))
 
-	usage, reasons, output, err := completion.Whole(document)
-	require.NoError(t, err)
-	require.Equal(t, &schemas.ChatUsage{Prompt: 1, Completion: 2, Total: 3}, usage)
-	require.Equal(t, []string{"tool_calls"}, reasons)
-	require.Positive(t, output)
+	var whole completion.Assembler
+	whole.AddAll(append(got, json.RawMessage("no chunk")))
+	require.Equal(t, &schemas.ChatUsage{Prompt: 1, Completion: 2, Total: 3}, whole.Usage())
+	require.Equal(t, []string{"tool_calls"}, whole.Reasons())
+	require.Positive(t, whole.Output())
 }
 
-func TestChunksOfAwkwardAnswers(t *testing.T) {
+func TestSplitOfAwkwardAnswers(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string][]string{
 		`{"choices":[]}`:   {`{"object":"chat.completion.chunk","choices":[]}`},
 		`{"choices":[{}]}`: {`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":null}]}`},
 		`{"choices":[{"message":{"content":"a","tool_calls":[1,{"index":7}]}}],"error":null}`: {`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"a","tool_calls":[1,{"index":1}]},"finish_reason":null}]}`},
 	} {
-		got, err := completion.Chunks(json.RawMessage(in), true)
+		got, err := completion.Split(json.RawMessage(in), true)
 		require.NoError(t, err)
 		require.Equal(t, want, texts(got), in)
 	}
 }
 
-func TestWholeRefuses(t *testing.T) {
+func TestSplitRefuses(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{``, `null`, `{}`, `{"choices":null}`, `{"choices":[1]}`, `{"choices":[],"error":{"message":"x"}}`, `<html>`, `[{"choices":[]}]`} {
-		_, _, _, err := completion.Whole(json.RawMessage(in))
+		_, err := completion.Split(json.RawMessage(in), false)
 		require.Error(t, err, in)
 	}
 }
 
-func FuzzChunks(f *testing.F) {
+func FuzzSplit(f *testing.F) {
 	f.Add([]byte(`{"id":"x","choices":[{"index":1,"message":{"content":"a","tool_calls":[{"id":"t","function":{"name":"f","arguments":{}}}]},"finish_reason":"stop"},{"delta":{"content":[1]}}],"usage":{"total_tokens":1}}`))
 	f.Add([]byte(`{"choices":[{"index":0,"message":{"reasoning":"a"},"logprobs":{"content":[1],"x":"y"}}],"error":null,"object":"error","m\u006fdel":1}`))
 	f.Fuzz(func(t *testing.T, document []byte) {
-		chunks, err := completion.Chunks(document, true)
+		chunks, err := completion.Split(document, true)
 		if err != nil {
 			return
 		}
@@ -429,10 +427,8 @@ func FuzzChunks(f *testing.F) {
 			return
 		}
 		require.True(t, json.Valid(once), "%s", once)
-		again, err := completion.Chunks(once, true)
+		again, err := completion.Split(once, true)
 		require.NoError(t, err)
 		require.Equal(t, string(once), string(assemble(t, texts(again)...).Document()))
-		_, _, _, err = completion.Whole(once)
-		require.NoError(t, err)
 	})
 }

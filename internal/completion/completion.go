@@ -1,9 +1,198 @@
 // Package completion knows the documents of the chat completions protocol as far as a
 // proxy has to: it edits a request without touching what it does not know, reads the
-// chunks of a streamed answer, puts them together to the whole, and takes a whole one
-// apart into chunks. It is pure.
+// chunks of a streamed answer, assembles the whole answer from them, and splits a whole
+// answer into chunks. It is pure.
 //
-// Text is never decoded on its way: what is put together are the bytes between the
-// quotes. So an escape stays as it came, and a pair of surrogates that two chunks share
-// is whole again.
+// Text is never decoded on its way: the bytes between the quotes are joined. So an escape
+// stays as it came, and a pair of surrogates that two chunks share is whole again.
+//
+// gjson and sjson read and edit documents here. They validate nothing and take the first
+// of several members with one name, so that they only get documents that normalize has
+// returned, or requests that the strict decoder at the door has let in.
 package completion
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+)
+
+// maxDepth is how deep values of a provider may be nested: much deeper than any are, and
+// still no trouble inside a record.
+const maxDepth = 256
+
+// Parse reads a valid document. The result shares the memory of raw, which must not change:
+// a copy of each chunk would cost more than reading it.
+func Parse(raw []byte) gjson.Result {
+	return gjson.Parse(unsafe.String(unsafe.SliceData(raw), len(raw)))
+}
+
+// object is a value that is an object; of any other value it has no members.
+func object(v gjson.Result) gjson.Result {
+	if !v.IsObject() {
+		return gjson.Result{}
+	}
+	return v
+}
+
+// array is a value that is an array; of any other value it has no elements.
+func array(v gjson.Result) gjson.Result {
+	if !v.IsArray() {
+		return gjson.Result{}
+	}
+	return v
+}
+
+// inner is what stands between the quotes of a string or the brackets of an array.
+func inner(v gjson.Result) string { return v.Raw[1 : len(v.Raw)-1] }
+
+// hollow reports whether a value of a normalized document says nothing: null, or an empty
+// text, array or object.
+func hollow(v gjson.Result) bool {
+	return v.Type == gjson.Null || (v.Type == gjson.String || v.Type == gjson.JSON) && len(v.Raw) == 2
+}
+
+// normalize returns a document without white space between its values, with each name of
+// an object once, and with U+FFFD for bytes that are no text; it keeps nothing of data. It
+// is false for what is no JSON, or nested deeper than maxDepth.
+func normalize(data []byte) (json.RawMessage, bool) {
+	raw := bytes.Clone(data)
+	if !utf8.Valid(raw) {
+		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
+	}
+	v := jsontext.Value(raw)
+	unique := v.IsValid(jsontext.AllowInvalidUTF8(true))
+	if !unique && !v.IsValid(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) {
+		return nil, false
+	}
+	end, depth, loose := span(v)
+	switch {
+	case depth > maxDepth:
+		return nil, false
+	case !unique:
+		return lastOfEach(v)
+	case loose || end < len(v):
+		return json.RawMessage(v), v.Compact() == nil
+	}
+	return json.RawMessage(v), true
+}
+
+// lastOfEach writes a document anew in which an object has a name several times: the last
+// member of a name stays, as most readers have it. Numbers stay as they are spelled.
+func lastOfEach(raw []byte) (json.RawMessage, bool) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var doc any
+	if dec.Decode(&doc) != nil {
+		return nil, false
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(doc)
+	return bytes.TrimSpace(out.Bytes()), err == nil
+}
+
+// Span is the length of the JSON object that b begins with; 0: it begins with none, or with
+// one that does not end. It expects valid JSON as far as b goes.
+func Span(b []byte) int {
+	if len(b) == 0 || b[0] != '{' {
+		return 0
+	}
+	end, _, _ := span(b)
+	return end
+}
+
+// span is where the first object or array in b ends, how deep values are nested in it, and
+// whether there is white space between them; end is 0 where it does not end. Only strings,
+// brackets and white space are looked at.
+func span(b []byte) (end, depth int, loose bool) {
+	open := 0
+	for at := 0; at < len(b); at++ {
+		switch b[at] {
+		case '"':
+			n := quoted(b[at+1:])
+			if n == 0 {
+				return 0, depth, loose
+			}
+			at += n
+		case '{', '[':
+			open++
+			depth = max(depth, open)
+		case '}', ']':
+			if open--; open == 0 {
+				return at + 1, depth, loose
+			}
+		case ' ', '\t', '\r', '\n':
+			loose = true
+		}
+	}
+	return 0, depth, loose
+}
+
+// quoted is how many bytes of b belong to a string that began before it, with its closing
+// quote; 0: it does not end.
+func quoted(b []byte) int {
+	for at := 0; ; {
+		n := bytes.IndexByte(b[at:], '"')
+		if n < 0 {
+			return 0
+		}
+		at += n + 1
+		if text := b[:at-1]; (len(text)-len(bytes.TrimRight(text, `\`)))%2 == 0 {
+			return at
+		}
+	}
+}
+
+// quote writes a string. Invalid UTF-8 becomes U+FFFD.
+func quote(s string) []byte {
+	out, _ := jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\uFFFD")) // which leaves no error
+	return out
+}
+
+// escaped is what stands between the quotes of a string with this text.
+func escaped(s string) string {
+	quoted := quote(s)
+	return string(quoted[1 : len(quoted)-1])
+}
+
+// appendComma ends the member or element before the next one, where there is one.
+func appendComma(to []byte) []byte {
+	if last := to[len(to)-1]; last == '{' || last == '[' {
+		return to
+	}
+	return append(to, ',')
+}
+
+// appendName writes the name of a member behind others of its object.
+func appendName(to []byte, name string) []byte {
+	to, _ = jsontext.AppendQuote(appendComma(to), name)
+	return append(to, ':')
+}
+
+// appendMember writes a member behind others of its object.
+func appendMember(to []byte, name, value string) []byte {
+	return append(appendName(to, name), value...)
+}
+
+// length is how many bytes the text between quotes has at most.
+func length(in string) int64 {
+	n := int64(len(in))
+	for i := strings.IndexByte(in, '\\'); i >= 0 && i+1 < len(in); i++ {
+		if in[i] != '\\' {
+			continue
+		}
+		if i++; in[i] == 'u' {
+			n -= 3 // six of them for one of at most three bytes
+		} else {
+			n--
+		}
+	}
+	return n
+}

@@ -6,12 +6,13 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
 )
 
 // Fault is an error in the words of a provider.
 type Fault struct {
-	// Status is its code where that is an HTTP status, or the one that its word stands
-	// for, else 0.
+	// Status is its code if that is an HTTP status, or the status of its keyword, or 0.
 	Status int
 	// Message is one line of at most 4 KiB.
 	Message string
@@ -25,8 +26,8 @@ const (
 	maxMessage = 4 << 10
 	// maxPlain is how long an answer may be that is a message itself.
 	maxPlain = 1 << 10
-	// maxFault is how long an answer may be that is looked at, and maxFaults how deep
-	// errors may lie in each other there.
+	// maxFault is the longest answer that is read, and maxFaults how deep errors may be nested
+	// in it.
 	maxFault  = 256 << 10
 	maxFaults = 8
 )
@@ -38,14 +39,12 @@ func ReadFault(body []byte) *Fault {
 		return nil
 	}
 	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\uFEFF")))
-	if !valid(body) {
+	doc, ok := normalize(body)
+	if !ok {
 		return plainFault(body)
 	}
-	if depth, _ := survey(body); depth > maxDepth {
-		return nil
-	}
 	var f Fault
-	f.read(body, maxFaults)
+	f.read(Parse(doc), maxFaults)
 	if f.Message = line(f.Message, maxMessage); f.Message == "" && f.Status == 0 {
 		return nil
 	}
@@ -54,99 +53,95 @@ func ReadFault(body []byte) *Fault {
 
 // plainFault takes a short text for the message.
 func plainFault(body []byte) *Fault {
-	if len(body) == 0 || len(body) > maxPlain || !utf8.Valid(body) || bytes.IndexByte([]byte("<{["), body[0]) >= 0 {
+	if len(body) == 0 || len(body) > maxPlain || !utf8.Valid(body) || strings.IndexByte("<{[", body[0]) >= 0 {
 		return nil
 	}
-	if message := line(string(body), maxPlain); message != "" {
-		return &Fault{Message: message}
+	f := &Fault{Message: line(string(body), maxPlain)}
+	if f.Message == "" {
+		return nil
 	}
-	return nil
+	return f
 }
 
-// read takes what a value says that is or holds an error. What it knows stays.
-func (f *Fault) read(value []byte, left int) {
-	if left == 0 {
-		return
-	}
-	switch kindOf(value) {
-	case '"':
-		f.say(text(value))
-	case '[':
-		for w := elements(value, 0); w.next() && f.Message == ""; {
-			f.read(value[w.from:w.to], left-1)
+// read reads a value that is or holds an error. Fields that are set stay.
+func (f *Fault) read(v gjson.Result, left int) {
+	switch {
+	case left == 0:
+	case v.Type == gjson.String:
+		if f.Message == "" {
+			f.Message = strings.TrimSpace(text(v))
 		}
-	case '{':
-		f.readObject(value, left)
+	case v.IsArray():
+		for _, e := range v.All() {
+			if f.Message == "" {
+				f.read(e, left-1)
+			}
+		}
+	case v.IsObject():
+		f.readObject(v, left)
 	}
 }
 
-func (f *Fault) readObject(value []byte, left int) {
+func (f *Fault) readObject(v gjson.Result, left int) {
 	for _, name := range []string{"error", "errors", "fault"} {
-		if inside := find(value, name); says(inside) {
+		if inside := v.Get(name); says(inside) {
 			f.read(inside, left-1)
 		}
 	}
 	for _, name := range []string{"message", "Message", "msg", "error_description", "error_message", "faultstring", "detail", "details", "reason", "title"} {
 		if f.Message == "" {
-			f.read(find(value, name), left-1)
+			f.read(v.Get(name), left-1)
 		}
 	}
-	if raw := find(find(value, "metadata"), "raw"); kindOf(raw) == '"' {
+	if raw := object(v.Get("metadata")).Get("raw"); raw.Type == gjson.String {
 		f.add(text(raw), left)
 	}
-	f.name(value)
+	f.words(word(v.Get("code")), word(v.Get("type")), word(v.Get("param")))
 	for _, name := range []string{"code", "status", "status_code", "statusCode", "http_status", "type"} {
 		if f.Status == 0 {
-			f.Status = statusOf(find(value, name))
+			f.Status = statusOf(v.Get(name))
 		}
 	}
 }
 
-// name takes the words of an error, unless one inside of it has told its own.
-func (f *Fault) name(value []byte) {
-	if !f.wordless() {
+// words takes those of an error, unless one inside of it has told its own.
+func (f *Fault) words(code, kind, param string) {
+	if f.Code != "" || f.Type != "" || f.Param != "" {
 		return
 	}
-	f.Code, f.Type, f.Param = word(find(value, "code")), word(find(value, "type")), word(find(value, "param"))
-	if f.Type == "error" { // of an object that only says that it is one
-		f.Type = ""
+	if kind == "error" { // of an object that only says that it is one
+		kind = ""
 	}
+	f.Code, f.Type, f.Param = code, kind, param
 }
-
-func (f *Fault) wordless() bool { return f.Code == "" && f.Type == "" && f.Param == "" }
 
 // maxWord is the longest word of an error.
 const maxWord = 128
 
-// word is a text that is one word, or the place of a member such as messages[0].content;
-// else empty.
-func word(value []byte) string {
-	if kindOf(value) != '"' {
-		return ""
-	}
-	s := text(value)
+// word is a text that is a keyword or a path such as messages[0].content, else empty.
+func word(v gjson.Result) string {
+	s := text(v)
 	if len(s) > maxWord || strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-:/[]$") != "" {
 		return ""
 	}
 	return s
 }
 
-func (f *Fault) say(message string) {
-	if f.Message == "" {
-		f.Message = strings.TrimSpace(message)
+// text returns the text of a string, and "" for any other value.
+func text(v gjson.Result) string {
+	if v.Type != gjson.String {
+		return ""
 	}
+	return strings.Clone(v.Str)
 }
 
 // add joins what the provider behind the provider has said.
 func (f *Fault) add(raw string, left int) {
-	inside := Fault{}
-	if v := []byte(raw); valid(v) {
-		inside.read(bytes.TrimSpace(v), left-1)
-		if f.wordless() {
-			f.Code, f.Type, f.Param = inside.Code, inside.Type, inside.Param
-		}
-	} else {
-		inside.say(raw)
+	inside := Fault{Message: strings.TrimSpace(raw)}
+	if doc, ok := normalize([]byte(raw)); ok {
+		inside = Fault{}
+		inside.read(Parse(doc), left-1)
+		f.words(inside.Code, inside.Type, inside.Param)
 	}
 	switch {
 	case inside.Message == "" || strings.Contains(f.Message, inside.Message):
@@ -157,16 +152,12 @@ func (f *Fault) add(raw string, left int) {
 	}
 }
 
-// statusOf is the HTTP status that a code is, or that its word stands for; 0: none.
-func statusOf(value []byte) int {
-	if kindOf(value) == '"' {
-		word := text(value)
-		if s := wordStatus(strings.ToLower(word)); s != 0 {
-			return s
-		}
-		value = []byte(word)
+// statusOf returns the HTTP status of a code or of its keyword; 0: none.
+func statusOf(v gjson.Result) int {
+	if s := wordStatus(strings.ToLower(text(v))); s != 0 {
+		return s
 	}
-	if n, err := strconv.Atoi(string(value)); err == nil && n >= 400 && n <= 599 {
+	if n, err := strconv.Atoi(v.String()); err == nil && n >= 400 && n <= 599 {
 		return n
 	}
 	return 0
@@ -198,10 +189,8 @@ func wordStatus(word string) int {
 	return 0
 }
 
-// says reports whether the value of an error member tells of one.
-func says(value []byte) bool {
-	return !hollow(value) && string(value) != "false"
-}
+// says reports whether an error member holds an error.
+func says(v gjson.Result) bool { return !hollow(v) && v.Type != gjson.False }
 
 // line is a text in one line of no more than so many bytes, without what a terminal
 // would take for more than text.
@@ -209,11 +198,10 @@ func line(s string, limit int) string {
 	if len(s) > limit {
 		s = strings.ToValidUTF8(s[:limit], "")
 	}
-	s = strings.Map(func(r rune) rune {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
 			return ' '
 		}
 		return r
-	}, s)
-	return strings.TrimSpace(s)
+	}, s))
 }

@@ -23,8 +23,8 @@ const (
 // Members are the members of an object that every upstream gets.
 type Members struct {
 	Object Object
-	// Protocol are those of the chat completions protocol: what its requests have, and
-	// what its answers have that clients send back.
+	// Protocol are the members of the chat completions protocol: those in requests, and
+	// those in answers that clients send back.
 	Protocol []string
 	// Common are those that many servers and clients have beside the protocol. None of
 	// them names a place, an account, another model, a stored object, or a tool that the
@@ -36,64 +36,51 @@ type Members struct {
 // only if its configuration has them in pass. docs/chat.md has this as a table, which a
 // test compares.
 func Known() []Members {
+	list := strings.Fields
 	return []Members{
-		{Body, []string{
-			"audio", "frequency_penalty", "function_call", "functions", "logit_bias", "logprobs", "max_completion_tokens", "max_tokens",
-			"messages", "metadata", "modalities", "model", "moderation", "n", "parallel_tool_calls", "prediction", "presence_penalty",
-			"prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "reasoning_effort", "response_format", "safety_identifier",
-			"seed", "service_tier", "stop", "store", "stream", "stream_options", "temperature", "tool_choice", "tools", "top_logprobs",
-			"top_p", "user", "verbosity", "web_search_options",
-		}, []string{
-			"add_generation_prompt", "add_special_tokens", "bad_words", "best_of", "cache_control", "cache_prompt", "chat_template_kwargs",
-			"continue_final_message", "dry_allowed_length", "dry_base", "dry_multiplier", "dry_penalty_last_n", "dry_sequence_breakers",
-			"early_stopping", "ebnf", "echo", "enable_thinking", "grammar", "guided_choice", "guided_grammar", "guided_json", "guided_regex",
-			"ignore_eos", "include_reasoning", "include_stop_str_in_output", "json_schema", "length_penalty", "max_output_tokens", "min_p",
-			"min_tokens", "mirostat", "mirostat_eta", "mirostat_tau", "models", "prompt_logprobs", "prompt_mode", "random_seed", "reasoning",
-			"reasoning_format", "regex", "repeat_last_n", "repeat_penalty", "repetition_penalty", "safe_prompt", "separate_reasoning",
-			"skip_special_tokens", "spaces_between_special_tokens", "stop_sequences", "stop_token_ids", "structured_outputs", "thinking",
-			"thinking_budget", "timings_per_token", "top_a", "top_k", "transforms", "truncate_prompt_tokens", "typical_p", "usage",
-			"xtc_probability", "xtc_threshold",
-		}},
-		{Message, []string{
-			"annotations", "audio", "content", "function_call", "name", "refusal", "role", "tool_call_id", "tool_calls", "type",
-		}, []string{
-			"cache_control", "citations", "context", "executed_tools", "extra_content", "images", "parsed", "partial", "prefix",
-			"provider_specific_fields", "reasoning", "reasoning_content", "reasoning_details", "reasoning_opaque", "reasoning_signature",
-			"reasoning_text", "search_results", "thinking", "thinking_blocks", "tool_plan",
-		}},
-		{Call, []string{"custom", "function", "id", "type"}, []string{
-			"cache_control", "extra_content", "index", "provider_specific_fields", "thought_signature",
-		}},
-		{Called, []string{"arguments", "input", "name"}, []string{
-			"extra_content", "parsed_arguments", "provider_specific_fields", "thought_signature",
-		}},
-		{Tool, []string{"custom", "function", "type"}, []string{
-			"cache_control", "description", "format", "input_schema", "name", "output_schema", "parameters", "strict",
-		}},
-		{Function, []string{"description", "format", "name", "parameters", "strict"}, []string{
-			"cache_control", "input_schema", "output_schema",
-		}},
-		{Choice, []string{"allowed_tools", "custom", "function", "mode", "name", "tools", "type"}, []string{"disable_parallel_tool_use"}},
-		{Speech, []string{"format", "voice"}, nil},
+		{
+			Body, list(`audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens messages metadata
+			modalities model moderation n parallel_tool_calls prediction presence_penalty prompt_cache_key prompt_cache_options
+			prompt_cache_retention reasoning_effort response_format safety_identifier seed service_tier stop store stream
+			stream_options temperature tool_choice tools top_logprobs top_p user verbosity web_search_options`),
+			list(`add_generation_prompt add_special_tokens bad_words best_of cache_control cache_prompt chat_template_kwargs
+			continue_final_message dry_allowed_length dry_base dry_multiplier dry_penalty_last_n dry_sequence_breakers
+			early_stopping ebnf echo enable_thinking grammar guided_choice guided_grammar guided_json guided_regex ignore_eos
+			include_reasoning include_stop_str_in_output json_schema length_penalty max_output_tokens min_p min_tokens mirostat
+			mirostat_eta mirostat_tau models prompt_logprobs prompt_mode random_seed reasoning reasoning_format regex
+			repeat_last_n repeat_penalty repetition_penalty safe_prompt separate_reasoning skip_special_tokens
+			spaces_between_special_tokens stop_sequences stop_token_ids structured_outputs thinking thinking_budget
+			timings_per_token top_a top_k transforms truncate_prompt_tokens typical_p usage xtc_probability xtc_threshold`),
+		},
+		{
+			Message, list("annotations audio content function_call name refusal role tool_call_id tool_calls type"),
+			list(`cache_control citations context executed_tools extra_content images parsed partial prefix
+			provider_specific_fields reasoning reasoning_content reasoning_details reasoning_opaque reasoning_signature
+			reasoning_text search_results thinking thinking_blocks tool_plan`),
+		},
+		{Call, list("custom function id type"), list("cache_control extra_content index provider_specific_fields thought_signature")},
+		{Called, list("arguments input name"), list("extra_content parsed_arguments provider_specific_fields thought_signature")},
+		{Tool, list("custom function type"), list("cache_control description format input_schema name output_schema parameters strict")},
+		{Function, list("description format name parameters strict"), list("cache_control input_schema output_schema")},
+		{Choice, list("allowed_tools custom function mode name tools type"), list("disable_parallel_tool_use")},
+		{Speech, list("format voice"), nil},
 	}
 }
 
-var known = sets() //nolint:gochecknoglobals // a constant
-
-func sets() map[Object]map[string]bool {
-	all := map[Object]map[string]bool{}
+var known = func() map[Object][]string { //nolint:gochecknoglobals // a constant
+	all := map[Object][]string{}
 	for _, m := range Known() {
-		all[m.Object] = map[string]bool{}
-		for _, name := range slices.Concat(m.Protocol, m.Common) {
-			all[m.Object][name] = true
-		}
+		all[m.Object] = slices.Sorted(slices.Values(slices.Concat(m.Protocol, m.Common)))
 	}
 	return all
-}
+}()
 
 // Knows reports whether a member of an object goes to every upstream. Names are compared
 // as they are spelled.
-func Knows(in Object, name string) bool { return known[in][name] }
+func Knows(in Object, name string) bool {
+	_, is := slices.BinarySearch(known[in], name)
+	return is
+}
 
 // Stored reports whether a folded name is one of members that name an object which is
 // stored in the provider's account. All tenants of an upstream share that account.
@@ -110,8 +97,8 @@ func Stored(name string) bool {
 // MaxMember is the longest name of a member beyond Known, in bytes.
 const MaxMember = 100
 
-// ValidMember reports whether a text can stand in an upstream's pass as the name of a
-// member, or as the type of a tool.
+// ValidMember reports whether an upstream's pass can list a text, as the name of a member or
+// the type of a tool.
 func ValidMember(name string) bool {
 	const signs = "_-.:$"
 	return name != "" && len(name) <= MaxMember && strings.Trim(name, signs) != "" && !strings.ContainsFunc(name, func(r rune) bool {

@@ -3,28 +3,30 @@ package completion
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/tidwall/gjson"
 )
 
 // Merge joins neighbours that differ in nothing but the next piece of one text of one
-// choice: its content, refusal, reasoning, or the arguments of a tool call. What a
-// reader makes of the result is the same. The time of the first stays, and what is
-// only there to hide the length of a text. It reads compact JSON, as ReadChunk gives
-// it; the result shares what it did not join.
+// choice: its content, refusal, reasoning, or the arguments of a tool call. A
+// reader assembles the same answer from the result. The time of the first chunk stays, and
+// so does its padding. It reads normalized chunks, as ReadChunk gives
+// them; the result shares what it did not join.
 func Merge(chunks []json.RawMessage) []json.RawMessage {
 	merged := make([]json.RawMessage, 0, len(chunks))
 	var pieces [][]byte
 	for i := 0; i < len(chunks); {
-		first, ok := shapeOf(chunks[i])
+		first, ok := templateOf(chunks[i])
 		pieces = pieces[:0]
 		for next := i + 1; ok && next < len(chunks); next++ {
-			s, is := shapeOf(chunks[next])
-			if !is || !first.like(&s) {
+			t, is := templateOf(chunks[next])
+			if !is || !first.like(&t) {
 				break
 			}
 			if pieces == nil {
 				pieces = make([][]byte, 0, len(chunks)-next)
 			}
-			pieces = append(pieces, s.text())
+			pieces = append(pieces, t.text())
 		}
 		merged = append(merged, first.join(pieces))
 		i += 1 + len(pieces)
@@ -32,191 +34,152 @@ func Merge(chunks []json.RawMessage) []json.RawMessage {
 	return merged
 }
 
-// The holes in a shape.
-const (
-	holeTime = 1 + iota
-	holePad
-	holeContent
-	holeRefusal
-	holeReasoning
-	holeReasoningContent
-	holeArguments
-)
-
-// hole is a place where two chunks that are joined may differ.
-type hole struct{ kind, from, to int }
-
-// shape is a chunk around its holes.
-type shape struct {
-	raw   []byte
-	holes [3]hole
-	n     int
-	at    int // which of them is the text; -1: none yet
+// template is a chunk around the values in which two chunks that are joined may differ: the
+// text, the time, and the padding.
+type template struct {
+	raw    []byte
+	values [3]Extent
+	n      int
+	at     int // which of them is the text
 }
 
-// shapeOf finds the holes of a chunk; false: it joins no other.
-func shapeOf(raw []byte) (shape, bool) {
-	s := shape{raw: raw, at: -1}
-	for w := members(raw, 0); w.next(); {
+// templateOf finds these values in a chunk; false: it joins no other.
+func templateOf(raw []byte) (template, bool) {
+	t := template{raw: raw, at: -1}
+	for name, v := range object(Parse(raw)).All() {
 		ok := true
-		switch {
-		case w.is("choices"):
-			ok = s.at < 0 && s.choices(w.from)
-		case w.is("created") && !hollow(w.value()):
-			ok = s.add(holeTime, w.from, w.to)
-		case w.is("obfuscation"):
-			ok = s.add(holePad, w.from, w.to)
-		case w.is("error"):
-			ok = hollow(w.value())
+		switch name.Str {
+		case "choices":
+			text := growing(v)
+			t.at = t.n
+			ok = text.Exists() && t.add(Extent{text.Index + 1, text.Index + len(text.Raw) - 1})
+		case "created":
+			ok = hollow(v) || t.add(extentOf(v))
+		case "obfuscation":
+			ok = t.add(extentOf(v))
+		case "error":
+			ok = hollow(v)
 		}
 		if !ok {
-			return s, false
+			return t, false
 		}
 	}
-	return s, s.at >= 0
+	return t, t.at >= 0
 }
 
-func (s *shape) add(kind, from, to int) bool {
-	if s.n == len(s.holes) {
+func (t *template) add(value Extent) bool {
+	if t.n == len(t.values) {
 		return false
 	}
-	s.holes[s.n] = hole{kind, from, to}
-	s.n++
+	t.values[t.n] = value
+	t.n++
 	return true
 }
 
-// choices looks into the one choice that there may be, which goes on.
-func (s *shape) choices(at int) bool {
-	e := elements(s.raw, at)
-	if !e.next() || e.kind() != '{' {
-		return false
+// growing finds the text that grows in the only choice, which goes on; no value: there is none.
+func growing(choices gjson.Result) (text gjson.Result) {
+	choice, only := first(choices)
+	if !only {
+		return text
 	}
-	for w := members(s.raw, e.from); w.next(); {
-		ok := true
+	for name, v := range choice.All() {
 		switch {
-		case w.is("delta"):
-			ok = s.at < 0 && s.delta(w.from)
-		case w.is("message"):
-			ok = false
-		case w.is("finish_reason"), w.is("logprobs"):
-			ok = hollow(w.value())
-		}
-		if !ok {
-			return false
+		case name.Str == "delta":
+			text = growingIn(v)
+		case name.Str == "message", (name.Str == "finish_reason" || name.Str == "logprobs") && !hollow(v):
+			return gjson.Result{}
 		}
 	}
-	return !e.next()
+	return text
 }
 
-// delta finds the text; it is the only member that may grow.
-func (s *shape) delta(at int) bool {
-	found, empty := hole{}, hole{}
-	for w := members(s.raw, at); w.next(); {
-		kind := textKind(&w)
+// first is the one object of an array; only is false where that holds something else.
+func first(list gjson.Result) (one gjson.Result, only bool) {
+	for _, v := range array(list).All() {
+		if one.Exists() {
+			return one, false
+		}
+		one = v
+	}
+	return one, one.IsObject()
+}
+
+// growingIn finds the text in a delta, the only member of it that may grow. Where all are
+// empty the content is preferred.
+func growingIn(delta gjson.Result) (text gjson.Result) {
+	for name, v := range object(delta).All() {
+		var piece gjson.Result
+		switch name.Str {
+		case "role":
+			continue
+		case "content", "refusal", "reasoning", "reasoning_content":
+			piece = v
+		case "tool_calls":
+			piece = arguments(v)
+		}
 		switch {
-		case w.is("role"):
-		case kind != 0 && w.kind() == '"':
-			h := hole{kind, w.from + 1, w.to - 1}
-			if hollow(w.value()) {
-				if empty.kind == 0 || kind == holeContent {
-					empty = h
-				}
-				continue
-			}
-			if found.kind != 0 {
-				return false
-			}
-			found = h
-		case w.is("tool_calls") && !hollow(w.value()):
-			h, ok := s.arguments(w.from)
-			if !ok || found.kind != 0 {
-				return false
-			}
-			found = h
-		case !hollow(w.value()):
-			return false
+		case piece.Type == gjson.String && (!text.Exists() || hollow(text) && (!hollow(piece) || name.Str == "content")):
+			text = piece
+		case !hollow(v):
+			return gjson.Result{}
 		}
 	}
-	if found.kind == 0 {
-		found = empty
-	}
-	s.at = s.n
-	return found.kind != 0 && s.add(found.kind, found.from, found.to)
+	return text
 }
 
-func textKind(w *walk) int {
-	switch {
-	case w.is("content"):
-		return holeContent
-	case w.is("refusal"):
-		return holeRefusal
-	case w.is("reasoning"):
-		return holeReasoning
-	case w.is("reasoning_content"):
-		return holeReasoningContent
+// arguments finds the arguments that grow in the only tool call.
+func arguments(calls gjson.Result) (text gjson.Result) {
+	call, only := first(calls)
+	if !only || !call.Get("index").Exists() {
+		return gjson.Result{}
 	}
-	return 0
-}
-
-// arguments finds those of the one tool call that there may be, which goes on.
-func (s *shape) arguments(at int) (h hole, ok bool) {
-	e := elements(s.raw, at)
-	if !e.next() {
-		return h, false
-	}
-	index := false
-	for w := members(s.raw, e.from); w.next(); {
+	for name, v := range call.All() {
 		switch {
-		case w.is("index"):
-			index = true
-		case w.is("type"):
-		case w.is("function"):
-			for f := members(s.raw, w.from); f.next(); {
-				switch {
-				case f.is("arguments") && f.kind() == '"' && h.kind == 0:
-					h = hole{holeArguments, f.from + 1, f.to - 1}
-				case !hollow(f.value()):
-					return h, false
+		case name.Str == "index", name.Str == "type":
+		case name.Str == "function":
+			for name, v := range object(v).All() {
+				if name.Str == "arguments" {
+					text = v
+				} else if !hollow(v) {
+					return gjson.Result{}
 				}
 			}
-		case !hollow(w.value()):
-			return h, false
+		case !hollow(v):
+			return gjson.Result{}
 		}
 	}
-	return h, index && h.kind != 0 && !e.next()
+	return text
 }
 
-func (s *shape) text() []byte { return s.raw[s.holes[s.at].from:s.holes[s.at].to] }
+func (t *template) text() []byte { return t.raw[t.values[t.at].From:t.values[t.at].To] }
 
-// like reports whether two chunks are the same but for their holes.
-func (s *shape) like(o *shape) bool {
-	if s.n != o.n || s.at != o.at {
+// like reports whether two chunks differ in these values only. The bytes before a value are
+// equal then, so that it is the same member.
+func (t *template) like(o *template) bool {
+	if t.n != o.n || t.at != o.at {
 		return false
 	}
 	from, other := 0, 0
-	for i := range s.n {
-		a, b := s.holes[i], o.holes[i]
-		if a.kind != b.kind || !bytes.Equal(s.raw[from:a.from], o.raw[other:b.from]) {
+	for i := range t.n {
+		a, b := t.values[i], o.values[i]
+		if !bytes.Equal(t.raw[from:a.From], o.raw[other:b.From]) {
 			return false
 		}
-		from, other = a.to, b.to
+		from, other = a.To, b.To
 	}
-	return bytes.Equal(s.raw[from:], o.raw[other:])
+	return bytes.Equal(t.raw[from:], o.raw[other:])
 }
 
 // join is the chunk with more text behind its own.
-func (s *shape) join(pieces [][]byte) json.RawMessage {
+func (t *template) join(pieces [][]byte) json.RawMessage {
 	if len(pieces) == 0 {
-		return s.raw
+		return t.raw
 	}
-	size := len(s.raw)
-	for _, p := range pieces {
-		size += len(p)
+	end := t.values[t.at].To
+	joined := make([]byte, 0, len(t.raw)+2*len(pieces[0])*len(pieces))
+	joined = append(joined, t.raw[:end]...)
+	for _, more := range pieces {
+		joined = append(joined, more...)
 	}
-	joined, end := make([]byte, 0, size), s.holes[s.at].to
-	joined = append(joined, s.raw[:end]...)
-	for _, p := range pieces {
-		joined = append(joined, p...)
-	}
-	return append(joined, s.raw[end:]...)
+	return append(joined, t.raw[end:]...)
 }

@@ -3,9 +3,10 @@ package completion
 import (
 	"encoding/json"
 	"errors"
-	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 )
 
 // errNoObject: it is no object, or has a name twice.
@@ -20,81 +21,35 @@ type Change struct {
 }
 
 // Request is a request with a change. Every byte of every other member stays as it is,
-// numbers and the order of members too; stream_options keeps its other members. Of a
-// name that stands twice nobody can say which one a provider reads, so it is an error,
-// as is what is no JSON object.
+// numbers and the order of members too; stream_options keeps its other members. A name
+// that stands twice is an error, because providers differ in which one they read; so is
+// what is no JSON object.
 func Request(body json.RawMessage, c Change) (json.RawMessage, error) {
 	if k := jsontext.Value(body).Kind(); k != '{' || !jsontext.Value(body).IsValid(jsontext.AllowInvalidUTF8(true)) {
 		return nil, errNoObject
 	}
+	var err error
 	if c.Model != "" {
-		body = set(body, "model", quote(c.Model), true)
-	}
-	if c.Usage {
-		options := find(body, "stream_options")
-		if kindOf(options) != '{' {
-			options = []byte("{}")
-		}
-		body = set(body, "stream_options", set(options, "include_usage", []byte("true"), false), false)
-	}
-	return body, nil
-}
-
-// Without is an object without the members of a name; every byte of every other one
-// stays as it is.
-func Without(object json.RawMessage, name string) json.RawMessage {
-	cut := 0 // up to here it is in out
-	var out []byte
-	kept, found := false, false
-	last := 0 // where the last member that stays ends
-	for w := members(object, 0); w.next(); {
-		if !w.is(name) {
-			kept, last = true, w.to
-			continue
-		}
-		found = true
-		from, to := w.start, w.to
-		if kept {
-			from = last // with the comma before it
-		} else if after := space(object, to); after < len(object) && object[after] == ',' {
-			to = space(object, after+1) // the comma behind it
-		}
-		if out == nil {
-			out = make([]byte, 0, len(object))
-		}
-		if from > cut {
-			out = append(out, object[cut:from]...)
-		}
-		cut = to
-	}
-	if !found {
-		return object
-	}
-	return append(out, object[cut:]...)
-}
-
-// set is an object in which the member has the value: in the place where it stands, or
-// as the first or the last. Of several with that name the last is set.
-func set(object []byte, name string, value []byte, first bool) []byte {
-	from, to, last := -1, -1, -1
-	for w := members(object, 0); w.next(); {
-		last = w.to
-		if w.is(name) {
-			from, to = w.from, w.to
+		if body, err = sjson.SetRawBytes(body, "model", quote(c.Model)); err != nil {
+			return nil, err
 		}
 	}
-	if from >= 0 {
-		return slices.Concat(object[:from], value, object[to:])
-	}
-	member := slices.Concat([]byte{'"'}, []byte(name), []byte(`":`), value)
-	open := space(object, 0) + 1
 	switch {
-	case open > len(object):
-		return object
-	case last < 0:
-		return slices.Concat(object[:open], member, object[open:])
-	case first:
-		return slices.Concat(object[:open], member, []byte{','}, object[open:])
+	case !c.Usage:
+	case Parse(body).Get("stream_options").IsObject():
+		body, err = sjson.SetRawBytes(body, "stream_options.include_usage", []byte("true"))
+	default:
+		body, err = sjson.SetRawBytes(body, "stream_options", []byte(`{"include_usage":true}`))
 	}
-	return slices.Concat(object[:last], []byte{','}, member, object[last:])
+	return body, err
+}
+
+// Without is an object without the member of a name, which it has once at most; every byte
+// of every other one stays as it is.
+func Without(object json.RawMessage, name string) json.RawMessage {
+	rest, err := sjson.DeleteBytes(object, ":"+gjson.Escape(name)) // the colon: it is no number
+	if err != nil {
+		return object
+	}
+	return rest
 }

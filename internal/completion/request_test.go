@@ -25,18 +25,18 @@ func TestRequestTouchesNothingElse(t *testing.T) {
 		want     string
 	}{
 		{"model in its place", `{ "temperature":1.0, "model" : "a" ,"seed":12345678901234567890}`, completion.Change{Model: "b"}, `{ "temperature":1.0, "model" : "b" ,"seed":12345678901234567890}`},
-		{"model missing", `{"messages":[]}`, completion.Change{Model: "b"}, `{"model":"b","messages":[]}`},
-		{"model in an empty object", ` { } `, completion.Change{Model: "b"}, ` {"model":"b" } `},
+		{"model missing", `{"messages":[]}`, completion.Change{Model: "b"}, `{"messages":[],"model":"b"}`},
+		{"model in an empty object", ` { } `, completion.Change{Model: "b"}, `{ "model":"b"}`},
 		{"model written with an escape", `{"mod\u0065l":"a"}`, completion.Change{Model: "b"}, `{"mod\u0065l":"b"}`},
 		{"model that is no text", `{"model":{"a":[1]},"n":1e0}`, completion.Change{Model: "b"}, `{"model":"b","n":1e0}`},
 		{"a name that needs quoting", `{"model":"a"}`, completion.Change{Model: `a"b<`}, `{"model":"a\"b<"}`},
 		{"nothing to change", `{"model":"a"}`, completion.Change{}, `{"model":"a"}`},
 		{"another model inside", `{"metadata":{"model":"x"},"model":"a"}`, completion.Change{Model: "b"}, `{"metadata":{"model":"x"},"model":"b"}`},
-		{"usage at the end", "{\"model\":\"a\",\"x\":1\n}", both, "{\"model\":\"m-2\",\"x\":1,\"stream_options\":{\"include_usage\":true}\n}"},
+		{"usage at the end", "{\"model\":\"a\",\"x\":1\n}", both, "{\"model\":\"m-2\",\"x\":1\n,\"stream_options\":{\"include_usage\":true}}"},
 		{"usage beside others", `{"model":"a","stream_options":{"include_obfuscation":false}}`, both, `{"model":"m-2","stream_options":{"include_obfuscation":false,"include_usage":true}}`},
 		{"usage refused before", `{"stream_options":{"include_usage":false,"x":1.50},"model":"a"}`, both, `{"stream_options":{"include_usage":true,"x":1.50},"model":"m-2"}`},
 		{"options that are null", `{"stream_options":null,"model":"a"}`, both, `{"stream_options":{"include_usage":true},"model":"m-2"}`},
-		{"options that are empty", `{"stream_options":{ },"model":"a"}`, both, `{"stream_options":{"include_usage":true },"model":"m-2"}`},
+		{"options that are empty", `{"stream_options":{ },"model":"a"}`, both, `{"stream_options":{ "include_usage":true},"model":"m-2"}`},
 		{"half of a pair stays", `{"model":"a","user":"\ud83d"}`, completion.Change{Model: "b"}, `{"model":"b","user":"\ud83d"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -61,18 +61,48 @@ func TestRequestRefusesWhatNobodyReadsAlike(t *testing.T) {
 func TestWithout(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		`{"models":["a"]}`:                         `{}`,
-		`{"models":["a"], "b":1}`:                  `{"b":1}`,
-		`{"a":1.0 , "models":["a"] , "b":1}`:       `{"a":1.0 , "b":1}`,
-		`{"a":{"models":1},"models":2}`:            `{"a":{"models":1}}`,
-		`{"models":1,"models":2,"b":3,"models":4}`: `{"b":3}`,
-		`{"a":1,"models":1,"models":2,"b":3}`:      `{"a":1,"b":3}`,
-		`{"a":1,"m\u006fdels":1}`:                  `{"a":1}`,
-		`{"a":1}`:                                  `{"a":1}`,
-		`{}`:                                       `{}`,
-		`[1]`:                                      `[1]`,
+		`{"models":["a"]}`:                   `{}`,
+		`{"models":["a"], "b":1}`:            `{ "b":1}`,
+		`{"a":1.0 , "models":["a"] , "b":1}`: `{"a":1.0  , "b":1}`,
+		`{"a":{"models":1},"models":2}`:      `{"a":{"models":1}}`,
+		`{"a":1,"m\u006fdels":1}`:            `{"a":1}`,
+		`{"a":1}`:                            `{"a":1}`,
+		`{}`:                                 `{}`,
+		`[1]`:                                `[1]`,
 	} {
 		require.Equal(t, want, string(completion.Without(json.RawMessage(in), "models")), in)
+	}
+}
+
+// awkward are names of members that paths of gjson and sjson read as more than a name.
+var awkward = []string{"a.b", "*", "a?", "a.*.b", "#", "@ugly", "a|b", "!x", ".", "..0", `a\b`, "0", "-1", ":1", "{a,b}", "[a]", "", "é", `q"`, "model.x", "choices.0"}
+
+// TestAwkwardNames: a member with such a name is no other's, and is edited by its own name.
+func TestAwkwardNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range awkward {
+		quoted, err := json.Marshal(name)
+		require.NoError(t, err)
+		member := string(quoted) + `:{"b":1.50,"*":"x"}`
+		body := `{` + member + `,"a":{"b":2,"x":{"b":3}},"model":"m"}`
+		got, err := completion.Request(json.RawMessage(body), completion.Change{Model: "n", Usage: true})
+		require.NoError(t, err)
+		require.Equal(t, `{`+member+`,"a":{"b":2,"x":{"b":3}},"model":"n","stream_options":{"include_usage":true}}`, string(got))
+		rest := `{"a":{"b":2,"x":{"b":3}},"model":"m"}`
+		require.Equal(t, rest, string(completion.Without(json.RawMessage(body), name)), name)
+
+		// It is put together and split by its own name, and its texts are found.
+		chunk := `{` + member + `,"choices":[{"index":0,"delta":{` + string(quoted) + `:"te"},` + string(quoted) + `:1.50}]}`
+		var a completion.Assembler
+		add(t, &a, chunk, strings.Replace(chunk, `"te"`, `"xt"`, 1))
+		want := `{"object":"chat.completion",` + member + `,"choices":[{"index":0,"message":{"role":"assistant","content":null,` + string(quoted) + `:"text"},` +
+			string(quoted) + `:1.50,"finish_reason":null}]}`
+		require.Equal(t, want, string(a.Document()))
+		chunks, err := completion.Split(a.Document(), true)
+		require.NoError(t, err)
+		require.Equal(t, want, string(assemble(t, texts(chunks)...).Document()))
+		require.Equal(t, []string{"0:te", "0:xt"}, read(t, chunk, strings.Replace(chunk, `"te"`, `"xt"`, 1)), name)
+		require.Len(t, completion.Merge(raws(chunk, chunk)), 2, "only a text that the protocol knows grows")
 	}
 }
 

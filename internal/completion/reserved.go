@@ -1,6 +1,7 @@
 package completion
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -27,51 +28,23 @@ func Fold(name string) string {
 
 // The names below are folded.
 
-// Guarded reports whether a folded name is one of a key, of the address of an API, or of
-// a callback. Requests with such a member are refused, also where callers use names of
+// Guarded reports whether a folded name is used for a key, the address of an API, or a
+// callback. Requests with such a member are refused, also where callers use names of
 // their own.
 func Guarded(name string) bool {
-	for i := range len(name) {
-		if guardedAt(name[i:]) {
-			return true
-		}
-	}
 	switch name {
-	case "auth", "bearer", "cookie", "cookies", "headers", "extraheaders", "extrabody", "extraquery",
-		"langfusehost", "gcsbucketname":
+	case "auth", "bearer", "cookie", "cookies", "headers", "extraheaders", "extrabody", "extraquery", "langfusehost", "gcsbucketname":
 		return true
-	default:
-		return false
 	}
+	return matches(name, strings.Contains, "apikey", "apibase", "authorization", "baseurl", "baseuri", "basepath", "callback", "credential",
+		"password", "passwd", "secret", "serviceaccount", "webhook") ||
+		matches(name, strings.HasSuffix, "accesskey", "accesskeyid", "accesstoken", "authtoken", "apitoken", "bearertoken", "privatekey",
+			"publickey", "refreshtoken")
 }
 
-// guardedAt reports whether a word of a guarded name begins here, or ends it.
-func guardedAt(rest string) bool {
-	switch rest[0] {
-	case 'a':
-		switch rest {
-		case "accesskey", "accesskeyid", "accesstoken", "authtoken", "apitoken":
-			return true
-		}
-		return starts(rest, "apikey") || starts(rest, "apibase") || starts(rest, "authorization")
-	case 'b':
-		return starts(rest, "baseurl") || starts(rest, "baseuri") || starts(rest, "basepath") || rest == "bearertoken"
-	case 'c':
-		return starts(rest, "callback") || starts(rest, "credential")
-	case 'p':
-		return starts(rest, "password") || starts(rest, "passwd") || rest == "privatekey" || rest == "publickey"
-	case 'r':
-		return rest == "refreshtoken"
-	case 's':
-		return starts(rest, "secret") || starts(rest, "serviceaccount")
-	case 'w':
-		return starts(rest, "webhook")
-	default:
-		return false
-	}
+func matches(name string, by func(name, word string) bool, words ...string) bool {
+	return slices.ContainsFunc(words, func(word string) bool { return by(name, word) })
 }
-
-func starts(s, prefix string) bool { return strings.HasPrefix(s, prefix) }
 
 // Reserved reports whether a folded name that is not guarded is still one by which a
 // provider could be told where to send the request, with which key, or whom to call.
@@ -84,65 +57,18 @@ func Reserved(name string) bool {
 		"token", "key", "idtoken", "hftoken", "target", "targets", "port", "ports":
 		return true
 	}
-	return vendor(name) || strings.Contains(name, "proxy") || strings.Contains(name, "proxies") ||
-		strings.Contains(name, "fallback") || ends(name)
+	return matches(name, strings.Contains, "proxy", "proxies", "fallback") ||
+		// Vendors whose own parameters are keys and places.
+		matches(name, strings.HasPrefix, "aws", "azure", "gcs", "litellm", "langfuse", "langsmith", "oci", "sagemaker", "vertex", "watsonx") ||
+		matches(name, strings.HasSuffix, "url", "urls", "uri", "uris", "endpoint", "endpoints", "host", "hosts", "hostname", "hostnames",
+			"server", "servers", "upstream", "upstreams", "gateway", "gateways", "address", "addresses", "domain",
+			"hostport", "serverport", "remoteport", "bootstrapport", "header", "headers", "auth", "authentication", "jwt",
+			"apitype", "apiversion", "llmprovider", "apiprovider", "modelprovider", "sessiontoken", "securitytoken", "oidctoken",
+			"subscriptionkey", "accountkey", "adminkey", "masterkey", "virtualkey", "authkey", "providerkey", "openaikey")
 }
 
 // Chooses reports whether a folded name of the body itself chooses among a provider's
-// own; deeper down it is a word like others.
+// own; in nested objects the name has no such meaning.
 func Chooses(name string) bool {
 	return name == "engine" || name == "deployment" || name == "organization"
-}
-
-// vendor reports whether a name begins with that of one whose own parameters are keys
-// and places.
-func vendor(name string) bool {
-	if name == "" {
-		return false
-	}
-	switch name[0] {
-	case 'a':
-		return starts(name, "aws") || starts(name, "azure")
-	case 'g':
-		return starts(name, "gcs")
-	case 'l':
-		return starts(name, "litellm") || starts(name, "langfuse") || starts(name, "langsmith")
-	case 'o':
-		return starts(name, "oci")
-	case 's':
-		return starts(name, "sagemaker")
-	case 'v':
-		return starts(name, "vertex")
-	case 'w':
-		return starts(name, "watsonx")
-	default:
-		return false
-	}
-}
-
-// longestEnding is that of the words below.
-const longestEnding = len("subscriptionkey")
-
-func ends(name string) bool {
-	for i := max(0, len(name)-longestEnding); i < len(name); i++ {
-		if ending(name[i:]) {
-			return true
-		}
-	}
-	return false
-}
-
-func ending(word string) bool {
-	switch word {
-	case "url", "urls", "uri", "uris", "endpoint", "endpoints", "host", "hosts", "hostname", "hostnames",
-		"server", "servers", "upstream", "upstreams", "gateway", "gateways", "address", "addresses", "domain",
-		"hostport", "serverport", "remoteport", "bootstrapport",
-		"header", "headers", "auth", "authentication", "jwt", "apitype", "apiversion",
-		"llmprovider", "apiprovider", "modelprovider",
-		"sessiontoken", "securitytoken", "oidctoken",
-		"subscriptionkey", "accountkey", "adminkey", "masterkey", "virtualkey", "authkey", "providerkey", "openaikey":
-		return true
-	default:
-		return false
-	}
 }

@@ -1,38 +1,37 @@
 package completion
 
 import (
-	"bytes"
 	"encoding/json"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 )
 
 // Texts finds the texts of an answer's chunks, and knows which of them are one: those
-// that an Assembler puts together, and of what it does not those that stand in the same
-// place. It belongs to one goroutine.
+// that an Assembler joins, and of the others those with the same path. It belongs to one
+// goroutine. The zero Texts is ready.
 type Texts struct {
-	root    spot
-	spots   int // that there are, and the bytes of their names
-	names   int
-	lanes   int
-	choices int
-	visits  int // of objects
-	chunks  int
+	paths   map[path]int // numbered as they come, from 1
+	names   int          // bytes of their names
+	choices map[int]int  // likewise, by their index
+	calls   map[int]*callKeys
+	over    bool
+	found   *Found
+}
 
-	raw   []byte
-	at    int
-	lists int // how many a place lies in
-	over  bool
-	cuts  []Extent
-	into  *Found
+// path is a member of an object, or an element of a list, by the path of that.
+type path struct {
+	of      int
+	element bool
+	index   int
+	name    string
 }
 
 // Found is what a chunk has.
 type Found struct {
-	// Raw is the chunk: of members of one name in one object only the last, as most readers
-	// have it.
-	Raw   json.RawMessage
 	Texts []Text
 	// Tokens are the values that tell how likely the tokens of a text were, an outer one
 	// before those in it.
@@ -41,17 +40,21 @@ type Found struct {
 	Ended []int
 }
 
-// Extent is where a value lies in a chunk.
+// Extent is the range of a value in a chunk.
 type Extent struct{ From, To int }
+
+func extentOf(v gjson.Result) Extent { return Extent{v.Index, v.Index + len(v.Raw)} }
 
 // Text is a piece of a text. It is not empty.
 type Text struct {
-	// Extent is that of the string with its quotes, or of arguments that are none.
+	// Extent is the range of the string with its quotes, or of arguments that are no string.
 	Extent
-	// Lane is the text that it is a piece of, and Choice that text's choice; both are
-	// counted from zero as they come.
+	// Lane is the number of the whole text, and Choice the number of its choice.
 	Lane, Choice int
 }
+
+// surrogates finds escapes, a pair of surrogates as one.
+var surrogates = regexp.MustCompile(`\\(u[dD][89abAB]..\\u[dD][c-fC-F]..|u....|.)`)
 
 // Append adds the text as its reader has it, from the chunk that it was found in. Half a
 // character stays the escape that it came as, for a reader may have the other half.
@@ -60,208 +63,179 @@ func (t Text) Append(to []byte, chunk json.RawMessage) []byte {
 	if value[0] != '"' {
 		return append(to, value...)
 	}
-	in := inner(value)
-	if bytes.IndexByte(in, '\\') < 0 {
-		return append(to, in...)
-	}
 	from := len(to)
 	to, err := jsontext.AppendUnquote(to, value)
 	if err == nil {
 		return to
 	}
-	return appendHalves(to[:from], in)
+	whole := surrogates.ReplaceAllFunc(value, func(escape []byte) []byte {
+		if len(escape) == len(`\ud800`) && (escape[2] == 'd' || escape[2] == 'D') && escape[3] >= '8' {
+			return append([]byte{'\\'}, escape...)
+		}
+		return escape
+	})
+	to, _ = jsontext.AppendUnquote(to[:from], whole)
+	return to
 }
 
 const (
-	// maxSpots is how many members and elements with texts an answer may have, by all
+	// maxPaths is how many members and elements with texts an answer may have, by all
 	// their names, and maxNames the bytes of those.
-	maxSpots = 8192
+	maxPaths = 8192
 	maxNames = 256 << 10
 	// maxTexts is how many texts a chunk may have.
 	maxTexts = 1 << 17
-	// maxLists is how deep elements of lists are told apart by their index: each time they
-	// are gone over to find it.
-	maxLists = 8
+	// maxLists is how deep elements of lists have paths of their own, and maxNested how deep
+	// members have: each level is read once more to find them.
+	maxLists  = 8
+	maxNested = 32
 )
 
-// Read finds the texts of a chunk as ReadChunk gave it. What was in found is lost, but for
-// its room. It is false where the answer has more than any has.
+// location is where in an answer a value stands.
+type location struct {
+	position
+	path, choice  int
+	instead       bool // of a choice: its message replaces a delta
+	lists, nested int  // how many it is nested in
+}
+
+// Read finds the texts of a chunk as ReadChunk gave it. It overwrites
+// found, and reuses its memory. It is false if the answer exceeds the limits.
 func (t *Texts) Read(raw json.RawMessage, found *Found) bool {
-	t.chunks++
-	t.root.kind = spotRoot
-	for again := true; again; {
-		*found = Found{raw, found.Texts[:0], found.Tokens[:0], found.Ended[:0]}
-		t.raw, t.at, t.lists, t.cuts, t.into = raw, 0, 0, t.cuts[:0], found
-		t.object(&t.root)
-		if again = len(t.cuts) > 0 && !t.over; again {
-			raw = t.without()
-			t.chunks++
-		}
+	if t.paths == nil {
+		t.paths, t.choices, t.calls = map[path]int{}, map[int]int{}, map[int]*callKeys{}
 	}
-	t.raw, t.into = nil, nil
+	*found = Found{found.Texts[:0], found.Tokens[:0], found.Ended[:0]}
+	t.found = found
+	t.value(Parse(raw).Get("choices"), location{position: inChoices})
+	t.found = nil
 	return !t.over
 }
 
-// without is the chunk without the members that others have replaced.
-func (t *Texts) without() []byte {
-	slices.SortFunc(t.cuts, func(a, b Extent) int { return a.From - b.From })
-	out, kept := make([]byte, 0, len(t.raw)), 0
-	for _, c := range t.cuts {
-		if c.From >= kept {
-			out, kept = append(out, t.raw[kept:c.From]...), c.To+1 // with the comma: another follows
-		}
-	}
-	return append(out, t.raw[kept:]...)
-}
-
-// value goes over a value.
-func (t *Texts) value(s *spot) {
-	switch t.raw[t.at] {
-	case '{':
-		t.object(s)
-	case '[':
-		t.array(s)
-	default:
-		from := t.at
-		if t.at = skip(t.raw, from); t.raw[from] == '"' && t.at-from > 2 {
-			t.text(s, from)
-		}
-	}
-}
-
-// text notes what lies between a place and here.
-func (t *Texts) text(s *spot, from int) {
-	if s.lane == 0 {
-		t.lanes++
-		s.lane = t.lanes
-	}
-	t.into.Texts = append(t.into.Texts, Text{Extent{from, t.at}, s.lane - 1, s.choice})
-	t.over = t.over || len(t.into.Texts) > maxTexts
-}
-
-func (t *Texts) object(s *spot) {
-	t.visits++
-	visit := t.visits
-	for t.at++; !t.over && t.raw[t.at] != '}'; {
-		if t.raw[t.at] == ',' {
-			t.at++
-		}
-		from := t.at
-		t.at = skipString(t.raw, from)
-		name := spelled(t.raw[from+1 : t.at-1])
-		t.at++ // the colon
-		m := t.member(s, name)
-		if m == nil {
-			t.at = skip(t.raw, t.at)
-			continue
-		}
-		if m.visit == visit {
-			t.cuts = append(t.cuts, m.lies)
-		}
-		m.visit = visit
-		t.inside(s, m)
-		m.lies = Extent{from, t.at}
-	}
-	t.at++
-}
-
-// member is the spot of a member, of which the value is next; nil: it has nothing to find,
-// and nobody has found anything there before.
-func (t *Texts) member(s *spot, name []byte) *spot {
-	if s.kind == spotRoot && string(name) != "choices" {
-		return nil
-	}
-	m := s.member(name)
-	if m != nil {
-		return m
-	}
-	switch t.raw[t.at] {
-	case '"', '{', '[':
-	default:
-		if s.kind != spotFunction && string(name) != "finish_reason" {
-			return nil
-		}
-	}
-	return t.add(s, name)
-}
-
-// inside goes over the value of a member.
-func (t *Texts) inside(s, m *spot) {
-	from := t.at
-	kind := t.raw[from]
-	switch name := m.name; {
-	case s.kind == spotChoice && name == "delta" && kind != '{':
-		t.at = skip(t.raw, from) // nobody reads that
-	case s.kind == spotChoice && name == "message" && s.instead:
-		t.value(t.delta(s))
-	case s.kind == spotContent && name == "text" && kind == '"':
-		t.value(s) // text and text parts are one
-	case s.kind == spotFunction && (name == "arguments" || name == "input") && kind != '"':
-		if t.at = skip(t.raw, from); kind != 'n' {
-			t.text(m, from) // it becomes a text
-		}
-	case name == "logprobs" && kind == '{':
-		i := len(t.into.Tokens)
-		t.into.Tokens = append(t.into.Tokens, Extent{from, 0})
-		t.value(m)
-		t.into.Tokens[i].To = t.at
-	default:
-		t.value(m)
-		if s.kind == spotChoice && name == "finish_reason" && !t.over && !hollow(t.raw[from:t.at]) {
-			t.end(s)
-		}
-	}
-}
-
-// end notes that the chunk ends a choice.
-func (t *Texts) end(choice *spot) {
-	if choice.ended != t.chunks {
-		choice.ended = t.chunks
-		t.into.Ended = append(t.into.Ended, choice.choice)
-	}
-}
-
-func (t *Texts) array(s *spot) {
-	t.lists++
-	place := 0
-	for t.at++; !t.over && t.raw[t.at] != ']'; place++ {
-		if t.raw[t.at] == ',' {
-			t.at++
-		}
-		element := s
-		if t.raw[t.at] == '{' {
-			element = t.element(s, place)
-		}
-		t.value(element)
-	}
-	t.at++
-	t.lists--
-}
-
-// element is the spot of an object in a list. As an Assembler has it, a choice without an
-// index is that of its place, and one without a delta has a message.
-func (t *Texts) element(s *spot, place int) *spot {
-	raw := t.raw[t.at:]
+// value finds the texts of a value.
+func (t *Texts) value(v gjson.Result, at location) {
+	at.nested++
 	switch {
-	case s.kind == spotChoices:
-		var index, delta []byte
-		for w := members(raw, 0); w.next(); {
-			switch {
-			case w.is("index"):
-				index = w.value()
-			case w.is("delta"):
-				delta = w.value()
+	case v.Type == gjson.String:
+		t.text(v, at)
+	case v.Type == gjson.JSON && at.nested > maxNested:
+		t.flat(v, at)
+	case v.IsObject():
+		for name, m := range v.All() {
+			if at.position == inChoice && name.Str == "message" {
+				at.instead = !v.Get("delta").IsObject()
+			}
+			if t.member(m, name.Str, at); t.over {
+				return
 			}
 		}
-		c := t.nth(s, placed(index, place))
-		c.instead = kindOf(delta) != '{'
-		return c
-	case s.kind == spotCalls:
-		return t.nth(s, s.calls.of(raw))
-	case t.lists <= maxLists:
-		if n := placed(find(raw, "index"), -1); n >= 0 {
-			return t.nth(s, n)
+	case v.IsArray():
+		at.lists++
+		place := 0
+		for _, e := range v.All() {
+			if t.value(e, t.element(e, place, at)); t.over {
+				return
+			}
+			place++
 		}
 	}
-	return s
+}
+
+// flat takes all strings of a value but for names for one text.
+func (t *Texts) flat(v gjson.Result, at location) {
+	raw := []byte(v.Raw)
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '"' {
+			continue
+		}
+		from := i
+		i += quoted(raw[i+1:])
+		if raw[i+1] != ':' { // brackets are around it
+			t.text(gjson.Result{Raw: v.Raw[from : i+1], Index: v.Index + from}, at)
+		}
+	}
+}
+
+// text notes a piece of a text.
+func (t *Texts) text(v gjson.Result, at location) {
+	if v.Raw == `""` {
+		return
+	}
+	if t.over = t.over || len(t.found.Texts) == maxTexts; !t.over {
+		t.found.Texts = append(t.found.Texts, Text{extentOf(v), at.path, at.choice})
+	}
+}
+
+// number returns the number of a path.
+func (t *Texts) number(p path) int {
+	n, ok := t.paths[p]
+	if ok {
+		return n
+	}
+	t.names += len(p.name)
+	if n = len(t.paths) + 1; n > maxPaths || t.names > maxNames {
+		t.over = true
+		return n
+	}
+	p.name = strings.Clone(p.name)
+	t.paths[p] = n
+	return n
+}
+
+// member finds the texts of a member. As in an Assembler, a message replaces a
+// missing delta, arguments become a text, and text and text parts are one.
+func (t *Texts) member(v gjson.Result, name string, at location) {
+	in, becomes := at.position, argument(at.position, name) && v.Type != gjson.Null
+	switch {
+	case in == inChoice && name == "delta" && !v.IsObject():
+		return
+	case in == inChoice && name == "message" && at.instead:
+		name = "delta"
+	case in == inContent && name == "text" && v.Type == gjson.String:
+		t.text(v, at)
+		return
+	case in == inChoice && name == "finish_reason" && !hollow(v) && !slices.Contains(t.found.Ended, at.choice):
+		t.found.Ended = append(t.found.Ended, at.choice)
+	case name == "logprobs" && v.IsObject() && !becomes:
+		t.found.Tokens = append(t.found.Tokens, extentOf(v))
+	}
+	if v.Type != gjson.String && v.Type != gjson.JSON && !becomes {
+		return
+	}
+	at.position, at.path = in.member(name), t.number(path{of: at.path, name: name})
+	if becomes {
+		t.text(v, at)
+	} else {
+		t.value(v, at)
+	}
+}
+
+// element is the location of an element of a list. As in an Assembler, a choice without an
+// index has its place as index.
+func (t *Texts) element(v gjson.Result, place int, at location) location {
+	p := path{of: at.path, element: true}
+	switch {
+	case !v.IsObject():
+		return at
+	case at.position == inChoices:
+		p.index = indexOf(v, place)
+		n, ok := t.choices[p.index]
+		if !ok {
+			n = len(t.choices)
+			t.choices[p.index] = n
+		}
+		at.position, at.choice = inChoice, n
+	case at.position == inCalls:
+		if t.calls[at.path] == nil {
+			t.calls[at.path] = &callKeys{}
+		}
+		at.position, p.index = inCall, t.calls[at.path].of(v)
+	default:
+		if p.index = indexOf(v, -1); p.index < 0 || at.lists > maxLists {
+			return at
+		}
+		at.position = inPlain
+	}
+	at.path = t.number(p)
+	return at
 }

@@ -1,9 +1,9 @@
 package completion
 
 import (
-	"encoding/json"
 	"math"
-	"strconv"
+
+	"github.com/tidwall/gjson"
 
 	"weir/schemas"
 )
@@ -12,39 +12,39 @@ import (
 // fault, and would spend a budget for good.
 const maxTokens = 1 << 30
 
-// ReadUsage reads a usage object; nil: it is none, or one that is not to be believed. It is
+// readUsage reads a usage object; nil: it is none, or one that is not to be believed. It is
 // taken as a whole or not at all: no count of it may be anything but a whole number of
 // tokens or null, and it has to say, or to let be told from its total, what both the prompt
 // and the answer were. One of nothing at all is none: no prompt is empty, and some write
 // zeros where they do not count. It knows the names that providers give their numbers, and
 // mends a total that is less than its parts.
-func ReadUsage(raw json.RawMessage) *schemas.ChatUsage {
+func readUsage(usage gjson.Result) *schemas.ChatUsage {
 	const none = -1
 	u := schemas.ChatUsage{Prompt: none, Completion: none, Total: none}
 	sound := true
-	count := func(into *int64, value []byte) {
-		if k := kindOf(value); k == 0 || k == 'n' {
+	count := func(into *int64, v gjson.Result) {
+		if v.Type == gjson.Null {
 			return
 		}
-		n, ok := tokens(value)
+		n, ok := tokens(v)
 		*into, sound = max(*into, n), sound && ok
 	}
-	for w := members(raw, 0); w.next(); {
-		switch string(w.key()) {
+	for name, v := range usage.All() {
+		switch name.Str {
 		case "prompt_tokens", "input_tokens":
-			count(&u.Prompt, w.value())
+			count(&u.Prompt, v)
 		case "completion_tokens", "output_tokens":
-			count(&u.Completion, w.value())
+			count(&u.Completion, v)
 		case "total_tokens":
-			count(&u.Total, w.value())
+			count(&u.Total, v)
 		case "cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens":
-			count(&u.Cached, w.value())
+			count(&u.Cached, v)
 		case "reasoning_tokens":
-			count(&u.Reasoning, w.value())
+			count(&u.Reasoning, v)
 		case "prompt_tokens_details", "input_tokens_details":
-			count(&u.Cached, find(w.value(), "cached_tokens"))
+			count(&u.Cached, object(v).Get("cached_tokens"))
 		case "completion_tokens_details", "output_tokens_details":
-			count(&u.Reasoning, find(w.value(), "reasoning_tokens"))
+			count(&u.Reasoning, object(v).Get("reasoning_tokens"))
 		}
 	}
 	switch { // what is not there is below zero, and stays so where nothing tells it
@@ -64,18 +64,11 @@ func ReadUsage(raw json.RawMessage) *schemas.ChatUsage {
 }
 
 // tokens reads a number of tokens, which some write with a point or an exponent.
-func tokens(value []byte) (int64, bool) {
-	if k := kindOf(value); k < '0' || k > '9' {
+func tokens(v gjson.Result) (int64, bool) {
+	if v.Type != gjson.Number || !(v.Num >= 0 && v.Num <= maxTokens) || v.Num != math.Trunc(v.Num) {
 		return 0, false
 	}
-	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
-		return n, n <= maxTokens
-	}
-	f, err := strconv.ParseFloat(string(value), 64)
-	if err != nil || !(f >= 0 && f <= maxTokens) || f != math.Trunc(f) {
-		return 0, false
-	}
-	return int64(f), true
+	return int64(v.Num), true
 }
 
 // Tokens is an estimate of the tokens of a text with so many bytes.

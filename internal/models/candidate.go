@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"math"
@@ -97,10 +98,5 @@ func draw(ups []schemas.ModelUpstream, seed string) {
 		u := (float64(binary.BigEndian.Uint64(sum[:])>>11) + 1) / (1 << 53)
 		at[up.Name] = -math.Log(u) / float64(up.Weight)
 	}
-	slices.SortStableFunc(ups, func(a, b schemas.ModelUpstream) int {
-		if at[a.Name] < at[b.Name] {
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(ups, func(a, b schemas.ModelUpstream) int { return cmp.Compare(at[a.Name], at[b.Name]) })
 }

@@ -92,8 +92,8 @@ func (s *Set) lookup(name string) *schemas.Model {
 	return s.byName[by]
 }
 
-// Usable reports whether a name is a model's that may be used: may fits the name itself
-// or, where it is an alias, the one behind it. A nil may fits every name.
+// Usable reports whether a name is a model's that may be used: may accepts the name itself
+// or the model of the alias. A nil may accepts every name.
 func (s *Set) Usable(asked string, may func(name string) bool) bool {
 	_, name, ok := s.Find(asked)
 	return ok && (may == nil || may(asked) || may(name))

@@ -1,8 +1,9 @@
 package models
 
 import (
+	"cmp"
 	"math"
-	"math/bits"
+	"math/big"
 
 	"weir/schemas"
 )
@@ -19,51 +20,29 @@ func Cost(p *schemas.ModelPrice, u schemas.ChatUsage, requests int64) int64 {
 	if cachedPrice == 0 {
 		cachedPrice = p.Input
 	}
-	var t tally
-	t.add(max(u.Prompt, 0)-cached, p.Input)
-	t.add(cached, cachedPrice)
-	t.add(u.Completion, p.Output)
-	tokens := t.perThousand()
-	t = tally{}
-	t.add(requests, p.Request)
-	return Plus(tokens, t.whole())
+	// A provider's counts are not to be trusted: their products do not fit into an int64.
+	tokens := product(max(u.Prompt, 0)-cached, p.Input)
+	tokens.Add(tokens, product(cached, cachedPrice))
+	tokens.Add(tokens, product(u.Completion, p.Output))
+	const perThousand = 1000
+	tokens.Add(tokens, big.NewInt(perThousand-1)).Div(tokens, big.NewInt(perThousand)) // rounded up
+	return clamp(tokens.Add(tokens, product(requests, p.Request)))
 }
 
-// tally is a sum of products of counts and prices. A provider's counts are not to be
-// trusted: four of the largest products do not overflow it.
-type tally struct{ hi, lo uint64 }
-
-func (t *tally) add(count, price int64) {
-	if count <= 0 || price <= 0 {
-		return
-	}
-	hi, lo := bits.Mul64(uint64(count), uint64(price))
-	var carry uint64
-	t.lo, carry = bits.Add64(t.lo, lo, 0)
-	t.hi += hi + carry
+// product multiplies counts; negative ones count as zero.
+func product(a, b int64) *big.Int {
+	return new(big.Int).Mul(big.NewInt(max(a, 0)), big.NewInt(max(b, 0)))
 }
 
-// perThousand is the sum over a thousand, rounded up.
-func (t *tally) perThousand() int64 {
-	const thousand = 1000
-	if t.hi >= thousand {
+func clamp(n *big.Int) int64 {
+	if !n.IsInt64() {
 		return math.MaxInt64
 	}
-	quo, rem := bits.Div64(t.hi, t.lo, thousand)
-	if rem > 0 && quo < math.MaxUint64 {
-		quo++
-	}
-	return clamp(quo)
+	return n.Int64()
 }
 
-func (t *tally) whole() int64 {
-	if t.hi > 0 {
-		return math.MaxInt64
-	}
-	return clamp(t.lo)
-}
-
-func clamp(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
+// Times multiplies counts that are not below zero; too much is the most there is.
+func Times(a, b int64) int64 { return clamp(product(a, b)) }
 
 // Plus adds counts that are not below zero; too much is the most there is.
 func Plus(a, b int64) int64 {
@@ -80,4 +59,25 @@ func Sum(a, b schemas.ChatUsage) schemas.ChatUsage {
 		Cached: Plus(a.Cached, b.Cached), Reasoning: Plus(a.Reasoning, b.Reasoning),
 		Estimated: a.Estimated || b.Estimated, Nanos: Plus(a.Nanos, b.Nanos), Priced: a.Priced && b.Priced,
 	}
+}
+
+// What an image counts for a model of whose images the configuration says nothing.
+const (
+	// mostImage is for what is held. Providers part an image in tiles or patches and bound
+	// their number; the most that is published is 48169 tokens, of an image of eight tiles
+	// for gpt-4o-mini.
+	mostImage = 49_152
+	// usualImage is for what is charged where a provider does not tell: more than nearly
+	// every model counts for an image of a usual size.
+	usualImage = 2048
+)
+
+// Image is how many tokens of a prompt one image is for a model: at most, and where
+// no usage was reported. A nil model is unknown.
+func Image(m *schemas.Model) (most, usual int64) {
+	said := int64(0)
+	if m != nil {
+		said = m.ImageTokens
+	}
+	return cmp.Or(said, mostImage), cmp.Or(said, usualImage)
 }

@@ -51,7 +51,7 @@ type Answers interface {
 
 // Adapter speaks the protocol of models.
 type Adapter interface {
-	For(t model.Talk) call.Adapter
+	For(t model.CallOptions) call.Adapter
 }
 
 // Budgets hold what completions may cost; see budget.Book.
@@ -110,7 +110,7 @@ func (c *Chat) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (s
 	}
 	stop, leave := c.withTask(ctx, st.Tenant, order.TaskID, stop)
 	defer leave()
-	w := &work{Chat: c, st: st, order: order, stop: stop, made: map[int]models.Candidate{}, denied: map[place]bool{}, told: map[int]*model.Told{}, heard: map[int]*schemas.ChatUsage{}}
+	w := &work{Chat: c, st: st, order: order, stop: stop, made: map[int]models.Candidate{}, denied: map[place]bool{}, responses: map[int]*model.Response{}, reported: map[int]*schemas.ChatUsage{}}
 	if err := w.regrant(ctx); err != nil {
 		return settle.Verdict{}, err
 	}

@@ -185,7 +185,7 @@ func TestPoison(t *testing.T) {
 // cleaning is an adapter whose secret is the role of who answers.
 type cleaning struct{ *world }
 
-func (c cleaning) For(t model.Talk) call.Adapter {
+func (c cleaning) For(t model.CallOptions) call.Adapter {
 	t.Clean(func(doc json.RawMessage) json.RawMessage {
 		return bytes.ReplaceAll(doc, []byte("assistant"), []byte("REDACTED"))
 	})

@@ -35,7 +35,7 @@ func (c *Chat) Ended(ctx context.Context, st *ledger.State) error {
 	if err != nil {
 		return nil //nolint:nilerr // what cannot be read has held nothing, or its object is gone
 	}
-	w := &work{Chat: c, st: st, order: order, made: map[int]models.Candidate{}, denied: map[place]bool{}, told: map[int]*model.Told{}}
+	w := &work{Chat: c, st: st, order: order, made: map[int]models.Candidate{}, denied: map[place]bool{}, responses: map[int]*model.Response{}}
 	var used *schemas.ChatUsage
 	if !judged {
 		if used, err = w.owed(ctx); err != nil {
@@ -58,7 +58,7 @@ func (w *work) owed(ctx context.Context) (*schemas.ChatUsage, error) {
 			st.Attempts[at].Result = &unknown
 		}
 		if _, err := w.charge(ctx, at); unreadable(err) {
-			st.Attempts[at].Result, w.part = &unknown, &part{}
+			st.Attempts[at].Result, w.partial = &unknown, &transcript{}
 		} else if err != nil {
 			return nil, err
 		}

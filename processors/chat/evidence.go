@@ -61,10 +61,10 @@ func (w *work) leave(ctx context.Context, at int) error {
 	return nil
 }
 
-// codeOf is how an attempt ended; empty: with a completion. It has been told by now.
+// codeOf is how an attempt ended; empty: with a completion. Its response has been read by now.
 func (w *work) codeOf(at int) schemas.Code {
 	res := w.st.Attempts[at].Result
-	if told := w.told[at]; told != nil && !succeeded(res.Status, told) {
+	if response := w.responses[at]; response != nil && !succeeded(res.Status, response) {
 		return schemas.ModelFailed
 	}
 	return res.Code
@@ -79,7 +79,7 @@ func (w *work) audit(ctx context.Context, at int) (schemas.ChatAudit, error) {
 		Attempt: t.Step + 1, Stream: w.order.Stream, Status: res.Status, SentOut: res.Sent, DurationMS: res.Duration.Milliseconds(),
 		RequestHash: w.mac(t.Digest),
 	}
-	told, err := w.tell(ctx, at)
+	response, err := w.response(ctx, at)
 	if err != nil {
 		return a, err
 	}
@@ -87,11 +87,11 @@ func (w *work) audit(ctx context.Context, at int) (schemas.ChatAudit, error) {
 		return a, err
 	}
 	answered := ""
-	if told != nil {
-		a.Finish, a.FirstMS = told.Reasons, told.First.Milliseconds()
-		answered = modelOf(told.Completion)
+	if response != nil {
+		a.Finish, a.FirstMS = response.Reasons, response.First.Milliseconds()
+		answered = modelOf(response.Completion)
 	} else if w.given() && at == len(w.st.Attempts)-1 {
-		p, err := w.broken(ctx)
+		p, err := w.transcript(ctx)
 		if err != nil {
 			return a, err
 		}

@@ -12,7 +12,7 @@ import (
 // whether another upstream is asked, and the caller's own status if not.
 func Answered(status int) (falls bool, own int) {
 	t := &ledger.Try{Result: &schemas.Attempted{Status: status, Sent: true}}
-	return follows(t, &model.Told{}), rejection(status)
+	return follows(t, &model.Response{}), rejection(status)
 }
 
 // Delta is the data of a delta event as it is written.

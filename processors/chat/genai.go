@@ -14,8 +14,8 @@ func attributes(a schemas.ChatAudit, answered string, code schemas.Code) map[str
 	if a.Upstream != "" {
 		m["gen_ai.provider.name"] = a.Upstream
 	}
-	if told := schemas.ChatModel(a.Sent, answered); told != "" {
-		m["gen_ai.response.model"] = told
+	if name := schemas.ChatModel(a.Sent, answered); name != "" {
+		m["gen_ai.response.model"] = name
 	}
 	if len(a.Finish) > 0 {
 		m["gen_ai.response.finish_reasons"] = a.Finish

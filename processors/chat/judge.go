@@ -25,20 +25,20 @@ type ending struct {
 // judge is how a completion ends by its newest step; over is false where another may
 // follow it.
 func (w *work) judge(o *outcome) (e ending, over bool) {
-	switch told := o.told; {
-	case told != nil && succeeded(o.Last.Result.Status, told):
-		return ending{outcome: schemas.OutcomeSucceeded, result: schemas.ChatResult{Completion: told.Completion}}, true
+	switch response := o.response; {
+	case response != nil && succeeded(o.Last.Result.Status, response):
+		return ending{outcome: schemas.OutcomeSucceeded, result: schemas.ChatResult{Completion: response.Completion}}, true
 	case o.Canceled, o.Expired:
 		return w.stopped(o.Canceled), true
-	case !w.given() && follows(o.Last, told):
+	case !w.given() && follows(o.Last, response):
 		return ending{}, false
 	default:
 		return w.failed(o), true
 	}
 }
 
-func succeeded(status int, told *model.Told) bool {
-	return status/100 == 2 && told.Fault == nil && len(told.Completion) > 0
+func succeeded(status int, response *model.Response) bool {
+	return status/100 == 2 && response.Fault == nil && len(response.Completion) > 0
 }
 
 // given reports whether a reader has the first of an answer: no other is asked for then.
@@ -108,7 +108,7 @@ func (w *work) unknown(set *models.Set) ending {
 func (w *work) failed(o *outcome) ending {
 	res := o.Last.Result
 	switch code := res.Code; {
-	case o.told != nil:
+	case o.response != nil:
 		return w.rejected(o)
 	case strings.HasPrefix(string(code), "DENY_"):
 		d := o.Last.LastWord()
@@ -142,14 +142,14 @@ func (w *work) describe(o *outcome) string {
 	return what
 }
 
-// rejected is the end that a provider has told.
+// rejected is the end that a provider has reported.
 func (w *work) rejected(o *outcome) ending {
-	res, told := o.Last.Result, o.told
+	res, response := o.Last.Result, o.response
 	status, words := res.Status, ""
-	if told.Fault != nil {
-		words = told.Fault.Message
+	if response.Fault != nil {
+		words = response.Fault.Message
 		if res.Status/100 == 2 {
-			status = told.Fault.Status
+			status = response.Fault.Status
 		}
 	}
 	e := bad(schemas.OutcomeFailed, schemas.ModelFailed, rejection(status), rejectionText(status))
@@ -175,8 +175,8 @@ func (w *work) by(e ending, o *outcome, status int) ending {
 	if status != 0 {
 		more["provider_status"] = status
 	}
-	if o.told != nil && o.told.Fault != nil && !credential(status) {
-		f := o.told.Fault
+	if o.response != nil && o.response.Fault != nil && !credential(status) {
+		f := o.response.Fault
 		for name, word := range map[string]string{"provider_code": f.Code, "provider_type": f.Type, "provider_param": f.Param} {
 			if word != "" {
 				more[name] = word
@@ -198,7 +198,7 @@ func (w *work) cut() ending {
 func (w *work) finish(ctx context.Context, e *ending) error {
 	r := &e.result
 	if e.outcome != schemas.OutcomeSucceeded && w.given() {
-		p, err := w.broken(ctx)
+		p, err := w.transcript(ctx)
 		if err != nil {
 			return err
 		}

@@ -330,7 +330,7 @@ type asked struct {
 	upstream string
 	body     string
 	accept   string
-	talk     model.Talk
+	talk     model.CallOptions
 }
 
 // world are the upstreams that a test's models have. It is an adapter that opens no
@@ -343,7 +343,7 @@ type world struct {
 	chunks int
 }
 
-func (w *world) For(t model.Talk) call.Adapter { return voice{w, t} }
+func (w *world) For(t model.CallOptions) call.Adapter { return voice{w, t} }
 
 func (w *world) take(upstream string) act {
 	w.mu.Lock()
@@ -383,7 +383,7 @@ func (w *world) taken() int {
 
 type voice struct {
 	*world
-	talk model.Talk
+	talk model.CallOptions
 }
 
 func (v voice) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
@@ -500,7 +500,7 @@ func (e *exchange) answer(ctx context.Context) (call.Reply, error) {
 	if a.fails != nil {
 		return call.Reply{}, a.fails
 	}
-	t := model.Told{Fault: a.fault, Began: e.given, First: 3 * time.Millisecond}
+	t := model.Response{Fault: a.fault, Began: e.given, First: 3 * time.Millisecond}
 	status := a.status
 	if status == 0 {
 		status = 200

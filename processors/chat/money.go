@@ -211,18 +211,18 @@ func (w *work) usage(ctx context.Context, at int) (*schemas.ChatUsage, error) {
 	if res == nil || !res.Sent {
 		return nil, nil // nothing was used
 	}
-	told, err := w.tell(ctx, at)
-	heard := w.heard[w.st.Attempts[at].Step]
+	response, err := w.response(ctx, at)
+	reported := w.reported[w.st.Attempts[at].Step]
 	switch {
 	case err != nil:
 		return nil, err
-	case told != nil && told.Usage != nil:
-		return told.Usage, nil
-	case told == nil && heard != nil:
-		return heard, nil
-	case told != nil && (succeeded(res.Status, told) || told.Began):
-		return w.estimate(at, told.Output), nil
-	case told != nil:
+	case response != nil && response.Usage != nil:
+		return response.Usage, nil
+	case response == nil && reported != nil:
+		return reported, nil
+	case response != nil && (succeeded(res.Status, response) || response.Began):
+		return w.estimate(at, response.Output), nil
+	case response != nil:
 		return nil, nil // a refusal
 	case at != len(w.st.Attempts)-1 || !w.given():
 		if res.Code == schemas.BudgetExhausted { // nobody was given anything of it, and it was all that was held
@@ -230,7 +230,7 @@ func (w *work) usage(ctx context.Context, at int) (*schemas.ChatUsage, error) {
 		}
 		return w.estimate(at, 0), nil
 	}
-	p, err := w.broken(ctx)
+	p, err := w.transcript(ctx)
 	switch {
 	case err != nil:
 		return nil, err
@@ -241,7 +241,7 @@ func (w *work) usage(ctx context.Context, at int) (*schemas.ChatUsage, error) {
 	}
 }
 
-// estimate is a usage that nobody has told, of an attempt whose answer is so long.
+// estimate is a usage that no provider has reported, of an attempt whose answer is so long.
 func (w *work) estimate(at int, output int64) *schemas.ChatUsage {
 	o := &w.order
 	_, image := models.Image(w.candidate(at).Model)

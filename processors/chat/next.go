@@ -133,11 +133,11 @@ func unreached(t ledger.Try) bool {
 
 // follows reports whether another upstream may be asked behind an attempt that brought no
 // completion. Nobody asks for that once a reader has the first of an answer.
-func follows(t *ledger.Try, told *model.Told) bool {
+func follows(t *ledger.Try, response *model.Response) bool {
 	res := t.Result
-	if told != nil {
-		if res.Status/100 == 2 && told.Fault != nil { // without a status it is as good as a 502
-			return !told.Began && (told.Fault.Status == 0 || transient(told.Fault.Status))
+	if response != nil {
+		if res.Status/100 == 2 && response.Fault != nil { // without a status it is as good as a 502
+			return !response.Began && (response.Fault.Status == 0 || transient(response.Fault.Status))
 		}
 		return transient(res.Status)
 	}

@@ -10,10 +10,10 @@ import (
 	"weir/schemas"
 )
 
-// tell is what an attempt's model said in all; nil where there was no complete answer.
-func (w *work) tell(ctx context.Context, at int) (*model.Told, error) {
-	if told, ok := w.told[at]; ok {
-		return told, nil
+// response is what an attempt's model said in all; nil where there was no complete answer.
+func (w *work) response(ctx context.Context, at int) (*model.Response, error) {
+	if response, ok := w.responses[at]; ok {
+		return response, nil
 	}
 	t := &w.st.Attempts[at]
 	if t.Result == nil || t.Result.Code != "" {
@@ -23,28 +23,28 @@ func (w *work) tell(ctx context.Context, at int) (*model.Told, error) {
 	if err != nil {
 		return nil, err
 	}
-	told := &model.Told{}
-	if a == nil || json.Unmarshal(a.Body, told) != nil {
+	response := &model.Response{}
+	if a == nil || json.Unmarshal(a.Body, response) != nil {
 		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the stored answer of a model cannot be read"}
 	}
-	w.told[at] = told
-	return told, nil
+	w.responses[at] = response
+	return response, nil
 }
 
-// part is what the deltas of an answer say that did not come to its end.
-type part struct {
+// transcript is what the deltas of an answer say that did not come to its end.
+type transcript struct {
 	document json.RawMessage
-	usage    *schemas.ChatUsage // the provider's own word; nil: it has not told
+	usage    *schemas.ChatUsage // the provider's own word; nil: it has not reported any
 	reasons  []string
 	output   int64 // an estimate
 }
 
-// broken reads the part of an answer that readers were given. No text that is put
+// transcript reads the part of an answer that readers were given. No text that is put
 // together from it holds a secret; where the adapter that gave it is still there, it has
 // the last word all the same.
-func (w *work) broken(ctx context.Context) (*part, error) {
-	if w.part != nil {
-		return w.part, nil
+func (w *work) transcript(ctx context.Context) (*transcript, error) {
+	if w.partial != nil {
+		return w.partial, nil
 	}
 	var a completion.Assembler
 	err := w.ledger.Replay(ctx, w.st.Ref, func(ev schemas.Event) error {
@@ -55,11 +55,7 @@ func (w *work) broken(ctx context.Context) (*part, error) {
 		if err := json.Unmarshal(ev.Data, &d); err != nil {
 			return &fault.Parked{Code: schemas.Poison, Reason: "a part of the answer is not a delta", Cause: err}
 		}
-		for _, raw := range d.Chunks {
-			if c, err := completion.ReadChunk(raw); err == nil { // what was no chunk was not given
-				a.Add(c)
-			}
-		}
+		a.AddAll(d.Chunks)
 		return nil
 	})
 	if err != nil {
@@ -69,6 +65,6 @@ func (w *work) broken(ctx context.Context) (*part, error) {
 	if doc != nil && w.clean != nil {
 		doc = w.clean(doc)
 	}
-	w.part = &part{document: doc, usage: a.Spent(), reasons: a.Reasons(), output: a.Output()}
-	return w.part, nil
+	w.partial = &transcript{document: doc, usage: a.Spent(), reasons: a.Reasons(), output: a.Output()}
+	return w.partial, nil
 }

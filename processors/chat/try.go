@@ -25,14 +25,14 @@ func (w *work) try(ctx context.Context, set *models.Set, c models.Candidate) err
 	if t.Call, err = request(w.order, c); err != nil {
 		return err
 	}
-	s := newScribe(w.write)
-	t.Via = w.cfg.Adapter.For(model.Talk{
+	writer := newDeltaWriter(w.write)
+	t.Via = w.cfg.Adapter.For(model.CallOptions{
 		ID: w.st.ID, Stream: w.order.Stream, Usage: w.order.Usage, Choices: w.order.Choices,
 		Connect: c.Model.Connect, FirstByte: c.Model.FirstByte, Idle: c.Model.Idle,
-		Chunk: func(ctx context.Context, p model.Piece) error { return w.chunk(ctx, s, p) },
+		Chunk: func(ctx context.Context, p model.Piece) error { return w.chunk(ctx, writer, p) },
 		Clean: func(scrub func(json.RawMessage) json.RawMessage) { w.clean = scrub },
-		Broke: func(used *schemas.ChatUsage) { w.heard[step] = used },
-		Done:  s.close,
+		Broke: func(used *schemas.ChatUsage) { w.reported[step] = used },
+		Done:  writer.close,
 	})
 	w.made[step] = c
 	r, err := w.caller.Run(ctx, t)
@@ -87,9 +87,9 @@ func target(upstream string) string {
 
 // chunk takes the next chunk of the answer. An answer that is larger than what its budget
 // bears ends with the chunk that is.
-func (w *work) chunk(ctx context.Context, s *scribe, p model.Piece) error {
+func (w *work) chunk(ctx context.Context, to *deltaWriter, p model.Piece) error {
 	if p.Raw != nil {
-		if err := s.put(ctx, p.Raw); err != nil {
+		if err := to.put(ctx, p.Raw); err != nil {
 			return err
 		}
 	}

@@ -28,15 +28,15 @@ type work struct {
 	made map[int]models.Candidate
 	// denied are the places that policy did not let this performance ask, and refusal what
 	// it said of the first.
-	denied  map[place]bool
-	refusal schemas.Decision
-	floor   int                 // the next step is no lower, for those before it were denied
-	paused  int                 // how many attempts there were when it was waited last
-	told    map[int]*model.Told // answers that were read, by the place of their attempt
-	part    *part               // what the deltas say, once they were read
-	// heard is what calls of this performance that broke off have used by their providers'
+	denied    map[place]bool
+	refusal   schemas.Decision
+	floor     int                     // the next step is no lower, for those before it were denied
+	paused    int                     // how many attempts there were when it was waited last
+	responses map[int]*model.Response // answers that were read, by the place of their attempt
+	partial   *transcript             // what the deltas say, once they were read
+	// reported is what calls of this performance that broke off have used by their providers'
 	// word, by step. It is not on the log: of a call whose worker died the deltas tell.
-	heard map[int]*schemas.ChatUsage
+	reported map[int]*schemas.ChatUsage
 
 	// clean takes secrets out of what the deltas say, by the call that gave them; nil: that
 	// was another worker's.
@@ -101,15 +101,15 @@ func (w *work) concluded(ctx context.Context) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	told, err := w.tell(ctx, n-1)
-	return &outcome{Result: r, at: n - 1, told: told}, err
+	response, err := w.response(ctx, n-1)
+	return &outcome{Result: r, at: n - 1, response: response}, err
 }
 
 // outcome is what became of a step.
 type outcome struct {
 	call.Result
-	at   int         // the place of its attempt
-	told *model.Told // nil: there was no complete answer
+	at       int             // the place of its attempt
+	response *model.Response // nil: there was no complete answer
 }
 
 // close settles what the completion has used, and gives its verdict. The budgets are

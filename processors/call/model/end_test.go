@@ -56,21 +56,21 @@ func (s *slow) Read(p []byte) (int, error) {
 func (s *slow) Close() { s.once.Do(func() { close(s.closed) }) }
 
 // hear reads a stream.
-func hear(choices int64, s *slow) (told Told, took time.Duration, err error) {
+func hear(choices int64, s *slow) (response Response, took time.Duration, err error) {
 	return hearUntil(context.Background(), choices, s)
 }
 
 // hearUntil reads a stream that closes with its context, as one of a provider does.
-func hearUntil(ctx context.Context, choices int64, s *slow) (told Told, took time.Duration, err error) {
+func hearUntil(ctx context.Context, choices int64, s *slow) (response Response, took time.Duration, err error) {
 	s.closed = make(chan struct{})
 	defer context.AfterFunc(ctx, s.Close)()
 	start := time.Now()
-	e := &exchange{voice: voice{&Adapter{cfg: Config{}.withDefaults()}, Talk{ID: "i", Stream: true, Choices: choices}}}
-	reply, err := (&listener{exchange: e, status: 200, asked: start, stream: s}).listen(ctx)
+	e := &exchange{adapter: adapter{&Adapter{cfg: Config{}.withDefaults()}, CallOptions{ID: "i", Stream: true, Choices: choices}}}
+	reply, err := (&decoder{exchange: e, status: 200, asked: start, stream: s}).decode(ctx)
 	if err == nil {
-		err = json.Unmarshal(reply.Answer.Body, &told)
+		err = json.Unmarshal(reply.Answer.Body, &response)
 	}
-	return told, time.Since(start), err
+	return response, time.Since(start), err
 }
 
 func codeOf(err error) schemas.Code {
@@ -104,10 +104,10 @@ func TestEndOfChoices(t *testing.T) {
 		"more than were asked for":    {1, &slow{parts: []string{firstEnds, secondEnds}, every: time.Second, ends: true}, "", 2 * time.Second, `"b"`},
 		"nobody has said how many":    {0, &slow{parts: []string{firstEnds}}, "", 5 * time.Second, `"a"`},
 	}, func(t *testing.T, tt testCase) {
-		told, took, err := hear(tt.choices, tt.s)
+		response, took, err := hear(tt.choices, tt.s)
 		assert.Equal(t, tt.took, took)
 		require.Equal(t, tt.code, codeOf(err), "%v", err)
-		assert.Contains(t, string(told.Completion), tt.whole)
+		assert.Contains(t, string(response.Completion), tt.whole)
 	})
 }
 
@@ -133,10 +133,10 @@ func TestGraceGoesByBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := []string{firstEnds, usage[:2], usage[2:40], usage[40:70], usage[70:], "data: [DONE]\n\n"}
-		told, took, err := hear(1, &slow{parts: parts, every: 4 * time.Second})
+		response, took, err := hear(1, &slow{parts: parts, every: 4 * time.Second})
 		require.NoError(t, err)
-		require.NotNil(t, told.Usage)
-		assert.EqualValues(t, 3, told.Usage.Total)
+		require.NotNil(t, response.Usage)
+		assert.EqualValues(t, 3, response.Usage.Total)
 		assert.Equal(t, 24*time.Second, took)
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -144,9 +144,9 @@ func TestGraceGoesByBytes(t *testing.T) {
 		for range 1000 {
 			parts = append(parts, ": still here\n\n")
 		}
-		told, took, err := hear(1, &slow{parts: parts, every: 4 * time.Second})
+		response, took, err := hear(1, &slow{parts: parts, every: 4 * time.Second})
 		require.NoError(t, err)
-		assert.NotNil(t, told.Completion)
+		assert.NotNil(t, response.Completion)
 		assert.Equal(t, 64*time.Second, took, "four, and a minute")
 	})
 }
@@ -200,7 +200,7 @@ func TestBroke(t *testing.T) {
 	}, func(t *testing.T, tt testCase) {
 		var broke *schemas.ChatUsage
 		n := 0
-		e := &exchange{voice: voice{&Adapter{cfg: Config{}.withDefaults()}, Talk{
+		e := &exchange{adapter: adapter{&Adapter{cfg: Config{}.withDefaults()}, CallOptions{
 			ID: "i", Stream: true, Broke: func(used *schemas.ChatUsage) { broke = used },
 			Chunk: func(context.Context, Piece) error {
 				if n++; n == tt.stops {
@@ -210,20 +210,20 @@ func TestBroke(t *testing.T) {
 			},
 		}}}
 		s := &slow{parts: tt.parts, ends: tt.ends, closed: make(chan struct{})}
-		reply, err := (&listener{exchange: e, status: 200, stream: s}).listen(t.Context())
-		told := Told{Usage: broke}
+		reply, err := (&decoder{exchange: e, status: 200, stream: s}).decode(t.Context())
+		response := Response{Usage: broke}
 		if tt.reply {
 			require.NoError(t, err)
 			require.Nil(t, broke)
-			require.NoError(t, json.Unmarshal(reply.Answer.Body, &told))
+			require.NoError(t, json.Unmarshal(reply.Answer.Body, &response))
 		} else {
 			require.Error(t, err)
 		}
 		if tt.total == 0 {
-			require.Nil(t, told.Usage)
+			require.Nil(t, response.Usage)
 			return
 		}
-		assert.Equal(t, []any{tt.total, tt.late}, []any{told.Usage.Total, told.Usage.Estimated})
+		assert.Equal(t, []any{tt.total, tt.late}, []any{response.Usage.Total, response.Usage.Estimated})
 	})
 }
 
@@ -246,10 +246,10 @@ func TestALargeAnswer(t *testing.T) {
 		"wordy":        {chunk("x", 4<<10), 2 << 10, schemas.UpstreamTruncated},
 	}, func(t *testing.T, tt testCase) {
 		given := 0
-		e := &exchange{voice: voice{&Adapter{cfg: Config{Answer: 1 << 20}.withDefaults()}, Talk{
+		e := &exchange{adapter: adapter{&Adapter{cfg: Config{Answer: 1 << 20}.withDefaults()}, CallOptions{
 			ID: "i", Stream: true, Chunk: func(_ context.Context, p Piece) error { given += len(p.Raw); return nil },
 		}}}
-		_, err := (&listener{exchange: e, status: 200, stream: &endless{left: tt.times, event: tt.event}}).listen(t.Context())
+		_, err := (&decoder{exchange: e, status: 200, stream: &endless{left: tt.times, event: tt.event}}).decode(t.Context())
 		require.Equal(t, tt.code, codeOf(err), "%v", err)
 		if tt.code == schemas.UpstreamTooLarge {
 			assert.Less(t, given, 2<<20)

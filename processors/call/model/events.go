@@ -17,57 +17,57 @@ import (
 // weighing is how many bytes of chunks come between two looks at how large the answer is.
 const weighing = 256 << 10
 
-// done is the data of the event behind the last chunk.
+// done is the data of the event after the last chunk.
 const done = "[DONE]"
 
 // events reads a stream, of which the first byte was read.
-func (l *listener) events(ctx context.Context, begin byte) (call.Reply, error) {
-	l.grace = newGrace(l.cfg.Grace, l.stream.Close)
-	defer l.grace.stop()
-	in := sse.New(io.MultiReader(bytes.NewReader([]byte{begin}), l), int(l.cfg.Event))
-	held := newHolder(l.scrub)
+func (d *decoder) events(ctx context.Context, begin byte) (call.Reply, error) {
+	d.grace = newGracePeriod(d.cfg.Grace, d.stream.Close)
+	defer d.grace.stop()
+	in := sse.New(io.MultiReader(bytes.NewReader([]byte{begin}), d), int(d.cfg.Event))
+	held := newRedactor(d.scrub)
 	seen := false
 	for {
 		ev, err := in.Next()
-		l.grace.stop()
+		d.grace.stop()
 		if err != nil {
-			return l.ended(ctx, held, broken(err, seen, l), l.grace.ringing())
+			return d.ended(ctx, held, broken(err, seen, d), d.grace.ringing())
 		}
 		seen = true
-		over, err := l.event(ctx, held, ev)
+		over, err := d.event(ctx, held, ev)
 		switch {
 		case err != nil:
 			return call.Reply{}, err
 		case over:
-			return l.ended(ctx, held, nil, false)
-		case l.finished():
-			l.grace.begin()
+			return d.ended(ctx, held, nil, false)
+		case d.finished():
+			d.grace.begin()
 		}
 	}
 }
 
 // finished reports whether all that was asked for has ended.
-func (l *listener) finished() bool { return l.whole.Finished(l.talk.Choices) }
+func (d *decoder) finished() bool { return d.whole.Finished(d.options.Choices) }
 
 // broken is the failure behind a stream that brings no more events; nil: it just ended.
-func broken(err error, seen bool, l *listener) error {
+func broken(err error, seen bool, d *decoder) error {
 	switch {
 	case !errors.Is(err, io.EOF):
 		if _, ok := errors.AsType[*fault.Call](err); ok {
 			return err
 		}
-		return l.failure(schemas.UpstreamProtocol, err)
+		return d.failure(schemas.UpstreamProtocol, err)
 	case !seen:
-		return l.failure(schemas.UpstreamProtocol, errNoCompletion)
+		return d.failure(schemas.UpstreamProtocol, errNoCompletion)
 	default:
-		return l.failure(schemas.UpstreamTruncated, errNoEnd)
+		return d.failure(schemas.UpstreamTruncated, errNoEnd)
 	}
 }
 
-// event takes one event; over: nothing that matters comes behind it.
-func (l *listener) event(ctx context.Context, held *holder, ev sse.Event) (over bool, err error) {
+// event takes one event; over: the events after it do not matter.
+func (d *decoder) event(ctx context.Context, held *redactor, ev sse.Event) (over bool, err error) {
 	if ev.Over() {
-		return false, l.failure(schemas.UpstreamTooLarge, errMuch)
+		return false, d.failure(schemas.UpstreamTooLarge, errMuch)
 	}
 	data := bytes.TrimSpace(ev.Data)
 	switch {
@@ -76,16 +76,16 @@ func (l *listener) event(ctx context.Context, held *holder, ev sse.Event) (over 
 	case string(data) == done:
 		return true, nil
 	}
-	c, err := l.clean(data)
+	c, err := d.clean(data)
 	switch {
 	case err != nil && (ev.Cut || named(ev.Name)):
 		return false, nil // half an event is none, and neither is one of another protocol
 	case strings.EqualFold(ev.Name, "error") && (err != nil || c.Fault == nil):
-		c.Fault = completion.ReadFault(l.scrub.Bytes(data))
+		c.Fault = completion.ReadFault(d.scrub.Bytes(data))
 	}
 	if c.Fault != nil {
-		l.whole.Add(c)
-		l.fault(c.Fault)
+		d.whole.Add(c)
+		d.fault(c.Fault)
 		return true, nil
 	}
 	if err != nil {
@@ -93,12 +93,12 @@ func (l *listener) event(ctx context.Context, held *holder, ev sse.Event) (over 
 	}
 	list, ok := held.add(c)
 	if !ok {
-		return false, l.failure(schemas.UpstreamTooLarge, errMuch)
+		return false, d.failure(schemas.UpstreamTooLarge, errMuch)
 	}
 	if !c.Blank {
-		l.began()
+		d.began()
 	}
-	return false, l.release(ctx, list)
+	return false, d.release(ctx, list)
 }
 
 // named reports whether an event has a name of its own that is none of an error.
@@ -107,55 +107,55 @@ func named(name string) bool {
 }
 
 // release hands chunks on of which it is known that they hold no secret.
-func (l *listener) release(ctx context.Context, list []completion.Chunk) error {
+func (d *decoder) release(ctx context.Context, list []completion.Chunk) error {
 	for _, c := range list {
-		l.whole.Add(c)
-		if l.weighed += len(c.Raw); l.weighed > weighing {
-			if l.weighed = 0; l.whole.Size() > l.cfg.Answer {
-				return l.failure(schemas.UpstreamTooLarge, errMuch)
+		d.whole.Add(c)
+		if d.weighed += len(c.Raw); d.weighed > weighing {
+			if d.weighed = 0; d.whole.Size() > d.cfg.Answer {
+				return d.failure(schemas.UpstreamTooLarge, errMuch)
 			}
 		}
-		p := Piece{Output: l.whole.Output()}
-		if l.talk.Stream {
+		p := Piece{Output: d.whole.Output()}
+		if d.options.Stream {
 			keep := true
-			c.Raw = completion.Named(c.Raw, l.talk.ID)
-			if p.Raw = c.Raw; !l.talk.Usage {
+			c.Raw = completion.Named(c.Raw, d.options.ID)
+			if p.Raw = c.Raw; !d.options.Usage {
 				p.Raw, keep = completion.WithoutUsage(c)
 			}
 			if !keep {
 				p.Raw = nil
 			}
 		}
-		if err := l.give(ctx, p); err != nil {
+		if err := d.give(ctx, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ended is what a stream comes to that ended, or broke: late says that it was given up
+// ended returns the reply of a stream that ended or broke: late says that it was given up
 // after every choice had ended.
-func (l *listener) ended(ctx context.Context, held *holder, broke error, late bool) (call.Reply, error) {
+func (d *decoder) ended(ctx context.Context, held *redactor, broke error, late bool) (call.Reply, error) {
 	list, err := held.end()
 	if err == nil {
-		err = l.release(ctx, list)
+		err = d.release(ctx, list)
 	}
 	if err != nil {
 		return call.Reply{}, err
 	}
-	l.told.Usage, l.told.Output, l.told.Reasons = l.whole.Usage(), l.whole.Output(), l.whole.Reasons()
+	d.response.Usage, d.response.Output, d.response.Reasons = d.whole.Usage(), d.whole.Output(), d.whole.Reasons()
 	switch {
-	case l.told.Fault != nil:
-		l.told.Usage = l.whole.Spent()
-		return l.reply()
-	case broke != nil && (!l.finished() || !late && ctx.Err() != nil):
+	case d.response.Fault != nil:
+		d.response.Usage = d.whole.Spent()
+		return d.reply()
+	case broke != nil && (!d.finished() || !late && ctx.Err() != nil):
 		return call.Reply{}, broke
 	}
-	doc := l.whole.Document()
+	doc := d.whole.Document()
 	if doc == nil {
-		return call.Reply{}, l.failure(schemas.UpstreamProtocol, errNoCompletion)
+		return call.Reply{}, d.failure(schemas.UpstreamProtocol, errNoCompletion)
 	}
-	l.whole = completion.Assembler{} // a large answer is in memory often enough
-	l.told.Completion = l.last(completion.Named(doc, l.talk.ID))
-	return l.reply()
+	d.whole = completion.Assembler{} // a large answer is in memory often enough
+	d.response.Completion = d.last(completion.Named(doc, d.options.ID))
+	return d.reply()
 }

@@ -27,7 +27,7 @@ type Config struct {
 	// Stream is the most that a stream may have in all; default 256 MiB. Of that a token
 	// may take some hundred times what it is long.
 	Stream int64
-	// Answer is the most that a streamed answer may come to, put together; default 32 MiB.
+	// Answer is the largest size of a streamed answer, assembled; default 32 MiB.
 	// It is what a call holds on to, in several copies at its end.
 	Answer int64
 	// Grace is how long a stream in which every choice has ended is waited for, for what
@@ -64,8 +64,8 @@ func New(c *outbound.Client, s added.Secrets, cfg Config) *Adapter {
 	return &Adapter{client: c, secrets: s, cfg: cfg.withDefaults()}
 }
 
-// Talk is one call of a model.
-type Talk struct {
+// CallOptions is one call of a model.
+type CallOptions struct {
 	// ID is given to an answer that has none.
 	ID string
 	// Stream: the caller reads chunks, of a model that answers as a whole too. Usage: it
@@ -75,7 +75,7 @@ type Talk struct {
 	// many have ended.
 	Choices int64
 	// Connect, FirstByte and Idle bound the time until the connection stands, then until
-	// the answer begins, and then until anything more comes of it; zero: the attempt's own.
+	// the answer begins, and then until more of it arrives; zero: the attempt's own.
 	Connect, FirstByte, Idle time.Duration
 	// Chunk takes the next chunk for the reader, in order, on the goroutine of Do, which
 	// reads no further until it returns. Its error ends the call.
@@ -100,8 +100,8 @@ type Piece struct {
 	Output int64
 }
 
-// Told is the body of a Reply's answer: what a model said in all.
-type Told struct {
+// Response is the body of a Reply's answer: all that a model answered.
+type Response struct {
 	// Completion is the whole answer of a success.
 	Completion json.RawMessage `json:"completion,omitempty"`
 	// Usage is the provider's word; nil: it has not told. Output is an estimate of the
@@ -133,30 +133,30 @@ type Fault struct {
 // and otherwise is UPSTREAM_TRUNCATED. Any other status has the Fault. The answer's Hash is that of
 // what came. An error of Chunk, or of Done where nothing else went wrong, is returned as
 // it is.
-func (a *Adapter) For(t Talk) call.Adapter { return voice{a, t} }
+func (a *Adapter) For(t CallOptions) call.Adapter { return adapter{a, t} }
 
-type voice struct {
+type adapter struct {
 	*Adapter
-	talk Talk
+	options CallOptions
 }
 
 // Open dials the provider.
-func (v voice) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
-	if v.talk.Connect > 0 {
+func (a adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
+	if a.options.Connect > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, v.talk.Connect)
+		ctx, cancel = context.WithTimeout(ctx, a.options.Connect)
 		defer cancel()
 	}
-	line, err := dial.Take(ctx, v.client, p)
+	line, err := dial.Take(ctx, a.client, p)
 	if err != nil {
 		return nil, err
 	}
-	return &exchange{line, v}, nil
+	return &exchange{line, a}, nil
 }
 
 type exchange struct {
 	*dial.Line
-	voice
+	adapter
 }
 
 // Do asks the provider and reads its answer. The secrets of its entry are read as late
@@ -164,9 +164,9 @@ type exchange struct {
 func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if e.Pass.Mocked() {
 		r := e.Mock()
-		l := &listener{exchange: e, stream: page{bytes.NewReader(r.Body)}, asked: time.Now()}
-		l.status, l.retryAfter = r.Status, r.RetryAfter
-		return l.listen(ctx)
+		d := &decoder{exchange: e, stream: page{bytes.NewReader(r.Body)}, asked: time.Now()}
+		d.status, d.retryAfter = r.Status, r.RetryAfter
+		return d.decode(ctx)
 	}
 	own, err := added.Read(ctx, e.secrets, e.Pass)
 	if err != nil {
@@ -178,9 +178,9 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: err}
 	}
 	asked := time.Now()
-	limits := outbound.StreamLimits{Header: -1, Idle: e.talk.Idle, Bytes: e.cfg.Stream}
-	if e.talk.FirstByte > 0 {
-		limits.Header = e.talk.FirstByte
+	limits := outbound.StreamLimits{Header: -1, Idle: e.options.Idle, Bytes: e.cfg.Stream}
+	if e.options.FirstByte > 0 {
+		limits.Header = e.options.FirstByte
 	}
 	s, err := e.Conn.Stream(ctx, outbound.Request{
 		Headers: c.Headers, Injected: own.Headers, Query: own.Query,
@@ -190,14 +190,14 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 		return call.Reply{}, err
 	}
 	defer s.Close()
-	l := &listener{exchange: e, stream: s, asked: asked, scrub: own.Scrubber()}
-	l.status, l.retryAfter = s.Status, s.RetryAfter
-	if e.talk.FirstByte > 0 {
-		l.first = newAlarm(s.Close)
-		l.first.set(e.talk.FirstByte - time.Since(asked))
-		defer l.first.stop()
+	d := &decoder{exchange: e, stream: s, asked: asked, scrub: own.Scrubber()}
+	d.status, d.retryAfter = s.Status, s.RetryAfter
+	if e.options.FirstByte > 0 {
+		d.first = newTimeout(s.Close)
+		d.first.set(e.options.FirstByte - time.Since(asked))
+		defer d.first.stop()
 	}
-	return l.listen(ctx)
+	return d.decode(ctx)
 }
 
 // page is a body that is all there.

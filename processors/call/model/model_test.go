@@ -74,13 +74,13 @@ func newLine(t *testing.T, base string, change ...func(*outbound.Config, *model.
 
 // heard is all that came of a call.
 type heard struct {
-	chunks []string
-	output int64
-	done   int
-	status int
-	reply  call.Reply
-	told   model.Told
-	err    error
+	chunks   []string
+	output   int64
+	done     int
+	status   int
+	reply    call.Reply
+	response model.Response
+	err      error
 }
 
 // code is that of the failed call; empty: it did not fail.
@@ -121,13 +121,13 @@ func (l *line) pass(t *testing.T, body string) guard.Pass {
 	return pass
 }
 
-// talk makes one call. What talk lacks is filled in.
-func (l *line) talk(ctx context.Context, t *testing.T, body string, talk model.Talk) heard {
+// call makes one call. What the options lack is filled in.
+func (l *line) call(ctx context.Context, t *testing.T, body string, options model.CallOptions) heard {
 	t.Helper()
 	var h heard
-	talk.ID = id
-	given := talk.Chunk
-	talk.Chunk = func(ctx context.Context, p model.Piece) error {
+	options.ID = id
+	given := options.Chunk
+	options.Chunk = func(ctx context.Context, p model.Piece) error {
 		assert.GreaterOrEqual(t, p.Output, h.output, "it never shrinks")
 		h.output = p.Output
 		if p.Raw != nil {
@@ -138,8 +138,8 @@ func (l *line) talk(ctx context.Context, t *testing.T, body string, talk model.T
 		}
 		return nil
 	}
-	talk.Done = func(context.Context) error { h.done++; return nil }
-	ex, err := l.adapter.For(talk).Open(ctx, l.pass(t, body))
+	options.Done = func(context.Context) error { h.done++; return nil }
+	ex, err := l.adapter.For(options).Open(ctx, l.pass(t, body))
 	if err != nil {
 		h.err = err
 		return h
@@ -148,7 +148,7 @@ func (l *line) talk(ctx context.Context, t *testing.T, body string, talk model.T
 	h.reply, h.err = ex.Do(ctx)
 	if h.err == nil {
 		h.status = h.reply.Answer.Status
-		require.NoError(t, json.Unmarshal(h.reply.Answer.Body, &h.told), string(h.reply.Answer.Body))
+		require.NoError(t, json.Unmarshal(h.reply.Answer.Body, &h.response), string(h.reply.Answer.Body))
 		assert.Empty(t, h.reply.Answer.Headers, "nothing that a provider says in headers is kept")
 	}
 	all := string(h.reply.Answer.Body) + strings.Join(h.chunks, "")
@@ -177,7 +177,7 @@ func TestMemoryOfALargeCompletion(t *testing.T) {
 				}}
 			}
 		})
-		ex, err := l.adapter.For(model.Talk{ID: id}).Open(t.Context(), l.pass(t, request("m", false)))
+		ex, err := l.adapter.For(model.CallOptions{ID: id}).Open(t.Context(), l.pass(t, request("m", false)))
 		require.NoError(t, err)
 		reply, err := ex.Do(t.Context())
 		require.NoError(t, err)
@@ -201,27 +201,27 @@ func TestStream(t *testing.T) {
 	t.Parallel()
 	s := llm.New(t, llm.Config{Key: secret})
 	l := newLine(t, s.URL())
-	h := l.talk(t.Context(), t, request("m", true), model.Talk{Stream: true})
+	h := l.call(t.Context(), t, request("m", true), model.CallOptions{Stream: true})
 	require.NoError(t, h.err)
 	assert.Equal(t, 200, h.status)
 	assert.Equal(t, "Hello, world", h.text(t))
 	assert.Len(t, h.chunks, 5, "role, three words, the end; without usage nothing is left of the last")
 	assert.Equal(t, 1, h.done)
-	assert.Equal(t, &schemas.ChatUsage{Prompt: 7, Completion: 3, Total: 10}, h.told.Usage)
-	assert.Equal(t, []string{"stop"}, h.told.Reasons)
-	assert.True(t, h.told.Began)
-	assert.Positive(t, h.told.First)
-	assert.Positive(t, h.told.Output)
+	assert.Equal(t, &schemas.ChatUsage{Prompt: 7, Completion: 3, Total: 10}, h.response.Usage)
+	assert.Equal(t, []string{"stop"}, h.response.Reasons)
+	assert.True(t, h.response.Began)
+	assert.Positive(t, h.response.First)
+	assert.Positive(t, h.response.Output)
 	assert.Len(t, h.reply.Answer.Hash, 64)
 	assert.JSONEq(t, `{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,`+
 		`"message":{"role":"assistant","content":"Hello, world"},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}`,
-		string(h.told.Completion))
+		string(h.response.Completion))
 	got := s.WaitRequest(1)
 	assert.Empty(t, strings.Replace(string(got.Body), request("m", true), "", 1), "the body is sent as it is")
 	assert.Equal(t, secret, got.Key())
 	assert.Equal(t, "application/json", got.Header.Get("Content-Type"))
 
-	h = l.talk(t.Context(), t, request("m", true), model.Talk{Stream: true, Usage: true})
+	h = l.call(t.Context(), t, request("m", true), model.CallOptions{Stream: true, Usage: true})
 	require.NoError(t, h.err)
 	assert.Len(t, h.chunks, 6)
 	assert.Contains(t, h.chunks[5], `"usage":{"prompt_tokens":7`)
@@ -230,13 +230,13 @@ func TestStream(t *testing.T) {
 func TestWhole(t *testing.T) {
 	t.Parallel()
 	s := llm.New(t, llm.Config{Key: secret})
-	h := newLine(t, s.URL()).talk(t.Context(), t, request("m", false), model.Talk{})
+	h := newLine(t, s.URL()).call(t.Context(), t, request("m", false), model.CallOptions{})
 	require.NoError(t, h.err)
 	assert.Empty(t, h.chunks)
 	assert.Zero(t, h.done, "nothing was handed on")
-	assert.False(t, h.told.Began)
-	assert.Equal(t, &schemas.ChatUsage{Prompt: 7, Completion: 3, Total: 10}, h.told.Usage)
-	assert.Contains(t, string(h.told.Completion), `"content":"Hello, world"`)
+	assert.False(t, h.response.Began)
+	assert.Equal(t, &schemas.ChatUsage{Prompt: 7, Completion: 3, Total: 10}, h.response.Usage)
+	assert.Contains(t, string(h.response.Completion), `"content":"Hello, world"`)
 }
 
 // want is what a fault of the provider comes to.
@@ -287,34 +287,34 @@ func TestEveryFault(t *testing.T) {
 			if f == llm.None {
 				name = "m"
 			}
-			for _, talk := range []model.Talk{{Stream: true, Usage: true}, {Stream: true}, {}} {
-				talk.FirstByte, talk.Idle = 10*time.Second, 10*time.Second
+			for _, options := range []model.CallOptions{{Stream: true, Usage: true}, {Stream: true}, {}} {
+				options.FirstByte, options.Idle = 10*time.Second, 10*time.Second
 				switch f {
 				case llm.HangMid: // long enough for what comes before
-					talk.Idle = 4 * time.Second
+					options.Idle = 4 * time.Second
 				case llm.Hang, llm.HangOpen:
-					talk.FirstByte = 50 * time.Millisecond
+					options.FirstByte = 50 * time.Millisecond
 				default:
 				}
-				if !talk.Stream && (strings.HasSuffix(string(f), "-mid") || f == llm.ErrorText || f == llm.NotJSON || f == llm.NotChunk ||
+				if !options.Stream && (strings.HasSuffix(string(f), "-mid") || f == llm.ErrorText || f == llm.NotJSON || f == llm.NotChunk ||
 					f == llm.ErrorFirst || f == llm.NoFinish || f == llm.HalfEvent || f == llm.HangOpen || f == llm.Endless || f == llm.Empty) {
 					continue // there is no such thing in an answer that is no stream
 				}
-				h := newLine(t, s.URL()).talk(t.Context(), t, request(name, talk.Stream), talk)
-				w.check(t, h, talk)
+				h := newLine(t, s.URL()).call(t.Context(), t, request(name, options.Stream), options)
+				w.check(t, h, options)
 				s.WaitIdle()
 			}
 		})
 	}
 }
 
-func (w want) check(t *testing.T, h heard, talk model.Talk) {
+func (w want) check(t *testing.T, h heard, options model.CallOptions) {
 	t.Helper()
 	text := w.text
 	if text == "" {
 		text = "Hello, world"
 	}
-	if talk.Stream && text != "-" {
+	if options.Stream && text != "-" {
 		assert.Equal(t, strings.TrimPrefix(text, "none"), h.text(t))
 	}
 	assert.Equal(t, h.done, min(1, len(h.chunks)+int(h.output)))
@@ -325,22 +325,22 @@ func (w want) check(t *testing.T, h heard, talk model.Talk) {
 	}
 	require.NoError(t, h.err)
 	assert.Equal(t, max(200, w.status), h.status)
-	assert.Equal(t, talk.Stream && len(h.chunks) > 0, h.told.Began)
+	assert.Equal(t, options.Stream && len(h.chunks) > 0, h.response.Began)
 	if w.status == 429 {
 		assert.Equal(t, 7*time.Second, h.reply.Answer.RetryAfter)
 	}
 	if w.fault != 0 || w.status != 0 {
-		assert.Nil(t, h.told.Completion)
+		assert.Nil(t, h.response.Completion)
 		if w.status != 502 { // a page tells nothing
-			require.NotNil(t, h.told.Fault)
-			assert.Equal(t, max(0, w.fault), h.told.Fault.Status)
-			assert.NotEmpty(t, h.told.Fault.Message)
+			require.NotNil(t, h.response.Fault)
+			assert.Equal(t, max(0, w.fault), h.response.Fault.Status)
+			assert.NotEmpty(t, h.response.Fault.Message)
 		}
 		return
 	}
-	assert.Nil(t, h.told.Fault)
-	unasked := w.usage == "asked" && !talk.Stream // a stream tells it only to who asks
-	assert.Equal(t, w.usage == "none" || unasked, h.told.Usage == nil)
+	assert.Nil(t, h.response.Fault)
+	unasked := w.usage == "asked" && !options.Stream // a stream tells it only to who asks
+	assert.Equal(t, w.usage == "none" || unasked, h.response.Usage == nil)
 	var doc struct {
 		ID      string `json:"id"`
 		Object  string `json:"object"`
@@ -350,18 +350,18 @@ func (w want) check(t *testing.T, h heard, talk model.Talk) {
 			} `json:"message"`
 		} `json:"choices"`
 	}
-	require.NoError(t, json.Unmarshal(h.told.Completion, &doc))
+	require.NoError(t, json.Unmarshal(h.response.Completion, &doc))
 	assert.NotEmpty(t, doc.ID)
 	assert.Equal(t, "chat.completion", doc.Object)
 	switch {
 	case w.whole != "":
-		assert.Contains(t, string(h.told.Completion), w.whole)
-	case talk.Stream:
+		assert.Contains(t, string(h.response.Completion), w.whole)
+	case options.Stream:
 		assert.Equal(t, text, doc.Choices[0].Message.Content)
 	}
 	for _, raw := range h.chunks {
 		assert.Contains(t, raw, `"id":"`+doc.ID+`"`)
-		if !talk.Usage {
+		if !options.Usage {
 			assert.NotContains(t, raw, `"usage"`)
 		}
 	}
@@ -372,9 +372,9 @@ func TestIDs(t *testing.T) {
 	t.Parallel()
 	s := llm.New(t, llm.Config{})
 	for _, stream := range []bool{true, false} {
-		h := newLine(t, s.URL()).talk(t.Context(), t, request("no-id", stream), model.Talk{Stream: stream})
+		h := newLine(t, s.URL()).call(t.Context(), t, request("no-id", stream), model.CallOptions{Stream: stream})
 		require.NoError(t, h.err)
-		assert.Contains(t, string(h.told.Completion), `"id":"act-1"`)
+		assert.Contains(t, string(h.response.Completion), `"id":"act-1"`)
 	}
 }
 
@@ -384,7 +384,7 @@ func TestChunksComeAtOnce(t *testing.T) {
 	step := make(chan struct{})
 	s := llm.New(t, llm.Config{Default: llm.Act{Texts: []string{"a", "b", "z", "-", "c"}, Step: step}})
 	n := 0
-	h := newLine(t, s.URL()).talk(t.Context(), t, request("m", true), model.Talk{Stream: true, Chunk: func(context.Context, model.Piece) error {
+	h := newLine(t, s.URL()).call(t.Context(), t, request("m", true), model.CallOptions{Stream: true, Chunk: func(context.Context, model.Piece) error {
 		if n++; n <= 5 {
 			step <- struct{}{} // role, and then each text but the last
 		}
@@ -405,10 +405,10 @@ func TestGrace(t *testing.T) {
 	}}})
 	l := newLine(t, s.URL())
 	l.adapter = l.patient(50 * time.Millisecond)
-	h := l.talk(t.Context(), t, request("m", true), model.Talk{Stream: true})
+	h := l.call(t.Context(), t, request("m", true), model.CallOptions{Stream: true})
 	require.NoError(t, h.err)
 	assert.Equal(t, "all", h.text(t))
-	assert.Nil(t, h.told.Usage)
+	assert.Nil(t, h.response.Usage)
 }
 
 // TestEndOfTheCaller: an error of Chunk ends the call and is what it returns, and so
@@ -417,14 +417,14 @@ func TestEndOfTheCaller(t *testing.T) {
 	t.Parallel()
 	s := llm.New(t, llm.Config{Default: llm.Act{Fault: llm.Endless}})
 	refused := errors.New("enough")
-	h := newLine(t, s.URL()).talk(t.Context(), t, request("m", true), model.Talk{Stream: true, Chunk: func(context.Context, model.Piece) error { return refused }})
+	h := newLine(t, s.URL()).call(t.Context(), t, request("m", true), model.CallOptions{Stream: true, Chunk: func(context.Context, model.Piece) error { return refused }})
 	require.ErrorIs(t, h.err, refused)
 	assert.Equal(t, 1, h.done)
 	<-s.WaitRequest(1).Closed()
 	assert.True(t, s.WaitRequest(1).Cut())
 
 	ctx, cancel := context.WithCancel(t.Context())
-	h = newLine(t, s.URL()).talk(ctx, t, request("m", true), model.Talk{Stream: true, Chunk: func(context.Context, model.Piece) error { cancel(); return nil }})
+	h = newLine(t, s.URL()).call(ctx, t, request("m", true), model.CallOptions{Stream: true, Chunk: func(context.Context, model.Piece) error { cancel(); return nil }})
 	assert.Equal(t, schemas.Canceled, h.code())
 	<-s.WaitRequest(2).Closed()
 	assert.True(t, s.WaitRequest(2).Cut())
@@ -436,7 +436,7 @@ func TestDoneFails(t *testing.T) {
 	s := llm.New(t, llm.Config{})
 	l := newLine(t, s.URL())
 	lost := &fault.Call{Code: schemas.Interrupted, Sent: true}
-	ex, err := l.adapter.For(model.Talk{
+	ex, err := l.adapter.For(model.CallOptions{
 		Stream: true, Chunk: func(context.Context, model.Piece) error { return nil }, Done: func(context.Context) error { return lost },
 	}).Open(t.Context(), l.pass(t, request("m", true)))
 	require.NoError(t, err)
@@ -450,11 +450,11 @@ func TestConnect(t *testing.T) {
 	s := llm.New(t, llm.Config{})
 	l := newLine(t, s.URL())
 	s.Close()
-	h := l.talk(t.Context(), t, request("m", true), model.Talk{Stream: true, Connect: 30 * time.Second})
+	h := l.call(t.Context(), t, request("m", true), model.CallOptions{Stream: true, Connect: 30 * time.Second})
 	failed := harness.As[*fault.Call](t, h.err)
 	assert.Equal(t, schemas.UpstreamConnect, failed.Code)
 	assert.False(t, failed.Sent)
-	h = l.talk(t.Context(), t, request("m", true), model.Talk{Stream: true, Connect: time.Nanosecond})
+	h = l.call(t.Context(), t, request("m", true), model.CallOptions{Stream: true, Connect: time.Nanosecond})
 	failed, ok := errors.AsType[*fault.Call](h.err)
 	require.True(t, ok)
 	assert.Equal(t, schemas.UpstreamTimeout, failed.Code)
@@ -498,16 +498,16 @@ func TestMock(t *testing.T) {
 		book.Put(t, tt.rule)
 		l.guard = ruled(t, s.URL(), &book)
 		for _, stream := range []bool{true, false} {
-			h := l.talk(t.Context(), t, request("m", stream), model.Talk{Stream: stream})
+			h := l.call(t.Context(), t, request("m", stream), model.CallOptions{Stream: stream})
 			require.Equal(t, tt.code, h.code(), "%v", h.err)
 			if tt.code != "" {
 				continue
 			}
 			assert.Equal(t, max(200, tt.status), h.status)
 			if tt.fault != "" {
-				assert.Equal(t, tt.fault, h.told.Fault.Message)
+				assert.Equal(t, tt.fault, h.response.Fault.Message)
 			} else if tt.status == 0 {
-				assert.Contains(t, string(h.told.Completion), `"content":"mocked"`)
+				assert.Contains(t, string(h.response.Completion), `"content":"mocked"`)
 				assert.Equal(t, stream, h.text(t) == "mocked")
 			}
 		}

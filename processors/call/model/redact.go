@@ -10,9 +10,9 @@ import (
 	"weir/internal/redact"
 )
 
-// holder keeps chunks back as long as their texts, put together as their reader will,
+// redactor keeps chunks back as long as their texts, put together as their reader will,
 // may be a part of a secret. Nothing overtakes what is kept back.
-type holder struct {
+type redactor struct {
 	scrub *redact.Scrubber
 	texts completion.Texts
 	lanes []*lane // by their numbers
@@ -61,90 +61,85 @@ const (
 	every = -1
 )
 
-// newHolder returns a holder; of a nil Scrubber one that keeps nothing back.
-func newHolder(s *redact.Scrubber) *holder { return &holder{scrub: s} }
+// newRedactor returns a redactor; of a nil Scrubber one that keeps nothing back.
+func newRedactor(s *redact.Scrubber) *redactor { return &redactor{scrub: s} }
 
 // add takes the next chunk and gives those that are decided, until the next call. ok is
 // false where an answer has more texts than any has.
-func (h *holder) add(c completion.Chunk) (list []completion.Chunk, ok bool) {
-	if h.scrub == nil {
-		h.list = append(h.list[:0], c)
-		return h.list, true
+func (r *redactor) add(c completion.Chunk) (list []completion.Chunk, ok bool) {
+	if r.scrub == nil {
+		r.list = append(r.list[:0], c)
+		return r.list, true
 	}
-	in := h.room()
-	if in.chunk = c; !h.texts.Read(c.Raw, &in.found) {
+	in := r.room()
+	if in.chunk = c; !r.texts.Read(c.Raw, &in.found) {
 		return nil, false
-	}
-	if len(in.found.Raw) != len(c.Raw) { // it has lost what it said twice
-		if c, err := completion.ReadChunk(in.found.Raw); err == nil {
-			in.chunk = c
-		}
 	}
 	in.left = len(in.found.Texts)
 	in.pieces = slices.Grow(in.pieces[:0], in.left)[:in.left]
-	h.queue = append(h.queue, in)
-	h.bytes += len(in.chunk.Raw)
+	r.queue = append(r.queue, in)
+	r.bytes += len(in.chunk.Raw)
 	for i, t := range in.found.Texts {
-		l := h.lane(t)
+		l := r.lane(t)
 		l.waiting = append(l.waiting, slot{in, i})
-		l.take(l.pieces.Add(h.text(in.chunk.Raw, t)))
+		l.take(l.pieces.Add(r.text(in.chunk.Raw, t)))
 		if len(l.waiting) > 0 && !l.listed {
 			l.listed = true
-			h.some = append(h.some, l)
+			r.some = append(r.some, l)
 		}
 	}
 	for _, choice := range in.found.Ended {
-		h.decide(choice)
+		r.decide(choice)
 	}
-	if len(h.queue) > maxQueue || h.bytes > maxQueued {
-		h.decide(every)
+	if len(r.queue) > maxQueue || r.bytes > maxQueued {
+		r.decide(every)
 	}
-	list, err := h.ready()
+	list, err := r.ready()
 	return list, err == nil
 }
 
 // room is a held to be filled.
-func (h *holder) room() *held {
-	n := len(h.free)
+func (r *redactor) room() *held {
+	n := len(r.free)
 	if n == 0 {
 		return &held{}
 	}
-	in := h.free[n-1]
-	h.free = h.free[:n-1]
+	in := r.free[n-1]
+	r.free = r.free[:n-1]
 	return in
 }
 
 // lane is the lane of a text; numbers come in order.
-func (h *holder) lane(t completion.Text) *lane {
-	for t.Lane >= len(h.lanes) {
-		h.lanes = append(h.lanes, nil)
+func (r *redactor) lane(t completion.Text) *lane {
+	for t.Lane >= len(r.lanes) {
+		r.lanes = append(r.lanes, nil)
 	}
-	l := h.lanes[t.Lane]
+	l := r.lanes[t.Lane]
 	if l == nil {
-		l = &lane{choice: t.Choice, pieces: h.scrub.Pieces()}
-		h.lanes[t.Lane] = l
+		l = &lane{choice: t.Choice, pieces: r.scrub.Pieces()}
+		r.lanes[t.Lane] = l
 	}
 	return l
 }
 
 // text is a text as its reader has it, until the next call.
-func (h *holder) text(raw []byte, t completion.Text) []byte {
-	if cap(h.buf) > maxBuffer {
-		h.buf = nil
+func (r *redactor) text(raw []byte, t completion.Text) []byte {
+	if cap(r.buf) > maxBuffer {
+		r.buf = nil
 	}
-	h.buf = t.Append(h.buf[:0], raw)
-	return h.buf
+	r.buf = t.Append(r.buf[:0], raw)
+	return r.buf
 }
 
 // end gives all that is left.
-func (h *holder) end() ([]completion.Chunk, error) {
-	h.decide(every)
-	return h.ready()
+func (r *redactor) end() ([]completion.Chunk, error) {
+	r.decide(every)
+	return r.ready()
 }
 
 // decide ends the waiting of the lanes of a choice.
-func (h *holder) decide(choice int) {
-	h.some = slices.DeleteFunc(h.some, func(l *lane) bool {
+func (r *redactor) decide(choice int) {
+	r.some = slices.DeleteFunc(r.some, func(l *lane) bool {
 		if choice == every || l.choice == choice {
 			l.take(l.pieces.End())
 		}
@@ -163,26 +158,26 @@ func (l *lane) take(list []redact.Piece) {
 }
 
 // ready takes the decided chunks from the front of the queue.
-func (h *holder) ready() ([]completion.Chunk, error) {
-	h.list = h.list[:0]
-	for _, in := range h.queue {
+func (r *redactor) ready() ([]completion.Chunk, error) {
+	r.list = r.list[:0]
+	for _, in := range r.queue {
 		if in.left > 0 {
 			break
 		}
-		h.bytes -= len(in.chunk.Raw)
+		r.bytes -= len(in.chunk.Raw)
 		c, err := in.shown()
 		if err != nil {
 			return nil, err
 		}
-		h.list = append(h.list, c)
-		if len(h.free) < maxFree && cap(in.pieces) <= maxKept {
+		r.list = append(r.list, c)
+		if len(r.free) < maxFree && cap(in.pieces) <= maxKept {
 			clear(in.pieces)
-			in.chunk, in.found.Raw = completion.Chunk{}, nil
-			h.free = append(h.free, in)
+			in.chunk = completion.Chunk{}
+			r.free = append(r.free, in)
 		}
 	}
-	h.queue = slices.Delete(h.queue, 0, len(h.list))
-	return h.list, nil
+	r.queue = slices.Delete(r.queue, 0, len(r.list))
+	return r.list, nil
 }
 
 // shown is the chunk without what was found in it. The tokens of a text with a secret

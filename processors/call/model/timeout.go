@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// alarm ends a wait that took too long. It belongs to one goroutine; a nil one never
+// timeout ends a wait that took too long. It belongs to one goroutine; a nil one never
 // rings.
-type alarm struct {
+type timeout struct {
 	timer *time.Timer
 	rang  atomic.Bool
 }
 
-func newAlarm(end func()) *alarm {
-	a := &alarm{}
+func newTimeout(end func()) *timeout {
+	a := &timeout{}
 	a.timer = time.AfterFunc(time.Hour, func() {
 		a.rang.Store(true)
 		end()
@@ -23,33 +23,35 @@ func newAlarm(end func()) *alarm {
 }
 
 // set has it ring after d, unless it is stopped before.
-func (a *alarm) set(d time.Duration) { a.timer.Reset(max(d, 0)) }
+func (a *timeout) set(d time.Duration) { a.timer.Reset(max(d, 0)) }
 
-func (a *alarm) stop() {
+func (a *timeout) stop() {
 	if a != nil {
 		a.timer.Stop()
 	}
 }
 
 // ringing reports whether it has rung.
-func (a *alarm) ringing() bool { return a != nil && a.rang.Load() }
+func (a *timeout) ringing() bool { return a != nil && a.rang.Load() }
 
 // graces is how many times as long as one byte a stream is waited for that has no end.
 const graces = 12
 
-// grace ends the wait for the end of a stream whose choices have ended. It belongs to one
+// gracePeriod ends the wait for the end of a stream whose choices have ended. It belongs to one
 // goroutine; nil never begins.
-type grace struct {
-	*alarm
+type gracePeriod struct {
+	*timeout
 	time  time.Duration
 	until time.Time // zero: it has not begun
 	waits bool
 }
 
-func newGrace(d time.Duration, end func()) *grace { return &grace{alarm: newAlarm(end), time: d} }
+func newGracePeriod(d time.Duration, end func()) *gracePeriod {
+	return &gracePeriod{timeout: newTimeout(end), time: d}
+}
 
 // begin has it ring if nothing more comes in time.
-func (g *grace) begin() {
+func (g *gracePeriod) begin() {
 	if g.until.IsZero() {
 		g.until = time.Now().Add(graces * g.time)
 	}
@@ -58,13 +60,13 @@ func (g *grace) begin() {
 }
 
 // more notes that something came.
-func (g *grace) more() {
+func (g *gracePeriod) more() {
 	if g != nil && g.waits && !g.ringing() {
 		g.set(min(g.time, time.Until(g.until)))
 	}
 }
 
-func (g *grace) stop() {
-	g.alarm.stop()
+func (g *gracePeriod) stop() {
+	g.timeout.stop()
 	g.waits = false
 }

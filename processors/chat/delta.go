@@ -25,108 +25,122 @@ const (
 	longestRest = 50 * time.Millisecond
 )
 
-// scribe writes the chunks of one answer to the log, in a goroutine of its own: while it
+// deltaWriter writes the chunks of one answer to the log, in a goroutine of its own: while it
 // writes some the next ones gather, and are written together. So an answer that the log
 // keeps up with is one event a chunk, and one that it does not has fewer. Behind an event
 // that took the log long it pauses, so that more gather: hundreds of answers that each
 // append as soon as they can would keep a log as busy as it is. Between the first put and
-// the end of close the action's state is the scribe's.
-type scribe struct {
+// the end of close the action's state is the writer's.
+type deltaWriter struct {
 	write func(ctx context.Context, chunks []json.RawMessage) error
 
 	mu      sync.Mutex
+	changed sync.Cond // any of these
 	queue   []json.RawMessage
 	size    int
-	begun   bool
-	closing bool
+	running bool
 	err     error // why nothing more is taken
 	lost    error // why not all is on the log
 
-	ends chan struct{} // closed once closing is set
-	wake chan struct{} // there is something to write, or no more to come
-	room chan struct{} // what was there has been taken, or nothing more will be
-	done chan struct{}
+	ends func() // no more comes
+	end  <-chan struct{}
 }
 
-func newScribe(write func(ctx context.Context, chunks []json.RawMessage) error) *scribe {
-	return &scribe{write: write, ends: make(chan struct{}), wake: make(chan struct{}, 1), room: make(chan struct{}, 1), done: make(chan struct{})}
+func newDeltaWriter(write func(ctx context.Context, chunks []json.RawMessage) error) *deltaWriter {
+	end, ends := context.WithCancel(context.Background())
+	w := &deltaWriter{write: write, ends: ends, end: end.Done()}
+	w.changed.L = &w.mu
+	return w
 }
 
 // put takes the next chunk, and waits while there is no room for it. It is called by one
 // goroutine. Its errors are *fault.Call.
-func (s *scribe) put(ctx context.Context, chunk json.RawMessage) error {
-	for {
-		taken, err := s.take(ctx, chunk)
-		if taken || err != nil {
-			return err
-		}
-		select {
-		case <-s.room:
-		case <-ctx.Done():
-			return call.CutOff(ctx.Err())
-		}
+func (w *deltaWriter) put(ctx context.Context, chunk json.RawMessage) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.full(chunk) {
+		defer context.AfterFunc(ctx, w.wake)()
 	}
+	for w.full(chunk) && ctx.Err() == nil {
+		w.changed.Wait()
+	}
+	switch {
+	case w.err != nil:
+		return w.err
+	case w.full(chunk):
+		return call.CutOff(ctx.Err())
+	}
+	w.queue, w.size = append(w.queue, chunk), w.size+len(chunk)
+	if !w.running {
+		w.running = true
+		go w.run(ctx)
+	}
+	w.changed.Broadcast()
+	return nil
 }
 
-func (s *scribe) take(ctx context.Context, chunk json.RawMessage) (taken bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.err != nil:
-		return false, s.err
-	case s.size > 0 && s.size+len(chunk) > backlog:
-		return false, nil
-	}
-	s.queue, s.size = append(s.queue, chunk), s.size+len(chunk)
-	if !s.begun {
-		s.begun = true
-		go s.run(ctx)
-	}
-	signal(s.wake)
-	return true, nil
+// full reports whether a chunk has to wait.
+func (w *deltaWriter) full(chunk json.RawMessage) bool {
+	return w.err == nil && w.size > 0 && w.size+len(chunk) > backlog
+}
+
+func (w *deltaWriter) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.changed.Broadcast()
 }
 
 // close returns once all that was taken is on the log, or known not to get there. A
 // request to stop does not keep it from that.
-func (s *scribe) close(context.Context) error {
-	s.mu.Lock()
-	begun := s.begun
-	if !s.closing {
-		s.closing = true
-		close(s.ends)
+func (w *deltaWriter) close(context.Context) error {
+	w.ends()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.changed.Broadcast()
+	for w.running {
+		w.changed.Wait()
 	}
-	s.mu.Unlock()
-	if !begun {
-		return nil
-	}
-	signal(s.wake)
-	<-s.done
-	return s.lost
+	return w.lost
 }
 
-func (s *scribe) run(ctx context.Context) {
-	defer close(s.done)
-	for range s.wake {
-		for chunks := s.gathered(); len(chunks) > 0; chunks = s.gathered() {
-			var took time.Duration
-			for batch := range batches(chunks) {
-				merged, start := completion.Merge(batch), time.Now()
-				if !s.written(s.write(ctx, merged)) {
-					break
-				}
-				took += time.Since(start)
+func (w *deltaWriter) run(ctx context.Context) {
+	for chunks := w.next(); len(chunks) > 0; chunks = w.next() {
+		var took time.Duration
+		for batch := range batches(chunks) {
+			merged, start := completion.Merge(batch), time.Now()
+			if !w.written(w.write(ctx, merged)) {
+				break
 			}
-			s.rest(ctx, took)
+			took += time.Since(start)
 		}
-		if s.over() {
-			return
+		w.rest(ctx, took)
+	}
+}
+
+// next takes all that is there, and waits for something; nil: no more comes. What comes
+// after a failure is dropped.
+func (w *deltaWriter) next() []json.RawMessage {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer w.changed.Broadcast()
+	for len(w.queue) == 0 || w.lost != nil {
+		w.queue, w.size = nil, 0
+		select {
+		case <-w.end:
+			w.running = false
+			return nil
+		default:
+			w.changed.Wait()
 		}
 	}
+	chunks := w.queue
+	w.queue, w.size = nil, 0
+	return chunks
 }
 
 // rest leaves a log alone that took so long for what was written last, but for an answer
 // that has come to its end.
-func (s *scribe) rest(ctx context.Context, took time.Duration) {
+func (w *deltaWriter) rest(ctx context.Context, took time.Duration) {
 	if took <= busy {
 		return
 	}
@@ -134,50 +148,24 @@ func (s *scribe) rest(ctx context.Context, took time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-s.ends:
+	case <-w.end:
 	case <-ctx.Done():
 	}
 }
 
-// gathered takes all that is there. What comes after a failure is nobody's.
-func (s *scribe) gathered() []json.RawMessage {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	chunks := s.queue
-	s.queue, s.size = nil, 0
-	signal(s.room)
-	if s.lost != nil {
-		return nil
-	}
-	return chunks
-}
-
 // written notes how a write ended, and reports whether there may be another. That the
 // action is to stop is no reason against one: what came before that stands.
-func (s *scribe) written(err error) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (w *deltaWriter) written(err error) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	switch {
 	case err == nil:
 	case errors.Is(err, call.ErrStopped):
-		s.err = err
+		w.err = err
 	default:
-		s.err, s.lost = err, err
+		w.err, w.lost = err, err
 	}
-	return s.lost == nil
-}
-
-func (s *scribe) over() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closing && len(s.queue) == 0
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	return w.lost == nil
 }
 
 // batches cuts chunks into what is written in one event each.

@@ -1,0 +1,100 @@
+package completion
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+)
+
+// Split makes chunks of a whole answer. A reader assembles the same answer from them. With usage the last one tells it. Each choice is one chunk, and where it has
+// ended a second one that says so.
+func Split(document json.RawMessage, usage bool) ([]json.RawMessage, error) {
+	c, err := ReadChunk(document)
+	whole := Parse(c.Raw)
+	choices := whole.Get("choices")
+	if err != nil || !choices.IsArray() || says(whole.Get("error")) {
+		return nil, errNoCompletion
+	}
+	head := []byte{'{'}
+	if id := whole.Get("id"); id.Exists() {
+		head = appendMember(head, "id", id.Raw)
+	}
+	head = appendMember(head, "object", `"chat.completion.chunk"`)
+	for name, v := range whole.All() {
+		switch name.Str {
+		case "id", "object", "choices", "usage", "error":
+		default:
+			head = appendMember(head, name.Str, v.Raw)
+		}
+	}
+	chunk := func(choice []byte) json.RawMessage {
+		return slices.Concat(head, []byte(`,"choices":[`), choice, []byte("]}"))
+	}
+	var chunks []json.RawMessage
+	place := 0
+	for _, choice := range choices.All() {
+		delta, end := splitChoice(choice, strconv.Itoa(indexOf(choice, place)))
+		chunks = append(chunks, chunk(delta))
+		if end != nil {
+			chunks = append(chunks, chunk(end))
+		}
+		place++
+	}
+	if usage && c.told != "" {
+		chunks = append(chunks, append(appendMember(append(head, `,"choices":[]`...), "usage", c.told), '}'))
+	} else if len(chunks) == 0 {
+		chunks = append(chunks, chunk(nil))
+	}
+	return chunks, nil
+}
+
+// splitChoice makes the choice of a chunk of a whole one, and another that ends it; nil: it
+// has not ended.
+func splitChoice(whole gjson.Result, index string) (first, second []byte) {
+	first, second = appendMember([]byte{'{'}, "index", index), appendMember([]byte{'{'}, "index", index)
+	first = appendName(first, "delta")
+	first = appendDelta(first, object(whole.Get("message")))
+	second = appendMember(second, "delta", "{}")
+	ended := false
+	for name, v := range whole.All() {
+		switch name.Str {
+		case "index", "message", "delta":
+		case "finish_reason", "native_finish_reason":
+			ended = ended || !hollow(v)
+			second = appendMember(second, name.Str, v.Raw)
+		default:
+			first = appendMember(first, name.Str, v.Raw)
+		}
+	}
+	first = append(appendMember(first, "finish_reason", "null"), '}')
+	if !ended {
+		return first, nil
+	}
+	return first, append(second, '}')
+}
+
+// appendDelta writes a message as a delta: its tool calls have an index.
+func appendDelta(to []byte, message gjson.Result) []byte {
+	to = append(to, '{')
+	for name, v := range message.All() {
+		to = appendName(to, name.Str)
+		if name.Str != "tool_calls" || !v.IsArray() {
+			to = append(to, v.Raw...)
+			continue
+		}
+		to = append(to, '[')
+		place := 0
+		for _, call := range v.All() {
+			if raw := []byte(call.Raw); call.IsObject() {
+				to = append(appendComma(to), set(raw, "index", strconv.Itoa(place))...)
+			} else {
+				to = append(appendComma(to), raw...)
+			}
+			place++
+		}
+		to = append(to, ']')
+	}
+	return append(to, '}')
+}

@@ -1,0 +1,245 @@
+package model
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"hash"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/internal/completion"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/redact"
+	"weir/processors/call"
+	"weir/schemas"
+)
+
+// stream is an answer's body as it comes; see outbound.Stream.
+type stream interface {
+	io.Reader
+	// ReadAllBy reads what is left by a reader over this one, where that is no more than limit.
+	ReadAllBy(r io.Reader, limit int64) ([]byte, error)
+	Close()
+}
+
+// decoder is one answer while it is read.
+type decoder struct {
+	*exchange
+	status     int
+	retryAfter time.Duration
+	stream     stream
+	scrub      *redact.Scrubber
+	sum        hash.Hash // of what came
+	asked      time.Time
+	first      *timeout     // until something of the body comes
+	grace      *gracePeriod // from the end of the last choice
+	whole      completion.Assembler
+	weighed    int // bytes of chunks since whole was measured
+	response   Response
+	called     bool // Chunk was
+}
+
+var (
+	errNoCompletion = errors.New("the answer is no completion")
+	errNoEnd        = errors.New("the stream ended before the answer did")
+	errMuch         = errors.New("the answer is over the limit")
+)
+
+// maxRefusal is how much is read of an answer that is no success.
+const maxRefusal = 256 << 10
+
+// decode reads an answer of any kind. What an answer is, its first byte tells better
+// than its content type.
+func (d *decoder) decode(ctx context.Context) (reply call.Reply, err error) {
+	d.sum = sha256.New()
+	if d.status < 200 || d.status > 299 {
+		return d.refused()
+	}
+	defer func() {
+		if d.called && d.options.Done != nil {
+			if late := d.options.Done(ctx); late != nil && err == nil {
+				reply, err = call.Reply{}, late
+			}
+		}
+		if used := cmp.Or(d.whole.Spent(), d.response.Usage); err != nil && used != nil && d.options.Broke != nil {
+			d.options.Broke(used)
+		}
+	}()
+	begin, err := d.peek()
+	switch {
+	case errors.Is(err, io.EOF):
+		return call.Reply{}, d.failure(schemas.UpstreamTruncated, errNoEnd)
+	case err != nil:
+		return call.Reply{}, err
+	case begin == '{', begin == '[':
+		return d.document(ctx, begin)
+	case begin == '<':
+		return call.Reply{}, d.failure(schemas.UpstreamProtocol, errNoCompletion)
+	default:
+		return d.events(ctx, begin)
+	}
+}
+
+// Read reads on, and takes the sum of what comes.
+func (d *decoder) Read(p []byte) (int, error) {
+	n, err := d.stream.Read(p)
+	if n > 0 {
+		d.first.stop()
+		d.grace.more()
+		d.sum.Write(p[:n])
+	}
+	if err != nil && !errors.Is(err, io.EOF) && d.first.ringing() {
+		err = d.failure(schemas.UpstreamTimeout, err)
+	}
+	return n, err
+}
+
+// peek passes over white space and gives the first other byte.
+func (d *decoder) peek() (byte, error) {
+	one := []byte{0}
+	for {
+		if _, err := io.ReadFull(d, one); err != nil {
+			return 0, err
+		}
+		if !strings.ContainsRune(" \t\r\n", rune(one[0])) {
+			return one[0], nil
+		}
+	}
+}
+
+// readAll reads what is left, where that is no more than limit, with memory reserved for it.
+func (d *decoder) readAll(limit int64) ([]byte, error) {
+	raw, err := d.stream.ReadAllBy(d, limit)
+	if errors.Is(err, errMuch) {
+		err = d.failure(schemas.UpstreamTooLarge, err)
+	}
+	return raw, err
+}
+
+// refused reads an answer that is no success. What cannot be read of it does not matter.
+func (d *decoder) refused() (call.Reply, error) {
+	raw, err := d.readAll(maxRefusal)
+	if err != nil {
+		raw = nil
+	}
+	d.fault(completion.ReadFault(d.scrub.Bytes(raw)))
+	return d.reply()
+}
+
+// fault takes an error of the provider.
+func (d *decoder) fault(f *completion.Fault) {
+	if f != nil {
+		d.response.Fault = &Fault{
+			Status: f.Status, Message: d.scrub.String(f.Message),
+			Code: d.scrub.String(f.Code), Type: d.scrub.String(f.Type), Param: d.scrub.String(f.Param),
+		}
+	}
+}
+
+// document reads an answer that is one document, of which the first byte was read.
+func (d *decoder) document(ctx context.Context, begin byte) (call.Reply, error) {
+	rest, err := d.readAll(d.cfg.Event - 1)
+	if err != nil {
+		return call.Reply{}, err
+	}
+	raw := slices.Concat([]byte{begin}, rest)
+	if begin == '[' { // some have their errors in a list
+		d.fault(completion.ReadFault(d.scrub.Bytes(raw)))
+		if d.response.Fault == nil {
+			return call.Reply{}, d.failure(schemas.UpstreamProtocol, errNoCompletion)
+		}
+		return d.reply()
+	}
+	doc, err := d.clean(raw)
+	if err != nil {
+		return call.Reply{}, err
+	}
+	d.response.Usage = doc.Usage
+	if doc.Fault != nil {
+		d.fault(doc.Fault)
+		return d.reply()
+	}
+	chunks, err := completion.Split(doc.Raw, true)
+	if err != nil {
+		return call.Reply{}, d.failure(schemas.UpstreamProtocol, err)
+	}
+	var whole completion.Assembler
+	whole.AddAll(chunks)
+	d.began()
+	d.response.Completion = completion.Named(doc.Raw, d.options.ID)
+	d.response.Reasons, d.response.Output = whole.Reasons(), whole.Output()
+	if d.options.Stream {
+		if chunks, err = completion.Split(d.response.Completion, d.options.Usage); err != nil {
+			return call.Reply{}, d.failure(schemas.UpstreamProtocol, err)
+		}
+		for _, raw := range chunks {
+			if err := d.give(ctx, Piece{raw, d.response.Output}); err != nil {
+				return call.Reply{}, err
+			}
+		}
+	}
+	return d.reply()
+}
+
+// clean reads a chunk, or a whole answer, without the secrets in it.
+func (d *decoder) clean(raw []byte) (completion.Chunk, error) {
+	c, err := completion.ReadChunk(raw)
+	if err != nil {
+		return c, d.failure(schemas.UpstreamProtocol, err)
+	}
+	if now := d.scrub.JSON(c.Raw); !bytes.Equal(now, c.Raw) {
+		if c, err = completion.ReadChunk(now); err != nil {
+			return c, d.failure(schemas.UpstreamProtocol, err)
+		}
+	}
+	return c, nil
+}
+
+// last takes secrets out of a document that was put together.
+func (d *decoder) last(doc json.RawMessage) json.RawMessage { return d.scrub.JSON(doc) }
+
+// give hands a piece on.
+func (d *decoder) give(ctx context.Context, p Piece) error {
+	if d.options.Chunk == nil {
+		return nil
+	}
+	if !d.called && d.options.Clean != nil {
+		d.options.Clean(d.last)
+	}
+	d.called = true
+	if err := d.options.Chunk(ctx, p); err != nil {
+		return err
+	}
+	d.response.Began = d.response.Began || p.Raw != nil
+	return nil
+}
+
+// began takes the time of the first of the answer.
+func (d *decoder) began() {
+	if d.response.First == 0 {
+		d.response.First = max(time.Since(d.asked), 1)
+	}
+}
+
+func (d *decoder) reply() (call.Reply, error) {
+	body, err := ledger.Encode(d.response)
+	if err != nil {
+		return call.Reply{}, d.failure(schemas.UpstreamProtocol, err)
+	}
+	return call.Reply{Answer: schemas.Answer{
+		Status: d.status, Headers: []schemas.Header{}, Body: body, JSON: true,
+		Hash: hex.EncodeToString(d.sum.Sum(nil)), RetryAfter: d.retryAfter,
+	}}, nil
+}
+
+func (d *decoder) failure(code schemas.Code, cause error) *fault.Call {
+	return &fault.Call{Code: code, Sent: true, Status: d.status, Cause: cause}
+}
