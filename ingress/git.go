@@ -1,7 +1,9 @@
 package ingress
 
 import (
+	"context"
 	"net/http"
+	"sync"
 
 	"github.com/gin-gonic/gin"
 
@@ -9,7 +11,6 @@ import (
 	"weir/ingress/git"
 	"weir/internal/githttp"
 	"weir/internal/gitwire"
-	"weir/internal/handoff"
 	"weir/internal/ledger"
 	"weir/internal/task"
 	"weir/schemas"
@@ -23,8 +24,8 @@ func (in *Room) mountGit(e *gin.Engine) {
 	e.POST(schemas.RouteGit+"/:repo/"+schemas.GitReceivePack, surface("git", dialectGit), func(c *gin.Context) { in.push(c, door) })
 }
 
-// push takes a push. Its commands are read here, and the pack behind them goes to the
-// worker as it comes; the answer waits for the end, whatever the client prefers.
+// push takes a push. It reads the commands; the performer of the action reads the pack behind them.
+// The answer waits for the end, whatever the client prefers.
 func (in *Room) push(c *gin.Context, door *git.Door) {
 	who, body, leave, err := door.Admit(c.Writer, c.Request, c.Param("repo"))
 	c.Set(keyTenant, who.Tenant)
@@ -53,36 +54,40 @@ func (in *Room) refusePush(c *gin.Context, err error) {
 	githttp.Refuse(c.Writer, c.Request, func() { in.fail(c, err) })
 }
 
-// submitPush stores a push and answers with its end. Its pack is offered to this
-// node's worker before the action can be seen, and taken back before the request ends.
+// submitPush stores a push, has it executed here, where its body is, and answers with its end.
 func (in *Room) submitPush(c *gin.Context, door *git.Door, who task.Grant, order schemas.PushOrder, body *githttp.Body) {
 	payload, err := ledger.Encode(order)
 	if err != nil {
 		in.refusePush(c, err)
 		return
 	}
-	withdraw := func() {}
-	letGo := func() { withdraw() }
-	defer letGo()
+	upload := &githttp.Upload{Body: body}
 	asked := githttp.Asked{Ref: order.Ref, Report: order.Report, SideBand: order.SideBand}
-	answer := githttp.NewAnswer(c.Writer, asked, body, door.MaxPack, letGo)
+	answer := githttp.NewAnswer(c.Writer, asked, body, door.MaxPack, upload.Wait)
+	upload.Progress = answer.Progress
+	defer answer.Close()
+	var execute func(context.Context)
 	release := func() {}
 	defer func() { release() }()
 	out, err := in.acceptor.Accept(c.Request.Context(), accept.Request{
 		Tenant: who.Tenant, Kind: schemas.KindPush, Payload: payload, Principal: who.Principal, Entries: who.Entries,
 		Before: func(ref schemas.Ref) {
-			release = in.responder.Expect(ref)
-			if order.Denied == "" {
-				withdraw = door.Hands.Offer(ref, handoff.Hand{Body: body, Progress: answer.Progress})
-			}
+			forget := in.responder.Expect(ref)
+			run, free := door.Reserve(ref)
+			execute, release = run, sync.OnceFunc(func() { free(); forget() })
 		},
 	})
 	if err != nil {
-		letGo() // who answers has the request to itself
+		release() // if the push is on the log after all, a worker ends it
 		githttp.Refuse(c.Writer, c.Request, func() { in.taken(c, out, err) })
 		return
 	}
 	in.taken(c, out, nil)
 	answer.Open()
+	ctx := c.Request.Context()
+	if order.Denied == "" {
+		ctx = upload.In(ctx)
+	}
+	execute(ctx)
 	in.responder.Respond(answer, c.Request, out.Ref, out.Receipt, -1)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 
 	egressgit "weir/egress/git"
@@ -12,7 +13,6 @@ import (
 	"weir/internal/fault"
 	"weir/internal/git"
 	"weir/internal/gitwire"
-	"weir/internal/handoff"
 	"weir/internal/outbound"
 	"weir/internal/repos"
 	"weir/processors"
@@ -34,9 +34,9 @@ type gitProgram interface {
 
 // repositories are the parts that have to do with them.
 type repositories struct {
-	hands   *handoff.Hands
 	table   *repos.Table
 	program gitProgram
+	spools  *git.Spools
 	client  *outbound.Client
 	forward *processorsgit.Forward
 	branch  *processorsgit.Branches
@@ -45,7 +45,7 @@ type repositories struct {
 // openGit opens the repositories on this node's disk, and the way to those elsewhere.
 func (a *App) openGit(ctx context.Context) error {
 	r := &a.repositories
-	r.hands, r.table = handoff.New(), repos.New(a.broker.Repos())
+	r.table = repos.New(a.broker.Repos())
 	if err := a.openProgram(ctx); err != nil || !a.role.works() {
 		return err
 	}
@@ -68,6 +68,7 @@ func (a *App) openProgram(ctx context.Context) error {
 		return nil
 	}
 	g, dir := a.cfg.Git, a.cfg.GitDir()
+	a.repositories.spools = git.NewSpools(os.TempDir(), int64(g.MaxPack), a.cfg.TenantShare())
 	a.repositories.program = noGit{"this node has no place for repositories: set git.dir", a.cfg.Embedded()}
 	if dir == "" {
 		return nil
@@ -84,7 +85,7 @@ func (a *App) openProgram(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("git: %w", err)
 	}
-	a.repositories.program = program
+	a.repositories.program, a.repositories.spools = program, program.Spools()
 	a.teardown.push(func(context.Context) error { program.Close(); return nil })
 	return nil
 }
@@ -109,8 +110,8 @@ func (a *App) coding(caller *call.Caller, answers call.Answers) map[schemas.Kind
 	}
 	if a.role == RoleAll {
 		performers[schemas.KindPush] = processorsgit.NewPushes(a.ledger, a.recorder, processorsgit.PushConfig{
-			Hands: r.hands, Repos: r.table, Hosted: r.program, Upstream: up, Over: a.board.Over, Timeout: a.cfg.Git.Timeout,
-			Limits: packLimits(int64(a.cfg.Git.MaxPack)),
+			Repos: r.table, Hosted: r.program, Spools: r.spools, Upstream: up, Over: a.board.Over, Timeout: a.cfg.Git.Timeout,
+			Limits: packLimits(int64(a.cfg.Git.MaxPack)), Alone: a.cfg.Embedded(),
 		})
 	}
 	return performers
@@ -136,8 +137,8 @@ func (a *App) gitDoor() *ingressgit.Config {
 	}
 	r := &a.repositories
 	return &ingressgit.Config{
-		Grant: a.desk.Grant, Hold: a.desk.Hold, Repos: r.table, Hosted: r.program, Hands: r.hands, MaxPack: int64(a.cfg.Git.MaxPack), Timeout: a.cfg.Git.Timeout,
-		Slots: a.cfg.Workers.Slots, TenantShare: a.cfg.TenantShare(),
+		Grant: a.desk.Grant, Hold: a.desk.Hold, Repos: r.table, Hosted: r.program, Reserve: a.work.pipeline.Reserve,
+		MaxPack: int64(a.cfg.Git.MaxPack), Timeout: a.cfg.Git.Timeout, Slots: a.cfg.Workers.Slots, TenantShare: a.cfg.TenantShare(),
 	}
 }
 
@@ -197,8 +198,6 @@ func (n noGit) Remove(context.Context, string) error { return n.away() }
 func (n noGit) Fate(context.Context, string, string, string, string) (git.Fate, error) {
 	return git.Fate{}, n.away()
 }
-
-func (n noGit) Spool(string, string) (*git.Spool, error) { return nil, n.away() }
 
 func (n noGit) ReceivePack(context.Context, string, git.Push) (gitwire.Report, error) {
 	return gitwire.Report{}, n.away()

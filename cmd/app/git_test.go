@@ -39,7 +39,6 @@ func TestNoGit(t *testing.T) {
 		_, here["create"] = none.Create(ctx, "r", "main")
 		_, here["import"] = none.Import(ctx, "t", "r", "u", "", nil)
 		_, here["branch"] = none.Branch(ctx, "r", "b", "main", "t")
-		_, here["spool"] = none.Spool("r", "t")
 		_, here["push"] = none.ReceivePack(ctx, "r", git.Push{})
 		_, here["fate"] = none.Fate(ctx, "r", "p", "b", "o")
 		here["remove"] = none.Remove(ctx, "r")

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"weir/internal/githttp"
-	"weir/internal/handoff"
 	"weir/internal/task"
+	"weir/schemas"
 )
 
 // Hosted is the repositories on this node's disk, see internal/git.
@@ -27,8 +27,9 @@ type Config struct {
 	Grant func(ctx context.Context, token string) (task.Grant, error)
 	// Repos finds repositories. Required.
 	Repos githttp.Repos
-	// Hands takes the pack to the worker. Required, and the worker's own.
-	Hands *handoff.Hands
+	// Reserve has this process execute a push that is about to be accepted, and returns how; see
+	// processors.Pipeline. Execute returns when the push has ended, or cannot go on here. Required.
+	Reserve func(ref schemas.Ref) (execute func(context.Context), release func())
 	// Hosted knows which repositories are on this node; default: all are.
 	Hosted Hosted
 	// Hold keeps the lease of who pushes until it is released; default: nobody has one.
@@ -36,8 +37,7 @@ type Config struct {
 	// Pushes is how many one task may have on their way at a time; default 4.
 	Pushes int
 	// Slots is how many pushes of all tenants may be on their way to this node at a time, and TenantShare the percentage
-	// of them that one tenant leaves to the next; see limits.Percent. Default 0 and 100: where nothing is divided,
-	// more wait for a worker.
+	// of them that one tenant leaves to the next; see limits.Percent. Default 0 and 100: nothing is divided.
 	Slots, TenantShare int
 	// MaxPack is the most that one push may bring, in bytes, as it is sent and as it is
 	// decoded; default 1 GiB.

@@ -15,8 +15,6 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
-
-	"weir/internal/limits"
 )
 
 // Config of Open. All but Dir have defaults.
@@ -105,10 +103,10 @@ type Git struct {
 	version  version
 	lock     *os.File // of the directory
 
-	turns   turns
-	spooled *limits.Shares // bytes on the disk of packs that come in
-	due     chan string    // repositories with too many packs
-	claims  stripes        // over the making of branches
+	turns  turns
+	spools *Spools     // packs that come in
+	due    chan string // repositories with too many packs
+	claims stripes     // over the making of branches
 
 	mu      sync.Mutex
 	closed  bool
@@ -129,10 +127,10 @@ func Open(ctx context.Context, cfg Config) (*Git, error) {
 	g := &Git{
 		cfg:     cfg,
 		turns:   newTurns(cfg.Processes, cfg.TenantShare),
-		spooled: newSpooled(cfg),
 		due:     make(chan string, 64),
 		cancels: map[int]context.CancelCauseFunc{},
 	}
+	g.spools = NewSpools(g.tmpDir(), cfg.MaxPack, cfg.TenantShare)
 	if err := g.find(ctx); err != nil {
 		return nil, err
 	}

@@ -1,10 +1,12 @@
 package git
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -218,11 +220,12 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 	}
 	t := remoteTask(o.st, o.repo, c, o.recorder)
 	t.Step, t.Stop, t.Timeout = step, unstopped{}, o.cfg.Timeout
-	t.Via = o.cfg.Upstream.Adapter.For(gitcall.Talk{Commands: c, Pack: func() (gitcall.Load, error) {
+	t.Via = o.cfg.Upstream.Adapter.For(gitcall.Talk{Commands: c, Pack: func() (io.Reader, int64, error) {
 		if oid == "" { // its end was to be read off the log; such a command would delete the branch
-			return gitcall.Load{}, errNoLook
+			return nil, 0, errNoLook
 		}
-		return gitcall.Load{First: gitwire.EmptyPack()}, nil
+		pack := bytes.NewReader(gitwire.EmptyPack())
+		return pack, pack.Size(), nil
 	}})
 	r, err := o.cfg.Upstream.Caller.Run(ctx, t)
 	if err == nil && !r.Again.IsZero() {

@@ -9,7 +9,6 @@ import (
 	"weir/internal/fault"
 	hosted "weir/internal/git"
 	"weir/internal/gitwire"
-	"weir/internal/handoff"
 	"weir/internal/ledger"
 	"weir/processors/call"
 	gitcall "weir/processors/call/git"
@@ -26,12 +25,6 @@ type Ledger interface {
 	Nudge(ctx context.Context, ref schemas.Ref) error
 }
 
-// Hands is where the bodies of pushes are; see internal/handoff.
-type Hands interface {
-	Here(ref schemas.Ref) bool
-	Take(ref schemas.Ref) (hand handoff.Hand, done func(), ok bool)
-}
-
 // Table knows the repositories; see internal/repos.
 type Table interface {
 	Get(ctx context.Context, tenant, name string) (schemas.Repo, error)
@@ -39,7 +32,8 @@ type Table interface {
 
 // Receiver has git take pushes to the repositories on this node; see internal/git.
 type Receiver interface {
-	Spool(id, tenant string) (*hosted.Spool, error)
+	// Here returns hosted.ErrNoRepo if the repository is not on this node.
+	Here(id string) error
 	ReceivePack(ctx context.Context, id string, p hosted.Push) (gitwire.Report, error)
 	Fate(ctx context.Context, id, push, branch, oid string) (hosted.Fate, error)
 }
@@ -69,9 +63,10 @@ type Upstream struct {
 
 // PushConfig is what Pushes needs besides its collaborators.
 type PushConfig struct {
-	Hands    Hands
-	Repos    Table
-	Hosted   Receiver
+	Repos  Table
+	Hosted Receiver
+	// Spools keep the packs while they come in.
+	Spools *hosted.Spools
 	Upstream Upstream
 	// Over is closed when a task has ended or a lease is not the newest any more; see
 	// internal/board. It ends a push early; without it, only the look at the task before
@@ -81,14 +76,13 @@ type PushConfig struct {
 	Limits gitwire.PackLimits
 	// Timeout bounds one push; default 10 min.
 	Timeout time.Duration
-	// Patience is how long a push that is not here may be elsewhere; default 30 s.
-	Patience time.Duration
-	Now      func() time.Time
+	// Alone says that no other process can be working on this log.
+	Alone bool
+	Now   func() time.Time
 }
 
 func (c PushConfig) withDefaults() PushConfig {
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
-	c.Patience = cmp.Or(c.Patience, 30*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -111,21 +105,28 @@ func NewPushes(l Ledger, r Recorder, cfg PushConfig) *Pushes {
 	return &Pushes{tasks: tasks{l, cfg.Now}, recorder: r, cfg: cfg}
 }
 
-// elsewhere is when a push is looked at again whose body is on another node, or is
-// not offered yet.
-const elsewhere = 500 * time.Millisecond
+// elsewhere is when a push is looked at again that another node may be executing.
+const elsewhere = 2 * time.Second
 
-// Here is nil where this worker can tell how a push ends: its body is here, nobody needs
-// it, or whoever had it is gone.
-func (p *Pushes) Here(st *ledger.State) error {
+// Here returns nil if this worker can tell how a push ends that it does not execute. The node that
+// accepted the push executes it, and has its repository unless that is an upstream's. So a worker
+// without the repository leaves the push to that node until its time is up.
+func (p *Pushes) Here(ctx context.Context, st *ledger.State) error {
 	order, err := payload(st)
-	if err != nil {
-		return nil //nolint:nilerr // whoever performs it says what is wrong with it
+	if err != nil || p.cfg.Alone || order.Denied != "" || len(st.Attempts) > 0 {
+		return nil //nolint:nilerr // Perform returns it
 	}
-	if order.Denied != "" || st.Started || p.cfg.Hands.Here(st.Ref) || p.cfg.Now().Sub(st.Action.AcceptedAt) >= p.cfg.Patience {
-		return nil
+	repo, err := p.cfg.Repos.Get(ctx, st.Tenant, order.Repo)
+	now, until := p.cfg.Now(), st.Action.AcceptedAt.Add(p.cfg.Timeout)
+	switch {
+	case err != nil: // Perform returns it
+	case repo.Mode != schemas.RepoProxy && p.cfg.Hosted.Here(repo.ID) == nil:
+	case repo.Mode == schemas.RepoProxy && !now.Before(until):
+	case !st.Action.Deadline.IsZero() && !now.Before(st.Action.Deadline):
+	default:
+		return &fault.Later{After: elsewhere}
 	}
-	return &fault.Later{After: elsewhere}
+	return nil
 }
 
 // WritesStarted is true: git takes a push before any other event of it is written.
@@ -138,7 +139,6 @@ func (p *Pushes) Perform(ctx context.Context, st *ledger.State, stop call.Stop) 
 		return settle.Verdict{}, err
 	}
 	w := &work{Pushes: p, st: st, order: order, stop: stop}
-	defer w.letGo()
 	e, err := w.perform(ctx)
 	if err != nil {
 		return settle.Verdict{}, err

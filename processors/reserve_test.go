@@ -1,0 +1,66 @@
+package processors_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/weirtest/harness"
+	"weir/schemas"
+)
+
+// TestReserve: what this process executes without a message is executed once; the message that
+// comes meanwhile comes again, and finds it done. What was released is the message's.
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	h := newHouse()
+	w := h.worker(t, "w")
+	execute, release := w.Reserve(first)
+	rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
+	harness.Later(t, w.Handle(t.Context(), rec, true), 2*time.Second)
+	require.Zero(t, h.sent)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // its client is gone
+	execute(ctx)
+	require.Equal(t, 1, h.sent)
+	release()
+	require.NoError(t, w.Handle(t.Context(), rec, false))
+	require.Equal(t, 1, h.sent)
+	require.Equal(t, schemas.OutcomeSucceeded, harness.Load(t, h.door(), first).Settled.Outcome)
+
+	h = newHouse()
+	w = h.worker(t, "w")
+	_, release = w.Reserve(first)
+	rec = h.accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
+	release()
+	require.NoError(t, w.Handle(t.Context(), rec, true))
+	require.Equal(t, 1, h.sent)
+}
+
+// TestReservedBehindOthers: the log does not show the action at once, and another writes to it first.
+func TestReservedBehindOthers(t *testing.T) {
+	t.Parallel()
+	h := newHouse()
+	w := h.worker(t, "w")
+	execute, _ := w.Reserve(first)
+	h.accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
+	once := true
+	h.refuse = func(schemas.Append) error {
+		if !once {
+			return nil
+		}
+		once = false
+		var st *ledger.State
+		h.Apart(func() { st = harness.Load(t, h.door(), first) })
+		harness.Append(t, h.door(), st, schemas.Event{Type: schemas.EventCancel})
+		return fault.ErrFenced
+	}
+	h.late = time.Now().Add(300 * time.Millisecond)
+	execute(t.Context())
+	require.Equal(t, schemas.OutcomeCanceled, harness.Load(t, h.door(), first).Settled.Outcome)
+	require.Zero(t, h.sent)
+}
