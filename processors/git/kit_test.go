@@ -14,8 +14,8 @@ import (
 
 	"weir/internal/fault"
 	hosted "weir/internal/git"
-	"weir/internal/gitwire"
 	"weir/internal/githttp"
+	"weir/internal/gitwire"
 	"weir/internal/ledger"
 	"weir/internal/outbound"
 	"weir/internal/policy"

@@ -93,12 +93,11 @@ func (w *work) receive(body io.Reader) (err error) {
 			err = errSlip
 		}
 	}()
-	pack := gitwire.NewPackReader(body, w.cfg.Limits)
 	var line *gitwire.Lineage
 	if w.repo.Mode == schemas.RepoProxy && !w.order.Force {
-		line = pack.Follow()
+		line = gitwire.NewLineage()
 	}
-	_, err = io.Copy(w.spool, io.TeeReader(pack, (*counter)(&w.size)))
+	_, err = gitwire.ReadPack(io.TeeReader(body, w), w.cfg.Limits, line)
 	switch {
 	case err != nil || line == nil || line.Builds(w.order.Old, w.order.New):
 		return err
@@ -108,12 +107,10 @@ func (w *work) receive(body io.Reader) (err error) {
 	return errRewinds
 }
 
-// counter counts what is written to it.
-type counter atomic.Int64
-
-func (c *counter) Write(b []byte) (int, error) {
-	(*atomic.Int64)(c).Add(int64(len(b)))
-	return len(b), nil
+// Write spools a piece of the pack.
+func (w *work) Write(b []byte) (int, error) {
+	w.size.Add(int64(len(b)))
+	return w.spool.Write(b)
 }
 
 // heldBack is how much of a pack goes out only after everything else about its push is right: its

@@ -66,7 +66,7 @@ type PushConfig struct {
 	Repos  Table
 	Hosted Receiver
 	// Spools keep the packs while they come in.
-	Spools *hosted.Spools
+	Spools   *hosted.Spools
 	Upstream Upstream
 	// Over is closed when a task has ended or a lease is not the newest any more; see
 	// internal/board. It ends a push early; without it, only the look at the task before

@@ -13,8 +13,8 @@ import (
 
 	"weir/internal/fault"
 	hosted "weir/internal/git"
-	"weir/internal/gitwire"
 	"weir/internal/githttp"
+	"weir/internal/gitwire"
 	"weir/internal/ledger"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
