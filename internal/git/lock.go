@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"weir/schemas"
@@ -107,4 +108,85 @@ func (g *Git) Quiet(ctx context.Context, id, push string) error {
 	}
 	unmark(ctx, f)
 	return nil
+}
+
+// writing is somebody's part in the lock that all who write to a repository share.
+// Their children inherit it: who has it alone knows that no writer is left anywhere.
+type writing struct {
+	r    repository
+	ref  string
+	lock *os.File
+}
+
+// write takes part in a repository's writing. If nobody else does, it first takes
+// away what a killed one has left: a lock of the ref would stop its pushes for good.
+func (r repository) write(ctx context.Context, ref string) (writing, error) {
+	f, err := r.openLock()
+	if err != nil {
+		return writing{}, err
+	}
+	w := writing{r: r, ref: ref, lock: f}
+	w.sweepIfAlone()
+	if err := awaitLock(ctx, f, shared); err != nil {
+		w.done()
+		return writing{}, err
+	}
+	return w, nil
+}
+
+func (r repository) openLock() (*os.File, error) {
+	return os.OpenFile(r.own("lock"), os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // of this package's own making
+}
+
+func (w writing) done() { _ = w.lock.Close() }
+
+func (w writing) sweepIfAlone() {
+	if alone, err := tryLock(w.lock, exclusive); alone && err == nil {
+		w.r.sweep(w.ref)
+	}
+}
+
+// stragglers is how long a killed process may still need to be gone.
+const stragglers = time.Second
+
+// abandon ends the writing of a process that was killed, and takes away what it left.
+// Where others are writing, or something of it is still there, the next one does.
+func (w writing) abandon(ctx context.Context) {
+	w.done()
+	f, err := w.r.openLock() // anew: what is left of the process has w's own
+	if err != nil {
+		return
+	}
+	defer func() { _ = f.Close() }()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stragglers)
+	defer cancel()
+	if awaitLock(ctx, f, exclusive) == nil {
+		w.r.sweep(w.ref)
+	}
+}
+
+// sweep removes the locks, temporary files and quarantined objects of writers that are gone.
+// What cannot be removed is git's to complain about.
+func (r repository) sweep(ref string) {
+	locks := []string{"HEAD.lock", "config.lock", "packed-refs.lock", "packed-refs.new", "shallow.lock"}
+	if ref != "" {
+		locks = append(locks, filepath.FromSlash(ref)+".lock")
+	}
+	for _, name := range locks {
+		_ = os.Remove(filepath.Join(string(r), name))
+	}
+	r.sweepDir("objects", "tmp_", "incoming-")
+	r.sweepDir(filepath.Join("objects", "pack"), "tmp_", ".tmp-")
+}
+
+func (r repository) sweepDir(name string, prefixes ...string) {
+	dir := filepath.Join(string(r), name)
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		for _, p := range prefixes {
+			if strings.HasPrefix(e.Name(), p) {
+				_ = os.RemoveAll(filepath.Join(dir, e.Name()))
+			}
+		}
+	}
 }
