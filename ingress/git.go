@@ -2,7 +2,6 @@ package ingress
 
 import (
 	"context"
-	"net/http"
 	"sync"
 
 	"github.com/gin-gonic/gin"
@@ -40,9 +39,7 @@ func (in *Room) push(c *gin.Context, door *git.Door) {
 		return
 	}
 	if len(commands.List) == 0 { // asks whether a push would be let in, before it sends it
-		h := c.Writer.Header()
-		h.Set("Content-Type", githttp.ResultType(schemas.GitReceivePack))
-		c.Writer.WriteHeader(http.StatusOK)
+		githttp.NewStream(c.Writer, gitwire.ResultType(schemas.GitReceivePack)).Begin()
 		c.Writer.WriteHeaderNow()
 		return
 	}

@@ -130,7 +130,7 @@ func (d *Door) fetch(w http.ResponseWriter, r *http.Request, named string) error
 	if _, _, err := d.gate.Enter(r, named); err != nil { // it may have ended while its request came
 		return err
 	}
-	return d.answer(w, r.WithContext(ctx), githttp.ResultType(schemas.GitUploadPack), func(ctx context.Context, w io.Writer) error {
+	return d.answer(w, r.WithContext(ctx), gitwire.ResultType(schemas.GitUploadPack), func(ctx context.Context, w io.Writer) error {
 		if probe {
 			return nil
 		}
@@ -196,13 +196,13 @@ var errBroken = errors.New("the answer broke off")
 func (d *Door) answer(w http.ResponseWriter, r *http.Request, mediaType string, write func(context.Context, io.Writer) error) error {
 	ctx, cancel := context.WithTimeout(r.Context(), d.cfg.Timeout)
 	defer cancel()
-	out := &answer{w: w, flush: http.NewResponseController(w).Flush, mediaType: mediaType}
+	out := githttp.NewStream(w, mediaType)
 	err := write(ctx, out)
 	switch {
 	case err == nil:
-		out.begin()
+		out.Begin()
 		return nil
-	case out.begun:
+	case out.Begun():
 		return errors.Join(errBroken, err)
 	default:
 		return err
@@ -219,32 +219,4 @@ func (*Door) end(w http.ResponseWriter, r *http.Request, err error) {
 	default:
 		githttp.Refuse(w, r, func() { problem.WriteGit(w, r, err) })
 	}
-}
-
-// answer is a 200 that begins with its first byte, and holds nothing back.
-type answer struct {
-	w         http.ResponseWriter
-	flush     func() error
-	mediaType string
-	begun     bool
-}
-
-func (a *answer) begin() {
-	if !a.begun {
-		a.begun = true
-		a.w.Header().Set("Content-Type", a.mediaType)
-		a.w.WriteHeader(http.StatusOK)
-	}
-}
-
-func (a *answer) Write(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	a.begin()
-	n, err := a.w.Write(p)
-	if err == nil {
-		err = a.flush()
-	}
-	return n, err
 }

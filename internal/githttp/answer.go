@@ -1,10 +1,13 @@
 package githttp
 
 import (
+	"context"
+	"io"
 	"maps"
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"weir/internal/gitwire"
 	"weir/schemas"
@@ -82,7 +85,7 @@ func (a *Answer) begin(length int) {
 	}
 	a.begun = true
 	h := a.w.Header()
-	h.Set("Content-Type", ResultType(schemas.GitReceivePack))
+	h.Set("Content-Type", gitwire.ResultType(schemas.GitReceivePack))
 	if length > 0 {
 		h.Set("Content-Length", strconv.Itoa(length))
 	}
@@ -137,3 +140,84 @@ func (a *Answer) Write(data []byte) (int, error) { return a.w.Write(data) }
 
 // Unwrap is for http.ResponseController.
 func (a *Answer) Unwrap() http.ResponseWriter { return a.w }
+
+// Upload is what the client of a push sends, on its way to the performer of the action, which has
+// it from its context: it never goes to the log.
+type Upload struct {
+	// Body is what the client sends. It fails when the client is gone.
+	Body io.Reader
+	// Progress receives what the client can see while the push goes on.
+	Progress func([]byte)
+
+	taken   atomic.Bool
+	reading sync.WaitGroup
+}
+
+type uploadKey struct{}
+
+// In returns a context that carries the upload.
+func (u *Upload) In(ctx context.Context) context.Context {
+	return context.WithValue(ctx, uploadKey{}, u)
+}
+
+// TakeUpload returns the upload of a context, once, and nil if there is none or it was taken.
+func TakeUpload(ctx context.Context) *Upload {
+	u, _ := ctx.Value(uploadKey{}).(*Upload)
+	if u == nil || u.taken.Swap(true) {
+		return nil
+	}
+	return u
+}
+
+// Receive has read read the body, and returns its error or the cause of ctx's end, whichever comes
+// first: a client may send nothing for long. Read may then go on until the client sends more.
+func (u *Upload) Receive(ctx context.Context, read func(io.Reader) error) error {
+	done := make(chan error, 1)
+	u.reading.Go(func() { done <- read(u.Body) })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Wait returns when nothing reads the body any more.
+func (u *Upload) Wait() { u.reading.Wait() }
+
+// Stream is an answer of 200 that begins with its first byte, and holds nothing back.
+type Stream struct {
+	w         http.ResponseWriter
+	mediaType string
+	begun     bool
+}
+
+// NewStream returns an answer to w.
+func NewStream(w http.ResponseWriter, mediaType string) *Stream {
+	return &Stream{w: w, mediaType: mediaType}
+}
+
+// Begun reports whether the answer has begun.
+func (s *Stream) Begun() bool { return s.begun }
+
+// Begin begins the answer, unless it has begun.
+func (s *Stream) Begin() {
+	if !s.begun {
+		s.begun = true
+		s.w.Header().Set("Content-Type", s.mediaType)
+		s.w.WriteHeader(http.StatusOK)
+	}
+}
+
+// Write sends p at once.
+func (s *Stream) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	s.Begin()
+	n, err := s.w.Write(p)
+	if err == nil {
+		err = http.NewResponseController(s.w).Flush()
+	}
+	return n, err
+}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/githttp"
 	"weir/internal/gitwire"
 	"weir/schemas"
 )
@@ -95,14 +96,14 @@ func (p *passage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.Contains(r.Header.Get("Git-Protocol"), "version=2") {
 		protocol = 2
 	}
-	out := &typed{ResponseWriter: w}
+	var out *githttp.Stream
 	var err error
 	switch suffix, _ := strings.CutPrefix(r.URL.Path, p.path); {
 	case r.Method == http.MethodGet && suffix == "/info/refs" && r.URL.Query().Get("service") == schemas.GitUploadPack:
-		out.as = gitwire.AdvertisementType(schemas.GitUploadPack)
+		out = githttp.NewStream(w, gitwire.AdvertisementType(schemas.GitUploadPack))
 		err = p.forward.advertise(r.Context(), p.who, p.repo, everything, schemas.GitUploadPack, protocol, out)
 	case r.Method == http.MethodPost && suffix == "/"+schemas.GitUploadPack:
-		out.as = gitwire.ResultType(schemas.GitUploadPack)
+		out = githttp.NewStream(w, gitwire.ResultType(schemas.GitUploadPack))
 		var in []byte
 		if in, err = asked(r); err == nil {
 			err = p.forward.uploadPack(r.Context(), p.who, p.repo, everything, protocol, in, out)
@@ -111,26 +112,23 @@ func (p *passage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	p.conclude(out, err)
+	p.conclude(w, out, err)
 }
 
 // conclude ends an answer. One that has begun is broken off, so that git does not take
 // it for whole.
-func (p *passage) conclude(out *typed, err error) {
-	switch {
-	case err == nil && !out.begun:
-		out.begin()
-		return
-	case err == nil:
+func (p *passage) conclude(w http.ResponseWriter, out *githttp.Stream, err error) {
+	if err == nil {
+		out.Begin()
 		return
 	}
 	p.mu.Lock()
 	p.cause = cmp.Or(p.cause, err)
 	p.mu.Unlock()
-	if out.begun {
+	if out.Begun() {
 		panic(http.ErrAbortHandler)
 	}
-	http.Error(out.ResponseWriter, "the upstream could not be asked", http.StatusBadGateway)
+	http.Error(w, "the upstream could not be asked", http.StatusBadGateway)
 }
 
 // asked is the body of a request, unpacked.
@@ -148,28 +146,4 @@ func asked(r *http.Request) ([]byte, error) {
 		err = fault.New(schemas.PayloadTooLarge, "the import asks for too much at once")
 	}
 	return in, err
-}
-
-// typed is an answer that gets its type with its first bytes.
-type typed struct {
-	http.ResponseWriter
-	as    string
-	begun bool
-}
-
-func (t *typed) begin() {
-	if !t.begun {
-		t.begun = true
-		t.Header().Set("Content-Type", t.as)
-	}
-}
-
-// Write writes, and sends at once what git waits for.
-func (t *typed) Write(b []byte) (int, error) {
-	t.begin()
-	n, err := t.ResponseWriter.Write(b)
-	if f, ok := t.ResponseWriter.(http.Flusher); ok && err == nil {
-		f.Flush()
-	}
-	return n, err
 }
