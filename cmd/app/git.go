@@ -195,7 +195,7 @@ func (n noGit) Head(context.Context, string, string) (string, error) { return ""
 
 func (n noGit) Remove(context.Context, string) error { return n.away() }
 
-func (n noGit) Fate(context.Context, string, string, string, string) (git.Fate, error) {
+func (n noGit) Fate(context.Context, string, string, string) (git.Fate, error) {
 	return git.Fate{}, n.away()
 }
 

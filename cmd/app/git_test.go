@@ -40,7 +40,7 @@ func TestNoGit(t *testing.T) {
 		_, here["import"] = none.Import(ctx, "t", "r", "u", "", nil)
 		_, here["branch"] = none.Branch(ctx, "r", "b", "main", "t")
 		_, here["push"] = none.ReceivePack(ctx, "r", git.Push{})
-		_, here["fate"] = none.Fate(ctx, "r", "p", "b", "o")
+		_, here["fate"] = none.Fate(ctx, "r", "b", "o")
 		here["remove"] = none.Remove(ctx, "r")
 		for what, err := range here {
 			require.ErrorIs(t, err, git.ErrNoRepo, what)

@@ -145,7 +145,7 @@ func Open(ctx context.Context, cfg Config) (*Git, error) {
 
 // prepare makes the directories, takes the lock and removes what an earlier life left.
 func (g *Git) prepare() error {
-	for _, d := range []string{g.reposDir(), g.tmpDir(), g.pushesDir()} {
+	for _, d := range []string{g.reposDir(), g.tmpDir()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return fmt.Errorf("the directory of git's repositories: %w", err)
 		}
@@ -165,25 +165,13 @@ func (g *Git) prepare() error {
 	return nil
 }
 
-// clear removes half-made repositories and the marks of pushes that nobody has. What
-// cannot be removed is in nobody's way.
+// clear removes half-made repositories. What cannot be removed is in nobody's way.
 func (g *Git) clear() {
 	made, _ := os.ReadDir(g.tmpDir())
 	for _, e := range made {
 		_ = os.RemoveAll(filepath.Join(g.tmpDir(), e.Name()))
 	}
-	pushes, _ := os.ReadDir(g.pushesDir())
-	for _, e := range pushes {
-		path := filepath.Join(g.pushesDir(), e.Name())
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			continue
-		}
-		if held, err := tryLock(f, exclusive); held && err == nil {
-			_ = os.Remove(path)
-		}
-		_ = f.Close()
-	}
+	_ = os.RemoveAll(filepath.Join(g.cfg.Dir, "pushes")) // of earlier versions
 }
 
 // Close ends every process and waits for them.

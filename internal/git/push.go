@@ -17,8 +17,6 @@ import (
 
 // Push is one update of one ref.
 type Push struct {
-	// ID names it, for Quiet.
-	ID string
 	// Tenant is whose turn it takes.
 	Tenant   string
 	Commands gitwire.Commands // one command, for a branch
@@ -52,16 +50,11 @@ func (g *Git) ReceivePack(ctx context.Context, id string, p Push) (gitwire.Repor
 	} else if n >= g.cfg.MaxRepo {
 		return gitwire.Report{}, ErrFull
 	}
-	mark, err := g.mark(p.ID)
-	if err != nil {
-		return gitwire.Report{}, roomless(err)
-	}
-	defer unmark(ctx, mark)
 	w, err := r.write(ctx, ref)
 	if err != nil {
 		return gitwire.Report{}, roomless(err)
 	}
-	rep, err := g.receive(t, r, p, []*os.File{w.lock, mark})
+	rep, err := g.receive(t, r, p, []*os.File{w.lock})
 	if err != nil {
 		w.abandon(ctx)
 		return rep, err
@@ -187,9 +180,9 @@ type Fate struct {
 	Has bool
 }
 
-// Fate waits until no process of a push is left, as Quiet does, and looks whether a branch has an object.
+// Fate waits until no process writes to the repository, and looks whether a branch has an object.
 // What it reports is on the disk: a failure to bring it there is an error. ErrNoRef where the branch is not there.
-func (g *Git) Fate(ctx context.Context, id, push, branch, oid string) (Fate, error) {
+func (g *Git) Fate(ctx context.Context, id, branch, oid string) (Fate, error) {
 	r, err := g.repo(id)
 	switch {
 	case err != nil:
@@ -199,7 +192,7 @@ func (g *Git) Fate(ctx context.Context, id, push, branch, oid string) (Fate, err
 	case !gitwire.ValidOid(oid):
 		return Fate{}, errors.New("the push has no proper object id")
 	}
-	if err := g.Quiet(ctx, id, push); err != nil {
+	if err := r.quiet(ctx); err != nil {
 		return Fate{}, err
 	}
 	t, err := g.lookUp(ctx)

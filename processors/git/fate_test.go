@@ -24,7 +24,7 @@ import (
 func (r *room) take(repo schemas.Repo, id string, o schemas.PushOrder, pack []byte) {
 	r.t.Helper()
 	rep, err := r.git.ReceivePack(r.t.Context(), repo.ID, hosted.Push{
-		ID: id, Force: o.Force, Pack: bytes.NewReader(pack),
+		Force: o.Force, Pack: bytes.NewReader(pack),
 		Commands: gitwire.Commands{List: []gitwire.Command{{Old: o.Old, New: o.New, Ref: o.Ref}}, Capabilities: o.Capabilities},
 	})
 	require.NoError(r.t, err)
@@ -131,7 +131,7 @@ type unsynced struct {
 	err error
 }
 
-func (g unsynced) Fate(context.Context, string, string, string, string) (hosted.Fate, error) {
+func (g unsynced) Fate(context.Context, string, string, string) (hosted.Fate, error) {
 	return hosted.Fate{}, g.err
 }
 

@@ -248,7 +248,7 @@ func (w *work) commands() gitwire.Commands {
 // client. The pack's end goes to git last: a task that ends before that has pushed nothing.
 func (w *work) local(ctx, during context.Context) (ending, error) {
 	rep, err := w.cfg.Hosted.ReceivePack(during, w.repo.ID, hosted.Push{
-		ID: w.st.ID, Tenant: w.st.Tenant, Commands: w.commands(), Pack: w.pack(during), Force: w.order.Force, Progress: w.progress,
+		Tenant: w.st.Tenant, Commands: w.commands(), Pack: w.pack(during), Force: w.order.Force, Progress: w.progress,
 	})
 	released, cause := w.isReleased(), w.keptBack()
 	switch {
@@ -338,7 +338,7 @@ func (w *work) fate(ctx context.Context) (ending, error) {
 func (w *work) found(ctx context.Context) (ending, error) {
 	const again = "the push was interrupted, and the branch was not updated; push again"
 	o := w.order
-	f, err := w.cfg.Hosted.Fate(ctx, w.repo.ID, w.st.ID, w.branch(), o.New)
+	f, err := w.cfg.Hosted.Fate(ctx, w.repo.ID, w.branch(), o.New)
 	switch {
 	case errors.Is(err, hosted.ErrNoRef):
 		return unknown("the push was interrupted, and the branch is not there any more"), nil
@@ -350,7 +350,7 @@ func (w *work) found(ctx context.Context) (ending, error) {
 		return failed(schemas.GitIncomplete, again), nil
 	}
 	if f.Has && o.Force { // it may have been part of what was there before
-		before, err := w.cfg.Hosted.Fate(ctx, w.repo.ID, w.st.ID, w.branch(), o.Old)
+		before, err := w.cfg.Hosted.Fate(ctx, w.repo.ID, w.branch(), o.Old)
 		if err != nil {
 			return ending{}, err
 		}

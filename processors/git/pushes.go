@@ -35,7 +35,7 @@ type Receiver interface {
 	// Here returns hosted.ErrNoRepo if the repository is not on this node.
 	Here(id string) error
 	ReceivePack(ctx context.Context, id string, p hosted.Push) (gitwire.Report, error)
-	Fate(ctx context.Context, id, push, branch, oid string) (hosted.Fate, error)
+	Fate(ctx context.Context, id, branch, oid string) (hosted.Fate, error)
 }
 
 // Caller makes the attempts of a call.
