@@ -13,8 +13,8 @@ import (
 
 // executions are the actions that this process executes without a message.
 type executions struct {
-	ctx    context.Context //nolint:containedctx // it ends what is left of them when the worker stops
-	cancel context.CancelFunc
+	ended chan struct{} // closed when those that go on are to be canceled
+	end   func()        // closes it
 
 	mu     sync.Mutex
 	closed bool
@@ -22,8 +22,8 @@ type executions struct {
 }
 
 func newExecutions() *executions {
-	e := &executions{}
-	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e := &executions{ended: make(chan struct{})}
+	e.end = sync.OnceFunc(func() { close(e.ended) })
 	return e
 }
 
@@ -37,12 +37,11 @@ func (e *executions) begin() bool {
 	return !e.closed
 }
 
-// drain lets no execution begin, waits for the others until ctx ends, and then cancels them.
-func (e *executions) drain(ctx context.Context) {
+// drain lets no execution begin, and waits for the others.
+func (e *executions) drain() {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
-	defer context.AfterFunc(ctx, e.cancel)()
 	e.busy.Wait()
 }
 
@@ -65,7 +64,13 @@ func (p *Pipeline) Reserve(ref schemas.Ref) (execute func(context.Context), rele
 		defer p.executing.busy.Done()
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
-		defer context.AfterFunc(p.executing.ctx, cancel)()
+		go func() {
+			select {
+			case <-p.executing.ended:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
 		failpoint.At(failpoint.Fetched, ref.ID)
 		p.execute(ctx, ref, w)
 	}, release
@@ -87,7 +92,11 @@ func (p *Pipeline) execute(ctx context.Context, ref schemas.Ref, w *work) {
 		switch {
 		case errors.Is(err, fault.ErrFenced): // what another has written decides what to do now
 		case errors.Is(err, fault.ErrUnavailable) && st == nil:
-			time.Sleep(loadPause)
+			select {
+			case <-time.After(loadPause):
+			case <-ctx.Done():
+				return
+			}
 		default:
 			return
 		}

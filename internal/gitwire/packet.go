@@ -52,7 +52,7 @@ func (p *Packets) Next() (Kind, []byte, error) {
 		return 0, nil, ended(err, "the length of a packet")
 	}
 	number, err := strconv.ParseUint(string(head[:]), 16, 16)
-	n := int(number) //nolint:gosec // of 16 bits
+	n := int(number)
 	p.size += max(n, headSize)
 	switch {
 	case err != nil:

@@ -127,14 +127,14 @@ func parseReport(r io.Reader) (Report, error) {
 		case kind != KindData:
 			return Report{}, malformed("the report is empty, or has a packet that belongs to a fetch")
 		}
-		if !rep.take(line(data)) {
+		if !reportLine(&rep, line(data)) {
 			return Report{}, malformed("a line of the report is none")
 		}
 	}
 }
 
-// take reads one line of a report.
-func (r *Report) take(text string) bool {
+// reportLine reads one line of a report.
+func reportLine(r *Report, text string) bool {
 	word, rest, _ := strings.Cut(text, " ")
 	if r.Unpack == "" {
 		r.Unpack = clean([]byte(rest))

@@ -21,7 +21,7 @@ import (
 )
 
 // take has git take a push past everybody.
-func (r *room) take(repo schemas.Repo, id string, o schemas.PushOrder, pack []byte) {
+func (r *room) take(repo schemas.Repo, o schemas.PushOrder, pack []byte) {
 	r.t.Helper()
 	rep, err := r.git.ReceivePack(r.t.Context(), repo.ID, hosted.Push{
 		Force: o.Force, Pack: bytes.NewReader(pack),
@@ -102,14 +102,14 @@ func TestFate(t *testing.T) {
 		}
 		st := r.lost("push-1", o)
 		if c.taken {
-			r.take(repo, "push-0", order(repo, l.base, l.one), one)
+			r.take(repo, order(repo, l.base, l.one), one)
 			switch to := c.at(l); to {
 			case l.two:
-				r.take(repo, "push-2", order(repo, l.one, to), two)
+				r.take(repo, order(repo, l.one, to), two)
 			case l.aside:
 				forced := order(repo, l.one, to)
 				forced.Force = true
-				r.take(repo, "push-2", forced, aside)
+				r.take(repo, forced, aside)
 			}
 		}
 		require.NoError(t, r.pushes.Here(t.Context(), st))
@@ -143,7 +143,7 @@ func TestFateWaitsForTheDisk(t *testing.T) {
 	pack, head := commit("one", base)
 	o := order(repo, base, head)
 	st := r.lost("push-1", o)
-	r.take(repo, "push-1", o, pack)
+	r.take(repo, o, pack)
 	_, err := r.try(t.Context(), st)
 	require.ErrorAs(t, err, new(*fault.Later))
 	require.ErrorIs(t, err, broken)

@@ -116,17 +116,22 @@ func (p *Pushes) Here(ctx context.Context, st *ledger.State) error {
 	if err != nil || p.cfg.Alone || order.Denied != "" || len(st.Attempts) > 0 {
 		return nil //nolint:nilerr // Perform returns it
 	}
+	now, until := p.cfg.Now(), st.Action.Deadline
 	repo, err := p.cfg.Repos.Get(ctx, st.Tenant, order.Repo)
-	now, until := p.cfg.Now(), st.Action.AcceptedAt.Add(p.cfg.Timeout)
 	switch {
-	case err != nil: // Perform returns it
-	case repo.Mode != schemas.RepoProxy && p.cfg.Hosted.Here(repo.ID) == nil:
-	case repo.Mode == schemas.RepoProxy && !now.Before(until):
-	case !st.Action.Deadline.IsZero() && !now.Before(st.Action.Deadline):
-	default:
-		return &fault.Later{After: elsewhere}
+	case err != nil:
+		return nil //nolint:nilerr // Perform returns it
+	case repo.Mode == schemas.RepoProxy:
+		if limit := st.Action.AcceptedAt.Add(p.cfg.Timeout); until.IsZero() || limit.Before(until) {
+			until = limit
+		}
+	case p.cfg.Hosted.Here(repo.ID) == nil:
+		return nil
 	}
-	return nil
+	if !until.IsZero() && !now.Before(until) {
+		return nil
+	}
+	return &fault.Later{After: elsewhere}
 }
 
 // WritesStarted is true: git takes a push before any other event of it is written.
