@@ -2,6 +2,7 @@ package processors_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -10,6 +11,9 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/weirtest/harness"
+	"weir/processors"
+	"weir/processors/call"
+	"weir/processors/settle"
 	"weir/schemas"
 )
 
@@ -63,4 +67,43 @@ func TestReservedBehindOthers(t *testing.T) {
 	execute(t.Context())
 	require.Equal(t, schemas.OutcomeCanceled, harness.Load(t, h.door(), first).Settled.Outcome)
 	require.Zero(t, h.sent)
+}
+
+// waiting is a performer that ends with its context.
+type waiting struct {
+	processors.Performer
+	begun chan struct{}
+}
+
+func (p waiting) Perform(ctx context.Context, _ *ledger.State, _ call.Stop) (settle.Verdict, error) {
+	close(p.begun)
+	<-ctx.Done()
+	return settle.Verdict{}, ctx.Err()
+}
+
+// TestReservedAtAStop: a worker that stops waits for what it executes, as long as its drain lasts,
+// and executes nothing more.
+func TestReservedAtAStop(t *testing.T) {
+	t.Parallel()
+	h := newHouse()
+	pipeline := h.worker(t, "w")
+	performer := waiting{begun: make(chan struct{})}
+	pipeline.Performers = map[schemas.Kind]processors.Performer{schemas.KindHTTP: performer}
+	w, err := processors.NewWorker(pipeline, make(inbox), again{}, processors.WorkerConfig{
+		Partitions: 1, DrainTimeout: 50 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	require.NoError(t, w.Start(t.Context()))
+	execute, _ := pipeline.Reserve(first)
+	h.accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		execute(t.Context())
+	}()
+	<-performer.begun
+	require.NoError(t, w.Stop())
+	<-done
+	execute, _ = pipeline.Reserve(first)
+	execute(t.Context()) // performer would panic
 }
