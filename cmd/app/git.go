@@ -94,7 +94,7 @@ func (a *App) openProgram(ctx context.Context) error {
 func (a *App) upstream(caller *call.Caller, answers call.Answers) processorsgit.Upstream {
 	return processorsgit.Upstream{
 		Forward: a.repositories.forward, Caller: caller, Answers: answers,
-		Adapter: gitcall.New(a.repositories.client, a.secrets, gitcall.Config{}),
+		Adapter: gitcall.New(a.repositories.client, a.secrets),
 	}
 }
 

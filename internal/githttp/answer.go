@@ -13,9 +13,6 @@ import (
 	"weir/schemas"
 )
 
-// maxHeld is what is kept of the progress that may not be shown yet.
-const maxHeld = 64 << 10
-
 // Answer is the answer to a push. It begins with the first progress that is shown,
 // and that is not before the client has sent everything: until then it can still be
 // a refusal with any status. Progress is for any goroutine, the rest for the handler's.
@@ -30,7 +27,6 @@ type Answer struct {
 	mu    sync.Mutex
 	open  bool // Open was called, and Close was not
 	begun bool
-	held  []byte
 }
 
 // Asked is what the client of a push can read, and about which ref.
@@ -54,29 +50,17 @@ func (a *Answer) Open() {
 	a.open = true
 }
 
-// Progress shows the client text of git's, if it has a band for that. What comes too
-// early is kept, as far as there is room, and what comes too late is dropped.
+// Progress shows the client text of git's, if it has a band for that. The text is dropped while
+// the client still sends, and after the answer has ended.
 func (a *Answer) Progress(text []byte) {
-	if !a.SideBand {
-		return
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	text = text[:min(len(text), maxHeld)]
-	if len(a.held)+len(text) <= maxHeld {
-		a.held = append(a.held, text...)
+	if !a.SideBand || !a.open || !a.body.Whole() || len(text) == 0 {
+		return
 	}
-	if a.open && a.body.Whole() && len(a.held) > 0 {
-		a.show()
-	}
-}
-
-// show sends what is held.
-func (a *Answer) show() {
 	a.begin(0)
-	_, _ = a.w.Write(gitwire.AppendProgress(nil, a.held)) // the client is gone if this fails
+	_, _ = a.w.Write(gitwire.AppendProgress(nil, text)) // the client is gone if this fails
 	_ = http.NewResponseController(a.w).Flush()
-	a.held = nil
 }
 
 func (a *Answer) begin(length int) {
@@ -102,17 +86,13 @@ func (a *Answer) Close() (begun bool) {
 	return a.begun
 }
 
-// Report ends the answer with what git's client reads there, behind the progress that
-// was kept. The client is heard out first: while it sends, it does not listen.
+// Report ends the answer with what git's client reads there. The client is heard out first: while
+// it sends, it does not listen.
 func (a *Answer) Report(data []byte) {
 	a.Close()
 	a.body.Drain(a.limit)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.held) > 0 {
-		data = append(gitwire.AppendProgress(nil, a.held), data...)
-	}
-	a.held = nil
 	a.begin(len(data))
 	_, _ = a.w.Write(data) // the client is gone if this fails
 }

@@ -97,9 +97,21 @@ func (f *Forward) discover(ctx context.Context, who asker, repo schemas.Repo, se
 	}, read)
 }
 
-// passedOn are the capabilities that are passed on. Left out are those by which a client
-// could see or change more than its refs, filters, and what the upstream would do
-// beside: push options, bundles elsewhere, refs wanted by name.
+// The capabilities that are passed on. Left out are those by which a client could see or change
+// more than its refs, filters, and what the upstream would do beside: push options, bundles
+// elsewhere, refs wanted by name.
+var (
+	speaks = []string{"agent", gitwire.CommandLsRefs, gitwire.CommandFetch, "object-format"} // of protocol 2
+	pulls  = []string{
+		"multi_ack", "multi_ack_detailed", "no-done", "thin-pack", "side-band", gitwire.CapSideBand, gitwire.CapOfsDelta, "shallow",
+		"deepen-since", "deepen-not", "deepen-relative", "no-progress", "include-tag", "agent", "object-format",
+	}
+	pushes = []string{
+		gitwire.CapReport, gitwire.CapSideBand, gitwire.CapOfsDelta, gitwire.CapQuiet, gitwire.CapAtomic, "agent", "object-format",
+	}
+	features = []string{"shallow", "wait-for-done"} // of the command fetch
+)
+
 func passedOn(a gitwire.Advertisement, service string) []string {
 	passes := pulls
 	if a.Version == 2 {
@@ -110,46 +122,18 @@ func passedOn(a gitwire.Advertisement, service string) []string {
 	var kept []string
 	for _, c := range a.Capabilities {
 		name, value, _ := strings.Cut(c, "=")
-		if !passes(name) {
+		if !slices.Contains(passes, name) {
 			continue
 		}
 		if a.Version == 2 && name == gitwire.CommandFetch {
-			features := slices.DeleteFunc(strings.Fields(value), func(s string) bool { return s != "shallow" && s != "wait-for-done" })
-			if c = name; len(features) > 0 {
-				c += "=" + strings.Join(features, " ")
+			has := slices.DeleteFunc(strings.Fields(value), func(s string) bool { return !slices.Contains(features, s) })
+			if c = name; len(has) > 0 {
+				c += "=" + strings.Join(has, " ")
 			}
 		}
 		kept = append(kept, c)
 	}
 	return kept
-}
-
-// speaks holds for the capabilities of protocol 2.
-func speaks(name string) bool {
-	switch name {
-	case "agent", gitwire.CommandLsRefs, gitwire.CommandFetch, "object-format":
-		return true
-	}
-	return false
-}
-
-// pulls holds for those of a fetch in protocol 0.
-func pulls(name string) bool {
-	switch name {
-	case "multi_ack", "multi_ack_detailed", "no-done", "thin-pack", "side-band", gitwire.CapSideBand, gitwire.CapOfsDelta, "shallow",
-		"deepen-since", "deepen-not", "deepen-relative", "no-progress", "include-tag", "agent", "object-format":
-		return true
-	}
-	return false
-}
-
-// pushes holds for those of a push.
-func pushes(name string) bool {
-	switch name {
-	case gitwire.CapReport, gitwire.CapSideBand, gitwire.CapOfsDelta, gitwire.CapQuiet, gitwire.CapAtomic, "agent", "object-format":
-		return true
-	}
-	return false
 }
 
 func (f *Forward) uploadPack(ctx context.Context, who asker, repo schemas.Repo, show keep, protocol int, in []byte, w io.Writer) error {

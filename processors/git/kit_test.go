@@ -103,7 +103,7 @@ func newRoom(t *testing.T, o options) *room {
 	r.recorder = recorder
 	g2 := guard.New(r.policy.InForce, r.book)
 	r.forward = git.NewForward(g2, client, recorder, git.ForwardConfig{Secrets: store, Worker: "w1", Now: o.now})
-	adapter := gitcall.New(client, store, gitcall.Config{})
+	adapter := gitcall.New(client, store)
 	o.pause = max(o.pause, time.Millisecond)
 	if o.adapter == nil {
 		o.adapter = func(a git.Adapter) git.Adapter { return a }

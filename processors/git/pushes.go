@@ -38,27 +38,17 @@ type Receiver interface {
 	Fate(ctx context.Context, id, branch, oid string) (hosted.Fate, error)
 }
 
-// Caller makes the attempts of a call.
-type Caller interface {
-	Run(ctx context.Context, t *call.Task) (call.Result, error)
-}
-
 // Adapter speaks to git servers elsewhere.
 type Adapter interface {
 	For(t gitcall.Talk) call.Adapter
 }
 
-// Answers reads answers, wherever they are kept.
-type Answers interface {
-	Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, error)
-}
-
 // Upstream is how repositories elsewhere are reached. Nil parts: there are none.
 type Upstream struct {
 	Forward *Forward
-	Caller  Caller
+	Caller  *call.Caller
 	Adapter Adapter
-	Answers Answers
+	Answers call.Answers
 }
 
 // PushConfig is what Pushes needs besides its collaborators.

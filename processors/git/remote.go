@@ -173,7 +173,7 @@ func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause er
 
 // readWord is what an upstream has said, and its status. Of another status than that of a
 // success there is no word.
-func readWord(ctx context.Context, from Answers, last *ledger.Try) (word gitcall.Word, status int, err error) {
+func readWord(ctx context.Context, from call.Answers, last *ledger.Try) (word gitcall.Word, status int, err error) {
 	a, err := from.Answer(ctx, last)
 	if err != nil || a == nil {
 		return word, 0, err

@@ -27,35 +27,21 @@ import (
 // not begin with git's.
 const Agent = "git/weir"
 
-// Config bounds what a git server may answer.
-type Config struct {
-	// Idle is how long it may say nothing while it answers; default 2 min.
-	Idle time.Duration
-	// Answer is the most that it may say, progress included; default 8 MiB.
-	Answer int64
-}
-
-func (c Config) withDefaults() Config {
-	if c.Idle <= 0 {
-		c.Idle = 2 * time.Minute
-	}
-	if c.Answer <= 0 {
-		c.Answer = 8 << 20
-	}
-	return c
-}
+// What a git server may answer: how long it may say nothing meanwhile, and how much it may say,
+// progress included.
+const (
+	idle       = 2 * time.Minute
+	mostAnswer = 8 << 20
+)
 
 // Adapter pushes through the guarded client. It is safe for concurrent use.
 type Adapter struct {
 	client  *outbound.Client
 	secrets added.Secrets
-	cfg     Config
 }
 
 // New returns an Adapter.
-func New(c *outbound.Client, s added.Secrets, cfg Config) *Adapter {
-	return &Adapter{client: c, secrets: s, cfg: cfg.withDefaults()}
-}
+func New(c *outbound.Client, s added.Secrets) *Adapter { return &Adapter{client: c, secrets: s} }
 
 // Talk is one push, as far as the server is concerned.
 type Talk struct {
@@ -143,7 +129,7 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	} else if q.Body, err = io.ReadAll(body); err != nil {
 		return call.Reply{}, &fault.Call{Code: schemas.Canceled, Cause: err}
 	}
-	s, err := e.Conn.Stream(ctx, q, outbound.StreamLimits{Header: -1, Idle: e.cfg.Idle, Bytes: e.cfg.Answer})
+	s, err := e.Conn.Stream(ctx, q, outbound.StreamLimits{Header: -1, Idle: idle, Bytes: mostAnswer})
 	if err != nil {
 		return call.Reply{}, err
 	}

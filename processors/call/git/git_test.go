@@ -62,7 +62,7 @@ func open(t *testing.T, s *upstream.Server, tk git.Talk, rules ...schemas.Rule) 
 	client := outbound.New(outbound.Config{})
 	t.Cleanup(client.Close)
 	store := secrets.New(secrets.Config{LookupEnv: func(string) (string, bool) { return secret, true }})
-	return git.New(client, store, git.Config{}).For(tk).Open(t.Context(), pass)
+	return git.New(client, store).For(tk).Open(t.Context(), pass)
 }
 
 func do(t *testing.T, s *upstream.Server, tk git.Talk, rules ...schemas.Rule) (git.Word, int, error) {
