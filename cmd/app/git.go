@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 
@@ -23,19 +22,11 @@ import (
 	"weir/schemas"
 )
 
-// gitProgram is the git on this node, as the rooms use it.
-type gitProgram interface {
-	egressgit.Program
-	ingressgit.Hosted
-	processorsgit.Receiver
-	processorsgit.Keeper
-	processorsgit.Brancher
-}
-
 // repositories are the parts that have to do with them.
 type repositories struct {
 	table   *repos.Table
-	program gitProgram
+	program *git.Git
+	none    error // why no node has repositories on disk; nil: this one has them, or another may
 	spools  *git.Spools
 	client  *outbound.Client
 	forward *processorsgit.Forward
@@ -64,17 +55,17 @@ func (a *App) openGit(ctx context.Context) error {
 // without: those elsewhere can still be used.
 func (a *App) openProgram(ctx context.Context) error {
 	if a.role != RoleAll {
-		a.repositories.program = noGit{"repositories on disk are served by nodes that run `weir serve`", false}
+		a.noGit("repositories on disk are served by nodes that run `weir serve`")
 		return nil
 	}
 	g, dir := a.cfg.Git, a.cfg.GitDir()
 	a.repositories.spools = git.NewSpools(os.TempDir(), int64(g.MaxPack), a.cfg.TenantShare())
-	a.repositories.program = noGit{"this node has no place for repositories: set git.dir", a.cfg.Embedded()}
 	if dir == "" {
+		a.noGit("this node has no place for repositories: set git.dir")
 		return nil
 	}
 	if _, err := exec.LookPath(g.Program); err != nil {
-		a.repositories.program = noGit{"git is not installed where Weir runs, or git.program does not name it", a.cfg.Embedded()}
+		a.noGit("git is not installed where Weir runs, or git.program does not name it")
 		a.log.WarnContext(ctx, "git not found: repositories on this node are not served")
 		return nil //nolint:nilerr // it is told when a repository is asked for
 	}
@@ -144,12 +135,7 @@ func (a *App) gitDoor() *ingressgit.Config {
 
 // hosts is nil where repositories can be made: here or, where other nodes share the log,
 // perhaps there.
-func (a *App) hosts() error {
-	if none, ok := a.repositories.program.(noGit); ok && none.alone {
-		return none.public()
-	}
-	return nil
-}
+func (a *App) hosts() error { return a.repositories.none }
 
 // branchExists asks about a branch at the door. A repository that is not on this node is
 // on another one, unless there is no other.
@@ -167,54 +153,15 @@ func (a *App) branchExists(ctx context.Context, repo schemas.Repo, branch string
 	return there, err
 }
 
-// noGit is the git of a node that has none.
-type noGit struct {
-	why   string
-	alone bool // no other node shares the log
-}
-
-// away leaves work to a node that has git.
-func (n noGit) away() error { return fmt.Errorf("%w: %s", git.ErrNoRepo, n.why) }
-
-// public is for whoever asks this node.
-func (n noGit) public() error { return fault.New(schemas.Unavailable, n.why) }
-
-func (n noGit) Here(string) error { return n.asked() }
-
-func (n noGit) Create(context.Context, string, string) (string, error) { return "", n.away() }
-
-func (n noGit) Import(context.Context, string, string, string, string, func(schemas.RepoProgress)) (string, error) {
-	return "", n.away()
-}
-
-func (n noGit) Branch(context.Context, string, string, string, string) (string, error) {
-	return "", n.away()
-}
-
-func (n noGit) Head(context.Context, string, string) (string, error) { return "", n.away() }
-
-func (n noGit) Remove(context.Context, string) error { return n.away() }
-
-func (n noGit) Fate(context.Context, string, string, string) (git.Fate, error) {
-	return git.Fate{}, n.away()
-}
-
-func (n noGit) ReceivePack(context.Context, string, git.Push) (gitwire.Report, error) {
-	return gitwire.Report{}, n.away()
-}
-
-func (n noGit) Advertise(context.Context, string, string, int, git.View, io.Writer) error {
-	return n.asked()
-}
-
-func (n noGit) UploadPack(context.Context, string, int, git.View, io.Reader, io.Writer) error {
-	return n.asked()
-}
-
-// asked is the end of a fetch, and of a push at the door.
-func (n noGit) asked() error {
-	if n.alone {
-		return n.public()
+// noGit is the git of a node that has none. Clients of git are told why, unless another node may
+// share the log and have the repositories.
+func (a *App) noGit(why string) {
+	r := &a.repositories
+	away := fmt.Errorf("%w: %s", git.ErrNoRepo, why)
+	asked := away
+	if a.cfg.Embedded() {
+		r.none = fault.New(schemas.Unavailable, why)
+		asked = r.none
 	}
-	return n.away()
+	r.program = git.None(away, asked)
 }

@@ -61,15 +61,9 @@ func (c Config) withDefaults() Config {
 	if c.Hold == nil {
 		c.Hold = func(task.Grant) func() { return func() {} }
 	}
-	if c.Fetches <= 0 {
-		c.Fetches = 4
-	}
-	if c.MaxRequest <= 0 {
-		c.MaxRequest = 8 << 20
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = 10 * time.Minute
-	}
+	c.Fetches = cmp.Or(c.Fetches, 4)
+	c.MaxRequest = cmp.Or(c.MaxRequest, 8<<20)
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
 	return c
 }
 

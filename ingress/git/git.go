@@ -3,6 +3,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,10 +24,6 @@ type Hosted interface {
 	// Here returns git.ErrNoRepo where a repository is not on this node.
 	Here(id string) error
 }
-
-type everywhere struct{}
-
-func (everywhere) Here(string) error { return nil }
 
 // Config of the push route. What has no default says so.
 type Config struct {
@@ -58,21 +55,10 @@ func (c Config) WithDefaults() Config {
 	if c.Hold == nil {
 		c.Hold = func(task.Grant) func() { return func() {} }
 	}
-	if c.Hosted == nil {
-		c.Hosted = everywhere{}
-	}
-	if c.Pushes <= 0 {
-		c.Pushes = 4
-	}
-	if c.TenantShare <= 0 {
-		c.TenantShare = 100
-	}
-	if c.MaxPack <= 0 {
-		c.MaxPack = 1 << 30
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = 10 * time.Minute
-	}
+	c.Pushes = cmp.Or(c.Pushes, 4)
+	c.TenantShare = cmp.Or(c.TenantShare, 100)
+	c.MaxPack = cmp.Or(c.MaxPack, 1<<30)
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
 	return c
 }
 
@@ -156,7 +142,7 @@ func (d *Door) enter(r *http.Request, named string) (task.Grant, error) {
 // here refuses a push to a repository of another node: this one could only hold its body
 // until somebody gives it up.
 func (d *Door) here(repo schemas.Repo) error {
-	if repo.Mode == schemas.RepoProxy {
+	if repo.Mode == schemas.RepoProxy || d.Hosted == nil {
 		return nil
 	}
 	err := d.Hosted.Here(repo.ID)

@@ -96,7 +96,7 @@ func (g *Git) make(t turn, id string, fill func(repository) error) (repository, 
 func (g *Git) Remove(ctx context.Context, id string) error {
 	r, err := g.repo(id)
 	if errors.Is(err, ErrNoRepo) {
-		return nil
+		return g.none
 	}
 	if err != nil {
 		return err

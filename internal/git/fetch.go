@@ -86,6 +86,9 @@ func (g *Git) UploadPack(ctx context.Context, id string, protocol int, v View, i
 
 // uploadOrReceive prepares a process of either, with a turn for it.
 func (g *Git) uploadOrReceive(ctx context.Context, id, command string, protocol int, v View) (turn, job, error) {
+	if g.asked != nil {
+		return turn{}, job{}, g.asked
+	}
 	r, err := g.repo(id)
 	if err != nil {
 		return turn{}, job{}, err

@@ -7,6 +7,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,36 +49,18 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Program == "" {
-		c.Program = "git"
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = 10 * time.Minute
-	}
-	if c.MaxPack <= 0 {
-		c.MaxPack = 1 << 30
-	}
-	if c.MaxRepo <= 0 {
-		c.MaxRepo = 10 << 30
-	}
-	if c.Memory <= 0 {
-		c.Memory = 2 << 30
-	}
-	if c.Processes <= 0 {
-		c.Processes = 32
-	}
-	if c.TenantShare <= 0 {
-		c.TenantShare = 100
-	}
+	c.Program = cmp.Or(c.Program, "git")
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
+	c.MaxPack = cmp.Or(c.MaxPack, 1<<30)
+	c.MaxRepo = cmp.Or(c.MaxRepo, 10<<30)
+	c.Memory = cmp.Or(c.Memory, 2<<30)
+	c.Processes = cmp.Or(c.Processes, 32)
+	c.TenantShare = cmp.Or(c.TenantShare, 100)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.packs <= 0 {
-		c.packs = 50
-	}
-	if c.grace <= 0 {
-		c.grace = 2 * time.Second
-	}
+	c.packs = cmp.Or(c.packs, 50)
+	c.grace = cmp.Or(c.grace, 2*time.Second)
 	return c
 }
 
@@ -97,6 +80,9 @@ var (
 
 // Git runs git. It is safe for concurrent use.
 type Git struct {
+	// none and asked are why there are no repositories; see None.
+	none, asked error
+
 	cfg      Config
 	program  string // its whole path
 	execPath string // where its parts are
@@ -142,6 +128,10 @@ func Open(ctx context.Context, cfg Config) (*Git, error) {
 	}
 	return g, nil
 }
+
+// None returns a Git of a node without repositories. Its methods return err, which wraps ErrNoRepo;
+// those that a client of git asks for return asked.
+func None(err, asked error) *Git { return &Git{none: err, asked: asked} }
 
 // prepare makes the directories, takes the lock and removes what an earlier life left.
 func (g *Git) prepare() error {
@@ -193,6 +183,9 @@ func (g *Git) Close() {
 func (g *Git) live(ctx context.Context) (context.Context, context.CancelCauseFunc, func(), error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.none != nil {
+		return nil, nil, nil, g.none
+	}
 	if g.closed {
 		return nil, nil, nil, ErrClosed
 	}

@@ -29,6 +29,9 @@ func (g *Git) repoPath(id string) (string, error) {
 }
 
 func (g *Git) repo(id string) (repository, error) {
+	if g.none != nil {
+		return "", g.none
+	}
 	path, err := g.repoPath(id)
 	if err != nil {
 		return "", err
@@ -43,6 +46,9 @@ func (g *Git) repo(id string) (repository, error) {
 
 // Here returns ErrNoRepo where a repository is not on this node.
 func (g *Git) Here(id string) error {
+	if g.asked != nil {
+		return g.asked
+	}
 	_, err := g.repo(id)
 	return err
 }
