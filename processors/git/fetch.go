@@ -97,32 +97,31 @@ func (f *Forward) discover(ctx context.Context, who asker, repo schemas.Repo, se
 	}, read)
 }
 
-// The capabilities that are passed on. Left out are those by which a client could see or change
-// more than its refs, filters, and what the upstream would do beside: push options, bundles
-// elsewhere, refs wanted by name.
-var (
-	speaks = []string{"agent", gitwire.CommandLsRefs, gitwire.CommandFetch, "object-format"} // of protocol 2
-	pulls  = []string{
+// passes are the names of the capabilities that are passed on. Left out are those by which a client
+// could see or change more than its refs, filters, and what the upstream would do beside: push
+// options, bundles elsewhere, refs wanted by name.
+func passes(version int, service string) []string {
+	switch {
+	case version == 2:
+		return []string{"agent", gitwire.CommandLsRefs, gitwire.CommandFetch, "object-format"}
+	case service == schemas.GitReceivePack:
+		return []string{
+			gitwire.CapReport, gitwire.CapSideBand, gitwire.CapOfsDelta, gitwire.CapQuiet, gitwire.CapAtomic, "agent", "object-format",
+		}
+	}
+	return []string{
 		"multi_ack", "multi_ack_detailed", "no-done", "thin-pack", "side-band", gitwire.CapSideBand, gitwire.CapOfsDelta, "shallow",
 		"deepen-since", "deepen-not", "deepen-relative", "no-progress", "include-tag", "agent", "object-format",
 	}
-	pushes = []string{
-		gitwire.CapReport, gitwire.CapSideBand, gitwire.CapOfsDelta, gitwire.CapQuiet, gitwire.CapAtomic, "agent", "object-format",
-	}
-	features = []string{"shallow", "wait-for-done"} // of the command fetch
-)
+}
 
+// passedOn are the capabilities of an upstream that are passed on.
 func passedOn(a gitwire.Advertisement, service string) []string {
-	passes := pulls
-	if a.Version == 2 {
-		passes = speaks
-	} else if service == schemas.GitReceivePack {
-		passes = pushes
-	}
+	names, features := passes(a.Version, service), []string{"shallow", "wait-for-done"} // of the command fetch
 	var kept []string
 	for _, c := range a.Capabilities {
 		name, value, _ := strings.Cut(c, "=")
-		if !slices.Contains(passes, name) {
+		if !slices.Contains(names, name) {
 			continue
 		}
 		if a.Version == 2 && name == gitwire.CommandFetch {
