@@ -23,7 +23,7 @@ func (in *Room) mountGit(e *gin.Engine) {
 	e.POST(schemas.RouteGit+"/:repo/"+schemas.GitReceivePack, surface("git", dialectGit), func(c *gin.Context) { in.push(c, door) })
 }
 
-// push takes a push. It reads the commands; the performer of the action reads the pack behind them.
+// push takes a push. It reads the commands; the performer of the action reads the pack after them.
 // The answer waits for the end, whatever the client prefers.
 func (in *Room) push(c *gin.Context, door *git.Door) {
 	who, body, leave, err := door.Admit(c.Writer, c.Request, c.Param("repo"))

@@ -32,7 +32,7 @@ type Source interface {
 	UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, protocol int, in []byte, w io.Writer) error
 }
 
-// Config of the reading routes. What has no default says so.
+// Config of the reading routes. A field without a default says so.
 type Config struct {
 	// Grant says what the holder of a token may do with repositories. Required.
 	Grant func(ctx context.Context, token string) (task.Grant, error)
@@ -41,7 +41,7 @@ type Config struct {
 	// Hosted has the repositories of this node, and Proxied those of upstream servers; of
 	// one that is nil nothing is served.
 	Hosted, Proxied Source
-	// Hold keeps the lease of who fetches until it is released; default: nobody has one.
+	// Hold keeps the lease of the client until it is released; default: no client has one.
 	Hold func(g task.Grant) (release func())
 	// Fetches is how many one task may have on their way at a time; default 4.
 	Fetches int
@@ -120,7 +120,7 @@ func (d *Door) refs(w http.ResponseWriter, r *http.Request, named string) error 
 }
 
 // service is the one that the query names. One that is named twice could be another
-// to whoever checks it than to whoever serves it.
+// to the check than to the server.
 func service(query string) (string, error) {
 	q, err := url.ParseQuery(query)
 	if err != nil {
@@ -304,7 +304,7 @@ func (h Hosted) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant,
 	}
 }
 
-// view is what Grant.Reads says, as git is told it, and whose turn it is.
+// view is what Grant.Reads allows, in the form that git takes, and the tenant whose turn it is.
 func view(repo schemas.Repo, g task.Grant) git.View {
 	if g.TaskID == "" {
 		return git.View{All: true, Tenant: g.Tenant}

@@ -25,7 +25,7 @@ type Hosted interface {
 	Here(id string) error
 }
 
-// Config of the push route. What has no default says so.
+// Config of the push route. A field without a default says so.
 type Config struct {
 	// Grant says what the holder of a token may do with repositories. Required.
 	Grant func(ctx context.Context, token string) (task.Grant, error)
@@ -36,7 +36,7 @@ type Config struct {
 	Reserve func(ref schemas.Ref) (execute func(context.Context), release func())
 	// Hosted knows which repositories are on this node; default: all are.
 	Hosted Hosted
-	// Hold keeps the lease of who pushes until it is released; default: nobody has one.
+	// Hold keeps the lease of the client until it is released; default: no client has one.
 	Hold func(g task.Grant) (release func())
 	// Pushes is how many one task may have on their way at a time; default 4.
 	Pushes int
@@ -139,8 +139,7 @@ func (d *Door) enter(r *http.Request, named string) (task.Grant, error) {
 	return who, err
 }
 
-// here refuses a push to a repository of another node: this one could only hold its body
-// until somebody gives it up.
+// here refuses a push to a repository of another node: this one could not execute it.
 func (d *Door) here(repo schemas.Repo) error {
 	if repo.Mode == schemas.RepoProxy || d.Hosted == nil {
 		return nil

@@ -22,8 +22,8 @@ type claim struct {
 }
 
 // Branch makes a task's branch at the head of base and returns the object id. A repeat for the same task
-// returns the same, wherever the branch and the base are by then; ErrRefExists where somebody else's
-// branch has that name, or one that it cannot stand beside ("a" and "a/b"); ErrNoRef where base is not there.
+// returns the same, wherever the branch and the base are by then; ErrRefExists where another
+// branch has that name, or one that excludes it ("a" and "a/b"); ErrNoRef where base is not there.
 func (g *Git) Branch(ctx context.Context, id, branch, base, taskID string) (oid string, err error) {
 	r, err := g.repo(id)
 	if err != nil {
@@ -92,7 +92,7 @@ func (g *Git) stake(t turn, r repository, branch, base, taskID string) (claim, e
 	return c, r.putClaim(branch, c)
 }
 
-// ensure makes a ref at an object where there is none. Whoever made it may not have come to bring it to the disk.
+// ensure makes a ref at an object where there is none. The process that made it may have died before it was on the disk.
 func (g *Git) ensure(t turn, r repository, ref, oid string) error {
 	switch _, err := g.tip(t, r, ref); {
 	case err == nil:

@@ -91,7 +91,7 @@ func (g *Git) make(t turn, id string, fill func(repository) error) (repository, 
 	return repository(path), syncPath(g.reposDir())
 }
 
-// Remove takes a repository away when nobody writes to it any more. It is there whole or not at all; one that is not
+// Remove takes a repository away when no process writes to it any more. It is there whole or not at all; one that is not
 // there is no error. Who fetches from it meanwhile sees that break off.
 func (g *Git) Remove(ctx context.Context, id string) error {
 	r, err := g.repo(id)

@@ -155,7 +155,7 @@ func (g *Git) prepare() error {
 	return nil
 }
 
-// clear removes half-made repositories. What cannot be removed is in nobody's way.
+// clear removes half-made repositories. A directory that cannot be removed does no harm.
 func (g *Git) clear() {
 	made, _ := os.ReadDir(g.tmpDir())
 	for _, e := range made {

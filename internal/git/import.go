@@ -21,7 +21,7 @@ import (
 // making (http://127.0.0.1…): git's own network is closed to everything else. A repository that is there is left as it is.
 // ErrNoRef: the branch that is asked for is not there, or none at all; ErrFull: there is more than a repository
 // may have. Then nothing is left of it. tell hears how far it is, many times a second, and never after
-// this has returned; git waits for it. nil: nobody does.
+// this has returned; git waits for it. nil: no progress is reported.
 //
 // An import takes a turn of the tenant's, one of the few for imports, and ends when its server sends less than 1 KiB/s
 // for 2 min.
@@ -47,7 +47,7 @@ func (g *Git) Import(ctx context.Context, tenant, id, from, branch string, tell 
 	return strings.TrimPrefix(ref, schemas.RefOf("")), err
 }
 
-// checkURL lets plain addresses of this machine pass. What has a space or a control
+// checkURL lets plain addresses of this machine pass. A URL with a space or a control
 // character in it, or an "@", is no such address to git.
 func checkURL(from string) error {
 	u, err := url.Parse(from)

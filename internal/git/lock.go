@@ -16,7 +16,7 @@ const (
 	exclusive
 )
 
-// lockPoll is how often somebody who waits for another process's lock looks again.
+// lockPoll is how often a waiter for another process's lock looks again.
 const lockPoll = 20 * time.Millisecond
 
 // awaitLock takes a lock as soon as it is free.
@@ -47,15 +47,15 @@ func (r repository) quiet(ctx context.Context) error {
 	return awaitLock(ctx, f, exclusive)
 }
 
-// writing is somebody's part in the lock that all who write to a repository share.
-// Their children inherit it: who has it alone knows that no writer is left anywhere.
+// writing is one writer's part in the lock that all writers of a repository share.
+// Their children inherit it: a process that has it alone knows that no writer is left.
 type writing struct {
 	r    repository
 	ref  string
 	lock *os.File
 }
 
-// write takes part in a repository's writing. If nobody else does, it first takes
+// write takes part in a repository's writing. If no other writer does, it first takes
 // away what a killed one has left: a lock of the ref would stop its pushes for good.
 func (r repository) write(ctx context.Context, ref string) (writing, error) {
 	f, err := r.openLock()

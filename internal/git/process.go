@@ -22,11 +22,11 @@ type job struct {
 	settings []setting
 	env      []string
 	in       io.Reader
-	// drain: what git does not want of in is read all the same.
+	// drain: in is read to its end, also where git does not want it.
 	drain bool
-	// out reads what git writes, to the end; nil: nobody does. It may touch what it was given until run returns.
+	// out reads what git writes, to the end; nil: it is discarded. It may touch what it was given until run returns.
 	out func(io.Reader) error
-	// told hears each line that git says on the way, as lastLine has them; nil: nobody does.
+	// told hears each line that git says on the way, as lastLine has them; nil: they are dropped.
 	told func(line string)
 	// hold are locks that git and its children keep as long as they live.
 	hold []*os.File
@@ -139,7 +139,7 @@ func (g *Git) start(ctx context.Context, j job) (*process, error) {
 			theirs[i], ours[i] = r, w
 		}
 	}
-	// Not ctx: a process that is to end is asked first, and its group ends with it.
+	// Not ctx: a process that must end is asked first, and its group ends with it.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), g.program, j.args...) //nolint:gosec // no argument is a caller's word
 	cmd.Env = environment(g.execPath, append(g.settings(), j.settings...), j.env...)
 	if cmd.Dir = j.dir; j.dir == "" {

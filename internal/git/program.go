@@ -107,7 +107,7 @@ const offline = "GIT_ALLOW_PROTOCOL=none"
 // says, these come later.
 func (g *Git) settings() []setting {
 	list := []setting{
-		// The directory is Weir's whoever owns it on disk, as a volume may have it.
+		// The directory is Weir's whichever user owns it on disk, as a volume may have it.
 		{"safe.directory", "*"},
 		{"core.hooksPath", "/dev/null"},
 		{"core.fsmonitor", "false"},
@@ -129,7 +129,7 @@ func (g *Git) settings() []setting {
 		{"transfer.unpackLimit", "1"},
 		{"transfer.fsckObjects", "true"},
 	}
-	// Old histories have these, they harm nobody, and git checks nothing but what is new.
+	// Old histories have these, they do no harm, and git checks nothing but what is new.
 	for _, id := range []string{"zeroPaddedFilemode", "missingSpaceBeforeDate", "badTimezone"} {
 		list = append(list, setting{"receive.fsck." + id, "ignore"}, setting{"fetch.fsck." + id, "ignore"})
 	}

@@ -208,7 +208,7 @@ func (g *Git) Fate(ctx context.Context, id, branch, oid string) (Fate, error) {
 	if f.Has, err = g.leadsTo(t, r, f.Head, oid); err != nil {
 		return Fate{}, err
 	}
-	// After the look: what is brought to the disk is what was seen, or came later.
+	// After the look: the sync covers everything that the look has seen.
 	return f, r.syncRef(ref)
 }
 

@@ -178,7 +178,7 @@ func syncTree(dir string) error {
 	})
 }
 
-// size is what a repository has on disk. What goes away meanwhile does not count.
+// size is what a repository has on disk. A file that is removed meanwhile does not count.
 func (r repository) size() (int64, error) {
 	var n int64
 	//nolint:gosec // of this package's own making

@@ -116,7 +116,7 @@ func (s *Spool) Reader() *io.SectionReader {
 	return io.NewSectionReader(s.file, 0, s.size)
 }
 
-// Close gives up the pack. What is written behind it fails.
+// Close gives up the pack. A later Write fails.
 func (s *Spool) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,8 +35,8 @@ type Asked struct {
 	Report, SideBand bool
 }
 
-// NewAnswer returns an answer to w. letGo waits until nobody else reads the body or
-// calls Progress; limit is the most that is read of a push that nobody wants, in bytes.
+// NewAnswer returns an answer to w. letGo waits until nothing else reads the body or
+// calls Progress; limit is the most that is read of a refused push, in bytes.
 func NewAnswer(w http.ResponseWriter, asked Asked, body *Body, limit int64, letGo func()) *Answer {
 	return &Answer{Asked: asked, w: w, body: body, limit: limit, letGo: letGo}
 }
@@ -76,7 +76,7 @@ func (a *Answer) begin(length int) {
 	a.w.WriteHeader(http.StatusOK)
 }
 
-// Close ends progress. It returns when nobody else touches the request any more, and
+// Close ends progress. It returns when nothing else touches the request any more, and
 // reports whether the answer has begun: then all that can follow is Report.
 func (a *Answer) Close() (begun bool) {
 	a.letGo()

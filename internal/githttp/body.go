@@ -26,7 +26,7 @@ type Limits struct {
 }
 
 // A body must bring leastBytes within leastTime: 1 KiB/s. Only the time counts in which the client is waited for,
-// so that whoever takes the body may be slow. The last bytes have as long.
+// so that the reader of the body may be slow. The last bytes have as long.
 const (
 	leastBytes = 30 << 10
 	leastTime  = 30 * time.Second
@@ -162,7 +162,7 @@ func Refusal(err error, what string) error {
 }
 
 // What is read of a body whose request is refused, at the most. A client that still sends
-// sees a connection that was reset, and not the answer, if nobody reads on.
+// sees a connection that was reset, and not the answer, if the server does not read on.
 const (
 	lingering  = 64 << 20
 	lingerTime = 3 * time.Second

@@ -32,8 +32,8 @@ type Gate struct {
 	Repos Repos
 }
 
-// Enter finds who asks, and the repository that a path names, with or without ".git"
-// behind it. A name that none may have, one that nobody has, another tenant's and
+// Enter finds who asks, and the repository that a path names, with or without the
+// ending ".git". An invalid name, one that does not exist, another tenant's and
 // another task's are one answer.
 func (g Gate) Enter(r *http.Request, named string) (task.Grant, schemas.Repo, error) {
 	token, ok := Token(r.Header.Values("Authorization"), true)
@@ -55,7 +55,7 @@ func (g Gate) Enter(r *http.Request, named string) (task.Grant, schemas.Repo, er
 	return grant, repo, err
 }
 
-// holding words for git what somebody is told who holds no task.
+// holding is the error for a token that holds no task, as git shows it.
 func holding(err error) error {
 	if public, ok := errors.AsType[*fault.Error](err); ok && public.Code == schemas.TaskNotRunning {
 		return &fault.Error{Code: schemas.Forbidden, Message: public.Message, Cause: err}
@@ -79,7 +79,7 @@ func Pushes(g task.Grant) error {
 const maxCredential = 1024
 
 // Token is what an Authorization header holds: the token of Bearer, or where basic is
-// allowed the password of Basic, whoever the user. ok is false unless there is exactly one
+// allowed the password of Basic, for any user. ok is false unless there is exactly one
 // header with one of the two.
 func Token(fields []string, basic bool) (token string, ok bool) {
 	if len(fields) != 1 || len(fields[0]) > maxCredential {

@@ -179,7 +179,7 @@ func (d *refReader) take(text string) error {
 
 func errRefLine() error { return malformed("a line is no object id and no ref") }
 
-// shown reports whether a name is that of a ref which a server may tell of.
+// shown reports whether a server may advertise a ref of this name.
 func shown(name string) bool { return name == HEAD || len(name) <= maxRefName && ValidRef(name) }
 
 // Bytes is the advertisement as a client reads it.
@@ -219,7 +219,7 @@ func (a *Advertisement) Bytes() []byte {
 	return append(b, Flush...)
 }
 
-// Keep drops the refs that keep lets nobody see; see KeepRefs.
+// Keep drops the refs that keep does not allow; see KeepRefs.
 func (a *Advertisement) Keep(keep func(ref string) bool) { a.Refs = KeepRefs(a.Refs, keep) }
 
 // KeepRefs are the refs that keep lets be seen. One that stands for another, as HEAD

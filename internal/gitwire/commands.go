@@ -34,8 +34,7 @@ const (
 // Command is one update that a push asks for.
 type Command struct {
 	Old, New string // hex object ids of 40 digits, Zero for none
-	// Ref is text without control characters, and what it should be for nobody but
-	// who compares it: ValidRef says whether it is a ref's name.
+	// Ref is text without control characters, and may be no ref's name: see ValidRef.
 	Ref string
 }
 

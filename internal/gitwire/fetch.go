@@ -32,7 +32,7 @@ type Fetch struct {
 
 // ParseFetch reads the request of a fetch to its end, v2 or not. ErrMalformed is what is not
 // one: lengths that lie, no packet at all, commands other than ls-refs and fetch, no
-// flush at the end (without v2 also a "done"), anything behind it. A lone flush is the probe of a large request. Arguments
+// flush at the end (without v2 also a "done"), anything after it. A lone flush is the probe of a large request. Arguments
 // that it does not know are git's to judge.
 func ParseFetch(data []byte, v2 bool) (Fetch, error) {
 	r := bytes.NewReader(data)
@@ -105,7 +105,7 @@ func (d *fetchReader) capability(text string) error {
 	return nil
 }
 
-// argument reads one line behind the delimiter, or without v2 one of the request.
+// argument reads one line after the delimiter, or without v2 one of the request.
 func (d *fetchReader) argument(word, rest string) error {
 	f := &d.f
 	if f.Command == CommandLsRefs {

@@ -26,8 +26,8 @@ type commit struct {
 }
 
 // Lineage is the commits of a pack, by which a push can be seen to build on what it
-// is to replace. What it knows holds of them: the ids are those that the objects
-// themselves make. It holds up to 64 MiB. A nil Lineage keeps nothing.
+// is to replace. It is reliable: the ids are computed from the objects
+// themselves. It holds up to 64 MiB. A nil Lineage keeps nothing.
 type Lineage struct {
 	commits map[plumbing.Hash]*commit
 	at      map[int64]*commit // by where an object begins
@@ -130,7 +130,7 @@ func parentsOf(data []byte) (parents []plumbing.Hash, ok bool) {
 	return parents, ok
 }
 
-// oidLine reads the object id behind the word that a line begins with, and returns what follows
+// oidLine reads the object id after the keyword that a line begins with, and returns what follows
 // the line.
 func oidLine(data []byte, word string) (id plumbing.Hash, rest []byte, ok bool) {
 	text, rest, ok := bytes.Cut(data, []byte("\n"))

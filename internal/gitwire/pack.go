@@ -15,10 +15,10 @@ const (
 	packHeader = 12
 	// minObject is the fewest bytes that an object has in a pack: its head, and zlib's nothing.
 	minObject = 1 + 8
-	// maxNumber is the limit of every size: what is more is none.
+	// maxNumber is the limit of every size.
 	maxNumber = 1 << 60
 	maxEmpty  = 100 // reads in a row that bring nothing
-	// reserved is a type of objects that the format has and nobody uses.
+	// reserved is a type of objects that the format has, and that is not used.
 	reserved plumbing.ObjectType = 5
 )
 

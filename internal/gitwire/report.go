@@ -53,7 +53,7 @@ func (e *RemoteError) Error() string { return "the git server refused" }
 // packet, is an error of type *RemoteError. Demux reads r to its end, but for errors of
 // other types.
 //
-// A report that is whole is git's word, whatever r has behind it. What is no report is
+// A whole report counts, whatever follows it in r. What is no report is
 // ErrMalformed, and one that r ends before is io.ErrUnexpectedEOF as well; more than
 // 64 KiB of it are ErrTooLarge. Its texts come as single lines of up to MaxText bytes.
 func Demux(r io.Reader, sideBand bool, progress func([]byte)) (Report, error) {
@@ -113,7 +113,7 @@ func collect(p *Packets, sideBand bool, raw *bytes.Buffer, progress func([]byte)
 	return tooLarge("the report has more than 64 KiB")
 }
 
-// parseReport reads a whole report, and lets lie what is behind it.
+// parseReport reads a whole report, and ignores what follows it.
 func parseReport(r io.Reader) (Report, error) {
 	var rep Report
 	p := NewPackets(r)

@@ -36,8 +36,8 @@ func (f *Forward) UploadPack(ctx context.Context, repo schemas.Repo, g task.Gran
 	return f.uploadPack(ctx, reader(g), repo, reads(g, repo), protocol, in, w)
 }
 
-// reader is the asker of a fetch. What somebody fetches who works on no task is under
-// the name of no action: it has an id of its own.
+// reader is the asker of a fetch. A fetch without a task belongs
+// to no action: it has an id of its own.
 func reader(g task.Grant) asker {
 	a := asker{kind: schemas.KindTask, taskID: g.TaskID, principal: g.Principal, entries: g.Entries}
 	a.action = schemas.Ref{Tenant: g.Tenant, Kind: schemas.KindTask, ID: g.TaskID}

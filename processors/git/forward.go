@@ -109,7 +109,7 @@ func (a asker) scope() guard.Scope {
 
 // request is one request to a repository's upstream.
 type request struct {
-	method, suffix string // what stands behind the repository's URL
+	method, suffix string // of the repository's URL
 	headers        []schemas.Header
 	body           []byte
 	contentType    string
@@ -272,7 +272,7 @@ func (v *visit) send(ctx context.Context, line *dial.Line) (*outbound.Stream, er
 	}, outbound.StreamLimits{Header: -1, Idle: v.cfg.Idle, Bytes: v.cfg.Answer})
 }
 
-// fits reports what keeps an answer from being one of a git server.
+// fits returns why an answer is not a git server's.
 func (v *visit) fits(s *outbound.Stream) error {
 	switch {
 	case s.Status != statusOK:

@@ -93,7 +93,7 @@ func (t *teller) tell(ctx context.Context, p schemas.RepoProgress) {
 const maxAsk = 32 << 20
 
 // passage is where this node's git reaches one repository elsewhere, and nothing else:
-// a listener on loopback under a path that nobody can guess, which passes on what an import
+// a listener on loopback under a path that cannot be guessed, which passes on what an import
 // asks for. It is there for one import.
 type passage struct {
 	forward *Forward

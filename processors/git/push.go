@@ -81,7 +81,7 @@ func (w *work) perform(ctx context.Context) (ending, error) {
 	return w.local(ctx, during)
 }
 
-// errSlip: the reading of a pack has panicked. What it reads is whatever a client sends.
+// errSlip: the reading of a pack has panicked. A client may send anything.
 var errSlip = errors.New("the pack cannot be read here")
 
 // receive reads the pack, and checks it. Git itself sees to it that a push to this node drops
@@ -255,7 +255,7 @@ func (w *work) local(ctx, during context.Context) (ending, error) {
 	case err == nil:
 		return w.reported(rep), nil
 	case ctx.Err() != nil:
-		return ending{}, ctx.Err() // whoever takes it up next asks the ref
+		return ending{}, ctx.Err() // the next worker asks the ref
 	case released:
 		return w.fate(ctx)
 	case cause != nil:

@@ -17,7 +17,7 @@ import (
 	"weir/schemas"
 )
 
-// Ledger is where tasks are read, and told of their pushes.
+// Ledger is where tasks are read, and where their pushes are recorded.
 type Ledger interface {
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)

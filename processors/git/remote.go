@@ -171,8 +171,8 @@ func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause er
 	return ending{outcome: schemas.OutcomeSucceeded, unpack: word.Unpack}, nil
 }
 
-// readWord is what an upstream has said, and its status. Of another status than that of a
-// success there is no word.
+// readWord is an upstream's stored answer, and its status. The answer is empty unless the status is
+// that of a success.
 func readWord(ctx context.Context, from call.Answers, last *ledger.Try) (word gitcall.Word, status int, err error) {
 	a, err := from.Answer(ctx, last)
 	if err != nil || a == nil {
@@ -186,7 +186,7 @@ func readWord(ctx context.Context, from call.Answers, last *ledger.Try) (word gi
 	return word, a.Status, nil
 }
 
-// lost asks the upstream's branch what became of a push of whose answer nobody knows.
+// lost asks the upstream's branch what became of a push whose answer was lost.
 func (w *work) lost(ctx context.Context) (ending, error) {
 	if done, err := w.tasks.knows(ctx, w.st, w.order); err != nil || done {
 		return ending{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, err

@@ -23,7 +23,7 @@ import (
 	"weir/schemas"
 )
 
-// Agent is how Weir calls itself to git servers. Some serve nobody whose name does
+// Agent is how Weir calls itself to git servers. Some serve no client whose name does
 // not begin with git's.
 const Agent = "git/weir"
 
@@ -52,7 +52,7 @@ type Talk struct {
 	// push is not tried again. The pack is read right before it is sent; if it is small, all of it
 	// before the first byte.
 	Pack func() (pack io.Reader, size int64, err error)
-	// Progress takes what the server has to say meanwhile; nil: nobody listens.
+	// Progress takes what the server has to say meanwhile; nil: it is dropped.
 	Progress func([]byte)
 }
 
@@ -66,7 +66,7 @@ type Word struct {
 	// gitwire.Report has them.
 	Unpack string `json:"unpack,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Updated: it says that the ref is now what it was to be.
+	// Updated: it says that the ref was updated.
 	Updated bool `json:"updated"`
 	// Refused is what it said instead of a report. What became of the ref is then
 	// for the ref to tell.
@@ -163,8 +163,8 @@ const ok = 200
 
 var errNoGit = errors.New("the answer is not that of a git server")
 
-// Heard is an answer that keeps how the call failed that it came by: whoever reads it
-// may take that for an end that came too early.
+// Heard is an answer that keeps how its call failed: a reader of the answer may take the
+// failure for an early end.
 type Heard struct {
 	io.Reader
 
