@@ -222,7 +222,7 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 	case err == nil:
 		return nil
 	case errors.Is(err, admit.ErrDone):
-		if st != nil && rec.Seq < st.SettledSeq { // whoever settled it had a message like this
+		if st != nil && rec.Seq < st.SettledSeq && !p.executing.settledBy(st.Ref) { // whoever settled it had a message like this
 			return p.complete(ctx, st)
 		}
 		return nil

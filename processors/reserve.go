@@ -19,6 +19,8 @@ type executions struct {
 	mu     sync.Mutex
 	closed bool
 	busy   sync.WaitGroup
+
+	settled sync.Map // by ref: the actions that were settled lately
 }
 
 func newExecutions() *executions {
@@ -35,6 +37,22 @@ func (e *executions) begin() bool {
 		e.busy.Add(1)
 	}
 	return !e.closed
+}
+
+// remember is how long after an execution its message is only acknowledged.
+const remember = time.Minute
+
+// note remembers that an execution has settled its action.
+func (e *executions) note(ref schemas.Ref) {
+	e.settled.Store(ref, true)
+	time.AfterFunc(remember, func() { e.settled.Delete(ref) })
+}
+
+// settledBy reports, once, whether an execution of this process has settled an action lately, so that
+// nothing that goes with its end is missing.
+func (e *executions) settledBy(ref schemas.Ref) bool {
+	_, ok := e.settled.LoadAndDelete(ref)
+	return ok
 }
 
 // drain lets no execution begin, and waits for the others.
@@ -90,6 +108,9 @@ func (p *Pipeline) execute(ctx context.Context, ref schemas.Ref, w *work) {
 			err = p.work(ctx, st, w)
 		}
 		switch {
+		case err == nil:
+			p.executing.note(ref)
+			return
 		case errors.Is(err, fault.ErrFenced): // what another has written decides what to do now
 		case errors.Is(err, fault.ErrUnavailable) && st == nil:
 			select {

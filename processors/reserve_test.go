@@ -23,6 +23,8 @@ func TestReserve(t *testing.T) {
 	t.Parallel()
 	h := newHouse()
 	w := h.worker(t, "w")
+	ends := 0
+	w.Ended = func(*ledger.State) { ends++ }
 	execute, release := w.Reserve(first)
 	rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
 	harness.Later(t, w.Handle(t.Context(), rec, true), 2*time.Second)
@@ -34,6 +36,9 @@ func TestReserve(t *testing.T) {
 	release()
 	require.NoError(t, w.Handle(t.Context(), rec, false))
 	require.Equal(t, 1, h.sent)
+	require.Equal(t, 1, ends, "it is told once")
+	require.NoError(t, w.Handle(t.Context(), rec, false))
+	require.Equal(t, 2, ends, "another worker may have died")
 	require.Equal(t, schemas.OutcomeSucceeded, harness.Load(t, h.door(), first).Settled.Outcome)
 
 	h = newHouse()

@@ -79,13 +79,14 @@ func (g *Git) run(t turn, j job) error {
 	said := make(chan string, 1)
 	go func() { said <- lastLine(p.err, j.told) }()
 
-	if j.out == nil {
-		j.out = func(r io.Reader) error {
+	out := j.out
+	if out == nil {
+		out = func(r io.Reader) error {
 			_, err := io.Copy(io.Discard, r)
 			return err
 		}
 	}
-	failed := j.out(p.out)
+	failed := out(p.out)
 	if failed != nil {
 		t.cancel(failed)
 	}
