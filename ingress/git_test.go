@@ -26,7 +26,6 @@ import (
 	gitprogram "weir/internal/git"
 	"weir/internal/githttp"
 	"weir/internal/gitwire"
-	"weir/internal/handoff"
 	"weir/internal/problem"
 	"weir/internal/task"
 	"weir/schemas"
@@ -57,35 +56,45 @@ func gitGrants(_ context.Context, token string) (task.Grant, error) {
 	}
 }
 
-// gitWorld is an ingress that takes pushes. Its responder does what the worker does
-// with what it is handed, too.
+// gitWorld is an ingress that takes pushes, and executes them.
 type gitWorld struct {
 	*world
-	hands  *handoff.Hands
 	pusher *pusher
 }
 
+// pusher stands for the performer of a push, and then answers.
 type pusher struct {
 	*responder
-	hands *handoff.Hands
-	took  bool
-	pack  []byte
-	err   error
-	// during is called before it takes what it is handed.
+	reserved map[schemas.Ref]bool
+	took     bool
+	pack     []byte
+	err      error
+	// during is called before it takes the pack.
 	during func()
+}
+
+func (p *pusher) reserve(ref schemas.Ref) (execute func(context.Context), release func()) {
+	p.reserved[ref] = true
+	release = func() { delete(p.reserved, ref) }
+	return func(ctx context.Context) {
+		defer release()
+		if p.during != nil {
+			p.during()
+		}
+		upload := githttp.TakeUpload(ctx)
+		if p.took = upload != nil; !p.took {
+			return
+		}
+		p.err = upload.Receive(context.WithoutCancel(ctx), func(body io.Reader) (err error) {
+			p.pack, err = io.ReadAll(body)
+			return err
+		})
+		upload.Progress([]byte("taken"))
+	}, release
 }
 
 func (p *pusher) Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration) {
 	p.responder.Respond(httptest.NewRecorder(), r, ref, receipt, wait)
-	if p.during != nil {
-		p.during()
-	}
-	hand, done, ok := p.hands.Take(ref)
-	if p.took = ok; ok {
-		p.pack, p.err = io.ReadAll(hand.Body)
-		hand.Progress([]byte("taken"))
-		done()
-	}
 	if a, ok := w.(*githttp.Answer); ok {
 		a.Report([]byte("end"))
 	}
@@ -93,14 +102,15 @@ func (p *pusher) Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref
 
 func gitSetup(t *testing.T, change ...func(*git.Config)) *gitWorld {
 	t.Helper()
-	w := &gitWorld{hands: handoff.New()}
-	cfg := git.Config{Grant: gitGrants, Repos: repoTable{}, Hands: w.hands}
+	w := &gitWorld{}
+	w.pusher = &pusher{reserved: map[schemas.Ref]bool{}}
+	cfg := git.Config{Grant: gitGrants, Repos: repoTable{}, Reserve: w.pusher.reserve}
 	for _, f := range change {
 		f(&cfg)
 	}
 	var made config
 	w.world = setup(t, func(c *config) { c.Git = &cfg; made = *c })
-	w.pusher = &pusher{responder: w.responder, hands: w.hands}
+	w.pusher.responder = w.responder
 	w.engine = mount(w.ledger, w.pusher, ingress.EngineConfig{Metrics: w.metrics}, made)
 	return w
 }
@@ -139,7 +149,7 @@ func pushRequest(path, token string, body io.Reader) *http.Request {
 	return r
 }
 
-func TestAPushIsStoredAndHandedOver(t *testing.T) {
+func TestAPushIsStoredAndExecuted(t *testing.T) {
 	t.Parallel()
 	w := gitSetup(t)
 	body := pushOf("PACK…", clientCaps, command(oidA, oidB, "refs/heads/work"))
@@ -154,7 +164,7 @@ func TestAPushIsStoredAndHandedOver(t *testing.T) {
 	require.True(t, c.held)
 	require.Equal(t, schemas.KindPush, c.ref.Kind)
 	require.Equal(t, c.ref.ID, rec.Header().Get("Weir-Action-Id"))
-	require.False(t, w.hands.Here(c.ref))
+	require.Empty(t, w.pusher.reserved)
 	require.Equal(t, 1, w.metrics.accepted[schemas.KindPush])
 
 	a := w.action(t, "acme", c.ref.ID)
@@ -223,7 +233,7 @@ func TestAPushThatCannotBeStored(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, rec.Code)
 	id := rec.Header().Get("Weir-Action-Id")
 	require.NotEmpty(t, id, "it may be on the log")
-	require.False(t, w.hands.Here(schemas.Ref{Tenant: "acme", Kind: schemas.KindPush, ID: id}))
+	require.Empty(t, w.pusher.reserved)
 	for ref, n := range w.responder.held {
 		require.Zero(t, n, "%v", ref)
 	}

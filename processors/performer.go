@@ -22,9 +22,9 @@ type Performer interface {
 
 // Local is a Performer whose work not every worker can do.
 type Local interface {
-	// Here is nil where this worker can do an action's work, and otherwise says when to
-	// look again (*fault.Later). It is asked before anything is written for the action.
-	Here(st *ledger.State) error
+	// Here returns nil if this worker can do an action's work, and otherwise when to look again
+	// (*fault.Later). The pipeline calls it before it writes anything for the action.
+	Here(ctx context.Context, st *ledger.State) error
 }
 
 // Starter is a Performer of which some actions do something that can be seen before they

@@ -54,11 +54,16 @@ type Pipeline struct {
 	worker  string
 	running *running
 	resting *resting
+	// executing are the actions that are executed without a message; see Reserve.
+	executing *executions
 }
 
 // NewPipeline returns a pipeline whose attempts bear the worker's name.
 func NewPipeline(l Ledger, w Waker, worker string, s Stages) *Pipeline {
-	return &Pipeline{Stages: s, ledger: l, waker: w, worker: worker, running: newRunning(), resting: newResting(l.Nudge)}
+	return &Pipeline{
+		Stages: s, ledger: l, waker: w, worker: worker,
+		running: newRunning(), resting: newResting(l.Nudge), executing: newExecutions(),
+	}
 }
 
 // busyDelay is how long a message rests that came while its action is under way in this
@@ -131,7 +136,7 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 		return &fault.Parked{Code: schemas.Poison, Reason: "no worker knows this kind"}
 	}
 	if here, ok := performer.(Local); ok {
-		if err := here.Here(st); err != nil {
+		if err := here.Here(ctx, st); err != nil {
 			return err
 		}
 	}
@@ -217,7 +222,7 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 	case err == nil:
 		return nil
 	case errors.Is(err, admit.ErrDone):
-		if st != nil && rec.Seq < st.SettledSeq { // whoever settled it had a message like this
+		if st != nil && rec.Seq < st.SettledSeq && !p.executing.settledBy(st.Ref) { // whoever settled it had a message like this
 			return p.complete(ctx, st)
 		}
 		return nil

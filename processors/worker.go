@@ -79,8 +79,11 @@ func (w *Worker) Start(ctx context.Context) error {
 // Stop takes no more messages, waits for the work under way and returns. What
 // has not begun goes back to the log. It may be called twice.
 func (w *Worker) Stop() error {
+	late := time.AfterFunc(w.cfg.DrainTimeout, w.pipeline.executing.end)
+	defer late.Stop()
 	err := w.router.Close()
 	<-w.done
+	w.pipeline.executing.drain()
 	w.pipeline.resting.close()
 	return err
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"os"
 	"os/exec"
 
 	egressgit "weir/egress/git"
@@ -12,7 +12,6 @@ import (
 	"weir/internal/fault"
 	"weir/internal/git"
 	"weir/internal/gitwire"
-	"weir/internal/handoff"
 	"weir/internal/outbound"
 	"weir/internal/repos"
 	"weir/processors"
@@ -23,20 +22,12 @@ import (
 	"weir/schemas"
 )
 
-// gitProgram is the git on this node, as the rooms use it.
-type gitProgram interface {
-	egressgit.Program
-	ingressgit.Hosted
-	processorsgit.Receiver
-	processorsgit.Keeper
-	processorsgit.Brancher
-}
-
 // repositories are the parts that have to do with them.
 type repositories struct {
-	hands   *handoff.Hands
 	table   *repos.Table
-	program gitProgram
+	program *git.Git
+	none    error // why no node has repositories on disk; nil: this one has them, or another may
+	spools  *git.Spools
 	client  *outbound.Client
 	forward *processorsgit.Forward
 	branch  *processorsgit.Branches
@@ -45,7 +36,7 @@ type repositories struct {
 // openGit opens the repositories on this node's disk, and the way to those elsewhere.
 func (a *App) openGit(ctx context.Context) error {
 	r := &a.repositories
-	r.hands, r.table = handoff.New(), repos.New(a.broker.Repos())
+	r.table = repos.New(a.broker.Repos())
 	if err := a.openProgram(ctx); err != nil || !a.role.works() {
 		return err
 	}
@@ -64,16 +55,17 @@ func (a *App) openGit(ctx context.Context) error {
 // without: those elsewhere can still be used.
 func (a *App) openProgram(ctx context.Context) error {
 	if a.role != RoleAll {
-		a.repositories.program = noGit{"repositories on disk are served by nodes that run `weir serve`", false}
+		a.noGit("repositories on disk are served by nodes that run `weir serve`")
 		return nil
 	}
 	g, dir := a.cfg.Git, a.cfg.GitDir()
-	a.repositories.program = noGit{"this node has no place for repositories: set git.dir", a.cfg.Embedded()}
+	a.repositories.spools = git.NewSpools(os.TempDir(), int64(g.MaxPack), a.cfg.TenantShare())
 	if dir == "" {
+		a.noGit("this node has no place for repositories: set git.dir")
 		return nil
 	}
 	if _, err := exec.LookPath(g.Program); err != nil {
-		a.repositories.program = noGit{"git is not installed where Weir runs, or git.program does not name it", a.cfg.Embedded()}
+		a.noGit("git is not installed where Weir runs, or git.program does not name it")
 		a.log.WarnContext(ctx, "git not found: repositories on this node are not served")
 		return nil //nolint:nilerr // it is told when a repository is asked for
 	}
@@ -84,7 +76,7 @@ func (a *App) openProgram(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("git: %w", err)
 	}
-	a.repositories.program = program
+	a.repositories.program, a.repositories.spools = program, program.Spools()
 	a.teardown.push(func(context.Context) error { program.Close(); return nil })
 	return nil
 }
@@ -93,7 +85,7 @@ func (a *App) openProgram(ctx context.Context) error {
 func (a *App) upstream(caller *call.Caller, answers call.Answers) processorsgit.Upstream {
 	return processorsgit.Upstream{
 		Forward: a.repositories.forward, Caller: caller, Answers: answers,
-		Adapter: gitcall.New(a.repositories.client, a.secrets, gitcall.Config{}),
+		Adapter: gitcall.New(a.repositories.client, a.secrets),
 	}
 }
 
@@ -109,8 +101,8 @@ func (a *App) coding(caller *call.Caller, answers call.Answers) map[schemas.Kind
 	}
 	if a.role == RoleAll {
 		performers[schemas.KindPush] = processorsgit.NewPushes(a.ledger, a.recorder, processorsgit.PushConfig{
-			Hands: r.hands, Repos: r.table, Hosted: r.program, Upstream: up, Over: a.board.Over, Timeout: a.cfg.Git.Timeout,
-			Limits: packLimits(int64(a.cfg.Git.MaxPack)),
+			Repos: r.table, Hosted: r.program, Spools: r.spools, Upstream: up, Over: a.board.Over, Timeout: a.cfg.Git.Timeout,
+			Limits: packLimits(int64(a.cfg.Git.MaxPack)), Alone: a.cfg.Embedded(),
 		})
 	}
 	return performers
@@ -136,19 +128,19 @@ func (a *App) gitReads() *egressgit.Config {
 func (a *App) gitDoor() ingressgit.Config {
 	r := &a.repositories
 	return ingressgit.Config{
-		Grant: a.desk.Grant, Hold: a.desk.Hold, Repos: r.table, Hosted: r.program, Hands: r.hands, MaxPack: int64(a.cfg.Git.MaxPack), Timeout: a.cfg.Git.Timeout,
-		Slots: a.cfg.Workers.Slots, TenantShare: a.cfg.TenantShare(),
+		Grant: a.desk.Grant, Hold: a.desk.Hold, Repos: r.table, Hosted: r.program, Reserve: a.reservePush,
+		MaxPack: int64(a.cfg.Git.MaxPack), Timeout: a.cfg.Git.Timeout, Slots: a.cfg.Workers.Slots, TenantShare: a.cfg.TenantShare(),
 	}
+}
+
+// reservePush has this process execute a push; see processors.Pipeline.Reserve.
+func (a *App) reservePush(ref schemas.Ref) (execute func(context.Context), release func()) {
+	return a.work.pipeline.Reserve(ref)
 }
 
 // hosts is nil where repositories can be made: here or, where other nodes share the log,
 // perhaps there.
-func (a *App) hosts() error {
-	if none, ok := a.repositories.program.(noGit); ok && none.alone {
-		return none.public()
-	}
-	return nil
-}
+func (a *App) hosts() error { return a.repositories.none }
 
 // branchExists asks about a branch at the door. A repository that is not on this node is
 // on another one, unless there is no other.
@@ -166,56 +158,15 @@ func (a *App) branchExists(ctx context.Context, repo schemas.Repo, branch string
 	return there, err
 }
 
-// noGit is the git of a node that has none.
-type noGit struct {
-	why   string
-	alone bool // no other node shares the log
-}
-
-// away leaves work to a node that has git.
-func (n noGit) away() error { return fmt.Errorf("%w: %s", git.ErrNoRepo, n.why) }
-
-// public is for whoever asks this node.
-func (n noGit) public() error { return fault.New(schemas.Unavailable, n.why) }
-
-func (n noGit) Here(string) error { return n.asked() }
-
-func (n noGit) Create(context.Context, string, string) (string, error) { return "", n.away() }
-
-func (n noGit) Import(context.Context, string, string, string, string, func(schemas.RepoProgress)) (string, error) {
-	return "", n.away()
-}
-
-func (n noGit) Branch(context.Context, string, string, string, string) (string, error) {
-	return "", n.away()
-}
-
-func (n noGit) Head(context.Context, string, string) (string, error) { return "", n.away() }
-
-func (n noGit) Remove(context.Context, string) error { return n.away() }
-
-func (n noGit) Fate(context.Context, string, string, string, string) (git.Fate, error) {
-	return git.Fate{}, n.away()
-}
-
-func (n noGit) Spool(string, string) (*git.Spool, error) { return nil, n.away() }
-
-func (n noGit) ReceivePack(context.Context, string, git.Push) (gitwire.Report, error) {
-	return gitwire.Report{}, n.away()
-}
-
-func (n noGit) Advertise(context.Context, string, string, int, git.View, io.Writer) error {
-	return n.asked()
-}
-
-func (n noGit) UploadPack(context.Context, string, int, git.View, io.Reader, io.Writer) error {
-	return n.asked()
-}
-
-// asked is the end of a fetch, and of a push at the door.
-func (n noGit) asked() error {
-	if n.alone {
-		return n.public()
+// noGit is the git of a node that has none. Clients of git are told why, unless another node may
+// share the log and have the repositories.
+func (a *App) noGit(why string) {
+	r := &a.repositories
+	away := fmt.Errorf("%w: %s", git.ErrNoRepo, why)
+	asked := away
+	if a.cfg.Embedded() {
+		r.none = fault.New(schemas.Unavailable, why)
+		asked = r.none
 	}
-	return n.away()
+	r.program = git.None(away, asked)
 }

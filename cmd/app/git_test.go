@@ -22,18 +22,16 @@ func TestNoGit(t *testing.T) {
 		if !alone {
 			cfg.NATS.URL = "nats://n"
 		}
-		none := noGit{why, cfg.Embedded()}
-		require.Equal(t, alone, none.alone)
 		a := &App{cfg: cfg}
-		a.repositories.program = none
+		a.noGit(why)
+		none := a.repositories.program
 		a.repositories.branch = processorsgit.NewBranches(nil, processorsgit.BranchConfig{Hosted: none})
 		ctx, here := t.Context(), map[string]error{}
 		_, here["create"] = none.Create(ctx, "r", "main")
-		_, here["import"] = none.Import(ctx, "t", "r", "u", "", nil)
+		_, here["import"] = none.Import(ctx, "t", "r", "http://127.0.0.1:1/r", "", nil)
 		_, here["branch"] = none.Branch(ctx, "r", "b", "main", "t")
-		_, here["spool"] = none.Spool("r", "t")
 		_, here["push"] = none.ReceivePack(ctx, "r", git.Push{})
-		_, here["fate"] = none.Fate(ctx, "r", "p", "b", "o")
+		_, here["fate"] = none.Fate(ctx, "r", "b", "o")
 		here["remove"] = none.Remove(ctx, "r")
 		for what, err := range here {
 			require.ErrorIs(t, err, git.ErrNoRepo, what)
@@ -41,7 +39,7 @@ func TestNoGit(t *testing.T) {
 			require.NotErrorAs(t, err, &verdict, what)
 		}
 		_, err := a.branchExists(ctx, schemas.Repo{Mode: schemas.RepoHosted}, "main")
-		for _, err := range []error{err, a.hosts(), none.Advertise(ctx, "r", "s", 2, git.View{}, nil), none.UploadPack(ctx, "r", 2, git.View{}, nil, nil)} {
+		for _, err := range []error{err, a.hosts(), none.Advertise(ctx, "r", schemas.GitUploadPack, 2, git.View{}, nil), none.UploadPack(ctx, "r", 2, git.View{}, nil, nil)} {
 			var said *fault.Error
 			if alone {
 				require.ErrorAs(t, err, &said)

@@ -2,11 +2,21 @@
 package git
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"io"
+	"net/http"
+	"net/url"
+	"os/exec"
 	"time"
 
+	"weir/internal/fault"
+	"weir/internal/git"
 	"weir/internal/githttp"
+	"weir/internal/gitwire"
+	"weir/internal/problem"
 	"weir/internal/task"
 	"weir/schemas"
 )
@@ -22,7 +32,7 @@ type Source interface {
 	UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, protocol int, in []byte, w io.Writer) error
 }
 
-// Config of the reading routes. What has no default says so.
+// Config of the reading routes. A field without a default says so.
 type Config struct {
 	// Grant says what the holder of a token may do with repositories. Required.
 	Grant func(ctx context.Context, token string) (task.Grant, error)
@@ -31,7 +41,7 @@ type Config struct {
 	// Hosted has the repositories of this node, and Proxied those of upstream servers; of
 	// one that is nil nothing is served.
 	Hosted, Proxied Source
-	// Hold keeps the lease of who fetches until it is released; default: nobody has one.
+	// Hold keeps the lease of the client until it is released; default: no client has one.
 	Hold func(g task.Grant) (release func())
 	// Fetches is how many one task may have on their way at a time; default 4.
 	Fetches int
@@ -51,14 +61,295 @@ func (c Config) withDefaults() Config {
 	if c.Hold == nil {
 		c.Hold = func(task.Grant) func() { return func() {} }
 	}
-	if c.Fetches <= 0 {
-		c.Fetches = 4
-	}
-	if c.MaxRequest <= 0 {
-		c.MaxRequest = 8 << 20
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = 10 * time.Minute
-	}
+	c.Fetches = cmp.Or(c.Fetches, 4)
+	c.MaxRequest = cmp.Or(c.MaxRequest, 8<<20)
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
 	return c
+}
+
+// Door is where clients of git read. It is safe for concurrent use.
+type Door struct {
+	gate  githttp.Gate
+	crowd *githttp.Crowd
+	cfg   Config
+}
+
+// New returns a door.
+func New(cfg Config) *Door {
+	cfg = cfg.withDefaults()
+	return &Door{
+		gate: githttp.Gate{Grant: cfg.Grant, Repos: cfg.Repos}, crowd: githttp.NewCrowd("fetches", cfg.Fetches), cfg: cfg,
+	}
+}
+
+// Refs answers GET info/refs, with which every fetch and push begins.
+func (d *Door) Refs(w http.ResponseWriter, r *http.Request, named string) {
+	err := d.refs(w, r, named)
+	d.end(w, r, err)
+}
+
+func (d *Door) refs(w http.ResponseWriter, r *http.Request, named string) error {
+	who, repo, err := d.gate.Enter(r, named)
+	if err != nil {
+		return err
+	}
+	service, err := service(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	if service == schemas.GitReceivePack {
+		if err := githttp.Pushes(who); err != nil {
+			return err
+		}
+	}
+	protocol, err := githttp.Protocol(r.Header)
+	if err != nil {
+		return err
+	}
+	if service == schemas.GitReceivePack {
+		protocol = 0 // there is no other for pushes
+	}
+	source, err := d.source(repo)
+	if err != nil {
+		return err
+	}
+	defer d.cfg.Hold(who)()
+	return d.answer(w, r, gitwire.AdvertisementType(service), func(ctx context.Context, w io.Writer) error {
+		return source.Advertise(ctx, repo, who, service, protocol, w)
+	})
+}
+
+// service is the one that the query names. One that is named twice could be another
+// to the check than to the server.
+func service(query string) (string, error) {
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return "", fault.New(schemas.InvalidRequest, "the query cannot be read; name one service")
+	}
+	switch named := q["service"]; {
+	case len(named) == 0:
+		return "", refused(schemas.NotFound, "there are no files to fetch here; ask as a client of git does that knows smart HTTP")
+	case len(named) > 1:
+		return "", fault.New(schemas.InvalidRequest, "name one service")
+	case named[0] != schemas.GitUploadPack && named[0] != schemas.GitReceivePack:
+		return "", refused(schemas.Forbidden, "this service is not served; there are "+schemas.GitUploadPack+" and "+schemas.GitReceivePack)
+	default:
+		return named[0], nil
+	}
+}
+
+// refused is 400 for a code that has another status elsewhere: the resource is there,
+// the request is the wrong one.
+func refused(code schemas.Code, detail string) error {
+	return &problem.Error{Problem: schemas.Problem{Code: code, Status: http.StatusBadRequest, Detail: detail}}
+}
+
+// Fetch answers POST git-upload-pack.
+func (d *Door) Fetch(w http.ResponseWriter, r *http.Request, named string) {
+	err := d.fetch(w, r, named)
+	d.end(w, r, err)
+}
+
+func (d *Door) fetch(w http.ResponseWriter, r *http.Request, named string) error {
+	who, repo, err := d.gate.Enter(r, named)
+	if err != nil {
+		return err
+	}
+	protocol, err := githttp.Protocol(r.Header)
+	if err == nil {
+		err = githttp.MediaType(r.Header, schemas.GitUploadPack)
+	}
+	if err != nil {
+		return err
+	}
+	source, err := d.source(repo)
+	if err != nil {
+		return err
+	}
+	leave, err := d.crowd.Enter(who)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	defer d.cfg.Hold(who)()
+	in, probe, err := d.request(w, r, protocol == 2)
+	if err != nil {
+		return err
+	}
+	ctx, forget := d.until(r.Context(), who)
+	defer forget()
+	if _, _, err := d.gate.Enter(r, named); err != nil { // it may have ended while its request came
+		return err
+	}
+	return d.answer(w, r.WithContext(ctx), gitwire.ResultType(schemas.GitUploadPack), func(ctx context.Context, w io.Writer) error {
+		if probe {
+			return nil
+		}
+		return source.UploadPack(ctx, repo, who, protocol, in, w)
+	})
+}
+
+// until is a context that ends with the task whose holder fetches, or with its lease:
+// what was begun with a token goes no further than that.
+func (d *Door) until(ctx context.Context, who task.Grant) (_ context.Context, forget func()) {
+	if who.TaskID == "" {
+		return ctx, func() {}
+	}
+	over, drop := d.cfg.Over(schemas.Ref{Tenant: who.Tenant, Kind: schemas.KindTask, ID: who.TaskID}, who.Lease)
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-over:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(); drop() }
+}
+
+// request reads what a fetch asks for, and looks at it before git does. A probe asks for
+// nothing: it finds out whether a large request would be let in.
+func (d *Door) request(w http.ResponseWriter, r *http.Request, v2 bool) (in []byte, probe bool, err error) {
+	if r.ContentLength > d.cfg.MaxRequest {
+		return nil, false, githttp.Refusal(gitwire.ErrTooLarge, "the request of the fetch")
+	}
+	body, err := githttp.NewBody(w, r, githttp.Limits{Bytes: d.cfg.MaxRequest, Total: d.cfg.Timeout})
+	if err != nil {
+		return nil, false, err
+	}
+	var buf bytes.Buffer
+	var asked gitwire.Fetch
+	if _, err = buf.ReadFrom(body); err == nil {
+		asked, err = gitwire.ParseFetch(buf.Bytes(), v2)
+	}
+	if err != nil {
+		return nil, false, githttp.Refusal(err, "the request of the fetch")
+	}
+	return buf.Bytes(), asked.Command == "", nil
+}
+
+func (d *Door) source(repo schemas.Repo) (Source, error) {
+	source := d.cfg.Hosted
+	if repo.Mode == schemas.RepoProxy {
+		source = d.cfg.Proxied
+	}
+	if source == nil {
+		return nil, fault.New(schemas.Unavailable, "this node does not serve this repository; ask another one")
+	}
+	return source, nil
+}
+
+// errBroken says that an answer was begun and did not come to its end.
+var errBroken = errors.New("the answer broke off")
+
+// answer lets a source write, within the time of a request. The status goes out with
+// the first byte.
+func (d *Door) answer(w http.ResponseWriter, r *http.Request, mediaType string, write func(context.Context, io.Writer) error) error {
+	ctx, cancel := context.WithTimeout(r.Context(), d.cfg.Timeout)
+	defer cancel()
+	out := githttp.NewStream(w, mediaType)
+	err := write(ctx, out)
+	switch {
+	case err == nil:
+		out.Begin()
+		return nil
+	case out.Begun():
+		return errors.Join(errBroken, err)
+	default:
+		return err
+	}
+}
+
+// end answers with an error. A begun answer is cut off instead, so that it cannot pass for
+// a whole one; who is gone gets nothing.
+func (*Door) end(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case err == nil:
+	case errors.Is(err, errBroken):
+		panic(http.ErrAbortHandler)
+	default:
+		githttp.Refuse(w, r, func() { problem.WriteGit(w, r, err) })
+	}
+}
+
+// Program runs git on the repositories of this node, see internal/git.
+type Program interface {
+	Advertise(ctx context.Context, id, service string, protocol int, v git.View, w io.Writer) error
+	UploadPack(ctx context.Context, id string, protocol int, v git.View, in io.Reader, w io.Writer) error
+}
+
+// Hosted is the Source of the repositories on this node's disk.
+type Hosted struct{ program Program }
+
+// NewHosted returns the source over git.
+func NewHosted(p Program) Hosted { return Hosted{p} }
+
+// Advertise has git show what the grant lets be seen.
+func (h Hosted) Advertise(ctx context.Context, repo schemas.Repo, g task.Grant, service string, protocol int, w io.Writer) error {
+	return public(h.program.Advertise(ctx, repo.ID, service, protocol, view(repo, g), w))
+}
+
+// UploadPack has git answer a fetch of what the grant lets be seen.
+func (h Hosted) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, protocol int, in []byte, w io.Writer) error {
+	out := &spoken{w: w}
+	err := h.program.UploadPack(ctx, repo.ID, protocol, view(repo, g), bytes.NewReader(in), out)
+	said, own := gaveUp(err)
+	switch {
+	case own && out.any:
+		return nil // it has told the client why
+	case own:
+		return &fault.Error{Code: schemas.InvalidRequest, Message: "git did not take the request: " + cmp.Or(said, "it gave no reason"), Cause: err}
+	default:
+		return public(err)
+	}
+}
+
+// view is what Grant.Reads allows, in the form that git takes, and the tenant whose turn it is.
+func view(repo schemas.Repo, g task.Grant) git.View {
+	if g.TaskID == "" {
+		return git.View{All: true, Tenant: g.Tenant}
+	}
+	own, base := schemas.RefOf(g.Branch), schemas.RefOf(cmp.Or(g.Base, repo.DefaultBranch))
+	if own == base {
+		return git.View{Refs: []string{own}, Tenant: g.Tenant}
+	}
+	return git.View{Refs: []string{own, base}, Tenant: g.Tenant}
+}
+
+// gaveUp reports whether git ended by itself because of what it was asked, and its last
+// word. One that was killed has said nothing about that.
+func gaveUp(err error) (said string, own bool) {
+	failed, ok := errors.AsType[*git.ExitError](err)
+	if !ok {
+		return "", false
+	}
+	how, ok := errors.AsType[*exec.ExitError](err)
+	return failed.Text, ok && how.ExitCode() > 0
+}
+
+// public words what passes, or is not this node's to serve.
+func public(err error) error {
+	switch {
+	case errors.Is(err, git.ErrNoRepo):
+		return &fault.Error{Code: schemas.Unavailable, Message: "this repository lives on another node; ask that one", Cause: err}
+	case errors.Is(err, git.ErrBusy):
+		return &fault.Error{Code: schemas.Unavailable, Message: "too many fetches and pushes are running; try again later", Cause: err}
+	case errors.Is(err, git.ErrClosed):
+		return &fault.Error{Code: schemas.Unavailable, Message: "the node is stopping; try again", Cause: err}
+	case errors.Is(err, git.ErrTimeout):
+		return &fault.Error{Code: schemas.Unavailable, Message: "git took longer than it may; try again, or fetch less at a time", Cause: err}
+	default:
+		return err
+	}
+}
+
+// spoken notes whether anything was written.
+type spoken struct {
+	w   io.Writer
+	any bool
+}
+
+func (s *spoken) Write(p []byte) (int, error) {
+	s.any = s.any || len(p) > 0
+	return s.w.Write(p)
 }

@@ -75,7 +75,7 @@ func said(s *schemas.Settled, res schemas.PushResult) (body []byte, ok bool) {
 	}
 }
 
-// unknown is for a push whose end nobody knows.
+// unknown is for a push whose end is not known.
 const unknown = "nobody can tell whether the branch was updated: look at it with git ls-remote, and push again if it was not"
 
 func accepted(res schemas.PushResult) []byte {
@@ -106,7 +106,7 @@ func rejected(res schemas.PushResult, reason string, own bool) ([]byte, bool) {
 	}
 }
 
-// sentence is why a push was denied, with the word for that.
+// sentence is why a push was denied, with its code.
 func sentence(s *schemas.Settled, res schemas.PushResult) string {
 	return cmp.Or(res.Reason, s.Message, "this push is not allowed") + " (" + string(cmp.Or(s.Code, schemas.GitRefDenied)) + ")"
 }

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"weir/ingress/accept"
 	"weir/internal/githttp"
 	"weir/internal/gitwire"
-	"weir/internal/handoff"
 	"weir/internal/ledger"
 	"weir/internal/problem"
 	"weir/internal/task"
@@ -50,8 +50,8 @@ func canceled(payload json.RawMessage, message string) (json.RawMessage, error) 
 	})
 }
 
-// push takes a push. Its commands are read here, and the pack behind them goes to the
-// worker as it comes; the answer waits for the end, whatever the client prefers.
+// push takes a push. It reads the commands; the performer of the action reads the pack after them.
+// The answer waits for the end, whatever the client prefers.
 func (h handlers) push(c *gin.Context) error {
 	who, body, leave, err := h.Admit(c.Writer, c.Request, c.Param("repo"))
 	ingress.SetTenant(c, who.Tenant)
@@ -64,9 +64,7 @@ func (h handlers) push(c *gin.Context) error {
 		return refuse(c, githttp.Refusal(err, "the push"))
 	}
 	if len(commands.List) == 0 { // asks whether a push would be let in, before it sends it
-		h := c.Writer.Header()
-		h.Set("Content-Type", githttp.ResultType(schemas.GitReceivePack))
-		c.Writer.WriteHeader(http.StatusOK)
+		githttp.NewStream(c.Writer, gitwire.ResultType(schemas.GitReceivePack)).Begin()
 		c.Writer.WriteHeaderNow()
 		return nil
 	}
@@ -79,33 +77,38 @@ func refuse(c *gin.Context, err error) error {
 	return nil
 }
 
-// submit stores a push and answers with its end. Its pack is offered to this
-// node's worker before the action can be seen, and taken back before the request ends.
+// submit stores a push, has it executed here, where its body is, and answers with its end.
 func (h handlers) submit(c *gin.Context, who task.Grant, order schemas.PushOrder, body *githttp.Body) error {
 	payload, err := ledger.Encode(order)
 	if err != nil {
 		return refuse(c, err)
 	}
-	withdraw := func() {}
-	letGo := func() { withdraw() }
-	defer letGo()
+	upload := &githttp.Upload{Body: body}
 	asked := githttp.Asked{Ref: order.Ref, Report: order.Report, SideBand: order.SideBand}
-	answer := githttp.NewAnswer(c.Writer, asked, body, h.MaxPack, letGo)
+	answer := githttp.NewAnswer(c.Writer, asked, body, h.MaxPack, upload.Wait)
+	upload.Progress = answer.Progress
+	defer answer.Close()
 	req := accept.Request{Tenant: who.Tenant, Kind: schemas.KindPush, Payload: payload, Principal: who.Principal, Entries: who.Entries}
 	defer h.server.Expect(&req)()
 	expect := req.Before
+	var execute func(context.Context)
+	release := func() {}
+	defer func() { release() }()
 	req.Before = func(ref schemas.Ref) {
 		expect(ref)
-		if order.Denied == "" {
-			withdraw = h.Hands.Offer(ref, handoff.Hand{Body: body, Progress: answer.Progress})
-		}
+		execute, release = h.Reserve(ref)
 	}
 	out, err := h.server.Acceptor().Accept(c.Request.Context(), req)
 	if err := h.server.Accepted(c, out, err); err != nil {
-		letGo() // the refusal has the request to itself
+		release() // if the push is on the log after all, a worker ends it
 		return refuse(c, err)
 	}
 	answer.Open()
+	ctx := c.Request.Context()
+	if order.Denied == "" {
+		ctx = upload.In(ctx)
+	}
+	execute(ctx)
 	h.reply(answer, c.Request, out.Ref, out.Receipt, -1)
 	return nil
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"hash/fnv"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"weir/schemas"
 )
@@ -20,8 +22,8 @@ type claim struct {
 }
 
 // Branch makes a task's branch at the head of base and returns the object id. A repeat for the same task
-// returns the same, wherever the branch and the base are by then; ErrRefExists where somebody else's
-// branch has that name, or one that it cannot stand beside ("a" and "a/b"); ErrNoRef where base is not there.
+// returns the same, wherever the branch and the base are by then; ErrRefExists where another
+// branch has that name, or one that excludes it ("a" and "a/b"); ErrNoRef where base is not there.
 func (g *Git) Branch(ctx context.Context, id, branch, base, taskID string) (oid string, err error) {
 	r, err := g.repo(id)
 	if err != nil {
@@ -78,16 +80,19 @@ func (g *Git) stake(t turn, r repository, branch, base, taskID string) (claim, e
 			return claim{}, ErrRefExists
 		}
 	}
-	if under, err := r.under(schemas.RefOf(branch)); err != nil {
+	below := false
+	err = g.eachBranch(t, r, func(ref, _ string) { below = below || strings.HasPrefix(ref, schemas.RefOf(branch)+"/") })
+	switch {
+	case err != nil:
 		return claim{}, err
-	} else if under {
+	case below:
 		return claim{}, ErrRefExists
 	}
 	c := claim{Task: taskID, Oid: found[0].oid}
 	return c, r.putClaim(branch, c)
 }
 
-// ensure makes a ref at an object where there is none. Whoever made it may not have come to bring it to the disk.
+// ensure makes a ref at an object where there is none. The process that made it may have died before it was on the disk.
 func (g *Git) ensure(t turn, r repository, ref, oid string) error {
 	switch _, err := g.tip(t, r, ref); {
 	case err == nil:
@@ -102,7 +107,7 @@ func (g *Git) ensure(t turn, r repository, ref, oid string) error {
 	defer w.done()
 	if err := g.run(t, job{
 		args: []string{"update-ref", "--stdin"}, dir: string(r), env: r.dirEnv(),
-		in: strings.NewReader("create " + ref + " " + oid + "\n"), out: toNobody, hold: []*os.File{w.lock},
+		in: strings.NewReader("create " + ref + " " + oid + "\n"), hold: []*os.File{w.lock},
 	}); err != nil {
 		return err
 	}
@@ -143,4 +148,13 @@ func (r repository) putClaim(branch string, c claim) error {
 		return err
 	}
 	return errors.Join(syncPath(filepath.Dir(path)), syncPath(r.own()))
+}
+
+// stripes are locks, one for some of the repositories.
+type stripes [64]sync.Mutex
+
+func (s *stripes) of(r repository) *sync.Mutex {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(r))
+	return &s[h.Sum32()%uint32(len(s))]
 }

@@ -32,7 +32,7 @@ func first(dir string) {
 	if _, err := fmt.Fscanln(os.Stdin, &from, &to); err != nil {
 		panic(err)
 	}
-	_, err = g.ReceivePack(context.Background(), "r1", pushOf("p1", "work", from, to, io.MultiReader(os.Stdin, goneReader{})))
+	_, err = g.ReceivePack(context.Background(), "r1", pushOf("work", from, to, io.MultiReader(os.Stdin, goneReader{})))
 	g.Close()
 	_, none := unix.Wait4(-1, nil, unix.WNOHANG, nil)
 	fmt.Print(errors.Is(err, errGone), errors.Is(none, unix.ECHILD))

@@ -30,8 +30,7 @@ func (g *Git) Create(ctx context.Context, id, defaultBranch string) (head string
 		return g.run(t, job{
 			args: []string{"fast-import", "--quiet", "--date-format=now"},
 			dir:  string(r), env: r.dirEnv(),
-			in:  strings.NewReader(firstCommit(defaultBranch)),
-			out: toNobody,
+			in: strings.NewReader(firstCommit(defaultBranch)),
 		})
 	})
 	if err != nil {
@@ -69,7 +68,7 @@ func (g *Git) make(t turn, id string, fill func(repository) error) (repository, 
 	aside := repository(filepath.Join(tmp, "r"))
 	if err := g.run(t, job{
 		args: []string{"init", "--quiet", "--bare", "--template=", "--object-format=sha1", string(aside)},
-		env:  []string{offline}, out: toNobody,
+		env:  []string{offline},
 	}); err != nil {
 		return "", err
 	}
@@ -90,4 +89,38 @@ func (g *Git) make(t turn, id string, fill func(repository) error) (repository, 
 		return "", err
 	}
 	return repository(path), syncPath(g.reposDir())
+}
+
+// Remove takes a repository away when no process writes to it any more. It is there whole or not at all; one that is not
+// there is no error. Who fetches from it meanwhile sees that break off.
+func (g *Git) Remove(ctx context.Context, id string) error {
+	r, err := g.repo(id)
+	if errors.Is(err, ErrNoRepo) {
+		return g.none
+	}
+	if err != nil {
+		return err
+	}
+	t, err := g.lookUp(ctx)
+	if err != nil {
+		return err
+	}
+	defer t.end()
+	f, err := r.openLock()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if err := awaitLock(t.ctx, f, exclusive); err != nil { //nolint:contextcheck // it is ctx, or ends earlier
+		return fmt.Errorf("waiting for who writes to the repository: %w", err)
+	}
+	aside, err := os.MkdirTemp(g.tmpDir(), "gone-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(aside) }() // what is left of it Open removes
+	if err := os.Rename(string(r), filepath.Join(aside, "r")); err != nil {
+		return err
+	}
+	return syncPath(g.reposDir())
 }

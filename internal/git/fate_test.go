@@ -32,40 +32,23 @@ func TestFate(t *testing.T) {
 		"nowhere":                 {"work", oidOf('1'), Fate{commits[2], false}},
 		"deleted":                 {"work", zero, Fate{commits[2], false}},
 	} {
-		f, err := g.Fate(ctx, "r1", "p1", row.branch, row.oid)
+		f, err := g.Fate(ctx, "r1", row.branch, row.oid)
 		require.NoError(t, err, name)
 		require.Equal(t, row.want, f, name)
 	}
 	dir := clone(t, s, "r1", "-b", "work")
 	tree := gitkit.Git(t, dir, "rev-parse", "HEAD^{tree}")
-	f, err := g.Fate(ctx, "r1", "p1", "work", tree)
+	f, err := g.Fate(ctx, "r1", "work", tree)
 	require.NoError(t, err)
 	require.False(t, f.Has, "what is no commit")
-	_, err = g.Fate(ctx, "r1", "p1", "gone", commits[0])
+	_, err = g.Fate(ctx, "r1", "gone", commits[0])
 	require.ErrorIs(t, err, ErrNoRef)
-	_, err = g.Fate(ctx, "r1", "p1", "a..b", commits[0])
+	_, err = g.Fate(ctx, "r1", "a..b", commits[0])
 	require.ErrorIs(t, err, ErrNoRef)
-	_, err = g.Fate(ctx, "nobody", "p1", "work", commits[0])
+	_, err = g.Fate(ctx, "nobody", "work", commits[0])
 	require.ErrorIs(t, err, ErrNoRepo)
-	_, err = g.Fate(ctx, "r1", "p1", "work", "--all")
+	_, err = g.Fate(ctx, "r1", "work", "--all")
 	require.Error(t, err)
-	_, err = g.Fate(ctx, "r1", "a/b", "work", commits[0])
-	require.Error(t, err)
-}
-
-func TestFateWaitsForThePush(t *testing.T) {
-	t.Parallel()
-	g := open(t, Config{})
-	first := begin(t, g, "work")
-	end := straggler(t, g, "p1", nil)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errGone)
-	defer cancel()
-	_, err := g.Fate(ctx, "r1", "p1", "work", first)
-	require.ErrorIs(t, err, errGone)
-	end()
-	f, err := g.Fate(t.Context(), "r1", "p1", "work", first)
-	require.NoError(t, err)
-	require.True(t, f.Has)
 }
 
 // unsyncable makes a repository one of which a part cannot be brought to the disk, although git can read it.
@@ -103,24 +86,18 @@ func TestNothingIsReportedThatIsNotOnTheDisk(t *testing.T) {
 	require.Equal(t, first, head(t, g, "r1", "work"), "it can be read")
 	_, err = g.Branch(t.Context(), "r1", "work", "main", "task-work")
 	require.ErrorContains(t, err, "objects/pack")
-	_, err = g.Fate(t.Context(), "r1", "p1", "work", first)
+	_, err = g.Fate(t.Context(), "r1", "work", first)
 	require.ErrorContains(t, err, "objects/pack")
 }
 
-// straggler starts a process that has the mark of a push, and the lock of a repository's writing, if there is one.
-func straggler(t *testing.T, g *Git, push string, w *writing) (end func()) {
+// straggler starts a process that has the lock of a repository's writing.
+func straggler(t *testing.T, w writing) (end func()) {
 	t.Helper()
-	mark, err := g.mark(push)
-	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), "cat")
-	cmd.ExtraFiles = []*os.File{mark}
-	if w != nil {
-		cmd.ExtraFiles = append(cmd.ExtraFiles, w.lock)
-	}
+	cmd.ExtraFiles = []*os.File{w.lock}
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	unmark(t.Context(), mark)
 	return func() {
 		require.NoError(t, in.Close())
 		require.NoError(t, cmd.Wait())
@@ -128,29 +105,31 @@ func straggler(t *testing.T, g *Git, push string, w *writing) (end func()) {
 }
 
 // A process that could not be ended keeps what says that it is there, and what it works with.
-func TestStragglersKeepTheirLocks(t *testing.T) {
+func TestStragglersKeepTheirLock(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
-	begin(t, g, "work")
+	first := begin(t, g, "work")
 	r, err := g.repo("r1")
 	require.NoError(t, err)
 	ref := schemas.RefOf("work")
 	w, err := r.write(t.Context(), ref)
 	require.NoError(t, err)
-	end := straggler(t, g, "p1", &w)
-	path, err := g.pushPath("p1")
-	require.NoError(t, err)
-	require.FileExists(t, path)
+	end := straggler(t, w)
 	quarantine := filepath.Join(string(r), "objects", "tmp_objdir-incoming-x")
 	require.NoError(t, os.Mkdir(quarantine, 0o700))
 	w.abandon(t.Context())
 	require.DirExists(t, quarantine, "it may still be written to")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errGone)
 	defer cancel()
-	require.ErrorIs(t, g.Quiet(ctx, "r1", "p1"), errGone)
+	_, err = g.Fate(ctx, "r1", "work", first)
+	require.ErrorIs(t, err, errGone)
+	fate := make(chan error, 1)
+	go func() {
+		_, err := g.Fate(t.Context(), "r1", "work", first)
+		fate <- err
+	}()
 	end()
-	require.NoError(t, g.Quiet(t.Context(), "r1", "p1"))
-	require.NoFileExists(t, path)
+	require.NoError(t, <-fate)
 	w, err = r.write(t.Context(), ref)
 	require.NoError(t, err)
 	w.abandon(t.Context())

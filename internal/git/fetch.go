@@ -53,7 +53,7 @@ func (g *Git) Advertise(ctx context.Context, id, name string, protocol int, v Vi
 }
 
 // UploadPack answers one request of a fetch. Nothing is held in memory but in, which is small. An
-// error after something was written is git's word that it could not go on; what it told the client stands before it.
+// error after something was written means that git could not go on; it has said why to the client before.
 func (g *Git) UploadPack(ctx context.Context, id string, protocol int, v View, in io.Reader, w io.Writer) error {
 	t, j, err := g.uploadOrReceive(ctx, id, "upload-pack", protocol, v)
 	if err != nil {
@@ -86,6 +86,9 @@ func (g *Git) UploadPack(ctx context.Context, id string, protocol int, v View, i
 
 // uploadOrReceive prepares a process of either, with a turn for it.
 func (g *Git) uploadOrReceive(ctx context.Context, id, command string, protocol int, v View) (turn, job, error) {
+	if g.asked != nil {
+		return turn{}, job{}, g.asked
+	}
 	r, err := g.repo(id)
 	if err != nil {
 		return turn{}, job{}, err

@@ -7,6 +7,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,6 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
-
-	"weir/internal/limits"
 )
 
 // Config of Open. All but Dir have defaults.
@@ -50,36 +49,18 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Program == "" {
-		c.Program = "git"
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = 10 * time.Minute
-	}
-	if c.MaxPack <= 0 {
-		c.MaxPack = 1 << 30
-	}
-	if c.MaxRepo <= 0 {
-		c.MaxRepo = 10 << 30
-	}
-	if c.Memory <= 0 {
-		c.Memory = 2 << 30
-	}
-	if c.Processes <= 0 {
-		c.Processes = 32
-	}
-	if c.TenantShare <= 0 {
-		c.TenantShare = 100
-	}
+	c.Program = cmp.Or(c.Program, "git")
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
+	c.MaxPack = cmp.Or(c.MaxPack, 1<<30)
+	c.MaxRepo = cmp.Or(c.MaxRepo, 10<<30)
+	c.Memory = cmp.Or(c.Memory, 2<<30)
+	c.Processes = cmp.Or(c.Processes, 32)
+	c.TenantShare = cmp.Or(c.TenantShare, 100)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.packs <= 0 {
-		c.packs = 50
-	}
-	if c.grace <= 0 {
-		c.grace = 2 * time.Second
-	}
+	c.packs = cmp.Or(c.packs, 50)
+	c.grace = cmp.Or(c.grace, 2*time.Second)
 	return c
 }
 
@@ -99,16 +80,19 @@ var (
 
 // Git runs git. It is safe for concurrent use.
 type Git struct {
+	// none and asked are why there are no repositories; see None.
+	none, asked error
+
 	cfg      Config
 	program  string // its whole path
 	execPath string // where its parts are
 	version  version
 	lock     *os.File // of the directory
 
-	turns   turns
-	spooled *limits.Shares // bytes on the disk of packs that come in
-	due     chan string    // repositories with too many packs
-	claims  stripes        // over the making of branches
+	turns  turns
+	spools *Spools     // packs that come in
+	due    chan string // repositories with too many packs
+	claims stripes     // over the making of branches
 
 	mu      sync.Mutex
 	closed  bool
@@ -129,10 +113,10 @@ func Open(ctx context.Context, cfg Config) (*Git, error) {
 	g := &Git{
 		cfg:     cfg,
 		turns:   newTurns(cfg.Processes, cfg.TenantShare),
-		spooled: newSpooled(cfg),
 		due:     make(chan string, 64),
 		cancels: map[int]context.CancelCauseFunc{},
 	}
+	g.spools = NewSpools(g.tmpDir(), cfg.MaxPack, cfg.TenantShare)
 	if err := g.find(ctx); err != nil {
 		return nil, err
 	}
@@ -145,9 +129,16 @@ func Open(ctx context.Context, cfg Config) (*Git, error) {
 	return g, nil
 }
 
+// None returns a Git of a node without repositories. Its methods return err, which wraps ErrNoRepo;
+// those that a client of git asks for return asked.
+func None(err, asked error) *Git { return &Git{none: err, asked: asked} }
+
+// lockWait is how long Open waits for the directory's lock.
+const lockWait = 2 * time.Second
+
 // prepare makes the directories, takes the lock and removes what an earlier life left.
 func (g *Git) prepare() error {
-	for _, d := range []string{g.reposDir(), g.tmpDir(), g.pushesDir()} {
+	for _, d := range []string{g.reposDir(), g.tmpDir()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return fmt.Errorf("the directory of git's repositories: %w", err)
 		}
@@ -156,10 +147,11 @@ func (g *Git) prepare() error {
 	if err != nil {
 		return fmt.Errorf("the directory of git's repositories: %w", err)
 	}
-	if held, err := tryLock(f, exclusive); err != nil || !held {
-		if err == nil {
-			err = errors.New("another process has it; stop that one, or give this one a directory of its own")
-		}
+	// A child that the last process of this directory began, but that does not run its own program
+	// yet, holds the lock too, for a moment after that process has ended.
+	ctx, cancel := context.WithTimeoutCause(context.Background(), lockWait, errors.New("another process has it; stop that one, or give this one a directory of its own"))
+	defer cancel()
+	if err := awaitLock(ctx, f, exclusive); err != nil {
 		return errors.Join(fmt.Errorf("the directory of git's repositories: %w", err), f.Close())
 	}
 	g.lock = f
@@ -167,25 +159,13 @@ func (g *Git) prepare() error {
 	return nil
 }
 
-// clear removes half-made repositories and the marks of pushes that nobody has. What
-// cannot be removed is in nobody's way.
+// clear removes half-made repositories. A directory that cannot be removed does no harm.
 func (g *Git) clear() {
 	made, _ := os.ReadDir(g.tmpDir())
 	for _, e := range made {
 		_ = os.RemoveAll(filepath.Join(g.tmpDir(), e.Name()))
 	}
-	pushes, _ := os.ReadDir(g.pushesDir())
-	for _, e := range pushes {
-		path := filepath.Join(g.pushesDir(), e.Name())
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			continue
-		}
-		if held, err := tryLock(f, exclusive); held && err == nil {
-			_ = os.Remove(path)
-		}
-		_ = f.Close()
-	}
+	_ = os.RemoveAll(filepath.Join(g.cfg.Dir, "pushes")) // of earlier versions
 }
 
 // Close ends every process and waits for them.
@@ -207,6 +187,9 @@ func (g *Git) Close() {
 func (g *Git) live(ctx context.Context) (context.Context, context.CancelCauseFunc, func(), error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.none != nil {
+		return nil, nil, nil, g.none
+	}
 	if g.closed {
 		return nil, nil, nil, ErrClosed
 	}

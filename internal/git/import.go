@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/netip"
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"weir/internal/gitwire"
@@ -19,7 +21,7 @@ import (
 // making (http://127.0.0.1…): git's own network is closed to everything else. A repository that is there is left as it is.
 // ErrNoRef: the branch that is asked for is not there, or none at all; ErrFull: there is more than a repository
 // may have. Then nothing is left of it. tell hears how far it is, many times a second, and never after
-// this has returned; git waits for it. nil: nobody does.
+// this has returned; git waits for it. nil: no progress is reported.
 //
 // An import takes a turn of the tenant's, one of the few for imports, and ends when its server sends less than 1 KiB/s
 // for 2 min.
@@ -45,7 +47,7 @@ func (g *Git) Import(ctx context.Context, tenant, id, from, branch string, tell 
 	return strings.TrimPrefix(ref, schemas.RefOf("")), err
 }
 
-// checkURL lets plain addresses of this machine pass. What has a space or a control
+// checkURL lets plain addresses of this machine pass. A URL with a space or a control
 // character in it, or an "@", is no such address to git.
 func checkURL(from string) error {
 	u, err := url.Parse(from)
@@ -93,7 +95,6 @@ func (g *Git) copyFrom(t turn, r repository, from, branch string, tell func(sche
 		},
 		dir: string(r), env: env, settings: importing(), file: g.cfg.MaxRepo,
 		in:   strings.NewReader("+refs/heads/*:refs/heads/*\n+refs/tags/*:refs/tags/*\n"),
-		out:  toNobody,
 		told: progressTo(tell),
 	})
 	if n, _ := r.size(); n >= g.cfg.MaxRepo {
@@ -102,7 +103,7 @@ func (g *Git) copyFrom(t turn, r repository, from, branch string, tell func(sche
 	if err != nil {
 		return err
 	}
-	if err := g.run(t, job{args: []string{"pack-refs", "--all"}, dir: string(r), env: r.dirEnv(), out: toNobody}); err != nil {
+	if err := g.run(t, job{args: []string{"pack-refs", "--all"}, dir: string(r), env: r.dirEnv()}); err != nil {
 		return err
 	}
 	ref := schemas.RefOf(branch)
@@ -185,4 +186,49 @@ func (g *Git) eachBranch(t turn, r repository, do func(ref, oid string)) error {
 			return lines.Err()
 		},
 	})
+}
+
+// percent is how git says how far it is, or has the other side say it.
+var percent = regexp.MustCompile(`^(remote: )?(Counting|Compressing|Receiving|Unpacking|Resolving) (?:objects|deltas): +[0-9]{1,3}% \(([0-9]{1,10})/([0-9]{1,10})\)`)
+
+// phaseOf reads git's word for what it is at. One that the other side says may not be taken
+// for one of this side's.
+func phaseOf(word string) (schemas.RepoPhase, bool) {
+	switch word {
+	case "remote: Counting":
+		return schemas.RepoCounting, true
+	case "remote: Compressing":
+		return schemas.RepoCompressing, true
+	case "Receiving", "Unpacking":
+		return schemas.RepoReceiving, true
+	case "Resolving":
+		return schemas.RepoResolving, true
+	default:
+		return "", false
+	}
+}
+
+// progressOf reads a line of what git says.
+func progressOf(line string) (p schemas.RepoProgress, ok bool) {
+	m := percent.FindStringSubmatch(line)
+	if m == nil {
+		return p, false
+	}
+	p.Phase, ok = phaseOf(m[1] + m[2])
+	done, err := strconv.Atoi(m[3])
+	total, wrong := strconv.Atoi(m[4])
+	p.Done, p.Total = done, total
+	return p, ok && err == nil && wrong == nil && done <= total
+}
+
+// progressTo passes on what lines say of progress.
+func progressTo(tell func(schemas.RepoProgress)) func(string) {
+	if tell == nil {
+		return nil
+	}
+	return func(line string) {
+		if p, ok := progressOf(line); ok {
+			tell(p)
+		}
+	}
 }

@@ -31,7 +31,7 @@ func TestRepositoryAtItsLimit(t *testing.T) {
 	begun, err := g.Branch(t.Context(), "r2", "work", "main", "t")
 	require.NoError(t, err)
 	pack, oid := gitkit.GoodCommit(noise(3<<20), begun)
-	rep, err := g.ReceivePack(t.Context(), "r2", pushOf("p", "work", begun, oid, bytes.NewReader(pack)))
+	rep, err := g.ReceivePack(t.Context(), "r2", pushOf("work", begun, oid, bytes.NewReader(pack)))
 	require.NoError(t, err)
 	require.NotEqual(t, gitwire.UnpackOK, rep.Unpack)
 	clean(t, g, "r2")
@@ -47,7 +47,7 @@ func TestDeltaBombIsBoundedByMemory(t *testing.T) {
 		g := open(t, Config{Memory: memory})
 		first := begin(t, g, "work")
 		// The branch goes where it is: all that git has against the push is its pack.
-		rep, err := g.ReceivePack(t.Context(), "r1", pushOf("p1", "work", first, first, bytes.NewReader(gitkit.DeltaBomb(row.size))))
+		rep, err := g.ReceivePack(t.Context(), "r1", pushOf("work", first, first, bytes.NewReader(gitkit.DeltaBomb(row.size))))
 		require.NoError(t, err)
 		require.Equal(t, row.good, rep.Unpack == gitwire.UnpackOK, rep.Unpack)
 		require.Empty(t, childrenOf(g.cfg.Dir))

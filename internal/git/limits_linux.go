@@ -29,7 +29,7 @@ func limit(pid int, l bounds) error {
 		var now unix.Rlimit
 		err := unix.Prlimit(pid, one.what, nil, &now)
 		if err == nil {
-			n := min(uint64(max(one.n, 0)), now.Max) // nobody may raise it
+			n := min(uint64(max(one.n, 0)), now.Max) // no process may raise it
 			err = unix.Prlimit(pid, one.what, &unix.Rlimit{Cur: n, Max: n}, nil)
 		}
 		// One that is so fast that it has ended needs no limit.
@@ -41,7 +41,7 @@ func limit(pid int, l bounds) error {
 }
 
 // awaitEnd waits for a child to end and leaves it to be collected: until then its
-// number, and its group's, is nobody else's.
+// number, and its group's, is not given to another process.
 func awaitEnd(cmd *exec.Cmd) (collected bool, err error) {
 	for errors.Is(unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 	}

@@ -2,13 +2,10 @@ package git
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
-
-	"weir/schemas"
 )
 
 // lockKind is how a file is locked: by one alone, or by many that all write.
@@ -19,7 +16,7 @@ const (
 	exclusive
 )
 
-// lockPoll is how often somebody who waits for another process's lock looks again.
+// lockPoll is how often a waiter for another process's lock looks again.
 const lockPoll = 20 * time.Millisecond
 
 // awaitLock takes a lock as soon as it is free.
@@ -39,72 +36,94 @@ func awaitLock(ctx context.Context, f *os.File, kind lockKind) error {
 	}
 }
 
-func (g *Git) pushesDir() string { return filepath.Join(g.cfg.Dir, "pushes") }
-
-func (g *Git) pushPath(push string) (string, error) {
-	if !schemas.ValidID(push) {
-		return "", errors.New("a push has no proper name")
+// quiet waits until no process writes to a repository, one that an earlier life of this program has
+// left included, so that what a ref says then is what came of every push before.
+func (r repository) quiet(ctx context.Context) error {
+	f, err := r.openLock()
+	if err != nil {
+		return err
 	}
-	return filepath.Join(g.pushesDir(), schemas.EscapeToken(push)), nil
+	defer func() { _ = f.Close() }()
+	return awaitLock(ctx, f, exclusive)
 }
 
-// mark makes the file that says, by its lock, that processes of a push are left: they inherit it. Only the kernel
-// lets go of it, when the last of them ends.
-func (g *Git) mark(push string) (*os.File, error) {
-	path, err := g.pushPath(push)
-	if err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	held, err := tryLock(f, exclusive)
-	if err == nil && !held {
-		err = errors.New("a push of this name is running")
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+// writing is one writer's part in the lock that all writers of a repository share.
+// Their children inherit it: a process that has it alone knows that no writer is left.
+type writing struct {
+	r    repository
+	ref  string
+	lock *os.File
 }
 
-// unmark lets go of a mark, and removes its file unless somebody else has it: a process that could not be ended
-// keeps it, for Quiet to wait for. One that is just being started has it for a moment, as it has everything.
-func unmark(ctx context.Context, f *os.File) {
-	_ = f.Close() // the lock is the children's as well; only who opens the file anew sees who has it
-	again, err := os.OpenFile(f.Name(), os.O_RDWR, 0)
+// write takes part in a repository's writing. If no other writer does, it first takes
+// away what a killed one has left: a lock of the ref would stop its pushes for good.
+func (r repository) write(ctx context.Context, ref string) (writing, error) {
+	f, err := r.openLock()
+	if err != nil {
+		return writing{}, err
+	}
+	w := writing{r: r, ref: ref, lock: f}
+	w.sweepIfAlone()
+	if err := awaitLock(ctx, f, shared); err != nil {
+		w.done()
+		return writing{}, err
+	}
+	return w, nil
+}
+
+func (r repository) openLock() (*os.File, error) {
+	return os.OpenFile(r.own("lock"), os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // of this package's own making
+}
+
+func (w writing) done() { _ = w.lock.Close() }
+
+func (w writing) sweepIfAlone() {
+	if alone, err := tryLock(w.lock, exclusive); alone && err == nil {
+		w.r.sweep(w.ref)
+	}
+}
+
+// stragglers is how long a killed process may still need to be gone.
+const stragglers = time.Second
+
+// abandon ends the writing of a process that was killed, and takes away what it left.
+// Where others are writing, or something of it is still there, the next one does.
+func (w writing) abandon(ctx context.Context) {
+	w.done()
+	f, err := w.r.openLock() // anew: what is left of the process has w's own
 	if err != nil {
 		return
 	}
+	defer func() { _ = f.Close() }()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stragglers)
 	defer cancel()
-	if awaitLock(ctx, again, exclusive) == nil {
-		_ = os.Remove(again.Name())
+	if awaitLock(ctx, f, exclusive) == nil {
+		w.r.sweep(w.ref)
 	}
-	_ = again.Close()
 }
 
-// Quiet waits until no process of a push of this name is left, of an earlier life of this program as
-// well, so that what the ref says then is what came of it.
-func (g *Git) Quiet(ctx context.Context, id, push string) error {
-	if _, err := g.repo(id); err != nil {
-		return err
+// sweep removes the locks, temporary files and quarantined objects of writers that are gone.
+// What cannot be removed is git's to complain about.
+func (r repository) sweep(ref string) {
+	locks := []string{"HEAD.lock", "config.lock", "packed-refs.lock", "packed-refs.new", "shallow.lock"}
+	if ref != "" {
+		locks = append(locks, filepath.FromSlash(ref)+".lock")
 	}
-	path, err := g.pushPath(push)
-	if err != nil {
-		return err
+	for _, name := range locks {
+		_ = os.Remove(filepath.Join(string(r), name))
 	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	r.sweepDir("objects", "tmp_", "incoming-")
+	r.sweepDir(filepath.Join("objects", "pack"), "tmp_", ".tmp-")
+}
+
+func (r repository) sweepDir(name string, prefixes ...string) {
+	dir := filepath.Join(string(r), name)
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		for _, p := range prefixes {
+			if strings.HasPrefix(e.Name(), p) {
+				_ = os.RemoveAll(filepath.Join(dir, e.Name()))
+			}
+		}
 	}
-	if err != nil {
-		return err
-	}
-	if err := awaitLock(ctx, f, exclusive); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	unmark(ctx, f)
-	return nil
 }

@@ -90,7 +90,7 @@ func (g *Git) repack(ctx context.Context, r repository) error {
 		{"pack-refs", "--all"},
 	} {
 		if err := g.run(t, job{
-			args: args, dir: string(r), env: r.dirEnv(), out: toNobody,
+			args: args, dir: string(r), env: r.dirEnv(),
 			hold: []*os.File{w.lock}, file: g.cfg.MaxRepo,
 		}); err != nil {
 			return err

@@ -94,25 +94,6 @@ func waitFor(t *testing.T, what func() bool) {
 	}
 }
 
-func TestQuietWaitsForProcessesOfAnEarlierLife(t *testing.T) {
-	t.Parallel()
-	g := open(t, Config{})
-	begin(t, g, "work")
-	require.NoError(t, g.Quiet(t.Context(), "r1", "never"))
-	require.Error(t, g.Quiet(t.Context(), "r1", "a/b"))
-	end := straggler(t, g, "p1", nil)
-	_, err := g.mark("p1")
-	require.Error(t, err, "the same push twice")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errGone)
-	defer cancel()
-	require.ErrorIs(t, g.Quiet(ctx, "r1", "p1"), errGone)
-	quiet := make(chan error, 1)
-	go func() { quiet <- g.Quiet(t.Context(), "r1", "p1") }()
-	end()
-	require.NoError(t, <-quiet)
-	require.NoError(t, g.Quiet(t.Context(), "r1", "p1"))
-}
-
 // victimEnv makes the test's program a Weir that is killed in the middle of a push.
 const victimEnv = "WEIR_GIT_TEST_VICTIM"
 
@@ -128,7 +109,7 @@ func victim(dir string) {
 	if _, err := fmt.Fscanln(in, &from, &to); err != nil {
 		panic(err)
 	}
-	_, err = g.ReceivePack(context.Background(), "r1", pushOf("p1", "work", from, to, in))
+	_, err = g.ReceivePack(context.Background(), "r1", pushOf("work", from, to, in))
 	fmt.Println("done", err)
 }
 
@@ -141,7 +122,15 @@ func signalAll(t *testing.T, procs []string, sig syscall.Signal) {
 	}
 }
 
-func TestProcessesOfAPushHoldItsMark(t *testing.T) {
+// quietly waits until nothing writes to r1.
+func quietly(t *testing.T, g *Git) {
+	t.Helper()
+	r, err := g.repo("r1")
+	require.NoError(t, err)
+	require.NoError(t, r.quiet(t.Context()))
+}
+
+func TestProcessesOfAPushHoldItsLock(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
 	w, done := halfPush(t.Context(), t, g)
@@ -158,7 +147,6 @@ func TestProcessesOfAPushHoldItsMark(t *testing.T) {
 				held = append(held, to)
 			}
 		}
-		require.Contains(t, held, filepath.Join(g.pushesDir(), "p1"))
 		require.Contains(t, held, r.own("lock"))
 	}
 	_ = w.CloseWithError(errGone)
@@ -197,14 +185,14 @@ func TestPushOfAProgramThatIsKilled(t *testing.T) {
 		again, err := Open(t.Context(), Config{Dir: g.cfg.Dir})
 		require.NoError(t, err, name)
 		g = again
-		require.NoError(t, g.Quiet(t.Context(), "r1", "p1"))
+		quietly(t, g)
 		poll.Until(t, func() bool { return len(childrenOf(g.cfg.Dir)) == 0 }, name)
 		now := head(t, g, "r1", "work")
 		if !row.either || now != oid {
 			require.Equal(t, first, now, name)
 		}
 		// The branch can still be pushed to.
-		rep, err := g.ReceivePack(t.Context(), "r1", pushOf("p2", "work", now, oid, bytes.NewReader(pack)))
+		rep, err := g.ReceivePack(t.Context(), "r1", pushOf("work", now, oid, bytes.NewReader(pack)))
 		require.NoError(t, err, name)
 		require.Equal(t, "ok", rep.Unpack, name)
 		require.Equal(t, oid, head(t, g, "r1", "work"), name)
@@ -241,7 +229,7 @@ func halfPush(ctx context.Context, t *testing.T, g *Git) (w *io.PipeWriter, done
 	r, w := io.Pipe()
 	done = make(chan error, 1)
 	go func() {
-		_, err := g.ReceivePack(ctx, "r1", pushOf("p1", "work", first, oid, r))
+		_, err := g.ReceivePack(ctx, "r1", pushOf("work", first, oid, r))
 		done <- err
 	}()
 	_, err := w.Write(pack[:len(pack)/2])
@@ -288,7 +276,7 @@ func TestPushThatEndsHalfway(t *testing.T) {
 				again, err := Open(t.Context(), g.cfg)
 				require.NoError(t, err)
 				defer again.Close()
-				require.NoError(t, again.Quiet(t.Context(), "r1", "p1"))
+				quietly(t, again)
 				require.Equal(t, head(t, again, "r1", "main"), head(t, again, "r1", "work"))
 			})
 		}

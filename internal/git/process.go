@@ -22,11 +22,11 @@ type job struct {
 	settings []setting
 	env      []string
 	in       io.Reader
-	// drain: what git does not want of in is read all the same.
+	// drain: in is read to its end, also where git does not want it.
 	drain bool
-	// out reads what git writes, to the end. It may touch what it was given until run returns.
+	// out reads what git writes, to the end; nil: it is discarded. It may touch what it was given until run returns.
 	out func(io.Reader) error
-	// told hears each line that git says on the way, as lastLine has them; nil: nobody does.
+	// told hears each line that git says on the way, as lastLine has them; nil: they are dropped.
 	told func(line string)
 	// hold are locks that git and its children keep as long as they live.
 	hold []*os.File
@@ -79,7 +79,14 @@ func (g *Git) run(t turn, j job) error {
 	said := make(chan string, 1)
 	go func() { said <- lastLine(p.err, j.told) }()
 
-	failed := j.out(p.out)
+	out := j.out
+	if out == nil {
+		out = func(r io.Reader) error {
+			_, err := io.Copy(io.Discard, r)
+			return err
+		}
+	}
+	failed := out(p.out)
 	if failed != nil {
 		t.cancel(failed)
 	}
@@ -133,7 +140,7 @@ func (g *Git) start(ctx context.Context, j job) (*process, error) {
 			theirs[i], ours[i] = r, w
 		}
 	}
-	// Not ctx: a process that is to end is asked first, and its group ends with it.
+	// Not ctx: a process that must end is asked first, and its group ends with it.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), g.program, j.args...) //nolint:gosec // no argument is a caller's word
 	cmd.Env = environment(g.execPath, append(g.settings(), j.settings...), j.env...)
 	if cmd.Dir = j.dir; j.dir == "" {
@@ -255,19 +262,15 @@ func anyLine(data []byte, over bool) (int, []byte, error) {
 // scrub takes this machine's paths out of git's words.
 func (g *Git) scrub(s string) string { return strings.ReplaceAll(s, g.cfg.Dir, "") }
 
-// toBuffer is the out of a job whose answer is short.
-func toBuffer(b *bytes.Buffer, most int) func(io.Reader) error {
-	return func(r io.Reader) error {
-		n, err := io.Copy(b, io.LimitReader(r, int64(most)+1))
-		if err == nil && n > int64(most) {
+// output runs git in a repository, and returns its answer, of at most some bytes.
+func (g *Git) output(t turn, r repository, in string, most int, args ...string) (string, error) {
+	var text []byte
+	err := g.run(t, job{args: args, dir: string(r), env: r.dirEnv(), in: strings.NewReader(in), out: func(o io.Reader) (err error) {
+		text, err = io.ReadAll(io.LimitReader(o, int64(most)+1))
+		if err == nil && len(text) > most {
 			err = errors.New("it said more than it should")
 		}
 		return err
-	}
-}
-
-// toNobody is the out of a job that has none.
-func toNobody(r io.Reader) error {
-	_, err := io.Copy(io.Discard, r)
-	return err
+	}})
+	return string(text), err
 }

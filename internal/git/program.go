@@ -70,3 +70,102 @@ func parseVersion(s string) (version, error) {
 }
 
 func notDigit(r rune) bool { return r < '0' || r > '9' }
+
+// setting is one line of git's configuration.
+type setting struct{ key, value string }
+
+// environment is all that a process of git's sees of the world: path is where it finds
+// its parts.
+func environment(path string, settings []setting, more ...string) []string {
+	env := []string{
+		"PATH=" + path,
+		"HOME=/nonexistent",
+		"LC_ALL=C",
+		"TZ=UTC",
+		"GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_GLOBAL=/dev/null",
+		"GIT_ATTR_NOSYSTEM=1",
+		"GIT_TERMINAL_PROMPT=0",
+		"GIT_NO_REPLACE_OBJECTS=1", // a ref must not put one object in another's place
+		"GIT_OPTIONAL_LOCKS=0",
+		"MALLOC_ARENA_MAX=1", // each more of them reserves 64 MiB of the address space
+		"GIT_DEFAULT_HASH=sha1",
+		"GIT_DEFAULT_REF_FORMAT=files",
+		"GIT_CONFIG_COUNT=" + strconv.Itoa(len(settings)),
+	}
+	for i, s := range settings {
+		n := strconv.Itoa(i)
+		env = append(env, "GIT_CONFIG_KEY_"+n+"="+s.key, "GIT_CONFIG_VALUE_"+n+"="+s.value)
+	}
+	return append(env, more...)
+}
+
+// offline closes git's own network; an import opens it to HTTP alone.
+const offline = "GIT_ALLOW_PROTOCOL=none"
+
+// settings are those of every process. Whatever a repository's own configuration
+// says, these come later.
+func (g *Git) settings() []setting {
+	list := []setting{
+		// The directory is Weir's whichever user owns it on disk, as a volume may have it.
+		{"safe.directory", "*"},
+		{"core.hooksPath", "/dev/null"},
+		{"core.fsmonitor", "false"},
+		{"core.logAllRefUpdates", "false"},
+		{"credential.helper", ""},
+		{"protocol.allow", "never"},
+		{"gc.auto", "0"},
+		{"maintenance.auto", "false"},
+		// Memory: objects over the threshold are streamed where git can, packs are mapped in
+		// pieces, and one thread does what else each of several would need memory for.
+		{"core.bigFileThreshold", "32m"},
+		{"core.packedGitWindowSize", "32m"},
+		{"core.packedGitLimit", "256m"},
+		{"core.deltaBaseCacheLimit", "32m"},
+		{"pack.threads", "1"},
+		{"pack.windowMemory", "64m"},
+		{"pack.deltaCacheSize", "64m"},
+		// Every push stays a pack: it takes a few syncs however many objects it has.
+		{"transfer.unpackLimit", "1"},
+		{"transfer.fsckObjects", "true"},
+	}
+	// Old histories have these, they do no harm, and git checks nothing but what is new.
+	for _, id := range []string{"zeroPaddedFilemode", "missingSpaceBeforeDate", "badTimezone"} {
+		list = append(list, setting{"receive.fsck." + id, "ignore"}, setting{"fetch.fsck." + id, "ignore"})
+	}
+	if g.version.atLeast(36) {
+		return append(list, setting{"core.fsync", "all"}, setting{"core.fsyncMethod", "fsync"})
+	}
+	return append(list, setting{"core.fsyncObjectFiles", "true"})
+}
+
+// uploading are those of a fetch.
+func uploading() []setting {
+	return []setting{
+		{"uploadpack.allowTipSHA1InWant", "false"},
+		{"uploadpack.allowReachableSHA1InWant", "false"},
+		{"uploadpack.allowAnySHA1InWant", "false"},
+		{"uploadpack.allowRefInWant", "false"},
+		{"uploadpack.allowFilter", "true"},
+		{"uploadpackfilter.allow", "false"},
+		{"uploadpackfilter.blob:none.allow", "true"},
+		{"uploadpackfilter.blob:limit.allow", "true"},
+	}
+}
+
+// receiving are those of a push.
+func (g *Git) receiving(force bool) []setting {
+	return []setting{
+		{"receive.fsckObjects", "true"},
+		{"receive.maxInputSize", strconv.FormatInt(g.cfg.MaxPack, 10)},
+		{"receive.denyNonFastForwards", strconv.FormatBool(!force)},
+		{"receive.denyDeletes", "true"},
+		{"receive.denyDeleteCurrent", "true"},
+		{"receive.shallowUpdate", "false"},
+		{"receive.advertisePushOptions", "false"},
+		{"receive.autogc", "false"},
+		// What is quarantined has the repository beside it, whose refs are counted already.
+		{"core.alternateRefsPrefixes", "refs/none"},
+		{"receive.updateServerInfo", "false"},
+	}
+}

@@ -12,12 +12,11 @@ import (
 	"syscall"
 
 	"weir/internal/gitwire"
+	"weir/schemas"
 )
 
 // Push is one update of one ref.
 type Push struct {
-	// ID names it, for Quiet.
-	ID string
 	// Tenant is whose turn it takes.
 	Tenant   string
 	Commands gitwire.Commands // one command, for a branch
@@ -51,16 +50,11 @@ func (g *Git) ReceivePack(ctx context.Context, id string, p Push) (gitwire.Repor
 	} else if n >= g.cfg.MaxRepo {
 		return gitwire.Report{}, ErrFull
 	}
-	mark, err := g.mark(p.ID)
-	if err != nil {
-		return gitwire.Report{}, roomless(err)
-	}
-	defer unmark(ctx, mark)
 	w, err := r.write(ctx, ref)
 	if err != nil {
 		return gitwire.Report{}, roomless(err)
 	}
-	rep, err := g.receive(t, r, p, []*os.File{w.lock, mark})
+	rep, err := g.receive(t, r, p, []*os.File{w.lock})
 	if err != nil {
 		w.abandon(ctx)
 		return rep, err
@@ -176,4 +170,57 @@ func (g *Git) scrubbed(progress func([]byte)) func([]byte) {
 		return nil
 	}
 	return func(b []byte) { progress(bytes.ReplaceAll(b, []byte(g.cfg.Dir), nil)) }
+}
+
+// Fate is what a branch says of a push.
+type Fate struct {
+	// Head is where the branch is.
+	Head string
+	// Has: it is at the push's object, or at one that was built on it.
+	Has bool
+}
+
+// Fate waits until no process writes to the repository, and looks whether a branch has an object.
+// What it reports is on the disk: a failure to bring it there is an error. ErrNoRef where the branch is not there.
+func (g *Git) Fate(ctx context.Context, id, branch, oid string) (Fate, error) {
+	r, err := g.repo(id)
+	switch {
+	case err != nil:
+		return Fate{}, err
+	case !validBranch(branch):
+		return Fate{}, ErrNoRef
+	case !gitwire.ValidOid(oid):
+		return Fate{}, errors.New("the push has no proper object id")
+	}
+	if err := r.quiet(ctx); err != nil {
+		return Fate{}, err
+	}
+	t, err := g.lookUp(ctx)
+	if err != nil {
+		return Fate{}, err
+	}
+	defer t.end()
+	ref := schemas.RefOf(branch)
+	f := Fate{}
+	if f.Head, err = g.tip(t, r, ref); err != nil {
+		return Fate{}, err
+	}
+	if f.Has, err = g.leadsTo(t, r, f.Head, oid); err != nil {
+		return Fate{}, err
+	}
+	// After the look: the sync covers everything that the look has seen.
+	return f, r.syncRef(ref)
+}
+
+// leadsTo reports whether a commit is another, or was built on it.
+func (g *Git) leadsTo(t turn, r repository, from, oid string) (bool, error) {
+	if from == oid {
+		return true, nil
+	}
+	found, err := g.look(t, r, []string{oid})
+	if err != nil || found[0].kind != "commit" {
+		return false, err
+	}
+	rest, err := g.firstOf(t, r, oid+"\n^"+from+"\n")
+	return err == nil && rest == "", err
 }

@@ -184,28 +184,27 @@ func TestOddPushes(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
 	first := begin(t, g, "work")
-	two := pushOf("p", "work", first, first, nil)
+	two := pushOf("work", first, first, nil)
 	two.Commands.List = append(two.Commands.List, two.Commands.List[0])
-	tag := pushOf("p", "work", first, first, nil)
+	tag := pushOf("work", first, first, nil)
 	tag.Commands.List[0].Ref = "refs/tags/x"
 	for name, p := range map[string]Push{
-		"no command":   {ID: "p"},
+		"no command":   {},
 		"two commands": two,
 		"a tag":        tag,
-		"no ref":       pushOf("p", "../../config", first, first, nil),
-		"no name":      pushOf("a/b", "work", first, first, nil),
+		"no ref":       pushOf("../../config", first, first, nil),
 	} {
 		_, err := g.ReceivePack(t.Context(), "r1", p)
 		require.Error(t, err, name)
 	}
 	// Old is a lie: the ref has moved.
-	rep, err := g.ReceivePack(t.Context(), "r1", pushOf("p", "work", strings.Repeat("1", 40), first, bytes.NewReader(gitwire.EmptyPack())))
+	rep, err := g.ReceivePack(t.Context(), "r1", pushOf("work", strings.Repeat("1", 40), first, bytes.NewReader(gitwire.EmptyPack())))
 	require.NoError(t, err)
 	one, ok := rep.Of(schemas.RefOf("work"))
 	require.True(t, ok)
 	require.NotEmpty(t, one.Reason)
 	// A deletion that reached git all the same.
-	rep, err = g.ReceivePack(t.Context(), "r1", pushOf("p", "work", first, zero, strings.NewReader("")))
+	rep, err = g.ReceivePack(t.Context(), "r1", pushOf("work", first, zero, strings.NewReader("")))
 	require.NoError(t, err)
 	one, _ = rep.Of(schemas.RefOf("work"))
 	require.Equal(t, "deletion prohibited", one.Reason)

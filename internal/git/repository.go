@@ -1,7 +1,6 @@
 package git
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +29,9 @@ func (g *Git) repoPath(id string) (string, error) {
 }
 
 func (g *Git) repo(id string) (repository, error) {
+	if g.none != nil {
+		return "", g.none
+	}
 	path, err := g.repoPath(id)
 	if err != nil {
 		return "", err
@@ -44,6 +46,9 @@ func (g *Git) repo(id string) (repository, error) {
 
 // Here returns ErrNoRepo where a repository is not on this node.
 func (g *Git) Here(id string) error {
+	if g.asked != nil {
+		return g.asked
+	}
 	_, err := g.repo(id)
 	return err
 }
@@ -84,17 +89,12 @@ func (g *Git) look(t turn, r repository, names []string) ([]object, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	var out bytes.Buffer
-	err := g.run(t, job{
-		args: []string{"cat-file", "--batch-check=%(objectname) %(objecttype)"},
-		dir:  string(r), env: r.dirEnv(),
-		in:  strings.NewReader(strings.Join(names, "\n") + "\n"),
-		out: toBuffer(&out, len(names)*longestLook),
-	})
+	out, err := g.output(t, r, strings.Join(names, "\n")+"\n", len(names)*longestLook,
+		"cat-file", "--batch-check=%(objectname) %(objecttype)")
 	if err != nil {
 		return nil, err
 	}
-	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	if len(lines) != len(names) {
 		return nil, errors.New("git cat-file: it gave another number of answers")
 	}
@@ -137,4 +137,62 @@ func (g *Git) tip(t turn, r repository, ref string) (string, error) {
 		return "", fmt.Errorf("the branch is at a %s: %w", found[0].kind, ErrNoRef)
 	}
 	return found[0].oid, nil
+}
+
+// syncPath brings a file's bytes, or a directory's entries, to the disk.
+func syncPath(path string) error {
+	f, err := os.Open(path) //nolint:gosec // a path of this package's own making
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// syncRef makes an update of a ref outlive a power cut. Git syncs the files that it
+// writes, but never the directories that it renames them into.
+func (r repository) syncRef(ref string) error {
+	list := []string{filepath.Join(string(r), "objects", "pack"), filepath.Join(string(r), "objects")}
+	file := filepath.Join(string(r), filepath.FromSlash(ref))
+	if _, err := os.Stat(file); err == nil { //nolint:gosec // a ref that git has taken
+		list = append(list, file)
+	}
+	for dir := filepath.Dir(file); strings.HasPrefix(dir, string(r)); dir = filepath.Dir(dir) {
+		list = append(list, dir)
+	}
+	for _, path := range list {
+		// A directory of refs may have gone when they were packed, which the ones above it show.
+		if err := syncPath(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncTree makes everything below a directory outlive a power cut.
+func syncTree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return syncPath(path)
+	})
+}
+
+// size is what a repository has on disk. A file that is removed meanwhile does not count.
+func (r repository) size() (int64, error) {
+	var n int64
+	//nolint:gosec // of this package's own making
+	err := filepath.WalkDir(string(r), func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			var info fs.FileInfo
+			if info, err = e.Info(); err == nil {
+				n += info.Size()
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	return n, err
 }

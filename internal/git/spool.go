@@ -16,17 +16,32 @@ const (
 	spoolMemory = 64 << 10
 	// spoolChunk is how much of the disk a pack takes at a time.
 	spoolChunk = 16 << 20
-	// spoolPacks is how many packs of Config.MaxPack the files of all may hold together.
+	// spoolPacks is how many packs of the largest size the files of all may hold together.
 	spoolPacks = 16
 )
 
 // ErrSpool says that the packs that come in hold as much of the disk as they may.
 var ErrSpool = errors.New("packs that come in hold as much of this node's disk as they may")
 
+// Spools keep packs while they come in. They are safe for concurrent use.
+type Spools struct {
+	dir     string
+	maxPack int64
+	bytes   *limits.Shares // of their files
+}
+
+// NewSpools returns spools with files in a directory. TenantShare is as in Config.
+func NewSpools(dir string, maxPack int64, tenantShare int) *Spools {
+	return &Spools{dir: dir, maxPack: maxPack, bytes: limits.NewShares(limits.Percent(spoolPacks*maxPack, tenantShare))}
+}
+
+// Spools are those on the disk of the repositories.
+func (g *Git) Spools() *Spools { return g.spools }
+
 // Spool keeps a pack while it comes in, so that its push takes a turn only when all of it is here. A small
 // one is in memory, a larger one in a file that is gone with the process. Write and Close may run at once.
 type Spool struct {
-	git    *Git
+	spools *Spools
 	tenant string
 
 	mu     sync.Mutex
@@ -38,13 +53,8 @@ type Spool struct {
 	give   []func()
 }
 
-// Spool returns an empty Spool for a push of a tenant's. ErrNoRepo where the repository is not on this node.
-func (g *Git) Spool(id, tenant string) (*Spool, error) {
-	if err := g.Here(id); err != nil {
-		return nil, err
-	}
-	return &Spool{git: g, tenant: tenant}, nil
-}
+// New returns an empty Spool for a push of a tenant's.
+func (s *Spools) New(tenant string) *Spool { return &Spool{spools: s, tenant: tenant} }
 
 // Write appends to the pack. ErrNoRoom where the disk is full, ErrSpool where the tenant may have no more of it.
 func (s *Spool) Write(p []byte) (int, error) {
@@ -58,7 +68,7 @@ func (s *Spool) Write(p []byte) (int, error) {
 	case s.memory.Len()+len(p) <= spoolMemory:
 		return s.memory.Write(p)
 	}
-	f, err := os.CreateTemp(s.git.tmpDir(), "push-")
+	f, err := os.CreateTemp(s.spools.dir, "push-")
 	if err != nil {
 		return 0, roomless(err)
 	}
@@ -76,10 +86,10 @@ func (s *Spool) Write(p []byte) (int, error) {
 // append writes to the file. The caller holds mu.
 func (s *Spool) append(p []byte) (int, error) {
 	for s.size+int64(len(p)) > s.room {
-		n := min(spoolChunk, s.git.cfg.MaxPack)
-		release, ok := s.git.spooled.Try(s.tenant, n)
+		n := min(spoolChunk, s.spools.maxPack)
+		release, ok := s.spools.bytes.Try(s.tenant, n)
 		if !ok {
-			return 0, s.git.spoolFull(s.tenant)
+			return 0, s.spools.full(s.tenant)
 		}
 		s.give = append(s.give, release)
 		s.room += n
@@ -89,28 +99,24 @@ func (s *Spool) append(p []byte) (int, error) {
 	return n, roomless(err)
 }
 
-func newSpooled(c Config) *limits.Shares {
-	return limits.NewShares(limits.Percent(spoolPacks*c.MaxPack, c.TenantShare))
-}
-
-func (g *Git) spoolFull(tenant string) error {
+func (s *Spools) full(tenant string) error {
 	mebi := func(n int64) float64 { return float64(n) / (1 << 20) }
-	d := g.spooled.Division
+	d := s.bytes.Division
 	return fmt.Errorf("%w: %.1f MiB (%d times git.max_pack), of which one tenant may always have %.1f MiB (limits.tenant_share); this tenant's hold %.1f MiB",
-		ErrSpool, mebi(d.Capacity), spoolPacks, mebi(d.Share), mebi(g.spooled.Held(tenant)))
+		ErrSpool, mebi(d.Capacity), spoolPacks, mebi(d.Share), mebi(s.bytes.Held(tenant)))
 }
 
 // Reader reads the pack from its beginning. Nothing is written any more.
-func (s *Spool) Reader() io.Reader {
+func (s *Spool) Reader() *io.SectionReader {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.file == nil {
-		return bytes.NewReader(s.memory.Bytes())
+		return io.NewSectionReader(bytes.NewReader(s.memory.Bytes()), 0, int64(s.memory.Len()))
 	}
 	return io.NewSectionReader(s.file, 0, s.size)
 }
 
-// Close gives up the pack. What is written behind it fails.
+// Close gives up the pack. A later Write fails.
 func (s *Spool) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,7 @@ import (
 
 func newSpool(t *testing.T, g *Git, tenant string) *Spool {
 	t.Helper()
-	s, err := g.Spool("r1", tenant)
-	require.NoError(t, err)
+	s := g.Spools().New(tenant)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -23,9 +22,6 @@ func newSpool(t *testing.T, g *Git, tenant string) *Spool {
 func TestSpool(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
-	_, err := g.Spool("r1", "a")
-	require.ErrorIs(t, err, ErrNoRepo)
-	begin(t, g, "work")
 	for _, size := range []int{0, 1, spoolMemory, spoolMemory + 1, 3<<20 + 7} {
 		want := make([]byte, size)
 		_, _ = noisy{}.Read(want)
@@ -36,7 +32,7 @@ func TestSpool(t *testing.T) {
 		left, err := os.ReadDir(g.tmpDir())
 		require.NoError(t, err)
 		require.Empty(t, left, "its file has no name")
-		require.Equal(t, size > spoolMemory, g.spooled.Held("a") > 0)
+		require.Equal(t, size > spoolMemory, g.spools.bytes.Held("a") > 0)
 		got, err := io.ReadAll(s.Reader())
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(want, got), "%d", size)
@@ -44,7 +40,7 @@ func TestSpool(t *testing.T) {
 		s.Close()
 		_, err = s.Write([]byte("x"))
 		require.ErrorIs(t, err, os.ErrClosed)
-		require.Zero(t, g.spooled.Held("a"))
+		require.Zero(t, g.spools.bytes.Held("a"))
 	}
 }
 

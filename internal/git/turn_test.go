@@ -48,7 +48,7 @@ func TestPushThatTakesTooLong(t *testing.T) {
 		waitFor(t, func() bool { return len(childrenOf(g.cfg.Dir)) == 0 })
 		_ = w.CloseWithError(errGone)
 	}()
-	_, err := g.ReceivePack(t.Context(), "r1", pushOf("p", "work", first, first, r))
+	_, err := g.ReceivePack(t.Context(), "r1", pushOf("work", first, first, r))
 	require.ErrorIs(t, err, errGone, "the reader's failure comes first")
 	clean(t, g, "r1")
 }

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -87,14 +88,98 @@ func (g *Git) unseen(t turn, r repository, v View, f gitwire.Fetch) (string, err
 
 // firstOf is the first commit of a walk, if it has one.
 func (g *Git) firstOf(t turn, r repository, walk string) (string, error) {
-	var out strings.Builder
-	err := g.run(t, job{
-		args: []string{"rev-list", "--max-count=1", "--stdin"}, dir: string(r), env: r.dirEnv(),
-		in: strings.NewReader(walk),
-		out: func(o io.Reader) error {
-			_, err := io.Copy(&out, o)
+	out, err := g.output(t, r, walk, longestLook, "rev-list", "--max-count=1", "--stdin")
+	return strings.TrimSpace(out), err
+}
+
+// within holds the request of a fetch to what is in a view: it returns what git is to see of it, or why it is to see
+// nothing. Git looks at what is hidden in some places where it should not.
+func (g *Git) within(t turn, r repository, v View, v2 bool, request []byte) (asked []byte, refusal string, err error) {
+	if v2 {
+		f, err := gitwire.ParseFetch(request, true)
+		if err != nil {
+			return nil, "", err
+		}
+		if oid, err := g.unseen(t, r, v, f); err != nil || oid != "" {
+			return nil, "not our ref " + oid, err
+		}
+	}
+	return v.excluding(request)
+}
+
+const deepenNot = "deepen-not "
+
+// excluding names the refs in full that a shallow fetch is to stop at, as git would look for a short name among
+// all that it has. One that is not in the view is refused in git's words for what it does not find.
+func (v View) excluding(request []byte) (whole []byte, refusal string, err error) {
+	if !bytes.Contains(request, []byte(deepenNot)) {
+		return request, "", nil
+	}
+	p := gitwire.NewPackets(bytes.NewReader(request))
+	for {
+		kind, data, err := p.Next()
+		if err == io.EOF { //nolint:errorlint // between packets, and nowhere else
+			return whole, "", nil
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		if name, ok := bytes.CutPrefix(data, []byte(deepenNot)); ok && kind == gitwire.KindData {
+			named := string(bytes.TrimSuffix(name, []byte("\n")))
+			ref := v.named(named)
+			if ref == "" {
+				return nil, "ambiguous deepen-not: " + named, nil
+			}
+			data = []byte(deepenNot + ref + "\n")
+		}
+		switch kind {
+		case gitwire.KindData:
+			whole = gitwire.AppendPacket(whole, data)
+		case gitwire.KindFlush:
+			whole = append(whole, gitwire.Flush...)
+		case gitwire.KindDelim:
+			whole = append(whole, gitwire.Delim...)
+		case gitwire.KindEnd:
+			return nil, "", gitwire.ErrMalformed
+		}
+	}
+}
+
+// named is the ref of a view that a name stands for, or nothing.
+func (v View) named(name string) string {
+	for _, ref := range v.shown() {
+		if name == ref || "refs/"+name == ref || "refs/heads/"+name == ref {
+			return ref
+		}
+	}
+	return ""
+}
+
+const symref = "symref="
+
+// nameless takes out of an advertisement of protocol 0 which ref HEAD is, if that is not in the view: git
+// says so whatever it hides.
+func (v View) nameless(next func(io.Reader) error) func(io.Reader) error {
+	if v.All {
+		return next
+	}
+	return func(r io.Reader) error {
+		kind, first, err := gitwire.NewPackets(r).Next()
+		switch {
+		case err == io.EOF: //nolint:errorlint // git has said nothing
+			return next(r)
+		case err != nil:
 			return err
-		},
-	})
-	return strings.TrimSpace(out.String()), err
+		case kind != gitwire.KindData:
+			return next(io.MultiReader(strings.NewReader(gitwire.Flush), r)) // there is no ref
+		}
+		ref, list, _ := strings.Cut(string(first), "\x00") // git has capabilities on the first line, whatever it is
+		kept := slices.DeleteFunc(strings.Fields(list), func(c string) bool {
+			of, ok := strings.CutPrefix(c, symref)
+			_, to, _ := strings.Cut(of, ":")
+			return ok && !slices.Contains(v.shown(), to)
+		})
+		head := gitwire.AppendPacket(nil, []byte(ref+"\x00"+strings.Join(kept, " ")+"\n"))
+		return next(io.MultiReader(bytes.NewReader(head), r))
+	}
 }

@@ -1,6 +1,7 @@
 package gitwire
 
 import (
+	"cmp"
 	"io"
 	"slices"
 	"strconv"
@@ -14,6 +15,10 @@ const (
 	peeledMark    = "^{}"
 	symrefCap     = "symref="
 	haveMark      = ".have" // an object that is there, and no ref
+
+	unborn       = "unborn"
+	symrefTarget = "symref-target:"
+	peeledAs     = "peeled:"
 )
 
 const (
@@ -22,6 +27,14 @@ const (
 	// maxLine is short of a packet, so that what was read can be written.
 	maxLine = maxPayload - 16
 )
+
+// HEAD is the name of the ref that a clone checks out.
+const HEAD = "HEAD"
+
+// Ref is one line of an advertisement, or of the answer to an ls-refs. Symref is the
+// ref that it stands for, and Peeled what a tag is of. The Oid of a HEAD whose branch
+// has no commit yet is empty.
+type Ref struct{ Name, Oid, Symref, Peeled string }
 
 // Advertisement is the answer to GET info/refs.
 type Advertisement struct {
@@ -36,31 +49,41 @@ type Advertisement struct {
 	Shallow      []string
 }
 
-// ReadAdvertisement reads an advertisement to its flush, of up to 16 MiB. An ERR packet
-// is a *RemoteError.
-func ReadAdvertisement(r io.Reader) (Advertisement, error) {
-	d := advertReader{p: NewPackets(r)}
-	if err := d.read(); err != nil {
-		return Advertisement{}, ended(err, "the advertisement")
-	}
-	resolve(d.a.Refs, d.symrefs)
-	return d.a, nil
-}
-
-type advertReader struct {
+// refReader reads lines of a server, up to 16 MiB in all.
+type refReader struct {
 	p       *Packets
 	a       Advertisement
 	begun   bool // the first line of the advertisement itself is read
 	symrefs map[string]string
 }
 
-func (d *advertReader) read() error {
+// ReadAdvertisement reads an advertisement to its flush, of up to 16 MiB. An ERR packet
+// is a *RemoteError.
+func ReadAdvertisement(r io.Reader) (Advertisement, error) {
+	d := refReader{p: NewPackets(r), symrefs: map[string]string{}}
+	if err := d.advertisement(); err != nil {
+		return Advertisement{}, ended(err, "the advertisement")
+	}
+	for i, ref := range d.a.Refs {
+		d.a.Refs[i].Symref = d.symrefs[ref.Name]
+	}
+	return d.a, nil
+}
+
+func (d *refReader) advertisement() error {
 	text, end, err := d.next()
 	if err != nil {
 		return err
 	}
 	if service, ok := strings.CutPrefix(text, servicePrefix); ok {
-		if text, end, err = d.service(service); err != nil {
+		d.a.Service = service
+		switch _, end, err = d.next(); {
+		case err != nil:
+			return err
+		case !end || !ascii(service):
+			return malformed("the service's name is not alone")
+		}
+		if text, end, err = d.next(); err != nil {
 			return err
 		}
 	}
@@ -73,36 +96,24 @@ func (d *advertReader) read() error {
 			return err
 		}
 	}
-	for ; !end; text, end, err = d.next() {
-		if err == nil {
-			err = d.take(text)
+	for !end {
+		if err = d.take(text); err != nil {
+			return err
 		}
-		if err != nil {
+		if text, end, err = d.next(); err != nil {
 			return err
 		}
 	}
-	return err
+	return nil
 }
 
-// service takes the first line, which a flush follows, and returns the one after.
-func (d *advertReader) service(name string) (text string, end bool, err error) {
-	d.a.Service = name
-	_, end, err = d.next()
-	switch {
-	case err != nil:
-		return "", false, err
-	case !end || !ascii(name):
-		return "", false, malformed("the service's name is not alone")
-	}
-	return d.next()
-}
-
-func (d *advertReader) next() (text string, end bool, err error) {
+// next returns the next line, or that there was the flush.
+func (d *refReader) next() (text string, end bool, err error) {
 	kind, data, err := d.p.Next()
 	switch {
 	case err != nil:
 		return "", false, err
-	case d.p.Size() > maxAdvertisement:
+	case d.p.size > maxAdvertisement:
 		return "", false, tooLarge("the list of refs has more than 16 MiB")
 	case kind == KindFlush:
 		return "", true, nil
@@ -118,91 +129,74 @@ func (d *advertReader) next() (text string, end bool, err error) {
 	return text, false, nil
 }
 
-func (d *advertReader) take(text string) error {
-	if d.a.Version == 2 {
+func (d *refReader) take(text string) error {
+	a := &d.a
+	if a.Version == 2 {
 		if !ascii(text) || text == "" {
 			return malformed("a capability is no plain text")
 		}
-		d.a.Capabilities = append(d.a.Capabilities, text)
+		a.Capabilities = append(a.Capabilities, text)
 		return nil
 	}
 	text, list, has := strings.Cut(text, "\x00")
 	if has && d.begun || !ascii(list) {
 		return malformed("the capabilities are no plain text on the first line")
 	}
-	if !d.begun {
-		d.begun = true
-		d.capabilities(list)
+	d.begun = true
+	for c := range strings.FieldsSeq(list) {
+		if pair, ok := strings.CutPrefix(c, symrefCap); ok {
+			name, target, _ := strings.Cut(pair, ":")
+			d.symrefs[name] = target
+		} else {
+			a.Capabilities = append(a.Capabilities, c)
+		}
 	}
 	if oid, ok := strings.CutPrefix(text, shallowPrefix); ok {
 		if !ValidOid(oid) {
 			return malformed("a shallow line has no object id")
 		}
-		d.a.Shallow = append(d.a.Shallow, oid)
+		a.Shallow = append(a.Shallow, oid)
 		return nil
 	}
 	oid, name, _ := strings.Cut(text, " ")
 	if name == haveMark || name == noRefs {
 		return nil
 	}
-	if !ValidOid(oid) || !shown(strings.TrimSuffix(name, peeledMark)) {
-		return malformed("a line is no object id and no ref")
+	tag, peeled := strings.CutSuffix(name, peeledMark)
+	last := len(a.Refs) - 1
+	switch {
+	case !ValidOid(oid) || !shown(tag):
+		return errRefLine()
+	case !peeled:
+		a.Refs = append(a.Refs, Ref{Name: name, Oid: oid})
+	case last < 0 || a.Refs[last].Name != tag:
+		return malformed("a peeled line is not behind its tag's")
+	default:
+		a.Refs[last].Peeled = oid
 	}
-	if tag, ok := strings.CutSuffix(name, peeledMark); ok {
-		if !peel(d.a.Refs, tag, oid) {
-			return malformed("a peeled line is not behind its tag's")
-		}
-		return nil
-	}
-	d.a.Refs = append(d.a.Refs, Ref{Name: name, Oid: oid})
 	return nil
 }
 
-func (d *advertReader) capabilities(list string) {
-	d.symrefs = map[string]string{}
-	for c := range strings.FieldsSeq(list) {
-		if pair, ok := strings.CutPrefix(c, symrefCap); ok {
-			name, target, _ := strings.Cut(pair, ":")
-			d.symrefs[name] = target
-			continue
-		}
-		d.a.Capabilities = append(d.a.Capabilities, c)
-	}
-}
+func errRefLine() error { return malformed("a line is no object id and no ref") }
 
-func peel(refs []Ref, tag, oid string) bool {
-	if len(refs) == 0 || refs[len(refs)-1].Name != tag {
-		return false
-	}
-	refs[len(refs)-1].Peeled = oid
-	return true
-}
-
-func resolve(refs []Ref, symrefs map[string]string) {
-	for i := range refs {
-		refs[i].Symref = symrefs[refs[i].Name]
-	}
-}
+// shown reports whether a server may advertise a ref of this name.
+func shown(name string) bool { return name == HEAD || len(name) <= maxRefName && ValidRef(name) }
 
 // Bytes is the advertisement as a client reads it.
 func (a *Advertisement) Bytes() []byte {
 	var b []byte
 	if a.Service != "" {
-		b = append(appendLine(b, servicePrefix, a.Service, "\n"), Flush...)
+		b = append(appendLine(b, servicePrefix+a.Service+"\n"), Flush...)
 	}
 	if a.Version > 0 {
-		b = appendLine(b, versionPrefix, strconv.Itoa(a.Version), "\n")
+		b = appendLine(b, versionPrefix+strconv.Itoa(a.Version)+"\n")
 	}
 	if a.Version == 2 {
 		for _, c := range a.Capabilities {
-			b = appendLine(b, c, "\n")
+			b = appendLine(b, c+"\n")
 		}
 		return append(b, Flush...)
 	}
-	return a.appendRefs(b)
-}
-
-func (a *Advertisement) appendRefs(b []byte) []byte {
 	list := slices.Clone(a.Capabilities)
 	for _, r := range a.Refs {
 		if r.Symref != "" {
@@ -211,19 +205,99 @@ func (a *Advertisement) appendRefs(b []byte) []byte {
 	}
 	first := "\x00" + strings.Join(list, " ")
 	if len(a.Refs) == 0 {
-		b = appendLine(b, Zero, " ", noRefs, first, "\n")
+		b = appendLine(b, Zero+" "+noRefs+first+"\n")
 	}
 	for _, r := range a.Refs {
-		b = appendLine(b, r.Oid, " ", r.Name, first, "\n")
+		b = appendLine(b, r.Oid+" "+r.Name+first+"\n")
 		if first = ""; r.Peeled != "" {
-			b = appendLine(b, r.Peeled, " ", r.Name, peeledMark, "\n")
+			b = appendLine(b, r.Peeled+" "+r.Name+peeledMark+"\n")
 		}
 	}
 	for _, oid := range a.Shallow {
-		b = appendLine(b, shallowPrefix, oid, "\n")
+		b = appendLine(b, shallowPrefix+oid+"\n")
 	}
 	return append(b, Flush...)
 }
 
-// Keep drops the refs that keep lets nobody see; see KeepRefs.
+// Keep drops the refs that keep does not allow; see KeepRefs.
 func (a *Advertisement) Keep(keep func(ref string) bool) { a.Refs = KeepRefs(a.Refs, keep) }
+
+// KeepRefs are the refs that keep lets be seen. One that stands for another, as HEAD
+// does, is seen if that one is, and a HEAD that stands for none by name is not.
+func KeepRefs(refs []Ref, keep func(ref string) bool) []Ref {
+	var kept []Ref
+	for _, r := range refs {
+		if name := cmp.Or(r.Symref, r.Name); keep(name) {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// LsRefs is the request of protocol 2 for the refs that begin with one of the
+// prefixes, or all, with what they stand for and what tags are of.
+func LsRefs(prefixes ...string) []byte {
+	b := appendLine(nil, "command="+CommandLsRefs+"\n")
+	b = append(appendLine(b, capFormat+formatOK), Delim...)
+	b = appendLine(appendLine(b, "peel\n"), "symrefs\n")
+	for _, p := range prefixes {
+		b = appendLine(b, "ref-prefix "+p+"\n")
+	}
+	return append(b, Flush...)
+}
+
+// ReadRefs reads the answer to an ls-refs, of up to 16 MiB. An ERR packet is a
+// *RemoteError.
+func ReadRefs(r io.Reader) ([]Ref, error) {
+	d := refReader{p: NewPackets(r)}
+	var refs []Ref
+	for {
+		text, end, err := d.next()
+		if err != nil {
+			return nil, ended(err, "the list of refs")
+		}
+		if end {
+			return refs, nil
+		}
+		ref, err := parseRef(text)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, ref)
+	}
+}
+
+func parseRef(text string) (Ref, error) {
+	oid, rest, _ := strings.Cut(text, " ")
+	name, rest, _ := strings.Cut(rest, " ")
+	r := Ref{Name: name}
+	if oid != unborn {
+		r.Oid = oid
+	}
+	for attribute := range strings.FieldsSeq(rest) {
+		if target, ok := strings.CutPrefix(attribute, symrefTarget); ok {
+			r.Symref = target
+		} else if tag, ok := strings.CutPrefix(attribute, peeledAs); ok && ValidOid(tag) {
+			r.Peeled = tag
+		}
+	}
+	if oid != unborn && !ValidOid(oid) || !shown(name) || r.Symref != "" && !shown(r.Symref) {
+		return Ref{}, errRefLine()
+	}
+	return r, nil
+}
+
+// AppendRefs appends the answer to an ls-refs.
+func AppendRefs(b []byte, refs []Ref) []byte {
+	for _, r := range refs {
+		text := cmp.Or(r.Oid, unborn) + " " + r.Name
+		if r.Symref != "" {
+			text += " " + symrefTarget + r.Symref
+		}
+		if r.Peeled != "" {
+			text += " " + peeledAs + r.Peeled
+		}
+		b = appendLine(b, text+"\n")
+	}
+	return append(b, Flush...)
+}

@@ -34,8 +34,7 @@ const (
 // Command is one update that a push asks for.
 type Command struct {
 	Old, New string // hex object ids of 40 digits, Zero for none
-	// Ref is text without control characters, and what it should be for nobody but
-	// who compares it: ValidRef says whether it is a ref's name.
+	// Ref is text without control characters, and may be no ref's name: see ValidRef.
 	Ref string
 }
 
@@ -68,34 +67,20 @@ func (c Commands) Reports() bool { return c.Has(CapReport) || c.Has(CapReportV2)
 // io.ErrUnexpectedEOF.
 func ReadCommands(r io.Reader) (Commands, error) {
 	d := commandReader{p: NewPackets(r)}
-	for {
-		text, end, err := d.next("the commands")
-		if err != nil {
-			return Commands{}, err
-		}
-		if end {
-			break
-		}
-		if err := d.take(text); err != nil {
-			return Commands{}, err
-		}
+	err := d.lines("the commands", d.take)
+	if err == nil && len(d.c.List) > 0 && d.c.Has(CapPushOptions) {
+		err = d.lines("the push options", func(text string) error {
+			if !plain(text) {
+				return malformed("a push option is no plain text")
+			}
+			d.c.Options = append(d.c.Options, text)
+			return nil
+		})
 	}
-	if len(d.c.List) == 0 || !d.c.Has(CapPushOptions) {
-		return d.c, nil
+	if err != nil {
+		return Commands{}, err
 	}
-	for {
-		text, end, err := d.next("the push options")
-		if err != nil {
-			return Commands{}, err
-		}
-		if end {
-			return d.c, nil
-		}
-		if !plain(text) {
-			return Commands{}, malformed("a push option is no plain text")
-		}
-		d.c.Options = append(d.c.Options, text)
-	}
+	return d.c, nil
 }
 
 type commandReader struct {
@@ -104,25 +89,29 @@ type commandReader struct {
 	size int // bytes so far, but for the shallow lines
 }
 
-// next returns the next line, or that there was the flush.
-func (d *commandReader) next(where string) (text string, end bool, err error) {
-	kind, data, err := d.p.Next()
-	switch {
-	case err != nil:
-		return "", false, ended(err, where)
-	case kind == KindFlush:
-		return "", true, nil
-	case kind != KindData:
-		return "", false, malformed("a push has a packet that belongs to a fetch")
+// lines hands over the lines up to the flush.
+func (d *commandReader) lines(where string, take func(text string) error) error {
+	for {
+		kind, data, err := d.p.Next()
+		switch {
+		case err != nil:
+			return ended(err, where)
+		case kind == KindFlush:
+			return nil
+		case kind != KindData:
+			return malformed("a push has a packet that belongs to a fetch")
+		}
+		text := line(data)
+		if !strings.HasPrefix(text, shallowPrefix) || len(d.c.List) > 0 {
+			d.size += headSize + len(data)
+		}
+		if d.size > maxCommandBytes {
+			return tooLarge("the commands of a push have more than 64 KiB")
+		}
+		if err := take(text); err != nil {
+			return err
+		}
 	}
-	text = line(data)
-	if !strings.HasPrefix(text, shallowPrefix) || len(d.c.List) > 0 {
-		d.size += headSize + len(data)
-	}
-	if d.size > maxCommandBytes {
-		return "", false, tooLarge("the commands of a push have more than 64 KiB")
-	}
-	return text, false, nil
 }
 
 func (d *commandReader) take(text string) error {
@@ -139,59 +128,45 @@ func (d *commandReader) take(text string) error {
 		return nil
 	}
 	text, list, has := strings.Cut(text, "\x00")
-	if has {
-		if err := d.capabilities(list); err != nil {
-			return err
-		}
-	}
-	if text == "push-cert" {
+	switch {
+	case has && len(d.c.List) > 0:
+		return malformed("capabilities stand behind the first command")
+	case len(list) > maxCapabilities:
+		return tooLarge("the capabilities have more than 8 KiB")
+	case !ascii(list):
+		return malformed("the capabilities are no plain text")
+	case text == "push-cert":
 		return malformed("the push is signed, which is not taken")
-	}
-	if len(d.c.List) == maxCommands {
+	case len(d.c.List) == maxCommands:
 		return tooLarge("a push has more than 32 commands")
 	}
-	c, err := command(text)
-	if err != nil {
-		return err
+	if has {
+		d.c.Capabilities = strings.Fields(list)
 	}
-	d.c.List = append(d.c.List, c)
-	return nil
-}
-
-func (d *commandReader) capabilities(list string) error {
-	if len(d.c.List) > 0 {
-		return malformed("capabilities stand behind the first command")
-	}
-	if len(list) > maxCapabilities {
-		return tooLarge("the capabilities have more than 8 KiB")
-	}
-	if !ascii(list) {
-		return malformed("the capabilities are no plain text")
-	}
-	d.c.Capabilities = strings.Fields(list)
 	for _, c := range d.c.Capabilities {
 		if format, ok := strings.CutPrefix(c, capFormat); ok && format != formatOK {
 			return malformed("the object ids are not by SHA-1")
 		}
 	}
-	return nil
+	c, err := command(text)
+	d.c.List = append(d.c.List, c)
+	return err
 }
 
 func command(text string) (Command, error) {
-	const id = len(Zero)
-	if len(text) < 2*id+3 || text[id] != ' ' || text[2*id+1] != ' ' {
-		return Command{}, malformed("a command is not two object ids and a ref")
-	}
-	c := Command{Old: text[:id], New: text[id+1 : 2*id+1], Ref: text[2*id+2:]}
+	from, rest, _ := strings.Cut(text, " ")
+	to, ref, _ := strings.Cut(rest, " ")
 	switch {
-	case !ValidOid(c.Old) || !ValidOid(c.New):
+	case ref == "":
+		return Command{}, malformed("a command is not two object ids and a ref")
+	case !ValidOid(from) || !ValidOid(to):
 		return Command{}, malformed("a command has an object id that is none")
-	case len(c.Ref) > maxRefName:
+	case len(ref) > maxRefName:
 		return Command{}, tooLarge("a ref's name has more than 1,024 bytes")
-	case !plain(c.Ref):
+	case !plain(ref):
 		return Command{}, malformed("a ref's name is no plain text")
 	}
-	return c, nil
+	return Command{Old: from, New: to, Ref: ref}, nil
 }
 
 func ascii(s string) bool {
@@ -208,21 +183,21 @@ func ascii(s string) bool {
 func (c Commands) Bytes(capabilities []string) []byte {
 	var b []byte
 	for _, oid := range c.Shallow {
-		b = appendLine(b, shallowPrefix, oid, "\n")
+		b = appendLine(b, shallowPrefix+oid+"\n")
 	}
 	for i, cmd := range c.List {
 		list := ""
 		if i == 0 && len(capabilities) > 0 {
 			list = "\x00 " + strings.Join(capabilities, " ")
 		}
-		b = appendLine(b, cmd.Old, " ", cmd.New, " ", cmd.Ref, list)
+		b = appendLine(b, cmd.Old+" "+cmd.New+" "+cmd.Ref+list)
 	}
 	b = append(b, Flush...)
 	if len(c.List) == 0 || !slices.Contains(capabilities, CapPushOptions) {
 		return b
 	}
 	for _, o := range c.Options {
-		b = appendLine(b, o, "\n")
+		b = appendLine(b, o+"\n")
 	}
 	return append(b, Flush...)
 }

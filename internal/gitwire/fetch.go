@@ -32,7 +32,7 @@ type Fetch struct {
 
 // ParseFetch reads the request of a fetch to its end, v2 or not. ErrMalformed is what is not
 // one: lengths that lie, no packet at all, commands other than ls-refs and fetch, no
-// flush at the end (without v2 also a "done"), anything behind it. A lone flush is the probe of a large request. Arguments
+// flush at the end (without v2 also a "done"), anything after it. A lone flush is the probe of a large request. Arguments
 // that it does not know are git's to judge.
 func ParseFetch(data []byte, v2 bool) (Fetch, error) {
 	r := bytes.NewReader(data)
@@ -55,24 +55,28 @@ type fetchReader struct {
 	f Fetch
 }
 
+func misplaced() error { return malformed("a line or a packet stands where it does not belong") }
+
 // v2 reads a command with its capabilities, and behind a delimiter its arguments.
 func (d *fetchReader) v2() error {
 	args := false
 	for n := 0; ; n++ {
 		kind, data, err := d.p.Next()
-		if err != nil {
-			return err
-		}
 		switch {
+		case err != nil:
+			return err
 		case kind == KindFlush && (d.f.Command != "" || n == 0):
 			return nil
 		case kind == KindDelim && d.f.Command != "" && !args:
 			args = true
+			continue
 		case kind != KindData:
-			return malformed("a packet stands where it does not belong")
-		case args:
-			err = d.argument(line(data))
-		default:
+			return misplaced()
+		}
+		word, rest, _ := strings.Cut(line(data), " ")
+		if args {
+			err = d.argument(word, rest)
+		} else {
 			err = d.capability(line(data))
 		}
 		if err != nil {
@@ -82,13 +86,16 @@ func (d *fetchReader) v2() error {
 }
 
 func (d *fetchReader) capability(text string) error {
-	if !ascii(text) || text == "" {
-		return malformed("a capability is no plain text")
-	}
-	name, ok := strings.CutPrefix(text, "command=")
+	name, command := strings.CutPrefix(text, "command=")
+	format, named := strings.CutPrefix(text, capFormat)
 	switch {
-	case !ok:
-		return d.keep(text)
+	case !ascii(text) || text == "":
+		return malformed("a capability is no plain text")
+	case named && format != formatOK:
+		return malformed("the object ids are not by SHA-1")
+	case !command:
+		d.f.Capabilities = append(d.f.Capabilities, text)
+		return nil
 	case d.f.Command != "":
 		return malformed("the request has two commands")
 	case name != CommandLsRefs && name != CommandFetch:
@@ -98,17 +105,8 @@ func (d *fetchReader) capability(text string) error {
 	return nil
 }
 
-func (d *fetchReader) keep(capability string) error {
-	if format, ok := strings.CutPrefix(capability, capFormat); ok && format != formatOK {
-		return malformed("the object ids are not by SHA-1")
-	}
-	d.f.Capabilities = append(d.f.Capabilities, capability)
-	return nil
-}
-
-// argument reads one line behind the delimiter, or without v2 one of the request.
-func (d *fetchReader) argument(text string) error {
-	word, rest, _ := strings.Cut(text, " ")
+// argument reads one line after the delimiter, or without v2 one of the request.
+func (d *fetchReader) argument(word, rest string) error {
 	f := &d.f
 	if f.Command == CommandLsRefs {
 		if word == "ref-prefix" {
@@ -121,12 +119,12 @@ func (d *fetchReader) argument(text string) error {
 		if !ValidOid(rest) {
 			return malformed("a line has an object id that is none")
 		}
-		switch word {
-		case "want":
-			f.Wants = append(f.Wants, rest)
-		case "have":
-			f.Haves++
-		}
+	}
+	switch word {
+	case "want":
+		f.Wants = append(f.Wants, rest)
+	case "have":
+		f.Haves++
 	case "want-ref":
 		f.WantRefs = append(f.WantRefs, rest)
 	case "filter":
@@ -140,8 +138,8 @@ func (d *fetchReader) argument(text string) error {
 // v0 reads wants, with capabilities on the first, a flush, and what the client has,
 // with flushes between; it ends in one, or in "done".
 func (d *fetchReader) v0() error {
-	flushed, wanted := false, false
-	for {
+	flushed, wanted := false, false // the last packet was a flush; the wants are over
+	for !d.f.Done {
 		kind, data, err := d.p.Next()
 		switch {
 		case err == io.EOF && flushed: //nolint:errorlint // between packets, and nowhere else
@@ -152,44 +150,42 @@ func (d *fetchReader) v0() error {
 			flushed, wanted = true, true
 			continue
 		case kind != KindData:
-			return malformed("a packet belongs to protocol 2")
+			return misplaced()
 		}
-		if err := d.old(line(data), wanted); err != nil {
-			return err
+		flushed = false
+		word, rest, _ := strings.Cut(line(data), " ")
+		first := len(d.f.Wants) == 0
+		switch word {
+		case "want":
+			if wanted {
+				return misplaced()
+			}
+		case "shallow", "deepen", "deepen-since", "deepen-not", "filter":
+			if wanted || first {
+				return misplaced()
+			}
+		case "have", "done":
+			if !wanted || first {
+				return misplaced()
+			}
+		default:
+			return misplaced()
 		}
-		if flushed = false; d.f.Done {
-			return nil
-		}
-	}
-}
-
-// old reads one line of a request without v2; wanted: the wants are behind it.
-func (d *fetchReader) old(text string, wanted bool) error {
-	word, rest, _ := strings.Cut(text, " ")
-	fits := false
-	switch word {
-	case "want":
-		fits = !wanted
-	case "shallow", "deepen", "deepen-since", "deepen-not", "filter":
-		fits = !wanted && len(d.f.Wants) > 0
-	case "have", "done":
-		fits = wanted && len(d.f.Wants) > 0
-	}
-	if !fits {
-		return malformed("a line stands where it does not belong")
-	}
-	if word == "want" && len(d.f.Wants) == 0 {
-		d.f.Command = CommandFetch
-		oid, list, _ := strings.Cut(rest, " ")
-		if !ascii(list) {
-			return malformed("the capabilities are no plain text")
-		}
-		for c := range strings.FieldsSeq(list) {
-			if err := d.keep(c); err != nil {
-				return err
+		if first {
+			var list string
+			d.f.Command = CommandFetch
+			if rest, list, _ = strings.Cut(rest, " "); !ascii(list) {
+				return malformed("the capabilities are no plain text")
+			}
+			for c := range strings.FieldsSeq(list) {
+				if err := d.capability(c); err != nil {
+					return err
+				}
 			}
 		}
-		text = word + " " + oid
+		if err := d.argument(word, rest); err != nil {
+			return err
+		}
 	}
-	return d.argument(text)
+	return nil
 }

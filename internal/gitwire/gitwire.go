@@ -8,7 +8,6 @@ package gitwire
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"unicode/utf8"
 )
@@ -30,12 +29,6 @@ const MaxText = 1024
 func malformed(what string) error { return fmt.Errorf("%w: %s", ErrMalformed, what) }
 
 func tooLarge(what string) error { return fmt.Errorf("%w: %s", ErrTooLarge, what) }
-
-// cut is the error for bytes that end too early: both ErrMalformed and
-// io.ErrUnexpectedEOF.
-func cut(where string) error {
-	return fmt.Errorf("%w: %w in %s", ErrMalformed, io.ErrUnexpectedEOF, where)
-}
 
 // ValidOid reports whether a text is an object id as git writes it: 40 hex digits, no
 // capitals. Zero is one.
@@ -72,3 +65,33 @@ func clean(b []byte) string {
 	}, strings.ToValidUTF8(string(b), ""))
 	return strings.Join(strings.Fields(s), " ")
 }
+
+// ValidRef reports whether git would take a name for a ref (git-check-ref-format,
+// with two parts at least). It does not look at what it begins with.
+func ValidRef(name string) bool {
+	if !strings.Contains(name, "/") || strings.HasSuffix(name, ".") || strings.Contains(name, "..") || strings.Contains(name, "@{") {
+		return false
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part[0] == '.' || strings.HasSuffix(part, ".lock") {
+			return false
+		}
+	}
+	for i := range len(name) {
+		if c := name[i]; c <= ' ' || c == 0x7f || strings.IndexByte(`~^:?*[\`, c) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// The media types of git's smart protocol over HTTP, by the service.
+
+// AdvertisementType is that of the refs that a service begins with.
+func AdvertisementType(service string) string { return "application/x-" + service + "-advertisement" }
+
+// RequestType is that of what a client sends.
+func RequestType(service string) string { return "application/x-" + service + "-request" }
+
+// ResultType is that of the answer.
+func ResultType(service string) string { return "application/x-" + service + "-result" }

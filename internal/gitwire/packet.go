@@ -1,42 +1,41 @@
 package gitwire
 
 import (
-	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
+	"strconv"
 )
 
-// Flush ends a list of packets.
-const Flush = "0000"
-
-// Delim stands between the parts of a request of protocol 2.
-const Delim = "0001"
+// Flush ends a list of packets. Delim stands between the parts of a request of protocol 2.
+const (
+	Flush = "0000"
+	Delim = "0001"
+)
 
 const (
 	headSize   = 4
-	maxPacket  = 65520              // bytes of a whole packet
-	maxPayload = maxPacket - 4      // of what it carries
-	maxBand    = maxPayload - 1     // of that behind the number of a band
-	hexDigits  = "0123456789abcdef" // of the head
+	maxPacket  = 65520                // bytes of a whole packet
+	maxPayload = maxPacket - headSize // of what it carries
+	maxBand    = maxPayload - 1       // of that behind the number of a band
 )
 
 // Kind is what a packet is.
 type Kind int
 
-// The kinds of packets.
+// The kinds of packets. Those without data are numbered as they are written.
 const (
-	KindData  Kind = iota
-	KindFlush      // 0000
-	KindDelim      // 0001
-	KindEnd        // 0002, the end of an answer of protocol 2
+	KindFlush Kind = iota // 0000
+	KindDelim             // 0001
+	KindEnd               // 0002, the end of an answer of protocol 2
+	KindData
 )
 
 // Packets reads packet lines, and never a byte more than those that it returns.
 type Packets struct {
 	r    io.Reader
-	head [headSize]byte
 	buf  []byte
-	size int
+	size int // of all packets so far
 }
 
 // NewPackets returns a reader of r's packets.
@@ -46,19 +45,25 @@ func NewPackets(r io.Reader) *Packets { return &Packets{r: r} }
 // between packets; where r ends in one, the error is ErrMalformed and
 // io.ErrUnexpectedEOF at the same time.
 func (p *Packets) Next() (Kind, []byte, error) {
-	n, err := p.next()
-	if err != nil {
-		return 0, nil, err
+	var head [headSize]byte
+	if _, err := io.ReadFull(p.r, head[:]); errors.Is(err, io.EOF) {
+		return 0, nil, io.EOF
+	} else if err != nil {
+		return 0, nil, ended(err, "the length of a packet")
 	}
+	number, err := strconv.ParseUint(string(head[:]), 16, 16)
+	n := int(number)
 	p.size += max(n, headSize)
 	switch {
-	case n < headSize-1:
-		return [...]Kind{KindFlush, KindDelim, KindEnd}[n], nil, nil
-	case n == headSize-1, n > maxPacket:
+	case err != nil:
+		return 0, nil, malformed("a packet's length is not four hex digits")
+	case n < int(KindData):
+		return Kind(n), nil, nil
+	case n < headSize, n > maxPacket:
 		return 0, nil, malformed("a packet's length is one that no packet has")
 	}
 	if n -= headSize; cap(p.buf) < n {
-		p.buf = make([]byte, n, max(n, 512))
+		p.buf = make([]byte, max(n, 512))
 	}
 	p.buf = p.buf[:n]
 	if _, err := io.ReadFull(p.r, p.buf); err != nil {
@@ -67,29 +72,11 @@ func (p *Packets) Next() (Kind, []byte, error) {
 	return KindData, p.buf, nil
 }
 
-// Size is how many bytes the packets had so far.
-func (p *Packets) Size() int { return p.size }
-
-// next reads a head.
-func (p *Packets) next() (int, error) {
-	if _, err := io.ReadFull(p.r, p.head[:]); err != nil {
-		if errors.Is(err, io.EOF) {
-			return 0, io.EOF
-		}
-		return 0, ended(err, "the length of a packet")
-	}
-	var b [2]byte
-	if _, err := hex.Decode(b[:], p.head[:]); err != nil {
-		return 0, malformed("a packet's length is not four hex digits")
-	}
-	return int(b[0])<<8 | int(b[1]), nil
-}
-
 // ended tells the end of r, which comes too early, from its failure. One that
 // failed with io.ErrUnexpectedEOF itself is the same to every caller.
 func ended(err error, where string) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return cut(where)
+		return fmt.Errorf("%w: %w in %s", ErrMalformed, io.ErrUnexpectedEOF, where)
 	}
 	return err
 }
@@ -104,36 +91,19 @@ func line(data []byte) string {
 
 // AppendPacket appends one packet line; what data has beyond 65,516 bytes is cut off.
 func AppendPacket(b, data []byte) []byte {
-	if len(data) > maxPayload {
-		data = data[:maxPayload]
-	}
-	return append(appendHead(b, len(data)), data...)
+	data = data[:min(len(data), maxPayload)]
+	return append(fmt.Appendf(b, "%04x", headSize+len(data)), data...)
 }
 
-// appendLine appends a packet of parts that are known to fit into one.
-func appendLine(b []byte, parts ...string) []byte {
-	n := 0
-	for _, s := range parts {
-		n += len(s)
-	}
-	b = appendHead(b, n)
-	for _, s := range parts {
-		b = append(b, s...)
-	}
-	return b
-}
-
-func appendHead(b []byte, n int) []byte {
-	n += headSize
-	return append(b, hexDigits[n>>12&15], hexDigits[n>>8&15], hexDigits[n>>4&15], hexDigits[n&15])
-}
+// appendLine appends a packet of a text that is known to fit into one.
+func appendLine(b []byte, text string) []byte { return AppendPacket(b, []byte(text)) }
 
 // appendBand appends data on a band, in as many packets as they need.
 func appendBand(b []byte, band byte, data []byte) []byte {
 	for len(data) > 0 {
-		piece := data[:min(len(data), maxBand)]
-		b = append(append(appendHead(b, 1+len(piece)), band), piece...)
-		data = data[len(piece):]
+		n := min(len(data), maxBand)
+		b = AppendPacket(b, append([]byte{band}, data[:n]...))
+		data = data[n:]
 	}
 	return b
 }

@@ -2,6 +2,7 @@ package gitwire
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"strings"
@@ -52,7 +53,7 @@ func (e *RemoteError) Error() string { return "the git server refused" }
 // packet, is an error of type *RemoteError. Demux reads r to its end, but for errors of
 // other types.
 //
-// A report that is whole is git's word, whatever r has behind it. What is no report is
+// A whole report counts, whatever follows it in r. What is no report is
 // ErrMalformed, and one that r ends before is io.ErrUnexpectedEOF as well; more than
 // 64 KiB of it are ErrTooLarge. Its texts come as single lines of up to MaxText bytes.
 func Demux(r io.Reader, sideBand bool, progress func([]byte)) (Report, error) {
@@ -62,22 +63,21 @@ func Demux(r io.Reader, sideBand bool, progress func([]byte)) (Report, error) {
 	var raw bytes.Buffer
 	err := collect(NewPackets(r), sideBand, &raw, progress)
 	rep, failed := parseReport(&raw)
-	if failed == nil {
+	if failed == nil || errors.As(err, new(*RemoteError)) {
 		_, _ = io.Copy(io.Discard, r)
+	}
+	switch {
+	case failed == nil:
 		return rep, nil
-	}
-	if err == nil {
-		return Report{}, failed
-	}
-	if errors.As(err, new(*RemoteError)) {
-		_, _ = io.Copy(io.Discard, r)
+	case err == nil:
+		err = failed
 	}
 	return Report{}, err
 }
 
 // collect gathers the packets of the report, and returns nil when there are no more.
 func collect(p *Packets, sideBand bool, raw *bytes.Buffer, progress func([]byte)) error {
-	for {
+	for raw.Len() <= maxReport {
 		kind, data, err := p.Next()
 		switch {
 		case err == io.EOF: //nolint:errorlint // between packets, and nowhere else
@@ -95,36 +95,25 @@ func collect(p *Packets, sideBand bool, raw *bytes.Buffer, progress func([]byte)
 			return &RemoteError{Text: clean(data[len(errPrefix):])}
 		case !sideBand:
 			raw.Write(AppendPacket(nil, data))
+			continue
 		case len(data) == 0:
 			return malformed("a packet has no band")
-		default:
-			if err := band(data[0], data[1:], raw, progress); err != nil {
-				return err
-			}
 		}
-		if raw.Len() > maxReport {
-			return tooLarge("the report has more than 64 KiB")
-		}
-	}
-}
-
-func band(n byte, data []byte, raw *bytes.Buffer, progress func([]byte)) error {
-	switch n {
-	case bandData:
-		raw.Write(data)
-	case bandProgress:
-		if len(data) > 0 { // else it keeps the connection alive
+		switch band, data := data[0], data[1:]; {
+		case band == bandData:
+			raw.Write(data)
+		case band == bandProgress && len(data) > 0: // else it keeps the connection alive
 			progress(data)
+		case band == bandFatal:
+			return &RemoteError{Text: clean(data)}
+		case band != bandProgress:
+			return malformed("a packet is on a band that there is not")
 		}
-	case bandFatal:
-		return &RemoteError{Text: clean(data)}
-	default:
-		return malformed("a packet is on a band that there is not")
 	}
-	return nil
+	return tooLarge("the report has more than 64 KiB")
 }
 
-// parseReport reads a whole report, and lets lie what is behind it.
+// parseReport reads a whole report, and ignores what follows it.
 func parseReport(r io.Reader) (Report, error) {
 	var rep Report
 	p := NewPackets(r)
@@ -138,40 +127,30 @@ func parseReport(r io.Reader) (Report, error) {
 		case kind != KindData:
 			return Report{}, malformed("the report is empty, or has a packet that belongs to a fetch")
 		}
-		if err := reportLine(&rep, line(data)); err != nil {
-			return Report{}, err
+		if !reportLine(&rep, line(data)) {
+			return Report{}, malformed("a line of the report is none")
 		}
 	}
 }
 
-func reportLine(r *Report, text string) error {
+// reportLine reads one line of a report.
+func reportLine(r *Report, text string) bool {
 	word, rest, _ := strings.Cut(text, " ")
-	switch {
-	case r.Unpack == "" && word == "unpack":
-		if r.Unpack = clean([]byte(rest)); r.Unpack != "" {
-			return nil
-		}
-	case r.Unpack == "":
-	case word == "ok":
-		return reportRef(r, rest, "")
-	case word == "ng":
+	if r.Unpack == "" {
+		r.Unpack = clean([]byte(rest))
+		return word == "unpack" && r.Unpack != ""
+	}
+	one := RefReport{Ref: rest}
+	switch word {
+	case "ok":
+	case "ng":
 		ref, reason, _ := strings.Cut(rest, " ")
-		if reason = clean([]byte(reason)); reason == "" {
-			reason = "refused without a reason"
-		}
-		return reportRef(r, ref, reason)
-	case word == "option" && len(r.Refs) > 0: // of report-status-v2, about the ref before it
-		return nil
+		one = RefReport{ref, cmp.Or(clean([]byte(reason)), "refused without a reason")}
+	default: // of report-status-v2, about the ref before it
+		return word == "option" && len(r.Refs) > 0
 	}
-	return malformed("a line of the report is none")
-}
-
-func reportRef(r *Report, ref, reason string) error {
-	if ref == "" || len(ref) > maxRefName || strings.Contains(ref, " ") || !plain(ref) {
-		return malformed("a line of the report has no ref")
-	}
-	r.Refs = append(r.Refs, RefReport{Ref: ref, Reason: reason})
-	return nil
+	r.Refs = append(r.Refs, one)
+	return one.Ref != "" && len(one.Ref) <= maxRefName && !strings.Contains(one.Ref, " ") && plain(one.Ref)
 }
 
 // AppendReport appends a whole answer to a push: a report as a client reads it that
@@ -206,5 +185,5 @@ func AppendFatal(b []byte, sentence string) []byte {
 // AppendErr appends an ERR packet: the end of an exchange that has no side band, or
 // has not come to it, such as an advertisement or a fetch.
 func AppendErr(b []byte, sentence string) []byte {
-	return appendLine(b, errPrefix, clean([]byte(sentence)), "\n")
+	return appendLine(b, errPrefix+clean([]byte(sentence))+"\n")
 }

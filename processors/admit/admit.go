@@ -110,6 +110,19 @@ func (a *Admitter) again(ctx context.Context, rec schemas.Record, fenced bool) (
 	return a.load(ctx, ref, rec, fenced)
 }
 
+// Load is Again for an action that has just been accepted, and that this process executes without
+// a message. fault.ErrUnavailable: the log does not show it yet.
+func (a *Admitter) Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error) {
+	st, err := a.ledger.Load(ctx, ref)
+	switch {
+	case errors.Is(err, fault.ErrNotFound):
+		return nil, fmt.Errorf("%w: it does not show an action that it has accepted", fault.ErrUnavailable)
+	case err != nil:
+		return nil, err
+	}
+	return a.admit(ctx, st, schemas.Record{}, false)
+}
+
 func (a *Admitter) load(ctx context.Context, ref schemas.Ref, rec schemas.Record, fenced bool) (*ledger.State, error) {
 	st, err := a.ledger.Load(ctx, ref)
 	switch {

@@ -1,10 +1,12 @@
 package git
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -98,10 +100,10 @@ func (b *Branches) Open(ctx context.Context, st *ledger.State, order schemas.Tas
 }
 
 // soonest is when an action is looked at again that this node cannot do. It is looked
-// at less often the longer nobody could.
+// at less often the longer no node could.
 const soonest = 500 * time.Millisecond
 
-// away leaves an action to the node that has its repository, or git: whoever looks next may
+// away leaves an action to the node that has its repository, or git: the next worker may
 // be that one. To wait for it is all that one without them can do, up to the deadline,
 // which the action's own performer holds it to. The log hears of it once.
 func away(st *ledger.State, now time.Time) error {
@@ -190,7 +192,7 @@ func open(tries []ledger.Try) bool {
 	return n == 0 || tries[n-1].Result != nil && !tries[n-1].Result.RetryAt.IsZero()
 }
 
-// errNoLook: nobody has looked where the branch would begin.
+// errNoLook: it is not known where the branch would begin.
 var errNoLook = errors.New("the upstream was not looked at")
 
 // look is where the base and the branch are now; empty: nowhere.
@@ -218,11 +220,12 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 	}
 	t := remoteTask(o.st, o.repo, c, o.recorder)
 	t.Step, t.Stop, t.Timeout = step, unstopped{}, o.cfg.Timeout
-	t.Via = o.cfg.Upstream.Adapter.For(gitcall.Talk{Commands: c, Pack: func() (gitcall.Load, error) {
-		if oid == "" { // its end was to be read off the log; such a command would delete the branch
-			return gitcall.Load{}, errNoLook
+	t.Via = o.cfg.Upstream.Adapter.For(gitcall.Talk{Commands: c, Pack: func() (io.Reader, int64, error) {
+		if oid == "" { // its end is on the log; such a command would delete the branch
+			return nil, 0, errNoLook
 		}
-		return gitcall.Load{First: gitwire.EmptyPack()}, nil
+		pack := bytes.NewReader(gitwire.EmptyPack())
+		return pack, pack.Size(), nil
 	}})
 	r, err := o.cfg.Upstream.Caller.Run(ctx, t)
 	if err == nil && !r.Again.IsZero() {

@@ -92,7 +92,7 @@ func (w *work) verdict(e ending) settle.Verdict {
 	o := w.order
 	return settle.Verdict{Outcome: e.outcome, Code: e.code, Message: e.reason, Result: schemas.PushResult{
 		Repo: o.Repo, Ref: o.Ref, Old: o.Old, New: o.New, TaskID: o.TaskID, Unpack: e.unpack, Reason: e.reason,
-		Bytes: w.pack.bytes(), Report: o.Report, SideBand: o.SideBand,
+		Bytes: w.size.Load(), Report: o.Report, SideBand: o.SideBand,
 	}}
 }
 
@@ -104,7 +104,7 @@ func (w *work) evidence(e ending) (schemas.Evidence, error) {
 	o := w.order
 	doc, err := ledger.Encode(schemas.PushAudit{
 		Repo: o.Repo, Ref: o.Ref, Old: o.Old, New: o.New, TaskID: o.TaskID, Lease: o.Lease, Agent: o.Holder,
-		Result: cmp.Or(string(e.code), schemas.AuditOK), Mode: w.repo.Mode, Bytes: w.pack.bytes(),
+		Result: cmp.Or(string(e.code), schemas.AuditOK), Mode: w.repo.Mode, Bytes: w.size.Load(),
 		Duration: w.cfg.Now().Sub(w.st.Action.AcceptedAt).Milliseconds(),
 	})
 	return schemas.Evidence{

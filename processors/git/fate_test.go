@@ -21,10 +21,10 @@ import (
 )
 
 // take has git take a push past everybody.
-func (r *room) take(repo schemas.Repo, id string, o schemas.PushOrder, pack []byte) {
+func (r *room) take(repo schemas.Repo, o schemas.PushOrder, pack []byte) {
 	r.t.Helper()
 	rep, err := r.git.ReceivePack(r.t.Context(), repo.ID, hosted.Push{
-		ID: id, Force: o.Force, Pack: bytes.NewReader(pack),
+		Force: o.Force, Pack: bytes.NewReader(pack),
 		Commands: gitwire.Commands{List: []gitwire.Command{{Old: o.Old, New: o.New, Ref: o.Ref}}, Capabilities: o.Capabilities},
 	})
 	require.NoError(r.t, err)
@@ -102,17 +102,17 @@ func TestFate(t *testing.T) {
 		}
 		st := r.lost("push-1", o)
 		if c.taken {
-			r.take(repo, "push-0", order(repo, l.base, l.one), one)
+			r.take(repo, order(repo, l.base, l.one), one)
 			switch to := c.at(l); to {
 			case l.two:
-				r.take(repo, "push-2", order(repo, l.one, to), two)
+				r.take(repo, order(repo, l.one, to), two)
 			case l.aside:
 				forced := order(repo, l.one, to)
 				forced.Force = true
-				r.take(repo, "push-2", forced, aside)
+				r.take(repo, forced, aside)
 			}
 		}
-		require.NoError(t, r.pushes.Here(st))
+		require.NoError(t, r.pushes.Here(t.Context(), st))
 		p := r.perform(st)
 		assert.Equal(t, c.outcome == schemas.OutcomeSucceeded, r.task().Pushes == 1)
 		assert.Equal(t, c.outcome, p.Outcome, p.Message)
@@ -131,7 +131,7 @@ type unsynced struct {
 	err error
 }
 
-func (g unsynced) Fate(context.Context, string, string, string, string) (hosted.Fate, error) {
+func (g unsynced) Fate(context.Context, string, string, string) (hosted.Fate, error) {
 	return hosted.Fate{}, g.err
 }
 
@@ -143,7 +143,7 @@ func TestFateWaitsForTheDisk(t *testing.T) {
 	pack, head := commit("one", base)
 	o := order(repo, base, head)
 	st := r.lost("push-1", o)
-	r.take(repo, "push-1", o, pack)
+	r.take(repo, o, pack)
 	_, err := r.try(t.Context(), st)
 	require.ErrorAs(t, err, new(*fault.Later))
 	require.ErrorIs(t, err, broken)
@@ -181,6 +181,5 @@ func TestASlipEndsOnePush(t *testing.T) {
 		p := r.push("push-1", order(repo, base, gitkit.BlobOf("x").ID()), slipping{})
 		assert.Equal(t, schemas.GitIncomplete, p.Code, p.Message)
 		assert.Contains(t, p.result.Reason, "cannot be read here")
-		require.False(t, r.hands.Here(p.st.Ref))
 	})
 }

@@ -36,8 +36,8 @@ func (f *Forward) UploadPack(ctx context.Context, repo schemas.Repo, g task.Gran
 	return f.uploadPack(ctx, reader(g), repo, reads(g, repo), protocol, in, w)
 }
 
-// reader is the asker of a fetch. What somebody fetches who works on no task is under
-// the name of no action: it has an id of its own.
+// reader is the asker of a fetch. A fetch without a task belongs
+// to no action: it has an id of its own.
 func reader(g task.Grant) asker {
 	a := asker{kind: schemas.KindTask, taskID: g.TaskID, principal: g.Principal, entries: g.Entries}
 	a.action = schemas.Ref{Tenant: g.Tenant, Kind: schemas.KindTask, ID: g.TaskID}
@@ -97,59 +97,42 @@ func (f *Forward) discover(ctx context.Context, who asker, repo schemas.Repo, se
 	}, read)
 }
 
-// passedOn are the capabilities that are passed on. Left out are those by which a client
-// could see or change more than its refs, filters, and what the upstream would do
-// beside: push options, bundles elsewhere, refs wanted by name.
-func passedOn(a gitwire.Advertisement, service string) []string {
-	passes := pulls
-	if a.Version == 2 {
-		passes = speaks
-	} else if service == schemas.GitReceivePack {
-		passes = pushes
+// passes are the names of the capabilities that are passed on. Left out are those by which a client
+// could see or change more than its refs, filters, and what the upstream would do beside: push
+// options, bundles elsewhere, refs wanted by name.
+func passes(version int, service string) []string {
+	switch {
+	case version == 2:
+		return []string{"agent", gitwire.CommandLsRefs, gitwire.CommandFetch, "object-format"}
+	case service == schemas.GitReceivePack:
+		return []string{
+			gitwire.CapReport, gitwire.CapSideBand, gitwire.CapOfsDelta, gitwire.CapQuiet, gitwire.CapAtomic, "agent", "object-format",
+		}
 	}
+	return []string{
+		"multi_ack", "multi_ack_detailed", "no-done", "thin-pack", "side-band", gitwire.CapSideBand, gitwire.CapOfsDelta, "shallow",
+		"deepen-since", "deepen-not", "deepen-relative", "no-progress", "include-tag", "agent", "object-format",
+	}
+}
+
+// passedOn are the capabilities of an upstream that are passed on.
+func passedOn(a gitwire.Advertisement, service string) []string {
+	names, features := passes(a.Version, service), []string{"shallow", "wait-for-done"} // of the command fetch
 	var kept []string
 	for _, c := range a.Capabilities {
 		name, value, _ := strings.Cut(c, "=")
-		if !passes(name) {
+		if !slices.Contains(names, name) {
 			continue
 		}
 		if a.Version == 2 && name == gitwire.CommandFetch {
-			features := slices.DeleteFunc(strings.Fields(value), func(s string) bool { return s != "shallow" && s != "wait-for-done" })
-			if c = name; len(features) > 0 {
-				c += "=" + strings.Join(features, " ")
+			has := slices.DeleteFunc(strings.Fields(value), func(s string) bool { return !slices.Contains(features, s) })
+			if c = name; len(has) > 0 {
+				c += "=" + strings.Join(has, " ")
 			}
 		}
 		kept = append(kept, c)
 	}
 	return kept
-}
-
-// speaks holds for the capabilities of protocol 2.
-func speaks(name string) bool {
-	switch name {
-	case "agent", gitwire.CommandLsRefs, gitwire.CommandFetch, "object-format":
-		return true
-	}
-	return false
-}
-
-// pulls holds for those of a fetch in protocol 0.
-func pulls(name string) bool {
-	switch name {
-	case "multi_ack", "multi_ack_detailed", "no-done", "thin-pack", "side-band", gitwire.CapSideBand, gitwire.CapOfsDelta, "shallow",
-		"deepen-since", "deepen-not", "deepen-relative", "no-progress", "include-tag", "agent", "object-format":
-		return true
-	}
-	return false
-}
-
-// pushes holds for those of a push.
-func pushes(name string) bool {
-	switch name {
-	case gitwire.CapReport, gitwire.CapSideBand, gitwire.CapOfsDelta, gitwire.CapQuiet, gitwire.CapAtomic, "agent", "object-format":
-		return true
-	}
-	return false
 }
 
 func (f *Forward) uploadPack(ctx context.Context, who asker, repo schemas.Repo, show keep, protocol int, in []byte, w io.Writer) error {

@@ -14,8 +14,8 @@ import (
 
 	"weir/internal/fault"
 	hosted "weir/internal/git"
+	"weir/internal/githttp"
 	"weir/internal/gitwire"
-	"weir/internal/handoff"
 	"weir/internal/ledger"
 	"weir/internal/outbound"
 	"weir/internal/policy"
@@ -55,7 +55,6 @@ type room struct {
 	ledger  *ledger.Ledger
 	git     *hosted.Git
 	catalog *catalog
-	hands   *handoff.Hands
 	book    *rulebook.Book
 	stop    *harness.Stop
 
@@ -79,6 +78,7 @@ type options struct {
 	// adapter stands between a push and its upstream, and program before git.
 	adapter func(git.Adapter) git.Adapter
 	program func(*hosted.Git) git.Receiver
+	spools  *hosted.Spools // nil: git's own
 }
 
 func newRoom(t *testing.T, o options) *room {
@@ -88,7 +88,7 @@ func newRoom(t *testing.T, o options) *room {
 	}
 	r := &room{
 		t: t, log: memlog.New(harness.Layout(), o.now, o.hooks), catalog: &catalog{known: map[string]schemas.Repo{}},
-		hands: handoff.New(), book: &rulebook.Book{}, stop: harness.NewStop(t), over: make(chan struct{}),
+		book: &rulebook.Book{}, stop: harness.NewStop(t), over: make(chan struct{}),
 	}
 	r.ledger = ledger.New(r.log, harness.Layout(), o.now)
 	r.policy.Enforce(t)
@@ -103,13 +103,16 @@ func newRoom(t *testing.T, o options) *room {
 	r.recorder = recorder
 	g2 := guard.New(r.policy.InForce, r.book)
 	r.forward = git.NewForward(g2, client, recorder, git.ForwardConfig{Secrets: store, Worker: "w1", Now: o.now})
-	adapter := gitcall.New(client, store, gitcall.Config{})
+	adapter := gitcall.New(client, store)
 	o.pause = max(o.pause, time.Millisecond)
 	if o.adapter == nil {
 		o.adapter = func(a git.Adapter) git.Adapter { return a }
 	}
 	if o.program == nil {
 		o.program = func(g *hosted.Git) git.Receiver { return g }
+	}
+	if o.spools == nil {
+		o.spools = g.Spools()
 	}
 	r.upstream = git.Upstream{
 		Forward: r.forward, Adapter: o.adapter(adapter), Answers: call.Answers{Blobs: r.ledger},
@@ -119,7 +122,7 @@ func newRoom(t *testing.T, o options) *room {
 		}),
 	}
 	r.pushes = git.NewPushes(r.ledger, recorder, git.PushConfig{
-		Hands: r.hands, Repos: r.catalog, Hosted: o.program(g), Upstream: r.upstream, Limits: o.limits, Now: o.now,
+		Repos: r.catalog, Hosted: o.program(g), Spools: o.spools, Upstream: r.upstream, Limits: o.limits, Now: o.now,
 		Over: func(schemas.Ref, int) (<-chan struct{}, func()) { return r.over, func() {} },
 	})
 	r.branches = git.NewBranches(recorder, git.BranchConfig{Repos: r.catalog, Hosted: g, Upstream: r.upstream, Now: o.now})
@@ -234,12 +237,10 @@ func (r *room) push(id string, o schemas.PushOrder, body io.Reader) pushed {
 func (r *room) tryPush(id string, o schemas.PushOrder, body io.Reader) (pushed, error) {
 	r.t.Helper()
 	st := r.accept(schemas.KindPush, id, o)
-	withdraw := r.hands.Offer(st.Ref, handoff.Hand{Body: body})
-	require.NoError(r.t, r.pushes.Here(st))
 	harness.Start(r.t, r.ledger, st)
-	p, err := r.try(r.t.Context(), st)
-	withdraw()
-	return p, err
+	upload := &githttp.Upload{Body: body}
+	defer upload.Wait()
+	return r.try(upload.In(r.t.Context()), st)
 }
 
 // perform carries a push out that must have an end.
@@ -264,14 +265,15 @@ func (r *room) interrupted(o schemas.PushOrder, pack []byte, after int, then fun
 	r.t.Helper()
 	body := stutter(pack, after)
 	st := r.accept(schemas.KindPush, "push-1", o)
-	withdraw := r.hands.Offer(st.Ref, handoff.Hand{Body: body})
+	upload := &githttp.Upload{Body: body}
 	go func() {
 		<-body.at
 		then(body)
 	}()
-	p := r.perform(st)
+	p, err := r.try(upload.In(r.t.Context()), st)
+	require.NoError(r.t, err)
 	body.goOn()
-	withdraw() // only when nobody reads the body any more
+	upload.Wait()
 	return p
 }
 

@@ -5,6 +5,8 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/rand"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,15 +15,85 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/githttp"
 	"weir/internal/gitwire"
+	"weir/internal/ledger"
+	"weir/processors/call"
 	"weir/schemas"
 )
+
+// importing has this node's git copy a repository.
+func (r *Repos) importing(ctx context.Context, st *wanted) (defaultBranch string, err error) {
+	p, err := openPassage(ctx, r.cfg.Upstream.Forward, asking(st.st, ""), schemas.Repo{
+		Tenant: st.st.Tenant, UpstreamURL: st.order.ImportURL, AllowlistKey: st.order.AllowlistKey,
+	})
+	if err != nil {
+		return "", err
+	}
+	defer p.close()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	t := &teller{log: r.cfg.Log, st: st.st, now: r.cfg.Now, end: end, last: r.cfg.Now()}
+	defaultBranch, err = r.cfg.Hosted.Import(ctx, st.st.Tenant, st.id, p.url, st.order.DefaultBranch, func(p schemas.RepoProgress) { t.tell(ctx, p) })
+	if cause := p.failure(); err != nil && cause != nil && ctx.Err() == nil {
+		return "", fmt.Errorf("%w: %w", errImport, cause)
+	}
+	return defaultBranch, err
+}
+
+var errImport = errors.New("the repository could not be copied")
+
+// tellEvery is how often the log is told how far a copy is: an event is a write, and a person
+// looks no faster. What takes no longer says nothing. That a phase is over is told at once,
+// since what comes next may say nothing for a while.
+const tellEvery = time.Second
+
+// teller writes down how far a copy is.
+type teller struct {
+	log call.Events
+	st  *ledger.State
+	now func() time.Time
+	end context.CancelCauseFunc // of the copy
+
+	last    time.Time
+	told    schemas.RepoProgress
+	unheard *schemas.Event // the log may have it, and has not said so
+}
+
+// tell ends the copy where the action is to stop, or is another worker's by now. A log that
+// is away for a while does not end it: the same event is then written the next time, for no
+// other may stand behind it before that is known.
+func (t *teller) tell(ctx context.Context, p schemas.RepoProgress) {
+	now := t.now()
+	over := p.Done == p.Total && t.told.Total > 0
+	if p == t.told || now.Sub(t.last) < tellEvery && !over || ctx.Err() != nil {
+		return
+	}
+	t.last = now
+	if t.unheard == nil {
+		doc, err := ledger.Encode(p)
+		if err != nil {
+			return
+		}
+		t.told, t.unheard = p, &schemas.Event{Type: schemas.EventProgress, Time: time.Now().UTC(), Data: doc}
+	}
+	err := t.log.Append(context.WithoutCancel(ctx), t.st, *t.unheard) // a stop does not tear it
+	switch {
+	case errors.Is(err, fault.ErrUnavailable):
+		return
+	case err == nil && t.st.CancelRequested:
+		err = errCanceled
+	}
+	if t.unheard = nil; err != nil {
+		t.end(err)
+	}
+}
 
 // maxAsk is the most that git may ask in one request of an import.
 const maxAsk = 32 << 20
 
 // passage is where this node's git reaches one repository elsewhere, and nothing else:
-// a listener on loopback under a path that nobody can guess, which passes on what an import
+// a listener on loopback under a path that cannot be guessed, which passes on what an import
 // asks for. It is there for one import.
 type passage struct {
 	forward *Forward
@@ -95,14 +167,14 @@ func (p *passage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.Contains(r.Header.Get("Git-Protocol"), "version=2") {
 		protocol = 2
 	}
-	out := &typed{ResponseWriter: w}
+	var out *githttp.Stream
 	var err error
 	switch suffix, _ := strings.CutPrefix(r.URL.Path, p.path); {
 	case r.Method == http.MethodGet && suffix == "/info/refs" && r.URL.Query().Get("service") == schemas.GitUploadPack:
-		out.as = gitwire.AdvertisementType(schemas.GitUploadPack)
+		out = githttp.NewStream(w, gitwire.AdvertisementType(schemas.GitUploadPack))
 		err = p.forward.advertise(r.Context(), p.who, p.repo, everything, schemas.GitUploadPack, protocol, out)
 	case r.Method == http.MethodPost && suffix == "/"+schemas.GitUploadPack:
-		out.as = gitwire.ResultType(schemas.GitUploadPack)
+		out = githttp.NewStream(w, gitwire.ResultType(schemas.GitUploadPack))
 		var in []byte
 		if in, err = asked(r); err == nil {
 			err = p.forward.uploadPack(r.Context(), p.who, p.repo, everything, protocol, in, out)
@@ -111,26 +183,23 @@ func (p *passage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	p.conclude(out, err)
+	p.conclude(w, out, err)
 }
 
 // conclude ends an answer. One that has begun is broken off, so that git does not take
 // it for whole.
-func (p *passage) conclude(out *typed, err error) {
-	switch {
-	case err == nil && !out.begun:
-		out.begin()
-		return
-	case err == nil:
+func (p *passage) conclude(w http.ResponseWriter, out *githttp.Stream, err error) {
+	if err == nil {
+		out.Begin()
 		return
 	}
 	p.mu.Lock()
 	p.cause = cmp.Or(p.cause, err)
 	p.mu.Unlock()
-	if out.begun {
+	if out.Begun() {
 		panic(http.ErrAbortHandler)
 	}
-	http.Error(out.ResponseWriter, "the upstream could not be asked", http.StatusBadGateway)
+	http.Error(w, "the upstream could not be asked", http.StatusBadGateway)
 }
 
 // asked is the body of a request, unpacked.
@@ -148,28 +217,4 @@ func asked(r *http.Request) ([]byte, error) {
 		err = fault.New(schemas.PayloadTooLarge, "the import asks for too much at once")
 	}
 	return in, err
-}
-
-// typed is an answer that gets its type with its first bytes.
-type typed struct {
-	http.ResponseWriter
-	as    string
-	begun bool
-}
-
-func (t *typed) begin() {
-	if !t.begun {
-		t.begun = true
-		t.Header().Set("Content-Type", t.as)
-	}
-}
-
-// Write writes, and sends at once what git waits for.
-func (t *typed) Write(b []byte) (int, error) {
-	t.begin()
-	n, err := t.ResponseWriter.Write(b)
-	if f, ok := t.ResponseWriter.(http.Flusher); ok && err == nil {
-		f.Flush()
-	}
-	return n, err
 }

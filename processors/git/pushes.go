@@ -9,7 +9,6 @@ import (
 	"weir/internal/fault"
 	hosted "weir/internal/git"
 	"weir/internal/gitwire"
-	"weir/internal/handoff"
 	"weir/internal/ledger"
 	"weir/processors/call"
 	gitcall "weir/processors/call/git"
@@ -18,18 +17,12 @@ import (
 	"weir/schemas"
 )
 
-// Ledger is where tasks are read, and told of their pushes.
+// Ledger is where tasks are read, and where their pushes are recorded.
 type Ledger interface {
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
 	Nudge(ctx context.Context, ref schemas.Ref) error
-}
-
-// Hands is where the bodies of pushes are; see internal/handoff.
-type Hands interface {
-	Here(ref schemas.Ref) bool
-	Take(ref schemas.Ref) (hand handoff.Hand, done func(), ok bool)
 }
 
 // Table knows the repositories; see internal/repos.
@@ -39,14 +32,10 @@ type Table interface {
 
 // Receiver has git take pushes to the repositories on this node; see internal/git.
 type Receiver interface {
-	Spool(id, tenant string) (*hosted.Spool, error)
+	// Here returns hosted.ErrNoRepo if the repository is not on this node.
+	Here(id string) error
 	ReceivePack(ctx context.Context, id string, p hosted.Push) (gitwire.Report, error)
-	Fate(ctx context.Context, id, push, branch, oid string) (hosted.Fate, error)
-}
-
-// Caller makes the attempts of a call.
-type Caller interface {
-	Run(ctx context.Context, t *call.Task) (call.Result, error)
+	Fate(ctx context.Context, id, branch, oid string) (hosted.Fate, error)
 }
 
 // Adapter speaks to git servers elsewhere.
@@ -54,24 +43,20 @@ type Adapter interface {
 	For(t gitcall.Talk) call.Adapter
 }
 
-// Answers reads answers, wherever they are kept.
-type Answers interface {
-	Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, error)
-}
-
 // Upstream is how repositories elsewhere are reached. Nil parts: there are none.
 type Upstream struct {
 	Forward *Forward
-	Caller  Caller
+	Caller  *call.Caller
 	Adapter Adapter
-	Answers Answers
+	Answers call.Answers
 }
 
 // PushConfig is what Pushes needs besides its collaborators.
 type PushConfig struct {
-	Hands    Hands
-	Repos    Table
-	Hosted   Receiver
+	Repos  Table
+	Hosted Receiver
+	// Spools keep the packs while they come in.
+	Spools   *hosted.Spools
 	Upstream Upstream
 	// Over is closed when a task has ended or a lease is not the newest any more; see
 	// internal/board. It ends a push early; without it, only the look at the task before
@@ -81,14 +66,13 @@ type PushConfig struct {
 	Limits gitwire.PackLimits
 	// Timeout bounds one push; default 10 min.
 	Timeout time.Duration
-	// Patience is how long a push that is not here may be elsewhere; default 30 s.
-	Patience time.Duration
-	Now      func() time.Time
+	// Alone says that no other process can be working on this log.
+	Alone bool
+	Now   func() time.Time
 }
 
 func (c PushConfig) withDefaults() PushConfig {
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
-	c.Patience = cmp.Or(c.Patience, 30*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -111,18 +95,30 @@ func NewPushes(l Ledger, r Recorder, cfg PushConfig) *Pushes {
 	return &Pushes{tasks: tasks{l, cfg.Now}, recorder: r, cfg: cfg}
 }
 
-// elsewhere is when a push is looked at again whose body is on another node, or is
-// not offered yet.
-const elsewhere = 500 * time.Millisecond
+// elsewhere is when a push is looked at again that another node may be executing.
+const elsewhere = 2 * time.Second
 
-// Here is nil where this worker can tell how a push ends: its body is here, nobody needs
-// it, or whoever had it is gone.
-func (p *Pushes) Here(st *ledger.State) error {
+// Here returns nil if this worker can tell how a push ends that it does not execute. The node that
+// accepted the push executes it, and has its repository unless that is an upstream's. So a worker
+// without the repository leaves the push to that node until its time is up.
+func (p *Pushes) Here(ctx context.Context, st *ledger.State) error {
 	order, err := payload(st)
-	if err != nil {
-		return nil //nolint:nilerr // whoever performs it says what is wrong with it
+	if err != nil || p.cfg.Alone || order.Denied != "" || len(st.Attempts) > 0 {
+		return nil //nolint:nilerr // Perform returns it
 	}
-	if order.Denied != "" || st.Started || p.cfg.Hands.Here(st.Ref) || p.cfg.Now().Sub(st.Action.AcceptedAt) >= p.cfg.Patience {
+	now, until := p.cfg.Now(), st.Action.Deadline
+	repo, err := p.cfg.Repos.Get(ctx, st.Tenant, order.Repo)
+	switch {
+	case err != nil:
+		return nil //nolint:nilerr // Perform returns it
+	case repo.Mode == schemas.RepoProxy:
+		if limit := st.Action.AcceptedAt.Add(p.cfg.Timeout); until.IsZero() || limit.Before(until) {
+			until = limit
+		}
+	case p.cfg.Hosted.Here(repo.ID) == nil:
+		return nil
+	}
+	if !until.IsZero() && !now.Before(until) {
 		return nil
 	}
 	return &fault.Later{After: elsewhere}
@@ -138,7 +134,6 @@ func (p *Pushes) Perform(ctx context.Context, st *ledger.State, stop call.Stop) 
 		return settle.Verdict{}, err
 	}
 	w := &work{Pushes: p, st: st, order: order, stop: stop}
-	defer w.letGo()
 	e, err := w.perform(ctx)
 	if err != nil {
 		return settle.Verdict{}, err

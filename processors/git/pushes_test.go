@@ -196,25 +196,51 @@ func TestBoardMayBeWrong(t *testing.T) {
 	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome, p.Message)
 }
 
+// TestPushOfAnotherNode is left to that node until its time is up.
 func TestPushOfAnotherNode(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	r, repo, base := hosting(t, options{now: func() time.Time { return now }})
+	clock := func() time.Time { return now }
+	r, repo, base := hosting(t, options{now: clock})
 	_, head := commit("one", base)
 	st := r.accept(schemas.KindPush, "push-1", order(repo, base, head))
-	now = st.Action.AcceptedAt
-	later := harness.As[*fault.Later](t, r.pushes.Here(st))
-	assert.Equal(t, 500*time.Millisecond, later.After)
-
-	now = now.Add(31 * time.Second)
-	require.NoError(t, r.pushes.Here(st), "nobody has it")
+	require.NoError(t, r.pushes.Here(t.Context(), st), "only this node could execute it")
 	p := r.perform(st)
 	assert.Equal(t, schemas.GitIncomplete, p.Code)
 	assert.Equal(t, base, r.head(repo))
 
+	other := repo
+	other.ID = "elsewhere"
+	r.catalog.put(other)
+	begun := st.Action.AcceptedAt
+	for name, c := range map[string]struct {
+		mode  schemas.RepoMode
+		after time.Duration
+		here  bool
+	}{
+		"just now":               {schemas.RepoHosted, 0, false},
+		"it may be on its way":   {schemas.RepoHosted, 14 * time.Minute, false},
+		"its time is up":         {schemas.RepoHosted, 15 * time.Minute, true},
+		"to an upstream":         {schemas.RepoProxy, 9 * time.Minute, false},
+		"to an upstream, in all": {schemas.RepoProxy, 10 * time.Minute, true},
+	} {
+		other.Mode = c.mode
+		r.catalog.put(other)
+		now = begun.Add(c.after)
+		err := r.pushes.Here(t.Context(), st)
+		if c.here {
+			require.NoError(t, err, name)
+			continue
+		}
+		assert.Equal(t, 2*time.Second, harness.As[*fault.Later](t, err).After, name)
+	}
+
+	now = begun
 	denied := order(repo, base, head)
 	denied.Denied = "no"
-	require.NoError(t, r.pushes.Here(r.accept(schemas.KindPush, "push-2", denied)), "nobody needs its body")
+	require.NoError(t, r.pushes.Here(t.Context(), r.accept(schemas.KindPush, "push-2", denied)), "nobody needs its body")
+	alone := git.NewPushes(r.ledger, nil, git.PushConfig{Repos: r.catalog, Alone: true, Now: clock})
+	require.NoError(t, alone.Here(t.Context(), st), "there is no other node")
 }
 
 // attempts are the records of the attempts of one push.
@@ -228,8 +254,8 @@ func (r *room) attempts(push string) (n int) {
 	return n
 }
 
-// TestRefusedPackIsTriedOnce: the pack of a second attempt would be no other.
-func TestRefusedPackIsTriedOnce(t *testing.T) {
+// TestRefusedPackIsNotTried: nothing of it is sent.
+func TestRefusedPackIsNotTried(t *testing.T) {
 	t.Parallel()
 	r, up, base := proxying(t, options{limits: gitwire.PackLimits{Bytes: 60}})
 	pack, head := commit("one", base)
@@ -237,8 +263,8 @@ func TestRefusedPackIsTriedOnce(t *testing.T) {
 	p := r.push("push-1", order(up.Repo, base, head), bytes.NewReader(pack))
 	assert.Equal(t, schemas.GitPackTooLarge, p.Code)
 	st := r.again(p.st)
-	assert.Len(t, st.Attempts, 1)
-	assert.Equal(t, 1, r.attempts("push-1"))
+	assert.Empty(t, st.Attempts)
+	assert.Zero(t, r.attempts("push-1"))
 	assert.Len(t, up.Requests(), before)
 
 	again := r.perform(st) // by a worker that has no pack, and nothing was sent
@@ -270,10 +296,9 @@ func (f *failingTalk) Open(ctx context.Context, p guard.Pass) (call.Exchange, er
 		return f.next.Open(ctx, p)
 	}
 	f.failed = true
-	load, err := f.talk.Pack()
-	if err == nil && f.read > 0 {
-		_, err = io.CopyN(io.Discard, load.Rest, f.read)
-		_ = load.Rest.Close()
+	pack, _, err := f.talk.Pack()
+	if err == nil {
+		_, err = io.CopyN(io.Discard, pack, f.read)
 	}
 	if err != nil {
 		return nil, err
@@ -281,17 +306,11 @@ func (f *failingTalk) Open(ctx context.Context, p guard.Pass) (call.Exchange, er
 	return nil, &fault.Call{Code: schemas.UpstreamReset}
 }
 
-// TestNoStumpIsSent: what was begun to be sent is not all of the pack any more; what was not, is.
-func TestNoStumpIsSent(t *testing.T) {
+// TestAWholePackIsSent, however much of it was read for an attempt that sent nothing.
+func TestAWholePackIsSent(t *testing.T) {
 	t.Parallel()
-	type testCase struct {
-		read int64
-		code schemas.Code
-	}
-	table.Run(t, map[string]testCase{
-		"untouched": {0, ""}, "begun": {100, schemas.GitIncomplete},
-	}, func(t *testing.T, c testCase) {
-		r := newRoom(t, options{adapter: func(a git.Adapter) git.Adapter { return &failing{Adapter: a, read: c.read} }})
+	table.Run(t, map[string]int64{"untouched": 0, "begun": 100, "small": -1}, func(t *testing.T, read int64) {
+		r := newRoom(t, options{adapter: func(a git.Adapter) git.Adapter { return &failing{Adapter: a, read: max(read, 0)} }})
 		asked := 0
 		repo := r.streamed(&streaming{answer: func(_ http.ResponseWriter, _ *http.Request, git func(io.Writer)) {
 			asked++
@@ -299,13 +318,10 @@ func TestNoStumpIsSent(t *testing.T) {
 		}})
 		base := r.begin(repo)
 		pack, head := large(base)
-		p := r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
-		if c.code != "" {
-			assert.Equal(t, c.code, p.Code, p.Message)
-			assert.Zero(t, asked)
-			repo.is(t, base)
-			return
+		if read < 0 {
+			pack, head = commit("one", base)
 		}
+		r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
 		assert.Equal(t, 1, asked)
 		repo.is(t, head)
 	})

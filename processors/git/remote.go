@@ -1,15 +1,12 @@
 package git
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"sync/atomic"
 
 	"weir/internal/fault"
 	"weir/internal/gitwire"
@@ -24,36 +21,30 @@ import (
 // remote has the push made at the repository's upstream, as far as the log does not hold that
 // it was.
 func (w *work) remote(ctx context.Context) (ending, error) {
-	if len(w.st.Attempts) == 0 {
-		if !w.cfg.Hands.Here(w.st.Ref) {
-			return unsent(), nil
-		}
-		if e, over := w.ended(ctx); over {
-			return e, nil
-		}
-	}
 	c := w.commands()
 	c.Capabilities = capabilities(w.order)
 	t := remoteTask(w.st, w.repo, c, w.recorder)
 	t.Stop, t.TaskID, t.Timeout = w.stop, w.order.TaskID, w.cfg.Timeout
-	l := &load{work: w, ctx: ctx}
-	t.Via = w.cfg.Upstream.Adapter.For(gitcall.Talk{Commands: c, Progress: w.progress, Pack: l.pack, Ready: l.ready})
+	t.Via = w.cfg.Upstream.Adapter.For(gitcall.Talk{Commands: c, Progress: w.progress, Pack: func() (io.Reader, int64, error) {
+		if w.spool == nil {
+			return nil, 0, errGone
+		}
+		return w.pack(ctx), w.size.Load(), nil
+	}})
 	r, err := w.cfg.Upstream.Caller.Run(ctx, t)
-	whole, cause := w.pack.released() && l.late == nil, cmp.Or(w.pack.failure(), l.late)
-	l.end()
 	if rest, waits := errors.AsType[*call.Rest](err); waits || err == nil && !r.Again.IsZero() {
 		return w.tooLong(rest, r), nil
 	} else if err != nil {
 		return ending{}, err
 	}
-	return w.judge(ctx, r, whole, cause)
+	return w.judge(ctx, r, w.isReleased(), w.keptBack())
 }
 
 // tooLong is the end of a push of which nothing was sent, and nothing could be for a while: its
 // body does not wait for that, since its client does not.
 func (w *work) tooLong(rest *call.Rest, r call.Result) ending {
 	switch {
-	case !w.cfg.Hands.Here(w.st.Ref):
+	case w.spool == nil:
 		return unsent()
 	case rest != nil && rest.For != schemas.WaitRule:
 		return rejected("calls to the repository's upstream are held back just now (" + rest.For + "); nothing was sent, push again later")
@@ -67,85 +58,7 @@ func unsent() ending {
 	return failed(schemas.GitIncomplete, "the push was interrupted before anything of it was sent; push again")
 }
 
-// prime is how much of a pack is read before the upstream is dialled, as git's own client
-// does: a smaller one goes with its length.
-const prime = 1 << 20
-
-// load is the pack of one push to an upstream.
-type load struct {
-	*work
-
-	ctx   context.Context //nolint:containedctx // lives as long as the push
-	stop  func()
-	first *gitcall.Load
-	rest  *rest
-	late  error // why the push was given up right before it was sent
-}
-
-// pack reads the beginning of the pack, which may be all of it.
-func (l *load) pack() (gitcall.Load, error) {
-	if l.rest != nil && l.rest.touched.Load() {
-		return gitcall.Load{}, errStump
-	}
-	if l.first != nil {
-		return *l.first, nil
-	}
-	if !l.take() {
-		return gitcall.Load{}, errGone
-	}
-	p := l.open(l.ctx, !l.order.Force, nil) // what an upstream lets be dropped is its own affair
-	_, l.stop = l.watched(l.ctx)
-	var b bytes.Buffer
-	n, err := io.CopyN(&b, p, prime)
-	switch {
-	case errors.Is(err, io.EOF):
-		l.first = &gitcall.Load{First: b.Bytes()}
-	case err != nil:
-		return gitcall.Load{}, err
-	case n == prime:
-		l.rest = &rest{pack: p}
-		l.first = &gitcall.Load{First: b.Bytes(), Rest: l.rest}
-	}
-	return *l.first, nil
-}
-
-// ready looks at the task once more where all of the pack is to go out at once.
-func (l *load) ready(ctx context.Context) error {
-	if l.work.pack.released() {
-		l.late = l.lives(ctx)
-	}
-	return l.late
-}
-
-func (l *load) end() {
-	if l.stop != nil {
-		l.stop()
-	}
-}
-
-var (
-	errGone  = errors.New("the body of the push is not here any more")
-	errStump = errors.New("some of the push's body is not here any more")
-)
-
-// rest is what of a pack is not here yet. It can be sent once.
-type rest struct {
-	*pack
-
-	touched atomic.Bool
-}
-
-// Read is a transport's.
-func (r *rest) Read(b []byte) (int, error) {
-	r.touched.Store(true)
-	return r.pack.Read(b)
-}
-
-// Close is a transport's too.
-func (r *rest) Close() error {
-	r.touched.Store(true)
-	return r.pack.Close()
-}
+var errGone = errors.New("the body of the push is not here any more")
 
 // capabilities are those that the upstream is told of: a report always, for somebody
 // has to know how it ended.
@@ -200,7 +113,7 @@ func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error
 	switch {
 	case r.Failed && strings.HasPrefix(string(res.Code), "DENY_"):
 		return ending{outcome: schemas.OutcomeDenied, code: res.Code, reason: call.Describe(res.Code)}, nil
-	case w.pack != nil && !whole && cause != nil:
+	case w.spool != nil && !whole && cause != nil:
 		return w.kept(cause), nil
 	case r.Last.Mocked():
 		return rejected("a traffic rule answers in the upstream's place; nothing was pushed"), nil
@@ -208,7 +121,7 @@ func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error
 		return unsent(), nil // there was no pack to send any more
 	case r.Failed && !res.Sent:
 		return rejected("the repository's upstream could not be asked: " + call.Describe(res.Code)), nil
-	case w.pack != nil && !whole:
+	case w.spool != nil && !whole:
 		return rejected("the push to the repository's upstream broke off before the pack was whole; the branch was not updated"), nil
 	default:
 		return w.lost(ctx)
@@ -230,7 +143,7 @@ func (w *work) deny(ctx context.Context, r call.Result) (ending, error) {
 // answered is the end of a push that the upstream has answered.
 func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause error) (ending, error) {
 	word, status, err := readWord(ctx, w.cfg.Upstream.Answers, r.Last)
-	early := w.pack != nil && !whole
+	early := w.spool != nil && !whole
 	switch {
 	case err != nil:
 		return ending{}, err
@@ -258,9 +171,9 @@ func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause er
 	return ending{outcome: schemas.OutcomeSucceeded, unpack: word.Unpack}, nil
 }
 
-// readWord is what an upstream has said, and its status. Of another status than that of a
-// success there is no word.
-func readWord(ctx context.Context, from Answers, last *ledger.Try) (word gitcall.Word, status int, err error) {
+// readWord is an upstream's stored answer, and its status. The answer is empty unless the status is
+// that of a success.
+func readWord(ctx context.Context, from call.Answers, last *ledger.Try) (word gitcall.Word, status int, err error) {
 	a, err := from.Answer(ctx, last)
 	if err != nil || a == nil {
 		return word, 0, err
@@ -273,7 +186,7 @@ func readWord(ctx context.Context, from Answers, last *ledger.Try) (word gitcall
 	return word, a.Status, nil
 }
 
-// lost asks the upstream's branch what became of a push of whose answer nobody knows.
+// lost asks the upstream's branch what became of a push whose answer was lost.
 func (w *work) lost(ctx context.Context) (ending, error) {
 	if done, err := w.tasks.knows(ctx, w.st, w.order); err != nil || done {
 		return ending{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, err

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
-	"weir/internal/handoff"
+	"weir/internal/githttp"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
@@ -331,15 +331,15 @@ func TestWorkerIsLostOverAnUpstream(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	st := r.accept(schemas.KindPush, "push-1", order(repo.Repo, base, head))
 	body := stutter(pack, 40)
-	withdraw := r.hands.Offer(st.Ref, handoff.Hand{Body: body})
+	upload := &githttp.Upload{Body: body}
 	go func() {
 		<-body.at
 		cancel()
 		body.goOn()
 	}()
-	_, err := r.try(ctx, st)
+	_, err := r.try(upload.In(ctx), st)
 	require.Error(t, err, "the worker's time is up, and it writes nothing more")
-	withdraw()
+	upload.Wait()
 	p := r.perform(r.again(st))
 	assert.Contains(t, []schemas.Code{schemas.GitIncomplete, schemas.OutcomeUnknownCode}, p.Code)
 	repo.is(t, base)

@@ -57,7 +57,7 @@ func NewRepos(r Recorder, cfg RepoConfig) *Repos {
 	return &Repos{recorder: r, cfg: cfg}
 }
 
-// wanted is one repository that is to be made.
+// wanted is one repository that an action makes.
 type wanted struct {
 	st    *ledger.State
 	order schemas.RepoOrder
@@ -164,7 +164,7 @@ func (r *Repos) make(ctx context.Context, w *wanted, stop call.Stop) (schemas.Re
 }
 
 // undo takes away what was made of a repository that is not to be, by a worker before this one
-// as well. It is tried until the action's time is up. What is in the catalog stays.
+// as well. It is tried until the action's time is up. A repository in the catalog stays.
 func (r *Repos) undo(ctx context.Context, w *wanted) error {
 	if w.order.UpstreamURL != "" {
 		return nil

@@ -13,8 +13,8 @@ import (
 
 	"weir/internal/fault"
 	hosted "weir/internal/git"
+	"weir/internal/githttp"
 	"weir/internal/gitwire"
-	"weir/internal/handoff"
 	"weir/internal/ledger"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
@@ -52,10 +52,13 @@ func TestAPackArrivesBeforeItsTurn(t *testing.T) {
 	pack, head := filed(base)
 	body := stutter(pack, len(pack)-1)
 	st := r.accept(schemas.KindPush, "push-1", order(repo, base, head))
-	withdraw := r.hands.Offer(st.Ref, handoff.Hand{Body: body})
-	defer withdraw()
+	upload := &githttp.Upload{Body: body}
 	done := make(chan pushed, 1)
-	go func() { done <- r.perform(st) }()
+	go func() {
+		p, err := r.try(upload.In(t.Context()), st)
+		assert.NoError(t, err)
+		done <- p
+	}()
 	<-body.at
 	require.Empty(t, turn)
 	body.goOn()
@@ -86,22 +89,10 @@ func TestATaskThatEndsWhileItsPushWaits(t *testing.T) {
 	})
 }
 
-// cramped is a git whose packs come in elsewhere.
-type cramped struct{ *hosted.Git }
-
-func (c cramped) ReceivePack(context.Context, string, hosted.Push) (gitwire.Report, error) {
-	panic("nothing has arrived")
-}
-
 // TestAPackWithoutRoom is rejected with what would help.
 func TestAPackWithoutRoom(t *testing.T) {
 	t.Parallel()
-	small, err := hosted.Open(t.Context(), hosted.Config{Dir: t.TempDir(), MaxPack: 1 << 10})
-	require.NoError(t, err)
-	defer small.Close()
-	_, err = small.Create(t.Context(), "app-id", "main")
-	require.NoError(t, err)
-	r, repo, base := hosting(t, options{program: func(*hosted.Git) git.Receiver { return cramped{small} }})
+	r, repo, base := hosting(t, options{spools: hosted.NewSpools(t.TempDir(), 1<<10, 100)})
 	pack, head := filed(base)
 	p := r.push("push-1", order(repo, base, head), bytes.NewReader(pack))
 	assert.Equal(t, schemas.GitRejected, p.Code)

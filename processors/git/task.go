@@ -39,9 +39,9 @@ func (t tasks) read(ctx context.Context, tenant, id string) (*ledger.State, *tas
 // errLook: the log could not be asked about the task.
 var errLook = errors.New("the task could not be read")
 
-// lives is nil while whoever pushes may push: errOver where the task has ended or the
+// lives is nil while the client may push: errOver where the task has ended or the
 // lease is lost, errBranch where the branch is not the task's, errMany where it was pushed
-// to as often as it may be, and errLook where nobody knows.
+// to as often as it may be, and errLook where that is not known.
 func (t tasks) lives(ctx context.Context, tenant string, o schemas.PushOrder) error {
 	st, s, err := t.read(ctx, tenant, o.TaskID)
 	switch {
@@ -59,11 +59,11 @@ func (t tasks) lives(ctx context.Context, tenant string, o schemas.PushOrder) er
 	return nil
 }
 
-// maxFenced is how often in a row somebody else may be first on a task's log.
+// maxFenced is how often in a row another writer may be first on a task's log.
 const maxFenced = 20
 
-// pushed tells a task of a push to its branch, once. One that has ended is told as
-// well: the branch is where it is, and whoever looks at the task is to see it.
+// pushed records a push to its branch on a task's log, once, and after the task's end as
+// well: the task must show where its branch is.
 func (t tasks) pushed(ctx context.Context, push *ledger.State, o schemas.PushOrder) error {
 	for range maxFenced {
 		st, s, err := t.read(ctx, push.Tenant, o.TaskID)
@@ -72,7 +72,7 @@ func (t tasks) pushed(ctx context.Context, push *ledger.State, o schemas.PushOrd
 			return nil
 		case err != nil:
 			return err
-		case has(st, push.ID): // whoever wrote it may have died before the next line
+		case has(st, push.ID): // its writer may have died before the next line
 			return t.ledger.Nudge(ctx, st.Ref)
 		}
 		err = t.ledger.Append(ctx, st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{
@@ -80,7 +80,7 @@ func (t tasks) pushed(ctx context.Context, push *ledger.State, o schemas.PushOrd
 		}})
 		switch {
 		case err == nil:
-			return t.ledger.Nudge(ctx, st.Ref) // its worker says so to whoever listens
+			return t.ledger.Nudge(ctx, st.Ref) // its worker announces it
 		case !errors.Is(err, fault.ErrFenced): // that is not the push's own fence
 			return &fault.Later{Cause: err}
 		}
@@ -90,7 +90,7 @@ func (t tasks) pushed(ctx context.Context, push *ledger.State, o schemas.PushOrd
 
 var errBusy = errors.New("the task's log is busy")
 
-// knows reports whether a task was told of a push.
+// knows reports whether a task's log has a push.
 func (t tasks) knows(ctx context.Context, push *ledger.State, o schemas.PushOrder) (bool, error) {
 	st, _, err := t.read(ctx, push.Tenant, o.TaskID)
 	switch {

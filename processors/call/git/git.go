@@ -23,61 +23,42 @@ import (
 	"weir/schemas"
 )
 
-// Agent is how Weir calls itself to git servers. Some serve nobody whose name does
+// Agent is how Weir calls itself to git servers. Some serve no client whose name does
 // not begin with git's.
 const Agent = "git/weir"
 
-// Config bounds what a git server may answer.
-type Config struct {
-	// Idle is how long it may say nothing while it answers; default 2 min.
-	Idle time.Duration
-	// Answer is the most that it may say, progress included; default 8 MiB.
-	Answer int64
-}
-
-func (c Config) withDefaults() Config {
-	if c.Idle <= 0 {
-		c.Idle = 2 * time.Minute
-	}
-	if c.Answer <= 0 {
-		c.Answer = 8 << 20
-	}
-	return c
-}
+// What a git server may answer: how long it may say nothing meanwhile, and how much it may say,
+// progress included.
+const (
+	idle       = 2 * time.Minute
+	mostAnswer = 8 << 20
+)
 
 // Adapter pushes through the guarded client. It is safe for concurrent use.
 type Adapter struct {
 	client  *outbound.Client
 	secrets added.Secrets
-	cfg     Config
 }
 
 // New returns an Adapter.
-func New(c *outbound.Client, s added.Secrets, cfg Config) *Adapter {
-	return &Adapter{client: c, secrets: s, cfg: cfg.withDefaults()}
-}
+func New(c *outbound.Client, s added.Secrets) *Adapter { return &Adapter{client: c, secrets: s} }
 
 // Talk is one push, as far as the server is concerned.
 type Talk struct {
 	// Commands are the commands as they go.
 	Commands gitwire.Commands
-	// Pack is asked for before the server is dialled, and again if that comes to nothing: it
-	// is then the same one. Its error says that there is none: then nothing is sent, and the
-	// push is not tried again.
-	Pack func() (Load, error)
-	// Ready is asked right before the first byte; nil: nobody is. Its error ends the push, of which
-	// nothing was sent then.
-	Ready func(ctx context.Context) error
-	// Progress takes what the server has to say meanwhile; nil: nobody listens.
+	// Pack returns the pack and its size. It is called before the server is dialled, and again
+	// if that comes to nothing. Its error says that there is none: then nothing is sent, and the
+	// push is not tried again. The pack is read right before it is sent; if it is small, all of it
+	// before the first byte.
+	Pack func() (pack io.Reader, size int64, err error)
+	// Progress takes what the server has to say meanwhile; nil: it is dropped.
 	Progress func([]byte)
 }
 
-// Load is a pack as it is sent: what is here of it, and where the rest comes from. A
-// load without rest goes with its length, as servers like it that do not take chunks.
-type Load struct {
-	First []byte
-	Rest  io.ReadCloser // nil: First is all
-}
+// whole is the size up to which a pack goes with its length, as servers like it that do not take
+// chunks. A larger one is streamed.
+const whole = 1 << 20
 
 // Word is the server's word on a push: the body of the answer that is kept.
 type Word struct {
@@ -85,7 +66,7 @@ type Word struct {
 	// gitwire.Report has them.
 	Unpack string `json:"unpack,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Updated: it says that the ref is now what it was to be.
+	// Updated: it says that the ref was updated.
 	Updated bool `json:"updated"`
 	// Refused is what it said instead of a report. What became of the ref is then
 	// for the ref to tell.
@@ -106,7 +87,7 @@ func (v voice) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
 	e := &exchange{voice: v}
 	var err error
 	if p.Valid() && !p.Mocked() {
-		if e.load, err = v.talk.Pack(); err != nil {
+		if e.pack, e.size, err = v.talk.Pack(); err != nil {
 			return nil, &fault.Call{Code: schemas.Canceled, Cause: err}
 		}
 	}
@@ -121,7 +102,8 @@ type exchange struct {
 	*dial.Line
 	voice
 
-	load Load
+	pack io.Reader
+	size int64
 }
 
 var errMembers = errors.New("the entry adds members to a body that is no JSON object")
@@ -140,30 +122,19 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if len(own.Body) > 0 {
 		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: errMembers}
 	}
-	if e.talk.Ready != nil {
-		if err := e.talk.Ready(ctx); err != nil {
-			return call.Reply{}, &fault.Call{Code: schemas.Canceled, Cause: err}
-		}
-	}
 	q := outbound.Request{Headers: e.Pass.Call().Headers, Injected: own.Headers, Query: own.Query, ContentType: gitwire.RequestType(schemas.GitReceivePack)}
-	first := append(e.talk.Commands.Bytes(e.talk.Commands.Capabilities), e.load.First...)
-	if e.load.Rest == nil {
-		q.Body = first
-	} else {
-		q.Stream = &body{Reader: io.MultiReader(bytes.NewReader(first), e.load.Rest), Closer: e.load.Rest}
+	body := io.MultiReader(bytes.NewReader(e.talk.Commands.Bytes(e.talk.Commands.Capabilities)), e.pack)
+	if e.size > whole {
+		q.Stream = io.NopCloser(body)
+	} else if q.Body, err = io.ReadAll(body); err != nil {
+		return call.Reply{}, &fault.Call{Code: schemas.Canceled, Cause: err}
 	}
-	s, err := e.Conn.Stream(ctx, q, outbound.StreamLimits{Header: -1, Idle: e.cfg.Idle, Bytes: e.cfg.Answer})
+	s, err := e.Conn.Stream(ctx, q, outbound.StreamLimits{Header: -1, Idle: idle, Bytes: mostAnswer})
 	if err != nil {
 		return call.Reply{}, err
 	}
 	defer s.Close()
 	return e.read(s.Status, s.Headers, s, own.Scrubber())
-}
-
-// body is what is sent: closing it closes the pack.
-type body struct {
-	io.Reader
-	io.Closer
 }
 
 // read reads an answer of any status.
@@ -192,8 +163,8 @@ const ok = 200
 
 var errNoGit = errors.New("the answer is not that of a git server")
 
-// Heard is an answer that keeps how the call failed that it came by: whoever reads it
-// may take that for an end that came too early.
+// Heard is an answer that keeps how its call failed: a reader of the answer may take the
+// failure for an early end.
 type Heard struct {
 	io.Reader
 

@@ -1,7 +1,7 @@
 package git_test
 
 import (
-	"context"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -41,7 +41,7 @@ func talk() git.Talk {
 			List:         []gitwire.Command{{Old: gitwire.Zero, New: gitwire.Zero, Ref: ref}},
 			Capabilities: []string{gitwire.CapReport, gitwire.CapSideBand},
 		},
-		Pack: func() (git.Load, error) { return git.Load{First: gitwire.EmptyPack()}, nil },
+		Pack: func() (io.Reader, int64, error) { return bytes.NewReader(gitwire.EmptyPack()), 32, nil },
 	}
 }
 
@@ -62,7 +62,7 @@ func open(t *testing.T, s *upstream.Server, tk git.Talk, rules ...schemas.Rule) 
 	client := outbound.New(outbound.Config{})
 	t.Cleanup(client.Close)
 	store := secrets.New(secrets.Config{LookupEnv: func(string) (string, bool) { return secret, true }})
-	return git.New(client, store, git.Config{}).For(tk).Open(t.Context(), pass)
+	return git.New(client, store).For(tk).Open(t.Context(), pass)
 }
 
 func do(t *testing.T, s *upstream.Server, tk git.Talk, rules ...schemas.Rule) (git.Word, int, error) {
@@ -144,27 +144,28 @@ func failed(t *testing.T, err error, code schemas.Code, sent bool) {
 	assert.Equal(t, sent, c.Sent)
 }
 
-// pipe is a pack whose rest comes later.
-func pipe(rest io.Reader) func() (git.Load, error) {
-	return func() (git.Load, error) { return git.Load{First: []byte("PACK"), Rest: io.NopCloser(rest)}, nil }
+// packed is a pack of a size.
+func packed(size int64, pack io.Reader) func() (io.Reader, int64, error) {
+	return func() (io.Reader, int64, error) { return pack, size, nil }
 }
 
 type broken struct{ err error }
 
 func (b broken) Read([]byte) (int, error) { return 0, b.err }
 
-func TestPackThatComesLater(t *testing.T) {
+// TestLargePack is streamed as it is read.
+func TestLargePack(t *testing.T) {
 	t.Parallel()
 	s := upstream.New(t, result(report(gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: ref}}})))
 	tk := talk()
-	tk.Pack = pipe(strings.NewReader("more"))
+	tk.Pack = packed(2<<20, strings.NewReader("PACKmore"))
 	got, _, err := do(t, s, tk)
 	require.NoError(t, err)
 	assert.True(t, got.Updated)
 	assert.True(t, strings.HasSuffix(string(s.Ledger()[0].Body), "0000PACKmore"))
 	assert.Equal(t, "chunked", s.Ledger()[0].Header("Transfer-Encoding"))
 
-	tk.Pack = pipe(broken{errors.New("gone")})
+	tk.Pack = packed(2<<20, io.MultiReader(strings.NewReader("PACK"), broken{errors.New("gone")}))
 	_, _, err = do(t, s, tk)
 	failed(t, err, schemas.Canceled, true)
 	require.ErrorIs(t, err, outbound.ErrBody)
@@ -176,12 +177,12 @@ func TestNothingIsSent(t *testing.T) {
 	t.Parallel()
 	s := upstream.New(t)
 	tk := talk()
-	tk.Pack = func() (git.Load, error) { return git.Load{}, errors.New("gone") }
+	tk.Pack = func() (io.Reader, int64, error) { return nil, 0, errors.New("gone") }
 	_, err := open(t, s, tk)
 	failed(t, err, schemas.Canceled, false)
 
 	tk = talk()
-	tk.Ready = func(context.Context) error { return errors.New("the task has ended") }
+	tk.Pack = packed(100, io.MultiReader(strings.NewReader("PACK"), broken{errors.New("the task has ended")}))
 	_, _, err = do(t, s, tk)
 	failed(t, err, schemas.Canceled, false)
 

@@ -1,0 +1,179 @@
+// Package githttp is what the rooms' routes of git have in common: who asks, and for
+// which repository; the body that a client of git sends; the answer to a push, which
+// may begin before its end is known. The formats are those of git's documents
+// gitprotocol-http and gitprotocol-v2.
+package githttp
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"weir/internal/fault"
+	"weir/internal/gitwire"
+	"weir/internal/task"
+	"weir/schemas"
+)
+
+// Repos finds a tenant's repository, or returns fault.ErrNotFound.
+type Repos interface {
+	Get(ctx context.Context, tenant, name string) (schemas.Repo, error)
+}
+
+// Gate lets the holders of tokens through to their repositories.
+type Gate struct {
+	// Grant says what the holder of a token may do. Its errors are public ones.
+	Grant func(ctx context.Context, token string) (task.Grant, error)
+	Repos Repos
+}
+
+// Enter finds who asks, and the repository that a path names, with or without the
+// ending ".git". An invalid name, one that does not exist, another tenant's and
+// another task's are one answer.
+func (g Gate) Enter(r *http.Request, named string) (task.Grant, schemas.Repo, error) {
+	token, ok := Token(r.Header.Values("Authorization"), true)
+	if !ok {
+		return task.Grant{}, schemas.Repo{}, fault.New(schemas.Unauthorized, "git asks for a token here: send it as the password, with any user name")
+	}
+	grant, err := g.Grant(r.Context(), token)
+	if err != nil {
+		return task.Grant{}, schemas.Repo{}, holding(err)
+	}
+	name := strings.TrimSuffix(named, ".git")
+	if !schemas.ValidRepoName(name) || grant.TaskID != "" && name != grant.Repo {
+		return task.Grant{}, schemas.Repo{}, errNoRepo(nil)
+	}
+	repo, err := g.Repos.Get(r.Context(), grant.Tenant, name)
+	if errors.Is(err, fault.ErrNotFound) {
+		err = errNoRepo(err)
+	}
+	return grant, repo, err
+}
+
+// holding is the error for a token that holds no task, as git shows it.
+func holding(err error) error {
+	if public, ok := errors.AsType[*fault.Error](err); ok && public.Code == schemas.TaskNotRunning {
+		return &fault.Error{Code: schemas.Forbidden, Message: public.Message, Cause: err}
+	}
+	return err
+}
+
+func errNoRepo(cause error) error {
+	return &fault.Error{Code: schemas.NotFound, Message: "there is no such repository, or this token may not see it", Cause: cause}
+}
+
+// Pushes refuses a grant that allows no push at all.
+func Pushes(g task.Grant) error {
+	if g.TaskID == "" {
+		return fault.New(schemas.Forbidden, "this token may read the repository and not push to it; push with the token of a task")
+	}
+	return nil
+}
+
+// maxCredential bounds what is looked at of an Authorization header.
+const maxCredential = 1024
+
+// Token is what an Authorization header holds: the token of Bearer, or where basic is
+// allowed the password of Basic, for any user. ok is false unless there is exactly one
+// header with one of the two.
+func Token(fields []string, basic bool) (token string, ok bool) {
+	if len(fields) != 1 || len(fields[0]) > maxCredential {
+		return "", false
+	}
+	scheme, given, _ := strings.Cut(fields[0], " ")
+	given = strings.TrimLeft(given, " ")
+	switch {
+	case strings.EqualFold(scheme, "Bearer"):
+		token = given
+	case basic && strings.EqualFold(scheme, "Basic"):
+		pair, err := base64.StdEncoding.DecodeString(given)
+		if err != nil {
+			return "", false
+		}
+		_, token, ok = strings.Cut(string(pair), ":")
+		if !ok {
+			return "", false
+		}
+	}
+	return token, token != ""
+}
+
+// Protocol is the version of git's protocol that a request asks for: 2 or, without a
+// word about it, 0. Of the rest of what the header may say nothing is served, and
+// nothing of it is passed on.
+func Protocol(h http.Header) (int, error) {
+	fields := h.Values("Git-Protocol")
+	if len(fields) == 0 {
+		return 0, nil
+	}
+	if len(fields) == 1 {
+		switch version, ok := strings.CutPrefix(fields[0], "version="); {
+		case version == "2" && ok:
+			return 2, nil
+		case version == "0" && ok:
+			return 0, nil
+		case ok && number(version):
+			return 0, fault.New(schemas.GitProtocolRequired, "this version of git's protocol is not served; set protocol.version to 2")
+		}
+	}
+	return 0, fault.New(schemas.InvalidRequest, "Git-Protocol must be version=2, or left out")
+}
+
+func number(s string) bool {
+	return s != "" && len(s) < 10 && strings.Trim(s, "0123456789") == ""
+}
+
+// MediaType refuses a request whose body is not what the client of a service sends.
+func MediaType(h http.Header, service string) error {
+	want := gitwire.RequestType(service)
+	fields := h.Values("Content-Type")
+	if len(fields) == 1 {
+		if media, _, err := mime.ParseMediaType(fields[0]); err == nil && media == want {
+			return nil
+		}
+	}
+	return fault.New(schemas.UnsupportedMediaType, "send Content-Type: "+want)
+}
+
+// Crowd bounds how many requests of a kind a task has at a time, so that one token cannot
+// take all that there is of something. It is safe for concurrent use.
+type Crowd struct {
+	what string
+	most int
+
+	mu sync.Mutex
+	of map[holder]int
+}
+
+type holder struct{ tenant, task string }
+
+// NewCrowd returns a bound. what names the requests, in the plural.
+func NewCrowd(what string, most int) *Crowd {
+	return &Crowd{what: what, most: most, of: map[holder]int{}}
+}
+
+// Enter lets one request of a task in until it leaves. Who has no task is not counted.
+func (c *Crowd) Enter(g task.Grant) (leave func(), err error) {
+	if g.TaskID == "" {
+		return func() {}, nil
+	}
+	who := holder{g.Tenant, g.TaskID}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of[who] >= c.most {
+		return nil, fault.New(schemas.RateLimited, "this task has "+strconv.Itoa(c.most)+" "+c.what+" on their way already; try again when one of them has ended")
+	}
+	c.of[who]++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.of[who]--; c.of[who] == 0 {
+			delete(c.of, who)
+		}
+	}, nil
+}

@@ -1,0 +1,365 @@
+package git
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/fault"
+	hosted "weir/internal/git"
+	"weir/internal/githttp"
+	"weir/internal/gitwire"
+	"weir/internal/ledger"
+	"weir/processors/call"
+	"weir/schemas"
+)
+
+// work is one push. It belongs to one goroutine.
+type work struct {
+	*Pushes
+
+	st    *ledger.State
+	order schemas.PushOrder
+	stop  call.Stop
+	repo  schemas.Repo
+
+	upload *githttp.Upload // nil: it is not here
+	spool  *hosted.Spool   // the pack; nil: none was received
+	size   atomic.Int64    // of what was received of it
+
+	mu sync.Mutex
+	// released: the end of the pack has gone out. Cause is why it is kept back.
+	released bool
+	cause    error
+}
+
+// perform works until it is known how the push ends. An error says when to come back.
+func (w *work) perform(ctx context.Context) (ending, error) {
+	if w.order.Denied != "" {
+		return denied(w.order.Denied), nil
+	}
+	repo, err := w.cfg.Repos.Get(ctx, w.st.Tenant, w.order.Repo)
+	if errors.Is(err, fault.ErrNotFound) {
+		return rejected("the repository is not there any more"), nil
+	} else if err != nil {
+		return ending{}, err
+	}
+	w.repo = repo
+	w.upload = githttp.TakeUpload(ctx)
+	proxied := repo.Mode == schemas.RepoProxy
+	switch {
+	case proxied && len(w.st.Attempts) > 0: // the log may hold how it ended
+		return w.remote(ctx)
+	case proxied && w.upload == nil:
+		return unsent(), nil
+	case w.upload == nil:
+		return w.fate(ctx)
+	case w.late():
+		return expired(), nil
+	}
+	if err := w.lives(ctx); err != nil {
+		return w.kept(err), nil
+	}
+	w.spool = w.cfg.Spools.New(w.st.Tenant)
+	defer w.spool.Close()
+	during, stop := w.watched(ctx)
+	defer stop()
+	err = w.upload.Receive(during, w.receive)
+	switch {
+	case ctx.Err() != nil:
+		return ending{}, ctx.Err()
+	case err != nil:
+		return w.kept(cmp.Or(w.keptBack(), err)), nil
+	case proxied:
+		return w.remote(ctx)
+	}
+	return w.local(ctx, during)
+}
+
+// errSlip: the reading of a pack has panicked. A client may send anything.
+var errSlip = errors.New("the pack cannot be read here")
+
+// receive reads the pack, and checks it. Git itself sees to it that a push to this node drops
+// nothing, and what an upstream lets be dropped is its own affair: so the commits of a push to an
+// upstream must be seen to build on what they replace, unless the push is forced.
+func (w *work) receive(body io.Reader) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = errSlip
+		}
+	}()
+	var line *gitwire.Lineage
+	if w.repo.Mode == schemas.RepoProxy && !w.order.Force {
+		line = gitwire.NewLineage()
+	}
+	_, err = gitwire.ReadPack(io.TeeReader(body, w), w.cfg.Limits, line)
+	switch {
+	case err != nil || line == nil || line.Builds(w.order.Old, w.order.New):
+		return err
+	case !line.Whole():
+		return errCommits
+	}
+	return errRewinds
+}
+
+// Write spools a piece of the pack.
+func (w *work) Write(b []byte) (int, error) {
+	w.size.Add(int64(len(b)))
+	return w.spool.Write(b)
+}
+
+// heldBack is how much of a pack goes out only after everything else about its push is right: its
+// checksum, without which git takes none of it.
+const heldBack = 20
+
+// pack reads the received pack. Before its end, it looks at the task once more.
+func (w *work) pack(ctx context.Context) io.Reader {
+	all := w.spool.Reader()
+	begin := max(all.Size()-heldBack, 0)
+	return io.MultiReader(io.NewSectionReader(all, 0, begin), &gate{
+		Reader: io.NewSectionReader(all, begin, heldBack), open: func() error { return w.release(ctx) },
+	})
+}
+
+// gate is a reader that can be read from if open says so.
+type gate struct {
+	io.Reader
+	open func() error
+}
+
+func (g *gate) Read(b []byte) (int, error) {
+	if g.open != nil {
+		if err := g.open(); err != nil {
+			return 0, err
+		}
+		g.open = nil
+	}
+	return g.Reader.Read(b)
+}
+
+// release lets the end of the pack go out, or returns why not.
+func (w *work) release(ctx context.Context) error {
+	err := w.lives(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cause = cmp.Or(w.cause, err)
+	w.released = w.cause == nil
+	return w.cause
+}
+
+// keepBack keeps the end of the pack back, and reports false if it has gone out.
+func (w *work) keepBack(cause error) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.released {
+		w.cause = cmp.Or(w.cause, cause)
+	}
+	return !w.released
+}
+
+func (w *work) isReleased() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.released
+}
+
+func (w *work) keptBack() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cause
+}
+
+// lives is nil while the task's holder may push, and otherwise errOver, errStopped or
+// the log's.
+func (w *work) lives(ctx context.Context) error {
+	if w.stop.Requested() || w.st.CancelRequested {
+		return errStopped
+	}
+	return w.tasks.lives(ctx, w.st.Tenant, w.order)
+}
+
+// late reports whether the push's own time is up.
+func (w *work) late() bool {
+	d := w.st.Action.Deadline
+	return !d.IsZero() && !w.cfg.Now().Before(d)
+}
+
+// progress passes on what git says, once the client has said all that it has to: many
+// read nothing before that.
+func (w *work) progress(text []byte) {
+	if w.upload != nil && w.upload.Progress != nil && w.isReleased() {
+		w.upload.Progress(text)
+	}
+}
+
+// watched is ctx for as long as the push may go on: until its time is up or, before
+// its end is out, its task ends.
+func (w *work) watched(ctx context.Context) (during context.Context, stop func()) {
+	until := w.cfg.Now().Add(w.cfg.Timeout)
+	if d := w.st.Action.Deadline; !d.IsZero() && d.Before(until) {
+		until = d
+	}
+	during, cancel := context.WithDeadline(ctx, until)
+	over, forget := w.cfg.Over(taskRef(w.st.Tenant, w.order.TaskID), w.order.Lease)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		defer forget()
+		if w.keepBack(w.watch(during, over)) {
+			cancel()
+		}
+	})
+	return during, func() {
+		cancel()
+		watching.Wait()
+	}
+}
+
+// watch returns why the push must not go on.
+func (w *work) watch(ctx context.Context, over <-chan struct{}) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-w.stop.Done():
+			return errStopped
+		case <-over:
+			over = nil // it says so once, and may have been wrong
+			if cause := w.tasks.lives(ctx, w.st.Tenant, w.order); cause != nil {
+				return cause
+			}
+		}
+	}
+}
+
+// commands are those of the push, of which there is one.
+func (w *work) commands() gitwire.Commands {
+	return gitwire.Commands{
+		List:         []gitwire.Command{{Old: w.order.Old, New: w.order.New, Ref: w.order.Ref}},
+		Capabilities: w.order.Capabilities,
+	}
+}
+
+// local has this node's git take the push. Git is asked for once the pack has arrived, so that no turn waits for a
+// client. The pack's end goes to git last: a task that ends before that has pushed nothing.
+func (w *work) local(ctx, during context.Context) (ending, error) {
+	rep, err := w.cfg.Hosted.ReceivePack(during, w.repo.ID, hosted.Push{
+		Tenant: w.st.Tenant, Commands: w.commands(), Pack: w.pack(during), Force: w.order.Force, Progress: w.progress,
+	})
+	released, cause := w.isReleased(), w.keptBack()
+	switch {
+	case err == nil:
+		return w.reported(rep), nil
+	case ctx.Err() != nil:
+		return ending{}, ctx.Err() // the next worker asks the ref
+	case released:
+		return w.fate(ctx)
+	case cause != nil:
+		return w.kept(cause), nil
+	default:
+		return refused(err), nil
+	}
+}
+
+// refused is the end of a push of which git has not seen all.
+func refused(err error) ending {
+	switch {
+	case errors.Is(err, hosted.ErrFull):
+		return rejected("the repository is as large as it may be")
+	case errors.Is(err, hosted.ErrNoRoom):
+		return rejected(hosted.ErrNoRoom.Error() + "; push again when its operator has made some")
+	case errors.Is(err, hosted.ErrSpool):
+		return rejected(err.Error() + "; push again in a moment")
+	case errors.Is(err, hosted.ErrBusy):
+		return rejected("too many fetches and pushes are running; push again in a moment")
+	case errors.Is(err, hosted.ErrNoRepo):
+		return rejected("the repository's directory is not on this node; push to the node that has it, or bring it back")
+	default:
+		return rejected("git could not take the push; push again")
+	}
+}
+
+// reported is the end of a push by git's word.
+func (w *work) reported(rep gitwire.Report) ending {
+	one, told := rep.Of(w.order.Ref)
+	e := ending{outcome: schemas.OutcomeSucceeded, unpack: rep.Unpack}
+	switch {
+	case rep.Unpack != gitwire.UnpackOK && one.Reason == "":
+		e = rejected(rep.Unpack)
+	case one.Reason != "":
+		e = rejected(explained(one.Reason, w.order.Force))
+	case !told:
+		e = rejected("git said nothing of the branch")
+	}
+	e.unpack = rep.Unpack
+	return e
+}
+
+// explained adds to git's reason what would help.
+func explained(reason string, force bool) string {
+	if !force && strings.Contains(reason, "non-fast-forward") {
+		return reason + ": fetch and merge, or have the task filed with force_push"
+	}
+	return reason
+}
+
+// quiet is how long what is left of a push may take to end.
+const quiet = time.Minute
+
+// fate finds out from the branch what became of a push whose worker, or whose body, is
+// gone.
+func (w *work) fate(ctx context.Context) (ending, error) {
+	if done, err := w.tasks.knows(ctx, w.st, w.order); err != nil || done {
+		return ending{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, err
+	}
+	asked, cancel := context.WithTimeout(ctx, quiet)
+	defer cancel()
+	e, err := w.found(asked)
+	switch {
+	case err == nil:
+		return e, nil
+	case ctx.Err() != nil:
+		return ending{}, ctx.Err()
+	case w.late():
+		return unknown("the push was interrupted, and the node that has the repository could not be asked; look at the branch before the push is made again"), nil
+	default: // not this node's repository, or not now
+		return ending{}, &fault.Later{After: 2 * time.Second, Cause: err}
+	}
+}
+
+// found is what the branch says of a push. One that is at what was to be replaced was not
+// updated: so it is looked at before what the branch has, which is what it was moved back
+// from as well. Where others have pushed on since, the branch has what was pushed, unless
+// that was dropped again, and it has nothing of what was not taken.
+func (w *work) found(ctx context.Context) (ending, error) {
+	const again = "the push was interrupted, and the branch was not updated; push again"
+	o := w.order
+	f, err := w.cfg.Hosted.Fate(ctx, w.repo.ID, w.branch(), o.New)
+	switch {
+	case errors.Is(err, hosted.ErrNoRef):
+		return unknown("the push was interrupted, and the branch is not there any more"), nil
+	case err != nil:
+		return ending{}, err
+	case f.Head == o.New:
+		return ending{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, nil
+	case f.Head == o.Old, !f.Has && !o.Force:
+		return failed(schemas.GitIncomplete, again), nil
+	}
+	if f.Has && o.Force { // it may have been part of what was there before
+		before, err := w.cfg.Hosted.Fate(ctx, w.repo.ID, w.branch(), o.Old)
+		if err != nil {
+			return ending{}, err
+		}
+		f.Has = !before.Has
+	}
+	if f.Has {
+		return ending{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, nil
+	}
+	return unknown("the push was interrupted, and the branch was pushed to since; fetch, and look whether it has what was pushed"), nil
+}
+
+func (w *work) branch() string { return strings.TrimPrefix(w.order.Ref, schemas.RefOf("")) }
