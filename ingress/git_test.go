@@ -62,7 +62,7 @@ type gitWorld struct {
 	pusher *pusher
 }
 
-// pusher stands for the performer of a push, and then answers.
+// pusher stands for the executor of a push, and then answers.
 type pusher struct {
 	*responder
 	reserved map[schemas.Ref]bool

@@ -23,11 +23,11 @@ func (p *Pipeline) complete(ctx context.Context, st *ledger.State) error {
 // attest leaves what is missing of an ended action's evidence, as its attempts call for.
 // An action whose payload cannot be read, or is not at hand, has only what it has.
 func (p *Pipeline) attest(ctx context.Context, st *ledger.State) error {
-	performer, known := p.Performers[st.Kind]
+	kind, known := p.Kinds[st.Kind]
 	if !known || st.Open() != nil || st.Action.PayloadBlob != "" {
 		return nil
 	}
-	records, err := performer.Evidence(st)
+	records, err := kind.Evidence(st)
 	if _, parked := errors.AsType[*fault.Parked](err); parked {
 		return nil
 	}

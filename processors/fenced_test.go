@@ -23,16 +23,16 @@ func TestTheSameMessageAgain(t *testing.T) {
 	h := newHouse()
 	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
 	p := h.worker(t, "w")
-	performer := gated{begun: make(chan struct{}), end: make(chan error)}
-	p.Performers = map[schemas.Kind]processors.Performer{schemas.KindHTTP: performer}
+	executor := gated{begun: make(chan struct{}), end: make(chan error)}
+	p.Kinds = map[schemas.Kind]processors.Kind{schemas.KindHTTP: {Executor: executor}}
 	done := make(chan error, 1)
 	go func() { done <- p.Handle(t.Context(), rec, true) }()
-	<-performer.begun
+	<-executor.begun
 	harness.Later(t, p.Handle(t.Context(), rec, false), harness.Patience)
 	other := rec
 	other.Seq++
 	harness.Later(t, p.Handle(t.Context(), other, true), 2*time.Second)
-	performer.end <- fault.ErrUnavailable
+	executor.end <- fault.ErrUnavailable
 	require.ErrorIs(t, <-done, fault.ErrUnavailable)
 }
 

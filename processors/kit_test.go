@@ -44,9 +44,9 @@ func assemble(w harness.Worker, g *guard.Guard, a call.Adapter) *processors.Pipe
 	w.Caller = call.New(w.Ledger, g, a, call.Config{
 		Worker: w.Name, Barrier: w.Barrier, Schedule: retry.Schedule{Attempts: 3, Base: time.Millisecond, Cap: time.Millisecond},
 	})
-	w.Perform = func(r *settle.Recorder) map[schemas.Kind]processors.Performer {
-		return map[schemas.Kind]processors.Performer{
-			schemas.KindHTTP: executor.New(w.Caller, r, call.Answers{Blobs: w.Ledger}), schemas.KindPlan: plans.New(w.Caller, r),
+	w.Kinds = func(r *settle.Recorder) map[schemas.Kind]processors.Kind {
+		return map[schemas.Kind]processors.Kind{
+			schemas.KindHTTP: {Executor: executor.New(w.Caller, r, call.Answers{Blobs: w.Ledger})}, schemas.KindPlan: {Executor: plans.New(w.Caller, r)},
 		}
 	}
 	return w.Pipeline()

@@ -33,12 +33,12 @@ type Waker interface {
 
 // Stages are the pipeline's parts, in the order of the work.
 type Stages struct {
-	Admit      *admit.Admitter
-	Performers map[schemas.Kind]Performer // guard and call are theirs
-	Caller     *call.Caller
-	Evidence   *settle.Recorder
-	Settle     *settle.Settler
-	Park       *park.Parker
+	Admit    *admit.Admitter
+	Kinds    map[schemas.Kind]Kind // guard and call are theirs
+	Caller   *call.Caller
+	Evidence *settle.Recorder
+	Settle   *settle.Settler
+	Park     *park.Parker
 	// Barrier waits until what was stored is as durable as promised.
 	Barrier func(context.Context) error
 	// Ended, if set, hears of every end that is durable, whatever the kind, and again if
@@ -131,12 +131,12 @@ func (p *Pipeline) admission(ctx context.Context, rec schemas.Record, first bool
 
 // work carries an admitted action to its verdict.
 func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) error {
-	performer, ok := p.Performers[st.Kind]
+	kind, ok := p.Kinds[st.Kind]
 	if !ok {
 		return &fault.Parked{Code: schemas.Poison, Reason: "no worker knows this kind"}
 	}
-	if here, ok := performer.(Local); ok {
-		if err := here.Here(ctx, st); err != nil {
+	if kind.Here != nil {
+		if err := kind.Here(ctx, st); err != nil {
 			return err
 		}
 	}
@@ -144,7 +144,7 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 		return &call.Rest{Until: until, For: schemas.WaitDelay}
 	}
 	if st.Inherited > 1 {
-		if err := p.recover(ctx, st, performer); err != nil {
+		if err := p.recover(ctx, st, kind); err != nil {
 			return err
 		}
 	}
@@ -152,14 +152,14 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 		if err := p.link(ctx, st); err != nil {
 			return err
 		}
-		if starter, ok := performer.(Starter); ok && starter.WritesStarted(st) {
+		if kind.WritesStarted != nil && kind.WritesStarted(st) {
 			started := schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: p.worker}}
 			if err := p.ledger.Append(ctx, st, started); err != nil {
 				return err
 			}
 		}
 	}
-	verdict, err := performer.Perform(ctx, st, stop)
+	verdict, err := kind.Execute(ctx, st, stop)
 	if err != nil {
 		// The result of an attempt is kept, whatever ended the work.
 		steady, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
@@ -190,8 +190,8 @@ func (p *Pipeline) ended(ctx context.Context, st *ledger.State) error {
 			return err
 		}
 	}
-	if teller, ok := p.Performers[st.Kind].(Teller); ok {
-		if err := teller.Ended(ctx, st); err != nil {
+	if ended := p.Kinds[st.Kind].Ended; ended != nil {
+		if err := ended(ctx, st); err != nil {
 			return err
 		}
 	}
@@ -203,11 +203,11 @@ func (p *Pipeline) ended(ctx context.Context, st *ledger.State) error {
 
 // recover takes over from a worker that is gone: it closes the attempt that was
 // left open, and leaves the evidence that was not left.
-func (p *Pipeline) recover(ctx context.Context, st *ledger.State, performer Performer) error {
+func (p *Pipeline) recover(ctx context.Context, st *ledger.State, kind Kind) error {
 	if err := p.Caller.Abandon(ctx, st); err != nil {
 		return err
 	}
-	records, err := performer.Evidence(st)
+	records, err := kind.Evidence(st)
 	if err != nil {
 		return err
 	}

@@ -74,13 +74,13 @@ func TestReservedBehindOthers(t *testing.T) {
 	require.Zero(t, h.sent)
 }
 
-// waiting is a performer that ends with its context.
+// waiting is a executor that ends with its context.
 type waiting struct {
-	processors.Performer
+	processors.Executor
 	begun chan struct{}
 }
 
-func (p waiting) Perform(ctx context.Context, _ *ledger.State, _ call.Stop) (settle.Verdict, error) {
+func (p waiting) Execute(ctx context.Context, _ *ledger.State, _ call.Stop) (settle.Verdict, error) {
 	close(p.begun)
 	<-ctx.Done()
 	return settle.Verdict{}, ctx.Err()
@@ -92,8 +92,8 @@ func TestReservedAtAStop(t *testing.T) {
 	t.Parallel()
 	h := newHouse()
 	pipeline := h.worker(t, "w")
-	performer := waiting{begun: make(chan struct{})}
-	pipeline.Performers = map[schemas.Kind]processors.Performer{schemas.KindHTTP: performer}
+	executor := waiting{begun: make(chan struct{})}
+	pipeline.Kinds = map[schemas.Kind]processors.Kind{schemas.KindHTTP: {Executor: executor}}
 	w, err := processors.NewWorker(pipeline, make(inbox), again{}, processors.WorkerConfig{
 		Partitions: 1, DrainTimeout: 50 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	})
@@ -106,9 +106,9 @@ func TestReservedAtAStop(t *testing.T) {
 		defer close(done)
 		execute(t.Context())
 	}()
-	<-performer.begun
+	<-executor.begun
 	require.NoError(t, w.Stop())
 	<-done
 	execute, _ = pipeline.Reserve(first)
-	execute(t.Context()) // performer would panic
+	execute(t.Context()) // executor would panic
 }

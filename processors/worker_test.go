@@ -59,7 +59,7 @@ type gated struct {
 	end   chan error
 }
 
-func (g gated) Perform(context.Context, *ledger.State, call.Stop) (settle.Verdict, error) {
+func (g gated) Execute(context.Context, *ledger.State, call.Stop) (settle.Verdict, error) {
 	g.begun <- struct{}{}
 	return settle.Verdict{}, <-g.end
 }
@@ -73,8 +73,8 @@ func TestWhatComesAgainByPlanIsNoWarning(t *testing.T) {
 	h := newHouse()
 	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
 	pipeline := h.worker(t, "w")
-	performer := gated{begun: make(chan struct{}), end: make(chan error)}
-	pipeline.Performers = map[schemas.Kind]processors.Performer{schemas.KindHTTP: performer}
+	executor := gated{begun: make(chan struct{}), end: make(chan error)}
+	pipeline.Kinds = map[schemas.Kind]processors.Kind{schemas.KindHTTP: {Executor: executor}}
 	log := &capture.Buffer{}
 	mail, delivery := make(inbox), again{rec: rec, after: make(chan time.Duration, 1)}
 	w, err := processors.NewWorker(pipeline, mail, delivery, processors.WorkerConfig{
@@ -86,11 +86,11 @@ func TestWhatComesAgainByPlanIsNoWarning(t *testing.T) {
 
 	first, second := message.NewMessage("1", nil), message.NewMessage("2", nil)
 	mail <- first
-	<-performer.begun
+	<-executor.begun
 	mail <- second
 	<-second.Nacked()
 	require.Equal(t, 10*time.Second, <-delivery.after, "the action is under way")
-	performer.end <- fault.ErrUnavailable
+	executor.end <- fault.ErrUnavailable
 	<-first.Nacked()
 	require.Equal(t, time.Second, <-delivery.after)
 	require.NoError(t, w.Stop())
@@ -117,7 +117,7 @@ func (d delivered) Record(*message.Message) (schemas.Record, uint64) { return d.
 // panics panics with content of the call.
 type panics struct{ gated }
 
-func (panics) Perform(context.Context, *ledger.State, call.Stop) (settle.Verdict, error) {
+func (panics) Execute(context.Context, *ledger.State, call.Stop) (settle.Verdict, error) {
 	panic("AGWCANARY-PANIC")
 }
 
@@ -128,7 +128,7 @@ func TestAPanicIsLoggedWithoutItsValue(t *testing.T) {
 	h := newHouse()
 	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
 	pipeline := h.worker(t, "w")
-	pipeline.Performers = map[schemas.Kind]processors.Performer{schemas.KindHTTP: panics{}}
+	pipeline.Kinds = map[schemas.Kind]processors.Kind{schemas.KindHTTP: {Executor: panics{}}}
 	log := &capture.Buffer{}
 	mail := make(inbox)
 	w, err := processors.NewWorker(pipeline, mail, delivered{again{rec: rec}, 100}, processors.WorkerConfig{

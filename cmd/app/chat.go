@@ -29,13 +29,13 @@ func (a *App) openBudgets(ctx context.Context) error {
 	return nil
 }
 
-// chats performs kind chat, and tells of its ends to a collector of traces if there is one.
-func (a *App) chats(client *outbound.Client, store *secrets.Store, caller *call.Caller, answers call.Answers) processors.Performer {
+// chats is kind chat, whose ends are reported to a collector of traces if there is one.
+func (a *App) chats(client *outbound.Client, store *secrets.Store, caller *call.Caller, answers call.Answers) processors.Kind {
 	adapter := model.New(client, store, model.Config{Event: int64(a.cfg.Limits.Response), Stream: int64(a.cfg.Limits.Stream)})
 	p := chat.New(a.ledger, caller, a.recorder, answers, chat.Config{
 		Models: a.models, Adapter: adapter, Budgets: a.book, Mac: a.seal.Mac, Metrics: a.metrics, Draining: a.draining,
 	})
-	return traced{Performer: p, Teller: p, traces: a.traces, docs: a.ledger}
+	return processors.Kind{Executor: p, Ended: traced{ended: p.Ended, traces: a.traces, docs: a.ledger}.Ended}
 }
 
 // taskReader is who a task's token is, and which models it may use. It only looks.

@@ -14,11 +14,9 @@ import (
 	"weir/internal/gitwire"
 	"weir/internal/outbound"
 	"weir/internal/repos"
-	"weir/processors"
 	"weir/processors/call"
 	gitcall "weir/processors/call/git"
 	processorsgit "weir/processors/git"
-	"weir/processors/tasks"
 	"weir/schemas"
 )
 
@@ -87,25 +85,6 @@ func (a *App) upstream(caller *call.Caller, answers call.Answers) processorsgit.
 		Forward: a.repositories.forward, Caller: caller, Answers: answers,
 		Adapter: gitcall.New(a.repositories.client, a.secrets),
 	}
-}
-
-// coding are the performers of what coding agents do.
-func (a *App) coding(caller *call.Caller, answers call.Answers) map[schemas.Kind]processors.Performer {
-	r, up := &a.repositories, a.upstream(caller, answers)
-	r.branch = processorsgit.NewBranches(a.recorder, processorsgit.BranchConfig{Repos: r.table, Hosted: r.program, Upstream: up})
-	performers := map[schemas.Kind]processors.Performer{
-		schemas.KindTask: tasks.New(a.ledger, r.branch, a.recorder, tasks.Config{
-			Leases: a.broker.Leases(), Lease: a.cfg.Tasks.Lease, Announce: a.broker.Nudge, Barrier: a.broker.Barrier,
-		}),
-		schemas.KindRepo: processorsgit.NewRepos(a.recorder, processorsgit.RepoConfig{Catalog: r.table, Hosted: r.program, Upstream: up, Log: a.ledger}),
-	}
-	if a.role == RoleAll {
-		performers[schemas.KindPush] = processorsgit.NewPushes(a.ledger, a.recorder, processorsgit.PushConfig{
-			Repos: r.table, Hosted: r.program, Spools: r.spools, Upstream: up, Over: a.board.Over, Timeout: a.cfg.Git.Timeout,
-			Limits: packLimits(int64(a.cfg.Git.MaxPack)), Alone: a.cfg.Embedded(),
-		})
-	}
-	return performers
 }
 
 // packLimits are those of a pack of a size. It may unpack to eight times as much; one object of it is

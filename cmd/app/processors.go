@@ -16,11 +16,8 @@ import (
 	"weir/processors/admit"
 	"weir/processors/call"
 	"weir/processors/call/direct"
-	"weir/processors/executor"
 	"weir/processors/janitor"
 	"weir/processors/park"
-	"weir/processors/plans"
-	"weir/processors/rules"
 	"weir/processors/runs"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -31,7 +28,6 @@ type workRoom struct {
 	pipeline *processors.Pipeline
 	worker   *processors.Worker
 	runs     *runs.Runs
-	start    func(context.Context) error
 }
 
 // openEvidence opens what leaves evidence, and the secrets that no evidence may hold.
@@ -58,22 +54,14 @@ func (a *App) openProcessors(context.Context) error {
 	}))
 	a.teardown.push(func(context.Context) error { client.Close(); return nil })
 	a.clients = append(a.clients, client)
-	recorder, store := a.recorder, a.secrets
-	adapter := direct.New(client, store, redact.New(a.cfg.RedactHeaders))
+	adapter := direct.New(client, a.secrets, redact.New(a.cfg.RedactHeaders))
 	caller := call.New(a.ledger, a.guard, adapter, call.Config{
 		Worker: a.worker, Barrier: a.broker.Barrier, Timeout: a.cfg.Policy.Timeout, Metrics: a.metrics, Draining: a.draining, Span: a.traces.CallParent,
 		Destinations: a.destinations,
 	})
-	answers := call.Answers{Blobs: a.ledger, Reserve: a.reserve}
-	calls, planned := executor.New(caller, recorder, answers), plans.New(caller, recorder)
-	ran := a.runs(agentAdapter(a.cfg, client, store), caller, recorder, calls, planned)
-	performers := a.coding(caller, answers)
-	performers[schemas.KindHTTP], performers[schemas.KindPlan], performers[schemas.KindRun] = calls, planned, ran
-	performers[schemas.KindRule] = rules.New(a.rules, a.policy.Load, recorder, rules.Config{Limit: a.cfg.Rules.Limit})
-	performers[schemas.KindChat] = a.chats(client, store, caller, answers)
 	pipeline := processors.NewPipeline(a.ledger, a.broker, a.worker, processors.Stages{
-		Admit:      admit.New(a.ledger, admit.Config{Worker: a.worker, Alone: a.cfg.Embedded(), AckWait: a.broker.AckWait()}),
-		Performers: performers, Caller: caller, Evidence: recorder,
+		Admit: admit.New(a.ledger, admit.Config{Worker: a.worker, Alone: a.cfg.Embedded(), AckWait: a.broker.AckWait()}),
+		Kinds: a.kinds(client, caller), Caller: caller, Evidence: a.recorder,
 		Settle: settle.New(a.ledger, a.broker.Barrier, a.metrics),
 		Park:   park.New(a.publisher(), a.metrics, a.log), Barrier: a.broker.Barrier, Ended: a.tellEnd,
 	})
@@ -88,7 +76,7 @@ func (a *App) openProcessors(context.Context) error {
 		return err
 	}
 	a.resting.Store(pipeline)
-	a.work = workRoom{pipeline: pipeline, worker: worker, runs: ran, start: a.startWork}
+	a.work.pipeline, a.work.worker = pipeline, worker
 	return nil
 }
 

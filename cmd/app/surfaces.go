@@ -26,6 +26,14 @@ import (
 	"weir/ingress/session"
 	intasks "weir/ingress/tasks"
 	intokens "weir/ingress/tokens"
+	"weir/internal/outbound"
+	"weir/processors"
+	"weir/processors/call"
+	"weir/processors/executor"
+	"weir/processors/git"
+	"weir/processors/plans"
+	"weir/processors/rules"
+	"weir/processors/tasks"
 	"weir/schemas"
 )
 
@@ -102,5 +110,38 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	console := session.Surface(in, signIns{a.tokens}, a.baseURL)
 	console.Absent = a.open() // every browser on this machine is let in
 	all.add(one(console), outconsole.Surface(a.consoleSession))
+	return all
+}
+
+// kinds is the one list of what workers execute.
+func (a *App) kinds(client *outbound.Client, caller *call.Caller) map[schemas.Kind]processors.Kind {
+	answers, r := call.Answers{Blobs: a.ledger, Reserve: a.reserve}, &a.repositories
+	up := a.upstream(caller, answers)
+	r.branch = git.NewBranches(a.recorder, git.BranchConfig{Repos: r.table, Hosted: r.program, Upstream: up})
+	calls, planned := executor.New(caller, a.recorder, answers), plans.New(caller, a.recorder)
+	ran := a.runs(agentAdapter(a.cfg, client, a.secrets), caller, a.recorder, calls, planned)
+	work := tasks.New(a.ledger, r.branch, a.recorder, tasks.Config{
+		Leases: a.broker.Leases(), Lease: a.cfg.Tasks.Lease, Announce: a.broker.Nudge, Barrier: a.broker.Barrier,
+	})
+	a.work.runs = ran // a reload refreshes it
+	all := map[schemas.Kind]processors.Kind{
+		schemas.KindHTTP: {Executor: calls},
+		schemas.KindPlan: {Executor: planned},
+		schemas.KindRun:  {Executor: ran, WritesStarted: ran.WritesStarted},
+		schemas.KindRule: {Executor: rules.New(a.rules, a.policy.Load, a.recorder, rules.Config{Limit: a.cfg.Rules.Limit}), WritesStarted: processors.Always},
+		schemas.KindChat: a.chats(client, a.secrets, caller, answers),
+		schemas.KindTask: {Executor: work, WritesStarted: processors.Always, Ended: work.Ended},
+		schemas.KindRepo: {
+			Executor:      git.NewRepos(a.recorder, git.RepoConfig{Catalog: r.table, Hosted: r.program, Upstream: up, Log: a.ledger}),
+			WritesStarted: processors.Always,
+		},
+	}
+	if a.role == RoleAll { // a pack never goes to the log
+		pushes := git.NewPushes(a.ledger, a.recorder, git.PushConfig{
+			Repos: r.table, Hosted: r.program, Spools: r.spools, Upstream: up, Over: a.board.Over, Timeout: a.cfg.Git.Timeout,
+			Limits: packLimits(int64(a.cfg.Git.MaxPack)), Alone: a.cfg.Embedded(),
+		})
+		all[schemas.KindPush] = processors.Kind{Executor: pushes, Here: pushes.Here, WritesStarted: processors.Always}
+	}
 	return all
 }

@@ -15,7 +15,6 @@ import (
 	"weir/internal/outbound"
 	"weir/internal/telemetry"
 	"weir/internal/traceparent"
-	"weir/processors"
 	"weir/schemas"
 )
 
@@ -117,20 +116,18 @@ func (a *App) openTraces(ctx context.Context) (*telemetry.Traces, error) {
 	return traces, nil
 }
 
-// traced is a performer of completions whose ends are told to a collector of traces.
+// traced reports the ends of completions to a collector of traces.
 type traced struct {
-	processors.Performer
-	processors.Teller
-
+	ended  func(ctx context.Context, st *ledger.State) error // called first
 	traces *telemetry.Traces
 	docs   interface {
 		Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
 	}
 }
 
-// Ended implements processors.Teller.
+// Ended is as in processors.Kind.
 func (t traced) Ended(ctx context.Context, st *ledger.State) error {
-	if err := t.Teller.Ended(ctx, st); err != nil || t.traces == nil || st.Settled == nil {
+	if err := t.ended(ctx, st); err != nil || t.traces == nil || st.Settled == nil {
 		return err
 	}
 	c := telemetry.Completion{Action: st.Action, Settled: *st.Settled, Ended: endOf(st)}

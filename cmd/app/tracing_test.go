@@ -163,15 +163,15 @@ func TestTheEndOfACompletionIsTraced(t *testing.T) {
 	require.NoError(t, err)
 
 	kept := docs{"b1": `{"upstream":"provider-1","usage":{"prompt_tokens":1}}`}
-	tell := traced{Teller: teller{}, traces: traces, docs: kept}
+	tell := traced{ended: teller{}.Ended, traces: traces, docs: kept}
 	require.NoError(t, tell.Ended(t.Context(), completed("a-whole", "b1")))
 	require.NoError(t, tell.Ended(t.Context(), completed("a-gone", "b2")))
 	large := completed("a-large", "b1")
 	large.Action.Payload, large.Action.PayloadBlob = json.RawMessage(`{"model":"large"}`), "p1" // as it is once it was read
 	require.NoError(t, tell.Ended(t.Context(), large))
-	require.NoError(t, traced{Teller: teller{}, docs: kept}.Ended(t.Context(), completed("a-untold", "b1")), "without a collector")
+	require.NoError(t, traced{ended: teller{}.Ended, docs: kept}.Ended(t.Context(), completed("a-untold", "b1")), "without a collector")
 	again := errors.New("again")
-	require.ErrorIs(t, traced{Teller: teller{again}, traces: traces, docs: kept}.Ended(t.Context(), completed("a-again", "b1")), again)
+	require.ErrorIs(t, traced{ended: teller{again}.Ended, traces: traces, docs: kept}.Ended(t.Context(), completed("a-again", "b1")), again)
 
 	require.NoError(t, a.teardown.unwind(t.Context()), "which sends what is left")
 	for _, want := range []string{"chat small", "a-whole", "provider-1", "gen_ai.usage.input_tokens", "a-gone", "chat large"} {

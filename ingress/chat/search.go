@@ -54,7 +54,7 @@ func (s *search) value(v gjson.Result, p place, opened bool) error {
 
 func (s *search) object(v gjson.Result, p place, opened bool) error {
 	if p == tool {
-		by, kind := performer(v)
+		by, kind := executor(v)
 		if kind != "" && !opened {
 			if err := s.note(kind); err != nil {
 				return err

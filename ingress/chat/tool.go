@@ -84,9 +84,9 @@ func ofTool(p place, name string) place {
 	}
 }
 
-// performer returns who performs a tool, by its type. An uncertain type counts as served.
+// executor returns who performs a tool, by its type. An uncertain type counts as served.
 // kind is the type of a tool that the provider performs; empty: it has no readable type.
-func performer(of gjson.Result) (p place, kind string) {
+func executor(of gjson.Result) (p place, kind string) {
 	for name, v := range of.All() {
 		switch {
 		case completion.Fold(name.Str) != "type":

@@ -50,7 +50,7 @@ func canceled(payload json.RawMessage, message string) (json.RawMessage, error) 
 	})
 }
 
-// push takes a push. It reads the commands; the performer of the action reads the pack after them.
+// push takes a push. It reads the commands; the executor of the action reads the pack after them.
 // The answer waits for the end, whatever the client prefers.
 func (h handlers) push(c *gin.Context) error {
 	who, body, leave, err := h.Admit(c.Writer, c.Request, c.Param("repo"))

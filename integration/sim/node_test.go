@@ -86,8 +86,8 @@ func (n *node) build() {
 	answers := call.Answers{Blobs: l}
 	n.pipeline = processors.NewPipeline(l, n.port, n.name, processors.Stages{
 		Admit: admit.New(l, admit.Config{Worker: n.name, Alone: w.program.alone, AckWait: ackWait, Now: n.now}),
-		Performers: map[schemas.Kind]processors.Performer{
-			schemas.KindHTTP: executor.New(caller, recorder, answers), schemas.KindPlan: plans.New(caller, recorder),
+		Kinds: map[schemas.Kind]processors.Kind{
+			schemas.KindHTTP: {Executor: executor.New(caller, recorder, answers)}, schemas.KindPlan: {Executor: plans.New(caller, recorder)},
 		},
 		Caller: caller, Evidence: recorder, Settle: settle.New(l, n.port.Barrier, deaf{}),
 		Park: park.New(publisher, deaf{}, slog.New(slog.DiscardHandler)), Barrier: n.port.Barrier,

@@ -120,7 +120,7 @@ func Open(ctx context.Context, cfg Config) (*Git, error) {
 	if err := g.find(ctx); err != nil {
 		return nil, err
 	}
-	if err := g.prepare(); err != nil {
+	if err := g.prepare(ctx); err != nil {
 		return nil, err
 	}
 	if err := g.startMaintenance(context.WithoutCancel(ctx)); err != nil {
@@ -137,7 +137,7 @@ func None(err, asked error) *Git { return &Git{none: err, asked: asked} }
 const lockWait = 2 * time.Second
 
 // prepare makes the directories, takes the lock and removes what an earlier life left.
-func (g *Git) prepare() error {
+func (g *Git) prepare(ctx context.Context) error {
 	for _, d := range []string{g.reposDir(), g.tmpDir()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return fmt.Errorf("the directory of git's repositories: %w", err)
@@ -149,7 +149,7 @@ func (g *Git) prepare() error {
 	}
 	// A child that the last process of this directory began, but that does not run its own program
 	// yet, holds the lock too, for a moment after that process has ended.
-	ctx, cancel := context.WithTimeoutCause(context.Background(), lockWait, errors.New("another process has it; stop that one, or give this one a directory of its own"))
+	ctx, cancel := context.WithTimeoutCause(ctx, lockWait, errors.New("another process has it; stop that one, or give this one a directory of its own"))
 	defer cancel()
 	if err := awaitLock(ctx, f, exclusive); err != nil {
 		return errors.Join(fmt.Errorf("the directory of git's repositories: %w", err), f.Close())

@@ -121,7 +121,7 @@ func (a *Answer) Write(data []byte) (int, error) { return a.w.Write(data) }
 // Unwrap is for http.ResponseController.
 func (a *Answer) Unwrap() http.ResponseWriter { return a.w }
 
-// Upload is what the client of a push sends, on its way to the performer of the action, which has
+// Upload is what the client of a push sends, on its way to the executor of the action, which has
 // it from its context: it never goes to the log.
 type Upload struct {
 	// Body is what the client sends. It fails when the client is gone.

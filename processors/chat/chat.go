@@ -94,7 +94,7 @@ type Chat struct {
 	cfg      Config
 }
 
-// New returns a performer of completions.
+// New returns a executor of completions.
 func New(l Ledger, c Caller, r Recorder, a Answers, cfg Config) *Chat {
 	if cfg.Rand == nil {
 		cfg.Rand = rand.Float64
@@ -102,8 +102,8 @@ func New(l Ledger, c Caller, r Recorder, a Answers, cfg Config) *Chat {
 	return &Chat{ledger: l, caller: c, recorder: r, answers: a, cfg: cfg}
 }
 
-// Perform works until the completion has a verdict.
-func (c *Chat) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+// Execute works until the completion has a verdict.
+func (c *Chat) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
 	order, err := payload(st)
 	if err != nil {
 		return settle.Verdict{}, err

@@ -135,8 +135,9 @@ func (h *house) pipeline(name string, alone bool, cfg chat.Config) *processors.P
 	cfg.Budgets = budget.NewBook(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return h.budgets }})
 	return harness.Worker{
 		Name: name, Alone: alone, Log: h.Log, Ledger: l, Barrier: h.Barrier, Caller: caller,
-		Perform: func(r *settle.Recorder) map[schemas.Kind]processors.Performer {
-			return map[schemas.Kind]processors.Performer{schemas.KindChat: chat.New(l, caller, r, call.Answers{Blobs: l}, cfg)}
+		Kinds: func(r *settle.Recorder) map[schemas.Kind]processors.Kind {
+			talk := chat.New(l, caller, r, call.Answers{Blobs: l}, cfg)
+			return map[schemas.Kind]processors.Kind{schemas.KindChat: {Executor: talk, Ended: talk.Ended}}
 		},
 	}.Pipeline()
 }

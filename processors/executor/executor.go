@@ -46,8 +46,8 @@ func New(c Caller, r Recorder, a Answers) *Executor {
 	return &Executor{caller: c, recorder: r, answers: a, schemas: jsonschema.NewCache(jsonschema.CacheConfig{})}
 }
 
-// Perform makes the action's call and judges what came of it.
-func (e *Executor) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+// Execute makes the action's call and judges what came of it.
+func (e *Executor) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
 	c, err := payload(st)
 	if err != nil {
 		return settle.Verdict{}, err

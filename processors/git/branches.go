@@ -105,7 +105,7 @@ const soonest = 500 * time.Millisecond
 
 // away leaves an action to the node that has its repository, or git: the next worker may
 // be that one. To wait for it is all that one without them can do, up to the deadline,
-// which the action's own performer holds it to. The log hears of it once.
+// which the action's own executor holds it to. The log hears of it once.
 func away(st *ledger.State, now time.Time) error {
 	until := now.Add(min(max(now.Sub(st.Action.AcceptedAt)/8, soonest), again))
 	if d := st.Action.Deadline; !d.IsZero() && d.Before(until) {
@@ -239,7 +239,7 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 func (o *opening) judge(ctx context.Context, step int, r call.Result) (made bool, err error) {
 	switch {
 	case r.Canceled, r.Expired:
-		return false, &fault.Later{Cause: errStopped} // the task's own performer settles that
+		return false, &fault.Later{Cause: errStopped} // the task's own executor settles that
 	case r.Denied:
 		if err := settle.Deny(ctx, o.recorder, o.st, step, postMethod, remoteTarget(o.repo), r.Decision); err != nil {
 			return false, err

@@ -47,7 +47,7 @@ const (
 
 var taskRef = schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: taskID}
 
-// room is a worker without its pipeline: the performers over the real git, the real
+// room is a worker without its pipeline: the executors over the real git, the real
 // client and a log in memory.
 type room struct {
 	t       *testing.T
@@ -253,7 +253,7 @@ func (r *room) perform(st *ledger.State) pushed {
 
 func (r *room) try(ctx context.Context, st *ledger.State) (pushed, error) {
 	r.t.Helper()
-	v, err := r.pushes.Perform(ctx, st, r.stop)
+	v, err := r.pushes.Execute(ctx, st, r.stop)
 	p := pushed{Verdict: v, st: st}
 	p.result, _ = v.Result.(schemas.PushResult)
 	return p, err

@@ -89,7 +89,7 @@ type Pushes struct {
 	cfg      PushConfig
 }
 
-// NewPushes returns a performer of pushes.
+// NewPushes returns a executor of pushes.
 func NewPushes(l Ledger, r Recorder, cfg PushConfig) *Pushes {
 	cfg = cfg.withDefaults()
 	return &Pushes{tasks: tasks{l, cfg.Now}, recorder: r, cfg: cfg}
@@ -124,11 +124,8 @@ func (p *Pushes) Here(ctx context.Context, st *ledger.State) error {
 	return &fault.Later{After: elsewhere}
 }
 
-// WritesStarted is true: git takes a push before any other event of it is written.
-func (*Pushes) WritesStarted(*ledger.State) bool { return true }
-
-// Perform has the push made, or finds out what became of it.
-func (p *Pushes) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+// Execute has the push made, or finds out what became of it.
+func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
 	order, err := payload(st)
 	if err != nil {
 		return settle.Verdict{}, err

@@ -49,7 +49,7 @@ type Repos struct {
 	cfg      RepoConfig
 }
 
-// NewRepos returns a performer of the making of repositories.
+// NewRepos returns a executor of the making of repositories.
 func NewRepos(r Recorder, cfg RepoConfig) *Repos {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -64,12 +64,9 @@ type wanted struct {
 	id    string
 }
 
-// WritesStarted is true: a repository is made before any other event of it is written.
-func (*Repos) WritesStarted(*ledger.State) bool { return true }
-
-// Perform makes the repository, unless an earlier worker has made it already. All of it
+// Execute makes the repository, unless an earlier worker has made it already. All of it
 // may be done again: the same action makes the same one.
-func (r *Repos) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
 	w := &wanted{st: st, id: identity(st)}
 	if err := json.Unmarshal(st.Action.Payload, &w.order); err != nil {
 		return settle.Verdict{}, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a repository", Cause: err}

@@ -28,7 +28,7 @@ type Plans struct {
 	recorder Recorder
 }
 
-// New returns a performer of plans.
+// New returns a executor of plans.
 func New(c Caller, r Recorder) *Plans {
 	return &Plans{caller: c, recorder: r}
 }
@@ -37,9 +37,9 @@ func New(c Caller, r Recorder) *Plans {
 // is only dialled.
 func (p *Plans) Eager() {}
 
-// Perform carries the decisions out in order. One that fails does not keep the
+// Execute carries the decisions out in order. One that fails does not keep the
 // others from being tried; a cancel or the deadline does.
-func (p *Plans) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+func (p *Plans) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
 	plan, err := payload(st)
 	if err != nil {
 		return settle.Verdict{}, err

@@ -271,7 +271,7 @@ func TestStopped(t *testing.T) {
 	st := r.begun(create(delay("n")))
 	stop := harness.NewStop(t)
 	stop.Pull()
-	v, err := r.performer().Perform(t.Context(), st, stop)
+	v, err := r.executor().Execute(t.Context(), st, stop)
 	require.NoError(t, err)
 	require.Equal(t, schemas.OutcomeCanceled, v.Outcome)
 }
@@ -386,7 +386,7 @@ func TestEvidenceFirst(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
 	st := r.begun(on(schemas.OpGlobalOff, ""))
-	v, err := writes.New(r.keeper, r.policy.InForce, deaf{}, r.cfg).Perform(t.Context(), st, harness.NoStop{})
+	v, err := writes.New(r.keeper, r.policy.InForce, deaf{}, r.cfg).Execute(t.Context(), st, harness.NoStop{})
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 	require.Empty(t, v)
 	require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.again(st)).Outcome)

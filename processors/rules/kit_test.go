@@ -30,7 +30,7 @@ const tenant = "acme"
 // history is how many sets of a tenant the bucket keeps, as the broker's does.
 const history = 64
 
-// room is a worker without its pipeline: the performer of writes over the real
+// room is a worker without its pipeline: the executor of writes over the real
 // keeper, a bucket and a log in memory.
 type room struct {
 	t      *testing.T
@@ -120,12 +120,12 @@ type ended struct {
 	err    error
 }
 
-func (r *room) performer() *writes.Rules {
+func (r *room) executor() *writes.Rules {
 	return writes.New(r.sets, r.policy.InForce, harness.Recorder(r.log), r.cfg)
 }
 
 func (r *room) perform(st *ledger.State) ended {
-	v, err := r.performer().Perform(r.t.Context(), st, harness.NoStop{})
+	v, err := r.executor().Execute(r.t.Context(), st, harness.NoStop{})
 	e := ended{Verdict: v, err: err}
 	e.result, _ = v.Result.(schemas.RuleResult)
 	return e

@@ -33,9 +33,9 @@ func (r *room) slow(st *ledger.State) *slow {
 		<-s.release
 		return nil, true
 	})
-	worker := r.performer()
+	worker := r.executor()
 	go func() {
-		v, err := worker.Perform(r.t.Context(), st, harness.NoStop{})
+		v, err := worker.Execute(r.t.Context(), st, harness.NoStop{})
 		s.ended <- ended{Verdict: v, err: err}
 	}()
 	<-sent
@@ -262,7 +262,7 @@ func TestLosersAreCheap(t *testing.T) {
 		sets := &counted{Keeper: r.keeper, storing: synctest.Wait} // until the others wait, or have come as far
 		r.sets = sets
 		etag := r.etag()
-		worker := r.performer()
+		worker := r.executor()
 		codes := make([]schemas.Code, writers)
 		var wg sync.WaitGroup
 		for i := range writers {
@@ -270,7 +270,7 @@ func TestLosersAreCheap(t *testing.T) {
 			o.IfMatch = etag
 			st := r.begun(o)
 			wg.Go(func() {
-				v, err := worker.Perform(t.Context(), st, harness.NoStop{})
+				v, err := worker.Execute(t.Context(), st, harness.NoStop{})
 				if err == nil {
 					codes[i] = v.Code
 				}
@@ -299,7 +299,7 @@ func TestTurn(t *testing.T) {
 		close(storing)
 		<-release
 	}}
-	worker := r.performer()
+	worker := r.executor()
 	order := create(delay("a"))
 	order.IfMatch = r.etag()
 	claim := func() *ledger.State {
@@ -310,27 +310,27 @@ func TestTurn(t *testing.T) {
 	first, second, third := claim(), claim(), claim()
 	done := make(chan error, 1)
 	go func() {
-		_, err := worker.Perform(t.Context(), first, harness.NoStop{})
+		_, err := worker.Execute(t.Context(), first, harness.NoStop{})
 		done <- err
 	}()
 	<-storing
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := worker.Perform(ctx, second, harness.NoStop{})
+	_, err := worker.Execute(ctx, second, harness.NoStop{})
 	_, later := errors.AsType[*fault.Later](err)
 	require.True(t, later)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Empty(t, r.evidence(second.ID))
 
 	third.Tenant = "other"
-	v, err := worker.Perform(t.Context(), third, harness.NoStop{})
+	v, err := worker.Execute(t.Context(), third, harness.NoStop{})
 	require.NoError(t, err)
 	require.Equal(t, schemas.EtagMismatch, v.Code, "its own set has another etag")
 
 	close(release)
 	require.NoError(t, <-done)
-	v, err = worker.Perform(t.Context(), second, harness.NoStop{})
+	v, err = worker.Execute(t.Context(), second, harness.NoStop{})
 	require.NoError(t, err)
 	require.Equal(t, schemas.EtagMismatch, v.Code)
 }

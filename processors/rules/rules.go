@@ -49,7 +49,7 @@ type Rules struct {
 	turns    *turns
 }
 
-// New returns a performer of writes. Current gives the policy in force, which a
+// New returns a executor of writes. Current gives the policy in force, which a
 // redirect is held against.
 func New(s Sets, current func() *policy.Policy, r Recorder, cfg Config) *Rules {
 	cfg.Limit = cmp.Or(cfg.Limit, schemas.MaxRules)
@@ -59,11 +59,8 @@ func New(s Sets, current func() *policy.Policy, r Recorder, cfg Config) *Rules {
 	return &Rules{sets: s, policy: current, recorder: r, cfg: cfg, turns: newTurns()}
 }
 
-// WritesStarted is true: a write of rules is not on the log; see begun.
-func (*Rules) WritesStarted(*ledger.State) bool { return true }
-
-// Perform makes the write, unless an earlier worker had made it already.
-func (p *Rules) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+// Execute makes the write, unless an earlier worker had made it already.
+func (p *Rules) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
 	order, err := payload(st)
 	if err != nil {
 		return settle.Verdict{}, err

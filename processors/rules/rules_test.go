@@ -411,7 +411,7 @@ func TestPoison(t *testing.T) {
 		assert.Equal(t, schemas.Poison, parked.Code)
 	}
 	assert.Zero(t, r.newest().Revision)
-	records, err := r.performer().Evidence(r.claim(on(schemas.OpGlobalOff, "")))
+	records, err := r.executor().Evidence(r.claim(on(schemas.OpGlobalOff, "")))
 	require.NoError(t, err)
 	assert.Empty(t, records)
 }

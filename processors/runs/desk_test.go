@@ -315,7 +315,7 @@ func TestARunThatPanics(t *testing.T) {
 	for _, id := range []string{"1", "2"} {
 		st := r.claim(id, schemas.Run{}, time.Minute)
 		require.PanicsWithValue(t, "broken", func() {
-			_, _ = m.Perform(t.Context(), st, schemas.Run{RunOrder: schemas.RunOrder{TaskType: double.TaskType}}, still)
+			_, _ = m.Execute(t.Context(), st, schemas.Run{RunOrder: schemas.RunOrder{TaskType: double.TaskType}}, still)
 		})
 	}
 }

@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// room is a worker without its pipeline: the performer of runs over the real
+// room is a worker without its pipeline: the executor of runs over the real
 // client and a log in memory.
 type room struct {
 	t        *testing.T
@@ -165,7 +165,7 @@ type ended struct {
 }
 
 func (r *room) perform(st *ledger.State, stop call.Stop) ended {
-	v, err := r.runs.Perform(r.t.Context(), st, stop)
+	v, err := r.runs.Execute(r.t.Context(), st, stop)
 	e := ended{Verdict: v, err: err}
 	e.result, _ = v.Result.(schemas.RunResult)
 	return e

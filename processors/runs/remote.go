@@ -64,7 +64,7 @@ type Remote struct {
 	desks    desks
 }
 
-// NewRemote returns a performer of remote runs.
+// NewRemote returns a executor of remote runs.
 func NewRemote(l Ledger, c Caller, r Recorder, a Answers, cfg RemoteConfig) *Remote {
 	cfg.TenantShare = cmp.Or(cfg.TenantShare, 100)
 	return &Remote{
@@ -77,9 +77,9 @@ func NewRemote(l Ledger, c Caller, r Recorder, a Answers, cfg RemoteConfig) *Rem
 // more of those that have moved or are gone.
 func (m *Remote) Refresh() { m.desks.refresh() }
 
-// Perform has the agent do the run, as far as the log does not hold that it was
+// Execute has the agent do the run, as far as the log does not hold that it was
 // done.
-func (m *Remote) Perform(ctx context.Context, st *ledger.State, run schemas.Run, stop call.Stop) (settle.Verdict, error) {
+func (m *Remote) Execute(ctx context.Context, st *ledger.State, run schemas.Run, stop call.Stop) (settle.Verdict, error) {
 	for {
 		r, err := m.further(ctx, st, run, stop)
 		switch {

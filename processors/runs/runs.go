@@ -45,7 +45,7 @@ type Runs struct {
 	cfg    Config
 }
 
-// New returns a performer of runs.
+// New returns a executor of runs.
 func New(l Ledger, cfg Config) *Runs { return &Runs{ledger: l, cfg: cfg} }
 
 // Refresh is called when other agents have come into force.
@@ -54,8 +54,8 @@ func (r *Runs) Refresh() { r.cfg.Remote.Refresh() }
 // WritesStarted is true for ECHO, whose progress is counted from then on.
 func (*Runs) WritesStarted(st *ledger.State) bool { return st.Action.TaskType == schemas.TaskEcho }
 
-// Perform works until the run has a verdict.
-func (r *Runs) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+// Execute works until the run has a verdict.
+func (r *Runs) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
 	run, err := payload(st)
 	if err != nil {
 		return settle.Verdict{}, err
@@ -76,7 +76,7 @@ func (r *Runs) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (s
 		}
 		return planned(v)
 	default:
-		return r.cfg.Remote.Perform(ctx, st, run, stop)
+		return r.cfg.Remote.Execute(ctx, st, run, stop)
 	}
 }
 

@@ -90,11 +90,12 @@ func (h *house) hire(name string) harness.Handler {
 	return harness.Worker{
 		Name: name, Alone: true, Log: h.Log, Ledger: l, Barrier: h.Barrier,
 		Caller: call.New(l, guard.New(none.InForce, nil), nil, call.Config{Worker: name, Barrier: h.Barrier}),
-		Perform: func(r *settle.Recorder) map[schemas.Kind]processors.Performer {
-			return map[schemas.Kind]processors.Performer{schemas.KindTask: tasks.New(l, h, r, tasks.Config{
+		Kinds: func(r *settle.Recorder) map[schemas.Kind]processors.Kind {
+			work := tasks.New(l, h, r, tasks.Config{
 				Leases: h.leases, Lease: lease - lease/(schemas.LeaseShare+1), // what is written down is a share of it old
 				Announce: h.announce, Barrier: h.Barrier, Now: h.now,
-			})}
+			})
+			return map[schemas.Kind]processors.Kind{schemas.KindTask: {Executor: work, WritesStarted: processors.Always, Ended: work.Ended}}
 		},
 	}.Pipeline()
 }

@@ -76,7 +76,7 @@ type Tasks struct {
 	holders  *holders
 }
 
-// New returns a performer of tasks.
+// New returns a executor of tasks.
 func New(l Ledger, b Brancher, r Recorder, cfg Config) *Tasks {
 	cfg.Lease = cmp.Or(cfg.Lease, 2*time.Minute)
 	if cfg.Announce == nil {
@@ -100,12 +100,9 @@ type work struct {
 	told int // how many of the events are in task, and have been told of
 }
 
-// WritesStarted is true: a task's branch may be made before its first event.
-func (*Tasks) WritesStarted(*ledger.State) bool { return true }
-
-// Perform looks at a task and does what is to be done about it, until it has ended or
+// Execute looks at a task and does what is to be done about it, until it has ended or
 // there is nothing to do before somebody else does something or a time has come.
-func (p *Tasks) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+func (p *Tasks) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
 	order, err := payload(st)
 	if err != nil {
 		return settle.Verdict{}, err

@@ -75,8 +75,8 @@ type Worker struct {
 	Waker   processors.Waker                // default: the log
 	Barrier func(ctx context.Context) error // default: none
 	Caller  *call.Caller
-	// Perform makes the performers.
-	Perform func(*settle.Recorder) map[schemas.Kind]processors.Performer
+	// Kinds makes what the pipeline knows of the kinds.
+	Kinds func(*settle.Recorder) map[schemas.Kind]processors.Kind
 }
 
 // Pipeline makes a pipeline, as a new process does.
@@ -89,8 +89,8 @@ func (w Worker) Pipeline() *processors.Pipeline {
 	}
 	metrics, recorder := telemetry.NewMetrics(), Recorder(w.Log)
 	return processors.NewPipeline(w.Ledger, w.Waker, w.Name, processors.Stages{
-		Admit:      admit.New(w.Ledger, admit.Config{Worker: w.Name, Alone: w.Alone}),
-		Performers: w.Perform(recorder), Caller: w.Caller, Evidence: recorder, Settle: settle.New(w.Ledger, w.Barrier, metrics),
+		Admit: admit.New(w.Ledger, admit.Config{Worker: w.Name, Alone: w.Alone}),
+		Kinds: w.Kinds(recorder), Caller: w.Caller, Evidence: recorder, Settle: settle.New(w.Ledger, w.Barrier, metrics),
 		Park: park.New(Publisher(w.Log), metrics, slog.New(slog.DiscardHandler)), Barrier: w.Barrier,
 	})
 }
