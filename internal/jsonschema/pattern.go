@@ -12,7 +12,10 @@ import (
 // instructions. A pattern of a few bytes can be a program of a thousand.
 const maxProgram = 1 << 15
 
-// pattern is a compiled pattern that knows what a match may cost.
+// errPattern is not shown: the library reports that the text is no regex.
+var errPattern = errors.New("is not a pattern in RE2's syntax")
+
+// pattern is a compiled pattern with the size of its program.
 type pattern struct {
 	*regexp.Regexp
 	size int
@@ -25,15 +28,13 @@ type patterns struct {
 	err  error // set when the patterns are too large together
 }
 
-func newPatterns() *patterns { return &patterns{done: make(map[string]*pattern)} }
-
 func (p *patterns) compile(text string) (js.Regexp, error) {
 	if known, ok := p.done[text]; ok {
 		return known, nil
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return nil, errors.New("is not a pattern in RE2's syntax")
+		return nil, errPattern
 	}
 	size := program(tree)
 	if p.size += size; p.size > maxProgram {
@@ -42,11 +43,10 @@ func (p *patterns) compile(text string) (js.Regexp, error) {
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {
-		return nil, errors.New("is not a pattern in RE2's syntax")
+		return nil, errPattern
 	}
-	known := &pattern{Regexp: re, size: size}
-	p.done[text] = known
-	return known, nil
+	p.done[text] = &pattern{Regexp: re, size: size}
+	return p.done[text], nil
 }
 
 // program estimates how many instructions a parsed pattern becomes, without
