@@ -29,12 +29,9 @@ var (
 // node is what one subschema adds to the library's representation.
 type node struct {
 	here   []*js.Schema // applied to the same value
-	types  []string     // empty: any
 	weight int          // the cost of its own keywords on any value
 	values int          // the size of enum and const
-	// numeric is set if the subschema compares numbers.
-	numeric bool
-	state   byte // of the search for cycles
+	state  byte         // of the search for cycles
 }
 
 // newSchema refuses a compiled schema whose cost has no bound.
@@ -70,9 +67,6 @@ func newNode(s *js.Schema) *node {
 		n.here = append(n.here, s.DynamicRef.Ref)
 	}
 	n.here = slices.DeleteFunc(n.here, func(s *js.Schema) bool { return s == nil })
-	if s.Types != nil {
-		n.types = s.Types.ToStrings()
-	}
 	if s.Enum != nil {
 		n.values += measure(s.Enum.Values)
 	}
@@ -83,7 +77,6 @@ func newNode(s *js.Schema) *node {
 	for _, names := range s.DependentRequired {
 		n.weight += len(names) / 4
 	}
-	n.numeric = s.Minimum != nil || s.Maximum != nil || s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil || s.MultipleOf != nil
 	return n
 }
 
@@ -155,7 +148,7 @@ func (m *meter) apply(s *js.Schema, v any, scope int) {
 	}
 	n := m.nodes[s]
 	m.left -= n.weight + scope/16 // the library searches all enclosing scopes for cycles
-	if len(n.types) > 0 && !n.permits(v) {
+	if s.Types != nil && !s.Types.IsEmpty() && *s.Types&typeOf(v) == 0 {
 		return
 	}
 	m.left -= n.values
@@ -168,38 +161,40 @@ func (m *meter) apply(s *js.Schema, v any, scope int) {
 		m.left -= len(v) / 512
 		m.match(s.Pattern, v)
 	case json.Number:
-		m.left -= n.arithmetic(v)
+		m.left -= arithmetic(s, v)
 	}
 	for _, next := range n.here {
 		m.apply(next, v, scope+1)
 	}
 }
 
-// permits reports whether the type of a value can fit. The difference between
-// integers and other numbers matters to the result, not to the cost.
-func (n *node) permits(v any) bool {
-	name := "object"
+// typeOf returns the library's set of the types that a value has. The difference
+// between integers and other numbers matters to the result, not to the cost.
+func typeOf(v any) (types js.Types) {
 	switch v.(type) {
 	case nil:
-		name = "null"
+		types.Add("null")
 	case bool:
-		name = "boolean"
+		types.Add("boolean")
 	case json.Number:
-		return slices.Contains(n.types, "number") || slices.Contains(n.types, "integer")
+		types.Add("number")
+		types.Add("integer")
 	case string:
-		name = "string"
+		types.Add("string")
 	case []any:
-		name = "array"
+		types.Add("array")
+	default:
+		types.Add("object")
 	}
-	return slices.Contains(n.types, name)
+	return types
 }
 
 // arithmetic is the cost of comparing a number with the schema's: exact numbers
 // are as long as their exponents are large.
-func (n *node) arithmetic(v json.Number) int {
+func arithmetic(s *js.Schema, v json.Number) int {
 	e := exponent(v)
 	e = max(e, -e)
-	if !n.numeric {
+	if s.Minimum == nil && s.Maximum == nil && s.ExclusiveMinimum == nil && s.ExclusiveMaximum == nil && s.MultipleOf == nil {
 		return e / 128
 	}
 	return 1 + len(v)/8 + e/16

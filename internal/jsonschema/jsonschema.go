@@ -87,8 +87,8 @@ func compile(doc any) (*js.Schema, error) {
 	if err == nil {
 		return s, nil
 	}
-	if patterns.err != nil {
-		return nil, patterns.err
+	if patterns.size > maxProgram {
+		return nil, errPatterns
 	}
 	return nil, compileError(err)
 }

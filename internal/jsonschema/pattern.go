@@ -12,8 +12,11 @@ import (
 // instructions. A pattern of a few bytes can be a program of a thousand.
 const maxProgram = 1 << 15
 
-// errPattern is not shown: the library reports that the text is no regex.
-var errPattern = errors.New("is not a pattern in RE2's syntax")
+var (
+	// errPattern is not shown: the library reports that the text is no regex.
+	errPattern  = errors.New("is not a pattern in RE2's syntax")
+	errPatterns = errors.New("the patterns of the schema are too large")
+)
 
 // pattern is a compiled pattern with the size of its program.
 type pattern struct {
@@ -24,8 +27,7 @@ type pattern struct {
 // patterns compiles each text once. It belongs to one compilation.
 type patterns struct {
 	done map[string]*pattern
-	size int
-	err  error // set when the patterns are too large together
+	size int // of all together
 }
 
 func (p *patterns) compile(text string) (js.Regexp, error) {
@@ -38,8 +40,7 @@ func (p *patterns) compile(text string) (js.Regexp, error) {
 	}
 	size := program(tree)
 	if p.size += size; p.size > maxProgram {
-		p.err = errors.New("the patterns of the schema are too large")
-		return nil, p.err
+		return nil, errPatterns
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {
