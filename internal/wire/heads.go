@@ -17,7 +17,7 @@ import (
 type heads struct {
 	mu   sync.Mutex
 	why  string // the first thing that was wrong
-	done bool   // nothing more can be told
+	done bool   // the rest cannot be inspected
 
 	body  uint64 // bytes of a body still to come
 	lines int    // lines of the head so far
