@@ -1,99 +1,84 @@
 package jsonschema
 
 import (
-	"container/list"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"sync"
 )
 
-// Cache compiles schemas and keeps those that were used last. Compiling costs
-// about ten validations. It is safe for concurrent use; two callers that bring
-// the same new schema at once may both compile it.
+// Cache compiles schemas and keeps the most recently used ones. Compiling costs
+// about ten validations. It is safe for concurrent use; two callers with the same
+// new schema may both compile it.
 type Cache struct {
 	mu      sync.Mutex
-	entries map[[sha256.Size]byte]*list.Element
-	order   *list.List // of *entry, the last used in front
-	bytes   int
+	entries map[[sha256.Size]byte]*entry
+	bytes   int // of source
+	uses    int
 	cfg     CacheConfig
 }
 
 // CacheConfig bounds a Cache.
 type CacheConfig struct {
-	// Entries is how many schemas are kept. Default 256.
+	// Entries is the number of schemas kept. Default 256.
 	Entries int
-	// Bytes is how much source they may have together; compiled, they take some
+	// Bytes bounds the source of all kept schemas; a compiled schema takes some
 	// tens of times as much. Default 2 MiB.
 	Bytes int
 }
 
-func (c CacheConfig) withDefaults() CacheConfig {
-	if c.Entries == 0 {
-		c.Entries = 256
-	}
-	if c.Bytes == 0 {
-		c.Bytes = 2 << 20
-	}
-	return c
-}
-
 type entry struct {
-	key    [sha256.Size]byte
-	size   int
 	schema *Schema
+	bytes  int
+	used   int // the value of uses at the last use
 }
 
 // NewCache returns an empty Cache.
 func NewCache(cfg CacheConfig) *Cache {
-	return &Cache{entries: make(map[[sha256.Size]byte]*list.Element), order: list.New(), cfg: cfg.withDefaults()}
+	cfg.Entries, cfg.Bytes = cmp.Or(cfg.Entries, 256), cmp.Or(cfg.Bytes, 2<<20)
+	return &Cache{entries: make(map[[sha256.Size]byte]*entry), cfg: cfg}
 }
 
-// Compile is the package's Compile, remembered. Failures are not.
+// Compile is the package's Compile with a cache of its successes.
 func (c *Cache) Compile(raw json.RawMessage) (*Schema, error) {
 	if len(raw) > maxBytes {
-		return Compile(raw) // which says why not
+		return nil, errBytes
 	}
 	key := sha256.Sum256(raw)
-	if s := c.find(key); s != nil {
+	if s := c.use(key, nil); s != nil {
 		return s, nil
 	}
 	s, err := Compile(raw)
 	if err != nil {
 		return nil, err
 	}
-	return c.keep(&entry{key: key, size: len(raw), schema: s}), nil
+	return c.use(key, &entry{schema: s, bytes: len(raw)}), nil
 }
 
-func (c *Cache) find(key [sha256.Size]byte) *Schema {
+// use returns the schema of a key. If the cache has none, it stores the fresh
+// entry unless that is nil, and drops the least recently used entries.
+func (c *Cache) use(key [sha256.Size]byte, fresh *entry) *Schema {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at, ok := c.entries[key]
-	if !ok {
+	e := cmp.Or(c.entries[key], fresh)
+	if e == nil {
 		return nil
 	}
-	c.order.MoveToFront(at)
-	return entryOf(at).schema
-}
-
-// keep stores a schema, unless somebody else was first, and drops the oldest.
-func (c *Cache) keep(e *entry) *Schema {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if at, ok := c.entries[e.key]; ok {
-		return entryOf(at).schema
+	c.uses++
+	e.used = c.uses
+	if c.entries[key] == nil {
+		c.entries[key] = e
+		c.bytes += e.bytes
 	}
-	c.entries[e.key] = c.order.PushFront(e)
-	c.bytes += e.size
-	for c.order.Len() > 1 && (c.order.Len() > c.cfg.Entries || c.bytes > c.cfg.Bytes) {
-		oldest := entryOf(c.order.Back())
-		c.order.Remove(c.order.Back())
-		delete(c.entries, oldest.key)
-		c.bytes -= oldest.size
+	for len(c.entries) > 1 && (len(c.entries) > c.cfg.Entries || c.bytes > c.cfg.Bytes) {
+		oldest := key
+		for k, other := range c.entries {
+			if other.used < c.entries[oldest].used {
+				oldest = k
+			}
+		}
+		c.bytes -= c.entries[oldest].bytes
+		delete(c.entries, oldest)
 	}
 	return e.schema
-}
-
-func entryOf(at *list.Element) *entry {
-	e, _ := at.Value.(*entry) // the list holds nothing else
-	return e
 }

@@ -1,15 +1,14 @@
-// Package jsonschema judges JSON documents by schemas that strangers wrote. It
-// is JSON Schema draft 2020-12 and nothing else: no other dialect, no document
-// but the one given, no format assertions (the draft's default), and patterns in
-// RE2's syntax. What a schema can cost is bounded when it is compiled, and what
-// it can cost on one document before that document is judged.
+// Package jsonschema evaluates JSON documents against schemas of untrusted
+// authors. It supports JSON Schema draft 2020-12 only: no other dialect, no
+// reference to another document, no format assertions (the draft's default), and
+// patterns in RE2's syntax. Compile bounds the cost of a schema, and Validate the
+// cost of a schema on one document before it evaluates that document.
 package jsonschema
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -19,20 +18,28 @@ import (
 // Draft is the one dialect, as $schema names it.
 const Draft = "https://json-schema.org/draft/2020-12/schema"
 
-// root is the address of a schema under compilation. Nobody can fetch it.
-const root = "mem:///schema"
+// address is the URL of every schema while it is compiled. No loader can fetch it.
+const address = "mem:///schema"
+
+var (
+	errCompile = errors.New("the schema cannot be compiled")
+	errRemote  = errors.New("a schema may not refer to other documents")
+)
 
 // Schema is a compiled schema. It is safe for concurrent use.
 type Schema struct {
-	schema *js.Schema
-	graph  *graph
+	root  *js.Schema
+	nodes map[*js.Schema]*node
+	// unevaluated is set if the library copies the members of every container it
+	// visits, for unevaluatedProperties and unevaluatedItems.
+	unevaluated bool
 }
 
 // Compile reads a schema of at most 256 KiB. The text of its error is a sentence
 // for the schema's author. It caches nothing: see Cache.
 func Compile(raw json.RawMessage) (s *Schema, err error) {
 	if len(raw) > maxBytes {
-		return nil, fmt.Errorf("the schema is larger than %d bytes", maxBytes)
+		return nil, errBytes
 	}
 	doc, err := js.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -41,63 +48,47 @@ func Compile(raw json.RawMessage) (s *Schema, err error) {
 	switch m := doc.(type) {
 	case bool:
 	case map[string]any:
-		if err := dropID(m); err != nil {
-			return nil, err
+		// The root's $id only names the document. Without it, every reference is one into the document.
+		if id, ok := m["$id"]; ok {
+			if _, ok := id.(string); !ok {
+				return nil, errors.New("$id must be a string")
+			}
+			delete(m, "$id")
 		}
 	default:
 		return nil, errors.New("a schema is an object or a boolean")
 	}
-	if err := inspect(doc); err != nil {
+	in := &inspector{subject: "the schema", refs: make(map[string]struct{})}
+	if err := in.value(doc, schema, 0, 0); err != nil {
 		return nil, err
 	}
-	defer func() { // the library must not take a process down
+	defer func() { // a panic of the library must not end the process
 		if r := recover(); r != nil {
-			s, err = nil, errors.New("the schema cannot be compiled")
+			s, err = nil, errCompile
 		}
 	}()
 	compiled, err := compile(doc)
 	if err != nil {
 		return nil, err
 	}
-	g, err := newGraph(compiled)
-	if err != nil {
-		return nil, err
-	}
-	if !g.useful() {
-		return nil, errors.New("the schema is too costly to judge any document by; it may apply itself too often")
-	}
-	return &Schema{schema: compiled, graph: g}, nil
-}
-
-// dropID takes the root's $id away: it only names the document, and without it
-// every reference is one into the document.
-func dropID(m map[string]any) error {
-	id, ok := m["$id"]
-	if !ok {
-		return nil
-	}
-	if _, ok := id.(string); !ok {
-		return errors.New("$id must be a string")
-	}
-	delete(m, "$id")
-	return nil
+	return newSchema(compiled)
 }
 
 func compile(doc any) (*js.Schema, error) {
-	patterns := newPatterns()
+	patterns := &patterns{done: make(map[string]*pattern)}
 	c := js.NewCompiler()
 	c.DefaultDraft(js.Draft2020)
 	c.UseLoader(refuse{})
 	c.UseRegexpEngine(patterns.compile)
-	if err := c.AddResource(root, doc); err != nil {
-		return nil, errors.New("the schema cannot be compiled")
+	if err := c.AddResource(address, doc); err != nil {
+		return nil, errCompile
 	}
-	s, err := c.Compile(root)
+	s, err := c.Compile(address)
 	if err == nil {
 		return s, nil
 	}
-	if patterns.err != nil {
-		return nil, patterns.err
+	if patterns.size > maxProgram {
+		return nil, errPatterns
 	}
 	return nil, compileError(err)
 }
@@ -106,36 +97,32 @@ func compile(doc any) (*js.Schema, error) {
 type refuse struct{}
 
 func (refuse) Load(string) (any, error) {
-	return nil, errors.New("a schema may not refer to other documents")
+	return nil, errRemote
 }
 
-// compileError is the library's error in our words; its own names our address.
+// compileError replaces the library's error, which names our address.
 func compileError(err error) error {
-	var (
-		invalid *js.SchemaValidationError
-		loading *js.LoadURLError
-		anchor  *js.AnchorNotFoundError
-		pointer *js.JSONPointerNotFoundError
-		double  *js.DuplicateAnchorError
-	)
+	var invalid *js.SchemaValidationError
 	switch {
 	case errors.As(err, &invalid):
 		if v, ok := errors.AsType[*js.ValidationError](invalid.Err); ok {
-			return errors.New("the schema is not valid: " + first(messages(v)))
+			if reasons := messages(v); len(reasons) > 0 {
+				return errors.New("the schema is not valid: " + reasons[0])
+			}
 		}
 		return errors.New("the schema is not valid")
-	case errors.As(err, &loading):
-		return errors.New("a schema may not refer to other documents")
-	case errors.As(err, &anchor), errors.As(err, &pointer):
+	case errors.As(err, new(*js.LoadURLError)):
+		return errRemote
+	case errors.As(err, new(*js.AnchorNotFoundError)), errors.As(err, new(*js.JSONPointerNotFoundError)):
 		return errors.New("a $ref in the schema leads nowhere")
-	case errors.As(err, &double):
+	case errors.As(err, new(*js.DuplicateAnchorError)):
 		return errors.New("an anchor stands twice in the schema")
 	default:
-		return errors.New("the schema cannot be compiled")
+		return errCompile
 	}
 }
 
-// repeated gives the pointer of the first member that stands twice in its object.
+// repeated returns the pointer of the first member that an object has twice.
 func repeated(instance json.RawMessage) (at string, ok bool) {
 	err := jsontext.NewDecoder(bytes.NewReader(instance), jsontext.AllowInvalidUTF8(true)).SkipValue()
 	if !errors.Is(err, jsontext.ErrDuplicateName) {
@@ -147,10 +134,10 @@ func repeated(instance json.RawMessage) (at string, ok bool) {
 	return at, true
 }
 
-// Validate returns what is wrong with a document, in an order that depends on
-// the two alone, and nothing if it fits. A document that cannot be judged within
-// bounds does not fit. Each message begins with a JSON pointer; none holds a
-// value of the document.
+// Validate returns the errors of a document, in an order that depends on the
+// schema and the document alone, and nil if it fits. A document that cannot be
+// evaluated within bounds does not fit. Each message begins with a JSON pointer;
+// none holds a value of the document.
 func (s *Schema) Validate(instance json.RawMessage) (found []string) {
 	doc, err := js.UnmarshalJSON(bytes.NewReader(instance))
 	if err != nil {
@@ -159,10 +146,10 @@ func (s *Schema) Validate(instance json.RawMessage) (found []string) {
 	if at, ok := repeated(instance); ok {
 		return []string{cut(at, maxMessage) + ": stands twice in its object; readers differ on which one counts"}
 	}
-	if err := inspectInstance(doc); err != nil {
-		return []string{"(root): " + err.Error()}
+	if err := (&inspector{subject: "(root):"}).value(doc, data, 0, 0); err != nil {
+		return []string{err.Error()}
 	}
-	if !s.graph.affordable(doc) {
+	if !s.affordable(doc) {
 		return []string{"(root): the document is too large to be judged by this schema"}
 	}
 	defer func() {
@@ -171,7 +158,7 @@ func (s *Schema) Validate(instance json.RawMessage) (found []string) {
 		}
 	}()
 	var v *js.ValidationError
-	if err := s.schema.Validate(doc); errors.As(err, &v) {
+	if err := s.root.Validate(doc); errors.As(err, &v) {
 		return messages(v)
 	}
 	return nil

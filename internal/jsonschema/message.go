@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	js "github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
@@ -24,8 +26,7 @@ const (
 
 // messages are the leaves of the library's error, sorted by where they are.
 func messages(v *js.ValidationError) []string {
-	leaves := gather(v, nil)
-	slices.SortStableFunc(leaves, compare)
+	leaves := sorted(v)
 	var out []string
 	for i, e := range leaves {
 		if len(out) == maxMessages {
@@ -38,14 +39,16 @@ func messages(v *js.ValidationError) []string {
 	return out
 }
 
-func first(list []string) string {
-	if len(list) == 0 {
-		return "no reason is known"
+// sorted returns the errors below the given ones that have a message of their own.
+func sorted(list ...*js.ValidationError) []*js.ValidationError {
+	var leaves []*js.ValidationError
+	for _, e := range list {
+		leaves = gather(e, leaves)
 	}
-	return list[0]
+	slices.SortStableFunc(leaves, compare)
+	return leaves
 }
 
-// gather collects the errors that say something themselves.
 func gather(e *js.ValidationError, leaves []*js.ValidationError) []*js.ValidationError {
 	switch e.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
@@ -53,16 +56,17 @@ func gather(e *js.ValidationError, leaves []*js.ValidationError) []*js.Validatio
 			leaves = gather(cause, leaves)
 		}
 		return leaves
-	case nil: // an error that nobody wanted to know
+	case nil: // the library did not need the reason
 		return leaves
-	default:
-		return append(leaves, e)
+	case *kind.PropertyNames: // its location shares memory with its neighbours
+		e.InstanceLocation = nil
 	}
+	return append(leaves, e)
 }
 
 // compare orders by pointer, items by their index, then by text.
 func compare(a, b *js.ValidationError) int {
-	p, q := location(a), location(b)
+	p, q := a.InstanceLocation, b.InstanceLocation
 	for i := range min(len(p), len(q)) {
 		if p[i] == q[i] {
 			continue
@@ -80,15 +84,6 @@ func compare(a, b *js.ValidationError) int {
 	return cmp.Compare(say(a), say(b))
 }
 
-// location is where the error is. The library's answer for propertyNames is not
-// to be trusted: it shares memory with the locations of its neighbours.
-func location(e *js.ValidationError) []string {
-	if _, ok := e.ErrorKind.(*kind.PropertyNames); ok {
-		return nil
-	}
-	return e.InstanceLocation
-}
-
 func line(e *js.ValidationError) string {
 	m := say(e)
 	if _, ok := e.ErrorKind.(*kind.PropertyNames); !ok {
@@ -98,15 +93,11 @@ func line(e *js.ValidationError) string {
 }
 
 func point(tokens []string) string {
-	if len(tokens) == 0 {
-		return "(root)"
-	}
-	var b strings.Builder
+	var p jsontext.Pointer
 	for _, t := range tokens {
-		b.WriteByte('/')
-		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(plain(t)))
+		p = p.AppendToken(plain(t))
 	}
-	return b.String()
+	return cmp.Or(string(p), "(root)")
 }
 
 // say is the message without its place.
@@ -117,7 +108,7 @@ func say(e *js.ValidationError) string {
 	case *kind.Type:
 		return "must be " + strings.Join(k.Want, " or ") + ", is " + k.Got
 	case *kind.Enum:
-		return "must be one of " + listed(k.Want)
+		return "must be one of " + listed(k.Want, shown)
 	case *kind.Const:
 		return "must be " + shown(k.Want)
 	case *kind.Format:
@@ -132,15 +123,7 @@ func say(e *js.ValidationError) string {
 		}
 		return "fits none of the alternatives: " + alternatives(e)
 	case *kind.PropertyNames:
-		return "the property name " + strconv.Quote(plain(k.Property)) + " " + nested(e)
-	default:
-		return sayOf(k)
-	}
-}
-
-// sayOf is say for what stands alone: objects, arrays, strings, numbers.
-func sayOf(k js.ErrorKind) string {
-	switch k := k.(type) {
+		return "the property name " + strconv.Quote(plain(k.Property)) + " " + reasons(math.MaxInt, e.Causes...)
 	case *kind.Required:
 		return "must have " + names(k.Missing)
 	case *kind.DependentRequired:
@@ -184,68 +167,48 @@ func sayOf(k js.ErrorKind) string {
 	}
 }
 
-// alternatives says why each alternative does not fit.
+// alternatives gives the reasons why each alternative does not fit.
 func alternatives(e *js.ValidationError) string {
 	var parts []string
-	for i, cause := range e.Causes {
-		if i == maxListed {
-			parts = append(parts, fmt.Sprintf("and %d more", len(e.Causes)-i))
-			break
-		}
-		why := gather(cause, nil)
-		slices.SortStableFunc(why, compare)
-		var said []string
-		for _, w := range why[:min(len(why), maxNested)] {
-			m := say(w)
-			if len(w.InstanceLocation) > len(e.InstanceLocation) {
-				m = point(w.InstanceLocation[len(e.InstanceLocation):]) + " " + m
-			}
-			said = append(said, m)
-		}
-		parts = append(parts, fmt.Sprintf("(%d) %s", i, strings.Join(said, ", ")))
+	for i, cause := range e.Causes[:min(len(e.Causes), maxListed)] {
+		parts = append(parts, fmt.Sprintf("(%d) %s", i, reasons(len(e.InstanceLocation), cause)))
+	}
+	if more := len(e.Causes) - len(parts); more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
 	return cut(strings.Join(parts, " "), maxMessage)
 }
 
-func nested(e *js.ValidationError) string {
-	why := make([]*js.ValidationError, 0, len(e.Causes))
-	for _, cause := range e.Causes {
-		why = gather(cause, why)
-	}
-	slices.SortStableFunc(why, compare)
+// reasons joins the first messages of some errors; each names its place below the given depth.
+func reasons(depth int, list ...*js.ValidationError) string {
+	why := sorted(list...)
 	var said []string
 	for _, w := range why[:min(len(why), maxNested)] {
-		said = append(said, say(w))
+		m := say(w)
+		if len(w.InstanceLocation) > depth {
+			m = point(w.InstanceLocation[depth:]) + " " + m
+		}
+		said = append(said, m)
 	}
 	return strings.Join(said, ", ")
 }
 
 func names(list []string) string {
-	sorted := slices.Sorted(slices.Values(list))
-	quoted := make([]string, 0, len(sorted))
-	for i, n := range sorted {
-		if i == maxListed {
-			quoted = append(quoted, fmt.Sprintf("%d more", len(sorted)-i))
-			break
-		}
-		quoted = append(quoted, strconv.Quote(plain(n)))
-	}
-	return strings.Join(quoted, ", ")
+	return listed(slices.Sorted(slices.Values(list)), func(name string) string { return strconv.Quote(plain(name)) })
 }
 
-// listed shows values of the schema.
-func listed(values []any) string {
+func listed[T any](values []T, show func(T) string) string {
 	var out []string
-	for i, v := range values {
-		if i == maxListed {
-			out = append(out, fmt.Sprintf("%d more", len(values)-i))
-			break
-		}
-		out = append(out, shown(v))
+	for _, v := range values[:min(len(values), maxListed)] {
+		out = append(out, show(v))
+	}
+	if more := len(values) - len(out); more > 0 {
+		out = append(out, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(out, ", ")
 }
 
+// shown is a value of the schema.
 func shown(v any) string {
 	switch v := v.(type) {
 	case map[string]any:

@@ -12,7 +12,13 @@ import (
 // instructions. A pattern of a few bytes can be a program of a thousand.
 const maxProgram = 1 << 15
 
-// pattern is a compiled pattern that knows what a match may cost.
+var (
+	// errPattern is not shown: the library reports that the text is no regex.
+	errPattern  = errors.New("is not a pattern in RE2's syntax")
+	errPatterns = errors.New("the patterns of the schema are too large")
+)
+
+// pattern is a compiled pattern with the size of its program.
 type pattern struct {
 	*regexp.Regexp
 	size int
@@ -21,11 +27,8 @@ type pattern struct {
 // patterns compiles each text once. It belongs to one compilation.
 type patterns struct {
 	done map[string]*pattern
-	size int
-	err  error // set when the patterns are too large together
+	size int // of all together
 }
-
-func newPatterns() *patterns { return &patterns{done: make(map[string]*pattern)} }
 
 func (p *patterns) compile(text string) (js.Regexp, error) {
 	if known, ok := p.done[text]; ok {
@@ -33,20 +36,18 @@ func (p *patterns) compile(text string) (js.Regexp, error) {
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return nil, errors.New("is not a pattern in RE2's syntax")
+		return nil, errPattern
 	}
 	size := program(tree)
 	if p.size += size; p.size > maxProgram {
-		p.err = errors.New("the patterns of the schema are too large")
-		return nil, p.err
+		return nil, errPatterns
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {
-		return nil, errors.New("is not a pattern in RE2's syntax")
+		return nil, errPattern
 	}
-	known := &pattern{Regexp: re, size: size}
-	p.done[text] = known
-	return known, nil
+	p.done[text] = &pattern{Regexp: re, size: size}
+	return p.done[text], nil
 }
 
 // program estimates how many instructions a parsed pattern becomes, without

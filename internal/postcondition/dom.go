@@ -2,110 +2,126 @@ package postcondition
 
 import (
 	"errors"
+	"regexp"
+	"slices"
 	"strings"
-	"unicode"
 
 	"golang.org/x/net/html"
-	"golang.org/x/net/html/atom"
 )
 
 // selector is a compound of one tag, one id and any classes: div#main.a.b. The
-// tag is in lower case; what is empty fits anything.
+// tag is in lower case; an empty field fits any element.
 type selector struct {
 	tag, id string
 	classes []string
 }
+
+var (
+	compound = regexp.MustCompile(`^[#.]?[-_\pL\p{Nd}]+([#.][-_\pL\p{Nd}]+)*$`)
+	simple   = regexp.MustCompile(`[#.]?[^#.]+`)
+)
 
 func parseSelector(s string) (*selector, error) {
 	s = strings.TrimSpace(s)
 	if s == "" {
 		return nil, errors.New("must not be empty")
 	}
+	if !compound.MatchString(s) {
+		return nil, errors.New("must be a tag, #id, .class, or these together; nothing else is supported")
+	}
 	sel := &selector{}
-	for rest := s; rest != ""; {
-		mark := byte(0)
-		if rest[0] == '#' || rest[0] == '.' {
-			mark, rest = rest[0], rest[1:]
-		}
-		end := strings.IndexAny(rest, "#.")
-		if end < 0 {
-			end = len(rest)
-		}
-		name := rest[:end]
-		rest = rest[end:]
-		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-			return nil, errors.New("must be a tag, #id, .class, or these together; nothing else is supported")
-		}
+	for _, part := range simple.FindAllString(s, -1) {
 		switch {
-		case mark == '.':
-			sel.classes = append(sel.classes, name)
-		case mark == 0:
-			sel.tag = strings.ToLower(name)
+		case part[0] == '.':
+			sel.classes = append(sel.classes, part[1:])
+		case part[0] != '#':
+			sel.tag = strings.ToLower(part)
 		case sel.id != "":
 			return nil, errors.New("must have one id at most")
 		default:
-			sel.id = name
+			sel.id = part[1:]
 		}
 	}
 	return sel, nil
 }
 
 func (s *selector) fits(t html.Token) bool {
-	if s.tag != "" && s.tag != t.Data {
-		return false
-	}
-	var id, classes string
+	var id string
+	var classes []string
 	for _, a := range t.Attr {
 		switch a.Key {
 		case "id":
 			id = a.Val
 		case "class":
-			classes = a.Val
+			classes = strings.Fields(a.Val)
 		}
 	}
-	if s.id != "" && s.id != id {
-		return false
-	}
-	for _, want := range s.classes {
-		found := false
-		for have := range strings.FieldsSeq(classes) {
-			found = found || have == want
-		}
-		if !found {
-			return false
-		}
-	}
-	return true
+	lacks := func(class string) bool { return !slices.Contains(classes, class) }
+	return (s.tag == "" || s.tag == t.Data) && (s.id == "" || s.id == id) && !slices.ContainsFunc(s.classes, lacks)
 }
 
-// search looks for an element that fits sel, or for the whole document if sel is
-// nil, whose text content matches. It returns how many were looked at, not
-// counting elements inside such elements: their text is in the outer one's.
-//
-// It works on tokens in one pass: building a tree takes quadratic time on pages
-// that are made for it. Scripts, styles and templates have no text content. Of
-// end tags that HTML lets out, those of li, dt, dd, p, option, tr, td and th are
-// supplied.
-func search(page string, sel *selector, match func(content string) bool) (found bool, elements int) {
-	s := &scan{
-		z: html.NewTokenizer(strings.NewReader(page)), open: make(map[string]int),
-		selector: sel, match: match, inside: -1,
+const (
+	// void elements have no content and no end tag.
+	void = " area base br col embed hr img input link meta param source track wbr "
+	// silent elements hold no text for a reader.
+	silent = " script style template noscript iframe noembed noframes "
+)
+
+// endedBy lists the start tags that end an open element.
+func endedBy(open string) string {
+	switch open {
+	case "li", "option", "tr":
+		return " " + open + " "
+	case "dt", "dd":
+		return " dt dd "
+	case "td", "th":
+		return " td th tr "
+	case "p":
+		return " p div ul ol dl table form section article header footer main nav aside blockquote pre h1 h2 h3 h4 h5 h6 "
+	default:
+		return ""
 	}
+}
+
+// among reports whether a list of elements has one of that name.
+func among(list, name string) bool { return strings.Contains(list, " "+name+" ") }
+
+// search looks for an element that fits sel, or for the whole document if sel is
+// nil, whose text content matches. It returns the number of elements it tried, not
+// counting those inside another one: their text is part of the outer one's.
+//
+// It reads tokens in one pass: to build a tree takes quadratic time on hostile
+// pages. Scripts, styles and templates have no text content. The scan supplies
+// omitted end tags of li, option, dt, dd, p, tr, td and th.
+func search(page string, sel *selector, match func(content string) bool) (found bool, elements int) {
+	s := &scan{selector: sel, match: match, open: make(map[string]int), inside: -1}
 	if sel == nil {
 		s.inside = 0
 	}
-	for more := true; more && !s.found; {
-		more = s.next()
-	}
-	if !s.found && s.inside >= 0 { // the element, or the document, ends with the page
-		s.judge()
+	for z := html.NewTokenizer(strings.NewReader(page)); !s.found; {
+		switch z.Next() {
+		case html.ErrorToken: // the page ends, and with it the element or the document
+			if s.inside >= 0 {
+				s.evaluate()
+			}
+			return s.found, s.elements
+		case html.TextToken:
+			if s.inside >= 0 && s.hidden == 0 {
+				s.text.WriteString(html.UnescapeString(string(z.Text())))
+			}
+		case html.StartTagToken:
+			s.start(z.Token())
+		case html.EndTagToken:
+			name, _ := z.TagName()
+			s.end(string(name))
+		case html.SelfClosingTagToken, html.CommentToken, html.DoctypeToken:
+		}
 	}
 	return s.found, s.elements
 }
 
 // scan is the state of a search.
 type scan struct {
-	z        *html.Tokenizer
 	selector *selector
 	match    func(content string) bool
 
@@ -117,43 +133,22 @@ type scan struct {
 	inside, hidden int
 
 	text     strings.Builder
-	space    bool // white space is due before the next text
 	elements int
 	found    bool
 }
 
-// judge looks at the text of the fitting element that ends here.
-func (s *scan) judge() {
+// evaluate checks the text of the fitting element that ends here.
+func (s *scan) evaluate() {
 	s.elements++
-	s.found = s.found || s.match(s.text.String())
+	s.found = s.found || s.match(collapse(s.text.String()))
 	s.text.Reset()
-	s.space = false
-}
-
-// next reads one token; false is the end of the page.
-func (s *scan) next() bool {
-	switch s.z.Next() {
-	case html.ErrorToken:
-		return false
-	case html.TextToken:
-		if s.inside >= 0 && s.hidden == 0 {
-			s.write(html.UnescapeString(string(s.z.Text())))
-		}
-	case html.StartTagToken:
-		s.start(s.z.Token())
-	case html.EndTagToken:
-		name, _ := s.z.TagName()
-		s.end(string(name))
-	case html.SelfClosingTagToken, html.CommentToken, html.DoctypeToken:
-	}
-	return true
 }
 
 func (s *scan) start(t html.Token) {
-	if void(t.DataAtom) {
+	if among(void, t.Data) {
 		return
 	}
-	for top := len(s.stack) - 1; top >= 0 && ends(t.DataAtom, s.stack[top]); top-- {
+	for top := len(s.stack) - 1; top >= 0 && among(endedBy(s.stack[top]), t.Data); top-- {
 		s.pop()
 	}
 	s.stack = append(s.stack, t.Data)
@@ -161,13 +156,13 @@ func (s *scan) start(t html.Token) {
 	if s.inside < 0 && s.selector.fits(t) {
 		s.inside = len(s.stack)
 	}
-	if s.hidden == 0 && silent(t.DataAtom) {
+	if s.hidden == 0 && among(silent, t.Data) {
 		s.hidden = len(s.stack)
 	}
 }
 
-// end closes the nearest element of the name and what is open in it. An end tag
-// without its start is passed over.
+// end closes the nearest element of the name and all open elements in it. It
+// ignores an end tag without its start.
 func (s *scan) end(name string) {
 	if s.open[name] == 0 {
 		return
@@ -183,26 +178,11 @@ func (s *scan) pop() {
 	s.open[s.stack[height-1]]--
 	s.stack = s.stack[:height-1]
 	if s.inside == height {
-		s.judge()
+		s.evaluate()
 		s.inside = -1
 	}
 	if s.hidden == height {
 		s.hidden = 0
-	}
-}
-
-// write adds text with its white space collapsed.
-func (s *scan) write(text string) {
-	for _, r := range text {
-		if unicode.IsSpace(r) {
-			s.space = true
-			continue
-		}
-		if s.space && s.text.Len() > 0 {
-			s.text.WriteByte(' ')
-		}
-		s.space = false
-		s.text.WriteRune(r)
 	}
 }
 
@@ -211,44 +191,3 @@ func collapse(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // fold makes texts that differ in case only alike.
 func fold(s string) string { return strings.ToLower(strings.ToUpper(s)) }
-
-// void elements have no content and no end tag.
-func void(a atom.Atom) bool {
-	switch a {
-	case atom.Area, atom.Base, atom.Br, atom.Col, atom.Embed, atom.Hr, atom.Img, atom.Input,
-		atom.Link, atom.Meta, atom.Param, atom.Source, atom.Track, atom.Wbr:
-		return true
-	default:
-		return false
-	}
-}
-
-// silent elements hold no text for a reader.
-func silent(a atom.Atom) bool {
-	switch a {
-	case atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Iframe, atom.Noembed, atom.Noframes:
-		return true
-	default:
-		return false
-	}
-}
-
-// ends reports whether the start of an element ends an open one of that name.
-func ends(start atom.Atom, open string) bool {
-	switch start {
-	case atom.Li, atom.Option:
-		return open == start.String()
-	case atom.Dt, atom.Dd:
-		return open == "dt" || open == "dd"
-	case atom.Td, atom.Th:
-		return open == "td" || open == "th"
-	case atom.Tr:
-		return open == "tr" || open == "td" || open == "th"
-	case atom.P, atom.Div, atom.Ul, atom.Ol, atom.Dl, atom.Table, atom.Form, atom.Section, atom.Article,
-		atom.Header, atom.Footer, atom.Main, atom.Nav, atom.Aside, atom.Blockquote, atom.Pre,
-		atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
-		return open == "p"
-	default:
-		return false
-	}
-}

@@ -2,117 +2,89 @@ package postcondition
 
 import (
 	"errors"
+	"regexp"
 	"strconv"
 	"strings"
 )
 
-// step is one part of a path: a member's name, or an item's index.
-type step struct {
-	name  string
-	index int // -1: the step is a name
-}
+var (
+	dotted  = regexp.MustCompile(`^\.([^.\[]+)`)
+	quoted  = regexp.MustCompile(`(?s)^\[(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")(\]?)`)
+	indexed = regexp.MustCompile(`^\[([0-9]+)\]`)
+	escaped = regexp.MustCompile(`(?s)\\(.)`)
+)
 
 // parsePath reads the part of JSONPath that names one place: $, .name, ['name']
-// with either quote, and [n]. In quotes a backslash keeps the next character.
-func parsePath(path string) ([]step, error) {
+// with either quote, and [n]. In quotes a backslash keeps the next character. A
+// step is the string of a name, or the int of an index.
+func parsePath(path string) ([]any, error) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(path), "$")
 	if !ok {
 		return nil, errors.New("must begin with $")
 	}
-	var steps []step
+	var steps []any
 	for rest != "" {
-		var s step
-		var err error
-		switch {
-		case strings.HasPrefix(rest, ".."):
-			return nil, errors.New("must not search with '..'")
-		case rest[0] == '.':
-			s, rest, err = dotted(rest[1:])
-		case strings.HasPrefix(rest, "['"), strings.HasPrefix(rest, `["`):
-			s, rest, err = quoted(rest[1:])
-		case rest[0] == '[':
-			s, rest, err = indexed(rest[1:])
-		default:
-			err = errors.New("must go on with '.' or '['")
-		}
+		step, length, err := parseStep(rest)
 		if err != nil {
 			return nil, err
 		}
-		steps = append(steps, s)
+		steps, rest = append(steps, step), rest[length:]
 	}
 	return steps, nil
 }
 
-// dotted reads the name after a dot.
-func dotted(rest string) (step, string, error) {
-	end := strings.IndexAny(rest, ".[")
-	if end < 0 {
-		end = len(rest)
-	}
-	name := rest[:end]
-	switch {
-	case name == "":
-		return step{}, "", errors.New("must have a name after '.'")
-	case strings.ContainsAny(name, "*?()'\"@,:$]\t\r\n"):
-		return step{}, "", errors.New("must put a name with special characters in quotes: ['name']; wildcards and filters are not supported")
-	}
-	return step{name: name, index: -1}, rest[end:], nil
-}
-
-// quoted reads a name in quotes and the bracket after it.
-func quoted(rest string) (step, string, error) {
-	quote := rest[0]
-	var name strings.Builder
-	for i := 1; i < len(rest); i++ {
-		switch c := rest[i]; {
-		case c == '\\' && i+1 < len(rest):
-			i++
-			name.WriteByte(rest[i])
-		case c != quote:
-			name.WriteByte(c)
-		case i+1 < len(rest) && rest[i+1] == ']':
-			return step{name: name.String(), index: -1}, rest[i+2:], nil
-		default:
-			return step{}, "", errors.New("must close a bracket right after the quoted name")
+func parseStep(rest string) (step any, length int, err error) {
+	if m := dotted.FindStringSubmatch(rest); m != nil {
+		if strings.ContainsAny(m[1], "*?()'\"@,:$]\t\r\n") {
+			err = errors.New("must put a name with special characters in quotes: ['name']; wildcards and filters are not supported")
 		}
+		return m[1], len(m[0]), err
 	}
-	return step{}, "", errors.New("must close its quotes")
-}
-
-// indexed reads an item's index and the bracket after it.
-func indexed(rest string) (step, string, error) {
-	text, after, ok := strings.Cut(rest, "]")
-	if !ok {
-		return step{}, "", errors.New("must close its brackets")
+	if m := quoted.FindStringSubmatch(rest); m != nil {
+		if m[3] == "" {
+			err = errors.New("must close a bracket right after the quoted name")
+		}
+		return escaped.ReplaceAllString(m[1]+m[2], "$1"), len(m[0]), err
 	}
-	if text == "" || strings.Trim(text, "0123456789") != "" {
-		return step{}, "", errors.New("must have an index, 0 or more, or a quoted name in its brackets; wildcards, slices and filters are not supported")
+	if m := indexed.FindStringSubmatch(rest); m != nil {
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			err = errors.New("has an index that is too large")
+		}
+		return n, len(m[0]), err
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return step{}, "", errors.New("has an index that is too large")
+	reason := "must have an index, 0 or more, or a quoted name in its brackets; wildcards, slices and filters are not supported"
+	switch {
+	case strings.HasPrefix(rest, ".."):
+		reason = "must not search with '..'"
+	case rest[0] == '.':
+		reason = "must have a name after '.'"
+	case strings.HasPrefix(rest, "['"), strings.HasPrefix(rest, `["`):
+		reason = "must close its quotes"
+	case rest[0] != '[':
+		reason = "must go on with '.' or '['"
+	case !strings.Contains(rest, "]"):
+		reason = "must close its brackets"
 	}
-	return step{index: n}, after, nil
+	return nil, 0, errors.New(reason)
 }
 
 // walk follows a path; ok is false if it leads nowhere.
-func walk(v any, steps []step) (found any, ok bool) {
+func walk(v any, steps []any) (found any, ok bool) {
 	for _, s := range steps {
-		if s.index < 0 {
-			m, isObject := v.(map[string]any)
-			if !isObject {
-				return nil, false
+		switch s := s.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v, ok = m[s]
+		case int:
+			list, _ := v.([]any)
+			if ok = s < len(list); ok {
+				v = list[s]
 			}
-			if v, ok = m[s.name]; !ok {
-				return nil, false
-			}
-			continue
 		}
-		list, isList := v.([]any)
-		if !isList || s.index >= len(list) {
+		if !ok {
 			return nil, false
 		}
-		v = list[s.index]
 	}
 	return v, true
 }

@@ -1,14 +1,11 @@
-// Package postcondition holds an answer against what its caller wants to be true
-// of it. It reads the answer as it is kept, so that a verdict can be repeated
-// after a crash.
+// Package postcondition evaluates the assertions of a caller on an answer. It
+// reads the stored form of the answer: after a crash, the result is the same.
 package postcondition
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	"weir/schemas"
 )
@@ -17,15 +14,6 @@ import (
 const (
 	maxAssertions = 100
 	maxContains   = 16
-)
-
-// The types of assertion. Their kinds in a report are the same, but for kindPath.
-const (
-	typeStatus = "http_status"
-	typePath   = "json_path"
-	typeDOM    = "dom_contains"
-
-	kindPath = "json_path_equals"
 )
 
 // Error says why a postcondition cannot be used.
@@ -49,15 +37,10 @@ type Postcondition struct {
 	metadata   json.RawMessage // nil if there is none
 }
 
-// assertion is one check, compiled.
-type assertion interface {
-	check(a *answer) result
-}
-
 // Parse reads a postcondition in any of its forms: a list of assertions; an
 // object with "assertions", whose other members are its metadata; or a single
-// assertion. Members that an assertion's type does not know are passed over. The
-// error is an *Error.
+// assertion. It ignores members that an assertion's type does not use. The error
+// is an *Error.
 func Parse(raw json.RawMessage) (*Postcondition, error) {
 	switch first(raw) {
 	case '[':
@@ -75,10 +58,10 @@ func parseObject(raw json.RawMessage) (*Postcondition, error) {
 		return nil, invalid("is not valid JSON")
 	}
 	list, ok := members["assertions"]
-	switch {
-	case !ok && members["type"] == nil:
-		return nil, &Error{Variant: schemas.VariantUnsupportedPostcondition, Message: "must have a type, or a list of assertions"}
-	case !ok:
+	if !ok {
+		if members["type"] == nil {
+			return nil, &Error{Variant: schemas.VariantUnsupportedPostcondition, Message: "must have a type, or a list of assertions"}
+		}
 		a, err := parseAssertion(raw)
 		if err != nil {
 			return nil, err
@@ -93,7 +76,9 @@ func parseObject(raw json.RawMessage) (*Postcondition, error) {
 		return nil, err
 	}
 	delete(members, "assertions")
-	p.metadata = metadata(members)
+	if len(members) > 0 {
+		p.metadata = encode(members)
+	}
 	return p, nil
 }
 
@@ -127,26 +112,10 @@ func parseList(raw json.RawMessage) (*Postcondition, error) {
 	return p, nil
 }
 
-// metadata writes the members in the order of their names, each value as it came.
-func metadata(members map[string]json.RawMessage) json.RawMessage {
-	if len(members) == 0 {
-		return nil
-	}
-	var b bytes.Buffer
-	for i, name := range slices.Sorted(maps.Keys(members)) {
-		b.WriteByte("{,"[min(i, 1)])
-		b.Write(encode(name))
-		b.WriteByte(':')
-		b.Write(members[name])
-	}
-	b.WriteByte('}')
-	return b.Bytes()
-}
-
-// Evaluate holds an answer against every assertion. The report is a JSON
-// document in which no string of the answer, or of what was expected, shows.
+// Evaluate checks every assertion on an answer. The report is a JSON document
+// that shows no string of the answer or of the expected values.
 func (p *Postcondition) Evaluate(a schemas.Answer) (passed bool, report json.RawMessage) {
-	kept := &answer{Answer: a}
+	kept := newAnswer(a)
 	r := document{Passed: true, Assertions: make([]result, 0, len(p.assertions)), Metadata: p.metadata}
 	for _, one := range p.assertions {
 		res := one.check(kept)
@@ -162,9 +131,8 @@ func invalid(message string) *Error {
 
 // first is the first byte that is not white space, or 0.
 func first(raw []byte) byte {
-	raw = bytes.TrimLeft(raw, " \t\r\n")
-	if len(raw) == 0 {
-		return 0
+	if raw = bytes.TrimLeft(raw, " \t\r\n"); len(raw) > 0 {
+		return raw[0]
 	}
-	return raw[0]
+	return 0
 }

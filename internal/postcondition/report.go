@@ -26,8 +26,8 @@ type document struct {
 	Metadata   json.RawMessage `json:"metadata,omitempty"`
 }
 
-// result is one line of a report. A line that failed has a code, a message,
-// what was expected and, where there was something, what was observed.
+// result is one line of a report. A failed line has a code, a message, the
+// expected value and, if there is one, the observed value.
 type result struct {
 	Kind     string          `json:"kind"`
 	Status   string          `json:"status"`
@@ -68,19 +68,14 @@ func redact(v any) any {
 }
 
 func conceal(v any, left *int) any {
-	if *left--; *left < 0 {
-		return redacted
-	}
+	*left--
 	switch v := v.(type) {
 	case string:
 		return redacted
 	case []any:
 		out := make([]any, 0, min(len(v), maxShown))
-		for _, item := range v {
-			if *left < 0 {
-				break
-			}
-			out = append(out, conceal(item, left))
+		for i := 0; i < len(v) && *left >= 0; i++ {
+			out = append(out, conceal(v[i], left))
 		}
 		return out
 	case map[string]any:
@@ -97,8 +92,8 @@ func conceal(v any, left *int) any {
 	}
 }
 
-// encode writes JSON without escaping HTML. What it is given always marshals:
-// decoded JSON, and the types of this package.
+// encode writes JSON without escaping HTML. Its inputs always marshal: decoded
+// JSON, and the types of this package.
 func encode(v any) json.RawMessage {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -29,36 +31,20 @@ func equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for name, v := range a {
-			if w, ok := b[name]; !ok || !equal(v, w) {
-				return false
-			}
-		}
-		return true
+		return ok && maps.EqualFunc(a, b, equal)
 	case []any:
 		b, ok := b.([]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for i := range a {
-			if !equal(a[i], b[i]) {
-				return false
-			}
-		}
-		return true
+		return ok && slices.EqualFunc(a, b, equal)
 	case json.Number:
 		b, ok := b.(json.Number)
-		return ok && sameNumber(a.String(), b.String())
+		return ok && sameNumber(a, b)
 	default:
 		return a == b
 	}
 }
 
-// decimal is a number in its one normal form: digits without zeros at either
-// end, times a power of ten. It compares exactly, at no cost for 1e999999.
+// decimal is a number in normal form: digits without zeros at either end, times
+// a power of ten. It compares exactly, at no cost for 1e999999.
 type decimal struct {
 	negative bool
 	digits   string // "" is zero
@@ -66,7 +52,7 @@ type decimal struct {
 }
 
 // parseNumber reads a JSON number; ok is false for anything else, and for an
-// exponent beyond all reason.
+// exponent of more than 48 bits.
 func parseNumber(s string) (d decimal, ok bool) {
 	s = strings.TrimSpace(s)
 	if s == "" || s[0] != '-' && (s[0] < '0' || s[0] > '9') || !json.Valid([]byte(s)) {
@@ -92,20 +78,8 @@ func parseNumber(s string) (d decimal, ok bool) {
 	return d, true
 }
 
-func sameNumber(a, b string) bool {
-	x, okX := parseNumber(a)
-	y, okY := parseNumber(b)
-	if !okX || !okY {
-		return a == b
-	}
-	return x == y
-}
-
-// small is the number where it is an integer of a few digits.
-func (d decimal) small() (int, bool) {
-	if d.negative || d.exponent < 0 || len(d.digits)+d.exponent > 9 {
-		return 0, false
-	}
-	n, err := strconv.Atoi("0" + d.digits + strings.Repeat("0", d.exponent))
-	return n, err == nil
+func sameNumber(a, b json.Number) bool {
+	x, okX := parseNumber(a.String())
+	y, okY := parseNumber(b.String())
+	return a == b || okX && okY && x == y
 }

@@ -3,6 +3,9 @@ package redact
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // JSON is Bytes for a text that is valid JSON, and the result is valid again
@@ -26,41 +29,24 @@ func (s *Scrubber) JSON(doc []byte) []byte {
 func (s *Scrubber) tokens(doc []byte) []byte {
 	out := make([]byte, 0, len(doc))
 	search := s.search(len(doc))
-	for i := 0; i < len(doc); {
-		n := token(doc[i:])
-		if n == 0 {
-			out = append(out, doc[i])
-			i++
-			continue
+	dec := jsontext.NewDecoder(bytes.NewReader(doc), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	done := 0
+	for {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return append(out, doc[done:]...)
 		}
-		was := doc[i : i+n]
-		now := search.scrub(was)
+		end := int(dec.InputOffset())
+		was := bytes.TrimLeft(doc[done:end], " \t\r\n,:")
+		out = append(out, doc[done:end-len(was)]...)
+		done = end
+		now := was
+		if !strings.ContainsRune("{}[]", rune(token.Kind())) {
+			now = search.scrub(was)
+		}
 		if !bytes.Equal(was, now) && !json.Valid(now) {
 			now = []byte(`"` + Mark + `"`)
 		}
 		out = append(out, now...)
-		i += n
 	}
-	return out
-}
-
-// token is the length of the string, number or literal that b begins with; 0 for
-// structure and space.
-func token(b []byte) int {
-	if b[0] == '"' {
-		for i := 1; i < len(b); i++ {
-			switch b[i] {
-			case '\\':
-				i++
-			case '"':
-				return i + 1
-			}
-		}
-		return len(b)
-	}
-	n := bytes.IndexAny(b, "{}[]:,\" \t\r\n")
-	if n < 0 {
-		return len(b)
-	}
-	return n
 }

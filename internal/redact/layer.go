@@ -17,9 +17,9 @@ type peeler struct {
 	names map[string]string
 }
 
-// peel appends to view what b says once one layer of every escape is undone,
-// whichever kinds they are. What is no whole escape stays as it is. It reports
-// whether there was any; without one, view is returned as it came.
+// peel appends b to view with one layer of every escape undone, of all kinds.
+// Incomplete escapes stay. It reports whether there was an escape; if not, it
+// returns view unchanged.
 func (p *peeler) peel(view, b []byte) ([]byte, bool) {
 	var room [maxUndone]byte
 	kept, changed := 0, false
@@ -160,7 +160,7 @@ func numbered(c, b []byte, i int) (_ []byte, n int) {
 const maxName = 31
 
 // named reads HTML's references by name. The old ones need no semicolon, and
-// may have letters behind them that are none of theirs.
+// other letters may follow them at once.
 func (p *peeler) named(c, b []byte, i int) (_ []byte, n int) {
 	if one, n := entity(b, i, 1); n > 0 {
 		return append(c, one), n
@@ -208,7 +208,7 @@ func (p *peeler) text(name []byte) string {
 	return text
 }
 
-// escapedEnd reports whether an escaped semicolon stands at b[i]. Most encodings
+// escapedEnd reports whether b[i] begins an escaped semicolon. Most encodings
 // leave the ampersand of a reference alone and escape its semicolon: it has to
 // wait for the layer where both are plain.
 func escapedEnd(b []byte, i int) bool {

@@ -48,7 +48,7 @@ func wide(secret string) string { return strings.Join(strings.Split(secret, ""),
 
 // aligned is what base64 makes of a secret that stands offset bytes into a
 // group of three: the characters that depend on nothing else, and at the ends
-// the ones that also hold bits of what stands beside.
+// those that also hold bits of its neighbours.
 func aligned(secret string, offset int) (pattern, bool) {
 	padded := append(make([]byte, offset, offset+len(secret)+2), secret...)
 	end := len(padded) * 8 / 6 // whole characters
@@ -60,31 +60,24 @@ func aligned(secret string, offset int) (pattern, bool) {
 	}
 	if first > offset*8/6 { // the low bits of the character before are the secret's
 		known := first*6 - offset*8
-		want, mask := sextet(encoded[first-1]), byte(1)<<known-1
-		p.head = func(c byte) bool { v := sextet(c); return v < 64 && v&mask == want&mask }
+		want, mask := sextet(encoded[first-1]), 1<<known-1
+		p.head = func(c byte) bool { v := sextet(c); return v >= 0 && v&mask == want&mask }
 	}
 	if rest := len(padded)*8 - end*6; rest > 0 { // the high bits of the one behind
 		want, shift := sextet(encoded[end]), 6-rest
-		p.tail = func(c byte) bool { v := sextet(c); return v < 64 && v>>shift == want>>shift }
+		p.tail = func(c byte) bool { v := sextet(c); return v >= 0 && v>>shift == want>>shift }
 	}
 	return p, true
 }
 
-// sextet is the value of a character of either base64 alphabet; 64 for others.
-func sextet(c byte) byte {
-	switch {
-	case 'A' <= c && c <= 'Z':
-		return c - 'A'
-	case 'a' <= c && c <= 'z':
-		return c - 'a' + 26
-	case '0' <= c && c <= '9':
-		return c - '0' + 52
-	case c == '+', c == '-':
-		return 62
-	case c == '/', c == '_':
-		return 63
+// sextet is the value of a character of either base64 alphabet; -1 for others.
+func sextet(c byte) int {
+	const alphabets = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_"
+	at := strings.IndexByte(alphabets, c)
+	if at >= 64 {
+		return at - 2
 	}
-	return 64
+	return at
 }
 
 // asciiJSON is the secret as JSON in which everything beyond ASCII is escaped.

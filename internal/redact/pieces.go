@@ -7,7 +7,7 @@ import "slices"
 //
 // A piece is given once it is decided: where the text so far ends with two or more bytes
 // of a secret, it waits for what follows. So a reader may see the first byte of a secret
-// (its first seven where the text ends behind them), and no more. It waits for no longer
+// (its first seven if the text ends after them), and no more. It waits for no longer
 // than a form of a secret is; text that goes on like one beyond all measure is taken out.
 type Pieces struct {
 	*search
@@ -15,7 +15,7 @@ type Pieces struct {
 	text  []byte // what was given and may still matter, and then what was not
 	given int    // of text
 	ends  []int  // of the pieces that were not given
-	next  int    // how long the text is to be before it is searched again
+	next  int    // the length of the text at which it is searched again
 	list  []Piece
 }
 
@@ -61,10 +61,7 @@ func (p *Pieces) Add(piece []byte) []Piece {
 	if len(p.text) < p.next && len(p.text)-p.given <= maxHeld {
 		return nil
 	}
-	p.renew()
-	spans := p.find(p.text, 0)
-	p.renew()
-	from, hold := p.open(p.text, 0, firstOpen)
+	spans, from, hold := p.look(firstOpen)
 	if len(p.text)-max(hold, p.given) > maxHeld {
 		spans = taken(spans, hold, len(p.text))
 		from, hold = len(p.text), len(p.text)
@@ -78,26 +75,26 @@ func (p *Pieces) Add(piece []byte) []Piece {
 }
 
 // End gives the pieces that are left, as Add does. If the text ends with what may be half
-// a secret, that is taken out; and if it goes on all the same, so is the other half.
+// a secret, that is taken out; if the text goes on, so is the other half.
 func (p *Pieces) End() []Piece {
 	if len(p.ends) == 0 {
 		return nil
 	}
-	p.renew()
-	spans := p.find(p.text, 0)
-	p.renew()
-	from, hold := p.open(p.text, 0, lastOpen)
+	spans, from, hold := p.look(lastOpen)
 	if hold < len(p.text) {
 		spans = taken(spans, hold, len(p.text))
 	}
 	return p.give(spans, from, len(p.text))
 }
 
-// renew gives the search the budgets of the text that there is.
-func (p *Pieces) renew() {
+// look searches the text with new budgets.
+func (p *Pieces) look(least int) (spans []span, from, hold int) {
 	for i := range p.left {
 		p.left[i] = p.budget(len(p.text))
 	}
+	p.least = least
+	spans, end := p.find(p.text, 0)
+	return spans, end.from, end.hold
 }
 
 // taken are spans and one more.
@@ -113,7 +110,11 @@ func (p *Pieces) give(spans []span, from, hold int) []Piece {
 	p.list = p.list[:0]
 	start := p.given
 	for _, end := range p.ends[:n] {
-		p.list = append(p.list, cut(p.text, start, end, spans, p.given))
+		out, hit := []byte(nil), false
+		if start < end && len(spans) > 0 {
+			out, hit = replace(p.text, start, end, spans, p.given)
+		}
+		p.list = append(p.list, Piece{Hit: hit, Text: string(out)})
 		start = end
 	}
 	p.given, p.ends = start, slices.Delete(p.ends, 0, n)
@@ -130,28 +131,22 @@ func (p *Pieces) give(spans []span, from, hold int) []Piece {
 	return p.list
 }
 
-// cut is text[from:to] without the spans. The mark of one stands in the piece where it
-// begins, or in the first that could still have it.
-func cut(text []byte, from, to int, spans []span, given int) Piece {
-	if from == to || len(spans) == 0 {
-		return Piece{}
-	}
-	var out []byte
-	var piece Piece
+// replace returns text[from:to] with a mark in place of each span, if one is in
+// it. The mark of a span is in the piece where the span begins, or in the first
+// one after given.
+func replace(text []byte, from, to int, spans []span, given int) (out []byte, hit bool) {
+	out = make([]byte, 0, to-from)
 	kept := from
 	for _, s := range spans {
 		if s.to <= from || s.from >= to {
 			continue
 		}
-		piece.Hit = true
+		hit = true
 		out = append(out, text[kept:max(kept, s.from)]...)
 		if max(s.from, given) >= from {
 			out = append(out, Mark...)
 		}
 		kept = min(s.to, to)
 	}
-	if piece.Hit {
-		piece.Text = string(append(out, text[kept:to]...))
-	}
-	return piece
+	return append(out, text[kept:to]...), hit
 }

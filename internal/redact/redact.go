@@ -13,7 +13,7 @@ import (
 	"weir/schemas"
 )
 
-// What stands in the place of what was taken out.
+// The replacements of hidden values.
 const (
 	Mark   = "REDACTED"
 	Binary = "<binary>" // of a header's value that is not text

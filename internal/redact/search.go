@@ -21,6 +21,7 @@ type search struct {
 
 	left  [layers + 1]budget
 	views [layers][]byte
+	least int // see tail; 0 if the tail does not matter
 }
 
 func (s *Scrubber) search(size int) *search {
@@ -31,52 +32,83 @@ func (s *Scrubber) search(size int) *search {
 	return f
 }
 
-// scrub returns b without the secrets: b itself where there are none.
+// scrub returns b without the secrets: b itself if it has none.
 func (f *search) scrub(b []byte) []byte {
-	spans := f.find(b, 0)
+	spans, _ := f.find(b, 0)
 	if len(spans) == 0 {
 		return b
 	}
-	out := make([]byte, 0, len(b))
-	kept := 0 // what stands before it is in out
-	for _, s := range spans {
-		out = append(append(out, b[kept:s.from]...), Mark...)
-		kept = s.to
-	}
-	return append(out, b[kept:]...)
+	out, _ := replace(b, 0, len(b), spans, 0)
+	return out
 }
 
-// find gives the secrets in b and in what is beneath depth layers already taken
-// off, and one by one the rest: in order, none overlapping another. What lies
-// beneath is traced back only where a secret was found there.
-func (f *search) find(b []byte, depth int) []span {
-	spans := f.matches(b, &f.left[depth])
+// tail is where a text may end with the beginning of a secret: from for any
+// beginning, hold for one of at least search.least bytes. Both are the length of
+// the text if there is none.
+type tail struct{ from, hold int }
+
+// find returns the secrets in b, and in the views under depth layers already
+// taken off and, one by one, the rest: in order, without overlaps. It traces a
+// view back only if it finds a secret there.
+func (f *search) find(b []byte, depth int) ([]span, tail) {
+	spans, end := f.matches(b, f.least, &f.left[depth])
 	if depth == layers {
-		return spans
+		return spans, end
 	}
 	view, changed := f.peel(f.views[depth][:0], b)
 	if !changed {
-		return spans
+		return spans, end
 	}
 	f.views[depth] = view
-	if beneath := f.find(view, depth+1); len(beneath) > 0 {
-		return join(append(spans, f.origin(b, beneath)...))
+	beneath, below := f.find(view, depth+1)
+	if len(beneath) > 0 {
+		spans = join(append(spans, f.origin(b, beneath)...))
 	}
-	return spans
+	if f.least > 0 {
+		end = tail{min(end.from, f.trace(b, view, below.from)), min(end.hold, f.trace(b, view, below.hold))}
+	}
+	return spans, end
 }
 
-// matches are the secrets in b as the matcher reads it.
-func (s *Scrubber) matches(b []byte, left *budget) []span {
-	var spans []span
-	for i := 0; i < len(b); {
-		from, to := s.next(b, i, left)
-		if to < 0 {
+// trace returns the origin in b of a place in its view.
+func (f *search) trace(b, view []byte, at int) int {
+	if at < len(view) {
+		if list := f.origin(b, []span{{at, len(view)}}); len(list) > 0 {
+			return list[0].from
+		}
+	}
+	return len(b)
+}
+
+// matches returns the secrets in b as the matcher reads it, and its tail.
+func (s *Scrubber) matches(b []byte, least int, left *budget) (spans []span, end tail) {
+	end = tail{len(b), len(b)}
+	last := span{to: -1}
+	for i := s.candidate(b, 0); i < len(b); i = s.candidate(b, i+1) {
+		from, to, open := s.at(b, i, left)
+		if open >= 0 || left.spent() {
+			end.from = min(end.from, i)
+		}
+		if open >= least || left.spent() {
+			end.hold = min(end.hold, i)
+		}
+		if left.spent() { // base64 may begin in the byte before
+			from, to = max(i-1, 0), len(b)
+		}
+		switch {
+		case to < 0:
+		case i < last.to:
+			last.to = max(last.to, to)
+			spans[len(spans)-1] = last
+		default:
+			last = span{max(from, last.to), to}
+			spans = append(spans, last)
+		}
+		if left.spent() {
 			break
 		}
-		spans = append(spans, span{max(from, i), to})
-		i = to
 	}
-	return spans
+	return spans, end
 }
 
 // join sorts spans and makes one of those that overlap. Side by side they stay apart.

@@ -2,6 +2,7 @@ package redact
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -62,17 +63,8 @@ func entity(b []byte, i, n int) (byte, int) {
 	}
 	name := string(rest[:end])
 	n += end + 1
-	switch name {
-	case "amp":
-		return '&', n
-	case "lt":
-		return '<', n
-	case "gt":
-		return '>', n
-	case "quot":
-		return '"', n
-	case "apos":
-		return '\'', n
+	if at := slices.Index([]string{"amp", "lt", "gt", "quot", "apos"}, name); at >= 0 {
+		return `&<>"'`[at], n
 	}
 	digits, ok := strings.CutPrefix(name, "#")
 	if !ok {
@@ -91,27 +83,34 @@ func entity(b []byte, i, n int) (byte, int) {
 
 // backslash reads JSON's escapes of ASCII characters.
 func backslash(b []byte, i int) (byte, int) {
-	switch c := b[i+1]; c {
-	case '"', '\\', '/', '\'':
-		return c, 2
-	case 'b':
-		return '\b', 2
-	case 'f':
-		return '\f', 2
-	case 'n':
-		return '\n', 2
-	case 'r':
-		return '\r', 2
-	case 't':
-		return '\t', 2
-	case 'u':
-		if i+5 < len(b) && b[i+2] == '0' && b[i+3] == '0' && isHex(b[i+4]) && isHex(b[i+5]) {
-			if v := hexValue(b[i+4])<<4 | hexValue(b[i+5]); v < 0x80 {
-				return v, 6
-			}
-		}
+	if at := strings.IndexByte(`"\/'bfnrt`, b[i+1]); at >= 0 {
+		return "\"\\/'\b\f\n\r\t"[at], 2
+	}
+	if r := unit16(b, i); 0 <= r && r < 0x80 {
+		return byte(r), 6
 	}
 	return 0, 0
+}
+
+// maxUnfinished is the longest escape that may be unfinished: a reference of HTML
+// whose ampersand is one of JSON's.
+const maxUnfinished = 6 + maxName + 1
+
+// unfinished reports whether b ends with a possible beginning of an escape at i.
+func unfinished(b []byte, i int) bool {
+	rest := b[i+1:]
+	if len(rest) >= maxUnfinished {
+		return false
+	}
+	if b[i] == '\\' && len(rest) > 0 && rest[0] != 'u' && rest[0] != '\\' {
+		return false
+	}
+	for _, c := range rest {
+		if !isAlnum(c) && c != '#' && c != '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 func isHex(c byte) bool {

@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 )
@@ -22,10 +21,10 @@ const MinSecret = 4
 // It makes one pass over the text, and one over each layer beneath it. The cost a
 // byte is a table look-up, and a closer look where two bytes are those that a form of a
 // secret may begin with; beside the layers, nothing is allocated until a secret is found.
-// A text can be made whose closer looks would never end, by whoever knows a
-// secret that suits: its steps are counted, and once there are far more than any
-// ordinary text takes, whatever could still begin a secret is taken out with all
-// that stands behind it.
+// A hostile text can need closer looks without end, if its author knows a suitable
+// secret. The Scrubber counts its steps: beyond the limit, far more than ordinary
+// text takes, it takes out the next possible beginning of a secret and all text
+// after it.
 type Scrubber struct {
 	patterns []pattern
 	// first lists, for each byte, the patterns that may begin with it.
@@ -98,8 +97,8 @@ func (s *Scrubber) add(p pattern) {
 	}
 }
 
-// pair marks what may stand behind the first byte of a pattern: its second, any escape,
-// and in base64 a line break.
+// pair marks the possible second bytes after the first of a pattern: its own second,
+// any escape, and in base64 a line break.
 func (s *Scrubber) pair(p pattern, first byte) {
 	set := &s.pairs[first]
 	for c := range 256 {
@@ -124,6 +123,14 @@ func (s *Scrubber) near(b []byte, i int) bool {
 	return s.pairs[c][next>>6]>>(next&63)&1 != 0
 }
 
+// candidate returns the first place at or after i that is worth a closer look.
+func (s *Scrubber) candidate(b []byte, i int) int {
+	for i < len(b) && !s.near(b, i) {
+		i++
+	}
+	return i
+}
+
 // Bytes returns b without the secrets: b itself where there are none.
 func (s *Scrubber) Bytes(b []byte) []byte {
 	if s == nil || len(s.patterns) == 0 {
@@ -137,66 +144,42 @@ func (s *Scrubber) String(text string) string {
 	if s == nil || len(s.patterns) == 0 {
 		return text
 	}
-	b := []byte(text)
-	scrubbed := s.Bytes(b)
-	if len(scrubbed) == len(b) && bytes.Equal(scrubbed, b) {
-		return text
+	if out := s.Bytes([]byte(text)); string(out) != text {
+		return string(out)
 	}
-	return string(scrubbed)
+	return text
 }
 
-// next finds the first secret at or behind i, together with every other that
-// overlaps it. Without one, to is negative.
-func (s *Scrubber) next(b []byte, i int, left *budget) (from, to int) {
-	to = -1
-	for ; i < len(b); i++ {
-		if to >= 0 && i >= to {
-			return from, to
-		}
-		if !s.near(b, i) {
-			continue
-		}
-		head, end := s.at(b, i, left)
-		switch {
-		case left.spent():
-			if head = max(i-1, 0); to >= 0 { // base64 may begin in the byte before
-				head = min(from, head)
-			}
-			return head, len(b)
-		case end < 0:
-		case to < 0:
-			from, to = head, end
-		default:
-			from, to = min(from, head), max(to, end)
-		}
-	}
-	return from, to
-}
-
-// at finds the longest secret that begins at i.
-func (s *Scrubber) at(b []byte, i int, left *budget) (from, to int) {
-	from, to = s.among(s.first[b[i]], b, i, left)
+// at returns the longest secret that begins at i, with its neighbours; to is -1
+// if there is none. Open is the number of bytes of a secret that b may end with
+// from i on; -1 for none.
+func (s *Scrubber) at(b []byte, i int, left *budget) (from, to, open int) {
+	from, to, open = s.among(s.first[b[i]], b, i, left)
 	if !escapes(b[i]) {
-		return from, to
+		return from, to, open
+	}
+	if len(b)-i <= maxUnfinished && unfinished(b, i) { // it is called for every escape
+		open = max(open, 0)
 	}
 	for depth := 1; depth <= maxEscapes; depth++ {
 		c, n := unescape(b, i, depth)
 		if n == 0 {
 			break
 		}
-		if head, end := s.among(s.first[c], b, i, left); end >= 0 && (to < 0 || end > to) {
-			from, to = head, end
+		if len(s.first[c]) > 0 {
+			head, end, more := s.among(s.first[c], b, i, left)
+			from, to, open = min(from, head), max(to, end), max(open, more)
 		}
 	}
-	return from, to
+	return from, to, open
 }
 
-// among finds the longest of some patterns at i, with its neighbours.
-func (s *Scrubber) among(list []uint16, b []byte, i int, left *budget) (from, to int) {
-	from, to = i, -1
+func (s *Scrubber) among(list []uint16, b []byte, i int, left *budget) (from, to, open int) {
+	from, to, open = i, -1, -1
 	for _, n := range list {
 		p := &s.patterns[n]
-		end := p.match(b, i, 0, left)
+		end, more := p.match(b, i, 0, left)
+		open = max(open, more)
 		if end < 0 {
 			continue
 		}
@@ -208,5 +191,5 @@ func (s *Scrubber) among(list []uint16, b []byte, i int, left *budget) (from, to
 		}
 		to = max(to, end)
 	}
-	return from, to
+	return from, to, open
 }

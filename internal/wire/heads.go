@@ -17,22 +17,24 @@ import (
 type heads struct {
 	mu   sync.Mutex
 	why  string // the first thing that was wrong
-	done bool   // nothing more can be told
+	done bool   // the rest cannot be inspected
 
-	body  uint64   // bytes of a body still to come
-	lines int      // lines of the head so far
-	first int      // bytes of the request line so far; 0 between requests
-	line  []byte   // the begin of the line, at most lineMax bytes
-	cut   bool     // line is not the whole of it
-	tail  [16]byte // the end of the line so far
+	body  uint64 // bytes of a body still to come
+	lines int    // lines of the head so far
+	first int    // bytes of the request line so far; 0 between requests
+	line  []byte // the begin of the line, at most lineMax bytes
+	cut   bool   // line is not the whole of it
+	tail  []byte // the end of the line so far, at most tailMax bytes
 
 	old             bool // HTTP/1.0
 	lengths, coding int
 	length          uint64
 }
 
-// lineMax is what is kept of a line: enough for a name and a number.
-const lineMax = 128
+const (
+	lineMax = 128 // enough for a name and a number
+	tailMax = 16  // enough for a version
+)
 
 func (h *heads) bad() string {
 	h.mu.Lock()
@@ -69,21 +71,14 @@ func (h *heads) see(p []byte) {
 }
 
 func (h *heads) keep(p []byte) {
-	if len(p) == 0 {
-		return
-	}
 	if h.lines == 0 {
 		h.first += len(p)
 	}
 	kept := min(len(p), lineMax-len(h.line))
 	h.line = append(h.line, p[:kept]...)
 	h.cut = h.cut || kept < len(p)
-	if n := len(p); n < len(h.tail) {
-		copy(h.tail[:], h.tail[n:])
-		copy(h.tail[len(h.tail)-n:], p)
-	} else {
-		copy(h.tail[:], p[n-len(h.tail):])
-	}
+	h.tail = append(h.tail, p[max(0, len(p)-tailMax):]...)
+	h.tail = h.tail[max(0, len(h.tail)-tailMax):]
 }
 
 // wrong notes the first fault. The connection will be closed.
@@ -93,9 +88,9 @@ func (h *heads) wrong(why string) {
 
 func (h *heads) endLine() {
 	line, tail, cut := bytes.TrimSuffix(h.line, []byte("\r")), h.tail, h.cut
-	h.line, h.tail, h.cut = h.line[:0], [len(h.tail)]byte{}, false
+	h.line, h.tail, h.cut = h.line[:0], h.tail[:0], false
 	switch {
-	case tail[len(tail)-1] != '\r':
+	case !bytes.HasSuffix(tail, []byte("\r")):
 		h.wrong("a line ends without a carriage return")
 	case h.lines == 0 && len(bytes.Trim(line, "\r")) == 0: // net/http skips a few before a head, or refuses it
 		h.first = 0
@@ -103,7 +98,7 @@ func (h *heads) endLine() {
 		h.endHead()
 	case h.lines == 0:
 		h.lines = 1
-		h.old = bytes.HasSuffix(tail[:], []byte(" HTTP/1.0\r"))
+		h.old = bytes.HasSuffix(tail, []byte(" HTTP/1.0\r"))
 	case line[0] == ' ' || line[0] == '\t':
 		h.wrong("a header field is folded over several lines")
 	default:

@@ -28,17 +28,18 @@ func Begin(ctx context.Context) {
 	}
 }
 
-// Drop says that the request of ctx gets no answer, or not the rest of it, as nobody seems
-// to be left to read that. The connection is to be ended then, see Dropped: a client that has only closed
-// its sending side would take what net/http makes of a handler that wrote nothing, a 200
-// without a body, for the answer. It is for the goroutine of the handler alone, as Dropped is.
+// Drop says that the request of ctx gets no answer, or not the rest of it, because its
+// reader seems to be gone. The handler must then end the connection, see Dropped. If a
+// handler writes nothing, net/http sends a 200 without a body, and a client that has only
+// closed its sending side would take that for the answer. Only the handler's goroutine may
+// call Drop and Dropped.
 func Drop(ctx context.Context) {
 	if c := connOf(ctx); c != nil {
 		c.dropped = true
 	}
 }
 
-// Dropped reports whether the answer was dropped: the handler is then to panic with
+// Dropped reports whether the answer was dropped: the handler must then panic with
 // http.ErrAbortHandler.
 func Dropped(ctx context.Context) bool {
 	c := connOf(ctx)

@@ -37,7 +37,7 @@ type Config struct {
 	// Answer is the whole answer to a request that net/http refuses before any
 	// handler sees it; nil: what net/http says.
 	Answer func(code schemas.Code) []byte
-	// Refused is told of each connection over a cap; may be nil.
+	// Refused is called for each connection over a cap; may be nil.
 	Refused func(Reason)
 }
 
@@ -77,15 +77,16 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 			who = Peer(tcp.AddrPort().Addr())
 		}
+		tcp, isTCP := c.(*net.TCPConn)
 		if why := l.admit(who); why != "" {
 			l.cfg.Refused(why)
-			if tcp, ok := c.(*net.TCPConn); ok {
-				_ = tcp.SetLinger(0) // a flood leaves nothing behind
+			if isTCP {
+				_ = tcp.SetLinger(0) // the kernel keeps nothing of a flood
 			}
 			_ = c.Close()
 			continue
 		}
-		if tcp, ok := c.(*net.TCPConn); ok {
+		if isTCP {
 			// The kernel would buffer megabytes for a client that reads nothing.
 			_ = tcp.SetWriteBuffer(sendBuffer)
 		}
