@@ -24,7 +24,8 @@ type pkg struct {
 	GoFiles    []string `json:"GoFiles"`
 }
 
-// pureInternals decide from their arguments alone: no I/O, no clock of their own.
+// pureInternals do no I/O of their own: they decide from their arguments, or keep copies through
+// interfaces that their callers give them.
 var pureInternals = []string{"policy", "retry", "fault", "redact", "traffic", "jsonschema", "postcondition", "task", "gitwire", "models", "completion", "limits", "mirror"}
 
 // TestImportLaw holds the tree to the picture of the pipeline.

@@ -107,7 +107,7 @@ func search(page string, sel *selector, match func(content string) bool) (found 
 			return s.found, s.elements
 		case html.TextToken:
 			if s.inside >= 0 && s.hidden == 0 {
-				s.text.WriteString(html.UnescapeString(string(z.Text())))
+				s.text.Write(z.Text())
 			}
 		case html.StartTagToken:
 			s.start(z.Token())

@@ -18,6 +18,8 @@ func TestDOMContains(t *testing.T) {
 		{`<p>Hello <b>big</b>\n  world</p>`, "Hello big world", "", false, true},
 		{`<p>Hel<i>lo</i></p>`, "Hello", "", false, true},
 		{`<p>a &amp; b&nbsp;c &lt;x&gt;</p>`, "a & b c <x>", "", false, true},
+		{`<p>&amp;lt;</p>`, "&lt;", "", false, true},
+		{`<p>&amp;lt;</p>`, "<", "", false, false},
 		{`<p>Hello</p>`, "hello", "", false, false},
 		{`<p>HELLO ÄÖ ſ</p>`, "hello äö s", "", true, true},
 		{`<p title="Hello">x</p>`, "Hello", "", false, false},
