@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -100,6 +101,16 @@ func (s *Server) settled(w http.ResponseWriter, r *http.Request, v View, ref sch
 	if err := v.Answer(w, r, ref, end, doc); err != nil {
 		v.fail(w, r, ref, err)
 	}
+}
+
+// Unsuccessful is the problem of an end that did not succeed, for views that have no form of their own for
+// it. message is for an end that stores none.
+func Unsuccessful(ref schemas.Ref, s *schemas.Settled, message string) error {
+	p := schemas.Problem{Code: cmp.Or(s.Code, s.Outcome.Code()), Detail: cmp.Or(s.Message, message)}
+	if s.Outcome == schemas.OutcomeUnknown {
+		p.Code, p.Detail = s.Outcome.Code(), schemas.UnknownText+" ("+stream.ActionURL(ref.ID)+"/resolve)"
+	}
+	return &problem.Error{Problem: p}
 }
 
 // Document is the stored document of an end. Memory is reserved for a large one until release.

@@ -23,6 +23,7 @@ import (
 	"weir/ingress/chat"
 	"weir/ingress/executor"
 	"weir/ingress/git"
+	"weir/ingress/grant"
 	"weir/ingress/plans"
 	"weir/ingress/policy"
 	"weir/ingress/rules"
@@ -267,10 +268,10 @@ type world struct {
 type config struct {
 	ingress.Config
 
-	Judge         func(who ingress.Asker) executor.Policy
+	Judge         func(who grant.Asker) executor.Policy
 	NoAgentAPI    bool
 	PolicyVersion func() string
-	Preview       func(ctx context.Context, who ingress.Asker, q rules.Question) (schemas.Preview, error)
+	Preview       func(ctx context.Context, who grant.Asker, q rules.Question) (schemas.Preview, error)
 	Stop          func(ref schemas.Ref)
 	NoEnds        bool
 	Issuer        tokens.Issuer
@@ -293,7 +294,7 @@ type config struct {
 // surfacesOf are the surfaces of a world, whose answers are a responder's.
 func surfacesOf(l *ledger.Ledger, s *ingress.Server, r replies, cfg config) (all []ingress.Surface) {
 	if cfg.Judge == nil {
-		cfg.Judge = func(ingress.Asker) executor.Policy { return door{} }
+		cfg.Judge = func(grant.Asker) executor.Policy { return door{} }
 	}
 	if cfg.PublicURL == nil {
 		cfg.PublicURL = func() string { return "" }

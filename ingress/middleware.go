@@ -16,6 +16,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/problem"
+	"weir/internal/telemetry"
 	"weir/internal/wire"
 	"weir/schemas"
 )
@@ -70,7 +71,8 @@ func (m *middleware) panicked(v any, id string) {
 	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(v)
 	}
-	m.Logger.LogAttrs(context.Background(), slog.LevelError, "panic", slog.String("err_kind", "panic"), slog.String("request_id", id))
+	m.Logger.LogAttrs(context.Background(), slog.LevelError, "panic", slog.String("err_kind", "panic"),
+		slog.String("request_id", id), slog.String("at", telemetry.Panicking()))
 }
 
 // recover turns a panic into a problem without a trace of its cause. An answer

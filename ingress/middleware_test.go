@@ -148,7 +148,7 @@ func TestAPanicShowsNothing(t *testing.T) {
 			require.NotContains(t, shown, "AGWCANARY", name)
 			require.NotContains(t, shown, "goroutine", name)
 		}
-		require.Contains(t, w.logs.String(), `"err_kind":"panic"`)
+		require.Regexp(t, `"err_kind":"panic",.*"at":"ingress_test\.TestAPanicShowsNothing[^"]* < ingress`, w.logs.String())
 		require.Contains(t, w.logs.String(), `"status":500`)
 	}
 }

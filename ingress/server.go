@@ -150,9 +150,6 @@ func SetAction(c *gin.Context, ref schemas.Ref) {
 	c.Writer.Header().Set("Weir-Action-Id", ref.ID)
 }
 
-// Asker is who asks for a call.
-type Asker = grant.Asker
-
 // Identity is the sender of a request.
 type Identity struct {
 	Tenant string
@@ -172,8 +169,8 @@ type Identity struct {
 }
 
 // Asks is an identity as the sender of calls of a kind.
-func (i Identity) Asks(kind schemas.Kind, taskType string) Asker {
-	return Asker{Tenant: i.Tenant, Kind: kind, TaskType: taskType, Principal: i.ID, Entries: i.Entries, Models: i.Models}
+func (i Identity) Asks(kind schemas.Kind, taskType string) grant.Asker {
+	return grant.Asker{Tenant: i.Tenant, Kind: kind, TaskType: taskType, Principal: i.ID, Entries: i.Entries, Models: i.Models}
 }
 
 // Caller is the identity on the record: the id of the token, or "open" without one.

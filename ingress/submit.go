@@ -12,21 +12,21 @@ import (
 	"weir/schemas"
 )
 
-// Order is an action that a surface has translated from a body.
+// Order is an action of the surface's kind, translated from a body.
 type Order struct {
-	Kind    schemas.Kind
 	Class   schemas.Class // empty: the kind has none
-	ID      string        // the caller's own; may be empty
+	ID      string        // the caller's own, a schemas.ValidID; may be empty
 	Payload any
 	Kept    any  // what is stored in place of the payload; nil: the payload
 	Denied  bool // policy has refused it already
 }
 
 // Store returns the handler that reads a body, translates it, stores the action and answers.
-// The route is part of an id that is derived from an Idempotency-Key, and must never change.
-func (s *Server) Store(route string, translate func(who Identity, body []byte) (Order, error)) Handler {
+// The path of the route, which has no parameters, is part of an id that is derived from an
+// Idempotency-Key: it must never change.
+func (s *Server) Store(translate func(who Identity, body []byte) (Order, error)) Handler {
 	return func(c *gin.Context) error {
-		req, denied, err := s.stored(c, route, translate)
+		req, denied, err := s.stored(c, translate)
 		if err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func (s *Server) Store(route string, translate func(who Identity, body []byte) (
 	}
 }
 
-func (s *Server) stored(c *gin.Context, route string, translate func(who Identity, body []byte) (Order, error)) (accept.Request, bool, error) {
+func (s *Server) stored(c *gin.Context, translate func(who Identity, body []byte) (Order, error)) (accept.Request, bool, error) {
 	var req accept.Request
 	key, err := accept.Key(c.Request.Header.Values("Idempotency-Key"))
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Server) stored(c *gin.Context, route string, translate func(who Identit
 		}
 	}
 	return accept.Request{
-		Name: accept.NameOf(who.Tenant, route, o.ID, key), Tenant: who.Tenant, Kind: o.Kind, Class: o.Class, Payload: kept, Whole: payload,
+		Name: accept.NameOf(who.Tenant, c.FullPath(), o.ID, key), Tenant: who.Tenant, Kind: marked(c).Kind, Class: o.Class, Payload: kept, Whole: payload,
 		Principal: who.ID, Entries: who.Entries, Terms: terms,
 	}, o.Denied, nil
 }

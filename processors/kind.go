@@ -12,11 +12,11 @@ import (
 // Executor does the work of one kind. It may be called on the state of an
 // action that another worker began, and does nothing again that the log holds.
 type Executor interface {
-	// Execute works until there is a verdict. An error is the log's, or says
-	// when to come back (*fault.Later, *Rest).
+	// Execute works until there is a verdict. The payload is loaded, wherever it is stored. An error
+	// is the log's, or says when to come back (*fault.Later, *Rest).
 	Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error)
-	// Evidence is every record that the finished tries of an action have left, or
-	// should have.
+	// Evidence is every record that the finished attempts of an action have left, or should have;
+	// nil for a kind that calls nobody.
 	Evidence(st *ledger.State) ([]schemas.Evidence, error)
 }
 

@@ -74,7 +74,7 @@ func TestReservedBehindOthers(t *testing.T) {
 	require.Zero(t, h.sent)
 }
 
-// waiting is a executor that ends with its context.
+// waiting is an executor that ends with its context.
 type waiting struct {
 	processors.Executor
 	begun chan struct{}

@@ -121,8 +121,8 @@ func (w *Worker) guarded(ctx context.Context, rec schemas.Record, deliveries uin
 		if r := recover(); r == nil {
 			return
 		}
-		// The value and the stack may hold content: neither is logged.
-		w.cfg.Log.LogAttrs(ctx, slog.LevelError, "handler panicked", slog.Uint64("seq", rec.Seq), slog.Uint64("count", deliveries))
+		w.cfg.Log.LogAttrs(ctx, slog.LevelError, "handler panicked", slog.Uint64("seq", rec.Seq), slog.Uint64("count", deliveries),
+			slog.String("at", telemetry.Panicking()))
 		err = errPanic
 		if deliveries >= poisonAfter {
 			err = w.pipeline.Condemn(ctx, rec, &fault.Parked{Code: schemas.Poison, Reason: "the worker panicked on it again and again"})

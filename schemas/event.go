@@ -49,6 +49,20 @@ const (
 	OutcomeUnknown   Outcome = "outcome_unknown"
 )
 
+// Code is the code of an end of this outcome that stores none.
+func (o Outcome) Code() Code {
+	switch o {
+	case OutcomeCanceled:
+		return Canceled
+	case OutcomeExpired:
+		return DeadlineExceeded
+	case OutcomeUnknown:
+		return OutcomeUnknownCode
+	case OutcomeSucceeded, OutcomeFailed, OutcomeDenied:
+	}
+	return Internal
+}
+
 // Outcomes lists every outcome.
 func Outcomes() []Outcome {
 	return []Outcome{

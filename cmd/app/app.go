@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"weir/cmd/cli"
+	"weir/egress"
 	"weir/egress/index"
 	"weir/egress/stream"
 	"weir/ingress"
@@ -118,6 +119,7 @@ type App struct {
 	feed     *stream.Feed // nil: the role answers no requests
 	index    *index.Index // nil: the role shows no lists
 	ingress  *ingress.Server
+	egress   *egress.Server
 	surfaces *surfaces
 	work     workRoom
 	http     *httpServer
@@ -180,6 +182,7 @@ func (a *App) steps() []func(context.Context) error {
 	if a.role.answers() {
 		steps = append(steps, a.openEgress)
 	}
+	steps = append(steps, a.openSurfaces)
 	if a.role.works() {
 		steps = append(steps, a.openProcessors)
 	}

@@ -5,10 +5,7 @@ import (
 
 	"weir/egress"
 	"weir/internal/limits/budget"
-	"weir/internal/outbound"
-	"weir/internal/secrets"
 	"weir/processors"
-	"weir/processors/call"
 	"weir/processors/call/model"
 	"weir/processors/chat"
 )
@@ -30,9 +27,9 @@ func (a *App) openBudgets(ctx context.Context) error {
 }
 
 // chats is kind chat, whose ends are reported to a collector of traces if there is one.
-func (a *App) chats(client *outbound.Client, store *secrets.Store, caller *call.Caller, answers call.Answers) processors.Kind {
-	adapter := model.New(client, store, model.Config{Event: int64(a.cfg.Limits.Response), Stream: int64(a.cfg.Limits.Stream)})
-	p := chat.New(a.ledger, caller, a.recorder, answers, chat.Config{
+func (a *App) chats(w *workshop) processors.Kind {
+	adapter := model.New(w.client, a.secrets, model.Config{Event: int64(a.cfg.Limits.Response), Stream: int64(a.cfg.Limits.Stream)})
+	p := chat.New(a.ledger, w.caller, a.recorder, w.answers, chat.Config{
 		Models: a.models, Adapter: adapter, Budgets: a.book, Mac: a.seal.Mac, Metrics: a.metrics, Draining: a.draining,
 	})
 	return processors.Kind{Executor: p, Ended: traced{ended: p.Ended, traces: a.traces, docs: a.ledger}.Ended}

@@ -76,9 +76,6 @@ func (a *App) engineConfig(s *surfaces) ingress.EngineConfig {
 
 // openHTTP mounts the routes of the role, and answers 421 at the others with where they are served.
 func (a *App) openHTTP(context.Context) error {
-	if a.surfaces == nil {
-		a.surfaces = a.descriptions() //nolint:contextcheck // requests bring their own
-	}
 	cfg := a.engineConfig(a.surfaces)
 	cfg.Known = a.known
 	engine := ingress.NewEngine(cfg)
@@ -97,8 +94,8 @@ func (a *App) openHTTP(context.Context) error {
 	return nil
 }
 
-// descriptions are the surfaces of a node that serves none of them: for their routes and the form
-// of their errors.
+// descriptions are the surfaces of a node that serves none of them: for their routes, the form of
+// their errors and their executors.
 func (a *App) descriptions() *surfaces { return a.allSurfaces(new(ingress.Server), new(egress.Server)) }
 
 // elsewhere answers 421 at the routes that this role does not serve.

@@ -16,8 +16,11 @@ import (
 	"weir/processors/admit"
 	"weir/processors/call"
 	"weir/processors/call/direct"
+	"weir/processors/executor"
+	"weir/processors/git"
 	"weir/processors/janitor"
 	"weir/processors/park"
+	"weir/processors/plans"
 	"weir/processors/runs"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -28,6 +31,25 @@ type workRoom struct {
 	pipeline *processors.Pipeline
 	worker   *processors.Worker
 	runs     *runs.Runs
+}
+
+// workshop is what the executors of the kinds share.
+type workshop struct {
+	client   *outbound.Client
+	caller   *call.Caller
+	answers  call.Answers
+	calls    *executor.Executor
+	plans    *plans.Plans
+	upstream git.Upstream
+}
+
+func (a *App) newWorkshop(client *outbound.Client, caller *call.Caller) *workshop {
+	w := &workshop{client: client, caller: caller, answers: call.Answers{Blobs: a.ledger, Reserve: a.reserve}}
+	w.calls, w.plans = executor.New(caller, a.recorder, w.answers), plans.New(caller, a.recorder)
+	w.upstream = a.upstream(caller, w.answers)
+	r := &a.repositories
+	r.branch = git.NewBranches(a.recorder, git.BranchConfig{Repos: r.table, Hosted: r.program, Upstream: w.upstream})
+	return w
 }
 
 // openEvidence opens what leaves evidence, and the secrets that no evidence may hold.
@@ -61,13 +83,13 @@ func (a *App) openProcessors(context.Context) error {
 	})
 	pipeline := processors.NewPipeline(a.ledger, a.broker, a.worker, processors.Stages{
 		Admit: admit.New(a.ledger, admit.Config{Worker: a.worker, Alone: a.cfg.Embedded(), AckWait: a.broker.AckWait()}),
-		Kinds: a.kinds(client, caller), Caller: caller, Evidence: a.recorder,
+		Kinds: a.surfaces.kinds(a.newWorkshop(client, caller)), Caller: caller, Evidence: a.recorder,
 		Settle: settle.New(a.ledger, a.broker.Barrier, a.metrics),
 		Park:   park.New(a.publisher(), a.metrics, a.log), Barrier: a.broker.Barrier, Ended: a.tellEnd,
 	})
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
 		Slots: a.cfg.Workers.Slots, SlotsOf: map[schemas.Kind]int{schemas.KindChat: a.cfg.Workers.Chats}, DrainTimeout: a.cfg.DrainTimeout(), Logger: a.log,
-		Shared: !a.open(), Unhandled: map[schemas.Kind]bool{schemas.KindPush: a.role != RoleAll}, // its pack never goes to the log
+		Shared: !a.open(), Unhandled: a.surfaces.absent(),
 	})
 	worker, err := processors.NewWorker(pipeline, subscriber, delivery{}, processors.WorkerConfig{
 		Partitions: a.cfg.Log.Partitions, DrainTimeout: a.cfg.DrainTimeout() + handBack, Log: a.log,

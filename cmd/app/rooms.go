@@ -19,7 +19,7 @@ import (
 	"weir/schemas"
 )
 
-// openEgress makes the servers of ingress and egress with their surfaces, and opens the feed that
+// openEgress makes the servers of ingress and egress, and opens the feed that
 // both answer by.
 func (a *App) openEgress(context.Context) error {
 	out, err := egress.NewServer(a.broker, a.ledger, egress.Config{
@@ -40,10 +40,19 @@ func (a *App) openEgress(context.Context) error {
 	if a.role.shows() {
 		a.index = a.openIndex(a.feed)
 	}
-	a.ingress = a.newIngress(out)
-	a.surfaces = a.allSurfaces(a.ingress, out) //nolint:contextcheck // requests bring their own
-	out.Follow(a.feed, a.surfaces.out)
+	a.ingress, a.egress = a.newIngress(out), out
 	return nil
+}
+
+// openSurfaces completes both servers with the surfaces.
+func (a *App) openSurfaces(context.Context) error {
+	if !a.role.answers() {
+		a.surfaces = a.descriptions() //nolint:contextcheck // requests bring their own
+		return a.surfaces.whole()
+	}
+	a.surfaces = a.allSurfaces(a.ingress, a.egress) //nolint:contextcheck // requests bring their own
+	a.egress.Follow(a.feed, a.surfaces.out)
+	return a.surfaces.whole()
 }
 
 // openIndex begins to follow the log for lists and figures. The file is opened when it

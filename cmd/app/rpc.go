@@ -15,6 +15,7 @@ import (
 	"weir/ingress/rules"
 	"weir/internal/broker"
 	"weir/internal/config"
+	"weir/internal/telemetry"
 	"weir/schemas"
 )
 
@@ -85,7 +86,7 @@ func (r rpc) answer(ctx context.Context, subject string, data []byte) []byte {
 func (r rpc) serve(ctx context.Context, data []byte) (doc []byte) {
 	defer func() {
 		if recover() != nil {
-			r.log.LogAttrs(ctx, slog.LevelError, "panic", slog.String("err_kind", "panic"))
+			r.log.LogAttrs(ctx, slog.LevelError, "panic", slog.String("err_kind", "panic"), slog.String("at", telemetry.Panicking()))
 			doc = nil
 		}
 	}()

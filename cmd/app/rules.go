@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"weir/ingress"
 	ingressexecutor "weir/ingress/executor"
+	"weir/ingress/grant"
 	ingressrules "weir/ingress/rules"
 	"weir/internal/ledger"
 	"weir/internal/policy"
@@ -49,7 +49,7 @@ type judge struct {
 
 // judge is what decides about somebody's calls at the door. The id of the action is
 // not known yet, so that rules for one request alone are left to the worker.
-func (a *App) judge(who ingress.Asker) ingressexecutor.Policy {
+func (a *App) judge(who grant.Asker) ingressexecutor.Policy {
 	return judge{a, guard.Scope{
 		Tenant: who.Tenant, Only: who.Entries,
 		Facts: traffic.Facts{Kind: who.Kind, TaskType: who.TaskType, Principal: who.Principal},
@@ -75,7 +75,7 @@ func (j judge) MaxTimeout() time.Duration { return j.app.cfg.Policy.Timeout }
 
 // Preview says what the traffic rules of the asker's tenant and the policy in force
 // would make of a call.
-func (a *App) Preview(ctx context.Context, who ingress.Asker, q ingressrules.Question) (schemas.Preview, error) {
+func (a *App) Preview(ctx context.Context, who grant.Asker, q ingressrules.Question) (schemas.Preview, error) {
 	scope := a.previewed(who, &q)
 	now, err := a.rules.Newest(ctx, who.Tenant)
 	if err == nil && q.Rule != nil {
@@ -98,7 +98,7 @@ func (a *App) Preview(ctx context.Context, who ingress.Asker, q ingressrules.Que
 
 // previewed is what the call of a question is asked within. One to a remote agent goes
 // by the entry of that agent, as the worker has it, whatever the question names.
-func (a *App) previewed(who ingress.Asker, q *ingressrules.Question) guard.Scope {
+func (a *App) previewed(who grant.Asker, q *ingressrules.Question) guard.Scope {
 	s := guard.Scope{Tenant: who.Tenant, Facts: q.Facts, KeyRequired: q.Facts.Kind == schemas.KindPlan, Only: who.Entries}
 	if q.Facts.Kind == schemas.KindRun && a.serves(q.Facts.TaskType) {
 		s.KeyRequired, s.Agent = true, true

@@ -2,6 +2,9 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 
 	"weir/egress"
 	outchat "weir/egress/chat"
@@ -26,26 +29,81 @@ import (
 	"weir/ingress/session"
 	intasks "weir/ingress/tasks"
 	intokens "weir/ingress/tokens"
-	"weir/internal/outbound"
 	"weir/processors"
-	"weir/processors/call"
-	"weir/processors/executor"
 	"weir/processors/git"
-	"weir/processors/plans"
 	"weir/processors/rules"
 	"weir/processors/tasks"
 	"weir/schemas"
 )
 
-// surfaces are the public protocols, as ingress and egress serve them.
+// surfaces are the public protocols in the three rooms: how they enter, how they are answered, and
+// how workers execute their kinds.
 type surfaces struct {
-	in  []ingress.Surface
-	out []egress.Surface
+	in    []ingress.Surface
+	out   []egress.Surface
+	works executors
 }
 
-// add adds one protocol: how it enters and how it is answered.
-func (s *surfaces) add(in []ingress.Surface, out ...egress.Surface) {
+// executors make what executes the actions of a kind, on a node that works.
+type executors map[schemas.Kind]func(w *workshop) processors.Kind
+
+// add adds one protocol.
+func (s *surfaces) add(in []ingress.Surface, out []egress.Surface, works executors) {
 	s.in, s.out = append(s.in, in...), append(s.out, out...)
+	maps.Copy(s.works, works)
+}
+
+func one[T any](v T) []T { return []T{v} }
+
+// whole reports a kind that a room has been forgotten for. What lacks would show at the first request
+// for it only.
+func (s *surfaces) whole() error {
+	entered, answered := map[schemas.Kind]bool{}, map[schemas.Kind]bool{}
+	for _, in := range s.in {
+		entered[in.Kind] = true
+	}
+	for _, out := range s.out {
+		for _, v := range out.Views {
+			answered[v.Kind] = v.Answer != nil
+		}
+	}
+	kinds := slices.Collect(maps.Keys(s.works))
+	delete(entered, "") // of surfaces that store no action
+	for _, k := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(
+		schemas.Kinds(), kinds, slices.Collect(maps.Keys(entered)), slices.Collect(maps.Keys(answered)),
+	)))) {
+		switch {
+		case !slices.Contains(schemas.Kinds(), k):
+			return fmt.Errorf("kind %s is not in schemas.Kinds", k)
+		case !entered[k]:
+			return fmt.Errorf("kind %s has no surface in ingress", k)
+		case !answered[k]:
+			return fmt.Errorf("kind %s has no view with an answer in egress", k)
+		case s.works[k] == nil:
+			return fmt.Errorf("kind %s has no executor in processors", k)
+		}
+	}
+	return nil
+}
+
+// kinds are the executors of the kinds that this node serves.
+func (s *surfaces) kinds(w *workshop) map[schemas.Kind]processors.Kind {
+	kinds := map[schemas.Kind]processors.Kind{}
+	for k, execute := range s.works {
+		if !s.kind(k).Absent {
+			kinds[k] = execute(w)
+		}
+	}
+	return kinds
+}
+
+// absent are the kinds that this node does not serve.
+func (s *surfaces) absent() map[schemas.Kind]bool {
+	kinds := map[schemas.Kind]bool{}
+	for k := range s.works {
+		kinds[k] = s.kind(k).Absent
+	}
+	return kinds
 }
 
 // kind returns the surface that stores actions of a kind.
@@ -59,23 +117,31 @@ func (s *surfaces) kind(k schemas.Kind) ingress.Surface {
 }
 
 // allSurfaces is the one list of surfaces. Those that this node does not serve are in it too: their
-// errors and routes are known everywhere. The order does not matter.
+// errors and routes are known everywhere. The order does not matter. A new surface is a folder in each
+// room, its kind and payload in schemas, and one call of add; its operations are described in
+// schemas/gen/document, and `go generate ./...` and the tests of this folder say what else is due.
 func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
-	one := func(s ingress.Surface) []ingress.Surface { return []ingress.Surface{s} }
-	all := &surfaces{}
+	all := &surfaces{works: executors{}}
 	control := actions.New(a.ledger, actions.Config{Barrier: a.broker.Barrier, Stop: a.stopWork, NoEnds: a.role == RoleIngress, Kinds: all.kind})
 	redriver := actions.NewRedriver(a.broker, a.ledger, in.Acceptor(), all.kind)
-
-	all.add(actions.Surfaces(in, control, redriver), out.Records(), out.Lists(a.index))
-	all.add(one(inexecutor.Surface(in, inexecutor.Config{Policy: a.judge, Checker: checker()})), outexecutor.Surface())
-	all.add(one(inplans.Surface(in)), outplans.Surface())
-
 	slots := outtasks.NewSlots(out, a.cfg.Auth.Streams)
+	r := &a.repositories
+
+	all.add(actions.Surfaces(in, control, redriver), []egress.Surface{out.Records(), out.Lists(a.index)}, nil)
+
+	all.add(one(inexecutor.Surface(in, inexecutor.Config{Policy: a.judge, Checker: checker()})), one(outexecutor.Surface()), executors{
+		schemas.KindHTTP: func(w *workshop) processors.Kind { return processors.Kind{Executor: w.calls} },
+	})
+
+	all.add(one(inplans.Surface(in)), one(outplans.Surface()), executors{
+		schemas.KindPlan: func(w *workshop) processors.Kind { return processors.Kind{Executor: w.plans} },
+	})
+
 	all.add(one(inruns.Surface(in, inruns.Config{
 		Policy: a.judge, Checker: checker(), Serves: a.serves,
 		MaxRun: a.cfg.LongestAction(), // a run that goes on for longer would be forgotten before it ends
 		Resume: outruns.Resume, Slot: slots.Acquire, Stream: outruns.NewAnswerer(out).Stream,
-	})), outruns.Surface())
+	})), one(outruns.Surface()), executors{schemas.KindRun: a.runs})
 
 	completions := outchat.NewAnswerer(out, outchat.Config{Models: a.models, Budgets: a.book, Holder: a.taskReader, Watch: slots.Watch})
 	all.add(one(inchat.Surface(in, inchat.Config{
@@ -85,63 +151,51 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 			return err
 		},
 		Resume: outchat.Resume, Slot: slots.Acquire, Answer: completions.Answer,
-	})), completions.Surfaces()...)
+	})), completions.Surfaces(), executors{schemas.KindChat: a.chats})
 
 	shown := outrules.NewAnswerer(out, a.rules)
 	all.add(inrules.Surfaces(in, inrules.Config{
 		AgentAPI: a.cfg.Rules.AgentAPI, PolicyVersion: func() string { return a.policy.Load().Version() },
 		Preview: a.Preview, Read: shown.Read, Record: shown.Record,
-	}), shown.Surface())
+	}), one(shown.Surface()), executors{schemas.KindRule: func(*workshop) processors.Kind {
+		writes := rules.New(a.rules, a.policy.Load, a.recorder, rules.Config{Limit: a.cfg.Rules.Limit})
+		return processors.Kind{Executor: writes, WritesStarted: processors.Always}
+	}})
 
 	people := outtasks.NewAnswerer(out, outtasks.Config{
-		Repos: a.repositories.table, Index: a.index, PublicURL: a.baseURL, Partitions: a.cfg.Log.Partitions,
+		Repos: r.table, Index: a.index, PublicURL: a.baseURL, Partitions: a.cfg.Log.Partitions,
 	})
 	all.add(intasks.Surfaces(in, intasks.SurfaceConfig{
-		Desk: a.desk, Control: control, Policy: a.judge, Repos: a.repositories.table, Branches: a.branchExists, Hosts: a.hosts,
+		Desk: a.desk, Control: control, Policy: a.judge, Repos: r.table, Branches: a.branchExists, Hosts: a.hosts,
 		Models: a.models, MaxTask: a.cfg.LongestAction(),
 		Show: people.Task, Agent: people.AgentTask, Leased: people.Leased, Inquiry: people.Inquiry,
-	}), people.Surfaces()...)
-	pushes := ingit.Surface(in, a.gitDoor(), out.Reply)
-	pushes.Absent = a.role != RoleAll
-	all.add(one(pushes), outgit.Surface(a.gitReads()))
-
-	all.add(one(inpolicy.Surface(in, a, operations{a})), outpolicy.Surface(out, a.policyView, a.operationsView))
-	all.add(one(intokens.Surface(in, issuer{a.tokens})), outtokens.Surface(out, a.listTokens))
-	console := session.Surface(in, signIns{a.tokens}, a.baseURL)
-	console.Absent = a.open() // every browser on this machine is let in
-	all.add(one(console), outconsole.Surface(a.consoleSession))
-	return all
-}
-
-// kinds is the one list of what workers execute.
-func (a *App) kinds(client *outbound.Client, caller *call.Caller) map[schemas.Kind]processors.Kind {
-	answers, r := call.Answers{Blobs: a.ledger, Reserve: a.reserve}, &a.repositories
-	up := a.upstream(caller, answers)
-	r.branch = git.NewBranches(a.recorder, git.BranchConfig{Repos: r.table, Hosted: r.program, Upstream: up})
-	calls, planned := executor.New(caller, a.recorder, answers), plans.New(caller, a.recorder)
-	ran := a.runs(agentAdapter(a.cfg, client, a.secrets), caller, a.recorder, calls, planned)
-	work := tasks.New(a.ledger, r.branch, a.recorder, tasks.Config{
-		Leases: a.broker.Leases(), Lease: a.cfg.Tasks.Lease, Announce: a.broker.Nudge, Barrier: a.broker.Barrier,
-	})
-	a.work.runs = ran // a reload refreshes it
-	all := map[schemas.Kind]processors.Kind{
-		schemas.KindHTTP: {Executor: calls},
-		schemas.KindPlan: {Executor: planned},
-		schemas.KindRun:  {Executor: ran, WritesStarted: ran.WritesStarted},
-		schemas.KindRule: {Executor: rules.New(a.rules, a.policy.Load, a.recorder, rules.Config{Limit: a.cfg.Rules.Limit}), WritesStarted: processors.Always},
-		schemas.KindChat: a.chats(client, a.secrets, caller, answers),
-		schemas.KindTask: {Executor: work, WritesStarted: processors.Always, Ended: work.Ended},
-		schemas.KindRepo: {
-			Executor:      git.NewRepos(a.recorder, git.RepoConfig{Catalog: r.table, Hosted: r.program, Upstream: up, Log: a.ledger}),
-			WritesStarted: processors.Always,
+	}), people.Surfaces(), executors{
+		schemas.KindTask: func(*workshop) processors.Kind {
+			work := tasks.New(a.ledger, r.branch, a.recorder, tasks.Config{
+				Leases: a.broker.Leases(), Lease: a.cfg.Tasks.Lease, Announce: a.broker.Nudge, Barrier: a.broker.Barrier,
+			})
+			return processors.Kind{Executor: work, WritesStarted: processors.Always, Ended: work.Ended}
 		},
-	}
-	if a.role == RoleAll { // a pack never goes to the log
-		pushes := git.NewPushes(a.ledger, a.recorder, git.PushConfig{
-			Repos: r.table, Hosted: r.program, Spools: r.spools, Upstream: up, Over: a.board.Over, Timeout: a.cfg.Git.Timeout,
+		schemas.KindRepo: func(w *workshop) processors.Kind {
+			makes := git.NewRepos(a.recorder, git.RepoConfig{Catalog: r.table, Hosted: r.program, Upstream: w.upstream, Log: a.ledger})
+			return processors.Kind{Executor: makes, WritesStarted: processors.Always}
+		},
+	})
+
+	pushes := ingit.Surface(in, a.gitDoor(), out.Reply)
+	pushes.Absent = a.role != RoleAll // a pack never goes to the log
+	all.add(one(pushes), one(outgit.Surface(a.gitReads())), executors{schemas.KindPush: func(w *workshop) processors.Kind {
+		p := git.NewPushes(a.ledger, a.recorder, git.PushConfig{
+			Repos: r.table, Hosted: r.program, Spools: r.spools, Upstream: w.upstream, Over: a.board.Over, Timeout: a.cfg.Git.Timeout,
 			Limits: packLimits(int64(a.cfg.Git.MaxPack)), Alone: a.cfg.Embedded(),
 		})
-		all[schemas.KindPush] = processors.Kind{Executor: pushes, Here: pushes.Here, WritesStarted: processors.Always}
-	}
+		return processors.Kind{Executor: p, Here: p.Here, WritesStarted: processors.Always}
+	}})
+
+	all.add(one(inpolicy.Surface(in, a, operations{a})), one(outpolicy.Surface(out, a.policyView, a.operationsView)), nil)
+	all.add(one(intokens.Surface(in, issuer{a.tokens})), one(outtokens.Surface(out, a.listTokens)), nil)
+	console := session.Surface(in, signIns{a.tokens}, a.baseURL)
+	console.Absent = a.open() // every browser on this machine is let in
+	all.add(one(console), one(outconsole.Surface(a.consoleSession)), nil)
 	return all
 }

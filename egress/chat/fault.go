@@ -74,17 +74,13 @@ func refused(code schemas.Code, e schemas.ChatError) *RefusalError {
 // codeOf is the word of an outcome that has none of its own.
 func codeOf(o schemas.Outcome) schemas.Code {
 	switch o {
-	case schemas.OutcomeCanceled:
-		return schemas.Canceled
-	case schemas.OutcomeExpired:
-		return schemas.DeadlineExceeded
 	case schemas.OutcomeDenied:
 		return schemas.Forbidden
-	case schemas.OutcomeUnknown:
-		return schemas.OutcomeUnknownCode
 	case schemas.OutcomeSucceeded, schemas.OutcomeFailed:
+		return schemas.ModelFailed
+	default:
+		return o.Code()
 	}
-	return schemas.ModelFailed
 }
 
 // statusOf is the status of an end that names none. What became of the upstream's answer

@@ -3,9 +3,11 @@ package console_test
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/egress/console"
+	"weir/schemas"
 )
 
 func get(t *testing.T, name string, header ...string) *http.Response {
@@ -102,4 +105,18 @@ func TestOtherNamesAreNone(t *testing.T) {
 	require.True(t, console.New().Serve(w, httptest.NewRequest(http.MethodHead, "/", nil), console.Index))
 	require.Zero(t, w.Body.Len())
 	require.NotEmpty(t, w.Header().Get("Content-Length"))
+}
+
+// TestTheWordsAreThoseOfTheSchemas: the page knows every kind and every status of an action, and no others.
+func TestTheWordsAreThoseOfTheSchemas(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("ui/src/vocabulary.ts")
+	require.NoError(t, err)
+	list := func(words any) string {
+		doc, err := json.Marshal(words)
+		require.NoError(t, err)
+		return strings.ReplaceAll(string(doc), ",", ", ") + " as const;"
+	}
+	require.Contains(t, string(source), "kinds = "+list(schemas.Kinds()))
+	require.Contains(t, string(source), "statuses = "+list(schemas.Statuses()))
 }

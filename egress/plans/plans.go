@@ -8,7 +8,6 @@ import (
 
 	"weir/egress"
 	"weir/egress/stream"
-	"weir/internal/problem"
 	"weir/internal/redact"
 	"weir/schemas"
 )
@@ -20,32 +19,7 @@ func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) ([]byte, e
 	if len(doc) > 0 {
 		return doc, nil
 	}
-	code := s.Code
-	if code == "" {
-		code = fallback(s.Outcome)
-	}
-	p := schemas.Problem{Code: code, Detail: s.Message}
-	if p.Detail == "" {
-		p.Detail = "the plan ended without a report: " + string(s.Outcome)
-	}
-	if s.Outcome == schemas.OutcomeUnknown {
-		p.Code = schemas.OutcomeUnknownCode
-		p.Detail = schemas.UnknownText + " (/v1/actions/" + ref.ID + "/resolve)"
-	}
-	return nil, &problem.Error{Problem: p}
-}
-
-func fallback(o schemas.Outcome) schemas.Code {
-	switch o {
-	case schemas.OutcomeCanceled:
-		return schemas.Canceled
-	case schemas.OutcomeExpired:
-		return schemas.DeadlineExceeded
-	case schemas.OutcomeUnknown:
-		return schemas.OutcomeUnknownCode
-	case schemas.OutcomeSucceeded, schemas.OutcomeFailed, schemas.OutcomeDenied:
-	}
-	return schemas.Internal
+	return nil, egress.Unsuccessful(ref, s, "the plan ended without a report: "+string(s.Outcome))
 }
 
 // Surface answers for kind plan.

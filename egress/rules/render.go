@@ -63,19 +63,10 @@ func failed(s *schemas.Settled, res schemas.RuleResult) *schemas.AgentError {
 
 // codeOf is one of Weir's words for an end.
 func codeOf(s *schemas.Settled) schemas.Code {
-	switch s.Outcome {
-	case schemas.OutcomeCanceled:
-		return schemas.Canceled
-	case schemas.OutcomeExpired:
-		return schemas.DeadlineExceeded
-	case schemas.OutcomeUnknown:
-		return schemas.OutcomeUnknownCode
-	case schemas.OutcomeSucceeded, schemas.OutcomeFailed, schemas.OutcomeDenied:
+	if code := s.Outcome.Code(); code != schemas.Internal {
+		return code
 	}
-	if s.Code == "" {
-		return schemas.Internal
-	}
-	return s.Code
+	return cmp.Or(s.Code, schemas.Internal)
 }
 
 // messageOf says what to do next. Unlike a call, a write of the rules is safe to

@@ -63,21 +63,8 @@ func Made(s *schemas.Settled, doc json.RawMessage) (r schemas.Repo, err error) {
 	if s.Outcome == schemas.OutcomeSucceeded {
 		return r, json.Unmarshal(doc, &r)
 	}
-	e := &problem.Error{Problem: schemas.Problem{Code: cmp.Or(s.Code, codeOf(s.Outcome)), Detail: cmp.Or(s.Message, messageOf(s.Outcome))}}
+	e := &problem.Error{Problem: schemas.Problem{Code: cmp.Or(s.Code, s.Outcome.Code()), Detail: cmp.Or(s.Message, messageOf(s.Outcome))}}
 	return r, e
-}
-
-func codeOf(o schemas.Outcome) schemas.Code {
-	switch o {
-	case schemas.OutcomeCanceled:
-		return schemas.Canceled
-	case schemas.OutcomeExpired:
-		return schemas.DeadlineExceeded
-	case schemas.OutcomeUnknown:
-		return schemas.OutcomeUnknownCode
-	default:
-		return schemas.Internal
-	}
 }
 
 // messageOf says what to do next.

@@ -18,9 +18,6 @@ import (
 	"weir/schemas"
 )
 
-// route is part of the ids that are derived from an Idempotency-Key. It must never change.
-const route = "/v1/execute"
-
 // Config of the surface.
 type Config struct {
 	// Policy returns what decides about an asker's calls.
@@ -32,7 +29,7 @@ type Config struct {
 func Surface(s *ingress.Server, cfg Config) ingress.Surface {
 	return ingress.Surface{
 		Name: "executor", Kind: schemas.KindHTTP, Fail: fail,
-		Routes:   []ingress.Route{ingress.Post(route, s.Store(route, cfg.order), schemas.ScopeActionsWrite)},
+		Routes:   []ingress.Route{ingress.Post("/v1/execute", s.Store(cfg.order), schemas.ScopeActionsWrite)},
 		Redrive:  cfg.redrive,
 		Canceled: canceled,
 	}
@@ -46,7 +43,7 @@ func (cfg Config) order(who ingress.Identity, body []byte) (ingress.Order, error
 	if err != nil {
 		return ingress.Order{}, err
 	}
-	o := ingress.Order{Kind: schemas.KindHTTP, Class: req.Class, ID: req.ID, Payload: req.Call, Denied: req.Denied()}
+	o := ingress.Order{Class: req.Class, ID: req.ID, Payload: req.Call, Denied: req.Denied()}
 	if o.Denied {
 		o.Kept = req.Kept()
 	}

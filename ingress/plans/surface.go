@@ -7,14 +7,11 @@ import (
 	"weir/schemas"
 )
 
-// route is part of the ids that are derived from an Idempotency-Key. It must never change.
-const route = "/v1/plans"
-
 // Surface is POST /v1/plans: an ordered list of decisions.
 func Surface(s *ingress.Server) ingress.Surface {
 	return ingress.Surface{
 		Name: "plans", Kind: schemas.KindPlan,
-		Routes: []ingress.Route{ingress.Post(route, s.Store(route, order), schemas.ScopeActionsWrite)},
+		Routes: []ingress.Route{ingress.Post("/v1/plans", s.Store(order), schemas.ScopeActionsWrite)},
 		Redrive: func(req *accept.Request, by grant.Asker) error {
 			plan, err := ingress.Payload[schemas.PlanRequest](req.Payload)
 			if err != nil {
@@ -35,5 +32,5 @@ func order(who ingress.Identity, body []byte) (ingress.Order, error) {
 	}
 	id := req.RequestID
 	req.RequestID = "" // it names the action, and is no part of the plan
-	return ingress.Order{Kind: schemas.KindPlan, ID: id, Payload: req}, nil
+	return ingress.Order{ID: id, Payload: req}, nil
 }

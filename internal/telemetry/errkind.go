@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"weir/internal/fault"
@@ -73,4 +76,24 @@ func ErrKind(err error) string {
 		return "timeout"
 	}
 	return other
+}
+
+// Panicking names where a panic arose, innermost first, for the log's member "at": functions and lines of
+// this program alone. It is for a deferred function that has recovered; the value of the panic and the
+// arguments on the stack may hold content.
+func Panicking() string {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	var at []string
+	for raised := false; len(at) < 8; {
+		f, more := frames.Next()
+		name, own := strings.CutPrefix(f.Function, "weir/")
+		if raised = raised || f.Function == "runtime.gopanic"; raised && own {
+			at = append(at, name+":"+strconv.Itoa(f.Line))
+		}
+		if !more {
+			break
+		}
+	}
+	return strings.Join(at, " < ")
 }

@@ -173,6 +173,7 @@ func newVocabulary(configured func(string) bool) vocabulary {
 				"actions", "evidence", "dead_letters", "policy", "tokens", "service", "console",
 			}, s)
 		},
+		"at":     func(s string) bool { return made(s, 1000, alnum+"._-/:()*<[] ") }, // see Panicking
 		"queue":  func(s string) bool { return in(schemas.Queues(), s) },
 		"stream": func(s string) bool { return made(s, 64, upper+digits+"_") },
 		"subject": func(s string) bool { // a pattern of NATS subjects or a request to JetStream: never one that names an action

@@ -94,7 +94,7 @@ type Chat struct {
 	cfg      Config
 }
 
-// New returns a executor of completions.
+// New returns an executor of completions.
 func New(l Ledger, c Caller, r Recorder, a Answers, cfg Config) *Chat {
 	if cfg.Rand == nil {
 		cfg.Rand = rand.Float64
@@ -125,7 +125,7 @@ func (c *Chat) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (s
 }
 
 // Evidence is nothing: what a call leaves is said partly by its answer and by the deltas,
-// which take reading, so that Perform itself leaves what an earlier worker has not.
+// which take reading, so that Execute itself leaves what an earlier worker has not.
 func (c *Chat) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
 
 // payload reads the order of an action.

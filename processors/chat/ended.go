@@ -12,7 +12,7 @@ import (
 	"weir/schemas"
 )
 
-// Ended settles the budgets of a completion that ended without a verdict of Perform's, and
+// Ended settles the budgets of a completion that ended without a verdict of Execute's, and
 // frees what is held of one whose budgets were settled: it was held too late, by a worker
 // that did not know of the end yet.
 func (c *Chat) Ended(ctx context.Context, st *ledger.State) error {

@@ -55,7 +55,7 @@ func (e *Executor) Execute(ctx context.Context, st *ledger.State, stop call.Stop
 	return e.Make(ctx, st, c, stop)
 }
 
-// Make is Perform for a call that an action of another kind holds. A large answer is not in the result, but where
+// Make is Execute for a call that an action of another kind holds. A large answer is not in the result, but where
 // the verdict's AnswerBlob says: it is stored once.
 func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (v settle.Verdict, err error) {
 	if c.Denied != nil {

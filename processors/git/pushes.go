@@ -89,7 +89,7 @@ type Pushes struct {
 	cfg      PushConfig
 }
 
-// NewPushes returns a executor of pushes.
+// NewPushes returns an executor of pushes.
 func NewPushes(l Ledger, r Recorder, cfg PushConfig) *Pushes {
 	cfg = cfg.withDefaults()
 	return &Pushes{tasks: tasks{l, cfg.Now}, recorder: r, cfg: cfg}
@@ -104,13 +104,13 @@ const elsewhere = 2 * time.Second
 func (p *Pushes) Here(ctx context.Context, st *ledger.State) error {
 	order, err := payload(st)
 	if err != nil || p.cfg.Alone || order.Denied != "" || len(st.Attempts) > 0 {
-		return nil //nolint:nilerr // Perform returns it
+		return nil //nolint:nilerr // Execute returns it
 	}
 	now, until := p.cfg.Now(), st.Action.Deadline
 	repo, err := p.cfg.Repos.Get(ctx, st.Tenant, order.Repo)
 	switch {
 	case err != nil:
-		return nil //nolint:nilerr // Perform returns it
+		return nil //nolint:nilerr // Execute returns it
 	case repo.Mode == schemas.RepoProxy:
 		if limit := st.Action.AcceptedAt.Add(p.cfg.Timeout); until.IsZero() || limit.Before(until) {
 			until = limit

@@ -49,7 +49,7 @@ type Repos struct {
 	cfg      RepoConfig
 }
 
-// NewRepos returns a executor of the making of repositories.
+// NewRepos returns an executor of the making of repositories.
 func NewRepos(r Recorder, cfg RepoConfig) *Repos {
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -28,12 +28,12 @@ type Plans struct {
 	recorder Recorder
 }
 
-// New returns a executor of plans.
+// New returns an executor of plans.
 func New(c Caller, r Recorder) *Plans {
 	return &Plans{caller: c, recorder: r}
 }
 
-// Eager says that Perform may begin early: before an attempt is on the log, its target
+// Eager says that Execute may begin early: before an attempt is on the log, its target
 // is only dialled.
 func (p *Plans) Eager() {}
 
@@ -47,7 +47,7 @@ func (p *Plans) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 	return p.Carry(ctx, st, plan, stop)
 }
 
-// Carry is Perform for a plan that an action of another kind holds.
+// Carry is Execute for a plan that an action of another kind holds.
 func (p *Plans) Carry(ctx context.Context, st *ledger.State, plan schemas.PlanRequest, stop call.Stop) (settle.Verdict, error) {
 	end := tally{}
 	steps := make([]Step, 0, len(plan.Plan.Decisions))

@@ -49,7 +49,7 @@ type Rules struct {
 	turns    *turns
 }
 
-// New returns a executor of writes. Current gives the policy in force, which a
+// New returns an executor of writes. Current gives the policy in force, which a
 // redirect is held against.
 func New(s Sets, current func() *policy.Policy, r Recorder, cfg Config) *Rules {
 	cfg.Limit = cmp.Or(cfg.Limit, schemas.MaxRules)

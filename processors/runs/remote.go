@@ -64,7 +64,7 @@ type Remote struct {
 	desks    desks
 }
 
-// NewRemote returns a executor of remote runs.
+// NewRemote returns an executor of remote runs.
 func NewRemote(l Ledger, c Caller, r Recorder, a Answers, cfg RemoteConfig) *Remote {
 	cfg.TenantShare = cmp.Or(cfg.TenantShare, 100)
 	return &Remote{

@@ -45,7 +45,7 @@ type Runs struct {
 	cfg    Config
 }
 
-// New returns a executor of runs.
+// New returns an executor of runs.
 func New(l Ledger, cfg Config) *Runs { return &Runs{ledger: l, cfg: cfg} }
 
 // Refresh is called when other agents have come into force.

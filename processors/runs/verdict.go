@@ -85,5 +85,5 @@ func planned(v settle.Verdict) (settle.Verdict, error) {
 
 const planFailed = "not every decision of the plan was applied; the report says which"
 
-// errResult says that a executor gave another document than its kind's.
+// errResult says that an executor gave another document than its kind's.
 var errResult = &fault.Parked{Code: schemas.Poison, Reason: "the result is not a document of its kind"}

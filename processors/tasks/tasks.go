@@ -76,7 +76,7 @@ type Tasks struct {
 	holders  *holders
 }
 
-// New returns a executor of tasks.
+// New returns an executor of tasks.
 func New(l Ledger, b Brancher, r Recorder, cfg Config) *Tasks {
 	cfg.Lease = cmp.Or(cfg.Lease, 2*time.Minute)
 	if cfg.Announce == nil {
@@ -183,7 +183,7 @@ func (w *work) close(ctx context.Context, status schemas.TaskStatus, code schema
 }
 
 // Evidence is what the calls of a task have left, or should have. What the task
-// itself leaves comes after what is told of it, and so is Perform's.
+// itself leaves comes after what is told of it, and so is Execute's.
 func (p *Tasks) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
 	if c, ok := p.branches.(Caller); ok {
 		return c.Records(st)

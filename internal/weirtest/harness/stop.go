@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Stop is a request to stop, as a call or a executor sees it.
+// Stop is a request to stop, as a call or an executor sees it.
 type Stop struct {
 	ctx context.Context //nolint:containedctx // it is a stop, and lives for as long
 	// Pull makes the request.
