@@ -18,10 +18,10 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/outbound"
 	"weir/internal/policy"
+	"weir/internal/policy/judge"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
-	"weir/processors/guard"
 	"weir/schemas"
 )
 
@@ -270,6 +270,6 @@ func TestReloadWaitsForWhatItLetPass(t *testing.T) {
 
 // allows asks about the tests' call by the policy in force.
 func (s *site) allows() bool {
-	p, _ := s.guard.Check(schemas.HTTPCall{Method: http.MethodGet, URL: "http://up.example/a"}, guard.Scope{})
+	p, _ := s.guard.Check(schemas.HTTPCall{Method: http.MethodGet, URL: "http://up.example/a"}, judge.Scope{})
 	return p.Valid()
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/config"
-	"weir/processors/guard"
+	"weir/internal/policy/judge"
 	"weir/schemas"
 )
 
@@ -29,7 +29,7 @@ func (s *site) runsOf(t *testing.T, task string) schemas.Decision {
 	}
 	_, d := s.guard.Check(schemas.HTTPCall{
 		Method: http.MethodPost, URL: agent.URL + schemas.RouteRunStream, AllowlistKey: schemas.AgentEntry(task), Body: json.RawMessage("{}"),
-	}, guard.Scope{Agent: true})
+	}, judge.Scope{Agent: true})
 	return d
 }
 
@@ -41,7 +41,7 @@ func (s *site) completionOf(t *testing.T, model string) schemas.Decision {
 	up := candidates[0].Upstream
 	_, d := s.guard.Check(schemas.HTTPCall{
 		Method: http.MethodPost, URL: up.URL + schemas.RouteChat, AllowlistKey: schemas.ModelEntry(up.Name), Body: json.RawMessage("{}"),
-	}, guard.Scope{Agent: true, KeyRequired: true})
+	}, judge.Scope{Agent: true, KeyRequired: true})
 	return d
 }
 

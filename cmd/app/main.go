@@ -15,7 +15,7 @@ import (
 	"weir/ingress/executor"
 	"weir/internal/config"
 	"weir/internal/policy"
-	"weir/processors/guard"
+	"weir/internal/policy/judge"
 	"weir/schemas"
 )
 
@@ -56,7 +56,7 @@ func localPolicy(path string, environ []string) (cli.Policy, error) {
 // explain asks a policy about a call of the executor. Only are the entries that
 // the asker may use; empty: all.
 func explain(p *policy.Policy, call schemas.HTTPCall, only []string) schemas.Explanation {
-	return p.Explain(guard.Request(call, guard.Scope{Only: only}))
+	return p.Explain(judge.Request(call, judge.Scope{Only: only}))
 }
 
 // testCases evaluates a file of policy cases.

@@ -14,10 +14,10 @@ import (
 	ingressrules "weir/ingress/rules"
 	"weir/internal/ledger"
 	"weir/internal/policy"
+	"weir/internal/policy/judge"
 	"weir/internal/redact"
 	"weir/internal/rules"
 	"weir/internal/traffic"
-	"weir/processors/guard"
 	"weir/schemas"
 )
 
@@ -40,17 +40,17 @@ func (a *App) rulesChanged(tenant string) {
 	}
 }
 
-// judge is the rules and the policy in force, as ingress asks them about the calls
+// askerPolicy is the rules and the policy in force, as ingress asks them about the calls
 // of somebody.
-type judge struct {
+type askerPolicy struct {
 	app   *App
-	scope guard.Scope
+	scope judge.Scope
 }
 
-// judge is what decides about somebody's calls at the door. The id of the action is
+// askerPolicy is what decides about somebody's calls at the door. The id of the action is
 // not known yet, so that rules for one request alone are left to the worker.
 func (a *App) judge(who grant.Asker) ingressexecutor.Policy {
-	return judge{a, guard.Scope{
+	return askerPolicy{a, judge.Scope{
 		Tenant: who.Tenant, Only: who.Entries,
 		Facts: traffic.Facts{Kind: who.Kind, TaskType: who.TaskType, Principal: who.Principal},
 	}}
@@ -58,20 +58,20 @@ func (a *App) judge(who grant.Asker) ingressexecutor.Policy {
 
 // Judge decides without resolving anything. The decision that counts is made
 // again right before dispatch.
-func (j judge) Judge(call schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+func (j askerPolicy) Judge(call schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	keyed := call.IdempotencyKey != ""
 	set, _, err := j.app.rules.InForce(j.scope.Tenant)
 	if err != nil {
 		_, d := j.app.guard.Check(call, j.scope) // it says so
 		return d, policy.Class(call.Method, keyed, policy.Permit{})
 	}
-	_, d := guard.Judge(j.app.policy.Load(), set, call, j.scope, time.Now())
+	_, d := judge.Judge(j.app.policy.Load(), set, call, j.scope, time.Now())
 	permit, _ := d.Permit()
 	return d.Decision, policy.Class(call.Method, keyed, permit)
 }
 
 // MaxTimeout is the longest that one attempt may take.
-func (j judge) MaxTimeout() time.Duration { return j.app.cfg.Policy.Timeout }
+func (j askerPolicy) MaxTimeout() time.Duration { return j.app.cfg.Policy.Timeout }
 
 // Preview says what the traffic rules of the asker's tenant and the policy in force
 // would make of a call.
@@ -98,8 +98,8 @@ func (a *App) Preview(ctx context.Context, who grant.Asker, q ingressrules.Quest
 
 // previewed is what the call of a question is asked within. One to a remote agent goes
 // by the entry of that agent, as the worker has it, whatever the question names.
-func (a *App) previewed(who grant.Asker, q *ingressrules.Question) guard.Scope {
-	s := guard.Scope{Tenant: who.Tenant, Facts: q.Facts, KeyRequired: q.Facts.Kind == schemas.KindPlan, Only: who.Entries}
+func (a *App) previewed(who grant.Asker, q *ingressrules.Question) judge.Scope {
+	s := judge.Scope{Tenant: who.Tenant, Facts: q.Facts, KeyRequired: q.Facts.Kind == schemas.KindPlan, Only: who.Entries}
 	if q.Facts.Kind == schemas.KindRun && a.serves(q.Facts.TaskType) {
 		s.KeyRequired, s.Agent = true, true
 		q.Call.AllowlistKey = schemas.AgentEntry(q.Facts.TaskType)
@@ -108,8 +108,8 @@ func (a *App) previewed(who grant.Asker, q *ingressrules.Question) guard.Scope {
 }
 
 // preview says what a set and a policy make of a call.
-func preview(under *policy.Policy, redactor *redact.Redactor, s rules.Snapshot, call schemas.HTTPCall, scope guard.Scope, now time.Time) (schemas.Preview, error) {
-	effect, d := guard.Judge(under, s.Set, call, scope, now)
+func preview(under *policy.Policy, redactor *redact.Redactor, s rules.Snapshot, call schemas.HTTPCall, scope judge.Scope, now time.Time) (schemas.Preview, error) {
+	effect, d := judge.Judge(under, s.Set, call, scope, now)
 	p := schemas.Preview{
 		GlobalActive: s.Doc.GlobalActive, RulesEtag: s.Etag, Result: schemas.PreviewSent,
 		Method: call.Method, URL: cmp.Or(effect.URL, call.URL), Headers: named(redactor.Headers(effect.Headers)), DelayMS: effect.Delay.Milliseconds(),

@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/policy/judge"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
@@ -238,7 +239,7 @@ func TestAbandon(t *testing.T) {
 }
 
 func guardOf(b *desk) (guard.Pass, schemas.Decision) {
-	return b.guard.Check(b.task.Call, guard.Scope{})
+	return b.guard.Check(b.task.Call, judge.Scope{})
 }
 
 func TestKeyOutlived(t *testing.T) {

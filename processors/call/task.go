@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/ledger"
+	"weir/internal/policy/judge"
 	"weir/internal/traffic"
 	"weir/processors/guard"
 	"weir/schemas"
@@ -61,10 +62,10 @@ type Task struct {
 }
 
 // scope is what rules and policy are asked within.
-func (t *Task) scope() guard.Scope {
+func (t *Task) scope() judge.Scope {
 	a := &t.State.Action
 	id, _ := schemas.Generation(t.State.ID) // a rule names the caller's id
-	return guard.Scope{
+	return judge.Scope{
 		Tenant:      t.State.Tenant,
 		Facts:       traffic.Facts{Kind: t.State.Kind, TaskType: a.TaskType, Principal: a.Principal, TaskID: t.taskID(), ActionID: id},
 		KeyRequired: t.KeyRequired, Only: a.Entries, Agent: t.Agent,

@@ -12,8 +12,8 @@ import (
 	"weir/internal/fault"
 	"weir/internal/jsonschema"
 	"weir/internal/ledger"
+	"weir/internal/policy/callurl"
 	"weir/processors/call"
-	"weir/processors/plans"
 	"weir/processors/settle"
 	"weir/schemas"
 )
@@ -79,7 +79,7 @@ func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCal
 		return v, &call.Rest{Until: r.Again, For: schemas.WaitDelay}
 	}
 	if r.Denied {
-		if err := settle.Deny(ctx, e.recorder, st, 0, c.Method, plans.Fingerprint(c.Method, c.URL), r.Decision); err != nil {
+		if err := settle.Deny(ctx, e.recorder, st, 0, c.Method, callurl.Target(c.Method, c.URL), r.Decision); err != nil {
 			return v, err
 		}
 	}
@@ -117,7 +117,7 @@ func (e *Executor) denied(ctx context.Context, st *ledger.State, c schemas.HTTPC
 		return e.judge(c, r, nil), nil
 	}
 	r.Denied = true
-	return e.judge(c, r, nil), settle.Deny(ctx, e.recorder, st, 0, c.Method, plans.Fingerprint(c.Method, c.URL), r.Decision)
+	return e.judge(c, r, nil), settle.Deny(ctx, e.recorder, st, 0, c.Method, callurl.Target(c.Method, c.URL), r.Decision)
 }
 
 // judged is the try whose answer goes with the result: the last one, or, where retries are
@@ -157,7 +157,7 @@ func (e *Executor) Records(st *ledger.State, c schemas.HTTPCall) ([]schemas.Evid
 
 // evidence is what one attempt leaves.
 func evidence(st *ledger.State, c schemas.HTTPCall, t ledger.Try) ([]schemas.Evidence, error) {
-	return settle.Made(st, t, c.Method, plans.Fingerprint(c.Method, c.URL), call.Describe(t.Result.Code))
+	return settle.Made(st, t, c.Method, callurl.Target(c.Method, c.URL), call.Describe(t.Result.Code))
 }
 
 // payload reads the call of an action.

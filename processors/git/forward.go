@@ -19,13 +19,14 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/outbound"
+	"weir/internal/policy/callurl"
+	"weir/internal/policy/judge"
 	"weir/internal/traffic"
 	"weir/processors/call"
 	"weir/processors/call/added"
 	"weir/processors/call/dial"
 	gitcall "weir/processors/call/git"
 	"weir/processors/guard"
-	"weir/processors/plans"
 	"weir/processors/settle"
 	"weir/schemas"
 )
@@ -99,8 +100,8 @@ func asking(st *ledger.State, taskID string) asker {
 	return asker{action: st.Ref, kind: st.Kind, taskID: taskID, principal: st.Action.Principal, entries: st.Action.Entries}
 }
 
-func (a asker) scope() guard.Scope {
-	return guard.Scope{
+func (a asker) scope() judge.Scope {
+	return judge.Scope{
 		Internal: true,
 		Tenant:   a.action.Tenant, Only: a.entries,
 		Facts: traffic.Facts{Kind: a.kind, Principal: a.principal, TaskID: a.taskID, ActionID: a.action.ID},
@@ -320,7 +321,7 @@ func (v *visit) ended(ctx context.Context, err error) error {
 		Result: &schemas.Attempted{Code: code, Sent: sent && !v.pass.Mocked(), Status: v.status, Duration: now.Sub(v.start)},
 	}
 	st := v.state()
-	records, failed := settle.Made(st, t, v.call.Method, plans.Fingerprint(v.call.Method, v.call.URL), call.Describe(code))
+	records, failed := settle.Made(st, t, v.call.Method, callurl.Target(v.call.Method, v.call.URL), call.Describe(code))
 	if failed == nil {
 		failed = v.leave(ctx, st, records...)
 	}
@@ -338,7 +339,7 @@ func both(end, evidence error) error {
 // denied leaves the evidence of a request that policy refused.
 func (v *visit) denied(ctx context.Context, d schemas.Decision) error {
 	st := v.state()
-	record, err := settle.Denial(st, 0, v.call.Method, plans.Fingerprint(v.call.Method, v.call.URL), d, 0)
+	record, err := settle.Denial(st, 0, v.call.Method, callurl.Target(v.call.Method, v.call.URL), d, 0)
 	if err == nil {
 		err = v.leave(ctx, st, record)
 	}

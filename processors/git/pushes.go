@@ -10,9 +10,9 @@ import (
 	hosted "weir/internal/git"
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
+	"weir/internal/policy/callurl"
 	"weir/processors/call"
 	gitcall "weir/processors/call/git"
-	"weir/processors/plans"
 	"weir/processors/settle"
 	"weir/schemas"
 )
@@ -165,7 +165,7 @@ func callRecords(st *ledger.State) ([]schemas.Evidence, error) {
 
 // callRecord is what one call to an upstream leaves.
 func callRecord(st *ledger.State, t ledger.Try) ([]schemas.Evidence, error) {
-	return settle.Made(st, t, t.Method, plans.Fingerprint(t.Method, t.URL), call.Describe(t.Result.Code))
+	return settle.Made(st, t, t.Method, callurl.Target(t.Method, t.URL), call.Describe(t.Result.Code))
 }
 
 // payload reads the order of an action.

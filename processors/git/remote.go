@@ -11,9 +11,9 @@ import (
 	"weir/internal/fault"
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
+	"weir/internal/policy/callurl"
 	"weir/processors/call"
 	gitcall "weir/processors/call/git"
-	"weir/processors/plans"
 	"weir/processors/settle"
 	"weir/schemas"
 )
@@ -203,5 +203,5 @@ func (w *work) lost(ctx context.Context) (ending, error) {
 
 // remoteTarget names the call of a push without values.
 func remoteTarget(repo schemas.Repo) string {
-	return plans.Fingerprint(postMethod, repo.UpstreamURL+"/"+schemas.GitReceivePack)
+	return callurl.Target(postMethod, repo.UpstreamURL+"/"+schemas.GitReceivePack)
 }

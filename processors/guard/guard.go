@@ -6,27 +6,9 @@ package guard
 
 import (
 	"weir/internal/policy"
-	"weir/internal/traffic"
+	"weir/internal/policy/judge"
 	"weir/schemas"
 )
-
-// Scope bounds what a call may use, beyond what the call itself names, and says
-// for whom it is made.
-type Scope struct {
-	// Tenant is whose traffic rules the call goes by.
-	Tenant string
-	// Facts are what the rules' own scopes are held against.
-	Facts traffic.Facts
-	// KeyRequired: a call without allowlist key is denied.
-	KeyRequired bool
-	// Only are the entries that the asker may use; empty: all of them.
-	Only []string
-	// Agent: the call is one that Weir makes to a remote agent. It goes by the
-	// agents' entries, which no other call can use.
-	Agent bool
-	// Internal: see policy.Request.
-	Internal bool
-}
 
 // Guard decides by the rules and the policy in force at the moment of the
 // question. It is safe for concurrent use.
@@ -43,22 +25,22 @@ func New(current func() *policy.Policy, rules Rules) *Guard {
 }
 
 // Check asks about a call. The Pass is valid only if the decision allows.
-func (g *Guard) Check(call schemas.HTTPCall, s Scope) (Pass, schemas.Decision) {
+func (g *Guard) Check(call schemas.HTTPCall, s judge.Scope) (Pass, schemas.Decision) {
 	current := g.policy()
 	sh, err := g.shape(call, s)
 	if err != nil {
-		return Pass{}, unreadable(current)
+		return Pass{}, judge.Unreadable(current)
 	}
-	shaped := sh.applied(call)
-	d := decide(current, sh.effect, call, shaped, s)
+	shaped := judge.Applied(sh.effect, call)
+	d := judge.Decide(current, sh.effect, call, shaped, s)
 	permit, ok := d.Permit()
 	if !ok {
 		return Pass{}, d.Decision
 	}
-	return pass(current, permit, d.Decision, shaped, s, sh, own(call.Headers)), d.Decision
+	return pass(current, permit, d.Decision, shaped, s, sh, judge.Credentials(call.Headers)), d.Decision
 }
 
-func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call schemas.HTTPCall, s Scope, sh shaping, own []schemas.Header) Pass {
+func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call schemas.HTTPCall, s judge.Scope, sh shaping, own []schemas.Header) Pass {
 	return Pass{&grant{
 		under: under, permit: permit, decision: d, call: call, scope: s,
 		class: policy.Class(call.Method, call.IdempotencyKey != "", permit),
@@ -78,9 +60,9 @@ func (g *Guard) Renew(p Pass) (Pass, schemas.Decision) {
 	case current == p.under:
 		return p, p.decision
 	}
-	d := current.Renew(p.permit, Request(p.call, p.scope))
-	if !d.Allowed && !p.hop && p.effect.Changes() && current.Decide(Request(p.unshaped(), p.scope)).Allowed {
-		d = byRules(d, p.effect)
+	d := current.Renew(p.permit, judge.Request(p.call, p.scope))
+	if !d.Allowed && !p.hop && p.effect.Changes() && current.Decide(judge.Request(p.unshaped(), p.scope)).Allowed {
+		d = judge.ByRules(d, p.effect)
 	}
 	d.Traffic = p.decision.Traffic
 	permit, ok := d.Permit()
@@ -109,18 +91,18 @@ func (g *Guard) Hop(p Pass, location string, status, hop int) (Pass, schemas.Dec
 	call := p.unshaped()
 	given := call.URL
 	call.URL, call.Body, call.TextBody = permit.URL(), nil, false
-	call = bound(call, given)
+	call = judge.Bound(call, given)
 	sh, err := g.shape(call, p.scope)
 	if err != nil {
-		return Pass{}, unreadable(fresh.under)
+		return Pass{}, judge.Unreadable(fresh.under)
 	}
 	if !ok {
-		next.Traffic = version(sh.effect)
+		next.Traffic = judge.Version(sh.effect)
 		return Pass{}, next.Decision
 	}
-	shaped := sh.applied(call)
-	next = fresh.decideHop(next, sh.effect, shaped, status, hop)
-	next.Traffic = mark(sh.effect, p.scope)
+	shaped := judge.Applied(sh.effect, call)
+	next = judge.Hop(fresh.under, fresh.permit, next, sh.effect, shaped, p.scope, status, hop)
+	next.Traffic = judge.Mark(sh.effect, p.scope)
 	if permit, ok = next.Permit(); !ok {
 		return Pass{}, next.Decision
 	}
@@ -128,15 +110,4 @@ func (g *Guard) Hop(p Pass, location string, status, hop int) (Pass, schemas.Dec
 		under: fresh.under, permit: permit, decision: next.Decision, call: shaped, scope: p.scope,
 		class: p.class, added: p.added, hop: true, shaping: sh,
 	}}, next.Decision
-}
-
-// Request is a call in policy's words.
-func Request(call schemas.HTTPCall, s Scope) policy.Request {
-	return policy.Request{
-		Key: call.AllowlistKey, KeyRequired: s.KeyRequired, Only: s.Only, Agent: s.Agent, Internal: s.Internal,
-		Method: call.Method, URL: call.URL, Headers: call.Headers, IdempotencyKey: call.IdempotencyKey,
-		// A plan's URL keeps its fragment for the report; it never goes out.
-		DropFragment: s.KeyRequired,
-		HasBody:      call.Body != nil, BodySize: len(call.Body), Body: call.Body, TextBody: call.TextBody,
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/outbound"
 	"weir/internal/policy"
+	"weir/internal/policy/judge"
 	"weir/internal/traffic"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
@@ -58,16 +59,16 @@ func TestScope(t *testing.T) {
 	_, g := setup(t, entry("one"), entry("two"))
 	for name, tt := range map[string]struct {
 		key   string
-		scope guard.Scope
+		scope judge.Scope
 		entry string // empty: denied
 	}{
-		"any":                 {"", guard.Scope{}, "one"},
-		"a key":               {"two", guard.Scope{}, "two"},
-		"a key is required":   {"", guard.Scope{KeyRequired: true}, ""},
-		"only the other":      {"", guard.Scope{Only: []string{"two"}}, "two"},
-		"its own":             {"two", guard.Scope{Only: []string{"two"}}, "two"},
-		"another's":           {"one", guard.Scope{Only: []string{"two"}}, ""},
-		"what does not exist": {"", guard.Scope{Only: []string{"three"}}, ""},
+		"any":                 {"", judge.Scope{}, "one"},
+		"a key":               {"two", judge.Scope{}, "two"},
+		"a key is required":   {"", judge.Scope{KeyRequired: true}, ""},
+		"only the other":      {"", judge.Scope{Only: []string{"two"}}, "two"},
+		"its own":             {"two", judge.Scope{Only: []string{"two"}}, "two"},
+		"another's":           {"one", judge.Scope{Only: []string{"two"}}, ""},
+		"what does not exist": {"", judge.Scope{Only: []string{"three"}}, ""},
 	} {
 		p, d := g.Check(get(tt.key), tt.scope)
 		assert.Equal(t, tt.entry != "", p.Valid(), name)
@@ -82,7 +83,7 @@ func TestScope(t *testing.T) {
 func TestRenew(t *testing.T) {
 	t.Parallel()
 	r, g := setup(t, entry("one"))
-	p, _ := g.Check(get(""), guard.Scope{})
+	p, _ := g.Check(get(""), judge.Scope{})
 	same, d := g.Renew(p)
 	assert.True(t, same.SamePolicy(p))
 	assert.Equal(t, p.Decision(), d)
@@ -110,7 +111,7 @@ func TestRenew(t *testing.T) {
 func TestRenewKeepsTheScope(t *testing.T) {
 	t.Parallel()
 	r, g := setup(t, entry("one"))
-	p, _ := g.Check(get(""), guard.Scope{Only: []string{"one"}})
+	p, _ := g.Check(get(""), judge.Scope{Only: []string{"one"}})
 	r.set(t, entry("two"))
 	fresh, d := g.Renew(p)
 	assert.False(t, fresh.Valid(), "%+v", d)
@@ -121,7 +122,7 @@ func TestRenewKeepsTheScope(t *testing.T) {
 func TestHopIsDecidedByThePolicyInForce(t *testing.T) {
 	t.Parallel()
 	r, g := setup(t, entry("one"))
-	p, _ := g.Check(get("one"), guard.Scope{})
+	p, _ := g.Check(get("one"), judge.Scope{})
 	hop, d := g.Hop(p, "/b", 302, 1)
 	require.True(t, hop.Valid(), "%+v", d)
 	assert.True(t, hop.Hop())
@@ -156,7 +157,7 @@ func TestOwnCredentialsStayAtTheirOrigin(t *testing.T) {
 	b.Put(t, rulebook.Redirect("r", "https://ruled.example/*", "https://to.example/$1"), rulebook.Redirect("s", "https://same.example/old/*", "https://same.example/$1"))
 	own := []schemas.Header{{Name: "Authorization", Value: "Bearer t"}, {Name: "cookie", Value: "a=b"}, {Name: "X-Api-Key", Value: "k"}}
 	ask := func(url string) guard.Pass {
-		p, d := g.Check(schemas.HTTPCall{Method: "GET", URL: url, Headers: append([]schemas.Header{{Name: "Accept", Value: "*/*"}}, own...)}, guard.Scope{Tenant: "t"})
+		p, d := g.Check(schemas.HTTPCall{Method: "GET", URL: url, Headers: append([]schemas.Header{{Name: "Accept", Value: "*/*"}}, own...)}, judge.Scope{Tenant: "t"})
 		require.True(t, p.Valid(), "%+v", d)
 		return p
 	}
@@ -197,7 +198,7 @@ func TestSettleWaitsForWhatWasLetPass(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, g := setup(t, entry("one"))
-		p, _ := g.Check(get(""), guard.Scope{})
+		p, _ := g.Check(get(""), judge.Scope{})
 		require.NoError(t, g.Settle(t.Context()), "nobody is on the way")
 
 		early, _, leave := g.Begin(p)
@@ -227,7 +228,7 @@ func TestSettleGivesUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, g := setup(t, entry("one"))
-		p, _ := g.Check(get(""), guard.Scope{})
+		p, _ := g.Check(get(""), judge.Scope{})
 		_, _, leave := g.Begin(p)
 		short, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -255,8 +256,8 @@ func TestRequest(t *testing.T) {
 	assert.Equal(t, policy.Request{
 		Key: "k", KeyRequired: true, Only: []string{"k"}, Method: "POST", URL: c.URL, DropFragment: true, Headers: c.Headers,
 		IdempotencyKey: "i", HasBody: true, BodySize: 6, Body: c.Body, TextBody: true,
-	}, guard.Request(c, guard.Scope{KeyRequired: true, Only: []string{"k"}}))
-	assert.True(t, guard.Request(c, guard.Scope{Agent: true}).Agent)
+	}, judge.Request(c, judge.Scope{KeyRequired: true, Only: []string{"k"}}))
+	assert.True(t, judge.Request(c, judge.Scope{Agent: true}).Agent)
 }
 
 // under is a guard with rules beside the policy.
@@ -310,7 +311,7 @@ func TestRulesBeforePolicy(t *testing.T) {
 		if tt.url != "" {
 			call.URL = tt.url
 		}
-		scope := guard.Scope{Tenant: "t", Only: tt.only}
+		scope := judge.Scope{Tenant: "t", Only: tt.only}
 		p, d := g.Check(call, scope)
 		assert.Equal(t, tt.code, d.Code, d.Reason)
 		assert.Equal(t, tt.code == "", p.Valid())
@@ -323,7 +324,7 @@ func TestRulesBeforePolicy(t *testing.T) {
 			}
 		}
 		set, _, _ := b.InForce("t")
-		_, judged := guard.Judge(r.now.Load(), set, call, scope, time.Now())
+		_, judged := judge.Judge(r.now.Load(), set, call, scope, time.Now())
 		assert.Equal(t, d, judged.Decision, "a preview says the same")
 	})
 }
@@ -332,7 +333,7 @@ func TestRulesBeforePolicy(t *testing.T) {
 func TestRulesOfNobody(t *testing.T) {
 	t.Parallel()
 	_, _, g := under(t, entry("one"))
-	p, d := g.Check(get(""), guard.Scope{Tenant: "t"})
+	p, d := g.Check(get(""), judge.Scope{Tenant: "t"})
 	require.True(t, p.Valid())
 	assert.Nil(t, d.Traffic)
 	assert.False(t, g.Reshaped(p))
@@ -343,14 +344,14 @@ func TestRulesOfNobody(t *testing.T) {
 func TestUnreadableRules(t *testing.T) {
 	t.Parallel()
 	_, b, g := under(t, entry("one"))
-	p, _ := g.Check(get(""), guard.Scope{})
+	p, _ := g.Check(get(""), judge.Scope{})
 	require.True(t, p.Valid())
 	b.Break(errors.New("torn"))
 	assert.True(t, g.Reshaped(p), "a pass of before is good for nothing")
 	hop, d := g.Hop(p, "/b", 302, 1)
 	assert.False(t, hop.Valid())
 	assert.Equal(t, schemas.DenyRule, d.Code)
-	p, d = g.Check(get(""), guard.Scope{})
+	p, d = g.Check(get(""), judge.Scope{})
 	assert.False(t, p.Valid())
 	assert.Equal(t, schemas.DenyRule, d.Code)
 	assert.NotContains(t, d.Reason, "torn")
@@ -361,7 +362,7 @@ func TestMockedPass(t *testing.T) {
 	t.Parallel()
 	_, b, g := under(t, entry("one"))
 	b.Put(t, rulebook.Mock("m", "*", 418, `{"a":1}`))
-	p, d := g.Check(get(""), guard.Scope{})
+	p, d := g.Check(get(""), judge.Scope{})
 	require.True(t, p.Valid())
 	assert.True(t, d.Allowed)
 	assert.Equal(t, "one", d.Entry)
@@ -386,10 +387,10 @@ func TestScopesOfRules(t *testing.T) {
 	r.Scope = &schemas.RuleScope{ActionKind: schemas.KindRun, Agent: "T", RequestID: "a-1"}
 	b.Put(t, r)
 	facts := traffic.Facts{Kind: schemas.KindRun, TaskType: "T", ActionID: "a-1"}
-	p, _ := g.Check(get(""), guard.Scope{Facts: facts})
+	p, _ := g.Check(get(""), judge.Scope{Facts: facts})
 	assert.True(t, p.Mocked())
 	facts.ActionID = "a-2"
-	p, _ = g.Check(get(""), guard.Scope{Facts: facts})
+	p, _ = g.Check(get(""), judge.Scope{Facts: facts})
 	assert.False(t, p.Mocked())
 }
 
@@ -410,7 +411,7 @@ func TestReshaped(t *testing.T) {
 	} {
 		_, b, g := under(t, entry("one"))
 		b.Put(t, same)
-		p, d := g.Check(get(""), guard.Scope{})
+		p, d := g.Check(get(""), judge.Scope{})
 		require.True(t, p.Valid(), "%s: %s", name, d.Reason)
 		replaced := p.Replaced()
 		require.False(t, g.Reshaped(p), name)
@@ -433,11 +434,11 @@ func TestExpiry(t *testing.T) {
 		r := rulebook.Mock("m", "*", 200, "")
 		r.ExpiresAt = time.Now().Add(time.Minute)
 		b.Put(t, r)
-		p, _ := g.Check(get(""), guard.Scope{})
+		p, _ := g.Check(get(""), judge.Scope{})
 		require.True(t, p.Mocked())
 		time.Sleep(time.Minute)
 		assert.True(t, g.Reshaped(p))
-		p, _ = g.Check(get(""), guard.Scope{})
+		p, _ = g.Check(get(""), judge.Scope{})
 		assert.False(t, p.Mocked())
 	})
 }
@@ -449,7 +450,7 @@ func TestRenewOfShaped(t *testing.T) {
 	first, second := entry("one"), policy.Entry{Name: "two", URLPrefix: "https://two.example/"}
 	r, b, g := under(t, first, second)
 	etag := b.Put(t, rulebook.Redirect("r", "https://up.example/a", "https://two.example/b"))
-	p, _ := g.Check(get(""), guard.Scope{})
+	p, _ := g.Check(get(""), judge.Scope{})
 	require.True(t, p.Valid())
 	assert.Equal(t, "https://two.example/b", p.Call().URL)
 	b.Put(t)
@@ -504,7 +505,7 @@ func TestHopsAreCallsOfTheirOwn(t *testing.T) {
 		etag := book.Put(t, tt.rules...)
 		call := get("")
 		call.Headers = []schemas.Header{{Name: "x-own", Value: "o"}}
-		p, _ := g.Check(call, guard.Scope{})
+		p, _ := g.Check(call, judge.Scope{})
 		require.True(t, p.Valid(), name)
 		hop, d := g.Hop(p, tt.location, 302, 1)
 		assert.Equal(t, tt.code, d.Code, "%s: %s", name, d.Reason)
@@ -529,7 +530,7 @@ func TestNoAddressOfAnAgent(t *testing.T) {
 	_, b, g := under(t, policy.Entry{Name: schemas.AgentEntry("T"), URLPrefix: "https://agent.example/agents/run/", Methods: []string{"POST"}, Agent: true})
 	b.Put(t, rulebook.Redirect("r", "*://*/agents/run/stream", "https://agent.example/agents/run/sync"))
 	call := schemas.HTTPCall{Method: "POST", URL: "https://agent.example/agents/run/stream", AllowlistKey: schemas.AgentEntry("T")}
-	p, d := g.Check(call, guard.Scope{KeyRequired: true, Agent: true})
+	p, d := g.Check(call, judge.Scope{KeyRequired: true, Agent: true})
 	require.True(t, p.Valid(), d.Reason)
 	assert.Equal(t, "r", d.Traffic.Redirected)
 	assert.Empty(t, d.Traffic.Target)
@@ -544,7 +545,7 @@ func TestRulesDoNotSteerAgentsAndModels(t *testing.T) {
 		_, b, g := under(t, policy.Entry{Name: key, URLPrefix: at, Methods: []string{"POST"}, Agent: true, Headers: map[string]string{"Authorization": "Bearer ${secret:KEY}"}})
 		check := func(r schemas.Rule) schemas.Code {
 			b.Put(t, r)
-			_, d := g.Check(schemas.HTTPCall{Method: "POST", URL: at, AllowlistKey: key}, guard.Scope{KeyRequired: true, Agent: true})
+			_, d := g.Check(schemas.HTTPCall{Method: "POST", URL: at, AllowlistKey: key}, judge.Scope{KeyRequired: true, Agent: true})
 			return d.Code
 		}
 		assert.Empty(t, check(rulebook.SetHeader("h", "*", "X-Request-Id", "1")))
@@ -559,7 +560,7 @@ func TestCostOfCheck(t *testing.T) { //nolint:paralleltest // AllocsPerRun count
 	e := entry("one")
 	e.Headers, e.CallerHeaders = nil, nil
 	r, b, g := under(t, e)
-	call, scope := get("one"), guard.Scope{Tenant: "t"}
+	call, scope := get("one"), judge.Scope{Tenant: "t"}
 	check := func() { _, _ = g.Check(call, scope) }
 	bare := guard.New(r.now.Load, nil)
 	require.InDelta(t, 1, testing.AllocsPerRun(100, func() { _, _ = bare.Check(call, scope) }), 0)
@@ -580,19 +581,19 @@ func TestHopCarriesNothingOfTheEntrys(t *testing.T) {
 	_, b, g := under(t, entry("one"))
 	call := get("")
 	call.Headers = []schemas.Header{{Name: "x-key", Value: "mine"}}
-	_, d := g.Check(call, guard.Scope{})
+	_, d := g.Check(call, judge.Scope{})
 	require.Equal(t, schemas.DenyHeader, d.Code)
 	remove := rulebook.SetHeader("h", "https://up.example/a", "x-key", "")
 	remove.Action.RequestHeaders = []schemas.HeaderChange{{Op: schemas.HeaderRemove, Name: "x-key"}}
 	b.Put(t, remove)
-	p, d := g.Check(call, guard.Scope{})
+	p, d := g.Check(call, judge.Scope{})
 	require.True(t, p.Valid(), d.Reason)
 	hop, d := g.Hop(p, "/b", 302, 1)
 	assert.False(t, hop.Valid())
 	assert.Equal(t, schemas.DenyHeader, d.Code, "the rules are not why")
 	remove.Match.URLPattern = "https://up.example/*"
 	b.Put(t, remove)
-	p, _ = g.Check(call, guard.Scope{})
+	p, _ = g.Check(call, judge.Scope{})
 	hop, d = g.Hop(p, "/b", 302, 1)
 	require.True(t, hop.Valid(), d.Reason)
 	assert.Empty(t, hop.Call().Headers)
@@ -613,13 +614,13 @@ func TestTooManyChanges(t *testing.T) {
 		return rules
 	}
 	b.Put(t, many("https://up.example/b")...)
-	p, d := g.Check(get(""), guard.Scope{})
+	p, d := g.Check(get(""), judge.Scope{})
 	require.True(t, p.Valid(), d.Reason)
 	hop, d := g.Hop(p, "/b", 302, 1)
 	assert.False(t, hop.Valid())
 	assert.Equal(t, schemas.DenyRule, d.Code)
 	b.Put(t, many("*")...)
-	p, d = g.Check(get(""), guard.Scope{})
+	p, d = g.Check(get(""), judge.Scope{})
 	assert.False(t, p.Valid())
 	assert.Equal(t, schemas.DenyRule, d.Code)
 	assert.Contains(t, d.Reason, "1024")

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/internal/policy"
+	"weir/internal/policy/judge"
 	"weir/internal/traffic"
 	"weir/schemas"
 )
@@ -19,7 +20,7 @@ type grant struct {
 	permit   policy.Permit
 	decision schemas.Decision
 	call     schemas.HTTPCall // as the rules leave it
-	scope    Scope
+	scope    judge.Scope
 	class    schemas.Class
 	added    added
 	shaping

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/policy/callurl"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -17,7 +18,7 @@ type View struct {
 	Method string
 	// URL is the final URL, with the fragment that is never sent.
 	URL string
-	// Fingerprint names the call without a value: see Fingerprint.
+	// Fingerprint names the call without a value: see callurl.Target.
 	Fingerprint string
 	// IdempotencyKey is the target state's own, "" where it has none.
 	IdempotencyKey string
@@ -67,12 +68,16 @@ func Translate(raw json.RawMessage) (schemas.HTTPCall, View, error) {
 		return schemas.HTTPCall{}, View{}, err
 	}
 	call.Body, call.TextBody = body(st["body"])
-	view := View{Method: call.Method, URL: finalURL(asked, params), asked: asked, key: key}
-	view.Fingerprint = Fingerprint(call.Method, view.URL)
+	pairs := make([]callurl.Pair, 0, len(params))
+	for _, m := range params {
+		pairs = append(pairs, callurl.Pair{Name: m.name, Value: text(m.value)})
+	}
+	view := View{Method: call.Method, URL: callurl.With(asked, pairs), asked: asked, key: key}
+	view.Fingerprint = callurl.Target(call.Method, view.URL)
 	if !falsy(st["idempotency_key"]) {
 		view.IdempotencyKey = text(st["idempotency_key"])
 	}
-	call.URL = sendable(view.URL)
+	call.URL = callurl.Sendable(view.URL)
 	idempotency(&call, view.IdempotencyKey)
 	return call, view, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/policy/callurl"
 	"weir/processors/plans"
 	"weir/schemas"
 )
@@ -255,7 +256,7 @@ func TestFingerprint(t *testing.T) {
 		{"http://a@b@h/", "GET http://h/?"},
 	}
 	for _, tt := range tests {
-		require.Equal(t, tt.want, plans.Fingerprint("GET", tt.url))
+		require.Equal(t, tt.want, callurl.Target("GET", tt.url))
 	}
 	_, view := translate(t, `{"url":"http://h/a?z=1","params":{"y":"secret"},"method":"patch","allowlist_key":"k"}`)
 	require.Equal(t, "PATCH http://h/a?y,z", view.Fingerprint)

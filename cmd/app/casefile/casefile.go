@@ -83,7 +83,7 @@ func Run(r io.Reader, w io.Writer, o Options) (Summary, error) {
 		}
 		var res Result
 		if err == nil {
-			res, err = judge(&c, o)
+			res, err = verdict(&c, o)
 		}
 		if err != nil {
 			sum.Malformed++
@@ -110,7 +110,7 @@ func Run(r io.Reader, w io.Writer, o Options) (Summary, error) {
 	return sum, errors.Join(errs...)
 }
 
-func judge(c *row, o Options) (Result, error) {
+func verdict(c *row, o Options) (Result, error) {
 	p, err := c.Policy.compile()
 	if err != nil {
 		return Result{}, err

@@ -10,7 +10,7 @@ import (
 	"weir/ingress/strict"
 	"weir/internal/fault"
 	"weir/internal/policy"
-	"weir/processors/guard"
+	"weir/internal/policy/judge"
 	"weir/processors/plans"
 	"weir/schemas"
 )
@@ -21,13 +21,13 @@ const maxTimeout = 30 * time.Second
 // asker asks the policy of a case as a node asks its own, and keeps what it said.
 type asker struct {
 	policy *policy.Policy
-	scope  guard.Scope
+	scope  judge.Scope
 	said   policy.Decision
 }
 
 // Judge implements executor.Policy.
 func (a *asker) Judge(call schemas.HTTPCall) (schemas.Decision, schemas.Class) {
-	_, a.said = guard.Judge(a.policy, nil, call, a.scope, time.Now())
+	_, a.said = judge.Judge(a.policy, nil, call, a.scope, time.Now())
 	permit, _ := a.said.Permit()
 	return a.said.Decision, policy.Class(call.Method, call.IdempotencyKey != "", permit)
 }

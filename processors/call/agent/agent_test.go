@@ -15,6 +15,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/outbound"
 	"weir/internal/policy"
+	"weir/internal/policy/judge"
 	"weir/internal/secrets"
 	double "weir/internal/weirtest/agent"
 	"weir/internal/weirtest/harness"
@@ -66,7 +67,7 @@ func (l *line) talk(ctx context.Context, t *testing.T, route string) ([]schemas.
 	pass, d := l.guard.Check(schemas.HTTPCall{
 		Method: "POST", URL: l.url + route, AllowlistKey: schemas.AgentEntry(double.TaskType), Body: body,
 		Headers: []schemas.Header{{Name: "accept", Value: "text/event-stream"}, {Name: "x-request-id", Value: id}},
-	}, guard.Scope{KeyRequired: true, Agent: true})
+	}, judge.Scope{KeyRequired: true, Agent: true})
 	require.True(t, pass.Valid(), "%+v", d)
 	var events []schemas.RunProgress
 	ex, err := l.adapter.For(agent.Talk{
@@ -271,7 +272,7 @@ func TestASinkThatFailsEndsTheCall(t *testing.T) {
 	l := newLine(t, a.URL())
 	pass, _ := l.guard.Check(schemas.HTTPCall{
 		Method: "POST", URL: l.url + schemas.RouteRunStream, AllowlistKey: schemas.AgentEntry(double.TaskType), Body: json.RawMessage(`{"request_id":"r-1","task_type":"DOUBLE"}`),
-	}, guard.Scope{KeyRequired: true, Agent: true})
+	}, judge.Scope{KeyRequired: true, Agent: true})
 	full := errors.New("the log is gone")
 	ex, err := l.adapter.For(agent.Talk{RequestID: id, Progress: func(context.Context, schemas.RunProgress) error { return full }}).Open(t.Context(), pass)
 	require.NoError(t, err)

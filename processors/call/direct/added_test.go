@@ -14,9 +14,9 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/policy"
+	"weir/internal/policy/judge"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/upstream"
-	"weir/processors/guard"
 	"weir/schemas"
 )
 
@@ -133,11 +133,11 @@ func TestSecretsStayWithTheirEntry(t *testing.T) {
 	} {
 		c.Method = "POST"
 		c.Body = []byte("{}")
-		p, d := h.guard.Check(c, guard.Scope{})
+		p, d := h.guard.Check(c, judge.Scope{})
 		assert.False(t, p.Valid(), "%+v", c)
 		assert.NotEmpty(t, d.Code)
 	}
-	p, d := h.guard.Check(schemas.HTTPCall{AllowlistKey: "up", Method: "POST", URL: up.URL() + "/mine", Body: []byte(`{"key":"own"}`)}, guard.Scope{})
+	p, d := h.guard.Check(schemas.HTTPCall{AllowlistKey: "up", Method: "POST", URL: up.URL() + "/mine", Body: []byte(`{"key":"own"}`)}, judge.Scope{})
 	assert.False(t, p.Valid())
 	assert.Equal(t, schemas.DenyBody, d.Code)
 	assert.Equal(t, 1, up.Hits())

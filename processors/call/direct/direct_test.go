@@ -24,6 +24,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/outbound"
 	"weir/internal/policy"
+	"weir/internal/policy/judge"
 	"weir/internal/redact"
 	"weir/internal/retry"
 	"weir/internal/secrets"
@@ -78,7 +79,7 @@ func plain(base string) policy.Entry {
 
 func (h *house) pass(t *testing.T, c schemas.HTTPCall) guard.Pass {
 	t.Helper()
-	p, d := h.guard.Check(c, guard.Scope{})
+	p, d := h.guard.Check(c, judge.Scope{})
 	require.True(t, p.Valid(), "%+v", d)
 	return p
 }
@@ -344,7 +345,7 @@ func mocked(t *testing.T, method string, rules ...schemas.Rule) (call.Reply, err
 	p.Enforce(t, e)
 	var book rulebook.Book
 	book.Put(t, rules...)
-	pass, d := guard.New(p.InForce, &book).Check(schemas.HTTPCall{Method: method, URL: "https://up.example/x"}, guard.Scope{})
+	pass, d := guard.New(p.InForce, &book).Check(schemas.HTTPCall{Method: method, URL: "https://up.example/x"}, judge.Scope{})
 	require.True(t, pass.Mocked(), "%+v", d)
 	o := outside{t}
 	client := outbound.New(outbound.Config{Resolver: o, Dial: o.dial})

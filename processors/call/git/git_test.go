@@ -16,6 +16,7 @@ import (
 	"weir/internal/gitwire"
 	"weir/internal/outbound"
 	"weir/internal/policy"
+	"weir/internal/policy/judge"
 	"weir/internal/secrets"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
@@ -56,7 +57,7 @@ func open(t *testing.T, s *upstream.Server, tk git.Talk, rules ...schemas.Rule) 
 	book := &rulebook.Book{}
 	book.Put(t, rules...)
 	pass, d := guard.New(func() *policy.Policy { return p }, book).Check(
-		schemas.HTTPCall{Method: "POST", URL: s.URL() + "/app.git/git-receive-pack"}, guard.Scope{Tenant: "default"},
+		schemas.HTTPCall{Method: "POST", URL: s.URL() + "/app.git/git-receive-pack"}, judge.Scope{Tenant: "default"},
 	)
 	require.True(t, d.Allowed, d.Reason)
 	client := outbound.New(outbound.Config{})

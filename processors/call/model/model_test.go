@@ -19,6 +19,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/outbound"
 	"weir/internal/policy"
+	"weir/internal/policy/judge"
 	"weir/internal/secrets"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/llm"
@@ -116,7 +117,7 @@ func (l *line) pass(t *testing.T, body string) guard.Pass {
 	t.Helper()
 	pass, d := l.guard.Check(schemas.HTTPCall{
 		Method: "POST", URL: l.url + schemas.RouteChat, AllowlistKey: schemas.ModelEntry("up"), Body: json.RawMessage(body),
-	}, guard.Scope{KeyRequired: true, Agent: true})
+	}, judge.Scope{KeyRequired: true, Agent: true})
 	require.True(t, pass.Valid(), "%+v", d)
 	return pass
 }

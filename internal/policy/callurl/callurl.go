@@ -1,4 +1,6 @@
-package plans
+// Package callurl reads the URL of a call as HTTP clients write it, and names it without its values. It
+// judges nothing: policy alone parses what is sent.
+package callurl
 
 import (
 	"maps"
@@ -52,24 +54,20 @@ func (p parts) join() string {
 	return b.String()
 }
 
-// pair is one name and value of a query.
-type pair struct{ name, value string }
+// Pair is one name and value of a query.
+type Pair struct{ Name, Value string }
 
-// finalURL is the URL with its query read, the params appended, and both
+// With is a URL with its query read, the params appended, and both
 // written again as a form is: in order, repeats kept.
-func finalURL(asked string, params []member) string {
-	p := split(asked)
-	pairs := parseQuery(p.query)
-	for _, m := range params {
-		pairs = append(pairs, pair{m.name, text(m.value)})
-	}
-	p.query = formEncode(pairs)
+func With(url string, params []Pair) string {
+	p := split(url)
+	p.query = formEncode(append(parseQuery(p.query), params...))
 	return p.join()
 }
 
-// sendable is a URL without its fragment. A fragment right after the host is
+// Sendable is a URL without its fragment. A fragment right after the host is
 // left for policy to refuse: readers disagree on where such a host ends.
-func sendable(url string) string {
+func Sendable(url string) string {
 	p := split(url)
 	if p.path != "" || p.query != "" {
 		p.fragment = ""
@@ -77,14 +75,14 @@ func sendable(url string) string {
 	return p.join()
 }
 
-// Fingerprint names a call without its values: METHOD scheme://host[:port]/path?
+// Target names a call without its values: METHOD scheme://host[:port]/path?
 // and the sorted unique names of the query. The path is as it is sent; user
 // information never shows.
-func Fingerprint(method, url string) string {
+func Target(method, url string) string {
 	p := split(url)
 	names := make(map[string]bool)
 	for _, q := range parseQuery(p.query) {
-		names[q.name] = true
+		names[q.Name] = true
 	}
 	if at := strings.LastIndexByte(p.authority, '@'); at >= 0 {
 		p.authority = p.authority[at+1:]
@@ -97,14 +95,14 @@ func Fingerprint(method, url string) string {
 
 // parseQuery reads a form-encoded query as Python's parse_qsl does with blank
 // values kept.
-func parseQuery(query string) []pair {
-	var pairs []pair
+func parseQuery(query string) []Pair {
+	var pairs []Pair
 	for field := range strings.SplitSeq(query, "&") {
 		if field == "" {
 			continue
 		}
 		name, value, _ := strings.Cut(field, "=")
-		pairs = append(pairs, pair{unquote(name), unquote(value)})
+		pairs = append(pairs, Pair{unquote(name), unquote(value)})
 	}
 	return pairs
 }
@@ -201,15 +199,15 @@ const upperHex = "0123456789ABCDEF"
 
 // formEncode writes pairs as Python's urlencode does: letters, digits and _.-~
 // as they are, a space as +, every other byte as %XX.
-func formEncode(pairs []pair) string {
+func formEncode(pairs []Pair) string {
 	var b strings.Builder
 	for i, p := range pairs {
 		if i > 0 {
 			b.WriteByte('&')
 		}
-		quotePlus(&b, p.name)
+		quotePlus(&b, p.Name)
 		b.WriteByte('=')
-		quotePlus(&b, p.value)
+		quotePlus(&b, p.Value)
 	}
 	return b.String()
 }

@@ -1,0 +1,221 @@
+// Package judge says what becomes of a call, by values alone: what the traffic rules of a tenant make of
+// it, and what policy says of what they leave. It gives no leave to send: processors/guard does, and a
+// preview or a test of the policy asks here.
+package judge
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/internal/policy"
+	"weir/internal/traffic"
+	"weir/schemas"
+)
+
+// Scope bounds what a call may use, beyond what the call itself names, and says
+// for whom it is made.
+type Scope struct {
+	// Tenant is whose traffic rules the call goes by.
+	Tenant string
+	// Facts are what the rules' own scopes are held against.
+	Facts traffic.Facts
+	// KeyRequired: a call without allowlist key is denied.
+	KeyRequired bool
+	// Only are the entries that the asker may use; empty: all of them.
+	Only []string
+	// Agent: the call is one that Weir makes to a remote agent. It goes by the
+	// agents' entries, which no other call can use.
+	Agent bool
+	// Internal: see policy.Request.
+	Internal bool
+}
+
+// Request is a call in policy's words.
+func Request(call schemas.HTTPCall, s Scope) policy.Request {
+	return policy.Request{
+		Key: call.AllowlistKey, KeyRequired: s.KeyRequired, Only: s.Only, Agent: s.Agent, Internal: s.Internal,
+		Method: call.Method, URL: call.URL, Headers: call.Headers, IdempotencyKey: call.IdempotencyKey,
+		// A plan's URL keeps its fragment for the report; it never goes out.
+		DropFragment: s.KeyRequired,
+		HasBody:      call.Body != nil, BodySize: len(call.Body), Body: call.Body, TextBody: call.TextBody,
+	}
+}
+
+// Judge says what the rules of a set make of a call at a time, and what policy says
+// of what they leave. A nil set has no rules.
+func Judge(p *policy.Policy, set *traffic.Set, call schemas.HTTPCall, s Scope, now time.Time) (traffic.Effect, policy.Decision) {
+	e := Shape(set, call, s, now)
+	return e, Decide(p, e, call, Applied(e, call), s)
+}
+
+// Shape is what the rules of a set make of a call at a time. A nil set has none.
+func Shape(set *traffic.Set, call schemas.HTTPCall, s Scope, now time.Time) traffic.Effect {
+	if set == nil {
+		return traffic.Effect{Headers: call.Headers}
+	}
+	return set.Shape(traffic.Call{
+		Method: call.Method, URL: call.URL, DropFragment: s.KeyRequired, Headers: call.Headers, Facts: s.Facts,
+	}, now)
+}
+
+// Applied is a call as the rules leave it.
+func Applied(e traffic.Effect, call schemas.HTTPCall) schemas.HTTPCall {
+	if len(e.Rules) == 0 {
+		return call
+	}
+	given := call.URL
+	call.Headers = e.Headers
+	if e.URL != "" {
+		call.URL = e.URL
+		call = Bound(call, given)
+	}
+	return call
+}
+
+// Bound is a call without the caller's own credentials where it leads to another
+// origin than that of the URL which they were given for.
+func Bound(call schemas.HTTPCall, given string) schemas.HTTPCall {
+	if len(Credentials(call.Headers)) == 0 {
+		return call
+	}
+	from, known := policy.Split(given, true)
+	to, ok := policy.Split(call.URL, true)
+	if known && ok && from.Scheme == to.Scheme && from.Authority() == to.Authority() {
+		return call
+	}
+	call.Headers = slices.DeleteFunc(slices.Clone(call.Headers), func(h schemas.Header) bool { return policy.OwnCredential(h.Name) })
+	return call
+}
+
+// Credentials are the headers in which a caller sends credentials.
+func Credentials(headers []schemas.Header) []schemas.Header {
+	var list []schemas.Header
+	for _, h := range headers {
+		if policy.OwnCredential(h.Name) {
+			list = append(list, h)
+		}
+	}
+	return list
+}
+
+// Decide asks policy about a call as the rules leave it. Where they alone are why
+// it is denied, the decision says so.
+func Decide(p *policy.Policy, e traffic.Effect, call, shaped schemas.HTTPCall, s Scope) policy.Decision {
+	if d, ok := impossible(p, e, s); ok {
+		return d
+	}
+	d := p.Decide(Request(shaped, s))
+	if !d.Allowed && e.Changes() && p.Decide(Request(call, s)).Allowed {
+		d = ByRules(d, e)
+	}
+	d.Traffic = Mark(e, s)
+	return d
+}
+
+// Hop asks about a redirect from a call that policy lets be followed, as the
+// rules leave it. They can lead it elsewhere under the same entry, and to no other.
+// Policy is asked about the headers whether they change any or not: it has seen those
+// of the call before it, of which rules may have taken some away.
+func Hop(under *policy.Policy, from policy.Permit, d policy.Decision, e traffic.Effect, shaped schemas.HTTPCall, s Scope, status, hop int) policy.Decision {
+	if d, ok := impossible(under, e, s); ok {
+		return d
+	}
+	if e.URL != "" {
+		d = from.Hop(e.URL, status, hop)
+	}
+	if permit, ok := d.Permit(); ok {
+		d = permit.Carry(shaped.Headers)
+	}
+	if !d.Allowed && e.Changes() {
+		d = ByRules(d, e)
+	}
+	return d
+}
+
+// impossible is the decision about a call of which the rules make nothing that could
+// be sent: they would redirect it for ever, or change more of it than they may.
+func impossible(p *policy.Policy, e traffic.Effect, s Scope) (policy.Decision, bool) {
+	var reason string
+	switch {
+	case e.Loop:
+		reason = "the redirects among the tenant's traffic rules lead in a circle; change or disable one of them"
+	case e.Excess:
+		reason = "the tenant's traffic rules change headers of the call more than " + strconv.Itoa(traffic.MaxChanges) + " times; disable some of them"
+	default:
+		return policy.Decision{}, false
+	}
+	return policy.Decision{Decision: schemas.Decision{
+		Code: schemas.DenyRule, Version: p.Version(), Traffic: Mark(e, s), Reason: reason + naming(e.Rules),
+	}}, true
+}
+
+// Unreadable is the decision about a call whose rules nobody knows.
+func Unreadable(p *policy.Policy) schemas.Decision {
+	return schemas.Decision{
+		Code: schemas.DenyRule, Version: p.Version(),
+		Reason: "the tenant's traffic rules cannot be read, and nothing is sent as if there were none",
+	}
+}
+
+// ByRules is a denial of what the rules made of a call that policy would have
+// allowed.
+func ByRules(d policy.Decision, e traffic.Effect) policy.Decision {
+	d.Code = schemas.DenyRule
+	d.Reason = "policy denies what the tenant's traffic rules make of the call" + naming(e.Rules) + ": " + d.Reason
+	return d
+}
+
+// named is how many rules a reason names.
+const named = 8
+
+// naming are rules in brackets, for a reason.
+func naming(ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(ids) - named; n > 0 {
+		ids, more = ids[:named], " and "+strconv.Itoa(n)+" more"
+	}
+	return " (" + strings.Join(ids, ", ") + more + ")"
+}
+
+// Version is the mark of a call that the rules were not asked about.
+func Version(e traffic.Effect) *schemas.Traffic {
+	if e.Etag == "" {
+		return nil
+	}
+	return &schemas.Traffic{RulesEtag: e.Etag}
+}
+
+// Mark says what the rules made of a call; nil where the tenant has none. Where a
+// call to an agent went is left out: its address is the configuration's.
+func Mark(e traffic.Effect, s Scope) *schemas.Traffic {
+	t := Version(e)
+	if t == nil {
+		return nil
+	}
+	t.Rules, t.Redirected, t.Mocked, t.DelayMS = e.Rules, e.Redirect, e.Mock, e.Delay.Milliseconds()
+	if e.URL != "" && !s.Agent {
+		t.Target = bare(e.URL)
+	}
+	return t
+}
+
+// bare is a URL without its values: the names in its query alone, in order.
+func bare(url string) string {
+	u, ok := policy.Split(url, true)
+	if !ok {
+		return ""
+	}
+	var names []string
+	for pair := range strings.SplitSeq(u.Query, "&") {
+		if name, _, _ := strings.Cut(pair, "="); name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return u.Scheme + "://" + u.Authority() + u.Path + "?" + strings.Join(slices.Compact(names), ",")
+}
