@@ -121,7 +121,7 @@ func (p *Policy) checkAddr(e *entry, a netip.Addr, port uint16) flaw {
 	default:
 		return flawAddressForm
 	}
-	return flawNone
+	return nil
 }
 
 // checkTarget judges what is known of a target's address before any look-up:
@@ -137,5 +137,5 @@ func (p *Policy) checkTarget(e *entry, t *target) flaw {
 	case e.network != NetworkLoopback && loopbackName(t.host):
 		return flawAddressSpecial
 	}
-	return flawNone
+	return nil
 }

@@ -45,7 +45,7 @@ func (e *entry) setItemPrefix(s string) (string, error) {
 
 func (e *entry) setItemSuffix(s string) (string, error) {
 	host, addr, odd, bad := parseHost(s[1:])
-	if bad != flawNone || odd != flawNone || addr.IsValid() {
+	if bad != nil || odd != nil || addr.IsValid() {
 		return "", errors.New("what follows the dot is not a domain name")
 	}
 	e.host = "." + host
@@ -62,12 +62,11 @@ func (e *entry) setItemHost(s string) (string, error) {
 	if strings.ContainsAny(s, "@/?#") {
 		return "", errors.New("write host, host:port, .example.com or scheme://host/path")
 	}
-	if f := u.setAuthority(s); f != flawNone || u.hostForm != flawNone {
-		if f == flawNone {
+	if f := u.setAuthority(s); f != nil || u.hostForm != nil {
+		if f == nil {
 			f = u.hostForm
 		}
-		_, reason := f.describe()
-		return "", errors.New(reason)
+		return "", errors.New(f.Reason)
 	}
 	e.host, e.port = u.host, u.port
 	if e.port == 0 {

@@ -34,13 +34,12 @@ func checkCallerQuery(e *entry, query string) flaw {
 			return flawQueryCaller
 		}
 	}
-	return flawNone
+	return nil
 }
 
 // foreignParam is the first parameter, with its escapes, that callers may not set at an entry that adds something.
 func foreignParam(e *entry, query string) (name string, found bool) {
-	for pair := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' }) {
-		raw, _, _ := strings.Cut(pair, "=")
+	for raw := range paramNames(query) {
 		var buf [maxAddedName]byte
 		if !matchAny(e.callerParams, string(paramName(buf[:0], raw))) {
 			return raw, true
@@ -125,7 +124,7 @@ func strictest() *entry { return &entry{credential: true} }
 // CallerHeader holds one header against what Decide refuses to every caller,
 // whatever the entry. Its error is a *DeniedError.
 func CallerHeader(name, value string) error {
-	return checkHeader(strictest(), schemas.Header{Name: name, Value: value}).err()
+	return asError(checkHeader(strictest(), schemas.Header{Name: name, Value: value}))
 }
 
 // AnswerHeader holds one header against what no answer of our own making may
@@ -134,14 +133,14 @@ func CallerHeader(name, value string) error {
 func AnswerHeader(name, value string) error {
 	f := checkHeader(strictest(), schemas.Header{Name: name, Value: value})
 	if f != flawHeaderRouting && f != flawHeaderCredential && f != flawHeaderMetadata && f != flawHeaderIdempotency {
-		return f.err()
+		return asError(f)
 	}
 	var buf [maxHeaderName]byte
 	switch string(foldName(buf[:0], name)) {
 	case "cookie", "cookie2", "set-cookie", "set-cookie2", "host", "authorization":
-		return f.err()
+		return asError(f)
 	}
-	return checkText(value).err()
+	return asError(checkText(value))
 }
 
 // checkText is the part of checkHeader that is about a value alone, for names that
@@ -156,7 +155,7 @@ func (p Permit) Carry(headers []schemas.Header) Decision {
 	if !p.Valid() {
 		return deny(nil, nil, flawNoPermit)
 	}
-	if f := checkHeaders(p.entry, headers); f != flawNone {
+	if f := checkHeaders(p.entry, headers); f != nil {
 		return deny(p.policy, p.entry, f)
 	}
 	return p.policy.allow(p)

@@ -23,69 +23,30 @@ const (
 	CheckRedirect
 )
 
-// Code is the word of the closed vocabulary for a denial by this check.
-func (c Check) Code() schemas.Code {
-	switch c {
-	case CheckKey:
-		return schemas.DenyKeyUnknown
-	case CheckURL:
-		return schemas.DenyURLInvalid
-	case CheckScheme:
-		return schemas.DenyScheme
-	case CheckUserinfo:
-		return schemas.DenyUserinfo
-	case CheckHost:
-		return schemas.DenyHost
-	case CheckPort:
-		return schemas.DenyPort
-	case CheckMethod:
-		return schemas.DenyMethod
-	case CheckPath:
-		return schemas.DenyPath
-	case CheckHeader:
-		return schemas.DenyHeader
-	case CheckBody:
-		return schemas.DenyBody
-	case CheckAddress:
-		return schemas.DenyAddress
-	case CheckRedirect:
-		return schemas.DenyRedirect
-	case CheckNone:
-	}
-	return ""
+var checks = [...]struct { //nolint:gochecknoglobals // a constant
+	name string
+	code schemas.Code
+}{
+	CheckNone:     {"none", ""},
+	CheckKey:      {"key", schemas.DenyKeyUnknown},
+	CheckURL:      {"url", schemas.DenyURLInvalid},
+	CheckScheme:   {"scheme", schemas.DenyScheme},
+	CheckUserinfo: {"userinfo", schemas.DenyUserinfo},
+	CheckHost:     {"host", schemas.DenyHost},
+	CheckPort:     {"port", schemas.DenyPort},
+	CheckMethod:   {"method", schemas.DenyMethod},
+	CheckPath:     {"path", schemas.DenyPath},
+	CheckHeader:   {"header", schemas.DenyHeader},
+	CheckBody:     {"body", schemas.DenyBody},
+	CheckAddress:  {"address", schemas.DenyAddress},
+	CheckRedirect: {"redirect", schemas.DenyRedirect},
 }
 
+// Code is the word of the closed vocabulary for a denial by this check.
+func (c Check) Code() schemas.Code { return checks[c].code }
+
 // String is the check's name, for a person.
-func (c Check) String() string {
-	switch c {
-	case CheckKey:
-		return "key"
-	case CheckURL:
-		return "url"
-	case CheckScheme:
-		return "scheme"
-	case CheckUserinfo:
-		return "userinfo"
-	case CheckHost:
-		return "host"
-	case CheckPort:
-		return "port"
-	case CheckMethod:
-		return "method"
-	case CheckPath:
-		return "path"
-	case CheckHeader:
-		return "header"
-	case CheckBody:
-		return "body"
-	case CheckAddress:
-		return "address"
-	case CheckRedirect:
-		return "redirect"
-	case CheckNone:
-	}
-	return "none"
-}
+func (c Check) String() string { return checks[c].name }
 
 // MarshalText writes the name, for explanations.
 func (c Check) MarshalText() ([]byte, error) { return []byte(c.String()), nil }

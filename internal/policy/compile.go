@@ -104,7 +104,7 @@ func (p *Policy) setSelf(c Config) error {
 			continue
 		}
 		name, _, _, bad := parseHost(host)
-		if bad != flawNone {
+		if bad != nil {
 			errs = append(errs, fmt.Errorf("self host %q is neither a name nor an address", s))
 			continue
 		}

@@ -52,7 +52,7 @@ func (p *Policy) Decide(r Request) Decision {
 
 func (p *Policy) conclude(t *table, q *question, r *Request) Decision {
 	e, f := p.judge(t, q, r)
-	if f != flawNone {
+	if f != nil {
 		return deny(p, e, f)
 	}
 	return p.allow(Permit{policy: p, entry: e, target: q.url.target, method: q.method})
@@ -69,7 +69,7 @@ func (d Decision) compare(rehearsed Decision) *schemas.Shadow {
 func checkBody(method methods, r *Request) flaw {
 	switch {
 	case !r.HasBody:
-		return flawNone
+		return nil
 	case method&(methodGET|methodHEAD) != 0:
 		return flawBodyMethod
 	case r.BodySize > maxBody && !r.Agent, r.BodySize > maxOwnBody:
@@ -77,13 +77,12 @@ func checkBody(method methods, r *Request) flaw {
 	case r.BodyDepth > maxDepth:
 		return flawBodyDepth
 	}
-	return flawNone
+	return nil
 }
 
 // deny names the entry where the request got as far as to be one of its own.
 func deny(p *Policy, e *entry, f flaw) Decision {
-	check, reason := f.describe()
-	d := Decision{Check: check, Decision: schemas.Decision{Code: check.Code(), Reason: reason, Version: p.Version()}}
+	d := Decision{Check: f.Check, Decision: schemas.Decision{Code: f.Code, Reason: f.Reason, Version: p.Version()}}
 	if e != nil {
 		d.Entry = e.name
 	}

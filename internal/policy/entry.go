@@ -58,7 +58,7 @@ func (e *entry) fits(q *question) flaw {
 		return flawScheme
 	case q.url.userinfo:
 		return flawUserinfo
-	case q.url.hostForm != flawNone:
+	case q.url.hostForm != nil:
 		return q.url.hostForm
 	case !e.coversHost(q.url.host):
 		return flawHost
@@ -70,12 +70,12 @@ func (e *entry) fits(q *question) flaw {
 		return flawMethodUnknown
 	case e.methods&q.bit == 0:
 		return flawMethod
-	case q.pathForm != flawNone:
+	case q.pathForm != nil:
 		return q.pathForm
 	case !covers(e.prefix, q.url.path):
 		return flawPath
 	}
-	return flawNone
+	return nil
 }
 
 func (e *entry) coversHost(host string) bool {
@@ -167,16 +167,15 @@ func (e *entry) setPrefix(s string) error {
 // a URL under it must pass.
 func parsePrefix(s string) (target, error) {
 	u, f := parseURL(s, false)
-	if f == flawNone {
+	if f == nil {
 		f = u.hostForm
 	}
-	if f == flawNone {
+	if f == nil {
 		f = checkPath(u.path)
 	}
 	switch {
-	case f != flawNone:
-		_, reason := f.describe()
-		return target{}, errors.New(reason)
+	case f != nil:
+		return target{}, errors.New(f.Reason)
 	case u.userinfo:
 		return target{}, errors.New("it carries a user or password; use headers")
 	case u.hasQuery:

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"weir/internal/redact"
 	"weir/schemas"
 )
@@ -36,7 +38,7 @@ func checkHeaders(e *entry, headers []schemas.Header) flaw {
 		return flawHeaderCount
 	}
 	for i, h := range headers {
-		if f := checkHeader(e, h); f != flawNone {
+		if f := checkHeader(e, h); f != nil {
 			return f
 		}
 		if h.Value == redact.Mark {
@@ -48,7 +50,7 @@ func checkHeaders(e *entry, headers []schemas.Header) flaw {
 			}
 		}
 	}
-	return flawNone
+	return nil
 }
 
 func checkHeader(e *entry, h schemas.Header) flaw {
@@ -92,7 +94,7 @@ func checkHeader(e *entry, h schemas.Header) flaw {
 	if strings.Contains(h.Value, "${") || strings.Contains(h.Value, "{{") {
 		return flawHeaderTemplate
 	}
-	return flawNone
+	return nil
 }
 
 // OwnCredential reports whether a header is one in which callers send credentials of
@@ -170,21 +172,11 @@ func classifyExtension(name string) headerKind {
 }
 
 func begins(name string, prefixes ...string) bool {
-	for _, p := range prefixes {
-		if strings.HasPrefix(name, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 func ends(name string, suffixes ...string) bool {
-	for _, s := range suffixes {
-		if strings.HasSuffix(name, s) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(name, s) })
 }
 
 // foldName appends the name as the least careful reader sees it: lower case,
@@ -201,17 +193,7 @@ func foldName(dst []byte, name string) []byte {
 	return dst
 }
 
-func headerToken(s string) bool {
-	if s == "" || len(s) > maxHeaderName {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; !letter(c) && !digit(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return true
-}
+func headerToken(s string) bool { return len(s) <= maxHeaderName && httpguts.ValidHeaderFieldName(s) }
 
 // headerText holds for printable ASCII, spaces and tabs.
 func headerText(s string) bool {
@@ -225,11 +207,8 @@ func headerText(s string) bool {
 
 // checkKey judges a declared idempotency key. None is fine.
 func checkKey(key string) flaw {
-	if key == "" {
-		return flawNone
-	}
-	if len(key) > maxKey || !headerText(key) || strings.TrimSpace(key) == "" {
+	if key != "" && (len(key) > maxKey || !headerText(key) || strings.TrimSpace(key) == "") {
 		return flawIdempotencyKey
 	}
-	return flawNone
+	return nil
 }

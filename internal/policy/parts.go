@@ -21,7 +21,7 @@ type Parts struct {
 // path that others may read as another one.
 func Split(url string, dropFragment bool) (Parts, bool) {
 	u, f := parseURL(url, dropFragment)
-	if f != flawNone || u.userinfo || u.hostForm != flawNone || checkPath(u.path) != flawNone {
+	if f != nil || u.userinfo || u.hostForm != nil || checkPath(u.path) != nil {
 		return Parts{}, false
 	}
 	return u.parts(), true
@@ -31,7 +31,7 @@ func Split(url string, dropFragment bool) (Parts, bool) {
 // it for its user, its host or its path.
 func Readable(url string) bool {
 	_, f := parseURL(url, false)
-	return f == flawNone
+	return f == nil
 }
 
 func (t *target) parts() Parts {

@@ -17,11 +17,11 @@ func checkPath(p string) flaw {
 		if segment == "" && more {
 			return flawPathEmptySegment
 		}
-		if f := checkSegment(segment); f != flawNone {
+		if f := checkSegment(segment); f != nil {
 			return f
 		}
 	}
-	return flawNone
+	return nil
 }
 
 func checkSegment(raw string) flaw {
@@ -29,7 +29,7 @@ func checkSegment(raw string) flaw {
 		if dotSegment(raw) {
 			return flawPathDots
 		}
-		return flawNone
+		return nil
 	}
 	var buf [256]byte
 	s := unescape(buf[:0], raw)
@@ -56,7 +56,7 @@ func checkSegment(raw string) flaw {
 	if dotSegment(string(s)) {
 		return flawPathDots
 	}
-	return flawNone
+	return nil
 }
 
 // dotSegment holds for . and .. also where parameters follow (..;a=b, which

@@ -99,7 +99,7 @@ func (b beginning) inScheme(scheme string) bool {
 // leadsTo reports whether an entry covers the URL that is all there is.
 func (p *Policy) leadsTo(e *entry, b beginning) bool {
 	u, f := parseURL(b.text, false)
-	return f == flawNone && p.leads(e, &question{url: u, pathForm: checkPath(u.path), bit: b.methods})
+	return f == nil && p.leads(e, &question{url: u, pathForm: checkPath(u.path), bit: b.methods})
 }
 
 // leadsOn reports whether an entry may cover a URL that begins so.
@@ -115,7 +115,7 @@ func (p *Policy) leadsOn(e *entry, b beginning) bool {
 		return e.mayHold(b.authority)
 	}
 	u, f := splitURL(b.scheme + "://" + b.authority)
-	if f != flawNone {
+	if f != nil {
 		return false
 	}
 	path, _, fixed := strings.Cut(b.rest, "?")
@@ -134,7 +134,7 @@ func (e *entry) further(path string, fixed bool) (string, flaw) {
 	if !fixed { // the segment that has begun may become any other
 		whole = path[:strings.LastIndexByte(path, '/')+1]
 	}
-	if !validEscapes(whole) {
+	if badEscape(whole) >= 0 {
 		return path, flawEscape
 	}
 	f := checkPath(whole)
@@ -163,7 +163,7 @@ func (e *entry) mayHold(s string) bool {
 	}
 	if hasPort {
 		name, _, odd, bad := parseHost(host)
-		return odd == flawNone && bad == flawNone && e.coversHost(name) && e.mayListen(port)
+		return odd == nil && bad == nil && e.coversHost(name) && e.mayListen(port)
 	}
 	switch {
 	case e.any, e.host[0] == '.', s == "":

@@ -26,7 +26,7 @@ func (p Permit) Hop(location string, status, hop int) Decision {
 	}
 	q := question{}
 	q.method, q.bit = parseMethod(p.method)
-	f := flawNone
+	var f flaw
 	switch {
 	case !IsRedirect(status):
 		f = flawRedirectStatus
@@ -41,7 +41,7 @@ func (p Permit) Hop(location string, status, hop int) Decision {
 	case !p.follow(location, &q):
 		f = flawRedirectTarget
 	}
-	if f != flawNone {
+	if f != nil {
 		return deny(p.policy, p.entry, f)
 	}
 	return p.policy.allow(Permit{policy: p.policy, entry: p.entry, target: q.url.target, method: p.method, hop: hop})
@@ -59,7 +59,7 @@ func (p Permit) Leads(location string) string {
 // follow reads a Location into q and reports whether the entry covers it.
 func (p Permit) follow(location string, q *question) bool {
 	var f flaw
-	if q.url, f = parseURL(p.target.resolve(location), false); f != flawNone {
+	if q.url, f = parseURL(p.target.resolve(location), false); f != nil {
 		return false
 	}
 	q.pathForm = checkPath(q.url.path)
@@ -68,7 +68,7 @@ func (p Permit) follow(location string, q *question) bool {
 
 // leads reports whether a hop may go where q leads under the entry.
 func (p *Policy) leads(e *entry, q *question) bool {
-	return e.fits(q) == flawNone && checkQuery(e, q.url.query) == flawNone && p.checkTarget(e, &q.url.target) == flawNone
+	return e.fits(q) == nil && checkQuery(e, q.url.query) == nil && p.checkTarget(e, &q.url.target) == nil
 }
 
 // resolve makes a reference whole against the URL that answered with it. It

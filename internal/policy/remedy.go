@@ -23,14 +23,14 @@ type remedy struct {
 
 // of is empty where nothing would help.
 func (m *remedy) of(f flaw) string {
-	switch f.check() {
+	switch f.Check {
 	case CheckKey, CheckScheme, CheckHost, CheckPort, CheckMethod, CheckPath, CheckAddress:
 		if s := m.other(); s != "" {
 			return s
 		}
 	default:
 	}
-	switch f.check() {
+	switch f.Check {
 	case CheckKey:
 		return m.key(f)
 	case CheckURL:
@@ -50,22 +50,21 @@ func (m *remedy) of(f flaw) string {
 
 // advice is the half of a flaw's sentence that says what to do.
 func advice(f flaw) string {
-	_, reason := f.describe()
-	if _, after, ok := strings.Cut(reason, "; "); ok {
+	if _, after, ok := strings.Cut(f.Reason, "; "); ok {
 		return after
 	}
-	return reason
+	return f.Reason
 }
 
 // other is another entry that takes the request as it is.
 func (m *remedy) other() string {
-	if m.q.urlForm != flawNone {
+	if m.q.urlForm != nil {
 		return ""
 	}
 	shadow := ""
 	for _, e := range m.policy.all {
 		switch {
-		case !m.r.usable(e) || m.policy.hold(e, m.q, m.r) != flawNone:
+		case !m.r.usable(e) || m.policy.hold(e, m.q, m.r) != nil:
 		case e.shadow:
 			if shadow == "" {
 				shadow = "set mode of entry " + e.name + " to " + ModeEnforce
@@ -195,7 +194,7 @@ func (p *Policy) network(t *target) string {
 		e.network, e.cidrs = NetworkPrivate, []netip.Prefix{netip.PrefixFrom(t.addr, t.addr.BitLen())}
 		word = NetworkPrivate + " with cidrs " + single(t.addr)
 	}
-	if p.checkTarget(e, t) != flawNone {
+	if p.checkTarget(e, t) != nil {
 		return ""
 	}
 	return word
@@ -232,7 +231,7 @@ func (m *remedy) header(f flaw) string {
 func (m *remedy) faultyHeader() string {
 	for i, h := range m.r.Headers {
 		repeated := slices.ContainsFunc(m.r.Headers[:i], func(o schemas.Header) bool { return strings.EqualFold(o.Name, h.Name) })
-		if (repeated || h.Value == redact.Mark || checkHeader(m.entry, h) != flawNone) && headerToken(h.Name) {
+		if (repeated || h.Value == redact.Mark || checkHeader(m.entry, h) != nil) && headerToken(h.Name) {
 			return h.Name
 		}
 	}

@@ -68,13 +68,3 @@ func escapeBytes(s string) string {
 	}
 	return b.String()
 }
-
-// badEscape is where the first incomplete escape begins, or -1.
-func badEscape(s string) int {
-	for i := range len(s) {
-		if s[i] == '%' && (i+2 >= len(s) || !hexDigit(s[i+1]) || !hexDigit(s[i+2])) {
-			return i
-		}
-	}
-	return -1
-}

@@ -24,16 +24,16 @@ func (p *Policy) Renew(old Permit, r Request) Decision {
 	}
 	q := question{url: parts{target: old.target}, pathForm: checkPath(old.target.path)}
 	q.method, q.bit = parseMethod(old.method)
-	f := flawNone
+	var f flaw
 	switch {
 	case e.redirects == 0:
 		f = flawRedirectOff
 	case old.hop > e.redirects:
 		f = flawRedirectLimit
-	case !p.leads(e, &q), checkHeaders(e, r.Headers) != flawNone:
+	case !p.leads(e, &q), checkHeaders(e, r.Headers) != nil:
 		f = flawRedirectRevoked
 	}
-	if f != flawNone {
+	if f != nil {
 		return deny(p, e, f)
 	}
 	return p.allow(Permit{policy: p, entry: e, target: old.target, method: old.method, hop: old.hop})

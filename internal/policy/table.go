@@ -42,7 +42,7 @@ type question struct {
 
 func ask(r *Request) question {
 	var q question
-	if q.url, q.urlForm = parseURL(r.URL, r.DropFragment); q.urlForm == flawNone {
+	if q.url, q.urlForm = parseURL(r.URL, r.DropFragment); q.urlForm == nil {
 		q.pathForm = checkPath(q.url.path)
 	}
 	q.method, q.bit = parseMethod(r.Method)
@@ -66,16 +66,16 @@ func (p *Policy) asked(r *Request) *table {
 func (p *Policy) judge(t *table, q *question, r *Request) (*entry, flaw) {
 	e, f := p.selected(t, r)
 	switch {
-	case f != flawNone:
+	case f != nil:
 		return nil, f
-	case q.urlForm != flawNone:
+	case q.urlForm != nil:
 		return e, q.urlForm
 	case e == nil:
 		e, f = p.choose(t, q, r)
 	default:
 		f = e.fits(q)
 	}
-	if f == flawNone {
+	if f == nil {
 		f = p.admits(e, q, r)
 	}
 	return e, f
@@ -88,14 +88,14 @@ func (p *Policy) selected(t *table, r *Request) (*entry, flaw) {
 		if r.keyed() {
 			return nil, flawKeyMissing
 		}
-		return nil, flawNone
+		return nil, nil
 	}
 	// The same word whether such an entry exists or not.
 	if len(r.Only) > 0 && !slices.Contains(r.Only, r.Key) {
 		return nil, flawKeyNotYours
 	}
 	if e := t.byName[r.Key]; e != nil {
-		return e, flawNone
+		return e, nil
 	}
 	switch {
 	case r.Agent:
@@ -121,19 +121,19 @@ func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
 			continue
 		}
 		f := e.fits(q)
-		if f == flawNone {
-			if p.checkTarget(e, &q.url.target) == flawNone {
-				return e, flawNone
+		if f == nil {
+			if p.checkTarget(e, &q.url.target) == nil {
+				return e, nil
 			}
 			if furthest != CheckAddress {
-				near, nearest, furthest = e, flawNone, CheckAddress
+				near, nearest, furthest = e, nil, CheckAddress
 			}
 			continue
 		}
-		if f == nearest || f == flawHost || f == flawScheme && q.url.hostForm == flawNone && !e.coversHost(q.url.host) {
+		if f == nearest || f == flawHost || f == flawScheme && q.url.hostForm == nil && !e.coversHost(q.url.host) {
 			continue // most entries fail alike, or are for another host
 		}
-		if check := f.check(); check > furthest {
+		if check := f.Check; check > furthest {
 			near, nearest, furthest = e, f, check
 		}
 	}
@@ -150,22 +150,22 @@ func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
 // entry says: what it adds itself, what the caller may not set, and the address.
 func (p *Policy) admits(e *entry, q *question, r *Request) flaw {
 	f := checkQuery(e, q.url.query)
-	if f == flawNone && !r.Internal {
+	if f == nil && !r.Internal {
 		f = checkCallerQuery(e, q.url.query)
 	}
-	if f == flawNone {
+	if f == nil {
 		f = checkHeaders(e, r.Headers)
 	}
-	if f == flawNone {
+	if f == nil {
 		f = checkKey(r.IdempotencyKey)
 	}
-	if f == flawNone {
+	if f == nil {
 		f = checkBody(q.bit, r)
 	}
-	if f == flawNone {
+	if f == nil {
 		f = checkMembers(e, q.bit, r)
 	}
-	if f == flawNone {
+	if f == nil {
 		f = p.checkTarget(e, &q.url.target)
 	}
 	return f

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -82,17 +83,17 @@ func splitURL(s string) (parts, flaw) {
 	if i := strings.IndexAny(authority, "/?"); i >= 0 {
 		authority, rest = authority[:i], authority[i:]
 	}
-	if f := u.setAuthority(authority); f != flawNone {
+	if f := u.setAuthority(authority); f != nil {
 		return parts{}, f
 	}
 	u.path, u.query, u.hasQuery = strings.Cut(rest, "?")
 	if u.path == "" {
 		u.path = "/"
 	}
-	if !validEscapes(u.path) || !validEscapes(u.query) {
+	if badEscape(u.path) >= 0 || badEscape(u.query) >= 0 {
 		return parts{}, flawEscape
 	}
-	return u, flawNone
+	return u, nil
 }
 
 // setAuthority reads [userinfo "@"] host [":" port].
@@ -119,33 +120,25 @@ func (u *parts) setAuthority(s string) flaw {
 			host = s
 		}
 		var f flaw
-		if u.host, u.addr, u.hostForm, f = parseHost(host); f != flawNone {
+		if u.host, u.addr, u.hostForm, f = parseHost(host); f != nil {
 			return f
 		}
 	}
 	if port == "" {
-		return flawNone
+		return nil
 	}
 	n, ok := parsePort(port[1:])
 	if !ok {
 		return flawPortForm
 	}
 	u.port = n
-	return flawNone
+	return nil
 }
 
 // cutScheme splits at the first colon, where what stands before it is a scheme.
 func cutScheme(s string) (name, rest string, ok bool) {
-	i := strings.IndexByte(s, ':')
-	if i <= 0 || !letter(s[0]) {
-		return "", "", false
-	}
-	for j := range i {
-		if c := s[j]; !letter(c) && !digit(c) && c != '+' && c != '-' && c != '.' {
-			return "", "", false
-		}
-	}
-	return s[:i], s[i+1:], true
+	name, rest, ok = strings.Cut(s, ":")
+	return name, rest, ok && name != "" && letter(name[0]) && strings.Trim(name, alphanumeric+"+-.") == ""
 }
 
 // hasPathOrQuery reports whether something ended the authority of s.
@@ -156,33 +149,18 @@ func hasPathOrQuery(s string) bool {
 
 // parsePort reads 1 to 65535, in digits and without leading zeros.
 func parsePort(s string) (uint16, bool) {
-	if s == "" || len(s) > 5 || s[0] == '0' {
-		return 0, false
-	}
-	n := 0
-	for i := range len(s) {
-		if !digit(s[i]) {
-			return 0, false
-		}
-		n = n*10 + int(s[i]-'0')
-	}
-	if n > 65535 {
-		return 0, false
-	}
-	return uint16(n), true
+	n, err := strconv.ParseUint(s, 10, 16)
+	return uint16(n), err == nil && s[0] != '0'
 }
 
-func validEscapes(s string) bool {
-	for i := strings.IndexByte(s, '%'); i >= 0 && i < len(s); i++ {
-		if s[i] != '%' {
-			continue
+// badEscape is where the first incomplete escape begins, or -1.
+func badEscape(s string) int {
+	for i := range len(s) {
+		if s[i] == '%' && (i+2 >= len(s) || !hexDigit(s[i+1]) || !hexDigit(s[i+2])) {
+			return i
 		}
-		if i+2 >= len(s) || !hexDigit(s[i+1]) || !hexDigit(s[i+2]) {
-			return false
-		}
-		i += 2
 	}
-	return true
+	return -1
 }
 
 // authority is host[:port] as the Host header has it: no default port.
@@ -211,6 +189,8 @@ func urlByte(c byte) bool {
 	return true
 }
 
+const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
 func letter(c byte) bool   { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 func digit(c byte) bool    { return '0' <= c && c <= '9' }
 func hexDigit(c byte) bool { return digit(c) || ('a' <= c|0x20 && c|0x20 <= 'f') }
@@ -222,16 +202,6 @@ func lower(c byte) byte {
 	return c
 }
 
-// equalLower compares s with a lower-case word, folding ASCII alone: Unicode
-// folding would take U+017F for an s and U+212A for a k.
-func equalLower(s, word string) bool {
-	if len(s) != len(word) {
-		return false
-	}
-	for i := range len(s) {
-		if lower(s[i]) != word[i] {
-			return false
-		}
-	}
-	return true
-}
+// equalLower compares s with a lower-case word of ASCII. The lengths tell the letters apart that Unicode
+// folds into ASCII, such as U+017F: they are longer.
+func equalLower(s, word string) bool { return len(s) == len(word) && strings.EqualFold(s, word) }
