@@ -247,11 +247,7 @@ func checkLimits(l Limits) error {
 	if l.Concurrency < 0 {
 		return errors.New("limits: concurrency must not be negative")
 	}
-	if l.Rate == "" {
-		return nil
-	}
-	n, unit, ok := strings.Cut(l.Rate, "/")
-	if !ok || n == "" || len(n) > 9 || n[0] == '0' || strings.Trim(n, "0123456789") != "" || !slices.Contains([]string{"s", "m", "h"}, unit) {
+	if _, _, ok := schemas.ParseRate(l.Rate); l.Rate != "" && !ok {
 		return fmt.Errorf("limits: rate %q is not a count a second, minute or hour, such as 10/s", l.Rate)
 	}
 	return nil

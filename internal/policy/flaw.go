@@ -2,6 +2,55 @@ package policy
 
 import "weir/schemas"
 
+// Check is one step of a decision. The steps have a fixed order, and the first
+// that fails names the denial.
+type Check uint8
+
+// The checks, in the order they are made.
+const (
+	CheckNone Check = iota // nothing failed
+	CheckKey
+	CheckURL
+	CheckScheme
+	CheckUserinfo
+	CheckHost
+	CheckPort
+	CheckMethod
+	CheckPath
+	CheckHeader
+	CheckBody
+	CheckAddress
+	CheckRedirect
+)
+
+var checks = [...]struct { //nolint:gochecknoglobals // a constant
+	name string
+	code schemas.Code
+}{
+	CheckNone:     {"none", ""},
+	CheckKey:      {"key", schemas.DenyKeyUnknown},
+	CheckURL:      {"url", schemas.DenyURLInvalid},
+	CheckScheme:   {"scheme", schemas.DenyScheme},
+	CheckUserinfo: {"userinfo", schemas.DenyUserinfo},
+	CheckHost:     {"host", schemas.DenyHost},
+	CheckPort:     {"port", schemas.DenyPort},
+	CheckMethod:   {"method", schemas.DenyMethod},
+	CheckPath:     {"path", schemas.DenyPath},
+	CheckHeader:   {"header", schemas.DenyHeader},
+	CheckBody:     {"body", schemas.DenyBody},
+	CheckAddress:  {"address", schemas.DenyAddress},
+	CheckRedirect: {"redirect", schemas.DenyRedirect},
+}
+
+// Code is the word of the closed vocabulary for a denial by this check.
+func (c Check) Code() schemas.Code { return checks[c].code }
+
+// String is the check's name, for a person.
+func (c Check) String() string { return checks[c].name }
+
+// MarshalText writes the name, for explanations.
+func (c Check) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
 // DeniedError is a refusal as an error. Its text holds nothing of the request.
 type DeniedError struct {
 	Check  Check
@@ -25,7 +74,8 @@ func asError(f flaw) error {
 	return f
 }
 
-var ( //nolint:gochecknoglobals // constants
+//nolint:gochecknoglobals,errname // constants, which are named by what they find
+var (
 	flawNoPolicy   = newFlaw(CheckKey, "no policy is in force; load one")
 	flawKeyMissing = newFlaw(CheckKey, "the request names no allowlist entry; set allowlist_key to the name of one")
 	flawKeyUnknown = newFlaw(CheckKey, "no allowlist entry has this name; "+

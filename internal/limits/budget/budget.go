@@ -62,7 +62,7 @@ func NewBook(b Bucket, cfg Config) *Book {
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Book{bucket: b, cfg: cfg, accounts: map[string]*limits.Account[account]{}, kind: limits.Accounts[account]{
-		Bucket: b, Readable: func(a account) bool { return a.V == version }, Unreadable: ErrUnreadable,
+		Bucket: b, Readable: func(_ string, a account) bool { return a.V == version }, Unreadable: ErrUnreadable,
 		Clone: cloneAccount, Within: storeWithin, Now: cfg.Now,
 	}}
 }

@@ -91,7 +91,7 @@ func (b *Book) each(ctx context.Context, prefix string, do func(r schemas.Record
 		if !ok || !strings.HasPrefix(r.Subject, prefix) {
 			return
 		}
-		if a, ok := b.kind.Decode(r.Data); ok {
+		if a, ok := b.kind.Decode(r); ok {
 			do(r, own, &a)
 		} else {
 			do(r, own, nil)

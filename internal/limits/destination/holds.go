@@ -33,7 +33,7 @@ func (l *Limiter) learnHolds(r schemas.Record) {
 	if r.Subject != holdsKey {
 		return
 	}
-	h, ok := l.orders.Decode(r.Data)
+	h, ok := l.orders.Decode(r)
 	if !ok && len(r.Data) > 0 {
 		l.cfg.Logger.Warn("operations not readable", "component", "destination", "err_kind", "damaged")
 		return
