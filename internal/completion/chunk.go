@@ -53,7 +53,10 @@ func ReadChunk(data []byte) (Chunk, error) {
 				if !choice.IsObject() {
 					return Chunk{}, errNoChunk
 				}
-				c.Blank = blank(choice, &elsewhere) && c.Blank
+				c.Blank = c.Blank && blank(choice)
+				if v := choice.Get("usage"); v.Exists() {
+					elsewhere = v
+				}
 			}
 		case "usage":
 			usage = v
@@ -75,24 +78,9 @@ func ReadChunk(data []byte) (Chunk, error) {
 	return c, nil
 }
 
-// blank reports whether a choice of a chunk has nothing for a reader, and finds the usage
-// that some providers put there.
-func blank(choice gjson.Result, usage *gjson.Result) bool {
-	is := true
-	for name, v := range choice.All() {
-		switch name.Str {
-		case "index":
-		case "usage":
-			*usage = v
-		case "delta", "message":
-			for _, member := range object(v).All() {
-				is = is && hollow(member)
-			}
-		default:
-			is = is && hollow(v)
-		}
-	}
-	return is
+// blank reports whether a choice of a chunk has nothing for a reader.
+func blank(choice gjson.Result) bool {
+	return silent(choice, "index", "usage", "delta", "message") && silent(choice.Get("delta")) && silent(choice.Get("message"))
 }
 
 // WithoutUsage is a chunk for a reader that has not asked for usage: without that member.

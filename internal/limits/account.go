@@ -38,7 +38,7 @@ type Accounts[T any] struct {
 	// until a write shows that it is old. Otherwise a change that changes nothing is tried
 	// again on the newest value.
 	Followed bool
-	// Local: changes that cannot be stored are made to the copy of this process all the same. The
+	// Local: changes that cannot be stored are still made to the copy of this process. The
 	// next write stores them too, unless a newer value is learned first.
 	Local bool
 	// Within bounds what is read and written for one batch of changes.

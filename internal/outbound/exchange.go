@@ -54,7 +54,7 @@ func (c *Conn) exchange(ctx context.Context, r Request, t terms) (*exchange, err
 	x.heed = context.AfterFunc(x.ctx, x.abort) //nolint:contextcheck // it is the end of one
 	if r.Stream != nil {
 		x.source = &source{from: r.Stream, wire: c.wire}
-		c.wire.feed(x.source)
+		c.wire.source = x.source // before it is written
 	}
 	if err := x.begin(r, t); err != nil {
 		x.within(0)
@@ -164,7 +164,7 @@ func (x *exchange) within(limit time.Duration) (inTime bool) {
 	return true
 }
 
-// end lets go of everything, and of whoever still reads. The first cause is the
+// end lets go of everything, and ends every read in progress. The first cause is the
 // one that counts. It may be called more than once and from any goroutine.
 func (x *exchange) end(cause error) {
 	x.cancel(cause)

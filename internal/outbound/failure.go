@@ -26,7 +26,7 @@ func lostBefore(err error) *fault.Call {
 	return &fault.Call{Code: code, Cause: &PhaseError{PhaseHeader, err}}
 }
 
-// headerFailure finds the word for an exchange without an answer.
+// headerFailure finds the code for an exchange without an answer.
 func (x *exchange) headerFailure(err error) error {
 	spoke, readErr := x.wire.seen()
 	if errors.Is(err, errOver) && readErr != nil { // why the body was let go of
@@ -51,7 +51,7 @@ func broken(err, readErr error) bool {
 		strings.Contains(err.Error(), "unexpected EOF")
 }
 
-// bodyFailure finds the word for an answer that broke off in its body.
+// bodyFailure finds the code for an answer that broke off in its body.
 func (x *exchange) bodyFailure(err error) error {
 	_, readErr := x.wire.seen()
 	if errors.Is(err, errOver) && readErr != nil {

@@ -70,7 +70,7 @@ func (f *flow) declared() int64 {
 	return f.x.resp.ContentLength
 }
 
-// ended reports whether the message came to its end.
+// ended reports whether the message was read to its end.
 func (f *flow) ended() bool { return errors.Is(f.err, io.EOF) }
 
 // failed is what broke the message off; nil: nothing has.
@@ -81,7 +81,7 @@ func (f *flow) failed() error {
 	return f.err
 }
 
-// unzipped is a body that came as gzip. What was flushed into it can be read at once.
+// unzipped is a body that came as gzip. Flushed bytes can be read at once.
 type unzipped struct {
 	from *flow
 	zip  *gzip.Reader

@@ -143,7 +143,7 @@ func (c *Client) dialAhead(p policy.Permit, k poolKey) {
 	go func() {
 		l, err := c.dial(ctx, p)
 		if err == nil && !l.socket.canPeek() {
-			l.shut() // nobody could say whether it still stands
+			l.shut() // no look could show whether it is still open
 			l = nil
 		}
 		c.pool.dialled(l, k)
@@ -310,22 +310,20 @@ func givenUp(ctx context.Context) (schemas.Code, bool) {
 // with DENY_ADDRESS, not sent; the connection is then of no more use. Not to be
 // called while Do or Stream runs.
 func (c *Conn) Recheck(p policy.Permit) error {
-	err := ErrNoPermit
-	if p.Valid() {
-		err = c.recheck(p)
+	var err error
+	switch {
+	case !p.Valid():
+		err = ErrNoPermit
+	case p.Method() != c.permit.Method() || p.URL() != c.permit.URL():
+		err = errElsewhere
+	default:
+		err = p.CheckAddrs(c.wire.addrs)
 	}
 	if err != nil {
 		return &fault.Call{Code: schemas.DenyAddress, Cause: err}
 	}
 	c.permit = p
 	return nil
-}
-
-func (c *Conn) recheck(p policy.Permit) error {
-	if p.Method() != c.permit.Method() || p.URL() != c.permit.URL() {
-		return errElsewhere
-	}
-	return p.CheckAddrs(c.wire.addrs)
 }
 
 // Begun is closed when the request's first bytes are out of our hands, that is

@@ -6,7 +6,7 @@
 //
 // It speaks HTTP/1.1 only. A connection that has carried a whole exchange is kept for the tenant's
 // next call of the same entry that may be repeated: a target may close an idle one just as a request
-// leaves, and then nobody knows what it has read.
+// leaves, and then it is not known what it has read.
 package outbound
 
 import (

@@ -34,24 +34,15 @@ var (
 	errCoding    = errors.New("the response's coding was not offered")
 )
 
-// coding is what an answer says that its body is in.
-type coding int
-
-const (
-	codingNone coding = iota
-	codingGzip
-	codingOther
-)
-
-func codingOf(resp *http.Response) coding {
-	word := strings.TrimSpace(strings.Join(resp.Header["Content-Encoding"], ","))
-	switch {
-	case word == "" || strings.EqualFold(word, "identity"):
-		return codingNone
-	case strings.EqualFold(word, "gzip") || strings.EqualFold(word, "x-gzip"):
-		return codingGzip
+// codingOf is what an answer says that its body is in: nothing, gzip, or a coding that was not asked for.
+func codingOf(resp *http.Response) string {
+	switch word := strings.ToLower(strings.TrimSpace(strings.Join(resp.Header["Content-Encoding"], ","))); word {
+	case "identity":
+		return ""
+	case "x-gzip":
+		return "gzip"
 	default:
-		return codingOther
+		return word
 	}
 }
 

@@ -42,7 +42,7 @@ type Stream struct {
 
 // Stream makes the one request that this connection is for and returns when the
 // answer's headers are there, whatever the status. It asks for a body without
-// coding, and decodes gzip all the same: Headers have then no length and no coding.
+// coding, and decodes gzip anyway: Headers have then no length and no coding.
 // Its errors are those of Do. ctx bounds the body as well: when it ends, the
 // connection is closed.
 func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Stream, error) {
@@ -70,8 +70,8 @@ func (c *Conn) stream(ctx context.Context, r Request, t terms, limits StreamLimi
 	s := &Stream{x: x, limit: limit, raw: flow{x: x, idle: limits.Idle, whole: t.body > 0, limit: limit}}
 	s.body = &s.raw
 	switch codingOf(x.resp) {
-	case codingNone:
-	case codingGzip:
+	case "":
+	case "gzip":
 		s.zipped, s.raw.limit = true, wireLimit(limit)
 		s.body = &unzipped{from: &s.raw}
 	default:

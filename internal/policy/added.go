@@ -97,7 +97,7 @@ func (e *entry) mayAdd(key string, added map[string]string) error {
 const TracePlaceholder = "${trace}"
 
 // IsTrace reports whether a header that an entry adds is the one that tells its target
-// of the call's span. It is left out where nobody named one.
+// of the call's span. It is left out of a call without a span.
 func IsTrace(name, value string) bool {
 	return value == TracePlaceholder && strings.EqualFold(name, "traceparent")
 }

@@ -39,7 +39,7 @@ func (e *entry) setItemPrefix(s string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	e.scheme, e.host, e.port, e.prefix = u.scheme, u.host, u.port, u.path
+	e.scheme, e.host, e.port, e.prefix = u.Scheme, u.Host, u.Port, u.Path
 	return u.String(), nil
 }
 
@@ -68,11 +68,11 @@ func (e *entry) setItemHost(s string) (string, error) {
 		}
 		return "", errors.New(f.Reason)
 	}
-	e.host, e.port = u.host, u.port
+	e.host, e.port = u.Host, u.Port
 	if e.port == 0 {
 		return e.host, nil
 	}
-	return u.authority(), nil
+	return u.Authority(), nil
 }
 
 func (r *ranges) setItemNetwork(e *entry) error {

@@ -150,7 +150,7 @@ func checkText(value string) flaw {
 }
 
 // Carry asks whether what is permitted may go with these headers of the caller's.
-// Hop does not see them: it is for those that were changed behind it.
+// Hop does not see them: Carry is for headers that were changed after it.
 func (p Permit) Carry(headers []schemas.Header) Decision {
 	if !p.Valid() {
 		return deny(nil, nil, flawNoPermit)

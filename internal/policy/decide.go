@@ -6,7 +6,7 @@ import (
 
 const (
 	maxBody = 1 << 20
-	// maxOwnBody is that of a call to an agent or a model, whose body came whole through the
+	// maxOwnBody is the limit of a call to an agent or a model, whose body came whole through the
 	// door, which has limits of its own; with room for what Weir adds.
 	maxOwnBody = 64<<20 + 1<<20
 	maxDepth   = 64
@@ -80,7 +80,7 @@ func checkBody(method methods, r *Request) flaw {
 	return nil
 }
 
-// deny names the entry where the request got as far as to be one of its own.
+// deny names the entry if the request is one of its own.
 func deny(p *Policy, e *entry, f flaw) Decision {
 	d := Decision{Check: f.Check, Decision: schemas.Decision{Code: f.Code, Reason: f.Reason, Version: p.Version()}}
 	if e != nil {

@@ -54,17 +54,17 @@ type entry struct {
 // checks from scheme to path.
 func (e *entry) fits(q *question) flaw {
 	switch {
-	case e.scheme != "" && e.scheme != q.url.scheme:
+	case e.scheme != "" && e.scheme != q.url.Scheme:
 		return flawScheme
 	case q.url.userinfo:
 		return flawUserinfo
 	case q.url.hostForm != nil:
 		return q.url.hostForm
-	case !e.coversHost(q.url.host):
+	case !e.coversHost(q.url.Host):
 		return flawHost
-	case e.any && q.url.port != 80 && q.url.port != 443:
+	case e.any && q.url.Port != 80 && q.url.Port != 443:
 		return flawPortAny
-	case e.port != 0 && e.port != q.url.port:
+	case e.port != 0 && e.port != q.url.Port:
 		return flawPort
 	case q.bit == 0:
 		return flawMethodUnknown
@@ -72,7 +72,7 @@ func (e *entry) fits(q *question) flaw {
 		return flawMethod
 	case q.pathForm != nil:
 		return q.pathForm
-	case !covers(e.prefix, q.url.path):
+	case !covers(e.prefix, q.url.Path):
 		return flawPath
 	}
 	return nil
@@ -159,7 +159,7 @@ func (e *entry) setPrefix(s string) error {
 	if err != nil {
 		return fmt.Errorf("url_prefix: %w", err)
 	}
-	e.scheme, e.host, e.addr, e.port, e.prefix = u.scheme, u.host, u.addr, u.port, u.path
+	e.scheme, e.host, e.addr, e.port, e.prefix = u.Scheme, u.Host, u.addr, u.Port, u.Path
 	return nil
 }
 
@@ -171,14 +171,14 @@ func parsePrefix(s string) (target, error) {
 		f = u.hostForm
 	}
 	if f == nil {
-		f = checkPath(u.path)
+		f = checkPath(u.Path)
 	}
 	switch {
 	case f != nil:
 		return target{}, errors.New(f.Reason)
 	case u.userinfo:
 		return target{}, errors.New("it carries a user or password; use headers")
-	case u.hasQuery:
+	case u.HasQuery:
 		return target{}, errors.New("it has a query; only scheme, host, port and path are matched")
 	}
 	return u.target, nil

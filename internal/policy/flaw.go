@@ -42,7 +42,7 @@ var checks = [...]struct { //nolint:gochecknoglobals // a constant
 	CheckRedirect: {"redirect", schemas.DenyRedirect},
 }
 
-// Code is the word of the closed vocabulary for a denial by this check.
+// Code is the code of a denial by this check.
 func (c Check) Code() schemas.Code { return checks[c].code }
 
 // String is the check's name, for a person.

@@ -39,7 +39,7 @@ func FuzzURL(f *testing.F) {
 			require.NotEmpty(t, flaw.Reason)
 			return
 		}
-		require.True(t, strings.HasPrefix(u.path, "/"))
+		require.True(t, strings.HasPrefix(u.Path, "/"))
 		if u.userinfo || u.hostForm != nil {
 			return
 		}
@@ -58,7 +58,7 @@ func agree(t *testing.T, s string, u *target) {
 	t.Helper()
 	std, err := url.Parse(s)
 	require.NoError(t, err)
-	require.Equal(t, u.scheme, std.Scheme)
+	require.Equal(t, u.Scheme, std.Scheme)
 	host := strings.ToLower(std.Hostname())
 	if a, err := netip.ParseAddr(host); err == nil {
 		require.Equal(t, u.addr, a)
@@ -66,23 +66,23 @@ func agree(t *testing.T, s string, u *target) {
 	} else {
 		require.False(t, u.addr.IsValid())
 	}
-	require.Equal(t, u.host, host)
+	require.Equal(t, u.Host, host)
 	port := std.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[std.Scheme]
 	}
-	require.Equal(t, strconv.Itoa(int(u.port)), port)
+	require.Equal(t, strconv.Itoa(int(u.Port)), port)
 	path := std.EscapedPath()
 	if path == "" {
 		path = "/"
 	}
-	require.Equal(t, u.path, path)
-	require.Equal(t, u.query, std.RawQuery)
-	require.Equal(t, u.hasQuery, std.ForceQuery || std.RawQuery != "")
+	require.Equal(t, u.Path, path)
+	require.Equal(t, u.Query, std.RawQuery)
+	require.Equal(t, u.HasQuery, std.ForceQuery || std.RawQuery != "")
 	require.Nil(t, std.User)
 	require.Empty(t, std.Fragment)
 	require.Empty(t, std.Opaque)
-	if checkPath(u.path) == nil {
+	if checkPath(u.Path) == nil {
 		require.Equal(t, u.requestTarget(), std.RequestURI())
 	}
 }

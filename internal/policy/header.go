@@ -120,7 +120,7 @@ func classify(name []byte) headerKind {
 		"x-azure-clientip", "x-azure-socketip", "x-appengine-user-ip", "x-sendfile", "x-sendfile-type",
 		"x-http-destinationurl", "x-istio-attributes":
 		return headerRouting
-	case "authorization", "cookie", "cookie2", "set-cookie", "set-cookie2", "www-authenticate",
+	case "authorization", "authentication", "cookie", "cookie2", "set-cookie", "set-cookie2", "www-authenticate",
 		"x-api-key", "api-key", "apikey", "x-apikey", "x-api-token", "x-auth", "auth-token", "dpop",
 		"access-token", "x-authorization", "x-goog-iam-authorization-token", "token", "x-token", "x-secret", "x-password", "x-functions-key", "x-vault-token", "x-consul-token", "private-token", "job-token", "deploy-token",
 		"x-github-token", "x-gitlab-token", "ocp-apim-subscription-key", "x-client-cert", "ssl-client-cert", "x-ssl-client-cert", "client-cert", "client-cert-chain":
@@ -133,39 +133,32 @@ func classify(name []byte) headerKind {
 	return classifyFamily(string(name))
 }
 
-// classifyFamily knows the names by how they begin and end. Routing includes
-// whom a request is served as: what a proxy tells the server behind it about
-// the user is believed there.
-func classifyFamily(name string) headerKind {
-	switch {
-	case begins(name, "proxy-", "sec-websocket-"):
-		return headerFraming
-	case begins(name, "impersonate-"), strings.HasSuffix(name, "-override"):
-		return headerRouting
-	case begins(name, "cf-access-", "ssl-client-"):
-		return headerCredential
-	case strings.HasPrefix(name, "x-"):
-		if kind := classifyExtension(name); kind != headerFree {
-			return kind
-		}
-	}
-	if name == "authentication" || strings.HasSuffix(name, "-token") && !strings.Contains(name, "csrf") && !strings.Contains(name, "xsrf") {
-		return headerCredential
-	}
-	if ends(name, "-api-key", "-apikey", "-secret-key", "-access-key", "-jwt-assertion") {
-		return headerCredential
-	}
-	return headerFree
+// families are the names by how they begin and end, in the order in which they are tried. Routing
+// includes the user that a request is served as: servers believe what a proxy in front of them says
+// about that.
+var families = []struct { //nolint:gochecknoglobals // a constant
+	kind         headerKind
+	begins, ends []string
+}{
+	{headerFraming, []string{"proxy-", "sec-websocket-"}, nil},
+	{headerRouting, []string{"impersonate-"}, []string{"-override"}},
+	{headerCredential, []string{"cf-access-", "ssl-client-"}, nil},
+	{headerRouting, []string{
+		"x-forwarded-", "x-original-", "x-rewrite-", "x-envoy-", "x-accel-", "x-middleware-", "x-remote-",
+		"x-authenticated-", "x-webauth-", "x-goog-authenticated-", "x-ms-client-principal", "x-amzn-oidc-",
+	}, nil},
+	{headerMetadata, []string{"x-aws-ec2-metadata-", "x-aliyun-ecs-metadata-"}, nil},
+	{headerCredential, []string{"x-auth-", "x-ms-token-", "x-ssl-client-", "x-client-cert-"}, nil},
+	{headerCredential, nil, []string{"-api-key", "-apikey", "-secret-key", "-access-key", "-jwt-assertion"}},
 }
 
-func classifyExtension(name string) headerKind {
-	switch {
-	case begins(name, "x-forwarded-", "x-original-", "x-rewrite-", "x-envoy-", "x-accel-", "x-middleware-", "x-remote-",
-		"x-authenticated-", "x-webauth-", "x-goog-authenticated-", "x-ms-client-principal", "x-amzn-oidc-"):
-		return headerRouting
-	case begins(name, "x-aws-ec2-metadata-", "x-aliyun-ecs-metadata-"):
-		return headerMetadata
-	case begins(name, "x-auth-", "x-ms-token-", "x-ssl-client-", "x-client-cert-"):
+func classifyFamily(name string) headerKind {
+	for _, f := range families {
+		if begins(name, f.begins...) || ends(name, f.ends...) {
+			return f.kind
+		}
+	}
+	if strings.HasSuffix(name, "-token") && !strings.Contains(name, "csrf") && !strings.Contains(name, "xsrf") {
 		return headerCredential
 	}
 	return headerFree

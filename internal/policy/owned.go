@@ -35,8 +35,8 @@ func paramNames(query string) iter.Seq[string] {
 	}
 }
 
-// ownsParam takes a name as it stands in the query, with its escapes, which are
-// well-formed. What stands before a bracket counts by itself: name[] and name[x]
+// ownsParam takes a name as the query has it, with its escapes, which are
+// well-formed. The part before a bracket counts by itself: name[] and name[x]
 // fill name where brackets make lists.
 func (e *entry) ownsParam(raw string) bool {
 	var buf [maxAddedName]byte

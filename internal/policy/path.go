@@ -81,7 +81,7 @@ func escapeFollows(s []byte) bool {
 }
 
 // lookAlike holds for characters that compatibility normalisation, or a
-// person's eye, takes for the ones a path is made of, and for those nobody sees.
+// person's eye, takes for the ones a path is made of, and for invisible ones.
 func lookAlike(r rune) bool {
 	switch r {
 	case 0x2024, 0x2025, 0x2026, 0x3002, 0xfe19, 0xfe30, 0xfe52, 0xff0e, 0xff61: // dots

@@ -38,22 +38,22 @@ func (p Permit) Version() string { return p.policy.Version() }
 func (p Permit) Method() string { return p.method }
 
 // Scheme is http or https.
-func (p Permit) Scheme() string { return p.target.scheme }
+func (p Permit) Scheme() string { return p.target.Scheme }
 
 // Host is what is to be resolved, or dialled where it is an address: in lower
 // case, an IPv6 address without brackets and in its shortest form.
-func (p Permit) Host() string { return p.target.host }
+func (p Permit) Host() string { return p.target.Host }
 
 // Addr is the literal address that the host is. It has been checked. Where it
 // is not valid, the host is a name.
 func (p Permit) Addr() netip.Addr { return p.target.addr }
 
 // Port is the effective port.
-func (p Permit) Port() uint16 { return p.target.port }
+func (p Permit) Port() uint16 { return p.target.Port }
 
 // Authority is the Host header: host, brackets around an IPv6 address, and the
 // port where it is not the scheme's own.
-func (p Permit) Authority() string { return p.text((*target).authority) }
+func (p Permit) Authority() string { return p.text((*target).Authority) }
 
 // RequestTarget is the path and query to put on the wire, byte for byte.
 func (p Permit) RequestTarget() string { return p.text((*target).requestTarget) }
@@ -107,7 +107,7 @@ func (p Permit) CheckAddr(a netip.Addr) error {
 	if !p.Valid() {
 		return flawNoPermit
 	}
-	return asError(p.policy.checkAddr(p.entry, a.Unmap(), p.target.port))
+	return asError(p.policy.checkAddr(p.entry, a.Unmap(), p.target.Port))
 }
 
 // CheckAddrs holds an answer of DNS against the entry: every address must pass,

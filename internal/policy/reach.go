@@ -23,8 +23,8 @@ func (p *Policy) Reaches(method, prefix string, whole bool) bool {
 }
 
 // AgentReaches is Reaches for calls to agents, by their entries alone. Where agents
-// are is not for everybody to know: a host that has begun may become any of theirs,
-// so that nobody finds one out letter by letter. Entries of models lead nowhere.
+// are is not public: a host that has begun may become any of theirs, so that no
+// caller finds one out letter by letter. Entries of models lead nowhere.
 func (p *Policy) AgentReaches(method, prefix string, whole bool) bool {
 	b, ok := begin(prefix, reached(method))
 	if p == nil || !ok {
@@ -99,7 +99,7 @@ func (b beginning) inScheme(scheme string) bool {
 // leadsTo reports whether an entry covers the URL that is all there is.
 func (p *Policy) leadsTo(e *entry, b beginning) bool {
 	u, f := parseURL(b.text, false)
-	return f == nil && p.leads(e, &question{url: u, pathForm: checkPath(u.path), bit: b.methods})
+	return f == nil && p.leads(e, &question{url: u, pathForm: checkPath(u.Path), bit: b.methods})
 }
 
 // leadsOn reports whether an entry may cover a URL that begins so.
@@ -120,7 +120,7 @@ func (p *Policy) leadsOn(e *entry, b beginning) bool {
 	}
 	path, _, fixed := strings.Cut(b.rest, "?")
 	q := question{url: u, bit: b.methods}
-	q.url.path, q.pathForm = e.further(path, fixed)
+	q.url.Path, q.pathForm = e.further(path, fixed)
 	return p.leads(e, &q)
 }
 

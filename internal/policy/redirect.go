@@ -19,7 +19,7 @@ func IsRedirect(status int) bool {
 // refused, because to follow it would carry a credential on. Whatever is wrong,
 // the code is DENY_REDIRECT.
 // The Permit of a hop keeps the method and carries no headers of the entry;
-// its addresses are to be resolved and checked anew.
+// its addresses must be resolved and checked anew.
 func (p Permit) Hop(location string, status, hop int) Decision {
 	if !p.Valid() {
 		return deny(nil, nil, flawNoPermit)
@@ -62,13 +62,13 @@ func (p Permit) follow(location string, q *question) bool {
 	if q.url, f = parseURL(p.target.resolve(location), false); f != nil {
 		return false
 	}
-	q.pathForm = checkPath(q.url.path)
+	q.pathForm = checkPath(q.url.Path)
 	return p.policy.leads(p.entry, q)
 }
 
 // leads reports whether a hop may go where q leads under the entry.
 func (p *Policy) leads(e *entry, q *question) bool {
-	return e.fits(q) == nil && checkQuery(e, q.url.query) == nil && p.checkTarget(e, &q.url.target) == nil
+	return e.fits(q) == nil && checkQuery(e, q.url.Query) == nil && p.checkTarget(e, &q.url.target) == nil
 }
 
 // resolve makes a reference whole against the URL that answered with it. It
@@ -81,16 +81,16 @@ func (t *target) resolve(location string) string {
 	if strings.Contains(first, ":") { // a scheme, or nothing that RFC 3986 knows
 		return location
 	}
-	origin := t.scheme + "://" + t.authority()
+	origin := t.Scheme + "://" + t.Authority()
 	switch {
 	case strings.HasPrefix(location, "//"):
-		return t.scheme + ":" + location
+		return t.Scheme + ":" + location
 	case strings.HasPrefix(location, "/"):
 		return origin + location
 	case strings.HasPrefix(location, "?"):
-		return origin + t.path + location
+		return origin + t.Path + location
 	default:
-		return origin + t.path[:strings.LastIndexByte(t.path, '/')+1] + location
+		return origin + t.Path[:strings.LastIndexByte(t.Path, '/')+1] + location
 	}
 }
 
@@ -116,7 +116,7 @@ func (p *Policy) Renew(old Permit, r Request) Decision {
 	if e == nil || !r.usable(e) {
 		return deny(p, nil, flawRedirectRevoked)
 	}
-	q := question{url: parts{target: old.target}, pathForm: checkPath(old.target.path)}
+	q := question{url: parts{target: old.target}, pathForm: checkPath(old.target.Path)}
 	q.method, q.bit = parseMethod(old.method)
 	var f flaw
 	switch {

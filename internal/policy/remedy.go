@@ -107,7 +107,7 @@ func (m *remedy) match(f flaw) string {
 	e, u := m.entry, &m.q.url
 	switch f {
 	case flawHostDot:
-		return "write the host in lower case without the trailing dot: " + u.host
+		return "write the host in lower case without the trailing dot: " + u.Host
 	case flawHostNone, flawHostLoopback:
 		return m.grant()
 	default:
@@ -122,10 +122,10 @@ func (m *remedy) match(f flaw) string {
 		return "use the host " + e.host + ", which " + e.label() + " covers" + m.orEntry("this one")
 	case flawPort:
 		t := u.target
-		if t.port = e.port; m.policy.network(&t) == "" {
+		if t.Port = e.port; m.policy.network(&t) == "" {
 			return ""
 		}
-		return fmt.Sprintf("use port %d%s", e.port, m.orEntry(fmt.Sprintf("port %d", u.port)))
+		return fmt.Sprintf("use port %d%s", e.port, m.orEntry(fmt.Sprintf("port %d", u.Port)))
 	case flawMethod:
 		return "add " + m.q.method + " to methods of " + e.label()
 	case flawPath:
@@ -155,13 +155,13 @@ func (m *remedy) grant() string {
 		return "use a token whose entries cover this host"
 	}
 	t := m.q.url.target
-	t.path, t.query, t.hasQuery = "/", "", false
+	t.Path, t.Query, t.HasQuery = "/", "", false
 	network := m.policy.network(&t)
 	switch network {
 	case "":
 		return ""
 	case NetworkPublic:
-		return "add an entry with url_prefix " + t.String() + ", or add " + t.authority() + " to policy.allowed_hosts"
+		return "add an entry with url_prefix " + t.String() + ", or add " + t.Authority() + " to policy.allowed_hosts"
 	}
 	return "add an entry with url_prefix " + t.String() + " and network " + network
 }
@@ -201,7 +201,7 @@ func (p *Policy) network(t *target) string {
 }
 
 // loopback reports whether a target is on this machine, as far as its name or address says so.
-func (p *Policy) loopback(t *target) bool { return loopbackName(t.host) || p.ranges.isLoopback(t.addr) }
+func (p *Policy) loopback(t *target) bool { return loopbackName(t.Host) || p.ranges.isLoopback(t.addr) }
 
 func single(a netip.Addr) string { return netip.PrefixFrom(a, a.BitLen()).String() }
 

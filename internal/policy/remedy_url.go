@@ -26,7 +26,7 @@ func (m *remedy) url(f flaw) string {
 	case flawQueryOwned:
 		return "leave out the parameters that " + m.entry.label() + " adds: " + strings.Join(names(m.entry.query), ", ")
 	case flawQueryCaller:
-		raw, _ := foreignParam(m.entry, m.q.url.query)
+		raw, _ := foreignParam(m.entry, m.q.url.Query)
 		name := strconv.Quote(string(paramName(nil, raw)))
 		return "leave out the parameter " + name + ", or add " + name + " to caller_params of " + m.entry.label()
 	default:

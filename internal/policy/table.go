@@ -43,7 +43,7 @@ type question struct {
 func ask(r *Request) question {
 	var q question
 	if q.url, q.urlForm = parseURL(r.URL, r.DropFragment); q.urlForm == nil {
-		q.pathForm = checkPath(q.url.path)
+		q.pathForm = checkPath(q.url.Path)
 	}
 	q.method, q.bit = parseMethod(r.Method)
 	return q
@@ -111,7 +111,7 @@ func (p *Policy) selected(t *table, r *Request) (*entry, flaw) {
 
 // choose gives the first entry that fits. One that fits but for the address,
 // which is known for literals, gives way to a later one that fits entirely.
-// Where none fits, the flaw is that of the entry that came furthest, among those that cover the host.
+// If none fits, the flaw comes from the entry that got furthest, among those that cover the host.
 func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
 	var near *entry
 	nearest, furthest := flawHostNone, CheckKey
@@ -130,7 +130,7 @@ func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
 			}
 			continue
 		}
-		if f == nearest || f == flawHost || f == flawScheme && q.url.hostForm == nil && !e.coversHost(q.url.host) {
+		if f == nearest || f == flawHost || f == flawScheme && q.url.hostForm == nil && !e.coversHost(q.url.Host) {
 			continue // most entries fail alike, or are for another host
 		}
 		if check := f.Check; check > furthest {
@@ -141,7 +141,7 @@ func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
 		nearest = flawHostLoopback
 	}
 	if furthest <= CheckHost {
-		near = nil // it is nobody's request
+		near = nil // the request belongs to no entry
 	}
 	return near, nearest
 }
@@ -149,9 +149,9 @@ func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
 // admits holds a request whose URL and method fit against the rest of what the
 // entry says: what it adds itself, what the caller may not set, and the address.
 func (p *Policy) admits(e *entry, q *question, r *Request) flaw {
-	f := checkQuery(e, q.url.query)
+	f := checkQuery(e, q.url.Query)
 	if f == nil && !r.Internal {
-		f = checkCallerQuery(e, q.url.query)
+		f = checkCallerQuery(e, q.url.Query)
 	}
 	if f == nil {
 		f = checkHeaders(e, r.Headers)

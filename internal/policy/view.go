@@ -10,7 +10,7 @@ import (
 
 // View is the policy as it may be shown: the named entries in order, shadow ones
 // too, those of agents behind them, and the allowed hosts. Of what the worker adds it has the names alone.
-// Only are the entries that whoever looks may use, and then all there is to see;
+// Only are the entries that the caller may use, and then all there is to see;
 // empty: everything. For anyone but an operator the entries of agents and models say neither where
 // these are nor what is added to a call.
 func (p *Policy) View(since time.Time, only []string, operator bool) schemas.PolicyView {
@@ -71,7 +71,7 @@ func (e *entry) urlPrefix() string {
 	if e.any {
 		return AnyHost
 	}
-	t := target{scheme: e.scheme, host: e.host, addr: e.addr, port: e.port, path: e.prefix}
+	t := target{Parts: Parts{Scheme: e.scheme, Host: e.host, Port: e.port, Path: e.prefix}, addr: e.addr}
 	return t.String()
 }
 

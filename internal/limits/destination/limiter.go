@@ -172,8 +172,8 @@ func (l *Limiter) background(f func(ctx context.Context)) {
 	}
 }
 
-// learn takes over what this worker or another has stored. What is deleted, or of another
-// version, changes nothing.
+// learn takes over a value that this worker or another has stored. A value that is deleted, or of
+// another version, changes nothing.
 func (l *Limiter) learn(r schemas.Record) {
 	if strings.HasPrefix(r.Subject, quotaPrefix) {
 		if u, ok := l.usages.Decode(r); ok {
@@ -213,10 +213,8 @@ func (l *Limiter) renew(ctx context.Context) {
 	all := slices.Collect(maps.Values(l.quotas))
 	l.mu.Unlock()
 	for _, q := range all {
-		if q.held() {
-			q.trim()
-			q.renew(ctx)
-		}
+		q.trim()
+		q.renew(ctx)
 	}
 }
 

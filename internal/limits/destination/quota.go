@@ -113,7 +113,7 @@ func (q *quota) draw(u *usage, now time.Time) (n int) {
 	}
 	worker := q.limiter.cfg.Worker
 	u.tidy(now)
-	free := u.free(q.limit, now) - max(0, q.slots-u.Slots[worker].N) // those of a lease that was lost
+	free := u.free(q.limit, now) - max(0, q.slots-u.Slots[worker].N) // the slots of a lease that was lost
 	if q.used >= q.limit || free <= 0 {
 		return -1
 	}
@@ -195,24 +195,21 @@ func (q *quota) trim() (changed bool) {
 	return changed
 }
 
-// held reports whether this process has slots, or is said to have some.
-func (q *quota) held() bool {
-	_, said := q.account.Value().Slots[q.limiter.cfg.Worker]
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return said || q.slots > 0
-}
-
-// renew stores how many slots this process has, and wakes actions for which one is free now. After
-// an error the next renewal stores it; other workers wait for the end of the lease.
+// renew stores how many slots this process has, if any or if the account names some, and wakes actions
+// for which one is free now. After an error the next renewal stores it; other workers wait for the end
+// of the lease.
 func (q *quota) renew(ctx context.Context) {
 	q.taking <- struct{}{}
 	defer func() { <-q.taking }()
 	err := q.account.Change(context.WithoutCancel(ctx), func(u *usage, now time.Time) bool {
 		q.mu.Lock()
 		defer q.mu.Unlock()
+		worker := q.limiter.cfg.Worker
+		if _, listed := u.Slots[worker]; !listed && q.slots == 0 {
+			return false
+		}
 		u.tidy(now)
-		u.take(q.limiter.cfg.Worker, q.slots, now.Add(leaseTime))
+		u.take(worker, q.slots, now.Add(leaseTime))
 		return true
 	})
 	if err == nil {
