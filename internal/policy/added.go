@@ -84,7 +84,7 @@ func (e *entry) mayAdd(key string, added map[string]string) error {
 	switch {
 	case len(added) == 0:
 		return nil
-	case e.any || strings.HasPrefix(e.host, "."):
+	case e.Any || strings.HasPrefix(e.Host, "."):
 		return errors.New(key + ": an entry for any host would send them to any host")
 	case len(added) > maxAdded:
 		return fmt.Errorf("%s: there are more than %d", key, maxAdded)

@@ -105,7 +105,7 @@ func (p *Policy) checkAddr(e *entry, a netip.Addr, port uint16) flaw {
 	case p.self.ports[port] && (p.ranges.isLoopback(a) || p.self.local[a]):
 		return flawAddressSelf
 	}
-	switch e.network {
+	switch e.Network {
 	case NetworkPublic:
 		if !p.ranges.isPublic(a) {
 			return flawAddressSpecial
@@ -132,9 +132,9 @@ func (p *Policy) checkTarget(e *entry, t *target) flaw {
 		return flawAddressSelf
 	case t.addr.IsValid():
 		return p.checkAddr(e, t.addr, t.Port)
-	case e.network == NetworkLoopback && p.self.ports[t.Port]:
+	case e.Network == NetworkLoopback && p.self.ports[t.Port]:
 		return flawAddressSelf
-	case e.network != NetworkLoopback && loopbackName(t.Host):
+	case e.Network != NetworkLoopback && loopbackName(t.Host):
 		return flawAddressSpecial
 	}
 	return nil

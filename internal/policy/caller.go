@@ -54,7 +54,8 @@ func matchAny(patterns []string, name string) bool {
 	for _, p := range patterns {
 		head, fromStart := strings.CutSuffix(p, "*")
 		tail, toEnd := strings.CutPrefix(p, "*")
-		if p == name || fromStart && strings.HasPrefix(name, head) || toEnd && strings.HasSuffix(name, tail) && !strings.ContainsAny(name, "[\x00") {
+		if p == name || fromStart && strings.HasPrefix(name, head) ||
+			toEnd && strings.HasSuffix(name, tail) && !strings.ContainsAny(name, "[\x00") {
 			return true
 		}
 	}
@@ -75,7 +76,8 @@ func (e *entry) setPatterns(key string, list []string, to *[]string, check func(
 	}
 	for _, pattern := range list {
 		name := strings.TrimSuffix(strings.TrimPrefix(pattern, "*"), "*")
-		if strings.Contains(name, "*") || name == "" && pattern != "*" || strings.HasPrefix(pattern, "*") && strings.HasSuffix(pattern, "*") && pattern != "*" {
+		stars := len(pattern) - len(name)
+		if strings.Contains(name, "*") || pattern != "*" && (name == "" || stars > 1) {
 			return fmt.Errorf("%s: %q is not a name, or the beginning or end of one with a *", key, pattern)
 		}
 		folded, err := check(e, pattern, name)
@@ -98,7 +100,7 @@ func checkCallerHeader(e *entry, pattern, name string) (string, error) {
 	folded := string(foldName(nil, name))
 	if name == pattern {
 		switch kind := classify([]byte(folded)); {
-		case kind == headerCredential && !OwnCredential(name), kind == headerFraming, kind == headerRouting, kind == headerMetadata, kind == headerIdempotency:
+		case kind != headerFree && (kind != headerCredential || !OwnCredential(name)):
 			return "", fmt.Errorf("%s is refused to every caller; remove it", pattern)
 		case slices.Contains(e.owned, folded):
 			return "", fmt.Errorf("%s is set by the entry itself; remove it", pattern)

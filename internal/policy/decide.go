@@ -84,14 +84,14 @@ func checkBody(method methods, r *Request) flaw {
 func deny(p *Policy, e *entry, f flaw) Decision {
 	d := Decision{Check: f.Check, Decision: schemas.Decision{Code: f.Code, Reason: f.Reason, Version: p.Version()}}
 	if e != nil {
-		d.Entry = e.name
+		d.Entry = e.Name
 	}
 	return d
 }
 
 func (p *Policy) allow(permit Permit) Decision {
 	return Decision{
-		Decision: schemas.Decision{Allowed: true, Entry: permit.entry.name, Version: p.version},
+		Decision: schemas.Decision{Allowed: true, Entry: permit.entry.Name, Version: p.version},
 		permit:   permit,
 	}
 }

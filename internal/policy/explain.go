@@ -30,7 +30,7 @@ func (p *Policy) Explain(r Request) schemas.Explanation {
 		if !r.usable(e) || (e.item && r.keyed()) {
 			continue
 		}
-		v := schemas.EntryVerdict{Entry: e.name, Mode: e.mode(), Fits: true}
+		v := schemas.EntryVerdict{Entry: e.Name, Mode: e.mode(), Fits: true}
 		if f := p.hold(e, &q, &r); f != nil {
 			v.Fits, v.Check, v.Reason = false, f.Check.String(), f.Reason
 		}
@@ -58,7 +58,7 @@ func (p *Policy) hold(e *entry, q *question, r *Request) flaw {
 }
 
 func (e *entry) mode() string {
-	if e.shadow {
+	if e.Shadow {
 		return ModeShadow
 	}
 	return ModeEnforce

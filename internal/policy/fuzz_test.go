@@ -255,9 +255,9 @@ func FuzzItem(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, item, same)
 		require.Equal(t, e, again)
-		require.NotEmpty(t, e.host)
-		require.False(t, e.any)
-		require.False(t, e.coversHost("other.example"+strings.TrimLeft(e.host, ".")+".example"))
+		require.NotEmpty(t, e.Host)
+		require.False(t, e.Any)
+		require.False(t, e.coversHost("other.example"+strings.TrimLeft(e.Host, ".")+".example"))
 	})
 }
 

@@ -116,14 +116,17 @@ func classify(name []byte) headerKind {
 		"x-http-method", "x-http-method-override", "x-method-override", "x-http-host-override", "x-override-url",
 		"x-rewrite-url", "x-rewrite-uri", "x-backend-host", "x-proxy-host", "x-proxy-url",
 		"x-real-ip", "x-client-ip", "client-ip", "x-remote-ip", "x-remote-addr", "x-remote-user", "remote-addr", "remote-user",
-		"x-originating-ip", "x-cluster-client-ip", "true-client-ip", "x-true-client-ip", "fastly-client-ip", "cf-connecting-ip", "cf-connecting-ipv6",
+		"x-originating-ip", "x-cluster-client-ip", "true-client-ip", "x-true-client-ip", "fastly-client-ip", "cf-connecting-ip",
+		"cf-connecting-ipv6",
 		"x-azure-clientip", "x-azure-socketip", "x-appengine-user-ip", "x-sendfile", "x-sendfile-type",
 		"x-http-destinationurl", "x-istio-attributes":
 		return headerRouting
 	case "authorization", "authentication", "cookie", "cookie2", "set-cookie", "set-cookie2", "www-authenticate",
 		"x-api-key", "api-key", "apikey", "x-apikey", "x-api-token", "x-auth", "auth-token", "dpop",
-		"access-token", "x-authorization", "x-goog-iam-authorization-token", "token", "x-token", "x-secret", "x-password", "x-functions-key", "x-vault-token", "x-consul-token", "private-token", "job-token", "deploy-token",
-		"x-github-token", "x-gitlab-token", "ocp-apim-subscription-key", "x-client-cert", "ssl-client-cert", "x-ssl-client-cert", "client-cert", "client-cert-chain":
+		"access-token", "x-authorization", "x-goog-iam-authorization-token", "token", "x-token", "x-secret", "x-password",
+		"x-functions-key", "x-vault-token", "x-consul-token", "private-token", "job-token", "deploy-token",
+		"x-github-token", "x-gitlab-token", "ocp-apim-subscription-key", "x-client-cert",
+		"ssl-client-cert", "x-ssl-client-cert", "client-cert", "client-cert-chain":
 		return headerCredential
 	case "metadata", "metadata-flavor", "metadata-token", "metadata-token-expiry-seconds", "x-google-metadata-request":
 		return headerMetadata

@@ -29,7 +29,7 @@ func (p Permit) granted() *entry {
 }
 
 // Entry is the name of the entry that allowed the call.
-func (p Permit) Entry() string { return p.granted().name }
+func (p Permit) Entry() string { return p.granted().Name }
 
 // Version is the version of the policy that allowed it.
 func (p Permit) Version() string { return p.policy.Version() }
@@ -69,25 +69,25 @@ func (p Permit) text(of func(*target) string) string {
 }
 
 // Redirects is how many hops the entry follows.
-func (p Permit) Redirects() int { return p.granted().redirects }
+func (p Permit) Redirects() int { return p.granted().Redirects }
 
 // IdempotencyTTL is how long the target honours an Idempotency-Key, if it does.
 func (p Permit) IdempotencyTTL() (time.Duration, bool) {
-	ttl := p.granted().ttl
+	ttl := p.granted().TTL
 	return ttl, ttl > 0
 }
 
 // Headers are what the entry adds, with placeholders unresolved. The permit of
 // a redirect has none: no credential is carried on.
-func (p Permit) Headers() map[string]string { return p.added(p.granted().headers) }
+func (p Permit) Headers() map[string]string { return p.added(p.granted().Headers) }
 
 // Query are the parameters that the entry adds to the query, with placeholders
 // unresolved. The permit of a redirect has none.
-func (p Permit) Query() map[string]string { return p.added(p.granted().query) }
+func (p Permit) Query() map[string]string { return p.added(p.granted().Query) }
 
 // Body are the members that the entry adds to a JSON object in the body, with
 // placeholders unresolved. The permit of a redirect has none.
-func (p Permit) Body() map[string]string { return p.added(p.granted().body) }
+func (p Permit) Body() map[string]string { return p.added(p.granted().Body) }
 
 func (p Permit) added(values map[string]string) map[string]string {
 	if p.hop > 0 {
@@ -97,7 +97,7 @@ func (p Permit) added(values map[string]string) map[string]string {
 }
 
 // Limits are the entry's, for all of its calls together.
-func (p Permit) Limits() Limits { return p.granted().limits }
+func (p Permit) Limits() Limits { return p.granted().Limits }
 
 // CheckAddr reports whether one resolved address may be dialled; the error is
 // a *DeniedError. An IPv4-mapped address is judged as the IPv4 address that it

@@ -35,7 +35,7 @@ func (p *Policy) AgentReaches(method, prefix string, whole bool) bool {
 		leads = func(e *entry) bool { return e.methods&b.methods != 0 }
 	}
 	return slices.ContainsFunc(p.agents.entries, func(e *entry) bool {
-		return strings.HasPrefix(e.name, schemas.AgentEntryPrefix) && leads(e)
+		return strings.HasPrefix(e.Name, schemas.AgentEntryPrefix) && leads(e)
 	})
 }
 
@@ -108,8 +108,8 @@ func (p *Policy) leadsOn(e *entry, b beginning) bool {
 	case e.methods&b.methods == 0:
 		return false
 	case b.scheme == "":
-		return e.scheme == "" && (b.inScheme(schemeHTTP) || b.inScheme(schemeHTTPS)) || e.scheme != "" && b.inScheme(e.scheme)
-	case e.scheme != "" && e.scheme != b.scheme:
+		return e.Scheme == "" && (b.inScheme(schemeHTTP) || b.inScheme(schemeHTTPS)) || e.Scheme != "" && b.inScheme(e.Scheme)
+	case e.Scheme != "" && e.Scheme != b.scheme:
 		return false
 	case !b.closed:
 		return e.mayHold(b.authority)
@@ -142,8 +142,8 @@ func (e *entry) further(path string, fixed bool) (string, flaw) {
 		if i := strings.LastIndexByte(path, '%'); i > 0 && i >= len(path)-2 {
 			path = path[:i] // the escape that has begun as well
 		}
-		if len(path) < len(e.prefix) && sameWritten(path, e.prefix[:len(path)]) {
-			path = e.prefix
+		if len(path) < len(e.Path) && sameWritten(path, e.Path[:len(path)]) {
+			path = e.Path
 		}
 	}
 	return path, f
@@ -153,7 +153,7 @@ func (e *entry) further(path string, fixed bool) (string, flaw) {
 // becomes that has begun so, or that ends here.
 func (e *entry) mayHold(s string) bool {
 	if strings.HasPrefix(s, "[") { // one address has many spellings
-		return e.any || strings.Contains(e.host, ":")
+		return e.Any || strings.Contains(e.Host, ":")
 	}
 	host, port, hasPort := strings.Cut(s, ":")
 	for i := range len(host) {
@@ -166,21 +166,21 @@ func (e *entry) mayHold(s string) bool {
 		return odd == nil && bad == nil && e.coversHost(name) && e.mayListen(port)
 	}
 	switch {
-	case e.any, e.host[0] == '.', s == "":
+	case e.Any, e.Host[0] == '.', s == "":
 		return true
-	case strings.Contains(e.host, ":"):
+	case strings.Contains(e.Host, ":"):
 		return false
 	default:
-		return len(host) <= len(e.host) && equalLower(host, e.host[:len(host)])
+		return len(host) <= len(e.Host) && equalLower(host, e.Host[:len(host)])
 	}
 }
 
 // mayListen reports whether an entry's port may begin with these digits.
 func (e *entry) mayListen(digits string) bool {
 	switch {
-	case e.port != 0:
-		return strings.HasPrefix(strconv.Itoa(int(e.port)), digits)
-	case e.any:
+	case e.Port != 0:
+		return strings.HasPrefix(strconv.Itoa(int(e.Port)), digits)
+	case e.Any:
 		return slices.ContainsFunc([]string{"80", "443"}, func(port string) bool { return strings.HasPrefix(port, digits) })
 	default:
 		_, ok := parsePort(digits)

@@ -30,13 +30,13 @@ func (p Permit) Hop(location string, status, hop int) Decision {
 	switch {
 	case !IsRedirect(status):
 		f = flawRedirectStatus
-	case p.entry.redirects == 0:
+	case p.entry.Redirects == 0:
 		f = flawRedirectOff
 	case q.bit&(methodGET|methodHEAD) == 0:
 		f = flawRedirectMethod
 	case location == "":
 		f = flawRedirectLocation
-	case hop < 1 || hop > p.entry.redirects:
+	case hop < 1 || hop > p.entry.Redirects:
 		f = flawRedirectLimit
 	case !p.follow(location, &q):
 		f = flawRedirectTarget
@@ -120,9 +120,9 @@ func (p *Policy) Renew(old Permit, r Request) Decision {
 	q.method, q.bit = parseMethod(old.method)
 	var f flaw
 	switch {
-	case e.redirects == 0:
+	case e.Redirects == 0:
 		f = flawRedirectOff
-	case old.hop > e.redirects:
+	case old.hop > e.Redirects:
 		f = flawRedirectLimit
 	case !p.leads(e, &q), checkHeaders(e, r.Headers) != nil:
 		f = flawRedirectRevoked
@@ -136,13 +136,13 @@ func (p *Policy) Renew(old Permit, r Request) Decision {
 // successor is p's enforced entry of the same name and kind.
 func (p *Policy) successor(old *entry) *entry {
 	switch {
-	case old.agent:
-		return p.agents.byName[old.name]
+	case old.Agent:
+		return p.agents.byName[old.Name]
 	case !old.item:
-		return p.enforced.byName[old.name]
+		return p.enforced.byName[old.Name]
 	}
 	for _, e := range p.enforced.entries {
-		if e.item && e.name == old.name {
+		if e.item && e.Name == old.Name {
 			return e
 		}
 	}

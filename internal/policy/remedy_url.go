@@ -24,7 +24,7 @@ func (m *remedy) url(f flaw) string {
 	case flawNoScheme:
 		return "begin the url with https:// or http://"
 	case flawQueryOwned:
-		return "leave out the parameters that " + m.entry.label() + " adds: " + strings.Join(names(m.entry.query), ", ")
+		return "leave out the parameters that " + m.entry.label() + " adds: " + strings.Join(names(m.entry.Query), ", ")
 	case flawQueryCaller:
 		raw, _ := foreignParam(m.entry, m.q.url.Query)
 		name := strconv.Quote(string(paramName(nil, raw)))

@@ -21,7 +21,7 @@ func newTable(all []*entry, member func(*entry) bool) table {
 		}
 		t.entries = append(t.entries, e)
 		if !e.item {
-			t.byName[e.name] = e
+			t.byName[e.Name] = e
 		}
 	}
 	return t
@@ -51,7 +51,7 @@ func ask(r *Request) question {
 
 // usable reports whether the asker may use e, and so may know of it.
 func (r *Request) usable(e *entry) bool {
-	return len(r.Only) == 0 || (!e.item && slices.Contains(r.Only, e.name))
+	return len(r.Only) == 0 || (!e.item && slices.Contains(r.Only, e.Name))
 }
 
 // asked is the table that decides about a request.

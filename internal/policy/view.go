@@ -38,21 +38,21 @@ func (p *Policy) EntryNames() []string {
 	}
 	var all []string
 	for _, e := range slices.Concat(p.all, p.agents.entries) {
-		if !e.shadow {
-			all = append(all, e.name)
+		if !e.Shadow {
+			all = append(all, e.Name)
 		}
 	}
 	return all
 }
 
 func (e *entry) view(operator bool) schemas.EntryView {
-	if e.agent && !operator {
-		return schemas.EntryView{Name: e.name, Methods: e.methods.names(), Mode: e.mode(), Agent: true}
+	if e.Agent && !operator {
+		return schemas.EntryView{Name: e.Name, Methods: e.methods.names(), Mode: e.mode(), Agent: true}
 	}
 	v := schemas.EntryView{
-		Name: e.name, URLPrefix: e.urlPrefix(), Methods: e.methods.names(), Network: e.network,
-		Redirects: e.redirects, Mode: e.mode(), Agent: e.agent, Pass: e.pass,
-		Headers: names(e.headers), Query: names(e.query), Body: names(e.body),
+		Name: e.Name, URLPrefix: e.urlPrefix(), Methods: e.methods.names(), Network: e.Network,
+		Redirects: e.Redirects, Mode: e.mode(), Agent: e.Agent, Pass: e.Extra,
+		Headers: names(e.Headers), Query: names(e.Query), Body: names(e.Body),
 		CallerHeaders: e.callerHeaders, CallerParams: e.callerParams,
 	}
 	if v.Methods == nil {
@@ -61,17 +61,17 @@ func (e *entry) view(operator bool) schemas.EntryView {
 	for _, p := range e.cidrs {
 		v.CIDRs = append(v.CIDRs, p.String())
 	}
-	if e.ttl > 0 {
-		v.UpstreamIdempotencyTTL = e.ttl.String()
+	if e.TTL > 0 {
+		v.UpstreamIdempotencyTTL = e.TTL.String()
 	}
 	return v
 }
 
 func (e *entry) urlPrefix() string {
-	if e.any {
+	if e.Any {
 		return AnyHost
 	}
-	t := target{Parts: Parts{Scheme: e.scheme, Host: e.host, Port: e.port, Path: e.prefix}, addr: e.addr}
+	t := target{Parts: Parts{Scheme: e.Scheme, Host: e.Host, Port: e.Port, Path: e.Path}, addr: e.addr}
 	return t.String()
 }
 
