@@ -244,12 +244,11 @@ func TestBudgets(t *testing.T) {
 func shop(t *testing.T) *house {
 	t.Helper()
 	up := func(name string) []schemas.ModelUpstream { return []schemas.ModelUpstream{{Name: name}} }
-	set, err := models.Compile([]schemas.Model{
+	set := models.New([]schemas.Model{
 		{Name: "openai/gpt", Upstreams: up("azure"), Context: 128000, Price: &schemas.ModelPrice{Input: 150_000, Output: 600_000}},
 		{Name: "local/*", Upstreams: up("here")},
 		{Name: "fast", Alias: "openai/gpt"},
 	})
-	require.NoError(t, err)
 	return build(t, func(c *config) {
 		c.Models = func() *models.Set { return set }
 		c.Reader = func(r *http.Request, scope string) (egress.Reader, error) {

@@ -37,15 +37,12 @@ var streamedChat = strings.Replace(okChat, `{`, `{"stream":true,`, 1)
 // desk serves completions of a few models.
 func desk(change ...func(*chat.Config)) func(*config) {
 	return func(c *config) {
-		set, err := models.Compile([]schemas.Model{
+		set := models.New([]schemas.Model{
 			{Name: "vendor/big", Upstreams: []schemas.ModelUpstream{{Name: "one", URL: "https://h"}}, Price: &schemas.ModelPrice{Input: 10, Output: 1000}, MaxOutput: 100},
 			{Name: "vendor/small", Upstreams: []schemas.ModelUpstream{{Name: "two", URL: "https://i"}}, Price: &schemas.ModelPrice{Input: 1, Output: 1}, MaxOutput: 200},
 			{Name: "other/*", Upstreams: []schemas.ModelUpstream{{Name: "three", URL: "https://j"}}},
 			{Name: "fast", Alias: "vendor/big"},
 		})
-		if err != nil {
-			panic(err)
-		}
 		c.Chat = &chat.Config{Models: func() *models.Set { return set }}
 		for _, f := range change {
 			f(c.Chat)

@@ -41,8 +41,8 @@ func (a *App) draw(c config.Config) (dated, error) {
 		return dated{}, err
 	}
 	d := dated{policy: p, agents: c.RunAgents(), listed: c.ChatModels(), budgets: c.ModelBudgets()}
-	d.models, err = models.Compile(d.listed)
-	return d, err
+	d.models = models.New(d.listed)
+	return d, nil
 }
 
 // otherThan reports whether another decides differently, or calls agents and models in

@@ -14,6 +14,7 @@ package completion
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode/utf8"
 	"unsafe"
@@ -55,6 +56,17 @@ func inner(v gjson.Result) string { return v.Raw[1 : len(v.Raw)-1] }
 // text, array or object.
 func hollow(v gjson.Result) bool {
 	return v.Type == gjson.Null || (v.Type == gjson.String || v.Type == gjson.JSON) && len(v.Raw) == 2
+}
+
+// silent reports whether every member of an object, but some, says nothing. A value that is no object
+// has no members.
+func silent(v gjson.Result, but ...string) bool {
+	for name, member := range object(v).All() {
+		if !hollow(member) && !slices.Contains(but, name.Str) {
+			return false
+		}
+	}
+	return true
 }
 
 // normalize returns a document without white space between its values, with each name of

@@ -77,20 +77,12 @@ func (t *template) add(value Extent) bool {
 }
 
 // growing finds the text that grows in the only choice, which goes on; no value: there is none.
-func growing(choices gjson.Result) (text gjson.Result) {
+func growing(choices gjson.Result) gjson.Result {
 	choice, only := first(choices)
-	if !only {
-		return text
+	if !only || choice.Get("message").Exists() || !hollow(choice.Get("finish_reason")) || !hollow(choice.Get("logprobs")) {
+		return gjson.Result{}
 	}
-	for name, v := range choice.All() {
-		switch {
-		case name.Str == "delta":
-			text = growingIn(v)
-		case name.Str == "message", (name.Str == "finish_reason" || name.Str == "logprobs") && !hollow(v):
-			return gjson.Result{}
-		}
-	}
-	return text
+	return growingIn(choice.Get("delta"))
 }
 
 // first is the one object of an array; only is false where that holds something else.
@@ -128,27 +120,12 @@ func growingIn(delta gjson.Result) (text gjson.Result) {
 }
 
 // arguments finds the arguments that grow in the only tool call.
-func arguments(calls gjson.Result) (text gjson.Result) {
+func arguments(calls gjson.Result) gjson.Result {
 	call, only := first(calls)
-	if !only || !call.Get("index").Exists() {
+	if !only || !call.Get("index").Exists() || !silent(call, "index", "type", "function") || !silent(call.Get("function"), "arguments") {
 		return gjson.Result{}
 	}
-	for name, v := range call.All() {
-		switch {
-		case name.Str == "index", name.Str == "type":
-		case name.Str == "function":
-			for name, v := range object(v).All() {
-				if name.Str == "arguments" {
-					text = v
-				} else if !hollow(v) {
-					return gjson.Result{}
-				}
-			}
-		case !hollow(v):
-			return gjson.Result{}
-		}
-	}
-	return text
+	return call.Get("function.arguments")
 }
 
 func (t *template) text() []byte { return t.raw[t.values[t.at].From:t.values[t.at].To] }

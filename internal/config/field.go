@@ -18,7 +18,7 @@ type field struct {
 	value     reflect.Value
 }
 
-// members are the keys of a struct, with those of the structs that it embeds.
+// members are the keys of a struct and of the structs that it embeds.
 func members(path string, v reflect.Value) (all []field) {
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")

@@ -195,7 +195,8 @@ type Budget struct {
 	USD USD `yaml:"usd" bounds:"0.000000001 to 999999999.999999999"`
 }
 
-// upstreams are those of the model of this name. The name of an only one is made from the model's.
+// upstreams are the places of the model with this name. If url is the only one, its name is made from
+// the model's.
 func (m Model) upstreams(name string) []Upstream {
 	if m.Alias == "" && len(m.Upstreams) == 0 {
 		entry := strings.NewReplacer("/", ":", "*", "any", "@", "-", "+", "-").Replace(name)

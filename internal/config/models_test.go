@@ -100,6 +100,8 @@ func TestBadModels(t *testing.T) {
 		},
 
 		{"models:\n  m:\n    alias: n", at + "alias: names no model; write the name of one that is under models, or that one of its patterns fits"},
+		{"models:\n  m:\n    alias: canary\n  '*': {alias: k}\n  k: {url: http://h}", at + "alias: names an alias; write the name of the model itself"},
+		{"models:\n  '*': {alias: gone}", `weir.yaml:2: models."*".alias: names an alias; write the name of the model itself`},
 		{"models:\n  m:\n    alias: m", at + "alias: names an alias; write the name of the model itself"},
 		{"models:\n  m:\n    alias: n/*\n  n/*: {url: http://h}", at + "alias: is not the name of a model; patterns have no aliases"},
 		{"models:\n  m:\n    alias: n\n  n: {alias: k}\n  k: {url: http://h}", at + "alias: names an alias; write the name of the model itself"},
@@ -137,8 +139,7 @@ func TestModels(t *testing.T) {
 			Price:     &schemas.ModelPrice{Input: 150_000, Output: 600_000, Cached: 75_000, Request: 1_000_000},
 		},
 	}, c.ChatModels())
-	set, err := models.Compile(c.ChatModels())
-	require.NoError(t, err)
+	set := models.New(c.ChatModels())
 	p, err := c.Compile(nil)
 	require.NoError(t, err)
 	for _, asked := range []string{"fast", "llama", "openai/o3"} {

@@ -123,8 +123,8 @@ func (r *reader) checkAlias(c *Config, key string, m Model) {
 		r.refuse(c.Models[by].Alias != "", key+".alias", "names an alias; write the name of the model itself")
 }
 
-// alone refuses keys of a model that mean nothing beside another. What is so by default means nothing
-// wrong.
+// alone refuses keys of a model that mean nothing beside another. Keys with their default values are
+// not refused.
 func (r *reader) alone(key string, m Model, names []string, what string) {
 	timeouts := standard[ModelTimeouts]()
 	for _, name := range names {

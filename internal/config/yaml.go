@@ -67,7 +67,7 @@ func (r *reader) parse(data []byte) (root ast.Node) {
 }
 
 // deep reports whether flow or block collections may nest beyond maxDepth. It counts, and does not
-// understand: what a line begins with is a bound of how many blocks can be open in it.
+// understand: the beginning of a line bounds how many blocks can be open in it.
 func deep(data []byte) bool {
 	flow := 0
 	for line := range bytes.Lines(data) {

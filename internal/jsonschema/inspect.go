@@ -76,18 +76,14 @@ func (in *inspector) object(v map[string]any, as role, depth, reach int) error {
 	if err := in.count(as, reach); err != nil {
 		return err
 	}
-	if as == data {
-		for _, item := range v {
-			if err := in.value(item, data, depth+1, 0); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	for _, name := range slices.Sorted(maps.Keys(v)) { // of several errors, always the same one
 		inner, err := schema, error(nil)
-		if as == schema {
+		switch as {
+		case data:
+			inner = data
+		case schema:
 			inner, err = in.keyword(name, v[name])
+		case named:
 		}
 		if err == nil {
 			err = in.value(v[name], inner, depth+1, reach+len(name)+1)

@@ -377,6 +377,16 @@ func TestValidateRefusesNumbersItCannotCompare(t *testing.T) {
 	}
 }
 
+func TestOfTwoProblemsTheFirstByNameIsReported(t *testing.T) {
+	t.Parallel()
+	s, err := jsonschema.Compile(json.RawMessage(`true`))
+	require.NoError(t, err)
+	doc := json.RawMessage(`{"b":1e1000000,"a":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`)
+	for range 20 {
+		require.Equal(t, []string{"(root): is nested more than 64 levels deep"}, s.Validate(doc))
+	}
+}
+
 func TestLargeDocumentsAreJudged(t *testing.T) {
 	t.Parallel()
 	s, err := jsonschema.Compile(json.RawMessage(`{"type":"array","items":{"type":"object","required":["id","name"],"additionalProperties":false,

@@ -27,8 +27,8 @@ type Bucket interface {
 type Accounts[T any] struct {
 	// Bucket stores them, as JSON; nil: in the memory of this process alone.
 	Bucket Bucket
-	// Readable reports whether a value is one of this version.
-	Readable func(T) bool
+	// Readable reports whether a value is one of this version, and the one of a key.
+	Readable func(key string, v T) bool
 	// Unreadable is the error of a change to a value that cannot be read, which is not written over.
 	// If it is nil, such a value counts as none, and is written over.
 	Unreadable error
@@ -38,7 +38,7 @@ type Accounts[T any] struct {
 	// until a write shows that it is old. Otherwise a change that changes nothing is tried
 	// again on the newest value.
 	Followed bool
-	// Local: changes that cannot be stored are made to the copy of this process all the same. The
+	// Local: changes that cannot be stored are still made to the copy of this process. The
 	// next write stores them too, unless a newer value is learned first.
 	Local bool
 	// Within bounds what is read and written for one batch of changes.
@@ -84,15 +84,19 @@ type change[T any] struct {
 // Open returns the account of a key, and reads nothing. Its value is none while none is stored. If
 // installed is not nil, it is called whenever the copy is replaced, under the account's lock.
 func (s *Accounts[T]) Open(key string, none T, installed func(was, is *T)) *Account[T] {
-	if s.Now == nil {
-		s.Now = time.Now
-	}
 	return &Account[T]{of: s, key: key, none: &none, value: &none, installed: installed, lost: s.Bucket != nil && !s.Followed}
 }
 
+func (s *Accounts[T]) now() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
+}
+
 // Decode reads a stored value; ok is false if it is not readable.
-func (s *Accounts[T]) Decode(data []byte) (v T, ok bool) {
-	ok = json.Unmarshal(data, &v) == nil && s.Readable(v)
+func (s *Accounts[T]) Decode(r schemas.Record) (v T, ok bool) {
+	ok = json.Unmarshal(r.Data, &v) == nil && s.Readable(r.Subject, v)
 	return v, ok
 }
 
@@ -131,7 +135,7 @@ func (a *Account[T]) Learn(v T, revision uint64) bool {
 // install needs the lock.
 func (a *Account[T]) install(v *T, revision uint64) {
 	was := a.value
-	a.value, a.revision, a.seen, a.lost = v, revision, a.of.Now(), false
+	a.value, a.revision, a.seen, a.lost = v, revision, a.of.now(), false
 	if a.installed != nil {
 		a.installed(was, v)
 	}
@@ -175,7 +179,7 @@ func (a *Account[T]) work(ctx context.Context) {
 			a.mu.Lock()
 			next := a.of.Clone(*a.value)
 			for _, c := range batch {
-				c.do(&next, a.of.Now())
+				c.do(&next, a.of.now())
 			}
 			a.install(&next, a.revision)
 			a.mu.Unlock()
@@ -202,7 +206,7 @@ func (a *Account[T]) commit(ctx context.Context, batch []*change[T]) error {
 			fresh = true
 			v, revision, _ = a.copy()
 		}
-		next, now, changed := a.of.Clone(*v), a.of.Now(), false
+		next, now, changed := a.of.Clone(*v), a.of.now(), false
 		for _, c := range batch {
 			changed = c.do(&next, now) || changed
 		}
@@ -257,7 +261,7 @@ func (a *Account[T]) read(ctx context.Context) error {
 		return err
 	}
 	value := a.none
-	if v, ok := a.of.Decode(r.Data); ok {
+	if v, ok := a.of.Decode(r); ok {
 		value = &v
 	} else if len(r.Data) > 0 && a.of.Unreadable != nil {
 		return a.of.Unreadable

@@ -23,7 +23,7 @@ type count struct{ N int }
 
 func counts(s *shelf.Shelf) *Accounts[count] {
 	return &Accounts[count]{
-		Bucket: s, Readable: func(c count) bool { return c.N >= 0 }, Clone: func(c count) count { return c }, Within: 10 * time.Second, Now: time.Now,
+		Bucket: s, Readable: func(_ string, c count) bool { return c.N >= 0 }, Clone: func(c count) count { return c }, Within: 10 * time.Second, Now: time.Now,
 	}
 }
 

@@ -79,7 +79,7 @@ func NewShares(d Division) *Shares {
 	return &Shares{Division: d, held: map[string]int64{}, waiting: map[string][]*waiter{}}
 }
 
-// Resize changes the capacity and the share. What is held over the new capacity stays held.
+// Resize changes the capacity and the share. Holds over the new capacity stay.
 func (s *Shares) Resize(d Division) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +165,7 @@ func (s *Shares) grant() {
 	}
 }
 
-// next is the tenant whose first waiter is to be served now. A waiter within its tenant's share
+// next is the tenant whose first waiter must be served now. A waiter within its tenant's share
 // that finds too little room keeps all later ones waiting, so that many small ones cannot pass a large one
 // for ever. The caller holds mu.
 func (s *Shares) next() (string, bool) {

@@ -3,7 +3,6 @@
 package models
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -18,57 +17,16 @@ type Set struct {
 	names  Names
 }
 
-// Compile makes a set. Names, aliases and upstreams' names are each unique, and an
-// alias names a model that is none; otherwise the error says which is not.
-func Compile(list []schemas.Model) (*Set, error) {
+// New makes a set of models that the configuration has checked: names, aliases and upstreams' names
+// are each unique, and an alias names a model that is no alias.
+func New(list []schemas.Model) *Set {
 	s := &Set{models: slices.Clone(list), byName: make(map[string]*schemas.Model, len(list))}
 	slices.SortStableFunc(s.models, func(a, b schemas.Model) int { return strings.Compare(a.Name, b.Name) })
-	owner := map[string]string{} // of an upstream's name
 	for i := range s.models {
-		m := &s.models[i]
-		if i > 0 && s.models[i-1].Name == m.Name {
-			return nil, fmt.Errorf("model %q is there twice", m.Name)
-		}
-		if err := whole(m, owner); err != nil {
-			return nil, err
-		}
-		s.byName[m.Name] = m
+		s.byName[s.models[i].Name] = &s.models[i]
 	}
 	s.names = NewNames(maps.Keys(s.byName))
-	for i := range s.models {
-		m := &s.models[i]
-		if m.Alias == "" {
-			continue
-		}
-		if of := s.lookup(m.Alias); of == nil {
-			return nil, fmt.Errorf("model %q is an alias of %q, which is no model", m.Name, m.Alias)
-		} else if of.Alias != "" {
-			return nil, fmt.Errorf("model %q is an alias of %q, which is an alias itself", m.Name, m.Alias)
-		}
-	}
-	return s, nil
-}
-
-// whole reports what is wrong with a model by itself, or with its upstreams' names
-// among those that were seen before.
-func whole(m *schemas.Model, owner map[string]string) error {
-	switch {
-	case !ValidPattern(m.Name):
-		return fmt.Errorf("model %q has no name that a model or a pattern can have", m.Name)
-	case m.Alias != "" && len(m.Upstreams) > 0:
-		return fmt.Errorf("model %q is an alias and has upstreams", m.Name)
-	case m.Alias != "":
-		return nil
-	case len(m.Upstreams) == 0:
-		return fmt.Errorf("model %q has no upstream", m.Name)
-	}
-	for _, up := range m.Upstreams {
-		if other, taken := owner[up.Name]; taken {
-			return fmt.Errorf("upstream %q is one of model %q and of %q", up.Name, other, m.Name)
-		}
-		owner[up.Name] = m.Name
-	}
-	return nil
+	return s
 }
 
 // Find is the model that a name stands for: the exact one, then what the alias names,

@@ -41,7 +41,7 @@ func (n Names) Match(asked string) (name string, ok bool) {
 }
 
 // May reports whether one of a token's patterns fits a name; no patterns fit every name.
-// A pattern is an exact name, a prefix with /* behind it, or *.
+// A pattern is an exact name, a prefix with /* after it, or *.
 func May(patterns []string, name string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return fits(p, name) })
 }

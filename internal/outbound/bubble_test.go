@@ -2,6 +2,7 @@ package outbound_test
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"io"
 	"net"
@@ -272,6 +273,45 @@ func TestGranted(t *testing.T) {
 				assert.Equal(t, 200, failure(t, err, schemas.UpstreamTooLarge, true).Status)
 			}
 		})
+	}
+}
+
+// TestGzipIsReservedDecoded: the length of a coded body bounds nothing, whether it is read whole or as it comes.
+func TestGzipIsReservedDecoded(t *testing.T) {
+	t.Parallel()
+	permit := public(t, "GET", api)
+	text := strings.Repeat("x", 300<<10)
+	var coded strings.Builder
+	zip := gzip.NewWriter(&coded)
+	_, _ = io.WriteString(zip, text)
+	require.NoError(t, zip.Close())
+	words := ok200 + "Content-Encoding: gzip\r\nContent-Length: " + strconv.Itoa(coded.Len()) + "\r\n\r\n" + coded.String()
+	quota := func(string) outbound.Quota {
+		return outbound.Quota{Bytes: 1 << 20, Reserve: func(_ context.Context, n int64) (int64, func(), error) { return n, func() {}, nil }}
+	}
+	for name, read := range map[string]func(*outbound.Conn) ([]byte, error){
+		"whole": func(c *outbound.Conn) ([]byte, error) {
+			resp, err := c.Do(t.Context(), outbound.Request{})
+			if err != nil {
+				return nil, err
+			}
+			return resp.Body, nil
+		},
+		"stream": func(c *outbound.Conn) ([]byte, error) {
+			s, err := c.Stream(t.Context(), outbound.Request{}, outbound.StreamLimits{})
+			if err != nil {
+				return nil, err
+			}
+			return s.ReadAll(1 << 20)
+		},
+	} {
+		conn, err := piped(words, func(cfg *outbound.Config) { cfg.Quota = quota }).Open(t.Context(), permit)
+		require.NoError(t, err, name)
+		conn.Bound("a")
+		body, err := read(conn)
+		require.NoError(t, err, name)
+		assert.Len(t, body, len(text), name)
+		conn.Close()
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"weir/internal/failpoint"
 	"weir/internal/fault"
 	"weir/schemas"
@@ -25,7 +27,6 @@ type exchange struct {
 	status int
 	source *source // what is sent as it is read; nil: nothing is
 	resp   *http.Response
-	atEnd  bool // its body was read to the end
 	// writing is closed when a request that is written while its answer is read is over; nil: there
 	// is none.
 	writing chan struct{}
@@ -53,7 +54,7 @@ func (c *Conn) exchange(ctx context.Context, r Request, t terms) (*exchange, err
 	x.heed = context.AfterFunc(x.ctx, x.abort) //nolint:contextcheck // it is the end of one
 	if r.Stream != nil {
 		x.source = &source{from: r.Stream, wire: c.wire}
-		c.wire.feed(x.source)
+		c.wire.source = x.source // before it is written
 	}
 	if err := x.begin(r, t); err != nil {
 		x.within(0)
@@ -163,7 +164,7 @@ func (x *exchange) within(limit time.Duration) (inTime bool) {
 	return true
 }
 
-// end lets go of everything, and of whoever still reads. The first cause is the
+// end lets go of everything, and ends every read in progress. The first cause is the
 // one that counts. It may be called more than once and from any goroutine.
 func (x *exchange) end(cause error) {
 	x.cancel(cause)
@@ -174,9 +175,9 @@ func (x *exchange) end(cause error) {
 }
 
 // giveBack has the connection wait for another request, where it can carry one: this one has left,
-// its answer was read to its end, and nothing came behind that.
+// and nothing came after its answer, which was read to its end.
 func (x *exchange) giveBack() {
-	if !x.keep || x.resp.Close || !x.atEnd || x.wire.reader.Buffered() > 0 || !x.wire.socket.canPeek() {
+	if !x.keep || x.resp.Close || x.wire.reader.Buffered() > 0 || !x.wire.socket.canPeek() {
 		return
 	}
 	if x.writing != nil {
@@ -204,7 +205,7 @@ func (x *exchange) headerOver(resp *http.Response) error {
 	}
 	fields, size := 0, int64(0)
 	for name, values := range resp.Header {
-		if !token(name) { // net/http lets a space before the colon pass, as part of the name
+		if !httpguts.ValidHeaderFieldName(name) { // net/http lets a space before the colon pass, as part of the name
 			return x.fail(schemas.UpstreamProtocol, errors.New("a field's name is not a token"))
 		}
 		for _, v := range values {

@@ -1,9 +1,11 @@
 package outbound
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"weir/internal/fault"
@@ -24,7 +26,7 @@ func lostBefore(err error) *fault.Call {
 	return &fault.Call{Code: code, Cause: &PhaseError{PhaseHeader, err}}
 }
 
-// headerFailure finds the word for an exchange without an answer.
+// headerFailure finds the code for an exchange without an answer.
 func (x *exchange) headerFailure(err error) error {
 	spoke, readErr := x.wire.seen()
 	if errors.Is(err, errOver) && readErr != nil { // why the body was let go of
@@ -49,7 +51,7 @@ func broken(err, readErr error) bool {
 		strings.Contains(err.Error(), "unexpected EOF")
 }
 
-// bodyFailure finds the word for an answer that broke off in its body.
+// bodyFailure finds the code for an answer that broke off in its body.
 func (x *exchange) bodyFailure(err error) error {
 	_, readErr := x.wire.seen()
 	if errors.Is(err, errOver) && readErr != nil {
@@ -79,4 +81,54 @@ func (x *exchange) fail(code schemas.Code, cause error) *fault.Call {
 		code = schemas.Canceled
 	}
 	return &fault.Call{Code: code, Sent: sent, Status: x.status, NoMemory: errors.Is(cause, errNoMemory), Cause: &PhaseError{x.phase, cause}}
+}
+
+// opening is what an upstream's first bytes amount to.
+type opening int
+
+const (
+	nothing  opening = iota // no byte came
+	begun                   // the beginning of an answer, cut before its headers ended
+	headed                  // headers that ended; what is wrong is in them
+	nonsense                // another protocol, or none
+)
+
+// httpPrefix is how every answer begins.
+const httpPrefix = "HTTP/1."
+
+// head watches the header bytes go by. It keeps a few: enough to tell a
+// connection that broke off from one that spoke nonsense, which net/http's
+// parser, taking the end of the connection for the end of a line, does not.
+type head struct {
+	first []byte // as far as httpPrefix goes
+	last  []byte // the last two bytes
+	ended bool   // an empty line was seen
+}
+
+func (h *head) add(p []byte) {
+	h.first = append(h.first, p[:min(len(p), len(httpPrefix)-len(h.first))]...)
+	if h.ended {
+		return
+	}
+	edge := slices.Concat(h.last, p[:min(len(p), 2)])
+	h.ended = blankLine(edge) || blankLine(p)
+	h.last = append(h.last, p[max(0, len(p)-2):]...)
+	h.last = append([]byte(nil), h.last[max(0, len(h.last)-2):]...)
+}
+
+func blankLine(p []byte) bool {
+	return bytes.Contains(p, []byte("\n\r\n")) || bytes.Contains(p, []byte("\n\n"))
+}
+
+func (h *head) opening() opening {
+	switch {
+	case len(h.first) == 0:
+		return nothing
+	case string(h.first) != httpPrefix[:len(h.first)]:
+		return nonsense
+	case h.ended:
+		return headed
+	default:
+		return begun
+	}
 }

@@ -15,7 +15,8 @@ type flow struct {
 	x      *exchange
 	idle   time.Duration
 	limit  int64
-	unread bool // nobody could decode it
+	whole  bool // it is read at once: the time of the phase bounds all of it, and idle nothing
+	unread bool // its coding is unknown
 	got    int64
 	err    error // what it ended with
 }
@@ -34,9 +35,14 @@ func (f *flow) Read(p []byte) (int, error) {
 		f.err = f.x.fail(schemas.Canceled, errLeft)
 		return 0, f.err
 	}
-	f.x.within(f.idle)
+	inTime := true
+	if !f.whole {
+		f.x.within(f.idle)
+	}
 	n, err := f.x.resp.Body.Read(p)
-	inTime := f.x.within(0)
+	if !f.whole {
+		inTime = f.x.within(0)
+	}
 	f.got += int64(n)
 	switch {
 	case f.unread && n > 0: // without a body there is nothing to decode
@@ -64,7 +70,7 @@ func (f *flow) declared() int64 {
 	return f.x.resp.ContentLength
 }
 
-// ended reports whether the message came to its end.
+// ended reports whether the message was read to its end.
 func (f *flow) ended() bool { return errors.Is(f.err, io.EOF) }
 
 // failed is what broke the message off; nil: nothing has.
@@ -75,7 +81,7 @@ func (f *flow) failed() error {
 	return f.err
 }
 
-// unzipped is a body that came as gzip. What was flushed into it can be read at once.
+// unzipped is a body that came as gzip. Flushed bytes can be read at once.
 type unzipped struct {
 	from *flow
 	zip  *gzip.Reader

@@ -21,6 +21,8 @@ import (
 var (
 	// ErrNoPermit is behind the refusal of a permit that no decision made.
 	ErrNoPermit = errors.New("no decision permits this")
+	// errElsewhere is behind the refusal of a permit for another target.
+	errElsewhere = errors.New("the permit is for another target")
 	// ErrSpent is behind the refusal of a second request on a connection.
 	ErrSpent = errors.New("the connection has carried its request")
 )
@@ -141,7 +143,7 @@ func (c *Client) dialAhead(p policy.Permit, k poolKey) {
 	go func() {
 		l, err := c.dial(ctx, p)
 		if err == nil && !l.socket.canPeek() {
-			l.shut() // nobody could say whether it still stands
+			l.shut() // no look could show whether it is still open
 			l = nil
 		}
 		c.pool.dialled(l, k)
@@ -301,3 +303,30 @@ func givenUp(ctx context.Context) (schemas.Code, bool) {
 		return schemas.Canceled, true
 	}
 }
+
+// Recheck has the connection go by p from now on: a permit for the same target
+// that a newer policy gave. Every address of the answer that led to the
+// connection must pass it, as they passed the first. The error is a *fault.Call
+// with DENY_ADDRESS, not sent; the connection is then of no more use. Not to be
+// called while Do or Stream runs.
+func (c *Conn) Recheck(p policy.Permit) error {
+	var err error
+	switch {
+	case !p.Valid():
+		err = ErrNoPermit
+	case p.Method() != c.permit.Method() || p.URL() != c.permit.URL():
+		err = errElsewhere
+	default:
+		err = p.CheckAddrs(c.wire.addrs)
+	}
+	if err != nil {
+		return &fault.Call{Code: schemas.DenyAddress, Cause: err}
+	}
+	c.permit = p
+	return nil
+}
+
+// Begun is closed when the request's first bytes are out of our hands, that is
+// when the connection took them or failed to, or when it was closed without. A
+// request of which nothing was offered by then never leaves.
+func (c *Conn) Begun() <-chan struct{} { return c.wire.offered }

@@ -6,7 +6,7 @@
 //
 // It speaks HTTP/1.1 only. A connection that has carried a whole exchange is kept for the tenant's
 // next call of the same entry that may be repeated: a target may close an idle one just as a request
-// leaves, and then nobody knows what it has read.
+// leaves, and then it is not known what it has read.
 package outbound
 
 import (
@@ -165,17 +165,15 @@ func (e *PhaseError) Unwrap() error { return e.Cause }
 // the connection is closed and Do returns at once.
 func (c *Conn) Do(ctx context.Context, r Request) (*Response, error) {
 	cfg := c.client.cfg
-	x, err := c.exchange(ctx, r, terms{header: cfg.HeaderTimeout, body: cfg.BodyTimeout})
+	s, err := c.stream(ctx, r, terms{header: cfg.HeaderTimeout, body: cfg.BodyTimeout}, StreamLimits{Bytes: cfg.MaxBodyBytes})
 	if err != nil {
 		return nil, err
 	}
-	defer x.end(nil)
-	defer x.within(0)
-	body, decoded, err := x.body(x.resp)
+	defer s.x.end(nil)
+	defer s.x.within(0)
+	body, err := s.ReadAll(s.limit)
 	if err != nil {
 		return nil, err
 	}
-	x.wire.done()
-	x.giveBack()
-	return answer(x.resp, body, decoded, time.Now()), nil
+	return answer(s.x.resp, body, s.zipped && s.raw.got > 0, time.Now()), nil
 }

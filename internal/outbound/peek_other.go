@@ -2,8 +2,8 @@
 
 package outbound
 
-// Without a way to look there is no probe: what it would have found is found
-// by the request, as possibly sent.
+// Without a way to look there is no probe: the request finds the same, and counts
+// as possibly sent.
 
 func (s *socket) canPeek() bool { return false }
 

@@ -150,7 +150,7 @@ func (p *pool) expire(l *link) {
 	}
 }
 
-// wanted notes that a call wants a spare, and reports whether one is to be dialled for the next: so
+// wanted notes that a call wants a spare, and reports whether to dial one for the next call: so
 // it is where calls follow each other. The dial is over with dialled.
 func (p *pool) wanted(k poolKey) (ctx context.Context, dial bool) {
 	now := time.Now()

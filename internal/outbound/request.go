@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"weir/internal/failpoint"
 	"weir/internal/fault"
 	"weir/internal/policy"
@@ -128,31 +130,38 @@ func fields(r Request) (http.Header, error) {
 // usable refuses owned fields, names that are no token and values that could
 // end their line. Neither is part of the error: both may be the caller's.
 func usable(h schemas.Header) error {
-	if !token(h.Name) {
+	switch {
+	case !httpguts.ValidHeaderFieldName(h.Name):
 		return errors.New("a header field's name is not a token")
-	}
-	if owned(http.CanonicalHeaderKey(h.Name)) {
+	case owned(http.CanonicalHeaderKey(h.Name)):
 		return errors.New("a header field belongs to the connection")
-	}
-	for i := range len(h.Value) {
-		if c := h.Value[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return errors.New("a header field's value has a control character")
-		}
+	case !httpguts.ValidHeaderFieldValue(h.Value):
+		return errors.New("a header field's value has a control character")
 	}
 	return nil
 }
 
-// token reports whether s is one in the sense of RFC 9110, section 5.6.2.
-func token(s string) bool {
-	for i := range len(s) {
-		if !tokenByte(s[i]) {
-			return false
-		}
+// extend adds parameters to a target. All but RFC 3986's unreserved characters are written as %XX, so
+// that every reader of a query, of the form kind too, finds the same text in it.
+func extend(target string, query []schemas.Header) string {
+	if len(query) == 0 {
+		return target
 	}
-	return s != ""
+	var b strings.Builder
+	b.WriteString(target)
+	mark := strings.IndexByte(target, '?')
+	if mark < 0 {
+		b.WriteByte('?')
+	}
+	separate := mark >= 0 && mark < len(target)-1 && !strings.HasSuffix(target, "&")
+	for _, q := range query {
+		if separate {
+			b.WriteByte('&')
+		}
+		separate = true
+		b.WriteString(escape(q.Name) + "=" + escape(q.Value))
+	}
+	return b.String()
 }
 
-func tokenByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
-		strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
-}
+func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

@@ -2,7 +2,6 @@ package outbound
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -35,66 +34,15 @@ var (
 	errCoding    = errors.New("the response's coding was not offered")
 )
 
-// body reads the answer's body to its end, decoded.
-func (x *exchange) body(resp *http.Response) (body []byte, decoded bool, err error) {
-	limit := x.bodyLimit(x.client.cfg.MaxBodyBytes)
-	if resp.Request.Method != http.MethodHead && resp.ContentLength > wireLimit(limit) {
-		return nil, false, x.fail(schemas.UpstreamTooLarge, errBodyBytes)
-	}
-	raw := &wireBody{from: resp.Body, left: wireLimit(limit)}
-	defer func() { x.atEnd = errors.Is(raw.err, io.EOF) }()
-	first := make([]byte, 1)
-	if _, err := io.ReadFull(raw, first); err != nil {
-		if errors.Is(raw.err, io.EOF) {
-			return nil, false, nil // nothing to decode, whatever the coding says
-		}
-		return nil, false, x.bodyFailure(raw.err)
-	}
-	from := io.MultiReader(bytes.NewReader(first), raw)
-	switch codingOf(resp) {
-	case codingNone:
-		body, err = x.readTo(from, limit, resp.ContentLength)
-	case codingGzip:
-		decoded = true
-		var unzip *gzip.Reader
-		if unzip, err = gzip.NewReader(from); err == nil {
-			body, err = x.readTo(unzip, limit, -1)
-		}
+// codingOf is what an answer says that its body is in: nothing, gzip, or a coding that was not asked for.
+func codingOf(resp *http.Response) string {
+	switch word := strings.ToLower(strings.TrimSpace(strings.Join(resp.Header["Content-Encoding"], ","))); word {
+	case "identity":
+		return ""
+	case "x-gzip":
+		return "gzip"
 	default:
-		return nil, false, x.fail(schemas.UpstreamEncoding, errCoding)
-	}
-	switch {
-	case err == nil:
-		return body, decoded, nil
-	case errors.Is(err, errBodyBytes):
-		return nil, false, x.fail(schemas.UpstreamTooLarge, err)
-	case errors.Is(err, errNoMemory):
-		return nil, false, x.fail(schemas.UpstreamTimeout, err)
-	case raw.err != nil && !errors.Is(raw.err, io.EOF):
-		return nil, false, x.bodyFailure(raw.err)
-	default: // the message was whole; what it held was not
-		return nil, false, x.fail(schemas.UpstreamEncoding, err)
-	}
-}
-
-// coding is what an answer says that its body is in.
-type coding int
-
-const (
-	codingNone coding = iota
-	codingGzip
-	codingOther
-)
-
-func codingOf(resp *http.Response) coding {
-	word := strings.TrimSpace(strings.Join(resp.Header["Content-Encoding"], ","))
-	switch {
-	case word == "" || strings.EqualFold(word, "identity"):
-		return codingNone
-	case strings.EqualFold(word, "gzip") || strings.EqualFold(word, "x-gzip"):
-		return codingGzip
-	default:
-		return codingOther
+		return word
 	}
 }
 
@@ -102,25 +50,6 @@ func codingOf(resp *http.Response) coding {
 // limit: compressed noise is a little longer than the noise. Without it,
 // compressed nothing could come for ever.
 func wireLimit(decoded int64) int64 { return decoded + decoded>>10 + 4096 }
-
-// wireBody reads a body up to a limit and keeps the error it ended with.
-type wireBody struct {
-	from io.Reader
-	left int64
-	err  error
-}
-
-func (b *wireBody) Read(p []byte) (int, error) {
-	if b.err != nil {
-		return 0, b.err
-	}
-	n, err := b.from.Read(p)
-	if b.left -= int64(n); b.left < 0 {
-		n, err = 0, errBodyBytes
-	}
-	b.err = err
-	return n, err
-}
 
 // freeBytes is how much of an answer is read before memory is reserved for it.
 const freeBytes = 256 << 10
@@ -148,8 +77,11 @@ func (x *exchange) readTo(from io.Reader, limit, expected int64) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	if n > limit {
+	switch {
+	case n > limit:
 		return nil, errBodyBytes
+	case n == 0:
+		return nil, nil
 	}
 	return buf.Bytes(), nil
 }

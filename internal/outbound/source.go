@@ -61,15 +61,11 @@ func (s *source) over() bool {
 	}
 }
 
-// Close is Request.Write's, which is done with the body.
+// Close ends the stream, and a Read that is under way. Request.Write calls it too, when it is done
+// with the body.
 func (s *source) Close() error {
-	s.stop()
-	return nil
-}
-
-// stop ends the stream, and a Read that is under way.
-func (s *source) stop() {
 	s.end.Do(func() { _ = s.from.Close() })
+	return nil
 }
 
 // failure is the stream's own; nil where it has none, or where there is no stream.

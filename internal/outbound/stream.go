@@ -31,17 +31,18 @@ type Stream struct {
 	// RetryAfter is the upstream's own wish, unbounded.
 	RetryAfter time.Duration
 
-	x     *exchange
-	raw   flow
-	body  io.Reader // raw, or what it decodes to
-	limit int64     // of the body's bytes, decoded
-	got   int64
-	err   error // what every Read returns from now on
+	x      *exchange
+	raw    flow
+	body   io.Reader // raw, or what it decodes to
+	zipped bool      // raw is gzip
+	limit  int64     // of the body's bytes, decoded
+	got    int64
+	err    error // what every Read returns from now on
 }
 
 // Stream makes the one request that this connection is for and returns when the
 // answer's headers are there, whatever the status. It asks for a body without
-// coding, and decodes gzip all the same: Headers have then no length and no coding.
+// coding, and decodes gzip anyway: Headers have then no length and no coding.
 // Its errors are those of Do. ctx bounds the body as well: when it ends, the
 // connection is closed.
 func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Stream, error) {
@@ -49,25 +50,33 @@ func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Str
 	if t.header == 0 {
 		t.header = c.client.cfg.HeaderTimeout
 	}
+	limits.Bytes = orDefault(limits.Bytes, c.client.cfg.MaxBodyBytes)
+	s, err := c.stream(ctx, r, t, limits)
+	if err != nil {
+		return nil, err
+	}
+	head := answer(s.x.resp, nil, s.zipped && s.raw.declared() != 0, time.Now())
+	s.Status, s.Headers, s.RetryAfter = head.Status, head.Headers, head.RetryAfter
+	return s, nil
+}
+
+// stream makes the request of Do or of Stream. It leaves the Stream's Status, Headers and RetryAfter unset.
+func (c *Conn) stream(ctx context.Context, r Request, t terms, limits StreamLimits) (*Stream, error) {
 	x, err := c.exchange(ctx, r, t)
 	if err != nil {
 		return nil, err
 	}
-	limit := c.bodyLimit(orDefault(limits.Bytes, c.client.cfg.MaxBodyBytes))
-	s := &Stream{x: x, limit: limit, raw: flow{x: x, idle: limits.Idle, limit: limit}}
-	coding := codingOf(x.resp)
-	switch coding {
-	case codingNone:
-		s.body = &s.raw
-	case codingGzip:
-		s.raw.limit = wireLimit(limit)
+	limit := c.bodyLimit(limits.Bytes)
+	s := &Stream{x: x, limit: limit, raw: flow{x: x, idle: limits.Idle, whole: t.body > 0, limit: limit}}
+	s.body = &s.raw
+	switch codingOf(x.resp) {
+	case "":
+	case "gzip":
+		s.zipped, s.raw.limit = true, wireLimit(limit)
 		s.body = &unzipped{from: &s.raw}
 	default:
 		s.raw.unread = true
-		s.body = &s.raw
 	}
-	head := answer(x.resp, nil, coding == codingGzip && s.raw.declared() != 0, time.Now())
-	s.Status, s.Headers, s.RetryAfter = head.Status, head.Headers, head.RetryAfter
 	return s, nil
 }
 
@@ -88,6 +97,9 @@ func (s *Stream) Read(p []byte) (int, error) {
 		err = s.x.fail(schemas.UpstreamTooLarge, errBodyBytes)
 	case errors.Is(err, io.EOF) && s.raw.ended():
 		s.x.wire.done()
+		if s.raw.whole {
+			s.x.giveBack()
+		}
 	case err != nil && s.raw.failed() != nil:
 		err = s.raw.failed()
 	case err != nil: // the message was whole, or had not failed; what it held was not
@@ -115,7 +127,11 @@ func (s *Stream) ReadAll(limit int64) ([]byte, error) { return s.ReadAllBy(s, li
 
 // ReadAllBy is ReadAll by a reader that passes on what it reads from the stream.
 func (s *Stream) ReadAllBy(r io.Reader, limit int64) ([]byte, error) {
-	body, err := s.x.readTo(r, limit, s.raw.declared())
+	expected := s.raw.declared()
+	if s.zipped {
+		expected = -1
+	}
+	body, err := s.x.readTo(r, limit, expected)
 	if errors.Is(err, errNoMemory) {
 		return nil, s.stop(s.x.fail(schemas.UpstreamTimeout, err))
 	}

@@ -81,15 +81,12 @@ func (w *wire) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// feed names what the request's body will be read from, before it is written.
-func (w *wire) feed(s *source) { w.source = s }
-
-// drop lets go of whoever reads the request's body.
+// drop ends the reading of the request's body.
 func (w *wire) drop() {
 	w.dropped.Do(func() {
 		close(w.over)
 		if w.source != nil {
-			w.source.stop()
+			_ = w.source.Close()
 		}
 	})
 }
@@ -102,7 +99,7 @@ func (w *wire) deaf() bool {
 }
 
 // release says that the first write is over, or that there will be none. While a
-// write has not returned, what it was given may still leave, and late.
+// write has not returned, its bytes may still leave, and late.
 func (w *wire) release() { w.offer.Do(func() { close(w.offered) }) }
 
 // Read keeps what came, and how it ended.
@@ -163,7 +160,7 @@ func (w *wire) seen() (came opening, readErr error) {
 func (w *wire) Close() (err error) {
 	w.seal()
 	w.drop()
-	defer w.release() // the socket is closed by then, whoever still writes to it
+	defer w.release() // the socket is closed by then, and so is every write to it
 	w.end.Do(func() {
 		w.mu.Lock()
 		polite := w.complete && w.writeErr == nil
@@ -191,7 +188,7 @@ func (w *wire) letGo() error {
 	if w.leaving {
 		return nil
 	}
-	return w.socket.SetDeadline(time.Unix(1, 0)) // lets go of whoever still reads or writes
+	return w.socket.SetDeadline(time.Unix(1, 0)) // ends reads and writes in progress
 }
 
 var errUnsolicited = errors.New("the upstream spoke before it was asked")

@@ -17,75 +17,65 @@ const (
 // setHeaders takes the headers that the worker adds. The values of what is
 // added are never part of an error: they may hold credentials.
 func (e *entry) setHeaders(headers map[string]string) error {
-	if err := e.mayAdd("headers", headers); err != nil {
-		return err
-	}
-	for name, value := range headers {
-		if !headerToken(name) {
-			return fmt.Errorf("headers: %q is not a header name", name)
-		}
+	return e.setAdded("headers", headers, &e.owned, func(name string) (string, error) {
 		folded := string(foldName(nil, name))
 		switch kind := classify([]byte(folded)); {
+		case !headerToken(name):
+			return "", fmt.Errorf("%q is not a header name", name)
 		case kind == headerFraming, kind == headerMetadata, kind == headerIdempotency, folded == "host":
-			return fmt.Errorf("headers: %s cannot be set", name)
-		case slices.Contains(e.owned, folded):
-			return fmt.Errorf("headers: %s is there twice", name)
+			return "", fmt.Errorf("%s cannot be set", name)
 		}
-		if IsTrace(name, value) {
-			e.owned = append(e.owned, folded)
-			continue
-		}
-		if err := checkAdded("headers", name, value); err != nil {
-			return err
-		}
-		e.owned = append(e.owned, folded)
-	}
-	slices.Sort(e.owned)
-	return nil
+		return folded, nil
+	})
 }
 
 // setQuery takes the parameters that the worker adds.
 func (e *entry) setQuery(query map[string]string) error {
-	if err := e.mayAdd("query", query); err != nil {
+	return e.setAdded("query", query, &e.params, func(name string) (string, error) {
+		if !addedName(name, "-._~$:@[]") {
+			return "", fmt.Errorf("%q is not a parameter name; use letters, digits and -._~$:@[]", name)
+		}
+		return string(foldParam([]byte(name))), nil
+	})
+}
+
+// setBody takes the members that the worker adds to a JSON object.
+func (e *entry) setBody(body map[string]string) error {
+	return e.setAdded("body", body, &e.members, func(name string) (string, error) {
+		if !addedName(name, "-._~$:@[]/+# ") {
+			return "", fmt.Errorf("%q is not a member name; use letters, digits, spaces and -._~$:@[]/+#", name)
+		}
+		return name, nil
+	})
+}
+
+// setAdded takes the names of what the worker adds, as fold has them. Two names that differ by case
+// alone are one to some readers.
+func (e *entry) setAdded(key string, added map[string]string, to *[]string, fold func(name string) (string, error)) error {
+	if err := e.mayAdd(key, added); err != nil {
 		return err
 	}
-	for name, value := range query {
-		if !addedName(name, "-._~$:@[]") {
-			return fmt.Errorf("query: %q is not a parameter name; use letters, digits and -._~$:@[]", name)
+	for name, value := range added {
+		folded, err := fold(name)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", key, err)
+		case containsFold(*to, folded):
+			return fmt.Errorf("%s: %s is there twice", key, name)
+		case key == "headers" && IsTrace(name, value):
+		default:
+			if err := checkAdded(key, name, value); err != nil {
+				return err
+			}
 		}
-		folded := string(foldParam([]byte(name)))
-		if slices.ContainsFunc(e.params, func(own string) bool { return strings.EqualFold(own, folded) }) {
-			return fmt.Errorf("query: %s is there twice", name)
-		}
-		if err := checkAdded("query", name, value); err != nil {
-			return err
-		}
-		e.params = append(e.params, folded)
+		*to = append(*to, folded)
 	}
-	slices.Sort(e.params)
+	slices.Sort(*to)
 	return nil
 }
 
-// setBody takes the members that the worker adds to a JSON object. Two names
-// that differ by case alone are one to some readers.
-func (e *entry) setBody(body map[string]string) error {
-	if err := e.mayAdd("body", body); err != nil {
-		return err
-	}
-	for name, value := range body {
-		if !addedName(name, "-._~$:@[]/+# ") {
-			return fmt.Errorf("body: %q is not a member name; use letters, digits, spaces and -._~$:@[]/+#", name)
-		}
-		if e.ownsMember(name) {
-			return fmt.Errorf("body: %s is there twice", name)
-		}
-		if err := checkAdded("body", name, value); err != nil {
-			return err
-		}
-		e.members = append(e.members, name)
-	}
-	slices.Sort(e.members)
-	return nil
+func containsFold(list []string, name string) bool {
+	return slices.ContainsFunc(list, func(own string) bool { return strings.EqualFold(own, name) })
 }
 
 // mayAdd holds what would be added against the breadth of the entry: it goes to
@@ -94,7 +84,7 @@ func (e *entry) mayAdd(key string, added map[string]string) error {
 	switch {
 	case len(added) == 0:
 		return nil
-	case e.any || strings.HasPrefix(e.host, "."):
+	case e.Any || strings.HasPrefix(e.Host, "."):
 		return errors.New(key + ": an entry for any host would send them to any host")
 	case len(added) > maxAdded:
 		return fmt.Errorf("%s: there are more than %d", key, maxAdded)
@@ -107,7 +97,7 @@ func (e *entry) mayAdd(key string, added map[string]string) error {
 const TracePlaceholder = "${trace}"
 
 // IsTrace reports whether a header that an entry adds is the one that tells its target
-// of the call's span. It is left out where nobody named one.
+// of the call's span. It is left out of a call without a span.
 func IsTrace(name, value string) bool {
 	return value == TracePlaceholder && strings.EqualFold(name, "traceparent")
 }
@@ -125,13 +115,5 @@ func checkAdded(key, name, value string) error {
 
 // addedName holds for letters, digits and the characters of others.
 func addedName(s, others string) bool {
-	if len(s) > maxAddedName || strings.TrimSpace(s) == "" {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; !letter(c) && !digit(c) && strings.IndexByte(others, c) < 0 {
-			return false
-		}
-	}
-	return true
+	return len(s) <= maxAddedName && strings.TrimSpace(s) != "" && strings.Trim(s, alphanumeric+others) == ""
 }

@@ -8,7 +8,7 @@ import (
 // ranges are the fixed tables of addresses. They are built once a policy and
 // shared by its entries.
 type ranges struct {
-	// metadata answers with credentials to whoever asks. No entry grants it.
+	// metadata answers every caller with credentials. No entry grants it.
 	metadata []netip.Prefix
 	// never can be granted by CIDRs: loopback has a network of its own, the
 	// rest names no host or carries an IPv4 address past the IPv4 rules.
@@ -72,7 +72,7 @@ func prefixes(list ...string) []netip.Prefix {
 
 func (r *ranges) isLoopback(a netip.Addr) bool { return r.loopback4.Contains(a) || a == r.loopback6 }
 
-// isPublic holds for addresses that anybody may be sent to. An IPv4-mapped
+// isPublic holds for addresses that every entry may reach. An IPv4-mapped
 // address is outside 2000::/3 and so is not one.
 func (r *ranges) isPublic(a netip.Addr) bool {
 	if a.Is6() && !r.unicast.Contains(a) {
@@ -105,7 +105,7 @@ func (p *Policy) checkAddr(e *entry, a netip.Addr, port uint16) flaw {
 	case p.self.ports[port] && (p.ranges.isLoopback(a) || p.self.local[a]):
 		return flawAddressSelf
 	}
-	switch e.network {
+	switch e.Network {
 	case NetworkPublic:
 		if !p.ranges.isPublic(a) {
 			return flawAddressSpecial
@@ -121,21 +121,21 @@ func (p *Policy) checkAddr(e *entry, a netip.Addr, port uint16) flaw {
 	default:
 		return flawAddressForm
 	}
-	return flawNone
+	return nil
 }
 
 // checkTarget judges what is known of a target's address before any look-up:
 // all of it for a literal, and for a name whether every answer must fail.
 func (p *Policy) checkTarget(e *entry, t *target) flaw {
 	switch {
-	case p.self.names[t.host]:
+	case p.self.names[t.Host]:
 		return flawAddressSelf
 	case t.addr.IsValid():
-		return p.checkAddr(e, t.addr, t.port)
-	case e.network == NetworkLoopback && p.self.ports[t.port]:
+		return p.checkAddr(e, t.addr, t.Port)
+	case e.Network == NetworkLoopback && p.self.ports[t.Port]:
 		return flawAddressSelf
-	case e.network != NetworkLoopback && loopbackName(t.host):
+	case e.Network != NetworkLoopback && loopbackName(t.Host):
 		return flawAddressSpecial
 	}
-	return flawNone
+	return nil
 }

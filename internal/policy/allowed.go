@@ -30,7 +30,7 @@ func (r *ranges) parseItem(s string) (*entry, string, error) {
 	if err := r.setItemNetwork(e); err != nil {
 		return nil, "", fmt.Errorf("%q: %w", s, err)
 	}
-	e.name = hostEntryPrefix + item
+	e.Name = hostEntryPrefix + item
 	return e, item, nil
 }
 
@@ -39,61 +39,60 @@ func (e *entry) setItemPrefix(s string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	e.scheme, e.host, e.port, e.prefix = u.scheme, u.host, u.port, u.path
+	e.Scheme, e.Host, e.Port, e.Path = u.Scheme, u.Host, u.Port, u.Path
 	return u.String(), nil
 }
 
 func (e *entry) setItemSuffix(s string) (string, error) {
 	host, addr, odd, bad := parseHost(s[1:])
-	if bad != flawNone || odd != flawNone || addr.IsValid() {
+	if bad != nil || odd != nil || addr.IsValid() {
 		return "", errors.New("what follows the dot is not a domain name")
 	}
-	e.host = "." + host
-	return e.host, nil
+	e.Host = "." + host
+	return e.Host, nil
 }
 
 // setItemHost reads host, host:port and an IPv6 address with or without brackets.
 func (e *entry) setItemHost(s string) (string, error) {
 	if addr, ok := parseIPv6(s); ok {
-		e.host = addr.String()
-		return e.host, nil
+		e.Host = addr.String()
+		return e.Host, nil
 	}
 	var u parts
 	if strings.ContainsAny(s, "@/?#") {
 		return "", errors.New("write host, host:port, .example.com or scheme://host/path")
 	}
-	if f := u.setAuthority(s); f != flawNone || u.hostForm != flawNone {
-		if f == flawNone {
+	if f := u.setAuthority(s); f != nil || u.hostForm != nil {
+		if f == nil {
 			f = u.hostForm
 		}
-		_, reason := f.describe()
-		return "", errors.New(reason)
+		return "", errors.New(f.Reason)
 	}
-	e.host, e.port = u.host, u.port
-	if e.port == 0 {
-		return e.host, nil
+	e.Host, e.Port = u.Host, u.Port
+	if e.Port == 0 {
+		return e.Host, nil
 	}
-	return u.authority(), nil
+	return u.Authority(), nil
 }
 
 func (r *ranges) setItemNetwork(e *entry) error {
-	e.network = NetworkPublic
-	if loopbackName(strings.TrimPrefix(e.host, ".")) {
-		e.network = NetworkLoopback
+	e.Network = NetworkPublic
+	if loopbackName(strings.TrimPrefix(e.Host, ".")) {
+		e.Network = NetworkLoopback
 		return nil
 	}
-	addr, err := netip.ParseAddr(e.host)
+	addr, err := netip.ParseAddr(e.Host)
 	if err != nil {
 		return nil //nolint:nilerr // a name: its addresses are judged when it is resolved
 	}
 	switch {
 	case r.isPublic(addr):
 	case r.isLoopback(addr):
-		e.network = NetworkLoopback
+		e.Network = NetworkLoopback
 	case within(r.metadata, addr) || within(r.never, addr):
 		return errors.New("this address cannot be granted")
 	default:
-		e.network, e.cidrs = NetworkPrivate, []netip.Prefix{netip.PrefixFrom(addr, addr.BitLen())}
+		e.Network, e.cidrs = NetworkPrivate, []netip.Prefix{netip.PrefixFrom(addr, addr.BitLen())}
 	}
 	return nil
 }

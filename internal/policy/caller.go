@@ -34,13 +34,12 @@ func checkCallerQuery(e *entry, query string) flaw {
 			return flawQueryCaller
 		}
 	}
-	return flawNone
+	return nil
 }
 
 // foreignParam is the first parameter, with its escapes, that callers may not set at an entry that adds something.
 func foreignParam(e *entry, query string) (name string, found bool) {
-	for pair := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' }) {
-		raw, _, _ := strings.Cut(pair, "=")
+	for raw := range paramNames(query) {
 		var buf [maxAddedName]byte
 		if !matchAny(e.callerParams, string(paramName(buf[:0], raw))) {
 			return raw, true
@@ -55,7 +54,8 @@ func matchAny(patterns []string, name string) bool {
 	for _, p := range patterns {
 		head, fromStart := strings.CutSuffix(p, "*")
 		tail, toEnd := strings.CutPrefix(p, "*")
-		if p == name || fromStart && strings.HasPrefix(name, head) || toEnd && strings.HasSuffix(name, tail) && !strings.ContainsAny(name, "[\x00") {
+		if p == name || fromStart && strings.HasPrefix(name, head) ||
+			toEnd && strings.HasSuffix(name, tail) && !strings.ContainsAny(name, "[\x00") {
 			return true
 		}
 	}
@@ -76,7 +76,8 @@ func (e *entry) setPatterns(key string, list []string, to *[]string, check func(
 	}
 	for _, pattern := range list {
 		name := strings.TrimSuffix(strings.TrimPrefix(pattern, "*"), "*")
-		if strings.Contains(name, "*") || name == "" && pattern != "*" || strings.HasPrefix(pattern, "*") && strings.HasSuffix(pattern, "*") && pattern != "*" {
+		stars := len(pattern) - len(name)
+		if strings.Contains(name, "*") || pattern != "*" && (name == "" || stars > 1) {
 			return fmt.Errorf("%s: %q is not a name, or the beginning or end of one with a *", key, pattern)
 		}
 		folded, err := check(e, pattern, name)
@@ -99,7 +100,7 @@ func checkCallerHeader(e *entry, pattern, name string) (string, error) {
 	folded := string(foldName(nil, name))
 	if name == pattern {
 		switch kind := classify([]byte(folded)); {
-		case kind == headerCredential && !OwnCredential(name), kind == headerFraming, kind == headerRouting, kind == headerMetadata, kind == headerIdempotency:
+		case kind != headerFree && (kind != headerCredential || !OwnCredential(name)):
 			return "", fmt.Errorf("%s is refused to every caller; remove it", pattern)
 		case slices.Contains(e.owned, folded):
 			return "", fmt.Errorf("%s is set by the entry itself; remove it", pattern)
@@ -125,7 +126,7 @@ func strictest() *entry { return &entry{credential: true} }
 // CallerHeader holds one header against what Decide refuses to every caller,
 // whatever the entry. Its error is a *DeniedError.
 func CallerHeader(name, value string) error {
-	return checkHeader(strictest(), schemas.Header{Name: name, Value: value}).err()
+	return asError(checkHeader(strictest(), schemas.Header{Name: name, Value: value}))
 }
 
 // AnswerHeader holds one header against what no answer of our own making may
@@ -134,14 +135,14 @@ func CallerHeader(name, value string) error {
 func AnswerHeader(name, value string) error {
 	f := checkHeader(strictest(), schemas.Header{Name: name, Value: value})
 	if f != flawHeaderRouting && f != flawHeaderCredential && f != flawHeaderMetadata && f != flawHeaderIdempotency {
-		return f.err()
+		return asError(f)
 	}
 	var buf [maxHeaderName]byte
 	switch string(foldName(buf[:0], name)) {
 	case "cookie", "cookie2", "set-cookie", "set-cookie2", "host", "authorization":
-		return f.err()
+		return asError(f)
 	}
-	return checkText(value).err()
+	return asError(checkText(value))
 }
 
 // checkText is the part of checkHeader that is about a value alone, for names that
@@ -151,12 +152,12 @@ func checkText(value string) flaw {
 }
 
 // Carry asks whether what is permitted may go with these headers of the caller's.
-// Hop does not see them: it is for those that were changed behind it.
+// Hop does not see them: Carry is for headers that were changed after it.
 func (p Permit) Carry(headers []schemas.Header) Decision {
 	if !p.Valid() {
 		return deny(nil, nil, flawNoPermit)
 	}
-	if f := checkHeaders(p.entry, headers); f != flawNone {
+	if f := checkHeaders(p.entry, headers); f != nil {
 		return deny(p.policy, p.entry, f)
 	}
 	return p.policy.allow(p)

@@ -19,9 +19,9 @@ func Compile(c Config) (*Policy, error) {
 	}
 	named, p.agents = apart(named)
 	p.all = slices.Concat(named, hosts)
-	p.enforced = newTable(p.all, func(e *entry) bool { return !e.shadow })
-	if shadows := newTable(named, func(e *entry) bool { return e.shadow }); len(shadows.entries) > 0 {
-		rehearsal := newTable(p.all, func(e *entry) bool { return e.shadow || shadows.byName[e.name] == nil })
+	p.enforced = newTable(p.all, func(e *entry) bool { return !e.Shadow })
+	if shadows := newTable(named, func(e *entry) bool { return e.Shadow }); len(shadows.entries) > 0 {
+		rehearsal := newTable(p.all, func(e *entry) bool { return e.Shadow || shadows.byName[e.Name] == nil })
 		p.rehearsal = &rehearsal
 	}
 	p.version = version(slices.Concat(p.all, p.agents.entries))
@@ -31,9 +31,9 @@ func Compile(c Config) (*Policy, error) {
 // apart takes the agents' entries out of the others. Each is asked for by its
 // name, so their order means nothing.
 func apart(named []*entry) (others []*entry, agents table) {
-	agents = newTable(named, func(e *entry) bool { return e.agent })
-	slices.SortFunc(agents.entries, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
-	return slices.DeleteFunc(named, func(e *entry) bool { return e.agent }), agents
+	agents = newTable(named, func(e *entry) bool { return e.Agent })
+	slices.SortFunc(agents.entries, func(a, b *entry) int { return strings.Compare(a.Name, b.Name) })
+	return slices.DeleteFunc(named, func(e *entry) bool { return e.Agent }), agents
 }
 
 // compileEntries gives the named entries in order. A replaced one leaves, and
@@ -56,7 +56,7 @@ func compileEntries(list []Entry) ([]*entry, error) {
 			}
 			continue
 		}
-		out = append(slices.DeleteFunc(out, func(old *entry) bool { return old.name == e.name && old.shadow == e.shadow }), e)
+		out = append(slices.DeleteFunc(out, func(old *entry) bool { return old.Name == e.Name && old.Shadow == e.Shadow }), e)
 	}
 	return out, errors.Join(errs...)
 }
@@ -104,7 +104,7 @@ func (p *Policy) setSelf(c Config) error {
 			continue
 		}
 		name, _, _, bad := parseHost(host)
-		if bad != flawNone {
+		if bad != nil {
 			errs = append(errs, fmt.Errorf("self host %q is neither a name nor an address", s))
 			continue
 		}

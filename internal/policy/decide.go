@@ -6,7 +6,7 @@ import (
 
 const (
 	maxBody = 1 << 20
-	// maxOwnBody is that of a call to an agent or a model, whose body came whole through the
+	// maxOwnBody is the limit of a call to an agent or a model, whose body came whole through the
 	// door, which has limits of its own; with room for what Weir adds.
 	maxOwnBody = 64<<20 + 1<<20
 	maxDepth   = 64
@@ -52,7 +52,7 @@ func (p *Policy) Decide(r Request) Decision {
 
 func (p *Policy) conclude(t *table, q *question, r *Request) Decision {
 	e, f := p.judge(t, q, r)
-	if f != flawNone {
+	if f != nil {
 		return deny(p, e, f)
 	}
 	return p.allow(Permit{policy: p, entry: e, target: q.url.target, method: q.method})
@@ -69,7 +69,7 @@ func (d Decision) compare(rehearsed Decision) *schemas.Shadow {
 func checkBody(method methods, r *Request) flaw {
 	switch {
 	case !r.HasBody:
-		return flawNone
+		return nil
 	case method&(methodGET|methodHEAD) != 0:
 		return flawBodyMethod
 	case r.BodySize > maxBody && !r.Agent, r.BodySize > maxOwnBody:
@@ -77,22 +77,21 @@ func checkBody(method methods, r *Request) flaw {
 	case r.BodyDepth > maxDepth:
 		return flawBodyDepth
 	}
-	return flawNone
+	return nil
 }
 
-// deny names the entry where the request got as far as to be one of its own.
+// deny names the entry if the request is one of its own.
 func deny(p *Policy, e *entry, f flaw) Decision {
-	check, reason := f.describe()
-	d := Decision{Check: check, Decision: schemas.Decision{Code: check.Code(), Reason: reason, Version: p.Version()}}
+	d := Decision{Check: f.Check, Decision: schemas.Decision{Code: f.Code, Reason: f.Reason, Version: p.Version()}}
 	if e != nil {
-		d.Entry = e.name
+		d.Entry = e.Name
 	}
 	return d
 }
 
 func (p *Policy) allow(permit Permit) Decision {
 	return Decision{
-		Decision: schemas.Decision{Allowed: true, Entry: permit.entry.name, Version: p.version},
+		Decision: schemas.Decision{Allowed: true, Entry: permit.entry.Name, Version: p.version},
 		permit:   permit,
 	}
 }

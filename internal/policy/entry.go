@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"weir/schemas"
 )
@@ -18,84 +17,70 @@ const hostEntryPrefix = "host:"
 
 // entry is a compiled Entry or allowed-host item.
 type entry struct {
-	name      string
-	shadow    bool       // rehearsed, and permits nothing
-	item      bool       // made of an allowed host; no key selects it
-	agent     bool       // a remote agent's or a model's, in a table of their own
-	pass      []string   // of a model's, in order; see Entry
-	any       bool       // every host on 80 and 443
-	scheme    string     // empty: either
-	host      string     // exact, or a suffix with its leading dot
-	addr      netip.Addr // valid where the host is a literal address
-	port      uint16     // 0: every port
-	prefix    string     // of the path, as it was written
-	methods   methods
-	network   string
-	cidrs     []netip.Prefix
-	redirects int
-	ttl       time.Duration // 0: the target does not honour keys
-	headers   map[string]string
-	query     map[string]string
-	body      map[string]string
-	owned     []string // the names of headers, folded
-	params    []string // the names of query, folded
-	members   []string // the names of body
+	canonical
+
+	item    bool       // made of an allowed host; no key selects it
+	addr    netip.Addr // valid where the host is a literal address
+	methods methods
+	cidrs   []netip.Prefix
+	owned   []string // the names of headers, folded
+	params  []string // the names of query, folded
+	members []string // the names of body
 	// injects: the worker adds something to the calls, beside the trace.
 	injects bool
-	// callerHeaders, folded, and callerParams are patterns of what callers may set all the same.
+	// callerHeaders, folded, and callerParams are patterns of what callers may set anyway.
 	callerHeaders, callerParams []string
 	// credential: callers send none of their own. It holds for what adds anything, and for
 	// agents and models.
 	credential bool
-	limits     Limits
 }
 
 // fits reports what keeps a question from matching the entry, in the order of
 // checks from scheme to path.
 func (e *entry) fits(q *question) flaw {
 	switch {
-	case e.scheme != "" && e.scheme != q.url.scheme:
+	case e.Scheme != "" && e.Scheme != q.url.Scheme:
 		return flawScheme
 	case q.url.userinfo:
 		return flawUserinfo
-	case q.url.hostForm != flawNone:
+	case q.url.hostForm != nil:
 		return q.url.hostForm
-	case !e.coversHost(q.url.host):
+	case !e.coversHost(q.url.Host):
 		return flawHost
-	case e.any && q.url.port != 80 && q.url.port != 443:
+	case e.Any && q.url.Port != 80 && q.url.Port != 443:
 		return flawPortAny
-	case e.port != 0 && e.port != q.url.port:
+	case e.Port != 0 && e.Port != q.url.Port:
 		return flawPort
 	case q.bit == 0:
 		return flawMethodUnknown
 	case e.methods&q.bit == 0:
 		return flawMethod
-	case q.pathForm != flawNone:
+	case q.pathForm != nil:
 		return q.pathForm
-	case !covers(e.prefix, q.url.path):
+	case !covers(e.Path, q.url.Path):
 		return flawPath
 	}
-	return flawNone
+	return nil
 }
 
 func (e *entry) coversHost(host string) bool {
 	switch {
-	case e.any:
+	case e.Any:
 		return true
-	case e.host[0] == '.':
-		return len(host) > len(e.host) && strings.HasSuffix(host, e.host)
+	case e.Host[0] == '.':
+		return len(host) > len(e.Host) && strings.HasSuffix(host, e.Host)
 	default:
-		return e.host == host
+		return e.Host == host
 	}
 }
 
 // compileEntry turns what was written into what is matched. Its errors name the
 // key; the caller adds the entry.
 func compileEntry(in Entry) (*entry, error) {
-	e := &entry{
-		name: in.Name, agent: in.Agent, pass: slices.Sorted(slices.Values(in.Pass)), redirects: in.Redirects, limits: in.Limits,
-		headers: maps.Clone(in.Headers), query: maps.Clone(in.Query), body: maps.Clone(in.Body),
-	}
+	e := &entry{canonical: canonical{
+		Name: in.Name, Agent: in.Agent, Extra: slices.Sorted(slices.Values(in.Pass)), Redirects: in.Redirects, Limits: in.Limits,
+		Headers: maps.Clone(in.Headers), Query: maps.Clone(in.Query), Body: maps.Clone(in.Body),
+	}}
 	err := errors.Join(
 		e.setPrefix(in.URLPrefix),
 		e.setMethods(in.Methods),
@@ -107,7 +92,7 @@ func compileEntry(in Entry) (*entry, error) {
 		checkLimits(in.Limits),
 	)
 	e.injects = len(e.params)+len(e.members) > 0
-	for name, value := range e.headers {
+	for name, value := range e.Headers {
 		e.injects = e.injects || !IsTrace(name, value)
 	}
 	err = errors.Join(err, e.setCaller(in.CallerHeaders, in.CallerParams))
@@ -115,14 +100,14 @@ func compileEntry(in Entry) (*entry, error) {
 		err = errors.Join(err, fmt.Errorf("redirects: %d is not in 0 to %d", in.Redirects, MaxRedirects))
 	}
 	if i := in.UpstreamIdempotency; i != nil {
-		if e.ttl = i.TTL; e.ttl <= 0 {
+		if e.TTL = i.TTL; e.TTL <= 0 {
 			err = errors.Join(err, errors.New("upstream_idempotency: ttl must be positive"))
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	e.credential = e.agent || e.injects
+	e.credential = e.Agent || e.injects
 	return e, nil
 }
 
@@ -152,14 +137,14 @@ func (e *entry) setPrefix(s string) error {
 		return errors.New("url_prefix: missing")
 	}
 	if s == AnyHost {
-		e.any = true
+		e.Any = true
 		return nil
 	}
 	u, err := parsePrefix(s)
 	if err != nil {
 		return fmt.Errorf("url_prefix: %w", err)
 	}
-	e.scheme, e.host, e.addr, e.port, e.prefix = u.scheme, u.host, u.addr, u.port, u.path
+	e.Scheme, e.Host, e.addr, e.Port, e.Path = u.Scheme, u.Host, u.addr, u.Port, u.Path
 	return nil
 }
 
@@ -167,19 +152,18 @@ func (e *entry) setPrefix(s string) error {
 // a URL under it must pass.
 func parsePrefix(s string) (target, error) {
 	u, f := parseURL(s, false)
-	if f == flawNone {
+	if f == nil {
 		f = u.hostForm
 	}
-	if f == flawNone {
-		f = checkPath(u.path)
+	if f == nil {
+		f = checkPath(u.Path)
 	}
 	switch {
-	case f != flawNone:
-		_, reason := f.describe()
-		return target{}, errors.New(reason)
+	case f != nil:
+		return target{}, errors.New(f.Reason)
 	case u.userinfo:
 		return target{}, errors.New("it carries a user or password; use headers")
-	case u.hasQuery:
+	case u.HasQuery:
 		return target{}, errors.New("it has a query; only scheme, host, port and path are matched")
 	}
 	return u.target, nil
@@ -211,13 +195,13 @@ func (e *entry) setNetwork(network string, cidrs []string) error {
 	default:
 		return fmt.Errorf("network: %q is not public, loopback or private", network)
 	}
-	e.network = network
+	e.Network = network
 	switch {
 	case network == NetworkPrivate && len(cidrs) == 0:
 		return errors.New("cidrs: missing; a private entry reaches the ranges it names")
 	case network != NetworkPrivate && len(cidrs) > 0:
 		return errors.New("cidrs: only a private entry has them; set network to private")
-	case network != NetworkPublic && e.any:
+	case network != NetworkPublic && e.Any:
 		return errors.New("network: an entry for any host is public")
 	}
 	for _, s := range cidrs {
@@ -234,10 +218,10 @@ func (e *entry) setMode(mode string) error {
 	switch mode {
 	case "", ModeEnforce:
 	case ModeShadow:
-		if e.agent {
+		if e.Agent {
 			return errors.New("mode: an agent's entry is never a shadow")
 		}
-		e.shadow = true
+		e.Shadow = true
 	default:
 		return fmt.Errorf("mode: %q is not enforce or shadow", mode)
 	}
@@ -248,11 +232,7 @@ func checkLimits(l Limits) error {
 	if l.Concurrency < 0 {
 		return errors.New("limits: concurrency must not be negative")
 	}
-	if l.Rate == "" {
-		return nil
-	}
-	n, unit, ok := strings.Cut(l.Rate, "/")
-	if !ok || n == "" || len(n) > 9 || n[0] == '0' || strings.Trim(n, "0123456789") != "" || !slices.Contains([]string{"s", "m", "h"}, unit) {
+	if _, _, ok := schemas.ParseRate(l.Rate); l.Rate != "" && !ok {
 		return fmt.Errorf("limits: rate %q is not a count a second, minute or hour, such as 10/s", l.Rate)
 	}
 	return nil

@@ -30,10 +30,9 @@ func (p *Policy) Explain(r Request) schemas.Explanation {
 		if !r.usable(e) || (e.item && r.keyed()) {
 			continue
 		}
-		v := schemas.EntryVerdict{Entry: e.name, Mode: e.mode(), Fits: true}
-		if f := p.hold(e, &q, &r); f != flawNone {
-			check, reason := f.describe()
-			v.Fits, v.Check, v.Reason = false, check.String(), reason
+		v := schemas.EntryVerdict{Entry: e.Name, Mode: e.mode(), Fits: true}
+		if f := p.hold(e, &q, &r); f != nil {
+			v.Fits, v.Check, v.Reason = false, f.Check.String(), f.Reason
 		}
 		x.Entries = append(x.Entries, v)
 	}
@@ -49,17 +48,17 @@ func (r *Request) keyed() bool { return r.Key != "" || r.KeyRequired || r.Agent 
 
 // hold asks one entry about the whole request.
 func (p *Policy) hold(e *entry, q *question, r *Request) flaw {
-	if q.urlForm != flawNone {
+	if q.urlForm != nil {
 		return q.urlForm
 	}
-	if f := e.fits(q); f != flawNone {
+	if f := e.fits(q); f != nil {
 		return f
 	}
 	return p.admits(e, q, r)
 }
 
 func (e *entry) mode() string {
-	if e.shadow {
+	if e.Shadow {
 		return ModeShadow
 	}
 	return ModeEnforce

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"weir/internal/redact"
 	"weir/schemas"
 )
@@ -36,7 +38,7 @@ func checkHeaders(e *entry, headers []schemas.Header) flaw {
 		return flawHeaderCount
 	}
 	for i, h := range headers {
-		if f := checkHeader(e, h); f != flawNone {
+		if f := checkHeader(e, h); f != nil {
 			return f
 		}
 		if h.Value == redact.Mark {
@@ -48,7 +50,7 @@ func checkHeaders(e *entry, headers []schemas.Header) flaw {
 			}
 		}
 	}
-	return flawNone
+	return nil
 }
 
 func checkHeader(e *entry, h schemas.Header) flaw {
@@ -92,7 +94,7 @@ func checkHeader(e *entry, h schemas.Header) flaw {
 	if strings.Contains(h.Value, "${") || strings.Contains(h.Value, "{{") {
 		return flawHeaderTemplate
 	}
-	return flawNone
+	return nil
 }
 
 // OwnCredential reports whether a header is one in which callers send credentials of
@@ -114,14 +116,17 @@ func classify(name []byte) headerKind {
 		"x-http-method", "x-http-method-override", "x-method-override", "x-http-host-override", "x-override-url",
 		"x-rewrite-url", "x-rewrite-uri", "x-backend-host", "x-proxy-host", "x-proxy-url",
 		"x-real-ip", "x-client-ip", "client-ip", "x-remote-ip", "x-remote-addr", "x-remote-user", "remote-addr", "remote-user",
-		"x-originating-ip", "x-cluster-client-ip", "true-client-ip", "x-true-client-ip", "fastly-client-ip", "cf-connecting-ip", "cf-connecting-ipv6",
+		"x-originating-ip", "x-cluster-client-ip", "true-client-ip", "x-true-client-ip", "fastly-client-ip", "cf-connecting-ip",
+		"cf-connecting-ipv6",
 		"x-azure-clientip", "x-azure-socketip", "x-appengine-user-ip", "x-sendfile", "x-sendfile-type",
 		"x-http-destinationurl", "x-istio-attributes":
 		return headerRouting
-	case "authorization", "cookie", "cookie2", "set-cookie", "set-cookie2", "www-authenticate",
+	case "authorization", "authentication", "cookie", "cookie2", "set-cookie", "set-cookie2", "www-authenticate",
 		"x-api-key", "api-key", "apikey", "x-apikey", "x-api-token", "x-auth", "auth-token", "dpop",
-		"access-token", "x-authorization", "x-goog-iam-authorization-token", "token", "x-token", "x-secret", "x-password", "x-functions-key", "x-vault-token", "x-consul-token", "private-token", "job-token", "deploy-token",
-		"x-github-token", "x-gitlab-token", "ocp-apim-subscription-key", "x-client-cert", "ssl-client-cert", "x-ssl-client-cert", "client-cert", "client-cert-chain":
+		"access-token", "x-authorization", "x-goog-iam-authorization-token", "token", "x-token", "x-secret", "x-password",
+		"x-functions-key", "x-vault-token", "x-consul-token", "private-token", "job-token", "deploy-token",
+		"x-github-token", "x-gitlab-token", "ocp-apim-subscription-key", "x-client-cert",
+		"ssl-client-cert", "x-ssl-client-cert", "client-cert", "client-cert-chain":
 		return headerCredential
 	case "metadata", "metadata-flavor", "metadata-token", "metadata-token-expiry-seconds", "x-google-metadata-request":
 		return headerMetadata
@@ -131,60 +136,43 @@ func classify(name []byte) headerKind {
 	return classifyFamily(string(name))
 }
 
-// classifyFamily knows the names by how they begin and end. Routing includes
-// whom a request is served as: what a proxy tells the server behind it about
-// the user is believed there.
-func classifyFamily(name string) headerKind {
-	switch {
-	case begins(name, "proxy-", "sec-websocket-"):
-		return headerFraming
-	case begins(name, "impersonate-"), strings.HasSuffix(name, "-override"):
-		return headerRouting
-	case begins(name, "cf-access-", "ssl-client-"):
-		return headerCredential
-	case strings.HasPrefix(name, "x-"):
-		if kind := classifyExtension(name); kind != headerFree {
-			return kind
-		}
-	}
-	if name == "authentication" || strings.HasSuffix(name, "-token") && !strings.Contains(name, "csrf") && !strings.Contains(name, "xsrf") {
-		return headerCredential
-	}
-	if ends(name, "-api-key", "-apikey", "-secret-key", "-access-key", "-jwt-assertion") {
-		return headerCredential
-	}
-	return headerFree
+// families are the names by how they begin and end, in the order in which they are tried. Routing
+// includes the user that a request is served as: servers believe what a proxy in front of them says
+// about that.
+var families = []struct { //nolint:gochecknoglobals // a constant
+	kind         headerKind
+	begins, ends []string
+}{
+	{headerFraming, []string{"proxy-", "sec-websocket-"}, nil},
+	{headerRouting, []string{"impersonate-"}, []string{"-override"}},
+	{headerCredential, []string{"cf-access-", "ssl-client-"}, nil},
+	{headerRouting, []string{
+		"x-forwarded-", "x-original-", "x-rewrite-", "x-envoy-", "x-accel-", "x-middleware-", "x-remote-",
+		"x-authenticated-", "x-webauth-", "x-goog-authenticated-", "x-ms-client-principal", "x-amzn-oidc-",
+	}, nil},
+	{headerMetadata, []string{"x-aws-ec2-metadata-", "x-aliyun-ecs-metadata-"}, nil},
+	{headerCredential, []string{"x-auth-", "x-ms-token-", "x-ssl-client-", "x-client-cert-"}, nil},
+	{headerCredential, nil, []string{"-api-key", "-apikey", "-secret-key", "-access-key", "-jwt-assertion"}},
 }
 
-func classifyExtension(name string) headerKind {
-	switch {
-	case begins(name, "x-forwarded-", "x-original-", "x-rewrite-", "x-envoy-", "x-accel-", "x-middleware-", "x-remote-",
-		"x-authenticated-", "x-webauth-", "x-goog-authenticated-", "x-ms-client-principal", "x-amzn-oidc-"):
-		return headerRouting
-	case begins(name, "x-aws-ec2-metadata-", "x-aliyun-ecs-metadata-"):
-		return headerMetadata
-	case begins(name, "x-auth-", "x-ms-token-", "x-ssl-client-", "x-client-cert-"):
+func classifyFamily(name string) headerKind {
+	for _, f := range families {
+		if begins(name, f.begins...) || ends(name, f.ends...) {
+			return f.kind
+		}
+	}
+	if strings.HasSuffix(name, "-token") && !strings.Contains(name, "csrf") && !strings.Contains(name, "xsrf") {
 		return headerCredential
 	}
 	return headerFree
 }
 
 func begins(name string, prefixes ...string) bool {
-	for _, p := range prefixes {
-		if strings.HasPrefix(name, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 func ends(name string, suffixes ...string) bool {
-	for _, s := range suffixes {
-		if strings.HasSuffix(name, s) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(name, s) })
 }
 
 // foldName appends the name as the least careful reader sees it: lower case,
@@ -201,17 +189,7 @@ func foldName(dst []byte, name string) []byte {
 	return dst
 }
 
-func headerToken(s string) bool {
-	if s == "" || len(s) > maxHeaderName {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; !letter(c) && !digit(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return true
-}
+func headerToken(s string) bool { return len(s) <= maxHeaderName && httpguts.ValidHeaderFieldName(s) }
 
 // headerText holds for printable ASCII, spaces and tabs.
 func headerText(s string) bool {
@@ -225,11 +203,8 @@ func headerText(s string) bool {
 
 // checkKey judges a declared idempotency key. None is fine.
 func checkKey(key string) flaw {
-	if key == "" {
-		return flawNone
-	}
-	if len(key) > maxKey || !headerText(key) || strings.TrimSpace(key) == "" {
+	if key != "" && (len(key) > maxKey || !headerText(key) || strings.TrimSpace(key) == "") {
 		return flawIdempotencyKey
 	}
-	return flawNone
+	return nil
 }

@@ -15,30 +15,30 @@ const (
 // to different resolvers is refused by the host check (odd).
 func parseHost(s string) (host string, addr netip.Addr, odd, bad flaw) {
 	if s == "" {
-		return "", addr, flawNone, flawNoHost
+		return "", addr, nil, flawNoHost
 	}
 	name := strings.TrimSuffix(s, ".")
 	if len(name) < len(s) {
 		odd = flawHostDot
 	}
 	if len(name) > maxHost {
-		return "", addr, flawNone, flawHostLength
+		return "", addr, nil, flawHostLength
 	}
 	upper := false
 	last := 0 // where the last label begins
 	for i := 0; i <= len(name); i++ {
 		if i < len(name) && name[i] != '.' {
 			if !hostByte(name[i]) {
-				return "", addr, flawNone, flawHostCharacter
+				return "", addr, nil, flawHostCharacter
 			}
 			upper = upper || name[i] != lower(name[i])
 			continue
 		}
 		label := name[last:i]
 		if label == "" || len(label) > maxLabel {
-			return "", addr, flawNone, flawHostLength
+			return "", addr, nil, flawHostLength
 		}
-		if odd == flawNone && (label[0] == '-' || label[len(label)-1] == '-') {
+		if odd == nil && (label[0] == '-' || label[len(label)-1] == '-') {
 			odd = flawHostHyphen
 		}
 		if i < len(name) {
@@ -51,11 +51,11 @@ func parseHost(s string) (host string, addr netip.Addr, odd, bad flaw) {
 	if numeric(name[last:]) {
 		var err error
 		if addr, err = netip.ParseAddr(name); err != nil {
-			return name, netip.Addr{}, flawHostNumeric, flawNone
+			return name, netip.Addr{}, flawHostNumeric, nil
 		}
 		name = addr.String()
 	}
-	return name, addr, odd, flawNone
+	return name, addr, odd, nil
 }
 
 // hostByte holds for letters, digits, the hyphen and the underscore, which real
@@ -65,20 +65,10 @@ func hostByte(c byte) bool { return letter(c) || digit(c) || c == '-' || c == '_
 // numeric holds for a last label that some resolver reads as a number: digits,
 // or 0x and hex digits. A host that ends in one must be a plain dotted quad.
 func numeric(label string) bool {
-	if strings.HasPrefix(label, "0x") {
-		for i := 2; i < len(label); i++ {
-			if !hexDigit(label[i]) {
-				return false
-			}
-		}
-		return true
+	if hex, ok := strings.CutPrefix(label, "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdefABCDEF") == ""
 	}
-	for i := range len(label) {
-		if !digit(label[i]) {
-			return false
-		}
-	}
-	return true
+	return strings.Trim(label, "0123456789") == ""
 }
 
 // parseIPv6 reads what stands between brackets: an IPv6 address without zone.

@@ -1,5 +1,10 @@
 package policy
 
+import (
+	"slices"
+	"strings"
+)
+
 // methods is a set of the methods that are ever sent.
 type methods uint8
 
@@ -15,24 +20,16 @@ const (
 	methodsAll = methodGET | methodHEAD | methodOPTIONS | methodPOST | methodPUT | methodPATCH | methodDELETE
 )
 
+// methodNames are the canonical names in the order of their bits.
+var methodNames = [...]string{"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"} //nolint:gochecknoglobals // a constant
+
 // parseMethod gives the canonical name and the bit of a method in any case. It
 // folds ASCII alone. An unknown method has no bit.
 func parseMethod(s string) (string, methods) {
-	switch {
-	case equalLower(s, "get"):
-		return "GET", methodGET
-	case equalLower(s, "post"):
-		return "POST", methodPOST
-	case equalLower(s, "put"):
-		return "PUT", methodPUT
-	case equalLower(s, "patch"):
-		return "PATCH", methodPATCH
-	case equalLower(s, "delete"):
-		return "DELETE", methodDELETE
-	case equalLower(s, "head"):
-		return "HEAD", methodHEAD
-	case equalLower(s, "options"):
-		return "OPTIONS", methodOPTIONS
+	for i, name := range methodNames {
+		if len(s) == len(name) && strings.EqualFold(s, name) {
+			return name, 1 << i
+		}
 	}
 	return "", 0
 }
@@ -41,12 +38,14 @@ func parseMethod(s string) (string, methods) {
 // a tunnel, the other answers with the request's own headers.
 func refusedMethod(s string) bool { return equalLower(s, "connect") || equalLower(s, "trace") }
 
+// names are in alphabetical order.
 func (m methods) names() []string {
 	var out []string
-	for _, name := range []string{"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"} {
-		if _, bit := parseMethod(name); m&bit != 0 {
+	for i, name := range methodNames {
+		if m&(1<<i) != 0 {
 			out = append(out, name)
 		}
 	}
+	slices.Sort(out)
 	return out
 }

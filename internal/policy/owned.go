@@ -3,8 +3,10 @@ package policy
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
+	"iter"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // checkQuery refuses a query that holds a parameter which the entry adds: of
@@ -12,25 +14,29 @@ import (
 // it does for older servers.
 func checkQuery(e *entry, query string) flaw {
 	if len(e.params) == 0 {
-		return flawNone
+		return nil
 	}
-	for more := query != ""; more; {
-		var pair string
-		if i := strings.IndexAny(query, "&;"); i >= 0 {
-			pair, query = query[:i], query[i+1:]
-		} else {
-			pair, more = query, false
-		}
-		name, _, _ := strings.Cut(pair, "=")
+	for name := range paramNames(query) {
 		if e.ownsParam(name) {
 			return flawQueryOwned
 		}
 	}
-	return flawNone
+	return nil
 }
 
-// ownsParam takes a name as it stands in the query, with its escapes, which are
-// well-formed. What stands before a bracket counts by itself: name[] and name[x]
+// paramNames are the names in a query, with their escapes.
+func paramNames(query string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for pair := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' }) {
+			if name, _, _ := strings.Cut(pair, "="); !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// ownsParam takes a name as the query has it, with its escapes, which are
+// well-formed. The part before a bracket counts by itself: name[] and name[x]
 // fill name where brackets make lists.
 func (e *entry) ownsParam(raw string) bool {
 	var buf [maxAddedName]byte
@@ -51,23 +57,10 @@ func (e *entry) ownsParam(raw string) bool {
 
 // paramName appends a name of a query without its escapes, which are well-formed.
 func paramName(name []byte, raw string) []byte {
-	for i := 0; i < len(raw); i++ {
-		switch raw[i] {
-		case '+':
-			name = append(name, ' ')
-		case '%':
-			name = append(name, hexValue(raw[i+1])<<4|hexValue(raw[i+2]))
-			i += 2
-		default:
-			name = append(name, raw[i])
-		}
-	}
-	return name
+	return unescape(name, strings.ReplaceAll(raw, "+", " "))
 }
 
-func (e *entry) hasParam(name []byte) bool {
-	return slices.ContainsFunc(e.params, func(own string) bool { return strings.EqualFold(own, string(name)) })
-}
+func (e *entry) hasParam(name []byte) bool { return containsFold(e.params, string(name)) }
 
 // foldParam changes a decoded name into what the least careful reader sees:
 // nothing from a NUL on, no spaces before, and an underscore for a dot or a space.
@@ -88,36 +81,26 @@ func foldParam(name []byte) []byte {
 func checkMembers(e *entry, method methods, r *Request) flaw {
 	switch {
 	case len(e.members) == 0:
-		return flawNone
+		return nil
 	case !r.HasBody:
 		if method&(methodPOST|methodPUT|methodPATCH) != 0 {
 			return flawBodyMissing
 		}
-		return flawNone
+		return nil
 	case r.TextBody:
 		return flawBodyNotObject
 	}
-	dec := json.NewDecoder(bytes.NewReader(r.Body))
-	if !json.Valid(r.Body) {
+	body := gjson.ParseBytes(r.Body)
+	if !json.Valid(r.Body) || !body.IsObject() {
 		return flawBodyNotObject
 	}
-	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
-		return flawBodyNotObject
-	}
-	for dec.More() {
-		name, err := dec.Token()
-		var value json.RawMessage
-		if err != nil || dec.Decode(&value) != nil {
-			return flawBodyNotObject
-		}
-		if text, ok := name.(string); !ok || e.ownsMember(text) {
+	for name := range body.All() {
+		if e.ownsMember(name.Str) {
 			return flawBodyOwned
 		}
 	}
-	return flawNone
+	return nil
 }
 
 // ownsMember compares without case, as some decoders of JSON do, Go's among them.
-func (e *entry) ownsMember(name string) bool {
-	return slices.ContainsFunc(e.members, func(own string) bool { return strings.EqualFold(own, name) })
-}
+func (e *entry) ownsMember(name string) bool { return containsFold(e.members, name) }

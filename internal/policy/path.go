@@ -17,11 +17,11 @@ func checkPath(p string) flaw {
 		if segment == "" && more {
 			return flawPathEmptySegment
 		}
-		if f := checkSegment(segment); f != flawNone {
+		if f := checkSegment(segment); f != nil {
 			return f
 		}
 	}
-	return flawNone
+	return nil
 }
 
 func checkSegment(raw string) flaw {
@@ -29,7 +29,7 @@ func checkSegment(raw string) flaw {
 		if dotSegment(raw) {
 			return flawPathDots
 		}
-		return flawNone
+		return nil
 	}
 	var buf [256]byte
 	s := unescape(buf[:0], raw)
@@ -56,7 +56,7 @@ func checkSegment(raw string) flaw {
 	if dotSegment(string(s)) {
 		return flawPathDots
 	}
-	return flawNone
+	return nil
 }
 
 // dotSegment holds for . and .. also where parameters follow (..;a=b, which
@@ -81,7 +81,7 @@ func escapeFollows(s []byte) bool {
 }
 
 // lookAlike holds for characters that compatibility normalisation, or a
-// person's eye, takes for the ones a path is made of, and for those nobody sees.
+// person's eye, takes for the ones a path is made of, and for invisible ones.
 func lookAlike(r rune) bool {
 	switch r {
 	case 0x2024, 0x2025, 0x2026, 0x3002, 0xfe19, 0xfe30, 0xfe52, 0xff0e, 0xff61: // dots

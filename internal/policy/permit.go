@@ -20,13 +20,16 @@ type Permit struct {
 // Valid reports whether something is permitted.
 func (p Permit) Valid() bool { return p.entry != nil && p.policy != nil }
 
-// Entry is the name of the entry that allowed the call.
-func (p Permit) Entry() string {
-	if !p.Valid() {
-		return ""
+// granted is the entry; an empty one if nothing is permitted.
+func (p Permit) granted() *entry {
+	if p.Valid() {
+		return p.entry
 	}
-	return p.entry.name
+	return &entry{}
 }
+
+// Entry is the name of the entry that allowed the call.
+func (p Permit) Entry() string { return p.granted().Name }
 
 // Version is the version of the policy that allowed it.
 func (p Permit) Version() string { return p.policy.Version() }
@@ -35,94 +38,66 @@ func (p Permit) Version() string { return p.policy.Version() }
 func (p Permit) Method() string { return p.method }
 
 // Scheme is http or https.
-func (p Permit) Scheme() string { return p.target.scheme }
+func (p Permit) Scheme() string { return p.target.Scheme }
 
 // Host is what is to be resolved, or dialled where it is an address: in lower
 // case, an IPv6 address without brackets and in its shortest form.
-func (p Permit) Host() string { return p.target.host }
+func (p Permit) Host() string { return p.target.Host }
 
 // Addr is the literal address that the host is. It has been checked. Where it
 // is not valid, the host is a name.
 func (p Permit) Addr() netip.Addr { return p.target.addr }
 
 // Port is the effective port.
-func (p Permit) Port() uint16 { return p.target.port }
+func (p Permit) Port() uint16 { return p.target.Port }
 
 // Authority is the Host header: host, brackets around an IPv6 address, and the
 // port where it is not the scheme's own.
-func (p Permit) Authority() string {
-	if !p.Valid() {
-		return ""
-	}
-	return p.target.authority()
-}
+func (p Permit) Authority() string { return p.text((*target).Authority) }
 
 // RequestTarget is the path and query to put on the wire, byte for byte.
-func (p Permit) RequestTarget() string {
-	if !p.Valid() {
-		return ""
-	}
-	return p.target.requestTarget()
-}
+func (p Permit) RequestTarget() string { return p.text((*target).requestTarget) }
 
 // URL is the whole target in canonical form. It is content: never log it.
-func (p Permit) URL() string {
+func (p Permit) URL() string { return p.text((*target).String) }
+
+func (p Permit) text(of func(*target) string) string {
 	if !p.Valid() {
 		return ""
 	}
-	return p.target.String()
+	return of(&p.target)
 }
 
 // Redirects is how many hops the entry follows.
-func (p Permit) Redirects() int {
-	if !p.Valid() {
-		return 0
-	}
-	return p.entry.redirects
-}
+func (p Permit) Redirects() int { return p.granted().Redirects }
 
 // IdempotencyTTL is how long the target honours an Idempotency-Key, if it does.
 func (p Permit) IdempotencyTTL() (time.Duration, bool) {
-	if !p.Valid() || p.entry.ttl <= 0 {
-		return 0, false
-	}
-	return p.entry.ttl, true
+	ttl := p.granted().TTL
+	return ttl, ttl > 0
 }
 
 // Headers are what the entry adds, with placeholders unresolved. The permit of
 // a redirect has none: no credential is carried on.
-func (p Permit) Headers() map[string]string {
-	if !p.Valid() || p.hop > 0 {
-		return nil
-	}
-	return maps.Clone(p.entry.headers)
-}
+func (p Permit) Headers() map[string]string { return p.added(p.granted().Headers) }
 
 // Query are the parameters that the entry adds to the query, with placeholders
 // unresolved. The permit of a redirect has none.
-func (p Permit) Query() map[string]string {
-	if !p.Valid() || p.hop > 0 {
-		return nil
-	}
-	return maps.Clone(p.entry.query)
-}
+func (p Permit) Query() map[string]string { return p.added(p.granted().Query) }
 
 // Body are the members that the entry adds to a JSON object in the body, with
 // placeholders unresolved. The permit of a redirect has none.
-func (p Permit) Body() map[string]string {
-	if !p.Valid() || p.hop > 0 {
+func (p Permit) Body() map[string]string { return p.added(p.granted().Body) }
+
+func (p Permit) added(values map[string]string) map[string]string {
+	if p.hop > 0 {
 		return nil
 	}
-	return maps.Clone(p.entry.body)
+	return maps.Clone(values)
 }
 
 // Limits are the entry's, for all of its calls together.
-func (p Permit) Limits() Limits {
-	if !p.Valid() {
-		return Limits{}
-	}
-	return p.entry.limits
-}
+func (p Permit) Limits() Limits { return p.granted().Limits }
 
 // CheckAddr reports whether one resolved address may be dialled; the error is
 // a *DeniedError. An IPv4-mapped address is judged as the IPv4 address that it
@@ -130,19 +105,19 @@ func (p Permit) Limits() Limits {
 // it unmapped.
 func (p Permit) CheckAddr(a netip.Addr) error {
 	if !p.Valid() {
-		return flawNoPermit.err()
+		return flawNoPermit
 	}
-	return p.policy.checkAddr(p.entry, a.Unmap(), p.target.port).err()
+	return asError(p.policy.checkAddr(p.entry, a.Unmap(), p.target.Port))
 }
 
 // CheckAddrs holds an answer of DNS against the entry: every address must pass,
 // and there must be one.
 func (p Permit) CheckAddrs(addrs []netip.Addr) error {
 	if !p.Valid() {
-		return flawNoPermit.err()
+		return flawNoPermit
 	}
 	if len(addrs) == 0 {
-		return flawAddressNone.err()
+		return flawAddressNone
 	}
 	for _, a := range addrs {
 		if err := p.CheckAddr(a); err != nil {

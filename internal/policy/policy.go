@@ -1,6 +1,6 @@
 // Package policy decides what may leave. A URL is parsed once, by a grammar of
 // its own, into parts; the parts are matched against the entries of the
-// allowlist, and a Permit hands the same parts to whoever builds the request.
+// allowlist, and a Permit hands the same parts to the builder of the request.
 // What was matched is what is sent.
 //
 // The package is pure: no I/O, no clock, no DNS. Addresses are judged in two
@@ -178,7 +178,7 @@ type Request struct {
 	Method   string // any case; empty is refused: the surfaces own the default
 	URL      string
 	// DropFragment leaves a fragment after a path or query off the wire instead
-	// of refusing it. A '#' right behind the host is refused all the same.
+	// of refusing it. A '#' right behind the host is refused anyway.
 	DropFragment bool
 	Headers      []schemas.Header // the caller's, without what Weir adds
 	// IdempotencyKey is the declared key, which goes out as a header.

@@ -23,8 +23,8 @@ func (p *Policy) Reaches(method, prefix string, whole bool) bool {
 }
 
 // AgentReaches is Reaches for calls to agents, by their entries alone. Where agents
-// are is not for everybody to know: a host that has begun may become any of theirs,
-// so that nobody finds one out letter by letter. Entries of models lead nowhere.
+// are is not public: a host that has begun may become any of theirs, so that no
+// caller finds one out letter by letter. Entries of models lead nowhere.
 func (p *Policy) AgentReaches(method, prefix string, whole bool) bool {
 	b, ok := begin(prefix, reached(method))
 	if p == nil || !ok {
@@ -35,7 +35,7 @@ func (p *Policy) AgentReaches(method, prefix string, whole bool) bool {
 		leads = func(e *entry) bool { return e.methods&b.methods != 0 }
 	}
 	return slices.ContainsFunc(p.agents.entries, func(e *entry) bool {
-		return strings.HasPrefix(e.name, schemas.AgentEntryPrefix) && leads(e)
+		return strings.HasPrefix(e.Name, schemas.AgentEntryPrefix) && leads(e)
 	})
 }
 
@@ -99,7 +99,7 @@ func (b beginning) inScheme(scheme string) bool {
 // leadsTo reports whether an entry covers the URL that is all there is.
 func (p *Policy) leadsTo(e *entry, b beginning) bool {
 	u, f := parseURL(b.text, false)
-	return f == flawNone && p.leads(e, &question{url: u, pathForm: checkPath(u.path), bit: b.methods})
+	return f == nil && p.leads(e, &question{url: u, pathForm: checkPath(u.Path), bit: b.methods})
 }
 
 // leadsOn reports whether an entry may cover a URL that begins so.
@@ -108,19 +108,19 @@ func (p *Policy) leadsOn(e *entry, b beginning) bool {
 	case e.methods&b.methods == 0:
 		return false
 	case b.scheme == "":
-		return e.scheme == "" && (b.inScheme(schemeHTTP) || b.inScheme(schemeHTTPS)) || e.scheme != "" && b.inScheme(e.scheme)
-	case e.scheme != "" && e.scheme != b.scheme:
+		return e.Scheme == "" && (b.inScheme(schemeHTTP) || b.inScheme(schemeHTTPS)) || e.Scheme != "" && b.inScheme(e.Scheme)
+	case e.Scheme != "" && e.Scheme != b.scheme:
 		return false
 	case !b.closed:
 		return e.mayHold(b.authority)
 	}
 	u, f := splitURL(b.scheme + "://" + b.authority)
-	if f != flawNone {
+	if f != nil {
 		return false
 	}
 	path, _, fixed := strings.Cut(b.rest, "?")
 	q := question{url: u, bit: b.methods}
-	q.url.path, q.pathForm = e.further(path, fixed)
+	q.url.Path, q.pathForm = e.further(path, fixed)
 	return p.leads(e, &q)
 }
 
@@ -134,7 +134,7 @@ func (e *entry) further(path string, fixed bool) (string, flaw) {
 	if !fixed { // the segment that has begun may become any other
 		whole = path[:strings.LastIndexByte(path, '/')+1]
 	}
-	if !validEscapes(whole) {
+	if badEscape(whole) >= 0 {
 		return path, flawEscape
 	}
 	f := checkPath(whole)
@@ -142,8 +142,8 @@ func (e *entry) further(path string, fixed bool) (string, flaw) {
 		if i := strings.LastIndexByte(path, '%'); i > 0 && i >= len(path)-2 {
 			path = path[:i] // the escape that has begun as well
 		}
-		if len(path) < len(e.prefix) && sameWritten(path, e.prefix[:len(path)]) {
-			path = e.prefix
+		if len(path) < len(e.Path) && sameWritten(path, e.Path[:len(path)]) {
+			path = e.Path
 		}
 	}
 	return path, f
@@ -153,7 +153,7 @@ func (e *entry) further(path string, fixed bool) (string, flaw) {
 // becomes that has begun so, or that ends here.
 func (e *entry) mayHold(s string) bool {
 	if strings.HasPrefix(s, "[") { // one address has many spellings
-		return e.any || strings.Contains(e.host, ":")
+		return e.Any || strings.Contains(e.Host, ":")
 	}
 	host, port, hasPort := strings.Cut(s, ":")
 	for i := range len(host) {
@@ -163,24 +163,24 @@ func (e *entry) mayHold(s string) bool {
 	}
 	if hasPort {
 		name, _, odd, bad := parseHost(host)
-		return odd == flawNone && bad == flawNone && e.coversHost(name) && e.mayListen(port)
+		return odd == nil && bad == nil && e.coversHost(name) && e.mayListen(port)
 	}
 	switch {
-	case e.any, e.host[0] == '.', s == "":
+	case e.Any, e.Host[0] == '.', s == "":
 		return true
-	case strings.Contains(e.host, ":"):
+	case strings.Contains(e.Host, ":"):
 		return false
 	default:
-		return len(host) <= len(e.host) && equalLower(host, e.host[:len(host)])
+		return len(host) <= len(e.Host) && equalLower(host, e.Host[:len(host)])
 	}
 }
 
 // mayListen reports whether an entry's port may begin with these digits.
 func (e *entry) mayListen(digits string) bool {
 	switch {
-	case e.port != 0:
-		return strings.HasPrefix(strconv.Itoa(int(e.port)), digits)
-	case e.any:
+	case e.Port != 0:
+		return strings.HasPrefix(strconv.Itoa(int(e.Port)), digits)
+	case e.Any:
 		return slices.ContainsFunc([]string{"80", "443"}, func(port string) bool { return strings.HasPrefix(port, digits) })
 	default:
 		_, ok := parsePort(digits)

@@ -19,29 +19,29 @@ func IsRedirect(status int) bool {
 // refused, because to follow it would carry a credential on. Whatever is wrong,
 // the code is DENY_REDIRECT.
 // The Permit of a hop keeps the method and carries no headers of the entry;
-// its addresses are to be resolved and checked anew.
+// its addresses must be resolved and checked anew.
 func (p Permit) Hop(location string, status, hop int) Decision {
 	if !p.Valid() {
 		return deny(nil, nil, flawNoPermit)
 	}
 	q := question{}
 	q.method, q.bit = parseMethod(p.method)
-	f := flawNone
+	var f flaw
 	switch {
 	case !IsRedirect(status):
 		f = flawRedirectStatus
-	case p.entry.redirects == 0:
+	case p.entry.Redirects == 0:
 		f = flawRedirectOff
 	case q.bit&(methodGET|methodHEAD) == 0:
 		f = flawRedirectMethod
 	case location == "":
 		f = flawRedirectLocation
-	case hop < 1 || hop > p.entry.redirects:
+	case hop < 1 || hop > p.entry.Redirects:
 		f = flawRedirectLimit
 	case !p.follow(location, &q):
 		f = flawRedirectTarget
 	}
-	if f != flawNone {
+	if f != nil {
 		return deny(p.policy, p.entry, f)
 	}
 	return p.policy.allow(Permit{policy: p.policy, entry: p.entry, target: q.url.target, method: p.method, hop: hop})
@@ -59,16 +59,16 @@ func (p Permit) Leads(location string) string {
 // follow reads a Location into q and reports whether the entry covers it.
 func (p Permit) follow(location string, q *question) bool {
 	var f flaw
-	if q.url, f = parseURL(p.target.resolve(location), false); f != flawNone {
+	if q.url, f = parseURL(p.target.resolve(location), false); f != nil {
 		return false
 	}
-	q.pathForm = checkPath(q.url.path)
+	q.pathForm = checkPath(q.url.Path)
 	return p.policy.leads(p.entry, q)
 }
 
 // leads reports whether a hop may go where q leads under the entry.
 func (p *Policy) leads(e *entry, q *question) bool {
-	return e.fits(q) == flawNone && checkQuery(e, q.url.query) == flawNone && p.checkTarget(e, &q.url.target) == flawNone
+	return e.fits(q) == nil && checkQuery(e, q.url.Query) == nil && p.checkTarget(e, &q.url.target) == nil
 }
 
 // resolve makes a reference whole against the URL that answered with it. It
@@ -81,15 +81,70 @@ func (t *target) resolve(location string) string {
 	if strings.Contains(first, ":") { // a scheme, or nothing that RFC 3986 knows
 		return location
 	}
-	origin := t.scheme + "://" + t.authority()
+	origin := t.Scheme + "://" + t.Authority()
 	switch {
 	case strings.HasPrefix(location, "//"):
-		return t.scheme + ":" + location
+		return t.Scheme + ":" + location
 	case strings.HasPrefix(location, "/"):
 		return origin + location
 	case strings.HasPrefix(location, "?"):
-		return origin + t.path + location
+		return origin + t.Path + location
 	default:
-		return origin + t.path[:strings.LastIndexByte(t.path, '/')+1] + location
+		return origin + t.Path[:strings.LastIndexByte(t.Path, '/')+1] + location
 	}
+}
+
+// Renew asks p again about what old permitted, perhaps under another policy.
+// Where old is p's own it permits the same, and says nothing of shadow entries a
+// second time. The call itself is decided anew from r; a redirect's hop by the
+// entry of the same name, which must still follow so many hops, cover the URL and
+// leave the caller's headers alone. What is permitted may differ from old (in
+// its entry, its network, its headers): go by the new Permit alone. The zero
+// Permit is not renewed.
+func (p *Policy) Renew(old Permit, r Request) Decision {
+	switch {
+	case p == nil:
+		return deny(nil, nil, flawNoPolicy)
+	case !old.Valid():
+		return deny(p, nil, flawNoPermit)
+	case old.policy == p:
+		return p.allow(old)
+	case old.hop == 0:
+		return p.Decide(r)
+	}
+	e := p.successor(old.entry)
+	if e == nil || !r.usable(e) {
+		return deny(p, nil, flawRedirectRevoked)
+	}
+	q := question{url: parts{target: old.target}, pathForm: checkPath(old.target.Path)}
+	q.method, q.bit = parseMethod(old.method)
+	var f flaw
+	switch {
+	case e.Redirects == 0:
+		f = flawRedirectOff
+	case old.hop > e.Redirects:
+		f = flawRedirectLimit
+	case !p.leads(e, &q), checkHeaders(e, r.Headers) != nil:
+		f = flawRedirectRevoked
+	}
+	if f != nil {
+		return deny(p, e, f)
+	}
+	return p.allow(Permit{policy: p, entry: e, target: old.target, method: old.method, hop: old.hop})
+}
+
+// successor is p's enforced entry of the same name and kind.
+func (p *Policy) successor(old *entry) *entry {
+	switch {
+	case old.Agent:
+		return p.agents.byName[old.Name]
+	case !old.item:
+		return p.enforced.byName[old.Name]
+	}
+	for _, e := range p.enforced.entries {
+		if e.item && e.Name == old.Name {
+			return e
+		}
+	}
+	return nil
 }

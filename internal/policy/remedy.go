@@ -23,14 +23,14 @@ type remedy struct {
 
 // of is empty where nothing would help.
 func (m *remedy) of(f flaw) string {
-	switch f.check() {
+	switch f.Check {
 	case CheckKey, CheckScheme, CheckHost, CheckPort, CheckMethod, CheckPath, CheckAddress:
 		if s := m.other(); s != "" {
 			return s
 		}
 	default:
 	}
-	switch f.check() {
+	switch f.Check {
 	case CheckKey:
 		return m.key(f)
 	case CheckURL:
@@ -50,28 +50,27 @@ func (m *remedy) of(f flaw) string {
 
 // advice is the half of a flaw's sentence that says what to do.
 func advice(f flaw) string {
-	_, reason := f.describe()
-	if _, after, ok := strings.Cut(reason, "; "); ok {
+	if _, after, ok := strings.Cut(f.Reason, "; "); ok {
 		return after
 	}
-	return reason
+	return f.Reason
 }
 
 // other is another entry that takes the request as it is.
 func (m *remedy) other() string {
-	if m.q.urlForm != flawNone {
+	if m.q.urlForm != nil {
 		return ""
 	}
 	shadow := ""
 	for _, e := range m.policy.all {
 		switch {
-		case !m.r.usable(e) || m.policy.hold(e, m.q, m.r) != flawNone:
-		case e.shadow:
+		case !m.r.usable(e) || m.policy.hold(e, m.q, m.r) != nil:
+		case e.Shadow:
 			if shadow == "" {
-				shadow = "set mode of entry " + e.name + " to " + ModeEnforce
+				shadow = "set mode of entry " + e.Name + " to " + ModeEnforce
 			}
 		case !e.item:
-			return "set allowlist_key to " + e.name
+			return "set allowlist_key to " + e.Name
 		case !m.r.KeyRequired:
 			return "leave out allowlist_key; " + e.label() + " covers the call"
 		}
@@ -88,10 +87,10 @@ func (m *remedy) key(f flaw) string {
 		if e.item || !m.r.usable(e) {
 			continue
 		}
-		if m.r.Key != "" && strings.EqualFold(e.name, m.r.Key) {
-			return "set allowlist_key to " + e.name
+		if m.r.Key != "" && strings.EqualFold(e.Name, m.r.Key) {
+			return "set allowlist_key to " + e.Name
 		}
-		list = append(list, e.name)
+		list = append(list, e.Name)
 	}
 	switch {
 	case len(list) == 0:
@@ -108,7 +107,7 @@ func (m *remedy) match(f flaw) string {
 	e, u := m.entry, &m.q.url
 	switch f {
 	case flawHostDot:
-		return "write the host in lower case without the trailing dot: " + u.host
+		return "write the host in lower case without the trailing dot: " + u.Host
 	case flawHostNone, flawHostLoopback:
 		return m.grant()
 	default:
@@ -118,23 +117,23 @@ func (m *remedy) match(f flaw) string {
 	}
 	switch f {
 	case flawScheme:
-		return "begin the url with " + e.scheme + "://"
+		return "begin the url with " + e.Scheme + "://"
 	case flawHost:
-		return "use the host " + e.host + ", which " + e.label() + " covers" + m.orEntry("this one")
+		return "use the host " + e.Host + ", which " + e.label() + " covers" + m.orEntry("this one")
 	case flawPort:
 		t := u.target
-		if t.port = e.port; m.policy.network(&t) == "" {
+		if t.Port = e.Port; m.policy.network(&t) == "" {
 			return ""
 		}
-		return fmt.Sprintf("use port %d%s", e.port, m.orEntry(fmt.Sprintf("port %d", u.port)))
+		return fmt.Sprintf("use port %d%s", e.Port, m.orEntry(fmt.Sprintf("port %d", u.Port)))
 	case flawMethod:
 		return "add " + m.q.method + " to methods of " + e.label()
 	case flawPath:
 		where := "at or below "
-		if strings.HasSuffix(e.prefix, "/") {
+		if strings.HasSuffix(e.Path, "/") {
 			where = "below "
 		}
-		return "use a path " + where + e.prefix + ", or widen url_prefix of " + e.label()
+		return "use a path " + where + e.Path + ", or widen url_prefix of " + e.label()
 	case flawPathEmptySegment:
 		return "write single slashes in the path"
 	default:
@@ -156,13 +155,13 @@ func (m *remedy) grant() string {
 		return "use a token whose entries cover this host"
 	}
 	t := m.q.url.target
-	t.path, t.query, t.hasQuery = "/", "", false
+	t.Path, t.Query, t.HasQuery = "/", "", false
 	network := m.policy.network(&t)
 	switch network {
 	case "":
 		return ""
 	case NetworkPublic:
-		return "add an entry with url_prefix " + t.String() + ", or add " + t.authority() + " to policy.allowed_hosts"
+		return "add an entry with url_prefix " + t.String() + ", or add " + t.Authority() + " to policy.allowed_hosts"
 	}
 	return "add an entry with url_prefix " + t.String() + " and network " + network
 }
@@ -177,7 +176,7 @@ func (m *remedy) address(f flaw) string {
 		return ""
 	case f == flawAddressNotGranted && strings.HasPrefix(network, NetworkPrivate):
 		return "add " + single(m.q.url.addr) + " to cidrs of " + m.entry.label()
-	case m.entry.any || m.entry.item:
+	case m.entry.Any || m.entry.item:
 		return "add an entry for this host with network " + network
 	}
 	return "set network of " + m.entry.label() + " to " + network
@@ -186,23 +185,23 @@ func (m *remedy) address(f flaw) string {
 // network is what an entry must grant to reach a target as far as it is known;
 // empty where no entry can.
 func (p *Policy) network(t *target) string {
-	e := &entry{network: NetworkPublic}
+	e := &entry{canonical: canonical{Network: NetworkPublic}}
 	word := NetworkPublic
 	switch {
 	case p.loopback(t):
-		e.network, word = NetworkLoopback, NetworkLoopback
+		e.Network, word = NetworkLoopback, NetworkLoopback
 	case t.addr.IsValid() && !p.ranges.isPublic(t.addr):
-		e.network, e.cidrs = NetworkPrivate, []netip.Prefix{netip.PrefixFrom(t.addr, t.addr.BitLen())}
+		e.Network, e.cidrs = NetworkPrivate, []netip.Prefix{netip.PrefixFrom(t.addr, t.addr.BitLen())}
 		word = NetworkPrivate + " with cidrs " + single(t.addr)
 	}
-	if p.checkTarget(e, t) != flawNone {
+	if p.checkTarget(e, t) != nil {
 		return ""
 	}
 	return word
 }
 
 // loopback reports whether a target is on this machine, as far as its name or address says so.
-func (p *Policy) loopback(t *target) bool { return loopbackName(t.host) || p.ranges.isLoopback(t.addr) }
+func (p *Policy) loopback(t *target) bool { return loopbackName(t.Host) || p.ranges.isLoopback(t.addr) }
 
 func single(a netip.Addr) string { return netip.PrefixFrom(a, a.BitLen()).String() }
 
@@ -232,7 +231,7 @@ func (m *remedy) header(f flaw) string {
 func (m *remedy) faultyHeader() string {
 	for i, h := range m.r.Headers {
 		repeated := slices.ContainsFunc(m.r.Headers[:i], func(o schemas.Header) bool { return strings.EqualFold(o.Name, h.Name) })
-		if (repeated || h.Value == redact.Mark || checkHeader(m.entry, h) != flawNone) && headerToken(h.Name) {
+		if (repeated || h.Value == redact.Mark || checkHeader(m.entry, h) != nil) && headerToken(h.Name) {
 			return h.Name
 		}
 	}
@@ -242,7 +241,7 @@ func (m *remedy) faultyHeader() string {
 func (m *remedy) body(f flaw) string {
 	switch f {
 	case flawBodyOwned:
-		return "leave out the members that " + m.entry.label() + " adds: " + strings.Join(names(m.entry.body), ", ")
+		return "leave out the members that " + m.entry.label() + " adds: " + strings.Join(names(m.entry.Body), ", ")
 	case flawBodyMissing:
 		return "send a JSON object as the body, such as {}"
 	default:
@@ -253,7 +252,7 @@ func (m *remedy) body(f flaw) string {
 // label is what an entry is called in a sentence.
 func (e *entry) label() string {
 	if e.item {
-		return "allowed host " + strings.TrimPrefix(e.name, hostEntryPrefix)
+		return "allowed host " + strings.TrimPrefix(e.Name, hostEntryPrefix)
 	}
-	return "entry " + e.name
+	return "entry " + e.Name
 }

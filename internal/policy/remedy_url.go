@@ -24,9 +24,9 @@ func (m *remedy) url(f flaw) string {
 	case flawNoScheme:
 		return "begin the url with https:// or http://"
 	case flawQueryOwned:
-		return "leave out the parameters that " + m.entry.label() + " adds: " + strings.Join(names(m.entry.query), ", ")
+		return "leave out the parameters that " + m.entry.label() + " adds: " + strings.Join(names(m.entry.Query), ", ")
 	case flawQueryCaller:
-		raw, _ := foreignParam(m.entry, m.q.url.query)
+		raw, _ := foreignParam(m.entry, m.q.url.Query)
 		name := strconv.Quote(string(paramName(nil, raw)))
 		return "leave out the parameter " + name + ", or add " + name + " to caller_params of " + m.entry.label()
 	default:
@@ -67,14 +67,4 @@ func escapeBytes(s string) string {
 		fmt.Fprintf(&b, "%%%02X", s[i])
 	}
 	return b.String()
-}
-
-// badEscape is where the first incomplete escape begins, or -1.
-func badEscape(s string) int {
-	for i := range len(s) {
-		if s[i] == '%' && (i+2 >= len(s) || !hexDigit(s[i+1]) || !hexDigit(s[i+2])) {
-			return i
-		}
-	}
-	return -1
 }

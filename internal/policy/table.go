@@ -21,7 +21,7 @@ func newTable(all []*entry, member func(*entry) bool) table {
 		}
 		t.entries = append(t.entries, e)
 		if !e.item {
-			t.byName[e.name] = e
+			t.byName[e.Name] = e
 		}
 	}
 	return t
@@ -42,8 +42,8 @@ type question struct {
 
 func ask(r *Request) question {
 	var q question
-	if q.url, q.urlForm = parseURL(r.URL, r.DropFragment); q.urlForm == flawNone {
-		q.pathForm = checkPath(q.url.path)
+	if q.url, q.urlForm = parseURL(r.URL, r.DropFragment); q.urlForm == nil {
+		q.pathForm = checkPath(q.url.Path)
 	}
 	q.method, q.bit = parseMethod(r.Method)
 	return q
@@ -51,7 +51,7 @@ func ask(r *Request) question {
 
 // usable reports whether the asker may use e, and so may know of it.
 func (r *Request) usable(e *entry) bool {
-	return len(r.Only) == 0 || (!e.item && slices.Contains(r.Only, e.name))
+	return len(r.Only) == 0 || (!e.item && slices.Contains(r.Only, e.Name))
 }
 
 // asked is the table that decides about a request.
@@ -66,16 +66,16 @@ func (p *Policy) asked(r *Request) *table {
 func (p *Policy) judge(t *table, q *question, r *Request) (*entry, flaw) {
 	e, f := p.selected(t, r)
 	switch {
-	case f != flawNone:
+	case f != nil:
 		return nil, f
-	case q.urlForm != flawNone:
+	case q.urlForm != nil:
 		return e, q.urlForm
 	case e == nil:
 		e, f = p.choose(t, q, r)
 	default:
 		f = e.fits(q)
 	}
-	if f == flawNone {
+	if f == nil {
 		f = p.admits(e, q, r)
 	}
 	return e, f
@@ -88,14 +88,14 @@ func (p *Policy) selected(t *table, r *Request) (*entry, flaw) {
 		if r.keyed() {
 			return nil, flawKeyMissing
 		}
-		return nil, flawNone
+		return nil, nil
 	}
 	// The same word whether such an entry exists or not.
 	if len(r.Only) > 0 && !slices.Contains(r.Only, r.Key) {
 		return nil, flawKeyNotYours
 	}
 	if e := t.byName[r.Key]; e != nil {
-		return e, flawNone
+		return e, nil
 	}
 	switch {
 	case r.Agent:
@@ -111,7 +111,7 @@ func (p *Policy) selected(t *table, r *Request) (*entry, flaw) {
 
 // choose gives the first entry that fits. One that fits but for the address,
 // which is known for literals, gives way to a later one that fits entirely.
-// Where none fits, the flaw is that of the entry that came furthest, among those that cover the host.
+// If none fits, the flaw comes from the entry that got furthest, among those that cover the host.
 func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
 	var near *entry
 	nearest, furthest := flawHostNone, CheckKey
@@ -121,19 +121,19 @@ func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
 			continue
 		}
 		f := e.fits(q)
-		if f == flawNone {
-			if p.checkTarget(e, &q.url.target) == flawNone {
-				return e, flawNone
+		if f == nil {
+			if p.checkTarget(e, &q.url.target) == nil {
+				return e, nil
 			}
 			if furthest != CheckAddress {
-				near, nearest, furthest = e, flawNone, CheckAddress
+				near, nearest, furthest = e, nil, CheckAddress
 			}
 			continue
 		}
-		if f == nearest || f == flawHost || f == flawScheme && q.url.hostForm == flawNone && !e.coversHost(q.url.host) {
+		if f == nearest || f == flawHost || f == flawScheme && q.url.hostForm == nil && !e.coversHost(q.url.Host) {
 			continue // most entries fail alike, or are for another host
 		}
-		if check := f.check(); check > furthest {
+		if check := f.Check; check > furthest {
 			near, nearest, furthest = e, f, check
 		}
 	}
@@ -141,7 +141,7 @@ func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
 		nearest = flawHostLoopback
 	}
 	if furthest <= CheckHost {
-		near = nil // it is nobody's request
+		near = nil // the request belongs to no entry
 	}
 	return near, nearest
 }
@@ -149,23 +149,23 @@ func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
 // admits holds a request whose URL and method fit against the rest of what the
 // entry says: what it adds itself, what the caller may not set, and the address.
 func (p *Policy) admits(e *entry, q *question, r *Request) flaw {
-	f := checkQuery(e, q.url.query)
-	if f == flawNone && !r.Internal {
-		f = checkCallerQuery(e, q.url.query)
+	f := checkQuery(e, q.url.Query)
+	if f == nil && !r.Internal {
+		f = checkCallerQuery(e, q.url.Query)
 	}
-	if f == flawNone {
+	if f == nil {
 		f = checkHeaders(e, r.Headers)
 	}
-	if f == flawNone {
+	if f == nil {
 		f = checkKey(r.IdempotencyKey)
 	}
-	if f == flawNone {
+	if f == nil {
 		f = checkBody(q.bit, r)
 	}
-	if f == flawNone {
+	if f == nil {
 		f = checkMembers(e, q.bit, r)
 	}
-	if f == flawNone {
+	if f == nil {
 		f = p.checkTarget(e, &q.url.target)
 	}
 	return f

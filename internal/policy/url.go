@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -14,15 +15,22 @@ const (
 	schemeHTTPS = "https"
 )
 
-// target is a URL in parts: what is matched, and what is sent.
+// Parts are a URL as Decide reads it. They are both matched and sent.
+type Parts struct {
+	Scheme string // http or https
+	Host   string // lower case; an IPv6 address without brackets, in its shortest form
+	Port   uint16 // always set
+	Path   string // as it was written, escapes kept; never empty
+	Query  string // as it was written, without the question mark
+	// HasQuery: there is a question mark.
+	HasQuery bool
+}
+
+// target is where a call goes.
 type target struct {
-	scheme   string
-	host     string     // lower case; an IPv6 address without brackets, shortest form
-	addr     netip.Addr // valid where the host is a literal address
-	port     uint16     // always set
-	path     string     // as it was written, escapes kept; never empty
-	query    string     // as it was written, without the question mark
-	hasQuery bool       // "?" alone is kept
+	Parts
+
+	addr netip.Addr // valid where the host is a literal address
 }
 
 // parts is a parsed URL together with what is wrong with it in ways that only
@@ -32,6 +40,24 @@ type parts struct {
 
 	userinfo bool
 	hostForm flaw // a host that is well-formed, and refused whatever the entry
+}
+
+// Split reads a URL by Decide's grammar. It is false for one that Decide denies for
+// its form, whatever the policy: what is no URL, and what has a user, or a host or a
+// path that others may read as another one.
+func Split(url string, dropFragment bool) (Parts, bool) {
+	u, f := parseURL(url, dropFragment)
+	if f != nil || u.userinfo || u.hostForm != nil || checkPath(u.Path) != nil {
+		return Parts{}, false
+	}
+	return u.Parts, true
+}
+
+// Readable reports whether a URL is one by Decide's grammar, even if Decide denies
+// it for its user, its host or its path.
+func Readable(url string) bool {
+	_, f := parseURL(url, false)
+	return f == nil
 }
 
 // parseURL is the grammar: scheme "://" [userinfo "@"] host [":" port] [path]
@@ -69,9 +95,9 @@ func splitURL(s string) (parts, flaw) {
 	var u parts
 	switch {
 	case equalLower(name, schemeHTTPS):
-		u.scheme, u.port = schemeHTTPS, 443
+		u.Scheme, u.Port = schemeHTTPS, 443
 	case equalLower(name, schemeHTTP):
-		u.scheme, u.port = schemeHTTP, 80
+		u.Scheme, u.Port = schemeHTTP, 80
 	default:
 		return parts{}, flawSchemeUnknown
 	}
@@ -82,17 +108,17 @@ func splitURL(s string) (parts, flaw) {
 	if i := strings.IndexAny(authority, "/?"); i >= 0 {
 		authority, rest = authority[:i], authority[i:]
 	}
-	if f := u.setAuthority(authority); f != flawNone {
+	if f := u.setAuthority(authority); f != nil {
 		return parts{}, f
 	}
-	u.path, u.query, u.hasQuery = strings.Cut(rest, "?")
-	if u.path == "" {
-		u.path = "/"
+	u.Path, u.Query, u.HasQuery = strings.Cut(rest, "?")
+	if u.Path == "" {
+		u.Path = "/"
 	}
-	if !validEscapes(u.path) || !validEscapes(u.query) {
+	if badEscape(u.Path) >= 0 || badEscape(u.Query) >= 0 {
 		return parts{}, flawEscape
 	}
-	return u, flawNone
+	return u, nil
 }
 
 // setAuthority reads [userinfo "@"] host [":" port].
@@ -111,7 +137,7 @@ func (u *parts) setAuthority(s string) flaw {
 		if !ok {
 			return flawHostLiteral
 		}
-		u.addr, u.host, port = addr, addr.String(), after
+		u.addr, u.Host, port = addr, addr.String(), after
 	} else {
 		if i := strings.IndexByte(s, ':'); i >= 0 {
 			host, port = s[:i], s[i:]
@@ -119,33 +145,25 @@ func (u *parts) setAuthority(s string) flaw {
 			host = s
 		}
 		var f flaw
-		if u.host, u.addr, u.hostForm, f = parseHost(host); f != flawNone {
+		if u.Host, u.addr, u.hostForm, f = parseHost(host); f != nil {
 			return f
 		}
 	}
 	if port == "" {
-		return flawNone
+		return nil
 	}
 	n, ok := parsePort(port[1:])
 	if !ok {
 		return flawPortForm
 	}
-	u.port = n
-	return flawNone
+	u.Port = n
+	return nil
 }
 
-// cutScheme splits at the first colon, where what stands before it is a scheme.
+// cutScheme splits at the first colon, if the part before it is a scheme.
 func cutScheme(s string) (name, rest string, ok bool) {
-	i := strings.IndexByte(s, ':')
-	if i <= 0 || !letter(s[0]) {
-		return "", "", false
-	}
-	for j := range i {
-		if c := s[j]; !letter(c) && !digit(c) && c != '+' && c != '-' && c != '.' {
-			return "", "", false
-		}
-	}
-	return s[:i], s[i+1:], true
+	name, rest, ok = strings.Cut(s, ":")
+	return name, rest, ok && name != "" && letter(name[0]) && strings.Trim(name, alphanumeric+"+-.") == ""
 }
 
 // hasPathOrQuery reports whether something ended the authority of s.
@@ -156,47 +174,45 @@ func hasPathOrQuery(s string) bool {
 
 // parsePort reads 1 to 65535, in digits and without leading zeros.
 func parsePort(s string) (uint16, bool) {
-	if s == "" || len(s) > 5 || s[0] == '0' {
-		return 0, false
-	}
-	n := 0
+	n, err := strconv.ParseUint(s, 10, 16)
+	return uint16(n), err == nil && s[0] != '0'
+}
+
+// badEscape is where the first incomplete escape begins, or -1.
+func badEscape(s string) int {
 	for i := range len(s) {
-		if !digit(s[i]) {
-			return 0, false
+		if s[i] == '%' && (i+2 >= len(s) || !hexDigit(s[i+1]) || !hexDigit(s[i+2])) {
+			return i
 		}
-		n = n*10 + int(s[i]-'0')
 	}
-	if n > 65535 {
-		return 0, false
-	}
-	return uint16(n), true
+	return -1
 }
 
-func validEscapes(s string) bool {
-	for i := strings.IndexByte(s, '%'); i >= 0 && i < len(s); i++ {
-		if s[i] != '%' {
-			continue
-		}
-		if i+2 >= len(s) || !hexDigit(s[i+1]) || !hexDigit(s[i+2]) {
-			return false
-		}
-		i += 2
+// HostText is the host as a URL has it: an IPv6 address in brackets.
+func (p Parts) HostText() string {
+	if strings.Contains(p.Host, ":") {
+		return "[" + p.Host + "]"
 	}
-	return true
+	return p.Host
 }
 
-// authority is host[:port] as the Host header has it: no default port.
-func (t *target) authority() string { return t.parts().Authority() }
+// Authority is host[:port] as the Host header has it: without the scheme's own port.
+func (p Parts) Authority() string {
+	if (p.Scheme == schemeHTTP && p.Port == 80) || (p.Scheme == schemeHTTPS && p.Port == 443) {
+		return p.HostText()
+	}
+	return p.HostText() + ":" + strconv.Itoa(int(p.Port))
+}
 
 // requestTarget is the path and query for the request line.
 func (t *target) requestTarget() string {
-	if !t.hasQuery {
-		return t.path
+	if !t.HasQuery {
+		return t.Path
 	}
-	return t.path + "?" + t.query
+	return t.Path + "?" + t.Query
 }
 
-func (t *target) String() string { return t.scheme + "://" + t.authority() + t.requestTarget() }
+func (t *target) String() string { return t.Scheme + "://" + t.Authority() + t.requestTarget() }
 
 // urlByte holds for printable ASCII without the characters that no URL needs
 // raw and that parsers disagree on.
@@ -211,6 +227,8 @@ func urlByte(c byte) bool {
 	return true
 }
 
+const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
 func letter(c byte) bool   { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 func digit(c byte) bool    { return '0' <= c && c <= '9' }
 func hexDigit(c byte) bool { return digit(c) || ('a' <= c|0x20 && c|0x20 <= 'f') }
@@ -222,16 +240,6 @@ func lower(c byte) byte {
 	return c
 }
 
-// equalLower compares s with a lower-case word, folding ASCII alone: Unicode
-// folding would take U+017F for an s and U+212A for a k.
-func equalLower(s, word string) bool {
-	if len(s) != len(word) {
-		return false
-	}
-	for i := range len(s) {
-		if lower(s[i]) != word[i] {
-			return false
-		}
-	}
-	return true
-}
+// equalLower compares s with a lower-case word of ASCII. The lengths tell the letters apart that Unicode
+// folds into ASCII, such as U+017F: they are longer.
+func equalLower(s, word string) bool { return len(s) == len(word) && strings.EqualFold(s, word) }

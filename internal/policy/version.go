@@ -13,26 +13,27 @@ import (
 // changes it, and with it the version of every policy.
 const generation = "weir-policy-3"
 
-// canonical is an entry with its defaults filled in and its sets sorted.
+// canonical is an entry with its defaults filled in, as the version hashes it.
 type canonical struct {
-	Name      string            `json:"name"`
-	Any       bool              `json:"any,omitempty"`
-	Scheme    string            `json:"scheme,omitempty"`
-	Host      string            `json:"host,omitempty"`
-	Port      uint16            `json:"port,omitempty"`
-	Path      string            `json:"path,omitempty"`
+	Name   string `json:"name"`
+	Any    bool   `json:"any,omitempty"`    // every host on 80 and 443
+	Scheme string `json:"scheme,omitempty"` // empty: either
+	Host   string `json:"host,omitempty"`   // exact, or a suffix with its leading dot
+	Port   uint16 `json:"port,omitempty"`   // 0: every port
+	Path   string `json:"path,omitempty"`   // the prefix, as it was written
+	// Methods, CIDRs and Caller are sorted; version sets them from the compiled ones.
 	Methods   []string          `json:"methods"`
 	Network   string            `json:"network"`
 	CIDRs     []string          `json:"cidrs,omitempty"`
 	Redirects int               `json:"redirects,omitempty"`
-	TTL       time.Duration     `json:"ttl_ns,omitempty"`
+	TTL       time.Duration     `json:"ttl_ns,omitempty"` // 0: the target does not honour keys
 	Headers   map[string]string `json:"headers,omitempty"`
 	Query     map[string]string `json:"query,omitempty"`
 	Body      map[string]string `json:"body,omitempty"`
 	Caller    [2][]string       `json:"caller"`
-	Shadow    bool              `json:"shadow,omitempty"`
-	Agent     bool              `json:"agent,omitempty"`
-	Members   []string          `json:"members,omitempty"`
+	Shadow    bool              `json:"shadow,omitempty"`  // rehearsed, and permits nothing
+	Agent     bool              `json:"agent,omitempty"`   // of a remote agent or a model, in a table of their own
+	Extra     []string          `json:"members,omitempty"` // Pass of a model's Entry, sorted
 	Limits    Limits            `json:"limits,omitzero"`
 }
 
@@ -44,12 +45,8 @@ func version(entries []*entry) string {
 	b.WriteByte('\n')
 	enc := json.NewEncoder(&b)
 	for _, e := range entries {
-		c := canonical{
-			Name: e.name, Any: e.any, Scheme: e.scheme, Host: e.host, Port: e.port, Path: e.prefix,
-			Methods: e.methods.names(), Network: e.network,
-			Redirects: e.redirects, TTL: e.ttl, Limits: e.limits,
-			Headers: e.headers, Query: e.query, Body: e.body, Shadow: e.shadow, Agent: e.agent, Members: e.pass, Caller: [2][]string{e.callerHeaders, e.callerParams},
-		}
+		c := e.canonical
+		c.Methods, c.Caller = e.methods.names(), [2][]string{e.callerHeaders, e.callerParams}
 		for _, p := range e.cidrs {
 			c.CIDRs = append(c.CIDRs, p.String())
 		}

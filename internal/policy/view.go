@@ -10,7 +10,7 @@ import (
 
 // View is the policy as it may be shown: the named entries in order, shadow ones
 // too, those of agents behind them, and the allowed hosts. Of what the worker adds it has the names alone.
-// Only are the entries that whoever looks may use, and then all there is to see;
+// Only are the entries that the caller may use, and then all there is to see;
 // empty: everything. For anyone but an operator the entries of agents and models say neither where
 // these are nor what is added to a call.
 func (p *Policy) View(since time.Time, only []string, operator bool) schemas.PolicyView {
@@ -38,21 +38,21 @@ func (p *Policy) EntryNames() []string {
 	}
 	var all []string
 	for _, e := range slices.Concat(p.all, p.agents.entries) {
-		if !e.shadow {
-			all = append(all, e.name)
+		if !e.Shadow {
+			all = append(all, e.Name)
 		}
 	}
 	return all
 }
 
 func (e *entry) view(operator bool) schemas.EntryView {
-	if e.agent && !operator {
-		return schemas.EntryView{Name: e.name, Methods: e.methods.names(), Mode: e.mode(), Agent: true}
+	if e.Agent && !operator {
+		return schemas.EntryView{Name: e.Name, Methods: e.methods.names(), Mode: e.mode(), Agent: true}
 	}
 	v := schemas.EntryView{
-		Name: e.name, URLPrefix: e.urlPrefix(), Methods: e.methods.names(), Network: e.network,
-		Redirects: e.redirects, Mode: e.mode(), Agent: e.agent, Pass: e.pass,
-		Headers: names(e.headers), Query: names(e.query), Body: names(e.body),
+		Name: e.Name, URLPrefix: e.urlPrefix(), Methods: e.methods.names(), Network: e.Network,
+		Redirects: e.Redirects, Mode: e.mode(), Agent: e.Agent, Pass: e.Extra,
+		Headers: names(e.Headers), Query: names(e.Query), Body: names(e.Body),
 		CallerHeaders: e.callerHeaders, CallerParams: e.callerParams,
 	}
 	if v.Methods == nil {
@@ -61,17 +61,17 @@ func (e *entry) view(operator bool) schemas.EntryView {
 	for _, p := range e.cidrs {
 		v.CIDRs = append(v.CIDRs, p.String())
 	}
-	if e.ttl > 0 {
-		v.UpstreamIdempotencyTTL = e.ttl.String()
+	if e.TTL > 0 {
+		v.UpstreamIdempotencyTTL = e.TTL.String()
 	}
 	return v
 }
 
 func (e *entry) urlPrefix() string {
-	if e.any {
+	if e.Any {
 		return AnyHost
 	}
-	t := target{scheme: e.scheme, host: e.host, addr: e.addr, port: e.port, path: e.prefix}
+	t := target{Parts: Parts{Scheme: e.Scheme, Host: e.Host, Port: e.Port, Path: e.Path}, addr: e.addr}
 	return t.String()
 }
 

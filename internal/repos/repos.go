@@ -5,33 +5,45 @@ package repos
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"weir/internal/fault"
+	"weir/internal/limits"
+	"weir/internal/mirror"
 	"weir/schemas"
 )
 
 // Store holds one value a key, see broker.Bucket: Subject of its records is the key.
 type Store interface {
-	Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error)
-	Get(ctx context.Context, key string) (schemas.Record, error)
-	Read(ctx context.Context, after uint64, limit int) ([]schemas.Record, error)
+	limits.Bucket
+	mirror.Reader
 	Barrier(ctx context.Context) error
 }
 
-// Table is the table. It is safe for concurrent use and holds nothing: every read asks the store.
-type Table struct{ store Store }
+// Table is the table. It is safe for concurrent use and keeps no copies: every call reads the store.
+type Table struct {
+	store   Store
+	entries limits.Accounts[entry]
+}
+
+// storeWithin bounds the reads and writes of one Add.
+const storeWithin = 10 * time.Second
 
 // New returns the table in a store.
-func New(s Store) *Table { return &Table{store: s} }
+func New(s Store) *Table {
+	return &Table{store: s, entries: limits.Accounts[entry]{
+		Bucket: s, Readable: readable, Unreadable: ErrUnreadable, Clone: func(e entry) entry { return e }, Within: storeWithin,
+	}}
+}
 
 // ErrTaken says that the tenant has a repository of that name, made by another action.
 var ErrTaken = errors.New("the name is taken")
 
-// ErrUnreadable is an entry that another version wrote, or none. Nobody writes over it.
+// ErrUnreadable is an entry that another version or another program wrote. It is never overwritten.
 var ErrUnreadable = errors.New("the entry of a repository cannot be read")
 
 var errIncomplete = errors.New("a repository needs a name, a tenant, an id and the action that made it")
@@ -41,92 +53,57 @@ func (t *Table) Get(ctx context.Context, tenant, name string) (schemas.Repo, err
 	if !schemas.ValidRepoName(name) {
 		return schemas.Repo{}, fault.ErrNotFound
 	}
-	r, _, err := t.find(ctx, tenant, name)
-	return r, err
-}
-
-// find also returns the revision of a key whose value is gone, beside fault.ErrNotFound.
-func (t *Table) find(ctx context.Context, tenant, name string) (schemas.Repo, uint64, error) {
-	rec, err := t.store.Get(ctx, keyOf(tenant, name))
-	if err != nil {
-		return schemas.Repo{}, 0, err
+	e, _, err := t.entries.Open(keyOf(tenant, name), entry{}, nil).Seen(ctx, time.Time{})
+	if err == nil && e.V == 0 {
+		err = fault.ErrNotFound
 	}
-	if len(rec.Data) == 0 { // deleted with other tools
-		return schemas.Repo{}, rec.Seq, fault.ErrNotFound
-	}
-	r, err := decode(rec)
-	return r, rec.Seq, err
+	return e.Repo, err
 }
-
-// maxTries is how often Add looks what stands there.
-const maxTries = 8
 
 // Add puts a repository in and waits until it would survive. A repeat by the same action (Repo.By) returns
-// what stands there; another's is ErrTaken. fault.ErrUnavailable: whether it was put in is unknown, and Add
-// by the same action tells.
+// the stored one; another action gets ErrTaken. After fault.ErrUnavailable the repository may be stored; a
+// repeat by the same action shows it.
 func (t *Table) Add(ctx context.Context, r schemas.Repo) (schemas.Repo, error) {
 	r.URL = ""
 	if !schemas.ValidRepoName(r.Name) || r.Tenant == "" || r.ID == "" || r.By == "" {
 		return schemas.Repo{}, errIncomplete
 	}
-	value, err := encode(r)
-	if err != nil {
+	var stored schemas.Repo
+	err := t.entries.Open(keyOf(r.Tenant, r.Name), entry{}, nil).Change(ctx, func(e *entry, _ time.Time) bool {
+		free := e.V == 0
+		if free {
+			*e = entry{V: version, Repo: r}
+		}
+		stored = e.Repo
+		return free
+	})
+	switch {
+	case err != nil:
 		return schemas.Repo{}, err
+	case stored.By != r.By:
+		return schemas.Repo{}, ErrTaken
 	}
-	for range maxTries {
-		there, last, err := t.find(ctx, r.Tenant, r.Name)
-		switch {
-		case err == nil && there.By != r.By:
-			return schemas.Repo{}, ErrTaken
-		case err == nil:
-			return there, t.store.Barrier(ctx)
-		case !errors.Is(err, fault.ErrNotFound):
-			return schemas.Repo{}, err
-		}
-		_, err = t.store.Put(ctx, keyOf(r.Tenant, r.Name), value, last)
-		if err == nil {
-			return r, t.store.Barrier(ctx)
-		}
-		// Fenced: somebody else put something there. Unavailable: nobody knows.
-		if !errors.Is(err, fault.ErrFenced) && !errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
-			return schemas.Repo{}, err
-		}
-	}
-	return schemas.Repo{}, fault.ErrUnavailable
+	return stored, t.store.Barrier(ctx)
 }
 
 // page is how many entries are read at once.
 const page = 1000
 
 // List is a tenant's repositories by name. It reads the entries of every tenant, and
-// passes over those that cannot be read.
+// skips those that cannot be read.
 func (t *Table) List(ctx context.Context, tenant string) ([]schemas.Repo, error) {
 	newest := map[string]schemas.Repo{}
 	begin := schemas.EscapeToken(tenant) + "."
-	for after := uint64(0); ; {
-		records, err := t.store.Read(ctx, after, page)
-		if err != nil {
-			return nil, err
+	_, err := mirror.Read(ctx, t.store, 0, page, func(r schemas.Record) {
+		delete(newest, r.Subject) // it was written again while it was read
+		if e, ok := t.entries.Decode(r); ok && strings.HasPrefix(r.Subject, begin) {
+			newest[r.Subject] = e.Repo
 		}
-		for _, rec := range records {
-			after = rec.Seq
-			if !strings.HasPrefix(rec.Subject, begin) {
-				continue
-			}
-			if r, err := decode(rec); err == nil {
-				newest[rec.Subject] = r
-			} else {
-				delete(newest, rec.Subject)
-			}
-		}
-		if len(records) < page {
-			break
-		}
+	})
+	if err != nil {
+		return nil, err
 	}
-	list := make([]schemas.Repo, 0, len(newest))
-	for _, r := range newest {
-		list = append(list, r)
-	}
+	list := slices.AppendSeq(make([]schemas.Repo, 0, len(newest)), maps.Values(newest))
 	slices.SortFunc(list, func(a, b schemas.Repo) int { return cmp.Compare(a.Name, b.Name) })
 	return list, nil
 }
@@ -145,13 +122,7 @@ func keyOf(tenant, name string) string {
 	return schemas.EscapeToken(tenant) + "." + schemas.EscapeToken(name)
 }
 
-func encode(r schemas.Repo) ([]byte, error) { return json.Marshal(entry{V: version, Repo: r}) }
-
-// decode reads an entry, which must be the one that its key names.
-func decode(rec schemas.Record) (schemas.Repo, error) {
-	var e entry
-	if err := json.Unmarshal(rec.Data, &e); err != nil || e.V != version || e.ID == "" || keyOf(e.Tenant, e.Name) != rec.Subject {
-		return schemas.Repo{}, ErrUnreadable
-	}
-	return e.Repo, nil
+// readable reports whether an entry is of this version, and the one that its key names.
+func readable(key string, e entry) bool {
+	return e.V == version && e.ID != "" && keyOf(e.Tenant, e.Name) == key
 }

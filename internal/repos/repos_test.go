@@ -3,7 +3,6 @@ package repos
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -12,74 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/shelf"
 	"weir/schemas"
 )
-
-// shelf is a store in memory.
-type shelf struct {
-	mu      sync.Mutex
-	last    uint64
-	records map[string]schemas.Record
-	barrier error
-	puts    int
-	// before is called, unlocked, before each put; its error is the put's, and stored says
-	// that the value is put all the same.
-	before func() (stored bool, err error)
-	down   error
-}
-
-func newShelf() *shelf { return &shelf{records: map[string]schemas.Record{}} }
-
-func (s *shelf) Put(_ context.Context, key string, value []byte, last uint64) (uint64, error) {
-	stored, lost := true, error(nil)
-	if s.before != nil {
-		stored, lost = s.before()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.puts++
-	if s.records[key].Seq != last {
-		return 0, fault.ErrFenced
-	}
-	if stored {
-		s.store(key, value)
-	}
-	return s.last, lost
-}
-
-// store needs the lock, or a shelf that nobody else has.
-func (s *shelf) store(key string, value []byte) {
-	s.last++
-	s.records[key] = schemas.Record{Subject: key, Seq: s.last, Data: slices.Clone(value)}
-}
-
-func (s *shelf) Get(_ context.Context, key string) (schemas.Record, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, ok := s.records[key]
-	switch {
-	case s.down != nil:
-		return r, s.down
-	case !ok:
-		return r, fault.ErrNotFound
-	}
-	return r, nil
-}
-
-func (s *shelf) Read(_ context.Context, after uint64, limit int) ([]schemas.Record, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []schemas.Record
-	for _, r := range s.records {
-		if r.Seq > after {
-			all = append(all, r)
-		}
-	}
-	slices.SortFunc(all, func(a, b schemas.Record) int { return int(a.Seq) - int(b.Seq) })
-	return all[:min(limit, len(all))], s.down
-}
-
-func (s *shelf) Barrier(context.Context) error { return s.barrier }
 
 func repo(tenant, name, by string) schemas.Repo {
 	return schemas.Repo{
@@ -97,7 +32,7 @@ func (t *Table) add(tb testing.TB, r schemas.Repo) schemas.Repo {
 
 func TestAddAndGet(t *testing.T) {
 	t.Parallel()
-	table := New(newShelf())
+	table := New(shelf.New())
 	want := repo("acme.inc:1", "web.app", "a1")
 	given := want
 	given.URL = "http://h/git/web.app.git"
@@ -124,7 +59,7 @@ func TestAddAndGet(t *testing.T) {
 
 func TestARepeatFindsWhatStandsThere(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := shelf.New()
 	table := New(s)
 	first := table.add(t, repo("t", "a", "one"))
 	again := repo("t", "a", "one")
@@ -132,17 +67,17 @@ func TestARepeatFindsWhatStandsThere(t *testing.T) {
 	require.Equal(t, first, table.add(t, again))
 	_, err := table.Add(t.Context(), repo("t", "a", "two"))
 	require.ErrorIs(t, err, ErrTaken)
-	require.Equal(t, 1, s.puts)
+	require.Equal(t, 1, s.Puts)
 	require.Equal(t, "id-one", table.add(t, repo("u", "a", "one")).ID, "names are each tenant's own")
 
-	s.barrier = errors.New("no disk")
+	s.Broken = errors.New("no disk")
 	_, err = table.Add(t.Context(), again)
-	require.ErrorIs(t, err, s.barrier, "a repeat promises as much as the first")
+	require.ErrorIs(t, err, s.Broken, "a repeat promises as much as the first")
 }
 
 func TestAddNeedsAll(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := shelf.New()
 	for _, spoil := range []func(*schemas.Repo){
 		func(r *schemas.Repo) { r.Name = "a/b" }, func(r *schemas.Repo) { r.Tenant = "" }, func(r *schemas.Repo) { r.ID = "" }, func(r *schemas.Repo) { r.By = "" },
 	} {
@@ -151,7 +86,7 @@ func TestAddNeedsAll(t *testing.T) {
 		_, err := New(s).Add(t.Context(), r)
 		require.ErrorIs(t, err, errIncomplete)
 	}
-	require.Zero(t, s.puts)
+	require.Zero(t, s.Puts)
 }
 
 // TestNobodyKnowsWhetherItWasStored: the store is asked.
@@ -160,28 +95,28 @@ func TestNobodyKnowsWhetherItWasStored(t *testing.T) {
 	for name, stored := range map[string]bool{"it was": true, "it was not": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newShelf()
+			s := shelf.New()
 			calls := 0
-			s.before = func() (bool, error) {
+			s.Before = func(string) (bool, error) {
 				if calls++; calls == 1 {
 					return stored, fault.ErrUnavailable
 				}
 				return true, nil
 			}
 			require.Equal(t, "id-one", New(s).add(t, repo("t", "a", "one")).ID)
-			require.Len(t, s.records, 1)
+			require.Len(t, s.Records, 1)
 		})
 	}
-	s := newShelf()
-	s.before = func() (bool, error) { return false, fault.ErrUnavailable }
+	s := shelf.New()
+	s.Before = func(string) (bool, error) { return false, fault.ErrUnavailable }
 	_, err := New(s).Add(t.Context(), repo("t", "a", "one"))
 	require.ErrorIs(t, err, fault.ErrUnavailable)
-	require.Equal(t, maxTries, s.puts)
-	s.down = errors.New("gone")
+	require.Equal(t, 8, s.Puts)
+	s.Down = errors.New("gone")
 	for _, err := range []error{
 		second(New(s).Add(t.Context(), repo("t", "a", "one"))), second(New(s).Get(t.Context(), "t", "a")), second(New(s).List(t.Context(), "t")),
 	} {
-		require.ErrorIs(t, err, s.down)
+		require.ErrorIs(t, err, s.Down)
 	}
 }
 
@@ -189,17 +124,21 @@ func second[T any](_ T, err error) error { return err }
 
 func TestAClientThatLeavesIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := shelf.New()
 	ctx, cancel := context.WithCancel(t.Context())
-	s.before = func() (bool, error) { cancel(); return true, fault.ErrUnavailable }
+	s.Before = func(string) (bool, error) { cancel(); return true, fault.ErrUnavailable }
 	_, err := New(s).Add(ctx, repo("t", "a", "one"))
 	require.ErrorIs(t, err, fault.ErrUnavailable)
-	require.Equal(t, 1, s.puts)
+	poll.Until(t, func() bool {
+		_, err = New(s).Get(t.Context(), "t", "a")
+		return err == nil
+	})
+	s.Set(func(s *shelf.Shelf) { require.Equal(t, 1, s.Puts) })
 }
 
 func TestOneOfManyIsFirst(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := shelf.New()
 	table := New(s)
 	var all sync.WaitGroup
 	won := make(chan string, 100)
@@ -218,12 +157,12 @@ func TestOneOfManyIsFirst(t *testing.T) {
 	require.Len(t, won, 2)
 	first := <-won
 	require.Equal(t, first, <-won)
-	require.EqualValues(t, 1, s.last)
+	require.EqualValues(t, 1, s.Last)
 }
 
 func TestList(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := shelf.New()
 	table := New(s)
 	empty, err := table.List(t.Context(), "t")
 	require.NoError(t, err)
@@ -235,8 +174,8 @@ func TestList(t *testing.T) {
 		table.add(t, repo("t", name, "one"))
 	}
 	table.add(t, repo("t.x", "api", "one"))
-	s.store("t.gone", nil)
-	s.store("t.bad", []byte(`{"v":9}`))
+	s.Store("t.gone", nil)
+	s.Store("t.bad", []byte(`{"v":9}`))
 	list, err := table.List(t.Context(), "t")
 	require.NoError(t, err)
 	require.Equal(t, []schemas.Repo{repo("t", "api", "one"), repo("t", "b.c", "one"), repo("t", "web", "one")}, list)
@@ -253,12 +192,12 @@ func TestUnreadableEntriesStay(t *testing.T) {
 		"no JSON": "x", "another version": `{"v":2,"id":"i","name":"a","tenant":"t"}`, "another's": `{"v":1,"id":"i","name":"a","tenant":"u"}`,
 		"another name": `{"v":1,"id":"i","name":"b","tenant":"t"}`, "no id": `{"v":1,"name":"a","tenant":"t"}`,
 	} {
-		s := newShelf()
-		s.store("t.a", []byte(value))
+		s := shelf.New()
+		s.Store("t.a", []byte(value))
 		_, err := New(s).Get(t.Context(), "t", "a")
 		require.ErrorIs(t, err, ErrUnreadable, name)
 		_, err = New(s).Add(t.Context(), repo("t", "a", "one"))
 		require.ErrorIs(t, err, ErrUnreadable, name)
-		require.Zero(t, s.puts)
+		require.Zero(t, s.Puts)
 	}
 }

@@ -92,8 +92,6 @@ func newHouse(t *testing.T, list ...schemas.Model) *house {
 // configure puts models in force, with their entries.
 func (h *house) configure(list ...schemas.Model) {
 	h.T.Helper()
-	set, err := models.Compile(list)
-	require.NoError(h.T, err)
 	var entries []policy.Entry
 	for _, m := range list {
 		for _, u := range m.Upstreams {
@@ -107,7 +105,7 @@ func (h *house) configure(list ...schemas.Model) {
 	h.policy.Enforce(h.T, entries...)
 	h.conf.Lock()
 	defer h.conf.Unlock()
-	h.set = set
+	h.set = models.New(list)
 }
 
 func (h *house) known() *models.Set {

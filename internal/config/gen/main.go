@@ -7,9 +7,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -17,6 +15,8 @@ import (
 	"time"
 
 	"github.com/invopop/jsonschema"
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 
 	"weir/internal/completion"
 	"weir/internal/config"
@@ -74,15 +74,14 @@ func generate() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if raw, err = refine(raw); err != nil {
+		return nil, err
+	}
 	var doc map[string]any
 	if err := json.Unmarshal(raw, &doc); err != nil {
 		return nil, err
 	}
-	doc["title"] = "weir.yaml"
 	oneLine(doc)
-	if err := refine(doc); err != nil {
-		return nil, err
-	}
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
@@ -141,42 +140,36 @@ func oneLine(node any) {
 }
 
 // refine adds what tags do not say.
-func refine(doc map[string]any) error {
-	defs, _ := doc["$defs"].(map[string]any)
-	entry, _ := defs["Entry"].(map[string]any)
-	properties, _ := entry["properties"].(map[string]any)
-	for key, extra := range map[string]map[string]any{
-		"network":   {"enum": []string{policy.NetworkPublic, policy.NetworkLoopback, policy.NetworkPrivate}},
-		"redirects": {"minimum": 0, "maximum": policy.MaxRedirects},
-		"mode":      {"enum": []string{policy.ModeEnforce, policy.ModeShadow}},
-		"name":      {"minLength": 1, "maxLength": 128, "pattern": `^[A-Za-z0-9._:-]+$`},
+func refine(raw []byte) ([]byte, error) {
+	const entry, names = "$defs.Entry.properties.", "^[A-Za-z0-9._:-]+$"
+	for _, add := range []struct {
+		at, key string
+		value   any
+	}{
+		{"", "title", "weir.yaml"},
+		{entry + "network", "enum", []string{policy.NetworkPublic, policy.NetworkLoopback, policy.NetworkPrivate}},
+		{entry + "redirects", "minimum", 0},
+		{entry + "redirects", "maximum", policy.MaxRedirects},
+		{entry + "mode", "enum", []string{policy.ModeEnforce, policy.ModeShadow}},
+		{entry + "name", "minLength", 1},
+		{entry + "name", "maxLength", 128},
+		{entry + "name", "pattern", names},
+		{"$defs.Entry", "required", []string{"name", "url_prefix"}},
+		{"$defs.Upstream", "required", []string{"name", "url"}},
+		{"properties.agents", "propertyNames", map[string]any{
+			"pattern": names, "maxLength": schemas.MaxAgentTask, "not": map[string]any{"enum": schemas.BuiltinTasks()},
+		}},
+		{"properties.models", "propertyNames", map[string]any{
+			"pattern": `^(\*|[A-Za-z0-9._:@+-]+(/[A-Za-z0-9._:@+-]+)*(/\*)?)$`, "maxLength": schemas.MaxModel,
+		}},
 	} {
-		property, ok := properties[key].(map[string]any)
-		if !ok {
-			return fmt.Errorf("an entry has no %s any more", key)
+		if add.at != "" && !gjson.GetBytes(raw, add.at).IsObject() {
+			return nil, fmt.Errorf("the schema has no %s", add.at)
 		}
-		maps.Copy(property, extra)
+		var err error
+		if raw, err = sjson.SetBytes(raw, strings.TrimPrefix(add.at+"."+add.key, "."), add.value); err != nil {
+			return nil, err
+		}
 	}
-	entry["required"] = []string{"name", "url_prefix"}
-	upstream, ok := defs["Upstream"].(map[string]any)
-	if !ok {
-		return errors.New("there are no upstreams any more")
-	}
-	upstream["required"] = []string{"name", "url"}
-	all, _ := doc["properties"].(map[string]any)
-	agents, ok := all["agents"].(map[string]any)
-	if !ok {
-		return errors.New("there are no agents any more")
-	}
-	agents["propertyNames"] = map[string]any{
-		"pattern": `^[A-Za-z0-9._:-]+$`, "maxLength": schemas.MaxAgentTask, "not": map[string]any{"enum": schemas.BuiltinTasks()},
-	}
-	models, ok := all["models"].(map[string]any)
-	if !ok {
-		return errors.New("there are no models any more")
-	}
-	models["propertyNames"] = map[string]any{
-		"pattern": `^(\*|[A-Za-z0-9._:@+-]+(/[A-Za-z0-9._:@+-]+)*(/\*)?)$`, "maxLength": schemas.MaxModel,
-	}
-	return nil
+	return raw, nil
 }

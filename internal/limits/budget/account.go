@@ -64,7 +64,7 @@ type hold struct {
 
 func (h hold) sum() sum { return sum{1, h.Tokens, h.Nanos} }
 
-// account is the value of one key: what was used in its window, and what is held there. A
+// account is the value of one key: the use in its window, and the holds there. A
 // completion counts in the window in which it began, and in no other.
 type account struct {
 	V int `json:"v"`
@@ -74,7 +74,7 @@ type account struct {
 	Used   sum             `json:"used"`
 	Holds  map[string]hold `json:"holds,omitempty"` // by action
 	Done   []string        `json:"done,omitempty"`  // actions that were charged, the newest last
-	// Limit is that of a task's own budget: no configuration has it.
+	// Limit is the limit of a task's own budget, which is in no configuration.
 	Limit *sum `json:"limit,omitempty"`
 }
 
@@ -111,7 +111,7 @@ func endOf(now time.Time, window time.Duration) int64 {
 	return (now.UnixMilli()/length + 1) * length
 }
 
-// standing is how an account stands at one time.
+// standing is the state of an account at one time.
 type standing struct {
 	now        time.Time
 	used, held sum
@@ -188,7 +188,7 @@ func (a *account) undo(c claim) (changed bool) {
 	return a.Holds[c.action].By == c.by && a.settle(c.action, nil)
 }
 
-// settle exchanges what is held for what was used; nil: nothing was. What is not held, because it
+// settle exchanges a hold for its use; nil: none. An action that is not held, because it
 // was settled, or began in another window, changes nothing.
 func (a *account) settle(action string, used *schemas.ChatUsage) (changed bool) {
 	h, ok := a.Holds[action]

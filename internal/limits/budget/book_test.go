@@ -202,9 +202,7 @@ func TestACrashOfWhatIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, errCrash, "a refusal would say that nothing is held")
 	require.Len(t, b.account(t, "t.wide.").Holds, 1)
 	worker := b.another()
-	_, err = worker.Reserve(t.Context(), order("a"))
-	var r *Refusal
-	require.ErrorAs(t, err, &r)
+	_ = worker.refused(t, order("a"))
 	require.Len(t, b.account(t, "t.wide.").Holds, 1, "it may be that of a call that was made")
 	require.NoError(t, worker.Settle(t.Context(), order("a"), nil))
 	require.Empty(t, b.account(t, "t.wide.").Holds)
@@ -366,13 +364,10 @@ func TestSeatsOfAllThatMayAnswer(t *testing.T) {
 	)
 	o := order("a")
 	o.Models = []string{"cheap", "dear"}
-	_, err := b.Reserve(t.Context(), o)
-	require.NoError(t, err)
+	b.reserve(t, o)
 	second := order("b")
 	second.Models = o.Models
-	_, err = b.Reserve(t.Context(), second)
-	var refused *Refusal
-	require.ErrorAs(t, err, &refused)
+	refused := b.refused(t, second)
 	require.Equal(t, "dear", refused.Source)
 
 	used := schemas.ChatUsage{Prompt: 5, Completion: 6, Total: 11}

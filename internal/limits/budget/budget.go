@@ -62,7 +62,7 @@ func NewBook(b Bucket, cfg Config) *Book {
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Book{bucket: b, cfg: cfg, accounts: map[string]*limits.Account[account]{}, kind: limits.Accounts[account]{
-		Bucket: b, Readable: func(a account) bool { return a.V == version }, Unreadable: ErrUnreadable,
+		Bucket: b, Readable: func(_ string, a account) bool { return a.V == version }, Unreadable: ErrUnreadable,
 		Clone: cloneAccount, Within: storeWithin, Now: cfg.Now,
 	}}
 }
@@ -84,7 +84,7 @@ func (b *Book) account(key string) *limits.Account[account] {
 	return a
 }
 
-// Order is a completion that is to be paid for. The fields that name its accounts must be the same
+// Order is a completion that needs a budget. The fields that name its accounts must be the same
 // in Reserve and in Settle.
 type Order struct {
 	Tenant, Action string
@@ -106,7 +106,7 @@ type Order struct {
 	// Spent is what all its calls so far have used; nil: nothing. Prompt and Output are then
 	// those of the next call.
 	Spent *schemas.ChatUsage
-	// Until is when it will surely have ended. What it holds is free again after that.
+	// Until is when it will surely have ended. Its hold is free again after that.
 	Until time.Time
 }
 

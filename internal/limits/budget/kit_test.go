@@ -2,6 +2,7 @@ package budget
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -94,22 +95,22 @@ func used(prompt, completion, nanos int64) *schemas.ChatUsage {
 	return &schemas.ChatUsage{Prompt: prompt, Completion: completion, Total: prompt + completion, Nanos: nanos, Priced: true}
 }
 
-func (b *bench) reserve(t *testing.T, o Order) Grant {
+func (b *Book) reserve(t *testing.T, o Order) Grant {
 	t.Helper()
 	g, err := b.Reserve(t.Context(), o)
 	require.NoError(t, err)
 	return g
 }
 
-func (b *bench) refused(t *testing.T, o Order) *Refusal {
+func (b *Book) refused(t *testing.T, o Order) *Refusal {
 	t.Helper()
 	_, err := b.Reserve(t.Context(), o)
-	var r *Refusal
-	require.ErrorAs(t, err, &r)
+	r, ok := errors.AsType[*Refusal](err)
+	require.True(t, ok, "%v", err)
 	return r
 }
 
-func (b *bench) end(t *testing.T, o Order, u *schemas.ChatUsage) {
+func (b *Book) end(t *testing.T, o Order, u *schemas.ChatUsage) {
 	t.Helper()
 	require.NoError(t, b.Settle(t.Context(), o, u))
 }

@@ -68,8 +68,8 @@ func (b *Book) Look(ctx context.Context, o Order) ([]schemas.ChatLimit, error) {
 	return left, nil
 }
 
-// peek says how an account stands, what it bears of a claim's answer, and whether it has the claim
-// already. It reads the account if the copy would refuse and is old.
+// peek gives the state of an account, the part of a claim's answer that fits, and whether it has the
+// claim already. It reads the account if the copy would refuse and is old.
 func (b *Book) peek(ctx context.Context, t target, c claim, now time.Time) (output int64, s standing, known bool, why *Refusal, err error) {
 	for notBefore := (time.Time{}); ; notBefore = now {
 		a, at, err := b.account(t.key()).Seen(ctx, notBefore)
@@ -91,7 +91,7 @@ func (b *Book) each(ctx context.Context, prefix string, do func(r schemas.Record
 		if !ok || !strings.HasPrefix(r.Subject, prefix) {
 			return
 		}
-		if a, ok := b.kind.Decode(r.Data); ok {
+		if a, ok := b.kind.Decode(r); ok {
 			do(r, own, &a)
 		} else {
 			do(r, own, nil)

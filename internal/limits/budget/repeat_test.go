@@ -27,9 +27,7 @@ func TestARefusedRepeatFreesNothing(t *testing.T) {
 	b.pass(2 * time.Minute)
 	b.reserve(t, order("b")) // the new window's only request
 	again := b.another()
-	_, err := again.Reserve(t.Context(), order("a"))
-	var r *Refusal
-	require.ErrorAs(t, err, &r)
+	r := again.refused(t, order("a"))
 	require.Equal(t, "minute", r.Source)
 	require.NoError(t, again.Settle(t.Context(), order("a"), used(40, 60, 0)))
 	require.Equal(t, sum{1, 100, 0}, b.account(t, "t.total.").Used)

@@ -44,9 +44,9 @@ type target struct {
 
 	window time.Duration
 	limit  sum
-	// ofTask: the limit is that of the task's own budget, and is kept in the account.
+	// ofTask: the limit comes from the task's own budget, and is kept in the account.
 	ofTask bool
-	// models are those of the order's that it is about; nil: every model.
+	// models are the order's models that it counts; nil: every model.
 	models []string
 }
 
@@ -100,7 +100,7 @@ func limitOf(b schemas.Budget) sum { return sum{b.Requests, b.Tokens, b.Nanos} }
 // nano is how many nanodollars a dollar has.
 const nano = 1e9
 
-// taskLimit is that of the task's own budget; the zero sum: there is none.
+// taskLimit is the limit of the task's own budget; the zero sum: there is none.
 func taskLimit(o Order) sum {
 	if o.Task == "" || o.TaskBudget == nil {
 		return sum{}

@@ -33,7 +33,7 @@ func (l *Limiter) learnHolds(r schemas.Record) {
 	if r.Subject != holdsKey {
 		return
 	}
-	h, ok := l.orders.Decode(r.Data)
+	h, ok := l.orders.Decode(r)
 	if !ok && len(r.Data) > 0 {
 		l.cfg.Logger.Warn("operations not readable", "component", "destination", "err_kind", "damaged")
 		return
@@ -57,7 +57,7 @@ func (l *Limiter) held(is *holds) {
 }
 
 // about is whether a call is paused, and how its destination is pinned. The destination's own pin
-// goes before that of its entry, and open before closed.
+// goes before its entry's pin, and open before closed.
 func (h *holds) about(c *Call) (paused bool, pin string) {
 	best := 0
 	for _, op := range h.Operations {
@@ -85,7 +85,7 @@ func (h *holds) about(c *Call) (paused bool, pin string) {
 // Operations are the operations in force, oldest first.
 func (l *Limiter) Operations() []schemas.Operation { return slices.Clone(l.holds.Value().Operations) }
 
-// Order puts an operation in force, in the place of one of the same sort about the same target.
+// Order puts an operation in force. It replaces one of the same sort about the same target.
 // It is in force on this process when Order returns, and on others when they hear of it.
 func (l *Limiter) Order(ctx context.Context, op schemas.Operation) (schemas.Operation, error) {
 	op.At = time.Now().UTC()

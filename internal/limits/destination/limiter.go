@@ -98,16 +98,20 @@ func New(operations, shared Store, cfg Config) *Limiter {
 		cfg: cfg, operations: operations, shared: shared, endpoints: map[endpointID]*endpoint{}, quotas: map[string]*quota{}, stop: func() {},
 	}
 	l.usages = limits.Accounts[usage]{
-		Readable: func(u usage) bool { return u.V == usageVersion }, Clone: cloneUsage, Followed: true, Within: storeWithin,
+		Readable: func(key string, u usage) bool { return u.V == usageVersion && quotaKey(u.Entry) == key },
+		Clone:    cloneUsage, Followed: true, Within: storeWithin,
 	}
 	l.states = limits.Accounts[health]{
-		Readable: func(h health) bool { return h.V == healthVersion }, Clone: cloneHealth, Followed: true, Local: true, Within: storeWithin,
+		Readable: func(key string, h health) bool {
+			return h.V == healthVersion && endpointKey(h.Entry, h.Destination) == key
+		},
+		Clone: cloneHealth, Followed: true, Local: true, Within: storeWithin,
 	}
 	if shared != nil {
 		l.usages.Bucket, l.states.Bucket = shared, shared
 	}
 	l.orders = limits.Accounts[holds]{
-		Bucket: operations, Readable: func(h holds) bool { return h.V == holdsVersion }, Unreadable: ErrUnreadable,
+		Bucket: operations, Readable: func(_ string, h holds) bool { return h.V == holdsVersion }, Unreadable: ErrUnreadable,
 		Clone: cloneHolds, Within: patience,
 	}
 	l.paused = l.newWaiters()
@@ -168,18 +172,18 @@ func (l *Limiter) background(f func(ctx context.Context)) {
 	}
 }
 
-// learn takes over what this worker or another has stored. What is deleted, or of another
-// version, changes nothing.
+// learn takes over a value that this worker or another has stored. A value that is deleted, or of
+// another version, changes nothing.
 func (l *Limiter) learn(r schemas.Record) {
 	if strings.HasPrefix(r.Subject, quotaPrefix) {
-		if u, ok := l.usages.Decode(r.Data); ok && quotaKey(u.Entry) == r.Subject {
+		if u, ok := l.usages.Decode(r); ok {
 			if q := l.quota(u.Entry); q.account.Learn(u, r.Seq) {
 				q.wake()
 			}
 		}
 		return
 	}
-	if h, ok := l.states.Decode(r.Data); ok && endpointKey(h.Entry, h.Destination) == r.Subject {
+	if h, ok := l.states.Decode(r); ok {
 		l.endpoint(h.Entry, h.Destination).account.Learn(h, r.Seq)
 	}
 }
@@ -209,10 +213,8 @@ func (l *Limiter) renew(ctx context.Context) {
 	all := slices.Collect(maps.Values(l.quotas))
 	l.mu.Unlock()
 	for _, q := range all {
-		if q.held() {
-			q.trim()
-			q.renew(ctx)
-		}
+		q.trim()
+		q.renew(ctx)
 	}
 }
 

@@ -3,9 +3,113 @@ package destination
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
+
+	"weir/schemas"
 )
+
+// Call is a call that is about to be made.
+type Call struct {
+	Ref         schemas.Ref // of its action
+	Entry       string
+	Destination string // see schemas.Destination
+	Limits      Limits
+	Deadline    time.Time // of its action; zero: it has none
+	// Booked is when it may begin by an earlier Held; zero: nothing was booked.
+	Booked time.Time
+	// Gives is when the call will have ended, whatever becomes of it.
+	Gives time.Time
+	// HasSlot: it follows a redirect of a call that holds a permit, and needs no slot of its own.
+	// The rate counts it.
+	HasSlot bool
+	// Own: only operators hold it back. It has no limits, and its destination is not watched.
+	Own bool
+}
+
+// punctual is how late a booked call may come. A later one is booked anew, so that calls that are
+// all late do not come all at once.
+const punctual = 5 * time.Second
+
+// due reports whether the time for which the call was booked has come.
+func (c *Call) due(now time.Time) bool {
+	return !c.Booked.IsZero() && !now.Before(c.Booked) && now.Sub(c.Booked) <= punctual
+}
+
+// Held says that a call may not be made now.
+type Held struct {
+	// For is schemas.WaitPaused, WaitDestination, WaitLimit or WaitCapacity.
+	For string
+	// Until is when to ask again. With WaitLimit and Booked the call may begin then, if it says
+	// so: see Call.Booked.
+	Until  time.Time
+	Booked bool
+	// Changed is closed when asking again may help before that; nil: never.
+	Changed <-chan struct{}
+	// Deferred is called once the action is deferred until then, so that it is woken when asking
+	// again may help; nil: it is not woken.
+	Deferred func()
+}
+
+const (
+	// A paused call asks again after pausePause, if it was not woken before. It and others wait up
+	// to half as much longer, so that calls that came at once come apart.
+	pausePause = 30 * time.Second
+	// A call that waits for another's probe asks again after probePause.
+	probePause = 2 * time.Second
+)
+
+// Acquire lets a call through, or says what it has to wait for. After an error, which is the
+// store's, nothing may be called.
+func (l *Limiter) Acquire(ctx context.Context, c Call) (*Permit, *Held, error) {
+	p, held, err := l.acquire(ctx, &c)
+	if held != nil && l.cfg.Metrics != nil {
+		l.cfg.Metrics.CallHeld(held.For)
+	}
+	if held != nil || err != nil {
+		p.Release() //nolint:contextcheck // it is given back whatever becomes of the call
+		return nil, held, err
+	}
+	return p, nil, nil
+}
+
+// acquire may return a permit with what the call has to wait for, or an error: it is released.
+func (l *Limiter) acquire(ctx context.Context, c *Call) (p *Permit, held *Held, err error) {
+	since := l.paused.since()
+	paused, pin := l.holds.Value().about(c)
+	switch {
+	case paused || pin == schemas.PinOpen:
+		return nil, l.paused.hold(schemas.WaitPaused, c.Ref, time.Now().Add(spread(pausePause)), since, nil), nil
+	case c.Own:
+		return &Permit{}, nil, nil
+	}
+	e := l.endpoint(c.Entry, c.Destination)
+	if pin == "" {
+		if held = e.check(c.Ref); held != nil {
+			return nil, held, nil
+		}
+	}
+	p = &Permit{endpoint: e, tenant: c.Ref.Tenant, pinned: pin == schemas.PinClosed}
+	if c.Limits.Count > 0 || c.Limits.Concurrency > 0 {
+		q, slot := l.quota(c.Entry), c.Limits.Concurrency > 0 && !c.HasSlot
+		if held, err = q.acquire(ctx, c, slot); held != nil || err != nil {
+			return nil, held, err
+		}
+		if slot {
+			p.quota = q
+		}
+	}
+	if pin == "" {
+		held, err = e.probe(ctx, p, c)
+	}
+	return p, held, err
+}
+
+// spread is d and up to half of it.
+func spread(d time.Duration) time.Duration {
+	return d + rand.N(d/2) //nolint:gosec // a spread, no secret
+}
 
 // Permit allows one call. It belongs to one goroutine; Release must follow. A nil Permit learns
 // nothing.
