@@ -81,9 +81,6 @@ func (d *delivery) refuse(byDefault time.Duration) {
 // giveBack lets another worker have the message at once.
 func (d *delivery) giveBack() { _ = d.raw.Nak() }
 
-// beat tells the server that the message is still being worked on.
-func (d *delivery) beat() { _ = d.raw.InProgress() }
-
 const (
 	headerSchedule       = "Nats-Schedule"
 	headerScheduleTarget = "Nats-Schedule-Target"

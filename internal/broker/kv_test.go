@@ -264,7 +264,7 @@ func TestBucketKeepsHistory(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrNotFound)
 	var revisions []uint64
 	var last uint64
-	for i := range ruleHistory + 2 {
+	for i := range jetstream.KeyValueMaxHistory + 2 {
 		other, err := k.Put(t.Context(), "other"+strconv.Itoa(i), []byte("x"), 0)
 		require.NoError(t, err)
 		last, err = k.Put(t.Context(), "a", []byte(strconv.Itoa(i)), last)
@@ -275,7 +275,7 @@ func TestBucketKeepsHistory(t *testing.T) {
 	newest, err := k.Get(t.Context(), "a")
 	require.NoError(t, err)
 	require.Equal(t, schemas.Record{
-		Stream: "KV_WEIR_RULES", Subject: "a", Seq: last, Time: newest.Time, Data: []byte(strconv.Itoa(ruleHistory + 1)),
+		Stream: "KV_WEIR_RULES", Subject: "a", Seq: last, Time: newest.Time, Data: []byte(strconv.Itoa(jetstream.KeyValueMaxHistory + 1)),
 	}, newest)
 	for i, revision := range revisions[2 : len(revisions)-1] {
 		next, err := k.Next(t.Context(), "a", revision)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -532,8 +533,7 @@ func TestWorkConsumers(t *testing.T) {
 	n := open(t, embedded.Config{}, Config{})
 	require.Equal(t, []string{"WEIR_LOG_3/new", "WEIR_LOG_3/wake", "WEIR_LOG_3/overflow", "WEIR_LOG_3/overflow_long"}, Topics(3))
 	for i, topic := range Topics(0) {
-		stream, durable, err := splitTopic(topic)
-		require.NoError(t, err)
+		stream, durable, _ := strings.Cut(topic, "/")
 		c, err := n.js.Consumer(t.Context(), stream, durable)
 		require.NoError(t, err)
 		cfg := c.CachedInfo().Config

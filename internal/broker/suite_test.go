@@ -57,7 +57,8 @@ func TestWatermillSuite(t *testing.T) {
 	n := open(t, embedded.Config{Durability: "process"}, Config{})
 	group := func(t *testing.T, group string) (message.Publisher, message.Subscriber) {
 		t.Helper()
-		pub := NewPublisher(n.Broker, PublisherConfig{Timeout: 30 * time.Second})
+		pub := NewPublisher(n.Broker)
+		pub.timeout = 30 * time.Second
 		sub := NewSubscriber(n.Broker, SubscriberConfig{Backlog: 100_000, DrainTimeout: time.Second, NakDelay: 100 * time.Millisecond})
 		t.Cleanup(func() {
 			require.NoError(t, pub.Close())

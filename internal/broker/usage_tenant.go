@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/broker/access"
 	"weir/internal/limits"
+	"weir/internal/mirror"
 	"weir/schemas"
 )
 
@@ -245,7 +246,7 @@ func (b *Broker) shareUsage(ctx context.Context) error {
 	defer cancel()
 	b.usage.sharing.Lock()
 	defer b.usage.sharing.Unlock()
-	bucket := b.bucket(schemas.UsageBucket, "")
+	bucket := b.bucket(schemas.UsageBucket)
 	return errors.Join(b.usage.publish(ctx, bucket), b.usage.follow(ctx, bucket))
 }
 
@@ -277,20 +278,9 @@ func (u *usage) publish(ctx context.Context, to *Bucket) error {
 const usagePage = 1000
 
 // follow reads the counts that other processes have stored since the last call.
-func (u *usage) follow(ctx context.Context, from *Bucket) error {
-	for {
-		records, err := from.Read(ctx, u.read, usagePage)
-		if err != nil {
-			return err
-		}
-		for _, r := range records {
-			u.read = r.Seq
-			u.learn(r)
-		}
-		if len(records) < usagePage {
-			return nil
-		}
-	}
+func (u *usage) follow(ctx context.Context, from *Bucket) (err error) {
+	u.read, err = mirror.Read(ctx, from, u.read, usagePage, u.learn)
+	return err
 }
 
 // learn takes over what another process has counted. What cannot be read is no count.

@@ -212,49 +212,43 @@ func (s *Server) tell(ctx context.Context, err error) {
 	s.told = err != nil
 }
 
-// endMarks writes the marks of a clean stop, once the server has written its
-// last and that is on the disk.
+// endMarks writes the marks of a clean stop, after the server's last write is on the disk.
 func (s *Server) endMarks(m marks) {
-	syncAll, release, err := s.lastSync()
-	if err == nil && syncAll != nil {
-		err = syncAll()
-	}
-	defer func() { _ = release() }()
-	if err != nil || (syncAll == nil && s.cfg.Durability != schemas.DurabilityDisk) {
+	if s.lastSync() != nil {
 		return // nothing is promised
 	}
 	m.Clean = true
 	for stream, k := range m.Streams {
-		// The oldest files may have grown too old since the marks were taken. Where
-		// they cannot be read now, the next start is not to judge by them.
+		// The oldest files may have grown too old since the marks were taken. If they cannot be read now, the
+		// next start must not compare them.
 		if all, err := s.dir.blocks(stream); err == nil && len(all) > 0 && all[0].read(stream) == nil {
 			k.First = max(k.First, all[0].first)
 		} else {
 			k.First = 0
 		}
-		k.Reserved = 0 // all that was shown is on the disk
+		k.Reserved = 0 // all records that were shown are on the disk
 		m.Streams[stream] = k
 	}
 	s.tell(s.life, s.setMarks(m))
 }
 
-// lastSync is a sync that fails if one failed before. It is nil where the
-// system has none.
-func (s *Server) lastSync() (syncAll, release func() error, err error) {
-	release = func() error { return nil }
+// lastSync syncs once more. It fails if that is not possible, or if an earlier sync failed.
+func (s *Server) lastSync() error {
 	switch {
 	case s.group != nil:
-		return s.group.last, release, nil
+		return s.group.wait(context.Background())
 	case s.cfg.Durability == schemas.DurabilityDisk:
-		return nil, release, nil // each message was synced
-	case s.cfg.Sync != nil:
-		return s.cfg.Sync, release, nil
+		return nil // each message was synced
 	}
-	syncAll, release, err = fsSyncer(s.cfg.Dir)
-	if release == nil {
-		release = func() error { return nil }
+	syncAll, release, err := s.syncer()
+	defer func() { _ = release() }()
+	if err == nil && syncAll == nil {
+		err = errors.ErrUnsupported
 	}
-	return syncAll, release, err
+	if err != nil {
+		return err
+	}
+	return syncAll()
 }
 
 // shutdown ends the server, and writes down how far the log reached if it ran.

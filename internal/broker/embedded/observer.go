@@ -65,6 +65,31 @@ func Observe(ctx context.Context, file string) (*Observer, error) {
 	return &Observer{conn, stream}, nil
 }
 
+// Follow calls each for every record that filter covers, in order, through a durable consumer. It acknowledges a
+// record after each has returned, and returns when ctx ends.
+func (o *Observer) Follow(ctx context.Context, durable, filter string, each func(schemas.Evidence)) error {
+	consumer, err := o.stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: durable, AckPolicy: jetstream.AckExplicitPolicy, FilterSubject: filter,
+	})
+	if err != nil {
+		return fmt.Errorf("observe: %w", err)
+	}
+	run, err := consumer.Consume(func(m jetstream.Msg) {
+		var e schemas.Evidence
+		if err := json.Unmarshal(m.Data(), &e); err == nil {
+			each(e)
+		}
+		_ = m.Ack() // after a lost acknowledgement the record is delivered again
+	}, jetstream.PullExpiry(10*time.Second), jetstream.PullHeartbeat(time.Second))
+	if err != nil {
+		return fmt.Errorf("observe: %w", err)
+	}
+	<-ctx.Done()
+	run.Stop()
+	<-run.Closed()
+	return nil
+}
+
 // Close ends the connection.
 func (o *Observer) Close() { o.conn.Close() }
 

@@ -58,9 +58,8 @@ type Server struct {
 	stopErr error
 }
 
-// Start takes the data directory and runs the server in this process. It
-// listens on no port unless told to. A directory that cannot be used is
-// ErrDataDir with a sentence for the operator.
+// Start takes the data directory and runs the server in this process. It listens on no port unless told to.
+// A directory that cannot be used is ErrDataDir with a sentence for the operator.
 func Start(cfg Config) (_ *Server, err error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -70,16 +69,11 @@ func Start(cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{}), release: func() error { return nil }, reserve: newReserved(cfg.Layout)}
+	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{}), release: noRelease, reserve: newReserved(cfg.Layout)}
 	s.life, s.end = context.WithCancel(context.Background())
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.Stop())
-		}
-	}()
 	for _, step := range []func() error{s.limit, s.verify, s.mend, s.prepareSync, s.run} {
-		if err = step(); err != nil {
-			return nil, err
+		if err := step(); err != nil {
+			return nil, errors.Join(err, s.Stop())
 		}
 	}
 	return s, nil
@@ -93,20 +87,16 @@ func (s *Server) mend() error {
 	return err
 }
 
-// prepareSync chooses what makes an acknowledgement durable: one sync for
-// everybody, or the server's own sync of each message where there is no such
-// call.
-func (s *Server) prepareSync() error {
+// prepareSync chooses what makes an acknowledgement durable: one sync for all callers, or the server's own sync of
+// each message if the system has no such call.
+func (s *Server) prepareSync() (err error) {
 	if s.cfg.Durability != schemas.DurabilityDisk {
 		return nil
 	}
-	syncAll := s.cfg.Sync
-	if syncAll == nil {
-		var err error
-		if syncAll, s.release, err = fsSyncer(s.cfg.Dir); err != nil {
-			s.release = func() error { return nil }
-			return fmt.Errorf("the file system of %s cannot be synced: %w", s.cfg.Dir, err)
-		}
+	syncAll, release, err := s.syncer()
+	s.release = release
+	if err != nil {
+		return fmt.Errorf("the file system of %s cannot be synced: %w", s.cfg.Dir, err)
 	}
 	if syncAll != nil {
 		s.group = newCommit(syncAll)
@@ -114,6 +104,16 @@ func (s *Server) prepareSync() error {
 	}
 	return nil
 }
+
+// syncer syncs the file system. It is nil if the system cannot; release is never nil.
+func (s *Server) syncer() (syncAll, release func() error, err error) {
+	if s.cfg.Sync != nil {
+		return s.cfg.Sync, noRelease, nil
+	}
+	return fsSyncer(s.cfg.Dir)
+}
+
+func noRelease() error { return nil }
 
 // leastFree is what a start needs: the server writes down what it makes of the streams.
 const leastFree = 1 << 20
@@ -139,22 +139,20 @@ func (s *Server) run() error {
 	if err != nil {
 		return err
 	}
-	ns, err := server.NewServer(opts)
-	if err != nil {
+	if s.ns, err = server.NewServer(opts); err != nil {
 		return fmt.Errorf("the embedded broker cannot be set up: %w", err)
 	}
-	s.ns = ns
 	if s.cfg.Listen != "" {
-		if err := share(ns); err != nil {
+		if err := share(s.ns); err != nil {
 			return err
 		}
 	}
-	ns.Start()
-	if !ns.ReadyForConnections(startTimeout) {
+	s.ns.Start()
+	if !s.ns.ReadyForConnections(startTimeout) {
 		return errors.New("the embedded broker did not start")
 	}
-	// With accounts configured the server leaves it to us to enable the store.
-	if acc := ns.GlobalAccount(); !acc.JetStreamEnabled() {
+	// With accounts configured the server does not enable the store itself.
+	if acc := s.ns.GlobalAccount(); !acc.JetStreamEnabled() {
 		if err := acc.EnableJetStream(nil, nil); err != nil {
 			return fmt.Errorf("the message store in %s cannot be opened: %w", s.cfg.Dir, err)
 		}
@@ -162,7 +160,11 @@ func (s *Server) run() error {
 	if s.cfg.Listen == "" {
 		return nil
 	}
-	return s.admit()
+	if err := s.access.write(s.dir, s.Addr()); err != nil {
+		return err
+	}
+	s.gate, err = openGate(s)
+	return err
 }
 
 func (s *Server) options() (*server.Options, error) {
@@ -177,7 +179,6 @@ func (s *Server) options() (*server.Options, error) {
 		SyncAlways:             s.cfg.Durability == schemas.DurabilityDisk && s.group == nil,
 		NoSigs:                 true,
 		NoLog:                  true,
-		NoSystemAccount:        false,
 		DisableJetStreamBanner: true,
 	}
 	if s.cfg.Listen == "" {
@@ -196,16 +197,6 @@ func (s *Server) options() (*server.Options, error) {
 	}
 	s.access.apply(o)
 	return o, nil
-}
-
-// admit lets observers and agents in: their credentials are written down, and the
-// gate that answers an observer's wish for a consumer is opened.
-func (s *Server) admit() (err error) {
-	if err := s.access.write(s.dir, s.Addr()); err != nil {
-		return err
-	}
-	s.gate, err = openGate(s)
-	return err
 }
 
 // Connect opens a connection to the server through memory, with full rights.
@@ -285,7 +276,7 @@ func (s *Server) Stop() error {
 		}
 		s.shutdown()
 		if s.group != nil {
-			s.group.settle()
+			s.group.work.Wait()
 		}
 		s.stopErr = errors.Join(s.release(), s.dir.close())
 	})

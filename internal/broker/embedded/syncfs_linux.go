@@ -16,7 +16,7 @@ import (
 func fsSyncer(dir string) (syncAll, release func() error, err error) {
 	d, err := os.Open(dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, noRelease, err
 	}
 	syncAll = func() error {
 		for {
@@ -29,7 +29,7 @@ func fsSyncer(dir string) (syncAll, release func() error, err error) {
 	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EPERM):
 		return nil, d.Close, nil
 	case err != nil:
-		return nil, nil, errors.Join(err, d.Close())
+		return nil, noRelease, errors.Join(err, d.Close())
 	}
 	return syncAll, d.Close, nil
 }

@@ -11,6 +11,7 @@
 package natsconf
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -127,7 +128,7 @@ func readState(dir string) (s state, err error) {
 	return s, err
 }
 
-// over puts what is stated of p over the plan that was there.
+// over fills the empty fields of p from the previous plan, and then with defaults.
 func (p Plan) over(was Plan) Plan {
 	if p.Servers == nil {
 		p.Servers = was.Servers
@@ -135,24 +136,9 @@ func (p Plan) over(was Plan) Plan {
 	if p.Servers == nil {
 		p.Servers = Local()
 	}
-	pick := func(now *int, was, otherwise int) {
-		if *now == 0 {
-			*now = was
-		}
-		if *now == 0 {
-			*now = otherwise
-		}
-	}
-	pick(&p.Partitions, was.Partitions, defaultPartitions)
-	if p.Store == 0 {
-		p.Store = was.Store
-	}
-	if p.Store == 0 {
-		p.Store = defaultStore
-	}
-	if p.At == "" {
-		p.At = was.At
-	}
+	p.Partitions = cmp.Or(p.Partitions, was.Partitions, defaultPartitions)
+	p.Store = cmp.Or(p.Store, was.Store, defaultStore)
+	p.At = cmp.Or(p.At, was.At)
 	return p
 }
 
