@@ -91,10 +91,9 @@ func (t Try) Mocked() bool {
 	return d.Traffic != nil && d.Traffic.Mocked != ""
 }
 
-// Fold builds the state from an action's messages in order. The first must be
-// its accepted event; if history has dropped that, the error is fault.ErrGone.
-// A record that cannot be decoded is passed over and marks the state as damaged,
-// so that an action is readable, and can be settled, whatever lies on the log.
+// Fold builds the state from an action's messages in order. The first one must be the accepted event; fault.ErrGone
+// means that it was dropped. A record that cannot be decoded marks the state as damaged and is skipped, so
+// that the action can be read and settled anyway.
 func Fold(ref schemas.Ref, records []schemas.Record) (*State, error) {
 	st := &State{Ref: ref}
 	for _, r := range records {
