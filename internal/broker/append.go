@@ -25,10 +25,11 @@ const (
 
 // Append stores one message and returns its sequence.
 //
-// It sends the message once and waits one attempt timeout. It returns fault.ErrFenced if the guard does
-// not hold, fault.ErrFull if the log is full, and fault.ErrTooLarge if the message exceeds the server's
-// limit; nothing is stored then. After fault.ErrUnavailable the outcome is unknown. Append does not send
-// the message again, because the first copy may still arrive; the caller reads the log back.
+// It sends the message once and waits one attempt timeout. It returns fault.ErrFenced if the guard
+// does not hold, fault.ErrFull if the log is full, and fault.ErrTooLarge if the message exceeds the
+// server's limit; nothing is stored then. After fault.ErrUnavailable the outcome is unknown. Append
+// does not send the message again, because the first copy may still arrive; the caller reads the
+// log back.
 //
 // When Append returns, the record survives a kill of any process. It survives a power cut after a
 // Barrier that began later has returned.

@@ -19,8 +19,8 @@ import (
 	"weir/schemas"
 )
 
-// Bodies are stored in an ordinary NATS object store that any NATS tool can read. The object store of nats.go
-// is not used: it creates a consumer for each read, and each write can leak a goroutine.
+// Bodies are stored in an ordinary NATS object store that any NATS tool can read. The object store
+// of nats.go is not used: it creates a consumer for each read, and each write can leak a goroutine.
 const (
 	blobStream = "OBJ_" + schemas.BlobBucket
 	blobChunks = "$O." + schemas.BlobBucket + ".C."
@@ -30,9 +30,9 @@ const (
 	blobChunk = 256 << 10
 )
 
-// PutBlob stores a body under the hex of its SHA-256 and returns that name. An existing body is not stored again, unless
-// it would expire before a new record that names it. As after Append, it survives a power cut only after a
-// Barrier. It counts for the tenant that stores it first.
+// PutBlob stores a body under the hex of its SHA-256 and returns that name. An existing body is not
+// stored again, unless it would expire before a new record that names it. As after Append, it
+// survives a power cut only after a Barrier. It counts for the tenant that stores it first.
 func (b *Broker) PutBlob(ctx context.Context, tenant string, data []byte) (string, error) {
 	sum := sha256.Sum256(data)
 	name := hex.EncodeToString(sum[:])
@@ -71,8 +71,8 @@ func (b *Broker) PutBlob(ctx context.Context, tenant string, data []byte) (strin
 	return name, nil
 }
 
-// GetBlob returns a body that PutBlob stored, or fault.ErrNotFound. A body with another hash than its name
-// is fault.ErrUnavailable.
+// GetBlob returns a body that PutBlob stored, or fault.ErrNotFound. A body with another hash than
+// its name is fault.ErrUnavailable.
 func (b *Broker) GetBlob(ctx context.Context, name string) ([]byte, error) {
 	info, err := b.blobInfo(ctx, name)
 	if err != nil {
@@ -116,6 +116,6 @@ func blobSubject(name string) string {
 	return blobMeta + base64.URLEncoding.EncodeToString([]byte(name))
 }
 
-// blobAge is how long a body is stored: records may name it until the end of their own history, and PutBlob
-// reuses bodies that are younger than that history.
+// blobAge is how long a body is stored: records may name it until the end of their own history, and
+// PutBlob reuses bodies that are younger than that history.
 func blobAge(history time.Duration) time.Duration { return 2 * history }

@@ -21,8 +21,8 @@ import (
 	"weir/schemas"
 )
 
-// Metrics counts events that operators should see. The methods are called from several goroutines and
-// must not block.
+// Metrics counts events that operators should see. The methods are called from several goroutines
+// and must not block.
 type Metrics interface {
 	// HeartbeatMissed: a pull for work was silent and was sent again.
 	HeartbeatMissed()
@@ -38,8 +38,8 @@ type Metrics interface {
 type Config struct {
 	// Server is the embedded server. Open neither starts nor stops it.
 	Server *embedded.Server
-	// URL is an external cluster. Creds is a file with credentials, or empty: a .creds file, the seed
-	// of an nkey, or a user and a password as JSON.
+	// URL is an external cluster. Creds is a file with credentials, or empty: a .creds file, the
+	// seed of an nkey, or a user and a password as JSON.
 	URL, Creds string
 	// TLS configures the connection to a cluster. It may be empty.
 	TLS TLS
@@ -51,32 +51,33 @@ type Config struct {
 	History time.Duration
 	// EvidenceHistory is the same for evidence and dead letters; default 90 days.
 	EvidenceHistory time.Duration
-	// MaxBytes is the size at which new actions are refused; events of accepted actions are still stored.
-	// It counts everything stored, and by polling, so it is exact to about a second. Default: 15/16 of the
-	// embedded server's wall; on a cluster 15/16 of the account's limit, and unlimited without one.
+	// MaxBytes is the size at which new actions are refused; events of accepted actions are still
+	// stored. It counts everything stored, and by polling, so it is exact to about a second.
+	// Default: 15/16 of the embedded server's wall; on a cluster 15/16 of the account's limit, and
+	// unlimited without one.
 	MaxBytes int64
 	// TenantShare is the percentage of MaxBytes that is reserved for each tenant; default 100.
 	TenantShare int
 	// Replicas is the number of copies on a cluster; default 3. An embedded server has one.
 	Replicas int
-	// Durability is the promise of Barrier. Default: the embedded server's, or replicated, or process with
-	// one replica. It does not configure the servers.
+	// Durability is the promise of Barrier. Default: the embedded server's, or replicated, or
+	// process with one replica. It does not configure the servers.
 	Durability schemas.Durability
 	// Barrier replaces the embedded server's.
 	Barrier func(context.Context) error
-	// AckWait is when a message of a dead worker is delivered again. Live workers send a heartbeat three
-	// times as often. Default DefaultAckWait with an embedded server, else ClusterAckWait.
+	// AckWait is when a message of a dead worker is delivered again. Live workers send a heartbeat
+	// three times as often. Default DefaultAckWait with an embedded server, else ClusterAckWait.
 	AckWait time.Duration
-	// AttemptTimeout is the timeout of one publish. On a cluster it is also the delay when a stream's leader
-	// changes. Default 400 ms; with an embedded server 5 s, because that only waits for the disk, whose
-	// syncs sometimes hold the stream's lock.
+	// AttemptTimeout is the timeout of one publish. On a cluster it is also the delay when a
+	// stream's leader changes. Default 400 ms; with an embedded server 5 s, because that only waits
+	// for the disk, whose syncs sometimes hold the stream's lock.
 	AttemptTimeout time.Duration
 	Logger         *slog.Logger // default: none
 	Metrics        Metrics      // default: none
 }
 
-// The acknowledgement waits. An embedded log starts with its workers, so a dead worker's messages wait
-// for the restart; on a cluster other workers take over soon.
+// The acknowledgement waits. An embedded log starts with its workers, so a dead worker's messages
+// wait for the restart; on a cluster other workers take over soon.
 const (
 	DefaultAckWait = 10 * time.Second
 	ClusterAckWait = 3 * time.Second
@@ -141,8 +142,8 @@ func (noMetrics) Redelivered(schemas.Kind) {}
 func (noMetrics) Barrier(time.Duration)    {}
 func (noMetrics) Overflowed(schemas.Kind)  {}
 
-// Broker is an open log. It is safe for concurrent use and owns its
-// connections; publishers and subscribers made from it borrow them.
+// Broker is an open log. It is safe for concurrent use and owns its connections; publishers and
+// subscribers made from it borrow them.
 type Broker struct {
 	cfg    Config
 	nc     *nats.Conn // for all but appends
@@ -164,10 +165,10 @@ type Broker struct {
 	close sync.Once
 }
 
-// Open connects, creates or checks the streams, queues and buckets, and returns the log. It refuses a log
-// with another layout. On a cluster it leaves what is correct alone, and creates or updates the rest if the
-// user may; otherwise the error names `weir nats provision`. If the user lacks a permission that the
-// role needs, the error is a *DeniedError with the first one.
+// Open connects, creates or checks the streams, queues and buckets, and returns the log. It refuses
+// a log with another layout. On a cluster it leaves what is correct alone, and creates or updates
+// the rest if the user may; otherwise the error names `weir nats provision`. If the user lacks a
+// permission that the role needs, the error is a *DeniedError with the first one.
 func Open(ctx context.Context, cfg Config) (*Broker, error) {
 	b, err := start(ctx, cfg)
 	if err != nil {
@@ -209,8 +210,8 @@ func start(ctx context.Context, cfg Config) (*Broker, error) {
 	return b, nil
 }
 
-// Barrier returns once every record that was appended before the call has the promised durability. On a
-// cluster, and with durability process, acknowledged records already have it.
+// Barrier returns once every record that was appended before the call has the promised durability.
+// On a cluster, and with durability process, acknowledged records already have it.
 func (b *Broker) Barrier(ctx context.Context) error {
 	if b.cfg.Barrier == nil {
 		return nil
@@ -221,8 +222,9 @@ func (b *Broker) Barrier(ctx context.Context) error {
 	return err
 }
 
-// Reserved reports whether a record may be shown before a Barrier, because its sequence will never belong to
-// another record. On a cluster, and with durability process, that holds for every acknowledged record.
+// Reserved reports whether a record may be shown before a Barrier, because its sequence will never
+// belong to another record. On a cluster, and with durability process, that holds for every
+// acknowledged record.
 func (b *Broker) Reserved(stream string, seq uint64) bool {
 	return b.cfg.Server == nil || b.cfg.Server.Reserved(stream, seq)
 }
@@ -242,8 +244,8 @@ func (b *Broker) Accepting() error {
 	return nil
 }
 
-// Close ends the broker and its connections, after sent messages have reached the server or ctx has ended.
-// Close subscribers first. It is safe to call Close twice.
+// Close ends the broker and its connections, after sent messages have reached the server or ctx has
+// ended. Close subscribers first. It is safe to call Close twice.
 func (b *Broker) Close(ctx context.Context) {
 	b.close.Do(func() {
 		b.end()

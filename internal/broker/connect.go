@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// connect opens both connections. Publishes and their acknowledgements have one of their own: deliveries
-// and republished messages would delay them on the other, and the reverse.
+// connect opens both connections. Publishes and their acknowledgements have one of their own:
+// deliveries and republished messages would delay them on the other, and the reverse.
 func (b *Broker) connect() (err error) {
 	gap := nats.ReconnectHandler(func(*nats.Conn) { b.gapped() })
 	if b.nc, err = b.dial(gap); err != nil {
@@ -62,8 +62,8 @@ func (b *Broker) dial(more ...nats.Option) (nc *nats.Conn, err error) {
 	return nc, nil
 }
 
-// asyncError handles errors that the client cannot return to a caller. Their texts may name subjects
-// and addresses, so it logs the kind only.
+// asyncError handles errors that the client cannot return to a caller. Their texts may name
+// subjects and addresses, so it logs the kind only.
 func (b *Broker) asyncError(_ *nats.Conn, _ *nats.Subscription, err error) {
 	kind := "other"
 	switch {

@@ -15,8 +15,8 @@ import (
 // DeniedError is an operation that the role needs and the servers do not grant to this user.
 type DeniedError struct {
 	Role access.Role
-	// Subject is the pattern of subjects that is not granted: to subscribe to if Listen is set, else
-	// to publish to.
+	// Subject is the pattern of subjects that is not granted: to subscribe to if Listen is set,
+	// else to publish to.
 	Subject string
 	Listen  bool
 	Why     string // why the role needs it; may be empty
@@ -34,8 +34,8 @@ func (e *DeniedError) Error() string {
 		do, e.Subject, why, e.Role)
 }
 
-// denials notifies pending operations of what the server denies: it reports a denial to the connection, and never
-// answers the request.
+// denials notifies pending operations of what the server denies: it reports a denial to the
+// connection, and never answers the request.
 type denials struct {
 	denialMu  sync.Mutex
 	pending   map[int]func(subject string, e *DeniedError)
@@ -74,8 +74,8 @@ func (d *denials) asked(ctx context.Context, ask func(context.Context) error) er
 // refusedSubject matches the servers' reports.
 var refusedSubject = regexp.MustCompile(`(Publish|Subscription) to "(\S+)"`)
 
-// denied handles the server's report that this user may not do something. It logs the family of the subject
-// instead of the subject, which names a tenant, and ends the requests that get no answer.
+// denied handles the server's report that this user may not do something. It logs the family of the
+// subject instead of the subject, which names a tenant, and ends the requests that get no answer.
 func (b *Broker) denied(err error) {
 	e, subject := &DeniedError{Role: b.cfg.Role, Subject: "other"}, ""
 	if m := refusedSubject.FindStringSubmatch(err.Error()); m != nil {
@@ -90,12 +90,12 @@ func (b *Broker) denied(err error) {
 	b.cfg.Logger.ErrorContext(b.life, "broker denied", "component", "broker", "err_kind", "permission", "subject", e.Subject)
 }
 
-// accessTimeout bounds the request for this user's permissions. Only servers that were not configured by
-// Weir do not answer.
+// accessTimeout bounds the request for this user's permissions. Only servers that were not
+// configured by Weir do not answer.
 const accessTimeout = 2 * time.Second
 
-// checkAccess compares the permissions of this node's user with what its role needs, so that a missing
-// one is reported at the start and not at its first use.
+// checkAccess compares the permissions of this node's user with what its role needs, so that a
+// missing one is reported at the start and not at its first use.
 func (b *Broker) checkAccess(ctx context.Context) error {
 	if b.cfg.Server != nil {
 		return nil

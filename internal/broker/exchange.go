@@ -14,15 +14,15 @@ import (
 	"weir/internal/fault"
 )
 
-// exchange sends requests over one connection and receives their replies on one subscription. Unlike
-// the request of nats.go it also accepts answers of many messages, reports acknowledgements in their
-// order, and never retries: only the caller knows whether a repeat is safe.
+// exchange sends requests over one connection and receives their replies on one subscription.
+// Unlike the request of nats.go it also accepts answers of many messages, reports acknowledgements
+// in their order, and never retries: only the caller knows whether a repeat is safe.
 type exchange struct {
 	nc     *nats.Conn
 	prefix string // of reply subjects
 
-	// acked, if set, is called for every reply in order, before the caller of wait continues. The call
-	// is nil if that has given up.
+	// acked, if set, is called for every reply in order, before the caller of wait continues. The
+	// call is nil if that has given up.
 	acked func(c *call, reply *nats.Msg)
 
 	closed chan struct{}

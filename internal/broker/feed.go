@@ -22,19 +22,22 @@ const (
 	unhandledDelay = 500 * time.Millisecond
 	// lastCall is how long handlers may run after their contexts were canceled.
 	lastCall = time.Second
-	// pullExpiry and pullHeartbeat are how long one pull is valid, and how often the server confirms that.
+	// pullExpiry and pullHeartbeat are how long one pull is valid, and how often the server
+	// confirms that.
 	pullExpiry    = 10 * time.Second
 	pullHeartbeat = time.Second
-	// pullMost is how many messages are requested at most. A message that neither starts nor finds room
-	// moves to an overflow queue.
+	// pullMost is how many messages are requested at most. A message that neither starts nor finds
+	// room moves to an overflow queue.
 	pullMost = 128
 )
 
-// feed is the consumer of a subscribed topic: the messages that this process has of it, and the pulls for more.
+// feed is the consumer of a subscribed topic: the messages that this process has of it, and the
+// pulls for more.
 //
-// It asks for a bounded number of messages over one subscription. The Consume of nats.go is not used: it
-// buffers a whole pull without heartbeats, so that messages time out there behind slow handlers and
-// are handled twice, and it sometimes does not ask for more until two heartbeats are missed.
+// It asks for a bounded number of messages over one subscription. The Consume of nats.go is not
+// used: it buffers a whole pull without heartbeats, so that messages time out there behind slow
+// handlers and are handled twice, and it sometimes does not ask for more until two heartbeats are
+// missed.
 type feed struct {
 	s       *Subscriber
 	stream  string
@@ -101,8 +104,8 @@ func (s *Subscriber) open(ctx context.Context, stream, durable string) (*feed, e
 	return f, nil
 }
 
-// pull requests as many messages as there is room for, but not a few while others are on their way. The
-// caller holds the slots' mutex.
+// pull requests as many messages as there is room for, but not a few while others are on their way.
+// The caller holds the slots' mutex.
 func (f *feed) pull() {
 	room := pullMost - f.moving - f.asked
 	if f.queue.Overflows() { // its messages wait here
@@ -181,9 +184,9 @@ func (f *feed) notice(m *nats.Msg, now time.Time) {
 	}
 }
 
-// overflow moves a waiting message to an overflow queue. The caller holds the slots' mutex. It acknowledges
-// the message after the other is durable: an action that two queues deliver does no harm, one that no queue
-// delivers would be lost.
+// overflow moves a waiting message to an overflow queue. The caller holds the slots' mutex. It
+// acknowledges the message after the other is durable: an action that two queues deliver does no
+// harm, one that no queue delivers would be lost.
 func (f *feed) overflow(d *delivery) {
 	f.waiting--
 	f.moving++
@@ -236,8 +239,8 @@ func (f *feed) handle(d *delivery) {
 	}
 }
 
-// supervise sends the heartbeats of all held messages, repeats silent pulls, and keeps the place of a quiet
-// queue close to the end of the log. It closes the feed when ended is closed.
+// supervise sends the heartbeats of all held messages, repeats silent pulls, and keeps the place of
+// a quiet queue close to the end of the log. It closes the feed when ended is closed.
 func (f *feed) supervise(ended <-chan struct{}) {
 	beat := time.NewTicker(f.beatEvery())
 	defer beat.Stop()
@@ -306,8 +309,8 @@ func (f *feed) watch() {
 	f.pull()
 }
 
-// restore creates the consumer again if it was deleted. It then starts with the oldest message of the
-// stream: handlers find finished actions finished.
+// restore creates the consumer again if it was deleted. It then starts with the oldest message of
+// the stream: handlers find finished actions finished.
 func (f *feed) restore() error {
 	ctx, cancel := context.WithTimeout(f.handlers, readTimeout)
 	defer cancel()
@@ -341,8 +344,8 @@ func (f *feed) drain() {
 	defer close(f.gone)
 	defer f.s.forget(f)
 	defer f.cancel()
-	// Draining tells the server to send no more and returns messages on their way. It fails on a closed
-	// connection, which has ended the subscription.
+	// Draining tells the server to send no more and returns messages on their way. It fails on a
+	// closed connection, which has ended the subscription.
 	if f.sub.Drain() == nil {
 		await(f.halted, readTimeout)
 	}

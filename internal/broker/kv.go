@@ -47,13 +47,14 @@ func (b *Broker) buckets() []jetstream.KeyValueConfig {
 	return all
 }
 
-// Bucket stores one value per key, and some older ones. It is an ordinary NATS key-value bucket that
-// any NATS tool can read. Weir has its own client for it, because the client of nats.go does not
-// report a watcher that has lost its place, and a late replica may answer its reads.
+// Bucket stores one value per key, and some older ones. It is an ordinary NATS key-value bucket
+// that any NATS tool can read. Weir has its own client for it, because the client of nats.go does
+// not report a watcher that has lost its place, and a late replica may answer its reads.
 //
 // In the records of a Bucket Subject is the key and Seq the revision, which grows over all keys. A
-// record without data is a key that another tool deleted. A Bucket accepts writes even if the log is
-// full: they belong to accepted actions, or help an operator make room. It is safe for concurrent use.
+// record without data is a key that another tool deleted. A Bucket accepts writes even if the log
+// is full: they belong to accepted actions, or help an operator make room. It is safe for
+// concurrent use.
 type Bucket struct {
 	b      *Broker
 	stream string
@@ -102,27 +103,28 @@ func (k *Bucket) Put(ctx context.Context, key string, value []byte, last uint64)
 	return k.b.write(ctx, schemas.Append{Subject: subject, Data: value, Guarded: true, Guard: subject, Last: last})
 }
 
-// Set stores a value unconditionally, and returns the new revision. Append documents the errors. After
-// fault.ErrUnavailable it is safe to repeat.
+// Set stores a value unconditionally, and returns the new revision. Append documents the errors.
+// After fault.ErrUnavailable it is safe to repeat.
 func (k *Bucket) Set(ctx context.Context, key string, value []byte) (uint64, error) {
 	return k.b.write(ctx, schemas.Append{Subject: k.keys + key, Data: value})
 }
 
-// Get is the newest record of a key, or fault.ErrNotFound. The stream's leader answers: no write that
-// was acknowledged before the call is missing.
+// Get is the newest record of a key, or fault.ErrNotFound. The stream's leader answers: no write
+// that was acknowledged before the call is missing.
 func (k *Bucket) Get(ctx context.Context, key string) (schemas.Record, error) {
 	r, err := k.b.Newest(ctx, k.stream, k.keys+key)
 	return k.keyed(r), err
 }
 
-// Next is the first stored record of a key after a revision, or fault.ErrNotFound. The stream's leader answers.
+// Next is the first stored record of a key after a revision, or fault.ErrNotFound. The stream's
+// leader answers.
 func (k *Bucket) Next(ctx context.Context, key string, after uint64) (schemas.Record, error) {
 	r, err := k.b.lead(ctx, k.stream, directGet{Next: k.keys + key, Seq: after + 1})
 	return k.keyed(r), err
 }
 
-// Forget removes the records of a key up to a revision, without a delete marker and without notifying
-// watchers. It is safe to repeat.
+// Forget removes the records of a key up to a revision, without a delete marker and without
+// notifying watchers. It is safe to repeat.
 func (k *Bucket) Forget(ctx context.Context, key string, revision uint64) error {
 	s, err := k.b.js.Stream(ctx, k.stream)
 	if err == nil {
@@ -134,8 +136,8 @@ func (k *Bucket) Forget(ctx context.Context, key string, revision uint64) error 
 // Barrier makes every Put that has returned durable; see Broker.Barrier.
 func (k *Bucket) Barrier(ctx context.Context) error { return k.b.Barrier(ctx) }
 
-// Read returns up to limit records after a revision, oldest first. Fewer than limit means that there
-// were no more at the time of the call: the stream's leader was asked.
+// Read returns up to limit records after a revision, oldest first. Fewer than limit means that
+// there were no more at the time of the call: the stream's leader was asked.
 func (k *Bucket) Read(ctx context.Context, after uint64, limit int) ([]schemas.Record, error) {
 	var all []schemas.Record
 	for len(all) < limit {
@@ -198,8 +200,8 @@ func (b *Broker) lead(ctx context.Context, stream string, get directGet) (r sche
 // leadWithin is the timeout of the first request to a leader.
 const leadWithin = 500 * time.Millisecond
 
-// insist asks again while no answer comes, for readTimeout or a little longer. A request that arrives
-// while the leader changes is lost, and no other server can answer it.
+// insist asks again while no answer comes, for readTimeout or a little longer. A request that
+// arrives while the leader changes is lost, and no other server can answer it.
 func insist(ask func(within time.Duration) error) error {
 	begun := time.Now()
 	for within := leadWithin; ; within *= 2 {

@@ -9,21 +9,22 @@ import (
 )
 
 const (
-	// placeEvery is how often the place of a quiet queue is checked, and how long the queue must have delivered
-	// nothing. It must be much longer than the server takes to count a new message.
+	// placeEvery is how often the place of a quiet queue is checked, and how long the queue must
+	// have delivered nothing. It must be much longer than the server takes to count a new message.
 	placeEvery = 15 * time.Second
 	// placeBehind is how many records a place may lag before it is moved.
 	placeBehind = 10_000
 )
 
-// keepPlace moves the place of a quiet queue forward. The server stores the place of the last delivered message, and
-// when it starts it searches every record after it, a million per second, while no writes are possible. A queue that is
-// seldom used would cost that at each start.
+// keepPlace moves the place of a quiet queue forward. The server stores the place of the last
+// delivered message, and when it starts it searches every record after it, a million per second,
+// while no writes are possible. A queue that is seldom used would cost that at each start.
 //
-// The new place is the newest record of the previous check. The queue must have delivered nothing since then although
-// a pull was pending, and must have no pending or unacknowledged message. On a cluster the stream's leader must
-// confirm that, because the queue's may be late. Later messages are delivered as usual, and once more if they
-// were on their way. After an error the next check tries again.
+// The new place is the newest record of the previous check. The queue must have delivered nothing
+// since then although a pull was pending, and must have no pending or unacknowledged message. On a
+// cluster the stream's leader must confirm that, because the queue's may be late. Later messages
+// are delivered as usual, and once more if they were on their way. After an error the next check
+// tries again.
 func (f *feed) keepPlace() {
 	f.slots.mu.Lock()
 	quiet := !f.closing && !f.hold && f.asked > 0 && len(f.held) == 0

@@ -44,8 +44,9 @@ const (
 	ThingKept    = "kept"
 )
 
-// Provision creates or updates the streams, queues and buckets of a log on a cluster, and the consumers of these
-// tenants' observers. It reports each one up to the first error, is safe to repeat, and deletes nothing.
+// Provision creates or updates the streams, queues and buckets of a log on a cluster, and the
+// consumers of these tenants' observers. It reports each one up to the first error, is safe to
+// repeat, and deletes nothing.
 func Provision(ctx context.Context, cfg Config, tenants []string) (did []Thing, err error) {
 	cfg.Role = access.Provisioner
 	b, err := start(ctx, cfg)
@@ -67,8 +68,8 @@ func Provision(ctx context.Context, cfg Config, tenants []string) (did []Thing, 
 	return did, err
 }
 
-// provision creates or updates what this node needs. An embedded server's resources are always updated. On a
-// cluster correct ones are left alone: a node needs no permission to create any.
+// provision creates or updates what this node needs. An embedded server's resources are always
+// updated. On a cluster correct ones are left alone: a node needs no permission to create any.
 func (b *Broker) provision(ctx context.Context) (all []Thing, err error) {
 	if err := b.checkLayout(ctx); err != nil {
 		return nil, err
@@ -116,8 +117,8 @@ func (b *Broker) ensure(ctx context.Context, r resource) (did Thing, err error) 
 	return did, wrapDenied(err)
 }
 
-// unmade is the error of a node that may not create a missing resource or update a wrong one. A missing one
-// may still be created by another node; waiting does not help against a wrong one.
+// unmade is the error of a node that may not create a missing resource or update a wrong one. A
+// missing one may still be created by another node; waiting does not help against a wrong one.
 func unmade(wrong, request string) error {
 	const then = ", and this node's NATS user may not change that: run `weir nats provision` with this configuration"
 	if wrong == "" {
@@ -135,16 +136,17 @@ func wrapDenied(err error) error {
 }
 
 const (
-	// madeTries is how often the server is asked for one resource. The first attempt times out after
-	// madeWithin, each further one that much later; madePause is the longest pause in between.
+	// madeTries is how often the server is asked for one resource. The first attempt times out
+	// after madeWithin, each further one that much later; madePause is the longest pause in
+	// between.
 	madeTries  = 6
 	madeWithin = time.Second
 	madePause  = 500 * time.Millisecond
 )
 
 // made repeats a request about a resource that is not answered. If two nodes create one at the same
-// time, a cluster may answer neither; the next attempt finds it created. The pauses differ,
-// so that the nodes part. A request that is denied is a *DeniedError.
+// time, a cluster may answer neither; the next attempt finds it created. The pauses differ, so that
+// the nodes part. A request that is denied is a *DeniedError.
 func (b *Broker) made(ctx context.Context, ask func(context.Context) error) error {
 	for try := 1; ; try++ {
 		once, cancel := context.WithTimeout(ctx, time.Duration(try)*madeWithin)
@@ -168,14 +170,16 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// unanswered reports whether asking again may help: no answer, or servers that have only just found each other.
+// unanswered reports whether asking again may help: no answer, or servers that have only just found
+// each other.
 func unanswered(err error) bool {
 	const notAvailable = 10008
 	var api *jetstream.APIError
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &api) && api.ErrorCode == notAvailable
 }
 
-// checkLayout refuses a log of another version or layout: this one would compute other subjects for its actions.
+// checkLayout refuses a log of another version or layout: this one would compute other subjects for
+// its actions.
 func (b *Broker) checkLayout(ctx context.Context) error {
 	var s jetstream.Stream
 	err := b.made(ctx, func(ctx context.Context) (err error) {
@@ -279,8 +283,8 @@ func (b *Broker) streamCheck(want jetstream.StreamConfig) func(context.Context) 
 	}
 }
 
-// differs describes the first difference that matters. It ignores the fields that want leaves empty, except the
-// age limit and the republishing.
+// differs describes the first difference that matters. It ignores the fields that want leaves
+// empty, except the age limit and the republishing.
 func differs(want, have jetstream.StreamConfig) string {
 	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
 	switch {

@@ -14,14 +14,16 @@ import (
 )
 
 const (
-	// publishTimeout bounds one Publish, including repeats. A message's own context may end it earlier.
+	// publishTimeout bounds one Publish, including repeats. A message's own context may end it
+	// earlier.
 	publishTimeout = 5 * time.Second
 	// retryPause avoids a hot loop when the server refuses at once.
 	retryPause = 50 * time.Millisecond
 )
 
-// Publisher is Watermill's publisher over the broker. The topic is the subject, the metadata are headers,
-// and the message's UUID is its id: a stream stores an id once within its window. It is safe for concurrent use.
+// Publisher is Watermill's publisher over the broker. The topic is the subject, the metadata are
+// headers, and the message's UUID is its id: a stream stores an id once within its window. It is
+// safe for concurrent use.
 type Publisher struct {
 	b       *Broker
 	timeout time.Duration
@@ -35,9 +37,9 @@ func NewPublisher(b *Broker) *Publisher { return &Publisher{b: b, timeout: publi
 // errClosed is a closed broker or subscriber.
 var errClosed = errors.New("closed")
 
-// Publish stores the messages and returns when all are acknowledged. They are in flight together: after
-// an error any of them may be stored. A message that is not acknowledged in time is sent again under
-// the same id; a message without a UUID is sent once.
+// Publish stores the messages and returns when all are acknowledged. They are in flight together:
+// after an error any of them may be stored. A message that is not acknowledged in time is sent
+// again under the same id; a message without a UUID is sent once.
 func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 	wait, err := p.Send(topic, messages...)
 	if err != nil {
@@ -46,8 +48,8 @@ func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 	return wait()
 }
 
-// Send is Publish up to the first wait. It returns an error if a message cannot be sent at all, and has
-// sent none then. Call wait once; it waits for the rest.
+// Send is Publish up to the first wait. It returns an error if a message cannot be sent at all, and
+// has sent none then. Call wait once; it waits for the rest.
 func (p *Publisher) Send(topic string, messages ...*message.Message) (wait func() error, err error) {
 	flights := make([]flight, len(messages))
 	for i, m := range messages {

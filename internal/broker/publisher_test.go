@@ -31,8 +31,7 @@ func TestPublisherStoresEachIDOnce(t *testing.T) {
 	}
 	require.NoError(t, p.Publish(topic, batch()...))
 	require.NoError(t, p.Publish(topic, batch()...), "a repeat is not an error")
-	recs, err := n.Range(t.Context(), schemas.EvidenceStream, "weir.evidence.>", 0, 1000)
-	require.NoError(t, err)
+	recs := must(n.Range(t.Context(), schemas.EvidenceStream, "weir.evidence.>", 0, 1000))(t)
 	require.Len(t, recs, 50)
 	for i, r := range recs {
 		require.Equal(t, fmt.Sprint("id-", i), r.ID)
@@ -72,14 +71,13 @@ func TestPublisherErrors(t *testing.T) {
 	require.Zero(t, last)
 }
 
-// TestEvidenceCannotBeRemoved, and what an embedded server remembers of records it reads back at each start; on a cluster
-// a worker that was given up may write for longer.
+// TestEvidenceCannotBeRemoved, and what an embedded server remembers of records it reads back at
+// each start; on a cluster a worker that was given up may write for longer.
 func TestEvidenceCannotBeRemoved(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
 	require.NoError(t, NewPublisher(n.Broker).Publish("weir.evidence.t.k.e.a", message.NewMessage("1", nil)))
-	s, err := n.js.Stream(t.Context(), schemas.EvidenceStream)
-	require.NoError(t, err)
+	s := must(n.js.Stream(t.Context(), schemas.EvidenceStream))(t)
 	require.Error(t, s.DeleteMsg(t.Context(), 1))
 	require.Error(t, s.Purge(t.Context()))
 	require.Equal(t, time.Minute, s.CachedInfo().Config.Duplicates)

@@ -25,8 +25,8 @@ const (
 )
 
 const (
-	// readTimeout bounds one request for stored messages, and every other request but publishes. A read
-	// of an old block can wait for the disk's syncs; callers bring shorter limits.
+	// readTimeout bounds one request for stored messages, and every other request but publishes. A
+	// read of an old block can wait for the disk's syncs; callers bring shorter limits.
 	readTimeout = 5 * time.Second
 	// readBytes bounds the answer to one request; Range then sends another one.
 	readBytes = 8 << 20
@@ -42,7 +42,8 @@ type directGet struct {
 }
 
 // Last returns the newest message on the subjects that filter covers, or fault.ErrNotFound. On a
-// cluster a replica may answer that has not seen the newest write; only the leader reports that there is none.
+// cluster a replica may answer that has not seen the newest write; only the leader reports that
+// there is none.
 func (b *Broker) Last(ctx context.Context, stream, filter string) (schemas.Record, error) {
 	rec, err := b.one(ctx, stream, directGet{Last: filter})
 	if b.cfg.Replicas > 1 && errors.Is(err, fault.ErrNotFound) {
@@ -57,13 +58,15 @@ func (b *Broker) Newest(ctx context.Context, stream, filter string) (schemas.Rec
 	return b.current(ctx, stream, directGet{Last: filter})
 }
 
-// Next returns the first message on the subjects that filter covers whose sequence is at least from, or
-// fault.ErrNotFound. The stream's leader answers: no message that was acknowledged before is skipped.
+// Next returns the first message on the subjects that filter covers whose sequence is at least
+// from, or fault.ErrNotFound. The stream's leader answers: no message that was acknowledged before
+// is skipped.
 func (b *Broker) Next(ctx context.Context, stream, filter string, from uint64) (schemas.Record, error) {
 	return b.current(ctx, stream, directGet{Next: filter, Seq: max(from, 1)})
 }
 
-// current has the leader answer. With one replica only the leader can, and a direct answer is cheaper.
+// current has the leader answer. With one replica only the leader can, and a direct answer is
+// cheaper.
 func (b *Broker) current(ctx context.Context, stream string, req directGet) (schemas.Record, error) {
 	if b.cfg.Replicas > 1 {
 		return b.lead(ctx, stream, req)
@@ -83,9 +86,9 @@ func (b *Broker) one(ctx context.Context, stream string, req directGet) (schemas
 	return p.records[0], nil
 }
 
-// Range returns up to limit messages on the subjects that filter covers whose sequence is at least from,
-// oldest first. It may return none, without an error: the replica that answers may not have seen the
-// newest writes, even if Last has returned them.
+// Range returns up to limit messages on the subjects that filter covers whose sequence is at least
+// from, oldest first. It may return none, without an error: the replica that answers may not have
+// seen the newest writes, even if Last has returned them.
 func (b *Broker) Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error) {
 	var all []schemas.Record
 	for len(all) < limit {
@@ -102,9 +105,10 @@ func (b *Broker) Range(ctx context.Context, stream, filter string, from uint64, 
 	return all, nil
 }
 
-// Page is Range for readers of a long history: it ends early, after the message that makes it as large
-// as size. more reports that there are others. A request for many messages costs the server little more
-// than one for a few, because the server counts the remaining messages for each request.
+// Page is Range for readers of a long history: it ends early, after the message that makes it as
+// large as size. more reports that there are others. A request for many messages costs the server
+// little more than one for a few, because the server counts the remaining messages for each
+// request.
 func (b *Broker) Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error) {
 	p, err := b.get(ctx, stream, directGet{Next: filter, Seq: max(from, 1), Batch: limit, MaxBytes: size})
 	return p.records, p.left > 0, err
@@ -163,8 +167,8 @@ func (b *Broker) get(ctx context.Context, stream string, req directGet) (page, e
 	return *p, nil
 }
 
-// Bounds returns the sequences of the oldest and the newest message of a stream. If the stream is empty,
-// first is one more than last, or both are 0.
+// Bounds returns the sequences of the oldest and the newest message of a stream. If the stream is
+// empty, first is one more than last, or both are 0.
 func (b *Broker) Bounds(ctx context.Context, stream string) (first, last uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -192,8 +196,8 @@ func stamped(m *nats.Msg) (schemas.Record, error) {
 	}, nil
 }
 
-// last is the last value of a header. The server appends its own after those of the stored message, so
-// that a writer cannot forge them.
+// last is the last value of a header. The server appends its own after those of the stored message,
+// so that a writer cannot forge them.
 func last(h nats.Header, name string) string {
 	if vs := h[name]; len(vs) > 0 {
 		return vs[len(vs)-1]

@@ -21,8 +21,9 @@ type leadership struct {
 	err error
 }
 
-// Ready reports whether a write would reach the log. It makes a round trip to the server, checks the store and
-// the disk of an embedded one, and on a cluster whether each partition has a leader, as of a second ago at most.
+// Ready reports whether a write would reach the log. It makes a round trip to the server, checks
+// the store and the disk of an embedded one, and on a cluster whether each partition has a leader,
+// as of a second ago at most.
 func (b *Broker) Ready(ctx context.Context) error {
 	if b.cfg.Server != nil {
 		if err := b.cfg.Server.Healthy(); err != nil {

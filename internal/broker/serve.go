@@ -38,15 +38,15 @@ type service struct {
 	halted  chan struct{} // the subscription has delivered its last message
 }
 
-// Serve answers requests under a subject, which may have wildcards, with the result of fn; nil sends
-// no answer. Of all services with one queue name, on all nodes, one receives a request. A message
-// without a reply subject is dropped.
+// Serve answers requests under a subject, which may have wildcards, with the result of fn; nil
+// sends no answer. Of all services with one queue name, on all nodes, one receives a request. A
+// message without a reply subject is dropped.
 //
-// Up to 64 requests run at once. For one more, fn is called with an ended context whose cause is ErrBusy. It must
-// return at once then, because nothing else is received meanwhile.
+// Up to 64 requests run at once. For one more, fn is called with an ended context whose cause is
+// ErrBusy. It must return at once then, because nothing else is received meanwhile.
 //
-// stop ends the service and waits for running requests. Their contexts end after five seconds, and fn must
-// return then. Call stop before Close; it is safe to call it twice.
+// stop ends the service and waits for running requests. Their contexts end after five seconds, and
+// fn must return then. Call stop before Close; it is safe to call it twice.
 func (b *Broker) Serve(subject, queue string, fn func(ctx context.Context, subject string, data []byte) []byte) (stop func(), err error) {
 	s := &service{b: b, fn: fn, slots: make(chan struct{}, serveSlots), halted: make(chan struct{})}
 	s.life, s.end = context.WithCancel(b.life)

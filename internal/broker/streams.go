@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// evidenceWindow is how long a repeated record id stores nothing: longer than a replaced worker may
-	// still write. With an embedded server such a worker stops when the server does, and a long
+	// evidenceWindow is how long a repeated record id stores nothing: longer than a replaced worker
+	// may still write. With an embedded server such a worker stops when the server does, and a long
 	// window takes memory, and time at each start.
 	evidenceWindow         = 10 * time.Minute
 	embeddedEvidenceWindow = time.Minute
-	// logWindow is the server's minimum. Records of the log have no ids, and a server reads back the
-	// whole window when it starts.
+	// logWindow is the server's minimum. Records of the log have no ids, and a server reads back
+	// the whole window when it starts.
 	logWindow = 100 * time.Millisecond
 	// maxAckPending bounds the unacknowledged messages of a consumer, including delayed ones.
 	maxAckPending = 1 << 17
@@ -41,9 +41,9 @@ func (b *Broker) stream(name, description string, age, window time.Duration, sub
 	}
 }
 
-// logStream is one partition. It never drops a record to make room: its only limit is age. The server does
-// not allow schedules on a stream that refuses messages at a limit of its own. So the server's wall, and before that
-// the broker's own count, bound the log.
+// logStream is one partition. It never drops a record to make room: its only limit is age. The
+// server does not allow schedules on a stream that refuses messages at a limit of its own. So the
+// server's wall, and before that the broker's own count, bound the log.
 func (b *Broker) logStream(p int) jetstream.StreamConfig {
 	n := strconv.Itoa(p)
 	cfg := b.stream(schemas.LogStream(p), "the log of actions, one partition", b.cfg.History, logWindow,
@@ -73,8 +73,9 @@ func (b *Broker) deadStream() jetstream.StreamConfig {
 	return b.stream(schemas.DeadStream, "messages that no retry can help", b.cfg.EvidenceHistory, evidenceWindow, schemas.DeadRoot+".>")
 }
 
-// workConsumer is a queue of a partition, which all workers share. Deliveries are not limited: the log
-// counts the attempts of an action, and a message that the server gives up stays in the stream unseen.
+// workConsumer is a queue of a partition, which all workers share. Deliveries are not limited: the
+// log counts the attempts of an action, and a message that the server gives up stays in the stream
+// unseen.
 func (b *Broker) workConsumer(p int, q schemas.Queue) jetstream.ConsumerConfig {
 	return consumer(string(q), q.Filter(p), b.cfg.AckWait, maxAckPending)
 }

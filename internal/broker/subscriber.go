@@ -18,25 +18,27 @@ import (
 
 // SubscriberConfig sets a Subscriber's limits.
 type SubscriberConfig struct {
-	// Slots is how many actions of one kind in a partition run at once, and how many woken ones; default 64.
+	// Slots is how many actions of one kind in a partition run at once, and how many woken ones;
+	// default 64.
 	Slots int
 	// SlotsOf replaces Slots for some kinds.
 	SlotsOf map[schemas.Kind]int
-	// Backlog is how many messages of a kind, and of a queue, wait here for a slot. No other worker can begin
-	// them. Default a quarter of Slots, and one at least.
+	// Backlog is how many messages of a kind, and of a queue, wait here for a slot. No other worker
+	// can begin them. Default a quarter of Slots, and one at least.
 	Backlog int
 	// Shared keeps slots free for other tenants: no tenant takes all of them.
 	Shared bool
-	// Unhandled are kinds that this process cannot perform. Their messages are delivered again after
-	// half a second, until another worker receives them.
+	// Unhandled are kinds that this process cannot perform. Their messages are delivered again
+	// after half a second, until another worker receives them.
 	Unhandled map[schemas.Kind]bool
-	// DrainTimeout is how long closing waits for running handlers; default 30 s. Then their contexts are
-	// canceled and they have one more second.
+	// DrainTimeout is how long closing waits for running handlers; default 30 s. Then their
+	// contexts are canceled and they have one more second.
 	DrainTimeout time.Duration
-	// NakDelay is when a nacked message is delivered again, unless NakAfter sets another time; default 1 s.
+	// NakDelay is when a nacked message is delivered again, unless NakAfter sets another time;
+	// default 1 s.
 	NakDelay time.Duration
-	// Expiry and Heartbeat are those of one pull; defaults 10 s and 1 s. A pull is sent again
-	// after two heartbeats of silence.
+	// Expiry and Heartbeat are those of one pull; defaults 10 s and 1 s. A pull is sent again after
+	// two heartbeats of silence.
 	Expiry, Heartbeat time.Duration
 	// PlaceEvery and PlaceBehind are described at placeEvery and placeBehind, their defaults.
 	PlaceEvery  time.Duration
@@ -61,12 +63,13 @@ func (c SubscriberConfig) withDefaults(b *Broker) SubscriberConfig {
 	return c
 }
 
-// Subscriber is Watermill's subscriber over durable pull consumers. A topic is "<stream>/<consumer>", see
-// Topics, and the consumer must exist. Delivery is at least once and in no particular order.
+// Subscriber is Watermill's subscriber over durable pull consumers. A topic is
+// "<stream>/<consumer>", see Topics, and the consumer must exist. Delivery is at least once and in
+// no particular order.
 //
-// Heartbeats keep a message from other workers while this process has it. If the process dies, the server
-// delivers it to another worker after the consumer's ack wait. Neither the ack nor the heartbeat reliably
-// excludes a second worker: only the guard of an Append does.
+// Heartbeats keep a message from other workers while this process has it. If the process dies, the
+// server delivers it to another worker after the consumer's ack wait. Neither the ack nor the
+// heartbeat reliably excludes a second worker: only the guard of an Append does.
 type Subscriber struct {
 	b   *Broker
 	cfg SubscriberConfig
@@ -93,9 +96,10 @@ func Topics(partition int) []string {
 	return topics
 }
 
-// Subscribe opens the topic. Each message must be acked or nacked; a nacked one is delivered again after
-// NakDelay. A message's context has ctx's values and ends when the message is acked or nacked. When ctx
-// ends, the topic is drained as by Close, and contexts of running messages live until DrainTimeout.
+// Subscribe opens the topic. Each message must be acked or nacked; a nacked one is delivered again
+// after NakDelay. A message's context has ctx's values and ends when the message is acked or
+// nacked. When ctx ends, the topic is drained as by Close, and contexts of running messages live
+// until DrainTimeout.
 func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	stream, durable, ok := strings.Cut(topic, "/")
 	if !ok || stream == "" || durable == "" {
@@ -135,9 +139,9 @@ func (s *Subscriber) forget(f *feed) {
 	delete(s.feeds, f)
 }
 
-// Close drains every topic: messages that have not started go to other workers at once, and Close waits
-// for running handlers. The output channels are closed when it returns. It leaves the connection
-// alone, and is safe to call twice.
+// Close drains every topic: messages that have not started go to other workers at once, and Close
+// waits for running handlers. The output channels are closed when it returns. It leaves the
+// connection alone, and is safe to call twice.
 func (s *Subscriber) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -160,9 +164,9 @@ func deliveryOf(msg *message.Message) *delivery {
 	return d
 }
 
-// RecordOf is the stored record of a message, and how often it was delivered, this time included. The count
-// restarts when the consumer is created again, so it is no count of calls. Both are zero for a
-// message that no Subscriber delivered.
+// RecordOf is the stored record of a message, and how often it was delivered, this time included.
+// The count restarts when the consumer is created again, so it is no count of calls. Both are zero
+// for a message that no Subscriber delivered.
 func RecordOf(msg *message.Message) (rec schemas.Record, deliveries uint64) {
 	d := deliveryOf(msg)
 	if d == nil {

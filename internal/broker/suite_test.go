@@ -15,9 +15,8 @@ import (
 	"weir/internal/broker/embedded"
 )
 
-// suitePublisher and suiteSubscriber give Watermill's suite a stream for each
-// topic and a durable consumer for each group: the product makes its own when
-// it opens the log.
+// suitePublisher and suiteSubscriber give Watermill's suite a stream for each topic and a durable
+// consumer for each group: the product makes its own when it opens the log.
 type suitePublisher struct{ *Publisher }
 
 func (p suitePublisher) Publish(topic string, messages ...*message.Message) error {
@@ -50,8 +49,8 @@ func (s suiteSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *m
 	return s.Subscriber.Subscribe(ctx, "SUITE_"+strings.ReplaceAll(topic, ".", "_")+"/"+s.group)
 }
 
-// TestWatermillSuite is Watermill's own acceptance test. There is no exactly
-// once, and no order: a subscriber holds many messages at once.
+// TestWatermillSuite is Watermill's own acceptance test. There is no exactly once, and no order: a
+// subscriber holds many messages at once.
 func TestWatermillSuite(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: "process"}, Config{})

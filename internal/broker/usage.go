@@ -16,22 +16,22 @@ import (
 const (
 	// usagePoll is how often the stored bytes are counted anew.
 	usagePoll = time.Second
-	// usageShared is how often this process stores what it has counted for each tenant, and reads what
-	// others have.
+	// usageShared is how often this process stores what it has counted for each tenant, and reads
+	// what others have.
 	usageShared = 5 * time.Second
 	// recordOverhead is about what the server stores of a record beside its subject and its data:
 	// the frame, and the headers of the fence.
 	recordOverhead = 150
 )
 
-// usage knows roughly how much is stored, in all and per tenant. It refuses new work while there is still room for
-// the events of accepted work. The server cannot do that: a stream with schedules may not refuse messages at a
-// limit of its own, and the server's wall refuses everything.
+// usage knows roughly how much is stored, in all and per tenant. It refuses new work while there is
+// still room for the events of accepted work. The server cannot do that: a stream with schedules
+// may not refuse messages at a limit of its own, and the server's wall refuses everything.
 //
-// The total is the server's count, plus this node's writes since the last poll. The server has no count per tenant. So
-// each process counts its writes, by their time of expiry, and stores that in schemas.UsageBucket under
-// its own key, which survives it until all its records have expired. A process that is killed loses the last
-// seconds of its count. The zero value has no limit.
+// The total is the server's count, plus this node's writes since the last poll. The server has no
+// count per tenant. So each process counts its writes, by their time of expiry, and stores that in
+// schemas.UsageBucket under its own key, which survives it until all its records have expired. A
+// process that is killed loses the last seconds of its count. The zero value has no limit.
 type usage struct {
 	limit int64
 	bytes atomic.Int64
@@ -72,8 +72,8 @@ func (u *usage) add(tenant string, n int64, a age) {
 	u.count(tenant, n, a)
 }
 
-// watchUsage counts until the broker closes. After an error the old count stays: a server that does not answer
-// refuses appends itself.
+// watchUsage counts until the broker closes. After an error the old count stays: a server that does
+// not answer refuses appends itself.
 func (b *Broker) watchUsage() {
 	tick := time.NewTicker(usagePoll)
 	defer tick.Stop()

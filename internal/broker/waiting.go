@@ -9,8 +9,8 @@ import (
 	"weir/schemas"
 )
 
-// Waiting counts the new actions of all tenants that were not delivered to a worker. It does not count
-// actions that wait for a retry, an answer or their start.
+// Waiting counts the new actions of all tenants that were not delivered to a worker. It does not
+// count actions that wait for a retry, an answer or their start.
 func (b *Broker) Waiting(ctx context.Context) (n uint64, err error) {
 	err = b.eachQueue(ctx, func(_ int, q schemas.Queue, info *jetstream.ConsumerInfo) error {
 		if isNew(q) {
@@ -21,8 +21,8 @@ func (b *Broker) Waiting(ctx context.Context) (n uint64, err error) {
 	return n, err
 }
 
-// WaitingOf is Waiting of one tenant. It costs a request for each queue with pending messages, which
-// the server scans.
+// WaitingOf is Waiting of one tenant. It costs a request for each queue with pending messages,
+// which the server scans.
 func (b *Broker) WaitingOf(ctx context.Context, tenant string) (n uint64, err error) {
 	err = b.eachQueue(ctx, func(p int, q schemas.Queue, info *jetstream.ConsumerInfo) error {
 		if !isNew(q) || info.NumPending == 0 {
@@ -35,13 +35,13 @@ func (b *Broker) WaitingOf(ctx context.Context, tenant string) (n uint64, err er
 	return n, err
 }
 
-// isNew reports whether a queue holds actions that have not begun. Some in an overflow queue may have
-// been woken.
+// isNew reports whether a queue holds actions that have not begun. Some in an overflow queue may
+// have been woken.
 func isNew(q schemas.Queue) bool { return q == schemas.QueueNew || q.Overflows() }
 
-// Lag counts the work in each queue of the whole log: the messages that were not delivered, and those
-// that were not acknowledged, including delayed ones. It costs one request per partition. On a cluster
-// it returns an error, and no smaller number, if not all consumers answer.
+// Lag counts the work in each queue of the whole log: the messages that were not delivered, and
+// those that were not acknowledged, including delayed ones. It costs one request per partition. On
+// a cluster it returns an error, and no smaller number, if not all consumers answer.
 func (b *Broker) Lag(ctx context.Context) (map[schemas.Queue]uint64, error) {
 	lag := map[schemas.Queue]uint64{}
 	err := b.eachQueue(ctx, func(_ int, q schemas.Queue, info *jetstream.ConsumerInfo) error {

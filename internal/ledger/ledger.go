@@ -1,5 +1,6 @@
-// Package ledger is the action log's logic, over any store with guarded appends and reads by subject: the claim
-// of an id, the fence that admits one writer, and the fold of events into a state.
+// Package ledger is the action log's logic, over any store with guarded appends and reads by
+// subject: the claim of an id, the fence that admits one writer, and the fold of events into a
+// state.
 package ledger
 
 import (
@@ -17,17 +18,17 @@ import (
 
 // Log is what the ledger needs of the broker.
 type Log interface {
-	// Append stores one message and returns its sequence. It returns fault.ErrFenced if the guard does not
-	// hold, and fault.ErrUnavailable if the outcome is unknown.
+	// Append stores one message and returns its sequence. It returns fault.ErrFenced if the guard
+	// does not hold, and fault.ErrUnavailable if the outcome is unknown.
 	Append(ctx context.Context, m schemas.Append) (uint64, error)
-	// Last returns the newest message under filter, or fault.ErrNotFound. It may miss the newest writes, but
-	// fault.ErrNotFound is certain.
+	// Last returns the newest message under filter, or fault.ErrNotFound. It may miss the newest
+	// writes, but fault.ErrNotFound is certain.
 	Last(ctx context.Context, stream, filter string) (schemas.Record, error)
 	// Newest is Last that is not late.
 	Newest(ctx context.Context, stream, filter string) (schemas.Record, error)
-	// Page returns up to limit messages under filter with a sequence of at least from, oldest first, and none
-	// after the one that makes them as large as size. more reports that there are others. It may miss the newest
-	// writes, and a later call may miss more.
+	// Page returns up to limit messages under filter with a sequence of at least from, oldest
+	// first, and none after the one that makes them as large as size. more reports that there are
+	// others. It may miss the newest writes, and a later call may miss more.
 	Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error)
 	// Bounds returns the sequences of the oldest and the newest message of a stream.
 	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
@@ -35,8 +36,8 @@ type Log interface {
 	PutBlob(ctx context.Context, tenant string, data []byte) (string, error)
 	// GetBlob returns what PutBlob stored, or fault.ErrNotFound.
 	GetBlob(ctx context.Context, name string) ([]byte, error)
-	// Accepting returns fault.ErrFull while new actions are refused; events and bodies of accepted ones are
-	// still stored.
+	// Accepting returns fault.ErrFull while new actions are refused; events and bodies of accepted
+	// ones are still stored.
 	Accepting() error
 }
 
@@ -58,10 +59,10 @@ func New(log Log, layout schemas.Layout, now func() time.Time) *Ledger {
 // Layout is how the log is cut.
 func (l *Ledger) Layout() schemas.Layout { return l.layout }
 
-// Claim writes the accepted event: in one write the id is ours and the work is
-// queued. When the id exists with the same fingerprint, Claim returns that
-// action's state, as Join does, and duplicate; with another fingerprint, fault.ErrConflict.
-// A write whose acknowledgement was lost is settled by reading the log back.
+// Claim writes the accepted event: in one write the id is ours and the work is queued. When the id
+// exists with the same fingerprint, Claim returns that action's state, as Join does, and duplicate;
+// with another fingerprint, fault.ErrConflict. A write whose acknowledgement was lost is settled by
+// reading the log back.
 func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplicate bool, err error) {
 	if len(a.Payload) > schemas.InlineLimit {
 		if full := l.log.Accepting(); full != nil {
@@ -88,9 +89,9 @@ func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplic
 	})
 }
 
-// Append writes the next event of st's action and folds it in. It sets the
-// event's version, ordinal and, if zero, time. fault.ErrFenced means that
-// somebody else wrote first: load again before deciding anything.
+// Append writes the next event of st's action and folds it in. It sets the event's version, ordinal
+// and, if zero, time. fault.ErrFenced means that somebody else wrote first: load again before
+// deciding anything.
 func (l *Ledger) Append(ctx context.Context, st *State, ev schemas.Event) error {
 	if ev.Type == schemas.EventSettled {
 		return l.end(ctx, st, ev)
@@ -155,9 +156,9 @@ func (l *Ledger) Find(ctx context.Context, tenant, id string) (*State, error) {
 	return l.load(ctx, ref, newest.Seq)
 }
 
-// Load reads and folds an action's events; none that was stored before the call is
-// missing. An id whose first event has been dropped is fault.ErrGone; a record that
-// cannot be decoded marks the state as damaged.
+// Load reads and folds an action's events; none that was stored before the call is missing. An id
+// whose first event has been dropped is fault.ErrGone; a record that cannot be decoded marks the
+// state as damaged.
 func (l *Ledger) Load(ctx context.Context, ref schemas.Ref) (*State, error) {
 	newest, err := l.log.Newest(ctx, l.stream(ref), l.layout.All(ref))
 	if err != nil {
@@ -175,9 +176,9 @@ func (l *Ledger) load(ctx context.Context, ref schemas.Ref, known uint64) (*Stat
 	return st.folded()
 }
 
-// Replay gives an action's events so far to fn, in order, progress and deltas too; none
-// that was stored before the call is missing. What fn returns ends it. A record that
-// cannot be read is *fault.Parked.
+// Replay gives an action's events so far to fn, in order, progress and deltas too; none that was
+// stored before the call is missing. What fn returns ends it. A record that cannot be read is
+// *fault.Parked.
 func (l *Ledger) Replay(ctx context.Context, ref schemas.Ref, fn func(schemas.Event) error) error {
 	newest, err := l.log.Newest(ctx, l.stream(ref), l.layout.All(ref))
 	if err != nil {
@@ -195,8 +196,8 @@ func (l *Ledger) Replay(ctx context.Context, ref schemas.Ref, fn func(schemas.Ev
 	})
 }
 
-// Dropped reports whether the history has dropped a message of an action. That it is
-// not found says less: who has been given it may know more than who is asked.
+// Dropped reports whether the history has dropped a message of an action. That it is not found says
+// less: who has been given it may know more than who is asked.
 func (l *Ledger) Dropped(ctx context.Context, ref schemas.Ref, seq uint64) (bool, error) {
 	first, _, err := l.log.Bounds(ctx, l.stream(ref))
 	return err == nil && seq < first, err
@@ -207,20 +208,21 @@ func (l *Ledger) stream(ref schemas.Ref) string {
 }
 
 const (
-	// The first page of a read is small, and later ones grow: the log counts the remaining messages for each
-	// page. pageSize bounds a page in bytes, because an action may have a hundred thousand messages.
+	// The first page of a read is small, and later ones grow: the log counts the remaining messages
+	// for each page. pageSize bounds a page in bytes, because an action may have a hundred thousand
+	// messages.
 	firstPage  = 256
 	growth     = 4
 	widestPage = 16384
 	pageSize   = 4 << 20
-	// A late replica is asked again after catchUp, up to patience times in a row. What it does not show then
-	// may have been dropped.
+	// A late replica is asked again after catchUp, up to patience times in a row. What it does not
+	// show then may have been dropped.
 	catchUp  = 10 * time.Millisecond
 	patience = 200
 )
 
-// until calls fn for the action's messages after a sequence, in order. It goes on until it has shown a message
-// that is known to be stored; messages after that one may be missing.
+// until calls fn for the action's messages after a sequence, in order. It goes on until it has
+// shown a message that is known to be stored; messages after that one may be missing.
 func (l *Ledger) until(ctx context.Context, ref schemas.Ref, after, known uint64, fn func(schemas.Record) error) error {
 	for limit, late := firstPage, 0; ; {
 		page, more, err := l.log.Page(ctx, l.stream(ref), l.layout.All(ref), after+1, limit, pageSize)
@@ -274,8 +276,8 @@ func Result(ctx context.Context, s *schemas.Settled, get func(ctx context.Contex
 	return slices.Concat([]byte(`{"answer":`), answer, rest), nil
 }
 
-// Stow keeps a document inline, or puts it aside when it is over
-// schemas.InlineLimit and returns its name instead. It counts for the tenant.
+// Stow keeps a document inline, or puts it aside when it is over schemas.InlineLimit and returns
+// its name instead. It counts for the tenant.
 func (l *Ledger) Stow(ctx context.Context, tenant string, doc json.RawMessage) (json.RawMessage, string, error) {
 	if len(doc) <= schemas.InlineLimit {
 		return doc, "", nil

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// A refused or unacknowledged write is settled by reading the log back. If nothing is stored in its place it is
-	// made again, with the same guard, which excludes the copy that may still arrive; up to writes times in
-	// all. The pauses start at firstPause and double. They are for a cluster that checks a guard
-	// against another pending write before it shows that one.
+	// A refused or unacknowledged write is settled by reading the log back. If nothing is stored in
+	// its place it is made again, with the same guard, which excludes the copy that may still
+	// arrive; up to writes times in all. The pauses start at firstPause and double. They are for a
+	// cluster that checks a guard against another pending write before it shows that one.
 	writes     = 8
 	firstPause = 10 * time.Millisecond
-	// overtakes is how often a write is made again at once after another one that it may follow. A slow writer
-	// that waited would never win against one that writes all the time.
+	// overtakes is how often a write is made again at once after another one that it may follow. A
+	// slow writer that waited would never win against one that writes all the time.
 	overtakes = 256
 )
 
@@ -70,12 +70,12 @@ func (l *Ledger) insist(ctx context.Context, st *State, ev *schemas.Event, m sch
 	return seq, err
 }
 
-// readBack looks for messages that were stored since a state was read. If m itself was, because its acknowledgement
-// was lost, seq is its sequence. Events that ev may follow are folded in, and m is changed to follow
-// them. Anything else is fault.ErrFenced.
+// readBack looks for messages that were stored since a state was read. If m itself was, because its
+// acknowledgement was lost, seq is its sequence. Events that ev may follow are folded in, and m is
+// changed to follow them. Anything else is fault.ErrFenced.
 //
-// The stream's leader says how far to read. With a late replica, the writer of an event would take it for another
-// writer's, and its own attempt for that of a worker that may still be running.
+// The stream's leader says how far to read. With a late replica, the writer of an event would take
+// it for another writer's, and its own attempt for that of a worker that may still be running.
 func (l *Ledger) readBack(ctx context.Context, st *State, ev *schemas.Event, m *schemas.Append, cause error) (seq uint64, err error) {
 	newest, err := l.log.Newest(ctx, l.stream(st.Ref), m.Guard)
 	switch {
@@ -112,16 +112,17 @@ func (l *Ledger) readBack(ctx context.Context, st *State, ev *schemas.Event, m *
 	return 0, nil
 }
 
-// same reports whether a message is the one that was to be written. No other writer makes it: it has the
-// time, and the worker's own content.
+// same reports whether a message is the one that was to be written. No other writer makes it: it
+// has the time, and the worker's own content.
 func same(r schemas.Record, m schemas.Append) bool {
 	return r.Subject == m.Subject && string(r.Data) == string(m.Data)
 }
 
-// yields folds in a message between a state and its next event, if the event may follow it anyway. A notification
-// changes nothing. After a request to cancel, the result of a finished call and the action's end are still
-// valid, but nothing new begins. A request to cancel itself may follow anything until the action has
-// ended. A task has no call with a result: the first of its ends counts.
+// yields folds in a message between a state and its next event, if the event may follow it anyway.
+// A notification changes nothing. After a request to cancel, the result of a finished call and the
+// action's end are still valid, but nothing new begins. A request to cancel itself may follow
+// anything until the action has ended. A task has no call with a result: the first of its ends
+// counts.
 func (l *Ledger) yields(st *State, r schemas.Record, next schemas.EventType) bool {
 	if r.Notifies() {
 		st.Seq = r.Seq

@@ -13,8 +13,8 @@ type Bucket struct {
 	Live string
 	// History is how many values of a key are stored; default 1.
 	History uint8
-	// Reads and Writes are the roles that do. Purges are those that drop what is long
-	// over, and could drop the rest.
+	// Reads and Writes are the roles that do. Purges are those that drop what is long over, and
+	// could drop the rest.
 	Reads, Writes, Purges []Role
 }
 

@@ -8,12 +8,12 @@ import (
 	"weir/internal/fault"
 )
 
-// commit shares one sync among all waiting callers. A sync releases the callers that asked before it
-// began: the kernel's state of that moment is then on the disk. There is no timer, so a lone
+// commit shares one sync among all waiting callers. A sync releases the callers that asked before
+// it began: the kernel's state of that moment is then on the disk. There is no timer, so a lone
 // caller pays for exactly one sync, and callers that arrive during a sync share the next one.
 //
-// A failed sync may have dropped the pages it could not write, and the next one would report success. The first
-// failure is therefore final: all current and later callers receive it.
+// A failed sync may have dropped the pages it could not write, and the next one would report
+// success. The first failure is therefore final: all current and later callers receive it.
 type commit struct {
 	sync   func() error
 	failed chan struct{}
@@ -35,8 +35,8 @@ func newCommit(syncAll func() error) *commit {
 	return &commit{sync: syncAll, failed: make(chan struct{})}
 }
 
-// wait returns after a sync that began after the call has ended. If ctx ends first, the durability of
-// earlier writes is unknown.
+// wait returns after a sync that began after the call has ended. If ctx ends first, the durability
+// of earlier writes is unknown.
 func (c *commit) wait(ctx context.Context) error {
 	c.mu.Lock()
 	if c.err != nil {

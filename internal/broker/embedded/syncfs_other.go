@@ -2,8 +2,8 @@
 
 package embedded
 
-// fsSyncer says that there is no way to sync a whole file system here: the
-// server then syncs every message itself, which is slower.
+// fsSyncer says that there is no way to sync a whole file system here: the server then syncs every
+// message itself, which is slower.
 func fsSyncer(string) (syncAll, release func() error, err error) {
 	return nil, noRelease, nil
 }

@@ -107,8 +107,8 @@ func readAuthority(dir string) (*authority, error) {
 	return a, nil
 }
 
-// issue creates a server's certificate unless it has one that is valid for long enough. It is valid for both ends
-// of a route between servers.
+// issue creates a server's certificate unless it has one that is valid for long enough. It is valid
+// for both ends of a route between servers.
 func (a *authority) issue(certFile, keyFile string, s Server, now time.Time) (made bool, err error) {
 	if raw, err := os.ReadFile(certFile); err == nil && a.good(raw, s, now) {
 		if _, err := os.Stat(keyFile); err == nil {
@@ -133,8 +133,8 @@ func (a *authority) good(raw []byte, s Server, now time.Time) bool {
 	return slices.Equal(cert.DNSNames, names) && slices.EqualFunc(cert.IPAddresses, addresses, net.IP.Equal)
 }
 
-// names are those that a server's certificate is good for: its host, its own name, and
-// this machine.
+// names are those that a server's certificate is good for: its host, its own name, and this
+// machine.
 func (s Server) names() (names []string, addresses []net.IP) {
 	names, addresses = []string{s.Name, "localhost"}, []net.IP{net.IPv4(127, 0, 0, 1).To4()}
 	if ip := net.ParseIP(s.Host); ip == nil {

@@ -39,9 +39,9 @@ func open(dir string) (r Report, s state, err error) {
 	return r, s, err
 }
 
-// Init writes the configuration of a cluster into a directory. It keeps keys, the authority, and certificates
-// that are valid for another ninety days. It writes the rest again, from the plan and from what the roles of
-// this version need.
+// Init writes the configuration of a cluster into a directory. It keeps keys, the authority, and
+// certificates that are valid for another ninety days. It writes the rest again, from the plan and
+// from what the roles of this version need.
 func Init(dir string, p Plan, now time.Time) (Report, error) {
 	r, s, err := open(dir)
 	if errors.Is(err, ErrNone) {
@@ -100,8 +100,8 @@ func Tenant(dir, name string, now time.Time) (Report, error) {
 	return r, r.write(s, now)
 }
 
-// Remove deletes the accounts of a tenant's programs and their credentials: a later tenant of that name gets
-// new ones. The servers disconnect these users when they reload their files.
+// Remove deletes the accounts of a tenant's programs and their credentials: a later tenant of that
+// name gets new ones. The servers disconnect these users when they reload their files.
 func Remove(dir, name string, now time.Time) (Report, error) {
 	r, s, err := open(dir)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGolden: the files of a small cluster are byte for byte as they are stored. Write them anew with -update.
+// TestGolden: the files of a small cluster are byte for byte as they are stored. Write them anew
+// with -update.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	single := state{

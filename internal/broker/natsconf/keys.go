@@ -10,8 +10,7 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// storedKey is the public key of the user whose seed is in a file; fs.ErrNotExist: there is
-// none.
+// storedKey is the public key of the user whose seed is in a file; fs.ErrNotExist: there is none.
 func storedKey(file string) (public string, err error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -59,9 +58,9 @@ func write(file string, data []byte, mode fs.FileMode) error {
 	return os.Rename(next, file)
 }
 
-// vacant refuses a directory without cluster.json in which there is something of the names
-// that are written: keys of somebody else's, or of a cluster whose plan is lost, would be
-// taken for this one's.
+// vacant refuses a directory without cluster.json in which there is something of the names that are
+// written: keys of somebody else's, or of a cluster whose plan is lost, would be taken for this
+// one's.
 func vacant(dir string) error {
 	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
 		return fmt.Errorf("%s is a file: name a folder", dir)
@@ -75,8 +74,8 @@ func vacant(dir string) error {
 	return nil
 }
 
-// intact reads every key that is there before anything is written: what is damaged is told
-// of while nothing has changed.
+// intact reads every key that is there before anything is written: what is damaged is told of while
+// nothing has changed.
 func intact(dir string, s state) error {
 	var files []string
 	for _, name := range users() {

@@ -76,16 +76,15 @@ func Local() []Server {
 	return all
 }
 
-// Plan is what a cluster is to be like. It is kept in cluster.json, and what is left
-// empty the next time stays as it was.
+// Plan is what a cluster is to be like. It is kept in cluster.json, and what is left empty the next
+// time stays as it was.
 type Plan struct {
 	Servers []Server `json:"servers"`
 	// Partitions is that of log.partitions; default 8.
 	Partitions int `json:"partitions"`
 	// Store is how many bytes each server may store; default 64 GiB.
 	Store int64 `json:"store"`
-	// At is the folder that each server finds its files in; default where they are
-	// written.
+	// At is the folder that each server finds its files in; default where they are written.
 	At string `json:"at,omitempty"`
 }
 
