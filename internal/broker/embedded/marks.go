@@ -232,7 +232,7 @@ func (s *Server) endMarks(m marks) {
 func (s *Server) lastSync() error {
 	switch {
 	case s.group != nil:
-		return s.group.wait(context.Background())
+		return s.group.wait(context.WithoutCancel(s.life))
 	case s.cfg.Durability == schemas.DurabilityDisk:
 		return nil // each message was synced
 	}
