@@ -11,7 +11,6 @@ import (
 
 	"weir/cmd/app/demo"
 	"weir/cmd/cli"
-	"weir/internal/broker"
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
 	"weir/schemas"
@@ -66,7 +65,12 @@ policy:
 	}
 	w := demo.Weir{URL: a.URL(), Durability: a.broker.Durability()}
 	w.Evidence = func(ctx context.Context, entry string, each func(schemas.Evidence)) error {
-		return broker.Observe(ctx, embedded.CredentialsFile(a.cfg.Data), broker.Observation{Tenant: "default", Entry: entry, Durable: "tour"}, each)
+		o, err := embedded.Observe(ctx, embedded.CredentialsFile(a.cfg.Data))
+		if err != nil {
+			return err
+		}
+		defer o.Close()
+		return o.Follow(ctx, "tour", schemas.EvidenceFilter("default", "", entry, "", false), each)
 	}
 	return w, stop, nil
 }

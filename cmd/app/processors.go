@@ -64,7 +64,7 @@ func (a *App) openEvidence(ctx context.Context) error {
 }
 
 func (a *App) publisher() *broker.Publisher {
-	return broker.NewPublisher(a.broker, broker.PublisherConfig{})
+	return broker.NewPublisher(a.broker)
 }
 
 func (a *App) openProcessors(context.Context) error {

@@ -6,33 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/broker/access"
-	"weir/schemas"
 )
-
-// TestEveryBucketIsListed: what this package makes is what package access knows of, so
-// that nobody makes a bucket without saying who may read and write it.
-func TestEveryBucketIsListed(t *testing.T) {
-	t.Parallel()
-	b := &Broker{cfg: Config{Layout: schemas.Layout{Partitions: 1}}.withDefaults()}
-	live := map[string]string{schemas.BlobBucket: ""}
-	for _, cfg := range b.buckets() {
-		live[cfg.Bucket] = ""
-		if cfg.RePublish != nil {
-			live[cfg.Bucket] = cfg.RePublish.Destination
-		}
-	}
-	for _, listed := range access.Buckets() {
-		destination, ok := live[listed.Name]
-		require.True(t, ok, "%s is listed in package access and is not made", listed.Name)
-		want := ""
-		if listed.Live != "" {
-			want = listed.Live + ">"
-		}
-		require.Equal(t, want, destination, listed.Name)
-		delete(live, listed.Name)
-	}
-	require.Empty(t, live, "list these in package access, with who reads and writes them")
-}
 
 func TestLacks(t *testing.T) {
 	t.Parallel()

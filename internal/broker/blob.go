@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,23 +19,20 @@ import (
 	"weir/schemas"
 )
 
-// Bodies lie in an ordinary NATS object store, so that any NATS tool can read
-// them, but are written and read here: the client's own store makes a consumer
-// for each read, and each write can leave a goroutine behind for ever.
+// Bodies are stored in an ordinary NATS object store that any NATS tool can read. The object store
+// of nats.go is not used: it creates a consumer for each read, and each write can leak a goroutine.
 const (
 	blobStream = "OBJ_" + schemas.BlobBucket
 	blobChunks = "$O." + schemas.BlobBucket + ".C."
 	blobMeta   = "$O." + schemas.BlobBucket + ".M."
 
-	// blobChunk is what one message of a body holds. It fits the payload
-	// limit that servers have by default.
+	// blobChunk is the size of one message. It fits the servers' default payload limit.
 	blobChunk = 256 << 10
 )
 
-// PutBlob stores a body under the hex of its SHA-256 and returns that name. A
-// body that is there already is not stored again, unless it is so old that it
-// would be dropped before a record that is written now and names it. As with
-// Append, only a Barrier makes it outlive a power cut. It counts for the tenant that stores it first.
+// PutBlob stores a body under the hex of its SHA-256 and returns that name. An existing body is not
+// stored again, unless it would expire before a new record that names it. As after Append, it
+// survives a power cut only after a Barrier. It counts for the tenant that stores it first.
 func (b *Broker) PutBlob(ctx context.Context, tenant string, data []byte) (string, error) {
 	sum := sha256.Sum256(data)
 	name := hex.EncodeToString(sum[:])
@@ -52,12 +50,11 @@ func (b *Broker) PutBlob(ctx context.Context, tenant string, data []byte) (strin
 		Size:       uint64(len(data)),
 		Digest:     "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:]),
 	}
-	for rest := data; len(rest) > 0; info.Chunks++ {
-		n := min(len(rest), blobChunk)
-		if _, err := b.store(ctx, &nats.Msg{Subject: blobChunks + info.NUID, Data: rest[:n]}); err != nil {
-			return "", err // the chunks that are there grow old unseen
+	for chunk := range slices.Chunk(data, blobChunk) {
+		if _, err := b.store(ctx, &nats.Msg{Subject: blobChunks + info.NUID, Data: chunk}); err != nil {
+			return "", err // the stored chunks expire unused
 		}
-		rest = rest[n:]
+		info.Chunks++
 	}
 	doc, err := json.Marshal(info)
 	if err != nil {
@@ -74,8 +71,8 @@ func (b *Broker) PutBlob(ctx context.Context, tenant string, data []byte) (strin
 	return name, nil
 }
 
-// GetBlob returns what PutBlob stored, or fault.ErrNotFound. A body that does
-// not have the hash it is named by is an error, not an answer.
+// GetBlob returns a body that PutBlob stored, or fault.ErrNotFound. A body with another hash than
+// its name is fault.ErrUnavailable.
 func (b *Broker) GetBlob(ctx context.Context, name string) ([]byte, error) {
 	info, err := b.blobInfo(ctx, name)
 	if err != nil {
@@ -95,7 +92,7 @@ func (b *Broker) GetBlob(ctx context.Context, name string) ([]byte, error) {
 	return data, nil
 }
 
-// BlobSize is the length of what GetBlob returns.
+// BlobSize is the length of a body.
 func (b *Broker) BlobSize(ctx context.Context, name string) (int64, error) {
 	info, err := b.blobInfo(ctx, name)
 	return int64(info.Size), err //nolint:gosec // it is that of a slice
@@ -119,6 +116,6 @@ func blobSubject(name string) string {
 	return blobMeta + base64.URLEncoding.EncodeToString([]byte(name))
 }
 
-// blobAge is how long a body is kept: a record may name it until its own
-// history ends, and PutBlob trusts one that is younger than that history.
+// blobAge is how long a body is stored: records may name it until the end of their own history, and
+// PutBlob reuses bodies that are younger than that history.
 func blobAge(history time.Duration) time.Duration { return 2 * history }

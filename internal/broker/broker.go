@@ -1,16 +1,15 @@
-// Package broker is Weir's log, evidence and queues on NATS JetStream: guarded
-// appends and reads by subject, bodies by hash, delayed wake-ups, the live feed
-// of what was just stored, and Watermill's publisher and subscriber over it.
-// Nothing else in Weir speaks to NATS.
+// Package broker is Weir's log, evidence and queues on NATS JetStream: guarded appends, reads by
+// subject, bodies by hash, delayed wake-ups, a live feed of newly stored messages, and Watermill's
+// publisher and subscriber. No other package of Weir uses NATS.
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -22,12 +21,12 @@ import (
 	"weir/schemas"
 )
 
-// Metrics is told of what an operator should see. The methods are called from
-// several goroutines and must not block.
+// Metrics counts events that operators should see. The methods are called from several goroutines
+// and must not block.
 type Metrics interface {
-	// HeartbeatMissed: a pull for work went silent and was asked anew.
+	// HeartbeatMissed: a pull for work was silent and was sent again.
 	HeartbeatMissed()
-	// Redelivered: a message of this kind came for the second time or more.
+	// Redelivered: a message of this kind was delivered again.
 	Redelivered(kind schemas.Kind)
 	// Barrier: one wait for the group commit ended.
 	Barrier(d time.Duration)
@@ -35,56 +34,50 @@ type Metrics interface {
 	Overflowed(kind schemas.Kind)
 }
 
-// Config says which server to use and how the log on it is kept. Exactly one
-// of Server and URL is set.
+// Config configures the server and the log on it. Set either Server or URL.
 type Config struct {
 	// Server is the embedded server. Open neither starts nor stops it.
 	Server *embedded.Server
-	// URL is an external cluster, Creds a file with credentials for it or empty: those of
-	// a .creds file, the seed of an nkey, or a user and a password as JSON.
+	// URL is an external cluster. Creds is a file with credentials, or empty: a .creds file, the
+	// seed of an nkey, or a user and a password as JSON.
 	URL, Creds string
-	// TLS is for the connection to a cluster. It may be empty.
+	// TLS configures the connection to a cluster. It may be empty.
 	TLS TLS
-	// Role is what this process does on a cluster, and so what it may do: see package
-	// access. Default: everything that serving takes.
+	// Role is this process's role on a cluster; see package access. Default: access.Serve.
 	Role access.Role
-	// Layout must be the one the log was made with; required.
+	// Layout must be the one that the log was created with; required.
 	Layout schemas.Layout
-	// History is how long records of the log are kept; default 7 days.
+	// History is how long records of the log are stored; default 7 days.
 	History time.Duration
-	// EvidenceHistory is how long evidence and dead letters are kept; default
-	// 90 days.
+	// EvidenceHistory is the same for evidence and dead letters; default 90 days.
 	EvidenceHistory time.Duration
-	// MaxBytes is where new actions are refused, while the events of accepted
-	// ones are still stored. It counts everything stored, and by polling, so
-	// that it is exact to about a second. Default: 15/16 of the embedded
-	// server's wall; on a cluster 15/16 of the account's limit, and none where it has none.
+	// MaxBytes is the size at which new actions are refused; events of accepted actions are still
+	// stored. It counts everything stored, and by polling, so it is exact to about a second.
+	// Default: 15/16 of the embedded server's wall; on a cluster 15/16 of the account's limit, and
+	// unlimited without one.
 	MaxBytes int64
-	// TenantShare is the percentage of MaxBytes that one tenant may always use; default 100.
+	// TenantShare is the percentage of MaxBytes that is reserved for each tenant; default 100.
 	TenantShare int
-	// Replicas is the number of copies on a cluster; default 3. Embedded there is one.
+	// Replicas is the number of copies on a cluster; default 3. An embedded server has one.
 	Replicas int
-	// Durability is what Barrier promises. The default is the embedded
-	// server's, or replicated, or process with one replica. It does not change what the
-	// servers do.
+	// Durability is the promise of Barrier. Default: the embedded server's, or replicated, or
+	// process with one replica. It does not configure the servers.
 	Durability schemas.Durability
 	// Barrier replaces the embedded server's.
 	Barrier func(context.Context) error
-	// AckWait is how long a message of a worker that died stays away; living
-	// workers send heartbeats three times as often. Default DefaultAckWait
-	// embedded, else ClusterAckWait.
+	// AckWait is when a message of a dead worker is delivered again. Live workers send a heartbeat
+	// three times as often. Default DefaultAckWait with an embedded server, else ClusterAckWait.
 	AckWait time.Duration
-	// AttemptTimeout is how long one publish waits for its acknowledgement,
-	// which on a cluster is also how long a change of a stream's leader is
-	// felt. Default 400 ms; embedded 5 s, because there the only thing to wait
-	// for is the disk, whose syncs hold the stream's lock now and then.
+	// AttemptTimeout is the timeout of one publish. On a cluster it is also the delay when a
+	// stream's leader changes. Default 400 ms; with an embedded server 5 s, because that only waits
+	// for the disk, whose syncs sometimes hold the stream's lock.
 	AttemptTimeout time.Duration
 	Logger         *slog.Logger // default: none
 	Metrics        Metrics      // default: none
 }
 
-// The acknowledgement waits. An embedded log is started with its workers, so that a dead
-// one's work waits for them; on a cluster others take it over, and soon.
+// The acknowledgement waits. An embedded log starts with its workers, so a dead worker's messages
+// wait for the restart; on a cluster other workers take over soon.
 const (
 	DefaultAckWait = 10 * time.Second
 	ClusterAckWait = 3 * time.Second
@@ -99,48 +92,26 @@ const (
 )
 
 func (c Config) withDefaults() Config {
-	set := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	set(&c.History, defaultHistory)
-	set(&c.EvidenceHistory, defaultEvidenceHistory)
-	if c.Server != nil {
-		set(&c.AckWait, DefaultAckWait)
-		set(&c.AttemptTimeout, embeddedAttemptTimeout)
-	}
-	set(&c.AckWait, ClusterAckWait)
-	set(&c.AttemptTimeout, defaultAttemptTimeout)
+	own, attempt, ack := schemas.DurabilityReplicated, defaultAttemptTimeout, ClusterAckWait
 	switch {
 	case c.Server != nil:
+		own, attempt, ack = c.Server.Durability(), embeddedAttemptTimeout, DefaultAckWait
 		c.Replicas = 1
-	case c.Replicas == 0:
-		c.Replicas = clusterReplicas
-	}
-	if c.Durability == "" {
-		switch {
-		case c.Server != nil:
-			c.Durability = c.Server.Durability()
-		case c.Replicas == 1:
-			c.Durability = schemas.DurabilityProcess
-		default:
-			c.Durability = schemas.DurabilityReplicated
+		c.MaxBytes = cmp.Or(c.MaxBytes, c.Server.MaxBytes()-c.Server.MaxBytes()/16)
+		if c.Barrier == nil {
+			c.Barrier = c.Server.Barrier
 		}
+	case c.Replicas == 1:
+		own = schemas.DurabilityProcess
 	}
-	if c.Server != nil && c.Barrier == nil {
-		c.Barrier = c.Server.Barrier
-	}
-	if c.Server != nil && c.MaxBytes == 0 {
-		wall := c.Server.MaxBytes()
-		c.MaxBytes = wall - wall/16
-	}
-	if c.TenantShare == 0 {
-		c.TenantShare = 100
-	}
-	if c.Role == "" {
-		c.Role = access.Serve
-	}
+	c.Replicas = cmp.Or(c.Replicas, clusterReplicas)
+	c.Durability = cmp.Or(c.Durability, own)
+	c.History = cmp.Or(c.History, defaultHistory)
+	c.EvidenceHistory = cmp.Or(c.EvidenceHistory, defaultEvidenceHistory)
+	c.AckWait = cmp.Or(c.AckWait, ack)
+	c.AttemptTimeout = cmp.Or(c.AttemptTimeout, attempt)
+	c.TenantShare = cmp.Or(c.TenantShare, 100)
+	c.Role = cmp.Or(c.Role, access.Serve)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -171,8 +142,8 @@ func (noMetrics) Redelivered(schemas.Kind) {}
 func (noMetrics) Barrier(time.Duration)    {}
 func (noMetrics) Overflowed(schemas.Kind)  {}
 
-// Broker is an open log. It is safe for concurrent use and owns its
-// connections; publishers and subscribers made from it borrow them.
+// Broker is an open log. It is safe for concurrent use and owns its connections; publishers and
+// subscribers made from it borrow them.
 type Broker struct {
 	cfg    Config
 	nc     *nats.Conn // for all but appends
@@ -189,61 +160,58 @@ type Broker struct {
 	end  context.CancelFunc
 	work sync.WaitGroup
 
-	followers atomic.Pointer[[]*live] // those of lives that are in memory
-
 	mu    sync.Mutex
 	lives map[*live]struct{}
 	close sync.Once
 }
 
-// Open connects, makes or checks the streams, queues and buckets, and returns the
-// log. A log that was made with another layout is refused. On a cluster what is as it
-// should be is left alone, and what is not is made where the user may do that; else the
-// error names `weir nats provision`. Of what the role needs to be allowed, the first
-// thing that is not is a *DeniedError.
-func Open(ctx context.Context, cfg Config) (_ *Broker, err error) {
+// Open connects, creates or checks the streams, queues and buckets, and returns the log. It refuses
+// a log with another layout. On a cluster it leaves what is correct alone, and creates or updates
+// the rest if the user may; otherwise the error names `weir nats provision`. If the user lacks a
+// permission that the role needs, the error is a *DeniedError with the first one.
+func Open(ctx context.Context, cfg Config) (*Broker, error) {
+	b, err := start(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	_, err = b.provision(ctx)
+	if err == nil && b.cfg.Server != nil {
+		err = b.cfg.Server.Opened()
+	}
+	if err == nil {
+		err = b.boundUsage(ctx)
+	}
+	if err != nil {
+		b.Close(ctx)
+		return nil, err
+	}
+	if b.cfg.Replicas == 1 && b.cfg.Server == nil {
+		b.cfg.Logger.WarnContext(ctx, "log has one copy", "component", "broker")
+	}
+	return b, nil
+}
+
+// start connects and checks this user's permissions.
+func start(ctx context.Context, cfg Config) (*Broker, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	b := newBroker(ctx, cfg)
-	defer func() {
-		if err != nil {
-			b.Close(ctx)
-		}
-	}()
-	if err := b.connect(); err != nil {
-		return nil, err
+	b := &Broker{cfg: cfg, lives: make(map[*live]struct{})}
+	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
+	err := b.connect()
+	if err == nil {
+		err = b.checkAccess(ctx)
 	}
-	if err := b.checkAccess(ctx); err != nil {
-		return nil, err
-	}
-	if _, err := b.provision(ctx); err != nil {
-		return nil, err
-	}
-	switch {
-	case cfg.Server != nil:
-		if err := cfg.Server.Opened(); err != nil {
-			return nil, err
-		}
-	case cfg.Replicas == 1:
-		cfg.Logger.WarnContext(ctx, "log has one copy", "component", "broker")
-	}
-	if err := b.boundUsage(ctx); err != nil {
+	if err != nil {
+		b.Close(ctx)
 		return nil, err
 	}
 	return b, nil
 }
 
-func newBroker(ctx context.Context, cfg Config) *Broker {
-	b := &Broker{cfg: cfg, lives: make(map[*live]struct{})}
-	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
-	return b
-}
-
-// Barrier returns once everything that was appended before the call would
-// survive what the durability promises. On a cluster, and with durability
-// process, an acknowledgement already says that much.
+// Barrier returns once every record that was appended before the call has the promised durability.
+// On a cluster, and with durability process, acknowledged records already have it.
 func (b *Broker) Barrier(ctx context.Context) error {
 	if b.cfg.Barrier == nil {
 		return nil
@@ -254,9 +222,9 @@ func (b *Broker) Barrier(ctx context.Context) error {
 	return err
 }
 
-// Reserved reports whether a record may be shown before a Barrier has passed it: its
-// sequence will never name another one. On a cluster, and with durability process, an
-// acknowledgement already says as much as a Barrier.
+// Reserved reports whether a record may be shown before a Barrier, because its sequence will never
+// belong to another record. On a cluster, and with durability process, that holds for every
+// acknowledged record.
 func (b *Broker) Reserved(stream string, seq uint64) bool {
 	return b.cfg.Server == nil || b.cfg.Server.Reserved(stream, seq)
 }
@@ -264,17 +232,11 @@ func (b *Broker) Reserved(stream string, seq uint64) bool {
 // Durability is what Barrier promises.
 func (b *Broker) Durability() schemas.Durability { return b.cfg.Durability }
 
-// Replicas is on how many servers everything lies; 1 embedded.
-func (b *Broker) Replicas() int { return b.cfg.Replicas }
-
-// AckWait is how long a message of a worker that died stays away.
+// AckWait is when a message of a dead worker is delivered again.
 func (b *Broker) AckWait() time.Duration { return b.cfg.AckWait }
 
-// Layout is how the log is cut.
-func (b *Broker) Layout() schemas.Layout { return b.cfg.Layout }
-
-// Accepting is fault.ErrFull while new actions are refused because so much is
-// stored. The events and bodies of accepted ones are stored all the same.
+// Accepting returns fault.ErrFull while new actions are refused because the log is full. Events and
+// bodies of accepted actions are still stored.
 func (b *Broker) Accepting() error {
 	if b.usage.full() {
 		return fault.ErrFull
@@ -282,9 +244,8 @@ func (b *Broker) Accepting() error {
 	return nil
 }
 
-// Close ends the broker and its connection, after what was handed to the
-// connection has reached the server or ctx has ended. Subscribers must be
-// closed first. It may be called more than once.
+// Close ends the broker and its connections, after sent messages have reached the server or ctx has
+// ended. Close subscribers first. It is safe to call Close twice.
 func (b *Broker) Close(ctx context.Context) {
 	b.close.Do(func() {
 		b.end()
@@ -298,7 +259,7 @@ func (b *Broker) Close(ctx context.Context) {
 		defer cancel()
 		for _, nc := range []*nats.Conn{b.writes, b.nc} {
 			if nc != nil {
-				_ = nc.FlushWithContext(ctx) // a server that is gone loses nothing that was acknowledged
+				_ = nc.FlushWithContext(ctx) // acknowledged messages are stored anyway
 				nc.Close()
 			}
 		}

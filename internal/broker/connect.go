@@ -9,10 +9,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// connect opens both connections. Appends and their acknowledgements have one of their
-// own: on the other, what is delivered and shown would hold them up, and they that.
+// connect opens both connections. Publishes and their acknowledgements have one of their own:
+// deliveries and republished messages would delay them on the other, and the reverse.
 func (b *Broker) connect() (err error) {
-	gap := nats.ReconnectHandler(func(*nats.Conn) { b.gapped(nil) })
+	gap := nats.ReconnectHandler(func(*nats.Conn) { b.gapped() })
 	if b.nc, err = b.dial(gap); err != nil {
 		return err
 	}
@@ -29,14 +29,12 @@ func (b *Broker) connect() (err error) {
 	if b.acks, err = newExchange(b.writes); err != nil {
 		return err
 	}
-	if b.cfg.Server != nil {
-		b.acks.acked = b.acked
-	}
-	b.listen(b.acks)
+	b.acks.acked = b.acked
+	b.watch(b.acks.deny)
 	if b.reads, err = newExchange(b.nc); err != nil {
 		return err
 	}
-	b.listen(b.reads)
+	b.watch(b.reads.deny)
 	return nil
 }
 
@@ -45,7 +43,7 @@ func (b *Broker) dial(more ...nats.Option) (nc *nats.Conn, err error) {
 		nats.Name("weir"),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(250 * time.Millisecond),
-		// Nothing is kept for later: a publish without a connection fails at once.
+		// A publish without a connection fails at once instead of being buffered.
 		nats.ReconnectBufSize(-1),
 		nats.ErrorHandler(b.asyncError),
 	}, more...)
@@ -64,17 +62,16 @@ func (b *Broker) dial(more ...nats.Option) (nc *nats.Conn, err error) {
 	return nc, nil
 }
 
-// asyncError hears what the client cannot tell a caller. Its text may name
-// subjects and addresses, so only its kind is logged.
-func (b *Broker) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
+// asyncError handles errors that the client cannot return to a caller. Their texts may name
+// subjects and addresses, so it logs the kind only.
+func (b *Broker) asyncError(_ *nats.Conn, _ *nats.Subscription, err error) {
 	kind := "other"
 	switch {
-	case errors.Is(err, nats.ErrSlowConsumer):
-		kind = "slow_consumer"
-		b.gapped(sub)
 	case errors.Is(err, nats.ErrPermissionViolation):
 		b.denied(err)
 		return
+	case errors.Is(err, nats.ErrSlowConsumer):
+		kind = "slow_consumer"
 	case errors.Is(err, nats.ErrBadHeaderMsg):
 		kind = "bad_header"
 	}

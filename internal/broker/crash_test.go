@@ -19,8 +19,8 @@ import (
 // crashDir names the variable that makes the test binary a victim.
 const crashDir = "WEIR_TEST_CRASH_DIR"
 
-// writeUntilKilled appends from several goroutines and prints the sequence of
-// each record after its acknowledgement, without waiting for any barrier.
+// writeUntilKilled appends from several goroutines and prints the sequence of each record after its
+// acknowledgement, without waiting for any barrier.
 func writeUntilKilled(dir string) {
 	fail := func(err error) {
 		if err != nil {
@@ -53,8 +53,7 @@ func TestKillLosesNothingAcknowledged(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), crashDir+"="+dir)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	out := must(cmd.StdoutPipe())(t)
 	require.NoError(t, cmd.Start())
 
 	const enough = 1000
@@ -76,8 +75,7 @@ func TestKillLosesNothingAcknowledged(t *testing.T) {
 	n := open(t, embedded.Config{Dir: dir}, Config{})
 	found := map[uint64]string{}
 	for from := uint64(1); ; {
-		page, err := n.Range(t.Context(), schemas.LogStream(0), "weir.log.>", from, 1000)
-		require.NoError(t, err)
+		page := must(n.Range(t.Context(), schemas.LogStream(0), "weir.log.>", from, 1000))(t)
 		if len(page) == 0 {
 			break
 		}

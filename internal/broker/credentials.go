@@ -12,8 +12,8 @@ import (
 
 // TLS names the files of a connection that is encrypted. Each may be empty.
 type TLS struct {
-	// CA is what the servers' certificates are checked with, in the place of the
-	// system's own. With one, a server that does not encrypt is refused.
+	// CA is what the servers' certificates are checked with, in the place of the system's own. With
+	// one, a server that does not encrypt is refused.
 	CA string
 	// Cert and Key are this node's own certificate, where servers ask for one.
 	Cert, Key string
@@ -41,8 +41,8 @@ func (c Config) external() ([]nats.Option, error) {
 // errCredentials is a file with something else in it. Its text is never repeated.
 var errCredentials = errors.New(`the file holds no credentials: it takes a .creds file, the seed of an nkey (SU…), or {"user":"…","password":"…"}`)
 
-// credentials reads a file of any of the forms that Weir takes. The seed of an nkey is
-// read again at each connection.
+// credentials reads a file of any of the forms that Weir takes. The seed of an nkey is read again
+// at each connection.
 func credentials(file string) (nats.Option, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {

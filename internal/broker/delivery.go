@@ -26,9 +26,9 @@ type delivery struct {
 	nak    atomic.Int64 // nanoseconds; 0 is the subscriber's own delay
 }
 
-// arrive reads a message that a consumer delivered. It is not an error for
-// anything but the server's own reply subject to be malformed: whatever else
-// the message holds is for its handler to judge.
+// arrive reads a message that a consumer delivered. It is not an error for anything but the
+// server's own reply subject to be malformed: whatever else the message holds is for its handler to
+// judge.
 func arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 	meta, err := m.Metadata()
 	if err != nil {
@@ -49,8 +49,8 @@ func arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 	return d, nil
 }
 
-// message is the delivery as handlers see it. A header with several values
-// becomes one, joined by commas.
+// message is the delivery as handlers see it. A header with several values becomes one, joined by
+// commas.
 func (d *delivery) message(ctx context.Context) *message.Message {
 	m := message.NewMessage(d.record.ID, d.record.Data)
 	for k, vs := range d.raw.Header {
@@ -63,9 +63,8 @@ func (d *delivery) message(ctx context.Context) *message.Message {
 	return m
 }
 
-// The answers to the server. Each is handed to the connection and not waited
-// for: an answer that is lost brings the message again, which every handler
-// must bear anyway.
+// The answers to the server. Each is handed to the connection and not waited for: an answer that is
+// lost brings the message again, which every handler must bear anyway.
 
 func (d *delivery) ack() { _ = d.raw.Ack() }
 
@@ -81,29 +80,24 @@ func (d *delivery) refuse(byDefault time.Duration) {
 // giveBack lets another worker have the message at once.
 func (d *delivery) giveBack() { _ = d.raw.Nak() }
 
-// beat tells the server that the message is still being worked on.
-func (d *delivery) beat() { _ = d.raw.InProgress() }
-
 const (
 	headerSchedule       = "Nats-Schedule"
 	headerScheduleTarget = "Nats-Schedule-Target"
 )
 
-// Wake has the action's worker look at it again at a time: an empty message
-// appears on its wake subject then, and reaches a subscriber of wake-ups.
-// The server sends it up to a quarter of a second late, never early, and a
-// time that is past means at once. A newer Wake of the same action replaces
-// one that is pending. It survives a restart of the server; the wake-ups that
-// fell due meanwhile come when it is up again.
+// Wake has the action's worker look at it again at a time: an empty message appears on its wake
+// subject then, and reaches a subscriber of wake-ups. The server sends it up to a quarter of a
+// second late, never early, and a time that is past means at once. A newer Wake of the same action
+// replaces one that is pending. It survives a restart of the server; the wake-ups that fell due
+// meanwhile come when it is up again.
 //
-// The message that appears is the newest of its action, so that a guard that
-// was read before no longer holds.
+// The message that appears is the newest of its action, so that a guard that was read before no
+// longer holds.
 func (b *Broker) Wake(ctx context.Context, ref schemas.Ref, at time.Time) error {
 	_, err := b.store(ctx, &nats.Msg{
 		Subject: b.cfg.Layout.Schedule(ref),
 		Header: nats.Header{
-			// The server reads fractions of a second; the client's own option
-			// would write none.
+			// The server reads fractions of a second; the client's own option would write none.
 			headerSchedule:       {"@at " + at.UTC().Format(time.RFC3339Nano)},
 			headerScheduleTarget: {b.cfg.Layout.Subject(ref, schemas.SectionWake)},
 		},

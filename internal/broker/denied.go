@@ -10,17 +10,16 @@ import (
 	"time"
 
 	"weir/internal/broker/access"
-	"weir/internal/fault"
 )
 
-// DeniedError says that the servers do not let this user do what its role takes.
+// DeniedError is an operation that the role needs and the servers do not grant to this user.
 type DeniedError struct {
 	Role access.Role
-	// Subject is the pattern of subjects that is not granted, and Listen whether to
-	// listen there: else to publish.
+	// Subject is the pattern of subjects that is not granted: to subscribe to if Listen is set,
+	// else to publish to.
 	Subject string
 	Listen  bool
-	Why     string // what it is needed for; may be empty
+	Why     string // why the role needs it; may be empty
 }
 
 func (e *DeniedError) Error() string {
@@ -35,92 +34,68 @@ func (e *DeniedError) Error() string {
 		do, e.Subject, why, e.Role)
 }
 
-// denials tells whoever waits for something what the server has refused: it answers a
-// request that is not allowed with a word to the connection, and never to the request.
+// denials notifies pending operations of what the server denies: it reports a denial to the
+// connection, and never answers the request.
 type denials struct {
 	denialMu  sync.Mutex
-	asking    map[chan<- *DeniedError]struct{}
-	exchanges []*exchange
+	pending   map[int]func(subject string, e *DeniedError)
+	lastWatch int
 }
 
-// listen has an exchange told of its requests that are denied.
-func (d *denials) listen(x *exchange) {
+// watch has f called for each denial, one at a time.
+func (d *denials) watch(f func(subject string, e *DeniedError)) (stop func()) {
 	d.denialMu.Lock()
 	defer d.denialMu.Unlock()
-	d.exchanges = append(d.exchanges, x)
-}
-
-// watch has c told of what is denied from now on. It is never waited for.
-func (d *denials) watch(c chan<- *DeniedError) (stop func()) {
-	d.denialMu.Lock()
-	defer d.denialMu.Unlock()
-	if d.asking == nil {
-		d.asking = make(map[chan<- *DeniedError]struct{})
+	if d.pending == nil {
+		d.pending = make(map[int]func(string, *DeniedError))
 	}
-	d.asking[c] = struct{}{}
+	d.lastWatch++
+	id := d.lastWatch
+	d.pending[id] = f
 	return func() {
 		d.denialMu.Lock()
 		defer d.denialMu.Unlock()
-		delete(d.asking, c)
+		delete(d.pending, id)
 	}
 }
 
-func (d *denials) tell(subject string, e *DeniedError) {
-	d.denialMu.Lock()
-	defer d.denialMu.Unlock()
-	if !e.Listen {
-		for _, x := range d.exchanges {
-			x.deny(subject, fmt.Errorf("%w: %w", fault.ErrUnavailable, e))
-		}
+// asked calls ask, and cancels its context when the server denies this user something.
+func (d *denials) asked(ctx context.Context, ask func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer d.watch(func(_ string, e *DeniedError) { cancel(e) })()
+	err := ask(ctx)
+	if e, ok := errors.AsType[*DeniedError](context.Cause(ctx)); ok && err != nil {
+		return e
 	}
-	for c := range d.asking {
-		select {
-		case c <- e:
-		default: // it has been told of one already
-		}
-	}
+	return err
 }
 
-// denials' words, as the servers write them.
+// refusedSubject matches the servers' reports.
 var refusedSubject = regexp.MustCompile(`(Publish|Subscription) to "(\S+)"`)
 
-// denied takes the server's word that this user may not do something: to the log, with
-// the family of the subject and not the subject itself, which names a tenant, and to
-// whoever waits for an answer that will not come.
+// denied handles the server's report that this user may not do something. It logs the family of the
+// subject instead of the subject, which names a tenant, and ends the requests that get no answer.
 func (b *Broker) denied(err error) {
 	e, subject := &DeniedError{Role: b.cfg.Role, Subject: "other"}, ""
 	if m := refusedSubject.FindStringSubmatch(err.Error()); m != nil {
 		subject = m[2]
 		e.Listen, e.Subject = m[1] == "Subscription", access.Family(subject, b.cfg.Layout.Partitions)
 	}
-	b.tell(subject, e)
+	b.denialMu.Lock()
+	for _, f := range b.pending {
+		f(subject, e)
+	}
+	b.denialMu.Unlock()
 	b.cfg.Logger.ErrorContext(b.life, "broker denied", "component", "broker", "err_kind", "permission", "subject", e.Subject)
 }
 
-// asked does what asks the server something, and gives up at once where that is denied.
-func (b *Broker) asked(ctx context.Context, ask func(context.Context) error) error {
-	heard := make(chan *DeniedError, 1)
-	defer b.watch(heard)()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- ask(ctx) }()
-	select {
-	case err := <-done:
-		return err
-	case e := <-heard:
-		cancel()
-		<-done //nolint:errcheck // that its context has ended
-		return e
-	}
-}
-
-// accessTimeout bounds the question what a user may do. A server that does not say is
-// none that Weir's own files were made for.
+// accessTimeout bounds the request for this user's permissions. Only servers that were not
+// configured by Weir do not answer.
 const accessTimeout = 2 * time.Second
 
-// checkAccess compares what the servers grant this node's user with what its role needs,
-// so that a permission that is missing is told of now and not when it is first needed.
+// checkAccess compares the permissions of this node's user with what its role needs, so that a
+// missing one is reported at the start and not at its first use.
 func (b *Broker) checkAccess(ctx context.Context) error {
 	if b.cfg.Server != nil {
 		return nil
@@ -149,7 +124,7 @@ func (b *Broker) checkAccess(ctx context.Context) error {
 	return nil
 }
 
-// granted is the server's answer to what a user may do.
+// granted is the server's list of what a user may do.
 type granted struct {
 	Data struct {
 		Permissions *struct {
@@ -160,40 +135,33 @@ type granted struct {
 	} `json:"data"`
 }
 
-// side is what is granted of publishing or of subscribing.
+// side holds the permissions to publish or to subscribe. Nil grants everything.
 type side struct {
 	Allow []string `json:"allow"`
 	Deny  []string `json:"deny"`
 }
 
-// publishes reports whether a subject may be published to, as far as the servers say.
+// publishes reports whether the servers let this user publish to a subject, as far as they say.
 func (g granted) publishes(subject string) bool {
-	p := g.Data.Permissions
-	return p == nil || p.Publish == nil || p.Publish.has(subject)
+	return g.Data.Permissions == nil || g.Data.Permissions.Publish.has(subject)
 }
 
-func (s side) has(subject string) bool {
-	return (len(s.Allow) == 0 || access.CoveredBy(subject, s.Allow)) && !access.CoveredBy(subject, s.Deny)
+func (s *side) has(subject string) bool {
+	return s == nil || (len(s.Allow) == 0 || access.CoveredBy(subject, s.Allow)) && !access.CoveredBy(subject, s.Deny)
 }
 
-// lacks is the first thing that is needed and not granted, or nothing.
+// lacks is the first needed permission that is not granted, or nil.
 func (g granted) lacks(need access.Permissions) *DeniedError {
 	p := g.Data.Permissions
 	if p == nil {
-		return nil // everything is
+		return nil
 	}
-	for _, side := range []struct {
-		rules  []access.Rule
-		has    *side
-		listen bool
-	}{{need.Publish, p.Publish, false}, {need.Subscribe, p.Subscribe, true}} {
-		if side.has == nil {
-			continue
-		}
-		for _, r := range side.rules {
+	for i, rules := range [][]access.Rule{need.Publish, need.Subscribe} {
+		has := []*side{p.Publish, p.Subscribe}[i]
+		for _, r := range rules {
 			for _, s := range r.Subjects {
-				if !side.has.has(s) {
-					return &DeniedError{Subject: s, Listen: side.listen, Why: r.Why}
+				if !has.has(s) {
+					return &DeniedError{Subject: s, Listen: i == 1, Why: r.Why}
 				}
 			}
 		}

@@ -27,13 +27,13 @@ const (
 	codeNoCluster      = 10074 // copies are asked of a server that is alone
 )
 
-// errAlone says that copies are asked of a server that is no part of a cluster. No waiting
-// helps: a server that is to have others says so from its start.
+// errAlone says that copies are asked of a server that is no part of a cluster. No waiting helps: a
+// server that is to have others says so from its start.
 var errAlone = errors.New("this NATS server is alone and cannot keep copies: name a cluster of three in nats.url (`weir nats init` writes one), or, to try things out, set log.replicas to 1")
 
-// refused says what an error answer of the API means. An answer that is none
-// of these is fault.ErrUnavailable: the server did not store the message, but
-// a caller that reads the log back does no harm.
+// refused says what an error answer of the API means. An answer that is none of these is
+// fault.ErrUnavailable: the server did not store the message, but a caller that reads the log back
+// does no harm.
 func refused(code int, text string) error {
 	switch code {
 	case codeWrongSequence, codeWrongSequence2:
@@ -54,8 +54,8 @@ func refused(code int, text string) error {
 	return fmt.Errorf("%w: error code %d", fault.ErrUnavailable, code)
 }
 
-// wrap turns a client's error into one of the log's. What is not known to
-// mean anything else may or may not have reached the server.
+// wrap turns a client's error into one of the log's. What is not known to mean anything else may or
+// may not have reached the server.
 func wrap(err error) error {
 	var api *jetstream.APIError
 	switch {
@@ -87,8 +87,7 @@ func isFault(err error) bool {
 	return false
 }
 
-// ended is the error of a caller whose context ran out: what it asked for may
-// have happened.
+// ended is the error of a caller whose context ran out: what it asked for may have happened.
 func ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", fault.ErrUnavailable, context.Cause(ctx))
 }

@@ -14,51 +14,60 @@ import (
 	"weir/internal/fault"
 )
 
-// exchange sends requests over one connection and brings their replies back,
-// over one standing subscription instead of one a request. Unlike the
-// client's own request it also takes answers of many messages, and it adds no
-// retry: whether a repeat is harmless is for the caller to know.
+// exchange sends requests over one connection and receives their replies on one subscription.
+// Unlike the request of nats.go it also accepts answers of many messages, reports acknowledgements
+// in their order, and never retries: only the caller knows whether a repeat is safe.
 type exchange struct {
 	nc     *nats.Conn
-	sub    *nats.Subscription
-	prefix string
+	prefix string // of reply subjects
 
-	// acked, if set, hears of every reply to a call without take, in their order; of one that
-	// was given up, with a nil call.
+	// acked, if set, is called for every reply in order, before the caller of wait continues. The
+	// call is nil if that has given up.
 	acked func(c *call, reply *nats.Msg)
 
 	closed chan struct{}
-	timers sync.Pool // stopped
 
 	mu    sync.Mutex
 	last  uint64
 	calls map[string]*call
 }
 
-// call is one request that waits. take is called for each reply, on the
-// exchange's one goroutine, and says when the answer is complete.
+// call is one pending request.
 type call struct {
 	token   string
-	subject string // what was asked
-	data    []byte // and with what
-	take    func(*nats.Msg) (complete bool)
-	done    chan struct{}
-	reply   *nats.Msg // the answer of a call without take
-	err     error     // why there will be none
+	subject string // of the request
+	data    []byte // of the request
+	// take, if set, is called for each reply, on the exchange's one goroutine, and reports whether
+	// the answer is complete. Without it the first reply is the answer.
+	take  func(*nats.Msg) (complete bool)
+	done  chan struct{}
+	reply *nats.Msg // the answer of a call without take
+	seq   uint64    // the same, of an acknowledgement
+	err   error     // why there is no answer, or what it says
 }
 
-// errSilent is a wait that came to its end without an answer.
+// errSilent is a request that timed out without an answer.
 var errSilent = errors.New("no answer")
 
 func newExchange(nc *nats.Conn) (*exchange, error) {
 	x := &exchange{nc: nc, prefix: nc.NewInbox() + ".", closed: make(chan struct{}), calls: make(map[string]*call)}
-	x.timers.New = func() any { return stopped() }
-	var err error
-	if x.sub, err = nc.Subscribe(x.prefix+"*", x.deliver); err != nil {
+	sub, err := nc.Subscribe(x.prefix+"*", x.deliver)
+	if err != nil {
 		return nil, err
 	}
-	// Replies are bounded by the requests that wait for them.
-	return x, x.sub.SetPendingLimits(-1, -1)
+	return x, sub.SetPendingLimits(-1, -1) // pending requests bound the replies
+}
+
+// ask sends a request and waits for the answer.
+func (x *exchange) ask(ctx context.Context, m *nats.Msg, take func(*nats.Msg) bool, timeout time.Duration) (*call, error) {
+	if ctx.Err() != nil {
+		return nil, ended(ctx)
+	}
+	c, err := x.send(m, take)
+	if err != nil {
+		return nil, err
+	}
+	return c, x.wait(ctx, c, timeout)
 }
 
 // send sends m and returns what to wait on. It sets m's reply subject.
@@ -72,99 +81,75 @@ func (x *exchange) send(m *nats.Msg, take func(*nats.Msg) bool) (*call, error) {
 	m.Reply = x.prefix + c.token
 	if err := x.nc.PublishMsg(m); err != nil {
 		x.drop(c)
-		return nil, unsent(err)
+		return nil, wrap(err)
 	}
 	return c, nil
 }
 
-// unsent maps an error of handing a message to the connection.
-func unsent(err error) error {
-	if errors.Is(err, nats.ErrMaxPayload) {
-		return fault.ErrTooLarge
-	}
-	return fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
-}
-
-// wait returns when the answer is complete, or gives the call up.
+// wait returns when the answer is complete, or drops the call.
 func (x *exchange) wait(ctx context.Context, c *call, timeout time.Duration) error {
-	timer, _ := x.timers.Get().(*time.Timer)
-	timer.Reset(timeout)
-	defer func() {
-		timer.Stop()
-		x.timers.Put(timer)
-	}()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	err := errClosed
 	select {
 	case <-c.done:
 		return c.err
 	case <-timer.C:
-		x.drop(c)
-		return fmt.Errorf("%w: %w in %s", fault.ErrUnavailable, errSilent, timeout)
+		err = fmt.Errorf("%w in %s", errSilent, timeout)
 	case <-ctx.Done():
-		x.drop(c)
-		return ended(ctx)
+		err = context.Cause(ctx)
 	case <-x.closed:
-		x.drop(c)
-		return fmt.Errorf("%w: %w", fault.ErrUnavailable, errClosed)
 	}
+	x.drop(c)
+	return fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
 }
 
-func stopped() *time.Timer {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return t
-}
-
-// close gives up every call at once. The connection's owner closes the rest.
+// close ends every wait. The owner of the connection closes that.
 func (x *exchange) close() { close(x.closed) }
 
-// deny gives up the calls that asked what this user may not ask: the server says so,
-// but to none of them.
-func (x *exchange) deny(subject string, err error) {
+// deny ends the calls to a subject that this user may not publish to.
+func (x *exchange) deny(subject string, e *DeniedError) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for token, c := range x.calls {
-		if c.subject == subject {
+		if c.subject == subject && !e.Listen {
 			delete(x.calls, token)
-			c.err = err
+			c.err = fmt.Errorf("%w: %w", fault.ErrUnavailable, e)
 			close(c.done)
 		}
 	}
 }
 
-func (x *exchange) drop(c *call) {
+// drop removes a call and reports whether it was still pending.
+func (x *exchange) drop(c *call) (pending bool) {
 	x.mu.Lock()
+	defer x.mu.Unlock()
+	_, pending = x.calls[c.token]
 	delete(x.calls, c.token)
-	x.mu.Unlock()
+	return pending
 }
 
 func (x *exchange) deliver(m *nats.Msg) {
-	token := strings.TrimPrefix(m.Subject, x.prefix)
 	x.mu.Lock()
-	c := x.calls[token]
-	if c != nil && c.take == nil {
-		delete(x.calls, token)
-	}
+	c := x.calls[strings.TrimPrefix(m.Subject, x.prefix)]
 	x.mu.Unlock()
 	if x.acked != nil {
 		x.acked(c, m)
 	}
 	switch {
-	case c == nil: // given up
+	case c == nil: // the caller has given up
+		return
 	case c.take == nil:
 		c.reply = m
+	case !c.take(m):
+		return
+	}
+	if x.drop(c) { // it was not denied or dropped meanwhile
 		close(c.done)
-	case c.take(m):
-		x.mu.Lock()
-		_, waits := x.calls[token] // else it was denied meanwhile
-		delete(x.calls, token)
-		x.mu.Unlock()
-		if waits {
-			close(c.done)
-		}
 	}
 }
 
-// status is the code of a reply that carries no message, else empty.
+// status is the code of a reply without a message, else empty.
 func status(m *nats.Msg) string {
 	if len(m.Data) > 0 {
 		return ""

@@ -2,8 +2,10 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,25 +17,33 @@ import (
 	"weir/schemas"
 )
 
-// unhandledDelay is when a message that this process cannot handle is delivered again.
-const unhandledDelay = 500 * time.Millisecond
+const (
+	// unhandledDelay is when a message that this process cannot handle is delivered again.
+	unhandledDelay = 500 * time.Millisecond
+	// lastCall is how long handlers may run after their contexts were canceled.
+	lastCall = time.Second
+	// pullExpiry and pullHeartbeat are how long one pull is valid, and how often the server
+	// confirms that.
+	pullExpiry    = 10 * time.Second
+	pullHeartbeat = time.Second
+	// pullMost is how many messages are requested at most. A message that neither starts nor finds
+	// room moves to an overflow queue.
+	pullMost = 128
+)
 
-// lastCall is how long handlers get after their contexts were canceled.
-const lastCall = time.Second
-
-// feed is one consumer of a subscribed topic: the messages this process holds of it, and
-// the pulls that bring more.
+// feed is the consumer of a subscribed topic: the messages that this process has of it, and the
+// pulls for more.
 //
-// It asks for a bounded number of messages, over one standing subscription, instead of using the client's Consume. That one keeps up to a
-// whole pull in a buffer where nobody can send heartbeats for them, so that
-// behind slow handlers they time out, come again and are handled twice; and
-// it can forget to ask for more, which then takes two heartbeats to notice.
+// It asks for a bounded number of messages over one subscription. The Consume of nats.go is not
+// used: it buffers a whole pull without heartbeats, so that messages time out there behind slow
+// handlers and are handled twice, and it sometimes does not ask for more until two heartbeats are
+// missed.
 type feed struct {
 	s       *Subscriber
 	stream  string
 	queue   schemas.Queue
-	config  jetstream.ConsumerConfig // to make the consumer again
-	subject string                   // where pulls are sent
+	config  jetstream.ConsumerConfig // to create the consumer again
+	subject string                   // of pulls
 	out     chan *message.Message
 
 	handlers context.Context //nolint:containedctx // what the messages' contexts come from
@@ -46,32 +56,32 @@ type feed struct {
 	held    map[*delivery]struct{} // running, waiting, or moving to an overflow queue
 	waiting int                    // for a slot
 	moving  int                    // to an overflow queue
-	asked   int                    // messages asked for that have not come
-	hold    bool                   // ask for nothing until the next tick
+	asked   int                    // messages requested and not received
+	hold    bool                   // send no pull until the next tick
 	heard   time.Time
-	looked  uint64 // the stream's newest record when the queue was last looked at; 0: something was given out since
+	looked  uint64 // the stream's newest record when keepPlace last ran; 0: a message was delivered since
 	closing bool
 
-	running sync.WaitGroup // what is with handlers, or on its way
+	running sync.WaitGroup // messages with handlers, or moving
 
 	once   sync.Once
 	ended  chan struct{} // closing has begun
-	abort  chan struct{} // handlers that still run are left behind
-	halted chan struct{} // the subscription has delivered its last
+	abort  chan struct{} // running handlers are abandoned
+	halted chan struct{} // the subscription has delivered its last message
 	gone   chan struct{} // the output channel is closed
 }
 
-// newFeed finds the topic's consumer.
-func newFeed(ctx context.Context, s *Subscriber, stream, durable string) (*feed, error) {
-	ctx2, cancel := context.WithTimeout(ctx, readTimeout)
+// open finds the consumer and sends the first pull.
+func (s *Subscriber) open(ctx context.Context, stream, durable string) (*feed, error) {
+	find, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	c, err := s.b.js.Consumer(ctx2, stream, durable)
+	c, err := s.b.js.Consumer(find, stream, durable)
 	if err != nil {
 		return nil, fmt.Errorf("consumer %s of %s: %w", durable, stream, wrap(err))
 	}
 	f := &feed{
 		s: s, stream: stream, queue: schemas.Queue(durable), config: c.CachedInfo().Config,
-		subject: pullSubject(stream, durable),
+		subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + durable,
 		out:     make(chan *message.Message),
 		held:    make(map[*delivery]struct{}),
 		ended:   make(chan struct{}), abort: make(chan struct{}),
@@ -79,61 +89,43 @@ func newFeed(ctx context.Context, s *Subscriber, stream, durable string) (*feed,
 		slots: s.slotsOf(stream),
 	}
 	f.handlers, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	return f, nil
-}
-
-// slotsOf returns the slots of a partition, which its queues share.
-func (s *Subscriber) slotsOf(stream string) *slotPool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.slots[stream] == nil {
-		s.slots[stream] = newSlotPool(s.cfg)
+	if f.sub, err = s.b.nc.Subscribe(s.b.nc.NewInbox(), f.receive); err == nil {
+		f.sub.SetClosedHandler(func(string) { close(f.halted) })
+		err = f.sub.SetPendingLimits(-1, -1) // pulls bound the messages
 	}
-	return s.slots[stream]
-}
-
-func pullSubject(stream, durable string) string {
-	return "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + durable
-}
-
-func (f *feed) start(ctx context.Context) error {
-	if err := f.open(); err != nil {
-		return err
-	}
-	go f.supervise(ctx.Done()) //nolint:contextcheck // the feed outlives the context it was made with
-	return nil
-}
-
-// open subscribes and asks for the first messages.
-func (f *feed) open() error {
-	var err error
-	if f.sub, err = f.s.b.nc.Subscribe(f.s.b.nc.NewInbox(), f.receive); err != nil {
-		return wrap(err)
-	}
-	f.sub.SetClosedHandler(func(string) { close(f.halted) })
-	// What may come is bounded by what was asked for.
-	if err := f.sub.SetPendingLimits(-1, -1); err != nil {
-		return wrap(err)
+	if err != nil {
+		f.cancel()
+		return nil, wrap(err)
 	}
 	f.slots.mu.Lock()
 	f.pull()
 	f.slots.mu.Unlock()
-	return nil
+	go f.supervise(ctx.Done()) //nolint:contextcheck // the feed outlives the context it was made with
+	return f, nil
 }
 
-// pullMost is how many messages are requested at most. A message that neither starts nor finds room
-// moves to an overflow queue.
-const pullMost = 128
-
-// room is how many more messages may come. The caller holds the slots' mutex.
-func (f *feed) room() int {
+// pull requests as many messages as there is room for, but not a few while others are on their way.
+// The caller holds the slots' mutex.
+func (f *feed) pull() {
+	room := pullMost - f.moving - f.asked
 	if f.queue.Overflows() { // its messages wait here
-		return f.s.cfg.Backlog - f.waiting - f.asked
+		room = f.s.cfg.Backlog - f.waiting - f.asked
 	}
-	return pullMost - f.moving - f.asked
+	if f.closing || f.hold || room <= 0 || f.asked > 0 && room < pullMost/4 && room < f.s.cfg.Backlog {
+		return
+	}
+	if f.asked == 0 {
+		f.heard = time.Now() // no pull was pending before
+	}
+	body := fmt.Appendf(nil, `{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, room, f.s.cfg.Expiry, f.s.cfg.Heartbeat)
+	if f.s.b.nc.PublishRequest(f.subject, f.sub.Subject, body) != nil {
+		f.hold = true // no connection: the next tick tries again
+		return
+	}
+	f.asked += room
 }
 
-// receive takes what the server sends: messages, and word of pulls.
+// receive handles messages, and the server's notices about pulls.
 func (f *feed) receive(m *nats.Msg) {
 	now := time.Now()
 	if m.Reply == "" {
@@ -142,7 +134,7 @@ func (f *feed) receive(m *nats.Msg) {
 	}
 	d, err := arrive(m, now)
 	if err != nil {
-		f.warn("bad_reply") // no answer is possible; it comes again
+		f.warn("bad_reply") // it cannot be answered, and is delivered again
 		return
 	}
 	if d.count > 1 {
@@ -172,16 +164,36 @@ func (f *feed) receive(m *nats.Msg) {
 	f.pull()
 }
 
-// overflow moves a waiting message to an overflow queue. The caller holds the slots' mutex. The message is
-// acknowledged once the other is stored: an action that two queues deliver does no harm, one that no queue
-// delivers would be lost.
+// notice handles the server's notice about a pull.
+func (f *feed) notice(m *nats.Msg, now time.Time) {
+	f.slots.mu.Lock()
+	defer f.slots.mu.Unlock()
+	f.heard = now
+	switch code := m.Header.Get("Status"); {
+	case code == "100": // a heartbeat
+	case code == "408", code == "423": // the pull has expired with so many not sent
+		n, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages"))
+		if err != nil {
+			n = f.asked
+		}
+		f.asked = max(f.asked-n, 0)
+		f.pull()
+	case code == "409" && strings.EqualFold(m.Header.Get("Description"), "Batch Completed"):
+	default: // the consumer has moved, or is gone: another pull would be refused too
+		f.asked, f.hold = 0, true
+	}
+}
+
+// overflow moves a waiting message to an overflow queue. The caller holds the slots' mutex. It
+// acknowledges the message after the other is durable: an action that two queues deliver does no
+// harm, one that no queue delivers would be lost.
 func (f *feed) overflow(d *delivery) {
 	f.waiting--
 	f.moving++
 	f.running.Go(func() {
 		_, err := f.s.b.write(f.handlers, schemas.Append{Subject: schemas.Moved(d.record.Subject, schemas.OverflowOf(d.kind)), Urgent: d.urgent})
 		if err == nil {
-			err = f.s.b.Barrier(f.handlers) // the ack must not outlive it
+			err = f.s.b.Barrier(f.handlers)
 		}
 		if err != nil {
 			_ = d.raw.NakWithDelay(f.s.cfg.NakDelay)
@@ -197,7 +209,7 @@ func (f *feed) overflow(d *delivery) {
 	})
 }
 
-// handle gives d to whoever reads the output and answers for it.
+// handle sends d to the reader of the output and answers it.
 func (f *feed) handle(d *delivery) {
 	ctx, cancel := context.WithCancel(f.handlers)
 	defer cancel()
@@ -206,7 +218,7 @@ func (f *feed) handle(d *delivery) {
 		m.UUID = f.stream + "/" + strconv.FormatUint(d.record.Seq, 10)
 	}
 	select {
-	case <-f.ended: // even where a reader waits too
+	case <-f.ended: // even if a reader waits too
 		d.giveBack()
 		return
 	default:
@@ -223,11 +235,95 @@ func (f *feed) handle(d *delivery) {
 		d.ack()
 	case <-m.Nacked():
 		d.refuse(f.s.cfg.NakDelay)
-	case <-f.abort: // the handler may still act: the server waits out the ack wait
+	case <-f.abort: // the handler may still act: the message is delivered again after the ack wait
 	}
 }
 
-// close begins the drain: nothing new is begun, what has not begun goes back.
+// supervise sends the heartbeats of all held messages, repeats silent pulls, and keeps the place of
+// a quiet queue close to the end of the log. It closes the feed when ended is closed.
+func (f *feed) supervise(ended <-chan struct{}) {
+	beat := time.NewTicker(f.beatEvery())
+	defer beat.Stop()
+	watch := time.NewTicker(f.s.cfg.Heartbeat)
+	defer watch.Stop()
+	place := time.NewTicker(f.s.cfg.PlaceEvery)
+	defer place.Stop()
+	for {
+		select {
+		case <-beat.C:
+			f.beats()
+		case <-watch.C:
+			f.watch()
+		case <-place.C:
+			f.keepPlace()
+		case <-ended:
+			f.close()
+			ended = nil // running handlers still need their heartbeats
+		case <-f.s.b.life.Done():
+			f.close()
+			return
+		case <-f.gone:
+			return
+		}
+	}
+}
+
+// beatEvery is a third of the ack wait: one lost heartbeat does no harm.
+func (f *feed) beatEvery() time.Duration { return max(f.config.AckWait/3, time.Millisecond) }
+
+// beats sends the heartbeats of all held messages for which the next round would be too late.
+func (f *feed) beats() {
+	old := time.Now().Add(-f.beatEvery())
+	f.slots.mu.Lock()
+	defer f.slots.mu.Unlock()
+	for d := range f.held {
+		if d.since.Before(old) {
+			_ = d.raw.InProgress()
+		}
+	}
+}
+
+// watch sends a pull again after two heartbeats of silence, or if the last one was refused.
+func (f *feed) watch() {
+	f.slots.mu.Lock()
+	silent := f.asked > 0 && time.Since(f.heard) > 2*f.s.cfg.Heartbeat
+	if silent {
+		f.asked, f.hold = 0, true
+	}
+	again := f.hold && !f.closing
+	f.slots.mu.Unlock()
+	if !again {
+		return
+	}
+	if silent {
+		f.s.b.cfg.Metrics.HeartbeatMissed()
+		f.warn("heartbeat_missed")
+	}
+	if f.restore() != nil {
+		f.warn("consumer_missing")
+		return // hold, and try at the next tick
+	}
+	f.slots.mu.Lock()
+	defer f.slots.mu.Unlock()
+	f.hold = false
+	f.pull()
+}
+
+// restore creates the consumer again if it was deleted. It then starts with the oldest message of
+// the stream: handlers find finished actions finished.
+func (f *feed) restore() error {
+	ctx, cancel := context.WithTimeout(f.handlers, readTimeout)
+	defer cancel()
+	_, err := f.s.b.js.Consumer(ctx, f.stream, string(f.queue))
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		if _, err = f.s.b.js.CreateOrUpdateConsumer(ctx, f.stream, f.config); err == nil {
+			f.warn("consumer_restored")
+		}
+	}
+	return err
+}
+
+// close begins the drain: nothing new starts, and waiting messages go back.
 func (f *feed) close() {
 	f.once.Do(func() {
 		f.slots.mu.Lock()
@@ -243,40 +339,32 @@ func (f *feed) close() {
 	})
 }
 
-// drain waits for handlers that run and closes the output.
+// drain waits for running handlers and closes the output.
 func (f *feed) drain() {
 	defer close(f.gone)
 	defer f.s.forget(f)
 	defer f.cancel()
-	// Draining the subscription tells the server to send no more and gives
-	// back what is on its way. A connection that is closed has ended it.
+	// Draining tells the server to send no more and returns messages on their way. It fails on a
+	// closed connection, which has ended the subscription.
 	if f.sub.Drain() == nil {
 		await(f.halted, readTimeout)
 	}
-	idle := make(chan struct{})
-	go func() {
-		f.running.Wait()
-		close(idle)
-	}()
-	if !await(idle, f.s.cfg.DrainTimeout) {
-		f.cancel()
-		await(idle, lastCall)
-	}
-	close(f.abort)
-	<-idle
+	cut := time.AfterFunc(f.s.cfg.DrainTimeout, f.cancel)
+	abort := time.AfterFunc(f.s.cfg.DrainTimeout+lastCall, func() { close(f.abort) })
+	f.running.Wait()
+	cut.Stop()
+	abort.Stop()
 	close(f.out)
-	_ = f.s.b.nc.FlushTimeout(readTimeout) // a lost answer brings a message again
+	_ = f.s.b.nc.FlushTimeout(readTimeout) // after a lost answer the message is delivered again
 }
 
 // await waits for a signal, but no longer than a while.
-func await(c <-chan struct{}, most time.Duration) bool {
+func await(c <-chan struct{}, most time.Duration) {
 	t := time.NewTimer(most)
 	defer t.Stop()
 	select {
 	case <-c:
-		return true
 	case <-t.C:
-		return false
 	}
 }
 

@@ -13,21 +13,20 @@ import (
 
 const (
 	keyStream = "KV_" + schemas.KeyBucket
-	// sealSubject is where the key of the evidence lies.
+	// sealSubject is the subject of the evidence's key.
 	sealSubject = "$KV." + schemas.KeyBucket + ".evidence"
 	// SealKeyLen is the length of that key in bytes.
 	SealKeyLen = 32
 )
 
-// errKeyDamaged is a key that no node has made. To make another in its place
-// would have equal contents leave different hashes from then on, unnoticed.
+// errKeyDamaged is a key that no node has created. With a new one in its place, equal contents
+// would silently get different hashes.
 var errKeyDamaged = errors.New("the key in the bucket " + schemas.KeyBucket + " is damaged: restore it, or delete the bucket for a new one, " +
 	"whose hashes cannot be compared with those that are stored")
 
-// SealKey is the log's key for the evidence of sensitive actions. The first call
-// of all nodes makes it; nodes that call at once agree. It is as durable as
-// promised when SealKey returns, so that nothing is hashed with a key that a
-// power cut could take.
+// SealKey is the log's key for the evidence of sensitive actions. The first call on any node
+// creates it, and concurrent calls agree. SealKey returns after the key is as durable as promised,
+// so that no hash outlives its key.
 func (b *Broker) SealKey(ctx context.Context) ([]byte, error) {
 	key, err := b.readKey(ctx)
 	if errors.Is(err, fault.ErrNotFound) {
@@ -36,14 +35,10 @@ func (b *Broker) SealKey(ctx context.Context) ([]byte, error) {
 		// Not Append: a log that is full still opens.
 		_, err = b.write(ctx, schemas.Append{Subject: sealSubject, Data: fresh, Guarded: true, Guard: sealSubject})
 		if err == nil || errors.Is(err, fault.ErrFenced) || errors.Is(err, fault.ErrUnavailable) {
-			// Ours, another node's, or nobody knows: what is stored counts. A cluster
-			// refuses a second write before it shows the first.
+			// The stored key counts, whoever has written it. A cluster refuses a second write
+			// before it shows the first.
 			key, err = b.readKey(ctx)
-			for pause := 10 * time.Millisecond; errors.Is(err, fault.ErrNotFound) && pause < readTimeout; pause *= 2 {
-				select {
-				case <-time.After(pause):
-				case <-ctx.Done(): // which the read tells
-				}
+			for pause := 10 * time.Millisecond; errors.Is(err, fault.ErrNotFound) && pause < readTimeout && rest(ctx, pause); pause *= 2 {
 				key, err = b.readKey(ctx)
 			}
 		}

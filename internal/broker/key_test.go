@@ -39,20 +39,18 @@ func TestNodesAgreeOnTheKey(t *testing.T) {
 	first, last, err := n.Bounds(t.Context(), keyStream)
 	require.NoError(t, err)
 	require.Equal(t, first, last, "one was stored")
-	other, err := open(t, embedded.Config{}, Config{}).SealKey(t.Context())
-	require.NoError(t, err)
+	other := must(open(t, embedded.Config{}, Config{}).SealKey(t.Context()))(t)
 	require.NotEqual(t, keys[0], string(other), "each log has its own")
 }
 
-// TestKeyIsDurableBeforeUse: nobody gets it, whether they have made it or found
-// it, before it would survive what the durability promises.
+// TestKeyIsDurableBeforeUse: nobody gets it, whether they have made it or found it, before it would
+// survive what the durability promises.
 func TestKeyIsDurableBeforeUse(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
 	for range 2 {
 		before := n.metrics.get(&n.metrics.barriers)
-		_, err := n.SealKey(t.Context())
-		require.NoError(t, err)
+		must(n.SealKey(t.Context()))(t)
 		require.Equal(t, before+1, n.metrics.get(&n.metrics.barriers))
 	}
 	broken := errors.New("the disk is gone")
@@ -66,8 +64,7 @@ func TestKeyIsDurableBeforeUse(t *testing.T) {
 func TestDamagedKey(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
-	kv, err := n.js.KeyValue(t.Context(), schemas.KeyBucket)
-	require.NoError(t, err)
+	kv := must(n.js.KeyValue(t.Context(), schemas.KeyBucket))(t)
 	for _, damage := range []func() error{
 		func() error { _, err := kv.Put(t.Context(), "evidence", []byte("short")); return err },
 		func() error { return kv.Delete(t.Context(), "evidence") },
@@ -78,6 +75,6 @@ func TestDamagedKey(t *testing.T) {
 		require.Nil(t, key)
 	}
 	require.NoError(t, n.js.DeleteKeyValue(t.Context(), schemas.KeyBucket))
-	_, err = n.SealKey(t.Context())
+	_, err := n.SealKey(t.Context())
 	require.Error(t, err, "a store that is gone is not an empty one")
 }

@@ -18,8 +18,7 @@ import (
 // second opens another node's broker on the same server.
 func (n *node) second(t *testing.T) *Broker {
 	t.Helper()
-	b, err := Open(t.Context(), Config{Server: n.server, Layout: layout, AttemptTimeout: embeddedAttemptTimeout})
-	require.NoError(t, err)
+	b := must(Open(t.Context(), Config{Server: n.server, Layout: layout, AttemptTimeout: embeddedAttemptTimeout}))(t)
 	t.Cleanup(func() { b.Close(context.Background()) })
 	return b
 }
@@ -27,20 +26,17 @@ func (n *node) second(t *testing.T) *Broker {
 func TestBucketIsFenced(t *testing.T) {
 	t.Parallel()
 	k := open(t, embedded.Config{}, Config{}).Tokens()
-	first, err := k.Put(t.Context(), "a", []byte("1"), 0)
-	require.NoError(t, err)
-	_, err = k.Put(t.Context(), "a", []byte("2"), 0)
+	first := must(k.Put(t.Context(), "a", []byte("1"), 0))(t)
+	_, err := k.Put(t.Context(), "a", []byte("2"), 0)
 	require.ErrorIs(t, err, fault.ErrFenced)
 	_, err = k.Put(t.Context(), "b", []byte("2"), first)
 	require.ErrorIs(t, err, fault.ErrFenced, "revisions are each key's own")
-	next, err := k.Put(t.Context(), "a", []byte("2"), first)
-	require.NoError(t, err)
+	next := must(k.Put(t.Context(), "a", []byte("2"), first))(t)
 	require.Greater(t, next, first)
 	_, err = k.Put(t.Context(), "a", []byte("3"), first)
 	require.ErrorIs(t, err, fault.ErrFenced)
 	require.NoError(t, k.Barrier(t.Context()))
-	all, err := k.Read(t.Context(), 0, 10)
-	require.NoError(t, err)
+	all := must(k.Read(t.Context(), 0, 10))(t)
 	require.Len(t, all, 1, "only the newest value of a key is kept")
 	require.Equal(t, "a", all[0].Subject)
 	require.Equal(t, "2", string(all[0].Data))
@@ -50,19 +46,16 @@ func TestBucketIsFenced(t *testing.T) {
 func TestBucketIsReadInPages(t *testing.T) {
 	t.Parallel()
 	k := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{}).Tokens()
-	empty, err := k.Read(t.Context(), 0, 10)
-	require.NoError(t, err)
+	empty := must(k.Read(t.Context(), 0, 10))(t)
 	require.Empty(t, empty)
 	const count = 25
 	for i := range count {
-		_, err := k.Put(t.Context(), fmt.Sprintf("k%02d", i), []byte{byte(i)}, 0)
-		require.NoError(t, err)
+		must(k.Put(t.Context(), fmt.Sprintf("k%02d", i), []byte{byte(i)}, 0))(t)
 	}
 	var after uint64
 	var got []byte
 	for _, want := range []int{10, 10, 5, 0} {
-		page, err := k.Read(t.Context(), after, 10)
-		require.NoError(t, err)
+		page := must(k.Read(t.Context(), after, 10))(t)
 		require.Len(t, page, want)
 		for _, r := range page {
 			require.Equal(t, fmt.Sprintf("k%02d", len(got)), r.Subject)
@@ -72,24 +65,20 @@ func TestBucketIsReadInPages(t *testing.T) {
 	require.Len(t, got, count)
 }
 
-// TestBucketIsSharedByNodes also has what another tool deletes arrive as a record
-// without data.
+// TestBucketIsSharedByNodes also has what another tool deletes arrive as a record without data.
 func TestBucketIsSharedByNodes(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
 	other := n.second(t)
 	got := make(chan schemas.Record, 10)
-	stop, err := other.Tokens().Watch(func(r schemas.Record) { got <- r }, func() { t.Error("lost") })
-	require.NoError(t, err)
+	stop := must(other.Tokens().Watch(func(r schemas.Record) { got <- r }, func() { t.Error("lost") }))(t)
 	defer stop()
-	rev, err := n.Tokens().Put(t.Context(), "a", []byte("1"), 0)
-	require.NoError(t, err)
+	rev := must(n.Tokens().Put(t.Context(), "a", []byte("1"), 0))(t)
 	r := <-got
 	require.Equal(t, "a", r.Subject)
 	require.Equal(t, rev, r.Seq)
 	require.Equal(t, "1", string(r.Data))
-	kv, err := n.js.KeyValue(t.Context(), schemas.TokenBucket)
-	require.NoError(t, err)
+	kv := must(n.js.KeyValue(t.Context(), schemas.TokenBucket))(t)
 	value, err := kv.Get(t.Context(), "a")
 	require.NoError(t, err, "any tool can read it")
 	require.Equal(t, "1", string(value.Value()))
@@ -97,8 +86,7 @@ func TestBucketIsSharedByNodes(t *testing.T) {
 	r = <-got
 	require.Equal(t, "a", r.Subject)
 	require.Empty(t, r.Data)
-	all, err := other.Tokens().Read(t.Context(), rev, 10)
-	require.NoError(t, err)
+	all := must(other.Tokens().Read(t.Context(), rev, 10))(t)
 	require.Len(t, all, 1)
 	require.Empty(t, all[0].Data)
 }
@@ -123,13 +111,11 @@ func TestBucketForgets(t *testing.T) {
 	t.Parallel()
 	k := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{}).Tokens()
 	put := func(key string, last uint64) uint64 {
-		rev, err := k.Put(t.Context(), key, []byte(key), last)
-		require.NoError(t, err)
+		rev := must(k.Put(t.Context(), key, []byte(key), last))(t)
 		return rev
 	}
 	keys := func() (all []string) {
-		records, err := k.Read(t.Context(), 0, 10)
-		require.NoError(t, err)
+		records := must(k.Read(t.Context(), 0, 10))(t)
 		for _, r := range records {
 			all = append(all, r.Subject)
 		}
@@ -150,21 +136,19 @@ func TestBucketForgets(t *testing.T) {
 	require.ErrorIs(t, k.Forget(ctx, "c", 99), fault.ErrUnavailable)
 }
 
-// TestBucketOfBudgets: it is there for good, tells nobody, and a key that was forgotten begins anew, whatever was known of it.
+// TestBucketOfBudgets: it is there for good, tells nobody, and a key that was forgotten begins
+// anew, whatever was known of it.
 func TestBucketOfBudgets(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
 	k := n.Budgets()
 	const key = "acme%2Einc.team.%.%.openai%2Fgpt-4%2E1"
-	one, err := k.Put(t.Context(), key, []byte("1"), 0)
-	require.NoError(t, err)
-	two, err := k.Put(t.Context(), key, []byte("2"), one)
-	require.NoError(t, err)
-	_, err = k.Put(t.Context(), key, []byte("3"), one)
+	one := must(k.Put(t.Context(), key, []byte("1"), 0))(t)
+	two := must(k.Put(t.Context(), key, []byte("2"), one))(t)
+	_, err := k.Put(t.Context(), key, []byte("3"), one)
 	require.ErrorIs(t, err, fault.ErrFenced)
 	require.NoError(t, k.Forget(t.Context(), key, one))
-	r, err := k.Get(t.Context(), key)
-	require.NoError(t, err)
+	r := must(k.Get(t.Context(), key))(t)
 	require.Equal(t, key, r.Subject)
 	require.Equal(t, two, r.Seq, "a write that came in between stays")
 
@@ -173,13 +157,11 @@ func TestBucketOfBudgets(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrNotFound)
 	_, err = k.Put(t.Context(), key, []byte("3"), two)
 	require.ErrorIs(t, err, fault.ErrFenced, "who has not heard of it looks again")
-	three, err := k.Put(t.Context(), key, []byte("3"), 0)
-	require.NoError(t, err)
+	three := must(k.Put(t.Context(), key, []byte("3"), 0))(t)
 	require.Greater(t, three, two)
 	require.NoError(t, k.Barrier(t.Context()))
 
-	s, err := n.js.Stream(t.Context(), "KV_"+schemas.BudgetBucket)
-	require.NoError(t, err)
+	s := must(n.js.Stream(t.Context(), "KV_"+schemas.BudgetBucket))(t)
 	cfg := s.CachedInfo().Config
 	require.Zero(t, cfg.MaxAge)
 	require.EqualValues(t, 1, cfg.MaxMsgsPerSubject)
@@ -194,21 +176,16 @@ func TestBucketIsSet(t *testing.T) {
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
 	k, there := n.Leases(), n.second(t).Leases()
 	begun := time.Now()
-	first, err := k.Set(t.Context(), "t.a", []byte("1"))
-	require.NoError(t, err)
-	next, err := there.Set(t.Context(), "t.a", []byte("2"))
-	require.NoError(t, err)
+	first := must(k.Set(t.Context(), "t.a", []byte("1")))(t)
+	next := must(there.Set(t.Context(), "t.a", []byte("2")))(t)
 	require.Greater(t, next, first)
-	_, err = k.Set(t.Context(), "t.b", []byte("3"))
-	require.NoError(t, err)
-	r, err := k.Get(t.Context(), "t.a")
-	require.NoError(t, err)
+	must(k.Set(t.Context(), "t.b", []byte("3")))(t)
+	r := must(k.Get(t.Context(), "t.a"))(t)
 	require.WithinDuration(t, begun, r.Time, time.Minute, "the server says when")
 	require.Equal(t, schemas.Record{Stream: "KV_WEIR_LEASES", Subject: "t.a", Seq: next, Time: r.Time, Data: []byte("2")}, r)
-	all, err := k.Read(t.Context(), 0, 10)
-	require.NoError(t, err)
+	all := must(k.Read(t.Context(), 0, 10))(t)
 	require.Len(t, all, 2)
-	_, err = k.Put(t.Context(), "t.a", []byte("4"), first)
+	_, err := k.Put(t.Context(), "t.a", []byte("4"), first)
 	require.ErrorIs(t, err, fault.ErrFenced, "a guarded put sees it")
 	_, err = k.Get(t.Context(), "t.c")
 	require.ErrorIs(t, err, fault.ErrNotFound)
@@ -219,27 +196,22 @@ func TestBucketIsSet(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 }
 
-// TestBucketsOfTasks: repositories are there for good,
-// leases as long as the log's own events, and neither is told to anybody.
+// TestBucketsOfTasks: repositories are there for good, leases as long as the log's own events, and
+// neither is told to anybody.
 func TestBucketsOfTasks(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{History: time.Hour})
 	heard := make(chan string, 10)
-	stop, err := n.Listen(schemas.LiveRoot+".>", func(subject string, _ []byte) { heard <- subject })
-	require.NoError(t, err)
+	stop := must(n.Listen(schemas.LiveRoot+".>", func(subject string, _ []byte) { heard <- subject }))(t)
 	defer stop()
-	rev, err := n.Repos().Put(t.Context(), "t.r", []byte("1"), 0)
-	require.NoError(t, err)
-	_, err = n.Repos().Put(t.Context(), "t.r", []byte("2"), 0)
+	rev := must(n.Repos().Put(t.Context(), "t.r", []byte("1"), 0))(t)
+	_, err := n.Repos().Put(t.Context(), "t.r", []byte("2"), 0)
 	require.ErrorIs(t, err, fault.ErrFenced)
-	r, err := n.Repos().Get(t.Context(), "t.r")
-	require.NoError(t, err)
+	r := must(n.Repos().Get(t.Context(), "t.r"))(t)
 	require.Equal(t, rev, r.Seq)
-	_, err = n.Leases().Set(t.Context(), "t.a", []byte("1"))
-	require.NoError(t, err)
+	must(n.Leases().Set(t.Context(), "t.a", []byte("1")))(t)
 	for bucket, age := range map[string]time.Duration{schemas.RepoBucket: 0, schemas.LeaseBucket: time.Hour} {
-		s, err := n.js.Stream(t.Context(), "KV_"+bucket)
-		require.NoError(t, err)
+		s := must(n.js.Stream(t.Context(), "KV_"+bucket))(t)
 		cfg := s.CachedInfo().Config
 		require.Equal(t, age, cfg.MaxAge, bucket)
 		require.EqualValues(t, 1, cfg.MaxMsgsPerSubject)
@@ -264,32 +236,26 @@ func TestBucketKeepsHistory(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrNotFound)
 	var revisions []uint64
 	var last uint64
-	for i := range ruleHistory + 2 {
-		other, err := k.Put(t.Context(), "other"+strconv.Itoa(i), []byte("x"), 0)
-		require.NoError(t, err)
-		last, err = k.Put(t.Context(), "a", []byte(strconv.Itoa(i)), last)
-		require.NoError(t, err)
+	for i := range jetstream.KeyValueMaxHistory + 2 {
+		other := must(k.Put(t.Context(), "other"+strconv.Itoa(i), []byte("x"), 0))(t)
+		last = must(k.Put(t.Context(), "a", []byte(strconv.Itoa(i)), last))(t)
 		require.Greater(t, last, other, "revisions grow over all keys")
 		revisions = append(revisions, last)
 	}
-	newest, err := k.Get(t.Context(), "a")
-	require.NoError(t, err)
+	newest := must(k.Get(t.Context(), "a"))(t)
 	require.Equal(t, schemas.Record{
-		Stream: "KV_WEIR_RULES", Subject: "a", Seq: last, Time: newest.Time, Data: []byte(strconv.Itoa(ruleHistory + 1)),
+		Stream: "KV_WEIR_RULES", Subject: "a", Seq: last, Time: newest.Time, Data: []byte(strconv.Itoa(jetstream.KeyValueMaxHistory + 1)),
 	}, newest)
 	for i, revision := range revisions[2 : len(revisions)-1] {
-		next, err := k.Next(t.Context(), "a", revision)
-		require.NoError(t, err)
+		next := must(k.Next(t.Context(), "a", revision))(t)
 		require.Equal(t, "a", next.Subject, "other keys were written in between")
 		require.Equal(t, revisions[2+i+1], next.Seq)
 	}
 	_, err = k.Next(t.Context(), "a", last)
 	require.ErrorIs(t, err, fault.ErrNotFound)
-	oldest, err := k.Next(t.Context(), "a", 0)
-	require.NoError(t, err)
+	oldest := must(k.Next(t.Context(), "a", 0))(t)
 	require.Equal(t, revisions[2], oldest.Seq, "what is behind it is not kept")
-	s, err := n.js.Stream(t.Context(), "KV_"+schemas.RuleBucket)
-	require.NoError(t, err)
+	s := must(n.js.Stream(t.Context(), "KV_"+schemas.RuleBucket))(t)
 	require.Zero(t, s.CachedInfo().Config.MaxAge)
 	require.Equal(t, jetstream.FileStorage, s.CachedInfo().Config.Storage)
 }
@@ -299,44 +265,38 @@ func TestBucketsAreApart(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
 	heard := make(chan schemas.Record, 10)
-	stop, err := n.Rules().Watch(func(r schemas.Record) { heard <- r }, func() { t.Error("lost") })
-	require.NoError(t, err)
+	stop := must(n.Rules().Watch(func(r schemas.Record) { heard <- r }, func() { t.Error("lost") }))(t)
 	defer stop()
-	_, err = n.Tokens().Put(t.Context(), "a", []byte("token"), 0)
-	require.NoError(t, err)
+	must(n.Tokens().Put(t.Context(), "a", []byte("token"), 0))(t)
 	key := schemas.EscapeToken("acme.inc:1") // as a tenant may be called
-	rev, err := n.Rules().Put(t.Context(), key, []byte("rules"), 0)
-	require.NoError(t, err)
+	rev := must(n.Rules().Put(t.Context(), key, []byte("rules"), 0))(t)
 	r := <-heard
 	require.Equal(t, "rules", string(r.Data))
 	require.Equal(t, key, r.Subject)
 	require.Equal(t, rev, r.Seq)
-	_, err = n.Rules().Get(t.Context(), "a")
+	_, err := n.Rules().Get(t.Context(), "a")
 	require.ErrorIs(t, err, fault.ErrNotFound)
 	for bucket, want := range map[*Bucket]string{n.Tokens(): "token", n.Rules(): "rules"} {
-		all, err := bucket.Read(t.Context(), 0, 10)
-		require.NoError(t, err)
+		all := must(bucket.Read(t.Context(), 0, 10))(t)
 		require.Len(t, all, 1)
 		require.Equal(t, want, string(all[0].Data))
 	}
 }
 
-// TestBucketsOfAFullLog take what they are given: a write of rules was accepted as an action, an operator must be able to
-// sign in, leases and budgets are part of what was accepted, and a node must start, to tell what it holds.
+// TestBucketsOfAFullLog take what they are given: a write of rules was accepted as an action, an
+// operator must be able to sign in, leases and budgets are part of what was accepted, and a node
+// must start, to tell what it holds.
 func TestBucketsOfAFullLog(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{MaxBytes: 1})
 	n.usage.bytes.Add(2)
 	for _, k := range []*Bucket{n.Rules(), n.Tokens(), n.Repos(), n.Leases(), n.Budgets()} {
-		_, err := k.Put(t.Context(), "a", []byte("1"), 0)
-		require.NoError(t, err)
+		must(k.Put(t.Context(), "a", []byte("1"), 0))(t)
 	}
-	_, err := n.Leases().Set(t.Context(), "a", []byte("2"))
-	require.NoError(t, err)
-	_, err = n.SealKey(t.Context())
-	require.NoError(t, err)
+	must(n.Leases().Set(t.Context(), "a", []byte("2")))(t)
+	must(n.SealKey(t.Context()))(t)
 	require.ErrorIs(t, n.Accepting(), fault.ErrFull)
-	_, err = n.Append(t.Context(), claim("a", "x"))
+	_, err := n.Append(t.Context(), claim("a", "x"))
 	require.ErrorIs(t, err, fault.ErrFull)
 }
 
@@ -344,16 +304,13 @@ func TestBucketGetIsTheLeaders(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
 	k := n.Rules()
-	rev, err := k.Put(t.Context(), "a", []byte("1"), 0)
-	require.NoError(t, err)
-	kv, err := n.js.KeyValue(t.Context(), schemas.RuleBucket)
-	require.NoError(t, err)
+	rev := must(k.Put(t.Context(), "a", []byte("1"), 0))(t)
+	kv := must(n.js.KeyValue(t.Context(), schemas.RuleBucket))(t)
 	require.NoError(t, kv.Delete(t.Context(), "a"))
-	gone, err := k.Get(t.Context(), "a")
-	require.NoError(t, err)
+	gone := must(k.Get(t.Context(), "a"))(t)
 	require.Empty(t, gone.Data)
 	require.Greater(t, gone.Seq, rev)
-	_, err = k.Put(t.Context(), "a", []byte("2"), gone.Seq)
+	_, err := k.Put(t.Context(), "a", []byte("2"), gone.Seq)
 	require.NoError(t, err, "a deleted key can be written again")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -1,12 +1,13 @@
 package broker
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"weir/schemas"
@@ -17,256 +18,183 @@ const (
 	livePendingBytes    = 256 << 20
 )
 
-// live is one subscription to what is being stored.
+// live is one feed of newly stored messages.
 type live struct {
-	sub     *nats.Subscription // nil of one in memory
-	mu      sync.Mutex         // one callback at a time
-	stopped atomic.Bool
-	fn      func(schemas.Record)
-	lost    func()
+	fn     func(schemas.Record)
+	lost   func()
+	sub    *nats.Subscription // nil: it shows what this process writes
+	filter string             // of subjects of the log, without sub
 
-	// In memory:
-	filter []string // the tokens of its subject below schemas.LiveLog
-	queue  struct {
-		mu      sync.Mutex
-		pending []schemas.Record
-		bytes   int
-		gap     bool          // some did not fit
-		kick    chan struct{} // has room for one: there is something to show
-	}
+	mu      sync.Mutex
+	pending []schemas.Record
+	bytes   int
+	gap     bool          // messages are missing
+	wake    chan struct{} // has room for one
 }
 
-// Live calls fn for every message that is stored from now on and matches
-// subject: schemas.LiveLog or LiveRoot and what follows the root of the stored subject, wildcards
-// allowed. The record has the stream, the subject and the sequence under
-// which the message lies in the log. fn runs on one goroutine at a time and
-// sees the messages of a stream in their order; what it does delays the rest.
+// Live calls fn for every message that is stored from now on and matches subject. The subject is
+// schemas.LiveLog or LiveRoot, and then what follows the root of the stored subject; it may have
+// wildcards. The record has the stream, the subject and the sequence under which the message is
+// stored. fn runs on one goroutine at a time and receives the messages of a stream in their order;
+// a slow fn delays them.
 //
-// This is a feed without memory: when the connection was lost, or fn was too
-// slow for too long, messages are missing and lost is called. fn and lost
-// never run at once. The caller then reads what it missed from the log. On a
-// cluster it also reads from time to time: what a leader stores before it knows
-// of the subscription, or as it stops leading, is missing and nobody is told.
-// A message is shown as it is stored, before any Barrier.
+// The feed has no memory. After a lost connection, or if fn is too slow for too long, messages are
+// missing and Live calls lost, never at the same time as fn. The caller then reads the log. On a
+// cluster it must also read at intervals: messages that a leader stores before it knows of the
+// subscription, or while it loses its office, are missing without notice. A message is shown once
+// it is stored, before any Barrier.
 //
-// Where the server is embedded, the log itself, below schemas.LiveLog, is not
-// republished: all of it was written by this process. Scheduled wakes are then not shown, and the
-// record's time is when it was acknowledged.
+// An embedded server does not republish the log, below schemas.LiveLog: this process has written
+// all of it. Scheduled wake-ups are not shown then, and a record's time is that of the
+// acknowledgement.
 func (b *Broker) Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error) {
-	l := &live{fn: fn, lost: lost}
-	if b.cfg.Server != nil && strings.HasPrefix(subject, schemas.LiveLog+".") {
-		return b.follow(l, strings.Split(strings.TrimPrefix(subject, schemas.LiveLog+"."), "."))
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if l.sub, err = b.nc.Subscribe(subject, l.deliver); err != nil {
-		return nil, wrap(err)
-	}
-	if err := l.sub.SetPendingLimits(livePendingMessages, livePendingBytes); err != nil {
-		return nil, wrap(err)
-	}
-	b.lives[l] = struct{}{}
-	return func() { b.endLive(l) }, b.flush()
-}
-
-// follow has l see what this process writes to the log.
-func (b *Broker) follow(l *live, filter []string) (stop func(), err error) {
 	if b.life.Err() != nil {
 		return nil, wrap(errClosed)
 	}
-	l.filter, l.queue.kick = filter, make(chan struct{}, 1)
+	l := &live{fn: fn, lost: lost, wake: make(chan struct{}, 1)}
+	if rest, ok := strings.CutPrefix(subject, schemas.LiveLog+"."); ok && b.cfg.Server != nil {
+		l.filter = schemas.LogRoot + "." + rest
+	} else if l.sub, err = b.nc.Subscribe(subject, l.deliver); err != nil {
+		return nil, wrap(err)
+	} else if err := l.sub.SetPendingLimits(-1, -1); err != nil { // push has its own
+		return nil, wrap(err)
+	}
+	ctx, cancel := context.WithCancel(b.life)
 	b.mu.Lock()
 	b.lives[l] = struct{}{}
-	b.followers.Store(b.inMemory())
 	b.mu.Unlock()
-	b.work.Go(func() { l.serve(b.life.Done()) })
-	return func() { b.endLive(l) }, nil
-}
-
-// inMemory are the feeds in memory. The caller holds mu.
-func (b *Broker) inMemory() *[]*live {
-	var all []*live
-	for l := range b.lives {
-		if l.filter != nil {
-			all = append(all, l)
+	b.work.Go(func() { l.serve(ctx) })
+	stop = func() {
+		cancel()
+		b.mu.Lock()
+		delete(b.lives, l)
+		b.mu.Unlock()
+		if l.sub != nil {
+			_ = l.sub.Unsubscribe() // it only fails after the connection is closed
 		}
 	}
-	return &all
+	if l.sub != nil {
+		err = b.flush()
+	}
+	return stop, err
 }
 
-// flush makes a new subscription known to the server before its maker is told
-// that it has one.
+// flush makes a new subscription known to the server.
 func (b *Broker) flush() error { return wrap(b.nc.FlushTimeout(readTimeout)) }
 
-func (b *Broker) endLive(l *live) {
-	l.stopped.Store(true)
-	b.mu.Lock()
-	delete(b.lives, l)
-	b.followers.Store(b.inMemory())
-	b.mu.Unlock()
-	if l.sub != nil {
-		_ = l.sub.Unsubscribe() // fails only when the connection is closed
-	} else {
-		l.wake()
-	}
-}
-
+// deliver takes a republished message; other messages on its subject are ignored.
 func (l *live) deliver(m *nats.Msg) {
-	rec, err := stamped(m)
-	if err != nil { // not a republished message: somebody else's
-		return
-	}
-	l.show(rec)
-}
-
-func (l *live) show(rec schemas.Record) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.stopped.Load() {
-		l.fn(rec)
+	if rec, err := stamped(m); err == nil {
+		l.push(rec)
 	}
 }
 
-func (l *live) gap() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.stopped.Load() && l.lost != nil {
-		l.lost()
-	}
-}
-
-// gapped tells the live feeds that messages are missing: the one of sub, or
-// all when sub is nil.
-func (b *Broker) gapped(sub *nats.Subscription) {
+// gapped notes that messages are missing from all feeds.
+func (b *Broker) gapped() {
 	b.mu.Lock()
-	var hit []*live
+	defer b.mu.Unlock()
 	for l := range b.lives {
-		if sub == nil || l.sub == sub {
-			hit = append(hit, l)
-		}
-	}
-	b.mu.Unlock()
-	for _, l := range hit {
-		if l.sub == nil {
-			l.miss()
-		} else {
-			l.gap()
-		}
+		l.miss()
 	}
 }
 
-// acked hears of every acknowledgement of the embedded server, in the order of a stream.
-// It does not block.
+// acked decodes every acknowledgement, in the order of a stream, and shows what an embedded server
+// has stored. It does not block.
 func (b *Broker) acked(c *call, reply *nats.Msg) {
-	followers := b.followers.Load()
-	switch {
-	case followers == nil || len(*followers) == 0:
+	if c != nil {
+		c.seq, c.err = stored(reply)
+	}
+	if b.cfg.Server == nil {
 		return
-	case c == nil: // its writer gave up, and its content is gone
-		for _, l := range *followers {
-			l.miss()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c == nil { // its writer has given up, and the content is unknown
+		for l := range b.lives {
+			if l.sub == nil {
+				l.miss()
+			}
 		}
 		return
-	case !strings.HasPrefix(c.subject, schemas.LogRoot+"."):
-		return
 	}
-	seq, err := stored(reply)
-	if err != nil {
-		return
-	}
-	token, _, _ := strings.Cut(strings.TrimPrefix(c.subject, schemas.LogRoot+"."), ".")
+	rest, ok := strings.CutPrefix(c.subject, schemas.LogRoot+".")
+	token, _, _ := strings.Cut(rest, ".")
 	partition, err := strconv.Atoi(token)
-	if err != nil {
+	if !ok || err != nil || c.err != nil {
 		return
 	}
-	rec := schemas.Record{Stream: schemas.LogStream(partition), Subject: c.subject, Seq: seq, Time: time.Now().UTC(), Data: c.data}
-	for _, l := range *followers {
-		if l.matches(c.subject) {
+	rec := schemas.Record{Stream: schemas.LogStream(partition), Subject: c.subject, Seq: c.seq, Time: time.Now().UTC(), Data: c.data}
+	for l := range b.lives {
+		if l.sub == nil && server.SubjectMatchesFilter(c.subject, l.filter) {
 			l.push(rec)
 		}
 	}
 }
 
-// matches reports whether a feed shows what lies under a subject of the log.
-func (l *live) matches(subject string) bool {
-	rest := strings.TrimPrefix(subject, schemas.LogRoot+".")
-	for i, want := range l.filter {
-		if want == ">" {
-			return true
-		}
-		token, after, more := strings.Cut(rest, ".")
-		if want != "*" && want != token || more == (i == len(l.filter)-1) {
-			return false
-		}
-		rest = after
-	}
-	return true
-}
-
 func (l *live) push(rec schemas.Record) {
-	l.queue.mu.Lock()
-	if len(l.queue.pending) < livePendingMessages && l.queue.bytes < livePendingBytes {
-		l.queue.pending = append(l.queue.pending, rec)
-		l.queue.bytes += len(rec.Data)
+	l.mu.Lock()
+	if len(l.pending) < livePendingMessages && l.bytes < livePendingBytes {
+		l.pending = append(l.pending, rec)
+		l.bytes += len(rec.Data)
 	} else {
-		l.queue.gap = true
+		l.gap = true
 	}
-	l.queue.mu.Unlock()
-	l.wake()
+	l.mu.Unlock()
+	l.notify()
 }
 
 // miss notes that messages are missing.
 func (l *live) miss() {
-	l.queue.mu.Lock()
-	l.queue.gap = true
-	l.queue.mu.Unlock()
-	l.wake()
+	l.mu.Lock()
+	l.gap = true
+	l.mu.Unlock()
+	l.notify()
 }
 
-func (l *live) wake() {
+func (l *live) notify() {
 	select {
-	case l.queue.kick <- struct{}{}:
+	case l.wake <- struct{}{}:
 	default:
 	}
 }
 
-// serve shows the records in their order until the feed is stopped, or the broker closed.
-func (l *live) serve(closed <-chan struct{}) {
+// serve shows the records in their order until ctx ends.
+func (l *live) serve(ctx context.Context) {
 	var batch []schemas.Record
-	for !l.stopped.Load() {
-		l.queue.mu.Lock()
-		batch, l.queue.pending = l.queue.pending, batch[:0]
-		gap := l.queue.gap
-		l.queue.bytes, l.queue.gap = 0, false
-		l.queue.mu.Unlock()
+	for {
+		select {
+		case <-l.wake:
+		case <-ctx.Done():
+			return
+		}
+		l.mu.Lock()
+		batch, l.pending = l.pending, batch[:0]
+		gap := l.gap
+		l.bytes, l.gap = 0, false
+		l.mu.Unlock()
 		for _, rec := range batch {
-			l.show(rec)
+			if ctx.Err() != nil {
+				return
+			}
+			l.fn(rec)
 		}
 		clear(batch)
-		if gap {
-			l.gap()
-		}
-		if len(batch) > 0 || gap {
-			continue
-		}
-		select {
-		case <-l.queue.kick:
-		case <-closed:
-			return
+		if gap && l.lost != nil && ctx.Err() == nil {
+			l.lost()
 		}
 	}
 }
 
-// Nudge sends a message to whoever listens now. It is not stored.
+// Nudge sends a message to current listeners. It is not stored.
 func (b *Broker) Nudge(subject string, data []byte) error {
 	return wrap(b.nc.Publish(subject, data))
 }
 
-// Listen calls fn, on one goroutine, for every nudge under subject.
+// Listen calls fn, on one goroutine, for every Nudge under subject.
 func (b *Broker) Listen(subject string, fn func(subject string, data []byte)) (stop func(), err error) {
 	sub, err := b.nc.Subscribe(subject, func(m *nats.Msg) { fn(m.Subject, m.Data) })
 	if err != nil {
 		return nil, wrap(err)
 	}
-	return func() { _ = sub.Unsubscribe() }, b.flush() // fails only when the connection is closed
+	return func() { _ = sub.Unsubscribe() }, b.flush() // it only fails after the connection is closed
 }

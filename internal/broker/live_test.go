@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -13,7 +15,6 @@ import (
 
 	"weir/internal/broker/embedded"
 	"weir/internal/fault"
-	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -21,14 +22,12 @@ func TestLiveFollowsTheLog(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
 	got := make(chan schemas.Record, 1000)
-	stop, err := n.Live(schemas.LiveLog+".>", func(r schemas.Record) { got <- r }, func() { t.Error("lost") })
-	require.NoError(t, err)
+	stop := must(n.Live(schemas.LiveLog+".>", func(r schemas.Record) { got <- r }, func() { t.Error("lost") }))(t)
 	seq := n.put(t, claim("a", "0"))
 	for i := 1; i < 200; i++ {
 		seq = n.put(t, event("a", strconv.Itoa(i), seq))
 	}
-	stored, err := n.Range(t.Context(), schemas.LogStream(0), layout.All(ref("a")), 0, 1000)
-	require.NoError(t, err)
+	stored := must(n.Range(t.Context(), schemas.LogStream(0), layout.All(ref("a")), 0, 1000))(t)
 	require.Len(t, stored, 200)
 	for _, want := range stored {
 		seen := <-got
@@ -37,8 +36,7 @@ func TestLiveFollowsTheLog(t *testing.T) {
 	}
 
 	left := make(chan schemas.Record, 10)
-	end, err := n.Live(schemas.LiveRoot+".evidence.t.>", func(r schemas.Record) { left <- r }, nil)
-	require.NoError(t, err)
+	end := must(n.Live(schemas.LiveRoot+".evidence.t.>", func(r schemas.Record) { left <- r }, nil))(t)
 	defer end()
 	seq = n.put(t, schemas.Append{Subject: "weir.evidence.t.k.e.a", Data: []byte("x")})
 	r := <-left
@@ -56,8 +54,7 @@ func TestLiveOrderUnderManyWriters(t *testing.T) {
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
 	const writers, each = 8, 100
 	got := make(chan schemas.Record, writers*each)
-	stop, err := n.Live(schemas.LiveLog+".>", func(r schemas.Record) { got <- r }, nil)
-	require.NoError(t, err)
+	stop := must(n.Live(schemas.LiveLog+".>", func(r schemas.Record) { got <- r }, nil))(t)
 	defer stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -81,52 +78,36 @@ func TestLiveOrderUnderManyWriters(t *testing.T) {
 	}
 }
 
+// TestLiveSaysWhatItLost: a feed buffers a bounded number of messages, and messages whose writer
+// has given up are missing.
 func TestLiveSaysWhatItLost(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
-	lost := make(chan struct{}, 100)
-	begun, goOn := make(chan struct{}, 1000), make(chan struct{})
-	stop, err := n.Live(schemas.LiveRoot+".evidence.>", func(schemas.Record) { begun <- struct{}{}; <-goOn }, func() { lost <- struct{}{} })
-	require.NoError(t, err)
-	defer stop()
-	var sub *nats.Subscription
-	n.mu.Lock()
-	for l := range n.lives {
-		sub = l.sub
-		require.NoError(t, sub.SetPendingLimits(2, -1))
-	}
-	n.mu.Unlock()
-	for range 50 {
-		n.put(t, schemas.Append{Subject: "weir.evidence.t.k.e.a", Data: []byte("x")})
-	}
-	<-begun
-	poll.Until(t, func() bool { dropped, err := sub.Dropped(); return err == nil && dropped > 0 })
-	close(goOn)
-	<-lost
-}
-
-// TestLiveInMemorySaysWhatItLost: of what nobody takes, so much is kept, and what was stored
-// without its writer's knowing is missing.
-func TestLiveInMemorySaysWhatItLost(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{}, Config{})
-	lost := make(chan struct{}, 100)
-	begun, goOn := make(chan struct{}, livePendingMessages+2), make(chan struct{})
-	stop, err := n.Live(schemas.LiveLog+".>", func(schemas.Record) { begun <- struct{}{}; <-goOn }, func() { lost <- struct{}{} })
-	require.NoError(t, err)
-	defer stop()
 	c := &call{subject: layout.Subject(ref("a"), schemas.SectionAccepted)}
 	reply := &nats.Msg{Data: []byte(`{"stream":"S", "seq":1}`)}
-	n.acked(c, reply)
-	<-begun
-	for range livePendingMessages + 1 {
-		n.acked(c, reply)
+	republished := &nats.Msg{Header: nats.Header{headerSeq: {"1"}, headerTime: {time.Now().Format(time.RFC3339Nano)}}}
+	for subject, put := range map[string]func(*live){
+		schemas.LiveLog + ".>":           func(*live) { n.acked(c, reply) },
+		schemas.LiveRoot + ".evidence.>": func(l *live) { l.deliver(republished) },
+	} {
+		lost := make(chan struct{}, 100)
+		begun, goOn := make(chan struct{}, livePendingMessages+2), make(chan struct{})
+		stop := must(n.Live(subject, func(schemas.Record) { begun <- struct{}{}; <-goOn }, func() { lost <- struct{}{} }))(t)
+		l := slices.Collect(maps.Keys(n.lives))[0]
+		put(l)
+		<-begun
+		for range livePendingMessages + 1 {
+			put(l)
+		}
+		close(goOn)
+		<-lost
+		require.Len(t, begun, livePendingMessages)
+		if l.sub == nil {
+			n.acked(nil, reply)
+			<-lost
+		}
+		stop()
 	}
-	close(goOn)
-	<-lost
-	require.Len(t, begun, livePendingMessages)
-	n.acked(nil, reply)
-	<-lost
 }
 
 func TestLiveSaysItReconnected(t *testing.T) {
@@ -134,8 +115,7 @@ func TestLiveSaysItReconnected(t *testing.T) {
 	n := open(t, embedded.Config{}, Config{})
 	lost := make(chan struct{}, 10)
 	got := make(chan schemas.Record, 10)
-	stop, err := n.Live(schemas.LiveLog+".>", func(r schemas.Record) { got <- r }, func() { lost <- struct{}{} })
-	require.NoError(t, err)
+	stop := must(n.Live(schemas.LiveLog+".>", func(r schemas.Record) { got <- r }, func() { lost <- struct{}{} }))(t)
 	defer stop()
 	require.NoError(t, n.nc.ForceReconnect())
 	<-lost
@@ -148,8 +128,7 @@ func TestNudges(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
 	got := make(chan string, 10)
-	stop, err := n.Listen(schemas.CancelRoot+".>", func(subject string, data []byte) { got <- subject + " " + string(data) })
-	require.NoError(t, err)
+	stop := must(n.Listen(schemas.CancelRoot+".>", func(subject string, data []byte) { got <- subject + " " + string(data) }))(t)
 	require.NoError(t, n.Nudge(schemas.CancelRoot+".t.a", []byte("now")))
 	require.Equal(t, "weir.cancel.t.a now", <-got)
 	stop()
@@ -158,7 +137,7 @@ func TestNudges(t *testing.T) {
 	require.Empty(t, got)
 	n.shut()
 	require.ErrorIs(t, n.Nudge("x", nil), fault.ErrUnavailable)
-	_, err = n.Listen("x", nil)
+	_, err := n.Listen("x", nil)
 	require.Error(t, err)
 	_, err = n.Live("x", nil, nil)
 	require.Error(t, err)
@@ -202,44 +181,38 @@ func TestOpenRefusals(t *testing.T) {
 	require.ErrorContains(t, b.checkLayout(t.Context()), `has "1" partitions and 3 are configured`)
 	// And what wrote it. The first generation did not.
 	for version, says := range map[string]string{"": "has version 1, and this Weir reads version 3: use another data directory", "4": "has version 4, and"} {
-		s, err := n.js.Stream(t.Context(), schemas.LogStream(0))
-		require.NoError(t, err)
+		s := must(n.js.Stream(t.Context(), schemas.LogStream(0)))(t)
 		written := s.CachedInfo().Config
 		if delete(written.Metadata, metaVersion); version != "" {
 			written.Metadata[metaVersion] = version
 		}
-		_, err = n.js.UpdateStream(t.Context(), written)
-		require.NoError(t, err)
-		_, err = Open(t.Context(), Config{Server: n.server, Layout: layout})
+		must(n.js.UpdateStream(t.Context(), written))(t)
+		_, err := Open(t.Context(), Config{Server: n.server, Layout: layout})
 		require.ErrorContains(t, err, says)
 	}
 }
 
-// TestARestartKeeps records, wake-ups that are due and those that were missed, keys and buckets, whatever else is
-// configured now; and a log may be opened twice.
+// TestARestartKeeps records, wake-ups that are due and those that were missed, keys and buckets,
+// whatever else is configured now; and a log may be opened twice.
 func TestARestartKeeps(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	n := open(t, embedded.Config{Dir: dir}, Config{})
 	n.put(t, claim("a", "x"))
 	n.second(t).Close(t.Context())
-	key, err := n.SealKey(t.Context())
-	require.NoError(t, err)
-	_, err = n.Tokens().Put(t.Context(), "a", []byte("1"), 0)
-	require.NoError(t, err)
+	key := must(n.SealKey(t.Context()))(t)
+	must(n.Tokens().Put(t.Context(), "a", []byte("1"), 0))(t)
 	require.NoError(t, n.Wake(t.Context(), ref("missed"), time.Now()))
 	require.NoError(t, n.Wake(t.Context(), ref("due"), time.Now().Add(2*time.Second)))
 	n.shut()
 	require.NoError(t, n.server.Stop())
 
 	n = open(t, embedded.Config{Dir: dir}, Config{History: time.Hour, AckWait: time.Second})
-	_, err = n.Append(t.Context(), claim("a", "y"))
+	_, err := n.Append(t.Context(), claim("a", "y"))
 	require.ErrorIs(t, err, fault.ErrFenced)
-	after, err := n.SealKey(t.Context())
-	require.NoError(t, err)
+	after := must(n.SealKey(t.Context()))(t)
 	require.Equal(t, key, after)
-	all, err := n.Tokens().Read(t.Context(), 0, 10)
-	require.NoError(t, err)
+	all := must(n.Tokens().Read(t.Context(), 0, 10))(t)
 	require.Len(t, all, 1)
 	out := n.wakes(t)
 	woken(t, out, "missed")

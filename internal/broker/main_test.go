@@ -42,16 +42,14 @@ func open(t *testing.T, sc embedded.Config, bc Config) *node {
 		sc.Dir = t.TempDir()
 	}
 	sc.Layout = layout
-	server, err := embedded.Start(sc)
-	require.NoError(t, err)
+	server := must(embedded.Start(sc))(t)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })
 	n := &node{server: server, metrics: &counts{}}
 	bc.Server, bc.Layout, bc.Metrics = server, layout, n.metrics
 	if bc.AttemptTimeout == 0 {
 		bc.AttemptTimeout = 5 * time.Second // a shared machine stalls
 	}
-	n.Broker, err = Open(t.Context(), bc)
-	require.NoError(t, err)
+	n.Broker = must(Open(t.Context(), bc))(t)
 	t.Cleanup(n.shut)
 	return n
 }
@@ -104,8 +102,7 @@ func event(id, data string, last uint64) schemas.Append {
 
 func (n *node) put(t *testing.T, m schemas.Append) uint64 {
 	t.Helper()
-	seq, err := n.Append(t.Context(), m)
-	require.NoError(t, err)
+	seq := must(n.Append(t.Context(), m))(t)
 	return seq
 }
 
@@ -113,5 +110,14 @@ func (n *node) fill(t *testing.T, count int) {
 	t.Helper()
 	for i := range count {
 		n.put(t, claim("a"+strconv.Itoa(i), strconv.Itoa(i)))
+	}
+}
+
+// must returns the result of a call that may not fail.
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		require.NoError(t, err)
+		return v
 	}
 }

@@ -9,24 +9,22 @@ import (
 )
 
 const (
-	// placeEvery is how often a quiet queue's place is looked at. It is also how long a
-	// queue must have given out nothing: much longer than the server takes to count a
-	// message that was just stored.
+	// placeEvery is how often the place of a quiet queue is checked, and how long the queue must
+	// have delivered nothing. It must be much longer than the server takes to count a new message.
 	placeEvery = 15 * time.Second
-	// placeBehind is how many records a place may lie behind before it is moved.
+	// placeBehind is how many records a place may lag before it is moved.
 	placeBehind = 10_000
 )
 
-// keepPlace moves the place of a queue that has been quiet behind what the log has taken
-// meanwhile. The server keeps the place of the last message that it gave out, and when it
-// starts it looks for the next one through every record since, a million a second, while
-// nobody can write. A queue that is seldom used would cost that at each start.
+// keepPlace moves the place of a quiet queue forward. The server stores the place of the last
+// delivered message, and when it starts it searches every record after it, a million per second,
+// while no writes are possible. A queue that is seldom used would cost that at each start.
 //
-// The place is moved to the newest record as of the look before, and only where nothing has
-// been given out since that look although the feed had asked, and nothing is left to be
-// given out or acknowledged. On a cluster the stream's leader must say so too: the queue's may
-// be at a server that has not seen all that is stored. What came behind it is given out as ever, and once more if it was already on its way. What
-// fails is left for the next look.
+// The new place is the newest record of the previous check. The queue must have delivered nothing
+// since then although a pull was pending, and must have no pending or unacknowledged message. On a
+// cluster the stream's leader must confirm that, because the queue's may be late. Later messages
+// are delivered as usual, and once more if they were on their way. After an error the next check
+// tries again.
 func (f *feed) keepPlace() {
 	f.slots.mu.Lock()
 	quiet := !f.closing && !f.hold && f.asked > 0 && len(f.held) == 0
@@ -38,22 +36,21 @@ func (f *feed) keepPlace() {
 	}
 	ctx, cancel := context.WithTimeout(f.handlers, readTimeout)
 	defer cancel()
-	stream, err := f.s.b.js.Stream(ctx, f.stream)
+	_, newest, err := f.s.b.Bounds(ctx, f.stream)
 	if err != nil {
 		return
 	}
-	newest := stream.CachedInfo().State.LastSeq
 	if before > 0 && before <= newest {
 		f.movePlace(ctx, before)
 	}
 	f.slots.mu.Lock()
 	defer f.slots.mu.Unlock()
-	if len(f.held) == 0 { // what has come in the meantime has a place of its own
+	if len(f.held) == 0 { // otherwise a message was delivered since
 		f.looked = newest
 	}
 }
 
-// movePlace makes the record at to the last one that the queue has seen.
+// movePlace makes to the last record that the queue has passed.
 func (f *feed) movePlace(ctx context.Context, to uint64) {
 	c, err := f.s.b.js.Consumer(ctx, f.stream, string(f.queue))
 	if err != nil {
@@ -62,7 +59,7 @@ func (f *feed) movePlace(ctx context.Context, to uint64) {
 	info := c.CachedInfo()
 	seen := info.Delivered.Stream
 	done := info.NumPending == 0 && info.NumAckPending == 0 && info.AckFloor.Stream == seen
-	if !done || seen == 0 || seen+f.s.cfg.PlaceBehind > to { // a queue that never gave anything out is found empty at once
+	if !done || seen == 0 || seen+f.s.cfg.PlaceBehind > to { // seen is 0: a start finds it empty at once
 		return
 	}
 	if f.s.b.cfg.Replicas > 1 {

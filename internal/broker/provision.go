@@ -6,78 +6,180 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"weir/internal/broker/access"
+	"weir/internal/fault"
 	"weir/schemas"
 )
 
+// resource is a stream, a queue or a bucket of the log.
+type resource struct {
+	name string
+	// check describes what is wrong with the existing one, or returns an empty text.
+	check func(context.Context) (wrong string, err error)
+	// make creates or updates it by a request to this subject.
+	make    func(context.Context) error
+	request string
+}
+
+// Thing reports what became of a stream, a queue or a bucket.
+type Thing struct {
+	Name string `json:"name"`
+	// Did is made, changed or kept.
+	Did string `json:"did"`
+	// Was describes what was wrong with a changed one.
+	Was string `json:"was,omitempty"`
+}
+
+// The values of Thing.Did.
 const (
-	// evidenceWindow is how long a repeat of a record's id stores nothing: longer than a
-	// worker that was given up may still write. Who takes its work over has read what is
-	// stored. With the embedded server such a worker stands still as the server does, and
-	// what the window holds takes memory, and time at each start.
-	evidenceWindow         = 10 * time.Minute
-	embeddedEvidenceWindow = time.Minute
-	// logWindow is the least that a server takes. Records of the log have no such ids,
-	// and a server that starts reads back all records that the window holds.
-	logWindow = 100 * time.Millisecond
-	// maxAckPending bounds the messages of a consumer that all workers hold
-	// together, delayed ones included.
-	maxAckPending = 1 << 17
-
-	// logVersion is raised when older records could not be read any more.
-	logVersion = 3
-
-	// What a log says of itself, for the next to open it.
-	metaVersion    = "weir_version"
-	metaPartitions = "weir_partitions"
+	ThingMade    = "made"
+	ThingChanged = "changed"
+	ThingKept    = "kept"
 )
 
+// Provision creates or updates the streams, queues and buckets of a log on a cluster, and the
+// consumers of these tenants' observers. It reports each one up to the first error, is safe to
+// repeat, and deletes nothing.
+func Provision(ctx context.Context, cfg Config, tenants []string) (did []Thing, err error) {
+	cfg.Role = access.Provisioner
+	b, err := start(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close(ctx)
+	if did, err = b.provision(ctx); err != nil {
+		return did, err
+	}
+	for _, tenant := range tenants {
+		became, err := b.ensure(ctx, b.consumerResource(schemas.EvidenceStream, observerConsumer(tenant)))
+		if err != nil {
+			return did, err
+		}
+		did = append(did, became)
+	}
+	_, err = b.SealKey(ctx) // workers may only read it
+	return did, err
+}
+
+// provision creates or updates what this node needs. An embedded server's resources are always
+// updated. On a cluster correct ones are left alone: a node needs no permission to create any.
+func (b *Broker) provision(ctx context.Context) (all []Thing, err error) {
+	if err := b.checkLayout(ctx); err != nil {
+		return nil, err
+	}
+	for _, r := range b.resources() {
+		did, err := b.ensure(ctx, r)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, did)
+	}
+	return all, nil
+}
+
+func (b *Broker) ensure(ctx context.Context, r resource) (did Thing, err error) {
+	did = Thing{Name: r.name, Did: ThingMade}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", r.name, err)
+		}
+	}()
+	if b.cfg.Server == nil {
+		err := b.made(ctx, func(ctx context.Context) (err error) {
+			did.Was, err = r.check(ctx)
+			return err
+		})
+		switch err = wrapDenied(err); {
+		case err == nil && did.Was == "":
+			did.Did = ThingKept
+			return did, nil
+		case err == nil:
+			did.Did = ThingChanged
+		case !errors.Is(err, fault.ErrNotFound):
+			return did, err
+		}
+	}
+	mayNot := b.cfg.Role != access.Provisioner
+	if mayNot && !b.granted.publishes(r.request) {
+		return did, unmade(did.Was, r.request)
+	}
+	err = b.made(ctx, r.make)
+	if denied, ok := errors.AsType[*DeniedError](err); ok && mayNot {
+		return did, unmade(did.Was, denied.Subject)
+	}
+	return did, wrapDenied(err)
+}
+
+// unmade is the error of a node that may not create a missing resource or update a wrong one. A
+// missing one may still be created by another node; waiting does not help against a wrong one.
+func unmade(wrong, request string) error {
+	const then = ", and this node's NATS user may not change that: run `weir nats provision` with this configuration"
+	if wrong == "" {
+		return fmt.Errorf("%w%s (it takes %s)", fault.ErrNotFound, then, request)
+	}
+	return fmt.Errorf("it %s%s (it takes %s)", wrong, then, request)
+}
+
+// wrapDenied is wrap that leaves a denial as it is.
+func wrapDenied(err error) error {
+	if denied, ok := errors.AsType[*DeniedError](err); ok {
+		return denied
+	}
+	return wrap(err)
+}
+
 const (
-	// madeTries is how often the server is asked to make one thing. The first answer
-	// is waited for as long as madeWithin, each further one that much longer;
-	// madePause is the longest pause in between.
+	// madeTries is how often the server is asked for one resource. The first attempt times out
+	// after madeWithin, each further one that much later; madePause is the longest pause in
+	// between.
 	madeTries  = 6
 	madeWithin = time.Second
 	madePause  = 500 * time.Millisecond
 )
 
-// made has something made that may be there, and asks again where no answer comes:
-// when two nodes want the same thing at the same time, a cluster may answer neither,
-// and whoever asks again finds it made. The pause differs, so that they part.
-// One that is denied is a *DeniedError.
+// made repeats a request about a resource that is not answered. If two nodes create one at the same
+// time, a cluster may answer neither; the next attempt finds it created. The pauses differ, so that
+// the nodes part. A request that is denied is a *DeniedError.
 func (b *Broker) made(ctx context.Context, ask func(context.Context) error) error {
 	for try := 1; ; try++ {
 		once, cancel := context.WithTimeout(ctx, time.Duration(try)*madeWithin)
 		err := b.asked(once, ask)
 		cancel()
-		if !unanswered(err) || ctx.Err() != nil || try == madeTries {
-			return err
-		}
-		pause := time.NewTimer(rand.N(madePause)) //nolint:gosec // it only has to differ
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
+		if !unanswered(err) || try == madeTries || !rest(ctx, rand.N(madePause)) { //nolint:gosec // the pauses only have to differ
 			return err
 		}
 	}
 }
 
-// unanswered reports whether asking again may help: nobody answered, or servers that have
-// only just found each other.
+// rest waits; false means that ctx ended first.
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// unanswered reports whether asking again may help: no answer, or servers that have only just found
+// each other.
 func unanswered(err error) bool {
 	const notAvailable = 10008
 	var api *jetstream.APIError
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &api) && api.ErrorCode == notAvailable
 }
 
-// checkLayout refuses a log of another version, and one that was cut another way: its actions
-// would not be found under the subjects that this layout computes.
+// checkLayout refuses a log of another version or layout: this one would compute other subjects for
+// its actions.
 func (b *Broker) checkLayout(ctx context.Context) error {
 	var s jetstream.Stream
 	err := b.made(ctx, func(ctx context.Context) (err error) {
@@ -92,7 +194,7 @@ func (b *Broker) checkLayout(ctx context.Context) error {
 	}
 	meta := s.CachedInfo().Config.Metadata
 	want := b.cfg.Layout
-	if have := cmp.Or(meta[metaVersion], "1"); have != strconv.Itoa(logVersion) { // the first did not say
+	if have := cmp.Or(meta[metaVersion], "1"); have != strconv.Itoa(logVersion) { // version 1 had no metadata
 		return fmt.Errorf("the log has version %s, and this Weir reads version %d: use another data directory, server or account, and read the old log with the Weir that wrote it",
 			have, logVersion)
 	}
@@ -103,106 +205,128 @@ func (b *Broker) checkLayout(ctx context.Context) error {
 	return nil
 }
 
-// logStream is one partition. It never drops a record to make room: it has no
-// limit but age. The server refuses schedules on a stream that refuses new
-// messages at a limit of its own, so fullness is the server's wall and, before
-// that, the broker's own count.
-func (b *Broker) logStream(p int) jetstream.StreamConfig {
-	n := strconv.Itoa(p)
-	cfg := jetstream.StreamConfig{
-		Name:              schemas.LogStream(p),
-		Description:       "the log of actions, one partition",
-		Subjects:          []string{schemas.LogRoot + "." + n + ".>", schemas.ScheduleRoot + "." + n + ".>"},
-		Retention:         jetstream.LimitsPolicy,
-		Discard:           jetstream.DiscardOld,
-		MaxAge:            b.cfg.History,
-		Storage:           jetstream.FileStorage,
-		Replicas:          b.cfg.Replicas,
-		Duplicates:        logWindow,
-		AllowDirect:       true,
-		AllowMsgSchedules: true,
-		AllowRollup:       true, // how a newer schedule replaces an older one
-		Metadata: map[string]string{
-			metaVersion:    strconv.Itoa(logVersion),
-			metaPartitions: strconv.Itoa(b.cfg.Layout.Partitions),
+// resources are what this node needs, in the order of creation.
+func (b *Broker) resources() (all []resource) {
+	everything := b.cfg.Server != nil || b.cfg.Role == access.Provisioner
+	for p := range b.cfg.Layout.Partitions {
+		all = append(all, b.streamResource(b.logStream(p)))
+		for _, q := range schemas.Queues() {
+			if everything || b.cfg.Role.Works() {
+				all = append(all, b.consumerResource(schemas.LogStream(p), b.workConsumer(p, q)))
+			}
+		}
+	}
+	blobs := jetstream.ObjectStoreConfig{
+		Bucket: schemas.BlobBucket, Description: "bodies too large for the log",
+		TTL: blobAge(b.cfg.History), Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
+	}
+	all = append(all, b.streamResource(b.evidenceStream()), b.streamResource(b.deadStream()), b.bucketResource(
+		jetstream.StreamConfig{Name: blobStream, MaxAge: blobs.TTL},
+		func(ctx context.Context) error {
+			_, err := b.js.CreateOrUpdateObjectStore(ctx, blobs)
+			return err
+		}))
+	for _, cfg := range b.buckets() {
+		if everything || access.Reads(b.cfg.Role, cfg.Bucket) {
+			all = append(all, b.bucketResource(
+				jetstream.StreamConfig{Name: "KV_" + cfg.Bucket, MaxAge: cfg.TTL, MaxMsgsPerSubject: int64(cfg.History), RePublish: cfg.RePublish},
+				func(ctx context.Context) error {
+					_, err := b.js.CreateOrUpdateKeyValue(ctx, cfg)
+					return err
+				}))
+		}
+	}
+	return all
+}
+
+func (b *Broker) streamResource(cfg jetstream.StreamConfig) resource {
+	return resource{
+		name: "stream " + cfg.Name, request: "$JS.API.STREAM.UPDATE." + cfg.Name, check: b.streamCheck(cfg),
+		make: func(ctx context.Context) error {
+			_, err := b.js.CreateOrUpdateStream(ctx, cfg)
+			return err
 		},
 	}
-	if b.cfg.Server == nil { // else see Live
-		cfg.RePublish = &jetstream.RePublish{Source: schemas.LogRoot + ".>", Destination: schemas.LiveLog + ".>"}
-	}
-	return cfg
 }
 
-func (b *Broker) evidenceStream() jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name:        schemas.EvidenceStream,
-		Description: "the record of every attempt and denial",
-		Subjects:    []string{schemas.EvidenceRoot + ".>"},
-		Retention:   jetstream.LimitsPolicy,
-		Discard:     jetstream.DiscardNew,
-		MaxAge:      b.cfg.EvidenceHistory,
-		Storage:     jetstream.FileStorage,
-		Replicas:    b.cfg.Replicas,
-		Duplicates:  b.evidenceWindow(),
-		AllowDirect: true,
-		DenyDelete:  true,
-		DenyPurge:   true,
-		RePublish:   &jetstream.RePublish{Source: schemas.EvidenceRoot + ".>", Destination: schemas.LiveRoot + ".evidence.>"},
-	}
+// bucketResource is one whose stream nats.go configures; want has what matters of that.
+func (b *Broker) bucketResource(want jetstream.StreamConfig, create func(context.Context) error) resource {
+	want.Replicas = b.cfg.Replicas
+	_, bucket, _ := strings.Cut(want.Name, "_")
+	return resource{name: "bucket " + bucket, request: "$JS.API.STREAM.UPDATE." + want.Name, check: b.streamCheck(want), make: create}
 }
 
-func (b *Broker) evidenceWindow() time.Duration {
-	if b.cfg.Server != nil {
-		return embeddedEvidenceWindow
-	}
-	return evidenceWindow
-}
-
-func (b *Broker) deadStream() jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name:        schemas.DeadStream,
-		Description: "messages that no retry can help",
-		Subjects:    []string{schemas.DeadRoot + ".>"},
-		Retention:   jetstream.LimitsPolicy,
-		Discard:     jetstream.DiscardNew,
-		MaxAge:      b.cfg.EvidenceHistory,
-		Storage:     jetstream.FileStorage,
-		Replicas:    b.cfg.Replicas,
-		Duplicates:  evidenceWindow,
-		AllowDirect: true,
+func (b *Broker) consumerResource(stream string, want jetstream.ConsumerConfig) resource {
+	return resource{
+		name: "consumer " + want.Durable + " of " + stream, request: "$JS.API.CONSUMER.CREATE." + stream + ".>",
+		check: func(ctx context.Context) (string, error) {
+			c, err := b.js.Consumer(ctx, stream, want.Durable)
+			if err != nil {
+				return "", err
+			}
+			return consumerDiffers(want, c.CachedInfo().Config), nil
+		},
+		make: func(ctx context.Context) error {
+			_, err := b.js.CreateOrUpdateConsumer(ctx, stream, want)
+			return err
+		},
 	}
 }
 
-// workConsumer is a queue of a partition, which all workers share. Deliveries are not limited:
-// how often an action was attempted is counted in the log, and a message that is given
-// up by the server stays in the stream unseen.
-func (b *Broker) workConsumer(p int, q schemas.Queue) jetstream.ConsumerConfig {
-	return jetstream.ConsumerConfig{
-		Durable:       string(q),
-		FilterSubject: q.Filter(p),
-		DeliverPolicy: jetstream.DeliverAllPolicy,
-		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       b.cfg.AckWait,
-		MaxDeliver:    -1,
-		MaxAckPending: maxAckPending,
+func (b *Broker) streamCheck(want jetstream.StreamConfig) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		s, err := b.js.Stream(ctx, want.Name)
+		if err != nil {
+			return "", err
+		}
+		return differs(want, s.CachedInfo().Config), nil
 	}
 }
 
-// Topics are the topics of one partition for Subscriber, in the order of schemas.Queues: each is the
-// stream and a durable consumer of it.
-func Topics(partition int) []string {
-	topics := make([]string, 0, len(schemas.Queues()))
-	for _, q := range schemas.Queues() {
-		topics = append(topics, schemas.LogStream(partition)+"/"+string(q))
+// differs describes the first difference that matters. It ignores the fields that want leaves
+// empty, except the age limit and the republishing.
+func differs(want, have jetstream.StreamConfig) string {
+	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
+	switch {
+	case want.Subjects != nil && !slices.Equal(sorted(want.Subjects), sorted(have.Subjects)):
+		return "stores other subjects"
+	case want.MaxAge != have.MaxAge:
+		return fmt.Sprintf("keeps records for %s and not for %s", have.MaxAge, want.MaxAge)
+	case want.Replicas != have.Replicas:
+		return fmt.Sprintf("has %d replicas and not %d", have.Replicas, want.Replicas)
+	case want.Duplicates != 0 && want.Duplicates != have.Duplicates:
+		return fmt.Sprintf("remembers ids for %s and not for %s", have.Duplicates, want.Duplicates)
+	case want.MaxMsgsPerSubject != 0 && want.MaxMsgsPerSubject != have.MaxMsgsPerSubject:
+		return fmt.Sprintf("keeps %d values of a key and not %d", have.MaxMsgsPerSubject, want.MaxMsgsPerSubject)
+	case want.AllowDirect && !have.AllowDirect, want.AllowMsgSchedules && !have.AllowMsgSchedules, want.AllowRollup && !have.AllowRollup:
+		return "does not allow what is needed of it"
+	case want.DenyDelete && !have.DenyDelete, want.DenyPurge && !have.DenyPurge:
+		return "lets records be deleted"
+	case want.Subjects != nil && (want.Retention != have.Retention || want.Discard != have.Discard):
+		return "drops records in another way"
+	case republished(want) != republished(have):
+		return "is republished in another way"
 	}
-	return topics
+	return ""
 }
 
-// splitTopic reads a topic.
-func splitTopic(topic string) (stream, durable string, err error) {
-	stream, durable, ok := strings.Cut(topic, "/")
-	if !ok || stream == "" || durable == "" {
-		return "", "", fmt.Errorf("topic %q is not a stream and a consumer", topic)
+func republished(c jetstream.StreamConfig) string {
+	if c.RePublish == nil {
+		return ""
 	}
-	return stream, durable, nil
+	return c.RePublish.Source + " " + c.RePublish.Destination
+}
+
+func consumerDiffers(want, have jetstream.ConsumerConfig) string {
+	switch {
+	case want.FilterSubject != have.FilterSubject || len(have.FilterSubjects) > 0:
+		return "gives out other messages"
+	case want.AckWait != have.AckWait:
+		return fmt.Sprintf("waits %s for an answer and not %s", have.AckWait, want.AckWait)
+	case want.MaxAckPending != have.MaxAckPending:
+		return fmt.Sprintf("gives out %d messages at a time and not %d", have.MaxAckPending, want.MaxAckPending)
+	case want.AckPolicy != have.AckPolicy, want.MaxDeliver != have.MaxDeliver, have.DeliverSubject != "":
+		return "gives out messages in another way"
+	}
+	return ""
 }

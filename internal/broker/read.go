@@ -14,7 +14,7 @@ import (
 	"weir/schemas"
 )
 
-// The headers that the server puts on a stored message when it gives it out.
+// The headers that the server adds to a stored message.
 const (
 	headerStream  = "Nats-Stream"
 	headerSubject = "Nats-Subject"
@@ -25,15 +25,14 @@ const (
 )
 
 const (
-	// readTimeout bounds one request for stored messages, and whatever else is
-	// asked of the server that is no publish. It is long because a read of an
-	// old block waits behind the disk's syncs; callers bring shorter limits.
+	// readTimeout bounds one request for stored messages, and every other request but publishes. A
+	// read of an old block can wait for the disk's syncs; callers bring shorter limits.
 	readTimeout = 5 * time.Second
-	// readBytes is how much one request may bring; Range asks again for more.
+	// readBytes bounds the answer to one request; Range then sends another one.
 	readBytes = 8 << 20
 )
 
-// directGet is a request to the stream's direct-get service.
+// directGet is a request to a stream's direct-get service. Without Batch it asks for one message.
 type directGet struct {
 	Last     string `json:"last_by_subj,omitempty"`
 	Next     string `json:"next_by_subj,omitempty"`
@@ -42,9 +41,9 @@ type directGet struct {
 	MaxBytes int    `json:"max_bytes,omitempty"`
 }
 
-// Last returns the newest message on the subjects that filter covers, or
-// fault.ErrNotFound. On a cluster a replica may answer that has not seen the
-// newest write yet; that there is no message at all is the leader's word.
+// Last returns the newest message on the subjects that filter covers, or fault.ErrNotFound. On a
+// cluster a replica may answer that has not seen the newest write; only the leader reports that
+// there is none.
 func (b *Broker) Last(ctx context.Context, stream, filter string) (schemas.Record, error) {
 	rec, err := b.one(ctx, stream, directGet{Last: filter})
 	if b.cfg.Replicas > 1 && errors.Is(err, fault.ErrNotFound) {
@@ -53,64 +52,52 @@ func (b *Broker) Last(ctx context.Context, stream, filter string) (schemas.Recor
 	return rec, err
 }
 
-// Next returns the first message on the subjects that filter covers whose sequence
-// is at least from, as the stream's leader has it: none that was acknowledged before
-// the call is passed over. fault.ErrNotFound: there is none.
+// Newest is Last as the stream's leader knows it: no message that was stored before the call is
+// missing. Use it for decisions that depend on a message being absent.
+func (b *Broker) Newest(ctx context.Context, stream, filter string) (schemas.Record, error) {
+	return b.current(ctx, stream, directGet{Last: filter})
+}
+
+// Next returns the first message on the subjects that filter covers whose sequence is at least
+// from, or fault.ErrNotFound. The stream's leader answers: no message that was acknowledged before
+// is skipped.
 func (b *Broker) Next(ctx context.Context, stream, filter string, from uint64) (schemas.Record, error) {
-	get := directGet{Next: filter, Seq: max(from, 1)}
+	return b.current(ctx, stream, directGet{Next: filter, Seq: max(from, 1)})
+}
+
+// current has the leader answer. With one replica only the leader can, and a direct answer is
+// cheaper.
+func (b *Broker) current(ctx context.Context, stream string, req directGet) (schemas.Record, error) {
 	if b.cfg.Replicas > 1 {
-		return b.lead(ctx, stream, get)
+		return b.lead(ctx, stream, req)
 	}
-	return b.one(ctx, stream, get)
+	return b.one(ctx, stream, req)
 }
 
 // one asks the stream's direct-get service for one message.
 func (b *Broker) one(ctx context.Context, stream string, req directGet) (schemas.Record, error) {
-	var rec schemas.Record
-	var err error
-	werr := b.get(ctx, stream, req, func(m *nats.Msg) bool {
-		switch s := status(m); s {
-		case "":
-			rec, err = stamped(m)
-		case statusNotFound:
-			err = fault.ErrNotFound
-		default:
-			err = fmt.Errorf("%w: status %s", fault.ErrUnavailable, s)
-		}
-		return true
-	})
-	if werr != nil {
-		return schemas.Record{}, werr
+	p, err := b.get(ctx, stream, req)
+	switch {
+	case err != nil:
+		return schemas.Record{}, err
+	case len(p.records) == 0:
+		return schemas.Record{}, fault.ErrNotFound
 	}
-	return rec, err
+	return p.records[0], nil
 }
 
-// Newest is Last as the stream's leader has it: no message is missing that was
-// stored, for whoever, before the call. Who decides by what is not there asks this.
-func (b *Broker) Newest(ctx context.Context, stream, filter string) (schemas.Record, error) {
-	if b.cfg.Replicas <= 1 { // then nobody but the leader can answer, and a direct answer is not wrapped in JSON
-		return b.Last(ctx, stream, filter)
-	}
-	return b.lead(ctx, stream, directGet{Last: filter})
-}
-
-// Range returns up to limit messages on the subjects that filter covers whose
-// sequence is at least from, oldest first. None is not an error: the replica that
-// answers may not have seen the newest writes yet, even where Last has shown them.
+// Range returns up to limit messages on the subjects that filter covers whose sequence is at least
+// from, oldest first. It may return none, without an error: the replica that answers may not have
+// seen the newest writes, even if Last has returned them.
 func (b *Broker) Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error) {
 	var all []schemas.Record
 	for len(all) < limit {
-		p := page{records: all}
-		req := directGet{Next: filter, Seq: max(from, 1), Batch: limit - len(all), MaxBytes: readBytes}
-		if err := b.get(ctx, stream, req, p.take); err != nil {
+		records, more, err := b.Page(ctx, stream, filter, from, limit-len(all), readBytes)
+		if err != nil {
 			return nil, err
 		}
-		if p.err != nil {
-			return nil, p.err
-		}
-		got := len(p.records) - len(all)
-		all = p.records
-		if got == 0 || !p.more {
+		all = append(all, records...)
+		if len(records) == 0 || !more {
 			break
 		}
 		from = all[len(all)-1].Seq + 1
@@ -118,70 +105,70 @@ func (b *Broker) Range(ctx context.Context, stream, filter string, from uint64, 
 	return all, nil
 }
 
-// Page is Range for whoever reads a long history: it ends early, behind the
-// message that makes it as large as size. more says that there are others. One
-// request for many messages costs the server little more than one for a few: for
-// each it counts what is left.
+// Page is Range for readers of a long history: it ends early, after the message that makes it as
+// large as size. more reports that there are others. A request for many messages costs the server
+// little more than one for a few, because the server counts the remaining messages for each
+// request.
 func (b *Broker) Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error) {
-	var p page
-	req := directGet{Next: filter, Seq: max(from, 1), Batch: limit, MaxBytes: size}
-	if err := b.get(ctx, stream, req, p.take); err != nil {
-		return nil, false, err
-	}
-	return p.records, p.more, p.err
+	p, err := b.get(ctx, stream, directGet{Next: filter, Seq: max(from, 1), Batch: limit, MaxBytes: size})
+	return p.records, p.left > 0, err
 }
 
-// page collects the messages of one batch.
+// count is how many messages there are under a filter, starting at a sequence.
+func (b *Broker) count(ctx context.Context, stream, filter string, from uint64) (uint64, error) {
+	p, err := b.get(ctx, stream, directGet{Next: filter, Seq: max(from, 1), Batch: 1})
+	return uint64(len(p.records)) + p.left, err
+}
+
+// page is the answer to a directGet.
 type page struct {
 	records []schemas.Record
-	more    bool // the batch ended before the messages did
+	left    uint64 // matching messages after a batch
 	err     error
 }
 
 const (
-	statusEnd         = "204"
-	statusNotFound    = "404"
-	statusNoResponder = "503"
+	statusEnd      = "204" // of a batch
+	statusNotFound = "404"
 )
 
-func (p *page) take(m *nats.Msg) bool {
-	switch s := status(m); s {
-	case "":
-		rec, err := stamped(m)
-		if err != nil {
-			p.err = err
-			return true
-		}
-		p.records = append(p.records, rec)
-		return false
-	case statusEnd:
-		p.more = last(m.Header, headerPending) != "0"
-	case statusNotFound:
-	default:
-		p.err = fmt.Errorf("%w: status %s", fault.ErrUnavailable, s)
-	}
-	return true
-}
-
-// get asks the stream's direct-get service and hands every reply to take.
-func (b *Broker) get(ctx context.Context, stream string, req directGet, take func(*nats.Msg) bool) error {
-	if ctx.Err() != nil {
-		return ended(ctx)
-	}
+// get asks the stream's direct-get service.
+func (b *Broker) get(ctx context.Context, stream string, req directGet) (page, error) {
 	body, err := json.Marshal(req)
 	if err != nil {
-		return err
+		return page{}, err
 	}
-	c, err := b.reads.send(&nats.Msg{Subject: "$JS.API.DIRECT.GET." + stream, Data: body}, take)
-	if err != nil {
-		return err
+	p := &page{} // a late reply may still change it after an error
+	take := func(m *nats.Msg) (complete bool) {
+		switch s := status(m); s {
+		case "":
+			rec, err := stamped(m)
+			if err == nil {
+				p.records = append(p.records, rec)
+			}
+			p.err = err
+			return err != nil || req.Batch == 0
+		case statusEnd:
+			if p.left, err = strconv.ParseUint(last(m.Header, headerPending), 10, 64); err != nil {
+				p.err = fmt.Errorf("%w: an answer without a count", fault.ErrUnavailable)
+			}
+		case statusNotFound:
+		default:
+			p.err = fmt.Errorf("%w: status %s", fault.ErrUnavailable, s)
+		}
+		return true
 	}
-	return b.reads.wait(ctx, c, readTimeout)
+	if _, err := b.reads.ask(ctx, &nats.Msg{Subject: "$JS.API.DIRECT.GET." + stream, Data: body}, take, readTimeout); err != nil {
+		return page{}, err
+	}
+	if p.err != nil {
+		return page{}, p.err
+	}
+	return *p, nil
 }
 
-// Bounds returns the sequences of the oldest and the newest message of a
-// stream. In an empty stream the first is one more than the last, or both
-// are 0.
+// Bounds returns the sequences of the oldest and the newest message of a stream. If the stream is
+// empty, first is one more than last, or both are 0.
 func (b *Broker) Bounds(ctx context.Context, stream string) (first, last uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -193,7 +180,7 @@ func (b *Broker) Bounds(ctx context.Context, stream string) (first, last uint64,
 	return state.FirstSeq, state.LastSeq, nil
 }
 
-// stamped reads a stored message as the server gives it out.
+// stamped decodes a stored message with the headers of the server.
 func stamped(m *nats.Msg) (schemas.Record, error) {
 	seq, err := strconv.ParseUint(last(m.Header, headerSeq), 10, 64)
 	if err != nil {
@@ -209,8 +196,8 @@ func stamped(m *nats.Msg) (schemas.Record, error) {
 	}, nil
 }
 
-// last is the newest value of a header. The server adds its own after those
-// that the message was stored with, so that a writer cannot speak for it.
+// last is the last value of a header. The server appends its own after those of the stored message,
+// so that a writer cannot forge them.
 func last(h nats.Header, name string) string {
 	if vs := h[name]; len(vs) > 0 {
 		return vs[len(vs)-1]

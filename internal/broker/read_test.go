@@ -27,8 +27,7 @@ func TestReads(t *testing.T) {
 	require.LessOrEqual(t, first, uint64(1))
 	_, err = n.Last(t.Context(), stream, layout.AnyKind("t", "a"))
 	require.ErrorIs(t, err, fault.ErrNotFound)
-	none, err := n.Range(t.Context(), stream, layout.All(ref("a")), 0, 10)
-	require.NoError(t, err)
+	none := must(n.Range(t.Context(), stream, layout.All(ref("a")), 0, 10))(t)
 	require.Empty(t, none)
 
 	begun := time.Now()
@@ -38,10 +37,8 @@ func TestReads(t *testing.T) {
 		seq = n.put(t, event("a", strconv.Itoa(i), seq))
 	}
 
-	rec, err := n.Last(t.Context(), stream, layout.AnyKind("t", "a"))
-	require.NoError(t, err)
-	newest, err := n.Newest(t.Context(), stream, layout.AnyKind("t", "a"))
-	require.NoError(t, err)
+	rec := must(n.Last(t.Context(), stream, layout.AnyKind("t", "a")))(t)
+	newest := must(n.Newest(t.Context(), stream, layout.AnyKind("t", "a")))(t)
 	require.Equal(t, rec, newest)
 	_, err = n.Newest(t.Context(), stream, layout.AnyKind("t", "b"))
 	require.ErrorIs(t, err, fault.ErrNotFound)
@@ -52,29 +49,23 @@ func TestReads(t *testing.T) {
 	}, rec)
 
 	for _, filter := range []string{layout.All(ref("a")), layout.AnyKind("t", "a")} {
-		all, err := n.Range(t.Context(), stream, filter, 0, 100)
-		require.NoError(t, err)
+		all := must(n.Range(t.Context(), stream, filter, 0, 100))(t)
 		require.Len(t, all, 10)
 		for i, r := range all {
 			require.Equal(t, strconv.Itoa(i), string(r.Data))
 			require.Equal(t, stream, r.Stream)
 		}
-		part, err := n.Range(t.Context(), stream, filter, all[3].Seq, 4)
-		require.NoError(t, err)
+		part := must(n.Range(t.Context(), stream, filter, all[3].Seq, 4))(t)
 		require.Equal(t, all[3:7], part)
-		part, err = n.Range(t.Context(), stream, filter, all[3].Seq+1, 1)
-		require.NoError(t, err)
+		part = must(n.Range(t.Context(), stream, filter, all[3].Seq+1, 1))(t)
 		require.Equal(t, all[4:5], part)
-		next, err := n.Next(t.Context(), stream, filter, all[3].Seq+1)
-		require.NoError(t, err)
+		next := must(n.Next(t.Context(), stream, filter, all[3].Seq+1))(t)
 		require.Equal(t, all[4], next)
-		next, err = n.Next(t.Context(), stream, filter, 0)
-		require.NoError(t, err)
+		next = must(n.Next(t.Context(), stream, filter, 0))(t)
 		require.Equal(t, all[0], next)
 		_, err = n.Next(t.Context(), stream, filter, seq+1)
 		require.ErrorIs(t, err, fault.ErrNotFound)
-		part, err = n.Range(t.Context(), stream, filter, seq+1, 5)
-		require.NoError(t, err)
+		part = must(n.Range(t.Context(), stream, filter, seq+1, 5))(t)
 		require.Empty(t, part)
 		for _, tc := range []struct {
 			from        uint64
@@ -127,8 +118,7 @@ func TestRangeOfManyBytes(t *testing.T) {
 		m.Data = data
 		seq = n.put(t, m)
 	}
-	all, err := n.Range(t.Context(), schemas.LogStream(0), layout.All(ref("a")), 1, 100)
-	require.NoError(t, err)
+	all := must(n.Range(t.Context(), schemas.LogStream(0), layout.All(ref("a")), 1, 100))(t)
 	require.Len(t, all, count)
 	for i, r := range all {
 		require.Equal(t, byte(i), r.Data[0])
@@ -143,15 +133,12 @@ func TestForgedHeaders(t *testing.T) {
 	m := &nats.Msg{Subject: layout.Subject(ref("a"), schemas.SectionEvent), Header: nats.Header{
 		headerSeq: {"77"}, headerSubject: {"weir.log.forged"}, headerTime: {"x"}, headerStream: {"X", "Y"},
 	}, Data: []byte("d")}
-	seq, err := n.store(t.Context(), m)
-	require.NoError(t, err)
-	rec, err := n.Last(t.Context(), schemas.LogStream(0), layout.All(ref("a")))
-	require.NoError(t, err)
+	seq := must(n.store(t.Context(), m))(t)
+	rec := must(n.Last(t.Context(), schemas.LogStream(0), layout.All(ref("a"))))(t)
 	require.Equal(t, seq, rec.Seq)
 	require.Equal(t, m.Subject, rec.Subject)
 	require.Equal(t, schemas.LogStream(0), rec.Stream)
-	all, err := n.Range(t.Context(), schemas.LogStream(0), layout.All(ref("a")), 1, 2)
-	require.NoError(t, err)
+	all := must(n.Range(t.Context(), schemas.LogStream(0), layout.All(ref("a")), 1, 2))(t)
 	require.Equal(t, []schemas.Record{rec}, all)
 }
 
@@ -163,13 +150,11 @@ func TestBlobs(t *testing.T) {
 		for i := range data {
 			data[i] = byte(i * 7)
 		}
-		name, err := n.PutBlob(t.Context(), "t", data)
-		require.NoError(t, err)
+		name := must(n.PutBlob(t.Context(), "t", data))(t)
 		require.Regexp(t, "^[0-9a-f]{64}$", name)
 		_, before, err := n.Bounds(t.Context(), "OBJ_"+schemas.BlobBucket)
 		require.NoError(t, err)
-		again, err := n.PutBlob(t.Context(), "t", data)
-		require.NoError(t, err)
+		again := must(n.PutBlob(t.Context(), "t", data))(t)
 		require.Equal(t, name, again)
 		_, after, err := n.Bounds(t.Context(), "OBJ_"+schemas.BlobBucket)
 		require.NoError(t, err)
@@ -185,25 +170,20 @@ func TestBlobs(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrNotFound)
 
 	// It is an ordinary object store to others.
-	store, err := n.js.ObjectStore(t.Context(), schemas.BlobBucket)
-	require.NoError(t, err)
-	name, err := n.PutBlob(t.Context(), "t", []byte("for everybody"))
-	require.NoError(t, err)
-	got, err := store.GetBytes(t.Context(), name)
-	require.NoError(t, err)
+	store := must(n.js.ObjectStore(t.Context(), schemas.BlobBucket))(t)
+	name := must(n.PutBlob(t.Context(), "t", []byte("for everybody")))(t)
+	got := must(store.GetBytes(t.Context(), name))(t)
 	require.Equal(t, "for everybody", string(got))
 
 	for object, body := range map[string]string{
 		"forged": `{"name":"x","nuid":"none","chunks":1}`,
 		"broken": `{`,
 	} {
-		_, err = n.store(t.Context(), &nats.Msg{Subject: blobSubject(object), Data: []byte(body)})
-		require.NoError(t, err)
+		must(n.store(t.Context(), &nats.Msg{Subject: blobSubject(object), Data: []byte(body)}))(t)
 		_, err = n.GetBlob(t.Context(), object)
 		require.ErrorIs(t, err, fault.ErrUnavailable)
 	}
-	_, err = n.store(t.Context(), &nats.Msg{Subject: blobSubject("gone"), Data: []byte(`{"deleted":true}`)})
-	require.NoError(t, err)
+	must(n.store(t.Context(), &nats.Msg{Subject: blobSubject("gone"), Data: []byte(`{"deleted":true}`)}))(t)
 	_, err = n.GetBlob(t.Context(), "gone")
 	require.ErrorIs(t, err, fault.ErrNotFound)
 }
@@ -213,10 +193,8 @@ func TestOldBlobsAreStoredAgain(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{History: time.Hour})
 	put := func() uint64 {
-		name, err := n.PutBlob(t.Context(), "t", []byte("x"))
-		require.NoError(t, err)
-		rec, err := n.Last(t.Context(), blobStream, blobSubject(name))
-		require.NoError(t, err)
+		name := must(n.PutBlob(t.Context(), "t", []byte("x")))(t)
+		rec := must(n.Last(t.Context(), blobStream, blobSubject(name)))(t)
 		return rec.Seq
 	}
 	first := put()
@@ -225,8 +203,7 @@ func TestOldBlobsAreStoredAgain(t *testing.T) {
 	require.Greater(t, put(), first)
 }
 
-// TestInsist: a leader that does not answer is asked again, and for no longer than
-// anybody is.
+// TestInsist: a leader that does not answer is asked again, and for no longer than anybody is.
 func TestInsist(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

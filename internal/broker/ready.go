@@ -7,32 +7,29 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"weir/internal/fault"
 	"weir/schemas"
 )
 
-// ledFor is how long the word that the streams have leaders counts: a node may be asked
-// often whether it is ready.
+// ledFor is how long the result of haveLeaders is reused: a node may be probed often.
 const ledFor = time.Second
 
-// leadership remembers whether the streams had leaders.
+// leadership is the last result of haveLeaders.
 type leadership struct {
 	mu  sync.Mutex
 	at  time.Time
 	err error
 }
 
-// Ready reports whether a write would find the log: a round trip to the server, for the
-// embedded one the state of its store and of its disk, and on a cluster whether each
-// partition has a leader, as of a second ago at most.
+// Ready reports whether a write would reach the log. It makes a round trip to the server, checks
+// the store and the disk of an embedded one, and on a cluster whether each partition has a leader,
+// as of a second ago at most.
 func (b *Broker) Ready(ctx context.Context) error {
 	if b.cfg.Server != nil {
 		if err := b.cfg.Server.Healthy(); err != nil {
 			return err
 		}
-	} else if !b.nc.IsConnected() || !b.writes.IsConnected() { // a flush would wait for it
+	} else if !b.nc.IsConnected() || !b.writes.IsConnected() { // a flush would wait for the connection
 		return fmt.Errorf("%w: no connection", fault.ErrUnavailable)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -44,40 +41,29 @@ func (b *Broker) Ready(ctx context.Context) error {
 	return b.haveLeaders(ctx)
 }
 
-// haveLeaders asks each partition's leader whether it is one.
+// haveLeaders asks the leader of each partition, all at once.
 func (b *Broker) haveLeaders(ctx context.Context) error {
 	b.leaders.mu.Lock()
 	defer b.leaders.mu.Unlock()
 	if time.Since(b.leaders.at) < ledFor {
 		return b.leaders.err
 	}
-	names := make([]string, b.cfg.Layout.Partitions)
-	for p := range names {
-		names[p] = schemas.LogStream(p)
-	}
-	_, err := b.infos(ctx, names)
-	b.leaders.at, b.leaders.err = time.Now(), err
-	return err
-}
-
-// infos are what the leaders of streams say of them, asked all at once. A stream that has
-// no leader is an error.
-func (b *Broker) infos(ctx context.Context, names []string) ([]*jetstream.StreamInfo, error) {
-	all, errs := make([]*jetstream.StreamInfo, len(names)), make([]error, len(names))
+	errs := make([]error, b.cfg.Layout.Partitions)
 	var asked sync.WaitGroup
-	for i, name := range names {
+	for p := range errs {
 		asked.Go(func() {
-			s, err := b.js.Stream(ctx, name)
-			if err != nil {
-				errs[i] = fmt.Errorf("stream %s: %w", name, wrap(err))
-				return
+			s, err := b.js.Stream(ctx, schemas.LogStream(p))
+			if err == nil {
+				if c := s.CachedInfo().Cluster; c != nil && c.Leader == "" {
+					err = fmt.Errorf("%w: no leader", fault.ErrUnavailable)
+				}
 			}
-			all[i] = s.CachedInfo()
-			if c := all[i].Cluster; c != nil && c.Leader == "" {
-				errs[i] = fmt.Errorf("stream %s: %w: no leader", name, fault.ErrUnavailable)
+			if err != nil {
+				errs[p] = fmt.Errorf("stream %s: %w", schemas.LogStream(p), wrap(err))
 			}
 		})
 	}
 	asked.Wait()
-	return all, errors.Join(errs...)
+	b.leaders.at, b.leaders.err = time.Now(), errors.Join(errs...)
+	return b.leaders.err
 }

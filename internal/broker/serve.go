@@ -10,21 +10,19 @@ import (
 )
 
 const (
-	// serveSlots is how many requests of one service are answered at once.
+	// serveSlots is how many requests of one service run at once.
 	serveSlots = 64
-	// servePending is how many more may wait to be looked at, and in how many bytes;
-	// what comes beyond is lost.
+	// servePending and servePendingBytes bound the received requests; more are lost.
 	servePending      = 1024
 	servePendingBytes = 64 << 20
-	// serveGrace is how long requests may still run after a service was stopped,
-	// before their contexts end.
+	// serveGrace is how long requests may run after stop before their contexts end.
 	serveGrace = 5 * time.Second
 )
 
-// ErrBusy is the cause of a request's context where too many are being answered.
+// ErrBusy is the cause of a request's context if too many requests are running.
 var ErrBusy = errors.New("too many requests are being answered")
 
-// service is one subject that is answered.
+// service answers requests under one subject.
 type service struct {
 	b   *Broker
 	fn  func(ctx context.Context, subject string, data []byte) []byte
@@ -32,39 +30,32 @@ type service struct {
 
 	life  context.Context //nolint:containedctx // what the requests' contexts come from
 	end   context.CancelFunc
-	busy  context.Context //nolint:containedctx // ended from the start, because of ErrBusy
 	slots chan struct{}
 
 	mu      sync.Mutex
 	closing bool
 	running sync.WaitGroup
-	halted  chan struct{} // the subscription has delivered its last
+	halted  chan struct{} // the subscription has delivered its last message
 }
 
-// Serve answers requests under a subject (wildcards allowed) with what fn makes of
-// them; nil answers nothing. Of all that serve under one queue name, on all nodes,
-// one gets a request. A message that names nobody to answer to is dropped.
+// Serve answers requests under a subject, which may have wildcards, with the result of fn; nil
+// sends no answer. Of all services with one queue name, on all nodes, one receives a request. A
+// message without a reply subject is dropped.
 //
-// Up to 64 requests are answered at once. One too many is not kept waiting: fn is
-// called with a context that has ended, context.Cause saying ErrBusy, and must say
-// so at once, because nothing else is received meanwhile.
+// Up to 64 requests run at once. For one more, fn is called with an ended context whose cause is
+// ErrBusy. It must return at once then, because nothing else is received meanwhile.
 //
-// Stop takes no more requests and waits for those that run; after five seconds
-// their contexts end, and it waits for fn to heed that. It must be called before
-// Close, and may be called twice.
+// stop ends the service and waits for running requests. Their contexts end after five seconds, and
+// fn must return then. Call stop before Close; it is safe to call it twice.
 func (b *Broker) Serve(subject, queue string, fn func(ctx context.Context, subject string, data []byte) []byte) (stop func(), err error) {
 	s := &service{b: b, fn: fn, slots: make(chan struct{}, serveSlots), halted: make(chan struct{})}
 	s.life, s.end = context.WithCancel(b.life)
-	busy, refuse := context.WithCancelCause(b.life)
-	refuse(ErrBusy)
-	s.busy = busy
 	if s.sub, err = b.nc.QueueSubscribe(subject, queue, s.receive); err != nil {
 		s.end()
 		return nil, wrap(err)
 	}
 	s.sub.SetClosedHandler(func(string) { close(s.halted) })
-	err = s.sub.SetPendingLimits(servePending, servePendingBytes)
-	if err == nil {
+	if err = s.sub.SetPendingLimits(servePending, servePendingBytes); err == nil {
 		err = b.flush()
 	}
 	if err != nil {
@@ -82,13 +73,15 @@ func (s *service) receive(m *nats.Msg) {
 	select {
 	case s.slots <- struct{}{}:
 	default:
-		s.answer(s.busy, m)
+		busy, refuse := context.WithCancelCause(s.life)
+		refuse(ErrBusy)
+		s.answer(busy, m)
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
-		return // the drain has taken too long
+		return // the drain took too long
 	}
 	s.running.Go(func() {
 		defer func() { <-s.slots }()
@@ -102,31 +95,25 @@ func (s *service) answer(ctx context.Context, m *nats.Msg) {
 		return
 	}
 	err := m.Respond(reply)
-	if errors.Is(err, nats.ErrMaxPayload) {
-		// In the words of NATS' own services, so that nobody waits in vain.
+	if errors.Is(err, nats.ErrMaxPayload) { // an error of NATS' own services, so that the requester does not time out
 		err = m.RespondMsg(&nats.Msg{Header: nats.Header{
 			"Nats-Service-Error-Code": {"413"}, "Nats-Service-Error": {"the answer is larger than a message may be"},
 		}})
 	}
-	if err != nil { // whoever asked asks again
+	if err != nil { // the requester times out and asks again
 		s.b.cfg.Logger.WarnContext(ctx, "reply not sent", "component", "broker", "err_kind", "connection")
 	}
 }
 
 func (s *service) stop() {
-	// A connection that is closed has ended the subscription.
-	if s.sub.Drain() == nil {
+	if s.sub.Drain() == nil { // else the connection is closed
 		await(s.halted, readTimeout)
 	}
 	s.mu.Lock()
 	s.closing = true
 	s.mu.Unlock()
-	idle := make(chan struct{})
-	go func() {
-		s.running.Wait()
-		close(idle)
-	}()
-	await(idle, serveGrace)
+	grace := time.AfterFunc(serveGrace, s.end)
+	s.running.Wait()
+	grace.Stop()
 	s.end()
-	<-idle
 }

@@ -22,8 +22,7 @@ const asked = schemas.AgentAPIRoot + ".*"
 func askable(t *testing.T) (*node, *nats.Conn) {
 	t.Helper()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
-	nc, err := n.server.Connect()
-	require.NoError(t, err)
+	nc := must(n.server.Connect())(t)
 	t.Cleanup(nc.Close)
 	return n, nc
 }
@@ -43,17 +42,14 @@ func TestServeAnswers(t *testing.T) {
 	require.NoError(t, err)
 	defer stop()
 	require.NoError(t, nc.Publish(schemas.AgentAPISubject("t"), []byte("to nobody")))
-	m, err := nc.Request(schemas.AgentAPISubject("a.b"), []byte("hello"), 5*time.Second)
-	require.NoError(t, err)
+	m := must(nc.Request(schemas.AgentAPISubject("a.b"), []byte("hello"), 5*time.Second))(t)
 	require.Equal(t, "weir.rpc.agent-api.a%2Eb hello", string(m.Data))
 	_, err = nc.Request(schemas.AgentAPISubject("t"), []byte("silence"), 50*time.Millisecond)
 	require.ErrorIs(t, err, nats.ErrTimeout)
-	m, err = nc.Request(schemas.AgentAPISubject("t"), []byte("large"), 5*time.Second)
-	require.NoError(t, err)
+	m = must(nc.Request(schemas.AgentAPISubject("t"), []byte("large"), 5*time.Second))(t)
 	require.Equal(t, "413", m.Header.Get("Nats-Service-Error-Code"), "nobody waits in vain")
 	require.Empty(t, m.Data)
-	m, err = nc.Request(schemas.AgentAPISubject("t"), nil, 5*time.Second)
-	require.NoError(t, err)
+	m = must(nc.Request(schemas.AgentAPISubject("t"), nil, 5*time.Second))(t)
 	require.Equal(t, "weir.rpc.agent-api.t ", string(m.Data))
 }
 
@@ -74,8 +70,7 @@ func TestServeGivesARequestToOneNode(t *testing.T) {
 		defer stop()
 	}
 	for i := range 100 {
-		_, err := nc.Request(schemas.AgentAPISubject("t"), []byte(strconv.Itoa(i)), 5*time.Second)
-		require.NoError(t, err)
+		must(nc.Request(schemas.AgentAPISubject("t"), []byte(strconv.Itoa(i)), 5*time.Second))(t)
 	}
 	mu.Lock()
 	defer mu.Unlock()
@@ -85,8 +80,8 @@ func TestServeGivesARequestToOneNode(t *testing.T) {
 	}
 }
 
-// TestServeIsBounded: one too many is told so while the others run, and there is
-// room again when they have ended.
+// TestServeIsBounded: one too many is told so while the others run, and there is room again when
+// they have ended.
 func TestServeIsBounded(t *testing.T) {
 	t.Parallel()
 	n, nc := askable(t)
@@ -103,8 +98,7 @@ func TestServeIsBounded(t *testing.T) {
 	defer stop()
 	answers := make(chan *nats.Msg, serveSlots)
 	inbox := nc.NewInbox()
-	_, err = nc.ChanSubscribe(inbox, answers)
-	require.NoError(t, err)
+	must(nc.ChanSubscribe(inbox, answers))(t)
 	for range serveSlots {
 		require.NoError(t, nc.PublishRequest(schemas.AgentAPISubject("t"), inbox, []byte("slow")))
 	}
@@ -112,8 +106,7 @@ func TestServeIsBounded(t *testing.T) {
 		<-began
 	}
 	for range 3 {
-		m, err := nc.Request(schemas.AgentAPISubject("t"), []byte("more"), 5*time.Second)
-		require.NoError(t, err)
+		m := must(nc.Request(schemas.AgentAPISubject("t"), []byte("more"), 5*time.Second))(t)
 		require.Equal(t, ErrBusy.Error(), string(m.Data))
 	}
 	close(release)

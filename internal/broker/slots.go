@@ -7,8 +7,8 @@ import (
 	"weir/schemas"
 )
 
-// slotPool has the worker slots of one partition. Each kind has slots of its own, and as many again for
-// actions that were woken, so that neither waits for the other.
+// slotPool has the worker slots of one partition. Each kind has slots of its own, and as many again
+// for actions that were woken, so that neither waits for the other.
 type slotPool struct {
 	mu      sync.Mutex
 	cfg     SubscriberConfig
@@ -21,19 +21,20 @@ type slotKey struct {
 	woken bool
 }
 
-// kindSlots are the slots of one kind, and the messages that wait for one. If too many wait, the tenant
-// with the most of them has its last moved to an overflow queue. So no message waits here behind one that
-// cannot start, and a tenant with few messages has room for them.
+// kindSlots are the slots of one kind, and the messages that wait for one. If too many wait, the
+// tenant with the most of them has its last moved to an overflow queue. So no message waits here
+// behind one that cannot start, and a tenant with few messages has room for them.
 type kindSlots struct {
 	slots, busy int
-	// room is how many messages may wait that may move to an overflow queue, and movable how many do.
+	// room is how many messages may wait that may move to an overflow queue, and movable how many
+	// do.
 	room, movable int
 	shared        bool           // between tenants
 	tenants       []*tenantQueue // in the order of their next turns
 }
 
-// tenantQueue has one tenant's waiting messages of a kind, and counts its running ones. It is dropped when
-// it has neither.
+// tenantQueue has one tenant's waiting messages of a kind, and counts its running ones. It is
+// dropped when it has neither.
 type tenantQueue struct {
 	tenant         string // as in subjects
 	running        int
@@ -43,8 +44,9 @@ type tenantQueue struct {
 }
 
 const (
-	// spareShare: a tenant leaves as many slots free as it has running, up to one in spareShare and at least
-	// one. So another tenant's next message finds a slot even if all calls of the first hang.
+	// spareShare: a tenant leaves as many slots free as it has running, up to one in spareShare and
+	// at least one. So another tenant's next message finds a slot even if all calls of the first
+	// hang.
 	spareShare = 8
 	// maxUrgentRow is how many urgent messages are taken before one that is not.
 	maxUrgentRow = 7
@@ -131,8 +133,9 @@ func (s *kindSlots) queueOf(tenant string) *tenantQueue {
 
 func (t *tenantQueue) waiting() int { return len(t.urgent) + len(t.normal) }
 
-// add has a message wait for a slot. If that is one too many, add returns the message that has to leave:
-// the last one that may of the tenant with the most waiting. Those with keep set do not count, and stay.
+// add has a message wait for a slot. If that is one too many, add returns the message that has to
+// leave: the last one that may of the tenant with the most waiting. Those with keep set do not
+// count, and stay.
 func (s *kindSlots) add(m *delivery, keep bool) (excess *delivery) {
 	t := s.queueOf(m.tenant)
 	starts := t.waiting() == 0 && s.mayStart(t)
@@ -184,8 +187,9 @@ func (s *kindSlots) mayStart(t *tenantQueue) bool {
 	return free > min(t.running, max(1, s.slots/spareShare))
 }
 
-// next takes the message to start now; nil if there is none or no slot for it. It is one of the tenant with
-// the fewest running. Of that tenant urgent ones are first, up to maxUrgentRow times in a row.
+// next takes the message to start now; nil if there is none or no slot for it. It is one of the
+// tenant with the fewest running. Of that tenant urgent ones are first, up to maxUrgentRow times in
+// a row.
 func (s *kindSlots) next() *delivery {
 	var t *tenantQueue
 	for _, o := range s.tenants {

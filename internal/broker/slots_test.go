@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// addAll adds messages, a letter each: the tenant, and a capital is urgent. It returns those that start, in
-// their order, and those that had to leave.
+// addAll adds messages, a letter each: the tenant, and a capital is urgent. It returns those that
+// start, in their order, and those that had to leave.
 func (s *kindSlots) addAll(tenants string) (started, excess []*delivery) {
 	for _, r := range tenants {
 		who := strings.ToLower(string(r))
@@ -39,7 +39,8 @@ func letters(all []*delivery) string {
 	return text.String()
 }
 
-// TestSlotsAreShared: a tenant leaves slots for the next one, and the tenant with the fewest running is first.
+// TestSlotsAreShared: a tenant leaves slots for the next one, and the tenant with the fewest
+// running is first.
 func TestSlotsAreShared(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

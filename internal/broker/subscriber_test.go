@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,17 +29,16 @@ func (n *node) subscribe(t *testing.T, cfg SubscriberConfig) (*Subscriber, <-cha
 	}
 	s := NewSubscriber(n.Broker, cfg)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	out, err := s.Subscribe(t.Context(), work)
-	require.NoError(t, err)
+	out := must(s.Subscribe(t.Context(), work))(t)
 	return s, out
 }
 
-// subscribeAll is subscribe, with what is put behind other work. Of each queue it takes one message ahead.
+// subscribeAll is subscribe, with what is put behind other work. Of each queue it takes one message
+// ahead.
 func (n *node) subscribeAll(t *testing.T, cfg SubscriberConfig) (*Subscriber, <-chan *message.Message) {
 	t.Helper()
 	s, out := n.subscribe(t, cfg)
-	overflow, err := s.Subscribe(t.Context(), Topics(0)[2])
-	require.NoError(t, err)
+	overflow := must(s.Subscribe(t.Context(), Topics(0)[2]))(t)
 	all := make(chan *message.Message)
 	var open sync.WaitGroup
 	for _, some := range []<-chan *message.Message{out, overflow} {
@@ -78,8 +78,7 @@ func (n *node) given(t *testing.T) int {
 
 func (n *node) consumer(t *testing.T) *jetstream.ConsumerInfo {
 	t.Helper()
-	c, err := n.js.Consumer(t.Context(), schemas.LogStream(0), string(schemas.QueueNew))
-	require.NoError(t, err)
+	c := must(n.js.Consumer(t.Context(), schemas.LogStream(0), string(schemas.QueueNew)))(t)
 	return c.CachedInfo()
 }
 
@@ -217,7 +216,8 @@ func TestFewSlotsHoldFew(t *testing.T) {
 	require.Len(t, seen, 8)
 }
 
-// TestUrgentGoesFirst: an urgent message starts before older ones, and is still urgent in an overflow queue.
+// TestUrgentGoesFirst: an urgent message starts before older ones, and is still urgent in an
+// overflow queue.
 func TestUrgentGoesFirst(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
@@ -235,8 +235,7 @@ func TestUrgentGoesFirst(t *testing.T) {
 	m := next(t, out)
 	require.Equal(t, "first", string(m.Payload))
 	m.Ack()
-	overflow, err := s.Subscribe(t.Context(), Topics(0)[2])
-	require.NoError(t, err)
+	overflow := must(s.Subscribe(t.Context(), Topics(0)[2]))(t)
 	for _, want := range []string{"", "1"} {
 		m := next(t, overflow)
 		require.Equal(t, want, m.Metadata[headerUrgent])
@@ -286,8 +285,7 @@ func TestAHeartbeatReplacesADelay(t *testing.T) {
 	const ackWait = 4 * time.Second
 	n := open(t, embedded.Config{}, Config{AckWait: ackWait})
 	n.put(t, claim("a", "x"))
-	c, err := n.js.Consumer(t.Context(), schemas.LogStream(0), string(schemas.QueueNew))
-	require.NoError(t, err)
+	c := must(n.js.Consumer(t.Context(), schemas.LogStream(0), string(schemas.QueueNew)))(t)
 	take := func(wait time.Duration) jetstream.Msg {
 		m, err := c.Next(jetstream.FetchMaxWait(wait))
 		if errors.Is(err, nats.ErrTimeout) {
@@ -307,8 +305,7 @@ func TestAHeartbeatReplacesADelay(t *testing.T) {
 	}
 	third := take(5 * ackWait)
 	require.NotNil(t, third)
-	meta, err := third.Metadata()
-	require.NoError(t, err)
+	meta := must(third.Metadata())(t)
 	require.EqualValues(t, 3, meta.NumDelivered)
 }
 
@@ -318,11 +315,9 @@ func TestDeadWorkersMessagesReturn(t *testing.T) {
 	const ackWait = 5 * time.Second
 	n := open(t, embedded.Config{}, Config{AckWait: ackWait})
 	n.fill(t, 3)
-	other, err := Open(t.Context(), Config{Server: n.server, Layout: layout, AckWait: ackWait})
-	require.NoError(t, err)
+	other := must(Open(t.Context(), Config{Server: n.server, Layout: layout, AckWait: ackWait}))(t)
 	dying := NewSubscriber(other, SubscriberConfig{DrainTimeout: time.Millisecond})
-	out, err := dying.Subscribe(t.Context(), work)
-	require.NoError(t, err)
+	out := must(dying.Subscribe(t.Context(), work))(t)
 	for range 3 {
 		next(t, out)
 	}
@@ -401,8 +396,7 @@ func TestSubscribeContextEndsTheTopicAlone(t *testing.T) {
 	s := NewSubscriber(n.Broker, SubscriberConfig{DrainTimeout: time.Hour})
 	type key struct{}
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "v"))
-	out, err := s.Subscribe(ctx, work)
-	require.NoError(t, err)
+	out := must(s.Subscribe(ctx, work))(t)
 	n.put(t, claim("a", "x"))
 	m := next(t, out)
 	require.Equal(t, "v", m.Context().Value(key{}))
@@ -412,8 +406,7 @@ func TestSubscribeContextEndsTheTopicAlone(t *testing.T) {
 	_, ok := <-out
 	require.False(t, ok)
 
-	again, err := s.Subscribe(t.Context(), work)
-	require.NoError(t, err)
+	again := must(s.Subscribe(t.Context(), work))(t)
 	n.put(t, claim("b", "y"))
 	next(t, again).Ack()
 	require.NoError(t, s.Close())
@@ -434,8 +427,7 @@ func TestOddMessagesHarmNobody(t *testing.T) {
 		{Subject: subject("b"), Header: nats.Header{"Twice": {"one", "two"}, "Empty": {""}, "Nats-Msg-Id": {"id-b", "id-c"}}},
 		{Subject: subject("c"), Header: nats.Header{"Status": {"409"}, "Description": {"Consumer Deleted"}}},
 	} {
-		_, err := n.store(t.Context(), m)
-		require.NoError(t, err)
+		must(n.store(t.Context(), m))(t)
 	}
 	got := map[string]*message.Message{}
 	for range 3 {
@@ -478,8 +470,8 @@ func TestSilentPullIsAskedAnew(t *testing.T) {
 	n.put(t, claim("a", "x"))
 	next(t, out).Ack()
 	f := s.only()
-	// As if all that was asked for had been lost on the way. The pull is alive in
-	// truth, and its next heartbeat may undo the pretence: so again and again.
+	// As if all that was asked for had been lost on the way. The pull is alive in truth, and its
+	// next heartbeat may undo the pretence: so again and again.
 	poll.Until(t, func() bool {
 		f.slots.mu.Lock()
 		f.asked = pullMost
@@ -532,10 +524,8 @@ func TestWorkConsumers(t *testing.T) {
 	n := open(t, embedded.Config{}, Config{})
 	require.Equal(t, []string{"WEIR_LOG_3/new", "WEIR_LOG_3/wake", "WEIR_LOG_3/overflow", "WEIR_LOG_3/overflow_long"}, Topics(3))
 	for i, topic := range Topics(0) {
-		stream, durable, err := splitTopic(topic)
-		require.NoError(t, err)
-		c, err := n.js.Consumer(t.Context(), stream, durable)
-		require.NoError(t, err)
+		stream, durable, _ := strings.Cut(topic, "/")
+		c := must(n.js.Consumer(t.Context(), stream, durable))(t)
 		cfg := c.CachedInfo().Config
 		require.Equal(t, schemas.Queues()[i].Filter(0), cfg.FilterSubject)
 		require.Empty(t, cfg.FilterSubjects)
@@ -544,8 +534,8 @@ func TestWorkConsumers(t *testing.T) {
 	}
 }
 
-// TestPlaceOfAQuietQueueKeepsUp: the place of a queue that nothing was given out of moves
-// behind what the log has taken since, and nothing that comes later is left out or comes twice.
+// TestPlaceOfAQuietQueueKeepsUp: the place of a queue that nothing was given out of moves behind
+// what the log has taken since, and nothing that comes later is left out or comes twice.
 func TestPlaceOfAQuietQueueKeepsUp(t *testing.T) {
 	t.Parallel()
 	const others = 40
@@ -598,8 +588,7 @@ func TestPlaceStaysBeforeWhatIsLeft(t *testing.T) {
 // place is the last record that the queue of new actions has seen, as a start would find it.
 func (n *node) place(t *testing.T) uint64 {
 	t.Helper()
-	c, err := n.js.Consumer(t.Context(), schemas.LogStream(0), string(schemas.QueueNew))
-	require.NoError(t, err)
+	c := must(n.js.Consumer(t.Context(), schemas.LogStream(0), string(schemas.QueueNew)))(t)
 	return c.CachedInfo().Delivered.Stream
 }
 
@@ -616,8 +605,7 @@ func TestSignalsAreWork(t *testing.T) {
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
 	s := NewSubscriber(n.Broker, SubscriberConfig{})
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	woken, err := s.Subscribe(t.Context(), Topics(0)[1])
-	require.NoError(t, err)
+	woken := must(s.Subscribe(t.Context(), Topics(0)[1]))(t)
 	last := n.tell(t, task, schemas.SectionAccepted, "accepted", 0)
 	last = n.tell(t, task, schemas.SectionEvent, "started", last)
 	last = n.tell(t, task, schemas.SectionWake, "claimed", last)
@@ -633,8 +621,8 @@ func TestSignalsAreWork(t *testing.T) {
 	require.Equal(t, map[string]bool{"claimed": true, "": true, "claimed again": true}, seen)
 }
 
-// TestNobodyWaitsBehindWhatCannotBegin: behind a thousand actions that hang, each tenant's and each kind's first
-// begins at once; and what had to wait comes when there is room, once.
+// TestNobodyWaitsBehindWhatCannotBegin: behind a thousand actions that hang, each tenant's and each
+// kind's first begins at once; and what had to wait comes when there is room, once.
 func TestNobodyWaitsBehindWhatCannotBegin(t *testing.T) {
 	t.Parallel()
 	const many = 1000

@@ -15,9 +15,8 @@ import (
 	"weir/internal/broker/embedded"
 )
 
-// suitePublisher and suiteSubscriber give Watermill's suite a stream for each
-// topic and a durable consumer for each group: the product makes its own when
-// it opens the log.
+// suitePublisher and suiteSubscriber give Watermill's suite a stream for each topic and a durable
+// consumer for each group: the product makes its own when it opens the log.
 type suitePublisher struct{ *Publisher }
 
 func (p suitePublisher) Publish(topic string, messages ...*message.Message) error {
@@ -50,14 +49,15 @@ func (s suiteSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *m
 	return s.Subscriber.Subscribe(ctx, "SUITE_"+strings.ReplaceAll(topic, ".", "_")+"/"+s.group)
 }
 
-// TestWatermillSuite is Watermill's own acceptance test. There is no exactly
-// once, and no order: a subscriber holds many messages at once.
+// TestWatermillSuite is Watermill's own acceptance test. There is no exactly once, and no order: a
+// subscriber holds many messages at once.
 func TestWatermillSuite(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: "process"}, Config{})
 	group := func(t *testing.T, group string) (message.Publisher, message.Subscriber) {
 		t.Helper()
-		pub := NewPublisher(n.Broker, PublisherConfig{Timeout: 30 * time.Second})
+		pub := NewPublisher(n.Broker)
+		pub.timeout = 30 * time.Second
 		sub := NewSubscriber(n.Broker, SubscriberConfig{Backlog: 100_000, DrainTimeout: time.Second, NakDelay: 100 * time.Millisecond})
 		t.Cleanup(func() {
 			require.NoError(t, pub.Close())

@@ -16,24 +16,22 @@ import (
 const (
 	// usagePoll is how often the stored bytes are counted anew.
 	usagePoll = time.Second
-	// usageShared is how often this process stores what it has counted for each tenant, and reads what
-	// others have.
+	// usageShared is how often this process stores what it has counted for each tenant, and reads
+	// what others have.
 	usageShared = 5 * time.Second
 	// recordOverhead is about what the server stores of a record beside its subject and its data:
 	// the frame, and the headers of the fence.
 	recordOverhead = 150
 )
 
-// usage knows roughly how much is stored, in all and for each tenant, so that new work is refused
-// while there is still room for the events of the work that was accepted. The server cannot do
-// this: a stream with schedules may not refuse at a limit of its own, and the server's wall refuses
-// everything alike.
+// usage knows roughly how much is stored, in all and per tenant. It refuses new work while there is
+// still room for the events of accepted work. The server cannot do that: a stream with schedules
+// may not refuse messages at a limit of its own, and the server's wall refuses everything.
 //
-// The total is the server's own count, to which only this node's writes are added between two polls.
-// The server has no count for a tenant, so each process counts what it writes, by the time at which
-// it will have aged out, and stores that in schemas.UsageBucket under a key of its own: a count is
-// never changed by two, and survives its process until it is worth nothing. A process that is killed
-// loses the last seconds of its count. The zero value has no limit.
+// The total is the server's count, plus this node's writes since the last poll. The server has no
+// count per tenant. So each process counts its writes, by their time of expiry, and stores that in
+// schemas.UsageBucket under its own key, which survives it until all its records have expired. A
+// process that is killed loses the last seconds of its count. The zero value has no limit.
 type usage struct {
 	limit int64
 	bytes atomic.Int64
@@ -74,7 +72,8 @@ func (u *usage) add(tenant string, n int64, a age) {
 	u.count(tenant, n, a)
 }
 
-// watchUsage counts until the broker closes.
+// watchUsage counts until the broker closes. After an error the old count stays: a server that does
+// not answer refuses appends itself.
 func (b *Broker) watchUsage() {
 	tick := time.NewTicker(usagePoll)
 	defer tick.Stop()
@@ -82,32 +81,25 @@ func (b *Broker) watchUsage() {
 	for {
 		select {
 		case now := <-tick.C:
-			// A count that fails leaves the old one: a server that does not
-			// answer refuses appends itself.
 			_ = b.countUsage(b.life)
-			if full := b.usage.full(); full != was {
-				was = full
-				b.tellFull(full)
+			full := b.usage.full()
+			switch {
+			case full && !was:
+				b.cfg.Logger.WarnContext(b.life, "log full", "component", "broker")
+			case was && !full:
+				b.cfg.Logger.InfoContext(b.life, "log has room", "component", "broker")
 			}
+			was = full
 			b.usage.expire(now)
 			if now.Sub(shared) >= usageShared {
 				shared = now
-				_ = b.shareUsage(b.life) // it is done again
+				_ = b.shareUsage(b.life)
 			}
 		case <-b.life.Done():
-			_ = b.shareUsage(context.WithoutCancel(b.life)) // else the last seconds are lost
+			_ = b.shareUsage(context.WithoutCancel(b.life)) // otherwise the last seconds are lost
 			return
 		}
 	}
-}
-
-// tellFull logs that new actions begin or cease to be refused.
-func (b *Broker) tellFull(full bool) {
-	if full {
-		b.cfg.Logger.WarnContext(b.life, "log full", "component", "broker")
-		return
-	}
-	b.cfg.Logger.InfoContext(b.life, "log has room", "component", "broker")
 }
 
 func (b *Broker) countUsage(ctx context.Context) error {

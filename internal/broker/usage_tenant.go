@@ -10,19 +10,21 @@ import (
 
 	"weir/internal/broker/access"
 	"weir/internal/limits"
+	"weir/internal/mirror"
 	"weir/schemas"
 )
 
 const (
-	// usageParts is into how many parts the time is cut for which records are kept: the bytes of one part are
-	// forgotten together, once all of them have aged out.
+	// usageParts is into how many parts the time is cut for which records are kept: the bytes of
+	// one part are forgotten together, once all of them have aged out.
 	usageParts = 8
-	// Pending is what an action counts for its tenant beside its records until it has ended: about what
-	// its answer adds where the tenant is over its share by then, see LeastAnswer. Otherwise a tenant could have any
-	// number of small actions accepted that fill the log when they are performed.
+	// Pending is what an action counts for its tenant beside its records until it has ended: about
+	// what its answer adds where the tenant is over its share by then, see LeastAnswer. Otherwise a
+	// tenant could have any number of small actions accepted that fill the log when they are
+	// performed.
 	Pending = 2 * LeastAnswer
-	// LeastAnswer is the answer that a call may have whose tenant is over its share: what was accepted still
-	// finishes. An answer of this size stands in two records.
+	// LeastAnswer is the answer that a call may have whose tenant is over its share: what was
+	// accepted still finishes. An answer of this size stands in two records.
 	LeastAnswer = 8 << 10
 )
 
@@ -36,8 +38,8 @@ const (
 	ages
 )
 
-// counted are bytes by their age, and by when they were written: in Unix seconds, rounded up. They name no
-// time of expiry, so that another log.history changes what is stored of them already.
+// counted are bytes by their age, and by when they were written: in Unix seconds, rounded up. They
+// name no time of expiry, so that another log.history changes what is stored of them already.
 type counted [ages]map[int64]int64
 
 // add counts bytes that were written now.
@@ -123,8 +125,8 @@ func (u *usage) change(s *tenantBytes, n int64) {
 	u.stored += n
 }
 
-// room is what a tenant has and may have. It may always have its share, and beyond it what leaves one share
-// free, so that the next tenant finds its own.
+// room is what a tenant has and may have. It may always have its share, and beyond it what leaves
+// one share free, so that the next tenant finds its own.
 func (u *usage) room(tenant string) limits.Room {
 	if !u.divided() {
 		return limits.Room{}
@@ -150,13 +152,13 @@ func (u *usage) roomOf(s *tenantBytes) (r limits.Room) {
 	return r
 }
 
-// TenantRoom is what a tenant has on the log and may have, in bytes, exact to some seconds of other nodes' writes. It
-// has no limit but the log's own where the log is not divided.
+// TenantRoom is what a tenant has on the log and may have, in bytes, exact to some seconds of other
+// nodes' writes. It has no limit but the log's own where the log is not divided.
 func (b *Broker) TenantRoom(tenant string) limits.Room { return b.usage.room(tenant) }
 
-// ReserveAnswer counts up to n bytes of an answer, which is going to be stored, as stored: as many as the tenant
-// has room for, and at least LeastAnswer. The answer may have the granted bytes; release must be called after it was
-// stored, once.
+// ReserveAnswer counts up to n bytes of an answer, which is going to be stored, as stored: as many
+// as the tenant has room for, and at least LeastAnswer. The answer may have the granted bytes;
+// release must be called after it was stored, once.
 func (b *Broker) ReserveAnswer(tenant string, n int64) (granted int64, release func()) {
 	u := &b.usage
 	if !u.divided() {
@@ -218,8 +220,8 @@ func (b *Broker) wrote(subject string, data []byte) {
 	}
 }
 
-// tenantOf is whose a message of the log or a record of evidence is, and how long it is kept; empty: it
-// is no tenant's.
+// tenantOf is whose a message of the log or a record of evidence is, and how long it is kept;
+// empty: it is no tenant's.
 func tenantOf(subject string) (tenant string, a age) {
 	switch {
 	case strings.HasPrefix(subject, schemas.LogRoot+"."):
@@ -245,7 +247,7 @@ func (b *Broker) shareUsage(ctx context.Context) error {
 	defer cancel()
 	b.usage.sharing.Lock()
 	defer b.usage.sharing.Unlock()
-	bucket := b.bucket(schemas.UsageBucket, "")
+	bucket := b.bucket(schemas.UsageBucket)
 	return errors.Join(b.usage.publish(ctx, bucket), b.usage.follow(ctx, bucket))
 }
 
@@ -277,20 +279,9 @@ func (u *usage) publish(ctx context.Context, to *Bucket) error {
 const usagePage = 1000
 
 // follow reads the counts that other processes have stored since the last call.
-func (u *usage) follow(ctx context.Context, from *Bucket) error {
-	for {
-		records, err := from.Read(ctx, u.read, usagePage)
-		if err != nil {
-			return err
-		}
-		for _, r := range records {
-			u.read = r.Seq
-			u.learn(r)
-		}
-		if len(records) < usagePage {
-			return nil
-		}
-	}
+func (u *usage) follow(ctx context.Context, from *Bucket) (err error) {
+	u.read, err = mirror.Read(ctx, from, u.read, usagePage, u.learn)
+	return err
 }
 
 // learn takes over what another process has counted. What cannot be read is no count.

@@ -11,31 +11,26 @@ import (
 	"weir/schemas"
 )
 
-// TestWhatATenantHasStored is counted by each process, known to the others, and forgotten once it has aged out.
+// TestWhatATenantHasStored is counted by each process, known to the others, and forgotten once it
+// has aged out.
 func TestWhatATenantHasStored(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{MaxBytes: 1 << 20, TenantShare: 25})
-	other, err := Open(t.Context(), Config{Server: n.cfg.Server, Layout: n.cfg.Layout, MaxBytes: 1 << 20, TenantShare: 25})
-	require.NoError(t, err)
+	other := must(Open(t.Context(), Config{Server: n.cfg.Server, Layout: n.cfg.Layout, MaxBytes: 1 << 20, TenantShare: 25}))(t)
 	t.Cleanup(func() { other.Close(t.Context()) })
 	require.Equal(t, limits.Room{Limit: 3 << 18}, n.TenantRoom("acme.inc"), "a tenant that is alone may have all but a share")
 
 	ref := schemas.Ref{Tenant: "acme.inc", Kind: schemas.KindHTTP, ID: "a"}
-	_, err = n.Append(t.Context(), schemas.Append{Subject: n.cfg.Layout.Subject(ref, schemas.SectionAccepted), Data: make([]byte, 1000)})
-	require.NoError(t, err)
+	must(n.Append(t.Context(), schemas.Append{Subject: n.cfg.Layout.Subject(ref, schemas.SectionAccepted), Data: make([]byte, 1000)}))(t)
 	used := n.TenantRoom("acme.inc").Used
 	require.InDelta(t, 1200+Pending, used, 100)
-	_, err = n.PutBlob(t.Context(), "acme.inc", make([]byte, 5000))
-	require.NoError(t, err)
-	_, err = n.PutBlob(t.Context(), "b", make([]byte, 5000))
-	require.NoError(t, err)
+	must(n.PutBlob(t.Context(), "acme.inc", make([]byte, 5000)))(t)
+	must(n.PutBlob(t.Context(), "b", make([]byte, 5000)))(t)
 	require.InDelta(t, used+5000, n.TenantRoom("acme.inc").Used, 300)
 	require.Zero(t, n.TenantRoom("b").Used, "it lay there already")
-	_, err = n.PutBlob(t.Context(), "b", []byte("another"))
-	require.NoError(t, err)
+	must(n.PutBlob(t.Context(), "b", []byte("another")))(t)
 	require.Equal(t, 3<<18-n.TenantRoom("b").Used, n.TenantRoom("acme.inc").Limit, "one share stays free beside what another has")
-	_, err = n.Append(t.Context(), schemas.Append{Subject: n.cfg.Layout.Subject(ref, schemas.SectionEvent), Data: append([]byte(`{"v":1,"n":3,"type":"settled",`), make([]byte, 970)...)})
-	require.NoError(t, err)
+	must(n.Append(t.Context(), schemas.Append{Subject: n.cfg.Layout.Subject(ref, schemas.SectionEvent), Data: append([]byte(`{"v":1,"n":3,"type":"settled",`), make([]byte, 970)...)}))(t)
 	require.InDelta(t, 2*1200+5300, n.TenantRoom("acme.inc").Used, 300, "the action has ended")
 
 	require.Zero(t, other.TenantRoom("acme.inc").Used)
@@ -43,8 +38,7 @@ func TestWhatATenantHasStored(t *testing.T) {
 		require.NoError(t, n.shareUsage(t.Context()))
 		require.NoError(t, other.shareUsage(t.Context()))
 		require.Equal(t, n.TenantRoom("acme.inc"), other.TenantRoom("acme.inc"))
-		_, err = n.PutBlob(t.Context(), "acme.inc", []byte(time.Now().String()))
-		require.NoError(t, err)
+		must(n.PutBlob(t.Context(), "acme.inc", []byte(time.Now().String())))(t)
 	}
 
 	for _, u := range []*usage{&n.usage, &other.usage} {
@@ -57,18 +51,16 @@ func TestWhatATenantHasStored(t *testing.T) {
 	require.Empty(t, other.StoredByTenant())
 }
 
-// TestAnotherHistory: what was counted under one log.history ages out under the one that is in force.
+// TestAnotherHistory: what was counted under one log.history ages out under the one that is in
+// force.
 func TestAnotherHistory(t *testing.T) {
 	t.Parallel()
-	server, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Layout: layout, Durability: schemas.DurabilityProcess})
-	require.NoError(t, err)
+	server := must(embedded.Start(embedded.Config{Dir: t.TempDir(), Layout: layout, Durability: schemas.DurabilityProcess}))(t)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })
 	for _, history := range []time.Duration{24 * time.Hour, 7 * 24 * time.Hour, time.Hour} {
-		b, err := Open(t.Context(), Config{Server: server, Layout: layout, History: history, MaxBytes: 1 << 20, TenantShare: 25})
-		require.NoError(t, err)
+		b := must(Open(t.Context(), Config{Server: server, Layout: layout, History: history, MaxBytes: 1 << 20, TenantShare: 25}))(t)
 		if history == 24*time.Hour {
-			_, err = b.PutBlob(t.Context(), "acme", make([]byte, 5000))
-			require.NoError(t, err)
+			must(b.PutBlob(t.Context(), "acme", make([]byte, 5000)))(t)
 		}
 		require.InDelta(t, 5000, b.TenantRoom("acme").Used, 300, history)
 		b.Close(t.Context())
@@ -77,7 +69,8 @@ func TestAnotherHistory(t *testing.T) {
 	}
 }
 
-// TestReservedAnswers: answers that are received at a time get what the tenant has room for, all together.
+// TestReservedAnswers: answers that are received at a time get what the tenant has room for, all
+// together.
 func TestReservedAnswers(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{MaxBytes: 1 << 20, TenantShare: 25})

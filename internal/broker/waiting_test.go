@@ -19,12 +19,10 @@ func TestWaiting(t *testing.T) {
 	count := func(tenant string) uint64 {
 		ask := n.Waiting
 		if tenant != "" {
-			of, err := n.WaitingOf(t.Context(), tenant)
-			require.NoError(t, err)
+			of := must(n.WaitingOf(t.Context(), tenant))(t)
 			return of
 		}
-		all, err := ask(t.Context())
-		require.NoError(t, err)
+		all := must(ask(t.Context()))(t)
 		return all
 	}
 	require.Zero(t, count(""))
@@ -49,8 +47,7 @@ func TestWaiting(t *testing.T) {
 	})
 	// What operators and the scaler see counts what is held too.
 	lag := func() uint64 {
-		all, err := n.Lag(t.Context())
-		require.NoError(t, err)
+		all := must(n.Lag(t.Context()))(t)
 		return all[schemas.QueueNew] + all[schemas.QueueOverflow]
 	}
 	poll.Until(t, func() bool { return lag() == 320 })

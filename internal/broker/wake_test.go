@@ -16,8 +16,7 @@ import (
 func (n *node) wakes(t *testing.T) <-chan *message.Message {
 	t.Helper()
 	s, _ := n.subscribe(t, SubscriberConfig{})
-	out, err := s.Subscribe(t.Context(), Topics(0)[1])
-	require.NoError(t, err)
+	out := must(s.Subscribe(t.Context(), Topics(0)[1]))(t)
 	return out
 }
 
@@ -66,10 +65,9 @@ func TestLaterWakeReplacesTheEarlier(t *testing.T) {
 	rec := woken(t, out, "a")
 	require.False(t, rec.Time.Before(late))
 	// That was the only one, and its schedule is used up.
-	all, err := n.Range(t.Context(), schemas.LogStream(0), layout.All(ref("a")), 0, 10)
-	require.NoError(t, err)
+	all := must(n.Range(t.Context(), schemas.LogStream(0), layout.All(ref("a")), 0, 10))(t)
 	require.Len(t, all, 1)
-	_, err = n.Last(t.Context(), schemas.LogStream(0), layout.Schedule(ref("a")))
+	_, err := n.Last(t.Context(), schemas.LogStream(0), layout.Schedule(ref("a")))
 	require.ErrorIs(t, err, fault.ErrNotFound)
 
 	// The other way round: an earlier one replaces a later.

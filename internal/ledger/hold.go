@@ -14,10 +14,10 @@ type held struct {
 	with  []func(context.Context) (wait func() error, err error)
 }
 
-// Hold puts the result of an attempt into the state that most likely ends the action. The
-// attempt is on the log. The result is written within the end, if that is appended next, and
-// else as an event of its own before the next one. Until then a crash loses it, as it
-// would have a moment before: the attempt is then one without a result.
+// Hold puts the result of an attempt into the state that most likely ends the action. The attempt
+// is on the log. The result is written within the end, if that is appended next, and else as an
+// event of its own before the next one. Until then a crash loses it, as it would have a moment
+// before: the attempt is then one without a result.
 func (l *Ledger) Hold(ctx context.Context, st *State, ev schemas.Event) error {
 	if err := st.Flush(ctx); err != nil {
 		return err
@@ -38,8 +38,8 @@ func (s *State) With(f func(context.Context) (wait func() error, err error)) boo
 	return true
 }
 
-// Flush writes the result that is held, if there is one. fault.ErrFenced means what it means
-// to Append.
+// Flush writes the result that is held, if there is one. fault.ErrFenced means what it means to
+// Append.
 func (s *State) Flush(ctx context.Context) error {
 	h := s.held
 	if h == nil {
@@ -49,8 +49,8 @@ func (s *State) Flush(ctx context.Context) error {
 	return h.flight(ctx, func() error { return h.write(ctx) })
 }
 
-// flight writes something, and what goes with the result in the same flight. Where that cannot
-// be begun, the result is written by itself, so that it is not lost with the rest.
+// flight writes something, and what goes with the result in the same flight. Where that cannot be
+// begun, the result is written by itself, so that it is not lost with the rest.
 func (h *held) flight(ctx context.Context, write func() error) error {
 	var waits []func() error
 	var err error

@@ -14,8 +14,8 @@ import (
 	"weir/schemas"
 )
 
-// TestHold: a result that is held is in the state at once, and on the log within the end of
-// the action, or as an event of its own before anything else.
+// TestHold: a result that is held is in the state at once, and on the log within the end of the
+// action, or as an event of its own before anything else.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	answer := &schemas.Answer{Status: 200, Hash: "h", JSON: true, Body: []byte(`{"a":1}`), Snippet: "s"}
@@ -55,8 +55,7 @@ func TestHold(t *testing.T) {
 			require.NoError(t, tt.do(l, st))
 			assert.Equal(t, []string{"begun", "waited for"}, order)
 
-			found, err := l.Load(t.Context(), st.Ref)
-			require.NoError(t, err)
+			found := must(l.Load(t.Context(), st.Ref))(t)
 			got := make([]schemas.EventType, 0, 2)
 			for _, ev := range found.Events[2:] {
 				got = append(got, ev.Type)
@@ -73,8 +72,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestHoldThatComesToNothing: whoever writes it is told that another has written, and what
-// goes with it is waited for all the same.
+// TestHoldThatComesToNothing: whoever writes it is told that another has written, and what goes
+// with it is waited for all the same.
 func TestHoldThatComesToNothing(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
@@ -93,8 +92,7 @@ func TestHoldThatComesToNothing(t *testing.T) {
 			st, _, err := l.Claim(t.Context(), action("f"))
 			require.NoError(t, err)
 			require.NoError(t, l.Append(t.Context(), st, tried(1)))
-			other, err := l.Load(t.Context(), st.Ref)
-			require.NoError(t, err)
+			other := must(l.Load(t.Context(), st.Ref))(t)
 			require.NoError(t, l.Hold(t.Context(), st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1}}))
 			waited := false
 			st.With(func(context.Context) (func() error, error) {
@@ -109,8 +107,7 @@ func TestHoldThatComesToNothing(t *testing.T) {
 			}
 			require.ErrorIs(t, l.Append(t.Context(), st, next), tt.want, "%s, %v", name, end)
 			assert.Equal(t, tt.send == nil, waited, name)
-			found, err := l.Load(t.Context(), st.Ref)
-			require.NoError(t, err)
+			found := must(l.Load(t.Context(), st.Ref))(t)
 			require.Nil(t, found.Open(), "%s: the result is on the log", name)
 		}
 	}

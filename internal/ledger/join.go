@@ -8,9 +8,9 @@ import (
 	"weir/schemas"
 )
 
-// Join finds the action that has a's name, and writes nothing. fault.ErrNotFound
-// says that there is none, fault.ErrConflict that it is another one. The state has
-// the action, its status and its end, and no history: an append to it is fenced.
+// Join finds the action that has a's name, and writes nothing. fault.ErrNotFound says that there is
+// none, fault.ErrConflict that it is another one. The state has the action, its status and its end,
+// and no history: an append to it is fenced.
 func (l *Ledger) Join(ctx context.Context, a schemas.Action) (*State, error) {
 	st, err := l.Glance(ctx, a.Tenant, a.ID)
 	if err != nil {
@@ -22,10 +22,9 @@ func (l *Ledger) Join(ctx context.Context, a schemas.Action) (*State, error) {
 	return st, nil
 }
 
-// attach finds what stands under a's id where its claim could not be written; where
-// there is nothing, it is fault.ErrNotFound. ours says that a copy of the claim may be
-// stored. AcceptedAt tells it from another's: only the writer of the stored event made
-// that very record.
+// attach finds what stands under a's id where its claim could not be written; where there is
+// nothing, it is fault.ErrNotFound. ours says that a copy of the claim may be stored. AcceptedAt
+// tells it from another's: only the writer of the stored event made that very record.
 func (l *Ledger) attach(ctx context.Context, a schemas.Action, ours bool) (*State, bool, error) {
 	st, err := l.Join(ctx, a)
 	if err == nil && ours && st.Action.AcceptedAt.Equal(a.AcceptedAt) {
@@ -35,10 +34,9 @@ func (l *Ledger) attach(ctx context.Context, a schemas.Action, ours bool) (*Stat
 	return st, err == nil, err
 }
 
-// Glance is Find of where an action stands: its state has the action, its status and its
-// end, and no history, as Join's. It reads the few records that tell it, so that
-// this takes no longer after a hundred thousand events than after one. Where they
-// do not tell, it is the fold of all.
+// Glance is Find of where an action stands: its state has the action, its status and its end, and
+// no history, as Join's. It reads the few records that tell it, so that this takes no longer after
+// a hundred thousand events than after one. Where they do not tell, it is the fold of all.
 func (l *Ledger) Glance(ctx context.Context, tenant, id string) (*State, error) {
 	newest, ref, err := l.newest(ctx, tenant, id)
 	if err != nil {
@@ -68,8 +66,8 @@ func (l *Ledger) Glance(ctx context.Context, tenant, id string) (*State, error) 
 	switch {
 	case ok && event.Ends() && st.fold(event) == nil:
 	case ref.Kind == schemas.KindTask, section == schemas.SectionWake && !newest.Notifies(), ok && !st.stands(event):
-		// What a task stands at may lie in two sections, and its events are few. What was said
-		// to another action last, from outside, changes what it stands at and does not tell it.
+		// What a task stands at may lie in two sections, and its events are few. What was said to
+		// another action last, from outside, changes what it stands at and does not tell it.
 		return l.Load(ctx, ref)
 	}
 	return st.unfenced(), nil
@@ -86,8 +84,8 @@ func (l *Ledger) newest(ctx context.Context, tenant, id string) (schemas.Record,
 	return rec, ref, err
 }
 
-// stands takes the status of an action that has not ended from its newest event.
-// It is false for an event that does not tell: a cancel changes no status.
+// stands takes the status of an action that has not ended from its newest event. It is false for an
+// event that does not tell: a cancel changes no status.
 func (s *State) stands(r schemas.Record) bool {
 	ev, err := Decode(r.Data)
 	if err != nil {

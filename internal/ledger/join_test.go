@@ -67,10 +67,8 @@ func live(t *testing.T, l *ledger.Ledger, log ledger.Log, events ...schemas.Even
 			require.NoError(t, l.Append(t.Context(), st, ev))
 			continue
 		}
-		_, err := log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, section), Data: []byte(data)})
-		require.NoError(t, err)
-		st, err = l.Load(t.Context(), st.Ref)
-		require.NoError(t, err)
+		must(log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, section), Data: []byte(data)}))(t)
+		st = must(l.Load(t.Context(), st.Ref))(t)
 	}
 	return st.Ref
 }
@@ -104,8 +102,7 @@ func TestAJoinSaysWhatTheFoldSays(t *testing.T) {
 	} {
 		l, log := setup(memlog.Hooks{})
 		ref := live(t, l, log, history...)
-		want, err := l.Load(t.Context(), ref)
-		require.NoError(t, err)
+		want := must(l.Load(t.Context(), ref))(t)
 		for kind, join := range map[string]func() (*ledger.State, error){
 			"join": func() (*ledger.State, error) { return l.Join(t.Context(), action("f")) },
 			"claim": func() (*ledger.State, error) {
@@ -124,7 +121,7 @@ func TestAJoinSaysWhatTheFoldSays(t *testing.T) {
 				require.ErrorIs(t, l.Append(t.Context(), got, attempt), fault.ErrFenced, "nobody decides anything from half a state")
 			}
 		}
-		_, err = l.Join(t.Context(), action("other"))
+		_, err := l.Join(t.Context(), action("other"))
 		require.ErrorIs(t, err, fault.ErrConflict, name)
 	}
 }
@@ -144,8 +141,7 @@ func TestAJoinReadsAsMuchOfALongHistory(t *testing.T) {
 		}
 		live(t, l, log, append(history, end...)...)
 		log.lasts, log.pages, log.appends = 0, 0, 0
-		_, err := l.Join(t.Context(), action("f"))
-		require.NoError(t, err)
+		must(l.Join(t.Context(), action("f")))(t)
 		require.Zero(t, log.pages, "%s: no page of the history", name)
 		require.LessOrEqual(t, log.lasts, 4, name)
 		require.Zero(t, log.appends, "%s: nothing is written", name)
@@ -187,8 +183,7 @@ func TestJoinOfNothing(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrGone, "as the fold says")
 }
 
-// TestACancelStandsBehindWhateverCameBetween, but for an end: of all that only what is
-// new is read.
+// TestACancelStandsBehindWhateverCameBetween, but for an end: of all that only what is new is read.
 func TestACancelStandsBehindWhateverCameBetween(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -210,13 +205,11 @@ func TestACancelStandsBehindWhateverCameBetween(t *testing.T) {
 				l, log := setup(memlog.Hooks{})
 				st, _, err := l.Claim(t.Context(), action("f"))
 				require.NoError(t, err)
-				other, err := l.Load(t.Context(), st.Ref)
-				require.NoError(t, err)
+				other := must(l.Load(t.Context(), st.Ref))(t)
 				for _, ev := range tt.between {
 					require.NoError(t, l.Append(t.Context(), other, ev))
 				}
-				_, err = log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionWake)})
-				require.NoError(t, err)
+				must(log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionWake)}))(t)
 				begin := time.Now()
 				err = l.Append(t.Context(), st, schemas.Event{Type: schemas.EventCancel})
 				if tt.fenced {
@@ -225,8 +218,7 @@ func TestACancelStandsBehindWhateverCameBetween(t *testing.T) {
 				}
 				require.NoError(t, err)
 				assert.Zero(t, time.Since(begin), "it is made again at once")
-				loaded, err := l.Load(t.Context(), st.Ref)
-				require.NoError(t, err)
+				loaded := must(l.Load(t.Context(), st.Ref))(t)
 				assert.Nil(t, loaded.Damaged)
 				assert.True(t, loaded.CancelRequested)
 				assert.Equal(t, len(tt.between)+2, loaded.N)
@@ -238,8 +230,8 @@ func TestACancelStandsBehindWhateverCameBetween(t *testing.T) {
 	}
 }
 
-// TestACancelIsNotStarved by a writer that is first every time, until it has been for so
-// long that something else is the matter.
+// TestACancelIsNotStarved by a writer that is first every time, until it has been for so long that
+// something else is the matter.
 func TestACancelIsNotStarved(t *testing.T) {
 	t.Parallel()
 	for first, ok := range map[int]bool{100: true, 10_000: false} {
@@ -259,8 +251,7 @@ func TestACancelIsNotStarved(t *testing.T) {
 			}})
 			st, _, err := l.Claim(t.Context(), action("f"))
 			require.NoError(t, err)
-			writer, err = l.Load(t.Context(), st.Ref)
-			require.NoError(t, err)
+			writer = must(l.Load(t.Context(), st.Ref))(t)
 			begin := time.Now()
 			err = l.Append(t.Context(), st, schemas.Event{Type: schemas.EventCancel})
 			if !ok {

@@ -39,8 +39,8 @@ func newLate(by int, hooks memlog.Hooks) *late {
 // stall has the replica fall behind for less than it is waited for.
 func (w *late) stall() { w.until = time.Now().Add(time.Second) }
 
-// TestLateReplica: an action that a replica does not know is no action that was
-// dropped, and one's own write that it does not show is not another's.
+// TestLateReplica: an action that a replica does not know is no action that was dropped, and one's
+// own write that it does not show is not another's.
 func TestLateReplica(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]int{"one": 1, "two": 2, "all": all} {
@@ -64,16 +64,14 @@ func lateReplica(t *testing.T, by int) {
 	require.NoError(t, err)
 	require.NoError(t, w.l.Append(t.Context(), st, begun))
 	w.stall()
-	old, err := w.l.Load(t.Context(), st.Ref)
-	require.NoError(t, err)
+	old := must(w.l.Load(t.Context(), st.Ref))(t)
 	assert.Equal(t, st.Events, old.Events)
 	w.stall()
 	found, err := w.l.Find(t.Context(), "t", "a")
 	require.NoError(t, err, "however old it is")
 	assert.Equal(t, st.Action, found.Action)
 
-	_, err = w.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionWake)})
-	require.NoError(t, err)
+	must(w.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionWake)}))(t)
 	lose = true
 	w.stall()
 	require.NoError(t, w.l.Append(t.Context(), st, attempt), "it stands behind a wake-up, and its acknowledgement was lost")
@@ -82,8 +80,7 @@ func lateReplica(t *testing.T, by int) {
 	require.ErrorIs(t, w.l.Append(t.Context(), old, attempt), fault.ErrFenced)
 
 	lose = false
-	loaded, err := w.l.Load(t.Context(), st.Ref)
-	require.NoError(t, err)
+	loaded := must(w.l.Load(t.Context(), st.Ref))(t)
 	assert.Equal(t, 4, loaded.N, "each was written once")
 	assert.Equal(t, st.Events, loaded.Events)
 }
@@ -103,8 +100,8 @@ func TestReplicaThatStaysLate(t *testing.T) {
 	})
 }
 
-// slow has a log take the next write in, and answer and show it a second later:
-// until then, it refuses whatever has the same guard.
+// slow has a log take the next write in, and answer and show it a second later: until then, it
+// refuses whatever has the same guard.
 func slow(t *testing.T) (l *ledger.Ledger, log *memlog.Log, next func()) {
 	t.Helper()
 	var until time.Time
@@ -139,8 +136,7 @@ func TestWriteOnItsWay(t *testing.T) {
 			next()
 			require.NoError(t, l.Append(t.Context(), st, ev))
 		}
-		loaded, err := l.Load(t.Context(), st.Ref)
-		require.NoError(t, err)
+		loaded := must(l.Load(t.Context(), st.Ref))(t)
 		assert.Equal(t, 4, loaded.N, "each was written once")
 		assert.Equal(t, st.Events, loaded.Events)
 	})
@@ -165,13 +161,12 @@ func TestClaimBesideAnother(t *testing.T) {
 
 func accepted(t *testing.T, a schemas.Action) []byte {
 	t.Helper()
-	data, err := ledger.Encode(schemas.Event{V: schemas.EventVersion, N: 1, Type: schemas.EventAccepted, Time: a.AcceptedAt, Action: &a})
-	require.NoError(t, err)
+	data := must(ledger.Encode(schemas.Event{V: schemas.EventVersion, N: 1, Type: schemas.EventAccepted, Time: a.AcceptedAt, Action: &a}))(t)
 	return data
 }
 
-// TestDoubtfulClaimOfAFullLog: whether a copy of it is stored is unknown, so that
-// nobody is told that nothing was.
+// TestDoubtfulClaimOfAFullLog: whether a copy of it is stored is unknown, so that nobody is told
+// that nothing was.
 func TestDoubtfulClaimOfAFullLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -197,18 +192,17 @@ func TestAnEndThatAReplicaDoesNotShow(t *testing.T) {
 			require.NoError(t, w.l.Append(t.Context(), st, ev))
 		}
 		w.stall()
-		joined, err := w.l.Join(t.Context(), action("f"))
-		require.NoError(t, err)
+		joined := must(w.l.Join(t.Context(), action("f")))(t)
 		require.NotNil(t, joined.Settled)
 	})
 }
 
-// TestEncode: raw JSON keeps its bytes, and a text has no character at which a client may end a line.
+// TestEncode: raw JSON keeps its bytes, and a text has no character at which a client may end a
+// line.
 func TestEncode(t *testing.T) {
 	t.Parallel()
 	raw := "{\"a\":\"<&\u2028\u2029\\u2028\\/\",\"b\":1.50}"
-	got, err := ledger.Encode(schemas.Event{V: 1, N: 2, Type: schemas.EventDelta, Data: []byte(raw), Attempted: &schemas.Attempted{Code: "<\u2028&"}})
-	require.NoError(t, err)
+	got := must(ledger.Encode(schemas.Event{V: 1, N: 2, Type: schemas.EventDelta, Data: []byte(raw), Attempted: &schemas.Attempted{Code: "<\u2028&"}}))(t)
 	require.Contains(t, string(got), `"data":`+raw)
 	require.Contains(t, string(got), `"code":"<\u2028&"`)
 }

@@ -1,6 +1,6 @@
-// Package ledger is the action log's own logic, over any store that can append
-// under a guard and read by subject: the claim that makes an id ours, the fence
-// that lets one writer append, and the fold that turns events into state.
+// Package ledger is the action log's logic, over any store with guarded appends and reads by
+// subject: the claim of an id, the fence that admits one writer, and the fold of events into a
+// state.
 package ledger
 
 import (
@@ -18,20 +18,17 @@ import (
 
 // Log is what the ledger needs of the broker.
 type Log interface {
-	// Append stores one message and returns its sequence. A guard that does
-	// not hold is fault.ErrFenced; fault.ErrUnavailable says that whether it
-	// was stored is unknown.
+	// Append stores one message and returns its sequence. It returns fault.ErrFenced if the guard
+	// does not hold, and fault.ErrUnavailable if the outcome is unknown.
 	Append(ctx context.Context, m schemas.Append) (uint64, error)
-	// Last returns the newest message under filter, or fault.ErrNotFound. It may be
-	// late: not have seen yet what others know to be stored. That there is none at
-	// all is certain.
+	// Last returns the newest message under filter, or fault.ErrNotFound. It may miss the newest
+	// writes, but fault.ErrNotFound is certain.
 	Last(ctx context.Context, stream, filter string) (schemas.Record, error)
 	// Newest is Last that is not late.
 	Newest(ctx context.Context, stream, filter string) (schemas.Record, error)
-	// Page returns messages under filter with a sequence of at least from, oldest
-	// first: up to limit of them, and none behind the one that makes them as large
-	// as size. more says that there are others. It may be late, and another time
-	// later than before.
+	// Page returns up to limit messages under filter with a sequence of at least from, oldest
+	// first, and none after the one that makes them as large as size. more reports that there are
+	// others. It may miss the newest writes, and a later call may miss more.
 	Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error)
 	// Bounds returns the sequences of the oldest and the newest message of a stream.
 	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
@@ -39,8 +36,8 @@ type Log interface {
 	PutBlob(ctx context.Context, tenant string, data []byte) (string, error)
 	// GetBlob returns what PutBlob stored, or fault.ErrNotFound.
 	GetBlob(ctx context.Context, name string) ([]byte, error)
-	// Accepting is fault.ErrFull while new actions are refused; the events and
-	// bodies of those that were accepted are stored all the same.
+	// Accepting returns fault.ErrFull while new actions are refused; events and bodies of accepted
+	// ones are still stored.
 	Accepting() error
 }
 
@@ -62,10 +59,10 @@ func New(log Log, layout schemas.Layout, now func() time.Time) *Ledger {
 // Layout is how the log is cut.
 func (l *Ledger) Layout() schemas.Layout { return l.layout }
 
-// Claim writes the accepted event: in one write the id is ours and the work is
-// queued. When the id exists with the same fingerprint, Claim returns that
-// action's state, as Join does, and duplicate; with another fingerprint, fault.ErrConflict.
-// A write whose acknowledgement was lost is settled by reading the log back.
+// Claim writes the accepted event: in one write the id is ours and the work is queued. When the id
+// exists with the same fingerprint, Claim returns that action's state, as Join does, and duplicate;
+// with another fingerprint, fault.ErrConflict. A write whose acknowledgement was lost is settled by
+// reading the log back.
 func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplicate bool, err error) {
 	if len(a.Payload) > schemas.InlineLimit {
 		if full := l.log.Accepting(); full != nil {
@@ -92,9 +89,9 @@ func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplic
 	})
 }
 
-// Append writes the next event of st's action and folds it in. It sets the
-// event's version, ordinal and, if zero, time. fault.ErrFenced means that
-// somebody else wrote first: load again before deciding anything.
+// Append writes the next event of st's action and folds it in. It sets the event's version, ordinal
+// and, if zero, time. fault.ErrFenced means that somebody else wrote first: load again before
+// deciding anything.
 func (l *Ledger) Append(ctx context.Context, st *State, ev schemas.Event) error {
 	if ev.Type == schemas.EventSettled {
 		return l.end(ctx, st, ev)
@@ -105,18 +102,8 @@ func (l *Ledger) Append(ctx context.Context, st *State, ev schemas.Event) error 
 	return l.write(ctx, st, ev)
 }
 
-// write is Append where no result is held.
+// write is Append without a held result.
 func (l *Ledger) write(ctx context.Context, st *State, ev schemas.Event) error {
-	m, err := l.next(st, &ev)
-	if err != nil {
-		return err
-	}
-	seq, err := l.log.Append(ctx, m)
-	return l.written(ctx, st, &ev, m, seq, err)
-}
-
-// next makes ev the next event of a state's action, and the message that it is.
-func (l *Ledger) next(st *State, ev *schemas.Event) (schemas.Append, error) {
 	ev.V, ev.N = schemas.EventVersion, st.N+1
 	if ev.Time.IsZero() {
 		ev.Time = l.now().UTC()
@@ -126,23 +113,37 @@ func (l *Ledger) next(st *State, ev *schemas.Event) (schemas.Append, error) {
 		end.Entry = st.Attempts[len(st.Attempts)-1].LastWord().Entry
 		ev.Settled = &end
 	}
-	data, err := Encode(ev)
-	return schemas.Append{
+	data, err := Encode(&ev)
+	if err != nil {
+		return err
+	}
+	m := schemas.Append{
 		Subject: l.layout.Subject(st.Ref, schemas.SectionOf(ev.Type)), Data: data,
 		Guarded: true, Guard: l.layout.All(st.Ref), Last: st.Seq,
-	}, err
+	}
+	seq, err := l.log.Append(ctx, m)
+	if err != nil {
+		seq, err = l.insist(ctx, st, &ev, m, err)
+	}
+	if err != nil {
+		return err
+	}
+	st.apply(schemas.Record{Seq: seq, Time: ev.Time}, ev)
+	return nil
 }
 
-// Nudge has an action's worker look at it at once, beside the wake-up that may be
-// pending.
+// Nudge has an action's worker look at it now. A pending wake-up stays.
 func (l *Ledger) Nudge(ctx context.Context, ref schemas.Ref) error {
-	_, err := l.log.Append(ctx, schemas.Append{Subject: l.layout.Subject(ref, schemas.SectionWake)})
-	return err
+	return l.notify(ctx, ref, schemas.SectionWake)
 }
 
-// Requeue queues an action that has not begun once more. One that has is not affected.
+// Requeue queues an action that has not begun once more. It does not affect one that has.
 func (l *Ledger) Requeue(ctx context.Context, ref schemas.Ref) error {
-	_, err := l.log.Append(ctx, schemas.Append{Subject: l.layout.Subject(ref, schemas.OverflowOf(ref.Kind))})
+	return l.notify(ctx, ref, schemas.OverflowOf(ref.Kind))
+}
+
+func (l *Ledger) notify(ctx context.Context, ref schemas.Ref, s schemas.Section) error {
+	_, err := l.log.Append(ctx, schemas.Append{Subject: l.layout.Subject(ref, s)})
 	return err
 }
 
@@ -155,9 +156,9 @@ func (l *Ledger) Find(ctx context.Context, tenant, id string) (*State, error) {
 	return l.load(ctx, ref, newest.Seq)
 }
 
-// Load reads and folds an action's events; none that was stored before the call is
-// missing. An id whose first event has been dropped is fault.ErrGone; a record that
-// cannot be decoded marks the state as damaged.
+// Load reads and folds an action's events; none that was stored before the call is missing. An id
+// whose first event has been dropped is fault.ErrGone; a record that cannot be decoded marks the
+// state as damaged.
 func (l *Ledger) Load(ctx context.Context, ref schemas.Ref) (*State, error) {
 	newest, err := l.log.Newest(ctx, l.stream(ref), l.layout.All(ref))
 	if err != nil {
@@ -175,9 +176,9 @@ func (l *Ledger) load(ctx context.Context, ref schemas.Ref, known uint64) (*Stat
 	return st.folded()
 }
 
-// Replay gives an action's events so far to fn, in order, progress and deltas too; none
-// that was stored before the call is missing. What fn returns ends it. A record that
-// cannot be read is *fault.Parked.
+// Replay gives an action's events so far to fn, in order, progress and deltas too; none that was
+// stored before the call is missing. What fn returns ends it. A record that cannot be read is
+// *fault.Parked.
 func (l *Ledger) Replay(ctx context.Context, ref schemas.Ref, fn func(schemas.Event) error) error {
 	newest, err := l.log.Newest(ctx, l.stream(ref), l.layout.All(ref))
 	if err != nil {
@@ -195,8 +196,8 @@ func (l *Ledger) Replay(ctx context.Context, ref schemas.Ref, fn func(schemas.Ev
 	})
 }
 
-// Dropped reports whether the history has dropped a message of an action. That it is
-// not found says less: who has been given it may know more than who is asked.
+// Dropped reports whether the history has dropped a message of an action. That it is not found says
+// less: who has been given it may know more than who is asked.
 func (l *Ledger) Dropped(ctx context.Context, ref schemas.Ref, seq uint64) (bool, error) {
 	first, _, err := l.log.Bounds(ctx, l.stream(ref))
 	return err == nil && seq < first, err
@@ -206,55 +207,43 @@ func (l *Ledger) stream(ref schemas.Ref) string {
 	return schemas.LogStream(l.layout.Partition(ref.Tenant, ref.ID))
 }
 
-// A read of the log asks for few messages at first, and then for more and more:
-// for each read the log counts what is left behind it. A page is of some size at
-// most, because there may be a hundred thousand messages and none of them is kept.
 const (
+	// The first page of a read is small, and later ones grow: the log counts the remaining messages
+	// for each page. pageSize bounds a page in bytes, because an action may have a hundred thousand
+	// messages.
 	firstPage  = 256
 	growth     = 4
 	widestPage = 16384
 	pageSize   = 4 << 20
-)
-
-// A replica that is late is asked again after catchUp, and so often in a row. What
-// it still does not show then may have been dropped since.
-const (
+	// A late replica is asked again after catchUp, up to patience times in a row. What it does not
+	// show then may have been dropped.
 	catchUp  = 10 * time.Millisecond
 	patience = 200
 )
 
-// until is each that goes on until it has shown a message that is known to be there.
+// until calls fn for the action's messages after a sequence, in order. It goes on until it has
+// shown a message that is known to be stored; messages after that one may be missing.
 func (l *Ledger) until(ctx context.Context, ref schemas.Ref, after, known uint64, fn func(schemas.Record) error) error {
-	for late := 0; ; late++ {
-		err := l.each(ctx, ref, after, func(r schemas.Record) error {
-			after = r.Seq
-			return fn(r)
-		})
-		if err != nil || after >= known {
-			return err
-		}
-		if late == patience || !rest(ctx, catchUp) {
-			return fmt.Errorf("%w: it does not show what it is known to hold", fault.ErrUnavailable)
-		}
-	}
-}
-
-// each calls fn for the action's messages after a sequence, in order. The newest may
-// be missing, and all of them.
-func (l *Ledger) each(ctx context.Context, ref schemas.Ref, after uint64, fn func(schemas.Record) error) error {
-	for limit := firstPage; ; limit = min(limit*growth, widestPage) {
+	for limit, late := firstPage, 0; ; {
 		page, more, err := l.log.Page(ctx, l.stream(ref), l.layout.All(ref), after+1, limit, pageSize)
 		if err != nil {
 			return err
 		}
 		for _, r := range page {
+			after = r.Seq
 			if err := fn(r); err != nil {
 				return err
 			}
-			after = r.Seq
 		}
-		if !more || len(page) == 0 {
+		switch {
+		case more && len(page) > 0:
+			limit = min(limit*growth, widestPage)
+		case after >= known:
 			return nil
+		case late == patience || !rest(ctx, catchUp):
+			return fmt.Errorf("%w: it does not show what it is known to hold", fault.ErrUnavailable)
+		default:
+			limit, late = firstPage, late+1
 		}
 	}
 }
@@ -287,8 +276,8 @@ func Result(ctx context.Context, s *schemas.Settled, get func(ctx context.Contex
 	return slices.Concat([]byte(`{"answer":`), answer, rest), nil
 }
 
-// Stow keeps a document inline, or puts it aside when it is over
-// schemas.InlineLimit and returns its name instead. It counts for the tenant.
+// Stow keeps a document inline, or puts it aside when it is over schemas.InlineLimit and returns
+// its name instead. It counts for the tenant.
 func (l *Ledger) Stow(ctx context.Context, tenant string, doc json.RawMessage) (json.RawMessage, string, error) {
 	if len(doc) <= schemas.InlineLimit {
 		return doc, "", nil

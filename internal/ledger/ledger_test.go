@@ -112,35 +112,32 @@ func TestLargePayloadGoesApart(t *testing.T) {
 	st, _, err := l.Claim(t.Context(), a)
 	require.NoError(t, err)
 	assert.Empty(t, st.Action.Payload)
-	doc, err := l.Blob(t.Context(), st.Action.Payload, st.Action.PayloadBlob)
-	require.NoError(t, err)
+	doc := must(l.Blob(t.Context(), st.Action.Payload, st.Action.PayloadBlob))(t)
 	assert.Equal(t, string(a.Payload), string(doc))
 }
 
-// TestFence: of two writers one is told, and a wake-up among the action's messages is not another writer.
+// TestFence: of two writers one is told, and a wake-up among the action's messages is not another
+// writer.
 func TestFence(t *testing.T) {
 	t.Parallel()
 	l, log := setup(memlog.Hooks{})
 	mine, _, err := l.Claim(t.Context(), action("f"))
 	require.NoError(t, err)
-	other, err := l.Load(t.Context(), mine.Ref)
-	require.NoError(t, err)
+	other := must(l.Load(t.Context(), mine.Ref))(t)
 	for range 3 {
-		_, err = log.Append(t.Context(), schemas.Append{Subject: layout.Subject(mine.Ref, schemas.SectionWake)})
-		require.NoError(t, err)
+		must(log.Append(t.Context(), schemas.Append{Subject: layout.Subject(mine.Ref, schemas.SectionWake)}))(t)
 	}
 	require.NoError(t, l.Append(t.Context(), mine, begun))
 	require.ErrorIs(t, l.Append(t.Context(), other, begun), fault.ErrFenced)
 	require.NoError(t, l.Append(t.Context(), mine, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded}}))
-	other, err = l.Load(t.Context(), mine.Ref)
-	require.NoError(t, err)
+	other = must(l.Load(t.Context(), mine.Ref))(t)
 	assert.Equal(t, 3, other.N)
 	assert.Equal(t, mine.Seq, other.Seq)
 	assert.Equal(t, "succeeded", other.Status())
 }
 
-// TestCancelYieldsToWhatIsDone: a request to cancel that came in between stands
-// before the result of a call and the end of the action, and fences what is new.
+// TestCancelYieldsToWhatIsDone: a request to cancel that came in between stands before the result
+// of a call and the end of the action, and fences what is new.
 func TestCancelYieldsToWhatIsDone(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -165,19 +162,16 @@ func TestCancelYieldsToWhatIsDone(t *testing.T) {
 			a.Kind = cmp.Or(tt.kind, a.Kind)
 			st, _, err := l.Claim(t.Context(), a)
 			require.NoError(t, err)
-			other, err := l.Load(t.Context(), st.Ref)
-			require.NoError(t, err)
+			other := must(l.Load(t.Context(), st.Ref))(t)
 			require.NoError(t, l.Append(t.Context(), other, schemas.Event{Type: schemas.EventCancel}))
-			_, err = log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionWake)})
-			require.NoError(t, err)
+			must(log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionWake)}))(t)
 			err = l.Append(t.Context(), st, tt.next)
 			if tt.fenced {
 				require.ErrorIs(t, err, fault.ErrFenced)
 				return
 			}
 			require.NoError(t, err)
-			loaded, err := l.Load(t.Context(), st.Ref)
-			require.NoError(t, err)
+			loaded := must(l.Load(t.Context(), st.Ref))(t)
 			assert.Equal(t, 3, loaded.N)
 			assert.Equal(t, "cancel", string(loaded.Events[1].Type), "the ordinal follows the cancel's")
 			assert.Equal(t, 2, loaded.Events[1].N)
@@ -198,14 +192,12 @@ func TestProgressIsCounted(t *testing.T) {
 	for range many {
 		require.NoError(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventProgress, Data: []byte(`{"name":"progress"}`)}))
 	}
-	other, err := l.Load(t.Context(), st.Ref)
-	require.NoError(t, err)
+	other := must(l.Load(t.Context(), st.Ref))(t)
 	require.NoError(t, l.Append(t.Context(), other, schemas.Event{Type: schemas.EventProgress}))
 	require.ErrorIs(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventProgress}), fault.ErrFenced,
 		"progress of another worker fences like all it writes")
 	require.NoError(t, l.Append(t.Context(), other, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded}}))
-	loaded, err := l.Load(t.Context(), st.Ref)
-	require.NoError(t, err)
+	loaded := must(l.Load(t.Context(), st.Ref))(t)
 	assert.Equal(t, many+1, loaded.Progress)
 	assert.Equal(t, many+3, loaded.N)
 	assert.Len(t, loaded.Events, 2)
@@ -228,8 +220,7 @@ func TestAppendWhoseAcknowledgementIsLost(t *testing.T) {
 	for _, ev := range []schemas.Event{begun, progress, progress, progress} {
 		require.NoError(t, l.Append(t.Context(), st, ev))
 	}
-	loaded, err := l.Load(t.Context(), st.Ref)
-	require.NoError(t, err)
+	loaded := must(l.Load(t.Context(), st.Ref))(t)
 	assert.Equal(t, []int{3, 3, 5}, []int{st.Progress, loaded.Progress, loaded.N})
 	assert.Equal(t, loaded.Seq, st.Seq)
 }
@@ -241,8 +232,7 @@ func TestFind(t *testing.T) {
 	a.Kind = schemas.KindPlan
 	_, _, err := l.Claim(t.Context(), a)
 	require.NoError(t, err)
-	st, err := l.Find(t.Context(), "t", "a")
-	require.NoError(t, err)
+	st := must(l.Find(t.Context(), "t", "a"))(t)
 	assert.Equal(t, schemas.KindPlan, st.Kind)
 	_, err = l.Find(t.Context(), "t", "b")
 	require.ErrorIs(t, err, fault.ErrNotFound)
@@ -259,34 +249,29 @@ func TestFold(t *testing.T) {
 	accepted := record(1, schemas.SectionAccepted, `{"v":1,"n":1,"type":"accepted","action":{"id":"a"}}`)
 	attempt := record(2, schemas.SectionEvent, `{"v":1,"n":2,"type":"attempt","attempt":{"step":0,"number":1,"class":"once"}}`)
 
-	st, err := ledger.Fold(ref, []schemas.Record{accepted, attempt, record(9, schemas.SectionWake, "")})
-	require.NoError(t, err)
+	st := must(ledger.Fold(ref, []schemas.Record{accepted, attempt, record(9, schemas.SectionWake, "")}))(t)
 	assert.EqualValues(t, 9, st.Seq)
 	assert.Equal(t, 2, st.Inherited)
 	require.NotNil(t, st.Open(), "an attempt without a result is open")
 
 	unsent := record(3, schemas.SectionEvent, `{"v":1,"n":2,"type":"attempted","attempt":{"number":1},"attempted":{"number":1,"code":"UPSTREAM_DNS","sent":false}}`)
-	st, err = ledger.Fold(ref, []schemas.Record{accepted, unsent})
-	require.NoError(t, err)
+	st = must(ledger.Fold(ref, []schemas.Record{accepted, unsent}))(t)
 	assert.Nil(t, st.Open())
 	require.Len(t, st.Tries(0), 1)
 	assert.Empty(t, st.Tries(1))
 
-	st, err = ledger.Fold(ref, []schemas.Record{accepted, record(2, schemas.SectionEvent, `{"v":1,"n":2,"type":"settled",`)})
-	require.NoError(t, err)
+	st = must(ledger.Fold(ref, []schemas.Record{accepted, record(2, schemas.SectionEvent, `{"v":1,"n":2,"type":"settled",`)}))(t)
 	require.NotNil(t, st.Settled, "an end that cannot be read is an end")
 	assert.Equal(t, schemas.Poison, st.Settled.Code)
 
-	st, err = ledger.Fold(ref, []schemas.Record{record(1, schemas.SectionAccepted, `{"v":1,"n":1,"type":"started"}`)})
-	require.NoError(t, err)
+	st = must(ledger.Fold(ref, []schemas.Record{record(1, schemas.SectionAccepted, `{"v":1,"n":1,"type":"started"}`)}))(t)
 	assert.NotNil(t, st.Damaged, "a record of another type than its subject's is damage, not history")
 
-	_, err = ledger.Fold(ref, []schemas.Record{attempt})
+	_, err := ledger.Fold(ref, []schemas.Record{attempt})
 	require.ErrorIs(t, err, fault.ErrGone, "history has dropped the beginning")
 
 	for _, bad := range []string{`{`, `[]`, `{"v":1,"n":2,"type":"attempt"}`, `{"v":0,"n":2,"type":"started"}`, `{"v":9,"n":2,"type":"started"}`, `{"v":1,"n":2,"type":"dance"}`} {
-		st, err = ledger.Fold(ref, []schemas.Record{accepted, record(2, schemas.SectionEvent, bad)})
-		require.NoError(t, err)
+		st = must(ledger.Fold(ref, []schemas.Record{accepted, record(2, schemas.SectionEvent, bad)}))(t)
 		require.NotNil(t, st.Damaged, bad)
 		assert.Equal(t, schemas.Poison, st.Damaged.Code)
 		assert.Equal(t, 2, st.N)
@@ -314,8 +299,7 @@ func TestCancels(t *testing.T) {
 	st, _, err := l.Claim(t.Context(), a)
 	require.NoError(t, err)
 	require.NoError(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventCancel}))
-	joined, err := l.Join(t.Context(), a)
-	require.NoError(t, err)
+	joined := must(l.Join(t.Context(), a))(t)
 	assert.True(t, joined.CancelRequested, "who joins it knows of it")
 	types := make([]schemas.EventType, 0, 2)
 	for ev := range st.History() {
@@ -343,8 +327,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestReplay gives every event in order, those that a state only counts among them, over
-// more than one page, and of a replica that is late.
+// TestReplay gives every event in order, those that a state only counts among them, over more than
+// one page, and of a replica that is late.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -357,8 +341,7 @@ func TestReplay(t *testing.T) {
 			require.NoError(t, w.l.Append(t.Context(), st, ev))
 			if i%100 == 0 {
 				require.NoError(t, w.l.Nudge(t.Context(), st.Ref))
-				st, err = w.l.Load(t.Context(), st.Ref)
-				require.NoError(t, err)
+				st = must(w.l.Load(t.Context(), st.Ref))(t)
 			}
 		}
 		other := action("g")
@@ -396,8 +379,16 @@ func TestReplayEnds(t *testing.T) {
 	never := func(schemas.Event) error { return nil }
 	require.ErrorIs(t, l.Replay(t.Context(), schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "none"}, never), fault.ErrNotFound)
 
-	_, err = log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionEvent), Data: []byte(`{"v":99}`)})
-	require.NoError(t, err)
+	must(log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionEvent), Data: []byte(`{"v":99}`)}))(t)
 	var parked *fault.Parked
 	require.ErrorAs(t, l.Replay(t.Context(), st.Ref, never), &parked)
+}
+
+// must returns the result of a call that may not fail.
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		require.NoError(t, err)
+		return v
+	}
 }

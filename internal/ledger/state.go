@@ -20,24 +20,24 @@ import (
 type State struct {
 	schemas.Ref
 	Action schemas.Action
-	// Seq is the sequence of the action's newest message, wakes included: the
-	// fence of the next append.
+	// Seq is the sequence of the action's newest message, wakes included: the fence of the next
+	// append.
 	Seq uint64
-	// N is the ordinal of the newest event, and Newest when it was stored: by the log's
-	// clock, where it was read from there.
+	// N is the ordinal of the newest event, and Newest when it was stored: by the log's clock,
+	// where it was read from there.
 	N      int
 	Newest time.Time
-	// Message is the sequence of the message that a worker is at the action for; 0
-	// for whoever only reads.
+	// Message is the sequence of the message that a worker is at the action for; 0 for whoever only
+	// reads.
 	Message uint64
 	// Again says that a worker may have been at the action before, whatever it has written. It is
 	// false for the first delivery of its first message.
 	Again bool
-	// Inherited is how many events were there when the state was read; what
-	// goes beyond the accepted one is the work of an earlier worker.
+	// Inherited is how many events were there when the state was read; what goes beyond the
+	// accepted one is the work of an earlier worker.
 	Inherited int
-	// Events are all events so far, with their sequences. Progress and deltas are
-	// only counted: there may be a hundred thousand of them.
+	// Events are all events so far, with their sequences. Progress and deltas are only counted:
+	// there may be a hundred thousand of them.
 	Events   []Sequenced
 	Progress int
 
@@ -52,15 +52,14 @@ type State struct {
 	Resolution      *schemas.Resolution
 	// SupersededBy is the action that a repeat of the request has begun; empty: none has.
 	SupersededBy string
-	// Left are the ids of the evidence that is known to be stored; nil until
-	// somebody has looked.
+	// Left are the ids of the evidence that is known to be stored; nil until somebody has looked.
 	Left map[string]bool
-	// Loose says that evidence was left which the action's events do not call for, so that
-	// nobody could leave it again: it has to be durable before the end is written.
+	// Loose says that evidence was left which the action's events do not call for, so that nobody
+	// could leave it again: it has to be durable before the end is written.
 	Loose bool
 	held  *held // see Hold
-	// Damaged is set when a record could not be decoded. What it said is not
-	// in the state; only a worker that parks the action may go on from here.
+	// Damaged is set when a record could not be decoded. What it said is not in the state; only a
+	// worker that parks the action may go on from here.
 	Damaged *fault.Parked
 }
 
@@ -76,8 +75,8 @@ type Try struct {
 	Result *schemas.Attempted
 }
 
-// LastWord is what policy said of the attempt last: another policy may have come
-// into force between the attempt's record and its first byte.
+// LastWord is what policy said of the attempt last: another policy may have come into force between
+// the attempt's record and its first byte.
 func (t Try) LastWord() schemas.Decision {
 	if r := t.Result; r != nil && r.Decision != nil {
 		return *r.Decision
@@ -91,10 +90,9 @@ func (t Try) Mocked() bool {
 	return d.Traffic != nil && d.Traffic.Mocked != ""
 }
 
-// Fold builds the state from an action's messages in order. The first must be
-// its accepted event; if history has dropped that, the error is fault.ErrGone.
-// A record that cannot be decoded is passed over and marks the state as damaged,
-// so that an action is readable, and can be settled, whatever lies on the log.
+// Fold builds the state from an action's messages in order. The first one must be the accepted
+// event; fault.ErrGone means that it was dropped. A record that cannot be decoded marks the state
+// as damaged and is skipped, so that the action can be read and settled anyway.
 func Fold(ref schemas.Ref, records []schemas.Record) (*State, error) {
 	st := &State{Ref: ref}
 	for _, r := range records {
@@ -233,8 +231,8 @@ func (s *State) Tries(step int) []Try {
 	return tries
 }
 
-// Status is one word for people and lists: the outcome once settled, else
-// accepted, started or waiting.
+// Status is one word for people and lists: the outcome once settled, else accepted, started or
+// waiting.
 func (s *State) Status() string {
 	switch {
 	case s.Settled != nil:
@@ -251,9 +249,9 @@ func (s *State) Status() string {
 // encoding is encoding/json's, by a faster encoder, without its escapes.
 var encoding = json.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false)) //nolint:gochecknoglobals // a constant
 
-// Encode writes a record of the log, or a document that somebody is told, byte for byte as encoding/json does
-// without SetEscapeHTML: raw JSON keeps its bytes, and texts have no U+2028, at which some clients end a line. An
-// encoding/json.Number is a text here.
+// Encode writes a record of the log, or a document that somebody is told, byte for byte as
+// encoding/json does without SetEscapeHTML: raw JSON keeps its bytes, and texts have no U+2028, at
+// which some clients end a line. An encoding/json.Number is a text here.
 func Encode(v any) ([]byte, error) {
 	data, err := json.Marshal(v, encoding)
 	if err != nil || !bytes.Contains(data, []byte("\xe2\x80\xa8")) && !bytes.Contains(data, []byte("\xe2\x80\xa9")) {

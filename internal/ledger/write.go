@@ -10,20 +10,17 @@ import (
 	"weir/schemas"
 )
 
-// A write that was refused or not acknowledged is settled by reading the log back,
-// and made again where nothing stands in its place: the guard, which is the same,
-// keeps out the copy that may still be on its way. It is made writes times at most.
-// The pauses between, from firstPause on and each twice as long, are for what a
-// cluster holds a guard against before it shows it: another write on its way.
 const (
+	// A refused or unacknowledged write is settled by reading the log back. If nothing is stored in
+	// its place it is made again, with the same guard, which excludes the copy that may still
+	// arrive; up to writes times in all. The pauses start at firstPause and double. They are for a
+	// cluster that checks a guard against another pending write before it shows that one.
 	writes     = 8
 	firstPause = 10 * time.Millisecond
+	// overtakes is how often a write is made again at once after another one that it may follow. A
+	// slow writer that waited would never win against one that writes all the time.
+	overtakes = 256
 )
-
-// overtakes is how often a write is made again at once because something came between
-// that it may follow: who writes seldom would never be first where another writes all the
-// time, if it waited.
-const overtakes = 256
 
 // claim writes the accepted event, or finds the action that has its name.
 func (l *Ledger) claim(ctx context.Context, st *State, ev schemas.Event, m schemas.Append) (*State, bool, error) {
@@ -52,20 +49,6 @@ func (l *Ledger) claim(ctx context.Context, st *State, ev schemas.Event, m schem
 	}
 }
 
-// written folds an event in that was written behind a state, once it is known to be
-// stored: seq and err are what the first write came to. ev and m are changed with what
-// came between that the event may follow.
-func (l *Ledger) written(ctx context.Context, st *State, ev *schemas.Event, m schemas.Append, seq uint64, err error) error {
-	if err != nil {
-		seq, err = l.insist(ctx, st, ev, m, err)
-	}
-	if err != nil {
-		return err
-	}
-	st.apply(schemas.Record{Seq: seq, Time: ev.Time}, *ev)
-	return nil
-}
-
 // insist goes on where a write was refused or not acknowledged.
 func (l *Ledger) insist(ctx context.Context, st *State, ev *schemas.Event, m schemas.Append, err error) (seq uint64, _ error) {
 	n, pause, overtaken := 1, firstPause, 0
@@ -87,13 +70,12 @@ func (l *Ledger) insist(ctx context.Context, st *State, ev *schemas.Event, m sch
 	return seq, err
 }
 
-// readBack looks for what was stored since a state was read. It may be m itself,
-// whose acknowledgement was lost: seq is its place. What ev may follow is folded in,
-// and m made to stand behind it. Anything else is fault.ErrFenced.
+// readBack looks for messages that were stored since a state was read. If m itself was, because its
+// acknowledgement was lost, seq is its sequence. Events that ev may follow are folded in, and m is
+// changed to follow them. Anything else is fault.ErrFenced.
 //
-// The stream's leader says how far to read. A replica that is late would have the
-// writer of an event take it for another's, and one's own attempt for that of a
-// worker which may be at it still.
+// The stream's leader says how far to read. With a late replica, the writer of an event would take
+// it for another writer's, and its own attempt for that of a worker that may still be running.
 func (l *Ledger) readBack(ctx context.Context, st *State, ev *schemas.Event, m *schemas.Append, cause error) (seq uint64, err error) {
 	newest, err := l.log.Newest(ctx, l.stream(st.Ref), m.Guard)
 	switch {
@@ -130,19 +112,17 @@ func (l *Ledger) readBack(ctx context.Context, st *State, ev *schemas.Event, m *
 	return 0, nil
 }
 
-// same says that a message is the one that was to be written. No other writer makes it:
-// it holds the time, and what is the worker's own.
+// same reports whether a message is the one that was to be written. No other writer makes it: it
+// has the time, and the worker's own content.
 func same(r schemas.Record, m schemas.Append) bool {
 	return r.Subject == m.Subject && string(r.Data) == string(m.Data)
 }
 
-// yields folds in a message that came between a state and its next event, if the
-// event may stand after it all the same. A nudge says nothing. A request to
-// cancel does not unmake what a call brought, so that, its result and the action's
-// end still stand; but nothing new is begun after it by a writer who has not seen it.
-// And a request to cancel may be made whatever an action is at, until it has ended: who
-// asks for a stop does not race with the worker that is to be stopped. A task has no call
-// that could have brought something: of its ends the first one written counts.
+// yields folds in a message between a state and its next event, if the event may follow it anyway.
+// A notification changes nothing. After a request to cancel, the result of a finished call and the
+// action's end are still valid, but nothing new begins. A request to cancel itself may follow
+// anything until the action has ended. A task has no call with a result: the first of its ends
+// counts.
 func (l *Ledger) yields(st *State, r schemas.Record, next schemas.EventType) bool {
 	if r.Notifies() {
 		st.Seq = r.Seq

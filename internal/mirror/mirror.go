@@ -1,5 +1,5 @@
-// Package mirror keeps copies in memory in step with what the log stores: it hears of news,
-// and reads what it may have missed.
+// Package mirror keeps copies in memory in step with what the log stores: it hears of news, and
+// reads what it may have missed.
 package mirror
 
 import (
@@ -13,13 +13,13 @@ import (
 
 // Reader reads what is stored, oldest first; see broker.Bucket.
 type Reader interface {
-	// Read returns up to limit records after a write. Fewer than limit says that there were
-	// no more when it was called.
+	// Read returns up to limit records after a write. Fewer than limit says that there were no more
+	// when it was called.
 	Read(ctx context.Context, after uint64, limit int) ([]schemas.Record, error)
 }
 
-// Read calls take for all records after a write, and returns the number of the last one. It
-// reads a page at a time. What was read before an error counts.
+// Read calls take for all records after a write, and returns the number of the last one. It reads a
+// page at a time. What was read before an error counts.
 func Read(ctx context.Context, r Reader, after uint64, page int, take func(schemas.Record)) (last uint64, err error) {
 	for {
 		records, err := r.Read(ctx, after, page)
@@ -47,8 +47,8 @@ type Config struct {
 	Look func(ctx context.Context) error
 }
 
-// Follower calls Look at intervals and when it is notified, and logs when that begins to fail
-// and when it works again.
+// Follower calls Look at intervals and when it is notified, and logs when that begins to fail and
+// when it works again.
 type Follower struct {
 	cfg    Config
 	notify chan struct{}
@@ -60,8 +60,8 @@ func New(cfg Config) *Follower {
 	return &Follower{cfg: cfg, notify: make(chan struct{}, 1), stop: func() {}}
 }
 
-// Start begins to watch, so that no news is missed, and then calls Look. It returns when the
-// copy is whole; on an error nothing runs. Watch should call lost when some news may be missing.
+// Start begins to watch, so that no news is missed, and then calls Look. It returns when the copy
+// is whole; on an error nothing runs. Watch should call lost when some news may be missing.
 func (f *Follower) Start(ctx context.Context, watch func(lost func()) (stop func(), err error)) error {
 	unwatch, err := watch(f.Notify)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestFollower: it watches before it looks, looks at intervals and when it is notified, and logs when
-// the store goes and when it comes back.
+// TestFollower: it watches before it looks, looks at intervals and when it is notified, and logs
+// when the store goes and when it comes back.
 func TestFollower(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,8 +21,8 @@ func hears(r access.Role, subject string) bool {
 	return access.CoveredBy(subject, access.Subjects(access.Of(r, partitions).Subscribe))
 }
 
-// TestWhoWritesWhat is the promise of the roles: work is made at the door alone, done
-// and told of by workers alone, and nothing is written by who reads.
+// TestWhoWritesWhat is the promise of the roles: work is made at the door alone, done and told of
+// by workers alone, and nothing is written by who reads.
 func TestWhoWritesWhat(t *testing.T) {
 	t.Parallel()
 	ref := schemas.Ref{Tenant: "acme.inc", Kind: schemas.KindHTTP, ID: "a"}
@@ -118,8 +118,8 @@ func TestEachRuleSaysWhy(t *testing.T) {
 	check(access.Agent("t").Permissions)
 }
 
-// TestTenantsHaveTheirOwn: what a tenant's accounts import is within what is offered,
-// and covers nothing of another tenant.
+// TestTenantsHaveTheirOwn: what a tenant's accounts import is within what is offered, and covers
+// nothing of another tenant.
 func TestTenantsHaveTheirOwn(t *testing.T) {
 	t.Parallel()
 	streams, services, streamed := access.Exports()

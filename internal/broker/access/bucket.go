@@ -5,16 +5,22 @@ import "weir/schemas"
 // Bucket says who keeps what in a bucket.
 type Bucket struct {
 	Name string
-	// Holds is what is in it, in a few words.
+	// Holds describes the content in a few words.
 	Holds string
-	// Object: it is a store of objects, not of values.
+	// Object marks an object store; the others are key-value stores.
 	Object bool
-	// Live is where its changes are republished; empty: nowhere.
+	// Live is the subject prefix under which changes are republished. Empty: they are not.
 	Live string
-	// Reads and Writes are the roles that do. Purges are those that drop what is long
-	// over, and could drop the rest.
+	// History is how many values of a key are stored; default 1.
+	History uint8
+	// Reads and Writes are the roles that do. Purges are those that drop what is long over, and
+	// could drop the rest.
 	Reads, Writes, Purges []Role
 }
+
+// ruleHistory is how many rule sets of a tenant are stored: the most that a bucket stores. A worker
+// that does not know the outcome of its write finds the set that replaced the one it had read.
+const ruleHistory = 64
 
 // Buckets lists every bucket of a log.
 func Buckets() []Bucket {
@@ -22,7 +28,7 @@ func Buckets() []Bucket {
 	return []Bucket{
 		{Name: schemas.BlobBucket, Holds: "bodies too large for the log", Object: true, Reads: all, Writes: []Role{Ingress, Worker}},
 		{Name: schemas.TokenBucket, Holds: "the hashes of tokens", Live: schemas.LiveRoot + ".tokens.", Reads: all, Writes: []Role{Ingress}, Purges: []Role{Ingress}},
-		{Name: schemas.RuleBucket, Holds: "traffic rules", Live: schemas.LiveRoot + ".rules.", Reads: all, Writes: []Role{Worker}},
+		{Name: schemas.RuleBucket, Holds: "traffic rules", Live: schemas.LiveRoot + ".rules.", History: ruleHistory, Reads: all, Writes: []Role{Worker}},
 		{Name: schemas.RepoBucket, Holds: "the names of repositories", Reads: all, Writes: []Role{Worker}},
 		{Name: schemas.LeaseBucket, Holds: "when holders of tasks were last heard of", Reads: all, Writes: []Role{Ingress, Worker}},
 		{Name: schemas.BudgetBucket, Holds: "what was used of budgets", Reads: all, Writes: []Role{Worker}, Purges: []Role{Worker}},

@@ -62,8 +62,8 @@ func write(r Role) (rules []Rule) {
 	return rules
 }
 
-// read is what a role looks up. Whoever reads the log reads all of it: what each
-// caller may see is Weir's own to decide.
+// read is what a role looks up. Whoever reads the log reads all of it: what each caller may see is
+// Weir's own to decide.
 func read(r Role, partitions int) []Rule {
 	streams := append(logStreams(partitions), schemas.EvidenceStream, schemas.DeadStream)
 	for _, b := range Buckets() {

@@ -28,8 +28,8 @@ func Subjects(rules []Rule) []string {
 	return slices.Compact(all)
 }
 
-// CoveredBy reports whether one of the patterns covers the whole of a subject, which
-// may be a pattern too.
+// CoveredBy reports whether one of the patterns covers the whole of a subject, which may be a
+// pattern too.
 func CoveredBy(subject string, patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return covers(p, subject) })
 }
@@ -50,9 +50,8 @@ func covers(outer, inner string) bool {
 	return len(o) == len(in)
 }
 
-// Family is the listed pattern that a subject belongs to, whoever it is listed for:
-// it names what was done without saying to whom. A subject that is listed nowhere is
-// "other".
+// Family is the listed pattern that a subject belongs to, whoever it is listed for: it names what
+// was done without saying to whom. A subject that is listed nowhere is "other".
 func Family(subject string, partitions int) string {
 	for _, r := range Roles() {
 		p := Of(r, partitions)

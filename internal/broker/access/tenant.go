@@ -6,24 +6,23 @@ import (
 	"weir/schemas"
 )
 
-// Account is one for programs of a tenant's own. What it may use of Weir's account is
-// imported, and nothing else is there for it. Permissions alone would not be enough: the
-// server writes its answers to whatever subject a request names, and in an account of its
-// own that can only be one of the tenant's.
+// Account is one for programs of a tenant's own. What it may use of Weir's account is imported, and
+// nothing else is there for it. Permissions alone would not be enough: the server writes its
+// answers to whatever subject a request names, and in an account of its own that can only be one of
+// the tenant's.
 type Account struct {
-	// Streams are what it is told, Services what it may ask; each is imported under
-	// its own name.
+	// Streams are what it is told, Services what it may ask; each is imported under its own name.
 	Streams, Services []string
 	Permissions
 }
 
-// ObserverQueue is the name of the consumer through which a tenant's observer reads
-// its evidence. It is made by `weir nats provision --tenant`, because nobody but Weir
-// may say what a consumer filters and where it delivers.
+// ObserverQueue is the name of the consumer through which a tenant's observer reads its evidence.
+// It is made by `weir nats provision --tenant`, because nobody but Weir may say what a consumer
+// filters and where it delivers.
 func ObserverQueue(tenant string) string { return "observer_" + schemas.EscapeToken(tenant) }
 
-// Observer is the account of a tenant's observer: it sees the tenant's own evidence,
-// as it is left and as it is stored, and the states of its tasks.
+// Observer is the account of a tenant's observer: it sees the tenant's own evidence, as it is left
+// and as it is stored, and the states of its tasks.
 func Observer(tenant string) Account {
 	t, queue := schemas.EscapeToken(tenant), ObserverQueue(tenant)
 	told := []Rule{
@@ -37,8 +36,8 @@ func Observer(tenant string) Account {
 		{"say what was read", []string{"$JS.ACK." + schemas.EvidenceStream + "." + queue + ".>"}},
 	}
 	return Account{
-		// Nobody asks for the account's info. That it is imported keeps the servers from
-		// giving the account an API of its own, which would refuse every request.
+		// Nobody asks for the account's info. That it is imported keeps the servers from giving the
+		// account an API of its own, which would refuse every request.
 		Streams: Subjects(told), Services: append(Subjects(asked), accountInfo),
 		Permissions: Permissions{Publish: asked, Subscribe: append(slices.Clip(told), answers())},
 	}
@@ -54,9 +53,8 @@ func answers() Rule { return Rule{"hear the answers to its own requests", []stri
 
 const accountInfo = "$JS.API.INFO"
 
-// Exports are what Weir's account offers, of which each account of a tenant imports its
-// own part: what it is told, what it may ask, and what it may ask that is answered by
-// more than one message.
+// Exports are what Weir's account offers, of which each account of a tenant imports its own part:
+// what it is told, what it may ask, and what it may ask that is answered by more than one message.
 func Exports() (streams, services, streamed []string) {
 	streams = []string{schemas.EvidenceRoot + ".>", schemas.LiveRoot + ".evidence.>", schemas.StatusRoot + ".>"}
 	services = []string{

@@ -27,15 +27,13 @@ type outside struct {
 
 func (o *outside) dial(t *testing.T, file string) (nc *nats.Conn, denied chan error) {
 	t.Helper()
-	st, err := os.Stat(file)
-	require.NoError(t, err)
+	st := must(os.Stat(file))(t)
 	require.Equal(t, os.FileMode(0o600), st.Mode().Perm())
-	raw, err := os.ReadFile(file)
-	require.NoError(t, err)
+	raw := must(os.ReadFile(file))(t)
 	var c embedded.Credentials
 	require.NoError(t, json.Unmarshal(raw, &c))
 	denied = make(chan error, 64)
-	nc, err = nats.Connect(c.URL, nats.UserInfo(c.User, c.Password),
+	nc, err := nats.Connect(c.URL, nats.UserInfo(c.User, c.Password),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
@@ -46,11 +44,9 @@ func expose(t *testing.T) *outside {
 	t.Helper()
 	o := &outside{dir: t.TempDir(), asked: make(chan string, 64)}
 	var err error
-	o.server, err = embedded.Start(embedded.Config{Dir: o.dir, Layout: layout, Listen: "127.0.0.1:0", Durability: schemas.DurabilityProcess})
-	require.NoError(t, err)
+	o.server = must(embedded.Start(embedded.Config{Dir: o.dir, Layout: layout, Listen: "127.0.0.1:0", Durability: schemas.DurabilityProcess}))(t)
 	t.Cleanup(func() { require.NoError(t, o.server.Stop()) })
-	o.Broker, err = broker.Open(t.Context(), broker.Config{Server: o.server, Layout: layout, AttemptTimeout: 5 * time.Second})
-	require.NoError(t, err)
+	o.Broker = must(broker.Open(t.Context(), broker.Config{Server: o.server, Layout: layout, AttemptTimeout: 5 * time.Second}))(t)
 	t.Cleanup(func() { o.Close(context.Background()) })
 	stop, err := o.Serve(schemas.AgentAPIRoot+".*", "q", func(_ context.Context, subject string, data []byte) []byte {
 		o.asked <- subject
@@ -79,31 +75,28 @@ func TestAgentAsks(t *testing.T) {
 	nc, denied := o.dial(t, embedded.AgentCredentialsFile(o.dir))
 	observer, refused := o.dial(t, embedded.CredentialsFile(o.dir))
 	heard := make(chan *nats.Msg, 64)
-	_, err := observer.ChanSubscribe("_INBOX.>", heard)
-	require.NoError(t, err)
+	must(observer.ChanSubscribe("_INBOX.>", heard))(t)
 	require.NoError(t, observer.Publish(schemas.AgentAPISubject("t"), nil))
 	require.NoError(t, observer.Flush())
 	require.ErrorIs(t, <-refused, nats.ErrPermissionViolation)
-	_, err = observer.ChanSubscribe("weir.rpc.>", heard)
-	require.NoError(t, err)
+	must(observer.ChanSubscribe("weir.rpc.>", heard))(t)
 	require.NoError(t, observer.Flush())
 	require.ErrorIs(t, <-refused, nats.ErrPermissionViolation)
 	for range 2 { // the way back is open for each
-		m, err := nc.Request(schemas.AgentAPISubject("acme.inc"), []byte("ping"), 5*time.Second)
-		require.NoError(t, err)
+		m := must(nc.Request(schemas.AgentAPISubject("acme.inc"), []byte("ping"), 5*time.Second))(t)
 		require.Equal(t, "answer to ping", string(m.Data))
 		require.Equal(t, "weir.rpc.agent-api.acme%2Einc", <-o.asked)
 	}
 	require.Empty(t, denied)
-	_, err = nc.Request(schemas.AgentAPIRoot+".t.more", nil, 200*time.Millisecond)
+	_, err := nc.Request(schemas.AgentAPIRoot+".t.more", nil, 200*time.Millisecond)
 	require.Error(t, err, "what nobody serves is answered by nobody")
 	require.NoError(t, observer.Flush())
 	require.Empty(t, heard)
 	require.Empty(t, o.asked)
 }
 
-// TestAgentIsDeniedTheRest: it reads no evidence, no log and no bucket, writes
-// none, and has no API.
+// TestAgentIsDeniedTheRest: it reads no evidence, no log and no bucket, writes none, and has no
+// API.
 func TestAgentIsDeniedTheRest(t *testing.T) {
 	t.Parallel()
 	o := expose(t)
@@ -126,16 +119,13 @@ func TestAgentIsDeniedTheRest(t *testing.T) {
 		">", "weir.>", "weir.evidence.>", "weir.live.evidence.>", "weir.live.>", "weir.log.>", "weir.status.>", "$KV.>", "$JS.>", "$SYS.>", "_WEIR.>", "_R_.>", "*.>",
 		"weir.rpc.agent-api.>", // else it could answer in Weir's place
 	} {
-		_, err := nc.ChanSubscribe(subject, heard)
-		require.NoError(t, err)
+		must(nc.ChanSubscribe(subject, heard))(t)
 		require.NoError(t, nc.Flush())
 		require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, subject)
 	}
-	_, err := o.Rules().Put(t.Context(), "t", []byte("rules"), 0)
-	require.NoError(t, err)
+	must(o.Rules().Put(t.Context(), "t", []byte("rules"), 0))(t)
 	require.NoError(t, o.Nudge("weir.status.t.task.id", []byte("Running")))
-	_, err = nc.Request(schemas.AgentAPISubject("t"), nil, 5*time.Second)
-	require.NoError(t, err)
+	must(nc.Request(schemas.AgentAPISubject("t"), nil, 5*time.Second))(t)
 	require.Empty(t, heard)
 	require.EqualValues(t, 1, o.held(t, "KV_"+schemas.RuleBucket))
 	for _, stream := range []string{schemas.LogStream(0), schemas.EvidenceStream, "KV_" + schemas.TokenBucket} {
@@ -148,21 +138,17 @@ func TestAgentCannotWriteThroughReplies(t *testing.T) {
 	t.Parallel()
 	o := expose(t)
 	observer, _ := o.dial(t, embedded.CredentialsFile(o.dir))
-	js, err := jetstream.New(observer)
-	require.NoError(t, err)
-	_, err = o.Append(t.Context(), schemas.Append{Subject: "weir.evidence.t.k.e.id", Data: []byte("e")})
-	require.NoError(t, err)
+	js := must(jetstream.New(observer))(t)
+	must(o.Append(t.Context(), schemas.Append{Subject: "weir.evidence.t.k.e.id", Data: []byte("e")}))(t)
 	c, err := js.CreateOrUpdateConsumer(t.Context(), schemas.EvidenceStream,
 		jetstream.ConsumerConfig{Durable: "audit", AckPolicy: jetstream.AckExplicitPolicy})
 	require.NoError(t, err)
-	m, err := c.Next()
-	require.NoError(t, err)
+	m := must(c.Next())(t)
 	ack := m.Reply()
 	require.True(t, strings.HasPrefix(ack, "$JS.ACK.WEIR_EVIDENCE.audit."))
 
 	heard := make(chan *nats.Msg, 64)
-	_, err = observer.ChanSubscribe("_INBOX.>", heard)
-	require.NoError(t, err)
+	must(observer.ChanSubscribe("_INBOX.>", heard))(t)
 	require.NoError(t, observer.Flush())
 	agent, denied := o.dial(t, embedded.AgentCredentialsFile(o.dir))
 	require.NoError(t, agent.PublishRequest(schemas.AgentAPISubject("t"), ack, nil))
@@ -188,8 +174,7 @@ func TestAgentCannotWriteThroughReplies(t *testing.T) {
 
 	_, err = js.Consumer(t.Context(), schemas.EvidenceStream, "forged")
 	require.ErrorIs(t, err, jetstream.ErrConsumerNotFound)
-	info, err := c.Info(t.Context())
-	require.NoError(t, err)
+	info := must(c.Info(t.Context()))(t)
 	require.Equal(t, 1, info.NumAckPending, "nor acknowledged in their place")
 	require.Empty(t, o.asked, "an answer is no request")
 	require.EqualValues(t, 1, o.held(t, schemas.EvidenceStream))
@@ -205,12 +190,10 @@ func TestPasswordsSurviveARestart(t *testing.T) {
 	cfg := embedded.Config{Dir: dir, Layout: layout, Listen: "127.0.0.1:0"}
 	files := map[string]string{"agent": embedded.AgentCredentialsFile(dir), "observer": embedded.CredentialsFile(dir)}
 	read := func() map[string]string {
-		s, err := embedded.Start(cfg)
-		require.NoError(t, err)
+		s := must(embedded.Start(cfg))(t)
 		all := map[string]string{}
 		for user, file := range files {
-			raw, err := os.ReadFile(file)
-			require.NoError(t, err)
+			raw := must(os.ReadFile(file))(t)
 			var c embedded.Credentials
 			require.NoError(t, json.Unmarshal(raw, &c))
 			require.Equal(t, user, c.User)
@@ -227,18 +210,17 @@ func TestPasswordsSurviveARestart(t *testing.T) {
 	require.NotEqual(t, before["agent"], fresh["agent"])
 	require.Equal(t, before["observer"], fresh["observer"])
 	for user, text := range map[string]string{"agent": `{"user":"observer","password":"x"}`, "observer": "{"} {
-		good, err := os.ReadFile(files[user])
-		require.NoError(t, err)
+		good := must(os.ReadFile(files[user]))(t)
 		require.NoError(t, os.WriteFile(files[user], []byte(text), 0o600))
-		_, err = embedded.Start(cfg)
+		_, err := embedded.Start(cfg)
 		require.ErrorIs(t, err, embedded.ErrDataDir)
 		require.ErrorContains(t, err, "delete it for a new password")
 		require.NoError(t, os.WriteFile(files[user], good, 0o600))
 	}
 }
 
-// TestObserverCannotReadTheKey by any of the ways in which a client of the server
-// reads a value, nor hear of it when it is made.
+// TestObserverCannotReadTheKey by any of the ways in which a client of the server reads a value,
+// nor hear of it when it is made.
 func TestObserverCannotReadTheKey(t *testing.T) {
 	t.Parallel()
 	o := expose(t)
@@ -246,13 +228,11 @@ func TestObserverCannotReadTheKey(t *testing.T) {
 	heard := make(chan *nats.Msg, 16)
 	const stream, subject = "KV_" + schemas.KeyBucket, "$KV." + schemas.KeyBucket + ".evidence"
 	for _, to := range []string{"$KV.>", subject, "$JS.>", ">"} {
-		_, err := nc.ChanSubscribe(to, heard)
-		require.NoError(t, err)
+		must(nc.ChanSubscribe(to, heard))(t)
 		require.NoError(t, nc.Flush())
 		require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, to)
 	}
-	key, err := o.SealKey(t.Context())
-	require.NoError(t, err)
+	key := must(o.SealKey(t.Context()))(t)
 	for _, to := range []string{
 		"$JS.API.STREAM.MSG.GET." + stream, "$JS.API.DIRECT.GET." + stream, "$JS.API.DIRECT.GET." + stream + "." + subject,
 		"$JS.API.STREAM.INFO." + stream, "$JS.API.CONSUMER.CREATE." + stream, "$JS.API.CONSUMER.CREATE." + stream + ".x",
@@ -264,19 +244,14 @@ func TestObserverCannotReadTheKey(t *testing.T) {
 	}
 	// Through what they may ask for: a consumer of the evidence that would bring it.
 	for _, config := range []string{`{"filter_subject":"` + subject + `"}`, `{"filter_subject":">"}`, `{"filter_subjects":["$KV.>"]}`} {
-		m, err := nc.Request("$JS.API.CONSUMER.CREATE."+schemas.EvidenceStream, []byte(`{"stream_name":"`+stream+`","config":`+config+`}`), 5*time.Second)
-		require.NoError(t, err)
+		m := must(nc.Request("$JS.API.CONSUMER.CREATE."+schemas.EvidenceStream, []byte(`{"stream_name":"`+stream+`","config":`+config+`}`), 5*time.Second))(t)
 		require.Contains(t, string(m.Data), `"error"`)
 	}
-	js, err := jetstream.New(nc)
-	require.NoError(t, err)
-	consumer, err := js.CreateOrUpdateConsumer(t.Context(), schemas.EvidenceStream, jetstream.ConsumerConfig{Durable: "audit"})
-	require.NoError(t, err)
-	info, err := consumer.Info(t.Context())
-	require.NoError(t, err)
+	js := must(jetstream.New(nc))(t)
+	consumer := must(js.CreateOrUpdateConsumer(t.Context(), schemas.EvidenceStream, jetstream.ConsumerConfig{Durable: "audit"}))(t)
+	info := must(consumer.Info(t.Context()))(t)
 	require.Zero(t, info.NumPending, "nothing of it lies among the evidence")
 	require.Empty(t, heard)
-	again, err := o.SealKey(t.Context())
-	require.NoError(t, err)
+	again := must(o.SealKey(t.Context()))(t)
 	require.Equal(t, key, again, "and nobody has replaced it")
 }

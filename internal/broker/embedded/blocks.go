@@ -17,9 +17,8 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// The server's files of messages: a record is its length, its sequence, its
-// time, the length of its subject, subject, headers, message, and a checksum of
-// all but the lengths.
+// The server's files of messages: a record is its length, its sequence, its time, the length of its
+// subject, subject, headers, message, and a checksum of all but the lengths.
 const (
 	recordHead  = 22
 	recordSum   = 8
@@ -70,7 +69,7 @@ func (b *block) read(stream string) error {
 	if err != nil {
 		return err
 	}
-	h := blockHash(stream, b.index)
+	h := newHash(fmt.Sprintf("%s-%d", stream, b.index))
 	for rest := data; len(rest) > 0; rest = data[b.end:] {
 		n, seq, ok := record(rest, h)
 		if !ok {
@@ -110,11 +109,6 @@ func record(data []byte, h hash.Hash64) (n int, seq uint64, ok bool) {
 	return n, binary.LittleEndian.Uint64(data[4:]), bytes.Equal(h.Sum(nil), data[n-recordSum:n])
 }
 
-// blockHash makes the checksums of a block's records.
-func blockHash(stream string, index uint32) hash.Hash64 {
-	return newHash(fmt.Sprintf("%s-%d", stream, index))
-}
-
 func newHash(name string) hash.Hash64 {
 	key := sha256.Sum256([]byte(name))
 	h, err := highwayhash.New64(key[:])
@@ -124,8 +118,8 @@ func newHash(name string) hash.Hash64 {
 	return h
 }
 
-// indexed reports whether the server will take the stream's index for what the
-// blocks hold, and so not read them itself.
+// indexed reports whether the server will take the stream's index for what the blocks hold, and so
+// not read them itself.
 func (d *dataDir) indexed(stream string) bool {
 	data, err := os.ReadFile(filepath.Join(d.msgsDir(stream), indexName))
 	if err != nil || len(data) < 32 {
@@ -137,8 +131,8 @@ func (d *dataDir) indexed(stream string) bool {
 	return bytes.Equal(h.Sum(nil), sum)
 }
 
-// skipTo appends to a block that all sequences up to this one are gone, so that
-// the server goes on behind it. What cannot be read at its end is cut off.
+// skipTo appends to a block that all sequences up to this one are gone, so that the server goes on
+// behind it. What cannot be read at its end is cut off.
 func (b *block) skipTo(stream string, seq uint64, nanos int64) (err error) {
 	f, err := os.OpenFile(b.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -149,7 +143,7 @@ func (b *block) skipTo(stream string, seq uint64, nanos int64) (err error) {
 	binary.LittleEndian.PutUint32(rec, recordHead+recordSum)
 	binary.LittleEndian.PutUint64(rec[4:], seq|erased)
 	binary.LittleEndian.PutUint64(rec[12:], uint64(nanos)) //nolint:gosec // no clock of today overflows it
-	h := blockHash(stream, b.index)
+	h := newHash(fmt.Sprintf("%s-%d", stream, b.index))
 	_, _ = h.Write(rec[4:20])
 	if err := f.Truncate(b.end); err != nil {
 		return err

@@ -26,8 +26,8 @@ import (
 	"weir/schemas"
 )
 
-// External servers are started here because only this folder may know the
-// server's package; what is tested is the broker on them.
+// External servers are started here because only this folder may know the server's package; what is
+// tested is the broker on them.
 
 var layout = schemas.Layout{Partitions: 2}
 
@@ -37,8 +37,7 @@ func serve(t *testing.T, o *server.Options) *server.Server {
 	if o.Port == 0 {
 		o.Port = server.RANDOM_PORT
 	}
-	s, err := server.NewServer(o)
-	require.NoError(t, err)
+	s := must(server.NewServer(o))(t)
 	s.Start()
 	t.Cleanup(func() {
 		s.Shutdown()
@@ -51,8 +50,7 @@ func serve(t *testing.T, o *server.Options) *server.Server {
 // routes are where as many nodes reach each other.
 func routes(t *testing.T, n int) []*url.URL {
 	t.Helper()
-	free, err := cluster.FreePorts(t.Context(), n)
-	require.NoError(t, err)
+	free := must(cluster.FreePorts(t.Context(), n))(t)
 	all := make([]*url.URL, 0, n)
 	for _, at := range free {
 		all = append(all, &url.URL{Scheme: "nats", Host: at})
@@ -62,8 +60,7 @@ func routes(t *testing.T, n int) []*url.URL {
 
 func portOf(t *testing.T, u *url.URL) int {
 	t.Helper()
-	n, err := strconv.Atoi(u.Port())
-	require.NoError(t, err)
+	n := must(strconv.Atoi(u.Port()))(t)
 	return n
 }
 
@@ -97,36 +94,30 @@ func TestExternalServer(t *testing.T) {
 	require.NoError(t, b.Ready(t.Context()))
 	lost := make(chan struct{}, 10)
 	got := make(chan schemas.Record, 10)
-	stop, err := b.Live(schemas.LiveLog+".>", func(r schemas.Record) { got <- r }, func() { lost <- struct{}{} })
-	require.NoError(t, err)
+	stop := must(b.Live(schemas.LiveLog+".>", func(r schemas.Record) { got <- r }, func() { lost <- struct{}{} }))(t)
 	defer stop()
 	k := b.Tokens()
 	heard, unheard := make(chan schemas.Record, 10), make(chan struct{}, 10)
-	unwatch, err := k.Watch(func(r schemas.Record) { heard <- r }, func() { unheard <- struct{}{} })
-	require.NoError(t, err)
+	unwatch := must(k.Watch(func(r schemas.Record) { heard <- r }, func() { unheard <- struct{}{} }))(t)
 	defer unwatch()
-	rev, err := k.Put(t.Context(), "a", []byte("1"), 0)
-	require.NoError(t, err)
+	rev := must(k.Put(t.Context(), "a", []byte("1"), 0))(t)
 	require.Equal(t, rev, (<-heard).Seq)
 	m, stream := claim("a")
-	seq, err := b.Append(t.Context(), m)
-	require.NoError(t, err)
+	seq := must(b.Append(t.Context(), m))(t)
 	require.Equal(t, seq, (<-got).Seq)
 
 	sub := broker.NewSubscriber(b, broker.SubscriberConfig{Heartbeat: 500 * time.Millisecond})
 	defer func() { require.NoError(t, sub.Close()) }()
 	topics := broker.Topics(layout.Partition("t", "a"))
-	out, err := sub.Subscribe(t.Context(), topics[0])
-	require.NoError(t, err)
-	wakes, err := sub.Subscribe(t.Context(), topics[1])
-	require.NoError(t, err)
+	out := must(sub.Subscribe(t.Context(), topics[0]))(t)
+	wakes := must(sub.Subscribe(t.Context(), topics[1]))(t)
 	(<-out).Ack()
 
 	// The server goes away and comes back at its address.
 	at.lock()
 	s.Shutdown()
 	s.WaitForShutdown()
-	_, err = b.Append(t.Context(), m)
+	_, err := b.Append(t.Context(), m)
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 	_, err = k.Read(t.Context(), 0, 10)
 	require.ErrorIs(t, err, fault.ErrUnavailable, "not an empty store")
@@ -136,16 +127,14 @@ func TestExternalServer(t *testing.T) {
 		_, err := b.Append(t.Context(), m)
 		return errors.Is(err, fault.ErrFenced) // its record is still there
 	})
-	last, err := b.Last(t.Context(), stream, m.Guard)
-	require.NoError(t, err)
+	last := must(b.Last(t.Context(), stream, m.Guard))(t)
 	require.Equal(t, seq, last.Seq)
 
 	// The subscriptions go on where they were, and watches say that they have lost their place.
 	<-unheard
 	_, err = k.Read(t.Context(), 0, 10) // behind what it listens to
 	require.NoError(t, err)
-	next, err := k.Put(t.Context(), "a", []byte("2"), rev)
-	require.NoError(t, err)
+	next := must(k.Put(t.Context(), "a", []byte("2"), rev))(t)
 	require.Equal(t, next, (<-heard).Seq)
 	r := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "a"}
 	require.NoError(t, b.Wake(t.Context(), r, time.Now()))
@@ -159,8 +148,8 @@ func TestExternalServer(t *testing.T) {
 	require.ErrorContains(t, err, `has "2" partitions and 3 are configured`)
 }
 
-// TestCopiesOfAServerThatIsAlone are refused at once, and no waiting helps: whoever asks
-// is told what to do.
+// TestCopiesOfAServerThatIsAlone are refused at once, and no waiting helps: whoever asks is told
+// what to do.
 func TestCopiesOfAServerThatIsAlone(t *testing.T) {
 	t.Parallel()
 	s := serve(t, &server.Options{StoreDir: t.TempDir()})
@@ -171,8 +160,7 @@ func TestCopiesOfAServerThatIsAlone(t *testing.T) {
 	require.ErrorContains(t, err, "`weir nats init`")
 
 	var told strings.Builder
-	b, err := broker.Open(t.Context(), broker.Config{URL: s.ClientURL(), Layout: layout, Replicas: 1, Logger: slog.New(slog.NewTextHandler(&told, nil))})
-	require.NoError(t, err)
+	b := must(broker.Open(t.Context(), broker.Config{URL: s.ClientURL(), Layout: layout, Replicas: 1, Logger: slog.New(slog.NewTextHandler(&told, nil))}))(t)
 	b.Close(context.Background())
 	require.Contains(t, told.String(), `msg="log has one copy"`)
 }
@@ -232,10 +220,9 @@ func replicatedLog(t *testing.T, nodes []*server.Server) {
 		}
 		wg.Wait()
 		for _, b := range brokers { // the leader is not
-			first, err := b.Next(t.Context(), stream, m.Guard, 0)
-			require.NoError(t, err)
+			first := must(b.Next(t.Context(), stream, m.Guard, 0))(t)
 			require.EqualValues(t, won.Load(), first.Seq)
-			_, err = b.Next(t.Context(), stream, m.Guard, first.Seq+1)
+			_, err := b.Next(t.Context(), stream, m.Guard, first.Seq+1)
 			require.ErrorIs(t, err, fault.ErrNotFound)
 		}
 		poll.Until(t, func() bool { // a replica may be behind
@@ -245,21 +232,19 @@ func replicatedLog(t *testing.T, nodes []*server.Server) {
 	}
 }
 
-// replicatedTokens: what one node has stored is what another reads next,
-// whichever replica each is connected to, and it hears of it besides.
+// replicatedTokens: what one node has stored is what another reads next, whichever replica each is
+// connected to, and it hears of it besides.
 func replicatedTokens(t *testing.T, nodes []*server.Server) {
 	t.Helper()
 	here, there := dial(t, nodes[0].ClientURL(), 3).Tokens(), dial(t, nodes[1].ClientURL(), 3).Tokens()
 	var heard atomic.Uint64
-	stop, err := there.Watch(func(r schemas.Record) { heard.Store(r.Seq) }, nil)
-	require.NoError(t, err)
+	stop := must(there.Watch(func(r schemas.Record) { heard.Store(r.Seq) }, nil))(t)
 	defer stop()
 	var last uint64
 	for i := range 50 {
 		key := "k" + strconv.Itoa(i%5)
 		var before uint64
-		all, err := there.Read(t.Context(), 0, 10)
-		require.NoError(t, err)
+		all := must(there.Read(t.Context(), 0, 10))(t)
 		for _, r := range all {
 			if r.Subject == key {
 				before = r.Seq
@@ -267,11 +252,9 @@ func replicatedTokens(t *testing.T, nodes []*server.Server) {
 		}
 		rev, err := here.Put(t.Context(), key, []byte(strconv.Itoa(i)), before)
 		require.NoError(t, err, "what was read is the newest")
-		got, err := there.Get(t.Context(), key)
-		require.NoError(t, err)
+		got := must(there.Get(t.Context(), key))(t)
 		require.Equal(t, rev, got.Seq)
-		next, err := there.Read(t.Context(), last, 10)
-		require.NoError(t, err)
+		next := must(there.Read(t.Context(), last, 10))(t)
 		require.Len(t, next, 1)
 		require.Equal(t, rev, next[0].Seq)
 		require.Equal(t, strconv.Itoa(i), string(next[0].Data))
@@ -286,8 +269,8 @@ func replicatedTokens(t *testing.T, nodes []*server.Server) {
 	})
 }
 
-// door is the address of a server that goes away and comes back: its listener
-// stays, so that nobody else gets the port meanwhile.
+// door is the address of a server that goes away and comes back: its listener stays, so that nobody
+// else gets the port meanwhile.
 type door struct {
 	net.Listener
 	leads atomic.Value // the address of the server, or ""
@@ -295,8 +278,7 @@ type door struct {
 
 func open(t *testing.T) *door {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	d := &door{Listener: l}
 	d.leads.Store("")
 	var all sync.WaitGroup
@@ -366,5 +348,14 @@ func replicatedKey(t *testing.T, nodes []*server.Server) {
 	require.Len(t, keys[0], broker.SealKeyLen)
 	for _, key := range keys {
 		require.Equal(t, keys[0], key)
+	}
+}
+
+// must returns the result of a call that may not fail.
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		require.NoError(t, err)
+		return v
 	}
 }

@@ -8,54 +8,48 @@ import (
 	"weir/internal/fault"
 )
 
-// commit shares one sync among everybody who waits for one. A caller is
-// released only by a sync that began after it asked: whatever the kernel held
-// at that moment is then on the disk. There is no timer, so that a lone caller
-// pays for exactly one sync, and callers that arrive while one runs share the
-// next.
+// commit shares one sync among all waiting callers. A sync releases the callers that asked before
+// it began: the kernel's state of that moment is then on the disk. There is no timer, so a lone
+// caller pays for exactly one sync, and callers that arrive during a sync share the next one.
 //
-// A sync that failed may have dropped the pages it could not write, and asking
-// again would report success. The first failure is therefore final: everybody
-// who waits, and everybody who asks later, gets it.
+// A failed sync may have dropped the pages it could not write, and the next one would report
+// success. The first failure is therefore final: all current and later callers receive it.
 type commit struct {
 	sync   func() error
 	failed chan struct{}
+	work   sync.WaitGroup // run
 
 	mu      sync.Mutex
-	next    *round // who waits for a sync that has not begun
+	next    *round // callers of a sync that has not begun
 	running bool
 	err     error
-	idle    *sync.Cond
 }
 
-// round is one sync and those it serves.
+// round is one sync and its callers.
 type round struct {
 	done chan struct{}
 	err  error
 }
 
 func newCommit(syncAll func() error) *commit {
-	c := &commit{sync: syncAll, failed: make(chan struct{})}
-	c.idle = sync.NewCond(&c.mu)
-	return c
+	return &commit{sync: syncAll, failed: make(chan struct{})}
 }
 
-// wait returns once a sync that began after the call has ended. When ctx ends
-// first, nothing is known of what was written before.
+// wait returns after a sync that began after the call has ended. If ctx ends first, the durability
+// of earlier writes is unknown.
 func (c *commit) wait(ctx context.Context) error {
 	c.mu.Lock()
 	if c.err != nil {
 		defer c.mu.Unlock()
 		return c.err
 	}
-	r := c.next
-	if r == nil {
-		r = &round{done: make(chan struct{})}
-		c.next = r
+	if c.next == nil {
+		c.next = &round{done: make(chan struct{})}
 	}
+	r := c.next
 	if !c.running {
 		c.running = true
-		go c.run()
+		c.work.Go(c.run)
 	}
 	c.mu.Unlock()
 
@@ -67,7 +61,7 @@ func (c *commit) wait(ctx context.Context) error {
 	}
 }
 
-// run syncs until nobody waits.
+// run syncs until no caller waits.
 func (c *commit) run() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,42 +73,12 @@ func (c *commit) run() {
 			err := c.sync()
 			c.mu.Lock()
 			if err != nil {
-				c.fail(err)
+				c.err = fmt.Errorf("%w: the data directory could not be synced: %w", fault.ErrUnavailable, err)
+				close(c.failed)
 			}
 		}
 		r.err = c.err
 		close(r.done)
 	}
 	c.running = false
-	c.idle.Broadcast()
-}
-
-// fail makes err the answer to everybody from now on. The caller holds mu.
-func (c *commit) fail(err error) {
-	c.err = fmt.Errorf("%w: the data directory could not be synced: %w", fault.ErrUnavailable, err)
-	close(c.failed)
-}
-
-// settle waits until no sync runs.
-func (c *commit) settle() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.running {
-		c.idle.Wait()
-	}
-}
-
-// last syncs once more, for whoever has nobody left to wait for.
-func (c *commit) last() error {
-	c.settle()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
-		return c.err
-	}
-	err := c.sync()
-	if err != nil {
-		c.fail(err)
-	}
-	return err
 }

@@ -12,31 +12,28 @@ import (
 
 // Config says how the server runs. Dir and Layout are required.
 type Config struct {
-	// Dir is the data directory. It is created, marked and locked; its file
-	// system is what Barrier syncs, so one of its own keeps other programs'
-	// writes out of that.
+	// Dir is the data directory. It is created, marked and locked; its file system is what Barrier
+	// syncs, so one of its own keeps other programs' writes out of that.
 	Dir string
 	// Layout is fixed when the directory is made.
 	Layout schemas.Layout
 	// Durability is disk or process; default disk.
 	Durability schemas.Durability
-	// MaxBytes is the wall: once the stored messages take that much, every
-	// write to every stream is refused and nothing of it is stored, until
-	// records grow old or the wall is raised. The default is what is stored
-	// now and three quarters of the free disk.
+	// MaxBytes is the wall: once the stored messages take that much, every write to every stream is
+	// refused and nothing of it is stored, until records grow old or the wall is raised. The
+	// default is what is stored now and three quarters of the free disk.
 	MaxBytes int64
 	// MaxPayload is the largest message in bytes, headers included; default 8 MiB.
 	MaxPayload int32
 	// Listen opens a port for observers of the evidence and of tasks, and for the agent API, as
-	// "127.0.0.1:4222". Port 0 takes a free one; empty opens none. There is no TLS
-	// on it: keep it on loopback or on a network that is trusted with evidence and
-	// with the tokens of agents.
+	// "127.0.0.1:4222". Port 0 takes a free one; empty opens none. There is no TLS on it: keep it
+	// on loopback or on a network that is trusted with evidence and with the tokens of agents.
 	Listen string
-	// AcceptLoss starts although acknowledged records are gone from the log, and
-	// goes on behind them. Lost says which.
+	// AcceptLoss starts although acknowledged records are gone from the log, and goes on behind
+	// them. Lost says which.
 	AcceptLoss bool
-	// Logger is told when the marks cannot be written, and when consumers begin
-	// anew; default: none.
+	// Logger is told when the marks cannot be written, and when consumers begin anew; default:
+	// none.
 	Logger *slog.Logger
 	// Sync replaces the sync of the file system: a seam for tests.
 	Sync func() error
@@ -69,8 +66,8 @@ func (c Config) validate() error {
 	return nil
 }
 
-// address reads where to listen and tries it: the server itself would only be
-// silent about a port that is taken.
+// address reads where to listen and tries it: the server itself would only be silent about a port
+// that is taken.
 func address(listen string) (host string, port int, err error) {
 	host, text, err := net.SplitHostPort(listen)
 	if err != nil {

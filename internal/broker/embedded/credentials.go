@@ -18,19 +18,16 @@ const (
 	credentialsName = "nats-credentials.json"
 	agentFile       = "nats-agent-credentials.json"
 
-	observerUser    = "observer"
 	observerAccount = "OBSERVERS"
-	agentUser       = "agent"
 	agentAccount    = "AGENTS"
 
-	// ownerInbox is where the replies to Weir's own requests arrive. It is not
-	// the default prefix, which others may listen to.
+	// ownerInbox is where Weir's own requests are answered. It is not the default prefix, to which
+	// others may subscribe.
 	ownerInbox = "_WEIR"
 )
 
-// Credentials is the content of nats-credentials.json, with which any NATS client
-// follows the evidence and the states of tasks, and of nats-agent-credentials.json, with which it asks the
-// agent API.
+// Credentials is the content of nats-credentials.json, with which any NATS client follows the evidence
+// and the states of tasks, and of nats-agent-credentials.json for the agent API.
 type Credentials struct {
 	URL      string `json:"url"`
 	User     string `json:"user"`
@@ -39,27 +36,26 @@ type Credentials struct {
 
 type login struct{ User, Password string }
 
-// access is who may connect when a port is open. Only the passwords of the observer
-// and of the agent are ever written down; the others are new at each start and stay
-// in memory.
+// access has the users of a server with a port. Only the passwords of the observer and of the agent are
+// written to files; the others are new at each start and stay in memory.
 type access struct {
 	owner    login // Weir itself, in its own account
-	gate     login // Weir's ear in the observers' account
+	gate     login // Weir in the observers' account
 	observer login
 	agent    login
 }
 
-// openAccess makes the users. The passwords in files survive restarts.
+// openAccess creates the users. The passwords in files survive restarts.
 func openAccess(d *dataDir) (a access, err error) {
 	a = access{owner: login{"weir", rand.Text()}, gate: login{"gate", rand.Text()}}
-	if a.observer, err = readLogin(d.file(credentialsName), observerUser); err != nil {
+	if a.observer, err = readLogin(d.file(credentialsName), "observer"); err != nil {
 		return a, err
 	}
-	a.agent, err = readLogin(d.file(agentFile), agentUser)
+	a.agent, err = readLogin(d.file(agentFile), "agent")
 	return a, err
 }
 
-// readLogin has a user's password from its file, or makes one.
+// readLogin reads a user's password from its file, or creates one.
 func readLogin(file, user string) (login, error) {
 	raw, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +71,7 @@ func readLogin(file, user string) (login, error) {
 	return login{user, c.Password}, nil
 }
 
-// write puts the credentials where only this user can read them.
+// write writes the credentials to files that only this user can read.
 func (a access) write(d *dataDir, addr string) error {
 	return errors.Join(a.observer.write(d.file(credentialsName), addr), a.agent.write(d.file(agentFile), addr))
 }
@@ -91,24 +87,32 @@ func (l login) write(file, addr string) error {
 	return nil
 }
 
-// apply puts the users into their accounts. Observers have an account of their
-// own: in Weir's, permissions would not be enough, because the server writes
-// its answer to any reply subject a request names, and a consumer delivers to
-// any subject its creator names; both could be subjects of the log. Agents have
-// another: the answers to them go to whatever subjects they name, which in the
-// observers' could be a request there, or an observer's inbox.
+// apply adds the users to their accounts. Observers have an account of their own. In Weir's, permissions
+// would not be enough: the server answers to any reply subject that a request names, and a consumer
+// delivers to any subject that its creator names, so both could write to the log. Agents have another
+// one: the answers to them could otherwise be requests of observers, or reach an observer's inbox.
 func (a access) apply(o *server.Options) {
 	observers, agents := server.NewAccount(observerAccount), server.NewAccount(agentAccount)
 	o.Accounts = []*server.Account{observers, agents}
-	o.Users = []*server.User{
-		{Username: a.owner.User, Password: a.owner.Password},
-		{Username: a.gate.User, Password: a.gate.Password, Account: observers},
-		{Username: a.observer.User, Password: a.observer.Password, Account: observers, Permissions: observerPermissions()},
-		{Username: a.agent.User, Password: a.agent.Password, Account: agents, Permissions: agentPermissions()},
+	user := func(l login, account *server.Account, publish, subscribe []string) {
+		u := &server.User{Username: l.User, Password: l.Password, Account: account}
+		if publish != nil {
+			u.Permissions = &server.Permissions{
+				Publish: &server.SubjectPermission{Allow: publish}, Subscribe: &server.SubjectPermission{Allow: subscribe},
+			}
+		}
+		o.Users = append(o.Users, u)
 	}
+	user(a.owner, nil, nil, nil)
+	user(a.gate, observers, nil, nil)
+	user(a.observer, observers, []string{
+		apiStreamInfo, apiConsumerInfo, apiConsumerList, apiConsumerNext, ackEvidence, apiConsumerCreate, apiDurableCreate, apiEphemeralCreate, apiConsumerDelete,
+	}, []string{storedEvidence, liveEvidence, statuses, inbox})
+	// All agents are one user, so each can receive the answers to the others.
+	user(a.agent, agents, []string{agentAPI}, []string{inbox})
 }
 
-// The requests that lead to Weir's account. Each names the one stream.
+// The requests that reach Weir's account. Each names the one stream.
 const (
 	apiInfo         = "$JS.API.INFO"
 	apiStreamInfo   = "$JS.API.STREAM.INFO." + schemas.EvidenceStream
@@ -117,7 +121,7 @@ const (
 	apiConsumerNext = "$JS.API.CONSUMER.MSG.NEXT." + schemas.EvidenceStream + ".*"
 	ackEvidence     = "$JS.ACK." + schemas.EvidenceStream + ".>"
 
-	// Creation is answered by the gate, which reads the configuration first.
+	// The gate handles these.
 	apiConsumerCreate  = "$JS.API.CONSUMER.CREATE." + schemas.EvidenceStream + ".>"
 	apiDurableCreate   = "$JS.API.CONSUMER.DURABLE.CREATE." + schemas.EvidenceStream + ".*"
 	apiEphemeralCreate = "$JS.API.CONSUMER.CREATE." + schemas.EvidenceStream
@@ -125,73 +129,44 @@ const (
 
 	storedEvidence = schemas.EvidenceRoot + ".>"
 	liveEvidence   = schemas.LiveRoot + ".evidence.>"
-
-	// statuses are told to whoever listens, and stored nowhere.
-	statuses = schemas.StatusRoot + ".>"
-
-	agentAPI = schemas.AgentAPIRoot + ".>"
-	inbox    = "_INBOX.>"
+	statuses       = schemas.StatusRoot + ".>" // not stored
+	agentAPI       = schemas.AgentAPIRoot + ".>"
+	inbox          = "_INBOX.>"
 )
 
-func observerPermissions() *server.Permissions {
-	return &server.Permissions{
-		Publish: &server.SubjectPermission{Allow: []string{
-			apiStreamInfo, apiConsumerInfo, apiConsumerList, apiConsumerNext, ackEvidence, apiConsumerCreate, apiDurableCreate, apiEphemeralCreate, apiConsumerDelete,
-		}},
-		Subscribe: &server.SubjectPermission{Allow: []string{storedEvidence, liveEvidence, statuses, inbox}},
-	}
-}
-
-// agentPermissions let agents ask and hear the answers. As they are one user, each
-// can hear those that the others get.
-func agentPermissions() *server.Permissions {
-	return &server.Permissions{
-		Publish:   &server.SubjectPermission{Allow: []string{agentAPI}},
-		Subscribe: &server.SubjectPermission{Allow: []string{inbox}},
-	}
-}
-
-// share opens, between the accounts, what others may use and no more.
+// share exports to the other accounts what they may use.
 func share(ns *server.Server) error {
 	own := ns.GlobalAccount()
 	observers, err := ns.LookupAccount(observerAccount)
 	if err != nil {
-		return fmt.Errorf("the observers' account: %w", err)
-	}
-	if err := shareRecords(own, observers); err != nil {
-		return fmt.Errorf("the observers' account: %w", err)
+		return err
 	}
 	agents, err := ns.LookupAccount(agentAccount)
-	if err == nil {
-		err = errors.Join(own.AddServiceExport(agentAPI, []*server.Account{agents}), agents.AddServiceImport(own, agentAPI, agentAPI))
-	}
 	if err != nil {
-		return fmt.Errorf("the agents' account: %w", err)
+		return err
+	}
+	var errs []error
+	service := func(to *server.Account, subject string, answers server.ServiceRespType) {
+		errs = append(errs, own.AddServiceExportWithResponse(subject, answers, []*server.Account{to}), to.AddServiceImport(own, subject, subject))
+	}
+	for _, subject := range []string{storedEvidence, liveEvidence, statuses} {
+		errs = append(errs, own.AddStreamExport(subject, []*server.Account{observers}), observers.AddStreamImport(own, subject, ""))
+	}
+	// Observers may not request the account's info. Without the import the server would give this account an
+	// API of its own, which would refuse every request before the gate could answer.
+	for _, subject := range []string{apiInfo, apiStreamInfo, apiConsumerInfo, apiConsumerList, ackEvidence} {
+		service(observers, subject, server.Singleton)
+	}
+	service(observers, apiConsumerNext, server.Streamed)
+	service(agents, agentAPI, server.Singleton)
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("the accounts of observers and agents: %w", err)
 	}
 	return nil
 }
 
-func shareRecords(own, observers *server.Account) error {
-	to := []*server.Account{observers}
-	var errs []error
-	for _, subject := range []string{storedEvidence, liveEvidence, statuses} {
-		errs = append(errs, own.AddStreamExport(subject, to), observers.AddStreamImport(own, subject, ""))
-	}
-	// Nobody may ask for the account's info. That it is imported keeps the
-	// server from giving this account an API of its own, which would refuse
-	// every request before the gate could answer it.
-	for _, subject := range []string{apiInfo, apiStreamInfo, apiConsumerInfo, apiConsumerList, ackEvidence} {
-		errs = append(errs, own.AddServiceExport(subject, to), observers.AddServiceImport(own, subject, subject))
-	}
-	// One request for messages is answered by many.
-	errs = append(errs, own.AddServiceExportWithResponse(apiConsumerNext, server.Streamed, to),
-		observers.AddServiceImport(own, apiConsumerNext, apiConsumerNext))
-	return errors.Join(errs...)
-}
-
-// CredentialsFile is where the observer's credentials lie for a server on dir
-// that listens.
+// CredentialsFile has the observer's credentials for a server on dir with a port.
 func CredentialsFile(dir string) string { return filepath.Join(dir, credentialsName) }
 
-// AgentCredentialsFile is where the credentials for the agent API lie.
+// AgentCredentialsFile has the credentials for the agent API.
 func AgentCredentialsFile(dir string) string { return filepath.Join(dir, agentFile) }

@@ -17,21 +17,21 @@ const (
 	lockName   = "weir.lock"
 	storeName  = "jetstream" // the server's own choice, below the directory it is given
 
-	// formatVersion is raised when a directory written by this program can no
-	// longer be read by the one before it.
+	// formatVersion is raised when a directory written by this program can no longer be read by the
+	// one before it.
 	formatVersion = 2
 )
 
-// ErrDataDir is what every refusal of a data directory is. The text after it
-// says what is wrong and what to do about it.
+// ErrDataDir is what every refusal of a data directory is. The text after it says what is wrong and
+// what to do about it.
 var ErrDataDir = errors.New("data directory refused")
 
 func refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrDataDir, fmt.Errorf(format, args...))
 }
 
-// marker says who made a data directory and how its log is cut. Subjects are
-// computed from the layout: under another one, no stored action is found.
+// marker says who made a data directory and how its log is cut. Subjects are computed from the
+// layout: under another one, no stored action is found.
 type marker struct {
 	Format     int `json:"format"`
 	Partitions int `json:"partitions"`
@@ -43,8 +43,8 @@ type dataDir struct {
 	lock *os.File
 }
 
-// openDataDir creates the directory or checks that it is ours, and locks it.
-// The lock is taken first, so that two starts cannot both write the marker.
+// openDataDir creates the directory or checks that it is ours, and locks it. The lock is taken
+// first, so that two starts cannot both write the marker.
 func openDataDir(path string, layout schemas.Layout) (*dataDir, error) {
 	if err := makeDir(path); err != nil {
 		return nil, err
@@ -152,14 +152,13 @@ func (d *dataDir) stored() int64 {
 	return n
 }
 
-// close gives the directory back. The lock file stays: removing it would let
-// a third process lock a new file while a second waits on the old one. The lock is given
-// back first: a child process that is just being started has a copy of the descriptor,
-// which would keep it.
+// close gives the directory back. The lock file stays: removing it would let a third process lock a
+// new file while a second waits on the old one. The lock is given back first: a child process that
+// is just being started has a copy of the descriptor, which would keep it.
 func (d *dataDir) close() error { return errors.Join(unlockFile(d.lock), d.lock.Close()) }
 
-// writeFile replaces a file so that a crash leaves the old content or the new,
-// and the new is on the disk when it returns. Only this user may read it.
+// writeFile replaces a file so that a crash leaves the old content or the new, and the new is on
+// the disk when it returns. Only this user may read it.
 func writeFile(path string, data []byte) (err error) {
 	dir, name := filepath.Split(path)
 	tmp, err := os.CreateTemp(dir, "."+strings.TrimSuffix(name, filepath.Ext(name))+"-*")

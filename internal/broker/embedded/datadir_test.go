@@ -13,21 +13,16 @@ import (
 func TestDataDirIsMarkedAndReopened(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "made", "for", "us")
-	d, err := openDataDir(dir, layout)
-	require.NoError(t, err)
-	raw, err := os.ReadFile(filepath.Join(dir, markerName))
-	require.NoError(t, err)
+	d := must(openDataDir(dir, layout))(t)
+	raw := must(os.ReadFile(filepath.Join(dir, markerName)))(t)
 	require.JSONEq(t, `{"format":2,"partitions":1}`, string(raw))
-	st, err := os.Stat(dir)
-	require.NoError(t, err)
+	st := must(os.Stat(dir))(t)
 	require.Equal(t, os.FileMode(0o700), st.Mode().Perm())
 	require.NoError(t, d.close())
 
-	d, err = openDataDir(dir, layout)
-	require.NoError(t, err)
+	d = must(openDataDir(dir, layout))(t)
 	require.NoError(t, d.close())
-	files, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	files := must(os.ReadDir(dir))(t)
 	require.Len(t, files, 2, "nothing temporary is left")
 }
 
@@ -67,14 +62,12 @@ func TestDataDirRefusals(t *testing.T) {
 func TestDataDirInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	d, err := openDataDir(dir, layout)
-	require.NoError(t, err)
-	_, err = openDataDir(dir, layout)
+	d := must(openDataDir(dir, layout))(t)
+	_, err := openDataDir(dir, layout)
 	require.ErrorIs(t, err, ErrDataDir)
 	require.ErrorContains(t, err, "in use by another weir: stop that one")
 	require.NoError(t, d.close())
-	d, err = openDataDir(dir, layout)
-	require.NoError(t, err)
+	d = must(openDataDir(dir, layout))(t)
 	require.NoError(t, d.close())
 }
 
@@ -97,12 +90,10 @@ func TestWriteFileReplacesWholeFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.json")
 	for _, content := range []string{"one", "a longer second one", ""} {
 		require.NoError(t, writeFile(path, []byte(content)))
-		got, err := os.ReadFile(path)
-		require.NoError(t, err)
+		got := must(os.ReadFile(path))(t)
 		require.Equal(t, content, string(got))
 	}
-	st, err := os.Stat(path)
-	require.NoError(t, err)
+	st := must(os.Stat(path))(t)
 	require.Equal(t, os.FileMode(0o600), st.Mode().Perm())
 	require.Error(t, writeFile(filepath.Join(path, "below"), nil))
 }

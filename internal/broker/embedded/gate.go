@@ -29,9 +29,9 @@ const (
 	consumerForgotten = 30 * 24 * time.Hour
 )
 
-// gate answers observers that ask for a consumer, or remove one. It stands between the
-// accounts because no permission can look into a request: a consumer that
-// pushes to a subject of its creator's choice would write to the log.
+// gate creates and removes consumers for observers. No permission can look into a request: a consumer that
+// pushes to a subject of its creator's choice would write to the log. So the gate stands between the
+// accounts.
 type gate struct {
 	outside *nats.Conn // in the observers' account
 	inside  *nats.Conn // in Weir's
@@ -39,28 +39,26 @@ type gate struct {
 	creating sync.Mutex // so that two requests do not both take the last place
 }
 
-func openGate(s *Server) (_ *gate, err error) {
-	g := &gate{}
-	defer func() {
-		if err != nil {
-			g.close()
-			err = fmt.Errorf("the observers' gate: %w", err)
-		}
-	}()
-	if g.inside, err = s.Connect(nats.Name("weir gate")); err != nil {
-		return nil, err
-	}
-	if g.outside, err = nats.Connect("", append(s.inside(s.access.gate), nats.Name("weir gate"))...); err != nil {
-		return nil, err
+func openGate(s *Server) (g *gate, err error) {
+	g = &gate{}
+	if g.inside, err = s.Connect(nats.Name("weir gate")); err == nil {
+		g.outside, err = nats.Connect("", append(s.inside(s.access.gate), nats.Name("weir gate"))...)
 	}
 	for subject, answer := range map[string]nats.MsgHandler{
 		apiConsumerCreate: g.create, apiDurableCreate: g.create, apiEphemeralCreate: g.create, apiConsumerDelete: g.pass,
 	} {
-		if _, err = g.outside.Subscribe(subject, answer); err != nil {
-			return nil, err
+		if err == nil {
+			_, err = g.outside.Subscribe(subject, answer)
 		}
 	}
-	return g, g.outside.FlushTimeout(gateTimeout)
+	if err == nil {
+		err = g.outside.FlushTimeout(gateTimeout)
+	}
+	if err != nil {
+		g.close()
+		return nil, fmt.Errorf("the observers' gate: %w", err)
+	}
+	return g, nil
 }
 
 func (g *gate) close() {
@@ -84,15 +82,14 @@ type creation struct {
 	Action string                   `json:"action,omitempty"`
 }
 
-// create passes on what it has read, encoded anew: a member that it does not
-// know, or one written twice, never reaches the other side.
+// create passes on the decoded request, encoded anew: unknown and repeated members never reach the server.
 func (g *gate) create(m *nats.Msg) {
 	var req creation
 	err := json.Unmarshal(m.Data, &req)
 	if err == nil {
 		err = req.admissible(m.Subject)
 	}
-	if req.Config.Durable != "" && req.Config.InactiveThreshold == 0 { // others the server forgets in seconds
+	if req.Config.Durable != "" && req.Config.InactiveThreshold == 0 { // the server removes others in seconds
 		req.Config.InactiveThreshold = consumerForgotten
 	}
 	g.creating.Lock()
@@ -101,21 +98,16 @@ func (g *gate) create(m *nats.Msg) {
 		err = g.room(cmp.Or(req.Config.Durable, req.Config.Name))
 	}
 	if err != nil {
-		body, err := json.Marshal(refusal{
+		body, _ := json.Marshal(refusal{ //nolint:errchkjson // it has texts and numbers
 			Type:  "io.nats.jetstream.api.v1.consumer_create_response",
 			Error: jetstream.APIError{Code: 403, ErrorCode: jetstream.JSErrCodeBadRequest, Description: err.Error()},
 		})
-		if err == nil {
-			_ = m.Respond(body) // an observer that went away asks again
-		}
+		_ = m.Respond(body) // otherwise the observer's request times out, here and below
 		return
 	}
-	data, err := json.Marshal(req)
-	if err != nil {
-		return // the observer's own time runs out, here and below
+	if m.Data, err = json.Marshal(req); err == nil {
+		g.pass(m)
 	}
-	m.Data = data
-	g.pass(m)
 }
 
 // pass has the server answer a request.
@@ -125,22 +117,16 @@ func (g *gate) pass(m *nats.Msg) {
 	}
 }
 
-// room reports why there can be no more consumers. One that is there already may be changed.
+// room reports why there can be no more consumers. An existing one may be changed.
 func (g *gate) room(name string) error {
-	answer, err := g.inside.Request("$JS.API.CONSUMER.NAMES."+schemas.EvidenceStream, nil, gateTimeout)
-	if err != nil {
-		return errors.New("the consumers cannot be counted; try again")
-	}
 	var there struct {
 		Consumers []string `json:"consumers"`
 	}
-	if err := json.Unmarshal(answer.Data, &there); err != nil {
+	answer, err := g.inside.Request("$JS.API.CONSUMER.NAMES."+schemas.EvidenceStream, nil, gateTimeout)
+	if err != nil || json.Unmarshal(answer.Data, &there) != nil {
 		return errors.New("the consumers cannot be counted; try again")
 	}
-	if name != "" && slices.Contains(there.Consumers, name) {
-		return nil
-	}
-	if n := len(there.Consumers); n >= mostConsumers {
+	if n := len(there.Consumers); n >= mostConsumers && (name == "" || !slices.Contains(there.Consumers, name)) {
 		return fmt.Errorf("observers have %d consumers and may have %d; delete one that is not used", n, mostConsumers)
 	}
 	return nil

@@ -11,18 +11,15 @@ import (
 	"weir/schemas"
 )
 
-// TestDataDirIsFreeOnceClosed: a copy of the lock's descriptor, as a child process has
-// one before it runs its program, does not keep the directory.
+// TestDataDirIsFreeOnceClosed: a copy of the lock's descriptor, as a child process has one before
+// it runs its program, does not keep the directory.
 func TestDataDirIsFreeOnceClosed(t *testing.T) {
 	t.Parallel()
 	path, layout := t.TempDir(), schemas.Layout{Partitions: 1}
-	d, err := openDataDir(path, layout)
-	require.NoError(t, err)
-	child, err := unix.Dup(int(d.lock.Fd()))
-	require.NoError(t, err)
+	d := must(openDataDir(path, layout))(t)
+	child := must(unix.Dup(int(d.lock.Fd())))(t)
 	require.NoError(t, d.close())
-	d, err = openDataDir(path, layout)
-	require.NoError(t, err)
+	d = must(openDataDir(path, layout))(t)
 	require.NoError(t, d.close())
 	require.NoError(t, unix.Close(child))
 }

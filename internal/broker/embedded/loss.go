@@ -16,8 +16,8 @@ import (
 const wayOut = "look at the disk, and restore the data directory from a backup; or start once with --accept-loss to go on without what is gone, " +
 	"after which a call whose record is gone may be made a second time when it is asked for again"
 
-// skipped is how far beyond its mark a stream goes on after a loss: beyond what
-// it can have had, so that no sequence is given out twice.
+// skipped is how far beyond its mark a stream goes on after a loss: beyond what it can have had, so
+// that no sequence is given out twice.
 const skipped = 1 << 16
 
 // loss is a range of acknowledged records that are gone from a stream.
@@ -50,10 +50,9 @@ func refuseLoss(dir string, all []loss) error {
 	return refuse("the log in %s is damaged: %s: records that were acknowledged are gone: %s", dir, strings.Join(texts, "; "), wayOut)
 }
 
-// verify holds the files of the log against its marks, before the server opens
-// them: what it cannot read it cuts off without a word, with all that follows.
-// Nothing is changed by a refusal. After a clean stop only the newest files are
-// read; otherwise all, as the server does then.
+// verify holds the files of the log against its marks, before the server opens them: what it cannot
+// read it cuts off without a word, with all that follows. Nothing is changed by a refusal. After a
+// clean stop only the newest files are read; otherwise all, as the server does then.
 func (s *Server) verify() error {
 	m, err := s.dir.readMarks()
 	if err != nil && !s.cfg.AcceptLoss {
@@ -112,8 +111,8 @@ func (d *dataDir) losses(stream string, m mark, clean bool) ([]loss, []block, er
 	return judge(stream, m, blocks), blocks, nil
 }
 
-// aheadOf finds that the oldest files are gone. While Weir runs they go with age;
-// between a clean stop and the next start nothing does.
+// aheadOf finds that the oldest files are gone. While Weir runs they go with age; between a clean
+// stop and the next start nothing does.
 func aheadOf(oldest *block, stream string, m mark) ([]loss, error) {
 	if err := oldest.read(stream); err != nil {
 		return nil, err
@@ -141,9 +140,8 @@ func consecutive(blocks []block) bool {
 	return len(blocks) == 0 || int(blocks[len(blocks)-1].index-blocks[0].index) == len(blocks)-1
 }
 
-// judge compares blocks that were read with the mark. A file that is missing in
-// between counts where records are never deleted one by one, or hardly: dead
-// letters are.
+// judge compares blocks that were read with the mark. A file that is missing in between counts
+// where records are never deleted one by one, or hardly: dead letters are.
 func judge(stream string, m mark, blocks []block) (all []loss) {
 	var good uint64
 	add := func(l loss) {

@@ -31,8 +31,7 @@ func openJournal(t *testing.T, cfg Config) journal {
 	nc, js := connect(t, s)
 	t.Cleanup(nc.Close)
 	// With a limit so low, which nothing here reaches, a block is 32 kB.
-	_, err := js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{Name: logStream, Subjects: []string{"log.>"}, AllowDirect: true, MaxBytes: 120_000})
-	require.NoError(t, err)
+	must(js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{Name: logStream, Subjects: []string{"log.>"}, AllowDirect: true, MaxBytes: 120_000}))(t)
 	require.NoError(t, s.Opened())
 	return journal{s, js}
 }
@@ -41,8 +40,7 @@ func openJournal(t *testing.T, cfg Config) journal {
 func (j journal) write(t *testing.T, many, size int) (last uint64) {
 	t.Helper()
 	for i := range many {
-		ack, err := j.js.Publish(t.Context(), fmt.Sprintf("log.%d", i), []byte(strings.Repeat("x", size)))
-		require.NoError(t, err)
+		ack := must(j.js.Publish(t.Context(), fmt.Sprintf("log.%d", i), []byte(strings.Repeat("x", size))))(t)
 		last = ack.Sequence
 	}
 	require.NoError(t, j.Barrier(t.Context()))
@@ -89,8 +87,8 @@ func blockFile(dir string, index int) string {
 	return filepath.Join((&dataDir{path: dir}).msgsDir(logStream), fmt.Sprintf("%d.blk", index))
 }
 
-// TestDamagedLogIsRefused: whatever is gone of what the marks cover is told, nothing is
-// changed by that, and the loss can be accepted: the sequence goes on behind it.
+// TestDamagedLogIsRefused: whatever is gone of what the marks cover is told, nothing is changed by
+// that, and the loss can be accepted: the sequence goes on behind it.
 func TestDamagedLogIsRefused(t *testing.T) {
 	t.Parallel()
 	j := openJournal(t, Config{})
@@ -99,8 +97,7 @@ func TestDamagedLogIsRefused(t *testing.T) {
 	killed := j.crashed(t)
 	require.NoError(t, j.Stop())
 	stopped := j.cfg.Dir
-	blocks, err := (&dataDir{path: stopped}).blocks(logStream)
-	require.NoError(t, err)
+	blocks := must((&dataDir{path: stopped}).blocks(logStream))(t)
 	require.Len(t, blocks, 3)
 	acknowledged := fmt.Sprintf("and records up to %d were acknowledged", last)
 	flip := func(b []byte) []byte { b[len(b)/2] ^= 1; return b }
@@ -109,8 +106,7 @@ func TestDamagedLogIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		befall func(t *testing.T, dir string)
 		says   string
-		// spares is a directory that nothing is lost from, or in which that
-		// cannot be known.
+		// spares is a directory that nothing is lost from, or in which that cannot be known.
 		spares string
 	}{
 		"flipped":       {rewrite(3, flip), "in 3.blk, " + acknowledged, ""},
@@ -163,8 +159,7 @@ func TestDamagedLogIsRefused(t *testing.T) {
 func rewrite(index int, do func([]byte) []byte) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
-		data, err := os.ReadFile(blockFile(dir, index))
-		require.NoError(t, err)
+		data := must(os.ReadFile(blockFile(dir, index)))(t)
 		require.NoError(t, os.WriteFile(blockFile(dir, index), do(data), 0o600))
 	}
 }

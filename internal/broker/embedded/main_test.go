@@ -22,8 +22,16 @@ func start(t *testing.T, cfg Config) *Server {
 	if cfg.Layout == (schemas.Layout{}) {
 		cfg.Layout = layout
 	}
-	s, err := Start(cfg)
-	require.NoError(t, err)
+	s := must(Start(cfg))(t)
 	t.Cleanup(func() { require.NoError(t, s.Stop()) })
 	return s
+}
+
+// must returns the result of a call that may not fail.
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		require.NoError(t, err)
+		return v
+	}
 }

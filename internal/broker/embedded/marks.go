@@ -18,13 +18,13 @@ import (
 const (
 	marksName    = "weir.marks"
 	marksVersion = 1
-	// marksEvery is how often the marks are brought up to date while the log
-	// grows: what a stream gained since is not known to be missing.
+	// marksEvery is how often the marks are brought up to date while the log grows: what a stream
+	// gained since is not known to be missing.
 	marksEvery = time.Second
 )
 
-// marks say how far the log is known to reach on the disk: never further than
-// its durability promises. A log that is shorter at the next start was damaged.
+// marks say how far the log is known to reach on the disk: never further than its durability
+// promises. A log that is shorter at the next start was damaged.
 type marks struct {
 	Version int `json:"version"`
 	// Clean: written by a stop, after the server's last write.
@@ -32,15 +32,13 @@ type marks struct {
 	Streams map[string]mark `json:"streams"`
 }
 
-// mark is what is known of one stream. Last never goes back: neither age nor a
-// deletion takes it from the stream. First does not tell of a loss by itself,
-// because records grow old.
+// mark is what is known of one stream. Last never goes back: neither age nor a deletion takes it
+// from the stream. First does not tell of a loss by itself, because records grow old.
 type mark struct {
-	Created time.Time `json:"created"`
-	First   uint64    `json:"first"`
-	Last    uint64    `json:"last"`
-	// Reserved is up to where sequences may have been shown without being on the
-	// disk; 0: none were. It never goes back while the log is open.
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
+	// Reserved is up to where sequences may have been shown without being on the disk; 0: none
+	// were. It never goes back while the log is open.
 	Reserved uint64 `json:"reserved,omitempty"`
 	// Holes are records whose loss was accepted.
 	Holes []span `json:"holes,omitempty"`
@@ -52,8 +50,7 @@ type span struct {
 	To   uint64 `json:"to"`
 }
 
-// guarded are the streams that have marks: those that Weir answers for. Buckets
-// have none.
+// guarded are the streams that have marks: those that Weir answers for. Buckets have none.
 func guarded(layout schemas.Layout) []string {
 	names := []string{schemas.EvidenceStream, schemas.DeadStream}
 	for p := range layout.Partitions {
@@ -62,8 +59,8 @@ func guarded(layout schemas.Layout) []string {
 	return names
 }
 
-// readMarks returns none where there is no file, as in a directory that an
-// older version has written: nothing can be said of it then.
+// readMarks returns none where there is no file, as in a directory that an older version has
+// written: nothing can be said of it then.
 func (d *dataDir) readMarks() (marks, error) {
 	raw, err := os.ReadFile(d.file(marksName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,9 +88,9 @@ func (d *dataDir) writeMarks(m marks) error {
 	return writeFile(d.file(marksName), append(raw, '\n'))
 }
 
-// unmark withdraws what the marks say of a clean end, because from now on the
-// log changes. With durability process they go altogether: until the next clean
-// stop a power cut may make the log shorter.
+// unmark withdraws what the marks say of a clean end, because from now on the log changes. With
+// durability process they go altogether: until the next clean stop a power cut may make the log
+// shorter.
 func (s *Server) unmark() error {
 	if s.cfg.Durability == schemas.DurabilityProcess {
 		err := os.Remove(s.dir.file(marksName))
@@ -112,9 +109,8 @@ func (s *Server) unmark() error {
 	return nil
 }
 
-// reach is where the streams end now, and the marks that say so: not to be
-// written before a barrier that began later. A stream that the server does not
-// show keeps its mark.
+// reach is where the streams end now, and the marks that say so: not to be written before a barrier
+// that began later. A stream that the server does not show keeps its mark.
 func (s *Server) reach() (marks, map[string]uint64, error) {
 	account, err := s.ns.JszAccount(&server.JSzOptions{Account: server.DEFAULT_GLOBAL_ACCOUNT, Streams: true})
 	if err != nil {
@@ -131,17 +127,17 @@ func (s *Server) reach() (marks, map[string]uint64, error) {
 			was := m.Streams[st.Name]
 			now[st.Name] = st.State.LastSeq
 			m.Streams[st.Name] = mark{
-				Created: st.Created.UTC(), First: st.State.FirstSeq, Last: max(was.Last, st.State.LastSeq), Holes: was.Holes, Reserved: was.Reserved,
+				First: st.State.FirstSeq, Last: max(was.Last, st.State.LastSeq), Holes: was.Holes, Reserved: was.Reserved,
 			}
 		}
 	}
 	return m, now, nil
 }
 
-// Opened is to be called once the streams are there, and before anything is
-// accepted or delivered. It refuses a log that ends before its marks although
-// its files looked whole, and keeps the marks from then on. A log without marks
-// gets them. From its second call on it says again what the first one said.
+// Opened is to be called once the streams are there, and before anything is accepted or delivered.
+// It refuses a log that ends before its marks although its files looked whole, and keeps the marks
+// from then on. A log without marks gets them. From its second call on it says again what the first
+// one said.
 func (s *Server) Opened() error {
 	s.opening.Do(func() { s.openErr = s.opened() })
 	return s.openErr
@@ -203,8 +199,8 @@ func (s *Server) setMarks(m marks) error {
 	return err
 }
 
-// tell logs the first of several failures: without fresh marks, damage to what
-// came since goes unnoticed, and nothing else is worse.
+// tell logs the first of several failures: without fresh marks, damage to what came since goes
+// unnoticed, and nothing else is worse.
 func (s *Server) tell(ctx context.Context, err error) {
 	if err != nil && !s.told {
 		s.cfg.Logger.WarnContext(ctx, "the log's marks cannot be written")
@@ -212,49 +208,43 @@ func (s *Server) tell(ctx context.Context, err error) {
 	s.told = err != nil
 }
 
-// endMarks writes the marks of a clean stop, once the server has written its
-// last and that is on the disk.
+// endMarks writes the marks of a clean stop, after the server's last write is on the disk.
 func (s *Server) endMarks(m marks) {
-	syncAll, release, err := s.lastSync()
-	if err == nil && syncAll != nil {
-		err = syncAll()
-	}
-	defer func() { _ = release() }()
-	if err != nil || (syncAll == nil && s.cfg.Durability != schemas.DurabilityDisk) {
+	if s.lastSync() != nil {
 		return // nothing is promised
 	}
 	m.Clean = true
 	for stream, k := range m.Streams {
-		// The oldest files may have grown too old since the marks were taken. Where
-		// they cannot be read now, the next start is not to judge by them.
+		// The oldest files may have grown too old since the marks were taken. If they cannot be
+		// read now, the next start must not compare them.
 		if all, err := s.dir.blocks(stream); err == nil && len(all) > 0 && all[0].read(stream) == nil {
 			k.First = max(k.First, all[0].first)
 		} else {
 			k.First = 0
 		}
-		k.Reserved = 0 // all that was shown is on the disk
+		k.Reserved = 0 // all records that were shown are on the disk
 		m.Streams[stream] = k
 	}
 	s.tell(s.life, s.setMarks(m))
 }
 
-// lastSync is a sync that fails if one failed before. It is nil where the
-// system has none.
-func (s *Server) lastSync() (syncAll, release func() error, err error) {
-	release = func() error { return nil }
+// lastSync syncs once more. It fails if that is not possible, or if an earlier sync failed.
+func (s *Server) lastSync() error {
 	switch {
 	case s.group != nil:
-		return s.group.last, release, nil
+		return s.group.wait(context.WithoutCancel(s.life))
 	case s.cfg.Durability == schemas.DurabilityDisk:
-		return nil, release, nil // each message was synced
-	case s.cfg.Sync != nil:
-		return s.cfg.Sync, release, nil
+		return nil // each message was synced
 	}
-	syncAll, release, err = fsSyncer(s.cfg.Dir)
-	if release == nil {
-		release = func() error { return nil }
+	syncAll, release, err := s.syncer()
+	defer func() { _ = release() }()
+	if err == nil && syncAll == nil {
+		err = errors.ErrUnsupported
 	}
-	return syncAll, release, err
+	if err != nil {
+		return err
+	}
+	return syncAll()
 }
 
 // shutdown ends the server, and writes down how far the log reached if it ran.

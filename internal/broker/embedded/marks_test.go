@@ -15,8 +15,8 @@ import (
 	"weir/schemas"
 )
 
-// TestMarksOfProcess: they are there between a clean stop and the next start
-// alone, because a power cut may make the log shorter in between.
+// TestMarksOfProcess: they are there between a clean stop and the next start alone, because a power
+// cut may make the log shorter in between.
 func TestMarksOfProcess(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Dir: t.TempDir(), Durability: schemas.DurabilityProcess}
@@ -28,7 +28,6 @@ func TestMarksOfProcess(t *testing.T) {
 		m := marksIn(t, cfg.Dir)
 		require.True(t, m.Clean)
 		require.Equal(t, last, m.Streams[logStream].Last)
-		require.False(t, m.Streams[logStream].Created.IsZero())
 	}
 	rewrite(1, func(b []byte) []byte { return b[:len(b)/2] })(t, cfg.Dir)
 	_, err := Start(Config{Dir: cfg.Dir, Durability: cfg.Durability, Layout: layout})
@@ -36,7 +35,8 @@ func TestMarksOfProcess(t *testing.T) {
 	require.FileExists(t, filepath.Join(cfg.Dir, marksName))
 }
 
-// TestALogWithoutMarks, as an older version has left it, starts and gets some; to open its streams again changes nothing.
+// TestALogWithoutMarks, as an older version has left it, starts and gets some; to open its streams
+// again changes nothing.
 func TestALogWithoutMarks(t *testing.T) {
 	t.Parallel()
 	j := openJournal(t, Config{})
@@ -49,8 +49,8 @@ func TestALogWithoutMarks(t *testing.T) {
 	require.False(t, marksIn(t, j.cfg.Dir).Clean)
 }
 
-// TestWhatHasNoMarkMayBeTorn: records behind the mark were not known to be on
-// the disk, and a power cut may leave any of them.
+// TestWhatHasNoMarkMayBeTorn: records behind the mark were not known to be on the disk, and a power
+// cut may leave any of them.
 func TestWhatHasNoMarkMayBeTorn(t *testing.T) {
 	t.Parallel()
 	j := openJournal(t, Config{})
@@ -73,8 +73,7 @@ func TestMarksOutliveWhatIsDeleted(t *testing.T) {
 			j := openJournal(t, Config{})
 			last := j.write(t, 30, 2_000)
 			j.marked(t, last)
-			s, err := j.js.Stream(t.Context(), logStream)
-			require.NoError(t, err)
+			s := must(j.js.Stream(t.Context(), logStream))(t)
 			require.NoError(t, s.DeleteMsg(t.Context(), last-1))
 			require.NoError(t, s.Purge(t.Context(), jetstream.WithPurgeSequence(last-2)))
 			require.NoError(t, s.Purge(t.Context()))
@@ -145,8 +144,7 @@ func TestMarksPromiseNoMoreThanASync(t *testing.T) {
 	last := j.write(t, 3, 10)
 	j.marked(t, last)
 	broken.Store(true)
-	_, err := j.js.Publish(t.Context(), "log.later", nil)
-	require.NoError(t, err)
+	must(j.js.Publish(t.Context(), "log.later", nil))(t)
 	<-j.Failed()
 	require.NoError(t, j.Stop())
 	m := marksIn(t, j.cfg.Dir)

@@ -11,11 +11,11 @@ import (
 // consumerStates are the files that say how far each consumer is, below a data directory.
 const consumerStates = storeName + "/*/streams/*/obs/*/o.dat"
 
-// mend removes the states of consumers that cannot be read, and returns how many those
-// were. The server writes them without a sync of their own, so that after a power cut one
-// may be there with nothing but zeros in it; the server would then leave the consumer out
-// without a word, and refuse to make it again. A consumer without a state begins at the
-// first record: what it delivers once more is done already, as the log says.
+// mend removes the states of consumers that cannot be read, and returns how many those were. The
+// server writes them without a sync of their own, so that after a power cut one may be there with
+// nothing but zeros in it; the server would then leave the consumer out without a word, and refuse
+// to make it again. A consumer without a state begins at the first record: what it delivers once
+// more is done already, as the log says.
 func (d *dataDir) mend() (removed int, err error) {
 	names, err := fs.Glob(os.DirFS(d.path), consumerStates) // d.path is no pattern
 	if err != nil {
@@ -41,10 +41,10 @@ const (
 	stateVersion = 2
 )
 
-// readable reports whether a consumer's state is whole: the floor of what was
-// acknowledged and the place of what was delivered, by consumer and by stream; what waits
-// for an acknowledgement, each once and above the floor; what was delivered more than
-// once. It has no checksum. An older version is the server's to read.
+// readable reports whether a consumer's state is whole: the floor of what was acknowledged and the
+// place of what was delivered, by consumer and by stream; what waits for an acknowledgement, each
+// once and above the floor; what was delivered more than once. It has no checksum. An older version
+// is the server's to read.
 func readable(data []byte) bool {
 	if len(data) == 0 {
 		return true // the server takes it for none

@@ -15,29 +15,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// worked is a data directory whose consumer has acknowledged some of its messages, has
-// some under way, and was given one twice. It returns the path of the consumer's state.
+// worked is a data directory whose consumer has acknowledged some of its messages, has some under
+// way, and was given one twice. It returns the path of the consumer's state.
 func worked(t *testing.T, dir string) string {
 	t.Helper()
 	s := start(t, Config{Dir: dir})
 	nc, js := connect(t, s)
-	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}})
-	require.NoError(t, err)
-	c, err := js.CreateConsumer(t.Context(), "S", jetstream.ConsumerConfig{Durable: "c", AckPolicy: jetstream.AckExplicitPolicy})
-	require.NoError(t, err)
+	must(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}}))(t)
+	c := must(js.CreateConsumer(t.Context(), "S", jetstream.ConsumerConfig{Durable: "c", AckPolicy: jetstream.AckExplicitPolicy}))(t)
 	for i := range 20 {
-		_, err = js.Publish(t.Context(), fmt.Sprintf("s.%d", i), nil)
-		require.NoError(t, err)
+		must(js.Publish(t.Context(), fmt.Sprintf("s.%d", i), nil))(t)
 	}
-	batch, err := c.Fetch(10)
-	require.NoError(t, err)
+	batch := must(c.Fetch(10))(t)
 	var given []jetstream.Msg
 	for m := range batch.Messages() {
 		given = append(given, m)
 	}
 	for _, m := range given { // all of them, or the batch is filled up with what comes again
-		meta, err := m.Metadata()
-		require.NoError(t, err)
+		meta := must(m.Metadata())(t)
 		switch n := meta.Sequence.Stream; {
 		case n == 5:
 			require.NoError(t, m.Nak())
@@ -45,23 +40,19 @@ func worked(t *testing.T, dir string) string {
 			require.NoError(t, m.DoubleAck(t.Context()))
 		}
 	}
-	again, err := c.Next(jetstream.FetchMaxWait(5 * time.Second))
-	require.NoError(t, err)
-	meta, err := again.Metadata()
-	require.NoError(t, err)
+	again := must(c.Next(jetstream.FetchMaxWait(5 * time.Second)))(t)
+	meta := must(again.Metadata())(t)
 	require.EqualValues(t, 2, meta.NumDelivered)
 	nc.Close()
 	require.NoError(t, s.Stop())
-	names, err := fs.Glob(os.DirFS(dir), consumerStates)
-	require.NoError(t, err)
+	names := must(fs.Glob(os.DirFS(dir), consumerStates))(t)
 	require.Len(t, names, 1)
 	return filepath.Join(dir, names[0])
 }
 
 func TestConsumerStateIsRead(t *testing.T) {
 	t.Parallel()
-	whole, err := os.ReadFile(worked(t, t.TempDir()))
-	require.NoError(t, err)
+	whole := must(os.ReadFile(worked(t, t.TempDir())))(t)
 	require.True(t, readable(whole))
 	require.True(t, readable(nil))
 	require.True(t, readable([]byte{stateMagic, 1, 9}), "an older version is the server's to judge")
@@ -73,8 +64,8 @@ func TestConsumerStateIsRead(t *testing.T) {
 	require.False(t, readable(make([]byte, len(whole))))
 }
 
-// TestDamagedConsumerStateIsMended: what a power cut leaves of a consumer's state keeps
-// nobody from starting, and loses no message.
+// TestDamagedConsumerStateIsMended: what a power cut leaves of a consumer's state keeps nobody from
+// starting, and loses no message.
 func TestDamagedConsumerStateIsMended(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func([]byte) []byte{
@@ -86,16 +77,13 @@ func TestDamagedConsumerStateIsMended(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "a[b") // it is no pattern
 			path := worked(t, dir)
-			state, err := os.ReadFile(path)
-			require.NoError(t, err)
+			state := must(os.ReadFile(path))(t)
 			require.NoError(t, os.WriteFile(path, damage(state), 0o600))
 			var log bytes.Buffer
 			s := start(t, Config{Dir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			_, js := connect(t, s)
-			c, err := js.CreateOrUpdateConsumer(t.Context(), "S", jetstream.ConsumerConfig{Durable: "c", AckPolicy: jetstream.AckExplicitPolicy})
-			require.NoError(t, err)
-			info, err := c.Info(t.Context())
-			require.NoError(t, err)
+			c := must(js.CreateOrUpdateConsumer(t.Context(), "S", jetstream.ConsumerConfig{Durable: "c", AckPolicy: jetstream.AckExplicitPolicy}))(t)
+			info := must(c.Info(t.Context()))(t)
 			if name == "untouched" {
 				require.Empty(t, log.String())
 				require.EqualValues(t, 10, info.NumPending)

@@ -33,7 +33,8 @@ type Consumer struct {
 	// Delivered is when it last received a record; absent: never, since the server was started.
 	Delivered *time.Time `json:"delivered,omitempty"`
 	Filters   []string   `json:"filters"`
-	// Pending are the records that it has not received yet, Unacked those that it has not acknowledged.
+	// Pending are the records that it has not received yet, Unacked those that it has not
+	// acknowledged.
 	Pending uint64 `json:"pending"`
 	Unacked int    `json:"unacked"`
 }
@@ -65,6 +66,31 @@ func Observe(ctx context.Context, file string) (*Observer, error) {
 	return &Observer{conn, stream}, nil
 }
 
+// Follow calls each for every record that filter covers, in order, through a durable consumer. It
+// acknowledges a record after each has returned, and returns when ctx ends.
+func (o *Observer) Follow(ctx context.Context, durable, filter string, each func(schemas.Evidence)) error {
+	consumer, err := o.stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: durable, AckPolicy: jetstream.AckExplicitPolicy, FilterSubject: filter,
+	})
+	if err != nil {
+		return fmt.Errorf("observe: %w", err)
+	}
+	run, err := consumer.Consume(func(m jetstream.Msg) {
+		var e schemas.Evidence
+		if err := json.Unmarshal(m.Data(), &e); err == nil {
+			each(e)
+		}
+		_ = m.Ack() // after a lost acknowledgement the record is delivered again
+	}, jetstream.PullExpiry(10*time.Second), jetstream.PullHeartbeat(time.Second))
+	if err != nil {
+		return fmt.Errorf("observe: %w", err)
+	}
+	<-ctx.Done()
+	run.Stop()
+	<-run.Closed()
+	return nil
+}
+
 // Close ends the connection.
 func (o *Observer) Close() { o.conn.Close() }
 
@@ -86,7 +112,8 @@ func (o *Observer) Consumers(ctx context.Context) ([]Consumer, error) {
 	return all, list.Err()
 }
 
-// Delete removes a consumer, and what it has not read with it; the evidence stays. It returns ErrNoConsumer.
+// Delete removes a consumer, and what it has not read with it; the evidence stays. It returns
+// ErrNoConsumer.
 func (o *Observer) Delete(ctx context.Context, name string) error {
 	err := o.stream.DeleteConsumer(ctx, name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrInvalidConsumerName) {

@@ -25,12 +25,9 @@ type watched struct {
 func watch(t *testing.T) watched {
 	t.Helper()
 	w := watched{outside: expose(t)}
-	var err error
-	w.ownConn, err = w.server.Connect()
-	require.NoError(t, err)
+	w.ownConn = must(w.server.Connect())(t)
 	t.Cleanup(w.ownConn.Close)
-	_, err = w.Append(t.Context(), schemas.Append{Subject: "weir.log.0.accepted.t.http.id", Data: []byte("secret")})
-	require.NoError(t, err)
+	must(w.Append(t.Context(), schemas.Append{Subject: "weir.log.0.accepted.t.http.id", Data: []byte("secret")}))(t)
 	w.observer, w.denied = w.dial(t, embedded.CredentialsFile(w.dir))
 	return w
 }
@@ -45,8 +42,7 @@ func (w watched) record(t *testing.T, entry string, n int) {
 	t.Helper()
 	for i := range n {
 		e := schemas.Evidence{Tenant: "t", Kind: schemas.EvidenceAttempt, Entry: entry, ActionID: strconv.Itoa(i)}
-		_, err := w.Append(t.Context(), schemas.Append{Subject: schemas.EvidenceSubject(e), Data: []byte(entry)})
-		require.NoError(t, err)
+		must(w.Append(t.Context(), schemas.Append{Subject: schemas.EvidenceSubject(e), Data: []byte(entry)}))(t)
 	}
 }
 
@@ -55,19 +51,16 @@ func TestObserverConsumesEachRecordOnce(t *testing.T) {
 	w := watch(t)
 	w.record(t, "github", 5)
 	w.record(t, "other", 5)
-	js, err := jetstream.New(w.observer)
-	require.NoError(t, err)
+	js := must(jetstream.New(w.observer))(t)
 	cfg := jetstream.ConsumerConfig{
 		Durable: "audit", AckPolicy: jetstream.AckExplicitPolicy,
 		FilterSubject: schemas.EvidenceFilter("t", schemas.EvidenceAttempt, "github", "", false),
 	}
-	c, err := js.CreateOrUpdateConsumer(t.Context(), schemas.EvidenceStream, cfg)
-	require.NoError(t, err)
+	c := must(js.CreateOrUpdateConsumer(t.Context(), schemas.EvidenceStream, cfg))(t)
 
 	seen := map[string]int{}
 	read := func(want int) {
-		batch, err := c.Fetch(want, jetstream.FetchMaxWait(5*time.Second))
-		require.NoError(t, err)
+		batch := must(c.Fetch(want, jetstream.FetchMaxWait(5*time.Second)))(t)
 		for m := range batch.Messages() {
 			seen[m.Subject()]++
 			require.Equal(t, "github", string(m.Data()))
@@ -77,15 +70,13 @@ func TestObserverConsumesEachRecordOnce(t *testing.T) {
 	}
 	read(3)
 	// A durable is found again by its name.
-	c, err = js.Consumer(t.Context(), schemas.EvidenceStream, "audit")
-	require.NoError(t, err)
+	c = must(js.Consumer(t.Context(), schemas.EvidenceStream, "audit"))(t)
 	read(2)
 	require.Len(t, seen, 5)
 	for subject, n := range seen {
 		require.Equal(t, 1, n, subject)
 	}
-	info, err := c.Info(t.Context())
-	require.NoError(t, err)
+	info := must(c.Info(t.Context()))(t)
 	require.Zero(t, info.NumPending)
 	require.Zero(t, info.NumAckPending)
 }
@@ -93,8 +84,7 @@ func TestObserverConsumesEachRecordOnce(t *testing.T) {
 func TestObserverConsumesContinuously(t *testing.T) {
 	t.Parallel()
 	w := watch(t)
-	js, err := jetstream.New(w.observer)
-	require.NoError(t, err)
+	js := must(jetstream.New(w.observer))(t)
 	c, err := js.CreateOrUpdateConsumer(t.Context(), schemas.EvidenceStream,
 		jetstream.ConsumerConfig{Durable: "tail", AckPolicy: jetstream.AckExplicitPolicy})
 	require.NoError(t, err)
@@ -113,13 +103,13 @@ func TestObserverConsumesContinuously(t *testing.T) {
 	}
 }
 
-// TestObserverHears evidence as it is stored, and states of tasks as they are told, and nobody else's messages.
+// TestObserverHears evidence as it is stored, and states of tasks as they are told, and nobody
+// else's messages.
 func TestObserverHears(t *testing.T) {
 	t.Parallel()
 	w := watch(t)
 	hear := func(subject string) *nats.Subscription {
-		s, err := w.observer.SubscribeSync(subject)
-		require.NoError(t, err)
+		s := must(w.observer.SubscribeSync(subject))(t)
 		return s
 	}
 	ref := schemas.Ref{Tenant: "acme.inc", Kind: schemas.KindTask, ID: "a"}
@@ -141,8 +131,7 @@ func TestObserverHears(t *testing.T) {
 		{all, "weir.status.acme%2Einc.task.a", "Running"},
 		{one, "weir.status.acme%2Einc.task.a", "Running"},
 	} {
-		m, err := want.s.NextMsg(5 * time.Second)
-		require.NoError(t, err)
+		m := must(want.s.NextMsg(5 * time.Second))(t)
 		require.Equal(t, want.subject, m.Subject)
 		require.Equal(t, want.data, string(m.Data))
 	}
@@ -167,8 +156,7 @@ func TestObserverIsDeniedTheRest(t *testing.T) {
 		require.ErrorIs(t, <-w.denied, nats.ErrPermissionViolation, subject)
 	}
 	for _, subject := range []string{">", "weir.>", "weir.log.>", "weir.live.>", "weir.cancel.>", "$KV.>", "_WEIR.>", "$JS.>", "$SYS.>", "*.log.>"} {
-		_, err := w.observer.SubscribeSync(subject)
-		require.NoError(t, err)
+		must(w.observer.SubscribeSync(subject))(t)
 		require.NoError(t, w.observer.Flush())
 		require.ErrorIs(t, <-w.denied, nats.ErrPermissionViolation, subject)
 	}
@@ -180,9 +168,8 @@ func TestObserverCannotWriteThroughReplies(t *testing.T) {
 	t.Parallel()
 	w := watch(t)
 	w.record(t, "e", 3)
-	js, err := jetstream.New(w.observer)
-	require.NoError(t, err)
-	_, err = js.CreateOrUpdateConsumer(t.Context(), schemas.EvidenceStream,
+	js := must(jetstream.New(w.observer))(t)
+	_, err := js.CreateOrUpdateConsumer(t.Context(), schemas.EvidenceStream,
 		jetstream.ConsumerConfig{Durable: "c", AckPolicy: jetstream.AckExplicitPolicy})
 	require.NoError(t, err)
 	target := "weir.log.0.accepted.t.http.forged"
@@ -194,8 +181,7 @@ func TestObserverCannotWriteThroughReplies(t *testing.T) {
 		require.NoError(t, w.observer.PublishRequest(subject, target, []byte(body)))
 	}
 	// Something that is answered later proves that those were answered before.
-	_, err = js.CreateOrUpdateConsumer(t.Context(), schemas.EvidenceStream, jetstream.ConsumerConfig{Durable: "after"})
-	require.NoError(t, err)
+	must(js.CreateOrUpdateConsumer(t.Context(), schemas.EvidenceStream, jetstream.ConsumerConfig{Durable: "after"}))(t)
 	require.NoError(t, w.ownConn.Flush())
 	require.EqualValues(t, 1, w.logged(t))
 }
@@ -205,8 +191,7 @@ func TestObserverHasPullConsumersOnEvidenceOnly(t *testing.T) {
 	w := watch(t)
 	w.record(t, "e", 3)
 	ask := func(subject, body string) string {
-		m, err := w.observer.Request(subject, []byte(body), 5*time.Second)
-		require.NoError(t, err)
+		m := must(w.observer.Request(subject, []byte(body), 5*time.Second))(t)
 		return string(m.Data)
 	}
 	const create = "$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.x"
@@ -225,13 +210,12 @@ func TestObserverHasPullConsumersOnEvidenceOnly(t *testing.T) {
 	require.EqualValues(t, 1, w.logged(t))
 }
 
-// TestObserverConsumersAreBounded: observers have so many consumers and no more, with little metadata, can remove them
-// again, and one that is not used goes by itself.
+// TestObserverConsumersAreBounded: observers have so many consumers and no more, with little
+// metadata, can remove them again, and one that is not used goes by itself.
 func TestObserverConsumersAreBounded(t *testing.T) {
 	t.Parallel()
 	w := watch(t)
-	js, err := jetstream.New(w.observer)
-	require.NoError(t, err)
+	js := must(jetstream.New(w.observer))(t)
 	create := func(name, metadata string) error {
 		cfg := jetstream.ConsumerConfig{Durable: name}
 		if metadata != "" {
@@ -248,8 +232,7 @@ func TestObserverConsumersAreBounded(t *testing.T) {
 	require.ErrorContains(t, create("c0", strings.Repeat("x", 2000)), "the metadata has 2008 bytes and may have 1024")
 	require.NoError(t, js.DeleteConsumer(t.Context(), schemas.EvidenceStream, "c1"))
 	require.NoError(t, create("more", ""))
-	c, err := js.Consumer(t.Context(), schemas.EvidenceStream, "more")
-	require.NoError(t, err)
+	c := must(js.Consumer(t.Context(), schemas.EvidenceStream, "more"))(t)
 	require.Equal(t, 30*24*time.Hour, c.CachedInfo().Config.InactiveThreshold)
 }
 

@@ -10,16 +10,14 @@ import (
 	"weir/schemas"
 )
 
-// ahead is how many sequences of a stream are reserved beyond its newest record. A
-// stream that gains more than half of that between two writes of the marks asks for
-// more at once.
+// ahead is how many sequences of a stream are reserved beyond its newest record. A stream that
+// gains more than half of that between two writes of the marks asks for more at once.
 const ahead = 1 << 14
 
-// reserved says of each guarded stream up to where its sequences are never given out
-// again, whatever a power cut takes: the marks on the disk say the same, and a start
-// after anything but a clean stop goes on behind it. So a record may be shown before
-// it is on the disk, and whoever resumes behind its place misses nothing that came
-// instead.
+// reserved says of each guarded stream up to where its sequences are never given out again,
+// whatever a power cut takes: the marks on the disk say the same, and a start after anything but a
+// clean stop goes on behind it. So a record may be shown before it is on the disk, and whoever
+// resumes behind its place misses nothing that came instead.
 type reserved struct {
 	upTo map[string]*atomic.Uint64
 	low  chan struct{} // more is to be reserved before long
@@ -40,10 +38,9 @@ func (r *reserved) set(m marks) {
 	}
 }
 
-// Reserved reports whether a record may be shown before a Barrier has passed it: its
-// sequence names no other record later, even if a power cut takes this one. What is
-// not reserved a Barrier makes as good. It never waits, and is true for all records
-// where Barrier has nothing to do.
+// Reserved reports whether a record may be shown before a Barrier has passed it: its sequence names
+// no other record later, even if a power cut takes this one. What is not reserved a Barrier makes
+// as good. It never waits, and is true for all records where Barrier has nothing to do.
 func (s *Server) Reserved(stream string, seq uint64) bool {
 	if s.group == nil {
 		return true
@@ -81,9 +78,9 @@ func (m marks) reserving() marks {
 	return m
 }
 
-// skipReserved has a stream that did not end in a clean stop go on behind all that
-// may have been shown of it. It leaves the stream alone when it has got there
-// already, and where there is nothing of it on the disk: then nothing was shown.
+// skipReserved has a stream that did not end in a clean stop go on behind all that may have been
+// shown of it. It leaves the stream alone when it has got there already, and where there is nothing
+// of it on the disk: then nothing was shown.
 func (s *Server) skipReserved(stream string, m mark, blocks []block) error {
 	if m.Reserved == 0 {
 		return nil
@@ -111,8 +108,8 @@ func reached(blocks []block) (last uint64) {
 	return last
 }
 
-// skip ends a stream's newest block with the word that all up to a sequence is gone.
-// The server reads all its blocks anew, and cuts off what it cannot read.
+// skip ends a stream's newest block with the word that all up to a sequence is gone. The server
+// reads all its blocks anew, and cuts off what it cannot read.
 func (d *dataDir) skip(stream string, newest *block, seq uint64) error {
 	if err := newest.skipTo(stream, seq, time.Now().UnixNano()); err != nil {
 		return err

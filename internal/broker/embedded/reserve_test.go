@@ -17,30 +17,27 @@ func (j journal) reservedBy(t *testing.T, seq uint64) {
 	poll.Until(t, func() bool { return j.Reserved(logStream, seq) })
 }
 
-// TestNoSequenceTwice: what was stored behind the last sync may be gone after a power cut, and
-// its sequences are nobody else's then. Readers and queues go on behind them.
+// TestNoSequenceTwice: what was stored behind the last sync may be gone after a power cut, and its
+// sequences are nobody else's then. Readers and queues go on behind them.
 func TestNoSequenceTwice(t *testing.T) {
 	t.Parallel()
 	j := openJournal(t, Config{})
 	synced := j.write(t, 30, 2_400) // three blocks
 	j.marked(t, synced)
 	j.reservedBy(t, synced+1)
-	queue, err := j.js.CreateConsumer(t.Context(), logStream, jetstream.ConsumerConfig{Durable: "queue", AckPolicy: jetstream.AckExplicitPolicy})
-	require.NoError(t, err)
+	queue := must(j.js.CreateConsumer(t.Context(), logStream, jetstream.ConsumerConfig{Durable: "queue", AckPolicy: jetstream.AckExplicitPolicy}))(t)
 	drained(t, queue, int(synced))
 	dir := j.crashed(t) // what is written from now on, the power takes
 	shown := j.write(t, 50, 10)
 	require.True(t, j.Reserved(logStream, shown))
 
 	j = openJournal(t, Config{Dir: dir})
-	info, err := j.stream(t).Info(t.Context())
-	require.NoError(t, err)
+	info := must(j.stream(t).Info(t.Context()))(t)
 	require.Equal(t, synced, info.State.Msgs)
 	require.Equal(t, synced+ahead, info.State.LastSeq)
 	next := j.write(t, 1, 10)
 	require.Equal(t, synced+ahead+1, next)
-	queue, err = j.js.Consumer(t.Context(), logStream, "queue")
-	require.NoError(t, err)
+	queue = must(j.js.Consumer(t.Context(), logStream, "queue"))(t)
 	for got := uint64(0); got != next; { // what it was given before may come once more
 		got = drained(t, queue, 1)
 	}
@@ -58,19 +55,16 @@ func TestNoSequenceTwice(t *testing.T) {
 
 func (j journal) stream(t *testing.T) jetstream.Stream {
 	t.Helper()
-	s, err := j.js.Stream(t.Context(), logStream)
-	require.NoError(t, err)
+	s := must(j.js.Stream(t.Context(), logStream))(t)
 	return s
 }
 
 // drained takes and acknowledges so many messages, and returns the place of the last.
 func drained(t *testing.T, queue jetstream.Consumer, many int) (last uint64) {
 	t.Helper()
-	batch, err := queue.Fetch(many)
-	require.NoError(t, err)
+	batch := must(queue.Fetch(many))(t)
 	for m := range batch.Messages() {
-		meta, err := m.Metadata()
-		require.NoError(t, err)
+		meta := must(m.Metadata())(t)
 		last = meta.Sequence.Stream
 		require.NoError(t, m.DoubleAck(t.Context()))
 		many--
@@ -80,8 +74,8 @@ func drained(t *testing.T, queue jetstream.Consumer, many int) (last uint64) {
 	return last
 }
 
-// TestAnIdleNodeIsKilledAgainAndAgain: each start finds the sequences of the one before, and
-// what a start that ended early has skipped is not skipped twice.
+// TestAnIdleNodeIsKilledAgainAndAgain: each start finds the sequences of the one before, and what a
+// start that ended early has skipped is not skipped twice.
 func TestAnIdleNodeIsKilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	j := openJournal(t, Config{})

@@ -1,11 +1,10 @@
-// Package embedded runs the message broker inside the process: a NATS server
-// with one JetStream store on the local disk, the data directory that belongs
-// to it, and the group commit that turns its acknowledgements into a promise
-// that outlives a power cut.
+// Package embedded runs the message broker inside the process: a NATS server with one JetStream
+// store on the local disk, the data directory that belongs to it, and the group commit that turns
+// its acknowledgements into a promise that outlives a power cut.
 //
-// The server hands every message to the kernel before it acknowledges it, so
-// that killing the process loses nothing that was acknowledged. Only what
-// Barrier has waited for also survives the loss of the machine's memory.
+// The server hands every message to the kernel before it acknowledges it, so that killing the
+// process loses nothing that was acknowledged. Only what Barrier has waited for also survives the
+// loss of the machine's memory.
 package embedded
 
 import (
@@ -24,13 +23,12 @@ import (
 
 const (
 	startTimeout = 10 * time.Second
-	// syncInterval is how long the kernel may hold messages that nobody waits
-	// for. The server's own default is two minutes.
+	// syncInterval is how long the kernel may hold messages that nobody waits for. The server's own
+	// default is two minutes.
 	syncInterval = time.Second
 )
 
-// Server is a running broker and its data directory. It is safe for
-// concurrent use.
+// Server is a running broker and its data directory. It is safe for concurrent use.
 type Server struct {
 	cfg     Config
 	dir     *dataDir
@@ -39,8 +37,8 @@ type Server struct {
 	gate    *gate
 	release func() error
 
-	// group is nil where Barrier has nothing to do: durability process, or a
-	// server that syncs each message itself.
+	// group is nil where Barrier has nothing to do: durability process, or a server that syncs each
+	// message itself.
 	group  *commit
 	failed chan struct{}
 
@@ -58,9 +56,8 @@ type Server struct {
 	stopErr error
 }
 
-// Start takes the data directory and runs the server in this process. It
-// listens on no port unless told to. A directory that cannot be used is
-// ErrDataDir with a sentence for the operator.
+// Start takes the data directory and runs the server in this process. It listens on no port unless
+// told to. A directory that cannot be used is ErrDataDir with a sentence for the operator.
 func Start(cfg Config) (_ *Server, err error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -70,16 +67,11 @@ func Start(cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{}), release: func() error { return nil }, reserve: newReserved(cfg.Layout)}
+	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{}), release: noRelease, reserve: newReserved(cfg.Layout)}
 	s.life, s.end = context.WithCancel(context.Background())
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.Stop())
-		}
-	}()
 	for _, step := range []func() error{s.limit, s.verify, s.mend, s.prepareSync, s.run} {
-		if err = step(); err != nil {
-			return nil, err
+		if err := step(); err != nil {
+			return nil, errors.Join(err, s.Stop())
 		}
 	}
 	return s, nil
@@ -93,20 +85,16 @@ func (s *Server) mend() error {
 	return err
 }
 
-// prepareSync chooses what makes an acknowledgement durable: one sync for
-// everybody, or the server's own sync of each message where there is no such
-// call.
-func (s *Server) prepareSync() error {
+// prepareSync chooses what makes an acknowledgement durable: one sync for all callers, or the
+// server's own sync of each message if the system has no such call.
+func (s *Server) prepareSync() (err error) {
 	if s.cfg.Durability != schemas.DurabilityDisk {
 		return nil
 	}
-	syncAll := s.cfg.Sync
-	if syncAll == nil {
-		var err error
-		if syncAll, s.release, err = fsSyncer(s.cfg.Dir); err != nil {
-			s.release = func() error { return nil }
-			return fmt.Errorf("the file system of %s cannot be synced: %w", s.cfg.Dir, err)
-		}
+	syncAll, release, err := s.syncer()
+	s.release = release
+	if err != nil {
+		return fmt.Errorf("the file system of %s cannot be synced: %w", s.cfg.Dir, err)
 	}
 	if syncAll != nil {
 		s.group = newCommit(syncAll)
@@ -115,12 +103,22 @@ func (s *Server) prepareSync() error {
 	return nil
 }
 
+// syncer syncs the file system. It is nil if the system cannot; release is never nil.
+func (s *Server) syncer() (syncAll, release func() error, err error) {
+	if s.cfg.Sync != nil {
+		return s.cfg.Sync, noRelease, nil
+	}
+	return fsSyncer(s.cfg.Dir)
+}
+
+func noRelease() error { return nil }
+
 // leastFree is what a start needs: the server writes down what it makes of the streams.
 const leastFree = 1 << 20
 
-// limit refuses a disk that has no room to start on, and sets the wall where none is configured. The server would count what is
-// stored already against the disk that is still free, and refuse all writes on
-// a disk that is more than half full of its own messages.
+// limit refuses a disk that has no room to start on, and sets the wall where none is configured.
+// The server would count what is stored already against the disk that is still free, and refuse all
+// writes on a disk that is more than half full of its own messages.
 func (s *Server) limit() error {
 	free, err := freeBytes(s.cfg.Dir)
 	switch {
@@ -139,22 +137,20 @@ func (s *Server) run() error {
 	if err != nil {
 		return err
 	}
-	ns, err := server.NewServer(opts)
-	if err != nil {
+	if s.ns, err = server.NewServer(opts); err != nil {
 		return fmt.Errorf("the embedded broker cannot be set up: %w", err)
 	}
-	s.ns = ns
 	if s.cfg.Listen != "" {
-		if err := share(ns); err != nil {
+		if err := share(s.ns); err != nil {
 			return err
 		}
 	}
-	ns.Start()
-	if !ns.ReadyForConnections(startTimeout) {
+	s.ns.Start()
+	if !s.ns.ReadyForConnections(startTimeout) {
 		return errors.New("the embedded broker did not start")
 	}
-	// With accounts configured the server leaves it to us to enable the store.
-	if acc := ns.GlobalAccount(); !acc.JetStreamEnabled() {
+	// With accounts configured the server does not enable the store itself.
+	if acc := s.ns.GlobalAccount(); !acc.JetStreamEnabled() {
 		if err := acc.EnableJetStream(nil, nil); err != nil {
 			return fmt.Errorf("the message store in %s cannot be opened: %w", s.cfg.Dir, err)
 		}
@@ -162,7 +158,11 @@ func (s *Server) run() error {
 	if s.cfg.Listen == "" {
 		return nil
 	}
-	return s.admit()
+	if err := s.access.write(s.dir, s.Addr()); err != nil {
+		return err
+	}
+	s.gate, err = openGate(s)
+	return err
 }
 
 func (s *Server) options() (*server.Options, error) {
@@ -177,7 +177,6 @@ func (s *Server) options() (*server.Options, error) {
 		SyncAlways:             s.cfg.Durability == schemas.DurabilityDisk && s.group == nil,
 		NoSigs:                 true,
 		NoLog:                  true,
-		NoSystemAccount:        false,
 		DisableJetStreamBanner: true,
 	}
 	if s.cfg.Listen == "" {
@@ -198,19 +197,8 @@ func (s *Server) options() (*server.Options, error) {
 	return o, nil
 }
 
-// admit lets observers and agents in: their credentials are written down, and the
-// gate that answers an observer's wish for a consumer is opened.
-func (s *Server) admit() (err error) {
-	if err := s.access.write(s.dir, s.Addr()); err != nil {
-		return err
-	}
-	s.gate, err = openGate(s)
-	return err
-}
-
-// Connect opens a connection to the server through memory, with full rights.
-// Its replies lie on subjects that nobody else may listen to. The caller
-// closes it.
+// Connect opens a connection to the server through memory, with full rights. Its replies lie on
+// subjects that nobody else may listen to. The caller closes it.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect("", append(s.inside(s.access.owner), opts...)...)
 }
@@ -223,9 +211,9 @@ func (s *Server) inside(u login) []nats.Option {
 	return opts
 }
 
-// Barrier returns once everything that was acknowledged before the call would
-// survive a power cut. With durability process it returns at once. After a
-// sync failed it fails for good, as does Failed: the node must stop.
+// Barrier returns once everything that was acknowledged before the call would survive a power cut.
+// With durability process it returns at once. After a sync failed it fails for good, as does
+// Failed: the node must stop.
 func (s *Server) Barrier(ctx context.Context) error {
 	if s.group == nil {
 		return nil
@@ -233,8 +221,8 @@ func (s *Server) Barrier(ctx context.Context) error {
 	return s.group.wait(ctx)
 }
 
-// Failed is closed when a sync has failed. What was acknowledged since the
-// last good one may be lost by a power cut; the process must end.
+// Failed is closed when a sync has failed. What was acknowledged since the last good one may be
+// lost by a power cut; the process must end.
 func (s *Server) Failed() <-chan struct{} { return s.failed }
 
 // Durability is what Barrier promises.
@@ -246,8 +234,8 @@ func (s *Server) Layout() schemas.Layout { return s.cfg.Layout }
 // MaxBytes is the wall in force; 0 where the server chose it itself.
 func (s *Server) MaxBytes() int64 { return s.cfg.MaxBytes }
 
-// SyncsEach reports whether the server syncs each message itself, because
-// this system has no call that syncs a file system.
+// SyncsEach reports whether the server syncs each message itself, because this system has no call
+// that syncs a file system.
 func (s *Server) SyncsEach() bool {
 	return s.cfg.Durability == schemas.DurabilityDisk && s.group == nil
 }
@@ -260,8 +248,8 @@ func (s *Server) Addr() string {
 	return ""
 }
 
-// Healthy says why the store cannot be relied on, or nil. A disk that is full
-// or gone makes the server close its store while its connections live on.
+// Healthy says why the store cannot be relied on, or nil. A disk that is full or gone makes the
+// server close its store while its connections live on.
 func (s *Server) Healthy() error {
 	select {
 	case <-s.failed:
@@ -274,8 +262,8 @@ func (s *Server) Healthy() error {
 	return nil
 }
 
-// Stop ends the server, waits for it, and gives the data directory back. It
-// may be called more than once. Connections must be closed by their owners.
+// Stop ends the server, waits for it, and gives the data directory back. It may be called more than
+// once. Connections must be closed by their owners.
 func (s *Server) Stop() error {
 	s.stop.Do(func() {
 		s.end()
@@ -285,7 +273,7 @@ func (s *Server) Stop() error {
 		}
 		s.shutdown()
 		if s.group != nil {
-			s.group.settle()
+			s.group.work.Wait()
 		}
 		s.stopErr = errors.Join(s.release(), s.dir.close())
 	})

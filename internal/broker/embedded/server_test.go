@@ -15,11 +15,9 @@ import (
 
 func connect(t *testing.T, s *Server) (*nats.Conn, jetstream.JetStream) {
 	t.Helper()
-	nc, err := s.Connect()
-	require.NoError(t, err)
+	nc := must(s.Connect())(t)
 	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	require.NoError(t, err)
+	js := must(jetstream.New(nc))(t)
 	return nc, js
 }
 
@@ -31,10 +29,8 @@ func TestServerKeepsWhatItStored(t *testing.T) {
 			dir := t.TempDir()
 			s := start(t, Config{Dir: dir, Listen: listen})
 			nc, js := connect(t, s)
-			_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}})
-			require.NoError(t, err)
-			_, err = js.Publish(t.Context(), "s.1", []byte("x"))
-			require.NoError(t, err)
+			must(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}}))(t)
+			must(js.Publish(t.Context(), "s.1", []byte("x")))(t)
 			require.NoError(t, s.Barrier(t.Context()))
 			require.NoError(t, s.Healthy())
 			nc.Close()
@@ -46,8 +42,7 @@ func TestServerKeepsWhatItStored(t *testing.T) {
 			other := map[string]string{"": "127.0.0.1:0", "127.0.0.1:0": ""}[listen]
 			s = start(t, Config{Dir: dir, Listen: other})
 			_, js = connect(t, s)
-			info, err := js.Stream(t.Context(), "S")
-			require.NoError(t, err)
+			info := must(js.Stream(t.Context(), "S"))(t)
 			require.EqualValues(t, 1, info.CachedInfo().State.Msgs)
 		})
 	}
@@ -55,11 +50,10 @@ func TestServerKeepsWhatItStored(t *testing.T) {
 
 func TestServerPortTaken(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { require.NoError(t, l.Close()) }()
 	dir := t.TempDir()
-	_, err = Start(Config{Dir: dir, Layout: layout, Listen: l.Addr().String()})
+	_, err := Start(Config{Dir: dir, Layout: layout, Listen: l.Addr().String()})
 	require.ErrorContains(t, err, "is free to listen on")
 	start(t, Config{Dir: dir}) // the failed start gave the directory back
 }
@@ -84,14 +78,12 @@ func TestServerDurabilities(t *testing.T) {
 func TestServerSyncsEachWhereThereIsNoOtherWay(t *testing.T) {
 	t.Parallel()
 	s := &Server{cfg: Config{Dir: t.TempDir(), Durability: schemas.DurabilityDisk}}
-	o, err := s.options()
-	require.NoError(t, err)
+	o := must(s.options())(t)
 	require.True(t, o.SyncAlways)
 	require.NoError(t, s.Barrier(t.Context()))
 
 	s.group = newCommit(func() error { return nil })
-	o, err = s.options()
-	require.NoError(t, err)
+	o = must(s.options())(t)
 	require.False(t, o.SyncAlways)
 	require.Equal(t, syncInterval, o.SyncInterval)
 }

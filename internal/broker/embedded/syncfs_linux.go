@@ -7,16 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fsSyncer returns a function that brings everything the kernel holds for the
-// file system of dir to the disk, and one that releases it. The descriptor is
-// opened once and kept, because the kernel reports a lost write to every
-// descriptor that was open when it happened: Linux 5.8 and later do so, older
-// kernels let syncfs succeed all the same. A nil sync says that this kernel
-// or file system has no such call.
+// fsSyncer returns a function that brings everything the kernel holds for the file system of dir to
+// the disk, and one that releases it. The descriptor is opened once and kept, because the kernel
+// reports a lost write to every descriptor that was open when it happened: Linux 5.8 and later do
+// so, older kernels let syncfs succeed all the same. A nil sync says that this kernel or file
+// system has no such call.
 func fsSyncer(dir string) (syncAll, release func() error, err error) {
 	d, err := os.Open(dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, noRelease, err
 	}
 	syncAll = func() error {
 		for {
@@ -29,7 +28,7 @@ func fsSyncer(dir string) (syncAll, release func() error, err error) {
 	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EPERM):
 		return nil, d.Close, nil
 	case err != nil:
-		return nil, nil, errors.Join(err, d.Close())
+		return nil, noRelease, errors.Join(err, d.Close())
 	}
 	return syncAll, d.Close, nil
 }

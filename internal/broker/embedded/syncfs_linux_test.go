@@ -14,7 +14,6 @@ func TestFileSystemCanBeSynced(t *testing.T) {
 	require.NoError(t, syncAll())
 	require.NoError(t, release())
 	require.Error(t, syncAll(), "a closed descriptor is not a success")
-	free, err := freeBytes(t.TempDir())
-	require.NoError(t, err)
+	free := must(freeBytes(t.TempDir()))(t)
 	require.Positive(t, free)
 }

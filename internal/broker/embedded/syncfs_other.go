@@ -2,10 +2,10 @@
 
 package embedded
 
-// fsSyncer says that there is no way to sync a whole file system here: the
-// server then syncs every message itself, which is slower.
+// fsSyncer says that there is no way to sync a whole file system here: the server then syncs every
+// message itself, which is slower.
 func fsSyncer(string) (syncAll, release func() error, err error) {
-	return nil, func() error { return nil }, nil
+	return nil, noRelease, nil
 }
 
 // freeBytes does not know, below 0, and so leaves the choice of a limit to the server.

@@ -1,7 +1,6 @@
 package natsconf
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -36,13 +35,49 @@ type authority struct {
 // errNoAuthority says that a directory has none.
 var errNoAuthority = errors.New("no authority")
 
-// openAuthority reads the one in a directory, or makes it.
+// openAuthority reads the one in a directory, or creates it.
 func openAuthority(dir string, now time.Time) (*authority, error) {
 	a, err := readAuthority(dir)
-	if errors.Is(err, errNoAuthority) {
-		return newAuthority(filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca.key"), now)
+	if !errors.Is(err, errNoAuthority) {
+		return a, err
 	}
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "Weir NATS authority"}, NotAfter: now.Add(authorityLife),
+		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
+	}
+	a = &authority{cert: template}
+	if a.pem, a.key, err = a.sign(template, filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca.key"), now); err != nil {
+		return nil, err
+	}
+	a.cert, err = readCert(a.pem)
 	return a, err
+}
+
+// sign writes a certificate and its new key. An authority without a key signs its own.
+func (a *authority) sign(template *x509.Certificate, certFile, keyFile string, now time.Time) (certPEM []byte, key *ecdsa.PrivateKey, err error) {
+	if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return nil, nil, err
+	}
+	raw := make([]byte, 16)
+	_, _ = rand.Read(raw) // never fails
+	template.SerialNumber, template.NotBefore = new(big.Int).SetBytes(raw), now.Add(-time.Hour)
+	signer := a.key
+	if signer == nil {
+		signer = key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), signer)
+	if err != nil {
+		return nil, nil, err
+	}
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := write(keyFile, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), secret); err != nil {
+		return nil, nil, err
+	}
+	certPEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return certPEM, key, write(certFile, certPEM, plain)
 }
 
 func readAuthority(dir string) (*authority, error) {
@@ -72,57 +107,20 @@ func readAuthority(dir string) (*authority, error) {
 	return a, nil
 }
 
-func newAuthority(certFile, keyFile string, now time.Time) (*authority, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Weir NATS authority"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(authorityLife),
-		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, err
-	}
-	a := &authority{cert: cert, key: key, pem: pemOf("CERTIFICATE", der)}
-	if err := writeKey(keyFile, key); err != nil {
-		return nil, err
-	}
-	return a, write(certFile, a.pem, plain)
-}
-
-// issue makes a server's certificate where it has none that is good for long enough.
-// It is good for both ends of a route between servers.
+// issue creates a server's certificate unless it has one that is valid for long enough. It is valid
+// for both ends of a route between servers.
 func (a *authority) issue(certFile, keyFile string, s Server, now time.Time) (made bool, err error) {
 	if raw, err := os.ReadFile(certFile); err == nil && a.good(raw, s, now) {
 		if _, err := os.Stat(keyFile); err == nil {
 			return false, nil
 		}
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return false, err
-	}
 	names, addresses := s.names()
-	template := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: s.Name},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(serverLife), DNSNames: names, IPAddresses: addresses,
+	_, _, err = a.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: s.Name}, NotAfter: now.Add(serverLife), DNSNames: names, IPAddresses: addresses,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	if err != nil {
-		return false, err
-	}
-	if err := writeKey(keyFile, key); err != nil {
-		return false, err
-	}
-	return true, write(certFile, pemOf("CERTIFICATE", der), plain)
+	}, certFile, keyFile, now)
+	return err == nil, err
 }
 
 // good reports whether a certificate is the server's, by this authority, for a while.
@@ -135,8 +133,8 @@ func (a *authority) good(raw []byte, s Server, now time.Time) bool {
 	return slices.Equal(cert.DNSNames, names) && slices.EqualFunc(cert.IPAddresses, addresses, net.IP.Equal)
 }
 
-// names are those that a server's certificate is good for: its host, its own name, and
-// this machine.
+// names are those that a server's certificate is good for: its host, its own name, and this
+// machine.
 func (s Server) names() (names []string, addresses []net.IP) {
 	names, addresses = []string{s.Name, "localhost"}, []net.IP{net.IPv4(127, 0, 0, 1).To4()}
 	if ip := net.ParseIP(s.Host); ip == nil {
@@ -153,24 +151,4 @@ func readCert(raw []byte) (*x509.Certificate, error) {
 		return nil, errors.New("no certificate")
 	}
 	return x509.ParseCertificate(block.Bytes)
-}
-
-func writeKey(file string, key *ecdsa.PrivateKey) error {
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return err
-	}
-	return write(file, pemOf("EC PRIVATE KEY", der), secret)
-}
-
-func pemOf(kind string, der []byte) []byte {
-	var b bytes.Buffer
-	_ = pem.Encode(&b, &pem.Block{Type: kind, Bytes: der}) // a buffer takes everything
-	return b.Bytes()
-}
-
-func serial() *big.Int {
-	raw := make([]byte, 16)
-	_, _ = rand.Read(raw) // never fails
-	return new(big.Int).SetBytes(raw)
 }

@@ -1,6 +1,7 @@
 package natsconf
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,100 +16,94 @@ import (
 	"weir/schemas"
 )
 
-// systemUser is who looks after the servers.
+// systemUser administers the servers.
 const systemUser = "system"
 
-// Report says what was written.
+// Report lists what was written.
 type Report struct {
 	// Dir is the directory.
 	Dir string `json:"dir"`
 	Plan
-	// Made are files that were not there before.
+	// Made are new files.
 	Made []string `json:"made"`
-	// Removed are files that are there no more.
+	// Removed are deleted files.
 	Removed []string `json:"removed,omitempty"`
 }
 
-// Init writes the configuration of a cluster into a directory. What was given out is
-// kept: keys, the authority, and certificates that hold for another ninety days; the
-// rest is written anew from the plan and from what the roles of this version need.
+// open reads the state of a directory.
+func open(dir string) (r Report, s state, err error) {
+	if r.Dir, err = filepath.Abs(dir); err == nil {
+		s, err = readState(r.Dir)
+	}
+	r.Plan = s.Plan
+	return r, s, err
+}
+
+// Init writes the configuration of a cluster into a directory. It keeps keys, the authority, and
+// certificates that are valid for another ninety days. It writes the rest again, from the plan and
+// from what the roles of this version need.
 func Init(dir string, p Plan, now time.Time) (Report, error) {
-	dir, err := filepath.Abs(dir)
+	r, s, err := open(dir)
+	if errors.Is(err, ErrNone) {
+		err = vacant(r.Dir)
+	}
 	if err != nil {
 		return Report{}, err
 	}
-	s, err := readState(dir)
-	if err != nil && !errors.Is(err, ErrNone) {
-		return Report{}, err
-	}
-	if errors.Is(err, ErrNone) {
-		if err := vacant(dir); err != nil {
-			return Report{}, err
-		}
-	}
 	s.Plan = p.over(s.Plan)
+	r.Plan = s.Plan
 	if err := s.validate(); err != nil {
 		return Report{}, err
 	}
-	if err := intact(dir, s); err != nil {
+	if err := intact(r.Dir, s); err != nil {
 		return Report{}, err
 	}
-	r := Report{Dir: dir, Plan: s.Plan}
 	s.Users = map[string]string{}
-	for _, role := range access.Roles() {
-		if s.Users[string(role)], err = r.key(CredentialsFile(dir, string(role))); err != nil {
+	for _, name := range users() {
+		if s.Users[name], err = r.key(CredentialsFile(r.Dir, name)); err != nil {
 			return r, err
 		}
-	}
-	if s.Users[systemUser], err = r.key(CredentialsFile(dir, systemUser)); err != nil {
-		return r, err
 	}
 	return r, r.write(s, now)
 }
 
-// Tenant adds the accounts of a tenant's programs, or keeps those that are there.
-func Tenant(dir, name string, now time.Time) (Report, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return Report{}, err
+// users are those of Weir's own account, and systemUser.
+func users() []string {
+	all := []string{systemUser}
+	for _, role := range access.Roles() {
+		all = append(all, string(role))
 	}
-	s, err := readState(dir)
+	return all
+}
+
+// Tenant adds the accounts of a tenant's programs, or keeps the existing ones.
+func Tenant(dir, name string, now time.Time) (Report, error) {
+	r, s, err := open(dir)
 	if err != nil {
 		return Report{}, err
 	}
 	if !schemas.ValidID(name) {
 		return Report{}, fmt.Errorf("%q is not the name of a tenant: letters, digits and ._:- are, up to 128", name)
 	}
-	if err := intact(dir, s); err != nil {
+	if err := intact(r.Dir, s); err != nil {
 		return Report{}, err
 	}
-	r, t := Report{Dir: dir, Plan: s.Plan}, tenant{Name: name}
-	if t.Observer, err = r.key(ObserverFile(dir, name)); err != nil {
+	t := tenant{Name: name}
+	if t.Observer, err = r.key(ObserverFile(r.Dir, name)); err != nil {
 		return r, err
 	}
-	if t.Agent, err = r.key(AgentFile(dir, name)); err != nil {
+	if t.Agent, err = r.key(AgentFile(r.Dir, name)); err != nil {
 		return r, err
 	}
-	s.Tenants = slices.DeleteFunc(s.Tenants, func(other tenant) bool { return other.Name == name })
-	s.Tenants = append(s.Tenants, t)
-	slices.SortFunc(s.Tenants, func(a, b tenant) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
+	s.Tenants = append(slices.DeleteFunc(s.Tenants, func(other tenant) bool { return other.Name == name }), t)
+	slices.SortFunc(s.Tenants, func(a, b tenant) int { return strings.Compare(a.Name, b.Name) })
 	return r, r.write(s, now)
 }
 
-// Remove ends the accounts of a tenant's programs and deletes their credentials, so that
-// a tenant of that name who comes later has others. The servers drop who is connected by
-// them when they read their files again.
+// Remove deletes the accounts of a tenant's programs and their credentials: a later tenant of that
+// name gets new ones. The servers disconnect these users when they reload their files.
 func Remove(dir, name string, now time.Time) (Report, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return Report{}, err
-	}
-	s, err := readState(dir)
+	r, s, err := open(dir)
 	if err != nil {
 		return Report{}, err
 	}
@@ -123,15 +118,14 @@ func Remove(dir, name string, now time.Time) (Report, error) {
 	case at < 0:
 		return Report{}, fmt.Errorf("tenant %q has no accounts here; those that have are %s", name, strings.Join(names, ", "))
 	}
-	if err := intact(dir, s); err != nil {
+	if err := intact(r.Dir, s); err != nil {
 		return Report{}, err
 	}
 	s.Tenants = slices.Delete(s.Tenants, at, at+1)
-	r := Report{Dir: dir, Plan: s.Plan}
 	if err := r.write(s, now); err != nil {
 		return r, err
 	}
-	for _, file := range []string{ObserverFile(dir, name), AgentFile(dir, name)} {
+	for _, file := range []string{ObserverFile(r.Dir, name), AgentFile(r.Dir, name)} {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return r, fmt.Errorf("the accounts are gone, and the credentials are still there: %w", err)
 		}
@@ -140,28 +134,33 @@ func Remove(dir, name string, now time.Time) (Report, error) {
 	return r, nil
 }
 
-// CredentialsFile is where a role's credentials lie.
+// CredentialsFile has a role's credentials.
 func CredentialsFile(dir, role string) string { return filepath.Join(dir, "credentials", role+".nk") }
 
-// ObserverFile is where those of a tenant's observer lie.
+// ObserverFile has those of a tenant's observer.
 func ObserverFile(dir, name string) string {
 	return filepath.Join(dir, "credentials", "tenants", schemas.EscapeToken(name)+".observer.nk")
 }
 
-// AgentFile is where those of a tenant's agents lie.
+// AgentFile has those of a tenant's agents.
 func AgentFile(dir, name string) string {
 	return filepath.Join(dir, "credentials", "tenants", schemas.EscapeToken(name)+".agent.nk")
 }
 
-// CAFile is where the authority's certificate lies, for nats.tls.ca.
+// CAFile has the authority's certificate, for nats.tls.ca.
 func CAFile(dir string) string { return filepath.Join(dir, "ca.pem") }
 
-// ServerDir is where one server's files lie.
+// ServerDir has one server's files.
 func ServerDir(dir, name string) string { return filepath.Join(dir, "servers", name) }
 
+// key is the public key of the user whose seed is in a file. It creates a missing seed, and never
+// replaces one that was given out.
 func (r *Report) key(file string) (string, error) {
-	public, made, err := publicKey(file)
-	if made {
+	public, err := storedKey(file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return public, err
+	}
+	if public, err = newKey(file); err == nil {
 		r.Made = append(r.Made, file)
 	}
 	return public, err
@@ -183,11 +182,8 @@ func (r *Report) write(s state, now time.Time) error {
 		if made {
 			r.Made = append(r.Made, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
 		}
-		at := s.At
-		if at == "" {
-			at = dir
-		}
-		for name, text := range map[string]string{"nats.conf": serverConf(s.Plan, server, at), "accounts.conf": accounts, "ca.pem": string(ca.pem)} {
+		conf := serverConf(s.Plan, server, cmp.Or(s.At, dir))
+		for name, text := range map[string]string{"nats.conf": conf, "accounts.conf": accounts, "ca.pem": string(ca.pem)} {
 			if err := write(filepath.Join(dir, name), []byte(text), plain); err != nil {
 				return err
 			}

@@ -11,8 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "write the example anew")
 
-// TestExample: the servers that deploy/nats shows are what is written now. Who may do
-// what there is as of the last -update: it grows with every bucket.
+// TestExample: the servers that deploy/nats shows are what is written now. Who may do what there is
+// as of the last -update: it grows with every bucket.
 func TestExample(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join("..", "..", "..", "deploy", "nats")

@@ -35,30 +35,26 @@ func tree(t *testing.T, dir string) map[string]string {
 func TestInitAgainChangesNothing(t *testing.T) {
 	t.Parallel()
 	dir, now := t.TempDir(), time.Now()
-	r, err := natsconf.Init(dir, natsconf.Plan{Partitions: 2}, now)
-	require.NoError(t, err)
+	r := must(natsconf.Init(dir, natsconf.Plan{Partitions: 2}, now))(t)
 	require.Len(t, r.Made, len(access.Roles())+1+2*3, "a key for each role and for who looks after the servers, a certificate for each server")
 	before := tree(t, dir)
-	again, err := natsconf.Init(dir, natsconf.Plan{}, now.Add(time.Hour))
-	require.NoError(t, err)
+	again := must(natsconf.Init(dir, natsconf.Plan{}, now.Add(time.Hour)))(t)
 	require.Empty(t, again.Made)
 	require.Equal(t, r.Plan, again.Plan)
 	require.Equal(t, before, tree(t, dir))
 }
 
-// TestSecretsAreTheirOwnersAlone: nobody else reads them, no configuration has one, and what is copied to a server is its
-// own key and no other: not the authority's, no other server's, and nobody's credentials.
+// TestSecretsAreTheirOwnersAlone: nobody else reads them, no configuration has one, and what is
+// copied to a server is its own key and no other: not the authority's, no other server's, and
+// nobody's credentials.
 func TestSecretsAreTheirOwnersAlone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	r, err := natsconf.Init(dir, natsconf.Plan{}, time.Now())
-	require.NoError(t, err)
-	_, err = natsconf.Tenant(dir, "a.b", time.Now())
-	require.NoError(t, err)
+	r := must(natsconf.Init(dir, natsconf.Plan{}, time.Now()))(t)
+	must(natsconf.Tenant(dir, "a.b", time.Now()))(t)
 	secrets := map[string]string{}
 	for name, text := range tree(t, dir) {
-		st, err := os.Stat(filepath.Join(dir, name))
-		require.NoError(t, err)
+		st := must(os.Stat(filepath.Join(dir, name)))(t)
 		if strings.Contains(text, "PRIVATE KEY") || strings.HasPrefix(text, "SU") {
 			secrets[name] = strings.TrimSpace(text)
 			require.Equal(t, fs.FileMode(0o600), st.Mode().Perm(), name)
@@ -85,26 +81,22 @@ func TestSecretsAreTheirOwnersAlone(t *testing.T) {
 func TestCertificatesAreMadeAnewInTime(t *testing.T) {
 	t.Parallel()
 	dir, now := t.TempDir(), time.Now()
-	_, err := natsconf.Init(dir, natsconf.Plan{}, now)
-	require.NoError(t, err)
+	must(natsconf.Init(dir, natsconf.Plan{}, now))(t)
 	later := now.Add(800 * 24 * time.Hour)
-	r, err := natsconf.Init(dir, natsconf.Plan{}, later)
-	require.NoError(t, err)
+	r := must(natsconf.Init(dir, natsconf.Plan{}, later))(t)
 	require.Len(t, r.Made, 2*3)
 	moved := natsconf.Local()
 	moved[0].Host = "nats.example.com"
-	r, err = natsconf.Init(dir, natsconf.Plan{Servers: moved, At: "/etc/nats"}, later)
-	require.NoError(t, err)
+	r = must(natsconf.Init(dir, natsconf.Plan{Servers: moved, At: "/etc/nats"}, later))(t)
 	require.Len(t, r.Made, 2, "only one server has another name")
 
 	files := tree(t, dir)
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM([]byte(files["ca.pem"])))
 	block, _ := pem.Decode([]byte(files["servers/n1/cert.pem"]))
-	cert, err := x509.ParseCertificate(block.Bytes)
-	require.NoError(t, err)
+	cert := must(x509.ParseCertificate(block.Bytes))(t)
 	for _, name := range []string{"nats.example.com", "n1", "localhost", "127.0.0.1"} {
-		_, err = cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: later})
+		_, err := cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: later})
 		require.NoError(t, err, name)
 	}
 	require.Contains(t, files["servers/n1/nats.conf"], `listen: "0.0.0.0:4222"`)
@@ -117,14 +109,12 @@ func TestTenants(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	_, err := natsconf.Tenant(dir, "acme", now)
 	require.ErrorIs(t, err, natsconf.ErrNone)
-	_, err = natsconf.Init(dir, natsconf.Plan{}, now)
-	require.NoError(t, err)
+	must(natsconf.Init(dir, natsconf.Plan{}, now))(t)
 	_, err = natsconf.Tenant(dir, "a b", now)
 	require.ErrorContains(t, err, "is not the name of a tenant")
 	for range 2 {
 		for _, name := range []string{"zeta", "acme"} {
-			_, err = natsconf.Tenant(dir, name, now)
-			require.NoError(t, err)
+			must(natsconf.Tenant(dir, name, now))(t)
 		}
 	}
 	files := tree(t, dir)
@@ -132,35 +122,31 @@ func TestTenants(t *testing.T) {
 	require.Equal(t, 1, strings.Count(text, `"OBSERVER_acme": {`))
 	require.Equal(t, 1, strings.Count(text, `"AGENT_zeta": {`))
 	require.Equal(t, text, files["servers/n3/accounts.conf"])
-	_, err = natsconf.Init(dir, natsconf.Plan{}, now)
-	require.NoError(t, err)
+	must(natsconf.Init(dir, natsconf.Plan{}, now))(t)
 	require.Equal(t, files, tree(t, dir), "another init keeps tenants")
 }
 
-// TestRemove ends a tenant's accounts: nothing of them is left, the others are as they were,
-// and who comes back under the name has other keys.
+// TestRemove ends a tenant's accounts: nothing of them is left, the others are as they were, and
+// who comes back under the name has other keys.
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	dir, now := t.TempDir(), time.Now()
 	_, err := natsconf.Remove(dir, "acme", now)
 	require.ErrorIs(t, err, natsconf.ErrNone)
-	_, err = natsconf.Init(dir, natsconf.Plan{}, now)
-	require.NoError(t, err)
+	must(natsconf.Init(dir, natsconf.Plan{}, now))(t)
 	before := tree(t, dir)
 	_, err = natsconf.Remove(dir, "acme", now)
 	require.ErrorContains(t, err, "no other has")
 	require.Equal(t, before, tree(t, dir))
 	for _, name := range []string{"zeta", "acme"} {
-		_, err = natsconf.Tenant(dir, name, now)
-		require.NoError(t, err)
+		must(natsconf.Tenant(dir, name, now))(t)
 	}
 	with := tree(t, dir)
 	_, err = natsconf.Remove(dir, "acne", now)
 	require.ErrorContains(t, err, "those that have are acme, zeta")
 	require.Equal(t, with, tree(t, dir))
 
-	r, err := natsconf.Remove(dir, "acme", now)
-	require.NoError(t, err)
+	r := must(natsconf.Remove(dir, "acme", now))(t)
 	require.Equal(t, []string{natsconf.ObserverFile(r.Dir, "acme"), natsconf.AgentFile(r.Dir, "acme")}, r.Removed)
 	for name, text := range tree(t, dir) {
 		require.NotContains(t, name, "acme")
@@ -169,8 +155,7 @@ func TestRemove(t *testing.T) {
 		}
 	}
 	require.Contains(t, tree(t, dir)["servers/n2/accounts.conf"], `"OBSERVER_zeta": {`)
-	_, err = natsconf.Tenant(dir, "acme", now)
-	require.NoError(t, err)
+	must(natsconf.Tenant(dir, "acme", now))(t)
 	again := tree(t, dir)
 	require.NotEqual(t, with["credentials/tenants/acme.observer.nk"], again["credentials/tenants/acme.observer.nk"])
 	require.Equal(t, with["credentials/tenants/zeta.agent.nk"], again["credentials/tenants/zeta.agent.nk"])
@@ -216,8 +201,7 @@ func TestPlansThatCannotBe(t *testing.T) {
 		_, err := natsconf.ParseServer(text)
 		require.ErrorContains(t, err, "is not a server", text)
 	}
-	s, err := natsconf.ParseServer("n1=nats.example.com:14222:16222")
-	require.NoError(t, err)
+	s := must(natsconf.ParseServer("n1=nats.example.com:14222:16222"))(t)
 	require.Equal(t, natsconf.Server{Name: "n1", Host: "nats.example.com", Port: 14222, Route: 16222}, s)
 }
 
@@ -227,15 +211,23 @@ func TestDamagedFilesAreNotReplaced(t *testing.T) {
 		"credentials/worker.nk": "holds no seed", "cluster.json": "cannot be read", "ca.key": "holds no key", "ca.pem": "no certificate",
 	} {
 		dir := t.TempDir()
-		_, err := natsconf.Init(dir, natsconf.Plan{}, time.Now())
-		require.NoError(t, err)
+		must(natsconf.Init(dir, natsconf.Plan{}, time.Now()))(t)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600))
 		require.NoError(t, os.Remove(filepath.Join(dir, "credentials", "egress.nk"))) // which would be made anew
 		before := tree(t, dir)
-		_, err = natsconf.Init(dir, natsconf.Plan{}, time.Now())
+		_, err := natsconf.Init(dir, natsconf.Plan{}, time.Now())
 		require.ErrorContains(t, err, want, name)
 		_, err = natsconf.Tenant(dir, "acme", time.Now())
 		require.ErrorContains(t, err, want, name)
 		require.Equal(t, before, tree(t, dir), "nothing was changed")
+	}
+}
+
+// must returns the result of a call that may not fail.
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		require.NoError(t, err)
+		return v
 	}
 }

@@ -11,6 +11,7 @@
 package natsconf
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,16 +76,15 @@ func Local() []Server {
 	return all
 }
 
-// Plan is what a cluster is to be like. It is kept in cluster.json, and what is left
-// empty the next time stays as it was.
+// Plan is what a cluster is to be like. It is kept in cluster.json, and what is left empty the next
+// time stays as it was.
 type Plan struct {
 	Servers []Server `json:"servers"`
 	// Partitions is that of log.partitions; default 8.
 	Partitions int `json:"partitions"`
 	// Store is how many bytes each server may store; default 64 GiB.
 	Store int64 `json:"store"`
-	// At is the folder that each server finds its files in; default where they are
-	// written.
+	// At is the folder that each server finds its files in; default where they are written.
 	At string `json:"at,omitempty"`
 }
 
@@ -127,7 +127,7 @@ func readState(dir string) (s state, err error) {
 	return s, err
 }
 
-// over puts what is stated of p over the plan that was there.
+// over fills the empty fields of p from the previous plan, and then with defaults.
 func (p Plan) over(was Plan) Plan {
 	if p.Servers == nil {
 		p.Servers = was.Servers
@@ -135,24 +135,9 @@ func (p Plan) over(was Plan) Plan {
 	if p.Servers == nil {
 		p.Servers = Local()
 	}
-	pick := func(now *int, was, otherwise int) {
-		if *now == 0 {
-			*now = was
-		}
-		if *now == 0 {
-			*now = otherwise
-		}
-	}
-	pick(&p.Partitions, was.Partitions, defaultPartitions)
-	if p.Store == 0 {
-		p.Store = was.Store
-	}
-	if p.Store == 0 {
-		p.Store = defaultStore
-	}
-	if p.At == "" {
-		p.At = was.At
-	}
+	p.Partitions = cmp.Or(p.Partitions, was.Partitions, defaultPartitions)
+	p.Store = cmp.Or(p.Store, was.Store, defaultStore)
+	p.At = cmp.Or(p.At, was.At)
 	return p
 }
 
