@@ -42,7 +42,7 @@ func clientOf(t *testing.T, url string) *api {
 	t.Helper()
 	c, err := client.New(url, "")
 	require.NoError(t, err)
-	return &api{c}
+	return &api{Client: c}
 }
 
 // always is a server that answers every request alike.

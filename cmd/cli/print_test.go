@@ -60,8 +60,8 @@ func FuzzTail(f *testing.F) {
 				return
 			}
 			var plain, raw bytes.Buffer
-			_ = showEvent(&Env{Streams: Streams{Out: &plain}}, &clientFlags{}, e)
-			require.NoError(t, showEvent(&Env{Streams: Streams{Out: &raw}}, &clientFlags{asJSON: true}, e))
+			_ = (&api{Streams: Streams{Out: &plain}}).showEvent(e)
+			require.NoError(t, (&api{Streams: Streams{Out: &raw}, asJSON: true}).showEvent(e))
 			require.Equal(t, e.Data+"\n", raw.String(), "a program gets what was sent")
 		}
 	})

@@ -21,10 +21,9 @@ import (
 type topFlags struct {
 	clientFlags
 
-	since  string
-	every  time.Duration
-	once   bool
-	tenant string
+	since, tenant string
+	every         time.Duration
+	once          bool
 }
 
 func newTop(env *Env) *cobra.Command {
@@ -39,19 +38,17 @@ Ctrl-C; elsewhere it is printed once.`,
   weir top --since 24h --once
   weir top --json | jq .total.rate`,
 		Args: Exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.every < 200*time.Millisecond || f.every > time.Hour {
-				return usageError{fmt.Errorf("--every %s: it takes from 200ms to 1h", f.every)}
-			}
-			return f.asking(env, func(c *api) error { return c.top(cmd.Context(), env, &f) })
-		},
 	}
-	f.register(cmd, env)
 	cmd.Flags().StringVar(&f.since, "since", "15m", "from then on: 15m, 24h, 7d, or an instant")
 	cmd.Flags().DurationVar(&f.every, "every", 2*time.Second, "how often it is drawn")
 	cmd.Flags().BoolVar(&f.once, "once", false, "print it once, on a terminal too")
 	cmd.Flags().StringVar(&f.tenant, "tenant", "", "another tenant's, or * for all; for an admin of the operator's")
-	return cmd
+	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
+		if f.every < 200*time.Millisecond || f.every > time.Hour {
+			return usageError{fmt.Errorf("--every %s: it takes from 200ms to 1h", f.every)}
+		}
+		return c.top(ctx, &f)
+	})
 }
 
 // figures reads the figures, in groups.
@@ -73,23 +70,23 @@ const (
 	screenEnd = "\x1b[J"
 )
 
-func (c *api) top(ctx context.Context, env *Env, f *topFlags) error {
-	if f.asJSON {
+func (c *api) top(ctx context.Context, f *topFlags) error {
+	if c.asJSON {
 		s, err := c.figures(ctx, f, "entry")
 		if err != nil {
 			return err
 		}
-		return printDocuments(env.Out, s)
+		return printDocuments(c.Out, s)
 	}
 	text, err := c.topText(ctx, f)
 	if err != nil {
 		return err
 	}
-	if f.once || !Terminal(env.Out) {
-		_, err := fmt.Fprint(env.Out, text)
+	if f.once || !Terminal(c.Out) {
+		_, err := fmt.Fprint(c.Out, text)
 		return err
 	}
-	screen := Unescaped(env.Out)
+	screen := Unescaped(c.Out)
 	fmt.Fprint(screen, screenOn)
 	defer fmt.Fprint(screen, screenOff)
 	tick := time.NewTicker(f.every)
@@ -119,10 +116,7 @@ func (c *api) topText(ctx context.Context, f *topFlags) (string, error) {
 		return "", err
 	}
 	kinds, err := c.figures(ctx, f, "kind")
-	if err != nil {
-		return "", err
-	}
-	return topView(entries, kinds, c.BaseURL()), nil
+	return topView(entries, kinds, c.BaseURL()), err
 }
 
 // mostRows is how many entries are told, the slowest first.
@@ -169,12 +163,7 @@ func groups(b *strings.Builder, what string, all []schemas.StatsGroup) {
 	if len(all) == 0 {
 		return
 	}
-	slow := func(g schemas.StatsGroup) float64 {
-		if g.P99MS == nil {
-			return 0
-		}
-		return *g.P99MS
-	}
+	slow := func(g schemas.StatsGroup) float64 { return *cmp.Or(g.P99MS, new(float64)) }
 	slices.SortStableFunc(all, func(x, y schemas.StatsGroup) int { return cmp.Compare(slow(y), slow(x)) })
 	fmt.Fprintln(b)
 	table := newTable(b)

@@ -110,6 +110,8 @@ func why(ctx context.Context, err error) string {
 		return string(passed)
 	case context.Cause(ctx) != nil:
 		return "the check was stopped"
+	case errors.Is(err, errTooLong):
+		return errTooLong.Error()
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return "the connection broke before the end of the answer"
 	case none: // its own text repeats the method and the URL

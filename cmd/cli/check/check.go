@@ -47,15 +47,9 @@ func (c Config) withDefaults() Config {
 	if len(c.Inputs) == 0 {
 		c.Inputs = json.RawMessage("{}")
 	}
-	if c.FirstEvent <= 0 {
-		c.FirstEvent = 10 * time.Second
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = 30 * time.Second
-	}
-	if c.Grace <= 0 {
-		c.Grace = 2 * time.Second
-	}
+	c.FirstEvent = cmp.Or(c.FirstEvent, 10*time.Second)
+	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
+	c.Grace = cmp.Or(c.Grace, 2*time.Second)
 	return c
 }
 
