@@ -9,6 +9,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,26 +54,13 @@ func (c Config) withDefaults() Config {
 	if c.Notice == nil {
 		c.Notice = func(Event) {}
 	}
-	if c.Slots <= 0 {
-		c.Slots = 16
-	}
-	if c.MaxMessage <= 0 {
-		c.MaxMessage = 1 << 20
-	}
-	for _, d := range []struct {
-		is        *time.Duration
-		otherwise time.Duration
-	}{
-		{&c.Handshake, 15 * time.Second},
-		{&c.Ping, 20 * time.Second},
-		{&c.Pong, 10 * time.Second},
-		{&c.Wait, time.Second},
-		{&c.MaxWait, 30 * time.Second},
-	} {
-		if *d.is <= 0 {
-			*d.is = d.otherwise
-		}
-	}
+	c.Slots = cmp.Or(c.Slots, 16)
+	c.MaxMessage = cmp.Or(c.MaxMessage, 1<<20)
+	c.Handshake = cmp.Or(c.Handshake, 15*time.Second)
+	c.Ping = cmp.Or(c.Ping, 20*time.Second)
+	c.Pong = cmp.Or(c.Pong, 10*time.Second)
+	c.Wait = cmp.Or(c.Wait, time.Second)
+	c.MaxWait = cmp.Or(c.MaxWait, 30*time.Second)
 	return c
 }
 
@@ -106,15 +94,13 @@ type Counts struct {
 type Relay struct {
 	cfg    Config
 	client *http.Client
-	slots  chan struct{}
 
 	served, dropped, unheard atomic.Uint64
 }
 
 // New returns a Relay that is not connected. Run it once.
 func New(cfg Config) *Relay {
-	cfg = cfg.withDefaults()
-	return &Relay{cfg: cfg, client: newClient(), slots: make(chan struct{}, cfg.Slots)}
+	return &Relay{cfg: cfg.withDefaults(), client: newClient()}
 }
 
 // Counts are those so far.
@@ -150,8 +136,8 @@ func (r *Relay) Run(ctx context.Context) error {
 // pause doubles with each failure, and is spread over its upper half so that the
 // ends of a relay that has come back do not all arrive at once.
 func (r *Relay) pause(failures int) time.Duration {
-	longest := 2 * r.cfg.Wait << min(failures, 16)
-	if longest > r.cfg.MaxWait || longest <= 0 {
+	longest := min(2*r.cfg.Wait<<min(failures, 16), r.cfg.MaxWait)
+	if longest <= 0 { // more than a duration holds
 		longest = r.cfg.MaxWait
 	}
 	return longest - rand.N(longest/2+1) //nolint:gosec // it spreads, it guards nothing
