@@ -89,12 +89,11 @@ const biggestPage = 1000
 func (c *api) listActions(ctx context.Context, query url.Values, limit int) error {
 	var last schemas.ActionPage
 	left := limit
-	all := pages(func() (schemas.Page[schemas.ActionEntry], error) {
+	all := pages(func() (items []schemas.ActionEntry, next string, err error) {
 		query.Set("limit", strconv.Itoa(min(left, biggestPage)))
-		var err error
 		last, err = c.Actions(ctx, query)
 		left -= len(last.Items)
-		return schemas.Page[schemas.ActionEntry]{Items: last.Items, Next: last.Next}, err
+		return last.Items, last.Next, err
 	}, query, limit)
 	const empty, header = "weir: there are no such actions", "CREATED\tID\tKIND\tSTATUS\tCODE\tENTRY\tTOOK"
 	err := printList(c, all, empty, header, func(e schemas.ActionEntry) []any {
@@ -131,7 +130,7 @@ func (c *api) countActions(ctx context.Context, query url.Values) error {
 		return errors.New("the server does not count actions: it is older than this program")
 	}
 	if c.asJSON {
-		return printDocuments(c.Out, count)
+		return printDocument(c.Out, count)
 	}
 	table := newTable(c.Out)
 	for _, name := range append([]schemas.Outcome{"open"}, schemas.Outcomes()...) {

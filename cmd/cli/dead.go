@@ -49,7 +49,7 @@ func newDeadList(env *Env) *cobra.Command {
 
 func (c *api) printLetter(table io.Writer, d schemas.DeadLetterView) error {
 	if c.asJSON {
-		return printDocuments(c.Out, d)
+		return printDocument(c.Out, d)
 	}
 	printRow(table, d.Seq, d.Time.Format(time.DateTime), d.Kind, d.ActionID, d.Code, d.Reason)
 	return nil

@@ -116,10 +116,7 @@ func explained(x schemas.Explanation) string {
 	if len(x.Entries) > 0 {
 		fmt.Fprintln(&lines, "entries")
 	}
-	width := 0
-	for _, e := range x.Entries {
-		width = max(width, len(e.Entry))
-	}
+	table := newTable(&lines)
 	for _, e := range x.Entries {
 		word := "fits"
 		if !e.Fits {
@@ -128,8 +125,9 @@ func explained(x schemas.Explanation) string {
 		if e.Mode == "shadow" {
 			word = "(shadow) " + word
 		}
-		fmt.Fprintf(&lines, "  %-*s  %s\n", width, e.Entry, word)
+		printRow(table, "  "+e.Entry, word)
 	}
+	_ = table.Flush() // to a buffer: cannot fail
 	return lines.String()
 }
 

@@ -95,7 +95,7 @@ func health(ctx context.Context, c *client.Client, ready bool) healthReport {
 func tellHealth(env *Env, r healthReport, ready, asJSON bool) error {
 	switch {
 	case asJSON:
-		if err := printDocuments(env.Out, r); err != nil {
+		if err := printDocument(env.Out, r); err != nil {
 			return err
 		}
 	case !r.Healthy:

@@ -146,7 +146,7 @@ because they asked for it (429 or Retry-After) or failed too often in a row.`,
 		case err != nil:
 			return err
 		case c.asJSON:
-			return printDocuments(c.Out, v)
+			return printDocument(c.Out, v)
 		default:
 			const header = "WHAT\tCALLS\tBY\tSINCE\tUNTIL\tREASON"
 			return printList(c, given(heldBack(v)), "nothing is held back", header, func(row []any) []any { return row })
@@ -197,13 +197,13 @@ budgets are those of the configuration; the one called task is what a task bring
 		if name != "" {
 			query.Set("budget", name)
 		}
-		all := pages(func() (schemas.Page[schemas.BudgetView], error) {
+		all := pages(func() ([]schemas.BudgetView, string, error) {
 			page, err := c.Budgets(ctx, query)
 			some = some || len(page.Items) > 0
 			if err == nil && page.Next == "" && !some {
 				err = noBudget(ctx, c, name)
 			}
-			return page, err
+			return page.Items, page.Next, err
 		}, query, math.MaxInt)
 		const empty = "no budget was used yet; `budgets` in the configuration bounds what may be used"
 		return printList(c, all, empty, "BUDGET\tOF\tREQUESTS\tTOKENS\tUSD\tOPEN\tBEGINS ANEW", func(b schemas.BudgetView) []any {

@@ -41,7 +41,7 @@ all have the same policy then; a node that cannot be reached is not in the list.
 			return err
 		}
 		if c.asJSON {
-			err = printDocuments(c.Out, done)
+			err = printDocument(c.Out, done)
 		} else {
 			tellReload(c.Out, done)
 		}
@@ -160,7 +160,7 @@ running Weir.`,
 				return err
 			}
 			if c.asJSON {
-				return printDocuments(c.Out, v)
+				return printDocument(c.Out, v)
 			}
 			return printPolicy(c.Out, v)
 		},

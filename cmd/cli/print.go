@@ -103,7 +103,7 @@ func printList[T any](c *api, all iter.Seq2[T, error], empty, header string, row
 	if c.asJSON {
 		for one, err := range all {
 			if err == nil {
-				err = printDocuments(c.Out, one)
+				err = printDocument(c.Out, one)
 			}
 			if err != nil {
 				return err
@@ -132,24 +132,24 @@ func printList[T any](c *api, all iter.Seq2[T, error], empty, header string, row
 
 // pages reads a list page by page, until there is no more of it or as many items as limit. read reads the
 // page that the query names.
-func pages[T any](read func() (schemas.Page[T], error), query url.Values, limit int) iter.Seq2[T, error] {
+func pages[T any](read func() (items []T, next string, err error), query url.Values, limit int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for left := limit; left > 0; {
-			page, err := read()
+			items, next, err := read()
 			if err != nil {
 				var none T
 				yield(none, err)
 				return
 			}
-			for _, one := range page.Items[:min(len(page.Items), left)] {
+			for _, one := range items[:min(len(items), left)] {
 				if left--; !yield(one, nil) {
 					return
 				}
 			}
-			if page.Next == "" {
+			if next == "" {
 				return
 			}
-			query.Set("cursor", page.Next)
+			query.Set("cursor", next)
 		}
 	}
 }
@@ -158,7 +158,10 @@ func pages[T any](read func() (schemas.Page[T], error), query url.Values, limit 
 func allOf[T any](
 	ctx context.Context, read func(ctx context.Context, query url.Values) (schemas.Page[T], error), query url.Values,
 ) iter.Seq2[T, error] {
-	return pages(func() (schemas.Page[T], error) { return read(ctx, query) }, query, math.MaxInt)
+	return pages(func() ([]T, string, error) {
+		page, err := read(ctx, query)
+		return page.Items, page.Next, err
+	}, query, math.MaxInt)
 }
 
 // given is the items of a slice, as a list that is read.
@@ -184,21 +187,13 @@ func printFacts(out io.Writer, keep string, facts [][2]string) error {
 	return table.Flush()
 }
 
-// printDocuments prints documents, one a line.
-func printDocuments[T any](out io.Writer, all ...T) error {
-	enc := json.NewEncoder(out)
-	for _, one := range all {
-		if err := enc.Encode(one); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// printDocument prints a document on a line.
+func printDocument(out io.Writer, doc any) error { return json.NewEncoder(out).Encode(doc) }
 
 // print prints a document, or a line of text about it.
 func (c *api) print(doc any, format string, args ...any) error {
 	if c.asJSON {
-		return printDocuments(c.Out, doc)
+		return printDocument(c.Out, doc)
 	}
 	_, err := fmt.Fprintf(c.Out, format+"\n", args...)
 	return err

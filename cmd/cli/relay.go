@@ -94,7 +94,8 @@ func (f *relayFlags) config(env *Env) (cfg relay.Config, err error) {
 	if f.session == "" {
 		f.session = "weir-" + rand.Text()
 	}
-	if len(f.session) > 256 || !utf8.ValidString(f.session) || strings.ContainsFunc(f.session, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+	control := func(c rune) bool { return c < ' ' || c == 0x7f }
+	if len(f.session) > 256 || !utf8.ValidString(f.session) || strings.ContainsFunc(f.session, control) {
 		return cfg, usageError{errors.New("--session is up to 256 bytes of text")}
 	}
 	cfg.Session = f.session
@@ -131,7 +132,8 @@ func (c *api) tokenFor(body []byte, lent bool) string {
 		return c.Token()
 	}
 	var token string
-	if json.Unmarshal(envelope.Find(body)["auth_token"], &token) != nil || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	outside := func(r rune) bool { return r <= ' ' || r > '~' }
+	if json.Unmarshal(envelope.Find(body)["auth_token"], &token) != nil || strings.ContainsFunc(token, outside) {
 		return ""
 	}
 	return token

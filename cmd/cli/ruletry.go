@@ -320,16 +320,14 @@ func previewed(p schemas.Preview) string {
 		state += ", all rules are off"
 	}
 	lines.add("rules", state)
-	width := 0
-	for _, v := range p.Rules {
-		width = max(width, len(v.ID))
-	}
+	table := newTable(&lines)
 	for _, v := range p.Rules {
 		word := "applies"
 		if !v.Applies {
 			word = "does not apply: " + v.Reason
 		}
-		fmt.Fprintf(&lines, "    %-*s  %-8s  %s\n", width, v.ID, v.Type, word)
+		printRow(table, "    "+v.ID, fmt.Sprintf("%-8s  %s", v.Type, word))
 	}
+	_ = table.Flush() // to a buffer: cannot fail
 	return lines.String()
 }

@@ -86,7 +86,8 @@ func (c *api) agentOnce(ctx context.Context, path string, header http.Header, bo
 	}
 	var answer schemas.AgentResponse
 	if len(raw) > maxAgentDoc || json.Unmarshal(raw, &answer) != nil || answer.OK == (answer.Error != nil) {
-		return nil, client.NewError(resp.StatusCode, fmt.Sprintf("the server answered %s with something that is no agent response", resp.Status), nil)
+		text := fmt.Sprintf("the server answered %s with something that is no agent response", resp.Status)
+		return nil, client.NewError(resp.StatusCode, text, nil)
 	}
 	if !answer.OK {
 		return nil, &agentError{status: resp.StatusCode, answer: answer, raw: raw, token: client.TokenHint(resp, answer.Error.Code)}

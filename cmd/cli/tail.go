@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"time"
@@ -111,24 +112,23 @@ func watch(ctx context.Context, look func(context.Context) error) error {
 	}
 }
 
-// watcher knows what was shown of the list of actions.
-type watcher struct {
-	shown map[string]schemas.Status
-	// since is when the oldest action that is watched was accepted.
-	since time.Time
-}
+// quietRun is how many unchanged actions in a row end a look: what lies behind
+// them is history.
+const quietRun = 20
 
 // watchActions prints each action as it is accepted and as its status changes,
 // beginning with the newest ten.
 func (c *api) watchActions(ctx context.Context) error {
-	w := &watcher{shown: map[string]schemas.Status{}}
+	shown := map[string]schemas.Status{}
+	var since time.Time // when the oldest action that is watched was accepted
 	return watch(ctx, func(ctx context.Context) error {
-		changed, err := w.look(ctx, c)
+		changed, oldest, err := c.changedActions(ctx, shown, since)
 		if err != nil {
 			return err
 		}
+		since = oldest
 		for _, e := range slices.Backward(changed) { // the list is newest first
-			w.shown[e.ID] = e.Status
+			shown[e.ID] = e.Status
 			created := e.Created.Local().Format("15:04:05.000")
 			if err := c.print(e, "%s  %-4s  %s  %-15s %s", created, e.Kind, e.ID, e.Status, e.Code); err != nil {
 				return err
@@ -138,43 +138,37 @@ func (c *api) watchActions(ctx context.Context) error {
 	})
 }
 
-// quietRun is how many unchanged actions in a row end a look: what lies behind
-// them is history.
-const quietRun = 20
-
-// look lists the actions whose status is not the one that was shown.
-func (w *watcher) look(ctx context.Context, c *api) ([]schemas.ActionEntry, error) {
-	query := url.Values{"limit": {"50"}}
-	if w.since.IsZero() {
-		query.Set("limit", "10")
+// changedActions lists the actions since an instant whose status is not the one that was shown. Without an
+// instant it lists the newest and begins at the oldest of them.
+func (c *api) changedActions(
+	ctx context.Context, shown map[string]schemas.Status, since time.Time,
+) (changed []schemas.ActionEntry, oldest time.Time, err error) {
+	if since.IsZero() {
+		page, err := c.Actions(ctx, url.Values{"limit": {"10"}})
+		oldest = time.Unix(1, 0)
+		if n := len(page.Items); n > 0 {
+			oldest = page.Items[n-1].Created
+		}
+		return page.Items, oldest, err
 	}
-	var changed []schemas.ActionEntry
-	for quiet := 0; ; {
+	query, quiet := url.Values{"limit": {"50"}}, 0
+	all := pages(func() ([]schemas.ActionEntry, string, error) {
 		page, err := c.Actions(ctx, query)
+		return page.Items, page.Next, err
+	}, query, math.MaxInt)
+	for e, err := range all {
 		if err != nil {
-			return nil, err
+			return nil, since, err
 		}
-		if w.since.IsZero() {
-			w.since = time.Unix(1, 0)
-			if n := len(page.Items); n > 0 {
-				w.since = page.Items[n-1].Created
-			}
-			return page.Items, nil
+		if e.Created.Before(since) || quiet == quietRun {
+			break
 		}
-		for _, e := range page.Items {
-			if e.Created.Before(w.since) || quiet == quietRun {
-				return changed, nil
-			}
-			if quiet++; w.shown[e.ID] != e.Status {
-				quiet = 0
-				changed = append(changed, e)
-			}
+		if quiet++; shown[e.ID] != e.Status {
+			quiet = 0
+			changed = append(changed, e)
 		}
-		if page.Next == "" {
-			return changed, nil
-		}
-		query.Set("cursor", page.Next)
 	}
+	return changed, since, nil
 }
 
 // watchDead prints each dead letter as it is parked, from the first one on.

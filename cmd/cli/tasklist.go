@@ -23,9 +23,9 @@ func newTaskList(env *Env) *cobra.Command {
 			query.Set("status", status)
 		}
 		var last schemas.TaskPage
-		all := pages(func() (page schemas.Page[schemas.TaskView], err error) {
+		all := pages(func() (items []schemas.TaskView, next string, err error) {
 			last, err = c.Tasks(ctx, query)
-			return schemas.Page[schemas.TaskView]{Items: last.Items, Next: last.Next}, err
+			return last.Items, last.Next, err
 		}, query, limit)
 		const empty = "there are no such tasks; `weir tasks create` makes one"
 		err := printList(c, all, empty, "ID\tSTATUS\tREPO\tPUSHES\tCREATED\tDESCRIPTION", func(t schemas.TaskView) []any {
@@ -58,7 +58,7 @@ func newTaskShow(env *Env) *cobra.Command {
 				return err
 			}
 			if c.asJSON {
-				return printDocuments(c.Out, t)
+				return printDocument(c.Out, t)
 			}
 			return printFacts(c.Out, "\n", taskFacts(t))
 		})

@@ -143,7 +143,7 @@ func (c *api) hand(made schemas.NewTask, file string, followed bool) error {
 		token, made.Token, kept = "", "", true
 	}
 	if c.asJSON {
-		return printDocuments(c.Out, made)
+		return printDocument(c.Out, made)
 	}
 	fmt.Fprintf(c.Err, "task %s, %s, branch %s of %s\n", made.ID, made.Status, made.Branch, made.RepoURL)
 	switch {

@@ -71,9 +71,10 @@ these models and no others: names, or patterns such as openai/*.`,
 		case err != nil:
 			return err
 		case c.asJSON:
-			return printDocuments(c.Out, made)
+			return printDocument(c.Out, made)
 		}
-		fmt.Fprintf(c.Err, "token %s of %s, tenant %s, %s: %s\n", made.ID, made.Name, made.Tenant, ends(made.Token), strings.Join(made.Scopes, " "))
+		scopes := strings.Join(made.Scopes, " ")
+		fmt.Fprintf(c.Err, "token %s of %s, tenant %s, %s: %s\n", made.ID, made.Name, made.Tenant, ends(made.Token), scopes)
 		_, err = fmt.Fprintln(c.Out, made.Secret)
 		return err
 	})

@@ -76,7 +76,7 @@ func (c *api) top(ctx context.Context, f *topFlags) error {
 		if err != nil {
 			return err
 		}
-		return printDocuments(c.Out, s)
+		return printDocument(c.Out, s)
 	}
 	text, err := c.topText(ctx, f)
 	if err != nil {
@@ -126,13 +126,13 @@ const mostRows = 10
 func topView(entries, kinds schemas.Stats, server string) string {
 	var b strings.Builder
 	total := entries.Total
-	fmt.Fprintf(&b, "%s  since %s, in steps of %s\n", server, entries.Since.Local().Format(time.DateTime), time.Duration(entries.StepS)*time.Second)
+	fmt.Fprintf(&b, "%s  since %s, in steps of %s\n", server, when(entries.Since), time.Duration(entries.StepS)*time.Second)
 	table := newTable(&b)
 	fmt.Fprintf(table, "accepted\t%d\t%s\n", total.Accepted, sparks(entries.Points.Accepted))
 	fmt.Fprintf(table, "ended\t%d\t%s  %.4g/s\n", total.Settled, sparks(entries.Points.Settled), total.Rate)
 	open := strconv.FormatUint(entries.Open.Count, 10)
 	if !entries.Open.Oldest.IsZero() {
-		open += "\tthe oldest since " + entries.Open.Oldest.Local().Format(time.DateTime)
+		open += "\tthe oldest since " + when(entries.Open.Oldest)
 	}
 	fmt.Fprintf(table, "open\t%s\n", open)
 	fmt.Fprintf(table, "took\tp50 %s\tp99 %s\n", took(total.P50MS), took(total.P99MS))
@@ -169,7 +169,8 @@ func groups(b *strings.Builder, what string, all []schemas.StatsGroup) {
 	table := newTable(b)
 	fmt.Fprintf(table, "%s\tENDED\tRATE\tP50\tP99\tENDS\n", what)
 	for _, g := range all[:min(len(all), mostRows)] {
-		fmt.Fprintf(table, "%s\t%d\t%.4g/s\t%s\t%s\t%s\n", oneLine(orDash(g.Name)), g.Settled, g.Rate, took(g.P50MS), took(g.P99MS), outcomes(g.StatsSum))
+		rate := fmt.Sprintf("%.4g/s", g.Rate)
+		printRow(table, oneLine(orDash(g.Name)), g.Settled, rate, took(g.P50MS), took(g.P99MS), outcomes(g.StatsSum))
 	}
 	_ = table.Flush() // to a buffer: cannot fail
 }

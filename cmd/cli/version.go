@@ -29,7 +29,7 @@ func newVersion(env *Env) *cobra.Command {
 				}
 			}
 			if asJSON {
-				return printDocuments(env.Out, map[string]string{
+				return printDocument(env.Out, map[string]string{
 					"version": Version, "revision": revision, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 				})
 			}

@@ -196,16 +196,16 @@ func newProber(t Target, cfg Config) *prober {
 // look asks everything. Without any answer to the first question the rest is not
 // asked.
 func (p *prober) look(ctx context.Context) *seen {
-	s := &seen{task: p.target.TaskType, health: p.get(ctx, "/health")}
+	s := &seen{task: p.target.TaskType, health: p.ask(ctx, http.MethodGet, "/health", nil)}
 	if s.health.none != "" {
 		return s
 	}
-	s.ready = p.get(ctx, "/health/ready")
+	s.ready = p.ask(ctx, http.MethodGet, "/health/ready", nil)
 	s.syncID, s.streamID, s.unknownID = p.id+"-1", p.id+"-2", p.id+"-3"
-	s.sync = p.run(ctx, p.body(s.syncID, p.target.TaskType))
+	s.sync = p.ask(ctx, http.MethodPost, schemas.RouteRunSync, p.body(s.syncID, p.target.TaskType))
 	s.stream = p.stream(ctx, p.body(s.streamID, p.target.TaskType))
-	s.unknown = p.run(ctx, p.body(s.unknownID, unknownTask))
-	s.malformed = p.run(ctx, p.body("", p.target.TaskType))
+	s.unknown = p.ask(ctx, http.MethodPost, schemas.RouteRunSync, p.body(s.unknownID, unknownTask))
+	s.malformed = p.ask(ctx, http.MethodPost, schemas.RouteRunSync, p.body("", p.target.TaskType))
 	return s
 }
 
