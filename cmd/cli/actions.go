@@ -167,7 +167,7 @@ func (c *api) caughtUp(ctx context.Context, query url.Values) (schemas.ActionPag
 	return page, nil
 }
 
-// longWay is how far behind an index is that is told of by a bar.
+// longWay is the number of missing records from which on a bar is shown.
 const longWay = 10_000
 
 // took is a time in milliseconds for a person.

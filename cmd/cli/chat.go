@@ -100,7 +100,7 @@ func (f *chatFlags) request(ctx context.Context, env *Env, args []string) (chatR
 	return r, nil
 }
 
-// typed is text for somebody who may be typing it: Ctrl-C ends the wait.
+// typed reads a text that a person may be typing: Ctrl-C ends the wait.
 func (s *Streams) typed(ctx context.Context, from string) (string, error) {
 	if in, ok := s.In.(*os.File); from == "-" && ok && Terminal(in) {
 		fmt.Fprintln(s.Err, "type the message; Ctrl-D at the beginning of a line ends it")
@@ -110,7 +110,7 @@ func (s *Streams) typed(ctx context.Context, from string) (string, error) {
 		err  error
 	}
 	read := make(chan typed, 1)
-	go func() { // which nobody can stop: it ends with its input, or with the program
+	go func() { // it cannot be stopped: it ends with its input, or with the program
 		text, err := s.text(from)
 		read <- typed{text, err}
 	}()
@@ -153,7 +153,7 @@ func (f *chatFlags) chat(ctx context.Context, c *api, body chatRequest) error {
 	return stopped(ctx, err)
 }
 
-// stopped is an error, or what became of a completion whose reader was told to stop.
+// stopped replaces the error of a completion that the user stopped.
 func stopped(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return errors.New("stopped; the completion is canceled")

@@ -31,7 +31,7 @@ type chatAnswer struct {
 type chatUsage struct {
 	Prompt     int64           `json:"prompt_tokens"`
 	Completion int64           `json:"completion_tokens"`
-	Cost       json.RawMessage `json:"cost"` // in US dollars, where somebody says; others say something else
+	Cost       json.RawMessage `json:"cost"` // in US dollars from some servers; others send something else
 }
 
 // words is a text, or the texts of a list of parts. Anything else that servers send there has none.

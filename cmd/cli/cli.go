@@ -60,9 +60,6 @@ type quietError struct{}
 
 func (quietError) Error() string { return "failed" }
 
-// Quiet returns the error that ends the program with ExitFailed and prints nothing more.
-func Quiet() error { return quietError{} }
-
 // Run runs the program and returns its exit code. Data goes to Out, everything else to Err, both
 // with unsafe characters escaped. more are commands beside those of this package. It returns
 // soon after ctx ends.

@@ -212,8 +212,8 @@ budgets are those of the configuration; the one called task is what a task bring
 	})
 }
 
-// noBudget is the error of asking for a budget that has no account. The server tells of
-// accounts that were used and of nothing else, so that it may be one that is new.
+// noBudget is the error for a budget that has no account. The server lists only accounts that were used, so that
+// the budget may be new.
 func noBudget(ctx context.Context, c *api, name string) error {
 	var used []string
 	for b, err := range allOf(ctx, c.Budgets, url.Values{}) {

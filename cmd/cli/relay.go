@@ -71,7 +71,7 @@ func (f *relayFlags) run(ctx context.Context, env *Env, c *api) error {
 	cfg.Notice, cfg.Ask = log.event, c.carry(f.lend)
 	r := relay.New(cfg)
 	err = r.Run(ctx)
-	if n := r.Counts(); n.Dropped+n.Unheard > 0 { // nobody else would say so
+	if n := r.Counts(); n.Dropped+n.Unheard > 0 { // no other output reports them
 		fmt.Fprintf(env.Err, "weir: %d messages could not be read and were dropped; %d answers found nobody to go to\n", n.Dropped, n.Unheard)
 	}
 	return relayEnded(err)

@@ -107,8 +107,7 @@ func (c *api) createRepo(ctx context.Context, req schemas.RepoRequest) (schemas.
 const askPause = 500 * time.Millisecond
 
 // askRepo asks for a repository until it is there: a node that stops answers that the action
-// goes on. The request has an id. Begun is told the action's, once, as soon as it is known;
-// nil: nobody is.
+// goes on. The request has an id. begun, if any, receives the action's id once, as soon as it is known.
 func (c *api) askRepo(ctx context.Context, req schemas.RepoRequest, begun func(id string)) (schemas.Repo, error) {
 	for {
 		header := http.Header{}

@@ -70,7 +70,8 @@ func (f *writeFlags) command(
 	})
 }
 
-// newRuleSwitch is a command that turns a rule on or off, or all of them. What is said then has a place for the rule.
+// newRuleSwitch is a command that turns one rule or all of them on or off. done is printed then, with the
+// rule's id at its %s.
 func newRuleSwitch(env *Env, use, short, operation, done string) *cobra.Command {
 	var f writeFlags
 	cmd := &cobra.Command{Use: use, Short: short, Args: Exactly(0, "no arguments")}

@@ -90,7 +90,7 @@ func (f *recordFlags) record(ctx context.Context, w *ruleWriter, action string) 
 	return incomplete
 }
 
-// unrecorded tells of the steps without a rule. The error says that calls among them
+// unrecorded prints the steps without a rule. The error says that calls among them
 // would go out.
 func (c *api) unrecorded(rec schemas.Recording) error {
 	out := 0

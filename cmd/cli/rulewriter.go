@@ -60,7 +60,7 @@ func (c *api) agent(ctx context.Context, path string, header http.Header, body a
 }
 
 // cutOff reports whether a request may have been lost on its way, so that it is
-// sent again. Where nobody listens, the first try says so at once.
+// sent again. If no server listens, the first try reports it at once.
 func cutOff(err error, try int) bool {
 	_, refused := errors.AsType[*agentError](err)
 	_, problem := errors.AsType[*client.Error](err)
@@ -199,8 +199,8 @@ func (w *ruleWriter) change(ctx context.Context, operation string, args map[stri
 	return w.say(done, line)
 }
 
-// write makes one change. Where nobody has named the set that it is for, it is
-// made to the newest, and again if that has changed meanwhile.
+// write makes one change. Without --if-match it is made to the newest set, and again if that has
+// changed meanwhile.
 func (w *ruleWriter) write(ctx context.Context, operation string, args map[string]any) (written, error) {
 	return w.again(func() (written, error) { return w.once(ctx, operation, args) })
 }

@@ -166,14 +166,11 @@ func (p *pool) Lease(ctx context.Context) (*schemas.LeasedTask, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.wait+answerWait)
 	defer cancel()
 	ask := schemas.LeaseRequest{Pool: p.pool, WaitMS: int(p.wait.Milliseconds())}
-	t, ok, err := p.LeaseTask(ctx, ask)
-	if err != nil || !ok {
-		return nil, err
-	}
-	if !schemas.ValidID(t.ID) { // it becomes the name of a directory
+	t, err := p.LeaseTask(ctx, ask)
+	if err == nil && t != nil && !schemas.ValidID(t.ID) { // it becomes the name of a directory
 		return nil, errors.New("the server's answer names a task that cannot be one")
 	}
-	return &t, nil
+	return t, err
 }
 
 // Keep asks for the task again, which keeps it.

@@ -112,8 +112,7 @@ func watch(ctx context.Context, look func(context.Context) error) error {
 	}
 }
 
-// quietRun is how many unchanged actions in a row end a look: what lies behind
-// them is history.
+// quietRun is the number of unchanged actions in a row that ends a look: all older ones are history.
 const quietRun = 20
 
 // watchActions prints each action as it is accepted and as its status changes,

@@ -120,7 +120,7 @@ func (f *taskFlags) request(env *Env, text string, header http.Header) error {
 	return f.begin.header(header)
 }
 
-// secretFile writes a secret to a file that nobody else may read, new or not.
+// secretFile writes a secret to a file that only its owner may read, new or not.
 func secretFile(name, text string) error {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -132,8 +132,8 @@ func secretFile(name, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// hand gives a task's token out, to a file if there is a name of one, and says what was made. The token of a
-// task that is followed would stand in the middle of its story, for whoever reads that.
+// hand prints a new task, and its token to the file, if one is named. The token of a task that is followed is not
+// printed: it would appear in the middle of the updates.
 func (c *api) hand(made schemas.NewTask, file string, followed bool) error {
 	token, kept := made.Token, false
 	if file != "" && token != "" {

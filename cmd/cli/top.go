@@ -119,7 +119,7 @@ func (c *api) topText(ctx context.Context, f *topFlags) (string, error) {
 	return topView(entries, kinds, c.BaseURL()), err
 }
 
-// mostRows is how many entries are told, the slowest first.
+// mostRows is the most entries that are shown, the slowest first.
 const mostRows = 10
 
 // topView is the figures for a person.

@@ -1,5 +1,5 @@
 // Package check holds a service against the run contract: it asks for its health,
-// one run on each route, a task type that nobody has and a request without an id,
+// one run on each route, an unknown task type and a request without an id,
 // and judges the answers by a table of rules.
 //
 // What it reads is untrusted: answers are bounded in size and in time, redirects
@@ -172,7 +172,7 @@ func (r rule) judge(s *seen, failed map[string]string) Result {
 	return result
 }
 
-// unknownTask is a task type that nobody has.
+// unknownTask is a task type that no service has.
 const unknownTask = "WEIR_CHECK.NO_SUCH_TASK"
 
 // prober asks one target.

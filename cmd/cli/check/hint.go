@@ -20,8 +20,7 @@ const (
 	refusedHint = "look at what the refusal says; if it is about the inputs, give others with --inputs"
 )
 
-// fix is what to do about a broken rule: what the answer's own words call for,
-// else the rule's hint.
+// fix returns the hint for a broken rule: by the answer's own error, else the rule's hint.
 func (r rule) fix(s *seen) string {
 	if r.answered == nil {
 		return r.hint

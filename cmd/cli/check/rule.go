@@ -62,7 +62,7 @@ func Rules() []string {
 	return ids
 }
 
-// rules is the table: a rule stands behind those it needs.
+// rules is the table: a rule comes after those it needs.
 func rules() []rule {
 	var all []rule
 	for _, group := range []struct {

@@ -205,7 +205,7 @@ func (r *reader) dispatch() {
 		note(&r.s.unnamed, data)
 		e.word = wordOf(data)
 	}
-	if r.s.events == 0 || e.terminal() { // the rest is nobody's business
+	if r.s.events == 0 || e.terminal() { // no rule needs the other documents
 		e.doc, _ = object(bytes.Clone(data))
 	}
 	if r.s.events == 0 {

@@ -19,8 +19,7 @@ import (
 	"weir/schemas"
 )
 
-// newClient is for handshakes. It follows nobody elsewhere: the token stands in
-// the URL.
+// newClient is for handshakes. It follows no redirects: the token is in the URL.
 func newClient() *http.Client {
 	p := new(http.Protocols)
 	p.SetHTTP1(true)
@@ -68,8 +67,7 @@ const discarded = 16 << 20
 func (l *link) serve(ctx context.Context) error {
 	l.conn.SetReadLimit(discarded)
 	carrying, stop := context.WithCancelCause(ctx)
-	// Reading goes on while the connection is closed in order: what ends it is not
-	// the end of ctx, but what comes of it.
+	// Reading goes on while the connection is closed in order: the closing handshake ends it, not ctx.
 	reading, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	var tasks sync.WaitGroup
@@ -94,7 +92,7 @@ func (l *link) serve(ctx context.Context) error {
 
 var errSilent = errors.New("the relay does not answer pings")
 
-// ping finds out that a relay has gone without a word.
+// ping detects a relay that has gone without closing the connection.
 func (l *link) ping(ctx context.Context, stop context.CancelCauseFunc) {
 	tick := time.NewTicker(l.relay.cfg.Ping)
 	defer tick.Stop()

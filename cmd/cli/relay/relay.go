@@ -29,10 +29,9 @@ type Config struct {
 	// Token is the relay's, not Weir's; empty: none is sent.
 	Token string
 	// Ask carries a request to the agent API and returns the answer's body. The
-	// request has a token of its own where tokened is true. An error says that
-	// nobody has answered.
+	// request has a token of its own where tokened is true. An error means that there is no answer.
 	Ask func(ctx context.Context, body []byte, tokened bool) ([]byte, error)
-	// Notice hears of what happens, from several goroutines; default: nobody does.
+	// Notice receives the events, from several goroutines; default: none.
 	Notice func(Event)
 
 	// Slots is how many requests are carried at once; what comes above them is
@@ -83,10 +82,10 @@ type Event struct {
 	Wait   time.Duration
 }
 
-// Counts are how many messages came to which end.
+// Counts are the numbers of messages by their outcome.
 type Counts struct {
 	// Served were answered, and Dropped could not be: they were too large, no text,
-	// or had no request_id. Unheard were answered when nobody was there any more.
+	// or had no request_id. The answers of Unheard could not be sent.
 	Served, Dropped, Unheard uint64
 }
 

@@ -58,7 +58,7 @@ type Config struct {
 	Once bool
 	// Pause is the time before a server is asked again that did not answer; default 2 s.
 	Pause time.Duration
-	// Tell hears what happens, from several goroutines; default nobody.
+	// Tell receives the notices, from several goroutines; default: none.
 	Tell func(Notice)
 }
 
