@@ -128,22 +128,9 @@ func (c *Client) TaskToken(ctx context.Context, id string) (schemas.NewTask, err
 	return post[schemas.NewTask](ctx, c, task(id, "/token"), nil, nil)
 }
 
-// LeaseTask leases a task for a runner. ok is false if there was none within the request's wait.
-func (c *Client) LeaseTask(ctx context.Context, req schemas.LeaseRequest) (t schemas.LeasedTask, ok bool, err error) {
-	resp, err := c.Do(ctx, http.MethodPost, schemas.RouteTaskLease, nil, req)
-	if err != nil {
-		return t, false, err
-	}
-	defer resp.Body.Close()
-	switch resp.StatusCode {
-	case http.StatusNoContent:
-		return t, false, nil
-	case http.StatusOK:
-		err = decode(resp, &t)
-		return t, err == nil, err
-	default:
-		return t, false, ErrorOf(resp)
-	}
+// LeaseTask leases a task for a runner; nil: there was none within the request's wait.
+func (c *Client) LeaseTask(ctx context.Context, req schemas.LeaseRequest) (*schemas.LeasedTask, error) {
+	return post[*schemas.LeasedTask](ctx, c, schemas.RouteTaskLease, nil, req)
 }
 
 // KeepLease reads the task of the client's token, which is a lease's, and so keeps the lease.

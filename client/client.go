@@ -101,6 +101,18 @@ func encode(doc any) ([]byte, error) {
 }
 
 func (c *Client) send(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response, error) {
+	req, err := c.request(ctx, method, path, header, body)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, &UnreachableError{c.base}
+	}
+	return resp, err
+}
+
+func (c *Client) request(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return nil, &RequestError{err}
@@ -112,15 +124,11 @@ func (c *Client) send(ctx context.Context, method, path string, header http.Head
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	resp, err := c.http.Do(req)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, &UnreachableError{c.base}
-	}
-	return resp, err
+	return req, nil
 }
 
 // Call sends one request and decodes the JSON document that answers it. A status of 400 or more
-// is an *Error. A nil document is not read.
+// is an *Error. An answer without content leaves the document as it is; a nil document is not read.
 func (c *Client) Call(ctx context.Context, method, path string, header http.Header, body, into any) error {
 	header = header.Clone()
 	if header == nil {
@@ -135,7 +143,7 @@ func (c *Client) Call(ctx context.Context, method, path string, header http.Head
 	if resp.StatusCode >= http.StatusBadRequest {
 		return ErrorOf(resp)
 	}
-	if into == nil {
+	if into == nil || resp.StatusCode == http.StatusNoContent {
 		_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
 		return err
 	}

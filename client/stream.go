@@ -3,7 +3,6 @@ package client
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
@@ -17,12 +16,9 @@ import (
 func (c *Client) Follow(ctx context.Context, path string, each func(sse.Event) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	req, err := c.request(ctx, http.MethodGet, path, nil, nil)
 	if err != nil {
-		return &RequestError{err}
-	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
+		return err
 	}
 	var refused error
 	conn := (&sse.Client{
@@ -63,5 +59,3 @@ var errEnded = errors.New("the stream has ended")
 func (c *Client) Post(ctx context.Context, path, token string, document []byte) (*http.Response, error) {
 	return c.As(token).send(ctx, http.MethodPost, path, http.Header{"Accept": {"application/json"}}, bytes.NewReader(document))
 }
-
-func decode(resp *http.Response, into any) error { return json.NewDecoder(resp.Body).Decode(into) }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,92 +16,83 @@ import (
 
 func newActionShow(env *Env) *cobra.Command {
 	var f clientFlags
-	cmd := &cobra.Command{
+	return f.command(env, &cobra.Command{
 		Use: "show ID", Short: "show where an action stands, and how it came there", Args: Exactly(1, "the id of an action"),
 		Example: `  weir actions show 01890a5d-…
   weir actions show 01890a5d-… --json | jq .result`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.asking(env, func(c *api) error { return c.showAction(cmd.Context(), env.Out, args[0], f.asJSON) })
-		},
-	}
-	f.register(cmd, env)
-	return cmd
+	}, func(ctx context.Context, c *api, args []string) error { return c.showAction(ctx, args[0]) })
 }
 
-func (c *api) showAction(ctx context.Context, out io.Writer, id string, asJSON bool) error {
-	if asJSON {
+func (c *api) showAction(ctx context.Context, id string) error {
+	if c.asJSON {
 		var raw json.RawMessage
-		if err := c.Action(ctx, id, &raw); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintln(out, string(raw))
-		return err
+		err := c.Action(ctx, id, &raw)
+		return printData(c.Out, raw, err)
 	}
 	var view schemas.ActionView
 	if err := c.Action(ctx, id, &view); err != nil {
 		return err
 	}
-	printAction(out, view)
-	fmt.Fprintln(out)
+	if err := printFacts(c.Out, "", actionFacts(view)); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.Out)
 	events, more, err := c.timeline(ctx, id)
 	if err != nil {
 		return err
 	}
-	printTimeline(out, view.Created, events)
+	printTimeline(c.Out, view.Created, events)
 	if more {
-		fmt.Fprintf(out, "… there is more: `weir tail actions %s`\n", id)
+		fmt.Fprintf(c.Out, "… there is more: `weir tail actions %s`\n", id)
 	}
 	return nil
 }
 
-// printAction is what there is to say of an action as a whole.
-func printAction(out io.Writer, v schemas.ActionView) {
-	table := newTable(out)
-	defer table.Flush()
-	row := func(name, text string) {
-		if text != "" {
-			fmt.Fprintf(table, "%s\t%s\n", name, oneLine(text))
-		}
-	}
+// actionFacts is what there is to say of an action as a whole.
+func actionFacts(v schemas.ActionView) [][2]string {
 	at := func(t time.Time) string {
 		if t.IsZero() {
 			return ""
 		}
 		return t.Local().Format(time.RFC3339)
 	}
-	row("id", v.ID)
-	row("kind", strings.TrimSpace(string(v.Kind)+" "+v.TaskType))
-	row("status", string(v.Status))
+	var asked, waits, decided, resolved string
 	if v.CancelRequested {
-		row("", "somebody asked it to stop")
+		asked = "somebody asked it to stop"
 	}
-	row("code", string(v.Code))
-	row("message", v.Message)
-	row("class", string(v.Class))
-	row("created", at(v.Created))
-	row("not before", at(v.NotBefore))
-	row("deadline", at(v.Deadline))
-	row("settled", at(v.Settled))
-	row("made from", v.Supersedes)
-	row("followed by", v.SupersededBy)
 	if w := v.Waiting; w != nil {
-		row("waits for", strings.TrimSpace(w.For+" "+at(w.Until)))
+		waits = joined(" ", w.For, at(w.Until))
 	}
 	if d := v.Decision; d != nil {
-		words := "allowed"
+		decided = "allowed"
 		if !d.Allowed {
-			words = "denied, " + string(d.Code)
+			decided = "denied, " + string(d.Code)
 		}
 		if d.Entry != "" {
-			words += " by " + d.Entry
+			decided += " by " + d.Entry
 		}
-		if d.Reason != "" {
-			words += ": " + d.Reason
-		}
-		row("decision", words)
+		decided = joined(": ", decided, d.Reason)
 	}
 	if r := v.Resolution; r != nil {
-		row("resolved", strings.TrimSpace(r.Effect+" "+r.Note))
+		resolved = joined(" ", r.Effect, r.Note)
+	}
+	return [][2]string{
+		{"id", v.ID},
+		{"kind", joined(" ", string(v.Kind), v.TaskType)},
+		{"status", string(v.Status)},
+		{"", asked},
+		{"code", string(v.Code)},
+		{"message", v.Message},
+		{"class", string(v.Class)},
+		{"created", at(v.Created)},
+		{"not before", at(v.NotBefore)},
+		{"deadline", at(v.Deadline)},
+		{"settled", at(v.Settled)},
+		{"made from", v.Supersedes},
+		{"followed by", v.SupersededBy},
+		{"waits for", waits},
+		{"decision", decided},
+		{"resolved", resolved},
 	}
 }
 
@@ -126,80 +116,62 @@ func (c *api) timeline(ctx context.Context, id string) (events []schemas.EventVi
 	return events, true, nil
 }
 
+// printTimeline prints events. Of deltas and of progress that follow one another it prints the first and how
+// many they are.
 func printTimeline(out io.Writer, began time.Time, events []schemas.EventView) {
 	table := newTable(out)
 	defer table.Flush()
 	fmt.Fprintln(table, "AFTER\tEVENT\t")
-	same, last := 0, schemas.EventType("")
-	flush := func() {
+	same := 0
+	for i, e := range events {
+		if same++; same == 1 {
+			ms := max(float64(e.Time.Sub(began))/float64(time.Millisecond), 0)
+			printRow(table, "+"+took(&ms), e.Type, oneLine(cut(eventText(e), 160)))
+		}
+		repeats := e.Type == schemas.EventDelta || e.Type == schemas.EventProgress
+		if repeats && i+1 < len(events) && events[i+1].Type == e.Type {
+			continue
+		}
 		if same > 1 {
-			fmt.Fprintf(table, "\t%s\t%d of them\n", last, same)
+			printRow(table, "", e.Type, fmt.Sprintf("%d of them", same))
 		}
 		same = 0
 	}
-	for _, e := range events {
-		if e.Type == schemas.EventDelta || e.Type == schemas.EventProgress {
-			if same++; e.Type != last && same > 1 {
-				same--
-				flush()
-				same = 1
-			}
-			last = e.Type
-			if same > 1 {
-				continue
-			}
-		} else {
-			flush()
-		}
-		ms := max(float64(e.Time.Sub(began))/float64(time.Millisecond), 0)
-		fmt.Fprintf(table, "+%s\t%s\t%s\n", took(&ms), e.Type, oneLine(cut(eventText(e), 160)))
-	}
-	flush()
 }
 
 // attemptedText is the result of an attempt, in a few words.
 func attemptedText(a *schemas.EventViewAttempted) string {
-	text := "in " + took(&a.DurationMS)
-	if a.Code != "" {
-		text = string(a.Code) + " " + text
-	}
+	status := ""
 	if a.Status > 0 {
-		text = strconv.Itoa(a.Status) + " " + text
+		status = strconv.Itoa(a.Status)
 	}
-	return text
+	return joined(" ", status, string(a.Code), "in "+took(&a.DurationMS))
 }
 
 // eventText is what an event says, in a few words.
 func eventText(e schemas.EventView) string {
-	var words []string
-	add := func(more ...string) {
-		for _, w := range more {
-			if w != "" {
-				words = append(words, w)
-			}
-		}
-	}
 	switch {
 	case e.Action != nil:
-		add(string(e.Action.Kind), e.Action.TaskType, string(e.Action.Class))
+		return joined(" ", string(e.Action.Kind), e.Action.TaskType, string(e.Action.Class))
 	case e.Settled != nil:
-		add(string(e.Settled.Outcome), string(e.Settled.Code), e.Settled.Message)
+		attempt := ""
 		if a := e.Attempted; a != nil {
-			add(fmt.Sprintf("(attempt %d: %s)", a.Number, attemptedText(a)))
+			attempt = fmt.Sprintf("(attempt %d: %s)", a.Number, attemptedText(a))
 		}
+		return joined(" ", string(e.Settled.Outcome), string(e.Settled.Code), e.Settled.Message, attempt)
 	case e.Attempted != nil:
-		a := e.Attempted
-		add(fmt.Sprintf("%d of step %d", a.Number, a.Step), attemptedText(a))
+		return fmt.Sprintf("%d of step %d %s", e.Attempted.Number, e.Attempted.Step, attemptedText(e.Attempted))
 	case e.Attempt != nil:
-		add(fmt.Sprintf("%d of step %d, by", e.Attempt.Number, e.Attempt.Step), orDash(e.Attempt.Decision.Entry))
+		return fmt.Sprintf("%d of step %d, by %s", e.Attempt.Number, e.Attempt.Step, orDash(e.Attempt.Decision.Entry))
 	case e.Waiting != nil:
-		add("for", e.Waiting.For)
+		return joined(" ", "for", e.Waiting.For)
 	case e.Task != nil:
-		add(string(e.Task.What), string(e.Task.Status))
+		return joined(" ", string(e.Task.What), string(e.Task.Status))
 	case e.Resolution != nil:
-		add(e.Resolution.Effect, e.Resolution.Note)
+		return joined(" ", e.Resolution.Effect, e.Resolution.Note)
 	case e.Superseded != nil:
-		add("by", e.Superseded.By)
+		return joined(" ", "by", e.Superseded.By)
+	default:
+		return ""
 	}
-	return strings.Join(words, " ")
 }

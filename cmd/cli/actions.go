@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -16,7 +17,7 @@ import (
 )
 
 func newActions(env *Env) *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "actions",
 		Short: "see what was done, and act on it",
 		Example: `  weir actions ls --status failed,outcome_unknown --since 24h
@@ -24,15 +25,8 @@ func newActions(env *Env) *cobra.Command {
   weir actions show 01890a5d-…
   weir actions cancel 01890a5d-…
   weir actions redrive --all --code POISON --rate 10/s`,
-		Args: Exactly(0, "one of ls, show, cancel, redrive"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newActionList(env), newActionShow(env), newActionCancel(env), newActionRedrive(env))
-	return cmd
+	}, "one of ls, show, cancel, redrive", newActionList(env), newActionShow(env), newActionCancel(env), newActionRedrive(env))
 }
-
-// actionFilters are the flags that say which actions are meant.
-type actionFilters struct{ values map[string]*string }
 
 // filterFlags are the parameters of GET /v1/actions by their flags' names.
 func filterFlags() [][2]string {
@@ -50,119 +44,84 @@ func filterFlags() [][2]string {
 	}
 }
 
-func (f *actionFilters) register(cmd *cobra.Command) {
-	f.values = map[string]*string{}
-	for _, p := range filterFlags() {
-		f.values[p[0]] = cmd.Flags().String(p[0], "", p[1])
-	}
-}
-
-// query are the flags that were given.
-func (f *actionFilters) query(cmd *cobra.Command) url.Values {
-	q := url.Values{}
-	for name, v := range f.values {
-		if cmd.Flags().Changed(name) {
-			q.Set(name, *v)
-		}
-	}
-	return q
-}
-
 func newActionList(env *Env) *cobra.Command {
 	var f clientFlags
-	var filters actionFilters
 	limit, count, follow := 50, false, false
+	filters := map[string]*string{}
 	cmd := &cobra.Command{
 		Use: "ls", Short: "list actions, newest first", Args: Exactly(0, "no arguments"),
 		Example: `  weir actions ls --status open                # what has not ended
   weir actions ls --code DENY_HOST --since 7d   # what was refused, and how it was called
   weir actions ls --task task-17 --json | jq .id
   weir actions ls --kind run --since 24h --count`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if limit < 1 {
-				return usageError{fmt.Errorf("--limit %d: it takes a number of at least 1", limit)}
-			}
-			query := filters.query(cmd)
-			if follow && (count || len(query) > 0) {
-				return usageError{errors.New("--follow goes with no filter and no --count: it shows every action as it comes")}
-			}
-			return f.asking(env, func(c *api) error {
-				switch {
-				case follow:
-					return c.watchActions(cmd.Context(), env.Out, f.asJSON)
-				case count:
-					return c.countActions(cmd.Context(), env, query, f.asJSON)
-				default:
-					return c.listActions(cmd.Context(), env, query, limit, f.asJSON)
-				}
-			})
-		},
 	}
-	f.register(cmd, env)
-	filters.register(cmd)
+	for _, p := range filterFlags() {
+		filters[p[0]] = cmd.Flags().String(p[0], "", p[1])
+	}
 	cmd.Flags().IntVar(&limit, "limit", limit, "at most so many")
 	cmd.Flags().BoolVar(&count, "count", false, "print how many there are, by outcome, and not which")
 	cmd.Flags().BoolVar(&follow, "follow", false, "go on, with each action as it is accepted and as it ends")
-	return cmd
-}
-
-// actionPage reads one page of a list of actions.
-func (c *api) actionPage(ctx context.Context, query url.Values) (schemas.ActionPage, error) {
-	return c.Actions(ctx, query)
+	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
+		query := url.Values{}
+		for name, v := range filters {
+			if cmd.Flags().Changed(name) {
+				query.Set(name, *v)
+			}
+		}
+		switch {
+		case limit < 1:
+			return usageError{fmt.Errorf("--limit %d: it takes a number of at least 1", limit)}
+		case follow && (count || len(query) > 0):
+			return usageError{errors.New("--follow goes with no filter and no --count: it shows every action as it comes")}
+		case follow:
+			return c.watchActions(ctx)
+		case count:
+			return c.countActions(ctx, query)
+		default:
+			return c.listActions(ctx, query, limit)
+		}
+	})
 }
 
 // biggestPage is how many items the server gives at once.
 const biggestPage = 1000
 
-func (c *api) listActions(ctx context.Context, env *Env, query url.Values, limit int, asJSON bool) error {
-	table := newTable(env.Out)
-	defer table.Flush()
-	for left := limit; left > 0; {
+func (c *api) listActions(ctx context.Context, query url.Values, limit int) error {
+	var last schemas.ActionPage
+	left := limit
+	all := pages(func() (items []schemas.ActionEntry, next string, err error) {
 		query.Set("limit", strconv.Itoa(min(left, biggestPage)))
-		page, err := c.actionPage(ctx, query)
-		if err != nil {
-			return err
-		}
-		if left == limit && !asJSON && len(page.Items) > 0 {
-			fmt.Fprintln(table, "CREATED\tID\tKIND\tSTATUS\tCODE\tENTRY\tTOOK")
-		}
-		for _, e := range page.Items {
-			if asJSON {
-				err = printDocuments(env.Out, e)
-			} else {
-				_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-					e.Created.Local().Format(time.DateTime), e.ID, e.Kind, e.Status, orDash(string(e.Code)), orDash(e.Entry), took(e.DurationMS))
-			}
-			if err != nil {
-				return err
-			}
-		}
-		left -= len(page.Items)
-		switch {
-		case page.Next != "":
-			query.Set("cursor", page.Next)
-		case left == limit:
-			fmt.Fprintln(env.Err, "weir: there are no such actions")
-			return behindNote(env, page.Freshness)
-		default:
-			return behindNote(env, page.Freshness)
-		}
+		last, err = c.Actions(ctx, query)
+		left -= len(last.Items)
+		return last.Items, last.Next, err
+	}, query, limit)
+	const empty, header = "weir: there are no such actions", "CREATED\tID\tKIND\tSTATUS\tCODE\tENTRY\tTOOK"
+	err := printList(c, all, empty, header, func(e schemas.ActionEntry) []any {
+		return []any{when(e.Created), e.ID, e.Kind, e.Status, orDash(e.Code), orDash(e.Entry), took(e.DurationMS)}
+	})
+	if err != nil {
+		return err
+	}
+	if c.asJSON && left == limit {
+		fmt.Fprintln(c.Err, empty)
+	}
+	if last.Next == "" {
+		c.behindNote(last.Freshness)
 	}
 	return nil
 }
 
 // behindNote says that what was printed may lack the newest.
-func behindNote(env *Env, f schemas.Freshness) error {
+func (c *api) behindNote(f schemas.Freshness) {
 	if f.Behind > 0 {
-		fmt.Fprintf(env.Err, "weir: the index is %d records behind the log, so the newest may be missing; ask again\n", f.Behind)
+		fmt.Fprintf(c.Err, "weir: the index is %d records behind the log, so the newest may be missing; ask again\n", f.Behind)
 	}
-	return nil
 }
 
-func (c *api) countActions(ctx context.Context, env *Env, query url.Values, asJSON bool) error {
+func (c *api) countActions(ctx context.Context, query url.Values) error {
 	query.Set("limit", "1")
 	query.Set("count", "true")
-	page, err := c.caughtUp(ctx, env, query)
+	page, err := c.caughtUp(ctx, query)
 	if err != nil {
 		return err
 	}
@@ -170,40 +129,29 @@ func (c *api) countActions(ctx context.Context, env *Env, query url.Values, asJS
 	if count == nil {
 		return errors.New("the server does not count actions: it is older than this program")
 	}
-	if asJSON {
-		return printDocuments(env.Out, count)
+	if c.asJSON {
+		return printDocument(c.Out, count)
 	}
-	table := newTable(env.Out)
-	for _, name := range countNames() {
-		if n := count.By[name]; n > 0 {
-			fmt.Fprintf(table, "%s\t%d\n", name, n)
+	table := newTable(c.Out)
+	for _, name := range append([]schemas.Outcome{"open"}, schemas.Outcomes()...) {
+		if n := count.By[string(name)]; n > 0 {
+			printRow(table, name, n)
 		}
 	}
-	fmt.Fprintf(table, "total\t%d\n", count.Total)
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	return behindNote(env, page.Freshness)
-}
-
-// countNames are the rows of a count, in order.
-func countNames() []string {
-	names := []string{"open"}
-	for _, o := range schemas.Outcomes() {
-		names = append(names, string(o))
-	}
-	return names
+	printRow(table, "total", count.Total)
+	c.behindNote(page.Freshness)
+	return table.Flush()
 }
 
 // caughtUp reads a page and, where a person looks on, waits for an index that is being
 // built, with a bar.
-func (c *api) caughtUp(ctx context.Context, env *Env, query url.Values) (schemas.ActionPage, error) {
-	page, err := c.actionPage(ctx, query)
-	if err != nil || page.Behind < longWay || !Terminal(env.Err) {
+func (c *api) caughtUp(ctx context.Context, query url.Values) (schemas.ActionPage, error) {
+	page, err := c.Actions(ctx, query)
+	if err != nil || page.Behind < longWay || !Terminal(c.Err) {
 		return page, err
 	}
 	most := page.Behind
-	b := newBar(env.Err, "reading the log", int(most)) //nolint:gosec // no log is that long
+	b := newBar(c.Err, "reading the log", int(most)) //nolint:gosec // no log is that long
 	defer b.end()
 	for page.Behind > 0 && ctx.Err() == nil {
 		done := b.done
@@ -211,7 +159,7 @@ func (c *api) caughtUp(ctx context.Context, env *Env, query url.Values) (schemas
 			done = int(most - page.Behind) //nolint:gosec // below most
 		}
 		b.add(done - b.done)
-		if page, err = c.actionPage(ctx, query); err != nil {
+		if page, err = c.Actions(ctx, query); err != nil {
 			return page, err
 		}
 	}
@@ -219,7 +167,7 @@ func (c *api) caughtUp(ctx context.Context, env *Env, query url.Values) (schemas
 	return page, nil
 }
 
-// longWay is how far behind an index is that is told of by a bar.
+// longWay is the number of missing records from which on a bar is shown.
 const longWay = 10_000
 
 // took is a time in milliseconds for a person.
@@ -240,43 +188,30 @@ func took(ms *float64) string {
 
 func newActionCancel(env *Env) *cobra.Command {
 	var f clientFlags
-	cmd := &cobra.Command{
+	return f.command(env, &cobra.Command{
 		Use: "cancel ID…", Short: "ask actions to stop",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError{errors.New("actions cancel takes ids; `weir actions ls --status open` shows them")}
+		Args: between(1, math.MaxInt, "actions cancel takes ids; `weir actions ls --status open` shows them"),
+	}, func(ctx context.Context, c *api, ids []string) error {
+		failed := false
+		for _, id := range ids {
+			s, err := c.Cancel(ctx, id)
+			if err != nil && len(ids) > 1 {
+				failed = true
+				fmt.Fprintf(c.Err, "weir: %s: %v\n", id, err)
+				continue
 			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.asking(env, func(c *api) error {
-				failed := false
-				for _, id := range args {
-					s, err := c.Cancel(cmd.Context(), id)
-					switch {
-					case err != nil && len(args) == 1:
-						return err
-					case err != nil:
-						failed = true
-						fmt.Fprintf(env.Err, "weir: %s: %v\n", id, err)
-					case f.asJSON:
-						err = printDocuments(env.Out, s)
-					default:
-						_, err = fmt.Fprintf(env.Out, "%s\t%s\n", s.ID, canceled(s))
-					}
-					if err != nil && !failed {
-						return err
-					}
-				}
-				if failed {
-					return quietError{}
-				}
-				return nil
-			})
-		},
-	}
-	f.register(cmd, env)
-	return cmd
+			if err == nil {
+				err = c.print(s, "%s\t%s", s.ID, canceled(s))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if failed {
+			return quietError{}
+		}
+		return nil
+	})
 }
 
 func canceled(s schemas.ActionStatus) string {
@@ -290,9 +225,8 @@ func canceled(s schemas.ActionStatus) string {
 type redriveFlags struct {
 	clientFlags
 
-	all        bool
-	rate       string
-	kind, code string
+	all              bool
+	rate, kind, code string
 }
 
 func newActionRedrive(env *Env) *cobra.Command {
@@ -305,20 +239,18 @@ with --all every one, or every one of a kind or a code. Whatever parked them sho
 first. An action that was done again is not done a second time.`,
 		Example: `  weir actions redrive 01890a5d-…
   weir actions redrive --all --code POISON --rate 10/s`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			pace, err := f.check(args)
-			if err != nil {
-				return err
-			}
-			return f.asking(env, func(c *api) error { return c.redriveAll(cmd.Context(), env, &f, args, pace) })
-		},
 	}
-	f.register(cmd, env)
 	cmd.Flags().BoolVar(&f.all, "all", false, "every dead letter, or those of --kind and --code")
 	cmd.Flags().StringVar(&f.rate, "rate", "10/s", "how many at most, such as 10/s or 100/m")
 	cmd.Flags().StringVar(&f.kind, "kind", "", "with --all: only those of this kind")
 	cmd.Flags().StringVar(&f.code, "code", "", "with --all: only those that were parked for this")
-	return cmd
+	return f.command(env, cmd, func(ctx context.Context, c *api, ids []string) error {
+		pace, err := f.check(ids)
+		if err != nil {
+			return err
+		}
+		return c.redriveAll(ctx, &f, ids, pace)
+	})
 }
 
 func (f *redriveFlags) check(args []string) (*rate.Limiter, error) {
@@ -346,47 +278,46 @@ func (f *redriveFlags) wants(d schemas.DeadLetterView, ids []string) bool {
 	return (f.kind == "" || string(d.Kind) == f.kind) && (f.code == "" || string(d.Code) == f.code)
 }
 
-func (c *api) redriveAll(ctx context.Context, env *Env, f *redriveFlags, ids []string, pace *rate.Limiter) error {
+func (c *api) redriveAll(ctx context.Context, f *redriveFlags, ids []string, pace *rate.Limiter) error {
 	letters := map[string]schemas.DeadLetterView{} // one an action: the newest
 	var order []string
-	err := c.deadLetters(ctx, 0, func(d schemas.DeadLetterView) error {
+	for d, err := range c.deadLetters(ctx, 0) {
+		if err != nil {
+			return err
+		}
 		if f.wants(d, ids) {
 			if _, known := letters[d.ActionID]; !known {
 				order = append(order, d.ActionID)
 			}
 			letters[d.ActionID] = d
 		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
 	failed := 0
 	for _, id := range ids {
 		if _, found := letters[id]; !found {
 			failed++
-			fmt.Fprintf(env.Err, "weir: %s is not among the dead letters; `weir dead ls` lists them\n", id)
+			fmt.Fprintf(c.Err, "weir: %s is not among the dead letters; `weir dead ls` lists them\n", id)
 		}
 	}
 	if f.all && len(order) == 0 {
-		fmt.Fprintln(env.Err, "weir: there are no such dead letters")
+		fmt.Fprintln(c.Err, "weir: there are no such dead letters")
 		return nil
 	}
-	b := newBar(env.Err, "redrive", len(order))
+	b := newBar(c.Err, "redrive", len(order))
 	for _, id := range order {
 		if err := pace.Wait(ctx); err != nil {
 			b.end()
 			return err
 		}
-		if err := c.redriveOne(ctx, env, letters[id], f.asJSON); err != nil {
+		if err := c.redriveOne(ctx, letters[id]); err != nil {
 			failed++
-			fmt.Fprintf(env.Err, "weir: %s: %v\n", id, err)
+			fmt.Fprintf(c.Err, "weir: %s: %v\n", id, err)
 		}
 		b.add(1)
 	}
 	b.end()
 	if failed > 0 {
-		fmt.Fprintf(env.Err, "weir: %d of %d were not done again\n", failed, max(len(order), len(ids)))
+		fmt.Fprintf(c.Err, "weir: %d of %d were not done again\n", failed, max(len(order), len(ids)))
 		return quietError{}
 	}
 	return nil
@@ -398,10 +329,10 @@ type redrivenAs struct {
 	schemas.Receipt
 }
 
-func (c *api) redriveOne(ctx context.Context, env *Env, d schemas.DeadLetterView, asJSON bool) error {
+func (c *api) redriveOne(ctx context.Context, d schemas.DeadLetterView) error {
 	r, err := c.Redrive(ctx, d.Seq)
 	if err != nil {
 		return err
 	}
-	return printOne(env, asJSON, redrivenAs{Redrives: d.ActionID, Receipt: r}, "%s\t%s", d.ActionID, r.ID)
+	return c.print(redrivenAs{Redrives: d.ActionID, Receipt: r}, "%s\t%s", d.ActionID, r.ID)
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
 
 	"weir/client"
 	"weir/schemas"
@@ -23,10 +24,9 @@ import (
 // chatFlags are what `weir chat` takes besides the client's flags.
 type chatFlags struct {
 	clientFlags
-	system    string
-	whole     bool
-	maxTokens int64
-	key       string
+	system, key string
+	whole       bool
+	maxTokens   int64
 }
 
 func newChat(env *Env) *cobra.Command {
@@ -40,30 +40,23 @@ standard output, what was used to standard error. Ctrl-C cancels the completion.
 		Example: `  weir chat openai/gpt-5 'What is a weir?'
   git diff | weir chat local/coder --system 'Review this diff in three sentences'
   weir chat small --no-stream --json 'Name a river' | jq -r '.choices[0].message.content'`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 && len(args) != 2 {
-				return usageError{errors.New("chat takes a model and a message; `weir models` lists the models there are")}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("max-tokens") && f.maxTokens < 1 {
-				return usageError{errors.New("--max-tokens is below 1; leave it out for the model's own")}
-			}
-			body, err := f.request(cmd.Context(), env, args)
-			if err != nil {
-				return err
-			}
-			return f.asking(env, func(c *api) error { return f.chat(cmd.Context(), env, c, body) })
-		},
+		Args: between(1, 2, "chat takes a model and a message; `weir models` lists the models there are"),
 	}
-	f.register(cmd, env)
 	flags := cmd.Flags()
 	flags.StringVar(&f.system, "system", "", "the system message: a text, or @FILE")
 	flags.BoolVar(&f.whole, "no-stream", false, "wait for the whole answer")
 	flags.Int64Var(&f.maxTokens, "max-tokens", 0, "the most tokens of the answer (default the model's own)")
 	flags.StringVar(&f.key, "key", "", "an Idempotency-Key: a repeat of this command joins the same completion")
-	return cmd
+	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) error {
+		if flags.Changed("max-tokens") && f.maxTokens < 1 {
+			return usageError{errors.New("--max-tokens is below 1; leave it out for the model's own")}
+		}
+		body, err := f.request(ctx, env, args)
+		if err != nil {
+			return err
+		}
+		return f.chat(ctx, c, body)
+	})
 }
 
 // chatMessage is a message of a conversation.
@@ -87,17 +80,13 @@ func (f *chatFlags) request(ctx context.Context, env *Env, args []string) (chatR
 		return r, usageError{fmt.Errorf("%q is no name of a model; `weir models` lists those there are", r.Model)}
 	}
 	if f.system != "" {
-		text, err := textArgument(env, f.system)
+		text, err := env.text(f.system)
 		if err != nil {
 			return r, err
 		}
 		r.Messages = append(r.Messages, chatMessage{"system", text})
 	}
-	from := "-"
-	if len(args) == 2 {
-		from = args[1]
-	}
-	text, err := typed(ctx, env, from)
+	text, err := env.typed(ctx, append(args, "-")[1])
 	if err != nil {
 		return r, err
 	}
@@ -111,22 +100,23 @@ func (f *chatFlags) request(ctx context.Context, env *Env, args []string) (chatR
 	return r, nil
 }
 
-// typed is textArgument for somebody who may be typing it: Ctrl-C ends the wait.
-func typed(ctx context.Context, env *Env, from string) (string, error) {
-	if from != "-" {
-		return textArgument(env, from)
+// typed reads a text that a person may be typing: Ctrl-C ends the wait.
+func (s *Streams) typed(ctx context.Context, from string) (string, error) {
+	if in, ok := s.In.(*os.File); from == "-" && ok && Terminal(in) {
+		fmt.Fprintln(s.Err, "type the message; Ctrl-D at the beginning of a line ends it")
 	}
-	if in, ok := env.In.(*os.File); ok && Terminal(in) {
-		fmt.Fprintln(env.Err, "type the message; Ctrl-D at the beginning of a line ends it")
+	type typed struct {
+		text string
+		err  error
 	}
-	read := make(chan func() (string, error), 1)
-	go func() { // which nobody can stop: it ends with its input, or with the program
-		text, err := textArgument(env, from)
-		read <- func() (string, error) { return text, err }
+	read := make(chan typed, 1)
+	go func() { // it cannot be stopped: it ends with its input, or with the program
+		text, err := s.text(from)
+		read <- typed{text, err}
 	}()
 	select {
-	case result := <-read:
-		return result()
+	case t := <-read:
+		return t.text, t.err
 	case <-ctx.Done():
 		return "", errors.New("stopped; nothing was asked")
 	}
@@ -134,14 +124,12 @@ func typed(ctx context.Context, env *Env, from string) (string, error) {
 
 // chat asks, and prints what is answered. A completion that is left before its end is
 // canceled by the server.
-func (f *chatFlags) chat(ctx context.Context, env *Env, c *api, body chatRequest) error {
+func (f *chatFlags) chat(ctx context.Context, c *api, body chatRequest) error {
 	header := http.Header{"Accept": {"application/json"}, schemas.HeaderOnDisconnect: {schemas.DisconnectCancel}}
 	if body.Stream {
 		header.Set("Accept", "text/event-stream")
 	}
-	if f.key != "" {
-		header.Set("Idempotency-Key", f.key)
-	}
+	setAll(header, "Idempotency-Key", f.key)
 	resp, err := c.Chat(ctx, header, body)
 	if err != nil {
 		return stopped(ctx, err)
@@ -150,7 +138,7 @@ func (f *chatFlags) chat(ctx context.Context, env *Env, c *api, body chatRequest
 	if resp.StatusCode >= http.StatusBadRequest {
 		return chatRefusal(resp)
 	}
-	answer := &chatAnswer{env: env, asJSON: f.asJSON, action: resp.Header.Get(schemas.HeaderGeneration)}
+	answer := &chatAnswer{api: c, action: resp.Header.Get(schemas.HeaderGeneration)}
 	if resp.StatusCode == http.StatusAccepted {
 		return answer.lacking("the completion is under way, and this server does not wait for its answer")
 	}
@@ -165,7 +153,7 @@ func (f *chatFlags) chat(ctx context.Context, env *Env, c *api, body chatRequest
 	return stopped(ctx, err)
 }
 
-// stopped is an error, or what became of a completion whose reader was told to stop.
+// stopped replaces the error of a completion that the user stopped.
 func stopped(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return errors.New("stopped; the completion is canceled")
@@ -177,20 +165,40 @@ func stopped(ctx context.Context, err error) error {
 // a person.
 func chatRefusal(resp *http.Response) error {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	said, ok := readChatError(raw)
-	if err != nil || !ok {
-		return client.NewError(resp.StatusCode, fmt.Sprintf("the server answered %s with no error that can be read; is it a Weir?", resp.Status), nil)
+	text, code := chatError(raw)
+	if err != nil || text == "" {
+		text = fmt.Sprintf("the server answered %s with no error that can be read; is it a Weir?", resp.Status)
+		return client.NewError(resp.StatusCode, text, nil)
 	}
-	text := said.Error()
-	if hint := said.remedy(resp); hint != "" {
-		text += "\n" + hint
-	}
-	return client.NewError(resp.StatusCode, text, raw)
+	return client.NewError(resp.StatusCode, joined("\n", text, chatHint(resp, code)), raw)
 }
 
-// remedy says what to do about a refusal, where that can be said.
-func (e chatError) remedy(resp *http.Response) string {
-	switch word := schemas.Code(e.Metadata.Code); word {
+// chatError reads the error in an answer, if it holds one: an object with a message, or, from servers
+// that are no Weir, a text.
+func chatError(raw []byte) (text string, code schemas.Code) {
+	doc := gjson.ParseBytes(raw)
+	if !json.Valid(raw) || !doc.IsObject() {
+		return "", ""
+	}
+	e := doc.Get("error")
+	if !e.IsObject() {
+		return e.Str, ""
+	}
+	if text = e.Get("message").Str; text == "" {
+		return "", ""
+	}
+	if budget := e.Get("metadata.limit_source").Str; budget != "" {
+		text += ", by the budget " + budget
+	}
+	if code = schemas.Code(e.Get("metadata.code").Str); code != "" {
+		text += " (" + string(code) + ")"
+	}
+	return text, code
+}
+
+// chatHint says what to do about a refusal, where that can be said.
+func chatHint(resp *http.Response, code schemas.Code) string {
+	switch code {
 	case schemas.ModelNotFound:
 		return "`weir models` lists the models there are"
 	case schemas.BudgetExhausted:
@@ -200,7 +208,7 @@ func (e chatError) remedy(resp *http.Response) string {
 	case schemas.Forbidden:
 		return "`weir models` lists the models that the token may use"
 	case schemas.Unauthorized:
-		return client.TokenHint(resp, word)
+		return client.TokenHint(resp, code)
 	default:
 		if after := resp.Header.Get("Retry-After"); after != "" {
 			return "try again in " + after + " s"
@@ -211,7 +219,7 @@ func (e chatError) remedy(resp *http.Response) string {
 
 func newModels(env *Env) *cobra.Command {
 	var f clientFlags
-	cmd := &cobra.Command{
+	return f.command(env, &cobra.Command{
 		Use:   "models",
 		Short: "list the models that may be asked",
 		Long: `List the models that the token may ask, by the names they are asked for by: exact ones,
@@ -220,47 +228,34 @@ in US dollars for a million tokens.`,
 		Example: `  weir models
   weir chat openai/gpt-4o "What is a weir?"`,
 		Args: Exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.asking(env, func(c *api) error {
-				all, err := c.listModels(cmd.Context())
-				if err != nil {
-					return err
-				}
-				return printModels(env, all, f.asJSON)
-			})
-		},
-	}
-	f.register(cmd, env)
-	return cmd
-}
-
-// listModels asks on the one surface whose errors have a form of their own.
-func (c *api) listModels(ctx context.Context) ([]schemas.ModelView, error) {
-	resp, err := c.Do(ctx, http.MethodGet, "/v1"+schemas.RouteModels, http.Header{"Accept": {"application/json"}}, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= http.StatusBadRequest {
-		return nil, chatRefusal(resp)
-	}
-	var list schemas.ModelList
-	err = json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&list)
-	return list.Data, err
-}
-
-func printModels(env *Env, all []schemas.ModelView, asJSON bool) error {
-	const empty = "there are no models that this token may ask; the configuration has them under models"
-	return printList(env, asJSON, all, empty, "MODEL\tOWNER\tCONTEXT\tINPUT\tOUTPUT\tREQUEST", func(m schemas.ModelView) []any {
-		context, input, output, request := "-", "-", "-", "-"
-		if m.ContextLength > 0 {
-			context = strconv.FormatInt(m.ContextLength, 10)
+	}, func(ctx context.Context, c *api, _ []string) error {
+		// The errors of this route have a form of their own.
+		resp, err := c.Do(ctx, http.MethodGet, "/v1"+schemas.RouteModels, http.Header{"Accept": {"application/json"}}, nil)
+		if err != nil {
+			return err
 		}
-		if p := m.Pricing; p != nil {
-			input, output, request = perMillion(p.Prompt), perMillion(p.Completion), cmp.Or(p.Request, "0")
+		defer resp.Body.Close()
+		if resp.StatusCode >= http.StatusBadRequest {
+			return chatRefusal(resp)
 		}
-		return []any{m.ID, m.OwnedBy, context, input, output, request}
+		var list schemas.ModelList
+		if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&list); err != nil {
+			return err
+		}
+		const empty = "there are no models that this token may ask; the configuration has them under models"
+		return printList(c, given(list.Data), empty, "MODEL\tOWNER\tCONTEXT\tINPUT\tOUTPUT\tREQUEST", modelRow)
 	})
+}
+
+func modelRow(m schemas.ModelView) []any {
+	context, input, output, request := "-", "-", "-", "-"
+	if m.ContextLength > 0 {
+		context = strconv.FormatInt(m.ContextLength, 10)
+	}
+	if p := m.Pricing; p != nil {
+		input, output, request = perMillion(p.Prompt), perMillion(p.Completion), cmp.Or(p.Request, "0")
+	}
+	return []any{m.ID, m.OwnedBy, context, input, output, request}
 }
 
 // perMillion is the price of a million tokens, from that of one.

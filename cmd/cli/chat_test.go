@@ -224,28 +224,6 @@ func TestChatSaysWhyItIsRefused(t *testing.T) {
 	})
 }
 
-func TestChatIsUsedWrongly(t *testing.T) {
-	t.Parallel()
-	type testCase struct {
-		args []string
-		want string
-	}
-	table.Run(t, map[string]testCase{
-		"no model":        {nil, "chat takes a model and a message"},
-		"three":           {[]string{"m", "a", "b"}, "chat takes a model and a message"},
-		"no name":         {[]string{"a b", "Hi"}, `"a b" is no name of a model`},
-		"nothing to ask":  {[]string{"m"}, "there is nothing to ask"},
-		"no file":         {[]string{"m", "@no-such-file"}, "no-such-file"},
-		"no system file":  {[]string{"m", "Hi", "--system", "@no-such-file"}, "no-such-file"},
-		"a negative most": {[]string{"m", "Hi", "--max-tokens", "-1"}, "--max-tokens is below 1"},
-		"nothing at most": {[]string{"m", "Hi", "--max-tokens", "0"}, "--max-tokens is below 1"},
-	}, func(t *testing.T, tt testCase) {
-		code, _, errs := saying(t, "", append([]string{"chat"}, tt.args...)...)
-		assert.Equal(t, ExitUsage, code)
-		assert.Contains(t, errs, tt.want)
-	})
-}
-
 // firstWrite is an output that says when something has come.
 type firstWrite struct {
 	capture.Buffer

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"net/url"
 	"strconv"
 	"time"
@@ -18,10 +18,8 @@ import (
 // checkFlags are what `weir check` takes.
 type checkFlags struct {
 	clientFlags
-	inputs   string
-	idPrefix string
-	first    time.Duration
-	whole    time.Duration
+	inputs, idPrefix string
+	first, whole     time.Duration
 }
 
 func newCheck(env *Env) *cobra.Command {
@@ -44,12 +42,7 @@ if a target fails.`,
   weir check http://a:8000=SUMMARY,http://b:8001/base=REVIEW --json
   weir check http://127.0.0.1:8092=ECHO --inputs '{"steps":3}'
   weir check http://127.0.0.1:8092=ECHO --id-prefix nightly-$(date +%F)`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError{errors.New("weir check takes a target, http://host:port=TASK_TYPE; see `weir check --help`")}
-			}
-			return nil
-		},
+		Args: between(1, math.MaxInt, "weir check takes a target, http://host:port=TASK_TYPE; see `weir check --help`"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, env, args) },
 	}
 	cmd.Flags().StringVar(&f.inputs, "inputs", "", "the inputs of the runs: a JSON object, or @FILE (default {})")
@@ -70,7 +63,7 @@ func (f *checkFlags) run(cmd *cobra.Command, env *Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	f.server = env.Lookup("WEIR_URL", "http://127.0.0.1:8092")
+	f.server = env.serverURL()
 	token, err := f.token(env)
 	if err != nil {
 		return err
@@ -91,7 +84,10 @@ func (f *checkFlags) run(cmd *cobra.Command, env *Env, args []string) error {
 		if report.Passed {
 			passed++
 		}
-		if err := f.show(env.Out, report, n); err != nil {
+		if n > 0 && !f.asJSON {
+			fmt.Fprintln(env.Out)
+		}
+		if err := printPlain(env.Out, f.asJSON, report, report.Text); err != nil {
 			return err
 		}
 	}
@@ -115,7 +111,7 @@ func (f *checkFlags) bounds(env *Env) (check.Config, error) {
 	if f.inputs == "" {
 		return cfg, nil
 	}
-	inputs, err := document(env, "inputs", f.inputs)
+	inputs, err := env.document("inputs", f.inputs)
 	if err != nil {
 		return cfg, err
 	}
@@ -136,18 +132,4 @@ func sameOrigin(a, b string) bool {
 	}
 	v, err := url.Parse(b)
 	return err == nil && u.Scheme == v.Scheme && u.Host == v.Host
-}
-
-// show prints the n-th report, for a program or a person.
-func (f *checkFlags) show(out io.Writer, r check.Report, n int) error {
-	if f.asJSON {
-		enc := json.NewEncoder(out)
-		enc.SetEscapeHTML(false)
-		return enc.Encode(r)
-	}
-	if n > 0 {
-		fmt.Fprintln(out)
-	}
-	r.Print(out)
-	return nil
 }

@@ -68,23 +68,3 @@ func TestCheckTokens(t *testing.T) {
 		assert.NotContains(t, out+errs, "secret", name)
 	}
 }
-
-func TestCheckUsage(t *testing.T) {
-	t.Parallel()
-	for want, args := range map[string][]string{
-		"takes a target":     {},
-		"has no task type":   {"http://127.0.0.1:1"},
-		"not an http or":     {"127.0.0.1:1=A"},
-		"leave out /agents":  {"http://127.0.0.1:1/agents/run/stream=A"},
-		"not a JSON object":  {"http://127.0.0.1:1=A", "--inputs", "[]"},
-		"inputs is not JSON": {"http://127.0.0.1:1=A", "--inputs", "{"},
-		"above zero":         {"http://127.0.0.1:1=A", "--timeout", "0s"},
-		"--token-file":       {"http://127.0.0.1:1=A", "--token-file", filepath.Join(t.TempDir(), "none")},
-		"--help":             {"http://127.0.0.1:1=A", "--no-such-flag"},
-	} {
-		code, out, errs := command(t, append([]string{"check"}, args...)...)
-		assert.Equal(t, ExitUsage, code, want)
-		assert.Contains(t, errs, want)
-		assert.Empty(t, out, want)
-	}
-}

@@ -2,12 +2,11 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -61,9 +60,6 @@ type quietError struct{}
 
 func (quietError) Error() string { return "failed" }
 
-// Quiet returns the error that ends the program with ExitFailed and prints nothing more.
-func Quiet() error { return quietError{} }
-
 // Run runs the program and returns its exit code. Data goes to Out, everything else to Err, both
 // with unsafe characters escaped. more are commands beside those of this package. It returns
 // soon after ctx ends.
@@ -76,20 +72,18 @@ func Run(ctx context.Context, args []string, env *Env, more func(env *Env) []*co
 	root.SetOut(env.Out)
 	root.SetErr(env.Err)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return ExitOK
+	}
+	if !errors.Is(err, quietError{}) {
+		fmt.Fprintf(env.Err, "weir: %v\n", err)
+	}
 	var usage usageError
 	var malformed *client.RequestError
-	switch {
-	case err == nil:
-		return ExitOK
-	case errors.Is(err, quietError{}):
-		return ExitFailed
-	case errors.As(err, &usage), errors.As(err, &malformed):
-		fmt.Fprintf(env.Err, "weir: %v\n", err)
+	if errors.As(err, &usage) || errors.As(err, &malformed) {
 		return ExitUsage
-	default:
-		fmt.Fprintf(env.Err, "weir: %v\n", err)
-		return ExitFailed
 	}
+	return ExitFailed
 }
 
 func newRoot(env *Env) *cobra.Command {
@@ -124,21 +118,25 @@ Callers can follow it, and a record of every attempt and refusal is kept.`,
 	return root
 }
 
+// group completes a command that has no work of its own: it prints its help. takes names the subcommands.
+func group(cmd *cobra.Command, takes string, subcommands ...*cobra.Command) *cobra.Command {
+	cmd.Args = Exactly(0, takes)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(subcommands...)
+	return cmd
+}
+
 // Exactly is cobra.ExactArgs with an error that says what was expected.
 func Exactly(n int, what string) cobra.PositionalArgs {
+	return between(n, n, "%s takes "+what+"; see `%s --help`")
+}
+
+// between is cobra.RangeArgs with an error that says what was expected. %s in it is the command.
+func between(least, most int, expected string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usageError{fmt.Errorf("%s takes %s; see `%s --help`", cmd.CommandPath(), what, cmd.CommandPath())}
+		if len(args) < least || len(args) > most {
+			return usageError{errors.New(strings.ReplaceAll(expected, "%s", cmd.CommandPath()))}
 		}
 		return nil
 	}
-}
-
-// encode is JSON whose texts stay as they are: json.Marshal escapes <, > and & in them.
-func encode(doc any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(doc)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

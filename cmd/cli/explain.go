@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,13 +23,21 @@ func (f *policyFlags) register(cmd *cobra.Command, env *Env) {
 	cmd.MarkFlagsMutuallyExclusive("config", "server")
 }
 
+// source is a running Weir if a flag names one, and else the local policy, whose functions are nil otherwise.
+func (f *policyFlags) source(cmd *cobra.Command, env *Env) (c *api, p Policy, err error) {
+	if cmd.Flags().Changed("server") {
+		c, err = f.client(env)
+		return c, p, err
+	}
+	p, err = env.Policy(f.config)
+	return &api{Streams: env.Streams, asJSON: f.asJSON}, p, err
+}
+
 // explainFlags are what `weir policy explain` takes.
 type explainFlags struct {
 	policyFlags
-	headers    []string
-	data       string
-	key        string
-	idempotent string
+	headers               []string
+	data, key, idempotent string
 }
 
 func newPolicyExplain(env *Env) *cobra.Command {
@@ -55,19 +60,21 @@ Exit 1 if the call is denied.`,
 			if err != nil {
 				return err
 			}
-			var x schemas.Explanation
-			if cmd.Flags().Changed("server") {
-				x, err = f.ask(cmd.Context(), env, req)
-			} else {
-				var p Policy
-				if p, err = env.Policy(f.config); err == nil {
-					x = p.Explain(req)
-				}
-			}
+			c, p, err := f.source(cmd, env)
 			if err != nil {
 				return err
 			}
-			return f.show(env.Out, x)
+			var x schemas.Explanation
+			if p.Explain != nil {
+				x = p.Explain(req)
+			} else if x, err = c.Explain(cmd.Context(), req); err != nil {
+				return err
+			}
+			err = printPlain(c.Out, c.asJSON, x, func() string { return explained(x) })
+			if err == nil && !x.Allowed {
+				return quietError{}
+			}
+			return err
 		},
 	}
 	f.register(cmd, env)
@@ -83,79 +90,33 @@ func (f *explainFlags) callFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.idempotent, "upstream-idempotency-key", "", "the Idempotency-Key that the target would get")
 }
 
-func (f *explainFlags) request(env *Env, method, target string) (schemas.ExplainRequest, error) {
-	req := schemas.ExplainRequest{Method: method, URL: target, AllowlistKey: f.key, IdempotencyKey: f.idempotent}
-	for _, h := range f.headers {
-		name, value, ok := strings.Cut(h, ":")
-		if !ok {
-			return req, usageError{fmt.Errorf("-H %q has no colon; write -H 'Name: value'", h)}
-		}
-		if req.Headers == nil {
-			req.Headers = map[string]string{}
-		}
-		req.Headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+func (f *explainFlags) request(env *Env, method, target string) (req schemas.ExplainRequest, err error) {
+	req = schemas.ExplainRequest{Method: method, URL: target, AllowlistKey: f.key, IdempotencyKey: f.idempotent}
+	if req.Headers, err = headersOf(f.headers); err == nil && f.data != "" {
+		req.Body, err = env.document("body", f.data)
 	}
-	if f.data == "" {
-		return req, nil
-	}
-	var err error
-	req.Body, err = document(env, "body", f.data)
 	return req, err
-}
-
-// ask asks a running Weir.
-func (f *explainFlags) ask(ctx context.Context, env *Env, req schemas.ExplainRequest) (schemas.Explanation, error) {
-	c, err := f.client(env)
-	if err != nil {
-		return schemas.Explanation{}, err
-	}
-	return c.Explain(ctx, req)
-}
-
-// show prints an explanation, and ends the program with failure after a denial.
-func (f *explainFlags) show(out io.Writer, x schemas.Explanation) error {
-	if f.asJSON {
-		enc := json.NewEncoder(out)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(x); err != nil {
-			return err
-		}
-	} else {
-		fmt.Fprint(out, explained(x))
-	}
-	if !x.Allowed {
-		return quietError{}
-	}
-	return nil
 }
 
 // explained is an explanation for a person.
 func explained(x schemas.Explanation) string {
-	var b strings.Builder
-	line := func(label, text string) {
-		if text != "" {
-			fmt.Fprintf(&b, "  %-8s%s\n", label, text)
-		}
-	}
+	lines := labelled{width: 8}
 	if x.Allowed {
-		fmt.Fprintf(&b, "allowed by %s\n", x.Entry)
-		line("class", classText(x.Class))
+		fmt.Fprintf(&lines, "allowed by %s\n", x.Entry)
+		lines.add("class", classText(x.Class))
 	} else {
-		fmt.Fprintf(&b, "denied: %s\n", x.Code)
-		line("entry", x.Entry)
-		line("check", x.Check)
-		line("why", x.Reason)
-		line("remedy", x.Remedy)
+		fmt.Fprintf(&lines, "denied: %s\n", x.Code)
+		lines.add("entry", x.Entry)
+		lines.add("check", x.Check)
+		lines.add("why", x.Reason)
+		lines.add("remedy", x.Remedy)
 	}
-	line("shadow", shadowText(x.Shadow))
-	line("policy", x.Version)
+	lines.add("shadow", shadowText(x.Shadow))
+	lines.add("policy", x.Version)
 	if len(x.Entries) > 0 {
-		b.WriteString("entries\n")
+		fmt.Fprintln(&lines, "entries")
 	}
-	width := 0
-	for _, e := range x.Entries {
-		width = max(width, len(e.Entry))
-	}
+	table := newTable(&lines)
 	for _, e := range x.Entries {
 		word := "fits"
 		if !e.Fits {
@@ -164,9 +125,23 @@ func explained(x schemas.Explanation) string {
 		if e.Mode == "shadow" {
 			word = "(shadow) " + word
 		}
-		fmt.Fprintf(&b, "  %-*s  %s\n", width, e.Entry, word)
+		printRow(table, "  "+e.Entry, word)
 	}
-	return b.String()
+	_ = table.Flush() // to a buffer: cannot fail
+	return lines.String()
+}
+
+// labelled is a text of lines with a label before each.
+type labelled struct {
+	strings.Builder
+	width int // of a label
+}
+
+// add adds a line, if it has a text.
+func (l *labelled) add(label, text string) {
+	if text != "" {
+		fmt.Fprintf(l, "  %-*s%s\n", l.width, label, text)
+	}
 }
 
 func shadowText(s *schemas.Shadow) string {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -42,7 +44,7 @@ func clientOf(t *testing.T, url string) *api {
 	t.Helper()
 	c, err := client.New(url, "")
 	require.NoError(t, err)
-	return &api{c}
+	return &api{Client: c}
 }
 
 // always is a server that answers every request alike.
@@ -64,14 +66,12 @@ func always(t *testing.T, status int, kind, body string, header ...string) (url 
 func TestTokensAreListedPageByPage(t *testing.T) {
 	t.Parallel()
 	next := map[string]string{"": "a", "a": "b&", "b&": ""}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	run := desk(t, func(r *http.Request) any {
 		cursor := r.URL.Query().Get("cursor")
 		assert.Equal(t, "acme", r.URL.Query().Get("tenant"))
-		_ = json.NewEncoder(w).Encode(schemas.Page[schemas.Token]{Items: []schemas.Token{{ID: "after-" + cursor}}, Next: next[cursor]})
-	}))
-	t.Cleanup(server.Close)
-	code, out, errs := command(t, "token", "ls", "--tenant", "acme", "--json", "--server", server.URL)
-	require.Equal(t, ExitOK, code, errs)
+		return schemas.Page[schemas.Token]{Items: []schemas.Token{{ID: "after-" + cursor}}, Next: next[cursor]}
+	})
+	out, _ := run(ExitOK, "token", "ls", "--tenant", "acme", "--json")
 	for _, id := range []string{`"after-"`, `"after-a"`, `"after-b\u0026"`} {
 		assert.Contains(t, out, id)
 	}
@@ -102,23 +102,16 @@ func TestRefusalsAreSaid(t *testing.T) {
 func TestDeadShowReadsOneLetter(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 10)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	run := desk(t, func(r *http.Request) any {
 		asked <- r.URL.RequestURI()
-		_, _ = io.WriteString(w, `{"items":[{"seq":17,"action_id":"a","code":"POISON"}],"next":"17"}`)
-	}))
-	t.Cleanup(s.Close)
-	show := func(seq string) (code int, out, said string) {
-		return command(t, "dead", "show", seq, "--json", "--server", s.URL)
-	}
-
-	code, out, _ := show("17")
-	require.Equal(t, ExitOK, code)
+		return json.RawMessage(`{"items":[{"seq":17,"action_id":"a","code":"POISON"}],"next":"17"}`)
+	})
+	out, _ := run(ExitOK, "dead", "show", "17", "--json")
 	require.Contains(t, out, `"seq":17`)
 	require.Equal(t, "/v1/dead-letters?cursor=16&limit=1", <-asked)
 	require.Empty(t, asked)
 
-	code, out, said := show("16") // the first letter behind 15 is another
-	require.Equal(t, ExitFailed, code)
+	out, said := run(ExitFailed, "dead", "show", "16", "--json") // the first letter behind 15 is another
 	require.Empty(t, out)
 	require.Equal(t, "weir: there is no dead letter 16; `weir dead ls` lists them\n", said)
 }
@@ -130,50 +123,40 @@ func TestBudgetsCommand(t *testing.T) {
 		{Budget: "team", Requests: &schemas.BudgetCount{Limit: 10, Used: 3, Held: 2}, USD: &schemas.BudgetCount{Limit: 12.5, Used: 0.000001, Held: 0.25}, Open: 2},
 	}
 	var asked []string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	ended := desk(t, func(r *http.Request) any {
 		assert.Equal(t, schemas.RouteBudgets, r.URL.Path)
 		asked = append(asked, r.URL.RawQuery)
-		page := schemas.Page[schemas.BudgetView]{Items: all[:1], Next: "n"}
-		switch r.URL.Query().Get("cursor") {
-		case "n":
-			page = schemas.Page[schemas.BudgetView]{Items: all[1:]}
+		switch query := r.URL.Query(); {
+		case query.Get("cursor") == "n":
+			return schemas.Page[schemas.BudgetView]{Items: all[1:]}
+		case query.Get("budget") == "none":
+			return schemas.Page[schemas.BudgetView]{Items: []schemas.BudgetView{}}
 		default:
-			if r.URL.Query().Get("budget") == "none" {
-				page = schemas.Page[schemas.BudgetView]{Items: []schemas.BudgetView{}}
-			}
+			return schemas.Page[schemas.BudgetView]{Items: all[:1], Next: "n"}
 		}
-		assert.NoError(t, json.NewEncoder(w).Encode(page))
-	}))
-	t.Cleanup(server.Close)
-	ended := func(want int, args ...string) (out, errs string) {
-		t.Helper()
-		code, out, errs := command(t, append([]string{"budgets", "--server", server.URL}, args...)...)
-		require.Equal(t, want, code, errs)
-		return out, errs
-	}
-	run := func(args ...string) (out, errs string) { t.Helper(); return ended(ExitOK, args...) }
-	out, _ := run()
+	})
+	out, _ := ended(ExitOK, "budgets")
 	require.Equal(t, `BUDGET  OF                        REQUESTS  TOKENS        USD                   OPEN  BEGINS ANEW
 pair    token k1, model openai/m  -         1234/2000000  -                     0     never
 team    all                       3/10 (2)  -             0.000001/12.5 (0.25)  2     never
 `, out)
-	out, _ = run("--json", "--budget", "pair")
+	out, _ = ended(ExitOK, "budgets", "--json", "--budget", "pair")
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	require.Len(t, lines, 2)
 	require.JSONEq(t, `{"budget":"pair","token":"k1","model":"openai/m","tokens":{"limit":2000000,"used":1234,"held":0},"open":0}`, lines[0])
 	require.JSONEq(t, `{"budget":"team","requests":{"limit":10,"used":3,"held":2},"usd":{"limit":12.5,"used":0.000001,"held":0.25},"open":2}`, lines[1])
 	for _, args := range [][]string{{"--budget", "none"}, {"--budget", "none", "--json"}} {
-		out, errs := ended(ExitFailed, args...)
+		out, errs := ended(ExitFailed, append([]string{"budgets"}, args...)...)
 		require.Empty(t, out)
 		require.Contains(t, errs, "there is no budget none, or nothing was used of it yet; used were: pair, team\n")
 	}
 	require.Equal(t, []string{"", "cursor=n", "budget=pair", "budget=pair&cursor=n", "budget=none", "", "cursor=n", "budget=none", "", "cursor=n"}, asked)
 
 	empty := always(t, http.StatusOK, "application/json", `{"items":[]}`)
-	out, errs := run("--server", empty)
+	out, errs := ended(ExitOK, "budgets", "--server", empty)
 	require.Empty(t, out)
 	require.Contains(t, errs, "no budget was used yet")
-	_, errs = ended(ExitFailed, "--server", empty, "--budget", "team")
+	_, errs = ended(ExitFailed, "budgets", "--server", empty, "--budget", "team")
 	require.Contains(t, errs, "there is no budget team, or nothing was used of it yet; nothing was used of any")
 }
 
@@ -225,5 +208,53 @@ func TestHealthCommand(t *testing.T) {
 			}
 			require.Contains(t, errs, c.errs)
 		})
+	}
+}
+
+// TestUsage: a mistake on the command line is said before anything is asked or printed.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	empty := filepath.Join(t.TempDir(), "empty")
+	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
+	for command, mistakes := range map[string]map[string][]string{
+		"check": {
+			"takes a target":     {},
+			"has no task type":   {"http://127.0.0.1:1"},
+			"not an http or":     {"127.0.0.1:1=A"},
+			"leave out /agents":  {"http://127.0.0.1:1/agents/run/stream=A"},
+			"not a JSON object":  {"http://127.0.0.1:1=A", "--inputs", "[]"},
+			"inputs is not JSON": {"http://127.0.0.1:1=A", "--inputs", "{"},
+			"above zero":         {"http://127.0.0.1:1=A", "--timeout", "0s"},
+			"--token-file":       {"http://127.0.0.1:1=A", "--token-file", empty + "x"},
+			"--help":             {"http://127.0.0.1:1=A", "--no-such-flag"},
+		},
+		"rules relay": {
+			"--url names the relay":    {},
+			"takes no arguments":       {"--url", "ws://127.0.0.1:1", "more"},
+			"--url: it is not a ws":    {"--url", "http://127.0.0.1:1"},
+			"leave token out of it":    {"--url", "ws://127.0.0.1:1/?token=x"},
+			"does not hold one token":  {"--url", "ws://127.0.0.1:1", "--relay-token-file", empty},
+			"--relay-token-file: open": {"--url", "ws://127.0.0.1:1", "--relay-token-file", empty + "x"},
+			"no token to lend":         {"--url", "ws://127.0.0.1:1", "--lend-token"},
+			"--session is up to":       {"--url", "ws://127.0.0.1:1", "--session", "a\nb"},
+			"--server":                 {"--url", "ws://127.0.0.1:1", "--server", "127.0.0.1"},
+		},
+		"chat": {
+			"chat takes a model and a message":                      {},
+			"chat takes a model and a message; `weir models`":       {"m", "a", "b"},
+			`"a b" is no name of a model`:                           {"a b", "Hi"},
+			"there is nothing to ask":                               {"m"},
+			"no-such-file":                                          {"m", "@no-such-file"},
+			"open no-such-file":                                     {"m", "Hi", "--system", "@no-such-file"},
+			"--max-tokens is below 1":                               {"m", "Hi", "--max-tokens", "-1"},
+			"--max-tokens is below 1; leave it out for the model's": {"m", "Hi", "--max-tokens", "0"},
+		},
+	} {
+		for want, args := range mistakes {
+			code, out, errs := weir(t, "", nil, append(strings.Fields(command), args...)...)
+			assert.Equal(t, ExitUsage, code, want)
+			assert.Contains(t, errs, want)
+			assert.Empty(t, out, want)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/client"
 	"weir/schemas"
 )
 
@@ -41,25 +42,15 @@ http://127.0.0.1:8092).`,
 		Example: `  weir health
   weir health --ready http://127.0.0.1:8093
   weir health --ready --json | jq .readiness.checks`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usageError{fmt.Errorf("%s takes one URL at most; see `%s --help`", cmd.CommandPath(), cmd.CommandPath())}
-			}
-			return nil
-		},
+		Args: between(0, 1, "%s takes one URL at most; see `%s --help`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f := clientFlags{server: env.Lookup("WEIR_URL", "http://127.0.0.1:8092")}
-			if len(args) == 1 {
-				f.server = args[0]
-			}
-			c, err := f.client(env)
+			c, err := client.New(append(args, env.serverURL())[0], "")
 			if err != nil {
-				return usageError{fmt.Errorf("%q is not an http or https URL", f.server)}
+				return err
 			}
-			c.Client = c.As("")
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return tellHealth(env, c.health(ctx, ready), ready, asJSON)
+			return tellHealth(env, health(ctx, c, ready), ready, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&ready, "ready", false, "ask whether it is ready, and not only alive")
@@ -69,7 +60,7 @@ http://127.0.0.1:8092).`,
 }
 
 // health asks once.
-func (c *api) health(ctx context.Context, ready bool) healthReport {
+func health(ctx context.Context, c *client.Client, ready bool) healthReport {
 	report, path := healthReport{URL: c.BaseURL()}, "/healthz"
 	if ready {
 		path = "/readyz"
@@ -104,7 +95,7 @@ func (c *api) health(ctx context.Context, ready bool) healthReport {
 func tellHealth(env *Env, r healthReport, ready, asJSON bool) error {
 	switch {
 	case asJSON:
-		if err := printDocuments(env.Out, r); err != nil {
+		if err := printDocument(env.Out, r); err != nil {
 			return err
 		}
 	case !r.Healthy:

@@ -9,53 +9,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"weir/schemas"
 )
 
-// targetFlags say what an operation is about.
-type targetFlags struct {
-	destination, tenant, kind string
-}
-
-func (f *targetFlags) register(cmd *cobra.Command, all bool) {
-	cmd.Flags().StringVar(&f.destination, "destination", "", "calls to this destination, such as https://api.example.com")
-	if all {
-		cmd.Flags().StringVar(&f.tenant, "tenant", "", "calls for this tenant")
-		cmd.Flags().StringVar(&f.kind, "kind", "", "calls of this kind of action, such as plan")
-	}
-}
-
-// target is what the arguments and flags name.
-func (f *targetFlags) target(cmd *cobra.Command, args []string) (schemas.Target, error) {
-	t := schemas.Target{Destination: f.destination, Tenant: f.tenant, Kind: schemas.Kind(f.kind)}
-	if len(args) > 0 {
-		t.Entry = args[0]
-	}
-	if t.Named() == 1 {
-		return t, nil
-	}
-	what := "an entry of the policy or --destination"
-	if cmd.Flags().Lookup("tenant") != nil {
-		what = "an entry of the policy, --destination, --tenant or --kind"
-	}
-	return t, usageError{fmt.Errorf("name one thing: %s; see `%s --help`", what, cmd.CommandPath())}
-}
-
-func atMostEntry(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return usageError{fmt.Errorf("%s takes one entry of the policy; see `%s --help`", cmd.CommandPath(), cmd.CommandPath())}
-	}
-	return nil
-}
-
 func newPause(env *Env) *cobra.Command {
-	var f clientFlags
-	var about targetFlags
-	var reason string
+	reason := ""
 	cmd := &cobra.Command{
 		Use:   "pause [ENTRY]",
 		Short: "hold calls back, on all workers",
@@ -66,48 +27,32 @@ fails for that, and new ones are still accepted. What is under way is not stoppe
   weir pause --destination https://api.example.com
   weir pause --tenant acme
   weir pause --kind plan`,
-		Args: atMostEntry,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := about.target(cmd, args)
-			if err != nil {
-				return err
-			}
-			return operate(cmd.Context(), env, &f, schemas.RouteOperationsPause, schemas.OperationRequest{Target: t, Reason: reason}, "paused: calls %s wait until `weir resume` lets them go")
-		},
+		Args: between(0, 1, oneEntry),
 	}
-	f.register(cmd, env)
-	about.register(cmd, true)
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever lists the operations")
-	return cmd
+	return operation(env, cmd, 0, func(_ string, req *schemas.OperationRequest) (route, said string, err error) {
+		req.Reason = reason
+		return schemas.RouteOperationsPause, "paused: calls %s wait until `weir resume` lets them go", nil
+	})
 }
 
+const oneEntry = "%s takes one entry of the policy; see `%s --help`"
+
 func newResume(env *Env) *cobra.Command {
-	var f clientFlags
-	var about targetFlags
-	cmd := &cobra.Command{
+	return operation(env, &cobra.Command{
 		Use:   "resume [ENTRY]",
 		Short: "let calls go that were paused",
 		Long:  `Let the calls go that a pause holds back. What waits goes on at once.`,
 		Example: `  weir resume github
   weir resume --tenant acme`,
-		Args: atMostEntry,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := about.target(cmd, args)
-			if err != nil {
-				return err
-			}
-			return operate(cmd.Context(), env, &f, schemas.RouteOperationsResume, schemas.OperationRequest{Target: t}, "resumed: calls %s")
-		},
-	}
-	f.register(cmd, env)
-	about.register(cmd, true)
-	return cmd
+		Args: between(0, 1, oneEntry),
+	}, 0, func(string, *schemas.OperationRequest) (route, said string, err error) {
+		return schemas.RouteOperationsResume, "resumed: calls %s", nil
+	})
 }
 
 func newPin(env *Env) *cobra.Command {
-	var f clientFlags
-	var about targetFlags
-	var reason string
+	reason := ""
 	cmd := &cobra.Command{
 		Use:   "pin open|closed|off [ENTRY]",
 		Short: "hold a destination open or closed, whatever Weir has found out about it",
@@ -118,47 +63,56 @@ about one, whose own pin goes before its entry's. Off takes it back.`,
 		Example: `  weir pin closed --destination https://api.example.com
   weir pin open github --reason "their data is wrong today"
   weir pin off github`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return usageError{fmt.Errorf("%s takes open, closed or off, and an entry or --destination; see `%s --help`", cmd.CommandPath(), cmd.CommandPath())}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := about.target(cmd, args[1:])
-			if err != nil {
-				return err
-			}
-			req, route := schemas.OperationRequest{Target: t, State: args[0], Reason: reason}, schemas.RouteOperationsPin
-			var said string
-			switch args[0] {
-			case schemas.PinOpen:
-				said = "pinned open: calls %s wait"
-			case schemas.PinClosed:
-				said = "pinned closed: calls %s are made, whatever becomes of them"
-			case "off":
-				req.State, route, said = "", schemas.RouteOperationsUnpin, "unpinned: calls %s are made as Weir finds their destination"
-			default:
-				return usageError{fmt.Errorf("%q is not open, closed or off; see `%s --help`", args[0], cmd.CommandPath())}
-			}
-			return operate(cmd.Context(), env, &f, route, req, said)
-		},
+		Args: between(1, 2, "%s takes open, closed or off, and an entry or --destination; see `%s --help`"),
 	}
-	f.register(cmd, env)
-	about.register(cmd, false)
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever lists the operations")
-	return cmd
+	return operation(env, cmd, 1, func(state string, req *schemas.OperationRequest) (route, said string, err error) {
+		req.State, req.Reason = state, reason
+		switch state {
+		case schemas.PinOpen:
+			return schemas.RouteOperationsPin, "pinned open: calls %s wait", nil
+		case schemas.PinClosed:
+			return schemas.RouteOperationsPin, "pinned closed: calls %s are made, whatever becomes of them", nil
+		case "off":
+			req.State = ""
+			return schemas.RouteOperationsUnpin, "unpinned: calls %s are made as Weir finds their destination", nil
+		default:
+			return "", "", usageError{fmt.Errorf("%q is not open, closed or off; see `%s --help`", state, cmd.CommandPath())}
+		}
+	})
 }
 
-// operate sends one request, and says what is in force now; said has a place for what it
-// is about.
-func operate(ctx context.Context, env *Env, f *clientFlags, route string, req schemas.OperationRequest, said string) error {
-	return f.asking(env, func(c *api) error {
+// operation completes a command that holds calls back or lets them go, and names what it is about in an argument
+// after the first n, or in a flag. request fills in the rest, by the first argument, if there is one before that,
+// and returns the route and what is said then, with a place for what it is about.
+func operation(
+	env *Env, cmd *cobra.Command, n int, request func(first string, req *schemas.OperationRequest) (route, said string, err error),
+) *cobra.Command {
+	var f clientFlags
+	var req schemas.OperationRequest
+	what := "an entry of the policy or --destination"
+	cmd.Flags().StringVar(&req.Destination, "destination", "", "calls to this destination, such as https://api.example.com")
+	if n == 0 {
+		what = "an entry of the policy, --destination, --tenant or --kind"
+		cmd.Flags().StringVar(&req.Tenant, "tenant", "", "calls for this tenant")
+		cmd.Flags().StringVar((*string)(&req.Kind), "kind", "", "calls of this kind of action, such as plan")
+	}
+	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) error {
+		if len(args) > n {
+			req.Entry = args[n]
+		}
+		if req.Named() != 1 {
+			return usageError{fmt.Errorf("name one thing: %s; see `%s --help`", what, cmd.CommandPath())}
+		}
+		route, said, err := request(strings.Join(args[:n], ""), &req)
+		if err != nil {
+			return err
+		}
 		op, err := c.Operate(ctx, route, req)
 		if err != nil {
 			return err
 		}
-		return printOne(env, f.asJSON, op, said, aboutOf(op.Target))
+		return c.print(op, said, aboutOf(op.Target))
 	})
 }
 
@@ -178,7 +132,7 @@ func aboutOf(t schemas.Target) string {
 
 func newOperations(env *Env) *cobra.Command {
 	var f clientFlags
-	cmd := &cobra.Command{
+	return f.command(env, &cobra.Command{
 		Use:   "operations",
 		Short: "see which calls are held back, and why",
 		Long: `See what operators have paused and pinned, and the destinations that are left alone
@@ -186,38 +140,31 @@ because they asked for it (429 or Retry-After) or failed too often in a row.`,
 		Example: `  weir operations
   weir operations --json`,
 		Args: Exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.asking(env, func(c *api) error {
-				v, err := c.Operations(cmd.Context())
-				switch {
-				case err != nil:
-					return err
-				case f.asJSON:
-					return printDocuments(env.Out, v)
-				case len(v.Items)+len(v.Destinations) == 0:
-					fmt.Fprintln(env.Err, "nothing is held back")
-					return nil
-				}
-				return printOperations(env, v)
-			})
-		},
-	}
-	f.register(cmd, env)
-	return cmd
+	}, func(ctx context.Context, c *api, _ []string) error {
+		v, err := c.Operations(ctx)
+		switch {
+		case err != nil:
+			return err
+		case c.asJSON:
+			return printDocument(c.Out, v)
+		default:
+			const header = "WHAT\tCALLS\tBY\tSINCE\tUNTIL\tREASON"
+			return printList(c, given(heldBack(v)), "nothing is held back", header, func(row []any) []any { return row })
+		}
+	})
 }
 
-func printOperations(env *Env, v schemas.OperationsView) error {
-	table := newTable(env.Out)
-	fmt.Fprintln(table, "WHAT\tCALLS\tBY\tSINCE\tUNTIL\tREASON")
+// heldBack is a row for each operation and destination.
+func heldBack(v schemas.OperationsView) (rows [][]any) {
 	for _, op := range v.Items {
 		what := "paused"
 		if op.Do == schemas.OperationPin {
 			what = "pinned " + op.State
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", what, aboutOf(op.Target), orDash(op.By), op.At.Local().Format(time.DateTime), "-", orDash(op.Reason))
+		rows = append(rows, []any{what, aboutOf(op.Target), orDash(op.By), when(op.At), "-", orDash(op.Reason)})
 	}
 	for _, d := range v.Destinations {
-		until, why := "-", map[string]string{
+		why := map[string]string{
 			schemas.DestinationAsked:  "it asked to be left alone",
 			schemas.DestinationOpen:   fmt.Sprintf("%d failures in a row", d.Failures),
 			schemas.DestinationTrying: "one call sees whether it is well again",
@@ -225,24 +172,15 @@ func printOperations(env *Env, v schemas.OperationsView) error {
 		if len(d.Tenants) > 0 {
 			why += ", by tenant " + strings.Join(d.Tenants, ", ")
 		}
-		if !d.Until.IsZero() {
-			until = d.Until.Local().Format(time.DateTime)
-		}
-		fmt.Fprintf(table, "left alone\tto %s under the entry %s\tweir\t-\t%s\t%s\n", d.Destination, d.Entry, until, why)
+		about := fmt.Sprintf("to %s under the entry %s", d.Destination, d.Entry)
+		rows = append(rows, []any{"left alone", about, "weir", "-", orDash(when(d.Until)), why})
 	}
-	return table.Flush()
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
+	return rows
 }
 
 func newBudgets(env *Env) *cobra.Command {
 	var f clientFlags
-	var name string
+	name := ""
 	cmd := &cobra.Command{
 		Use:   "budgets",
 		Short: "see what was used of models, and what is left",
@@ -252,42 +190,36 @@ budgets are those of the configuration; the one called task is what a task bring
 		Example: `  weir budgets
   weir budgets --budget team --json`,
 		Args: Exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.asking(env, func(c *api) error {
-				all, err := accounts(cmd.Context(), c, name)
-				switch {
-				case err != nil:
-					return err
-				case len(all) == 0 && name != "":
-					return noBudget(cmd.Context(), c, name)
-				}
-				return printBudgets(env, all, f.asJSON)
-			})
-		},
 	}
-	f.register(cmd, env)
 	cmd.Flags().StringVar(&name, "budget", "", "only the accounts of this budget")
-	return cmd
+	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
+		query, some := url.Values{}, name == ""
+		if name != "" {
+			query.Set("budget", name)
+		}
+		all := pages(func() ([]schemas.BudgetView, string, error) {
+			page, err := c.Budgets(ctx, query)
+			some = some || len(page.Items) > 0
+			if err == nil && page.Next == "" && !some {
+				err = noBudget(ctx, c, name)
+			}
+			return page.Items, page.Next, err
+		}, query, math.MaxInt)
+		const empty = "no budget was used yet; `budgets` in the configuration bounds what may be used"
+		return printList(c, all, empty, "BUDGET\tOF\tREQUESTS\tTOKENS\tUSD\tOPEN\tBEGINS ANEW", func(b schemas.BudgetView) []any {
+			return []any{b.Budget, ownerOf(b), countOf(b.Requests), countOf(b.Tokens), countOf(b.USD), b.Open, cmp.Or(when(b.Resets), "never")}
+		})
+	})
 }
 
-// accounts reads those of one budget; of all without a name.
-func accounts(ctx context.Context, c *api, name string) ([]schemas.BudgetView, error) {
-	query := url.Values{}
-	if name != "" {
-		query.Set("budget", name)
-	}
-	return pages(ctx, c.Budgets, query, math.MaxInt)
-}
-
-// noBudget is the error of asking for a budget that has no account. The server tells of
-// accounts that were used and of nothing else, so that it may be one that is new.
+// noBudget is the error for a budget that has no account. The server lists only accounts that were used, so that
+// the budget may be new.
 func noBudget(ctx context.Context, c *api, name string) error {
-	all, err := accounts(ctx, c, "")
-	if err != nil {
-		return err
-	}
 	var used []string
-	for _, b := range all {
+	for b, err := range allOf(ctx, c.Budgets, url.Values{}) {
+		if err != nil {
+			return err
+		}
 		if !slices.Contains(used, b.Budget) {
 			used = append(used, b.Budget)
 		}
@@ -298,25 +230,9 @@ func noBudget(ctx context.Context, c *api, name string) error {
 	return fmt.Errorf("there is no budget %s, or nothing was used of it yet; used were: %s", name, strings.Join(used, ", "))
 }
 
-func printBudgets(env *Env, all []schemas.BudgetView, asJSON bool) error {
-	const empty = "no budget was used yet; `budgets` in the configuration bounds what may be used"
-	return printList(env, asJSON, all, empty, "BUDGET\tOF\tREQUESTS\tTOKENS\tUSD\tOPEN\tBEGINS ANEW", func(b schemas.BudgetView) []any {
-		return []any{b.Budget, ownerOf(b), countOf(b.Requests), countOf(b.Tokens), countOf(b.USD), b.Open, cmp.Or(when(b.Resets), "never")}
-	})
-}
-
 // ownerOf is whose an account is, as far as its budget tells them apart.
 func ownerOf(b schemas.BudgetView) string {
-	var parts []string
-	for _, p := range []struct{ word, name string }{{"token", b.Token}, {"task", b.Task}, {"model", b.Model}} {
-		if p.name != "" {
-			parts = append(parts, p.word+" "+p.name)
-		}
-	}
-	if len(parts) == 0 {
-		return "all"
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(labels(" ", ", ", "token", b.Token, "task", b.Task, "model", b.Model), "all")
 }
 
 // countOf is used/limit, and in brackets what is held.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -13,17 +14,13 @@ import (
 )
 
 func newPolicy(env *Env) *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use: "policy", Short: "try a policy without sending anything, or have a changed one take effect",
-		Args: Exactly(0, "a command: show, explain, test or reload"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newPolicyShow(env), newPolicyExplain(env), newPolicyTest(env), newPolicyReload(env))
-	return cmd
+	}, "a command: show, explain, test or reload", newPolicyShow(env), newPolicyExplain(env), newPolicyTest(env), newPolicyReload(env))
 }
 
 func newPolicyReload(env *Env) *cobra.Command {
-	var f clientFlags
+	f := clientFlags{words: true}
 	all := false
 	cmd := &cobra.Command{
 		Use:   "reload",
@@ -36,29 +33,23 @@ Each node of a cluster reads a file of its own. With --all every node that hears
 reads its own again, and a line tells of each. Exit 1 if one refused, or if they do not
 all have the same policy then; a node that cannot be reached is not in the list.`,
 		Args: Exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := f.client(env)
-			if err != nil {
-				return err
-			}
-			done, err := c.Reload(cmd.Context(), all)
-			if err != nil {
-				return err
-			}
-			if f.asJSON {
-				err = printDocuments(env.Out, done)
-			} else {
-				tellReload(env.Out, done)
-			}
-			if err == nil && !agree(done.Nodes) {
-				return quietError{}
-			}
-			return err
-		},
 	}
-	f.register(cmd, env)
 	cmd.Flags().BoolVar(&all, "all", false, "ask every node of the cluster, and not the one at the URL alone")
-	return cmd
+	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
+		done, err := c.Reload(ctx, all)
+		if err != nil {
+			return err
+		}
+		if c.asJSON {
+			err = printDocument(c.Out, done)
+		} else {
+			tellReload(c.Out, done)
+		}
+		if err == nil && !agree(done.Nodes) {
+			return quietError{}
+		}
+		return err
+	})
 }
 
 // tellReload prints what became of a reload: of one node, or a line for each.
@@ -127,7 +118,7 @@ expected one.`,
 					return usageError{err}
 				}
 				defer f.Close()
-				in = io.Reader(f)
+				in = f
 			}
 			summary, missed, err := env.TestCases(in, env.Out)
 			if err != nil {
@@ -158,26 +149,20 @@ running Weir.`,
   weir policy show --server http://127.0.0.1:8092`,
 		Args: Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, p, err := f.source(cmd, env)
+			if err != nil {
+				return err
+			}
 			var v schemas.PolicyView
-			if cmd.Flags().Changed("server") {
-				c, err := f.client(env)
-				if err == nil {
-					v, err = c.Policy(cmd.Context())
-				}
-				if err != nil {
-					return err
-				}
-			} else {
-				p, err := env.Policy(f.config)
-				if err != nil {
-					return err
-				}
+			if p.View != nil {
 				v = p.View()
+			} else if v, err = c.Policy(cmd.Context()); err != nil {
+				return err
 			}
-			if f.asJSON {
-				return printDocuments(env.Out, v)
+			if c.asJSON {
+				return printDocument(c.Out, v)
 			}
-			return printPolicy(env.Out, v)
+			return printPolicy(c.Out, v)
 		},
 	}
 	f.register(cmd, env)
@@ -185,33 +170,18 @@ running Weir.`,
 }
 
 func printPolicy(out io.Writer, v schemas.PolicyView) error {
-	list := func(of []string) string { return cmp.Or(strings.Join(of, " "), "-") }
+	list := func(names []string) string { return strings.Join(names, ", ") }
 	table := newTable(out)
 	fmt.Fprintln(table, "ENTRY\tMODE\tMETHODS\tURL PREFIX\tNETWORK\tADDS\tCALLERS MAY SET")
 	for _, e := range v.Entries {
-		var adds, callers []string
-		for _, part := range []struct {
-			to    *[]string
-			what  string
-			names []string
-		}{
-			{&adds, "headers", e.Headers},
-			{&adds, "query", e.Query},
-			{&adds, "body", e.Body},
-			{&callers, "headers", e.CallerHeaders},
-			{&callers, "params", e.CallerParams},
-			{&callers, "members", e.Pass},
-		} {
-			if len(part.names) > 0 {
-				*part.to = append(*part.to, part.what+": "+strings.Join(part.names, ", "))
-			}
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, e.Mode, list(e.Methods), cmp.Or(e.URLPrefix, "-"),
-			list(append([]string{e.Network}, e.CIDRs...)), cmp.Or(strings.Join(adds, "; "), "-"), cmp.Or(strings.Join(callers, "; "), "-"))
+		adds := labels(": ", "; ", "headers", list(e.Headers), "query", list(e.Query), "body", list(e.Body))
+		callers := labels(": ", "; ", "headers", list(e.CallerHeaders), "params", list(e.CallerParams), "members", list(e.Pass))
+		printRow(table, e.Name, e.Mode, orDash(strings.Join(e.Methods, " ")), orDash(e.URLPrefix),
+			orDash(strings.Join(append([]string{e.Network}, e.CIDRs...), " ")), orDash(adds), orDash(callers))
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "allowed hosts: %s\nversion: %s\n", cmp.Or(strings.Join(v.AllowedHosts, ", "), "none"), v.Version)
+	_, err := fmt.Fprintf(out, "allowed hosts: %s\nversion: %s\n", cmp.Or(list(v.AllowedHosts), "none"), v.Version)
 	return err
 }

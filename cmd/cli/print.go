@@ -1,15 +1,24 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
+	"math"
+	"net/url"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"weir/internal/ledger"
+	"weir/schemas"
 )
 
 // unsafeRunes are the characters that can make a terminal show something else than what it was
@@ -82,47 +91,124 @@ func Unescaped(w io.Writer) io.Writer {
 // newTable aligns the cells of rows that are written to it, with tabs between them.
 func newTable(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 4, 2, ' ', 0) }
 
-// printList prints documents, one a line of JSON, or as a table for a person: a header, and a row for
-// each. If there are none, a person reads empty on Err.
-func printList[T any](env *Env, asJSON bool, all []T, empty, header string, row func(T) []any) error {
-	if asJSON {
-		return printDocuments(env.Out, all...)
-	}
-	if len(all) == 0 {
-		fmt.Fprintln(env.Err, empty)
-		return nil
-	}
-	table := newTable(env.Out)
-	fmt.Fprintln(table, header)
-	for _, one := range all {
-		for i, cell := range row(one) {
-			if i > 0 {
-				fmt.Fprint(table, "\t")
-			}
-			fmt.Fprint(table, cell)
-		}
-		fmt.Fprintln(table)
-	}
-	return table.Flush()
+// printRow writes a row of a table.
+func printRow(table io.Writer, cells ...any) {
+	format := strings.TrimSuffix(strings.Repeat("%v\t", len(cells)), "\t") + "\n"
+	fmt.Fprintf(table, format, cells...)
 }
 
-// printDocuments prints documents, one a line.
-func printDocuments[T any](out io.Writer, all ...T) error {
-	enc := json.NewEncoder(out)
-	for _, one := range all {
-		if err := enc.Encode(one); err != nil {
+// printList prints documents, one a line of JSON, or as a table for a person: a header, and a row for
+// each. If there are none, a person reads empty on Err.
+func printList[T any](c *api, all iter.Seq2[T, error], empty, header string, row func(T) []any) error {
+	if c.asJSON {
+		for one, err := range all {
+			if err == nil {
+				err = printDocument(c.Out, one)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table := newTable(c.Out)
+	defer table.Flush()
+	headed := false
+	for one, err := range all {
+		if err != nil {
 			return err
 		}
+		if !headed {
+			headed = true
+			fmt.Fprintln(table, header)
+		}
+		printRow(table, row(one)...)
+	}
+	if !headed {
+		fmt.Fprintln(c.Err, empty)
 	}
 	return nil
 }
 
-// printOne prints a document, or a line of text about it.
-func printOne(env *Env, asJSON bool, doc any, format string, args ...any) error {
-	if asJSON {
-		return printDocuments(env.Out, doc)
+// pages reads a list page by page, until there is no more of it or as many items as limit. read reads the
+// page that the query names.
+func pages[T any](read func() (items []T, next string, err error), query url.Values, limit int) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for left := limit; left > 0; {
+			items, next, err := read()
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, one := range items[:min(len(items), left)] {
+				if left--; !yield(one, nil) {
+					return
+				}
+			}
+			if next == "" {
+				return
+			}
+			query.Set("cursor", next)
+		}
 	}
-	_, err := fmt.Fprintf(env.Out, format+"\n", args...)
+}
+
+// allOf is the items of a whole list.
+func allOf[T any](
+	ctx context.Context, read func(ctx context.Context, query url.Values) (schemas.Page[T], error), query url.Values,
+) iter.Seq2[T, error] {
+	return pages(func() ([]T, string, error) {
+		page, err := read(ctx, query)
+		return page.Items, page.Next, err
+	}, query, math.MaxInt)
+}
+
+// given is the items of a slice, as a list that is read.
+func given[T any](all []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, one := range all {
+			if !yield(one, nil) {
+				return
+			}
+		}
+	}
+}
+
+// printFacts prints pairs of a name and a text, and leaves out those without a text. Only the characters
+// of keep are not escaped in a text; its lines stand one below the other.
+func printFacts(out io.Writer, keep string, facts [][2]string) error {
+	table := newTable(out)
+	for _, fact := range facts {
+		if fact[1] != "" {
+			printRow(table, fact[0], strings.ReplaceAll(escaped(fact[1], keep), "\n", "\n\t"))
+		}
+	}
+	return table.Flush()
+}
+
+// printDocument prints a document on a line.
+func printDocument(out io.Writer, doc any) error { return json.NewEncoder(out).Encode(doc) }
+
+// print prints a document, or a line of text about it.
+func (c *api) print(doc any, format string, args ...any) error {
+	if c.asJSON {
+		return printDocument(c.Out, doc)
+	}
+	_, err := fmt.Fprintf(c.Out, format+"\n", args...)
+	return err
+}
+
+// printPlain prints a document as it is or, for a person, as text; JSON of it has <, > and & unescaped.
+func printPlain(out io.Writer, asJSON bool, doc any, text func() string) error {
+	if !asJSON {
+		_, err := io.WriteString(out, text())
+		return err
+	}
+	data, err := ledger.Encode(doc)
+	if err == nil {
+		_, err = fmt.Fprintf(out, "%s\n", data)
+	}
 	return err
 }
 
@@ -132,6 +218,25 @@ func when(at time.Time) string {
 		return ""
 	}
 	return at.Local().Format(time.DateTime)
+}
+
+// orDash is a text in a table, or a dash.
+func orDash[T ~string](s T) string { return cmp.Or(string(s), "-") }
+
+// joined is those parts that are not empty, with a separator between.
+func joined(separator string, parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), separator)
+}
+
+// labels is those pairs of a name and a value that have a value, with equals within a pair and a separator between.
+func labels(equals, separator string, pairs ...string) string {
+	var parts []string
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			parts = append(parts, pairs[i]+equals+pairs[i+1])
+		}
+	}
+	return strings.Join(parts, separator)
 }
 
 // bar shows a person how far something has come. On anything but a terminal it shows

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/netip"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -49,22 +48,16 @@ whose requests reach a Weir that is open and asks for no token.`,
 		Example: `  weir rules relay --url ws://127.0.0.1:8787 --session s1
   WEIR_RELAY_TOKEN=… weir rules relay --url wss://relay.example.com --json`,
 		Args: Exactly(0, "no arguments, but --url"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), env) },
 	}
-	f.register(cmd, env)
 	cmd.Flags().StringVar(&f.url, "url", "", "the relay, a ws or wss URL")
 	cmd.Flags().StringVar(&f.session, "session", "", "the session to serve (default a new one, which is printed)")
 	cmd.Flags().StringVar(&f.relayTokenFile, "relay-token-file", "", "a file with the relay's token (default $WEIR_RELAY_TOKEN)")
 	cmd.Flags().BoolVar(&f.lend, "lend-token", false, "send this client's own token with requests that have none")
-	return cmd
+	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error { return f.run(ctx, env, c) })
 }
 
-func (f *relayFlags) run(ctx context.Context, env *Env) error {
+func (f *relayFlags) run(ctx context.Context, env *Env, c *api) error {
 	cfg, err := f.config(env)
-	if err != nil {
-		return err
-	}
-	c, err := f.client(env)
 	if err != nil {
 		return err
 	}
@@ -74,11 +67,13 @@ func (f *relayFlags) run(ctx context.Context, env *Env) error {
 	if cfg.URL.Scheme == "ws" && !loopbackHost(cfg.URL) {
 		fmt.Fprintln(env.Err, "weir: warning: tokens go over the network in clear; use a wss URL")
 	}
-	log := &relayLog{env: env, session: f.session, host: cfg.URL.Host, asJSON: f.asJSON}
+	log := &relayLog{api: c, session: f.session, host: cfg.URL.Host}
 	cfg.Notice, cfg.Ask = log.event, c.carry(f.lend)
 	r := relay.New(cfg)
 	err = r.Run(ctx)
-	log.total(r.Counts())
+	if n := r.Counts(); n.Dropped+n.Unheard > 0 { // no other output reports them
+		fmt.Fprintf(env.Err, "weir: %d messages could not be read and were dropped; %d answers found nobody to go to\n", n.Dropped, n.Unheard)
+	}
 	return relayEnded(err)
 }
 
@@ -90,33 +85,21 @@ func (f *relayFlags) config(env *Env) (cfg relay.Config, err error) {
 	if cfg.URL, err = relay.Address(f.url); err != nil {
 		return cfg, usageError{fmt.Errorf("--url: %w", err)}
 	}
-	if cfg.Token, err = f.relayToken(env); err != nil {
-		return cfg, err
+	cfg.Token = env.Lookup("WEIR_RELAY_TOKEN", "") // Weir's own is never sent there
+	if f.relayTokenFile != "" {
+		if cfg.Token, err = readToken("--relay-token-file", f.relayTokenFile, "\r\n"); err != nil {
+			return cfg, err
+		}
 	}
 	if f.session == "" {
 		f.session = "weir-" + rand.Text()
 	}
-	if len(f.session) > 256 || !utf8.ValidString(f.session) || strings.ContainsFunc(f.session, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+	control := func(c rune) bool { return c < ' ' || c == 0x7f }
+	if len(f.session) > 256 || !utf8.ValidString(f.session) || strings.ContainsFunc(f.session, control) {
 		return cfg, usageError{errors.New("--session is up to 256 bytes of text")}
 	}
 	cfg.Session = f.session
 	return cfg, nil
-}
-
-// relayToken is the relay's token. Weir's own is never sent there.
-func (f *relayFlags) relayToken(env *Env) (string, error) {
-	if f.relayTokenFile == "" {
-		return env.Lookup("WEIR_RELAY_TOKEN", ""), nil
-	}
-	data, err := os.ReadFile(f.relayTokenFile)
-	if err != nil {
-		return "", usageError{fmt.Errorf("--relay-token-file: %w", err)}
-	}
-	token := strings.TrimSpace(string(data))
-	if token == "" || strings.ContainsAny(token, "\r\n") {
-		return "", usageError{fmt.Errorf("%s does not hold one token", f.relayTokenFile)}
-	}
-	return token, nil
 }
 
 // relayWait is how long the answer to a relayed request may take, which is longer than the server
@@ -149,7 +132,8 @@ func (c *api) tokenFor(body []byte, lent bool) string {
 		return c.Token()
 	}
 	var token string
-	if json.Unmarshal(envelope.Find(body)["auth_token"], &token) != nil || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	outside := func(r rune) bool { return r <= ' ' || r > '~' }
+	if json.Unmarshal(envelope.Find(body)["auth_token"], &token) != nil || strings.ContainsFunc(token, outside) {
 		return ""
 	}
 	return token
@@ -181,9 +165,8 @@ func loopbackHost(u *url.URL) bool {
 // relayLog tells what happens: requests on standard output, the connection's fate
 // on standard error; with --json all of it on standard output, one document a line.
 type relayLog struct {
-	env           *Env
+	*api
 	session, host string
-	asJSON        bool
 
 	mu sync.Mutex
 }
@@ -205,32 +188,17 @@ func (l *relayLog) event(e relay.Event) {
 		Event: e.Event, Operation: e.Operation, Result: e.Result,
 		DurationMS: e.Took.Milliseconds(), RetryMS: e.Wait.Milliseconds(), Reason: e.Reason,
 	}
+	to, text := l.Err, fmt.Sprintf("weir: %s; trying again in %s", e.Reason, e.Wait.Round(100*time.Millisecond))
 	switch e.Event {
 	case relay.Connected:
-		line.Session = l.session
-		l.say(l.env.Err, line, fmt.Sprintf("weir: serving session %s at %s", l.session, l.host))
-	case relay.Lost:
-		l.say(l.env.Err, line, fmt.Sprintf("weir: %s; trying again in %s", e.Reason, e.Wait.Round(100*time.Millisecond)))
-	default:
-		l.say(l.env.Out, line, fmt.Sprintf("%-14s %-20s %s", e.Operation, e.Result, e.Took.Round(100*time.Microsecond)))
+		line.Session, text = l.session, fmt.Sprintf("weir: serving session %s at %s", l.session, l.host)
+	case relay.Served:
+		to, text = l.Out, fmt.Sprintf("%-14s %-20s %s", e.Operation, e.Result, e.Took.Round(100*time.Microsecond))
 	}
-}
-
-func (l *relayLog) say(to io.Writer, line relayLine, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.asJSON {
-		if doc, err := encode(line); err == nil {
-			fmt.Fprintf(l.env.Out, "%s\n", doc)
-		}
-		return
+		to = l.Out
 	}
-	fmt.Fprintln(to, text)
-}
-
-// total says what was not served: nobody else would.
-func (l *relayLog) total(n relay.Counts) {
-	if n.Dropped+n.Unheard > 0 {
-		fmt.Fprintf(l.env.Err, "weir: %d messages could not be read and were dropped; %d answers found nobody to go to\n", n.Dropped, n.Unheard)
-	}
+	_ = printPlain(to, l.asJSON, line, func() string { return text + "\n" }) // a closed output ends nothing
 }

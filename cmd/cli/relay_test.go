@@ -148,25 +148,3 @@ func TestRelayEndsWithAReason(t *testing.T) {
 	assert.Equal(t, ExitFailed, first.end())
 	assert.Equal(t, ExitOK, second.end())
 }
-
-func TestRelayUsage(t *testing.T) {
-	t.Parallel()
-	empty := filepath.Join(t.TempDir(), "empty")
-	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
-	for want, args := range map[string][]string{
-		"--url names the relay":    {},
-		"takes no arguments":       {"--url", "ws://127.0.0.1:1", "more"},
-		"--url: it is not a ws":    {"--url", "http://127.0.0.1:1"},
-		"leave token out of it":    {"--url", "ws://127.0.0.1:1/?token=x"},
-		"does not hold one token":  {"--url", "ws://127.0.0.1:1", "--relay-token-file", empty},
-		"--relay-token-file: open": {"--url", "ws://127.0.0.1:1", "--relay-token-file", empty + "x"},
-		"no token to lend":         {"--url", "ws://127.0.0.1:1", "--lend-token"},
-		"--session is up to":       {"--url", "ws://127.0.0.1:1", "--session", "a\nb"},
-		"--server":                 {"--url", "ws://127.0.0.1:1", "--server", "127.0.0.1"},
-	} {
-		code, out, text := command(t, append([]string{"rules", "relay"}, args...)...)
-		assert.Equal(t, ExitUsage, code, want)
-		assert.Contains(t, text, want)
-		assert.Empty(t, out)
-	}
-}

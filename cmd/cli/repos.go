@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"net/url"
 	"sync"
@@ -19,7 +18,7 @@ import (
 )
 
 func newRepos(env *Env) *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "repos",
 		Short: "make and list the repositories that tasks work on",
 		Long: `Make and list repositories. One that is hosted lies on the server's disk; of one
@@ -33,11 +32,7 @@ actions:read or tasks:write may read everything.`,
   weir repos create shop --import https://git.example.com/shop.git
   weir repos create shop --upstream https://git.example.com/shop.git --key code-forge
   weir repos ls`,
-		Args: Exactly(0, "one of create, ls"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newRepoCreate(env), newRepoList(env))
-	return cmd
+	}, "one of create, ls", newRepoCreate(env), newRepoList(env))
 }
 
 func newRepoCreate(env *Env) *cobra.Command {
@@ -50,58 +45,43 @@ func newRepoCreate(env *Env) *cobra.Command {
 --import; or one that stays at --upstream. Either URL must be one that the policy lets
 Weir call, with GET and POST; credentials come from the policy's entry, never from the URL.`,
 		Args: Exactly(1, "the name of the repository"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			req.Name = args[0]
-			if req.ImportURL != "" && req.UpstreamURL != "" {
-				return usageError{errors.New("a repository is either copied (--import) or stays where it is (--upstream)")}
-			}
-			return f.asking(env, func(c *api) error {
-				made, err := c.createRepo(cmd.Context(), env, req, f.asJSON)
-				if err != nil {
-					return err
-				}
-				return printOne(env, f.asJSON, made, "repository %s, %s, branch %s: %s", made.Name, made.Mode, made.DefaultBranch, made.URL)
-			})
-		},
 	}
-	f.register(cmd, env)
 	flags := cmd.Flags()
 	flags.StringVar(&req.ImportURL, "import", "", "a URL to copy it from, once")
 	flags.StringVar(&req.UpstreamURL, "upstream", "", "the URL that it stays at")
 	flags.StringVar(&req.DefaultBranch, "branch", "", "the branch that tasks begin at (default main, or the URL's own)")
 	flags.StringVar(&req.AllowlistKey, "key", "", "the entry of the policy for the URL (default the first that fits)")
 	flags.StringVar(&req.RequestID, "id", "", "the id of the request; a repeat joins it")
-	return cmd
+	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) error {
+		req.Name = args[0]
+		if req.ImportURL != "" && req.UpstreamURL != "" {
+			return usageError{errors.New("a repository is either copied (--import) or stays where it is (--upstream)")}
+		}
+		made, err := c.createRepo(ctx, req)
+		if err != nil {
+			return err
+		}
+		return c.print(made, "repository %s, %s, branch %s: %s", made.Name, made.Mode, made.DefaultBranch, made.URL)
+	})
 }
 
 func newRepoList(env *Env) *cobra.Command {
 	var f clientFlags
-	cmd := &cobra.Command{
-		Use: "ls", Short: "list the repositories", Args: Exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.asking(env, func(c *api) error {
-				all, err := pages(cmd.Context(), c.Repos, url.Values{}, math.MaxInt)
-				if err != nil {
-					return err
-				}
-				const empty = "there are no repositories; `weir repos create NAME` makes one"
-				return printList(env, f.asJSON, all, empty, "NAME\tMODE\tBRANCH\tCREATED\tURL", func(r schemas.Repo) []any {
-					return []any{r.Name, r.Mode, r.DefaultBranch, when(r.Created), r.URL}
-				})
+	return f.command(env, &cobra.Command{Use: "ls", Short: "list the repositories", Args: Exactly(0, "no arguments")},
+		func(ctx context.Context, c *api, _ []string) error {
+			const empty = "there are no repositories; `weir repos create NAME` makes one"
+			return printList(c, allOf(ctx, c.Repos, url.Values{}), empty, "NAME\tMODE\tBRANCH\tCREATED\tURL", func(r schemas.Repo) []any {
+				return []any{r.Name, r.Mode, r.DefaultBranch, when(r.Created), r.URL}
 			})
-		},
-	}
-	f.register(cmd, env)
-	return cmd
+		})
 }
 
-// createRepo has a repository made and waits for it. Of one that is copied it shows how far
-// that is, unless it is quiet.
-func (c *api) createRepo(ctx context.Context, env *Env, req schemas.RepoRequest, quiet bool) (schemas.Repo, error) {
+// createRepo has a repository made and waits for it. Of one that is copied it shows a person how far that is.
+func (c *api) createRepo(ctx context.Context, req schemas.RepoRequest) (schemas.Repo, error) {
 	if req.RequestID == "" {
 		req.RequestID = uuid.NewString() // so that asking again joins the same action
 	}
-	if req.ImportURL == "" || quiet {
+	if req.ImportURL == "" || c.asJSON {
 		return c.askRepo(ctx, req, nil)
 	}
 	following, stop := context.WithCancel(ctx)
@@ -109,7 +89,7 @@ func (c *api) createRepo(ctx context.Context, env *Env, req schemas.RepoRequest,
 	var done sync.WaitGroup
 	made, err := c.askRepo(ctx, req, func(id string) { // what is refused at once is not said to be copied
 		var say func(string)
-		say, end = running(env.Err, "copying; this takes as long as a clone")
+		say, end = running(c.Err, "copying; this takes as long as a clone")
 		if action = id; say != nil {
 			done.Go(func() { c.followCopy(following, id, say) })
 		}
@@ -127,8 +107,7 @@ func (c *api) createRepo(ctx context.Context, env *Env, req schemas.RepoRequest,
 const askPause = 500 * time.Millisecond
 
 // askRepo asks for a repository until it is there: a node that stops answers that the action
-// goes on. The request has an id. Begun is told the action's, once, as soon as it is known;
-// nil: nobody is.
+// goes on. The request has an id. begun, if any, receives the action's id once, as soon as it is known.
 func (c *api) askRepo(ctx context.Context, req schemas.RepoRequest, begun func(id string)) (schemas.Repo, error) {
 	for {
 		header := http.Header{}
@@ -159,7 +138,7 @@ func (c *api) askRepo(ctx context.Context, req schemas.RepoRequest, begun func(i
 // followCopy says how far the copying of a repository is, until ctx ends. Whoever may not
 // read the action is shown only that it goes on.
 func (c *api) followCopy(ctx context.Context, id string, say func(string)) {
-	_ = c.Follow(ctx, "/v1/actions/"+url.PathEscape(id)+"/events", func(e sse.Event) error {
+	_ = c.Follow(ctx, eventsPath(id), func(e sse.Event) error {
 		if e.Type != string(schemas.EventProgress) {
 			return nil
 		}

@@ -85,11 +85,11 @@ func TestACopyGoesOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var said bytes.Buffer
-	env := &Env{Streams: Streams{Out: &said, Err: &said}}
 	c := clientOf(t, url)
+	c.Out, c.Err = &said, &said
 	failed := make(chan error, 1)
 	go func() {
-		_, err := c.createRepo(ctx, env, schemas.RepoRequest{Name: "shop", ImportURL: "https://up.example.com/shop.git", RequestID: "mine"}, false)
+		_, err := c.createRepo(ctx, schemas.RepoRequest{Name: "shop", ImportURL: "https://up.example.com/shop.git", RequestID: "mine"})
 		failed <- err
 	}()
 	for range 3 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/internal/ledger"
 	"weir/schemas"
 )
 
@@ -46,43 +47,40 @@ no rule answers: it would go out in a rehearsal. The other rules are made.`,
   weir rules record 01890a5d-… --group rehearsal --expires-in 1h
   weir rules record 01890a5d-… --dry-run --json | jq .rules`,
 		Args: Exactly(1, "the id of an action"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.expiresIn < 0 {
-				return usageError{errors.New("--expires-in is a duration such as 1h, or 0 for ever")}
-			}
-			return f.asking(env, func(c *api) error { return f.record(cmd, env, c, args[0]) })
-		},
 	}
-	f.register(cmd, env)
 	f.bind(cmd, "the actions that are answered")
 	cmd.Flags().StringVar(&f.TaskID, "task-id", "", "the task of the actions that are answered; no action belongs to one yet")
 	cmd.Flags().StringVar(&f.group, "group", "", "the group that the rules go to; it is made if there is none (default default)")
 	cmd.Flags().DurationVar(&f.expiresIn, "expires-in", recordedFor, "how long the rules answer; 0: for ever")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the rules and make none")
 	cmd.Flags().BoolVar(&f.replace, "replace", false, "where the action was recorded before, put its answers back")
-	return cmd
+	return f.command(env, cmd, func(ctx context.Context, w *ruleWriter, args []string) error {
+		if f.expiresIn < 0 {
+			return usageError{errors.New("--expires-in is a duration such as 1h, or 0 for ever")}
+		}
+		return f.record(ctx, w, args[0])
+	})
 }
 
-func (f *recordFlags) record(cmd *cobra.Command, env *Env, c *api, action string) error {
+func (f *recordFlags) record(ctx context.Context, w *ruleWriter, action string) error {
 	req := schemas.RecordRequest{ActionID: action, Group: f.group, Scope: f.scope()}
 	if f.expiresIn > 0 {
 		req.ExpiresAt = time.Now().Add(f.expiresIn).UTC().Truncate(time.Second)
 	}
-	rec, err := c.RecordRules(cmd.Context(), req)
+	rec, err := w.RecordRules(ctx, req)
 	if err != nil {
 		return err
 	}
 	if f.dryRun {
-		return f.print(env, rec)
+		return w.printRecording(rec)
 	}
-	incomplete := unrecorded(env, rec)
-	w := f.writer(c)
+	incomplete := w.unrecorded(rec)
 	for _, r := range rec.Rules {
-		done, err := f.keep(cmd, w, r)
+		done, err := f.keep(ctx, w, r)
 		if err != nil {
 			return err
 		}
-		if err := f.say(env, done, fmt.Sprintf("rule %s answers %s %s", r.ID, r.Match.Method, r.Match.URLPattern)); err != nil {
+		if err := w.say(done, fmt.Sprintf("rule %s answers %s %s", r.ID, r.Match.Method, r.Match.URLPattern)); err != nil {
 			return err
 		}
 	}
@@ -92,12 +90,12 @@ func (f *recordFlags) record(cmd *cobra.Command, env *Env, c *api, action string
 	return incomplete
 }
 
-// unrecorded tells of the steps without a rule. The error says that calls among them
+// unrecorded prints the steps without a rule. The error says that calls among them
 // would go out.
-func unrecorded(env *Env, rec schemas.Recording) error {
+func (c *api) unrecorded(rec schemas.Recording) error {
 	out := 0
 	for _, s := range rec.Skipped {
-		fmt.Fprintf(env.Err, "weir: step %d is not recorded: %s\n", s.Step, s.Reason)
+		fmt.Fprintf(c.Err, "weir: step %d is not recorded: %s\n", s.Step, s.Reason)
 		if s.Rule == "" {
 			out++
 		}
@@ -105,42 +103,42 @@ func unrecorded(env *Env, rec schemas.Recording) error {
 	if out == 0 {
 		return nil
 	}
-	fmt.Fprintf(env.Err, "weir: a rehearsal is not without effect: calls of its that go out: %d\n", out)
+	fmt.Fprintf(c.Err, "weir: a rehearsal is not without effect: calls of its that go out: %d\n", out)
 	return quietError{}
 }
 
 // keep makes a rule, or with --replace puts it in the place of the one with its id.
-func (f *recordFlags) keep(cmd *cobra.Command, w *ruleWriter, r schemas.Rule) (written, error) {
+func (f *recordFlags) keep(ctx context.Context, w *ruleWriter, r schemas.Rule) (written, error) {
 	args := map[string]any{"rule": r}
 	if f.group != "" {
 		args["group"], args["create_group_if_missing"] = f.group, true
 	}
-	done, err := w.write(cmd.Context(), schemas.OpRulesCreate, args)
+	done, err := w.write(ctx, schemas.OpRulesCreate, args)
 	no, refused := errors.AsType[*agentError](err)
-	if !refused || !no.is("", schemas.DetailRuleExists) {
+	if !refused || no.answer.Error.Detail != schemas.DetailRuleExists {
 		return done, err
 	}
 	if !f.replace {
 		no.advice = "the action was recorded before: --replace puts its answers back"
 		return done, no
 	}
-	return w.again(func() (written, error) { return f.put(cmd.Context(), w, r) })
+	return w.again(func() (written, error) { return f.put(ctx, w, r) })
 }
 
 // put makes what became of a recorded rule into r again, on the set that this was
 // read from.
 func (f *recordFlags) put(ctx context.Context, w *ruleWriter, r schemas.Rule) (written, error) {
-	old, etag, err := w.c.rule(ctx, r.ID)
+	old, err := w.rule(ctx, r.ID)
 	if err != nil {
 		return written{}, err
 	}
-	if f.group != "" && old.Group != f.group {
-		return written{}, fmt.Errorf("rule %s is in group %s and stays there; record without --group, or with that one", r.ID, old.Group)
+	if f.group != "" && old.Rule.Group != f.group {
+		return written{}, fmt.Errorf("rule %s is in group %s and stays there; record without --group, or with that one", r.ID, old.Rule.Group)
 	}
 	if !w.pinned {
-		w.etag = etag
+		w.etag = old.RulesEtag
 	}
-	patch, err := replacement(old, r)
+	patch, err := replacement(*old.Rule, r)
 	if err != nil {
 		return written{}, err
 	}
@@ -150,51 +148,44 @@ func (f *recordFlags) put(ctx context.Context, w *ruleWriter, r schemas.Rule) (w
 // replacement is the patch that makes old into r. A patch leaves what it does not
 // name: what r has not is named, and taken away.
 func replacement(old, r schemas.Rule) (map[string]any, error) {
+	patch, err := membersOf(r, "name", "scope", "expires_at")
+	if err != nil {
+		return nil, err
+	}
+	delete(patch, "id")
+	delete(patch, "group")
 	action, err := membersOf(r.Action, "status", "headers", "body_mode", "body")
 	if err != nil {
 		return nil, err
 	}
-	patch := map[string]any{
-		"type": r.Type, "enabled": r.Enabled, "priority": r.Priority, "match": r.Match, "action": action,
-		"scope": nil, "name": nil, "expires_at": nil,
-	}
 	if len(r.Action.Headers) > 0 {
 		headers := map[string]any{}
+		for name := range old.Action.Headers {
+			headers[strings.ToLower(name)] = nil
+		}
 		for name, value := range r.Action.Headers {
 			headers[strings.ToLower(name)] = value
 		}
-		for name := range old.Action.Headers {
-			if name = strings.ToLower(name); headers[name] == nil {
-				headers[name] = nil
-			}
-		}
 		action["headers"] = headers
 	}
+	patch["action"] = action
 	if r.Scope != nil {
-		if patch["scope"], err = membersOf(r.Scope, "action_kind", "agent", "task_id", "request_id"); err != nil {
-			return nil, err
-		}
+		patch["scope"], err = membersOf(r.Scope, "action_kind", "agent", "task_id", "request_id")
 	}
-	if r.Name != "" {
-		patch["name"] = r.Name
-	}
-	if !r.ExpiresAt.IsZero() {
-		patch["expires_at"] = r.ExpiresAt
-	}
-	return patch, nil
+	return patch, err
 }
 
 // membersOf are the members of a document, null for those of the names that it has
 // not.
 func membersOf(doc any, names ...string) (map[string]any, error) {
-	members := map[string]json.RawMessage{}
-	text, err := encode(doc)
-	if err == nil {
-		err = json.Unmarshal(text, &members)
-	}
 	all := make(map[string]any, len(names))
 	for _, name := range names {
 		all[name] = nil
+	}
+	members := map[string]json.RawMessage{}
+	text, err := ledger.Encode(doc)
+	if err == nil {
+		err = json.Unmarshal(text, &members)
 	}
 	for name, value := range members {
 		all[name] = value
@@ -202,16 +193,16 @@ func membersOf(doc any, names ...string) (map[string]any, error) {
 	return all, err
 }
 
-func (f *recordFlags) print(env *Env, rec schemas.Recording) error {
-	if f.asJSON {
-		text, err := encode(rec)
-		if err := printData(env.Out, text, err); err != nil {
+func (c *api) printRecording(rec schemas.Recording) error {
+	if c.asJSON {
+		text, err := ledger.Encode(rec)
+		if err := printData(c.Out, text, err); err != nil {
 			return err
 		}
-	} else if err := printRules(env.Out, rec.Rules, time.Now()); err != nil {
+	} else if err := c.printRules(rec.Rules, ""); err != nil {
 		return err
 	}
-	return unrecorded(env, rec)
+	return c.unrecorded(rec)
 }
 
 // scopeFlags name the actions that rules are for.
@@ -254,24 +245,34 @@ call would be denied.`,
   weir rules preview POST https://pay.example.com/charge -d '{"sum":7}' --rule mock.json
   weir rules preview GET https://api.example.com/ --kind run --agent SUMMARY --json`,
 		Args: Exactly(2, "a method and a URL"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			req, err := f.preview(env, args[0], args[1])
-			if err != nil {
-				return err
-			}
-			return f.asking(env, func(c *api) error {
-				var raw json.RawMessage
-				if err := c.PreviewRule(cmd.Context(), req, &raw); err != nil {
-					return err
-				}
-				return f.tell(env, raw)
-			})
-		},
 	}
 	f.register(cmd, env)
 	f.callFlags(cmd)
 	f.bind(cmd, "the action that would make the call")
 	cmd.Flags().StringVar(&f.rule, "rule", "", "a rule to look at as well: JSON, FILE, @FILE or -")
+	cmd.RunE = f.runs(env, func(ctx context.Context, c *api, args []string) error {
+		req, err := f.preview(env, args[0], args[1])
+		if err != nil {
+			return err
+		}
+		var raw json.RawMessage
+		if err := c.PreviewRule(ctx, req, &raw); err != nil {
+			return err
+		}
+		var p schemas.Preview
+		if err := json.Unmarshal(raw, &p); err != nil {
+			return fmt.Errorf("the server's answer cannot be read: %w", err)
+		}
+		if c.asJSON {
+			fmt.Fprintf(c.Out, "%s\n", raw)
+		} else {
+			fmt.Fprint(c.Out, previewed(p))
+		}
+		if p.Result == schemas.PreviewDenied {
+			return quietError{}
+		}
+		return nil
+	})
 	return cmd
 }
 
@@ -281,77 +282,52 @@ func (f *previewFlags) preview(env *Env, method, target string) (req schemas.Pre
 	}
 	req.Scope = f.scope()
 	if f.rule != "" {
-		req.Rule, err = jsonArgument(env, "rule", f.rule)
+		req.Rule, err = env.looseDocument("rule", f.rule)
 	}
 	return req, err
 }
 
-// tell prints a preview, and ends the program with failure where the call would be
-// denied.
-func (f *previewFlags) tell(env *Env, raw json.RawMessage) error {
-	var p schemas.Preview
-	if err := json.Unmarshal(raw, &p); err != nil {
-		return fmt.Errorf("the server's answer cannot be read: %w", err)
-	}
-	if f.asJSON {
-		fmt.Fprintf(env.Out, "%s\n", raw)
-	} else {
-		fmt.Fprint(env.Out, previewed(p))
-	}
-	if p.Result == schemas.PreviewDenied {
-		return quietError{}
-	}
-	return nil
-}
-
 // previewed is a preview for a person.
 func previewed(p schemas.Preview) string {
-	var b strings.Builder
-	line := func(label, text string) {
-		if text != "" {
-			fmt.Fprintf(&b, "  %-10s%s\n", label, text)
-		}
-	}
+	lines := labelled{width: 10}
 	switch p.Result {
 	case schemas.PreviewDenied:
-		fmt.Fprintf(&b, "denied: %s\n", p.Decision.Code)
-		line("why", p.Decision.Reason)
+		fmt.Fprintf(&lines, "denied: %s\n", p.Decision.Code)
+		lines.add("why", p.Decision.Reason)
 	case schemas.PreviewMocked:
-		fmt.Fprintln(&b, "mocked: nothing would be sent")
+		fmt.Fprintln(&lines, "mocked: nothing would be sent")
 	default:
-		fmt.Fprintf(&b, "sent, allowed by %s\n", p.Decision.Entry)
+		fmt.Fprintf(&lines, "sent, allowed by %s\n", p.Decision.Entry)
 	}
-	line("call", strings.TrimSpace(p.Method+" "+p.URL))
+	lines.add("call", strings.TrimSpace(p.Method+" "+p.URL))
 	for _, name := range slices.Sorted(maps.Keys(p.Headers)) {
-		line("header", name+": "+p.Headers[name])
+		lines.add("header", name+": "+p.Headers[name])
 	}
 	if p.DelayMS > 0 {
-		line("delay", (time.Duration(p.DelayMS) * time.Millisecond).String())
+		lines.add("delay", (time.Duration(p.DelayMS) * time.Millisecond).String())
 	}
 	if p.Mock != nil {
-		line("answer", strings.TrimSpace(fmt.Sprintf("%d %s", p.Mock.Status, cut(compact(p.Mock.Body), 200))))
+		lines.add("answer", strings.TrimSpace(fmt.Sprintf("%d %s", p.Mock.Status, cut(compact(p.Mock.Body), 200))))
 		for _, name := range slices.Sorted(maps.Keys(p.Mock.Headers)) {
-			line("", name+": "+p.Mock.Headers[name])
+			lines.add("", name+": "+p.Mock.Headers[name])
 		}
 	}
 	for _, c := range p.ResponseHeaders {
-		line("then", strings.TrimSpace(fmt.Sprintf("%s response header %s %s", c.Op, c.Name, c.Value)))
+		lines.add("then", strings.TrimSpace(fmt.Sprintf("%s response header %s %s", c.Op, c.Name, c.Value)))
 	}
 	state := p.RulesEtag
 	if !p.GlobalActive {
 		state += ", all rules are off"
 	}
-	line("rules", state)
-	width := 0
-	for _, v := range p.Rules {
-		width = max(width, len(v.ID))
-	}
+	lines.add("rules", state)
+	table := newTable(&lines)
 	for _, v := range p.Rules {
 		word := "applies"
 		if !v.Applies {
 			word = "does not apply: " + v.Reason
 		}
-		fmt.Fprintf(&b, "    %-*s  %-8s  %s\n", width, v.ID, v.Type, word)
+		printRow(table, "    "+v.ID, fmt.Sprintf("%-8s  %s", v.Type, word))
 	}
-	return b.String()
+	_ = table.Flush() // to a buffer: cannot fail
+	return lines.String()
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/client"
+	"weir/internal/ledger"
 	"weir/schemas"
 )
 
@@ -26,7 +27,7 @@ const (
 // operate asks the agent API for one operation and returns its data. A refusal is
 // an *agentError.
 func (c *api) operate(ctx context.Context, operation string, args map[string]any) (json.RawMessage, error) {
-	text, err := encode(args)
+	text, err := ledger.Encode(args)
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -35,11 +36,6 @@ func (c *api) operate(ctx context.Context, operation string, args map[string]any
 		Request: schemas.AgentRequest{RequestID: newAgentID(), Operation: operation, Args: text},
 	}
 	return c.agent(ctx, schemas.RouteAgentAPI, http.Header{}, body)
-}
-
-// resetRules gives up a rule set that the server cannot read.
-func (c *api) resetRules(ctx context.Context) (json.RawMessage, error) {
-	return c.agent(ctx, schemas.RouteRulesReset, http.Header{"Idempotency-Key": {newAgentID()}}, nil)
 }
 
 func newAgentID() string { return "weir-" + rand.Text() }
@@ -64,19 +60,14 @@ func (c *api) agent(ctx context.Context, path string, header http.Header, body a
 }
 
 // cutOff reports whether a request may have been lost on its way, so that it is
-// sent again. Where nobody listens, the first try says so at once.
+// sent again. If no server listens, the first try reports it at once.
 func cutOff(err error, try int) bool {
-	if _, refused := errors.AsType[*agentError](err); refused {
-		return false
-	}
-	if _, refused := errors.AsType[*client.Error](err); refused {
-		return false
-	}
-	if _, nobody := errors.AsType[*client.UnreachableError](err); nobody {
-		return try > 1
-	}
-	_, usage := errors.AsType[usageError](err)
-	return !usage && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	_, refused := errors.AsType[*agentError](err)
+	_, problem := errors.AsType[*client.Error](err)
+	_, malformed := errors.AsType[*client.RequestError](err)
+	_, nobody := errors.AsType[*client.UnreachableError](err)
+	return !refused && !problem && !malformed && (!nobody || try > 1) &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 func (c *api) agentOnce(ctx context.Context, path string, header http.Header, body any) (json.RawMessage, error) {
@@ -95,7 +86,8 @@ func (c *api) agentOnce(ctx context.Context, path string, header http.Header, bo
 	}
 	var answer schemas.AgentResponse
 	if len(raw) > maxAgentDoc || json.Unmarshal(raw, &answer) != nil || answer.OK == (answer.Error != nil) {
-		return nil, client.NewError(resp.StatusCode, fmt.Sprintf("the server answered %s with something that is no agent response", resp.Status), nil)
+		text := fmt.Sprintf("the server answered %s with something that is no agent response", resp.Status)
+		return nil, client.NewError(resp.StatusCode, text, nil)
 	}
 	if !answer.OK {
 		return nil, &agentError{status: resp.StatusCode, answer: answer, raw: raw, token: client.TokenHint(resp, answer.Error.Code)}
@@ -114,21 +106,7 @@ type agentError struct {
 
 func (r *agentError) Error() string {
 	e := r.answer.Error
-	word := string(e.Code)
-	if e.Detail != "" {
-		word += ", " + e.Detail
-	}
-	text := fmt.Sprintf("%s (%s)", e.Message, word)
-	if hint := r.remedy(); hint != "" {
-		text += "\n" + hint
-	}
-	return text
-}
-
-// is reports whether a refusal has a code, or a word of detail.
-func (r *agentError) is(code schemas.Code, detail string) bool {
-	e := r.answer.Error
-	return (code == "" || e.Code == code) && (detail == "" || e.Detail == detail)
+	return joined("\n", fmt.Sprintf("%s (%s)", e.Message, joined(", ", string(e.Code), e.Detail)), r.remedy())
 }
 
 // remedy says what to do about a refusal, where that can be said.
@@ -163,7 +141,7 @@ func (r *agentError) remedy() string {
 
 // ruleWriter makes changes to the rule set, each on top of the one before.
 type ruleWriter struct {
-	c *api
+	*api
 	// etag is that of the set which the next change is made to; empty: whichever
 	// is there.
 	etag string
@@ -180,16 +158,49 @@ const (
 	switchTries = 10
 )
 
-// written is what the agent API says of a change.
+// written is the data of an answer of the agent API: of a change, or of what there is.
 type written struct {
-	Rule      *schemas.Rule `json:"rule"`
-	RulesEtag string        `json:"rules_etag"`
+	Rule         *schemas.Rule  `json:"rule"`
+	Rules        []schemas.Rule `json:"rules"`
+	RulesEtag    string         `json:"rules_etag"`
+	GlobalActive bool           `json:"global_active"`
+	RuleCount    int            `json:"rule_count"`
 
 	data json.RawMessage
 }
 
-// write makes one change. Where nobody has named the set that it is for, it is
-// made to the newest, and again if that has changed meanwhile.
+// readData reads the data of an answer.
+func readData(data json.RawMessage, err error) (written, error) {
+	done := written{data: data}
+	if err != nil {
+		return done, err
+	}
+	if err := json.Unmarshal(data, &done); err != nil {
+		return done, fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	return done, nil
+}
+
+// say prints what was done: for a program the data, for a person a line.
+func (c *api) say(done written, line string) error {
+	if c.asJSON {
+		return printData(c.Out, done.data, nil)
+	}
+	_, err := fmt.Fprintf(c.Out, "%s; %s\n", line, done.RulesEtag)
+	return err
+}
+
+// change makes one change and says so.
+func (w *ruleWriter) change(ctx context.Context, operation string, args map[string]any, line string) error {
+	done, err := w.write(ctx, operation, args)
+	if err != nil {
+		return err
+	}
+	return w.say(done, line)
+}
+
+// write makes one change. Without --if-match it is made to the newest set, and again if that has
+// changed meanwhile.
 func (w *ruleWriter) write(ctx context.Context, operation string, args map[string]any) (written, error) {
 	return w.again(func() (written, error) { return w.once(ctx, operation, args) })
 }
@@ -202,7 +213,7 @@ func (w *ruleWriter) again(change func() (written, error)) (written, error) {
 			return done, nil
 		}
 		no, refused := errors.AsType[*agentError](err)
-		if !refused || w.pinned || try >= w.tries || !no.is(schemas.EtagMismatch, "") {
+		if !refused || w.pinned || try >= w.tries || no.answer.Error.Code != schemas.EtagMismatch {
 			return written{}, err
 		}
 		w.etag = ""
@@ -211,53 +222,26 @@ func (w *ruleWriter) again(change func() (written, error)) (written, error) {
 
 func (w *ruleWriter) once(ctx context.Context, operation string, args map[string]any) (written, error) {
 	if w.etag == "" {
-		s, err := w.c.rulesStatus(ctx)
+		s, err := w.rulesStatus(ctx)
 		if err != nil {
 			return written{}, err
 		}
 		w.etag = s.RulesEtag
 	}
 	args["if_match"] = w.etag
-	return writtenOf(w.c.operate(ctx, operation, args))
-}
-
-// writtenOf reads the data of an answer to a change.
-func writtenOf(data json.RawMessage, err error) (written, error) {
-	if err != nil {
-		return written{}, err
-	}
-	done := written{data: data}
-	if err := json.Unmarshal(data, &done); err != nil {
-		return written{}, fmt.Errorf("the server's answer cannot be read: %w", err)
-	}
-	return done, nil
-}
-
-// rule reads one rule, and the etag of the set that it is in.
-func (c *api) rule(ctx context.Context, id string) (r schemas.Rule, etag string, err error) {
-	data, err := c.operate(ctx, schemas.OpRulesGet, map[string]any{"id": id})
-	if err != nil {
-		return r, "", err
-	}
-	var one written
-	if err := json.Unmarshal(data, &one); err != nil || one.Rule == nil {
-		return r, "", errors.Join(errors.New("the server's answer holds no rule that can be read"), err)
-	}
-	return *one.Rule, one.RulesEtag, nil
+	return readData(w.operate(ctx, operation, args))
 }
 
 // rulesStatus is the data of the operation status.
-type rulesStatus struct {
-	GlobalActive bool   `json:"global_active"`
-	RuleCount    int    `json:"rule_count"`
-	RulesEtag    string `json:"rules_etag"`
-
-	data json.RawMessage
+func (c *api) rulesStatus(ctx context.Context) (written, error) {
+	return readData(c.operate(ctx, schemas.OpStatus, map[string]any{}))
 }
 
-func (c *api) rulesStatus(ctx context.Context) (s rulesStatus, err error) {
-	if s.data, err = c.operate(ctx, schemas.OpStatus, map[string]any{}); err == nil {
-		err = json.Unmarshal(s.data, &s)
+// rule reads one rule, and the etag of the set that it is in.
+func (c *api) rule(ctx context.Context, id string) (written, error) {
+	one, err := readData(c.operate(ctx, schemas.OpRulesGet, map[string]any{"id": id}))
+	if err == nil && one.Rule == nil {
+		err = errors.New("the server's answer holds no rule that can be read")
 	}
-	return s, err
+	return one, err
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,7 @@ import (
 
 	"weir/client"
 	"weir/cmd/cli/runner"
+	"weir/internal/ledger"
 	"weir/schemas"
 )
 
@@ -59,9 +59,7 @@ It takes a token with the scope tasks:work.`,
   weir runner --exec ./agent.sh
   weir runner --exec 'docker run --rm -e MINION_API_BASE_URL -e MINION_API_TOKEN my/agent' --slots 4`,
 		Args: Exactly(0, "no arguments, but --exec"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), env) },
 	}
-	f.register(cmd, env)
 	flags := cmd.Flags()
 	flags.StringVar(&f.Command, "exec", "", "the command, for sh")
 	flags.IntVar(&f.Slots, "slots", 1, "how many tasks to work on at a time")
@@ -72,10 +70,11 @@ It takes a token with the scope tasks:work.`,
 	flags.Int64Var(&f.output, "output", 1024, "how much of a command's output is kept, in KiB")
 	flags.DurationVar(&f.Grace, "grace", 10*time.Second, "how long a command that is asked to end may take")
 	flags.StringArrayVar(&f.pass, "pass", nil, "a variable of the environment that the command gets too; may be repeated")
-	return cmd
+	f.words = true
+	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error { return f.run(ctx, env, c) })
 }
 
-func (f *runnerFlags) run(ctx context.Context, env *Env) (err error) {
+func (f *runnerFlags) run(ctx context.Context, env *Env, c *api) (err error) {
 	switch {
 	case strings.TrimSpace(f.Command) == "":
 		return usageError{errors.New("--exec names the command to start for each task, such as --exec ./agent.sh; see `weir runner --help`")}
@@ -85,10 +84,6 @@ func (f *runnerFlags) run(ctx context.Context, env *Env) (err error) {
 		return usageError{errors.New("--output is 1 to 1048576 KiB")}
 	case f.Grace <= 0:
 		return usageError{errors.New("--grace is a time such as 10s")}
-	}
-	c, err := f.client(env)
-	if err != nil {
-		return err
 	}
 	if f.Dir, err = filepath.Abs(f.Dir); err != nil {
 		return err
@@ -103,8 +98,7 @@ func (f *runnerFlags) run(ctx context.Context, env *Env) (err error) {
 	if err := runner.Hide(); err != nil {
 		return err
 	}
-	log := &runnerLog{env: env, asJSON: f.asJSON}
-	f.Tell = log.tell
+	f.Tell = (&runnerLog{api: c}).tell
 	w := &pool{api: c, pool: f.pool, wait: leaseWait}
 	if f.Once {
 		w.wait = 0
@@ -172,14 +166,11 @@ func (p *pool) Lease(ctx context.Context) (*schemas.LeasedTask, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.wait+answerWait)
 	defer cancel()
 	ask := schemas.LeaseRequest{Pool: p.pool, WaitMS: int(p.wait.Milliseconds())}
-	t, ok, err := p.LeaseTask(ctx, ask)
-	if err != nil || !ok {
-		return nil, err
-	}
-	if !schemas.ValidID(t.ID) { // it becomes the name of a directory
+	t, err := p.LeaseTask(ctx, ask)
+	if err == nil && t != nil && !schemas.ValidID(t.ID) { // it becomes the name of a directory
 		return nil, errors.New("the server's answer names a task that cannot be one")
 	}
-	return &t, nil
+	return t, err
 }
 
 // Keep asks for the task again, which keeps it.
@@ -228,29 +219,22 @@ func ended(err error) error {
 
 // runnerLog tells a person or a program what a runner does.
 type runnerLog struct {
-	env    *Env
-	asJSON bool
-	mu     sync.Mutex
+	*api
+	mu sync.Mutex
 }
 
 func (l *runnerLog) tell(n runner.Notice) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.asJSON {
-		if doc, err := encode(n); err == nil {
-			fmt.Fprintf(l.env.Out, "%s\n", doc)
+		if doc, err := ledger.Encode(n); err == nil {
+			fmt.Fprintf(l.Out, "%s\n", doc)
 		}
 		return
 	}
-	var b bytes.Buffer
-	b.WriteString(time.Now().Format(time.TimeOnly) + "  ")
-	if n.TaskID != "" {
-		b.WriteString(n.TaskID + "  ")
-	}
-	b.WriteString(said(n))
-	fmt.Fprintln(l.env.Out, b.String())
+	fmt.Fprintln(l.Out, joined("  ", time.Now().Format(time.TimeOnly), n.TaskID, said(n)))
 	for _, line := range n.Tail {
-		fmt.Fprintln(l.env.Out, "  | "+line)
+		fmt.Fprintln(l.Out, "  | "+line)
 	}
 }
 
@@ -278,11 +262,5 @@ func said(n runner.Notice) string {
 			text += ", for the runner is to stop"
 		}
 	}
-	if n.Error != "" {
-		text += ": " + n.Error
-	}
-	if n.Output != "" {
-		text += "; output in " + n.Output
-	}
-	return text
+	return joined("; output in ", joined(": ", text, n.Error), n.Output)
 }

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,60 +17,51 @@ import (
 )
 
 func newTail(env *Env) *cobra.Command {
-	var f clientFlags
-	cmd := &cobra.Command{
+	f := clientFlags{words: true}
+	const takes = "tail takes one of: actions [ID], evidence, dead"
+	return f.command(env, &cobra.Command{
 		Use:   "tail actions [ID] | evidence | dead",
 		Short: "follow what happens, as it happens",
 		Example: `  weir tail actions                     # each action, as it is accepted and as it goes on
   weir tail actions 01890a5d-…          # one action, from its beginning to its end
   weir tail evidence --json | jq .payload`,
 		ValidArgs: []string{"actions", "evidence", "dead"},
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 || len(args) > 2 || (len(args) == 2 && args[0] != "actions") {
-				return usageError{errors.New("tail takes one of: actions [ID], evidence, dead")}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := f.client(env)
-			if err != nil {
-				return err
-			}
-			show := func(e sse.Event) error { return showEvent(env, &f, e) }
-			switch {
-			case len(args) == 2:
-				return c.Follow(cmd.Context(), "/v1/actions/"+url.PathEscape(args[1])+"/events", show)
-			case args[0] == "actions":
-				return c.watchActions(cmd.Context(), env.Out, f.asJSON)
-			case args[0] == "evidence":
-				return c.Follow(cmd.Context(), "/v1/evidence", show)
-			case args[0] == "dead":
-				return c.watchDead(cmd.Context(), env.Out, f.asJSON)
-			default:
-				return usageError{fmt.Errorf("tail knows no %q; it takes actions, evidence or dead", args[0])}
-			}
-		},
-	}
-	f.register(cmd, env)
-	return cmd
+		Args:      between(1, 2, takes),
+	}, func(ctx context.Context, c *api, args []string) error {
+		switch what := args[0]; {
+		case len(args) == 2 && what == "actions":
+			return c.Follow(ctx, eventsPath(args[1]), c.showEvent)
+		case len(args) == 2:
+			return usageError{errors.New(takes)}
+		case what == "actions":
+			return c.watchActions(ctx)
+		case what == "evidence":
+			return c.Follow(ctx, "/v1/evidence", c.showEvent)
+		case what == "dead":
+			return c.watchDead(ctx)
+		default:
+			return usageError{fmt.Errorf("tail knows no %q; it takes actions, evidence or dead", what)}
+		}
+	})
 }
 
+// eventsPath is the route of an action's events.
+func eventsPath(id string) string { return "/v1/actions/" + url.PathEscape(id) + "/events" }
+
 // showEvent prints one event.
-func showEvent(env *Env, f *clientFlags, e sse.Event) error {
-	if f.asJSON {
-		_, err := fmt.Fprintln(env.Out, e.Data)
+func (c *api) showEvent(e sse.Event) error {
+	if c.asJSON {
+		_, err := fmt.Fprintln(c.Out, e.Data)
 		return err
 	}
 	var doc map[string]any
 	if err := json.Unmarshal([]byte(e.Data), &doc); err != nil {
 		return fmt.Errorf("the stream holds something that is not JSON: %w", err)
 	}
-	var line strings.Builder
-	fmt.Fprintf(&line, "%-8s %-10s", e.LastEventID, e.Type)
+	words := []string{fmt.Sprintf("%-8s %-10s", e.LastEventID, e.Type)}
 	for _, key := range []string{"time", "action_id", "kind", "entry", "code", "reason"} {
-		if v, ok := doc[key].(string); ok && v != "" {
-			line.WriteString("  " + v)
-		}
+		v, _ := doc[key].(string)
+		words = append(words, v)
 	}
 	nested, ok := doc[e.Type].(map[string]any)
 	if !ok {
@@ -80,10 +69,10 @@ func showEvent(env *Env, f *clientFlags, e sse.Event) error {
 	}
 	if ok {
 		if brief, err := json.Marshal(nested); err == nil {
-			line.WriteString("  " + cut(string(brief), 160))
+			words = append(words, cut(string(brief), 160))
 		}
 	}
-	_, err := fmt.Fprintln(env.Out, oneLine(line.String()))
+	_, err := fmt.Fprintln(c.Out, oneLine(joined("  ", words...)))
 	return err
 }
 
@@ -123,25 +112,24 @@ func watch(ctx context.Context, look func(context.Context) error) error {
 	}
 }
 
-// watcher knows what was shown of the list of actions.
-type watcher struct {
-	shown map[string]schemas.Status
-	// since is when the oldest action that is watched was accepted.
-	since time.Time
-}
+// quietRun is the number of unchanged actions in a row that ends a look: all older ones are history.
+const quietRun = 20
 
 // watchActions prints each action as it is accepted and as its status changes,
 // beginning with the newest ten.
-func (c *api) watchActions(ctx context.Context, out io.Writer, asJSON bool) error {
-	w := &watcher{shown: map[string]schemas.Status{}}
+func (c *api) watchActions(ctx context.Context) error {
+	shown := map[string]schemas.Status{}
+	var since time.Time // when the oldest action that is watched was accepted
 	return watch(ctx, func(ctx context.Context) error {
-		changed, err := w.look(ctx, c)
+		changed, oldest, err := c.changedActions(ctx, shown, since)
 		if err != nil {
 			return err
 		}
+		since = oldest
 		for _, e := range slices.Backward(changed) { // the list is newest first
-			w.shown[e.ID] = e.Status
-			if err := printEntry(out, e, asJSON); err != nil {
+			shown[e.ID] = e.Status
+			created := e.Created.Local().Format("15:04:05.000")
+			if err := c.print(e, "%s  %-4s  %s  %-15s %s", created, e.Kind, e.ID, e.Status, e.Code); err != nil {
 				return err
 			}
 		}
@@ -149,71 +137,52 @@ func (c *api) watchActions(ctx context.Context, out io.Writer, asJSON bool) erro
 	})
 }
 
-// quietRun is how many unchanged actions in a row end a look: what lies behind
-// them is history.
-const quietRun = 20
-
-// look lists the actions whose status is not the one that was shown.
-func (w *watcher) look(ctx context.Context, c *api) ([]schemas.ActionEntry, error) {
-	if w.since.IsZero() {
-		return w.begin(ctx, c)
+// changedActions lists the actions since an instant whose status is not the one that was shown. Without an
+// instant it lists the newest and begins at the oldest of them.
+func (c *api) changedActions(
+	ctx context.Context, shown map[string]schemas.Status, since time.Time,
+) (changed []schemas.ActionEntry, oldest time.Time, err error) {
+	if since.IsZero() {
+		page, err := c.Actions(ctx, url.Values{"limit": {"10"}})
+		oldest = time.Unix(1, 0)
+		if n := len(page.Items); n > 0 {
+			oldest = page.Items[n-1].Created
+		}
+		return page.Items, oldest, err
 	}
-	var changed []schemas.ActionEntry
-	for cursor, quiet := "", 0; ; {
-		page, err := c.actions(ctx, 50, cursor)
+	query, quiet := url.Values{"limit": {"50"}}, 0
+	all := pages(func() ([]schemas.ActionEntry, string, error) {
+		page, err := c.Actions(ctx, query)
+		return page.Items, page.Next, err
+	}, query, math.MaxInt)
+	for e, err := range all {
 		if err != nil {
-			return nil, err
+			return nil, since, err
 		}
-		for _, e := range page.Items {
-			if e.Created.Before(w.since) || quiet == quietRun {
-				return changed, nil
-			}
-			if quiet++; w.shown[e.ID] != e.Status {
-				quiet = 0
-				changed = append(changed, e)
-			}
+		if e.Created.Before(since) || quiet == quietRun {
+			break
 		}
-		if cursor = page.Next; cursor == "" {
-			return changed, nil
+		if quiet++; shown[e.ID] != e.Status {
+			quiet = 0
+			changed = append(changed, e)
 		}
 	}
-}
-
-func (w *watcher) begin(ctx context.Context, c *api) ([]schemas.ActionEntry, error) {
-	page, err := c.actions(ctx, 10, "")
-	w.since = time.Unix(1, 0)
-	if n := len(page.Items); n > 0 {
-		w.since = page.Items[n-1].Created
-	}
-	return page.Items, err
-}
-
-func (c *api) actions(ctx context.Context, limit int, cursor string) (schemas.ActionPage, error) {
-	query := url.Values{"limit": {strconv.Itoa(limit)}}
-	if cursor != "" {
-		query.Set("cursor", cursor)
-	}
-	return c.Actions(ctx, query)
-}
-
-func printEntry(out io.Writer, e schemas.ActionEntry, asJSON bool) error {
-	if asJSON {
-		return printDocuments(out, e)
-	}
-	_, err := fmt.Fprintf(out, "%s  %-4s  %s  %-15s %s\n", e.Created.Local().Format("15:04:05.000"), e.Kind, e.ID, e.Status, e.Code)
-	return err
+	return changed, since, nil
 }
 
 // watchDead prints each dead letter as it is parked, from the first one on.
-func (c *api) watchDead(ctx context.Context, out io.Writer, asJSON bool) error {
+func (c *api) watchDead(ctx context.Context) error {
 	last := uint64(0)
 	return watch(ctx, func(ctx context.Context) error {
-		return c.deadLetters(ctx, last, func(d schemas.DeadLetterView) error {
-			last = d.Seq
-			if asJSON {
-				return printDocuments(out, d)
+		for d, err := range c.deadLetters(ctx, last) {
+			if err == nil {
+				err = c.printLetter(c.Out, d)
 			}
-			return printLetter(out, d)
-		})
+			if err != nil {
+				return err
+			}
+			last = d.Seq
+		}
+		return nil
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -19,27 +18,24 @@ import (
 )
 
 func newTasks(env *Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "tasks",
-		Short: "give coding agents tasks, and follow what becomes of them",
-		Long: `Make tasks for coding agents and follow them. A task has a repository (see
+	return group(
+		&cobra.Command{
+			Use:   "tasks",
+			Short: "give coding agents tasks, and follow what becomes of them",
+			Long: `Make tasks for coding agents and follow them. A task has a repository (see
 weir repos) and a branch of its own there, which is made for it. Whoever has its token
 works on it; or a runner leases it (see weir runner).
 
 Writing takes a token with the scope tasks:write, looking that one or actions:read.`,
-		Example: `  weir tasks create --repo shop 'Fix the rounding of totals, with a test'
+			Example: `  weir tasks create --repo shop 'Fix the rounding of totals, with a test'
   weir tasks ls --status Running
   weir tasks follow 01890a5d-…
   weir tasks answer 01890a5d-… 'Round half to even'
   weir tasks show 01890a5d-… --json | jq .head`,
-		Args: Exactly(0, "one of create, ls, show, follow, answer, cancel, token"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newTaskCreate(env), newTaskList(env), newTaskShow(env), newTaskFollow(env), newTaskAnswer(env), newTaskCancel(env), newTaskToken(env))
-	return cmd
+		}, "one of create, ls, show, follow, answer, cancel, token",
+		newTaskCreate(env), newTaskList(env), newTaskShow(env), newTaskFollow(env), newTaskAnswer(env), newTaskCancel(env), newTaskToken(env),
+	)
 }
-
-func taskPath(id, rest string) string { return schemas.RouteTasks + "/" + url.PathEscape(id) + rest }
 
 // taskFlags are those of `weir tasks create`.
 type taskFlags struct {
@@ -49,9 +45,7 @@ type taskFlags struct {
 	budget    schemas.TaskBudget
 	tokenFile string
 	follow    bool
-	kept      bool // the token is in tokenFile
 	begin     beginFlags
-	header    http.Header
 }
 
 func newTaskCreate(env *Env) *cobra.Command {
@@ -68,14 +62,7 @@ that is started elsewhere needs nothing but that token. A runner does not need i
   weir tasks create --repo shop --follow 'Bump the dependencies'
   weir tasks create --repo shop --delay 1h 'Update the users of the module'`,
 		Args: Exactly(1, "the description of the task"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.request(env, args[0]); err != nil {
-				return err
-			}
-			return f.asking(env, func(c *api) error { return f.create(cmd.Context(), env, c) })
-		},
 	}
-	f.register(cmd, env)
 	flags := cmd.Flags()
 	flags.StringVar(&f.Repo, "repo", "", "the repository")
 	flags.StringVar(&f.BaseRef, "base", "", "the branch to begin at (default the repository's)")
@@ -92,16 +79,29 @@ that is started elsewhere needs nothing but that token. A runner does not need i
 	flags.Float64Var(&f.budget.USD, "budget-usd", 0, "dollars for models")
 	flags.StringVar(&f.tokenFile, "task-token-file", "", "a file to write the task's token to, instead of printing it")
 	flags.BoolVar(&f.follow, "follow", false, "follow the task until it ends; exit 1 unless it is completed")
-	return cmd
+	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) error {
+		header := http.Header{}
+		if err := f.request(env, args[0], header); err != nil {
+			return err
+		}
+		made, err := c.CreateTask(ctx, header, f.TaskRequest)
+		if err != nil {
+			return err
+		}
+		if err := c.hand(made, f.tokenFile, f.follow); err != nil || !f.follow {
+			return err
+		}
+		return c.followTask(ctx, made.ID)
+	})
 }
 
 // request fills in what the flags say in other words.
-func (f *taskFlags) request(env *Env, text string) error {
+func (f *taskFlags) request(env *Env, text string, header http.Header) error {
 	if f.Repo == "" {
 		return usageError{errors.New("a task needs --repo; `weir repos ls` lists them, `weir repos create` makes one")}
 	}
 	var err error
-	if f.Description, err = textArgument(env, text); err != nil {
+	if f.Description, err = env.text(text); err != nil {
 		return err
 	}
 	for _, m := range f.metadata {
@@ -117,46 +117,10 @@ func (f *taskFlags) request(env *Env, text string) error {
 	if f.budget != (schemas.TaskBudget{}) {
 		f.Budget = &f.budget
 	}
-	f.header = http.Header{}
-	return f.begin.header(f.header)
+	return f.begin.header(header)
 }
 
-// maxText is the most that is read of a file or of standard input.
-const maxText = 1 << 20
-
-// textArgument is a text that is given as such, in a @FILE or, for -, on standard input.
-func textArgument(env *Env, text string) (string, error) {
-	var data []byte
-	var err error
-	switch name, file := strings.CutPrefix(text, "@"); {
-	case text == "-":
-		data, err = io.ReadAll(io.LimitReader(env.In, maxText+1))
-	case file:
-		data, err = os.ReadFile(name)
-	default:
-		return text, nil
-	}
-	if err != nil {
-		return "", usageError{err}
-	}
-	if len(data) > maxText {
-		return "", usageError{errors.New("the text is too long")}
-	}
-	return string(data), nil
-}
-
-func (f *taskFlags) create(ctx context.Context, env *Env, c *api) error {
-	made, err := c.CreateTask(ctx, f.header, f.TaskRequest)
-	if err != nil {
-		return err
-	}
-	if err := f.hand(env, made); err != nil || !f.follow {
-		return err
-	}
-	return f.followTask(ctx, env, c, made.ID)
-}
-
-// secretFile writes a secret to a file that nobody else may read, new or not.
+// secretFile writes a secret to a file that only its owner may read, new or not.
 func secretFile(name, text string) error {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -168,56 +132,52 @@ func secretFile(name, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// hand gives the token out, and says what was made.
-func (f *taskFlags) hand(env *Env, made schemas.NewTask) error {
-	token := made.Token
-	if f.tokenFile != "" && token != "" {
-		if err := secretFile(f.tokenFile, token); err != nil {
+// hand prints a new task, and its token to the file, if one is named. The token of a task that is followed is not
+// printed: it would appear in the middle of the updates.
+func (c *api) hand(made schemas.NewTask, file string, followed bool) error {
+	token, kept := made.Token, false
+	if file != "" && token != "" {
+		if err := secretFile(file, token); err != nil {
 			return fmt.Errorf("task %s is made, and its token could not be kept: %w; `weir tasks token %s` makes another", made.ID, err, made.ID)
 		}
-		token, made.Token, f.kept = "", "", true
+		token, made.Token, kept = "", "", true
 	}
-	if f.asJSON {
-		return printDocuments(env.Out, made)
+	if c.asJSON {
+		return printDocument(c.Out, made)
 	}
-	fmt.Fprintf(env.Err, "task %s, %s, branch %s of %s\n", made.ID, made.Status, made.Branch, made.RepoURL)
+	fmt.Fprintf(c.Err, "task %s, %s, branch %s of %s\n", made.ID, made.Status, made.Branch, made.RepoURL)
 	switch {
-	case token != "" && f.follow: // it would stand in the middle of the story, for whoever reads that
-		fmt.Fprintf(env.Err, "its token is not shown where the task is followed; `weir tasks token %s` makes another\n", made.ID)
+	case token != "" && followed:
+		fmt.Fprintf(c.Err, "its token is not shown where the task is followed; `weir tasks token %s` makes another\n", made.ID)
 	case token != "":
-		_, err := fmt.Fprintln(env.Out, token)
+		_, err := fmt.Fprintln(c.Out, token)
 		return err
-	case f.tokenFile == "", made.Token == "" && !f.kept:
-		fmt.Fprintf(env.Err, "the task was there already, and its token is not shown again; `weir tasks token %s` makes another\n", made.ID)
+	case !kept:
+		fmt.Fprintf(c.Err, "the task was there already, and its token is not shown again; `weir tasks token %s` makes another\n", made.ID)
 	}
 	return nil
 }
 
 func newTaskFollow(env *Env) *cobra.Command {
 	var f clientFlags
-	cmd := &cobra.Command{
+	return f.command(env, &cobra.Command{
 		Use: "follow ID", Short: "follow a task until it ends", Args: Exactly(1, "the id of a task"),
 		Long: `Follow a task from its beginning until it ends. Exit 0 if it is completed, else 1.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.asking(env, func(c *api) error { return f.followTask(cmd.Context(), env, c, args[0]) })
-		},
-	}
-	f.register(cmd, env)
-	return cmd
+	}, func(ctx context.Context, c *api, args []string) error { return c.followTask(ctx, args[0]) })
 }
 
 // followTask prints the updates of a task until it ends.
-func (f *clientFlags) followTask(ctx context.Context, env *Env, c *api, id string) error {
+func (c *api) followTask(ctx context.Context, id string) error {
 	var last schemas.TaskUpdate
-	err := c.Follow(ctx, taskPath(id, "/events"), func(e sse.Event) error {
+	err := c.Follow(ctx, schemas.RouteTasks+"/"+url.PathEscape(id)+"/events", func(e sse.Event) error {
 		if err := json.Unmarshal([]byte(e.Data), &last); err != nil {
 			return fmt.Errorf("the stream holds something that is not JSON: %w", err)
 		}
-		if f.asJSON {
-			_, err := fmt.Fprintln(env.Out, e.Data)
-			return err
+		line := e.Data
+		if !c.asJSON {
+			line = updateLine(last)
 		}
-		_, err := fmt.Fprintln(env.Out, updateLine(last))
+		_, err := fmt.Fprintln(c.Out, line)
 		return err
 	})
 	if err == nil && ctx.Err() == nil && last.Status != schemas.TaskStatusCompleted {
@@ -245,58 +205,45 @@ func newTaskAnswer(env *Env) *cobra.Command {
 	var req schemas.AnswerRequest
 	cmd := &cobra.Command{
 		Use: "answer ID TEXT", Short: "answer what a task's agent asks", Args: Exactly(2, "the id of a task and a text, @FILE or -"),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if req.Answer, err = textArgument(env, args[1]); err != nil {
-				return err
-			}
-			return f.change(env, "is answered", func(c *api) (schemas.TaskView, error) { return c.AnswerTask(cmd.Context(), args[0], req) })
-		},
 	}
-	f.register(cmd, env)
 	cmd.Flags().IntVar(&req.Inquiry, "inquiry", 0, "the number of the question (default the one that is open)")
-	return cmd
+	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) (err error) {
+		if req.Answer, err = env.text(args[1]); err != nil {
+			return err
+		}
+		t, err := c.AnswerTask(ctx, args[0], req)
+		if err != nil {
+			return err
+		}
+		return c.print(t, "task %s is answered", t.ID)
+	})
 }
 
 func newTaskCancel(env *Env) *cobra.Command {
 	var f clientFlags
-	cmd := &cobra.Command{
+	return f.command(env, &cobra.Command{
 		Use: "cancel ID", Short: "end a task; its token stops to work at once", Args: Exactly(1, "the id of a task"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.change(env, "is told to end, and its token is dead", func(c *api) (schemas.TaskView, error) {
-				return c.CancelTask(cmd.Context(), args[0])
-			})
-		},
-	}
-	f.register(cmd, env)
-	return cmd
-}
-
-// change sends a change of one task and shows what became of it.
-func (f *clientFlags) change(env *Env, done string, send func(c *api) (schemas.TaskView, error)) error {
-	return f.asking(env, func(c *api) error {
-		t, err := send(c)
+	}, func(ctx context.Context, c *api, args []string) error {
+		t, err := c.CancelTask(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		return printOne(env, f.asJSON, t, "task %s %s", t.ID, done)
+		return c.print(t, "task %s is told to end, and its token is dead", t.ID)
 	})
 }
 
 func newTaskToken(env *Env) *cobra.Command {
-	var f taskFlags
+	var f clientFlags
+	file := ""
 	cmd := &cobra.Command{
 		Use: "token ID", Short: "make another token for a task; the one before stops to work", Args: Exactly(1, "the id of a task"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.asking(env, func(c *api) error {
-				made, err := c.TaskToken(cmd.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				return f.hand(env, made)
-			})
-		},
 	}
-	f.register(cmd, env)
-	cmd.Flags().StringVar(&f.tokenFile, "task-token-file", "", "a file to write the token to, instead of printing it")
-	return cmd
+	cmd.Flags().StringVar(&file, "task-token-file", "", "a file to write the token to, instead of printing it")
+	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) error {
+		made, err := c.TaskToken(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return c.hand(made, file, false)
+	})
 }

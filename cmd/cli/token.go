@@ -2,9 +2,9 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -16,7 +16,7 @@ import (
 )
 
 func newToken(env *Env) *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "token",
 		Short: "make, list and revoke the tokens of callers",
 		Long: `Make, list and revoke the tokens that a Weir asks for which is not open
@@ -29,18 +29,16 @@ the file that the first start wrote, weir-data/admin.token.`,
   weir token create --name runner --scope tasks:work --pool ci
   weir token ls
   weir token revoke k7m2q9x4v8c3b6n3`,
-		Args: Exactly(0, "one of create, ls, revoke"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newTokenCreate(env), newTokenList(env), newTokenRevoke(env))
-	return cmd
+	}, "one of create, ls, revoke", newTokenCreate(env), newTokenList(env), newTokenRevoke(env))
 }
 
-// adminFile is where a start in the same directory writes the first token.
-func adminFile() string { return filepath.Join("weir-data", "admin.token") }
+// adminFlags are those of a command for an admin: a start in the same directory writes the first token to a file.
+func adminFlags() clientFlags {
+	return clientFlags{fallback: filepath.Join("weir-data", "admin.token"), words: true}
+}
 
 func newTokenCreate(env *Env) *cobra.Command {
-	f := clientFlags{fallback: adminFile()}
+	f := adminFlags()
 	var req schemas.TokenRequest
 	cmd := &cobra.Command{
 		Use:   "create --name NAME --scope SCOPE…",
@@ -55,27 +53,7 @@ no others, and no host that has no entry. With --pool it may lease the tasks of
 these pools and no others; it needs the scope tasks:work. With --model it may use
 these models and no others: names, or patterns such as openai/*.`,
 		Args: Exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if req.Name == "" || len(req.Scopes) == 0 {
-				return usageError{errors.New("a token needs --name and at least one --scope")}
-			}
-			c, err := f.client(env)
-			if err != nil {
-				return err
-			}
-			made, err := c.CreateToken(cmd.Context(), req)
-			if err != nil {
-				return err
-			}
-			if f.asJSON {
-				return printDocuments(env.Out, made)
-			}
-			fmt.Fprintf(env.Err, "token %s of %s, tenant %s, %s: %s\n", made.ID, made.Name, made.Tenant, ends(made.Token), strings.Join(made.Scopes, " "))
-			_, err = fmt.Fprintln(env.Out, made.Secret)
-			return err
-		},
 	}
-	f.register(cmd, env)
 	cmd.Flags().StringVar(&req.Name, "name", "", "whom it is for: letters, digits and . _ : -")
 	cmd.Flags().StringArrayVar(&req.Scopes, "scope", nil, "what it may do; may be repeated")
 	cmd.Flags().StringVar(&req.Tenant, "tenant", "", "whose it is (default the maker's)")
@@ -84,47 +62,47 @@ these models and no others: names, or patterns such as openai/*.`,
 	cmd.Flags().StringArrayVar(&req.Pools, "pool", nil, "a pool whose tasks it may lease; may be repeated (default all)")
 	cmd.Flags().StringArrayVar(&req.Models, "model", nil, "a model that it may use, or a pattern such as openai/*; may be repeated (default all)")
 	cmd.Flags().StringVar(&req.Rate, "rate", "", "how many requests it may send, such as 10/s (default the server's)")
-	return cmd
+	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
+		if req.Name == "" || len(req.Scopes) == 0 {
+			return usageError{errors.New("a token needs --name and at least one --scope")}
+		}
+		made, err := c.CreateToken(ctx, req)
+		switch {
+		case err != nil:
+			return err
+		case c.asJSON:
+			return printDocument(c.Out, made)
+		}
+		scopes := strings.Join(made.Scopes, " ")
+		fmt.Fprintf(c.Err, "token %s of %s, tenant %s, %s: %s\n", made.ID, made.Name, made.Tenant, ends(made.Token), scopes)
+		_, err = fmt.Fprintln(c.Out, made.Secret)
+		return err
+	})
 }
 
 func newTokenList(env *Env) *cobra.Command {
-	f := clientFlags{fallback: adminFile()}
-	tenant := ""
-	cmd := &cobra.Command{
-		Use: "ls", Short: "list the tokens of a tenant, oldest first", Args: Exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := f.client(env)
-			if err != nil {
-				return err
-			}
-			query := url.Values{}
-			if tenant != "" {
-				query.Set("tenant", tenant)
-			}
-			all, err := pages(cmd.Context(), c.Tokens, query, math.MaxInt)
-			if err != nil {
-				return err
-			}
-			return printTokens(env, all, f.asJSON)
-		},
-	}
-	f.register(cmd, env)
+	f, tenant := adminFlags(), ""
+	cmd := &cobra.Command{Use: "ls", Short: "list the tokens of a tenant, oldest first", Args: Exactly(0, "no arguments")}
 	cmd.Flags().StringVar(&tenant, "tenant", "", "whose (default the admin's own)")
-	return cmd
+	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
+		query := url.Values{}
+		if tenant != "" {
+			query.Set("tenant", tenant)
+		}
+		const header = "ID\tNAME\tTENANT\tSTATUS\tENDS\tRATE\tSCOPES\tENTRIES\tPOOLS\tMODELS"
+		return printList(c, allOf(ctx, c.Tokens, query), "there are no such tokens", header, tokenRow)
+	})
 }
 
-func printTokens(env *Env, all []schemas.Token, asJSON bool) error {
-	const header = "ID\tNAME\tTENANT\tSTATUS\tENDS\tRATE\tSCOPES\tENTRIES\tPOOLS\tMODELS"
-	return printList(env, asJSON, all, "there are no such tokens", header, func(t schemas.Token) []any {
-		pools := "none"
-		if schemas.Grants(t.Scopes, schemas.ScopeTasksWork) {
-			pools = cmp.Or(strings.Join(t.Pools, " "), "all")
-		}
-		return []any{
-			t.ID, t.Name, t.Tenant, t.Status, ends(t), cmp.Or(t.Rate, "default"), strings.Join(t.Scopes, " "),
-			cmp.Or(strings.Join(t.Entries, " "), "all"), pools, cmp.Or(strings.Join(t.Models, " "), "all"),
-		}
-	})
+func tokenRow(t schemas.Token) []any {
+	pools := "none"
+	if schemas.Grants(t.Scopes, schemas.ScopeTasksWork) {
+		pools = cmp.Or(strings.Join(t.Pools, " "), "all")
+	}
+	return []any{
+		t.ID, t.Name, t.Tenant, t.Status, ends(t), cmp.Or(t.Rate, "default"), strings.Join(t.Scopes, " "),
+		cmp.Or(strings.Join(t.Entries, " "), "all"), pools, cmp.Or(strings.Join(t.Models, " "), "all"),
+	}
 }
 
 // ends says until when a token is, or was, in force.
@@ -140,28 +118,21 @@ func ends(t schemas.Token) string {
 }
 
 func newTokenRevoke(env *Env) *cobra.Command {
-	f := clientFlags{fallback: adminFile()}
-	cmd := &cobra.Command{
+	f := adminFlags()
+	return f.command(env, &cobra.Command{
 		Use: "revoke ID", Short: "end a token for good", Args: Exactly(1, "the id of a token"),
 		Long: `End a token for good, and the streams that are open with it. What it has asked for
 before is done all the same; cancel those actions if they should not be.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if id, whole := wholeToken(args[0]); whole {
-				return usageError{fmt.Errorf("that is a whole token, and nothing was sent; name its id alone: weir token revoke %s", id)}
-			}
-			c, err := f.client(env)
-			if err != nil {
-				return err
-			}
-			t, err := c.RevokeToken(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return printOne(env, f.asJSON, t, "%s %s", t.ID, ends(t))
-		},
-	}
-	f.register(cmd, env)
-	return cmd
+	}, func(ctx context.Context, c *api, args []string) error {
+		if id, whole := wholeToken(args[0]); whole {
+			return usageError{fmt.Errorf("that is a whole token, and nothing was sent; name its id alone: weir token revoke %s", id)}
+		}
+		t, err := c.RevokeToken(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return c.print(t, "%s %s", t.ID, ends(t))
+	})
 }
 
 // wholeToken returns the id of a text that is a token and not an id alone.

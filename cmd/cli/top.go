@@ -21,10 +21,9 @@ import (
 type topFlags struct {
 	clientFlags
 
-	since  string
-	every  time.Duration
-	once   bool
-	tenant string
+	since, tenant string
+	every         time.Duration
+	once          bool
 }
 
 func newTop(env *Env) *cobra.Command {
@@ -39,19 +38,17 @@ Ctrl-C; elsewhere it is printed once.`,
   weir top --since 24h --once
   weir top --json | jq .total.rate`,
 		Args: Exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.every < 200*time.Millisecond || f.every > time.Hour {
-				return usageError{fmt.Errorf("--every %s: it takes from 200ms to 1h", f.every)}
-			}
-			return f.asking(env, func(c *api) error { return c.top(cmd.Context(), env, &f) })
-		},
 	}
-	f.register(cmd, env)
 	cmd.Flags().StringVar(&f.since, "since", "15m", "from then on: 15m, 24h, 7d, or an instant")
 	cmd.Flags().DurationVar(&f.every, "every", 2*time.Second, "how often it is drawn")
 	cmd.Flags().BoolVar(&f.once, "once", false, "print it once, on a terminal too")
 	cmd.Flags().StringVar(&f.tenant, "tenant", "", "another tenant's, or * for all; for an admin of the operator's")
-	return cmd
+	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
+		if f.every < 200*time.Millisecond || f.every > time.Hour {
+			return usageError{fmt.Errorf("--every %s: it takes from 200ms to 1h", f.every)}
+		}
+		return c.top(ctx, &f)
+	})
 }
 
 // figures reads the figures, in groups.
@@ -73,23 +70,23 @@ const (
 	screenEnd = "\x1b[J"
 )
 
-func (c *api) top(ctx context.Context, env *Env, f *topFlags) error {
-	if f.asJSON {
+func (c *api) top(ctx context.Context, f *topFlags) error {
+	if c.asJSON {
 		s, err := c.figures(ctx, f, "entry")
 		if err != nil {
 			return err
 		}
-		return printDocuments(env.Out, s)
+		return printDocument(c.Out, s)
 	}
 	text, err := c.topText(ctx, f)
 	if err != nil {
 		return err
 	}
-	if f.once || !Terminal(env.Out) {
-		_, err := fmt.Fprint(env.Out, text)
+	if f.once || !Terminal(c.Out) {
+		_, err := fmt.Fprint(c.Out, text)
 		return err
 	}
-	screen := Unescaped(env.Out)
+	screen := Unescaped(c.Out)
 	fmt.Fprint(screen, screenOn)
 	defer fmt.Fprint(screen, screenOff)
 	tick := time.NewTicker(f.every)
@@ -119,26 +116,23 @@ func (c *api) topText(ctx context.Context, f *topFlags) (string, error) {
 		return "", err
 	}
 	kinds, err := c.figures(ctx, f, "kind")
-	if err != nil {
-		return "", err
-	}
-	return topView(entries, kinds, c.BaseURL()), nil
+	return topView(entries, kinds, c.BaseURL()), err
 }
 
-// mostRows is how many entries are told, the slowest first.
+// mostRows is the most entries that are shown, the slowest first.
 const mostRows = 10
 
 // topView is the figures for a person.
 func topView(entries, kinds schemas.Stats, server string) string {
 	var b strings.Builder
 	total := entries.Total
-	fmt.Fprintf(&b, "%s  since %s, in steps of %s\n", server, entries.Since.Local().Format(time.DateTime), time.Duration(entries.StepS)*time.Second)
+	fmt.Fprintf(&b, "%s  since %s, in steps of %s\n", server, when(entries.Since), time.Duration(entries.StepS)*time.Second)
 	table := newTable(&b)
 	fmt.Fprintf(table, "accepted\t%d\t%s\n", total.Accepted, sparks(entries.Points.Accepted))
 	fmt.Fprintf(table, "ended\t%d\t%s  %.4g/s\n", total.Settled, sparks(entries.Points.Settled), total.Rate)
 	open := strconv.FormatUint(entries.Open.Count, 10)
 	if !entries.Open.Oldest.IsZero() {
-		open += "\tthe oldest since " + entries.Open.Oldest.Local().Format(time.DateTime)
+		open += "\tthe oldest since " + when(entries.Open.Oldest)
 	}
 	fmt.Fprintf(table, "open\t%s\n", open)
 	fmt.Fprintf(table, "took\tp50 %s\tp99 %s\n", took(total.P50MS), took(total.P99MS))
@@ -169,18 +163,14 @@ func groups(b *strings.Builder, what string, all []schemas.StatsGroup) {
 	if len(all) == 0 {
 		return
 	}
-	slow := func(g schemas.StatsGroup) float64 {
-		if g.P99MS == nil {
-			return 0
-		}
-		return *g.P99MS
-	}
+	slow := func(g schemas.StatsGroup) float64 { return *cmp.Or(g.P99MS, new(float64)) }
 	slices.SortStableFunc(all, func(x, y schemas.StatsGroup) int { return cmp.Compare(slow(y), slow(x)) })
 	fmt.Fprintln(b)
 	table := newTable(b)
 	fmt.Fprintf(table, "%s\tENDED\tRATE\tP50\tP99\tENDS\n", what)
 	for _, g := range all[:min(len(all), mostRows)] {
-		fmt.Fprintf(table, "%s\t%d\t%.4g/s\t%s\t%s\t%s\n", oneLine(orDash(g.Name)), g.Settled, g.Rate, took(g.P50MS), took(g.P99MS), outcomes(g.StatsSum))
+		rate := fmt.Sprintf("%.4g/s", g.Rate)
+		printRow(table, oneLine(orDash(g.Name)), g.Settled, rate, took(g.P50MS), took(g.P99MS), outcomes(g.StatsSum))
 	}
 	_ = table.Flush() // to a buffer: cannot fail
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"runtime"
@@ -30,7 +29,7 @@ func newVersion(env *Env) *cobra.Command {
 				}
 			}
 			if asJSON {
-				return printDocuments(env.Out, map[string]string{
+				return printDocument(env.Out, map[string]string{
 					"version": Version, "revision": revision, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 				})
 			}
@@ -49,12 +48,7 @@ func newSchema(env *Env) *cobra.Command {
 		Long:  "Print the contract of that name; without a name, list the names.",
 		Example: `  weir schema
   weir schema openapi > openapi.json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usageError{errors.New("schema takes one name; `weir schema` lists them")}
-			}
-			return nil
-		},
+		Args: between(0, 1, "schema takes one name; `weir schema` lists them"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			names, err := schemaNames()
 			if err != nil {

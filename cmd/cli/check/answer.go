@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,8 +12,6 @@ import (
 	"net/url"
 	"strconv"
 	"unicode/utf8"
-
-	"weir/schemas"
 )
 
 // maxAnswer bounds an answer that is one document, in bytes.
@@ -37,14 +36,6 @@ type answer struct {
 
 // document is a JSON object, member by member.
 type document map[string]json.RawMessage
-
-func (p *prober) get(ctx context.Context, path string) answer {
-	return p.ask(ctx, http.MethodGet, path, nil)
-}
-
-func (p *prober) run(ctx context.Context, body []byte) answer {
-	return p.ask(ctx, http.MethodPost, schemas.RouteRunSync, body)
-}
 
 // ask sends one request and reads the document that answers it.
 func (p *prober) ask(ctx context.Context, method, path string, body []byte) (a answer) {
@@ -110,6 +101,8 @@ func why(ctx context.Context, err error) string {
 		return string(passed)
 	case context.Cause(ctx) != nil:
 		return "the check was stopped"
+	case errors.Is(err, errTooLong):
+		return errTooLong.Error()
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return "the connection broke before the end of the answer"
 	case none: // its own text repeats the method and the URL
@@ -163,20 +156,10 @@ func (d document) found(name string) string {
 
 // kind is what a JSON value is.
 func kind(raw json.RawMessage) string {
-	switch raw = bytes.TrimSpace(raw); {
-	case len(raw) == 0:
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
 		return "absent"
-	case raw[0] == '{':
-		return "an object"
-	case raw[0] == '[':
-		return "a list"
-	case raw[0] == '"':
-		return "a string"
-	case raw[0] == 'n':
-		return "null"
-	case raw[0] == 't' || raw[0] == 'f':
-		return "a boolean"
-	default:
-		return "a number"
 	}
+	kinds := map[byte]string{'{': "an object", '[': "a list", '"': "a string", 'n': "null", 't': "a boolean", 'f': "a boolean"}
+	return cmp.Or(kinds[raw[0]], "a number")
 }

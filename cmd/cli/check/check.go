@@ -1,5 +1,5 @@
 // Package check holds a service against the run contract: it asks for its health,
-// one run on each route, a task type that nobody has and a request without an id,
+// one run on each route, an unknown task type and a request without an id,
 // and judges the answers by a table of rules.
 //
 // What it reads is untrusted: answers are bounded in size and in time, redirects
@@ -47,15 +47,9 @@ func (c Config) withDefaults() Config {
 	if len(c.Inputs) == 0 {
 		c.Inputs = json.RawMessage("{}")
 	}
-	if c.FirstEvent <= 0 {
-		c.FirstEvent = 10 * time.Second
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = 30 * time.Second
-	}
-	if c.Grace <= 0 {
-		c.Grace = 2 * time.Second
-	}
+	c.FirstEvent = cmp.Or(c.FirstEvent, 10*time.Second)
+	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
+	c.Grace = cmp.Or(c.Grace, 2*time.Second)
 	return c
 }
 
@@ -178,7 +172,7 @@ func (r rule) judge(s *seen, failed map[string]string) Result {
 	return result
 }
 
-// unknownTask is a task type that nobody has.
+// unknownTask is a task type that no service has.
 const unknownTask = "WEIR_CHECK.NO_SUCH_TASK"
 
 // prober asks one target.
@@ -202,16 +196,16 @@ func newProber(t Target, cfg Config) *prober {
 // look asks everything. Without any answer to the first question the rest is not
 // asked.
 func (p *prober) look(ctx context.Context) *seen {
-	s := &seen{task: p.target.TaskType, health: p.get(ctx, "/health")}
+	s := &seen{task: p.target.TaskType, health: p.ask(ctx, http.MethodGet, "/health", nil)}
 	if s.health.none != "" {
 		return s
 	}
-	s.ready = p.get(ctx, "/health/ready")
+	s.ready = p.ask(ctx, http.MethodGet, "/health/ready", nil)
 	s.syncID, s.streamID, s.unknownID = p.id+"-1", p.id+"-2", p.id+"-3"
-	s.sync = p.run(ctx, p.body(s.syncID, p.target.TaskType))
+	s.sync = p.ask(ctx, http.MethodPost, schemas.RouteRunSync, p.body(s.syncID, p.target.TaskType))
 	s.stream = p.stream(ctx, p.body(s.streamID, p.target.TaskType))
-	s.unknown = p.run(ctx, p.body(s.unknownID, unknownTask))
-	s.malformed = p.run(ctx, p.body("", p.target.TaskType))
+	s.unknown = p.ask(ctx, http.MethodPost, schemas.RouteRunSync, p.body(s.unknownID, unknownTask))
+	s.malformed = p.ask(ctx, http.MethodPost, schemas.RouteRunSync, p.body("", p.target.TaskType))
 	return s
 }
 

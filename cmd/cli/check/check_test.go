@@ -394,10 +394,8 @@ AT DOUBLE: failed
   0 passed, 1 failed, 40 skipped, 0 warnings
 `},
 	}, func(t *testing.T, tt testCase) {
-		var out strings.Builder
-		run(t, tt.of, check.Config{}).Print(&out)
 		at := strings.TrimPrefix(tt.of.URL(), "http://")
-		got := strings.NewReplacer(tt.of.URL(), "AT", at, "ADDRESS").Replace(out.String())
+		got := strings.NewReplacer(tt.of.URL(), "AT", at, "ADDRESS").Replace(run(t, tt.of, check.Config{}).Text())
 		assert.Equal(t, strings.TrimPrefix(tt.want, "\n"), got)
 	})
 }

@@ -20,13 +20,12 @@ const (
 	refusedHint = "look at what the refusal says; if it is about the inputs, give others with --inputs"
 )
 
-// fix is what to do about a broken rule: what the answer's own words call for,
-// else the rule's hint.
+// fix returns the hint for a broken rule: by the answer's own error, else the rule's hint.
 func (r rule) fix(s *seen) string {
-	if r.told == nil {
+	if r.answered == nil {
 		return r.hint
 	}
-	h, doc := r.told(s)
+	h, doc := r.answered(s)
 	if hint := h.hint(doc.fault()); hint != "" {
 		return hint
 	}
@@ -37,7 +36,7 @@ func (r rule) fix(s *seen) string {
 func (h head) hint(f fault) string {
 	code := schemas.Code(f.Code)
 	switch {
-	case h.busy(): // whatever the code is
+	case h.status == http.StatusTooManyRequests, h.status == http.StatusServiceUnavailable: // whatever the code is
 		return busyHint
 	case code == schemas.AgentUnavailable:
 		return agentHint
@@ -49,13 +48,6 @@ func (h head) hint(f fault) string {
 		return inputsHint
 	case code != "" && h.status == http.StatusOK:
 		return failedHint
-	default:
-		return h.statusHint()
-	}
-}
-
-func (h head) statusHint() string {
-	switch {
 	case h.none != "":
 		return slowHint
 	case h.status == http.StatusUnauthorized, h.status == http.StatusForbidden:
@@ -67,8 +59,4 @@ func (h head) statusHint() string {
 	default:
 		return ""
 	}
-}
-
-func (h head) busy() bool {
-	return h.status == http.StatusTooManyRequests || h.status == http.StatusServiceUnavailable
 }

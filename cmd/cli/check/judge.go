@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -9,12 +10,7 @@ import (
 )
 
 // noStatus: a health document needs a status.
-func (a answer) noStatus() string {
-	if a.notDoc != "" {
-		return a.notDoc
-	}
-	return a.doc.noText("status")
-}
+func (a answer) noStatus() string { return cmp.Or(a.notDoc, a.doc.noText("status")) }
 
 // notRefusal: a refusal in the contract's shape denies success and has outputs.
 func (a answer) notRefusal() string {
@@ -31,31 +27,21 @@ func (a answer) notRefusal() string {
 }
 
 func (d document) noText(name string) string {
-	if _, ok := d.text(name); ok {
-		return ""
-	}
-	return d.found(name)
+	_, ok := d.text(name)
+	return found(!ok, d.found(name))
 }
 
 func (d document) notText(name, want string) string {
-	if got, ok := d.text(name); ok && got == want {
-		return ""
-	}
-	return d.found(name)
+	got, ok := d.text(name)
+	return found(!ok || got != want, d.found(name))
 }
 
 // notSuccess: the status is a word of success, or one of these members is true.
 func (d document) notSuccess(flags ...string) string {
 	status, _ := d.text("status")
-	if status == schemas.RunOK || status == "success" {
-		return ""
-	}
-	for _, flag := range flags {
-		if d.says(flag, true) {
-			return ""
-		}
-	}
-	return d.found("status") + d.failure()
+	well := status == schemas.RunOK || status == "success" ||
+		slices.ContainsFunc(flags, func(flag string) bool { return d.says(flag, true) })
+	return found(!well, d.found("status")+d.failure())
 }
 
 // failure is the code and the message of an error, ready to be added.
@@ -89,26 +75,15 @@ func (d document) fault() (f fault) {
 	return f
 }
 
-// not200 is head's, with the error that the answer tells.
-func (a answer) not200() string {
-	if found := a.head.not200(); found != "" {
-		return found + a.doc.failure()
-	}
-	return ""
-}
-
-func (s *streamed) not200() string {
-	if found := s.head.not200(); found != "" {
-		return found + s.refusal.failure()
-	}
-	return ""
+// failed is not200, with the error that the document of the answer tells.
+func (h head) failed(doc document) string {
+	said := h.not200()
+	return found(said != "", said+doc.failure())
 }
 
 func (d document) errorBeside() string {
-	if kind(d["error"]) == "absent" || kind(d["error"]) == "null" {
-		return "" // null is for the rule of members
-	}
-	return d.found("error")
+	what := kind(d["error"])
+	return found(what != "absent" && what != "null", d.found("error")) // null is for the rule of members
 }
 
 func (d document) notOutputs(names ...string) string {
@@ -148,23 +123,9 @@ func (d document) oddMember() string {
 }
 
 func (s *streamed) noEvent() string {
-	switch {
-	case s.events > 0:
-		return ""
-	case s.stopped != "":
-		return s.stopped
-	default:
-		return "the stream closed without one"
-	}
+	return found(s.events == 0, cmp.Or(s.stopped, "the stream closed without one"))
 }
 
 func (s *streamed) noEnd() string {
-	switch {
-	case s.ends > 0:
-		return ""
-	case s.stopped != "":
-		return s.stopped
-	default:
-		return "the last event is " + quote(s.last.word)
-	}
+	return found(s.ends == 0, cmp.Or(s.stopped, "the last event is "+quote(s.last.word)))
 }

@@ -2,33 +2,34 @@ package check
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 )
 
-// Print writes the report for a person: a line for each group of rules, below it
+// Text is the report for a person: a line for each group of rules, below it
 // what is wrong there, and one line about all that could not be judged.
-func (r Report) Print(w io.Writer) {
+func (r Report) Text() string {
+	var w strings.Builder
 	verdict := Failed
 	if r.Passed {
 		verdict = Passed
 	}
-	fmt.Fprintf(w, "%s %s: %s\n", r.Target, r.TaskType, verdict)
+	fmt.Fprintf(&w, "%s %s: %s\n", r.Target, r.TaskType, verdict)
 	for _, group := range r.groups() {
-		fmt.Fprintf(w, "  %-10s%s\n", group[0].Group, tally(group))
+		fmt.Fprintf(&w, "  %-10s%s\n", group[0].Group, tally(group))
 		for _, rule := range group {
 			if rule.Found != "" {
-				fmt.Fprintf(w, "    %-9s%s: %s\n", rule.Result, rule.ID, rule.What)
-				fmt.Fprintf(w, "    %-9sfound: %s\n    %-9sfix:   %s\n", "", rule.Found, "", rule.Hint)
+				fmt.Fprintf(&w, "    %-9s%s: %s\n", rule.Result, rule.ID, rule.What)
+				fmt.Fprintf(&w, "    %-9sfound: %s\n    %-9sfix:   %s\n", "", rule.Found, "", rule.Hint)
 			}
 		}
 	}
 	if blamed := r.blamed(); len(blamed) > 0 {
-		fmt.Fprintf(w, "  %s could not be judged because %s failed\n", rulesOf(r.Count(Skipped)), enumerated(blamed))
+		fmt.Fprintf(&w, "  %s could not be judged because %s failed\n", rulesOf(r.Count(Skipped)), enumerated(blamed))
 	}
-	fmt.Fprintf(w, "  %d passed, %d failed, %d skipped, %d warnings\n",
+	fmt.Fprintf(&w, "  %d passed, %d failed, %d skipped, %d warnings\n",
 		r.Count(Passed), r.Count(Failed), r.Count(Skipped), r.Count(Warning))
+	return w.String()
 }
 
 // groups are the rules that stand together, in order.

@@ -20,14 +20,37 @@ type seen struct {
 type rule struct {
 	id, what, hint string
 	group          string
-	// told is the answer that says more than the rule's hint knows; nil: none does.
-	told func(*seen) (head, document)
 	// needs are rules that must have passed for this one to mean anything.
 	needs []string
-	// advice: the contract merely recommends it.
-	advice bool
 	// broken says what was there instead; empty: nothing is wrong.
 	broken func(*seen) string
+	// advice: the contract merely recommends it.
+	advice bool
+	// answered is the answer that says more than the rule's hint knows; nil: none does.
+	answered func(*seen) (head, document)
+}
+
+// demand is a rule; needs has the ids of others with spaces between.
+func demand(id, needs, what, hint string, broken func(*seen) string) rule {
+	return rule{id: id, needs: strings.Fields(needs), what: what, hint: hint, broken: broken}
+}
+
+func (r rule) advised() rule {
+	r.advice = true
+	return r
+}
+
+func (r rule) told(by func(*seen) (head, document)) rule {
+	r.answered = by
+	return r
+}
+
+// found is what was there, if it is wrong.
+func found(wrong bool, what string) string {
+	if !wrong {
+		return ""
+	}
+	return what
 }
 
 // Rules lists the ids of the rules in the order in which they are judged.
@@ -39,7 +62,7 @@ func Rules() []string {
 	return ids
 }
 
-// rules is the table: a rule stands behind those it needs.
+// rules is the table: a rule comes after those it needs.
 func rules() []rule {
 	var all []rule
 	for _, group := range []struct {
@@ -59,29 +82,15 @@ func rules() []rule {
 	return all
 }
 
-func (h head) not200() string {
-	switch {
-	case h.none != "":
-		return h.none
-	case h.status != http.StatusOK:
-		return h.said()
-	default:
-		return ""
-	}
-}
+func (h head) not200() string { return h.notWithin(http.StatusOK, http.StatusOK) }
 
-func (h head) not4xx() string {
-	switch {
-	case h.none != "":
-		return h.none
-	case h.status < 400 || h.status >= 500:
-		return h.said()
-	default:
-		return ""
-	}
-}
+func (h head) not4xx() string { return h.notWithin(400, 499) }
 
-func (h head) said() string {
+// notWithin is the status, or why there is none, if it is not one of these.
+func (h head) notWithin(first, last int) string {
+	if h.none != "" || h.status >= first && h.status <= last {
+		return h.none
+	}
 	return strings.TrimSpace(fmt.Sprintf("%d %s", h.status, http.StatusText(h.status)))
 }
 

@@ -72,27 +72,20 @@ func (p *prober) stream(ctx context.Context, body []byte) *streamed {
 		return s
 	}
 	var grace *time.Timer
-	r := reader{s: s, lines: lines{in: bufio.NewReader(io.LimitReader(resp.Body, maxStream))}, event: func(e event) {
+	r := reader{s: s, event: func(e event) {
 		first.Stop()
 		if e.terminal() && grace == nil {
 			grace = stop(p.cfg.Grace, "not closed after the terminal event")
 		}
 	}}
-	err = r.read()
+	err = r.read(resp.Body)
 	if grace != nil {
 		grace.Stop()
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.stopped = whyStopped(ctx, err)
+	if err != nil {
+		s.stopped = why(ctx, err)
 	}
 	return s
-}
-
-func whyStopped(ctx context.Context, err error) string {
-	if errors.Is(err, errTooLong) {
-		return errTooLong.Error()
-	}
-	return why(ctx, err)
 }
 
 var errTooLong = errors.New("more than a check reads")
@@ -101,7 +94,6 @@ var errTooLong = errors.New("more than a check reads")
 // them.
 type reader struct {
 	s     *streamed
-	lines lines
 	event func(event)
 
 	name     string
@@ -110,27 +102,60 @@ type reader struct {
 	anything bool // a field of the event at hand was seen
 }
 
-// read reads to the end. A stream that closes in order ends in io.EOF.
-func (r *reader) read() error {
-	for {
-		line, err := r.lines.next()
-		if err != nil {
-			// What we cut off ourselves, or what broke, proves nothing about its end.
-			if errors.Is(err, io.EOF) && (r.anything || len(line) > 0) {
-				r.s.open = true
-				r.field(line)
-				r.dispatch()
-			}
-			return err
+// read reads to the end of a stream that closes in order. What is cut off, here or by a broken connection,
+// proves nothing about its end.
+func (r *reader) read(in io.Reader) error {
+	limited := &io.LimitedReader{R: in, N: maxStream}
+	var rest []byte
+	lines := bufio.NewScanner(limited)
+	lines.Buffer(nil, maxLine)
+	lines.Split(splitLines(&rest))
+	for begun := false; lines.Scan(); begun = true {
+		line := lines.Bytes()
+		if !begun {
+			line = bytes.TrimPrefix(line, []byte("\ufeff"))
 		}
 		if len(line) == 0 {
 			r.dispatch()
-			continue
+		} else {
+			r.field(line)
 		}
-		r.field(line)
 		if r.data.Len() > maxLine {
 			return errTooLong
 		}
+	}
+	switch err := lines.Err(); {
+	case limited.N <= 0, errors.Is(err, bufio.ErrTooLong):
+		return errTooLong
+	case err != nil:
+		return err
+	}
+	if r.anything || len(rest) > 0 {
+		r.s.open = true
+		r.field(rest)
+		r.dispatch()
+	}
+	return nil
+}
+
+// splitLines splits a stream at LF, CR LF and CR. A line ends at its CR: an LF may never come. rest is a last
+// line without an end.
+func splitLines(rest *[]byte) bufio.SplitFunc {
+	cr := false // the last line ended in CR
+	return func(data []byte, atEOF bool) (advance int, line []byte, err error) {
+		begin := 0 // behind the second half of a line's end
+		if cr && len(data) > 0 && data[0] == '\n' {
+			begin = 1
+		}
+		if end := begin + bytes.IndexAny(data[begin:], "\r\n"); end >= begin {
+			cr = data[end] == '\r'
+			return end + 1, data[begin:end], nil
+		}
+		if atEOF {
+			*rest = data[begin:]
+			return len(data), nil, nil
+		}
+		return 0, nil, nil
 	}
 }
 
@@ -180,7 +205,7 @@ func (r *reader) dispatch() {
 		note(&r.s.unnamed, data)
 		e.word = wordOf(data)
 	}
-	if r.s.events == 0 || e.terminal() { // the rest is nobody's business
+	if r.s.events == 0 || e.terminal() { // no rule needs the other documents
 		e.doc, _ = object(bytes.Clone(data))
 	}
 	if r.s.events == 0 {
@@ -211,59 +236,4 @@ func note(first *string, what []byte) {
 	if *first == "" {
 		*first = quote(string(what))
 	}
-}
-
-// lines splits a stream at LF, CR LF and CR. A line ends at its CR: an LF may
-// never come.
-type lines struct {
-	in    *bufio.Reader
-	begun bool
-	cr    bool // the last line ended in CR
-	line  []byte
-	read  int
-}
-
-// next is the next line, valid until the call after; what was begun comes with
-// the error that ended it.
-func (l *lines) next() ([]byte, error) {
-	l.line = l.line[:0]
-	for len(l.line) <= maxLine {
-		if _, err := l.in.Peek(1); err != nil {
-			if errors.Is(err, io.EOF) && l.read >= maxStream {
-				err = errTooLong
-			}
-			return l.line, err
-		}
-		part, _ := l.in.Peek(l.in.Buffered()) // what is there cannot fail
-		if l.cr && part[0] == '\n' {
-			part = part[:1]
-		} else if end := bytes.IndexAny(part, "\r\n"); end >= 0 {
-			l.line = append(l.line, part[:end]...)
-			part = part[:end+1]
-		} else {
-			l.line = append(l.line, part...)
-		}
-		if l.take(part) {
-			return l.line, nil
-		}
-	}
-	return nil, errTooLong
-}
-
-// take leaves bytes behind, and reports whether they ended a line: they did, if
-// they end in a break that is not the second half of one.
-func (l *lines) take(part []byte) bool {
-	last := part[len(part)-1]
-	half := l.cr && last == '\n' && len(part) == 1
-	l.cr = last == '\r'
-	l.read += len(part)
-	_, _ = l.in.Discard(len(part))
-	if half || (last != '\r' && last != '\n') {
-		return false
-	}
-	if !l.begun {
-		l.begun = true
-		l.line = bytes.TrimPrefix(l.line, []byte("\ufeff"))
-	}
-	return true
 }

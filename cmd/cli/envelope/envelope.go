@@ -76,8 +76,8 @@ func Refuse(n Names, code schemas.Code, detail, message string) []byte {
 	})
 }
 
-// Unavailable is the answer where nobody has answered: what was asked for may
-// have happened, and asking again under the same request_id does it no twice.
+// Unavailable is the answer if the API sent none. The operation may have run; a repeat under the
+// same request_id does not run it twice.
 func Unavailable(n Names, message string) []byte {
 	return Refuse(n, schemas.InternalError, string(schemas.Unavailable), message)
 }
@@ -95,8 +95,8 @@ func encode(r schemas.AgentResponse) []byte {
 	return doc
 }
 
-// Result is the word of an answer: ok, or the code of its error. Empty says that
-// the document is no answer of the agent API.
+// Result is ok, or the code of the error in an answer. It is empty if the document is no answer
+// of the agent API.
 func Result(doc []byte) string {
 	members := Object(doc)
 	switch {

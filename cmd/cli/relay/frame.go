@@ -18,7 +18,7 @@ const (
 	inward    = "extension-to-page"
 )
 
-// opPing asks whether somebody serves the session. It exists on this way alone.
+// opPing asks whether the session is served. Only the relay has it.
 const opPing = "bridge.ping"
 
 // frame is one message of an agent.
@@ -31,7 +31,7 @@ type frame struct {
 	body []byte
 	// tokened: the request has a token of its own, be it a bad one.
 	tokened bool
-	// answer is what is said without asking anybody.
+	// answer is sent without a request to the API.
 	answer []byte
 }
 

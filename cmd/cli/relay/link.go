@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,17 +8,18 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/coder/websocket"
+	"golang.org/x/sync/errgroup"
 
 	"weir/cmd/cli/envelope"
 	"weir/schemas"
 )
 
-// newClient is for handshakes. It follows nobody elsewhere: the token stands in
-// the URL.
+// newClient is for handshakes. It follows no redirects: the token is in the URL.
 func newClient() *http.Client {
 	p := new(http.Protocols)
 	p.SetHTTP1(true)
@@ -36,12 +36,9 @@ func newClient() *http.Client {
 
 // link is one connection.
 type link struct {
-	relay *Relay
-	conn  *websocket.Conn
-	wg    sync.WaitGroup // requests on their way
-
-	mu  sync.Mutex
-	why error // what this end has ended the connection for
+	relay    *Relay
+	conn     *websocket.Conn
+	requests errgroup.Group // on their way
 }
 
 // session connects, serves the connection to its end and says why it ended.
@@ -56,6 +53,7 @@ func (r *Relay) session(ctx context.Context) error {
 	}
 	r.cfg.Notice(Event{Event: Connected})
 	l := &link{relay: r, conn: conn}
+	l.requests.SetLimit(r.cfg.Slots)
 	return l.serve(ctx)
 }
 
@@ -68,13 +66,12 @@ const discarded = 16 << 20
 
 func (l *link) serve(ctx context.Context) error {
 	l.conn.SetReadLimit(discarded)
-	carrying, stop := context.WithCancel(ctx)
-	// Reading goes on while the connection is closed in order: what ends it is not
-	// the end of ctx, but what comes of it.
+	carrying, stop := context.WithCancelCause(ctx)
+	// Reading goes on while the connection is closed in order: the closing handshake ends it, not ctx.
 	reading, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	var tasks sync.WaitGroup
-	tasks.Go(func() { l.ping(carrying) })
+	tasks.Go(func() { l.ping(carrying, stop) })
 	tasks.Go(func() {
 		<-carrying.Done()
 		late := time.AfterFunc(farewell, cut)
@@ -83,25 +80,20 @@ func (l *link) serve(ctx context.Context) error {
 	})
 
 	err := l.read(reading, carrying)
-	stop()
+	stop(nil)
 	_ = l.conn.CloseNow() // it may be closed already
-	l.wg.Wait()
+	_ = l.requests.Wait() // none has an error
 	tasks.Wait()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return cmp.Or(l.why, closed(err))
+	if errors.Is(context.Cause(carrying), errSilent) {
+		return errSilent
+	}
+	return closed(err)
 }
 
-// end ends the connection for a reason of this end's.
-func (l *link) end(why error) {
-	l.mu.Lock()
-	l.why = cmp.Or(l.why, why)
-	l.mu.Unlock()
-	_ = l.conn.CloseNow() // it may be closed already
-}
+var errSilent = errors.New("the relay does not answer pings")
 
-// ping finds out that a relay has gone without a word.
-func (l *link) ping(ctx context.Context) {
+// ping detects a relay that has gone without closing the connection.
+func (l *link) ping(ctx context.Context, stop context.CancelCauseFunc) {
 	tick := time.NewTicker(l.relay.cfg.Ping)
 	defer tick.Stop()
 	for {
@@ -115,7 +107,8 @@ func (l *link) ping(ctx context.Context) {
 		late := errors.Is(asked.Err(), context.DeadlineExceeded)
 		cancel()
 		if err != nil && late {
-			l.end(errors.New("the relay does not answer pings"))
+			stop(errSilent)
+			_ = l.conn.CloseNow() // it may be closed already
 		}
 		if err != nil {
 			return // the reader knows why
@@ -157,17 +150,14 @@ func (l *link) take(ctx context.Context, f frame) {
 		l.answer(ctx, f, f.answer, began)
 		return
 	}
-	select {
-	case l.relay.slots <- struct{}{}:
-	default:
-		l.answer(ctx, f, envelope.Refuse(f.Names, schemas.RateLimited, "",
-			fmt.Sprintf("%d requests are on their way already; wait for an answer and send it again", cap(l.relay.slots))), began)
-		return
-	}
-	l.wg.Go(func() {
-		defer func() { <-l.relay.slots }()
+	taken := l.requests.TryGo(func() error {
 		l.answer(ctx, f, l.carry(ctx, f), began)
+		return nil
 	})
+	if !taken {
+		full := fmt.Sprintf("%d requests are on their way already; wait for an answer and send it again", l.relay.cfg.Slots)
+		l.answer(ctx, f, envelope.Refuse(f.Names, schemas.RateLimited, "", full), began)
+	}
 }
 
 // carry asks the agent API. Whatever answers in its place is not passed on.
@@ -177,7 +167,8 @@ func (l *link) carry(ctx context.Context, f frame) []byte {
 	case err != nil:
 		return envelope.Unavailable(f.Names, "the Weir behind this relay does not answer; send the request again under the same request_id")
 	case envelope.Result(doc) == "":
-		return envelope.Unavailable(f.Names, "what answers behind this relay is no Weir, or has no answer yet; send the request again under the same request_id")
+		return envelope.Unavailable(f.Names,
+			"what answers behind this relay is no Weir, or has no answer yet; send the request again under the same request_id")
 	default:
 		return doc
 	}
@@ -186,11 +177,10 @@ func (l *link) carry(ctx context.Context, f frame) []byte {
 // answer sends an answer, as one frame: relays need not know how to put a message
 // together.
 func (l *link) answer(ctx context.Context, f frame, response []byte, began time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, l.relay.cfg.Pong)
+	defer cancel()
 	message, err := wrap(f.id, response)
 	if err == nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, l.relay.cfg.Pong)
-		defer cancel()
 		err = l.conn.Write(ctx, websocket.MessageText, message)
 	}
 	if err != nil {
@@ -211,10 +201,8 @@ func known(operation string) string {
 
 // word is a result that may be shown.
 func word(result string) string {
-	for _, c := range []byte(result) {
-		if (c < 'A' || c > 'Z') && c != '_' && result != "ok" {
-			return "other"
-		}
+	if result != "ok" && strings.Trim(result, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" {
+		return "other"
 	}
 	return result
 }

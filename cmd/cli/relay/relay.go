@@ -9,6 +9,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,10 +29,9 @@ type Config struct {
 	// Token is the relay's, not Weir's; empty: none is sent.
 	Token string
 	// Ask carries a request to the agent API and returns the answer's body. The
-	// request has a token of its own where tokened is true. An error says that
-	// nobody has answered.
+	// request has a token of its own where tokened is true. An error means that there is no answer.
 	Ask func(ctx context.Context, body []byte, tokened bool) ([]byte, error)
-	// Notice hears of what happens, from several goroutines; default: nobody does.
+	// Notice receives the events, from several goroutines; default: none.
 	Notice func(Event)
 
 	// Slots is how many requests are carried at once; what comes above them is
@@ -53,26 +53,13 @@ func (c Config) withDefaults() Config {
 	if c.Notice == nil {
 		c.Notice = func(Event) {}
 	}
-	if c.Slots <= 0 {
-		c.Slots = 16
-	}
-	if c.MaxMessage <= 0 {
-		c.MaxMessage = 1 << 20
-	}
-	for _, d := range []struct {
-		is        *time.Duration
-		otherwise time.Duration
-	}{
-		{&c.Handshake, 15 * time.Second},
-		{&c.Ping, 20 * time.Second},
-		{&c.Pong, 10 * time.Second},
-		{&c.Wait, time.Second},
-		{&c.MaxWait, 30 * time.Second},
-	} {
-		if *d.is <= 0 {
-			*d.is = d.otherwise
-		}
-	}
+	c.Slots = cmp.Or(c.Slots, 16)
+	c.MaxMessage = cmp.Or(c.MaxMessage, 1<<20)
+	c.Handshake = cmp.Or(c.Handshake, 15*time.Second)
+	c.Ping = cmp.Or(c.Ping, 20*time.Second)
+	c.Pong = cmp.Or(c.Pong, 10*time.Second)
+	c.Wait = cmp.Or(c.Wait, time.Second)
+	c.MaxWait = cmp.Or(c.MaxWait, 30*time.Second)
 	return c
 }
 
@@ -95,10 +82,10 @@ type Event struct {
 	Wait   time.Duration
 }
 
-// Counts are how many messages came to which end.
+// Counts are the numbers of messages by their outcome.
 type Counts struct {
 	// Served were answered, and Dropped could not be: they were too large, no text,
-	// or had no request_id. Unheard were answered when nobody was there any more.
+	// or had no request_id. The answers of Unheard could not be sent.
 	Served, Dropped, Unheard uint64
 }
 
@@ -106,15 +93,13 @@ type Counts struct {
 type Relay struct {
 	cfg    Config
 	client *http.Client
-	slots  chan struct{}
 
 	served, dropped, unheard atomic.Uint64
 }
 
 // New returns a Relay that is not connected. Run it once.
 func New(cfg Config) *Relay {
-	cfg = cfg.withDefaults()
-	return &Relay{cfg: cfg, client: newClient(), slots: make(chan struct{}, cfg.Slots)}
+	return &Relay{cfg: cfg.withDefaults(), client: newClient()}
 }
 
 // Counts are those so far.
@@ -150,8 +135,8 @@ func (r *Relay) Run(ctx context.Context) error {
 // pause doubles with each failure, and is spread over its upper half so that the
 // ends of a relay that has come back do not all arrive at once.
 func (r *Relay) pause(failures int) time.Duration {
-	longest := 2 * r.cfg.Wait << min(failures, 16)
-	if longest > r.cfg.MaxWait || longest <= 0 {
+	longest := min(2*r.cfg.Wait<<min(failures, 16), r.cfg.MaxWait)
+	if longest <= 0 { // more than a duration holds
 		longest = r.cfg.MaxWait
 	}
 	return longest - rand.N(longest/2+1) //nolint:gosec // it spreads, it guards nothing

@@ -18,29 +18,31 @@ import (
 
 // ending is how a command ended.
 type ending struct {
-	exit   int // its status; -1 where a signal ended it
-	took   time.Duration
-	killed bool // the runner ended it
-	late   bool // because of the deadline
-	over   bool // because its holder has the task no more
+	exit int // its status; -1 where a signal ended it
+	took time.Duration
+	// killed is why the runner ended it: errLate, ErrOver or the runner's own end; nil: it did not.
+	killed error
 }
+
+// errLate ends a command at the deadline of its task.
+var errLate = errors.New("the deadline has passed")
 
 // missing reports whether the shell's status says that there is no such command, or
 // none that may be run. One that took its time had begun: it is of something within it.
 func (e ending) missing() bool {
-	return !e.killed && e.took < time.Second && (e.exit == 126 || e.exit == 127)
+	return e.killed == nil && e.took < time.Second && (e.exit == 126 || e.exit == 127)
 }
 
 func (e ending) sentence() string {
-	switch {
-	case e.exit < 0:
+	if e.exit < 0 {
 		return "the command was ended by a signal, and had not said how the task ended"
-	default:
-		return fmt.Sprintf("the command ended with exit status %d, and had not said how the task ended", e.exit)
 	}
+	return fmt.Sprintf("the command ended with exit status %d, and had not said how the task ended", e.exit)
 }
 
-// run starts the command in a directory of its own and waits for its end.
+// run starts the command in a directory of its own and waits for its end. Meanwhile it keeps the lease, and ends
+// the command when there is no more reason to run: the deadline, the runner's own end, and an end of the task that
+// the command does not follow by itself.
 func (r *runner) run(ctx context.Context, t *schemas.LeasedTask, dir string) (ending, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil { // one that is there is not this lease's
 		return ending{}, err
@@ -51,7 +53,7 @@ func (r *runner) run(ctx context.Context, t *schemas.LeasedTask, dir string) (en
 	}
 	defer log.Close()
 	out := &capped{to: log, left: r.cfg.Output}
-	cmd := exec.Command("sh", "-c", r.cfg.Command) //nolint:gosec,noctx // what the operator says is what it runs, and watch ends it
+	cmd := exec.Command("sh", "-c", r.cfg.Command) //nolint:gosec,noctx // what the operator says is what it runs, and end ends it
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, r.environ(t, dir), out, out
 	cmd.WaitDelay = time.Second // what it has left running may hold its output open
 	apart(cmd)
@@ -60,21 +62,25 @@ func (r *runner) run(ctx context.Context, t *schemas.LeasedTask, dir string) (en
 	if err := cmd.Start(); err != nil {
 		return ending{}, err
 	}
-	done, began := make(chan struct{}), time.Now()
-	var e ending
-	var watching sync.WaitGroup
-	watching.Go(func() { r.watch(ctx, t, cmd, done, &e) })
+	began, done := time.Now(), make(chan struct{})
+	life, late := context.WithTimeoutCause(ctx, time.Duration(t.Remaining)*time.Millisecond, errLate)
+	defer late()
+	life, over := context.WithCancelCause(life)
+	var keeping sync.WaitGroup
+	keeping.Go(func() { r.keep(life, t, over) })
+	killed := make(chan error, 1)
+	go func() { killed <- r.end(life, cmd, done) }()
 	err = cmd.Wait()
 	close(done)
-	watching.Wait()
+	e := ending{killed: <-killed}
+	over(nil)
+	keeping.Wait()
 	kill(cmd) // whatever is left of its group
 	e.exit, e.took = cmd.ProcessState.ExitCode(), time.Since(began)
-	if exit, own := errors.AsType[*exec.ExitError](err); err != nil && !own && !errors.Is(err, exec.ErrWaitDelay) {
-		return e, err
-	} else if own {
-		e.exit = exit.ExitCode()
+	if _, own := errors.AsType[*exec.ExitError](err); own || errors.Is(err, exec.ErrWaitDelay) {
+		err = nil
 	}
-	return e, nil
+	return e, err
 }
 
 // environ is all that the command knows: of the runner's own environment no more than
@@ -87,72 +93,38 @@ func (r *runner) environ(t *schemas.LeasedTask, dir string) []string {
 	)
 }
 
-// watch keeps the lease while the command runs, and ends it when there is no more
-// reason to run: the deadline, the runner's own end, and an end of the task that the command does not
-// follow by itself.
-func (r *runner) watch(ctx context.Context, t *schemas.LeasedTask, cmd *exec.Cmd, done <-chan struct{}, e *ending) {
-	late := time.NewTimer(time.Duration(t.Remaining) * time.Millisecond)
-	defer late.Stop()
-	beats := r.keep(ctx, t, done)
-	var patience <-chan time.Time // for a command whose task is over
+// keep keeps the lease until ctx ends. When the task is over for its holder, the command has the grace to end by
+// itself. A server that does not answer says nothing about the lease, and is not waited for longer than until the
+// next time.
+func (r *runner) keep(ctx context.Context, t *schemas.LeasedTask, over context.CancelCauseFunc) {
+	every := max(time.Duration(t.Timeout)*time.Millisecond/3, 50*time.Millisecond)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
 	for {
 		select {
-		case <-done:
-			return
-		case <-late.C:
-			e.late = true
-			r.end(cmd, done, e)
-			return
 		case <-ctx.Done():
-			r.end(cmd, done, e)
 			return
-		case <-patience:
-			r.end(cmd, done, e)
+		case <-tick.C:
+		}
+		one, cancel := context.WithTimeout(ctx, every)
+		err := r.weir.Keep(one, t.Token)
+		cancel()
+		if errors.Is(err, ErrOver) {
+			r.wait(ctx, r.cfg.Grace)
+			over(ErrOver)
 			return
-		case <-beats:
-			e.over, beats = true, nil
-			timer := time.NewTimer(r.cfg.Grace)
-			defer timer.Stop()
-			patience = timer.C
 		}
 	}
 }
 
-// keep keeps the lease until the command is done. The channel that it returns is closed
-// when the task is over for its holder. A server that does not answer says nothing
-// about the lease, and is not waited for longer than until the next time.
-func (r *runner) keep(ctx context.Context, t *schemas.LeasedTask, done <-chan struct{}) (over <-chan struct{}) {
-	every := max(time.Duration(t.Timeout)*time.Millisecond/3, 50*time.Millisecond)
-	gone := make(chan struct{})
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		defer cancel()
-		<-done
-	}()
-	go func() {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			one, end := context.WithTimeout(ctx, every)
-			err := r.weir.Keep(one, t.Token)
-			end()
-			if errors.Is(err, ErrOver) {
-				close(gone)
-				return
-			}
-		}
-	}()
-	return gone
-}
-
-// end asks the command's group to end, and ends it if it does not.
-func (r *runner) end(cmd *exec.Cmd, done <-chan struct{}, e *ending) {
-	e.killed = true
+// end asks the command's group to end when ctx does, and ends it if it does not. It returns why, unless the
+// command was done before.
+func (r *runner) end(ctx context.Context, cmd *exec.Cmd, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
 	ask(cmd)
 	grace := time.NewTimer(r.cfg.Grace)
 	defer grace.Stop()
@@ -161,6 +133,7 @@ func (r *runner) end(cmd *exec.Cmd, done <-chan struct{}, e *ending) {
 	case <-grace.C:
 		kill(cmd)
 	}
+	return context.Cause(ctx)
 }
 
 // capped writes up to a size and forgets the rest.

@@ -58,7 +58,7 @@ type Config struct {
 	Once bool
 	// Pause is the time before a server is asked again that did not answer; default 2 s.
 	Pause time.Duration
-	// Tell hears what happens, from several goroutines; default nobody.
+	// Tell receives the notices, from several goroutines; default: none.
 	Tell func(Notice)
 }
 
@@ -119,12 +119,9 @@ func Run(ctx context.Context, w Weir, cfg Config) error {
 		return err
 	}
 	var slots sync.WaitGroup
-	for i := range r.cfg.Slots {
-		taken := first
-		if i > 0 {
-			taken = nil
-		}
-		slots.Go(func() { r.slot(ctx, taken) })
+	slots.Go(func() { r.slot(ctx, first) })
+	for range r.cfg.Slots - 1 {
+		slots.Go(func() { r.slot(ctx, nil) })
 	}
 	slots.Wait()
 	return nil
@@ -216,9 +213,9 @@ func (r *runner) work(ctx context.Context, t *schemas.LeasedTask) (began bool) {
 func (r *runner) conclude(ctx, last context.Context, t *schemas.LeasedTask, end ending, note *Notice) {
 	note.What, note.Exit = Ended, &end.exit
 	switch {
-	case end.late: // the server has ended the task by itself
+	case errors.Is(end.killed, errLate): // the server has ended the task by itself
 		note.What = Late
-	case ctx.Err() != nil && end.killed && !end.over:
+	case ctx.Err() != nil && end.killed != nil && !errors.Is(end.killed, ErrOver):
 		note.What, note.Exit = Released, nil
 		r.release(last, t, note)
 	default:
