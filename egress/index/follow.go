@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -215,12 +216,10 @@ func (x *Index) step(ctx context.Context, s *store, p *partition) error {
 
 // page reads records after the partition's place and up to its last. Only the stream's leader
 // says that none is left: a replica that is late does not know the newest.
-func (x *Index) page(ctx context.Context, p *partition) (records []schemas.Record, err error) {
-	for late := 0; ; late++ {
-		records, _, err = x.log.Page(ctx, p.stream, every, p.seq+1, batch, batchSize)
-		for n := len(records); n > 0 && records[n-1].Seq > p.last; n-- {
-			records = records[:n-1]
-		}
+func (x *Index) page(ctx context.Context, p *partition) ([]schemas.Record, error) {
+	for range patience {
+		records, _, err := x.log.Page(ctx, p.stream, every, p.seq+1, batch, batchSize)
+		records = slices.DeleteFunc(records, func(r schemas.Record) bool { return r.Seq > p.last })
 		if err != nil || len(records) > 0 {
 			return records, err
 		}
@@ -230,12 +229,11 @@ func (x *Index) page(ctx context.Context, p *partition) (records []schemas.Recor
 			return nil, nil
 		case err != nil:
 			return nil, err
-		case late == patience:
-			return nil, fmt.Errorf("%w: it does not show what it is known to hold", fault.ErrUnavailable)
 		case !pause(ctx, catchUp):
 			return nil, context.Cause(ctx)
 		}
 	}
+	return nil, fmt.Errorf("%w: it does not show what it is known to hold", fault.ErrUnavailable)
 }
 
 // pause waits; false says that ctx ended first.

@@ -115,8 +115,8 @@ func (f *filter) selection(since, until int64) (from, rest clause) {
 	return from, rest
 }
 
-// newest reads actions that a query selects, the newest first. It looks at so many at most
-// by the best SQL index. Next is the cursor after them, and empty if no others follow.
+// newest reads at most limit actions that a query selects, the newest first. It looks at so many
+// at most by the best SQL index. Next is the cursor after them, and empty if no others follow.
 func (s *store) newest(ctx context.Context, q Query, looks, limit int) (found []action, next string, err error) {
 	until := q.cursor
 	if q.until > 0 {
@@ -125,7 +125,7 @@ func (s *store) newest(ctx context.Context, q Query, looks, limit int) (found []
 	from, rest := q.selection(q.since, until)
 	from.text += " ORDER BY at DESC LIMIT " + strconv.Itoa(looks)
 	query := "SELECT " + columns + " FROM action WHERE at IN (SELECT at FROM (SELECT * " + from.text + ") WHERE " + rest.String() +
-		" LIMIT " + strconv.Itoa(limit) + ") ORDER BY at DESC"
+		" LIMIT " + strconv.Itoa(limit+1) + ") ORDER BY at DESC"
 	err = s.rows(ctx, query, slices.Concat(from.args, rest.args), func(scan func(...any) error) error {
 		found = append(found, action{})
 		return scan(found[len(found)-1].fields()...)
@@ -133,8 +133,8 @@ func (s *store) newest(ctx context.Context, q Query, looks, limit int) (found []
 	if err != nil {
 		return nil, "", err
 	}
-	if len(found) == limit {
-		return found, cursorKey(found[limit-1].at), nil
+	if len(found) > limit {
+		return found[:limit], cursorKey(found[limit-1].at), nil
 	}
 	var at int64
 	err = s.db.QueryRowContext(ctx, "SELECT at FROM (SELECT at "+from.text+") LIMIT 1 OFFSET "+strconv.Itoa(looks-1), from.args...).Scan(&at)
@@ -234,7 +234,7 @@ const mostWords = 2_000
 
 // fill adds the items, and where the next page begins.
 func (x *Index) fill(ctx context.Context, s *store, v *view, q Query, page *schemas.ActionPage) error {
-	looks, limit := x.cfg.Looks, q.limit+1
+	looks, limit := x.cfg.Looks, q.limit
 	if q.live {
 		looks, limit = mostWords, mostWords
 	}
@@ -244,16 +244,16 @@ func (x *Index) fill(ctx context.Context, s *store, v *view, q Query, page *sche
 	}
 	page.Next = next
 	for i, a := range found {
-		if len(page.Items) == q.limit {
-			page.Next = cursorKey(found[i-1].at)
-			break
-		}
 		entry, ok, err := x.entry(ctx, v, a, q)
 		if err != nil {
 			return err
 		}
 		if ok {
 			page.Items = append(page.Items, entry)
+		}
+		if len(page.Items) == q.limit && i < len(found)-1 {
+			page.Next = cursorKey(a.at)
+			break
 		}
 	}
 	for p, seq := range v.seen {
@@ -301,13 +301,13 @@ func (x *Index) word(ctx context.Context, v *view, ref schemas.Ref) (status.Brie
 	within, cancel := context.WithDeadline(ctx, v.until)
 	defer cancel()
 	b, err := status.Word(within, x.log, x.actions, x.cfg.Layout, ref)
-	if err != nil && ctx.Err() == nil && within.Err() != nil {
+	switch {
+	case err == nil:
+		v.seen[p] = max(v.seen[p], b.Seq)
+	case ctx.Err() == nil && within.Err() != nil:
 		v.silent[p] = true
 		v.Behind++ // at least
 		return last, nil
-	}
-	if err == nil {
-		v.seen[p] = max(v.seen[p], b.Seq)
 	}
 	return b, err
 }
@@ -332,13 +332,9 @@ type Named struct {
 func (x *Index) Refs(ctx context.Context, q Query) (refs []Named, next string, fresh schemas.Freshness, err error) {
 	err = x.with(ctx, func(s *store, v *view) error {
 		refs, fresh = nil, v.Freshness
-		found, after, err := s.newest(ctx, q, x.cfg.Looks, q.limit+1)
+		found, after, err := s.newest(ctx, q, x.cfg.Looks, q.limit)
 		next = after
-		for i, a := range found {
-			if i == q.limit {
-				next = refs[i-1].Next
-				break
-			}
+		for _, a := range found {
 			refs = append(refs, Named{a.ref, cursorKey(a.at)})
 		}
 		return err

@@ -21,7 +21,10 @@ func Invalid(message string) error { return fault.New(schemas.InvalidRequest, me
 // that fit into 64 bits and have a successor there.
 func Position(s string) (uint64, bool) {
 	n, err := strconv.ParseUint(s, 10, 64)
-	return n, err == nil && n < math.MaxUint64 && len(s) <= 20
+	if err != nil || n == math.MaxUint64 || len(s) > 20 {
+		return 0, false
+	}
+	return n, true
 }
 
 // One reads a parameter that may stand once. ok is false where it does not.

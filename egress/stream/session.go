@@ -152,7 +152,7 @@ func (s *session) run(ctx context.Context) {
 	defer tick.Stop()
 	for s.drain(ctx) {
 		ticked, err := s.reader.wait(ctx, tick.C)
-		if err != nil && !(errors.Is(err, ErrClosed) && s.late(ctx)) {
+		if err != nil && (!errors.Is(err, ErrClosed) || !s.late(ctx)) {
 			break
 		}
 		if ticked { // what the feed may have missed, it asks the log for itself
