@@ -41,8 +41,7 @@ type partition struct {
 	first uint64 // of the log, when the index last dropped what the log has dropped
 	asOf  time.Time
 
-	stand  atomic.Pointer[schemas.Freshness] // for others than the reader
-	oldest atomic.Int64                      // the time of the first record, in nanoseconds; 0: unknown
+	stand atomic.Pointer[schemas.Freshness] // for others than the reader
 }
 
 func newPartition(p int) *partition {
@@ -51,19 +50,9 @@ func newPartition(p int) *partition {
 	return out
 }
 
-// view is what an answer knows of the log: how far the index is behind it, and the statuses that it
-// read from it.
-type view struct {
-	schemas.Freshness
-
-	until  time.Time      // no status is read later
-	silent map[int]bool   // partitions that did not answer
-	seen   map[int]uint64 // the newest record that was read of a partition
-}
-
 // refresh reads what the log holds by now, all partitions at once, for as long as an
 // answer may wait. A partition that does not answer does not delay the others.
-func (x *Index) refresh(ctx context.Context, s *store) (*view, error) {
+func (x *Index) refresh(ctx context.Context, s *store) (fresh schemas.Freshness, err error) {
 	within, cancel := context.WithTimeout(ctx, x.cfg.Wait)
 	defer cancel()
 	errs := make([]error, len(s.parts))
@@ -72,28 +61,26 @@ func (x *Index) refresh(ctx context.Context, s *store) (*view, error) {
 		all.Go(func() { errs[i] = x.advance(within, s, p, 0) })
 	}
 	all.Wait()
-	out := &view{until: time.Now().Add(x.cfg.Wait), silent: map[int]bool{}, seen: map[int]uint64{}}
 	for i, p := range s.parts {
 		stand := *p.stand.Load()
 		if errs[i] != nil {
-			out.silent[i] = true
 			stand.Behind = max(stand.Behind, 1)
 		}
-		out.Behind += stand.Behind
-		if i == 0 || stand.AsOf.Before(out.AsOf) {
-			out.AsOf = stand.AsOf
+		fresh.Behind += stand.Behind
+		if i == 0 || stand.AsOf.Before(fresh.AsOf) {
+			fresh.AsOf = stand.AsOf
 		}
 	}
 	if err := errors.Join(errs...); spoiled(err) {
-		return out, err
+		return fresh, err
 	}
-	if out.Behind > 0 {
+	if fresh.Behind > 0 {
 		select {
 		case x.poke <- struct{}{}:
 		default:
 		}
 	}
-	return out, ctx.Err()
+	return fresh, ctx.Err()
 }
 
 // advance reads a partition to the end that the log has now, or so many batches of it (0: all),

@@ -54,7 +54,7 @@ func open(tb testing.TB) *shop {
 
 // start opens the index, as at the start of a process.
 func (s *shop) start() {
-	s.x = index.New(s.log, s.led, always{}, index.Config{Layout: layout, Path: s.path, Wait: time.Minute})
+	s.x = index.New(s.log, always{}, index.Config{Layout: layout, Path: s.path, Wait: time.Minute})
 	s.t.Cleanup(s.x.Close)
 }
 
@@ -433,7 +433,7 @@ func TestRefsAmongMany(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	s.x.Close()
-	s.x = index.New(s.log, s.led, always{}, index.Config{Layout: layout, Path: s.path, Wait: time.Minute, Looks: 5})
+	s.x = index.New(s.log, always{}, index.Config{Layout: layout, Path: s.path, Wait: time.Minute, Looks: 5})
 	t.Cleanup(s.x.Close)
 	s.claim("acme", schemas.KindTask, "old")
 	s.settle(s.claim("acme", schemas.KindTask, "over"), schemas.OutcomeCanceled, schemas.Canceled)
@@ -581,7 +581,7 @@ func TestASilentPartition(t *testing.T) {
 	}
 	s.x.Close()
 	mute := muted{Log: s.log, of: func() string { mu.Lock(); defer mu.Unlock(); return silent }}
-	s.x = index.New(mute, s.led, always{}, index.Config{Layout: layout, Path: s.path, Wait: 5 * time.Second})
+	s.x = index.New(mute, always{}, index.Config{Layout: layout, Path: s.path, Wait: 5 * time.Second})
 	t.Cleanup(s.x.Close)
 	silent = schemas.LogStream(1)
 	page := s.page("acme", "limit=1000")
@@ -623,20 +623,13 @@ func (m muted) Bounds(ctx context.Context, stream string) (first, last uint64, e
 	return m.Log.Bounds(ctx, stream)
 }
 
-func (m muted) Last(ctx context.Context, stream, filter string) (schemas.Record, error) {
-	if err := m.wait(ctx, stream); err != nil {
-		return schemas.Record{}, err
-	}
-	return m.Log.Last(ctx, stream, filter)
-}
-
 // TestALateReplica: what a replica does not show yet is waited for, and not passed over.
 func TestALateReplica(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	s.x.Close()
 	slow := &tardy{Log: s.log}
-	s.x = index.New(slow, s.led, always{}, index.Config{Layout: layout, Path: s.path, Wait: time.Minute})
+	s.x = index.New(slow, always{}, index.Config{Layout: layout, Path: s.path, Wait: time.Minute})
 	t.Cleanup(s.x.Close)
 	for i := range 20 {
 		s.settle(s.claim("acme", schemas.KindHTTP, fmt.Sprintf("a-%d", i)), schemas.OutcomeSucceeded, "")
@@ -676,7 +669,7 @@ func TestReadsOnByItself(t *testing.T) {
 	s.x.Close()
 	caught := make(chan struct{})
 	var once sync.Once
-	s.x = index.New(s.log, s.led, stored(func() { once.Do(func() { close(caught) }) }), index.Config{Layout: layout, Path: s.path, Every: time.Millisecond, Wait: time.Minute})
+	s.x = index.New(s.log, stored(func() { once.Do(func() { close(caught) }) }), index.Config{Layout: layout, Path: s.path, Every: time.Millisecond, Wait: time.Minute})
 	t.Cleanup(s.x.Close)
 	s.x.Start()
 	s.x.Start()

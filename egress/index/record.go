@@ -16,6 +16,8 @@ type action struct {
 	class             string
 	taskType, task    string
 	created, deadline int64
+	part              int    // the partition of the log that has it
+	state             string // accepted, started or waiting: what it was last, before its end
 	end
 }
 
@@ -29,19 +31,19 @@ type end struct {
 }
 
 // columns are those of table action, in the order of fields.
-const columns = "at, tenant, kind, id, class, task_type, task, created, deadline, status, code, entry, settled, attempts"
+const columns = "at, tenant, kind, id, class, task_type, task, created, deadline, part, state, status, code, entry, settled, attempts"
 
 func (a *action) fields() []any {
 	return []any{
 		&a.at, &a.ref.Tenant, &a.ref.Kind, &a.ref.ID, &a.class, &a.taskType, &a.task, &a.created, &a.deadline,
-		&a.status, &a.code, &a.entry, &a.settled, &a.attempts,
+		&a.part, &a.state, &a.status, &a.code, &a.entry, &a.settled, &a.attempts,
 	}
 }
 
 // readAccepted reads what a list shows from an accepted event. An event that cannot be
 // decoded is still an action. A payload, of up to a quarter of a megabyte, is not decoded.
 func readAccepted(ref schemas.Ref, rec schemas.Record) *action {
-	a := &action{at: rec.Time.UnixNano(), ref: ref, created: rec.Time.UnixNano()}
+	a := &action{at: rec.Time.UnixNano(), ref: ref, created: rec.Time.UnixNano(), state: string(schemas.EventAccepted)}
 	get := func(path string) gjson.Result { return gjson.GetBytes(rec.Data, "action."+path) }
 	accepted := get("accepted_at").Time()
 	if accepted.IsZero() {
@@ -51,7 +53,7 @@ func readAccepted(ref schemas.Ref, rec schemas.Record) *action {
 	if deadline := get("deadline").Time(); !deadline.IsZero() {
 		a.deadline = deadline.UnixNano()
 	}
-	switch ref.Kind { //nolint:exhaustive // the others have none
+	switch ref.Kind {
 	case schemas.KindTask:
 		a.task = ref.ID
 	case schemas.KindChat, schemas.KindPush:
@@ -72,4 +74,16 @@ func readSettled(rec schemas.Record) end {
 		entry = cmp.Or(get("settled.result.decision.entry").Str, get("settled.result.http.decision.entry").Str)
 	}
 	return end{string(outcome), get("settled.code").Str, entry, rec.Time.UnixNano(), int(get("settled.attempts").Int())}
+}
+
+// stateOf is what an event makes of an action that has not ended; empty: what it was.
+func stateOf(rec schemas.Record) string {
+	switch schemas.EventType(gjson.GetBytes(rec.Data, "type").Str) {
+	case schemas.EventWaiting:
+		return string(schemas.EventWaiting)
+	case schemas.EventStarted, schemas.EventAttempt, schemas.EventAttempted, schemas.EventProgress, schemas.EventDelta, schemas.EventSignal, schemas.EventStatus:
+		return string(schemas.EventStarted)
+	default:
+		return ""
+	}
 }

@@ -12,9 +12,9 @@ import (
 
 // Stats are the figures that a query selects.
 func (x *Index) Stats(ctx context.Context, q StatsQuery) (out schemas.Stats, err error) {
-	err = x.with(ctx, func(s *store, v *view) error {
+	err = x.with(ctx, func(s *store, fresh schemas.Freshness) error {
 		out, err = s.stats(ctx, q, time.Now())
-		out.Freshness = v.Freshness
+		out.Freshness = fresh
 		return err
 	})
 	return out, err
@@ -32,8 +32,10 @@ type series struct {
 
 func newSeries(points int) *series {
 	return &series{
-		make([]uint64, points), make([]uint64, points), make([]spread, points), map[string][]uint64{},
-		schemas.StatsSum{Outcomes: map[string]uint64{}}, nil,
+		make([]uint64, points), make([]uint64, points), make([]spread, points),
+		map[string][]uint64{},
+		schemas.StatsSum{Outcomes: map[string]uint64{}},
+		nil,
 	}
 }
 

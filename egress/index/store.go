@@ -19,11 +19,12 @@ import (
 
 // version is that of the tables below and of their contents. A file of another version is
 // discarded and built anew; increment it with every change of either.
-const version = 3
+const version = 4
 
 // An action's key is when the log stored its acceptance, in nanoseconds: each SQL index
 // yields a list in that order. If two actions have the same nanosecond, one gets the next.
-// Status is empty until the action has ended, and then its outcome.
+// Status is empty until the action has ended, and then its outcome; state says more of the
+// time before.
 //
 // Figure counts actions in slots of time. At level 0 a slot is tallySlot wide, and counts
 // the actions that were accepted in it, by what they are now. At another level a slot is as
@@ -46,6 +47,8 @@ CREATE TABLE action (
 	task      TEXT    NOT NULL,
 	created   INTEGER NOT NULL,
 	deadline  INTEGER NOT NULL,
+	part      INTEGER NOT NULL,
+	state     TEXT    NOT NULL,
 	status    TEXT    NOT NULL,
 	code      TEXT    NOT NULL,
 	entry     TEXT    NOT NULL,
