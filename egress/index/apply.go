@@ -55,7 +55,9 @@ func (s *store) apply(ctx context.Context, partition int, from uint64, to place,
 			return errors.Join(err, errMoved)
 		}
 		b := &batchWriter{tx: tx, figures: map[counter]*amount{}}
-		for query, into := range map[string]**sql.Stmt{insertAction: &b.insert, moveAction: &b.move, settleAction: &b.settle, readSpread: &b.read, addFigure: &b.add} {
+		for query, into := range map[string]**sql.Stmt{
+			insertAction: &b.insert, moveAction: &b.move, settleAction: &b.settle, readSpread: &b.read, addFigure: &b.add,
+		} {
 			if *into, err = tx.PrepareContext(ctx, query); err != nil {
 				return err
 			}
@@ -67,7 +69,8 @@ func (s *store) apply(ctx context.Context, partition int, from uint64, to place,
 const (
 	insertAction = "INSERT INTO action (" + columns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 	deleteAction = "DELETE FROM action WHERE tenant = ? AND id = ? RETURNING " + columns
-	moveAction   = "UPDATE action SET state = ?1 WHERE tenant = ?2 AND id = ?3 AND status = '' AND state <> ?1"
+	moveAction   = `UPDATE action SET state = iif(?1 = 'resumed', 'started', ?1)
+WHERE tenant = ?2 AND id = ?3 AND status = '' AND state <> ?1 AND (?1 <> 'resumed' OR state = 'waiting')`
 	settleAction = `UPDATE action SET status = ?, code = ?, entry = ?, settled = ?, attempts = ?
 WHERE tenant = ? AND id = ? AND status = '' RETURNING at, kind, task_type`
 )
@@ -92,12 +95,10 @@ func (b *batchWriter) write(ctx context.Context, partition int, records []schema
 				a.end = readSettled(rec)
 			}
 		default:
-			if state := stateOf(rec); state == "" {
-				continue
-			} else if a := mine[ref]; a != nil {
-				a.state = state
+			if a := mine[ref]; a != nil {
+				a.state = stateAfter(a.state, rec)
 			} else {
-				states[ref] = state
+				states[ref] = stateAfter(states[ref], rec)
 			}
 		}
 	}
@@ -112,6 +113,9 @@ func (b *batchWriter) write(ctx context.Context, partition int, records []schema
 		}
 	}
 	for ref, state := range states {
+		if state == "" {
+			continue
+		}
 		if _, err := b.move.ExecContext(ctx, state, ref.Tenant, ref.ID); err != nil {
 			return err
 		}

@@ -168,7 +168,7 @@ func stampOf(rec schemas.Record) string {
 	return strconv.FormatUint(rec.Seq, 10) + " " + strconv.FormatInt(rec.Time.UnixNano(), 10) + " " + rec.Subject
 }
 
-// every selects all records. The index filters the records itself: to find those of a filter, the
+// every selects all records. The index filters the records itself: to apply a filter, the
 // server looks at each subject that it has.
 const every = ">"
 

@@ -221,7 +221,7 @@ func (s *shop) stats(tenant, query string) schemas.Stats {
 	return out
 }
 
-// TestCursorsAreStable: what comes while pages are read neither repeats nor moves a row.
+// TestCursorsAreStable: actions that are accepted while pages are read neither repeat nor move a row.
 func TestCursorsAreStable(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -343,7 +343,7 @@ func TestAnotherLog(t *testing.T) {
 	require.Equal(t, "new-39", ids[0])
 }
 
-// TestHistoryIsDropped: what the log has dropped leaves the index.
+// TestHistoryIsDropped: actions that the log has dropped leave the index.
 func TestHistoryIsDropped(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -427,7 +427,7 @@ func TestRefs(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestRefsAmongMany: however many others are open, those of a kind are found at once; and
+// TestRefsAmongMany: the actions of a kind are found at once, however many others are open; and
 // a page that has looked at as many as it may says where to go on.
 func TestRefsAmongMany(t *testing.T) {
 	t.Parallel()
@@ -569,8 +569,8 @@ func (s *shop) equal(states []*ledger.State) {
 	}
 }
 
-// TestASilentPartition holds no answer up: what the others hold is told, and that
-// something is missing.
+// TestASilentPartition: an answer does not wait for it. It has the others' actions, and says
+// that some are missing.
 func TestASilentPartition(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -623,7 +623,7 @@ func (m muted) Bounds(ctx context.Context, stream string) (first, last uint64, e
 	return m.Log.Bounds(ctx, stream)
 }
 
-// TestALateReplica: what a replica does not show yet is waited for, and not passed over.
+// TestALateReplica: the index waits for records that a replica does not show yet.
 func TestALateReplica(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -658,8 +658,7 @@ func (l *tardy) Page(ctx context.Context, stream, filter string, from uint64, li
 	return records, more, err
 }
 
-// TestReadsOnByItself: somebody who never asks costs little, and who asks first finds
-// the index made.
+// TestReadsOnByItself: the index is built before the first request.
 func TestReadsOnByItself(t *testing.T) {
 	t.Parallel()
 	s := open(t)

@@ -17,7 +17,7 @@ type action struct {
 	taskType, task    string
 	created, deadline int64
 	part              int    // the partition of the log that has it
-	state             string // accepted, started or waiting: what it was last, before its end
+	state             string // accepted, started or waiting: the last status before its end
 	end
 }
 
@@ -76,14 +76,24 @@ func readSettled(rec schemas.Record) end {
 	return end{string(outcome), get("settled.code").Str, entry, rec.Time.UnixNano(), int(get("settled.attempts").Int())}
 }
 
-// stateOf is what an event makes of an action that has not ended; empty: what it was.
-func stateOf(rec schemas.Record) string {
+// resumed is the state of an action that waits no more, if it did; it is accepted or started.
+const resumed = "resumed"
+
+// stateAfter is the status of an action that has not ended after an event. Before that it was
+// state, which is empty if it is not known here.
+func stateAfter(state string, rec schemas.Record) string {
 	switch schemas.EventType(gjson.GetBytes(rec.Data, "type").Str) {
+	case schemas.EventStarted, schemas.EventAttempt, schemas.EventAttempted:
+		return string(schemas.EventStarted)
 	case schemas.EventWaiting:
 		return string(schemas.EventWaiting)
-	case schemas.EventStarted, schemas.EventAttempt, schemas.EventAttempted, schemas.EventProgress, schemas.EventDelta, schemas.EventSignal, schemas.EventStatus:
-		return string(schemas.EventStarted)
-	default:
-		return ""
+	case schemas.EventProgress, schemas.EventDelta, schemas.EventSignal, schemas.EventStatus:
+		switch state {
+		case "":
+			return resumed
+		case string(schemas.EventWaiting):
+			return string(schemas.EventStarted)
+		}
 	}
+	return state
 }

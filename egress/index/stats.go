@@ -120,7 +120,8 @@ func (s *store) gather(ctx context.Context, q StatsQuery) (total *series, groups
 	}
 	total, groups = newSeries(points), map[string]*series{}
 	by := map[string]string{"": "''", "kind": "kind", "entry": "entry", "outcome": "status"}[q.by]
-	return total, groups, s.rows(ctx, "SELECT slot, status, n, spread, "+by+" FROM figure WHERE "+c.text, c.args, func(scan func(...any) error) error {
+	query := "SELECT slot, status, n, spread, " + by + " FROM figure WHERE " + c.text
+	return total, groups, s.rows(ctx, query, c.args, func(scan func(...any) error) error {
 		var slot int64
 		var n uint64
 		var status, name string

@@ -17,7 +17,7 @@ import (
 	"weir/schemas"
 )
 
-// version is that of the tables below and of their contents. A file of another version is
+// version is the version of the tables below and of their contents. A file of another version is
 // discarded and built anew; increment it with every change of either.
 const version = 4
 
@@ -93,7 +93,7 @@ var errStale = errors.New("the index is of another version, layout or log")
 // errForeign says that a file is a database, and not an index's.
 var errForeign = fault.New(schemas.Unavailable, "index.path names a database of something else: give the index a file of its own")
 
-// spoiled reports whether an error is that of a file which must be built anew.
+// spoiled reports whether a file that returned an error must be built anew.
 func spoiled(err error) bool {
 	if errors.Is(err, errStale) {
 		return true

@@ -53,7 +53,7 @@ type Reader struct {
 	// astray says that the position lies behind the end of an action that has ended.
 	astray bool
 	ready  []*Item
-	// ends is closed when nobody is to be kept waiting any more.
+	// ends is closed when waiting must end.
 	ends <-chan struct{}
 }
 

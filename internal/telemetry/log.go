@@ -267,7 +267,8 @@ func CheckLine(line []byte) error {
 	var again bytes.Buffer
 	var r slog.Record
 	count := prometheus.NewCounter(prometheus.CounterOpts{})
-	h := handler{Handler: slog.NewJSONHandler(&again, nil), words: newVocabulary(func(string) bool { return false }), dropped: count, redacted: count}
+	words := newVocabulary(func(string) bool { return false })
+	h := handler{Handler: slog.NewJSONHandler(&again, nil), words: words, dropped: count, redacted: count}
 	dec := jsontext.NewDecoder(bytes.NewReader(line))
 	start, err := dec.ReadToken()
 	for more := err == nil && start.Kind() == '{'; more; more = dec.PeekKind() == '"' {
