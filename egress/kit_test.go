@@ -208,7 +208,7 @@ func build(tb testing.TB, change ...func(*config)) *house {
 	require.NoError(tb, err)
 	tb.Cleanup(h.feed.Close)
 	cfg.Service.Draining = h.feed.Draining()
-	cfg.Index = index.New(h.log, h.led, h.feed, index.Config{Layout: layout, Path: filepath.Join(tb.TempDir(), "i.db"), Wait: time.Minute})
+	cfg.Index = index.New(h.log, h.feed, index.Config{Layout: layout, Path: filepath.Join(tb.TempDir(), "i.db"), Wait: time.Minute})
 	tb.Cleanup(cfg.Index.Close)
 	for _, f := range change {
 		f(&cfg)

@@ -33,9 +33,9 @@ type amount struct {
 
 // batchWriter writes one batch.
 type batchWriter struct {
-	tx                        *sql.Tx
-	insert, settle, read, add *sql.Stmt // which end with the transaction
-	figures                   map[counter]*amount
+	tx                              *sql.Tx
+	insert, move, settle, read, add *sql.Stmt // which end with the transaction
+	figures                         map[counter]*amount
 }
 
 // errMoved says that another process has read on in the same file.
@@ -55,25 +55,30 @@ func (s *store) apply(ctx context.Context, partition int, from uint64, to place,
 			return errors.Join(err, errMoved)
 		}
 		b := &batchWriter{tx: tx, figures: map[counter]*amount{}}
-		for query, into := range map[string]**sql.Stmt{insertAction: &b.insert, settleAction: &b.settle, readSpread: &b.read, addFigure: &b.add} {
+		for query, into := range map[string]**sql.Stmt{
+			insertAction: &b.insert, moveAction: &b.move, settleAction: &b.settle, readSpread: &b.read, addFigure: &b.add,
+		} {
 			if *into, err = tx.PrepareContext(ctx, query); err != nil {
 				return err
 			}
 		}
-		return b.write(ctx, records)
+		return b.write(ctx, partition, records)
 	})
 }
 
 const (
-	insertAction = "INSERT INTO action (" + columns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+	insertAction = "INSERT INTO action (" + columns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 	deleteAction = "DELETE FROM action WHERE tenant = ? AND id = ? RETURNING " + columns
+	moveAction   = `UPDATE action SET state = iif(?1 = 'resumed', 'started', ?1)
+WHERE tenant = ?2 AND id = ?3 AND status = '' AND state <> ?1 AND (?1 <> 'resumed' OR state = 'waiting')`
 	settleAction = `UPDATE action SET status = ?, code = ?, entry = ?, settled = ?, attempts = ?
 WHERE tenant = ? AND id = ? AND status = '' RETURNING at, kind, task_type`
 )
 
 // write stores a batch. Most actions end in the batch that they begin in, and are written once.
-func (b *batchWriter) write(ctx context.Context, records []schemas.Record) error {
+func (b *batchWriter) write(ctx context.Context, partition int, records []schemas.Record) error {
 	var accepted, settled []*action
+	states := map[schemas.Ref]string{}
 	mine := map[schemas.Ref]*action{}
 	for _, rec := range records {
 		ref, section, err := schemas.ParseSubject(rec.Subject)
@@ -81,12 +86,19 @@ func (b *batchWriter) write(ctx context.Context, records []schemas.Record) error
 		case err != nil:
 		case section == schemas.SectionAccepted:
 			a := readAccepted(ref, rec)
+			a.part = partition
 			accepted, mine[ref] = append(accepted, a), a
 		case rec.Ends():
 			if a := mine[ref]; a == nil {
 				settled = append(settled, &action{ref: ref, end: readSettled(rec)})
 			} else if a.status == "" {
 				a.end = readSettled(rec)
+			}
+		default:
+			if a := mine[ref]; a != nil {
+				a.state = stateAfter(a.state, rec)
+			} else {
+				states[ref] = stateAfter(states[ref], rec)
 			}
 		}
 	}
@@ -97,6 +109,14 @@ func (b *batchWriter) write(ctx context.Context, records []schemas.Record) error
 	}
 	for _, a := range settled {
 		if err := b.end(ctx, a); err != nil {
+			return err
+		}
+	}
+	for ref, state := range states {
+		if state == "" {
+			continue
+		}
+		if _, err := b.move.ExecContext(ctx, state, ref.Tenant, ref.ID); err != nil {
 			return err
 		}
 	}
@@ -210,29 +230,21 @@ func (b *batchWriter) writeFigures(ctx context.Context) error {
 	return nil
 }
 
-// prune removes what the log of every partition has dropped: first is the oldest record of
-// this one.
+// prune removes what the log has dropped of a partition: first is its oldest record.
 func (x *Index) prune(ctx context.Context, s *store, p *partition, first uint64) error {
 	oldest, err := x.log.Next(ctx, p.stream, every, first)
 	if err != nil {
 		return nil //nolint:nilerr // nothing is left, or the next time will tell
 	}
-	p.oldest.Store(oldest.Time.UnixNano())
-	least := int64(math.MaxInt64)
-	for _, p := range s.parts {
-		least = min(least, p.oldest.Load())
-	}
-	if least <= 0 { // of some partition it is not known
-		return nil
-	}
 	return s.write(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 INSERT INTO figure (level, slot, tenant, kind, task_type, entry, code, status, n)
-SELECT 0, at / ?2, tenant, kind, task_type, entry, code, status, -count(*) FROM action WHERE at < ?1 GROUP BY 2, 3, 4, 5, 6, 7, 8
+SELECT 0, at / ?3, tenant, kind, task_type, entry, code, status, -count(*) FROM action WHERE part = ?1 AND at < ?2 GROUP BY 2, 3, 4, 5, 6, 7, 8
 ON CONFLICT DO UPDATE SET n = n + excluded.n;
-DELETE FROM action WHERE at < ?1;
+DELETE FROM action WHERE part = ?1 AND at < ?2;
 DELETE FROM figure WHERE level = 0 AND n = 0;
-DELETE FROM figure WHERE level > 0 AND slot < ?1 / level`, least, int64(tallySlot))
+DELETE FROM figure WHERE level > 0 AND slot < (SELECT ifnull(min(at), ?2) FROM action) / level`,
+			p.number, oldest.Time.UnixNano(), int64(tallySlot))
 		return err
 	})
 }

@@ -15,7 +15,6 @@ import (
 	"weir/egress/index"
 	"weir/internal/fault"
 	"weir/internal/ledger"
-	"weir/internal/weirtest/memlog"
 	"weir/schemas"
 )
 
@@ -72,10 +71,6 @@ func (f *fixed) Next(ctx context.Context, stream, filter string, from uint64) (s
 	return page[0], nil
 }
 
-func (f *fixed) Last(context.Context, string, string) (schemas.Record, error) {
-	return schemas.Record{}, fault.ErrNotFound
-}
-
 func (f *fixed) Bounds(context.Context, string) (first, last uint64, err error) {
 	return 1, f.records[len(f.records)-1].Seq, nil
 }
@@ -84,8 +79,7 @@ func (f *fixed) Bounds(context.Context, string) (first, last uint64, err error) 
 func indexed(tb testing.TB, f *fixed) (*index.Index, time.Duration) {
 	tb.Helper()
 	one := schemas.Layout{Partitions: 1}
-	led := ledger.New(memlog.New(one, time.Now, memlog.Hooks{}), one, nil)
-	x := index.New(f, led, always{}, index.Config{Layout: one, Path: tb.TempDir() + "/i.db", Wait: time.Hour})
+	x := index.New(f, always{}, index.Config{Layout: one, Path: tb.TempDir() + "/i.db", Wait: time.Hour})
 	tb.Cleanup(x.Close)
 	q, err := index.ParseList(url.Values{"limit": {"1"}}, "acme", time.Now())
 	require.NoError(tb, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -40,8 +41,7 @@ type partition struct {
 	first uint64 // of the log, when the index last dropped what the log has dropped
 	asOf  time.Time
 
-	stand  atomic.Pointer[schemas.Freshness] // for others than the reader
-	oldest atomic.Int64                      // the time of the first record, in nanoseconds; 0: unknown
+	stand atomic.Pointer[schemas.Freshness] // for others than the reader
 }
 
 func newPartition(p int) *partition {
@@ -50,19 +50,9 @@ func newPartition(p int) *partition {
 	return out
 }
 
-// view is what an answer knows of the log: how far the index is behind it, and the statuses that it
-// read from it.
-type view struct {
-	schemas.Freshness
-
-	until  time.Time      // no status is read later
-	silent map[int]bool   // partitions that did not answer
-	seen   map[int]uint64 // the newest record that was read of a partition
-}
-
 // refresh reads what the log holds by now, all partitions at once, for as long as an
 // answer may wait. A partition that does not answer does not delay the others.
-func (x *Index) refresh(ctx context.Context, s *store) (*view, error) {
+func (x *Index) refresh(ctx context.Context, s *store) (fresh schemas.Freshness, err error) {
 	within, cancel := context.WithTimeout(ctx, x.cfg.Wait)
 	defer cancel()
 	errs := make([]error, len(s.parts))
@@ -71,28 +61,26 @@ func (x *Index) refresh(ctx context.Context, s *store) (*view, error) {
 		all.Go(func() { errs[i] = x.advance(within, s, p, 0) })
 	}
 	all.Wait()
-	out := &view{until: time.Now().Add(x.cfg.Wait), silent: map[int]bool{}, seen: map[int]uint64{}}
 	for i, p := range s.parts {
 		stand := *p.stand.Load()
 		if errs[i] != nil {
-			out.silent[i] = true
 			stand.Behind = max(stand.Behind, 1)
 		}
-		out.Behind += stand.Behind
-		if i == 0 || stand.AsOf.Before(out.AsOf) {
-			out.AsOf = stand.AsOf
+		fresh.Behind += stand.Behind
+		if i == 0 || stand.AsOf.Before(fresh.AsOf) {
+			fresh.AsOf = stand.AsOf
 		}
 	}
 	if err := errors.Join(errs...); spoiled(err) {
-		return out, err
+		return fresh, err
 	}
-	if out.Behind > 0 {
+	if fresh.Behind > 0 {
 		select {
 		case x.poke <- struct{}{}:
 		default:
 		}
 	}
-	return out, ctx.Err()
+	return fresh, ctx.Err()
 }
 
 // advance reads a partition to the end that the log has now, or so many batches of it (0: all),
@@ -180,7 +168,7 @@ func stampOf(rec schemas.Record) string {
 	return strconv.FormatUint(rec.Seq, 10) + " " + strconv.FormatInt(rec.Time.UnixNano(), 10) + " " + rec.Subject
 }
 
-// every selects all records. The index filters the records itself: to find those of a filter, the
+// every selects all records. The index filters the records itself: to apply a filter, the
 // server looks at each subject that it has.
 const every = ">"
 
@@ -215,12 +203,10 @@ func (x *Index) step(ctx context.Context, s *store, p *partition) error {
 
 // page reads records after the partition's place and up to its last. Only the stream's leader
 // says that none is left: a replica that is late does not know the newest.
-func (x *Index) page(ctx context.Context, p *partition) (records []schemas.Record, err error) {
-	for late := 0; ; late++ {
-		records, _, err = x.log.Page(ctx, p.stream, every, p.seq+1, batch, batchSize)
-		for n := len(records); n > 0 && records[n-1].Seq > p.last; n-- {
-			records = records[:n-1]
-		}
+func (x *Index) page(ctx context.Context, p *partition) ([]schemas.Record, error) {
+	for range patience {
+		records, _, err := x.log.Page(ctx, p.stream, every, p.seq+1, batch, batchSize)
+		records = slices.DeleteFunc(records, func(r schemas.Record) bool { return r.Seq > p.last })
 		if err != nil || len(records) > 0 {
 			return records, err
 		}
@@ -230,12 +216,11 @@ func (x *Index) page(ctx context.Context, p *partition) (records []schemas.Recor
 			return nil, nil
 		case err != nil:
 			return nil, err
-		case late == patience:
-			return nil, fmt.Errorf("%w: it does not show what it is known to hold", fault.ErrUnavailable)
 		case !pause(ctx, catchUp):
 			return nil, context.Cause(ctx)
 		}
 	}
+	return nil, fmt.Errorf("%w: it does not show what it is known to hold", fault.ErrUnavailable)
 }
 
 // pause waits; false says that ctx ended first.

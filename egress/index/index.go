@@ -26,9 +26,6 @@ import (
 
 // Log is what the index is read from.
 type Log interface {
-	// Last returns the newest record under a filter, for the status of an action that has
-	// not ended. It may be late.
-	Last(ctx context.Context, stream, filter string) (schemas.Record, error)
 	// Page returns records under a filter with a sequence of at least from, oldest first,
 	// and none after the one that makes them as large as size. It may be late.
 	Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error)
@@ -57,7 +54,6 @@ type Config struct {
 // Index is safe for concurrent use. The file is opened when it is first needed.
 type Index struct {
 	log     Log
-	actions status.Actions
 	durable status.Durable
 	cfg     Config
 	own     string // a temporary directory for the file; empty: none
@@ -74,14 +70,13 @@ type Index struct {
 	poke  chan struct{}
 }
 
-// New returns an index that reads nothing yet. It neither shows nor stores a record that
-// is not yet durable.
-func New(log Log, actions status.Actions, durable status.Durable, cfg Config) *Index {
+// New returns an index that reads nothing yet. It stores no record that is not yet durable.
+func New(log Log, durable status.Durable, cfg Config) *Index {
 	cfg.Wait = cmp.Or(max(cfg.Wait, 0), 3*time.Second)
 	cfg.Every = cmp.Or(max(cfg.Every, 0), 10*time.Second)
 	cfg.Looks = cmp.Or(max(cfg.Looks, 0), 20_000)
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	x := &Index{log: log, actions: actions, durable: durable, cfg: cfg, poke: make(chan struct{}, 1)}
+	x := &Index{log: log, durable: durable, cfg: cfg, poke: make(chan struct{}, 1)}
 	x.life, x.end = context.WithCancel(context.Background())
 	return x
 }
@@ -167,16 +162,16 @@ func (x *Index) discard(s *store) error {
 }
 
 // with runs do on the file after the index has read what the log holds, or after Wait.
-func (x *Index) with(ctx context.Context, do func(s *store, v *view) error) error {
+func (x *Index) with(ctx context.Context, do func(s *store, fresh schemas.Freshness) error) error {
 	x.asked.Store(time.Now().UnixNano())
 	var err error
 	for range 3 {
 		err = x.hold(ctx, func(s *store) error {
-			v, err := x.refresh(ctx, s)
+			fresh, err := x.refresh(ctx, s)
 			if err != nil {
 				return err
 			}
-			return do(s, v)
+			return do(s, fresh)
 		})
 		if !spoiled(err) {
 			break

@@ -54,7 +54,7 @@ func open(tb testing.TB) *shop {
 
 // start opens the index, as at the start of a process.
 func (s *shop) start() {
-	s.x = index.New(s.log, s.led, always{}, index.Config{Layout: layout, Path: s.path, Wait: time.Minute})
+	s.x = index.New(s.log, always{}, index.Config{Layout: layout, Path: s.path, Wait: time.Minute})
 	s.t.Cleanup(s.x.Close)
 }
 
@@ -221,7 +221,7 @@ func (s *shop) stats(tenant, query string) schemas.Stats {
 	return out
 }
 
-// TestCursorsAreStable: what comes while pages are read neither repeats nor moves a row.
+// TestCursorsAreStable: actions that are accepted while pages are read neither repeat nor move a row.
 func TestCursorsAreStable(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -343,7 +343,7 @@ func TestAnotherLog(t *testing.T) {
 	require.Equal(t, "new-39", ids[0])
 }
 
-// TestHistoryIsDropped: what the log has dropped leaves the index.
+// TestHistoryIsDropped: actions that the log has dropped leave the index.
 func TestHistoryIsDropped(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -427,13 +427,13 @@ func TestRefs(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestRefsAmongMany: however many others are open, those of a kind are found at once; and
+// TestRefsAmongMany: the actions of a kind are found at once, however many others are open; and
 // a page that has looked at as many as it may says where to go on.
 func TestRefsAmongMany(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	s.x.Close()
-	s.x = index.New(s.log, s.led, always{}, index.Config{Layout: layout, Path: s.path, Wait: time.Minute, Looks: 5})
+	s.x = index.New(s.log, always{}, index.Config{Layout: layout, Path: s.path, Wait: time.Minute, Looks: 5})
 	t.Cleanup(s.x.Close)
 	s.claim("acme", schemas.KindTask, "old")
 	s.settle(s.claim("acme", schemas.KindTask, "over"), schemas.OutcomeCanceled, schemas.Canceled)
@@ -569,8 +569,8 @@ func (s *shop) equal(states []*ledger.State) {
 	}
 }
 
-// TestASilentPartition holds no answer up: what the others hold is told, and that
-// something is missing.
+// TestASilentPartition: an answer does not wait for it. It has the others' actions, and says
+// that some are missing.
 func TestASilentPartition(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -581,7 +581,7 @@ func TestASilentPartition(t *testing.T) {
 	}
 	s.x.Close()
 	mute := muted{Log: s.log, of: func() string { mu.Lock(); defer mu.Unlock(); return silent }}
-	s.x = index.New(mute, s.led, always{}, index.Config{Layout: layout, Path: s.path, Wait: 5 * time.Second})
+	s.x = index.New(mute, always{}, index.Config{Layout: layout, Path: s.path, Wait: 5 * time.Second})
 	t.Cleanup(s.x.Close)
 	silent = schemas.LogStream(1)
 	page := s.page("acme", "limit=1000")
@@ -623,20 +623,13 @@ func (m muted) Bounds(ctx context.Context, stream string) (first, last uint64, e
 	return m.Log.Bounds(ctx, stream)
 }
 
-func (m muted) Last(ctx context.Context, stream, filter string) (schemas.Record, error) {
-	if err := m.wait(ctx, stream); err != nil {
-		return schemas.Record{}, err
-	}
-	return m.Log.Last(ctx, stream, filter)
-}
-
-// TestALateReplica: what a replica does not show yet is waited for, and not passed over.
+// TestALateReplica: the index waits for records that a replica does not show yet.
 func TestALateReplica(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	s.x.Close()
 	slow := &tardy{Log: s.log}
-	s.x = index.New(slow, s.led, always{}, index.Config{Layout: layout, Path: s.path, Wait: time.Minute})
+	s.x = index.New(slow, always{}, index.Config{Layout: layout, Path: s.path, Wait: time.Minute})
 	t.Cleanup(s.x.Close)
 	for i := range 20 {
 		s.settle(s.claim("acme", schemas.KindHTTP, fmt.Sprintf("a-%d", i)), schemas.OutcomeSucceeded, "")
@@ -665,8 +658,7 @@ func (l *tardy) Page(ctx context.Context, stream, filter string, from uint64, li
 	return records, more, err
 }
 
-// TestReadsOnByItself: somebody who never asks costs little, and who asks first finds
-// the index made.
+// TestReadsOnByItself: the index is built before the first request.
 func TestReadsOnByItself(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -676,7 +668,7 @@ func TestReadsOnByItself(t *testing.T) {
 	s.x.Close()
 	caught := make(chan struct{})
 	var once sync.Once
-	s.x = index.New(s.log, s.led, stored(func() { once.Do(func() { close(caught) }) }), index.Config{Layout: layout, Path: s.path, Every: time.Millisecond, Wait: time.Minute})
+	s.x = index.New(s.log, stored(func() { once.Do(func() { close(caught) }) }), index.Config{Layout: layout, Path: s.path, Every: time.Millisecond, Wait: time.Minute})
 	t.Cleanup(s.x.Close)
 	s.x.Start()
 	s.x.Start()

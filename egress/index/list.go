@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -10,9 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"weir/egress/status"
 	"weir/egress/stream"
-	"weir/internal/fault"
 	"weir/schemas"
 )
 
@@ -115,17 +114,21 @@ func (f *filter) selection(since, until int64) (from, rest clause) {
 	return from, rest
 }
 
-// newest reads actions that a query selects, the newest first. It looks at so many at most
-// by the best SQL index. Next is the cursor after them, and empty if no others follow.
-func (s *store) newest(ctx context.Context, q Query, looks, limit int) (found []action, next string, err error) {
+// newest reads a page of the actions that a query selects, the newest first. It looks at so many
+// at most by the best SQL index. Next is the cursor after them, and empty if no others follow.
+func (s *store) newest(ctx context.Context, q Query, looks int) (found []action, next string, err error) {
 	until := q.cursor
 	if q.until > 0 {
 		until = min(until, q.until)
 	}
 	from, rest := q.selection(q.since, until)
+	if q.live {
+		state := in("state", q.open)
+		rest.and("(status <> '' OR "+state.text+")", state.args...)
+	}
 	from.text += " ORDER BY at DESC LIMIT " + strconv.Itoa(looks)
 	query := "SELECT " + columns + " FROM action WHERE at IN (SELECT at FROM (SELECT * " + from.text + ") WHERE " + rest.String() +
-		" LIMIT " + strconv.Itoa(limit) + ") ORDER BY at DESC"
+		" LIMIT " + strconv.Itoa(q.limit+1) + ") ORDER BY at DESC"
 	err = s.rows(ctx, query, slices.Concat(from.args, rest.args), func(scan func(...any) error) error {
 		found = append(found, action{})
 		return scan(found[len(found)-1].fields()...)
@@ -133,8 +136,8 @@ func (s *store) newest(ctx context.Context, q Query, looks, limit int) (found []
 	if err != nil {
 		return nil, "", err
 	}
-	if len(found) == limit {
-		return found, cursorKey(found[limit-1].at), nil
+	if len(found) > q.limit {
+		return found[:q.limit], cursorKey(found[q.limit-1].at), nil
 	}
 	var at int64
 	err = s.db.QueryRowContext(ctx, "SELECT at FROM (SELECT at "+from.text+") LIMIT 1 OFFSET "+strconv.Itoa(looks-1), from.args...).Scan(&at)
@@ -215,12 +218,15 @@ func (f *filter) figures(level, low, high int64) (c clause) {
 
 // List is the page of actions that a query selects.
 func (x *Index) List(ctx context.Context, q Query) (page schemas.ActionPage, err error) {
-	err = x.with(ctx, func(s *store, v *view) (err error) {
-		page = schemas.ActionPage{Items: []schemas.ActionEntry{}}
-		if err := x.fill(ctx, s, v, q, &page); err != nil {
+	err = x.with(ctx, func(s *store, fresh schemas.Freshness) error {
+		found, next, err := s.newest(ctx, q, x.cfg.Looks)
+		if err != nil {
 			return err
 		}
-		page.Freshness = v.Freshness
+		page = schemas.ActionPage{Items: []schemas.ActionEntry{}, Next: next, Freshness: fresh}
+		for _, a := range found {
+			page.Items = append(page.Items, a.listed(q.named))
+		}
 		if q.count {
 			page.Count, err = s.count(ctx, q.filter)
 		}
@@ -229,87 +235,22 @@ func (x *Index) List(ctx context.Context, q Query) (page schemas.ActionPage, err
 	return page, err
 }
 
-// mostWords bounds how many statuses a page reads from the log to find those that are meant.
-const mostWords = 2_000
-
-// fill adds the items, and where the next page begins.
-func (x *Index) fill(ctx context.Context, s *store, v *view, q Query, page *schemas.ActionPage) error {
-	looks, limit := x.cfg.Looks, q.limit+1
-	if q.live {
-		looks, limit = mostWords, mostWords
-	}
-	found, next, err := s.newest(ctx, q, looks, limit)
-	if err != nil {
-		return err
-	}
-	page.Next = next
-	for i, a := range found {
-		if len(page.Items) == q.limit {
-			page.Next = cursorKey(found[i-1].at)
-			break
-		}
-		entry, ok, err := x.entry(ctx, v, a, q)
-		if err != nil {
-			return err
-		}
-		if ok {
-			page.Items = append(page.Items, entry)
-		}
-	}
-	for p, seq := range v.seen {
-		if err := x.durable.Durable(ctx, schemas.LogStream(p), seq); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// entry is what a list shows of an action; ok is false if the query does not select it. The status
-// of an action that has not ended in the index comes from the log.
-func (x *Index) entry(ctx context.Context, v *view, a action, q Query) (e schemas.ActionEntry, ok bool, err error) {
-	e = schemas.ActionEntry{
-		ID: a.ref.ID, Kind: a.ref.Kind, TaskType: a.taskType, Status: schemas.Status(a.status), Class: schemas.Class(a.class),
+// listed is what a list shows of an action.
+func (a *action) listed(tenant bool) schemas.ActionEntry {
+	e := schemas.ActionEntry{
+		ID: a.ref.ID, Kind: a.ref.Kind, TaskType: a.taskType, Status: schemas.Status(cmp.Or(a.status, a.state)), Class: schemas.Class(a.class),
 		Created: instant(a.created), Deadline: instant(a.deadline), Settled: instant(a.settled),
 		Entry: a.entry, Task: a.task, Code: schemas.Code(a.code), Attempts: a.attempts,
 		URL: stream.ActionURL(a.ref.ID), EventsURL: stream.EventsURL(a.ref.ID),
 	}
-	if q.named {
+	if tenant {
 		e.Tenant = a.ref.Tenant
 	}
 	if a.status != "" {
 		ms := stream.Milliseconds(time.Duration(max(a.settled-a.at, 0))) // both by the log's clock, which may have been set between
 		e.DurationMS = &ms
-		return e, true, nil
 	}
-	b, err := x.word(ctx, v, a.ref)
-	if errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone) {
-		return e, false, nil // the log has dropped it
-	}
-	e.Status, e.Code = b.Status, b.Code
-	selected := len(q.status) == 0 || slices.Contains(q.open, string(b.Status)) || slices.Contains(q.status, string(b.Status))
-	return e, selected, err
-}
-
-// word is the status of an action in the log. If its partition does not answer in time, it is
-// that of an accepted action.
-func (x *Index) word(ctx context.Context, v *view, ref schemas.Ref) (status.Brief, error) {
-	p := x.cfg.Layout.Partition(ref.Tenant, ref.ID)
-	last := status.Brief{Status: schemas.Status(schemas.EventAccepted)}
-	if v.silent[p] {
-		return last, nil
-	}
-	within, cancel := context.WithDeadline(ctx, v.until)
-	defer cancel()
-	b, err := status.Word(within, x.log, x.actions, x.cfg.Layout, ref)
-	if err != nil && ctx.Err() == nil && within.Err() != nil {
-		v.silent[p] = true
-		v.Behind++ // at least
-		return last, nil
-	}
-	if err == nil {
-		v.seen[p] = max(v.seen[p], b.Seq)
-	}
-	return b, err
+	return e
 }
 
 func instant(ns int64) time.Time {
@@ -330,15 +271,10 @@ type Named struct {
 // an action than the index holds. Only the log knows whether one is still open, or still there.
 // Next is the cursor of the next page, and empty at the end.
 func (x *Index) Refs(ctx context.Context, q Query) (refs []Named, next string, fresh schemas.Freshness, err error) {
-	err = x.with(ctx, func(s *store, v *view) error {
-		refs, fresh = nil, v.Freshness
-		found, after, err := s.newest(ctx, q, x.cfg.Looks, q.limit+1)
-		next = after
-		for i, a := range found {
-			if i == q.limit {
-				next = refs[i-1].Next
-				break
-			}
+	err = x.with(ctx, func(s *store, now schemas.Freshness) error {
+		found, after, err := s.newest(ctx, q, x.cfg.Looks)
+		refs, next, fresh = nil, after, now
+		for _, a := range found {
 			refs = append(refs, Named{a.ref, cursorKey(a.at)})
 		}
 		return err

@@ -34,7 +34,7 @@ type filter struct {
 	kinds        []string
 	status       []string // as the file has it
 	open         []string // of the open ones these
-	live         bool     // only the log distinguishes them from the other open ones
+	live         bool     // which are not all
 	entry        *string
 	agent        string
 	task         string

@@ -1,13 +1,10 @@
 package index
 
 import (
-	"encoding/json"
-	"errors"
+	"cmp"
 	"slices"
-	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 
 	"weir/schemas"
 )
@@ -19,6 +16,8 @@ type action struct {
 	class             string
 	taskType, task    string
 	created, deadline int64
+	part              int    // the partition of the log that has it
+	state             string // accepted, started or waiting: the last status before its end
 	end
 }
 
@@ -32,117 +31,69 @@ type end struct {
 }
 
 // columns are those of table action, in the order of fields.
-const columns = "at, tenant, kind, id, class, task_type, task, created, deadline, status, code, entry, settled, attempts"
+const columns = "at, tenant, kind, id, class, task_type, task, created, deadline, part, state, status, code, entry, settled, attempts"
 
 func (a *action) fields() []any {
 	return []any{
 		&a.at, &a.ref.Tenant, &a.ref.Kind, &a.ref.ID, &a.class, &a.taskType, &a.task, &a.created, &a.deadline,
-		&a.status, &a.code, &a.entry, &a.settled, &a.attempts,
+		&a.part, &a.state, &a.status, &a.code, &a.entry, &a.settled, &a.attempts,
 	}
-}
-
-// lenient accepts everything that the log may hold.
-func lenient() jsonv2.Options {
-	return jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-}
-
-// errEnough ends the decoding of a record: no list shows what follows.
-var errEnough = errors.New("enough was read")
-
-// payload belongs to an accepted event. The index reads the task from that of a chat or a push. Other payloads, of up to a quarter of a megabyte, are not decoded.
-type payload struct {
-	wanted bool
-	task   string
-}
-
-// UnmarshalJSONFrom ignores a payload that is not an object.
-func (p *payload) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	if !p.wanted {
-		return errEnough
-	}
-	if d.PeekKind() != '{' {
-		return d.SkipValue()
-	}
-	var doc struct {
-		TaskID string `json:"task_id"`
-	}
-	err := jsonv2.UnmarshalDecode(d, &doc)
-	p.task = doc.TaskID
-	return err
 }
 
 // readAccepted reads what a list shows from an accepted event. An event that cannot be
-// decoded is still an action.
+// decoded is still an action. A payload, of up to a quarter of a megabyte, is not decoded.
 func readAccepted(ref schemas.Ref, rec schemas.Record) *action {
-	a := &action{at: rec.Time.UnixNano(), ref: ref, created: rec.Time.UnixNano()}
-	var ev struct {
-		Action struct {
-			TaskType   string    `json:"task_type"`
-			Class      string    `json:"class"`
-			AcceptedAt time.Time `json:"accepted_at"`
-			Deadline   time.Time `json:"deadline"`
-			Payload    payload   `json:"payload"`
-		} `json:"action"`
-	}
-	doc := &ev.Action
-	doc.Payload.wanted = ref.Kind == schemas.KindChat || ref.Kind == schemas.KindPush
-	err := jsonv2.Unmarshal(rec.Data, &ev, lenient())
-	if err != nil && !errors.Is(err, errEnough) || doc.AcceptedAt.IsZero() {
+	a := &action{at: rec.Time.UnixNano(), ref: ref, created: rec.Time.UnixNano(), state: string(schemas.EventAccepted)}
+	get := func(path string) gjson.Result { return gjson.GetBytes(rec.Data, "action."+path) }
+	accepted := get("accepted_at").Time()
+	if accepted.IsZero() {
 		return a
 	}
-	a.taskType, a.class, a.task, a.created = doc.TaskType, doc.Class, doc.Payload.task, doc.AcceptedAt.UnixNano()
-	if !doc.Deadline.IsZero() {
-		a.deadline = doc.Deadline.UnixNano()
+	a.taskType, a.class, a.created = get("task_type").Str, get("class").Str, accepted.UnixNano()
+	if deadline := get("deadline").Time(); !deadline.IsZero() {
+		a.deadline = deadline.UnixNano()
 	}
-	if ref.Kind == schemas.KindTask {
+	switch ref.Kind {
+	case schemas.KindTask:
 		a.task = ref.ID
+	case schemas.KindChat, schemas.KindPush:
+		a.task = get("payload.task_id").Str
 	}
 	return a
 }
 
 // readSettled reads a terminal event. Whatever it holds, the action has ended.
 func readSettled(rec schemas.Record) end {
-	var ev struct {
-		Type    schemas.EventType `json:"type"`
-		Settled struct {
-			Outcome  schemas.Outcome `json:"outcome"`
-			Code     string          `json:"code"`
-			Entry    string          `json:"entry"`
-			Attempts int             `json:"attempts"`
-		} `json:"settled"`
-	}
-	err := jsonv2.Unmarshal(rec.Data, &ev, lenient())
-	s := ev.Settled
-	if err != nil || ev.Type != schemas.EventSettled || !slices.Contains(schemas.Outcomes(), s.Outcome) {
+	get := func(path string) gjson.Result { return gjson.GetBytes(rec.Data, path) }
+	outcome := schemas.Outcome(get("settled.outcome").Str)
+	if !gjson.ValidBytes(rec.Data) || get("type").Str != string(schemas.EventSettled) || !slices.Contains(schemas.Outcomes(), outcome) {
 		return end{status: string(schemas.OutcomeFailed), code: string(schemas.Poison), settled: rec.Time.UnixNano()}
 	}
-	if s.Outcome == schemas.OutcomeDenied && s.Entry == "" {
-		s.Entry = deniedBy(rec.Data)
+	entry := get("settled.entry").Str
+	if outcome == schemas.OutcomeDenied && entry == "" { // the call was denied, whether the action is the call or a run that makes it
+		entry = cmp.Or(get("settled.result.decision.entry").Str, get("settled.result.http.decision.entry").Str)
 	}
-	return end{string(s.Outcome), s.Code, s.Entry, rec.Time.UnixNano(), s.Attempts}
+	return end{string(outcome), get("settled.code").Str, entry, rec.Time.UnixNano(), int(get("settled.attempts").Int())}
 }
 
-// deniedBy is the entry in the result of a call that was denied, whether the action is the
-// call or a run that makes it.
-func deniedBy(event []byte) string {
-	type call struct {
-		Decision struct {
-			Entry string `json:"entry"`
-		} `json:"decision"`
+// resumed is the state of an action that waits no more, if it did; it is accepted or started.
+const resumed = "resumed"
+
+// stateAfter is the status of an action that has not ended after an event. Before that it was
+// state, which is empty if it is not known here.
+func stateAfter(state string, rec schemas.Record) string {
+	switch schemas.EventType(gjson.GetBytes(rec.Data, "type").Str) {
+	case schemas.EventStarted, schemas.EventAttempt, schemas.EventAttempted:
+		return string(schemas.EventStarted)
+	case schemas.EventWaiting:
+		return string(schemas.EventWaiting)
+	case schemas.EventProgress, schemas.EventDelta, schemas.EventSignal, schemas.EventStatus:
+		switch state {
+		case "":
+			return resumed
+		case string(schemas.EventWaiting):
+			return string(schemas.EventStarted)
+		}
 	}
-	var ev struct {
-		Settled struct {
-			Result struct {
-				call
-				HTTP call `json:"http"`
-			} `json:"result"`
-		} `json:"settled"`
-	}
-	if json.Unmarshal(event, &ev) != nil {
-		return ""
-	}
-	if entry := ev.Settled.Result.Decision.Entry; entry != "" {
-		return entry
-	}
-	return ev.Settled.Result.HTTP.Decision.Entry
+	return state
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"slices"
 	"time"
 
@@ -13,9 +12,9 @@ import (
 
 // Stats are the figures that a query selects.
 func (x *Index) Stats(ctx context.Context, q StatsQuery) (out schemas.Stats, err error) {
-	err = x.with(ctx, func(s *store, v *view) error {
+	err = x.with(ctx, func(s *store, fresh schemas.Freshness) error {
 		out, err = s.stats(ctx, q, time.Now())
-		out.Freshness = v.Freshness
+		out.Freshness = fresh
 		return err
 	})
 	return out, err
@@ -26,50 +25,44 @@ type series struct {
 	accepted, settled []uint64
 	spread            []spread
 	outcomes          map[string][]uint64
+	schemas.StatsSum  // of all steps
+
+	all spread // as above
 }
 
 func newSeries(points int) *series {
-	return &series{make([]uint64, points), make([]uint64, points), make([]spread, points), map[string][]uint64{}}
+	return &series{
+		make([]uint64, points), make([]uint64, points), make([]spread, points),
+		map[string][]uint64{},
+		schemas.StatsSum{Outcomes: map[string]uint64{}},
+		nil,
+	}
 }
 
 // add adds a slot to a step. Without an outcome it counts the actions that were accepted in it.
 func (s *series) add(point int, outcome string, n uint64, packed []byte) {
 	if outcome == "" {
 		s.accepted[point] += n
+		s.Accepted += n
 		return
 	}
 	if s.outcomes[outcome] == nil {
 		s.outcomes[outcome] = make([]uint64, len(s.settled))
 	}
 	s.settled[point] += n
+	s.Settled += n
 	s.outcomes[outcome][point] += n
+	s.Outcomes[outcome] += n
 	s.spread[point].unpack(packed)
-}
-
-func sum(of []uint64) (all uint64) {
-	for _, n := range of {
-		all += n
-	}
-	return all
+	s.all.unpack(packed)
 }
 
 func (s *series) sum(over time.Duration) schemas.StatsSum {
-	var all spread
-	for _, of := range s.spread {
-		for class, n := range of {
-			all.add(class, n)
-		}
-	}
-	out := schemas.StatsSum{
-		Accepted: sum(s.accepted), Settled: sum(s.settled), P50MS: all.quantile(0.5), P99MS: all.quantile(0.99), Outcomes: map[string]uint64{},
-	}
-	for outcome, points := range s.outcomes {
-		out.Outcomes[outcome] = sum(points)
-	}
+	s.P50MS, s.P99MS = s.all.quantile(0.5), s.all.quantile(0.99)
 	if over > 0 {
-		out.Rate = round(float64(out.Settled)/over.Seconds(), 4)
+		s.Rate = round(float64(s.Settled)/over.Seconds(), 4)
 	}
-	return out
+	return s.StatsSum
 }
 
 func (s *series) quantiles(q float64) schemas.Latencies {
@@ -84,11 +77,10 @@ func (s *store) stats(ctx context.Context, q StatsQuery, now time.Time) (schemas
 	points := int(q.to - q.from)
 	step := int64(q.step)
 	out := schemas.Stats{Since: instant(q.from * step), Until: instant(q.to * step), StepS: int(q.step / time.Second)}
-	total, groups := newSeries(points), map[string]*series{}
-	if err := s.gather(ctx, q, total, groups); err != nil {
+	total, groups, err := s.gather(ctx, q)
+	if err != nil {
 		return out, err
 	}
-	var err error
 	if out.Open, err = s.open(ctx, q.filter); err != nil {
 		return out, err
 	}
@@ -114,20 +106,22 @@ func (s *store) stats(ctx context.Context, q StatsQuery, now time.Time) (schemas
 }
 
 // gather adds up the slots of the widest level that the step is a multiple of.
-func (s *store) gather(ctx context.Context, q StatsQuery, total *series, groups map[string]*series) error {
+func (s *store) gather(ctx context.Context, q StatsQuery) (total *series, groups map[string]*series, err error) {
 	level := levels[0]
 	for _, l := range levels {
 		if q.step%l == 0 {
 			level = l
 		}
 	}
-	per := int64(q.step / level)
+	per, points := int64(q.step/level), int(q.to-q.from)
 	c := q.figures(int64(level), q.from*per, q.to*per)
 	if q.entry != nil {
 		c.and("status <> ''") // an action has no entry before its end
 	}
+	total, groups = newSeries(points), map[string]*series{}
 	by := map[string]string{"": "''", "kind": "kind", "entry": "entry", "outcome": "status"}[q.by]
-	return s.rows(ctx, "SELECT slot, status, n, spread, "+by+" FROM figure WHERE "+c.text, c.args, func(scan func(...any) error) error {
+	query := "SELECT slot, status, n, spread, " + by + " FROM figure WHERE " + c.text
+	return total, groups, s.rows(ctx, query, c.args, func(scan func(...any) error) error {
 		var slot int64
 		var n uint64
 		var status, name string
@@ -141,7 +135,7 @@ func (s *store) gather(ctx context.Context, q StatsQuery, total *series, groups 
 			return nil
 		}
 		if groups[name] == nil {
-			groups[name] = newSeries(len(total.settled))
+			groups[name] = newSeries(points)
 		}
 		groups[name].add(point, status, n, packed)
 		return nil
@@ -150,19 +144,11 @@ func (s *store) gather(ctx context.Context, q StatsQuery, total *series, groups 
 
 // open is what has not ended.
 func (s *store) open(ctx context.Context, f filter) (out schemas.StatsOpen, err error) {
-	f.status, f.entry, f.since, f.until = []string{""}, nil, 0, 0
-	count, err := s.count(ctx, f)
-	if err != nil || count.Total == 0 {
-		return out, err
-	}
-	out.Count = count.Total
+	f.status, f.entry = []string{""}, nil
 	from, rest := f.selection(0, 0)
 	var at int64
-	query := "SELECT at " + from.text + " AND " + rest.String() + " ORDER BY at LIMIT 1"
-	err = s.db.QueryRowContext(ctx, query, slices.Concat(from.args, rest.args)...).Scan(&at)
-	if errors.Is(err, sql.ErrNoRows) {
-		return out, nil
-	}
+	query := "SELECT count(*), ifnull(min(at), 0) " + from.text + " AND " + rest.String()
+	err = s.db.QueryRowContext(ctx, query, slices.Concat(from.args, rest.args)...).Scan(&out.Count, &at)
 	out.Oldest = instant(at)
 	return out, err
 }

@@ -17,13 +17,14 @@ import (
 	"weir/schemas"
 )
 
-// version is that of the tables below and of their contents. A file of another version is
+// version is the version of the tables below and of their contents. A file of another version is
 // discarded and built anew; increment it with every change of either.
-const version = 3
+const version = 4
 
 // An action's key is when the log stored its acceptance, in nanoseconds: each SQL index
 // yields a list in that order. If two actions have the same nanosecond, one gets the next.
-// Status is empty until the action has ended, and then its outcome.
+// Status is empty until the action has ended, and then its outcome; state says more of the
+// time before.
 //
 // Figure counts actions in slots of time. At level 0 a slot is tallySlot wide, and counts
 // the actions that were accepted in it, by what they are now. At another level a slot is as
@@ -46,6 +47,8 @@ CREATE TABLE action (
 	task      TEXT    NOT NULL,
 	created   INTEGER NOT NULL,
 	deadline  INTEGER NOT NULL,
+	part      INTEGER NOT NULL,
+	state     TEXT    NOT NULL,
 	status    TEXT    NOT NULL,
 	code      TEXT    NOT NULL,
 	entry     TEXT    NOT NULL,
@@ -90,7 +93,7 @@ var errStale = errors.New("the index is of another version, layout or log")
 // errForeign says that a file is a database, and not an index's.
 var errForeign = fault.New(schemas.Unavailable, "index.path names a database of something else: give the index a file of its own")
 
-// spoiled reports whether an error is that of a file which must be built anew.
+// spoiled reports whether a file that returned an error must be built anew.
 func spoiled(err error) bool {
 	if errors.Is(err, errStale) {
 		return true

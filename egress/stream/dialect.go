@@ -1,7 +1,10 @@
 package stream
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"time"
@@ -91,7 +94,7 @@ func (e *Events) AnswerAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 		return
 	}
 	if d.Answer {
-		reader.ends = e.feed.lastCall
+		reader.ends = e.feed.waits.Done()
 	}
 	e.stream(w, r, reader, shared)
 }
@@ -103,81 +106,59 @@ func (d Dialect) shared() *Dialect {
 	return &d
 }
 
-// ServeAs answers like Serve for the events of one action in a surface's own dialect:
-// as a stream, as pages, or as a page that is waited for. The request says behind which
-// position.
-func (e *Events) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
-	maps.Copy(w.Header(), d.Header)
-	q, err := read(r)
-	if err != nil {
-		d.Refuse(w, r, err)
-		return
-	}
-	reader, err := e.feed.follow(r.Context(), d.Ref, q.after, q.purpose())
-	if err != nil {
-		d.Refuse(w, r, explain(w, d.Ref.ID, err))
-		return
-	}
-	e.answer(w, r, reader, q, d.shared())
-}
-
-// making is a frame that one watcher makes for all.
-type making struct {
-	// done is closed when it is made; nil: nobody has waited for it yet.
-	done chan struct{}
-	err  error // set before done is closed; the log's
-}
-
-// in is the event's frame in the one dialect beside its own, kept for all its
-// watchers. Who comes while it is made waits for it as long as ctx lasts. Where ctx
-// ends for the one who makes it, another goes on.
+// in is the event's frame in the one dialect beside its own, which one watcher makes for
+// all. Who comes while it is made waits for it as long as ctx lasts, and has its error too,
+// which is the log's. Where ctx ends for the one who makes it, another goes on.
 func (it *Item) in(ctx context.Context, render func(context.Context, *Item) ([]byte, error)) ([]byte, error) {
-	for {
-		it.mu.Lock()
-		if it.told {
-			it.mu.Unlock()
-			return it.other, nil // for good: it is not written again
-		}
-		m := it.making
-		if m == nil {
-			m = &making{}
-			it.making = m
-			it.mu.Unlock()
-			return it.tell(ctx, m, render)
-		}
-		if m.done == nil {
-			m.done = make(chan struct{})
-		}
-		it.mu.Unlock()
-		select {
-		case <-m.done:
-			if m.err != nil {
-				return nil, m.err
-			}
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	failures := it.failures.Load()
+	select {
+	case it.making <- struct{}{}:
+		defer func() { <-it.making }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
+	switch {
+	case it.told:
+		return it.other, nil // for good: it is not written again
+	case it.failures.Load() > failures:
+		return nil, it.err
+	}
+	frame, err := render(ctx, it)
+	if err == nil {
+		it.other, it.told = frame, true
+	} else if ctx.Err() == nil {
+		it.err = err
+		it.failures.Add(1)
+	}
+	return frame, err
 }
 
-// tell makes the frame for whoever waits for m.
-func (it *Item) tell(ctx context.Context, m *making, render func(context.Context, *Item) ([]byte, error)) (frame []byte, err error) {
-	told := false
-	defer func() {
-		it.mu.Lock()
-		defer it.mu.Unlock()
-		it.making = nil
-		switch {
-		case told:
-			it.other, it.told = frame, true
-		case ctx.Err() == nil:
-			m.err = err
+// inside has the stream of a reader that was opened begin in the middle of its first
+// event, behind Part of the server-sent events that the event's frame is. The frame stays
+// the one that all have.
+func (r *Reader) inside(ctx context.Context, d *Dialect) error {
+	items, err := r.now(ctx) // a replica may be late, and have the event to come
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	r.ready = items
+	if len(items) == 0 || items[0].Seq != d.After+1 || final(items[0].Event.Type) {
+		return ErrBeyond
+	}
+	render, first := d.Frame, items[0]
+	frame, err := render(ctx, first)
+	if err != nil {
+		return err
+	}
+	events := bytes.SplitAfterN(frame, []byte("\n\n"), d.Part+1)
+	if len(events) <= d.Part || len(events[d.Part]) == 0 {
+		return ErrBeyond
+	}
+	d.Frame = func(ctx context.Context, it *Item) ([]byte, error) {
+		if it == first {
+			return events[d.Part], nil
 		}
-		if m.done != nil {
-			close(m.done)
-		}
-	}()
-	frame, err = render(ctx, it)
-	told = err == nil
-	return frame, err
+		return render(ctx, it)
+	}
+	return nil
 }

@@ -1,10 +1,12 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -33,14 +35,9 @@ type HTTP struct {
 
 // WithDefaults fills the zero fields.
 func (c HTTP) WithDefaults() HTTP {
-	def := func(v *time.Duration, d time.Duration) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	def(&c.KeepAlive, 15*time.Second)
-	def(&c.WriteTimeout, 10*time.Second)
-	def(&c.LongPoll, 25*time.Second)
+	c.KeepAlive = cmp.Or(max(c.KeepAlive, 0), 15*time.Second)
+	c.WriteTimeout = cmp.Or(max(c.WriteTimeout, 0), 10*time.Second)
+	c.LongPoll = cmp.Or(max(c.LongPoll, 0), 25*time.Second)
 	if c.Watching == nil {
 		c.Watching = func(int) {}
 	}
@@ -96,28 +93,37 @@ func read(r *http.Request) (query, error) {
 
 // Serve answers GET /v1/actions/{id}/events for an action of tenant.
 func (e *Events) Serve(w http.ResponseWriter, r *http.Request, tenant, id string) {
-	q, err := read(r)
-	if err != nil {
-		problem.Write(w, r, err)
-		return
-	}
-	reader, err := e.open(r.Context(), tenant, id, q)
-	if err != nil {
-		problem.Write(w, r, explain(w, id, err))
-		return
-	}
-	e.answer(w, r, reader, q, views())
+	e.serve(w, r, views(), id, func(ctx context.Context, q query) (*Reader, error) { return e.open(ctx, tenant, id, q) })
 }
 
-// answer gives what reader has in the form that was asked for, and takes the reader
-// over.
-func (e *Events) answer(w http.ResponseWriter, r *http.Request, reader *Reader, q query, d *Dialect) {
-	if q.poll || q.form == FormJSON {
-		defer reader.Close()
-		e.page(w, r, reader, q.poll, d)
+// ServeAs answers like Serve for the events of one action in a surface's own dialect:
+// as a stream, as pages, or as a page that is waited for. The request says behind which
+// position.
+func (e *Events) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
+	maps.Copy(w.Header(), d.Header)
+	e.serve(w, r, d.shared(), d.Ref.ID, func(ctx context.Context, q query) (*Reader, error) {
+		return e.feed.follow(ctx, d.Ref, q.after, q.purpose())
+	})
+}
+
+// serve answers with what a reader has in the form that the request asks for.
+func (e *Events) serve(w http.ResponseWriter, r *http.Request, d *Dialect, id string, open func(context.Context, query) (*Reader, error)) {
+	q, err := read(r)
+	if err != nil {
+		d.Refuse(w, r, err)
 		return
 	}
-	e.stream(w, r, reader, d)
+	reader, err := open(r.Context(), q)
+	if err != nil {
+		d.Refuse(w, r, explain(w, id, err))
+		return
+	}
+	if !q.poll && q.form != FormJSON {
+		e.stream(w, r, reader, d)
+		return
+	}
+	defer reader.Close()
+	e.page(w, r, reader, q.poll, d)
 }
 
 // open finds the action's kind, which the path does not name, and follows it.
@@ -168,13 +174,12 @@ func explain(w http.ResponseWriter, id string, err error) error {
 
 // page answers with what there is; with poll it waits for something first.
 func (e *Events) page(w http.ResponseWriter, r *http.Request, reader *Reader, poll bool, d *Dialect) {
-	q := r.URL.Query()
-	limit, err := Limit(q, 100)
-	if err != nil {
-		d.Refuse(w, r, err)
-		return
+	params := r.URL.Query()
+	limit, err := Limit(params, 100)
+	var wait time.Duration
+	if err == nil {
+		wait, err = Seconds(params, "timeout", e.cfg.LongPoll)
 	}
-	wait, err := Seconds(q, "timeout", e.cfg.LongPoll)
 	if err != nil {
 		d.Refuse(w, r, err)
 		return

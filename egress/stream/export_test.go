@@ -1,5 +1,51 @@
 package stream
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+
+	"weir/schemas"
+)
+
+// All gives the events one by one until the action has ended.
+func (r *Reader) All(ctx context.Context) iter.Seq2[*Item, error] {
+	return func(yield func(*Item, error) bool) {
+		ticker := time.NewTicker(r.f.cfg.Recheck)
+		defer ticker.Stop()
+		for {
+			items, err := r.Next(ctx, ticker.C)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("follow: %w", err))
+				return
+			}
+			for _, it := range items {
+				if !yield(it, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Wait is Await for an action of another's.
+func (f *Feed) Wait(ctx context.Context, ref schemas.Ref) (Ending, error) {
+	end, _, err := f.Await(ctx, ref, false)
+	return end, err
+}
+
+// WaitClaimed is Await for an action that the caller has just claimed.
+func (f *Feed) WaitClaimed(ctx context.Context, ref schemas.Ref) (Ending, error) {
+	end, _, err := f.Await(ctx, ref, true)
+	return end, err
+}
+
 // Topics is how many actions are watched.
 func (f *Feed) Topics() int {
 	f.mu.Lock()

@@ -5,6 +5,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,35 +74,17 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	def := func(v *int, d int) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	if c.Recheck <= 0 {
-		c.Recheck = 15 * time.Second
-	}
-	if c.Retry <= 0 {
-		c.Retry = time.Second
-	}
-	def(&c.BufferEvents, 256)
-	def(&c.BufferBytes, 1<<20)
-	def(&c.HeldEvents, 1<<16)
-	def(&c.Reads, 16)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Recheck = cmp.Or(max(c.Recheck, 0), 15*time.Second)
+	c.Retry = cmp.Or(max(c.Retry, 0), time.Second)
+	c.BufferEvents = cmp.Or(max(c.BufferEvents, 0), 256)
+	c.BufferBytes = cmp.Or(max(c.BufferBytes, 0), 1<<20)
+	c.HeldEvents = cmp.Or(max(c.HeldEvents, 0), 1<<16)
+	c.Reads = cmp.Or(max(c.Reads, 0), 16)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Reserved == nil {
 		c.Reserved = func(string, uint64) bool { return true }
 	}
 	return c
-}
-
-func (c Config) validate() error {
-	if c.Layout.Partitions < 1 {
-		return errors.New("the feed needs the layout of the log")
-	}
-	return nil
 }
 
 // Feed is a node's one live subscription and its watchers. It is safe for
@@ -113,37 +96,33 @@ type Feed struct {
 	// reads holds a token for every read of the log that is under way.
 	reads chan struct{}
 
-	ctx    context.Context //nolint:containedctx // ends with Close
-	cancel context.CancelFunc
-	done   sync.WaitGroup
-	// lastCall is closed when whoever waits for an end is to look a last time.
-	lastCall chan struct{}
-	endWait  sync.Once
-	// draining is closed when streams are to end; waits go on until Close.
-	draining  chan struct{}
-	endStream sync.Once
+	// ctx ends with Close. Before that, waits ends when whoever waits for an end is to look a
+	// last time, and streams when streams are to end.
+	ctx, waits, streams          context.Context //nolint:containedctx // the feed's own
+	cancel, endWaits, endStreams context.CancelFunc
+	done                         sync.WaitGroup
 
 	mu      sync.Mutex
 	topics  map[string]*topic
 	held    []heldItem // arrived, not yet released; in order
-	spare   []heldItem
 	kick    chan struct{}
 	durable map[string]uint64 // by stream: what is known to be past a barrier
 }
 
 // Open subscribes and returns the feed. Close ends it.
 func Open(log Log, live Live, cfg Config) (*Feed, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, err
+	if cfg.Layout.Partitions < 1 {
+		return nil, errors.New("the feed needs the layout of the log")
 	}
 	cfg = cfg.withDefaults()
 	f := &Feed{
 		log: log, cfg: cfg,
 		reads: make(chan struct{}, cfg.Reads), kick: make(chan struct{}, 1),
 		topics: map[string]*topic{}, durable: map[string]uint64{},
-		draining: make(chan struct{}), lastCall: make(chan struct{}),
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
+	f.waits, f.endWaits = context.WithCancel(f.ctx)
+	f.streams, f.endStreams = context.WithCancel(f.ctx)
 	stop, err := live.Live(schemas.LiveLog+".>", f.arrived, f.lost)
 	if err != nil {
 		f.cancel()
@@ -160,24 +139,22 @@ func Open(log Log, live Live, cfg Config) (*Feed, error) {
 // are an answer; see Dialect.Answer. A server that
 // drains calls it first, then has its worker finish, then calls EndWaits, and
 // Close when all answers are given. It may be called twice.
-func (f *Feed) EndStreams() { f.endStream.Do(func() { close(f.draining) }) }
+func (f *Feed) EndStreams() { f.endStreams() }
 
 // EndWaits has whoever waits for an action's end look at the log a last time, and
 // sends them away with ErrClosed if it has not come. It may be called twice.
-func (f *Feed) EndWaits() { f.endWait.Do(func() { close(f.lastCall) }) }
+func (f *Feed) EndWaits() { f.endWaits() }
 
 // Close ends the subscription and tells every watcher ErrClosed. It may be
 // called twice.
 func (f *Feed) Close() {
-	f.EndStreams()
 	f.cancel()
-	f.EndWaits()
 	f.stop()
 	f.done.Wait()
 }
 
 // Draining is closed when streams are to end.
-func (f *Feed) Draining() <-chan struct{} { return f.draining }
+func (f *Feed) Draining() <-chan struct{} { return f.streams.Done() }
 
 // arrived takes one record from the subscription. It never blocks on a
 // watcher, and leaves the records of actions that nobody watches alone: they

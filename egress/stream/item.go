@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/internal/ledger"
@@ -28,23 +30,21 @@ type Item struct {
 	frame []byte
 	body  []byte // the part of frame that is the JSON
 
-	mu     sync.Mutex
-	making *making // nil: nobody makes other
-	told   bool    // other is what it is
-	other  []byte  // the frame in another dialect
+	failures atomic.Uint32 // of making other
+	making   chan struct{} // holds the one who makes other, and guards what follows
+	told     bool          // other is what it is
+	other    []byte        // the frame in another dialect
+	err      error         // of the last failure
 }
 
 // item decodes a record. One that cannot be read keeps its place with what is
 // legible of it, and a terminal one still ends the action: a record from
 // another version must not hang a watcher.
 func (f *Feed) item(ref schemas.Ref, rec schemas.Record) *Item {
-	it := &Item{Ref: ref, Seq: rec.Seq, size: len(rec.Data), result: f.cfg.Result}
-	ev, ok := swift(rec.Data)
-	if !ok {
-		var err error
-		if ev, err = ledger.Decode(rec.Data); err != nil {
-			ev = outline(rec)
-		}
+	it := &Item{Ref: ref, Seq: rec.Seq, size: len(rec.Data), result: f.cfg.Result, making: make(chan struct{}, 1)}
+	ev, err := ledger.Decode(rec.Data)
+	if err != nil {
+		ev = outline(rec)
 	}
 	if rec.Ends() && ev.Settled == nil {
 		ev.Type = schemas.EventSettled
@@ -67,20 +67,10 @@ func outline(rec schemas.Record) schemas.Event {
 	if o.Time.IsZero() {
 		o.Time = rec.Time
 	}
-	if !word(string(o.Type)) {
-		o.Type = unknownType
+	if o.Type == "" || len(o.Type) > 32 || strings.Trim(string(o.Type), "abcdefghijklmnopqrstuvwxyz_") != "" {
+		o.Type = unknownType // it may not stand in the event field of a frame
 	}
 	return schemas.Event{N: max(o.N, 0), Type: o.Type, Time: o.Time}
-}
-
-// word accepts what may stand in the event field of a frame.
-func word(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < 'a' || c > 'z') && c != '_' {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 32
 }
 
 func (it *Item) ending() *Ending {
@@ -146,5 +136,5 @@ func WriteBody(w http.ResponseWriter, status int, contentType string, body []byt
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) //nolint:gosec // JSON that is sent as such; the client is gone if it fails
+	_, _ = w.Write(body) // the client is gone if it fails
 }

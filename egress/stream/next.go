@@ -3,9 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"iter"
 	"time"
 
 	"weir/internal/fault"
@@ -46,8 +44,10 @@ func (r *Reader) now(ctx context.Context) ([]*Item, error) {
 		case len(items) > 0:
 			return items, nil
 		case r.behind:
-			if r.late > 0 && !r.f.rest(ctx, catchUp) {
-				return nil, r.over(ctx)
+			if r.late > 0 {
+				if err := r.f.rest(ctx, catchUp); err != nil {
+					return nil, err
+				}
 			}
 		case r.ended:
 			return nil, io.EOF
@@ -124,40 +124,7 @@ func (r *Reader) outlive(ctx context.Context, err error) error {
 		return ctx.Err()
 	case errors.Is(err, fault.ErrGone), errors.Is(err, ErrClosed):
 		return err
-	case !r.f.pause(ctx):
-		return r.over(ctx)
 	default:
-		return nil
-	}
-}
-
-// over is why a pause ended early.
-func (r *Reader) over(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return ErrClosed
-}
-
-// All gives the events one by one until the action has ended.
-func (r *Reader) All(ctx context.Context) iter.Seq2[*Item, error] {
-	return func(yield func(*Item, error) bool) {
-		ticker := time.NewTicker(r.f.cfg.Recheck)
-		defer ticker.Stop()
-		for {
-			items, err := r.Next(ctx, ticker.C)
-			if errors.Is(err, io.EOF) {
-				return
-			}
-			if err != nil {
-				yield(nil, fmt.Errorf("follow: %w", err))
-				return
-			}
-			for _, it := range items {
-				if !yield(it, nil) {
-					return
-				}
-			}
-		}
+		return r.f.rest(ctx, r.f.cfg.Retry)
 	}
 }

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"math"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -19,16 +20,8 @@ func Invalid(message string) error { return fault.New(schemas.InvalidRequest, me
 // Position reads an event id as it was sent: decimal digits, at most twenty,
 // that fit into 64 bits and have a successor there.
 func Position(s string) (uint64, bool) {
-	if s == "" || len(s) > 20 {
-		return 0, false
-	}
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return 0, false
-		}
-	}
 	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil || n == math.MaxUint64 {
+	if err != nil || n == math.MaxUint64 || len(s) > 20 {
 		return 0, false
 	}
 	return n, true
@@ -133,11 +126,11 @@ func Accepts(r *http.Request) Form {
 	}
 	form := FormNone
 	for part := range strings.SplitSeq(header, ",") {
-		media, params, _ := strings.Cut(part, ";")
-		if refused(params) {
-			continue
+		media, params, _ := mime.ParseMediaType(part)
+		if q, err := strconv.ParseFloat(params["q"], 64); err == nil && q == 0 {
+			continue // refused
 		}
-		switch strings.ToLower(strings.TrimSpace(media)) {
+		switch media {
 		case "text/event-stream":
 			return FormSSE
 		case "application/json", "application/*":
@@ -149,18 +142,6 @@ func Accepts(r *http.Request) Form {
 		}
 	}
 	return form
-}
-
-// refused reports a quality of zero.
-func refused(params string) bool {
-	for p := range strings.SplitSeq(params, ";") {
-		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
-		if strings.EqualFold(name, "q") {
-			q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			return err == nil && q == 0
-		}
-	}
-	return false
 }
 
 // CursorParam reads the cursor of a list whose pages continue after a sequence.

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -52,7 +53,7 @@ type Reader struct {
 	// astray says that the position lies behind the end of an action that has ended.
 	astray bool
 	ready  []*Item
-	// ends is closed when nobody is to be kept waiting any more.
+	// ends is closed when waiting must end.
 	ends <-chan struct{}
 }
 
@@ -75,7 +76,7 @@ func (f *Feed) follow(ctx context.Context, ref schemas.Ref, after uint64, why pu
 
 // reader is one that is still to be opened.
 func (f *Feed) reader(ref schemas.Ref, after uint64, why purpose) *Reader {
-	return &Reader{f: f, w: f.watch(ref, why), seq: after, ends: f.draining}
+	return &Reader{f: f, w: f.watch(ref, why), seq: after, ends: f.streams.Done()}
 }
 
 // Close ends the reader. It may be called twice.
@@ -129,8 +130,8 @@ func (r *Reader) empty(ctx context.Context, after uint64) error {
 	case !ok || after == 0:
 		return r.f.missing(ctx, t.stream, after)
 	case newest.Seq < after:
-		if err := r.f.within(ctx, t.stream, after); err != nil {
-			return err
+		if _, last, err := r.f.bounds(ctx, t.stream); err != nil || after > last {
+			return cmp.Or(err, ErrBeyond)
 		}
 	}
 	if ev, err := ledger.Decode(newest.Data); err == nil && newest.Seq == after {
@@ -162,22 +163,10 @@ func (f *Feed) missing(ctx context.Context, stream string, after uint64) error {
 		return fault.ErrNotFound
 	}
 	first, _, err := f.bounds(ctx, stream)
-	switch {
-	case err != nil:
-		return err
-	case after < first:
+	if err == nil && after < first {
 		return &GoneError{}
-	default:
-		return fault.ErrNotFound
 	}
-}
-
-func (f *Feed) within(ctx context.Context, stream string, after uint64) error {
-	_, last, err := f.bounds(ctx, stream)
-	if err == nil && after > last {
-		return ErrBeyond
-	}
-	return err
+	return cmp.Or(err, fault.ErrNotFound)
 }
 
 func (f *Feed) bounds(ctx context.Context, stream string) (first, last uint64, err error) {

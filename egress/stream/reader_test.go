@@ -480,7 +480,7 @@ func (l *lateLog) Page(ctx context.Context, name, filter string, from uint64, li
 }
 
 // A stream that is read from a replica that is late begins, goes on and ends all
-// the same, and nobody is told that there is nothing, or nothing more.
+// the same, and no client receives an early end.
 func TestLateReplica(t *testing.T) {
 	t.Parallel()
 	type testCase struct {

@@ -22,8 +22,7 @@ func (f *Feed) hold(t *topic, it *Item) {
 		for _, h := range f.held {
 			h.topic.held--
 		}
-		clear(f.held)
-		f.held = f.held[:0]
+		f.held = nil
 		f.allBehind()
 	}
 	t.held++
@@ -43,34 +42,24 @@ func (f *Feed) release() {
 		case <-f.ctx.Done():
 			return
 		}
-		for f.releaseBatch() {
+		f.mu.Lock()
+		batch := f.held
+		f.held = nil
+		f.mu.Unlock()
+		if len(batch) == 0 {
+			continue
 		}
+		if !f.pass() {
+			return
+		}
+		f.mu.Lock()
+		for _, h := range batch {
+			h.topic.held--
+			f.durable[h.topic.stream] = max(f.durable[h.topic.stream], h.item.Seq)
+			h.topic.deliver(h.item, f.cfg)
+		}
+		f.mu.Unlock()
 	}
-}
-
-func (f *Feed) releaseBatch() (more bool) {
-	f.mu.Lock()
-	batch := f.held
-	if len(batch) > 0 {
-		f.held, f.spare = f.spare, nil
-	}
-	f.mu.Unlock()
-	if len(batch) == 0 {
-		return false
-	}
-	if !f.pass() {
-		return false
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, h := range batch {
-		h.topic.held--
-		f.durable[h.topic.stream] = max(f.durable[h.topic.stream], h.item.Seq)
-		h.topic.deliver(h.item, f.cfg)
-	}
-	clear(batch)
-	f.spare = batch[:0]
-	return true
 }
 
 // pass waits for a barrier. It tries for as long as the feed is open: a batch
@@ -78,21 +67,15 @@ func (f *Feed) releaseBatch() (more bool) {
 func (f *Feed) pass() bool {
 	for {
 		err := f.cfg.Barrier(f.ctx)
-		if err == nil {
-			return true
-		}
-		if f.ctx.Err() != nil {
-			return false
+		if err == nil || f.ctx.Err() != nil {
+			return err == nil
 		}
 		f.cfg.Logger.ErrorContext(f.ctx, "barrier_failed", slog.String("component", "egress/stream"), slog.Any("err_kind", err))
-		if !f.pause(f.ctx) {
+		if f.rest(f.ctx, f.cfg.Retry) != nil {
 			return false
 		}
 	}
 }
-
-// pause waits out Retry; false says that ctx or the feed ended first.
-func (f *Feed) pause(ctx context.Context) bool { return f.rest(ctx, f.cfg.Retry) }
 
 // until is ctx, ended with the feed if that is sooner. done ends it.
 func (f *Feed) until(ctx context.Context) (until context.Context, done func()) {
@@ -104,16 +87,17 @@ func (f *Feed) until(ctx context.Context) (until context.Context, done func()) {
 	}
 }
 
-func (f *Feed) rest(ctx context.Context, d time.Duration) bool {
+// rest waits. The error is why it ended early: ctx's, or ErrClosed.
+func (f *Feed) rest(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
+		return nil
 	case <-ctx.Done():
-		return false
+		return ctx.Err()
 	case <-f.ctx.Done():
-		return false
+		return ErrClosed
 	}
 }
 

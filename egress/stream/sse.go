@@ -19,12 +19,7 @@ type Writer struct {
 // NewWriter prepares w for a stream and lifts the deadlines that the server
 // has set for an ordinary request.
 func NewWriter(w http.ResponseWriter, timeout time.Duration) *Writer {
-	s := makeWriter(w, timeout)
-	return &s
-}
-
-func makeWriter(w http.ResponseWriter, timeout time.Duration) Writer {
-	return Writer{w: w, rc: http.NewResponseController(w), timeout: timeout, live: canFlush(innermost(w))}
+	return &Writer{w: w, rc: http.NewResponseController(w), timeout: timeout, live: canFlush(innermost(w))}
 }
 
 // Live says whether what is written reaches the client before the end. Where

@@ -39,26 +39,16 @@ func (f *Feed) Expect(ref schemas.Ref) (release func()) {
 	}
 }
 
-// Wait returns the action's end once it may be shown. It reads the log once,
+// Await returns the action's end once it may be shown. It reads the log once,
 // then lives off the feed, and so ends whether the action settled long ago or
 // has still to be taken up. An id that nobody claimed is waited for until ctx
-// ends. The error is ctx's, or ErrClosed.
-func (f *Feed) Wait(ctx context.Context, ref schemas.Ref) (Ending, error) {
-	end, _, err := f.Await(ctx, ref, false)
-	return end, err
-}
-
-// WaitClaimed is Wait for an action that the caller has just claimed, under an
-// Expect that is still held: the log is not read unless the feed lost records.
-// Without such an Expect it is Wait.
-func (f *Feed) WaitClaimed(ctx context.Context, ref schemas.Ref) (Ending, error) {
-	end, _, err := f.Await(ctx, ref, true)
-	return end, err
-}
-
-// Await is WaitClaimed where claimed is set, and otherwise Wait. alone says that when it
-// gave up nobody else on this node waited for the action, by its end or by its events.
-// Whoever begins to wait after that was not there: of two that give up, one was the last.
+// ends. If claimed is set, the caller has just claimed the action under an Expect that is
+// still held: then the log is not read unless the feed lost records. The error is ctx's, or
+// ErrClosed.
+//
+// alone says that when it gave up nobody else on this node waited for the action, by its
+// end or by its events. Whoever begins to wait after that was not there: of two that give
+// up, one was the last.
 func (f *Feed) Await(ctx context.Context, ref schemas.Ref, claimed bool) (end Ending, alone bool, err error) {
 	w := f.watch(ref, awaits)
 	defer func() { alone = f.leave(w) }()
@@ -88,12 +78,10 @@ func (f *Feed) wait(ctx context.Context, w *watcher, claimed bool) (Ending, erro
 			ask = true
 		case <-ctx.Done():
 			return Ending{}, ctx.Err()
-		case <-f.lastCall:
+		case <-f.waits.Done():
 			if end, _ = f.ending(ctx, w.topic); end == nil {
 				return Ending{}, ErrClosed
 			}
-		case <-f.ctx.Done():
-			return Ending{}, ErrClosed
 		}
 	}
 	return *end, nil

@@ -182,11 +182,7 @@ func (w *world) ask(ctx context.Context, d *dice, n *node, a act) history.Asked 
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.patience)
 	defer cancel()
-	await := n.feed.WaitClaimed
-	if out.Receipt.Duplicate {
-		await = n.feed.Wait
-	}
-	end, err := await(ctx, out.Ref)
+	end, _, err := n.feed.Await(ctx, out.Ref, !out.Receipt.Duplicate)
 	if n.isDead() || errors.Is(err, stream.ErrClosed) {
 		heard.Answer, heard.Status = history.Unheard, 0 // the answer had not begun
 		return heard

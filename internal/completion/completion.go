@@ -110,16 +110,6 @@ func lastOfEach(raw []byte) (json.RawMessage, bool) {
 	return bytes.TrimSpace(out.Bytes()), err == nil
 }
 
-// Span is the length of the JSON object that b begins with; 0: it begins with none, or with
-// one that does not end. It expects valid JSON as far as b goes.
-func Span(b []byte) int {
-	if len(b) == 0 || b[0] != '{' {
-		return 0
-	}
-	end, _, _ := span(b)
-	return end
-}
-
 // span is where the first object or array in b ends, how deep values are nested in it, and
 // whether there is white space between them; end is 0 where it does not end. Only strings,
 // brackets and white space are looked at.

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"math"
 	"net/netip"
+	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,17 +41,15 @@ const redactedMessage = "redacted message"
 // Level is debug, info, warn or error, format is json or text; anything else is
 // info and json.
 func (m *Metrics) NewLogger(w io.Writer, level, format string) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: levels()[level]} // the zero level is info
+	var least slog.Level
+	_ = least.UnmarshalText([]byte(level)) // an unknown one leaves info
+	opts := &slog.HandlerOptions{Level: least}
 	var next slog.Handler = slog.NewJSONHandler(w, opts)
 	if format == FormatText {
 		next = slog.NewTextHandler(w, opts)
 	}
 	words := newVocabulary(func(taskType string) bool { return m.tasks.has(taskType, false) })
 	return slog.New(&handler{Handler: next, words: words, dropped: m.logDropped, redacted: m.logRedacted})
-}
-
-func levels() map[string]slog.Level {
-	return map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 }
 
 // handler filters records on their way to one of slog's own handlers. ReplaceAttr of those
@@ -128,23 +128,18 @@ func (h *handler) add(attrs []slog.Attr, a slog.Attr) []slog.Attr {
 	return append(attrs, clean)
 }
 
-// Sets of characters.
-const (
-	digits = "0123456789"
-	lower  = "abcdefghijklmnopqrstuvwxyz"
-	upper  = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	alnum  = digits + lower + upper
-)
+// constantLike reports whether a message could be a literal of the source. That keeps out
+// addresses with ports, URLs, quoted text and names with a capital; the linter keeps out
+// messages that are built.
+func constantLike(message string) bool { return made(message, 80, small+" ._-") }
+
+// small are the characters of most names.
+const small = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 // made reports whether s has 1 to most bytes, all of a set.
 func made(s string, most int, set string) bool {
 	return s != "" && len(s) <= most && strings.Trim(s, set) == ""
 }
-
-// constantLike reports whether a message could be a literal of the source. That keeps out
-// addresses with ports, URLs, quoted text and names with a capital; the linter keeps out
-// messages that are built.
-func constantLike(message string) bool { return made(message, 80, lower+digits+" ._-") }
 
 // vocabulary says which texts a key of the log may have. It is only read.
 type vocabulary map[string]func(string) bool
@@ -152,49 +147,56 @@ type vocabulary map[string]func(string) bool
 // newVocabulary takes the test of a task type that the configuration has. A caller can write
 // anything in its place.
 func newVocabulary(configured func(string) bool) vocabulary {
-	states := append(schemas.Statuses(), "applied", "partial")
+	like := func(pattern string) func(string) bool { return regexp.MustCompile(`^(?:` + pattern + `)$`).MatchString }
+	name := like(`[a-z_]{1,40}`)
+	// The pattern that a route was registered with, such as "POST /v1/actions/{id}/cancel", and not
+	// the path of a request: a segment is a lower-case word, v1, or a parameter's name.
+	route := like(`(?:(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )?(?:/(?:v1|[:*]?[a-z_.-]{1,32}|\{[a-z_-]{1,32}\}[a-z_.-]{0,32})?)+`)
 	return vocabulary{
 		"action_id":  schemas.ValidActionID,
 		"request_id": schemas.ValidID,
 		"tenant":     schemas.ValidID,
 		"worker":     schemas.ValidID,
 		"entry":      entryName,
-		"kind":       func(s string) bool { return in(schemas.Kinds(), s) || in(evidenceKinds(), s) },
-		"task_type":  func(s string) bool { return in(schemas.BuiltinTasks(), s) || configured(s) },
+		"kind":       oneOf(texts(schemas.Kinds()), evidenceKinds()),
+		"task_type":  func(s string) bool { return slices.Contains(schemas.BuiltinTasks(), s) || configured(s) },
 		"code":       knownCode,
-		"outcome":    func(s string) bool { return in(schemas.Outcomes(), s) },
-		"status":     func(s string) bool { return in(states, s) },
-		"durability": func(s string) bool {
-			return in([]schemas.Durability{schemas.DurabilityDisk, schemas.DurabilityProcess, schemas.DurabilityReplicated}, s)
-		},
-		"surface": func(s string) bool {
-			return in([]string{
-				"plans", "executor", "runs", "rules", "tasks", "chat", "git",
-				"actions", "evidence", "dead_letters", "policy", "tokens", "service", "console",
-			}, s)
-		},
-		"at":     func(s string) bool { return made(s, 1000, alnum+"._-/:()*<[] ") }, // see Panicking
-		"queue":  func(s string) bool { return in(schemas.Queues(), s) },
-		"stream": func(s string) bool { return made(s, 64, upper+digits+"_") },
-		"subject": func(s string) bool { // a pattern of NATS subjects or a request to JetStream: never one that names an action
-			pattern := strings.ContainsAny(s, "*>") || strings.HasPrefix(s, "$JS.API.")
-			return s == other || pattern && made(s, 80, alnum+"$_.*>-")
-		},
+		"outcome":    oneOf(texts(schemas.Outcomes())),
+		"status":     oneOf(texts(schemas.Statuses()), []string{"applied", "partial"}),
+		"durability": oneOf(texts([]schemas.Durability{schemas.DurabilityDisk, schemas.DurabilityProcess, schemas.DurabilityReplicated})),
+		"surface":    like(`plans|executor|runs|rules|tasks|chat|git|actions|evidence|dead_letters|policy|tokens|service|console`),
+		"queue":      oneOf(texts(schemas.Queues())),
+		"stream":     like(`[A-Z0-9_]{1,64}`),
+		// A pattern of NATS subjects or a request to JetStream: never one that names an action.
+		"subject":   like(other + `|[\w$.-]*[*>][\w$.*>-]*|\$JS\.API\.[\w$.*>-]*`),
+		"at":        like(`[\w./:()*<[\]> -]{1,1000}`), // see Panicking
 		"method":    schemas.KnownMethod,
-		"route":     routePattern,
-		"component": func(s string) bool { return made(s, 40, lower+digits+"_-/") },
-		"err_kind":  func(s string) bool { return knownCode(s) || made(s, 40, lower+"_") },
+		"route":     func(s string) bool { return len(s) <= 96 && route(s) },
+		"component": like(`[a-z0-9_/-]{1,40}`),
+		"err_kind":  func(s string) bool { return knownCode(s) || name(s) },
 		"addr": func(s string) bool { // a literal address with its port: a zone may be any text, and so may a host name
 			a, err := netip.ParseAddrPort(s)
 			return err == nil && a.Addr().Zone() == ""
 		},
-		"version": func(s string) bool { return s == "(devel)" || made(s, 80, alnum+"._+-:") },
+		"version": like(`\(devel\)|[A-Za-z0-9._+:-]{1,80}`),
 	}
 }
 
-func in[T ~string](list []T, s string) bool { return slices.Contains(list, T(s)) }
+func texts[T ~string](of []T) (all []string) {
+	for _, s := range of {
+		all = append(all, string(s))
+	}
+	return all
+}
 
-func knownCode(s string) bool { return in(schemas.SettleCodes(), s) || in(schemas.DoorCodes(), s) }
+func oneOf(lists ...[]string) func(string) bool {
+	all := slices.Concat(lists...)
+	return func(s string) bool { return slices.Contains(all, s) }
+}
+
+func knownCode(s string) bool {
+	return slices.Contains(schemas.SettleCodes(), schemas.Code(s)) || slices.Contains(schemas.DoorCodes(), schemas.Code(s))
+}
 
 // check returns the value to print, or false if there is none.
 func (v vocabulary) check(key string, value slog.Value) (slog.Value, bool) {
@@ -226,25 +228,14 @@ func (v vocabulary) check(key string, value slog.Value) (slog.Value, bool) {
 	return slog.StringValue(s), ok && allowed != nil && allowed(s)
 }
 
-// text returns the string of a value if it is a string or one of the named
-// strings of schemas. No Stringer is called and no other type is printed.
+// text returns the string of a value if it is a string, of whatever type, or an address. No
+// Stringer is called and no other type is printed.
 func text(value slog.Value) (string, bool) {
-	switch s := value.Any().(type) {
-	case string:
-		return s, true
-	case schemas.Code:
-		return string(s), true
-	case schemas.Kind:
-		return string(s), true
-	case schemas.Outcome:
-		return string(s), true
-	case schemas.Durability:
-		return string(s), true
-	case netip.AddrPort:
-		return s.String(), true
-	default:
-		return "", false
+	if addr, ok := value.Any().(netip.AddrPort); ok {
+		return addr.String(), true
 	}
+	v := reflect.ValueOf(value.Any())
+	return v.String(), v.Kind() == reflect.String
 }
 
 func natural(value slog.Value) bool {
@@ -255,31 +246,9 @@ func natural(value slog.Value) bool {
 // hosts. The latter is the operator's, so it may hold what a host does.
 func entryName(s string) bool {
 	if item, ok := strings.CutPrefix(s, "host:"); ok {
-		return made(item, 253, alnum+"._-:/[]*")
+		return made(item, 253, small+strings.ToUpper(small)+"._-:/[]*")
 	}
 	return schemas.ValidID(s)
-}
-
-// routePattern accepts the pattern a route was registered with, such as
-// "POST /v1/actions/{id}/cancel", and not the path of a request: a segment is
-// a lower-case word, v1, or a parameter's name.
-func routePattern(s string) bool {
-	if method, path, ok := strings.Cut(s, " "); ok {
-		if !schemas.KnownMethod(method) {
-			return false
-		}
-		s = path
-	}
-	if len(s) > 96 || !strings.HasPrefix(s, "/") {
-		return false
-	}
-	for segment := range strings.SplitSeq(s[1:], "/") {
-		name := strings.Replace(strings.TrimLeft(segment, ":*{"), "}", "", 1)
-		if segment != "" && segment != "v1" && !made(name, 32, lower+"_-.") {
-			return false
-		}
-	}
-	return true
 }
 
 // LineError says what a line of the log has that none may have. It names the
@@ -289,72 +258,67 @@ type LineError struct {
 	What string
 }
 
-func (e *LineError) Error() string {
-	if e.Key == "" {
-		return "log line: " + e.What
-	}
-	return fmt.Sprintf("log line: key %q: %s", e.Key, e.What)
-}
+func (e *LineError) Error() string { return fmt.Sprintf("log line: %q: %s", e.Key, e.What) }
 
 // CheckLine reports whether a line of the log in the format json is one that a
-// logger of NewLogger can have written: one object with time, level, msg and
-// keys of the closed set, each once, and each with a value that it allows. It is
+// logger of NewLogger can have written: logged once more, it is the same. It is
 // for tests and for readers of logs: a search for known secrets finds those alone, and
 // this finds all others.
 func CheckLine(line []byte) error {
+	var again bytes.Buffer
+	var r slog.Record
+	count := prometheus.NewCounter(prometheus.CounterOpts{})
+	words := newVocabulary(func(string) bool { return false })
+	h := handler{Handler: slog.NewJSONHandler(&again, nil), words: words, dropped: count, redacted: count}
 	dec := jsontext.NewDecoder(bytes.NewReader(line))
-	if t, err := dec.ReadToken(); err != nil || t.Kind() != '{' {
-		return &LineError{What: "is not a JSON object"}
-	}
-	words, missing := newVocabulary(func(string) bool { return false }), []string{slog.TimeKey, slog.LevelKey, slog.MessageKey}
-	for dec.PeekKind() != '}' {
+	start, err := dec.ReadToken()
+	for more := err == nil && start.Kind() == '{'; more; more = dec.PeekKind() == '"' {
 		key, err := dec.ReadToken()
 		if err != nil {
-			return &LineError{What: "is not valid JSON, or has a key twice"}
+			break
 		}
 		name := key.String()
-		if value, err := dec.ReadToken(); err != nil || !words.printed(name, value) {
-			return &LineError{name, "is not a key of the log, or has a value that it does not allow"}
+		value, err := dec.ReadToken()
+		if err != nil {
+			break
 		}
-		missing = slices.DeleteFunc(missing, func(s string) bool { return s == name })
+		switch s := value.String(); name {
+		case slog.TimeKey:
+			r.Time, _ = time.Parse(time.RFC3339Nano, s) // another time is written otherwise
+		case slog.LevelKey:
+			_ = r.Level.UnmarshalText([]byte(s)) // as above
+		case slog.MessageKey:
+			r.Message = s
+		default:
+			attr := slog.Attr{Key: name, Value: logged(value)}
+			if _, ok := h.words.check(name, attr.Value); !ok {
+				return &LineError{name, "is not a key of the log, or has a value that it does not allow"}
+			}
+			r.AddAttrs(attr)
+		}
 	}
-	_, closed := dec.ReadToken()
-	if _, err := dec.ReadToken(); closed != nil || err != io.EOF { //nolint:errorlint // the decoder returns it as it is
-		return &LineError{What: "is not one JSON object"}
-	}
-	if len(missing) > 0 {
-		return &LineError{missing[0], "is missing"}
+	err = h.Handle(context.Background(), r)
+	if err != nil || r.Time.IsZero() || !bytes.Equal(bytes.TrimSpace(again.Bytes()), line) {
+		return &LineError{What: "is not as the logger writes it"}
 	}
 	return nil
 }
 
-// printed reports whether a key can have been printed with a value.
-func (v vocabulary) printed(key string, value jsontext.Token) bool {
+// logged is a value that is written as one of JSON.
+func logged(value jsontext.Token) slog.Value {
 	s := value.String()
-	as := slog.StringValue(s)
-	if value.Kind() == '0' {
-		if i, err := strconv.ParseInt(s, 10, 64); err == nil {
-			as = slog.Int64Value(i)
-		} else if u, err := strconv.ParseUint(s, 10, 64); err == nil {
-			as = slog.Uint64Value(u)
-		} else if f, err := strconv.ParseFloat(s, 64); err == nil {
-			as = slog.Float64Value(f)
-		} else {
-			return false
-		}
-	} else if value.Kind() != '"' {
-		return false // no key has an object, a list, a boolean or null
+	if value.Kind() != '0' {
+		return slog.StringValue(s)
 	}
-	switch key {
-	case slog.TimeKey:
-		_, err := time.Parse(time.RFC3339Nano, s)
-		return err == nil
-	case slog.LevelKey:
-		_, ok := levels()[strings.ToLower(s)]
-		return ok && s == strings.ToUpper(s)
-	case slog.MessageKey:
-		return constantLike(s)
+	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return slog.Int64Value(i)
 	}
-	_, ok := v.check(key, as)
-	return ok
+	if u, err := strconv.ParseUint(s, 10, 64); err == nil {
+		return slog.Uint64Value(u)
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return slog.StringValue(s)
+	}
+	return slog.Float64Value(f)
 }

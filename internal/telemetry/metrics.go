@@ -41,7 +41,6 @@ type Metrics struct {
 	hosts, tasks, budgets bounded[string]
 	pairs                 bounded[pair]
 	names                 atomic.Pointer[models.Names] // of the models of the configuration
-	lag                   lag
 
 	accepted, settled, settledCode, refused, denied, parked, redelivered, overflowed, overdue closed
 	evidence, attempts, traffic, connections, reloads, held                                   closed
@@ -247,9 +246,6 @@ func (m *Metrics) node() {
 	m.logRedacted = m.counter("weir_log_redacted_messages_total",
 		"Log messages replaced because they do not look like a constant event name.")
 	m.spansLost = m.counter("weir_spans_lost_total", "Spans that the collector of traces did not take.")
-	m.lag.desc = prometheus.NewDesc("weir_queue_lag",
-		"Messages of actions that are queued or with a worker, over all partitions and nodes.", []string{"queue"}, nil)
-	m.registry.MustRegister(scraped{[]*prometheus.Desc{m.lag.desc}, m.lag.collect})
 }
 
 func evidenceKinds() []string {
@@ -266,21 +262,22 @@ type bounded[T comparable] struct {
 	most int
 
 	mu    sync.RWMutex
-	named map[T]bool // in the configuration
-	seen  map[T]bool // all that ever were
+	named map[T]bool // all that ever were; true: in the configuration
 }
 
 // set replaces the values of the configuration and returns those that have series.
 func (b *bounded[T]) set(values []T) (taken []T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.seen == nil {
-		b.seen = map[T]bool{}
+	if b.named == nil {
+		b.named = map[T]bool{}
 	}
-	b.named = map[T]bool{}
+	for v := range b.named {
+		b.named[v] = false
+	}
 	for _, v := range values {
-		if b.seen[v] || len(b.seen) < b.most {
-			b.seen[v], b.named[v] = true, true
+		if _, seen := b.named[v]; seen || len(b.named) < b.most {
+			b.named[v] = true
 			taken = append(taken, v)
 		}
 	}
@@ -291,7 +288,8 @@ func (b *bounded[T]) set(values []T) (taken []T) {
 func (b *bounded[T]) has(v T, ever bool) bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return b.named[v] || ever && b.seen[v]
+	named, seen := b.named[v]
+	return named || ever && seen
 }
 
 // orOther is a label if it has series of its own.
@@ -327,25 +325,17 @@ func (m *Metrics) host(host string) string {
 // empty for a pattern and for what cannot be read.
 func hostOf(item string) string {
 	item = strings.ToLower(strings.TrimSpace(item))
-	switch {
-	case strings.Contains(item, "://"):
-		u, err := url.Parse(item)
-		if err != nil {
-			return ""
-		}
-		item = u.Hostname()
-	case net.ParseIP(item) != nil:
+	if net.ParseIP(item) != nil {
 		return item
-	default:
-		if host, _, err := net.SplitHostPort(item); err == nil {
-			item = host
-		}
-		item = strings.TrimSuffix(strings.TrimPrefix(item, "["), "]")
 	}
-	if strings.HasPrefix(item, ".") || strings.ContainsAny(item, "*/@ ") {
+	if !strings.Contains(item, "://") {
+		item = "//" + item
+	}
+	u, err := url.Parse(item)
+	if err != nil || strings.HasPrefix(u.Host, ".") || strings.Contains(u.Host, "*") {
 		return ""
 	}
-	return item
+	return u.Hostname()
 }
 
 // SetAgents sets the task types for which the configuration has an agent; each
@@ -410,21 +400,14 @@ func (m *Metrics) SetBudgets(budgets []schemas.Budget) {
 	}
 }
 
-// scraped is a collector of gauges that are read at each scrape.
-type scraped struct {
-	descs   []*prometheus.Desc
-	collect func(to chan<- prometheus.Metric)
-}
+// scraped is a collector of gauges that are read at each scrape, and only then.
+type scraped func(to chan<- prometheus.Metric)
 
 // Describe implements prometheus.Collector.
-func (s scraped) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range s.descs {
-		to <- d
-	}
-}
+func (scraped) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
-func (s scraped) Collect(to chan<- prometheus.Metric) { s.collect(to) }
+func (s scraped) Collect(to chan<- prometheus.Metric) { s(to) }
 
 // storedTenants is how many tenants weir_tenant_stored_bytes distinguishes: those that have most.
 const storedTenants = 20
@@ -435,14 +418,14 @@ func (m *Metrics) TenantBytes(read func() map[string]limits.Room) {
 	stored := prometheus.NewDesc("weir_tenant_stored_bytes", "Bytes on the log of the tenants that have most.", []string{"tenant"}, nil)
 	limit := prometheus.NewDesc("weir_tenant_limit_bytes",
 		"Bytes that these tenants may have now, beyond their share while there is room.", []string{"tenant"}, nil)
-	m.registry.MustRegister(scraped{[]*prometheus.Desc{stored, limit}, func(to chan<- prometheus.Metric) {
+	m.registry.MustRegister(scraped(func(to chan<- prometheus.Metric) {
 		tenants := read()
 		most := slices.SortedFunc(maps.Keys(tenants), func(a, b string) int { return cmp.Compare(tenants[b].Used, tenants[a].Used) })
 		for _, name := range most[:min(len(most), storedTenants)] {
 			to <- prometheus.MustNewConstMetric(stored, prometheus.GaugeValue, float64(tenants[name].Used), name)
 			to <- prometheus.MustNewConstMetric(limit, prometheus.GaugeValue, float64(tenants[name].Limit), name)
 		}
-	}})
+	}))
 }
 
 const (
@@ -452,40 +435,30 @@ const (
 	lagFresh = time.Second
 )
 
-// lag collects weir_queue_lag at a scrape, so that a node that is not scraped does not ask the
-// log. One scrape that waits answers the others.
-type lag struct {
-	desc *prometheus.Desc
-
-	mu    sync.Mutex
-	read  func(ctx context.Context) (map[schemas.Queue]uint64, error) // nil: no node asks here
-	asked time.Time
-	known map[schemas.Queue]uint64 // nil: the log could not answer
-}
-
 // QueueLag has weir_queue_lag{queue} read at each scrape, though not more than once a
-// second. If the log does not answer within two seconds there is no series: a scaler holds
-// its state then, while a zero would make it stop every worker. A later call replaces
-// read; before the first there is no series.
+// second: one scrape that waits answers the others. If the log does not answer within two
+// seconds there is no series: a scaler holds its state then, while a zero would make it stop
+// every worker. It is called once.
 func (m *Metrics) QueueLag(read func(ctx context.Context) (map[schemas.Queue]uint64, error)) {
-	m.lag.mu.Lock()
-	defer m.lag.mu.Unlock()
-	m.lag.read, m.lag.asked = read, time.Time{}
-}
-
-func (l *lag) collect(to chan<- prometheus.Metric) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.read != nil && time.Since(l.asked) >= lagFresh {
-		ctx, cancel := context.WithTimeout(context.Background(), lagTimeout)
-		defer cancel()
-		known, err := l.read(ctx)
-		if err != nil {
-			known = nil
+	lag := prometheus.NewDesc("weir_queue_lag",
+		"Messages of actions that are queued or with a worker, over all partitions and nodes.", []string{"queue"}, nil)
+	var mu sync.Mutex
+	var asked time.Time
+	var known map[schemas.Queue]uint64
+	m.registry.MustRegister(scraped(func(to chan<- prometheus.Metric) {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(asked) >= lagFresh {
+			ctx, cancel := context.WithTimeout(context.Background(), lagTimeout)
+			defer cancel()
+			var err error
+			if known, err = read(ctx); err != nil {
+				known = nil
+			}
+			asked = time.Now()
 		}
-		l.known, l.asked = known, time.Now()
-	}
-	for queue, n := range l.known {
-		to <- prometheus.MustNewConstMetric(l.desc, prometheus.GaugeValue, float64(n), string(queue))
-	}
+		for queue, n := range known {
+			to <- prometheus.MustNewConstMetric(lag, prometheus.GaugeValue, float64(n), string(queue))
+		}
+	}))
 }

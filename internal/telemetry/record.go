@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -29,10 +30,7 @@ func (m *Metrics) Denied(code schemas.Code) { m.denied.inc(string(code)) }
 // AttemptDone records one outbound attempt. An empty code says that a complete
 // answer came back. See SetHosts for the host label.
 func (m *Metrics) AttemptDone(host, method string, code schemas.Code, d time.Duration) {
-	if code == "" {
-		code = CodeOK
-	}
-	m.attempts.inc(string(code))
+	m.attempts.inc(cmp.Or(string(code), CodeOK))
 	m.duration.WithLabelValues(m.host(host), orOther(method, schemas.KnownMethod(method))).Observe(d.Seconds())
 }
 
@@ -93,11 +91,7 @@ func (m *Metrics) AgentRuns(taskType string, change int) {
 
 // AgentBreaker says whether no run is sent to an agent for now.
 func (m *Metrics) AgentBreaker(taskType string, open bool) {
-	value := 0.0
-	if open {
-		value = 1
-	}
-	m.agentBreaker.WithLabelValues(orOther(taskType, m.tasks.has(taskType, true))).Set(value)
+	m.agentBreaker.WithLabelValues(orOther(taskType, m.tasks.has(taskType, true))).Set(map[bool]float64{true: 1}[open])
 }
 
 // DestinationsLeft says how many destinations of an entry get no calls now. The entry is
@@ -126,21 +120,13 @@ func (m *Metrics) PolicyInForce(version string, since time.Time) {
 
 // PolicyReloaded counts an attempt to put another policy in force.
 func (m *Metrics) PolicyReloaded(ok bool) {
-	result := "failed"
-	if ok {
-		result = "ok"
-	}
-	m.reloads.inc(result)
+	m.reloads.inc(map[bool]string{true: "ok", false: "failed"}[ok])
 }
 
 // Shadowed counts a decision that shadow entries would have changed. The entry
 // is a name of the policy's.
 func (m *Metrics) Shadowed(entry string, allowed bool) {
-	would := "deny"
-	if allowed {
-		would = "allow"
-	}
-	m.shadow.WithLabelValues(orOther(entry, entryName(entry)), would).Inc()
+	m.shadow.WithLabelValues(orOther(entry, entryName(entry)), map[bool]string{true: "allow", false: "deny"}[allowed]).Inc()
 }
 
 // ChatCalled records one call of a model: its duration, the time until the first of its answer,
@@ -151,9 +137,9 @@ func (m *Metrics) ChatCalled(a schemas.ChatAudit, code schemas.Code) {
 	observe := func(in *prometheus.HistogramVec, value float64, more ...string) {
 		in.WithLabelValues(append([]string{operationChat, p.upstream, p.model}, more...)...).Observe(value)
 	}
-	observe(m.chatDuration, seconds(a.DurationMS), errorType(code))
+	observe(m.chatDuration, float64(a.DurationMS)/1e3, errorType(code))
 	if a.FirstMS > 0 {
-		observe(m.chatFirst, seconds(a.FirstMS))
+		observe(m.chatFirst, float64(a.FirstMS)/1e3)
 	}
 	if u := a.Usage; u != nil {
 		observe(m.chatTokens, float64(u.Prompt), "input")
@@ -182,5 +168,3 @@ func errorType(code schemas.Code) string {
 func (m *Metrics) ChatRefused(budget string) {
 	m.chatRefused.WithLabelValues(orOther(budget, m.budgets.has(budget, true))).Inc()
 }
-
-func seconds(ms int64) float64 { return (time.Duration(ms) * time.Millisecond).Seconds() }

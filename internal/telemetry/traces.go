@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/tidwall/gjson"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -190,19 +190,19 @@ func (r *Request) End(status int, action string) {
 	r.span.End()
 }
 
-// begin makes an action's own span, a child of the span that its caller named.
-func (t *Traces) begin(a schemas.Action, name string, kind trace.SpanKind) (context.Context, trace.Span) {
-	ctx := from(context.WithValue(context.Background(), actionKey{}, actionName(a)), a.TraceParent)
-	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithTimestamp(a.AcceptedAt)) //nolint:spancheck // the caller ends it
+// named has the ids of a context's spans made of an action, and of a place in it.
+func named(ctx context.Context, a schemas.Action, place ...int) context.Context {
+	parts := []string{a.Tenant, string(a.Kind), a.ID}
+	for _, n := range place {
+		parts = append(parts, strconv.Itoa(n))
+	}
+	return context.WithValue(ctx, actionKey{}, strings.Join(parts, "/"))
 }
 
-// actionName is what the ids of an action's spans are made of.
-func actionName(a schemas.Action) string { return a.Tenant + "/" + string(a.Kind) + "/" + a.ID }
-
-// placed has the ids of a call's span made of its place in its action.
-func placed(ctx context.Context, a schemas.Action, step, number, hop int) context.Context {
-	place := "/" + strconv.Itoa(step) + "/" + strconv.Itoa(number) + "/" + strconv.Itoa(hop)
-	return context.WithValue(ctx, actionKey{}, actionName(a)+place)
+// begin makes an action's own span, a child of the span that its caller named.
+func (t *Traces) begin(a schemas.Action, name string, kind trace.SpanKind) (context.Context, trace.Span) {
+	ctx := from(named(context.Background(), a), a.TraceParent)
+	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithTimestamp(a.AcceptedAt)) //nolint:spancheck // the caller ends it
 }
 
 // finish ends a span. Failure is empty, or from a closed set.
@@ -276,7 +276,7 @@ func (t *Traces) Ended(w Work) {
 
 // call sends the span of one call.
 func (t *Traces) call(ctx context.Context, a schemas.Action, c Call) {
-	_, span := t.tracer.Start(placed(ctx, a, c.Step, c.Number, c.Hop), cmp.Or(c.Method, "call"),
+	_, span := t.tracer.Start(named(ctx, a, c.Step, c.Number, c.Hop), cmp.Or(c.Method, "call"),
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(c.Ended.Add(-c.Result.Duration)))
 	list := []attribute.KeyValue{
 		attribute.Int("http.request.resend_count", c.Number-1),
@@ -289,11 +289,8 @@ func (t *Traces) call(ctx context.Context, a schemas.Action, c Call) {
 	if c.Result.Status != 0 {
 		list = append(list, attribute.Int("http.response.status_code", c.Result.Status))
 	}
-	word := string(c.Result.Code)
-	switch {
-	case word != "":
-		word = orOther(word, knownCode(word))
-	case c.Result.Status >= 400:
+	word := orOther(string(c.Result.Code), c.Result.Code == "" || knownCode(string(c.Result.Code)))
+	if word == "" && c.Result.Status >= 400 {
 		word = strconv.Itoa(c.Result.Status)
 	}
 	finish(span, c.Ended, word, list...)
@@ -306,7 +303,7 @@ func (t *Traces) CallParent(a schemas.Action, step, number, hop int) string {
 		return a.TraceParent
 	}
 	ctx, _ := t.begin(a, "", trace.SpanKindConsumer)                  // neither is ended, so neither is sent
-	_, span := t.tracer.Start(placed(ctx, a, step, number, hop), "")  //nolint:spancheck // what ends is sent
+	_, span := t.tracer.Start(named(ctx, a, step, number, hop), "")   //nolint:spancheck // what ends is sent
 	return written(trace.ContextWithSpan(context.Background(), span)) //nolint:spancheck // as above
 }
 
@@ -337,25 +334,17 @@ func (t *Traces) Chat(c Completion) {
 	if c.Result.Upstream != "" {
 		list = append(list, attribute.String("gen_ai.provider.name", c.Result.Upstream))
 	}
-	var doc struct {
-		Model   string `json:"model"`
-		Choices []struct {
-			Reason string `json:"finish_reason"`
-		} `json:"choices"`
+	if model := schemas.ChatModel(c.Result.Sent, gjson.GetBytes(c.Result.Completion, "model").Str); model != "" {
+		list = append(list, attribute.String("gen_ai.response.model", model))
 	}
-	if span.IsRecording() && json.Unmarshal(c.Result.Completion, &doc) == nil {
-		var reasons []string
-		for _, c := range doc.Choices {
-			if len(reasons) < maxReasons && c.Reason != "" {
-				reasons = append(reasons, schemas.ChatReason(c.Reason))
-			}
+	var reasons []string
+	for _, reason := range gjson.GetBytes(c.Result.Completion, "choices.#.finish_reason").Array() {
+		if len(reasons) < maxReasons && reason.Str != "" {
+			reasons = append(reasons, schemas.ChatReason(reason.Str))
 		}
-		if model := schemas.ChatModel(c.Result.Sent, doc.Model); model != "" {
-			list = append(list, attribute.String("gen_ai.response.model", model))
-		}
-		if len(reasons) > 0 {
-			list = append(list, attribute.StringSlice("gen_ai.response.finish_reasons", reasons))
-		}
+	}
+	if len(reasons) > 0 {
+		list = append(list, attribute.StringSlice("gen_ai.response.finish_reasons", reasons))
 	}
 	if u := c.Result.Usage; u != nil {
 		list = append(list,

@@ -40,7 +40,6 @@ func Compile(doc schemas.RuleSet, etag string) (*Set, error) {
 		s.rules = append(s.rules, r)
 	}
 	slices.SortFunc(s.rules, precedence)
-	s.index = newIndex(s.rules)
 	return s, nil
 }
 
@@ -72,21 +71,19 @@ func precedence(a, b rule) int {
 	return cmp.Or(
 		cmp.Compare(b.Priority, a.Priority),
 		cmp.Compare(b.narrowness(), a.narrowness()),
-		compareBool(b.named(), a.named()),
 		cmp.Compare(b.pattern.literal, a.pattern.literal),
 		strings.Compare(a.ID, b.ID),
 	)
 }
 
-// narrowness counts the members of the scope.
-func (r *rule) narrowness() int {
-	if r.Scope == nil {
-		return 0
+// narrowness counts the members of the scope as two, and a named method as one.
+func (r *rule) narrowness() (n int) {
+	if r.named() {
+		n = 1
 	}
-	n := 0
-	for _, set := range []bool{r.Scope.ActionKind != "", r.Scope.Agent != "", r.Scope.TaskID != "", r.Scope.RequestID != ""} {
-		if set {
-			n++
+	if s := r.Scope; s != nil {
+		for _, member := range []string{string(s.ActionKind), s.Agent, s.TaskID, s.RequestID} {
+			n += 2 * min(len(member), 1)
 		}
 	}
 	return n
@@ -94,19 +91,7 @@ func (r *rule) narrowness() int {
 
 func (r *rule) named() bool { return r.Match.Method != AnyMethod }
 
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	default:
-		return -1
-	}
-}
-
-// fits reports whether the pattern and the method match a URL whose host the
-// pattern is known to match.
+// fits reports whether the pattern and the method match a call.
 func (r *rule) fits(method string, at *site) bool {
 	return (r.Match.Method == method || r.Match.Method == AnyMethod) && r.pattern.fits(at)
 }
@@ -119,14 +104,12 @@ func (r *rule) idle(f *Facts, now time.Time) string {
 	switch {
 	case !r.Enabled:
 		return "the rule is disabled"
-	case r.expired(now):
+	case !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt):
 		return "the rule has expired"
 	default:
 		return misses(r.Scope, f)
 	}
 }
-
-func (r *rule) expired(now time.Time) bool { return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt) }
 
 // misses says which member of a scope does not hold; empty: all do.
 func misses(s *schemas.RuleScope, f *Facts) string {

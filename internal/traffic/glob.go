@@ -8,7 +8,7 @@ type glob struct{ chunks []string }
 
 func newGlob(s string) glob { return glob{chunks: strings.Split(s, "*")} }
 
-func (g glob) stars() int { return len(g.chunks) - 1 }
+func (g glob) stars() int { return max(len(g.chunks)-1, 0) }
 
 // open reports whether the last thing is a wildcard.
 func (g glob) open() bool { return g.stars() > 0 && g.chunks[g.stars()] == "" }

@@ -10,24 +10,50 @@ import (
 	"weir/schemas"
 )
 
-// reach bounds how many redirects are followed in search of a circle, and how many
-// of these may have wildcards: what these lead to can grow for ever. A circle
-// beyond it is missed, which does no harm: only the first redirect is ever made.
-type reach struct{ all, filled int }
+// A search for circles follows so many redirects behind a call, behind a rule that is
+// written, and behind each other redirect of its set; and it looks at so much: at a rule for
+// a URL of 64 bytes. Beyond that it finds none, which does no harm: only the first redirect
+// is ever made.
+const (
+	callSteps  = 64
+	ruleSteps  = schemas.MaxRules + 64
+	otherSteps = 32
 
-// The reaches for a call, for a rule that is written, and for each other redirect
-// of its set.
-func callReach() reach  { return reach{64, 4} }
-func ruleReach() reach  { return reach{schemas.MaxRules + 64, 64} }
-func otherReach() reach { return reach{32, 16} }
+	callLooks = 20_000
+	ruleLooks = 2_000_000
+)
 
-// circle follows the redirects behind a first one, which led from a site to a URL,
-// and reports whether they come back to where they have been. It calls nothing: it
-// asks next which rule a call would go by.
-func circle(from *site, url string, far reach, next func(*site) *rule) bool {
+// search follows the redirects of a set for a method and for the facts of an action, until it
+// has no looks left.
+type search struct {
+	set    *Set
+	method string
+	facts  Facts
+	now    time.Time
+	left   int
+	way    []*rule // if kept, the redirects that were followed
+	keep   bool
+}
+
+// decider is the rule that says where a call goes; nil for none.
+func (x *search) decider(at *site) *rule {
+	for i := range x.set.rules {
+		if x.left -= 1 + len(at.tail)/64; x.left < 0 {
+			return nil
+		}
+		if r := &x.set.rules[i]; r.decides() && r.fits(x.method, at) && r.idle(&x.facts, x.now) == "" && !r.stays(at) {
+			return r
+		}
+	}
+	return nil
+}
+
+// circle follows the redirects behind a first one, which led from a site to a URL, and
+// reports whether they come back to where they have been. It calls nothing.
+func (x *search) circle(from *site, url string, steps int) bool {
 	var buf [10]policy.Parts
 	visited := append(buf[:0], from.Parts)
-	for far.all > 0 && far.filled > 0 {
+	for range steps {
 		at, ok := readSite(url, false)
 		if !ok {
 			return false
@@ -35,65 +61,17 @@ func circle(from *site, url string, far reach, next func(*site) *rule) bool {
 		if slices.Contains(visited, at.Parts) {
 			return true
 		}
-		r := next(&at)
+		r := x.decider(&at)
 		if r == nil || r.Type != schemas.RuleRedirect {
 			return false
 		}
+		if x.keep {
+			x.way = append(x.way, r)
+		}
 		visited = append(visited, at.Parts)
 		url = r.redirect(&at)
-		if len(r.target.refs) > 0 {
-			far.filled--
-		}
-		far.all--
 	}
 	return false
-}
-
-// How much is looked at in search of circles: behind a call, and for a rule that is
-// written. Beyond it none is seen.
-const (
-	callLooks = 10_000
-	ruleLooks = 200_000
-)
-
-// search asks a set where calls go, until it has looked at so much.
-type search struct {
-	set         *Set
-	looks, most int
-}
-
-func (x *search) spent() bool { return x.looks > x.most }
-
-// decider is the rule that says where a call goes; nil for none, and where the
-// search is spent.
-func (x *search) decider(method string, at *site, f *Facts, now time.Time) *rule {
-	if x.spent() {
-		return nil
-	}
-	best := len(x.set.rules)
-	x.set.near(at, &x.looks, func(rank int32) bool {
-		if int(rank) > best || x.spent() {
-			return false // and the next ones have lower precedence
-		}
-		if r := &x.set.rules[rank]; r.decides() && r.fits(method, at) && r.idle(f, now) == "" && !x.stays(r, at) {
-			best = int(rank)
-			return false
-		}
-		return true
-	})
-	if best == len(x.set.rules) || x.spent() {
-		return nil
-	}
-	return &x.set.rules[best]
-}
-
-// stays counts what it takes to make the target and to read it: as much as a look
-// for each so many bytes.
-func (x *search) stays(r *rule, at *site) bool {
-	if r.Type == schemas.RuleRedirect {
-		x.looks += 1 + (len(r.Action.ToURL)+len(at.tail))/32
-	}
-	return r.stays(at)
 }
 
 // Circular is the id of a redirect of the set that leads in a circle with rule r
@@ -116,18 +94,18 @@ func (s *Set) circular(r schemas.Rule) (id string, looks int) {
 	if self.useless {
 		return self.ID, 0
 	}
-	x := &search{set: with, most: ruleLooks}
-	id = x.circleFrom(self, self, ruleReach())
+	x := &search{set: with, left: ruleLooks, keep: true}
+	id = x.circleFrom(self, self, ruleSteps)
 	for i := range with.rules {
 		start := &with.rules[i]
-		if id != "" || x.spent() {
+		if id != "" || x.left < 0 {
 			break
 		}
 		if start != self && start.Type == schemas.RuleRedirect && start.Enabled {
-			id = x.circleFrom(start, self, otherReach())
+			id = x.circleFrom(start, self, otherSteps)
 		}
 	}
-	return id, x.looks
+	return id, ruleLooks - x.left
 }
 
 // stays reports whether a redirect leads a call to where it is going: the call is
@@ -176,48 +154,34 @@ func (p *pattern) calls() (out []site) {
 // far as that can be seen without one.
 func (r *rule) returnsAlways() bool {
 	all := r.pattern.calls()
-	for i := range all {
-		if !r.returns(&all[i]) {
-			return false
-		}
-	}
-	return len(all) > 0
+	return len(all) > 0 && !slices.ContainsFunc(all, func(at site) bool { return !r.returns(&at) })
 }
 
 // circleFrom looks for a circle with the rule self in it, beginning at URLs that
 // the rule start is for.
-func (x *search) circleFrom(start, self *rule, far reach) string {
+func (x *search) circleFrom(start, self *rule, steps int) string {
 	facts, ok := meet(start.Scope, self.Scope)
 	if !ok {
 		return ""
 	}
-	for _, method := range x.set.methods(start, self) {
+	x.facts = facts
+	for _, x.method = range x.set.methods(start, self) {
 		for _, at := range start.pattern.calls() {
-			if id := x.circleAt(&at, method, &facts, self, far); id != "" {
-				return id
+			first := x.decider(&at)
+			if first == nil || first.Type != schemas.RuleRedirect {
+				continue
 			}
+			x.way = append(x.way[:0], first)
+			if !x.circle(&at, first.redirect(&at), steps) || !slices.Contains(x.way, self) {
+				continue
+			}
+			if i := slices.IndexFunc(x.way, func(r *rule) bool { return r != self }); i >= 0 {
+				return x.way[i].ID
+			}
+			return self.ID
 		}
 	}
 	return ""
-}
-
-func (x *search) circleAt(at *site, method string, facts *Facts, self *rule, far reach) string {
-	var way []*rule
-	next := func(at *site) *rule {
-		r := x.decider(method, at, facts, time.Time{})
-		way = append(way, r)
-		return r
-	}
-	first := next(at)
-	if first == nil || first.Type != schemas.RuleRedirect || !circle(at, first.redirect(at), far, next) || !slices.Contains(way, self) {
-		return ""
-	}
-	for _, r := range way {
-		if r != self {
-			return r.ID
-		}
-	}
-	return self.ID
 }
 
 // methods are those that a call of both rules can have: one where any will do, and

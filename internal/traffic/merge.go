@@ -3,12 +3,106 @@ package traffic
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"weir/schemas"
 )
+
+// members reads the members of a rule's document into a rule. It keeps the first
+// error and reads nothing after it.
+type members struct {
+	now time.Time
+	err error
+}
+
+func (m *members) refuse(pointer, message string) {
+	if m.err == nil {
+		m.err = &Invalid{Pointer: pointer, Message: message}
+	}
+}
+
+// object is a JSON object's members as they came, and its place.
+type object struct {
+	at      string
+	members map[string]json.RawMessage
+}
+
+func null(raw json.RawMessage) bool { return string(bytes.TrimSpace(raw)) == "null" }
+
+// object reads an object. Of the names that are known, none may come in another
+// case: it would be ignored, and its author would not know.
+func (m *members) object(at string, raw json.RawMessage, known ...string) object {
+	o := object{at: at}
+	if null(raw) || json.Unmarshal(raw, &o.members) != nil {
+		m.refuse(at, "must be an object")
+		return object{at: at}
+	}
+	for _, k := range known {
+		for name := range o.members {
+			if name != k && strings.EqualFold(name, k) {
+				m.refuse(at, "has the member "+k+" in another case")
+			}
+		}
+	}
+	return o
+}
+
+// given is a member that is there, and whether it is null.
+func (m *members) given(o object, name string) (raw json.RawMessage, isNull, ok bool) {
+	raw, ok = o.members[name]
+	if !ok || m.err != nil {
+		return nil, false, false
+	}
+	return raw, null(raw), true
+}
+
+// required refuses a null that would take away what every rule has.
+func (m *members) required(o object, names ...string) {
+	for _, name := range names {
+		if _, isNull, ok := m.given(o, name); ok && isNull {
+			m.refuse(o.at+"/"+name, "is required, and cannot be null")
+		}
+	}
+}
+
+// read reads a value, which must be of a kind; null makes it what it is when it is absent.
+// It is false where there is none, and for null.
+func read[T any](m *members, o object, name, kind string, absent T, into *T) bool {
+	raw, isNull, ok := m.given(o, name)
+	if !ok {
+		return false
+	}
+	*into = absent
+	if !isNull && json.Unmarshal(raw, into) != nil {
+		m.refuse(o.at+"/"+name, "must be "+kind)
+	}
+	return !isNull && m.err == nil
+}
+
+func (m *members) text(o object, name, absent string, into *string) bool {
+	return read(m, o, name, "a string", absent, into)
+}
+
+// word is text that has an empty value only where it is absent.
+func (m *members) word(o object, name, absent string, into *string) {
+	if m.text(o, name, absent, into) && *into == "" {
+		m.refuse(o.at+"/"+name, "must not be empty")
+	}
+}
+
+// whole reads a number that is written as a whole one: 1.0 and 1e3 are not.
+func (m *members) whole(o object, name string, from, to int64, into *int64) bool {
+	kind := "a whole number from " + strconv.FormatInt(from, 10) + " to " + strconv.FormatInt(to, 10) + ", written without a fraction or an exponent"
+	ok := read(m, o, name, kind, 0, into)
+	if ok && (*into < from || *into > to) {
+		m.refuse(o.at+"/"+name, "must be "+kind)
+	}
+	return ok
+}
 
 // rule merges a document into a rule.
 func (m *members) rule(r *schemas.Rule, raw json.RawMessage) {
@@ -19,33 +113,41 @@ func (m *members) rule(r *schemas.Rule, raw json.RawMessage) {
 	m.text(o, "name", "", &r.Name)
 	m.text(o, "group", "", &r.Group)
 	m.text(o, "type", "", &r.Type)
-	m.flag(o, "enabled", true, &r.Enabled)
-	m.priority(o, r)
+	read(m, o, "enabled", "true or false", true, &r.Enabled)
+	priority := int64(r.Priority)
+	m.whole(o, "priority", -schemas.MaxRulePriority, schemas.MaxRulePriority, &priority)
+	r.Priority = int(priority)
 	if raw, _, ok := m.given(o, "match"); ok {
 		m.match(&r.Match, raw)
 	}
-	if before.ID != "" {
-		m.kept(&before, r)
+	if before.ID != "" && r.ID != before.ID {
+		m.refuse("/id", "is never changed")
+	}
+	if before.ID != "" && r.Group != before.Group {
+		m.refuse("/group", "is never changed")
 	}
 	m.action(o, r, before.Type)
 	m.scope(o, r)
 	m.expiry(o, r)
 }
 
-// kept holds a patch to what no patch changes.
-func (m *members) kept(before, r *schemas.Rule) {
-	if r.ID != before.ID {
-		m.refuse("/id", "is never changed")
+func (m *members) expiry(o object, r *schemas.Rule) {
+	if _, _, ok := m.given(o, "expires_at"); !ok {
+		return
 	}
-	if r.Group != before.Group {
-		m.refuse("/group", "is never changed")
+	r.ExpiresAt = time.Time{}
+	var text string
+	if !m.text(o, "expires_at", "", &text) {
+		return
 	}
-}
-
-func (m *members) priority(o object, r *schemas.Rule) {
-	if _, _, ok := m.given(o, "priority"); ok {
-		n, _ := m.whole(o, "priority", -schemas.MaxRulePriority, schemas.MaxRulePriority)
-		r.Priority = int(n)
+	at, err := time.Parse(time.RFC3339, text)
+	switch {
+	case err != nil || at.UTC().Year() > 9999: // a year of five digits cannot be written
+		m.refuse("/expires_at", "must be a time such as 2030-01-31T12:00:00Z")
+	case !at.After(m.now):
+		m.refuse("/expires_at", "must be in the future")
+	default:
+		r.ExpiresAt = at.UTC()
 	}
 }
 
@@ -56,7 +158,7 @@ func (m *members) match(match *schemas.RuleMatch, raw json.RawMessage) {
 	m.word(o, "method", AnyMethod, &match.Method)
 	match.Method = upper(match.Method)
 	m.text(o, "resource_type", "", &match.ResourceType)
-	m.flag(o, "include_query", false, &match.IncludeQuery)
+	read(m, o, "include_query", "true or false", false, &match.IncludeQuery)
 }
 
 // upper folds ASCII alone: Unicode knows other letters that become an S or a K.
@@ -76,7 +178,6 @@ func (m *members) action(o object, r *schemas.Rule, before string) {
 		r.Action = schemas.RuleAction{}
 		if !ok {
 			m.refuse("/action", "is missing; each type of rule has one of its own")
-			return
 		}
 	}
 	if !ok {
@@ -87,16 +188,16 @@ func (m *members) action(o object, r *schemas.Rule, before string) {
 	m.text(act, "to_url", "", &a.ToURL)
 	if _, _, ok := m.given(act, "delay_ms"); ok {
 		a.DelayMS = nil
-		if n, ok := m.whole(act, "delay_ms", 0, schemas.MaxRuleDelay); ok {
+		var n int64
+		if m.whole(act, "delay_ms", 0, schemas.MaxRuleDelay, &n) {
 			a.DelayMS = &n
 		}
 	}
 	m.word(act, "body_mode", "", &a.BodyMode)
 	m.body(act, a)
-	if _, _, ok := m.given(act, "status"); ok {
-		n, _ := m.whole(act, "status", minStatus, maxStatus)
-		a.Status = int(n)
-	}
+	status := int64(a.Status)
+	m.whole(act, "status", minStatus, maxStatus, &status)
+	a.Status = int(status)
 	m.mockHeaders(act, a)
 	m.changes(act, "request_headers", &a.RequestHeaders)
 	m.changes(act, "response_headers", &a.ResponseHeaders)
@@ -124,70 +225,50 @@ func (m *members) mockHeaders(o object, a *schemas.RuleAction) {
 	if !ok {
 		return
 	}
-	merged := map[string]string{}
+	merged := maps.Clone(a.Headers)
+	a.Headers = nil
 	if isNull {
-		a.Headers = nil
 		return
 	}
+	if merged == nil {
+		merged = map[string]string{}
+	}
 	given := m.object("/action/headers", raw)
-	for name, value := range a.Headers {
-		if !given.has(name) {
-			merged[name] = value
-		}
-	}
+	named := map[string]bool{}
 	for name := range given.members {
-		raw, isNull, ok := m.given(given, name)
-		if !ok || isNull {
-			continue
-		}
-		var value string
-		if raw[0] != '"' || json.Unmarshal(raw, &value) != nil {
-			m.refuse("/action/headers", "must have strings as values")
-		}
-		merged[name] = value
+		named[strings.ToLower(name)] = true
 	}
-	a.Headers = nil
+	maps.DeleteFunc(merged, func(name, _ string) bool { return named[strings.ToLower(name)] })
+	for name, raw := range given.members {
+		var value *string // null removes the header
+		if json.Unmarshal(raw, &value) != nil {
+			m.refuse("/action/headers", "must have strings as values")
+		} else if value != nil {
+			merged[name] = *value
+		}
+	}
 	if len(merged) > 0 {
 		a.Headers = merged
 	}
 }
 
-func (o object) has(name string) bool {
-	for n := range o.members {
-		if strings.EqualFold(n, name) {
-			return true
-		}
-	}
-	return false
-}
-
 // changes reads a list of header changes, which replaces the one before.
 func (m *members) changes(o object, name string, into *[]schemas.HeaderChange) {
-	raw, isNull, ok := m.given(o, name)
-	if !ok {
+	var list []json.RawMessage
+	if _, _, ok := m.given(o, name); !ok {
 		return
 	}
 	*into = nil
-	if isNull {
-		return
-	}
-	at := o.at + "/" + name
-	var list []json.RawMessage
-	if raw[0] != '[' || json.Unmarshal(raw, &list) != nil {
-		m.refuse(at, "must be a list")
-		return
-	}
+	read(m, o, name, "a list", nil, &list)
 	for i, raw := range list {
 		if m.err != nil || i > schemas.MaxRuleHeaders { // check says that these are too many
 			return
 		}
-		c := m.object(at+"/"+strconv.Itoa(i), raw, "op", "name", "value")
+		c := m.object(o.at+"/"+name+"/"+strconv.Itoa(i), raw, "op", "name", "value")
 		var change schemas.HeaderChange
 		m.text(c, "op", "", &change.Op)
 		m.text(c, "name", "", &change.Name)
-		m.text(c, "value", "", &change.Value)
-		_, isNull, ok := m.given(c, "value")
-		switch has := ok && !isNull; {
+		switch has := m.text(c, "value", "", &change.Value); {
 		case has && change.Op == schemas.HeaderRemove:
 			m.refuse(c.at+"/value", "does not go with remove")
 		case !has && (change.Op == schemas.HeaderSet || change.Op == schemas.HeaderAppend): // another is told as no operation
@@ -202,52 +283,24 @@ func (m *members) scope(o object, r *schemas.Rule) {
 	if !ok {
 		return
 	}
-	if isNull {
-		r.Scope = nil
-		return
-	}
 	var scope schemas.RuleScope
-	if r.Scope != nil {
-		scope = *r.Scope
-	}
-	s := m.object("/scope", raw)
-	kind := string(scope.ActionKind)
-	m.word(s, "action_kind", "", &kind)
-	scope.ActionKind = schemas.Kind(kind)
-	m.word(s, "agent", "", &scope.Agent)
-	m.word(s, "task_id", "", &scope.TaskID)
-	m.word(s, "request_id", "", &scope.RequestID)
-	for name := range s.members {
-		switch name {
-		case "action_kind", "agent", "task_id", "request_id":
-		default:
-			m.refuse("/scope", "has a member that no scope has; there are action_kind, agent, task_id and request_id")
+	if !isNull {
+		if r.Scope != nil {
+			scope = *r.Scope
+		}
+		s := m.object("/scope", raw)
+		m.word(s, "action_kind", "", (*string)(&scope.ActionKind))
+		m.word(s, "agent", "", &scope.Agent)
+		m.word(s, "task_id", "", &scope.TaskID)
+		m.word(s, "request_id", "", &scope.RequestID)
+		for name := range s.members {
+			if !slices.Contains([]string{"action_kind", "agent", "task_id", "request_id"}, name) {
+				m.refuse("/scope", "has a member that no scope has; there are action_kind, agent, task_id and request_id")
+			}
 		}
 	}
 	r.Scope = nil
 	if scope != (schemas.RuleScope{}) {
 		r.Scope = &scope
-	}
-}
-
-func (m *members) expiry(o object, r *schemas.Rule) {
-	raw, isNull, ok := m.given(o, "expires_at")
-	if !ok {
-		return
-	}
-	r.ExpiresAt = time.Time{}
-	if isNull {
-		return
-	}
-	var text string
-	m.text(o, "expires_at", "", &text)
-	at, err := time.Parse(time.RFC3339, text)
-	switch {
-	case raw[0] != '"' || err != nil || at.UTC().Year() > 9999: // a year of five digits cannot be written
-		m.refuse("/expires_at", "must be a time such as 2030-01-31T12:00:00Z")
-	case !at.After(m.now):
-		m.refuse("/expires_at", "must be in the future")
-	default:
-		r.ExpiresAt = at.UTC()
 	}
 }

@@ -199,20 +199,13 @@ func (p *pattern) setPort(s string) error {
 
 // stars counts the wildcards.
 func (p *pattern) stars() int {
-	if p.every {
-		if p.whole {
-			return 1
+	n := 0
+	for _, wild := range []bool{p.whole, p.scheme == "" && !p.every, p.anyPort} {
+		if wild {
+			n++
 		}
-		return 0
 	}
-	n := p.host.stars() + p.path.stars()
-	if p.scheme == "" {
-		n++
-	}
-	if p.anyPort {
-		n++
-	}
-	return n
+	return n + p.host.stars() + p.path.stars()
 }
 
 // subject is what the path's text is held against.
@@ -223,15 +216,9 @@ func (p *pattern) subject(at *site) string {
 	return at.normalPath
 }
 
-// fits reports whether the pattern matches a URL whose host it is known to match.
+// fits reports whether the pattern matches a URL.
 func (p *pattern) fits(at *site) bool {
-	if p.every {
-		return true
-	}
-	if p.scheme != "" && p.scheme != at.Scheme {
-		return false
-	}
-	return p.fitsPort(at) && p.path.match(p.subject(at))
+	return p.every || (p.scheme == "" || p.scheme == at.Scheme) && p.fitsPort(at) && p.host.match(at.host) && p.path.match(p.subject(at))
 }
 
 // fitsPort: without a port it is the scheme's own, but a wildcard at the end of

@@ -19,84 +19,58 @@ import (
 // A call whose URL policy denies for its form is left as it is.
 func (s *Set) Shape(c Call, now time.Time) Effect {
 	e := Effect{Etag: s.Etag(), Headers: c.Headers}
-	if !s.active() {
+	if s == nil || !s.doc.GlobalActive {
 		return e
 	}
 	at, ok := readSite(c.URL, c.DropFragment)
 	if !ok {
 		return e
 	}
-	var buf [16]int32
-	ranks := s.live(buf[:0], c.Method, &at, &c.Facts, now)
-	if len(ranks) == 0 {
+	var buf [16]*rule
+	live := buf[:0]
+	var winner *rule // which says where the call goes
+	for i := range s.rules {
+		r := &s.rules[i]
+		if !r.fits(c.Method, &at) || r.idle(&c.Facts, now) != "" {
+			continue
+		}
+		live = append(live, r)
+		if winner == nil && r.decides() && !r.stays(&at) {
+			winner = r
+		}
+	}
+	if len(live) == 0 {
 		return e
 	}
-	e.Rules = make([]string, 0, len(ranks))
-	if w := s.winner(ranks, &at); w != nil {
-		e.Rules = append(e.Rules, w.ID)
-		s.steer(&e, w, c, &at, now)
+	e.Rules = make([]string, 0, len(live))
+	switch {
+	case winner == nil:
+	case winner.answer != nil:
+		e.Mock, e.Answer, e.Rules = winner.ID, winner.answer, append(e.Rules, winner.ID)
+	default:
+		e.Redirect, e.URL, e.Rules = winner.ID, winner.redirect(&at), append(e.Rules, winner.ID)
+		x := search{set: s, method: c.Method, facts: c.Facts, now: now, left: callLooks}
+		e.Loop = x.circle(&at, e.URL, callSteps)
 	}
-	slices.Reverse(ranks)
-	s.apply(&e, ranks)
+	slices.Reverse(live)
+	apply(&e, live)
 	return e
-}
-
-func (s *Set) active() bool { return s != nil && s.doc.GlobalActive && len(s.rules) > 0 }
-
-// live is matching without the rules that have no effect on the action.
-func (s *Set) live(ranks []int32, method string, at *site, f *Facts, now time.Time) []int32 {
-	ranks = s.matching(ranks, method, at)
-	kept := ranks[:0]
-	for _, i := range ranks {
-		if s.rules[i].idle(f, now) == "" {
-			kept = append(kept, i)
-		}
-	}
-	return kept
-}
-
-// winner is the rule that says where the call goes; nil for none.
-func (s *Set) winner(ranks []int32, at *site) *rule {
-	for _, i := range ranks {
-		if r := &s.rules[i]; r.decides() && !r.stays(at) {
-			return r
-		}
-	}
-	return nil
-}
-
-// steer gives the call to the winner.
-func (s *Set) steer(e *Effect, w *rule, c Call, at *site, now time.Time) {
-	if w.answer != nil {
-		e.Mock, e.Answer = w.ID, w.answer
-		return
-	}
-	e.Redirect, e.URL = w.ID, w.redirect(at)
-	x := search{set: s, most: callLooks}
-	e.Loop = circle(at, e.URL, callReach(), func(at *site) *rule { return x.decider(c.Method, at, &c.Facts, now) })
 }
 
 // MaxChanges is how many changes of headers the rules may make of one call and its
 // answer together.
 const MaxChanges = 1024
 
-// excessive reports whether the rules make more.
-func (s *Set) excessive(ranks []int32) bool {
-	n := 0
-	for _, i := range ranks {
-		n += len(s.rules[i].Action.RequestHeaders) + len(s.rules[i].Action.ResponseHeaders)
-	}
-	return n > MaxChanges
-}
-
-// apply lets the header rules and the delays take effect, in the order of ranks. No
+// apply lets the header rules and the delays take effect, in this order. No
 // header is changed where the changes are too many, nor any more once there are
 // more headers than policy lets pass.
-func (s *Set) apply(e *Effect, ranks []int32) {
-	e.Excess = s.excessive(ranks)
-	before := e.Headers
-	for _, i := range ranks {
-		r := &s.rules[i]
+func apply(e *Effect, live []*rule) {
+	changes, before := 0, e.Headers
+	for _, r := range live {
+		changes += len(r.Action.RequestHeaders) + len(r.Action.ResponseHeaders)
+	}
+	e.Excess = changes > MaxChanges
+	for _, r := range live {
 		if len(r.Action.RequestHeaders) == 0 {
 			continue
 		}
@@ -107,20 +81,20 @@ func (s *Set) apply(e *Effect, ranks []int32) {
 	}
 	e.edited = !slices.Equal(e.Headers, before)
 	held := len(e.Rules)
-	for _, i := range ranks {
-		if r := &s.rules[i]; r.Type == schemas.RuleDelay {
-			e.Delay += time.Duration(*r.Action.DelayMS) * time.Millisecond
-			if at := r.ExpiresAt; !at.IsZero() && (e.Until.IsZero() || at.Before(e.Until)) {
-				e.Until = at
-			}
-			e.Rules = append(e.Rules, r.ID)
+	for _, r := range live {
+		if r.Type != schemas.RuleDelay {
+			continue
 		}
+		e.Delay += time.Duration(*r.Action.DelayMS) * time.Millisecond
+		if at := r.ExpiresAt; !at.IsZero() && (e.Until.IsZero() || at.Before(e.Until)) {
+			e.Until = at
+		}
+		e.Rules = append(e.Rules, r.ID)
 	}
 	if e.Delay > 0 {
 		e.Delays = e.Rules[held:len(e.Rules):len(e.Rules)]
 	}
-	for _, i := range ranks {
-		r := &s.rules[i]
+	for _, r := range live {
 		if !e.Excess {
 			e.Response = append(e.Response, r.Action.ResponseHeaders...)
 		}

@@ -13,13 +13,10 @@ import (
 // Set is the rules of one tenant, compiled. It is never changed and safe for
 // concurrent use. A nil Set shapes nothing.
 type Set struct {
-	etag string
-	doc  schemas.RuleSet
-	// rules are in the order of precedence: the first word is the strongest.
-	rules []rule
-	// expires: the time of one of them can run out.
-	expires bool
-	index   index
+	etag    string
+	doc     schemas.RuleSet
+	rules   []rule // in the order of precedence
+	expires bool   // one of them has a time to expire
 }
 
 // Etag is the version of the set; empty for none.

@@ -19,8 +19,11 @@ func (s *Set) Verdicts(c Call, now time.Time) []schemas.RuleVerdict {
 		return out
 	}
 	won := ""
-	for _, i := range s.matching(nil, c.Method, &at) {
+	for i := range s.rules {
 		r := &s.rules[i]
+		if !r.fits(c.Method, &at) {
+			continue
+		}
 		v := schemas.RuleVerdict{ID: r.ID, Type: r.Type, Reason: r.idle(&c.Facts, now)}
 		switch {
 		case !s.doc.GlobalActive:

@@ -1,0 +1,281 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"weir/internal/wire"
+)
+
+// session is one stream.
+type session struct {
+	e      *Events
+	reader *Reader
+	d      *Dialect
+	out    *Writer
+	buf    []byte // frames that are to be written, while there are any
+	// release is of what Watch has held.
+	release func()
+	// client ends when the client has gone.
+	client context.Context //nolint:containedctx // the request's
+	looked bool            // a last time
+	// over: everything was given, the action's end too, or another answer. away: nothing
+	// can be written.
+	over, away bool
+}
+
+// stream answers with what reader gives, and takes the reader over.
+func (e *Events) stream(w http.ResponseWriter, r *http.Request, reader *Reader, d *Dialect) {
+	s := &session{e: e, reader: reader, d: d, out: NewWriter(w, e.cfg.WriteTimeout), client: r.Context()}
+	defer s.close()
+	if ctx := s.start(w, r); ctx != nil {
+		s.run(ctx) //nolint:contextcheck // as above
+	}
+}
+
+// start begins the answer. It returns until when the stream may go on, and nil
+// where nothing is left to do.
+func (s *session) start(w http.ResponseWriter, r *http.Request) (ctx context.Context) {
+	d := s.d
+	if d.Hold > 0 { // what is held back is held open
+		if ctx = s.admit(w, r); ctx == nil {
+			return nil
+		}
+		s.out.unhurried()
+	}
+	if d.Plain || d.Hold > 0 {
+		if err := s.firstEvents(r.Context()); err != nil {
+			if s.client.Err() == nil {
+				d.Refuse(w, r, explain(w, s.reader.w.topic.ref.ID, err))
+				s.over = true
+			}
+			return nil
+		}
+	}
+	if len(s.buf) == 0 && s.reader.Ended() {
+		if s.over = true; d.Over == nil {
+			w.WriteHeader(http.StatusNoContent) // tells an EventSource to stop resuming
+			return nil
+		}
+		s.buf = d.Over
+	}
+	if r.Method == http.MethodHead {
+		Header(w.Header())
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	if ctx == nil {
+		if ctx = s.admit(w, r); ctx == nil {
+			return nil
+		}
+	}
+	begin := s.flush
+	if len(s.buf) == 0 {
+		begin = s.out.Comment
+	}
+	s.out.Open()
+	if s.away = begin() != nil; s.away {
+		return nil
+	}
+	return ctx
+}
+
+// admit has the stream held open, or answers that it may not be.
+func (s *session) admit(w http.ResponseWriter, r *http.Request) context.Context {
+	watch := s.d.Watch
+	if watch == nil {
+		watch = s.e.cfg.Watch
+	}
+	ctx, release, err := seated(r, watch)(r)
+	if err != nil {
+		s.d.Refuse(w, r, err)
+		s.over = true
+		return nil
+	}
+	s.release = release
+	s.e.cfg.Watching(1)
+	return ctx
+}
+
+// firstEvents renders events until there is one to begin with. It waits as long as the
+// dialect holds the beginning, and else not at all.
+func (s *session) firstEvents(ctx context.Context) error {
+	up := make(chan time.Time)
+	defer time.AfterFunc(s.d.Hold, func() { close(up) }).Stop()
+	for len(s.buf) == 0 && (s.reader.Pending() || s.d.Hold > 0 && !s.reader.Ended()) {
+		items, err := s.reader.Next(ctx, up)
+		if errors.Is(err, ErrClosed) && s.late(ctx) {
+			continue
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if len(items) == 0 {
+			return nil
+		}
+		for _, it := range items {
+			if s.d.Opening != nil && len(s.buf) == 0 {
+				if err := s.d.Opening(ctx, it); err != nil {
+					return err
+				}
+			}
+			frame, err := s.frame(ctx, it)
+			if err != nil {
+				return err
+			}
+			s.buf = append(s.buf, frame...)
+		}
+	}
+	return nil
+}
+
+// late reports whether the log has something that the feed has not brought yet, once it
+// is over for who waits for it: whoever waits for an answer looks a last time.
+func (s *session) late(ctx context.Context) bool {
+	if !s.d.Answer || s.looked {
+		return false
+	}
+	s.looked = true
+	return s.reader.missed(ctx)
+}
+
+// batch is how many bytes of frames go into one write.
+const batch = 32 << 10
+
+// run writes until the action has ended, its client is gone, or the stream may not
+// be held open any longer.
+func (s *session) run(ctx context.Context) {
+	tick := time.NewTicker(s.e.cfg.KeepAlive)
+	defer tick.Stop()
+	for s.drain(ctx) {
+		ticked, err := s.reader.wait(ctx, tick.C)
+		if err != nil && (!errors.Is(err, ErrClosed) || !s.late(ctx)) {
+			break
+		}
+		if ticked { // what the feed may have missed, it asks the log for itself
+			if s.away = s.out.Comment() != nil; s.away {
+				break
+			}
+		}
+	}
+	// A stream that has to be resumed elsewhere says so: that its end was read does not mean
+	// that it was given.
+	if s.d.Cut != nil && !s.away && !s.over && s.client.Err() == nil {
+		s.buf = s.d.Cut()
+		s.away = s.flush() != nil
+	}
+	if !s.away {
+		s.out.End()
+	}
+}
+
+// drain writes what there is by now. more is false where the stream has ended.
+func (s *session) drain(ctx context.Context) (more bool) {
+	for s.out.Live() || s.reader.Pending() {
+		items, err := s.reader.now(ctx)
+		if err != nil { // EOF, or a client that has to resume elsewhere
+			s.over = errors.Is(err, io.EOF)
+			return false
+		}
+		if len(items) == 0 {
+			return true
+		}
+		if !s.send(ctx, items) {
+			return false
+		}
+	}
+	s.over = s.reader.Ended()
+	return false
+}
+
+// send writes events and flushes; many small frames are few writes. more is false where the
+// stream has to end: an event cannot be had, or the client is too slow, or gone. Then the
+// deadline stays, and the server closes.
+func (s *session) send(ctx context.Context, items []*Item) (more bool) {
+	shown := false
+	for i, it := range items {
+		items[i] = nil // a long history is not held for as long as a slow client takes for it
+		frame, err := s.frame(ctx, it)
+		if err != nil { // the stream's end tells
+			s.away = s.write() != nil
+			return false
+		}
+		shown = shown || len(frame) > 0
+		if s.buf == nil && i == len(items)-1 {
+			s.buf = frame // it is not copied
+			break
+		}
+		if len(s.buf)+len(frame) > batch {
+			if s.away = s.write() != nil; s.away {
+				return false
+			}
+		}
+		s.buf = append(s.buf, frame...)
+	}
+	s.away = shown && s.flush() != nil
+	return !s.away
+}
+
+// frame renders an event, and waits for a log that is away. Only what ended the
+// action may have to be read from there, which a feed that is closed must not wait for.
+func (s *session) frame(ctx context.Context, it *Item) ([]byte, error) {
+	reading := ctx
+	if final(it.Event.Type) {
+		var done func()
+		reading, done = s.e.feed.until(ctx)
+		defer done()
+	}
+	for {
+		frame, err := s.d.Frame(reading, it)
+		if err == nil {
+			return frame, nil
+		}
+		if err := s.reader.outlive(ctx, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// write writes the frames that were put aside. A silent stream keeps no buffer.
+func (s *session) write() error {
+	frames := s.buf
+	s.buf = nil
+	if len(frames) == 0 {
+		return nil
+	}
+	return s.out.Write(frames)
+}
+
+// flush writes them and sends what was written.
+func (s *session) flush() error {
+	if err := s.write(); err != nil {
+		return err
+	}
+	return s.out.Flush()
+}
+
+// close ends what the stream has held, and says so if its client did not wait for the
+// end.
+func (s *session) close() {
+	if s.release != nil {
+		s.e.cfg.Watching(-1)
+		s.release()
+	}
+	alone := s.reader.leave()
+	if !s.over && (s.away || s.client.Err() != nil) {
+		s.e.gone(s.client, alone, s.d.Left)
+	}
+}
+
+// gone ends the answer to a client that did not wait for it, and says so to whoever wants
+// to know it, if that one was the last of its action's readers here. One that is sent
+// away because the node stops has not gone.
+func (e *Events) gone(client context.Context, alone bool, left func()) {
+	wire.Drop(client)
+	if left != nil && alone && e.feed.waits.Err() == nil {
+		left()
+	}
+}
