@@ -167,7 +167,8 @@ func TestUndecodableMessageIsParked(t *testing.T) {
 	require.NoError(t, err)
 	body, _ := a.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", get(upstream))
 
-	body, _ = a.asks(t, http.StatusOK, http.MethodGet, "/v1/actions/"+id+"/events?live=long-poll&after="+strconv.FormatUint(seq, 10), "", "Accept", "application/json")
+	events := "/v1/actions/" + id + "/events?live=long-poll&after=" + strconv.FormatUint(seq, 10)
+	body, _ = a.asks(t, http.StatusOK, http.MethodGet, events, "", "Accept", "application/json")
 	assert.Contains(t, body, `"code":"POISON"`)
 	body, _ = a.asks(t, http.StatusOK, http.MethodGet, "/v1/actions/"+id, "")
 	assert.Contains(t, body, `"status":"failed"`)
@@ -279,6 +280,7 @@ func TestARunThatOutlastsTheDrain(t *testing.T) {
 	body, _ = second.asks(t, http.StatusOK, http.MethodPost, "/agents/run/sync", run)
 	assert.Contains(t, body, `"code":"OUTCOME_UNKNOWN"`)
 	assert.Equal(t, 1, double.Hits())
-	body, _ = second.asks(t, http.StatusUnprocessableEntity, http.MethodPost, "/agents/run/sync", `{"request_id":"r2","task_type":"ECHO","budgets":{"timeout_ms":3000001}}`)
+	long := `{"request_id":"r2","task_type":"ECHO","budgets":{"timeout_ms":3000001}}`
+	body, _ = second.asks(t, http.StatusUnprocessableEntity, http.MethodPost, "/agents/run/sync", long)
 	assert.Contains(t, body, "from 1 to 3000000")
 }

@@ -210,7 +210,8 @@ func TestTenantsDoNotMeet(t *testing.T) {
 	meets := fresh("meets")
 	mine, _ := a.admin(t).grant(t, `{"name":"a","tenant":"`+meets+`","scopes":["admin"]}`)
 	other := tenant(t, "other")
-	_, h := mine.does(t, http.StatusOK, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":"%s/x","request_id":"mine"}`, upstream))
+	call := fmt.Sprintf(`{"method":"GET","url":"%s/x","request_id":"mine"}`, upstream)
+	_, h := mine.does(t, http.StatusOK, http.MethodPost, "/v1/execute", call)
 	require.Equal(t, "mine", h.Get("Weir-Action-Id"))
 	seq := a.letter(t, meets, "mine")
 	for _, r := range routes() {

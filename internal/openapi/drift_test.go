@@ -166,7 +166,8 @@ func TestRulesFitTheirSchemas(t *testing.T) {
 	list, err := rules.Page(nil, now)
 	require.NoError(t, err)
 	fits(t, page, list)
-	fits(t, compiled(t, "rule.recording.json"), schemas.Recording{Rules: list.Items, Skipped: []schemas.Unrecorded{{Step: 1, Reason: "r"}, {Step: 2, Reason: "r", Rule: "rec-1"}}})
+	skipped := []schemas.Unrecorded{{Step: 1, Reason: "r"}, {Step: 2, Reason: "r", Rule: "rec-1"}}
+	fits(t, compiled(t, "rule.recording.json"), schemas.Recording{Rules: list.Items, Skipped: skipped})
 	for _, op := range schemas.AgentReads() {
 		data, err := rules.Read(schemas.AgentRequest{Operation: op, Args: json.RawMessage(`{"id":"` + list.Items[0].ID + `"}`)}, func() (snapshots.Snapshot, error) { return now, nil })
 		require.NoError(t, err)
