@@ -51,3 +51,25 @@ func TestLiveKeepsTheOrderWhenAListenerAppends(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{l.Subject(ref, schemas.SectionAccepted), l.Subject(ref, schemas.SectionEvent)}, seen)
 }
+
+func TestWakeIsReplacedAndFiresOnce(t *testing.T) {
+	t.Parallel()
+	log, l := newLog(), layout()
+	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "x"}
+	require.NoError(t, log.Wake(t.Context(), ref, at().Add(time.Second)))
+	require.NoError(t, log.Wake(t.Context(), ref, at().Add(time.Minute)))
+	next, ok := log.NextWake()
+	require.True(t, ok)
+	require.Equal(t, at().Add(time.Minute), next)
+	n, err := log.Due(t.Context(), at().Add(time.Second))
+	require.NoError(t, err)
+	require.Zero(t, n)
+	n, err = log.Due(t.Context(), at().Add(time.Hour))
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	_, ok = log.NextWake()
+	require.False(t, ok)
+	r, err := log.Last(t.Context(), schemas.LogStream(l.Partition("t", "x")), l.All(ref))
+	require.NoError(t, err)
+	require.Equal(t, l.Subject(ref, schemas.SectionWake), r.Subject)
+}
