@@ -99,10 +99,19 @@ func TestMay(t *testing.T) {
 		name     string
 		want     bool
 	}{
-		{nil, "a", true}, {[]string{"a"}, "a", true}, {[]string{"a"}, "ab", false}, {[]string{"a"}, "a/b", false},
-		{[]string{"a/*"}, "a/b", true}, {[]string{"a/*"}, "a/b/c", true}, {[]string{"a/*"}, "a", false},
-		{[]string{"a/*"}, "a/", false}, {[]string{"a/*"}, "ab/c", false}, {[]string{"a/*"}, "A/b", false},
-		{[]string{"a/*"}, "a/*", true}, {[]string{"a/b/*"}, "a/*", false}, {[]string{"x", "*"}, "a/b", true},
+		{nil, "a", true},
+		{[]string{"a"}, "a", true},
+		{[]string{"a"}, "ab", false},
+		{[]string{"a"}, "a/b", false},
+		{[]string{"a/*"}, "a/b", true},
+		{[]string{"a/*"}, "a/b/c", true},
+		{[]string{"a/*"}, "a", false},
+		{[]string{"a/*"}, "a/", false},
+		{[]string{"a/*"}, "ab/c", false},
+		{[]string{"a/*"}, "A/b", false},
+		{[]string{"a/*"}, "a/*", true},
+		{[]string{"a/b/*"}, "a/*", false},
+		{[]string{"x", "*"}, "a/b", true},
 		{[]string{"x", "y/*"}, "z", false},
 	} {
 		require.Equal(t, tt.want, models.May(tt.patterns, tt.name), "%v %s", tt.patterns, tt.name)

@@ -87,10 +87,9 @@ func TestPhasesAreBounded(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, c.within)
 					defer cancel()
 				}
-				conn, err := piped(c.words).Open(ctx, permit)
-				require.NoError(t, err)
+				conn := open(ctx, t, piped(c.words), permit)
 				start := time.Now()
-				_, err = conn.Do(ctx, outbound.Request{Body: []byte("{}")})
+				_, err := conn.Do(ctx, outbound.Request{Body: []byte("{}")})
 				assert.Equal(t, c.took, time.Since(start))
 				timedOut(t, err, c.phase, c.status)
 			})
@@ -116,8 +115,7 @@ func bounded(t *testing.T, reserve func(ctx context.Context, n int64) (int64, fu
 	c := piped(ok200+"Content-Length: "+strconv.Itoa(largeAnswer)+"\r\n\r\n"+strings.Repeat("x", largeAnswer), func(cfg *outbound.Config) {
 		cfg.Quota = func(string) outbound.Quota { return outbound.Quota{Bytes: 1 << 20, Reserve: reserve} }
 	})
-	conn, err := c.Open(t.Context(), public(t, "GET", api))
-	require.NoError(t, err)
+	conn := open(t.Context(), t, c, public(t, "GET", api))
 	conn.Bound("a")
 	return conn
 }
@@ -177,8 +175,7 @@ func TestCancel(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				conn, err := piped(c.words).Open(ctx, permit)
-				require.NoError(t, err)
+				conn := open(ctx, t, piped(c.words), permit)
 				got := make(chan error)
 				go func() {
 					_, err := conn.Do(ctx, outbound.Request{Body: []byte("{}")})
@@ -213,8 +210,7 @@ func TestBegunWaitsForTheFirstWrite(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				take := make(chan struct{})
-				conn, err := untaken(t, take).Open(t.Context(), permit)
-				require.NoError(t, err)
+				conn := open(t.Context(), t, untaken(t, take), permit)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				result := make(chan error, 1)
@@ -345,8 +341,7 @@ func TestStreamPhases(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), c.within)
 				defer cancel()
-				conn, err := spoken(c.speak(t.Context())).Open(ctx, permit)
-				require.NoError(t, err)
+				conn := open(ctx, t, spoken(c.speak(t.Context())), permit)
 				defer conn.Close()
 				start := time.Now()
 				got, err := conn.Stream(ctx, outbound.Request{Body: []byte("{}")}, c.limits)
@@ -422,8 +417,7 @@ func TestStreamEndsAtOnce(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
-					conn, err := piped(words).Open(ctx, permit)
-					require.NoError(t, err)
+					conn := open(ctx, t, piped(words), permit)
 					s, err := conn.Stream(ctx, outbound.Request{Body: []byte("{}")}, outbound.StreamLimits{Idle: time.Hour})
 					require.NoError(t, err)
 					type ending struct {
@@ -457,8 +451,7 @@ func TestStreamClosedUnread(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				conn, err := piped(words).Open(t.Context(), permit)
-				require.NoError(t, err)
+				conn := open(t.Context(), t, piped(words), permit)
 				s, err := conn.Stream(t.Context(), outbound.Request{}, outbound.StreamLimits{})
 				require.NoError(t, err)
 				s.Close()

@@ -59,12 +59,32 @@ func readHead(conn net.Conn) (lines []string) {
 // What policy lets pass is never refused here.
 func FuzzField(f *testing.F) {
 	for _, seed := range [][2]string{
-		{"X-A", "1"}, {"x_a", "\xff\xe9"}, {"X-A", "a\r\nHost: evil"}, {"X-A\r\nHost", "evil"},
-		{"X-A: 1\r\nX-B", "2"}, {"Host", "evil"}, {"Transfer-Encoding", "chunked"}, {"X-A", " \t padded \t"},
-		{"X-A", ""}, {"User-Agent", ""}, {"User-Agent", "a"}, {"Content-Type", "a/b"}, {"content-length", "0"},
-		{"X-A", "a\x00b"}, {"X-A", "a\x0bb"}, {"!#$%&'*+-.^_`|~", "x"}, {"Idempotency-Key", "k"},
-		{"Accept", "a, b;q=0.5"}, {"X-A", "\x85\u2028"}, {"accept-encoding", "br"}, {"Range", "bytes=0-1"},
-		{"Expect", "100-continue"}, {"Connection", "x-a"}, {"X A", "1"}, {"X-A ", "1"}, {":method", "GET"},
+		{"X-A", "1"},
+		{"x_a", "\xff\xe9"},
+		{"X-A", "a\r\nHost: evil"},
+		{"X-A\r\nHost", "evil"},
+		{"X-A: 1\r\nX-B", "2"},
+		{"Host", "evil"},
+		{"Transfer-Encoding", "chunked"},
+		{"X-A", " \t padded \t"},
+		{"X-A", ""},
+		{"User-Agent", ""},
+		{"User-Agent", "a"},
+		{"Content-Type", "a/b"},
+		{"content-length", "0"},
+		{"X-A", "a\x00b"},
+		{"X-A", "a\x0bb"},
+		{"!#$%&'*+-.^_`|~", "x"},
+		{"Idempotency-Key", "k"},
+		{"Accept", "a, b;q=0.5"},
+		{"X-A", "\x85\u2028"},
+		{"accept-encoding", "br"},
+		{"Range", "bytes=0-1"},
+		{"Expect", "100-continue"},
+		{"Connection", "x-a"},
+		{"X A", "1"},
+		{"X-A ", "1"},
+		{":method", "GET"},
 	} {
 		f.Add(seed[0], seed[1])
 	}
@@ -83,8 +103,7 @@ func FuzzField(f *testing.F) {
 		asked.Headers = []schemas.Header{h}
 		_, passes := compiled.Decide(asked).Permit()
 		for _, r := range []outbound.Request{{Headers: []schemas.Header{h}}, {Injected: []schemas.Header{h}}} {
-			conn, err := c.Open(t.Context(), permit)
-			require.NoError(t, err)
+			conn := open(t.Context(), t, c, permit)
 			_, err = conn.Do(t.Context(), r)
 			conn.Close()
 			head := <-heads

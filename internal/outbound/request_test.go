@@ -66,10 +66,9 @@ func TestWire(t *testing.T) {
 			s := upstream.New(t)
 			_, cfg := names(s, map[string][][]string{"api.example.com": upstream.Answers("93.184.216.34")})
 			method, target := cmp.Or(c.method, "GET"), cmp.Or(c.target, "/v1/x")
-			conn, err := client(t, cfg).Open(t.Context(), public(t, method, "http://api.example.com"+target))
-			require.NoError(t, err)
+			conn := open(t.Context(), t, client(t, cfg), public(t, method, "http://api.example.com"+target))
 			defer conn.Close()
-			_, err = conn.Do(t.Context(), c.request)
+			_, err := conn.Do(t.Context(), c.request)
 			require.NoError(t, err)
 			if c.want == nil {
 				c.want = always("Accept-Encoding", "gzip")
@@ -89,15 +88,30 @@ func TestFieldsThatFrame(t *testing.T) {
 	s := upstream.New(t)
 	c := client(t, outbound.Config{})
 	for _, bad := range []schemas.Header{
-		{Name: "Host", Value: "evil.example"}, {Name: "host", Value: "evil.example"},
-		{Name: "Content-Length", Value: "0"}, {Name: "Transfer-Encoding", Value: "chunked"},
-		{Name: "Connection", Value: "keep-alive"}, {Name: "Keep-Alive", Value: "1"}, {Name: "TE", Value: "trailers"},
-		{Name: "Trailer", Value: "X"}, {Name: "Upgrade", Value: "h2c"}, {Name: "Expect", Value: "100-continue"},
-		{Name: "Accept-Encoding", Value: "br"}, {Name: "Proxy-Authorization", Value: "x"},
-		{Name: "Proxy-Connection", Value: "x"}, {Name: "HTTP2-Settings", Value: "x"}, {Name: "", Value: "x"},
-		{Name: "X Y", Value: "x"}, {Name: "X:", Value: "x"}, {Name: "X\r\nHost", Value: "x"}, {Name: "É", Value: "x"},
-		{Name: "X-A", Value: "a\r\nHost: evil"}, {Name: "X-A", Value: "a\nb"}, {Name: "X-A", Value: "a\rb"},
-		{Name: "X-A", Value: "a\x00b"}, {Name: "X-A", Value: "\x7f"},
+		{Name: "Host", Value: "evil.example"},
+		{Name: "host", Value: "evil.example"},
+		{Name: "Content-Length", Value: "0"},
+		{Name: "Transfer-Encoding", Value: "chunked"},
+		{Name: "Connection", Value: "keep-alive"},
+		{Name: "Keep-Alive", Value: "1"},
+		{Name: "TE", Value: "trailers"},
+		{Name: "Trailer", Value: "X"},
+		{Name: "Upgrade", Value: "h2c"},
+		{Name: "Expect", Value: "100-continue"},
+		{Name: "Accept-Encoding", Value: "br"},
+		{Name: "Proxy-Authorization", Value: "x"},
+		{Name: "Proxy-Connection", Value: "x"},
+		{Name: "HTTP2-Settings", Value: "x"},
+		{Name: "", Value: "x"},
+		{Name: "X Y", Value: "x"},
+		{Name: "X:", Value: "x"},
+		{Name: "X\r\nHost", Value: "x"},
+		{Name: "É", Value: "x"},
+		{Name: "X-A", Value: "a\r\nHost: evil"},
+		{Name: "X-A", Value: "a\nb"},
+		{Name: "X-A", Value: "a\rb"},
+		{Name: "X-A", Value: "a\x00b"},
+		{Name: "X-A", Value: "\x7f"},
 	} {
 		for _, r := range []outbound.Request{{Headers: []schemas.Header{bad}}, {Injected: []schemas.Header{bad}}} {
 			_, err := call(t, c, s, "POST", "/", r)

@@ -194,8 +194,7 @@ func TestDeafUpstream(t *testing.T) {
 		defer far.Close()
 		endless := &counting{}
 		in := newBody(endless)
-		conn, err := c.Open(t.Context(), permit)
-		require.NoError(t, err)
+		conn := open(t.Context(), t, c, permit)
 		resp, err := conn.Do(t.Context(), outbound.Request{Stream: in})
 		require.NoError(t, err)
 		assert.Equal(t, 413, resp.Status)

@@ -71,11 +71,16 @@ func TestPermitCarriesTheEntry(t *testing.T) {
 		permit policy.Permit
 		class  schemas.Class
 	}{
-		{"GET", false, plain, schemas.ClassSafe}, {"HEAD", true, plain, schemas.ClassSafe},
-		{"OPTIONS", false, plain, schemas.ClassSafe}, {"PUT", false, plain, schemas.ClassIdempotent},
-		{"DELETE", true, pm, schemas.ClassIdempotent}, {"POST", true, pm, schemas.ClassKeyed},
-		{"PATCH", true, pm, schemas.ClassKeyed}, {"POST", false, pm, schemas.ClassOnce},
-		{"POST", true, plain, schemas.ClassOnce}, {"post", true, pm, schemas.ClassOnce},
+		{"GET", false, plain, schemas.ClassSafe},
+		{"HEAD", true, plain, schemas.ClassSafe},
+		{"OPTIONS", false, plain, schemas.ClassSafe},
+		{"PUT", false, plain, schemas.ClassIdempotent},
+		{"DELETE", true, pm, schemas.ClassIdempotent},
+		{"POST", true, pm, schemas.ClassKeyed},
+		{"PATCH", true, pm, schemas.ClassKeyed},
+		{"POST", false, pm, schemas.ClassOnce},
+		{"POST", true, plain, schemas.ClassOnce},
+		{"post", true, pm, schemas.ClassOnce},
 		{"BREW", true, pm, schemas.ClassOnce},
 	} {
 		require.Equal(t, c.class, policy.Class(c.method, c.hasKey, c.permit), "%s %t", c.method, c.hasKey)

@@ -13,11 +13,19 @@ func TestHeadersByName(t *testing.T) {
 	t.Parallel()
 	r := redact.New([]string{"X-Session", " x-trace-secret ", "", "x-session"})
 	given := []schemas.Header{
-		{Name: "Authorization", Value: "Bearer abc"}, {Name: "proxy-authorization", Value: "\xff"},
-		{Name: "COOKIE", Value: "a=b"}, {Name: "set-cookie", Value: ""}, {Name: "Set-Cookie", Value: "c=d"},
-		{Name: "X-Api-Key", Value: "k"}, {Name: "x-session", Value: "s"}, {Name: "X-Trace-Secret", Value: "s"},
-		{Name: "content-type", Value: "text/plain;\tcharset=utf-8"}, {Name: "x-session-id", Value: "shown"},
-		{Name: "x-bin", Value: "caf\u00e9"}, {Name: "x-nul", Value: "a\x00"}, {Name: "x-empty", Value: ""},
+		{Name: "Authorization", Value: "Bearer abc"},
+		{Name: "proxy-authorization", Value: "\xff"},
+		{Name: "COOKIE", Value: "a=b"},
+		{Name: "set-cookie", Value: ""},
+		{Name: "Set-Cookie", Value: "c=d"},
+		{Name: "X-Api-Key", Value: "k"},
+		{Name: "x-session", Value: "s"},
+		{Name: "X-Trace-Secret", Value: "s"},
+		{Name: "content-type", Value: "text/plain;\tcharset=utf-8"},
+		{Name: "x-session-id", Value: "shown"},
+		{Name: "x-bin", Value: "caf\u00e9"},
+		{Name: "x-nul", Value: "a\x00"},
+		{Name: "x-empty", Value: ""},
 	}
 	kept := append([]schemas.Header{}, given...)
 	var values []string

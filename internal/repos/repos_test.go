@@ -106,9 +106,16 @@ func TestAddAndGet(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	for _, at := range [][2]string{
-		{"acme.inc", "web.app"}, {"acme.inc:1", "web"}, {"acme", "inc:1.web.app"}, {"acme.inc:1", "../web.app"},
-		{"acme.inc:1", "web.app.git"}, {"acme.inc:1", "WEB.app"}, {"acme.inc:1", ""}, {"acme.inc:1", ">"},
-		{"*", "web.app"}, {"", "web.app"},
+		{"acme.inc", "web.app"},
+		{"acme.inc:1", "web"},
+		{"acme", "inc:1.web.app"},
+		{"acme.inc:1", "../web.app"},
+		{"acme.inc:1", "web.app.git"},
+		{"acme.inc:1", "WEB.app"},
+		{"acme.inc:1", ""},
+		{"acme.inc:1", ">"},
+		{"*", "web.app"},
+		{"", "web.app"},
 	} {
 		_, err := table.Get(t.Context(), at[0], at[1])
 		require.ErrorIs(t, err, fault.ErrNotFound, at)

@@ -81,11 +81,25 @@ func TestDelay(t *testing.T) {
 		after   time.Duration
 		want    time.Duration
 	}{
-		{1, 0, 0, 200 * ms}, {2, 0, 0, 400 * ms}, {3, 0, 0, 800 * ms}, {4, 0, 0, 1600 * ms}, {5, 0, 0, 2000 * ms},
-		{6, 0, 0, 2000 * ms}, {math.MaxInt, 0, 0, 2000 * ms}, {0, 0, 0, 200 * ms}, {-7, 0, 0, 200 * ms},
-		{1, 0.5, 0, 225 * ms}, {2, 1, 0, 500 * ms}, {9, 1, 0, 2500 * ms}, {1, 7, 0, 250 * ms}, {1, -1, 0, 200 * ms},
-		{1, math.NaN(), 0, 200 * ms}, {1, math.Inf(1), 0, 250 * ms}, {1, 0, 199 * ms, 200 * ms},
-		{1, 0, 3 * time.Second, 3 * time.Second}, {1, 1, 3 * time.Second, 3 * time.Second},
+		{1, 0, 0, 200 * ms},
+		{2, 0, 0, 400 * ms},
+		{3, 0, 0, 800 * ms},
+		{4, 0, 0, 1600 * ms},
+		{5, 0, 0, 2000 * ms},
+		{6, 0, 0, 2000 * ms},
+		{math.MaxInt, 0, 0, 2000 * ms},
+		{0, 0, 0, 200 * ms},
+		{-7, 0, 0, 200 * ms},
+		{1, 0.5, 0, 225 * ms},
+		{2, 1, 0, 500 * ms},
+		{9, 1, 0, 2500 * ms},
+		{1, 7, 0, 250 * ms},
+		{1, -1, 0, 200 * ms},
+		{1, math.NaN(), 0, 200 * ms},
+		{1, math.Inf(1), 0, 250 * ms},
+		{1, 0, 199 * ms, 200 * ms},
+		{1, 0, 3 * time.Second, 3 * time.Second},
+		{1, 1, 3 * time.Second, 3 * time.Second},
 		{1, 0, -time.Hour, 200 * ms},
 	} {
 		assert.Equal(t, c.want, s.Delay(c.attempt, c.rnd, c.after), "%+v", c)
@@ -128,13 +142,27 @@ func TestParseRetryAfter(t *testing.T) {
 		want  time.Duration
 		ok    bool
 	}{
-		{"0", 0, true}, {"1", time.Second, true}, {" 120\t", 2 * time.Minute, true}, {"007", 7 * time.Second, true},
-		{"99999999", year, true}, {"18446744073709551616", year, true},
+		{"0", 0, true},
+		{"1", time.Second, true},
+		{" 120\t", 2 * time.Minute, true},
+		{"007", 7 * time.Second, true},
+		{"99999999", year, true},
+		{"18446744073709551616", year, true},
 		{"Sat, 21 Nov 2026 12:00:30 GMT", 30 * time.Second, true},
-		{"Saturday, 21-Nov-26 12:01:00 GMT", time.Minute, true}, {"Sat Nov 21 12:00:05 2026", 5 * time.Second, true},
-		{"Wed, 21 Oct 1915 07:28:00 GMT", 0, true}, {"Wed, 21 Oct 9999 07:28:00 GMT", year, true}, {"", 0, false},
-		{"-1", 0, false}, {"+1", 0, false}, {"1.5", 0, false}, {"1e9", 0, false}, {"0x10", 0, false},
-		{"1, 2", 0, false}, {"١", 0, false}, {"soon", 0, false}, {"Sat, 21 Nov 2026 12:00:30 CET", 0, false},
+		{"Saturday, 21-Nov-26 12:01:00 GMT", time.Minute, true},
+		{"Sat Nov 21 12:00:05 2026", 5 * time.Second, true},
+		{"Wed, 21 Oct 1915 07:28:00 GMT", 0, true},
+		{"Wed, 21 Oct 9999 07:28:00 GMT", year, true},
+		{"", 0, false},
+		{"-1", 0, false},
+		{"+1", 0, false},
+		{"1.5", 0, false},
+		{"1e9", 0, false},
+		{"0x10", 0, false},
+		{"1, 2", 0, false},
+		{"١", 0, false},
+		{"soon", 0, false},
+		{"Sat, 21 Nov 2026 12:00:30 CET", 0, false},
 	} {
 		wait, ok := retry.ParseRetryAfter(c.value, now)
 		assert.Equal(t, c.ok, ok, "%q", c.value)

@@ -166,9 +166,14 @@ func TestEachMemberHasToBeThere(t *testing.T) {
 	good := string(raw)
 	require.NoError(t, read(ruled(good)))
 	for _, change := range [][2]string{
-		{`"enabled":true,`, ``}, {`"enabled":true`, `"enabled":null`}, {`"group":"default",`, ``},
-		{`"type":"mock",`, ``}, {`"enabled":true`, `"enabled":true,"later":1`}, {`"match":{`, `"match":{"later":1,`},
-		{`"action":{`, `"action":{"later":1,`}, {`"enabled":true`, `"enabled":true,"scope":{"later":"x"}`},
+		{`"enabled":true,`, ``},
+		{`"enabled":true`, `"enabled":null`},
+		{`"group":"default",`, ``},
+		{`"type":"mock",`, ``},
+		{`"enabled":true`, `"enabled":true,"later":1`},
+		{`"match":{`, `"match":{"later":1,`},
+		{`"action":{`, `"action":{"later":1,`},
+		{`"enabled":true`, `"enabled":true,"scope":{"later":"x"}`},
 	} {
 		require.Contains(t, good, change[0])
 		require.ErrorIs(t, read(ruled(strings.Replace(good, change[0], change[1], 1))), ErrUnreadable, change[1])

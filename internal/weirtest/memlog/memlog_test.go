@@ -25,9 +25,19 @@ func TestMatch(t *testing.T) {
 		filter, subject string
 		want            bool
 	}{
-		{"a.b", "a.b", true}, {"a.b", "a.b.c", false}, {"a.b.c", "a.b", false}, {"a.*", "a.b", true},
-		{"a.*", "a", false}, {"a.*", "a.b.c", false}, {"a.*.c", "a.b.c", true}, {"a.>", "a.b.c", true},
-		{"a.>", "a", false}, {">", "a", true}, {"*.b", "a.b", true}, {"a.>.c", "a.b.c", false}, {"a", "b", false},
+		{"a.b", "a.b", true},
+		{"a.b", "a.b.c", false},
+		{"a.b.c", "a.b", false},
+		{"a.*", "a.b", true},
+		{"a.*", "a", false},
+		{"a.*", "a.b.c", false},
+		{"a.*.c", "a.b.c", true},
+		{"a.>", "a.b.c", true},
+		{"a.>", "a", false},
+		{">", "a", true},
+		{"*.b", "a.b", true},
+		{"a.>.c", "a.b.c", false},
+		{"a", "b", false},
 	} {
 		require.Equal(t, tc.want, memlog.Match(tc.filter, tc.subject), "%s %s", tc.filter, tc.subject)
 	}
