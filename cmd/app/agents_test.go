@@ -78,12 +78,10 @@ func TestAgentsAndModelsInForce(t *testing.T) {
 	assert.False(t, known)
 	for key, route := range map[string]string{"agent:A": "/agents/run/sync", "model:m:any": "/v1/chat/completions"} {
 		call := `{"method":"POST","url":"http://127.0.0.1:9001` + route + `","allowlist_key":"` + key + `","body":{}}`
-		status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", call)
-		assert.Equal(t, http.StatusForbidden, status, body)
+		body, _ := s.asks(t, http.StatusForbidden, http.MethodPost, "/v1/execute", call)
 		assert.Contains(t, body, "DENY_KEY_UNKNOWN")
 	}
-	status, body, _ := s.ask(t, http.MethodGet, "/v1/policy", "")
-	require.Equal(t, http.StatusOK, status)
+	body, _ := s.asks(t, http.StatusOK, http.MethodGet, "/v1/policy", "")
 	for _, shown := range []string{`"name":"agent:B"`, `"agent":true`, `"name":"model:far"`, `"headers":["Authorization"]`} {
 		assert.Contains(t, body, shown)
 	}
@@ -140,8 +138,7 @@ func TestReloadOfAgentsAndModels(t *testing.T) {
 
 	for at, wrong := range map[string][2]string{"agents.B.url": {"https://b.example/x", "b.example"}, "models.far.url": {"https://far.example", "far.example"}} {
 		s.write(t, allowing()+strings.ReplaceAll(strings.ReplaceAll(agentsAndModels, wrong[0], wrong[1]), "  A:", "  C:"))
-		status, body, _ := s.ask(t, http.MethodPost, "/v1/policy/reload", "")
-		require.Equal(t, http.StatusUnprocessableEntity, status, body)
+		body, _ := s.asks(t, http.StatusUnprocessableEntity, http.MethodPost, "/v1/policy/reload", "")
 		assert.Contains(t, body, at)
 		assert.False(t, s.serves("C"), "a mistake changes nothing")
 		assert.True(t, s.serves("A"))

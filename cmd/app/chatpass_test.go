@@ -102,7 +102,7 @@ func TestPassOpensMembers(t *testing.T) {
 	assert.Equal(t, 1, first.Hits())
 
 	// What the usual clients send passes, the turn after an answer too.
-	for client, body := range map[string]string{
+	for _, body := range map[string]string{
 		"openai": `"audio":{"format":"wav","voice":"alloy"},"frequency_penalty":0,"logit_bias":{"1":-1},"logprobs":true,"max_completion_tokens":9,"metadata":{"file_id":"f"},
 			"modalities":["text"],"moderation":{"model":"omni"},"n":1,"parallel_tool_calls":true,"prediction":{"type":"content","content":"x"},"presence_penalty":0,"prompt_cache_key":"k",
 			"prompt_cache_options":{"mode":"implicit"},"prompt_cache_retention":"24h","reasoning_effort":"low","response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,
@@ -124,7 +124,6 @@ func TestPassOpensMembers(t *testing.T) {
 		if strings.HasPrefix(body, `"messages"`) {
 			text = `{"model":"m/x",` + body + `}`
 		}
-		status, answer, _ := admin.do(t, http.MethodPost, schemas.RouteChat, text)
-		assert.Equal(t, http.StatusOK, status, "%s: %s", client, answer)
+		admin.does(t, http.StatusOK, http.MethodPost, schemas.RouteChat, text)
 	}
 }

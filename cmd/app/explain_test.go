@@ -95,8 +95,7 @@ func TestPolicyExplain(t *testing.T) {
 	assert.Contains(t, body, `"items":[]`, "nothing was stored")
 
 	// The view shows names and no values.
-	status, body, _ := s.ask(t, http.MethodGet, "/v1/policy", "")
-	require.Equal(t, http.StatusOK, status)
+	body, _ = s.asks(t, http.StatusOK, http.MethodGet, "/v1/policy", "")
 	var view schemas.PolicyView
 	require.NoError(t, json.Unmarshal([]byte(body), &view))
 	assert.Equal(t, s.policyView(nil, true), view)
@@ -119,8 +118,7 @@ func TestPolicyOfAToken(t *testing.T) {
 		`,"entries":["no"]`:     {0, []string{}},
 	} {
 		who, _ := a.admin(t).grant(t, `{"name":"who","scopes":["actions:read"]`+limit+`}`)
-		status, body, _ := who.do(t, http.MethodGet, "/v1/policy", "")
-		require.Equal(t, http.StatusOK, status, body)
+		body, _ := who.does(t, http.StatusOK, http.MethodGet, "/v1/policy", "")
 		var view schemas.PolicyView
 		require.NoError(t, json.Unmarshal([]byte(body), &view))
 		assert.Len(t, view.Entries, want.entries, limit)
@@ -128,8 +126,7 @@ func TestPolicyOfAToken(t *testing.T) {
 		for _, e := range view.Entries {
 			assert.True(t, limit == "" || strings.Contains(limit, e.Name), e.Name)
 		}
-		status, body, _ = who.do(t, http.MethodGet, "/sandbox", "")
-		require.Equal(t, http.StatusOK, status, body)
+		body, _ = who.does(t, http.StatusOK, http.MethodGet, "/sandbox", "")
 		var sandbox schemas.Sandbox
 		require.NoError(t, json.Unmarshal([]byte(body), &sandbox))
 		assert.Equal(t, want.hosts, sandbox.AllowedHosts, limit)

@@ -36,15 +36,21 @@ func runNATS(t *testing.T, args ...string) (code int, out, errs string) {
 	return weir(t, []string{"HOME=/nowhere"}, append([]string{"nats"}, args...)...)
 }
 
+// runsNATS is runNATS that must end with this code.
+func runsNATS(t *testing.T, want int, args ...string) (out, errs string) {
+	t.Helper()
+	code, out, errs := runNATS(t, args...)
+	require.Equal(t, want, code, "%v: %s", args, errs)
+	return out, errs
+}
+
 func TestNATSInitAndTenant(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "nats")
-	code, out, errs := runNATS(t, "init", dir, "--partitions", "2", "--store", "1GiB")
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, errs := runsNATS(t, cli.ExitOK, "init", dir, "--partitions", "2", "--store", "1GiB")
 	require.Contains(t, out, "made "+filepath.Join(dir, "credentials", "worker.nk"))
 	require.Contains(t, out, "weir nats provision --nats tls://127.0.0.1:4222,tls://127.0.0.1:4223,tls://127.0.0.1:4224 --creds ")
-	code, out, errs = runNATS(t, "init", dir, "--json")
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, errs = runsNATS(t, cli.ExitOK, "init", dir, "--json")
 	var r struct {
 		Partitions int      `json:"partitions"`
 		Store      int64    `json:"store"`
@@ -54,23 +60,19 @@ func TestNATSInitAndTenant(t *testing.T) {
 	require.Equal(t, 2, r.Partitions)
 	require.EqualValues(t, 1<<30, r.Store)
 	require.Empty(t, r.Made)
-	code, out, errs = runNATS(t, "tenant", "acme", "--dir", dir, "--json")
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, errs = runsNATS(t, cli.ExitOK, "tenant", "acme", "--dir", dir, "--json")
 	var made natsTenant
 	require.NoError(t, json.Unmarshal([]byte(out), &made))
 	require.FileExists(t, made.Observer)
 	require.FileExists(t, made.Agent)
-	code, out, errs = runNATS(t, "tenant", "--remove", "acme", "--dir", dir)
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, errs = runsNATS(t, cli.ExitOK, "tenant", "--remove", "acme", "--dir", dir)
 	require.Contains(t, out, "removed "+made.Agent)
 	require.Contains(t, out, "nats-server --signal reload")
 	require.NoFileExists(t, made.Observer)
-	code, _, errs = runNATS(t, "tenant", "--remove", "acme", "--dir", dir)
-	require.Equal(t, cli.ExitFailed, code)
+	_, errs = runsNATS(t, cli.ExitFailed, "tenant", "--remove", "acme", "--dir", dir)
 	require.Contains(t, errs, `tenant "acme" has no accounts here`)
 
-	code, out, errs = runNATS(t, "init", filepath.Join(t.TempDir(), "nats"), "--server", "n1=127.0.0.1")
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, errs = runsNATS(t, cli.ExitOK, "init", filepath.Join(t.TempDir(), "nats"), "--server", "n1=127.0.0.1")
 	require.Contains(t, out, "set log.replicas to 1", "what the nodes need to know of one server")
 }
 
@@ -116,20 +118,15 @@ func TestNATSConsumers(t *testing.T) {
 		require.NoError(t, err)
 	}
 
-	code, out, errs := runNATS(t, "consumers", "ls", "--credentials", credentials)
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, errs := runsNATS(t, cli.ExitOK, "consumers", "ls", "--credentials", credentials)
 	require.Regexp(t, `(?s)^NAME .*\na +true .* weir\.evidence\.\*\.\*\.a\.>\nb +true `, out)
-	code, out, errs = runNATS(t, "consumers", "rm", "a", "--credentials", credentials)
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, errs = runsNATS(t, cli.ExitOK, "consumers", "rm", "a", "--credentials", credentials)
 	require.Equal(t, "deleted a\n", out)
-	code, _, errs = runNATS(t, "consumers", "rm", "a", "--credentials", credentials)
-	require.Equal(t, cli.ExitFailed, code)
+	_, errs = runsNATS(t, cli.ExitFailed, "consumers", "rm", "a", "--credentials", credentials)
 	require.Contains(t, errs, "a: there is no consumer of this name")
-	code, out, errs = runNATS(t, "consumers", "ls", "--json", "--credentials", credentials)
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, errs = runsNATS(t, cli.ExitOK, "consumers", "ls", "--json", "--credentials", credentials)
 	require.Equal(t, 1, strings.Count(out, "\n"))
 	require.Contains(t, out, `{"name":"b","durable":true,`)
-	code, _, errs = runNATS(t, "consumers", "ls", "--credentials", filepath.Join(t.TempDir(), "nowhere"))
-	require.Equal(t, cli.ExitFailed, code)
+	_, errs = runsNATS(t, cli.ExitFailed, "consumers", "ls", "--credentials", filepath.Join(t.TempDir(), "nowhere"))
 	require.Contains(t, errs, "is Weir running with --nats-listen?")
 }

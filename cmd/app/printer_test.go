@@ -34,8 +34,7 @@ func TestNoCommandPrintsUnsafeCharacters(t *testing.T) {
 	}))
 	t.Cleanup(target.Close)
 	c := tenant(t, "prints")
-	status, body, h := c.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL))
-	require.Equal(t, http.StatusOK, status, body)
+	body, h := c.does(t, http.StatusOK, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL))
 	require.Contains(t, body, "\u009b", "the API sends characters as they are")
 	id, rule := h.Get("Weir-Action-Id"), fmt.Sprintf(`{"id":"r","type":"mock","match":{"url_pattern":"http://nobody.example/*"},"action":{"body_mode":"json","body":%s}}`, quoted)
 	for _, tt := range []struct {

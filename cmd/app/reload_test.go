@@ -77,8 +77,7 @@ func (s *site) write(t *testing.T, rules string) {
 // reloaded asks for a reload over HTTP.
 func (s *site) reloaded(t *testing.T) schemas.Reload {
 	t.Helper()
-	status, body, _ := s.ask(t, http.MethodPost, "/v1/policy/reload", "")
-	require.Equal(t, http.StatusOK, status, body)
+	body, _ := s.asks(t, http.StatusOK, http.MethodPost, "/v1/policy/reload", "")
 	var done schemas.Reload
 	require.NoError(t, json.Unmarshal([]byte(body), &done))
 	return done
@@ -147,8 +146,7 @@ func TestReload(t *testing.T) {
 		if tt.policy == "" {
 			require.NoError(t, os.Remove(s.file))
 		}
-		status, body, _ := s.ask(t, http.MethodPost, "/v1/policy/reload", "")
-		require.Equal(t, http.StatusUnprocessableEntity, status, "%s: %s", name, body)
+		body, _ := s.asks(t, http.StatusUnprocessableEntity, http.MethodPost, "/v1/policy/reload", "")
 		assert.Contains(t, body, `"code":"VALIDATION_ERROR"`, name)
 		for _, word := range tt.told {
 			assert.Contains(t, body, word, name)
@@ -187,8 +185,7 @@ func TestWhatWasWrittenStays(t *testing.T) {
 	s := &site{file: filepath.Join(t.TempDir(), "weir.yaml"), said: &capture.Buffer{}, bare: true}
 	s.start(t, false)
 	assert.False(t, s.reloaded(t).Changed, "there is no file still")
-	status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
-	require.Equal(t, http.StatusOK, status, body)
+	s.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", get(upstream))
 	require.NoError(t, os.WriteFile(s.file, nil, 0o600))
 	assert.False(t, s.reloaded(t).Changed, "there is nothing in it")
 	s.write(t, allowing())
@@ -197,13 +194,11 @@ func TestWhatWasWrittenStays(t *testing.T) {
 	before := s.policyView(nil, true)
 	refused := func(told string) {
 		t.Helper()
-		status, body, _ := s.ask(t, http.MethodPost, "/v1/policy/reload", "")
-		require.Equal(t, http.StatusUnprocessableEntity, status, body)
+		body, _ := s.asks(t, http.StatusUnprocessableEntity, http.MethodPost, "/v1/policy/reload", "")
 		assert.Contains(t, body, told)
 		assert.NotContains(t, body, filepath.Dir(s.file))
 		assert.Equal(t, before, s.policyView(nil, true))
-		status, body, _ = s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
-		assert.Equal(t, http.StatusForbidden, status, body)
+		body, _ = s.asks(t, http.StatusForbidden, http.MethodPost, "/v1/execute", get(upstream))
 	}
 	require.NoError(t, os.Rename(s.file, s.file+".away"))
 	refused("weir.yaml: the file is gone")

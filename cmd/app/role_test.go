@@ -84,11 +84,9 @@ func TestNodeWithoutItsLog(t *testing.T) {
 	t.Parallel()
 	for _, role := range []Role{RoleAll, RoleIngress, RoleWorker, RoleEgress} {
 		a, end := waitingApp(t, role, "")
-		status, body, _ := a.ask(t, http.MethodGet, "/healthz", "")
-		require.Equal(t, http.StatusOK, status, body)
+		a.asks(t, http.StatusOK, http.MethodGet, "/healthz", "")
 		for _, path := range []string{"/readyz", "/health/ready"} {
-			status, body, h := a.ask(t, http.MethodGet, path, "")
-			require.Equal(t, http.StatusServiceUnavailable, status, path)
+			body, h := a.asks(t, http.StatusServiceUnavailable, http.MethodGet, path, "")
 			require.NotEmpty(t, h.Get("Retry-After"), path)
 			require.Contains(t, body, `"reasons":["the log `, path)
 			require.Contains(t, body, `"checks":{"log":"failed"}`, path)
@@ -108,8 +106,7 @@ func TestNodeWithoutItsLog(t *testing.T) {
 			"/v1/actions/some/cancel":     `"retryable":true`,
 			"/there/is/nothing/like/this": `"code":"UNAVAILABLE"`,
 		} {
-			status, body, h := a.ask(t, http.MethodPost, path, `{}`)
-			require.Equal(t, http.StatusServiceUnavailable, status, path)
+			body, h := a.asks(t, http.StatusServiceUnavailable, http.MethodPost, path, `{}`)
 			require.Equal(t, "2", h.Get("Retry-After"), path)
 			require.Contains(t, body, word, path)
 		}

@@ -65,39 +65,6 @@ func counted(t *testing.T, answer string) (url string, calls *atomic.Int32) {
 	return s.URL, calls
 }
 
-// TestRulesSteerCalls: what is written takes effect on the next call.
-func TestRulesSteerCalls(t *testing.T) {
-	t.Parallel()
-	target, calls := counted(t, `{"from":"target"}`)
-	c := tenant(t, "steers")
-	call := func() (string, string) {
-		t.Helper()
-		status, body, h := c.do(t, http.MethodPost, "/v1/execute", get(target+"/a"))
-		require.Equal(t, http.StatusOK, status, body)
-		return body, h.Get("Weir-Action-Id")
-	}
-	rule := fmt.Sprintf(`{"id":"m","type":"mock","match":{"url_pattern":"%s/*"},"action":{"body_mode":"json","body":{"from":"rule"}}}`, target)
-	c.ruled(t, "create", rule)
-	c.refused(t, "(VALIDATION_ERROR, RULE_EXISTS)\nchange the rule that is there", "create", rule)
-	c.refused(t, "(NOT_FOUND)\n--create-group", "create", strings.Replace(rule, `"m"`, `"n"`, 1), "--group", "new")
-	body, id := call()
-	assert.Contains(t, body, `{"from":"rule"}`)
-	assert.Zero(t, calls.Load())
-	c.evidence(t, "?action_id="+id, `"mocked":"m"`)
-	out := c.ruled(t, "preview", "GET", target+"/a")
-	assert.Contains(t, out, "mocked: nothing would be sent\n")
-	assert.Contains(t, out, `200 {"from":"rule"}`)
-	assert.Regexp(t, `m +mock +applies`, out)
-
-	c.ruled(t, "off")
-	body, _ = call()
-	assert.Contains(t, body, `{"from":"target"}`)
-	assert.EqualValues(t, 1, calls.Load())
-	out = c.ruled(t, "preview", "GET", target+"/a")
-	assert.Contains(t, out, "sent, allowed by host:127.0.0.1\n")
-	assert.Contains(t, out, "all rules are off\n")
-}
-
 // TestRulesRehearse: what a plan was answered is given again without its target.
 func TestRulesRehearse(t *testing.T) {
 	t.Parallel()
@@ -109,8 +76,7 @@ func TestRulesRehearse(t *testing.T) {
 			return fmt.Sprintf(`{"effect_ref":%q,"target_state":{"url":"%s/%s","allowlist_key":"x"}}`, ref, target, ref)
 		}
 		body := fmt.Sprintf(`{"request_id":%q,"state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[%s,%s]}}`, id, decision("one"), decision("two"))
-		status, text, _ := c.do(t, http.MethodPost, "/v1/plans", body)
-		require.Equal(t, http.StatusOK, status, text)
+		text, _ := c.does(t, http.StatusOK, http.MethodPost, "/v1/plans", body)
 		return text
 	}
 	first := plan("p1")
@@ -206,10 +172,8 @@ func TestRulesWidenNothing(t *testing.T) {
 	admin := a.admin(t)
 	limited, made := admin.grant(t, `{"name":"l","scopes":["actions:write"],"entries":["one"]}`)
 	admin.ruled(t, "create", fmt.Sprintf(`{"id":"r","type":"redirect","match":{"url_pattern":"%s/*"},"action":{"to_url":"%s/$1"}}`, one, two))
-	status, body, _ := admin.do(t, http.MethodPost, "/v1/execute", get(one+"/a"))
-	assert.Equal(t, http.StatusOK, status, body)
-	status, body, _ = limited.do(t, http.MethodPost, "/v1/execute", get(one+"/a"), "Prefer", "respond-async")
-	assert.Equal(t, http.StatusForbidden, status, "a denial is heard of at once: %s", body)
+	body, _ := admin.does(t, http.StatusOK, http.MethodPost, "/v1/execute", get(one+"/a"))
+	body, _ = limited.does(t, http.StatusForbidden, http.MethodPost, "/v1/execute", get(one+"/a"), "Prefer", "respond-async")
 	assert.Contains(t, body, `"DENY_RULE"`)
 	assert.Zero(t, ones.Load())
 	assert.EqualValues(t, 1, twos.Load())
@@ -237,8 +201,7 @@ func TestRulesThatNobodyCanRead(t *testing.T) {
 	code, out, errs := c.command(t, "rules", "preview", "GET", target+"/")
 	assert.Equal(t, cli.ExitFailed, code, errs)
 	assert.Contains(t, out, "denied: DENY_RULE\n")
-	status, body, _ := c.do(t, http.MethodPost, "/v1/execute", get(target+"/"))
-	assert.Equal(t, http.StatusForbidden, status, body)
+	body, _ := c.does(t, http.StatusForbidden, http.MethodPost, "/v1/execute", get(target+"/"))
 	assert.Contains(t, body, "DENY_RULE")
 	assert.Zero(t, calls.Load())
 	c.refused(t, "nothing was changed", "off", "--if-match", "etag-1-0000000000000000")
@@ -254,8 +217,7 @@ func TestRulesThatNobodyCanRead(t *testing.T) {
 	assert.Contains(t, p.Decision.Reason, "`weir rules reset`")
 
 	assert.Regexp(t, `^the rules are given up; there are none now, and calls go out again; etag-\d+-[0-9a-f]{16}\n$`, c.ruled(t, "reset"))
-	status, body, _ = c.do(t, http.MethodPost, "/v1/execute", get(target+"/"))
-	assert.Equal(t, http.StatusOK, status, body)
+	body, _ = c.does(t, http.StatusOK, http.MethodPost, "/v1/execute", get(target+"/"))
 	assert.EqualValues(t, 1, calls.Load())
 	c.evidence(t, "?kind=rule.write", `"operation":"rules.reset"`)
 	code, out, errs = c.command(t, "rules", "reset", "--json")
@@ -297,17 +259,15 @@ func TestTheAgentAPIAuthenticatesFirst(t *testing.T) {
 		"another type":     {`{"type":"OTHER","request":{"request_id":"r","operation":"ping","auth_token":"TOKEN"}}`, "at /type"},
 		"another spelling": {`{"Request_ID":"r","operation":"ping","auth_token":"TOKEN"}`, "/Request_ID"},
 	} {
-		status, text, _ := c.do(t, http.MethodPost, schemas.RouteAgentAPI, strings.ReplaceAll(tt.body, "TOKEN", c.token))
-		assert.Equal(t, http.StatusBadRequest, status, name)
+		text, _ := c.does(t, http.StatusBadRequest, http.MethodPost, schemas.RouteAgentAPI, strings.ReplaceAll(tt.body, "TOKEN", c.token))
 		assert.Contains(t, text, tt.known, name)
-		status, text, _ = caller{c.App, "weir1_x"}.do(t, http.MethodPost, schemas.RouteAgentAPI, tt.body)
+		status, text, _ := caller{c.App, "weir1_x"}.do(t, http.MethodPost, schemas.RouteAgentAPI, tt.body)
 		assert.Equal(t, http.StatusUnauthorized, status, name)
 		assert.Contains(t, text, "send a token that is in force", name)
 		assert.NotRegexp(t, "at /|JSON|request_id must|characters", text, name)
 	}
 	long := `{"request_id":"r","operation":"global.off","auth_token":"` + c.token + `","args":{"if_match":"e","x":"` + strings.Repeat("x", 100<<10) + `"}}`
-	status, text, _ := c.ask(t, http.MethodPost, schemas.RouteAgentAPI, long)
-	assert.Equal(t, http.StatusUnauthorized, status)
+	text, _ := c.asks(t, http.StatusUnauthorized, http.MethodPost, schemas.RouteAgentAPI, long)
 	assert.Contains(t, text, "over 65536 bytes needs it in the header")
 	_, text, _ = c.do(t, http.MethodPost, schemas.RouteAgentAPI, long)
 	assert.Contains(t, text, "ETAG_MISMATCH", "with the token in the header it is read")

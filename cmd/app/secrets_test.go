@@ -66,8 +66,8 @@ policy:
 	var told strings.Builder
 	for _, value := range []string{"AGWCANARY-OLD-1234", "AGWCANARY-NEW-5678"} {
 		put(value)
-		status, body, h := a.ask(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"POST","url":"%s/x?q=1","allowlist_key":"up","body":{"n":1.50}}`, target.URL), "Traceparent", span)
-		require.Equal(t, http.StatusOK, status, body)
+		call := fmt.Sprintf(`{"method":"POST","url":"%s/x?q=1","allowlist_key":"up","body":{"n":1.50}}`, target.URL)
+		body, h := a.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", call, "Traceparent", span)
 		assert.Equal(t, fmt.Sprintf(`Bearer %[1]s q=1&key=%[1]s {"n":1.50,"token":"%[1]s"}`, value), heard)
 		assert.Contains(t, body, "REDACTED q=1")
 		assert.Equal(t, span, traced, "without a collector it is passed on")

@@ -42,8 +42,7 @@ func TestHold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l, _ := setup(memlog.Hooks{})
-			st, _, err := l.Claim(t.Context(), action("f"))
-			require.NoError(t, err)
+			st := claim(t, l, action("f"))
 			require.NoError(t, l.Append(t.Context(), st, tried(1)))
 			require.NoError(t, l.Hold(t.Context(), st, answered))
 			require.Nil(t, st.Open())
@@ -55,7 +54,7 @@ func TestHold(t *testing.T) {
 			require.NoError(t, tt.do(l, st))
 			assert.Equal(t, []string{"begun", "waited for"}, order)
 
-			found := must(l.Load(t.Context(), st.Ref))(t)
+			found := load(t, l, st.Ref)
 			got := make([]schemas.EventType, 0, 2)
 			for _, ev := range found.Events[2:] {
 				got = append(got, ev.Type)
@@ -89,10 +88,9 @@ func TestHoldThatComesToNothing(t *testing.T) {
 	} {
 		for _, end := range []bool{true, false} {
 			l, _ := setup(memlog.Hooks{})
-			st, _, err := l.Claim(t.Context(), action("f"))
-			require.NoError(t, err)
+			st := claim(t, l, action("f"))
 			require.NoError(t, l.Append(t.Context(), st, tried(1)))
-			other := must(l.Load(t.Context(), st.Ref))(t)
+			other := load(t, l, st.Ref)
 			require.NoError(t, l.Hold(t.Context(), st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1}}))
 			waited := false
 			st.With(func(context.Context) (func() error, error) {
@@ -107,13 +105,12 @@ func TestHoldThatComesToNothing(t *testing.T) {
 			}
 			require.ErrorIs(t, l.Append(t.Context(), st, next), tt.want, "%s, %v", name, end)
 			assert.Equal(t, tt.send == nil, waited, name)
-			found := must(l.Load(t.Context(), st.Ref))(t)
+			found := load(t, l, st.Ref)
 			require.Nil(t, found.Open(), "%s: the result is on the log", name)
 		}
 	}
 	l, _ := setup(memlog.Hooks{})
-	st, _, err := l.Claim(t.Context(), action("f"))
-	require.NoError(t, err)
+	st := claim(t, l, action("f"))
 	assert.False(t, st.With(nil), "nothing is held")
 }
 

@@ -55,8 +55,7 @@ var (
 // live writes a history behind an accepted event.
 func live(t *testing.T, l *ledger.Ledger, log ledger.Log, events ...schemas.Event) schemas.Ref {
 	t.Helper()
-	st, _, err := l.Claim(t.Context(), action("f"))
-	require.NoError(t, err)
+	st := claim(t, l, action("f"))
 	for _, ev := range events {
 		section, data := schemas.SectionWake, ""
 		switch ev.Type {
@@ -67,8 +66,9 @@ func live(t *testing.T, l *ledger.Ledger, log ledger.Log, events ...schemas.Even
 			require.NoError(t, l.Append(t.Context(), st, ev))
 			continue
 		}
-		must(log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, section), Data: []byte(data)}))(t)
-		st = must(l.Load(t.Context(), st.Ref))(t)
+		_, err := log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, section), Data: []byte(data)})
+		require.NoError(t, err)
+		st = load(t, l, st.Ref)
 	}
 	return st.Ref
 }
@@ -102,7 +102,7 @@ func TestAJoinSaysWhatTheFoldSays(t *testing.T) {
 	} {
 		l, log := setup(memlog.Hooks{})
 		ref := live(t, l, log, history...)
-		want := must(l.Load(t.Context(), ref))(t)
+		want := load(t, l, ref)
 		for kind, join := range map[string]func() (*ledger.State, error){
 			"join": func() (*ledger.State, error) { return l.Join(t.Context(), action("f")) },
 			"claim": func() (*ledger.State, error) {
@@ -203,22 +203,21 @@ func TestACancelStandsBehindWhateverCameBetween(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				l, log := setup(memlog.Hooks{})
-				st, _, err := l.Claim(t.Context(), action("f"))
-				require.NoError(t, err)
-				other := must(l.Load(t.Context(), st.Ref))(t)
+				st := claim(t, l, action("f"))
+				other := load(t, l, st.Ref)
 				for _, ev := range tt.between {
 					require.NoError(t, l.Append(t.Context(), other, ev))
 				}
-				must(log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionWake)}))(t)
+				wakeUp(t, log, st.Ref)
 				begin := time.Now()
-				err = l.Append(t.Context(), st, schemas.Event{Type: schemas.EventCancel})
+				err := l.Append(t.Context(), st, schemas.Event{Type: schemas.EventCancel})
 				if tt.fenced {
 					require.ErrorIs(t, err, fault.ErrFenced)
 					return
 				}
 				require.NoError(t, err)
 				assert.Zero(t, time.Since(begin), "it is made again at once")
-				loaded := must(l.Load(t.Context(), st.Ref))(t)
+				loaded := load(t, l, st.Ref)
 				assert.Nil(t, loaded.Damaged)
 				assert.True(t, loaded.CancelRequested)
 				assert.Equal(t, len(tt.between)+2, loaded.N)
@@ -249,11 +248,10 @@ func TestACancelIsNotStarved(t *testing.T) {
 				}
 				return nil
 			}})
-			st, _, err := l.Claim(t.Context(), action("f"))
-			require.NoError(t, err)
-			writer = must(l.Load(t.Context(), st.Ref))(t)
+			st := claim(t, l, action("f"))
+			writer = load(t, l, st.Ref)
 			begin := time.Now()
-			err = l.Append(t.Context(), st, schemas.Event{Type: schemas.EventCancel})
+			err := l.Append(t.Context(), st, schemas.Event{Type: schemas.EventCancel})
 			if !ok {
 				require.ErrorIs(t, err, fault.ErrFenced)
 				require.Less(t, tries, 1000)

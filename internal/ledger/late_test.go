@@ -60,18 +60,17 @@ func lateReplica(t *testing.T, by int) {
 		}
 		return nil
 	}})
-	st, _, err := w.l.Claim(t.Context(), action("f"))
-	require.NoError(t, err)
+	st := claim(t, w.l, action("f"))
 	require.NoError(t, w.l.Append(t.Context(), st, begun))
 	w.stall()
-	old := must(w.l.Load(t.Context(), st.Ref))(t)
+	old := load(t, w.l, st.Ref)
 	assert.Equal(t, st.Events, old.Events)
 	w.stall()
 	found, err := w.l.Find(t.Context(), "t", "a")
 	require.NoError(t, err, "however old it is")
 	assert.Equal(t, st.Action, found.Action)
 
-	must(w.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionWake)}))(t)
+	wakeUp(t, w, st.Ref)
 	lose = true
 	w.stall()
 	require.NoError(t, w.l.Append(t.Context(), st, attempt), "it stands behind a wake-up, and its acknowledgement was lost")
@@ -80,7 +79,7 @@ func lateReplica(t *testing.T, by int) {
 	require.ErrorIs(t, w.l.Append(t.Context(), old, attempt), fault.ErrFenced)
 
 	lose = false
-	loaded := must(w.l.Load(t.Context(), st.Ref))(t)
+	loaded := load(t, w.l, st.Ref)
 	assert.Equal(t, 4, loaded.N, "each was written once")
 	assert.Equal(t, st.Events, loaded.Events)
 }
@@ -90,10 +89,9 @@ func TestReplicaThatStaysLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newLate(all, memlog.Hooks{})
-		st, _, err := w.l.Claim(t.Context(), action("f"))
-		require.NoError(t, err)
+		st := claim(t, w.l, action("f"))
 		w.until = time.Now().Add(time.Hour)
-		_, err = w.l.Load(t.Context(), st.Ref)
+		_, err := w.l.Load(t.Context(), st.Ref)
 		require.ErrorIs(t, err, fault.ErrUnavailable)
 		_, err = w.l.Load(t.Context(), schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "b"})
 		require.ErrorIs(t, err, fault.ErrNotFound)
@@ -136,7 +134,7 @@ func TestWriteOnItsWay(t *testing.T) {
 			next()
 			require.NoError(t, l.Append(t.Context(), st, ev))
 		}
-		loaded := must(l.Load(t.Context(), st.Ref))(t)
+		loaded := load(t, l, st.Ref)
 		assert.Equal(t, 4, loaded.N, "each was written once")
 		assert.Equal(t, st.Events, loaded.Events)
 	})
@@ -186,8 +184,7 @@ func TestAnEndThatAReplicaDoesNotShow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newLate(1, memlog.Hooks{})
-		st, _, err := w.l.Claim(t.Context(), action("f"))
-		require.NoError(t, err)
+		st := claim(t, w.l, action("f"))
 		for _, ev := range []schemas.Event{attempt, ended} {
 			require.NoError(t, w.l.Append(t.Context(), st, ev))
 		}

@@ -32,6 +32,27 @@ func setup(hooks memlog.Hooks) (*ledger.Ledger, *memlog.Log) {
 	return ledger.New(log, layout, nil), log
 }
 
+func claim(t *testing.T, l *ledger.Ledger, a schemas.Action) *ledger.State {
+	t.Helper()
+	st, _, err := l.Claim(t.Context(), a)
+	require.NoError(t, err)
+	return st
+}
+
+func load(t *testing.T, l *ledger.Ledger, ref schemas.Ref) *ledger.State {
+	t.Helper()
+	st, err := l.Load(t.Context(), ref)
+	require.NoError(t, err)
+	return st
+}
+
+// wakeUp puts a wake-up among an action's messages.
+func wakeUp(t *testing.T, log ledger.Log, ref schemas.Ref) {
+	t.Helper()
+	_, err := log.Append(t.Context(), schemas.Append{Subject: layout.Subject(ref, schemas.SectionWake)})
+	require.NoError(t, err)
+}
+
 func TestClaim(t *testing.T) {
 	t.Parallel()
 	l, _ := setup(memlog.Hooks{})
@@ -69,8 +90,7 @@ func TestFullLogKnowsItsActions(t *testing.T) {
 		}
 		return nil
 	}})
-	_, _, err := l.Claim(t.Context(), action("f"))
-	require.NoError(t, err)
+	claim(t, l, action("f"))
 	full = true
 	_, duplicate, err := l.Claim(t.Context(), action("f"))
 	require.NoError(t, err)
@@ -109,8 +129,7 @@ func TestLargePayloadGoesApart(t *testing.T) {
 	l, _ := setup(memlog.Hooks{})
 	a := action("f")
 	a.Payload = []byte(`"` + strings.Repeat("x", schemas.InlineLimit) + `"`)
-	st, _, err := l.Claim(t.Context(), a)
-	require.NoError(t, err)
+	st := claim(t, l, a)
 	assert.Empty(t, st.Action.Payload)
 	doc := must(l.Blob(t.Context(), st.Action.Payload, st.Action.PayloadBlob))(t)
 	assert.Equal(t, string(a.Payload), string(doc))
@@ -121,16 +140,15 @@ func TestLargePayloadGoesApart(t *testing.T) {
 func TestFence(t *testing.T) {
 	t.Parallel()
 	l, log := setup(memlog.Hooks{})
-	mine, _, err := l.Claim(t.Context(), action("f"))
-	require.NoError(t, err)
-	other := must(l.Load(t.Context(), mine.Ref))(t)
+	mine := claim(t, l, action("f"))
+	other := load(t, l, mine.Ref)
 	for range 3 {
-		must(log.Append(t.Context(), schemas.Append{Subject: layout.Subject(mine.Ref, schemas.SectionWake)}))(t)
+		wakeUp(t, log, mine.Ref)
 	}
 	require.NoError(t, l.Append(t.Context(), mine, begun))
 	require.ErrorIs(t, l.Append(t.Context(), other, begun), fault.ErrFenced)
 	require.NoError(t, l.Append(t.Context(), mine, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded}}))
-	other = must(l.Load(t.Context(), mine.Ref))(t)
+	other = load(t, l, mine.Ref)
 	assert.Equal(t, 3, other.N)
 	assert.Equal(t, mine.Seq, other.Seq)
 	assert.Equal(t, "succeeded", other.Status())
@@ -160,18 +178,17 @@ func TestCancelYieldsToWhatIsDone(t *testing.T) {
 			l, log := setup(memlog.Hooks{})
 			a := action("f")
 			a.Kind = cmp.Or(tt.kind, a.Kind)
-			st, _, err := l.Claim(t.Context(), a)
-			require.NoError(t, err)
-			other := must(l.Load(t.Context(), st.Ref))(t)
+			st := claim(t, l, a)
+			other := load(t, l, st.Ref)
 			require.NoError(t, l.Append(t.Context(), other, schemas.Event{Type: schemas.EventCancel}))
-			must(log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionWake)}))(t)
-			err = l.Append(t.Context(), st, tt.next)
+			wakeUp(t, log, st.Ref)
+			err := l.Append(t.Context(), st, tt.next)
 			if tt.fenced {
 				require.ErrorIs(t, err, fault.ErrFenced)
 				return
 			}
 			require.NoError(t, err)
-			loaded := must(l.Load(t.Context(), st.Ref))(t)
+			loaded := load(t, l, st.Ref)
 			assert.Equal(t, 3, loaded.N)
 			assert.Equal(t, "cancel", string(loaded.Events[1].Type), "the ordinal follows the cancel's")
 			assert.Equal(t, 2, loaded.Events[1].N)
@@ -186,18 +203,17 @@ func TestCancelYieldsToWhatIsDone(t *testing.T) {
 func TestProgressIsCounted(t *testing.T) {
 	t.Parallel()
 	l, _ := setup(memlog.Hooks{})
-	st, _, err := l.Claim(t.Context(), action("f"))
-	require.NoError(t, err)
+	st := claim(t, l, action("f"))
 	const many = 600 // more than two pages of reading
 	for range many {
 		require.NoError(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventProgress, Data: []byte(`{"name":"progress"}`)}))
 	}
-	other := must(l.Load(t.Context(), st.Ref))(t)
+	other := load(t, l, st.Ref)
 	require.NoError(t, l.Append(t.Context(), other, schemas.Event{Type: schemas.EventProgress}))
 	require.ErrorIs(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventProgress}), fault.ErrFenced,
 		"progress of another worker fences like all it writes")
 	require.NoError(t, l.Append(t.Context(), other, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded}}))
-	loaded := must(l.Load(t.Context(), st.Ref))(t)
+	loaded := load(t, l, st.Ref)
 	assert.Equal(t, many+1, loaded.Progress)
 	assert.Equal(t, many+3, loaded.N)
 	assert.Len(t, loaded.Events, 2)
@@ -214,13 +230,12 @@ func TestAppendWhoseAcknowledgementIsLost(t *testing.T) {
 		}
 		return nil
 	}})
-	st, _, err := l.Claim(t.Context(), action("f"))
-	require.NoError(t, err)
+	st := claim(t, l, action("f"))
 	lose = true
 	for _, ev := range []schemas.Event{begun, progress, progress, progress} {
 		require.NoError(t, l.Append(t.Context(), st, ev))
 	}
-	loaded := must(l.Load(t.Context(), st.Ref))(t)
+	loaded := load(t, l, st.Ref)
 	assert.Equal(t, []int{3, 3, 5}, []int{st.Progress, loaded.Progress, loaded.N})
 	assert.Equal(t, loaded.Seq, st.Seq)
 }
@@ -230,9 +245,9 @@ func TestFind(t *testing.T) {
 	l, _ := setup(memlog.Hooks{})
 	a := action("f")
 	a.Kind = schemas.KindPlan
-	_, _, err := l.Claim(t.Context(), a)
+	claim(t, l, a)
+	st, err := l.Find(t.Context(), "t", "a")
 	require.NoError(t, err)
-	st := must(l.Find(t.Context(), "t", "a"))(t)
 	assert.Equal(t, schemas.KindPlan, st.Kind)
 	_, err = l.Find(t.Context(), "t", "b")
 	require.ErrorIs(t, err, fault.ErrNotFound)
@@ -296,8 +311,7 @@ func TestCancels(t *testing.T) {
 	l, _ := setup(memlog.Hooks{})
 	a := action("f")
 	a.Kind = schemas.KindTask
-	st, _, err := l.Claim(t.Context(), a)
-	require.NoError(t, err)
+	st := claim(t, l, a)
 	require.NoError(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventCancel}))
 	joined := must(l.Join(t.Context(), a))(t)
 	assert.True(t, joined.CancelRequested, "who joins it knows of it")
@@ -333,21 +347,19 @@ func TestReplay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newLate(3, memlog.Hooks{})
-		st, _, err := w.l.Claim(t.Context(), action("f"))
-		require.NoError(t, err)
+		st := claim(t, w.l, action("f"))
 		const n = 700
 		for i := range n {
 			ev := schemas.Event{Type: schemas.EventDelta, Data: fmt.Appendf(nil, `{"chunks":[%d]}`, i)}
 			require.NoError(t, w.l.Append(t.Context(), st, ev))
 			if i%100 == 0 {
 				require.NoError(t, w.l.Nudge(t.Context(), st.Ref))
-				st = must(w.l.Load(t.Context(), st.Ref))(t)
+				st = load(t, w.l, st.Ref)
 			}
 		}
 		other := action("g")
 		other.ID = "b"
-		_, _, err = w.l.Claim(t.Context(), other)
-		require.NoError(t, err)
+		claim(t, w.l, other)
 		w.stall()
 		var all []schemas.Event
 		require.NoError(t, w.l.Replay(t.Context(), st.Ref, func(ev schemas.Event) error {
@@ -365,8 +377,7 @@ func TestReplay(t *testing.T) {
 func TestReplayEnds(t *testing.T) {
 	t.Parallel()
 	l, log := setup(memlog.Hooks{})
-	st, _, err := l.Claim(t.Context(), action("f"))
-	require.NoError(t, err)
+	st := claim(t, l, action("f"))
 	require.NoError(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventDelta, Time: time.Now().UTC()}))
 	enough := errors.New("enough")
 	n := 0
@@ -379,7 +390,8 @@ func TestReplayEnds(t *testing.T) {
 	never := func(schemas.Event) error { return nil }
 	require.ErrorIs(t, l.Replay(t.Context(), schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "none"}, never), fault.ErrNotFound)
 
-	must(log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionEvent), Data: []byte(`{"v":99}`)}))(t)
+	_, err := log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionEvent), Data: []byte(`{"v":99}`)})
+	require.NoError(t, err)
 	var parked *fault.Parked
 	require.ErrorAs(t, l.Replay(t.Context(), st.Ref, never), &parked)
 }

@@ -88,26 +88,42 @@ func TestPhasesAreBounded(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, c.within)
 					defer cancel()
 				}
-				conn, err := piped(c.words).Open(ctx, permit)
-				require.NoError(t, err)
+				conn := open(ctx, t, piped(c.words), permit)
 				start := time.Now()
-				_, err = conn.Do(ctx, outbound.Request{Body: []byte("{}")})
+				_, err := conn.Do(ctx, outbound.Request{Body: []byte("{}")})
 				assert.Equal(t, c.took, time.Since(start))
-				got := failure(t, err, schemas.UpstreamTimeout, true)
-				assert.Equal(t, c.status, got.Status)
-				var phase *outbound.PhaseError
-				require.ErrorAs(t, err, &phase)
-				assert.Equal(t, c.phase, phase.Phase)
+				timedOut(t, err, c.phase, c.status)
 			})
 		})
 	}
 }
 
+// timedOut asserts that a call was sent and reached its limit in this phase.
+func timedOut(t *testing.T, err error, phase outbound.Phase, status int) {
+	t.Helper()
+	assert.Equal(t, status, failure(t, err, schemas.UpstreamTimeout, true).Status)
+	var got *outbound.PhaseError
+	require.ErrorAs(t, err, &got)
+	assert.Equal(t, phase, got.Phase)
+}
+
+// largeAnswer is the size of an answer for which memory is reserved, in bytes.
+const largeAnswer = 300 << 10
+
+// bounded is a connection with such an answer, of an action whose quota is reserved by a function.
+func bounded(t *testing.T, reserve func(ctx context.Context, n int64) (int64, func(), error)) *outbound.Conn {
+	t.Helper()
+	c := piped(ok200+"Content-Length: "+strconv.Itoa(largeAnswer)+"\r\n\r\n"+strings.Repeat("x", largeAnswer), func(cfg *outbound.Config) {
+		cfg.Quota = func(string) outbound.Quota { return outbound.Quota{Bytes: 1 << 20, Reserve: reserve} }
+	})
+	conn := open(t.Context(), t, c, public(t, "GET", api))
+	conn.Bound("a")
+	return conn
+}
+
 // TestNoMemory: an answer that waits for memory until its time is up is a timeout that says so.
 func TestNoMemory(t *testing.T) {
 	t.Parallel()
-	permit := public(t, "GET", api)
-	large := strings.Repeat("x", 300<<10)
 	for name, read := range map[string]func(context.Context, *outbound.Conn) error{
 		"whole": func(ctx context.Context, c *outbound.Conn) error {
 			_, err := c.Do(ctx, outbound.Request{})
@@ -124,21 +140,14 @@ func TestNoMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				c := piped(ok200+"Content-Length: "+strconv.Itoa(len(large))+"\r\n\r\n"+large, func(cfg *outbound.Config) {
-					cfg.Quota = func(string) outbound.Quota {
-						return outbound.Quota{Bytes: 1 << 20, Reserve: func(ctx context.Context, n int64) (int64, func(), error) {
-							assert.EqualValues(t, len(large), n)
-							<-ctx.Done()
-							return 0, nil, ctx.Err()
-						}}
-					}
-				})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				conn, err := c.Open(ctx, permit)
-				require.NoError(t, err)
+				conn := bounded(t, func(ctx context.Context, n int64) (int64, func(), error) {
+					assert.EqualValues(t, largeAnswer, n)
+					<-ctx.Done()
+					return 0, nil, ctx.Err()
+				})
 				defer conn.Close()
-				conn.Bound("a")
 				failed := failure(t, read(ctx, conn), schemas.UpstreamTimeout, true)
 				assert.True(t, failed.NoMemory)
 				assert.Equal(t, 200, failed.Status)
@@ -167,8 +176,7 @@ func TestCancel(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				conn, err := piped(c.words).Open(ctx, permit)
-				require.NoError(t, err)
+				conn := open(ctx, t, piped(c.words), permit)
 				got := make(chan error)
 				go func() {
 					_, err := conn.Do(ctx, outbound.Request{Body: []byte("{}")})
@@ -203,8 +211,7 @@ func TestBegunWaitsForTheFirstWrite(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				take := make(chan struct{})
-				conn, err := untaken(t, take).Open(t.Context(), permit)
-				require.NoError(t, err)
+				conn := open(t.Context(), t, untaken(t, take), permit)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				result := make(chan error, 1)
@@ -253,20 +260,11 @@ func untaken(t *testing.T, take <-chan struct{}) *outbound.Client {
 // TestGranted: an answer may have what is granted to it, whatever its limit was when the connection was made.
 func TestGranted(t *testing.T) {
 	t.Parallel()
-	permit := public(t, "GET", api)
-	large := strings.Repeat("x", 300<<10)
-	for granted, fits := range map[int64]bool{8 << 10: false, int64(len(large)): true} {
+	for granted, fits := range map[int64]bool{8 << 10: false, largeAnswer: true} {
 		synctest.Test(t, func(t *testing.T) {
-			c := piped(ok200+"Content-Length: "+strconv.Itoa(len(large))+"\r\n\r\n"+large, func(cfg *outbound.Config) {
-				cfg.Quota = func(string) outbound.Quota {
-					return outbound.Quota{Bytes: 1 << 20, Reserve: func(context.Context, int64) (int64, func(), error) { return granted, func() {}, nil }}
-				}
-			})
-			conn, err := c.Open(t.Context(), permit)
-			require.NoError(t, err)
+			conn := bounded(t, func(context.Context, int64) (int64, func(), error) { return granted, func() {}, nil })
 			defer conn.Close()
-			conn.Bound("a")
-			_, err = conn.Do(t.Context(), outbound.Request{})
+			_, err := conn.Do(t.Context(), outbound.Request{})
 			if fits {
 				require.NoError(t, err)
 			} else {
@@ -383,8 +381,7 @@ func TestStreamPhases(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), c.within)
 				defer cancel()
-				conn, err := spoken(c.speak(t.Context())).Open(ctx, permit)
-				require.NoError(t, err)
+				conn := open(ctx, t, spoken(c.speak(t.Context())), permit)
 				defer conn.Close()
 				start := time.Now()
 				got, err := conn.Stream(ctx, outbound.Request{Body: []byte("{}")}, c.limits)
@@ -397,11 +394,7 @@ func TestStreamPhases(t *testing.T) {
 					require.NoError(t, err)
 					return
 				}
-				failed := failure(t, err, schemas.UpstreamTimeout, true)
-				assert.Equal(t, c.status, failed.Status)
-				var phase *outbound.PhaseError
-				require.ErrorAs(t, err, &phase)
-				assert.Equal(t, c.phase, phase.Phase)
+				timedOut(t, err, c.phase, c.status)
 			})
 		})
 	}
@@ -464,8 +457,7 @@ func TestStreamEndsAtOnce(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
-					conn, err := piped(words).Open(ctx, permit)
-					require.NoError(t, err)
+					conn := open(ctx, t, piped(words), permit)
 					s, err := conn.Stream(ctx, outbound.Request{Body: []byte("{}")}, outbound.StreamLimits{Idle: time.Hour})
 					require.NoError(t, err)
 					type ending struct {
@@ -499,8 +491,7 @@ func TestStreamClosedUnread(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				conn, err := piped(words).Open(t.Context(), permit)
-				require.NoError(t, err)
+				conn := open(t.Context(), t, piped(words), permit)
 				s, err := conn.Stream(t.Context(), outbound.Request{}, outbound.StreamLimits{})
 				require.NoError(t, err)
 				s.Close()

@@ -65,13 +65,12 @@ func TestOneRequestMeansOne(t *testing.T) {
 func TestSecondDoIsRefused(t *testing.T) {
 	t.Parallel()
 	s := upstream.New(t)
-	conn, err := client(t, outbound.Config{}).Open(t.Context(), loopback(t, "POST", s.URL()+"/"))
-	require.NoError(t, err)
-	_, err = conn.Do(t.Context(), outbound.Request{})
+	conn := open(t.Context(), t, client(t, outbound.Config{}), loopback(t, "POST", s.URL()+"/"))
+	_, err := conn.Do(t.Context(), outbound.Request{})
 	require.NoError(t, err)
 	for range 2 {
 		in := newBody(strings.NewReader("hello"))
-		_, err = conn.Do(t.Context(), outbound.Request{Stream: in})
+		_, err := conn.Do(t.Context(), outbound.Request{Stream: in})
 		failed(t, err, schemas.Internal, false)
 		require.ErrorIs(t, err, outbound.ErrSpent)
 		<-in.closed
@@ -91,12 +90,11 @@ func TestGivenUpBeforeSending(t *testing.T) {
 		schemas.UpstreamReset: func(_ func(), conn *outbound.Conn) { conn.Close(); <-conn.Begun() },
 	} {
 		s := upstream.New(t)
-		conn, err := client(t, outbound.Config{}).Open(t.Context(), loopback(t, "POST", s.URL()+"/"))
-		require.NoError(t, err)
+		conn := open(t.Context(), t, client(t, outbound.Config{}), loopback(t, "POST", s.URL()+"/"))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		give(cancel, conn)
-		_, err = conn.Do(ctx, outbound.Request{})
+		_, err := conn.Do(ctx, outbound.Request{})
 		failed(t, err, code, false)
 		s.WaitIdle()
 		assert.Zero(t, s.Hits())
@@ -112,8 +110,7 @@ func TestNotSentIsTheTruth(t *testing.T) {
 	permit := loopback(t, "POST", s.URL()+"/")
 	sent := 0
 	for i := range 400 {
-		conn, err := c.Open(t.Context(), permit)
-		require.NoError(t, err)
+		conn := open(t.Context(), t, c, permit)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			for range rand.N(i + 1) {
@@ -121,7 +118,7 @@ func TestNotSentIsTheTruth(t *testing.T) {
 			}
 			cancel()
 		}()
-		_, err = conn.Do(ctx, outbound.Request{Body: []byte("{}")})
+		_, err := conn.Do(ctx, outbound.Request{Body: []byte("{}")})
 		var call *fault.Call
 		if !errors.As(err, &call) || call.Sent {
 			sent++
@@ -143,11 +140,10 @@ func TestLostBeforeSending(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn, err := client(t, outbound.Config{RootCAs: authority.Pool()}).Open(t.Context(), loopback(t, "POST", s.URL()+"/"))
-			require.NoError(t, err)
+			conn := open(t.Context(), t, client(t, outbound.Config{RootCAs: authority.Pool()}), loopback(t, "POST", s.URL()+"/"))
 			s.WaitAccepted(1)
 			s.Cut()
-			_, err = conn.Do(t.Context(), outbound.Request{Body: []byte("{}"), IdempotencyKey: "k"})
+			_, err := conn.Do(t.Context(), outbound.Request{Body: []byte("{}"), IdempotencyKey: "k"})
 			failed(t, err, schemas.UpstreamReset, false)
 			assert.Zero(t, s.Hits())
 		})
@@ -162,9 +158,8 @@ func TestLostAtTheFirstByte(t *testing.T) {
 	c := client(t, outbound.Config{Resolver: n, Dial: func(context.Context, string, string) (net.Conn, error) {
 		return said{words: bytes.NewReader(nil), broken: syscall.EPIPE}, nil
 	}})
-	conn, err := c.Open(t.Context(), public(t, "POST", api))
-	require.NoError(t, err)
-	_, err = conn.Do(t.Context(), outbound.Request{Body: []byte("{}")})
+	conn := open(t.Context(), t, c, public(t, "POST", api))
+	_, err := conn.Do(t.Context(), outbound.Request{Body: []byte("{}")})
 	failed(t, err, schemas.UpstreamReset, false)
 }
 
@@ -176,10 +171,9 @@ func TestSpokeFirst(t *testing.T) {
 		x.Write("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged")
 		close(said)
 	}))
-	conn, err := client(t, outbound.Config{}).Open(t.Context(), loopback(t, "GET", s.URL()+"/"))
-	require.NoError(t, err)
+	conn := open(t.Context(), t, client(t, outbound.Config{}), loopback(t, "GET", s.URL()+"/"))
 	<-said
-	_, err = conn.Do(t.Context(), outbound.Request{})
+	_, err := conn.Do(t.Context(), outbound.Request{})
 	failed(t, err, schemas.UpstreamProtocol, false)
 	s.WaitIdle()
 	assert.Zero(t, s.Hits())
@@ -308,10 +302,10 @@ func TestRecheck(t *testing.T) {
 			t.Parallel()
 			s := upstream.New(t)
 			_, cfg := names(s, map[string][][]string{"api.example.com": upstream.Answers("93.184.216.34", "93.184.216.35")})
-			conn, err := client(t, cfg).Open(t.Context(), decide(t, entry, "GET", api))
-			require.NoError(t, err)
+			conn := open(t.Context(), t, client(t, cfg), decide(t, entry, "GET", api))
 			defer conn.Close()
-			if err = conn.Recheck(tt.permit); !tt.ok {
+			err := conn.Recheck(tt.permit)
+			if !tt.ok {
 				failed(t, err, schemas.DenyAddress, false)
 				return
 			}

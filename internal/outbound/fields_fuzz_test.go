@@ -103,8 +103,7 @@ func FuzzField(f *testing.F) {
 		asked.Headers = []schemas.Header{h}
 		_, passes := compiled.Decide(asked).Permit()
 		for _, r := range []outbound.Request{{Headers: []schemas.Header{h}}, {Injected: []schemas.Header{h}}} {
-			conn, err := c.Open(t.Context(), permit)
-			require.NoError(t, err)
+			conn := open(t.Context(), t, c, permit)
 			_, err = conn.Do(t.Context(), r)
 			conn.Close()
 			head := <-heads

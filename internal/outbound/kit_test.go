@@ -35,6 +35,14 @@ func names(s *upstream.Server, answers map[string][][]string) (*upstream.Network
 	return n, outbound.Config{Resolver: n, Dial: n.Dial}
 }
 
+// open opens a connection.
+func open(ctx context.Context, tb testing.TB, c *outbound.Client, p policy.Permit) *outbound.Conn {
+	tb.Helper()
+	conn, err := c.Open(ctx, p)
+	require.NoError(tb, err)
+	return conn
+}
+
 // call is Open and Do of one request to a path of s.
 func call(tb testing.TB, c *outbound.Client, s *upstream.Server, method, path string, r outbound.Request) (*outbound.Response, error) {
 	tb.Helper()
@@ -45,8 +53,7 @@ func exchange(
 	ctx context.Context, tb testing.TB, c *outbound.Client, s *upstream.Server, method, path string, r outbound.Request,
 ) (*outbound.Response, error) {
 	tb.Helper()
-	conn, err := c.Open(ctx, loopback(tb, method, s.URL()+path))
-	require.NoError(tb, err)
+	conn := open(ctx, tb, c, loopback(tb, method, s.URL()+path))
 	defer conn.Close()
 	return conn.Do(ctx, r)
 }

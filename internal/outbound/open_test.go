@@ -121,9 +121,8 @@ func TestLiteralsAreNotResolved(t *testing.T) {
 		"http://[::1]/":          {"::1", "[::1]"},
 		"http://[::1]:81/":       {"::1", "[::1]:81"},
 	} {
-		conn, err := client(t, cfg).Open(t.Context(), loopback(t, "GET", target))
-		require.NoError(t, err)
-		_, err = conn.Do(t.Context(), outbound.Request{})
+		conn := open(t.Context(), t, client(t, cfg), loopback(t, "GET", target))
+		_, err := conn.Do(t.Context(), outbound.Request{})
 		require.NoError(t, err)
 		assert.Equal(t, want[0], n.Dialed()[len(n.Dialed())-1])
 		assert.Equal(t, want[1], s.Ledger()[s.Hits()-1].Header("Host"))
@@ -342,9 +341,8 @@ func TestNoProxyFromTheEnvironment(t *testing.T) {
 	t.Setenv("NO_PROXY", "")
 	s := upstream.New(t)
 	n, cfg := names(s, map[string][][]string{"api.example.com": upstream.Answers("93.184.216.34")})
-	conn, err := client(t, cfg).Open(t.Context(), public(t, "GET", api))
-	require.NoError(t, err)
-	_, err = conn.Do(t.Context(), outbound.Request{})
+	conn := open(t.Context(), t, client(t, cfg), public(t, "GET", api))
+	_, err := conn.Do(t.Context(), outbound.Request{})
 	require.NoError(t, err)
 	assert.Equal(t, 1, s.Hits())
 	assert.Equal(t, []string{"93.184.216.34"}, n.Dialed())

@@ -1,15 +1,9 @@
 package outbound_test
 
 import (
-	"context"
-	"io"
-	"log"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/netip"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -167,37 +161,35 @@ func TestAKeptConnectionThatCloses(t *testing.T) {
 // by another entry or another policy, or after the client was told to forget.
 func TestWhoMayReuse(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		next func(t *testing.T, c *outbound.Client, url string) error
-	}{
-		"one that is not repeated": {func(t *testing.T, c *outbound.Client, url string) error {
+	for name, next := range map[string]func(t *testing.T, c *outbound.Client, url string) error{
+		"one that is not repeated": func(t *testing.T, c *outbound.Client, url string) error {
 			t.Helper()
 			conn, err := c.Take(t.Context(), loopback(t, "POST", url), "t", false)
 			require.NoError(t, err)
 			require.False(t, conn.Used())
 			_, err = conn.Do(t.Context(), outbound.Request{})
 			return err
-		}},
-		"another entry": {func(t *testing.T, c *outbound.Client, url string) error {
+		},
+		"another entry": func(t *testing.T, c *outbound.Client, url string) error {
 			t.Helper()
 			e := policy.Entry{Name: "other", URLPrefix: origin(url), Methods: everyMethod, Network: policy.NetworkLoopback}
 			_, err := again(t, c, decide(t, e, "GET", url), outbound.Request{})
 			return err
-		}},
-		"another policy": {func(t *testing.T, c *outbound.Client, url string) error {
+		},
+		"another policy": func(t *testing.T, c *outbound.Client, url string) error {
 			t.Helper()
 			e := policy.Entry{Name: "local", URLPrefix: origin(url), Methods: []string{"GET"}, Network: policy.NetworkLoopback}
 			_, err := again(t, c, decide(t, e, "GET", url), outbound.Request{})
 			return err
-		}},
-		"another tenant": {func(t *testing.T, c *outbound.Client, url string) error {
+		},
+		"another tenant": func(t *testing.T, c *outbound.Client, url string) error {
 			t.Helper()
 			conn, err := c.Take(t.Context(), loopback(t, "GET", url), "other", true)
 			require.NoError(t, err)
 			_, err = conn.Do(t.Context(), outbound.Request{})
 			return err
-		}},
-		"told to forget while one is in use": {func(t *testing.T, c *outbound.Client, url string) error {
+		},
+		"told to forget while one is in use": func(t *testing.T, c *outbound.Client, url string) error {
 			t.Helper()
 			conn, err := c.Take(t.Context(), loopback(t, "GET", url), "t", true)
 			require.NoError(t, err)
@@ -207,13 +199,13 @@ func TestWhoMayReuse(t *testing.T) {
 			require.NoError(t, err)
 			_, err = again(t, c, loopback(t, "GET", url), outbound.Request{})
 			return err
-		}},
-		"told to forget": {func(t *testing.T, c *outbound.Client, url string) error {
+		},
+		"told to forget": func(t *testing.T, c *outbound.Client, url string) error {
 			t.Helper()
 			c.Forget()
 			_, err := again(t, c, loopback(t, "GET", url), outbound.Request{})
 			return err
-		}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -221,7 +213,7 @@ func TestWhoMayReuse(t *testing.T) {
 			c := client(t, outbound.Config{})
 			_, err := again(t, c, loopback(t, "GET", s.URL()+"/"), outbound.Request{})
 			require.NoError(t, err)
-			require.NoError(t, tt.next(t, c, s.URL()+"/"))
+			require.NoError(t, next(t, c, s.URL()+"/"))
 			assert.Equal(t, 2, s.Accepted())
 		})
 	}
@@ -257,68 +249,4 @@ func TestSpares(t *testing.T) {
 	s.WaitIdle()
 }
 
-// distant is a connection to a target whose answers take a round trip of 20 ms.
-type distant struct {
-	*net.TCPConn
-	due atomic.Int64 // when what was asked last can have been answered, in Unix nanoseconds
-}
-
 const trip = 20 * time.Millisecond
-
-func (d *distant) Write(p []byte) (int, error) {
-	d.due.Store(time.Now().Add(trip).UnixNano())
-	return d.TCPConn.Write(p)
-}
-
-func (d *distant) Read(p []byte) (int, error) {
-	n, err := d.TCPConn.Read(p)
-	_ = poll.Rest(context.Background(), time.Until(time.Unix(0, d.due.Load())))
-	return n, err
-}
-
-// BenchmarkConnections makes one call after another: each on a connection of its own, on one that was
-// dialled ahead, or on one that is kept.
-func BenchmarkConnections(b *testing.B) {
-	for _, scheme := range []string{"http", "https"} {
-		for _, far := range []bool{false, true} {
-			for _, how := range []string{"own", "ahead", "kept"} {
-				place := map[bool]string{false: "here", true: "20ms"}[far]
-				b.Run(scheme+"/"+place+"/"+how, func(b *testing.B) {
-					authority := upstream.NewAuthority(b)
-					s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
-					s.Config.ErrorLog = log.New(io.Discard, "", 0)
-					if s.TLS = authority.Config("api.example.com"); scheme == "https" {
-						s.StartTLS()
-					} else {
-						s.Start()
-					}
-					defer s.Close()
-					n := upstream.NewNetwork(netip.MustParseAddrPort(s.Listener.Addr().String()), map[string][][]string{"api.example.com": upstream.Answers("93.184.216.34")})
-					c := client(b, outbound.Config{Resolver: n, RootCAs: authority.Pool(), Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-						conn, err := n.Dial(ctx, network, address)
-						if err != nil || !far {
-							return conn, err
-						}
-						_ = poll.Rest(ctx, trip)
-						return &distant{TCPConn: tcp(conn)}, nil
-					}})
-					p := public(b, http.MethodPost, scheme+"://api.example.com/")
-					for b.Loop() {
-						var conn *outbound.Conn
-						var err error
-						if how == "own" {
-							conn, err = c.Open(b.Context(), p)
-						} else {
-							conn, err = c.Take(b.Context(), p, "t", how == "kept")
-						}
-						if err == nil {
-							_, err = conn.Do(b.Context(), outbound.Request{Body: []byte("{}")})
-							conn.Close()
-						}
-						require.NoError(b, err)
-					}
-				})
-			}
-		}
-	}
-}

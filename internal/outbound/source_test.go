@@ -6,9 +6,11 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -52,27 +54,14 @@ func stuck() (b *body, begun <-chan struct{}) {
 	return newBody(r), taken
 }
 
-// breaking is a stream that fails behind a text.
-func breaking(text string, err error) *body {
-	return newBody(io.MultiReader(strings.NewReader(text), errReader{err}))
-}
-
-type errReader struct{ err error }
-
-func (r errReader) Read([]byte) (int, error) { return 0, r.err }
-
 func TestStreamedBody(t *testing.T) {
 	t.Parallel()
 	large := bytes.Repeat([]byte("0123456789abcdef"), 64<<10)
-	for name, c := range map[string]struct {
-		body []byte
-	}{
-		"some": {[]byte("hello")}, "empty": {nil}, "large": {large},
-	} {
+	for name, sent := range map[string][]byte{"some": []byte("hello"), "empty": nil, "large": large} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := upstream.New(t)
-			in := newBody(bytes.NewReader(c.body))
+			in := newBody(bytes.NewReader(sent))
 			resp, err := call(t, client(t, outbound.Config{}), s, "POST", "/", outbound.Request{Stream: in})
 			require.NoError(t, err)
 			assert.Equal(t, 200, resp.Status)
@@ -81,7 +70,7 @@ func TestStreamedBody(t *testing.T) {
 			require.Equal(t, []int{1, 1}, []int{s.Hits(), s.Accepted()})
 			got := s.Ledger()[0]
 			assert.Equal(t, "chunked", got.Header("Transfer-Encoding"))
-			assert.True(t, bytes.Equal(c.body, got.Body))
+			assert.True(t, bytes.Equal(sent, got.Body))
 		})
 	}
 }
@@ -91,21 +80,16 @@ func TestStreamedBody(t *testing.T) {
 func TestBrokenBody(t *testing.T) {
 	t.Parallel()
 	errOwn := errors.New("the client is gone")
-	for name, c := range map[string]struct {
-		stream *body
-	}{
-		"at once": {breaking("", errOwn)},
-		"mid-way": {breaking("hello", errOwn)},
-		"large":   {breaking(strings.Repeat("a", 1<<20), errOwn)},
-	} {
+	for name, text := range map[string]string{"at once": "", "mid-way": "hello", "large": strings.Repeat("a", 1<<20)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := upstream.New(t)
-			_, err := call(t, client(t, outbound.Config{}), s, "POST", "/", outbound.Request{Stream: c.stream})
+			in := newBody(io.MultiReader(strings.NewReader(text), iotest.ErrReader(errOwn)))
+			_, err := call(t, client(t, outbound.Config{}), s, "POST", "/", outbound.Request{Stream: in})
 			failed(t, err, schemas.Canceled, true)
 			require.ErrorIs(t, err, outbound.ErrBody)
 			require.ErrorIs(t, err, errOwn)
-			<-c.stream.closed
+			<-in.closed
 			// The call may be over before the server has taken the connection up.
 			poll.Until(t, func() bool { return s.Accepted() == 1 })
 			s.WaitIdle()
@@ -145,32 +129,30 @@ func TestBlockedBody(t *testing.T) {
 		<-in.closed
 		s.WaitIdle()
 	})
-	t.Run("answered early", func(t *testing.T) {
-		t.Parallel()
-		s := upstream.New(t, early)
-		in, _ := stuck()
-		resp, err := call(t, client(t, outbound.Config{}), s, "POST", "/", outbound.Request{Stream: in})
-		require.NoError(t, err)
-		assert.Equal(t, 401, resp.Status)
-		assert.Equal(t, "who are you?", string(resp.Body))
-		<-in.closed
-		s.WaitIdle()
-		assert.Equal(t, 1, s.Hits())
-	})
-	t.Run("answered early, streamed", func(t *testing.T) {
-		t.Parallel()
-		s := upstream.New(t, early)
-		in, _ := stuck()
-		conn, err := client(t, outbound.Config{}).Open(t.Context(), loopback(t, "POST", s.URL()+"/"))
-		require.NoError(t, err)
-		answer, err := conn.Stream(t.Context(), outbound.Request{Stream: in}, outbound.StreamLimits{})
-		require.NoError(t, err)
-		text, err := io.ReadAll(answer)
-		require.NoError(t, err)
-		assert.Equal(t, "who are you?", string(text))
-		<-in.closed
-		s.WaitIdle()
-	})
+	for _, streamed := range []bool{false, true} {
+		t.Run("answered early, streamed "+strconv.FormatBool(streamed), func(t *testing.T) {
+			t.Parallel()
+			s := upstream.New(t, early)
+			in, _ := stuck()
+			var resp outbound.Response
+			if streamed {
+				answer, err := stream(t, client(t, outbound.Config{}), s, "POST", "/", outbound.Request{Stream: in}, outbound.StreamLimits{})
+				require.NoError(t, err)
+				resp.Status = answer.Status
+				resp.Body, err = io.ReadAll(answer)
+				require.NoError(t, err)
+			} else {
+				whole, err := call(t, client(t, outbound.Config{}), s, "POST", "/", outbound.Request{Stream: in})
+				require.NoError(t, err)
+				resp = *whole
+			}
+			assert.Equal(t, 401, resp.Status)
+			assert.Equal(t, "who are you?", string(resp.Body))
+			<-in.closed
+			s.WaitIdle()
+			assert.Equal(t, 1, s.Hits())
+		})
+	}
 }
 
 // deafConn is a connection whose other end takes no more after some bytes, and says
@@ -212,8 +194,7 @@ func TestDeafUpstream(t *testing.T) {
 		defer far.Close()
 		endless := &counting{}
 		in := newBody(endless)
-		conn, err := c.Open(t.Context(), permit)
-		require.NoError(t, err)
+		conn := open(t.Context(), t, c, permit)
 		resp, err := conn.Do(t.Context(), outbound.Request{Stream: in})
 		require.NoError(t, err)
 		assert.Equal(t, 413, resp.Status)

@@ -217,8 +217,7 @@ func TestStreamReadAll(t *testing.T) {
 func TestStreamIsTheOneRequest(t *testing.T) {
 	t.Parallel()
 	s := upstream.New(t, upstream.Respond(http.StatusServiceUnavailable, "later", upstream.Header("Retry-After", "7"), upstream.Header("X-B", "2"), upstream.Header("X-A", "1")))
-	conn, err := client(t, outbound.Config{}).Open(t.Context(), loopback(t, "POST", s.URL()+"/"))
-	require.NoError(t, err)
+	conn := open(t.Context(), t, client(t, outbound.Config{}), loopback(t, "POST", s.URL()+"/"))
 	got, err := conn.Stream(t.Context(), outbound.Request{Body: []byte("{}"), Headers: []schemas.Header{{Name: "Accept", Value: "text/event-stream"}}}, outbound.StreamLimits{})
 	require.NoError(t, err)
 	assert.Equal(t, 503, got.Status)

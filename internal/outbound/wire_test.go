@@ -44,33 +44,6 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// TestOfferedWhenTheFirstWriteIsOver: whoever waits for the first bytes, as reading does, waits until no
-// more of them can leave.
-func TestOfferedWhenTheFirstWriteIsOver(t *testing.T) {
-	t.Parallel()
-	for name, end := range map[string]func(w *wire, far net.Conn){
-		"it is taken":    func(_ *wire, far net.Conn) { _, _ = far.Read(make([]byte, 9)) },
-		"it fails":       func(_ *wire, far net.Conn) { _ = far.Close() },
-		"it is given up": func(w *wire, _ net.Conn) { _ = w.letGo() },
-		"it is closed":   func(w *wire, _ net.Conn) { _ = w.Close() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				near, far := net.Pipe()
-				defer far.Close()
-				w := overConn(near)
-				defer w.Close()
-				go func() { _, _ = w.Write([]byte("x")) }()
-				synctest.Wait()
-				require.False(t, closed(w.offered))
-				end(w, far)
-				<-w.offered
-			})
-		})
-	}
-}
-
 // TestOfferedIsNotGuessed: a write that goes on although the connection was given
 // up keeps everybody waiting; without one, giving up is enough.
 func TestOfferedIsNotGuessed(t *testing.T) {

@@ -36,43 +36,25 @@ func agent() policy.Entry {
 func BenchmarkDecide(b *testing.B) {
 	for _, n := range []int{1, 100} {
 		p, r := crowd(b, n)
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if !p.Decide(r).Allowed {
-					b.Fatal("denied")
-				}
-			}
-		})
-		shadowed, _ := crowd(b, n, policy.Entry{Name: "later", URLPrefix: "https://later.example.com/", Mode: policy.ModeShadow})
-		b.Run(strconv.Itoa(n)+"/shadow", func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if !shadowed.Decide(r).Allowed {
-					b.Fatal("denied")
-				}
-			}
-		})
-		manned, _ := crowd(b, n, agent())
-		run := policy.Request{Agent: true, Key: "agent:A", Method: "POST", URL: "https://agent.example.com/agents/run/stream", HasBody: true, BodySize: 512}
-		b.Run(strconv.Itoa(n)+"/agent", func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if !manned.Decide(run).Allowed {
-					b.Fatal("denied")
-				}
-			}
-		})
 		keyed := r
 		keyed.Key = fmt.Sprintf("e%d", n-1)
-		b.Run(strconv.Itoa(n)+"/keyed", func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if !p.Decide(keyed).Allowed {
-					b.Fatal("denied")
+		shadowed, _ := crowd(b, n, policy.Entry{Name: "later", URLPrefix: "https://later.example.com/", Mode: policy.ModeShadow})
+		manned, _ := crowd(b, n, agent())
+		run := policy.Request{Agent: true, Key: "agent:A", Method: "POST", URL: "https://agent.example.com/agents/run/stream", HasBody: true, BodySize: 512}
+		for _, c := range []struct {
+			name string
+			p    *policy.Policy
+			r    policy.Request
+		}{{"", p, r}, {"/shadow", shadowed, r}, {"/agent", manned, run}, {"/keyed", p, keyed}} {
+			b.Run(strconv.Itoa(n)+c.name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if !c.p.Decide(c.r).Allowed {
+						b.Fatal("denied")
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }
 

@@ -31,100 +31,53 @@ func narrow(tb testing.TB) *policy.Policy {
 func TestReaches(t *testing.T) {
 	t.Parallel()
 	p := narrow(t)
-	type at struct {
-		method, url string
-		whole       bool
-	}
-	for _, c := range []at{
-		{"GET", "", false},
-		{"", "h", false},
-		{"GET", "HTTP", false},
-		{"GET", "https:/", false},
-		{"GET", "https://", false},
-		{"POST", "https://a", false},
-		{"POST", "https://API.test", false},
-		{"POST", "https://api.test:", false},
-		{"POST", "https://api.test:44", false},
-		{"POST", "https://api.test/", false},
-		{"POST", "https://api.test/v", false},
-		{"POST", "https://api.test/v1", false},
-		{"POST", "https://api.test/v1/", false},
-		{"POST", "https://api.test/v1/..", false},
-		{"post", "https://api.test/v1/x%4", false},
-		{"POST", "https://api.test/v1/x?", false},
-		{"POST", "https://api.test/v1/?q=%", false},
-		{"", "https://api.test/v1/x", true},
-		{"", "https://api.test:443/v1/x?q", true},
-		{"GET", "http://shop.test:80", false},
-		{"GET", "http://shop.test:8080/%c", false},
-		{"GET", "http://shop.test:8080/%c3%a", false},
-		{"GET", "http://shop.test:8080/%c3%a9/x", true},
-		{"GET", "https://[", false},
-		{"GET", "https://[2606:4700:0", false},
-		{"GET", "https://[2606:4700:0::1111]/", false},
-		{"GET", "https://any", false},
-		{"DELETE", "http://a.sub.test:1", false},
-		{"DELETE", "http://a.sub.test?", false},
-		{"DELETE", "http://a.sub.test:65535/", true},
-		{"DELETE", "http://plain.test:8", false},
-		{"GET", "http://127.0.0.1:9000/", false},
-		{"GET", "http://127.0.", false},
-		{"GET", "https://owner.test/?k=v", true},
+	for _, group := range []struct {
+		method      string
+		whole, want bool
+		urls        []string
+	}{
+		{"GET", false, true, []string{
+			"", "HTTP", "https:/", "https://", "http://shop.test:80", "http://shop.test:8080/%c", "http://shop.test:8080/%c3%a",
+			"https://[", "https://[2606:4700:0", "https://[2606:4700:0::1111]/", "https://any", "http://127.0.0.1:9000/",
+			"http://127.0.",
+		}},
+		{"", false, true, []string{"h"}},
+		{"POST", false, true, []string{
+			"https://a", "https://API.test", "https://api.test:", "https://api.test:44", "https://api.test/",
+			"https://api.test/v", "https://api.test/v1", "https://api.test/v1/", "https://api.test/v1/..",
+			"https://api.test/v1/x?", "https://api.test/v1/?q=%",
+		}},
+		{"post", false, true, []string{"https://api.test/v1/x%4"}},
+		{"", true, true, []string{"https://api.test/v1/x", "https://api.test:443/v1/x?q"}},
+		{"GET", true, true, []string{"http://shop.test:8080/%c3%a9/x", "https://owner.test/?k=v"}},
+		{"DELETE", false, true, []string{"http://a.sub.test:1", "http://a.sub.test?", "http://plain.test:8"}},
+		{"DELETE", true, true, []string{"http://a.sub.test:65535/"}},
+
+		{"GET", true, false, []string{
+			"", "https", "https://", "https://evil.test/", "https://api.tests", "https://api.test/admin", "https://api.test/v",
+			"https://api.test/v1", "https://api.test/v1/ x", "https://shadow.test/", "http://127.0.0.1:7777/",
+			"https://owner.test/?key=v",
+		}},
+		{"GET", false, false, []string{
+			"ftp", "https:x", "httpx", "https://evil.test/", "http://api.test/", "https://api.test:8", "https://api.test:44x",
+			"https://api.test/admin", "https://api.test/V", "https://api.test/v1x", "https://api.test/v1/../",
+			"https://api.test/v1//", "https://api.test/v1/%zz/", "https://api.test/v1?", "https://api.test?",
+			"https://api.test/v1/..?", "https://user@api.test/v1/", "https://user@", "https://u:p", "https://api.test/v1/x#",
+			"https://api%2", "https://api.test./v1/", "https://-x:", "https://[::]:x/", "https://shadow.test/",
+			"http://127.0.0.1:7777/", "https://self.sub.test/", "https://169.254.169.254/", "http://plain.test:80/",
+			"http://x.sub.test:0",
+		}},
+		{"PUT", false, false, []string{"https://api.test/v1/"}},
+		{"PUT", true, false, []string{"https://api.test/v1/x"}},
+		{"TRACE", false, false, []string{"https://api.test/v1/"}},
+		{"TRACE", true, false, []string{"https://a.sub.test/"}},
+		{"x y", false, false, []string{""}},
+		{"POST", false, false, []string{"https://agent.test/"}},
+		{"POST", true, false, []string{"https://agent.test/x"}},
 	} {
-		assert.True(t, p.Reaches(c.method, c.url, c.whole), "%+v", c)
-	}
-	for _, c := range []at{
-		{"GET", "", true},
-		{"GET", "ftp", false},
-		{"GET", "https:x", false},
-		{"GET", "httpx", false},
-		{"GET", "https", true},
-		{"GET", "https://", true},
-		{"GET", "https://evil.test/", false},
-		{"GET", "https://evil.test/", true},
-		{"GET", "https://api.tests", true},
-		{"GET", "http://api.test/", false},
-		{"GET", "https://api.test:8", false},
-		{"GET", "https://api.test:44x", false},
-		{"GET", "https://api.test/admin", false},
-		{"GET", "https://api.test/admin", true},
-		{"GET", "https://api.test/v", true},
-		{"GET", "https://api.test/v1", true},
-		{"GET", "https://api.test/V", false},
-		{"GET", "https://api.test/v1x", false},
-		{"GET", "https://api.test/v1/../", false},
-		{"GET", "https://api.test/v1//", false},
-		{"GET", "https://api.test/v1/%zz/", false},
-		{"GET", "https://api.test/v1?", false},
-		{"GET", "https://api.test?", false},
-		{"GET", "https://api.test/v1/..?", false},
-		{"GET", "https://user@api.test/v1/", false},
-		{"GET", "https://user@", false},
-		{"GET", "https://u:p", false},
-		{"PUT", "https://api.test/v1/", false},
-		{"PUT", "https://api.test/v1/x", true},
-		{"TRACE", "https://api.test/v1/", false},
-		{"TRACE", "https://a.sub.test/", true},
-		{"x y", "", false},
-		{"GET", "https://api.test/v1/x#", false},
-		{"GET", "https://api.test/v1/ x", true},
-		{"GET", "https://api%2", false},
-		{"GET", "https://api.test./v1/", false},
-		{"GET", "https://-x:", false},
-		{"GET", "https://[::]:x/", false},
-		{"GET", "https://shadow.test/", true},
-		{"GET", "https://shadow.test/", false},
-		{"POST", "https://agent.test/", false},
-		{"POST", "https://agent.test/x", true},
-		{"GET", "http://127.0.0.1:7777/", false},
-		{"GET", "http://127.0.0.1:7777/", true},
-		{"GET", "https://self.sub.test/", false},
-		{"GET", "https://169.254.169.254/", false},
-		{"GET", "http://plain.test:80/", false},
-		{"GET", "http://x.sub.test:0", false},
-		{"GET", "https://owner.test/?key=v", true},
-	} {
-		assert.False(t, p.Reaches(c.method, c.url, c.whole), "%+v", c)
+		for _, url := range group.urls {
+			assert.Equal(t, group.want, p.Reaches(group.method, url, group.whole), "%s %s %t", group.method, url, group.whole)
+		}
 	}
 	assert.False(t, (*policy.Policy)(nil).Reaches("", "", false))
 	assert.True(t, shop(t).Reaches("GET", "https://any.test:4", false), "an entry for any host")

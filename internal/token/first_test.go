@@ -18,19 +18,14 @@ func TestFirstAdmin(t *testing.T) {
 	s := shelf.New()
 	k := node(t, s, Config{})
 	file := filepath.Join(t.TempDir(), "new", "admin.token")
-	made, err := k.First(t.Context(), file, false)
-	require.NoError(t, err)
-	require.True(t, made)
+	k.first(t, true, file)
 	text := readToken(t, file)
-	who, err := k.Verify(bearing(text))
-	require.NoError(t, err)
+	who := k.verifies(t, text)
 	require.Equal(t, schemas.Operator, who.Tenant)
 	require.Equal(t, []string{schemas.ScopeAdmin}, who.Scopes)
 	require.Equal(t, 1, s.Barriers)
 
-	made, err = k.First(t.Context(), file, false)
-	require.NoError(t, err)
-	require.False(t, made, "one is enough")
+	k.first(t, false, file, "one is enough")
 	require.Equal(t, text, readToken(t, file))
 
 	k.make(t, schemas.TokenRequest{Tenant: "acme", Scopes: []string{schemas.ScopeAdmin}})
@@ -38,11 +33,8 @@ func TestFirstAdmin(t *testing.T) {
 	k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeAdmin}, Pools: []string{"ci"}})
 	k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeAdmin}, Models: []string{"*"}})
 	k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeActionsWrite, schemas.ScopeRulesWrite}})
-	_, err = k.Revoke(t.Context(), root(), who.ID)
-	require.NoError(t, err)
-	made, err = k.First(t.Context(), file, false)
-	require.NoError(t, err)
-	require.True(t, made, "another tenant's admin is no operator, and a limited one none that could make others")
+	k.revoke(t, who.ID)
+	k.first(t, true, file, "another tenant's admin is no operator, and a limited one none that could make others")
 	require.NotEqual(t, text, readToken(t, file))
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*"))
 	require.NoError(t, err)
@@ -110,11 +102,8 @@ func TestTheTokenBeforeOutlivesAFailure(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tc.stored, made)
 			require.Equal(t, tc.stored, before != readToken(t, file))
-			_, err = again.Verify(bearing(readToken(t, file)))
-			require.NoError(t, err)
-			made, err = again.First(t.Context(), file, false)
-			require.NoError(t, err)
-			require.False(t, made)
+			again.verifies(t, readToken(t, file))
+			again.first(t, false, file)
 		})
 	}
 }
@@ -136,9 +125,7 @@ func TestWhatLiesBesideMustWork(t *testing.T) {
 		"limited":        k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeAdmin}, Entries: []string{"a"}}).Secret,
 	} {
 		require.NoError(t, os.WriteFile(file+".new", []byte(text+"\n"), 0o600))
-		made, err := k.First(t.Context(), file, false)
-		require.NoError(t, err)
-		require.False(t, made, name)
+		k.first(t, false, file, name)
 		require.Equal(t, before, readToken(t, file), name)
 	}
 }

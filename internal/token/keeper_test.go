@@ -112,16 +112,12 @@ func TestRevocationReachesOtherNodes(t *testing.T) {
 				s := shelf.New()
 				here, there := node(t, s, Config{}), node(t, s, Config{})
 				made := here.make(t, schemas.TokenRequest{})
-				_, err := there.Verify(bearing(made.Secret))
-				require.NoError(t, err, "a new token is good everywhere at once, as far as the watch goes")
+				there.verifies(t, made.Secret, "a new token is good everywhere at once, as far as the watch goes")
 				s.Set(func(s *shelf.Shelf) { s.Deaf = how != "told" })
-				_, err = here.Revoke(t.Context(), root(), made.ID)
-				require.NoError(t, err)
-				_, err = here.Verify(bearing(made.Secret))
-				require.Equal(t, schemas.Unauthorized, code(t, err))
+				here.revoke(t, made.ID)
+				here.refuses(t, schemas.Unauthorized, made.Secret)
 				if how != "told" {
-					_, err = there.Verify(bearing(made.Secret))
-					require.NoError(t, err)
+					there.verifies(t, made.Secret)
 				}
 				if how == "not told" {
 					pass(999 * time.Millisecond)
@@ -130,8 +126,7 @@ func TestRevocationReachesOtherNodes(t *testing.T) {
 					s.Set(func(s *shelf.Shelf) { s.Watchers[1].Lost() })
 					synctest.Wait()
 				}
-				_, err = there.Verify(bearing(made.Secret))
-				require.Equal(t, schemas.Unauthorized, code(t, err))
+				there.refuses(t, schemas.Unauthorized, made.Secret)
 				here.Stop()
 				there.Stop()
 			})
@@ -144,9 +139,8 @@ func TestNobodyIsLetInUnread(t *testing.T) {
 	s := shelf.New()
 	made := node(t, s, Config{}).make(t, schemas.TokenRequest{})
 	k := New(s, Config{})
-	_, err := k.Verify(bearing(made.Secret))
-	require.Equal(t, schemas.Unavailable, code(t, err), "before Start")
-	_, err = k.List(schemas.Operator, "", 1)
+	k.refuses(t, schemas.Unavailable, made.Secret, "before Start")
+	_, err := k.List(schemas.Operator, "", 1)
 	require.Equal(t, schemas.Unavailable, code(t, err))
 	_, err = k.First(t.Context(), filepath.Join(t.TempDir(), "f"), true)
 	require.Equal(t, schemas.Unavailable, code(t, err))
@@ -154,10 +148,8 @@ func TestNobodyIsLetInUnread(t *testing.T) {
 
 	s.Set(func(s *shelf.Shelf) { s.Down = fault.ErrUnavailable })
 	require.Error(t, k.Start(t.Context()))
-	_, err = k.Verify(bearing(made.Secret))
-	require.Equal(t, schemas.Unavailable, code(t, err))
-	_, err = k.Verify(bearing("x"))
-	require.Equal(t, schemas.Unauthorized, code(t, err), "what is no token is none without the store")
+	k.refuses(t, schemas.Unavailable, made.Secret)
+	k.refuses(t, schemas.Unauthorized, "x", "what is no token is none without the store")
 }
 
 // TestStoreOutOfReach lets callers and streams in for a while, then nobody, and again when it is back: whether tokens
@@ -173,12 +165,10 @@ func TestStoreOutOfReach(t *testing.T) {
 		defer release()
 		s.Set(func(s *shelf.Shelf) { s.Down = fault.ErrUnavailable })
 		pass(9 * time.Second)
-		_, err = k.Verify(bearing(made.Secret))
-		require.NoError(t, err)
+		k.verifies(t, made.Secret)
 		require.NoError(t, ctx.Err(), "a short interruption is borne")
 		pass(time.Second + time.Millisecond)
-		_, err = k.Verify(bearing(made.Secret))
-		require.Equal(t, schemas.Unavailable, code(t, err))
+		k.refuses(t, schemas.Unavailable, made.Secret)
 		_, _, err = k.Stream(t.Context(), bearing(made.Secret))
 		require.Equal(t, schemas.Unavailable, code(t, err))
 		_, err = k.List(schemas.Operator, "", 1)
@@ -187,8 +177,7 @@ func TestStoreOutOfReach(t *testing.T) {
 		require.Error(t, ctx.Err())
 		s.Set(func(s *shelf.Shelf) { s.Down = nil })
 		pass(time.Second)
-		_, err = k.Verify(bearing(made.Secret))
-		require.NoError(t, err)
+		k.verifies(t, made.Secret)
 		again, release, err := k.Stream(t.Context(), bearing(made.Secret))
 		require.NoError(t, err)
 		defer release()
@@ -208,8 +197,7 @@ func TestManyTokensAreReadInPages(t *testing.T) {
 	}
 	k := node(t, s, Config{})
 	for _, text := range texts {
-		_, err := k.Verify(bearing(text))
-		require.NoError(t, err)
+		k.verifies(t, text)
 	}
 }
 
@@ -232,12 +220,10 @@ func TestDamagedRecordsLetNobodyIn(t *testing.T) {
 		"no tenant":     strings.Replace(good, `"tenant":"default"`, `"tenant":""`, 1),
 	} {
 		require.NotEqual(t, good, spoil, name)
-		_, err := k.Verify(bearing(made.Secret))
-		require.NoError(t, err, name)
+		k.verifies(t, made.Secret, name)
 		s.Set(func(s *shelf.Shelf) { s.Store(made.ID, []byte(spoil)) })
-		_, err = k.Verify(bearing(made.Secret))
-		require.Equal(t, schemas.Unauthorized, code(t, err), name)
-		_, err = k.Revoke(t.Context(), root(), made.ID)
+		k.refuses(t, schemas.Unauthorized, made.Secret, name)
+		_, err := k.Revoke(t.Context(), root(), made.ID)
 		require.Equal(t, schemas.NotFound, code(t, err), name)
 		require.Empty(t, k.list(t, schemas.Operator), name)
 		s.Set(func(s *shelf.Shelf) { s.Store(made.ID, []byte(good)) })
@@ -270,8 +256,7 @@ func TestRates(t *testing.T) {
 		pass(500 * time.Millisecond)
 		require.NoError(t, ask(own.Secret), "a refused request costs nothing")
 		require.Error(t, ask(own.Secret))
-		_, err := k.Revoke(t.Context(), root(), own.ID)
-		require.NoError(t, err)
+		k.revoke(t, own.ID)
 		require.Equal(t, schemas.Unauthorized, code(t, ask(own.Secret)))
 		k.Stop()
 	})
@@ -309,8 +294,7 @@ func TestStreams(t *testing.T) {
 		refused(made.Secret)
 		require.Error(t, three.Err())
 		require.NoError(t, theirs.Err())
-		_, err = k.Revoke(t.Context(), root(), other.ID)
-		require.NoError(t, err)
+		k.revoke(t, other.ID)
 		require.Error(t, theirs.Err(), "revoked")
 		refused(other.Secret)
 		_, _, unknown := mint()

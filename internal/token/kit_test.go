@@ -41,6 +41,36 @@ func (k *Keeper) make(t *testing.T, req schemas.TokenRequest) schemas.NewToken {
 	return made
 }
 
+// verifies has the keeper accept a token, and returns what it knows of it.
+func (k *Keeper) verifies(t *testing.T, secret string, why ...any) schemas.Token {
+	t.Helper()
+	got, err := k.Verify(bearing(secret))
+	require.NoError(t, err, why...)
+	return got
+}
+
+// refuses has the keeper refuse a token with this code.
+func (k *Keeper) refuses(t *testing.T, want schemas.Code, secret string, why ...any) {
+	t.Helper()
+	_, err := k.Verify(bearing(secret))
+	require.Equal(t, want, code(t, err), why...)
+}
+
+func (k *Keeper) revoke(t *testing.T, id string, why ...any) schemas.Token {
+	t.Helper()
+	got, err := k.Revoke(t.Context(), root(), id)
+	require.NoError(t, err, why...)
+	return got
+}
+
+// first has the keeper make the first admin, or find that there is one.
+func (k *Keeper) first(t *testing.T, made bool, file string, why ...any) {
+	t.Helper()
+	got, err := k.First(t.Context(), file, false)
+	require.NoError(t, err)
+	require.Equal(t, made, got, why...)
+}
+
 // list is all that a tenant is shown on one page.
 func (k *Keeper) list(t *testing.T, tenant string) []schemas.Token {
 	t.Helper()

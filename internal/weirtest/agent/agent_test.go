@@ -106,37 +106,6 @@ data: {"outputs":{"echo":{"n":1.50,"<":"&"}},"request_id":"r1","status":"ok","su
 	assert.Equal(t, 4, run.Sent())
 }
 
-// TestChannels shows that a run waits where its act says, and that the script
-// goes on with each run.
-func TestChannels(t *testing.T) {
-	t.Parallel()
-	step, hold := make(chan struct{}), make(chan struct{})
-	a := agent.New(t, agent.Config{Script: []agent.Act{
-		{Fault: agent.Status503},
-		{Step: step, Hold: hold, Outputs: `{"a":1}`, Progress: func(int) string { return `"p"` }},
-	}})
-	status, text := ask(t, a, schemas.RouteRunSync, body, "")
-	assert.Equal(t, 503, status)
-	assert.Contains(t, text, "AGENT_UNAVAILABLE")
-
-	got := make(chan string)
-	go func() {
-		_, text, err := send(t.Context(), a, http.MethodPost, schemas.RouteRunStream, body, "")
-		assert.NoError(t, err)
-		got <- text
-	}()
-	run := a.WaitRun(2)
-	step <- struct{}{}
-	step <- struct{}{}
-	assert.False(t, run.Done())
-	close(hold)
-	text = <-got
-	assert.Equal(t, 2, strings.Count(text, `data: "p"`))
-	assert.Contains(t, text, `"outputs":{"a":1}`)
-	<-run.Closed()
-	assert.True(t, run.Done())
-}
-
 // TestFaults plays every fault on both routes. What would never end does so when
 // the caller leaves, and the ledger tells.
 func TestFaults(t *testing.T) {

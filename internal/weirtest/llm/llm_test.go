@@ -1,14 +1,11 @@
 package llm_test
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -89,16 +86,6 @@ data: [DONE]
 	assert.Equal(t, 7, list[1].Sent())
 }
 
-func TestRefused(t *testing.T) {
-	t.Parallel()
-	s := llm.New(t, llm.Config{Key: "another"})
-	got, text, err := send(t.Context(), s, whole)
-	require.NoError(t, err)
-	assert.Equal(t, 401, got.status)
-	assert.Contains(t, text, `"error":{`)
-	assert.Equal(t, 1, s.Hits(), "a refused request is in the ledger")
-}
-
 // TestFaults: each of them can be asked for by the name of a model, and comes to an
 // end; what the caller has to leave is cut.
 func TestFaults(t *testing.T) {
@@ -136,47 +123,5 @@ func TestFaults(t *testing.T) {
 			assert.Equal(t, broken || f == llm.Endless, r.Cut())
 			s.WaitIdle()
 		})
-	}
-}
-
-func TestSignals(t *testing.T) {
-	t.Parallel()
-	step := make(chan struct{})
-	s := llm.New(t, llm.Config{Script: []llm.Act{{Fault: llm.Status(503)}, {Texts: []string{"a", "b"}, Step: step}}})
-	got, _, err := send(t.Context(), s, stream)
-	require.NoError(t, err)
-	assert.Equal(t, 503, got.status)
-
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+"/chat/completions", strings.NewReader(stream))
-	require.NoError(t, err)
-	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
-	next := func() string {
-		for lines.Scan() {
-			if text := lines.Text(); text != "" {
-				return text
-			}
-		}
-		return ""
-	}
-	assert.Contains(t, next(), "assistant")
-	step <- struct{}{}
-	assert.Contains(t, next(), `"a"`)
-	step <- struct{}{}
-	assert.Contains(t, next(), `"b"`)
-}
-
-func TestPace(t *testing.T) {
-	t.Parallel()
-	s := llm.New(t, llm.Config{Models: map[string]llm.Act{"m": {Pace: &llm.Pace{Chunks: 5, Every: time.Millisecond, Stamp: true}}}})
-	_, text, err := send(t.Context(), s, stream)
-	require.NoError(t, err)
-	assert.Equal(t, 5+3, strings.Count(text, "data: "))
-	for line := range strings.Lines(text) {
-		if data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: "); ok && data != "[DONE]" {
-			assert.True(t, json.Valid([]byte(data)), data)
-		}
 	}
 }

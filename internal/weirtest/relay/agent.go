@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/coder/websocket"
+
+	"weir/internal/weirtest/poll"
 )
 
 // Agent is the agent's end of a session, over a connection of its own.
@@ -75,9 +77,7 @@ func (a *Agent) SendBinary(message string) { a.write(websocket.MessageBinary, me
 
 func (a *Agent) write(kind websocket.MessageType, message string) {
 	a.r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := a.conn.Write(ctx, kind, []byte(message)); err != nil {
+	if err := a.conn.Write(context.Background(), kind, []byte(message)); err != nil {
 		a.r.t.Errorf("relay: the agent cannot send: %v", err)
 	}
 }
@@ -90,33 +90,21 @@ func (a *Agent) Ledger() [][]byte {
 }
 
 // Answer blocks for the answer to a request_id that was not taken before.
-func (a *Agent) Answer(id string) []byte {
+func (a *Agent) Answer(id string) (answer []byte) {
 	a.r.t.Helper()
-	late := false
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	stop := context.AfterFunc(ctx, func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		late = true
-		a.changed.Broadcast()
-	})
-	defer stop()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for {
+	poll.On(a.changed, func() bool {
 		for n, data := range a.ledger {
 			if !a.taken[n] && idOf(data) == id {
-				a.taken[n] = true
-				return data
+				a.taken[n], answer = true, data
+				return true
 			}
 		}
-		if late || a.gone {
-			a.r.t.Errorf("relay: no answer to %q", id)
-			return nil
-		}
-		a.changed.Wait()
+		return a.gone
+	})
+	if answer == nil {
+		a.r.t.Errorf("relay: no answer to %q", id)
 	}
+	return answer
 }
 
 // Ask sends a request and blocks for its answer.

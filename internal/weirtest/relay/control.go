@@ -2,13 +2,11 @@ package relay
 
 import (
 	"slices"
-	"time"
 
 	"github.com/coder/websocket"
-)
 
-// patience is how long a wait goes on before it fails its test.
-const patience = 20 * time.Second
+	"weir/internal/weirtest/poll"
+)
 
 // Ledger is a copy of the connections that were asked for, in their order.
 func (r *Relay) Ledger() []Attempt {
@@ -44,21 +42,13 @@ func (r *Relay) WaitAttempts(n int) {
 
 func (r *Relay) wait(what string, cond func() bool) {
 	r.t.Helper()
-	late := false
-	timer := time.AfterFunc(patience, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		late = true
-		r.changed.Broadcast()
+	met := false
+	poll.On(r.changed, func() bool {
+		met = cond()
+		return met || r.ended
 	})
-	defer timer.Stop()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for !cond() {
-		if late || r.ended {
-			r.t.Fatalf("relay: waited too long for %s", what)
-		}
-		r.changed.Wait()
+	if !met {
+		r.t.Fatalf("relay: waited too long for %s", what)
 	}
 }
 

@@ -102,9 +102,6 @@ type connKey struct{}
 // URL is where it is, without parameters.
 func (r *Relay) URL() string { return "ws://" + r.addr }
 
-// Addr is its host and port.
-func (r *Relay) Addr() string { return r.addr }
-
 // Close cuts every connection. It may be called twice; later dials are refused.
 func (r *Relay) Close() {
 	_ = r.server.Close()

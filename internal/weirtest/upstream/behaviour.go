@@ -64,18 +64,6 @@ func Redirect(status int, locations ...string) Behaviour {
 	return Respond(status, "", headers...)
 }
 
-// Echo answers 200 with the request's header lines as text.
-func Echo() Behaviour {
-	return Answer(func(x *Exchange) {
-		var b strings.Builder
-		for _, h := range x.Request.Headers {
-			b.WriteString(h.Name + ": " + h.Value + "\n")
-		}
-		x.Write(Message(x.Request.Method, http.StatusOK, b.String(), Header("Content-Type", "text/plain")))
-		x.KeepAlive()
-	})
-}
-
 // Hang never answers. It ends when the other side goes away.
 func Hang() Behaviour { return Answer((*Exchange).Await) }
 
