@@ -1,11 +1,18 @@
 //go:build e2e
 
+// Package crash_test kills the built program at every step of an action's life, starts it
+// again, and holds what it left behind against its invariants.
+//
+// Only this suite shows, with the real program, that a kill at any step of any class loses no
+// accepted action and sends no call a second time that may be sent once, that open streams go on
+// behind a kill, and that an action and its successor name each other whatever dies between.
 package crash_test
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -22,7 +29,20 @@ import (
 	"weir/internal/weirtest/crowd"
 	"weir/internal/weirtest/history"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/program"
+	"weir/internal/weirtest/stored"
 	"weir/schemas"
+)
+
+// binary is the program with its failpoints.
+var binary = program.Path(program.Failpoints)
+
+var (
+	rounds  = flag.Int("crash.rounds", 0, "how often the whole matrix runs with both durabilities; 0 is a selection: each point once with each class")
+	seed    = flag.Uint64("crash.seed", 0, "what chance in the long form begins with; 0 takes another one each time")
+	streams = flag.Int("crash.streams", 25, "how many open streams a kill interrupts for each class of F3")
+	at      = flag.Int("crash.concurrency", 8, "how many data directories are at work at a time")
+	only    = flag.String("crash.only", "", "run the points alone whose title holds this")
 )
 
 // trial is one cell on one data directory.
@@ -62,7 +82,7 @@ func TestCrashMatrix(t *testing.T) {
 		})
 	}
 	group.Wait()
-	t.Logf("seed %d (-crash.seed)\n%s", begin, table(trials))
+	t.Logf("seed %d (-crash.seed)", begin)
 	for _, r := range trials {
 		r.judge(t)
 	}
@@ -184,7 +204,7 @@ func (r *trial) check(ctx context.Context) error {
 	r.upstream.Close()
 	var run history.Run
 	r.party.Fill(&run)
-	if err := offline(ctx, r.dir, &run); err != nil {
+	if err := stored.Offline(ctx, r.dir, &run); err != nil {
 		return err
 	}
 	r.violations = history.Check(run, history.Bounds{})
@@ -216,12 +236,12 @@ func (r *trial) mock(ctx context.Context) error {
 		if err != nil {
 			return data, err
 		}
-		resp, text, err := do(ctx, http.MethodPost, base+"/v1/agent-api", string(body), "Content-Type", "application/json")
+		resp, text, err := program.Ask(ctx, http.MethodPost, base+"/v1/agent-api", string(body))
 		if err != nil {
 			return data, err
 		}
 		var answer schemas.AgentResponse
-		if err := json.Unmarshal(text, &answer); err != nil || resp.StatusCode != http.StatusOK {
+		if err := json.Unmarshal([]byte(text), &answer); err != nil || resp.StatusCode != http.StatusOK {
 			return data, fmt.Errorf("%s: status %d: %s", name, resp.StatusCode, text)
 		}
 		return data, json.Unmarshal(answer.Data, &data)
@@ -243,6 +263,7 @@ func (r *trial) judge(t *testing.T) {
 	t.Helper()
 	t.Run(r.cell.slug()+"/"+r.durability, func(t *testing.T) {
 		t.Parallel()
+		t.Logf("%s: %d actions, %d kills, befell %v, %d violations", r.cell.row, len(r.cell.classes), r.kills, r.fired, len(r.violations))
 		if r.err != nil || len(r.violations) > 0 {
 			t.Logf("times %v, at record %v; weir's stderr:\n%s", r.times, r.nth, r.node.log.String())
 		}
