@@ -5,7 +5,6 @@ package bench_test
 import (
 	"encoding/pem"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +17,7 @@ import (
 
 	"weir/internal/weirtest/cluster"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/program"
 )
 
 // smallBody is what a call sends that is no GET, if -payload does not ask for more.
@@ -214,17 +214,11 @@ func newToken(t *testing.T, p *process, adminFile, tenant string) string {
 	admin, err := os.ReadFile(adminFile)
 	require.NoError(t, err)
 	body := fmt.Sprintf(`{"name":%[1]q,"tenant":%[1]q,"scopes":["actions:write","actions:read"],"rate":"100000/s"}`, tenant)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URL+"/v1/tokens", strings.NewReader(body))
+	resp, text, err := program.Ask(t.Context(), http.MethodPost, p.URL+"/v1/tokens", body, "Authorization", "Bearer "+strings.TrimSpace(string(admin)))
 	require.NoError(t, err)
-	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(admin)))
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := client.Do(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	_, rest, ok := strings.Cut(string(text), `"secret":"`)
-	require.True(t, ok, "%s", text)
+	require.Equal(t, http.StatusCreated, resp.StatusCode, text)
+	_, rest, ok := strings.Cut(text, `"secret":"`)
+	require.True(t, ok, text)
 	secret, _, _ := strings.Cut(rest, `"`)
 	return secret
 }
