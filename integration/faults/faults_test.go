@@ -38,7 +38,6 @@ type scene struct {
 	crowd  *crowd.Crowd
 	beside []*crowd.Crowd // others, which rest when it is judged
 	chance *rand.Rand
-	say    func(format string, args ...any) // into the test's log
 
 	// omit are records that the row itself has put on the log.
 	omit func(schemas.Record) bool
@@ -113,7 +112,6 @@ func (s *scene) test(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), s.patience())
 	defer cancel()
-	s.say = t.Logf
 	begun := time.Now()
 	err := s.play(ctx)
 	s.took, s.failed = time.Since(begun), err != nil
@@ -152,7 +150,6 @@ func (s *scene) play(ctx context.Context) error {
 	load.Name = s.slug()
 	s.crowd = s.rig.crowd(load)
 	s.crowd.Start(ctx)
-	defer s.listen(ctx)()
 	err := s.goOn(ctx, "the load")
 	if err == nil {
 		err = s.fault(ctx, s)

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -77,102 +75,39 @@ func unanswered(error) error { return nil }
 const lease = 10 * time.Minute
 
 // TestSoak has faults come at random, several at a time, round after round, for as long as
-// -faults.soak says; each round is healed and judged. It says each minute how far it is.
+// -faults.soak says; each round is healed and judged, and logs what came of it.
 func TestSoak(t *testing.T) { //nolint:paralleltest // it has the machine to itself
 	if *soak == 0 {
 		t.Log("form: none without -faults.soak; see TestFaults")
 		return
 	}
-	begin, sum := chance(t), &sum{begun: time.Now(), bit: map[string]int{}}
-	defer sum.tell(t)
-	defer sum.report(t)()
-	for round, end := 1, time.Now().Add(*soak); time.Now().Before(end); {
+	begin, begun := chance(t), time.Now()
+	sum := newScene(nil, row{number: "F48", title: fmt.Sprintf("random faults for %s, two and more at a time", *soak)}, 0, 0)
+	defer func() {
+		sum.took, sum.failed = time.Since(begun), t.Failed()
+		sum.tell(t)
+	}()
+	for round, end := 1, begun.Add(*soak); time.Now().Before(end) && !t.Failed(); {
 		over := time.Now().Add(lease)
 		if over.After(end) {
 			over = end
 		}
-		whole := t.Run(fmt.Sprint("from-round-", round), func(t *testing.T) {
+		t.Run(fmt.Sprint("from-round-", round), func(t *testing.T) {
 			rig := newRig(t, kit{})
 			for ; time.Now().Before(over); round++ {
 				s := newScene(rig, row{number: "F48", title: fmt.Sprint("round ", round), fault: nemesis}, begin, round)
 				s.round = round
 				whole := t.Run(s.slug(), s.test)
-				sum.add(s)
-				require.True(t, whole, "seed %d, round %d", begin, round)
+				sum.bite("rounds", 1)
+				sum.actions += s.actions
+				sum.violations = append(sum.violations, s.violations...)
+				sum.counts.Gap = max(sum.counts.Gap, s.counts.Gap)
+				for what, n := range s.bit {
+					sum.bite(what, n)
+				}
+				require.True(t, whole, "seed %d, round %d", begin, round) // what is broken may break what follows
 			}
 		})
-		if !whole {
-			return // what is broken may break what follows
-		}
-	}
-}
-
-// sum is what a soak has come to. It is safe for concurrent use.
-type sum struct {
-	begun time.Time
-
-	mu                          sync.Mutex
-	rounds, actions, violations int
-	gap                         time.Duration
-	bit                         map[string]int
-}
-
-func (u *sum) add(s *scene) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.rounds++
-	u.actions += s.actions
-	u.violations += len(s.violations)
-	u.gap = max(u.gap, s.counts.Gap)
-	for what, n := range s.bit {
-		u.bit[what] += n
-	}
-}
-
-func (u *sum) faults() (n int) {
-	for _, some := range u.bit {
-		n += some
-	}
-	return n
-}
-
-// report logs how far the soak is, each minute, until stop.
-func (u *sum) report(t *testing.T) (stop func()) {
-	t.Helper()
-	minute, over, left := time.NewTicker(time.Minute), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(left)
-		for {
-			select {
-			case <-minute.C:
-				u.mu.Lock()
-				t.Logf("after %s: %d rounds judged, %d faults, %d actions, %d violations",
-					time.Since(u.begun).Round(time.Second), u.rounds, u.faults(), u.actions, u.violations)
-				u.mu.Unlock()
-			case <-over:
-				return
-			}
-		}
-	}()
-	return func() {
-		minute.Stop()
-		close(over)
-		<-left
-	}
-}
-
-// tell leaves the soak's line, and logs how often each sort of fault came.
-func (u *sum) tell(t *testing.T) {
-	t.Helper()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	s := &scene{row: row{number: "F48", title: fmt.Sprintf("random faults for %s, two and more at a time, in %d rounds", *soak, u.rounds)}, actions: u.actions, failed: t.Failed()}
-	s.bit = map[string]int{fmt.Sprintf("faults of %d sorts", len(u.bit)): u.faults()}
-	s.counts.Gap, s.took = u.gap, time.Since(u.begun)
-	s.violations = make([]history.Violation, u.violations)
-	s.tell(t)
-	for _, what := range slices.Sorted(maps.Keys(u.bit)) {
-		t.Logf("| %s | %d |", what, u.bit[what])
 	}
 }
 

@@ -15,11 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tableHead begins the table that a run ends with, in the form of docs/reliability.md.
-const tableHead = `| fault | what is done | runs | actions | what it did | longest silence | violations |
-|---|---|---|---|---|---|---|
-`
-
 // line is a row of the table. Bold is what is in the selection.
 func (s *scene) line() string {
 	number, verdict := s.number, strconv.Itoa(len(s.violations))
@@ -37,15 +32,10 @@ func (s *scene) line() string {
 		s.counts.Gap.Seconds(), verdict)
 }
 
-// tell leaves the row's line where the whole run's table is put together.
+// tell logs the row's line, in the form of docs/reliability.md.
 func (s *scene) tell(t *testing.T) {
 	t.Helper()
 	t.Logf("%s took %s\n%s", s.number, s.took.Round(time.Second), s.line())
-	f, err := os.OpenFile(os.Getenv(tableEnv), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	require.NoError(t, err)
-	defer f.Close()
-	_, err = f.WriteString(s.line())
-	require.NoError(t, err)
 }
 
 // grouped is a number with commas between its thousands.

@@ -136,26 +136,10 @@ func (p program) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d nodes, alone %v, odds %+v\n", p.nodes, p.alone, p.odds)
 	for _, a := range p.acts {
-		fmt.Fprintf(&b, "  %6.2fs %s/%s %s: %d clients, patience %.1fs, limit %.1fs", a.at.Seconds(), a.tenant, a.name, a.sort, a.repeaters, a.patience.Seconds(), a.limit.Seconds())
-		if a.keyed {
-			b.WriteString(", by key")
-		}
-		if a.content {
-			b.WriteString(", that leave once it is accepted")
-		}
-		if a.watchers > 0 {
-			fmt.Fprintf(&b, ", watched, %d cuts", a.cuts)
-		}
-		if a.cancel > 0 {
-			fmt.Fprintf(&b, ", canceled at %.2fs", a.cancel.Seconds())
-		}
-		if a.conflict {
-			b.WriteString(", another payload")
-		}
-		b.WriteByte('\n')
+		fmt.Fprintf(&b, "  %+v\n", a)
 	}
 	for _, s := range p.steps {
-		fmt.Fprintf(&b, "  %6.2fs %s n%d for %.2fs\n", s.at.Seconds(), s.what, s.node, s.long.Seconds())
+		fmt.Fprintf(&b, "  %+v\n", s)
 	}
 	return b.String()
 }
