@@ -4,8 +4,6 @@ package faults_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -28,7 +26,7 @@ type row struct {
 	// load is what is asked for meanwhile.
 	load crowd.Config
 	// fault befalls what is at work. It says how often it did, by what it did.
-	fault func(ctx context.Context, s *scene) error
+	fault func(ctx context.Context, s *scene)
 }
 
 // scene is a row while it is played.
@@ -38,6 +36,7 @@ type scene struct {
 	crowd  *crowd.Crowd
 	beside []*crowd.Crowd // others, which rest when it is judged
 	chance *rand.Rand
+	t      *testing.T
 
 	// omit are records that the row itself has put on the log.
 	omit func(schemas.Record) bool
@@ -112,14 +111,16 @@ func (s *scene) test(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), s.patience())
 	defer cancel()
+	s.t = t
 	begun := time.Now()
-	err := s.play(ctx)
-	s.took, s.failed = time.Since(begun), err != nil
-	t.Logf("%d actions, %+v, %v", s.actions, s.counts, s.bit)
-	if s.round == 0 {
-		s.tell(t)
-	}
-	require.NoError(t, err)
+	defer func() { // also where it does not come to the end
+		s.took, s.failed = time.Since(begun), t.Failed() && len(s.violations) == 0
+		t.Logf("%d actions, %+v, %v", s.actions, s.counts, s.bit)
+		if s.round == 0 {
+			s.tell(t)
+		}
+	}()
+	s.play(ctx)
 	for i, v := range s.violations {
 		if i == 20 {
 			t.Errorf("and %d more", len(s.violations)-i)
@@ -133,6 +134,12 @@ func (s *scene) test(t *testing.T) {
 	}
 }
 
+// must ends the test where something cannot go on as it has to.
+func (s *scene) must(err error) {
+	s.t.Helper()
+	require.NoError(s.t, err)
+}
+
 // patience bounds a row.
 func (s *scene) patience() time.Duration {
 	if s.round > 0 {
@@ -142,65 +149,51 @@ func (s *scene) patience() time.Duration {
 }
 
 // play brings the fault about under load, heals, and judges.
-func (s *scene) play(ctx context.Context) error {
-	if err := s.log.begin(ctx); err != nil {
-		return err
-	}
+func (s *scene) play(ctx context.Context) {
+	s.must(s.log.begin(ctx))
 	load := s.load
 	load.Name = s.slug()
 	s.crowd = s.rig.crowd(load)
 	s.crowd.Start(ctx)
-	err := s.goOn(ctx, "the load")
-	if err == nil {
-		err = s.fault(ctx, s)
-	}
-	err = errors.Join(err, s.heal(ctx))
-	if err == nil {
-		err = s.goOn(ctx, "the load behind it")
-	}
-	if err != nil {
-		return err
-	}
-	if err := s.crowd.Rest(); err != nil {
-		return err
-	}
+	s.goOn(ctx, "the load")
+	s.fault(ctx, s)
+	s.must(s.heal(ctx))
+	s.goOn(ctx, "the load behind it")
+	s.must(s.crowd.Rest())
 	s.counts = s.crowd.Counts()
-	return s.judge(ctx)
+	s.judge(ctx)
 }
 
 // goOn waits until some more ends were told.
-func (s *scene) goOn(ctx context.Context, what string) error {
+func (s *scene) goOn(ctx context.Context, what string) {
 	told := s.crowd.Counts().Told
-	return s.crowd.Await(ctx, what, func(c crowd.Counts) bool { return c.Told >= told+warm })
+	s.must(s.crowd.Await(ctx, what, func(c crowd.Counts) bool { return c.Told >= told+warm }))
 }
 
 // heard is the next of the row's calls that the target holds.
-func (s *scene) heard(ctx context.Context) (name string, err error) {
+func (s *scene) heard(ctx context.Context) string {
 	for {
 		select {
-		case name = <-s.target.Heard():
+		case name := <-s.target.Heard():
 			if strings.HasPrefix(name, s.slug()) { // not one of a row before
-				return name, nil
+				return name
 			}
 		case <-ctx.Done():
-			return "", fmt.Errorf("no call is under way: %w", ctx.Err())
+			s.t.Fatalf("no call is under way: %v", ctx.Err())
 		}
 	}
 }
 
 // judge reads the three ledgers.
-func (s *scene) judge(ctx context.Context) error {
+func (s *scene) judge(ctx context.Context) {
 	var run history.Run
 	var err error
-	if run.Left, err = s.log.drained(ctx); err != nil {
-		return err
-	}
+	run.Left, err = s.log.drained(ctx)
+	s.must(err)
 	for _, c := range append(s.beside, s.crowd) {
 		c.Fill(&run)
 	}
-	if err := s.log.ended(ctx, &run); err != nil {
-		return err
-	}
+	s.must(s.log.ended(ctx, &run))
 	if s.omit != nil {
 		run.Log = slices.DeleteFunc(run.Log, s.omit)
 	}
@@ -214,5 +207,4 @@ func (s *scene) judge(ctx context.Context) error {
 			s.violations = append(s.violations, history.Violation{Invariant: s.number, Tenant: a.Tenant, Subject: a.ID, Detail: "its outcome is unknown, and nothing was killed"})
 		}
 	}
-	return nil
 }

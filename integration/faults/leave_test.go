@@ -15,41 +15,32 @@ import (
 // leave has clients go away at every place of a request: before its body, in the middle of
 // it, behind it, and while they follow events. What was whole is done once, what was not is
 // not there, and nobody is waited for.
-func leave(ctx context.Context, s *scene) error {
+func leave(ctx context.Context, s *scene) {
 	for range s.times(2, 10) {
 		for _, n := range s.writers() {
 			for _, part := range []int{0, 1} { // of two halves
-				if err := s.leaveBefore(ctx, n, part); err != nil {
-					return err
-				}
+				s.leaveBefore(ctx, n, part)
 			}
 			o := s.crowd.Order(crowd.Post)
-			if err := post(ctx, n, s.crowd.Body(o), 2); err != nil {
-				return err
-			}
+			s.must(post(ctx, n, s.crowd.Body(o), 2))
 			s.bite("left behind a request", 1)
 			s.crowd.Send(ctx, o) // whether it was accepted or not: it is done once
 		}
 	}
-	return s.leaveStreams(ctx)
+	s.leaveStreams(ctx)
 }
 
 // leaveBefore goes away when the head and so many halves of the body are sent. Nothing is
 // accepted, which a later request of the same node's shows.
-func (s *scene) leaveBefore(ctx context.Context, n *node, halves int) error {
+func (s *scene) leaveBefore(ctx context.Context, n *node, halves int) {
 	o := s.crowd.Order(crowd.Post)
-	if err := post(ctx, n, s.crowd.Body(o), halves); err != nil {
-		return err
-	}
-	if err := s.goOn(ctx, "the load behind one that left"); err != nil {
-		return err
-	}
+	s.must(post(ctx, n, s.crowd.Body(o), halves))
+	s.goOn(ctx, "the load behind one that left")
 	status, text := fetch(ctx, http.MethodGet, s.somewhere(func(r role) bool { return r.read })+"/v1/actions/"+o.Name, "")
 	if status != http.StatusNotFound {
-		return fmt.Errorf("%s was given %d halves of %s, and there is: %d %s", n.name, halves, o.Name, status, text)
+		s.t.Fatalf("%s was given %d halves of %s, and there is: %d %s", n.name, halves, o.Name, status, text)
 	}
 	s.bite([]string{"left before a body", "left in a body"}[halves], 1)
-	return nil
 }
 
 // post sends the head of a request and so many halves of its body, and breaks the connection.
@@ -78,12 +69,9 @@ func (n *node) say(ctx context.Context, text string) (net.Conn, error) {
 }
 
 // leaveStreams has many follow an action that does not end, and go away at once.
-func (s *scene) leaveStreams(ctx context.Context) error {
+func (s *scene) leaveStreams(ctx context.Context) {
 	s.target.Hold(s.slug() + "-" + crowd.Get)
-	name, err := s.heard(ctx)
-	if err != nil {
-		return err
-	}
+	name := s.heard(ctx)
 	many := s.times(50, 500)
 	open := func(n *node) float64 { return n.gauge(ctx, "weir_sse_streams") }
 	for _, n := range s.that(func(r role) bool { return r.read }) {
@@ -95,23 +83,16 @@ func (s *scene) leaveStreams(ctx context.Context) error {
 		}()
 		for range many {
 			conn, err := n.say(ctx, "GET /v1/actions/"+name+"/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n")
-			if err != nil {
-				return err
-			}
+			s.must(err)
 			conns = append(conns, conn)
 		}
-		if err := until(ctx, "the streams to be open", func() bool { return open(n) >= float64(many) }); err != nil {
-			return err
-		}
+		s.must(until(ctx, "the streams to be open", func() bool { return open(n) >= float64(many) }))
 		for _, c := range conns {
 			_ = c.Close()
 		}
 		// The load follows a few itself.
-		if err := until(ctx, "the streams to be let go", func() bool { return open(n) < float64(many)/2 }); err != nil {
-			return err
-		}
+		s.must(until(ctx, "the streams to be let go", func() bool { return open(n) < float64(many)/2 }))
 		s.bite("streams left at once", many)
 	}
 	s.target.Release()
-	return nil
 }

@@ -27,18 +27,15 @@ func poisons() map[string][]byte {
 
 // poison puts messages on the log, past every door, that are no actions. Each is put aside,
 // no node dies of one, and the work behind them goes on.
-func poison(ctx context.Context, s *scene) error {
+func poison(ctx context.Context, s *scene) {
 	before, err := s.log.count(ctx, schemas.DeadStream)
-	if err != nil {
-		return err
-	}
+	s.must(err)
 	var refs []schemas.Ref
 	for name, data := range poisons() {
 		for _, kind := range []schemas.Kind{schemas.KindHTTP, schemas.KindPlan} {
 			ref := schemas.Ref{Tenant: "default", Kind: kind, ID: fmt.Sprintf("poison-%s-%s-%d", kind, name, s.chance.Uint64())}
-			if _, err := s.log.JS.Publish(ctx, s.layout.Subject(ref, schemas.SectionAccepted), data); err != nil {
-				return err
-			}
+			_, err = s.log.JS.Publish(ctx, s.layout.Subject(ref, schemas.SectionAccepted), data)
+			s.must(err)
 			refs = append(refs, ref)
 		}
 	}
@@ -50,21 +47,18 @@ func poison(ctx context.Context, s *scene) error {
 		n, err := s.log.count(ctx, schemas.DeadStream)
 		return err == nil && n >= before+uint64(len(refs))
 	})
-	if err != nil {
-		return err
-	}
+	s.must(err)
 	s.bite("put aside", len(refs))
 	for _, n := range s.nodes {
 		if n.ended() {
-			return fmt.Errorf("%s died of it", n.name)
+			s.t.Fatalf("%s died of it", n.name)
 		}
 	}
-	return nil
 }
 
 // sameKey has fifty clients ask for the same thing at the same moment, at every node, and as
 // many change the rules on the same etag: there is one winner.
-func sameKey(ctx context.Context, s *scene) error {
+func sameKey(ctx context.Context, s *scene) {
 	const crowd = 50
 	for range s.times(1, 5) {
 		o := s.crowd.Order("post")
@@ -84,14 +78,11 @@ func sameKey(ctx context.Context, s *scene) error {
 		}
 		s.bite("of one name accepted", accepted)
 		s.crowd.Send(ctx, o) // its end is told too
-		if err := s.oneWriter(ctx, crowd); err != nil {
-			return err
-		}
+		s.oneWriter(ctx, crowd)
 	}
-	return nil
 }
 
-func (s *scene) oneWriter(ctx context.Context, crowd int) error {
+func (s *scene) oneWriter(ctx context.Context, crowd int) {
 	operate := func(name, args string) (int, string) {
 		body := fmt.Sprintf(`{"request_id":"rules","operation":%q,"args":%s}`, name, args)
 		return fetch(ctx, http.MethodPost, s.somewhere(func(r role) bool { return r.write })+"/v1/agent-api", body)
@@ -113,8 +104,7 @@ func (s *scene) oneWriter(ctx context.Context, crowd int) error {
 		}
 	}
 	if won != 1 {
-		return fmt.Errorf("of %d writers with the etag %q %d won: %s", crowd, etag, won, text)
+		s.t.Fatalf("of %d writers with the etag %q %d won: %s", crowd, etag, won, text)
 	}
 	s.bite("of one etag won", won)
-	return nil
 }

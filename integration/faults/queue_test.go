@@ -16,29 +16,23 @@ import (
 
 // deepQueue has far more accepted than is under way, has every seventh canceled, and kills a
 // server and a worker while the rest is worked off.
-func deepQueue(ctx context.Context, s *scene) error {
+func deepQueue(ctx context.Context, s *scene) {
 	s.target.Hold(s.slug())
 	depth := s.times(200, 1000)
-	if err := s.queue(ctx, s.crowd, depth, 7); err != nil {
-		return err
-	}
+	s.queue(ctx, s.crowd, depth, 7)
 	waits, _, err := s.log.backlog(ctx)
-	if err != nil {
-		return err
-	}
+	s.must(err)
 	s.bite("queued", int(waits))
 	s.bite("canceled", depth/7)
 	s.target.Release()
 	s.cluster.Servers[s.chance.IntN(len(s.cluster.Servers))].Kill()
 	s.workers()[0].kill()
-	if err := s.goOn(ctx, "the load behind the queue"); err != nil {
-		return err
-	}
-	return s.heal(ctx)
+	s.goOn(ctx, "the load behind the queue")
+	s.must(s.heal(ctx))
 }
 
 // queue has so many actions accepted, and every nth canceled; 0: none.
-func (s *scene) queue(ctx context.Context, c *crowd.Crowd, depth, nth int) error {
+func (s *scene) queue(ctx context.Context, c *crowd.Crowd, depth, nth int) {
 	var group sync.WaitGroup
 	errs := make(chan error, depth)
 	slots := make(chan struct{}, 16)
@@ -55,7 +49,7 @@ func (s *scene) queue(ctx context.Context, c *crowd.Crowd, depth, nth int) error
 	for err := range errs {
 		all = append(all, err)
 	}
-	return errors.Join(all...)
+	s.must(errors.Join(all...))
 }
 
 // enqueue has one action accepted, at whatever node, and canceled.

@@ -5,14 +5,12 @@ package faults_test
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 )
 
 // line is a row of the table. Bold is what is in the selection.

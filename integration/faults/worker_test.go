@@ -14,48 +14,33 @@ import (
 
 // standStill stops a worker for longer than the ack wait while the target has its calls,
 // and lets it go on when others have taken what it had.
-func standStill(ctx context.Context, s *scene) error {
+func standStill(ctx context.Context, s *scene) {
 	for _, n := range s.workers() {
 		s.target.Hold(s.slug())
 		for range 8 { // each worker has some of them
-			if _, err := s.heard(ctx); err != nil {
-				return err
-			}
+			s.heard(ctx)
 		}
-		if err := n.pause(); err != nil {
-			return err
-		}
+		s.must(n.pause())
 		s.target.Release()
-		if err := poll.Rest(ctx, s.log.ackWait+time.Second); err != nil {
-			return err
-		}
-		if err := n.resume(); err != nil {
-			return err
-		}
+		s.must(poll.Rest(ctx, s.log.ackWait+time.Second))
+		s.must(n.resume())
 		s.bite("stood still", 1)
-		if err := s.goOn(ctx, "the load goes on"); err != nil {
-			return err
-		}
+		s.goOn(ctx, "the load goes on")
 		if !*all {
-			return nil
+			return
 		}
 	}
-	return nil
 }
 
 // standDeclared has a worker stop itself when a call is on the log and no byte of it has
 // left, until another worker has ended the action, and then go on.
-func standDeclared(ctx context.Context, s *scene) error {
+func standDeclared(ctx context.Context, s *scene) {
 	for i, n := range s.workers()[:s.times(1, len(s.workers()))] {
 		name := fmt.Sprintf("%s-stop%d-", s.slug(), i)
-		if err := s.restart(ctx, n, "WEIR_FAILPOINT=declared@"+name+"=stop"); err != nil {
-			return err
-		}
+		s.must(s.restart(ctx, n, "WEIR_FAILPOINT=declared@"+name+"=stop"))
 		for k := 0; !n.reached("declared " + name); k++ { // the others take some of them
 			s.crowd.Send(ctx, crowd.Order{Name: name + strconv.Itoa(k), Class: crowd.Post, Watch: true})
-			if err := poll.Rest(ctx, 100*time.Millisecond); err != nil {
-				return fmt.Errorf("no worker came to stand still: %w", err)
-			}
+			s.must(poll.Rest(ctx, 100*time.Millisecond))
 		}
 		n.mark()
 		stood := ""
@@ -63,31 +48,19 @@ func standDeclared(ctx context.Context, s *scene) error {
 			stood = n.at("declared")
 			return s.crowd.Ended(stood)
 		})
-		if err != nil {
-			return fmt.Errorf("%s: %w", stood, err)
-		}
+		s.must(err)
 		s.bite("ended by another", 1)
-		if err := n.resume(); err != nil {
-			return err
-		}
-		if err := s.goOn(ctx, "the load goes on"); err != nil {
-			return err
-		}
+		s.must(n.resume())
+		s.goOn(ctx, "the load goes on")
 	}
-	return nil
 }
 
 // giveAgain has every message of the row given out again, three times, under load.
-func giveAgain(ctx context.Context, s *scene) error {
+func giveAgain(ctx context.Context, s *scene) {
 	for range 3 {
 		n, err := s.log.again(ctx)
-		if err != nil {
-			return err
-		}
+		s.must(err)
 		s.bite("queues reset", n)
-		if err := s.goOn(ctx, "the load goes on"); err != nil {
-			return err
-		}
+		s.goOn(ctx, "the load goes on")
 	}
-	return nil
 }
