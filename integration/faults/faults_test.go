@@ -4,8 +4,11 @@ package faults_test
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -207,4 +210,62 @@ func (s *scene) judge(ctx context.Context) {
 			s.violations = append(s.violations, history.Violation{Invariant: s.number, Tenant: a.Tenant, Subject: a.ID, Detail: "its outcome is unknown, and nothing was killed"})
 		}
 	}
+}
+
+// every are the faults. Rows of the matrix that are not here are held by other tests; see
+// docs/reliability.md.
+func every() []row {
+	return []row{
+		{number: "F15", title: "a worker stands still during calls", short: true, fault: standStill},
+		{number: "F14", title: "a worker stands still between attempt and first byte", short: true, fault: standDeclared},
+		{number: "F19", title: "a server is killed", short: true, fault: killServers},
+		{number: "F20", title: "two of three servers are killed", short: true, fault: killTwo},
+		{number: "F21", title: "all servers are killed", fault: killAll},
+		{number: "F23", title: "the leader is cut off from its followers", short: true, fault: isolateLeader},
+		{number: "F23", title: "a node is cut off from every server", fault: cutOffNodes},
+		{number: "F23", title: "the leader hears nothing of the others", fault: deafLeader},
+		{number: "F23", title: "the others hear nothing of the leader", fault: muteLeader},
+		{number: "F23", title: "no node reaches the leader", fault: leaderUnreached},
+		{number: "F24", title: "packets are late and lost", fault: badWeather},
+		{number: "F25", title: "connections break every two seconds", fault: storm},
+		{number: "F30", title: "messages that no worker can read", fault: poison},
+		{number: "F31", title: "every message is given out again", short: true, fault: giveAgain},
+		{number: "F37", title: "each node ends with SIGTERM and another takes its place", short: true, fault: roll},
+		{number: "F38", title: "leaders step down", fault: stepDown},
+		{number: "F38", title: "each server is replaced by an empty one", fault: replace},
+		{number: "F39", title: "clients leave before, in and behind their requests, and while they follow", short: true, fault: leave},
+		{number: "F40", title: "fifty ask for the same at once", fault: sameKey},
+		{number: "F47", title: "a deep queue, with cancels", fault: deepQueue},
+	}
+}
+
+// line is a row of the table. Bold is what is in the selection.
+func (s *scene) line() string {
+	number, verdict := s.number, strconv.Itoa(len(s.violations))
+	if s.short {
+		number = "**" + number + "**"
+	}
+	if s.failed {
+		verdict = "it did not come to the end"
+	}
+	var did []string
+	for _, what := range slices.Sorted(maps.Keys(s.bit)) {
+		did = append(did, grouped(s.bit[what])+" "+what)
+	}
+	return fmt.Sprintf("| %s | %s | 1 | %s | %s | %.1f s | %s |\n", number, s.title, grouped(s.actions), strings.Join(did, ", "),
+		s.counts.Gap.Seconds(), verdict)
+}
+
+// tell logs the row's line, in the form of docs/reliability.md.
+func (s *scene) tell(t *testing.T) {
+	t.Helper()
+	t.Logf("%s took %s\n%s", s.number, s.took.Round(time.Second), s.line())
+}
+
+// grouped is a number with commas between its thousands.
+func grouped(n int) string {
+	if n < 1000 {
+		return strconv.Itoa(n)
+	}
+	return fmt.Sprintf("%s,%03d", grouped(n/1000), n%1000)
 }
