@@ -129,7 +129,7 @@ func (t target) put(tb testing.TB, l load, until limit) sample {
 // client keeps its connections, as callers do.
 var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4096}}
 
-// call makes one call, and comes again later where it is told to.
+// call makes one call, and repeats it later if the answer says so.
 func (t target) call(ctx context.Context) error {
 	const pause, tries = 100 * time.Millisecond, 600
 	body := t.body()
@@ -212,7 +212,7 @@ type lot struct {
 	name, url string
 	takes     time.Duration
 	hits      []atomic.Int32
-	gate      chan struct{} // nobody is answered before it is closed
+	gate      chan struct{} // no call is answered before it is closed
 	asked     atomic.Int64  // how many were asked for
 	waiting   atomic.Int64  // how many calls have come
 	answered  atomic.Int64

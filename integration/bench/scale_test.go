@@ -33,8 +33,8 @@ var (
 	viewers    = flag.Int("viewers", 2000, "with -full, how many read the events of runs")
 )
 
-// usualPartitions are those of a cluster that nobody said anything about, and usualSlots are for
-// work that nobody counts.
+// usualPartitions are the default of a cluster, and usualSlots are for
+// work that is not counted.
 const (
 	usualPartitions = 8
 	usualSlots      = 64

@@ -148,7 +148,7 @@ const (
 	quiet = broker.DefaultAckWait + 2*time.Second
 )
 
-// run brings the cell's fault about, lets everybody be told the end, and reads the three ledgers.
+// run brings the fault of the cell about, waits for every end, and checks the three ledgers.
 func (r *trial) run(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -94,7 +94,7 @@ func (n *node) ended(code int, said string, err error) bool {
 	return n.stopping
 }
 
-// announce has everybody look again who waits; mu is held.
+// announce notifies all waiters; mu is held.
 func (n *node) announce() {
 	close(n.changed)
 	n.changed = make(chan struct{})

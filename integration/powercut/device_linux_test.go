@@ -105,7 +105,7 @@ func (p *plant) life(t *testing.T, random *rand.Rand) {
 	require.NoError(t, v.Unmount())
 }
 
-// heal has every client be told of what it asked for, and judges.
+// heal waits until the clients have received their ends, and checks.
 func (p *plant) heal(t *testing.T) []history.Violation {
 	t.Helper()
 	patience := settling

@@ -123,11 +123,11 @@ func (c *clients) tell(t *testing.T) {
 	}
 }
 
-// press waits until clients were told some more.
+// press waits until clients have received more ends.
 func (c *clients) press(t *testing.T) {
 	t.Helper()
 	told := c.Counts().Told
-	poll.Until(t, func() bool { return c.Counts().Told > told }, "somebody is told something")
+	poll.Until(t, func() bool { return c.Counts().Told > told }, "an end is reported to a client")
 }
 
 // saw keeps an event that a reader was given.
@@ -143,7 +143,7 @@ func (c *clients) saw(id, frame string) {
 	c.shown = append(c.shown, s)
 }
 
-// heal has everybody be told the end of what they asked for, if it is not lost.
+// heal waits until each client has received the end of what it requested, if that is not lost.
 func (c *clients) heal(patience time.Duration) error {
 	defer time.AfterFunc(patience, c.stop).Stop()
 	return c.Rest()
