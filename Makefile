@@ -82,7 +82,7 @@ demo: ## run the tour
 bench: ## run the benchmarks and the end-to-end comparison with the floor
 	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchmem ./...
 	$(GO) test -tags nightly ./integration/bench -run TestCompare -count 1 -timeout 2h -v -full -method GET
-	$(GO) test -tags nightly ./integration/bench -run 'TestCompare|TestTenants|TestDistance|TestHistory' -count 1 -timeout 2h -v -full -payload 2048
+	$(GO) test -tags nightly ./integration/bench -run 'TestCompare|TestStreams|TestTenants|TestDistance|TestHistory' -count 1 -timeout 2h -v -full -payload 2048
 
 .PHONY: backlog
 backlog: ## queue and drain a million actions, with each durability

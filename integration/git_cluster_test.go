@@ -65,6 +65,8 @@ func TestGitOnACluster(t *testing.T) {
 		results[a.Result]++
 	}
 	assert.Equal(t, map[string]int{schemas.AuditOK: 5, string(schemas.GitIncomplete): 1}, results)
+	assert.Empty(t, quarantined(t, filepath.Join(repos, "repos")), "nothing of it is left")
+	assert.Equal(t, old, w.task(t, task.ID).Head)
 	g.do(t, "repo", "push", "-q", w.gitURL("shop"), "HEAD:"+task.Branch)
 	assert.Equal(t, head, w.task(t, task.ID).Head)
 }

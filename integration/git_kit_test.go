@@ -5,8 +5,10 @@ package integration_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -183,4 +185,44 @@ func memory(tb testing.TB, pid int, figure string) int64 {
 	_, err = fmt.Sscan(rest, &kib)
 	require.NoError(tb, err)
 	return kib << 10
+}
+
+// pushHalf sends the first half of a push's body and returns how to break off.
+func (w *weir) pushHalf(t *testing.T, task schemas.NewTask, body []byte) (leave func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, pipe := io.Pipe()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.gitURL("shop")+"/git-receive-pack", r)
+	require.NoError(t, err)
+	req.ContentLength = int64(len(body))
+	req.Header.Set("Content-Type", "application/x-git-receive-pack-request")
+	req.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("agent:"+task.Token)))
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	_, err = io.Copy(pipe, bytes.NewReader(body[:len(body)/2]))
+	require.NoError(t, err)
+	return func() {
+		cancel()
+		_ = pipe.Close()
+		<-answered
+	}
+}
+
+// quarantined is what pushes that have not ended, and killed ones, have below a directory
+// of repositories.
+func quarantined(t *testing.T, repos string) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"*.git/objects/*incoming-*", "*.git/objects/pack/tmp_*"} {
+		found, err := filepath.Glob(filepath.Join(repos, filepath.FromSlash(pattern)))
+		require.NoError(t, err)
+		all = append(all, found...)
+	}
+	return all
 }

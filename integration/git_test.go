@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -195,32 +194,4 @@ func TestGitLargePush(t *testing.T) {
 	reader.do(t, ".", "clone", "-q", "--no-checkout", "-b", task.Branch, w.gitURL("shop"), "copy")
 	assert.Equal(t, head, reader.do(t, "copy", "rev-parse", "HEAD"))
 	assert.Less(t, memory(t, w.PID(), "VmHWM")-before, int64(64<<20), "nor is one that is fetched")
-}
-
-// TestGitConcurrentPushes: tasks push to the branches of one repository at once.
-func TestGitConcurrentPushes(t *testing.T) {
-	t.Parallel()
-	w := serve(t, t.TempDir())
-	w.makeRepo(t, "shop")
-	const tasks, pushes = 6, 4
-	var work sync.WaitGroup
-	for i := range tasks {
-		work.Go(func() {
-			task := w.makeTask(t, "")
-			g := w.begin(t, task)
-			head := ""
-			for n := range pushes {
-				head = g.commit(t, fmt.Sprintf("file-%d-%d", i, n), []byte("x"))
-				g.do(t, "repo", "push", "-q", "origin", "HEAD")
-			}
-			v := w.task(t, task.ID)
-			assert.Equal(t, head, v.Head)
-			assert.Equal(t, pushes, v.Pushes)
-			assert.True(t, v.Moved)
-		})
-	}
-	work.Wait()
-	for _, a := range evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "") {
-		assert.Equal(t, schemas.AuditOK, a.Result)
-	}
 }

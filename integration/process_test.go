@@ -6,12 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -64,23 +62,7 @@ func (w *weir) request(tb testing.TB, method, path, body string, header ...strin
 }
 
 func (w *weir) try(ctx context.Context, method, path, body string, header ...string) (*http.Response, string, error) {
-	req, err := http.NewRequestWithContext(ctx, method, w.URL+path, strings.NewReader(body))
-	if err != nil {
-		return nil, "", err
-	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, "", err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	return resp, string(data), err
+	return program.Ask(ctx, method, w.URL+path, body, header...)
 }
 
 // decode reads a JSON document or fails the test.

@@ -5,10 +5,11 @@ package integration_test
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -222,20 +223,12 @@ func cmdSSE(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func cmdLedger(ts *testscript.TestScript, _ bool, _ []string) {
-	up, ok := ts.Value("upstream").(*storyUpstream)
-	if !ok {
-		ts.Fatalf("there is no upstream")
-	}
+	up := of[*storyUpstream](ts, "upstream")
 	for _, line := range up.lines() {
 		fmt.Fprintln(ts.Stdout(), line)
 	}
 	counts := up.counts()
-	keys := make([]string, 0, len(counts))
-	for k := range counts {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
 		fmt.Fprintf(ts.Stdout(), "total %s = %d\n", k, counts[k])
 	}
 }

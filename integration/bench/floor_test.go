@@ -14,11 +14,13 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
 
 	"weir/internal/broker/embedded"
 	"weir/schemas"
@@ -52,13 +54,6 @@ func weirWrites(method string) writes {
 	}
 }
 
-// leastWrites are those without which no design keeps the promises: that the action is
-// there, that its call may have been made, and how it ended.
-func leastWrites(method string) writes {
-	w := weirWrites(method)
-	return writes{before: w.before, after: w.after[1:]}
-}
-
 // floor serves the call. Each record is waited for before the next; the call is made on a
 // connection of its own, or, with the least of records, on one that is kept.
 type floor struct {
@@ -76,7 +71,9 @@ const (
 	floorEvidence = "FLOOR_EVIDENCE"
 )
 
-// floorMain is the program: DIR DURABILITY all|least METHOD.
+// floorCommand runs the floor: DIR DURABILITY all|least METHOD.
+const floorCommand = "floor"
+
 func floorMain(ctx context.Context, args []string) int {
 	if err := runFloor(ctx, args); err != nil {
 		fmt.Fprintln(os.Stderr, "floor:", err)
@@ -86,13 +83,10 @@ func floorMain(ctx context.Context, args []string) int {
 }
 
 func runFloor(ctx context.Context, args []string) (err error) {
-	if len(args) != 4 {
-		return errors.New("say where, how durable, what is written, and for which method")
-	}
 	f := &floor{writes: weirWrites(args[3])}
 	f.client.Transport = &http.Transport{DisableKeepAlives: true, Proxy: nil}
 	if args[2] == "least" {
-		f.writes = leastWrites(args[3])
+		f.writes.after = f.writes.after[1:] // no design keeps the promises with fewer records
 		f.client.Transport = &http.Transport{MaxIdleConnsPerHost: 1000, Proxy: nil}
 	}
 	f.server, err = embedded.Start(embedded.Config{Dir: args[0], Layout: floorLayout(), Durability: schemas.Durability(args[1])})
@@ -252,4 +246,63 @@ func (a *action) append(ctx context.Context, w write) error {
 func document(id string, w write) []byte {
 	head := `{"id":"` + id + `","type":"` + w.what + `","rest":"`
 	return []byte(head + strings.Repeat("x", max(w.size-len(head)-2, 0)) + `"}`)
+}
+
+// TestFloorWritesWhatWeirWrites keeps the floor honest: for one call both leave the same
+// records, in the same order, of about the same size. Where Weir comes to write fewer, the
+// floor has to as well.
+func TestFloorWritesWhatWeirWrites(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{http.MethodPost, http.MethodGet} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			upstream := newUpstream(t).url
+			body := map[string]string{http.MethodPost: smallBody}[method]
+			nodeDir, floorDir := t.TempDir(), t.TempDir()
+			for _, p := range []*process{
+				startWeir(t, nodeDir, weirConfig(t, upstream, ""), "process"), start(t, floorCommand, floorDir, "process", "all", method),
+			} {
+				execute(p, same(callOf(method, upstream+"/x", body))).put(t, load{callers: 1}, limit{calls: 1})
+				terminate(t, p)
+			}
+			wrote := written(t, nodeDir, schemas.LogStream(0), schemas.EvidenceStream)
+			least := written(t, floorDir, floorStream, floorEvidence)
+			require.Len(t, least, len(wrote), "records")
+			for i, w := range wrote {
+				require.Equal(t, w.what, least[i].what)
+				require.InEpsilonf(t, w.size, least[i].size, 0.15, "the size of %s: Weir's is %d bytes", w.what, w.size)
+			}
+		})
+	}
+}
+
+// written reads what lies in a data directory, the log first.
+func written(t *testing.T, dir, log, evidence string) (all []write) {
+	t.Helper()
+	server, err := embedded.Start(embedded.Config{Dir: dir, Layout: floorLayout(), Durability: schemas.DurabilityProcess})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, server.Stop()) }()
+	nc, err := server.Connect()
+	require.NoError(t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	for _, name := range []string{log, evidence} {
+		s, err := js.Stream(t.Context(), name)
+		require.NoError(t, err)
+		state := s.CachedInfo().State
+		for seq := state.FirstSeq; seq <= state.LastSeq; seq++ {
+			m, err := s.GetMsg(t.Context(), seq)
+			require.NoError(t, err)
+			var head struct {
+				Type string `json:"type"`
+			}
+			require.NoError(t, json.Unmarshal(m.Data, &head))
+			if name == evidence {
+				head.Type = "evidence"
+			}
+			all = append(all, write{what: head.Type, size: len(m.Data), evidence: name == evidence})
+		}
+	}
+	return all
 }

@@ -3,12 +3,22 @@
 package bench_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker"
+	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
+	"weir/schemas"
 )
 
 var (
@@ -19,87 +29,218 @@ var (
 	takes      = flag.Duration("takes", 100*time.Millisecond, "how long their target takes over a call")
 	worked     = flag.Duration("worked", 20*time.Second, "with -full, how long each number of workers has work")
 	queued     = flag.Int("queued", 1_000_000, "with -full, how many actions are queued on a cluster")
-	drained    = flag.Int("drained", 100_000, "with -full, how many of them are worked off first, and last; 0: all are worked off")
+	drained    = flag.Int("drained", 100_000, "with -full, how many of them are worked off")
 	viewers    = flag.Int("viewers", 2000, "with -full, how many read the events of runs")
 )
 
+// usualPartitions are the default of a cluster, and usualSlots are for
+// work that is not counted.
+const (
+	usualPartitions = 8
+	usualSlots      = 64
+)
+
 // TestScale measures roles of Weir as processes of their own over three NATS servers, the
-// log on one of them and on all: whether more workers do more, whether a long queue is
-// slower, what copies cost, and what a second egress brings. Each action is performed once
-// and each event read once, which is asserted; times are not. -full measures and prints
-// tables.
+// log on one of them and on all: what copies cost, whether more workers do more, whether a long
+// queue is slower, and what a second egress brings. Each action is performed once and each event
+// read once.
 func TestScale(t *testing.T) { //nolint:paralleltest // it measures
 	servers := program.Path(program.NATS)
-	if !*full {
-		tryScale(t, servers)
-		return
+	part := func(name string, copies, partitions int, measure func(*testing.T, *ground)) {
+		t.Run(fmt.Sprintf("%s/R%d", name, copies), func(t *testing.T) { measure(t, newGround(t, servers, copies, partitions)) })
 	}
-	kept := numbers(t, *copies)
-	t.Run("workers", func(t *testing.T) { //nolint:paralleltest // as above
-		for _, n := range kept {
-			on(t, site{servers: servers, copies: n, partitions: *partitions}, measureWorkers)
+	all := sized(numbers(t, *copies), []int{1, 3})
+	most := all[len(all)-1]
+	for _, n := range all {
+		part("copies", n, sized(usualPartitions, 2), measureCosts)
+		part("workers", n, sized(*partitions, 2), measureWorkers)
+	}
+	part("streams", most, sized(usualPartitions, 2), measureFans)
+	part("queue", most, sized(usualPartitions, 2), measureQueue)
+}
+
+// ground is three NATS servers that reach each other directly, an ingress on them, and the
+// target of their calls.
+type ground struct {
+	cluster            *cluster.Cluster
+	copies, partitions int
+	target             *upstream
+	agent              *teller
+	ingress            *process
+	where              string // for titles
+}
+
+// room is what a server may store: more than any measurement takes.
+const room = 64 << 30
+
+func newGround(t *testing.T, servers string, copies, partitions int) *ground {
+	t.Helper()
+	g := &ground{copies: copies, partitions: partitions, target: newUpstream(t), agent: newTeller(t)}
+	g.where = fmt.Sprintf("three NATS servers that sync each write, log R%d in %d partitions", copies, partitions)
+	var err error
+	g.cluster, err = cluster.Start(t.Context(), cluster.Config{Binary: servers, Dir: t.TempDir(), Room: room, Direct: true})
+	require.NoError(t, err)
+	t.Cleanup(g.cluster.Stop)
+	g.ingress = g.start(t, "ingress", usualSlots)
+	require.NoError(t, g.cluster.Healthy(t.Context()))
+	return g
+}
+
+// start runs a role of Weir until the test ends.
+func (g *ground) start(t *testing.T, role string, slots int) *process {
+	t.Helper()
+	config := weirConfig(t, g.target.url, fmt.Sprintf("nats: {url: %q}\nlog: {partitions: %d, replicas: %d}\nworkers: {slots: %d}\nagents: {BENCH: {url: %q, mode: stream, concurrency: 256}}\n",
+		g.cluster.Direct(), g.partitions, g.copies, slots, g.agent.url))
+	return start(t, role, "--config", config, "--log-level", "error")
+}
+
+// crew runs so many workers.
+func (g *ground) crew(t *testing.T, n, slots int) []*process {
+	t.Helper()
+	all := make([]*process, n)
+	for i := range all {
+		all[i] = g.start(t, "worker", slots)
+	}
+	return all
+}
+
+// measureCosts appends records as ingress does, and makes calls that are waited for, by
+// one at a time and by many.
+func measureCosts(t *testing.T, g *ground) { //nolint:thelper // it is a part of the test
+	layout := schemas.Layout{Partitions: g.partitions}
+	b, err := broker.Open(t.Context(), broker.Config{URL: g.cluster.Direct(), Layout: layout, Replicas: g.copies, AttemptTimeout: 5 * time.Second})
+	require.NoError(t, err)
+	defer b.Close(context.WithoutCancel(t.Context()))
+	data := []byte(`{"x":"` + strings.Repeat("x", weirWrites("POST").before[0].size) + `"}`)
+	record := func(ctx context.Context) error { // each of an id that must be new
+		ref := schemas.Ref{Tenant: "bench", Kind: schemas.KindHTTP, ID: uuid.NewString()}
+		_, err := b.Append(ctx, schemas.Append{
+			Subject: layout.Subject(ref, schemas.SectionEvent), Data: data, Guarded: true, Guard: layout.AnyKind(ref.Tenant, ref.ID),
+		})
+		return err
+	}
+	worker := g.start(t, "worker", usualSlots)
+	direct := target{name: "direct", method: http.MethodPost, url: g.target.url + "/x", body: same(smallBody), status: http.StatusOK}
+	calls := func(l load) sample {
+		const most = 1 << 20
+		lot, before := g.target.lot(most, 0), settled(t, worker)
+		lot.open()
+		s := execute(g.ingress, lot.next).put(t, l, usual())
+		lot.once(t, len(s.took))
+		settledBy(t, before+len(s.took), worker)
+		return s
+	}
+	rows := newTable(fmt.Sprintf("%s, one ingress and one worker, %s a load, median of %d", g.where, *span, *rounds), "", "by", "a second", "p50", "p99")
+	for _, n := range sized([]int{1, 16, 64}, []int{2}) {
+		l := load{callers: n}
+		for _, what := range []struct {
+			name string
+			put  func() sample
+		}{
+			{"an append", func() sample {
+				s, err := l.run(t.Context(), nil, record, usual())
+				require.NoError(t, err)
+				return s
+			}},
+			{"the call alone", func() sample { return direct.put(t, l, usual()) }},
+			{"a call through Weir", func() sample { return calls(l) }},
+		} {
+			var all []sample
+			for range sized(*rounds, 1) {
+				all = append(all, what.put())
+			}
+			at := func(p int) time.Duration { return median(all, func(s sample) time.Duration { return s.percentile(p) }) }
+			rows.row(what.name, n, median(all, sample.rate), at(50), at(99))
 		}
-	})
-	t.Run("copies", func(t *testing.T) { //nolint:paralleltest // as above
-		var all []costs
-		for _, n := range kept {
-			on(t, site{servers: servers, copies: n, partitions: usualPartitions}, func(t *testing.T, g *ground) { //nolint:thelper // it is the test
-				all = append(all, measureCosts(t, g))
+	}
+}
+
+// fifths: the rate of workers is that of the first four, because at the end some queues are
+// empty before others.
+const fifths = 5
+
+// measureWorkers has more and more workers do work of which each can only do so much at a
+// time: a call takes long and no processor.
+func measureWorkers(t *testing.T, g *ground) { //nolint:thelper // it is a part of the test
+	rows := newTable(fmt.Sprintf("%s, `workers.slots` %d, a target that takes %s, %s of work", g.where, *slots, *takes, *worked),
+		"workers", "ideal", "calls/s", "of ideal", "of linear")
+	alone := 0.0
+	for _, n := range sized(numbers(t, *crews), []int{1, 2}) {
+		for range sized(*rounds, 1) {
+			atOnce := n * sized(*slots, 2) * g.partitions
+			ideal := float64(atOnce) / takes.Seconds()
+			work := sized(int(ideal*worked.Seconds())/fifths*fifths, 12*fifths*n)
+			l := g.target.lot(work, *takes)
+			execute(g.ingress, l.next).async().put(t, load{callers: 64}, limit{calls: work})
+			crew := g.crew(t, n, sized(*slots, 2))
+			poll.Until(t, func() bool { return l.waiting.Load() == int64(atOnce) }, "every slot works")
+			l.part.Store(int64(work / fifths))
+			begun := time.Now()
+			l.open()
+			rate := 0.0
+			for i := range fifths {
+				at := l.reached(t)
+				if i < fifths-1 {
+					rate = float64(work/fifths*(i+1)) / at.Sub(begun).Seconds()
+				}
+			}
+			settledBy(t, work, crew...)
+			terminate(t, crew...)
+			l.once(t, work)
+			if alone == 0 {
+				alone = rate / float64(n)
+			}
+			rows.row(n, ideal, rate, share(rate/ideal), share(rate/(alone*float64(n))))
+		}
+	}
+}
+
+// measureQueue queues actions while there is no worker, and then has workers do the first of
+// them, with all others behind.
+func measureQueue(t *testing.T, g *ground) { //nolint:thelper // it is a part of the test
+	n := sized(*queued/deciles*deciles, 200)
+	part := min(sized(*drained/deciles*deciles, n), n)
+	l := g.target.lot(n, 0)
+	rows := queueTable(fmt.Sprintf("%s, %d actions, of which two workers do %d", g.where, n, part))
+	l.queue(t, rows, execute(g.ingress, l.next), g.ingress)
+	crew := g.crew(t, 2, 4) // enough to leave nothing idle
+	l.workOff(t, rows, part, append(crew, g.ingress)...)
+	if part == n {
+		settledBy(t, n, crew...)
+	}
+	terminate(t, crew...) // they finish what they have begun
+	l.once(t, int(l.answered.Load()))
+}
+
+// measureFans has many read the events of a few runs, from one egress and from two.
+func measureFans(t *testing.T, g *ground) { //nolint:thelper // it is a part of the test
+	worker := g.start(t, "worker", usualSlots)
+	nodes := []*process{g.start(t, "egress", usualSlots), g.start(t, "egress", usualSlots)}
+	count, many, told := sized(20, 2), sized(*viewers/20*20, 8), 0
+	rows := newTable(fmt.Sprintf("%s; %d runs, %d viewers in equal parts, one worker", g.where, count, many),
+		"events of a run", "egress nodes", "events/s to viewers", "p50", "p99", "largest node, before", "with the viewers")
+	for _, what := range sized([]tale{{50, 200 * time.Millisecond}, {100, 0}}, []tale{{3, 0}}) {
+		for n := 1; n <= len(nodes); n++ {
+			letGo, ids := g.agent.hold(), make([]string, count)
+			for i := range ids {
+				told++
+				ids[i] = fmt.Sprintf("tale-of-%d", told)
+				run := target{
+					name: "run", method: http.MethodPost, url: g.ingress.URL + schemas.RouteRunSync, body: same(fmt.Sprintf(runs.ask, ids[i], what)),
+					header: http.Header{"Content-Type": {"application/json"}},
+				}
+				run.async().put(t, load{callers: 1}, limit{calls: 1})
+			}
+			before, begun := heaviest(nodes...), time.Time{}
+			took, _ := readAll(t, many, what, func(i int, s *stream, began func()) error {
+				url := nodes[i/count%n].URL + "/v1/actions/" + ids[i%count] + "/events"
+				return s.read(t.Context(), http.MethodGet, url, "", began)
+			}, func() {
+				begun = time.Now()
+				letGo()
 			})
+			rows.row(what, n, float64(len(took))/time.Since(begun).Seconds(), percentile(took, 50), percentile(took, 99), before, heaviest(nodes...))
 		}
-		showCosts(all)
-	})
-	most := kept[len(kept)-1]
-	t.Run("streams", func(t *testing.T) { //nolint:paralleltest // as above
-		on(t, site{servers: servers, copies: most, partitions: usualPartitions}, measureStreams)
-	})
-	t.Run("queue", func(t *testing.T) { //nolint:paralleltest // as above
-		on(t, site{servers: servers, copies: most, partitions: usualPartitions}, measureQueue)
-	})
-}
-
-// usualPartitions are those of a cluster that nobody said anything about.
-const usualPartitions = 8
-
-// tryScale is all of it in a tiny form, which shows that the harness works and that its
-// counts are right.
-func tryScale(t *testing.T, servers string) {
-	t.Helper()
-	on(t, site{servers: servers, copies: 1, partitions: 1}, func(t *testing.T, g *ground) { measureCosts(t, g) }) //nolint:thelper // it is the test
-	on(t, site{servers: servers, copies: 3, partitions: 2}, func(t *testing.T, g *ground) {                       //nolint:thelper // it is the test
-		measureCosts(t, g)
-		measureWorkers(t, g)
-		measureQueue(t, g)
-		measureStreams(t, g)
-	})
-}
-
-// on runs a part of it on a cluster of its own, which is gone when it returns.
-func on(t *testing.T, at site, part func(*testing.T, *ground)) {
-	t.Helper()
-	t.Run(fmt.Sprintf("R%d", at.copies), func(t *testing.T) {
-		part(t, newGround(t, at))
-	})
-}
-
-// sized is a number for the measurement, or one for its tiny form.
-func sized[T any](measured, tried T) T {
-	if *full {
-		return measured
 	}
-	return tried
-}
-
-// say tells how far a long measurement is.
-func say(format string, args ...any) {
-	if *full {
-		fmt.Printf("%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
-	}
-}
-
-// tell prints a line of what was measured.
-func tell(format string, args ...any) {
-	if *full {
-		fmt.Printf(format+"\n", args...)
-	}
+	terminate(t, append(nodes, worker)...)
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -213,23 +212,12 @@ func (p *person) ask(method, path, body string, header ...string) (int, string) 
 
 func (p *person) send(method, path, body string, header ...string) (*http.Response, string) {
 	p.w.t.Helper()
-	req, err := http.NewRequestWithContext(p.w.t.Context(), method, p.w.p.URL+path, strings.NewReader(body))
-	require.NoError(p.w.t, err)
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
 	if p.token != "" {
-		req.Header.Set("Authorization", "Bearer "+p.token)
+		header = append([]string{"Authorization", "Bearer " + p.token}, header...)
 	}
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, text, err := program.Ask(p.w.t.Context(), method, p.w.p.URL+path, body, header...)
 	require.NoError(p.w.t, err)
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	require.NoError(p.w.t, err)
-	return resp, string(data)
+	return resp, text
 }
 
 // get reads a document without keeping the answer.

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -16,6 +15,7 @@ import (
 	"weir/cmd/app"
 	"weir/internal/config"
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/program"
 )
 
 // breaking is a resolver on which the worker panics, until it is mended.
@@ -48,14 +48,9 @@ policy: {allowlist: [{name: broken, url_prefix: "http://broken.example/"}]}
 	p := open(t, "p", a.URL()+"/console/#/dead", nil)
 	p.see("Nothing is parked.")
 	for _, id := range []string{"poison-1", "poison-2", "poison-3"} {
-		body := strings.NewReader(`{"type":"Http","request_id":"` + id + `","args":{"method":"GET","url":"http://broken.example/"}}`)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.URL()+"/v1/execute", body)
+		body := `{"type":"Http","request_id":"` + id + `","args":{"method":"GET","url":"http://broken.example/"}}`
+		resp, _, err := program.Ask(t.Context(), http.MethodPost, a.URL()+"/v1/execute", body, "Prefer", "respond-async")
 		require.NoError(t, err)
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Prefer", "respond-async")
-		resp, err := http.DefaultClient.Do(req)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
 		require.Equal(t, http.StatusAccepted, resp.StatusCode)
 	}
 	for _, id := range []string{"poison-1", "poison-2", "poison-3"} {

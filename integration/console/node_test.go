@@ -5,7 +5,6 @@ package console_test
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -77,21 +76,9 @@ func (n *node) ask(token, method, path, body string, header ...string) (status i
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(n.t.Context(), patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, n.prog.URL+path, strings.NewReader(body))
+	resp, text, err := program.Ask(ctx, method, n.prog.URL+path, body, append([]string{"Authorization", "Bearer " + token}, header...)...)
 	require.NoError(n.t, err)
-	req.Header.Set("Authorization", "Bearer "+token)
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(n.t, err)
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	require.NoError(n.t, err)
-	return resp.StatusCode, string(data), resp.Header.Get("Weir-Action-Id")
+	return resp.StatusCode, text, resp.Header.Get("Weir-Action-Id")
 }
 
 // token makes one with some scopes.

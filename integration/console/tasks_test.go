@@ -5,16 +5,15 @@ package console_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -46,23 +45,13 @@ func (n *node) inquire(token, question string) <-chan string {
 	n.t.Helper()
 	body, err := json.Marshal(schemas.InquiryRequest{Inquiry: question})
 	require.NoError(n.t, err)
-	req, err := http.NewRequestWithContext(n.t.Context(), http.MethodPost, n.prog.URL+schemas.RouteAgentInquiry, strings.NewReader(string(body)))
-	require.NoError(n.t, err)
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Content-Type", "application/json")
 	said := make(chan string, 1)
 	go func() {
-		resp, err := http.DefaultClient.Do(req)
+		_, text, err := program.Ask(n.t.Context(), http.MethodPost, n.prog.URL+schemas.RouteAgentInquiry, string(body), "Authorization", "Bearer "+token)
 		if err != nil {
-			said <- err.Error()
-			return
+			text = err.Error()
 		}
-		defer resp.Body.Close()
-		data, err := io.ReadAll(resp.Body)
-		if err != nil {
-			data = []byte(err.Error())
-		}
-		said <- string(data)
+		said <- text
 	}()
 	return said
 }

@@ -43,7 +43,7 @@ type cell struct {
 	// only are the classes that the point is for, where it is not for all.
 	only []string
 	// drive brings the fault about; nil: one class after the other comes to the point.
-	drive func(ctx context.Context, r *trial) error
+	drive func(ctx context.Context, r *trial)
 }
 
 // cells are the rows of the fault matrix.
@@ -111,21 +111,15 @@ func (c cell) pointFor(class string) bool { return len(c.only) == 0 || slices.Co
 func (r *trial) name(class string) string { return r.cell.slug() + "-" + class }
 
 // passThrough has each class come to the cell's point in its turn, and waits for that.
-func passThrough(ctx context.Context, r *trial) error {
+func passThrough(ctx context.Context, r *trial) {
 	for _, class := range r.cell.classes {
 		r.begin(ctx, class)
 		reached := func() bool { return r.node.reached(r.name(class)) > 0 }
 		if r.cell.act == "lose" { // nobody dies of that
-			for !reached() {
-				if err := pause(ctx); err != nil {
-					return fmt.Errorf("%s never came to %s: %w", class, r.cell.point, err)
-				}
-			}
+			r.comesTo(ctx, class)
 			continue
 		}
-		if err := r.node.await(ctx, reached); err != nil {
-			return fmt.Errorf("%s never came to %s: %w", class, r.cell.point, err)
-		}
+		r.must(r.node.await(ctx, reached), "%s never came to %s", class, r.cell.point)
 	}
 	for _, class := range r.cell.classes {
 		if r.times[class] > 1 { // it comes to the point again, unless its next attempt is not made
@@ -133,26 +127,28 @@ func passThrough(ctx context.Context, r *trial) error {
 		}
 		r.fired[class] = r.node.reached(r.name(class))
 	}
-	return nil
+}
+
+// comesTo waits until a class has come to the cell's point.
+func (r *trial) comesTo(ctx context.Context, class string) {
+	for r.node.reached(r.name(class)) == 0 {
+		r.must(pause(ctx), "%s never came to %s", class, r.cell.point)
+	}
 }
 
 // killUnanswered kills the program each time that the upstream has the whole of a request.
-func killUnanswered(ctx context.Context, r *trial) error {
+func killUnanswered(ctx context.Context, r *trial) {
 	for _, class := range r.cell.classes {
 		r.begin(ctx, class)
-		if err := r.arrival(ctx, class); err != nil {
-			return err
+		for r.heard(ctx) != r.name(class) {
 		}
-		if err := r.node.kill(ctx); err != nil {
-			return err
-		}
+		r.must(r.node.kill(ctx), "kill")
 		r.fired[class]++
 	}
-	return nil
 }
 
 // killStreams kills the program once, while many streams of each class's action are open.
-func killStreams(ctx context.Context, r *trial) error {
+func killStreams(ctx context.Context, r *trial) {
 	opened := make(chan string, len(r.cell.classes)**streams)
 	for _, class := range r.cell.classes {
 		r.begin(ctx, class)
@@ -165,42 +161,27 @@ func killStreams(ctx context.Context, r *trial) error {
 		case class := <-opened:
 			r.fired[class]++
 		case <-ctx.Done():
-			return fmt.Errorf("not every stream opened: %w", ctx.Err())
+			r.t.Fatal("not every stream opened")
 		}
 	}
 	waiting := slices.DeleteFunc(slices.Clone(r.cell.classes), func(class string) bool { return slices.Contains(r.cell.only, class) })
 	for _, class := range r.cell.only {
-		for r.node.reached(r.name(class)) == 0 {
-			if err := pause(ctx); err != nil {
-				return fmt.Errorf("%s never came to %s: %w", class, r.cell.point, err)
-			}
-		}
+		r.comesTo(ctx, class)
 	}
 	for len(waiting) > 0 {
-		name, err := r.heard(ctx)
-		if err != nil {
-			return err
-		}
+		name := r.heard(ctx)
 		waiting = slices.DeleteFunc(waiting, func(class string) bool { return r.name(class) == name })
 	}
-	return r.node.kill(ctx)
+	r.must(r.node.kill(ctx), "kill")
 }
 
-// arrival waits until the upstream holds a class's request.
-func (r *trial) arrival(ctx context.Context, class string) error {
-	for {
-		name, err := r.heard(ctx)
-		if err != nil || name == r.name(class) {
-			return err
-		}
-	}
-}
-
-func (r *trial) heard(ctx context.Context) (string, error) {
+// heard is the next request that the upstream holds.
+func (r *trial) heard(ctx context.Context) string {
 	select {
 	case name := <-r.upstream.Heard():
-		return name, nil
+		return name
 	case <-ctx.Done():
-		return "", fmt.Errorf("a request did not arrive: %w", ctx.Err())
+		r.t.Fatal("a request did not arrive")
+		return ""
 	}
 }

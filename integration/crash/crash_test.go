@@ -1,18 +1,23 @@
 //go:build e2e
 
+// Package crash_test kills the built program at every step of an action's life, starts it
+// again, and holds what it left behind against its invariants.
+//
+// Only this suite shows, with the real program, that a kill at any step of any class loses no
+// accepted action and sends no call a second time that may be sent once, that open streams go on
+// behind a kill, and that an action and its successor name each other whatever dies between.
 package crash_test
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,8 +27,34 @@ import (
 	"weir/internal/weirtest/crowd"
 	"weir/internal/weirtest/history"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/program"
+	"weir/internal/weirtest/stored"
 	"weir/schemas"
 )
+
+// binary is the program with its failpoints.
+var binary = program.Path(program.Failpoints)
+
+var (
+	rounds  = flag.Int("crash.rounds", 0, "how often the whole matrix runs with both durabilities; 0 is a selection: each point once with each class")
+	seed    = flag.Uint64("crash.seed", 0, "what chance in the long form begins with; 0 takes another one each time")
+	streams = flag.Int("crash.streams", 25, "how many open streams a kill interrupts for each class of F3")
+	only    = flag.String("crash.only", "", "run the points alone whose title holds this")
+)
+
+// atOnce is how many data directories are at work at a time, if -parallel does not say: they
+// wait, and use no processor.
+const atOnce = "8"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		_ = flag.Set("test.parallel", atOnce) // it is a number
+	}
+	os.Exit(m.Run())
+}
 
 // trial is one cell on one data directory.
 type trial struct {
@@ -37,10 +68,10 @@ type trial struct {
 	node     *node
 	party    *crowd.Crowd
 
+	t          *testing.T
 	fired      map[string]int
 	kills      int
 	violations []history.Violation
-	err        error
 }
 
 // TestCrashMatrix: whatever the program dies of, its clients, the upstream and the log
@@ -51,21 +82,20 @@ func TestCrashMatrix(t *testing.T) {
 	if begin == 0 {
 		begin = rand.Uint64()
 	}
-	trials := plan(t, rand.New(rand.NewPCG(begin, 0)))
-	var group sync.WaitGroup
-	slots := make(chan struct{}, *at)
-	for _, r := range trials {
-		group.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			r.err = r.run(t.Context())
+	t.Logf("seed %d (-crash.seed)", begin)
+	for i, r := range plan(t, rand.New(rand.NewPCG(begin, 0))) {
+		t.Run(fmt.Sprintf("%s/%s/%d", r.cell.slug(), r.durability, i), func(t *testing.T) {
+			t.Parallel()
+			r.t = t
+			r.run(t.Context())
 		})
 	}
-	group.Wait()
-	t.Logf("seed %d (-crash.seed)\n%s", begin, table(trials))
-	for _, r := range trials {
-		r.judge(t)
-	}
+}
+
+// must ends the trial where it cannot go on.
+func (r *trial) must(err error, format string, args ...any) {
+	r.t.Helper()
+	require.NoErrorf(r.t, err, format, args...)
 }
 
 // plan is every cell with one durability, in turns; or, in the long form, with both, round
@@ -118,7 +148,8 @@ const (
 	quiet = broker.DefaultAckWait + 2*time.Second
 )
 
-func (r *trial) run(ctx context.Context) (err error) {
+// run brings the fault of the cell about, waits for every end, and checks the three ledgers.
+func (r *trial) run(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r.upstream = crowd.NewTarget()
@@ -127,74 +158,55 @@ func (r *trial) run(ctx context.Context) (err error) {
 	}
 	defer r.upstream.Close()
 	config := r.dir + ".yaml"
-	if err := os.WriteFile(config, []byte(r.upstream.Policy()), 0o600); err != nil {
-		return err
-	}
+	r.must(os.WriteFile(config, []byte(r.upstream.Policy()), 0o600), "configuration")
 	r.node = newNode(r.dir, config, r.durability, r.arms)
 	go r.node.keep()
-	base := r.node.now
-	r.party = crowd.New(crowd.Config{Target: r.upstream, Write: base, Read: base, Name: r.cell.slug(), Patience: patience, Pad: 48 << 10})
 	defer func() {
-		if stopped := r.node.stop(ctx); err == nil {
-			err = stopped
+		_ = r.node.stop(context.WithoutCancel(ctx)) // where it has not come to it
+		r.t.Logf("%s: %d actions, %d kills, befell %v, %d violations", r.cell.row, len(r.cell.classes), r.kills, r.fired, len(r.violations))
+		if r.t.Failed() {
+			r.t.Logf("times %v, at record %v; weir's stderr:\n%s", r.times, r.nth, r.node.log.String())
 		}
 	}()
-	if err := r.mock(ctx); err != nil {
-		return err
-	}
+	base := r.node.now
+	r.party = crowd.New(crowd.Config{Target: r.upstream, Write: base, Read: base, Name: r.cell.slug(), Patience: patience, Pad: 48 << 10})
+	r.mock(ctx)
 	drive := r.cell.drive
 	if drive == nil {
 		drive = passThrough
 	}
-	err = drive(ctx, r)
-	if err != nil {
-		cancel() // nobody waits for what does not come
-	}
-	if err = errors.Join(err, r.party.Rest()); err != nil {
-		return err
-	}
-	if err := r.settle(ctx); err != nil {
-		return err
-	}
-	return r.check(ctx)
-}
-
-// settle waits until nothing more can come of the kills, and ends the program.
-func (r *trial) settle(ctx context.Context) error {
-	for {
-		r.node.mu.Lock()
-		r.kills = r.node.kills
-		left := quiet - time.Since(r.node.lastKill)
-		r.node.mu.Unlock()
-		if r.kills == 0 || left <= 0 {
-			break
-		}
-		if err := poll.Rest(ctx, left); err != nil {
-			return err
-		}
-	}
-	if _, err := r.node.base(ctx); err != nil {
-		return err
-	}
-	return r.node.stop(ctx)
-}
-
-// check reads the three ledgers.
-func (r *trial) check(ctx context.Context) error {
+	drive(ctx, r)
+	r.must(r.party.Rest(), "the clients")
+	r.settle(ctx)
 	r.upstream.Close()
 	var run history.Run
 	r.party.Fill(&run)
-	if err := offline(ctx, r.dir, &run); err != nil {
-		return err
-	}
+	r.must(stored.Offline(ctx, r.dir, &run), "what is stored")
 	r.violations = history.Check(run, history.Bounds{})
 	r.compare(run)
-	for class, times := range r.times {
-		if times > 1 {
+	require.Empty(r.t, r.violations)
+	for _, class := range r.cell.classes {
+		if r.times[class] > 1 {
 			r.fired[class] = r.node.reached(r.name(class))
 		}
+		require.Positive(r.t, r.fired[class], "%s never befell %s", r.cell.title, class)
 	}
-	return nil
+}
+
+// settle waits until nothing more can come of the kills, and ends the program.
+func (r *trial) settle(ctx context.Context) {
+	for left := time.Duration(1); left > 0; {
+		r.node.mu.Lock()
+		r.kills = r.node.kills
+		left = quiet - time.Since(r.node.lastKill)
+		r.node.mu.Unlock()
+		if r.kills > 0 && left > 0 {
+			r.must(poll.Rest(ctx, left), "quiet")
+		}
+	}
+	_, err := r.node.base(ctx)
+	r.must(err, "the last process")
+	r.must(r.node.stop(ctx), "its end")
 }
 
 // begin has the client of a class ask, and a reader follow.
@@ -203,53 +215,26 @@ func (r *trial) begin(ctx context.Context, class string) {
 }
 
 // mock puts the rule in that answers the calls of its class.
-func (r *trial) mock(ctx context.Context) error {
+func (r *trial) mock(ctx context.Context) {
 	base, err := r.node.base(ctx)
-	if err != nil {
-		return err
-	}
-	operate := func(name string, args any) (data struct {
-		Etag string `json:"rules_etag"`
-	}, err error,
-	) {
+	r.must(err, "the first process")
+	operate := func(name string, args any) string {
 		body, err := json.Marshal(map[string]any{"request_id": "rules", "operation": name, "args": args})
-		if err != nil {
-			return data, err
-		}
-		resp, text, err := do(ctx, http.MethodPost, base+"/v1/agent-api", string(body), "Content-Type", "application/json")
-		if err != nil {
-			return data, err
-		}
-		var answer schemas.AgentResponse
-		if err := json.Unmarshal(text, &answer); err != nil || resp.StatusCode != http.StatusOK {
-			return data, fmt.Errorf("%s: status %d: %s", name, resp.StatusCode, text)
-		}
-		return data, json.Unmarshal(answer.Data, &data)
+		r.must(err, name)
+		resp, text, err := program.Ask(ctx, http.MethodPost, base+"/v1/agent-api", string(body))
+		r.must(err, name)
+		require.Equal(r.t, http.StatusOK, resp.StatusCode, text)
+		return text
 	}
-	status, err := operate(schemas.OpStatus, map[string]any{})
-	if err != nil {
-		return err
+	var status struct {
+		Data struct {
+			Etag string `json:"rules_etag"`
+		} `json:"data"`
 	}
-	_, err = operate(schemas.OpRulesCreate, map[string]any{"if_match": status.Etag, "rule": map[string]any{
+	r.must(json.Unmarshal([]byte(operate(schemas.OpStatus, map[string]any{})), &status), "status")
+	operate(schemas.OpRulesCreate, map[string]any{"if_match": status.Data.Etag, "rule": map[string]any{
 		"id": "mock", "type": schemas.RuleMock,
 		"match":  map[string]any{"url_pattern": r.upstream.URL + "/plain/" + r.name(mocked)},
 		"action": map[string]any{"status": http.StatusOK},
 	}})
-	return err
-}
-
-// judge tells of what a trial found.
-func (r *trial) judge(t *testing.T) {
-	t.Helper()
-	t.Run(r.cell.slug()+"/"+r.durability, func(t *testing.T) {
-		t.Parallel()
-		if r.err != nil || len(r.violations) > 0 {
-			t.Logf("times %v, at record %v; weir's stderr:\n%s", r.times, r.nth, r.node.log.String())
-		}
-		require.NoError(t, r.err)
-		require.Empty(t, r.violations)
-		for _, class := range r.cell.classes {
-			require.Positive(t, r.fired[class], "%s never befell %s", r.cell.title, class)
-		}
-	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/failpoint"
+	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -41,7 +42,7 @@ func TestASuccessorSurvives(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				resp, _, err := do(ctx, http.MethodPost, base+schemas.RouteRunSync, `{"request_id":"job","task_type":"DOWN"}`, "Content-Type", "application/json")
+				resp, _, err := program.Ask(ctx, http.MethodPost, base+schemas.RouteRunSync, `{"request_id":"job","task_type":"DOWN"}`)
 				return resp, err
 			}
 			first, err := ask()
@@ -49,19 +50,18 @@ func TestASuccessorSurvives(t *testing.T) {
 			require.Equal(t, "job", first.Header.Get("Weir-Action-Id"))
 			_, err = ask()
 			require.Error(t, err, "the node dies over the second")
-			require.NoError(t, n.await(ctx, func() bool { return n.kills == 1 && n.url != "" }))
+			require.NoError(t, n.await(ctx, func() bool { return n.kills == 1 && n.process != nil }))
 
 			read := func(id string) (view schemas.ActionView, events string) {
 				for view.Settled.IsZero() {
 					base, err := n.base(ctx)
 					require.NoError(t, err)
-					_, body, err := do(ctx, http.MethodGet, base+"/v1/actions/"+id, "")
+					_, body, err := program.Ask(ctx, http.MethodGet, base+"/v1/actions/"+id, "")
 					require.NoError(t, err)
-					require.NoError(t, json.Unmarshal(body, &view), "%s", body)
+					require.NoError(t, json.Unmarshal([]byte(body), &view), body)
 					require.NoError(t, pause(ctx))
-					_, body, err = do(ctx, http.MethodGet, base+"/v1/actions/"+id+"/events?limit=1000", "", "Accept", "application/json")
+					_, events, err = program.Ask(ctx, http.MethodGet, base+"/v1/actions/"+id+"/events?limit=1000", "", "Accept", "application/json")
 					require.NoError(t, err)
-					events = string(body)
 				}
 				return view, events
 			}

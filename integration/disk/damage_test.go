@@ -3,6 +3,7 @@
 package disk_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"os/exec"
@@ -11,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/program"
 )
 
 // damage is something that befell a file of a data directory.
@@ -98,4 +102,98 @@ func clone(t *testing.T, from, to string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "cp", "-a", from, to).CombinedOutput()
 	require.NoError(t, err, string(out))
+}
+
+// TestDamageThatIsRefused: where acknowledged records are gone from the log the program
+// does not start, says what is gone and what to do, and starts with --accept-loss.
+func TestDamageThatIsRefused(t *testing.T) { //nolint:tparallel // its parts would be a dozen programs at once
+	t.Parallel()
+	w := newWorld(t)
+	dir := t.TempDir()
+	p := w.start(t, filepath.Join(dir, "data"))
+	ids := w.fill(t, p, 30, 100)
+	covered(t, filepath.Join(dir, "data"), len(ids))
+	p.Kill()
+	clone(t, filepath.Join(dir, "data"), filepath.Join(dir, "killed"))
+	p = w.start(t, filepath.Join(dir, "data"))
+	require.Equal(t, len(ids), found(t, p, ids))
+	require.NoError(t, p.Terminate(t.Context()))
+
+	const streams = "jetstream/$G/streams/"
+	for _, tc := range []struct { //nolint:paralleltest // see above
+		damage
+		says string
+	}{
+		{damage{streams + "WEIR_LOG_0/msgs/1.blk", "flipped", flipped}, "WEIR_LOG_0 cannot be read behind record "},
+		{damage{streams + "WEIR_LOG_0/msgs/1.blk", "halved", halved}, "WEIR_LOG_0 cannot be read behind record "},
+		{damage{streams + "WEIR_LOG_0/msgs/1.blk", "zeros", zeros}, "WEIR_LOG_0 cannot be read behind record 0, in 1.blk, and records up to "},
+		{damage{streams + "WEIR_LOG_0/msgs/1.blk", "gone", gone}, "WEIR_LOG_0 is missing, and records up to "},
+		{damage{streams + "WEIR_EVIDENCE/msgs/1.blk", "flipped", flipped}, "WEIR_EVIDENCE cannot be read behind record "},
+		{damage{"weir.marks", "zeros", zeros}, "weir.marks is damaged"},
+	} {
+		for _, how := range []string{"killed", "data"} {
+			t.Run(filepath.Base(tc.file)+" "+tc.what+" "+how, func(t *testing.T) {
+				at := filepath.Join(t.TempDir(), "x")
+				clone(t, filepath.Join(dir, how), at)
+				tc.befall(t, at, false)
+				for range 2 { // the refusal changes nothing
+					_, err := program.Start(binary, at, "--config", w.config)
+					var ended *program.Ended
+					require.ErrorAs(t, err, &ended)
+					require.Equal(t, 1, ended.Code)
+					for _, s := range []string{"weir: data directory refused: ", tc.says, "restore the data directory from a backup; or start once with --accept-loss"} {
+						require.Contains(t, ended.Said, s)
+					}
+					require.NotContains(t, ended.Said, "goroutine")
+				}
+				q := w.start(t, at, "--accept-loss")
+				require.Contains(t, q.Said(), "weir: warning: --accept-loss: take it away before the next start")
+				if tc.what != "zeros" || tc.file != "weir.marks" {
+					require.Contains(t, q.Said(), " are lost; a call whose record is gone may be made a second time")
+				}
+				ends(t, w, q, at)
+			})
+		}
+	}
+	w.once(t, ids)
+}
+
+// ends asks for something new of a program that runs, and of the one after it.
+func ends(t *testing.T, w *world, p *program.Program, data string) {
+	t.Helper()
+	for _, id := range []string{"new", "newer"} {
+		status, body, err := w.post(t.Context(), p, id, 10)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, status, body)
+		if p.Kill(); id == "new" {
+			p = w.start(t, data)
+		}
+	}
+}
+
+// TestNothingWasLost: the way out is told to be of no use where the log is whole.
+func TestNothingWasLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	data := filepath.Join(t.TempDir(), "data")
+	p := w.start(t, data)
+	ids := w.fill(t, p, 3, 10)
+	p.Kill()
+	p = w.start(t, data, "--accept-loss")
+	require.Contains(t, p.Said(), "weir: warning: --accept-loss: nothing was lost")
+	require.Equal(t, len(ids), found(t, p, ids))
+}
+
+// covered waits until the marks tell of every record of so many actions.
+func covered(t *testing.T, data string, actions int) {
+	t.Helper()
+	poll.Until(t, func() bool {
+		raw, err := os.ReadFile(filepath.Join(data, "weir.marks"))
+		var m struct {
+			Streams map[string]struct {
+				Last int `json:"last"`
+			} `json:"streams"`
+		}
+		return err == nil && json.Unmarshal(raw, &m) == nil && m.Streams["WEIR_LOG_0"].Last >= 3*actions && m.Streams["WEIR_EVIDENCE"].Last >= actions
+	})
 }

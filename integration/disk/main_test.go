@@ -10,16 +10,14 @@ package disk_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/crowd"
 	"weir/internal/weirtest/program"
 )
 
@@ -27,26 +25,17 @@ var binary = program.Path(program.Weir)
 
 // world is an upstream and a configuration that lets calls to it through.
 type world struct {
-	URL, config string
+	*crowd.Target
 
-	mu   sync.Mutex
-	hits map[string]int
+	config string
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{hits: map[string]int{}}
-	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		w.mu.Lock()
-		w.hits[r.URL.Path]++
-		w.mu.Unlock()
-		rw.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(rw, `{"ok":true}`)
-	}))
-	t.Cleanup(s.Close)
-	w.URL = s.URL
+	w := &world{Target: crowd.NewTarget()}
+	t.Cleanup(w.Close)
 	var err error
-	w.config, err = program.Config(t.TempDir(), s.URL, "")
+	w.config, err = program.Config(t.TempDir(), w.URL, "")
 	require.NoError(t, err)
 	return w
 }
@@ -63,26 +52,13 @@ func (w *world) start(t *testing.T, data string, more ...string) *program.Progra
 // post asks for a POST with a body of so many bytes, and returns the answer.
 func (w *world) post(ctx context.Context, p *program.Program, id string, size int) (status int, body string, err error) {
 	text := fmt.Sprintf(`{"type":"Http","request_id":%q,"args":{"method":"POST","url":"%s/%s","body":{"x":%q}}}`, id, w.URL, id, strings.Repeat("x", size))
-	return ask(ctx, http.MethodPost, p.URL+"/v1/execute", text)
-}
-
-func ask(ctx context.Context, method, url, text string) (status int, body string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(text))
+	resp, body, err := program.Ask(ctx, http.MethodPost, p.URL+"/v1/execute", text)
 	if err != nil {
 		return 0, "", err
 	}
-	if text != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		return 0, "", err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(data), err
+	return resp.StatusCode, body, nil
 }
 
 // fill makes actions that succeed, and returns their ids.
@@ -102,9 +78,9 @@ func (w *world) fill(t *testing.T, p *program.Program, many, size int) (ids []st
 func found(t *testing.T, p *program.Program, ids []string) (n int) {
 	t.Helper()
 	for _, id := range ids {
-		status, body, err := ask(t.Context(), http.MethodGet, p.URL+"/v1/actions/"+id, "")
+		resp, body, err := program.Ask(t.Context(), http.MethodGet, p.URL+"/v1/actions/"+id, "")
 		require.NoError(t, err)
-		if status == http.StatusOK && strings.Contains(body, `"status":"succeeded"`) {
+		if resp.StatusCode == http.StatusOK && strings.Contains(body, `"status":"succeeded"`) {
 			n++
 		}
 	}
@@ -112,10 +88,13 @@ func found(t *testing.T, p *program.Program, ids []string) (n int) {
 }
 
 // count is how often a path was called.
-func (w *world) count(id string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.hits["/"+id]
+func (w *world) count(id string) (n int) {
+	for _, h := range w.Hits(id) {
+		if h.Mark == id {
+			n++
+		}
+	}
+	return n
 }
 
 // once holds that each was called, and none a second time.

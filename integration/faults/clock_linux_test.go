@@ -75,21 +75,16 @@ func (w watches) newRig(t *testing.T) *rig {
 }
 
 // turn turns a clock, and sees that its process goes by it.
-func (w watches) turn(ctx context.Context, s *scene, name string, by time.Duration) error {
-	if err := w[name].Turn(by); err != nil {
-		return err
-	}
+func (w watches) turn(ctx context.Context, s *scene, name string, by time.Duration) {
+	s.must(w[name].Turn(by))
 	now, err := s.clockOf(ctx, name)
-	if err != nil {
-		return err
-	}
+	s.must(err)
 	if off := time.Until(now) - by; off.Abs() > 10*time.Minute {
-		return fmt.Errorf("the clock of %s was turned by %s, and is off by %s", name, by, off)
+		s.t.Fatalf("the clock of %s was turned by %s, and is off by %s", name, by, off)
 	}
 	if by != 0 {
 		s.bite("clocks turned", 1)
 	}
-	return nil
 }
 
 // clockOf is the time that a node or a server tells.
@@ -124,88 +119,60 @@ func (n *node) clock(ctx context.Context) (time.Time, error) {
 }
 
 // right puts every clock right.
-func (w watches) right(ctx context.Context, s *scene) error {
+func (w watches) right(ctx context.Context, s *scene) {
 	for name := range w {
-		if err := w.turn(ctx, s, name, 0); err != nil {
-			return err
-		}
+		w.turn(ctx, s, name, 0)
 	}
-	return nil
 }
 
 // turns has the clocks of one of each be wrong for a while, with calls under way when they
 // step.
-func (w watches) turns(by time.Duration) func(context.Context, *scene) error {
-	return func(ctx context.Context, s *scene) error {
+func (w watches) turns(by time.Duration) func(context.Context, *scene) {
+	return func(ctx context.Context, s *scene) {
 		for range s.times(1, 3) {
 			leader, err := s.cluster.Leader(ctx, schemas.LogStream(0))
-			if err != nil {
-				return err
-			}
+			s.must(err)
 			for _, name := range []string{s.workers()[0].name, s.writers()[0].name, s.cluster.Servers[leader].Name} {
-				if err := w.turn(ctx, s, name, by); err != nil {
-					return err
-				}
+				w.turn(ctx, s, name, by)
 			}
-			if err := s.goOn(ctx, "the load by wrong clocks"); err != nil {
-				return err
-			}
-			if err := w.right(ctx, s); err != nil {
-				return err
-			}
-			if err := s.goOn(ctx, "the load by clocks that are right again"); err != nil {
-				return err
-			}
+			s.goOn(ctx, "the load by wrong clocks")
+			w.right(ctx, s)
+			s.goOn(ctx, "the load by clocks that are right again")
 		}
-		return nil
 	}
 }
 
 // dance turns every clock by something, kills a node, and turns them anew. Servers' clocks
 // go ahead by a little alone: see stranded.
-func (w watches) dance(ctx context.Context, s *scene) error {
+func (w watches) dance(ctx context.Context, s *scene) {
 	steps := []time.Duration{-time.Hour, -20 * time.Second, 0, 20 * time.Second, time.Hour}
 	for range s.times(2, 8) {
 		for _, n := range s.nodes {
-			if err := w.turn(ctx, s, n.name, steps[s.chance.IntN(len(steps))]); err != nil {
-				return err
-			}
+			w.turn(ctx, s, n.name, steps[s.chance.IntN(len(steps))])
 		}
 		for _, server := range s.cluster.Servers {
-			if err := w.turn(ctx, s, server.Name, steps[s.chance.IntN(len(steps)-1)]); err != nil {
-				return err
-			}
+			w.turn(ctx, s, server.Name, steps[s.chance.IntN(len(steps)-1)])
 		}
-		if err := s.goOn(ctx, "the load by clocks of many times"); err != nil {
-			return err
-		}
+		s.goOn(ctx, "the load by clocks of many times")
 		n := s.nodes[s.chance.IntN(len(s.nodes))]
 		n.kill()
 		s.bite("nodes killed", 1)
-		if err := n.start(); err != nil {
-			return err
-		}
-		if err := n.ready(ctx); err != nil {
-			return err
-		}
+		s.must(n.start())
+		s.must(n.ready(ctx))
 	}
-	return w.right(ctx, s)
+	w.right(ctx, s)
 }
 
 // stranded kills the workers while they have messages of servers whose clocks are ahead,
 // and puts the clocks right. The servers wait for an acknowledgement until the time by which
 // they gave the messages out has come; the janitor ends the actions by their deadlines.
-func (w watches) stranded(ctx context.Context, s *scene) error {
+func (w watches) stranded(ctx context.Context, s *scene) {
 	for _, server := range s.cluster.Servers {
-		if err := w.turn(ctx, s, server.Name, time.Hour); err != nil {
-			return err
-		}
+		w.turn(ctx, s, server.Name, time.Hour)
 	}
 	s.target.Hold(s.slug())
 	for range 4 {
-		if _, err := s.heard(ctx); err != nil {
-			return err
-		}
+		s.heard(ctx)
 	}
 	for _, n := range s.workers() {
 		n.kill()
@@ -213,14 +180,11 @@ func (w watches) stranded(ctx context.Context, s *scene) error {
 	}
 	s.target.Release()
 	for _, server := range s.cluster.Servers {
-		if err := w.turn(ctx, s, server.Name, 0); err != nil {
-			return err
-		}
+		w.turn(ctx, s, server.Name, 0)
 	}
 	s.left = func(l history.Left) history.Left {
 		s.bite("messages left with nobody for an hour", int(l.Backlog))
 		l.Backlog = 0
 		return l
 	}
-	return nil
 }

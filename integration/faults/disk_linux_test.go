@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -41,7 +40,7 @@ func TestDisks(t *testing.T) { //nolint:paralleltest // each fault has the machi
 	for i, r := range []struct { //nolint:paralleltest // as above
 		number, title string
 
-		fault func(context.Context, *scene, rack) error
+		fault func(context.Context, *scene, rack)
 		sync  string
 		full  bool
 		room  int64
@@ -59,7 +58,7 @@ func TestDisks(t *testing.T) { //nolint:paralleltest // each fault has the machi
 		s := newScene(nil, row{number: r.number, title: r.title}, begin, i)
 		t.Run(s.slug(), func(t *testing.T) {
 			drives := newRack(t, r.full)
-			s.fault = func(ctx context.Context, s *scene) error { return r.fault(ctx, s, drives) }
+			s.fault = func(ctx context.Context, s *scene) { r.fault(ctx, s, drives) }
 			s.rig = newRig(t, kit{cluster: cluster.Config{Sync: r.sync, Room: r.room, StoreOf: drives.stores()}})
 			s.test(t)
 		})
@@ -84,9 +83,10 @@ func lossIsFound(t *testing.T, begin uint64) {
 		load.Name = s.slug()
 		s.crowd = s.rig.crowd(load)
 		s.crowd.Start(ctx)
-		require.NoError(t, s.goOn(ctx, "the load"))
+		s.t = t
+		s.goOn(ctx, "the load")
 		require.NoError(t, s.crowd.Rest()) // nobody is to ask again for what is lost
-		require.NoError(t, drives.dark(ctx, s, cluster.Size))
+		drives.dark(ctx, s, cluster.Size)
 		var run history.Run
 		s.crowd.Fill(&run)
 		if err := s.log.fill(ctx, &run); err != nil {
@@ -194,22 +194,17 @@ func (d *drive) empty() error { return os.Remove(filepath.Join(d.mounted, "balla
 
 // darkens takes the power from so many servers, in the middle of what a disk writes, several
 // times.
-func darkens(servers int) func(context.Context, *scene, rack) error {
-	return func(ctx context.Context, s *scene, drives rack) error {
+func darkens(servers int) func(context.Context, *scene, rack) {
+	return func(ctx context.Context, s *scene, drives rack) {
 		for range 4 {
-			if err := drives.dark(ctx, s, servers); err != nil {
-				return err
-			}
-			if err := s.goOn(ctx, "the load with the power back"); err != nil {
-				return err
-			}
+			drives.dark(ctx, s, servers)
+			s.goOn(ctx, "the load with the power back")
 		}
-		return nil
 	}
 }
 
 // dark takes the power from so many servers at once and gives it back.
-func (r rack) dark(ctx context.Context, s *scene, servers int) error {
+func (r rack) dark(ctx context.Context, s *scene, servers int) {
 	first := s.chance.IntN(cluster.Size)
 	keep := []float64{0, 0.5, 0.9}[s.chance.IntN(3)]
 	var off []int
@@ -223,85 +218,65 @@ func (r rack) dark(ctx context.Context, s *scene, servers int) error {
 		s.bite("sectors forgotten", forgot)
 	}
 	s.bite("servers without power", len(off))
-	if err := poll.Rest(ctx, 20*time.Millisecond); err != nil {
-		return err
-	}
+	s.must(poll.Rest(ctx, 20*time.Millisecond))
 	for _, i := range off {
 		s.cluster.Servers[i].Kill()
 	}
 	for _, i := range off {
 		d := r[i]
-		if err := d.unmount(); err != nil {
-			return err
-		}
+		s.must(d.unmount())
 		d.device = after[i]
-		if err := d.mount(); err != nil {
-			return err
-		}
+		s.must(d.mount())
 	}
-	return s.revive(ctx)
+	s.revive(ctx)
 }
 
 // fills leaves no room on the disks of so many servers. Where it is one, all goes on; where
 // it is all, nothing is accepted until there is room again.
-func fills(servers int) func(context.Context, *scene, rack) error {
-	return func(ctx context.Context, s *scene, drives rack) error {
+func fills(servers int) func(context.Context, *scene, rack) {
+	return func(ctx context.Context, s *scene, drives rack) {
 		for i := range servers {
-			if err := drives[i].fill(); err != nil {
-				return err
-			}
+			s.must(drives[i].fill())
 			s.bite("disks filled", 1)
 		}
 		if servers == cluster.Size {
-			refused, err := s.refusing(ctx)
-			if err != nil {
-				return err
-			}
+			refused := s.refusing(ctx)
 			s.bite("refused", refused)
-		} else if err := s.goOn(ctx, "the load with one disk full"); err != nil {
-			return err
+		} else {
+			s.goOn(ctx, "the load with one disk full")
 		}
 		for i := range servers {
-			if err := drives[i].empty(); err != nil {
-				return err
-			}
+			s.must(drives[i].empty())
 			s.cluster.Servers[i].Kill() // one that had no room does not go on by itself
 		}
-		return s.revive(ctx)
+		s.revive(ctx)
 	}
 }
 
 // refusing waits until every node refuses new actions.
-func (s *scene) refusing(ctx context.Context) (int, error) {
+func (s *scene) refusing(ctx context.Context) int {
 	away := s.crowd.Counts().Away
-	if err := s.crowd.Await(ctx, "refusals", func(c crowd.Counts) bool { return c.Away >= away+20 }); err != nil {
-		return 0, err
-	}
-	return s.crowd.Counts().Away - away, nil
+	s.must(s.crowd.Await(ctx, "refusals", func(c crowd.Counts) bool { return c.Away >= away+20 }))
+	return s.crowd.Counts().Away - away
 }
 
 // stuff stores all that the servers may, in a stream of its own: they refuse what comes
 // then, and nothing that was accepted is lost.
-func stuff(ctx context.Context, s *scene, _ rack) error {
+func stuff(ctx context.Context, s *scene, _ rack) {
 	const name = "BALLAST"
 	_, err := s.log.JS.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{"ballast"}, Replicas: cluster.Size, Storage: jetstream.FileStorage})
-	if err != nil {
-		return err
-	}
+	s.must(err)
 	stored := 0
 	for chunk := bytes.Repeat([]byte("x"), 512<<10); ; stored++ {
 		if _, err := s.log.JS.Publish(ctx, "ballast", chunk); err != nil {
 			if ctx.Err() != nil {
-				return fmt.Errorf("the servers take all that comes: %w", err)
+				s.t.Fatalf("the servers take all that comes: %v", err)
 			}
 			break
 		}
 	}
 	s.bite("stored", stored)
-	refused, err := s.refusing(ctx)
-	if err != nil {
-		return err
-	}
+	refused := s.refusing(ctx)
 	s.bite("refused", refused)
-	return s.log.JS.DeleteStream(ctx, name)
+	s.must(s.log.JS.DeleteStream(ctx, name))
 }

@@ -4,10 +4,11 @@ package faults_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ type row struct {
 	// load is what is asked for meanwhile.
 	load crowd.Config
 	// fault befalls what is at work. It says how often it did, by what it did.
-	fault func(ctx context.Context, s *scene) error
+	fault func(ctx context.Context, s *scene)
 }
 
 // scene is a row while it is played.
@@ -38,7 +39,7 @@ type scene struct {
 	crowd  *crowd.Crowd
 	beside []*crowd.Crowd // others, which rest when it is judged
 	chance *rand.Rand
-	say    func(format string, args ...any) // into the test's log
+	t      *testing.T
 
 	// omit are records that the row itself has put on the log.
 	omit func(schemas.Record) bool
@@ -113,15 +114,16 @@ func (s *scene) test(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), s.patience())
 	defer cancel()
-	s.say = t.Logf
+	s.t = t
 	begun := time.Now()
-	err := s.play(ctx)
-	s.took, s.failed = time.Since(begun), err != nil
-	t.Logf("%d actions, %+v, %v", s.actions, s.counts, s.bit)
-	if s.round == 0 {
-		s.tell(t)
-	}
-	require.NoError(t, err)
+	defer func() { // also where it does not come to the end
+		s.took, s.failed = time.Since(begun), t.Failed() && len(s.violations) == 0
+		t.Logf("%d actions, %+v, %v", s.actions, s.counts, s.bit)
+		if s.round == 0 {
+			s.tell(t)
+		}
+	}()
+	s.play(ctx)
 	for i, v := range s.violations {
 		if i == 20 {
 			t.Errorf("and %d more", len(s.violations)-i)
@@ -135,6 +137,12 @@ func (s *scene) test(t *testing.T) {
 	}
 }
 
+// must ends the test where something cannot go on as it has to.
+func (s *scene) must(err error) {
+	s.t.Helper()
+	require.NoError(s.t, err)
+}
+
 // patience bounds a row.
 func (s *scene) patience() time.Duration {
 	if s.round > 0 {
@@ -144,66 +152,51 @@ func (s *scene) patience() time.Duration {
 }
 
 // play brings the fault about under load, heals, and judges.
-func (s *scene) play(ctx context.Context) error {
-	if err := s.log.begin(ctx); err != nil {
-		return err
-	}
+func (s *scene) play(ctx context.Context) {
+	s.must(s.log.begin(ctx))
 	load := s.load
 	load.Name = s.slug()
 	s.crowd = s.rig.crowd(load)
 	s.crowd.Start(ctx)
-	defer s.listen(ctx)()
-	err := s.goOn(ctx, "the load")
-	if err == nil {
-		err = s.fault(ctx, s)
-	}
-	err = errors.Join(err, s.heal(ctx))
-	if err == nil {
-		err = s.goOn(ctx, "the load behind it")
-	}
-	if err != nil {
-		return err
-	}
-	if err := s.crowd.Rest(); err != nil {
-		return err
-	}
+	s.goOn(ctx, "the load")
+	s.fault(ctx, s)
+	s.must(s.heal(ctx))
+	s.goOn(ctx, "the load behind it")
+	s.must(s.crowd.Rest())
 	s.counts = s.crowd.Counts()
-	return s.judge(ctx)
+	s.judge(ctx)
 }
 
 // goOn waits until some more ends were told.
-func (s *scene) goOn(ctx context.Context, what string) error {
+func (s *scene) goOn(ctx context.Context, what string) {
 	told := s.crowd.Counts().Told
-	return s.crowd.Await(ctx, what, func(c crowd.Counts) bool { return c.Told >= told+warm })
+	s.must(s.crowd.Await(ctx, what, func(c crowd.Counts) bool { return c.Told >= told+warm }))
 }
 
 // heard is the next of the row's calls that the target holds.
-func (s *scene) heard(ctx context.Context) (name string, err error) {
+func (s *scene) heard(ctx context.Context) string {
 	for {
 		select {
-		case name = <-s.target.Heard():
+		case name := <-s.target.Heard():
 			if strings.HasPrefix(name, s.slug()) { // not one of a row before
-				return name, nil
+				return name
 			}
 		case <-ctx.Done():
-			return "", fmt.Errorf("no call is under way: %w", ctx.Err())
+			s.t.Fatalf("no call is under way: %v", ctx.Err())
 		}
 	}
 }
 
 // judge reads the three ledgers.
-func (s *scene) judge(ctx context.Context) error {
+func (s *scene) judge(ctx context.Context) {
 	var run history.Run
 	var err error
-	if run.Left, err = s.log.drained(ctx); err != nil {
-		return err
-	}
+	run.Left, err = s.log.drained(ctx)
+	s.must(err)
 	for _, c := range append(s.beside, s.crowd) {
 		c.Fill(&run)
 	}
-	if err := s.log.ended(ctx, &run); err != nil {
-		return err
-	}
+	s.must(s.log.ended(ctx, &run))
 	if s.omit != nil {
 		run.Log = slices.DeleteFunc(run.Log, s.omit)
 	}
@@ -217,5 +210,62 @@ func (s *scene) judge(ctx context.Context) error {
 			s.violations = append(s.violations, history.Violation{Invariant: s.number, Tenant: a.Tenant, Subject: a.ID, Detail: "its outcome is unknown, and nothing was killed"})
 		}
 	}
-	return nil
+}
+
+// every are the faults. Rows of the matrix that are not here are held by other tests; see
+// docs/reliability.md.
+func every() []row {
+	return []row{
+		{number: "F15", title: "a worker stands still during calls", short: true, fault: standStill},
+		{number: "F14", title: "a worker stands still between attempt and first byte", short: true, fault: standDeclared},
+		{number: "F19", title: "a server is killed", short: true, fault: killServers},
+		{number: "F20", title: "two of three servers are killed", short: true, fault: killTwo},
+		{number: "F21", title: "all servers are killed", fault: killAll},
+		{number: "F23", title: "the leader is cut off from its followers", short: true, fault: isolateLeader},
+		{number: "F23", title: "a node is cut off from every server", fault: cutOffNodes},
+		{number: "F23", title: "the leader hears nothing of the others", fault: deafLeader},
+		{number: "F23", title: "the others hear nothing of the leader", fault: muteLeader},
+		{number: "F23", title: "no node reaches the leader", fault: leaderUnreached},
+		{number: "F24", title: "packets are late and lost", fault: badWeather},
+		{number: "F25", title: "connections break every two seconds", fault: storm},
+		{number: "F30", title: "messages that no worker can read", fault: poison},
+		{number: "F31", title: "every message is given out again", short: true, fault: giveAgain},
+		{number: "F37", title: "each node ends with SIGTERM and another takes its place", short: true, fault: roll},
+		{number: "F38", title: "leaders step down", fault: stepDown},
+		{number: "F38", title: "each server is replaced by an empty one", fault: replace},
+		{number: "F39", title: "clients leave before, in and behind their requests, and while they follow", short: true, fault: leave},
+		{number: "F40", title: "fifty ask for the same at once", fault: sameKey},
+		{number: "F47", title: "a deep queue, with cancels", fault: deepQueue},
+	}
+}
+
+// line is a row of the table. Bold is what is in the selection.
+func (s *scene) line() string {
+	number, verdict := s.number, strconv.Itoa(len(s.violations))
+	if s.short {
+		number = "**" + number + "**"
+	}
+	if s.failed {
+		verdict = "it did not come to the end"
+	}
+	var did []string
+	for _, what := range slices.Sorted(maps.Keys(s.bit)) {
+		did = append(did, grouped(s.bit[what])+" "+what)
+	}
+	return fmt.Sprintf("| %s | %s | 1 | %s | %s | %.1f s | %s |\n", number, s.title, grouped(s.actions), strings.Join(did, ", "),
+		s.counts.Gap.Seconds(), verdict)
+}
+
+// tell logs the row's line, in the form of docs/reliability.md.
+func (s *scene) tell(t *testing.T) {
+	t.Helper()
+	t.Logf("%s took %s\n%s", s.number, s.took.Round(time.Second), s.line())
+}
+
+// grouped is a number with commas between its thousands.
+func grouped(n int) string {
+	if n < 1000 {
+		return strconv.Itoa(n)
+	}
+	return fmt.Sprintf("%s,%03d", grouped(n/1000), n%1000)
 }

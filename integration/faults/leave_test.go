@@ -3,53 +3,51 @@
 package faults_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 
 	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/history"
+	"weir/internal/weirtest/poll"
+	"weir/schemas"
 )
 
 // leave has clients go away at every place of a request: before its body, in the middle of
 // it, behind it, and while they follow events. What was whole is done once, what was not is
 // not there, and nobody is waited for.
-func leave(ctx context.Context, s *scene) error {
+func leave(ctx context.Context, s *scene) {
 	for range s.times(2, 10) {
 		for _, n := range s.writers() {
 			for _, part := range []int{0, 1} { // of two halves
-				if err := s.leaveBefore(ctx, n, part); err != nil {
-					return err
-				}
+				s.leaveBefore(ctx, n, part)
 			}
 			o := s.crowd.Order(crowd.Post)
-			if err := post(ctx, n, s.crowd.Body(o), 2); err != nil {
-				return err
-			}
+			s.must(post(ctx, n, s.crowd.Body(o), 2))
 			s.bite("left behind a request", 1)
 			s.crowd.Send(ctx, o) // whether it was accepted or not: it is done once
 		}
 	}
-	return s.leaveStreams(ctx)
+	s.leaveStreams(ctx)
 }
 
 // leaveBefore goes away when the head and so many halves of the body are sent. Nothing is
 // accepted, which a later request of the same node's shows.
-func (s *scene) leaveBefore(ctx context.Context, n *node, halves int) error {
+func (s *scene) leaveBefore(ctx context.Context, n *node, halves int) {
 	o := s.crowd.Order(crowd.Post)
-	if err := post(ctx, n, s.crowd.Body(o), halves); err != nil {
-		return err
-	}
-	if err := s.goOn(ctx, "the load behind one that left"); err != nil {
-		return err
-	}
+	s.must(post(ctx, n, s.crowd.Body(o), halves))
+	s.goOn(ctx, "the load behind one that left")
 	status, text := fetch(ctx, http.MethodGet, s.somewhere(func(r role) bool { return r.read })+"/v1/actions/"+o.Name, "")
 	if status != http.StatusNotFound {
-		return fmt.Errorf("%s was given %d halves of %s, and there is: %d %s", n.name, halves, o.Name, status, text)
+		s.t.Fatalf("%s was given %d halves of %s, and there is: %d %s", n.name, halves, o.Name, status, text)
 	}
 	s.bite([]string{"left before a body", "left in a body"}[halves], 1)
-	return nil
 }
 
 // post sends the head of a request and so many halves of its body, and breaks the connection.
@@ -78,12 +76,9 @@ func (n *node) say(ctx context.Context, text string) (net.Conn, error) {
 }
 
 // leaveStreams has many follow an action that does not end, and go away at once.
-func (s *scene) leaveStreams(ctx context.Context) error {
+func (s *scene) leaveStreams(ctx context.Context) {
 	s.target.Hold(s.slug() + "-" + crowd.Get)
-	name, err := s.heard(ctx)
-	if err != nil {
-		return err
-	}
+	name := s.heard(ctx)
 	many := s.times(50, 500)
 	open := func(n *node) float64 { return n.gauge(ctx, "weir_sse_streams") }
 	for _, n := range s.that(func(r role) bool { return r.read }) {
@@ -95,23 +90,179 @@ func (s *scene) leaveStreams(ctx context.Context) error {
 		}()
 		for range many {
 			conn, err := n.say(ctx, "GET /v1/actions/"+name+"/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n")
-			if err != nil {
-				return err
-			}
+			s.must(err)
 			conns = append(conns, conn)
 		}
-		if err := until(ctx, "the streams to be open", func() bool { return open(n) >= float64(many) }); err != nil {
-			return err
-		}
+		s.must(until(ctx, "the streams to be open", func() bool { return open(n) >= float64(many) }))
 		for _, c := range conns {
 			_ = c.Close()
 		}
 		// The load follows a few itself.
-		if err := until(ctx, "the streams to be let go", func() bool { return open(n) < float64(many)/2 }); err != nil {
-			return err
-		}
+		s.must(until(ctx, "the streams to be let go", func() bool { return open(n) < float64(many)/2 }))
 		s.bite("streams left at once", many)
 	}
 	s.target.Release()
-	return nil
+}
+
+// deepQueue has far more accepted than is under way, has every seventh canceled, and kills a
+// server and a worker while the rest is worked off.
+func deepQueue(ctx context.Context, s *scene) {
+	s.target.Hold(s.slug())
+	depth := s.times(200, 1000)
+	s.queue(ctx, s.crowd, depth, 7)
+	waits, _, err := s.log.backlog(ctx)
+	s.must(err)
+	s.bite("queued", int(waits))
+	s.bite("canceled", depth/7)
+	s.target.Release()
+	s.cluster.Servers[s.chance.IntN(len(s.cluster.Servers))].Kill()
+	s.workers()[0].kill()
+	s.goOn(ctx, "the load behind the queue")
+	s.must(s.heal(ctx))
+}
+
+// queue has so many actions accepted, and every nth canceled; 0: none.
+func (s *scene) queue(ctx context.Context, c *crowd.Crowd, depth, nth int) {
+	var group sync.WaitGroup
+	errs := make(chan error, depth)
+	slots := make(chan struct{}, 16)
+	for i := range depth {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			errs <- s.enqueue(ctx, c, crowd.Classes()[i%len(crowd.Classes())], nth > 0 && i%nth == nth-1)
+		})
+	}
+	group.Wait()
+	close(errs)
+	var all []error
+	for err := range errs {
+		all = append(all, err)
+	}
+	s.must(errors.Join(all...))
+}
+
+// enqueue has one action accepted, at whatever node, and canceled.
+func (s *scene) enqueue(ctx context.Context, c *crowd.Crowd, class string, cancel bool) error {
+	o := c.Order(class)
+	o.Async = true
+	for {
+		base := s.somewhere(func(r role) bool { return r.write })
+		a, err := c.Ask(ctx, base, o)
+		if a.Answer == history.Accepted {
+			break
+		}
+		if wait := poll.Rest(ctx, pause); wait != nil {
+			return errors.Join(wait, err)
+		}
+	}
+	if !cancel {
+		return nil
+	}
+	for {
+		base := s.somewhere(func(r role) bool { return r.write })
+		status, text := fetch(ctx, http.MethodPost, base+"/v1/actions/"+o.Name+"/cancel", "")
+		if status/100 == 2 || status == http.StatusConflict { // or it has ended: a call that is denied does at once
+			return nil
+		}
+		if wait := poll.Rest(ctx, pause); wait != nil {
+			return fmt.Errorf("%s is not canceled: %d %s: %w", o.Name, status, text, wait)
+		}
+	}
+}
+
+// poisons are messages that no worker can do anything with.
+func poisons() map[string][]byte {
+	return map[string][]byte{
+		"not-json":        []byte(`{`),
+		"no-action":       []byte(`{"v":1,"n":1,"type":"accepted"}`),
+		"unknown-version": []byte(`{"v":99,"n":1,"type":"accepted","action":{}}`),
+		"not-a-call":      []byte(`{"v":1,"n":1,"type":"accepted","action":{"id":"poison-not-a-call","tenant":"default","kind":"http","payload":[1]}}`),
+		"empty":           {},
+		"large":           bytes.Repeat([]byte("["), 900<<10),
+	}
+}
+
+// poison puts messages on the log, past every door, that are no actions. Each is put aside,
+// no node dies of one, and the work behind them goes on.
+func poison(ctx context.Context, s *scene) {
+	before, err := s.log.count(ctx, schemas.DeadStream)
+	s.must(err)
+	var refs []schemas.Ref
+	for name, data := range poisons() {
+		for _, kind := range []schemas.Kind{schemas.KindHTTP, schemas.KindPlan} {
+			ref := schemas.Ref{Tenant: "default", Kind: kind, ID: fmt.Sprintf("poison-%s-%s-%d", kind, name, s.chance.Uint64())}
+			_, err = s.log.JS.Publish(ctx, s.layout.Subject(ref, schemas.SectionAccepted), data)
+			s.must(err)
+			refs = append(refs, ref)
+		}
+	}
+	s.omit = func(r schemas.Record) bool {
+		ref, _, err := schemas.ParseSubject(r.Subject)
+		return err == nil && slices.Contains(refs, ref)
+	}
+	err = until(ctx, "the poison to be put aside", func() bool {
+		n, err := s.log.count(ctx, schemas.DeadStream)
+		return err == nil && n >= before+uint64(len(refs))
+	})
+	s.must(err)
+	s.bite("put aside", len(refs))
+	for _, n := range s.nodes {
+		if n.ended() {
+			s.t.Fatalf("%s died of it", n.name)
+		}
+	}
+}
+
+// sameKey has fifty clients ask for the same thing at the same moment, at every node, and as
+// many change the rules on the same etag: there is one winner.
+func sameKey(ctx context.Context, s *scene) {
+	const crowd = 50
+	for range s.times(1, 5) {
+		o := s.crowd.Order("post")
+		o.Async = true
+		answers := make(chan history.Answer, crowd)
+		for range crowd {
+			go func() {
+				a, _ := s.crowd.Ask(ctx, s.somewhere(func(r role) bool { return r.write }), o)
+				answers <- a.Answer
+			}()
+		}
+		accepted := 0
+		for range crowd {
+			if <-answers == history.Accepted {
+				accepted++
+			}
+		}
+		s.bite("of one name accepted", accepted)
+		s.crowd.Send(ctx, o) // its end is told too
+		s.oneWriter(ctx, crowd)
+	}
+}
+
+func (s *scene) oneWriter(ctx context.Context, crowd int) {
+	operate := func(name, args string) (int, string) {
+		body := fmt.Sprintf(`{"request_id":"rules","operation":%q,"args":%s}`, name, args)
+		return fetch(ctx, http.MethodPost, s.somewhere(func(r role) bool { return r.write })+"/v1/agent-api", body)
+	}
+	_, text := operate(schemas.OpStatus, "{}")
+	etag := member(text, "rules_etag")
+	statuses := make(chan int, crowd)
+	round := s.chance.Uint32()
+	for i := range crowd {
+		go func() {
+			status, _ := operate(schemas.OpRulesCreate, fmt.Sprintf(`{"if_match":%q,"rule":{"id":"r%d-%d","type":"delay","match":{"url_pattern":"http://nowhere.invalid/*"},"action":{"delay_ms":1}}}`, etag, round, i))
+			statuses <- status
+		}()
+	}
+	won := 0
+	for range crowd {
+		if <-statuses == http.StatusOK {
+			won++
+		}
+	}
+	if won != 1 {
+		s.t.Fatalf("of %d writers with the etag %q %d won: %s", crowd, etag, won, text)
+	}
+	s.bite("of one etag won", won)
 }

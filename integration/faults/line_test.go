@@ -4,7 +4,6 @@ package faults_test
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"weir/internal/weirtest/cluster"
@@ -17,7 +16,7 @@ func lost() time.Duration { return long(3*time.Second, 12*time.Second) }
 
 // cutOffNodes takes the servers away from a node, each time in another way, while it has
 // calls under way.
-func cutOffNodes(ctx context.Context, s *scene) error {
+func cutOffNodes(ctx context.Context, s *scene) {
 	ways := map[string]func(*cluster.Link){
 		"cut":       (*cluster.Link).Cut,
 		"held":      func(l *cluster.Link) { l.Hold(cluster.Out, cluster.Back) },
@@ -28,102 +27,74 @@ func cutOffNodes(ctx context.Context, s *scene) error {
 		for range s.times(1, 2) {
 			n := s.nodes[s.chance.IntN(len(s.nodes))]
 			s.target.Hold(s.slug()) // so that there are calls whose results cannot be written
-			if _, err := s.heard(ctx); err != nil {
-				return err
-			}
+			s.heard(ctx)
 			for _, l := range n.lines {
 				do(l)
 			}
 			s.target.Release()
 			s.bite(how, 1)
-			if err := poll.Rest(ctx, lost()); err != nil {
-				return err
-			}
+			s.must(poll.Rest(ctx, lost()))
 			for _, l := range n.lines {
 				l.Heal()
 			}
-			if err := n.ready(ctx); err != nil {
-				return fmt.Errorf("after its lines were %s: %w", how, err)
-			}
-			if err := s.goOn(ctx, "the load behind lines that were "+how); err != nil {
-				return err
-			}
+			s.must(n.ready(ctx))
+			s.goOn(ctx, "the load behind lines that were "+how)
 		}
 	}
-	return nil
 }
 
 // deafLeader lets a partition's leader say what it wants and hear nothing.
-func deafLeader(ctx context.Context, s *scene) error { return oneWay(ctx, s, false) }
+func deafLeader(ctx context.Context, s *scene) { oneWay(ctx, s, false) }
 
 // muteLeader lets it hear everything and say nothing.
-func muteLeader(ctx context.Context, s *scene) error { return oneWay(ctx, s, true) }
+func muteLeader(ctx context.Context, s *scene) { oneWay(ctx, s, true) }
 
-func oneWay(ctx context.Context, s *scene, mute bool) error {
+func oneWay(ctx context.Context, s *scene, mute bool) {
 	for range s.times(1, 3) {
 		group := schemas.LogStream(s.chance.IntN(s.layout.Partitions))
 		i, err := s.cluster.Leader(ctx, group)
-		if err != nil {
-			return err
-		}
+		s.must(err)
 		s.cluster.Deafen(i, mute)
-		if err := s.elsewhere(ctx, i, group); err != nil {
-			return err
-		}
-		if err := poll.Rest(ctx, lost()); err != nil {
-			return err
-		}
+		s.elsewhere(ctx, i, group)
+		s.must(poll.Rest(ctx, lost()))
 		s.cluster.Heal()
-		if err := s.cluster.Healthy(ctx); err != nil {
-			return err
-		}
-		if err := s.goOn(ctx, "the load with the old leader back"); err != nil {
-			return err
-		}
+		s.must(s.cluster.Healthy(ctx))
+		s.goOn(ctx, "the load with the old leader back")
 	}
-	return nil
 }
 
 // leaderUnreached cuts every node's line to a partition's leader: it has the followers, and
 // they have the nodes.
-func leaderUnreached(ctx context.Context, s *scene) error {
+func leaderUnreached(ctx context.Context, s *scene) {
 	for range s.times(1, 3) {
 		i, err := s.cluster.Leader(ctx, schemas.LogStream(0))
-		if err != nil {
-			return err
-		}
+		s.must(err)
 		for _, n := range s.nodes {
 			n.lines[i].Cut()
 		}
-		if err := s.goOn(ctx, "the load over the followers"); err != nil {
-			return err
-		}
+		s.goOn(ctx, "the load over the followers")
 		s.bite("went round", 1)
 		for _, n := range s.nodes {
 			n.lines[i].Heal()
 		}
 	}
-	return nil
 }
 
 // badWeather delays every packet between all processes by 100 ms, half of that more or less,
 // and loses one of twenty.
-func badWeather(ctx context.Context, s *scene) error {
+func badWeather(ctx context.Context, s *scene) {
 	s.cluster.Each(func(l *cluster.Link) {
 		l.Set(cluster.Weather{Delay: 100 * time.Millisecond, Jitter: 50 * time.Millisecond, Loss: 50})
 	})
 	for range s.times(1, 4) {
-		if err := s.goOn(ctx, "the load in bad weather"); err != nil {
-			return err
-		}
+		s.goOn(ctx, "the load in bad weather")
 		s.bite("went on", 1)
 	}
-	return nil
 }
 
 // storm breaks every connection of every node every two seconds: nothing runs full of what
 // was begun for each.
-func storm(ctx context.Context, s *scene) error {
+func storm(ctx context.Context, s *scene) {
 	before := s.goroutines(ctx)
 	broken := 0
 	for range s.times(3, 30) {
@@ -134,15 +105,11 @@ func storm(ctx context.Context, s *scene) error {
 				broken += l.Broken() - b
 			}
 		}
-		if err := poll.Rest(ctx, 2*time.Second); err != nil {
-			return err
-		}
+		s.must(poll.Rest(ctx, 2*time.Second))
 	}
 	s.bite("ends of connections broken", broken)
-	if err := s.goOn(ctx, "the load behind the storm"); err != nil {
-		return err
-	}
-	return until(ctx, "goroutines to end", func() bool { return s.goroutines(ctx) < before*1.5 })
+	s.goOn(ctx, "the load behind the storm")
+	s.must(until(ctx, "goroutines to end", func() bool { return s.goroutines(ctx) < before*1.5 }))
 }
 
 // goroutines are those of all nodes.

@@ -9,12 +9,8 @@ package faults_test
 
 import (
 	"flag"
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"weir/internal/weirtest/program"
@@ -30,39 +26,6 @@ var (
 	kills = flag.Int("faults.kills", 20, "how many servers F19 kills with -faults.all")
 	older = flag.String("faults.older", "", "a commit of this repository, or a program built from one, which F37 changes to and back; empty: no other version")
 )
-
-// tableEnv names the file of the table, for a test that runs in a process of its own.
-const tableEnv = "FAULTS_TABLE"
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	if os.Getenv(tableEnv) != "" {
-		return m.Run()
-	}
-	dir, err := os.MkdirTemp("", "weir-faults-")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		err = os.Setenv(tableEnv, filepath.Join(dir, "table"))
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	code := m.Run()
-	rows, err := os.ReadFile(filepath.Join(dir, "table"))
-	switch {
-	case err == nil:
-		fmt.Printf("\n%s%s\n", tableHead, rows)
-	case *only != "":
-		fmt.Fprintf(os.Stderr, "no fault is called %q\n", *only)
-		return 1
-	}
-	return code
-}
 
 // chosen reports whether a fault is to be played.
 func chosen(number, title string) bool {

@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +19,7 @@ import (
 	"weir/internal/weirtest/cluster"
 	"weir/internal/weirtest/crowd"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -210,27 +209,11 @@ func member(doc, name string) string {
 
 // fetch is one request; status 0: no answer.
 func fetch(ctx context.Context, method, url, body string, header ...string) (status int, text string) {
-	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	resp, text, err := program.Ask(ctx, method, url, body, append(header, "Connection", "close")...)
 	if err != nil {
 		return 0, err.Error()
 	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, err.Error()
-	}
-	return resp.StatusCode, string(data)
+	return resp.StatusCode, text
 }
 
 // pause keeps whoever asks again from doing so in a hot loop.

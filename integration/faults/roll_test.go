@@ -6,47 +6,39 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
 // roll ends each node with SIGTERM under load and has another take its place; in the whole
 // all of them once more. Nobody is left in doubt by it.
-func roll(ctx context.Context, s *scene) error {
+func roll(ctx context.Context, s *scene) {
 	for range s.times(1, 2) {
-		if err := s.change(ctx, s.weir); err != nil {
-			return err
-		}
+		s.change(ctx, s.weir)
 	}
 	s.certain = true
-	return nil
 }
 
 // change has a program take the place of each node, one after the other.
-func (s *scene) change(ctx context.Context, to string) error {
+func (s *scene) change(ctx context.Context, to string) {
 	for _, n := range s.nodes {
-		if err := n.terminate(ctx); err != nil {
-			return fmt.Errorf("%s did not end as asked: %w", n.name, err)
-		}
+		s.must(n.terminate(ctx))
 		n.binary = to
-		if err := n.start(); err != nil {
-			return err
-		}
-		if err := n.ready(ctx); err != nil {
-			return err
-		}
+		s.must(n.start())
+		s.must(n.ready(ctx))
 		s.bite("nodes changed", 1)
-		if err := s.goOn(ctx, "the load with another "+n.name); err != nil {
-			return err
-		}
+		s.goOn(ctx, "the load with another "+n.name)
 	}
-	return nil
 }
 
 // stepDown has every group of the log choose another leader, several times, under load.
-func stepDown(ctx context.Context, s *scene) error {
+func stepDown(ctx context.Context, s *scene) {
 	groups := []string{"META.LEADER.STEPDOWN", "STREAM.LEADER.STEPDOWN." + schemas.EvidenceStream}
 	for _, name := range s.log.partitions() {
 		groups = append(groups, "STREAM.LEADER.STEPDOWN."+name)
@@ -55,42 +47,80 @@ func stepDown(ctx context.Context, s *scene) error {
 		groups = append(groups, "CONSUMER.LEADER.STEPDOWN."+stream+"."+info.Name)
 		return nil
 	})
-	if err != nil {
-		return err
-	}
+	s.must(err)
 	for range s.times(1, 5) {
 		for _, group := range groups {
-			if err := s.log.stepDown(ctx, group); err != nil {
-				return err
-			}
+			s.must(s.log.stepDown(ctx, group))
 			s.bite("leaders asked to step down", 1)
 		}
-		if err := s.goOn(ctx, "the load under other leaders"); err != nil {
-			return err
-		}
+		s.goOn(ctx, "the load under other leaders")
 	}
-	return nil
 }
 
 // replace has an empty server take the place of each, one after the other, while nothing is
 // asked: the others give it all that it lacks.
-func replace(ctx context.Context, s *scene) error {
-	if err := s.crowd.Rest(); err != nil {
-		return err
-	}
-	if _, err := s.log.drained(ctx); err != nil {
-		return err
-	}
+func replace(ctx context.Context, s *scene) {
+	s.must(s.crowd.Rest())
+	_, err := s.log.drained(ctx)
+	s.must(err)
 	for _, server := range s.cluster.Servers {
 		server.Kill()
-		if err := os.RemoveAll(server.Store); err != nil {
-			return err
-		}
-		if err := s.revive(ctx); err != nil {
-			return fmt.Errorf("with an empty %s: %w", server.Name, err)
-		}
+		s.must(os.RemoveAll(server.Store))
+		s.revive(ctx)
 		s.bite("servers replaced", 1)
 	}
 	s.crowd.Start(ctx)
-	return nil
+}
+
+// standStill stops a worker for longer than the ack wait while the target has its calls,
+// and lets it go on when others have taken what it had.
+func standStill(ctx context.Context, s *scene) {
+	for _, n := range s.workers() {
+		s.target.Hold(s.slug())
+		for range 8 { // each worker has some of them
+			s.heard(ctx)
+		}
+		s.must(n.pause())
+		s.target.Release()
+		s.must(poll.Rest(ctx, s.log.ackWait+time.Second))
+		s.must(n.resume())
+		s.bite("stood still", 1)
+		s.goOn(ctx, "the load goes on")
+		if !*all {
+			return
+		}
+	}
+}
+
+// standDeclared has a worker stop itself when a call is on the log and no byte of it has
+// left, until another worker has ended the action, and then go on.
+func standDeclared(ctx context.Context, s *scene) {
+	for i, n := range s.workers()[:s.times(1, len(s.workers()))] {
+		name := fmt.Sprintf("%s-stop%d-", s.slug(), i)
+		s.must(s.restart(ctx, n, "WEIR_FAILPOINT=declared@"+name+"=stop"))
+		for k := 0; !n.reached("declared " + name); k++ { // the others take some of them
+			s.crowd.Send(ctx, crowd.Order{Name: name + strconv.Itoa(k), Class: crowd.Post, Watch: true})
+			s.must(poll.Rest(ctx, 100*time.Millisecond))
+		}
+		n.mark()
+		stood := ""
+		err := until(ctx, "another worker to end what it has", func() bool {
+			stood = n.at("declared")
+			return s.crowd.Ended(stood)
+		})
+		s.must(err)
+		s.bite("ended by another", 1)
+		s.must(n.resume())
+		s.goOn(ctx, "the load goes on")
+	}
+}
+
+// giveAgain has every message of the row given out again, three times, under load.
+func giveAgain(ctx context.Context, s *scene) {
+	for range 3 {
+		n, err := s.log.again(ctx)
+		s.must(err)
+		s.bite("queues reset", n)
+		s.goOn(ctx, "the load goes on")
+	}
 }

@@ -16,7 +16,7 @@ import (
 
 // killServers kills the leader of a partition, one of its followers and the leader of the
 // cluster, one after the other; each is started again when the load has gone on without it.
-func killServers(ctx context.Context, s *scene) error {
+func killServers(ctx context.Context, s *scene) {
 	rounds := 1
 	if *all {
 		rounds = (*kills + 2) / 3
@@ -28,75 +28,55 @@ func killServers(ctx context.Context, s *scene) error {
 				group = ""
 			}
 			i, err := s.cluster.Leader(ctx, group)
-			if err != nil {
-				return err
-			}
+			s.must(err)
 			if which == "followers" {
 				i = (i + 1) % cluster.Size
 			}
 			s.cluster.Servers[i].Kill()
 			s.bite(which+" killed", 1)
-			if err := s.goOn(ctx, "the load goes on without "+s.cluster.Servers[i].Name); err != nil {
-				return err
-			}
-			if err := s.revive(ctx); err != nil {
-				return err
-			}
+			s.goOn(ctx, "the load goes on without "+s.cluster.Servers[i].Name)
+			s.revive(ctx)
 		}
 	}
-	return nil
 }
 
 // revive starts the servers that were killed.
-func (s *scene) revive(ctx context.Context) error {
+func (s *scene) revive(ctx context.Context) {
 	for _, server := range s.cluster.Servers {
 		if server.Ended() {
-			if err := server.Start(ctx); err != nil {
-				return err
-			}
+			s.must(server.Start(ctx))
 		}
 	}
-	return s.cluster.Healthy(ctx)
+	s.must(s.cluster.Healthy(ctx))
 }
 
 // killTwo kills two servers: nothing is accepted meanwhile, and nothing was lost.
-func killTwo(ctx context.Context, s *scene) error {
+func killTwo(ctx context.Context, s *scene) {
 	first := s.chance.IntN(cluster.Size)
 	s.cluster.Servers[first].Kill()
 	s.cluster.Servers[(first+1)%cluster.Size].Kill()
-	refused, err := s.refused(ctx)
-	if err != nil {
-		return err
-	}
+	refused := s.refused(ctx)
 	s.bite("refused", refused)
-	return s.revive(ctx)
+	s.revive(ctx)
 }
 
 // killAll kills every server at once.
-func killAll(ctx context.Context, s *scene) error {
+func killAll(ctx context.Context, s *scene) {
 	for range 3 {
 		for _, server := range s.cluster.Servers {
 			server.Kill()
 		}
 		s.bite("servers killed", cluster.Size)
-		refused, err := s.refused(ctx)
-		if err != nil {
-			return err
-		}
+		refused := s.refused(ctx)
 		s.bite("refused", refused)
-		if err := s.revive(ctx); err != nil {
-			return err
-		}
-		if err := s.goOn(ctx, "the load goes on"); err != nil {
-			return err
-		}
+		s.revive(ctx)
+		s.goOn(ctx, "the load goes on")
 	}
-	return nil
 }
 
 // refused asks every node for an action while the log cannot be written: each says so, with
 // 503 and when to come again, and that it is not ready.
-func (s *scene) refused(ctx context.Context) (int, error) {
+func (s *scene) refused(ctx context.Context) int {
 	nodes := s.writers()
 	for _, n := range nodes {
 		o := s.crowd.Order(crowd.Post)
@@ -105,48 +85,35 @@ func (s *scene) refused(ctx context.Context) (int, error) {
 			_, err := s.crowd.Ask(ctx, n.url(), o)
 			return errors.Is(err, crowd.ErrAway)
 		})
-		if err != nil {
-			return 0, err
-		}
+		s.must(err)
 		err = until(ctx, n.name+" to say that it is not ready", func() bool {
 			status, _ := n.get(ctx, "/readyz")
 			return status == http.StatusServiceUnavailable
 		})
-		if err != nil {
-			return 0, err
-		}
+		s.must(err)
 		s.crowd.Send(ctx, o) // what was refused may be on the log all the same, or not
 	}
-	return len(nodes), nil
+	return len(nodes)
 }
 
 // isolateLeader cuts a partition's leader off from its followers, while every node still
 // reaches it.
-func isolateLeader(ctx context.Context, s *scene) error {
+func isolateLeader(ctx context.Context, s *scene) {
 	for range s.times(1, 3) {
 		i, err := s.cluster.Leader(ctx, schemas.LogStream(0))
-		if err != nil {
-			return err
-		}
+		s.must(err)
 		s.cluster.Isolate(i)
-		if err := s.elsewhere(ctx, i, schemas.LogStream(0)); err != nil {
-			return err
-		}
-		if err := poll.Rest(ctx, long(2*time.Second, 8*time.Second)); err != nil {
-			return err
-		}
+		s.elsewhere(ctx, i, schemas.LogStream(0))
+		s.must(poll.Rest(ctx, long(2*time.Second, 8*time.Second)))
 		s.cluster.Heal()
-		if err := s.cluster.Healthy(ctx); err != nil {
-			return err
-		}
+		s.must(s.cluster.Healthy(ctx))
 	}
-	return nil
 }
 
 // elsewhere waits until another server than i leads a group.
-func (s *scene) elsewhere(ctx context.Context, i int, group string) error {
+func (s *scene) elsewhere(ctx context.Context, i int, group string) {
 	other := (i + 1) % cluster.Size
-	return until(ctx, "another leader of "+group, func() bool {
+	s.must(until(ctx, "another leader of "+group, func() bool {
 		state, err := s.cluster.Servers[other].State(ctx)
 		name := state.Leaders[group]
 		if err != nil || name == "" || name == s.cluster.Servers[i].Name {
@@ -154,7 +121,7 @@ func (s *scene) elsewhere(ctx context.Context, i int, group string) error {
 		}
 		s.bite("leaders changed", 1)
 		return true
-	})
+	}))
 }
 
 // times is how often something is done, in the selection and in the whole.

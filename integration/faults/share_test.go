@@ -49,7 +49,7 @@ func TestShares(t *testing.T) { //nolint:paralleltest // it has the machine to i
 		tokens[tenant] = token
 	}
 	r.load = crowd.Config{Tenant: "light", Token: tokens["light"], Under: "light", Only: []string{crowd.Get, crowd.Post, crowd.Denied}}
-	r.fault = func(ctx context.Context, s *scene) error { return shares(ctx, s, tokens["deep"]) }
+	r.fault = func(ctx context.Context, s *scene) { shares(ctx, s, tokens["deep"]) }
 	t.Run(r.slug(), newScene(rig, r, chance(t), 0).test)
 }
 
@@ -89,53 +89,38 @@ func (r *rig) token(ctx context.Context, admin, tenant string) (string, error) {
 }
 
 // shares fills a tenant's queue with calls that hang, and looks at what of the other's ends.
-func shares(ctx context.Context, s *scene, token string) error {
+func shares(ctx context.Context, s *scene, token string) {
 	cfg := crowd.Config{Name: "deep-" + s.slug(), Tenant: "deep", Token: token}
 	deep := s.rig.crowd(cfg)
 	s.beside = append(s.beside, deep)
 	s.target.Hold(cfg.Name)
-	if err := s.queue(ctx, deep, 1000, 0); err != nil {
-		return err
-	}
+	s.queue(ctx, deep, 1000, 0)
 	waits, _, err := s.log.backlog(ctx)
-	if err != nil {
-		return err
-	}
+	s.must(err)
 	s.bite("queued", int(waits))
-	if err := s.light(ctx, "while the other's queue hangs"); err != nil {
-		return err
-	}
+	s.light(ctx, "while the other's queue hangs")
 	if n := s.target.Most("plain"); n > seats {
-		return fmt.Errorf("%d calls were under way under an entry with %d seats", n, seats)
+		s.t.Fatalf("%d calls were under way under an entry with %d seats", n, seats)
 	}
 	s.cluster.Servers[s.chance.IntN(len(s.cluster.Servers))].Kill()
 	s.workers()[0].kill()
 	s.bite("processes killed", 2)
-	if err := s.light(ctx, "while it hangs, and a worker and a server are dead"); err != nil {
-		return err
-	}
-	if err := s.heal(ctx); err != nil { // it releases what hangs
-		return err
-	}
-	if err := s.paced(ctx, cfg.Name); err != nil {
-		return err
-	}
-	return deep.Rest()
+	s.light(ctx, "while it hangs, and a worker and a server are dead")
+	s.must(s.heal(ctx)) // it releases what hangs
+	s.paced(ctx, cfg.Name)
+	s.must(deep.Rest())
 }
 
 // light waits for ends of the tenant that has little, while every call of the other hangs.
-func (s *scene) light(ctx context.Context, what string) error {
+func (s *scene) light(ctx context.Context, what string) {
 	told := s.crowd.Counts().Told
-	if err := s.goOn(ctx, "the light tenant's work "+what); err != nil {
-		return err
-	}
+	s.goOn(ctx, "the light tenant's work "+what)
 	s.bite("ended of the other tenant while all of it hung", s.crowd.Counts().Told-told)
-	return nil
 }
 
 // paced waits until the queue is worked off, and holds how many calls began under the entry
 // against its rate. Where time goes by without a call, the bound is only wider.
-func (s *scene) paced(ctx context.Context, name string) error {
+func (s *scene) paced(ctx context.Context, name string) {
 	began := func() int {
 		n := 0
 		for _, h := range s.target.Hits(name) {
@@ -146,21 +131,16 @@ func (s *scene) paced(ctx context.Context, name string) error {
 		return n
 	}
 	before, begun := began(), time.Now()
-	if err := s.crowd.Rest(); err != nil { // or there would always be something
-		return err
-	}
+	s.must(s.crowd.Rest()) // or there would always be something
 	left, err := s.log.drained(ctx)
-	if err != nil {
-		return err
-	}
+	s.must(err)
 	n, most := began()-before, int(rate*(time.Since(begun).Seconds()+behind))
 	if n > most {
-		return fmt.Errorf("%d calls began under a rate of %d a second, and %d is the most by now", n, rate, most)
+		s.t.Fatalf("%d calls began under a rate of %d a second, and %d is the most by now", n, rate, most)
 	}
 	s.bite("calls begun under the rate", n)
 	if left.Backlog > 0 {
-		return fmt.Errorf("the queue is not worked off: %+v", left)
+		s.t.Fatalf("the queue is not worked off: %+v", left)
 	}
 	s.crowd.Start(ctx)
-	return nil
 }

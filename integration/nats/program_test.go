@@ -119,19 +119,11 @@ func (s *site) reloads(t *testing.T, ingress *program.Program, target string) {
 	require.NoError(t, err, string(out))
 }
 
-func ask(t *testing.T, method, url, body string) (int, string) {
+func ask(t *testing.T, method, url, body string, header ...string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	resp, text, err := program.Ask(t.Context(), method, url, body, header...)
 	require.NoError(t, err)
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	return resp.StatusCode, string(text)
+	return resp.StatusCode, text
 }
 
 // programs: an action's way through three processes, each with its own credentials, and
@@ -163,16 +155,10 @@ func (s *site) programs(t *testing.T) {
 	}
 
 	// Nobody works yet: what is canceled now is ended by the worker that comes.
-	go func() {
-		req, _ := http.NewRequest(http.MethodPost, ingress.URL+"/v1/execute?wait=1", strings.NewReader(call("early", "/")))
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Prefer", "respond-async")
-		if resp, err := http.DefaultClient.Do(req); err == nil {
-			resp.Body.Close()
-		}
-	}()
+	code, text := ask(t, http.MethodPost, ingress.URL+"/v1/execute", call("early", "/"), "Prefer", "respond-async")
+	require.Equal(t, http.StatusAccepted, code, text)
 	poll.Until(t, func() bool { return status("early") == "accepted" })
-	code, text := ask(t, http.MethodPost, ingress.URL+"/v1/actions/early/cancel", "")
+	code, text = ask(t, http.MethodPost, ingress.URL+"/v1/actions/early/cancel", "")
 	require.Less(t, code, 300, text)
 	require.Contains(t, text, `"cancel_requested":true`)
 
@@ -189,14 +175,8 @@ func (s *site) programs(t *testing.T) {
 
 	done := make(chan string, 1)
 	go func() {
-		resp, err := http.Post(ingress.URL+"/v1/execute", "application/json", strings.NewReader(call("late", "/held")))
-		if err != nil {
-			done <- err.Error()
-			return
-		}
-		defer resp.Body.Close()
-		body, _ := io.ReadAll(resp.Body)
-		done <- string(body)
+		_, text, err := program.Ask(t.Context(), http.MethodPost, ingress.URL+"/v1/execute", call("late", "/held"))
+		done <- fmt.Sprint(text, err)
 	}()
 	poll.Until(t, func() bool { return status("late") == "started" })
 	code, text = ask(t, http.MethodPost, ingress.URL+"/v1/actions/late/cancel", "")

@@ -19,8 +19,6 @@ import (
 
 	"weir/cmd/app"
 	"weir/internal/config"
-	"weir/internal/weirtest/poll"
-	"weir/internal/weirtest/program"
 )
 
 // errPower is what a sync gets after the cut.
@@ -83,61 +81,37 @@ func TestSnapshot(t *testing.T) {
 
 func snapshots(t *testing.T, lies bool) {
 	t.Helper()
-	t.Logf("form: copies at each sync; seed %d", *seed)
-	c := &crowd{target: newTarget()}
-	t.Cleanup(c.target.Close)
-	dir := t.TempDir()
-	data := filepath.Join(dir, "data0")
+	c := newClients(t, "snapshot")
+	data := filepath.Join(t.TempDir(), "data")
 	random := rand.New(rand.NewPCG(*seed, 1))
-	path, err := program.Config(dir, c.target.URL, "")
-	require.NoError(t, err)
 	for range max(2, *cuts/2) {
 		p := &platter{data: data, dir: t.TempDir(), lies: lies}
-		a := run1(t, path, data, "1s", p.sync)
-		data = c.pressUntilCut(t, a, p, time.Duration(300+random.IntN(700))*time.Millisecond)
+		a := run1(t, c.config, data, "1s", p.sync)
+		c.up(a.URL())
+		c.tell(t)
+		<-time.After(time.Duration(300+random.IntN(700)) * time.Millisecond)
+		c.press(t)
+		data = p.cut()
+		<-a.Failed()                        // the next sync fails, and the node stops
+		<-time.After(20 * time.Millisecond) // a lie needs a moment to be told
+		c.down()
+		_ = a.Stop(context.WithoutCancel(t.Context())) // it cannot drain
+		require.NotEmpty(t, data)
 	}
-	a := run1(t, path, data, "1m", func() error { return nil })
+	a := run1(t, c.config, data, "1m", func() error { return nil })
+	c.up(a.URL())
 	patience := settling
 	if lies {
-		patience /= 6
+		patience /= 6 // what is lost does not end
 	}
-	ctx, stop := context.WithTimeout(t.Context(), patience)
-	defer stop()
-	c.settle(ctx, a.URL())
+	lost := c.heal(patience)
 	require.NoError(t, a.Stop(context.WithoutCancel(t.Context())))
-	k, err := open(t.Context(), data, filepath.Join(dir, "copy"))
-	require.NoError(t, err)
-	broken := k.judge(c)
-	t.Logf("%d cuts, %d actions, %d answers, %d events shown (%d gone), %d calls received; broken: %d %v",
-		c.cut, len(k.actions), len(c.told), len(c.shown), k.gone(c.shown), len(c.target.ledger()), len(broken), kinds(broken))
+	broken := c.judge(t, data, lost)
 	if lies {
-		require.NotEmpty(t, broken, "the judge must see the loss; seed %d", *seed)
+		require.NotEmpty(t, broken, "the judge must see the loss")
 		return
 	}
-	require.Empty(t, broken, "seed %d", *seed)
-}
-
-// pressUntilCut has the clients work for a while, takes the power, and returns what is left
-// of the data directory.
-func (c *crowd) pressUntilCut(t *testing.T, a *app.App, p *platter, after time.Duration) string {
-	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	done, before := make(chan struct{}), len(c.ids())
-	go func() {
-		defer close(done)
-		c.press(ctx, a.URL(), clients, true)
-	}()
-	<-time.After(after)
-	poll.Until(t, func() bool { return len(c.ids()) > before }, "nobody was told anything")
-	left := p.cut()
-	<-a.Failed()                        // the next sync fails, and the node stops
-	<-time.After(20 * time.Millisecond) // a lie needs a moment to be told
-	stop()
-	<-done
-	_ = a.Stop(context.WithoutCancel(t.Context())) // it cannot drain
-	require.NotEmpty(t, left)
-	c.cut++
-	return left
+	require.Empty(t, broken)
 }
 
 // run1 starts a Weir in this process, which may take that long to drain.

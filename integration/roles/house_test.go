@@ -11,11 +11,9 @@ package roles_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,8 +23,11 @@ import (
 
 	"weir/internal/weirtest/cluster"
 	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/history"
 	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
+	"weir/internal/weirtest/stored"
+	"weir/schemas"
 )
 
 var weirBinary, natsBinary = program.Path(program.Weir), program.Path(program.NATS)
@@ -134,26 +135,51 @@ func (h *house) crowd(name string) *crowd.Crowd {
 
 // ask is one request; status 0: no answer.
 func (h *house) ask(method, url, body string) (status int, text string, header http.Header) {
-	req, err := http.NewRequestWithContext(h.ctx, method, url, strings.NewReader(body))
-	require.NoError(h.t, err)
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
+	resp, text, err := program.Ask(h.ctx, method, url, body, "Connection", "close")
 	if err != nil {
 		return 0, err.Error(), http.Header{}
 	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, err.Error(), http.Header{}
-	}
-	return resp.StatusCode, string(data), resp.Header
+	return resp.StatusCode, text, resp.Header
 }
 
 // eventually waits until it is so.
 func (h *house) eventually(so func() bool, what string) {
 	h.t.Helper()
 	poll.Until(h.t, so, what)
+}
+
+// partitions are the log's.
+func partitions() []string { return []string{schemas.LogStream(0), schemas.LogStream(1)} }
+
+// stored reads what the log and the evidence hold, past Weir, when no queue has anything left.
+func (h *house) stored() (run history.Run) {
+	h.t.Helper()
+	log, err := stored.Open(h.cluster.Direct())
+	require.NoError(h.t, err)
+	defer log.Close()
+	h.eventually(func() bool {
+		waits, _, err := log.Waiting(h.ctx, partitions())
+		return err == nil && waits == 0
+	}, "nothing is left under way")
+	for _, name := range partitions() {
+		records, err := log.Read(h.ctx, name, 1)
+		require.NoError(h.t, err)
+		run.Log = append(run.Log, records...)
+	}
+	run.Evidence, err = log.Read(h.ctx, schemas.EvidenceStream, 1)
+	require.NoError(h.t, err)
+	return run
+}
+
+// judge holds what crowds were told against what is stored and what the target heard.
+func (h *house) judge(crowds ...*crowd.Crowd) {
+	h.t.Helper()
+	run := h.stored()
+	for _, c := range crowds {
+		c.Fill(&run)
+	}
+	h.t.Logf("%d actions, %d records of evidence", len(history.Read(run.Log)), len(run.Evidence))
+	for _, v := range history.Check(run, history.Bounds{}) {
+		h.t.Error(v)
+	}
 }

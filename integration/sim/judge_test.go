@@ -65,78 +65,15 @@ func (w *world) verdict(r history.Run) []history.Violation {
 	return append(w.odd, history.Check(r, history.Bounds{Attempts: attempts, Heal: healTime})...)
 }
 
-// states folds a run's log, each action from its own records, which have to be a legal
-// life: the ordinals have no gap, an attempt has one result at most, and nothing but a
-// resolution stands behind the end.
-func states(r history.Run, flaw func(ref schemas.Ref, detail string)) []*ledger.State {
-	var refs []schemas.Ref
-	of := map[schemas.Ref][]schemas.Record{}
-	for _, rec := range r.Log {
-		ref, section, err := schemas.ParseSubject(rec.Subject)
-		if err != nil {
-			continue
-		}
-		if of[ref] == nil && section != schemas.SectionAccepted {
-			flaw(ref, "the first record is not its acceptance: "+rec.Subject)
-		}
-		if of[ref] == nil {
-			refs = append(refs, ref)
-		}
-		of[ref] = append(of[ref], rec)
-	}
-	var all []*ledger.State
-	for _, ref := range refs {
-		st, err := ledger.Fold(ref, of[ref])
-		if err != nil || st.Damaged != nil {
-			flaw(ref, fmt.Sprintf("its events cannot be folded: %v", err))
-			continue
-		}
-		if why := illegal(st); why != "" {
-			flaw(ref, why)
-		}
-		all = append(all, st)
-	}
-	return all
-}
-
-// illegal says what is wrong with an action's life; empty: nothing.
-func illegal(st *ledger.State) string {
-	open, ended := false, false
-	for i, ev := range st.Events {
-		switch {
-		case ev.N != i+1:
-			return fmt.Sprintf("event %d is counted as %d", i+1, ev.N)
-		case ended && ev.Type != schemas.EventResolution && ev.Type != schemas.EventSuperseded:
-			return fmt.Sprintf("%s stands behind the end", ev.Type)
-		}
-		switch ev.Type {
-		case schemas.EventAttempt:
-			if open {
-				return "an attempt stands behind one that has no result"
-			}
-			open = true
-		case schemas.EventSettled, schemas.EventAttempted:
-			ended = ev.Type == schemas.EventSettled
-			if ev.Attempted == nil {
-				break
-			}
-			if open == (ev.Attempt != nil) {
-				return fmt.Sprintf("the result of attempt %d has no attempt, or two", ev.Attempted.Number)
-			}
-			open = false
-		default:
-		}
-	}
-	return ""
-}
-
-// recount reads every action's life, and counts the branches that only the log tells of.
+// recount reads every action's life as a worker does, and counts the branches that only the log
+// tells of.
 func (w *world) recount(r history.Run) {
-	flaw := func(ref schemas.Ref, detail string) {
-		w.breach(history.Violation{Invariant: "I2", Tenant: ref.Tenant, Subject: ref.ID, Detail: detail})
-	}
-	all := states(r, flaw)
-	for _, st := range all {
+	for _, a := range history.Read(r.Log) {
+		st := w.state(a.Ref)
+		if st == nil || st.Damaged != nil || overlap(st) {
+			w.breach(history.Violation{Invariant: "I2", Tenant: a.Tenant, Subject: a.ID, Detail: "its events cannot be folded, or two attempts of it are open"})
+			continue
+		}
 		if st.Settled == nil {
 			continue
 		}
@@ -161,6 +98,18 @@ func (w *world) recount(r history.Run) {
 			}
 		}
 	}
+}
+
+// overlap reports whether an attempt stands behind one that has no result.
+func overlap(st *ledger.State) bool {
+	open := false
+	for _, ev := range st.Events {
+		if open && ev.Type == schemas.EventAttempt {
+			return true
+		}
+		open = ev.Type == schemas.EventAttempt || open && ev.Attempted == nil
+	}
+	return false
 }
 
 // outcome counts how an action ended, where that takes two things at once.

@@ -208,6 +208,9 @@ func (c *Crowd) read(ctx context.Context, w *history.Watched, opened func()) err
 			data = rest
 			if id := eventID(string(frame)); id != 0 {
 				w.IDs = append(w.IDs, id)
+				if c.cfg.Event != nil {
+					c.cfg.Event(w.ID, string(frame))
+				}
 				if len(w.IDs) == 1 && opened != nil {
 					opened()
 				}

@@ -47,6 +47,8 @@ type Config struct {
 	Only []string
 	// Under is the part of the target that is called, but by calls with a key; default plain.
 	Under string
+	// Event, if it is set, is called for each event that a reader of an action is given.
+	Event func(action, frame string)
 	// Pad is how many bytes the bodies of calls have beside the name.
 	Pad int
 	// Tenant is whose actions they are, default that of the constant, and Token what the

@@ -1,6 +1,4 @@
-//go:build e2e
-
-package crash_test
+package stored
 
 import (
 	"context"
@@ -14,11 +12,12 @@ import (
 	"weir/schemas"
 )
 
-// everything is more than a directory of these tests holds.
+// everything is more than a directory of a test holds.
 const everything = 1 << 20
 
-// offline reads a data directory that no process has open.
-func offline(ctx context.Context, dir string, run *history.Run) (err error) {
+// Offline fills in what a data directory has that no process has open: the log, the evidence,
+// and what is left in the queues.
+func Offline(ctx context.Context, dir string, run *history.Run) (err error) {
 	layout := schemas.Layout{Partitions: 1}
 	server, err := embedded.Start(embedded.Config{Dir: dir, Layout: layout, Durability: schemas.DurabilityProcess})
 	if err != nil {
@@ -36,11 +35,6 @@ func offline(ctx context.Context, dir string, run *history.Run) (err error) {
 	if run.Evidence, err = b.Range(ctx, schemas.EvidenceStream, schemas.EvidenceRoot+".>", 1, everything); err != nil {
 		return err
 	}
-	return left(ctx, server, run)
-}
-
-// left counts the consumers and what waits in them.
-func left(ctx context.Context, server *embedded.Server, run *history.Run) error {
 	nc, err := server.Connect()
 	if err != nil {
 		return err
@@ -50,15 +44,8 @@ func left(ctx context.Context, server *embedded.Server, run *history.Run) error 
 	if err != nil {
 		return err
 	}
-	stream, err := js.Stream(ctx, schemas.LogStream(0))
-	if err != nil {
-		return err
-	}
-	run.Left.Consumers -= len(schemas.Queues())
-	list := stream.ListConsumers(ctx)
-	for info := range list.Info() {
-		run.Left.Consumers++
-		run.Left.Backlog += info.NumPending + uint64(info.NumAckPending)
-	}
-	return list.Err()
+	var queues int
+	run.Left.Backlog, queues, err = (&Log{nc, js}).Waiting(ctx, []string{schemas.LogStream(0)})
+	run.Left.Consumers = queues - len(schemas.Queues())
+	return err
 }
