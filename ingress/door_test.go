@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/ingress"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -147,24 +146,20 @@ func TestABodyThatNeverEndsIsTimedOut(t *testing.T) {
 	})
 }
 
-// slowResponder answers after a time that is longer than any body may take.
-type slowResponder struct{ *responder }
-
-func (slowResponder) Respond(w http.ResponseWriter, r *http.Request, _ schemas.Ref, _ schemas.Receipt, _ time.Duration) {
-	select {
-	case <-time.After(time.Hour):
-		w.WriteHeader(http.StatusNoContent)
-	case <-r.Context().Done():
-		w.WriteHeader(http.StatusTeapot)
-	}
-}
-
+// TestTheDeadlineOfTheBodyDoesNotEndTheWait, which is longer than any body may take.
 func TestTheDeadlineOfTheBodyDoesNotEndTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := setup(t)
-		engine := mount(w.ledger, slowResponder{w.responder}, ingress.EngineConfig{}, config{})
-		status, _ := overPipe(t, engine, func(client net.Conn) { _ = post("/v1/execute", okGet).Write(client) })
+		w := setup(t, func(c *config) { c.Metrics = nil }) // which nobody has to have
+		w.responder.instead = func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-time.After(time.Hour):
+				w.WriteHeader(http.StatusNoContent)
+			case <-r.Context().Done():
+				w.WriteHeader(http.StatusTeapot)
+			}
+		}
+		status, _ := overPipe(t, w.engine, func(client net.Conn) { _ = post("/v1/execute", okGet).Write(client) })
 		require.Equal(t, http.StatusNoContent, status)
 	})
 }

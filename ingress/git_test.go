@@ -20,7 +20,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/ingress"
 	"weir/ingress/git"
 	"weir/internal/fault"
 	gitprogram "weir/internal/git"
@@ -62,9 +61,8 @@ type gitWorld struct {
 	pusher *pusher
 }
 
-// pusher stands for the executor of a push, and then answers.
+// pusher stands for the executor of a push.
 type pusher struct {
-	*responder
 	reserved map[schemas.Ref]bool
 	took     bool
 	pack     []byte
@@ -93,25 +91,14 @@ func (p *pusher) reserve(ref schemas.Ref) (execute func(context.Context), releas
 	}, release
 }
 
-func (p *pusher) Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration) {
-	p.responder.Respond(httptest.NewRecorder(), r, ref, receipt, wait)
-	if a, ok := w.(*githttp.Answer); ok {
-		a.Report([]byte("end"))
-	}
-}
-
 func gitSetup(t *testing.T, change ...func(*git.Config)) *gitWorld {
 	t.Helper()
-	w := &gitWorld{}
-	w.pusher = &pusher{reserved: map[schemas.Ref]bool{}}
+	w := &gitWorld{pusher: &pusher{reserved: map[schemas.Ref]bool{}}}
 	cfg := git.Config{Grant: gitGrants, Repos: repoTable{}, Reserve: w.pusher.reserve}
 	for _, f := range change {
 		f(&cfg)
 	}
-	var made config
-	w.world = setup(t, func(c *config) { c.Git = &cfg; made = *c })
-	w.pusher.responder = w.responder
-	w.engine = mount(w.ledger, w.pusher, ingress.EngineConfig{Metrics: w.metrics}, made)
+	w.world = setup(t, func(c *config) { c.Git = &cfg })
 	return w
 }
 

@@ -32,6 +32,7 @@ import (
 	"weir/ingress/tasks"
 	"weir/ingress/tokens"
 	"weir/internal/fault"
+	"weir/internal/githttp"
 	"weir/internal/ledger"
 	"weir/internal/telemetry"
 	"weir/internal/weirtest/capture"
@@ -80,13 +81,14 @@ type responder struct {
 	calls    []call
 	held     map[schemas.Ref]int
 	panics   bool
-	rest     func() // what is left of a stream
-	mute     bool   // nobody is given a lease
-	handing  func() // called before a task is handed over
-	asking   func() // what a question waits for
-	full     error  // why nobody may hold a stream open
-	chatting func() // called before a completion is answered for
-	seats    int    // that are taken now
+	instead  http.HandlerFunc // answers for Respond
+	rest     func()           // what is left of a stream
+	mute     bool             // nobody is given a lease
+	handing  func()           // called before a task is handed over
+	asking   func()           // what a question waits for
+	full     error            // why nobody may hold a stream open
+	chatting func()           // called before a completion is answered for
+	seats    int              // that are taken now
 }
 
 func (r *responder) Expect(ref schemas.Ref) (release func()) {
@@ -97,21 +99,34 @@ func (r *responder) Expect(ref schemas.Ref) (release func()) {
 }
 
 func (r *responder) Respond(w http.ResponseWriter, req *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration) {
+	if r.instead != nil {
+		r.instead(w, req)
+		return
+	}
+	if a, ok := w.(*githttp.Answer); ok {
+		defer a.Report([]byte("end"))
+		w = httptest.NewRecorder()
+	}
 	r.mu.Lock()
 	r.calls = append(r.calls, call{ref: ref, receipt: receipt, wait: wait, held: r.held[ref] > 0})
 	r.mu.Unlock()
-	w.Header().Set("Content-Type", "application/json")
 	st, err := r.ledger.Load(req.Context(), ref)
 	if err == nil && st.Settled != nil && wait != 0 {
-		_, _ = io.WriteString(w, `{"outcome":"`+string(st.Settled.Outcome)+`"}`)
+		respond(w, http.StatusOK, map[string]any{"outcome": st.Settled.Outcome})
 		if r.panics {
 			panic("AGWCANARY-PANIC")
 		}
 		return
 	}
 	w.Header().Set("Location", "/v1/actions/"+ref.ID)
-	w.WriteHeader(http.StatusAccepted)
-	_ = json.NewEncoder(w).Encode(receipt) //nolint:errchkjson // only text goes in, and the recorder takes all
+	respond(w, http.StatusAccepted, receipt)
+}
+
+// respond writes a JSON answer.
+func respond(w http.ResponseWriter, status int, doc any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(doc) //nolint:errchkjson // checked JSON, and the recorder takes all
 }
 
 // Resume knows decimal positions, with a generation behind them or not.
@@ -183,19 +198,15 @@ func (r *responder) Chat(w http.ResponseWriter, req *http.Request, ref schemas.R
 }
 
 func (r *responder) ReadRules(w http.ResponseWriter, _ *http.Request, tenant string, req schemas.AgentRequest) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"ok": true, "tenant": tenant, "request_id": req.RequestID, "operation": req.Operation, "args": req.Args}) //nolint:errchkjson // checked JSON, and the recorder takes all
+	respond(w, http.StatusOK, map[string]any{"ok": true, "tenant": tenant, "request_id": req.RequestID, "operation": req.Operation, "args": req.Args})
 }
 
 func (r *responder) RecordRules(w http.ResponseWriter, _ *http.Request, tenant, principal string, req schemas.RecordRequest) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"tenant": tenant, "principal": principal, "request": req}) //nolint:errchkjson // as above
+	respond(w, http.StatusOK, map[string]any{"tenant": tenant, "principal": principal, "request": req})
 }
 
 func (r *responder) Task(w http.ResponseWriter, _ *http.Request, ref schemas.Ref, status int, token string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"id": ref.ID, "token": token}) //nolint:errchkjson // as above
+	respond(w, status, map[string]any{"id": ref.ID, "token": token})
 }
 
 // AgentTask answers with the task's name, and says no status.
@@ -203,8 +214,7 @@ func (r *responder) AgentTask(w http.ResponseWriter, _ *http.Request, ref schema
 	if r.handing != nil {
 		r.handing()
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, `{"id":"`+ref.ID+`"}`)
+	respond(w, http.StatusOK, map[string]any{"id": ref.ID})
 }
 
 // Leased answers with what was leased, unless it is told not to.
@@ -216,8 +226,7 @@ func (r *responder) Leased(w http.ResponseWriter, _ *http.Request, ref schemas.R
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return false
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"id": ref.ID, "lease": lease, "token": token, "timeout_ms": timeout.Milliseconds()}) //nolint:errchkjson // as above
+	respond(w, http.StatusOK, map[string]any{"id": ref.ID, "lease": lease, "token": token, "timeout_ms": timeout.Milliseconds()})
 	return true
 }
 
@@ -227,8 +236,7 @@ func (r *responder) Inquiry(w http.ResponseWriter, _ *http.Request, _ schemas.Re
 	if r.asking != nil {
 		r.asking()
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, `{"n":`+strconv.Itoa(n)+`}`)
+	respond(w, http.StatusOK, map[string]any{"n": n})
 }
 
 // last is the newest call.
@@ -292,7 +300,7 @@ type config struct {
 }
 
 // surfacesOf are the surfaces of a world, whose answers are a responder's.
-func surfacesOf(l *ledger.Ledger, s *ingress.Server, r replies, cfg config) (all []ingress.Surface) {
+func surfacesOf(l *ledger.Ledger, s *ingress.Server, r *responder, cfg config) (all []ingress.Surface) {
 	if cfg.Judge == nil {
 		cfg.Judge = func(grant.Asker) executor.Policy { return door{} }
 	}
@@ -352,36 +360,6 @@ func surfacesOf(l *ledger.Ledger, s *ingress.Server, r replies, cfg config) (all
 	return all
 }
 
-// replies are the answers that egress gives.
-type replies interface {
-	Expect(ref schemas.Ref) (release func())
-	Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration)
-	Resume(r *http.Request) (after schemas.RunPlace, err error)
-	ResumeChat(r *http.Request) (after schemas.ChatPlace, err error)
-	Slot(r *http.Request) (held *http.Request, release func(), err error)
-	Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref, taskType string, after uint64)
-	Chat(
-		w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt,
-		stream bool, after schemas.ChatPlace, wait time.Duration, left func(),
-	)
-	ReadRules(w http.ResponseWriter, r *http.Request, tenant string, req schemas.AgentRequest)
-	RecordRules(w http.ResponseWriter, r *http.Request, tenant, principal string, req schemas.RecordRequest)
-	Task(w http.ResponseWriter, r *http.Request, ref schemas.Ref, status int, token string)
-	AgentTask(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease int)
-	Leased(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease int, token string, timeout time.Duration) (given bool)
-	Inquiry(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease, n int, touch func())
-}
-
-// mount returns an engine with the surfaces of a world.
-func mount(l *ledger.Ledger, r replies, engine ingress.EngineConfig, cfg config) *gin.Engine {
-	cfg.Reply, cfg.Expect = r.Respond, r.Expect
-	s := ingress.NewServer(l, cfg.Config)
-	engine.Surfaces = surfacesOf(l, s, r, cfg)
-	e := ingress.NewEngine(engine)
-	s.Mount(e, engine.Surfaces)
-	return e
-}
-
 func setup(tb testing.TB, change ...func(*config)) *world {
 	tb.Helper()
 	w := &world{
@@ -407,9 +385,13 @@ func setup(tb testing.TB, change ...func(*config)) *world {
 	for _, f := range change {
 		f(&cfg)
 	}
-	w.engine = mount(w.ledger, w.responder, ingress.EngineConfig{
-		Logger: telemetry.NewMetrics().NewLogger(w.logs, "debug", "json"), Metrics: w.metrics,
-	}, cfg)
+	cfg.Reply, cfg.Expect = w.responder.Respond, w.responder.Expect
+	s := ingress.NewServer(w.ledger, cfg.Config)
+	all := surfacesOf(w.ledger, s, w.responder, cfg)
+	w.engine = ingress.NewEngine(ingress.EngineConfig{
+		Logger: telemetry.NewMetrics().NewLogger(w.logs, "debug", "json"), Metrics: w.metrics, Surfaces: all,
+	})
+	s.Mount(w.engine, all)
 	return w
 }
 

@@ -25,8 +25,9 @@ import (
 	"weir/schemas"
 )
 
-// TestReloadAtEveryPoint places a reload that revokes the call at each point of
-// its way: whatever the upstream had received by then is all it ever receives.
+// TestReloadAtEveryPoint places a reload that revokes the call at each point of its way: whatever the upstream
+// had received by then is all it ever receives. The addresses that a name had are judged by the policy in force,
+// though they were resolved under another.
 func TestReloadAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	type point struct {
@@ -34,7 +35,9 @@ func TestReloadAtEveryPoint(t *testing.T) {
 		place      func(s *site, reload func())
 		hits       int
 		tries      int
+		to         policy.Entry // default: elsewhere
 	}
+	private := up(func(e *policy.Entry) { e.Network, e.CIDRs = policy.NetworkPrivate, []string{"10.0.0.0/8"} })
 	answering := func(b upstream.Behaviour) func(func()) []upstream.Behaviour {
 		return func(reload func()) []upstream.Behaviour {
 			return []upstream.Behaviour{upstream.Answer(func(x *upstream.Exchange) {
@@ -44,11 +47,13 @@ func TestReloadAtEveryPoint(t *testing.T) {
 		}
 	}
 	points := map[string]point{
-		"while it is queued":      {place: func(_ *site, reload func()) { reload() }},
-		"while it dials":          {place: func(s *site, reload func()) { s.dialled = reload }},
-		"after it was written":    {place: func(s *site, reload func()) { s.written = reload }, tries: 1},
-		"between its attempts":    {behaviours: answering(upstream.Respond(503, "")), hits: 1, tries: 1},
-		"in a chain of redirects": {behaviours: answering(upstream.Redirect(302, "/b")), hits: 1, tries: 2},
+		"while it is queued":                {place: func(_ *site, reload func()) { reload() }},
+		"while it dials":                    {place: func(s *site, reload func()) { s.dialled = reload }},
+		"after it was written":              {place: func(s *site, reload func()) { s.written = reload }, tries: 1},
+		"its network, while it dials":       {place: func(s *site, reload func()) { s.dialled = reload }, tries: 1, to: private},
+		"its network, after it was written": {place: func(s *site, reload func()) { s.written = reload }, tries: 1, to: private},
+		"between its attempts":              {behaviours: answering(upstream.Respond(503, "")), hits: 1, tries: 1},
+		"in a chain of redirects":           {behaviours: answering(upstream.Redirect(302, "/b")), hits: 1, tries: 2},
 		"before the second hop": {behaviours: func(reload func()) []upstream.Behaviour {
 			again := upstream.Redirect(302, "/b")
 			return append([]upstream.Behaviour{again}, answering(again)(reload)...)
@@ -62,13 +67,15 @@ func TestReloadAtEveryPoint(t *testing.T) {
 			t.Run(name+", "+method, func(t *testing.T) {
 				t.Parallel()
 				var s *site
-				revoke := func() { s.reload(t, elsewhere()) }
+				if at.to.Name == "" {
+					at.to = elsewhere()
+				}
+				revoke := func() { s.reload(t, at.to) }
 				var behaviours []upstream.Behaviour
 				if at.behaviours != nil {
 					behaviours = at.behaviours(revoke)
 				}
 				s = newSite(t, behaviours...)
-				s.reload(t, up(nil))
 				rec := s.claim(t, schemas.HTTPCall{Method: method, URL: "http://up.example/a", AllowlistKey: "up"})
 				if at.place != nil {
 					at.place(s, revoke)
@@ -83,6 +90,7 @@ func TestReloadAtEveryPoint(t *testing.T) {
 				}
 				assert.Equal(t, want, st.Settled.Outcome)
 				assert.True(t, strings.HasPrefix(string(st.Settled.Code), "DENY_"), "%s", st.Settled.Code)
+				assert.Equal(t, at.to.Name == private.Name, st.Settled.Code == schemas.DenyAddress)
 				s.checkRefusal(t, st)
 			})
 		}
@@ -127,7 +135,6 @@ func TestReloadThatStillAllows(t *testing.T) {
 		"after it was written": func(s *site, reload func()) { s.written = reload },
 	}, func(t *testing.T, place func(s *site, reload func())) {
 		s := newSite(t)
-		s.reload(t, up(nil))
 		rec := s.claim(t, schemas.HTTPCall{Method: http.MethodPost, URL: "http://up.example/a"})
 		place(s, func() { s.reload(t, other) })
 		st := s.handle(t, rec)
@@ -136,28 +143,6 @@ func TestReloadThatStillAllows(t *testing.T) {
 		assert.Equal(t, []string{"value-of-TWO"}, s.server.Ledger()[0].Values("X-Key"))
 		require.Len(t, s.records(t), 1)
 		assert.Equal(t, s.policy.Load().Version(), s.records(t)[0].PolicyVersion)
-	})
-}
-
-// TestReloadOfTheNetwork: the addresses that a name had are judged by the policy
-// in force, though they were resolved under another.
-func TestReloadOfTheNetwork(t *testing.T) {
-	t.Parallel()
-	private := up(func(e *policy.Entry) { e.Network, e.CIDRs = policy.NetworkPrivate, []string{"10.0.0.0/8"} })
-	table.Run(t, map[string]func(s *site, reload func()){
-		"while it dials":       func(s *site, reload func()) { s.dialled = reload },
-		"after it was written": func(s *site, reload func()) { s.written = reload },
-	}, func(t *testing.T, place func(s *site, reload func())) {
-		s := newSite(t)
-		s.reload(t, up(nil))
-		rec := s.claim(t, schemas.HTTPCall{Method: http.MethodPost, URL: "http://up.example/a"})
-		place(s, func() { s.reload(t, private) })
-		st := s.handle(t, rec)
-		s.server.WaitIdle()
-		assert.Zero(t, s.server.Hits())
-		assert.Equal(t, schemas.OutcomeDenied, st.Settled.Outcome)
-		assert.Equal(t, schemas.DenyAddress, st.Settled.Code)
-		s.checkRefusal(t, st)
 	})
 }
 

@@ -2,7 +2,7 @@ package processors_test
 
 import (
 	"context"
-	"log/slog"
+	"io"
 	"testing"
 	"time"
 
@@ -91,14 +91,8 @@ func (p waiting) Execute(ctx context.Context, _ *ledger.State, _ call.Stop) (set
 func TestReservedAtAStop(t *testing.T) {
 	t.Parallel()
 	h := newHouse()
-	pipeline := h.worker(t, "w")
 	executor := waiting{begun: make(chan struct{})}
-	pipeline.Kinds = map[schemas.Kind]processors.Kind{schemas.KindHTTP: {Executor: executor}}
-	w, err := processors.NewWorker(pipeline, make(inbox), again{}, processors.WorkerConfig{
-		Partitions: 1, DrainTimeout: 50 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
-	})
-	require.NoError(t, err)
-	require.NoError(t, w.Start(t.Context()))
+	w, pipeline := h.employed(t, executor, make(inbox), again{}, 50*time.Millisecond, io.Discard)
 	execute, _ := pipeline.Reserve(first)
 	h.accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
 	done := make(chan struct{})

@@ -36,7 +36,6 @@ func (s *site) ruled(t *testing.T, c schemas.HTTPCall, rules ...schemas.Rule) (*
 func TestMockedCall(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.reload(t, up(nil))
 	st, etag, records := s.ruled(t, schemas.HTTPCall{Method: http.MethodPost, URL: a + "?q=1"}, rulebook.Mock("m", anywhere, 200, `{"rehearsed":true}`))
 	require.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
 	assert.Zero(t, s.server.Hits())
@@ -93,7 +92,6 @@ func TestRulesWidenNothing(t *testing.T) {
 		"a header":     {rulebook.SetHeader("r", anywhere, "X-Key", "mine")},
 	} {
 		s := newSite(t)
-		s.reload(t, up(nil))
 		st, etag, records := s.ruled(t, schemas.HTTPCall{Method: http.MethodGet, URL: a}, rules...)
 		assert.Equal(t, schemas.OutcomeDenied, st.Settled.Outcome, name)
 		assert.Equal(t, schemas.DenyRule, st.Settled.Code, name)
@@ -110,7 +108,6 @@ func TestRulesWidenNothing(t *testing.T) {
 func TestRedirectOfAMock(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.reload(t, up(nil))
 	mock := rulebook.Mock("m", a, 302, "")
 	mock.Action.Headers = map[string]string{"location": "/b"}
 	st, _, records := s.ruled(t, schemas.HTTPCall{Method: http.MethodGet, URL: a}, mock)
@@ -124,7 +121,6 @@ func TestRedirectOfAMock(t *testing.T) {
 func TestTrafficOfSensitiveActions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.reload(t, up(nil))
 	s.book.Put(t, rulebook.Redirect("r", a, "http://up.example/name-of-a-patient"))
 	s.sensitive = true
 	st := s.handle(t, s.claim(t, schemas.HTTPCall{Method: http.MethodGet, URL: a}))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -66,24 +67,29 @@ func (g gated) Execute(context.Context, *ledger.State, call.Stop) (settle.Verdic
 
 func (gated) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
 
+// employed is a worker of a pipeline whose actions an executor executes.
+func (h *house) employed(t *testing.T, e processors.Executor, mail inbox, d processors.Delivery, drain time.Duration, log io.Writer) (*processors.Worker, *processors.Pipeline) {
+	t.Helper()
+	pipeline := h.worker(t, "w")
+	pipeline.Kinds = map[schemas.Kind]processors.Kind{schemas.KindHTTP: {Executor: e}}
+	w, err := processors.NewWorker(pipeline, mail, d, processors.WorkerConfig{
+		Partitions: 1, DrainTimeout: drain, Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	require.NoError(t, err)
+	require.NoError(t, w.Start(t.Context()))
+	return w, pipeline
+}
+
 // TestWhatComesAgainByPlanIsNoWarning: a message that meets its action under way,
 // as after every cancel, is told to those who debug. What a fault delays is told to all.
 func TestWhatComesAgainByPlanIsNoWarning(t *testing.T) {
 	t.Parallel()
 	h := newHouse()
 	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
-	pipeline := h.worker(t, "w")
 	executor := gated{begun: make(chan struct{}), end: make(chan error)}
-	pipeline.Kinds = map[schemas.Kind]processors.Kind{schemas.KindHTTP: {Executor: executor}}
-	log := &capture.Buffer{}
 	mail, delivery := make(inbox), again{rec: rec, after: make(chan time.Duration, 1)}
-	w, err := processors.NewWorker(pipeline, mail, delivery, processors.WorkerConfig{
-		Partitions: 1, DrainTimeout: time.Minute,
-		Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
-	require.NoError(t, err)
-	require.NoError(t, w.Start(t.Context()))
-
+	log := &capture.Buffer{}
+	w, _ := h.employed(t, executor, mail, delivery, time.Minute, log)
 	first, second := message.NewMessage("1", nil), message.NewMessage("2", nil)
 	mail <- first
 	<-executor.begun
@@ -127,16 +133,8 @@ func TestAPanicIsLoggedWithoutItsValue(t *testing.T) {
 	t.Parallel()
 	h := newHouse()
 	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
-	pipeline := h.worker(t, "w")
-	pipeline.Kinds = map[schemas.Kind]processors.Kind{schemas.KindHTTP: {Executor: panics{}}}
-	log := &capture.Buffer{}
-	mail := make(inbox)
-	w, err := processors.NewWorker(pipeline, mail, delivered{again{rec: rec}, 100}, processors.WorkerConfig{
-		Partitions: 1, DrainTimeout: time.Minute,
-		Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
-	require.NoError(t, err)
-	require.NoError(t, w.Start(t.Context()))
+	mail, log := make(inbox), &capture.Buffer{}
+	w, _ := h.employed(t, panics{}, mail, delivered{again{rec: rec}, 100}, time.Minute, log)
 	m := message.NewMessage("1", nil)
 	mail <- m
 	<-m.Acked()

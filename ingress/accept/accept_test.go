@@ -185,26 +185,29 @@ func TestLargePayloadIsPutAside(t *testing.T) {
 	require.Equal(t, payload, string(got))
 }
 
-// TestBeforeIsWhereTheHistoryBegins, also where the claim's acknowledgement was lost and
-// a worker has been there by the time that the log is read back.
+// TestBeforeIsWhereTheHistoryBegins, also where the claim's acknowledgement was lost, which makes it no
+// duplicate, and a worker has been there by the time that the log is read back.
 func TestBeforeIsWhereTheHistoryBegins(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
-	w.accept(t, request(byID("other"), `{}`))
-	w.set(func() {
-		w.meanwhile = func() error {
-			st, err := w.ledger.Find(t.Context(), "t", "r1")
-			if err == nil {
-				err = w.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{}})
+	for _, name := range []accept.Name{byID("r1"), byKey("k")} {
+		w := setup(t)
+		w.accept(t, request(byID("other"), `{}`))
+		w.set(func() {
+			w.meanwhile = func() error {
+				st, err := w.ledger.Find(t.Context(), "t", name.ID)
+				if err == nil {
+					err = w.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{}})
+				}
+				return cmp.Or(err, fault.ErrUnavailable)
 			}
-			return cmp.Or(err, fault.ErrUnavailable)
-		}
-	})
-	out := w.accept(t, request(byID("r1"), `{}`))
-	require.False(t, out.Receipt.Duplicate)
-	st := w.find(t, "r1")
-	require.Len(t, st.Events, 2)
-	require.Equal(t, st.Events[0].Seq-1, out.Before)
+		})
+		out := w.accept(t, request(name, `{}`))
+		require.False(t, out.Receipt.Duplicate)
+		require.False(t, out.Replayed)
+		st := w.find(t, name.ID)
+		require.Len(t, st.Events, 2)
+		require.Equal(t, st.Events[0].Seq-1, out.Before)
+	}
 }
 
 func TestRepeatOfRequestID(t *testing.T) {
@@ -305,15 +308,6 @@ func TestFaults(t *testing.T) {
 		again := w.accept(t, request(byID("x"), `{}`))
 		require.Equal(t, tc.stored, again.Receipt.Duplicate, "the repeat joins what was stored")
 	}
-}
-
-func TestLostAcknowledgementIsNoDuplicate(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	w.set(func() { w.after = fault.ErrUnavailable })
-	out := w.accept(t, request(byKey("k"), `{}`))
-	require.False(t, out.Receipt.Duplicate)
-	require.False(t, out.Replayed)
 }
 
 func TestUnreadableOrDroppedRecordIsAConflict(t *testing.T) {

@@ -556,45 +556,52 @@ func TestRedriveRefuses(t *testing.T) {
 	}
 }
 
-// TestRedriveWithinEntries: a token that is limited to entries makes no call anew that goes by
-// another, and no payload that cannot be read.
+// TestRedriveWithinEntries: what is made anew may use what both the one who asked first and the one who asks
+// now may use. A token that is limited to entries makes no call by another, and no payload that cannot be read.
 func TestRedriveWithinEntries(t *testing.T) {
 	t.Parallel()
 	plan := `{"artifact:proposed.plan":{"decisions":[{"effect_ref":"e","target_state":{"allowlist_key":"b"}}]}}`
 	for i, tc := range []struct {
-		kind    schemas.Kind
-		payload string
-		entries []string
-		refused schemas.Code // empty: it is made anew
+		kind     schemas.Kind
+		payload  string
+		old, now []string     // entries
+		refused  schemas.Code // empty: it is made anew
+		want     []string
 	}{
-		{schemas.KindHTTP, `{"allowlist_key":"a"}`, []string{"a"}, ""},
-		{schemas.KindHTTP, `{"allowlist_key":"b"}`, []string{"a"}, schemas.Forbidden},
-		{schemas.KindHTTP, `{"allowlist_key":"b"}`, nil, ""},
-		{schemas.KindHTTP, `[]`, nil, schemas.Conflict},
-		{schemas.KindPlan, plan, []string{"a"}, schemas.Forbidden},
-		{schemas.KindPlan, plan, []string{"b"}, ""},
-		{schemas.KindPlan, `[]`, []string{"b"}, schemas.Conflict},
-		{schemas.KindRun, `{"task_type":"HTTP_EXECUTE","call":{"allowlist_key":"b"}}`, []string{"a"}, schemas.Forbidden},
-		{schemas.KindRun, `{"task_type":"U"}`, []string{"a"}, schemas.Forbidden},
-		{schemas.KindRun, `{"task_type":"ECHO"}`, []string{"a"}, ""},
-		{schemas.KindRun, `[]`, []string{"a"}, schemas.Conflict},
-		{schemas.KindChat, `{"model":"m"}`, []string{"a"}, ""},
-		{"other", `{}`, nil, schemas.Conflict},
+		{schemas.KindHTTP, `{}`, []string{"a"}, nil, "", []string{"a"}},
+		{schemas.KindHTTP, `{}`, nil, []string{"b"}, "", []string{"b"}},
+		{schemas.KindHTTP, `{}`, []string{"a", "b"}, []string{"b"}, "", []string{"b"}},
+		{schemas.KindHTTP, `{}`, []string{"a"}, []string{"b"}, schemas.Forbidden, nil},
+		{schemas.KindHTTP, `{"allowlist_key":"a"}`, nil, []string{"a"}, "", []string{"a"}},
+		{schemas.KindHTTP, `{"allowlist_key":"b"}`, nil, []string{"a"}, schemas.Forbidden, nil},
+		{schemas.KindHTTP, `{"allowlist_key":"b"}`, nil, nil, "", nil},
+		{schemas.KindHTTP, `[]`, nil, nil, schemas.Conflict, nil},
+		{schemas.KindPlan, plan, nil, []string{"a"}, schemas.Forbidden, nil},
+		{schemas.KindPlan, plan, nil, []string{"b"}, "", []string{"b"}},
+		{schemas.KindPlan, `[]`, nil, []string{"b"}, schemas.Conflict, nil},
+		{schemas.KindRun, `{"task_type":"HTTP_EXECUTE","call":{"allowlist_key":"b"}}`, nil, []string{"a"}, schemas.Forbidden, nil},
+		{schemas.KindRun, `{"task_type":"U"}`, nil, []string{"a"}, schemas.Forbidden, nil},
+		{schemas.KindRun, `{"task_type":"ECHO"}`, nil, []string{"a"}, "", []string{"a"}},
+		{schemas.KindRun, `[]`, nil, []string{"a"}, schemas.Conflict, nil},
+		{schemas.KindChat, `{"model":"m"}`, nil, []string{"a"}, "", []string{"a"}},
+		{"other", `{}`, nil, nil, schemas.Conflict, nil},
 	} {
 		w := setup(t)
 		out, err := w.accept.Accept(t.Context(), accept.Request{
 			Name: accept.Name{ID: "x", Source: schemas.IDRequest}, Tenant: "t", Kind: tc.kind, Payload: json.RawMessage(tc.payload),
-			Timeout: time.Minute,
+			Entries: tc.old, Timeout: time.Minute,
 		})
 		require.NoError(t, err, i)
 		w.write(t, out.Ref, started(), settled(schemas.OutcomeFailed))
 		dead := letter("x")
 		dead.Kind = tc.kind
-		_, err = w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t", Entries: tc.entries}, w.park(t, dead))
-		if tc.refused == "" {
-			require.NoError(t, err, i)
-		} else {
+		again, err := w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t", Principal: "p", Entries: tc.now}, w.park(t, dead))
+		if tc.refused != "" {
 			require.Equal(t, tc.refused, code(t, err), "%d: %v", i, err)
+			continue
 		}
+		require.NoError(t, err, i)
+		a := w.load(t, again.Ref).Action
+		require.Equal(t, []any{tc.want, "p", "x"}, []any{a.Entries, a.Principal, a.Supersedes}, i)
 	}
 }

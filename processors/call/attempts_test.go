@@ -24,21 +24,25 @@ import (
 // TestRun holds every class against every way an attempt can end.
 func TestRun(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	type testCase struct {
 		deskConfig
 		want  func(call.Result) bool
 		sent  int
 		tries int
 		took  time.Duration
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"a GET that is answered": {deskConfig{method: "GET", script: status(200)}, answered, 1, 1, 0},
 		"a GET is tried three times, 200 ms and 400 ms apart": {
 			deskConfig{method: "GET", script: status(500, 429, 200)},
 			answered, 3, 3, 600 * time.Millisecond,
 		},
-		"the budget of a GET is spent": {deskConfig{method: "GET", script: status(503)}, spent, 3, 3, 600 * time.Millisecond},
-		"a 404 is final":               {deskConfig{method: "GET", script: status(404)}, answered, 1, 1, 0},
-		"a plan's 503 is an answer":    {deskConfig{method: "GET", plan: true, script: status(503)}, answered, 1, 1, 0},
+		"a task of one attempt":                     {deskConfig{method: "GET", attempts: 1, script: status(503)}, spent, 1, 1, 0},
+		"a task of two":                             {deskConfig{method: "GET", attempts: 2, script: status(503)}, spent, 2, 2, 200 * time.Millisecond},
+		"a task of more attempts than the schedule": {deskConfig{method: "GET", attempts: 5, script: status(503, 503, 503, 200)}, answered, 4, 4, 1400 * time.Millisecond},
+		"the budget of a GET is spent":              {deskConfig{method: "GET", script: status(503)}, spent, 3, 3, 600 * time.Millisecond},
+		"a 404 is final":                            {deskConfig{method: "GET", script: status(404)}, answered, 1, 1, 0},
+		"a plan's 503 is an answer":                 {deskConfig{method: "GET", plan: true, script: status(503)}, answered, 1, 1, 0},
 		"a plan's GET is repeated when nothing came back": {
 			deskConfig{method: "GET", plan: true, script: []end{reset, {status: 200}}},
 			answered, 2, 2, 200 * time.Millisecond,
@@ -100,23 +104,17 @@ func TestRun(t *testing.T) {
 			deskConfig{method: "TRACE", script: status(200)},
 			func(r call.Result) bool { return r.Denied && r.Decision.Code == schemas.DenyMethod }, 0, 0, 0,
 		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newDesk(t, tt.deskConfig)
-				start := time.Now()
-				r := b.run()
-				assert.True(t, tt.want(r), "result: %+v", r)
-				assert.Equal(t, tt.sent, b.target.sent, "requests that the target received")
-				assert.Len(t, r.Tries, tt.tries)
-				assert.Len(t, b.left, tt.tries, "every attempt leaves evidence")
-				assert.Equal(t, tt.took, time.Since(start))
-				checkLog(t, b)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b := newDesk(t, tt.deskConfig)
+		start := time.Now()
+		r := b.run()
+		assert.True(t, tt.want(r), "result: %+v", r)
+		assert.Equal(t, tt.sent, b.target.sent, "requests that the target received")
+		assert.Len(t, r.Tries, tt.tries)
+		assert.Len(t, b.left, tt.tries, "every attempt leaves evidence")
+		assert.Equal(t, tt.took, time.Since(start))
+		checkLog(t, b)
+	})
 }
 
 // checkLog reads the action back: the fold of the log is the state in hand, and
@@ -161,24 +159,18 @@ func TestFencedWorkerSendsNothing(t *testing.T) {
 
 func TestCancelCutsOffASafeCallOnly(t *testing.T) {
 	t.Parallel()
-	for method, want := range map[string]func(call.Result) bool{
-		"GET": canceled,
-		"PUT": answered,
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			cfg := deskConfig{method: method, script: []end{{status: 200}}}
-			b := newDesk(t, cfg)
-			cut := end{sendErr: &fault.Call{Code: schemas.UpstreamReset, Sent: true}, during: b.stop.Pull}
-			whole := end{status: 200, during: b.stop.Pull}
-			b.target.script = []end{whole}
-			if method == "GET" {
-				b.target.script = []end{cut}
-			}
-			r := b.run()
-			assert.True(t, want(r), "%s: %+v", method, r)
-			assert.Equal(t, 1, b.target.sent)
-		})
+	type testCase struct {
+		end
+		want func(call.Result) bool
 	}
+	table.BubbleNamed(t, map[string]testCase{"GET": {reset, canceled}, "PUT": {end{status: 200}, answered}}, func(t *testing.T, method string, tt testCase) {
+		b := newDesk(t, deskConfig{method: method})
+		tt.during = b.stop.Pull
+		b.target.script = []end{tt.end}
+		r := b.run()
+		assert.True(t, tt.want(r), "%+v", r)
+		assert.Equal(t, 1, b.target.sent)
+	})
 }
 
 // TestStopBeforeItIsSent: a call that is stopped before it begins, or while it is dialled, is not sent.
@@ -203,39 +195,34 @@ func TestStopBeforeItIsSent(t *testing.T) {
 // TestAbandon is the crash between an attempt and its result, for each class.
 func TestAbandon(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	type testCase struct {
 		deskConfig
 		want func(call.Result) bool
 		sent int // by the worker that takes over
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"safe":       {deskConfig{method: "GET", script: status(200)}, answered, 1},
 		"idempotent": {deskConfig{method: "PUT", script: status(200)}, answered, 1},
 		"keyed":      {deskConfig{method: "POST", key: "k", declared: true, script: status(200)}, answered, 1},
 		"once":       {deskConfig{method: "POST", script: status(200)}, unknown, 0},
 		"once, key":  {deskConfig{method: "POST", key: "k", script: status(200)}, unknown, 0},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newDesk(t, tt.deskConfig)
-				p, _ := guardOf(b)
-				attempt := schemas.Attempt{
-					Number: 1, Class: p.Class(), Worker: "w0", Decision: p.Decision(), Digest: call.Digest(p.Call()), ExpiresAt: time.Now(),
-				}
-				if attempt.Class == schemas.ClassKeyed {
-					attempt.KeyExpiresAt = time.Now().Add(time.Hour)
-				}
-				harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt})
-				require.NoError(t, b.caller.Abandon(t.Context(), b.task.State))
-				r := b.run()
-				assert.True(t, tt.want(r), "result: %+v", r)
-				assert.Equal(t, tt.sent, b.target.sent)
-				assert.Equal(t, schemas.Interrupted, r.Tries[0].Result.Code)
-				checkLog(t, b)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b := newDesk(t, tt.deskConfig)
+		p, _ := guardOf(b)
+		attempt := schemas.Attempt{
+			Number: 1, Class: p.Class(), Worker: "w0", Decision: p.Decision(), Digest: call.Digest(p.Call()), ExpiresAt: time.Now(),
+		}
+		if attempt.Class == schemas.ClassKeyed {
+			attempt.KeyExpiresAt = time.Now().Add(time.Hour)
+		}
+		harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt})
+		require.NoError(t, b.caller.Abandon(t.Context(), b.task.State))
+		r := b.run()
+		assert.True(t, tt.want(r), "result: %+v", r)
+		assert.Equal(t, tt.sent, b.target.sent)
+		assert.Equal(t, schemas.Interrupted, r.Tries[0].Result.Code)
+		checkLog(t, b)
+	})
 }
 
 func guardOf(b *desk) (guard.Pass, schemas.Decision) {
@@ -318,22 +305,6 @@ func TestPlannedRetryIsAskedAboutAgain(t *testing.T) {
 		assert.True(t, r.Unknown)
 		assert.Zero(t, b.target.sent)
 	})
-}
-
-// TestAttempts: a task may have fewer attempts than the schedule, or more. What a model is
-// asked by tells nobody where it stands.
-func TestAttempts(t *testing.T) {
-	t.Parallel()
-	for most, want := range map[int]int{0: 3, 1: 1, 2: 2, 5: 4} {
-		synctest.Test(t, func(t *testing.T) {
-			b := newDesk(t, deskConfig{method: "GET", script: status(503, 503, 503, 200)})
-			b.task.Attempts = most
-			r := b.run()
-			assert.Len(t, r.Tries, want, most)
-			assert.Equal(t, want < 4, r.Exhausted)
-			checkLog(t, b)
-		})
-	}
 }
 
 func TestRoute(t *testing.T) {

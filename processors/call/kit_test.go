@@ -152,6 +152,7 @@ type deskConfig struct {
 	limits   policy.Limits
 	// redirects are those of the entry
 	redirects int
+	attempts  int // the task's own
 	script    []end
 }
 
@@ -188,7 +189,7 @@ func newDesk(t *testing.T, cfg deskConfig) *desk {
 	}
 	b.deadline = cfg.deadline
 	b.task = &call.Task{
-		JudgeStatus: !cfg.plan, Stop: b.stop,
+		JudgeStatus: !cfg.plan, Stop: b.stop, Attempts: cfg.attempts,
 		Call: schemas.HTTPCall{Method: cfg.method, URL: "http://up.example/x", AllowlistKey: "up", IdempotencyKey: cfg.key},
 		Record: func(_ context.Context, t ledger.Try) error {
 			b.left = append(b.left, t)

@@ -84,48 +84,43 @@ func TestAWhole(t *testing.T) {
 	})
 }
 
-// TestNoUsage is an estimate, and is marked as one; so is one that nobody can believe, of
-// which nothing is taken.
+// TestNoUsage is an estimate, and is marked as one; so is one that nobody can believe, of which nothing is
+// taken. What is no text is in tokens, and is charged as it is.
 func TestNoUsage(t *testing.T) {
 	t.Parallel()
-	table.Bubble(t, map[string][]string{
-		"none":        nil,
-		"negative":    {`{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":-5,"total_tokens":2}}`},
-		"endless":     {`{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":1e18,"total_tokens":1e18}}`},
-		"a text":      {`{"choices":[],"usage":{"prompt_tokens":"7","completion_tokens":5,"total_tokens":12}}`},
-		"a half":      {`{"choices":[],"usage":{"prompt_tokens":7}}`},
-		"all nothing": {`{"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`},
-	}, func(t *testing.T, raw []string) {
-		h := newHouse(t, modelOf("small", "a"))
+	type testCase struct {
+		told          string // by the provider
+		images, media int64
+		imageTokens   int64 // by the model's configuration
+		prompt        int64
+	}
+	table.Bubble(t, map[string]testCase{
+		"none":             {prompt: 100},
+		"negative":         {told: `{"prompt_tokens":7,"completion_tokens":-5,"total_tokens":2}`, prompt: 100},
+		"endless":          {told: `{"prompt_tokens":7,"completion_tokens":1e18,"total_tokens":1e18}`, prompt: 100},
+		"a text":           {told: `{"prompt_tokens":"7","completion_tokens":5,"total_tokens":12}`, prompt: 100},
+		"a half":           {told: `{"prompt_tokens":7}`, prompt: 100},
+		"all nothing":      {told: `{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`, prompt: 100},
+		"media":            {images: 2, media: 50, prompt: 100 + 2*2048 + 50},
+		"media of a model": {images: 2, media: 50, imageTokens: 700, prompt: 100 + 2*700 + 50},
+	}, func(t *testing.T, tt testCase) {
+		m := modelOf("small", "a")
+		m.ImageTokens = tt.imageTokens
+		h := newHouse(t, m)
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
-		h.acts["a"] = []act{{texts: []string{strings.Repeat("x", 40)}, silent: true, raw: raw}}
-		e := h.run(order("small"))
-		u := e.result.Usage
+		a := act{texts: []string{strings.Repeat("x", 40)}, silent: true}
+		if tt.told != "" {
+			a.raw = []string{`{"choices":[],"usage":` + tt.told + `}`}
+		}
+		h.acts["a"] = []act{a}
+		o := order("small")
+		o.Images, o.Media = tt.images, tt.media
+		u := h.run(o).result.Usage
 		require.NotNil(t, u)
 		assert.True(t, u.Estimated)
-		assert.Equal(t, []int64{100, 10, 110}, []int64{u.Prompt, u.Completion, u.Total})
-		assert.InDelta(t, 110, h.account("all").Tokens.Used, 0)
+		assert.Equal(t, []int64{tt.prompt, 10, tt.prompt + 10}, []int64{u.Prompt, u.Completion, u.Total})
+		assert.InDelta(t, tt.prompt+10, h.account("all").Tokens.Used, 0)
 	})
-}
-
-// TestNoUsageOfMedia: what is no text is in tokens, and is charged as it is.
-func TestNoUsageOfMedia(t *testing.T) {
-	t.Parallel()
-	for said, want := range map[int64]int64{0: 100 + 2*2048 + 50, 700: 100 + 2*700 + 50} {
-		synctest.Test(t, func(t *testing.T) {
-			m := modelOf("small", "a")
-			m.ImageTokens = said
-			h := newHouse(t, m)
-			h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
-			h.acts["a"] = []act{{texts: []string{strings.Repeat("x", 40)}, silent: true}}
-			o := order("small")
-			o.Images, o.Media = 2, 50
-			e := h.run(o)
-			require.NotNil(t, e.result.Usage)
-			assert.Equal(t, want, e.result.Usage.Prompt)
-			assert.InDelta(t, want+10, h.account("all").Tokens.Used, 0)
-		})
-	}
 }
 
 // TestALargeAnswer lies beside the log, and its evidence says as much as any.

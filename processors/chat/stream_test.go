@@ -53,30 +53,6 @@ func TestTheFormOfADelta(t *testing.T) {
 	}
 }
 
-// TestChunksGather while the log is busy, and are one event then; nothing else joins them.
-func TestChunksGather(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
-		release := h.blockDeltas()
-		h.acts["a"] = []act{{texts: texts(1000), first: func() {}, then: func() {
-			synctest.Wait() // the first chunks wait at the log, all others behind them
-			close(release)
-		}}}
-		e := h.run(order("small"))
-		assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
-		assert.Equal(t, strings.Join(texts(1000), ""), e.given)
-		assert.LessOrEqual(t, e.deltas, 3)
-	})
-	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
-		h.acts["a"] = []act{{texts: texts(50), every: time.Millisecond}}
-		e := h.run(order("small"))
-		assert.GreaterOrEqual(t, e.deltas, 50, "a log that keeps up has every chunk as it comes")
-		assert.Equal(t, strings.Join(texts(50), ""), e.given)
-	})
-}
-
 // TestABusyLog is left alone for longer than it took for an event: what comes meanwhile is
 // written together. Nothing of that is waited for at an answer's end.
 func TestABusyLog(t *testing.T) {
@@ -145,7 +121,6 @@ func TestBackPressure(t *testing.T) {
 		release := h.blockDeltas()
 		piece := strings.Repeat("z", 100<<10)
 		given := 0
-		h.acts["a"] = []act{{texts: []string{"first"}, every: time.Millisecond, then: func() {}}}
 		list := []string{"first"}
 		for range 30 {
 			list = append(list, piece)
@@ -298,32 +273,29 @@ func TestACancelThatComesLate(t *testing.T) {
 // TestTheDeadline is the end of a stream, with what has come.
 func TestTheDeadline(t *testing.T) {
 	t.Parallel()
-	for _, given := range []string{"", "Hel"} {
-		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t, modelOf("small", "a", "b"))
-			a := act{hang: true}
-			if given != "" {
-				a.texts = []string{given}
-			}
-			h.acts["a"] = []act{a}
-			e := h.run(order("small"))
-			assert.Equal(t, []any{schemas.OutcomeExpired, schemas.DeadlineExceeded, 504}, []any{e.Outcome, e.Code, e.result.Error.Status})
-			assert.Equal(t, given, e.given)
-			assert.Equal(t, []string{"a"}, h.asked())
-			assert.Equal(t, schemas.UpstreamTimeout, e.attempts[0].Result.Code)
-		})
+	type testCase struct {
+		texts []string
+		over  bool // before anybody was asked
 	}
-}
-
-// TestTheDeadlineBefore anybody was asked.
-func TestTheDeadlineBefore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
-		e := h.run(order("small"), func(a *schemas.Action) { a.Deadline = time.Now() })
-		assert.Equal(t, schemas.OutcomeExpired, e.Outcome)
-		assert.Empty(t, h.asked())
-		assert.Nil(t, e.result.Usage)
+	table.Bubble(t, map[string]testCase{
+		"before the first": {}, "in the middle": {texts: []string{"Hel"}}, "before anybody is asked": {over: true},
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t, modelOf("small", "a", "b"))
+		h.acts["a"] = []act{{texts: tt.texts, hang: true}}
+		e := h.run(order("small"), func(a *schemas.Action) {
+			if tt.over {
+				a.Deadline = time.Now()
+			}
+		})
+		assert.Equal(t, []any{schemas.OutcomeExpired, schemas.DeadlineExceeded, 504}, []any{e.Outcome, e.Code, e.result.Error.Status})
+		assert.Equal(t, strings.Join(tt.texts, ""), e.given)
+		if tt.over {
+			assert.Empty(t, h.asked())
+			assert.Nil(t, e.result.Usage)
+			return
+		}
+		assert.Equal(t, []string{"a"}, h.asked())
+		assert.Equal(t, schemas.UpstreamTimeout, e.attempts[0].Result.Code)
 	})
 }
 

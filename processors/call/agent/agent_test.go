@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,6 +44,12 @@ type line struct {
 
 func newLine(t *testing.T, base string) *line {
 	t.Helper()
+	return newLineUnder(t, base, nil)
+}
+
+// newLineUnder is newLine with traffic rules.
+func newLineUnder(t *testing.T, base string, rules guard.Rules) *line {
+	t.Helper()
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
 		Name: schemas.AgentEntry(double.TaskType), URLPrefix: base + "/agents/run/", Methods: []string{"POST"},
 		Network: policy.NetworkLoopback, Agent: true, Headers: map[string]string{"Authorization": "Bearer ${secret:TOKEN}"},
@@ -54,13 +61,11 @@ func newLine(t *testing.T, base string) *line {
 	return &line{
 		// Small limits, so that what is endless ends.
 		adapter: agent.New(client, store, agent.Config{Event: 2 << 20, Stream: 6 << 20, Grace: grace}),
-		guard:   guard.New(func() *policy.Policy { return p }, nil), url: base,
+		guard:   guard.New(func() *policy.Policy { return p }, rules), url: base,
 	}
 }
 
-// talk makes the call of one run and returns what was handed on, the end and the
-// failure.
-func (l *line) talk(ctx context.Context, t *testing.T, route string) ([]schemas.RunProgress, schemas.RunResult, call.Reply, error) {
+func (l *line) pass(t *testing.T, route string) guard.Pass {
 	t.Helper()
 	body, err := ledger.Encode(schemas.RunRequest{RequestID: id, RunOrder: schemas.RunOrder{TaskType: double.TaskType, Inputs: json.RawMessage(`{"q":"1"}`)}})
 	require.NoError(t, err)
@@ -69,6 +74,13 @@ func (l *line) talk(ctx context.Context, t *testing.T, route string) ([]schemas.
 		Headers: []schemas.Header{{Name: "accept", Value: "text/event-stream"}, {Name: "x-request-id", Value: id}},
 	}, judge.Scope{KeyRequired: true, Agent: true})
 	require.True(t, pass.Valid(), "%+v", d)
+	return pass
+}
+
+// talk makes the call of one run and returns what was handed on, the end and the
+// failure.
+func (l *line) talk(ctx context.Context, t *testing.T, route string) ([]schemas.RunProgress, schemas.RunResult, call.Reply, error) {
+	t.Helper()
 	var events []schemas.RunProgress
 	ex, err := l.adapter.For(agent.Talk{
 		RequestID: id, TaskType: double.TaskType,
@@ -77,7 +89,7 @@ func (l *line) talk(ctx context.Context, t *testing.T, route string) ([]schemas.
 			events = append(events, p)
 			return nil
 		},
-	}).Open(ctx, pass)
+	}).Open(ctx, l.pass(t, route))
 	require.NoError(t, err)
 	defer ex.Close()
 	reply, err := ex.Do(ctx)
@@ -179,10 +191,7 @@ func (w want) hold(t *testing.T, events []schemas.RunProgress, end schemas.RunRe
 		return
 	}
 	require.NoError(t, err)
-	if w.status == 0 {
-		w.status = 200
-	}
-	assert.Equal(t, w.status, reply.Answer.Status)
+	assert.Equal(t, cmp.Or(w.status, 200), reply.Answer.Status)
 	assert.NotContains(t, string(reply.Answer.Body), "null")
 	assert.NotEmpty(t, reply.Answer.Hash)
 	assert.Empty(t, reply.Answer.Headers, "nothing that the agent says in headers is kept")
@@ -270,11 +279,8 @@ func TestASinkThatFailsEndsTheCall(t *testing.T) {
 	t.Parallel()
 	a := double.New(t, double.Config{Fault: double.EndlessEvents})
 	l := newLine(t, a.URL())
-	pass, _ := l.guard.Check(schemas.HTTPCall{
-		Method: "POST", URL: l.url + schemas.RouteRunStream, AllowlistKey: schemas.AgentEntry(double.TaskType), Body: json.RawMessage(`{"request_id":"r-1","task_type":"DOUBLE"}`),
-	}, judge.Scope{KeyRequired: true, Agent: true})
 	full := errors.New("the log is gone")
-	ex, err := l.adapter.For(agent.Talk{RequestID: id, Progress: func(context.Context, schemas.RunProgress) error { return full }}).Open(t.Context(), pass)
+	ex, err := l.adapter.For(agent.Talk{RequestID: id, Progress: func(context.Context, schemas.RunProgress) error { return full }}).Open(t.Context(), l.pass(t, schemas.RouteRunStream))
 	require.NoError(t, err)
 	defer ex.Close()
 	_, err = ex.Do(t.Context())
@@ -478,11 +484,9 @@ func TestMock(t *testing.T) {
 		"an array":             {rule: rulebook.Mock("m", "*", 200, "[]"), code: schemas.UpstreamProtocol},
 	}, func(t *testing.T, tt testCase) {
 		a := double.New(t, double.Config{})
-		l := newLine(t, a.URL())
 		var book rulebook.Book
 		book.Put(t, tt.rule)
-		l.guard = ruled(t, a.URL(), &book)
-		events, got, reply, err := l.talk(t.Context(), t, schemas.RouteRunStream)
+		events, got, reply, err := newLineUnder(t, a.URL(), &book).talk(t.Context(), t, schemas.RouteRunStream)
 		assert.Empty(t, a.Ledger())
 		if tt.code != "" {
 			failed := harness.As[*fault.Call](t, err)
@@ -491,10 +495,7 @@ func TestMock(t *testing.T) {
 		}
 		require.NoError(t, err)
 		assert.Len(t, events, tt.events)
-		if tt.status == 0 {
-			tt.status = 200
-		}
-		assert.Equal(t, tt.status, reply.Answer.Status)
+		assert.Equal(t, cmp.Or(tt.status, 200), reply.Answer.Status)
 		if tt.failed != "" {
 			require.NotNil(t, got.Error)
 			assert.Equal(t, tt.failed, got.Error.Code)
@@ -505,15 +506,4 @@ func TestMock(t *testing.T) {
 			assert.JSONEq(t, tt.outputs, string(got.Outputs))
 		}
 	})
-}
-
-// ruled is the guard of a line that goes by rules.
-func ruled(t *testing.T, base string, rules guard.Rules) *guard.Guard {
-	t.Helper()
-	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
-		Name: schemas.AgentEntry(double.TaskType), URLPrefix: base + "/agents/run/", Methods: []string{"POST"},
-		Network: policy.NetworkLoopback, Agent: true, Headers: map[string]string{"Authorization": "Bearer ${secret:NONE}"},
-	}}})
-	require.NoError(t, err)
-	return guard.New(func() *policy.Policy { return p }, rules)
 }

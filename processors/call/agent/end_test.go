@@ -92,7 +92,10 @@ func TestEnds(t *testing.T) {
 			[]sentence{{"failed", `{"request_id":"r-1","outputs":{"error":"e"}}`}},
 			`{"outputs":{"error":"e"},"error":{"code":"TASK_FAILED","message":"e"}}`,
 		},
-		"error as text alone": {[]sentence{{"error", `it broke`}}, `{"error":{"code":"TASK_FAILED","message":"it broke"}}`},
+		"details of nothing":    {final(failure + `,"error":{"code":"X","message":"m","details":{}}`), `{"error":{"code":"X","message":"m"}}`},
+		"details of a blank":    {final(failure + `,"error":{"code":"X","message":"m","details":{ }}`), `{"error":{"code":"X","message":"m"}}`},
+		"details that are null": {final(failure + `,"error":{"code":"X","message":"m","details":null}`), `{"error":{"code":"X","message":"m"}}`},
+		"error as text alone":   {[]sentence{{"error", `it broke`}}, `{"error":{"code":"TASK_FAILED","message":"it broke"}}`},
 		"error before the end": {
 			[]sentence{{"error", `it broke`}, {"done", `{}`}, {"final", `{` + ok + `,"outputs":{}}`}},
 			`{"outputs":{},"warnings":["the agent sent an end that does not say whether the run succeeded","before its end the agent said: it broke"]}`,
@@ -130,12 +133,8 @@ func FuzzEnd(f *testing.F) {
 		f.Add("final", []byte(seed), "error", []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, n1 string, d1 []byte, n2 string, d2 []byte) {
-		l := &listener{exchange: &exchange{}, head: head{status: 200}}
-		l.talk = Talk{RequestID: "r-1", TaskType: "T", Progress: discard}
-		l.reader.talk = l.talk
-		for _, s := range []sentence{{n1, string(d1)}, {n2, string(d2)}} {
-			require.NoError(t, l.event(t.Context(), sse.Event{Name: s.name, Data: []byte(s.data), Size: len(s.data)}))
-		}
+		l := listening(func(schemas.RunProgress) {})
+		l.take(t, sentence{n1, string(d1)}, sentence{n2, string(d2)})
 		reply, err := l.ended(io.EOF)
 		if err != nil {
 			failed, ok := errors.AsType[*fault.Call](err)
@@ -159,23 +158,34 @@ func FuzzEnd(f *testing.F) {
 	})
 }
 
-func discard(context.Context, schemas.RunProgress) error { return nil }
-
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// listening is a listener to the run r-1, which gives its events to progress.
+func listening(progress func(schemas.RunProgress)) *listener {
+	l := &listener{exchange: &exchange{}, head: head{status: 200}}
+	l.talk = Talk{RequestID: "r-1", TaskType: "T", Progress: func(_ context.Context, p schemas.RunProgress) error {
+		progress(p)
+		return nil
+	}}
+	l.reader.talk = l.talk
+	return l
+}
+
+func (l *listener) take(t *testing.T, said ...sentence) {
+	t.Helper()
+	for _, s := range said {
+		require.NoError(t, l.event(t.Context(), sse.Event{Name: s.name, Data: []byte(s.data), Size: len(s.data)}))
+	}
+}
 
 // heard has a listener take what was said, to the end of the stream.
 func heard(t *testing.T, said ...sentence) (events []schemas.RunProgress, end string, code schemas.Code) {
 	t.Helper()
-	l := &listener{exchange: &exchange{}, head: head{status: 200}}
-	l.talk = Talk{RequestID: "r-1", TaskType: "T", Progress: func(_ context.Context, p schemas.RunProgress) error {
+	l := listening(func(p schemas.RunProgress) {
 		p.Data = append(json.RawMessage(nil), p.Data...)
 		events = append(events, p)
-		return nil
-	}}
-	l.reader.talk = l.talk
-	for _, s := range said {
-		require.NoError(t, l.event(t.Context(), sse.Event{Name: s.name, Data: []byte(s.data), Size: len(s.data)}))
-	}
+	})
+	l.take(t, said...)
 	reply, err := l.ended(io.EOF)
 	if err != nil {
 		failed, ok := errors.AsType[*fault.Call](err)
@@ -280,15 +290,6 @@ func TestDataThatIsReadInTwoWays(t *testing.T) {
 	})
 }
 
-// TestDetailsThatSayNothing are left out.
-func TestDetailsThatSayNothing(t *testing.T) {
-	t.Parallel()
-	for _, details := range []string{`{}`, `{ }`, `null`} {
-		_, end, _ := heard(t, sentence{"final", `{"request_id":"r-1","status":"error","error":{"code":"X","message":"m","details":` + details + `}}`})
-		assert.JSONEq(t, `{"error":{"code":"X","message":"m"}}`, end, details)
-	}
-}
-
 // TestTooManyEvents: what one run may leave on the log has a bound. Its end is not
 // among what is left out, and says how much that is.
 func TestTooManyEvents(t *testing.T) {
@@ -304,7 +305,8 @@ func TestTooManyEvents(t *testing.T) {
 		"one less":  {[]sentence{{"final", ok}}, 0, nil},
 		"as many":   {[]sentence{{"progress", "1"}, {"final", ok}}, 1, nil},
 		"one more":  {[]sentence{{"progress", "1"}, {"progress", "2"}, {"final", ok}}, 1, []string{"the agent sent more than 100000 events; 1 of them are left out"}},
-		"of a sort": {[]sentence{{"progress", "1"}, {"log", "2"}, {"started", "{\"a\":1}"}, {"progress", large}, {"final", ok}}, 1, []string{"the agent sent more than 100000 events; 3 of them are left out"}},
+		"of a sort": {[]sentence{{"progress", "1"}, {"log", "2"}, {"started", `{"a":1}`}, {"progress", large}, {"final", ok}}, 1, []string{"the agent sent more than 100000 events; 3 of them are left out"}},
+		"not given": {[]sentence{{"started", "{}"}, {"progress", ""}, {"progress", large}, {"final", ok}}, 1, nil},
 		"a failure": {[]sentence{{"progress", "1"}, {"progress", "2"}, {"error", "it broke"}}, 1, []string{"the agent sent more than 100000 events; 1 of them are left out"}},
 		"two ends": {
 			[]sentence{{"progress", "1"}, {"progress", "2"}, {"final", ok}, {"final", `{"request_id":"r-1","status":"error"}`}},
@@ -313,12 +315,9 @@ func TestTooManyEvents(t *testing.T) {
 		},
 	}, func(t *testing.T, tt testCase) {
 		given := 0
-		l := &listener{exchange: &exchange{}, head: head{status: 200}, given: maxEvents - 1}
-		l.talk = Talk{RequestID: "r-1", Progress: func(context.Context, schemas.RunProgress) error { given++; return nil }}
-		l.reader.talk = l.talk
-		for _, s := range tt.said {
-			require.NoError(t, l.event(t.Context(), sse.Event{Name: s.name, Data: []byte(s.data), Size: len(s.data)}))
-		}
+		l := listening(func(schemas.RunProgress) { given++ })
+		l.given = maxEvents - 1
+		l.take(t, tt.said...)
 		reply, err := l.ended(io.EOF)
 		require.NoError(t, err)
 		var end schemas.RunResult
@@ -326,21 +325,4 @@ func TestTooManyEvents(t *testing.T) {
 		assert.Equal(t, tt.warnings, end.Warnings)
 		assert.Equal(t, tt.given, given)
 	})
-}
-
-// TestEventsAreCounted from the first on, those whose data is not kept too.
-func TestEventsAreCounted(t *testing.T) {
-	t.Parallel()
-	l := &listener{exchange: &exchange{}, head: head{status: 200}}
-	l.talk = Talk{RequestID: "r-1", Progress: discard}
-	for _, ev := range []sse.Event{
-		{Name: "progress", Data: []byte("1"), Size: 1},
-		{Name: "progress", Size: 9 << 20},
-		{Name: "started", Data: []byte(`{"a":1}`), Size: 7},
-		{Name: "started", Data: []byte("{}"), Size: 2},
-		{Name: "progress"},
-	} {
-		require.NoError(t, l.event(t.Context(), ev))
-	}
-	assert.Equal(t, 3, l.given)
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
@@ -161,21 +160,6 @@ func TestWhatIsSent(t *testing.T) {
 	assert.Equal(t, "k-1", header(got[2].Headers, "Idempotency-Key"))
 }
 
-// TestSecretsDoNotComeBack: whatever an upstream does with the credential it was given, no form of it is
-// kept. TestEverySecretComesBackScrubbed has the forms.
-func TestSecretsDoNotComeBack(t *testing.T) {
-	t.Parallel()
-	table.Run(t, map[string]upstream.Behaviour{
-		"by name":       upstream.Respond(200, "{}", upstream.Header("Set-Cookie", secret), upstream.Header("X-Internal", secret)),
-		"gzip":          upstream.Gzip(secret),
-		"failed answer": upstream.Respond(500, secret),
-	}, func(t *testing.T, b upstream.Behaviour) {
-		up := upstream.New(t, b)
-		a := newHouse(t, plain(up.URL())).ask(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/x"})
-		assert.NotContains(t, fmt.Sprintf("%+v %s", a, a.Body), secret[:20], "nor its beginning")
-	})
-}
-
 func TestZeroPassOpensNothing(t *testing.T) {
 	t.Parallel()
 	up := upstream.New(t, upstream.OK())
@@ -261,6 +245,7 @@ func TestSecretsAreNeverWritten(t *testing.T) {
 	table.Run(t, map[string]testCase{
 		"answered":           {"POST", []upstream.Behaviour{upstream.Respond(200, echo, upstream.Header("X-Echo", secret), upstream.Header("Set-Cookie", inParts))}, 1},
 		"a large answer":     {"GET", []upstream.Behaviour{upstream.Respond(200, strings.Repeat("x", 300<<10)+echo)}, 1},
+		"gzip":               {"GET", []upstream.Behaviour{upstream.Gzip(echo)}, 1},
 		"failed":             {"GET", []upstream.Behaviour{upstream.Respond(500, echo)}, 3},
 		"reset":              {"GET", []upstream.Behaviour{upstream.ResetBeforeResponse()}, 3},
 		"nonsense":           {"GET", []upstream.Behaviour{upstream.Raw("HTTP/1.1 200 " + secret + "\r\n" + secret + "\r\n\r\n")}, 3},
@@ -383,17 +368,10 @@ func TestMock(t *testing.T) {
 		"HEAD":                 {method: "HEAD", rule: rulebook.Mock("m", all, 200, `{"a":1}`), status: 200, body: "null"},
 		"204":                  {rule: rulebook.Mock("m", all, 204, ""), status: 204, body: "null"},
 	}, func(t *testing.T, tt testCase) {
-		method := tt.method
-		if method == "" {
-			method = "POST"
-		}
-		reply, err := mocked(t, method, tt.rule)
+		reply, err := mocked(t, cmp.Or(tt.method, "POST"), tt.rule)
 		require.NoError(t, err)
 		a := reply.Answer
-		assert.Equal(t, tt.status, a.Status)
-		assert.Equal(t, tt.body, string(a.Body))
-		assert.Equal(t, tt.isJSON, a.JSON)
-		assert.Equal(t, tt.snippet, a.Snippet)
+		assert.Equal(t, []any{tt.status, tt.body, tt.isJSON, tt.snippet}, []any{a.Status, string(a.Body), a.JSON, a.Snippet})
 		assert.Equal(t, tt.hashed, a.Hash != "")
 	})
 }

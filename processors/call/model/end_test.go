@@ -29,6 +29,7 @@ type slow struct {
 	closed chan struct{}
 	once   sync.Once
 	now    string // of a part
+	grace  time.Duration
 }
 
 func (s *slow) Read(p []byte) (int, error) {
@@ -65,7 +66,7 @@ func hearUntil(ctx context.Context, choices int64, s *slow) (response Response, 
 	s.closed = make(chan struct{})
 	defer context.AfterFunc(ctx, s.Close)()
 	start := time.Now()
-	e := &exchange{adapter: adapter{&Adapter{cfg: Config{}.withDefaults()}, CallOptions{ID: "i", Stream: true, Choices: choices}}}
+	e := &exchange{adapter: adapter{&Adapter{cfg: Config{Grace: s.grace}.withDefaults()}, CallOptions{ID: "i", Stream: true, Choices: choices}}}
 	reply, err := (&decoder{exchange: e, status: 200, asked: start, stream: s}).decode(ctx)
 	if err == nil {
 		err = json.Unmarshal(reply.Answer.Body, &response)
@@ -102,6 +103,7 @@ func TestEndOfChoices(t *testing.T) {
 		"one is missing":              {2, &slow{parts: []string{firstEnds}, ends: true}, schemas.UpstreamTruncated, 0, ""},
 		"one is missing, by its word": {2, &slow{parts: []string{firstEnds, "data: [DONE]\n\n"}}, "", 0, `"a"`},
 		"more than were asked for":    {1, &slow{parts: []string{firstEnds, secondEnds}, every: time.Second, ends: true}, "", 2 * time.Second, `"b"`},
+		"it waits for less":           {1, &slow{parts: []string{firstEnds}, grace: time.Second}, "", time.Second, `"a"`},
 		"nobody has said how many":    {0, &slow{parts: []string{firstEnds}}, "", 5 * time.Second, `"a"`},
 	}, func(t *testing.T, tt testCase) {
 		response, took, err := hear(tt.choices, tt.s)

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,36 +42,31 @@ const (
 // line is an adapter over the real client, with the entry of one upstream.
 type line struct {
 	adapter *model.Adapter
-	// patient makes another, with small limits, so that what is endless ends.
-	patient func(grace time.Duration) *model.Adapter
 	guard   *guard.Guard
 	url     string
 }
 
 func newLine(t *testing.T, base string, change ...func(*outbound.Config, *model.Config)) *line {
 	t.Helper()
+	return newLineUnder(t, base, nil, change...)
+}
+
+// newLineUnder is newLine with traffic rules.
+func newLineUnder(t *testing.T, base string, rules guard.Rules, change ...func(*outbound.Config, *model.Config)) *line {
+	t.Helper()
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
 		Name: schemas.ModelEntry("up"), URLPrefix: base + schemas.RouteChat, Methods: []string{"POST"},
 		Network: policy.NetworkLoopback, Agent: true, Headers: map[string]string{"Authorization": "Bearer ${secret:KEY}"},
 	}}})
 	require.NoError(t, err)
-	limits, all := outbound.Config{}, model.Config{Event: 64 << 10, Stream: 256 << 10}
+	limits, all := outbound.Config{}, model.Config{Event: 64 << 10, Stream: 256 << 10} // small, so that what is endless ends
 	for _, c := range change {
 		c(&limits, &all)
 	}
 	client := outbound.New(limits)
 	t.Cleanup(client.Close)
 	store := secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { return secret, name == "WEIR_SECRET_KEY" }})
-	l := &line{
-		patient: func(grace time.Duration) *model.Adapter {
-			own := all
-			own.Grace = grace
-			return model.New(client, store, own)
-		},
-		guard: guard.New(func() *policy.Policy { return p }, nil), url: base,
-	}
-	l.adapter = l.patient(0)
-	return l
+	return &line{adapter: model.New(client, store, all), guard: guard.New(func() *policy.Policy { return p }, rules), url: base}
 }
 
 // heard is all that came of a call.
@@ -242,6 +238,7 @@ func TestWhole(t *testing.T) {
 
 // want is what a fault of the provider comes to.
 type want struct {
+	id     string       // of the answer
 	code   schemas.Code // of the failed call; empty: there is an answer
 	fault  int          // the status in the provider's error; -1: none is named
 	status int          // default 200
@@ -256,7 +253,7 @@ func TestEveryFault(t *testing.T) {
 	marked := func(text string) want { return want{text: text} }
 	wants := map[llm.Fault]want{
 		llm.None: ok, llm.CRLF: ok, llm.CR: ok, llm.Comments: ok, llm.SplitUTF8: ok, llm.Named: ok, llm.Lines: ok, llm.BOM: ok, llm.Gzip: ok,
-		llm.NoType: ok, llm.JSONType: ok, llm.NoDone: ok, llm.NoID: ok, llm.NoUsage: {usage: "none"}, llm.UsageEver: ok,
+		llm.NoType: ok, llm.JSONType: ok, llm.NoDone: ok, llm.NoID: {id: id}, llm.NoUsage: {usage: "none"}, llm.UsageEver: ok,
 		llm.UsageEach: ok, llm.UsageLast: ok, llm.AfterDone: ok, llm.JSONAnswer: ok, llm.SSEAnswer: {usage: "asked"},
 		llm.NoFinish:   {code: schemas.UpstreamTruncated},
 		llm.HalfEvent:  {code: schemas.UpstreamTruncated},
@@ -311,10 +308,7 @@ func TestEveryFault(t *testing.T) {
 
 func (w want) check(t *testing.T, h heard, options model.CallOptions) {
 	t.Helper()
-	text := w.text
-	if text == "" {
-		text = "Hello, world"
-	}
+	text := cmp.Or(w.text, "Hello, world")
 	if options.Stream && text != "-" {
 		assert.Equal(t, strings.TrimPrefix(text, "none"), h.text(t))
 	}
@@ -353,6 +347,7 @@ func (w want) check(t *testing.T, h heard, options model.CallOptions) {
 	}
 	require.NoError(t, json.Unmarshal(h.response.Completion, &doc))
 	assert.NotEmpty(t, doc.ID)
+	assert.Equal(t, cmp.Or(w.id, doc.ID), doc.ID)
 	assert.Equal(t, "chat.completion", doc.Object)
 	switch {
 	case w.whole != "":
@@ -365,17 +360,6 @@ func (w want) check(t *testing.T, h heard, options model.CallOptions) {
 		if !options.Usage {
 			assert.NotContains(t, raw, `"usage"`)
 		}
-	}
-}
-
-// TestIDs: an answer without one has the action's.
-func TestIDs(t *testing.T) {
-	t.Parallel()
-	s := llm.New(t, llm.Config{})
-	for _, stream := range []bool{true, false} {
-		h := newLine(t, s.URL()).call(t.Context(), t, request("no-id", stream), model.CallOptions{Stream: stream})
-		require.NoError(t, h.err)
-		assert.Contains(t, string(h.response.Completion), `"id":"act-1"`)
 	}
 }
 
@@ -393,23 +377,6 @@ func TestChunksComeAtOnce(t *testing.T) {
 	}})
 	require.NoError(t, h.err)
 	assert.Equal(t, "abz-c", h.text(t))
-}
-
-// TestGrace: a stream whose choices have ended and that stays open is an answer.
-func TestGrace(t *testing.T) {
-	t.Parallel()
-	s := llm.New(t, llm.Config{Default: llm.Act{Answer: func(x *llm.Exchange) {
-		x.Stream()
-		x.Text("all")
-		x.Finish("stop")
-		x.Await()
-	}}})
-	l := newLine(t, s.URL())
-	l.adapter = l.patient(50 * time.Millisecond)
-	h := l.call(t.Context(), t, request("m", true), model.CallOptions{Stream: true})
-	require.NoError(t, h.err)
-	assert.Equal(t, "all", h.text(t))
-	assert.Nil(t, h.response.Usage)
 }
 
 // TestEndOfTheCaller: an error of Chunk ends the call and is what it returns, and so
@@ -456,8 +423,7 @@ func TestConnect(t *testing.T) {
 	assert.Equal(t, schemas.UpstreamConnect, failed.Code)
 	assert.False(t, failed.Sent)
 	h = l.call(t.Context(), t, request("m", true), model.CallOptions{Stream: true, Connect: time.Nanosecond})
-	failed, ok := errors.AsType[*fault.Call](h.err)
-	require.True(t, ok)
+	failed = harness.As[*fault.Call](t, h.err)
 	assert.Equal(t, schemas.UpstreamTimeout, failed.Code)
 	assert.False(t, failed.Sent)
 }
@@ -494,10 +460,9 @@ func TestMock(t *testing.T) {
 		"a large document": {rule: rulebook.Mock("m", "*", 200, `{"x":"`+strings.Repeat("x", 70<<10)+`"}`), code: schemas.UpstreamTooLarge},
 	}, func(t *testing.T, tt testCase) {
 		s := llm.New(t, llm.Config{})
-		l := newLine(t, s.URL())
 		var book rulebook.Book
 		book.Put(t, tt.rule)
-		l.guard = ruled(t, s.URL(), &book)
+		l := newLineUnder(t, s.URL(), &book)
 		for _, stream := range []bool{true, false} {
 			h := l.call(t.Context(), t, request("m", stream), model.CallOptions{Stream: stream})
 			require.Equal(t, tt.code, h.code(), "%v", h.err)
@@ -514,13 +479,4 @@ func TestMock(t *testing.T) {
 		}
 		assert.Zero(t, s.Hits())
 	})
-}
-
-func ruled(t *testing.T, base string, book *rulebook.Book) *guard.Guard {
-	t.Helper()
-	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
-		Name: schemas.ModelEntry("up"), URLPrefix: base + schemas.RouteChat, Methods: []string{"POST"}, Network: policy.NetworkLoopback, Agent: true,
-	}}})
-	require.NoError(t, err)
-	return guard.New(func() *policy.Policy { return p }, book)
 }

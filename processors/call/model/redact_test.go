@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -223,14 +224,8 @@ func TestRedactorJoinsAsTheAssembler(t *testing.T) {
 		"a text that stands twice":   {in: []string{first, `{"choices":[{"delta":{"content":"` + rest[:4] + `","content":"` + rest + `"}}]}`}},
 		"halves of a character":      {secret: emoji, in: []string{content(0, "zq-", ""), `{"choices":[{"delta":{"content":"\ud83d"}}]}`, `{"choices":[{"delta":{"content":"\udd11-0123456789"}}]}`}, text: `zq-ud83dudd11-0123456789`},
 	}, func(t *testing.T, tt testCase) {
-		secret := key
-		if tt.secret != "" {
-			secret = tt.secret
-		}
-		text := secret
-		if tt.text != "" {
-			text = tt.text
-		}
+		secret := cmp.Or(tt.secret, key)
+		text := cmp.Or(tt.text, secret)
 		require.Contains(t, joined(t, tt.in...), text, "it is the same text")
 		out, _ := through(t, redact.Values([]string{secret}), tt.in...)
 		doc := joined(t, out...)
