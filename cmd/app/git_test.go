@@ -28,7 +28,7 @@ func TestNoGit(t *testing.T) {
 		a.repositories.branch = processorsgit.NewBranches(nil, processorsgit.BranchConfig{Hosted: none})
 		ctx, here := t.Context(), map[string]error{}
 		_, here["create"] = none.Create(ctx, "r", "main")
-		_, here["import"] = none.Import(ctx, "t", "r", "http://127.0.0.1:1/r", "", nil)
+		_, here["import"] = none.Import(ctx, "t", "r", "http://127.0.0.1:1/r", nil, nil)
 		_, here["branch"] = none.Branch(ctx, "r", "b", "main", "t")
 		_, here["push"] = none.ReceivePack(ctx, "r", git.Push{})
 		_, here["fate"] = none.Fate(ctx, "r", "b", "o")

@@ -107,7 +107,7 @@ func (g *Git) ensure(t turn, r repository, ref, oid string) error {
 	defer w.done()
 	if err := g.run(t, job{
 		args: []string{"update-ref", "--stdin"}, dir: string(r), env: r.dirEnv(),
-		in: strings.NewReader("create " + ref + " " + oid + "\n"), hold: []*os.File{w.lock},
+		in: text("create " + ref + " " + oid + "\n"), hold: []*os.File{w.lock},
 	}); err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func (g *Git) UploadPack(ctx context.Context, id string, protocol int, v View, i
 		request = asked
 	}
 	j.args = append(j.args, ".")
-	j.in = bytes.NewReader(request)
+	j.in = &source{Reader: bytes.NewReader(request)}
 	j.out = copyTo(w, nil)
 	return g.run(t, j)
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,7 +35,14 @@ func (r *Repos) importing(ctx context.Context, st *wanted) (defaultBranch string
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	t := &teller{log: r.cfg.Log, st: st.st, now: r.cfg.Now, end: end, last: r.cfg.Now()}
-	defaultBranch, err = r.cfg.Hosted.Import(ctx, st.st.Tenant, st.id, p.url, st.order.DefaultBranch, func(p schemas.RepoProgress) { t.tell(ctx, p) })
+	branch := func(ctx context.Context) (string, error) {
+		if st.order.DefaultBranch != "" {
+			return st.order.DefaultBranch, nil
+		}
+		refs, err := p.forward.refs(ctx, p.who, p.repo, schemas.RefOf(""))
+		return defaultOf(refs), err
+	}
+	defaultBranch, err = r.cfg.Hosted.Import(ctx, st.st.Tenant, st.id, p.url, branch, func(p schemas.RepoProgress) { t.tell(ctx, p) })
 	if cause := p.failure(); err != nil && cause != nil && ctx.Err() == nil {
 		return "", fmt.Errorf("%w: %w", errImport, cause)
 	}
@@ -42,6 +50,37 @@ func (r *Repos) importing(ctx context.Context, st *wanted) (defaultBranch string
 }
 
 var errImport = errors.New("the repository could not be copied")
+
+// defaultOf is the branch that an upstream's HEAD names, or else is at; failing that main, master, or the first one.
+func defaultOf(refs []gitwire.Ref) (branch string) {
+	var head gitwire.Ref
+	if i := slices.IndexFunc(refs, func(r gitwire.Ref) bool { return r.Name == gitwire.HEAD }); i >= 0 {
+		head = refs[i]
+	}
+	best := 0
+	for _, r := range refs {
+		name, ok := strings.CutPrefix(r.Name, schemas.RefOf(""))
+		if !ok {
+			continue
+		}
+		rank := 1
+		switch r.Name {
+		case head.Symref:
+			rank = 6
+		case schemas.RefOf("main"):
+			rank = 3
+		case schemas.RefOf("master"):
+			rank = 2
+		}
+		if r.Oid == head.Oid {
+			rank += 3
+		}
+		if rank > best {
+			branch, best = name, rank
+		}
+	}
+	return branch
+}
 
 // tellEvery is how often the log is told how far a copy is: an event is a write, and a person
 // looks no faster. What takes no longer says nothing. That a phase is over is told at once,

@@ -29,7 +29,9 @@ type Catalog interface {
 // Keeper makes repositories on this node; see internal/git. ErrNoRepo: it makes none.
 type Keeper interface {
 	Create(ctx context.Context, id, defaultBranch string) (head string, err error)
-	Import(ctx context.Context, tenant, id, url, branch string, tell func(schemas.RepoProgress)) (defaultBranch string, err error)
+	Import(
+		ctx context.Context, tenant, id, url string, branch func(context.Context) (string, error), tell func(schemas.RepoProgress),
+	) (defaultBranch string, err error)
 	Remove(ctx context.Context, id string) error
 }
 

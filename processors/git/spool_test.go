@@ -168,7 +168,7 @@ type bare struct{}
 
 func (bare) Create(context.Context, string, string) (string, error) { return "", hosted.ErrNoRepo }
 
-func (bare) Import(context.Context, string, string, string, string, func(schemas.RepoProgress)) (string, error) {
+func (bare) Import(context.Context, string, string, string, func(context.Context) (string, error), func(schemas.RepoProgress)) (string, error) {
 	return "", hosted.ErrNoRepo
 }
 
