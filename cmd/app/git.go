@@ -15,7 +15,6 @@ import (
 	"weir/internal/outbound"
 	"weir/internal/repos"
 	"weir/processors/call"
-	gitcall "weir/processors/call/git"
 	processorsgit "weir/processors/git"
 	"weir/schemas"
 )
@@ -81,10 +80,8 @@ func (a *App) openProgram(ctx context.Context) error {
 
 // upstream is how repositories elsewhere are reached.
 func (a *App) upstream(caller *call.Caller, answers call.Answers) processorsgit.Upstream {
-	return processorsgit.Upstream{
-		Forward: a.repositories.forward, Caller: caller, Answers: answers,
-		Adapter: gitcall.New(a.repositories.client, a.secrets),
-	}
+	f := a.repositories.forward
+	return processorsgit.Upstream{Forward: f, Caller: caller, Answers: answers, Adapter: f.Push}
 }
 
 // packLimits are those of a pack of a size. It may unpack to eight times as much; one object of it is

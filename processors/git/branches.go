@@ -18,7 +18,6 @@ import (
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
 	"weir/processors/call"
-	gitcall "weir/processors/call/git"
 	"weir/processors/settle"
 	"weir/schemas"
 )
@@ -220,7 +219,7 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 	}
 	t := remoteTask(o.st, o.repo, c, o.recorder)
 	t.Step, t.Stop, t.Timeout = step, unstopped{}, o.cfg.Timeout
-	t.Via = o.cfg.Upstream.Adapter.For(gitcall.Talk{Commands: c, Pack: func() (io.Reader, int64, error) {
+	t.Via = o.cfg.Upstream.Adapter(Talk{Commands: c, Pack: func() (io.Reader, int64, error) {
 		if oid == "" { // its end is on the log; such a command would delete the branch
 			return nil, 0, errNoLook
 		}

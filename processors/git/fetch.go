@@ -12,13 +12,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/gitwire"
 	"weir/internal/task"
-	gitcall "weir/processors/call/git"
 	"weir/schemas"
-)
-
-const (
-	getMethod  = "GET"
-	postMethod = "POST"
 )
 
 // Advertise writes an upstream's answer to GET info/refs as the holder of a grant may
@@ -62,7 +56,7 @@ func headers(accept string, protocol int) []schemas.Header {
 	if protocol == 2 {
 		list = append(list, schemas.Header{Name: "git-protocol", Value: "version=2"})
 	}
-	return append(list, schemas.Header{Name: "user-agent", Value: gitcall.Agent})
+	return append(list, schemas.Header{Name: "user-agent", Value: Agent})
 }
 
 func (f *Forward) advertise(ctx context.Context, who asker, repo schemas.Repo, show keep, service string, protocol int, w io.Writer) error {

@@ -28,7 +28,6 @@ import (
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/rulebook"
 	"weir/processors/call"
-	gitcall "weir/processors/call/git"
 	"weir/processors/git"
 	"weir/processors/guard"
 	"weir/processors/settle"
@@ -69,6 +68,9 @@ type room struct {
 	over   chan struct{}
 }
 
+// push makes the adapter of one push to an upstream.
+type push = func(git.Talk) call.Adapter
+
 // options are what a test changes of a room.
 type options struct {
 	hooks  memlog.Hooks
@@ -76,7 +78,7 @@ type options struct {
 	now    func() time.Time
 	pause  time.Duration // before another attempt
 	// adapter stands between a push and its upstream, and program before git.
-	adapter func(git.Adapter) git.Adapter
+	adapter func(push) push
 	program func(*hosted.Git) git.Receiver
 	spools  *hosted.Spools // nil: git's own
 }
@@ -103,10 +105,9 @@ func newRoom(t *testing.T, o options) *room {
 	r.recorder = recorder
 	g2 := guard.New(r.policy.InForce, r.book)
 	r.forward = git.NewForward(g2, client, recorder, git.ForwardConfig{Secrets: store, Worker: "w1", Now: o.now})
-	adapter := gitcall.New(client, store)
 	o.pause = max(o.pause, time.Millisecond)
 	if o.adapter == nil {
-		o.adapter = func(a git.Adapter) git.Adapter { return a }
+		o.adapter = func(p push) push { return p }
 	}
 	if o.program == nil {
 		o.program = func(g *hosted.Git) git.Receiver { return g }
@@ -115,8 +116,8 @@ func newRoom(t *testing.T, o options) *room {
 		o.spools = g.Spools()
 	}
 	r.upstream = git.Upstream{
-		Forward: r.forward, Adapter: o.adapter(adapter), Answers: call.Answers{Blobs: r.ledger},
-		Caller: call.New(r.ledger, g2, adapter.For(gitcall.Talk{}), call.Config{
+		Forward: r.forward, Adapter: o.adapter(r.forward.Push), Answers: call.Answers{Blobs: r.ledger},
+		Caller: call.New(r.ledger, g2, r.forward.Push(git.Talk{}), call.Config{
 			Worker: "w1", Barrier: r.log.Barrier, Timeout: time.Minute, Now: o.now,
 			Schedule: retry.Schedule{Attempts: 3, Base: o.pause, Cap: o.pause},
 		}),

@@ -11,7 +11,6 @@ import (
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
 	"weir/processors/call"
-	gitcall "weir/processors/call/git"
 	"weir/processors/plans"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -36,19 +35,6 @@ type Receiver interface {
 	Here(id string) error
 	ReceivePack(ctx context.Context, id string, p hosted.Push) (gitwire.Report, error)
 	Fate(ctx context.Context, id, branch, oid string) (hosted.Fate, error)
-}
-
-// Adapter speaks to git servers elsewhere.
-type Adapter interface {
-	For(t gitcall.Talk) call.Adapter
-}
-
-// Upstream is how repositories elsewhere are reached. Nil parts: there are none.
-type Upstream struct {
-	Forward *Forward
-	Caller  *call.Caller
-	Adapter Adapter
-	Answers call.Answers
 }
 
 // PushConfig is what Pushes needs besides its collaborators.
