@@ -46,8 +46,8 @@ func (g *Git) Advertise(ctx context.Context, id, name string, protocol int, v Vi
 	}
 	defer t.end()
 	j.args = append(j.args, "--advertise-refs", ".")
-	if j.out = copyTo(w, before); protocol != 2 {
-		j.out = v.nameless(j.out)
+	if j.out = copyTo(w, before); protocol != 2 && !v.All {
+		j.out = v.narrowed(j.out)
 	}
 	return g.run(t, j)
 }

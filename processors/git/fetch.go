@@ -73,7 +73,7 @@ func (f *Forward) advertise(ctx context.Context, who asker, repo schemas.Repo, s
 			return told(gitwire.ErrMalformed)
 		}
 		a.Service = service
-		a.Keep(show)
+		a.Refs = gitwire.KeepRefs(a.Refs, show)
 		a.Capabilities = passedOn(a, service)
 		_, err = w.Write(a.Bytes())
 		return err
