@@ -83,10 +83,8 @@ func (h handlers) submit(c *gin.Context, who task.Grant, order schemas.PushOrder
 	if err != nil {
 		return refuse(c, err)
 	}
-	upload := &githttp.Upload{Body: body}
 	asked := githttp.Asked{Ref: order.Ref, Report: order.Report, SideBand: order.SideBand}
-	answer := githttp.NewAnswer(c.Writer, asked, body, h.MaxPack, upload.Wait)
-	upload.Progress = answer.Progress
+	answer, upload := githttp.NewAnswer(c.Writer, asked, body, h.MaxPack)
 	defer answer.Close()
 	req := accept.Request{Tenant: who.Tenant, Kind: schemas.KindPush, Payload: payload, Principal: who.Principal, Entries: who.Entries}
 	defer h.server.Expect(&req)()
@@ -103,7 +101,6 @@ func (h handlers) submit(c *gin.Context, who task.Grant, order schemas.PushOrder
 		release() // if the push is on the log after all, a worker ends it
 		return refuse(c, err)
 	}
-	answer.Open()
 	ctx := c.Request.Context()
 	if order.Denied == "" {
 		ctx = upload.In(ctx)
