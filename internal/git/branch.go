@@ -80,12 +80,10 @@ func (g *Git) stake(t turn, r repository, branch, base, taskID string) (claim, e
 			return claim{}, ErrRefExists
 		}
 	}
-	below := false
-	err = g.eachBranch(t, r, func(ref, _ string) { below = below || strings.HasPrefix(ref, schemas.RefOf(branch)+"/") })
-	switch {
+	switch out, err := g.output(t, r, "", longestLook, "for-each-ref", "--count=1", schemas.RefOf(branch)+"/"); {
 	case err != nil:
 		return claim{}, err
-	case below:
+	case out != "":
 		return claim{}, ErrRefExists
 	}
 	c := claim{Task: taskID, Oid: found[0].oid}

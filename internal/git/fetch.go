@@ -1,10 +1,10 @@
 package git
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"weir/internal/gitwire"
@@ -114,26 +114,11 @@ func (g *Git) uploadOrReceive(ctx context.Context, id, command string, protocol 
 // copyTo copies what git writes, with something before its first byte.
 func copyTo(w io.Writer, before []byte) func(io.Reader) error {
 	return func(r io.Reader) error {
-		buf := make([]byte, 64<<10)
-		for {
-			n, err := r.Read(buf)
-			if n > 0 && before != nil {
-				if _, err := w.Write(before); err != nil {
-					return fmt.Errorf("the client: %w", err)
-				}
-				before = nil
-			}
-			if n > 0 {
-				if _, err := w.Write(buf[:n]); err != nil {
-					return fmt.Errorf("the client: %w", err)
-				}
-			}
-			if err == io.EOF {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
+		out := bufio.NewReaderSize(r, 64<<10)
+		if _, err := out.Peek(1); err == io.EOF { //nolint:errorlint // git has said nothing
+			return nil
 		}
+		_, err := io.Copy(w, io.MultiReader(bytes.NewReader(before), out))
+		return err
 	}
 }

@@ -1,17 +1,14 @@
 package git
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"io"
 	"net/netip"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 
-	"weir/internal/gitwire"
 	"weir/schemas"
 )
 
@@ -107,23 +104,6 @@ func (g *Git) copyFrom(t turn, r repository, from string, branch func(context.Co
 		return err
 	}
 	return r.setHead(schemas.RefOf(name))
-}
-
-// eachBranch calls do for each branch, in the order of their names.
-func (g *Git) eachBranch(t turn, r repository, do func(ref, oid string)) error {
-	return g.run(t, job{
-		args: []string{"for-each-ref", "--format=%(objectname) %(refname)", "refs/heads"},
-		dir:  string(r), env: r.dirEnv(),
-		out: func(o io.Reader) error {
-			lines := bufio.NewScanner(o)
-			for lines.Scan() {
-				if oid, ref, ok := strings.Cut(lines.Text(), " "); ok && gitwire.ValidOid(oid) {
-					do(ref, oid)
-				}
-			}
-			return lines.Err()
-		},
-	})
 }
 
 // percent is how git says how far it is, or has the other side say it.

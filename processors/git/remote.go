@@ -34,7 +34,8 @@ func (w *work) remote(ctx context.Context) (ending, error) {
 	} else if err != nil {
 		return ending{}, err
 	}
-	return w.judge(ctx, r, w.isReleased(), w.keptBack())
+	whole, cause := w.ended()
+	return w.judge(ctx, r, whole, cause)
 }
 
 // tooLong is the end of a push of which nothing was sent, and nothing could be for a while: its

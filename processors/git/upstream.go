@@ -109,6 +109,8 @@ type asker struct {
 	taskID    string
 	principal string
 	entries   []string
+	// hides says which refs are not shown; nil: all are.
+	hides func(ref string) bool
 }
 
 // asking is the asker of what is done for an action.
