@@ -14,7 +14,6 @@ import (
 	"weir/internal/gitwire"
 	"weir/internal/outbound"
 	"weir/internal/repos"
-	"weir/processors/call"
 	processorsgit "weir/processors/git"
 	"weir/schemas"
 )
@@ -76,12 +75,6 @@ func (a *App) openProgram(ctx context.Context) error {
 	a.repositories.program, a.repositories.spools = program, program.Spools()
 	a.teardown.push(func(context.Context) error { program.Close(); return nil })
 	return nil
-}
-
-// upstream is how repositories elsewhere are reached.
-func (a *App) upstream(caller *call.Caller, answers call.Answers) processorsgit.Upstream {
-	f := a.repositories.forward
-	return processorsgit.Upstream{Forward: f, Caller: caller, Answers: answers, Adapter: f.Push}
 }
 
 // packLimits are those of a pack of a size. It may unpack to eight times as much; one object of it is

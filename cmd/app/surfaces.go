@@ -116,8 +116,12 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 // kinds is the one list of what workers execute.
 func (a *App) kinds(client *outbound.Client, caller *call.Caller) map[schemas.Kind]processors.Kind {
 	answers, r := call.Answers{Blobs: a.ledger, Reserve: a.reserve}, &a.repositories
-	up := a.upstream(caller, answers)
-	r.branch = git.NewBranches(a.recorder, git.BranchConfig{Repos: r.table, Hosted: r.program, Upstream: up})
+	repos := git.Config{
+		Ledger: a.ledger, Recorder: a.recorder, Repos: r.table, Hosted: r.program, Spools: r.spools, Over: a.board.Over, Timeout: a.cfg.Git.Timeout,
+		Upstream: git.Upstream{Forward: r.forward, Caller: caller, Answers: answers, Adapter: r.forward.Push},
+		Limits:   packLimits(int64(a.cfg.Git.MaxPack)), Alone: a.cfg.Embedded(),
+	}
+	r.branch = git.NewBranches(repos)
 	calls, planned := executor.New(caller, a.recorder, answers), plans.New(caller, a.recorder)
 	ran := a.runs(agentAdapter(a.cfg, client, a.secrets), caller, a.recorder, calls, planned)
 	work := tasks.New(a.ledger, r.branch, a.recorder, tasks.Config{
@@ -131,16 +135,10 @@ func (a *App) kinds(client *outbound.Client, caller *call.Caller) map[schemas.Ki
 		schemas.KindRule: {Executor: rules.New(a.rules, a.policy.Load, a.recorder, rules.Config{Limit: a.cfg.Rules.Limit}), WritesStarted: processors.Always},
 		schemas.KindChat: a.chats(client, a.secrets, caller, answers),
 		schemas.KindTask: {Executor: work, WritesStarted: processors.Always, Ended: work.Ended},
-		schemas.KindRepo: {
-			Executor:      git.NewRepos(a.recorder, git.RepoConfig{Catalog: r.table, Hosted: r.program, Upstream: up, Log: a.ledger}),
-			WritesStarted: processors.Always,
-		},
+		schemas.KindRepo: {Executor: git.NewRepos(repos), WritesStarted: processors.Always},
 	}
 	if a.role == RoleAll { // a pack never goes to the log
-		pushes := git.NewPushes(a.ledger, a.recorder, git.PushConfig{
-			Repos: r.table, Hosted: r.program, Spools: r.spools, Upstream: up, Over: a.board.Over, Timeout: a.cfg.Git.Timeout,
-			Limits: packLimits(int64(a.cfg.Git.MaxPack)), Alone: a.cfg.Embedded(),
-		})
+		pushes := git.NewPushes(repos)
 		all[schemas.KindPush] = processors.Kind{Executor: pushes, Here: pushes.Here, WritesStarted: processors.Always}
 	}
 	return all

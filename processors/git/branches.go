@@ -22,37 +22,12 @@ import (
 	"weir/schemas"
 )
 
-// Brancher makes branches in the repositories on this node; see internal/git.
-type Brancher interface {
-	Branch(ctx context.Context, id, branch, base, taskID string) (oid string, err error)
-	Head(ctx context.Context, id, branch string) (oid string, err error)
-}
-
-// BranchConfig is what Branches needs besides its collaborators.
-type BranchConfig struct {
-	Repos    Table
-	Hosted   Brancher
-	Upstream Upstream
-	// Timeout bounds one push that makes a branch elsewhere; default 1 min.
-	Timeout time.Duration
-	Now     func() time.Time
-}
-
 // Branches makes the branches of tasks, wherever their repositories live. It is safe
 // for concurrent use.
-type Branches struct {
-	recorder Recorder
-	cfg      BranchConfig
-}
+type Branches struct{ cfg Config }
 
 // NewBranches returns Branches.
-func NewBranches(r Recorder, cfg BranchConfig) *Branches {
-	cfg.Timeout = cmp.Or(cfg.Timeout, time.Minute)
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	return &Branches{recorder: r, cfg: cfg}
-}
+func NewBranches(cfg Config) *Branches { return &Branches{cfg.withDefaults()} }
 
 // Exists reports whether a repository has a branch now. Its errors are *fault.Error with a
 // sentence where the repository's upstream is why, and else the system's; ErrNoRepo of
@@ -137,6 +112,8 @@ type opening struct {
 const (
 	// maxOpenings is how often the making of a branch is tried, in steps of the task's log.
 	maxOpenings = 5
+	// openingTimeout bounds one push that makes a branch elsewhere.
+	openingTimeout = time.Minute
 	// again is how long an upstream is left alone that could not be asked.
 	again = 10 * time.Second
 )
@@ -208,8 +185,8 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 		List:         []gitwire.Command{{Old: gitwire.Zero, New: cmp.Or(oid, gitwire.Zero), Ref: schemas.RefOf(o.branch)}},
 		Capabilities: capabilities(schemas.PushOrder{}),
 	}
-	t := remoteTask(o.st, o.repo, c, o.recorder)
-	t.Step, t.Stop, t.Timeout = step, unstopped{}, o.cfg.Timeout
+	t := remoteTask(o.st, o.repo, c, o.cfg.Recorder)
+	t.Step, t.Stop, t.Timeout = step, unstopped{}, openingTimeout
 	t.Via = o.cfg.Upstream.Adapter(Talk{Commands: c, Pack: func() (io.Reader, int64, error) {
 		if oid == "" { // its end is on the log; such a command would delete the branch
 			return nil, 0, errNoLook
@@ -234,7 +211,7 @@ func (o *opening) judge(ctx context.Context, step int, r call.Result) (made bool
 	case r.Canceled, r.Expired:
 		return false, &fault.Later{Cause: errStopped} // the task's own executor settles that
 	case r.Denied:
-		if err := settle.Deny(ctx, o.recorder, o.st, step, postMethod, remoteTarget(o.repo), r.Decision); err != nil {
+		if err := settle.Deny(ctx, o.cfg.Recorder, o.st, step, postMethod, remoteTarget(o.repo), r.Decision); err != nil {
 			return false, err
 		}
 		return false, denies(r.Decision)

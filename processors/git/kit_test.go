@@ -62,7 +62,7 @@ type room struct {
 	pushes   *git.Pushes
 	branches *git.Branches
 	repos    *git.Repos
-	recorder *settle.Recorder
+	cfg      git.Config
 
 	policy harness.Policy
 	over   chan struct{}
@@ -79,7 +79,7 @@ type options struct {
 	pause  time.Duration // before another attempt
 	// adapter stands between a push and its upstream, and program before git.
 	adapter func(push) push
-	program func(*hosted.Git) git.Receiver
+	program func(*hosted.Git) git.Hosted
 	spools  *hosted.Spools // nil: git's own
 }
 
@@ -102,7 +102,6 @@ func newRoom(t *testing.T, o options) *room {
 	t.Cleanup(client.Close)
 	store := secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { return basic, name == "WEIR_SECRET_GIT" }})
 	recorder := harness.Recorder(r.log)
-	r.recorder = recorder
 	g2 := guard.New(r.policy.InForce, r.book)
 	r.forward = git.NewForward(g2, client, recorder, git.ForwardConfig{Secrets: store, Worker: "w1", Now: o.now})
 	o.pause = max(o.pause, time.Millisecond)
@@ -110,7 +109,7 @@ func newRoom(t *testing.T, o options) *room {
 		o.adapter = func(p push) push { return p }
 	}
 	if o.program == nil {
-		o.program = func(g *hosted.Git) git.Receiver { return g }
+		o.program = func(g *hosted.Git) git.Hosted { return g }
 	}
 	if o.spools == nil {
 		o.spools = g.Spools()
@@ -122,12 +121,13 @@ func newRoom(t *testing.T, o options) *room {
 			Schedule: retry.Schedule{Attempts: 3, Base: o.pause, Cap: o.pause},
 		}),
 	}
-	r.pushes = git.NewPushes(r.ledger, recorder, git.PushConfig{
-		Repos: r.catalog, Hosted: o.program(g), Spools: o.spools, Upstream: r.upstream, Limits: o.limits, Now: o.now,
+	r.cfg = git.Config{
+		Ledger: r.ledger, Recorder: recorder, Repos: r.catalog, Hosted: g, Spools: o.spools, Upstream: r.upstream, Limits: o.limits, Now: o.now,
 		Over: func(schemas.Ref, int) (<-chan struct{}, func()) { return r.over, func() {} },
-	})
-	r.branches = git.NewBranches(recorder, git.BranchConfig{Repos: r.catalog, Hosted: g, Upstream: r.upstream, Now: o.now})
-	r.repos = git.NewRepos(recorder, git.RepoConfig{Log: r.ledger, Catalog: r.catalog, Hosted: g, Upstream: r.upstream, Now: o.now})
+	}
+	r.branches, r.repos = git.NewBranches(r.cfg), git.NewRepos(r.cfg)
+	r.cfg.Hosted = o.program(g)
+	r.pushes = git.NewPushes(r.cfg)
 	return r
 }
 

@@ -33,7 +33,7 @@ func (r *Repos) importing(ctx context.Context, st *wanted) (defaultBranch string
 	defer p.close()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	t := &teller{log: r.cfg.Log, st: st.st, now: r.cfg.Now, end: end, last: r.cfg.Now()}
+	t := &teller{log: r.cfg.Ledger, st: st.st, now: r.cfg.Now, end: end, last: r.cfg.Now()}
 	branch := func(ctx context.Context) (string, error) {
 		if st.order.DefaultBranch != "" {
 			return st.order.DefaultBranch, nil

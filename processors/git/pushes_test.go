@@ -238,7 +238,7 @@ func TestPushOfAnotherNode(t *testing.T) {
 	denied := order(repo, base, head)
 	denied.Denied = "no"
 	require.NoError(t, r.pushes.Here(t.Context(), r.accept(schemas.KindPush, "push-2", denied)), "nobody needs its body")
-	alone := git.NewPushes(r.ledger, nil, git.PushConfig{Repos: r.catalog, Alone: true, Now: clock})
+	alone := git.NewPushes(git.Config{Repos: r.catalog, Alone: true, Now: clock})
 	require.NoError(t, alone.Here(t.Context(), st), "there is no other node")
 }
 

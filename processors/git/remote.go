@@ -20,7 +20,7 @@ import (
 func (w *work) remote(ctx context.Context) (ending, error) {
 	c := w.commands()
 	c.Capabilities = capabilities(w.order)
-	t := remoteTask(w.st, w.repo, c, w.recorder)
+	t := remoteTask(w.st, w.repo, c, w.cfg.Recorder)
 	t.Stop, t.TaskID, t.Timeout = w.stop, w.order.TaskID, w.cfg.Timeout
 	t.Via = w.cfg.Upstream.Adapter(Talk{Commands: c, Progress: w.progress, Pack: func() (io.Reader, int64, error) {
 		if w.spool == nil {
@@ -129,7 +129,7 @@ func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error
 // deny is the end of a push that policy refused.
 func (w *work) deny(ctx context.Context, r call.Result) (ending, error) {
 	target := remoteTarget(w.repo)
-	if err := settle.Deny(ctx, w.recorder, w.st, 0, postMethod, target, r.Decision); err != nil {
+	if err := settle.Deny(ctx, w.cfg.Recorder, w.st, 0, postMethod, target, r.Decision); err != nil {
 		return ending{}, err
 	}
 	return ending{
