@@ -115,7 +115,7 @@ func (g *Git) uploadOrReceive(ctx context.Context, id, command string, protocol 
 func copyTo(w io.Writer, before []byte) func(io.Reader) error {
 	return func(r io.Reader) error {
 		out := bufio.NewReaderSize(r, 64<<10)
-		if _, err := out.Peek(1); err == io.EOF { //nolint:errorlint // git has said nothing
+		if _, err := out.Peek(1); err == io.EOF {
 			return nil
 		}
 		_, err := io.Copy(w, io.MultiReader(bytes.NewReader(before), out))

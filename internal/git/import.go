@@ -109,23 +109,25 @@ func (g *Git) copyFrom(t turn, r repository, from string, branch func(context.Co
 // percent is how git says how far it is, or has the other side say it.
 var percent = regexp.MustCompile(`^(remote: )?(Counting|Compressing|Receiving|Unpacking|Resolving) (?:objects|deltas): +[0-9]{1,3}% \(([0-9]{1,10})/([0-9]{1,10})\)`)
 
-// phases are git's words for what it is at. One that the other side says may not be taken
-// for one of this side's.
-var phases = map[string]schemas.RepoPhase{
-	"remote: Counting": schemas.RepoCounting, "remote: Compressing": schemas.RepoCompressing,
-	"Receiving": schemas.RepoReceiving, "Unpacking": schemas.RepoReceiving, "Resolving": schemas.RepoResolving,
-}
-
 // progressOf reads a line of what git says.
 func progressOf(line string) (p schemas.RepoProgress, ok bool) {
 	m := percent.FindStringSubmatch(line)
 	if m == nil {
 		return p, false
 	}
-	p.Phase, ok = phases[m[1]+m[2]]
+	switch m[1] + m[2] { // one that the other side says may not be taken for one of this side's
+	case "remote: Counting":
+		p.Phase = schemas.RepoCounting
+	case "remote: Compressing":
+		p.Phase = schemas.RepoCompressing
+	case "Receiving", "Unpacking":
+		p.Phase = schemas.RepoReceiving
+	case "Resolving":
+		p.Phase = schemas.RepoResolving
+	}
 	p.Done, _ = strconv.Atoi(m[3]) // ten digits at most
 	p.Total, _ = strconv.Atoi(m[4])
-	return p, ok && p.Done <= p.Total
+	return p, p.Phase != "" && p.Done <= p.Total
 }
 
 // progressTo passes on what lines say of progress.

@@ -3,6 +3,7 @@ package gitwire
 import (
 	"bytes"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -101,17 +102,14 @@ func (d *fetchReader) capability(text string) error {
 	return nil
 }
 
-// linesV0 are the lines of a request without v2, and whether they stand behind the wants.
-var linesV0 = map[string]bool{
-	"want": false, "shallow": false, "deepen": false, "deepen-since": false, "deepen-not": false, "filter": false, "have": true, "done": true,
-}
-
 // argument reads one line after the delimiter, or without v2 one of the request.
 func (d *fetchReader) argument(text string) error {
 	f := &d.f
 	word, rest, _ := strings.Cut(text, " ")
 	if first := len(f.Wants) == 0; !d.v2 {
-		if behind, known := linesV0[word]; !known || behind != d.behind || first && word != "want" {
+		behind := word == "have" || word == "done"
+		known := behind || slices.Contains([]string{"want", "shallow", "deepen", "deepen-since", "deepen-not", "filter"}, word)
+		if !known || behind != d.behind || first && word != "want" {
 			return misplaced()
 		}
 		if first {

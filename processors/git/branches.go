@@ -134,18 +134,18 @@ func (o *opening) open(ctx context.Context) (string, error) {
 		oid := ""
 		// A step may make another attempt if there was none, or the last one is to be repeated.
 		if n := len(tries); n == 0 || tries[n-1].Result != nil && !tries[n-1].Result.RetryAt.IsZero() {
-			there := ""
-			var err error
-			switch oid, there, err = o.look(ctx); {
+			base, there, err := o.look(ctx)
+			switch {
 			case err != nil:
 				return "", err
 			case there != "" && sent:
 				return there, nil
 			case there != "":
 				return "", taken(o.branch)
-			case oid == "":
+			case base == "":
 				return "", noBase(o.base)
 			}
+			oid = base
 		}
 		r, err := o.push(ctx, step, oid)
 		if err != nil {

@@ -30,7 +30,7 @@ func (r *Repos) importing(ctx context.Context, st *wanted) (defaultBranch string
 	if err != nil {
 		return "", err
 	}
-	defer p.close()
+	defer p.close(context.WithoutCancel(ctx))
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	t := &teller{log: r.cfg.Ledger, st: st.st, now: r.cfg.Now, end: end, last: r.cfg.Now()}
@@ -164,9 +164,9 @@ func openPassage(ctx context.Context, f *Forward, who asker, repo schemas.Repo) 
 }
 
 // close ends the passage, and waits for whatever is under way in it.
-func (p *passage) close() {
+func (p *passage) close(ctx context.Context) {
 	p.end()
-	_ = p.server.Shutdown(context.Background())
+	_ = p.server.Shutdown(ctx)
 }
 
 // failure is why an import could not read from the upstream; nil: it could, or never
