@@ -391,8 +391,7 @@ func pushed(t *testing.T, asked githttp.Asked) (*githttp.Answer, *httptest.Respo
 	r.Header.Set("User-Agent", "git/2.39.5")
 	body, err := githttp.NewBody(rec, r, githttp.Limits{Bytes: 100, Total: time.Minute})
 	require.NoError(t, err)
-	a := githttp.NewAnswer(rec, asked, body, 100, func() {})
-	a.Open()
+	a, _ := githttp.NewAnswer(rec, asked, body, 100)
 	return a, rec, r
 }
 

@@ -14,8 +14,6 @@ import (
 	"weir/internal/gitwire"
 	"weir/internal/outbound"
 	"weir/internal/repos"
-	"weir/processors/call"
-	gitcall "weir/processors/call/git"
 	processorsgit "weir/processors/git"
 	"weir/schemas"
 )
@@ -77,14 +75,6 @@ func (a *App) openProgram(ctx context.Context) error {
 	a.repositories.program, a.repositories.spools = program, program.Spools()
 	a.teardown.push(func(context.Context) error { program.Close(); return nil })
 	return nil
-}
-
-// upstream is how repositories elsewhere are reached.
-func (a *App) upstream(caller *call.Caller, answers call.Answers) processorsgit.Upstream {
-	return processorsgit.Upstream{
-		Forward: a.repositories.forward, Caller: caller, Answers: answers,
-		Adapter: gitcall.New(a.repositories.client, a.secrets),
-	}
 }
 
 // packLimits are those of a pack of a size. It may unpack to eight times as much; one object of it is

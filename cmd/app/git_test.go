@@ -25,10 +25,10 @@ func TestNoGit(t *testing.T) {
 		a := &App{cfg: cfg}
 		a.noGit(why)
 		none := a.repositories.program
-		a.repositories.branch = processorsgit.NewBranches(nil, processorsgit.BranchConfig{Hosted: none})
+		a.repositories.branch = processorsgit.NewBranches(processorsgit.Config{Hosted: none})
 		ctx, here := t.Context(), map[string]error{}
 		_, here["create"] = none.Create(ctx, "r", "main")
-		_, here["import"] = none.Import(ctx, "t", "r", "http://127.0.0.1:1/r", "", nil)
+		_, here["import"] = none.Import(ctx, "t", "r", "http://127.0.0.1:1/r", nil, nil)
 		_, here["branch"] = none.Branch(ctx, "r", "b", "main", "t")
 		_, here["push"] = none.ReceivePack(ctx, "r", git.Push{})
 		_, here["fate"] = none.Fate(ctx, "r", "b", "o")
@@ -57,7 +57,7 @@ func TestNoGit(t *testing.T) {
 	defer program.Close()
 	a := &App{cfg: config.Defaults()}
 	a.repositories.program = program
-	a.repositories.branch = processorsgit.NewBranches(nil, processorsgit.BranchConfig{Hosted: program})
+	a.repositories.branch = processorsgit.NewBranches(processorsgit.Config{Hosted: program})
 	require.NoError(t, a.hosts())
 	_, err = a.branchExists(t.Context(), schemas.Repo{ID: "r", Mode: schemas.RepoHosted}, "main")
 	var said *fault.Error

@@ -35,20 +35,24 @@ type workRoom struct {
 
 // workshop is what the executors of the kinds share.
 type workshop struct {
-	client   *outbound.Client
-	caller   *call.Caller
-	answers  call.Answers
-	calls    *executor.Executor
-	plans    *plans.Plans
-	upstream git.Upstream
+	client  *outbound.Client
+	caller  *call.Caller
+	answers call.Answers
+	calls   *executor.Executor
+	plans   *plans.Plans
+	repos   git.Config
 }
 
 func (a *App) newWorkshop(client *outbound.Client, caller *call.Caller) *workshop {
 	w := &workshop{client: client, caller: caller, answers: call.Answers{Blobs: a.ledger, Reserve: a.reserve}}
 	w.calls, w.plans = executor.New(caller, a.recorder, w.answers), plans.New(caller, a.recorder)
-	w.upstream = a.upstream(caller, w.answers)
 	r := &a.repositories
-	r.branch = git.NewBranches(a.recorder, git.BranchConfig{Repos: r.table, Hosted: r.program, Upstream: w.upstream})
+	w.repos = git.Config{
+		Ledger: a.ledger, Recorder: a.recorder, Repos: r.table, Hosted: r.program, Spools: r.spools, Over: a.board.Over, Timeout: a.cfg.Git.Timeout,
+		Upstream: git.Upstream{Forward: r.forward, Caller: caller, Answers: w.answers, Adapter: r.forward.Push},
+		Limits:   packLimits(int64(a.cfg.Git.MaxPack)), Alone: a.cfg.Embedded(),
+	}
+	r.branch = git.NewBranches(w.repos)
 	return w
 }
 

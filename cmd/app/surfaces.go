@@ -177,18 +177,14 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 			return processors.Kind{Executor: work, WritesStarted: processors.Always, Ended: work.Ended}
 		},
 		schemas.KindRepo: func(w *workshop) processors.Kind {
-			makes := git.NewRepos(a.recorder, git.RepoConfig{Catalog: r.table, Hosted: r.program, Upstream: w.upstream, Log: a.ledger})
-			return processors.Kind{Executor: makes, WritesStarted: processors.Always}
+			return processors.Kind{Executor: git.NewRepos(w.repos), WritesStarted: processors.Always}
 		},
 	})
 
 	pushes := ingit.Surface(in, a.gitDoor(), out.Reply)
 	pushes.Absent = a.role != RoleAll // a pack never goes to the log
 	all.add(one(pushes), one(outgit.Surface(a.gitReads())), executors{schemas.KindPush: func(w *workshop) processors.Kind {
-		p := git.NewPushes(a.ledger, a.recorder, git.PushConfig{
-			Repos: r.table, Hosted: r.program, Spools: r.spools, Upstream: w.upstream, Over: a.board.Over, Timeout: a.cfg.Git.Timeout,
-			Limits: packLimits(int64(a.cfg.Git.MaxPack)), Alone: a.cfg.Embedded(),
-		})
+		p := git.NewPushes(w.repos)
 		return processors.Kind{Executor: p, Here: p.Here, WritesStarted: processors.Always}
 	}})
 

@@ -5,13 +5,18 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"os/exec"
+	"slices"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
+	"weir/egress"
 	"weir/internal/fault"
 	"weir/internal/git"
 	"weir/internal/githttp"
@@ -54,53 +59,65 @@ type Config struct {
 	Timeout time.Duration
 }
 
-func (c Config) withDefaults() Config {
+// Surface are the routes by which git's clients read, and the view of kind push. They push
+// through ingress. Without a configuration the routes are not served.
+func Surface(cfg *Config) egress.Surface {
+	d := &door{}
+	if cfg != nil {
+		d = newDoor(*cfg)
+	}
+	repo := schemas.RouteGit + "/:repo/"
+	return egress.Surface{
+		Name: "git", Absent: cfg == nil,
+		Routes: []egress.Route{
+			{Method: http.MethodGet, Path: repo + "info/refs", Handle: handler(d.refs)},
+			{Method: http.MethodPost, Path: repo + schemas.GitUploadPack, Handle: handler(d.fetch)},
+		},
+		Views: []egress.View{{
+			Kind: schemas.KindPush, Reading: true,
+			Stopping: fault.New(schemas.Unavailable, "the node is stopping, and whether the branch was updated is not known yet; look at it with git ls-remote, and push again if it was not"),
+			Answer: func(w http.ResponseWriter, r *http.Request, _ schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
+				Push(w, r, s, doc)
+				return nil
+			},
+			Result: func(_ schemas.Ref, _ *schemas.Settled, doc json.RawMessage) json.RawMessage { return Result(doc) },
+			Fail:   func(w http.ResponseWriter, r *http.Request, _ schemas.Ref, err error) { Refuse(w, r, err) },
+		}},
+	}
+}
+
+// door is where clients of git read. It is safe for concurrent use.
+type door struct {
+	Config
+
+	gate  githttp.Gate
+	crowd *githttp.Crowd
+}
+
+func newDoor(c Config) *door {
 	if c.Over == nil {
 		c.Over = func(schemas.Ref, int) (<-chan struct{}, func()) { return nil, func() {} }
 	}
 	if c.Hold == nil {
 		c.Hold = func(task.Grant) func() { return func() {} }
 	}
-	c.Fetches = cmp.Or(c.Fetches, 4)
 	c.MaxRequest = cmp.Or(c.MaxRequest, 8<<20)
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
-	return c
+	return &door{c, githttp.Gate{Grant: c.Grant, Repos: c.Repos}, githttp.NewCrowd("fetches", cmp.Or(c.Fetches, 4))}
 }
 
-// Door is where clients of git read. It is safe for concurrent use.
-type Door struct {
-	gate  githttp.Gate
-	crowd *githttp.Crowd
-	cfg   Config
-}
-
-// New returns a door.
-func New(cfg Config) *Door {
-	cfg = cfg.withDefaults()
-	return &Door{
-		gate: githttp.Gate{Grant: cfg.Grant, Repos: cfg.Repos}, crowd: githttp.NewCrowd("fetches", cfg.Fetches), cfg: cfg,
-	}
-}
-
-// Refs answers GET info/refs, with which every fetch and push begins.
-func (d *Door) Refs(w http.ResponseWriter, r *http.Request, named string) {
-	err := d.refs(w, r, named)
-	d.end(w, r, err)
-}
-
-func (d *Door) refs(w http.ResponseWriter, r *http.Request, named string) error {
+// refs answers GET info/refs, with which every fetch and push begins.
+func (d *door) refs(w http.ResponseWriter, r *http.Request, named string) error {
 	who, repo, err := d.gate.Enter(r, named)
 	if err != nil {
 		return err
 	}
 	service, err := service(r.URL.RawQuery)
+	if err == nil && service == schemas.GitReceivePack {
+		err = githttp.Pushes(who)
+	}
 	if err != nil {
 		return err
-	}
-	if service == schemas.GitReceivePack {
-		if err := githttp.Pushes(who); err != nil {
-			return err
-		}
 	}
 	protocol, err := githttp.Protocol(r.Header)
 	if err != nil {
@@ -113,8 +130,8 @@ func (d *Door) refs(w http.ResponseWriter, r *http.Request, named string) error 
 	if err != nil {
 		return err
 	}
-	defer d.cfg.Hold(who)()
-	return d.answer(w, r, gitwire.AdvertisementType(service), func(ctx context.Context, w io.Writer) error {
+	defer d.Hold(who)()
+	return d.answer(w, r, gitwire.AdvertisementType(service), func(ctx context.Context, w *githttp.Stream) error {
 		return source.Advertise(ctx, repo, who, service, protocol, w)
 	})
 }
@@ -144,13 +161,8 @@ func refused(code schemas.Code, detail string) error {
 	return &problem.Error{Problem: schemas.Problem{Code: code, Status: http.StatusBadRequest, Detail: detail}}
 }
 
-// Fetch answers POST git-upload-pack.
-func (d *Door) Fetch(w http.ResponseWriter, r *http.Request, named string) {
-	err := d.fetch(w, r, named)
-	d.end(w, r, err)
-}
-
-func (d *Door) fetch(w http.ResponseWriter, r *http.Request, named string) error {
+// fetch answers POST git-upload-pack.
+func (d *door) fetch(w http.ResponseWriter, r *http.Request, named string) error {
 	who, repo, err := d.gate.Enter(r, named)
 	if err != nil {
 		return err
@@ -171,7 +183,7 @@ func (d *Door) fetch(w http.ResponseWriter, r *http.Request, named string) error
 		return err
 	}
 	defer leave()
-	defer d.cfg.Hold(who)()
+	defer d.Hold(who)()
 	in, probe, err := d.request(w, r, protocol == 2)
 	if err != nil {
 		return err
@@ -181,39 +193,46 @@ func (d *Door) fetch(w http.ResponseWriter, r *http.Request, named string) error
 	if _, _, err := d.gate.Enter(r, named); err != nil { // it may have ended while its request came
 		return err
 	}
-	return d.answer(w, r.WithContext(ctx), gitwire.ResultType(schemas.GitUploadPack), func(ctx context.Context, w io.Writer) error {
+	return d.answer(w, r.WithContext(ctx), gitwire.ResultType(schemas.GitUploadPack), func(ctx context.Context, w *githttp.Stream) error {
 		if probe {
 			return nil
 		}
-		return source.UploadPack(ctx, repo, who, protocol, in, w)
+		err := source.UploadPack(ctx, repo, who, protocol, in, w)
+		switch said, own := gaveUp(err); {
+		case own && w.Begun():
+			return nil // it has told the client why
+		case own:
+			return &fault.Error{Code: schemas.InvalidRequest, Message: "git did not take the request: " + cmp.Or(said, "it gave no reason"), Cause: err}
+		}
+		return err
 	})
 }
 
 // until is a context that ends with the task whose holder fetches, or with its lease:
 // what was begun with a token goes no further than that.
-func (d *Door) until(ctx context.Context, who task.Grant) (_ context.Context, forget func()) {
+func (d *door) until(ctx context.Context, who task.Grant) (_ context.Context, forget func()) {
 	if who.TaskID == "" {
 		return ctx, func() {}
 	}
-	over, drop := d.cfg.Over(schemas.Ref{Tenant: who.Tenant, Kind: schemas.KindTask, ID: who.TaskID}, who.Lease)
+	over, drop := d.Over(schemas.Ref{Tenant: who.Tenant, Kind: schemas.KindTask, ID: who.TaskID}, who.Lease)
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		select {
 		case <-over:
-			cancel()
 		case <-ctx.Done():
 		}
+		cancel()
 	}()
 	return ctx, func() { cancel(); drop() }
 }
 
 // request reads what a fetch asks for, and looks at it before git does. A probe asks for
 // nothing: it finds out whether a large request would be let in.
-func (d *Door) request(w http.ResponseWriter, r *http.Request, v2 bool) (in []byte, probe bool, err error) {
-	if r.ContentLength > d.cfg.MaxRequest {
+func (d *door) request(w http.ResponseWriter, r *http.Request, v2 bool) (in []byte, probe bool, err error) {
+	if r.ContentLength > d.MaxRequest {
 		return nil, false, githttp.Refusal(gitwire.ErrTooLarge, "the request of the fetch")
 	}
-	body, err := githttp.NewBody(w, r, githttp.Limits{Bytes: d.cfg.MaxRequest, Total: d.cfg.Timeout})
+	body, err := githttp.NewBody(w, r, githttp.Limits{Bytes: d.MaxRequest, Total: d.Timeout})
 	if err != nil {
 		return nil, false, err
 	}
@@ -228,10 +247,10 @@ func (d *Door) request(w http.ResponseWriter, r *http.Request, v2 bool) (in []by
 	return buf.Bytes(), asked.Command == "", nil
 }
 
-func (d *Door) source(repo schemas.Repo) (Source, error) {
-	source := d.cfg.Hosted
+func (d *door) source(repo schemas.Repo) (Source, error) {
+	source := d.Hosted
 	if repo.Mode == schemas.RepoProxy {
-		source = d.cfg.Proxied
+		source = d.Proxied
 	}
 	if source == nil {
 		return nil, fault.New(schemas.Unavailable, "this node does not serve this repository; ask another one")
@@ -244,31 +263,31 @@ var errBroken = errors.New("the answer broke off")
 
 // answer lets a source write, within the time of a request. The status goes out with
 // the first byte.
-func (d *Door) answer(w http.ResponseWriter, r *http.Request, mediaType string, write func(context.Context, io.Writer) error) error {
-	ctx, cancel := context.WithTimeout(r.Context(), d.cfg.Timeout)
+func (d *door) answer(w http.ResponseWriter, r *http.Request, mediaType string, write func(context.Context, *githttp.Stream) error) error {
+	ctx, cancel := context.WithTimeout(r.Context(), d.Timeout)
 	defer cancel()
 	out := githttp.NewStream(w, mediaType)
 	err := write(ctx, out)
-	switch {
-	case err == nil:
+	if err == nil {
 		out.Begin()
-		return nil
-	case out.Begun():
+	} else if out.Begun() {
 		return errors.Join(errBroken, err)
-	default:
-		return err
 	}
+	return err
 }
 
-// end answers with an error. A begun answer is cut off instead, so that it cannot pass for
-// a whole one; who is gone gets nothing.
-func (*Door) end(w http.ResponseWriter, r *http.Request, err error) {
-	switch {
-	case err == nil:
-	case errors.Is(err, errBroken):
-		panic(http.ErrAbortHandler)
-	default:
-		githttp.Refuse(w, r, func() { problem.WriteGit(w, r, err) })
+// handler answers with an error as git's clients read it. A begun answer is cut off instead, so that it cannot
+// pass for a whole one; a client that is gone gets nothing.
+func handler(serve func(w http.ResponseWriter, r *http.Request, named string) error) egress.Handler {
+	return func(c *gin.Context) error {
+		switch err := serve(c.Writer, c.Request, c.Param("repo")); {
+		case err == nil:
+		case errors.Is(err, errBroken):
+			panic(http.ErrAbortHandler)
+		default:
+			githttp.Refuse(c.Writer, c.Request, func() { problem.WriteGit(c.Writer, c.Request, err) })
+		}
+		return nil
 	}
 }
 
@@ -291,17 +310,7 @@ func (h Hosted) Advertise(ctx context.Context, repo schemas.Repo, g task.Grant, 
 
 // UploadPack has git answer a fetch of what the grant lets be seen.
 func (h Hosted) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, protocol int, in []byte, w io.Writer) error {
-	out := &spoken{w: w}
-	err := h.program.UploadPack(ctx, repo.ID, protocol, view(repo, g), bytes.NewReader(in), out)
-	said, own := gaveUp(err)
-	switch {
-	case own && out.any:
-		return nil // it has told the client why
-	case own:
-		return &fault.Error{Code: schemas.InvalidRequest, Message: "git did not take the request: " + cmp.Or(said, "it gave no reason"), Cause: err}
-	default:
-		return public(err)
-	}
+	return public(h.program.UploadPack(ctx, repo.ID, protocol, view(repo, g), bytes.NewReader(in), w))
 }
 
 // view is what Grant.Reads allows, in the form that git takes, and the tenant whose turn it is.
@@ -309,11 +318,8 @@ func view(repo schemas.Repo, g task.Grant) git.View {
 	if g.TaskID == "" {
 		return git.View{All: true, Tenant: g.Tenant}
 	}
-	own, base := schemas.RefOf(g.Branch), schemas.RefOf(cmp.Or(g.Base, repo.DefaultBranch))
-	if own == base {
-		return git.View{Refs: []string{own}, Tenant: g.Tenant}
-	}
-	return git.View{Refs: []string{own, base}, Tenant: g.Tenant}
+	refs := []string{schemas.RefOf(g.Branch), schemas.RefOf(cmp.Or(g.Base, repo.DefaultBranch))}
+	return git.View{Refs: slices.Compact(refs), Tenant: g.Tenant}
 }
 
 // gaveUp reports whether git ended by itself because of what it was asked, and its last
@@ -329,27 +335,18 @@ func gaveUp(err error) (said string, own bool) {
 
 // public words what passes, or is not this node's to serve.
 func public(err error) error {
-	switch {
-	case errors.Is(err, git.ErrNoRepo):
-		return &fault.Error{Code: schemas.Unavailable, Message: "this repository lives on another node; ask that one", Cause: err}
-	case errors.Is(err, git.ErrBusy):
-		return &fault.Error{Code: schemas.Unavailable, Message: "too many fetches and pushes are running; try again later", Cause: err}
-	case errors.Is(err, git.ErrClosed):
-		return &fault.Error{Code: schemas.Unavailable, Message: "the node is stopping; try again", Cause: err}
-	case errors.Is(err, git.ErrTimeout):
-		return &fault.Error{Code: schemas.Unavailable, Message: "git took longer than it may; try again, or fetch less at a time", Cause: err}
-	default:
-		return err
+	for _, known := range []struct {
+		err  error
+		says string
+	}{
+		{git.ErrNoRepo, "this repository lives on another node; ask that one"},
+		{git.ErrBusy, "too many fetches and pushes are running; try again later"},
+		{git.ErrClosed, "the node is stopping; try again"},
+		{git.ErrTimeout, "git took longer than it may; try again, or fetch less at a time"},
+	} {
+		if errors.Is(err, known.err) {
+			return &fault.Error{Code: schemas.Unavailable, Message: known.says, Cause: err}
+		}
 	}
-}
-
-// spoken notes whether anything was written.
-type spoken struct {
-	w   io.Writer
-	any bool
-}
-
-func (s *spoken) Write(p []byte) (int, error) {
-	s.any = s.any || len(p) > 0
-	return s.w.Write(p)
+	return err
 }

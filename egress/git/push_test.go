@@ -46,8 +46,7 @@ func answered(t *testing.T, asked githttp.Asked, begun bool, answer func(w http.
 	r.Header.Set("User-Agent", "git/2.39.5")
 	body, err := githttp.NewBody(rec, r, githttp.Limits{Bytes: 100, Total: time.Minute})
 	require.NoError(t, err)
-	a := githttp.NewAnswer(rec, asked, body, 100, func() {})
-	a.Open()
+	a, _ := githttp.NewAnswer(rec, asked, body, 100)
 	if begun {
 		_, err := io.ReadAll(body)
 		require.NoError(t, err)

@@ -5,16 +5,24 @@ package git
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
+	"weir/ingress"
+	"weir/ingress/accept"
 	"weir/internal/fault"
 	"weir/internal/git"
 	"weir/internal/githttp"
 	"weir/internal/gitwire"
+	"weir/internal/ledger"
 	"weir/internal/limits"
+	"weir/internal/problem"
 	"weir/internal/task"
 	"weir/schemas"
 )
@@ -50,51 +58,137 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// WithDefaults fills in what was left out.
-func (c Config) WithDefaults() Config {
-	if c.Hold == nil {
-		c.Hold = func(task.Grant) func() { return func() {} }
-	}
-	c.Pushes = cmp.Or(c.Pushes, 4)
-	c.TenantShare = cmp.Or(c.TenantShare, 100)
-	c.MaxPack = cmp.Or(c.MaxPack, 1<<30)
-	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
-	return c
-}
+// Reply answers for a push that was accepted; see ingress.Config.
+type Reply func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration)
 
-// Door is where clients of git push. It is safe for concurrent use.
-type Door struct {
+// door is where clients of git push. It is safe for concurrent use.
+type door struct {
 	Config
 
+	server *ingress.Server
+	reply  Reply
+	gate   githttp.Gate
 	crowd  *githttp.Crowd
 	places *limits.Shares // of pushes on their way; nil: not divided
 }
 
-// New returns a door.
-func New(cfg Config) *Door {
-	cfg = cfg.WithDefaults()
-	d := &Door{Config: cfg, crowd: githttp.NewCrowd("pushes", cfg.Pushes)}
-	if places := limits.Percent(int64(cfg.Slots), cfg.TenantShare); places.Share < places.Capacity {
+// Surface is the route that takes pushes.
+func Surface(s *ingress.Server, cfg Config, reply Reply) ingress.Surface {
+	if cfg.Hold == nil {
+		cfg.Hold = func(task.Grant) func() { return func() {} }
+	}
+	cfg.MaxPack = cmp.Or(cfg.MaxPack, 1<<30)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Minute)
+	d := door{cfg, s, reply, githttp.Gate{Grant: cfg.Grant, Repos: cfg.Repos}, githttp.NewCrowd("pushes", cmp.Or(cfg.Pushes, 4)), nil}
+	if places := limits.Percent(int64(cfg.Slots), cmp.Or(cfg.TenantShare, 100)); places.Share < places.Capacity {
 		d.places = limits.NewShares(places)
 	}
-	return d
+	return ingress.Surface{
+		Name: "git", Kind: schemas.KindPush, Fail: ingress.Written(problem.WriteGit),
+		Owns:        func(path string) bool { return strings.HasPrefix(path, schemas.RouteGit+"/") },
+		Routes:      []ingress.Route{ingress.Post(schemas.RouteGit+"/:repo/"+schemas.GitReceivePack, d.push)},
+		NotRedriven: "a push is not redriven; its objects are not kept, so push again",
+		Canceled:    canceled,
+	}
+}
+
+func canceled(payload json.RawMessage, message string) (json.RawMessage, error) {
+	var order schemas.PushOrder
+	_ = json.Unmarshal(payload, &order) // a few lines, never aside
+	return ledger.Encode(schemas.PushResult{
+		Repo: order.Repo, Ref: order.Ref, Old: order.Old, New: order.New, TaskID: order.TaskID,
+		Reason: message, Report: order.Report, SideBand: order.SideBand,
+	})
+}
+
+// push takes a push. It reads the commands; the executor of the action reads the pack after them.
+// The answer waits for the end, whatever the client prefers.
+func (d door) push(c *gin.Context) error {
+	who, body, leave, err := d.admit(c.Writer, c.Request, c.Param("repo"))
+	ingress.SetTenant(c, who.Tenant)
+	if err != nil {
+		return refuse(c, err)
+	}
+	defer leave()
+	commands, err := gitwire.ReadCommands(body)
+	if err != nil {
+		return refuse(c, githttp.Refusal(err, "the push"))
+	}
+	if len(commands.List) == 0 { // asks whether a push would be let in, before it sends it
+		githttp.NewStream(c.Writer, gitwire.ResultType(schemas.GitReceivePack)).Begin()
+		c.Writer.WriteHeaderNow()
+		return nil
+	}
+	return d.submit(c, who, Order(who, commands), body)
+}
+
+// refuse is ingress.Fail for a body that may still be on its way.
+func refuse(c *gin.Context, err error) error {
+	githttp.Refuse(c.Writer, c.Request, func() { ingress.Fail(c, err) })
+	return nil
+}
+
+// submit stores a push, has it executed here, where its body is, and answers with its end.
+func (d door) submit(c *gin.Context, who task.Grant, order schemas.PushOrder, body *githttp.Body) error {
+	payload, err := ledger.Encode(order)
+	if err != nil {
+		return refuse(c, err)
+	}
+	asked := githttp.Asked{Ref: order.Ref, Report: order.Report, SideBand: order.SideBand}
+	answer, upload := githttp.NewAnswer(c.Writer, asked, body, d.MaxPack)
+	defer answer.Close()
+	req := accept.Request{Tenant: who.Tenant, Kind: schemas.KindPush, Payload: payload, Principal: who.Principal, Entries: who.Entries}
+	defer d.server.Expect(&req)()
+	expect := req.Before
+	var execute func(context.Context)
+	release := func() {}
+	defer func() { release() }()
+	req.Before = func(ref schemas.Ref) {
+		expect(ref)
+		execute, release = d.Reserve(ref)
+	}
+	out, err := d.server.Acceptor().Accept(c.Request.Context(), req)
+	if err := d.server.Accepted(c, out, err); err != nil {
+		release() // if the push is on the log after all, a worker ends it
+		return refuse(c, err)
+	}
+	ctx := c.Request.Context()
+	if order.Denied == "" {
+		ctx = upload.In(ctx)
+	}
+	execute(ctx)
+	d.reply(answer, c.Request, out.Ref, out.Receipt, -1)
+	return nil
 }
 
 // commandRoom is for the commands of a push, beside its pack.
 const commandRoom = 1 << 20
 
-// Admit finds out who pushes to the repository that a path names, and whether a push of that
+// admit finds out who pushes to the repository that a path names, and whether a push of that
 // one can be read at all: nothing of the body has been read. Until it leaves, it counts as one that is on
 // its way, and has its lease kept.
-func (d *Door) Admit(w http.ResponseWriter, r *http.Request, named string) (who task.Grant, body *githttp.Body, leave func(), err error) {
-	if who, err = d.enter(r, named); err != nil {
-		return who, nil, nil, err
+func (d door) admit(w http.ResponseWriter, r *http.Request, named string) (who task.Grant, body *githttp.Body, leave func(), err error) {
+	who, repo, err := d.gate.Enter(r, named)
+	if err == nil {
+		err = githttp.Pushes(who)
+	}
+	if err == nil {
+		err = d.here(repo)
+	}
+	if err == nil {
+		_, err = githttp.Protocol(r.Header) // there is one for pushes; what makes no sense is refused
+	}
+	if err == nil {
+		err = githttp.MediaType(r.Header, schemas.GitReceivePack)
 	}
 	bounds := githttp.Limits{Bytes: d.MaxPack + commandRoom, Total: d.Timeout}
-	if r.ContentLength > bounds.Bytes {
-		return who, nil, nil, fault.New(schemas.GitPackTooLarge, "the push is larger than this node takes; push fewer commits at a time, or smaller files")
+	if err == nil && r.ContentLength > bounds.Bytes {
+		err = fault.New(schemas.GitPackTooLarge, "the push is larger than this node takes; push fewer commits at a time, or smaller files")
 	}
-	if body, err = githttp.NewBody(w, r, bounds); err != nil {
+	if err == nil {
+		body, err = githttp.NewBody(w, r, bounds)
+	}
+	if err != nil {
 		return who, nil, nil, err
 	}
 	left, err := d.count(who)
@@ -107,7 +201,7 @@ func (d *Door) Admit(w http.ResponseWriter, r *http.Request, named string) (who 
 
 // count counts a push as one on its way until it leaves. A tenant's slow pushes, each of which holds a worker's slot, leave
 // a share of the slots free.
-func (d *Door) count(who task.Grant) (leave func(), err error) {
+func (d door) count(who task.Grant) (leave func(), err error) {
 	left, err := d.crowd.Enter(who)
 	if err != nil || d.places == nil {
 		return left, err
@@ -122,25 +216,8 @@ func (d *Door) count(who task.Grant) (leave func(), err error) {
 	return func() { release(); left() }, nil
 }
 
-func (d *Door) enter(r *http.Request, named string) (task.Grant, error) {
-	who, repo, err := githttp.Gate{Grant: d.Grant, Repos: d.Repos}.Enter(r, named)
-	if err == nil {
-		err = githttp.Pushes(who)
-	}
-	if err == nil {
-		err = d.here(repo)
-	}
-	if err == nil {
-		_, err = githttp.Protocol(r.Header) // there is one for pushes; what makes no sense is refused
-	}
-	if err == nil {
-		err = githttp.MediaType(r.Header, schemas.GitReceivePack)
-	}
-	return who, err
-}
-
 // here refuses a push to a repository of another node: this one could not execute it.
-func (d *Door) here(repo schemas.Repo) error {
+func (d door) here(repo schemas.Repo) error {
 	if repo.Mode == schemas.RepoProxy || d.Hosted == nil {
 		return nil
 	}

@@ -2,9 +2,6 @@ package git_test
 
 import (
 	"testing"
-	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"weir/ingress/git"
 	"weir/internal/gitwire"
@@ -36,12 +33,4 @@ func FuzzOrder(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestDefaults(t *testing.T) {
-	t.Parallel()
-	c := git.Config{}.WithDefaults()
-	require.EqualValues(t, 1<<30, c.MaxPack)
-	require.Equal(t, 10*time.Minute, c.Timeout)
-	require.Equal(t, time.Second, git.Config{Timeout: time.Second}.WithDefaults().Timeout)
 }

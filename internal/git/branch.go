@@ -80,12 +80,10 @@ func (g *Git) stake(t turn, r repository, branch, base, taskID string) (claim, e
 			return claim{}, ErrRefExists
 		}
 	}
-	below := false
-	err = g.eachBranch(t, r, func(ref, _ string) { below = below || strings.HasPrefix(ref, schemas.RefOf(branch)+"/") })
-	switch {
+	switch out, err := g.output(t, r, "", longestLook, "for-each-ref", "--count=1", schemas.RefOf(branch)+"/"); {
 	case err != nil:
 		return claim{}, err
-	case below:
+	case out != "":
 		return claim{}, ErrRefExists
 	}
 	c := claim{Task: taskID, Oid: found[0].oid}
@@ -107,7 +105,7 @@ func (g *Git) ensure(t turn, r repository, ref, oid string) error {
 	defer w.done()
 	if err := g.run(t, job{
 		args: []string{"update-ref", "--stdin"}, dir: string(r), env: r.dirEnv(),
-		in: strings.NewReader("create " + ref + " " + oid + "\n"), hold: []*os.File{w.lock},
+		in: text("create " + ref + " " + oid + "\n"), hold: []*os.File{w.lock},
 	}); err != nil {
 		return err
 	}

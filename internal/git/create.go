@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"weir/schemas"
 )
@@ -30,7 +29,7 @@ func (g *Git) Create(ctx context.Context, id, defaultBranch string) (head string
 		return g.run(t, job{
 			args: []string{"fast-import", "--quiet", "--date-format=now"},
 			dir:  string(r), env: r.dirEnv(),
-			in: strings.NewReader(firstCommit(defaultBranch)),
+			in: text(firstCommit(defaultBranch)),
 		})
 	})
 	if err != nil {

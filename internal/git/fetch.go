@@ -1,10 +1,10 @@
 package git
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"weir/internal/gitwire"
@@ -46,8 +46,8 @@ func (g *Git) Advertise(ctx context.Context, id, name string, protocol int, v Vi
 	}
 	defer t.end()
 	j.args = append(j.args, "--advertise-refs", ".")
-	if j.out = copyTo(w, before); protocol != 2 {
-		j.out = v.nameless(j.out)
+	if j.out = copyTo(w, before); protocol != 2 && !v.All {
+		j.out = v.narrowed(j.out)
 	}
 	return g.run(t, j)
 }
@@ -79,7 +79,7 @@ func (g *Git) UploadPack(ctx context.Context, id string, protocol int, v View, i
 		request = asked
 	}
 	j.args = append(j.args, ".")
-	j.in = bytes.NewReader(request)
+	j.in = &source{Reader: bytes.NewReader(request)}
 	j.out = copyTo(w, nil)
 	return g.run(t, j)
 }
@@ -114,26 +114,11 @@ func (g *Git) uploadOrReceive(ctx context.Context, id, command string, protocol 
 // copyTo copies what git writes, with something before its first byte.
 func copyTo(w io.Writer, before []byte) func(io.Reader) error {
 	return func(r io.Reader) error {
-		buf := make([]byte, 64<<10)
-		for {
-			n, err := r.Read(buf)
-			if n > 0 && before != nil {
-				if _, err := w.Write(before); err != nil {
-					return fmt.Errorf("the client: %w", err)
-				}
-				before = nil
-			}
-			if n > 0 {
-				if _, err := w.Write(buf[:n]); err != nil {
-					return fmt.Errorf("the client: %w", err)
-				}
-			}
-			if err == io.EOF {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
+		out := bufio.NewReaderSize(r, 64<<10)
+		if _, err := out.Peek(1); err == io.EOF {
+			return nil
 		}
+		_, err := io.Copy(w, io.MultiReader(bytes.NewReader(before), out))
+		return err
 	}
 }

@@ -90,15 +90,14 @@ type Git struct {
 	lock     *os.File // of the directory
 
 	turns  turns
-	spools *Spools     // packs that come in
-	due    chan string // repositories with too many packs
-	claims stripes     // over the making of branches
+	spools *Spools // packs that come in
+	claims stripes // over the making of branches
+	joins  joins
 
-	mu      sync.Mutex
-	closed  bool
-	cancels map[int]context.CancelCauseFunc
-	next    int
-	busy    sync.WaitGroup
+	open  context.Context //nolint:containedctx // it ends with Close
+	close context.CancelFunc
+	mu    sync.Mutex // of the beginning of work, and its end with Close
+	busy  sync.WaitGroup
 }
 
 // Open finds the program, which must be git 2.31 or newer, and makes the directory.
@@ -110,21 +109,14 @@ func Open(ctx context.Context, cfg Config) (*Git, error) {
 		return nil, errors.New("git needs a directory for its repositories")
 	}
 	cfg.Dir = dir
-	g := &Git{
-		cfg:     cfg,
-		turns:   newTurns(cfg.Processes, cfg.TenantShare),
-		due:     make(chan string, 64),
-		cancels: map[int]context.CancelCauseFunc{},
-	}
+	g := &Git{cfg: cfg, turns: newTurns(cfg.Processes, cfg.TenantShare), joins: joins{failed: map[repository]int{}}}
+	g.open, g.close = context.WithCancel(context.WithoutCancel(ctx))
 	g.spools = NewSpools(g.tmpDir(), cfg.MaxPack, cfg.TenantShare)
 	if err := g.find(ctx); err != nil {
 		return nil, err
 	}
 	if err := g.prepare(ctx); err != nil {
 		return nil, err
-	}
-	if err := g.startMaintenance(context.WithoutCancel(ctx)); err != nil {
-		return nil, errors.Join(err, g.lock.Close())
 	}
 	return g, nil
 }
@@ -171,39 +163,28 @@ func (g *Git) clear() {
 // Close ends every process and waits for them.
 func (g *Git) Close() {
 	g.mu.Lock()
-	first := !g.closed
-	g.closed = true
-	for _, cancel := range g.cancels {
-		cancel(ErrClosed)
-	}
+	g.close()
 	g.mu.Unlock()
 	g.busy.Wait()
-	if first {
-		_ = g.lock.Close()
-	}
+	_ = g.lock.Close() // again does no harm
 }
 
 // live returns a context that ends with ctx or with Close; Close waits for end.
 func (g *Git) live(ctx context.Context) (context.Context, context.CancelCauseFunc, func(), error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	if g.none != nil {
 		return nil, nil, nil, g.none
 	}
-	if g.closed {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open.Err() != nil {
 		return nil, nil, nil, ErrClosed
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	id := g.next
-	g.next++
-	g.cancels[id] = cancel
+	forget := context.AfterFunc(g.open, func() { cancel(ErrClosed) })
 	g.busy.Add(1)
-	end := func() {
+	return ctx, cancel, func() {
+		forget()
 		cancel(nil)
-		g.mu.Lock()
-		delete(g.cancels, id)
-		g.mu.Unlock()
 		g.busy.Done()
-	}
-	return ctx, cancel, end, nil
+	}, nil
 }

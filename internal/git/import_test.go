@@ -3,8 +3,7 @@
 package git
 
 import (
-	"os"
-	"path/filepath"
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,11 +19,10 @@ func TestImport(t *testing.T) {
 	r, err := from.repo("r1")
 	require.NoError(t, err)
 	gitkit.Git(t, string(r), "tag", "v1", commits[0])
-	require.NoError(t, r.setHead(schemas.RefOf("work")))
 
 	g := open(t, Config{})
 	var told []schemas.RepoProgress
-	branch, err := g.Import(t.Context(), "acme", "copy", s.URL+"/r1", "", func(p schemas.RepoProgress) { told = append(told, p) })
+	branch, err := g.Import(t.Context(), "acme", "copy", s.URL+"/r1", named("work"), func(p schemas.RepoProgress) { told = append(told, p) })
 	require.NoError(t, err)
 	require.Equal(t, "work", branch)
 	require.NotEmpty(t, told)
@@ -43,7 +41,7 @@ func TestImport(t *testing.T) {
 	_, err = g.Branch(t.Context(), "copy", "mine", "work", "t1")
 	require.NoError(t, err)
 	s.Close()
-	branch, err = g.Import(t.Context(), "acme", "copy", s.URL+"/r1", "", nil)
+	branch, err = g.Import(t.Context(), "acme", "copy", s.URL+"/r1", nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, "work", branch)
 	own := serve(t, g)
@@ -51,6 +49,11 @@ func TestImport(t *testing.T) {
 	oid := gitkit.Write(t, dir, "d", "d")
 	gitkit.Git(t, dir, "push", "-q", "origin", "mine")
 	require.Equal(t, oid, head(t, g, "copy", "mine"))
+}
+
+// named is a default branch that is known.
+func named(branch string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return branch, nil }
 }
 
 // TestImportThatFails leaves nothing, and says whose fault it was.
@@ -62,7 +65,7 @@ func TestImportThatFails(t *testing.T) {
 	require.NoError(t, err)
 	g := open(t, Config{})
 	fails := func(g *Git, url, branch string) error {
-		_, err := g.Import(t.Context(), "acme", "x", url, branch, nil)
+		_, err := g.Import(t.Context(), "acme", "x", url, named(branch), nil)
 		require.Error(t, err, "%s %s", url, branch)
 		_, none := g.Head(t.Context(), "x", "main")
 		require.ErrorIs(t, none, ErrNoRepo)
@@ -75,32 +78,26 @@ func TestImportThatFails(t *testing.T) {
 		require.ErrorContains(t, fails(g, bad, ""), "own addresses", bad)
 	}
 	var failed *ExitError
-	require.ErrorAs(t, fails(g, s.URL+"/nobody", ""), &failed)
+	require.ErrorAs(t, fails(g, s.URL+"/nobody", "main"), &failed)
 	require.NotEmpty(t, failed.Text)
-	for _, bad := range []string{"gone", "a..b", "-x", "work/x"} {
+	for _, bad := range []string{"", "gone", "a..b", "-x", "work/x"} {
 		require.ErrorIs(t, fails(g, s.URL+"/r1", bad), ErrNoRef, bad)
 	}
-	branch, err := g.Import(t.Context(), "acme", "copy", s.URL+"/r1", "work", nil)
+	branch, err := g.Import(t.Context(), "acme", "copy", s.URL+"/r1", named("work"), nil)
 	require.NoError(t, err)
 	require.Equal(t, "work", branch, "HEAD is what was asked for")
 	require.Equal(t, commits[2], head(t, g, "copy", "work"))
 	require.Equal(t, "work", gitkit.Git(t, clone(t, serve(t, g), "copy"), "branch", "--show-current"))
-	// A detached HEAD is a branch that stands where it does.
-	require.NoError(t, os.WriteFile(filepath.Join(string(r), "HEAD"), []byte(commits[2]+"\n"), 0o600))
-	branch, err = g.Import(t.Context(), "acme", "detached", s.URL+"/r1", "", nil)
-	require.NoError(t, err)
-	require.Equal(t, "work", branch)
-	require.NoError(t, r.setHead(schemas.RefOf("main")))
 	// Past git's own checks, as a hostile upstream would have it.
 	pack, evil := gitkit.BadTree(".git", commits[2])
 	gitkit.GitIn(t, string(r), pack, "unpack-objects", "-q")
 	gitkit.Git(t, string(r), "update-ref", "refs/heads/bad", evil)
-	require.ErrorAs(t, fails(g, s.URL+"/r1", ""), &failed)
+	require.ErrorAs(t, fails(g, s.URL+"/r1", "main"), &failed)
 	gitkit.Git(t, string(r), "update-ref", "-d", "refs/heads/bad")
 	// Too large, and then nothing in it.
 	push(t, from, noise(3<<20))
-	require.ErrorIs(t, fails(open(t, Config{MaxRepo: 1 << 20}), s.URL+"/r1", ""), ErrFull)
+	require.ErrorIs(t, fails(open(t, Config{MaxRepo: 1 << 20}), s.URL+"/r1", "main"), ErrFull)
 	gitkit.Git(t, string(r), "update-ref", "-d", "refs/heads/work")
 	gitkit.Git(t, string(r), "update-ref", "-d", "refs/heads/main")
-	require.ErrorIs(t, fails(g, s.URL+"/r1", ""), ErrNoRef)
+	require.ErrorIs(t, fails(g, s.URL+"/r1", "main"), ErrNoRef)
 }

@@ -72,8 +72,7 @@ type server struct {
 	git   *Git
 	view  View
 	force bool
-	pack  func(io.Reader) io.Reader // stands before the pack
-	fails chan error                // of git, where it has room
+	fails chan error // of git, where it has room
 }
 
 func serve(t *testing.T, g *Git, with ...func(*server)) *server {
@@ -158,13 +157,14 @@ func (s *server) push(w http.ResponseWriter, r *http.Request) {
 		s.end(w, err)
 		return
 	}
-	var progress []byte
-	pack := body
-	if s.pack != nil {
-		pack = s.pack(pack)
+	pack, err := io.ReadAll(body)
+	if err != nil {
+		s.end(w, err)
+		return
 	}
+	var progress []byte
 	rep, err := s.git.ReceivePack(r.Context(), r.PathValue("repo"), Push{
-		Commands: commands, Pack: pack, Force: s.force,
+		Commands: commands, Pack: bytes.NewReader(pack), Force: s.force,
 		Progress: func(b []byte) { progress = gitwire.AppendProgress(progress, b) },
 	})
 	if err != nil {

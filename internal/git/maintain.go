@@ -2,73 +2,43 @@ package git
 
 import (
 	"context"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
+	"sync"
 )
 
-// grown has a repository's packs made fewer, some time, when there are too many:
-// every push leaves one, and each is looked into for every object.
-func (g *Git) grown(id string, r repository) {
-	if r.packs() < g.cfg.packs || !g.version.atLeast(33) {
+// joins are the repositories whose packs are made fewer: one at a time.
+type joins struct {
+	sync.Mutex
+	failed map[repository]int // at so many packs, so that it is tried at twice as many
+}
+
+// grown, which a push calls before its turn ends, starts to join a repository's packs if there are too many: every push leaves one, and each is
+// looked into for every object. While another repository is at it, a later push starts this one.
+func (g *Git) grown(ctx context.Context, r repository) {
+	n := r.packs()
+	if n < g.cfg.packs || !g.version.atLeast(33) || !g.joins.TryLock() {
 		return
 	}
-	select {
-	case g.due <- id:
-	default: // a later push will ask again
-	}
+	ctx = context.WithoutCancel(ctx)
+	g.busy.Go(func() {
+		defer g.joins.Unlock()
+		if n < 2*g.joins.failed[r] {
+			return
+		}
+		err := g.repack(ctx, r)
+		if delete(g.joins.failed, r); err != nil && g.open.Err() == nil {
+			g.joins.failed[r] = n
+			g.cfg.Logger.WarnContext(ctx, "packs of a repository could not be joined", slog.Int("count", n))
+		}
+	})
 }
 
 func (r repository) packs() int {
-	entries, _ := os.ReadDir(filepath.Join(string(r), "objects", "pack"))
-	n := 0
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".pack") {
-			n++
-		}
-	}
-	return n
-}
-
-// startMaintenance starts what Close ends: one repository at a time.
-func (g *Git) startMaintenance(ctx context.Context) error {
-	ctx, _, end, err := g.live(ctx)
-	if err != nil {
-		return err
-	}
-	go func() {
-		defer end()
-		failed := map[string]int{} // at so many packs, so that it is tried at twice as many
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case id := <-g.due:
-				g.tidy(ctx, id, failed)
-			}
-		}
-	}()
-	return nil
-}
-
-func (g *Git) tidy(ctx context.Context, id string, failed map[string]int) {
-	r, err := g.repo(id)
-	if err != nil {
-		return
-	}
-	n := r.packs()
-	if n < g.cfg.packs || n < 2*failed[id] {
-		return
-	}
-	if err := g.repack(ctx, r); err != nil {
-		failed[id] = n
-		if ctx.Err() == nil {
-			g.cfg.Logger.WarnContext(ctx, "packs of a repository could not be joined", slog.Int("count", n))
-		}
-		return
-	}
-	delete(failed, id)
+	list, _ := fs.Glob(os.DirFS(filepath.Join(string(r), "objects", "pack")), "*.pack")
+	return len(list)
 }
 
 // repack joins small packs, so that each is at least twice as large as all that are smaller, and the loose

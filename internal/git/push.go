@@ -20,7 +20,7 @@ type Push struct {
 	// Tenant is whose turn it takes.
 	Tenant   string
 	Commands gitwire.Commands // one command, for a branch
-	Pack     io.Reader        // to its end, already bounded; it must end when the client is gone. Git runs while it is read: see Spool
+	Pack     io.Reader        // already bounded. Git runs while it is read: see Spool
 	// Force lets the update drop what the ref was at.
 	Force bool
 	// Progress takes what git has to say while it works. It is not called after ReceivePack has returned.
@@ -29,7 +29,7 @@ type Push struct {
 
 // ReceivePack has git take a push. The report is git's word; an error means that there was none,
 // and only the ref itself says what came of it. A reader of the pack that fails is that error: git is
-// ended without having seen an end. The pack is read to its end whatever git thinks of it, so that the client hears why.
+// ended without having seen an end.
 // When the report says that the ref was updated, the update and its objects are on the disk.
 func (g *Git) ReceivePack(ctx context.Context, id string, p Push) (gitwire.Report, error) {
 	r, err := g.repo(id)
@@ -64,7 +64,7 @@ func (g *Git) ReceivePack(ctx context.Context, id string, p Push) (gitwire.Repor
 		if err := r.syncRef(ref); err != nil {
 			return gitwire.Report{}, fmt.Errorf("bringing the push to the disk: %w", err)
 		}
-		g.grown(id, r)
+		g.grown(ctx, r)
 	}
 	return rep, nil
 }
@@ -101,12 +101,11 @@ func (g *Git) receive(t turn, r repository, p Push, hold []*os.File) (gitwire.Re
 	whole, room := false, true
 	progress := g.scrubbed(p.Progress)
 	var said []byte // the end of what was said, as a sentence may come in pieces
-	pack := &source{r: p.Pack}
+	in := &source{Reader: io.MultiReader(bytes.NewReader(p.Commands.Bytes(p.capabilities())), p.Pack)}
 	err := g.run(t, job{
 		args: []string{"receive-pack", "--stateless-rpc", "."},
 		dir:  string(r), env: []string{offline}, settings: g.receiving(p.Force),
-		in:    io.MultiReader(bytes.NewReader(p.Commands.Bytes(p.capabilities())), pack),
-		drain: true, hold: hold, file: g.cfg.MaxRepo,
+		in: in, hold: hold, file: g.cfg.MaxRepo,
 		out: func(o io.Reader) error {
 			said, err := gitwire.Demux(o, true, func(b []byte) {
 				said = append(said, b...)
@@ -121,8 +120,7 @@ func (g *Git) receive(t turn, r repository, p Push, hold []*os.File) (gitwire.Re
 		},
 	})
 	switch {
-	case pack.failed != nil:
-		err = pack.failed
+	case in.failed != nil:
 	case whole:
 		err = nil // it has said all that it had to, however it ended
 	case err == nil:
@@ -148,20 +146,6 @@ func roomless(err error) error {
 		return fmt.Errorf("%w: %w", ErrNoRoom, err)
 	}
 	return err
-}
-
-// source remembers why it failed.
-type source struct {
-	r      io.Reader
-	failed error
-}
-
-func (s *source) Read(b []byte) (int, error) {
-	n, err := s.r.Read(b)
-	if err != nil && err != io.EOF { // a wrapped one is a failure
-		s.failed = err
-	}
-	return n, err
 }
 
 // scrubbed takes this machine's paths out of what is said on the way.

@@ -21,8 +21,8 @@ func endGroup(cmd *exec.Cmd) { _ = unix.Kill(-cmd.Process.Pid, unix.SIGTERM) }
 // killGroup ends a group, under the same condition.
 func killGroup(cmd *exec.Cmd) { _ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 
-// reapGroup waits until nothing is left of a group that was killed, but not for long. Those of its
-// processes whose parent is gone are this program's own where it is the first process of
+// reapGroup ends what is left of a group whose first process was collected, and waits for that, but not for long. Those
+// of its processes whose parent is gone are this program's own where it is the first process of
 // a container: no other process collects them.
 func reapGroup(cmd *exec.Cmd) {
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -33,7 +33,7 @@ func reapGroup(cmd *exec.Cmd) {
 				break
 			}
 		}
-		if errors.Is(unix.Kill(-cmd.Process.Pid, 0), unix.ESRCH) {
+		if errors.Is(unix.Kill(-cmd.Process.Pid, unix.SIGKILL), unix.ESRCH) {
 			return
 		}
 		<-tick.C

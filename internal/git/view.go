@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir/internal/gitwire"
+	"weir/schemas"
 )
 
 // View is what a client is shown of a repository: all of it, or those refs alone.
@@ -112,74 +113,41 @@ const deepenNot = "deepen-not "
 // excluding names the refs in full that a shallow fetch is to stop at, as git would look for a short name among
 // all that it has. One that is not in the view is refused in git's words for what it does not find.
 func (v View) excluding(request []byte) (whole []byte, refusal string, err error) {
-	if !bytes.Contains(request, []byte(deepenNot)) {
-		return request, "", nil
-	}
 	p := gitwire.NewPackets(bytes.NewReader(request))
 	for {
 		kind, data, err := p.Next()
-		if err == io.EOF { //nolint:errorlint // between packets, and nowhere else
-			return whole, "", nil
-		}
-		if err != nil {
-			return nil, "", err
-		}
-		if name, ok := bytes.CutPrefix(data, []byte(deepenNot)); ok && kind == gitwire.KindData {
-			named := string(bytes.TrimSuffix(name, []byte("\n")))
-			ref := v.named(named)
-			if ref == "" {
-				return nil, "ambiguous deepen-not: " + named, nil
-			}
-			data = []byte(deepenNot + ref + "\n")
-		}
-		switch kind {
-		case gitwire.KindData:
-			whole = gitwire.AppendPacket(whole, data)
-		case gitwire.KindFlush:
-			whole = append(whole, gitwire.Flush...)
-		case gitwire.KindDelim:
-			whole = append(whole, gitwire.Delim...)
-		case gitwire.KindEnd:
-			return nil, "", gitwire.ErrMalformed
-		}
-	}
-}
-
-// named is the ref of a view that a name stands for, or nothing.
-func (v View) named(name string) string {
-	for _, ref := range v.shown() {
-		if name == ref || "refs/"+name == ref || "refs/heads/"+name == ref {
-			return ref
-		}
-	}
-	return ""
-}
-
-const symref = "symref="
-
-// nameless takes out of an advertisement of protocol 0 which ref HEAD is, if that is not in the view: git
-// says so whatever it hides.
-func (v View) nameless(next func(io.Reader) error) func(io.Reader) error {
-	if v.All {
-		return next
-	}
-	return func(r io.Reader) error {
-		kind, first, err := gitwire.NewPackets(r).Next()
 		switch {
-		case err == io.EOF: //nolint:errorlint // git has said nothing
-			return next(r)
+		case err == io.EOF: //nolint:errorlint // between packets, and nowhere else
+			return whole, "", nil
 		case err != nil:
-			return err
+			return nil, "", err
 		case kind != gitwire.KindData:
-			return next(io.MultiReader(strings.NewReader(gitwire.Flush), r)) // there is no ref
+			whole = fmt.Appendf(whole, "%04x", int(kind))
+			continue
 		}
-		ref, list, _ := strings.Cut(string(first), "\x00") // git has capabilities on the first line, whatever it is
-		kept := slices.DeleteFunc(strings.Fields(list), func(c string) bool {
-			of, ok := strings.CutPrefix(c, symref)
-			_, to, _ := strings.Cut(of, ":")
-			return ok && !slices.Contains(v.shown(), to)
-		})
-		head := gitwire.AppendPacket(nil, []byte(ref+"\x00"+strings.Join(kept, " ")+"\n"))
-		return next(io.MultiReader(bytes.NewReader(head), r))
+		if name, ok := strings.CutPrefix(string(data), deepenNot); ok {
+			name = strings.TrimSuffix(name, "\n")
+			i := slices.IndexFunc(v.shown(), func(ref string) bool {
+				return name == ref || "refs/"+name == ref || schemas.RefOf(name) == ref
+			})
+			if i < 0 {
+				return nil, "ambiguous deepen-not: " + name, nil
+			}
+			data = []byte(deepenNot + v.shown()[i] + "\n")
+		}
+		whole = gitwire.AppendPacket(whole, data)
+	}
+}
+
+// narrowed takes out of an advertisement of protocol 0 which ref HEAD is, if that is not in the view: git
+// says so whatever it hides.
+func (v View) narrowed(next func(io.Reader) error) func(io.Reader) error {
+	return func(r io.Reader) error {
+		a, err := gitwire.ReadAdvertisement(r)
+		if err != nil {
+			return err
+		}
+		a.Refs = gitwire.KeepRefs(a.Refs, func(ref string) bool { return slices.Contains(v.Refs, ref) })
+		return next(bytes.NewReader(a.Bytes()))
 	}
 }

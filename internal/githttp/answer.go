@@ -3,7 +3,6 @@ package githttp
 import (
 	"context"
 	"io"
-	"maps"
 	"net/http"
 	"strconv"
 	"sync"
@@ -17,16 +16,14 @@ import (
 // and that is not before the client has sent everything: until then it can still be
 // a refusal with any status. Progress is for any goroutine, the rest for the handler's.
 type Answer struct {
+	http.ResponseWriter
 	Asked
-	w      http.ResponseWriter
 	body   *Body
 	limit  int64
-	letGo  func()
-	header http.Header
+	upload *Upload
 
-	mu    sync.Mutex
-	open  bool // Open was called, and Close was not
-	begun bool
+	mu            sync.Mutex
+	begun, closed bool
 }
 
 // Asked is what the client of a push can read, and about which ref.
@@ -35,19 +32,12 @@ type Asked struct {
 	Report, SideBand bool
 }
 
-// NewAnswer returns an answer to w. letGo waits until nothing else reads the body or
-// calls Progress; limit is the most that is read of a refused push, in bytes.
-func NewAnswer(w http.ResponseWriter, asked Asked, body *Body, limit int64, letGo func()) *Answer {
-	return &Answer{Asked: asked, w: w, body: body, limit: limit, letGo: letGo}
-}
-
-// Open lets progress through. From here on the headers that were set so far belong to
-// the answer, and Header returns those that a refusal has.
-func (a *Answer) Open() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.header = a.w.Header().Clone()
-	a.open = true
+// NewAnswer returns an answer to w, and the upload of the push's body, whose progress it shows. Limit is the most that
+// is read of a refused push, in bytes.
+func NewAnswer(w http.ResponseWriter, asked Asked, body *Body, limit int64) (*Answer, *Upload) {
+	a := &Answer{ResponseWriter: w, Asked: asked, body: body, limit: limit, upload: &Upload{Body: body}}
+	a.upload.Progress = a.Progress
+	return a, a.upload
 }
 
 // Progress shows the client text of git's, if it has a band for that. The text is dropped while
@@ -55,12 +45,12 @@ func (a *Answer) Open() {
 func (a *Answer) Progress(text []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.SideBand || !a.open || !a.body.Whole() || len(text) == 0 {
+	if !a.SideBand || a.closed || !a.body.Whole() || len(text) == 0 {
 		return
 	}
 	a.begin(0)
-	_, _ = a.w.Write(gitwire.AppendProgress(nil, text)) // the client is gone if this fails
-	_ = http.NewResponseController(a.w).Flush()
+	_, _ = a.Write(gitwire.AppendProgress(nil, text)) // the client is gone if this fails
+	_ = http.NewResponseController(a.ResponseWriter).Flush()
 }
 
 func (a *Answer) begin(length int) {
@@ -68,21 +58,21 @@ func (a *Answer) begin(length int) {
 		return
 	}
 	a.begun = true
-	h := a.w.Header()
+	h := a.Header()
 	h.Set("Content-Type", gitwire.ResultType(schemas.GitReceivePack))
 	if length > 0 {
 		h.Set("Content-Length", strconv.Itoa(length))
 	}
-	a.w.WriteHeader(http.StatusOK)
+	a.WriteHeader(http.StatusOK)
 }
 
 // Close ends progress. It returns when nothing else touches the request any more, and
 // reports whether the answer has begun: then all that can follow is Report.
 func (a *Answer) Close() (begun bool) {
-	a.letGo()
+	a.upload.Wait()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.open = false
+	a.closed = true
 	return a.begun
 }
 
@@ -94,32 +84,11 @@ func (a *Answer) Report(data []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.begin(len(data))
-	_, _ = a.w.Write(data) // the client is gone if this fails
+	_, _ = a.Write(data) // the client is gone if this fails
 }
-
-// Header are those of a refusal.
-func (a *Answer) Header() http.Header {
-	if a.header == nil {
-		return a.w.Header()
-	}
-	return a.header
-}
-
-// WriteHeader begins a refusal. Close has returned false.
-func (a *Answer) WriteHeader(status int) {
-	if a.header != nil {
-		h := a.w.Header()
-		clear(h)
-		maps.Copy(h, a.header)
-	}
-	a.w.WriteHeader(status)
-}
-
-// Write writes the body of a refusal.
-func (a *Answer) Write(data []byte) (int, error) { return a.w.Write(data) }
 
 // Unwrap is for http.ResponseController.
-func (a *Answer) Unwrap() http.ResponseWriter { return a.w }
+func (a *Answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // Upload is what the client of a push sends, on its way to the executor of the action, which has
 // it from its context: it never goes to the log.

@@ -49,108 +49,93 @@ type Advertisement struct {
 	Shallow      []string
 }
 
-// refReader reads lines of a server, up to 16 MiB in all.
-type refReader struct {
-	p       *Packets
-	a       Advertisement
-	begun   bool // the first line of the advertisement itself is read
-	symrefs map[string]string
+// readLines reads the lines of a server up to its flush. An ERR packet is a *RemoteError.
+func readLines(p *Packets) (lines []string, err error) {
+	for {
+		kind, data, err := p.Next()
+		switch {
+		case err != nil:
+			return nil, ended(err, "the list of refs")
+		case p.size > maxAdvertisement:
+			return nil, tooLarge("the list of refs has more than 16 MiB")
+		case kind == KindFlush:
+			return lines, nil
+		case kind != KindData:
+			return nil, malformed("a packet stands where it does not belong")
+		case len(data) > maxLine:
+			return nil, tooLarge("a line of the list of refs")
+		}
+		text := line(data)
+		if said, ok := strings.CutPrefix(text, errPrefix); ok {
+			return nil, &RemoteError{Text: clean([]byte(said))}
+		}
+		lines = append(lines, text)
+	}
 }
 
 // ReadAdvertisement reads an advertisement to its flush, of up to 16 MiB. An ERR packet
 // is a *RemoteError.
 func ReadAdvertisement(r io.Reader) (Advertisement, error) {
-	d := refReader{p: NewPackets(r), symrefs: map[string]string{}}
-	if err := d.advertisement(); err != nil {
-		return Advertisement{}, ended(err, "the advertisement")
+	p, a := NewPackets(r), Advertisement{}
+	lines, err := readLines(p)
+	if err == nil && len(lines) > 0 {
+		if service, ok := strings.CutPrefix(lines[0], servicePrefix); ok {
+			if a.Service = service; len(lines) > 1 || !ascii(service) {
+				return Advertisement{}, malformed("the service's name is not alone")
+			}
+			lines, err = readLines(p)
+		}
 	}
-	for i, ref := range d.a.Refs {
-		d.a.Refs[i].Symref = d.symrefs[ref.Name]
+	if err == nil && len(lines) > 0 {
+		if v, ok := strings.CutPrefix(lines[0], versionPrefix); ok {
+			if v != "1" && v != "2" {
+				return Advertisement{}, malformed("the version is none that there is")
+			}
+			a.Version, _ = strconv.Atoi(v)
+			lines = lines[1:]
+		}
 	}
-	return d.a, nil
+	if err == nil {
+		err = a.take(lines)
+	}
+	if err != nil {
+		return Advertisement{}, err
+	}
+	return a, nil
 }
 
-func (d *refReader) advertisement() error {
-	text, end, err := d.next()
-	if err != nil {
-		return err
-	}
-	if service, ok := strings.CutPrefix(text, servicePrefix); ok {
-		d.a.Service = service
-		switch _, end, err = d.next(); {
-		case err != nil:
-			return err
-		case !end || !ascii(service):
-			return malformed("the service's name is not alone")
+// take reads the lines behind the version.
+func (a *Advertisement) take(lines []string) error {
+	symrefs := map[string]string{}
+	for i, text := range lines {
+		if a.Version == 2 {
+			if !ascii(text) || text == "" {
+				return malformed("a capability is no plain text")
+			}
+			a.Capabilities = append(a.Capabilities, text)
+			continue
 		}
-		if text, end, err = d.next(); err != nil {
-			return err
+		text, list, has := strings.Cut(text, "\x00")
+		if has && i > 0 || !ascii(list) {
+			return malformed("the capabilities are no plain text on the first line")
 		}
-	}
-	if v, ok := strings.CutPrefix(text, versionPrefix); ok {
-		if v != "1" && v != "2" {
-			return malformed("the version is none that there is")
+		for c := range strings.FieldsSeq(list) {
+			if pair, ok := strings.CutPrefix(c, symrefCap); ok {
+				name, target, _ := strings.Cut(pair, ":")
+				symrefs[name] = target
+			} else {
+				a.Capabilities = append(a.Capabilities, c)
+			}
 		}
-		d.a.Version, _ = strconv.Atoi(v)
-		if text, end, err = d.next(); err != nil {
-			return err
-		}
-	}
-	for !end {
-		if err = d.take(text); err != nil {
-			return err
-		}
-		if text, end, err = d.next(); err != nil {
+		if err := a.ref(text, symrefs); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// next returns the next line, or that there was the flush.
-func (d *refReader) next() (text string, end bool, err error) {
-	kind, data, err := d.p.Next()
-	switch {
-	case err != nil:
-		return "", false, err
-	case d.p.size > maxAdvertisement:
-		return "", false, tooLarge("the list of refs has more than 16 MiB")
-	case kind == KindFlush:
-		return "", true, nil
-	case kind != KindData:
-		return "", false, malformed("a packet stands where it does not belong")
-	case len(data) > maxLine:
-		return "", false, tooLarge("a line of the list of refs")
-	}
-	text = line(data)
-	if said, ok := strings.CutPrefix(text, errPrefix); ok {
-		return "", false, &RemoteError{Text: clean([]byte(said))}
-	}
-	return text, false, nil
-}
-
-func (d *refReader) take(text string) error {
-	a := &d.a
-	if a.Version == 2 {
-		if !ascii(text) || text == "" {
-			return malformed("a capability is no plain text")
-		}
-		a.Capabilities = append(a.Capabilities, text)
-		return nil
-	}
-	text, list, has := strings.Cut(text, "\x00")
-	if has && d.begun || !ascii(list) {
-		return malformed("the capabilities are no plain text on the first line")
-	}
-	d.begun = true
-	for c := range strings.FieldsSeq(list) {
-		if pair, ok := strings.CutPrefix(c, symrefCap); ok {
-			name, target, _ := strings.Cut(pair, ":")
-			d.symrefs[name] = target
-		} else {
-			a.Capabilities = append(a.Capabilities, c)
-		}
-	}
+// ref reads a line of versions 0 and 1, without capabilities.
+func (a *Advertisement) ref(text string, symrefs map[string]string) error {
 	if oid, ok := strings.CutPrefix(text, shallowPrefix); ok {
 		if !ValidOid(oid) {
 			return malformed("a shallow line has no object id")
@@ -168,7 +153,7 @@ func (d *refReader) take(text string) error {
 	case !ValidOid(oid) || !shown(tag):
 		return errRefLine()
 	case !peeled:
-		a.Refs = append(a.Refs, Ref{Name: name, Oid: oid})
+		a.Refs = append(a.Refs, Ref{Name: name, Oid: oid, Symref: symrefs[name]})
 	case last < 0 || a.Refs[last].Name != tag:
 		return malformed("a peeled line is not behind its tag's")
 	default:
@@ -219,19 +204,10 @@ func (a *Advertisement) Bytes() []byte {
 	return append(b, Flush...)
 }
 
-// Keep drops the refs that keep does not allow; see KeepRefs.
-func (a *Advertisement) Keep(keep func(ref string) bool) { a.Refs = KeepRefs(a.Refs, keep) }
-
 // KeepRefs are the refs that keep lets be seen. One that stands for another, as HEAD
 // does, is seen if that one is, and a HEAD that stands for none by name is not.
 func KeepRefs(refs []Ref, keep func(ref string) bool) []Ref {
-	var kept []Ref
-	for _, r := range refs {
-		if name := cmp.Or(r.Symref, r.Name); keep(name) {
-			kept = append(kept, r)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(refs, func(r Ref) bool { return !keep(cmp.Or(r.Symref, r.Name)) })
 }
 
 // LsRefs is the request of protocol 2 for the refs that begin with one of the
@@ -249,22 +225,16 @@ func LsRefs(prefixes ...string) []byte {
 // ReadRefs reads the answer to an ls-refs, of up to 16 MiB. An ERR packet is a
 // *RemoteError.
 func ReadRefs(r io.Reader) ([]Ref, error) {
-	d := refReader{p: NewPackets(r)}
+	lines, err := readLines(NewPackets(r))
 	var refs []Ref
-	for {
-		text, end, err := d.next()
-		if err != nil {
-			return nil, ended(err, "the list of refs")
-		}
-		if end {
-			return refs, nil
-		}
+	for _, text := range lines {
 		ref, err := parseRef(text)
 		if err != nil {
 			return nil, err
 		}
 		refs = append(refs, ref)
 	}
+	return refs, err
 }
 
 func parseRef(text string) (Ref, error) {

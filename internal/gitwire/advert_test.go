@@ -84,9 +84,9 @@ func TestAdvertisementIsNarrowed(t *testing.T) {
 	a := gitwire.Advertisement{Capabilities: []string{"thin-pack", "filter", "agent=filter"}, Refs: []gitwire.Ref{
 		{Name: "HEAD", Oid: one, Symref: main}, {Name: main, Oid: one}, {Name: "refs/heads/other", Oid: two},
 	}}
-	a.Keep(func(ref string) bool { return ref == main })
+	a.Refs = gitwire.KeepRefs(a.Refs, func(ref string) bool { return ref == main })
 	require.Equal(t, gitwire.Advertisement{Capabilities: []string{"thin-pack", "filter", "agent=filter"}, Refs: []gitwire.Ref{{Name: "HEAD", Oid: one, Symref: main}, {Name: main, Oid: one}}}, a)
-	a.Keep(func(ref string) bool { return ref == "HEAD" || ref == "refs/heads/other" })
+	a.Refs = gitwire.KeepRefs(a.Refs, func(ref string) bool { return ref == "HEAD" || ref == "refs/heads/other" })
 	require.Empty(t, a.Refs) // a HEAD by whatever name shows where it is
 	require.NotContains(t, string(a.Bytes()), "symref")
 }
@@ -120,7 +120,7 @@ func FuzzReadAdvertisement(f *testing.F) {
 			again, err := gitwire.ReadAdvertisement(bytes.NewReader(a.Bytes()))
 			require.NoError(t, err)
 			require.Equal(t, a, again)
-			a.Keep(func(string) bool { return false })
+			a.Refs = gitwire.KeepRefs(a.Refs, func(string) bool { return false })
 			require.Empty(t, a.Refs)
 		} else {
 			require.True(t, errors.Is(err, gitwire.ErrMalformed) || errors.Is(err, gitwire.ErrTooLarge) || errors.As(err, new(*gitwire.RemoteError)))

@@ -18,42 +18,16 @@ import (
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
 	"weir/processors/call"
-	gitcall "weir/processors/call/git"
 	"weir/processors/settle"
 	"weir/schemas"
 )
 
-// Brancher makes branches in the repositories on this node; see internal/git.
-type Brancher interface {
-	Branch(ctx context.Context, id, branch, base, taskID string) (oid string, err error)
-	Head(ctx context.Context, id, branch string) (oid string, err error)
-}
-
-// BranchConfig is what Branches needs besides its collaborators.
-type BranchConfig struct {
-	Repos    Table
-	Hosted   Brancher
-	Upstream Upstream
-	// Timeout bounds one push that makes a branch elsewhere; default 1 min.
-	Timeout time.Duration
-	Now     func() time.Time
-}
-
 // Branches makes the branches of tasks, wherever their repositories live. It is safe
 // for concurrent use.
-type Branches struct {
-	recorder Recorder
-	cfg      BranchConfig
-}
+type Branches struct{ cfg Config }
 
 // NewBranches returns Branches.
-func NewBranches(r Recorder, cfg BranchConfig) *Branches {
-	cfg.Timeout = cmp.Or(cfg.Timeout, time.Minute)
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	return &Branches{recorder: r, cfg: cfg}
-}
+func NewBranches(cfg Config) *Branches { return &Branches{cfg.withDefaults()} }
 
 // Exists reports whether a repository has a branch now. Its errors are *fault.Error with a
 // sentence where the repository's upstream is why, and else the system's; ErrNoRepo of
@@ -84,8 +58,7 @@ func (b *Branches) Open(ctx context.Context, st *ledger.State, order schemas.Tas
 	}
 	from := cmp.Or(order.BaseRef, repo.DefaultBranch)
 	if repo.Mode == schemas.RepoProxy {
-		o := opening{Branches: b, st: st, repo: repo, base: from, branch: branch}
-		return o.open(ctx)
+		return (&opening{b, st, repo, from, branch}).open(ctx)
 	}
 	oid, err := b.cfg.Hosted.Branch(ctx, repo.ID, branch, from, st.ID)
 	switch {
@@ -136,11 +109,17 @@ type opening struct {
 	base, branch string
 }
 
-// maxOpenings is how often the making of a branch is tried, in steps of the task's log.
-const maxOpenings = 5
+const (
+	// maxOpenings is how often the making of a branch is tried, in steps of the task's log.
+	maxOpenings = 5
+	// openingTimeout bounds one push that makes a branch elsewhere.
+	openingTimeout = time.Minute
+	// again is how long an upstream is left alone that could not be asked.
+	again = 10 * time.Second
+)
 
-// again is how long an upstream is left alone that could not be asked.
-const again = 10 * time.Second
+// errNoLook: it is not known where the branch would begin.
+var errNoLook = errors.New("the upstream was not looked at")
 
 // open looks at the upstream, and pushes the branch if it is not there. A push of whose
 // end nobody knows is another look; its repeat is refused by the upstream if the branch was
@@ -149,15 +128,16 @@ func (o *opening) open(ctx context.Context) (string, error) {
 	sent := false // a push of ours may have arrived
 	for step := range maxOpenings {
 		tries := o.st.Tries(step)
-		oid := ""
 		for _, t := range tries {
 			sent = sent || t.Result != nil && t.Result.Sent
 		}
-		if open(tries) {
+		oid := ""
+		// A step may make another attempt if there was none, or the last one is to be repeated.
+		if n := len(tries); n == 0 || tries[n-1].Result != nil && !tries[n-1].Result.RetryAt.IsZero() {
 			base, there, err := o.look(ctx)
 			switch {
 			case err != nil:
-				return "", o.wait(err)
+				return "", err
 			case there != "" && sent:
 				return there, nil
 			case there != "":
@@ -185,32 +165,19 @@ func (o *opening) open(ctx context.Context) (string, error) {
 	return "", fault.New(schemas.Unavailable, "the task's branch could not be made at the repository's upstream; file the task again later")
 }
 
-// open reports whether a step may make another attempt: there was none, or the last one
-// is to be repeated.
-func open(tries []ledger.Try) bool {
-	n := len(tries)
-	return n == 0 || tries[n-1].Result != nil && !tries[n-1].Result.RetryAt.IsZero()
-}
-
-// errNoLook: it is not known where the branch would begin.
-var errNoLook = errors.New("the upstream was not looked at")
-
-// look is where the base and the branch are now; empty: nowhere.
+// look is where the base and the branch are now; empty: nowhere. If the upstream could not be asked, the task
+// comes back. What policy denies, and what the upstream refuses, stays so.
 func (o *opening) look(ctx context.Context) (base, branch string, err error) {
 	b, n := schemas.RefOf(o.base), schemas.RefOf(o.branch)
 	refs, err := o.cfg.Upstream.Forward.refs(ctx, asking(o.st, o.st.ID), o.repo, b, n)
+	if said, ok := errors.AsType[*fault.Error](err); ok && said.Code != schemas.HTTPFailure && !deny(said.Code) {
+		err = &call.Rest{Until: o.cfg.Now().Add(again), For: schemas.WaitDelay}
+	}
 	return at(refs, b), at(refs, n), err
 }
 
-// wait has a task come back whose upstream could not be asked. What policy denies, and
-// what the upstream refuses, stays so.
-func (o *opening) wait(err error) error {
-	said, ok := errors.AsType[*fault.Error](err)
-	if !ok || said.Code == schemas.HTTPFailure || strings.HasPrefix(string(said.Code), "DENY_") {
-		return err
-	}
-	return &call.Rest{Until: o.cfg.Now().Add(again), For: schemas.WaitDelay}
-}
+// deny reports whether a code is a decision of policy.
+func deny(code schemas.Code) bool { return strings.HasPrefix(string(code), "DENY_") }
 
 // push makes one push of the branch, or reads its end off the log.
 func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, error) {
@@ -218,9 +185,9 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 		List:         []gitwire.Command{{Old: gitwire.Zero, New: cmp.Or(oid, gitwire.Zero), Ref: schemas.RefOf(o.branch)}},
 		Capabilities: capabilities(schemas.PushOrder{}),
 	}
-	t := remoteTask(o.st, o.repo, c, o.recorder)
-	t.Step, t.Stop, t.Timeout = step, unstopped{}, o.cfg.Timeout
-	t.Via = o.cfg.Upstream.Adapter.For(gitcall.Talk{Commands: c, Pack: func() (io.Reader, int64, error) {
+	t := remoteTask(o.st, o.repo, c, o.cfg.Recorder)
+	t.Step, t.Stop, t.Timeout = step, unstopped{}, openingTimeout
+	t.Via = o.cfg.Upstream.Adapter(Talk{Commands: c, Pack: func() (io.Reader, int64, error) {
 		if oid == "" { // its end is on the log; such a command would delete the branch
 			return nil, 0, errNoLook
 		}
@@ -237,20 +204,23 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 // judge reports whether a push has made the branch. Where it has not, and another would
 // not either, the error says so.
 func (o *opening) judge(ctx context.Context, step int, r call.Result) (made bool, err error) {
+	rejected := func(why string) error {
+		return fault.New(schemas.GitRejected, "the repository's upstream did not take the task's branch: "+why)
+	}
 	switch {
 	case r.Canceled, r.Expired:
 		return false, &fault.Later{Cause: errStopped} // the task's own executor settles that
 	case r.Denied:
-		if err := settle.Deny(ctx, o.recorder, o.st, step, postMethod, remoteTarget(o.repo), r.Decision); err != nil {
+		if err := settle.Deny(ctx, o.cfg.Recorder, o.st, step, postMethod, remoteTarget(o.repo), r.Decision); err != nil {
 			return false, err
 		}
 		return false, denies(r.Decision)
 	case r.Last.Mocked():
 		return false, fault.New(schemas.GitRejected, "a traffic rule answers in the upstream's place, so that the task's branch cannot be made; take the rule away, or scope it")
+	case !r.Answered && deny(r.Last.Result.Code):
+		code := r.Last.Result.Code
+		return false, fault.New(code, "policy does not let the task's branch be made at the repository's upstream: "+call.Describe(code))
 	case !r.Answered:
-		if code := r.Last.Result.Code; strings.HasPrefix(string(code), "DENY_") {
-			return false, &fault.Error{Code: code, Message: "policy does not let the task's branch be made at the repository's upstream: " + call.Describe(code)}
-		}
 		return false, nil // the next look tells
 	}
 	word, status, err := readWord(ctx, o.cfg.Upstream.Answers, r.Last)
@@ -258,12 +228,11 @@ func (o *opening) judge(ctx context.Context, step int, r call.Result) (made bool
 	case err != nil || word.Updated:
 		return err == nil, err
 	case status == statusOK && word.Refused == nil:
-		return false, fault.New(schemas.GitRejected, "the repository's upstream did not take the task's branch: "+word.Reason)
+		return false, rejected(word.Reason)
 	case status >= 500, status == statusOK:
 		return false, nil
 	}
-	return false, fault.New(schemas.GitRejected,
-		fmt.Sprintf("the repository's upstream did not take the task's branch: it answered with status %d; look at the credential that the policy's entry adds", status))
+	return false, rejected(fmt.Sprintf("it answered with status %d; look at the credential that the policy's entry adds", status))
 }
 
 // unstopped is the Stop of what is too short to be stopped.

@@ -139,7 +139,7 @@ func (g unsynced) Fate(context.Context, string, string, string) (hosted.Fate, er
 func TestFateWaitsForTheDisk(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the disk")
-	r, repo, base := hosting(t, options{program: func(g *hosted.Git) git.Receiver { return unsynced{g, broken} }})
+	r, repo, base := hosting(t, options{program: func(g *hosted.Git) git.Hosted { return unsynced{g, broken} }})
 	pack, head := commit("one", base)
 	o := order(repo, base, head)
 	st := r.lost("push-1", o)

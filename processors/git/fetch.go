@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -12,13 +13,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/gitwire"
 	"weir/internal/task"
-	gitcall "weir/processors/call/git"
 	"weir/schemas"
-)
-
-const (
-	getMethod  = "GET"
-	postMethod = "POST"
 )
 
 // Advertise writes an upstream's answer to GET info/refs as the holder of a grant may
@@ -26,35 +21,32 @@ const (
 // Weir does not pass on. Protocol is 0 or 2; an upstream that does not speak 2 answers in 0.
 // Nothing is written before all of it is known.
 func (f *Forward) Advertise(ctx context.Context, repo schemas.Repo, g task.Grant, service string, protocol int, w io.Writer) error {
-	return f.advertise(ctx, reader(g), repo, reads(g, repo), service, protocol, w)
+	return f.advertise(ctx, reader(g, repo), repo, service, protocol, w)
 }
 
 // UploadPack passes one request of a fetch on. A client without a view of all refs
 // cannot name one that it may not see; what it can name by its object id alone, the upstream
 // judges.
 func (f *Forward) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, protocol int, in []byte, w io.Writer) error {
-	return f.uploadPack(ctx, reader(g), repo, reads(g, repo), protocol, in, w)
+	return f.uploadPack(ctx, reader(g, repo), repo, protocol, in, w)
 }
 
 // reader is the asker of a fetch. A fetch without a task belongs
 // to no action: it has an id of its own.
-func reader(g task.Grant) asker {
+func reader(g task.Grant, repo schemas.Repo) asker {
 	a := asker{kind: schemas.KindTask, taskID: g.TaskID, principal: g.Principal, entries: g.Entries}
-	a.action = schemas.Ref{Tenant: g.Tenant, Kind: schemas.KindTask, ID: g.TaskID}
-	if g.TaskID == "" {
-		a.action.ID = "fetch-" + uuid.NewString()
-	}
+	a.action = schemas.Ref{Tenant: g.Tenant, Kind: schemas.KindTask, ID: cmp.Or(g.TaskID, "fetch-"+uuid.NewString())}
+	a.hides = func(ref string) bool { return !g.Reads(ref, repo.DefaultBranch) }
 	return a
 }
 
-// keep says which refs are shown.
-type keep func(ref string) bool
-
-func reads(g task.Grant, repo schemas.Repo) keep {
-	return func(ref string) bool { return g.Reads(ref, repo.DefaultBranch) }
+// shown are the refs that an asker may see.
+func (a asker) shown(refs []gitwire.Ref) []gitwire.Ref {
+	if a.hides == nil {
+		return refs
+	}
+	return gitwire.KeepRefs(refs, func(ref string) bool { return !a.hides(ref) })
 }
-
-func everything(string) bool { return true }
 
 // headers are those of every request.
 func headers(accept string, protocol int) []schemas.Header {
@@ -62,10 +54,10 @@ func headers(accept string, protocol int) []schemas.Header {
 	if protocol == 2 {
 		list = append(list, schemas.Header{Name: "git-protocol", Value: "version=2"})
 	}
-	return append(list, schemas.Header{Name: "user-agent", Value: gitcall.Agent})
+	return append(list, schemas.Header{Name: "user-agent", Value: Agent})
 }
 
-func (f *Forward) advertise(ctx context.Context, who asker, repo schemas.Repo, show keep, service string, protocol int, w io.Writer) error {
+func (f *Forward) advertise(ctx context.Context, who asker, repo schemas.Repo, service string, protocol int, w io.Writer) error {
 	return f.discover(ctx, who, repo, service, protocol, func(r reply) error {
 		if r.mocked {
 			_, err := io.Copy(w, r)
@@ -79,7 +71,7 @@ func (f *Forward) advertise(ctx context.Context, who asker, repo schemas.Repo, s
 			return told(gitwire.ErrMalformed)
 		}
 		a.Service = service
-		a.Keep(show)
+		a.Refs = who.shown(a.Refs)
 		a.Capabilities = passedOn(a, service)
 		_, err = w.Write(a.Bytes())
 		return err
@@ -135,7 +127,7 @@ func passedOn(a gitwire.Advertisement, service string) []string {
 	return kept
 }
 
-func (f *Forward) uploadPack(ctx context.Context, who asker, repo schemas.Repo, show keep, protocol int, in []byte, w io.Writer) error {
+func (f *Forward) uploadPack(ctx context.Context, who asker, repo schemas.Repo, protocol int, in []byte, w io.Writer) error {
 	q, err := gitwire.ParseFetch(in, protocol == 2)
 	switch {
 	case err != nil:
@@ -154,7 +146,7 @@ func (f *Forward) uploadPack(ctx context.Context, who asker, repo schemas.Repo, 
 		if err != nil {
 			return told(err)
 		}
-		_, err = w.Write(gitwire.AppendRefs(nil, gitwire.KeepRefs(refs, show)))
+		_, err = w.Write(gitwire.AppendRefs(nil, who.shown(refs)))
 		return err
 	})
 }

@@ -28,7 +28,6 @@ import (
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/rulebook"
 	"weir/processors/call"
-	gitcall "weir/processors/call/git"
 	"weir/processors/git"
 	"weir/processors/guard"
 	"weir/processors/settle"
@@ -63,11 +62,14 @@ type room struct {
 	pushes   *git.Pushes
 	branches *git.Branches
 	repos    *git.Repos
-	recorder *settle.Recorder
+	cfg      git.Config
 
 	policy harness.Policy
 	over   chan struct{}
 }
+
+// push makes the adapter of one push to an upstream.
+type push = func(git.Talk) call.Adapter
 
 // options are what a test changes of a room.
 type options struct {
@@ -76,8 +78,8 @@ type options struct {
 	now    func() time.Time
 	pause  time.Duration // before another attempt
 	// adapter stands between a push and its upstream, and program before git.
-	adapter func(git.Adapter) git.Adapter
-	program func(*hosted.Git) git.Receiver
+	adapter func(push) push
+	program func(*hosted.Git) git.Hosted
 	spools  *hosted.Spools // nil: git's own
 }
 
@@ -100,33 +102,32 @@ func newRoom(t *testing.T, o options) *room {
 	t.Cleanup(client.Close)
 	store := secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { return basic, name == "WEIR_SECRET_GIT" }})
 	recorder := harness.Recorder(r.log)
-	r.recorder = recorder
 	g2 := guard.New(r.policy.InForce, r.book)
 	r.forward = git.NewForward(g2, client, recorder, git.ForwardConfig{Secrets: store, Worker: "w1", Now: o.now})
-	adapter := gitcall.New(client, store)
 	o.pause = max(o.pause, time.Millisecond)
 	if o.adapter == nil {
-		o.adapter = func(a git.Adapter) git.Adapter { return a }
+		o.adapter = func(p push) push { return p }
 	}
 	if o.program == nil {
-		o.program = func(g *hosted.Git) git.Receiver { return g }
+		o.program = func(g *hosted.Git) git.Hosted { return g }
 	}
 	if o.spools == nil {
 		o.spools = g.Spools()
 	}
 	r.upstream = git.Upstream{
-		Forward: r.forward, Adapter: o.adapter(adapter), Answers: call.Answers{Blobs: r.ledger},
-		Caller: call.New(r.ledger, g2, adapter.For(gitcall.Talk{}), call.Config{
+		Forward: r.forward, Adapter: o.adapter(r.forward.Push), Answers: call.Answers{Blobs: r.ledger},
+		Caller: call.New(r.ledger, g2, r.forward.Push(git.Talk{}), call.Config{
 			Worker: "w1", Barrier: r.log.Barrier, Timeout: time.Minute, Now: o.now,
 			Schedule: retry.Schedule{Attempts: 3, Base: o.pause, Cap: o.pause},
 		}),
 	}
-	r.pushes = git.NewPushes(r.ledger, recorder, git.PushConfig{
-		Repos: r.catalog, Hosted: o.program(g), Spools: o.spools, Upstream: r.upstream, Limits: o.limits, Now: o.now,
+	r.cfg = git.Config{
+		Ledger: r.ledger, Recorder: recorder, Repos: r.catalog, Hosted: g, Spools: o.spools, Upstream: r.upstream, Limits: o.limits, Now: o.now,
 		Over: func(schemas.Ref, int) (<-chan struct{}, func()) { return r.over, func() {} },
-	})
-	r.branches = git.NewBranches(recorder, git.BranchConfig{Repos: r.catalog, Hosted: g, Upstream: r.upstream, Now: o.now})
-	r.repos = git.NewRepos(recorder, git.RepoConfig{Log: r.ledger, Catalog: r.catalog, Hosted: g, Upstream: r.upstream, Now: o.now})
+	}
+	r.branches, r.repos = git.NewBranches(r.cfg), git.NewRepos(r.cfg)
+	r.cfg.Hosted = o.program(g)
+	r.pushes = git.NewPushes(r.cfg)
 	return r
 }
 

@@ -2,7 +2,6 @@ package git
 
 import (
 	"cmp"
-	"compress/gzip"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,11 +30,18 @@ func (r *Repos) importing(ctx context.Context, st *wanted) (defaultBranch string
 	if err != nil {
 		return "", err
 	}
-	defer p.close()
+	defer p.close(context.WithoutCancel(ctx))
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	t := &teller{log: r.cfg.Log, st: st.st, now: r.cfg.Now, end: end, last: r.cfg.Now()}
-	defaultBranch, err = r.cfg.Hosted.Import(ctx, st.st.Tenant, st.id, p.url, st.order.DefaultBranch, func(p schemas.RepoProgress) { t.tell(ctx, p) })
+	t := &teller{log: r.cfg.Ledger, st: st.st, now: r.cfg.Now, end: end, last: r.cfg.Now()}
+	branch := func(ctx context.Context) (string, error) {
+		if st.order.DefaultBranch != "" {
+			return st.order.DefaultBranch, nil
+		}
+		refs, err := p.forward.refs(ctx, p.who, p.repo, schemas.RefOf(""))
+		return defaultOf(refs), err
+	}
+	defaultBranch, err = r.cfg.Hosted.Import(ctx, st.st.Tenant, st.id, p.url, branch, func(p schemas.RepoProgress) { t.tell(ctx, p) })
 	if cause := p.failure(); err != nil && cause != nil && ctx.Err() == nil {
 		return "", fmt.Errorf("%w: %w", errImport, cause)
 	}
@@ -42,6 +49,37 @@ func (r *Repos) importing(ctx context.Context, st *wanted) (defaultBranch string
 }
 
 var errImport = errors.New("the repository could not be copied")
+
+// defaultOf is the branch that an upstream's HEAD names, or else is at; failing that main, master, or the first one.
+func defaultOf(refs []gitwire.Ref) (branch string) {
+	var head gitwire.Ref
+	if i := slices.IndexFunc(refs, func(r gitwire.Ref) bool { return r.Name == gitwire.HEAD }); i >= 0 {
+		head = refs[i]
+	}
+	best := 0
+	for _, r := range refs {
+		name, ok := strings.CutPrefix(r.Name, schemas.RefOf(""))
+		if !ok {
+			continue
+		}
+		rank := 1
+		switch r.Name {
+		case head.Symref:
+			rank = 6
+		case schemas.RefOf("main"):
+			rank = 3
+		case schemas.RefOf("master"):
+			rank = 2
+		}
+		if r.Oid == head.Oid {
+			rank += 3
+		}
+		if rank > best {
+			branch, best = name, rank
+		}
+	}
+	return branch
+}
 
 // tellEvery is how often the log is told how far a copy is: an event is a write, and a person
 // looks no faster. What takes no longer says nothing. That a phase is over is told at once,
@@ -102,12 +140,10 @@ type passage struct {
 	path    string
 	server  *http.Server
 	url     string
-	done    chan struct{}
+	end     context.CancelFunc
 
-	busy   sync.WaitGroup
-	mu     sync.Mutex
-	closed bool
-	cause  error // why the upstream could not be asked, the first time
+	mu    sync.Mutex
+	cause error // why the upstream could not be asked, the first time
 }
 
 // openPassage listens. The passage ends with ctx at the latest, and must be closed.
@@ -116,37 +152,21 @@ func openPassage(ctx context.Context, f *Forward, who asker, repo schemas.Repo) 
 	if err != nil {
 		return nil, err
 	}
-	p := &passage{forward: f, who: who, repo: repo, path: "/" + rand.Text() + "/repo.git", done: make(chan struct{})}
+	p := &passage{forward: f, who: who, repo: repo, path: "/" + rand.Text() + "/repo.git"}
 	p.url = "http://" + listener.Addr().String() + p.path
+	ctx, p.end = context.WithCancel(ctx)
 	p.server = &http.Server{
 		Handler: p, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
-	go func() {
-		defer close(p.done)
-		_ = p.server.Serve(listener) // until close
-	}()
+	go func() { _ = p.server.Serve(listener) }() // until close
 	return p, nil
 }
 
-// close ends the passage and whatever is under way in it.
-func (p *passage) close() {
-	p.mu.Lock()
-	p.closed = true
-	p.mu.Unlock()
-	_ = p.server.Close()
-	<-p.done
-	p.busy.Wait()
-}
-
-// enter counts a request in, unless the passage is closed.
-func (p *passage) enter() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.closed {
-		p.busy.Add(1)
-	}
-	return !p.closed
+// close ends the passage, and waits for whatever is under way in it.
+func (p *passage) close(ctx context.Context) {
+	p.end()
+	_ = p.server.Shutdown(ctx)
 }
 
 // failure is why an import could not read from the upstream; nil: it could, or never
@@ -159,10 +179,6 @@ func (p *passage) failure() error {
 
 // ServeHTTP passes one request on.
 func (p *passage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !p.enter() {
-		return
-	}
-	defer p.busy.Done()
 	protocol := 0
 	if strings.Contains(r.Header.Get("Git-Protocol"), "version=2") {
 		protocol = 2
@@ -172,23 +188,17 @@ func (p *passage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch suffix, _ := strings.CutPrefix(r.URL.Path, p.path); {
 	case r.Method == http.MethodGet && suffix == "/info/refs" && r.URL.Query().Get("service") == schemas.GitUploadPack:
 		out = githttp.NewStream(w, gitwire.AdvertisementType(schemas.GitUploadPack))
-		err = p.forward.advertise(r.Context(), p.who, p.repo, everything, schemas.GitUploadPack, protocol, out)
+		err = p.forward.advertise(r.Context(), p.who, p.repo, schemas.GitUploadPack, protocol, out)
 	case r.Method == http.MethodPost && suffix == "/"+schemas.GitUploadPack:
 		out = githttp.NewStream(w, gitwire.ResultType(schemas.GitUploadPack))
 		var in []byte
-		if in, err = asked(r); err == nil {
-			err = p.forward.uploadPack(r.Context(), p.who, p.repo, everything, protocol, in, out)
+		if in, err = asked(w, r); err == nil {
+			err = p.forward.uploadPack(r.Context(), p.who, p.repo, protocol, in, out)
 		}
 	default:
 		http.NotFound(w, r)
 		return
 	}
-	p.conclude(w, out, err)
-}
-
-// conclude ends an answer. One that has begun is broken off, so that git does not take
-// it for whole.
-func (p *passage) conclude(w http.ResponseWriter, out *githttp.Stream, err error) {
 	if err == nil {
 		out.Begin()
 		return
@@ -196,25 +206,21 @@ func (p *passage) conclude(w http.ResponseWriter, out *githttp.Stream, err error
 	p.mu.Lock()
 	p.cause = cmp.Or(p.cause, err)
 	p.mu.Unlock()
-	if out.Begun() {
+	if out.Begun() { // git must not take it for whole
 		panic(http.ErrAbortHandler)
 	}
 	http.Error(w, "the upstream could not be asked", http.StatusBadGateway)
 }
 
 // asked is the body of a request, unpacked.
-func asked(r *http.Request) ([]byte, error) {
-	body := io.Reader(r.Body)
-	if r.Header.Get("Content-Encoding") == "gzip" {
-		unzip, err := gzip.NewReader(body)
-		if err != nil {
-			return nil, err
-		}
-		body = unzip
+func asked(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := githttp.NewBody(w, r, githttp.Limits{Bytes: maxAsk, Total: time.Minute})
+	if err != nil {
+		return nil, err
 	}
-	in, err := io.ReadAll(io.LimitReader(body, maxAsk+1))
-	if err == nil && len(in) > maxAsk {
-		err = fault.New(schemas.PayloadTooLarge, "the import asks for too much at once")
+	in, err := io.ReadAll(body)
+	if err != nil {
+		err = githttp.Refusal(err, "a request of the import")
 	}
 	return in, err
 }

@@ -74,7 +74,8 @@ func (w *work) perform(ctx context.Context) (ending, error) {
 	case ctx.Err() != nil:
 		return ending{}, ctx.Err()
 	case err != nil:
-		return w.kept(cmp.Or(w.keptBack(), err)), nil
+		_, cause := w.ended()
+		return w.kept(cmp.Or(cause, err)), nil
 	case proxied:
 		return w.remote(ctx)
 	}
@@ -162,16 +163,11 @@ func (w *work) keepBack(cause error) bool {
 	return !w.released
 }
 
-func (w *work) isReleased() bool {
+// ended reports whether the end of the pack has gone out, and why not.
+func (w *work) ended() (released bool, cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.released
-}
-
-func (w *work) keptBack() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.cause
+	return w.released, w.cause
 }
 
 // lives is nil while the task's holder may push, and otherwise errOver, errStopped or
@@ -192,7 +188,7 @@ func (w *work) late() bool {
 // progress passes on what git says, once the client has said all that it has to: many
 // read nothing before that.
 func (w *work) progress(text []byte) {
-	if w.upload != nil && w.upload.Progress != nil && w.isReleased() {
+	if released, _ := w.ended(); released && w.upload != nil && w.upload.Progress != nil {
 		w.upload.Progress(text)
 	}
 }
@@ -250,7 +246,7 @@ func (w *work) local(ctx, during context.Context) (ending, error) {
 	rep, err := w.cfg.Hosted.ReceivePack(during, w.repo.ID, hosted.Push{
 		Tenant: w.st.Tenant, Commands: w.commands(), Pack: w.pack(during), Force: w.order.Force, Progress: w.progress,
 	})
-	released, cause := w.isReleased(), w.keptBack()
+	released, cause := w.ended()
 	switch {
 	case err == nil:
 		return w.reported(rep), nil

@@ -12,12 +12,11 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/policy/callurl"
 	"weir/processors/call"
-	gitcall "weir/processors/call/git"
 	"weir/processors/settle"
 	"weir/schemas"
 )
 
-// Ledger is where tasks are read, and where their pushes are recorded.
+// Ledger is where tasks are read, and where their pushes and the progress of imports are recorded.
 type Ledger interface {
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
@@ -25,39 +24,35 @@ type Ledger interface {
 	Nudge(ctx context.Context, ref schemas.Ref) error
 }
 
-// Table knows the repositories; see internal/repos.
-type Table interface {
+// Catalog is the table of repositories; see internal/repos.
+type Catalog interface {
 	Get(ctx context.Context, tenant, name string) (schemas.Repo, error)
+	Add(ctx context.Context, r schemas.Repo) (schemas.Repo, error)
 }
 
-// Receiver has git take pushes to the repositories on this node; see internal/git.
-type Receiver interface {
-	// Here returns hosted.ErrNoRepo if the repository is not on this node.
+// Hosted has the repositories on this node; see internal/git. ErrNoRepo: it has this one not, or none at all.
+type Hosted interface {
 	Here(id string) error
+	Create(ctx context.Context, id, defaultBranch string) (head string, err error)
+	Import(
+		ctx context.Context, tenant, id, url string, branch func(context.Context) (string, error), tell func(schemas.RepoProgress),
+	) (defaultBranch string, err error)
+	Remove(ctx context.Context, id string) error
+	Branch(ctx context.Context, id, branch, base, taskID string) (oid string, err error)
+	Head(ctx context.Context, id, branch string) (oid string, err error)
 	ReceivePack(ctx context.Context, id string, p hosted.Push) (gitwire.Report, error)
 	Fate(ctx context.Context, id, branch, oid string) (hosted.Fate, error)
 }
 
-// Adapter speaks to git servers elsewhere.
-type Adapter interface {
-	For(t gitcall.Talk) call.Adapter
-}
-
-// Upstream is how repositories elsewhere are reached. Nil parts: there are none.
-type Upstream struct {
-	Forward *Forward
-	Caller  *call.Caller
-	Adapter Adapter
-	Answers call.Answers
-}
-
-// PushConfig is what Pushes needs besides its collaborators.
-type PushConfig struct {
-	Repos  Table
-	Hosted Receiver
-	// Spools keep the packs while they come in.
-	Spools   *hosted.Spools
+// Config is what Pushes, Branches and Repos need. A field without a default says so.
+type Config struct {
+	Ledger   Ledger
+	Recorder Recorder
+	Repos    Catalog
+	Hosted   Hosted
 	Upstream Upstream
+	// Spools keep the packs of pushes while they come in.
+	Spools *hosted.Spools
 	// Over is closed when a task has ended or a lease is not the newest any more; see
 	// internal/board. It ends a push early; without it, only the look at the task before
 	// the pack's end goes out does.
@@ -71,7 +66,7 @@ type PushConfig struct {
 	Now   func() time.Time
 }
 
-func (c PushConfig) withDefaults() PushConfig {
+func (c Config) withDefaults() Config {
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
 	if c.Now == nil {
 		c.Now = time.Now
@@ -82,17 +77,16 @@ func (c PushConfig) withDefaults() PushConfig {
 	return c
 }
 
-// Pushes performs kind push. It is safe for concurrent use.
+// Pushes executes kind push. It is safe for concurrent use.
 type Pushes struct {
-	tasks    tasks
-	recorder Recorder
-	cfg      PushConfig
+	tasks tasks
+	cfg   Config
 }
 
 // NewPushes returns an executor of pushes.
-func NewPushes(l Ledger, r Recorder, cfg PushConfig) *Pushes {
+func NewPushes(cfg Config) *Pushes {
 	cfg = cfg.withDefaults()
-	return &Pushes{tasks: tasks{l, cfg.Now}, recorder: r, cfg: cfg}
+	return &Pushes{tasks: tasks{cfg.Ledger, cfg.Now}, cfg: cfg}
 }
 
 // elsewhere is when a push is looked at again that another node may be executing.
@@ -142,7 +136,7 @@ func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) 
 	}
 	record, err := w.evidence(e)
 	if err == nil {
-		err = p.recorder.Leave(ctx, st, record)
+		err = p.cfg.Recorder.Leave(ctx, st, record)
 	}
 	return w.verdict(e), err
 }

@@ -21,7 +21,6 @@ import (
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
-	gitcall "weir/processors/call/git"
 	"weir/processors/git"
 	"weir/processors/guard"
 	"weir/schemas"
@@ -239,7 +238,7 @@ func TestPushOfAnotherNode(t *testing.T) {
 	denied := order(repo, base, head)
 	denied.Denied = "no"
 	require.NoError(t, r.pushes.Here(t.Context(), r.accept(schemas.KindPush, "push-2", denied)), "nobody needs its body")
-	alone := git.NewPushes(r.ledger, nil, git.PushConfig{Repos: r.catalog, Alone: true, Now: clock})
+	alone := git.NewPushes(git.Config{Repos: r.catalog, Alone: true, Now: clock})
 	require.NoError(t, alone.Here(t.Context(), st), "there is no other node")
 }
 
@@ -274,26 +273,16 @@ func TestRefusedPackIsNotTried(t *testing.T) {
 // failing is an adapter whose first exchange ends before anything was sent, though some of the
 // pack may have been read for it.
 type failing struct {
-	git.Adapter
+	call.Adapter
 
+	talk   git.Talk
 	read   int64
 	failed bool
 }
 
-func (f *failing) For(t gitcall.Talk) call.Adapter {
-	return &failingTalk{failing: f, next: f.Adapter.For(t), talk: t}
-}
-
-type failingTalk struct {
-	*failing
-
-	next call.Adapter
-	talk gitcall.Talk
-}
-
-func (f *failingTalk) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
+func (f *failing) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
 	if f.failed {
-		return f.next.Open(ctx, p)
+		return f.Adapter.Open(ctx, p)
 	}
 	f.failed = true
 	pack, _, err := f.talk.Pack()
@@ -310,7 +299,9 @@ func (f *failingTalk) Open(ctx context.Context, p guard.Pass) (call.Exchange, er
 func TestAWholePackIsSent(t *testing.T) {
 	t.Parallel()
 	table.Run(t, map[string]int64{"untouched": 0, "begun": 100, "small": -1}, func(t *testing.T, read int64) {
-		r := newRoom(t, options{adapter: func(a git.Adapter) git.Adapter { return &failing{Adapter: a, read: max(read, 0)} }})
+		r := newRoom(t, options{adapter: func(next push) push {
+			return func(t git.Talk) call.Adapter { return &failing{Adapter: next(t), talk: t, read: max(read, 0)} }
+		}})
 		asked := 0
 		repo := r.streamed(&streaming{answer: func(_ http.ResponseWriter, _ *http.Request, git func(io.Writer)) {
 			asked++
@@ -379,26 +370,21 @@ func TestFalseParent(t *testing.T) {
 
 // away is an upstream that cannot be reached the first time, and what was to be sent.
 type away struct {
-	git.Adapter
 	asked int
 	sent  []string
 }
 
-func (a *away) For(t gitcall.Talk) call.Adapter {
-	return &awayOnce{Adapter: a.Adapter.For(t), away: a, oid: t.Commands.List[0].New}
-}
-
 type awayOnce struct {
 	call.Adapter
-	away *away
-	oid  string
+	*away
+	oid string
 }
 
 func (o *awayOnce) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
-	if o.away.asked++; o.away.asked == 1 {
+	if o.asked++; o.asked == 1 {
 		return nil, &fault.Call{Code: schemas.UpstreamConnect}
 	}
-	o.away.sent = append(o.away.sent, o.oid)
+	o.sent = append(o.sent, o.oid)
 	return o.Adapter.Open(ctx, p)
 }
 
@@ -408,9 +394,8 @@ func TestABranchIsLookedForAgain(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	up := &away{}
-	r := newRoom(t, options{pause: 10 * time.Second, now: func() time.Time { return now }, adapter: func(a git.Adapter) git.Adapter {
-		up.Adapter = a
-		return up
+	r := newRoom(t, options{pause: 10 * time.Second, now: func() time.Time { return now }, adapter: func(next push) push {
+		return func(t git.Talk) call.Adapter { return &awayOnce{next(t), up, t.Commands.List[0].New} }
 	}})
 	repo := r.proxy()
 	order := schemas.TaskOrder{Repo: repo.Name}

@@ -2,18 +2,15 @@ package git
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
-	"weir/internal/fault"
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
 	"weir/internal/policy/callurl"
 	"weir/processors/call"
-	gitcall "weir/processors/call/git"
 	"weir/processors/settle"
 	"weir/schemas"
 )
@@ -23,9 +20,9 @@ import (
 func (w *work) remote(ctx context.Context) (ending, error) {
 	c := w.commands()
 	c.Capabilities = capabilities(w.order)
-	t := remoteTask(w.st, w.repo, c, w.recorder)
+	t := remoteTask(w.st, w.repo, c, w.cfg.Recorder)
 	t.Stop, t.TaskID, t.Timeout = w.stop, w.order.TaskID, w.cfg.Timeout
-	t.Via = w.cfg.Upstream.Adapter.For(gitcall.Talk{Commands: c, Progress: w.progress, Pack: func() (io.Reader, int64, error) {
+	t.Via = w.cfg.Upstream.Adapter(Talk{Commands: c, Progress: w.progress, Pack: func() (io.Reader, int64, error) {
 		if w.spool == nil {
 			return nil, 0, errGone
 		}
@@ -37,7 +34,8 @@ func (w *work) remote(ctx context.Context) (ending, error) {
 	} else if err != nil {
 		return ending{}, err
 	}
-	return w.judge(ctx, r, w.isReleased(), w.keptBack())
+	whole, cause := w.ended()
+	return w.judge(ctx, r, whole, cause)
 }
 
 // tooLong is the end of a push of which nothing was sent, and nothing could be for a while: its
@@ -72,7 +70,7 @@ func capabilities(o schemas.PushOrder) []string {
 			list = append(list, c)
 		}
 	}
-	return append(list, "object-format=sha1", "agent="+gitcall.Agent)
+	return append(list, "object-format=sha1", "agent="+Agent)
 }
 
 // remoteTask is the call that makes a push, but for how it is made.
@@ -131,7 +129,7 @@ func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error
 // deny is the end of a push that policy refused.
 func (w *work) deny(ctx context.Context, r call.Result) (ending, error) {
 	target := remoteTarget(w.repo)
-	if err := settle.Deny(ctx, w.recorder, w.st, 0, postMethod, target, r.Decision); err != nil {
+	if err := settle.Deny(ctx, w.cfg.Recorder, w.st, 0, postMethod, target, r.Decision); err != nil {
 		return ending{}, err
 	}
 	return ending{
@@ -169,21 +167,6 @@ func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause er
 		return e, nil
 	}
 	return ending{outcome: schemas.OutcomeSucceeded, unpack: word.Unpack}, nil
-}
-
-// readWord is an upstream's stored answer, and its status. The answer is empty unless the status is
-// that of a success.
-func readWord(ctx context.Context, from call.Answers, last *ledger.Try) (word gitcall.Word, status int, err error) {
-	a, err := from.Answer(ctx, last)
-	if err != nil || a == nil {
-		return word, 0, err
-	}
-	if a.Status == statusOK {
-		if err := json.Unmarshal(a.Body, &word); err != nil {
-			return word, 0, &fault.Parked{Code: schemas.Poison, Reason: "the stored answer to a push cannot be read", Cause: err}
-		}
-	}
-	return word, a.Status, nil
 }
 
 // lost asks the upstream's branch what became of a push whose answer was lost.

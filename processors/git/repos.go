@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -20,42 +19,11 @@ import (
 	"weir/schemas"
 )
 
-// Catalog is the table of repositories; see internal/repos.
-type Catalog interface {
-	Table
-	Add(ctx context.Context, r schemas.Repo) (schemas.Repo, error)
-}
-
-// Keeper makes repositories on this node; see internal/git. ErrNoRepo: it makes none.
-type Keeper interface {
-	Create(ctx context.Context, id, defaultBranch string) (head string, err error)
-	Import(ctx context.Context, tenant, id, url, branch string, tell func(schemas.RepoProgress)) (defaultBranch string, err error)
-	Remove(ctx context.Context, id string) error
-}
-
-// RepoConfig is what Repos needs besides its collaborators.
-type RepoConfig struct {
-	Catalog  Catalog
-	Hosted   Keeper
-	Upstream Upstream
-	// Log is told how far a copy is.
-	Log call.Events
-	Now func() time.Time
-}
-
-// Repos performs kind repo. It is safe for concurrent use.
-type Repos struct {
-	recorder Recorder
-	cfg      RepoConfig
-}
+// Repos executes kind repo. It is safe for concurrent use.
+type Repos struct{ cfg Config }
 
 // NewRepos returns an executor of the making of repositories.
-func NewRepos(r Recorder, cfg RepoConfig) *Repos {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	return &Repos{recorder: r, cfg: cfg}
-}
+func NewRepos(cfg Config) *Repos { return &Repos{cfg.withDefaults()} }
 
 // wanted is one repository that an action makes.
 type wanted struct {
@@ -88,7 +56,7 @@ func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 	}
 	record, err := r.evidence(w, repo.Mode, e)
 	if err == nil {
-		err = r.recorder.Leave(ctx, st, record)
+		err = r.cfg.Recorder.Leave(ctx, st, record)
 	}
 	v := settle.Verdict{Outcome: e.outcome, Code: e.code, Message: e.reason}
 	if e.code == "" {
@@ -132,7 +100,7 @@ func identity(st *ledger.State) string {
 
 // make makes the repository. An *fault.Error says why there is none.
 func (r *Repos) make(ctx context.Context, w *wanted, stop call.Stop) (schemas.Repo, error) {
-	there, err := r.cfg.Catalog.Get(ctx, w.st.Tenant, w.order.Name)
+	there, err := r.cfg.Repos.Get(ctx, w.st.Tenant, w.order.Name)
 	switch {
 	case err == nil && there.By == w.st.ID:
 		return there, nil
@@ -154,7 +122,7 @@ func (r *Repos) make(ctx context.Context, w *wanted, stop call.Stop) (schemas.Re
 	case err != nil:
 		return repo, err
 	}
-	if repo, err = r.cfg.Catalog.Add(context.WithoutCancel(ctx), repo); errors.Is(err, repos.ErrTaken) {
+	if repo, err = r.cfg.Repos.Add(context.WithoutCancel(ctx), repo); errors.Is(err, repos.ErrTaken) {
 		err = used(w.order.Name)
 	}
 	return repo, err
@@ -166,7 +134,7 @@ func (r *Repos) undo(ctx context.Context, w *wanted) error {
 	if w.order.UpstreamURL != "" {
 		return nil
 	}
-	there, err := r.cfg.Catalog.Get(ctx, w.st.Tenant, w.order.Name)
+	there, err := r.cfg.Repos.Get(ctx, w.st.Tenant, w.order.Name)
 	switch {
 	case err == nil && there.By == w.st.ID:
 		return &fault.Later{Cause: errBusy} // by now; then it is made

@@ -3,6 +3,8 @@ package git_test
 import (
 	"bytes"
 	"context"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -326,4 +328,24 @@ func TestImportIsTakenUpAgain(t *testing.T) {
 	v, err := r.repos.Execute(t.Context(), r.again(st), r.stop)
 	require.NoError(t, err)
 	assert.Equal(t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
+}
+
+// TestDefaultOfAnImport: a HEAD that names no branch stands for one that is where it is.
+func TestDefaultOfAnImport(t *testing.T) {
+	t.Parallel()
+	table.Run(t, map[string]struct {
+		head string // of the other side; empty: detached, at secret
+		want string
+	}{
+		"named": {"ref: refs/heads/secret\n", "secret"}, "detached": {"", "secret"}, "unborn": {"ref: refs/heads/none\n", "main"},
+	}, func(t *testing.T, c struct{ head, want string }) {
+		r := newRoom(t, options{})
+		up := r.proxy()
+		if c.head == "" {
+			gitkit.Git(t, up.dir, "update-ref", "refs/heads/secret", gitkit.Git(t, up.dir, "commit-tree", "-m", "x", "main^{tree}"))
+			c.head = gitkit.Git(t, up.dir, "rev-parse", "secret") + "\n"
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(up.dir, "HEAD"), []byte(c.head), 0o600))
+		assert.Equal(t, c.want, r.made("repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL}).DefaultBranch)
+	})
 }

@@ -3,6 +3,7 @@ package git_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"testing"
@@ -46,7 +47,7 @@ func (a *asked) ReceivePack(ctx context.Context, id string, p hosted.Push) (gitw
 func TestAPackArrivesBeforeItsTurn(t *testing.T) {
 	t.Parallel()
 	turn := make(chan struct{}, 1)
-	r := newRoom(t, options{program: func(g *hosted.Git) git.Receiver { return &asked{g, func() { turn <- struct{}{} }} }})
+	r := newRoom(t, options{program: func(g *hosted.Git) git.Hosted { return &asked{g, func() { turn <- struct{}{} }} }})
 	repo := r.host()
 	_, base := r.file(repo, false)
 	pack, head := filed(base)
@@ -78,7 +79,7 @@ func TestATaskThatEndsWhileItsPushWaits(t *testing.T) {
 		"canceled": func(r *room) { r.stop.Pull() },
 	}, func(t *testing.T, end func(*room)) {
 		var r *room
-		r = newRoom(t, options{program: func(g *hosted.Git) git.Receiver { return &asked{g, func() { end(r) }} }})
+		r = newRoom(t, options{program: func(g *hosted.Git) git.Hosted { return &asked{g, func() { end(r) }} }})
 		repo := r.host()
 		_, base := r.file(repo, false)
 		pack, head := commit("one", base)
@@ -163,22 +164,12 @@ func TestAPushBehindItsTasksEnd(t *testing.T) {
 	assert.Equal(t, head, s.Left)
 }
 
-// bare is a node that has no git, or not the repository.
-type bare struct{}
-
-func (bare) Create(context.Context, string, string) (string, error) { return "", hosted.ErrNoRepo }
-
-func (bare) Import(context.Context, string, string, string, string, func(schemas.RepoProgress)) (string, error) {
-	return "", hosted.ErrNoRepo
+// bare is a node that has no git.
+func (r *room) bare() git.Config {
+	cfg, none := r.cfg, fmt.Errorf("%w: no git", hosted.ErrNoRepo)
+	cfg.Hosted = hosted.None(none, none)
+	return cfg
 }
-
-func (bare) Head(context.Context, string, string) (string, error) { return "", hosted.ErrNoRepo }
-
-func (bare) Branch(context.Context, string, string, string, string) (string, error) {
-	return "", hosted.ErrNoRepo
-}
-
-func (bare) Remove(context.Context, string) error { return hosted.ErrNoRepo }
 
 // left asserts that somebody else is to look, and gives when.
 func left(t *testing.T, err error) *call.Rest {
@@ -203,7 +194,7 @@ func TestABranchIsLeftToWhoHasTheRepository(t *testing.T) {
 	repo := r.made("repo-1", schemas.RepoOrder{Name: "app"})
 	o := schemas.TaskOrder{Repo: repo.Name}
 	st := r.accept(schemas.KindTask, taskID, o)
-	here := git.NewBranches(nil, git.BranchConfig{Repos: r.catalog, Hosted: bare{}, Now: func() time.Time { return now }})
+	here := git.NewBranches(r.bare())
 	open := func() *call.Rest {
 		_, err := here.Open(t.Context(), st, o, branch)
 		return left(t, err)
@@ -233,7 +224,7 @@ func TestARepositoryIsLeftToWhoHasGit(t *testing.T) {
 	now := time.Now()
 	r := newRoom(t, options{now: func() time.Time { return now }})
 	up := r.proxy()
-	here := git.NewRepos(r.recorder, git.RepoConfig{Log: r.ledger, Catalog: r.catalog, Hosted: bare{}, Upstream: r.upstream, Now: func() time.Time { return now }})
+	here := git.NewRepos(r.bare())
 	for id, o := range map[string]schemas.RepoOrder{"repo-1": {Name: "new"}, "repo-2": {Name: "copy", ImportURL: up.UpstreamURL}} {
 		st := r.accept(schemas.KindRepo, id, o)
 		_, err := here.Execute(t.Context(), st, r.stop)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"weir/internal/fault"
 	"weir/internal/gitwire"
@@ -23,17 +22,12 @@ import (
 	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
 	"weir/processors/call"
-	"weir/processors/call/git"
+	"weir/processors/git"
 	"weir/processors/guard"
 	"weir/schemas"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const (
-	secret = "sesame-open-9"
-	ref    = "refs/heads/work"
-)
+const ref = "refs/heads/work"
 
 // talk is a push of a pack that is all here.
 func talk() git.Talk {
@@ -56,14 +50,15 @@ func open(t *testing.T, s *upstream.Server, tk git.Talk, rules ...schemas.Rule) 
 	require.NoError(t, err)
 	book := &rulebook.Book{}
 	book.Put(t, rules...)
-	pass, d := guard.New(func() *policy.Policy { return p }, book).Check(
+	g := guard.New(func() *policy.Policy { return p }, book)
+	pass, d := g.Check(
 		schemas.HTTPCall{Method: "POST", URL: s.URL() + "/app.git/git-receive-pack"}, judge.Scope{Tenant: "default"},
 	)
 	require.True(t, d.Allowed, d.Reason)
 	client := outbound.New(outbound.Config{})
 	t.Cleanup(client.Close)
-	store := secrets.New(secrets.Config{LookupEnv: func(string) (string, bool) { return secret, true }})
-	return git.New(client, store).For(tk).Open(t.Context(), pass)
+	store := secrets.New(secrets.Config{LookupEnv: func(string) (string, bool) { return password, true }})
+	return git.NewForward(g, client, nil, git.ForwardConfig{Secrets: store}).Push(tk).Open(t.Context(), pass)
 }
 
 func do(t *testing.T, s *upstream.Server, tk git.Talk, rules ...schemas.Rule) (git.Word, int, error) {
@@ -100,7 +95,7 @@ func TestWordOfAServer(t *testing.T) {
 			want:   git.Word{Unpack: "ok", Updated: true}, status: 200,
 		},
 		"refused, with a reason": {
-			answer: result(report(gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: ref, Reason: "hook declined " + secret}}})),
+			answer: result(report(gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: ref, Reason: "hook declined " + password}}})),
 			want:   git.Word{Unpack: "ok", Reason: "hook declined [REDACTED]"}, status: 200,
 		},
 		"not unpacked": {
@@ -108,7 +103,7 @@ func TestWordOfAServer(t *testing.T) {
 			want:   git.Word{Unpack: "index-pack failed", Reason: "index-pack failed"}, status: 200,
 		},
 		"broken off by the server": {
-			answer: result(string(gitwire.AppendFatal(nil, "no "+secret))),
+			answer: result(string(gitwire.AppendFatal(nil, "no "+password))),
 			want:   git.Word{Refused: refused("error: no [REDACTED]")}, status: 200,
 		},
 		"nothing of the ref": {answer: result(report(gitwire.Report{Unpack: "ok"})), code: schemas.UpstreamProtocol},
@@ -123,7 +118,7 @@ func TestWordOfAServer(t *testing.T) {
 		s.WaitIdle()
 		require.Equal(t, 1, s.Hits())
 		received := s.Ledger()[0]
-		assert.Equal(t, "Bearer "+secret, received.Header("Authorization"))
+		assert.Equal(t, "Bearer "+password, received.Header("Authorization"))
 		assert.Equal(t, gitwire.RequestType(schemas.GitReceivePack), received.Header("Content-Type"))
 		assert.NotEmpty(t, received.Header("Content-Length"))
 		if c.code != "" {
@@ -199,7 +194,7 @@ func TestNothingIsSent(t *testing.T) {
 
 func TestProgressIsScrubbed(t *testing.T) {
 	t.Parallel()
-	s := upstream.New(t, result(string(gitwire.AppendProgress(nil, []byte("hello "+secret+"\n")))+
+	s := upstream.New(t, result(string(gitwire.AppendProgress(nil, []byte("hello "+password+"\n")))+
 		report(gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: ref}}})))
 	var heard strings.Builder
 	tk := talk()
@@ -207,5 +202,5 @@ func TestProgressIsScrubbed(t *testing.T) {
 	_, _, err := do(t, s, tk)
 	require.NoError(t, err)
 	assert.Contains(t, heard.String(), "hello ")
-	assert.NotContains(t, heard.String(), secret)
+	assert.NotContains(t, heard.String(), password)
 }

@@ -1,0 +1,181 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"weir/internal/fault"
+	"weir/internal/gitwire"
+	"weir/internal/ledger"
+	"weir/internal/outbound"
+	"weir/internal/redact"
+	"weir/processors/call"
+	"weir/processors/call/dial"
+	"weir/processors/guard"
+	"weir/schemas"
+)
+
+// mostAnswer is the most that a git server may say to a push, progress included, in bytes.
+const mostAnswer = 8 << 20
+
+// Talk is one push, as far as the server is concerned.
+type Talk struct {
+	// Commands are the commands as they go. There is one.
+	Commands gitwire.Commands
+	// Pack returns the pack and its size. It is called before the server is dialled, and again
+	// if that comes to nothing. Its error says that there is none: then nothing is sent, and the
+	// push is not tried again. The pack is read right before it is sent; if it is small, all of it
+	// before the first byte.
+	Pack func() (pack io.Reader, size int64, err error)
+	// Progress takes what the server has to say meanwhile; nil: it is dropped.
+	Progress func([]byte)
+}
+
+// whole is the size up to which a pack goes with its length, as servers like it that do not take
+// chunks. A larger one is streamed.
+const whole = 1 << 20
+
+// word is the server's word on a push: the body of the answer that is kept.
+type word struct {
+	// Unpack is its word on the objects, and Reason why the ref was not updated; both as
+	// gitwire.Report has them.
+	Unpack string `json:"unpack,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Updated: it says that the ref was updated.
+	Updated bool `json:"updated"`
+	// Refused is what it said instead of a report. What became of the ref is then
+	// for the ref to tell.
+	Refused *string `json:"refused,omitempty"`
+}
+
+// Push returns an adapter for one push. Of what comes back it keeps the status, and of a
+// success the word.
+func (f *Forward) Push(t Talk) call.Adapter { return &pushing{Forward: f, talk: t} }
+
+type pushing struct {
+	*Forward
+	talk Talk
+}
+
+// Open gets the pack ready, and dials the server.
+func (p *pushing) Open(ctx context.Context, pass guard.Pass) (call.Exchange, error) {
+	e := &exchange{pushing: p}
+	var err error
+	if pass.Valid() && !pass.Mocked() {
+		if e.pack, e.size, err = p.talk.Pack(); err != nil {
+			return nil, &fault.Call{Code: schemas.Canceled, Cause: err}
+		}
+	}
+	if e.Line, err = dial.Open(ctx, p.client, pass); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+type exchange struct {
+	*dial.Line
+	*pushing
+
+	pack io.Reader
+	size int64
+}
+
+var (
+	errMembers = errors.New("the entry adds members to a body that is no JSON object")
+	errNoGit   = errors.New("the answer is not that of a git server")
+	errNoWord  = errors.New("the report has no word on the ref")
+)
+
+// Do sends the push, once, and reads the report.
+func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
+	if e.Pass.Mocked() {
+		m := e.Mock()
+		return e.read(m.Status, m.Headers, bytes.NewReader(m.Body), nil)
+	}
+	if len(e.Pass.Body()) > 0 && !e.Pass.Hop() {
+		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: errMembers}
+	}
+	q := outbound.Request{ContentType: gitwire.RequestType(schemas.GitReceivePack)}
+	body := io.MultiReader(bytes.NewReader(e.talk.Commands.Bytes(e.talk.Commands.Capabilities)), e.pack)
+	if e.size > whole {
+		q.Stream = io.NopCloser(body)
+	} else {
+		var err error
+		if q.Body, err = io.ReadAll(body); err != nil {
+			return call.Reply{}, &fault.Call{Code: schemas.Canceled, Cause: err}
+		}
+	}
+	s, own, err := e.stream(ctx, e.Line, q, mostAnswer)
+	if err != nil {
+		return call.Reply{}, err
+	}
+	defer s.Close()
+	return e.read(s.Status, s.Headers, s, own.Scrubber())
+}
+
+// read reads an answer of any status.
+func (e *exchange) read(status int, headers []schemas.Header, r io.Reader, scrub *redact.Scrubber) (call.Reply, error) {
+	answer := schemas.Answer{Status: status, Headers: []schemas.Header{}}
+	if status != statusOK {
+		return call.Reply{Answer: answer}, nil
+	}
+	err := errNoGit
+	if mediaType(headers) == gitwire.ResultType(schemas.GitReceivePack) {
+		err = heard(r, func(r io.Reader) (err error) {
+			answer.Body, err = e.report(r, scrub)
+			return err
+		})
+	}
+	if _, failed := errors.AsType[*fault.Call](err); err != nil && !failed {
+		err = &fault.Call{Code: schemas.UpstreamProtocol, Sent: true, Status: status, Cause: err}
+	}
+	if err != nil {
+		return call.Reply{}, err
+	}
+	answer.JSON = true
+	return call.Reply{Answer: answer}, nil
+}
+
+// report reads the server's word, and passes on what is said meanwhile.
+func (e *exchange) report(r io.Reader, scrub *redact.Scrubber) (json.RawMessage, error) {
+	c := e.talk.Commands
+	progress := e.talk.Progress
+	if progress != nil && scrub != nil {
+		progress = func(b []byte) { e.talk.Progress(scrub.Bytes(b)) }
+	}
+	rep, err := gitwire.Demux(r, c.Has(gitwire.CapSideBand), progress)
+	if refused, said := errors.AsType[*gitwire.RemoteError](err); said {
+		text := scrub.String(refused.Text)
+		return ledger.Encode(word{Refused: &text})
+	}
+	one, told := rep.Of(c.List[0].Ref)
+	w := word{Unpack: scrub.String(rep.Unpack), Reason: scrub.String(one.Reason)}
+	switch {
+	case err != nil:
+		return nil, err
+	case rep.Unpack != gitwire.UnpackOK && w.Reason == "":
+		w.Reason = w.Unpack
+	case !told:
+		return nil, errNoWord
+	}
+	w.Updated = w.Reason == ""
+	return ledger.Encode(w)
+}
+
+// readWord is an upstream's stored answer, and its status. The answer is empty unless the status is
+// that of a success.
+func readWord(ctx context.Context, from call.Answers, last *ledger.Try) (w word, status int, err error) {
+	a, err := from.Answer(ctx, last)
+	if err != nil || a == nil {
+		return w, 0, err
+	}
+	if a.Status == statusOK {
+		if err := json.Unmarshal(a.Body, &w); err != nil {
+			return w, 0, &fault.Parked{Code: schemas.Poison, Reason: "the stored answer to a push cannot be read", Cause: err}
+		}
+	}
+	return w, a.Status, nil
+}
