@@ -82,7 +82,7 @@ func (e *Error) Error() string { return e.text }
 func (c *Client) Do(ctx context.Context, method, path string, header http.Header, body any) (*http.Response, error) {
 	var payload io.Reader
 	if body != nil {
-		data, err := encode(body)
+		data, err := Encode(body)
 		if err != nil {
 			return nil, &RequestError{err}
 		}
@@ -91,8 +91,8 @@ func (c *Client) Do(ctx context.Context, method, path string, header http.Header
 	return c.send(ctx, method, path, header, payload)
 }
 
-// encode is JSON whose texts stay as they are: json.Marshal escapes <, > and & in them.
-func encode(doc any) ([]byte, error) {
+// Encode is JSON whose texts stay as they are: json.Marshal escapes <, > and & in them.
+func Encode(doc any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

@@ -17,7 +17,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"weir/internal/ledger"
+	"weir/client"
 	"weir/schemas"
 )
 
@@ -205,7 +205,7 @@ func printPlain(out io.Writer, asJSON bool, doc any, text func() string) error {
 		_, err := io.WriteString(out, text())
 		return err
 	}
-	data, err := ledger.Encode(doc)
+	data, err := client.Encode(doc)
 	if err == nil {
 		_, err = fmt.Fprintf(out, "%s\n", data)
 	}

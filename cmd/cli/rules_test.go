@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/ledger"
+	"weir/client"
 	"weir/internal/traffic"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
@@ -71,7 +71,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	text, _ := ledger.Encode(doc)
+	text, _ := client.Encode(doc)
 	_, _ = w.Write(text)
 }
 
@@ -405,7 +405,7 @@ func TestReplacement(t *testing.T) {
 	} {
 		patch, err := replacement(old, want)
 		require.NoError(t, err)
-		text, err := ledger.Encode(patch)
+		text, err := client.Encode(patch)
 		require.NoError(t, err)
 		got, err := traffic.Patch(old, text, now)
 		require.NoError(t, err)

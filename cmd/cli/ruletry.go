@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/internal/ledger"
+	"weir/client"
 	"weir/schemas"
 )
 
@@ -183,7 +183,7 @@ func membersOf(doc any, names ...string) (map[string]any, error) {
 		all[name] = nil
 	}
 	members := map[string]json.RawMessage{}
-	text, err := ledger.Encode(doc)
+	text, err := client.Encode(doc)
 	if err == nil {
 		err = json.Unmarshal(text, &members)
 	}
@@ -195,7 +195,7 @@ func membersOf(doc any, names ...string) (map[string]any, error) {
 
 func (c *api) printRecording(rec schemas.Recording) error {
 	if c.asJSON {
-		text, err := ledger.Encode(rec)
+		text, err := client.Encode(rec)
 		if err := printData(c.Out, text, err); err != nil {
 			return err
 		}

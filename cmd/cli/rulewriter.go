@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"weir/client"
-	"weir/internal/ledger"
 	"weir/schemas"
 )
 
@@ -27,7 +26,7 @@ const (
 // operate asks the agent API for one operation and returns its data. A refusal is
 // an *agentError.
 func (c *api) operate(ctx context.Context, operation string, args map[string]any) (json.RawMessage, error) {
-	text, err := ledger.Encode(args)
+	text, err := client.Encode(args)
 	if err != nil {
 		return nil, usageError{err}
 	}

@@ -16,7 +16,6 @@ import (
 
 	"weir/client"
 	"weir/cmd/cli/runner"
-	"weir/internal/ledger"
 	"weir/schemas"
 )
 
@@ -227,7 +226,7 @@ func (l *runnerLog) tell(n runner.Notice) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.asJSON {
-		if doc, err := ledger.Encode(n); err == nil {
+		if doc, err := client.Encode(n); err == nil {
 			fmt.Fprintf(l.Out, "%s\n", doc)
 		}
 		return

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"weir/internal/broker/embedded"
 	"weir/schemas"
 )
 
@@ -125,7 +125,7 @@ func (b *Broker) acked(c *call, reply *nats.Msg) {
 	}
 	rec := schemas.Record{Stream: schemas.LogStream(partition), Subject: c.subject, Seq: c.seq, Time: time.Now().UTC(), Data: c.data}
 	for l := range b.lives {
-		if l.sub == nil && server.SubjectMatchesFilter(c.subject, l.filter) {
+		if l.sub == nil && embedded.Matches(c.subject, l.filter) {
 			l.push(rec)
 		}
 	}

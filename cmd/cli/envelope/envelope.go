@@ -8,7 +8,7 @@ import (
 	"encoding/json"
 	"unicode/utf8"
 
-	"weir/internal/ledger"
+	"weir/client"
 	"weir/schemas"
 )
 
@@ -88,7 +88,7 @@ func Pong(n Names) []byte {
 }
 
 func encode(r schemas.AgentResponse) []byte {
-	doc, err := ledger.Encode(r)
+	doc, err := client.Encode(r)
 	if err != nil {
 		panic("envelope: strings that cannot be encoded") // there is no such string
 	}

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 
+	"weir/client"
 	"weir/cmd/cli/envelope"
 	"weir/ingress/strict"
 	"weir/internal/fault"
-	"weir/internal/ledger"
 	"weir/schemas"
 )
 
@@ -105,5 +105,5 @@ type reply struct {
 }
 
 func wrap(id string, response []byte) ([]byte, error) {
-	return ledger.Encode(reply{Namespace: namespace, Direction: inward, RequestID: id, Response: response})
+	return client.Encode(reply{Namespace: namespace, Direction: inward, RequestID: id, Response: response})
 }

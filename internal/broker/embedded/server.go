@@ -279,3 +279,7 @@ func (s *Server) Stop() error {
 	})
 	return s.stopErr
 }
+
+// Matches reports whether a subject matches a filter, which may have wildcards, by the server's
+// own rules.
+func Matches(subject, filter string) bool { return server.SubjectMatchesFilter(subject, filter) }
