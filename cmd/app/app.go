@@ -199,7 +199,7 @@ func (a *App) Start(ctx context.Context) error {
 		return err
 	}
 	if a.role.works() { // once: the rooms may have been opened more than once
-		a.metrics.QueueLag(a.broker.Lag)
+		a.metrics.QueueLag(a.broker.Lag) //nolint:contextcheck // a scrape has its own time
 	}
 	if a.role != RoleEgress {
 		a.metrics.TenantBytes(a.broker.StoredByTenant)

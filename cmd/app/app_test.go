@@ -165,10 +165,10 @@ func TestUndecodableMessageIsParked(t *testing.T) {
 	ref := schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: id}
 	seq, err := a.broker.Append(t.Context(), schemas.Append{Subject: a.layout().Subject(ref, schemas.SectionAccepted), Data: []byte("{not an event")})
 	require.NoError(t, err)
-	body, _ := a.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", get(upstream))
+	a.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", get(upstream))
 
 	events := "/v1/actions/" + id + "/events?live=long-poll&after=" + strconv.FormatUint(seq, 10)
-	body, _ = a.asks(t, http.StatusOK, http.MethodGet, events, "", "Accept", "application/json")
+	body, _ := a.asks(t, http.StatusOK, http.MethodGet, events, "", "Accept", "application/json")
 	assert.Contains(t, body, `"code":"POISON"`)
 	body, _ = a.asks(t, http.StatusOK, http.MethodGet, "/v1/actions/"+id, "")
 	assert.Contains(t, body, `"status":"failed"`)
@@ -270,14 +270,14 @@ func TestARunThatOutlastsTheDrain(t *testing.T) {
 	run := fmt.Sprintf(`{"request_id":"r1","task_type":%q}`, agent.TaskType)
 	first, err := begin(t.Context(), dir, extra)
 	require.NoError(t, err)
-	body, _ := first.asks(t, http.StatusAccepted, http.MethodPost, "/agents/run/sync", run, "Prefer", "respond-async")
+	first.asks(t, http.StatusAccepted, http.MethodPost, "/agents/run/sync", run, "Prefer", "respond-async")
 	double.WaitRun(1)
 	require.NoError(t, first.Stop(context.WithoutCancel(t.Context())))
 
 	second, err := begin(t.Context(), dir, extra)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, second.Stop(context.WithoutCancel(t.Context()))) }()
-	body, _ = second.asks(t, http.StatusOK, http.MethodPost, "/agents/run/sync", run)
+	body, _ := second.asks(t, http.StatusOK, http.MethodPost, "/agents/run/sync", run)
 	assert.Contains(t, body, `"code":"OUTCOME_UNKNOWN"`)
 	assert.Equal(t, 1, double.Hits())
 	long := `{"request_id":"r2","task_type":"ECHO","budgets":{"timeout_ms":3000001}}`

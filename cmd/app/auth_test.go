@@ -416,5 +416,5 @@ func TestNoCallerTakesADerivedID(t *testing.T) {
 	assert.Contains(t, text, "has ended already")
 	recorded, err := json.Marshal(schemas.RecordRequest{ActionID: id})
 	require.NoError(t, err)
-	text, _ = owner.does(t, http.StatusOK, http.MethodPost, "/v1/rules/record", string(recorded))
+	owner.does(t, http.StatusOK, http.MethodPost, "/v1/rules/record", string(recorded))
 }

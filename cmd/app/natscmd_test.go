@@ -47,10 +47,10 @@ func runsNATS(t *testing.T, want int, args ...string) (out, errs string) {
 func TestNATSInitAndTenant(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "nats")
-	out, errs := runsNATS(t, cli.ExitOK, "init", dir, "--partitions", "2", "--store", "1GiB")
+	out, _ := runsNATS(t, cli.ExitOK, "init", dir, "--partitions", "2", "--store", "1GiB")
 	require.Contains(t, out, "made "+filepath.Join(dir, "credentials", "worker.nk"))
 	require.Contains(t, out, "weir nats provision --nats tls://127.0.0.1:4222,tls://127.0.0.1:4223,tls://127.0.0.1:4224 --creds ")
-	out, errs = runsNATS(t, cli.ExitOK, "init", dir, "--json")
+	out, _ = runsNATS(t, cli.ExitOK, "init", dir, "--json")
 	var r struct {
 		Partitions int      `json:"partitions"`
 		Store      int64    `json:"store"`
@@ -60,19 +60,19 @@ func TestNATSInitAndTenant(t *testing.T) {
 	require.Equal(t, 2, r.Partitions)
 	require.EqualValues(t, 1<<30, r.Store)
 	require.Empty(t, r.Made)
-	out, errs = runsNATS(t, cli.ExitOK, "tenant", "acme", "--dir", dir, "--json")
+	out, _ = runsNATS(t, cli.ExitOK, "tenant", "acme", "--dir", dir, "--json")
 	var made natsTenant
 	require.NoError(t, json.Unmarshal([]byte(out), &made))
 	require.FileExists(t, made.Observer)
 	require.FileExists(t, made.Agent)
-	out, errs = runsNATS(t, cli.ExitOK, "tenant", "--remove", "acme", "--dir", dir)
+	out, _ = runsNATS(t, cli.ExitOK, "tenant", "--remove", "acme", "--dir", dir)
 	require.Contains(t, out, "removed "+made.Agent)
 	require.Contains(t, out, "nats-server --signal reload")
 	require.NoFileExists(t, made.Observer)
-	_, errs = runsNATS(t, cli.ExitFailed, "tenant", "--remove", "acme", "--dir", dir)
+	_, errs := runsNATS(t, cli.ExitFailed, "tenant", "--remove", "acme", "--dir", dir)
 	require.Contains(t, errs, `tenant "acme" has no accounts here`)
 
-	out, errs = runsNATS(t, cli.ExitOK, "init", filepath.Join(t.TempDir(), "nats"), "--server", "n1=127.0.0.1")
+	out, _ = runsNATS(t, cli.ExitOK, "init", filepath.Join(t.TempDir(), "nats"), "--server", "n1=127.0.0.1")
 	require.Contains(t, out, "set log.replicas to 1", "what the nodes need to know of one server")
 }
 
@@ -118,13 +118,13 @@ func TestNATSConsumers(t *testing.T) {
 		require.NoError(t, err)
 	}
 
-	out, errs := runsNATS(t, cli.ExitOK, "consumers", "ls", "--credentials", credentials)
+	out, _ := runsNATS(t, cli.ExitOK, "consumers", "ls", "--credentials", credentials)
 	require.Regexp(t, `(?s)^NAME .*\na +true .* weir\.evidence\.\*\.\*\.a\.>\nb +true `, out)
-	out, errs = runsNATS(t, cli.ExitOK, "consumers", "rm", "a", "--credentials", credentials)
+	out, _ = runsNATS(t, cli.ExitOK, "consumers", "rm", "a", "--credentials", credentials)
 	require.Equal(t, "deleted a\n", out)
-	_, errs = runsNATS(t, cli.ExitFailed, "consumers", "rm", "a", "--credentials", credentials)
+	_, errs := runsNATS(t, cli.ExitFailed, "consumers", "rm", "a", "--credentials", credentials)
 	require.Contains(t, errs, "a: there is no consumer of this name")
-	out, errs = runsNATS(t, cli.ExitOK, "consumers", "ls", "--json", "--credentials", credentials)
+	out, _ = runsNATS(t, cli.ExitOK, "consumers", "ls", "--json", "--credentials", credentials)
 	require.Equal(t, 1, strings.Count(out, "\n"))
 	require.Contains(t, out, `{"name":"b","durable":true,`)
 	_, errs = runsNATS(t, cli.ExitFailed, "consumers", "ls", "--credentials", filepath.Join(t.TempDir(), "nowhere"))

@@ -198,7 +198,7 @@ func TestWhatWasWrittenStays(t *testing.T) {
 		assert.Contains(t, body, told)
 		assert.NotContains(t, body, filepath.Dir(s.file))
 		assert.Equal(t, before, s.policyView(nil, true))
-		body, _ = s.asks(t, http.StatusForbidden, http.MethodPost, "/v1/execute", get(upstream))
+		s.asks(t, http.StatusForbidden, http.MethodPost, "/v1/execute", get(upstream))
 	}
 	require.NoError(t, os.Rename(s.file, s.file+".away"))
 	refused("weir.yaml: the file is gone")

@@ -53,7 +53,7 @@ func readAccepted(ref schemas.Ref, rec schemas.Record) *action {
 	if deadline := get("deadline").Time(); !deadline.IsZero() {
 		a.deadline = deadline.UnixNano()
 	}
-	switch ref.Kind {
+	switch ref.Kind { //nolint:exhaustive // the others belong to no task
 	case schemas.KindTask:
 		a.task = ref.ID
 	case schemas.KindChat, schemas.KindPush:
@@ -82,7 +82,7 @@ const resumed = "resumed"
 // stateAfter is the status of an action that has not ended after an event. Before that it was
 // state, which is empty if it is not known here.
 func stateAfter(state string, rec schemas.Record) string {
-	switch schemas.EventType(gjson.GetBytes(rec.Data, "type").Str) {
+	switch schemas.EventType(gjson.GetBytes(rec.Data, "type").Str) { //nolint:exhaustive // the others change no state
 	case schemas.EventStarted, schemas.EventAttempt, schemas.EventAttempted:
 		return string(schemas.EventStarted)
 	case schemas.EventWaiting:

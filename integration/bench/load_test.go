@@ -91,7 +91,10 @@ func (l load) run(ctx context.Context, of *process, do func(context.Context) err
 	}
 	for range l.callers {
 		group.Go(func() {
-			for more() && one(time.Now()) {
+			for more() {
+				if !one(time.Now()) {
+					return
+				}
 			}
 		})
 	}

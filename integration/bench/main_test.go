@@ -70,7 +70,7 @@ func TestMain(m *testing.M) {
 			fmt.Println(collected)
 		}
 	}()
-	code := 0
+	var code int
 	if args := os.Args[1:]; args[0] == floorCommand {
 		code = floorMain(ctx, args[len(args)-4:])
 	} else {

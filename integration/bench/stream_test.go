@@ -271,8 +271,14 @@ func TestStreams(t *testing.T) { //nolint:paralleltest // it measures
 		streams, chunks int
 		pace            time.Duration
 	}{
-		{runs, 1, 500, 20 * time.Millisecond}, {runs, 20, 500, 20 * time.Millisecond}, {runs, 1, 50_000, 0}, {runs, 500, 500, 0},
-		{chats, 1, 500, 20 * time.Millisecond}, {chats, 20, 500, 20 * time.Millisecond}, {chats, 500, 500, 20 * time.Millisecond}, {chats, 20, 1, 0},
+		{runs, 1, 500, 20 * time.Millisecond},
+		{runs, 20, 500, 20 * time.Millisecond},
+		{runs, 1, 50_000, 0},
+		{runs, 500, 500, 0},
+		{chats, 1, 500, 20 * time.Millisecond},
+		{chats, 20, 500, 20 * time.Millisecond},
+		{chats, 500, 500, 20 * time.Millisecond},
+		{chats, 20, 1, 0},
 	} {
 		n, what := sized(r.streams, min(r.streams, 2)), tale{sized(r.chunks, min(r.chunks, 3)), r.pace}
 		for _, b := range bases {

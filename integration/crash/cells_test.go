@@ -140,7 +140,8 @@ func (r *trial) comesTo(ctx context.Context, class string) {
 func killUnanswered(ctx context.Context, r *trial) {
 	for _, class := range r.cell.classes {
 		r.begin(ctx, class)
-		for r.heard(ctx) != r.name(class) {
+		for heard := ""; heard != r.name(class); {
+			heard = r.heard(ctx)
 		}
 		r.must(r.node.kill(ctx), "kill")
 		r.fired[class]++

@@ -45,7 +45,8 @@ func (n *node) notes() string { return n.dir + ".points" }
 // keep runs one process after the other until stop, which ends it.
 func (n *node) keep() {
 	defer close(n.done)
-	for !n.ended(n.life()) {
+	for ended := false; !ended; {
+		ended = n.ended(n.life())
 	}
 }
 

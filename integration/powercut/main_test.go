@@ -57,7 +57,7 @@ type clients struct {
 
 	target *crowd.Target
 	config string
-	ctx    context.Context //nolint:containedctx // that of the clients
+	ctx    context.Context // that of the clients
 	stop   context.CancelFunc
 
 	mu    sync.Mutex

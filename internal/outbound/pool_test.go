@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -248,5 +247,3 @@ func TestSpares(t *testing.T) {
 	c.Forget()
 	s.WaitIdle()
 }
-
-const trip = 20 * time.Millisecond

@@ -35,14 +35,10 @@ func newCommit(syncAll func() error) *commit {
 	return &commit{sync: syncAll, failed: make(chan struct{})}
 }
 
-// wait returns after a sync that began after the call has ended. If ctx ends first, the durability
-// of earlier writes is unknown.
-func (c *commit) wait(ctx context.Context) error {
+// begin returns the first sync that begins after the call; after a failed one, none syncs any more.
+func (c *commit) begin() *round {
 	c.mu.Lock()
-	if c.err != nil {
-		defer c.mu.Unlock()
-		return c.err
-	}
+	defer c.mu.Unlock()
 	if c.next == nil {
 		c.next = &round{done: make(chan struct{})}
 	}
@@ -51,8 +47,13 @@ func (c *commit) wait(ctx context.Context) error {
 		c.running = true
 		c.work.Go(c.run)
 	}
-	c.mu.Unlock()
+	return r
+}
 
+// wait returns after a sync that began after the call has ended. If ctx ends first, the durability
+// of earlier writes is unknown.
+func (c *commit) wait(ctx context.Context) error {
+	r := c.begin()
 	select {
 	case <-r.done:
 		return r.err

@@ -232,7 +232,9 @@ func (s *Server) endMarks(m marks) {
 func (s *Server) lastSync() error {
 	switch {
 	case s.group != nil:
-		return s.group.wait(context.WithoutCancel(s.life))
+		r := s.group.begin()
+		<-r.done
+		return r.err
 	case s.cfg.Durability == schemas.DurabilityDisk:
 		return nil // each message was synced
 	}

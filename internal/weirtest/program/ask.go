@@ -20,7 +20,7 @@ func Ask(ctx context.Context, method, url, body string, header ...string) (*http
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := http.DefaultClient.Do(req) //nolint:forbidigo // a client of Weir, from outside
 	if err != nil {
 		return nil, "", err
 	}
