@@ -130,7 +130,11 @@ func (c *Client) TaskToken(ctx context.Context, id string) (schemas.NewTask, err
 
 // LeaseTask leases a task for a runner; nil: there was none within the request's wait.
 func (c *Client) LeaseTask(ctx context.Context, req schemas.LeaseRequest) (*schemas.LeasedTask, error) {
-	return post[*schemas.LeasedTask](ctx, c, schemas.RouteTaskLease, nil, req)
+	t, err := post[*schemas.LeasedTask](ctx, c, schemas.RouteTaskLease, nil, req)
+	if err != nil {
+		return nil, err // and not what could be read of the answer
+	}
+	return t, nil
 }
 
 // KeepLease reads the task of the client's token, which is a lease's, and so keeps the lease.

@@ -154,11 +154,13 @@ func get[T any](ctx context.Context, c *Client, path string, query url.Values) (
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
-	return doc, c.Call(ctx, http.MethodGet, path, nil, nil, &doc)
+	err = c.Call(ctx, http.MethodGet, path, nil, nil, &doc)
+	return doc, err
 }
 
 func post[T any](ctx context.Context, c *Client, path string, header http.Header, body any) (doc T, err error) {
-	return doc, c.Call(ctx, http.MethodPost, path, header, body, &doc)
+	err = c.Call(ctx, http.MethodPost, path, header, body, &doc)
+	return doc, err
 }
 
 // NewError returns an error for an answer in another form than a problem.

@@ -60,6 +60,9 @@ func TestReloadAtEveryPoint(t *testing.T) {
 		}, hits: 2, tries: 3},
 	}
 	for name, at := range points {
+		if at.to.Name == "" {
+			at.to = elsewhere()
+		}
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			if method == http.MethodPost && at.behaviours != nil {
 				continue // it is neither repeated nor redirected
@@ -67,9 +70,6 @@ func TestReloadAtEveryPoint(t *testing.T) {
 			t.Run(name+", "+method, func(t *testing.T) {
 				t.Parallel()
 				var s *site
-				if at.to.Name == "" {
-					at.to = elsewhere()
-				}
 				revoke := func() { s.reload(t, at.to) }
 				var behaviours []upstream.Behaviour
 				if at.behaviours != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -316,10 +317,11 @@ func TestADeniedCallIsNotKept(t *testing.T) {
 	require.Contains(t, text, `"method":"POST","url":"https://denied.example/x"`)
 	require.NotContains(t, text, "hush")
 	require.Less(t, len(text), 2000)
+	require.NotEqual(t, "0", first.App.admin(t).metric(t, `weir_policy_denials_total{code="DENY_HOST"}`))
 }
 
 // TestASessionIsTheConsolesAlone: its cookie counts for the console's own requests, with the scopes and the rate of its
-// token, and no later than that does.
+// token, and no later than that does. The token's streams end with it, too.
 func TestASessionIsTheConsolesAlone(t *testing.T) {
 	t.Parallel()
 	a := tokenNode.node(t)
@@ -357,7 +359,17 @@ func TestASessionIsTheConsolesAlone(t *testing.T) {
 	_, limited := signIn(`{"name":"rated","scopes":["actions:read"],"rate":"1/h"}`)
 	_, h := a.asks(t, http.StatusTooManyRequests, http.MethodGet, "/console/session", "", append(own, "Cookie", limited)...)
 	require.NotEmpty(t, h.Get("Retry-After"))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.URL()+"/v1/evidence", http.NoBody)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+made.Secret)
+	req.Header.Set("Accept", "text/event-stream")
+	stream, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer stream.Body.Close()
+	require.Equal(t, http.StatusOK, stream.StatusCode)
 	admin.revoke(t, made.ID)
+	_, err = io.Copy(io.Discard, stream.Body)
+	require.NoError(t, err, "the token's streams have ended")
 	require.False(t, who(cookie).SignedIn)
 }
 

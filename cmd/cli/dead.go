@@ -31,7 +31,7 @@ func newDeadList(env *Env) *cobra.Command {
 		Use: "ls", Short: "list the dead letters, oldest first", Args: Exactly(0, "no arguments"),
 	}, func(ctx context.Context, c *api, _ []string) error {
 		table := newTable(c.Out)
-		defer table.Flush()
+		defer table.Flush() // what was read before an error
 		if !c.asJSON {
 			fmt.Fprintln(table, "SEQ\tTIME\tKIND\tACTION\tCODE\tREASON")
 		}
@@ -43,7 +43,7 @@ func newDeadList(env *Env) *cobra.Command {
 				return err
 			}
 		}
-		return nil
+		return table.Flush()
 	})
 }
 

@@ -112,7 +112,7 @@ func printList[T any](c *api, all iter.Seq2[T, error], empty, header string, row
 		return nil
 	}
 	table := newTable(c.Out)
-	defer table.Flush()
+	defer table.Flush() // what was read before an error
 	headed := false
 	for one, err := range all {
 		if err != nil {
@@ -127,7 +127,7 @@ func printList[T any](c *api, all iter.Seq2[T, error], empty, header string, row
 	if !headed {
 		fmt.Fprintln(c.Err, empty)
 	}
-	return nil
+	return table.Flush()
 }
 
 // pages reads a list page by page, until there is no more of it or as many items as limit. read reads the

@@ -110,6 +110,9 @@ func (d Dialect) shared() *Dialect {
 // all. Who comes while it is made waits for it as long as ctx lasts, and has its error too,
 // which is the log's. Where ctx ends for the one who makes it, another goes on.
 func (it *Item) in(ctx context.Context, render func(context.Context, *Item) ([]byte, error)) ([]byte, error) {
+	if frame := it.other.Load(); frame != nil {
+		return *frame, nil // it is not written again
+	}
 	failures := it.failures.Load()
 	select {
 	case it.making <- struct{}{}:
@@ -117,15 +120,15 @@ func (it *Item) in(ctx context.Context, render func(context.Context, *Item) ([]b
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	switch {
-	case it.told:
-		return it.other, nil // for good: it is not written again
+	switch frame := it.other.Load(); {
+	case frame != nil:
+		return *frame, nil
 	case it.failures.Load() > failures:
 		return nil, it.err
 	}
 	frame, err := render(ctx, it)
 	if err == nil {
-		it.other, it.told = frame, true
+		it.other.Store(&frame)
 	} else if ctx.Err() == nil {
 		it.err = err
 		it.failures.Add(1)

@@ -32,9 +32,9 @@ type Item struct {
 
 	failures atomic.Uint32 // of making other
 	making   chan struct{} // holds the one who makes other, and guards what follows
-	told     bool          // other is what it is
-	other    []byte        // the frame in another dialect
 	err      error         // of the last failure
+
+	other atomic.Pointer[[]byte] // the frame in another dialect
 }
 
 // item decodes a record. One that cannot be read keeps its place with what is

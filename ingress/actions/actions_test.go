@@ -576,6 +576,7 @@ func TestRedriveWithinEntries(t *testing.T) {
 		{schemas.KindHTTP, `{"allowlist_key":"b"}`, nil, []string{"a"}, schemas.Forbidden, nil},
 		{schemas.KindHTTP, `{"allowlist_key":"b"}`, nil, nil, "", nil},
 		{schemas.KindHTTP, `[]`, nil, nil, schemas.Conflict, nil},
+		{schemas.KindHTTP, `{"method":"GET","url":"http://a/","denied":{"decision":{}}}`, nil, nil, schemas.Conflict, nil},
 		{schemas.KindPlan, plan, nil, []string{"a"}, schemas.Forbidden, nil},
 		{schemas.KindPlan, plan, nil, []string{"b"}, "", []string{"b"}},
 		{schemas.KindPlan, `[]`, nil, []string{"b"}, schemas.Conflict, nil},

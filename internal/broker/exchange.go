@@ -120,32 +120,36 @@ func (x *exchange) deny(subject string, e *DeniedError) {
 	}
 }
 
-// drop removes a call and reports whether it was still pending.
-func (x *exchange) drop(c *call) (pending bool) {
+func (x *exchange) drop(c *call) {
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	_, pending = x.calls[c.token]
 	delete(x.calls, c.token)
-	return pending
+	x.mu.Unlock()
 }
 
 func (x *exchange) deliver(m *nats.Msg) {
+	token := strings.TrimPrefix(m.Subject, x.prefix)
 	x.mu.Lock()
-	c := x.calls[strings.TrimPrefix(m.Subject, x.prefix)]
+	c := x.calls[token]
+	if c != nil && c.take == nil {
+		delete(x.calls, token) // from now on no denial changes it
+	}
 	x.mu.Unlock()
 	if x.acked != nil {
 		x.acked(c, m)
 	}
 	switch {
 	case c == nil: // the caller has given up
-		return
 	case c.take == nil:
 		c.reply = m
-	case !c.take(m):
-		return
-	}
-	if x.drop(c) { // it was not denied or dropped meanwhile
 		close(c.done)
+	case c.take(m):
+		x.mu.Lock()
+		_, pending := x.calls[token] // else it was denied or dropped meanwhile
+		delete(x.calls, token)
+		x.mu.Unlock()
+		if pending {
+			close(c.done)
+		}
 	}
 }
 

@@ -27,7 +27,8 @@ type live struct {
 
 	mu      sync.Mutex
 	pending []schemas.Record
-	bytes   int
+	count   int           // records that fn has not returned from
+	bytes   int           // their data
 	gap     bool          // messages are missing
 	wake    chan struct{} // has room for one
 }
@@ -73,10 +74,14 @@ func (b *Broker) Live(subject string, fn func(schemas.Record), lost func()) (sto
 			_ = l.sub.Unsubscribe() // it only fails after the connection is closed
 		}
 	}
-	if l.sub != nil {
-		err = b.flush()
+	if l.sub == nil {
+		return stop, nil
 	}
-	return stop, err
+	if err := b.flush(); err != nil {
+		stop()
+		return nil, err
+	}
+	return stop, nil
 }
 
 // flush makes a new subscription known to the server.
@@ -133,8 +138,9 @@ func (b *Broker) acked(c *call, reply *nats.Msg) {
 
 func (l *live) push(rec schemas.Record) {
 	l.mu.Lock()
-	if len(l.pending) < livePendingMessages && l.bytes < livePendingBytes {
+	if l.count < livePendingMessages && l.bytes < livePendingBytes {
 		l.pending = append(l.pending, rec)
+		l.count++
 		l.bytes += len(rec.Data)
 	} else {
 		l.gap = true
@@ -170,13 +176,17 @@ func (l *live) serve(ctx context.Context) {
 		l.mu.Lock()
 		batch, l.pending = l.pending, batch[:0]
 		gap := l.gap
-		l.bytes, l.gap = 0, false
+		l.gap = false
 		l.mu.Unlock()
 		for _, rec := range batch {
 			if ctx.Err() != nil {
 				return
 			}
 			l.fn(rec)
+			l.mu.Lock()
+			l.count--
+			l.bytes -= len(rec.Data)
+			l.mu.Unlock()
 		}
 		clear(batch)
 		if gap && l.lost != nil && ctx.Err() == nil {

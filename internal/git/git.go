@@ -2,8 +2,9 @@
 // Every process has an environment of a dozen variables and none of this program's, no
 // configuration but what is said here, no hooks, limits on memory, processor time and
 // files (on Linux), and a process group of its own that ends with it. Repositories are
-// found by their ids, which are Weir's own; no name that a caller chose ever reaches a
-// path or an argument: refs go to git on its standard input or as configuration.
+// found by their ids, which are Weir's own. No name that a caller chose reaches a path. Refs go to
+// git on its standard input or as configuration, and as an argument only checked and in full, from
+// refs/heads/ on.
 package git
 
 import (

@@ -74,8 +74,15 @@ func importing() []setting {
 }
 
 func (g *Git) copyFrom(t turn, r repository, from string, branch func(context.Context) (string, error), tell func(schemas.RepoProgress)) error {
+	name, err := branch(t.ctx)
+	if err != nil {
+		return err
+	}
+	if !validBranch(name) {
+		return ErrNoRef
+	}
 	env := []string{"GIT_DIR=" + string(r), "GIT_ALLOW_PROTOCOL=http"}
-	err := g.run(t, job{
+	err = g.run(t, job{
 		args: []string{
 			"fetch", "--progress", "--no-tags", "--no-auto-gc", "--no-write-fetch-head",
 			"--no-recurse-submodules", "--stdin", from,
@@ -92,13 +99,6 @@ func (g *Git) copyFrom(t turn, r repository, from string, branch func(context.Co
 	}
 	if err := g.run(t, job{args: []string{"pack-refs", "--all"}, dir: string(r), env: r.dirEnv()}); err != nil {
 		return err
-	}
-	name, err := branch(t.ctx)
-	if err != nil {
-		return err
-	}
-	if !validBranch(name) {
-		return ErrNoRef
 	}
 	if _, err := g.tip(t, r, schemas.RefOf(name)); err != nil {
 		return err

@@ -86,14 +86,14 @@ func (g *Git) run(t turn, j job) error {
 	if failed != nil {
 		t.cancel(failed)
 	}
-	<-p.ended
+	<-p.over
 	last := <-said
 	err = p.cmd.Wait() // ends the input as well
 	reapGroup(p.cmd)
 	if err := <-fed; err != nil {
 		return err
 	}
-	if err == nil {
+	if p.cmd.ProcessState.Success() { // whatever has ended meanwhile
 		return failed
 	}
 	// A git that ended by itself says why; what out made of that is no better.
@@ -109,7 +109,10 @@ type process struct {
 	cmd      *exec.Cmd
 	in       io.WriteCloser
 	out, err io.Reader
-	ended    chan struct{} // the first process of its group has ended, and the others with it
+	// ended: the first process of its group has ended, and the others with it. A system that cannot
+	// say so before that process is collected does not close it.
+	ended chan struct{}
+	over  chan struct{} // it may be collected
 }
 
 // smallFile is what a process may write that brings no objects.
@@ -117,7 +120,7 @@ const smallFile = 64 << 20
 
 func (g *Git) start(ctx context.Context, j job) (*process, error) {
 	cmd := exec.CommandContext(ctx, g.program, j.args...) //nolint:gosec // no argument is a caller's word
-	p := &process{cmd: cmd, ended: make(chan struct{})}
+	p := &process{cmd: cmd, ended: make(chan struct{}), over: make(chan struct{})}
 	cmd.Env = environment(g.execPath, append(g.settings(), j.settings...), j.env...)
 	cmd.Dir = cmp.Or(j.dir, "/")
 	cmd.ExtraFiles = j.hold
@@ -154,8 +157,9 @@ func (g *Git) start(ctx context.Context, j job) (*process, error) {
 	go func() {
 		if awaitEnd(cmd) {
 			killGroup(cmd)
+			close(p.ended)
 		}
-		close(p.ended)
+		close(p.over)
 	}()
 	return p, nil
 }

@@ -24,6 +24,8 @@ const (
 const (
 	// maxAdvertisement is the most that is held of one, and of the answer to an ls-refs.
 	maxAdvertisement = 16 << 20
+	// maxLines is how many refs have room in that: a ref has an id of 40 digits.
+	maxLines = maxAdvertisement / 40
 	// maxLine is short of a packet, so that what was read can be written.
 	maxLine = maxPayload - 16
 )
@@ -69,7 +71,9 @@ func readLines(p *Packets) (lines []string, err error) {
 		if said, ok := strings.CutPrefix(text, errPrefix); ok {
 			return nil, &RemoteError{Text: clean([]byte(said))}
 		}
-		lines = append(lines, text)
+		if lines = append(lines, text); len(lines) > maxLines {
+			return nil, tooLarge("the list of refs has too many lines")
+		}
 	}
 }
 

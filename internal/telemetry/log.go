@@ -149,6 +149,8 @@ type vocabulary map[string]func(string) bool
 func newVocabulary(configured func(string) bool) vocabulary {
 	like := func(pattern string) func(string) bool { return regexp.MustCompile(`^(?:` + pattern + `)$`).MatchString }
 	name := like(`[a-z_]{1,40}`)
+	// A pattern of NATS subjects or a request to JetStream: never one that names an action.
+	subject := like(other + `|[\w$.-]*[*>][\w$.*>-]*|\$JS\.API\.[\w$.*>-]*`)
 	// The pattern that a route was registered with, such as "POST /v1/actions/{id}/cancel", and not
 	// the path of a request: a segment is a lower-case word, v1, or a parameter's name.
 	route := like(`(?:(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )?(?:/(?:v1|[:*]?[a-z_.-]{1,32}|\{[a-z_-]{1,32}\}[a-z_.-]{0,32})?)+`)
@@ -167,13 +169,12 @@ func newVocabulary(configured func(string) bool) vocabulary {
 		"surface":    like(`plans|executor|runs|rules|tasks|chat|git|actions|evidence|dead_letters|policy|tokens|service|console`),
 		"queue":      oneOf(texts(schemas.Queues())),
 		"stream":     like(`[A-Z0-9_]{1,64}`),
-		// A pattern of NATS subjects or a request to JetStream: never one that names an action.
-		"subject":   like(other + `|[\w$.-]*[*>][\w$.*>-]*|\$JS\.API\.[\w$.*>-]*`),
-		"at":        like(`[\w./:()*<[\]> -]{1,1000}`), // see Panicking
-		"method":    schemas.KnownMethod,
-		"route":     func(s string) bool { return len(s) <= 96 && route(s) },
-		"component": like(`[a-z0-9_/-]{1,40}`),
-		"err_kind":  func(s string) bool { return knownCode(s) || name(s) },
+		"subject":    func(s string) bool { return len(s) <= 80 && subject(s) },
+		"at":         like(`[\w./:()*<[\]> -]{1,1000}`), // see Panicking
+		"method":     schemas.KnownMethod,
+		"route":      func(s string) bool { return len(s) <= 96 && route(s) },
+		"component":  like(`[a-z0-9_/-]{1,40}`),
+		"err_kind":   func(s string) bool { return knownCode(s) || name(s) },
 		"addr": func(s string) bool { // a literal address with its port: a zone may be any text, and so may a host name
 			a, err := netip.ParseAddrPort(s)
 			return err == nil && a.Addr().Zone() == ""

@@ -11,9 +11,10 @@ import (
 )
 
 // A search for circles follows so many redirects behind a call, behind a rule that is
-// written, and behind each other redirect of its set; and it looks at so much: at a rule for
-// a URL of 64 bytes. Beyond that it finds none, which does no harm: only the first redirect
-// is ever made.
+// written, and behind each other redirect of its set. It makes so many looks: one at the host
+// of each rule, one more for 64 bytes of a path, and as many as take the same time to make the
+// target of a redirect. Beyond that it finds no circle, which does no harm: only the first
+// redirect is ever made.
 const (
 	callSteps  = 64
 	ruleSteps  = schemas.MaxRules + 64
@@ -38,10 +39,21 @@ type search struct {
 // decider is the rule that says where a call goes; nil for none.
 func (x *search) decider(at *site) *rule {
 	for i := range x.set.rules {
-		if x.left -= 1 + len(at.tail)/64; x.left < 0 {
+		r := &x.set.rules[i]
+		if x.left--; x.left < 0 {
 			return nil
 		}
-		if r := &x.set.rules[i]; r.decides() && r.fits(x.method, at) && r.idle(&x.facts, x.now) == "" && !r.stays(at) {
+		if !r.decides() || !r.pattern.reaches(at) {
+			continue
+		}
+		x.left -= len(at.tail) / 64
+		if !r.fits(x.method, at) || r.idle(&x.facts, x.now) != "" {
+			continue
+		}
+		if r.Type == schemas.RuleRedirect {
+			x.left -= 16 + (len(r.Action.ToURL)+len(at.tail))/4
+		}
+		if !r.stays(at) {
 			return r
 		}
 	}

@@ -218,7 +218,12 @@ func (p *pattern) subject(at *site) string {
 
 // fits reports whether the pattern matches a URL.
 func (p *pattern) fits(at *site) bool {
-	return p.every || (p.scheme == "" || p.scheme == at.Scheme) && p.fitsPort(at) && p.host.match(at.host) && p.path.match(p.subject(at))
+	return p.every || p.reaches(at) && p.path.match(p.subject(at))
+}
+
+// reaches reports whether the pattern matches what is before the path of a URL.
+func (p *pattern) reaches(at *site) bool {
+	return p.every || (p.scheme == "" || p.scheme == at.Scheme) && p.fitsPort(at) && p.host.match(at.host)
 }
 
 // fitsPort: without a port it is the scheme's own, but a wildcard at the end of

@@ -219,7 +219,7 @@ func asked(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, err
 	}
 	in, err := io.ReadAll(body)
-	if err != nil {
+	if errors.Is(err, gitwire.ErrTooLarge) || errors.Is(err, gitwire.ErrMalformed) { // else git has ended
 		err = githttp.Refusal(err, "a request of the import")
 	}
 	return in, err

@@ -17,12 +17,12 @@ import (
 type commit struct {
 	sync   func() error
 	failed chan struct{}
-	work   sync.WaitGroup // run
 
-	mu      sync.Mutex
-	next    *round // callers of a sync that has not begun
-	running bool
-	err     error
+	mu    sync.Mutex
+	next  *round        // callers of a sync that has not begun
+	runs  bool          // run is under way
+	ended chan struct{} // closed when the last run has ended; nil: there was none
+	err   error
 }
 
 // round is one sync and its callers.
@@ -43,9 +43,9 @@ func (c *commit) begin() *round {
 		c.next = &round{done: make(chan struct{})}
 	}
 	r := c.next
-	if !c.running {
-		c.running = true
-		c.work.Go(c.run)
+	if !c.runs {
+		c.runs, c.ended = true, make(chan struct{})
+		go c.run()
 	}
 	return r
 }
@@ -81,5 +81,16 @@ func (c *commit) run() {
 		r.err = c.err
 		close(r.done)
 	}
-	c.running = false
+	c.runs = false
+	close(c.ended)
+}
+
+// settle waits until no sync runs.
+func (c *commit) settle() {
+	c.mu.Lock()
+	ended := c.ended
+	c.mu.Unlock()
+	if ended != nil {
+		<-ended
+	}
 }

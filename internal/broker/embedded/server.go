@@ -273,7 +273,7 @@ func (s *Server) Stop() error {
 		}
 		s.shutdown()
 		if s.group != nil {
-			s.group.work.Wait()
+			s.group.settle()
 		}
 		s.stopErr = errors.Join(s.release(), s.dir.close())
 	})
