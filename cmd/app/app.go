@@ -216,7 +216,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.watchFile(ctx)
 	a.metrics.StartupDone(time.Since(began))
 	a.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("addr", a.http.addr()), slog.String("durability", string(a.broker.Durability())),
-		slog.String("version", a.policy.Load().Version()), slog.String("component", a.role.String()))
+		slog.String("policy_version", a.policy.Load().Version()), slog.String("component", a.role.String()))
 	return nil
 }
 

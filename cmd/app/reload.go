@@ -182,7 +182,7 @@ func (a *App) take(ctx context.Context, n reading) (schemas.Reload, error) {
 		a.work.runs.Refresh()
 	}
 	a.metrics.PolicyReloaded(true)
-	a.log.LogAttrs(ctx, slog.LevelInfo, "policy reloaded", slog.String("version", done.Version))
+	a.log.LogAttrs(ctx, slog.LevelInfo, "policy reloaded", slog.String("policy_version", done.Version))
 	err := a.settled(ctx)
 	a.unapplied(ctx, n.config)
 	for _, w := range slices.Concat(n.config.Warnings(), a.warnings(n.config)) {

@@ -145,14 +145,14 @@ func Terminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// The most that is read of a text, and of any file or standard input.
+// The most that is read of a text, and of a document.
 const (
 	maxText  = 1 << 20
 	maxInput = 64 << 20
 )
 
-// read reads a file; of the name -, standard input.
-func (s *Streams) read(name string) ([]byte, error) {
+// read reads a file of at most some bytes; of the name -, standard input.
+func (s *Streams) read(name string, most int64) ([]byte, error) {
 	in := s.In
 	if name != "-" {
 		f, err := os.Open(name)
@@ -162,9 +162,12 @@ func (s *Streams) read(name string) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	data, err := io.ReadAll(io.LimitReader(in, maxInput+1))
-	if err == nil && len(data) > maxInput {
-		err = errors.New("the text is too long")
+	data, err := io.ReadAll(io.LimitReader(in, most+1))
+	if err == nil && int64(len(data)) > most {
+		if name == "-" {
+			name = "standard input"
+		}
+		err = fmt.Errorf("%s has more than %d MiB", name, most>>20)
 	}
 	if err != nil {
 		return nil, usageError{err}
@@ -178,10 +181,7 @@ func (s *Streams) text(text string) (string, error) {
 	if !file && text != "-" {
 		return text, nil
 	}
-	data, err := s.read(name)
-	if err == nil && len(data) > maxText {
-		err = usageError{errors.New("the text is too long")}
-	}
+	data, err := s.read(name, maxText)
 	return string(data), err
 }
 
@@ -191,7 +191,7 @@ func (s *Streams) document(what, text string) (json.RawMessage, error) {
 	data := []byte(text)
 	if name, ok := strings.CutPrefix(text, "@"); ok {
 		var err error
-		if data, err = s.read(name); err != nil {
+		if data, err = s.read(name, maxInput); err != nil {
 			return nil, err
 		}
 	}

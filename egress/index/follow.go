@@ -225,10 +225,8 @@ func (x *Index) page(ctx context.Context, p *partition) ([]schemas.Record, error
 
 // pause waits; false says that ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

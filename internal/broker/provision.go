@@ -160,10 +160,8 @@ func (b *Broker) made(ctx context.Context, ask func(context.Context) error) erro
 
 // rest waits; false means that ctx ended first.
 func rest(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

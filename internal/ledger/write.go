@@ -162,10 +162,8 @@ func follows(kind schemas.Kind, next, between schemas.EventType) bool {
 
 // rest waits; false says that ctx ended first.
 func rest(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

@@ -149,6 +149,7 @@ type vocabulary map[string]func(string) bool
 func newVocabulary(configured func(string) bool) vocabulary {
 	like := func(pattern string) func(string) bool { return regexp.MustCompile(`^(?:` + pattern + `)$`).MatchString }
 	name := like(`[a-z_]{1,40}`)
+	frames := like(`[\w./()*[\]-]+:\d+(?: < [\w./()*[\]-]+:\d+)*`) // see Panicking
 	// A pattern of NATS subjects or a request to JetStream: never one that names an action.
 	subject := like(other + `|[\w$.-]*[*>][\w$.*>-]*|\$JS\.API\.[\w$.*>-]*`)
 	// The pattern that a route was registered with, such as "POST /v1/actions/{id}/cancel", and not
@@ -170,7 +171,7 @@ func newVocabulary(configured func(string) bool) vocabulary {
 		"queue":      oneOf(texts(schemas.Queues())),
 		"stream":     like(`[A-Z0-9_]{1,64}`),
 		"subject":    func(s string) bool { return len(s) <= 80 && subject(s) },
-		"at":         like(`[\w./:()*<[\]> -]{1,1000}`), // see Panicking
+		"at":         func(s string) bool { return len(s) <= 1000 && frames(s) },
 		"method":     schemas.KnownMethod,
 		"route":      func(s string) bool { return len(s) <= 96 && route(s) },
 		"component":  like(`[a-z0-9_/-]{1,40}`),
@@ -179,7 +180,7 @@ func newVocabulary(configured func(string) bool) vocabulary {
 			a, err := netip.ParseAddrPort(s)
 			return err == nil && a.Addr().Zone() == ""
 		},
-		"version": like(`\(devel\)|[A-Za-z0-9._+:-]{1,80}`),
+		"policy_version": like(`[0-9a-f]{64}`),
 	}
 }
 

@@ -27,9 +27,9 @@ import (
 // logKeys are all that a log line may have beside time, level and msg.
 func logKeys() []string {
 	return []string{
-		"action_id", "addr", "attempt", "code", "component", "count", "duration_ms", "durability", "entry", "err_kind",
-		"kind", "method", "outcome", "partition", "request_id", "route", "seq", "status", "step", "stream", "subject", "surface",
-		"tenant", "version", "worker",
+		"action_id", "addr", "at", "attempt", "code", "component", "count", "duration_ms", "durability", "entry", "err_kind",
+		"kind", "method", "outcome", "partition", "policy_version", "request_id", "route", "seq", "status", "step", "stream", "subject", "surface",
+		"tenant", "worker",
 	}
 }
 
@@ -190,7 +190,7 @@ func TestLoggerLeavesOutAZeroTimeAndTheSource(t *testing.T) {
 func TestCheckLinePassesWhatTheLoggerWrites(t *testing.T) {
 	t.Parallel()
 	log, buf, _ := capture(t)
-	log.Debug("serving", "addr", "[::1]:8092", "durability", schemas.DurabilityDisk, "version", "(devel)")
+	log.Debug("serving", "addr", "[::1]:8092", "durability", schemas.DurabilityDisk, "policy_version", strings.Repeat("0a", 32))
 	log.Info("request", "method", "GET", "status", 200, "duration_ms", 1500*time.Microsecond, "route", "/v1/actions/:id", "request_id", "a.b:c")
 	log.Warn("work comes again", "seq", uint64(math.MaxUint64), "count", 0, "err_kind", errors.New(canary))
 	log.Error("Not a constant", "status", "outcome_unknown", "entry", "host:.example.com", "code", schemas.Poison)
@@ -311,8 +311,8 @@ func TestLoggerPassesWhatItsKeysAllow(t *testing.T) {
 		{"subject", "other", "other"},
 		{"addr", "127.0.0.1:8092", "127.0.0.1:8092"},
 		{"addr", netip.MustParseAddrPort("[::1]:8092"), "[::1]:8092"},
-		{"version", "v0.1.0-rc.1+dirty", "v0.1.0-rc.1+dirty"},
-		{"version", "(devel)", "(devel)"},
+		{"at", "weir/a.(*B[...]).c:7 < d/e-1.F.func2:31", "weir/a.(*B[...]).c:7 < d/e-1.F.func2:31"},
+		{"policy_version", strings.Repeat("0a", 32), strings.Repeat("0a", 32)},
 		{"durability", schemas.DurabilityDisk, "disk"},
 		{"count", 10, 10.0},
 		{"err_kind", "timeout", "timeout"},
@@ -416,13 +416,14 @@ func TestLoggerChecksValuesByKey(t *testing.T) {
 			"/v1/actions/0190c3b2-7e2f-7c41-9a51-5b1d7f0b8a11", "/v1/actions/" + canary, "/v1/x?q=1", "v1", "BREW /v1", "",
 			"/{}", "/:", "/" + strings.Repeat("a", 97), "http://h/", "/a b",
 		},
-		"component":  {"Broker", "a b", canary},
-		"subject":    {"weir.log.0.event.t.http.id", canary, "a b.>", canary + ".>%"},
-		"addr":       {"evil.example:80", "localhost:80", "127.0.0.1", "[fe80::1%" + canary + "]:80", "127.0.0.1:99999"},
-		"version":    {"v1 " + canary, "v1/" + canary, strings.Repeat("1", 81)},
-		"durability": {"paper"},
-		"err_kind":   {"dial tcp 10.0.0.1", "*net.OpError", canary, "h1"},
-		"request_id": {"John Smith", "a;b"},
+		"component":      {"Broker", "a b", canary},
+		"subject":        {"weir.log.0.event.t.http.id", canary, "a b.>", canary + ".>%"},
+		"addr":           {"evil.example:80", "localhost:80", "127.0.0.1", "[fe80::1%" + canary + "]:80", "127.0.0.1:99999"},
+		"at":             {"a.go:1 " + canary, canary + ":1 < " + canary, strings.Repeat("a", 1000) + ":1"},
+		"policy_version": {canary, strings.Repeat("1", 63), strings.Repeat("1", 65)},
+		"durability":     {"paper"},
+		"err_kind":       {"dial tcp 10.0.0.1", "*net.OpError", canary, "h1"},
+		"request_id":     {"John Smith", "a;b"},
 	} {
 		t.Run(key, func(t *testing.T) {
 			t.Parallel()

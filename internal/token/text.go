@@ -62,12 +62,6 @@ func parseAs(prefix, text string) (id string, s secret, ok bool) {
 	return id, secret(raw[:secretSize]), true
 }
 
-// ID is the public part of a whole token; ok is false for any other text.
-func ID(text string) (id string, ok bool) {
-	id, _, ok = parse(strings.TrimSpace(text))
-	return id, ok
-}
-
 // ValidID reports whether s can be the id of a token.
 func ValidID(s string) bool {
 	if len(s) != idLength {
