@@ -5,6 +5,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -175,10 +176,7 @@ func ErrorOf(resp *http.Response) error {
 	if err != nil || json.Unmarshal(raw, &p) != nil || p.Title == "" {
 		return &Error{Status: resp.StatusCode, text: "the server answered " + resp.Status}
 	}
-	said := p.Detail
-	if said == "" {
-		said = p.Title
-	}
+	said := cmp.Or(p.Detail, p.Title)
 	if hint := TokenHint(resp, p.Code); hint != "" {
 		said += "; " + hint
 	}

@@ -32,11 +32,8 @@ consumers lists and deletes the consumers that observers made on an embedded ser
   nats-server -c ./nats/servers/n1/nats.conf        # and the others, each where it belongs
   weir nats provision --nats tls://nats-1:4222 --creds ./nats/credentials/provisioner.nk --ca ./nats/ca.pem
   weir nats tenant acme --dir ./nats`,
-		Args: cli.Exactly(0, "one of init, provision, tenant, consumers"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newNATSInit(env), newNATSProvision(env), newNATSTenant(env), newNATSConsumers(env))
-	return cmd
+	return cli.Group(cmd, "one of init, provision, tenant, consumers", newNATSInit(env), newNATSProvision(env), newNATSTenant(env), newNATSConsumers(env))
 }
 
 func newNATSInit(env *cli.Env) *cobra.Command {
@@ -269,8 +266,6 @@ Observers may have 32 of them together. A durable one that is not used for 30 da
 deleted by the server.`,
 		Example: `  weir nats consumers ls
   weir nats consumers rm billing-export --credentials ./weir-data/nats-credentials.json`,
-		Args: cli.Exactly(0, "one of ls, rm"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	path, file, asJSON := "", "", false
 	observed := func(ctx context.Context, do func(context.Context, *embedded.Observer) error) error {
@@ -320,8 +315,7 @@ deleted by the server.`,
 	}
 	cmd.PersistentFlags().StringVar(&path, "config", "", "the configuration file (default ./weir.yaml if there is one)")
 	cmd.PersistentFlags().StringVar(&file, "credentials", "", "the observer's credentials (default nats-credentials.json in the data directory)")
-	cmd.AddCommand(ls, rm)
-	return cmd
+	return cli.Group(cmd, "one of ls, rm", ls, rm)
 }
 
 func printConsumers(env *cli.Env, all []embedded.Consumer, asJSON bool) error {

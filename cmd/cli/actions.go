@@ -17,7 +17,7 @@ import (
 )
 
 func newActions(env *Env) *cobra.Command {
-	return group(&cobra.Command{
+	return Group(&cobra.Command{
 		Use:   "actions",
 		Short: "see what was done, and act on it",
 		Example: `  weir actions ls --status failed,outcome_unknown --since 24h

@@ -118,8 +118,8 @@ Callers can follow it, and a record of every attempt and refusal is kept.`,
 	return root
 }
 
-// group completes a command that has no work of its own: it prints its help. takes names the subcommands.
-func group(cmd *cobra.Command, takes string, subcommands ...*cobra.Command) *cobra.Command {
+// Group completes a command that has no work of its own: it prints its help. takes names the subcommands.
+func Group(cmd *cobra.Command, takes string, subcommands ...*cobra.Command) *cobra.Command {
 	cmd.Args = Exactly(0, takes)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd.AddCommand(subcommands...)

@@ -16,7 +16,7 @@ import (
 )
 
 func newDead(env *Env) *cobra.Command {
-	return group(&cobra.Command{
+	return Group(&cobra.Command{
 		Use:   "dead",
 		Short: "what was parked because no retry can help",
 		Example: `  weir dead ls

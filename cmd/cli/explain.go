@@ -33,15 +33,17 @@ func (f *policyFlags) source(cmd *cobra.Command, env *Env) (c *api, p Policy, er
 	return &api{Streams: env.Streams, asJSON: f.asJSON}, p, err
 }
 
-// explainFlags are what `weir policy explain` takes.
-type explainFlags struct {
-	policyFlags
+// callFlags describe the call that is asked about.
+type callFlags struct {
 	headers               []string
 	data, key, idempotent string
 }
 
 func newPolicyExplain(env *Env) *cobra.Command {
-	var f explainFlags
+	var f struct {
+		policyFlags
+		callFlags
+	}
 	cmd := &cobra.Command{
 		Use:   "explain METHOD URL",
 		Short: "say whether a call would be allowed, why not, and what would change that",
@@ -78,19 +80,18 @@ Exit 1 if the call is denied.`,
 		},
 	}
 	f.register(cmd, env)
-	f.callFlags(cmd)
+	f.callFlags.bind(cmd)
 	return cmd
 }
 
-// callFlags describe the call that is asked about.
-func (f *explainFlags) callFlags(cmd *cobra.Command) {
+func (f *callFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "a request header, `'Name: value'`; may be repeated")
 	cmd.Flags().StringVarP(&f.data, "data", "d", "", "the body: JSON, or @FILE")
 	cmd.Flags().StringVar(&f.key, "key", "", "the allowlist entry to go by")
 	cmd.Flags().StringVar(&f.idempotent, "upstream-idempotency-key", "", "the Idempotency-Key that the target would get")
 }
 
-func (f *explainFlags) request(env *Env, method, target string) (req schemas.ExplainRequest, err error) {
+func (f *callFlags) request(env *Env, method, target string) (req schemas.ExplainRequest, err error) {
 	req = schemas.ExplainRequest{Method: method, URL: target, AllowlistKey: f.key, IdempotencyKey: f.idempotent}
 	if req.Headers, err = headersOf(f.headers); err == nil && f.data != "" {
 		req.Body, err = env.document("body", f.data)

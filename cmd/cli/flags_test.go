@@ -216,6 +216,8 @@ func TestUsage(t *testing.T) {
 	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "empty")
 	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
+	big := filepath.Join(t.TempDir(), "big")
+	require.NoError(t, os.WriteFile(big, make([]byte, 1<<20+1), 0o600))
 	for command, mistakes := range map[string]map[string][]string{
 		"check": {
 			"takes a target":     {},
@@ -239,7 +241,11 @@ func TestUsage(t *testing.T) {
 			"--session is up to":       {"--url", "ws://127.0.0.1:1", "--session", "a\nb"},
 			"--server":                 {"--url", "ws://127.0.0.1:1", "--server", "127.0.0.1"},
 		},
+		"rules preview": {
+			"unknown flag: --config": {"GET", "http://127.0.0.1:1", "--config", "weir.yaml"}, // the rules are a server's
+		},
 		"chat": {
+			"/big has more than 1 MiB":                              {"m", "@" + big},
 			"chat takes a model and a message":                      {},
 			"chat takes a model and a message; `weir models`":       {"m", "a", "b"},
 			`"a b" is no name of a model`:                           {"a b", "Hi"},

@@ -18,7 +18,7 @@ import (
 )
 
 func newRepos(env *Env) *cobra.Command {
-	return group(&cobra.Command{
+	return Group(&cobra.Command{
 		Use:   "repos",
 		Short: "make and list the repositories that tasks work on",
 		Long: `Make and list repositories. One that is hosted lies on the server's disk; of one

@@ -19,7 +19,7 @@ import (
 )
 
 func newRules(env *Env) *cobra.Command {
-	return group(
+	return Group(
 		&cobra.Command{
 			Use:   "rules",
 			Short: "steer outbound calls: mock, delay or redirect them, change their headers",

@@ -225,7 +225,8 @@ func (f *scopeFlags) scope() *schemas.RuleScope {
 
 // previewFlags are those of `weir rules preview`.
 type previewFlags struct {
-	explainFlags
+	clientFlags
+	callFlags
 	scopeFlags
 	rule string
 }
@@ -246,11 +247,10 @@ call would be denied.`,
   weir rules preview GET https://api.example.com/ --kind run --agent SUMMARY --json`,
 		Args: Exactly(2, "a method and a URL"),
 	}
-	f.register(cmd, env)
-	f.callFlags(cmd)
-	f.bind(cmd, "the action that would make the call")
+	f.callFlags.bind(cmd)
+	f.scopeFlags.bind(cmd, "the action that would make the call")
 	cmd.Flags().StringVar(&f.rule, "rule", "", "a rule to look at as well: JSON, FILE, @FILE or -")
-	cmd.RunE = f.runs(env, func(ctx context.Context, c *api, args []string) error {
+	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) error {
 		req, err := f.preview(env, args[0], args[1])
 		if err != nil {
 			return err
@@ -273,7 +273,6 @@ call would be denied.`,
 		}
 		return nil
 	})
-	return cmd
 }
 
 func (f *previewFlags) preview(env *Env, method, target string) (req schemas.PreviewRequest, err error) {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -98,7 +97,7 @@ func (f *runnerFlags) run(ctx context.Context, env *Env, c *api) (err error) {
 		return err
 	}
 	f.Tell = (&runnerLog{api: c}).tell
-	w := &pool{api: c, pool: f.pool, wait: leaseWait}
+	w := &leaser{api: c, pool: f.pool, wait: leaseWait}
 	if f.Once {
 		w.wait = 0
 	}
@@ -153,15 +152,15 @@ const leaseWait = 20 * time.Second
 // answerWait is how long the answer to a request of a runner may take.
 const answerWait = 10 * time.Second
 
-// pool is the server, as a runner asks it.
-type pool struct {
+// leaser is the server, as a runner asks it.
+type leaser struct {
 	*api
 	pool string
 	wait time.Duration
 }
 
 // Lease asks for a task, with the runner's own token.
-func (p *pool) Lease(ctx context.Context) (*schemas.LeasedTask, error) {
+func (p *leaser) Lease(ctx context.Context) (*schemas.LeasedTask, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.wait+answerWait)
 	defer cancel()
 	ask := schemas.LeaseRequest{Pool: p.pool, WaitMS: int(p.wait.Milliseconds())}
@@ -173,12 +172,12 @@ func (p *pool) Lease(ctx context.Context) (*schemas.LeasedTask, error) {
 }
 
 // Keep asks for the task again, which keeps it.
-func (p *pool) Keep(ctx context.Context, token string) error {
+func (p *leaser) Keep(ctx context.Context, token string) error {
 	return p.as(ctx, token, (*client.Client).KeepLease)
 }
 
 // Fail reports a failure that is none of the agent's making.
-func (p *pool) Fail(ctx context.Context, token, description string) error {
+func (p *leaser) Fail(ctx context.Context, token, description string) error {
 	reason := schemas.ReasonTechnicalIssues
 	return p.as(ctx, token, func(c *client.Client, ctx context.Context) error {
 		return c.FailTask(ctx, schemas.FailRequest{Reason: &reason, Description: description})
@@ -186,12 +185,12 @@ func (p *pool) Fail(ctx context.Context, token, description string) error {
 }
 
 // Release gives the task back.
-func (p *pool) Release(ctx context.Context, token string) error {
+func (p *leaser) Release(ctx context.Context, token string) error {
 	return p.as(ctx, token, (*client.Client).ReleaseTask)
 }
 
 // as sends a request with the token of a lease.
-func (p *pool) as(ctx context.Context, token string, send func(c *client.Client, ctx context.Context) error) error {
+func (p *leaser) as(ctx context.Context, token string, send func(c *client.Client, ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
 	return ended(send(p.As(token), ctx))
@@ -200,11 +199,11 @@ func (p *pool) as(ctx context.Context, token string, send func(c *client.Client,
 // ended tells the refusals that say that a task is over from the others. Of one that is
 // not running, the reason is the state that it is in.
 func ended(err error) error {
-	var why schemas.Problem
 	no, ok := errors.AsType[*client.Error](err)
-	if !ok || json.Unmarshal(no.Body, &why) != nil {
+	if !ok || no.Body == nil { // not Weir's answer
 		return err
 	}
+	why := no.Problem
 	reported := why.Reason == string(schemas.TaskStatusCompleted) || why.Reason == string(schemas.TaskStatusFailed)
 	switch {
 	case why.Code == schemas.TaskNotRunning && reported:
@@ -225,16 +224,13 @@ type runnerLog struct {
 func (l *runnerLog) tell(n runner.Notice) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.asJSON {
-		if doc, err := client.Encode(n); err == nil {
-			fmt.Fprintf(l.Out, "%s\n", doc)
+	_ = printPlain(l.Out, l.asJSON, n, func() string { // a runner works on without a reader
+		lines := []string{joined("  ", time.Now().Format(time.TimeOnly), n.TaskID, said(n))}
+		for _, line := range n.Tail {
+			lines = append(lines, "  | "+line)
 		}
-		return
-	}
-	fmt.Fprintln(l.Out, joined("  ", time.Now().Format(time.TimeOnly), n.TaskID, said(n)))
-	for _, line := range n.Tail {
-		fmt.Fprintln(l.Out, "  | "+line)
-	}
+		return strings.Join(lines, "\n") + "\n"
+	})
 }
 
 // said is a notice as a sentence.

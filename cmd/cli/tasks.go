@@ -18,7 +18,7 @@ import (
 )
 
 func newTasks(env *Env) *cobra.Command {
-	return group(
+	return Group(
 		&cobra.Command{
 			Use:   "tasks",
 			Short: "give coding agents tasks, and follow what becomes of them",
@@ -88,7 +88,7 @@ that is started elsewhere needs nothing but that token. A runner does not need i
 		if err != nil {
 			return err
 		}
-		if err := c.hand(made, f.tokenFile, f.follow); err != nil || !f.follow {
+		if err := c.printNewTask(made, f.tokenFile, f.follow); err != nil || !f.follow {
 			return err
 		}
 		return c.followTask(ctx, made.ID)
@@ -132,9 +132,9 @@ func secretFile(name, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// hand prints a new task, and its token to the file, if one is named. The token of a task that is followed is not
+// printNewTask prints a new task, and its token to the file, if one is named. The token of a task that is followed is not
 // printed: it would appear in the middle of the updates.
-func (c *api) hand(made schemas.NewTask, file string, followed bool) error {
+func (c *api) printNewTask(made schemas.NewTask, file string, followed bool) error {
 	token, kept := made.Token, false
 	if file != "" && token != "" {
 		if err := secretFile(file, token); err != nil {
@@ -244,6 +244,6 @@ func newTaskToken(env *Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.hand(made, file, false)
+		return c.printNewTask(made, file, false)
 	})
 }

@@ -16,7 +16,7 @@ import (
 )
 
 func newToken(env *Env) *cobra.Command {
-	return group(&cobra.Command{
+	return Group(&cobra.Command{
 		Use:   "token",
 		Short: "make, list and revoke the tokens of callers",
 		Long: `Make, list and revoke the tokens that a Weir asks for which is not open

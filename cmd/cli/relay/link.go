@@ -43,7 +43,8 @@ type link struct {
 
 // session connects, serves the connection to its end and says why it ended.
 func (r *Relay) session(ctx context.Context) error {
-	dialing, cancel := context.WithTimeout(ctx, r.cfg.Handshake)
+	const handshake = 15 * time.Second
+	dialing, cancel := context.WithTimeout(ctx, handshake)
 	conn, resp, err := websocket.Dial(dialing, r.address(), &websocket.DialOptions{ //nolint:bodyclose // there is none to close
 		HTTPClient: r.client, HTTPHeader: http.Header{"User-Agent": {"weir"}},
 	})

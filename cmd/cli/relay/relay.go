@@ -31,7 +31,7 @@ type Config struct {
 	// Ask carries a request to the agent API and returns the answer's body. The
 	// request has a token of its own where tokened is true. An error means that there is no answer.
 	Ask func(ctx context.Context, body []byte, tokened bool) ([]byte, error)
-	// Notice receives the events, from several goroutines; default: none.
+	// Notice receives the events, from several goroutines.
 	Notice func(Event)
 
 	// Slots is how many requests are carried at once; what comes above them is
@@ -39,8 +39,6 @@ type Config struct {
 	Slots int
 	// MaxMessage is the largest message that is looked at, in bytes; default 1 MiB.
 	MaxMessage int64
-	// Handshake is how long connecting may take; default 15 s.
-	Handshake time.Duration
 	// Ping is how often the relay is asked whether it is there; default 20 s. Pong
 	// is how long it may take to say so, or to take a message; default 10 s.
 	Ping, Pong time.Duration
@@ -50,12 +48,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Notice == nil {
-		c.Notice = func(Event) {}
-	}
 	c.Slots = cmp.Or(c.Slots, 16)
 	c.MaxMessage = cmp.Or(c.MaxMessage, 1<<20)
-	c.Handshake = cmp.Or(c.Handshake, 15*time.Second)
 	c.Ping = cmp.Or(c.Ping, 20*time.Second)
 	c.Pong = cmp.Or(c.Pong, 10*time.Second)
 	c.Wait = cmp.Or(c.Wait, time.Second)

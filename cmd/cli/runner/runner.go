@@ -58,7 +58,7 @@ type Config struct {
 	Once bool
 	// Pause is the time before a server is asked again that did not answer; default 2 s.
 	Pause time.Duration
-	// Tell receives the notices, from several goroutines; default: none.
+	// Tell receives the notices, from several goroutines; required.
 	Tell func(Notice)
 }
 
@@ -67,9 +67,6 @@ func (c Config) withDefaults() Config {
 	c.Output = cmp.Or(c.Output, 1<<20)
 	c.Grace = cmp.Or(c.Grace, 10*time.Second)
 	c.Pause = cmp.Or(c.Pause, 2*time.Second)
-	if c.Tell == nil {
-		c.Tell = func(Notice) {}
-	}
 	return c
 }
 
@@ -135,7 +132,7 @@ func (r *runner) slot(ctx context.Context, taken *schemas.LeasedTask) {
 			var err error
 			taken, err = r.weir.Lease(ctx)
 			if err != nil {
-				r.trouble(ctx, err, r.cfg.Pause)
+				r.trouble(ctx, err)
 				continue
 			}
 		}
@@ -157,10 +154,10 @@ func (r *runner) slot(ctx context.Context, taken *schemas.LeasedTask) {
 const longPause = 5 * time.Minute
 
 // trouble waits a little for a server that does not answer.
-func (r *runner) trouble(ctx context.Context, err error, pause time.Duration) {
+func (r *runner) trouble(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		r.cfg.Tell(Notice{What: Trouble, Error: err.Error()})
-		r.wait(ctx, pause)
+		r.wait(ctx, r.cfg.Pause)
 	}
 }
 
@@ -239,7 +236,7 @@ func (r *runner) report(ctx context.Context, t *schemas.LeasedTask, sentence str
 			note.What = Lost
 			return
 		default:
-			r.trouble(ctx, err, r.cfg.Pause)
+			r.trouble(ctx, err)
 			note.Error = err.Error()
 		}
 		if ctx.Err() != nil { // the lease runs out, and another runner has the task
