@@ -1,8 +1,13 @@
 package schemas
 
+import "strings"
+
 // Code is a reason in the closed vocabulary. The same word stands in the
 // answer, the evidence, the metric and the log.
 type Code string
+
+// Denied reports whether policy, a rule or a stop refused.
+func (c Code) Denied() bool { return strings.HasPrefix(string(c), "DENY_") }
 
 // What policy refuses.
 const (

@@ -92,7 +92,7 @@ func (a *App) openProcessors(context.Context) error {
 		Park:   park.New(a.publisher(), a.metrics, a.log), Barrier: a.broker.Barrier, Ended: a.tellEnd,
 	})
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
-		Slots: a.cfg.Workers.Slots, SlotsOf: map[schemas.Kind]int{schemas.KindChat: a.cfg.Workers.Chats}, DrainTimeout: a.cfg.DrainTimeout(), Logger: a.log,
+		Slots: a.cfg.Workers.Slots, SlotsOf: map[schemas.Kind]int{schemas.KindChat: a.cfg.Workers.Chats}, DrainTimeout: a.cfg.DrainTimeout(),
 		Shared: !a.open(), Unhandled: a.surfaces.absent(),
 	})
 	worker, err := processors.NewWorker(pipeline, subscriber, delivery{}, processors.WorkerConfig{

@@ -48,13 +48,9 @@ type Config struct {
 	Hosted, Proxied Source
 	// Hold keeps the lease of the client until it is released; default: no client has one.
 	Hold func(g task.Grant) (release func())
-	// Fetches is how many one task may have on their way at a time; default 4.
-	Fetches int
 	// Over is closed when a task has ended or its lease is lost; see internal/board.
 	// Default: it never is. It ends an answer that is under way.
 	Over func(ref schemas.Ref, lease int) (over <-chan struct{}, forget func())
-	// MaxRequest is the largest request of a fetch in bytes, decoded; default 8 MiB.
-	MaxRequest int64
 	// Timeout bounds one request and its answer; default 10 min.
 	Timeout time.Duration
 }
@@ -94,6 +90,11 @@ type door struct {
 	crowd *githttp.Crowd
 }
 
+const (
+	fetches    = 4       // of one task at a time
+	maxRequest = 8 << 20 // bytes of the request of a fetch, decoded
+)
+
 func newDoor(c Config) *door {
 	if c.Over == nil {
 		c.Over = func(schemas.Ref, int) (<-chan struct{}, func()) { return nil, func() {} }
@@ -101,9 +102,8 @@ func newDoor(c Config) *door {
 	if c.Hold == nil {
 		c.Hold = func(task.Grant) func() { return func() {} }
 	}
-	c.MaxRequest = cmp.Or(c.MaxRequest, 8<<20)
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
-	return &door{c, githttp.Gate{Grant: c.Grant, Repos: c.Repos}, githttp.NewCrowd("fetches", cmp.Or(c.Fetches, 4))}
+	return &door{c, githttp.Gate{Grant: c.Grant, Repos: c.Repos}, githttp.NewCrowd("fetches", fetches)}
 }
 
 // refs answers GET info/refs, with which every fetch and push begins.
@@ -229,10 +229,10 @@ func (d *door) until(ctx context.Context, who task.Grant) (_ context.Context, fo
 // request reads what a fetch asks for, and looks at it before git does. A probe asks for
 // nothing: it finds out whether a large request would be let in.
 func (d *door) request(w http.ResponseWriter, r *http.Request, v2 bool) (in []byte, probe bool, err error) {
-	if r.ContentLength > d.MaxRequest {
+	if r.ContentLength > maxRequest {
 		return nil, false, githttp.Refusal(gitwire.ErrTooLarge, "the request of the fetch")
 	}
-	body, err := githttp.NewBody(w, r, githttp.Limits{Bytes: d.MaxRequest, Total: d.Timeout})
+	body, err := githttp.NewBody(w, r, githttp.Limits{Bytes: maxRequest, Total: d.Timeout})
 	if err != nil {
 		return nil, false, err
 	}

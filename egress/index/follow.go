@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/retry"
 	"weir/internal/telemetry"
 	"weir/schemas"
 )
@@ -216,21 +217,11 @@ func (x *Index) page(ctx context.Context, p *partition) ([]schemas.Record, error
 			return nil, nil
 		case err != nil:
 			return nil, err
-		case !pause(ctx, catchUp):
+		case !retry.Pause(ctx, catchUp):
 			return nil, context.Cause(ctx)
 		}
 	}
 	return nil, fmt.Errorf("%w: it does not show what it is known to hold", fault.ErrUnavailable)
-}
-
-// pause waits; false says that ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // background reads on from time to time, so that the first request does not wait for all of
@@ -286,7 +277,7 @@ func (x *Index) round() error {
 				break
 			}
 			if more && time.Since(time.Unix(0, x.asked.Load())) >= interest {
-				pause(x.life, max(restFactor*time.Since(began), time.Millisecond))
+				retry.Pause(x.life, max(restFactor*time.Since(began), time.Millisecond))
 			}
 		}
 	}

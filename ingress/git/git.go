@@ -46,8 +46,6 @@ type Config struct {
 	Hosted Hosted
 	// Hold keeps the lease of the client until it is released; default: no client has one.
 	Hold func(g task.Grant) (release func())
-	// Pushes is how many one task may have on their way at a time; default 4.
-	Pushes int
 	// Slots is how many pushes of all tenants may be on their way to this node at a time, and TenantShare the percentage
 	// of them that one tenant leaves to the next; see limits.Percent. Default 0 and 100: nothing is divided.
 	Slots, TenantShare int
@@ -79,7 +77,8 @@ func Surface(s *ingress.Server, cfg Config, reply Reply) ingress.Surface {
 	}
 	cfg.MaxPack = cmp.Or(cfg.MaxPack, 1<<30)
 	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Minute)
-	d := door{cfg, s, reply, githttp.Gate{Grant: cfg.Grant, Repos: cfg.Repos}, githttp.NewCrowd("pushes", cmp.Or(cfg.Pushes, 4)), nil}
+	const pushes = 4 // of one task at a time
+	d := door{cfg, s, reply, githttp.Gate{Grant: cfg.Grant, Repos: cfg.Repos}, githttp.NewCrowd("pushes", pushes), nil}
 	if places := limits.Percent(int64(cfg.Slots), cmp.Or(cfg.TenantShare, 100)); places.Share < places.Capacity {
 		d.places = limits.NewShares(places)
 	}

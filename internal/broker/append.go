@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	headerExpectedLast    = "Nats-Expected-Last-Subject-Sequence"
-	headerExpectedSubject = "Nats-Expected-Last-Subject-Sequence-Subject"
 	// headerTraceParent has the case that the servers look for: NATS distinguishes cases.
 	headerTraceParent = "traceparent"
 	// headerUrgent has workers start a new action before others.
@@ -47,8 +45,8 @@ func (b *Broker) Append(ctx context.Context, m schemas.Append) (uint64, error) {
 func (b *Broker) write(ctx context.Context, m schemas.Append) (uint64, error) {
 	header := nats.Header{}
 	if m.Guarded {
-		header[headerExpectedLast] = []string{strconv.FormatUint(m.Last, 10)}
-		header[headerExpectedSubject] = []string{m.Guard}
+		header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(m.Last, 10)}
+		header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{m.Guard}
 	}
 	if m.TraceParent != "" {
 		header[headerTraceParent] = []string{m.TraceParent}
@@ -88,7 +86,7 @@ func stored(m *nats.Msg) (uint64, error) {
 	case err != nil:
 		return 0, fmt.Errorf("%w: the acknowledgement cannot be read", fault.ErrUnavailable)
 	case ack.Error != nil:
-		return 0, refused(int(ack.Error.ErrorCode), ack.Error.Description)
+		return 0, refused(ack.Error.ErrorCode, ack.Error.Description)
 	case ack.Seq == 0:
 		return 0, fmt.Errorf("%w: the acknowledgement has no sequence", fault.ErrUnavailable)
 	}

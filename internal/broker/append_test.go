@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/broker/embedded"
@@ -203,7 +204,7 @@ func TestBrokerLimit(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		code int
+		code jetstream.ErrorCode
 		text string
 		want error
 	}{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"weir/schemas"
 )
@@ -38,7 +39,7 @@ func arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 		raw: m, urgent: m.Header.Get(headerUrgent) != "", count: meta.NumDelivered, since: now,
 		record: schemas.Record{
 			Stream: meta.Stream, Subject: m.Subject, Seq: meta.Sequence.Stream,
-			Time: meta.Timestamp.UTC(), ID: m.Header.Get(headerMsgID), Data: m.Data,
+			Time: meta.Timestamp.UTC(), ID: m.Header.Get(jetstream.MsgIDHeader), Data: m.Data,
 		},
 	}
 	if _, action, _ := schemas.Split(m.Subject); strings.Count(action, ".") == 2 { // else it is nobody's, and no kind's
@@ -54,7 +55,7 @@ func arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 func (d *delivery) message(ctx context.Context) *message.Message {
 	m := message.NewMessage(d.record.ID, d.record.Data)
 	for k, vs := range d.raw.Header {
-		if k == headerMsgID {
+		if k == jetstream.MsgIDHeader {
 			continue
 		}
 		m.Metadata[k] = strings.Join(vs, ",")
@@ -80,11 +81,6 @@ func (d *delivery) refuse(byDefault time.Duration) {
 // giveBack lets another worker have the message at once.
 func (d *delivery) giveBack() { _ = d.raw.Nak() }
 
-const (
-	headerSchedule       = "Nats-Schedule"
-	headerScheduleTarget = "Nats-Schedule-Target"
-)
-
 // Wake has the action's worker look at it again at a time: an empty message appears on its wake
 // subject then, and reaches a subscriber of wake-ups. The server sends it up to a quarter of a
 // second late, never early, and a time that is past means at once. A newer Wake of the same action
@@ -98,8 +94,8 @@ func (b *Broker) Wake(ctx context.Context, ref schemas.Ref, at time.Time) error 
 		Subject: b.cfg.Layout.Schedule(ref),
 		Header: nats.Header{
 			// The server reads fractions of a second; the client's own option would write none.
-			headerSchedule:       {"@at " + at.UTC().Format(time.RFC3339Nano)},
-			headerScheduleTarget: {b.cfg.Layout.Subject(ref, schemas.SectionWake)},
+			jetstream.ScheduleHeader:       {"@at " + at.UTC().Format(time.RFC3339Nano)},
+			jetstream.ScheduleTargetHeader: {b.cfg.Layout.Subject(ref, schemas.SectionWake)},
 		},
 	})
 	return err

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,19 +11,17 @@ import (
 	"weir/internal/fault"
 )
 
-// The error codes of the JetStream API that mean something to a writer.
+// The error codes of the JetStream API that mean something to a writer and have no name in
+// package jetstream.
 const (
-	codeAccountLimit   = 10002
-	codeServerLimit    = 10023
-	codeMemoryLimit    = 10028
-	codeStorageLimit   = 10047
-	codeMessageTooBig  = 10054
-	codeWrongSequence  = 10071 // names the sequence that stands there
-	codeStoreFailed    = 10077 // a stream's own limit, told apart by its text
-	codeWrongSequence2 = 10164 // the same where a cluster cannot name it
-	codeHeaderTooBig   = 10097
-	codeNoPeers        = 10005 // fewer servers that have room than there are to be copies
-	codeNoCluster      = 10074 // copies are asked of a server that is alone
+	codeAccountLimit = 10002
+	codeServerLimit  = 10023
+	codeMemoryLimit  = 10028
+	codeStorageLimit = 10047
+	codeStoreFailed  = 10077 // a stream's own limit, told apart by its text
+	codeHeaderTooBig = 10097
+	codeNoPeers      = 10005 // fewer servers that have room than there are to be copies
+	codeNoCluster    = 10074 // copies are asked of a server that is alone
 )
 
 // errAlone says that copies are asked of a server that is no part of a cluster. No waiting helps: a
@@ -34,13 +31,13 @@ var errAlone = errors.New("this NATS server is alone and cannot keep copies: nam
 // refused says what an error answer of the API means. An answer that is none of these is
 // fault.ErrUnavailable: the server did not store the message, but a caller that reads the log back
 // does no harm.
-func refused(code int, text string) error {
+func refused(code jetstream.ErrorCode, text string) error {
 	switch code {
-	case codeWrongSequence, codeWrongSequence2:
+	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant: // the latter of a cluster
 		return fault.ErrFenced
 	case codeAccountLimit, codeServerLimit, codeMemoryLimit, codeStorageLimit:
 		return fault.ErrFull
-	case codeMessageTooBig, codeHeaderTooBig:
+	case jetstream.JSErrCodeStreamMessageExceedsMaximum, codeHeaderTooBig:
 		return fault.ErrTooLarge
 	case codeNoPeers:
 		return fmt.Errorf("%w: the cluster has fewer servers with room than a stream is to have copies; are all of them up, and have they found each other?", fault.ErrUnavailable)
@@ -67,7 +64,7 @@ func wrap(err error) error {
 		if api.Code == 404 {
 			return fault.ErrNotFound
 		}
-		return refused(int(api.ErrorCode), api.Description)
+		return refused(api.ErrorCode, api.Description)
 	case errors.Is(err, nats.ErrMaxPayload):
 		return fault.ErrTooLarge
 	case errors.Is(err, jetstream.ErrObjectNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
@@ -85,9 +82,4 @@ func isFault(err error) bool {
 		}
 	}
 	return false
-}
-
-// ended is the error of a caller whose context ran out: what it asked for may have happened.
-func ended(ctx context.Context) error {
-	return fmt.Errorf("%w: %w", fault.ErrUnavailable, context.Cause(ctx))
 }

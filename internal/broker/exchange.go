@@ -61,7 +61,7 @@ func newExchange(nc *nats.Conn) (*exchange, error) {
 // ask sends a request and waits for the answer.
 func (x *exchange) ask(ctx context.Context, m *nats.Msg, take func(*nats.Msg) bool, timeout time.Duration) (*call, error) {
 	if ctx.Err() != nil {
-		return nil, ended(ctx)
+		return nil, fmt.Errorf("%w: %w", fault.ErrUnavailable, context.Cause(ctx))
 	}
 	c, err := x.send(m, take)
 	if err != nil {

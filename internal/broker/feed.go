@@ -369,5 +369,5 @@ func await(c <-chan struct{}, most time.Duration) {
 }
 
 func (f *feed) warn(kind string) {
-	f.s.cfg.Logger.WarnContext(f.handlers, "work feed", "component", "broker", "stream", f.stream, "queue", string(f.queue), "err_kind", kind)
+	f.s.b.cfg.Logger.WarnContext(f.handlers, "work feed", "component", "broker", "stream", f.stream, "queue", string(f.queue), "err_kind", kind)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/retry"
 	"weir/schemas"
 )
 
@@ -38,7 +39,7 @@ func (b *Broker) SealKey(ctx context.Context) ([]byte, error) {
 			// The stored key counts, whoever has written it. A cluster refuses a second write
 			// before it shows the first.
 			key, err = b.readKey(ctx)
-			for pause := 10 * time.Millisecond; errors.Is(err, fault.ErrNotFound) && pause < readTimeout && rest(ctx, pause); pause *= 2 {
+			for pause := 10 * time.Millisecond; errors.Is(err, fault.ErrNotFound) && pause < readTimeout && retry.Pause(ctx, pause); pause *= 2 {
 				key, err = b.readKey(ctx)
 			}
 		}

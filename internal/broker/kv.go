@@ -214,7 +214,6 @@ func insist(ask func(within time.Duration) error) error {
 
 // led decodes the answer of a stream's leader.
 func led(m *nats.Msg) (schemas.Record, error) {
-	const noMessage = 10037
 	var answer struct {
 		Message *struct {
 			Subject string    `json:"subject"`
@@ -227,10 +226,10 @@ func led(m *nats.Msg) (schemas.Record, error) {
 	switch err := json.Unmarshal(m.Data, &answer); {
 	case status(m) != "", err != nil:
 		return schemas.Record{}, fmt.Errorf("%w: the answer cannot be read", fault.ErrUnavailable)
-	case answer.Error != nil && answer.Error.ErrorCode == noMessage:
+	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
 		return schemas.Record{}, fault.ErrNotFound
 	case answer.Error != nil:
-		return schemas.Record{}, refused(int(answer.Error.ErrorCode), answer.Error.Description)
+		return schemas.Record{}, refused(answer.Error.ErrorCode, answer.Error.Description)
 	case answer.Message == nil:
 		return schemas.Record{}, fmt.Errorf("%w: an answer without a message", fault.ErrUnavailable)
 	}

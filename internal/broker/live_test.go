@@ -85,7 +85,7 @@ func TestLiveSaysWhatItLost(t *testing.T) {
 	n := open(t, embedded.Config{}, Config{})
 	c := &call{subject: layout.Subject(ref("a"), schemas.SectionAccepted)}
 	reply := &nats.Msg{Data: []byte(`{"stream":"S", "seq":1}`)}
-	republished := &nats.Msg{Header: nats.Header{headerSeq: {"1"}, headerTime: {time.Now().Format(time.RFC3339Nano)}}}
+	republished := &nats.Msg{Header: nats.Header{nats.JSSequence: {"1"}, nats.JSTimeStamp: {time.Now().Format(time.RFC3339Nano)}}}
 	for subject, put := range map[string]func(*live){
 		schemas.LiveLog + ".>":           func(*live) { n.acked(c, reply) },
 		schemas.LiveRoot + ".evidence.>": func(l *live) { l.deliver(republished) },

@@ -15,6 +15,7 @@ import (
 
 	"weir/internal/broker/access"
 	"weir/internal/fault"
+	"weir/internal/retry"
 	"weir/schemas"
 )
 
@@ -152,19 +153,9 @@ func (b *Broker) made(ctx context.Context, ask func(context.Context) error) erro
 		once, cancel := context.WithTimeout(ctx, time.Duration(try)*madeWithin)
 		err := b.asked(once, ask)
 		cancel()
-		if !unanswered(err) || try == madeTries || !rest(ctx, rand.N(madePause)) { //nolint:gosec // the pauses only have to differ
+		if !unanswered(err) || try == madeTries || !retry.Pause(ctx, rand.N(madePause)) { //nolint:gosec // the pauses only have to differ
 			return err
 		}
-	}
-}
-
-// rest waits; false means that ctx ended first.
-func rest(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -8,9 +8,11 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/net/http/httpguts"
 
 	"weir/internal/fault"
+	"weir/internal/retry"
 )
 
 const (
@@ -97,7 +99,7 @@ func (p *Publisher) land(f *flight, deadline time.Time) error {
 		if err == nil {
 			p.b.wrote(f.msg.Subject, f.msg.Data)
 		}
-		if !errors.Is(err, fault.ErrUnavailable) || !f.again || !rest(ctx, retryPause) {
+		if !errors.Is(err, fault.ErrUnavailable) || !f.again || !retry.Pause(ctx, retryPause) {
 			return err
 		}
 		f.call, f.err = p.b.acks.send(f.msg, nil)
@@ -117,7 +119,7 @@ func outgoing(topic string, m *message.Message) (*nats.Msg, error) {
 		msg.Header[k] = []string{v}
 	}
 	if m.UUID != "" {
-		msg.Header[headerMsgID] = []string{m.UUID}
+		msg.Header[jetstream.MsgIDHeader] = []string{m.UUID}
 	}
 	return msg, nil
 }

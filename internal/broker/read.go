@@ -9,20 +9,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"weir/internal/fault"
 	"weir/schemas"
 )
 
-// The headers that the server adds to a stored message.
-const (
-	headerStream  = "Nats-Stream"
-	headerSubject = "Nats-Subject"
-	headerSeq     = "Nats-Sequence"
-	headerTime    = "Nats-Time-Stamp"
-	headerPending = "Nats-Num-Pending"
-	headerMsgID   = "Nats-Msg-Id"
-)
+// headerPending is how many messages of an answer follow.
+const headerPending = "Nats-Num-Pending"
 
 const (
 	// readTimeout bounds one request for stored messages, and every other request but publishes. A
@@ -182,17 +176,17 @@ func (b *Broker) Bounds(ctx context.Context, stream string) (first, last uint64,
 
 // stamped decodes a stored message with the headers of the server.
 func stamped(m *nats.Msg) (schemas.Record, error) {
-	seq, err := strconv.ParseUint(last(m.Header, headerSeq), 10, 64)
+	seq, err := strconv.ParseUint(last(m.Header, nats.JSSequence), 10, 64)
 	if err != nil {
 		return schemas.Record{}, fmt.Errorf("%w: a message without its sequence", fault.ErrUnavailable)
 	}
-	at, err := time.Parse(time.RFC3339Nano, last(m.Header, headerTime))
+	at, err := time.Parse(time.RFC3339Nano, last(m.Header, nats.JSTimeStamp))
 	if err != nil {
 		return schemas.Record{}, fmt.Errorf("%w: a message without its time", fault.ErrUnavailable)
 	}
 	return schemas.Record{
-		Stream: last(m.Header, headerStream), Subject: last(m.Header, headerSubject),
-		Seq: seq, Time: at, ID: m.Header.Get(headerMsgID), Data: m.Data,
+		Stream: last(m.Header, nats.JSStream), Subject: last(m.Header, nats.JSSubject),
+		Seq: seq, Time: at, ID: m.Header.Get(jetstream.MsgIDHeader), Data: m.Data,
 	}, nil
 }
 

@@ -131,7 +131,7 @@ func TestForgedHeaders(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
 	m := &nats.Msg{Subject: layout.Subject(ref("a"), schemas.SectionEvent), Header: nats.Header{
-		headerSeq: {"77"}, headerSubject: {"weir.log.forged"}, headerTime: {"x"}, headerStream: {"X", "Y"},
+		nats.JSSequence: {"77"}, nats.JSSubject: {"weir.log.forged"}, nats.JSTimeStamp: {"x"}, nats.JSStream: {"X", "Y"},
 	}, Data: []byte("d")}
 	seq := must(n.store(t.Context(), m))(t)
 	rec := must(n.Last(t.Context(), schemas.LogStream(0), layout.All(ref("a"))))(t)

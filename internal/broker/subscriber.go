@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -43,14 +42,13 @@ type SubscriberConfig struct {
 	// PlaceEvery and PlaceBehind are described at placeEvery and placeBehind, their defaults.
 	PlaceEvery  time.Duration
 	PlaceBehind uint64
-	Logger      *slog.Logger // default: the broker's
 }
 
 // backlogShare is the part of the slots whose messages wait beside them: they fill free slots while
 // the next pull is on its way.
 const backlogShare = 4
 
-func (c SubscriberConfig) withDefaults(b *Broker) SubscriberConfig {
+func (c SubscriberConfig) withDefaults() SubscriberConfig {
 	c.Slots = cmp.Or(c.Slots, 64)
 	c.Backlog = cmp.Or(c.Backlog, max(1, c.Slots/backlogShare))
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 30*time.Second)
@@ -59,7 +57,6 @@ func (c SubscriberConfig) withDefaults(b *Broker) SubscriberConfig {
 	c.Heartbeat = cmp.Or(c.Heartbeat, pullHeartbeat)
 	c.PlaceEvery = cmp.Or(c.PlaceEvery, placeEvery)
 	c.PlaceBehind = cmp.Or(c.PlaceBehind, placeBehind)
-	c.Logger = cmp.Or(c.Logger, b.cfg.Logger)
 	return c
 }
 
@@ -84,7 +81,7 @@ var _ message.Subscriber = (*Subscriber)(nil)
 
 // NewSubscriber returns a subscriber that borrows b's connection.
 func NewSubscriber(b *Broker, cfg SubscriberConfig) *Subscriber {
-	return &Subscriber{b: b, cfg: cfg.withDefaults(b), feeds: make(map[*feed]struct{}), slots: make(map[string]*slotPool)}
+	return &Subscriber{b: b, cfg: cfg.withDefaults(), feeds: make(map[*feed]struct{}), slots: make(map[string]*slotPool)}
 }
 
 // Topics are the topics of one partition, in the order of schemas.Queues.

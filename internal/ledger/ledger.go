@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/retry"
 	"weir/schemas"
 )
 
@@ -240,7 +241,7 @@ func (l *Ledger) until(ctx context.Context, ref schemas.Ref, after, known uint64
 			limit = min(limit*growth, widestPage)
 		case after >= known:
 			return nil
-		case late == patience || !rest(ctx, catchUp):
+		case late == patience || !retry.Pause(ctx, catchUp):
 			return fmt.Errorf("%w: it does not show what it is known to hold", fault.ErrUnavailable)
 		default:
 			limit, late = firstPage, late+1

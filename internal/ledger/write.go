@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/retry"
 	"weir/schemas"
 )
 
@@ -43,7 +44,7 @@ func (l *Ledger) claim(ctx context.Context, st *State, ev schemas.Event, m schem
 			return found, duplicate, missing
 		case full && !ours:
 			return nil, false, err // a full log refuses new actions, and knows the old ones
-		case full || n == writes || !rest(ctx, pause):
+		case full || n == writes || !retry.Pause(ctx, pause):
 			return nil, false, fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
 		}
 	}
@@ -60,7 +61,7 @@ func (l *Ledger) insist(ctx context.Context, st *State, ev *schemas.Event, m sch
 		switch {
 		case m.Last > before && overtaken < overtakes && ctx.Err() == nil:
 			overtaken++
-		case n == writes || !rest(ctx, pause):
+		case n == writes || !retry.Pause(ctx, pause):
 			return 0, fmt.Errorf("event %d: %w", ev.N, cause)
 		default:
 			n, pause = n+1, 2*pause
@@ -156,16 +157,6 @@ func follows(kind schemas.Kind, next, between schemas.EventType) bool {
 	case schemas.EventAttempted, schemas.EventProgress, schemas.EventDelta:
 		return true
 	default:
-		return false
-	}
-}
-
-// rest waits; false says that ctx ended first.
-func rest(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
 		return false
 	}
 }

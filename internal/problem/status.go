@@ -62,7 +62,7 @@ func Status(c schemas.Code) int {
 // family maps the codes that share a prefix; the rest is our own failure.
 func family(c schemas.Code) int {
 	switch {
-	case strings.HasPrefix(string(c), "DENY_"):
+	case c.Denied():
 		return http.StatusForbidden
 	case strings.HasPrefix(string(c), "UPSTREAM_"):
 		return http.StatusBadGateway

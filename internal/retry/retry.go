@@ -1,9 +1,10 @@
-// Package retry says whether a call may be made again and when. It keeps no
+// Package retry says whether a call may be made again and when. But for Pause it keeps no
 // state and reads no clock: attempts are counted by the action's own events,
 // and time and chance are arguments.
 package retry
 
 import (
+	"context"
 	"time"
 
 	"weir/internal/fault"
@@ -73,6 +74,16 @@ func transport(code schemas.Code) bool {
 		schemas.UpstreamReset, schemas.UpstreamProtocol, schemas.UpstreamTruncated, schemas.Interrupted:
 		return true
 	default:
+		return false
+	}
+}
+
+// Pause waits; false says that ctx ended first.
+func Pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
 		return false
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"weir/internal/models"
 	"weir/processors/call"
@@ -110,7 +109,7 @@ func (w *work) failed(o *outcome) ending {
 	switch code := res.Code; {
 	case o.response != nil:
 		return w.rejected(o)
-	case strings.HasPrefix(string(code), "DENY_"):
+	case code.Denied():
 		d := o.Last.LastWord()
 		d.Code = code
 		return w.refused(d)

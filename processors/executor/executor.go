@@ -23,11 +23,6 @@ type Caller interface {
 	Run(ctx context.Context, t *call.Task) (call.Result, error)
 }
 
-// Recorder leaves evidence.
-type Recorder interface {
-	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
-}
-
 // Answers reads answers, wherever they are kept. The memory of a large one is reserved until release.
 type Answers interface {
 	Reserved(ctx context.Context, tenant string, t *ledger.Try) (answer *schemas.Answer, release func(), err error)
@@ -36,13 +31,13 @@ type Answers interface {
 // Executor performs kind http. It is safe for concurrent use.
 type Executor struct {
 	caller   Caller
-	recorder Recorder
+	recorder settle.Leaver
 	answers  Answers
 	schemas  *jsonschema.Cache
 }
 
 // New returns an Executor with a cache of compiled response schemas of its own.
-func New(c Caller, r Recorder, a Answers) *Executor {
+func New(c Caller, r settle.Leaver, a Answers) *Executor {
 	return &Executor{caller: c, recorder: r, answers: a, schemas: jsonschema.NewCache(jsonschema.CacheConfig{})}
 }
 

@@ -112,7 +112,7 @@ func failed(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Ve
 	switch {
 	case code == schemas.DenyRedirect && answer != nil:
 		return refusedRedirect(answer)
-	case strings.HasPrefix(string(code), "DENY_"):
+	case code.Denied():
 		d := r.Last.LastWord()
 		if d.Allowed { // refused on the way, after policy had let it pass
 			d.Allowed, d.Code, d.Reason = false, code, call.Describe(code)

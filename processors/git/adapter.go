@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 
 	"weir/internal/fault"
 	"weir/internal/gitwire"
@@ -178,4 +179,39 @@ func readWord(ctx context.Context, from call.Answers, last *ledger.Try) (w word,
 		}
 	}
 	return w, a.Status, nil
+}
+
+// mediaType is what an answer says that it is, without parameters.
+func mediaType(headers []schemas.Header) string {
+	for _, h := range headers {
+		if h.Name == "content-type" {
+			t, _, _ := strings.Cut(h.Value, ";")
+			return strings.ToLower(strings.TrimSpace(t))
+		}
+	}
+	return ""
+}
+
+// heard has read take an answer. If the call failed, that is its error: read may have taken
+// the failure for an early end.
+func heard(answer io.Reader, read func(io.Reader) error) error {
+	l := &answerReader{Reader: answer}
+	err := read(l)
+	if err != nil && l.failed != nil {
+		return l.failed
+	}
+	return err
+}
+
+type answerReader struct {
+	io.Reader
+	failed *fault.Call
+}
+
+func (l *answerReader) Read(b []byte) (int, error) {
+	n, err := l.Reader.Read(b)
+	if failed, ok := errors.AsType[*fault.Call](err); ok {
+		l.failed = failed
+	}
+	return n, err
 }

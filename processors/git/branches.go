@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -170,14 +169,11 @@ func (o *opening) open(ctx context.Context) (string, error) {
 func (o *opening) look(ctx context.Context) (base, branch string, err error) {
 	b, n := schemas.RefOf(o.base), schemas.RefOf(o.branch)
 	refs, err := o.cfg.Upstream.Forward.refs(ctx, asking(o.st, o.st.ID), o.repo, b, n)
-	if said, ok := errors.AsType[*fault.Error](err); ok && said.Code != schemas.HTTPFailure && !deny(said.Code) {
+	if said, ok := errors.AsType[*fault.Error](err); ok && said.Code != schemas.HTTPFailure && !said.Code.Denied() {
 		err = &call.Rest{Until: o.cfg.Now().Add(again), For: schemas.WaitDelay}
 	}
 	return at(refs, b), at(refs, n), err
 }
-
-// deny reports whether a code is a decision of policy.
-func deny(code schemas.Code) bool { return strings.HasPrefix(string(code), "DENY_") }
 
 // push makes one push of the branch, or reads its end off the log.
 func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, error) {
@@ -217,7 +213,7 @@ func (o *opening) judge(ctx context.Context, step int, r call.Result) (made bool
 		return false, denies(r.Decision)
 	case r.Last.Mocked():
 		return false, fault.New(schemas.GitRejected, "a traffic rule answers in the upstream's place, so that the task's branch cannot be made; take the rule away, or scope it")
-	case !r.Answered && deny(r.Last.Result.Code):
+	case !r.Answered && r.Last.Result.Code.Denied():
 		code := r.Last.Result.Code
 		return false, fault.New(code, "policy does not let the task's branch be made at the repository's upstream: "+call.Describe(code))
 	case !r.Answered:

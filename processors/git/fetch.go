@@ -58,8 +58,8 @@ func headers(accept string, protocol int) []schemas.Header {
 }
 
 func (f *Forward) advertise(ctx context.Context, who asker, repo schemas.Repo, service string, protocol int, w io.Writer) error {
-	return f.discover(ctx, who, repo, service, protocol, func(r reply) error {
-		if r.mocked {
+	return f.discover(ctx, who, repo, service, protocol, func(r io.Reader, mocked bool) error {
+		if mocked {
 			_, err := io.Copy(w, r)
 			return err
 		}
@@ -79,7 +79,7 @@ func (f *Forward) advertise(ctx context.Context, who asker, repo schemas.Repo, s
 }
 
 // discover asks for an advertisement. Of a push there is none in protocol 2.
-func (f *Forward) discover(ctx context.Context, who asker, repo schemas.Repo, service string, protocol int, read func(reply) error) error {
+func (f *Forward) discover(ctx context.Context, who asker, repo schemas.Repo, service string, protocol int, read readAnswer) error {
 	if service != schemas.GitUploadPack {
 		protocol = 0
 	}
@@ -137,8 +137,8 @@ func (f *Forward) uploadPack(ctx context.Context, who asker, repo schemas.Repo, 
 	case len(q.WantRefs) > 0, q.Filter != "":
 		return fault.New(schemas.InvalidRequest, "the repository is passed on from elsewhere: it has no partial clones, and refs are not wanted by name; fetch without a filter")
 	}
-	return f.fetch(ctx, who, repo, protocol, in, func(r reply) error {
-		if q.Command != gitwire.CommandLsRefs || r.mocked {
+	return f.fetch(ctx, who, repo, protocol, in, func(r io.Reader, mocked bool) error {
+		if q.Command != gitwire.CommandLsRefs || mocked {
 			_, err := io.Copy(w, r)
 			return told(err)
 		}
@@ -151,7 +151,7 @@ func (f *Forward) uploadPack(ctx context.Context, who asker, repo schemas.Repo, 
 	})
 }
 
-func (f *Forward) fetch(ctx context.Context, who asker, repo schemas.Repo, protocol int, in []byte, read func(reply) error) error {
+func (f *Forward) fetch(ctx context.Context, who asker, repo schemas.Repo, protocol int, in []byte, read readAnswer) error {
 	result := gitwire.ResultType(schemas.GitUploadPack)
 	return f.ask(ctx, who, repo, request{
 		method: postMethod, suffix: "/" + schemas.GitUploadPack, headers: headers(result, protocol),
@@ -162,7 +162,7 @@ func (f *Forward) fetch(ctx context.Context, who asker, repo schemas.Repo, proto
 // refs are those of an upstream that begin with one of the prefixes, and HEAD.
 func (f *Forward) refs(ctx context.Context, who asker, repo schemas.Repo, prefixes ...string) (refs []gitwire.Ref, err error) {
 	var a gitwire.Advertisement
-	err = f.discover(ctx, who, repo, schemas.GitUploadPack, 2, func(r reply) error {
+	err = f.discover(ctx, who, repo, schemas.GitUploadPack, 2, func(r io.Reader, mocked bool) error {
 		a, err = gitwire.ReadAdvertisement(r)
 		return told(err)
 	})
@@ -170,7 +170,7 @@ func (f *Forward) refs(ctx context.Context, who asker, repo schemas.Repo, prefix
 		return a.Refs, err
 	}
 	in := gitwire.LsRefs(append([]string{gitwire.HEAD}, prefixes...)...)
-	err = f.fetch(ctx, who, repo, 2, in, func(r reply) error {
+	err = f.fetch(ctx, who, repo, 2, in, func(r io.Reader, mocked bool) error {
 		refs, err = gitwire.ReadRefs(r)
 		return told(err)
 	})

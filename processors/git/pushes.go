@@ -47,7 +47,7 @@ type Hosted interface {
 // Config is what Pushes, Branches and Repos need. A field without a default says so.
 type Config struct {
 	Ledger   Ledger
-	Recorder Recorder
+	Recorder settle.Leaver
 	Repos    Catalog
 	Hosted   Hosted
 	Upstream Upstream

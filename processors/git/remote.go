@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
@@ -74,7 +73,7 @@ func capabilities(o schemas.PushOrder) []string {
 }
 
 // remoteTask is the call that makes a push, but for how it is made.
-func remoteTask(st *ledger.State, repo schemas.Repo, c gitwire.Commands, to Recorder) *call.Task {
+func remoteTask(st *ledger.State, repo schemas.Repo, c gitwire.Commands, to settle.Leaver) *call.Task {
 	// The commands stand for the body where policy and the attempt's digest are concerned: what
 	// follows them is objects.
 	body, _ := ledger.Encode(string(c.Bytes(nil))) // a text always encodes
@@ -109,7 +108,7 @@ func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error
 	}
 	res := r.Last.Result
 	switch {
-	case r.Failed && strings.HasPrefix(string(res.Code), "DENY_"):
+	case r.Failed && res.Code.Denied():
 		return ending{outcome: schemas.OutcomeDenied, code: res.Code, reason: call.Describe(res.Code)}, nil
 	case w.spool != nil && !whole && cause != nil:
 		return w.kept(cause), nil

@@ -79,7 +79,7 @@ func later(err error) error {
 func refusal(why *fault.Error) ending {
 	e := failed(why.Code, why.Message)
 	switch {
-	case strings.HasPrefix(string(why.Code), "DENY_"):
+	case why.Code.Denied():
 		e.outcome = schemas.OutcomeDenied
 	case why.Code == schemas.Canceled:
 		e.outcome = schemas.OutcomeCanceled

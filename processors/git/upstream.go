@@ -4,25 +4,14 @@
 package git
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
-	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
-	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/outbound"
-	"weir/internal/policy/callurl"
-	"weir/internal/policy/judge"
-	"weir/internal/traffic"
 	"weir/processors/call"
 	"weir/processors/call/added"
 	"weir/processors/call/dial"
@@ -30,11 +19,6 @@ import (
 	"weir/processors/settle"
 	"weir/schemas"
 )
-
-// Recorder leaves evidence.
-type Recorder interface {
-	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
-}
 
 // Upstream is how repositories elsewhere are reached. Nil parts: there are none.
 type Upstream struct {
@@ -87,13 +71,13 @@ type ForwardConfig struct {
 type Forward struct {
 	guard    *guard.Guard
 	client   *outbound.Client
-	recorder Recorder
+	recorder settle.Leaver
 	cfg      ForwardConfig
 }
 
 // NewForward returns a Forward. The client's own limits on the time of headers and bodies
 // do not hold.
-func NewForward(g *guard.Guard, c *outbound.Client, r Recorder, cfg ForwardConfig) *Forward {
+func NewForward(g *guard.Guard, c *outbound.Client, r settle.Leaver, cfg ForwardConfig) *Forward {
 	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Minute)
 	cfg.Answer = cmp.Or(cfg.Answer, 10<<30)
 	if cfg.Now == nil {
@@ -128,18 +112,15 @@ type request struct {
 	want           string // the media type of its answer
 }
 
-// reply is an answer with the status and of the type that were wanted. A mocked one is what
+// readAnswer takes an answer with the status and of the type that were wanted. A mocked one is what
 // a traffic rule says, whatever that is.
-type reply struct {
-	io.Reader
-	mocked bool
-}
+type readAnswer func(r io.Reader, mocked bool) error
 
 // ask makes one request, has read take the answer, and leaves evidence. It returns read's error.
-func (f *Forward) ask(ctx context.Context, who asker, repo schemas.Repo, q request, read func(reply) error) error {
+func (f *Forward) ask(ctx context.Context, who asker, repo schemas.Repo, q request, read readAnswer) error {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.Timeout)
 	defer cancel()
-	v := &visit{Forward: f, who: who, q: q, start: f.cfg.Now()}
+	v := &roundTrip{Forward: f, who: who, q: q, start: f.cfg.Now()}
 	v.call = schemas.HTTPCall{Method: q.method, URL: repo.UpstreamURL + q.suffix, AllowlistKey: repo.AllowlistKey, Headers: q.headers}
 	err := errReshaped
 	for errors.Is(err, errReshaped) {
@@ -149,126 +130,6 @@ func (f *Forward) ask(ctx context.Context, who asker, repo schemas.Repo, q reque
 		return err
 	}
 	return v.end(ctx, err)
-}
-
-var (
-	// errReshaped: the traffic rules now make something else of the request, of which
-	// nothing was sent.
-	errReshaped = errors.New("the traffic rules have changed")
-	errHeld     = errors.New("traffic rules hold the request back for too long")
-)
-
-// denial is what policy says before the first byte.
-type denial struct{ schemas.Decision }
-
-func (*denial) Error() string { return "policy does not let the request pass" }
-
-// visit is one request and what is known of it.
-type visit struct {
-	*Forward
-	who    asker
-	q      request
-	call   schemas.HTTPCall
-	start  time.Time
-	held   time.Time // since when traffic rules hold it back
-	pass   guard.Pass
-	sent   bool
-	status int // the answer's
-	// untried: its asker gave it up while it was held back. It leaves no evidence.
-	untried bool
-}
-
-// check waits until the rules let the request go, and asks for leave.
-func (v *visit) check(ctx context.Context) error {
-	scope := judge.Scope{
-		Internal: true, Tenant: v.who.action.Tenant, Only: v.who.entries,
-		Facts: traffic.Facts{Kind: v.who.kind, Principal: v.who.principal, TaskID: v.who.taskID, ActionID: v.who.action.ID},
-	}
-	for {
-		p, d := v.guard.Check(v.call, scope)
-		if !p.Valid() {
-			return &denial{d}
-		}
-		v.pass = p
-		if p.Delay() <= 0 {
-			return nil
-		}
-		now := v.cfg.Now()
-		if v.held.IsZero() {
-			v.held = now
-		}
-		wait := v.held.Add(p.Delay()).Sub(now)
-		switch {
-		case wait <= 0:
-			return nil
-		case wait > inline:
-			return &fault.Call{Code: schemas.UpstreamTimeout, Cause: errHeld}
-		}
-		select {
-		case <-time.After(wait):
-		case <-p.Replaced():
-		case <-ctx.Done():
-			v.untried = true
-			return ctx.Err()
-		}
-	}
-}
-
-// once makes the request once.
-func (v *visit) once(ctx context.Context, read func(reply) error) error {
-	if err := v.check(ctx); err != nil {
-		return err
-	}
-	line, err := dial.Open(ctx, v.client, v.pass)
-	if err != nil {
-		return err
-	}
-	defer line.Close()
-	if v.guard.Reshaped(v.pass) {
-		return errReshaped
-	}
-	if v.pass.Mocked() {
-		m := line.Mock()
-		if v.status = m.Status; m.Status != statusOK {
-			return v.refused()
-		}
-		return read(reply{bytes.NewReader(m.Body), true})
-	}
-	s, err := v.send(ctx, line)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	v.sent, v.status = true, s.Status
-	switch {
-	case s.Status != statusOK:
-		return v.refused()
-	case mediaType(s.Headers) != v.q.want:
-		return fault.New(schemas.UpstreamProtocol, "what answers at the repository's upstream is no git server that speaks smart HTTP; look at its URL")
-	}
-	return heard(s, func(r io.Reader) error { return read(reply{Reader: r}) })
-}
-
-// send asks policy for the last time and sends. A reload of it waits until the first
-// byte is on its way.
-func (v *visit) send(ctx context.Context, line *dial.Line) (*outbound.Stream, error) {
-	fresh, d, leave := v.guard.Begin(v.pass)
-	defer leave()
-	if !fresh.Valid() {
-		return nil, &denial{d}
-	}
-	if !fresh.SamePolicy(v.pass) {
-		if err := line.Renew(fresh); err != nil {
-			return nil, err
-		}
-		v.pass = fresh
-	}
-	go func() {
-		<-line.Begun() // at the latest when the line is closed
-		leave()
-	}()
-	s, _, err := v.stream(ctx, line, outbound.Request{Body: v.q.body, ContentType: v.q.contentType}, v.cfg.Answer)
-	return s, err
 }
 
 // stream sends a request over a line, with what the policy's entry adds. The secrets in that are read as late
@@ -281,124 +142,4 @@ func (f *Forward) stream(ctx context.Context, line *dial.Line, q outbound.Reques
 	q.Headers, q.Injected, q.Query = line.Pass.Call().Headers, own.Headers, own.Query
 	s, err := line.Conn.Stream(ctx, q, outbound.StreamLimits{Header: -1, Idle: idle, Bytes: most})
 	return s, own, err
-}
-
-// end leaves the evidence of a request, and returns how it ended. If the
-// evidence cannot be left, the error says that too.
-func (v *visit) end(ctx context.Context, err error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
-	defer cancel()
-	// Of the action under whose name the evidence is left, only its name and its asker are known here.
-	st := &ledger.State{Ref: v.who.action, Action: schemas.Action{Tenant: v.who.action.Tenant, Principal: v.who.principal}}
-	target := callurl.Target(v.call.Method, v.call.URL)
-	// A request that is made again is another one.
-	name := v.who.action.ID + ".fetch." + uuid.NewString()
-	var records []schemas.Evidence
-	var failed error
-	if denied, ok := errors.AsType[*denial](err); ok {
-		var record schemas.Evidence
-		record, failed = settle.Denial(st, 0, v.call.Method, target, denied.Decision, 0)
-		records, err = append(records, record), denies(denied.Decision)
-	} else {
-		t := v.try(err)
-		records, failed = settle.Made(st, t, v.call.Method, target, call.Describe(t.Result.Code))
-		err = public(err)
-	}
-	for i := range records {
-		if records[i].ID = name; records[i].Kind == schemas.EvidenceDecision {
-			records[i].ID += ".denial"
-		}
-	}
-	if failed == nil {
-		failed = v.recorder.Leave(ctx, st, records...)
-	}
-	if failed == nil {
-		return err
-	}
-	return errors.Join(err, failed)
-}
-
-// try is the request as an attempt.
-func (v *visit) try(err error) ledger.Try {
-	var code schemas.Code
-	sent := v.sent
-	if failed, ok := errors.AsType[*fault.Call](err); ok {
-		code, sent = failed.Code, sent || failed.Sent
-	} else if told, ok := errors.AsType[*fault.Error](err); ok && told.Code != schemas.HTTPFailure {
-		code = told.Code // an answer of any status is one
-	}
-	digest := sha256.Sum256(append([]byte(v.call.Method+"\x00"+v.call.URL+"\x00"), v.q.body...)) // names it without its content
-	return ledger.Try{
-		Attempt: schemas.Attempt{
-			Number: 1, Class: schemas.ClassSafe, Worker: v.cfg.Worker, Decision: v.pass.Decision(), Digest: hex.EncodeToString(digest[:]),
-		},
-		Result: &schemas.Attempted{Code: code, Sent: sent && !v.pass.Mocked(), Status: v.status, Duration: v.cfg.Now().Sub(v.start)},
-	}
-}
-
-// public is an error as its asker may see it.
-func public(err error) error {
-	failed, ok := errors.AsType[*fault.Call](err)
-	if !ok {
-		return err
-	}
-	message := call.Describe(failed.Code)
-	if errors.Is(failed.Cause, errHeld) {
-		message = errHeld.Error()
-	}
-	return &fault.Error{Code: failed.Code, Message: "the repository's upstream could not be asked: " + message, Cause: err}
-}
-
-// denies is a denial as its asker may see it.
-func denies(d schemas.Decision) error {
-	return fault.New(d.Code, "policy does not let the repository's upstream be asked: "+d.Reason)
-}
-
-// refused is the end of a request that was answered with another status than it should.
-func (v *visit) refused() error {
-	why := fmt.Sprintf("answers with status %d; try again later", v.status)
-	switch {
-	case v.status >= 300 && v.status < 400:
-		why = "answers with a redirect, which is not followed; name the URL that it leads to as the repository's own"
-	case v.status == 401, v.status == 403:
-		why = fmt.Sprintf("answers with status %d; look at the credential that the policy's entry adds", v.status)
-	case v.status == 404, v.status == 410:
-		why = fmt.Sprintf("answers with status %d; it has no such repository, or shows it to others only", v.status)
-	}
-	return fault.New(schemas.HTTPFailure, "the repository's upstream "+why)
-}
-
-// mediaType is what an answer says that it is, without parameters.
-func mediaType(headers []schemas.Header) string {
-	for _, h := range headers {
-		if h.Name == "content-type" {
-			t, _, _ := strings.Cut(h.Value, ";")
-			return strings.ToLower(strings.TrimSpace(t))
-		}
-	}
-	return ""
-}
-
-// heard has read take an answer. If the call failed, that is its error: read may have taken
-// the failure for an early end.
-func heard(answer io.Reader, read func(io.Reader) error) error {
-	l := &answerReader{Reader: answer}
-	err := read(l)
-	if err != nil && l.failed != nil {
-		return l.failed
-	}
-	return err
-}
-
-type answerReader struct {
-	io.Reader
-	failed *fault.Call
-}
-
-func (l *answerReader) Read(b []byte) (int, error) {
-	n, err := l.Reader.Read(b)
-	if failed, ok := errors.AsType[*fault.Call](err); ok {
-		l.failed = failed
-	}
-	return n, err
 }

@@ -3,7 +3,6 @@ package plans
 import (
 	"context"
 	"encoding/json"
-	"strings"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -17,19 +16,14 @@ type Caller interface {
 	Run(ctx context.Context, t *call.Task) (call.Result, error)
 }
 
-// Recorder leaves evidence.
-type Recorder interface {
-	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
-}
-
 // Plans performs kind plan. It is safe for concurrent use.
 type Plans struct {
 	caller   Caller
-	recorder Recorder
+	recorder settle.Leaver
 }
 
 // New returns an executor of plans.
-func New(c Caller, r Recorder) *Plans {
+func New(c Caller, r settle.Leaver) *Plans {
 	return &Plans{caller: c, recorder: r}
 }
 
@@ -250,7 +244,7 @@ func (t *tally) failure(r call.Result, v View) string {
 		return Failure(schemas.UnknownText).Error()
 	}
 	code := r.Last.Result.Code
-	t.count(code, sent || !strings.HasPrefix(string(code), "DENY_"))
+	t.count(code, sent || !code.Denied())
 	if d := r.Last.LastWord(); !d.Allowed && d.Code == code {
 		return v.Denied(d)
 	}

@@ -27,11 +27,6 @@ type Sets interface {
 	Reset(ctx context.Context, tenant, by string) (rules.Snapshot, error)
 }
 
-// Recorder leaves evidence.
-type Recorder interface {
-	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
-}
-
 // Config is what Rules needs besides its collaborators. All have defaults.
 type Config struct {
 	// Limit is how many rules a tenant may have, and how many groups; default
@@ -44,14 +39,14 @@ type Config struct {
 type Rules struct {
 	sets     Sets
 	policy   func() *policy.Policy
-	recorder Recorder
+	recorder settle.Leaver
 	cfg      Config
 	turns    *turns
 }
 
 // New returns an executor of writes. Current gives the policy in force, which a
 // redirect is held against.
-func New(s Sets, current func() *policy.Policy, r Recorder, cfg Config) *Rules {
+func New(s Sets, current func() *policy.Policy, r settle.Leaver, cfg Config) *Rules {
 	cfg.Limit = cmp.Or(cfg.Limit, schemas.MaxRules)
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -58,7 +57,7 @@ func refused(code schemas.Code) (settle.Verdict, error) {
 func broken(last *ledger.Try) (settle.Verdict, error) {
 	res := last.Result
 	switch {
-	case strings.HasPrefix(string(res.Code), "DENY_"):
+	case res.Code.Denied():
 		return refused(res.Code)
 	case last.Mocked():
 		return failed(schemas.OutcomeFailed, res.Code, task(describe(res)+"; a traffic rule answered in the agent's place"), details{Code: res.Code})

@@ -18,11 +18,6 @@ type Caller interface {
 	Run(ctx context.Context, t *call.Task) (call.Result, error)
 }
 
-// Recorder leaves evidence.
-type Recorder interface {
-	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
-}
-
 // Answers reads answers, wherever they are kept.
 type Answers interface {
 	Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, error)
@@ -58,14 +53,14 @@ type RemoteConfig struct {
 type Remote struct {
 	ledger   Ledger
 	caller   Caller
-	recorder Recorder
+	recorder settle.Leaver
 	answers  Answers
 	cfg      RemoteConfig
 	desks    desks
 }
 
 // NewRemote returns an executor of remote runs.
-func NewRemote(l Ledger, c Caller, r Recorder, a Answers, cfg RemoteConfig) *Remote {
+func NewRemote(l Ledger, c Caller, r settle.Leaver, a Answers, cfg RemoteConfig) *Remote {
 	cfg.TenantShare = cmp.Or(cfg.TenantShare, 100)
 	return &Remote{
 		ledger: l, caller: c, recorder: r, answers: a, cfg: cfg,

@@ -234,12 +234,6 @@ func (s *Server) Layout() schemas.Layout { return s.cfg.Layout }
 // MaxBytes is the wall in force; 0 where the server chose it itself.
 func (s *Server) MaxBytes() int64 { return s.cfg.MaxBytes }
 
-// SyncsEach reports whether the server syncs each message itself, because this system has no call
-// that syncs a file system.
-func (s *Server) SyncsEach() bool {
-	return s.cfg.Durability == schemas.DurabilityDisk && s.group == nil
-}
-
 // Addr is where observers and agents connect; empty when no port is open.
 func (s *Server) Addr() string {
 	if a := s.ns.Addr(); s.cfg.Listen != "" && a != nil {

@@ -65,7 +65,6 @@ func TestServerDurabilities(t *testing.T) {
 
 	process := start(t, Config{Durability: schemas.DurabilityProcess, Sync: fails})
 	require.NoError(t, process.Barrier(t.Context()), "process waits for nothing")
-	require.False(t, process.SyncsEach())
 
 	disk := start(t, Config{Sync: fails})
 	require.Equal(t, schemas.DurabilityDisk, disk.Durability())

@@ -87,7 +87,7 @@ func (c *checker) complete(a *Action, s schemas.Settled, stored map[string]bool)
 			continue
 		}
 		want(t.record())
-		if strings.HasPrefix(string(t.Result.Code), "DENY_") {
+		if t.Result.Code.Denied() {
 			want(t.record() + ".denial")
 		}
 	}
