@@ -195,7 +195,11 @@ func (a *App) steps() []func(context.Context) error {
 // later, /readyz says so and requests are answered 503.
 func (a *App) Start(ctx context.Context) error {
 	began := time.Now()
-	if err := a.startRooms(ctx); err != nil {
+	start := a.startWork
+	if !a.cfg.Embedded() {
+		start = a.await
+	}
+	if err := start(ctx); err != nil {
 		return err
 	}
 	if a.role.works() { // once: the rooms may have been opened more than once
@@ -218,14 +222,6 @@ func (a *App) Start(ctx context.Context) error {
 	a.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("addr", a.http.addr()), slog.String("durability", string(a.broker.Durability())),
 		slog.String("policy_version", a.policy.Load().Version()), slog.String("component", a.role.String()))
 	return nil
-}
-
-// startRooms begins to work, once there is a log.
-func (a *App) startRooms(ctx context.Context) error {
-	if !a.cfg.Embedded() {
-		return a.await(ctx)
-	}
-	return a.startWork(ctx)
 }
 
 // Stop takes no more requests and no more work, waits for what is under way, as

@@ -63,12 +63,8 @@ func (a *App) openEvidence(ctx context.Context) error {
 		return err
 	}
 	a.secrets, a.seal = a.secretStore(), settle.NewSeal(key)
-	a.recorder = settle.NewRecorder(a.publisher(), a.broker, a.metrics).Under(a.seal)
+	a.recorder = settle.NewRecorder(broker.NewPublisher(a.broker), a.broker, a.metrics).Under(a.seal)
 	return nil
-}
-
-func (a *App) publisher() *broker.Publisher {
-	return broker.NewPublisher(a.broker)
 }
 
 func (a *App) openProcessors(context.Context) error {
@@ -89,7 +85,7 @@ func (a *App) openProcessors(context.Context) error {
 		Admit: admit.New(a.ledger, admit.Config{Worker: a.worker, Alone: a.cfg.Embedded(), AckWait: a.broker.AckWait()}),
 		Kinds: a.surfaces.kinds(a.newWorkshop(client, caller)), Caller: caller, Evidence: a.recorder,
 		Settle: settle.New(a.ledger, a.broker.Barrier, a.metrics),
-		Park:   park.New(a.publisher(), a.metrics, a.log), Barrier: a.broker.Barrier, Ended: a.tellEnd,
+		Park:   park.New(broker.NewPublisher(a.broker), a.metrics, a.log), Barrier: a.broker.Barrier, Ended: a.tellEnd,
 	})
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
 		Slots: a.cfg.Workers.Slots, SlotsOf: map[schemas.Kind]int{schemas.KindChat: a.cfg.Workers.Chats}, DrainTimeout: a.cfg.DrainTimeout(), Logger: a.log,

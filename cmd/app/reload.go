@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -90,7 +91,7 @@ func (a *App) enforce(d dated, c config.Config, since time.Time) {
 		c.Forget()
 	}
 	a.metrics.SetHosts(c.Targets())
-	a.metrics.SetAgents(agentTypes(c))
+	a.metrics.SetAgents(slices.Sorted(maps.Keys(d.agents)))
 	a.metrics.SetModels(d.listed)
 	a.metrics.SetBudgets(d.budgets)
 	a.metrics.PolicyInForce(d.policy.Version(), since)

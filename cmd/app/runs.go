@@ -1,10 +1,6 @@
 package app
 
 import (
-	"maps"
-	"slices"
-
-	"weir/internal/config"
 	"weir/processors"
 	"weir/processors/call"
 	"weir/processors/call/agent"
@@ -25,6 +21,3 @@ func (a *App) runs(w *workshop) processors.Kind {
 	a.work.runs = r // a reload refreshes it
 	return processors.Kind{Executor: r, WritesStarted: r.WritesStarted}
 }
-
-// agentTypes are the task types that a configuration has an agent for, in order.
-func agentTypes(c config.Config) []string { return slices.Sorted(maps.Keys(c.RunAgents())) }
