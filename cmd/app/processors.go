@@ -68,7 +68,7 @@ func (a *App) openEvidence(ctx context.Context) error {
 }
 
 func (a *App) openProcessors(context.Context) error {
-	client := outbound.New(a.network.over(outbound.Config{
+	client := outbound.New(a.opts.Network.over(outbound.Config{
 		// The attempt's own timeout bounds the answer; nothing shorter is hidden here.
 		HeaderTimeout: a.cfg.Policy.Timeout, BodyTimeout: a.cfg.Policy.Timeout,
 		MaxBodyBytes: int64(a.cfg.Limits.Response), MaxHeaderBytes: int64(a.cfg.Limits.ResponseHeaders),
@@ -161,7 +161,7 @@ func (a *App) startWork(ctx context.Context) error {
 
 // startJanitor begins to look for actions whose time is up and that nobody looks at.
 func (a *App) startJanitor(ctx context.Context) {
-	cfg := a.janitor
+	cfg := a.opts.Janitor
 	cfg.Layout, cfg.Worker, cfg.Alone, cfg.Metrics, cfg.Log = a.layout(), a.worker, a.cfg.Embedded(), a.metrics, a.log
 	j := janitor.New(a.broker, a.broker.Janitor(), a.ledger, cfg)
 	j.Start(ctx)
@@ -176,7 +176,7 @@ func (a *App) secretStore() *secrets.Store {
 
 // lookupEnv is secrets' view of the environment.
 func (a *App) lookupEnv(name string) (string, bool) {
-	for _, kv := range a.environ {
+	for _, kv := range a.opts.Environ {
 		if k, v, ok := strings.Cut(kv, "="); ok && k == name {
 			return v, true
 		}
