@@ -143,7 +143,10 @@ type App struct {
 // data's way, but takes no work and no requests yet; an external log may not be there yet,
 // and is left to Start. What an error leaves behind is torn down.
 func New(ctx context.Context, opts Options) (_ *App, err error) {
-	a := &App{opts: opts, cfg: opts.Config, role: opts.Role, metrics: telemetry.NewMetrics(), worker: workerName(), draining: make(chan struct{})}
+	a := &App{
+		opts: opts, cfg: opts.Config, role: opts.Role,
+		metrics: telemetry.NewMetrics(), worker: workerName(), draining: make(chan struct{}),
+	}
 	a.memory = limits.NewShares(limits.Percent(int64(a.cfg.Limits.Answers), a.cfg.TenantShare()))
 	a.log = a.metrics.NewLogger(opts.Log, opts.Config.Telemetry.LogLevel, opts.Config.Telemetry.LogFormat)
 	defer func() {
