@@ -86,7 +86,6 @@ func NewServer(log Log, actions status.Actions, cfg Config) (*Server, error) {
 	if cfg.Reserve == nil {
 		cfg.Reserve = func(context.Context, string, ...string) (func(), error) { return func() {}, nil }
 	}
-	cfg.HTTP = cfg.HTTP.WithDefaults()
 	return &Server{log: log, actions: actions, cfg: cfg, views: map[schemas.Kind]View{}}, nil
 }
 

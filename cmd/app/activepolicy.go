@@ -26,13 +26,16 @@ type dated struct {
 	since   time.Time
 }
 
-// Load is the policy in force; before there is one, nil, which denies everything.
-func (f *inForce) Load() *policy.Policy {
+// get is what is in force; before there is a policy, an empty one.
+func (f *inForce) get() *dated {
 	if d := f.now.Load(); d != nil {
-		return d.policy
+		return d
 	}
-	return nil
+	return &dated{}
 }
+
+// Load is the policy in force; before there is one, nil, which denies everything.
+func (f *inForce) Load() *policy.Policy { return f.get().policy }
 
 // draw makes of a configuration what a reload exchanges.
 func (a *App) draw(c config.Config) (dated, error) {
@@ -55,11 +58,7 @@ func (d *dated) otherThan(next dated) bool {
 // agent is the remote agent that serves a task type now. What it is called by
 // travels with the policy that has its entry, so both are exchanged at once.
 func (a *App) agent(taskType string) (schemas.Agent, bool) {
-	d := a.policy.now.Load()
-	if d == nil {
-		return schemas.Agent{}, false
-	}
-	agent, ok := d.agents[taskType]
+	agent, ok := a.policy.get().agents[taskType]
 	return agent, ok
 }
 
@@ -72,17 +71,7 @@ func (a *App) serves(taskType string) bool {
 
 // models are those in force. They travel with the policy that has their entries, so
 // both are exchanged at once; nil: there are none yet.
-func (a *App) models() *models.Set {
-	if d := a.policy.now.Load(); d != nil {
-		return d.models
-	}
-	return nil
-}
+func (a *App) models() *models.Set { return a.policy.get().models }
 
 // budgets are those in force. They are exchanged with the models that they bound.
-func (a *App) budgets() []schemas.Budget {
-	if d := a.policy.now.Load(); d != nil {
-		return d.budgets
-	}
-	return nil
-}
+func (a *App) budgets() []schemas.Budget { return a.policy.get().budgets }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -72,13 +73,29 @@ type Options struct {
 	Sync func() error
 }
 
+// Network takes the place of DNS and the wire, so that tests can be every upstream
+// there is without leaving the machine. What is left out is the real one. A
+// dialler of one's own skips the last look at the address, which is taken when
+// the socket is made; the look at what was resolved stays.
+type Network struct {
+	Resolver outbound.Resolver
+	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
+	RootCAs  *x509.CertPool
+}
+
+// over puts the stand-ins into a configuration.
+func (n Network) over(c outbound.Config) outbound.Config {
+	c.Resolver, c.Dial, c.RootCAs = n.Resolver, n.Dial, n.RootCAs
+	return c
+}
+
 // App is a Weir in one process: the embedded broker or a connection to an external one,
 // the rooms of its role and the HTTP server. Start returns when it is ready to serve;
 // Stop drains it.
 type App struct {
-	cfg     config.Config
-	role    Role
-	environ []string
+	opts    Options
+	cfg     config.Config // that of opts
+	role    Role          // as above
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 	traces  *telemetry.Traces // nil: nobody collects them
@@ -87,13 +104,9 @@ type App struct {
 	clients []*outbound.Client // whose idle connections end with a policy
 	guard   *guard.Guard
 	reload  reloading
-	network Network
-	sync    func() error
-	janitor janitor.Config
 	worker  string
 
 	tokens     *token.Keeper // in open mode for agents and git alone
-	newAdmin   bool          // one is asked for, whoever is there
 	firstAdmin bool          // one was made at this start
 
 	recorder *settle.Recorder
@@ -108,8 +121,6 @@ type App struct {
 
 	rules   *rules.Keeper
 	resting atomic.Pointer[processors.Pipeline] // that wakes what rules held back
-
-	acceptLoss bool // of records that a damaged log lacks
 
 	memory *limits.Shares // of large answers; see reserve
 
@@ -132,11 +143,11 @@ type App struct {
 // data's way, but takes no work and no requests yet; an external log may not be there yet,
 // and is left to Start. What an error leaves behind is torn down.
 func New(ctx context.Context, opts Options) (_ *App, err error) {
-	a := &App{cfg: opts.Config, role: opts.Role, environ: opts.Environ, metrics: telemetry.NewMetrics(), worker: workerName(), draining: make(chan struct{})}
-	a.network, a.sync, a.newAdmin, a.acceptLoss = opts.Network, opts.Sync, opts.NewAdmin, opts.AcceptLoss
-	a.janitor = opts.Janitor
+	a := &App{
+		opts: opts, cfg: opts.Config, role: opts.Role,
+		metrics: telemetry.NewMetrics(), worker: workerName(), draining: make(chan struct{}),
+	}
 	a.memory = limits.NewShares(limits.Percent(int64(a.cfg.Limits.Answers), a.cfg.TenantShare()))
-	a.reload = reloading{load: opts.Load, file: opts.File, notices: opts.Notices}
 	a.log = a.metrics.NewLogger(opts.Log, opts.Config.Telemetry.LogLevel, opts.Config.Telemetry.LogFormat)
 	defer func() {
 		if err != nil {
@@ -195,7 +206,11 @@ func (a *App) steps() []func(context.Context) error {
 // later, /readyz says so and requests are answered 503.
 func (a *App) Start(ctx context.Context) error {
 	began := time.Now()
-	if err := a.startRooms(ctx); err != nil {
+	start := a.startWork
+	if !a.cfg.Embedded() {
+		start = a.await
+	}
+	if err := start(ctx); err != nil {
 		return err
 	}
 	if a.role.works() { // once: the rooms may have been opened more than once
@@ -218,14 +233,6 @@ func (a *App) Start(ctx context.Context) error {
 	a.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("addr", a.http.addr()), slog.String("durability", string(a.broker.Durability())),
 		slog.String("policy_version", a.policy.Load().Version()), slog.String("component", a.role.String()))
 	return nil
-}
-
-// startRooms begins to work, once there is a log.
-func (a *App) startRooms(ctx context.Context) error {
-	if !a.cfg.Embedded() {
-		return a.await(ctx)
-	}
-	return a.startWork(ctx)
 }
 
 // Stop takes no more requests and no more work, waits for what is under way, as
@@ -311,7 +318,7 @@ func (a *App) openBroker(ctx context.Context) error {
 	if a.cfg.Embedded() {
 		server, err := embedded.Start(embedded.Config{
 			Dir: a.cfg.Data, Layout: a.layout(), Durability: a.cfg.Log.Durability,
-			Listen: a.cfg.NATS.Listen, Sync: a.sync, AcceptLoss: a.acceptLoss, Logger: a.log,
+			Listen: a.cfg.NATS.Listen, Sync: a.opts.Sync, AcceptLoss: a.opts.AcceptLoss, Logger: a.log,
 		})
 		if err != nil {
 			return err

@@ -45,7 +45,7 @@ func (a *App) openTokens(ctx context.Context) error {
 
 // makeAdmin makes the first admin token, or another where one is asked for.
 func (a *App) makeAdmin(ctx context.Context) error {
-	made, err := a.tokens.First(ctx, a.cfg.AdminTokenFile(), a.newAdmin)
+	made, err := a.tokens.First(ctx, a.cfg.AdminTokenFile(), a.opts.NewAdmin)
 	if err != nil {
 		return fmt.Errorf("auth.admin_token_file: %w", err)
 	}

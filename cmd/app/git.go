@@ -37,7 +37,7 @@ func (a *App) openGit(ctx context.Context) error {
 		return err
 	}
 	g := a.cfg.Git
-	r.client = outbound.New(a.network.over(outbound.Config{
+	r.client = outbound.New(a.opts.Network.over(outbound.Config{
 		HeaderTimeout: g.Timeout, BodyTimeout: g.Timeout, MaxBodyBytes: int64(g.MaxRepo), MaxHeaderBytes: int64(a.cfg.Limits.ResponseHeaders),
 	}))
 	a.teardown.push(func(context.Context) error { r.client.Close(); return nil })

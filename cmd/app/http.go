@@ -246,3 +246,6 @@ func (a *App) startHTTP() {
 }
 
 func (h *httpServer) addr() string { return h.listener.Addr().String() }
+
+// baseURL is where others reach this node.
+func (a *App) baseURL() string { return a.cfg.BaseURL(a.http.addr()) }

@@ -61,8 +61,7 @@ func explain(p *policy.Policy, call schemas.HTTPCall, only []string) schemas.Exp
 
 // testCases evaluates a file of policy cases.
 func testCases(in io.Reader, out io.Writer) (summary string, missed bool, err error) {
-	check := checker()
-	sum, err := casefile.Run(in, out, casefile.Options{CheckSchema: check.Schema, CheckPostcondition: check.Postcondition})
+	sum, err := casefile.Run(in, out, checker())
 	if err != nil {
 		return "", false, err
 	}

@@ -63,16 +63,12 @@ func (a *App) openEvidence(ctx context.Context) error {
 		return err
 	}
 	a.secrets, a.seal = a.secretStore(), settle.NewSeal(key)
-	a.recorder = settle.NewRecorder(a.publisher(), a.broker, a.metrics).Under(a.seal)
+	a.recorder = settle.NewRecorder(broker.NewPublisher(a.broker), a.broker, a.metrics).Under(a.seal)
 	return nil
 }
 
-func (a *App) publisher() *broker.Publisher {
-	return broker.NewPublisher(a.broker)
-}
-
 func (a *App) openProcessors(context.Context) error {
-	client := outbound.New(a.network.over(outbound.Config{
+	client := outbound.New(a.opts.Network.over(outbound.Config{
 		// The attempt's own timeout bounds the answer; nothing shorter is hidden here.
 		HeaderTimeout: a.cfg.Policy.Timeout, BodyTimeout: a.cfg.Policy.Timeout,
 		MaxBodyBytes: int64(a.cfg.Limits.Response), MaxHeaderBytes: int64(a.cfg.Limits.ResponseHeaders),
@@ -89,7 +85,7 @@ func (a *App) openProcessors(context.Context) error {
 		Admit: admit.New(a.ledger, admit.Config{Worker: a.worker, Alone: a.cfg.Embedded(), AckWait: a.broker.AckWait()}),
 		Kinds: a.surfaces.kinds(a.newWorkshop(client, caller)), Caller: caller, Evidence: a.recorder,
 		Settle: settle.New(a.ledger, a.broker.Barrier, a.metrics),
-		Park:   park.New(a.publisher(), a.metrics, a.log), Barrier: a.broker.Barrier, Ended: a.tellEnd,
+		Park:   park.New(broker.NewPublisher(a.broker), a.metrics, a.log), Barrier: a.broker.Barrier, Ended: a.tellEnd,
 	})
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
 		Slots: a.cfg.Workers.Slots, SlotsOf: map[schemas.Kind]int{schemas.KindChat: a.cfg.Workers.Chats}, DrainTimeout: a.cfg.DrainTimeout(),
@@ -165,7 +161,7 @@ func (a *App) startWork(ctx context.Context) error {
 
 // startJanitor begins to look for actions whose time is up and that nobody looks at.
 func (a *App) startJanitor(ctx context.Context) {
-	cfg := a.janitor
+	cfg := a.opts.Janitor
 	cfg.Layout, cfg.Worker, cfg.Alone, cfg.Metrics, cfg.Log = a.layout(), a.worker, a.cfg.Embedded(), a.metrics, a.log
 	j := janitor.New(a.broker, a.broker.Janitor(), a.ledger, cfg)
 	j.Start(ctx)
@@ -180,7 +176,7 @@ func (a *App) secretStore() *secrets.Store {
 
 // lookupEnv is secrets' view of the environment.
 func (a *App) lookupEnv(name string) (string, bool) {
-	for _, kv := range a.environ {
+	for _, kv := range a.opts.Environ {
 		if k, v, ok := strings.Cut(kv, "="); ok && k == name {
 			return v, true
 		}

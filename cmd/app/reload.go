@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -21,14 +21,11 @@ import (
 	"weir/schemas"
 )
 
-// reloading is what a reload needs, and its turn: one at a time.
+// reloading is what the reloads know of each other. Only one runs at a time.
 type reloading struct {
-	mu      sync.Mutex
-	load    func() (config.Config, error)
-	file    string
-	notices io.Writer
-	last    config.Config // whose policy is in force
-	told    string        // why the last reload failed; empty: it did not
+	mu   sync.Mutex
+	last config.Config // whose policy is in force
+	told string        // why the last reload failed; empty: it did not
 }
 
 // settleTimeout is how long a reload waits for the calls that the policy before
@@ -90,7 +87,7 @@ func (a *App) enforce(d dated, c config.Config, since time.Time) {
 		c.Forget()
 	}
 	a.metrics.SetHosts(c.Targets())
-	a.metrics.SetAgents(agentTypes(c))
+	a.metrics.SetAgents(slices.Sorted(maps.Keys(d.agents)))
 	a.metrics.SetModels(d.listed)
 	a.metrics.SetBudgets(d.budgets)
 	a.metrics.PolicyInForce(d.policy.Version(), since)
@@ -138,8 +135,8 @@ type reading struct {
 // cut to nothing, is a mistake: the defaults would grant what it never did.
 func (a *App) next() reading {
 	n := reading{config: a.cfg}
-	if a.reload.load != nil {
-		n.config, n.err = a.reload.load()
+	if a.opts.Load != nil {
+		n.config, n.err = a.opts.Load()
 	}
 	if n.err == nil {
 		n.err = kept(a.reload.last, n.config)
@@ -243,7 +240,7 @@ func (a *App) unapplied(ctx context.Context, next config.Config) {
 }
 
 func (a *App) notice(text string) {
-	if w := a.reload.notices; w != nil {
+	if w := a.opts.Notices; w != nil {
 		fmt.Fprintln(w, "weir: warning:", text)
 	}
 }

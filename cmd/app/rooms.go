@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"time"
 
 	"weir/egress"
 	"weir/egress/index"
@@ -11,6 +13,8 @@ import (
 	"weir/ingress"
 	"weir/ingress/accept"
 	ingressexecutor "weir/ingress/executor"
+	"weir/ingress/tasks"
+	"weir/internal/board"
 	"weir/internal/jsonschema"
 	"weir/internal/openapi"
 	"weir/internal/postcondition"
@@ -18,6 +22,21 @@ import (
 	"weir/internal/telemetry"
 	"weir/schemas"
 )
+
+// openTasks begins to follow the tasks that have not ended, and opens the desk at
+// which agents and their people change them.
+func (a *App) openTasks(ctx context.Context) error {
+	a.board = board.New(a.broker, board.Config{Layout: a.layout(), Logger: a.log})
+	if err := a.board.Start(ctx); err != nil {
+		return fmt.Errorf("tasks: %w", err)
+	}
+	a.teardown.push(func(context.Context) error { a.board.Stop(); return nil })
+	a.desk = tasks.NewDesk(a.ledger, a.board, a.broker.Leases(), tasks.Config{
+		Verify:  func(token string) (schemas.Token, error) { return a.verify([]string{"Bearer " + token}) },
+		Barrier: a.broker.Barrier, Lease: a.cfg.Tasks.Lease, Rate: a.cfg.Auth.Rate, Draining: a.draining,
+	})
+	return nil
+}
 
 // openEgress makes the servers of ingress and egress, and opens the feed that
 // both answer by.
@@ -107,6 +126,16 @@ func (a *App) newIngress(out *egress.Server) *ingress.Server {
 		Authenticate: a.authenticate, Reply: out.Reply, Expect: out.Expect,
 		MaxBody: int64(a.cfg.Limits.Body), Metrics: a.metrics, Logger: a.log,
 	})
+}
+
+// deadlines are how long the actions of each kind may take.
+func (a *App) deadlines() map[schemas.Kind]time.Duration {
+	d := a.cfg.Deadline
+	return map[schemas.Kind]time.Duration{
+		schemas.KindHTTP: d.HTTP, schemas.KindPlan: d.Plan, schemas.KindRun: d.Run,
+		schemas.KindTask: d.Task, schemas.KindPush: d.Push, schemas.KindRepo: d.Repo,
+		schemas.KindChat: d.Chat,
+	}
 }
 
 // stopWork tells the worker of an action that is under way that it is to stop. If that is lost, the worker

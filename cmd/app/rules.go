@@ -118,9 +118,6 @@ func preview(under *policy.Policy, redactor *redact.Redactor, s rules.Snapshot, 
 			Method: call.Method, URL: call.URL, DropFragment: scope.KeyRequired, Headers: call.Headers, Facts: scope.Facts,
 		}, now),
 	}
-	if p.Rules == nil {
-		p.Rules = []schemas.RuleVerdict{}
-	}
 	var err error
 	switch {
 	case !d.Allowed:

@@ -85,7 +85,7 @@ func unsafeSecret(store *secrets.Store, template string) string {
 
 // tellLoss says what is gone from the log by the operator's leave.
 func (a *App) tellLoss() {
-	if a.server == nil || !a.acceptLoss {
+	if a.server == nil || !a.opts.AcceptLoss {
 		return
 	}
 	for _, l := range a.server.Lost() {

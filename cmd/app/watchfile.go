@@ -22,21 +22,21 @@ const (
 // watches the folder and not the file: editors and Kubernetes put another file,
 // or another link, in its place. A node that cannot watch goes on without.
 func (a *App) watchFile(ctx context.Context) {
-	if a.reload.file == "" {
+	if a.opts.File == "" {
 		return
 	}
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
-		if err = w.Add(filepath.Dir(a.reload.file)); err != nil {
+		if err = w.Add(filepath.Dir(a.opts.File)); err != nil {
 			_ = w.Close()
 		}
 	}
 	if err != nil {
 		a.log.WarnContext(ctx, "configuration not watched", "err_kind", telemetry.ErrKind(err))
-		a.notice("changes of " + a.reload.file + " are not noticed by themselves; send SIGHUP after one")
+		a.notice("changes of " + a.opts.File + " are not noticed by themselves; send SIGHUP after one")
 		return
 	}
-	f := &watchedFile{path: a.reload.file, watcher: w}
+	f := &watchedFile{path: a.opts.File, watcher: w}
 	f.followLink()
 	a.refresh(ctx) // it may have changed while the node started
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -38,7 +38,8 @@ func (e *Records) stream(w http.ResponseWriter, r *http.Request, tenant string, 
 	e.cfg.Watching(1)
 	defer e.cfg.Watching(-1)
 	out := stream.NewWriter(w, e.cfg.WriteTimeout)
-	if out.Begin() != nil {
+	out.Open()
+	if out.Comment() != nil { // the client and every proxy learn at once that the stream is open
 		return
 	}
 	tick := time.NewTicker(e.cfg.KeepAlive)

@@ -72,9 +72,9 @@ type Index struct {
 
 // New returns an index that reads nothing yet. It stores no record that is not yet durable.
 func New(log Log, durable status.Durable, cfg Config) *Index {
-	cfg.Wait = cmp.Or(max(cfg.Wait, 0), 3*time.Second)
-	cfg.Every = cmp.Or(max(cfg.Every, 0), 10*time.Second)
-	cfg.Looks = cmp.Or(max(cfg.Looks, 0), 20_000)
+	cfg.Wait = cmp.Or(cfg.Wait, 3*time.Second)
+	cfg.Every = cmp.Or(cfg.Every, 10*time.Second)
+	cfg.Looks = cmp.Or(cfg.Looks, 20_000)
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	x := &Index{log: log, durable: durable, cfg: cfg, poke: make(chan struct{}, 1)}
 	x.life, x.end = context.WithCancel(context.Background())

@@ -22,11 +22,13 @@ const pageBytes = 4 << 20
 // logPatience is how long a page waits for a log that does not answer.
 const logPatience = 10 * time.Second
 
+// longPoll is the longest that a page is waited for.
+const longPoll = 25 * time.Second
+
 // HTTP shapes how streams are served. Zero fields take the default.
 type HTTP struct {
 	KeepAlive    time.Duration // between comments on a silent stream; default 15 s
 	WriteTimeout time.Duration // what one write may take; default 10 s
-	LongPoll     time.Duration // the longest a page is waited for; default 25 s
 	// Watching is told of every stream that opens (1) and closes (-1).
 	Watching func(delta int)
 	// Watch says which requests may hold a stream open; default: all.
@@ -35,9 +37,8 @@ type HTTP struct {
 
 // WithDefaults fills the zero fields.
 func (c HTTP) WithDefaults() HTTP {
-	c.KeepAlive = cmp.Or(max(c.KeepAlive, 0), 15*time.Second)
-	c.WriteTimeout = cmp.Or(max(c.WriteTimeout, 0), 10*time.Second)
-	c.LongPoll = cmp.Or(max(c.LongPoll, 0), 25*time.Second)
+	c.KeepAlive = cmp.Or(c.KeepAlive, 15*time.Second)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, 10*time.Second)
 	if c.Watching == nil {
 		c.Watching = func(int) {}
 	}
@@ -178,7 +179,7 @@ func (e *Events) page(w http.ResponseWriter, r *http.Request, reader *Reader, po
 	limit, err := Limit(params, 100)
 	var wait time.Duration
 	if err == nil {
-		wait, err = Seconds(params, "timeout", e.cfg.LongPoll)
+		wait, err = Seconds(params, "timeout", longPoll)
 	}
 	if err != nil {
 		d.Refuse(w, r, err)

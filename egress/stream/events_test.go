@@ -377,7 +377,7 @@ func TestLongPoll(t *testing.T) {
 		n := newNode(t, stream.Config{})
 		defer n.feed.Close()
 		a := n.claim("a")
-		events := stream.NewEvents(n.feed, stream.HTTP{LongPoll: 25 * time.Second})
+		events := stream.NewEvents(n.feed, stream.HTTP{})
 		poll := func(query string) (page, time.Duration) {
 			begin, w := time.Now(), httptest.NewRecorder()
 			events.Serve(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a?live=long-poll"+query, http.NoBody), "acme", "a")
@@ -497,7 +497,7 @@ func TestAFrameThatIsReadIsNobodysHostage(t *testing.T) {
 func TestALogThatFailsFailsForAllWhoWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, stream.Config{Retry: time.Second})
+		n := newNode(t, stream.Config{})
 		defer n.feed.Close()
 		a := n.claim("a")
 		s := newSlow()

@@ -14,7 +14,7 @@ import (
 // All gives the events one by one until the action has ended.
 func (r *Reader) All(ctx context.Context) iter.Seq2[*Item, error] {
 	return func(yield func(*Item, error) bool) {
-		ticker := time.NewTicker(r.f.cfg.Recheck)
+		ticker := time.NewTicker(recheck)
 		defer ticker.Stop()
 		for {
 			items, err := r.Next(ctx, ticker.C)

@@ -22,6 +22,16 @@ import (
 // watchers resume on another node or later.
 var ErrClosed = errors.New("the feed is closed")
 
+const (
+	// recheck is how often the log is asked for what a watcher has not heard of, so that no
+	// missed message can hang it. The watcher asks, or the feed asks once for an action's watchers.
+	recheck = 15 * time.Second
+	// retryPause follows a failure of the log or of the barrier.
+	retryPause = time.Second
+	// readsAtOnce bounds the reads of the log when many watchers catch up together.
+	readsAtOnce = 16
+)
+
 // Log is what is read of the log.
 type Log interface {
 	// Last may be late: not have seen yet what others know to be stored. Newest is not.
@@ -54,12 +64,6 @@ type Config struct {
 	// Result turns a terminal event's result into the form its kind shows.
 	// Nil shows it as it is stored.
 	Result func(ref schemas.Ref, s *schemas.Settled) json.RawMessage
-	// Recheck is how often the log is asked for what a watcher has not heard of, so
-	// that no missed message can hang it: by the watcher itself, or for those of one
-	// action together. Default 15 s.
-	Recheck time.Duration
-	// Retry is the pause after the log or the barrier failed. Default 1 s.
-	Retry time.Duration
 	// BufferEvents and BufferBytes bound what a slow watcher may have waiting;
 	// over it, the watcher reads the log instead. Default 256 and 1 MiB.
 	BufferEvents int
@@ -67,19 +71,13 @@ type Config struct {
 	// HeldEvents bounds what may wait for a barrier; over it, all watchers
 	// read the log instead. Default 65536.
 	HeldEvents int
-	// Reads bounds the reads of the log that run at once when many watchers
-	// catch up together. Default 16.
-	Reads  int
-	Logger *slog.Logger // default: discards
+	Logger     *slog.Logger // default: discards
 }
 
 func (c Config) withDefaults() Config {
-	c.Recheck = cmp.Or(max(c.Recheck, 0), 15*time.Second)
-	c.Retry = cmp.Or(max(c.Retry, 0), time.Second)
-	c.BufferEvents = cmp.Or(max(c.BufferEvents, 0), 256)
-	c.BufferBytes = cmp.Or(max(c.BufferBytes, 0), 1<<20)
-	c.HeldEvents = cmp.Or(max(c.HeldEvents, 0), 1<<16)
-	c.Reads = cmp.Or(max(c.Reads, 0), 16)
+	c.BufferEvents = cmp.Or(c.BufferEvents, 256)
+	c.BufferBytes = cmp.Or(c.BufferBytes, 1<<20)
+	c.HeldEvents = cmp.Or(c.HeldEvents, 1<<16)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Reserved == nil {
 		c.Reserved = func(string, uint64) bool { return true }
@@ -117,7 +115,7 @@ func Open(log Log, live Live, cfg Config) (*Feed, error) {
 	cfg = cfg.withDefaults()
 	f := &Feed{
 		log: log, cfg: cfg,
-		reads: make(chan struct{}, cfg.Reads), kick: make(chan struct{}, 1),
+		reads: make(chan struct{}, readsAtOnce), kick: make(chan struct{}, 1),
 		topics: map[string]*topic{}, durable: map[string]uint64{},
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())

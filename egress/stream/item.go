@@ -74,7 +74,7 @@ func outline(rec schemas.Record) schemas.Event {
 }
 
 func (it *Item) ending() *Ending {
-	return &Ending{Ref: it.Ref, Seq: it.Seq, N: it.Event.N, Time: it.Event.Time, Settled: it.Event.Settled}
+	return &Ending{Seq: it.Seq, N: it.Event.N, Settled: it.Event.Settled}
 }
 
 // JSON is the public form of the event, on one line. It is shared: do not

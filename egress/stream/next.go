@@ -125,6 +125,6 @@ func (r *Reader) outlive(ctx context.Context, err error) error {
 	case errors.Is(err, fault.ErrGone), errors.Is(err, ErrClosed):
 		return err
 	default:
-		return r.f.rest(ctx, r.f.cfg.Retry)
+		return r.f.rest(ctx, retryPause)
 	}
 }

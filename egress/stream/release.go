@@ -71,7 +71,7 @@ func (f *Feed) pass() bool {
 			return err == nil
 		}
 		f.cfg.Logger.ErrorContext(f.ctx, "barrier_failed", slog.String("component", "egress/stream"), slog.Any("err_kind", err))
-		if f.rest(f.ctx, f.cfg.Retry) != nil {
+		if f.rest(f.ctx, retryPause) != nil {
 			return false
 		}
 	}

@@ -41,14 +41,14 @@ func (e *Events) Seat(r *http.Request, watch Watch) (seated *http.Request, leave
 	return r.WithContext(context.WithValue(r.Context(), seatKey{}, s)), leave, nil
 }
 
-// seated is the way in of a request that has a place already, and otherwise watch.
-func seated(r *http.Request, watch Watch) Watch {
-	s, ok := r.Context().Value(seatKey{}).(*seat)
-	if !ok || s.taken {
-		return watch
-	}
-	return func(*http.Request) (context.Context, func(), error) {
+// seated takes the place that a request has already, and otherwise asks watch; nil: HTTP's.
+func (e *Events) seated(r *http.Request, watch Watch) (ctx context.Context, release func(), err error) {
+	if s, ok := r.Context().Value(seatKey{}).(*seat); ok && !s.taken {
 		s.taken = true
 		return s.ctx, s.release, nil
 	}
+	if watch == nil {
+		watch = e.cfg.Watch
+	}
+	return watch(r)
 }

@@ -45,13 +45,6 @@ func (s *Writer) Open() {
 // unhurried lifts the deadline of the request's body, which would end the stream.
 func (s *Writer) unhurried() { _ = s.rc.SetReadDeadline(time.Time{}) }
 
-// Begin sends the headers and a first comment, so that the client and every
-// proxy between know at once that the stream stands.
-func (s *Writer) Begin() error {
-	s.Open()
-	return s.Comment()
-}
-
 // Comment sends a line that no client sees as an event.
 func (s *Writer) Comment() error {
 	if err := s.Write([]byte(":\n\n")); err != nil {

@@ -6,7 +6,7 @@ import "time"
 // is watched. Were every stream to ask, thousands of them would have the log busy
 // with nothing else, and their comments would wait for it.
 func (f *Feed) sweep() {
-	tick := time.NewTicker(f.cfg.Recheck)
+	tick := time.NewTicker(recheck)
 	defer tick.Stop()
 	for {
 		select {

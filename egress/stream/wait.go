@@ -7,12 +7,10 @@ import (
 	"weir/schemas"
 )
 
-// Ending is how an action ended, and where that stands on the log.
+// Ending is how an action ended, and the place of that on the log.
 type Ending struct {
-	schemas.Ref
 	Seq     uint64
 	N       int
-	Time    time.Time
 	Settled *schemas.Settled
 }
 
@@ -59,7 +57,7 @@ func (f *Feed) Await(ctx context.Context, ref schemas.Ref, claimed bool) (end En
 func (f *Feed) wait(ctx context.Context, w *watcher, claimed bool) (Ending, error) {
 	end, behind, pinned := f.peek(w)
 	ask := behind || !claimed || !pinned
-	timer := time.NewTimer(f.cfg.Recheck)
+	timer := time.NewTimer(recheck)
 	defer timer.Stop()
 	for end == nil {
 		if ask {
@@ -67,14 +65,14 @@ func (f *Feed) wait(ctx context.Context, w *watcher, claimed bool) (Ending, erro
 			if end, err = f.ending(ctx, w.topic); end != nil {
 				break
 			} else if err != nil {
-				timer.Reset(f.cfg.Retry) // the log is away: the feed may still bring it
+				timer.Reset(retryPause) // the log is away: the feed may still bring it
 			}
 		}
 		select {
 		case <-w.wake:
 			end, ask, _ = f.peek(w)
 		case <-timer.C:
-			timer.Reset(f.cfg.Recheck)
+			timer.Reset(recheck)
 			ask = true
 		case <-ctx.Done():
 			return Ending{}, ctx.Err()

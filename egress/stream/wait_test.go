@@ -35,7 +35,7 @@ func TestWait(t *testing.T) {
 			t.Run(fmt.Sprint(name, claimed), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					n := newNode(t, stream.Config{Recheck: 15 * time.Second, Retry: time.Second})
+					n := newNode(t, stream.Config{})
 					defer n.feed.Close()
 					a, wait := n.claim("a"), n.feed.Wait
 					if claimed {
@@ -176,7 +176,7 @@ func TestAFailedBarrierShowsNothingUntilOneHolds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		n := newNode(t, stream.Config{Retry: time.Second, Barrier: func(context.Context) error {
+		n := newNode(t, stream.Config{Barrier: func(context.Context) error {
 			if calls++; calls < 4 {
 				return errors.New("input/output error")
 			}
@@ -222,7 +222,7 @@ func TestMissedEventsAreFoundTogether(t *testing.T) {
 		n := newNode(t, stream.Config{})
 		defer n.feed.Close()
 		log := &lastLog{Log: n.log}
-		feed, err := stream.Open(log, n, stream.Config{Layout: layout, Recheck: 15 * time.Second})
+		feed, err := stream.Open(log, n, stream.Config{Layout: layout})
 		require.NoError(t, err)
 		defer feed.Close()
 		a := n.claim("a")

@@ -32,6 +32,7 @@ import (
 	"weir/internal/task"
 	"weir/internal/telemetry"
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/logline"
 	"weir/processors/park"
 	"weir/processors/plans"
 	"weir/processors/settle"
@@ -58,8 +59,9 @@ func TestEncoders(t *testing.T) {
 	leaks, err := scan(g.list(), e.sinks(t))
 	require.NoError(t, err)
 	require.Empty(t, leaks)
+	check := logline.Checker()
 	for line := range strings.Lines(e.out["log"].String()) {
-		require.NoError(t, telemetry.CheckLine([]byte(strings.TrimSpace(line))))
+		require.NoError(t, check([]byte(strings.TrimSpace(line))))
 	}
 	require.Contains(t, e.out["spans"].String(), "the-action", "spans came")
 }

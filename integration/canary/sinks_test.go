@@ -29,8 +29,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"weir/internal/telemetry"
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/logline"
 	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 	"weir/schemas"
@@ -258,8 +258,9 @@ var forOperator = regexp.MustCompile(`(?m)^weir: .*\n`)
 // A crash report ends it.
 func checkLog(p *program.Program) (bad []error) {
 	log, _, _ := strings.Cut(forOperator.ReplaceAllString(p.Said(), ""), "SIGQUIT")
+	check := logline.Checker()
 	for line := range strings.Lines(log) {
-		if err := telemetry.CheckLine([]byte(strings.TrimSuffix(line, "\n"))); err != nil {
+		if err := check([]byte(strings.TrimSuffix(line, "\n"))); err != nil {
 			bad = append(bad, err)
 		}
 	}

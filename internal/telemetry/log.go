@@ -1,9 +1,7 @@
 package telemetry
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"math"
@@ -11,11 +9,9 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"weir/schemas"
@@ -251,76 +247,4 @@ func entryName(s string) bool {
 		return made(item, 253, small+strings.ToUpper(small)+"._-:/[]*")
 	}
 	return schemas.ValidID(s)
-}
-
-// LineError says what a line of the log has that none may have. It names the
-// key and never the value, which may be what should not have been logged.
-type LineError struct {
-	Key  string // empty: the line as a whole
-	What string
-}
-
-func (e *LineError) Error() string { return fmt.Sprintf("log line: %q: %s", e.Key, e.What) }
-
-// CheckLine reports whether a line of the log in the format json is one that a
-// logger of NewLogger can have written: logged once more, it is the same. It is
-// for tests and for readers of logs: a search for known secrets finds those alone, and
-// this finds all others.
-func CheckLine(line []byte) error {
-	var again bytes.Buffer
-	var r slog.Record
-	count := prometheus.NewCounter(prometheus.CounterOpts{})
-	words := newVocabulary(func(string) bool { return false })
-	h := handler{Handler: slog.NewJSONHandler(&again, nil), words: words, dropped: count, redacted: count}
-	dec := jsontext.NewDecoder(bytes.NewReader(line))
-	start, err := dec.ReadToken()
-	for more := err == nil && start.Kind() == '{'; more; more = dec.PeekKind() == '"' {
-		key, err := dec.ReadToken()
-		if err != nil {
-			break
-		}
-		name := key.String()
-		value, err := dec.ReadToken()
-		if err != nil {
-			break
-		}
-		switch s := value.String(); name {
-		case slog.TimeKey:
-			r.Time, _ = time.Parse(time.RFC3339Nano, s) // another time is written otherwise
-		case slog.LevelKey:
-			_ = r.Level.UnmarshalText([]byte(s)) // as above
-		case slog.MessageKey:
-			r.Message = s
-		default:
-			attr := slog.Attr{Key: name, Value: logged(value)}
-			if _, ok := h.words.check(name, attr.Value); !ok {
-				return &LineError{name, "is not a key of the log, or has a value that it does not allow"}
-			}
-			r.AddAttrs(attr)
-		}
-	}
-	err = h.Handle(context.Background(), r)
-	if err != nil || r.Time.IsZero() || !bytes.Equal(bytes.TrimSpace(again.Bytes()), line) {
-		return &LineError{What: "is not as the logger writes it"}
-	}
-	return nil
-}
-
-// logged is a value that is written as one of JSON.
-func logged(value jsontext.Token) slog.Value {
-	s := value.String()
-	if value.Kind() != '0' {
-		return slog.StringValue(s)
-	}
-	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return slog.Int64Value(i)
-	}
-	if u, err := strconv.ParseUint(s, 10, 64); err == nil {
-		return slog.Uint64Value(u)
-	}
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil {
-		return slog.StringValue(s)
-	}
-	return slog.Float64Value(f)
 }

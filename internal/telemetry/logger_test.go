@@ -20,6 +20,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/telemetry"
+	"weir/internal/weirtest/logline"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -197,15 +198,17 @@ func TestCheckLinePassesWhatTheLoggerWrites(t *testing.T) {
 	log.Info("event", "duration_ms", 1e-9, "password", canary, "tenant", canary+" ")
 	lines := strings.Split(strings.TrimSpace(buf.String()), "\n")
 	require.Len(t, lines, 5)
+	check := logline.Checker()
 	for _, l := range lines {
-		require.NoError(t, telemetry.CheckLine([]byte(l)), l)
+		require.NoError(t, check([]byte(l)), l)
 	}
 }
 
 func TestCheckLineRefuses(t *testing.T) {
 	t.Parallel()
 	const head = `{"time":"2026-01-02T03:04:05.6Z","level":"INFO","msg":"event"`
-	require.NoError(t, telemetry.CheckLine([]byte(head+`}`)))
+	check := logline.Checker()
+	require.NoError(t, check([]byte(head+`}`)))
 	for name, line := range map[string]string{
 		"empty":                   ``,
 		"text":                    `weir: warning: something`,
@@ -231,9 +234,8 @@ func TestCheckLineRefuses(t *testing.T) {
 		"a time of another form":  strings.Replace(head, "2026-01-02T03:04:05.6Z", "yesterday", 1) + `}`,
 		"another level":           strings.Replace(head, "INFO", canary, 1) + `}`,
 	} {
-		err := telemetry.CheckLine([]byte(line))
-		var bad *telemetry.LineError
-		require.ErrorAs(t, err, &bad, name)
+		err := check([]byte(line))
+		require.Error(t, err, name)
 		require.NotContains(t, err.Error(), canary, name)
 	}
 }
@@ -245,14 +247,14 @@ func FuzzCheckLine(f *testing.F) {
 	f.Add("A\n", "duration_ms", "1", []byte(`{"time":"2026-01-02T03:04:05Z","level":"warn","msg":"a"}`))
 	f.Add("", "addr", "1.2.3.4:5", []byte(`{"msg":"a","msg":"b"}`))
 	f.Add("", "", "password", []byte(canary))
-	m, keys := telemetry.NewMetrics(), append(logKeys(), "time", "level", "msg")
+	m, check, keys := telemetry.NewMetrics(), logline.Checker(), append(logKeys(), "time", "level", "msg")
 	f.Fuzz(func(t *testing.T, msg, key, value string, line []byte) {
 		var buf bytes.Buffer
 		log := m.NewLogger(&buf, "debug", telemetry.FormatJSON)
 		//nolint:sloglint // the point
 		log.With(value, key).LogAttrs(t.Context(), slog.LevelInfo, msg, slog.String(key, value), slog.Any(key, errors.New(value)), slog.Int("seq", len(value)), slog.Group(key, value, key))
-		require.NoError(t, telemetry.CheckLine(bytes.TrimSpace(buf.Bytes())), buf.String())
-		if telemetry.CheckLine(line) != nil {
+		require.NoError(t, check(bytes.TrimSpace(buf.Bytes())), buf.String())
+		if check(line) != nil {
 			return
 		}
 		var got map[string]any

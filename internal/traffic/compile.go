@@ -43,6 +43,30 @@ func Compile(doc schemas.RuleSet, etag string) (*Set, error) {
 	return s, nil
 }
 
+// With is the set with one more rule, or with one in the place of the rule with its
+// id. Its errors are those of Compile.
+func (s *Set) With(r schemas.Rule) (*Set, error) {
+	doc := schemas.RuleSet{GlobalActive: true}
+	if s != nil {
+		doc = s.doc
+	}
+	doc.Rules = slices.Clone(doc.Rules)
+	if i := slices.IndexFunc(doc.Rules, func(o schemas.Rule) bool { return o.ID == r.ID }); i >= 0 {
+		doc.Rules[i] = r
+	} else {
+		doc.Rules = append(doc.Rules, r)
+	}
+	return Compile(doc, s.Etag())
+}
+
+// As is the same set under another etag: a writer compiles a set before the
+// store has numbered it.
+func (s *Set) As(etag string) *Set {
+	again := *s
+	again.etag = etag
+	return &again
+}
+
 // prepare checks a rule and parses what it consists of.
 func prepare(r *schemas.Rule) (rule, error) {
 	if err := check(r); err != nil {

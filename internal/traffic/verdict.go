@@ -1,7 +1,6 @@
 package traffic
 
 import (
-	"slices"
 	"time"
 
 	"weir/schemas"
@@ -40,28 +39,4 @@ func (s *Set) Verdicts(c Call, now time.Time) []schemas.RuleVerdict {
 		out = append(out, v)
 	}
 	return out
-}
-
-// With is the set with one more rule, or with one in the place of the rule with its
-// id. Its errors are those of Compile.
-func (s *Set) With(r schemas.Rule) (*Set, error) {
-	doc := schemas.RuleSet{GlobalActive: true}
-	if s != nil {
-		doc = s.doc
-	}
-	doc.Rules = slices.Clone(doc.Rules)
-	if i := slices.IndexFunc(doc.Rules, func(o schemas.Rule) bool { return o.ID == r.ID }); i >= 0 {
-		doc.Rules[i] = r
-	} else {
-		doc.Rules = append(doc.Rules, r)
-	}
-	return Compile(doc, s.Etag())
-}
-
-// As is the same set under another etag: a writer compiles a set before the
-// store has numbered it.
-func (s *Set) As(etag string) *Set {
-	again := *s
-	again.etag = etag
-	return &again
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 
+	"weir/ingress/executor"
 	"weir/internal/policy"
 	"weir/schemas"
 )
@@ -28,15 +29,6 @@ const codeOK schemas.Code = "OK"
 
 // maxLine bounds one case, in bytes.
 const maxLine = 16 << 20
-
-// Options change what is judged.
-type Options struct {
-	// CheckSchema judges response_schema; nil leaves it unjudged.
-	CheckSchema func(json.RawMessage) error
-	// CheckPostcondition judges postcondition, and says whether its type is known; nil
-	// leaves it unjudged.
-	CheckPostcondition func(json.RawMessage) (supported bool, err error)
-}
 
 // Summary counts the cases of a run. Cases is the sum of the others.
 type Summary struct {
@@ -60,8 +52,9 @@ type Result struct {
 // A case passes when the verdict is the expected one, and the code too where
 // the case gives one and is not of level strict. A malformed case, or one whose
 // policy does not compile, is an error that names its line; the others are
-// judged all the same. A miss is no error: ask Summary.Missed.
-func Run(r io.Reader, w io.Writer, o Options) (Summary, error) {
+// judged all the same. A miss is no error: ask Summary.Missed. What check leaves out
+// is not judged.
+func Run(r io.Reader, w io.Writer, check executor.Checker) (Summary, error) {
 	var (
 		sum  Summary
 		errs []error
@@ -83,7 +76,7 @@ func Run(r io.Reader, w io.Writer, o Options) (Summary, error) {
 		}
 		var res Result
 		if err == nil {
-			res, err = verdict(&c, o)
+			res, err = verdict(&c, check)
 		}
 		if err != nil {
 			sum.Malformed++
@@ -110,12 +103,12 @@ func Run(r io.Reader, w io.Writer, o Options) (Summary, error) {
 	return sum, errors.Join(errs...)
 }
 
-func verdict(c *row, o Options) (Result, error) {
+func verdict(c *row, check executor.Checker) (Result, error) {
 	p, err := c.Policy.compile()
 	if err != nil {
 		return Result{}, err
 	}
-	res := Result{ID: c.ID, Expected: c.Expected, Verdict: deny, Code: evaluate(p, c, o)}
+	res := Result{ID: c.ID, Expected: c.Expected, Verdict: deny, Code: evaluate(p, c, check)}
 	if res.Code == codeOK {
 		res.Verdict = allow
 	}
@@ -125,8 +118,8 @@ func verdict(c *row, o Options) (Result, error) {
 }
 
 // evaluate decides as the gateway does: by the request, then by the first answer of DNS.
-func evaluate(p *policy.Policy, c *row, o Options) schemas.Code {
-	permit, code := decide(p, c, o)
+func evaluate(p *policy.Policy, c *row, check executor.Checker) schemas.Code {
+	permit, code := decide(p, c, check)
 	switch {
 	case !permit.Valid():
 		return code

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/cmd/app/casefile"
+	"weir/ingress/executor"
 	"weir/internal/jsonschema"
 )
 
@@ -30,7 +31,7 @@ func TestEntriesOfEveryKind(t *testing.T) {
 		return fmt.Sprintf(`{"id":%q,%s,"request":{"method":"POST",%s},"resolver":{"shop.test":[["93.184.216.34"]]},"expected":%q,"code":%q}`,
 			id, policy, request, expected, code)
 	}
-	_, sum, err := run(t, casefile.Options{},
+	_, sum, err := run(t, executor.Checker{},
 		of("a", `"url":"https://shop.test/?a=1","allowlist_key":"adds","body":{"a":1}`, "allow", "OK"),
 		of("b", `"url":"https://shop.test/?k%65y=1","allowlist_key":"adds","body":{"a":1}`, "deny", "DENY_URL_INVALID"),
 		of("c", `"url":"https://shop.test/","allowlist_key":"adds","params":{"key":1},"body":{"a":1}`, "deny", "DENY_URL_INVALID"),
@@ -50,7 +51,7 @@ func line(id, request, resolver, expected, code string) string {
 	return fmt.Sprintf(`{"id":%q,%s,"request":{%s},"resolver":{%s},"expected":%q,"code":%q,"level":"must"}`, id, shop, request, resolver, expected, code)
 }
 
-func run(t *testing.T, o casefile.Options, lines ...string) (map[string]casefile.Result, casefile.Summary, error) {
+func run(t *testing.T, o executor.Checker, lines ...string) (map[string]casefile.Result, casefile.Summary, error) {
 	t.Helper()
 	var out bytes.Buffer
 	sum, err := casefile.Run(strings.NewReader(strings.Join(lines, "\n")), &out, o)
@@ -151,7 +152,7 @@ func TestVerdicts(t *testing.T) {
 	for i, c := range cases {
 		lines = append(lines, line(strconv.Itoa(i), c.request, c.resolver, c.expected, c.code))
 	}
-	results, sum, err := run(t, casefile.Options{CheckPostcondition: func(json.RawMessage) (bool, error) { return true, errors.New("no") }}, lines...)
+	results, sum, err := run(t, executor.Checker{Postcondition: func(json.RawMessage) (bool, error) { return true, errors.New("no") }}, lines...)
 	require.NoError(t, err)
 	for i, c := range cases {
 		r := results[strconv.Itoa(i)]
@@ -165,7 +166,7 @@ func TestVerdicts(t *testing.T) {
 func TestPassing(t *testing.T) {
 	t.Parallel()
 	request := `"request":{"method":"GET","url":"https://other.test/","allowlist_key":"shop"}`
-	results, sum, err := run(t, casefile.Options{},
+	results, sum, err := run(t, executor.Checker{},
 		`{"id":"right",`+shop+`,`+request+`,"expected":"deny","code":"DENY_HOST","level":"must"}`,
 		`{"id":"verdict",`+shop+`,`+request+`,"expected":"allow","code":"OK","level":"must"}`,
 		`{"id":"code",`+shop+`,`+request+`,"expected":"deny","code":"DENY_PORT"}`,
@@ -187,7 +188,7 @@ func TestPassing(t *testing.T) {
 func TestMalformedCasesNameTheirLine(t *testing.T) {
 	t.Parallel()
 	request := `"request":{"method":"GET","url":"https://shop.test/api/"},"expected":"deny"`
-	_, sum, err := run(t, casefile.Options{},
+	_, sum, err := run(t, executor.Checker{},
 		`{"id":"fine",`+shop+`,`+request+`,"code":"UPSTREAM_DNS"}`,
 		`{`,
 		`{`+shop+`,`+request+`}`,
@@ -212,7 +213,7 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("no room")
 
 func TestWriteErrorsAreReported(t *testing.T) {
 	t.Parallel()
-	_, err := casefile.Run(strings.NewReader(""), brokenWriter{}, casefile.Options{})
+	_, err := casefile.Run(strings.NewReader(""), brokenWriter{}, executor.Checker{})
 	require.ErrorContains(t, err, "no room")
 }
 
@@ -221,7 +222,7 @@ func FuzzRun(f *testing.F) {
 	f.Add([]byte("{\n[]\nnull"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var out bytes.Buffer
-		sum, _ := casefile.Run(bytes.NewReader(b), &out, casefile.Options{})
+		sum, _ := casefile.Run(bytes.NewReader(b), &out, executor.Checker{})
 		require.Equal(t, sum.Cases, sum.Passed+sum.Missed+sum.Skipped+sum.Malformed)
 	})
 }
@@ -233,7 +234,7 @@ func FuzzRun(f *testing.F) {
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	schemas := jsonschema.NewCache(jsonschema.CacheConfig{})
-	options := casefile.Options{CheckSchema: func(doc json.RawMessage) error {
+	options := executor.Checker{Schema: func(doc json.RawMessage) error {
 		_, err := schemas.Compile(doc)
 		return err
 	}}

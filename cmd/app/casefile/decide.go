@@ -1,7 +1,6 @@
 package casefile
 
 import (
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -37,7 +36,7 @@ func (*asker) MaxTimeout() time.Duration { return maxTimeout }
 
 // decide reads and judges the request of a case as POST /v1/execute does, or POST
 // /v1/plans where it is planned. Without a permit, code says why.
-func decide(p *policy.Policy, c *row, o Options) (permit policy.Permit, code schemas.Code) {
+func decide(p *policy.Policy, c *row, check executor.Checker) (permit policy.Permit, code schemas.Code) {
 	a := &asker{policy: p}
 	err := strict.Check(c.body(), strict.Limits{})
 	switch {
@@ -45,7 +44,7 @@ func decide(p *policy.Policy, c *row, o Options) (permit policy.Permit, code sch
 	case c.planned():
 		err = a.plan(c.body())
 	default:
-		_, err = executor.Translate(c.body(), a, executor.Checker{Schema: o.CheckSchema, Postcondition: o.CheckPostcondition})
+		_, err = executor.Translate(c.body(), a, check)
 	}
 	if err != nil {
 		return policy.Permit{}, codeOf(err)
@@ -79,6 +78,3 @@ func codeOf(err error) schemas.Code {
 	}
 	return schemas.Internal
 }
-
-// given reports whether a member is there and not null.
-func given(raw json.RawMessage) bool { return !strict.Absent(raw) }

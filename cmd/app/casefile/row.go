@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/ingress/strict"
 	"weir/internal/policy"
 )
 
@@ -96,7 +97,7 @@ func parseRow(line []byte) (row, error) {
 }
 
 func (r *row) skipped() bool {
-	return (r.Static != nil && !*r.Static) || given(r.Assert.Rule)
+	return (r.Static != nil && !*r.Static) || !strict.Absent(r.Assert.Rule)
 }
 
 func (p rowPolicy) compile() (*policy.Policy, error) {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/tmaxmax/go-sse"
 )
@@ -20,35 +19,13 @@ type answered struct {
 }
 
 func (t *tour) post(ctx context.Context, path, body string) (answered, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.weir.URL+path, strings.NewReader(body))
-	if err != nil {
-		return answered{}, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := t.client.Do(ctx, http.MethodPost, path, nil, json.RawMessage(body))
 	if err != nil {
 		return answered{}, err
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
 	return answered{status: resp.StatusCode, action: resp.Header.Get("Weir-Action-Id"), body: data}, err
-}
-
-func (t *tour) get(ctx context.Context, path string, into any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.weir.URL+path, nil)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Accept", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return mismatch(path, http.StatusOK, resp.StatusCode)
-	}
-	return json.NewDecoder(resp.Body).Decode(into)
 }
 
 // resume cuts the plan's stream after two events and comes back to it.
@@ -94,14 +71,11 @@ func (t *tour) resume(ctx context.Context) error {
 func (t *tour) stream(ctx context.Context, after string, most int) ([]sse.Event, error) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.weir.URL+"/v1/actions/"+t.planID+"/events", nil)
-	if err != nil {
-		return nil, err
-	}
+	header := http.Header{}
 	if after != "" {
-		req.Header.Set("Last-Event-ID", after)
+		header.Set("Last-Event-ID", after)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := t.client.Do(ctx, http.MethodGet, "/v1/actions/"+t.planID+"/events", header, nil)
 	if err != nil {
 		return nil, err
 	}

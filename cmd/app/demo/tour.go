@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/client"
 	"weir/schemas"
 )
 
@@ -57,7 +58,11 @@ func Run(ctx context.Context, start Start, cfg Config) (err error) {
 			err = stopErr
 		}
 	}()
-	t := &tour{story: s, shop: shop, weir: weir, unfollow: func() {}}
+	c, err := client.New(weir.URL, "")
+	if err != nil {
+		return err
+	}
+	t := &tour{story: s, shop: shop, weir: weir, client: c, unfollow: func() {}}
 	defer func() { t.unfollow() }()
 	for _, step := range []func(context.Context) error{t.opening, t.plan, t.repeat, t.execute, t.resume, t.evidence} {
 		if err := step(ctx); err != nil {
@@ -71,8 +76,9 @@ func Run(ctx context.Context, start Start, cfg Config) (err error) {
 
 type tour struct {
 	*story
-	shop *shop
-	weir Weir
+	shop   *shop
+	weir   Weir
+	client *client.Client
 
 	planID    string
 	planBody  string
@@ -209,7 +215,7 @@ func (t *tour) evidence(ctx context.Context) error {
 	}
 	t.claim("the NATS client received the evidence of every call, each record once")
 	var page schemas.Page[schemas.Evidence]
-	if err := t.get(ctx, "/v1/evidence?kind=policy.decision&action_id="+t.planID, &page); err != nil {
+	if err := t.client.Call(ctx, http.MethodGet, "/v1/evidence?kind=policy.decision&action_id="+t.planID, nil, nil, &page); err != nil {
 		return err
 	}
 	if len(page.Items) != 1 {

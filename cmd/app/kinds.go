@@ -6,8 +6,11 @@ import (
 	"weir/egress"
 	"weir/internal/limits/budget"
 	"weir/processors"
+	"weir/processors/call"
+	"weir/processors/call/agent"
 	"weir/processors/call/model"
 	"weir/processors/chat"
+	"weir/processors/runs"
 )
 
 // openBudgets opens the accounts of what is used of models.
@@ -24,6 +27,21 @@ func (a *App) openBudgets(ctx context.Context) error {
 	}()
 	a.teardown.push(func(context.Context) error { stop(); <-tidy; return nil })
 	return nil
+}
+
+// runs executes kind run: Weir's own task types by the executors of other kinds, the rest by the
+// agents in force.
+func (a *App) runs(w *workshop) processors.Kind {
+	adapter := agent.New(w.client, a.secrets, agent.Config{Event: int64(a.cfg.Limits.Response), Stream: int64(a.cfg.Limits.Stream)})
+	r := runs.New(a.ledger, runs.Config{
+		HTTP: w.calls, Plans: w.plans, Draining: a.draining,
+		Remote: runs.NewRemote(a.ledger, w.caller, a.recorder, call.Answers{Blobs: a.ledger}, runs.RemoteConfig{
+			Agents: a.agent, Adapter: adapter, Metrics: a.metrics, Draining: a.draining,
+			TenantShare: a.cfg.TenantShare(),
+		}),
+	})
+	a.work.runs = r // a reload refreshes it
+	return processors.Kind{Executor: r, WritesStarted: r.WritesStarted}
 }
 
 // chats is kind chat, whose ends are reported to a collector of traces if there is one.
