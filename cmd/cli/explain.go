@@ -80,7 +80,7 @@ Exit 1 if the call is denied.`,
 		},
 	}
 	f.register(cmd, env)
-	f.callFlags.bind(cmd)
+	f.bind(cmd)
 	return cmd
 }
 

@@ -32,7 +32,7 @@ var errAlone = errors.New("this NATS server is alone and cannot keep copies: nam
 // fault.ErrUnavailable: the server did not store the message, but a caller that reads the log back
 // does no harm.
 func refused(code jetstream.ErrorCode, text string) error {
-	switch code {
+	switch code { //nolint:exhaustive // the others say that nothing was stored
 	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant: // the latter of a cluster
 		return fault.ErrFenced
 	case codeAccountLimit, codeServerLimit, codeMemoryLimit, codeStorageLimit:

@@ -63,9 +63,7 @@ func (r repository) write(ctx context.Context, ref string) (writing, error) {
 		return writing{}, err
 	}
 	w := writing{r: r, ref: ref, lock: f}
-	if alone, err := tryLock(f, exclusive); alone && err == nil {
-		r.sweep(ref)
-	}
+	w.sweepIfAlone()
 	if err := awaitLock(ctx, f, shared); err != nil {
 		w.done()
 		return writing{}, err
@@ -78,6 +76,12 @@ func (r repository) openLock() (*os.File, error) {
 }
 
 func (w writing) done() { _ = w.lock.Close() }
+
+func (w writing) sweepIfAlone() {
+	if alone, err := tryLock(w.lock, exclusive); alone && err == nil {
+		w.r.sweep(w.ref)
+	}
+}
 
 // stragglers is how long a killed process may still need to be gone.
 const stragglers = time.Second

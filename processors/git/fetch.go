@@ -162,7 +162,7 @@ func (f *Forward) fetch(ctx context.Context, who asker, repo schemas.Repo, proto
 // refs are those of an upstream that begin with one of the prefixes, and HEAD.
 func (f *Forward) refs(ctx context.Context, who asker, repo schemas.Repo, prefixes ...string) (refs []gitwire.Ref, err error) {
 	var a gitwire.Advertisement
-	err = f.discover(ctx, who, repo, schemas.GitUploadPack, 2, func(r io.Reader, mocked bool) error {
+	err = f.discover(ctx, who, repo, schemas.GitUploadPack, 2, func(r io.Reader, _ bool) error {
 		a, err = gitwire.ReadAdvertisement(r)
 		return told(err)
 	})
@@ -170,7 +170,7 @@ func (f *Forward) refs(ctx context.Context, who asker, repo schemas.Repo, prefix
 		return a.Refs, err
 	}
 	in := gitwire.LsRefs(append([]string{gitwire.HEAD}, prefixes...)...)
-	err = f.fetch(ctx, who, repo, 2, in, func(r io.Reader, mocked bool) error {
+	err = f.fetch(ctx, who, repo, 2, in, func(r io.Reader, _ bool) error {
 		refs, err = gitwire.ReadRefs(r)
 		return told(err)
 	})
