@@ -1,5 +1,5 @@
-// Package board knows the tasks that have not ended. It follows the log, and is no
-// source of truth: whoever acts on a task reads that task's own events first.
+// Package board is a cache of the tasks that have not ended. It follows the log and is not a source
+// of truth: a caller that acts on a task reads the task's own events first.
 package board
 
 import (
@@ -77,7 +77,7 @@ type Board struct {
 	first []uint64 // of each partition: what lay before this was dropped by history, and is dropped here
 	watch map[schemas.Ref]map[*watch]struct{}
 	aside map[*task]struct{} // whose orders lie aside and were not read yet
-	next  *round             // the look at the log that has not begun; nil: nobody waits for one
+	next  *round             // the next read of the log, not yet started; nil: no caller is waiting
 
 	follower *mirror.Follower
 	ended    chan struct{} // closed by Stop
@@ -195,7 +195,7 @@ func (b *Board) hall(tenant string) *hall {
 type hall struct {
 	queue   []*task            // leasable
 	held    map[string][]*task // by holder: leased
-	changed chan struct{}      // nil: nobody asked
+	changed chan struct{}      // nil: no subscriber
 }
 
 // tell says that there may be something to lease.

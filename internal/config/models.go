@@ -22,7 +22,7 @@ type Agent struct {
 	// The other one is asked where it does not serve the first.
 	Mode  string `yaml:"mode" jsonschema:"enum=auto,enum=stream,enum=sync" default:"auto"`
 	Token string `yaml:"token"` // Bearer token to send; it may be ${secret:NAME}. Default none.
-	// Time for one call. Default 0: what is left of the run's own.
+	// Time for one call. Default 0: the remaining time of the run.
 	Timeout time.Duration `yaml:"timeout" bounds:"0 or 100ms to 24h"`
 	// Where its addresses may lie: public, loopback or private. Default loopback where the URL
 	// names this machine, else public.
@@ -75,9 +75,9 @@ func (c Config) entries() []policy.Entry {
 }
 
 // Compile makes the policy that the configuration describes. Own are the addresses by which other
-// machines reach this node: on its own ports they are no more a target than loopback is. Extra are
-// ports of its own that the configuration does not name, such as the one of a listen address with
-// port 0.
+// machines reach this node; like loopback, they are not allowed as targets on the node's own ports.
+// Extra are the node's ports that the configuration does not name, such as the port of a listen
+// address with port 0.
 func (c Config) Compile(own []netip.Addr, extra ...uint16) (*policy.Policy, error) {
 	ports := slices.Clone(extra)
 	for _, address := range []string{c.Listen, c.NATS.Listen} {

@@ -90,7 +90,7 @@ const stragglers = time.Second
 // Where others are writing, or something of it is still there, the next one does.
 func (w writing) abandon(ctx context.Context) {
 	w.done()
-	f, err := w.r.openLock() // anew: what is left of the process has w's own
+	f, err := w.r.openLock() // anew: child processes still hold w's own
 	if err != nil {
 		return
 	}

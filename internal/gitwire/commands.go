@@ -120,7 +120,7 @@ func (d *commandReader) take(text string) error {
 		case !ValidOid(oid) || oid == Zero:
 			return malformed("a shallow line has no object id")
 		case len(d.c.List) > 0:
-			return malformed("a shallow line stands behind a command")
+			return malformed("a shallow line follows a command")
 		case len(d.c.Shallow) == maxShallow:
 			return tooLarge("a push has more than 8,192 shallow lines")
 		}
@@ -130,7 +130,7 @@ func (d *commandReader) take(text string) error {
 	text, list, has := strings.Cut(text, "\x00")
 	switch {
 	case has && len(d.c.List) > 0:
-		return malformed("capabilities stand behind the first command")
+		return malformed("capabilities are only allowed on the first command")
 	case len(list) > maxCapabilities:
 		return tooLarge("the capabilities have more than 8 KiB")
 	case !ascii(list):

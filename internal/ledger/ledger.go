@@ -91,7 +91,7 @@ func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplic
 }
 
 // Append writes the next event of st's action and folds it in. It sets the event's version, ordinal
-// and, if zero, time. fault.ErrFenced means that somebody else wrote first: load again before
+// and, if zero, time. fault.ErrFenced means that another writer was first: load again before
 // deciding anything.
 func (l *Ledger) Append(ctx context.Context, st *State, ev schemas.Event) error {
 	if ev.Type == schemas.EventSettled {
@@ -216,8 +216,8 @@ const (
 	growth     = 4
 	widestPage = 16384
 	pageSize   = 4 << 20
-	// A late replica is asked again after catchUp, up to patience times in a row. What it does not
-	// show then may have been dropped.
+	// A replica that lags is asked again after catchUp, up to patience times in a row. Records
+	// still missing after that may have been dropped.
 	catchUp  = 10 * time.Millisecond
 	patience = 200
 )

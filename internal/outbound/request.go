@@ -59,9 +59,9 @@ func owned(name string) bool {
 // userAgent stands where neither caller nor entry names one.
 const userAgent = "weir"
 
-// build makes the request of the permit's parts. The target goes on the wire
-// byte for byte as policy matched it: nothing parses it again. body stands in the
-// place of r.Body where it is set. identity asks for an answer without coding.
+// build makes the request from the parts of the permit. The target is sent byte for byte as policy
+// matched it and is not parsed again. body replaces r.Body if it is set. identity asks for an
+// answer without coding.
 func build(ctx context.Context, p policy.Permit, r Request, body *source, identity bool) (*http.Request, error) {
 	target := extend(p.RequestTarget(), r.Query)
 	if !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") {
@@ -71,7 +71,7 @@ func build(ctx context.Context, p policy.Permit, r Request, body *source, identi
 	if err != nil {
 		return nil, &fault.Call{Code: schemas.DenyHeader, Cause: err}
 	}
-	// A partial or absent body cannot be told from a broken coding.
+	// A partial or absent body cannot be distinguished from a broken coding.
 	if identity || p.Method() == http.MethodHead || header["Range"] != nil {
 		header["Accept-Encoding"] = []string{"identity"}
 	} else {

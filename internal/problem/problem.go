@@ -36,7 +36,7 @@ type Error struct {
 	Details json.RawMessage
 	// Limits are what budgets leave, for the headers of the chat surface.
 	Limits []schemas.ChatLimit
-	// Word is the finer word that stands in the detail of the agent API's errors.
+	// Word is the more specific code in the detail of the agent API's errors.
 	Word  string
 	Cause error
 }
@@ -46,9 +46,8 @@ func (e *Error) Error() string { return string(e.Code) + ": " + e.Detail }
 // Unwrap gives the private cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Write answers with err. Nothing may have been written to w before. Only an
-// *Error, a *fault.Error and the log's sentinels are told apart; whatever else
-// comes is INTERNAL and shows nothing of itself.
+// Write answers with err. Nothing may have been written to w before. Only an *Error, a *fault.Error
+// and the log's sentinels are distinguished; any other error is INTERNAL and reveals nothing.
 func Write(w http.ResponseWriter, r *http.Request, err error) {
 	e := Of(err)
 	if e.RequestID == "" {

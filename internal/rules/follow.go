@@ -36,9 +36,8 @@ func (k *Keeper) Stop() {
 	k.done.Wait()
 }
 
-// catchUp reads what was stored since the last time, and has the newest of each key
-// taken over: before it returns the first time, and by goroutines later. What was read
-// before an error counts.
+// catchUp reads the records stored since the last time and applies the newest of each key: before
+// it returns the first time, and in goroutines later. Records read before an error count.
 func (k *Keeper) catchUp(ctx context.Context) (err error) {
 	newest := map[string]schemas.Record{}
 	if k.anew.Swap(false) {
@@ -107,7 +106,7 @@ func (k *Keeper) attend(tenant string, s *seat) {
 func (k *Keeper) owner(r schemas.Record) (tenant string, ok bool) {
 	tenant, err := schemas.UnescapeToken(r.Subject)
 	if err != nil {
-		k.cfg.Logger.Warn("rule set of nobody", "component", "rules", "seq", r.Seq)
+		k.cfg.Logger.Warn("rule set without a tenant", "component", "rules", "seq", r.Seq)
 	}
 	return tenant, err == nil
 }

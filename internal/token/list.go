@@ -43,8 +43,8 @@ func (k *Keeper) List(tenant, cursor string, limit int) (schemas.Page[schemas.To
 	return page, nil
 }
 
-// place is where a token stands in a list. It stays there for as long as it is
-// kept, so a list goes on behind one that was forgotten meanwhile.
+// place is the position of a token in a list. It stays for as long as the token is kept, so a list
+// continues after a token that was dropped meanwhile.
 type place struct {
 	id string
 	at int64 // milliseconds

@@ -23,8 +23,8 @@ import (
 
 const (
 	startTimeout = 10 * time.Second
-	// syncInterval is how long the kernel may hold messages that nobody waits for. The server's own
-	// default is two minutes.
+	// syncInterval is how long the kernel may hold messages without a pending Barrier. The server's
+	// own default is two minutes.
 	syncInterval = time.Second
 )
 
@@ -197,8 +197,8 @@ func (s *Server) options() (*server.Options, error) {
 	return o, nil
 }
 
-// Connect opens a connection to the server through memory, with full rights. Its replies lie on
-// subjects that nobody else may listen to. The caller closes it.
+// Connect opens an in-memory connection to the server with full rights. Its reply subjects are
+// closed to other users. The caller closes it.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect("", append(s.inside(s.access.owner), opts...)...)
 }
@@ -221,8 +221,8 @@ func (s *Server) Barrier(ctx context.Context) error {
 	return s.group.wait(ctx)
 }
 
-// Failed is closed when a sync has failed. What was acknowledged since the last good one may be
-// lost by a power cut; the process must end.
+// Failed is closed after a failed sync. Messages acknowledged since the last successful sync may be
+// lost in a power cut, so the process must end.
 func (s *Server) Failed() <-chan struct{} { return s.failed }
 
 // Durability is what Barrier promises.

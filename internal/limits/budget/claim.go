@@ -185,7 +185,7 @@ func (r *Refusal) Why() string {
 	case r.Held:
 		return "what is left of the budget " + r.Source + " is held for completions that are under way"
 	case r.Unreadable:
-		return "the account of the budget " + r.Source + " cannot be read, so that nobody knows what is left"
+		return "the account of the budget " + r.Source + " cannot be read, so the remaining budget is unknown"
 	case r.Unpriced:
 		return "the budget " + r.Source + " bounds money, and the model has no price"
 	case r.Spent:

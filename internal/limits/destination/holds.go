@@ -85,8 +85,8 @@ func (h *holds) about(c *Call) (paused bool, pin string) {
 // Operations are the operations in force, oldest first.
 func (l *Limiter) Operations() []schemas.Operation { return slices.Clone(l.holds.Value().Operations) }
 
-// Order puts an operation in force. It replaces one of the same sort about the same target.
-// It is in force on this process when Order returns, and on others when they hear of it.
+// Order puts an operation in force. It replaces an operation of the same type on the same target.
+// It is in force on this process when Order returns, and on others when they receive it.
 func (l *Limiter) Order(ctx context.Context, op schemas.Operation) (schemas.Operation, error) {
 	op.At = time.Now().UTC()
 	full := false

@@ -107,8 +107,8 @@ func parseQuery(query string) []Pair {
 	return pairs
 }
 
-// unquote undoes form encoding. What is no escape stays; escaped bytes that are
-// no UTF-8 become U+FFFD, each run of ASCII by itself.
+// unquote undoes form encoding. Invalid escapes stay; escaped bytes that are not UTF-8 become
+// U+FFFD, each run of ASCII by itself.
 func unquote(s string) string {
 	s = strings.ReplaceAll(s, "+", " ")
 	if !strings.Contains(s, "%") {
