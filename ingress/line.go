@@ -24,7 +24,7 @@ func lineOf(c *gin.Context, start time.Time, id string) line {
 		surface: marked(c).Name, tenant: c.GetString(keyTenant), action: c.GetString(keyAction),
 	}
 	l.code, _ = c.Get(keyCode)
-	// What is said to a client that is gone, because it is gone, reaches nobody.
+	// Errors after the client has disconnected, and because of it, have no reader.
 	if c.Request.Context().Err() != nil && (!c.Writer.Written() || l.status == http.StatusServiceUnavailable) {
 		l.status = statusClientGone
 	}

@@ -19,7 +19,7 @@ type resting struct {
 
 	mu       sync.Mutex
 	byTenant map[string]*sleepers
-	closing  chan struct{} // nobody is roused any more
+	closing  chan struct{} // no more notifications
 	rousing  sync.WaitGroup
 }
 
@@ -50,7 +50,7 @@ func (r *resting) put(ref schemas.Ref, until time.Time, replaced <-chan struct{}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
-	case <-replaced: // by rules whose coming was told before the action was here
+	case <-replaced: // by rules that were announced before the action was registered here
 		r.wake(map[schemas.Ref]time.Time{ref: until})
 		return
 	default:

@@ -16,7 +16,7 @@ type running struct {
 	works map[schemas.Ref]*work
 }
 
-// work is one action under way. Its context ends when somebody asks for a stop.
+// work is one running action. Its context ends when a stop is requested.
 type work struct {
 	ref     schemas.Ref
 	message uint64          // the sequence of the message that it is worked on for

@@ -32,8 +32,8 @@ type Ledger interface {
 
 // Config of an Acceptor. All but Barrier have defaults.
 type Config struct {
-	// Barrier returns once everything stored before the call would survive
-	// what Durability says. An error means that nobody knows.
+	// Barrier returns once everything stored before the call would survive the failures named by
+	// Durability. After an error this is unknown.
 	Barrier    func(ctx context.Context) error
 	Durability schemas.Durability
 	// Deadlines are how long an action of a kind may take, from acceptance to
@@ -113,7 +113,7 @@ type Request struct {
 	// Until is when it ends at the latest, however long it may take; zero: never mind.
 	Until time.Time
 	Terms
-	// Payload is the kind's document, as it will lie on the log.
+	// Payload is the kind's document, as stored on the log.
 	Payload json.RawMessage
 	// Whole is the document before something was left out of Payload, by which a repeat is
 	// recognised; nil: Payload.
@@ -130,8 +130,8 @@ type Request struct {
 	Answers []string
 	// TokenHash is set for kind task, see schemas.Action.
 	TokenHash string
-	// TraceParent is the caller's span, as its header says it; what is none is not kept.
-	// That which the context of the request names goes before it.
+	// TraceParent is the caller's span from its header; an invalid one is dropped. A span in the
+	// request's context takes precedence.
 	TraceParent string
 	// Supersedes names the action that this one is made from.
 	Supersedes string
@@ -146,9 +146,8 @@ type Request struct {
 	Before func(ref schemas.Ref)
 }
 
-// Accepted is an action that is ours or that the request has joined. Its Ref
-// is set as soon as the action has a name that may stand on the log, so also
-// beside an error that does not know whether it does.
+// Accepted is an action that the request has created or joined. Its Ref is set as soon as the
+// action's name may be on the log, so also with an error that leaves this open.
 type Accepted struct {
 	schemas.Ref
 	Receipt schemas.Receipt
@@ -214,7 +213,7 @@ func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 	}
 	if !duplicate {
 		a.cfg.Pressure.Took(r.Tenant)
-		out.Before = st.Events[0].Seq - 1 // others may stand behind it by now, where the acknowledgement was lost
+		out.Before = st.Events[0].Seq - 1 // others may follow by now if the acknowledgement was lost
 	}
 	if err := a.cfg.Barrier(ctx); err != nil {
 		return out, unknown(err, action.IDSource)

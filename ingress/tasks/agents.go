@@ -79,7 +79,7 @@ func (h handlers) agentTask(c *gin.Context) error {
 	return nil
 }
 
-// report takes an agent's last word.
+// report accepts an agent's final report.
 func (h handlers) report(translate func(body []byte) (schemas.TaskReport, error)) ingress.Handler {
 	return func(c *gin.Context) error {
 		ref, err := h.Desk.Report(c.Request.Context(), Bearer(c), func() (schemas.TaskReport, error) {

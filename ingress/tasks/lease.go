@@ -46,7 +46,7 @@ func (d *Desk) Take(ctx context.Context, token string) (v Visit, leased string, 
 	if err != nil {
 		return Visit{}, "", err
 	}
-	leave, err := d.turns.enter(ctx, who.Tenant+"\x00"+who.ID) // else it could come to hold two
+	leave, err := d.turns.enter(ctx, who.Tenant+"\x00"+who.ID) // otherwise it could get two
 	if err != nil {
 		return Visit{}, "", unread(err)
 	}
@@ -98,10 +98,10 @@ func (d *Desk) Await(ctx context.Context, w Worker, wait time.Duration) (v Visit
 		changed := d.board.Changed(w.Tenant)
 		v, token, err = d.lease(ctx, w)
 		switch {
-		case token != "" && ctx.Err() != nil: // nobody is left to have it
+		case token != "" && ctx.Err() != nil: // the client is gone
 			return Visit{}, "", d.Return(ctx, v)
 		case err != nil:
-			if v.Ref.ID != "" { // it is leased, and nobody will have the token
+			if v.Ref.ID != "" { // it is leased, and its token was not delivered
 				_ = d.Return(ctx, v)
 			}
 			return Visit{}, "", err
@@ -186,7 +186,7 @@ func (d *Desk) Release(ctx context.Context, token string) (schemas.Ref, error) {
 	return d.release(ctx, b)
 }
 
-// Return gives back a task that Await or Take has leased, and whose token nobody was given.
+// Return gives back a task that Await or Take has leased without delivering its token.
 func (d *Desk) Return(ctx context.Context, v Visit) error {
 	_, err := d.release(ctx, bearer{ref: v.Ref, lease: v.Lease, agent: v.Task.Holder})
 	return err

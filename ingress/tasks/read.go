@@ -142,7 +142,7 @@ func refuse(member, what string) error {
 	return fault.New(schemas.ValidationError, "at /"+member+": "+what)
 }
 
-// MayLease refuses a pool that is not among those of a token; no pools stand for all.
+// MayLease refuses a pool that a token does not list; an empty list allows all.
 func MayLease(pool string, pools []string) error {
 	if pool == "" || len(pools) == 0 || slices.Contains(pools, pool) {
 		return nil

@@ -193,7 +193,7 @@ func TestCheckLinePassesWhatTheLoggerWrites(t *testing.T) {
 	log, buf, _ := capture(t)
 	log.Debug("serving", "addr", "[::1]:8092", "durability", schemas.DurabilityDisk, "policy_version", strings.Repeat("0a", 32))
 	log.Info("request", "method", "GET", "status", 200, "duration_ms", 1500*time.Microsecond, "route", "/v1/actions/:id", "request_id", "a.b:c")
-	log.Warn("work comes again", "seq", uint64(math.MaxUint64), "count", 0, "err_kind", errors.New(canary))
+	log.Warn("message redelivered", "seq", uint64(math.MaxUint64), "count", 0, "err_kind", errors.New(canary))
 	log.Error("Not a constant", "status", "outcome_unknown", "entry", "host:.example.com", "code", schemas.Poison)
 	log.Info("event", "duration_ms", 1e-9, "password", canary, "tenant", canary+" ")
 	lines := strings.Split(strings.TrimSpace(buf.String()), "\n")

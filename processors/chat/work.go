@@ -90,8 +90,8 @@ func (w *work) ask(ctx context.Context) (ending, error) {
 	}
 }
 
-// concluded is what became of the newest step, by the log; nil where there is none. Of a
-// step that has ended Run reads that, and calls nobody.
+// concluded is the result of the newest step from the log; nil if there is none. For an ended step
+// Run reads the result and makes no call.
 func (w *work) concluded(ctx context.Context) (*outcome, error) {
 	n := len(w.st.Attempts)
 	if n == 0 {

@@ -57,8 +57,7 @@ func unsent() ending {
 
 var errGone = errors.New("the body of the push is not here any more")
 
-// capabilities are those that the upstream is told of: a report always, for somebody
-// has to know how it ended.
+// capabilities are sent to the upstream: always a report, because the result must be known.
 func capabilities(o schemas.PushOrder) []string {
 	list := []string{gitwire.CapReport}
 	if o.SideBand {

@@ -69,9 +69,8 @@ func (g *gate) turn() []*epoch {
 	return append([]*epoch(nil), open...)
 }
 
-// Begin is Renew at the last moment: the call that it lets pass must begin at
-// once. Leave is to be called when its first byte is on its way or it is given
-// up, and may be called more than once.
+// Begin is Renew at the last moment: a permitted call must begin at once. Call leave when its first
+// byte is sent or the call is given up; repeated calls are allowed.
 func (g *Guard) Begin(p Pass) (fresh Pass, d schemas.Decision, leave func()) {
 	leave = g.gate.enter() // before the policy is read: see Settle
 	fresh, d = g.Renew(p)

@@ -61,7 +61,7 @@ func unknown(etag string) end {
 		"a worker was lost over the write, and nothing tells whether it is in; read the rules before it is sent again")
 }
 
-// other is an end for which the agent API has no word of its own.
+// other is an end without a code of its own in the agent API.
 func other(etag string, o schemas.Outcome, code schemas.Code, message string) end {
 	e := refused(etag, &schemas.AgentError{Code: schemas.InternalError, Message: message, Detail: string(code)})
 	e.outcome, e.code = o, code

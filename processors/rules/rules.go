@@ -90,7 +90,7 @@ func (w *write) make(ctx context.Context, stop call.Stop) (end, error) {
 		carry = w.reset
 	}
 	e, err := carry(ctx, stop)
-	if errors.Is(err, fault.ErrFenced) { // another was first: what it wrote says what to do
+	if errors.Is(err, fault.ErrFenced) { // another writer was first: decide again from its result
 		e, err = carry(ctx, stop)
 	}
 	return e, err

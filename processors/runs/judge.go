@@ -68,7 +68,7 @@ func broken(last *ledger.Try) (settle.Verdict, error) {
 	}
 }
 
-// stands is what whoever wants to send a run again has to know first.
+// stands warns before a repeat of a run.
 const stands = "what the agent had done by then stands: look at it before the run is sent again"
 
 // describe says how an answer broke off, or was none.

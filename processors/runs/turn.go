@@ -40,7 +40,7 @@ type turn struct {
 	breaker *breaker
 	state   *ledger.State
 	before  int  // how many attempts there were
-	probe   bool // nobody else may call until this call has shown something
+	probe   bool // no other call may start until this one has a result
 }
 
 // answering hears that the agent begins to answer. Nobody waits for the end of a

@@ -45,11 +45,10 @@ func New(l Ledger, barrier func(context.Context) error, m Metrics) *Settler {
 	return &Settler{ledger: l, barrier: barrier, metrics: m}
 }
 
-// Settle writes the terminal event and waits until it is durable. Evidence was stored
-// before, or is stored together with it: one barrier then covers both, and watchers see the
-// end only after it. What a power cut must not take from under an end that it keeps has a
-// barrier of its own: a result that is put aside, and evidence that nobody could leave
-// again. A state that is settled already is left alone.
+// Settle writes the terminal event and waits until it is durable. Evidence was stored before, or is
+// stored together with it: one barrier then covers both, and watchers see the end only after it.
+// Results in blobs, and evidence that no worker could store again, have a barrier of their own, so
+// that a power cut cannot keep the end and lose them. An already settled state is not changed.
 func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error {
 	if st.Settled != nil {
 		return nil

@@ -57,8 +57,7 @@ func open(p guard.Pass, connect func() (*outbound.Conn, error)) (*Line, error) {
 	return &Line{conn, p, conn.Begun()}, nil
 }
 
-// Renew has the exchange go by a fresh pass for the same call: what it adds,
-// where it may lead.
+// Renew switches the exchange to a fresh pass for the same call: its additions and allowed targets.
 func (l *Line) Renew(p guard.Pass) error {
 	switch {
 	case !p.Valid(), p.Mocked() != (l.Conn == nil):
