@@ -34,8 +34,8 @@ type ServiceConfig struct {
 	Checks        []Check
 	// Draining is closed when the feed has ended; nil: there is none.
 	Draining <-chan struct{}
-	// Allow lets a request see what the node reports about itself: /metrics, with
-	// the scope metrics:read; nil: everybody may.
+	// Allow lets a request read the node's reports about itself: /metrics, with the scope
+	// metrics:read; nil: every request may.
 	Allow   func(r *http.Request, scope string) error
 	Metrics http.Handler // /metrics; nil: 404
 	OpenAPI []byte       // /openapi.json; nil: 404

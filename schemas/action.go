@@ -26,8 +26,8 @@ func Kinds() []Kind {
 	return []Kind{KindHTTP, KindPlan, KindRun, KindRule, KindTask, KindPush, KindRepo, KindChat}
 }
 
-// Class says what may be done with a call that was begun and whose result
-// nobody knows. It is fixed when the action is accepted.
+// Class says how to handle a call that was begun and whose result is unknown. It is fixed when the
+// action is accepted.
 type Class string
 
 // The classes, from the most to the least forgiving.
@@ -129,7 +129,7 @@ type Action struct {
 	PayloadBlob string          `json:"payload_blob,omitempty"`
 }
 
-// Receipt is the body of a 202: what was accepted and where to look for it.
+// Receipt is the body of a 202: the accepted action and its URL.
 type Receipt struct {
 	ID string `json:"id"`
 	// Status is "accepted", or the status of the action that a repeat joined.

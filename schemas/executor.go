@@ -68,7 +68,7 @@ type ExecuteOutcome struct {
 type Report struct {
 	Passed     bool              `json:"passed"`
 	Assertions []AssertionResult `json:"assertions"`
-	// Metadata is what stood beside the assertions, as it came.
+	// Metadata is the member next to the assertions, as received.
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 

@@ -29,8 +29,8 @@ type ActionEntry struct {
 
 // Freshness is how far an answer is behind the log.
 type Freshness struct {
-	// AsOf: what the log held by then is in the answer. Absent where some part of it has
-	// not been read yet.
+	// AsOf: the answer includes everything on the log up to this time. Absent if a part of the log
+	// was not read yet.
 	AsOf time.Time `json:"as_of,omitzero"`
 	// Behind is about how many records of the log are not; absent: none.
 	Behind uint64 `json:"behind,omitempty"`

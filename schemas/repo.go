@@ -62,7 +62,7 @@ type RepoProgress struct {
 
 // Repo is a repository, as it is kept, and as it is shown but for ID.
 type Repo struct {
-	// ID names it on disk. It is nobody's but Weir's to know, and is never shown.
+	// ID is its name on disk. It is internal to Weir and never shown.
 	ID            string   `json:"id,omitempty" jsonschema:"-"`
 	Name          string   `json:"name"`
 	Tenant        string   `json:"tenant,omitempty" jsonschema:"-"`

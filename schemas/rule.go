@@ -186,8 +186,7 @@ type Preview struct {
 	ResponseHeaders []HeaderChange `json:"response_headers,omitempty"`
 	// Decision is what policy would say of the call as the rules leave it.
 	Decision Decision `json:"decision"`
-	// Rules are those of the set that match the call's URL and method, and what
-	// becomes of each.
+	// Rules are the rules that match the call's URL and method, with the verdict of each.
 	Rules []RuleVerdict `json:"rules"`
 }
 
@@ -217,7 +216,7 @@ type RuleVerdict struct {
 // RecordRequest is the body of POST /v1/rules/record.
 type RecordRequest struct {
 	ActionID string `json:"action_id"`
-	// Group is where the rules are to go; default "default".
+	// Group is the group of the rules; default "default".
 	Group string `json:"group,omitempty"`
 	// Scope and ExpiresAt are given to each rule.
 	Scope     *RuleScope `json:"scope,omitempty"`

@@ -30,7 +30,7 @@ const (
 
 	LogRoot      = "weir.log"
 	LiveRoot     = "weir.live"       // records as they are stored
-	LiveLog      = LiveRoot + ".log" // those of the log, below this as below LogRoot
+	LiveLog      = LiveRoot + ".log" // log records, with the same subjects as below LogRoot
 	ScheduleRoot = "weir.sched"      // pending wake-ups, in the stream of the log they wake
 	EvidenceRoot = "weir.evidence"
 	DeadRoot     = "weir.dead"
@@ -38,8 +38,8 @@ const (
 	CancelRoot = "weir.cancel"
 	// StatusRoot carries the changes of tasks' states, without a store: see StatusSubject.
 	StatusRoot = "weir.status"
-	// PolicyLookRoot carries nudges to read the configuration again, PolicyToldRoot what each
-	// node says then. Both are followed by a name of whoever asks; nothing is stored.
+	// PolicyLookRoot carries requests to reload the configuration, PolicyToldRoot the answer of
+	// each node. Both are followed by a name of the requester; nothing is stored.
 	PolicyLookRoot = "weir.policy.look"
 	PolicyToldRoot = "weir.policy.told"
 	// AgentAPIRoot carries requests of the agent API and is answered by request-reply.

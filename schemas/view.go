@@ -42,7 +42,7 @@ type ActionView struct {
 	Resolution *Resolution     `json:"resolution,omitempty"`
 
 	EventsURL string `json:"events_url"`
-	// ResolveURL is set where nobody knows whether the call was applied.
+	// ResolveURL is set if it is unknown whether the call was applied.
 	ResolveURL string `json:"resolve_url,omitempty"`
 }
 
@@ -67,7 +67,7 @@ type AttemptView struct {
 	// The hash of the policy that decided.
 	Version   string    `json:"policy_version,omitempty"`
 	ExpiresAt time.Time `json:"expires_at"`
-	// Done: its result is known, and stands in what follows.
+	// Done: its result is known, and follows.
 	Done bool `json:"done"`
 	Code Code `json:"code,omitempty"`
 	// Sent is false only where provably no byte of the request left.
@@ -153,10 +153,10 @@ type EventViewAttempted struct {
 	Sent       bool    `json:"sent"`
 	Status     int     `json:"status,omitempty"`
 	DurationMS float64 `json:"duration_ms"`
-	// RetryAt is when the next attempt is due, if there is to be one.
+	// RetryAt is when the next attempt is due, if any.
 	RetryAt time.Time `json:"retry_at,omitzero"`
-	// Traffic is what traffic rules made of the call, where no attempt event came
-	// before: what a mock answered, say.
+	// Traffic is the effect of traffic rules on the call if there is no attempt event, for example
+	// the answer of a mock.
 	Traffic *Traffic `json:"traffic,omitempty"`
 }
 
@@ -208,7 +208,7 @@ type Health struct {
 	Status string `json:"status" jsonschema:"enum=ok"`
 }
 
-// HealthReadiness is Readiness with a word for it.
+// HealthReadiness is Readiness with a status text.
 type HealthReadiness struct {
 	Status string `json:"status" jsonschema:"enum=ready,enum=not_ready"`
 	Readiness
@@ -226,7 +226,7 @@ type Sandbox struct {
 	AllowedHosts []string `json:"allowed_hosts"`
 }
 
-// Status is where an action stands, in one word.
+// Status is the state of an action.
 type Status string
 
 // Statuses lists every status.

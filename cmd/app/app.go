@@ -61,22 +61,20 @@ type Options struct {
 	Load func() (config.Config, error)
 	// File is watched for changes of the configuration; empty: none is.
 	File string
-	// Notices takes what an operator should read and the log must not hold, as
-	// lines of text; absent: nobody does.
+	// Notices receives lines for the operator that must not be in the log; absent: none.
 	Notices io.Writer
-	// Network stands in for DNS and the wire, in tests. Absent: the real ones.
+	// Network replaces DNS and the network in tests. Absent: the real ones.
 	Network Network
 	// Janitor is the pace at which overdue actions are looked for, in tests. Absent: its
 	// defaults.
 	Janitor janitor.Config
-	// Sync stands in for the sync of the data directory, in tests. Absent: the real one.
+	// Sync replaces the sync of the data directory in tests. Absent: the real one.
 	Sync func() error
 }
 
-// Network takes the place of DNS and the wire, so that tests can be every upstream
-// there is without leaving the machine. What is left out is the real one. A
-// dialler of one's own skips the last look at the address, which is taken when
-// the socket is made; the look at what was resolved stays.
+// Network replaces DNS and the network, so that tests can be every upstream without leaving the
+// machine. Absent parts are the real ones. A custom dialler skips the final address check, which is
+// made when the socket is created; the check of the resolved addresses stays.
 type Network struct {
 	Resolver outbound.Resolver
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
@@ -98,8 +96,8 @@ type App struct {
 	role    Role          // as above
 	log     *slog.Logger
 	metrics *telemetry.Metrics
-	traces  *telemetry.Traces // nil: nobody collects them
-	traced  sync.WaitGroup    // requests whose spans are to be sent
+	traces  *telemetry.Traces // nil: no collector
+	traced  sync.WaitGroup    // requests with unsent spans
 	policy  inForce
 	clients []*outbound.Client // whose idle connections end with a policy
 	guard   *guard.Guard
@@ -136,7 +134,7 @@ type App struct {
 	http     *httpServer
 	teardown stack
 	stopping atomic.Bool
-	draining chan struct{} // closed when nothing new is to begin
+	draining chan struct{} // closed when nothing new may begin
 }
 
 // New makes an App. With the embedded broker it starts its parts in the order of the
@@ -161,7 +159,7 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 		return nil, err
 	}
 	if !a.cfg.Embedded() {
-		_, err := a.draw(a.cfg) // a policy with a mistake in it is told of at once
+		_, err := a.draw(a.cfg) // report an invalid policy at once
 		if err != nil {
 			return nil, cli.Usage(err)
 		}

@@ -49,7 +49,7 @@ func (a *App) openEgress(context.Context) error {
 		return err
 	}
 	cfg := stream.Config{Layout: a.layout(), Result: out.Result, Logger: a.log}
-	if a.broker.Durability() != schemas.DurabilityProcess { // there, what is stored may be shown at once
+	if a.broker.Durability() != schemas.DurabilityProcess { // otherwise a stored record may be shown at once
 		cfg.Barrier, cfg.Reserved = a.broker.Barrier, a.broker.Reserved
 	}
 	if a.feed, err = stream.Open(a.broker, a.broker, cfg); err != nil {

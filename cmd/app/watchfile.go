@@ -100,7 +100,7 @@ func (f *watchedFile) follow(ctx context.Context, look func()) {
 	}
 }
 
-// followLink watches the folder that the file really lies in, where it is a link.
+// followLink watches the folder of the link's target, if the file is a link.
 func (f *watchedFile) followLink() {
 	target, err := filepath.EvalSymlinks(f.path)
 	if err != nil {

@@ -258,7 +258,7 @@ func (d *door) source(repo schemas.Repo) (Source, error) {
 	return source, nil
 }
 
-// errBroken says that an answer was begun and did not come to its end.
+// errBroken: an answer was begun and not completed.
 var errBroken = errors.New("the answer broke off")
 
 // answer lets a source write, within the time of a request. The status goes out with

@@ -1,5 +1,4 @@
-// Package status shows where an action stands: GET /v1/actions/{id}, and the
-// one word that lists show.
+// Package status shows the state of an action: GET /v1/actions/{id}, and the status in lists.
 package status
 
 import (

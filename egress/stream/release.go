@@ -18,7 +18,7 @@ type heldItem struct {
 // hold queues an event for the next barrier. It is called under the lock.
 func (f *Feed) hold(t *topic, it *Item) {
 	if len(f.held) >= f.cfg.HeldEvents {
-		// The barrier does not keep up. What is dropped here is on the log.
+		// The barrier does not keep up. The dropped records are on the log.
 		for _, h := range f.held {
 			h.topic.held--
 		}

@@ -20,8 +20,8 @@ import (
 func (r *reader) check(c *Config) {
 	leaves(field{value: reflect.ValueOf(c).Elem()}, true, r.checkField)
 	if r.checkAddress("listen", c.Listen) {
-		r.refuse(c.Open() && !Loopback(c.Listen), "auth.mode", "is open and other machines can reach %s without a token: "+
-			"act; use tokens, or listen on a loopback address such as 127.0.0.1:8092", c.Listen)
+		r.refuse(c.Open() && !Loopback(c.Listen), "auth.mode", "is open and other machines can reach %s without a token; "+
+			"use tokens, or listen on a loopback address such as 127.0.0.1:8092", c.Listen)
 	}
 	_, _, rate := schemas.ParseRate(c.Auth.Rate)
 	r.refuse(!rate, "auth.rate", "is not a count a second, minute or hour, such as 500/s")

@@ -158,7 +158,7 @@ type Limits struct {
 	ConnectionsPerPeer int `yaml:"connections_per_peer" default:"12288" bounds:"1 to 1000000"`
 }
 
-// Auth says who may ask.
+// Auth configures authentication.
 type Auth struct {
 	// Authentication mode: tokens (every request needs a bearer token) or open (every request is
 	// from the tenant "default" as an admin; only allowed on a loopback address). The default on a

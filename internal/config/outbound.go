@@ -135,7 +135,7 @@ func (r *reader) alone(key string, m Model, names []string, what string) {
 
 func (r *reader) checkModel(c *Config, key string, m Model) {
 	if len(m.Upstreams) > 0 {
-		r.alone(key, m, keys(reflect.TypeFor[Target]()), "is written beside upstreams; write it with each of them")
+		r.alone(key, m, keys(reflect.TypeFor[Target]()), "cannot be combined with upstreams; write it with each of them")
 	}
 	r.refuse(m.Context > 0 && m.MaxOutput > m.Context, key+".max_output", "is more than context, which holds the prompt too")
 	r.warn(m.Timeouts.FirstByte > c.Deadline.Chat, key+".timeouts.first_byte",

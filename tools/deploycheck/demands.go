@@ -38,8 +38,8 @@ func (c *cluster) unmet() (wrong []string) {
 	return wrong
 }
 
-// selects says if a selector covers no pod: a slip in a label leaves a budget or a
-// policy in force over nothing, and nobody is told.
+// selects reports a selector that covers no pod: because of a mistyped label, a budget or a policy
+// would silently apply to nothing.
 func (c *cluster) selects(who string, selector *metav1.LabelSelector) []string {
 	s, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {

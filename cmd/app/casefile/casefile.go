@@ -48,12 +48,11 @@ type Result struct {
 	Pass     bool         `json:"pass"`
 }
 
-// Run judges every case of r and writes a Result a line to w, then the Summary.
-// A case passes when the verdict is the expected one, and the code too where
-// the case gives one and is not of level strict. A malformed case, or one whose
-// policy does not compile, is an error that names its line; the others are
-// judged all the same. A miss is no error: ask Summary.Missed. What check leaves out
-// is not judged.
+// Run evaluates every case of r and writes a Result a line to w, then the Summary. A case passes if
+// the verdict is the expected one, and the code too, if the case gives one and is not of level
+// strict. If a case is malformed, or its policy does not compile, the error names its line, and the
+// other cases are still evaluated. A miss is no error: call Summary.Missed. Cases that check skips
+// are not evaluated.
 func Run(r io.Reader, w io.Writer, check executor.Checker) (Summary, error) {
 	var (
 		sum  Summary

@@ -21,7 +21,7 @@ func (c *row) body() []byte {
 			value = written(value)
 		}
 		switch name {
-		case "postcondition", "idempotency_key", "request_id": // they stand beside the arguments
+		case "postcondition", "idempotency_key", "request_id": // these are not part of the arguments
 			envelope[name] = value
 		default:
 			args[name] = value

@@ -72,7 +72,7 @@ func (a *answer) UnmarshalJSON(b []byte) error {
 	}
 	var list []string
 	if err := json.Unmarshal(b, &list); err != nil {
-		return errors.New("an answer of the resolver is neither a list of addresses nor a word")
+		return errors.New("an answer of the resolver is neither a list of addresses nor a keyword")
 	}
 	*a = list
 	return nil

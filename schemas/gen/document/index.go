@@ -22,7 +22,7 @@ func listActions() object {
 	return object{
 		"operationId": "listActions",
 		"summary":     "List actions, newest first",
-		"description": "Read from an index that follows the log; as_of and behind say how closely. A page with few items may have a next all the same.",
+		"description": "Read from an index that follows the log; as_of and behind show its delay. A page with few items may still have a next.",
 		"tags":        []any{"actions"},
 		"parameters": append(counted(),
 			query("status", "Only actions with this status, or with these, with commas between; open stands for accepted, started and waiting.", object{"type": "string", "examples": []any{"open", "failed,expired"}}),

@@ -35,7 +35,7 @@ func openAPI(components object) object {
 			object{"name": "actions", "description": "See what is being done, and what was"},
 			object{"name": "evidence", "description": "Prove what was done, and what was refused"},
 			object{"name": "policy", "description": "See what may leave, and change it"},
-			object{"name": "tokens", "description": "Say who may ask, where the node is not open"},
+			object{"name": "tokens", "description": "Manage tokens, on a node that is not in open mode"},
 			object{"name": "service", "description": "The node itself"},
 		},
 		"paths": joined(taskPaths(), chatPaths(), operations(), object{

@@ -41,7 +41,7 @@ func operations() object {
 	}
 	return object{
 		schemas.RouteOperationsPause: object{"post": operation("pauseCalls", "Hold calls back",
-			"Those of an entry, to a destination, of a tenant or of a kind of action. They wait, up to their deadlines; what is under way is not stopped. It is in force on this node when it is answered, and on all within a second.", why, paused)},
+			"Holds back the calls of an entry, to a destination, of a tenant or of a kind of action. They wait, up to their deadlines; running calls are not stopped. It is in force on this node when it is answered, and on all within a second.", why, paused)},
 		schemas.RouteOperationsResume: object{"post": operation("resumeCalls", "Let calls go that were held back", "What waits goes on at once.", entry, paused)},
 		schemas.RouteOperationsPin: object{"post": operation("pinDestination", "Hold an entry or a destination open or closed",
 			"Open, it is not called. Closed, it is called however often it fails and whatever it asks for. A destination's pin goes before its entry's.", how, pinned)},

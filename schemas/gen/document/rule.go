@@ -40,7 +40,7 @@ func mockRule() object {
 	}
 }
 
-// agentReceipt is the answer to a write that nobody waits for.
+// agentReceipt is the answer to a write without a wait.
 func agentReceipt(operation string) object {
 	r := receipt("rule")
 	r["content"] = content(schema("AgentResponse"), object{"receipt": example("A receipt", agentAnswer(operation, object{
@@ -103,7 +103,7 @@ func agentAPIRefusals() []agentRefusal {
 		{410, schemas.OpGlobalOff, schemas.InternalError, "the history of this record has been dropped", string(schemas.StreamGone)},
 		{412, schemas.OpRulesPatch, schemas.EtagMismatch, "the rules have changed; read them again", ""},
 		{422, schemas.OpRulesCreate, schemas.ValidationError, "there is a rule with this id already", schemas.DetailRuleExists},
-		{424, schemas.OpRulesEnable, schemas.InternalError, "nobody can tell whether the write was made: read the rules", string(schemas.OutcomeUnknownCode)},
+		{424, schemas.OpRulesEnable, schemas.InternalError, "it is unknown whether the write was made: read the rules", string(schemas.OutcomeUnknownCode)},
 		{429, schemas.OpRulesList, schemas.RateLimited, "too many requests", ""},
 		{500, schemas.OpRulesList, schemas.InternalError, "the stored rules cannot be read here", schemas.DetailRulesUnreadable},
 		{503, schemas.OpGlobalOff, schemas.InternalError, "the log did not answer; try again", string(schemas.Unavailable)},

@@ -174,7 +174,7 @@ func cancel() object {
 	return object{
 		"operationId": "cancel",
 		"summary":     "Stop an action",
-		"description": "One that nobody has begun ends at once. A running one is asked to stop, and may still succeed: a call that may have had its effect is not cut off.",
+		"description": "A queued action ends at once. A running one is asked to stop, and may still succeed: a call that may have had its effect is not cut off.",
 		"tags":        []any{"actions"},
 		"responses": responses(object{
 			"200": status("It has ended: nothing was sent.", object{"id": actionID, "status": "canceled"}),
