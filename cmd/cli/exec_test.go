@@ -85,7 +85,7 @@ func TestExecFails(t *testing.T) {
 		},
 		"denied": {
 			403, `{"error":{"variant":"DisallowedHost","message":"disallowed host 'x'","code":"DENY_HOST","reason":"no entry covers it"}}`, nil, ExitDenied,
-			[]string{"weir: disallowed host 'x' (DENY_HOST)\nno entry covers it\n", "weir policy explain"},
+			[]string{"weir: policy denied the call: disallowed host 'x' (DENY_HOST)\nno entry covers it\n", "weir policy explain"},
 		},
 		"unknown": {
 			424, `{"error":{"variant":"OutcomeUnknown","message":"m","code":"OUTCOME_UNKNOWN"}}`, nil, ExitUnknown,

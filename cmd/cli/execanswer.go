@@ -179,7 +179,11 @@ func targetBody(doc json.RawMessage, headers []schemas.Header) (body string, alt
 
 // failed prints an error of the executor, with what the target answered.
 func (f *outputFlags) failed(c *api, resp *http.Response, e *schemas.ExecuteFault, id string) error {
-	fmt.Fprintf(c.Err, "weir: %s\n", coded(e.Message, e.Code))
+	message := e.Message
+	if e.Variant == schemas.VariantDisallowedHost {
+		message = "policy denied the call: " + message
+	}
+	fmt.Fprintf(c.Err, "weir: %s\n", coded(message, e.Code))
 	if e.Reason != "" && !strings.Contains(e.Message, e.Reason) {
 		fmt.Fprintln(c.Err, e.Reason)
 	}
