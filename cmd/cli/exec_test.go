@@ -166,3 +166,40 @@ func TestExecSendsTheBody(t *testing.T) {
 		require.Equal(t, want, sent)
 	}
 }
+
+func TestActionsResolve(t *testing.T) {
+	t.Parallel()
+	sent := make(chan string, 2)
+	var resolution *schemas.Resolution
+	run := desk(t, func(r *http.Request) any {
+		switch r.URL.Path {
+		case "/v1/actions/a/resolve":
+			body, err := io.ReadAll(r.Body)
+			assert.NoError(t, err)
+			sent <- string(body)
+			return schemas.ActionStatus{ID: "a", Status: "outcome_unknown", Resolution: "applied"}
+		case "/v1/actions/a":
+			return schemas.ActionView{ID: "a", Status: "outcome_unknown", ResolveURL: "/v1/actions/a/resolve", Resolution: resolution}
+		default:
+			return schemas.Page[schemas.EventView]{}
+		}
+	})
+	out, _ := run(ExitOK, "actions", "resolve", "a", "--applied", "--note", "seen <1>")
+	require.Equal(t, "a\toutcome_unknown, resolved as applied\n", out)
+	require.JSONEq(t, `{"effect":"applied","note":"seen <1>"}`, <-sent)
+	out, _ = run(ExitOK, "actions", "resolve", "a", "--not-applied", "--json")
+	require.JSONEq(t, `{"id":"a","status":"outcome_unknown","resolution":"applied"}`, out)
+	require.JSONEq(t, `{"effect":"not_applied"}`, <-sent)
+	for _, args := range [][]string{{"a"}, {"a", "--applied", "--not-applied"}, {"--applied"}} {
+		_, said := run(ExitUsage, append([]string{"actions", "resolve"}, args...)...)
+		require.NotEmpty(t, said)
+	}
+	require.Empty(t, sent, "a mistake sends nothing")
+
+	const hint = "weir actions resolve a --applied, or --not-applied\n"
+	_, said := run(ExitOK, "actions", "show", "a")
+	require.Contains(t, said, hint)
+	resolution = &schemas.Resolution{Effect: "applied"}
+	_, said = run(ExitOK, "actions", "show", "a")
+	require.NotContains(t, said, hint)
+}
