@@ -100,8 +100,9 @@ type ExecuteFault struct {
 	// Rule and Reason are set for DisallowedHost: the entry, and what it refuses.
 	Rule   string `json:"rule,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Status, Headers and Body are set for HttpFailure: the answer; and for
-	// RetriesExhausted: the last answer, if one came.
+	// Status, Headers and Body are the target's answer, for HttpFailure; and its last
+	// answer, if one came, for RetriesExhausted, SchemaValidationFailed, PostconditionFailed
+	// and Request.
 	Status  int             `json:"status,omitempty"`
 	Headers []Header        `json:"headers,omitempty"`
 	Body    json.RawMessage `json:"body,omitempty"`

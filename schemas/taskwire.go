@@ -19,7 +19,7 @@ type TaskRequest struct {
 	// Model is the model that the agent is to use; default the agent's own choice.
 	Model string `json:"model,omitempty" jsonschema:"maxLength=256"`
 	// Deadline is when the task expires: an RFC 3339 time, or a duration such as
-	// "2h" from its acceptance. Default the node's deadline.task.
+	// "2h" from its beginning. Default the node's deadline.task.
 	Deadline string `json:"deadline,omitempty"`
 	// Budget is what the task may use.
 	Budget *TaskBudget `json:"budget,omitempty"`

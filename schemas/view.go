@@ -86,6 +86,12 @@ type ActionStatus struct {
 	Resolution string `json:"resolution,omitempty"`
 }
 
+// The effects that a ResolveRequest may state.
+const (
+	EffectApplied    = "applied"
+	EffectNotApplied = "not_applied"
+)
+
 // ResolveRequest is the body of POST /v1/actions/{id}/resolve.
 type ResolveRequest struct {
 	// Effect is what a person found: whether the call had its effect.

@@ -117,7 +117,7 @@ func (a *App) newIngress(out *egress.Server) *ingress.Server {
 	return ingress.NewServer(a.ledger, ingress.Config{
 		Accept: accept.Config{
 			Barrier: a.broker.Barrier, Durability: a.broker.Durability(),
-			Deadlines: a.deadlines(),
+			Deadlines: a.deadlines(), Longest: a.cfg.LongestAction(),
 			Pressure: accept.NewPressure(a.broker, accept.PressureConfig{
 				Queued: uint64(max(a.cfg.Limits.Queued, 0)), QueuedPerTenant: uint64(max(a.cfg.Limits.QueuedPerTenant, 0)),
 				Stored: a.broker.TenantRoom,

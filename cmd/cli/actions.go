@@ -24,8 +24,10 @@ func newActions(env *Env) *cobra.Command {
   weir actions ls --entry github --count
   weir actions show 01890a5d-…
   weir actions cancel 01890a5d-…
+  weir actions resolve 01890a5d-… --applied
   weir actions redrive --all --code POISON --rate 10/s`,
-	}, "one of ls, show, cancel, redrive", newActionList(env), newActionShow(env), newActionCancel(env), newActionRedrive(env))
+	}, "one of ls, show, cancel, resolve, redrive",
+		newActionList(env), newActionShow(env), newActionCancel(env), newActionResolve(env), newActionRedrive(env))
 }
 
 // filterFlags are the parameters of GET /v1/actions by their flags' names.

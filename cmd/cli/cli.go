@@ -29,15 +29,13 @@ type Env struct {
 	// Policy reads the policy that a local configuration describes; an empty path is the default
 	// one. Its errors are mistakes in the configuration.
 	Policy func(path string) (Policy, error)
-	// TestCases evaluates a file of policy cases and writes a JSON document for each; missed reports
-	// whether a verdict was not the expected one. Its errors are mistakes in the file.
-	TestCases func(in io.Reader, out io.Writer) (summary string, missed bool, err error)
 }
 
 // Policy is a policy that is not in force anywhere.
 type Policy struct {
-	View    func() schemas.PolicyView
-	Explain func(req schemas.ExplainRequest) schemas.Explanation
+	View func() schemas.PolicyView
+	// Explain decides about a call, and says why. Only are the entries that it may use; empty: all.
+	Explain func(req schemas.ExplainRequest, only []string) schemas.Explanation
 }
 
 // The exit codes.
@@ -45,6 +43,9 @@ const (
 	ExitOK     = 0
 	ExitFailed = 1 // what was asked for did not succeed
 	ExitUsage  = 2 // the command line or the configuration is wrong
+	// A call through Weir, or a completion:
+	ExitDenied  = 3 // policy denied it
+	ExitUnknown = 4 // it is not known whether it took effect
 )
 
 // usageError is a mistake on the command line or in the configuration.
@@ -59,6 +60,40 @@ func Usage(err error) error { return usageError{err} }
 type quietError struct{}
 
 func (quietError) Error() string { return "failed" }
+
+// exitError ends the program with a code of its own. An error of nil is one that was printed.
+type exitError struct {
+	error
+
+	code int
+}
+
+func (e exitError) Error() string {
+	if e.error == nil {
+		return quietError{}.Error()
+	}
+	return e.error.Error()
+}
+
+// Unwrap returns what is printed.
+func (e exitError) Unwrap() error {
+	if e.error == nil {
+		return quietError{}
+	}
+	return e.error
+}
+
+// exitOf is the exit code for a call or a completion that ended with a code.
+func exitOf(code schemas.Code) int {
+	switch {
+	case code.Denied():
+		return ExitDenied
+	case code == schemas.OutcomeUnknownCode:
+		return ExitUnknown
+	default:
+		return ExitFailed
+	}
+}
 
 // Run runs the program and returns its exit code. Data goes to Out, everything else to Err, both
 // with unsafe characters escaped. more are commands beside those of this package. It returns
@@ -77,6 +112,9 @@ func Run(ctx context.Context, args []string, env *Env, more func(env *Env) []*co
 	}
 	if !errors.Is(err, quietError{}) {
 		fmt.Fprintf(env.Err, "weir: %v\n", err)
+	}
+	if own, ok := errors.AsType[exitError](err); ok {
+		return own.code
 	}
 	var usage usageError
 	var malformed *client.RequestError

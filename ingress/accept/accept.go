@@ -36,10 +36,13 @@ type Config struct {
 	// Durability. After an error this is unknown.
 	Barrier    func(ctx context.Context) error
 	Durability schemas.Durability
-	// Deadlines are how long an action of a kind may take, from acceptance to
+	// Deadlines are how long an action of a kind may take, from its beginning to
 	// its end. Defaults: http 2 min, rule 30 s, task 8 h, push and chat 15 min, repo 30 min, any
 	// other kind 10 min.
 	Deadlines map[schemas.Kind]time.Duration
+	// Longest is the most time between the acceptance of an action that begins later and its
+	// deadline: the log must still hold its events then. Default 6 days.
+	Longest time.Duration
 	// StoreTimeout bounds claim and barrier together; default 10 s. It runs
 	// even if the client has gone.
 	StoreTimeout time.Duration
@@ -68,6 +71,9 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	c.Deadlines = deadlines
+	if c.Longest <= 0 {
+		c.Longest = 6 * 24 * time.Hour
+	}
 	if c.StoreTimeout <= 0 {
 		c.StoreTimeout = 10 * time.Second
 	}
@@ -108,9 +114,9 @@ type Request struct {
 	TaskType  string
 	Sensitive bool
 	Sync      bool
-	// Timeout is how long this action may take; zero: what its kind may.
+	// Timeout is how long this action may take from its beginning; zero: what its kind may.
 	Timeout time.Duration
-	// Until is when it ends at the latest, however long it may take; zero: never mind.
+	// Until is when it ends at the latest, however long it may take; zero: no such bound.
 	Until time.Time
 	Terms
 	// Payload is the kind's document, as stored on the log.
@@ -170,8 +176,8 @@ type Accepted struct {
 //   - QUEUE_FULL, RATE_LIMITED: too many actions wait, of all tenants or of this one. There was
 //     nothing to join, and nothing was stored.
 //   - UNAVAILABLE: whether it was stored is unknown; Accepted holds the ref.
-//   - INVALID_REQUEST: it would begin when its deadline has passed, or its caller named it by an id
-//     that only Weir makes. Nothing was stored.
+//   - INVALID_REQUEST: it would begin when its deadline has passed, or end later than Longest allows,
+//     or its caller named it by an id that only Weir makes. Nothing was stored.
 //   - the request's Refusal: there was nothing to join.
 func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 	if span := traceparent.From(ctx); span != "" {
@@ -277,11 +283,7 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 		r.TraceParent = ""
 	}
 	now := a.cfg.Now().UTC()
-	deadline := now.Add(r.Timeout)
-	if !r.Until.IsZero() && r.Until.Before(deadline) {
-		deadline = r.Until.UTC()
-	}
-	notBefore, err := begins(r.NotBefore, now, deadline)
+	notBefore, deadline, err := span(r.NotBefore, now, r.Until, r.Timeout, a.cfg.Longest)
 	if err != nil {
 		return schemas.Action{}, err
 	}

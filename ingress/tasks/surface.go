@@ -144,7 +144,7 @@ func (h handlers) newTask(c *gin.Context) (accept.Request, error) {
 		return accept.Request{}, err
 	}
 	who := ingress.Caller(c)
-	timeout, refusal := t.Timeout(h.server.Now(), h.MaxTask)
+	timeout, until, refusal := t.Timeout(h.server.Now(), h.MaxTask)
 	if refusal == nil {
 		refusal = h.askable(who, t.Order.Model)
 	}
@@ -153,7 +153,7 @@ func (h handlers) newTask(c *gin.Context) (accept.Request, error) {
 	}
 	return accept.Request{
 		Name: accept.NameOf(who.Tenant, schemas.RouteTasks, t.ID, key), Tenant: who.Tenant, Kind: schemas.KindTask,
-		Timeout: timeout, Terms: terms, Payload: payload, Principal: who.ID, Entries: who.Entries, Models: who.Models, Refusal: refusal,
+		Timeout: timeout, Until: until, Terms: terms, Payload: payload, Principal: who.ID, Entries: who.Entries, Models: who.Models, Refusal: refusal,
 	}, nil
 }
 

@@ -173,7 +173,7 @@ type Auth struct {
 	Streams int    `yaml:"streams" default:"1000" bounds:"1 to 1000000"` // Event streams open at a time for one token.
 }
 
-// Deadline is how long an action may take.
+// Deadline is how long an action may take, counted from its beginning.
 type Deadline struct {
 	HTTP time.Duration `yaml:"http" default:"2m" bounds:"1s to 24h"`  // An executor's action.
 	Plan time.Duration `yaml:"plan" default:"10m" bounds:"1s to 24h"` // A plan, all its decisions together.

@@ -167,7 +167,7 @@ func parameters() object {
 			"Names the request. The same key with the same body joins the action that exists, and gets its stored answer; with another body it is refused with 422; while the first is still under way, with 409.",
 			object{"type": "string", "minLength": 1, "maxLength": 255}, object{"example": "order-4711"}),
 		"Delay": in("header", schemas.HeaderDelay,
-			"Begin this much later: the action is accepted at once and answered with 202, unless Prefer says how long to wait. Not with "+schemas.HeaderNotBefore+", and not beyond the deadline.",
+			"Begin this much later: the action is accepted at once and answered with 202, unless Prefer says how long to wait. Not with "+schemas.HeaderNotBefore+". The deadline counts from that beginning; an action whose deadline would be later than log.history allows is refused.",
 			object{"type": "string"}, object{"example": "30s"}),
 		"NotBefore": in("header", schemas.HeaderNotBefore,
 			"Begin at this instant at the earliest, as with "+schemas.HeaderDelay+". One that is past means at once.",

@@ -80,8 +80,8 @@ func executeResponses() object {
 		{429, "Too many requests.", fault(schemas.VariantRequest, schemas.RateLimited, "too many requests", object{"retryable": true})},
 		{500, "A fault of this node's own.", fault(schemas.VariantRequest, schemas.Internal, "the request could not be completed", nil)},
 		{502, "The target failed, was not reached, or answered with a status other than 2xx.", fault(schemas.VariantRetriesExhausted, schemas.RetriesExhausted,
-			"retry attempts exhausted after 3 attempts; last error: http request returned status 503",
-			object{"retryable": true, "attempts": 3, "last_error": "http request returned status 503", "history": []any{
+			"every attempt failed, 3 in all; the last: the target answered with status 503 Service Unavailable",
+			object{"retryable": true, "attempts": 3, "last_error": "the target answered with status 503 Service Unavailable", "history": []any{
 				object{"attempt": 1, "outcome": "timeout"}, object{"attempt": 2, "outcome": "connect"}, object{"attempt": 3, "outcome": object{"status": 503}},
 			}, "status": 503, "headers": []any{object{"name": "retry-after", "value": "5"}}, "body": object{"busy": true}})},
 		{503, "The log cannot store the action now.", fault(schemas.VariantRequest, schemas.Unavailable, "the log did not answer; try again", object{"retryable": true})},

@@ -1,8 +1,7 @@
 // Package casefile evaluates files of policy cases: JSON Lines, each with a
 // policy, a request, what DNS answers and the verdict that is expected. A request
 // is read and judged by the code of POST /v1/execute, on a node without traffic
-// rules; one with params by that of POST /v1/plans. It needs no network, so that
-// operators can hold their own policy against such a file in CI.
+// rules; one with params by that of POST /v1/plans. It needs no network.
 package casefile
 
 import (

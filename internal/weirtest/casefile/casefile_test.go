@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/cmd/app/casefile"
 	"weir/ingress/executor"
 	"weir/internal/jsonschema"
+	"weir/internal/weirtest/casefile"
 )
 
 const shop = `"policy":{"entries":[{"name":"shop","url_prefix":"https://shop.test/api/","methods":["GET","POST"],` +
@@ -227,7 +227,7 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// TestCorpus decides the static rows of the outbound corpus as `weir policy test` does: forms
+// TestCorpus decides the static rows of the outbound corpus as POST /v1/execute does: forms
 // of addresses, hosts, paths, ports, headers, bodies and the ranges behind a name, without a
 // network. It is the only suite that runs all of them. TestOutbound of integration/corpus
 // sends some of each category over the wire.
