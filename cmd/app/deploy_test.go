@@ -188,3 +188,33 @@ func TestComposeGivesNoRights(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryAlertHasItsRunbook: the runbook_url of an alert leads to the section of its name.
+func TestEveryAlertHasItsRunbook(t *testing.T) {
+	t.Parallel()
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert       string            `yaml:"alert"`
+				Annotations map[string]string `yaml:"annotations"`
+			} `yaml:"rules"`
+		} `yaml:"groups"`
+	}
+	raw, err := os.ReadFile(filepath.Join(deploy, "prometheus", "rules.yaml"))
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(raw, &file))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "how-to", "alerts.md"))
+	require.NoError(t, err)
+	alerts := 0
+	for _, group := range file.Groups {
+		for _, rule := range group.Rules {
+			if rule.Alert == "" {
+				continue
+			}
+			alerts++
+			assert.Equal(t, "http://localhost:8092/docs/how-to/alerts#"+strings.ToLower(rule.Alert), rule.Annotations["runbook_url"])
+			assert.Contains(t, string(page), "\n## "+rule.Alert+"\n")
+		}
+	}
+	require.Equal(t, alerts, strings.Count(string(page), "\n## "), "each section has its alert")
+}

@@ -17,6 +17,7 @@ import (
 // with a body is 400 there; an *Error that names a status has its own.
 func WriteChat(w http.ResponseWriter, r *http.Request, err error) {
 	e := Of(err)
+	ReportOf(r.Context()).Code = e.Code
 	e.Status = chatStatus(e, err)
 	Limits(w.Header(), e.Limits)
 	e.answer(w, "application/json", schemas.ChatRefusal{Error: e.chat(RequestID(r.Context()))})
