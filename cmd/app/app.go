@@ -61,8 +61,8 @@ type Options struct {
 	Load func() (config.Config, error)
 	// File is watched for changes of the configuration; empty: none is.
 	File string
-	// Notices takes what an operator should read and the log must not hold, as
-	// lines of text; absent: nobody does.
+	// Notices takes warnings that quote the configuration, which the log must not hold, one a
+	// line; nil: they are dropped.
 	Notices io.Writer
 	// Network stands in for DNS and the wire, in tests. Absent: the real ones.
 	Network Network

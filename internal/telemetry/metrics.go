@@ -36,9 +36,9 @@ type Metrics struct {
 	accepted, settled, settledCode, refused, denied, parked, redelivered, overflowed, overdue closed
 	evidence, attempts, traffic, connections, reloads, held                                   closed
 
-	retries, shadow, chatCost, chatRefused                                                 *prometheus.CounterVec
-	agentRuns, agentBreaker, policyInfo, destinationPaused, destinationBreaker, operations *prometheus.GaugeVec
-	duration, chatTokens, chatDuration, chatFirst, requests, ends                          *prometheus.HistogramVec
+	retries, shadow, chatCost, chatRefused                                                        *prometheus.CounterVec
+	agentRuns, agentBreaker, policyInfo, destinationPaused, destinationBreaker, operations, built *prometheus.GaugeVec
+	duration, chatTokens, chatDuration, chatFirst, requests, ends                                 *prometheus.HistogramVec
 
 	heartbeats, logDropped, logRedacted, spansLost prometheus.Counter
 	sse, startup, policySince                      prometheus.Gauge
@@ -237,6 +237,8 @@ func (m *Metrics) node() {
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1},
 	})
 	m.startup = m.gauge("weir_startup_duration_seconds", "Time from start to ready; zero while the node is not ready.")
+	m.built = m.gauges("weir_build_info", "1, with the version, commit and Go release that the program was built from.",
+		"version", "revision", "goversion")
 	m.connections = m.closed("weir_connections_refused_total",
 		"Connections closed at once, by the cap that was reached: of all of them, or of one peer's.", among("cap", []string{"total", "peer"}))
 	m.logDropped = m.counter("weir_log_dropped_attributes_total",

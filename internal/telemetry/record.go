@@ -86,8 +86,7 @@ func (m *Metrics) Overdue(kind schemas.Kind) { m.overdue.inc(string(kind)) }
 
 // BuiltFrom sets the version and the commit that the program was built from.
 func (m *Metrics) BuiltFrom(version, revision string) {
-	m.gauges("weir_build_info", "1, with the version, commit and Go release that the program was built from.", "version", "revision", "goversion").
-		WithLabelValues(version, revision, runtime.Version()).Set(1)
+	m.built.WithLabelValues(version, revision, runtime.Version()).Set(1)
 }
 
 // HeartbeatMissed counts a silence of the broker.
