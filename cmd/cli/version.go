@@ -32,11 +32,15 @@ type Build struct {
 // the commit; +dirty stands for changes that were not committed. It is "unknown" for a build
 // without version control.
 func Built() Build {
-	b := Build{release, revision, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		info = &debug.BuildInfo{}
 	}
+	return built(info, release, revision)
+}
+
+func built(info *debug.BuildInfo, release, revision string) Build {
+	b := Build{release, revision, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" && b.Revision == "" {
 			b.Revision = s.Value
