@@ -218,3 +218,31 @@ func TestEveryAlertHasItsRunbook(t *testing.T) {
 	}
 	require.Equal(t, alerts, strings.Count(string(page), "\n## "), "each section has its alert")
 }
+
+// TestTheImageServesOthersWithTokens: a container's port is reachable, and nothing is open on it. The
+// linker's flags name variables that exist.
+func TestTheImageServesOthersWithTokens(t *testing.T) {
+	t.Parallel()
+	docker, err := os.ReadFile(filepath.Join(deploy, "Dockerfile"))
+	require.NoError(t, err)
+	stages := regexp.MustCompile(`(?m)^ENV (.*)$`).FindAllStringSubmatch(string(docker), -1)
+	require.Len(t, stages, 2)
+	for _, env := range stages {
+		cfg, err := config.Load("", strings.Fields(env[1]), nil)
+		require.NoError(t, err)
+		assert.False(t, cfg.Open())
+		assert.False(t, config.Loopback(cfg.Listen))
+		assert.Equal(t, "/data/admin.token", cfg.AdminTokenFile())
+	}
+	source, err := os.ReadFile(filepath.Join("..", "cli", "version.go"))
+	require.NoError(t, err)
+	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
+	require.NoError(t, err)
+	for _, file := range [][]byte{docker, makefile} {
+		var set []string
+		for _, flag := range regexp.MustCompile(`-X weir/cmd/cli\.(\w+)=`).FindAllSubmatch(file, -1) {
+			set = append(set, string(flag[1]))
+		}
+		assert.Contains(t, string(source), "\nvar "+strings.Join(set, ", ")+" string ")
+	}
+}
