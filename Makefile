@@ -68,7 +68,7 @@ browser: $(BROWSER) ## install Chromium, and what drives it in tests
 NPM_INSTALL := ci
 $(PAGES): NPM_INSTALL := install --no-save
 $(PAGES): NEEDS_NPM := the pages of the console are built with it
-$(CLIENTS): NEEDS_NPM := TestOpenAIClient, TestOpenAIClientErrors, TestOpenAIClientAborts and TestEventSource need it
+$(CLIENTS): NEEDS_NPM := TestOpenAIClient, TestOpenAIClientErrors, TestOpenAIClientAborts, TestEventSource and TestNPMObserver need it
 $(BROWSER): NEEDS_NPM := weir/integration/console needs it
 
 $(CLIENTS) $(BROWSER) $(PAGES): %/node_modules/.package-lock.json: %/package.json %/package-lock.json
