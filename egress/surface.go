@@ -106,6 +106,7 @@ func Mount(engine *gin.Engine, surfaces []Surface) {
 		}
 		for _, r := range s.Routes {
 			engine.Handle(r.Method, r.Path, func(c *gin.Context) {
+				problem.ReportOf(c.Request.Context()).Surface = s.Name
 				if err := r.Handle(c); err != nil {
 					problem.Write(c.Writer, c.Request, err)
 				}

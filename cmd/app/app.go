@@ -61,7 +61,8 @@ type Options struct {
 	Load func() (config.Config, error)
 	// File is watched for changes of the configuration; empty: none is.
 	File string
-	// Notices receives lines for the operator that must not be in the log; absent: none.
+	// Notices takes warnings that quote the configuration, which the log must not hold, one a
+	// line; nil: they are dropped.
 	Notices io.Writer
 	// Network replaces DNS and the network in tests. Absent: the real ones.
 	Network Network
@@ -145,6 +146,8 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 		opts: opts, cfg: opts.Config, role: opts.Role,
 		metrics: telemetry.NewMetrics(), worker: workerName(), draining: make(chan struct{}),
 	}
+	built := cli.Built()
+	a.metrics.BuiltFrom(built.Version, built.Revision)
 	a.memory = limits.NewShares(limits.Percent(int64(a.cfg.Limits.Answers), a.cfg.TenantShare()))
 	a.log = a.metrics.NewLogger(opts.Log, opts.Config.Telemetry.LogLevel, opts.Config.Telemetry.LogFormat)
 	defer func() {

@@ -28,6 +28,7 @@ func Agent(ctx context.Context) (requestID, operation string) {
 // API specification defines its own code and status.
 func WriteAgent(w http.ResponseWriter, r *http.Request, err error) {
 	e := Of(err)
+	ReportOf(r.Context()).Code = e.Code
 	id, operation := Agent(r.Context())
 	e.answer(w, "application/json", schemas.AgentResponse{RequestID: id, Operation: operation, Error: e.agent()})
 }

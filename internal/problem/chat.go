@@ -17,6 +17,7 @@ import (
 // an *Error with a status keeps its own.
 func WriteChat(w http.ResponseWriter, r *http.Request, err error) {
 	e := Of(err)
+	ReportOf(r.Context()).Code = e.Code
 	e.Status = chatStatus(e, err)
 	Limits(w.Header(), e.Limits)
 	e.answer(w, "application/json", schemas.ChatRefusal{Error: e.chat(RequestID(r.Context()))})

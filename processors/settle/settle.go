@@ -5,6 +5,7 @@ package settle
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"weir/internal/ledger"
 	"weir/schemas"
@@ -27,9 +28,9 @@ type Ledger interface {
 	Stow(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)
 }
 
-// Metrics counts how actions end.
+// Metrics counts how actions end. took is the time since the action was accepted.
 type Metrics interface {
-	Settled(kind schemas.Kind, outcome schemas.Outcome, code schemas.Code)
+	Settled(kind schemas.Kind, outcome schemas.Outcome, code schemas.Code, took time.Duration)
 }
 
 // Settler writes terminal events. It is safe for concurrent use.
@@ -71,7 +72,7 @@ func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error
 	if err := s.ledger.Append(ctx, st, schemas.Event{Type: schemas.EventSettled, Settled: &settled}); err != nil {
 		return err
 	}
-	s.metrics.Settled(st.Kind, v.Outcome, v.Code)
+	s.metrics.Settled(st.Kind, v.Outcome, v.Code, time.Since(st.Action.AcceptedAt))
 	return s.barrier(ctx)
 }
 

@@ -34,11 +34,12 @@ func Observer(tenant string) Account {
 			api("CONSUMER.INFO", schemas.EvidenceStream) + "." + queue, api("CONSUMER.MSG.NEXT", schemas.EvidenceStream) + "." + queue,
 		}},
 		{"say what was read", []string{"$JS.ACK." + schemas.EvidenceStream + "." + queue + ".>"}},
+		// It has only counts and limits of the whole log. Its import also keeps the servers from giving the
+		// account an API of its own, which would refuse every request.
+		{"find out, as clients do by default, whether there is JetStream", []string{accountInfo}},
 	}
 	return Account{
-		// Nobody asks for the account's info. That it is imported keeps the servers from giving the
-		// account an API of its own, which would refuse every request.
-		Streams: Subjects(told), Services: append(Subjects(asked), accountInfo),
+		Streams: Subjects(told), Services: Subjects(asked),
 		Permissions: Permissions{Publish: asked, Subscribe: append(slices.Clip(told), answers())},
 	}
 }
