@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
+	"weir/internal/nearest"
 )
 
 // DefaultFile is read when no other is named. It may be absent.
@@ -145,11 +145,7 @@ func (r *reader) overrides(vars, flags map[string]string, c *Config) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		if strings.HasPrefix(name, envPrefix) && !slices.Contains(known, name) && !strings.HasPrefix(name, envSecret) {
-			text := name + " is set and is not a setting of Weir"
-			if best := nearest(name, known); best != "" {
-				text += "; did you mean " + best + "?"
-			}
-			r.warnings = append(r.warnings, text)
+			r.warnings = append(r.warnings, name+" is set and is not a setting of Weir"+nearest.Hint(name, known))
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(flags)) {
@@ -189,19 +185,8 @@ func variables(environ []string) map[string]string {
 
 // advice names the key that was probably meant, or those there are.
 func advice(key string, names []string) string {
-	if best := nearest(strings.ReplaceAll(strings.ToLower(key), "-", "_"), names); best != "" {
+	if best := nearest.Name(strings.ReplaceAll(strings.ToLower(key), "-", "_"), names); best != "" {
 		return "did you mean " + best + "?"
 	}
 	return "the keys here are " + strings.Join(slices.Sorted(slices.Values(names)), ", ")
-}
-
-// nearest is the name that a slip of one or two letters turns into word; empty: there is none.
-func nearest(word string, names []string) string {
-	best, distance := "", 3
-	for _, name := range slices.Sorted(slices.Values(names)) {
-		if d := levenshtein.ComputeDistance(word[:min(len(word), 64)], name); d < min(distance, len(name)) {
-			best, distance = name, d
-		}
-	}
-	return best
 }
