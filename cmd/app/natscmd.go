@@ -33,7 +33,7 @@ consumers lists and deletes the consumers that observers made on an embedded ser
   weir nats provision --nats tls://nats-1:4222 --creds ./nats/credentials/provisioner.nk --ca ./nats/ca.pem
   weir nats tenant acme --dir ./nats`,
 	}
-	return cli.Group(cmd, "one of init, provision, tenant, consumers", newNATSInit(env), newNATSProvision(env), newNATSTenant(env), newNATSConsumers(env))
+	return cli.Group(cmd, newNATSInit(env), newNATSProvision(env), newNATSTenant(env), newNATSConsumers(env))
 }
 
 func newNATSInit(env *cli.Env) *cobra.Command {
@@ -315,7 +315,7 @@ deleted by the server.`,
 	}
 	cmd.PersistentFlags().StringVar(&path, "config", "", "the configuration file (default ./weir.yaml if there is one)")
 	cmd.PersistentFlags().StringVar(&file, "credentials", "", "the observer's credentials (default nats-credentials.json in the data directory)")
-	return cli.Group(cmd, "one of ls, rm", ls, rm)
+	return cli.Group(cmd, ls, rm)
 }
 
 func printConsumers(env *cli.Env, all []embedded.Consumer, asJSON bool) error {

@@ -25,7 +25,7 @@ func newActions(env *Env) *cobra.Command {
   weir actions show 01890a5d-…
   weir actions cancel 01890a5d-…
   weir actions redrive --all --code POISON --rate 10/s`,
-	}, "one of ls, show, cancel, redrive", newActionList(env), newActionShow(env), newActionCancel(env), newActionRedrive(env))
+	}, newActionList(env), newActionShow(env), newActionCancel(env), newActionRedrive(env))
 }
 
 // filterFlags are the parameters of GET /v1/actions by their flags' names.

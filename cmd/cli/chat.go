@@ -46,7 +46,7 @@ standard output, what was used to standard error. Ctrl-C cancels the completion.
 	flags.StringVar(&f.system, "system", "", "the system message: a text, or @FILE")
 	flags.BoolVar(&f.whole, "no-stream", false, "wait for the whole answer")
 	flags.Int64Var(&f.maxTokens, "max-tokens", 0, "the most tokens of the answer (default the model's own)")
-	flags.StringVar(&f.key, "key", "", "an Idempotency-Key: a repeat of this command joins the same completion")
+	flags.StringVar(&f.key, "idempotency-key", "", "make a repeat of this command join the same completion")
 	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) error {
 		if flags.Changed("max-tokens") && f.maxTokens < 1 {
 			return usageError{errors.New("--max-tokens is below 1; leave it out for the model's own")}
@@ -204,7 +204,7 @@ func chatHint(resp *http.Response, code schemas.Code) string {
 	case schemas.BudgetExhausted:
 		return "`weir budgets` shows what is left of each"
 	case schemas.IdempotencyMismatch:
-		return "give another question another --key"
+		return "give another question another --idempotency-key"
 	case schemas.Forbidden:
 		return "`weir models` lists the models that the token may use"
 	case schemas.Unauthorized:
@@ -229,22 +229,27 @@ in US dollars for a million tokens.`,
   weir chat openai/gpt-4o "What is a weir?"`,
 		Args: Exactly(0, "no arguments"),
 	}, func(ctx context.Context, c *api, _ []string) error {
-		// The errors of this route have a form of their own.
-		resp, err := c.Do(ctx, http.MethodGet, "/v1"+schemas.RouteModels, http.Header{"Accept": {"application/json"}}, nil)
+		list, err := c.models(ctx)
 		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode >= http.StatusBadRequest {
-			return chatRefusal(resp)
-		}
-		var list schemas.ModelList
-		if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&list); err != nil {
 			return err
 		}
 		const empty = "there are no models that this token may ask; the configuration has them under models"
 		return printList(c, given(list.Data), empty, "MODEL\tOWNER\tCONTEXT\tINPUT\tOUTPUT\tREQUEST", modelRow)
 	})
+}
+
+// models reads the models. The errors of this route have a form of their own.
+func (c *api) models(ctx context.Context) (list schemas.ModelList, err error) {
+	resp, err := c.Do(ctx, http.MethodGet, "/v1"+schemas.RouteModels, http.Header{"Accept": {"application/json"}}, nil)
+	if err != nil {
+		return list, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusBadRequest {
+		return list, chatRefusal(resp)
+	}
+	err = json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&list)
+	return list, err
 }
 
 func modelRow(m schemas.ModelView) []any {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -22,7 +23,7 @@ func newDead(env *Env) *cobra.Command {
 		Example: `  weir dead ls
   weir dead show 17
   weir dead redrive 17`,
-	}, "one of ls, show, redrive", newDeadList(env), newDeadShow(env), newDeadRedrive(env))
+	}, newDeadList(env), newDeadShow(env), newDeadRedrive())
 }
 
 func newDeadList(env *Env) *cobra.Command {
@@ -94,13 +95,12 @@ func newDeadShow(env *Env) *cobra.Command {
 	})
 }
 
-func newDeadRedrive(env *Env) *cobra.Command {
-	const short = "do the parked action again, as a new action that names the old one"
-	return newDeadOne(env, "redrive SEQ", short, func(ctx context.Context, c *api, seq uint64) error {
-		r, err := c.Redrive(ctx, seq)
-		if err != nil {
-			return err
-		}
-		return c.print(r, "%s", r.ID)
-	})
+// newDeadRedrive refuses a command that has a new name.
+func newDeadRedrive() *cobra.Command {
+	return &cobra.Command{
+		Use: "redrive", Hidden: true, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return usageError{errors.New("use `weir actions redrive ID…`; `weir dead ls` lists the ids")}
+		},
+	}
 }

@@ -16,7 +16,7 @@ import (
 func newPolicy(env *Env) *cobra.Command {
 	return Group(&cobra.Command{
 		Use: "policy", Short: "try a policy without sending anything, or have a changed one take effect",
-	}, "a command: show, explain, test or reload", newPolicyShow(env), newPolicyExplain(env), newPolicyTest(env), newPolicyReload(env))
+	}, newPolicyShow(env), newPolicyExplain(env), newPolicyTest(env), newPolicyReload(env))
 }
 
 func newPolicyReload(env *Env) *cobra.Command {

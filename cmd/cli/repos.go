@@ -32,7 +32,7 @@ actions:read or tasks:write may read everything.`,
   weir repos create shop --import https://git.example.com/shop.git
   weir repos create shop --upstream https://git.example.com/shop.git --key code-forge
   weir repos ls`,
-	}, "one of create, ls", newRepoCreate(env), newRepoList(env))
+	}, newRepoCreate(env), newRepoList(env))
 }
 
 func newRepoCreate(env *Env) *cobra.Command {

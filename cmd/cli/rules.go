@@ -39,12 +39,12 @@ actions:read, and reset admin.`,
 			Example: `  weir rules create '{"id":"no-pay","type":"mock","match":{"url_pattern":"https://pay.example.com/*"},
                       "action":{"body_mode":"json","body":{"paid":true}}}'
   weir rules preview POST https://pay.example.com/charge
-  weir rules list --json | jq '.rules[].id'
+  weir rules ls --json | jq '.rules[].id'
   weir rules patch no-pay '{"action":{"status":503}}'
   weir rules disable no-pay
   weir rules off                     # none has any effect now
   weir rules record 01890a5d-… --request-id rehearsal-1`,
-		}, "one of list, get, create, patch, enable, disable, on, off, status, preview, record, reset, relay",
+		},
 		newRulesList(env), newRulesGet(env), newRulesCreate(env), newRulesPatch(env),
 		newRuleSwitch(env, "enable ID", "let a rule take effect", schemas.OpRulesEnable, "rule %s is enabled"),
 		newRuleSwitch(env, "disable ID", "keep a rule from taking effect", schemas.OpRulesDisable, "rule %s is disabled"),
@@ -194,7 +194,7 @@ are, and the command is refused.`,
 func newRulesList(env *Env) *cobra.Command {
 	var f clientFlags
 	group := ""
-	cmd := &cobra.Command{Use: "list", Short: "list the rules, in the order they were made in", Args: Exactly(0, "no arguments")}
+	cmd := &cobra.Command{Use: "ls", Short: "list the rules, in the order they were made in", Args: Exactly(0, "no arguments")}
 	cmd.Flags().StringVar(&group, "group", "", "only those of a group")
 	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
 		args := map[string]any{}
@@ -215,7 +215,7 @@ func newRulesList(env *Env) *cobra.Command {
 		}
 		empty := "there are no rules yet; `weir rules create --help` shows how to make one"
 		if group != "" {
-			empty = "there are no rules in group " + group + "; `weir rules list` shows those of all groups"
+			empty = "there are no rules in group " + group + "; `weir rules ls` shows those of all groups"
 		}
 		if err := c.printRules(all.Rules, empty); err != nil {
 			return err

@@ -32,7 +32,7 @@ Writing takes a token with the scope tasks:write, looking that one or actions:re
   weir tasks follow 01890a5d-…
   weir tasks answer 01890a5d-… 'Round half to even'
   weir tasks show 01890a5d-… --json | jq .head`,
-		}, "one of create, ls, show, follow, answer, cancel, token",
+		},
 		newTaskCreate(env), newTaskList(env), newTaskShow(env), newTaskFollow(env), newTaskAnswer(env), newTaskCancel(env), newTaskToken(env),
 	)
 }

@@ -15,21 +15,21 @@ import (
 	"weir/schemas"
 )
 
-func newToken(env *Env) *cobra.Command {
+func newTokens(env *Env) *cobra.Command {
 	return Group(&cobra.Command{
-		Use:   "token",
+		Use:   "tokens",
 		Short: "make, list and revoke the tokens of callers",
 		Long: `Make, list and revoke the tokens that a Weir asks for which is not open
 (auth.mode: tokens), and that agents with a task and git are always asked for. On a
 Weir that is not open it takes an admin's token: from --token-file, $WEIR_TOKEN, or
 the file that the first start wrote, weir-data/admin.token.`,
-		Example: `  weir token create --name ci --scope actions:write --scope actions:read --expires 24h
-  export WEIR_TOKEN=$(weir token create --name agent-7 --scope actions:write --entry orders --rate 10/s)
-  weir token create --name chat --scope actions:write --model openai/gpt-4o --model "anthropic/*"
-  weir token create --name runner --scope tasks:work --pool ci
-  weir token ls
-  weir token revoke k7m2q9x4v8c3b6n3`,
-	}, "one of create, ls, revoke", newTokenCreate(env), newTokenList(env), newTokenRevoke(env))
+		Example: `  weir tokens create --name ci --scope actions:write --scope actions:read --expires 24h
+  export WEIR_TOKEN=$(weir tokens create --name agent-7 --scope actions:write --entry orders --rate 10/s)
+  weir tokens create --name chat --scope actions:write --model openai/gpt-4o --model "anthropic/*"
+  weir tokens create --name runner --scope tasks:work --pool ci
+  weir tokens ls
+  weir tokens revoke k7m2q9x4v8c3b6n3`,
+	}, newTokenCreate(env), newTokenList(env), newTokenRevoke(env))
 }
 
 // adminFlags are those of a command for an admin: a start in the same directory writes the first token to a file.
@@ -125,7 +125,7 @@ func newTokenRevoke(env *Env) *cobra.Command {
 before is done all the same; cancel those actions if they should not be.`,
 	}, func(ctx context.Context, c *api, args []string) error {
 		if id, whole := wholeToken(args[0]); whole {
-			return usageError{fmt.Errorf("that is a whole token, and nothing was sent; name its id alone: weir token revoke %s", id)}
+			return usageError{fmt.Errorf("that is a whole token, and nothing was sent; name its id alone: weir tokens revoke %s", id)}
 		}
 		t, err := c.RevokeToken(ctx, args[0])
 		if err != nil {
