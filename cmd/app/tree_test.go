@@ -43,7 +43,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	t.Parallel()
 	for _, cmd := range commandTree(t) {
 		path := cmd.CommandPath()
-		assert.Regexp(t, `^[A-Z][a-z]+( |$)`, cmd.Short, path)
+		assert.Regexp(t, `^[A-Z][a-z]+(,? |$)`, cmd.Short, path)
 		assert.NotRegexp(t, notVerbs, cmd.Short, path)
 		assert.NotRegexp(t, `\.$|\bwhoever\b|\bnobody\b`, cmd.Short, path)
 		assert.LessOrEqual(t, len(cmd.Short), 100, path)

@@ -33,10 +33,10 @@ func newChat(env *Env) *cobra.Command {
 	var f chatFlags
 	cmd := &cobra.Command{
 		Use:   "chat MODEL [MESSAGE]",
-		Short: "ask a model through a running Weir",
+		Short: "Ask a model through a running Weir",
 		Long: `Ask a model and print its answer as it comes. MESSAGE is what it is asked; @FILE
 takes it from a file, and - or no MESSAGE from standard input. The answer goes to
-standard output, what was used to standard error. Ctrl-C cancels the completion.`,
+standard output, the tokens and the cost to standard error. Ctrl-C cancels the completion.`,
 		Example: `  weir chat openai/gpt-5 'What is a weir?'
   git diff | weir chat local/coder --system 'Review this diff in three sentences'
   weir chat small --no-stream --json 'Name a river' | jq -r '.choices[0].message.content'`,
@@ -221,11 +221,11 @@ func newModels(env *Env) *cobra.Command {
 	var f clientFlags
 	return f.command(env, &cobra.Command{
 		Use:   "models",
-		Short: "list the models that may be asked",
-		Long: `List the models that the token may ask, by the names they are asked for by: exact ones,
-other names for them, and patterns, which stand for every name that fits. Prices are
-in US dollars for a million tokens.`,
+		Short: "List the models that the token may use",
+		Long: `List the models that the token may use: exact names, other names for them, and patterns,
+which match every name that fits. Prices are in US dollars for a million tokens.`,
 		Example: `  weir models
+  weir models ls --json | jq .id
   weir chat openai/gpt-4o "What is a weir?"`,
 		Args: Exactly(0, "no arguments"),
 	}, func(ctx context.Context, c *api, _ []string) error {

@@ -45,7 +45,9 @@ const (
 	ExitOK     = 0
 	ExitFailed = 1 // what was asked for did not succeed
 	ExitUsage  = 2 // the command line or the configuration is wrong
-	ExitDenied = 3 // the policy denies the call
+	// A call through Weir, or a completion:
+	ExitDenied  = 3 // policy denied it
+	ExitUnknown = 4 // it is not known whether it took effect
 )
 
 // usageError is a mistake on the command line or in the configuration.
@@ -56,19 +58,53 @@ func (u usageError) Unwrap() error { return u.error }
 // Usage returns a mistake on the command line or in the configuration: Run ends with ExitUsage.
 func Usage(err error) error { return usageError{err} }
 
-// quietError ends the program with failure after everything was printed.
+// quietError ends the program with failure after everything was said.
 type quietError struct{}
 
 func (quietError) Error() string { return "failed" }
 
-// deniedError ends the program with ExitDenied after everything was printed.
-type deniedError struct{ quietError }
+// Printed ends the program with ExitFailed after the errors were printed.
+func Printed() error { return quietError{} }
+
+// exitError ends the program with a code of its own. An error of nil is one that was printed.
+type exitError struct {
+	error
+
+	code int
+}
+
+func (e exitError) Error() string {
+	if e.error == nil {
+		return quietError{}.Error()
+	}
+	return e.error.Error()
+}
+
+// Unwrap returns what is printed.
+func (e exitError) Unwrap() error {
+	if e.error == nil {
+		return quietError{}
+	}
+	return e.error
+}
+
+// exitOf is the exit code for a call or a completion that ended with a code.
+func exitOf(code schemas.Code) int {
+	switch {
+	case code.Denied():
+		return ExitDenied
+	case code == schemas.OutcomeUnknownCode:
+		return ExitUnknown
+	default:
+		return ExitFailed
+	}
+}
 
 // Run runs the program and returns its exit code. Data goes to Out, everything else to Err, both
 // with unsafe characters escaped. more are commands beside those of this package. It returns
 // soon after ctx ends.
 func Run(ctx context.Context, args []string, env *Env, more func(env *Env) []*cobra.Command) int {
-	env.Out, env.Err = printer{env.Out}, printer{env.Err}
+	env.Out, env.Err = env.printer(env.Out), env.printer(env.Err)
 	root := Tree(env, more) //nolint:contextcheck // cobra hands the context to the commands
 	root.SetArgs(args)
 	root.SetIn(env.In)
@@ -78,19 +114,23 @@ func Run(ctx context.Context, args []string, env *Env, more func(env *Env) []*co
 	if err == nil {
 		return ExitOK
 	}
-	switch {
-	case errors.Is(err, deniedError{}):
-		return ExitDenied
-	case errors.Is(err, quietError{}):
-		return ExitFailed
+	if !errors.Is(err, quietError{}) {
+		fmt.Fprintf(env.Err, "weir: %v\n", err)
 	}
-	fmt.Fprintf(env.Err, "weir: %v\n", err)
+	if own, ok := errors.AsType[exitError](err); ok {
+		return own.code
+	}
 	var usage usageError
 	var malformed *client.RequestError
 	if errors.As(err, &usage) || errors.As(err, &malformed) {
 		return ExitUsage
 	}
 	return ExitFailed
+}
+
+// printer writes to w, in colour if that is a terminal and $NO_COLOR is not set.
+func (e *Env) printer(w io.Writer) printer {
+	return printer{to: w, colour: Terminal(w) && e.Lookup("NO_COLOR", "") == "" && e.Lookup("TERM", "") != "dumb"}
 }
 
 // Tree returns the root of all commands; more are those beside the commands of this package.
@@ -148,6 +188,11 @@ func Group(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
 // Exactly is cobra.ExactArgs with an error that says what was expected.
 func Exactly(n int, what string) cobra.PositionalArgs {
 	return between(n, n, "%s takes "+what+"; see `%s --help`")
+}
+
+// AtMost is cobra.MaximumNArgs with an error that says what was expected.
+func AtMost(n int, what string) cobra.PositionalArgs {
+	return between(0, n, "%s takes "+what+" at most; see `%s --help`")
 }
 
 // between is cobra.RangeArgs with an error that says what was expected. %s in it is the command.

@@ -27,7 +27,7 @@ func newExec(env *Env) *cobra.Command {
 	var f execFlags
 	cmd := &cobra.Command{
 		Use:   "exec METHOD URL",
-		Short: "perform one HTTP call through a running Weir",
+		Short: "Make an HTTP call through a running Weir",
 		Example: `  weir exec GET http://localhost:8080/status
   weir exec POST http://localhost:8080/orders -d '{"item":7}' --idempotency-key order-7
   weir exec GET https://api.github.com/zen --key github --json

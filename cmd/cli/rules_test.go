@@ -136,7 +136,7 @@ func TestRulesWrites(t *testing.T) {
 		"and no more": {
 			[]string{status1, mismatch, status2, mismatch},
 			[]string{"disable", "slow"},
-			"", "weir: no\\u001b[2J (ETAG_MISMATCH)\nsomebody else has changed the rules", nil,
+			"", "weir: no\\u001b[2J (ETAG_MISMATCH)\nanother client changed the rules", nil,
 		},
 		"the set was named": {
 			[]string{mismatch}, []string{"disable", "slow", "--if-match", "etag-0-x", "--json"}, "", "ETAG_MISMATCH", func(t *testing.T, s *scripted, errs string) {

@@ -126,7 +126,7 @@ func (r *agentError) remedy() string {
 	case e.Detail == string(schemas.DenyRule):
 		return "`weir rules preview METHOD URL --rule FILE` says what the rule would make of a call, and why policy denies that"
 	case e.Code == schemas.EtagMismatch:
-		return "somebody else has changed the rules; read them again with `weir rules ls` before you write"
+		return "another client changed the rules; read them again with `weir rules ls` before you write"
 	case e.Code == schemas.NotFound && r.answer.Operation == schemas.OpRulesCreate:
 		return "--create-group makes the group"
 	case e.Code == schemas.NotFound:
@@ -141,8 +141,7 @@ func (r *agentError) remedy() string {
 // ruleWriter makes changes to the rule set, each on top of the one before.
 type ruleWriter struct {
 	*api
-	// etag is that of the set which the next change is made to; empty: whichever
-	// is there.
+	// etag names the set that the next change is for; empty: the current one.
 	etag string
 	// pinned: the caller has read that set, so that no other will do.
 	pinned bool

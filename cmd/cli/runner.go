@@ -31,7 +31,7 @@ func newRunner(env *Env) *cobra.Command {
 	var f runnerFlags
 	cmd := &cobra.Command{
 		Use:   "runner --exec COMMAND",
-		Short: "lease tasks from a running Weir and start a command for each",
+		Short: "Lease tasks and start a command for each",
 		Long: `Lease tasks and start a command for each, until interrupted. Any number of runners,
 on any machines that reach the Weir, may lease from the same pools.
 

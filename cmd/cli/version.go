@@ -18,7 +18,7 @@ var Version = "dev" //nolint:gochecknoglobals // the linker sets variables alone
 func newVersion(env *Env) *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
-		Use: "version", Short: "print the version", Args: Exactly(0, "no arguments"),
+		Use: "version", Short: "Print the version", Example: "  weir version --json", Args: Exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			revision := ""
 			if info, ok := debug.ReadBuildInfo(); ok {
@@ -29,7 +29,7 @@ func newVersion(env *Env) *cobra.Command {
 				}
 			}
 			if asJSON {
-				return printDocument(env.Out, map[string]string{
+				return PrintDocument(env.Out, map[string]string{
 					"version": Version, "revision": revision, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 				})
 			}
@@ -44,11 +44,11 @@ func newVersion(env *Env) *cobra.Command {
 func newSchema(env *Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [NAME]",
-		Short: "print a contract: a JSON Schema, or the OpenAPI document",
-		Long:  "Print the contract of that name; without a name, list the names.",
+		Short: "Print a JSON Schema or the OpenAPI document",
+		Long:  "Print the JSON Schema of this name, or the OpenAPI document; without a name, list the names.",
 		Example: `  weir schema
   weir schema openapi > openapi.json`,
-		Args: between(0, 1, "schema takes one name; `weir schema` lists them"),
+		Args: between(0, 1, "schema takes one name; `weir schema` lists the names"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			names, err := schemaNames()
 			if err != nil {
