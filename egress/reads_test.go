@@ -283,6 +283,9 @@ func TestListsRefuseUnknownParameters(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, w.Code, path)
 		require.Contains(t, w.Body.String(), "there is no parameter of that name; it can be ", path)
 	}
+	w := h.ask(http.MethodGet, "/v1/tasks?Statsu=Failed", "acme")
+	require.Equal(t, http.StatusBadRequest, w.Code)
+	require.Contains(t, w.Body.String(), "there is no parameter of that name; did you mean status?")
 }
 
 func (h *house) evidence(tenant, kind, entry, action string) schemas.Evidence {

@@ -47,28 +47,28 @@ type roleText struct{ short, long, example string }
 
 func roleTexts() map[Role]roleText {
 	const shared = `
-The log is that of an external NATS cluster: nats.url, or --nats. It need not be there
-yet: the process serves /healthz and /readyz at once, and goes on by itself when the log
-can be reached. What other roles serve is answered 421 with the role to ask.
+The log is in an external NATS cluster: nats.url, or --nats. The process serves /healthz
+and /readyz at once, and the rest as soon as it reaches the log. It answers 421 with the
+name of the right role to requests for other roles.
 
 It reads weir.yaml, then WEIR_* variables, then flags. All processes of one log need the
 same layout (log.partitions), and the same policy, agents and models.`
 	return map[Role]roleText{
 		RoleIngress: {
-			"run the role that takes requests and stores them",
-			"Take requests, check and store them, and answer those who wait for their ends. Any\nnumber of them may run." + shared,
+			"Serve the role that receives and stores requests",
+			"Receive requests, check and store them, and return their results. Any number of them\nmay run." + shared,
 			`  weir ingress --nats nats://a:4222,nats://b:4222,nats://c:4222 --creds ingress.creds
   weir ingress --nats nats://127.0.0.1:4222 --listen 127.0.0.1:8092 --config /etc/weir.yaml`,
 		},
 		RoleWorker: {
-			"run the role that does the work",
-			"Take actions from the log, decide, and perform them. Any number of workers share the\nwork; one that dies is replaced by the others within seconds." + shared,
+			"Serve the role that executes actions",
+			"Read actions from the log, decide on them and execute them. Any number of workers share\nthe work; if one dies, the others take over within seconds." + shared,
 			`  weir worker --nats nats://a:4222,nats://b:4222,nats://c:4222 --creds worker.creds
   weir worker --nats nats://127.0.0.1:4222 --listen 127.0.0.1:8093 --log-level warn`,
 		},
 		RoleEgress: {
-			"run the role that serves reads and event streams",
-			"Serve what is on the log: the actions, their events as streams, evidence, lists. Any\nnumber of them may run." + shared,
+			"Serve the role for reads and event streams",
+			"Serve reads: actions, their events as streams, evidence and lists. Any number of them\nmay run." + shared,
 			`  weir egress --nats nats://a:4222,nats://b:4222,nats://c:4222 --creds egress.creds
   weir egress --nats nats://127.0.0.1:4222 --listen 127.0.0.1:8094`,
 		},

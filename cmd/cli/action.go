@@ -17,7 +17,7 @@ import (
 func newActionShow(env *Env) *cobra.Command {
 	var f clientFlags
 	return f.command(env, &cobra.Command{
-		Use: "show ID", Short: "show where an action stands, and how it came there", Args: Exactly(1, "the id of an action"),
+		Use: "show ID", Short: "Show an action and its events", Args: Exactly(1, "the id of an action"),
 		Example: `  weir actions show 01890a5d-…
   weir actions show 01890a5d-… --json | jq .result`,
 	}, func(ctx context.Context, c *api, args []string) error { return c.showAction(ctx, args[0]) })
@@ -61,7 +61,7 @@ func actionFacts(v schemas.ActionView) [][2]string {
 	}
 	var asked, waits, decided, resolved string
 	if v.CancelRequested {
-		asked = "somebody asked it to stop"
+		asked = "a cancel was requested"
 	}
 	if w := v.Waiting; w != nil {
 		waits = joined(" ", w.For, at(w.Until))

@@ -18,7 +18,7 @@ func newActionResolve(env *Env) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "resolve ID --applied | --not-applied",
-		Short: "record whether a call with an unknown outcome took effect",
+		Short: "Record whether a call with an unknown outcome took effect",
 		Long: `Record whether a call took effect whose action ended as outcome_unknown. Look at the target
 first: Weir cannot know. The answer is recorded once; the status of the action stays.`,
 		Example: `  weir actions resolve 01890a5d-… --applied --note 'the order is there, number 4711'

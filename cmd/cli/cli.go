@@ -61,6 +61,9 @@ type quietError struct{}
 
 func (quietError) Error() string { return "failed" }
 
+// Printed ends the program with ExitFailed after the errors were printed.
+func Printed() error { return quietError{} }
+
 // exitError ends the program with a code of its own. An error of nil is one that was printed.
 type exitError struct {
 	error
@@ -99,9 +102,8 @@ func exitOf(code schemas.Code) int {
 // with unsafe characters escaped. more are commands beside those of this package. It returns
 // soon after ctx ends.
 func Run(ctx context.Context, args []string, env *Env, more func(env *Env) []*cobra.Command) int {
-	env.Out, env.Err = printer{env.Out}, printer{env.Err}
-	root := newRoot(env) //nolint:contextcheck // cobra hands the context to the commands
-	root.AddCommand(more(env)...)
+	env.Out, env.Err = env.printer(env.Out), env.printer(env.Err)
+	root := Tree(env, more) //nolint:contextcheck // cobra hands the context to the commands
 	root.SetArgs(args)
 	root.SetIn(env.In)
 	root.SetOut(env.Out)
@@ -124,41 +126,58 @@ func Run(ctx context.Context, args []string, env *Env, more func(env *Env) []*co
 	return ExitFailed
 }
 
+// printer writes to w, in colour if that is a terminal and $NO_COLOR is not set.
+func (e *Env) printer(w io.Writer) printer {
+	return printer{to: w, colour: Terminal(w) && e.Lookup("NO_COLOR", "") == "" && e.Lookup("TERM", "") != "dumb"}
+}
+
+// Tree returns the root of all commands; more are those beside the commands of this package.
+func Tree(env *Env, more func(env *Env) []*cobra.Command) *cobra.Command {
+	root := newRoot(env)
+	root.AddCommand(more(env)...)
+	arrange(root, env)
+	return root
+}
+
 func newRoot(env *Env) *cobra.Command {
+	version, showVersion := newVersion(env), false
 	root := &cobra.Command{
 		Use:   "weir",
-		Short: "the durable, policy-guarded gateway between AI agents and what they call",
-		Long: `Weir makes HTTP calls on behalf of AI agents. Each call is stored first and
-checked against a policy; if it may leave, it is made without blind repeats.
-Callers can follow it, and a record of every attempt and refusal is kept.`,
+		Short: "Run and use a durable, policy-guarded gateway between AI agents and the APIs they call",
+		Long: `Weir makes HTTP calls on behalf of AI agents. It stores each call first and checks it
+against a policy. It repeats a call only if the repeat is safe. Callers can follow a call,
+and Weir keeps a record of every attempt and every denial.
+
+The commands call the Weir at $WEIR_URL (default http://127.0.0.1:8092) with the token in
+$WEIR_TOKEN.
+
+Exit codes: 0 success; 1 failure; 2 a mistake on the command line, in a file or in the
+configuration; 3 denied by the policy; 4 the outcome of a call is unknown.`,
 		Example: `  weir demo                          # a tour, with everything on this machine
-  weir serve                         # the gateway on 127.0.0.1:8092
+  weir init                          # write a first weir.yaml
+  weir serve                         # run the gateway on 127.0.0.1:8092
   weir exec GET http://localhost:8080/status
   weir tail evidence`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("there is no command %q; `weir help` lists them", args[0])}
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if showVersion {
+				return version.RunE(cmd, nil)
 			}
-			return nil
+			return cmd.Help()
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; `%s --help` shows what it takes", err, cmd.CommandPath())}
-	})
+	root.Flags().BoolVar(&showVersion, "version", false, "print the version")
 	root.AddCommand(
-		newHealth(env), newExec(env), newChat(env), newModels(env), newTail(env), newActions(env), newTop(env), newDead(env), newCheck(env),
+		newHealth(env), newExec(env), newChat(env), listing(env, newModels), newTail(env), newActions(env), newTop(env), newDead(env), newCheck(env),
 		newRules(env), newTasks(env), newRepos(env), newRunner(env), newPolicy(env), newPause(env), newResume(env), newPin(env),
-		newOperations(env), newBudgets(env), newToken(env), newSchema(env), newVersion(env),
+		listing(env, newOperations), listing(env, newBudgets), newTokens(env), newSchema(env), version,
 	)
 	return root
 }
 
-// Group completes a command that has no work of its own: it prints its help. takes names the subcommands.
-func Group(cmd *cobra.Command, takes string, subcommands ...*cobra.Command) *cobra.Command {
-	cmd.Args = Exactly(0, takes)
+// Group completes a command that only has subcommands: it prints its help.
+func Group(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd.AddCommand(subcommands...)
 	return cmd
@@ -167,6 +186,11 @@ func Group(cmd *cobra.Command, takes string, subcommands ...*cobra.Command) *cob
 // Exactly is cobra.ExactArgs with an error that says what was expected.
 func Exactly(n int, what string) cobra.PositionalArgs {
 	return between(n, n, "%s takes "+what+"; see `%s --help`")
+}
+
+// AtMost is cobra.MaximumNArgs with an error that says what was expected.
+func AtMost(n int, what string) cobra.PositionalArgs {
+	return between(0, n, "%s takes "+what+" at most; see `%s --help`")
 }
 
 // between is cobra.RangeArgs with an error that says what was expected. %s in it is the command.

@@ -25,7 +25,7 @@ func newExec(env *Env) *cobra.Command {
 	var f execFlags
 	cmd := &cobra.Command{
 		Use:   "exec METHOD URL",
-		Short: "perform one HTTP call through a running Weir",
+		Short: "Make an HTTP call through a running Weir",
 		Long: `Perform one HTTP call through a running Weir, and print the body of the target's answer
 on standard output as it came. Everything else goes to standard error, with the answer
 of a call that failed. Control characters are escaped on a terminal only.

@@ -86,7 +86,7 @@ func TestRefusalsAreSaid(t *testing.T) {
 		args   []string
 		want   string
 	}{
-		"a problem":      {409, `{"title":"Conflict","detail":"there is one","code":"CONFLICT"}`, []string{"dead", "redrive", "1"}, "there is one (CONFLICT)"},
+		"a problem":      {409, `{"title":"Conflict","detail":"there is one","code":"CONFLICT"}`, []string{"actions", "cancel", "a"}, "there is one (CONFLICT)"},
 		"a title":        {409, `{"title":"Conflict","code":"CONFLICT"}`, []string{"policy", "reload"}, "Conflict (CONFLICT)"},
 		"another server": {502, `<html>`, []string{"policy", "reload"}, "the server answered 502"},
 		"no such token":  {404, `{"title":"Not Found","detail":"no such token","code":"NOT_FOUND"}`, []string{"token", "revoke", "x"}, "weir: no such token (NOT_FOUND)"},

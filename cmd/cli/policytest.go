@@ -28,7 +28,7 @@ func newPolicyTest(env *Env) *cobra.Command {
 	var f policyFlags
 	cmd := &cobra.Command{
 		Use:   "test CASES.yaml",
-		Short: "test a policy with a file of calls that it must allow or deny",
+		Short: "Test a policy with a file of calls that it must allow or deny",
 		Long: `Test a policy with a file of calls that it must allow or deny. Nothing is resolved or sent,
 and each call is decided as by "policy explain". A case is an item of a YAML list:
 

@@ -39,7 +39,7 @@ func TestPrinter(t *testing.T) {
 		"\U0001f600\ufeff":   "\U0001f600" + `\ufeff`,
 	} {
 		var out bytes.Buffer
-		n, err := printer{&out}.Write([]byte(text))
+		n, err := printer{to: &out}.Write([]byte(text))
 		require.NoError(t, err)
 		assert.Equal(t, len(text), n)
 		assert.Equal(t, want, out.String())

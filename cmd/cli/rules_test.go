@@ -136,7 +136,7 @@ func TestRulesWrites(t *testing.T) {
 		"and no more": {
 			[]string{status1, mismatch, status2, mismatch},
 			[]string{"disable", "slow"},
-			"", "weir: no\\u001b[2J (ETAG_MISMATCH)\nsomebody else has changed the rules", nil,
+			"", "weir: no\\u001b[2J (ETAG_MISMATCH)\nanother client changed the rules", nil,
 		},
 		"the set was named": {
 			[]string{mismatch}, []string{"disable", "slow", "--if-match", "etag-0-x", "--json"}, "", "ETAG_MISMATCH", func(t *testing.T, s *scripted, errs string) {
@@ -194,7 +194,7 @@ func TestRulesHints(t *testing.T) {
 	}
 	s := script(t, "rules.get NOT_FOUND|")
 	_, _, errs := s.run(t, "", "get", "x")
-	assert.Contains(t, errs, "weir rules list")
+	assert.Contains(t, errs, "weir rules ls")
 }
 
 // TestRulesInput: a document as such, in a file, and on standard input.
@@ -272,7 +272,7 @@ func TestRulesShown(t *testing.T) {
 	code, out, errs = s.run(t, "", "list", "--json")
 	assert.Equal(t, ExitOK, code, errs)
 	assert.JSONEq(t, rules, out)
-	for group, next := range map[string]string{"": "weir rules create --help", "g\x1b": "in group g\\u001b; `weir rules list`"} {
+	for group, next := range map[string]string{"": "weir rules create --help", "g\x1b": "in group g\\u001b; `weir rules ls`"} {
 		none := script(t, `rules.list {"rules":[],"rules_etag":"etag-0-z"}`, `status {"global_active":true,"rule_count":0,"rules_etag":"etag-0-z"}`)
 		code, out, told := none.run(t, "", "list", "--group", group)
 		assert.Equal(t, ExitOK, code, told)

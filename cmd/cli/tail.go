@@ -21,7 +21,7 @@ func newTail(env *Env) *cobra.Command {
 	const takes = "tail takes one of: actions [ID], evidence, dead"
 	return f.command(env, &cobra.Command{
 		Use:   "tail actions [ID] | evidence | dead",
-		Short: "follow what happens, as it happens",
+		Short: "Follow actions, evidence or dead letters as they come",
 		Example: `  weir tail actions                     # each action, as it is accepted and as it goes on
   weir tail actions 01890a5d-…          # one action, from its beginning to its end
   weir tail evidence --json | jq .payload`,

@@ -56,11 +56,11 @@ func built(info *debug.BuildInfo, release, revision string) Build {
 func newVersion(env *Env) *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
-		Use: "version", Short: "print the version", Args: Exactly(0, "no arguments"),
+		Use: "version", Short: "Print the version", Example: "  weir version --json", Args: Exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			b := Built()
 			if asJSON {
-				return printDocument(env.Out, b)
+				return PrintDocument(env.Out, b)
 			}
 			_, err := fmt.Fprintln(env.Out, strings.TrimSpace(strings.Join([]string{"weir", b.Version, b.Go, b.Platform, b.Revision}, " ")))
 			return err
@@ -73,11 +73,11 @@ func newVersion(env *Env) *cobra.Command {
 func newSchema(env *Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [NAME]",
-		Short: "print a contract: a JSON Schema, or the OpenAPI document",
-		Long:  "Print the contract of that name; without a name, list the names.",
+		Short: "Print a JSON Schema or the OpenAPI document",
+		Long:  "Print the JSON Schema of this name, or the OpenAPI document; without a name, list the names.",
 		Example: `  weir schema
   weir schema openapi > openapi.json`,
-		Args: between(0, 1, "schema takes one name; `weir schema` lists them"),
+		Args: between(0, 1, "schema takes one name; `weir schema` lists the names"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			names, err := schemaNames()
 			if err != nil {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"net"
 	"net/url"
 	"reflect"
@@ -144,6 +145,9 @@ func (r *reader) checkPolicy(c *Config) {
 	for i, e := range c.Policy.Allowlist {
 		key := item("policy.allowlist", i)
 		r.judge(key, policy.Config{Entries: []policy.Entry{e}}, nil)
+		r.checkLiterals(key+".headers", e.Headers)
+		r.checkLiterals(key+".query", e.Query)
+		r.checkLiterals(key+".body", e.Body)
 		const open = "is *: callers can set whatever says as whom or for whom a call with this entry's credentials is made; " +
 			"name what they need"
 		r.warn(slices.Contains(e.CallerHeaders, "*"), key+".caller_headers", open)
@@ -154,6 +158,18 @@ func (r *reader) checkPolicy(c *Config) {
 	}
 	r.checkAgents(c)
 	r.checkModels(c)
+}
+
+// variable is a text that looks like a variable of a shell.
+var variable = regexp.MustCompile(`\$[A-Za-z_]`)
+
+// checkLiterals warns about added values that look like a variable, which Weir does not fill in. A value is not
+// repeated: it may be a credential.
+func (r *reader) checkLiterals(key string, values map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		r.warn(variable.MatchString(values[name]), join(key, name),
+			"contains a $ before a name, which is sent as it is; write ${secret:NAME} for a secret")
+	}
 }
 
 // verdict is a line of what policy says of one entry: after its name or number, the key and the

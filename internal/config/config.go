@@ -53,9 +53,9 @@ type Config struct {
 	RedactHeaders []string  `yaml:"redact_headers"`
 	Telemetry     Telemetry `yaml:"telemetry"` // What Weir says about itself.
 
-	warnings []string
-	source   string
-	blank    bool
+	doubts []*Problem
+	source string
+	blank  bool
 	opaque
 }
 

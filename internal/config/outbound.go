@@ -88,6 +88,7 @@ func (r *reader) checkAgents(c *Config) {
 		if r.refuse(strings.ContainsAny(a.Token, " \t"), key+".token", "holds a space; write the token alone, Bearer is added to it") {
 			a.Token = "" // policy would refuse it again
 		}
+		r.checkLiterals(key, map[string]string{"token": a.Token})
 		r.checkOutbound(c, key, a.URL, a.entry(taskType), "token", "run",
 			schemas.RouteRunSync, schemas.RouteRunStream, strings.TrimSuffix(schemas.RouteRuns, "/"))
 		r.warn(a.Concurrency >= c.Workers.Slots, key+".concurrency",
@@ -171,6 +172,7 @@ func (r *reader) checkUpstream(c *Config, key, model string, u Upstream, owner m
 		set := slices.Contains([]string{"content-type", "accept"}, strings.ToLower(name))
 		r.refuse(set, join(key+".headers", name), "is what Weir sets itself; leave it out")
 	}
+	r.checkLiterals(key+".headers", u.Headers)
 	r.checkOutbound(c, key, u.URL, u.entry(), "headers", "completion", schemas.RouteChat)
 }
 

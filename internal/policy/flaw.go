@@ -97,7 +97,8 @@ var (
 	flawNoHost        = newFlaw(CheckURL, "the url has no host; write scheme://host/path, and an IPv6 address in brackets")
 	flawHostCharacter = newFlaw(CheckURL, "the host holds a character that no host name has; "+
 		"use letters, digits, hyphens and underscores, without escapes")
-	flawHostLength = newFlaw(CheckURL, "a label of the host is empty or longer than 63 bytes, or the host longer than 253; "+
+	flawHostWildcard = newFlaw(CheckURL, "wildcards in a host are not supported; name each host")
+	flawHostLength   = newFlaw(CheckURL, "a label of the host is empty or longer than 63 bytes, or the host longer than 253; "+
 		"use a host name that DNS can hold")
 	flawHostLiteral = newFlaw(CheckURL, "the text in brackets is not an IPv6 address; write one without a zone")
 	flawPortForm    = newFlaw(CheckURL, "the port is not a number from 1 to 65535; "+

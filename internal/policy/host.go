@@ -28,6 +28,9 @@ func parseHost(s string) (host string, addr netip.Addr, odd, bad flaw) {
 	last := 0 // where the last label begins
 	for i := 0; i <= len(name); i++ {
 		if i < len(name) && name[i] != '.' {
+			if name[i] == '*' {
+				return "", addr, nil, flawHostWildcard
+			}
 			if !hostByte(name[i]) {
 				return "", addr, nil, flawHostCharacter
 			}

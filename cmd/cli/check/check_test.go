@@ -239,7 +239,7 @@ func TestHintsFitTheError(t *testing.T) {
 	}{
 		{
 			schemas.RunError{Code: "AGENT_UNAVAILABLE", Message: `no "x"`},
-			"status is \"error\"; its error is \"AGENT_UNAVAILABLE\": `no \"x\"`", "start the agent behind it",
+			"status is \"error\"; its error is \"AGENT_UNAVAILABLE\": `no \"x\"`", "start the agent that serves",
 		},
 		{schemas.RunError{Code: "TASK_FAILED", Message: "no"}, `status is "error"; its error is "TASK_FAILED": "no"`, "if it needs inputs"},
 		{schemas.RunError{Code: "VALIDATION_ERROR"}, `status is "error"; its error is "VALIDATION_ERROR"`, "give the inputs"},
