@@ -153,7 +153,7 @@ func shape(html string) string {
 	return strings.NewReplacer(
 		"<!-- raw HTML omitted -->\n", "", // comments: the test of the site finds other HTML
 		"<pre>", `<pre tabindex="0">`,
-		"<table>", `<div class="scroll" role="region" aria-label="Table" tabindex="0"><table>`, "</table>", "</table></div>",
+		"<table>", `<div class="scroll" role="group" aria-label="Table" tabindex="0"><table>`, "</table>", "</table></div>",
 	).Replace(html)
 }
 

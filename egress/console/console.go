@@ -1,5 +1,5 @@
 // Package console serves the console: pages that show what is being done and act on it, by
-// the same routes that everybody else has. They are built from ui and linked in as they
+// the same routes as any other client. They are built from ui and linked in as they
 // are; there is nothing else to fetch.
 package console
 
