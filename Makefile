@@ -82,6 +82,11 @@ $(CLIENTS) $(BROWSER) $(PAGES): %/node_modules/.package-lock.json: %/package.jso
 console: $(PAGES) ## build the console's pages
 	cd egress/console/ui && npm run --silent build
 
+.PHONY: site
+site: ## write the documentation as a site into DIR
+	@[ -n "$(DIR)" ] || { echo "name the directory: make site DIR=PATH" >&2; exit 2; }
+	$(GO) run ./docs/site $(DIR)
+
 .PHONY: console-shots
 console-shots: browser ## take the pictures of docs/console
 	$(GO) test -tags e2e,shots ./integration/console -run TestShots -count 1

@@ -87,6 +87,9 @@ const (
 	RouteConsoleSession = "/console/session"
 )
 
+// RouteDocs is where the documentation is served.
+const RouteDocs = "/docs/"
+
 // HeaderConsole is 1 in what the console's own pages send. No page of another origin can
 // send it, and without it a cookie counts for nothing.
 const HeaderConsole = "Weir-Console"

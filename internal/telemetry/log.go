@@ -201,7 +201,7 @@ func newVocabulary(configured func(string) bool) vocabulary {
 func Surfaces() []string {
 	return []string{
 		"plans", "executor", "runs", "rules", "tasks", "chat", "git", "actions", "evidence", "dead_letters",
-		"policy", "tokens", "service", "console",
+		"policy", "tokens", "service", "console", "docs",
 	}
 }
 
