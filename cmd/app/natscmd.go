@@ -23,10 +23,10 @@ func newNATS(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nats",
 		Short: "set up a NATS cluster for Weir: servers, users, streams",
-		Long: `Set up a NATS cluster for Weir in which each role may do what it has to and nothing
-else. init writes the servers' configuration and everybody's credentials, provision
+		Long: `Set up a NATS cluster for Weir in which each role has only the permissions that it
+needs. init writes the servers' configuration and all credentials, provision
 makes the streams, queues and buckets on the servers, and tenant adds accounts for a
-tenant's own programs. Each may be repeated: what was given out or made is kept.
+tenant's own programs. Each may be repeated and keeps what exists.
 consumers lists and deletes the consumers that observers made on an embedded server.`,
 		Example: `  weir nats init ./nats --server n1=nats-1:4222 --server n2=nats-2:4222 --server n3=nats-3:4222
   nats-server -c ./nats/servers/n1/nats.conf        # and the others, each where it belongs
@@ -188,8 +188,8 @@ func newNATSProvision(env *cli.Env) *cobra.Command {
 		Use:   "provision",
 		Short: "make the streams, queues and buckets on a NATS cluster",
 		Long: `Make on a NATS cluster what the log needs, or bring it up to date with the
-configuration (log.partitions, log.history and so on), and say what became of each:
-made, changed or kept. Nothing is deleted, and it may be repeated. Nodes whose NATS user
+configuration (log.partitions, log.history and so on), and report for each whether
+it was made, changed or kept. Nothing is deleted, and it may be repeated. Nodes whose NATS user
 may not do this refuse to start until it was done.`,
 		Example: `  weir nats provision --nats tls://nats-1:4222 --creds ./nats/credentials/provisioner.nk --ca ./nats/ca.pem
   weir nats provision --config weir.yaml --tenant acme     # and the place of acme's observer in the evidence`,

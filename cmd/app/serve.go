@@ -32,9 +32,9 @@ func newServe(env *cli.Env) *cobra.Command {
 		Use:   "serve",
 		Short: "run the gateway: ingress, workers, egress and an embedded log",
 		Long: `Run the gateway. It reads weir.yaml, then WEIR_* variables, then flags.
-Interrupt it (or send SIGTERM) and it finishes what is under way before it ends.
-A change of the file's policy takes effect at once; SIGHUP has it read again too.
-A policy with a mistake in it is told of and changes nothing.`,
+Interrupt it (or send SIGTERM) and it finishes running work before it ends.
+A change of the file's policy takes effect at once; SIGHUP reloads it too.
+An invalid policy is reported and changes nothing.`,
 		Example: `  weir serve
   weir serve --data /var/lib/weir --config /etc/weir.yaml
   weir serve --nats-listen 127.0.0.1:4222     # for NATS clients that follow the evidence`,

@@ -78,8 +78,8 @@ func compress(body []byte) []byte {
 	return b.Bytes()
 }
 
-// Serve answers with a file; ok is false where there is none, and then nothing was written.
-// The name of each but the index changes with its content, so they may be kept for good.
+// Serve answers with a file; ok is false if it does not exist, and then nothing was written. The
+// name of each file but the index changes with its content, so they may be cached permanently.
 func (c *Console) Serve(w http.ResponseWriter, r *http.Request, name string) (ok bool) {
 	f, ok := c.files()[name]
 	if !ok {

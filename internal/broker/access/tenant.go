@@ -36,7 +36,7 @@ func Observer(tenant string) Account {
 		{"say what was read", []string{"$JS.ACK." + schemas.EvidenceStream + "." + queue + ".>"}},
 	}
 	return Account{
-		// Nobody asks for the account's info. That it is imported keeps the servers from giving the
+		// No client requests the account's info. Its import keeps the servers from giving the
 		// account an API of its own, which would refuse every request.
 		Streams: Subjects(told), Services: append(Subjects(asked), accountInfo),
 		Permissions: Permissions{Publish: asked, Subscribe: append(slices.Clip(told), answers())},
