@@ -26,8 +26,8 @@ const statusClientGone = 499
 
 type middleware EngineConfig
 
-// observe gives the request its id and writes its one line, identifiers and
-// codes only, whatever becomes of it.
+// observe gives the request its id and writes its log line in every case, with identifiers and
+// codes only.
 func (m *middleware) observe(c *gin.Context) {
 	start := m.Now()
 	c.Set(keyEngine, m)

@@ -66,8 +66,7 @@ func NewPipeline(l Ledger, w Waker, worker string, s Stages) *Pipeline {
 	}
 }
 
-// busyDelay is how long a message rests that came while its action is under way in this
-// process for another one.
+// busyDelay is the delay of a message that arrives while this process already runs its action.
 const busyDelay = 2 * time.Second
 
 // Handle works on the action that a message of the log belongs to. The error
@@ -83,7 +82,7 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 	}
 	failpoint.At(failpoint.Fetched, ref.ID)
 	p.resting.forget(ref)
-	defer p.leave(w) //nolint:contextcheck // whom it wakes is woken whatever becomes of this message
+	defer p.leave(w) //nolint:contextcheck // it wakes others whatever the result of this message
 
 	st, err := p.admission(ctx, rec, first)
 	if err == nil {
@@ -109,7 +108,8 @@ func (p *Pipeline) busy(w *work, rec schemas.Record) error {
 	return &fault.Later{After: busyDelay}
 }
 
-// leave ends the work on an action. One that is held back can be woken from now on: before, its message would have found it under way.
+// leave ends the work on an action. A deferred action can be woken only after this: before, its
+// message would have found it running.
 func (p *Pipeline) leave(w *work) {
 	p.running.end(w.ref)
 	switch r := w.rest; {
@@ -266,8 +266,8 @@ func (p *Pipeline) Condemn(ctx context.Context, rec schemas.Record, why *fault.P
 	return p.parkMessage(ctx, rec, st, why)
 }
 
-// Stop asks for the action to stop, if it is under way in this process. The
-// durable word is the cancel event on the log; this makes it heard at once.
+// Stop asks for the action to stop, if it is running in this process. The durable request is the
+// cancel event on the log; this notifies the worker at once.
 func (p *Pipeline) Stop(ref schemas.Ref) { p.running.stop(ref) }
 
 // RulesChanged is called when other traffic rules of a tenant have come into force,

@@ -76,8 +76,8 @@ func (w *Worker) Start(ctx context.Context) error {
 	}
 }
 
-// Stop takes no more messages, waits for the work under way and returns. What
-// has not begun goes back to the log. It may be called twice.
+// Stop accepts no more messages, waits for running work and returns. Unstarted messages go back to
+// the log. It may be called twice.
 func (w *Worker) Stop() error {
 	late := time.AfterFunc(w.cfg.DrainTimeout, w.pipeline.executing.end)
 	defer late.Stop()
@@ -105,7 +105,7 @@ func (w *Worker) handle(m *message.Message) error {
 	w.delivery.NakAfter(m, after)
 	level := slog.LevelWarn
 	if later, ok := errors.AsType[*fault.Later](err); ok && later.Cause == nil {
-		level = slog.LevelDebug // by plan: the action is under way here
+		level = slog.LevelDebug // expected: the action is running here
 	}
 	ref, _, _ := schemas.ParseSubject(rec.Subject)
 	w.cfg.Log.LogAttrs(ctx, level, "message redelivered",

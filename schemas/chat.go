@@ -15,8 +15,8 @@ const (
 const (
 	// HeaderGeneration names the action behind a completion in its answer.
 	HeaderGeneration = "X-Generation-Id"
-	// HeaderOnDisconnect says what becomes of a completion whose client goes away
-	// before its end: DisconnectCancel stops it; without the header it goes on.
+	// HeaderOnDisconnect selects whether a completion continues after its client leaves:
+	// DisconnectCancel stops it; without the header it continues.
 	HeaderOnDisconnect = "X-Weir-On-Disconnect"
 	DisconnectCancel   = "cancel"
 	DisconnectContinue = "continue"

@@ -200,7 +200,7 @@ type Waiting struct {
 // The reasons to wait.
 const (
 	WaitDelay    = "delay"     // a retry is due later, or the action is not to begin yet
-	WaitInFlight = "in_flight" // an attempt of a worker that is gone may still be under way
+	WaitInFlight = "in_flight" // an attempt of a dead worker may still be running
 	WaitCapacity = "capacity"  // the agent has as many runs as it may have, or the entry as many calls
 	WaitRule     = "rule"      // a traffic rule holds the next call back
 	WaitAgent    = "agent"     // a task waits for an agent, or for what the agent does

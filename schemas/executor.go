@@ -112,8 +112,8 @@ type ExecuteFault struct {
 	LastError string        `json:"last_error,omitempty"`
 	// Report is set for PostconditionFailed.
 	Report *Report `json:"report,omitempty"`
-	// ActionURL and ResolveURL are set for OutcomeUnknown: where the action can
-	// be looked up, and where a person says what became of it.
+	// ActionURL and ResolveURL are set for OutcomeUnknown: where to look up the action, and where a
+	// person resolves it.
 	ActionURL  string `json:"action_url,omitempty"`
 	ResolveURL string `json:"resolve_url,omitempty"`
 }

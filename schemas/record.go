@@ -77,7 +77,7 @@ type Evidence struct {
 	ActionID string    `json:"action_id"`
 	Kind     string    `json:"kind"`
 	Entry    string    `json:"entry,omitempty"`
-	// Code is why a call was denied, or what became of one that failed.
+	// Code is why a call was denied, or why it failed.
 	Code    Code            `json:"code,omitempty"`
 	Payload json.RawMessage `json:"payload"`
 	// PolicyVersion is the hash of the policy that decided.
@@ -97,7 +97,7 @@ type DeadLetter struct {
 	Kind     Kind      `json:"kind"`
 	ActionID string    `json:"action_id"`
 	Code     Code      `json:"code"`
-	Reason   string    `json:"reason"` // what went wrong, without content
+	Reason   string    `json:"reason"` // the error, without content
 	Subject  string    `json:"subject"`
 	Sequence uint64    `json:"sequence"`
 	// Data is the parked message itself, or its first 512 KiB.

@@ -49,7 +49,7 @@ const (
 	RepoCounting    RepoPhase = "counting"    // the other side looks what there is
 	RepoCompressing RepoPhase = "compressing" // and makes it small
 	RepoReceiving   RepoPhase = "receiving"
-	RepoResolving   RepoPhase = "resolving" // what came is put together
+	RepoResolving   RepoPhase = "resolving" // the received objects are assembled
 )
 
 // RepoProgress is the data of a progress event of kind repo: how far the copying of a

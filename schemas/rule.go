@@ -124,8 +124,8 @@ type RuleSet struct {
 	GlobalActive bool     `json:"global_active"`
 	Groups       []string `json:"groups"` // without the default one, in order
 	Rules        []Rule   `json:"rules"`  // in the order they were made in
-	// By is the action that wrote this, and Previous the revision it replaced: what
-	// became of a write whose worker died is read off them.
+	// By is the action that wrote this, and Previous the revision it replaced. They show the result
+	// of a write whose worker died.
 	By       string    `json:"by"`
 	Previous uint64    `json:"previous"`
 	At       time.Time `json:"at"`
@@ -142,8 +142,8 @@ type Traffic struct {
 	RulesEtag string `json:"rules_etag"`
 	// Rules are the ids of those that had an effect, in the order of their effects.
 	Rules []string `json:"rules,omitempty"`
-	// Redirected and Mocked are the ids of the rule that said where the call goes.
-	// What was mocked was never sent.
+	// Redirected and Mocked are the ids of the rule that redirected or mocked the call. A mocked
+	// call was never sent.
 	Redirected string `json:"redirected,omitempty"`
 	Mocked     string `json:"mocked,omitempty"`
 	// Target is where a redirected call went, without its values.
@@ -204,7 +204,7 @@ type PreviewAnswer struct {
 	Body    json.RawMessage   `json:"body,omitempty"`
 }
 
-// RuleVerdict is what becomes of one rule for one call.
+// RuleVerdict is the effect of one rule on one call.
 type RuleVerdict struct {
 	ID      string `json:"id"`
 	Type    string `json:"type"`

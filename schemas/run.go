@@ -180,7 +180,7 @@ type RunRefusal struct {
 // RunEvent is the data of one event of a run's stream: started, progress or, as
 // the last, complete with the type final.
 type RunEvent struct {
-	Type      string `json:"type" jsonschema:"description=started, final, or the word of a progress event"`
+	Type      string `json:"type" jsonschema:"description=started, final, or the name of a progress event"`
 	RequestID string `json:"request_id"`
 	TaskType  string `json:"task_type"`
 	// What follows is set where Type is final.

@@ -14,7 +14,7 @@ const (
 	RuleBucket      = "WEIR_RULES"
 	RepoBucket      = "WEIR_REPOS"
 	LeaseBucket     = "WEIR_LEASES"  // when the holder of a task was last heard of
-	BudgetBucket    = "WEIR_BUDGETS" // what was used of models, and is held for what is under way
+	BudgetBucket    = "WEIR_BUDGETS" // usage of models, and reservations of running completions
 	JanitorBucket   = "WEIR_JANITOR" // how far each partition was looked through for overdue actions
 	KeyBucket       = "WEIR_KEYS"    // the key that evidence of sensitive actions is hashed with
 	// OperationBucket has what operators decided. Ingress writes it (POST /v1/operations/…),

@@ -104,8 +104,8 @@ type Queue string
 const (
 	QueueNew  Queue = "new"  // accepted actions
 	QueueWake Queue = "wake" // wake-ups and events from outside
-	// What a worker has no room for it moves to the end of one of these: a kind that takes long does
-	// not delay one that does not.
+	// A worker without a free slot moves a message to the end of one of these, so that a slow kind
+	// does not delay the others.
 	QueueOverflow     Queue = "overflow"
 	QueueOverflowLong Queue = "overflow_long"
 )
@@ -194,7 +194,7 @@ func DeadSubject(d DeadLetter) string {
 	return DeadRoot + "." + EscapeToken(d.Tenant) + "." + EscapeToken(string(d.Kind)) + "." + EscapeToken(d.ActionID)
 }
 
-// CancelSubject carries the nudge that an action is to stop.
+// CancelSubject carries the notice that an action must stop.
 func CancelSubject(r Ref) string {
 	return CancelRoot + "." + EscapeToken(r.Tenant) + "." + string(r.Kind) + "." + EscapeToken(r.ID)
 }

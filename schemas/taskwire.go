@@ -172,8 +172,8 @@ type TaskUpdate struct {
 	Reason  string `json:"reason,omitempty"`
 }
 
-// TaskAudit is the payload of the evidence of kind task.status: like TaskUpdate, for
-// good, and with who did it. It holds no content.
+// TaskAudit is the payload of the evidence of kind task.status: like TaskUpdate, but permanent and
+// with the author. It holds no content.
 type TaskAudit struct {
 	TaskUpdate
 	Repo   string `json:"repo"`

@@ -18,7 +18,7 @@ const (
 	ScopeRulesWrite   = "rules:write"
 	ScopeTasksWrite   = "tasks:write"
 	ScopeTasksWork    = "tasks:work"   // the pools' agents and runners
-	ScopeMetricsRead  = "metrics:read" // what a scraper needs, and nothing else
+	ScopeMetricsRead  = "metrics:read" // read metrics only
 	ScopeAdmin        = "admin"        // includes every other
 )
 

@@ -236,12 +236,11 @@ func (a *App) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop takes no more requests and no more work, waits for what is under way, as
-// long as workers.drain says, and closes everything. Unless that was set, it is
-// longer than any call of HTTP may take, so that stopping leaves the outcome of
-// none unknown. The run of a remote agent may take hours: one that is not over by
-// then loses its agent and is left to the worker that finds it next, which ends it
-// as outcome_unknown. Stop may be called twice.
+// Stop accepts no more requests and no more work, waits for running work for as long as
+// workers.drain says, and closes everything. The default is longer than any HTTP call may take, so
+// that a stop leaves no call's outcome unknown. The run of a remote agent may take hours: a run
+// that is not over by then loses its agent, and the next worker ends it as outcome_unknown. Stop
+// may be called twice.
 func (a *App) Stop(ctx context.Context) error {
 	if !a.stopping.CompareAndSwap(false, true) {
 		return nil

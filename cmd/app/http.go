@@ -27,9 +27,9 @@ import (
 type httpServer struct {
 	listener net.Listener
 	server   *http.Server
-	rooms    http.Handler // what is served once the log is there
+	rooms    http.Handler // the surfaces, served once the log is ready
 	front    front
-	done     chan struct{} // closed when it serves no more; nil: it has not begun
+	done     chan struct{} // closed when it stops serving; nil: it was not started
 }
 
 // front is what is served now. It is exchanged while requests come.
@@ -217,9 +217,8 @@ func (a *App) serveHTTP() {
 	})
 }
 
-// startHTTP serves the rooms. The teardown takes no more requests, lets the
-// worker finish the calls that are under way, which answers those who wait for
-// them, and sends away who waits for more.
+// startHTTP serves the surfaces. The teardown accepts no more requests, lets the worker finish
+// running calls, which answers their clients, and disconnects the other waiting clients.
 func (a *App) startHTTP() {
 	h := a.http
 	h.front.set(h.rooms)

@@ -28,8 +28,8 @@ type reloading struct {
 	told string        // why the last reload failed; empty: it did not
 }
 
-// settleTimeout is how long a reload waits for the calls that the policy before
-// had let pass and that have not begun yet. They are about to: milliseconds.
+// settleTimeout is how long a reload waits for permitted calls that are about to begin under the
+// former policy. That takes milliseconds.
 const settleTimeout = 10 * time.Second
 
 // maxProblems is the maximum number of problems in an answer.

@@ -75,9 +75,8 @@ func (a *App) tellPolicy(ask string, word policyWord) {
 	}
 }
 
-// ReloadAll has every node of the log reload, this one among them, and says what became of
-// each that was heard of. A node that cannot be reached is not among them. The error is a
-// public one.
+// ReloadAll makes every node of the log reload, including this one, and lists the result of each
+// node that answered. A node that cannot be reached is missing. The error is public.
 func (a *App) ReloadAll(ctx context.Context) (schemas.Reload, error) {
 	if a.cfg.Embedded() {
 		done, err := a.Reload(ctx)

@@ -138,8 +138,8 @@ func (a *App) deadlines() map[schemas.Kind]time.Duration {
 	}
 }
 
-// stopWork tells the worker of an action that is under way that it is to stop. If that is lost, the worker
-// that receives the cancel from the log stops it later.
+// stopWork notifies the worker of a running action that it must stop. If the message is lost, the
+// worker that receives the cancel from the log stops it later.
 func (a *App) stopWork(ref schemas.Ref) {
 	if err := a.broker.Nudge(schemas.CancelSubject(ref), nil); err != nil {
 		a.log.Warn("cancel not announced", "err_kind", telemetry.ErrKind(err))

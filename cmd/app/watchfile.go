@@ -10,9 +10,8 @@ import (
 	"weir/internal/telemetry"
 )
 
-// quiet is how long a file must have been left alone before it is read: an
-// editor writes in several steps. In a folder that is never quiet it is read all
-// the same, patience after the first thing that happened.
+// quiet is how long a file must be unchanged before it is read, because an editor writes in several
+// steps. In a folder that never is quiet it is read anyway, patience after the first change.
 const (
 	quiet    = 200 * time.Millisecond
 	patience = 5 * quiet

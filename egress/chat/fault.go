@@ -83,8 +83,7 @@ func codeOf(o schemas.Outcome) schemas.Code {
 	}
 }
 
-// statusOf is the status of an end that names none. What became of the upstream's answer
-// is the upstream's matter.
+// statusOf is the status of an end without one. It does not depend on the upstream's status.
 func statusOf(o schemas.Outcome, code schemas.Code) int {
 	switch {
 	case o == schemas.OutcomeCanceled:

@@ -58,6 +58,6 @@ func (r Stream) head(kind string) schemas.RunEvent {
 }
 
 func (Stream) event(name string, data schemas.RunEvent) Event {
-	line, _ := ledger.Encode(data) // what is raw in it was parsed: cannot fail
+	line, _ := ledger.Encode(data) // raw parts were parsed before: cannot fail
 	return Event{Name: name, Data: line}
 }

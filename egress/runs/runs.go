@@ -59,7 +59,7 @@ func (e end) status() string {
 func read(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) end {
 	e, err := told(ref, s, doc)
 	if err != nil {
-		e = end{fault: because(schemas.TaskFailed, "what came of the run cannot be read", reason{Code: schemas.Poison})}
+		e = end{fault: because(schemas.TaskFailed, "the run's result cannot be read", reason{Code: schemas.Poison})}
 	}
 	if e.outputs == nil {
 		e.outputs = json.RawMessage(none)

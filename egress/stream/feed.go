@@ -43,9 +43,9 @@ type Log interface {
 	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
 }
 
-// Live is a subscription to records as they are stored. fn is called from one
-// goroutine at a time, in the order of each stream; lost says that records may
-// have been missed. A call that is under way when stop returns does no harm.
+// Live is a subscription to records as they are stored. fn is called from one goroutine at a time,
+// in the order of each stream; lost reports that records may have been missed. A call that is
+// running when stop returns does no harm.
 type Live interface {
 	Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error)
 }
@@ -90,7 +90,7 @@ type Feed struct {
 	log  Log
 	cfg  Config
 	stop func()
-	// reads holds a token for every read of the log that is under way.
+	// reads holds a token for every running read of the log.
 	reads chan struct{}
 
 	// ctx ends with Close. Before that, waits ends when waiting callers must check a last time, and
@@ -131,11 +131,10 @@ func Open(log Log, live Live, cfg Config) (*Feed, error) {
 	return f, nil
 }
 
-// EndStreams ends what would go on for as long as its client does: streams and
-// long polls. Whoever waits for one action's end goes on waiting, and so do streams that
-// are an answer; see Dialect.Answer. A server that
-// drains calls it first, then has its worker finish, then calls EndWaits, and
-// Close when all answers are given. It may be called twice.
+// EndStreams ends everything that would continue until its client leaves: streams and long polls.
+// Callers that wait for one action's end continue to wait, and so do streams that are an answer;
+// see Dialect.Answer. A draining server calls it first, then lets its worker finish, then calls
+// EndWaits, and Close after all answers. It may be called twice.
 func (f *Feed) EndStreams() { f.endStreams() }
 
 // EndWaits makes callers that wait for an action's end read the log a last time, and return

@@ -63,7 +63,7 @@ func outline(rec schemas.Record) schemas.Event {
 		Type schemas.EventType `json:"type"`
 		Time time.Time         `json:"time"`
 	}
-	_ = json.Unmarshal(rec.Data, &o) // what is not legible stays zero
+	_ = json.Unmarshal(rec.Data, &o) // unreadable members stay zero
 	if o.Time.IsZero() {
 		o.Time = rec.Time
 	}

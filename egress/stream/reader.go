@@ -146,8 +146,8 @@ func (r *Reader) empty(ctx context.Context, after uint64) error {
 	return err
 }
 
-// A replica that is late is asked again after catchUp, and so often in a row. What
-// it still does not show then may have been dropped since.
+// A replica that lags is asked again after catchUp, up to this many times in a row. Records still
+// missing after that may have been dropped.
 const (
 	catchUp  = 10 * time.Millisecond
 	patience = 500

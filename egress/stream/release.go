@@ -101,8 +101,8 @@ func (f *Feed) rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Durable returns once a record that was read from the log may be shown. What
-// the feed has already seen past a barrier costs nothing.
+// Durable returns once a record that was read from the log may be shown. It returns at once for
+// records that the feed has already seen after a barrier.
 func (f *Feed) Durable(ctx context.Context, stream string, seq uint64) error {
 	if f.cfg.Barrier == nil || seq == 0 {
 		return nil

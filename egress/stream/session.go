@@ -40,7 +40,7 @@ func (e *Events) stream(w http.ResponseWriter, r *http.Request, reader *Reader, 
 // where nothing is left to do.
 func (s *session) start(w http.ResponseWriter, r *http.Request) (ctx context.Context) {
 	d := s.d
-	if d.Hold > 0 { // what is held back is held open
+	if d.Hold > 0 { // retained events are held open
 		if ctx = s.admit(w, r); ctx == nil {
 			return nil
 		}
@@ -151,7 +151,7 @@ func (s *session) run(ctx context.Context) {
 		if err != nil && (!errors.Is(err, ErrClosed) || !s.late(ctx)) {
 			break
 		}
-		if ticked { // what the feed may have missed, it asks the log for itself
+		if ticked { // the feed itself checks the log for missed records
 			if s.away = s.out.Comment() != nil; s.away {
 				break
 			}

@@ -89,7 +89,7 @@ func (w *watcher) signal() {
 	}
 }
 
-// What a watcher is there for.
+// The purpose of a watcher.
 type purpose int
 
 const (

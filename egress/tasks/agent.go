@@ -14,9 +14,8 @@ import (
 	"weir/schemas"
 )
 
-// An agent waits for its branch for opening, which is as long as few clients would not.
-// What the feed has missed is found in the log, which is looked at every so often
-// meanwhile.
+// An agent waits for its branch for at most opening, which is below the timeouts of common clients.
+// It reads the log at intervals meanwhile, in case the feed has missed a record.
 const (
 	opening = 10 * time.Second
 	looking = 2 * time.Second
@@ -94,9 +93,9 @@ func refused(t *task.State, lease int) error {
 // that down as often as it has to.
 const touching = 2 * time.Second
 
-// Inquiry waits for the answer to a question, for as long as its asker does and holds
-// the task by its lease. It calls touch every now and then. Where this node is to stop,
-// the asker asks again elsewhere, and joins its own question.
+// Inquiry waits for the answer to a question, for as long as the client waits and holds the task by
+// its lease. It calls touch at intervals. If this node stops, the client asks again on another
+// node, and joins its own question.
 func (a Answerer) Inquiry(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease, n int, touch func()) {
 	// The deadline of the request's body would end the wait for its answer.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})

@@ -50,9 +50,9 @@ const (
 	firstLook = 10 * time.Millisecond
 )
 
-// stop tells the worker of an action that is under way to stop, before anything else is
-// read: a history that others write to all the time takes long to read. A task stops by
-// its events alone. End is the action if the worker ends it canceled at once.
+// stop notifies the worker of a running action to stop, before the action is read, because a
+// growing history takes long to read. A task stops by its events alone. end is the action if the
+// worker ends it canceled at once.
 func (c *Control) stop(ctx context.Context, tenant, id string) (told bool, end *ledger.State) {
 	if !schemas.ValidActionID(id) {
 		return false, nil
@@ -111,7 +111,7 @@ func isNotFound(err error) bool {
 // decided is how a task ended by its agent's word, or by Weir's own where its time was up or
 // it had no branch; nothing undoes either.
 func decided(st *ledger.State) (schemas.TaskStatus, bool) {
-	t, _ := task.Fold(st.Action, nil, st.History()) // what it is about does not matter here
+	t, _ := task.Fold(st.Action, nil, st.History()) // its content does not matter here
 	return t.Status, st.Kind == schemas.KindTask && t.Over()
 }
 

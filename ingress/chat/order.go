@@ -88,7 +88,7 @@ func (h handlers) read(c *gin.Context, a *asked) error {
 	return err
 }
 
-// onDisconnect reads what becomes of a completion whose client goes away.
+// onDisconnect reads whether a completion is canceled when its client leaves.
 func onDisconnect(fields []string) (cancels bool, err error) {
 	switch {
 	case len(fields) == 0:

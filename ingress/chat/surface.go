@@ -155,7 +155,7 @@ func (h handlers) complete(c *gin.Context) error {
 	}
 	a.order.Body = nil // it is in the payload; one that is large need not be there twice
 	out, err := h.accepted(c, a.req)
-	release() // whatever becomes of the completion, its body is on the log or refused
+	release() // in any case the completion's body is on the log or refused
 	if err := h.server.Accepted(c, out, err); err != nil {
 		return err
 	}

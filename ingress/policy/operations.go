@@ -134,7 +134,7 @@ func orderly(op schemas.Operation) error {
 	pinned := op.State == schemas.PinOpen || op.State == schemas.PinClosed
 	switch {
 	case op.Do == schemas.OperationPin && !pinned:
-		return fault.New(schemas.ValidationError, "at /state: must be open, so that it is not called, or closed, so that it is called whatever becomes of that")
+		return fault.New(schemas.ValidationError, "at /state: must be open, to block the calls, or closed, to allow them despite failures")
 	case op.Do == schemas.OperationPin && op.Entry == "" && op.Destination == "":
 		return fault.New(schemas.ValidationError, "a pin is about an entry or a destination; a pause holds a tenant's calls or a kind's back")
 	case op.Do == schemas.OperationPause && op.State != "":

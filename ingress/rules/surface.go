@@ -136,7 +136,7 @@ func (h handlers) askedBy(c *gin.Context) (req schemas.AgentRequest, who ingress
 	}
 	switch {
 	case unauthorized(err):
-		// Whoever authenticates knows of the header alone, which not every way here has.
+		// The caller's authentication only knows the header, which not every transport has.
 		return req, who, &fault.Error{Code: schemas.Unauthorized, Message: "send a token that is in force, as request.auth_token or in one header, Authorization: Bearer" + tooLong(wrong), Cause: err}
 	case err != nil:
 		return req, who, err

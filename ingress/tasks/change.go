@@ -144,5 +144,5 @@ func missing(err error) error {
 // errToken is the one answer to every token that is not in force: whether it never
 // was, its lease is lost or its task has ended is not said.
 func errToken(cause error) error {
-	return &fault.Error{Code: schemas.Unauthorized, Message: "send one header, Authorization: Bearer and the token of a task that is under way", Cause: cause}
+	return &fault.Error{Code: schemas.Unauthorized, Message: "send one header, Authorization: Bearer and the token of a running task", Cause: cause}
 }

@@ -63,9 +63,8 @@ func (d *Desk) Look(ctx context.Context, token string) (Visit, error) {
 	return visit(b, f), nil
 }
 
-// Knows reports whether a text is the token of a task that is under way, or was the one in
-// force when the task ended. It counts no request of such a token; any other one is counted
-// with those that are not in force.
+// Knows reports whether a text is the token of a running task, or was the current one when the task
+// ended. It does not count a request with such a token; it counts any other like an invalid token.
 func (d *Desk) Knows(ctx context.Context, text string) bool {
 	t, ok := task.Parse(text)
 	if !ok || !d.rates.room(t.Hash()) {
@@ -107,7 +106,7 @@ func (d *Desk) enter(ctx context.Context, b bearer, do func(f file) (*schemas.Ta
 		return Visit{}, d.refusal(b, err)
 	}
 	d.known(b)
-	if wrote || do != nil { // what it has joined must be durable as well
+	if wrote || do != nil { // a joined write must be durable as well
 		if err := d.durable(ctx); err != nil {
 			return Visit{}, err
 		}

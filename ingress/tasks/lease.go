@@ -176,8 +176,8 @@ func (d *Desk) claim(ctx context.Context, ref schemas.Ref, w Worker) (v Visit, t
 	return v, secret.Text(ref, lease), nil
 }
 
-// Release gives a leased task back: it is Queued, and the lease's token is dead. The
-// holder of a task's own token has it for good, CONFLICT. The other errors are those of Enter.
+// Release gives a leased task back: it is Queued, and the lease's token is invalid. The holder of a
+// task's own token cannot release it: CONFLICT. The other errors are those of Enter.
 func (d *Desk) Release(ctx context.Context, token string) (schemas.Ref, error) {
 	b, err := d.bearer(ctx, token)
 	if err != nil {

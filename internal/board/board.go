@@ -18,8 +18,8 @@ import (
 type Log interface {
 	// Bounds are the places of a stream's oldest and newest message, by who has seen every write.
 	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
-	// Page is up to limit messages under filter from a sequence on, or about as many as are
-	// together of a size. Whoever answers may not have seen the newest.
+	// Page is up to limit messages under filter from a sequence on, or about as many as have a
+	// total size. It may come from a replica without the newest messages.
 	Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error)
 	// Next is the first message under filter from a sequence on, and misses none that was
 	// acknowledged before the call. fault.ErrNotFound: there is none.

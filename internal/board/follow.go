@@ -147,8 +147,8 @@ func (b *Board) advance(p int, to uint64) {
 // errShort: records that were read before are missing, perhaps only for now.
 var errShort = errors.New("the log is shorter than it was")
 
-// bound drops the tasks whose beginning history has dropped: nothing can become of them. A
-// log that ends before what was read is read again from where it ends.
+// bound drops the tasks whose beginning history has dropped: they cannot continue. If a log ends
+// before the last record read, it is read again from its end.
 func (b *Board) bound(p int, first, last uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

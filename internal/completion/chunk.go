@@ -126,8 +126,8 @@ func set(object []byte, name, value string) []byte {
 	return with
 }
 
-// maxTokens is some hundred times what the longest context holds. A count beyond it is a
-// fault, and would spend a budget for good.
+// maxTokens is about a hundred times the largest context. A count above it is a mistake, and would
+// exhaust a budget permanently.
 const maxTokens = 1 << 30
 
 // readUsage reads a usage object; nil if it is missing or implausible. It is accepted as a whole or
@@ -164,7 +164,7 @@ func readUsage(usage gjson.Result) *schemas.ChatUsage {
 			count(&u.Reasoning, object(v).Get("reasoning_tokens"))
 		}
 	}
-	switch { // what is not there is below zero, and stays so where nothing tells it
+	switch { // missing counts are below zero, and stay so unless others imply them
 	case u.Prompt >= 0 && u.Completion < 0:
 		u.Completion = u.Total - u.Prompt
 	case u.Completion >= 0 && u.Prompt < 0:

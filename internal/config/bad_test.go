@@ -125,7 +125,7 @@ func TestBadFiles(t *testing.T) {
 		{"public_url: 'ftp://weir.example.com'", "weir.yaml:1: public_url: is not a URL that begins with http:// or https:// and a host, such as https://host.example"},
 		{"public_url: 'https://'", "weir.yaml:1: public_url: is not a URL that begins with http:// or https:// and a host, such as https://host.example"},
 		{"public_url: \"http://a\\nb\"", "weir.yaml:1: public_url: is not a URL that begins with http:// or https:// and a host, such as https://host.example"},
-		{"public_url: 'https://user:canary@h'", "weir.yaml:1: public_url: holds a user name or a password; everybody with a repository's URL would see it, leave it out"},
+		{"public_url: 'https://user:canary@h'", "weir.yaml:1: public_url: holds a user name or a password; every user of a repository's URL would see it; leave it out"},
 		{"public_url: 'https://h?canary'", "weir.yaml:1: public_url: has a query or a fragment; leave it out"},
 		{"public_url: 'https://h/#'", "weir.yaml:1: public_url: has a query or a fragment; leave it out"},
 		{"public_url: 'https://h/weir'", "weir.yaml:1: public_url: has a path; Weir is served at the root of a host, so leave it out"},

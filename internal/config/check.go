@@ -37,7 +37,7 @@ func (r *reader) check(c *Config) {
 		r.refuse(!httpguts.ValidHeaderFieldName(name) || len(name) > 128, item("redact_headers", i),
 			"is not the name of a header; write letters, digits and hyphens")
 	}
-	if c.PublicURL != "" && r.checkURL("public_url", c.PublicURL, "everybody with a repository's URL would see it, leave it out") {
+	if c.PublicURL != "" && r.checkURL("public_url", c.PublicURL, "every user of a repository's URL would see it; leave it out") {
 		u, err := url.Parse(c.PublicURL)
 		r.refuse(err == nil && u.Path != "" && u.Path != "/", "public_url",
 			"has a path; Weir is served at the root of a host, so leave it out")

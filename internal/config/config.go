@@ -30,7 +30,7 @@ type Config struct {
 	NATS      NATS     `yaml:"nats"`                       // The broker: the embedded server unless a URL is given.
 	Workers   Workers  `yaml:"workers"`                    // How much is done at once.
 	Index     Index    `yaml:"index"`                      // The index behind lists and figures.
-	Limits    Limits   `yaml:"limits"`                     // What is read and kept of one request or answer.
+	Limits    Limits   `yaml:"limits"`                     // Limits on the size of requests and answers.
 	Deadline  Deadline `yaml:"deadline"`                   // How long an action may take, from its acceptance to its end.
 	Auth      Auth     `yaml:"auth"`                       // Who may ask.
 	Rules     Rules    `yaml:"rules"`                      // The traffic rules.
@@ -124,8 +124,8 @@ type Workers struct {
 	Slots int `yaml:"slots" default:"256" bounds:"1 to 10000"`
 	// Completions in progress at a time for each partition: they wait for models, not for this node.
 	Chats int `yaml:"chats" default:"1024" bounds:"1 to 100000"`
-	// Time for what is under way to be finished when the node is to stop. A run of a remote agent
-	// that takes longer ends as outcome_unknown. Default 0: policy.timeout and ten seconds.
+	// Time for running work to finish when the node stops. A run of a remote agent that takes
+	// longer ends as outcome_unknown. Default 0: policy.timeout and ten seconds.
 	Drain time.Duration `yaml:"drain" bounds:"0 or 1s to 1h"`
 }
 

@@ -27,7 +27,7 @@ type Agent struct {
 	// Where its addresses may lie: public, loopback or private. Default loopback where the URL
 	// names this machine, else public.
 	Network     string   `yaml:"network" jsonschema:"enum=public,enum=loopback,enum=private"`
-	CIDRs       []string `yaml:"cidrs"`                                        // What a private one may reach.
+	CIDRs       []string `yaml:"cidrs"`                                        // Networks that a private one may reach.
 	Concurrency int      `yaml:"concurrency" default:"32" bounds:"1 to 10000"` // Runs that one node gives it at a time; more wait.
 	// Whether each call has its span, in the header traceparent. Default false.
 	Trace bool `yaml:"trace"`
@@ -114,7 +114,7 @@ type Model struct {
 	// Several upstreams, in the order in which they are asked, in place of url and the keys that
 	// belong to it.
 	Upstreams []Upstream `yaml:"upstreams"`
-	Price     *Price     `yaml:"price"`                               // What it costs. Default unknown; a budget of money then refuses it.
+	Price     *Price     `yaml:"price"`                               // Its price. Default unknown; a budget of money then refuses it.
 	Context   int64      `yaml:"context" bounds:"1 to 1000000000"`    // Tokens that prompt and answer may have together. Default unknown.
 	MaxOutput int64      `yaml:"max_output" bounds:"1 to 1000000000"` // Tokens that an answer may have. Default unknown.
 	// Tokens that one image in a prompt is at most: so much is held for it, and charged where the
@@ -125,8 +125,8 @@ type Model struct {
 
 // Upstream is a place where a model can be asked.
 type Upstream struct {
-	// What it is called: at most 100 letters, digits, dots, underscores, colons and hyphens. No
-	// other has this name. Its policy entry is model: and it.
+	// Name, unique, at most 100 letters, digits, dots, underscores, colons and hyphens. Its policy
+	// entry is the name with the prefix model:.
 	Name string `yaml:"name" jsonschema:"required"`
 	Target
 	// Its share of the load among those beside it that have one. Default none: it is asked where
@@ -148,7 +148,7 @@ type Target struct {
 	// Where its addresses may lie: public, loopback or private. Default loopback where the URL
 	// names this machine, else public.
 	Network string   `yaml:"network" jsonschema:"enum=public,enum=loopback,enum=private"`
-	CIDRs   []string `yaml:"cidrs"`                // What a private one may reach.
+	CIDRs   []string `yaml:"cidrs"`                // Networks that a private one may reach.
 	Usage   bool     `yaml:"usage" default:"true"` // Whether it is asked for the usage of a stream: true or false.
 	// Members of a request, and types of tools, that it gets beyond those that every upstream gets,
 	// such as [plugins, web_search]; docs/chat.md lists those. "*" stands for all: callers then
@@ -182,12 +182,12 @@ type Budget struct {
 	// [token, model] for each pair. Accounts are each tenant's own in any case. With task it bounds
 	// the completions of tasks and no others. Default tenant.
 	Per []string `yaml:"per" jsonschema:"enum=tenant,enum=token,enum=task,enum=model"`
-	// Names or patterns of the models that it counts, such as openai/*; of aliases the names behind
-	// them. Default all.
+	// Names or patterns of the counted models, such as openai/*; for aliases, the names that they
+	// stand for. Default all.
 	Models  []string `yaml:"models"`
 	Tenants []string `yaml:"tenants"` // Names of the tenants that it bounds. Default all.
-	// After how long it begins anew: windows begin at whole multiples of it in UTC. Default 0:
-	// never.
+	// Length of a window: windows begin at whole multiples of it in UTC. Default 0: a single window
+	// without end.
 	Window   time.Duration `yaml:"window" bounds:"0 or 1s to 8760h"`
 	Requests int64         `yaml:"requests" bounds:"1 to 1000000000000000"` // Completions.
 	Tokens   int64         `yaml:"tokens" bounds:"1 to 1000000000000000"`   // Tokens of prompts and answers together.

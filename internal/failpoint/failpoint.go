@@ -38,7 +38,7 @@ const (
 	// Begun: the head of an answer has come, and its body was not read. The id is the
 	// request's target.
 	Begun Point = "begun"
-	// Answered: what became of a call is known to its worker alone (F11).
+	// Answered: only its worker knows the result of a call (F11).
 	Answered Point = "answered"
 	// Settling: how the action ends is known to its worker alone (F12).
 	Settling Point = "settling"

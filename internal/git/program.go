@@ -164,7 +164,7 @@ func (g *Git) receiving(force bool) []setting {
 		{"receive.shallowUpdate", "false"},
 		{"receive.advertisePushOptions", "false"},
 		{"receive.autogc", "false"},
-		// What is quarantined has the repository beside it, whose refs are counted already.
+		// A quarantine has the repository as an alternate, whose refs are counted already.
 		{"core.alternateRefsPrefixes", "refs/none"},
 		{"receive.updateServerInfo", "false"},
 	}

@@ -164,8 +164,9 @@ type Fate struct {
 	Has bool
 }
 
-// Fate waits until no process writes to the repository, and looks whether a branch has an object.
-// What it reports is on the disk: a failure to bring it there is an error. ErrNoRef where the branch is not there.
+// Fate waits until no process writes to the repository, and checks whether a branch has an object.
+// The reported state is on the disk: a failed sync is an error. ErrNoRef if the branch does not
+// exist.
 func (g *Git) Fate(ctx context.Context, id, branch, oid string) (Fate, error) {
 	r, err := g.repo(id)
 	switch {

@@ -102,9 +102,8 @@ func Token(fields []string, basic bool) (token string, ok bool) {
 	return token, token != ""
 }
 
-// Protocol is the version of git's protocol that a request asks for: 2 or, without a
-// word about it, 0. Of the rest of what the header may say nothing is served, and
-// nothing of it is passed on.
+// Protocol is the version of git's protocol that a request asks for: 2 or, by default, 0. Other
+// contents of the header are not supported, and not passed on.
 func Protocol(h http.Header) (int, error) {
 	fields := h.Values("Git-Protocol")
 	if len(fields) == 0 {

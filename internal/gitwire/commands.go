@@ -53,17 +53,15 @@ func (c Commands) Has(capability string) bool { return slices.Contains(c.Capabil
 // Reports reports whether the client reads a report.
 func (c Commands) Reports() bool { return c.Has(CapReport) || c.Has(CapReportV2) }
 
-// ReadCommands reads the commands of a push up to their flush, and the push options
-// where those were asked for, and not a byte more of r: what follows is the pack. A
-// lone flush is no command and no error: the probe of a large push; a shallow
-// repository's lines without a command are neither.
+// ReadCommands reads the commands of a push up to their flush, and the push options if they were
+// requested, and not a byte more of r, because the pack follows. A lone flush is no command and no
+// error: the probe of a large push; neither are a shallow repository's lines without a command.
 //
-// Limits: 64 KiB, 32 commands, refs of 1,024 bytes, capabilities of 8 KiB, and 8,192
-// shallow lines that do not count for the 64 KiB; beyond them it is ErrTooLarge. What
-// git would not send is ErrMalformed: lengths that lie, ids that are not hex or not
-// SHA-1, a signed push, shallow lines behind commands, capabilities on any but the
-// first command, control characters. A ref whose name is none is not: its push is to
-// be denied, not taken for noise. Where r ends too early the error is also
+// Limits: 64 KiB, 32 commands, refs of 1,024 bytes, capabilities of 8 KiB, and 8,192 shallow lines
+// that do not count for the 64 KiB; beyond them it is ErrTooLarge. Input that git would not send is
+// ErrMalformed: wrong lengths, ids that are not hex or not SHA-1, a signed push, shallow lines
+// after commands, capabilities on any but the first command, control characters. An invalid ref
+// name is not: its push must be denied with a reason. If r ends too early the error is also
 // io.ErrUnexpectedEOF.
 func ReadCommands(r io.Reader) (Commands, error) {
 	d := commandReader{p: NewPackets(r)}

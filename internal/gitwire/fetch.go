@@ -36,7 +36,7 @@ func ParseFetch(data []byte, v2 bool) (Fetch, error) {
 		return Fetch{}, ended(err, "the request")
 	}
 	if r.Len() > 0 {
-		return Fetch{}, malformed("the request has something behind its end")
+		return Fetch{}, malformed("the request continues after its end")
 	}
 	return d.f, nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 )
 
-// What is kept of a pack's commits. A commit is a few hundred bytes.
+// The limits of a pack's kept commits. A commit is a few hundred bytes.
 const (
 	maxCommit = 1 << 20 // of one, and of its delta; larger ones are passed over
 	// maxLineage limits the kept commits and the buffers to read and build them. Further commits
@@ -40,8 +40,8 @@ func NewLineage() *Lineage {
 	return &Lineage{commits: map[plumbing.Hash]*commit{}, at: map[int64]*commit{}, room: roomLineage}
 }
 
-// Builds reports whether a commit is seen to have another among those before it, or to be it.
-// What a pack has too many commits for is not seen; see Whole.
+// Builds reports whether a commit is known to be another or to descend from it. If a pack has too
+// many commits, some are not known; see Whole.
 func (l *Lineage) Builds(on, from string) bool {
 	if !ValidOid(on) || !ValidOid(from) {
 		return false

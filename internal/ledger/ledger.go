@@ -138,7 +138,7 @@ func (l *Ledger) Nudge(ctx context.Context, ref schemas.Ref) error {
 	return l.notify(ctx, ref, schemas.SectionWake)
 }
 
-// Requeue queues an action that has not begun once more. It does not affect one that has.
+// Requeue queues an action again that has not started. It does not affect a started one.
 func (l *Ledger) Requeue(ctx context.Context, ref schemas.Ref) error {
 	return l.notify(ctx, ref, schemas.OverflowOf(ref.Kind))
 }

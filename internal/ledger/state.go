@@ -176,7 +176,7 @@ func (s *State) apply(r schemas.Record, ev schemas.Event) {
 	case schemas.EventCancel:
 		s.CancelRequested = true
 	case schemas.EventSignal, schemas.EventStatus:
-		s.Waiting = nil // what it waits for is another thing now; its fold is internal/task's
+		s.Waiting = nil // the reason to wait has changed; internal/task folds it
 	case schemas.EventSettled:
 		s.Settled, s.SettledSeq, s.Waiting = ev.Settled, r.Seq, nil
 		s.result(ev.Attempted)

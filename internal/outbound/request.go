@@ -30,12 +30,12 @@ type Request struct {
 	Query []schemas.Header
 	// Body is sent as it is; an empty one is no body.
 	Body []byte
-	// Stream is a body that is read as it is sent, in chunks and in Body's place. It is read
-	// once, and closed when it is at its end or the exchange is over, whichever comes first: Close
-	// may come from any goroutine and must let go of a Read that is under way. A
-	// Stream that fails ends the exchange, so that what arrived is no whole request;
-	// the error is CANCELED and wraps ErrBody and what the Stream said. An answer that comes
-	// before its end is read as any other. Nil: there is none.
+	// Stream is a body that is read while it is sent, in chunks and in place of Body. It is read
+	// once, and closed at its end or the end of the exchange, whichever is first: Close may be
+	// called from any goroutine and must interrupt a running Read. If Stream fails, the exchange
+	// ends, so that the received part is no complete request; the error is CANCELED and wraps
+	// ErrBody and Stream's error. An answer that arrives before the body's end is read as any
+	// other. Nil: none.
 	Stream io.ReadCloser
 	// ContentType and IdempotencyKey become header fields where Headers and
 	// Injected have none of that name.

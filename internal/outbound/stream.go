@@ -141,5 +141,5 @@ func (s *Stream) ReadAllBy(r io.Reader, limit int64) ([]byte, error) {
 	return body, err
 }
 
-// Close ends the connection, and a Read that is under way on another goroutine.
+// Close ends the connection, and a running Read on another goroutine.
 func (s *Stream) Close() { s.x.end(errLeft) }

@@ -28,7 +28,7 @@ type wire struct {
 	end     sync.Once
 	over    chan struct{} // closed when nothing more is written; see drop
 	dropped sync.Once
-	source  *source // what the request's body is read from; nil: it has none that could be waited for
+	source  *source // the source of the request's body; nil: no body to wait for
 
 	mu       sync.Mutex
 	sealed   bool
@@ -139,8 +139,8 @@ func (w *wire) done() {
 	w.complete = true
 }
 
-// seal stops further writes and reports whether any byte may have left. What
-// it reports stays true: a write that comes later is refused.
+// seal stops further writes and reports whether any byte may have been sent. The result stays true:
+// a later write is refused.
 func (w *wire) seal() (sent bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

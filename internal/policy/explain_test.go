@@ -62,7 +62,7 @@ func TestRemedies(t *testing.T) {
 		"write / for the backslash at byte 22":                                               {Key: "orders", URL: "https://shop.test/api\\x"},
 		"write %C3%A9 for the character at byte 23":                                          {Key: "orders", URL: "https://shop.test/api/é"},
 		"write %20 for the character at byte 22":                                             {Key: "orders", URL: "https://shop.test/api a"},
-		"leave out the text before or after the url, at byte 22":                         {Key: "orders", URL: "https://shop.test/api "},
+		"leave out the text before or after the url, at byte 22":                             {Key: "orders", URL: "https://shop.test/api "},
 		"leave out the control character at byte 22":                                         {Key: "orders", URL: "https://shop.test/api\n"},
 		"write the host as A-labels, which begin with xn--; it has another script at byte 9": {Key: "orders", URL: "https://\u0455hop.test/api"},
 		"leave out the character at byte 18, which no host has":                              {Key: "orders", URL: "https://shop.test\\@x/api"},

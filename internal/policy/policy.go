@@ -1,11 +1,10 @@
-// Package policy decides what may leave. A URL is parsed once, by a grammar of
-// its own, into parts; the parts are matched against the entries of the
-// allowlist, and a Permit hands the same parts to the builder of the request.
-// What was matched is what is sent.
+// Package policy decides which calls may be sent. A URL is parsed once, by a grammar of its own,
+// into parts; the parts are matched against the entries of the allowlist, and a Permit passes the
+// same parts to the builder of the request. So the matched URL is the sent one.
 //
-// The package is pure: no I/O, no clock, no DNS. Addresses are judged in two
-// places by one rule: a literal address in a URL by Decide, a resolved one by
-// Permit.CheckAddr, which the dialler must ask about every address of an answer.
+// The package is pure: no I/O, no clock, no DNS. Addresses are checked in two places by one rule: a
+// literal address in a URL by Decide, a resolved one by Permit.CheckAddr, which the dialler must
+// call for every address of an answer.
 //
 // Deny is the zero value of every type here.
 package policy
@@ -120,7 +119,7 @@ type Idempotency struct {
 // internal/limits/destination. A second's worth of calls, or one, may begin at once.
 type Limits struct {
 	Rate        string `json:"rate,omitempty" yaml:"rate,omitempty"`               // calls begun: "10/s", "600/m", "1000/h"; empty: unlimited
-	Concurrency int    `json:"concurrency,omitempty" yaml:"concurrency,omitempty"` // calls under way; 0: unlimited
+	Concurrency int    `json:"concurrency,omitempty" yaml:"concurrency,omitempty"` // running calls; 0: unlimited
 }
 
 // Policy is a compiled Config. It is immutable and safe for concurrent use; a

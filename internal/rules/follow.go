@@ -42,7 +42,7 @@ func (k *Keeper) catchUp(ctx context.Context) (err error) {
 	newest := map[string]schemas.Record{}
 	if k.anew.Swap(false) {
 		k.read = 0
-		for _, tenant := range k.known() { // what is not found is asked for: it may be gone
+		for _, tenant := range k.known() { // sets that were not found are read again: they may be gone
 			key := schemas.EscapeToken(tenant)
 			newest[key] = schemas.Record{Subject: key}
 		}

@@ -21,7 +21,7 @@ type seat struct {
 	// hears of one need not open it.
 	expected map[digest]Snapshot
 	heard    *schemas.Record // the newest that waits to be taken over
-	ask      bool            // what was heard has no order: the leader knows
+	ask      bool            // the order of received records is unknown: ask the leader
 	busy     bool            // a goroutine takes over what was heard
 }
 

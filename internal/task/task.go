@@ -33,7 +33,7 @@ type State struct {
 	// pool's agents.
 	Lease  int
 	Leased bool
-	// Own says that the holder of the task's own token has it, for good.
+	// Own: the holder of the task's own token has it, permanently.
 	Own bool
 	// Holder is the id of the pool token that has, or had, the newest lease.
 	Holder string

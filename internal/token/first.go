@@ -107,7 +107,7 @@ func writePrivate(name, content string) (err error) {
 	return replace(name, f.Name())
 }
 
-// replace puts a file in the place of another in the same directory, for good.
+// replace durably replaces a file by another in the same directory.
 func replace(name, by string) error {
 	if err := os.Rename(by, name); err != nil {
 		return err

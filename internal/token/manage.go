@@ -180,10 +180,9 @@ func wrong(at, what string) error {
 // maxTries is how often a revocation that others came before is tried again.
 const maxTries = 8
 
-// Revoke ends a token for good. It holds on this node when Revoke returns, and
-// on others as soon as they hear of it. Revoking it again changes nothing.
-// Errors: NOT_FOUND, also for what the admin may not see; UNAVAILABLE: whether
-// it was stored is unknown, so revoke it again.
+// Revoke ends a token permanently. It holds on this node when Revoke returns, and on others as soon
+// as they receive it. Revoking it again changes nothing. Errors: NOT_FOUND, also for tokens that
+// the admin may not see; UNAVAILABLE: whether it was stored is unknown, so revoke it again.
 func (k *Keeper) Revoke(ctx context.Context, admin schemas.Token, id string) (schemas.Token, error) {
 	for range maxTries {
 		k.mu.RLock()

@@ -10,9 +10,9 @@ import (
 	"weir/schemas"
 )
 
-// A session stands in for a token while a browser is signed in with it. It has its own secret, so
-// that the browser does not keep the token, and is stored as tokens are: every node knows it, and
-// it survives a restart. It is not valid as a bearer token, appears in no list, and ends with its
+// A session represents a token while a browser is signed in with it. It has its own secret, so that
+// the browser does not keep the token, and is stored as tokens are: every node knows it, and it
+// survives a restart. It is not valid as a bearer token, appears in no list, and ends with its
 // token.
 
 // At most `forgotten` times the maximum number of active sessions are kept until tidy drops the

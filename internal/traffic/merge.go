@@ -171,7 +171,7 @@ func upper(s string) string {
 	}, s)
 }
 
-// action merges the action; with another type there must be one, and it begins anew.
+// action merges the action; a new type requires a new action, which replaces the old one.
 func (m *members) action(o object, r *schemas.Rule, before string) {
 	raw, _, ok := m.given(o, "action")
 	if r.Type != before {

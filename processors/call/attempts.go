@@ -16,8 +16,8 @@ import (
 	"weir/schemas"
 )
 
-// Result is what became of a task. Exactly one of Answered, Denied, Unknown,
-// Failed, Canceled, Expired and a non-zero Again holds.
+// Result is the result of a task. Exactly one of Answered, Denied, Unknown, Failed, Canceled,
+// Expired and a non-zero Again holds.
 type Result struct {
 	// Answered: a complete answer came back; it is Last's.
 	Answered bool
@@ -49,7 +49,7 @@ type Result struct {
 func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 	var held time.Time // since when traffic rules hold the next attempt back
 	var had turns
-	defer had.leave() //nolint:contextcheck // they are given back whatever becomes of the call
+	defer had.leave() //nolint:contextcheck // released whatever the call's result
 	booked := t.booked()
 	for {
 		tries := t.State.Tries(t.Step)
@@ -133,8 +133,8 @@ func (c *Caller) refused(d schemas.Decision, tries []ledger.Try) Result {
 	return c.rest(Result{Denied: true, Decision: d}, tries)
 }
 
-// stopped is the result of a task that makes no further attempt because it is
-// to stop or its time is up.
+// stopped is the result of a task that makes no further attempt because it must stop or its
+// deadline has passed.
 func (c *Caller) stopped(t *Task, tries []ledger.Try) Result {
 	if inDoubt(tries) {
 		return c.rest(Result{Unknown: true}, tries)

@@ -78,8 +78,8 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 	}
 	failpoint.At(failpoint.Dialled, t.State.ID)
 	if e.pass.Mocked() {
-		// Nothing is sent, so nothing is written down before: a worker that dies here
-		// leaves nothing in doubt, and the next one begins anew.
+		// Nothing is sent, so nothing is recorded before: a worker that dies here leaves no doubt,
+		// and the next one starts over.
 		reply, err := ex.Do(sendCtx)
 		return c.finish(ctx, t, e, reply, err)
 	}
@@ -103,8 +103,8 @@ func (c *Caller) via(t *Task) Adapter {
 	return c.adapter
 }
 
-// parting is how long a worker whose time is up may take to write down what it
-// knows of an attempt. Nobody waits for it much longer.
+// parting is how long a stopped worker may take to record the state of an attempt. The shutdown
+// does not wait much longer.
 const parting = time.Second
 
 // lastWord records the end of an attempt that was interrupted by its worker's shutdown: a received

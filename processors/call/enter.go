@@ -27,7 +27,7 @@ func (c *Caller) enter(ctx context.Context, t *Task, p guard.Pass, booked *time.
 	}
 	if held == nil {
 		*booked = time.Time{}
-		had.take(asked.Entry, turn) //nolint:contextcheck // what it had before is given back whatever becomes of this
+		had.take(asked.Entry, turn) //nolint:contextcheck // the former one is released whatever the result
 		return false, nil
 	}
 	if held.Booked {
@@ -89,7 +89,7 @@ func (c *Caller) learn(ctx context.Context, t *Task, turn *destination.Permit, t
 	case res.NoMemory:
 		// The target was not read to the end: that says nothing of it.
 	case res.Code == schemas.UpstreamTimeout && res.Duration < c.cfg.Timeout:
-		// Whoever called has given it less time than there is: that says nothing.
+		// The caller's own deadline was shorter: that proves nothing about the target.
 	case Faulty(res):
 		turn.Failed(ctx)
 	case res.Status != 0:

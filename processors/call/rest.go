@@ -42,8 +42,8 @@ func Within(st *ledger.State, d time.Duration) time.Duration {
 	return d
 }
 
-// Pause waits in the worker's slot, unless the action is to stop or its time is up. A
-// worker that drains gives the action back with ErrDraining.
+// Pause waits in the worker's slot, unless the action must stop or its deadline has passed. A
+// draining worker gives the action back with ErrDraining.
 func Pause(ctx context.Context, st *ledger.State, d time.Duration, stop Stop, draining <-chan struct{}) error {
 	return await(ctx, Within(st, d), stop.Done(), draining, nil)
 }

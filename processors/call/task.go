@@ -49,9 +49,8 @@ type Task struct {
 	// The action's deadline still applies: for the deadline alone, use the longest possible.
 	// Another process waits that long for a dead worker, unless it is known to be alone.
 	Timeout time.Duration
-	// Abort: a stop cuts an attempt off, whatever its class, and the end that a
-	// stop or the deadline made is known: Canceled or Expired, never Unknown. Whoever
-	// asked for either knows that what was done by then stands.
+	// Abort: a stop interrupts an attempt of any class, and the resulting end is Canceled or
+	// Expired, never Unknown. The caller of the stop knows that earlier effects remain.
 	Abort bool
 	// Ends: the call's result ends the action, without a slow or visible step in between.
 	Ends bool
@@ -78,8 +77,7 @@ func (t *Task) taskID() string {
 	return t.TaskID
 }
 
-// over reports whether there is no point in waiting: the action is to stop, or
-// its time is up.
+// over reports whether waiting is pointless: the action must stop, or its deadline has passed.
 func (t *Task) over(now time.Time) bool {
 	_, over := Over(t.State, t.Stop, now)
 	return over

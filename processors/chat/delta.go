@@ -184,8 +184,8 @@ func batches(chunks []json.RawMessage) func(yield func([]json.RawMessage) bool) 
 	}
 }
 
-// write writes one delta event. The first is shown only behind a barrier: with it on the
-// log the answer is not begun anew.
+// write writes one delta event. The first is shown only after a barrier: once it is on the log, the
+// answer is never started again.
 func (w *work) write(ctx context.Context, chunks []json.RawMessage) error {
 	return call.Relay(ctx, w.ledger, w.st, schemas.Event{Type: schemas.EventDelta, First: !w.given(), Data: delta(chunks)})
 }

@@ -158,7 +158,7 @@ func (w *work) rejected(o *outcome) ending {
 		}
 	}
 	switch own := e.result.Error; {
-	case words == "" || credential(status): // what it says of Weir's own credential is not the caller's to read
+	case words == "" || credential(status): // the caller may not read errors about Weir's own credential
 	case own.Status == status:
 		own.Message = words
 	default:

@@ -131,8 +131,8 @@ func unreached(t ledger.Try) bool {
 	return !t.Result.Sent && !t.Mocked() && retry.Retryable(schemas.ClassOnce, 0, &fault.Call{Code: t.Result.Code})
 }
 
-// follows reports whether another upstream may be asked behind an attempt that brought no
-// completion. Nobody asks for that once a reader has the first of an answer.
+// follows reports whether another upstream may be called after an attempt without a completion. It
+// is not called after a reader has received the start of an answer.
 func follows(t *ledger.Try, response *model.Response) bool {
 	res := t.Result
 	if response != nil {

@@ -69,7 +69,7 @@ func (c *Chat) taskEnds(ctx context.Context, tenant, id string) bool {
 	}
 }
 
-// stopped is the end of a completion that was to stop, or whose time is up.
+// stopped is the end of a completion that must stop, or whose deadline has passed.
 func (w *work) stopped(canceled bool) ending {
 	if !canceled {
 		return bad(schemas.OutcomeExpired, schemas.DeadlineExceeded, statusTimeout, "the completion's time is up")

@@ -33,7 +33,7 @@ type work struct {
 	floor     int                     // the next step is no lower, for those before it were denied
 	paused    int                     // how many attempts there were when it was waited last
 	responses map[int]*model.Response // answers that were read, by the place of their attempt
-	partial   *transcript             // what the deltas say, once they were read
+	partial   *transcript             // the content of the deltas, once read
 	// reported is what calls of this performance that broke off have used by their providers'
 	// word, by step. It is not on the log: of a call whose worker died the deltas tell.
 	reported map[int]*schemas.ChatUsage
@@ -105,7 +105,7 @@ func (w *work) concluded(ctx context.Context) (*outcome, error) {
 	return &outcome{Result: r, at: n - 1, response: response}, err
 }
 
-// outcome is what became of a step.
+// outcome is the result of a step.
 type outcome struct {
 	call.Result
 	at       int             // the place of its attempt

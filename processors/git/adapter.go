@@ -47,8 +47,7 @@ type word struct {
 	Reason string `json:"reason,omitempty"`
 	// Updated: it says that the ref was updated.
 	Updated bool `json:"updated"`
-	// Refused is what it said instead of a report. What became of the ref is then
-	// for the ref to tell.
+	// Refused is the error sent instead of a report. The ref itself then shows the result.
 	Refused *string `json:"refused,omitempty"`
 }
 

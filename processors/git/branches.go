@@ -158,7 +158,7 @@ func (o *opening) open(ctx context.Context) (string, error) {
 		case made && oid != "":
 			return oid, nil
 		}
-		// What a worker before this one has sent is looked for as well.
+		// Requests that an earlier worker has sent count as well.
 		sent = sent || r.Last != nil && r.Last.Result.Sent
 	}
 	return "", fault.New(schemas.Unavailable, "the task's branch could not be made at the repository's upstream; file the task again later")

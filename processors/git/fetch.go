@@ -192,7 +192,7 @@ func told(err error) error {
 	case refused:
 		return &fault.Error{Code: schemas.HTTPFailure, Message: "the repository's upstream refuses; look at the credential that the policy's entry adds", Cause: err}
 	case errors.Is(err, gitwire.ErrMalformed):
-		return &fault.Error{Code: schemas.UpstreamProtocol, Message: "what the repository's upstream answers is not git's protocol", Cause: err}
+		return &fault.Error{Code: schemas.UpstreamProtocol, Message: "the answer of the repository's upstream does not follow git's protocol", Cause: err}
 	case errors.Is(err, gitwire.ErrTooLarge):
 		return &fault.Error{Code: schemas.UpstreamTooLarge, Message: "the repository's upstream has more refs than are passed on", Cause: err}
 	default:

@@ -163,7 +163,7 @@ func openPassage(ctx context.Context, f *Forward, who asker, repo schemas.Repo) 
 	return p, nil
 }
 
-// close ends the passage, and waits for whatever is under way in it.
+// close ends the passage, and waits for its running requests.
 func (p *passage) close(ctx context.Context) {
 	p.end()
 	_ = p.server.Shutdown(ctx)

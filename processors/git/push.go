@@ -306,8 +306,7 @@ func explained(reason string, force bool) string {
 // quiet is how long what is left of a push may take to end.
 const quiet = time.Minute
 
-// fate finds out from the branch what became of a push whose worker, or whose body, is
-// gone.
+// fate derives from the branch the result of a push whose worker, or whose body, is gone.
 func (w *work) fate(ctx context.Context) (ending, error) {
 	if done, err := w.tasks.knows(ctx, w.st, w.order); err != nil || done {
 		return ending{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, err

@@ -118,7 +118,7 @@ func (p *Pushes) Here(ctx context.Context, st *ledger.State) error {
 	return &fault.Later{After: elsewhere}
 }
 
-// Execute has the push made, or finds out what became of it.
+// Execute makes the push, or finds its result.
 func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
 	order, err := payload(st)
 	if err != nil {

@@ -151,7 +151,7 @@ func used(name string) error {
 	return fault.New(schemas.Conflict, "there is a repository "+name+" already; choose another name")
 }
 
-// bounded is ctx until the action is to stop or its time is up; end says which it was.
+// bounded is ctx until the action must stop or its deadline has passed; end returns which it was.
 func (r *Repos) bounded(ctx context.Context, w *wanted, stop call.Stop) (bounded context.Context, end func() error) {
 	bounded, cancel := context.WithCancelCause(ctx)
 	forget := stop.AfterFunc(func() { cancel(errCanceled) })

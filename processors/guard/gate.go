@@ -7,9 +7,9 @@ import (
 	"weir/schemas"
 )
 
-// gate knows the calls that were let pass and have not begun. Between the last
-// look at the policy and the first byte lie a secret to be read and a scheduler;
-// without the gate a reload could be acknowledged in there.
+// gate tracks the permitted calls that have not started. A call reads a secret and waits for the
+// scheduler between the last policy check and its first byte; without the gate a reload could be
+// acknowledged in between.
 type gate struct {
 	mu      sync.Mutex
 	now     *epoch

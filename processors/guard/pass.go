@@ -92,8 +92,8 @@ func (p Pass) Delay() time.Duration { return p.effect.Delay }
 // DelayedBy are the ids of the rules that do.
 func (p Pass) DelayedBy() []string { return p.effect.Delays }
 
-// DelayEnds is when the first of the rules that hold the call back expires, and it is
-// to be asked about anew; zero: none does.
+// DelayEnds is when the first of the delaying rules expires and the call must be evaluated again;
+// zero: none does.
 func (p Pass) DelayEnds() time.Time { return p.effect.Until }
 
 // Replaced is closed when other rules come into force than those that were asked;

@@ -38,7 +38,7 @@ type Places interface {
 type Notifier interface {
 	// Nudge wakes it now.
 	Nudge(ctx context.Context, ref schemas.Ref) error
-	// Requeue queues one that has not begun once more.
+	// Requeue queues an action again that has not started.
 	Requeue(ctx context.Context, ref schemas.Ref) error
 }
 

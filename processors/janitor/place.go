@@ -45,7 +45,7 @@ type partition struct {
 
 	length uint64    // the log's newest sequence
 	noted  time.Time // when that was
-	aged   uint64    // what it was before: up to there all is old enough
+	aged   uint64    // its former value: all records up to it are old enough
 }
 
 func (p *partition) key() string { return strconv.Itoa(p.number) }

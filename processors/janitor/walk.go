@@ -172,7 +172,7 @@ func (p *partition) look(ctx context.Context, rec schemas.Record) error {
 			return err
 		}
 		p.keep(o)
-		p.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "action requeued that has not begun", attrs...)
+		p.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "queued action requeued", attrs...)
 		return nil
 	}
 	if err := p.notifier.Nudge(ctx, ref); err != nil {

@@ -22,7 +22,7 @@ const keepExpired = 24 * time.Hour
 func (w *write) apply(was schemas.RuleSet, now time.Time) (schemas.RuleSet, *schemas.AgentError) {
 	doc := schemas.RuleSet{GlobalActive: was.GlobalActive, Groups: append([]string{}, was.Groups...), Rules: []schemas.Rule{}}
 	for _, r := range was.Rules {
-		// What the write is about is not dropped under its hands.
+		// The rule that the write concerns is not dropped meanwhile.
 		if r.ExpiresAt.IsZero() || now.Sub(r.ExpiresAt) <= keepExpired || w.order.Operation != schemas.OpRulesCreate && r.ID == w.order.ID {
 			doc.Rules = append(doc.Rules, r)
 		}

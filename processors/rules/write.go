@@ -19,7 +19,7 @@ type write struct {
 	order schemas.RuleOrder
 	// begun: an earlier worker may have made the write.
 	begun bool
-	// sent: this worker has sent it, and may have been told wrongly that it is not in.
+	// sent: this worker has sent it, and its reported failure may be wrong.
 	sent bool
 }
 
@@ -109,9 +109,9 @@ func (w *write) put(ctx context.Context, cur rules.Snapshot) (end, error) {
 	return w.written(next), nil
 }
 
-// fate reads off the set that replaced the expected one whether this action wrote
-// it. Settled is false where it did not, or where it had not begun: then the write
-// is refused, if for no other reason then for this one.
+// fate derives from the set that replaced the expected one whether this action wrote it. Settled is
+// false if it did not, or if it had not started: then the write is refused, if only because its
+// etag is outdated.
 func (w *write) fate(ctx context.Context, cur rules.Snapshot, expected uint64) (e end, settled bool, err error) {
 	next, err := w.sets.After(ctx, w.st.Tenant, expected)
 	var lost bool // what replaced it, if anything did

@@ -11,8 +11,8 @@ import (
 // time: the slots are others' as well.
 const queued = 8
 
-// desks are the desks of the agents, one a task type. A desk is that of one URL:
-// an agent that moves begins anew.
+// desks are the desks of the agents, one for each task type. A desk belongs to one URL: an agent
+// that moves gets a new one.
 type desks struct {
 	find    func(taskType string) (schemas.Agent, bool)
 	metrics Metrics

@@ -87,7 +87,7 @@ func (m *Remote) Execute(ctx context.Context, st *ledger.State, run schemas.Run,
 	}
 }
 
-// asked is what became of the call of a step.
+// asked is the result of a step's call.
 type asked struct {
 	call.Result
 	step int

@@ -43,8 +43,8 @@ type turn struct {
 	probe   bool // no other call may start until this one has a result
 }
 
-// answering hears that the agent begins to answer. Nobody waits for the end of a
-// probe that came so far: its run may take hours.
+// answering records that the agent begins to answer. A probe that got this far counts as
+// successful: its run may take hours.
 func (t *turn) answering(status int) {
 	if t.probe && status < 500 {
 		t.probe = false

@@ -36,7 +36,7 @@ func task(message string) schemas.RunError {
 	return schemas.RunError{Code: string(schemas.TaskFailed), Message: message}
 }
 
-// stopped is the verdict of a run that was to stop, or whose time is up.
+// stopped is the verdict of a run that must stop, or whose deadline has passed.
 func stopped(canceled bool) (settle.Verdict, error) {
 	if canceled {
 		return failed(schemas.OutcomeCanceled, schemas.Canceled, task("the run was canceled"), details{Code: schemas.Canceled})

@@ -23,8 +23,7 @@ const (
 	longRest = 10 * time.Second
 )
 
-// closed says that a run needs nothing more of its agent: it is to stop, or its
-// time is up.
+// closed: a run needs nothing more of its agent, because it must stop or its deadline has passed.
 type closed struct{ canceled bool }
 
 func (*closed) Error() string { return "the run is over" }

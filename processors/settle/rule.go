@@ -22,7 +22,7 @@ const (
 	words         // a list of words, each as keep has it
 )
 
-// rule is what becomes of a member of the record at hand.
+// rule is the treatment of a member of the current record.
 func (w *sealing) rule(member string) rule {
 	if w.kind == schemas.EvidenceChat {
 		return chatRule(member)

@@ -132,7 +132,7 @@ func (w *sealing) object(raw json.RawMessage, each func(name string, v json.RawM
 	return append(out, '}'), nil
 }
 
-// member is what becomes of one that a payload has.
+// member is the treatment of a payload's member.
 func (w *sealing) member(name string, v json.RawMessage) (string, json.RawMessage, error) {
 	var err error
 	switch rule := w.rule(name); {

@@ -118,7 +118,7 @@ func (p *Tasks) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 		if w.task.Over() {
 			return w.end(ctx)
 		}
-		if stop.Requested() && !w.task.Canceled { // what was asked for is on the log by now, and was not when it was read
+		if stop.Requested() && !w.task.Canceled { // the request is on the log by now, and was not when it was read
 			return settle.Verdict{}, fault.ErrFenced
 		}
 		if err := w.step(ctx); err != nil {

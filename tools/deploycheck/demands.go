@@ -68,7 +68,7 @@ func (c *cluster) lacks(w workload) (missing []string) {
 	demand(pod.SecurityContext != nil && yes(pod.SecurityContext.RunAsNonRoot), "runAsNonRoot")
 	demand(pod.SecurityContext != nil && pod.SecurityContext.SeccompProfile != nil, "a seccomp profile")
 	demand(pod.AutomountServiceAccountToken != nil && !*pod.AutomountServiceAccountToken, "automountServiceAccountToken: false")
-	demand(pod.TerminationGracePeriodSeconds != nil && *pod.TerminationGracePeriodSeconds >= 45, "the time to finish what is under way (45 s)")
+	demand(pod.TerminationGracePeriodSeconds != nil && *pod.TerminationGracePeriodSeconds >= 45, "the time to finish running work (45 s)")
 	volumes := map[string]bool{}
 	for _, v := range pod.Volumes {
 		volumes[v.Name] = true

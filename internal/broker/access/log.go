@@ -56,14 +56,14 @@ func write(r Role) (rules []Rule) {
 			rules = append(rules, Rule{"write " + b.Holds, b.written()})
 		}
 		if r.is(b.Purges...) {
-			rules = append(rules, Rule{"forget what is long over of " + b.Holds, []string{api("STREAM.PURGE", b.Stream())}})
+			rules = append(rules, Rule{"delete old entries of " + b.Holds, []string{api("STREAM.PURGE", b.Stream())}})
 		}
 	}
 	return rules
 }
 
-// read is what a role looks up. Whoever reads the log reads all of it: what each caller may see is
-// Weir's own to decide.
+// read is a role's read access. A role that reads the log reads all of it: Weir itself decides what
+// each caller may see.
 func read(r Role, partitions int) []Rule {
 	streams := append(logStreams(partitions), schemas.EvidenceStream, schemas.DeadStream)
 	for _, b := range Buckets() {
@@ -100,7 +100,7 @@ func hear(r Role) (rules []Rule) {
 	}{
 		{[]Role{Ingress, Worker, Egress}, Rule{"follow the log as it is written", []string{schemas.LiveLog + ".>"}}},
 		{[]Role{Egress}, Rule{"follow the evidence as it is left", []string{schemas.LiveRoot + ".evidence.>"}}},
-		{[]Role{Worker}, Rule{"hear that an action is to stop", []string{schemas.CancelRoot + ".>"}}},
+		{[]Role{Worker}, Rule{"receive the notice that an action must stop", []string{schemas.CancelRoot + ".>"}}},
 		{[]Role{Ingress, Worker, Egress}, Rule{"receive the notice to reload the policy", []string{schemas.PolicyLookRoot + ".*"}}},
 		{[]Role{Ingress}, Rule{"hear which policy is in force on each node", []string{schemas.PolicyToldRoot + ".*"}}},
 		{[]Role{Ingress}, Rule{"answer the agent API", []string{schemas.AgentAPIRoot + ".*"}}},

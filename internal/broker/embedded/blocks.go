@@ -28,7 +28,7 @@ const (
 	tombstone   = 1 << 62 // in a sequence: says that an older message was deleted
 
 	blockEnd  = ".blk"
-	indexName = "index.db" // what the server made of the blocks when it wrote it
+	indexName = "index.db" // the server's index of the blocks, from its last write
 )
 
 // block is what one file holds, up to the first record that cannot be read.

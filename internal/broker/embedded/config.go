@@ -29,8 +29,8 @@ type Config struct {
 	// "127.0.0.1:4222". Port 0 takes a free one; empty opens none. There is no TLS on it: keep it
 	// on loopback or on a network that is trusted with evidence and with the tokens of agents.
 	Listen string
-	// AcceptLoss starts although acknowledged records are gone from the log, and goes on behind
-	// them. Lost says which.
+	// AcceptLoss starts although acknowledged records are gone from the log, and continues after
+	// them. Lost lists them.
 	AcceptLoss bool
 	// Logger logs failures to write the marks, and consumers that start over. Default: none.
 	Logger *slog.Logger

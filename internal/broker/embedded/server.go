@@ -44,7 +44,7 @@ type Server struct {
 
 	marks   marks // as they are on the disk; who keeps them has them
 	reserve reserved
-	lost    []string // what was accepted as gone at this start
+	lost    []string // the losses accepted at this start
 	told    bool     // that they cannot be written
 	opening sync.Once
 	openErr error
@@ -80,7 +80,7 @@ func Start(cfg Config) (_ *Server, err error) {
 func (s *Server) mend() error {
 	removed, err := s.dir.mend()
 	if removed > 0 {
-		s.cfg.Logger.WarnContext(s.life, "consumers begin anew, because their places could not be read: history is delivered again", "count", removed)
+		s.cfg.Logger.WarnContext(s.life, "consumers restarted, because their positions could not be read: history is delivered again", "count", removed)
 	}
 	return err
 }
@@ -211,9 +211,9 @@ func (s *Server) inside(u login) []nats.Option {
 	return opts
 }
 
-// Barrier returns once everything that was acknowledged before the call would survive a power cut.
-// With durability process it returns at once. After a sync failed it fails for good, as does
-// Failed: the node must stop.
+// Barrier returns once every message acknowledged before the call would survive a power cut. With
+// durability process it returns at once. After a failed sync it fails permanently, as does Failed:
+// the node must stop.
 func (s *Server) Barrier(ctx context.Context) error {
 	if s.group == nil {
 		return nil

@@ -26,8 +26,7 @@ type Config struct {
 	Event int64
 	// Stream is the most that a stream may have in all; default 256 MiB.
 	Stream int64
-	// Grace is how long the agent may take to close a stream behind its end;
-	// default 1 s.
+	// Grace is how long the agent may take to close a stream after its end; default 1 s.
 	Grace time.Duration
 }
 

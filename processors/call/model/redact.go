@@ -38,7 +38,7 @@ type slot struct {
 	at int
 }
 
-// held is one chunk, and what becomes of its texts.
+// held is one chunk, and the treatment of its texts.
 type held struct {
 	chunk  completion.Chunk
 	found  completion.Found

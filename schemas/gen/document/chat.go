@@ -50,7 +50,7 @@ func chatParameters() []any {
 		return object{"name": name, "in": "header", "description": description, "schema": schema, "example": example}
 	}
 	return []any{
-		header("Idempotency-Key", "Names the completion. The same key with the same body joins it, under way or not; with another body it is refused with 422.",
+		header("Idempotency-Key", "Names the completion. The same key with the same body joins it, running or ended; with another body it is refused with 422.",
 			"chat-4711", object{"type": "string", "minLength": 1, "maxLength": 255}),
 		header(schemas.HeaderOnDisconnect, "Whether the completion stops when this client leaves before its end and it has no other reader on the same node.",
 			schemas.DisconnectCancel, object{"type": "string", "enum": []any{schemas.DisconnectCancel, schemas.DisconnectContinue}}),

@@ -72,11 +72,11 @@ func packets(media, description, text string) object {
 }
 
 func gitRefs() object {
-	service := query("service", "What the client is about to do.", object{"type": "string", "enum": []any{schemas.GitUploadPack, schemas.GitReceivePack}})
+	service := query("service", "The service that the client will use.", object{"type": "string", "enum": []any{schemas.GitUploadPack, schemas.GitReceivePack}})
 	service["required"] = true
 	return gitOperation(object{
 		"operationId": "gitRefs",
-		"summary":     "What a repository has, for git",
+		"summary":     "List a repository's refs, for git",
 		"description": "The smart protocol over HTTP, versions 2 and 0. A task's token shows its branch and the one that it began at.",
 		"parameters":  []any{service},
 	}, object{
@@ -91,7 +91,7 @@ func gitFetch() object {
 		"summary":     "Fetch, for git",
 		"requestBody": object{"required": true, "content": packets("application/x-git-upload-pack-request", "Packets of git's protocol, gzip too.", "0014command=ls-refs\n0000")},
 	}, object{
-		"description": "What was asked for.",
+		"description": "The requested objects.",
 		"content":     packets("application/x-git-upload-pack-result", "Packets of git's protocol.", "003d"+taskBase+" refs/heads/main\n0000"),
 	}, "TooLarge", "MediaType")
 }
