@@ -117,7 +117,9 @@ type ChatResult struct {
 	Upstream string `json:"upstream,omitempty"`
 	// Usage is that of all calls together.
 	Usage *ChatUsage `json:"usage,omitempty"`
-	Error *ChatError `json:"error,omitempty"`
+	// FirstMS is the time from the last call to the first of its answer, in milliseconds.
+	FirstMS float64    `json:"first_ms,omitempty"`
+	Error   *ChatError `json:"error,omitempty"`
 }
 
 // ChatError says why a completion failed, in the words of its protocol.

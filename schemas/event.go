@@ -213,12 +213,14 @@ const (
 // Settled is the terminal event's word. Result is the kind's own document
 // (HTTPResult, PlanResult, RunResult, RuleResult, TaskResult, PushResult, Repo, ChatResult) and is set for every outcome that has one.
 type Settled struct {
-	Outcome    Outcome         `json:"outcome"`
-	Code       Code            `json:"code,omitempty"`
-	Entry      string          `json:"entry,omitempty"`   // that the last call was decided by; the ledger sets it
-	Message    string          `json:"message,omitempty"` // safe to show to the owner
-	Result     json.RawMessage `json:"result,omitempty"`
-	ResultBlob string          `json:"result_blob,omitempty"`
+	Outcome Outcome         `json:"outcome"`
+	Code    Code            `json:"code,omitempty"`
+	Entry   string          `json:"entry,omitempty"`   // that the last call was decided by; the ledger sets it
+	Message string          `json:"message,omitempty"` // safe to show to the owner
+	Result  json.RawMessage `json:"result,omitempty"`
+	// ResultBlob names the blob with the result if the result is large. Of a completion, Result is
+	// then the result without the completion.
+	ResultBlob string `json:"result_blob,omitempty"`
 	// AnswerBlob names the blob with the attempt's answer if the answer is large. Result then
 	// refers to it in its member answer and does not repeat it. See ledger.Result.
 	AnswerBlob string `json:"answer_blob,omitempty"`

@@ -121,6 +121,8 @@ type TaskEvent struct {
 	Lease int `json:"lease,omitempty"`
 	// Holder is the id of the pool token that took it.
 	Holder string `json:"holder,omitempty"`
+	// Agent is the name of that token.
+	Agent string `json:"agent,omitempty"`
 	// TokenHash is the hex SHA-256 of the lease's or the task's new token.
 	TokenHash string `json:"token_sha256,omitempty"`
 	// Base is the object that the branch began at: opened.

@@ -9,6 +9,11 @@ import (
 type ActionView struct {
 	ID   string `json:"id"`
 	Kind Kind   `json:"kind"`
+	Called
+	// Agent is the task type of a run, or the name of the token that leased a task last.
+	Agent string `json:"agent,omitempty"`
+	// Caller is the name of the token that sent the action; absent without tokens.
+	Caller string `json:"caller,omitempty"`
 	// TaskType says which agent a run is for.
 	TaskType string `json:"task_type,omitempty"`
 	// Status is accepted, started or waiting, or the outcome once it is settled.

@@ -118,6 +118,7 @@ func (a *App) newIngress(out *egress.Server) *ingress.Server {
 		Accept: accept.Config{
 			Barrier: a.broker.Barrier, Durability: a.broker.Durability(),
 			Deadlines: a.deadlines(), Longest: a.cfg.LongestAction(),
+			Caller: func(id string) string { return a.tokens.Name(id) },
 			Pressure: accept.NewPressure(a.broker, accept.PressureConfig{
 				Queued: uint64(max(a.cfg.Limits.Queued, 0)), QueuedPerTenant: uint64(max(a.cfg.Limits.QueuedPerTenant, 0)),
 				Stored: a.broker.TenantRoom,

@@ -48,6 +48,8 @@ type Config struct {
 	StoreTimeout time.Duration
 	// Pressure refuses new actions while too many wait; nil: never.
 	Pressure *Pressure
+	// Caller returns the name of a token by its id, or nothing; nil: no token has a name.
+	Caller func(id string) string
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// NewID makes an id for an action that its caller did not name; default a UUIDv7.
@@ -76,6 +78,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.StoreTimeout <= 0 {
 		c.StoreTimeout = 10 * time.Second
+	}
+	if c.Caller == nil {
+		c.Caller = func(string) string { return "" }
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -291,7 +296,7 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: r.Class, IDSource: r.Source,
 		TaskType: r.TaskType, Sensitive: r.Sensitive, Sync: r.Sync,
 		Fingerprint: fingerprint, AcceptedAt: now, Deadline: deadline, NotBefore: notBefore, Priority: r.Priority,
-		Principal: r.Principal, Entries: r.Entries, Models: r.Models, Answers: r.Answers, TokenHash: r.TokenHash, TraceParent: r.TraceParent, Supersedes: r.Supersedes, Payload: r.Payload,
+		Principal: r.Principal, Caller: a.cfg.Caller(r.Principal), Entries: r.Entries, Models: r.Models, Answers: r.Answers, TokenHash: r.TokenHash, TraceParent: r.TraceParent, Supersedes: r.Supersedes, Payload: r.Payload,
 	}, nil
 }
 

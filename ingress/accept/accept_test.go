@@ -68,7 +68,7 @@ func setup(tb testing.TB) *world {
 	})
 	w.ledger = ledger.New(w.log, layout, w.clock)
 	w.Acceptor = accept.New(w.ledger, accept.Config{
-		Durability: schemas.DurabilityDisk, Now: w.clock,
+		Durability: schemas.DurabilityDisk, Now: w.clock, Caller: func(id string) string { return strings.ReplaceAll(id, "id of ", "") },
 		Barrier: func(context.Context) error { w.set(func() { w.barriers++ }); return get(&w.barrier) },
 	})
 	return w
@@ -470,13 +470,14 @@ func TestWhatTellsNoRequestsApart(t *testing.T) {
 	} {
 		w := setup(t)
 		r := request(byID(id), `{"model":"fast"}`)
-		r.TraceParent, r.Answers = tt.header, []string{"one"}
+		r.TraceParent, r.Answers, r.Principal = tt.header, []string{"one"}, "id of shop"
 		require.False(t, w.accept(t, r).Receipt.Duplicate, id)
-		r.TraceParent, r.Answers = "", []string{"two"}
+		r.TraceParent, r.Answers, r.Principal = "", []string{"two"}, "id of bot"
 		require.True(t, w.accept(t, r).Receipt.Duplicate, id)
 		a := w.find(t, id).Action
 		require.Equal(t, tt.want, a.TraceParent, id)
 		require.Equal(t, []string{"one"}, a.Answers, id)
+		require.Equal(t, []string{"id of shop", "shop"}, []string{a.Principal, a.Caller}, id)
 	}
 }
 

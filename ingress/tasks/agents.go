@@ -133,7 +133,7 @@ func (h handlers) lease(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	w := Worker{Tenant: who.Tenant, Holder: who.Caller(), Pools: who.Pools, Entries: who.Entries, Models: who.Models}
+	w := Worker{Tenant: who.Tenant, Holder: who.Caller(), Name: who.Name, Pools: who.Pools, Entries: who.Entries, Models: who.Models}
 	if req.Pool != "" {
 		w.Pools = []string{req.Pool}
 	}

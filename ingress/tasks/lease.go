@@ -19,6 +19,8 @@ type Worker struct {
 	Tenant string
 	// Holder is the id of its token.
 	Holder string
+	// Name is the name of its token.
+	Name string
 	// Pools are the only pools that it leases of; empty: all of the tenant's.
 	Pools []string
 	// Entries are the only entries of the policy that it may use; empty: all. A task that
@@ -59,7 +61,7 @@ func (d *Desk) Take(ctx context.Context, token string) (v Visit, leased string, 
 		v, err = d.enter(ctx, b, nil)
 		return v, "", err
 	}
-	v, leased, err = d.lease(ctx, Worker{Tenant: who.Tenant, Holder: who.ID, Pools: who.Pools, Entries: who.Entries, Models: who.Models})
+	v, leased, err = d.lease(ctx, Worker{Tenant: who.Tenant, Holder: who.ID, Name: who.Name, Pools: who.Pools, Entries: who.Entries, Models: who.Models})
 	if err == nil && leased == "" {
 		err = &problem.Error{
 			Problem:    schemas.Problem{Code: schemas.NotFound, Detail: "there is no task to lease; ask again"},
@@ -159,7 +161,7 @@ func (d *Desk) claim(ctx context.Context, ref schemas.Ref, w Worker) (v Visit, t
 			return nil, nil
 		}
 		lease = f.task.Lease + 1
-		return []*schemas.TaskEvent{{What: schemas.TaskClaimed, Lease: lease, Holder: w.Holder, TokenHash: secret.Hash()}}, nil
+		return []*schemas.TaskEvent{{What: schemas.TaskClaimed, Lease: lease, Holder: w.Holder, Agent: w.Name, TokenHash: secret.Hash()}}, nil
 	})
 	switch {
 	case err != nil && lost(err):

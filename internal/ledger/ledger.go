@@ -73,6 +73,7 @@ func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplic
 			}
 			return st, duplicate, err
 		}
+		a.Called = CalledIn(a, string(a.Payload))
 		if a.PayloadBlob, err = l.log.PutBlob(ctx, a.Tenant, a.Payload); err != nil {
 			return nil, false, err
 		}

@@ -209,7 +209,13 @@ func (w *work) finish(ctx context.Context, e *ending) error {
 	}
 	c := w.candidate(n - 1)
 	r.Model, r.Sent, r.Upstream = c.Name, c.Send, c.Upstream.Name
-	var err error
+	response, err := w.response(ctx, n-1)
+	if err != nil {
+		return err
+	}
+	if response != nil {
+		r.FirstMS = float64(response.First.Microseconds()) / 1000
+	}
 	r.Usage, err = w.used(ctx)
 	return err
 }

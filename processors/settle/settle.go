@@ -63,6 +63,12 @@ func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error
 		if settled.Result, settled.ResultBlob, err = s.ledger.Stow(ctx, st.Tenant, doc); err != nil {
 			return err
 		}
+		if r, ok := v.Result.(schemas.ChatResult); ok && settled.ResultBlob != "" {
+			r.Completion = nil
+			if settled.Result, err = ledger.Encode(r); err != nil {
+				return err
+			}
+		}
 	}
 	if st.Loose || settled.ResultBlob != "" {
 		if err := s.barrier(ctx); err != nil {

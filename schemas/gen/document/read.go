@@ -28,7 +28,8 @@ func showAction() object {
 		"responses": responses(object{"200": object{
 			"description": "The action.",
 			"content": content(schema("ActionView"), object{"action": example("An action that succeeded", object{
-				"id": actionID, "kind": "http", "status": "succeeded", "class": "keyed", "created": moment, "deadline": later, "settled": moment,
+				"id": actionID, "kind": "http", "method": "POST", "host": "api.example.com", "path": "/v1/orders", "caller": "shop",
+				"status": "succeeded", "class": "keyed", "created": moment, "deadline": later, "settled": moment,
 				"attempts": []any{object{
 					"step": 0, "number": 1, "class": "keyed", "entry": "orders", "policy_version": "9a1f0c44", "expires_at": later,
 					"done": true, "sent": true, "status": 201, "duration_ms": 12.4,
