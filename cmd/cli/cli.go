@@ -113,7 +113,7 @@ Callers can follow it, and a record of every attempt and refusal is kept.`,
 	root.AddCommand(
 		newHealth(env), newExec(env), newChat(env), newModels(env), newTail(env), newActions(env), newTop(env), newDead(env), newCheck(env),
 		newRules(env), newTasks(env), newRepos(env), newRunner(env), newPolicy(env), newPause(env), newResume(env), newPin(env),
-		newOperations(env), newBudgets(env), newToken(env), newSchema(env), newVersion(env),
+		newOperations(env), newBudgets(env), newBackup(env), newToken(env), newSchema(env), newVersion(env),
 	)
 	return root
 }
