@@ -171,7 +171,7 @@ configuration; 3 denied by the policy; 4 the outcome of a call is unknown.`,
 	root.AddCommand(
 		newHealth(env), newExec(env), newChat(env), listing(env, newModels), newTail(env), newActions(env), newTop(env), newDead(env), newCheck(env),
 		newRules(env), newTasks(env), newRepos(env), newRunner(env), newPolicy(env), newPause(env), newResume(env), newPin(env),
-		listing(env, newOperations), listing(env, newBudgets), newTokens(env), newSchema(env), version,
+		listing(env, newOperations), listing(env, newBudgets), newBackup(env), newTokens(env), newSchema(env), version,
 	)
 	return root
 }
