@@ -20,7 +20,7 @@ func TestActions(t *testing.T) {
 	n.up.Handle("/ok", upstream.Respond(http.StatusOK, `{"ok":true}`))
 	p := n.signIn("p", n.admin, nil)
 
-	// What is accepted shows by itself.
+	// The list shows accepted actions by itself.
 	n.call("done-1", http.MethodGet, n.up.URL()+"/ok")
 	n.call("denied-1", http.MethodGet, "http://nowhere.example/secret")
 	p.seeRole("link", "done-1")
@@ -28,15 +28,15 @@ func TestActions(t *testing.T) {
 	p.css(`tr:has-text("denied-1") >> text=DENY_HOST`)
 	p.accessible()
 
-	// What does not fit a filter any more leaves the list.
+	// A row that no longer matches a filter leaves the list.
 	p.to("#/actions?status=open")
-	p.see("None of the actions fit.")
+	p.see("No actions match the filters.")
 	hold := make(chan struct{})
 	n.up.Handle("/open", upstream.Hold(hold, upstream.Respond(http.StatusOK, `{}`)))
 	n.call("open-1", http.MethodGet, n.up.URL()+"/open", "Prefer", "respond-async")
 	p.seeRole("link", "open-1")
 	close(hold)
-	p.see("None of the actions fit.")
+	p.see("No actions match the filters.")
 	p.to("#/actions")
 
 	p.choose("Status", "denied")
@@ -45,7 +45,7 @@ func TestActions(t *testing.T) {
 	p.css(`section:has(#h-decision) >> text=DENY_HOST`)
 	p.accessible()
 
-	// One action, live: its attempt is seen under way, and then its end.
+	// One action, live: its running attempt, then its outcome.
 	n.call("held-1", http.MethodGet, n.up.URL()+"/held", "Prefer", "respond-async")
 	p.to("#/actions/held-1")
 	p.seeRole("heading", "held-1")
@@ -60,7 +60,7 @@ func TestActions(t *testing.T) {
 	require.Equal(t, "weir exec GET "+n.up.URL()+"/held", p.copied("Copy as weir exec"))
 	require.Equal(t, `curl -sS `+n.prog.URL+`/v1/execute -H "Authorization: Bearer $WEIR_TOKEN" -H 'Content-Type: application/json' -d '{"type":"Http","args":{"method":"GET","url":"`+n.up.URL()+`/held"}}'`, p.copied("Copy as curl"))
 
-	// Cancel one that has not begun.
+	// Cancel one that has not started.
 	n.call("later-1", http.MethodGet, n.up.URL()+"/ok", schemas.HeaderDelay, "1h")
 	p.to("#/actions/later-1")
 	p.css(`.head .badge >> text=waiting`)
@@ -69,17 +69,17 @@ func TestActions(t *testing.T) {
 	p.css(`.head .badge >> text=canceled`)
 	n.status("later-1", "canceled")
 
-	// Ask for one again, as a new action.
+	// Retry one as a new action.
 	p.to("#/actions/done-1")
 	p.css(`.head .badge >> text=succeeded`)
-	p.click("button", "Ask again")
+	p.click("button", "Retry as new action")
 	p.do(do{"op": "click", "css": `dialog button.danger`})
 	p.do(do{"op": "gone", "css": "dialog"})
 	p.css(`.head .badge >> text=succeeded`)
 	require.Equal(t, 4, n.up.Hits())
 }
 
-// TestResolve gives a person's word on an outcome that nobody knows.
+// TestResolve resolves an unknown outcome.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	n := start(t)
@@ -91,13 +91,13 @@ func TestResolve(t *testing.T) {
 	p.click("button", "Resolve")
 	p.fill("Note", "seen in the ledger")
 	p.accessible()
-	p.click("button", "It was applied")
+	p.click("button", "Applied")
 	p.css(`section:has(#h-facts) >> text=seen in the ledger`)
 	_, text, _ := n.ask(n.admin, http.MethodGet, "/v1/actions/lost-1", "")
 	require.Contains(t, text, `"effect":"applied"`)
 }
 
-// TestARestartIsSurvived: the page says that it is not connected, keeps what it showed, and goes on by itself.
+// TestARestartIsSurvived: the page reports that it is not connected, keeps its rows and continues by itself.
 func TestARestartIsSurvived(t *testing.T) {
 	t.Parallel()
 	n := start(t)
@@ -116,7 +116,7 @@ func TestARestartIsSurvived(t *testing.T) {
 	list.do(do{"op": "gone", "text": "Disconnected"})
 	n.call("after-1", http.MethodGet, "http://nowhere.example/")
 	list.seeRole("link", "after-1")
-	// The stream goes on behind what it had given: nothing is there twice.
+	// The stream resumes after its last event: no event is there twice.
 	status, text, _ := n.ask(n.admin, http.MethodPost, "/v1/actions/later-1/cancel", "")
 	require.Less(t, status, 300, text)
 	one.css(`.event.settled`)

@@ -56,7 +56,7 @@ func TestEvidence(t *testing.T) {
 	p.accessible()
 
 	p.choose("Kind", "policy.decision")
-	p.see("No record fits yet.")
+	p.see("No records match.")
 	p.choose("Kind", "")
 	p.seeRole("link", "before-1") // so that its going is the next filter's doing
 	p.fill("Action", "live-1")

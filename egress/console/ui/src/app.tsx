@@ -34,7 +34,7 @@ export function App() {
   const [error, setError] = useState<Refusal>();
   const asked = useRef(0);
   const look = useCallback(async () => {
-    // A late answer to an earlier request would overwrite a newer session.
+    // A late response to an earlier request must not overwrite a newer session.
     const n = ++asked.current;
     try {
       const now = await get<Session>("/console/session");
@@ -48,7 +48,7 @@ export function App() {
   }, []);
   useEffect(() => {
     void look();
-    // Another tab may have signed somebody else in.
+    // Another tab may have changed the session.
     const shown = () => !document.hidden && void look();
     document.addEventListener("visibilitychange", shown);
     const out = onSignedOut(() => void look());
@@ -130,8 +130,8 @@ function Body({ route }: { route: Route }) {
       return <EvidencePage route={route} />;
     default:
       return (
-        <Empty title="There is no such page.">
-          <a href={link("actions")}>See the actions</a>
+        <Empty title="Page not found.">
+          <a href={link("actions")}>Show the actions</a>
         </Empty>
       );
   }

@@ -30,7 +30,7 @@ export function Action({ id }: { id: string }) {
           <h1 class="mono">{a.id}</h1>
         </div>
         <div class="row">
-          {["run", "chat"].includes(a.kind) && <a href={link("runs", a.id)}>Its stream</a>}
+          {["run", "chat"].includes(a.kind) && <a href={link("runs", a.id)}>Stream</a>}
           <Live over={over} state={stream.state} />
           <Badge word={a.status} />
         </div>
@@ -65,8 +65,8 @@ export function Action({ id }: { id: string }) {
               of={[
                 ...standing(a),
                 ["Task", task && <a href={link("tasks", task)}>{task}</a>],
-                ["Made from", a.supersedes && <a href={link("actions", a.supersedes)}>{a.supersedes}</a>],
-                ["Followed by", a.superseded_by && <a href={link("actions", a.superseded_by)}>{a.superseded_by}</a>],
+                ["Created from", a.supersedes && <a href={link("actions", a.supersedes)}>{a.supersedes}</a>],
+                ["Superseded by", a.superseded_by && <a href={link("actions", a.superseded_by)}>{a.superseded_by}</a>],
                 ["Resolved", a.resolution && `${a.resolution.effect.replace("_", " ")}${a.resolution.by ? " by " + a.resolution.by : ""}`],
                 ["Note", a.resolution?.note],
               ]}
@@ -113,7 +113,7 @@ function Buttons({ a, again }: { a: View; again: () => void }) {
     call(async () => {
       await f();
       ask("");
-    }).then(again); // refused or not, somebody may have been faster
+    }).then(again); // even after an error: another person may have changed the action
   const base = `/v1/actions/${encodeURIComponent(a.id)}`;
   const repeat = async () => {
     const p = await get<Paid>(base + "/payload");
@@ -130,19 +130,19 @@ function Buttons({ a, again }: { a: View; again: () => void }) {
       )}
       {over && a.kind === "http" && (
         <button type="button" disabled={!may || busy} onClick={() => ask("repeat")}>
-          Ask again
+          Retry as new action
         </button>
       )}
-      {!may && <span class="dim">This token may look, and change nothing.</span>}
+      {!may && <span class="dim">This token is read-only.</span>}
       {asked === "resolve" && <Resolve busy={busy} error={error} onClose={() => ask("")} onDone={(effect, note) => void act(() => post(base + "/resolve", { effect, ...(note && { note }) }))} />}
       {asked === "repeat" && (
-        <Dialog title="Ask for the same call again?" onClose={() => ask("")}>
-          <p>A new action makes the same call. What this one has done, it does once more.</p>
-          {a.status === "outcome_unknown" && <p class="strong">Nobody knows whether this one had its effect: look at the target first.</p>}
+        <Dialog title="Retry as a new action?" onClose={() => ask("")}>
+          <p>A new action makes the same call. If the first call had an effect, the effect happens twice.</p>
+          {a.status === "outcome_unknown" && <p class="strong">The outcome of this action is unknown: check the target first.</p>}
           <Failure error={error} />
           <footer>
             <button type="button" class="danger" disabled={busy} onClick={() => void act(repeat)}>
-              {busy ? "Under way…" : "Ask again"}
+              {busy ? "Sending…" : "Retry as new action"}
             </button>
           </footer>
         </Dialog>
@@ -154,17 +154,17 @@ function Buttons({ a, again }: { a: View; again: () => void }) {
 function Resolve(p: { busy: boolean; error: Refusal | undefined; onClose: () => void; onDone: (effect: string, note: string) => void }) {
   const [note, set] = useState("");
   return (
-    <Dialog title="What became of the call?" onClose={p.onClose}>
-      <p>Your word stands beside the outcome and does not change it. Look at the target before you give it.</p>
+    <Dialog title="Did the call take effect?" onClose={p.onClose}>
+      <p>Weir stores your answer next to the outcome and does not change the outcome. Check the target first.</p>
       <label for="note">Note</label>
       <input id="note" value={note} maxLength={2000} onInput={(e) => set(e.currentTarget.value)} />
       <Failure error={p.error} />
       <footer>
         <button type="button" disabled={p.busy} onClick={() => p.onDone("applied", note)}>
-          It was applied
+          Applied
         </button>
         <button type="button" disabled={p.busy} onClick={() => p.onDone("not_applied", note)}>
-          It was not
+          Not applied
         </button>
       </footer>
     </Dialog>

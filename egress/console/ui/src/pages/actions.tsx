@@ -10,7 +10,7 @@ export function Actions({ route }: { route: Route }) {
   const list = useListing(filters.of);
   return (
     <>
-      <ListHead title="Actions" list={list} />
+      <ListHead title="Actions" list={list} filtered={filters.some} />
       <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
         <Text label="Id" type="search" value={filters.of.q} placeholder="Text of an id" onChange={filters.set("q")} />
         <Select label="Status" value={filters.of.status} options={["open", ...statuses]} any="any" onChange={filters.set("status")} />
@@ -22,7 +22,7 @@ export function Actions({ route }: { route: Route }) {
       </form>
       <Listed list={list} to="actions" what="actions" filtered={filters.some} onAll={filters.clear}>
         <Empty title="No actions yet.">
-          Have one done: <code>weir exec GET http://localhost:8080/</code>. It shows here as soon as it is accepted.
+          Send a call: <code>weir exec GET http://localhost:8080/</code>. The list shows it when Weir accepts it.
         </Empty>
       </Listed>
     </>

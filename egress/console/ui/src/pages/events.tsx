@@ -1,14 +1,14 @@
-// The events of an action, in words.
+// The events of an action as text.
 import { link } from "../route";
 import type { ActionEvent } from "../types";
 import { Badge, Time } from "../ui";
 
-/** Moves an action on: where it stands is worth to be asked for again. */
+/** Events after which the action must be read again. */
 const moving = new Set(["settled", "resolution", "attempt", "cancel", "waiting"]);
 export const matters = (e: ActionEvent): boolean => moving.has(e.type);
 
 export function Gone({ of }: { of: { gone: boolean } }) {
-  return of.gone ? <p class="dim">What came before this is kept no more: the log drops what is older than its history.</p> : null;
+  return of.gone ? <p class="dim">Earlier events are no longer stored: the log drops events that are older than its history.</p> : null;
 }
 
 export function Line({ e }: { e: ActionEvent }) {
@@ -27,7 +27,7 @@ export function Said({ e }: { e: ActionEvent }) {
     const d = e.attempt.decision;
     return (
       <>
-        no. {e.attempt.number}
+        attempt {e.attempt.number}
         {e.attempt.hop ? `, redirect ${e.attempt.hop}` : ""}
         {e.attempt.step ? `, step ${e.attempt.step}` : ""} {d.entry && <>by {d.entry}</>}
       </>
@@ -43,8 +43,8 @@ export function Said({ e }: { e: ActionEvent }) {
   if (e.attempted) {
     return (
       <>
-        no. {e.attempted.number} {e.attempted.status ?? ""} {e.attempted.code && <code>{e.attempted.code}</code>}
-        {e.attempted.sent ? "" : " nothing was sent"} {e.attempted.traffic?.mocked && `mocked by ${e.attempted.traffic.mocked}`}
+        attempt {e.attempted.number} {e.attempted.status ?? ""} {e.attempted.code && <code>{e.attempted.code}</code>}
+        {e.attempted.sent ? "" : " not sent"} {e.attempted.traffic?.mocked && `mocked by ${e.attempted.traffic.mocked}`}
       </>
     );
   }

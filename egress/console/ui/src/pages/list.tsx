@@ -1,4 +1,4 @@
-// A list of actions, the newest first, that goes on while one looks.
+// A list of actions, newest first, that updates itself.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { query } from "../api";
@@ -7,16 +7,16 @@ import { link, refine, type Route } from "../route";
 import type { ActionEntry, ActionPage } from "../types";
 import { Badge, Empty, Failure, LiveMark, Loading, millis, Time } from "../ui";
 
-const most = 500; // rows on the page; whoever wants more looks for something
+const most = 500; // rows on the page; a search finds older ones
 
 interface List {
   list: Listing;
-  /** The page that shows one of them, and what they are called. */
+  /** The page of one action, and the plural name of the items. */
   to: string;
   what: string;
   filtered: boolean;
   onAll: () => void;
-  /** What is shown while there is none at all. */
+  /** Shown for an empty list without filters. */
   children: ComponentChildren;
 }
 
@@ -43,25 +43,25 @@ export function Listed({ list, to, what, filtered, onAll, children }: List) {
           </button>
         </p>
       )}
-      {list.items && list.items.length >= most && <p class="dim more">These are the newest {most}. Narrow the search to see others.</p>}
+      {list.items && list.items.length >= most && <p class="dim more">The list shows the newest {most}. Narrow the search to see others.</p>}
     </>
   );
 }
 
 /** The head of a page with a list. */
-export function ListHead({ title, list }: { title: string; list: Listing }) {
+export function ListHead({ title, list, filtered }: { title: string; list: Listing; filtered: boolean }) {
   return (
     <div class="head">
       <h1>{title}</h1>
       <div class="row">
-        {list.total !== undefined && <span class="dim">{list.total} in all</span>}
+        {list.total !== undefined && <span class="dim">{filtered ? `${list.total} matching` : `${list.total} in total`}</span>}
         <LiveMark error={list.error} word={list.behind ? "catching up" : "live"} />
       </div>
     </div>
   );
 }
 
-/** The filters of a list, which stand in the place where one is. */
+/** The filters of a list. The address of the page holds them. */
 export function useFilters<N extends string>(route: Route, names: readonly N[]) {
   const of = Object.fromEntries(names.map((n) => [n, route.params.get(n) ?? ""])) as Record<N, string>;
   return {
@@ -74,7 +74,7 @@ export function useFilters<N extends string>(route: Route, names: readonly N[]) 
 
 function Unfit({ what, onAll }: { what: string; onAll: () => void }) {
   return (
-    <Empty title={`None of the ${what} fit.`}>
+    <Empty title={`No ${what} match the filters.`}>
       <button type="button" class="small" onClick={onAll}>
         Show all
       </button>
@@ -92,7 +92,7 @@ function Table({ items, gone, to }: { items: ActionEntry[]; gone: ReadonlySet<st
           <th scope="col">Kind</th>
           <th scope="col">Entry</th>
           <th scope="col" class="num">
-            Took
+            Duration
           </th>
           <th scope="col" class="num">
             Accepted
@@ -141,9 +141,8 @@ interface Shown {
 
 export type Listing = ReturnType<typeof useListing>;
 
-/** A list that goes on: all that is shown is read again and again. While one looks at the top
- * it is as it was read; for whoever has scrolled down nothing moves: what is new is counted, and
- * what does not fit any more says so. */
+/** A list that is read repeatedly. At the top of the page it shows the newest rows. After the reader
+ * scrolls down no row moves: the page counts new rows, and marks rows that no longer match. */
 export function useListing(filters: Record<string, string>) {
   const path = "/v1/actions" + query(filters);
   const [wanted, want] = useState({ path, rows: step });
@@ -183,14 +182,14 @@ export function useListing(filters: Record<string, string>) {
 
 const whole = (path: string, page: ActionPage): Shown => ({ path, page, items: page.items, gone: new Set() });
 
-/** A page of an index that is behind may lack what is shown: that stays. */
+/** While the index is behind, its page may lack rows that are already shown; they stay. */
 function joined(s: Shown, page: ActionPage): Shown {
   const items = kept(s, page).items;
   const shown = new Set(items.map((a) => a.id));
   return { ...s, page, items: [...page.items.filter((a) => !shown.has(a.id)), ...items].slice(0, most), gone: new Set() };
 }
 
-/** What is shown stays where it is, as it was read now; what is older than all of it follows. */
+/** Updates the shown rows in place and appends older ones. */
 function kept(s: Shown, page: ActionPage): Shown {
   const fresh = new Map(page.items.map((a) => [a.id, a]));
   const last = page.items.at(-1);

@@ -31,7 +31,7 @@ function Entries({ p }: { p: Policy }) {
     <section class="card" aria-labelledby="h-entries">
       <h2 id="h-entries">Entries in force</h2>
       {p.entries.length === 0 ? (
-        <Empty title="No entry.">Nothing leaves but to the hosts below.</Empty>
+        <Empty title="No entry.">Weir only allows calls to the hosts below.</Empty>
       ) : (
         <table class="rows">
           <thead>
@@ -48,7 +48,7 @@ function Entries({ p }: { p: Policy }) {
             {p.entries.map((e) => (
               <tr key={e.name}>
                 <td>
-                  <strong>{e.name}</strong> {e.mode === "shadow" && <Badge word="shadow" as="busy" />} {e.agent && <Badge word="agent" as="plain" />}
+                  <strong>{e.name}</strong> {e.mode === "shadow" && <Badge word="shadow" as="busy" />} {e.agent && <Badge word={e.name.startsWith("model:") ? "model" : "agent"} as="plain" />}
                 </td>
                 <td class="wide mono">{e.url_prefix ?? <span class="dim">shown to operators only</span>}</td>
                 <td>{e.methods.join(" ")}</td>
@@ -84,13 +84,13 @@ function Explain() {
   };
   return (
     <section class="card" aria-labelledby="h-explain">
-      <h2 id="h-explain">Would this be allowed, and why?</h2>
+      <h2 id="h-explain">Explain a call</h2>
       <form class="filters" onSubmit={ask}>
         <Select label="Method" value={method} options={methods} onChange={setMethod} />
         <Field label="URL">
           {(id) => <input id={id} class="grow" required value={url} placeholder="https://api.example.com/v1/orders" spellcheck={false} onInput={(e) => setURL(e.currentTarget.value)} />}
         </Field>
-        <Field label="Entry">{(id) => <input id={id} value={key} placeholder="the first that fits" spellcheck={false} onInput={(e) => setKey(e.currentTarget.value)} />}</Field>
+        <Field label="Entry">{(id) => <input id={id} value={key} placeholder="first match" spellcheck={false} onInput={(e) => setKey(e.currentTarget.value)} />}</Field>
         <button type="submit" class="primary" disabled={busy || !url}>
           Explain
         </button>
@@ -111,11 +111,11 @@ function Explain() {
           />
           {said.entries.length > 0 && (
             <details>
-              <summary>What each entry says</summary>
+              <summary>All entries</summary>
               <ul class="plain">
                 {said.entries.map((v) => (
                   <li key={v.entry}>
-                    <Badge word={v.fits ? "fits" : "does not"} as={v.fits ? "good" : "plain"} /> <strong>{v.entry}</strong> {v.reason}
+                    <Badge word={v.fits ? "matches" : "no match"} as={v.fits ? "good" : "plain"} /> <strong>{v.entry}</strong> {v.reason}
                   </li>
                 ))}
               </ul>
@@ -135,7 +135,7 @@ interface Denial {
   last: Evidence;
 }
 
-/** What was denied within the last day, by what and how often. */
+/** The denied calls of the last day, by code, method and entry. */
 function Denials() {
   const may = useMay("evidence:read");
   const since = useMemo(() => new Date(Date.now() - 86_400_000).toISOString(), []);
@@ -144,10 +144,10 @@ function Denials() {
   if (!may) return null;
   return (
     <section class="card" aria-labelledby="h-denials">
-      <h2 id="h-denials">Denied most, within a day</h2>
+      <h2 id="h-denials">Most denied calls, last 24 hours</h2>
       <Failure error={list.error} />
       {top.length === 0 ? (
-        !list.loading && <p class="dim">Nothing was denied.</p>
+        !list.loading && <p class="dim">No denied calls.</p>
       ) : (
         <ul class="plain">
           {top.map((d) => (
@@ -189,8 +189,7 @@ function One({ d }: { d: Denial }) {
   );
 }
 
-/** An entry that would let the newest of such calls pass, as narrow as can be. Whether it should is
- * for a person. Evidence does not say where a call was to go; its action does. */
+/** The narrowest entry that would allow the newest of these calls. The action has the call's URL. */
 function Suggested({ id }: { id: string }) {
   const asked = useLive<{ payload: { method?: string; url?: string; call?: { method?: string; url?: string } } }>(`/v1/actions/${encodeURIComponent(id)}/payload`, 0);
   const call = asked.data?.payload.call ?? asked.data?.payload;

@@ -20,7 +20,7 @@ export function Rules() {
         await rules(operation, { ...args, if_match: set?.rules_etag });
       } catch (cause) {
         if (!(cause instanceof Refusal) || cause.code !== "ETAG_MISMATCH") throw cause;
-        throw new Refusal(cause.status, cause.code, "Somebody has changed the rules since this page read them. Look again, then decide anew.");
+        throw new Refusal(cause.status, cause.code, "The rules have changed since this page read them. Check them and try again.");
       } finally {
         live.again();
       }
@@ -43,26 +43,26 @@ export function Rules() {
           </button>
         </div>
       </div>
-      {!may && <p class="dim">This token may look, and change nothing: writing needs the scope rules:write.</p>}
+      {!may && <p class="dim">This token is read-only: changing rules needs the scope rules:write.</p>}
       <Failure error={live.error} again={live.again} />
       <Failure error={error} />
       {!set ? (
         live.loading && <Loading what="rules" />
       ) : set.items.length === 0 ? (
-        <Empty title="No rules.">Rules mock, delay, redirect and change calls, to rehearse a run or to hold one back.</Empty>
+        <Empty title="No rules.">Rules mock, delay and redirect calls, or change their headers.</Empty>
       ) : (
         <table class={`rows ${set.global_active ? "" : "muted"}`}>
           <thead>
             <tr>
               <th scope="col">On</th>
               <th scope="col">Rule</th>
-              <th scope="col">Does</th>
-              <th scope="col">To</th>
+              <th scope="col">Type</th>
+              <th scope="col">Calls</th>
               <th scope="col" class="num">
                 Priority
               </th>
               <th scope="col">Group</th>
-              <th scope="col">Ends</th>
+              <th scope="col">Expires</th>
             </tr>
           </thead>
           <tbody>
@@ -105,7 +105,7 @@ export function Rules() {
       )}
       {asked && (
         <Dialog title="Switch all rules off?" onClose={() => ask(false)}>
-          <p>Every call of this tenant goes where it asks to go, at once. What rules were mocking is then really sent.</p>
+          <p>From now on, Weir sends every call of this tenant to its target. Calls that rules mocked before are really sent.</p>
           <footer>
             <button
               type="button"

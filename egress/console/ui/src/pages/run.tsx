@@ -11,7 +11,7 @@ import { Gone, Line, matters, Said } from "./events";
 import { Tailed } from "./tail";
 import { type Came, fold, type Item, nothing } from "./came";
 
-/** One run or chat, as it comes. */
+/** One run or chat, live. */
 export function Run({ id }: { id: string }) {
   const { path, view, over } = useAction(id);
   const stream = useStream<Came, ActionEvent>(path, nothing, fold, view.again, matters);
@@ -28,7 +28,7 @@ export function Run({ id }: { id: string }) {
           <h1 class="mono">{a.id}</h1>
         </div>
         <div class="row">
-          <a href={link("actions", a.id)}>As an action</a>
+          <a href={link("actions", a.id)}>Action</a>
           <Live over={over} state={stream.state} />
           <Badge word={a.status} />
           {!over && may && <Cancel a={a} may={may} again={view.again} />}
@@ -53,7 +53,7 @@ function Steps({ a, stream }: Part) {
       <div>
         <section class="card" aria-labelledby="h-stream">
           <h2 id="h-stream">Stream</h2>
-          {percent !== undefined && <progress max={100} value={percent} aria-label="How far it is, by its own word" />}
+          {percent !== undefined && <progress max={100} value={percent} aria-label="Progress reported by the agent" />}
           <Tailed label="The stream" of={items}>
             {items.items.length === 0 && !stream.why && <Loading what="its events" />}
             <Gone of={stream} />
@@ -87,8 +87,8 @@ function Piece({ it, from }: { it: Item; from: string }) {
       </div>
       {it.said && <div class="words">{it.said}</div>}
       {it.text && <div class={"words mono" + (it.said && " dim")}>{it.text}</div>}
-      {it.cut > 0 && <p class="dim">{it.cut.toLocaleString("en")} further characters are not shown.</p>}
-      {it.omitted > 0 && <p class="dim">Its {it.omitted.toLocaleString("en")} bytes were too many to be kept.</p>}
+      {it.cut > 0 && <p class="dim">{it.cut.toLocaleString("en")} more characters are not shown.</p>}
+      {it.omitted > 0 && <p class="dim">The event was too large to store: {it.omitted.toLocaleString("en")} bytes.</p>}
     </li>
   );
 }
@@ -111,14 +111,14 @@ function after(ms: number): string {
   return min < 120 ? `+${min} min ${Math.floor(s % 60)} s` : `+${Math.floor(min / 60)} h ${min % 60} min`;
 }
 
-/** What came of a run. */
+/** The result of a run. */
 function Final({ result }: { result: Record<string, unknown> }) {
   const { outputs, error, ...rest } = result;
   delete rest["request_id"];
   delete rest["status"];
   return (
     <section class="card" aria-labelledby="h-final">
-      <h2 id="h-final">{error ? "How it failed" : "Answer"}</h2>
+      <h2 id="h-final">{error ? "Error" : "Result"}</h2>
       {error !== undefined && <Code value={error} />}
       {(!error || Object.keys(doc(outputs)).length > 0) && <Code value={outputs} />}
       {Object.entries(rest).map(([name, value]) => (

@@ -6,7 +6,7 @@ interface Bar {
   key: string;
   name: string;
   from: number;
-  to: number | undefined; // undefined: under way
+  to: number | undefined; // undefined: running
   tone: string;
   says: string;
 }
@@ -50,7 +50,7 @@ function barsOf(events: ActionEvent[]): Bar[] {
     const t = e.attempt ?? e.attempted;
     if (!t) continue;
     const key = `${t.step}.${t.number}.${t.hop ?? 0}`;
-    const name = (t.step ? `step ${t.step} ` : "") + `no. ${t.number}` + (t.hop ? ` hop ${t.hop}` : "");
+    const name = (t.step ? `step ${t.step} ` : "") + `attempt ${t.number}` + (t.hop ? ` hop ${t.hop}` : "");
     const when = Date.parse(e.time);
     if (e.attempted) {
       const took = e.attempted.duration_ms;
@@ -64,7 +64,7 @@ function barsOf(events: ActionEvent[]): Bar[] {
         says: [e.attempted.status, e.attempted.code, millis(took)].filter(Boolean).join(" · "),
       });
     } else {
-      bars.set(key, { key, name, from: when, to: undefined, tone: "busy", says: "under way" });
+      bars.set(key, { key, name, from: when, to: undefined, tone: "busy", says: "running" });
     }
   }
   return [...bars.values()].slice(-30);
