@@ -48,10 +48,11 @@ func TestActions(t *testing.T) {
 	// One action, live: its running attempt, then its outcome.
 	n.call("held-1", http.MethodGet, n.up.URL()+"/held", "Prefer", "respond-async")
 	p.to("#/actions/held-1")
-	p.seeRole("heading", "held-1")
+	p.css(`.head .id:text-is("held-1")`)
 	p.css(".bar.busy")
 	close(release)
 	p.css(".bar.good")
+	p.css(`.event.settled time:text-matches("^\\+[0-9.]+ (ms|s)$")`)
 	p.css(`.head .badge >> text=succeeded`)
 	p.css(`section:has(#h-result) >> text=held`)
 	p.css(`section:has(#h-evidence) >> text=http.attempt`)
@@ -77,6 +78,61 @@ func TestActions(t *testing.T) {
 	p.do(do{"op": "gone", "css": "dialog"})
 	p.css(`.head .badge >> text=succeeded`)
 	require.Equal(t, 4, n.up.Hits())
+}
+
+// called has the node answer with what it called.
+const called = `() => {
+  const real = window.fetch;
+  window.fetch = async (path, options) => {
+    const answer = await real(path, options);
+    if (!path.startsWith("/v1/actions") || path.includes("/events")) return answer;
+    const doc = await answer.json();
+    const more = {method: "POST", host: "api.example.com", path: "/v1/<b>orders</b>", calls: 3, agent: "shopper", caller: "till", http_status: 418};
+    if (path.includes("kind=")) Object.assign(more, {kind: "chat", model: "sim/small", tokens_in: 1234, tokens_out: 56, cost_usd: 0.0123, ttft_ms: 245});
+    for (const a of doc.items ?? [doc]) Object.assign(a, more);
+    return new Response(JSON.stringify(doc), {status: answer.status});
+  };
+}`
+
+// TestTheCallIsTheTitle: lists and pages show the call of an action, with its status, agent and caller.
+func TestTheCallIsTheTitle(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.call("denied-1", http.MethodGet, "http://nowhere.example/secret")
+	p := n.signIn("p", n.admin, nil)
+	p.seeRole("link", "denied-1")
+	p.evaluate(nil, called, nil)
+	p.to("#/actions?status=denied")
+	const title = "POST api.example.com/v1/<b>orders</b> + 2 more"
+	p.click("link", title)
+	p.seeRole("heading", title)
+	p.css(`.head .id:text-is("denied-1")`)
+	p.css(`section:has(#h-facts) >> text=shopper`)
+	p.css(`section:has(#h-facts) >> text=till`)
+	p.css(`.event.settled`)
+	p.accessible()
+	p.to("#/actions")
+	for _, cell := range []string{"418", "till · shopper"} {
+		p.css(`tr:has-text("denied-1") td:text-is("` + cell + `")`)
+	}
+	p.see("1 in total")
+	p.fill("Search", "denied")
+	p.see("1 matching")
+	p.choose("Time", "1h")
+	p.seeRole("link", title)
+	p.choose("Time", "range")
+	p.fill("To", "2001-02-03T04:05")
+	p.see("No actions match the filters.")
+	p.accessible()
+	p.to("#/runs?kind=chat")
+	p.see("No runs and chats match the filters.")
+	n.order("echo-1", schemas.TaskEcho, `{"steps":1}`)
+	p.to("#/runs?kind=run")
+	p.seeRole("link", "sim/small")
+	for _, cell := range []string{"1,234 → 56", "$0.0123", "245 ms"} {
+		p.css(`tr:has-text("echo-1") td:text-is("` + cell + `")`)
+	}
+	p.accessible()
 }
 
 // TestResolve resolves an unknown outcome.

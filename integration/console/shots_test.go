@@ -70,7 +70,7 @@ func TestShots(t *testing.T) { //nolint:paralleltest // one page after the other
 	}{{"wide-light", 1280, 860, "light"}, {"wide-dark", 1280, 860, "dark"}, {"phone-light", 390, 800, "light"}, {"phone-dark", 390, 800, "dark"}} {
 		p := n.signIn(form.name, n.admin, do{"viewport": do{"width": form.width, "height": form.height}, "colorScheme": form.colours})
 		for name, at := range map[string][2]string{
-			"flow": {"#/flow", "Flow"}, "actions": {"#/actions", "Actions"}, "action": {"#/actions/retried-1", "retried-1"}, "tasks": {"#/tasks", "Tasks"}, "task": {"#/tasks/totals-1", "totals-1"}, "runs": {"#/runs", "Runs and chats"}, "run": {"#/runs/review-1", "review-1"}, "chat": {"#/runs/" + chat, chat}, "dead": {"#/dead", "Dead letters"}, "rules": {"#/rules", "Rules"}, "policy": {"#/policy", "Policy"}, "evidence": {"#/evidence", "Evidence"},
+			"flow": {"#/flow", "Flow"}, "actions": {"#/actions", "Actions"}, "action": {"#/actions/retried-1", "Timeline"}, "tasks": {"#/tasks", "Tasks"}, "task": {"#/tasks/totals-1", "Log"}, "runs": {"#/runs", "Runs and chats"}, "run": {"#/runs/review-1", "Stream"}, "chat": {"#/runs/" + chat, "Answer"}, "dead": {"#/dead", "Dead letters"}, "rules": {"#/rules", "Rules"}, "policy": {"#/policy", "Policy"}, "evidence": {"#/evidence", "Evidence"},
 		} {
 			p.to(at[0])
 			p.seeRole("heading", at[1])

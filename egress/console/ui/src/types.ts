@@ -24,9 +24,29 @@ export interface Session {
   expires_at?: string;
 }
 
-export interface ActionEntry {
+/** The call of an action; of a plan, its first call. */
+export interface Called {
+  method?: string;
+  host?: string;
+  path?: string;
+  calls?: number;
+}
+
+/** The use of a model by a completion. */
+export interface ModelUse {
+  model?: string;
+  tokens_in?: number;
+  tokens_out?: number;
+  cost_usd?: number;
+  ttft_ms?: number;
+}
+
+export interface ActionEntry extends Called, ModelUse {
   id: string;
   kind: string;
+  http_status?: number;
+  agent?: string;
+  caller?: string;
   task_type?: string;
   status: string;
   class?: string;
@@ -75,9 +95,11 @@ export interface Waiting {
   until?: string;
 }
 
-export interface Action {
+export interface Action extends Called {
   id: string;
   kind: string;
+  agent?: string;
+  caller?: string;
   task_type?: string;
   status: string;
   class?: string;

@@ -210,7 +210,7 @@ export function Facts({ of }: { of: [string, ComponentChildren][] }) {
   return (
     <dl class="facts">
       {of
-        .filter(([, v]) => v !== undefined && v !== null && v !== "")
+        .filter(([, v]) => v !== undefined && v !== null && v !== false && v !== "")
         .map(([k, v]) => (
           <div key={k}>
             <dt>{k}</dt>

@@ -2,12 +2,13 @@
 import type { ComponentChildren } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";
 import { get, post, query, Refusal, unreachable } from "../api";
+import { instant, Offset } from "../call";
 import { type Live as Reading, useCall, useLive } from "../live";
 import { asCurl, asExec, type Call, order } from "../repeat";
 import { link } from "../route";
 import type { State } from "../stream";
 import type { Action as View, Evidence, Page } from "../types";
-import { Code, Copy, Dialog, Empty, Failure, LiveMark, Time } from "../ui";
+import { Code, Copy, Dialog, Empty, Failure, LiveMark, millis, Time } from "../ui";
 import { settled } from "../vocabulary";
 import { useMay, Who } from "../who";
 
@@ -45,8 +46,12 @@ export function standing(a: View): [string, ComponentChildren][] {
   return [
     ["Kind", a.kind + (a.task_type ? ` · ${a.task_type}` : "")],
     ["Class", a.class],
+    ["Caller", a.caller],
+    ["Agent", a.kind !== "run" && a.agent],
+    ["HTTP status", a.attempts.findLast((t) => t.status)?.status],
     ["Accepted", <Time at={a.created} />],
     ["Settled", a.settled && <Time at={a.settled} />],
+    ["Duration", a.settled && millis(instant(a.settled) - instant(a.created))],
     ["Deadline", a.deadline && <Time at={a.deadline} />],
     ["Not before", a.not_before && <Time at={a.not_before} />],
     ["Waiting for", a.waiting && a.waiting.for],
@@ -56,7 +61,7 @@ export function standing(a: View): [string, ComponentChildren][] {
 }
 
 /** The evidence of an action. */
-export function Records({ id, again }: { id: string; again: boolean }) {
+export function Records({ id, again, from }: { id: string; again: boolean; from: string }) {
   const may = useMay("evidence:read");
   const list = useLive<Page<Evidence>>(may ? "/v1/evidence" + query({ action_id: id, limit: 50 }) : undefined, again ? 0 : 3000);
   useEffect(() => list.again(), [again, list.again]);
@@ -71,7 +76,7 @@ export function Records({ id, again }: { id: string; again: boolean }) {
           <li key={r.id}>
             <details>
               <summary>
-                {r.kind} {r.code && <code>{r.code}</code>} <Time at={r.time} />
+                {r.kind} {r.code && <code>{r.code}</code>} <Offset at={r.time} from={from} />
               </summary>
               <Code value={r.payload} />
             </details>

@@ -1,5 +1,6 @@
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { get, post, type Refusal, request } from "../api";
+import { CallTitle, titleOf } from "../call";
 import { useEvents } from "../events";
 import { useCall } from "../live";
 import { order } from "../repeat";
@@ -18,6 +19,8 @@ export function Action({ id }: { id: string }) {
   const stream = useEvents<ActionEvent>(path, view.again, matters);
   const events = useMemo(() => stream.events.map((e) => e.doc), [stream.events]);
   const a = view.data;
+  const title = a && titleOf(a);
+  useEffect(() => void (title && (document.title = title + " · Weir")), [title]);
   if (!a) return view.error ? <Missing error={view.error} again={view.again} id={id} all="actions" /> : <Loading what="the action" />;
   const task = a.kind === "task" ? a.id : a.kind === "push" ? (a.result as PushResult | undefined)?.task_id : undefined;
   return (
@@ -27,7 +30,7 @@ export function Action({ id }: { id: string }) {
           <a class="back" href={link("actions")}>
             ← Actions
           </a>
-          <h1 class="mono">{a.id}</h1>
+          <CallTitle a={a} />
         </div>
         <div class="row">
           {["run", "chat"].includes(a.kind) && <a href={link("runs", a.id)}>Stream</a>}
@@ -44,10 +47,11 @@ export function Action({ id }: { id: string }) {
             <Waterfall events={events} settled={over} />
             <Failure error={stream.why} />
             <Gone of={stream} />
+            {events.length === 0 && !stream.why && !stream.gone && <Loading what="events" />}
             <ol class="timeline">
               {stream.dropped > 0 && <li class="dim">{stream.dropped} earlier events are not shown.</li>}
               {events.map((e) => (
-                <Line key={e.seq} e={e} />
+                <Line key={e.seq} e={e} from={a.created} />
               ))}
             </ol>
           </section>
@@ -74,7 +78,7 @@ export function Action({ id }: { id: string }) {
           </section>
           {a.decision && <Decided d={a.decision} />}
           <Payload a={a} />
-          <Records id={a.id} again={over} />
+          <Records id={a.id} again={over} from={a.created} />
         </div>
       </div>
     </>

@@ -79,7 +79,7 @@ export function Refused({ end, code }: { end: Record<string, unknown>; code: str
 const amount = (what: unknown, n: unknown): string => (what === "usd" ? usd(number(n)) : `${number(n).toLocaleString("en")} ${word(what)}`);
 
 /** Billionths of a US dollar. */
-function usd(nanos: number): string {
+export function usd(nanos: number): string {
   return "$" + (nanos >= 1e9 ? (nanos / 1e9).toFixed(2) : (nanos / 1e9).toFixed(9).replace(/0{1,7}$/, ""));
 }
 

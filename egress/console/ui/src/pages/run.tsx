@@ -1,4 +1,5 @@
 import { useMemo } from "preact/hooks";
+import { CallTitle, Offset } from "../call";
 import { type Answer, doc, whole } from "../chat";
 import { type Stream, useStream } from "../events";
 import { link } from "../route";
@@ -7,7 +8,7 @@ import { Badge, Code, Facts, Failure, Loading } from "../ui";
 import { useMay } from "../who";
 import { Cancel, Live, Missing, Payload, standing, useAction } from "./about";
 import { Completion, Refused, spent } from "./completion";
-import { Gone, Line, matters, Said } from "./events";
+import { Gone, Line, matters, nameOf, Said } from "./events";
 import { Tailed } from "./tail";
 import { type Came, fold, type Item, nothing } from "./came";
 
@@ -25,7 +26,7 @@ export function Run({ id }: { id: string }) {
           <a class="back" href={link("runs")}>
             ← Runs and chats
           </a>
-          <h1 class="mono">{a.id}</h1>
+          <CallTitle a={{ ...a, model: stream.value.answer.model }} />
         </div>
         <div class="row">
           <a href={link("actions", a.id)}>Action</a>
@@ -79,11 +80,11 @@ function Piece({ it, from }: { it: Item; from: string }) {
   return (
     <li class={"piece " + it.e.type}>
       <div class="row">
-        {it.name ? <strong>{it.name}</strong> : <strong>{it.e.type}</strong>}
+        {it.name ? <strong>{it.name}</strong> : <strong>{nameOf(it.e)}</strong>}
         <span class="what">
           <Said e={it.e} />
         </span>
-        <After at={it.e.time} from={from} />
+        <Offset at={it.e.time} from={from} />
       </div>
       {it.said && <div class="words">{it.said}</div>}
       {it.text && <div class={"words mono" + (it.said && " dim")}>{it.text}</div>}
@@ -91,24 +92,6 @@ function Piece({ it, from }: { it: Item; from: string }) {
       {it.omitted > 0 && <p class="dim">The event was too large to store: {it.omitted.toLocaleString("en")} bytes.</p>}
     </li>
   );
-}
-
-/** How long after the beginning, and exactly when on hover. */
-function After({ at, from }: { at: string; from: string }) {
-  const t = Date.parse(at);
-  return (
-    <time dateTime={at} title={new Date(t).toLocaleString() + "\n" + at}>
-      {after(t - Date.parse(from))}
-    </time>
-  );
-}
-
-function after(ms: number): string {
-  const s = Math.max(0, ms) / 1000;
-  if (s < 10) return `+${Math.round(s * 1000)} ms`;
-  if (s < 120) return `+${s.toFixed(1)} s`;
-  const min = Math.floor(s / 60);
-  return min < 120 ? `+${min} min ${Math.floor(s % 60)} s` : `+${Math.floor(min / 60)} h ${min % 60} min`;
 }
 
 /** The result of a run. */
@@ -152,7 +135,7 @@ function Chat({ a, over, stream }: Part & { over: boolean }) {
           <h2 id="h-events">Events</h2>
           <ol class="timeline">
             {items.items.map((it) => (
-              <Line key={it.e.seq} e={it.e} />
+              <Line key={it.e.seq} e={it.e} from={accepted || a.created} />
             ))}
           </ol>
         </section>

@@ -29,7 +29,8 @@ export function TaskPage({ id }: { id: string }) {
           <a class="back" href={link("tasks")}>
             ← Tasks
           </a>
-          <h1 class="mono">{t.id}</h1>
+          <h1>{firstLine(t.description) || t.id}</h1>
+          <span class="mono id dim">{t.id}</span>
         </div>
         <div class="row">
           <Live over={over} state={stream.state} />
@@ -60,7 +61,7 @@ export function TaskPage({ id }: { id: string }) {
             <Words text={t.description} name="Description" />
           </section>
           <Known t={t} />
-          <Records id={t.id} again={over} />
+          <Records id={t.id} again={over} from={t.created} />
         </div>
       </div>
     </>

@@ -1,8 +1,9 @@
 import type { Refusal } from "../api";
+import { Offset } from "../call";
 import type { Told } from "../events";
 import { link } from "../route";
 import { firstLine, short, type Task, type TaskUpdate, toneOf } from "../tasks";
-import { Badge, Failure, Time } from "../ui";
+import { Badge, Failure } from "../ui";
 import { Gone } from "./events";
 
 interface Stream {
@@ -27,7 +28,7 @@ export function TaskLog({ t, stream }: { t: Task; stream: Stream }) {
             <span class="what">
               <strong>{doc.what}</strong> <Said u={doc} t={t} />
             </span>
-            <Time at={doc.time} />
+            <Offset at={doc.time} from={t.created} />
           </li>
         ))}
       </ol>

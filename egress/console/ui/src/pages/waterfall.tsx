@@ -1,3 +1,4 @@
+import { instant } from "../call";
 import { useNow } from "../live";
 import type { ActionEvent } from "../types";
 import { millis } from "../ui";
@@ -17,8 +18,8 @@ export function Waterfall({ events, settled }: { events: ActionEvent[]; settled:
   const first = events[0];
   const bars = barsOf(events);
   if (!first || bars.length === 0) return null;
-  const start = Date.parse(first.time);
-  const last = Math.max(...events.map((e) => Date.parse(e.time)));
+  const start = instant(first.time);
+  const last = Math.max(...events.map((e) => instant(e.time)));
   const end = Math.max(settled ? last : Math.max(now, last), start + 1);
   const at = (t: number) => ((Math.min(Math.max(t, start), end) - start) / (end - start)) * 100;
   return (
@@ -51,7 +52,7 @@ function barsOf(events: ActionEvent[]): Bar[] {
     if (!t) continue;
     const key = `${t.step}.${t.number}.${t.hop ?? 0}`;
     const name = (t.step ? `step ${t.step} ` : "") + `attempt ${t.number}` + (t.hop ? ` hop ${t.hop}` : "");
-    const when = Date.parse(e.time);
+    const when = instant(e.time);
     if (e.attempted) {
       const took = e.attempted.duration_ms;
       const ok = !e.attempted.code && (e.attempted.status ?? 200) < 400;
