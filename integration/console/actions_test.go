@@ -43,6 +43,7 @@ func TestActions(t *testing.T) {
 	p.do(do{"op": "gone", "role": "link", "name": "done-1"})
 	p.click("link", "denied-1")
 	p.css(`section:has(#h-decision) >> text=DENY_HOST`)
+	p.css(`section:has(#h-decision) >> text=url_prefix: http://nowhere.example/secret`)
 	p.accessible()
 
 	// One action, live: its running attempt, then its outcome.

@@ -57,6 +57,9 @@ policy: {allowlist: [{name: broken, url_prefix: "http://broken.example/"}]}
 		p.seeRole("link", id)
 	}
 	p.accessible()
+	p.to("#/flow")
+	p.click("link", "3 Dead letters")
+	p.seeRole("heading", "Dead letters")
 
 	names.mended.Store(true) // to an address that the policy does not let it reach
 	p.click("button", "Redrive poison-1")

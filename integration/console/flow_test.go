@@ -45,6 +45,7 @@ func TestFlow(t *testing.T) {
 	p.click("link", "Weir") // the first page
 	p.seeRole("heading", "Flow")
 	p.see("No actions yet.")
+	p.css(`.attention >> text=Nothing.`)
 	p.accessible()
 
 	// What happens shows by itself.
@@ -54,6 +55,7 @@ func TestFlow(t *testing.T) {
 	n.call("later-1", http.MethodGet, n.up.URL()+"/ok", schemas.HeaderDelay, "1h")
 	p.ended("succeeded", 1)
 	p.ended("denied", 1)
+	p.css(`.attention a[href="#/actions?status=denied&since=24h"] b:text-is("1")`)
 	p.stage("Ingress", "in 15 min", "4")
 	p.stage("Log", "waiting", "1")
 	p.stage("Workers", "running", "1")

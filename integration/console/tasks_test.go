@@ -96,6 +96,10 @@ func TestTasks(t *testing.T) {
 	said := n.inquire(leased.Token, "Which colour?")
 	board.css(`.stack:has(#state-Running) .task >> text=needs input`)
 	board.accessible()
+	board.to("#/flow")
+	board.click("link", "1 Tasks that need input")
+	board.css(`.stack:has(#state-Running) >> text=1 of 1`)
+	board.to("#/tasks")
 
 	one := n.signIn("one", n.admin, nil)
 	one.to("#/tasks/paint-1")

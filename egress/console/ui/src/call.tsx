@@ -3,7 +3,7 @@ import { link } from "./route";
 import type { Called, ModelUse } from "./types";
 import { Copy, millis } from "./ui";
 
-type Titled = Called & ModelUse & { id: string; kind: string; task_type?: string; agent?: string };
+type Titled = Called & ModelUse & { id: string; kind: string; task_type?: string };
 
 /** What an action called: method, host and path, or the agent of a run, or the model of a chat. Without
  * them, as for a sensitive run, it is the id. */

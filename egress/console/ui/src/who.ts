@@ -9,3 +9,8 @@ export function useMay(scope: string): boolean {
   const scopes = useContext(Who).scopes ?? [];
   return scopes.includes(scope) || scopes.includes("admin");
 }
+
+/** Whether the session may see and hold calls of all tenants: an admin of the operator's tenant. */
+export function useOperator(): boolean {
+  return useMay("admin") && useContext(Who).tenant === "default";
+}

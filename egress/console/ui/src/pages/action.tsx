@@ -12,6 +12,7 @@ import { settled } from "../vocabulary";
 import { useMay } from "../who";
 import { Cancel, Live, Missing, type Paid, Payload, Records, standing, useAction } from "./about";
 import { Gone, Line, matters } from "./events";
+import { Remedy } from "./remedy";
 import { Waterfall } from "./waterfall";
 
 export function Action({ id }: { id: string }) {
@@ -76,7 +77,7 @@ export function Action({ id }: { id: string }) {
               ]}
             />
           </section>
-          {a.decision && <Decided d={a.decision} />}
+          {a.decision && <Decided d={a.decision} id={a.id} />}
           <Payload a={a} />
           <Records id={a.id} again={over} from={a.created} />
         </div>
@@ -85,7 +86,7 @@ export function Action({ id }: { id: string }) {
   );
 }
 
-function Decided({ d }: { d: Decision }) {
+function Decided({ d, id }: { d: Decision; id: string }) {
   return (
     <section class="card" aria-labelledby="h-decision">
       <h2 id="h-decision">Decision</h2>
@@ -103,6 +104,7 @@ function Decided({ d }: { d: Decision }) {
           ["Shadow", d.shadow && (d.shadow.allowed ? `would allow by ${d.shadow.entry}` : `would deny: ${d.shadow.code}`)],
         ]}
       />
+      {!d.allowed && <Remedy id={id} code={d.code} version={d.version} />}
     </section>
   );
 }

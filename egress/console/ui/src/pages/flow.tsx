@@ -7,6 +7,7 @@ import { useLive } from "../live";
 import { link, refine, type Route } from "../route";
 import type { ActionPage, Stats } from "../types";
 import { Code, Copy, Empty, Failure, LiveMark, Loading } from "../ui";
+import { Attention } from "./attention";
 import { Groups } from "./groups";
 import { Pipeline } from "./pipeline";
 
@@ -52,6 +53,7 @@ export function Flow({ route }: { route: Route }) {
         </div>
       </div>
       <Failure error={error} again={() => all.forEach((l) => l.again())} />
+      <Attention />
       {!stats ? (
         !error && <Loading what="figures" />
       ) : (

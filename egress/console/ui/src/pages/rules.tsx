@@ -1,10 +1,25 @@
 import { useState } from "preact/hooks";
-import { Refusal, rules } from "../api";
-import { useCall, useLive } from "../live";
-import type { Rule, RulePage } from "../types";
+import { all, Refusal, rules } from "../api";
+import { count } from "../figures";
+import { useCall, useLive, useReading } from "../live";
+import type { Evidence, Rule, RulePage } from "../types";
 import { Badge, Dialog, Empty, Failure, LiveMark, Loading, Switch, Time } from "../ui";
 import { useMay } from "../who";
 import { Editor } from "./ruleedit";
+
+const most = 5000; // evidence records that are counted
+
+/** How often each rule had an effect within the last hour, by the evidence. */
+function useHits() {
+  const may = useMay("evidence:read");
+  const read = async () => {
+    const records = await all<Evidence>("/v1/evidence", { since: new Date(Date.now() - 3_600_000).toISOString(), limit: 1000 }, most);
+    const of = new Map<string, number>();
+    for (const id of records.flatMap((r) => r.traffic?.rules ?? [])) of.set(id, (of.get(id) ?? 0) + 1);
+    return { of, more: records.length >= most };
+  };
+  return useReading(may ? "hits" : undefined, read, 5000, 20).data;
+}
 
 export function Rules() {
   const live = useLive<RulePage>("/v1/rules?limit=1000", 2000);
@@ -13,6 +28,7 @@ export function Rules() {
   const [edited, edit] = useState<{ rule: Rule | undefined; etag: string }>();
   const [asked, ask] = useState(false);
   const set = live.data;
+  const hits = useHits();
 
   const act = (operation: string, args: Record<string, unknown>) =>
     call(async () => {
@@ -61,6 +77,11 @@ export function Rules() {
               <th scope="col" class="num">
                 Priority
               </th>
+              {hits && (
+                <th scope="col" class="num">
+                  Hits, last hour
+                </th>
+              )}
               <th scope="col">Group</th>
               <th scope="col">Expires</th>
             </tr>
@@ -85,6 +106,11 @@ export function Rules() {
                   {r.scope && <div class="dim">only {Object.entries(r.scope).map(([k, v]) => `${k.replace("_", " ")} ${v}`).join(", ")}</div>}
                 </td>
                 <td class="num">{r.priority}</td>
+                {hits && (
+                  <td class="num" data-name="hits">
+                    {count(hits.of.get(r.id) ?? 0) + (hits.more ? "+" : "")}
+                  </td>
+                )}
                 <td>{r.group}</td>
                 <td class={r.expires_at ? "" : "none"}>{r.expires_at ? <Time at={r.expires_at} /> : <span class="dim">–</span>}</td>
               </tr>
@@ -95,6 +121,7 @@ export function Rules() {
       {edited && (
         <Editor
           rule={edited.rule}
+          taken={set?.items.map((r) => r.id) ?? []}
           etag={edited.etag}
           mayWrite={may}
           onClose={(changed) => {

@@ -13,6 +13,7 @@ export function Tasks({ route }: { route: Route }) {
   const [filing, file] = useState(false);
   const q = route.params.get("q") ?? "";
   const only = states.find((s) => s === route.params.get("status"));
+  const input = route.params.get("input") === "needed";
   const set = (name: string) => (v: string) => refine(route, { [name]: v });
   const columns = board.columns;
   const waiting = columns ? columns.Queued.tasks.concat(columns.Running.tasks).filter((t) => asks(t).length > 0).length : 0;
@@ -36,6 +37,7 @@ export function Tasks({ route }: { route: Route }) {
       <form class="filters find" role="search" onSubmit={(e) => e.preventDefault()}>
         <Text label="Search" type="search" value={q} placeholder="Id, description, repository, branch or metadata" onChange={set("q")} />
         <Select label="State" value={only ?? ""} options={states} any="all" onChange={set("status")} />
+        <Select label="Input" value={input ? "needed" : ""} options={["needed"]} any="any" onChange={set("input")} />
       </form>
       <Failure error={board.error} again={board.again} />
       {board.held > 0 && (
@@ -57,7 +59,7 @@ export function Tasks({ route }: { route: Route }) {
           {states
             .filter((s) => !only || s === only)
             .map((s) => (
-              <Stack key={s} state={s} column={columns[s]} q={q} older={() => board.older(s)} full={board.full(s)} />
+              <Stack key={s} state={s} column={columns[s]} fits={(t) => fits(t, q) && (!input || asks(t).length > 0)} narrowed={q !== "" || input} older={() => board.older(s)} full={board.full(s)} />
             ))}
         </div>
       )}
@@ -71,15 +73,15 @@ function fits(t: Task, q: string): boolean {
   return !q || [t.id, t.description, t.repo, t.branch, ...Object.values(t.metadata ?? {})].some((s) => s.toLowerCase().includes(text));
 }
 
-function Stack(p: { state: TaskState; column: Column; q: string; older: () => void; full: boolean }) {
+function Stack(p: { state: TaskState; column: Column; fits: (t: Task) => boolean; narrowed: boolean; older: () => void; full: boolean }) {
   const { tasks, more, count } = p.column;
-  const shown = tasks.filter((t) => fits(t, p.q));
+  const shown = tasks.filter(p.fits);
   const number = !more ? String(tasks.length) : count && count > tasks.length ? String(count) : `${tasks.length}+`;
   const id = `state-${p.state}`;
   return (
     <section class="stack" aria-labelledby={id}>
       <h2 id={id}>
-        {p.state} <span class="dim">{p.q ? `${shown.length} of ${number}` : number}</span>
+        {p.state} <span class="dim">{p.narrowed ? `${shown.length} of ${number}` : number}</span>
       </h2>
       {shown.length > 0 && (
         <ul>
