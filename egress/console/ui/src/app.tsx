@@ -80,6 +80,7 @@ export function App() {
     return () => clearInterval(timer);
   }, [error, session, look]);
   const shown = useMemo(() => (session ? allowed(session) : []), [session]);
+  useEffect(() => document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [route.page, session]);
   useEffect(() => {
     const name = pages.find((p) => p.page === route.page)?.name ?? "Weir";
     document.title = (route.id ? route.id + " · " : "") + name + " · Weir";

@@ -13,6 +13,7 @@ export function Gone({ of }: { of: { gone: boolean } }) {
 }
 
 export function nameOf(e: ActionEvent): string {
+  if (e.settled) return e.type;
   if (e.attempt) return `attempt ${e.attempt.number}`;
   return e.attempted ? `attempt ${e.attempted.number} ended` : e.type;
 }
@@ -33,14 +34,14 @@ export function Said({ e }: { e: ActionEvent }) {
     const d = e.attempt.decision;
     return (
       <>
-        {[e.attempt.hop && `redirect ${e.attempt.hop}`, e.attempt.step && `step ${e.attempt.step}`].filter(Boolean).join(", ")} {d.entry && <>by {d.entry}</>}
+        {[e.attempt.hop && `redirect ${e.attempt.hop}`, e.attempt.step && `step ${e.attempt.step}`].filter(Boolean).join(", ")} {d.entry && <>entry {d.entry}</>}
       </>
     );
   }
   if (e.settled) {
     return (
       <>
-        <Badge word={e.settled.outcome} /> {e.settled.code && <code>{e.settled.code}</code>}
+        <Badge word={e.settled.outcome} /> {e.attempted?.status && `attempt ${e.attempted.number}: ${e.attempted.status}`} {e.settled.code && <code>{e.settled.code}</code>}
       </>
     );
   }

@@ -45,7 +45,7 @@ export function Remedy({ id, code, version }: { id: string; code: string | undef
   if (!data) return <p class="dim">{loading ? "Loading…" : "The action does not say where the call goes."}</p>;
   const { call, said } = data;
   const key = call.allowlist_key ?? "";
-  const entry = said.allowed ? "" : suggestion(call.method, call.url, key);
+  const entry = said.allowed || !said.remedy ? "" : suggestion(call.method, call.url, key);
   const taken = said.entries.some((e) => e.entry === key);
   return (
     <>
@@ -53,7 +53,7 @@ export function Remedy({ id, code, version }: { id: string; code: string | undef
         of={[
           ["Now", said.allowed && <><Badge word="allowed" as="good" /> {why(code, said.version === version)}</>],
           ["Check", said.check],
-          ["Remedy", said.remedy ?? (!said.allowed && "None: the call itself is not valid.")],
+          ["Remedy", said.remedy ?? (!said.allowed && "None: no change of the policy can allow this call.")],
         ]}
       />
       <p>

@@ -105,7 +105,9 @@ export function Rules() {
                   {r.match.method} {r.match.url_pattern}
                   {r.scope && <div class="dim">only {Object.entries(r.scope).map(([k, v]) => `${k.replace("_", " ")} ${v}`).join(", ")}</div>}
                 </td>
-                <td class="num">{r.priority}</td>
+                <td class="num" data-name="priority">
+                  {r.priority}
+                </td>
                 {hits && (
                   <td class="num" data-name="hits">
                     {count(hits.of.get(r.id) ?? 0) + (hits.more ? "+" : "")}
