@@ -104,7 +104,10 @@ func flagError(cmd *cobra.Command, err error) error {
 			hint = "; did you mean --" + best + "?"
 		}
 	}
-	return usageError{fmt.Errorf("%w%s; `%s --help` shows its flags", err, hint, cmd.CommandPath())}
+	if !strings.HasSuffix(err.Error()+hint, "?") {
+		hint += ";"
+	}
+	return usageError{fmt.Errorf("%w%s `%s --help` shows its flags", err, hint, cmd.CommandPath())}
 }
 
 // listing is a command that lists by itself, and as its subcommand ls does.
