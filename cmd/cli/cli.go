@@ -151,8 +151,12 @@ and Weir keeps a record of every attempt and every denial.
 The commands call the Weir at $WEIR_URL (default http://127.0.0.1:8092) with the token in
 $WEIR_TOKEN.
 
-Exit codes: 0 success; 1 failure; 2 a mistake on the command line, in a file or in the
-configuration; 3 denied by the policy; 4 the outcome of a call is unknown.`,
+Exit codes:
+  0  success
+  1  failure, or the answer to the question of the command is no
+  2  a mistake on the command line, in a file or in the configuration
+  3  the policy denies the call
+  4  the outcome of the call is unknown`,
 		Example: `  weir demo                          # a tour, with everything on this machine
   weir init                          # write a first weir.yaml
   weir serve                         # run the gateway on 127.0.0.1:8092

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tmaxmax/go-sse"
 
+	"weir/internal/nearest"
 	"weir/schemas"
 )
 
@@ -40,7 +41,7 @@ func newTail(env *Env) *cobra.Command {
 		case what == "dead":
 			return c.watchDead(ctx)
 		default:
-			return usageError{fmt.Errorf("tail knows no %q; it takes actions, evidence or dead", what)}
+			return usageError{fmt.Errorf("%q is not actions, evidence or dead%s", what, nearest.Hint(what, []string{"actions", "evidence", "dead"}))}
 		}
 	})
 }

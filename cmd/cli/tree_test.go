@@ -22,6 +22,11 @@ func TestMistypedWordsGetTheNearest(t *testing.T) {
 		"taks":                          "`weir` has no command \"taks\"; did you mean tasks?",
 		"frobnicate":                    "`weir` has no command \"frobnicate\"; `weir --help` lists them",
 		"tasks lst":                     "`weir tasks` has no command \"lst\"; did you mean ls?",
+		"help tsks":                     "did you mean tasks?",
+		"help tasks crate":              "did you mean create?",
+		"pin opne github":               "did you mean open?",
+		"tail evidnce":                  "did you mean evidence?",
+		"schema opnapi":                 "did you mean openapi?",
 		"tasks frobnicate":              "`weir tasks --help` lists them",
 		"budgets lx":                    "did you mean ls?",
 		"dead redrive 17":               "use `weir actions redrive ID…`",
@@ -55,7 +60,7 @@ func TestHelpHasGroups(t *testing.T) {
 	t.Parallel()
 	code, out, errs := command(t, "--help")
 	require.Equal(t, ExitOK, code, errs)
-	for _, part := range []string{"Start:\n", "Call and watch:\n", "Policy:\n", "Agents:\n", "Operate:\n", "Exit codes: 0 success; 1 failure; 2 a mistake"} {
+	for _, part := range []string{"Start:\n", "Call and watch:\n", "Policy:\n", "Agents:\n", "Operate:\n", "  2  a mistake on the command line"} {
 		require.Contains(t, out, part)
 	}
 	require.NotContains(t, out, "Additional Commands")

@@ -199,7 +199,7 @@ func failed[T any](err error) iter.Seq2[T, error] {
 }
 
 func pinStates(context.Context, *api) iter.Seq2[cobra.Completion, error] {
-	return given([]cobra.Completion{schemas.PinOpen, schemas.PinClosed, "off"})
+	return given(pinWords())
 }
 
 func actionIDs(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
