@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -252,10 +253,17 @@ type counter struct {
 	mu       sync.Mutex
 	accepted map[schemas.Kind]int
 	refused  map[schemas.Code]int
+	answered []string
 }
 
 func (c *counter) Accepted(k schemas.Kind) { c.mu.Lock(); defer c.mu.Unlock(); c.accepted[k]++ }
 func (c *counter) Refused(k schemas.Code)  { c.mu.Lock(); defer c.mu.Unlock(); c.refused[k]++ }
+
+func (c *counter) Answered(surface, method string, stream bool, status int, _ time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answered = append(c.answered, fmt.Sprint(surface, " ", method, " ", status, " ", stream))
+}
 
 // world is a whole ingress over a log in memory.
 type world struct {

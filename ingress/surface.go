@@ -150,7 +150,7 @@ func tidy(e *gin.Engine, surfaces []Surface) gin.HandlerFunc {
 			u := *r.URL
 			u.Path, r.URL = route, &u
 			c.Request = &r
-			c.Status(http.StatusOK) // the router had set that of a path without a route
+			c.Status(http.StatusOK) // the router had set the status for a path without a route
 			e.HandleContext(c)
 			c.Abort()
 			return

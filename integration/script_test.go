@@ -19,6 +19,7 @@ import (
 	"github.com/tmaxmax/go-sse"
 
 	"weir/internal/weirtest/agent"
+	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/program"
 )
 
@@ -34,25 +35,35 @@ import (
 //	asked TASK                 wait until a task's agent asks something
 //	clone TOKENFILE REPO DIR BRANCH    clone a branch with a token
 //	minion METHOD PATH [-d BODY] [MEMBER]    a program: what an agent's shell script speaks HTTP with
+//	unreliable                 put a proxy before Weir that loses the first answer to each call, and cuts streams after each event
+//	start VAR PROGRAM ARG…     start a server; VAR is the URL in the first line that it prints
+//	until FILE PATTERN         wait until a file has this
 //	agent TASK_TYPE [FAULT]    start an agent; it is added at the end of weir.yaml, $TASK_TYPE points at it
 //	provider [-key]            the models that $PROVIDER was asked for, in order, or the credential that came last
 //	agent-reached TASK_TYPE    wait until a run has come to it
 //	agent-ledger TASK_TYPE     what it was asked, in order, once all of that is over: route, request_id, `answered` or `cut`
 func TestStories(t *testing.T) {
 	t.Parallel()
-	testscript.Run(t, testscript.Params{
-		Dir: "script",
+	params := storyParams(t, func(string) llm.Config { return llm.Config{Key: storyKey} })
+	params.Dir = "script"
+	testscript.Run(t, params)
+}
+
+// storyParams are the commands of stories, and what surrounds each. The models that a story reaches
+// are what provider returns for the URL of its upstream.
+func storyParams(tb testing.TB, provider func(upstream string) llm.Config) testscript.Params {
+	return testscript.Params{
 		Setup: func(env *testscript.Env) error {
 			up := newStoryUpstream()
 			env.Defer(up.shut)
 			env.Values["upstream"] = up
 			env.Values["test"] = env.T()
-			env.Values["agents"] = &storyAgents{tb: t, byType: map[string]*agent.Agent{}}
+			env.Values["agents"] = &storyAgents{tb: tb, byType: map[string]*agent.Agent{}}
 			env.Setenv("UPSTREAM", up.URL)
 			env.Setenv("UPSTREAM_HOST", strings.TrimPrefix(up.URL, "http://"))
 			env.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("WEIR_SECRET_STORY", "AGWCANARY-story-secret")
-			if err := newStoryProvider(env); err != nil {
+			if err := newStoryProvider(env, provider(up.URL)); err != nil {
 				return err
 			}
 			return expand(env)
@@ -60,8 +71,9 @@ func TestStories(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve": cmdServe, "crash": cmdCrash, "drain": cmdDrain, "http": cmdHTTP, "sse": cmdSSE, "ledger": cmdLedger,
 			"agent": cmdAgent, "agent-reached": cmdAgentReached, "agent-ledger": cmdAgentLedger, "asked": cmdAsked, "clone": cmdClone, "provider": cmdProvider,
+			"unreliable": cmdUnreliable, "start": cmdStart, "until": cmdUntil,
 		},
-	})
+	}
 }
 
 // expand puts the upstream's address into the script's files.

@@ -153,8 +153,8 @@ func answer(w http.ResponseWriter, status int, contentType, body string) {
 const storyKey = "AGWCANARY-provider-key"
 
 // newStoryProvider starts the provider that scripts' models are asked of.
-func newStoryProvider(env *testscript.Env) error {
-	p, err := llm.Start(llm.Config{Key: storyKey})
+func newStoryProvider(env *testscript.Env, cfg llm.Config) error {
+	p, err := llm.Start(cfg)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
-// Package processors turns stored actions into settled ones. The pipeline is
-// admit → guard → call → settle; everything it does is on the log before anybody
-// sees it, and everything it was doing when it died is read from there.
+// Package processors turns stored actions into settled ones. The pipeline is load → guard → call →
+// settle. Every result is on the log before it becomes visible, and after a crash the next worker
+// continues from the log.
 package processors
 
 import (
@@ -22,11 +22,11 @@ import (
 type Ledger interface {
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	// Nudge has an action looked at again at once.
+	// Nudge wakes an action at once.
 	Nudge(ctx context.Context, ref schemas.Ref) error
 }
 
-// Waker has an action looked at again later.
+// Waker wakes an action later.
 type Waker interface {
 	Wake(ctx context.Context, ref schemas.Ref, at time.Time) error
 }
@@ -66,8 +66,7 @@ func NewPipeline(l Ledger, w Waker, worker string, s Stages) *Pipeline {
 	}
 }
 
-// busyDelay is how long a message rests that came while its action is under way in this
-// process for another one.
+// busyDelay is the delay of a message that arrives while this process already runs its action.
 const busyDelay = 2 * time.Second
 
 // Handle works on the action that a message of the log belongs to. The error
@@ -75,7 +74,7 @@ const busyDelay = 2 * time.Second
 func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) error {
 	ref, _, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {
-		return p.parkMessage(ctx, rec, nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject is not one of the log's", Cause: err})
+		return p.parkMessage(ctx, rec, nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject does not belong to the log", Cause: err})
 	}
 	w, ok := p.running.begin(ref, rec.Seq)
 	if !ok {
@@ -83,14 +82,14 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 	}
 	failpoint.At(failpoint.Fetched, ref.ID)
 	p.resting.forget(ref)
-	defer p.leave(w) //nolint:contextcheck // whom it wakes is woken whatever becomes of this message
+	defer p.leave(w) //nolint:contextcheck // it wakes others whatever the result of this message
 
 	st, err := p.admission(ctx, rec, first)
 	if err == nil {
 		err = p.work(ctx, st, w)
 	}
 	if errors.Is(err, fault.ErrFenced) {
-		// Somebody wrote since we read: what they wrote decides what to do now.
+		// Another writer was first: its events decide what to do now.
 		if st, err = p.Admit.Fenced(ctx, rec); err == nil {
 			err = p.work(ctx, st, w)
 		}
@@ -98,11 +97,10 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 	return p.conclude(ctx, rec, st, w, err)
 }
 
-// busy gives a message back whose action is under way here. The very message that it is
-// under way for has come again because its heartbeats were late, and must not go to
-// another node, which would take this one for dead: the delay replaces the wait for an
-// acknowledgement, and the next heartbeat replaces the delay, if that is long enough for
-// one to come.
+// busy gives back a message of an action that already runs here. If it is the running message
+// itself, its heartbeats were late. It must not go to another node, which would take this one for
+// dead: the delay replaces the wait for an acknowledgement, and the next heartbeat replaces the
+// delay if it is long enough.
 func (p *Pipeline) busy(w *work, rec schemas.Record) error {
 	if w.message == rec.Seq {
 		return &fault.Later{After: p.Admit.AckWait()}
@@ -110,7 +108,8 @@ func (p *Pipeline) busy(w *work, rec schemas.Record) error {
 	return &fault.Later{After: busyDelay}
 }
 
-// leave ends the work on an action. One that is held back can be woken from now on: before, its message would have found it under way.
+// leave ends the work on an action. A deferred action can be woken only after this: before, its
+// message would have found it running.
 func (p *Pipeline) leave(w *work) {
 	p.running.end(w.ref)
 	switch r := w.rest; {
@@ -175,7 +174,7 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 // parting is how long a worker that gives an action back may take to write such a result.
 const parting = 5 * time.Second
 
-// settle ends an action, and has its kind tell of that.
+// settle ends an action and notifies its kind.
 func (p *Pipeline) settle(ctx context.Context, st *ledger.State, v settle.Verdict) error {
 	failpoint.At(failpoint.Settling, st.ID)
 	if err := p.Settle.Settle(ctx, st, v); err != nil {
@@ -222,7 +221,7 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 	case err == nil:
 		return nil
 	case errors.Is(err, admit.ErrDone):
-		if st != nil && rec.Seq < st.SettledSeq && !p.executing.settledBy(st.Ref) { // whoever settled it had a message like this
+		if st != nil && rec.Seq < st.SettledSeq && !p.executing.settledBy(st.Ref) { // another worker settled it with a message like this
 			return p.complete(ctx, st)
 		}
 		return nil
@@ -267,8 +266,8 @@ func (p *Pipeline) Condemn(ctx context.Context, rec schemas.Record, why *fault.P
 	return p.parkMessage(ctx, rec, st, why)
 }
 
-// Stop asks for the action to stop, if it is under way in this process. The
-// durable word is the cancel event on the log; this makes it heard at once.
+// Stop asks for the action to stop, if it is running in this process. The durable request is the
+// cancel event on the log; this notifies the worker at once.
 func (p *Pipeline) Stop(ref schemas.Ref) { p.running.stop(ref) }
 
 // RulesChanged is called when other traffic rules of a tenant have come into force,

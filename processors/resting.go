@@ -19,7 +19,7 @@ type resting struct {
 
 	mu       sync.Mutex
 	byTenant map[string]*sleepers
-	closing  chan struct{} // nobody is roused any more
+	closing  chan struct{} // no more notifications
 	rousing  sync.WaitGroup
 }
 
@@ -50,7 +50,7 @@ func (r *resting) put(ref schemas.Ref, until time.Time, replaced <-chan struct{}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
-	case <-replaced: // by rules whose coming was told before the action was here
+	case <-replaced: // by rules that were announced before the action was registered here
 		r.wake(map[schemas.Ref]time.Time{ref: until})
 		return
 	default:
@@ -137,7 +137,7 @@ func (r *resting) round(until map[schemas.Ref]time.Time) bool {
 	return false
 }
 
-// close ends the waking, and waits for what is under way.
+// close stops all wake-ups, and waits for the running ones.
 func (r *resting) close() {
 	r.mu.Lock()
 	select {
@@ -149,10 +149,10 @@ func (r *resting) close() {
 	r.rousing.Wait()
 }
 
-// rest gives the slot back and has the action woken when it is due. The attempt
-// of another worker is not disturbed by an event of ours: its fence must hold. What
-// waits for what it has waited for already writes nothing more; it is woken anew all
-// the same, for its pending wake-up, which that replaces, may be the one that came.
+// rest gives the slot back and schedules the action's wake-up. It does not write an event while
+// another worker's attempt is open: that attempt's fence must hold. A repeated wait for the same
+// reason writes nothing more, but its wake-up is scheduled again, because the current message may
+// be the former wake-up.
 func (p *Pipeline) rest(ctx context.Context, st *ledger.State, w *work, r *call.Rest) error {
 	said := schemas.Waiting{For: r.For, Until: r.Until.UTC(), Step: r.Step, Rules: r.Rules}
 	if r.For != schemas.WaitInFlight && !r.Quiet && !waits(st, said) {

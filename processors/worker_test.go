@@ -107,7 +107,7 @@ func TestWhatComesAgainByPlanIsNoWarning(t *testing.T) {
 			Msg   string `json:"msg"`
 		}
 		require.NoError(t, json.Unmarshal(bytes.Split(log.Bytes(), []byte("\n"))[i], &line))
-		require.Equal(t, "work comes again", line.Msg)
+		require.Equal(t, "message redelivered", line.Msg)
 		require.Equal(t, want, line.Level)
 	}
 }

@@ -187,8 +187,8 @@ func newNATSProvision(env *cli.Env) *cobra.Command {
 		Use:   "provision",
 		Short: "Create the streams, queues and buckets on a NATS cluster",
 		Long: `Make on a NATS cluster what the log needs, or bring it up to date with the
-configuration (log.partitions, log.history and so on), and say what became of each:
-made, changed or kept. Nothing is deleted, and it may be repeated. Nodes whose NATS user
+configuration (log.partitions, log.history and so on), and report for each whether
+it was made, changed or kept. Nothing is deleted, and it may be repeated. Nodes whose NATS user
 may not do this refuse to start until it was done.`,
 		Example: `  weir nats provision --nats tls://nats-1:4222 --creds ./nats/credentials/provisioner.nk --ca ./nats/ca.pem
   weir nats provision --config weir.yaml --tenant acme     # and the place of acme's observer in the evidence`,

@@ -10,8 +10,8 @@ import (
 	"weir/schemas"
 )
 
-// openDestinations copies what operators hold back, and what workers tell each other of
-// destinations. A worker that is alone on its log tells nobody.
+// openDestinations mirrors the operators' holds, and the workers' notices about destinations. A
+// worker that is alone on its log sends no notices.
 func (a *App) openDestinations(ctx context.Context) error {
 	var shared destination.Store
 	if !a.cfg.Embedded() && (a.role.works() || a.role.shows()) {

@@ -7,6 +7,7 @@ import (
 
 	"weir/cmd/cli"
 	"weir/internal/config"
+	"weir/internal/telemetry"
 )
 
 // Role is which rooms a process has. Processes of any roles share one log; a role of its
@@ -99,7 +100,7 @@ func newRole(env *cli.Env, r Role) *cobra.Command {
 	return cmd
 }
 
-// options reads the configuration for a process that runs until it is told to end.
+// options reads the configuration of a process that runs until it is stopped.
 func options(env *cli.Env, path string, set map[string]string) (Options, error) {
 	load := func() (config.Config, error) { return config.Load(path, env.Environ, set) }
 	cfg, err := load()
@@ -107,10 +108,11 @@ func options(env *cli.Env, path string, set map[string]string) (Options, error) 
 		return Options{}, cli.Usage(err)
 	}
 	file := cfg.Source()
-	if file == "" { // it may come to be there
+	if file == "" { // it may appear later
 		file = config.DefaultFile
 	}
-	return Options{Config: cfg, Environ: env.Environ, Log: env.Err, Load: load, File: file, Notices: env.Err}, nil
+	notices := telemetry.Notices(env.Err, cfg.Telemetry.LogFormat)
+	return Options{Config: cfg, Environ: env.Environ, Log: env.Err, Load: load, File: file, Notices: notices}, nil
 }
 
 // settingFlag is a flag that sets a key of the configuration.
@@ -120,7 +122,7 @@ type settingFlag struct{ flag, key, help string }
 func sharedFlags() []settingFlag {
 	return []settingFlag{
 		{"listen", "listen", "the address to serve on (default 127.0.0.1:8092)"},
-		{"auth", "auth.mode", "who may ask: open (everybody on this machine) or tokens (default: open on a loopback address)"},
+		{"auth", "auth.mode", "authentication: open (no token, this machine only) or tokens (default: open on a loopback address)"},
 		{"nats", "nats.url", "URLs of an external NATS cluster, with commas between them, such as nats://host:4222"},
 		{"creds", "nats.creds", "file with the credentials for it"},
 		{"log-level", "telemetry.log_level", "debug, info, warn or error"},

@@ -32,23 +32,21 @@ func (a *App) openRules(ctx context.Context) error {
 	return nil
 }
 
-// rulesChanged has what the rules before held back looked at again, once there is
-// somebody who works.
+// rulesChanged wakes the actions that the former rules held back, once a worker is running.
 func (a *App) rulesChanged(tenant string) {
 	if p := a.resting.Load(); p != nil {
 		p.RulesChanged(tenant)
 	}
 }
 
-// askerPolicy is the rules and the policy in force, as ingress asks them about the calls
-// of somebody.
+// askerPolicy is the rules and the policy in force for one caller, as ingress needs them.
 type askerPolicy struct {
 	app   *App
 	scope judge.Scope
 }
 
-// askerPolicy is what decides about somebody's calls at the door. The id of the action is
-// not known yet, so that rules for one request alone are left to the worker.
+// askerPolicy evaluates a caller's calls on ingress. The id of the action is not known yet, so
+// rules for a single request are left to the worker.
 func (a *App) judge(who grant.Asker) ingressexecutor.Policy {
 	return askerPolicy{a, judge.Scope{
 		Tenant: who.Tenant, Only: who.Entries,

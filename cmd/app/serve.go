@@ -67,7 +67,7 @@ var errDisk = errors.New("the disk refused to make the log durable: nothing more
 // serve runs an App until ctx ends or the node must not go on.
 func serve(ctx context.Context, opts Options, out io.Writer) error {
 	for _, w := range opts.Config.Warnings() {
-		fmt.Fprintln(opts.Notices, "weir: warning:", w)
+		fmt.Fprintln(opts.Notices, w)
 	}
 	hangup := make(chan os.Signal, 1) // one that comes while it starts must not end it
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -80,7 +80,7 @@ func serve(ctx context.Context, opts Options, out io.Writer) error {
 		fmt.Fprintf(out, "weir: listening on %s, opening the log\n", a.URL())
 	}
 	if err := a.Start(ctx); err != nil {
-		if ctx.Err() != nil { // it was told to end before it had its log
+		if ctx.Err() != nil { // stopped before it had its log
 			err = nil
 		}
 		return errors.Join(err, a.Stop(context.WithoutCancel(ctx)))
@@ -109,7 +109,7 @@ func (a *App) promises() string {
 	return fmt.Sprintf("%s, durability %s, replicas %d", a.role, a.broker.Durability(), a.copies())
 }
 
-// wait returns when the program is to end, and reloads whenever it is told to.
+// wait returns when the program must end, and reloads on each hangup signal.
 func wait(ctx context.Context, a *App, hangup <-chan os.Signal) error {
 	for {
 		select {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	pages "weir/docs"
 	"weir/egress"
 	outchat "weir/egress/chat"
 	outconsole "weir/egress/console"
@@ -192,6 +193,6 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	all.add(one(intokens.Surface(in, issuer{a.tokens})), one(outtokens.Surface(out, a.listTokens)), nil)
 	console := session.Surface(in, signIns{a.tokens}, a.baseURL)
 	console.Absent = a.open() // every browser on this machine is let in
-	all.add(one(console), one(outconsole.Surface(a.consoleSession)), nil)
+	all.add(one(console), []egress.Surface{outconsole.Surface(a.consoleSession), outconsole.Docs(pages.Files)}, nil)
 	return all
 }

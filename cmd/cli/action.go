@@ -45,6 +45,9 @@ func (c *api) showAction(ctx context.Context, id string) error {
 	if more {
 		fmt.Fprintf(c.Out, "… there is more: `weir tail actions %s`\n", id)
 	}
+	if view.ResolveURL != "" && view.Resolution == nil {
+		fmt.Fprintf(c.Err, "look at the target, then record what you find: weir actions resolve %s --applied, or --not-applied\n", id)
+	}
 	return nil
 }
 

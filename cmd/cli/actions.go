@@ -24,8 +24,9 @@ func newActions(env *Env) *cobra.Command {
   weir actions ls --entry github --count
   weir actions show 01890a5d-…
   weir actions cancel 01890a5d-…
+  weir actions resolve 01890a5d-… --applied
   weir actions redrive --all --code POISON --rate 10/s`,
-	}, newActionList(env), newActionShow(env), newActionCancel(env), newActionRedrive(env))
+	}, newActionList(env), newActionShow(env), newActionCancel(env), newActionResolve(env), newActionRedrive(env))
 }
 
 // filterFlags are the parameters of GET /v1/actions by their flags' names.

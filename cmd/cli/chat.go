@@ -36,7 +36,14 @@ func newChat(env *Env) *cobra.Command {
 		Short: "Ask a model through a running Weir",
 		Long: `Ask a model and print its answer as it comes. MESSAGE is what it is asked; @FILE
 takes it from a file, and - or no MESSAGE from standard input. The answer goes to
-standard output, the tokens and the cost to standard error. Ctrl-C cancels the completion.`,
+standard output, the tokens and the cost to standard error. Ctrl-C cancels the completion.
+
+Exit codes:
+  0  the model answered
+  1  the completion failed
+  2  the command line is wrong; nothing was sent
+  3  policy denied the completion
+  4  it is not known whether the provider answered; a repeat may cost twice`,
 		Example: `  weir chat openai/gpt-5 'What is a weir?'
   git diff | weir chat local/coder --system 'Review this diff in three sentences'
   weir chat small --no-stream --json 'Name a river' | jq -r '.choices[0].message.content'`,
@@ -170,7 +177,7 @@ func chatRefusal(resp *http.Response) error {
 		text = fmt.Sprintf("the server answered %s with no error that can be read; is it a Weir?", resp.Status)
 		return client.NewError(resp.StatusCode, text, nil)
 	}
-	return client.NewError(resp.StatusCode, joined("\n", text, chatHint(resp, code)), raw)
+	return exitError{client.NewError(resp.StatusCode, joined("\n", text, chatHint(resp, code)), raw), exitOf(code)}
 }
 
 // chatError reads the error in an answer, if it holds one: an object with a message, or, from servers

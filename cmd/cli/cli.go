@@ -29,15 +29,13 @@ type Env struct {
 	// Policy reads the policy that a local configuration describes; an empty path is the default
 	// one. Its errors are mistakes in the configuration.
 	Policy func(path string) (Policy, error)
-	// TestCases evaluates a file of policy cases and writes a JSON document for each; missed reports
-	// whether a verdict was not the expected one. Its errors are mistakes in the file.
-	TestCases func(in io.Reader, out io.Writer) (summary string, missed bool, err error)
 }
 
 // Policy is a policy that is not in force anywhere.
 type Policy struct {
-	View    func() schemas.PolicyView
-	Explain func(req schemas.ExplainRequest) schemas.Explanation
+	View func() schemas.PolicyView
+	// Explain decides about a call, and says why. Only are the entries that it may use; empty: all.
+	Explain func(req schemas.ExplainRequest, only []string) schemas.Explanation
 }
 
 // The exit codes.
@@ -177,7 +175,7 @@ Exit codes:
 	root.AddCommand(
 		newHealth(env), newExec(env), newChat(env), listing(env, newModels), newTail(env), newActions(env), newTop(env), newDead(env), newCheck(env),
 		newRules(env), newTasks(env), newRepos(env), newRunner(env), newPolicy(env), newPause(env), newResume(env), newPin(env),
-		listing(env, newOperations), listing(env, newBudgets), newTokens(env), newSchema(env), version,
+		listing(env, newOperations), listing(env, newBudgets), newBackup(env), newTokens(env), newSchema(env), version,
 	)
 	return root
 }

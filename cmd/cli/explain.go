@@ -72,7 +72,7 @@ denied.`,
 			}
 			var x schemas.Explanation
 			if p.Explain != nil {
-				x = p.Explain(req)
+				x = p.Explain(req, nil)
 			} else if x, err = c.Explain(cmd.Context(), req); err != nil {
 				return err
 			}

@@ -77,6 +77,9 @@ func (f *clientFlags) refused(env *Env, err error) error {
 		return err
 	}
 	fmt.Fprintf(env.Err, "%s\n", bytes.TrimSpace(raw))
+	if own, ok := errors.AsType[exitError](err); ok {
+		return exitError{code: own.code}
+	}
 	return quietError{}
 }
 

@@ -194,7 +194,7 @@ func TestHealthCommand(t *testing.T) {
 		{"not ready", []string{"--ready", busy}, ExitFailed, "", "log is not ready"},
 		{"not ready as JSON", []string{"--ready", "--json", busy}, ExitFailed, `{"url":"` + busy + `","healthy":false,"status":503,"readiness":` + bad + `,"error":"log is not ready"}` + "\n", ""},
 		{"another program", []string{"--ready", other}, ExitFailed, "", "what answers is no Weir"},
-		{"nobody", []string{gone}, ExitFailed, "", "nobody answers at " + gone},
+		{"nobody", []string{gone}, ExitFailed, "", "no server answers at " + gone},
 		{"no URL", []string{"127.0.0.1"}, ExitUsage, "", `"127.0.0.1" is not an http or https URL`},
 		{"two", []string{well, well}, ExitUsage, "", "takes one URL at most"},
 	} {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -100,42 +99,6 @@ func agree(nodes []schemas.NodeReload) bool {
 		}
 	}
 	return true
-}
-
-func newPolicyTest(env *Env) *cobra.Command {
-	return &cobra.Command{
-		Use:   "test CASES.jsonl",
-		Short: "Test cases against a policy",
-		Long: `Evaluate each line of a file: its policy, its request and its resolver's first
-answer. A request is read and judged by the code of POST /v1/execute; its members are
-the arguments, and what stands beside them there. One with params is judged as a
-decision of POST /v1/plans. Nothing is resolved or sent. One JSON document a line goes
-to standard output, a summary to standard error. Exit 1 if a verdict is not the
-expected one.`,
-		Example: `  weir policy test cases.jsonl
-  cat cases.jsonl | weir policy test -`,
-		Args: Exactly(1, "a file, or - for standard input"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			in := env.In
-			if args[0] != "-" {
-				f, err := os.Open(args[0])
-				if err != nil {
-					return usageError{err}
-				}
-				defer f.Close()
-				in = f
-			}
-			summary, missed, err := env.TestCases(in, env.Out)
-			if err != nil {
-				return usageError{err}
-			}
-			fmt.Fprintln(env.Err, summary)
-			if missed {
-				return quietError{}
-			}
-			return nil
-		},
-	}
 }
 
 func newPolicyShow(env *Env) *cobra.Command {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"runtime"
@@ -13,28 +14,56 @@ import (
 	published "weir/schemas/json"
 )
 
-// Version is set by the linker for a release.
-var Version = "dev" //nolint:gochecknoglobals // the linker sets variables alone
+// The linker sets these for a release, where the build does not see the repository:
+// -ldflags "-X weir/cmd/cli.release=v1.2.3 -X weir/cmd/cli.revision=COMMIT".
+var release, revision string //nolint:gochecknoglobals // the linker can only set variables
+
+// Version names the release, checkout or module that the program was built from.
+var Version = Built().Version //nolint:gochecknoglobals // constant after start
+
+// Build describes how the program was built.
+type Build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// Built returns how the program was built. The version is a tag, or a pseudo-version that names
+// the commit; +dirty stands for changes that were not committed. It is "unknown" for a build
+// without version control.
+func Built() Build {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return built(info, release, revision)
+}
+
+func built(info *debug.BuildInfo, release, revision string) Build {
+	b := Build{release, revision, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && b.Revision == "" {
+			b.Revision = s.Value
+		}
+	}
+	if b.Version == "" && info.Main.Version != "(devel)" {
+		b.Version = info.Main.Version
+	}
+	b.Version = cmp.Or(b.Version, "unknown")
+	return b
+}
 
 func newVersion(env *Env) *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use: "version", Short: "Print the version", Example: "  weir version --json", Args: Exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
-			revision := ""
-			if info, ok := debug.ReadBuildInfo(); ok {
-				for _, s := range info.Settings {
-					if s.Key == "vcs.revision" {
-						revision = s.Value
-					}
-				}
-			}
+			b := Built()
 			if asJSON {
-				return PrintDocument(env.Out, map[string]string{
-					"version": Version, "revision": revision, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
-				})
+				return PrintDocument(env.Out, b)
 			}
-			_, err := fmt.Fprintf(env.Out, "weir %s %s %s/%s %s\n", Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, revision)
+			_, err := fmt.Fprintln(env.Out, strings.TrimSpace(strings.Join([]string{"weir", b.Version, b.Go, b.Platform, b.Revision}, " ")))
 			return err
 		},
 	}

@@ -1,6 +1,5 @@
-// Package console serves the console: pages that show what is being done and act on it, by
-// the same routes that everybody else has. They are built from ui and linked in as they
-// are; there is nothing else to fetch.
+// Package console serves the console: pages that show actions and act on them through the public
+// routes. They are built from ui and embedded; nothing else is fetched.
 package console
 
 import (
@@ -21,8 +20,8 @@ const Index = "index.html"
 //go:embed dist
 var dist embed.FS
 
-// policy lets the page load what lies beside it and talk to this node, and nothing else;
-// nobody may frame it, and nothing that is written into it runs.
+// policy lets a page load its own files and connect to this node only; it may not be framed, and no
+// inline script runs.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
@@ -36,20 +35,28 @@ type file struct {
 	plain, gzipped []byte
 }
 
-// New returns it. Files are read and compressed when the first is asked for.
-func New() *Console { return &Console{files: sync.OnceValue(load)} }
+// New returns the console.
+func New() *Console { return Serving(linked) }
 
-// load reads what was linked in; that cannot fail.
-func load() map[string]file {
-	files := map[string]file{}
+// Serving returns a server of other files. They are read and compressed at the first request.
+func Serving(read func() map[string][]byte) *Console {
+	return &Console{files: sync.OnceValue(func() map[string]file {
+		files := map[string]file{}
+		for name, body := range read() {
+			files[name] = file{media: media(name), plain: body, gzipped: compress(body)}
+		}
+		return files
+	})}
+}
+
+// linked returns the embedded files; that cannot fail.
+func linked() map[string][]byte {
+	files := map[string][]byte{}
 	_ = fs.WalkDir(dist, "dist", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		body, err := dist.ReadFile(name)
-		if err == nil {
-			files[strings.TrimPrefix(name, "dist/")] = file{media: media(name), plain: body, gzipped: compress(body)}
-		}
+		files[strings.TrimPrefix(name, "dist/")], err = dist.ReadFile(name)
 		return err
 	})
 	return files
@@ -66,6 +73,8 @@ func media(name string) string {
 		return "image/svg+xml"
 	case ".html":
 		return "text/html; charset=utf-8"
+	case ".png":
+		return "image/png"
 	default:
 		return "application/octet-stream"
 	}
@@ -80,7 +89,7 @@ func compress(body []byte) []byte {
 }
 
 // Serve answers with a file; ok is false where there is none, and then nothing was written.
-// The name of each but the index changes with its content, so they may be kept for good.
+// The names of assets change with their content, so browsers may keep them.
 func (c *Console) Serve(w http.ResponseWriter, r *http.Request, name string) (ok bool) {
 	f, ok := c.files()[name]
 	if !ok {
@@ -94,9 +103,9 @@ func (c *Console) Serve(w http.ResponseWriter, r *http.Request, name string) (ok
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cache-Control", "public, max-age=31536000, immutable")
-	if name == Index {
-		h.Set("Cache-Control", "no-cache")
+	h.Set("Cache-Control", "no-cache")
+	if strings.HasPrefix(name, "assets/") {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
 	h.Set("Vary", "Accept-Encoding")
 	body := f.plain

@@ -8,9 +8,8 @@ import (
 	"weir/schemas"
 )
 
-// bell rings when there is new evidence of a tenant. It carries no record: who
-// hears it reads the log from where they are. The subscription stands only
-// while somebody watches.
+// bell notifies watchers of new evidence of their tenant. It carries no record: a watcher reads the
+// log from its position. The subscription exists only while there are watchers.
 type bell struct {
 	live stream.Live
 
@@ -57,7 +56,7 @@ func (b *bell) leave(r *ring) {
 	}
 }
 
-// on rings for whoever watches the record's tenant.
+// on notifies the watchers of the record's tenant.
 func (b *bell) on(rec schemas.Record) {
 	subject := rec.Subject
 	if rest, ok := strings.CutPrefix(subject, schemas.LiveRoot+"."); ok {
@@ -72,7 +71,7 @@ func (b *bell) on(rec schemas.Record) {
 	}
 }
 
-// all rings for everybody: records may have been missed.
+// all notifies all watchers: records may have been missed.
 func (b *bell) all() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

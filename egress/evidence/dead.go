@@ -35,8 +35,7 @@ func (e *Records) ServeDead(w http.ResponseWriter, r *http.Request, tenant strin
 	stream.WriteJSON(w, r, http.StatusOK, page)
 }
 
-// letter shows why a message was parked, and not the message: nobody has
-// checked what it holds.
+// letter shows the reason of a dead letter without its message, whose content is unchecked.
 func letter(rec schemas.Record) (json.RawMessage, error) {
 	var d schemas.DeadLetter
 	if err := json.Unmarshal(rec.Data, &d); err != nil {

@@ -48,8 +48,8 @@ type Config struct {
 	Hosted, Proxied Source
 	// Hold keeps the lease of the client until it is released; default: no client has one.
 	Hold func(g task.Grant) (release func())
-	// Over is closed when a task has ended or its lease is lost; see internal/board.
-	// Default: it never is. It ends an answer that is under way.
+	// Over is closed when a task has ended or its lease is lost; see internal/board. Default:
+	// never. It ends a running answer.
 	Over func(ref schemas.Ref, lease int) (over <-chan struct{}, forget func())
 	// Timeout bounds one request and its answer; default 10 min.
 	Timeout time.Duration
@@ -208,8 +208,8 @@ func (d *door) fetch(w http.ResponseWriter, r *http.Request, named string) error
 	})
 }
 
-// until is a context that ends with the task whose holder fetches, or with its lease:
-// what was begun with a token goes no further than that.
+// until is a context that ends with the task whose holder fetches, or with its lease: a request
+// must not outlast its token.
 func (d *door) until(ctx context.Context, who task.Grant) (_ context.Context, forget func()) {
 	if who.TaskID == "" {
 		return ctx, func() {}
@@ -258,7 +258,7 @@ func (d *door) source(repo schemas.Repo) (Source, error) {
 	return source, nil
 }
 
-// errBroken says that an answer was begun and did not come to its end.
+// errBroken: an answer was begun and not completed.
 var errBroken = errors.New("the answer broke off")
 
 // answer lets a source write, within the time of a request. The status goes out with
@@ -322,8 +322,8 @@ func view(repo schemas.Repo, g task.Grant) git.View {
 	return git.View{Refs: slices.Compact(refs), Tenant: g.Tenant}
 }
 
-// gaveUp reports whether git ended by itself because of what it was asked, and its last
-// word. One that was killed has said nothing about that.
+// gaveUp reports whether git exited by itself because of the request, and its last message. A
+// killed git does not count.
 func gaveUp(err error) (said string, own bool) {
 	failed, ok := errors.AsType[*git.ExitError](err)
 	if !ok {

@@ -24,7 +24,7 @@ func Surface(s *egress.Server, show func(only []string, operator bool) schemas.P
 			return nil
 		}, schemas.ScopeActionsRead),
 		s.Read(schemas.RouteOperations, func(r *egress.Request) error {
-			// What is held back is every tenant's, and so an operator's to see.
+			// Held calls concern every tenant, so only an operator may list them.
 			if err := fault.Operator(r.Reader.Tenant, "see what is held back"); err != nil {
 				return err
 			}

@@ -17,16 +17,14 @@ import (
 	"weir/schemas"
 )
 
-// Blobs reads what was too large to lie on the log.
+// Blobs reads bodies that are too large for the log.
 type Blobs interface {
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
 }
 
-// Record makes mock rules of what an action that has ended was answered: one for
-// each of its steps, with the last answer that the step got. Where a step was led
-// on by redirects, its rule gives the answer at their end, at the URL that it began
-// with. What is recorded can be created: what no rule could be is skipped, with the
-// reason.
+// Record makes mock rules from the answers of an ended action: one for each step, with the step's
+// last answer. After redirects, the rule gives the final answer at the step's original URL.
+// Recorded rules can be created: an answer that no rule can hold is skipped, with the reason.
 func Record(ctx context.Context, st *ledger.State, blobs Blobs, req schemas.RecordRequest, now time.Time) (schemas.Recording, error) {
 	rec := recorder{blobs: blobs, req: req, now: now, st: st, seen: map[string]made{}}
 	rec.out = schemas.Recording{Rules: []schemas.Rule{}, Skipped: []schemas.Unrecorded{}}
@@ -138,7 +136,7 @@ func (r *recorder) answer(ctx context.Context, res *schemas.Attempted) (*schemas
 	switch {
 	case res.InResult:
 		end := r.st.Settled
-		var result schemas.RunResult // its answer is that of a call, too
+		var result schemas.RunResult // also holds the answer of a call
 		err := r.read(ctx, end.Result, end.ResultBlob, &result)
 		if result.HTTP != nil {
 			result.Answer = result.HTTP.Answer

@@ -127,7 +127,7 @@ const (
 	FormAny  Form = iota // it did not say
 	FormSSE              // text/event-stream
 	FormJSON             // a page
-	FormNone             // nothing that is to be had
+	FormNone             // no acceptable form
 )
 
 // Accepts reads the Accept header. A named event stream goes before a page,

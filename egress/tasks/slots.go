@@ -13,8 +13,8 @@ import (
 	"weir/schemas"
 )
 
-// Slots bound the streams that may be open here at a time: those of a task's holder, whose token
-// is none of the tenant's, by task. It is safe for concurrent use.
+// Slots limit the open streams of each task's holder, whose token does not belong to the tenant. It
+// is safe for concurrent use.
 type Slots struct {
 	server *egress.Server
 	most   int

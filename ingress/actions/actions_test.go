@@ -397,7 +397,7 @@ func TestResolve(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	ref := w.put(t, "x", schemas.KindHTTP, started())
-	word := schemas.Resolution{Effect: actions.Applied, Note: "n", By: "anna"}
+	word := schemas.Resolution{Effect: schemas.EffectApplied, Note: "n", By: "anna"}
 	require.Equal(t, schemas.Conflict, code(t, errOf(w.Resolve(t.Context(), "t", "x", word))), "it has not ended")
 	require.Equal(t, schemas.NotFound, code(t, errOf(w.Resolve(t.Context(), "t", "y", word))))
 	known := w.put(t, "known", schemas.KindHTTP, started(), settled(schemas.OutcomeFailed))
@@ -408,8 +408,8 @@ func TestResolve(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "applied", s.Resolution)
 	require.Equal(t, "outcome_unknown", s.Status, "a resolution changes no outcome")
-	require.NoError(t, errOf(w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: actions.Applied})), "the same word again")
-	require.Equal(t, schemas.Conflict, code(t, errOf(w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: actions.NotApplied}))))
+	require.NoError(t, errOf(w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: schemas.EffectApplied})), "the same word again")
+	require.Equal(t, schemas.Conflict, code(t, errOf(w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: schemas.EffectNotApplied}))))
 	st := w.load(t, ref)
 	require.Equal(t, word, *st.Resolution)
 	require.Equal(t, 4, st.N)

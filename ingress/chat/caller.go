@@ -32,9 +32,9 @@ type caller struct {
 }
 
 // caller authenticates the sender: the holder of a task by the task's token or as an agent of a
-// pool, or a token that may write actions. In open mode that is everybody, but a task's token is
-// that task's there too. A token with the scope tasks:work itself, not by admin, is the task's
-// holder while it holds one.
+// pool, or a token that may write actions. In open mode every request is allowed, but a task's
+// token still identifies its task. A token with the scope tasks:work itself, not through admin, is
+// a task's holder while it holds one.
 func (h handlers) caller(c *gin.Context) (caller, error) {
 	if token := tasks.Bearer(c); task.Is(token) {
 		if h.Desk == nil {
@@ -73,8 +73,8 @@ func holder(c *gin.Context, v tasks.Visit) caller {
 	}
 }
 
-// route is the one by which an Idempotency-Key is one of this caller's: the keys of
-// a task's holder are not those of anybody else.
+// route scopes Idempotency-Keys to this caller: the keys of a task's holder are separate from all
+// others.
 func (p caller) route() string {
 	if p.task == nil {
 		return schemas.RouteChat

@@ -12,16 +12,16 @@ type place uint8
 const (
 	// unknown: Weir does not know the member. Names are looked at, and texts for addresses.
 	unknown place = iota
-	// known: its names are looked at, its texts are not. What lies in its objects is
-	// unknown again.
+	// known: its names are checked, its texts are not. The members of its objects are unknown
+	// again.
 	known
 	// texts: names are looked at, texts are not, however deep.
 	texts
 	// labels: an object of the caller's own names. Of those that hold a text, or are
 	// empty, only the guarded ones are refused.
 	labels
-	// echoed: what a model has said beside its words, and is sent back to it. Only guarded
-	// names are refused, however deep.
+	// echoed: content that a model has returned besides its text and that is sent back to it. Only
+	// guarded names are refused, at any depth.
 	echoed
 	// part: the content of a message, and its parts. No name is refused.
 	part
@@ -37,7 +37,7 @@ const (
 	invoked
 	tools    // an array of tool
 	tool     // one that the caller performs
-	served   // one that somebody behind Weir performs
+	served   // performed by a part of Weir
 	filter   // of what a served tool searches
 	declared // a function, or an array of them
 	choice   // tool_choice

@@ -24,8 +24,7 @@ func ofMessage(name string) place {
 	}
 }
 
-// ofPart is the place of a member of a part of a message: what is said there, and what a
-// tool was asked, may be about anything.
+// ofPart is the place of a member of a message part: the content and tool arguments in it are free.
 func ofPart(name string) place {
 	switch name {
 	case "text", "input", "arguments", "data":
@@ -51,7 +50,7 @@ func ofCall(p place, name string) place {
 	}
 }
 
-// ofTool is the place of a member of a tool, or of what lies in one.
+// ofTool is the place of a member of a tool, or of an object inside it.
 func ofTool(p place, name string) place {
 	switch name {
 	case "type", "name", "description", "cache_control":

@@ -79,8 +79,8 @@ type refusal struct {
 	RequestID string       `json:"request_id,omitempty"`
 }
 
-// fail writes an error in the executor's form. What is wrong with the arguments has its own
-// variant; what is wrong with the request is Request.
+// fail writes an error in the executor's form. Errors of the arguments have their own variant;
+// those of the request are Request.
 func fail(c *gin.Context, p problem.Error, err error) schemas.Code {
 	e := refusal{
 		Variant: schemas.VariantRequest, Message: p.Detail, Code: p.Code,

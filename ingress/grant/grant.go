@@ -16,7 +16,7 @@ import (
 // at it.
 type Asker struct {
 	Tenant string
-	// Kind is that of the action which would make a call.
+	// Kind is the kind of the action that would make the call.
 	Kind schemas.Kind
 	// TaskType is set for kind run.
 	TaskType string
@@ -119,8 +119,8 @@ func Both(a, b []string) (entries []string, ok bool) {
 	return entries, len(entries) > 0
 }
 
-// Covers reports whether whoever may use entries may use all of those that something
-// was made with. No entries stand for all.
+// Covers reports whether a caller limited to entries may use all entries that something was made
+// with. An empty list means all.
 func Covers(entries, of []string) bool {
 	if len(entries) == 0 {
 		return true
@@ -155,8 +155,8 @@ func BothModels(a, b []string) (patterns []string, ok bool) {
 	return patterns, len(patterns) > 0
 }
 
-// CoversModels reports whether whoever may use the models of some patterns may use all of
-// those that something was made with. No patterns stand for all.
+// CoversModels reports whether a caller limited to some model patterns may use all models that
+// something was made with. An empty list means all.
 func CoversModels(patterns, of []string) bool {
 	if len(patterns) == 0 {
 		return true

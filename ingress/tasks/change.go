@@ -16,8 +16,8 @@ type file struct {
 	task *task.State
 }
 
-// open reads a task. What it cannot read to its end is a *fault.Parked: a worker will
-// end such a task, and until then nobody can tell whose it is.
+// open reads a task. If it cannot be read completely, the error is a *fault.Parked: a worker will
+// end such a task, and until then its owner is unknown.
 func (d *Desk) open(ctx context.Context, ref schemas.Ref) (file, error) {
 	st, err := d.ledger.Load(ctx, ref)
 	if err != nil {
@@ -42,7 +42,7 @@ func (d *Desk) lives(f file, lease int) bool {
 	return f.task.Lives(lease, f.log.Action.Deadline, d.cfg.Now())
 }
 
-// over reports whether nobody can act for the task any more.
+// over reports whether the task accepts no more activity.
 func (d *Desk) over(f file) bool {
 	return f.task.Stopped(f.log.Action.Deadline, d.cfg.Now())
 }
@@ -51,9 +51,9 @@ func (d *Desk) over(f file) bool {
 // has few writers, and each of them writes little.
 const maxTries = 32
 
-// change reads a task, asks decide what is to happen to it, and writes that behind the
-// fence; when somebody else was first it starts over. wrote says that the last word of
-// decide is on the log, and was not empty.
+// change reads a task, asks decide for the events, and writes them fenced; if another writer was
+// first, it starts over. wrote reports that the last result of decide was not empty and is on the
+// log.
 func (d *Desk) change(ctx context.Context, ref schemas.Ref, decide func(f file) ([]*schemas.TaskEvent, error)) (f file, wrote bool, err error) {
 	for range maxTries {
 		if f, err = d.open(ctx, ref); err != nil {
@@ -78,7 +78,7 @@ func (d *Desk) change(ctx context.Context, ref schemas.Ref, decide func(f file) 
 	return file{}, false, fault.New(schemas.Unavailable, "the task is changing too fast; try again")
 }
 
-// write appends one event, with the status that the task has behind it.
+// write appends one event, with the resulting status of the task.
 func (d *Desk) write(ctx context.Context, f file, e *schemas.TaskEvent) error {
 	ev := schemas.Event{Type: schemas.EventSignal, Time: d.cfg.Now().UTC(), Task: e}
 	f.task.Apply(ev)
@@ -111,8 +111,8 @@ func unknown(err error) error {
 	}
 }
 
-// unread words a task that could not be read, for whoever shows a token: without the
-// task nobody can tell whose that is. Public errors pass.
+// unread is the error for a token's holder if the task cannot be read: without the task, the token
+// cannot be checked. Public errors pass through.
 func unread(err error) error {
 	if _, public := errors.AsType[*fault.Error](err); public {
 		return err
@@ -144,5 +144,5 @@ func missing(err error) error {
 // errToken is the one answer to every token that is not in force: whether it never
 // was, its lease is lost or its task has ended is not said.
 func errToken(cause error) error {
-	return &fault.Error{Code: schemas.Unauthorized, Message: "send one header, Authorization: Bearer and the token of a task that is under way", Cause: cause}
+	return &fault.Error{Code: schemas.Unauthorized, Message: "send one header, Authorization: Bearer and the token of a running task", Cause: cause}
 }

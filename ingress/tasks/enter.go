@@ -32,8 +32,8 @@ func (d *Desk) Enter(ctx context.Context, token string) (Visit, error) {
 	return d.enter(ctx, b, nil)
 }
 
-// Holds is Enter for whoever has shown a token of another kind already: the task that it
-// holds as an agent of a pool. ok is false where it holds none.
+// Holds is Enter for a caller that has authenticated with another kind of token: it finds the task
+// that the caller holds as an agent of a pool. ok is false if it holds none.
 func (d *Desk) Holds(ctx context.Context, tenant, holder string) (v Visit, ok bool, err error) {
 	b, ok, err := d.held(ctx, schemas.Token{Tenant: tenant, ID: holder})
 	if err != nil || !ok {
@@ -63,9 +63,8 @@ func (d *Desk) Look(ctx context.Context, token string) (Visit, error) {
 	return visit(b, f), nil
 }
 
-// Knows reports whether a text is the token of a task that is under way, or was the one in
-// force when the task ended. It counts no request of such a token; any other one is counted
-// with those that are not in force.
+// Knows reports whether a text is the token of a running task, or was the current one when the task
+// ended. It does not count a request with such a token; it counts any other like an invalid token.
 func (d *Desk) Knows(ctx context.Context, text string) bool {
 	t, ok := task.Parse(text)
 	if !ok || !d.rates.room(t.Hash()) {
@@ -84,7 +83,8 @@ func (d *Desk) Knows(ctx context.Context, text string) bool {
 	return false
 }
 
-// Action is what the task was accepted as: what whoever filed it may use, its holder may.
+// Action is the accepted action of the task: its holder has the permissions of the caller that
+// filed it.
 func (v Visit) Action() schemas.Action { return v.action }
 
 // enter lets a bearer in and writes what it does, if anything, in the same breath.
@@ -106,7 +106,7 @@ func (d *Desk) enter(ctx context.Context, b bearer, do func(f file) (*schemas.Ta
 		return Visit{}, d.refusal(b, err)
 	}
 	d.known(b)
-	if wrote || do != nil { // what it has joined must be durable as well
+	if wrote || do != nil { // a joined write must be durable as well
 		if err := d.durable(ctx); err != nil {
 			return Visit{}, err
 		}
@@ -166,10 +166,9 @@ func (v Visit) grant() task.Grant {
 	return g
 }
 
-// Report takes an agent's word on how its task ended, which read reads once the token
-// was found to be one that may say so. Only the first one counts: the
-// same from the same token is no error, and whatever else comes to a task that has
-// ended is TASK_NOT_RUNNING. The other errors are those of Enter, and of read.
+// Report accepts an agent's report of how its task ended. read reads the report after the token is
+// authorized. Only the first report counts: a repeat from the same token is no error, and any other
+// report for an ended task is TASK_NOT_RUNNING. The other errors are those of Enter and of read.
 func (d *Desk) Report(ctx context.Context, token string, read func() (schemas.TaskReport, error)) (schemas.Ref, error) {
 	b, err := d.bearer(ctx, token)
 	if err != nil {

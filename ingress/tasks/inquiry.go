@@ -8,13 +8,12 @@ import (
 	"weir/schemas"
 )
 
-// Ask puts a question of an agent's to the task's people, and returns its number. Read
-// reads it, and the key that tells it from others, once the token was found to be one that
-// may ask. A repeat is the same question: one with the same key, and without a key one
-// whose text is that of a question which waits for its answer, or of the newest one. So
-// an agent that was cut off while it waited, or does not know whether it has asked, gets
-// the answer and asks nothing twice. The errors are those of Enter and of read, CONFLICT
-// for a question too many, and IDEMPOTENCY_MISMATCH for a key that another text had.
+// Ask puts an agent's question to the task's people, and returns its number. read reads the
+// question and its key after the token is authorized. A repeat is the same question: one with the
+// same key or, without a key, one with the text of an unanswered question or of the newest one. So
+// an agent that was disconnected, or does not know whether it has asked, gets the answer without a
+// duplicate. The errors are those of Enter and of read, CONFLICT for too many questions, and
+// IDEMPOTENCY_MISMATCH for a key with another text.
 func (d *Desk) Ask(ctx context.Context, token string, read func() (text, key string, err error)) (v Visit, n int, err error) {
 	b, err := d.bearer(ctx, token)
 	if err != nil {

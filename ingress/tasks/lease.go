@@ -19,6 +19,8 @@ type Worker struct {
 	Tenant string
 	// Holder is the id of its token.
 	Holder string
+	// Name is the name of its token.
+	Name string
 	// Pools are the only pools that it leases of; empty: all of the tenant's.
 	Pools []string
 	// Entries are the only entries of the policy that it may use; empty: all. A task that
@@ -46,7 +48,7 @@ func (d *Desk) Take(ctx context.Context, token string) (v Visit, leased string, 
 	if err != nil {
 		return Visit{}, "", err
 	}
-	leave, err := d.turns.enter(ctx, who.Tenant+"\x00"+who.ID) // else it could come to hold two
+	leave, err := d.turns.enter(ctx, who.Tenant+"\x00"+who.ID) // otherwise it could get two
 	if err != nil {
 		return Visit{}, "", unread(err)
 	}
@@ -59,7 +61,7 @@ func (d *Desk) Take(ctx context.Context, token string) (v Visit, leased string, 
 		v, err = d.enter(ctx, b, nil)
 		return v, "", err
 	}
-	v, leased, err = d.lease(ctx, Worker{Tenant: who.Tenant, Holder: who.ID, Pools: who.Pools, Entries: who.Entries, Models: who.Models})
+	v, leased, err = d.lease(ctx, Worker{Tenant: who.Tenant, Holder: who.ID, Name: who.Name, Pools: who.Pools, Entries: who.Entries, Models: who.Models})
 	if err == nil && leased == "" {
 		err = &problem.Error{
 			Problem:    schemas.Problem{Code: schemas.NotFound, Detail: "there is no task to lease; ask again"},
@@ -98,10 +100,10 @@ func (d *Desk) Await(ctx context.Context, w Worker, wait time.Duration) (v Visit
 		changed := d.board.Changed(w.Tenant)
 		v, token, err = d.lease(ctx, w)
 		switch {
-		case token != "" && ctx.Err() != nil: // nobody is left to have it
+		case token != "" && ctx.Err() != nil: // the client is gone
 			return Visit{}, "", d.Return(ctx, v)
 		case err != nil:
-			if v.Ref.ID != "" { // it is leased, and nobody will have the token
+			if v.Ref.ID != "" { // it is leased, and its token was not delivered
 				_ = d.Return(ctx, v)
 			}
 			return Visit{}, "", err
@@ -159,7 +161,7 @@ func (d *Desk) claim(ctx context.Context, ref schemas.Ref, w Worker) (v Visit, t
 			return nil, nil
 		}
 		lease = f.task.Lease + 1
-		return []*schemas.TaskEvent{{What: schemas.TaskClaimed, Lease: lease, Holder: w.Holder, TokenHash: secret.Hash()}}, nil
+		return []*schemas.TaskEvent{{What: schemas.TaskClaimed, Lease: lease, Holder: w.Holder, Agent: w.Name, TokenHash: secret.Hash()}}, nil
 	})
 	switch {
 	case err != nil && lost(err):
@@ -176,8 +178,8 @@ func (d *Desk) claim(ctx context.Context, ref schemas.Ref, w Worker) (v Visit, t
 	return v, secret.Text(ref, lease), nil
 }
 
-// Release gives a leased task back: it is Queued, and the lease's token is dead. The
-// holder of a task's own token has it for good, CONFLICT. The other errors are those of Enter.
+// Release gives a leased task back: it is Queued, and the lease's token is invalid. The holder of a
+// task's own token cannot release it: CONFLICT. The other errors are those of Enter.
 func (d *Desk) Release(ctx context.Context, token string) (schemas.Ref, error) {
 	b, err := d.bearer(ctx, token)
 	if err != nil {
@@ -186,7 +188,7 @@ func (d *Desk) Release(ctx context.Context, token string) (schemas.Ref, error) {
 	return d.release(ctx, b)
 }
 
-// Return gives back a task that Await or Take has leased, and whose token nobody was given.
+// Return gives back a task that Await or Take has leased without delivering its token.
 func (d *Desk) Return(ctx context.Context, v Visit) error {
 	_, err := d.release(ctx, bearer{ref: v.Ref, lease: v.Lease, agent: v.Task.Holder})
 	return err

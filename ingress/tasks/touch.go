@@ -71,7 +71,7 @@ func (d *Desk) Hold(g task.Grant) (release func()) {
 	return func() { end(); work.Wait() }
 }
 
-// due reports whether it is time to write, and takes it that somebody does.
+// due reports whether it is time to write, and if so reserves the write for the caller.
 func (t *touches) due(ref schemas.Ref, lease int) bool {
 	now, of := t.now(), holding{ref, lease}
 	t.mu.Lock()

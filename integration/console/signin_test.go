@@ -31,7 +31,7 @@ func TestSignIn(t *testing.T) {
 	p.fill("Token", n.admin)
 	p.do(do{"op": "press", "key": "Enter"})
 	p.seeRole("heading", "Flow")
-	p.see("Nothing was accepted yet.")
+	p.see("No actions yet.")
 
 	var cookies []struct {
 		Name, Value, SameSite string
@@ -69,12 +69,12 @@ func TestAReaderMayNotWrite(t *testing.T) {
 	n.call("later", http.MethodGet, n.up.URL()+"/", schemas.HeaderDelay, "1h")
 	p := n.signIn("reader", n.token("reader", schemas.ScopeActionsRead), nil)
 	p.click("link", "later")
-	p.see("This token may look, and change nothing.")
+	p.see("This token is read-only.")
 	var off bool
 	p.get(&off, do{"op": "disabled", "role": "button", "name": "Cancel"})
 	require.True(t, off)
 	p.click("link", "Rules")
-	p.see("This token may look, and change nothing")
+	p.see("This token is read-only")
 	p.get(&off, do{"op": "disabled", "role": "button", "name": "New rule"})
 	require.True(t, off)
 	p.get(&off, do{"op": "disabled", "role": "switch", "name": "All rules"})

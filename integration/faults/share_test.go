@@ -22,7 +22,7 @@ const (
 	seats = 8
 	rate  = 100
 	// behind is by how many seconds a call may be late without another booking; one second's
-	// calls more may begin at once. See docs/destinations.md.
+	// calls more may begin at once. See docs/how-to/destinations.md.
 	behind = 5 + 1
 )
 

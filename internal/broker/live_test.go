@@ -169,7 +169,7 @@ func TestOpenRefusals(t *testing.T) {
 		"not both":                       {Layout: layout},
 		"the url of a cluster, not both": {Layout: layout, Server: n.server, URL: "nats://127.0.0.1:1"},
 		"at least 1":                     {Server: n.server},
-		"not the one of the data":        {Server: n.server, Layout: schemas.Layout{Partitions: 2}},
+		"differs from that of the data":  {Server: n.server, Layout: schemas.Layout{Partitions: 2}},
 		"is negative":                    {Server: n.server, Layout: layout, History: -1},
 		"the broker cannot be reached":   {URL: "nats://127.0.0.1:1", Layout: layout},
 	} {

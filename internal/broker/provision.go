@@ -29,7 +29,7 @@ type resource struct {
 	request string
 }
 
-// Thing reports what became of a stream, a queue or a bucket.
+// Thing reports the result for a stream, a queue or a bucket.
 type Thing struct {
 	Name string `json:"name"`
 	// Did is made, changed or kept.

@@ -21,8 +21,8 @@ import (
 func (r *reader) check(c *Config) {
 	leaves(field{value: reflect.ValueOf(c).Elem()}, true, r.checkField)
 	if r.checkAddress("listen", c.Listen) {
-		r.refuse(c.Open() && !Loopback(c.Listen), "auth.mode", "is open and %s can be reached from other machines: anybody there could "+
-			"act; use tokens, or listen on a loopback address such as 127.0.0.1:8092", c.Listen)
+		r.refuse(c.Open() && !Loopback(c.Listen), "auth.mode", "is open and other machines can reach %s without a token; "+
+			"use tokens, or listen on a loopback address such as 127.0.0.1:8092", c.Listen)
 	}
 	_, _, rate := schemas.ParseRate(c.Auth.Rate)
 	r.refuse(!rate, "auth.rate", "is not a count a second, minute or hour, such as 500/s")
@@ -37,7 +37,7 @@ func (r *reader) check(c *Config) {
 		r.refuse(!httpguts.ValidHeaderFieldName(name) || len(name) > 128, item("redact_headers", i),
 			"is not the name of a header; write letters, digits and hyphens")
 	}
-	if c.PublicURL != "" && r.checkURL("public_url", c.PublicURL, "everybody with a repository's URL would see it, leave it out") {
+	if c.PublicURL != "" && r.checkURL("public_url", c.PublicURL, "every user of a repository's URL would see it; leave it out") {
 		u, err := url.Parse(c.PublicURL)
 		r.refuse(err == nil && u.Path != "" && u.Path != "/", "public_url",
 			"has a path; Weir is served at the root of a host, so leave it out")

@@ -21,7 +21,7 @@ const DefaultFile = "weir.yaml"
 const (
 	envPrefix = "WEIR_"
 	envFile   = "WEIR_CONFIG"      // where the file is
-	envToken  = "WEIR_TOKEN"       // what the client commands send
+	envToken  = "WEIR_TOKEN"       // the token of the client commands
 	envURL    = "WEIR_URL"         // where they send it
 	envRelay  = "WEIR_RELAY_TOKEN" // the token of the relay
 	envSecret = "WEIR_SECRET_"     // a secret's value, by name
@@ -75,7 +75,7 @@ func Parse(name string, data []byte, environ []string, flags map[string]string) 
 type Problem struct { //nolint:errname // an operator has problems; RFC 9457 bodies are elsewhere
 	Where string // file:line, the environment variable, or "command line"
 	Key   string // the path of the key, such as policy.allowlist[0].methods
-	What  string // what is wrong; what to do
+	What  string // the problem and the remedy
 }
 
 func (p *Problem) Error() string {

@@ -1,5 +1,5 @@
-// Package fault holds the errors that the rooms share: what went wrong as a
-// public code and sentence, the private cause, and what should happen next.
+// Package fault holds the errors shared by all packages: a public code and sentence, the private
+// cause, and what should happen next.
 package fault
 
 import (
@@ -13,7 +13,7 @@ import (
 
 // Sentinels of the log. Callers compare with errors.Is.
 var (
-	// ErrFenced: somebody else wrote to the action since it was read.
+	// ErrFenced: another writer changed the action since it was read.
 	ErrFenced = errors.New("another writer was first")
 	// ErrNotFound: there is no such record.
 	ErrNotFound = errors.New("not found")
@@ -108,7 +108,7 @@ func Disposition(err error) (ack bool, again time.Duration) {
 	return false, defaultDelay
 }
 
-// Scope is nil for whoever has one of the scopes, and FORBIDDEN for everybody else.
+// Scope is nil if one of the scopes is granted, otherwise FORBIDDEN.
 func Scope(granted []string, scopes ...string) error {
 	for _, s := range scopes {
 		if schemas.Grants(granted, s) {

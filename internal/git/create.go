@@ -117,7 +117,7 @@ func (g *Git) Remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(aside) }() // what is left of it Open removes
+	defer func() { _ = os.RemoveAll(aside) }() // Open removes leftovers
 	if err := os.Rename(string(r), filepath.Join(aside, "r")); err != nil {
 		return err
 	}

@@ -27,10 +27,10 @@ type Push struct {
 	Progress func([]byte)
 }
 
-// ReceivePack has git take a push. The report is git's word; an error means that there was none,
-// and only the ref itself says what came of it. A reader of the pack that fails is that error: git is
-// ended without having seen an end.
-// When the report says that the ref was updated, the update and its objects are on the disk.
+// ReceivePack passes a push to git and returns git's report. An error means that there is no
+// report; only the ref itself then shows the result. If the reader of the pack fails, its error is
+// returned; git is killed before it sees the end of the input.
+// If the report says that the ref was updated, the update and its objects are on the disk.
 func (g *Git) ReceivePack(ctx context.Context, id string, p Push) (gitwire.Report, error) {
 	r, err := g.repo(id)
 	if err != nil {
@@ -81,8 +81,8 @@ func (p Push) ref() (string, error) {
 	return ref, nil
 }
 
-// capabilities are those that git is told of, whatever the client can do: the
-// report and the progress come here first.
+// capabilities are sent to git regardless of the client's own, because this process parses the
+// report and the progress first.
 func (p Push) capabilities() []string {
 	list := []string{gitwire.CapReport, gitwire.CapSideBand}
 	for _, c := range []string{gitwire.CapOfsDelta, gitwire.CapAtomic} {
@@ -164,8 +164,9 @@ type Fate struct {
 	Has bool
 }
 
-// Fate waits until no process writes to the repository, and looks whether a branch has an object.
-// What it reports is on the disk: a failure to bring it there is an error. ErrNoRef where the branch is not there.
+// Fate waits until no process writes to the repository, and checks whether a branch has an object.
+// The reported state is on the disk: a failed sync is an error. ErrNoRef if the branch does not
+// exist.
 func (g *Git) Fate(ctx context.Context, id, branch, oid string) (Fate, error) {
 	r, err := g.repo(id)
 	switch {

@@ -81,7 +81,7 @@ func (r repository) setHead(ref string) error {
 // object is what a name stands for; kind is empty where there is nothing.
 type object struct{ oid, kind string }
 
-// longestLook is more than a line of an answer may have: a ref's name, and a word.
+// longestLook is above the maximum length of an answer line: a ref's name and a status.
 const longestLook = 2048
 
 // look asks git what names stand for: refs in full, or object ids.

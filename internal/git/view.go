@@ -110,8 +110,8 @@ func (g *Git) within(t turn, r repository, v View, v2 bool, request []byte) (ask
 
 const deepenNot = "deepen-not "
 
-// excluding names the refs in full that a shallow fetch is to stop at, as git would look for a short name among
-// all that it has. One that is not in the view is refused in git's words for what it does not find.
+// excluding expands the refs at which a shallow fetch must stop, because git would look up a short
+// name among all its refs. A ref outside the view is refused with git's message for an unknown ref.
 func (v View) excluding(request []byte) (whole []byte, refusal string, err error) {
 	p := gitwire.NewPackets(bytes.NewReader(request))
 	for {

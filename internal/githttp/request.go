@@ -78,9 +78,8 @@ func Pushes(g task.Grant) error {
 // maxCredential bounds what is looked at of an Authorization header.
 const maxCredential = 1024
 
-// Token is what an Authorization header holds: the token of Bearer, or where basic is
-// allowed the password of Basic, for any user. ok is false unless there is exactly one
-// header with one of the two.
+// Token is the token of an Authorization header: the one of Bearer or, if basic is allowed, the
+// password of Basic with any user. ok is false unless exactly one header has one of the two.
 func Token(fields []string, basic bool) (token string, ok bool) {
 	if len(fields) != 1 || len(fields[0]) > maxCredential {
 		return "", false
@@ -103,9 +102,8 @@ func Token(fields []string, basic bool) (token string, ok bool) {
 	return token, token != ""
 }
 
-// Protocol is the version of git's protocol that a request asks for: 2 or, without a
-// word about it, 0. Of the rest of what the header may say nothing is served, and
-// nothing of it is passed on.
+// Protocol is the version of git's protocol that a request asks for: 2 or, by default, 0. Other
+// contents of the header are not supported, and not passed on.
 func Protocol(h http.Header) (int, error) {
 	fields := h.Values("Git-Protocol")
 	if len(fields) == 0 {

@@ -66,8 +66,8 @@ func (l *Ledger) Glance(ctx context.Context, tenant, id string) (*State, error) 
 	switch {
 	case ok && event.Ends() && st.fold(event) == nil:
 	case ref.Kind == schemas.KindTask, section == schemas.SectionWake && !newest.Notifies(), ok && !st.stands(event):
-		// What a task stands at may lie in two sections, and its events are few. What was said to
-		// another action last, from outside, changes what it stands at and does not tell it.
+		// The events of a task may be in two sections, and there are few of them. The last outside
+		// event of another kind of action changes its state but not its position.
 		return l.Load(ctx, ref)
 	}
 	return st.unfenced(), nil
@@ -102,7 +102,7 @@ func (s *State) stands(r schemas.Record) bool {
 	return true
 }
 
-// unfenced takes from a state what an append would stand on.
+// unfenced removes from a state the position that an append would be fenced by.
 func (s *State) unfenced() *State {
 	s.Seq, s.N = 0, 0
 	return s

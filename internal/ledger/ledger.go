@@ -73,6 +73,7 @@ func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplic
 			}
 			return st, duplicate, err
 		}
+		a.Called = CalledIn(a, string(a.Payload))
 		if a.PayloadBlob, err = l.log.PutBlob(ctx, a.Tenant, a.Payload); err != nil {
 			return nil, false, err
 		}
@@ -91,7 +92,7 @@ func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplic
 }
 
 // Append writes the next event of st's action and folds it in. It sets the event's version, ordinal
-// and, if zero, time. fault.ErrFenced means that somebody else wrote first: load again before
+// and, if zero, time. fault.ErrFenced means that another writer was first: load again before
 // deciding anything.
 func (l *Ledger) Append(ctx context.Context, st *State, ev schemas.Event) error {
 	if ev.Type == schemas.EventSettled {
@@ -138,7 +139,7 @@ func (l *Ledger) Nudge(ctx context.Context, ref schemas.Ref) error {
 	return l.notify(ctx, ref, schemas.SectionWake)
 }
 
-// Requeue queues an action that has not begun once more. It does not affect one that has.
+// Requeue queues an action again that has not started. It does not affect a started one.
 func (l *Ledger) Requeue(ctx context.Context, ref schemas.Ref) error {
 	return l.notify(ctx, ref, schemas.OverflowOf(ref.Kind))
 }
@@ -216,8 +217,8 @@ const (
 	growth     = 4
 	widestPage = 16384
 	pageSize   = 4 << 20
-	// A late replica is asked again after catchUp, up to patience times in a row. What it does not
-	// show then may have been dropped.
+	// A replica that lags is asked again after catchUp, up to patience times in a row. Records
+	// still missing after that may have been dropped.
 	catchUp  = 10 * time.Millisecond
 	patience = 200
 )

@@ -23,8 +23,8 @@ func (e *entry) callerHeader(name string) bool {
 	return begins(name, "accept-", "if-", "x-stainless-") || ends(name, "-version", "-beta") || matchAny(e.callerHeaders, name)
 }
 
-// namesCredential reports whether the operator lets callers send a credential of their own beside what the entry
-// adds: its name must stand in caller_headers, a pattern is not enough.
+// namesCredential reports whether the operator lets callers send a credential of their own in
+// addition to the entry's: caller_headers must contain its exact name; a pattern is not enough.
 func (e *entry) namesCredential(name string) bool { return slices.Contains(e.callerHeaders, name) }
 
 // checkCallerQuery refuses a query with a parameter that the entry does not leave to callers.
@@ -48,8 +48,9 @@ func foreignParam(e *entry, query string) (name string, found bool) {
 	return "", false
 }
 
-// matchAny reports whether a name fits one of the patterns, which have at most one *, at either end. Some readers of a
-// parameter take the part before a NUL or a bracket for its name, so that its end says nothing.
+// matchAny reports whether a name matches one of the patterns, which have at most one *, at either
+// end. Some parsers take the part before a NUL or a bracket as a parameter's name, so its end
+// proves nothing.
 func matchAny(patterns []string, name string) bool {
 	for _, p := range patterns {
 		head, fromStart := strings.CutSuffix(p, "*")
@@ -145,8 +146,8 @@ func AnswerHeader(name, value string) error {
 	return asError(checkText(value))
 }
 
-// checkText is the part of checkHeader that is about a value alone, for names that
-// it refuses before it comes to that.
+// checkText is the part of checkHeader that checks a value alone, for names that it refuses before
+// that step.
 func checkText(value string) flaw {
 	return checkHeader(strictest(), schemas.Header{Name: "x", Value: value})
 }

@@ -80,7 +80,7 @@ func checkBody(method methods, r *Request) flaw {
 	return nil
 }
 
-// deny names the entry if the request is one of its own.
+// deny names the entry if the entry issued the request itself.
 func deny(p *Policy, e *entry, f flaw) Decision {
 	d := Decision{Check: f.Check, Decision: schemas.Decision{Code: f.Code, Reason: f.Reason, Version: p.Version()}}
 	if e != nil {

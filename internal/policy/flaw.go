@@ -89,7 +89,7 @@ var (
 		"use another, or set its mode to enforce")
 	flawKeyNotYours  = newFlaw(CheckKey, "the token may not use this entry; use one that it may, or a token for this one")
 	flawURLLength    = newFlaw(CheckURL, "the url is longer than 8192 bytes with its parameters; send less in the url")
-	flawURLCharacter = newFlaw(CheckURL, "the url holds a character that must not stand there raw; "+
+	flawURLCharacter = newFlaw(CheckURL, "the url holds a character that must be escaped; "+
 		"use printable ASCII, percent-encode the rest and write a host in other scripts as A-labels")
 	flawFragment      = newFlaw(CheckURL, "the url has a fragment, which is never sent; leave it out")
 	flawNoScheme      = newFlaw(CheckURL, "the url has no scheme; write it in full, beginning with http:// or https://")
@@ -100,7 +100,7 @@ var (
 	flawHostWildcard = newFlaw(CheckURL, "wildcards in a host are not supported; name each host")
 	flawHostLength   = newFlaw(CheckURL, "a label of the host is empty or longer than 63 bytes, or the host longer than 253; "+
 		"use a host name that DNS can hold")
-	flawHostLiteral = newFlaw(CheckURL, "what stands in brackets is not an IPv6 address; write one without a zone")
+	flawHostLiteral = newFlaw(CheckURL, "the text in brackets is not an IPv6 address; write one without a zone")
 	flawPortForm    = newFlaw(CheckURL, "the port is not a number from 1 to 65535; "+
 		"write it in digits without leading zeros, or leave out the colon too")
 	flawEscape        = newFlaw(CheckURL, "the url has an incomplete escape; a percent sign is followed by two hex digits")
@@ -184,7 +184,7 @@ var (
 		"call the final url, or set redirects in the entry")
 	flawRedirectLimit  = newFlaw(CheckRedirect, "the target redirects more often than the entry follows; call the final url")
 	flawRedirectMethod = newFlaw(CheckRedirect, "the target redirects a method other than GET and HEAD; call the final url")
-	flawRedirectStatus = newFlaw(CheckRedirect, "the status is not one of a redirect that is followed; "+
+	flawRedirectStatus = newFlaw(CheckRedirect, "the status is not a redirect that Weir follows; "+
 		"only 301, 302, 303, 307 and 308 are")
 	flawRedirectLocation = newFlaw(CheckRedirect, "the target redirects without saying where; nothing can be followed")
 	flawRedirectTarget   = newFlaw(CheckRedirect, "the target redirects to a url outside the entry; "+

@@ -51,7 +51,7 @@ func (e *entry) ownsParam(raw string) bool {
 	if e.hasParam(head) {
 		return true
 	}
-	name[len(head)] = '_' // what becomes of a bracket that is never closed
+	name[len(head)] = '_' // replaces a bracket that is never closed
 	return e.hasParam(name)
 }
 

@@ -40,8 +40,8 @@ func (p Permit) Method() string { return p.method }
 // Scheme is http or https.
 func (p Permit) Scheme() string { return p.target.Scheme }
 
-// Host is what is to be resolved, or dialled where it is an address: in lower
-// case, an IPv6 address without brackets and in its shortest form.
+// Host is the name to resolve, or the address to dial: in lower case, an IPv6 address without
+// brackets and in its shortest form.
 func (p Permit) Host() string { return p.target.Host }
 
 // Addr is the literal address that the host is. It has been checked. Where it

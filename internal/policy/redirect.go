@@ -94,13 +94,12 @@ func (t *target) resolve(location string) string {
 	}
 }
 
-// Renew asks p again about what old permitted, perhaps under another policy.
-// Where old is p's own it permits the same, and says nothing of shadow entries a
-// second time. The call itself is decided anew from r; a redirect's hop by the
-// entry of the same name, which must still follow so many hops, cover the URL and
-// leave the caller's headers alone. What is permitted may differ from old (in
-// its entry, its network, its headers): go by the new Permit alone. The zero
-// Permit is not renewed.
+// Renew asks p again about a call that old permitted, perhaps under another policy. If old is p's
+// own, Renew permits the same, and does not report shadow entries again. The call itself is decided
+// anew from r. A redirect hop is decided by the entry of the same name, which must still follow so
+// many hops, cover the URL and leave the caller's headers alone. The new permit may differ from old
+// (in its entry, its network, its headers): use only the new Permit. The zero Permit is not
+// renewed.
 func (p *Policy) Renew(old Permit, r Request) Decision {
 	switch {
 	case p == nil:

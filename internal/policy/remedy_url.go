@@ -48,7 +48,7 @@ func urlCharacter(s string) string {
 	case r < ' ' || r == 0x7f:
 		return "leave out the control character " + where
 	case i == 0 || strings.TrimSpace(s[i:]) == "":
-		return "leave out what stands before or behind the url, " + where
+		return "leave out the text before or after the url, " + where
 	case !ok || !strings.ContainsAny(rest, "/?"):
 		if r >= utf8.RuneSelf {
 			return "write the host as A-labels, which begin with xn--; it has another script " + where

@@ -146,8 +146,8 @@ func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
 	return near, nearest
 }
 
-// admits holds a request whose URL and method fit against the rest of what the
-// entry says: what it adds itself, what the caller may not set, and the address.
+// admits checks a request with a matching URL and method against the rest of the entry: the entry's
+// own additions, the headers and parameters closed to the caller, and the address.
 func (p *Policy) admits(e *entry, q *question, r *Request) flaw {
 	f := checkQuery(e, q.url.Query)
 	if f == nil && !r.Internal {

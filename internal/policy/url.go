@@ -42,9 +42,8 @@ type parts struct {
 	hostForm flaw // a host that is well-formed, and refused whatever the entry
 }
 
-// Split reads a URL by Decide's grammar. It is false for one that Decide denies for
-// its form, whatever the policy: what is no URL, and what has a user, or a host or a
-// path that others may read as another one.
+// Split parses a URL by Decide's grammar. It is false for a URL that Decide denies for its form
+// under any policy: one that is malformed, has a user, or has an ambiguous host or path.
 func Split(url string, dropFragment bool) (Parts, bool) {
 	u, f := parseURL(url, dropFragment)
 	if f != nil || u.userinfo || u.hostForm != nil || checkPath(u.Path) != nil {

@@ -21,7 +21,7 @@ type seat struct {
 	// hears of one need not open it.
 	expected map[digest]Snapshot
 	heard    *schemas.Record // the newest that waits to be taken over
-	ask      bool            // what was heard has no order: the leader knows
+	ask      bool            // the order of received records is unknown: ask the leader
 	busy     bool            // a goroutine takes over what was heard
 }
 
@@ -100,10 +100,10 @@ func (k *Keeper) adopt(ctx context.Context, tenant string, r schemas.Record, ask
 	}
 }
 
-// learn puts a record in force unless what is held is as new, and says what is in
-// it. Older says that it was not put in force. With was, what was held before the
-// leader was asked, the record is the leader's word: it counts also where it goes
-// back, unless something else was heard meanwhile.
+// learn puts a record in force unless the held one is as new, and returns the result. older reports
+// that it was not put in force. was is the set held before the leader was asked; with it, the
+// record comes from the leader and counts even if it is older, unless another record arrived
+// meanwhile.
 func (k *Keeper) learn(ctx context.Context, tenant string, r schemas.Record, was *held) (h *held, older bool) {
 	h, replaced, older := k.take(ctx, tenant, r, was)
 	if replaced {

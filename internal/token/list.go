@@ -43,8 +43,18 @@ func (k *Keeper) List(tenant, cursor string, limit int) (schemas.Page[schemas.To
 	return page, nil
 }
 
-// place is where a token stands in a list. It stays there for as long as it is
-// kept, so a list goes on behind one that was forgotten meanwhile.
+// Name is the name of a token, by its id; empty: there is no such token.
+func (k *Keeper) Name(id string) string {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if h := k.held[id]; h != nil {
+		return h.token.Name
+	}
+	return ""
+}
+
+// place is the position of a token in a list. It stays for as long as the token is kept, so a list
+// continues after a token that was dropped meanwhile.
 type place struct {
 	id string
 	at int64 // milliseconds

@@ -11,7 +11,7 @@ import (
 	"weir/schemas"
 )
 
-// Blobs reads what was too large to lie on the log.
+// Blobs reads bodies that are too large for the log.
 type Blobs interface {
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
 }

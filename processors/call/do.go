@@ -33,11 +33,10 @@ var errNoRepeat = errors.New("the call may not be repeated any more")
 // make something else of the call.
 var errReshaped = errors.New("the traffic rules have changed")
 
-// do makes one attempt at one hop: dial, write the attempt down, send, write
-// the result down. Rules and policy are asked again after what takes time, and
-// policy for the last time right before the first byte leaves. The error is the
-// log's, ctx's, *revoked, errNoRepeat or errReshaped; what the upstream did is in
-// the try.
+// do makes one attempt at one hop: dial, record the attempt, send, record the result. It evaluates
+// rules and policy again after each slow step, and policy for the last time right before the first
+// byte is sent. The error is the log's, ctx's, *revoked, errNoRepeat or errReshaped; the upstream's
+// result is in the try.
 func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int) (*made, error) {
 	if !p.Valid() {
 		return nil, ErrNoPass
@@ -79,8 +78,8 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 	}
 	failpoint.At(failpoint.Dialled, t.State.ID)
 	if e.pass.Mocked() {
-		// Nothing is sent, so nothing is written down before: a worker that dies here
-		// leaves nothing in doubt, and the next one begins anew.
+		// Nothing is sent, so nothing is recorded before: a worker that dies here leaves no doubt,
+		// and the next one starts over.
 		reply, err := ex.Do(sendCtx)
 		return c.finish(ctx, t, e, reply, err)
 	}
@@ -104,15 +103,15 @@ func (c *Caller) via(t *Task) Adapter {
 	return c.adapter
 }
 
-// parting is how long a worker whose time is up may take to write down what it
-// knows of an attempt. Nobody waits for it much longer.
+// parting is how long a stopped worker may take to record the state of an attempt. The shutdown
+// does not wait much longer.
 const parting = time.Second
 
-// lastWord writes down how an attempt ended during which its worker's time was up:
-// an answer that is there is kept; of a request that was cut off nobody knows, and
-// one that never left may be made again. So whoever takes the action up next need
-// not wait until the attempt expires. It waits if the log does not take the word:
-// the attempt stays open then. The error is ctx's, for nothing more is done here.
+// lastWord records the end of an attempt that was interrupted by its worker's shutdown: a received
+// answer is kept; a request that was cut off has an unknown result; an unsent one may be made
+// again. So the next worker need not wait for the attempt to expire. If the log does not accept the
+// record, the attempt stays open and the next worker waits. The error is ctx's, because this worker
+// continues nothing.
 func (c *Caller) lastWord(ctx context.Context, t *Task, e *ending, reply Reply, err error) error {
 	failed, told := errors.AsType[*fault.Call](err)
 	if err != nil && (!told || failed.Sent || failed.Code == schemas.Canceled) {

@@ -11,8 +11,8 @@ import (
 	"weir/schemas"
 )
 
-// turns are what a call and the redirects behind it have of their entry: the seat of the
-// first is that of all.
+// turns are the permits that a call and its redirects have from their entry: all use the slot of
+// the first.
 type turns struct {
 	entry      string
 	seat, last *destination.Permit
@@ -39,9 +39,9 @@ func (h *turns) leave() {
 	*h = turns{}
 }
 
-// led is the try whose redirect is to be followed now; nil: there is none. It is the same
-// for whoever made the try and for whoever reads of it later: what led there is not asked
-// again. One of a program that did not write down where it led to is none.
+// led is the try whose redirect must be followed now; nil if there is none. It is the same for the
+// worker that made the try and for a later reader: the decision for that redirect is not repeated.
+// A try from a version that did not record the target has none.
 func led(tries []ledger.Try) *ledger.Try {
 	if len(tries) == 0 {
 		return nil
@@ -53,7 +53,7 @@ func led(tries []ledger.Try) *ledger.Try {
 	return last
 }
 
-// redirects reports whether a try was answered with a redirect that is to be followed.
+// redirects reports whether the answer to a try is a redirect that must be followed.
 func redirects(res *schemas.Attempted) bool {
 	return res.Code == "" && !res.RetryAt.IsZero() && policy.IsRedirect(res.Status)
 }

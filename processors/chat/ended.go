@@ -24,7 +24,7 @@ func (c *Chat) Ended(ctx context.Context, st *ledger.State) error {
 	if judged && st.Inherited < st.N { // this worker has just written the end, behind the settling
 		return nil
 	}
-	if st.Action.Payload == nil { // nobody reads that of an action which is found settled
+	if st.Action.Payload == nil { // the payload of an already settled action is not read
 		doc, err := c.ledger.Blob(ctx, nil, st.Action.PayloadBlob)
 		if err != nil && !errors.Is(err, fault.ErrNotFound) {
 			return err

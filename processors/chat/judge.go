@@ -43,7 +43,7 @@ func succeeded(status int, response *model.Response) bool {
 // given reports whether a reader has the first of an answer: no other is asked for then.
 func (w *work) given() bool { return w.st.Progress > 0 }
 
-// exhausted is how a completion ends that nobody is left to be asked for.
+// exhausted is the end of a completion that has no upstream left.
 func (w *work) exhausted(set *models.Set, last *outcome) ending {
 	switch {
 	case last != nil:
@@ -57,8 +57,8 @@ func (w *work) exhausted(set *models.Set, last *outcome) ending {
 	}
 }
 
-// refused is a completion that policy lets nobody be asked for. Where that is for what
-// traffic rules make of the call, they are named: it is for their owner to change them.
+// refused is a completion that policy allows no upstream for. If traffic rules caused that, it
+// names them, because their owner can change them.
 func (w *work) refused(d schemas.Decision) ending {
 	rules := rulesBehind(d)
 	if len(rules) == 0 {
@@ -158,7 +158,7 @@ func (w *work) rejected(o *outcome) ending {
 		}
 	}
 	switch own := e.result.Error; {
-	case words == "" || credential(status): // what it says of Weir's own credential is not the caller's to read
+	case words == "" || credential(status): // the caller may not read errors about Weir's own credential
 	case own.Status == status:
 		own.Message = words
 	default:
@@ -192,8 +192,8 @@ func (w *work) cut() ending {
 	return bad(schemas.OutcomeFailed, schemas.BudgetExhausted, statusPayment, message).with(limited(source, schemas.BudgetTokens))
 }
 
-// finish adds to an end what came before it: what was used, by whom it was answered, and
-// what there is of an answer that broke off.
+// finish adds to an end the usage, the upstream that answered, and the received part of a broken
+// answer.
 func (w *work) finish(ctx context.Context, e *ending) error {
 	r := &e.result
 	if e.outcome != schemas.OutcomeSucceeded && w.given() {
@@ -209,7 +209,13 @@ func (w *work) finish(ctx context.Context, e *ending) error {
 	}
 	c := w.candidate(n - 1)
 	r.Model, r.Sent, r.Upstream = c.Name, c.Send, c.Upstream.Name
-	var err error
+	response, err := w.response(ctx, n-1)
+	if err != nil {
+		return err
+	}
+	if response != nil {
+		r.FirstMS = float64(response.First.Microseconds()) / 1000
+	}
 	r.Usage, err = w.used(ctx)
 	return err
 }

@@ -122,8 +122,8 @@ func (w *work) interruptions() (n int) {
 	return n
 }
 
-// interrupted reports whether nobody knows what became of an attempt: its worker died, or
-// the log did not take what came. Of an open one nobody knows it yet.
+// interrupted reports whether the result of an attempt is unknown: its worker died, or the log did
+// not accept the result. The result of an open attempt is not known yet.
 func interrupted(t ledger.Try) bool { return t.Result == nil || t.Result.Code == schemas.Interrupted }
 
 // unreached reports whether an attempt provably did not leave, and time may change that.
@@ -131,12 +131,12 @@ func unreached(t ledger.Try) bool {
 	return !t.Result.Sent && !t.Mocked() && retry.Retryable(schemas.ClassOnce, 0, &fault.Call{Code: t.Result.Code})
 }
 
-// follows reports whether another upstream may be asked behind an attempt that brought no
-// completion. Nobody asks for that once a reader has the first of an answer.
+// follows reports whether another upstream may be called after an attempt without a completion. It
+// is not called after a reader has received the start of an answer.
 func follows(t *ledger.Try, response *model.Response) bool {
 	res := t.Result
 	if response != nil {
-		if res.Status/100 == 2 && response.Fault != nil { // without a status it is as good as a 502
+		if res.Status/100 == 2 && response.Fault != nil { // without a status it counts as a 502
 			return !response.Began && (response.Fault.Status == 0 || transient(response.Fault.Status))
 		}
 		return transient(res.Status)

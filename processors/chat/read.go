@@ -31,7 +31,7 @@ func (w *work) response(ctx context.Context, at int) (*model.Response, error) {
 	return response, nil
 }
 
-// transcript is what the deltas of an answer say that did not come to its end.
+// transcript is the content of the deltas of an incomplete answer.
 type transcript struct {
 	document json.RawMessage
 	usage    *schemas.ChatUsage // the provider's own word; nil: it has not reported any
@@ -39,9 +39,8 @@ type transcript struct {
 	output   int64 // an estimate
 }
 
-// transcript reads the part of an answer that readers were given. No text that is put
-// together from it holds a secret; where the adapter that gave it is still there, it has
-// the last word all the same.
+// transcript reads the part of an answer that readers have received. No text assembled from it
+// holds a secret; if its adapter is still running, that redacts the text as well.
 func (w *work) transcript(ctx context.Context) (*transcript, error) {
 	if w.partial != nil {
 		return w.partial, nil

@@ -16,8 +16,8 @@ import (
 	"weir/schemas"
 )
 
-// try asks one candidate. What becomes of it is read off the log; only what policy says
-// before there is an attempt is not there, and is kept here.
+// try calls one candidate. Its result is read from the log; only a policy decision before the first
+// attempt is not there, and is kept here.
 func (w *work) try(ctx context.Context, set *models.Set, c models.Candidate) error {
 	step := w.step()
 	t := w.task(step)

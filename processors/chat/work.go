@@ -33,7 +33,7 @@ type work struct {
 	floor     int                     // the next step is no lower, for those before it were denied
 	paused    int                     // how many attempts there were when it was waited last
 	responses map[int]*model.Response // answers that were read, by the place of their attempt
-	partial   *transcript             // what the deltas say, once they were read
+	partial   *transcript             // the content of the deltas, once read
 	// reported is what calls of this performance that broke off have used by their providers'
 	// word, by step. It is not on the log: of a call whose worker died the deltas tell.
 	reported map[int]*schemas.ChatUsage
@@ -90,8 +90,8 @@ func (w *work) ask(ctx context.Context) (ending, error) {
 	}
 }
 
-// concluded is what became of the newest step, by the log; nil where there is none. Of a
-// step that has ended Run reads that, and calls nobody.
+// concluded is the result of the newest step from the log; nil if there is none. For an ended step
+// Run reads the result and makes no call.
 func (w *work) concluded(ctx context.Context) (*outcome, error) {
 	n := len(w.st.Attempts)
 	if n == 0 {
@@ -105,7 +105,7 @@ func (w *work) concluded(ctx context.Context) (*outcome, error) {
 	return &outcome{Result: r, at: n - 1, response: response}, err
 }
 
-// outcome is what became of a step.
+// outcome is the result of a step.
 type outcome struct {
 	call.Result
 	at       int             // the place of its attempt

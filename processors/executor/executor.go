@@ -41,7 +41,7 @@ func New(c Caller, r settle.Leaver, a Answers) *Executor {
 	return &Executor{caller: c, recorder: r, answers: a, schemas: jsonschema.NewCache(jsonschema.CacheConfig{})}
 }
 
-// Execute makes the action's call and judges what came of it.
+// Execute makes the action's call and evaluates its result.
 func (e *Executor) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
 	c, err := payload(st)
 	if err != nil {

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 
 	"weir/internal/ledger"
@@ -101,7 +102,7 @@ func exhausted(r call.Result, answer *schemas.Answer) settle.Verdict {
 	last := describe(r)
 	return verdict(schemas.OutcomeFailed, schemas.RetriesExhausted, schemas.HTTPResult{
 		Variant: schemas.VariantRetriesExhausted,
-		Message: fmt.Sprintf("retry attempts exhausted after %d attempts; last error: %s", n, last),
+		Message: fmt.Sprintf("every attempt failed, %d in all; the last: %s", n, last),
 		Answer:  answer, History: history(r.Tries), LastError: last,
 	})
 }
@@ -120,7 +121,7 @@ func failed(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Ve
 		return denied(c, r, d)
 	}
 	return verdict(schemas.OutcomeFailed, code, schemas.HTTPResult{
-		Variant: schemas.VariantRequest, Message: "http request failed: " + begun(r) + describe(r), Answer: answer,
+		Variant: schemas.VariantRequest, Message: begun(r) + describe(r), Answer: answer,
 		History: history(r.Tries), LastError: describe(r),
 	})
 }
@@ -179,7 +180,9 @@ func (e *Executor) violations(c schemas.HTTPCall, a *schemas.Answer) (schemas.Co
 	return schemas.ResponseSchemaInvalid, s.Validate(a.Body)
 }
 
-func statusText(status int) string { return fmt.Sprintf("http request returned status %d", status) }
+func statusText(status int) string {
+	return strings.TrimSpace(fmt.Sprintf("the target answered with status %d %s", status, http.StatusText(status)))
+}
 
 // begun says that an answer had begun, and how: the request was received.
 func begun(r call.Result) string {

@@ -26,10 +26,10 @@ const mostAnswer = 8 << 20
 type Talk struct {
 	// Commands are the commands as they go. There is one.
 	Commands gitwire.Commands
-	// Pack returns the pack and its size. It is called before the server is dialled, and again
-	// if that comes to nothing. Its error says that there is none: then nothing is sent, and the
-	// push is not tried again. The pack is read right before it is sent; if it is small, all of it
-	// before the first byte.
+	// Pack returns the pack and its size. It is called before the connection is opened, and again
+	// if that fails. Its error means that there is no pack: then nothing is sent, and the push is
+	// not retried. The pack is read right before it is sent; a small one is read completely before
+	// the first byte.
 	Pack func() (pack io.Reader, size int64, err error)
 	// Progress takes what the server has to say meanwhile; nil: it is dropped.
 	Progress func([]byte)
@@ -41,19 +41,18 @@ const whole = 1 << 20
 
 // word is the server's word on a push: the body of the answer that is kept.
 type word struct {
-	// Unpack is its word on the objects, and Reason why the ref was not updated; both as
-	// gitwire.Report has them.
+	// Unpack is the result of unpacking, and Reason why the ref was not updated; both as in
+	// gitwire.Report.
 	Unpack string `json:"unpack,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// Updated: it says that the ref was updated.
 	Updated bool `json:"updated"`
-	// Refused is what it said instead of a report. What became of the ref is then
-	// for the ref to tell.
+	// Refused is the error sent instead of a report. The ref itself then shows the result.
 	Refused *string `json:"refused,omitempty"`
 }
 
-// Push returns an adapter for one push. Of what comes back it keeps the status, and of a
-// success the word.
+// Push returns an adapter for one push. It keeps the status of the response and, on success, the
+// result in the report.
 func (f *Forward) Push(t Talk) call.Adapter { return &pushing{Forward: f, talk: t} }
 
 type pushing struct {
@@ -86,8 +85,8 @@ type exchange struct {
 
 var (
 	errMembers = errors.New("the entry adds members to a body that is no JSON object")
-	errNoGit   = errors.New("the answer is not that of a git server")
-	errNoWord  = errors.New("the report has no word on the ref")
+	errNoGit   = errors.New("the answer does not come from a git server")
+	errNoWord  = errors.New("the report has no result for the ref")
 )
 
 // Do sends the push, once, and reads the report.
@@ -166,8 +165,8 @@ func (e *exchange) report(r io.Reader, scrub *redact.Scrubber) (json.RawMessage,
 	return ledger.Encode(w)
 }
 
-// readWord is an upstream's stored answer, and its status. The answer is empty unless the status is
-// that of a success.
+// readWord is an upstream's stored answer and its status. The answer is empty unless the status is
+// a success.
 func readWord(ctx context.Context, from call.Answers, last *ledger.Try) (w word, status int, err error) {
 	a, err := from.Answer(ctx, last)
 	if err != nil || a == nil {

@@ -44,10 +44,10 @@ func (b *Branches) Exists(ctx context.Context, repo schemas.Repo, branch string)
 	return err == nil, err
 }
 
-// Open makes the branch of a task, unless an earlier worker has made it already, and
-// returns the object that it began at. An *fault.Error says why there is none, and that there will be
-// none; any other error says when to come back. What it does elsewhere is on the task's log as
-// attempts, whose records Records has.
+// Open creates the branch of a task, unless an earlier worker has done so, and returns its first
+// object. A *fault.Error says why there is and will be no branch; any other error gives the time of
+// the next try. Its requests to other systems are attempts on the task's log, with the records from
+// Records.
 func (b *Branches) Open(ctx context.Context, st *ledger.State, order schemas.TaskOrder, branch string) (base string, err error) {
 	repo, err := b.cfg.Repos.Get(ctx, st.Tenant, order.Repo)
 	if errors.Is(err, fault.ErrNotFound) {
@@ -120,9 +120,9 @@ const (
 // errNoLook: it is not known where the branch would begin.
 var errNoLook = errors.New("the upstream was not looked at")
 
-// open looks at the upstream, and pushes the branch if it is not there. A push of whose
-// end nobody knows is another look; its repeat is refused by the upstream if the branch was
-// made after all.
+// open looks at the upstream, and pushes the branch if it does not exist. After a push with an
+// unknown result it looks again; if the branch was created after all, the upstream refuses the
+// repeat.
 func (o *opening) open(ctx context.Context) (string, error) {
 	sent := false // a push of ours may have arrived
 	for step := range maxOpenings {
@@ -131,7 +131,7 @@ func (o *opening) open(ctx context.Context) (string, error) {
 			sent = sent || t.Result != nil && t.Result.Sent
 		}
 		oid := ""
-		// A step may make another attempt if there was none, or the last one is to be repeated.
+		// A step may make another attempt if there was none, or if the last one must be repeated.
 		if n := len(tries); n == 0 || tries[n-1].Result != nil && !tries[n-1].Result.RetryAt.IsZero() {
 			base, there, err := o.look(ctx)
 			switch {
@@ -158,7 +158,7 @@ func (o *opening) open(ctx context.Context) (string, error) {
 		case made && oid != "":
 			return oid, nil
 		}
-		// What a worker before this one has sent is looked for as well.
+		// Requests that an earlier worker has sent count as well.
 		sent = sent || r.Last != nil && r.Last.Result.Sent
 	}
 	return "", fault.New(schemas.Unavailable, "the task's branch could not be made at the repository's upstream; file the task again later")

@@ -58,7 +58,7 @@ var (
 		"fetch, merge with a commit (git merge --no-ff), and push again, or have the task filed with force_push")
 )
 
-// kept is the end of a push whose pack's end never went out, so that nothing came of it.
+// kept is the end of a push whose last bytes were not sent, so that it had no effect.
 func (w *work) kept(cause error) ending {
 	const still = "; the branch was not updated"
 	switch {

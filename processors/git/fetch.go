@@ -24,9 +24,8 @@ func (f *Forward) Advertise(ctx context.Context, repo schemas.Repo, g task.Grant
 	return f.advertise(ctx, reader(g, repo), repo, service, protocol, w)
 }
 
-// UploadPack passes one request of a fetch on. A client without a view of all refs
-// cannot name one that it may not see; what it can name by its object id alone, the upstream
-// judges.
+// UploadPack forwards one request of a fetch. A client without a view of all refs cannot name a
+// hidden ref; the upstream decides about requests by object id alone.
 func (f *Forward) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, protocol int, in []byte, w io.Writer) error {
 	return f.uploadPack(ctx, reader(g, repo), repo, protocol, in, w)
 }
@@ -131,7 +130,7 @@ func (f *Forward) uploadPack(ctx context.Context, who asker, repo schemas.Repo, 
 	q, err := gitwire.ParseFetch(in, protocol == 2)
 	switch {
 	case err != nil:
-		return &fault.Error{Code: schemas.InvalidRequest, Message: "the request is not one of a fetch", Cause: err}
+		return &fault.Error{Code: schemas.InvalidRequest, Message: "the request is not a fetch", Cause: err}
 	case q.Command == "":
 		return nil // the probe of a large request
 	case len(q.WantRefs) > 0, q.Filter != "":
@@ -159,7 +158,7 @@ func (f *Forward) fetch(ctx context.Context, who asker, repo schemas.Repo, proto
 	}, read)
 }
 
-// refs are those of an upstream that begin with one of the prefixes, and HEAD.
+// refs are the upstream's refs that begin with one of the prefixes, and HEAD.
 func (f *Forward) refs(ctx context.Context, who asker, repo schemas.Repo, prefixes ...string) (refs []gitwire.Ref, err error) {
 	var a gitwire.Advertisement
 	err = f.discover(ctx, who, repo, schemas.GitUploadPack, 2, func(r io.Reader, _ bool) error {
@@ -193,7 +192,7 @@ func told(err error) error {
 	case refused:
 		return &fault.Error{Code: schemas.HTTPFailure, Message: "the repository's upstream refuses; look at the credential that the policy's entry adds", Cause: err}
 	case errors.Is(err, gitwire.ErrMalformed):
-		return &fault.Error{Code: schemas.UpstreamProtocol, Message: "what the repository's upstream answers is not git's protocol", Cause: err}
+		return &fault.Error{Code: schemas.UpstreamProtocol, Message: "the answer of the repository's upstream does not follow git's protocol", Cause: err}
 	case errors.Is(err, gitwire.ErrTooLarge):
 		return &fault.Error{Code: schemas.UpstreamTooLarge, Message: "the repository's upstream has more refs than are passed on", Cause: err}
 	default:

@@ -81,9 +81,9 @@ func defaultOf(refs []gitwire.Ref) (branch string) {
 	return branch
 }
 
-// tellEvery is how often the log is told how far a copy is: an event is a write, and a person
-// looks no faster. What takes no longer says nothing. That a phase is over is told at once,
-// since what comes next may say nothing for a while.
+// tellEvery is the interval of progress events on the log: an event is a write, and a person does
+// not look more often. A shorter copy writes none. The end of a phase is written at once, because
+// the next phase may be silent for a while.
 const tellEvery = time.Second
 
 // teller writes down how far a copy is.
@@ -98,9 +98,9 @@ type teller struct {
 	unheard *schemas.Event // the log may have it, and has not said so
 }
 
-// tell ends the copy where the action is to stop, or is another worker's by now. A log that
-// is away for a while does not end it: the same event is then written the next time, for no
-// other may stand behind it before that is known.
+// tell ends the copy if the action must stop, or belongs to another worker by now. A log that is
+// unavailable for a while does not end it: the same event is then written the next time, because no
+// other event may follow it before its fate is known.
 func (t *teller) tell(ctx context.Context, p schemas.RepoProgress) {
 	now := t.now()
 	over := p.Done == p.Total && t.told.Total > 0
@@ -163,7 +163,7 @@ func openPassage(ctx context.Context, f *Forward, who asker, repo schemas.Repo) 
 	return p, nil
 }
 
-// close ends the passage, and waits for whatever is under way in it.
+// close ends the passage, and waits for its running requests.
 func (p *passage) close(ctx context.Context) {
 	p.end()
 	_ = p.server.Shutdown(ctx)

@@ -114,8 +114,8 @@ func (w *work) Write(b []byte) (int, error) {
 	return w.spool.Write(b)
 }
 
-// heldBack is how much of a pack goes out only after everything else about its push is right: its
-// checksum, without which git takes none of it.
+// heldBack is the part of a pack that is sent only after everything else about its push is
+// verified: its checksum, without which git rejects the pack.
 const heldBack = 20
 
 // pack reads the received pack. Before its end, it looks at the task once more.
@@ -232,7 +232,7 @@ func (w *work) watch(ctx context.Context, over <-chan struct{}) error {
 	}
 }
 
-// commands are those of the push, of which there is one.
+// commands are the commands of the push, of which there is one.
 func (w *work) commands() gitwire.Commands {
 	return gitwire.Commands{
 		List:         []gitwire.Command{{Old: w.order.Old, New: w.order.New, Ref: w.order.Ref}},
@@ -306,8 +306,7 @@ func explained(reason string, force bool) string {
 // quiet is how long what is left of a push may take to end.
 const quiet = time.Minute
 
-// fate finds out from the branch what became of a push whose worker, or whose body, is
-// gone.
+// fate derives from the branch the result of a push whose worker, or whose body, is gone.
 func (w *work) fate(ctx context.Context) (ending, error) {
 	if done, err := w.tasks.knows(ctx, w.st, w.order); err != nil || done {
 		return ending{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, err
@@ -327,10 +326,10 @@ func (w *work) fate(ctx context.Context) (ending, error) {
 	}
 }
 
-// found is what the branch says of a push. One that is at what was to be replaced was not
-// updated: so it is looked at before what the branch has, which is what it was moved back
-// from as well. Where others have pushed on since, the branch has what was pushed, unless
-// that was dropped again, and it has nothing of what was not taken.
+// found derives the result of a push from the branch. A branch at the old object was not updated.
+// This is checked before the branch's history, because a branch that was reset to the old object
+// also has it in its history. If others have pushed since, the history contains the pushed object
+// if the push was accepted, unless it was dropped again.
 func (w *work) found(ctx context.Context) (ending, error) {
 	const again = "the push was interrupted, and the branch was not updated; push again"
 	o := w.order

@@ -118,7 +118,7 @@ func (p *Pushes) Here(ctx context.Context, st *ledger.State) error {
 	return &fault.Later{After: elsewhere}
 }
 
-// Execute has the push made, or finds out what became of it.
+// Execute makes the push, or finds its result.
 func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
 	order, err := payload(st)
 	if err != nil {
@@ -141,8 +141,8 @@ func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) 
 	return w.verdict(e), err
 }
 
-// Evidence is the records of the calls to an upstream. That of the push itself is left
-// by whoever finds out how it ended.
+// Evidence is the records of the calls to an upstream. The worker that finds the result of the push
+// stores that record.
 func (p *Pushes) Evidence(st *ledger.State) ([]schemas.Evidence, error) { return callRecords(st) }
 
 func callRecords(st *ledger.State) ([]schemas.Evidence, error) {

@@ -57,8 +57,7 @@ func unsent() ending {
 
 var errGone = errors.New("the body of the push is not here any more")
 
-// capabilities are those that the upstream is told of: a report always, for somebody
-// has to know how it ended.
+// capabilities are sent to the upstream: always a report, because the result must be known.
 func capabilities(o schemas.PushOrder) []string {
 	list := []string{gitwire.CapReport}
 	if o.SideBand {
@@ -93,7 +92,7 @@ func remoteTask(st *ledger.State, repo schemas.Repo, c gitwire.Commands, to sett
 	}
 }
 
-// judge is the end of a push by what became of its call. Whole says that all of the pack
+// judge derives the end of a push from the result of its call. whole reports that the complete pack
 // was sent, as far as this worker has sent it, and cause why not.
 func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error) (ending, error) {
 	switch {
@@ -168,7 +167,7 @@ func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause er
 	return ending{outcome: schemas.OutcomeSucceeded, unpack: word.Unpack}, nil
 }
 
-// lost asks the upstream's branch what became of a push whose answer was lost.
+// lost derives from the upstream's branch the result of a push whose answer was lost.
 func (w *work) lost(ctx context.Context) (ending, error) {
 	if done, err := w.tasks.knows(ctx, w.st, w.order); err != nil || done {
 		return ending{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, err

@@ -66,8 +66,7 @@ func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 	return v, err
 }
 
-// later has a failure of the system's looked at again. That somebody else was first on
-// another log is not the action's own fence.
+// later retries a system failure. A lost race on another log does not fence this action.
 func later(err error) error {
 	if errors.Is(err, fault.ErrFenced) {
 		return &fault.Later{Cause: errBusy}
@@ -89,8 +88,7 @@ func refusal(why *fault.Error) ending {
 	return e
 }
 
-// Evidence is empty: that of a repository is left by whoever finds out how its making
-// ended.
+// Evidence is empty: the worker that finds the result of a repository's creation stores its record.
 func (r *Repos) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
 
 // identity is the id of the repository that an action makes.
@@ -153,7 +151,7 @@ func used(name string) error {
 	return fault.New(schemas.Conflict, "there is a repository "+name+" already; choose another name")
 }
 
-// bounded is ctx until the action is to stop or its time is up; end says which it was.
+// bounded is ctx until the action must stop or its deadline has passed; end returns which it was.
 func (r *Repos) bounded(ctx context.Context, w *wanted, stop call.Stop) (bounded context.Context, end func() error) {
 	bounded, cancel := context.WithCancelCause(ctx)
 	forget := stop.AfterFunc(func() { cancel(errCanceled) })
@@ -243,7 +241,7 @@ func noDefault(name string) error {
 	return fault.New(schemas.ValidationError, "the repository has no branch "+name+"; name one that it has as default_branch")
 }
 
-// notCopied is why an import came to nothing. A failure of the system's stays one.
+// notCopied is the error of a failed import. A system failure stays one.
 func notCopied(err error) error {
 	var x *hosted.ExitError
 	switch {

@@ -201,7 +201,7 @@ func payload(st *ledger.State) (schemas.PlanRequest, error) {
 	return plan, nil
 }
 
-// tally counts what became of a plan's decisions.
+// tally counts the results of a plan's decisions.
 type tally struct {
 	applied, sent int
 	denied        int

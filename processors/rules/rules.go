@@ -90,14 +90,14 @@ func (w *write) make(ctx context.Context, stop call.Stop) (end, error) {
 		carry = w.reset
 	}
 	e, err := carry(ctx, stop)
-	if errors.Is(err, fault.ErrFenced) { // another was first: what it wrote says what to do
+	if errors.Is(err, fault.ErrFenced) { // another writer was first: decide again from its result
 		e, err = carry(ctx, stop)
 	}
 	return e, err
 }
 
-// Evidence is empty: whether a write is in is not on the log. Whoever performs the
-// action again finds that out, and leaves what is missing.
+// Evidence is empty: the log does not show whether a write is stored. The next worker of the action
+// finds out, and stores missing evidence.
 func (p *Rules) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
 
 var errOvertaken = errors.New("the set was replaced, and the newest is not the one that replaced it")

@@ -14,7 +14,7 @@ type turns struct {
 }
 
 type turn struct {
-	taken chan struct{} // holds one while somebody's turn lasts
+	taken chan struct{} // holds one element while the turn is taken
 	users int           // who have it or wait for it
 }
 

@@ -11,8 +11,8 @@ import (
 // time: the slots are others' as well.
 const queued = 8
 
-// desks are the desks of the agents, one a task type. A desk is that of one URL:
-// an agent that moves begins anew.
+// desks are the desks of the agents, one for each task type. A desk belongs to one URL: an agent
+// that moves gets a new one.
 type desks struct {
 	find    func(taskType string) (schemas.Agent, bool)
 	metrics Metrics
@@ -21,8 +21,8 @@ type desks struct {
 	byType map[string]*desk
 }
 
-// of is the agent that serves a task type now, and its desk. Both are one reading:
-// whoever had read an older configuration cannot bring an older desk back.
+// of is the agent that serves a task type now, and its desk. Both are read at once, so that a
+// reader with an older configuration cannot restore an older desk.
 func (d *desks) of(taskType string) (a schemas.Agent, at *desk, found bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -98,7 +98,7 @@ func (d *desk) join(tenant string, all limits.Division) (granted <-chan struct{}
 	return d.places.Join(tenant, 1)
 }
 
-// count says that a run has come to the agent, or has left it.
+// count adds to the number of the agent's active runs.
 func (d *desk) count(change int) {
 	if d.metrics != nil {
 		d.metrics.AgentRuns(d.taskType, change)

@@ -19,10 +19,9 @@ type echoStep struct {
 	Percent int `json:"percent"`
 }
 
-// echo answers a run's inputs as they came, after as many progress events as they
-// ask for. What the log already holds of them does not come again. The n-th is due
-// n intervals after the run was started, whoever writes it and whatever came
-// between: a long wait for it is not spent in a worker's slot.
+// echo returns a run's inputs unchanged, after the requested number of progress events. It does not
+// repeat those on the log. The n-th is due n intervals after the run was started, whichever worker
+// writes it: a long wait for it does not occupy a worker's slot.
 func (r *Runs) echo(ctx context.Context, st *ledger.State, run schemas.Run, stop call.Stop) (settle.Verdict, error) {
 	if len(run.Inputs) == 0 {
 		run.Inputs = json.RawMessage("{}")

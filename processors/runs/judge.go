@@ -68,8 +68,8 @@ func broken(last *ledger.Try) (settle.Verdict, error) {
 	}
 }
 
-// stands is what whoever wants to send a run again has to know first.
-const stands = "what the agent had done by then stands: look at it before the run is sent again"
+// stands warns before a repeat of a run.
+const stands = "the agent's work until then stays in effect: look at it before the run is sent again"
 
 // describe says how an answer broke off, or was none.
 func describe(res *schemas.Attempted) string {
@@ -82,7 +82,7 @@ func describe(res *schemas.Attempted) string {
 	return "the agent's answer broke off: " + call.Describe(res.Code)
 }
 
-// unavailable is a run that was not begun.
+// unavailable is a run that was not started.
 func unavailable(why string, more any) (settle.Verdict, error) {
 	return failed(schemas.OutcomeFailed, schemas.AgentUnavailable,
 		schemas.RunError{Code: string(schemas.AgentUnavailable), Message: "the agent could not be asked: " + why}, more)

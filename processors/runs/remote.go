@@ -28,7 +28,7 @@ type Adapter interface {
 	For(t agent.Talk) call.Adapter
 }
 
-// Metrics describe the agents. Task types are those of the configuration.
+// Metrics describe the agents. Task types are the configured ones.
 type Metrics interface {
 	// AgentRuns adds to the runs that are with an agent.
 	AgentRuns(taskType string, change int)
@@ -41,8 +41,8 @@ type RemoteConfig struct {
 	// Agents finds the agent in force for a task type.
 	Agents  func(taskType string) (schemas.Agent, bool)
 	Adapter Adapter
-	Metrics Metrics // nil: nobody counts
-	// Draining is closed when no more is to be begun; nil never is.
+	Metrics Metrics // nil: no metrics
+	// Draining is closed when nothing more may begin; nil never is.
 	Draining <-chan struct{}
 	// TenantShare is the percentage of an agent's concurrency that one tenant leaves to
 	// the next; see limits.Percent. Default 100: it leaves nothing.
@@ -87,7 +87,7 @@ func (m *Remote) Execute(ctx context.Context, st *ledger.State, run schemas.Run,
 	}
 }
 
-// asked is what became of the call of a step.
+// asked is the result of a step's call.
 type asked struct {
 	call.Result
 	step int

@@ -487,7 +487,7 @@ func TestARunThatBrokeOff(t *testing.T) {
 		e := told(t, &schemas.Attempted{Number: 1, Sent: true, Status: 200, Code: code})
 		assert.Equal(t, schemas.OutcomeFailed, e.Outcome)
 		assert.Equal(t, "TASK_FAILED", e.result.Error.Code)
-		assert.Contains(t, e.result.Error.Message, "what the agent had done by then stands")
+		assert.Contains(t, e.result.Error.Message, "the agent's work until then stays in effect")
 		assert.Contains(t, e.result.Error.Message, "before the run is sent again")
 	}
 }

@@ -35,7 +35,7 @@ type Config struct {
 	HTTP   HTTP
 	Plans  Plans
 	Remote *Remote
-	// Draining is closed when no more is to be begun; nil never is.
+	// Draining is closed when nothing more may begin; nil never is.
 	Draining <-chan struct{}
 }
 

@@ -31,8 +31,8 @@ func target(taskType string, step int) (string, error) {
 	return "POST " + schemas.AgentEntry(taskType) + route, err
 }
 
-// next is the step to make: the one that was begun, or the other one where the agent does
-// not serve its route. The first is that of the agent's mode, or of the run's caller.
+// next is the step to make: the one that was begun, or the other one if the agent does not serve
+// its route. The first step follows the agent's mode, or the choice of the run's caller.
 func next(st *ledger.State, a schemas.Agent) int {
 	switch last := newest(st); {
 	case last != nil && fallsBack(st):

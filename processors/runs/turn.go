@@ -40,11 +40,11 @@ type turn struct {
 	breaker *breaker
 	state   *ledger.State
 	before  int  // how many attempts there were
-	probe   bool // nobody else may call until this call has shown something
+	probe   bool // no other call may start until this one has a result
 }
 
-// answering hears that the agent begins to answer. Nobody waits for the end of a
-// probe that came so far: its run may take hours.
+// answering records that the agent begins to answer. A probe that got this far counts as
+// successful: its run may take hours.
 func (t *turn) answering(status int) {
 	if t.probe && status < 500 {
 		t.probe = false

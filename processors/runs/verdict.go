@@ -36,7 +36,7 @@ func task(message string) schemas.RunError {
 	return schemas.RunError{Code: string(schemas.TaskFailed), Message: message}
 }
 
-// stopped is the verdict of a run that was to stop, or whose time is up.
+// stopped is the verdict of a run that must stop, or whose deadline has passed.
 func stopped(canceled bool) (settle.Verdict, error) {
 	if canceled {
 		return failed(schemas.OutcomeCanceled, schemas.Canceled, task("the run was canceled"), details{Code: schemas.Canceled})
@@ -44,7 +44,7 @@ func stopped(canceled bool) (settle.Verdict, error) {
 	return failed(schemas.OutcomeExpired, schemas.DeadlineExceeded, task("the run's time is up"), details{Code: schemas.DeadlineExceeded})
 }
 
-// called turns the end of a call into that of the run which was to make it.
+// called turns the end of a call into the end of its run.
 func called(v settle.Verdict) (settle.Verdict, error) {
 	res, ok := v.Result.(schemas.HTTPResult)
 	if !ok {
@@ -62,8 +62,8 @@ func called(v settle.Verdict) (settle.Verdict, error) {
 	return v, nil
 }
 
-// planned turns the end of a plan into that of the run which was to carry it
-// out. What became of its decisions is told where it failed, too.
+// planned turns the end of a plan into the end of its run. The results of its decisions are
+// reported after a failure, too.
 func planned(v settle.Verdict) (settle.Verdict, error) {
 	report, ok := v.Result.(schemas.PlanResult)
 	if !ok {

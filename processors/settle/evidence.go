@@ -40,8 +40,8 @@ type EvidenceMetrics interface {
 	Shadowed(entry string, allowed bool)
 }
 
-// NewRecorder returns a Recorder that publishes through p. It seals the evidence
-// of sensitive actions under a key that nobody knows; see Under.
+// NewRecorder returns a Recorder that publishes through p. It seals the evidence of sensitive
+// actions under a random key that is not stored; see Under.
 func NewRecorder(p message.Publisher, r Reader, m EvidenceMetrics) *Recorder {
 	return &Recorder{publisher: p, reader: r, metrics: m, seal: ephemeral(), now: time.Now}
 }
@@ -78,7 +78,7 @@ func (r *Recorder) Leave(ctx context.Context, st *ledger.State, records ...schem
 	return wait()
 }
 
-// begin sends the records that are not stored yet. What it returns waits for them.
+// begin sends the records that are not stored yet, and returns a function that waits for them.
 func (r *Recorder) begin(ctx context.Context, st *ledger.State, records []schemas.Evidence) (wait func() error, err error) {
 	if err := r.Recall(ctx, st); err != nil {
 		return nil, err
@@ -144,8 +144,8 @@ func (r *Recorder) put(ctx context.Context, a schemas.Action, records ...schemas
 
 // Sender is a publisher that need not be waited for.
 type Sender interface {
-	// Send is Publish as far as it can be done without waiting. What it returns waits for the
-	// rest, and is to be called once.
+	// Send is the part of Publish that does not wait. It returns a function that waits for the
+	// rest, which must be called once.
 	Send(topic string, messages ...*message.Message) (wait func() error, err error)
 }
 
@@ -199,8 +199,8 @@ func AttemptID(action string, a schemas.Attempt) string {
 	return fmt.Sprintf("%s.attempt.%d.%d.%d", action, a.Step, a.Number, a.Hop)
 }
 
-// derived reports whether a record follows from an attempt on the log, and so can be left
-// again by whoever finds it missing.
+// derived reports whether a record follows from an attempt on the log, so that another worker can
+// store it again if it is missing.
 func derived(e schemas.Evidence) bool { return strings.HasPrefix(e.ID, e.ActionID+".attempt.") }
 
 // DenialID is the evidence id of a denial of a step after so many attempts.
@@ -262,8 +262,8 @@ type Leaver interface {
 	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
 }
 
-// Made is what one attempt leaves: its record, and that of the denial if it was
-// refused on its way, with the reason why its call came to nothing.
+// Made is the evidence of one attempt: its record, and the record of a denial if it was refused on
+// its way, with the reason for the failure.
 func Made(st *ledger.State, t ledger.Try, method, target, reason string) ([]schemas.Evidence, error) {
 	ev, err := Attempt(st, t, method, target)
 	if err != nil {

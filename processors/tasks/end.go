@@ -9,9 +9,9 @@ import (
 	"weir/schemas"
 )
 
-// end leaves the evidence of a task's end and gives its verdict. Both follow from the
-// events up to the one that decided the end, so that they are the same whichever worker
-// comes to them, and whenever: what the log has behind that one changes neither.
+// end stores the evidence of a task's end and returns its verdict. Both follow from the events up
+// to the one that decided the end, so that every worker produces the same; later events on the log
+// change neither.
 func (w *work) end(ctx context.Context) (settle.Verdict, error) {
 	v, res := verdict(w.task)
 	u := schemas.TaskUpdate{

@@ -10,9 +10,8 @@ import (
 	"weir/schemas"
 )
 
-// tell folds in what has happened, announces it, and leaves its evidence. The
-// evidence is last: whoever finds it knows that the rest is done. So a change is
-// announced once it would survive, and at least once.
+// tell folds in the new events, announces them, and stores their evidence. The evidence is last: if
+// it exists, the rest is done. So a change is announced once it is durable, and at least once.
 func (w *work) tell(ctx context.Context) error {
 	var fresh []schemas.TaskAudit
 	for _, ev := range w.st.Events[w.told:] {

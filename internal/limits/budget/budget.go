@@ -103,8 +103,8 @@ type Order struct {
 	// Prices are those of all that may answer it. Without any, or with a nil one, the price is
 	// not known, and no budget of money can be kept.
 	Prices []*schemas.ModelPrice
-	// Spent is what all its calls so far have used; nil: nothing. Prompt and Output are then
-	// those of the next call.
+	// Spent is the usage of all its calls so far; nil: none. Prompt and Output then belong to the
+	// next call.
 	Spent *schemas.ChatUsage
 	// Until is when it will surely have ended. Its hold is free again after that.
 	Until time.Time

@@ -182,8 +182,8 @@ func (b *Book) Run(ctx context.Context) {
 	}
 }
 
-// Tidy forgets the accounts whose window is long over, and those of ended tasks. All others stay:
-// what was used without a window is not forgotten.
+// Tidy drops the accounts whose window ended long ago, and those of ended tasks. All others stay:
+// usage without a window is not dropped.
 func (b *Book) Tidy(ctx context.Context) error {
 	now := b.cfg.Now()
 	var over []schemas.Record

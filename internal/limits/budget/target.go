@@ -109,7 +109,7 @@ func taskLimit(o Order) sum {
 }
 
 // ownerOf is the account of a budget that an order touches by one of its models, if any. A budget
-// per task does not bound an order without a task. Orders without a token share one account.
+// per task does not apply to an order without a task. Orders without a token share one account.
 func ownerOf(b schemas.Budget, o Order, model string) (own owner, ok bool) {
 	if len(b.Tenants) > 0 && !slices.Contains(b.Tenants, o.Tenant) || !models.May(b.Models, model) {
 		return own, false

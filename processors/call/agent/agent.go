@@ -26,8 +26,7 @@ type Config struct {
 	Event int64
 	// Stream is the most that a stream may have in all; default 256 MiB.
 	Stream int64
-	// Grace is how long the agent may take to close a stream behind its end;
-	// default 1 s.
+	// Grace is how long the agent may take to close a stream after its end; default 1 s.
 	Grace time.Duration
 }
 
@@ -62,8 +61,7 @@ type Talk struct {
 	// Progress takes the events before the end, in order, on the goroutine of Do,
 	// which reads no further until it returns. Its error ends the call.
 	Progress func(ctx context.Context, p schemas.RunProgress) error
-	// Answering is told, on the same goroutine, that the agent has begun to answer,
-	// and how; nil: nobody is.
+	// Answering is called on the same goroutine when the agent begins to answer; nil: no callback.
 	Answering func(status int)
 }
 
@@ -91,9 +89,8 @@ type exchange struct {
 	voice
 }
 
-// Do asks the agent and listens until its end. The secrets of its entry are read
-// as late as can be. Where a traffic rule answers, the agent is not asked, and
-// nobody is told of its answering.
+// Do calls the agent and reads its response to the end. It reads the entry's secrets as late as
+// possible. If a traffic rule answers, the agent is not called, and neither is Answering.
 func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if e.Pass.Mocked() {
 		return e.mocked(ctx, e.Mock())
@@ -108,8 +105,8 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: err}
 	}
 	asked := time.Now()
-	// Nothing but ctx bounds the time before the first word, and between two of
-	// them: an agent may think for as long as its run may take.
+	// Only ctx bounds the time before the first event, and between two events: an agent may think
+	// for as long as its run may take.
 	s, err := e.Conn.Stream(ctx, outbound.Request{
 		Headers: c.Headers, Injected: own.Headers, Query: own.Query,
 		Body: body, ContentType: "application/json",

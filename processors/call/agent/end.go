@@ -35,7 +35,7 @@ const (
 	maxStrayWords = 512
 )
 
-// end is one end as it was told.
+// end is one reported end.
 type end struct {
 	result  schemas.RunResult
 	hash    string
@@ -102,7 +102,7 @@ func (e *ends) unsaid(members map[string]json.RawMessage, doc json.RawMessage, n
 	e.failing = &end{result: r, hash: hash}
 }
 
-// telling has the first end tell of those before it that said nothing certain.
+// telling merges into the first end the details of earlier ends without a definite result.
 func (e *ends) telling() {
 	if e.vague {
 		e.warn(vagueBefore)
@@ -125,7 +125,7 @@ func (e *ends) again(members map[string]json.RawMessage, success bool, id string
 	}
 }
 
-// verdict is what the ends come to.
+// verdict is the result of all the ends.
 func (e *ends) verdict() (schemas.RunResult, string) {
 	if e.conflict {
 		return schemas.RunResult{Error: breach(conflictText)}, e.first.hash
@@ -244,8 +244,8 @@ func (e *ends) texts(members map[string]json.RawMessage, name string) []string {
 	return list
 }
 
-// indicator reads whether an end says that the run succeeded. An error in it
-// outweighs a word of success, but for a degraded one.
+// indicator reads whether an end reports success. An error in it outweighs a success status, except
+// a degraded one.
 func indicator(members map[string]json.RawMessage) (success, said bool) {
 	yes, no, soft := false, false, false
 	if word, ok := text(members["status"]); ok {

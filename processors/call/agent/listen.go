@@ -55,8 +55,7 @@ func peek(r io.Reader) ([]byte, error) {
 	}
 }
 
-// events reads a stream to its end and, behind that, until the agent closes it or
-// the grace is over.
+// events reads a stream to its end and then until the agent closes it or the grace period is over.
 func (l *listener) events(ctx context.Context, in io.Reader) (call.Reply, error) {
 	events := sse.New(in, int(l.cfg.Event))
 	closing := false
@@ -132,8 +131,8 @@ func (l *listener) end(d data, name string, raw []byte) {
 	}
 }
 
-// maxEvents is how many events of one run are kept. Whoever comes late reads all
-// that are, and a log is everybody's.
+// maxEvents is how many events of one run are kept. Late readers read all of them, and all runs
+// share the log.
 const maxEvents = 100_000
 
 // progress hands an event on, or counts it where there are too many.
@@ -157,8 +156,8 @@ func (l *listener) counted(r schemas.RunResult) schemas.RunResult {
 // maxName is how much is kept of an event's name, in bytes.
 const maxName = 128
 
-// name is an event's name as it is kept: without secrets, and only then cut. What
-// stood on both sides of what is mended may be a secret now.
+// name is an event's name as stored: redacted first and then cut, because cleaning a name can join
+// two parts to a secret.
 func (l *listener) name(word string) string {
 	word = l.scrub.String(word)
 	if !utf8.ValidString(word) {
@@ -170,7 +169,7 @@ func (l *listener) name(word string) string {
 	return word
 }
 
-// ended is what a stream comes to that is over: by its end, or by err alone.
+// ended is the result of a finished stream: from its end event, or from err alone.
 func (l *listener) ended(err error) (call.Reply, error) {
 	var broke *fault.Call
 	if !errors.Is(err, io.EOF) && !errors.As(err, &broke) {

@@ -13,7 +13,7 @@ import (
 	"weir/schemas"
 )
 
-// errUsed is behind the end of a call that another policy made one which may not be repeated.
+// errUsed is the cause if a change of policy makes a started call unrepeatable.
 var errUsed = errors.New("the connection has carried another request")
 
 // Line is a connection to the target of a pass. It is every part of a
@@ -25,8 +25,7 @@ type Line struct {
 	begun <-chan struct{}
 }
 
-// Open dials the target of a pass. For a mocked one nothing is resolved, dialled or
-// sent, whatever becomes of the line.
+// Open dials the target of a pass. For a mocked target nothing is ever resolved, dialled or sent.
 func Open(ctx context.Context, c *outbound.Client, p guard.Pass) (*Line, error) {
 	return open(p, func() (*outbound.Conn, error) { return c.Open(ctx, p.Permit()) })
 }
@@ -57,8 +56,7 @@ func open(p guard.Pass, connect func() (*outbound.Conn, error)) (*Line, error) {
 	return &Line{conn, p, conn.Begun()}, nil
 }
 
-// Renew has the exchange go by a fresh pass for the same call: what it adds,
-// where it may lead.
+// Renew switches the exchange to a fresh pass for the same call: its additions and allowed targets.
 func (l *Line) Renew(p guard.Pass) error {
 	switch {
 	case !p.Valid(), p.Mocked() != (l.Conn == nil):

@@ -28,7 +28,7 @@ export function EvidencePage({ route }: { route: Route }) {
         <Export params={params} />
       </div>
       <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
-        <Text label="Action" type="search" value={params.action_id} placeholder="its whole id" onChange={set("action_id")} />
+        <Text label="Action" type="search" value={params.action_id} placeholder="full id" onChange={set("action_id")} />
         <Select label="Kind" value={params.kind} options={evidenceKinds} any="any" onChange={set("kind")} />
         <Text label="Entry" value={params.entry} onChange={set("entry")} />
         <Select label="Since" value={route.params.get("since") ?? "1h"} options={["15m", "1h", "24h", "7d", "all"]} onChange={set("since")} />
@@ -90,7 +90,7 @@ function Followed({ params }: { params: Record<string, string> }) {
       </div>
       <Failure error={why} />
       {records.length === 0 && state === "connecting" && <Loading what="evidence" />}
-      {records.length === 0 && state === "live" && <Empty title="No record fits yet.">Records show here as they are written.</Empty>}
+      {records.length === 0 && state === "live" && <Empty title="No records match.">The list shows new records as Weir writes them.</Empty>}
       {records.length > 0 && (
         <ul class="records">
           {records.map((r) => (
@@ -98,7 +98,7 @@ function Followed({ params }: { params: Record<string, string> }) {
           ))}
         </ul>
       )}
-      {records.length >= most && <p class="dim more">These are the newest {most}; an export has them all.</p>}
+      {records.length >= most && <p class="dim more">The list shows the newest {most}; an export contains all of them.</p>}
     </>
   );
 }
