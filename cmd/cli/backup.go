@@ -28,7 +28,7 @@ written. It holds what callers have sent, credentials too: keep it as you keep t
 directory. The configuration file and admin.token are not in it.
 
 It needs a token with the scope admin of the tenant default. weir restore reads the file.`,
-		Example: `  weir backup weir-$(date +%F).backup
+		Example: `  weir backup weir.backup
   weir backup /backup/weir.backup --server https://weir.example.com --token-file admin.token`,
 		Args: Exactly(1, "a file to write"),
 	}, func(ctx context.Context, c *api, args []string) error {
