@@ -104,7 +104,7 @@ func arguments() map[string][]source {
 // flagSources are the sources of flags that have the same meaning in every command.
 func flagSources() map[string]source {
 	return map[string]source{
-		"budget": budgetNames, "entry": entryNames, "key": entryNames, "model": modelNames, "repo": repoNames, "task": taskIDs,
+		"budget": budgetNames, "entry": entryNames, "key": keyNames, "model": modelNames, "repo": repoNames, "task": taskIDs,
 	}
 }
 
@@ -246,6 +246,18 @@ func entryNames(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] 
 		return failed[cobra.Completion](err)
 	}
 	return mapped(given(v.Entries), func(e schemas.EntryView) (string, string) { return e.Name, e.URLPrefix })
+}
+
+// keyNames are the entries that a caller may name for a call: those of agents and models are for runs and completions.
+func keyNames(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
+	return func(yield func(cobra.Completion, error) bool) {
+		for one, err := range entryNames(ctx, c) {
+			name, _, _ := strings.Cut(one, "\t")
+			if !strings.HasPrefix(name, "agent:") && !strings.HasPrefix(name, "model:") && !yield(one, err) {
+				return
+			}
+		}
+	}
 }
 
 func modelNames(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
