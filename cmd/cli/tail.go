@@ -68,6 +68,9 @@ func (c *api) showEvent(e sse.Event) error {
 	if !ok {
 		nested, ok = doc["data"].(map[string]any)
 	}
+	if payload, err := json.Marshal(doc["payload"]); err == nil {
+		words = append(words, cut(evidenceText(payload), 160))
+	}
 	if ok {
 		if brief, err := json.Marshal(nested); err == nil {
 			words = append(words, cut(string(brief), 160))
@@ -129,8 +132,7 @@ func (c *api) watchActions(ctx context.Context) error {
 		since = oldest
 		for _, e := range slices.Backward(changed) { // the list is newest first
 			shown[e.ID] = e.Status
-			created := e.Created.Local().Format("15:04:05.000")
-			if err := c.print(e, "%s  %-4s  %s  %-15s %s", created, e.Kind, e.ID, e.Status, e.Code); err != nil {
+			if err := c.print(e, "%s", oneLine(tailLine(e))); err != nil {
 				return err
 			}
 		}

@@ -29,7 +29,7 @@ func helpGroups() []group {
 
 // renamed maps a flag that has a new name to that name, by the path of its command.
 func renamed() map[string]string {
-	return map[string]string{"weir chat --key": "idempotency-key"}
+	return map[string]string{"weir chat --key": "idempotency-key", "weir actions ls --q": "search"}
 }
 
 // arrange completes the whole tree: groups, aliases, and errors that name what was probably meant.

@@ -23,6 +23,7 @@ func choices() map[string][]string {
 	return map[string][]string{
 		"actions ls --status":    statuses,
 		"actions ls --kind":      kinds,
+		"actions ls --method":    {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"},
 		"actions redrive --kind": kinds,
 		"pause --kind":           kinds,
 		"resume --kind":          kinds,
@@ -208,7 +209,7 @@ func actionIDs(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
 		page, err := c.Actions(ctx, query)
 		return page.Items, page.Next, err
 	}, query, mostCompletions)
-	return mapped(all, func(e schemas.ActionEntry) (string, string) { return e.ID, string(e.Kind) + " " + string(e.Status) })
+	return mapped(all, func(e schemas.ActionEntry) (string, string) { return e.ID, entryCall(e) + " " + string(e.Status) })
 }
 
 func taskIDs(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
