@@ -108,7 +108,7 @@ func TestARunIsWatched(t *testing.T) {
 	require.NotContains(t, strings.Join(p.texts("td"), " "), "call-1")
 }
 
-// TestARunOverARestart: a run is followed while the node is killed and comes back, and canceled by whoever may.
+// TestARunOverARestart: the page follows a run over a restart of the node, and cancels it with the scope.
 func TestARunOverARestart(t *testing.T) {
 	t.Parallel()
 	n := start(t)
@@ -142,8 +142,8 @@ func TestARunOverARestart(t *testing.T) {
 	n.status("echo-1", "canceled")
 }
 
-// TestALongStream is bounded on the page, and moves nobody who has scrolled away from its end. One whose
-// beginning is kept no more goes on with what is left.
+// TestALongStream: the page bounds a long stream, and does not move a reader who has scrolled up. A stream
+// without its beginning continues with the stored events.
 func TestALongStream(t *testing.T) {
 	t.Parallel()
 	n := start(t)

@@ -85,6 +85,10 @@ func TestShots(t *testing.T) { //nolint:paralleltest // one page after the other
 			p.do(do{"op": "settle"})
 			p.do(do{"op": "shot", "path": filepath.Join(*shots, name+"-"+form.name+".png")})
 		}
+		p.to("#/rules")
+		p.click("button", "New rule")
+		p.css(`.verdict >> text=mock-1`)
+		p.do(do{"op": "shot", "path": filepath.Join(*shots, "rule-"+form.name+".png")})
 	}
 }
 
