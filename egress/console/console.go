@@ -1,5 +1,6 @@
-// Package console serves the console: pages that show and change the state of Weir, with the
-// same routes as every other client. The build of ui is embedded; the pages load no other files.
+// Package console serves the console: pages that show what is being done and act on it, by
+// the same routes that everybody else has. They are built from ui and linked in as they
+// are; there is nothing else to fetch.
 package console
 
 import (
@@ -20,8 +21,8 @@ const Index = "index.html"
 //go:embed dist
 var dist embed.FS
 
-// policy lets the page load the embedded files and call this node, and nothing else. It forbids
-// frames and inline scripts.
+// policy lets the page load what lies beside it and talk to this node, and nothing else;
+// nobody may frame it, and nothing that is written into it runs.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
@@ -35,10 +36,10 @@ type file struct {
 	plain, gzipped []byte
 }
 
-// New returns a Console. The first request reads and compresses the files.
+// New returns it. Files are read and compressed when the first is asked for.
 func New() *Console { return &Console{files: sync.OnceValue(load)} }
 
-// load reads the embedded files, which cannot fail.
+// load reads what was linked in; that cannot fail.
 func load() map[string]file {
 	files := map[string]file{}
 	_ = fs.WalkDir(dist, "dist", func(name string, d fs.DirEntry, err error) error {
@@ -54,7 +55,7 @@ func load() map[string]file {
 	return files
 }
 
-// media does not use the machine's table of types, which can differ.
+// media does not ask the machine, which may have words of its own for it.
 func media(name string) string {
 	switch path.Ext(name) {
 	case ".js":
@@ -78,8 +79,8 @@ func compress(body []byte) []byte {
 	return b.Bytes()
 }
 
-// Serve responds with a file. If there is none, ok is false and nothing is written. The name of
-// every file but the index changes with its content, so that clients cache it forever.
+// Serve answers with a file; ok is false where there is none, and then nothing was written.
+// The name of each but the index changes with its content, so they may be kept for good.
 func (c *Console) Serve(w http.ResponseWriter, r *http.Request, name string) (ok bool) {
 	f, ok := c.files()[name]
 	if !ok {
