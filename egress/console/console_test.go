@@ -107,7 +107,7 @@ func TestOtherNamesAreNone(t *testing.T) {
 	require.NotEmpty(t, w.Header().Get("Content-Length"))
 }
 
-// TestTheTypesFollowTheSchemas: each member that the page reads is one of the document's schema.
+// TestTheTypesFollowTheSchemas: the schema of a document has each member that types.ts names.
 func TestTheTypesFollowTheSchemas(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("ui/src/types.ts")

@@ -48,7 +48,7 @@ func TestFlow(t *testing.T) {
 	p.css(`.attention >> text=Nothing.`)
 	p.accessible()
 
-	// What happens shows by itself.
+	// The page updates by itself.
 	n.call("ok-1", http.MethodGet, n.up.URL()+"/ok")
 	n.call("denied-1", http.MethodGet, "http://nowhere.example/")
 	n.call("held-1", http.MethodGet, n.up.URL()+"/held", "Prefer", "respond-async")
@@ -88,7 +88,7 @@ func TestFlow(t *testing.T) {
 	p.css(`button[aria-pressed="true"]:text-is("1 h")`)
 	p.stage("Ingress", "in 1 h", "4")
 
-	// What was shown stays while the node is away, and it goes on.
+	// The figures stay while the node is down, and update after it.
 	n.prog.Kill()
 	p.see("Disconnected")
 	p.ended("succeeded", 2)
@@ -126,7 +126,7 @@ func TestFlowIsOfOnesOwnTenant(t *testing.T) {
 	p.stage("Ingress", "in 15 min", "1")
 }
 
-// crowded has the node answer as one does whose index is behind, and where more are open than are looked at.
+// crowded makes the node's index look behind, with more open actions than the page reads.
 const crowded = `() => {
   const real = window.fetch;
   window.fetch = async (path, options) => {
@@ -137,7 +137,7 @@ const crowded = `() => {
   };
 }`
 
-// TestFlowOfMany: what was not looked at is not told as if it had been.
+// TestFlowOfMany: the page marks lower bounds where it has not read every open action.
 func TestFlowOfMany(t *testing.T) {
 	t.Parallel()
 	n := start(t)

@@ -102,7 +102,7 @@ func TestBudgetsAndNodes(t *testing.T) {
 	p.accessible()
 }
 
-// TestPagesOfOperatorsAreNotOffered to a reader, and the node refuses them all the same.
+// TestPagesOfOperatorsAreNotOffered to a reader. The node refuses the requests too.
 func TestPagesOfOperatorsAreNotOffered(t *testing.T) {
 	t.Parallel()
 	n := start(t)

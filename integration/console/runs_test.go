@@ -20,17 +20,17 @@ import (
 	"weir/schemas"
 )
 
-// give lets one who waits at a channel go on.
+// give sends to a channel, and so lets its reader continue.
 func give(t *testing.T, c chan<- struct{}) {
 	t.Helper()
 	select {
 	case c <- struct{}{}:
 	case <-time.After(patience):
-		t.Fatal("nobody waits")
+		t.Fatal("no reader within the time limit")
 	}
 }
 
-// order has a run begun.
+// order starts a run.
 func (n *node) order(id, taskType, inputs string) {
 	n.t.Helper()
 	body := fmt.Sprintf(`{"request_id":%q,"task_type":%q,"inputs":%s}`, id, taskType, inputs)
@@ -55,7 +55,7 @@ func (p *page) steps() (n int) {
 	return n
 }
 
-// TestARunIsWatched: what an agent says shows before the run has ended, once, also to whoever reloads.
+// TestARunIsWatched: the page shows each event of an agent once before the run ends, also after a reload.
 func TestARunIsWatched(t *testing.T) {
 	t.Parallel()
 	step, hold := make(chan struct{}), make(chan struct{})
@@ -108,7 +108,7 @@ func TestARunIsWatched(t *testing.T) {
 	require.NotContains(t, strings.Join(p.texts("td"), " "), "call-1")
 }
 
-// TestARunOverARestart: a run is followed while the node is killed and comes back, and canceled by whoever may.
+// TestARunOverARestart: the page follows a run over a restart of the node, and cancels it with the scope.
 func TestARunOverARestart(t *testing.T) {
 	t.Parallel()
 	n := start(t)
@@ -142,8 +142,8 @@ func TestARunOverARestart(t *testing.T) {
 	n.status("echo-1", "canceled")
 }
 
-// TestALongStream is bounded on the page, and moves nobody who has scrolled away from its end. One whose
-// beginning is kept no more goes on with what is left.
+// TestALongStream: the page bounds a long stream, and does not move a reader who has scrolled up. A stream
+// without its beginning continues with the stored events.
 func TestALongStream(t *testing.T) {
 	t.Parallel()
 	n := start(t)

@@ -24,7 +24,7 @@ var shots = flag.String("console.shots", "../../docs/console", "write a picture 
 func TestShots(t *testing.T) { //nolint:paralleltest // one page after the other
 	step, words := make(chan struct{}), make(chan struct{})
 	reviewer := agent.New(t, agent.Config{TaskTypes: []string{"CODE_REVIEW"}, Script: []agent.Act{{Steps: 6, Step: step, Progress: review}}})
-	provider := llm.New(t, llm.Config{Default: llm.Act{Step: words, Reasoning: []string{"They ask what a weir is: a short answer, with one example."}, Texts: []string{
+	provider := llm.New(t, llm.Config{Models: map[string]llm.Act{"sim/large": {Texts: []string{"A weir is a low barrier ", "across a river."}}}, Default: llm.Act{Step: words, Reasoning: []string{"They ask what a weir is: a short answer, with one example."}, Texts: []string{
 		"A weir is a low barrier across a river. ", "It raises the water behind it and lets the rest flow over,\n", "so that what comes down is measured, and never all at once.\n\n", "    flow = 1.84 · width · height^1.5\n\n", "Millers have", " built them",
 	}}})
 	n := startWith(t, fmt.Sprintf("agents:\n  CODE_REVIEW: {url: %q, mode: stream}\nmodels:\n  \"sim/*\": {url: %q, price: {input: 2.5, output: 10}}\nbudgets:\n  daily: {per: [token], window: 24h, requests: 600, usd: 20}\n", reviewer.URL(), provider.URL()))
@@ -34,6 +34,11 @@ func TestShots(t *testing.T) { //nolint:paralleltest // one page after the other
 		give(t, step)
 		give(t, words)
 	}
+	for range 2 {
+		status, text, _ := n.ask(n.admin, http.MethodPost, schemas.RouteChat, `{"model":"sim/large","messages":[{"role":"user","content":"What is a weir?"}]}`)
+		require.Equal(t, http.StatusOK, status, text)
+	}
+	n.tasks()
 	release := make(chan struct{})
 	defer close(release)
 	n.up.Handle("/held", upstream.Hold(release, upstream.OK()))
@@ -64,7 +69,6 @@ func TestShots(t *testing.T) { //nolint:paralleltest // one page after the other
 	}
 	status, text, _ := n.ask(n.admin, http.MethodPost, schemas.RouteOperationsPin, `{"entry":"up","state":"closed","reason":"their limits are wrong today"}`)
 	require.Equal(t, http.StatusOK, status, text)
-	n.tasks()
 	for _, form := range []struct {
 		name          string
 		width, height int
@@ -81,10 +85,14 @@ func TestShots(t *testing.T) { //nolint:paralleltest // one page after the other
 			p.do(do{"op": "settle"})
 			p.do(do{"op": "shot", "path": filepath.Join(*shots, name+"-"+form.name+".png")})
 		}
+		p.to("#/rules")
+		p.click("button", "New rule")
+		p.css(`.verdict >> text=mock-1`)
+		p.do(do{"op": "shot", "path": filepath.Join(*shots, "rule-"+form.name+".png")})
 	}
 }
 
-// review is what an agent tells on its way.
+// review is the progress that the agent reports.
 func review(i int) string {
 	said := []string{"reading 14 files", "the tests of cart pass", "total() rounds twice\n  cart.go:41\n  cart.go:88", "asking for a smaller change", "writing it down", "done"}[i]
 	return fmt.Sprintf(`{"message":%q,"percent":%d}`, said, 16*(i+1))
@@ -96,7 +104,7 @@ func (n *node) etag() string {
 	return decode[schemas.RulePage](n.t, text).RulesEtag
 }
 
-// tasks files some, and works on them.
+// tasks creates some, and works on them.
 func (n *node) tasks() {
 	n.t.Helper()
 	n.shop()

@@ -25,7 +25,7 @@ func TestSignIn(t *testing.T) {
 	p := open(t, "p", n.prog.URL+"/console/", nil)
 	p.seeRole("heading", "Weir")
 	p.accessible()
-	p.fill("Token", "weir1_nobody")
+	p.fill("Token", "weir1_unknown")
 	p.click("button", "Sign in")
 	p.see("UNAUTHORIZED")
 	p.fill("Token", n.admin)
@@ -62,7 +62,7 @@ func TestSignIn(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, status)
 }
 
-// TestAReaderMayNotWrite: the pages offer it nothing, and the node refuses it all the same.
+// TestAReaderMayNotWrite: the pages disable every write. The node refuses it too.
 func TestAReaderMayNotWrite(t *testing.T) {
 	t.Parallel()
 	n := start(t)
@@ -95,7 +95,7 @@ func TestAReaderMayNotWrite(t *testing.T) {
 	n.status("later", "waiting")
 }
 
-// TestASessionEndsWithItsToken: whoever is signed in is asked again.
+// TestASessionEndsWithItsToken: after a revocation the page asks for a token.
 func TestASessionEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	n := start(t)

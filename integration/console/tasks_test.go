@@ -40,7 +40,7 @@ func (n *node) lease(pool string) schemas.LeasedTask {
 	return decode[schemas.LeasedTask](n.t, text)
 }
 
-// inquire asks a person a question, as an agent, and says later what came of it.
+// inquire sends an agent's question, and returns the answer on a channel.
 func (n *node) inquire(token, question string) <-chan string {
 	n.t.Helper()
 	body, err := json.Marshal(schemas.InquiryRequest{Inquiry: question})
@@ -122,7 +122,7 @@ func TestTasks(t *testing.T) {
 	one.css(`section:has(#h-pushes) li:has-text("denied") >> text=` + string(schemas.GitRefDenied))
 	one.accessible()
 
-	// The node goes and comes; the log is told on behind what was there.
+	// The node restarts; the log resumes after its last event.
 	n.prog.Kill()
 	board.see("Disconnected")
 	board.css(`.stack:has(#state-Running) >> text=paint-1`)
@@ -146,7 +146,7 @@ func TestTasks(t *testing.T) {
 	one.css(`section:has(#h-facts) a >> text=paint-1`)
 }
 
-// TestTwoAnswerOneQuestion: the first answer counts, and the second is told so, also where its page has not seen it coming.
+// TestTwoAnswerOneQuestion: the first answer counts. The second page reports that, even if it has not seen the first.
 func TestTwoAnswerOneQuestion(t *testing.T) {
 	t.Parallel()
 	n := start(t)
@@ -223,7 +223,7 @@ func TestFilingATask(t *testing.T) {
 	p.evaluate(&page, `() => document.documentElement.outerHTML + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)`, nil)
 	require.NotContains(t, page, token)
 
-	// Another token, and the end; what is asked in between is asked of a person.
+	// A new token, and then the cancel, each after a confirmation.
 	p.css(`.stack:has(#state-Running) >> text=Count the beans`)
 	p.click("link", "Count the beans")
 	p.css(`section:has(#h-facts) >> text=17`)
@@ -248,7 +248,7 @@ func TestFilingATask(t *testing.T) {
 	p.css(`.stack:has(#state-Canceled) >> text=0 of 1`)
 }
 
-// TestAReaderOfTasksMayNotWrite: the pages offer it nothing, and the node refuses it all the same.
+// TestAReaderOfTasksMayNotWrite: the pages offer no write. The node refuses it too.
 func TestAReaderOfTasksMayNotWrite(t *testing.T) {
 	t.Parallel()
 	n := start(t)

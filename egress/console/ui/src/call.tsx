@@ -47,6 +47,12 @@ export function CallTitle({ a }: { a: Titled }) {
   );
 }
 
+/** The target of an evidence record's call, without its query; "" if the record has none. */
+export function targetOf(payload: unknown): string {
+  const target = (payload as { target?: unknown } | undefined)?.target;
+  return typeof target === "string" ? target.split("?", 1)[0]! : "";
+}
+
 /** A time in milliseconds, with the fraction that Date drops. */
 export function instant(at: string): number {
   const fraction = /\.\d{3}(\d+)/.exec(at);

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { all, get, query, Refusal } from "../api";
+import { targetOf } from "../call";
 import { useCall } from "../live";
 import { link, refine, type Route } from "../route";
 import { follow, type State } from "../stream";
@@ -108,7 +109,7 @@ function Record({ r }: { r: Evidence }) {
     <li>
       <details>
         <summary>
-          <strong>{r.kind}</strong> {r.code && <code>{r.code}</code>} {r.entry && <span class="dim">by {r.entry}</span>}
+          <strong>{r.kind}</strong> {r.code && <code>{r.code}</code>} <span class="mono wrap">{targetOf(r.payload)}</span> {r.entry && <span class="dim">entry {r.entry}</span>}
         </summary>
         <Code value={r} />
       </details>

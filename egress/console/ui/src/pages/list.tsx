@@ -145,7 +145,7 @@ function Table({ items, gone, to }: { items: ActionEntry[]; gone: ReadonlySet<st
         {items.map((a) => (
           <tr key={a.id} class={gone.has(a.id) ? "gone" : ""}>
             <td>{gone.has(a.id) ? <Badge word="changed" as="plain" /> : <Badge word={a.status} />}</td>
-            <td class="wide">
+            <td class="wide title">
               <CallLink a={a} to={to} />
               {a.code && <span class="code-word">{a.code}</span>}
               {a.task && a.task !== a.id && (
@@ -170,7 +170,7 @@ function Table({ items, gone, to }: { items: ActionEntry[]; gone: ReadonlySet<st
 /** A cell that a phone leaves out if it is empty. */
 function Optional({ text, num, name }: { text: string; num?: boolean; name?: string }) {
   return (
-    <td class={(num ? "num" : "") + (text ? "" : " none")} data-name={name}>
+    <td class={(num ? "num" : "brief") + (text ? "" : " none")} data-name={name} title={num ? undefined : text}>
       {text || <span class="dim">–</span>}
     </td>
   );
@@ -179,7 +179,7 @@ function Optional({ text, num, name }: { text: string; num?: boolean; name?: str
 function Kind({ a }: { a: ActionEntry }) {
   return (
     <>
-      <td>
+      <td class="brief" title={a.entry}>
         {a.kind}
         {(a.entry || a.task_type) && <span class="dim"> · {a.entry || a.task_type}</span>}
       </td>

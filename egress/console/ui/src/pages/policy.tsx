@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { post, query } from "../api";
+import { targetOf } from "../call";
 import { useCall, useLive } from "../live";
 import { link, type Route } from "../route";
 import type { Evidence, Explanation, Page, Policy } from "../types";
@@ -166,8 +167,7 @@ function Denials() {
 function tally(items: Evidence[]): Denial[] {
   const of = new Map<string, Denial>();
   for (const e of items) {
-    const p = (e.payload ?? {}) as { target?: unknown };
-    const target = typeof p.target === "string" ? p.target.split("?", 1)[0]! : "";
+    const target = targetOf(e.payload);
     const code = e.code ?? "";
     const key = [code, target, e.entry ?? ""].join(" ");
     const d = of.get(key);

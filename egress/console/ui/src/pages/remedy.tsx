@@ -45,7 +45,7 @@ export function Remedy({ id, code, version }: { id: string; code: string | undef
   if (!data) return <p class="dim">{loading ? "Loading…" : "The action does not say where the call goes."}</p>;
   const { call, said } = data;
   const key = call.allowlist_key ?? "";
-  const entry = said.allowed || !said.remedy ? "" : suggestion(call.method, call.url, key);
+  const entry = said.remedy && ofEntries.includes(said.check ?? "") ? suggestion(call, said.remedy) : "";
   const taken = said.entries.some((e) => e.entry === key);
   return (
     <>
@@ -82,16 +82,21 @@ function why(code: string | undefined, same: boolean): string {
   return same ? "The policy allows this method and URL. The denial is about another part of the call." : "The policy has changed since the denial: retry the action.";
 }
 
-/** The narrowest entry for a URL. It has the name that the call asks for. */
-function suggestion(method: string, url: string, key: string): string {
+/** The checks that another entry can pass. */
+const ofEntries = ["key", "host", "port", "method", "path", "address"];
+
+/** The narrowest entry for a URL. It has the name that the call asks for. The remedy names the network if
+ * it is not the public one. */
+function suggestion({ method, url, allowlist_key: key }: Call, remedy: string): string {
   let u: URL;
   try {
     u = new URL(url);
   } catch {
     return "";
   }
+  const cidr = /network private with cidrs (\S+)/.exec(remedy)?.[1];
   if (!/^https?:$/.test(u.protocol) || u.username || u.password) return "";
   const loopback = /^(localhost|127\.|\[::1\])/.test(u.hostname);
   const name = key || u.hostname.replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
-  return `- name: ${name}\n  url_prefix: ${u.protocol}//${u.host}${u.pathname}\n  methods: [${method || "GET"}]\n  network: ${loopback ? "loopback" : "public"}\n`;
+  return `- name: ${name}\n  url_prefix: ${u.protocol}//${u.host}${u.pathname}\n  methods: [${method || "GET"}]\n  network: ${cidr ? `private\n  cidrs: [${cidr}]` : loopback ? "loopback" : "public"}\n`;
 }
