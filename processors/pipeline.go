@@ -22,8 +22,8 @@ import (
 type Ledger interface {
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	// Nudge wakes an action at once.
-	Nudge(ctx context.Context, ref schemas.Ref) error
+	// Notify wakes an action at once.
+	Notify(ctx context.Context, ref schemas.Ref) error
 }
 
 // Waker wakes an action later.
@@ -62,7 +62,7 @@ type Pipeline struct {
 func NewPipeline(l Ledger, w Waker, worker string, s Stages) *Pipeline {
 	return &Pipeline{
 		Stages: s, ledger: l, waker: w, worker: worker,
-		running: newRunning(), resting: newResting(l.Nudge), executing: newExecutions(),
+		running: newRunning(), resting: newResting(l.Notify), executing: newExecutions(),
 	}
 }
 
@@ -246,7 +246,7 @@ func (p *Pipeline) parkMessage(ctx context.Context, rec schemas.Record, st *ledg
 	if st == nil {
 		return p.Barrier(ctx)
 	}
-	st.Loose = true // the letter is not kept by the action's events
+	st.Underived = true // the letter is not kept by the action's events
 	return p.settle(ctx, st, settle.Verdict{Outcome: schemas.OutcomeFailed, Code: why.Code, Message: why.Reason})
 }
 

@@ -142,7 +142,7 @@ func (a *App) deadlines() map[schemas.Kind]time.Duration {
 // stopWork notifies the worker of a running action that it must stop. If the message is lost, the
 // worker that receives the cancel from the log stops it later.
 func (a *App) stopWork(ref schemas.Ref) {
-	if err := a.broker.Nudge(schemas.CancelSubject(ref), nil); err != nil {
+	if err := a.broker.Notify(schemas.CancelSubject(ref), nil); err != nil {
 		a.log.Warn("cancel not announced", "err_kind", telemetry.ErrKind(err))
 	}
 }

@@ -332,7 +332,7 @@ func (e *encoders) span(p *planter) {
 // and a dead letter.
 func (e *encoders) leave(rt *rapid.T, p *planter) {
 	st := &ledger.State{Ref: schemas.Ref{Tenant: "acme", Kind: schemas.KindHTTP, ID: "the-action"}, Action: filled[schemas.Action](p)}
-	try := ledger.Try{Attempt: filled[schemas.Attempt](p), Result: new(filled[schemas.Attempted](p))}
+	try := ledger.Attempt{Attempt: filled[schemas.Attempt](p), Result: new(filled[schemas.Attempted](p))}
 	try.Result.Code = schemas.UpstreamReset
 	try.Decision, try.Result.Decision = schemas.Decision{Entry: "up", Version: "v1"}, nil
 	st.Action.Sensitive = true

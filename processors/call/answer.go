@@ -28,7 +28,7 @@ const patience = 10 * time.Second
 
 // Reserved is Answer with the memory of a large answer reserved for a tenant until release, which is never nil. Where
 // there is none for a while the error is *fault.Later.
-func (a Answers) Reserved(ctx context.Context, tenant string, t *ledger.Try) (answer *schemas.Answer, release func(), err error) {
+func (a Answers) Reserved(ctx context.Context, tenant string, t *ledger.Attempt) (answer *schemas.Answer, release func(), err error) {
 	release = func() {}
 	if a.Reserve != nil && t != nil && t.Result != nil && t.Result.AnswerBlob != "" {
 		limited, cancel := context.WithTimeout(ctx, patience)
@@ -58,7 +58,7 @@ func missing(err error) error {
 
 // Answer is the answer that an attempt brought, wherever it is kept; nil where
 // it brought none.
-func (a Answers) Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, error) {
+func (a Answers) Answer(ctx context.Context, t *ledger.Attempt) (*schemas.Answer, error) {
 	switch {
 	case t == nil || t.Result == nil:
 		return nil, nil //nolint:nilnil // no attempt, no answer

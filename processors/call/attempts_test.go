@@ -337,8 +337,8 @@ func TestMemoryOfAStoredAnswer(t *testing.T) {
 		held++
 		return func() { held-- }, nil
 	}}
-	try := func(name string) *ledger.Try {
-		return &ledger.Try{Result: &schemas.Attempted{Answer: &schemas.Answer{Status: 200}, AnswerBlob: name}}
+	try := func(name string) *ledger.Attempt {
+		return &ledger.Attempt{Result: &schemas.Attempted{Answer: &schemas.Answer{Status: 200}, AnswerBlob: name}}
 	}
 	a, release, err := answers.Reserved(t.Context(), "acme", try("b"))
 	require.NoError(t, err)
@@ -349,7 +349,7 @@ func TestMemoryOfAStoredAnswer(t *testing.T) {
 	_, _, err = answers.Reserved(t.Context(), "acme", try("gone"))
 	require.ErrorAs(t, err, new(*fault.Parked))
 	require.Zero(t, held)
-	for _, none := range []*ledger.Try{try(""), {}, nil} {
+	for _, none := range []*ledger.Attempt{try(""), {}, nil} {
 		_, release, err = answers.Reserved(t.Context(), "acme", none)
 		require.NoError(t, err)
 		require.Zero(t, held)
@@ -365,7 +365,7 @@ func TestNoMemoryForAStoredAnswer(t *testing.T) {
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		}}
-		_, _, err := answers.Reserved(t.Context(), "acme", &ledger.Try{Result: &schemas.Attempted{AnswerBlob: "b"}})
+		_, _, err := answers.Reserved(t.Context(), "acme", &ledger.Attempt{Result: &schemas.Attempted{AnswerBlob: "b"}})
 		require.ErrorAs(t, err, new(*fault.Later))
 	})
 }

@@ -27,7 +27,7 @@ type Ledger interface {
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
 	// Hold leaves the result of an attempt to the event that st appends next.
 	Hold(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	Stow(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)
+	PutBlob(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)
 }
 
 // Adapter speaks one outward dialect.
@@ -239,7 +239,7 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *ending, reply Reply, ca
 	if err := write(ctx, t.State, ev); err != nil {
 		return nil, err
 	}
-	done := &made{ledger.Try{Attempt: *a, Result: &res}, e.pass}
+	done := &made{ledger.Attempt{Attempt: *a, Result: &res}, e.pass}
 	c.measure(e.pass, &done.try)
 	return done, t.Record(ctx, done.try)
 }
@@ -258,13 +258,13 @@ func (c *Caller) stow(ctx context.Context, tenant string, res *schemas.Attempted
 	if err != nil {
 		return err
 	}
-	if _, res.AnswerBlob, err = c.ledger.Stow(ctx, tenant, doc); err != nil || res.AnswerBlob == "" {
+	if _, res.AnswerBlob, err = c.ledger.PutBlob(ctx, tenant, doc); err != nil || res.AnswerBlob == "" {
 		return err
 	}
 	return c.cfg.Barrier(ctx)
 }
 
-func (c *Caller) measure(p guard.Pass, t *ledger.Try) {
+func (c *Caller) measure(p guard.Pass, t *ledger.Attempt) {
 	if c.cfg.Metrics == nil {
 		return
 	}

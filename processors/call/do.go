@@ -15,7 +15,7 @@ import (
 
 // made is one attempt at one hop, and the pass by which it was made.
 type made struct {
-	try  ledger.Try
+	try  ledger.Attempt
 	pass guard.Pass
 }
 
@@ -67,7 +67,7 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 		switch {
 		case !fresh.Valid():
 			return nil, &revoked{decision}
-		case !c.mayRepeat(fresh, t.State.Tries(t.Step)):
+		case !c.mayRepeat(fresh, t.State.AttemptsOf(t.Step)):
 			return nil, errNoRepeat
 		}
 		e.pass = fresh
@@ -147,7 +147,7 @@ func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *ending) 
 		if !fresh.Valid() {
 			return Reply{}, &fault.Call{Code: decision.Code}
 		}
-		tries := t.State.Tries(t.Step)
+		tries := t.State.AttemptsOf(t.Step)
 		if !c.mayRepeat(fresh, tries[:len(tries)-1]) { // the last one is this one
 			return Reply{}, &fault.Call{Code: schemas.Canceled, Cause: errNoRepeat}
 		}

@@ -78,7 +78,7 @@ func (t *Task) booked() time.Time {
 }
 
 // learn tells what an attempt says of its destination.
-func (c *Caller) learn(ctx context.Context, t *Task, turn *destination.Permit, try *ledger.Try) {
+func (c *Caller) learn(ctx context.Context, t *Task, turn *destination.Permit, try *ledger.Attempt) {
 	if turn == nil || try.Mocked() {
 		return
 	}

@@ -188,7 +188,7 @@ func TestRedirectAfterADeath(t *testing.T) {
 	table.Run(t, map[string]bool{"it was written down": true, "it was not": false}, func(t *testing.T, written bool) {
 		b := newDesk(t, deskConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
 		dead, record := errors.New("the worker is gone"), b.task.Record
-		b.task.Record = func(context.Context, ledger.Try) error { return dead }
+		b.task.Record = func(context.Context, ledger.Attempt) error { return dead }
 		_, err := b.caller.Run(t.Context(), b.task)
 		require.ErrorIs(t, err, dead)
 		b.task.Record = record

@@ -28,8 +28,8 @@ type Ledger interface {
 	// Replay gives an action's events so far, in order.
 	Replay(ctx context.Context, ref schemas.Ref, fn func(schemas.Event) error) error
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
-	// Glance is where an action stands, however long its history is.
-	Glance(ctx context.Context, tenant, id string) (*ledger.State, error)
+	// Peek is where an action stands, however long its history is.
+	Peek(ctx context.Context, tenant, id string) (*ledger.State, error)
 }
 
 // Caller makes the attempts of a call.
@@ -46,7 +46,7 @@ type Recorder interface {
 
 // Answers reads answers, wherever they are kept.
 type Answers interface {
-	Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, error)
+	Answer(ctx context.Context, t *ledger.Attempt) (*schemas.Answer, error)
 }
 
 // Adapter speaks the protocol of models.

@@ -200,7 +200,7 @@ type end struct {
 	result   schemas.ChatResult
 	given    string // what readers of the deltas put together
 	deltas   int
-	attempts []ledger.Try
+	attempts []ledger.Attempt
 	audits   []schemas.ChatAudit
 	left     []schemas.Evidence
 	types    []schemas.EventType

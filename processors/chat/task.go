@@ -63,7 +63,7 @@ func (c *Chat) taskEnds(ctx context.Context, tenant, id string) bool {
 		case <-ctx.Done():
 			return false
 		}
-		if st, err := c.ledger.Glance(ctx, tenant, id); err == nil && st.Kind == schemas.KindTask && st.Settled != nil {
+		if st, err := c.ledger.Peek(ctx, tenant, id); err == nil && st.Kind == schemas.KindTask && st.Settled != nil {
 			return true
 		}
 	}

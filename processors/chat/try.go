@@ -55,8 +55,8 @@ func (w *work) task(step int) *call.Task {
 	return &call.Task{
 		State: w.st, Step: step, Attempts: 1, KeyRequired: true, Agent: true, Abort: true, Stop: w.stop, TaskID: w.order.TaskID,
 		Timeout: schemas.MaxRunTimeout, // the action's deadline is the bound
-		Record: func(ctx context.Context, t ledger.Try) error {
-			return w.leave(ctx, slices.IndexFunc(w.st.Attempts, func(a ledger.Try) bool {
+		Record: func(ctx context.Context, t ledger.Attempt) error {
+			return w.leave(ctx, slices.IndexFunc(w.st.Attempts, func(a ledger.Attempt) bool {
 				return a.Step == t.Step && a.Number == t.Number && a.Hop == t.Hop
 			}))
 		},

@@ -25,7 +25,7 @@ type Caller interface {
 
 // Answers reads answers, wherever they are kept. The memory of a large one is reserved until release.
 type Answers interface {
-	Reserved(ctx context.Context, tenant string, t *ledger.Try) (answer *schemas.Answer, release func(), err error)
+	Reserved(ctx context.Context, tenant string, t *ledger.Attempt) (answer *schemas.Answer, release func(), err error)
 }
 
 // Executor performs kind http. It is safe for concurrent use.
@@ -58,7 +58,7 @@ func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCal
 	}
 	t := &call.Task{
 		State: st, Call: c, JudgeStatus: true, Ends: true, Stop: stop,
-		Record: func(ctx context.Context, t ledger.Try) error {
+		Record: func(ctx context.Context, t ledger.Attempt) error {
 			records, err := evidence(st, c, t)
 			if err != nil {
 				return err
@@ -95,7 +95,7 @@ func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCal
 }
 
 // answer is what a try was answered. The body of a large answer is read only where a schema or a postcondition asks for it.
-func (e *Executor) answer(ctx context.Context, tenant string, c schemas.HTTPCall, t *ledger.Try) (a *schemas.Answer, release func(), err error) {
+func (e *Executor) answer(ctx context.Context, tenant string, c schemas.HTTPCall, t *ledger.Attempt) (a *schemas.Answer, release func(), err error) {
 	if t != nil && t.Result != nil && c.ResponseSchema == nil && c.Postcondition == nil {
 		return t.Result.Answer, func() {}, nil
 	}
@@ -117,7 +117,7 @@ func (e *Executor) denied(ctx context.Context, st *ledger.State, c schemas.HTTPC
 
 // judged is the try whose answer goes with the result: the last one, or, where retries are
 // exhausted, the last that was answered.
-func judged(r call.Result) *ledger.Try {
+func judged(r call.Result) *ledger.Attempt {
 	if r.Exhausted {
 		for i, t := range slices.Backward(r.Tries) {
 			if t.Result.Answer != nil {
@@ -151,7 +151,7 @@ func (e *Executor) Records(st *ledger.State, c schemas.HTTPCall) ([]schemas.Evid
 }
 
 // evidence is what one attempt leaves.
-func evidence(st *ledger.State, c schemas.HTTPCall, t ledger.Try) ([]schemas.Evidence, error) {
+func evidence(st *ledger.State, c schemas.HTTPCall, t ledger.Attempt) ([]schemas.Evidence, error) {
 	return settle.Made(st, t, c.Method, callurl.Target(c.Method, c.URL), call.Describe(t.Result.Code))
 }
 

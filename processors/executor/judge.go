@@ -202,7 +202,7 @@ func describe(r call.Result) string {
 }
 
 // history has one record an attempt; the hops of a redirect are one.
-func history(tries []ledger.Try) []schemas.RetryRecord {
+func history(tries []ledger.Attempt) []schemas.RetryRecord {
 	var h []schemas.RetryRecord
 	for _, t := range tries {
 		rec := schemas.RetryRecord{Attempt: t.Number, Outcome: retry.Outcome(t.Result.Status, call.Failure(t.Result))}

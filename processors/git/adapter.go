@@ -167,7 +167,7 @@ func (e *exchange) report(r io.Reader, scrub *redact.Scrubber) (json.RawMessage,
 
 // readWord is an upstream's stored answer and its status. The answer is empty unless the status is
 // a success.
-func readWord(ctx context.Context, from call.Answers, last *ledger.Try) (w word, status int, err error) {
+func readWord(ctx context.Context, from call.Answers, last *ledger.Attempt) (w word, status int, err error) {
 	a, err := from.Answer(ctx, last)
 	if err != nil || a == nil {
 		return w, 0, err

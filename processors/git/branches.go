@@ -126,7 +126,7 @@ var errNoLook = errors.New("the upstream was not looked at")
 func (o *opening) open(ctx context.Context) (string, error) {
 	sent := false // a push of ours may have arrived
 	for step := range maxOpenings {
-		tries := o.st.Tries(step)
+		tries := o.st.AttemptsOf(step)
 		for _, t := range tries {
 			sent = sent || t.Result != nil && t.Result.Sent
 		}

@@ -21,7 +21,7 @@ type Ledger interface {
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	Nudge(ctx context.Context, ref schemas.Ref) error
+	Notify(ctx context.Context, ref schemas.Ref) error
 }
 
 // Catalog is the table of repositories; see internal/repos.
@@ -158,7 +158,7 @@ func callRecords(st *ledger.State) ([]schemas.Evidence, error) {
 }
 
 // callRecord is what one call to an upstream leaves.
-func callRecord(st *ledger.State, t ledger.Try) ([]schemas.Evidence, error) {
+func callRecord(st *ledger.State, t ledger.Attempt) ([]schemas.Evidence, error) {
 	return settle.Made(st, t, t.Method, callurl.Target(t.Method, t.URL), call.Describe(t.Result.Code))
 }
 

@@ -82,7 +82,7 @@ func remoteTask(st *ledger.State, repo schemas.Repo, c gitwire.Commands, to sett
 			Method: postMethod, URL: repo.UpstreamURL + "/" + schemas.GitReceivePack, AllowlistKey: repo.AllowlistKey,
 			Headers: headers(gitwire.ResultType(schemas.GitReceivePack), 0), Body: body, TextBody: true,
 		},
-		Record: func(ctx context.Context, t ledger.Try) error {
+		Record: func(ctx context.Context, t ledger.Attempt) error {
 			records, err := callRecord(st, t)
 			if err != nil {
 				return err

@@ -101,7 +101,7 @@ func (p *Plans) decision(ctx context.Context, st *ledger.State, stop call.Stop, 
 	step.View = view
 	t := &call.Task{
 		State: st, Step: i, Call: c, KeyRequired: true, Stop: stop,
-		Record: func(ctx context.Context, t ledger.Try) error { return p.record(ctx, st, d, view, c, t) },
+		Record: func(ctx context.Context, t ledger.Attempt) error { return p.record(ctx, st, d, view, c, t) },
 	}
 	r, err := p.caller.Run(ctx, t)
 	switch {
@@ -165,7 +165,7 @@ func (p *Plans) Records(st *ledger.State, plan schemas.PlanRequest) ([]schemas.E
 	return all, nil
 }
 
-func (p *Plans) record(ctx context.Context, st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Try) error {
+func (p *Plans) record(ctx context.Context, st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Attempt) error {
 	records, err := evidence(st, d, v, c, t)
 	if err != nil {
 		return err
@@ -175,7 +175,7 @@ func (p *Plans) record(ctx context.Context, st *ledger.State, d schemas.PlanDeci
 
 // evidence is the connector's record of a call that was answered, and Weir's
 // own of one that was not.
-func evidence(st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Try) ([]schemas.Evidence, error) {
+func evidence(st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Attempt) ([]schemas.Evidence, error) {
 	if t.Result.Code != "" {
 		return settle.Made(st, t, c.Method, v.Fingerprint, call.Describe(t.Result.Code))
 	}

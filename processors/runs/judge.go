@@ -54,7 +54,7 @@ func refused(code schemas.Code) (settle.Verdict, error) {
 }
 
 // broken is a call that brought no end of the run, and is known to have failed.
-func broken(last *ledger.Try) (settle.Verdict, error) {
+func broken(last *ledger.Attempt) (settle.Verdict, error) {
 	res := last.Result
 	switch {
 	case res.Code.Denied():

@@ -20,7 +20,7 @@ type Caller interface {
 
 // Answers reads answers, wherever they are kept.
 type Answers interface {
-	Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, error)
+	Answer(ctx context.Context, t *ledger.Attempt) (*schemas.Answer, error)
 }
 
 // Adapter speaks the run contract.
@@ -164,7 +164,7 @@ func (m *Remote) ask(ctx context.Context, d *desk, st *ledger.State, run schemas
 func (m *Remote) task(st *ledger.State, run schemas.Run, step int, stop call.Stop) *call.Task {
 	return &call.Task{
 		State: st, Step: step, KeyRequired: true, Agent: true, Stop: stop, Abort: true,
-		Record: func(ctx context.Context, t ledger.Try) error {
+		Record: func(ctx context.Context, t ledger.Attempt) error {
 			records, err := made(st, run.TaskType, t)
 			if err != nil {
 				return err
@@ -208,7 +208,7 @@ func (m *Remote) Records(st *ledger.State, run schemas.Run) ([]schemas.Evidence,
 }
 
 // made is what one attempt leaves.
-func made(st *ledger.State, taskType string, t ledger.Try) ([]schemas.Evidence, error) {
+func made(st *ledger.State, taskType string, t ledger.Attempt) ([]schemas.Evidence, error) {
 	target, err := target(taskType, t.Step)
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ type Verdict struct {
 // Ledger is where the terminal event is written.
 type Ledger interface {
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	Stow(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)
+	PutBlob(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)
 }
 
 // Metrics counts how actions end. took is the time since the action was accepted.
@@ -60,7 +60,7 @@ func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error
 		if err != nil {
 			return err
 		}
-		if settled.Result, settled.ResultBlob, err = s.ledger.Stow(ctx, st.Tenant, doc); err != nil {
+		if settled.Result, settled.ResultBlob, err = s.ledger.PutBlob(ctx, st.Tenant, doc); err != nil {
 			return err
 		}
 		if r, ok := v.Result.(schemas.ChatResult); ok && settled.ResultBlob != "" {
@@ -70,7 +70,7 @@ func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error
 			}
 		}
 	}
-	if st.Loose || settled.ResultBlob != "" {
+	if st.Underived || settled.ResultBlob != "" {
 		if err := s.barrier(ctx); err != nil {
 			return err
 		}

@@ -86,7 +86,7 @@ func TestWhatAnEndRestsOn(t *testing.T) {
 		}}), layout, nil)
 		s := settle.New(l, func(context.Context) error { order = append(order, "barrier"); return nil }, telemetry.NewMetrics())
 		st := claim(t, l, "a")
-		st.Loose = tt.loose
+		st.Underived = tt.loose
 		require.NoError(t, s.Settle(t.Context(), st, settle.Verdict{Outcome: schemas.OutcomeSucceeded, Result: tt.result}))
 		require.Equal(t, tt.want, order)
 	})
@@ -100,7 +100,7 @@ func TestLooseEvidence(t *testing.T) {
 	r := harness.Recorder(log)
 	leave := func(st *ledger.State, id string) bool {
 		require.NoError(t, r.Leave(t.Context(), st, schemas.Evidence{ID: id, Tenant: "t", ActionID: st.ID, Kind: schemas.EvidenceAttempt, Payload: json.RawMessage(`{}`)}))
-		return st.Loose
+		return st.Underived
 	}
 	require.False(t, leave(claim(t, l, "a"), settle.AttemptID("a", schemas.Attempt{Number: 1})))
 	require.True(t, leave(claim(t, l, "b"), settle.DenialID("b", 0, 0)))
@@ -138,7 +138,7 @@ func TestEvidenceIDs(t *testing.T) {
 func TestAttemptEvidenceHoldsNoContent(t *testing.T) {
 	t.Parallel()
 	st := &ledger.State{Ref: schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "a"}}
-	try := ledger.Try{
+	try := ledger.Attempt{
 		Attempt: schemas.Attempt{Number: 2, Decision: schemas.Decision{Entry: "up", Version: "v"}},
 		Result: &schemas.Attempted{Status: 200, Sent: true, Answer: &schemas.Answer{
 			Hash: "h", Snippet: "CANARY", Body: json.RawMessage(`"CANARY"`), Headers: []schemas.Header{{Name: "x", Value: "CANARY"}},
