@@ -41,7 +41,7 @@ func (s *Slots) Acquire(r *http.Request) (held *http.Request, release func(), er
 // Watch is the way to a stream for the holder of a task; nil: the sender may hold event streams
 // open as others do.
 func (s *Slots) Watch(r *http.Request) stream.Watch {
-	token, _ := githttp.Token(r.Header.Values("Authorization"), false)
+	token, _ := githttp.BearerToken(r.Header.Values("Authorization"), false)
 	if !task.Is(token) {
 		return nil
 	}
