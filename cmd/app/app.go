@@ -115,7 +115,7 @@ type App struct {
 	destinations *destination.Limiter
 	board        *board.Board
 	desk         *tasks.Desk
-	book         *budget.Book
+	book         *budget.Limiter
 	repositories repositories
 
 	rules   *rules.Keeper

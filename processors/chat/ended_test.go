@@ -144,8 +144,8 @@ func TestAHoldBehindTheEnd(t *testing.T) {
 }
 
 // books is a book over the house's accounts, with some budgets.
-func (h *house) books(list ...schemas.Budget) *budget.Book {
-	return budget.NewBook(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return list }})
+func (h *house) books(list ...schemas.Budget) *budget.Limiter {
+	return budget.NewLimiter(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return list }})
 }
 
 // holds has somebody else hold so much of some budgets.
