@@ -37,7 +37,7 @@ type Surface struct {
 	Kind schemas.Kind
 	// Redrive completes the request for an action that repeats a stored payload, and refuses one whose
 	// calls its asker may not make. A payload that cannot be read is a *fault.Parked.
-	Redrive func(req *accept.Request, by grant.Asker) error
+	Redrive func(req *accept.Request, by grant.Caller) error
 	// NotRedriven says why actions of the kind are not redriven, and what to do instead. Empty:
 	// Redrive decides.
 	NotRedriven string

@@ -55,7 +55,7 @@ func ReadRedrive(body []byte) (uint64, error) {
 // names, and names that one in Supersedes. The new id is derived from the dead
 // letter: redriving it twice makes one action. The old action must have ended.
 // The new one may use what both the old one and the asker may.
-func (r *Redriver) Redrive(ctx context.Context, by grant.Asker, sequence uint64) (accept.Accepted, error) {
+func (r *Redriver) Redrive(ctx context.Context, by grant.Caller, sequence uint64) (accept.Accepted, error) {
 	tenant := by.Tenant
 	letter, err := r.letter(ctx, tenant, sequence)
 	if err != nil {

@@ -34,7 +34,7 @@ type SurfaceConfig struct {
 	Desk    *Desk
 	Control *actions.Control
 	// Policy returns what decides about an asker's calls.
-	Policy func(who grant.Asker) executor.Policy
+	Policy func(who grant.Caller) executor.Policy
 	Repos  Repos
 	// Branches reports whether a repository has a branch. ErrNoRepo of internal/git means
 	// that only another node knows, and an error that is not a public one that no node
