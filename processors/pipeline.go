@@ -175,7 +175,7 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 const parting = 5 * time.Second
 
 // settle ends an action and notifies its kind.
-func (p *Pipeline) settle(ctx context.Context, st *ledger.State, v settle.Verdict) error {
+func (p *Pipeline) settle(ctx context.Context, st *ledger.State, v settle.Outcome) error {
 	failpoint.At(failpoint.Settling, st.ID)
 	if err := p.Settle.Settle(ctx, st, v); err != nil {
 		return err
@@ -247,7 +247,7 @@ func (p *Pipeline) parkMessage(ctx context.Context, rec schemas.Record, st *ledg
 		return p.Barrier(ctx)
 	}
 	st.Underived = true // the letter is not kept by the action's events
-	return p.settle(ctx, st, settle.Verdict{Outcome: schemas.OutcomeFailed, Code: why.Code, Message: why.Reason})
+	return p.settle(ctx, st, settle.Outcome{Outcome: schemas.OutcomeFailed, Code: why.Code, Message: why.Reason})
 }
 
 // Condemn parks a message that the pipeline cannot survive, and settles its

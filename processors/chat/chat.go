@@ -103,23 +103,23 @@ func New(l Ledger, c Caller, r Recorder, a Answers, cfg Config) *Chat {
 }
 
 // Execute works until the completion has a verdict.
-func (c *Chat) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+func (c *Chat) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
 	order, err := payload(st)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	stop, leave := c.withTask(ctx, st.Tenant, order.TaskID, stop)
 	defer leave()
 	w := &work{Chat: c, st: st, order: order, stop: stop, made: map[int]models.Candidate{}, denied: map[place]bool{}, responses: map[int]*model.Response{}, reported: map[int]*schemas.ChatUsage{}}
 	if err := w.regrant(ctx); err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	if err := w.takeOver(ctx); err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	e, err := w.ask(ctx)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	return w.close(ctx, e)
 }

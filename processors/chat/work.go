@@ -115,14 +115,14 @@ type outcome struct {
 // close settles what the completion has used, and gives its verdict. The budgets are
 // first: a worker that dies between leaves the end to the next one, which settles the
 // same once more, and that changes nothing.
-func (w *work) close(ctx context.Context, e ending) (settle.Verdict, error) {
+func (w *work) close(ctx context.Context, e ending) (settle.Outcome, error) {
 	if err := w.finish(ctx, &e); err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	if !e.unheld {
 		if err := w.pay(ctx, e.result.Usage); err != nil {
-			return settle.Verdict{}, err
+			return settle.Outcome{}, err
 		}
 	}
-	return settle.Verdict{Outcome: e.outcome, Code: e.code, Message: e.message, Result: e.result}, nil
+	return settle.Outcome{Outcome: e.outcome, Code: e.code, Message: e.message, Result: e.result}, nil
 }

@@ -42,17 +42,17 @@ func New(c Caller, r settle.Leaver, a Answers) *Executor {
 }
 
 // Execute makes the action's call and evaluates its result.
-func (e *Executor) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+func (e *Executor) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
 	c, err := payload(st)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	return e.Make(ctx, st, c, stop)
 }
 
 // Make is Execute for a call that an action of another kind holds. A large answer is not in the result, but where
 // the verdict's AnswerBlob says: it is stored once.
-func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (v settle.Verdict, err error) {
+func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (v settle.Outcome, err error) {
 	if c.Denied != nil {
 		return e.denied(ctx, st, c, stop)
 	}
@@ -104,7 +104,7 @@ func (e *Executor) answer(ctx context.Context, tenant string, c schemas.HTTPCall
 
 // denied ends a call that policy denied when it was accepted. No policy in force since can send it: it is not
 // whole any more.
-func (e *Executor) denied(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (settle.Verdict, error) {
+func (e *Executor) denied(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (settle.Outcome, error) {
 	r := call.Result{Decision: c.Denied.Decision}
 	var over bool
 	if r.Canceled, over = call.Over(st, stop, time.Now()); over {

@@ -88,9 +88,9 @@ func (w *work) kept(cause error) ending {
 }
 
 // verdict is the end as the action's.
-func (w *work) verdict(e ending) settle.Verdict {
+func (w *work) verdict(e ending) settle.Outcome {
 	o := w.order
-	return settle.Verdict{Outcome: e.outcome, Code: e.code, Message: e.reason, Result: schemas.PushResult{
+	return settle.Outcome{Outcome: e.outcome, Code: e.code, Message: e.reason, Result: schemas.PushResult{
 		Repo: o.Repo, Ref: o.Ref, Old: o.Old, New: o.New, TaskID: o.TaskID, Unpack: e.unpack, Reason: e.reason,
 		Bytes: w.size.Load(), Report: o.Report, SideBand: o.SideBand,
 	}}

@@ -222,7 +222,7 @@ func order(repo schemas.Repo, from, to string) schemas.PushOrder {
 
 // pushed is a push that was performed.
 type pushed struct {
-	settle.Verdict
+	settle.Outcome
 	result schemas.PushResult
 	st     *ledger.State
 }
@@ -255,7 +255,7 @@ func (r *room) perform(st *ledger.State) pushed {
 func (r *room) try(ctx context.Context, st *ledger.State) (pushed, error) {
 	r.t.Helper()
 	v, err := r.pushes.Execute(ctx, st, r.stop)
-	p := pushed{Verdict: v, st: st}
+	p := pushed{Outcome: v, st: st}
 	p.result, _ = v.Result.(schemas.PushResult)
 	return p, err
 }

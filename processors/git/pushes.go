@@ -119,19 +119,19 @@ func (p *Pushes) Here(ctx context.Context, st *ledger.State) error {
 }
 
 // Execute makes the push, or finds its result.
-func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
 	order, err := payload(st)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	w := &work{Pushes: p, st: st, order: order, stop: stop}
 	e, err := w.perform(ctx)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	if e.outcome == schemas.OutcomeSucceeded {
 		if err := p.tasks.pushed(ctx, st, order); err != nil {
-			return settle.Verdict{}, err
+			return settle.Outcome{}, err
 		}
 	}
 	record, err := w.evidence(e)

@@ -34,31 +34,31 @@ type wanted struct {
 
 // Execute makes the repository, unless an earlier worker has made it already. All of it
 // may be done again: the same action makes the same one.
-func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
 	w := &wanted{st: st, id: identity(st)}
 	if err := json.Unmarshal(st.Action.Payload, &w.order); err != nil {
-		return settle.Verdict{}, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a repository", Cause: err}
+		return settle.Outcome{}, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a repository", Cause: err}
 	}
 	repo, err := r.make(ctx, w, stop)
 	if errors.Is(err, hosted.ErrNoRepo) { // none can be made here
-		return settle.Verdict{}, away(st, r.cfg.Now())
+		return settle.Outcome{}, away(st, r.cfg.Now())
 	}
 	said, known := errors.AsType[*fault.Error](err)
 	if err != nil && (!known || errors.Is(err, fault.ErrUnavailable)) {
-		return settle.Verdict{}, later(err)
+		return settle.Outcome{}, later(err)
 	}
 	e := ending{outcome: schemas.OutcomeSucceeded}
 	if err != nil {
 		e = refusal(said)
 		if err := r.undo(ctx, w); err != nil {
-			return settle.Verdict{}, err
+			return settle.Outcome{}, err
 		}
 	}
 	record, err := r.evidence(w, repo.Mode, e)
 	if err == nil {
 		err = r.cfg.Recorder.Leave(ctx, st, record)
 	}
-	v := settle.Verdict{Outcome: e.outcome, Code: e.code, Message: e.reason}
+	v := settle.Outcome{Outcome: e.outcome, Code: e.code, Message: e.reason}
 	if e.code == "" {
 		repo.ID, repo.Tenant = "", ""
 		v.Result = repo

@@ -33,22 +33,22 @@ func (p *Plans) Eager() {}
 
 // Execute carries the decisions out in order. One that fails does not keep the
 // others from being tried; a cancel or the deadline does.
-func (p *Plans) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+func (p *Plans) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
 	plan, err := payload(st)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	return p.Carry(ctx, st, plan, stop)
 }
 
 // Carry is Execute for a plan that an action of another kind holds.
-func (p *Plans) Carry(ctx context.Context, st *ledger.State, plan schemas.PlanRequest, stop call.Stop) (settle.Verdict, error) {
+func (p *Plans) Carry(ctx context.Context, st *ledger.State, plan schemas.PlanRequest, stop call.Stop) (settle.Outcome, error) {
 	end := tally{}
 	steps := make([]Step, 0, len(plan.Plan.Decisions))
 	for i, d := range plan.Plan.Decisions {
 		step, err := p.decision(ctx, st, stop, i, d, &end)
 		if err != nil {
-			return settle.Verdict{}, err
+			return settle.Outcome{}, err
 		}
 		steps = append(steps, step)
 	}
@@ -58,7 +58,7 @@ func (p *Plans) Carry(ctx context.Context, st *ledger.State, plan schemas.PlanRe
 		Kind: schemas.EvidenceConnector, Payload: closingRecord(report),
 	}
 	if err := p.recorder.Leave(ctx, st, closing); err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	return end.verdict(report), nil
 }
@@ -252,8 +252,8 @@ func (t *tally) failure(r call.Result, v View) string {
 }
 
 // verdict is the plan's end. The report goes with every one of them.
-func (t *tally) verdict(report schemas.PlanResult) settle.Verdict {
-	v := settle.Verdict{Outcome: schemas.OutcomeFailed, Code: t.first, Result: report}
+func (t *tally) verdict(report schemas.PlanResult) settle.Outcome {
+	v := settle.Outcome{Outcome: schemas.OutcomeFailed, Code: t.first, Result: report}
 	switch {
 	case t.unknown > 0:
 		v.Outcome, v.Code, v.Message = schemas.OutcomeUnknown, schemas.OutcomeUnknownCode, schemas.UnknownText

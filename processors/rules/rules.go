@@ -55,25 +55,25 @@ func New(s Sets, current func() *policy.Policy, r settle.Leaver, cfg Config) *Ru
 }
 
 // Execute makes the write, unless an earlier worker had made it already.
-func (p *Rules) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+func (p *Rules) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
 	order, err := payload(st)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	w := &write{Rules: p, st: st, order: order, begun: begun(st)}
 	e, err := w.make(ctx, stop)
 	switch {
 	case errors.Is(err, fault.ErrFenced): // it is not the action's own fence, so it is not told on
-		return settle.Verdict{}, &fault.Later{Cause: errOvertaken}
+		return settle.Outcome{}, &fault.Later{Cause: errOvertaken}
 	case err != nil:
-		return settle.Verdict{}, &fault.Later{Cause: err}
+		return settle.Outcome{}, &fault.Later{Cause: err}
 	}
 	record, err := w.evidence(e)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	if err := p.recorder.Leave(ctx, st, record); err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	return w.verdict(e), nil
 }

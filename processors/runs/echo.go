@@ -22,7 +22,7 @@ type echoStep struct {
 // echo returns a run's inputs unchanged, after the requested number of progress events. It does not
 // repeat those on the log. The n-th is due n intervals after the run was started, whichever worker
 // writes it: a long wait for it does not occupy a worker's slot.
-func (r *Runs) echo(ctx context.Context, st *ledger.State, run schemas.Run, stop call.Stop) (settle.Verdict, error) {
+func (r *Runs) echo(ctx context.Context, st *ledger.State, run schemas.Run, stop call.Stop) (settle.Outcome, error) {
 	if len(run.Inputs) == 0 {
 		run.Inputs = json.RawMessage("{}")
 	}
@@ -39,10 +39,10 @@ func (r *Runs) echo(ctx context.Context, st *ledger.State, run schemas.Run, stop
 			return early(err)
 		}
 		if err := r.progress(ctx, st, echoStep{Step: step, Steps: in.Steps, Percent: 100 * step / in.Steps}); err != nil {
-			return settle.Verdict{}, err
+			return settle.Outcome{}, err
 		}
 	}
-	return settle.Verdict{Outcome: schemas.OutcomeSucceeded, Result: schemas.RunResult{Outputs: run.Inputs}}, nil
+	return settle.Outcome{Outcome: schemas.OutcomeSucceeded, Result: schemas.RunResult{Outputs: run.Inputs}}, nil
 }
 
 // echoMember names the member that an error is about.

@@ -74,7 +74,7 @@ func (m *Remote) Refresh() { m.desks.refresh() }
 
 // Execute has the agent do the run, as far as the log does not hold that it was
 // done.
-func (m *Remote) Execute(ctx context.Context, st *ledger.State, run schemas.Run, stop call.Stop) (settle.Verdict, error) {
+func (m *Remote) Execute(ctx context.Context, st *ledger.State, run schemas.Run, stop call.Stop) (settle.Outcome, error) {
 	for {
 		r, err := m.further(ctx, st, run, stop)
 		switch {

@@ -527,7 +527,7 @@ func TestMockedRun(t *testing.T) {
 		etag := book.Put(t, tt.rules...)
 		r := newRoom(t, options{rules: &book}, to(a))
 		e := r.run("r-1")
-		assert.Equal(t, tt.outcome, e.Outcome, "%+v", e.Verdict)
+		assert.Equal(t, tt.outcome, e.Outcome, "%+v", e.Outcome)
 		assert.Equal(t, tt.code, e.Code)
 		if tt.says != "" {
 			require.NotNil(t, e.result.Error)

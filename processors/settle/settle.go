@@ -11,9 +11,9 @@ import (
 	"weir/schemas"
 )
 
-// Verdict is how an action ends. Result is the kind's own document; Answer is the answer in it, if
+// Outcome is how an action ends. Result is the kind's own document; Answer is the answer in it, if
 // that is an attempt's; AnswerBlob see schemas.Settled.
-type Verdict struct {
+type Outcome struct {
 	Outcome    schemas.Outcome
 	Code       schemas.Code
 	Message    string
@@ -50,7 +50,7 @@ func New(l Ledger, barrier func(context.Context) error, m Metrics) *Settler {
 // stored together with it: one barrier then covers both, and watchers see the end only after it.
 // Results in blobs, and evidence that no worker could store again, have a barrier of their own, so
 // that a power cut cannot keep the end and lose them. An already settled state is not changed.
-func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error {
+func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Outcome) error {
 	if st.Settled != nil {
 		return nil
 	}

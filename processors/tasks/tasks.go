@@ -102,27 +102,27 @@ type work struct {
 
 // Execute checks a task and does the due work, until it has ended or must wait for an event or a
 // time.
-func (p *Tasks) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+func (p *Tasks) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
 	order, err := payload(st)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	if err := p.recorder.Recall(ctx, st); err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	w := &work{Tasks: p, st: st, task: task.Begin(st.Action, order)}
 	for {
 		if err := w.tell(ctx); err != nil {
-			return settle.Verdict{}, err
+			return settle.Outcome{}, err
 		}
 		if w.task.Over() {
 			return w.end(ctx)
 		}
 		if stop.Requested() && !w.task.Canceled { // the request is on the log by now, and was not when it was read
-			return settle.Verdict{}, fault.ErrFenced
+			return settle.Outcome{}, fault.ErrFenced
 		}
 		if err := w.step(ctx); err != nil {
-			return settle.Verdict{}, err
+			return settle.Outcome{}, err
 		}
 	}
 }
