@@ -114,8 +114,8 @@ func (p *Pipeline) leave(w *work) {
 	p.running.end(w.ref)
 	switch r := w.rest; {
 	case r == nil:
-	case r.Asleep != nil:
-		r.Asleep()
+	case r.OnDeferred != nil:
+		r.OnDeferred()
 	default:
 		p.resting.put(w.ref, r.Until, r.Replaced)
 	}
@@ -140,7 +140,7 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 		}
 	}
 	if until, early := p.Admit.Early(st); early && !stop.Requested() {
-		return &call.Rest{Until: until, For: schemas.WaitDelay}
+		return &call.Deferral{Until: until, Reason: schemas.WaitDelay}
 	}
 	if st.Inherited > 1 {
 		if err := p.recover(ctx, st, kind); err != nil {
@@ -215,7 +215,7 @@ func (p *Pipeline) recover(ctx context.Context, st *ledger.State, kind Kind) err
 
 // conclude turns the end of the work into the message's disposition.
 func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.State, w *work, err error) error {
-	var rest *call.Rest
+	var rest *call.Deferral
 	var parked *fault.Parked
 	switch {
 	case err == nil:

@@ -153,9 +153,9 @@ func (r *resting) close() {
 // another worker's attempt is open: that attempt's fence must hold. A repeated wait for the same
 // reason writes nothing more, but its wake-up is scheduled again, because the current message may
 // be the former wake-up.
-func (p *Pipeline) rest(ctx context.Context, st *ledger.State, w *work, r *call.Rest) error {
-	said := schemas.Waiting{For: r.For, Until: r.Until.UTC(), Step: r.Step, Rules: r.Rules}
-	if r.For != schemas.WaitInFlight && !r.Quiet && !waits(st, said) {
+func (p *Pipeline) rest(ctx context.Context, st *ledger.State, w *work, r *call.Deferral) error {
+	said := schemas.Waiting{For: r.Reason, Until: r.Until.UTC(), Step: r.Step, Rules: r.Rules}
+	if r.Reason != schemas.WaitInFlight && !r.Quiet && !waits(st, said) {
 		ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &said}
 		if err := p.ledger.Append(ctx, st, ev); err != nil {
 			return err
@@ -164,7 +164,7 @@ func (p *Pipeline) rest(ctx context.Context, st *ledger.State, w *work, r *call.
 	if err := p.waker.Wake(ctx, st.Ref, r.Until); err != nil {
 		return err
 	}
-	if r.For == schemas.WaitRule || r.Asleep != nil {
+	if r.Reason == schemas.WaitRule || r.OnDeferred != nil {
 		w.rest = r
 	}
 	return p.Barrier(ctx) // the ack must not outlive the wake-up

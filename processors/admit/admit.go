@@ -194,5 +194,5 @@ func (a *Admitter) underWay(st *ledger.State, rec schemas.Record, fenced bool) e
 			return nil
 		}
 	}
-	return &call.Rest{Until: t.ExpiresAt, For: schemas.WaitInFlight}
+	return &call.Deferral{Until: t.ExpiresAt, Reason: schemas.WaitInFlight}
 }

@@ -48,14 +48,14 @@ type Result struct {
 // the time of the next try.
 func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 	var held time.Time // since when traffic rules hold the next attempt back
-	var had turns
-	defer had.leave() //nolint:contextcheck // released whatever the call's result
+	var had permits
+	defer had.release() //nolint:contextcheck // released whatever the call's result
 	booked := t.booked()
 	for {
 		tries := t.State.AttemptsOf(t.Step)
-		number, from := 1, led(tries)
+		number, from := 1, pendingRedirect(tries)
 		if from == nil {
-			had.leave() //nolint:contextcheck // as above
+			had.release() //nolint:contextcheck // as above
 		}
 		switch {
 		case from != nil:
@@ -92,13 +92,13 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 		default:
 			return c.refused(decision, tries), nil
 		}
-		if !c.mayRepeat(p, tries) {
+		if !c.canRetry(p, tries) {
 			return c.conclude(t, tries), nil
 		}
 		if c.draining() {
 			return Result{}, ErrDraining
 		}
-		if waited, err := c.hold(ctx, t, p, &held, c.cfg.Hold); err != nil {
+		if waited, err := c.waitForDelay(ctx, t, p, &held, c.cfg.Hold); err != nil {
 			return Result{}, err
 		} else if waited {
 			continue
@@ -181,13 +181,13 @@ func (c *Caller) draining() bool {
 	}
 }
 
-// mayRepeat checks, right before sending, whether a call may be sent in addition to the tries that
+// canRetry checks, right before sending, whether a call may be sent in addition to the tries that
 // were sent before: the entry may have changed since the retry was planned, and the key may have
 // expired meanwhile. A key is valid with its original request. After a change by traffic rules the
 // request is another one, possibly to a target that has never seen the key. An unanswered PUT or
 // DELETE is repeated unchanged for the same reason: two targets might have received it. A call that
 // the rules answer is not sent, but proves nothing about one in doubt.
-func (c *Caller) mayRepeat(p guard.Pass, tries []ledger.Attempt) bool {
+func (c *Caller) canRetry(p guard.Pass, tries []ledger.Attempt) bool {
 	open := unanswered(tries)
 	if p.Mocked() {
 		return open == nil && !inDoubt(tries)

@@ -11,38 +11,38 @@ import (
 	"weir/schemas"
 )
 
-// turns are the permits that a call and its redirects have from their entry: all use the slot of
+// permits are the permits that a call and its redirects have from their entry: all use the slot of
 // the first.
-type turns struct {
+type permits struct {
 	entry      string
-	seat, last *destination.Permit
+	slot, last *destination.Permit
 }
 
-// seated reports whether the next of them needs no seat of its own.
-func (h *turns) seated(entry string) bool { return h.seat != nil && h.entry == entry }
+// hasSlot reports whether the next of them needs no seat of its own.
+func (h *permits) hasSlot(entry string) bool { return h.slot != nil && h.entry == entry }
 
-// take keeps the turn of the next of them.
-func (h *turns) take(entry string, turn *destination.Permit) {
-	if !h.seated(entry) {
-		h.leave()
-		h.entry, h.seat = entry, turn
-	} else if h.last != h.seat {
+// keep keeps the turn of the next of them.
+func (h *permits) keep(entry string, turn *destination.Permit) {
+	if !h.hasSlot(entry) {
+		h.release()
+		h.entry, h.slot = entry, turn
+	} else if h.last != h.slot {
 		h.last.Release()
 	}
 	h.last = turn
 }
 
-// leave gives all of it back. It may be called twice.
-func (h *turns) leave() {
+// release gives all of it back. It may be called twice.
+func (h *permits) release() {
 	h.last.Release()
-	h.seat.Release()
-	*h = turns{}
+	h.slot.Release()
+	*h = permits{}
 }
 
-// led is the try whose redirect must be followed now; nil if there is none. It is the same for the
+// pendingRedirect is the try whose redirect must be followed now; nil if there is none. It is the same for the
 // worker that made the try and for a later reader: the decision for that redirect is not repeated.
 // A try from a version that did not record the target has none.
-func led(tries []ledger.Attempt) *ledger.Attempt {
+func pendingRedirect(tries []ledger.Attempt) *ledger.Attempt {
 	if len(tries) == 0 {
 		return nil
 	}

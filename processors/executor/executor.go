@@ -71,7 +71,7 @@ func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCal
 		return v, err
 	}
 	if !r.Again.IsZero() {
-		return v, &call.Rest{Until: r.Again, For: schemas.WaitDelay}
+		return v, &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay}
 	}
 	if r.Denied {
 		if err := settle.Deny(ctx, e.recorder, st, 0, c.Method, callurl.Target(c.Method, c.URL), r.Decision); err != nil {

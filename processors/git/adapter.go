@@ -69,14 +69,14 @@ func (p *pushing) Open(ctx context.Context, pass guard.Pass) (call.Exchange, err
 			return nil, &fault.Call{Code: schemas.Canceled, Cause: err}
 		}
 	}
-	if e.Line, err = dial.Open(ctx, p.client, pass); err != nil {
+	if e.Base, err = dial.Open(ctx, p.client, pass); err != nil {
 		return nil, err
 	}
 	return e, nil
 }
 
 type exchange struct {
-	*dial.Line
+	*dial.Base
 	*pushing
 
 	pack io.Reader
@@ -108,7 +108,7 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 			return call.Reply{}, &fault.Call{Code: schemas.Canceled, Cause: err}
 		}
 	}
-	s, own, err := e.stream(ctx, e.Line, q, mostAnswer)
+	s, own, err := e.stream(ctx, e.Base, q, mostAnswer)
 	if err != nil {
 		return call.Reply{}, err
 	}

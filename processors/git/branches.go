@@ -83,7 +83,7 @@ func away(st *ledger.State, now time.Time) error {
 	if d := st.Action.Deadline; !d.IsZero() && d.Before(until) {
 		until = d
 	}
-	return &call.Rest{Until: until, For: schemas.WaitDelay, Quiet: slices.ContainsFunc(st.Events, func(ev ledger.Sequenced) bool {
+	return &call.Deferral{Until: until, Reason: schemas.WaitDelay, Quiet: slices.ContainsFunc(st.Events, func(ev ledger.Sequenced) bool {
 		return ev.Waiting != nil && ev.Waiting.For == schemas.WaitDelay
 	})}
 }
@@ -170,7 +170,7 @@ func (o *opening) look(ctx context.Context) (base, branch string, err error) {
 	b, n := schemas.RefOf(o.base), schemas.RefOf(o.branch)
 	refs, err := o.cfg.Upstream.Forward.refs(ctx, asking(o.st, o.st.ID), o.repo, b, n)
 	if said, ok := errors.AsType[*fault.Error](err); ok && said.Code != schemas.HTTPFailure && !said.Code.Denied() {
-		err = &call.Rest{Until: o.cfg.Now().Add(again), For: schemas.WaitDelay}
+		err = &call.Deferral{Until: o.cfg.Now().Add(again), Reason: schemas.WaitDelay}
 	}
 	return at(refs, b), at(refs, n), err
 }
@@ -192,7 +192,7 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 	}})
 	r, err := o.cfg.Upstream.Caller.Run(ctx, t)
 	if err == nil && !r.Again.IsZero() {
-		err = &call.Rest{Until: r.Again, For: schemas.WaitDelay, Step: step}
+		err = &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay, Step: step}
 	}
 	return r, err
 }

@@ -401,7 +401,7 @@ func TestABranchIsLookedForAgain(t *testing.T) {
 	order := schemas.TaskOrder{Repo: repo.Name}
 	st := r.accept(schemas.KindTask, taskID, order)
 	_, err := r.branches.Open(t.Context(), st, order, branch)
-	rest := harness.As[*call.Rest](t, err)
+	rest := harness.As[*call.Deferral](t, err)
 	st = r.rested(st, rest)
 	now = now.Add(11 * time.Second)
 

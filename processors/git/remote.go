@@ -28,7 +28,7 @@ func (w *work) remote(ctx context.Context) (ending, error) {
 		return w.pack(ctx), w.size.Load(), nil
 	}})
 	r, err := w.cfg.Upstream.Caller.Run(ctx, t)
-	if rest, waits := errors.AsType[*call.Rest](err); waits || err == nil && !r.Again.IsZero() {
+	if rest, waits := errors.AsType[*call.Deferral](err); waits || err == nil && !r.Again.IsZero() {
 		return w.tooLong(rest, r), nil
 	} else if err != nil {
 		return ending{}, err
@@ -39,12 +39,12 @@ func (w *work) remote(ctx context.Context) (ending, error) {
 
 // tooLong is the end of a push of which nothing was sent, and nothing could be for a while: its
 // body does not wait for that, since its client does not.
-func (w *work) tooLong(rest *call.Rest, r call.Result) ending {
+func (w *work) tooLong(rest *call.Deferral, r call.Result) ending {
 	switch {
 	case w.spool == nil:
 		return unsent()
-	case rest != nil && rest.For != schemas.WaitRule:
-		return rejected("calls to the repository's upstream are held back just now (" + rest.For + "); nothing was sent, push again later")
+	case rest != nil && rest.Reason != schemas.WaitRule:
+		return rejected("calls to the repository's upstream are held back just now (" + rest.Reason + "); nothing was sent, push again later")
 	case rest != nil:
 		return rejected("the traffic rules hold the push back for longer than it can wait; nothing was sent, push again when they let it pass")
 	}

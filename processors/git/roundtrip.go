@@ -125,7 +125,7 @@ func (v *roundTrip) once(ctx context.Context, read readAnswer) error {
 
 // send asks policy for the last time and sends. A reload of it waits until the first
 // byte is on its way.
-func (v *roundTrip) send(ctx context.Context, line *dial.Line) (*outbound.Stream, error) {
+func (v *roundTrip) send(ctx context.Context, line *dial.Base) (*outbound.Stream, error) {
 	fresh, d, leave := v.guard.Begin(v.pass)
 	defer leave()
 	if !fresh.Valid() {

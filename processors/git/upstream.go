@@ -134,7 +134,7 @@ func (f *Forward) ask(ctx context.Context, who asker, repo schemas.Repo, q reque
 
 // stream sends a request over a line, with what the policy's entry adds. The secrets in that are read as late
 // as can be.
-func (f *Forward) stream(ctx context.Context, line *dial.Line, q outbound.Request, most int64) (*outbound.Stream, added.Additions, error) {
+func (f *Forward) stream(ctx context.Context, line *dial.Base, q outbound.Request, most int64) (*outbound.Stream, added.Additions, error) {
 	own, err := added.Read(ctx, f.cfg.Secrets, line.Pass)
 	if err != nil {
 		return nil, own, err

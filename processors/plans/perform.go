@@ -108,7 +108,7 @@ func (p *Plans) decision(ctx context.Context, st *ledger.State, stop call.Stop, 
 	case err != nil:
 		return step, err
 	case !r.Again.IsZero():
-		return step, &call.Rest{Until: r.Again, For: schemas.WaitDelay}
+		return step, &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay}
 	case r.Answered:
 		a := r.Last.Result.Answer // without its body where that is large
 		step.Hash, step.Snippet = a.Hash, a.Snippet

@@ -64,7 +64,7 @@ func began(st *ledger.State) time.Time {
 }
 
 // until waits for a time, in the slot if it is near. Its error is *closed where the
-// run ends before, and *call.Rest where the time is far.
+// run ends before, and *call.Deferral where the time is far.
 func (r *Runs) until(ctx context.Context, st *ledger.State, stop call.Stop, due time.Time) error {
 	wait := call.Within(st, time.Until(due))
 	if wait <= inline {
@@ -76,7 +76,7 @@ func (r *Runs) until(ctx context.Context, st *ledger.State, stop call.Stop, due 
 		return &closed{canceled}
 	}
 	if wait > inline {
-		return &call.Rest{Until: time.Now().Add(wait), For: schemas.WaitDelay}
+		return &call.Deferral{Until: time.Now().Add(wait), Reason: schemas.WaitDelay}
 	}
 	return nil
 }

@@ -115,15 +115,15 @@ func TestASlowEcho(t *testing.T) {
 				began := time.Now()
 				e := r.perform(st, still)
 				require.LessOrEqual(t, time.Since(began), 3*time.Second)
-				var rest *call.Rest
+				var rest *call.Deferral
 				if !errors.As(e.err, &rest) {
 					require.NoError(t, e.err)
 					return e
 				}
-				require.Equal(t, schemas.WaitDelay, rest.For)
+				require.Equal(t, schemas.WaitDelay, rest.Reason)
 				require.Greater(t, time.Until(rest.Until), time.Duration(0))
 				require.LessOrEqual(t, time.Until(rest.Until), time.Minute, "no longer than to the next event")
-				ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.For, Until: rest.Until}}
+				ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.Reason, Until: rest.Until}}
 				harness.Append(t, r.ledger, st, ev)
 				time.Sleep(time.Until(rest.Until))
 				st, e.err = r.ledger.Load(t.Context(), st.Ref)

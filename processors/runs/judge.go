@@ -19,7 +19,7 @@ import (
 func (m *Remote) judge(ctx context.Context, st *ledger.State, run schemas.Run, r asked) (settle.Outcome, error) {
 	switch {
 	case !r.Again.IsZero():
-		return settle.Outcome{}, &call.Rest{Until: r.Again, For: schemas.WaitDelay}
+		return settle.Outcome{}, &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay}
 	case r.Canceled, r.Expired:
 		return stopped(r.Canceled)
 	case r.Denied:

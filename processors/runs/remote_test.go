@@ -317,7 +317,7 @@ func TestADrainGivesTheRunBack(t *testing.T) {
 	e := r.perform(r.claim("r-1", schemas.Run{}, time.Minute), still)
 	require.ErrorAs(t, e.err, new(*fault.Later))
 	assert.Zero(t, a.Hits())
-	var rest *call.Rest
+	var rest *call.Deferral
 	require.NotErrorAs(t, e.err, &rest)
 }
 
@@ -589,8 +589,8 @@ func TestDelayedRun(t *testing.T) {
 	r := newRoom(t, options{rules: &book}, to(a))
 	st := r.claim("r-1", schemas.Run{}, 5*time.Minute)
 	e := r.perform(st, still)
-	rest := harness.As[*call.Rest](t, e.err)
-	assert.Equal(t, schemas.WaitRule, rest.For)
+	rest := harness.As[*call.Deferral](t, e.err)
+	assert.Equal(t, schemas.WaitRule, rest.Reason)
 	assert.Zero(t, a.Hits())
 	r.metrics.mu.Lock()
 	defer r.metrics.mu.Unlock()

@@ -92,5 +92,5 @@ func rest(st *ledger.State, stop call.Stop) error {
 	if canceled, over := call.Over(st, stop, time.Now()); over || delay <= 0 {
 		return &closed{canceled}
 	}
-	return &call.Rest{Until: time.Now().Add(delay), For: schemas.WaitCapacity}
+	return &call.Deferral{Until: time.Now().Add(delay), Reason: schemas.WaitCapacity}
 }

@@ -29,7 +29,7 @@ type Ledger interface {
 type Brancher interface {
 	// Open makes a task's branch at the head of the one that it begins at, or finds the
 	// one that it has made for this task before, and returns the object it began at. A
-	// *fault.Error ends the task with its code and its sentence; *call.Rest and
+	// *fault.Error ends the task with its code and its sentence; *call.Deferral and
 	// *fault.Later say when to come back. Whatever else goes wrong is tried again.
 	Open(ctx context.Context, st *ledger.State, order schemas.TaskOrder, branch string) (base string, err error)
 }
@@ -161,8 +161,8 @@ func (w *work) rest(d time.Duration, why string) error {
 	if left, bounded := w.untilDeadline(); bounded {
 		d = min(d, left)
 	}
-	return &call.Rest{
-		Until: w.cfg.Now().Add(d), For: why,
+	return &call.Deferral{
+		Until: w.cfg.Now().Add(d), Reason: why,
 		Quiet: slices.ContainsFunc(w.st.Events, func(ev ledger.Sequenced) bool {
 			return ev.Waiting != nil && ev.Waiting.For == why
 		}),
@@ -210,7 +210,7 @@ func (w *work) open(ctx context.Context) error {
 	if err == nil {
 		return w.say(ctx, schemas.TaskEvent{What: schemas.TaskOpened, Status: w.task.Status, Base: base})
 	}
-	var rest *call.Rest
+	var rest *call.Deferral
 	var later *fault.Later
 	var public *fault.Error
 	switch {

@@ -85,7 +85,7 @@ func (v voice) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
 }
 
 type exchange struct {
-	*dial.Line
+	*dial.Base
 	voice
 }
 
