@@ -25,7 +25,7 @@ type Answers interface {
 
 // Adapter speaks the run contract.
 type Adapter interface {
-	For(t agent.Talk) call.Adapter
+	For(t agent.CallOptions) call.Adapter
 }
 
 // Metrics describe the agents. Task types are the configured ones.
@@ -146,7 +146,7 @@ func (m *Remote) ask(ctx context.Context, d *desk, st *ledger.State, run schemas
 		return r, false, err
 	}
 	t.Timeout = cmp.Or(a.Timeout, schemas.MaxRunTimeout)
-	t.Via = m.cfg.Adapter.For(agent.Talk{
+	t.Via = m.cfg.Adapter.For(agent.CallOptions{
 		RequestID: id, TaskType: run.TaskType, Answering: turn.answering,
 		Progress: func(ctx context.Context, ev schemas.RunProgress) error { return m.progress(ctx, st, ev) },
 	})
