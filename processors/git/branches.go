@@ -33,7 +33,7 @@ func NewBranches(cfg Config) *Branches { return &Branches{cfg.withDefaults()} }
 // internal/git: it is another node that knows.
 func (b *Branches) Exists(ctx context.Context, repo schemas.Repo, branch string) (bool, error) {
 	if repo.Mode == schemas.RepoProxy {
-		who := asker{action: schemas.Ref{Tenant: repo.Tenant, Kind: schemas.KindTask, ID: "look-" + uuid.NewString()}, kind: schemas.KindTask}
+		who := caller{action: schemas.Ref{Tenant: repo.Tenant, Kind: schemas.KindTask, ID: "look-" + uuid.NewString()}, kind: schemas.KindTask}
 		refs, err := b.cfg.Upstream.Forward.refs(ctx, who, repo, schemas.RefOf(branch))
 		return at(refs, schemas.RefOf(branch)) != "", err
 	}
@@ -168,7 +168,7 @@ func (o *opening) open(ctx context.Context) (string, error) {
 // comes back. What policy denies, and what the upstream refuses, stays so.
 func (o *opening) look(ctx context.Context) (base, branch string, err error) {
 	b, n := schemas.RefOf(o.base), schemas.RefOf(o.branch)
-	refs, err := o.cfg.Upstream.Forward.refs(ctx, asking(o.st, o.st.ID), o.repo, b, n)
+	refs, err := o.cfg.Upstream.Forward.refs(ctx, callerOf(o.st, o.st.ID), o.repo, b, n)
 	if said, ok := errors.AsType[*fault.Error](err); ok && said.Code != schemas.HTTPFailure && !said.Code.Denied() {
 		err = &call.Deferral{Until: o.cfg.Now().Add(again), Reason: schemas.WaitDelay}
 	}
@@ -183,7 +183,7 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 	}
 	t := remoteTask(o.st, o.repo, c, o.cfg.Recorder)
 	t.Step, t.Stop, t.Timeout = step, unstopped{}, openingTimeout
-	t.Via = o.cfg.Upstream.Adapter(Talk{Commands: c, Pack: func() (io.Reader, int64, error) {
+	t.Via = o.cfg.Upstream.Adapter(PushCall{Commands: c, Pack: func() (io.Reader, int64, error) {
 		if oid == "" { // its end is on the log; such a command would delete the branch
 			return nil, 0, errNoLook
 		}
@@ -219,7 +219,7 @@ func (o *opening) judge(ctx context.Context, step int, r call.Result) (made bool
 	case !r.Answered:
 		return false, nil // the next look tells
 	}
-	word, status, err := readWord(ctx, o.cfg.Upstream.Answers, r.Last)
+	word, status, err := readReport(ctx, o.cfg.Upstream.Answers, r.Last)
 	switch {
 	case err != nil || word.Updated:
 		return err == nil, err

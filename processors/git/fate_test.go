@@ -131,8 +131,8 @@ type unsynced struct {
 	err error
 }
 
-func (g unsynced) Fate(context.Context, string, string, string) (hosted.Fate, error) {
-	return hosted.Fate{}, g.err
+func (g unsynced) Fate(context.Context, string, string, string) (hosted.PushState, error) {
+	return hosted.PushState{}, g.err
 }
 
 // TestFateWaitsForTheDisk: a push is not said to have succeeded while what it left may still be lost.

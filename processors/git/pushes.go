@@ -41,7 +41,7 @@ type Hosted interface {
 	Branch(ctx context.Context, id, branch, base, taskID string) (oid string, err error)
 	Head(ctx context.Context, id, branch string) (oid string, err error)
 	ReceivePack(ctx context.Context, id string, p hosted.Push) (gitwire.Report, error)
-	Fate(ctx context.Context, id, branch, oid string) (hosted.Fate, error)
+	PushState(ctx context.Context, id, branch, oid string) (hosted.PushState, error)
 }
 
 // Config is what Pushes, Branches and Repos need. A field without a default says so.

@@ -47,7 +47,7 @@ func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 	if err != nil && (!known || errors.Is(err, fault.ErrUnavailable)) {
 		return settle.Outcome{}, later(err)
 	}
-	e := ending{outcome: schemas.OutcomeSucceeded}
+	e := pushEnd{outcome: schemas.OutcomeSucceeded}
 	if err != nil {
 		e = refusal(said)
 		if err := r.undo(ctx, w); err != nil {
@@ -75,7 +75,7 @@ func later(err error) error {
 }
 
 // refusal is the end of what is not made.
-func refusal(why *fault.Error) ending {
+func refusal(why *fault.Error) pushEnd {
 	e := failed(why.Code, why.Message)
 	switch {
 	case why.Code.Denied():
@@ -194,7 +194,7 @@ func (r *Repos) fill(ctx context.Context, w *wanted, repo schemas.Repo) (schemas
 		case errors.Is(err, hosted.ErrNoRef):
 			return repo, noDefault(w.order.DefaultBranch)
 		case err != nil:
-			return repo, notCopied(err)
+			return repo, importError(err)
 		}
 		return repo, nil
 	default:
@@ -214,7 +214,7 @@ func (r *Repos) elsewhere(ctx context.Context, w *wanted, repo schemas.Repo) (sc
 	if w.order.DefaultBranch != "" {
 		prefixes = append(prefixes, schemas.RefOf(w.order.DefaultBranch))
 	}
-	refs, err := r.cfg.Upstream.Forward.refs(ctx, asking(w.st, ""), repo, append(prefixes, "refs/heads/")...)
+	refs, err := r.cfg.Upstream.Forward.refs(ctx, callerOf(w.st, ""), repo, append(prefixes, "refs/heads/")...)
 	if err != nil {
 		return repo, err
 	}
@@ -241,8 +241,8 @@ func noDefault(name string) error {
 	return fault.New(schemas.ValidationError, "the repository has no branch "+name+"; name one that it has as default_branch")
 }
 
-// notCopied is the error of a failed import. A system failure stays one.
-func notCopied(err error) error {
+// importError is the error of a failed import. A system failure stays one.
+func importError(err error) error {
 	var x *hosted.ExitError
 	switch {
 	case errors.Is(err, errImport):
@@ -262,7 +262,7 @@ func notCopied(err error) error {
 // repoID follows an action's id in the id of the record of its repository.
 const repoID = ".repo"
 
-func (r *Repos) evidence(w *wanted, mode schemas.RepoMode, e ending) (schemas.Evidence, error) {
+func (r *Repos) evidence(w *wanted, mode schemas.RepoMode, e pushEnd) (schemas.Evidence, error) {
 	doc, err := ledger.Encode(schemas.RepoAudit{Repo: w.order.Name, Mode: mode, Result: cmp.Or(string(e.code), schemas.AuditOK)})
 	return schemas.Evidence{
 		ID: w.st.ID + repoID, Tenant: w.st.Tenant, ActionID: w.st.ID, Kind: schemas.EvidenceRepo, Code: e.code, Payload: doc,

@@ -40,7 +40,7 @@ func (*denial) Error() string { return "policy does not let the request pass" }
 // roundTrip is one request and what is known of it.
 type roundTrip struct {
 	*Forward
-	who    asker
+	who    caller
 	q      request
 	call   schemas.HTTPCall
 	start  time.Time
