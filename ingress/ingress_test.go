@@ -300,7 +300,7 @@ type config struct {
 	Dead          actions.Dead
 	Chat          *chat.Config
 	Git           *git.Config
-	Tasks         *tasks.Desk
+	Tasks         *tasks.Service
 	Repos         tasks.Repos
 	Branches      func(ctx context.Context, repo schemas.Repo, branch string) (exists bool, err error)
 	Hosts         func() error

@@ -114,7 +114,7 @@ type App struct {
 
 	destinations *destination.Limiter
 	board        *board.Board
-	desk         *tasks.Desk
+	desk         *tasks.Service
 	book         *budget.Limiter
 	repositories repositories
 

@@ -57,7 +57,7 @@ func ReadRedrive(body []byte) (uint64, error) {
 // The new one may use what both the old one and the asker may.
 func (r *Redriver) Redrive(ctx context.Context, by grant.Caller, sequence uint64) (accept.Accepted, error) {
 	tenant := by.Tenant
-	letter, err := r.letter(ctx, tenant, sequence)
+	letter, err := r.deadLetter(ctx, tenant, sequence)
 	if err != nil {
 		return accept.Accepted{}, err
 	}
@@ -102,8 +102,8 @@ func (r *Redriver) Redrive(ctx context.Context, by grant.Caller, sequence uint64
 	return r.acceptor.Accept(ctx, req)
 }
 
-// letter reads one of the tenant's dead letters.
-func (r *Redriver) letter(ctx context.Context, tenant string, sequence uint64) (schemas.DeadLetter, error) {
+// deadLetter reads one of the tenant's dead letters.
+func (r *Redriver) deadLetter(ctx context.Context, tenant string, sequence uint64) (schemas.DeadLetter, error) {
 	var d schemas.DeadLetter
 	filter := schemas.DeadRoot + "." + schemas.EscapeToken(tenant) + ".>"
 	records, err := r.dead.Range(ctx, schemas.DeadStream, filter, sequence, 1)

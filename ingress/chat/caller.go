@@ -61,7 +61,7 @@ func (h handlers) caller(c *gin.Context) (caller, error) {
 }
 
 // holder is the holder of a task: it may what the token that filed the task might.
-func holder(c *gin.Context, v tasks.Visit) caller {
+func holder(c *gin.Context, v tasks.Access) caller {
 	if v.Task == nil {
 		return caller{}
 	}

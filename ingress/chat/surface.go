@@ -29,7 +29,7 @@ type Config struct {
 	// Budgets says whether a window is full just now; nil: the worker finds out.
 	Budgets Looker
 	// Desk knows the holders of tasks; nil: tokens of tasks are not served.
-	Desk *tasks.Desk
+	Desk *tasks.Service
 	// MaxBody is the largest body in bytes; default 16 MiB.
 	MaxBody int64
 	// Limits bound the JSON of a body; default as everywhere, but for 250,000 members: long

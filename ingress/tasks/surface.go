@@ -31,7 +31,7 @@ type Repos interface {
 // SurfaceConfig configures the surfaces of tasks and repositories. Fields without a default are
 // required.
 type SurfaceConfig struct {
-	Desk    *Desk
+	Desk    *Service
 	Control *actions.Control
 	// Policy returns what decides about an asker's calls.
 	Policy func(who grant.Caller) executor.Policy
