@@ -41,7 +41,7 @@ type Rules struct {
 	policy   func() *policy.Policy
 	recorder settle.Leaver
 	cfg      Config
-	turns    *turns
+	turns    *tenantLocks
 }
 
 // New returns an executor of writes. Current gives the policy in force, which a
@@ -51,7 +51,7 @@ func New(s Sets, current func() *policy.Policy, r settle.Leaver, cfg Config) *Ru
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Rules{sets: s, policy: current, recorder: r, cfg: cfg, turns: newTurns()}
+	return &Rules{sets: s, policy: current, recorder: r, cfg: cfg, turns: newTenantLocks()}
 }
 
 // Execute makes the write, unless an earlier worker had made it already.
@@ -80,7 +80,7 @@ func (p *Rules) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 
 // make makes the write in its tenant's turn. Its errors are those of carry.
 func (w *write) make(ctx context.Context, stop call.Stop) (end, error) {
-	over, err := w.turns.take(ctx, w.st.Tenant)
+	over, err := w.turns.lock(ctx, w.st.Tenant)
 	if err != nil {
 		return end{}, err
 	}
