@@ -64,12 +64,12 @@ func broken(last *ledger.Attempt) (settle.Outcome, error) {
 	case !res.Sent:
 		return unavailable(call.Describe(res.Code), details{Code: res.Code})
 	default:
-		return failed(schemas.OutcomeFailed, res.Code, task(describe(res)+"; "+stands), details{Code: res.Code})
+		return failed(schemas.OutcomeFailed, res.Code, task(describe(res)+"; "+repeatWarning), details{Code: res.Code})
 	}
 }
 
-// stands warns before a repeat of a run.
-const stands = "the agent's work until then stays in effect: look at it before the run is sent again"
+// repeatWarning warns before a repeat of a run.
+const repeatWarning = "the agent's work until then stays in effect: look at it before the run is sent again"
 
 // describe says how an answer broke off, or was none.
 func describe(res *schemas.Attempted) string {

@@ -56,7 +56,7 @@ type Remote struct {
 	recorder settle.Leaver
 	answers  Answers
 	cfg      RemoteConfig
-	desks    desks
+	desks    agentStates
 }
 
 // NewRemote returns an executor of remote runs.
@@ -64,7 +64,7 @@ func NewRemote(l Ledger, c Caller, r settle.Leaver, a Answers, cfg RemoteConfig)
 	cfg.TenantShare = cmp.Or(cfg.TenantShare, 100)
 	return &Remote{
 		ledger: l, caller: c, recorder: r, answers: a, cfg: cfg,
-		desks: desks{find: cfg.Agents, metrics: cfg.Metrics},
+		desks: agentStates{find: cfg.Agents, metrics: cfg.Metrics},
 	}
 }
 
@@ -117,7 +117,7 @@ func (m *Remote) further(ctx context.Context, st *ledger.State, run schemas.Run,
 }
 
 // visit takes a place at a desk, makes the call there, and leaves.
-func (m *Remote) visit(ctx context.Context, d *desk, st *ledger.State, run schemas.Run, concurrency int, stop call.Stop) (r asked, moved bool, err error) {
+func (m *Remote) visit(ctx context.Context, d *agentState, st *ledger.State, run schemas.Run, concurrency int, stop call.Stop) (r asked, moved bool, err error) {
 	leave, err := m.enter(ctx, d, st, concurrency, stop)
 	if err != nil {
 		return r, false, err
@@ -129,12 +129,12 @@ func (m *Remote) visit(ctx context.Context, d *desk, st *ledger.State, run schem
 // ask makes the call at a desk where the run has a place. The
 // agent may have moved while the run waited, or while policy was asked about its
 // old place: then there is nothing to be said of this one.
-func (m *Remote) ask(ctx context.Context, d *desk, st *ledger.State, run schemas.Run, stop call.Stop) (r asked, moved bool, err error) {
+func (m *Remote) ask(ctx context.Context, d *agentState, st *ledger.State, run schemas.Run, stop call.Stop) (r asked, moved bool, err error) {
 	a, now, _ := m.desks.of(run.TaskType)
 	if now != d {
 		return r, true, nil
 	}
-	turn, err := d.turn(st)
+	turn, err := d.acquire(st)
 	if err != nil {
 		return r, false, err
 	}
