@@ -90,12 +90,12 @@ func (w *work) next(list []models.Candidate) (c models.Candidate, pause time.Dur
 	}
 	_, spent := w.assigned(list)
 	for i, c := range list {
-		if !spent[i] && !w.denied[placeOf(c)] {
+		if !spent[i] && !w.denied[targetOf(c)] {
 			return c, 0, true
 		}
 	}
 	n := len(w.st.Attempts)
-	if len(list) != 1 || n == 0 || w.denied[placeOf(list[0])] || n >= maxUnsent || !unreached(w.st.Attempts[n-1]) {
+	if len(list) != 1 || n == 0 || w.denied[targetOf(list[0])] || n >= maxUnsent || !unreached(w.st.Attempts[n-1]) {
 		return c, 0, false
 	}
 	if w.paused < n {

@@ -70,7 +70,7 @@ func (c *Chat) taskEnds(ctx context.Context, tenant, id string) bool {
 }
 
 // stopped is the end of a completion that must stop, or whose deadline has passed.
-func (w *work) stopped(canceled bool) ending {
+func (w *work) stopped(canceled bool) completionEnd {
 	if !canceled {
 		return bad(schemas.OutcomeExpired, schemas.DeadlineExceeded, statusTimeout, "the completion's time is up")
 	}

@@ -45,7 +45,7 @@ func (w *work) try(ctx context.Context, set *models.Set, c models.Candidate) err
 	if len(w.denied) == 0 {
 		w.refusal = r.Decision
 	}
-	w.denied[placeOf(c)], w.floor = true, step+1
+	w.denied[targetOf(c)], w.floor = true, step+1
 	delete(w.made, step)
 	return settle.Deny(ctx, w.recorder, w.st, step, "POST", target(c.Upstream.Name), r.Decision)
 }
