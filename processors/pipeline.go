@@ -49,11 +49,11 @@ type Stages struct {
 // Pipeline handles delivered messages. It is safe for concurrent use.
 type Pipeline struct {
 	Stages
-	ledger  Ledger
-	waker   Waker
-	worker  string
-	running *running
-	resting *resting
+	ledger   Ledger
+	waker    Waker
+	worker   string
+	running  *running
+	deferred *deferredActions
 	// executing are the actions that are executed without a message; see Reserve.
 	executing *executions
 }
@@ -62,7 +62,7 @@ type Pipeline struct {
 func NewPipeline(l Ledger, w Waker, worker string, s Stages) *Pipeline {
 	return &Pipeline{
 		Stages: s, ledger: l, waker: w, worker: worker,
-		running: newRunning(), resting: newResting(l.Notify), executing: newExecutions(),
+		running: newRunning(), deferred: newDeferredActions(l.Notify), executing: newExecutions(),
 	}
 }
 
@@ -74,14 +74,14 @@ const busyDelay = 2 * time.Second
 func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) error {
 	ref, _, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {
-		return p.parkMessage(ctx, rec, nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject does not belong to the log", Cause: err})
+		return p.deadLetterMessage(ctx, rec, nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject does not belong to the log", Cause: err})
 	}
 	w, ok := p.running.begin(ref, rec.Seq)
 	if !ok {
 		return p.busy(w, rec)
 	}
 	failpoint.At(failpoint.Fetched, ref.ID)
-	p.resting.forget(ref)
+	p.deferred.forget(ref)
 	defer p.leave(w) //nolint:contextcheck // it wakes others whatever the result of this message
 
 	st, err := p.admission(ctx, rec, first)
@@ -117,7 +117,7 @@ func (p *Pipeline) leave(w *work) {
 	case r.OnDeferred != nil:
 		r.OnDeferred()
 	default:
-		p.resting.put(w.ref, r.Until, r.Replaced)
+		p.deferred.put(w.ref, r.Until, r.Replaced)
 	}
 }
 
@@ -228,18 +228,18 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 	case errors.As(err, &rest):
 		return p.rest(ctx, st, w, rest)
 	case errors.As(err, &parked):
-		return p.parkMessage(ctx, rec, st, parked)
+		return p.deadLetterMessage(ctx, rec, st, parked)
 	case errors.Is(err, fault.ErrFenced):
 		return &fault.Later{Cause: err}
 	case errors.Is(err, fault.ErrTooLarge):
-		return p.parkMessage(ctx, rec, st, &fault.Parked{Code: schemas.Poison, Reason: "a record of it is larger than the log takes", Cause: err})
+		return p.deadLetterMessage(ctx, rec, st, &fault.Parked{Code: schemas.Poison, Reason: "a record of it is larger than the log takes", Cause: err})
 	default:
 		return err
 	}
 }
 
-// parkMessage puts the message aside and settles its action, if it has one.
-func (p *Pipeline) parkMessage(ctx context.Context, rec schemas.Record, st *ledger.State, why *fault.Parked) error {
+// deadLetterMessage puts the message aside and settles its action, if it has one.
+func (p *Pipeline) deadLetterMessage(ctx context.Context, rec schemas.Record, st *ledger.State, why *fault.Parked) error {
 	if err := p.Park.Park(ctx, rec, why); err != nil {
 		return err
 	}
@@ -250,11 +250,11 @@ func (p *Pipeline) parkMessage(ctx context.Context, rec schemas.Record, st *ledg
 	return p.settle(ctx, st, settle.Outcome{Outcome: schemas.OutcomeFailed, Code: why.Code, Message: why.Reason})
 }
 
-// Condemn parks a message that the pipeline cannot survive, and settles its
+// DeadLetter parks a message that the pipeline cannot survive, and settles its
 // action as failed if the action can be read.
-func (p *Pipeline) Condemn(ctx context.Context, rec schemas.Record, why *fault.Parked) error {
+func (p *Pipeline) DeadLetter(ctx context.Context, rec schemas.Record, why *fault.Parked) error {
 	if _, _, err := schemas.ParseSubject(rec.Subject); err != nil {
-		return p.parkMessage(ctx, rec, nil, why)
+		return p.deadLetterMessage(ctx, rec, nil, why)
 	}
 	st, err := p.Admit.Again(ctx, rec)
 	switch {
@@ -263,7 +263,7 @@ func (p *Pipeline) Condemn(ctx context.Context, rec schemas.Record, why *fault.P
 	case st == nil: // it could not be read now: nothing may be acknowledged
 		return err
 	}
-	return p.parkMessage(ctx, rec, st, why)
+	return p.deadLetterMessage(ctx, rec, st, why)
 }
 
 // Stop asks for the action to stop, if it is running in this process. The durable request is the
@@ -272,4 +272,4 @@ func (p *Pipeline) Stop(ref schemas.Ref) { p.running.stop(ref) }
 
 // RulesChanged is called when other traffic rules of a tenant have come into force,
 // and wakes what the ones before held back. It does not wait for that.
-func (p *Pipeline) RulesChanged(tenant string) { p.resting.rouse(tenant) }
+func (p *Pipeline) RulesChanged(tenant string) { p.deferred.wakeTenant(tenant) }

@@ -84,7 +84,7 @@ func (w *Worker) Stop() error {
 	err := w.router.Close()
 	<-w.done
 	w.pipeline.executing.drain()
-	w.pipeline.resting.close()
+	w.pipeline.deferred.close()
 	return err
 }
 
@@ -125,7 +125,7 @@ func (w *Worker) guarded(ctx context.Context, rec schemas.Record, deliveries uin
 			slog.String("at", telemetry.Panicking()))
 		err = errPanic
 		if deliveries >= poisonAfter {
-			err = w.pipeline.Condemn(ctx, rec, &fault.Parked{Code: schemas.Poison, Reason: "the worker panicked on it again and again"})
+			err = w.pipeline.DeadLetter(ctx, rec, &fault.Parked{Code: schemas.Poison, Reason: "the worker panicked on it again and again"})
 		}
 	}()
 	return w.pipeline.Handle(ctx, rec, deliveries <= 1)
