@@ -74,7 +74,7 @@ const busyDelay = 2 * time.Second
 func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) error {
 	ref, _, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {
-		return p.deadLetterMessage(ctx, rec, nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject does not belong to the log", Cause: err})
+		return p.deadLetterMessage(ctx, rec, nil, &fault.Terminal{Code: schemas.Poison, Reason: "the subject does not belong to the log", Cause: err})
 	}
 	w, ok := p.running.begin(ref, rec.Seq)
 	if !ok {
@@ -103,9 +103,9 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 // delay if it is long enough.
 func (p *Pipeline) busy(w *work, rec schemas.Record) error {
 	if w.message == rec.Seq {
-		return &fault.Later{After: p.Admit.AckWait()}
+		return &fault.RetryAfter{After: p.Admit.AckWait()}
 	}
-	return &fault.Later{After: busyDelay}
+	return &fault.RetryAfter{After: busyDelay}
 }
 
 // leave ends the work on an action. A deferred action can be woken only after this: before, its
@@ -132,7 +132,7 @@ func (p *Pipeline) admission(ctx context.Context, rec schemas.Record, first bool
 func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) error {
 	kind, ok := p.Kinds[st.Kind]
 	if !ok {
-		return &fault.Parked{Code: schemas.Poison, Reason: "no worker knows this kind"}
+		return &fault.Terminal{Code: schemas.Poison, Reason: "no worker knows this kind"}
 	}
 	if kind.Here != nil {
 		if err := kind.Here(ctx, st); err != nil {
@@ -216,7 +216,7 @@ func (p *Pipeline) recover(ctx context.Context, st *ledger.State, kind Kind) err
 // conclude turns the end of the work into the message's disposition.
 func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.State, w *work, err error) error {
 	var rest *call.Deferral
-	var parked *fault.Parked
+	var parked *fault.Terminal
 	switch {
 	case err == nil:
 		return nil
@@ -230,16 +230,16 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 	case errors.As(err, &parked):
 		return p.deadLetterMessage(ctx, rec, st, parked)
 	case errors.Is(err, fault.ErrFenced):
-		return &fault.Later{Cause: err}
+		return &fault.RetryAfter{Cause: err}
 	case errors.Is(err, fault.ErrTooLarge):
-		return p.deadLetterMessage(ctx, rec, st, &fault.Parked{Code: schemas.Poison, Reason: "a record of it is larger than the log takes", Cause: err})
+		return p.deadLetterMessage(ctx, rec, st, &fault.Terminal{Code: schemas.Poison, Reason: "a record of it is larger than the log takes", Cause: err})
 	default:
 		return err
 	}
 }
 
 // deadLetterMessage puts the message aside and settles its action, if it has one.
-func (p *Pipeline) deadLetterMessage(ctx context.Context, rec schemas.Record, st *ledger.State, why *fault.Parked) error {
+func (p *Pipeline) deadLetterMessage(ctx context.Context, rec schemas.Record, st *ledger.State, why *fault.Terminal) error {
 	if err := p.Park.Park(ctx, rec, why); err != nil {
 		return err
 	}
@@ -252,7 +252,7 @@ func (p *Pipeline) deadLetterMessage(ctx context.Context, rec schemas.Record, st
 
 // DeadLetter parks a message that the pipeline cannot survive, and settles its
 // action as failed if the action can be read.
-func (p *Pipeline) DeadLetter(ctx context.Context, rec schemas.Record, why *fault.Parked) error {
+func (p *Pipeline) DeadLetter(ctx context.Context, rec schemas.Record, why *fault.Terminal) error {
 	if _, _, err := schemas.ParseSubject(rec.Subject); err != nil {
 		return p.deadLetterMessage(ctx, rec, nil, why)
 	}

@@ -172,7 +172,7 @@ func TestCondemnWaitsForTheLog(t *testing.T) {
 	t.Parallel()
 	h := newHouse()
 	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
-	why := &fault.Parked{Code: schemas.Poison, Reason: "again and again"}
+	why := &fault.Terminal{Code: schemas.Poison, Reason: "again and again"}
 	h.Kill() // nothing can be read
 	w := h.worker(t, "w1")
 	require.Error(t, w.DeadLetter(t.Context(), rec, why))

@@ -73,7 +73,7 @@ func (r *Redriver) Redrive(ctx context.Context, by grant.Caller, sequence uint64
 		return accept.Accepted{}, fault.New(schemas.Conflict, kind.NotRedriven)
 	}
 	if len(st.Action.Payload) == 0 && st.Action.PayloadBlob == "" {
-		return accept.Accepted{}, unreadable(&fault.Parked{Code: schemas.Poison, Reason: "the accepted record cannot be read"})
+		return accept.Accepted{}, unreadable(&fault.Terminal{Code: schemas.Poison, Reason: "the accepted record cannot be read"})
 	}
 	payload, err := r.ledger.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
 	if err != nil {
@@ -114,14 +114,14 @@ func (r *Redriver) deadLetter(ctx context.Context, tenant string, sequence uint6
 		return d, fault.New(schemas.NotFound, "there is no dead letter with this sequence")
 	}
 	if err := json.Unmarshal(records[0].Data, &d); err != nil {
-		return d, unreadable(&fault.Parked{Code: schemas.Poison, Reason: "the record is not a dead letter", Cause: err})
+		return d, unreadable(&fault.Terminal{Code: schemas.Poison, Reason: "the record is not a dead letter", Cause: err})
 	}
 	return d, nil
 }
 
 // unreadable words a parked action that cannot be made anew.
 func unreadable(err error) error {
-	var poison *fault.Parked
+	var poison *fault.Terminal
 	switch {
 	case errors.As(err, &poison):
 		return &fault.Error{Code: schemas.Conflict, Message: "the parked action's own record cannot be read, so there is nothing to redrive; send the request anew", Cause: err}

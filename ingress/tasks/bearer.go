@@ -147,7 +147,7 @@ func (d *Service) held(ctx context.Context, who schemas.Token) (b bearer, ok boo
 
 // lost reports whether a task cannot be read, now or later.
 func lost(err error) bool {
-	_, poison := errors.AsType[*fault.Parked](err)
+	_, poison := errors.AsType[*fault.Terminal](err)
 	return poison || errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone)
 }
 

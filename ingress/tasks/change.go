@@ -16,7 +16,7 @@ type file struct {
 	task *task.State
 }
 
-// open reads a task. If it cannot be read completely, the error is a *fault.Parked: a worker will
+// open reads a task. If it cannot be read completely, the error is a *fault.Terminal: a worker will
 // end such a task, and until then its owner is unknown.
 func (d *Service) open(ctx context.Context, ref schemas.Ref) (file, error) {
 	st, err := d.ledger.Load(ctx, ref)
@@ -32,7 +32,7 @@ func (d *Service) open(ctx context.Context, ref schemas.Ref) (file, error) {
 	}
 	t, err := task.Fold(st.Action, payload, st.History())
 	if err != nil {
-		return file{}, &fault.Parked{Code: schemas.Poison, Reason: "the payload is no task", Cause: err}
+		return file{}, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is no task", Cause: err}
 	}
 	return file{log: st, task: t}, nil
 }
@@ -117,7 +117,7 @@ func unread(err error) error {
 	if _, public := errors.AsType[*fault.Error](err); public {
 		return err
 	}
-	if _, poison := errors.AsType[*fault.Parked](err); poison || errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone) {
+	if _, poison := errors.AsType[*fault.Terminal](err); poison || errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone) {
 		return errToken(err)
 	}
 	return &fault.Error{Code: schemas.Unavailable, Message: "whose token this is cannot be found out just now; try again", Cause: err}
@@ -125,7 +125,7 @@ func unread(err error) error {
 
 // missing words a task that could not be read, for its people. Public errors pass.
 func missing(err error) error {
-	_, poison := errors.AsType[*fault.Parked](err)
+	_, poison := errors.AsType[*fault.Terminal](err)
 	_, public := errors.AsType[*fault.Error](err)
 	switch {
 	case public:

@@ -330,7 +330,7 @@ func FuzzDecode(f *testing.F) {
 		ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "a"}
 		ev, err := ledger.Decode([]byte(data))
 		if err != nil {
-			if _, parked := errors.AsType[*fault.Parked](err); !parked {
+			if _, parked := errors.AsType[*fault.Terminal](err); !parked {
 				t.Fatalf("an unreadable record must be one to park: %v", err)
 			}
 		}
@@ -392,7 +392,7 @@ func TestReplayEnds(t *testing.T) {
 
 	_, err := log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionEvent), Data: []byte(`{"v":99}`)})
 	require.NoError(t, err)
-	var parked *fault.Parked
+	var parked *fault.Terminal
 	require.ErrorAs(t, l.Replay(t.Context(), st.Ref, never), &parked)
 }
 

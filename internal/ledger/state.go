@@ -59,7 +59,7 @@ type State struct {
 	held      *held // see Hold
 	// Damaged is set if a record could not be decoded. Its content is missing in the state; only a
 	// worker that dead-letters the action may continue from here.
-	Damaged *fault.Parked
+	Damaged *fault.Terminal
 }
 
 // Sequenced is an event and its place in the stream.
@@ -111,7 +111,7 @@ func (s *State) fold(r schemas.Record) error {
 	_, _, section := schemas.Split(r.Subject)
 	ev, err := Decode(r.Data)
 	if err == nil && schemas.SectionOf(ev.Type) != section {
-		err = &fault.Parked{Code: schemas.Poison, Reason: "the record is not of the type that its subject names"}
+		err = &fault.Terminal{Code: schemas.Poison, Reason: "the record is not of the type that its subject names"}
 	}
 	switch {
 	case err != nil:
@@ -144,7 +144,7 @@ func (s *State) damage(r schemas.Record, err error) {
 	}
 	s.Seq, s.N, s.Newest = r.Seq, s.N+1, r.Time
 	if !errors.As(err, &s.Damaged) {
-		s.Damaged = &fault.Parked{Code: schemas.Poison, Reason: "the record cannot be read", Cause: err}
+		s.Damaged = &fault.Terminal{Code: schemas.Poison, Reason: "the record cannot be read", Cause: err}
 	}
 }
 
@@ -263,17 +263,17 @@ func Encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// Decode reads one event. If it is unreadable, Decode returns *fault.Parked with POISON.
+// Decode reads one event. If it is unreadable, Decode returns *fault.Terminal with POISON.
 func Decode(data []byte) (schemas.Event, error) {
 	var ev schemas.Event
 	if err := json.Unmarshal(data, &ev, encoding); err != nil {
-		return ev, &fault.Parked{Code: schemas.Poison, Reason: "the record is not an event", Cause: err}
+		return ev, &fault.Terminal{Code: schemas.Poison, Reason: "the record is not an event", Cause: err}
 	}
 	if ev.V < 1 || ev.V > schemas.EventVersion+1 {
-		return ev, &fault.Parked{Code: schemas.Poison, Reason: "the record has an unknown version"}
+		return ev, &fault.Terminal{Code: schemas.Poison, Reason: "the record has an unknown version"}
 	}
 	if !complete(ev) {
-		return ev, &fault.Parked{Code: schemas.Poison, Reason: "the record lacks what its type needs"}
+		return ev, &fault.Terminal{Code: schemas.Poison, Reason: "the record lacks what its type needs"}
 	}
 	return ev, nil
 }

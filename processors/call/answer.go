@@ -27,7 +27,7 @@ type Answers struct {
 const patience = 10 * time.Second
 
 // Reserved is Answer with the memory of a large answer reserved for a tenant until release, which is never nil. Where
-// there is none for a while the error is *fault.Later.
+// there is none for a while the error is *fault.RetryAfter.
 func (a Answers) Reserved(ctx context.Context, tenant string, t *ledger.Attempt) (answer *schemas.Answer, release func(), err error) {
 	release = func() {}
 	if a.Reserve != nil && t != nil && t.Result != nil && t.Result.AnswerBlob != "" {
@@ -37,7 +37,7 @@ func (a Answers) Reserved(ctx context.Context, tenant string, t *ledger.Attempt)
 		switch {
 		case err == nil:
 		case limited.Err() != nil && ctx.Err() == nil:
-			return nil, func() {}, &fault.Later{Cause: err}
+			return nil, func() {}, &fault.RetryAfter{Cause: err}
 		default:
 			return nil, func() {}, missing(err)
 		}
@@ -51,7 +51,7 @@ func (a Answers) Reserved(ctx context.Context, tenant string, t *ledger.Attempt)
 // missing is err, or that an answer is gone that an attempt names.
 func missing(err error) error {
 	if errors.Is(err, fault.ErrNotFound) {
-		return &fault.Parked{Code: schemas.Poison, Reason: "the stored answer is missing", Cause: err}
+		return &fault.Terminal{Code: schemas.Poison, Reason: "the stored answer is missing", Cause: err}
 	}
 	return err
 }
@@ -71,7 +71,7 @@ func (a Answers) Answer(ctx context.Context, t *ledger.Attempt) (*schemas.Answer
 	}
 	var answer schemas.Answer
 	if err := json.Unmarshal(doc, &answer); err != nil {
-		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the stored answer cannot be read", Cause: err}
+		return nil, &fault.Terminal{Code: schemas.Poison, Reason: "the stored answer cannot be read", Cause: err}
 	}
 	return &answer, nil
 }

@@ -250,7 +250,7 @@ func TestDrain(t *testing.T) {
 		draining := make(chan struct{})
 		b := newDesk(t, deskConfig{method: "PUT", draining: draining, script: []end{{status: 503, during: func() { close(draining) }}}})
 		_, err := b.caller.Run(t.Context(), b.task)
-		require.ErrorAs(t, err, new(*fault.Later))
+		require.ErrorAs(t, err, new(*fault.RetryAfter))
 		assert.Equal(t, 1, b.target.sent, "the attempt under way is finished, and none follows")
 		checkLog(t, b)
 	})
@@ -347,7 +347,7 @@ func TestMemoryOfAStoredAnswer(t *testing.T) {
 	release()
 	require.Zero(t, held)
 	_, _, err = answers.Reserved(t.Context(), "acme", try("gone"))
-	require.ErrorAs(t, err, new(*fault.Parked))
+	require.ErrorAs(t, err, new(*fault.Terminal))
 	require.Zero(t, held)
 	for _, none := range []*ledger.Attempt{try(""), {}, nil} {
 		_, release, err = answers.Reserved(t.Context(), "acme", none)
@@ -366,6 +366,6 @@ func TestNoMemoryForAStoredAnswer(t *testing.T) {
 			return nil, context.Cause(ctx)
 		}}
 		_, _, err := answers.Reserved(t.Context(), "acme", &ledger.Attempt{Result: &schemas.Attempted{AnswerBlob: "b"}})
-		require.ErrorAs(t, err, new(*fault.Later))
+		require.ErrorAs(t, err, new(*fault.RetryAfter))
 	})
 }

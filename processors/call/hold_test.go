@@ -193,7 +193,7 @@ func TestDelayAndDrain(t *testing.T) {
 		b.book.Put(b.t, rulebook.Delay("d", all, 400))
 		time.AfterFunc(200*time.Millisecond, func() { close(draining) })
 		_, err := b.caller.Run(t.Context(), b.task)
-		_, later := errors.AsType[*fault.Later](err)
+		_, later := errors.AsType[*fault.RetryAfter](err)
 		assert.True(t, later, "%v", err)
 		assert.Equal(t, 200*time.Millisecond, b.elapsed())
 		assert.Zero(t, b.target.opened)

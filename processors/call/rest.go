@@ -50,7 +50,7 @@ func Pause(ctx context.Context, st *ledger.State, d time.Duration, stop Stop, dr
 
 // ErrDraining gives a message back: this worker begins nothing new, and the next worker continues
 // from the log.
-var ErrDraining = &fault.Later{Cause: errors.New("the worker is draining")}
+var ErrDraining = &fault.RetryAfter{Cause: errors.New("the worker is draining")}
 
 // pause waits until d has passed, a stop of the action or worker is requested, or the awaited state
 // has changed.

@@ -132,10 +132,10 @@ func (c *Chat) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil,
 func payload(st *ledger.State) (schemas.ChatOrder, error) {
 	var o schemas.ChatOrder
 	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
-		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a completion", Cause: err}
+		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not an order of a completion", Cause: err}
 	}
 	if o.Model == "" || len(o.Body) == 0 {
-		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload names no model, or has no request"}
+		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload names no model, or has no request"}
 	}
 	return o, nil
 }

@@ -67,6 +67,6 @@ func (w *work) owed(ctx context.Context) (*schemas.ChatUsage, error) {
 }
 
 func unreadable(err error) bool {
-	_, parked := errors.AsType[*fault.Parked](err)
+	_, parked := errors.AsType[*fault.Terminal](err)
 	return parked || errors.Is(err, fault.ErrNotFound)
 }

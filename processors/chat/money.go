@@ -35,7 +35,7 @@ func (w *work) reserve(ctx context.Context, list []models.Candidate) (e completi
 		return e, true, err
 	}
 	if err != nil {
-		return completionEnd{}, false, &fault.Later{Cause: err}
+		return completionEnd{}, false, &fault.RetryAfter{Cause: err}
 	}
 	w.grant, w.held = grant, &o
 	return completionEnd{}, false, nil
@@ -55,7 +55,7 @@ func (w *work) regrant(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return &fault.Later{Cause: err}
+		return &fault.RetryAfter{Cause: err}
 	}
 	w.grant, w.held = grant, &o
 	return nil
@@ -142,7 +142,7 @@ func (w *work) pay(ctx context.Context, used *schemas.ChatUsage) error {
 		}
 	}
 	if err := w.cfg.Budgets.Settle(ctx, o, used); err != nil && !errors.Is(err, budget.ErrUnreadable) {
-		return &fault.Later{Cause: err}
+		return &fault.RetryAfter{Cause: err}
 	}
 	return nil
 }

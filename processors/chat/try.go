@@ -68,7 +68,7 @@ func (w *work) task(step int) *call.Task {
 func request(o schemas.ChatOrder, c models.Candidate) (schemas.HTTPCall, error) {
 	body, err := completion.Request(o.Body, completion.Change{Model: c.Send, Usage: o.Stream && c.Upstream.Usage})
 	if err != nil {
-		return schemas.HTTPCall{}, &fault.Parked{Code: schemas.Poison, Reason: "the request of a completion is no object", Cause: err}
+		return schemas.HTTPCall{}, &fault.Terminal{Code: schemas.Poison, Reason: "the request of a completion is no object", Cause: err}
 	}
 	accept := "application/json"
 	if o.Stream {

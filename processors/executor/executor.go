@@ -159,7 +159,7 @@ func evidence(st *ledger.State, c schemas.HTTPCall, t ledger.Attempt) ([]schemas
 func payload(st *ledger.State) (schemas.HTTPCall, error) {
 	var c schemas.HTTPCall
 	if err := json.Unmarshal(st.Action.Payload, &c); err != nil {
-		return c, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a call", Cause: err}
+		return c, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not a call", Cause: err}
 	}
 	return c, nil
 }

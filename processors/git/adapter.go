@@ -174,7 +174,7 @@ func readReport(ctx context.Context, from call.Answers, last *ledger.Attempt) (w
 	}
 	if a.Status == statusOK {
 		if err := json.Unmarshal(a.Body, &w); err != nil {
-			return w, 0, &fault.Parked{Code: schemas.Poison, Reason: "the stored answer to a push cannot be read", Cause: err}
+			return w, 0, &fault.Terminal{Code: schemas.Poison, Reason: "the stored answer to a push cannot be read", Cause: err}
 		}
 	}
 	return w, a.Status, nil

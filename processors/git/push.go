@@ -322,7 +322,7 @@ func (w *work) fate(ctx context.Context) (pushEnd, error) {
 	case w.late():
 		return unknown("the push was interrupted, and the node that has the repository could not be asked; look at the branch before the push is made again"), nil
 	default: // not this node's repository, or not now
-		return pushEnd{}, &fault.Later{After: 2 * time.Second, Cause: err}
+		return pushEnd{}, &fault.RetryAfter{After: 2 * time.Second, Cause: err}
 	}
 }
 

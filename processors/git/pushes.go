@@ -115,7 +115,7 @@ func (p *Pushes) Here(ctx context.Context, st *ledger.State) error {
 	if !until.IsZero() && !now.Before(until) {
 		return nil
 	}
-	return &fault.Later{After: elsewhere}
+	return &fault.RetryAfter{After: elsewhere}
 }
 
 // Execute makes the push, or finds its result.
@@ -166,7 +166,7 @@ func callRecord(st *ledger.State, t ledger.Attempt) ([]schemas.Evidence, error) 
 func payload(st *ledger.State) (schemas.PushOrder, error) {
 	var o schemas.PushOrder
 	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
-		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a push", Cause: err}
+		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not an order of a push", Cause: err}
 	}
 	return o, nil
 }

@@ -231,7 +231,7 @@ func TestPushOfAnotherNode(t *testing.T) {
 			require.NoError(t, err, name)
 			continue
 		}
-		assert.Equal(t, 2*time.Second, harness.As[*fault.Later](t, err).After, name)
+		assert.Equal(t, 2*time.Second, harness.As[*fault.RetryAfter](t, err).After, name)
 	}
 
 	now = begun

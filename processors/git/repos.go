@@ -37,7 +37,7 @@ type wanted struct {
 func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
 	w := &wanted{st: st, id: identity(st)}
 	if err := json.Unmarshal(st.Action.Payload, &w.order); err != nil {
-		return settle.Outcome{}, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a repository", Cause: err}
+		return settle.Outcome{}, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not an order of a repository", Cause: err}
 	}
 	repo, err := r.make(ctx, w, stop)
 	if errors.Is(err, hosted.ErrNoRepo) { // none can be made here
@@ -69,7 +69,7 @@ func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 // later retries a system failure. A lost race on another log does not fence this action.
 func later(err error) error {
 	if errors.Is(err, fault.ErrFenced) {
-		return &fault.Later{Cause: errBusy}
+		return &fault.RetryAfter{Cause: errBusy}
 	}
 	return err
 }
@@ -135,7 +135,7 @@ func (r *Repos) undo(ctx context.Context, w *wanted) error {
 	there, err := r.cfg.Repos.Get(ctx, w.st.Tenant, w.order.Name)
 	switch {
 	case err == nil && there.By == w.st.ID:
-		return &fault.Later{Cause: errBusy} // by now; then it is made
+		return &fault.RetryAfter{Cause: errBusy} // by now; then it is made
 	case err != nil && !errors.Is(err, fault.ErrNotFound):
 		return err
 	}
@@ -144,7 +144,7 @@ func (r *Repos) undo(ctx context.Context, w *wanted) error {
 	if err == nil || errors.Is(err, hosted.ErrNoRepo) || late && ctx.Err() == nil {
 		return nil
 	}
-	return &fault.Later{After: again, Cause: err}
+	return &fault.RetryAfter{After: again, Cause: err}
 }
 
 func used(name string) error {

@@ -82,10 +82,10 @@ func (t tasks) pushed(ctx context.Context, push *ledger.State, o schemas.PushOrd
 		case err == nil:
 			return t.ledger.Notify(ctx, st.Ref) // its worker announces it
 		case !errors.Is(err, fault.ErrFenced): // that is not the push's own fence
-			return &fault.Later{Cause: err}
+			return &fault.RetryAfter{Cause: err}
 		}
 	}
-	return &fault.Later{Cause: errBusy}
+	return &fault.RetryAfter{Cause: errBusy}
 }
 
 var errBusy = errors.New("the task's log is busy")

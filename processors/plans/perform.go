@@ -149,12 +149,12 @@ func (p *Plans) Records(st *ledger.State, plan schemas.PlanRequest) ([]schemas.E
 	var all []schemas.Evidence
 	for _, t := range st.Attempts {
 		if t.Step >= len(plan.Plan.Decisions) {
-			return nil, &fault.Parked{Code: schemas.Poison, Reason: "an attempt names a decision that the plan does not have"}
+			return nil, &fault.Terminal{Code: schemas.Poison, Reason: "an attempt names a decision that the plan does not have"}
 		}
 		d := plan.Plan.Decisions[t.Step]
 		c, view, err := Translate(d.TargetState)
 		if err != nil {
-			return nil, &fault.Parked{Code: schemas.Poison, Reason: "an attempt was made of a decision that cannot be read", Cause: err}
+			return nil, &fault.Terminal{Code: schemas.Poison, Reason: "an attempt was made of a decision that cannot be read", Cause: err}
 		}
 		records, err := evidence(st, d, view, c, t)
 		if err != nil {
@@ -196,7 +196,7 @@ func evidence(st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCa
 func payload(st *ledger.State) (schemas.PlanRequest, error) {
 	var plan schemas.PlanRequest
 	if err := json.Unmarshal(st.Action.Payload, &plan); err != nil {
-		return plan, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a plan", Cause: err}
+		return plan, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not a plan", Cause: err}
 	}
 	return plan, nil
 }

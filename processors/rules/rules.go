@@ -64,9 +64,9 @@ func (p *Rules) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 	e, err := w.make(ctx, stop)
 	switch {
 	case errors.Is(err, fault.ErrFenced): // it is not the action's own fence, so it is not told on
-		return settle.Outcome{}, &fault.Later{Cause: errOvertaken}
+		return settle.Outcome{}, &fault.RetryAfter{Cause: errOvertaken}
 	case err != nil:
-		return settle.Outcome{}, &fault.Later{Cause: err}
+		return settle.Outcome{}, &fault.RetryAfter{Cause: err}
 	}
 	record, err := w.evidence(e)
 	if err != nil {
@@ -106,10 +106,10 @@ var errOvertaken = errors.New("the set was replaced, and the newest is not the o
 func payload(st *ledger.State) (schemas.RuleOrder, error) {
 	var o schemas.RuleOrder
 	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
-		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a rule", Cause: err}
+		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not an order of a rule", Cause: err}
 	}
 	if o.Operation != schemas.OpRulesReset && !slices.Contains(schemas.AgentWrites(), o.Operation) {
-		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload names no operation that writes"}
+		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload names no operation that writes"}
 	}
 	return o, nil
 }

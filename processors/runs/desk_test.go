@@ -328,7 +328,7 @@ func TestAProbeThatADrainStops(t *testing.T) {
 	r.breakOff()
 	r.pass()
 	close(r.draining)
-	require.ErrorAs(t, r.perform(r.claim("6", schemas.Run{}, time.Minute), still).err, new(*fault.Later))
+	require.ErrorAs(t, r.perform(r.claim("6", schemas.Run{}, time.Minute), still).err, new(*fault.RetryAfter))
 	assert.False(t, r.remote.Pass(double.TaskType), "it is not left alone again")
 }
 

@@ -91,7 +91,7 @@ func TestEchoByTheClock(t *testing.T) {
 		time.AfterFunc(4500*time.Millisecond, func() { close(r.draining) })
 		st := r.claim("moved", echo(slow), time.Minute)
 		e = r.perform(st, still)
-		require.ErrorAs(t, e.err, new(*fault.Later))
+		require.ErrorAs(t, e.err, new(*fault.RetryAfter))
 		st = harness.Load(t, r.ledger, st.Ref)
 		require.Equal(t, 4, st.Progress)
 		r.undrain()
@@ -236,7 +236,7 @@ func TestPayloadsThatCannotBeRead(t *testing.T) {
 	for _, payload := range []string{`[]`, `{"task_type":"HTTP_EXECUTE"}`, `{"task_type":"HTTP_PLAN"}`, `{`} {
 		st := r.claim(string(rune('a'+len(payload))), schemas.Run{}, time.Minute)
 		st.Action.Payload = json.RawMessage(payload)
-		parked := harness.As[*fault.Parked](t, r.perform(st, still).err)
+		parked := harness.As[*fault.Terminal](t, r.perform(st, still).err)
 		_, err := r.runs.Evidence(st)
 		require.ErrorAs(t, err, &parked, payload)
 	}

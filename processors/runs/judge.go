@@ -104,7 +104,7 @@ func alone(a *away) (settle.Outcome, error) {
 func answered(a *schemas.Answer, res *schemas.Attempted) (settle.Outcome, error) {
 	var told schemas.RunResult
 	if err := json.Unmarshal(a.Body, &told); err != nil {
-		return settle.Outcome{}, &fault.Parked{Code: schemas.Poison, Reason: "the stored end of the run cannot be read", Cause: err}
+		return settle.Outcome{}, &fault.Terminal{Code: schemas.Poison, Reason: "the stored end of the run cannot be read", Cause: err}
 	}
 	switch {
 	case slices.Contains([]int{429, 503}, a.Status):

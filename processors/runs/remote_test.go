@@ -302,7 +302,7 @@ func TestAStepThatNoRunHas(t *testing.T) {
 		r := newRoom(t, options{}, to(a))
 		st := r.claim("r-1", schemas.Run{}, time.Minute)
 		harness.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempted, Attempt: &schemas.Attempt{Step: 2, Number: 1, Class: schemas.ClassOnce}, Attempted: res})
-		parked := harness.As[*fault.Parked](t, r.perform(st, still).err)
+		parked := harness.As[*fault.Terminal](t, r.perform(st, still).err)
 		_, err := r.runs.Evidence(st)
 		require.ErrorAs(t, err, &parked)
 		assert.Zero(t, a.Hits())
@@ -315,7 +315,7 @@ func TestADrainGivesTheRunBack(t *testing.T) {
 	r := newRoom(t, options{}, to(a))
 	close(r.draining)
 	e := r.perform(r.claim("r-1", schemas.Run{}, time.Minute), still)
-	require.ErrorAs(t, e.err, new(*fault.Later))
+	require.ErrorAs(t, e.err, new(*fault.RetryAfter))
 	assert.Zero(t, a.Hits())
 	var rest *call.Deferral
 	require.NotErrorAs(t, e.err, &rest)

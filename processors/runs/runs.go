@@ -102,10 +102,10 @@ func (r *Runs) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
 func payload(st *ledger.State) (schemas.Run, error) {
 	var run schemas.Run
 	if err := json.Unmarshal(st.Action.Payload, &run); err != nil {
-		return run, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a run", Cause: err}
+		return run, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not a run", Cause: err}
 	}
 	if run.TaskType == schemas.TaskHTTPExecute && run.Call == nil || run.TaskType == schemas.TaskHTTPPlan && run.Plan == nil {
-		return run, &fault.Parked{Code: schemas.Poison, Reason: "the payload lacks what its task type needs"}
+		return run, &fault.Terminal{Code: schemas.Poison, Reason: "the payload lacks what its task type needs"}
 	}
 	return run, nil
 }

@@ -20,7 +20,7 @@ func route(step int) (string, error) {
 	case stepSync:
 		return schemas.RouteRunSync, nil
 	default:
-		return "", &fault.Parked{Code: schemas.Poison, Reason: "an attempt names a step that no run has"}
+		return "", &fault.Terminal{Code: schemas.Poison, Reason: "an attempt names a step that no run has"}
 	}
 }
 

@@ -86,4 +86,4 @@ func planned(v settle.Outcome) (settle.Outcome, error) {
 const planFailed = "not every decision of the plan was applied; the report says which"
 
 // errResult says that an executor gave another document than its kind's.
-var errResult = &fault.Parked{Code: schemas.Poison, Reason: "the result is not a document of its kind"}
+var errResult = &fault.Terminal{Code: schemas.Poison, Reason: "the result is not a document of its kind"}

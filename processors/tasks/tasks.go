@@ -30,7 +30,7 @@ type Brancher interface {
 	// Open makes a task's branch at the head of the one that it begins at, or finds the
 	// one that it has made for this task before, and returns the object it began at. A
 	// *fault.Error ends the task with its code and its sentence; *call.Deferral and
-	// *fault.Later say when to come back. Whatever else goes wrong is tried again.
+	// *fault.RetryAfter say when to come back. Whatever else goes wrong is tried again.
 	Open(ctx context.Context, st *ledger.State, order schemas.TaskOrder, branch string) (base string, err error)
 }
 
@@ -193,10 +193,10 @@ func (p *Tasks) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
 func payload(st *ledger.State) (schemas.TaskOrder, error) {
 	var o schemas.TaskOrder
 	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
-		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a task", Cause: err}
+		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not an order of a task", Cause: err}
 	}
 	if o.Repo == "" {
-		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload names no repository"}
+		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload names no repository"}
 	}
 	return o, nil
 }
@@ -211,7 +211,7 @@ func (w *work) open(ctx context.Context) error {
 		return w.say(ctx, schemas.TaskEvent{What: schemas.TaskOpened, Status: w.task.Status, Base: base})
 	}
 	var rest *call.Deferral
-	var later *fault.Later
+	var later *fault.RetryAfter
 	var public *fault.Error
 	switch {
 	case ctx.Err() != nil:

@@ -153,7 +153,7 @@ func TestTheBranchCannotBeMadeYet(t *testing.T) {
 			case tries < 6:
 				return fault.ErrUnavailable
 			case tries == 6:
-				return &fault.Later{After: time.Second}
+				return &fault.RetryAfter{After: time.Second}
 			default:
 				return nil
 			}
@@ -177,7 +177,7 @@ func TestCanceledWhileTheBranchIsMade(t *testing.T) {
 				harness.Append(t, h.Door, h.opening, schemas.Event{Type: schemas.EventProgress})
 				require.True(t, h.opening.CancelRequested)
 			})
-			return &fault.Later{After: time.Hour}
+			return &fault.RetryAfter{After: time.Hour}
 		}
 		h.Advance(time.Second)
 		end, _ := h.check("canceled on the way")

@@ -52,7 +52,7 @@ func (p *Tasks) announce(ref schemas.Ref, u schemas.TaskUpdate) error {
 		return err
 	}
 	if err := p.cfg.Announce(schemas.StatusSubject(ref), data); err != nil {
-		return &fault.Later{Cause: fmt.Errorf("status: %w", err)}
+		return &fault.RetryAfter{Cause: fmt.Errorf("status: %w", err)}
 	}
 	return nil
 }
