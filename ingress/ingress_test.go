@@ -284,10 +284,10 @@ type world struct {
 type config struct {
 	ingress.Config
 
-	Judge         func(who grant.Asker) executor.Policy
+	Judge         func(who grant.Caller) executor.Policy
 	NoAgentAPI    bool
 	PolicyVersion func() string
-	Preview       func(ctx context.Context, who grant.Asker, q rules.Question) (schemas.Preview, error)
+	Preview       func(ctx context.Context, who grant.Caller, q rules.Question) (schemas.Preview, error)
 	Stop          func(ref schemas.Ref)
 	NoEnds        bool
 	Issuer        tokens.Issuer
@@ -300,7 +300,7 @@ type config struct {
 	Dead          actions.Dead
 	Chat          *chat.Config
 	Git           *git.Config
-	Tasks         *tasks.Desk
+	Tasks         *tasks.Service
 	Repos         tasks.Repos
 	Branches      func(ctx context.Context, repo schemas.Repo, branch string) (exists bool, err error)
 	Hosts         func() error
@@ -310,7 +310,7 @@ type config struct {
 // surfacesOf are the surfaces of a world, whose answers are a responder's.
 func surfacesOf(l *ledger.Ledger, s *ingress.Server, r *responder, cfg config) (all []ingress.Surface) {
 	if cfg.Judge == nil {
-		cfg.Judge = func(grant.Asker) executor.Policy { return door{} }
+		cfg.Judge = func(grant.Caller) executor.Policy { return door{} }
 	}
 	if cfg.PublicURL == nil {
 		cfg.PublicURL = func() string { return "" }

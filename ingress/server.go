@@ -173,8 +173,8 @@ type Identity struct {
 }
 
 // Asks is an identity as the sender of calls of a kind.
-func (i Identity) Asks(kind schemas.Kind, taskType string) grant.Asker {
-	return grant.Asker{Tenant: i.Tenant, Kind: kind, TaskType: taskType, Principal: i.ID, Entries: i.Entries, Models: i.Models}
+func (i Identity) Asks(kind schemas.Kind, taskType string) grant.Caller {
+	return grant.Caller{Tenant: i.Tenant, Kind: kind, TaskType: taskType, Principal: i.ID, Entries: i.Entries, Models: i.Models}
 }
 
 // Caller is the identity on the record: the id of the token, or "open" without one.

@@ -27,7 +27,7 @@ func (p *Pipeline) attest(ctx context.Context, st *ledger.State) error {
 		return nil
 	}
 	records, err := kind.Evidence(st)
-	if _, parked := errors.AsType[*fault.Parked](err); parked {
+	if _, parked := errors.AsType[*fault.Terminal](err); parked {
 		return nil
 	}
 	if err != nil || len(records) == 0 {

@@ -22,8 +22,8 @@ import (
 type Ledger interface {
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	// Nudge wakes an action at once.
-	Nudge(ctx context.Context, ref schemas.Ref) error
+	// Notify wakes an action at once.
+	Notify(ctx context.Context, ref schemas.Ref) error
 }
 
 // Waker wakes an action later.
@@ -49,11 +49,11 @@ type Stages struct {
 // Pipeline handles delivered messages. It is safe for concurrent use.
 type Pipeline struct {
 	Stages
-	ledger  Ledger
-	waker   Waker
-	worker  string
-	running *running
-	resting *resting
+	ledger   Ledger
+	waker    Waker
+	worker   string
+	running  *running
+	deferred *deferredActions
 	// executing are the actions that are executed without a message; see Reserve.
 	executing *executions
 }
@@ -62,7 +62,7 @@ type Pipeline struct {
 func NewPipeline(l Ledger, w Waker, worker string, s Stages) *Pipeline {
 	return &Pipeline{
 		Stages: s, ledger: l, waker: w, worker: worker,
-		running: newRunning(), resting: newResting(l.Nudge), executing: newExecutions(),
+		running: newRunning(), deferred: newDeferredActions(l.Notify), executing: newExecutions(),
 	}
 }
 
@@ -74,14 +74,14 @@ const busyDelay = 2 * time.Second
 func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) error {
 	ref, _, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {
-		return p.parkMessage(ctx, rec, nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject does not belong to the log", Cause: err})
+		return p.deadLetterMessage(ctx, rec, nil, &fault.Terminal{Code: schemas.Poison, Reason: "the subject does not belong to the log", Cause: err})
 	}
 	w, ok := p.running.begin(ref, rec.Seq)
 	if !ok {
 		return p.busy(w, rec)
 	}
 	failpoint.At(failpoint.Fetched, ref.ID)
-	p.resting.forget(ref)
+	p.deferred.forget(ref)
 	defer p.leave(w) //nolint:contextcheck // it wakes others whatever the result of this message
 
 	st, err := p.admission(ctx, rec, first)
@@ -103,9 +103,9 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 // delay if it is long enough.
 func (p *Pipeline) busy(w *work, rec schemas.Record) error {
 	if w.message == rec.Seq {
-		return &fault.Later{After: p.Admit.AckWait()}
+		return &fault.RetryAfter{After: p.Admit.AckWait()}
 	}
-	return &fault.Later{After: busyDelay}
+	return &fault.RetryAfter{After: busyDelay}
 }
 
 // leave ends the work on an action. A deferred action can be woken only after this: before, its
@@ -114,10 +114,10 @@ func (p *Pipeline) leave(w *work) {
 	p.running.end(w.ref)
 	switch r := w.rest; {
 	case r == nil:
-	case r.Asleep != nil:
-		r.Asleep()
+	case r.OnDeferred != nil:
+		r.OnDeferred()
 	default:
-		p.resting.put(w.ref, r.Until, r.Replaced)
+		p.deferred.put(w.ref, r.Until, r.Replaced)
 	}
 }
 
@@ -132,7 +132,7 @@ func (p *Pipeline) admission(ctx context.Context, rec schemas.Record, first bool
 func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) error {
 	kind, ok := p.Kinds[st.Kind]
 	if !ok {
-		return &fault.Parked{Code: schemas.Poison, Reason: "no worker knows this kind"}
+		return &fault.Terminal{Code: schemas.Poison, Reason: "no worker knows this kind"}
 	}
 	if kind.Here != nil {
 		if err := kind.Here(ctx, st); err != nil {
@@ -140,7 +140,7 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 		}
 	}
 	if until, early := p.Admit.Early(st); early && !stop.Requested() {
-		return &call.Rest{Until: until, For: schemas.WaitDelay}
+		return &call.Deferral{Until: until, Reason: schemas.WaitDelay}
 	}
 	if st.Inherited > 1 {
 		if err := p.recover(ctx, st, kind); err != nil {
@@ -175,7 +175,7 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 const parting = 5 * time.Second
 
 // settle ends an action and notifies its kind.
-func (p *Pipeline) settle(ctx context.Context, st *ledger.State, v settle.Verdict) error {
+func (p *Pipeline) settle(ctx context.Context, st *ledger.State, v settle.Outcome) error {
 	failpoint.At(failpoint.Settling, st.ID)
 	if err := p.Settle.Settle(ctx, st, v); err != nil {
 		return err
@@ -215,8 +215,8 @@ func (p *Pipeline) recover(ctx context.Context, st *ledger.State, kind Kind) err
 
 // conclude turns the end of the work into the message's disposition.
 func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.State, w *work, err error) error {
-	var rest *call.Rest
-	var parked *fault.Parked
+	var rest *call.Deferral
+	var parked *fault.Terminal
 	switch {
 	case err == nil:
 		return nil
@@ -228,33 +228,33 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 	case errors.As(err, &rest):
 		return p.rest(ctx, st, w, rest)
 	case errors.As(err, &parked):
-		return p.parkMessage(ctx, rec, st, parked)
+		return p.deadLetterMessage(ctx, rec, st, parked)
 	case errors.Is(err, fault.ErrFenced):
-		return &fault.Later{Cause: err}
+		return &fault.RetryAfter{Cause: err}
 	case errors.Is(err, fault.ErrTooLarge):
-		return p.parkMessage(ctx, rec, st, &fault.Parked{Code: schemas.Poison, Reason: "a record of it is larger than the log takes", Cause: err})
+		return p.deadLetterMessage(ctx, rec, st, &fault.Terminal{Code: schemas.Poison, Reason: "a record of it is larger than the log takes", Cause: err})
 	default:
 		return err
 	}
 }
 
-// parkMessage puts the message aside and settles its action, if it has one.
-func (p *Pipeline) parkMessage(ctx context.Context, rec schemas.Record, st *ledger.State, why *fault.Parked) error {
+// deadLetterMessage puts the message aside and settles its action, if it has one.
+func (p *Pipeline) deadLetterMessage(ctx context.Context, rec schemas.Record, st *ledger.State, why *fault.Terminal) error {
 	if err := p.Park.Park(ctx, rec, why); err != nil {
 		return err
 	}
 	if st == nil {
 		return p.Barrier(ctx)
 	}
-	st.Loose = true // the letter is not kept by the action's events
-	return p.settle(ctx, st, settle.Verdict{Outcome: schemas.OutcomeFailed, Code: why.Code, Message: why.Reason})
+	st.Underived = true // the letter is not kept by the action's events
+	return p.settle(ctx, st, settle.Outcome{Outcome: schemas.OutcomeFailed, Code: why.Code, Message: why.Reason})
 }
 
-// Condemn parks a message that the pipeline cannot survive, and settles its
+// DeadLetter parks a message that the pipeline cannot survive, and settles its
 // action as failed if the action can be read.
-func (p *Pipeline) Condemn(ctx context.Context, rec schemas.Record, why *fault.Parked) error {
+func (p *Pipeline) DeadLetter(ctx context.Context, rec schemas.Record, why *fault.Terminal) error {
 	if _, _, err := schemas.ParseSubject(rec.Subject); err != nil {
-		return p.parkMessage(ctx, rec, nil, why)
+		return p.deadLetterMessage(ctx, rec, nil, why)
 	}
 	st, err := p.Admit.Again(ctx, rec)
 	switch {
@@ -263,7 +263,7 @@ func (p *Pipeline) Condemn(ctx context.Context, rec schemas.Record, why *fault.P
 	case st == nil: // it could not be read now: nothing may be acknowledged
 		return err
 	}
-	return p.parkMessage(ctx, rec, st, why)
+	return p.deadLetterMessage(ctx, rec, st, why)
 }
 
 // Stop asks for the action to stop, if it is running in this process. The durable request is the
@@ -272,4 +272,4 @@ func (p *Pipeline) Stop(ref schemas.Ref) { p.running.stop(ref) }
 
 // RulesChanged is called when other traffic rules of a tenant have come into force,
 // and wakes what the ones before held back. It does not wait for that.
-func (p *Pipeline) RulesChanged(tenant string) { p.resting.rouse(tenant) }
+func (p *Pipeline) RulesChanged(tenant string) { p.deferred.wakeTenant(tenant) }

@@ -20,7 +20,7 @@ type running struct {
 type work struct {
 	ref     schemas.Ref
 	message uint64          // the sequence of the message that it is worked on for
-	rest    *call.Rest      // set where a traffic rule holds the action back, which now rests
+	rest    *call.Deferral  // set where a traffic rule holds the action back, which now rests
 	ctx     context.Context //nolint:containedctx // it is the stop signal, not a scope
 	cancel  context.CancelFunc
 }

@@ -84,7 +84,7 @@ func (w *Worker) Stop() error {
 	err := w.router.Close()
 	<-w.done
 	w.pipeline.executing.drain()
-	w.pipeline.resting.close()
+	w.pipeline.deferred.close()
 	return err
 }
 
@@ -104,7 +104,7 @@ func (w *Worker) handle(m *message.Message) error {
 	}
 	w.delivery.NakAfter(m, after)
 	level := slog.LevelWarn
-	if later, ok := errors.AsType[*fault.Later](err); ok && later.Cause == nil {
+	if later, ok := errors.AsType[*fault.RetryAfter](err); ok && later.Cause == nil {
 		level = slog.LevelDebug // expected: the action is running here
 	}
 	ref, _, _ := schemas.ParseSubject(rec.Subject)
@@ -125,7 +125,7 @@ func (w *Worker) guarded(ctx context.Context, rec schemas.Record, deliveries uin
 			slog.String("at", telemetry.Panicking()))
 		err = errPanic
 		if deliveries >= poisonAfter {
-			err = w.pipeline.Condemn(ctx, rec, &fault.Parked{Code: schemas.Poison, Reason: "the worker panicked on it again and again"})
+			err = w.pipeline.DeadLetter(ctx, rec, &fault.Terminal{Code: schemas.Poison, Reason: "the worker panicked on it again and again"})
 		}
 	}()
 	return w.pipeline.Handle(ctx, rec, deliveries <= 1)

@@ -60,9 +60,9 @@ type gated struct {
 	end   chan error
 }
 
-func (g gated) Execute(context.Context, *ledger.State, call.Stop) (settle.Verdict, error) {
+func (g gated) Execute(context.Context, *ledger.State, call.Stop) (settle.Outcome, error) {
 	g.begun <- struct{}{}
-	return settle.Verdict{}, <-g.end
+	return settle.Outcome{}, <-g.end
 }
 
 func (gated) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
@@ -123,7 +123,7 @@ func (d delivered) Record(*message.Message) (schemas.Record, uint64) { return d.
 // panics panics with content of the call.
 type panics struct{ gated }
 
-func (panics) Execute(context.Context, *ledger.State, call.Stop) (settle.Verdict, error) {
+func (panics) Execute(context.Context, *ledger.State, call.Stop) (settle.Outcome, error) {
 	panic("AGWCANARY-PANIC")
 }
 

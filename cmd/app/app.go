@@ -114,8 +114,8 @@ type App struct {
 
 	destinations *destination.Limiter
 	board        *board.Board
-	desk         *tasks.Desk
-	book         *budget.Book
+	desk         *tasks.Service
+	book         *budget.Limiter
 	repositories repositories
 
 	rules   *rules.Keeper

@@ -81,7 +81,7 @@ func (a *App) verify(fields []string) (schemas.Token, error) {
 // known reports whether a request has a valid token: one of the registry or a task's, as Bearer or
 // as the password of Basic. It counts no request.
 func (a *App) known(r *http.Request) bool {
-	text, ok := githttp.Token(r.Header.Values("Authorization"), true)
+	text, ok := githttp.BearerToken(r.Header.Values("Authorization"), true)
 	switch {
 	case !ok:
 		return false

@@ -231,7 +231,7 @@ may not do this refuse to start until it was done.`,
 	return cmd
 }
 
-func tellProvision(env *cli.Env, did []broker.Thing, asJSON bool) error {
+func tellProvision(env *cli.Env, did []broker.Resource, asJSON bool) error {
 	kept := 0
 	for _, t := range did {
 		switch {

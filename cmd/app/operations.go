@@ -18,7 +18,7 @@ func (a *App) openDestinations(ctx context.Context) error {
 		shared = a.broker.Destinations()
 	}
 	b := destination.New(a.broker.Operations(), shared, destination.Config{
-		Worker: a.worker, Notify: a.ledger.Nudge, Logger: a.log, Metrics: a.metrics,
+		Worker: a.worker, Notify: a.ledger.Notify, Logger: a.log, Metrics: a.metrics,
 	})
 	if err := b.Start(ctx); err != nil {
 		return fmt.Errorf("destinations: %w", err)

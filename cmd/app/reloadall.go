@@ -71,7 +71,7 @@ func publicText(err error) string {
 // node.
 func (a *App) tellPolicy(ask string, word policyWord) {
 	if data, err := json.Marshal(word); err == nil {
-		_ = a.broker.Nudge(schemas.PolicyToldRoot+"."+ask, data)
+		_ = a.broker.Notify(schemas.PolicyToldRoot+"."+ask, data)
 	}
 }
 
@@ -100,7 +100,7 @@ func (a *App) ReloadAll(ctx context.Context) (schemas.Reload, error) {
 		return schemas.Reload{}, unasked(err)
 	}
 	defer forget()
-	if err := a.broker.Nudge(schemas.PolicyLookRoot+"."+ask, nil); err != nil {
+	if err := a.broker.Notify(schemas.PolicyLookRoot+"."+ask, nil); err != nil {
 		return schemas.Reload{}, unasked(err)
 	}
 	done := schemas.Reload{Node: a.worker, Version: a.policy.Load().Version(), Nodes: gather(ctx, words)}

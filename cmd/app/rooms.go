@@ -31,7 +31,7 @@ func (a *App) openTasks(ctx context.Context) error {
 		return fmt.Errorf("tasks: %w", err)
 	}
 	a.teardown.push(func(context.Context) error { a.board.Stop(); return nil })
-	a.desk = tasks.NewDesk(a.ledger, a.board, a.broker.Leases(), tasks.Config{
+	a.desk = tasks.NewService(a.ledger, a.board, a.broker.Leases(), tasks.Config{
 		Verify:  func(token string) (schemas.Token, error) { return a.verify([]string{"Bearer " + token}) },
 		Barrier: a.broker.Barrier, Lease: a.cfg.Tasks.Lease, Rate: a.cfg.Auth.Rate, Draining: a.draining,
 	})
@@ -142,7 +142,7 @@ func (a *App) deadlines() map[schemas.Kind]time.Duration {
 // stopWork notifies the worker of a running action that it must stop. If the message is lost, the
 // worker that receives the cancel from the log stops it later.
 func (a *App) stopWork(ref schemas.Ref) {
-	if err := a.broker.Nudge(schemas.CancelSubject(ref), nil); err != nil {
+	if err := a.broker.Notify(schemas.CancelSubject(ref), nil); err != nil {
 		a.log.Warn("cancel not announced", "err_kind", telemetry.ErrKind(err))
 	}
 }

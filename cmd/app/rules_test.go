@@ -180,12 +180,12 @@ func TestRulesWidenNothing(t *testing.T) {
 
 	var asked schemas.HTTPCall
 	require.NoError(t, json.Unmarshal([]byte(get(one+"/a")), &asked))
-	d, _ := a.judge(grant.Asker{Tenant: schemas.Operator, Kind: schemas.KindHTTP, Principal: made.ID, Entries: []string{"one"}}).Judge(asked)
+	d, _ := a.judge(grant.Caller{Tenant: schemas.Operator, Kind: schemas.KindHTTP, Principal: made.ID, Entries: []string{"one"}}).Judge(asked)
 	assert.Equal(t, schemas.DenyRule, d.Code)
-	d, class := a.judge(grant.Asker{Tenant: schemas.Operator, Kind: schemas.KindHTTP}).Judge(asked)
+	d, class := a.judge(grant.Caller{Tenant: schemas.Operator, Kind: schemas.KindHTTP}).Judge(asked)
 	assert.Equal(t, "two", d.Entry)
 	assert.Equal(t, schemas.ClassSafe, class)
-	d, _ = a.judge(grant.Asker{Tenant: "other", Kind: schemas.KindHTTP}).Judge(asked)
+	d, _ = a.judge(grant.Caller{Tenant: "other", Kind: schemas.KindHTTP}).Judge(asked)
 	assert.Equal(t, "one", d.Entry, "the rules of one tenant are not another's")
 }
 

@@ -31,7 +31,7 @@ type Durable interface {
 type Records struct {
 	log     stream.Log
 	durable Durable
-	bell    *bell
+	bell    *notifier
 	cfg     stream.HTTP
 	done    <-chan struct{}
 }

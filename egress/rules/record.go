@@ -62,7 +62,7 @@ func (r *recorder) skip(step int, why string) {
 
 // step records one step.
 func (r *recorder) step(ctx context.Context, step int) error {
-	first, last := answered(r.st.Tries(step))
+	first, last := answered(r.st.AttemptsOf(step))
 	if last == nil {
 		r.skip(step, "no answer came")
 		return nil
@@ -112,7 +112,7 @@ func (r *recorder) step(ctx context.Context, step int) error {
 }
 
 // answered is the last attempt that was answered, and the one that it is a hop of.
-func answered(tries []ledger.Try) (first, last *ledger.Try) {
+func answered(tries []ledger.Attempt) (first, last *ledger.Attempt) {
 	for i := range slices.Backward(tries) {
 		res := tries[i].Result
 		if res == nil || res.Code != "" || res.Answer == nil && res.AnswerBlob == "" {
@@ -166,7 +166,7 @@ func (r *recorder) read(ctx context.Context, inline json.RawMessage, name string
 }
 
 // rule is one without its action.
-func (r *recorder) rule(step int, t *ledger.Try) schemas.Rule {
+func (r *recorder) rule(step int, t *ledger.Attempt) schemas.Rule {
 	sum := sha256.Sum256([]byte(r.st.ID))
 	url, _, _ := strings.Cut(t.URL, "#") // never sent
 	group := r.req.Group

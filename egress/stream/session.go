@@ -85,7 +85,7 @@ func (s *session) start(w http.ResponseWriter, r *http.Request) (ctx context.Con
 
 // admit has the stream held open, or answers that it may not be.
 func (s *session) admit(w http.ResponseWriter, r *http.Request) context.Context {
-	ctx, release, err := s.e.seated(r, s.d.Watch)
+	ctx, release, err := s.e.slot(r, s.d.Watch)
 	if err != nil {
 		s.d.Refuse(w, r, err)
 		s.over = true

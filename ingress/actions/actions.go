@@ -17,7 +17,7 @@ import (
 // Ledger is what this package needs of the action log.
 type Ledger interface {
 	Find(ctx context.Context, tenant, id string) (*ledger.State, error)
-	Glance(ctx context.Context, tenant, id string) (*ledger.State, error)
+	Peek(ctx context.Context, tenant, id string) (*ledger.State, error)
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)

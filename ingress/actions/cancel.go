@@ -60,7 +60,7 @@ func (c *Control) stop(ctx context.Context, tenant, id string) (told bool, end *
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	for n, pause := 0, firstLook; ; n, pause = n+1, 2*pause {
-		st, err := c.ledger.Glance(ctx, tenant, id)
+		st, err := c.ledger.Peek(ctx, tenant, id)
 		switch {
 		case err != nil:
 			return told, nil

@@ -19,7 +19,7 @@ import (
 // caller is the sender of a request for a completion. Its Principal is the id of the token, or of
 // the one that filed the task.
 type caller struct {
-	grant.Asker
+	grant.Caller
 
 	// task is set if a task's holder asks, by its lease; until is when the task ends
 	// at the latest.
@@ -57,19 +57,19 @@ func (h handlers) caller(c *gin.Context) (caller, error) {
 			return caller{}, fault.New(schemas.TaskNotRunning, "Task is not running: this token holds no task, and may ask for completions only while it does")
 		}
 	}
-	return caller{Asker: who.Asks(schemas.KindChat, "")}, fault.Scope(who.Scopes, schemas.ScopeActionsWrite)
+	return caller{Caller: who.Asks(schemas.KindChat, "")}, fault.Scope(who.Scopes, schemas.ScopeActionsWrite)
 }
 
 // holder is the holder of a task: it may what the token that filed the task might.
-func holder(c *gin.Context, v tasks.Visit) caller {
+func holder(c *gin.Context, v tasks.Access) caller {
 	if v.Task == nil {
 		return caller{}
 	}
 	a := v.Action()
 	ingress.SetTenant(c, v.Ref.Tenant)
 	return caller{
-		Asker: grant.Asker{Tenant: v.Ref.Tenant, Kind: schemas.KindChat, Principal: a.Principal, Entries: a.Entries, Models: a.Models},
-		task:  &v.Ref, lease: v.Lease, until: a.Deadline, only: v.Task.Order.Model, budget: v.Task.Order.Budget,
+		Caller: grant.Caller{Tenant: v.Ref.Tenant, Kind: schemas.KindChat, Principal: a.Principal, Entries: a.Entries, Models: a.Models},
+		task:   &v.Ref, lease: v.Lease, until: a.Deadline, only: v.Task.Order.Model, budget: v.Task.Order.Budget,
 	}
 }
 

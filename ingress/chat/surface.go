@@ -29,7 +29,7 @@ type Config struct {
 	// Budgets says whether a window is full just now; nil: the worker finds out.
 	Budgets Looker
 	// Desk knows the holders of tasks; nil: tokens of tasks are not served.
-	Desk *tasks.Desk
+	Desk *tasks.Service
 	// MaxBody is the largest body in bytes; default 16 MiB.
 	MaxBody int64
 	// Limits bound the JSON of a body; default as everywhere, but for 250,000 members: long
@@ -99,7 +99,7 @@ func Surface(s *ingress.Server, cfg Config) ingress.Surface {
 	out := ingress.Surface{
 		Name: "chat", Kind: schemas.KindChat, Fail: ingress.Written(problem.WriteChat), Owns: owns,
 		Tidy:    func(path string) (string, bool) { return path, owns(path) },
-		Redrive: func(req *accept.Request, _ grant.Asker) error { req.Sensitive = true; return nil }, // its model names no entry
+		Redrive: func(req *accept.Request, _ grant.Caller) error { req.Sensitive = true; return nil }, // its model names no entry
 		Canceled: func(_ json.RawMessage, message string) (json.RawMessage, error) {
 			return ledger.Encode(schemas.ChatResult{Error: &schemas.ChatError{Status: schemas.ChatCanceled, Message: message}})
 		},

@@ -12,9 +12,9 @@ import (
 	"weir/schemas"
 )
 
-// Asker is who asks for something, as far as the policy and the traffic rules look
+// Caller is who asks for something, as far as the policy and the traffic rules look
 // at it.
-type Asker struct {
+type Caller struct {
 	Tenant string
 	// Kind is the kind of the action that would make the call.
 	Kind schemas.Kind
@@ -29,10 +29,10 @@ type Asker struct {
 }
 
 // May reports whether the asker may use a model's name.
-func (a Asker) May(name string) bool { return models.May(a.Models, name) }
+func (a Caller) May(name string) bool { return models.May(a.Models, name) }
 
 // Enters reports whether the asker may use an entry of the policy.
-func (a Asker) Enters(entry string) bool {
+func (a Caller) Enters(entry string) bool {
 	return len(a.Entries) == 0 || slices.Contains(a.Entries, entry)
 }
 

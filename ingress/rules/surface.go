@@ -29,7 +29,7 @@ type Config struct {
 	PolicyVersion func() string
 	// Preview asks the traffic rules of the asker's tenant, and then the policy as far as the asker
 	// may use it, about a call that is not made. Its errors are public ones. Required.
-	Preview func(ctx context.Context, who grant.Asker, q Question) (schemas.Preview, error)
+	Preview func(ctx context.Context, who grant.Caller, q Question) (schemas.Preview, error)
 	// Read answers an operation of the agent API that changes nothing. Its
 	// arguments have the types that they should.
 	Read func(w http.ResponseWriter, r *http.Request, tenant string, req schemas.AgentRequest)

@@ -21,7 +21,7 @@ import (
 // Config of the surface. Resume, Slot and Stream are egress's, and required.
 type Config struct {
 	// Policy returns what decides about an asker's calls.
-	Policy  func(who grant.Asker) executor.Policy
+	Policy  func(who grant.Caller) executor.Policy
 	Checker executor.Checker
 	// Serves reports whether there is an agent for a task type, Weir's own ones aside;
 	// default: there are no others.
@@ -174,7 +174,7 @@ func named(header http.Header, id string) error {
 	return err
 }
 
-func redrive(req *accept.Request, by grant.Asker) error {
+func redrive(req *accept.Request, by grant.Caller) error {
 	run, err := ingress.Payload[schemas.Run](req.Payload)
 	if err != nil {
 		return err

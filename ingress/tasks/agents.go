@@ -45,7 +45,7 @@ func agentRoute(path string) (route string, ok bool) {
 
 // Bearer is the token of an agent that works on a task.
 func Bearer(c *gin.Context) string {
-	token, _ := githttp.Token(c.Request.Header.Values("Authorization"), false)
+	token, _ := githttp.BearerToken(c.Request.Header.Values("Authorization"), false)
 	return token
 }
 

@@ -38,7 +38,7 @@ type Leases interface {
 	Set(ctx context.Context, key string, value []byte) (uint64, error)
 }
 
-// Config of a Desk. All but Verify have defaults.
+// Config of a Service. All but Verify have defaults.
 type Config struct {
 	// Verify says whose a pool's token is, and counts the request. Its errors are
 	// public ones. nil: there are no tokens but those of tasks.
@@ -83,34 +83,34 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Desk is the desk. It is safe for concurrent use, and starts nothing.
-type Desk struct {
-	ledger Ledger
-	board  Board
-	cfg    Config
-	touch  *touches
-	rates  *rates
-	turns  *turns
-	waits  *waits
+// Service is the desk. It is safe for concurrent use, and starts nothing.
+type Service struct {
+	ledger  Ledger
+	board   Board
+	cfg     Config
+	touch   *touches
+	rates   *rates
+	leasing *keyedMutex
+	waits   *waits
 }
 
-// NewDesk returns a Desk.
-func NewDesk(l Ledger, b Board, leases Leases, cfg Config) *Desk {
+// NewService returns a Service.
+func NewService(l Ledger, b Board, leases Leases, cfg Config) *Service {
 	cfg = cfg.withDefaults()
-	return &Desk{
+	return &Service{
 		ledger: l, board: b, cfg: cfg,
-		touch: newTouches(leases, cfg.Lease/schemas.LeaseShare, cfg.Now), rates: newRates(cfg.Rate, cfg.Now), turns: newTurns(), waits: &waits{of: map[holding]int{}},
+		touch: newTouches(leases, cfg.Lease/schemas.LeaseShare, cfg.Now), rates: newRates(cfg.Rate, cfg.Now), leasing: newKeyedMutex(), waits: &waits{of: map[holding]int{}},
 	}
 }
 
 // Lease is after how long without a call a lease is lost.
-func (d *Desk) Lease() time.Duration { return d.cfg.Lease }
+func (d *Service) Lease() time.Duration { return d.cfg.Lease }
 
 // Secret is a token that is not handed out yet.
 type Secret struct{ bytes [32]byte }
 
 // Secret makes one.
-func (d *Desk) Secret() Secret {
+func (d *Service) Secret() Secret {
 	var s Secret
 	d.cfg.Random(s.bytes[:])
 	return s
@@ -128,7 +128,7 @@ func (s Secret) Text(ref schemas.Ref, lease int) string {
 // entries that the caller may use, and models the patterns of its only models; with the token it
 // could use the task's. Errors: NOT_FOUND, STREAM_GONE, UNAVAILABLE, FORBIDDEN; CONFLICT if the
 // task has ended, was ever leased by an agent of a pool, or has reached its token limit.
-func (d *Desk) Reissue(ctx context.Context, tenant, id string, entries, models []string) (ref schemas.Ref, token string, err error) {
+func (d *Service) Reissue(ctx context.Context, tenant, id string, entries, models []string) (ref schemas.Ref, token string, err error) {
 	secret := d.Secret()
 	ref, err = d.people(ctx, tenant, id, func(f file) (*schemas.TaskEvent, error) {
 		switch {

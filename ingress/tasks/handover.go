@@ -9,7 +9,7 @@ import (
 // handOver answers with a leased task. If the answer cannot be sent, the lease's token is lost, so
 // handOver returns the task at once instead of waiting for the lease to expire. If the answer was
 // sent and not received, this stays unknown.
-func (h handlers) handOver(c *gin.Context, v Visit, answer func(w http.ResponseWriter) (given bool)) {
+func (h handlers) handOver(c *gin.Context, v Access, answer func(w http.ResponseWriter) (given bool)) {
 	out := &handover{ResponseWriter: c.Writer, gone: c.Request.Context().Err}
 	if !answer(out) || !out.out() {
 		// If that fails as well, the worker takes the task back in time.

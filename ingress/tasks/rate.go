@@ -123,16 +123,16 @@ func (r *rates) sweep(now time.Time) {
 	r.most = max(sweepFrom, 2*len(r.held))
 }
 
-// turns lets one request of a kind go on at a time.
-type turns struct {
+// keyedMutex lets one request of a kind go on at a time.
+type keyedMutex struct {
 	mu    sync.Mutex
 	taken map[string]chan struct{}
 }
 
-func newTurns() *turns { return &turns{taken: map[string]chan struct{}{}} }
+func newKeyedMutex() *keyedMutex { return &keyedMutex{taken: map[string]chan struct{}{}} }
 
-// enter waits for a turn, which ends with leave.
-func (t *turns) enter(ctx context.Context, key string) (leave func(), err error) {
+// lock waits for a turn, which ends with leave.
+func (t *keyedMutex) lock(ctx context.Context, key string) (leave func(), err error) {
 	for {
 		t.mu.Lock()
 		before, ok := t.taken[key]

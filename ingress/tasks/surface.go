@@ -31,10 +31,10 @@ type Repos interface {
 // SurfaceConfig configures the surfaces of tasks and repositories. Fields without a default are
 // required.
 type SurfaceConfig struct {
-	Desk    *Desk
+	Desk    *Service
 	Control *actions.Control
 	// Policy returns what decides about an asker's calls.
-	Policy func(who grant.Asker) executor.Policy
+	Policy func(who grant.Caller) executor.Policy
 	Repos  Repos
 	// Branches reports whether a repository has a branch. ErrNoRepo of internal/git means
 	// that only another node knows, and an error that is not a public one that no node

@@ -21,7 +21,7 @@ type waits struct {
 
 // Wait lets a visitor wait for an answer, until it leaves. Above a small limit it is RATE_LIMITED.
 // The question stays, and a repeat joins it.
-func (d *Desk) Wait(v Visit) (leave func(), err error) {
+func (d *Service) Wait(v Access) (leave func(), err error) {
 	w, who := d.waits, holding{v.Ref, v.Lease}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -116,7 +116,7 @@ func (s *site) rolesWork(t *testing.T) {
 	(<-wakes).Ack()
 	_, err = worker.PutBlob(ctx, "t", []byte("answer"))
 	require.NoError(t, err)
-	require.NoError(t, ingress.Nudge(schemas.CancelSubject(ref("a")), nil))
+	require.NoError(t, ingress.Notify(schemas.CancelSubject(ref("a")), nil))
 	require.Equal(t, schemas.CancelSubject(ref("a")), <-stopped)
 
 	require.Equal(t, claim("a").Subject, <-shown)
@@ -232,7 +232,7 @@ func (s *site) tenantsAreApart(t *testing.T) {
 		record := schemas.Evidence{Tenant: tenant, Kind: "http", Entry: "e", ActionID: "of " + tenant}
 		_, err := worker.Append(ctx, schemas.Append{Subject: schemas.EvidenceSubject(record), Data: []byte(tenant)})
 		require.NoError(t, err)
-		require.NoError(t, worker.Nudge(schemas.StatusSubject(schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: "t"}), []byte(tenant)))
+		require.NoError(t, worker.Notify(schemas.StatusSubject(schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: "t"}), []byte(tenant)))
 	}
 	for _, sub := range []*nats.Subscription{live, states} {
 		m, err := sub.NextMsg(10 * time.Second)

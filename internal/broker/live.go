@@ -194,12 +194,12 @@ func (l *live) serve(ctx context.Context) {
 	}
 }
 
-// Nudge sends a message to current listeners. It is not stored.
-func (b *Broker) Nudge(subject string, data []byte) error {
+// Notify sends a message to current listeners. It is not stored.
+func (b *Broker) Notify(subject string, data []byte) error {
 	return wrap(b.nc.Publish(subject, data))
 }
 
-// Listen calls fn, on one goroutine, for every Nudge under subject.
+// Listen calls fn, on one goroutine, for every Notify under subject.
 func (b *Broker) Listen(subject string, fn func(subject string, data []byte)) (stop func(), err error) {
 	sub, err := b.nc.Subscribe(subject, func(m *nats.Msg) { fn(m.Subject, m.Data) })
 	if err != nil {

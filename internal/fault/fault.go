@@ -63,13 +63,13 @@ func (c *Call) Error() string { return string(c.Code) }
 // Unwrap gives the private cause, which may name addresses: never show it.
 func (c *Call) Unwrap() error { return c.Cause }
 
-// Later asks for the work to be delivered again after a delay; 0 is a second.
-type Later struct {
+// RetryAfter asks for the work to be delivered again after a delay; 0 is a second.
+type RetryAfter struct {
 	After time.Duration
 	Cause error
 }
 
-func (l *Later) Error() string {
+func (l *RetryAfter) Error() string {
 	if l.Cause == nil {
 		return "later"
 	}
@@ -77,19 +77,19 @@ func (l *Later) Error() string {
 }
 
 // Unwrap gives the cause.
-func (l *Later) Unwrap() error { return l.Cause }
+func (l *RetryAfter) Unwrap() error { return l.Cause }
 
-// Parked is work that no retry can help.
-type Parked struct {
+// Terminal is work that no retry can help.
+type Terminal struct {
 	Code   schemas.Code
 	Reason string // without content
 	Cause  error
 }
 
-func (p *Parked) Error() string { return string(p.Code) + ": " + p.Reason }
+func (p *Terminal) Error() string { return string(p.Code) + ": " + p.Reason }
 
 // Unwrap gives the cause.
-func (p *Parked) Unwrap() error { return p.Cause }
+func (p *Terminal) Unwrap() error { return p.Cause }
 
 // defaultDelay is how long an error that says nothing else is left alone: a
 // negative acknowledgement without a delay is redelivered in a hot loop.
@@ -102,7 +102,7 @@ func Disposition(err error) (ack bool, again time.Duration) {
 	if err == nil {
 		return true, 0
 	}
-	if later, ok := errors.AsType[*Later](err); ok {
+	if later, ok := errors.AsType[*RetryAfter](err); ok {
 		return false, cmp.Or(later.After, defaultDelay)
 	}
 	return false, defaultDelay

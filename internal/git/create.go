@@ -51,7 +51,7 @@ func firstCommit(branch string) string {
 
 // make makes a repository aside, has fill put into it what belongs there, and moves it to its place when it would
 // survive: it is there whole or not at all. One that is there already is returned.
-func (g *Git) make(t turn, id string, fill func(repository) error) (repository, error) {
+func (g *Git) make(t slot, id string, fill func(repository) error) (repository, error) {
 	path, err := g.repoPath(id)
 	if err != nil {
 		return "", errors.New("the repository has no proper id")

@@ -77,7 +77,7 @@ func importing() []setting {
 	}
 }
 
-func (g *Git) copyFrom(t turn, r repository, from string, branch func(context.Context) (string, error), tell func(schemas.RepoProgress)) error {
+func (g *Git) copyFrom(t slot, r repository, from string, branch func(context.Context) (string, error), tell func(schemas.RepoProgress)) error {
 	name, err := branch(t.ctx)
 	if err != nil {
 		return err

@@ -96,7 +96,7 @@ func (p Push) capabilities() []string {
 	return list
 }
 
-func (g *Git) receive(t turn, r repository, p Push, hold []*os.File) (gitwire.Report, error) {
+func (g *Git) receive(t slot, r repository, p Push, hold []*os.File) (gitwire.Report, error) {
 	var rep gitwire.Report
 	whole, room := false, true
 	progress := g.scrubbed(p.Progress)
@@ -156,49 +156,49 @@ func (g *Git) scrubbed(progress func([]byte)) func([]byte) {
 	return func(b []byte) { progress(bytes.ReplaceAll(b, []byte(g.cfg.Dir), nil)) }
 }
 
-// Fate is what a branch says of a push.
-type Fate struct {
+// PushState is what a branch says of a push.
+type PushState struct {
 	// Head is where the branch is.
 	Head string
 	// Has: it is at the push's object, or at one that was built on it.
 	Has bool
 }
 
-// Fate waits until no process writes to the repository, and checks whether a branch has an object.
+// PushState waits until no process writes to the repository, and checks whether a branch has an object.
 // The reported state is on the disk: a failed sync is an error. ErrNoRef if the branch does not
 // exist.
-func (g *Git) Fate(ctx context.Context, id, branch, oid string) (Fate, error) {
+func (g *Git) PushState(ctx context.Context, id, branch, oid string) (PushState, error) {
 	r, err := g.repo(id)
 	switch {
 	case err != nil:
-		return Fate{}, err
+		return PushState{}, err
 	case !validBranch(branch):
-		return Fate{}, ErrNoRef
+		return PushState{}, ErrNoRef
 	case !gitwire.ValidOid(oid):
-		return Fate{}, errors.New("the push has no proper object id")
+		return PushState{}, errors.New("the push has no proper object id")
 	}
 	if err := r.quiet(ctx); err != nil {
-		return Fate{}, err
+		return PushState{}, err
 	}
 	t, err := g.lookUp(ctx)
 	if err != nil {
-		return Fate{}, err
+		return PushState{}, err
 	}
 	defer t.end()
 	ref := schemas.RefOf(branch)
-	f := Fate{}
+	f := PushState{}
 	if f.Head, err = g.tip(t, r, ref); err != nil {
-		return Fate{}, err
+		return PushState{}, err
 	}
 	if f.Has, err = g.leadsTo(t, r, f.Head, oid); err != nil {
-		return Fate{}, err
+		return PushState{}, err
 	}
 	// After the look: the sync covers everything that the look has seen.
 	return f, r.syncRef(ref)
 }
 
 // leadsTo reports whether a commit is another, or was built on it.
-func (g *Git) leadsTo(t turn, r repository, from, oid string) (bool, error) {
+func (g *Git) leadsTo(t slot, r repository, from, oid string) (bool, error) {
 	if from == oid {
 		return true, nil
 	}

@@ -60,6 +60,6 @@ func TestCalledOfAState(t *testing.T) {
 	}
 	push := &ledger.State{Ref: schemas.Ref{Kind: schemas.KindPush}, Action: schemas.Action{Payload: []byte(`{"repo":"r"}`)}}
 	require.Empty(t, push.Called(), "nothing was called yet")
-	push.Attempts = []ledger.Try{{Attempt: schemas.Attempt{Method: "POST", URL: "http://u:p@h.example/r.git/git-receive-pack"}}}
+	push.Attempts = []ledger.Attempt{{Attempt: schemas.Attempt{Method: "POST", URL: "http://u:p@h.example/r.git/git-receive-pack"}}}
 	require.Equal(t, schemas.Called{Method: "POST", Host: "h.example", Path: "/r.git/git-receive-pack"}, push.Called())
 }

@@ -42,7 +42,7 @@ type State struct {
 
 	Started bool
 	// Attempts holds the attempts that were written down, with their results.
-	Attempts []Try
+	Attempts []Attempt
 	// CancelRequested: a caller asked for the action to stop.
 	CancelRequested bool
 	Waiting         *schemas.Waiting
@@ -51,15 +51,15 @@ type State struct {
 	Resolution      *schemas.Resolution
 	// SupersededBy is the action that a repeat of the request has begun; empty: none has.
 	SupersededBy string
-	// Left are the ids of the evidence that is known to be stored; nil until it is looked up.
-	Left map[string]bool
+	// StoredEvidence are the ids of the evidence that is known to be stored; nil until it is looked up.
+	StoredEvidence map[string]bool
 	// Loose: evidence was stored that the action's events do not require. A later worker would not
 	// store it again, so it must be durable before the outcome is written.
-	Loose bool
-	held  *held // see Hold
+	Underived bool
+	held      *held // see Hold
 	// Damaged is set if a record could not be decoded. Its content is missing in the state; only a
 	// worker that dead-letters the action may continue from here.
-	Damaged *fault.Parked
+	Damaged *fault.Terminal
 }
 
 // Sequenced is an event and its place in the stream.
@@ -68,15 +68,15 @@ type Sequenced struct {
 	schemas.Event
 }
 
-// Try is an attempt with its result; Result is nil while it is unknown.
-type Try struct {
+// Attempt is an attempt with its result; Result is nil while it is unknown.
+type Attempt struct {
 	schemas.Attempt
 	Result *schemas.Attempted
 }
 
 // LastWord is what policy said of the attempt last: another policy may have come into force between
 // the attempt's record and its first byte.
-func (t Try) LastWord() schemas.Decision {
+func (t Attempt) LastWord() schemas.Decision {
 	if r := t.Result; r != nil && r.Decision != nil {
 		return *r.Decision
 	}
@@ -84,7 +84,7 @@ func (t Try) LastWord() schemas.Decision {
 }
 
 // Mocked reports whether a traffic rule answered in the target's place.
-func (t Try) Mocked() bool {
+func (t Attempt) Mocked() bool {
 	d := t.LastWord()
 	return d.Traffic != nil && d.Traffic.Mocked != ""
 }
@@ -111,7 +111,7 @@ func (s *State) fold(r schemas.Record) error {
 	_, _, section := schemas.Split(r.Subject)
 	ev, err := Decode(r.Data)
 	if err == nil && schemas.SectionOf(ev.Type) != section {
-		err = &fault.Parked{Code: schemas.Poison, Reason: "the record is not of the type that its subject names"}
+		err = &fault.Terminal{Code: schemas.Poison, Reason: "the record is not of the type that its subject names"}
 	}
 	switch {
 	case err != nil:
@@ -144,7 +144,7 @@ func (s *State) damage(r schemas.Record, err error) {
 	}
 	s.Seq, s.N, s.Newest = r.Seq, s.N+1, r.Time
 	if !errors.As(err, &s.Damaged) {
-		s.Damaged = &fault.Parked{Code: schemas.Poison, Reason: "the record cannot be read", Cause: err}
+		s.Damaged = &fault.Terminal{Code: schemas.Poison, Reason: "the record cannot be read", Cause: err}
 	}
 }
 
@@ -164,11 +164,11 @@ func (s *State) apply(r schemas.Record, ev schemas.Event) {
 		s.Started, s.Waiting = true, nil
 	case schemas.EventAttempt:
 		s.Started, s.Waiting = true, nil
-		s.Attempts = append(s.Attempts, Try{Attempt: *ev.Attempt})
+		s.Attempts = append(s.Attempts, Attempt{Attempt: *ev.Attempt})
 	case schemas.EventAttempted:
 		s.Started, s.Waiting = true, nil
 		if ev.Attempt != nil { // nothing was sent, so nothing was written down before
-			s.Attempts = append(s.Attempts, Try{Attempt: *ev.Attempt})
+			s.Attempts = append(s.Attempts, Attempt{Attempt: *ev.Attempt})
 		}
 		s.result(ev.Attempted)
 	case schemas.EventWaiting:
@@ -207,7 +207,7 @@ func (s *State) History() iter.Seq[schemas.Event] {
 }
 
 // Open is the newest attempt if it has no result, else nil.
-func (s *State) Open() *Try {
+func (s *State) Open() *Attempt {
 	if n := len(s.Attempts); n > 0 && s.Attempts[n-1].Result == nil {
 		return &s.Attempts[n-1]
 	}
@@ -216,12 +216,12 @@ func (s *State) Open() *Try {
 
 // Unsent reports whether no attempt can have reached its target.
 func (s *State) Unsent() bool {
-	return !slices.ContainsFunc(s.Attempts, func(t Try) bool { return t.Result == nil || t.Result.Sent })
+	return !slices.ContainsFunc(s.Attempts, func(t Attempt) bool { return t.Result == nil || t.Result.Sent })
 }
 
-// Tries are the attempts of one step, in order.
-func (s *State) Tries(step int) []Try {
-	var tries []Try
+// AttemptsOf are the attempts of one step, in order.
+func (s *State) AttemptsOf(step int) []Attempt {
+	var tries []Attempt
 	for _, t := range s.Attempts {
 		if t.Step == step {
 			tries = append(tries, t)
@@ -263,17 +263,17 @@ func Encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// Decode reads one event. If it is unreadable, Decode returns *fault.Parked with POISON.
+// Decode reads one event. If it is unreadable, Decode returns *fault.Terminal with POISON.
 func Decode(data []byte) (schemas.Event, error) {
 	var ev schemas.Event
 	if err := json.Unmarshal(data, &ev, encoding); err != nil {
-		return ev, &fault.Parked{Code: schemas.Poison, Reason: "the record is not an event", Cause: err}
+		return ev, &fault.Terminal{Code: schemas.Poison, Reason: "the record is not an event", Cause: err}
 	}
 	if ev.V < 1 || ev.V > schemas.EventVersion+1 {
-		return ev, &fault.Parked{Code: schemas.Poison, Reason: "the record has an unknown version"}
+		return ev, &fault.Terminal{Code: schemas.Poison, Reason: "the record has an unknown version"}
 	}
 	if !complete(ev) {
-		return ev, &fault.Parked{Code: schemas.Poison, Reason: "the record lacks what its type needs"}
+		return ev, &fault.Terminal{Code: schemas.Poison, Reason: "the record lacks what its type needs"}
 	}
 	return ev, nil
 }

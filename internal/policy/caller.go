@@ -28,10 +28,10 @@ func (e *entry) callerHeader(name string) bool {
 func (e *entry) namesCredential(name string) bool { return slices.Contains(e.callerHeaders, name) }
 
 // checkCallerQuery refuses a query with a parameter that the entry does not leave to callers.
-func checkCallerQuery(e *entry, query string) flaw {
+func checkCallerQuery(e *entry, query string) denial {
 	if e.injects {
 		if _, foreign := foreignParam(e, query); foreign {
-			return flawQueryCaller
+			return deniedQueryCaller
 		}
 	}
 	return nil
@@ -135,7 +135,7 @@ func CallerHeader(name, value string) error {
 // *DeniedError.
 func AnswerHeader(name, value string) error {
 	f := checkHeader(strictest(), schemas.Header{Name: name, Value: value})
-	if f != flawHeaderRouting && f != flawHeaderCredential && f != flawHeaderMetadata && f != flawHeaderIdempotency {
+	if f != deniedHeaderRouting && f != deniedHeaderCredential && f != deniedHeaderMetadata && f != deniedHeaderIdempotency {
 		return asError(f)
 	}
 	var buf [maxHeaderName]byte
@@ -148,7 +148,7 @@ func AnswerHeader(name, value string) error {
 
 // checkText is the part of checkHeader that checks a value alone, for names that it refuses before
 // that step.
-func checkText(value string) flaw {
+func checkText(value string) denial {
 	return checkHeader(strictest(), schemas.Header{Name: "x", Value: value})
 }
 
@@ -156,7 +156,7 @@ func checkText(value string) flaw {
 // Hop does not see them: Carry is for headers that were changed after it.
 func (p Permit) Carry(headers []schemas.Header) Decision {
 	if !p.Valid() {
-		return deny(nil, nil, flawNoPermit)
+		return deny(nil, nil, deniedNoPermit)
 	}
 	if f := checkHeaders(p.entry, headers); f != nil {
 		return deny(p.policy, p.entry, f)

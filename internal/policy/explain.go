@@ -45,7 +45,7 @@ func (p *Policy) Explain(r Request) schemas.Explanation {
 func (r *Request) keyed() bool { return r.Key != "" || r.KeyRequired || r.Agent }
 
 // hold asks one entry about the whole request.
-func (p *Policy) hold(e *entry, q *question, r *Request) flaw {
+func (p *Policy) hold(e *entry, q *question, r *Request) denial {
 	if q.urlForm != nil {
 		return q.urlForm
 	}

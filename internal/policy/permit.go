@@ -105,7 +105,7 @@ func (p Permit) Limits() Limits { return p.granted().Limits }
 // it unmapped.
 func (p Permit) CheckAddr(a netip.Addr) error {
 	if !p.Valid() {
-		return flawNoPermit
+		return deniedNoPermit
 	}
 	return asError(p.policy.checkAddr(p.entry, a.Unmap(), p.target.Port))
 }
@@ -114,10 +114,10 @@ func (p Permit) CheckAddr(a netip.Addr) error {
 // and there must be one.
 func (p Permit) CheckAddrs(addrs []netip.Addr) error {
 	if !p.Valid() {
-		return flawNoPermit
+		return deniedNoPermit
 	}
 	if len(addrs) == 0 {
-		return flawAddressNone
+		return deniedAddressNone
 	}
 	for _, a := range addrs {
 		if err := p.CheckAddr(a); err != nil {

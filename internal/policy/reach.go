@@ -125,7 +125,7 @@ func (p *Policy) leadsOn(e *entry, b beginning) bool {
 
 // further is a path that begins with what is known of one and is the entry's, if there
 // is such a path, and what is wrong with the part that is known.
-func (e *entry) further(path string, fixed bool) (string, flaw) {
+func (e *entry) further(path string, fixed bool) (string, denial) {
 	if path == "" {
 		path = "/" // the query follows the host
 	}
@@ -134,7 +134,7 @@ func (e *entry) further(path string, fixed bool) (string, flaw) {
 		whole = path[:strings.LastIndexByte(path, '/')+1]
 	}
 	if badEscape(whole) >= 0 {
-		return path, flawEscape
+		return path, deniedEscape
 	}
 	f := checkPath(whole)
 	if !fixed {

@@ -74,7 +74,7 @@ func (k *Keeper) hear(r schemas.Record) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := k.seat(tenant)
+	s := k.entry(tenant)
 	switch {
 	case s.heard == nil || s.heard.Seq < r.Seq:
 		s.heard = &r
@@ -88,7 +88,7 @@ func (k *Keeper) hear(r schemas.Record) {
 }
 
 // attend takes over what is heard of a tenant until nothing is left.
-func (k *Keeper) attend(tenant string, s *seat) {
+func (k *Keeper) attend(tenant string, s *tenantEntry) {
 	for {
 		k.mu.Lock()
 		r, ask := s.heard, s.ask

@@ -82,9 +82,9 @@ type Keeper struct {
 	store Store
 	cfg   Config
 
-	mu    sync.RWMutex
-	seats map[string]*seat // by tenant
-	whole bool             // the store was read to its end at least once
+	mu      sync.RWMutex
+	entries map[string]*tenantEntry // by tenant
+	whole   bool                    // the store was read to its end at least once
 
 	read uint64      // everything up to here was read from the store; only of catchUp
 	anew atomic.Bool // the store is no longer the one that was read
@@ -100,7 +100,7 @@ type Keeper struct {
 // New returns a Keeper over a store. Before Start nothing is in force: InForce
 // gives an error.
 func New(s Store, cfg Config) *Keeper {
-	k := &Keeper{store: s, cfg: cfg.withDefaults(), seats: map[string]*seat{}, open: open}
+	k := &Keeper{store: s, cfg: cfg.withDefaults(), entries: map[string]*tenantEntry{}, open: open}
 	k.life, k.end = context.WithCancel(context.Background())
 	k.follower = mirror.New(mirror.Config{
 		Name: "rules", Component: "rules", Check: k.cfg.Check, Patience: patience, Logger: k.cfg.Logger, Look: k.catchUp,
@@ -117,7 +117,7 @@ var errUnread = errors.New("the rule sets were not read yet")
 // there were none. It asks memory alone.
 func (k *Keeper) InForce(tenant string) (set *traffic.Set, replaced <-chan struct{}, err error) {
 	k.mu.RLock()
-	h, whole := k.seats[tenant].set(), k.whole
+	h, whole := k.entries[tenant].set(), k.whole
 	k.mu.RUnlock()
 	switch {
 	case !whole:

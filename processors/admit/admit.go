@@ -74,7 +74,7 @@ var ErrDone = errors.New("the action has settled")
 func (a *Admitter) First(ctx context.Context, rec schemas.Record) (*ledger.State, error) {
 	ref, section, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {
-		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject does not belong to the log", Cause: err}
+		return nil, &fault.Terminal{Code: schemas.Poison, Reason: "the subject does not belong to the log", Cause: err}
 	}
 	if section != schemas.SectionAccepted {
 		return a.load(ctx, ref, rec, false)
@@ -105,7 +105,7 @@ func (a *Admitter) Fenced(ctx context.Context, rec schemas.Record) (*ledger.Stat
 func (a *Admitter) again(ctx context.Context, rec schemas.Record, fenced bool) (*ledger.State, error) {
 	ref, _, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {
-		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject does not belong to the log", Cause: err}
+		return nil, &fault.Terminal{Code: schemas.Poison, Reason: "the subject does not belong to the log", Cause: err}
 	}
 	return a.load(ctx, ref, rec, fenced)
 }
@@ -163,7 +163,7 @@ func (a *Admitter) admit(ctx context.Context, st *ledger.State, rec schemas.Reco
 	}
 	payload, err := a.ledger.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
 	if errors.Is(err, fault.ErrNotFound) {
-		return st, &fault.Parked{Code: schemas.Poison, Reason: "the payload's object is missing", Cause: err}
+		return st, &fault.Terminal{Code: schemas.Poison, Reason: "the payload's object is missing", Cause: err}
 	}
 	st.Action.Payload = payload
 	return st, err
@@ -189,10 +189,10 @@ func (a *Admitter) underWay(st *ledger.State, rec schemas.Record, fenced bool) e
 	if t.Message == rec.Seq {
 		switch fresh := st.Kind == schemas.KindChat && now.Sub(st.Newest) < a.cfg.AckWait; {
 		case fenced, fresh:
-			return &fault.Later{After: a.cfg.AckWait}
+			return &fault.RetryAfter{After: a.cfg.AckWait}
 		case t.Class == schemas.ClassSafe, st.Kind == schemas.KindChat:
 			return nil
 		}
 	}
-	return &call.Rest{Until: t.ExpiresAt, For: schemas.WaitInFlight}
+	return &call.Deferral{Until: t.ExpiresAt, Reason: schemas.WaitInFlight}
 }

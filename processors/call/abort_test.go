@@ -321,7 +321,7 @@ func TestRunUnderWayOutlivesTheDrain(t *testing.T) {
 		assert.True(t, r.Answered, "%+v", r)
 		b.task.Step = 1
 		_, err := b.caller.Run(t.Context(), b.task)
-		require.ErrorAs(t, err, new(*fault.Later), "the next step is for the next worker")
+		require.ErrorAs(t, err, new(*fault.RetryAfter), "the next step is for the next worker")
 		assert.Equal(t, 1, b.target.sent)
 	})
 }

@@ -27,7 +27,7 @@ type Ledger interface {
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
 	// Hold leaves the result of an attempt to the event that st appends next.
 	Hold(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	Stow(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)
+	PutBlob(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)
 }
 
 // Adapter speaks one outward dialect.
@@ -188,8 +188,8 @@ func route(url string) string {
 	return schemas.RunRoute(url)
 }
 
-// ending is what is known of an attempt besides what came back.
-type ending struct {
+// started is what is known of an attempt besides what came back.
+type started struct {
 	attempt schemas.Attempt
 	pass    guard.Pass
 	start   time.Time
@@ -203,7 +203,7 @@ type ending struct {
 // result ends its action, it is written with the end. If a call failed before anything was
 // recorded, one event holds both start and result. So it does for a call that a traffic rule
 // answered: it was not sent, whatever the adapter makes of the answer.
-func (c *Caller) finish(ctx context.Context, t *Task, e *ending, reply Reply, callErr error) (*made, error) {
+func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, callErr error) (*made, error) {
 	failpoint.At(failpoint.Answered, t.State.ID)
 	a, now := &e.attempt, c.cfg.Now()
 	res := schemas.Attempted{Step: a.Step, Number: a.Number, Hop: a.Hop, Decision: e.decision, Sent: true, Duration: now.Sub(e.start)}
@@ -211,7 +211,7 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *ending, reply Reply, ca
 	switch {
 	case callErr == nil:
 		res.Status = reply.Answer.Status
-		if err := c.stow(ctx, t.State.Tenant, &res, reply.Answer); err != nil {
+		if err := c.storeAnswer(ctx, t.State.Tenant, &res, reply.Answer); err != nil {
 			return nil, err
 		}
 	case errors.As(callErr, &failed):
@@ -239,14 +239,14 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *ending, reply Reply, ca
 	if err := write(ctx, t.State, ev); err != nil {
 		return nil, err
 	}
-	done := &made{ledger.Try{Attempt: *a, Result: &res}, e.pass}
+	done := &made{ledger.Attempt{Attempt: *a, Result: &res}, e.pass}
 	c.measure(e.pass, &done.try)
 	return done, t.Record(ctx, done.try)
 }
 
-// stow puts an answer into its result. A large body is stored as a blob, with the whole answer, and
+// storeAnswer puts an answer into its result. A large body is stored as a blob, with the whole answer, and
 // is durable before a result refers to it, because a call with a result is never made again.
-func (c *Caller) stow(ctx context.Context, tenant string, res *schemas.Attempted, a schemas.Answer) error {
+func (c *Caller) storeAnswer(ctx context.Context, tenant string, res *schemas.Attempted, a schemas.Answer) error {
 	res.Answer = &a
 	if len(a.Body) <= schemas.InlineLimit {
 		return nil
@@ -258,13 +258,13 @@ func (c *Caller) stow(ctx context.Context, tenant string, res *schemas.Attempted
 	if err != nil {
 		return err
 	}
-	if _, res.AnswerBlob, err = c.ledger.Stow(ctx, tenant, doc); err != nil || res.AnswerBlob == "" {
+	if _, res.AnswerBlob, err = c.ledger.PutBlob(ctx, tenant, doc); err != nil || res.AnswerBlob == "" {
 		return err
 	}
 	return c.cfg.Barrier(ctx)
 }
 
-func (c *Caller) measure(p guard.Pass, t *ledger.Try) {
+func (c *Caller) measure(p guard.Pass, t *ledger.Attempt) {
 	if c.cfg.Metrics == nil {
 		return
 	}

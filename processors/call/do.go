@@ -15,7 +15,7 @@ import (
 
 // made is one attempt at one hop, and the pass by which it was made.
 type made struct {
-	try  ledger.Try
+	try  ledger.Attempt
 	pass guard.Pass
 }
 
@@ -41,7 +41,7 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 	if !p.Valid() {
 		return nil, ErrNoPass
 	}
-	e := &ending{pass: p, start: c.cfg.Now(), undeclared: true}
+	e := &started{pass: p, start: c.cfg.Now(), undeclared: true}
 	limit := c.limit(t, p, e.start)
 	sendCtx, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
@@ -67,7 +67,7 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 		switch {
 		case !fresh.Valid():
 			return nil, &revoked{decision}
-		case !c.mayRepeat(fresh, t.State.Tries(t.Step)):
+		case !c.canRetry(fresh, t.State.AttemptsOf(t.Step)):
 			return nil, errNoRepeat
 		}
 		e.pass = fresh
@@ -90,7 +90,7 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 	reply, err := c.dispatch(sendCtx, t, ex, e)
 	if ctx.Err() != nil {
 		ex.Close()
-		return nil, c.lastWord(ctx, t, e, reply, err)
+		return nil, c.recordInterrupted(ctx, t, e, reply, err)
 	}
 	return c.finish(ctx, t, e, reply, err)
 }
@@ -107,12 +107,12 @@ func (c *Caller) via(t *Task) Adapter {
 // does not wait much longer.
 const parting = time.Second
 
-// lastWord records the end of an attempt that was interrupted by its worker's shutdown: a received
+// recordInterrupted records the end of an attempt that was interrupted by its worker's shutdown: a received
 // answer is kept; a request that was cut off has an unknown result; an unsent one may be made
 // again. So the next worker need not wait for the attempt to expire. If the log does not accept the
 // record, the attempt stays open and the next worker waits. The error is ctx's, because this worker
 // continues nothing.
-func (c *Caller) lastWord(ctx context.Context, t *Task, e *ending, reply Reply, err error) error {
+func (c *Caller) recordInterrupted(ctx context.Context, t *Task, e *started, reply Reply, err error) error {
 	failed, told := errors.AsType[*fault.Call](err)
 	if err != nil && (!told || failed.Sent || failed.Code == schemas.Canceled) {
 		err = &fault.Call{Code: schemas.Interrupted, Sent: !told || failed.Sent, Cause: err}
@@ -124,7 +124,7 @@ func (c *Caller) lastWord(ctx context.Context, t *Task, e *ending, reply Reply, 
 }
 
 // declare writes an attempt down, as durably as its class needs.
-func (c *Caller) declare(ctx context.Context, t *Task, e *ending) error {
+func (c *Caller) declare(ctx context.Context, t *Task, e *started) error {
 	e.undeclared = false
 	if err := c.ledger.Append(ctx, t.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &e.attempt}); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (c *Caller) declare(ctx context.Context, t *Task, e *ending) error {
 
 // dispatch asks policy for the last time and sends. From here until the first
 // byte is on its way, a reload waits for us.
-func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *ending) (Reply, error) {
+func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *started) (Reply, error) {
 	fresh, decision, leave := c.guard.Begin(e.pass)
 	defer leave()
 	if !fresh.SamePolicy(e.pass) {
@@ -147,8 +147,8 @@ func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *ending) 
 		if !fresh.Valid() {
 			return Reply{}, &fault.Call{Code: decision.Code}
 		}
-		tries := t.State.Tries(t.Step)
-		if !c.mayRepeat(fresh, tries[:len(tries)-1]) { // the last one is this one
+		tries := t.State.AttemptsOf(t.Step)
+		if !c.canRetry(fresh, tries[:len(tries)-1]) { // the last one is this one
 			return Reply{}, &fault.Call{Code: schemas.Canceled, Cause: errNoRepeat}
 		}
 		if err := ex.Renew(fresh); err != nil {

@@ -15,19 +15,19 @@ import (
 // waited: then everything must be evaluated again. booked is the start time that was reserved
 // before. Granted permits are added to had: a deferred call gives its slot back, and a hop then
 // takes its own.
-func (c *Caller) enter(ctx context.Context, t *Task, p guard.Pass, booked *time.Time, had *turns) (waited bool, err error) {
+func (c *Caller) enter(ctx context.Context, t *Task, p guard.Pass, booked *time.Time, had *permits) (waited bool, err error) {
 	if c.cfg.Destinations == nil || p.Mocked() {
 		return false, nil
 	}
 	asked := c.destined(t, p)
-	asked.Booked, asked.HasSlot = *booked, had.seated(asked.Entry)
+	asked.Booked, asked.HasSlot = *booked, had.hasSlot(asked.Entry)
 	turn, held, err := c.cfg.Destinations.Acquire(ctx, asked)
 	if err != nil {
 		return false, err
 	}
 	if held == nil {
 		*booked = time.Time{}
-		had.take(asked.Entry, turn) //nolint:contextcheck // the former one is released whatever the result
+		had.keep(asked.Entry, turn) //nolint:contextcheck // the former one is released whatever the result
 		return false, nil
 	}
 	if held.Booked {
@@ -58,8 +58,8 @@ func (c *Caller) destined(t *Task, p guard.Pass) destination.Call {
 
 // rest defers an action because its call is held back. It does not repeat what the log already
 // records, except the reserved time.
-func (t *Task) rest(held *destination.Held) *Rest {
-	r := &Rest{Until: held.Until, For: held.For, Step: t.Step, Asleep: held.Deferred}
+func (t *Task) rest(held *destination.Held) *Deferral {
+	r := &Deferral{Until: held.Until, Reason: held.For, Step: t.Step, OnDeferred: held.Deferred}
 	if d := t.State.Action.Deadline; !d.IsZero() && d.Before(r.Until) {
 		r.Until = d
 	}
@@ -78,12 +78,12 @@ func (t *Task) booked() time.Time {
 }
 
 // learn tells what an attempt says of its destination.
-func (c *Caller) learn(ctx context.Context, t *Task, turn *destination.Permit, try *ledger.Try) {
+func (c *Caller) learn(ctx context.Context, t *Task, turn *destination.Permit, try *ledger.Attempt) {
 	if turn == nil || try.Mocked() {
 		return
 	}
 	res := try.Result
-	switch until, asks := c.asked(t, res); {
+	switch until, asks := c.requestedPause(t, res); {
 	case asks:
 		turn.Asked(ctx, until)
 	case res.NoMemory:
@@ -97,10 +97,10 @@ func (c *Caller) learn(ctx context.Context, t *Task, turn *destination.Permit, t
 	}
 }
 
-// asked reads from an answer until when its target wants no calls: 429 always means that, 503 only
+// requestedPause reads from an answer until when its target wants no calls: 429 always means that, 503 only
 // with Retry-After. All calls wait as long as a retry would. A wait beyond the action's deadline is
 // ignored.
-func (c *Caller) asked(t *Task, res *schemas.Attempted) (until time.Time, asks bool) {
+func (c *Caller) requestedPause(t *Task, res *schemas.Attempted) (until time.Time, asks bool) {
 	var wish time.Duration
 	if res.Answer != nil {
 		wish = res.Answer.RetryAfter

@@ -9,24 +9,24 @@ import (
 	"weir/schemas"
 )
 
-// hold waits for as long as traffic rules delay a step's next call, counted from since, which it
+// waitForDelay waits for as long as traffic rules delay a step's next call, counted from since, which it
 // sets when the delay begins. It waits in the worker's slot; if the wait is longer than inline, the
 // error is *Rest. waited reports that it has waited. Then everything must be evaluated again,
 // because a change of the rules, a stop and the action's deadline also end the wait.
-func (c *Caller) hold(ctx context.Context, t *Task, p guard.Pass, since *time.Time, inline time.Duration) (waited bool, err error) {
-	wait := c.heldFor(t, p, since)
+func (c *Caller) waitForDelay(ctx context.Context, t *Task, p guard.Pass, since *time.Time, inline time.Duration) (waited bool, err error) {
+	wait := c.delayLeft(t, p, since)
 	switch {
 	case wait <= 0:
 		return false, nil
 	case wait > inline:
-		return false, &Rest{Until: c.cfg.Now().Add(wait), For: schemas.WaitRule, Step: t.Step, Rules: p.DelayedBy(), Replaced: p.Replaced()}
+		return false, &Deferral{Until: c.cfg.Now().Add(wait), Reason: schemas.WaitRule, Step: t.Step, Rules: p.DelayedBy(), Replaced: p.Replaced()}
 	}
 	return true, c.pause(ctx, t.Stop, wait, p.Replaced())
 }
 
-// heldFor is how much longer a call is delayed: never past the action's deadline, nor past the end
+// delayLeft is how much longer a call is delayed: never past the action's deadline, nor past the end
 // of a rule that delays it, when it must be evaluated again.
-func (c *Caller) heldFor(t *Task, p guard.Pass, since *time.Time) time.Duration {
+func (c *Caller) delayLeft(t *Task, p guard.Pass, since *time.Time) time.Duration {
 	if p.Delay() <= 0 {
 		return 0
 	}

@@ -9,11 +9,11 @@ import (
 	"weir/internal/ledger"
 )
 
-// Rest says that an action has nothing to do until a later time: too long to
+// Deferral says that an action has nothing to do until a later time: too long to
 // hold a worker's slot for it.
-type Rest struct {
-	Until time.Time
-	For   string // a reason from the list of deferrals
+type Deferral struct {
+	Until  time.Time
+	Reason string // a reason from the list of deferrals
 	// Quiet: the log is not told, for it says already what the action waits for.
 	Quiet bool
 	// Step is whose call the traffic rules Rules hold back, and Replaced is closed
@@ -21,11 +21,11 @@ type Rest struct {
 	Step     int
 	Rules    []string
 	Replaced <-chan struct{}
-	// Asleep is called once the action can be woken by an early notification; nil: there is none.
-	Asleep func()
+	// OnDeferred is called once the action can be woken by an early notification; nil: there is none.
+	OnDeferred func()
 }
 
-func (r *Rest) Error() string { return "waiting for " + r.For }
+func (r *Deferral) Error() string { return "waiting for " + r.Reason }
 
 // Over reports whether an action may begin nothing more: it must stop, or its deadline has passed.
 func Over(st *ledger.State, stop Stop, now time.Time) (canceled, over bool) {
@@ -50,7 +50,7 @@ func Pause(ctx context.Context, st *ledger.State, d time.Duration, stop Stop, dr
 
 // ErrDraining gives a message back: this worker begins nothing new, and the next worker continues
 // from the log.
-var ErrDraining = &fault.Later{Cause: errors.New("the worker is draining")}
+var ErrDraining = &fault.RetryAfter{Cause: errors.New("the worker is draining")}
 
 // pause waits until d has passed, a stop of the action or worker is requested, or the awaited state
 // has changed.

@@ -55,7 +55,7 @@ type Task struct {
 	// Ends: the call's result ends the action, without a slow or visible step in between.
 	Ends bool
 	// Record leaves the evidence of a finished try. A repeat is the same record.
-	Record func(ctx context.Context, t ledger.Try) error
+	Record func(ctx context.Context, t ledger.Attempt) error
 }
 
 // scope is what rules and policy are asked within.
@@ -85,7 +85,7 @@ func (t *Task) over(now time.Time) bool {
 
 // expired reports whether an attempt was cut off by the action's deadline: its
 // result was written down after that.
-func (t *Task) expired(try *ledger.Try) bool {
+func (t *Task) expired(try *ledger.Attempt) bool {
 	d := t.State.Action.Deadline
 	if d.IsZero() || try.Result.Code != schemas.UpstreamTimeout {
 		return false
@@ -106,7 +106,7 @@ func (t *Task) canceled() bool { return t.State.CancelRequested || t.Stop.Reques
 func (t *Task) keyExpiry(p guard.Pass, now time.Time) time.Time {
 	ttl, _ := p.Permit().IdempotencyTTL()
 	expiry := now.Add(ttl).UTC()
-	for _, try := range t.State.Tries(t.Step) {
+	for _, try := range t.State.AttemptsOf(t.Step) {
 		if at := try.KeyExpiresAt; !at.IsZero() && at.Before(expiry) {
 			expiry = at
 		}

@@ -28,8 +28,8 @@ type Ledger interface {
 	// Replay gives an action's events so far, in order.
 	Replay(ctx context.Context, ref schemas.Ref, fn func(schemas.Event) error) error
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
-	// Glance is where an action stands, however long its history is.
-	Glance(ctx context.Context, tenant, id string) (*ledger.State, error)
+	// Peek is where an action stands, however long its history is.
+	Peek(ctx context.Context, tenant, id string) (*ledger.State, error)
 }
 
 // Caller makes the attempts of a call.
@@ -46,7 +46,7 @@ type Recorder interface {
 
 // Answers reads answers, wherever they are kept.
 type Answers interface {
-	Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, error)
+	Answer(ctx context.Context, t *ledger.Attempt) (*schemas.Answer, error)
 }
 
 // Adapter speaks the protocol of models.
@@ -103,23 +103,23 @@ func New(l Ledger, c Caller, r Recorder, a Answers, cfg Config) *Chat {
 }
 
 // Execute works until the completion has a verdict.
-func (c *Chat) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+func (c *Chat) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
 	order, err := payload(st)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	stop, leave := c.withTask(ctx, st.Tenant, order.TaskID, stop)
 	defer leave()
-	w := &work{Chat: c, st: st, order: order, stop: stop, made: map[int]models.Candidate{}, denied: map[place]bool{}, responses: map[int]*model.Response{}, reported: map[int]*schemas.ChatUsage{}}
+	w := &work{Chat: c, st: st, order: order, stop: stop, made: map[int]models.Candidate{}, denied: map[attemptTarget]bool{}, responses: map[int]*model.Response{}, reported: map[int]*schemas.ChatUsage{}}
 	if err := w.regrant(ctx); err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	if err := w.takeOver(ctx); err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	e, err := w.ask(ctx)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	return w.close(ctx, e)
 }
@@ -132,10 +132,10 @@ func (c *Chat) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil,
 func payload(st *ledger.State) (schemas.ChatOrder, error) {
 	var o schemas.ChatOrder
 	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
-		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a completion", Cause: err}
+		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not an order of a completion", Cause: err}
 	}
 	if o.Model == "" || len(o.Body) == 0 {
-		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload names no model, or has no request"}
+		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload names no model, or has no request"}
 	}
 	return o, nil
 }

@@ -21,12 +21,12 @@ const (
 )
 
 // bad is an end with an error of Weir's own words.
-func bad(o schemas.Outcome, code schemas.Code, status int, message string) ending {
-	return ending{outcome: o, code: code, message: message, result: schemas.ChatResult{Error: &schemas.ChatError{Status: status, Message: message}}}
+func bad(o schemas.Outcome, code schemas.Code, status int, message string) completionEnd {
+	return completionEnd{outcome: o, code: code, message: message, result: schemas.ChatResult{Error: &schemas.ChatError{Status: status, Message: message}}}
 }
 
 // with adds to an error's metadata.
-func (e ending) with(more map[string]any) ending {
+func (e completionEnd) with(more map[string]any) completionEnd {
 	if doc, err := ledger.Encode(more); err == nil && len(more) > 0 { // texts and numbers always encode
 		e.result.Error.Metadata = doc
 	}

@@ -16,16 +16,16 @@ import (
 // reserve reserves the cost of the completion before any call: the usage of the calls so far, and
 // the worst case of the next one. If the usage has not changed since the last reservation, it is
 // kept. refused reports that a budget is too low; e is the end then.
-func (w *work) reserve(ctx context.Context, list []models.Candidate) (e ending, refused bool, err error) {
+func (w *work) reserve(ctx context.Context, list []models.Candidate) (e completionEnd, refused bool, err error) {
 	if w.cfg.Budgets == nil {
-		return ending{}, false, nil
+		return completionEnd{}, false, nil
 	}
 	spent, err := w.used(ctx)
 	if err != nil {
-		return ending{}, false, err
+		return completionEnd{}, false, err
 	}
 	if w.held != nil && (spent == nil || w.held.Spent != nil && *spent == *w.held.Spent) {
-		return ending{}, false, nil
+		return completionEnd{}, false, nil
 	}
 	o := w.worst(list)
 	o.Spent = spent
@@ -35,10 +35,10 @@ func (w *work) reserve(ctx context.Context, list []models.Candidate) (e ending, 
 		return e, true, err
 	}
 	if err != nil {
-		return ending{}, false, &fault.Later{Cause: err}
+		return completionEnd{}, false, &fault.RetryAfter{Cause: err}
 	}
 	w.grant, w.held = grant, &o
-	return ending{}, false, nil
+	return completionEnd{}, false, nil
 }
 
 // regrant finds what an earlier worker was granted that has cut the answer off by it:
@@ -55,7 +55,7 @@ func (w *work) regrant(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return &fault.Later{Cause: err}
+		return &fault.RetryAfter{Cause: err}
 	}
 	w.grant, w.held = grant, &o
 	return nil
@@ -101,7 +101,7 @@ func (w *work) limit() int64 {
 }
 
 // unaffordable is the end of a completion that a budget does not bear.
-func (w *work) unaffordable(ctx context.Context, list []models.Candidate, r *budget.Refusal) (ending, error) {
+func (w *work) unaffordable(ctx context.Context, list []models.Candidate, r *budget.Refusal) (completionEnd, error) {
 	code, status := schemas.RateLimited, statusTooMany
 	if r.Spent {
 		code, status = schemas.BudgetExhausted, statusPayment
@@ -142,7 +142,7 @@ func (w *work) pay(ctx context.Context, used *schemas.ChatUsage) error {
 		}
 	}
 	if err := w.cfg.Budgets.Settle(ctx, o, used); err != nil && !errors.Is(err, budget.ErrUnreadable) {
-		return &fault.Later{Cause: err}
+		return &fault.RetryAfter{Cause: err}
 	}
 	return nil
 }

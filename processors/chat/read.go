@@ -25,7 +25,7 @@ func (w *work) response(ctx context.Context, at int) (*model.Response, error) {
 	}
 	response := &model.Response{}
 	if a == nil || json.Unmarshal(a.Body, response) != nil {
-		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the stored answer of a model cannot be read"}
+		return nil, &fault.Terminal{Code: schemas.Poison, Reason: "the stored answer of a model cannot be read"}
 	}
 	w.responses[at] = response
 	return response, nil
@@ -52,7 +52,7 @@ func (w *work) transcript(ctx context.Context) (*transcript, error) {
 		}
 		var d schemas.ChatDelta
 		if err := json.Unmarshal(ev.Data, &d); err != nil {
-			return &fault.Parked{Code: schemas.Poison, Reason: "a part of the answer is not a delta", Cause: err}
+			return &fault.Terminal{Code: schemas.Poison, Reason: "a part of the answer is not a delta", Cause: err}
 		}
 		a.AddAll(d.Chunks)
 		return nil

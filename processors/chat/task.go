@@ -63,14 +63,14 @@ func (c *Chat) taskEnds(ctx context.Context, tenant, id string) bool {
 		case <-ctx.Done():
 			return false
 		}
-		if st, err := c.ledger.Glance(ctx, tenant, id); err == nil && st.Kind == schemas.KindTask && st.Settled != nil {
+		if st, err := c.ledger.Peek(ctx, tenant, id); err == nil && st.Kind == schemas.KindTask && st.Settled != nil {
 			return true
 		}
 	}
 }
 
 // stopped is the end of a completion that must stop, or whose deadline has passed.
-func (w *work) stopped(canceled bool) ending {
+func (w *work) stopped(canceled bool) completionEnd {
 	if !canceled {
 		return bad(schemas.OutcomeExpired, schemas.DeadlineExceeded, statusTimeout, "the completion's time is up")
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // judge turns the end of a call into a verdict in the executor's words.
-func (e *Executor) judge(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Verdict {
+func (e *Executor) judge(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Outcome {
 	switch {
 	case r.Canceled:
 		return verdict(schemas.OutcomeCanceled, schemas.Canceled, schemas.HTTPResult{
@@ -41,13 +41,13 @@ func (e *Executor) judge(c schemas.HTTPCall, r call.Result, answer *schemas.Answ
 	}
 }
 
-func verdict(o schemas.Outcome, code schemas.Code, res schemas.HTTPResult) settle.Verdict {
-	return settle.Verdict{Outcome: o, Code: code, Message: res.Message, Result: res}
+func verdict(o schemas.Outcome, code schemas.Code, res schemas.HTTPResult) settle.Outcome {
+	return settle.Outcome{Outcome: o, Code: code, Message: res.Message, Result: res}
 }
 
 // denied is a refusal by policy. If an earlier attempt did leave, the outcome
 // is a failure: denied promises that nothing was sent.
-func denied(c schemas.HTTPCall, r call.Result, d schemas.Decision) settle.Verdict {
+func denied(c schemas.HTTPCall, r call.Result, d schemas.Decision) settle.Outcome {
 	outcome := schemas.OutcomeDenied
 	for _, t := range r.Tries {
 		if t.Result.Sent {
@@ -97,7 +97,7 @@ func refusal(c schemas.HTTPCall, d schemas.Decision) string {
 	return "disallowed " + what + ": " + d.Reason
 }
 
-func exhausted(r call.Result, answer *schemas.Answer) settle.Verdict {
+func exhausted(r call.Result, answer *schemas.Answer) settle.Outcome {
 	n := r.Last.Number
 	last := describe(r)
 	return verdict(schemas.OutcomeFailed, schemas.RetriesExhausted, schemas.HTTPResult{
@@ -108,7 +108,7 @@ func exhausted(r call.Result, answer *schemas.Answer) settle.Verdict {
 }
 
 // failed is a call without a complete answer that no further attempt can help.
-func failed(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Verdict {
+func failed(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Outcome {
 	code := r.Last.Result.Code
 	switch {
 	case code == schemas.DenyRedirect && answer != nil:
@@ -126,14 +126,14 @@ func failed(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Ve
 	})
 }
 
-func refusedRedirect(a *schemas.Answer) settle.Verdict {
+func refusedRedirect(a *schemas.Answer) settle.Outcome {
 	return verdict(schemas.OutcomeFailed, schemas.DenyRedirect, schemas.HTTPResult{
 		Variant: schemas.VariantHTTPFailure, Message: statusText(a.Status) + "; the entry does not allow this redirect", Answer: a,
 	})
 }
 
 // answered judges a complete answer: status, then schema, then postconditions.
-func (e *Executor) answered(c schemas.HTTPCall, a *schemas.Answer) settle.Verdict {
+func (e *Executor) answered(c schemas.HTTPCall, a *schemas.Answer) settle.Outcome {
 	switch {
 	case policy.IsRedirect(a.Status):
 		return refusedRedirect(a)
@@ -202,7 +202,7 @@ func describe(r call.Result) string {
 }
 
 // history has one record an attempt; the hops of a redirect are one.
-func history(tries []ledger.Try) []schemas.RetryRecord {
+func history(tries []ledger.Attempt) []schemas.RetryRecord {
 	var h []schemas.RetryRecord
 	for _, t := range tries {
 		rec := schemas.RetryRecord{Attempt: t.Number, Outcome: retry.Outcome(t.Result.Status, call.Failure(t.Result))}

@@ -16,11 +16,11 @@ func answer(status int, body string) *schemas.Answer {
 	return &schemas.Answer{Status: status, Body: json.RawMessage(body), JSON: json.Valid([]byte(body)), Hash: "h"}
 }
 
-func tries(results ...schemas.Attempted) []ledger.Try {
-	var all []ledger.Try
+func tries(results ...schemas.Attempted) []ledger.Attempt {
+	var all []ledger.Attempt
 	for i := range results {
 		results[i].Number = i + 1
-		all = append(all, ledger.Try{Attempt: schemas.Attempt{Number: i + 1, Decision: schemas.Decision{Allowed: true, Entry: "up"}}, Result: &results[i]})
+		all = append(all, ledger.Attempt{Attempt: schemas.Attempt{Number: i + 1, Decision: schemas.Decision{Allowed: true, Entry: "up"}}, Result: &results[i]})
 	}
 	return all
 }

@@ -32,15 +32,15 @@ func (f *Forward) UploadPack(ctx context.Context, repo schemas.Repo, g task.Gran
 
 // reader is the asker of a fetch. A fetch without a task belongs
 // to no action: it has an id of its own.
-func reader(g task.Grant, repo schemas.Repo) asker {
-	a := asker{kind: schemas.KindTask, taskID: g.TaskID, principal: g.Principal, entries: g.Entries}
+func reader(g task.Grant, repo schemas.Repo) caller {
+	a := caller{kind: schemas.KindTask, taskID: g.TaskID, principal: g.Principal, entries: g.Entries}
 	a.action = schemas.Ref{Tenant: g.Tenant, Kind: schemas.KindTask, ID: cmp.Or(g.TaskID, "fetch-"+uuid.NewString())}
 	a.hides = func(ref string) bool { return !g.Reads(ref, repo.DefaultBranch) }
 	return a
 }
 
 // shown are the refs that an asker may see.
-func (a asker) shown(refs []gitwire.Ref) []gitwire.Ref {
+func (a caller) shown(refs []gitwire.Ref) []gitwire.Ref {
 	if a.hides == nil {
 		return refs
 	}
@@ -56,7 +56,7 @@ func headers(accept string, protocol int) []schemas.Header {
 	return append(list, schemas.Header{Name: "user-agent", Value: Agent})
 }
 
-func (f *Forward) advertise(ctx context.Context, who asker, repo schemas.Repo, service string, protocol int, w io.Writer) error {
+func (f *Forward) advertise(ctx context.Context, who caller, repo schemas.Repo, service string, protocol int, w io.Writer) error {
 	return f.discover(ctx, who, repo, service, protocol, func(r io.Reader, mocked bool) error {
 		if mocked {
 			_, err := io.Copy(w, r)
@@ -78,7 +78,7 @@ func (f *Forward) advertise(ctx context.Context, who asker, repo schemas.Repo, s
 }
 
 // discover asks for an advertisement. Of a push there is none in protocol 2.
-func (f *Forward) discover(ctx context.Context, who asker, repo schemas.Repo, service string, protocol int, read readAnswer) error {
+func (f *Forward) discover(ctx context.Context, who caller, repo schemas.Repo, service string, protocol int, read readAnswer) error {
 	if service != schemas.GitUploadPack {
 		protocol = 0
 	}
@@ -126,7 +126,7 @@ func passedOn(a gitwire.Advertisement, service string) []string {
 	return kept
 }
 
-func (f *Forward) uploadPack(ctx context.Context, who asker, repo schemas.Repo, protocol int, in []byte, w io.Writer) error {
+func (f *Forward) uploadPack(ctx context.Context, who caller, repo schemas.Repo, protocol int, in []byte, w io.Writer) error {
 	q, err := gitwire.ParseFetch(in, protocol == 2)
 	switch {
 	case err != nil:
@@ -150,7 +150,7 @@ func (f *Forward) uploadPack(ctx context.Context, who asker, repo schemas.Repo, 
 	})
 }
 
-func (f *Forward) fetch(ctx context.Context, who asker, repo schemas.Repo, protocol int, in []byte, read readAnswer) error {
+func (f *Forward) fetch(ctx context.Context, who caller, repo schemas.Repo, protocol int, in []byte, read readAnswer) error {
 	result := gitwire.ResultType(schemas.GitUploadPack)
 	return f.ask(ctx, who, repo, request{
 		method: postMethod, suffix: "/" + schemas.GitUploadPack, headers: headers(result, protocol),
@@ -159,7 +159,7 @@ func (f *Forward) fetch(ctx context.Context, who asker, repo schemas.Repo, proto
 }
 
 // refs are the upstream's refs that begin with one of the prefixes, and HEAD.
-func (f *Forward) refs(ctx context.Context, who asker, repo schemas.Repo, prefixes ...string) (refs []gitwire.Ref, err error) {
+func (f *Forward) refs(ctx context.Context, who caller, repo schemas.Repo, prefixes ...string) (refs []gitwire.Ref, err error) {
 	var a gitwire.Advertisement
 	err = f.discover(ctx, who, repo, schemas.GitUploadPack, 2, func(r io.Reader, _ bool) error {
 		a, err = gitwire.ReadAdvertisement(r)

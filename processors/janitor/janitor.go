@@ -36,8 +36,8 @@ type Places interface {
 
 // Notifier notifies workers of an action.
 type Notifier interface {
-	// Nudge wakes it now.
-	Nudge(ctx context.Context, ref schemas.Ref) error
+	// Notify wakes it now.
+	Notify(ctx context.Context, ref schemas.Ref) error
 	// Requeue queues an action again that has not started.
 	Requeue(ctx context.Context, ref schemas.Ref) error
 }

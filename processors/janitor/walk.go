@@ -175,7 +175,7 @@ func (p *partition) look(ctx context.Context, rec schemas.Record) error {
 		p.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "queued action requeued", attrs...)
 		return nil
 	}
-	if err := p.notifier.Nudge(ctx, ref); err != nil {
+	if err := p.notifier.Notify(ctx, ref); err != nil {
 		return err
 	}
 	p.keep(o)

@@ -40,7 +40,7 @@ const kept = 512 << 10
 
 // Park stores the dead letter; of a message over 512 KiB, its beginning. Within the broker's window for repeats the letter
 // of one message is stored once, however often the message is delivered.
-func (p *Parker) Park(ctx context.Context, rec schemas.Record, why *fault.Parked) error {
+func (p *Parker) Park(ctx context.Context, rec schemas.Record, why *fault.Terminal) error {
 	letter := schemas.DeadLetter{
 		Time: p.now().UTC(), Code: why.Code, Reason: why.Reason,
 		Subject: rec.Subject, Sequence: rec.Seq, Data: rec.Data,

@@ -69,8 +69,8 @@ func other(etag string, o schemas.Outcome, code schemas.Code, message string) en
 }
 
 // verdict is the end as the action's.
-func (w *write) verdict(e end) settle.Verdict {
-	v := settle.Verdict{Outcome: e.outcome, Code: e.code, Result: schemas.RuleResult{
+func (w *write) verdict(e end) settle.Outcome {
+	v := settle.Outcome{Outcome: e.outcome, Code: e.code, Result: schemas.RuleResult{
 		Operation: w.order.Operation, RequestID: w.order.RequestID, Rule: e.rule, RulesEtag: e.after, Error: e.refusal,
 	}}
 	if e.refusal != nil {

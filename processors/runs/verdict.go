@@ -17,9 +17,9 @@ type details struct {
 }
 
 // failed is a verdict with an error of Weir's own words.
-func failed(o schemas.Outcome, code schemas.Code, e schemas.RunError, more any) (settle.Verdict, error) {
+func failed(o schemas.Outcome, code schemas.Code, e schemas.RunError, more any) (settle.Outcome, error) {
 	e, err := detailed(e, more)
-	return settle.Verdict{Outcome: o, Code: code, Message: e.Message, Result: schemas.RunResult{Error: &e}}, err
+	return settle.Outcome{Outcome: o, Code: code, Message: e.Message, Result: schemas.RunResult{Error: &e}}, err
 }
 
 // detailed is an error with its details, if there is anything in them.
@@ -37,7 +37,7 @@ func task(message string) schemas.RunError {
 }
 
 // stopped is the verdict of a run that must stop, or whose deadline has passed.
-func stopped(canceled bool) (settle.Verdict, error) {
+func stopped(canceled bool) (settle.Outcome, error) {
 	if canceled {
 		return failed(schemas.OutcomeCanceled, schemas.Canceled, task("the run was canceled"), details{Code: schemas.Canceled})
 	}
@@ -45,7 +45,7 @@ func stopped(canceled bool) (settle.Verdict, error) {
 }
 
 // called turns the end of a call into the end of its run.
-func called(v settle.Verdict) (settle.Verdict, error) {
+func called(v settle.Outcome) (settle.Outcome, error) {
 	res, ok := v.Result.(schemas.HTTPResult)
 	if !ok {
 		return v, errResult
@@ -64,7 +64,7 @@ func called(v settle.Verdict) (settle.Verdict, error) {
 
 // planned turns the end of a plan into the end of its run. The results of its decisions are
 // reported after a failure, too.
-func planned(v settle.Verdict) (settle.Verdict, error) {
+func planned(v settle.Outcome) (settle.Outcome, error) {
 	report, ok := v.Result.(schemas.PlanResult)
 	if !ok {
 		return v, errResult
@@ -86,4 +86,4 @@ func planned(v settle.Verdict) (settle.Verdict, error) {
 const planFailed = "not every decision of the plan was applied; the report says which"
 
 // errResult says that an executor gave another document than its kind's.
-var errResult = &fault.Parked{Code: schemas.Poison, Reason: "the result is not a document of its kind"}
+var errResult = &fault.Terminal{Code: schemas.Poison, Reason: "the result is not a document of its kind"}

@@ -32,7 +32,7 @@ var errGone = errors.New("no agent serves the task type")
 
 // enter takes a place at an agent, and waits for it a little. Where there is none
 // the run is to rest.
-func (m *Remote) enter(ctx context.Context, d *desk, st *ledger.State, concurrency int, stop call.Stop) (leave func(), err error) {
+func (m *Remote) enter(ctx context.Context, d *agentState, st *ledger.State, concurrency int, stop call.Stop) (leave func(), err error) {
 	if err := d.well(); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (m *Remote) enter(ctx context.Context, d *desk, st *ledger.State, concurren
 }
 
 // place waits until a place is granted.
-func (m *Remote) place(ctx context.Context, d *desk, granted <-chan struct{}, st *ledger.State, stop call.Stop) error {
+func (m *Remote) place(ctx context.Context, d *agentState, granted <-chan struct{}, st *ledger.State, stop call.Stop) error {
 	select {
 	case <-granted:
 		return nil
@@ -92,5 +92,5 @@ func rest(st *ledger.State, stop call.Stop) error {
 	if canceled, over := call.Over(st, stop, time.Now()); over || delay <= 0 {
 		return &closed{canceled}
 	}
-	return &call.Rest{Until: time.Now().Add(delay), For: schemas.WaitCapacity}
+	return &call.Deferral{Until: time.Now().Add(delay), Reason: schemas.WaitCapacity}
 }

@@ -70,7 +70,7 @@ func (r *Recorder) Leave(ctx context.Context, st *ledger.State, records ...schem
 	if err := st.Flush(ctx); err != nil {
 		return err
 	}
-	st.Loose = st.Loose || loose
+	st.Underived = st.Underived || loose
 	wait, err := r.begin(ctx, st, records)
 	if err != nil {
 		return err
@@ -83,19 +83,19 @@ func (r *Recorder) begin(ctx context.Context, st *ledger.State, records []schema
 	if err := r.Recall(ctx, st); err != nil {
 		return nil, err
 	}
-	records = slices.DeleteFunc(records, func(e schemas.Evidence) bool { return st.Left[e.ID] })
+	records = slices.DeleteFunc(records, func(e schemas.Evidence) bool { return st.StoredEvidence[e.ID] })
 	return r.put(ctx, st.Action, records...)
 }
 
 // Recall has a state know which of its action's records an earlier worker has left,
 // where there may be any. Leave does so by itself.
 func (r *Recorder) Recall(ctx context.Context, st *ledger.State) error {
-	if !st.Again || st.Left != nil {
+	if !st.Again || st.StoredEvidence != nil {
 		return nil
 	}
 	stored, err := r.stored(ctx, st.Ref)
 	if err == nil {
-		st.Left = stored
+		st.StoredEvidence = stored
 	}
 	return err
 }
@@ -234,7 +234,7 @@ func Denial(st *ledger.State, step int, method, target string, d schemas.Decisio
 // Refusal is the record of a call that policy had let pass and that was refused
 // on its way: by an address it resolved to, by a redirect, or by another policy
 // that came into force. ok is false where the try ended in another way.
-func Refusal(st *ledger.State, t ledger.Try, method, target, reason string) (ev schemas.Evidence, ok bool, err error) {
+func Refusal(st *ledger.State, t ledger.Attempt, method, target, reason string) (ev schemas.Evidence, ok bool, err error) {
 	if !slices.Contains(schemas.DenyCodes(), t.Result.Code) {
 		return ev, false, nil
 	}
@@ -250,7 +250,7 @@ func Refusal(st *ledger.State, t ledger.Try, method, target, reason string) (ev 
 
 // Deny leaves the record of the call of a step that policy refused.
 func Deny(ctx context.Context, to Leaver, st *ledger.State, step int, method, target string, d schemas.Decision) error {
-	denial, err := Denial(st, step, method, target, d, len(st.Tries(step)))
+	denial, err := Denial(st, step, method, target, d, len(st.AttemptsOf(step)))
 	if err != nil {
 		return err
 	}
@@ -264,7 +264,7 @@ type Leaver interface {
 
 // Made is the evidence of one attempt: its record, and the record of a denial if it was refused on
 // its way, with the reason for the failure.
-func Made(st *ledger.State, t ledger.Try, method, target, reason string) ([]schemas.Evidence, error) {
+func Made(st *ledger.State, t ledger.Attempt, method, target, reason string) ([]schemas.Evidence, error) {
 	ev, err := Attempt(st, t, method, target)
 	if err != nil {
 		return nil, err
@@ -277,7 +277,7 @@ func Made(st *ledger.State, t ledger.Try, method, target, reason string) ([]sche
 }
 
 // Attempt is the record of one call that was made, or could not be made.
-func Attempt(st *ledger.State, t ledger.Try, method, target string) (schemas.Evidence, error) {
+func Attempt(st *ledger.State, t ledger.Attempt, method, target string) (schemas.Evidence, error) {
 	r, d := t.Result, t.LastWord()
 	hash := ""
 	if r.Answer != nil {

@@ -11,9 +11,9 @@ import (
 	"weir/schemas"
 )
 
-// Verdict is how an action ends. Result is the kind's own document; Answer is the answer in it, if
+// Outcome is how an action ends. Result is the kind's own document; Answer is the answer in it, if
 // that is an attempt's; AnswerBlob see schemas.Settled.
-type Verdict struct {
+type Outcome struct {
 	Outcome    schemas.Outcome
 	Code       schemas.Code
 	Message    string
@@ -25,7 +25,7 @@ type Verdict struct {
 // Ledger is where the terminal event is written.
 type Ledger interface {
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	Stow(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)
+	PutBlob(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)
 }
 
 // Metrics counts how actions end. took is the time since the action was accepted.
@@ -50,7 +50,7 @@ func New(l Ledger, barrier func(context.Context) error, m Metrics) *Settler {
 // stored together with it: one barrier then covers both, and watchers see the end only after it.
 // Results in blobs, and evidence that no worker could store again, have a barrier of their own, so
 // that a power cut cannot keep the end and lose them. An already settled state is not changed.
-func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error {
+func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Outcome) error {
 	if st.Settled != nil {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error
 		if err != nil {
 			return err
 		}
-		if settled.Result, settled.ResultBlob, err = s.ledger.Stow(ctx, st.Tenant, doc); err != nil {
+		if settled.Result, settled.ResultBlob, err = s.ledger.PutBlob(ctx, st.Tenant, doc); err != nil {
 			return err
 		}
 		if r, ok := v.Result.(schemas.ChatResult); ok && settled.ResultBlob != "" {
@@ -70,7 +70,7 @@ func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error
 			}
 		}
 	}
-	if st.Loose || settled.ResultBlob != "" {
+	if st.Underived || settled.ResultBlob != "" {
 		if err := s.barrier(ctx); err != nil {
 			return err
 		}

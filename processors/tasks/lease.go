@@ -41,7 +41,7 @@ func (w *work) heard(ctx context.Context) (at time.Time, revision uint64, err er
 	case errors.Is(err, fault.ErrNotFound):
 		return w.task.Since, 0, nil
 	case err != nil:
-		return at, 0, &fault.Later{Cause: err}
+		return at, 0, &fault.RetryAfter{Cause: err}
 	}
 	if of, ok := task.HeardOf(rec.Data); !ok || of != w.task.Lease {
 		return w.task.Since, 0, nil // no heartbeat in this lease yet

@@ -29,8 +29,8 @@ type Ledger interface {
 type Brancher interface {
 	// Open makes a task's branch at the head of the one that it begins at, or finds the
 	// one that it has made for this task before, and returns the object it began at. A
-	// *fault.Error ends the task with its code and its sentence; *call.Rest and
-	// *fault.Later say when to come back. Whatever else goes wrong is tried again.
+	// *fault.Error ends the task with its code and its sentence; *call.Deferral and
+	// *fault.RetryAfter say when to come back. Whatever else goes wrong is tried again.
 	Open(ctx context.Context, st *ledger.State, order schemas.TaskOrder, branch string) (base string, err error)
 }
 
@@ -102,27 +102,27 @@ type work struct {
 
 // Execute checks a task and does the due work, until it has ended or must wait for an event or a
 // time.
-func (p *Tasks) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+func (p *Tasks) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
 	order, err := payload(st)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	if err := p.recorder.Recall(ctx, st); err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	w := &work{Tasks: p, st: st, task: task.Begin(st.Action, order)}
 	for {
 		if err := w.tell(ctx); err != nil {
-			return settle.Verdict{}, err
+			return settle.Outcome{}, err
 		}
 		if w.task.Over() {
 			return w.end(ctx)
 		}
 		if stop.Requested() && !w.task.Canceled { // the request is on the log by now, and was not when it was read
-			return settle.Verdict{}, fault.ErrFenced
+			return settle.Outcome{}, fault.ErrFenced
 		}
 		if err := w.step(ctx); err != nil {
-			return settle.Verdict{}, err
+			return settle.Outcome{}, err
 		}
 	}
 }
@@ -161,8 +161,8 @@ func (w *work) rest(d time.Duration, why string) error {
 	if left, bounded := w.untilDeadline(); bounded {
 		d = min(d, left)
 	}
-	return &call.Rest{
-		Until: w.cfg.Now().Add(d), For: why,
+	return &call.Deferral{
+		Until: w.cfg.Now().Add(d), Reason: why,
 		Quiet: slices.ContainsFunc(w.st.Events, func(ev ledger.Sequenced) bool {
 			return ev.Waiting != nil && ev.Waiting.For == why
 		}),
@@ -193,10 +193,10 @@ func (p *Tasks) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
 func payload(st *ledger.State) (schemas.TaskOrder, error) {
 	var o schemas.TaskOrder
 	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
-		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a task", Cause: err}
+		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not an order of a task", Cause: err}
 	}
 	if o.Repo == "" {
-		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload names no repository"}
+		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload names no repository"}
 	}
 	return o, nil
 }
@@ -210,8 +210,8 @@ func (w *work) open(ctx context.Context) error {
 	if err == nil {
 		return w.say(ctx, schemas.TaskEvent{What: schemas.TaskOpened, Status: w.task.Status, Base: base})
 	}
-	var rest *call.Rest
-	var later *fault.Later
+	var rest *call.Deferral
+	var later *fault.RetryAfter
 	var public *fault.Error
 	switch {
 	case ctx.Err() != nil:

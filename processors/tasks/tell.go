@@ -18,7 +18,7 @@ func (w *work) tell(ctx context.Context) error {
 		w.task.Apply(ev.Event)
 		w.told++
 		u, ok := task.Update(w.st.ID, ev.Event)
-		if !ok || ev.Type == schemas.EventSettled || w.st.Left[changeID(w.st.ID, u.N)] {
+		if !ok || ev.Type == schemas.EventSettled || w.st.StoredEvidence[changeID(w.st.ID, u.N)] {
 			continue
 		}
 		if u.Status == "" {
@@ -52,7 +52,7 @@ func (p *Tasks) announce(ref schemas.Ref, u schemas.TaskUpdate) error {
 		return err
 	}
 	if err := p.cfg.Announce(schemas.StatusSubject(ref), data); err != nil {
-		return &fault.Later{Cause: fmt.Errorf("status: %w", err)}
+		return &fault.RetryAfter{Cause: fmt.Errorf("status: %w", err)}
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func (t target) share(o Order, used *schemas.ChatUsage) *schemas.ChatUsage {
 }
 
 // targets are the accounts that an order touches, its task's own first.
-func (b *Book) targets(o Order) []target {
+func (b *Limiter) targets(o Order) []target {
 	var list []target
 	if limit := taskLimit(o); limit != (sum{}) {
 		list = append(list, target{owner: owner{tenant: o.Tenant, budget: schemas.BudgetOfTask, task: o.Task}, limit: limit, ofTask: true})

@@ -55,8 +55,8 @@ func New(c *outbound.Client, s added.Secrets, cfg Config) *Adapter {
 	return &Adapter{client: c, secrets: s, cfg: cfg.withDefaults()}
 }
 
-// Talk is one run, as far as its agent is concerned.
-type Talk struct {
+// CallOptions is one run, as far as its agent is concerned.
+type CallOptions struct {
 	RequestID, TaskType string
 	// Progress takes the events before the end, in order, on the goroutine of Do,
 	// which reads no further until it returns. Its error ends the call.
@@ -68,15 +68,15 @@ type Talk struct {
 // For returns an adapter for the calls of one run. Of what comes back it keeps
 // the status, and as the answer's body the one end: a schemas.RunResult. A
 // success has no error; a refusal has the one that the agent told, if it did.
-func (a *Adapter) For(t Talk) call.Adapter { return voice{a, t} }
+func (a *Adapter) For(t CallOptions) call.Adapter { return runAdapter{a, t} }
 
-type voice struct {
+type runAdapter struct {
 	*Adapter
-	talk Talk
+	opts CallOptions
 }
 
 // Open dials the agent.
-func (v voice) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
+func (v runAdapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
 	line, err := dial.Take(ctx, v.client, p)
 	if err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func (v voice) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
 }
 
 type exchange struct {
-	*dial.Line
-	voice
+	*dial.Base
+	runAdapter
 }
 
 // Do calls the agent and reads its response to the end. It reads the entry's secrets as late as
@@ -115,12 +115,12 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 		return call.Reply{}, err
 	}
 	defer s.Close()
-	if e.talk.Answering != nil {
-		e.talk.Answering(s.Status)
+	if e.opts.Answering != nil {
+		e.opts.Answering(s.Status)
 	}
-	l := &listener{exchange: e, head: head{s.Status, s.Headers, s.RetryAfter}, stream: s, scrub: own.Scrubber(), asked: asked}
-	l.reader.talk = e.talk
-	return l.listen(ctx)
+	l := &decoder{exchange: e, head: head{s.Status, s.Headers, s.RetryAfter}, stream: s, scrub: own.Scrubber(), asked: asked}
+	l.reader.opts = e.opts
+	return l.decode(ctx)
 }
 
 // head is what an answer begins with.
@@ -137,8 +137,8 @@ type stream interface {
 	Close()
 }
 
-// listener is one answer while it is read.
-type listener struct {
+// decoder is one answer while it is read.
+type decoder struct {
 	*exchange
 	head
 	stream stream
@@ -153,8 +153,8 @@ type listener struct {
 	took  time.Duration
 }
 
-// listen reads an answer of any kind.
-func (l *listener) listen(ctx context.Context) (call.Reply, error) {
+// decode reads an answer of any kind.
+func (l *decoder) decode(ctx context.Context) (call.Reply, error) {
 	if l.status < 200 || l.status > 299 {
 		return l.refused()
 	}

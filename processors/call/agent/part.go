@@ -38,7 +38,7 @@ func partOf(word string) (p part, known bool) {
 // its type. The first known one decides what the event is; so a progress event whose data has the
 // type "completed" ends nothing. An event with a name of its own, such as a tool call, ends nothing
 // either, unless the data could be the run's.
-func (t Talk) nameIn(sse string, members map[string]json.RawMessage) (string, part) {
+func (t CallOptions) nameIn(sse string, members map[string]json.RawMessage) (string, part) {
 	name := sse
 	if strings.EqualFold(strings.TrimSpace(name), "message") { // the name of events without one
 		name = ""
@@ -70,7 +70,7 @@ func (t Talk) nameIn(sse string, members map[string]json.RawMessage) (string, pa
 
 // ours reports whether data with an end keyword belongs to the run itself and not to a step in it:
 // it names the request, or it names none and has outputs and a success flag.
-func (t Talk) ours(members map[string]json.RawMessage) bool {
+func (t CallOptions) ours(members map[string]json.RawMessage) bool {
 	if id, _ := text(members["request_id"]); id != "" {
 		return id == t.RequestID
 	}
@@ -81,7 +81,7 @@ func (t Talk) ours(members map[string]json.RawMessage) bool {
 
 // plain reports whether a started event says nothing but what the first event of
 // every run of Weir says.
-func (t Talk) plain(doc json.RawMessage, members map[string]json.RawMessage) bool {
+func (t CallOptions) plain(doc json.RawMessage, members map[string]json.RawMessage) bool {
 	if members == nil {
 		return present(doc) == nil || starts(doc)
 	}

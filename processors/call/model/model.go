@@ -155,7 +155,7 @@ func (a adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) 
 }
 
 type exchange struct {
-	*dial.Line
+	*dial.Base
 	adapter
 }
 
