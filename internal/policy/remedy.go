@@ -92,7 +92,7 @@ func (m *remedy) key(f denial) string {
 		}
 		list = append(list, e.Name)
 	}
-	if added := m.newEntry(); f == flawKeyUnknown && added != "" && len(m.r.Only) == 0 && checkName(m.r.Key, false) == nil {
+	if added := m.newEntry(); f == deniedKeyUnknown && added != "" && len(m.r.Only) == 0 && checkName(m.r.Key, false) == nil {
 		return "add an entry named " + m.r.Key + " with " + added
 	}
 	switch {
