@@ -12,7 +12,7 @@ import (
 	"weir/schemas"
 )
 
-// Caller is who asks for something, as far as the policy and the traffic rules look
+// Caller is the sender of a request, with the properties that policy and traffic rules look
 // at it.
 type Caller struct {
 	Tenant string

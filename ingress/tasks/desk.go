@@ -83,7 +83,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Service is the desk. It is safe for concurrent use, and starts nothing.
+// Service handles the requests about tasks. It is safe for concurrent use, and starts nothing.
 type Service struct {
 	ledger  Ledger
 	board   Board

@@ -60,7 +60,7 @@ type DeniedError struct {
 
 func (d *DeniedError) Error() string { return string(d.Code) + ": " + d.Reason }
 
-// denial is what a check finds wrong; nil: nothing. It is one of those below: its sentence is fixed,
+// denial is the failure of a check; nil: none. It is one of those below: its sentence is fixed,
 // so that it holds nothing of a request, and says what was wrong and, after a semicolon, what would pass.
 type denial = *DeniedError
 

@@ -18,10 +18,10 @@ type permits struct {
 	slot, last *destination.Permit
 }
 
-// hasSlot reports whether the next of them needs no seat of its own.
+// hasSlot reports whether the next hop can use the slot that is held.
 func (h *permits) hasSlot(entry string) bool { return h.slot != nil && h.entry == entry }
 
-// keep keeps the turn of the next of them.
+// keep adds the permit of the next hop.
 func (h *permits) keep(entry string, turn *destination.Permit) {
 	if !h.hasSlot(entry) {
 		h.release()
@@ -32,7 +32,7 @@ func (h *permits) keep(entry string, turn *destination.Permit) {
 	h.last = turn
 }
 
-// release gives all of it back. It may be called twice.
+// release releases all permits. It may be called twice.
 func (h *permits) release() {
 	h.last.Release()
 	h.slot.Release()
