@@ -1,4 +1,4 @@
-// Package git reads what a push asks for, and decides whether its asker may have it,
+// Package git reads what a push asks for, and decides whether its caller may have it,
 // before git or an upstream sees a byte. The routes that only read are egress's.
 package git
 

@@ -28,10 +28,10 @@ type Caller struct {
 	Models []string
 }
 
-// May reports whether the asker may use a model's name.
+// May reports whether the caller may use a model's name.
 func (a Caller) May(name string) bool { return models.May(a.Models, name) }
 
-// Enters reports whether the asker may use an entry of the policy.
+// Enters reports whether the caller may use an entry of the policy.
 func (a Caller) Enters(entry string) bool {
 	return len(a.Entries) == 0 || slices.Contains(a.Entries, entry)
 }

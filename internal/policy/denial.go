@@ -66,7 +66,7 @@ type denial = *DeniedError
 
 func newDenial(check Check, reason string) denial { return &DeniedError{check, check.Code(), reason} }
 
-// asError is a flaw as an error, or nil for none.
+// asError is a denial as an error, or nil for none.
 func asError(f denial) error {
 	if f == nil {
 		return nil
