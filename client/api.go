@@ -186,3 +186,8 @@ func (c *Client) Tokens(ctx context.Context, query url.Values) (schemas.Page[sch
 func (c *Client) RevokeToken(ctx context.Context, id string) (schemas.Token, error) {
 	return post[schemas.Token](ctx, c, "/v1/tokens/"+url.PathEscape(id)+"/revoke", nil, nil)
 }
+
+// Backup reads a backup of a running node. The body of the answer is the caller's to close.
+func (c *Client) Backup(ctx context.Context) (*http.Response, error) {
+	return c.Do(ctx, http.MethodGet, schemas.RouteBackup, nil, nil)
+}

@@ -121,7 +121,8 @@ type App struct {
 	rules   *rules.Keeper
 	resting atomic.Pointer[processors.Pipeline] // that wakes what rules held back
 
-	memory *limits.Shares // of large answers; see reserve
+	memory    *limits.Shares // of large answers; see reserve
+	backingUp sync.Mutex     // held during a backup
 
 	server   *embedded.Server
 	broker   *broker.Broker

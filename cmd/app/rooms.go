@@ -94,7 +94,7 @@ func (a *App) service() egress.Surface {
 			{Name: "log", Run: a.broker.Ready},
 			{Name: "accepting", Run: a.accepting},
 		},
-		Metrics: a.metrics.Handler(), OpenAPI: openapi.Document(), Allow: a.allow,
+		Metrics: a.metrics.Handler(), OpenAPI: openapi.Document(), Allow: a.allow, Backup: a.backup,
 	}
 	if a.feed != nil {
 		cfg.Draining = a.feed.Draining()

@@ -33,6 +33,7 @@ func (c *api) showAction(ctx context.Context, id string) error {
 	if err := c.Action(ctx, id, &view); err != nil {
 		return err
 	}
+	fmt.Fprintf(c.Out, "%s\n\n", oneLine(viewCall(view)))
 	if err := printFacts(c.Out, "", actionFacts(view)); err != nil {
 		return err
 	}
@@ -81,7 +82,9 @@ func actionFacts(v schemas.ActionView) [][2]string {
 	}
 	return [][2]string{
 		{"id", v.ID},
-		{"kind", joined(" ", string(v.Kind), v.TaskType)},
+		{"kind", string(v.Kind)},
+		{"agent", v.Agent},
+		{"caller", v.Caller},
 		{"status", string(v.Status)},
 		{"", asked},
 		{"code", string(v.Code)},

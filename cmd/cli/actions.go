@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,16 +30,21 @@ func newActions(env *Env) *cobra.Command {
 	}, newActionList(env), newActionShow(env), newActionCancel(env), newActionResolve(env), newActionRedrive(env))
 }
 
-// filterFlags are the parameters of GET /v1/actions by their flags' names.
+// filterFlags are the parameters of GET /v1/actions. A flag has hyphens for underscores, and --search
+// is the parameter q.
 func filterFlags() [][2]string {
 	return [][2]string{
 		{"status", "only these statuses: accepted, started, waiting, open for all three, or an outcome; separate several with commas"},
 		{"kind", "only these kinds: http, plan, run, rule, task, push, repo, chat; separate several with commas"},
 		{"entry", "only actions whose last call this entry of the policy decided"},
-		{"agent", "only runs for this task type"},
+		{"search", "only actions with this text in method, host, path, agent, caller or model, or at the start of the id"},
+		{"host", "only calls of this host, with the port if the URL names one"},
+		{"method", "only calls with this method; separate several with commas"},
+		{"http-status", "only actions whose target last answered with this status or class, such as 404 or 5xx; separate several with commas"},
+		{"agent", "only runs for this task type, or tasks that the token of this name leased last"},
+		{"caller", "only actions that the token of this name sent"},
 		{"task", "only this task and the actions made for it"},
 		{"code", "only actions with this code, such as DENY_HOST"},
-		{"q", "only those whose id has this text in it"},
 		{"since", "only actions accepted since: 15m, 24h, 7d, or a time such as 2026-11-22T20:00:00Z"},
 		{"until", "only actions accepted before this time"},
 		{"tenant", "another tenant's, or * for all; for an admin of the operator's"},
@@ -52,6 +58,7 @@ func newActionList(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ls", Short: "List actions, newest first", Args: Exactly(0, "no arguments"),
 		Example: `  weir actions ls --status open                # open actions
+  weir actions ls --search /orders --http-status 4xx,5xx --since 24h
   weir actions ls --code DENY_HOST --since 7d   # calls to hosts that no entry allows
   weir actions ls --task task-17 --json | jq .id
   weir actions ls --kind run --since 24h --count`,
@@ -66,7 +73,7 @@ func newActionList(env *Env) *cobra.Command {
 		query := url.Values{}
 		for name, v := range filters {
 			if cmd.Flags().Changed(name) {
-				query.Set(name, *v)
+				query.Set(parameterOf(name), *v)
 			}
 		}
 		switch {
@@ -84,6 +91,14 @@ func newActionList(env *Env) *cobra.Command {
 	})
 }
 
+// parameterOf is the parameter of GET /v1/actions that a flag sets.
+func parameterOf(flag string) string {
+	if flag == "search" {
+		return "q"
+	}
+	return strings.ReplaceAll(flag, "-", "_")
+}
+
 // biggestPage is how many items the server gives at once.
 const biggestPage = 1000
 
@@ -96,9 +111,10 @@ func (c *api) listActions(ctx context.Context, query url.Values, limit int) erro
 		left -= len(last.Items)
 		return last.Items, last.Next, err
 	}, query, limit)
-	const empty, header = "weir: there are no such actions", "CREATED\tID\tKIND\tSTATUS\tCODE\tENTRY\tTOOK"
+	const empty, header = "weir: there are no such actions", "TIME\tID\tCALL\tHTTP\tSTATUS\tCODE\tDURATION\tCALLER"
+	now := time.Now()
 	err := printList(c, all, empty, header, func(e schemas.ActionEntry) []any {
-		return []any{when(e.Created), e.ID, e.Kind, e.Status, orDash(e.Code), orDash(e.Entry), took(e.DurationMS)}
+		return []any{listTime(e.Created, now), e.ID, cut(entryCall(e), longestCall), httpStatus(e.HTTPStatus), e.Status, orDash(e.Code), took(e.DurationMS), orDash(e.Caller)}
 	})
 	if err != nil {
 		return err

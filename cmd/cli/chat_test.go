@@ -236,8 +236,8 @@ func (w *firstWrite) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// TestChatIsStopped: what has come is shown as it comes, and whoever stops the command
-// leaves the server.
+// TestChatIsStopped: the answer is shown as it comes, and the connection closes when the
+// command is stopped.
 func TestChatIsStopped(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
@@ -261,7 +261,7 @@ func TestChatIsStopped(t *testing.T) {
 	assert.True(t, r.Cut())
 }
 
-// TestChatIsStoppedBeforeItAsks while somebody is still typing.
+// TestChatIsStoppedBeforeItAsks while it still reads the message.
 func TestChatIsStoppedBeforeItAsks(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

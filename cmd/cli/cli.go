@@ -151,8 +151,12 @@ and Weir keeps a record of every attempt and every denial.
 The commands call the Weir at $WEIR_URL (default http://127.0.0.1:8092) with the token in
 $WEIR_TOKEN.
 
-Exit codes: 0 success; 1 failure; 2 a mistake on the command line, in a file or in the
-configuration; 3 denied by the policy; 4 the outcome of a call is unknown.`,
+Exit codes:
+  0  success
+  1  failure, or the answer to the question of the command is no
+  2  a mistake on the command line, in a file or in the configuration
+  3  the policy denies the call
+  4  the outcome of the call is unknown`,
 		Example: `  weir demo                          # a tour, with everything on this machine
   weir init                          # write a first weir.yaml
   weir serve                         # run the gateway on 127.0.0.1:8092
@@ -171,7 +175,7 @@ configuration; 3 denied by the policy; 4 the outcome of a call is unknown.`,
 	root.AddCommand(
 		newHealth(env), newExec(env), newChat(env), listing(env, newModels), newTail(env), newActions(env), newTop(env), newDead(env), newCheck(env),
 		newRules(env), newTasks(env), newRepos(env), newRunner(env), newPolicy(env), newPause(env), newResume(env), newPin(env),
-		listing(env, newOperations), listing(env, newBudgets), newTokens(env), newSchema(env), version,
+		listing(env, newOperations), listing(env, newBudgets), newBackup(env), newTokens(env), newSchema(env), version,
 	)
 	return root
 }

@@ -98,7 +98,7 @@ func TestRefusalsAreSaid(t *testing.T) {
 	}
 }
 
-// One letter is read by itself, however many lie behind it.
+// One dead letter is read by itself, however many follow.
 func TestDeadShowReadsOneLetter(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 10)

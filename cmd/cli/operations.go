@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/internal/nearest"
 	"weir/schemas"
 )
 
@@ -77,10 +78,13 @@ of the policy, or for one. A destination's pin overrides its entry's. Off remove
 			req.State = ""
 			return schemas.RouteOperationsUnpin, "unpinned: calls %s are made as Weir finds their destination", nil
 		default:
-			return "", "", usageError{fmt.Errorf("%q is not open, closed or off; see `%s --help`", state, cmd.CommandPath())}
+			return "", "", usageError{fmt.Errorf("%q is not open, closed or off%s", state, nearest.Hint(state, pinWords()))}
 		}
 	})
 }
+
+// pinWords are the first arguments of pin.
+func pinWords() []string { return []string{schemas.PinOpen, schemas.PinClosed, "off"} }
 
 // operation completes a command that holds calls back or lets them go, and names what it is about in an argument
 // after the first n, or in a flag. request fills in the rest, by the first argument, if there is one before that,

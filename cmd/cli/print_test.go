@@ -17,7 +17,7 @@ import (
 // that it shows.
 const unsafeText = "a\u009b31m\u202eb\u2066c\u200fd\u061ce\u2028f\U000e0041g é 語 👩\u200d💻"
 
-// TestABodyGoesToAPipeAsItIs: what a program reads is not escaped.
+// TestABodyGoesToAPipeAsItIs: a pipe gets the body without escapes.
 func TestABodyGoesToAPipeAsItIs(t *testing.T) {
 	t.Parallel()
 	_, server := provider(t, llm.Config{Default: llm.Act{Texts: []string{unsafeText}}})

@@ -23,7 +23,7 @@ import (
 	"weir/schemas"
 )
 
-// scripted is a server of the agent API that answers what it is told to, in order.
+// scripted is a server of the agent API with fixed answers, in order.
 type scripted struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -75,7 +75,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// args are those of the n-th request.
+// args are the arguments of the n-th request.
 func (s *scripted) args(t *testing.T, n int) map[string]any {
 	t.Helper()
 	s.mu.Lock()
@@ -97,7 +97,7 @@ const (
 	rule1   = `{"id":"slow","group":"g","type":"delay","enabled":true,"match":{"url_pattern":"https://a.example/*"},"action":{"delay_ms":5}}`
 )
 
-// TestRulesWrites: a write is made on the newest set, and once more where somebody else was first; on and off mean the
+// TestRulesWrites: a write is made on the newest set, and once more if another client was first; on and off mean the
 // same on every set, so that they are tried until they are in. A request that is cut off goes out again as it was.
 func TestRulesWrites(t *testing.T) {
 	t.Parallel()

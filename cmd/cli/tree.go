@@ -29,7 +29,7 @@ func helpGroups() []group {
 
 // renamed maps a flag that has a new name to that name, by the path of its command.
 func renamed() map[string]string {
-	return map[string]string{"weir chat --key": "idempotency-key"}
+	return map[string]string{"weir chat --key": "idempotency-key", "weir actions ls --q": "search"}
 }
 
 // arrange completes the whole tree: groups, aliases, and errors that name what was probably meant.
@@ -42,6 +42,7 @@ func arrange(root *cobra.Command, env *Env) {
 			}
 		}
 	}
+	root.SetHelpCommand(newHelp())
 	root.SetHelpCommandGroupID("start")
 	root.SetCompletionCommandGroupID("start")
 	root.SetFlagErrorFunc(flagError)
@@ -91,6 +92,23 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	return usageError{fmt.Errorf("`%s` has no command %q; `%[1]s --help` lists them", cmd.CommandPath(), args[0])}
 }
 
+// newHelp is the command help, which refuses the name of a command that does not exist.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Show the help of a command", Example: "  weir help tasks create",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err == nil {
+				err = noSuchCommand(found, rest)
+			}
+			if err != nil {
+				return err
+			}
+			return found.Help()
+		},
+	}
+}
+
 // flagError is the error for a mistake in a flag.
 func flagError(cmd *cobra.Command, err error) error {
 	hint := ""
@@ -104,7 +122,10 @@ func flagError(cmd *cobra.Command, err error) error {
 			hint = "; did you mean --" + best + "?"
 		}
 	}
-	return usageError{fmt.Errorf("%w%s; `%s --help` shows its flags", err, hint, cmd.CommandPath())}
+	if !strings.HasSuffix(err.Error()+hint, "?") {
+		hint += ";"
+	}
+	return usageError{fmt.Errorf("%w%s `%s --help` shows its flags", err, hint, cmd.CommandPath())}
 }
 
 // listing is a command that lists by itself, and as its subcommand ls does.

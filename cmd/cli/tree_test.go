@@ -22,6 +22,11 @@ func TestMistypedWordsGetTheNearest(t *testing.T) {
 		"taks":                          "`weir` has no command \"taks\"; did you mean tasks?",
 		"frobnicate":                    "`weir` has no command \"frobnicate\"; `weir --help` lists them",
 		"tasks lst":                     "`weir tasks` has no command \"lst\"; did you mean ls?",
+		"help tsks":                     "did you mean tasks?",
+		"help tasks crate":              "did you mean create?",
+		"pin opne github":               "did you mean open?",
+		"tail evidnce":                  "did you mean evidence?",
+		"schema opnapi":                 "did you mean openapi?",
 		"tasks frobnicate":              "`weir tasks --help` lists them",
 		"budgets lx":                    "did you mean ls?",
 		"dead redrive 17":               "use `weir actions redrive ID…`",
@@ -55,7 +60,7 @@ func TestHelpHasGroups(t *testing.T) {
 	t.Parallel()
 	code, out, errs := command(t, "--help")
 	require.Equal(t, ExitOK, code, errs)
-	for _, part := range []string{"Start:\n", "Call and watch:\n", "Policy:\n", "Agents:\n", "Operate:\n", "Exit codes: 0 success; 1 failure; 2 a mistake"} {
+	for _, part := range []string{"Start:\n", "Call and watch:\n", "Policy:\n", "Agents:\n", "Operate:\n", "  2  a mistake on the command line"} {
 		require.Contains(t, out, part)
 	}
 	require.NotContains(t, out, "Additional Commands")
@@ -86,7 +91,7 @@ func TestCompletion(t *testing.T) {
 		"/v1/tasks":        schemas.TaskPage{Items: []schemas.TaskView{{ID: "t-1", Status: "Running", Description: "Fix\tthe \x1b[31mtotals\nand more"}}},
 		"/v1/repos":        schemas.Page[schemas.Repo]{Items: []schemas.Repo{{Name: "shop"}}},
 		"/v1/tokens":       schemas.Page[schemas.Token]{Items: []schemas.Token{{ID: "k-1", Name: "ci"}}},
-		"/v1/policy":       schemas.PolicyView{Entries: []schemas.EntryView{{Name: "github"}}},
+		"/v1/policy":       schemas.PolicyView{Entries: []schemas.EntryView{{Name: "github"}, {Name: "agent:T"}}},
 		"/v1/models":       schemas.ModelList{Data: []schemas.ModelView{{ID: "openai/gpt"}}},
 		"/v1/budgets":      schemas.Page[schemas.BudgetView]{Items: []schemas.BudgetView{{Budget: "daily"}}},
 		"/v1/dead-letters": schemas.Page[schemas.DeadLetterView]{Items: []schemas.DeadLetterView{{Seq: 17, ActionID: "a-9", Code: "POISON"}}},
@@ -117,6 +122,9 @@ func TestCompletion(t *testing.T) {
 	}
 	out, _ := run(ExitOK, cobraComplete, "actions", "show", "a-1", "")
 	assert.Equal(t, ":4\n", out, "there is one argument")
+
+	out, _ = run(ExitOK, cobraComplete, "exec", "--key", "")
+	assert.Equal(t, "github\n:4\n", out, "the entries of agents are for runs")
 
 	for _, server := range []string{"http://127.0.0.1:1", always(t, http.StatusUnauthorized, "application/json", `{}`), "no url"} {
 		began := time.Now()

@@ -23,6 +23,7 @@ func choices() map[string][]string {
 	return map[string][]string{
 		"actions ls --status":    statuses,
 		"actions ls --kind":      kinds,
+		"actions ls --method":    {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"},
 		"actions redrive --kind": kinds,
 		"pause --kind":           kinds,
 		"resume --kind":          kinds,
@@ -104,7 +105,7 @@ func arguments() map[string][]source {
 // flagSources are the sources of flags that have the same meaning in every command.
 func flagSources() map[string]source {
 	return map[string]source{
-		"budget": budgetNames, "entry": entryNames, "key": entryNames, "model": modelNames, "repo": repoNames, "task": taskIDs,
+		"budget": budgetNames, "entry": entryNames, "key": keyNames, "model": modelNames, "repo": repoNames, "task": taskIDs,
 	}
 }
 
@@ -199,7 +200,7 @@ func failed[T any](err error) iter.Seq2[T, error] {
 }
 
 func pinStates(context.Context, *api) iter.Seq2[cobra.Completion, error] {
-	return given([]cobra.Completion{schemas.PinOpen, schemas.PinClosed, "off"})
+	return given(pinWords())
 }
 
 func actionIDs(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
@@ -208,7 +209,7 @@ func actionIDs(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
 		page, err := c.Actions(ctx, query)
 		return page.Items, page.Next, err
 	}, query, mostCompletions)
-	return mapped(all, func(e schemas.ActionEntry) (string, string) { return e.ID, string(e.Kind) + " " + string(e.Status) })
+	return mapped(all, func(e schemas.ActionEntry) (string, string) { return e.ID, entryCall(e) + " " + string(e.Status) })
 }
 
 func taskIDs(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
@@ -246,6 +247,18 @@ func entryNames(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] 
 		return failed[cobra.Completion](err)
 	}
 	return mapped(given(v.Entries), func(e schemas.EntryView) (string, string) { return e.Name, e.URLPrefix })
+}
+
+// keyNames are the entries that a caller may name for a call: those of agents and models are for runs and completions.
+func keyNames(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
+	return func(yield func(cobra.Completion, error) bool) {
+		for one, err := range entryNames(ctx, c) {
+			name, _, _ := strings.Cut(one, "\t")
+			if !strings.HasPrefix(name, "agent:") && !strings.HasPrefix(name, "model:") && !yield(one, err) {
+				return
+			}
+		}
+	}
 }
 
 func modelNames(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/internal/nearest"
 	published "weir/schemas/json"
 )
 
@@ -95,7 +96,10 @@ func newSchema(env *Env) *cobra.Command {
 					return err
 				}
 			}
-			return usageError{fmt.Errorf("there is no contract %q; there are: %s", args[0], strings.Join(names, ", "))}
+			if hint := nearest.Hint(args[0], names); hint != "" {
+				return usageError{fmt.Errorf("there is no schema %q%s", args[0], hint)}
+			}
+			return usageError{fmt.Errorf("there is no schema %q; there are: %s", args[0], strings.Join(names, ", "))}
 		},
 	}
 }

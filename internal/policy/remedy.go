@@ -92,6 +92,9 @@ func (m *remedy) key(f denial) string {
 		}
 		list = append(list, e.Name)
 	}
+	if added := m.newEntry(); f == deniedKeyUnknown && added != "" && len(m.r.Only) == 0 && checkName(m.r.Key, false) == nil {
+		return "add an entry named " + m.r.Key + " with " + added
+	}
 	switch {
 	case len(list) == 0:
 		return "add an entry to policy.allowlist"
@@ -143,10 +146,39 @@ func (m *remedy) match(f denial) string {
 
 // orEntry proposes an entry of the target's own, where one could lead there.
 func (m *remedy) orEntry(what string) string {
-	if m.policy.network(&m.q.url.target) == "" {
+	switch {
+	case m.policy.network(&m.q.url.target) == "":
+		return ""
+	case m.r.Key != "": // another entry decides only if the call names it
+		return ", or add an entry for " + what + " and set allowlist_key to its name"
+	default:
+		return ", or an entry for " + what
+	}
+}
+
+// newEntry describes an entry that would allow the call; empty where none could.
+func (m *remedy) newEntry() string {
+	if m.q.urlForm != nil {
 		return ""
 	}
-	return ", or an entry for " + what
+	t := m.q.url.target
+	t.Path, t.Query, t.HasQuery = "/", "", false
+	list := []string{"url_prefix " + t.String()}
+	if m.q.bit&^methodGET != 0 {
+		list = append(list, "methods ["+m.q.method+"]")
+	}
+	switch network := m.policy.network(&t); network {
+	case "":
+		return ""
+	case NetworkPublic:
+	default:
+		list = append(list, "network "+network)
+	}
+	last := len(list) - 1
+	if last == 0 {
+		return list[0]
+	}
+	return strings.Join(list[:last], ", ") + " and " + list[last]
 }
 
 // grant is the entry that would have to be added for a host that none covers.
@@ -154,16 +186,15 @@ func (m *remedy) grant() string {
 	if len(m.r.Only) > 0 {
 		return "use a token whose entries cover this host"
 	}
-	t := m.q.url.target
-	t.Path, t.Query, t.HasQuery = "/", "", false
-	network := m.policy.network(&t)
-	switch network {
-	case "":
+	added := m.newEntry()
+	if added == "" {
 		return ""
-	case NetworkPublic:
-		return "add an entry with url_prefix " + t.String() + ", or add " + t.Authority() + " to policy.allowed_hosts"
 	}
-	return "add an entry with url_prefix " + t.String() + " and network " + network
+	added = "add an entry with " + added
+	if t := m.q.url.target; m.policy.network(&t) == NetworkPublic {
+		added += ", or add " + t.Authority() + " to policy.allowed_hosts"
+	}
+	return added
 }
 
 func (m *remedy) address(f denial) string {

@@ -168,6 +168,9 @@ func logStreams(partitions int) []string {
 	return all
 }
 
+// Streams are those of a log of so many partitions: the log itself, then what its records refer to.
+func Streams(partitions int) []string { return allStreams(partitions) }
+
 func allStreams(partitions int) []string {
 	all := append(logStreams(partitions), schemas.EvidenceStream, schemas.DeadStream)
 	for _, b := range Buckets() {

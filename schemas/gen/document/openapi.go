@@ -72,6 +72,7 @@ func openAPI(components object) object {
 			"/ready":                   object{"get": agentReady()},
 			"/sandbox":                 object{"get": sandbox()},
 			"/metrics":                 object{"get": metrics()},
+			schemas.RouteBackup:        object{"get": backup()},
 			"/openapi.json":            object{"get": description()},
 		}),
 		"components": object{

@@ -173,6 +173,22 @@ func metrics() object {
 	}})
 }
 
+func backup() object {
+	return object{
+		"operationId": "backup",
+		"summary":     "Back up a running node with an embedded log",
+		"description": "For admins of the tenant default. `weir backup` verifies the archive while it writes it, and `weir restore` reads it. " +
+			"Its last entry is a manifest with checksums; an archive without one is incomplete.",
+		"tags": []any{"service"},
+		"responses": responses(object{"200": object{
+			"description": "A tar archive.",
+			"content": object{"application/x-tar": object{"schema": object{"type": "string", "format": "binary"}, "examples": object{
+				"head": example("The name of its first entry", "streams/WEIR_LOG_0/head00000001"),
+			}}},
+		}}, "BadRequest", "Unauthorized", "Forbidden", "Conflict", "RateLimited", "Unavailable"),
+	}
+}
+
 func description() object {
 	return service("openapi", "This description", object{"200": object{
 		"description": "An OpenAPI 3.1 document.",
