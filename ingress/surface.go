@@ -36,7 +36,7 @@ type Surface struct {
 	// Kind is the kind of the surface's actions; empty: it stores none.
 	Kind schemas.Kind
 	// Redrive completes the request for an action that repeats a stored payload, and refuses one whose
-	// calls its asker may not make. A payload that cannot be read is a *fault.Terminal.
+	// calls its caller may not make. A payload that cannot be read is a *fault.Terminal.
 	Redrive func(req *accept.Request, by grant.Caller) error
 	// NotRedriven says why actions of the kind are not redriven, and what to do instead. Empty:
 	// Redrive decides.

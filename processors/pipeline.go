@@ -238,7 +238,7 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 	}
 }
 
-// deadLetterMessage puts the message aside and settles its action, if it has one.
+// deadLetterMessage stores the message as a dead letter and settles its action, if it has one.
 func (p *Pipeline) deadLetterMessage(ctx context.Context, rec schemas.Record, st *ledger.State, why *fault.Terminal) error {
 	if err := p.Park.Park(ctx, rec, why); err != nil {
 		return err
@@ -246,11 +246,11 @@ func (p *Pipeline) deadLetterMessage(ctx context.Context, rec schemas.Record, st
 	if st == nil {
 		return p.Barrier(ctx)
 	}
-	st.Underived = true // the letter is not kept by the action's events
+	st.Underived = true // the action's events do not include the dead letter
 	return p.settle(ctx, st, settle.Outcome{Outcome: schemas.OutcomeFailed, Code: why.Code, Message: why.Reason})
 }
 
-// DeadLetter parks a message that the pipeline cannot survive, and settles its
+// DeadLetter dead-letters a message that crashes the pipeline, and settles its
 // action as failed if the action can be read.
 func (p *Pipeline) DeadLetter(ctx context.Context, rec schemas.Record, why *fault.Terminal) error {
 	if _, _, err := schemas.ParseSubject(rec.Subject); err != nil {

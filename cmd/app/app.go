@@ -112,11 +112,11 @@ type App struct {
 	seal     *settle.Seal
 	secrets  *secrets.Store
 
-	destinations *destination.Limiter
-	board        *board.Board
-	desk         *tasks.Service
-	book         *budget.Limiter
-	repositories repositories
+	destinations  *destination.Limiter
+	board         *board.Board
+	taskService   *tasks.Service
+	budgetLimiter *budget.Limiter
+	repositories  repositories
 
 	rules   *rules.Keeper
 	resting atomic.Pointer[processors.Pipeline] // that wakes what rules held back

@@ -86,7 +86,7 @@ func (a *App) known(r *http.Request) bool {
 	case !ok:
 		return false
 	case task.Is(text):
-		return a.desk != nil && a.desk.Knows(r.Context(), text)
+		return a.taskService != nil && a.taskService.Knows(r.Context(), text)
 	default:
 		return a.tokens.Known([]string{"Bearer " + text})
 	}

@@ -89,7 +89,7 @@ func (a *App) gitReads() *egressgit.Config {
 	}
 	r := &a.repositories
 	return &egressgit.Config{
-		Grant: a.desk.Grant, Hold: a.desk.Hold, Over: a.board.Over, Repos: r.table, Hosted: egressgit.NewHosted(r.program), Proxied: r.forward, Timeout: a.cfg.Git.Timeout,
+		Grant: a.taskService.Grant, Hold: a.taskService.Hold, Over: a.board.Over, Repos: r.table, Hosted: egressgit.NewHosted(r.program), Proxied: r.forward, Timeout: a.cfg.Git.Timeout,
 	}
 }
 
@@ -97,7 +97,7 @@ func (a *App) gitReads() *egressgit.Config {
 func (a *App) gitDoor() ingressgit.Config {
 	r := &a.repositories
 	return ingressgit.Config{
-		Grant: a.desk.Grant, Hold: a.desk.Hold, Repos: r.table, Hosted: r.program, Reserve: a.reservePush,
+		Grant: a.taskService.Grant, Hold: a.taskService.Hold, Repos: r.table, Hosted: r.program, Reserve: a.reservePush,
 		MaxPack: int64(a.cfg.Git.MaxPack), Timeout: a.cfg.Git.Timeout, Slots: a.cfg.Workers.Slots, TenantShare: a.cfg.TenantShare(),
 	}
 }

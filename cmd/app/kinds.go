@@ -15,7 +15,7 @@ import (
 
 // openBudgets opens the accounts of what is used of models.
 func (a *App) openBudgets(ctx context.Context) error {
-	a.book = budget.NewLimiter(a.broker.Budgets(), budget.Config{Budgets: a.budgets, Logger: a.log})
+	a.budgetLimiter = budget.NewLimiter(a.broker.Budgets(), budget.Config{Budgets: a.budgets, Logger: a.log})
 	if !a.role.works() {
 		return nil // who works keeps them tidy
 	}
@@ -23,7 +23,7 @@ func (a *App) openBudgets(ctx context.Context) error {
 	tidy := make(chan struct{})
 	go func() {
 		defer close(tidy)
-		a.book.Run(ctx)
+		a.budgetLimiter.Run(ctx)
 	}()
 	a.teardown.push(func(context.Context) error { stop(); <-tidy; return nil })
 	return nil
@@ -48,14 +48,14 @@ func (a *App) runs(w *workshop) processors.Kind {
 func (a *App) chats(w *workshop) processors.Kind {
 	adapter := model.New(w.client, a.secrets, model.Config{Event: int64(a.cfg.Limits.Response), Stream: int64(a.cfg.Limits.Stream)})
 	p := chat.New(a.ledger, w.caller, a.recorder, w.answers, chat.Config{
-		Models: a.models, Adapter: adapter, Budgets: a.book, Mac: a.seal.Mac, Metrics: a.metrics, Draining: a.draining,
+		Models: a.models, Adapter: adapter, Budgets: a.budgetLimiter, Mac: a.seal.Mac, Metrics: a.metrics, Draining: a.draining,
 	})
 	return processors.Kind{Executor: p, Ended: traced{ended: p.Ended, traces: a.traces, docs: a.ledger}.Ended}
 }
 
 // taskReader is who a task's token is, and which models it may use. It only looks.
 func (a *App) taskReader(ctx context.Context, token string) (egress.Reader, error) {
-	v, err := a.desk.Look(ctx, token)
+	v, err := a.taskService.Look(ctx, token)
 	if err != nil {
 		return egress.Reader{}, err
 	}

@@ -53,7 +53,7 @@ func localPolicy(path string, environ []string) (cli.Policy, error) {
 }
 
 // explain asks a policy about a call of the executor. Only are the entries that
-// the asker may use; empty: all.
+// the caller may use; empty: all.
 func explain(p *policy.Policy, call schemas.HTTPCall, only []string) schemas.Explanation {
 	return p.Explain(judge.Request(call, judge.Scope{Only: only}))
 }

@@ -23,7 +23,7 @@ import (
 	"weir/schemas"
 )
 
-// openTasks begins to follow the tasks that have not ended, and opens the desk at
+// openTasks begins to follow the tasks that have not ended, and creates the task service at
 // which agents and their people change them.
 func (a *App) openTasks(ctx context.Context) error {
 	a.board = board.New(a.broker, board.Config{Layout: a.layout(), Logger: a.log})
@@ -31,7 +31,7 @@ func (a *App) openTasks(ctx context.Context) error {
 		return fmt.Errorf("tasks: %w", err)
 	}
 	a.teardown.push(func(context.Context) error { a.board.Stop(); return nil })
-	a.desk = tasks.NewService(a.ledger, a.board, a.broker.Leases(), tasks.Config{
+	a.taskService = tasks.NewService(a.ledger, a.board, a.broker.Leases(), tasks.Config{
 		Verify:  func(token string) (schemas.Token, error) { return a.verify([]string{"Bearer " + token}) },
 		Barrier: a.broker.Barrier, Lease: a.cfg.Tasks.Lease, Rate: a.cfg.Auth.Rate, Draining: a.draining,
 	})

@@ -71,7 +71,7 @@ func (j askerPolicy) Judge(call schemas.HTTPCall) (schemas.Decision, schemas.Cla
 // MaxTimeout is the longest that one attempt may take.
 func (j askerPolicy) MaxTimeout() time.Duration { return j.app.cfg.Policy.Timeout }
 
-// Preview says what the traffic rules of the asker's tenant and the policy in force
+// Preview says what the traffic rules of the caller's tenant and the policy in force
 // would make of a call.
 func (a *App) Preview(ctx context.Context, who grant.Caller, q ingressrules.Question) (schemas.Preview, error) {
 	scope := a.previewed(who, &q)

@@ -144,9 +144,9 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 		Resume: outruns.Resume, Slot: slots.Acquire, Stream: outruns.NewAnswerer(out).Stream,
 	})), one(outruns.Surface()), executors{schemas.KindRun: a.runs})
 
-	completions := outchat.NewAnswerer(out, outchat.Config{Models: a.models, Budgets: a.book, Holder: a.taskReader, Watch: slots.Watch})
+	completions := outchat.NewAnswerer(out, outchat.Config{Models: a.models, Budgets: a.budgetLimiter, Holder: a.taskReader, Watch: slots.Watch})
 	all.add(one(inchat.Surface(in, inchat.Config{
-		Models: a.models, Budgets: a.book, Desk: a.desk, MaxBody: int64(a.cfg.Limits.Chat), Draining: a.draining, Stop: a.stopWork,
+		Models: a.models, Budgets: a.budgetLimiter, Desk: a.taskService, MaxBody: int64(a.cfg.Limits.Chat), Draining: a.draining, Stop: a.stopWork,
 		Cancel: func(ctx context.Context, tenant, id string) error {
 			_, err := control.Cancel(ctx, tenant, id)
 			return err
@@ -167,7 +167,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 		Repos: r.table, Index: a.index, PublicURL: a.baseURL, Partitions: a.cfg.Log.Partitions,
 	})
 	all.add(intasks.Surfaces(in, intasks.SurfaceConfig{
-		Desk: a.desk, Control: control, Policy: a.judge, Repos: r.table, Branches: a.branchExists, Hosts: a.hosts,
+		Desk: a.taskService, Control: control, Policy: a.judge, Repos: r.table, Branches: a.branchExists, Hosts: a.hosts,
 		Models: a.models, MaxTask: a.cfg.LongestAction(),
 		Show: people.Task, Agent: people.AgentTask, Leased: people.Leased, Inquiry: people.Inquiry,
 	}), people.Surfaces(), executors{

@@ -82,7 +82,7 @@ func Surface(cfg *Config) egress.Surface {
 	}
 }
 
-// server is where clients of git read. It is safe for concurrent use.
+// server serves the reads of git clients. It is safe for concurrent use.
 type server struct {
 	Config
 

@@ -49,7 +49,7 @@ type Dialect struct {
 	// last on this node who read the action or waited for it, and not where it was sent
 	// away.
 	Left func()
-	// Watch replaces HTTP's; nil: HTTP's. Neither is used if the request has a AcquireSlot.
+	// Watch replaces HTTP's; nil: HTTP's. Neither is used if the request has a slot.
 	Watch Watch
 	// Answer: the stream is the answer to a request whose work ends. It continues while the node
 	// drains, until EndWaits. For an ended one, a position after the end is ErrBeyond.

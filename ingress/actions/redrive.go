@@ -54,7 +54,7 @@ func ReadRedrive(body []byte) (uint64, error) {
 // Redrive makes a new action with the payload of the one that a dead letter
 // names, and names that one in Supersedes. The new id is derived from the dead
 // letter: redriving it twice makes one action. The old action must have ended.
-// The new one may use what both the old one and the asker may.
+// The new one may use what both the old one and the caller may.
 func (r *Redriver) Redrive(ctx context.Context, by grant.Caller, sequence uint64) (accept.Accepted, error) {
 	tenant := by.Tenant
 	letter, err := r.deadLetter(ctx, tenant, sequence)

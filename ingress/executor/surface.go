@@ -20,7 +20,7 @@ import (
 
 // Config of the surface.
 type Config struct {
-	// Policy returns what decides about an asker's calls.
+	// Policy returns what decides about a caller's calls.
 	Policy  func(who grant.Caller) Policy
 	Checker Checker
 }

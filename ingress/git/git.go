@@ -1,4 +1,4 @@
-// Package git reads what a push asks for, and decides whether its asker may have it,
+// Package git reads what a push asks for, and decides whether its caller may have it,
 // before git or an upstream sees a byte. The routes that only read are egress's.
 package git
 
@@ -59,7 +59,7 @@ type Config struct {
 // Reply answers for a push that was accepted; see ingress.Config.
 type Reply func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration)
 
-// handler is where clients of git push. It is safe for concurrent use.
+// handler accepts the pushes of git clients. It is safe for concurrent use.
 type handler struct {
 	Config
 
@@ -67,7 +67,7 @@ type handler struct {
 	reply  Reply
 	auth   githttp.Authorizer
 	limit  *githttp.TaskLimit
-	shares *limits.Shares // of pushes on their way; nil: not divided
+	shares *limits.Shares // of incoming pushes; nil: not divided
 }
 
 // Surface is the route that takes pushes.

@@ -12,7 +12,7 @@ import (
 	"weir/schemas"
 )
 
-// Caller is who asks for something, as far as the policy and the traffic rules look
+// Caller is the sender of a request, with the properties that policy and traffic rules look
 // at it.
 type Caller struct {
 	Tenant string
@@ -28,10 +28,10 @@ type Caller struct {
 	Models []string
 }
 
-// May reports whether the asker may use a model's name.
+// May reports whether the caller may use a model's name.
 func (a Caller) May(name string) bool { return models.May(a.Models, name) }
 
-// Enters reports whether the asker may use an entry of the policy.
+// Enters reports whether the caller may use an entry of the policy.
 func (a Caller) Enters(entry string) bool {
 	return len(a.Entries) == 0 || slices.Contains(a.Entries, entry)
 }

@@ -17,7 +17,7 @@ import (
 // Policies explains the policy in force and puts a changed one in force.
 type Policies interface {
 	// Explain decides about a call that is not made. Only are the entries that
-	// the asker may use; empty: all.
+	// the caller may use; empty: all.
 	Explain(call schemas.HTTPCall, only []string) schemas.Explanation
 	// Reload returns when the policy is in force. Its errors are public ones.
 	Reload(ctx context.Context) (schemas.Reload, error)

@@ -27,7 +27,7 @@ type Config struct {
 	// PolicyVersion is the version of the policy in force: the same write of the
 	// rules under another policy is another one. Default: empty.
 	PolicyVersion func() string
-	// Preview asks the traffic rules of the asker's tenant, and then the policy as far as the asker
+	// Preview asks the traffic rules of the caller's tenant, and then the policy as far as the caller
 	// may use it, about a call that is not made. Its errors are public ones. Required.
 	Preview func(ctx context.Context, who grant.Caller, q Question) (schemas.Preview, error)
 	// Read answers an operation of the agent API that changes nothing. Its

@@ -20,7 +20,7 @@ import (
 
 // Config of the surface. Resume, Slot and Stream are egress's, and required.
 type Config struct {
-	// Policy returns what decides about an asker's calls.
+	// Policy returns what decides about a caller's calls.
 	Policy  func(who grant.Caller) executor.Policy
 	Checker executor.Checker
 	// Serves reports whether there is an agent for a task type, Weir's own ones aside;

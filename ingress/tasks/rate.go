@@ -123,7 +123,7 @@ func (r *rates) sweep(now time.Time) {
 	r.most = max(sweepFrom, 2*len(r.held))
 }
 
-// keyedMutex lets one request of a kind go on at a time.
+// keyedMutex admits one request for each key at a time.
 type keyedMutex struct {
 	mu    sync.Mutex
 	taken map[string]chan struct{}
@@ -131,7 +131,7 @@ type keyedMutex struct {
 
 func newKeyedMutex() *keyedMutex { return &keyedMutex{taken: map[string]chan struct{}{}} }
 
-// lock waits for a turn, which ends with leave.
+// lock waits for the key, and holds it until leave.
 func (t *keyedMutex) lock(ctx context.Context, key string) (leave func(), err error) {
 	for {
 		t.mu.Lock()

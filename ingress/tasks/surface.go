@@ -33,7 +33,7 @@ type Repos interface {
 type SurfaceConfig struct {
 	Desk    *Service
 	Control *actions.Control
-	// Policy returns what decides about an asker's calls.
+	// Policy returns what decides about a caller's calls.
 	Policy func(who grant.Caller) executor.Policy
 	Repos  Repos
 	// Branches reports whether a repository has a branch. ErrNoRepo of internal/git means

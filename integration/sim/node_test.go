@@ -215,7 +215,7 @@ func (n *node) held(d *dice) (was bool, err error) {
 type deaf struct{}
 
 func (deaf) Settled(schemas.Kind, schemas.Outcome, schemas.Code, time.Duration) {}
-func (deaf) EvidenceWritten(string)                              {}
-func (deaf) Denied(schemas.Code)                                 {}
-func (deaf) Shadowed(string, bool)                               {}
-func (deaf) Parked(schemas.Code)                                 {}
+func (deaf) EvidenceWritten(string)                                             {}
+func (deaf) Denied(schemas.Code)                                                {}
+func (deaf) Shadowed(string, bool)                                              {}
+func (deaf) Parked(schemas.Code)                                                {}

@@ -63,7 +63,7 @@ func (c *Call) Error() string { return string(c.Code) }
 // Unwrap gives the private cause, which may name addresses: never show it.
 func (c *Call) Unwrap() error { return c.Cause }
 
-// RetryAfter asks for the work to be delivered again after a delay; 0 is a second.
+// RetryAfter requests that the work is delivered again after a delay; 0 is a second.
 type RetryAfter struct {
 	After time.Duration
 	Cause error
@@ -79,7 +79,7 @@ func (l *RetryAfter) Error() string {
 // Unwrap gives the cause.
 func (l *RetryAfter) Unwrap() error { return l.Cause }
 
-// Terminal is work that no retry can help.
+// Terminal is the failure of work that no retry can help.
 type Terminal struct {
 	Code   schemas.Code
 	Reason string // without content

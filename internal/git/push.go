@@ -156,7 +156,7 @@ func (g *Git) scrubbed(progress func([]byte)) func([]byte) {
 	return func(b []byte) { progress(bytes.ReplaceAll(b, []byte(g.cfg.Dir), nil)) }
 }
 
-// PushState is what a branch says of a push.
+// PushState is the state of a branch after a push.
 type PushState struct {
 	// Head is where the branch is.
 	Head string

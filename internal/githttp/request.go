@@ -25,16 +25,16 @@ type Repos interface {
 	Get(ctx context.Context, tenant, name string) (schemas.Repo, error)
 }
 
-// Authorizer lets the holders of tokens through to their repositories.
+// Authorizer finds the repository of a request and checks the token for it.
 type Authorizer struct {
-	// Grant says what the holder of a token may do. Its errors are public ones.
+	// Grant is the permission of a token. Its errors are public.
 	Grant func(ctx context.Context, token string) (task.Grant, error)
 	Repos Repos
 }
 
-// Authorize finds who asks, and the repository that a path names, with or without the
-// ending ".git". An invalid name, one that does not exist, another tenant's and
-// another task's are one answer.
+// Authorize returns the caller's grant, and the repository that a path names, with or without the
+// ending ".git". An invalid name, a missing repository, another tenant's and another task's have
+// the same error.
 func (g Authorizer) Authorize(r *http.Request, named string) (task.Grant, schemas.Repo, error) {
 	token, ok := BearerToken(r.Header.Values("Authorization"), true)
 	if !ok {
@@ -138,8 +138,8 @@ func MediaType(h http.Header, service string) error {
 	return fault.New(schemas.UnsupportedMediaType, "send Content-Type: "+want)
 }
 
-// TaskLimit bounds how many requests of a kind a task has at a time, so that one token cannot
-// take all that there is of something. It is safe for concurrent use.
+// TaskLimit limits a task's concurrent requests of a kind, so that one token cannot use up a
+// shared resource. It is safe for concurrent use.
 type TaskLimit struct {
 	what string
 	most int
@@ -150,13 +150,13 @@ type TaskLimit struct {
 
 type holder struct{ tenant, task string }
 
-// NewTaskLimit returns a bound. what names the requests, in the plural.
+// NewTaskLimit returns a limit. what names the requests, in the plural.
 func NewTaskLimit(what string, most int) *TaskLimit {
 	return &TaskLimit{what: what, most: most, of: map[holder]int{}}
 }
 
-// Authorize lets one request of a task in until it leaves. Who has no task is not counted.
-func (c *TaskLimit) Acquire(g task.Grant) (leave func(), err error) {
+// Acquire takes one of a task's requests until release. A caller without a task is not counted.
+func (c *TaskLimit) Acquire(g task.Grant) (release func(), err error) {
 	if g.TaskID == "" {
 		return func() {}, nil
 	}

@@ -34,7 +34,7 @@ func (l *Ledger) attach(ctx context.Context, a schemas.Action, ours bool) (*Stat
 	return st, err == nil, err
 }
 
-// Peek is Find of where an action stands: its state has the action, its status and its end, and
+// Peek is Find for an action's current state: its state has the action, its status and its end, and
 // no history, as Join's. It reads the few records that tell it, so that this takes no longer after
 // a hundred thousand events than after one. Where they do not tell, it is the fold of all.
 func (l *Ledger) Peek(ctx context.Context, tenant, id string) (*State, error) {

@@ -134,7 +134,7 @@ func (l *Ledger) write(ctx context.Context, st *State, ev schemas.Event) error {
 	return nil
 }
 
-// Notify has an action's worker look at it now. A pending wake-up stays.
+// Notify wakes an action's worker now. A pending wake-up stays.
 func (l *Ledger) Notify(ctx context.Context, ref schemas.Ref) error {
 	return l.notify(ctx, ref, schemas.SectionWake)
 }
@@ -278,7 +278,7 @@ func Result(ctx context.Context, s *schemas.Settled, get func(ctx context.Contex
 	return slices.Concat([]byte(`{"answer":`), answer, rest), nil
 }
 
-// PutBlob keeps a document inline, or puts it aside when it is over schemas.InlineLimit and returns
+// PutBlob keeps a document inline, or stores it as a blob if it is over schemas.InlineLimit and returns
 // its name instead. It counts for the tenant.
 func (l *Ledger) PutBlob(ctx context.Context, tenant string, doc json.RawMessage) (json.RawMessage, string, error) {
 	if len(doc) <= schemas.InlineLimit {

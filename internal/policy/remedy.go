@@ -48,7 +48,7 @@ func (m *remedy) of(f denial) string {
 	}
 }
 
-// advice is the half of a flaw's sentence that says what to do.
+// advice is the half of a denial's sentence that says what to do.
 func advice(f denial) string {
 	if _, after, ok := strings.Cut(f.Reason, "; "); ok {
 		return after

@@ -49,7 +49,7 @@ func ask(r *Request) question {
 	return q
 }
 
-// usable reports whether the asker may use e, and so may know of it.
+// usable reports whether the caller may use e, and so may know of it.
 func (r *Request) usable(e *entry) bool {
 	return len(r.Only) == 0 || (!e.item && slices.Contains(r.Only, e.Name))
 }
@@ -111,7 +111,7 @@ func (p *Policy) selected(t *table, r *Request) (*entry, denial) {
 
 // choose gives the first entry that fits. One that fits but for the address,
 // which is known for literals, gives way to a later one that fits entirely.
-// If none fits, the flaw comes from the entry that got furthest, among those that cover the host.
+// If none fits, the denial comes from the entry that got furthest, among those that cover the host.
 func (p *Policy) choose(t *table, q *question, r *Request) (*entry, denial) {
 	var near *entry
 	nearest, furthest := deniedHostNone, CheckKey

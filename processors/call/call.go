@@ -188,12 +188,12 @@ func route(url string) string {
 	return schemas.RunRoute(url)
 }
 
-// started is what is known of an attempt besides what came back.
+// started is an attempt without its result.
 type started struct {
 	attempt schemas.Attempt
 	pass    guard.Pass
 	start   time.Time
-	// undeclared: it was not written down beforehand.
+	// undeclared: no event was written before it started.
 	undeclared bool
 	// decision is the decision of a policy that came into force after that.
 	decision *schemas.Decision

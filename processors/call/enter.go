@@ -21,13 +21,13 @@ func (c *Caller) enter(ctx context.Context, t *Task, p guard.Pass, booked *time.
 	}
 	asked := c.destined(t, p)
 	asked.Booked, asked.HasSlot = *booked, had.hasSlot(asked.Entry)
-	turn, held, err := c.cfg.Destinations.Acquire(ctx, asked)
+	permit, held, err := c.cfg.Destinations.Acquire(ctx, asked)
 	if err != nil {
 		return false, err
 	}
 	if held == nil {
 		*booked = time.Time{}
-		had.keep(asked.Entry, turn) //nolint:contextcheck // the former one is released whatever the result
+		had.keep(asked.Entry, permit) //nolint:contextcheck // the former one is released whatever the result
 		return false, nil
 	}
 	if held.Booked {
@@ -78,22 +78,22 @@ func (t *Task) booked() time.Time {
 }
 
 // learn tells what an attempt says of its destination.
-func (c *Caller) learn(ctx context.Context, t *Task, turn *destination.Permit, try *ledger.Attempt) {
-	if turn == nil || try.Mocked() {
+func (c *Caller) learn(ctx context.Context, t *Task, permit *destination.Permit, try *ledger.Attempt) {
+	if permit == nil || try.Mocked() {
 		return
 	}
 	res := try.Result
 	switch until, asks := c.requestedPause(t, res); {
 	case asks:
-		turn.Asked(ctx, until)
+		permit.Asked(ctx, until)
 	case res.NoMemory:
 		// The target was not read to the end: that says nothing of it.
 	case res.Code == schemas.UpstreamTimeout && res.Duration < c.cfg.Timeout:
 		// The caller's own deadline was shorter: that proves nothing about the target.
 	case Faulty(res):
-		turn.Failed(ctx)
+		permit.Failed(ctx)
 	case res.Status != 0:
-		turn.Succeeded(ctx)
+		permit.Succeeded(ctx)
 	}
 }
 

@@ -18,21 +18,21 @@ type permits struct {
 	slot, last *destination.Permit
 }
 
-// hasSlot reports whether the next of them needs no seat of its own.
+// hasSlot reports whether the next hop can use the slot that is held.
 func (h *permits) hasSlot(entry string) bool { return h.slot != nil && h.entry == entry }
 
-// keep keeps the turn of the next of them.
-func (h *permits) keep(entry string, turn *destination.Permit) {
+// keep adds the permit of the next hop.
+func (h *permits) keep(entry string, permit *destination.Permit) {
 	if !h.hasSlot(entry) {
 		h.release()
-		h.entry, h.slot = entry, turn
+		h.entry, h.slot = entry, permit
 	} else if h.last != h.slot {
 		h.last.Release()
 	}
-	h.last = turn
+	h.last = permit
 }
 
-// release gives all of it back. It may be called twice.
+// release releases all permits. It may be called twice.
 func (h *permits) release() {
 	h.last.Release()
 	h.slot.Release()
@@ -71,7 +71,7 @@ func (c *Caller) ask(t *Task, from *ledger.Attempt) (guard.Pass, schemas.Decisio
 // attempt makes the call or, behind from, the hop that follows it, and has the destination
 // learn of it. The error is that of do, but that a hop which was revoked is written down
 // as refused, and so is one that leads nowhere.
-func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int, from *ledger.Attempt, turn *destination.Permit) error {
+func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int, from *ledger.Attempt, permit *destination.Permit) error {
 	hop := 0
 	if from != nil {
 		hop = from.Hop + 1
@@ -84,7 +84,7 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 	case err != nil:
 		return err
 	}
-	c.learn(ctx, t, turn, &done.try)
+	c.learn(ctx, t, permit, &done.try)
 	if res := done.try.Result; redirects(res) && res.Location == "" {
 		_, d := c.guard.Hop(done.pass, "", res.Status, hop+1)
 		return c.refuseHop(ctx, t, done.try, d)

@@ -246,7 +246,7 @@ func (s story) play(t *testing.T) (*desk, call.Result) {
 	return b, r
 }
 
-// requestedPause asserts the paths that the target was asked for.
+// asked asserts the paths that the target was asked for.
 func (b *desk) asked(paths ...string) {
 	b.t.Helper()
 	var urls []string

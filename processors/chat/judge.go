@@ -11,18 +11,18 @@ import (
 	"weir/schemas"
 )
 
-// completionEnd is how a completion ends.
+// completionEnd is the end of a completion.
 type completionEnd struct {
 	outcome schemas.Outcome
 	code    schemas.Code
-	message string // in Weir's own words alone
+	message string // written by Weir, without content
 	result  schemas.ChatResult
-	// unheld: no budget has held anything for it.
+	// unheld: no budget has reserved anything for it.
 	unheld bool
 }
 
-// evaluate is how a completion ends by its newest step; over is false where another may
-// follow it.
+// evaluate derives the end of a completion from its newest step; over is false if another step may
+// follow.
 func (w *work) evaluate(o *outcome) (e completionEnd, over bool) {
 	switch response := o.response; {
 	case response != nil && succeeded(o.Last.Result.Status, response):

@@ -38,12 +38,11 @@ type work struct {
 	// word, by step. It is not on the log: of a call whose worker died the deltas tell.
 	reported map[int]*schemas.ChatUsage
 
-	// clean takes secrets out of what the deltas say, by the call that gave them; nil: that
-	// was another worker's.
+	// clean redacts the deltas with the secrets of their call; nil: the call was another worker's.
 	clean func(json.RawMessage) json.RawMessage
 }
 
-// attemptTarget is where a candidate is asked, and for what.
+// attemptTarget is a candidate's entry and the model name to send.
 type attemptTarget struct{ entry, send string }
 
 func targetOf(c models.Candidate) attemptTarget {
@@ -53,7 +52,7 @@ func targetOf(c models.Candidate) attemptTarget {
 // maxSteps is how many tries of upstreams a completion has at most.
 const maxSteps = 16
 
-// ask asks one upstream after the other, and says how that ended.
+// ask calls one upstream after the other, and returns the end.
 func (w *work) ask(ctx context.Context) (completionEnd, error) {
 	for {
 		last, err := w.concluded(ctx)

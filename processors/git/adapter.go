@@ -19,33 +19,33 @@ import (
 	"weir/schemas"
 )
 
-// mostAnswer is the most that a git server may say to a push, progress included, in bytes.
+// mostAnswer is the size limit of a git server's answer to a push, progress included, in bytes.
 const mostAnswer = 8 << 20
 
-// PushCall is one push, as far as the server is concerned.
+// PushCall is the request of one push.
 type PushCall struct {
-	// Commands are the commands as they go. There is one.
+	// Commands are the commands as sent. There is one.
 	Commands gitwire.Commands
 	// Pack returns the pack and its size. It is called before the connection is opened, and again
 	// if that fails. Its error means that there is no pack: then nothing is sent, and the push is
 	// not retried. The pack is read right before it is sent; a small one is read completely before
 	// the first byte.
 	Pack func() (pack io.Reader, size int64, err error)
-	// Progress takes what the server has to say meanwhile; nil: it is dropped.
+	// Progress takes the server's progress messages; nil: they are dropped.
 	Progress func([]byte)
 }
 
-// whole is the size up to which a pack goes with its length, as servers like it that do not take
+// whole is the size up to which a pack is sent with its length, for servers that do not accept
 // chunks. A larger one is streamed.
 const whole = 1 << 20
 
-// pushReport is the server's word on a push: the body of the answer that is kept.
+// pushReport is the server's report of a push: the body of the stored answer.
 type pushReport struct {
 	// Unpack is the result of unpacking, and Reason why the ref was not updated; both as in
 	// gitwire.Report.
 	Unpack string `json:"unpack,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Updated: it says that the ref was updated.
+	// Updated: the ref was updated.
 	Updated bool `json:"updated"`
 	// Refused is the error sent instead of a report. The ref itself then shows the result.
 	Refused *string `json:"refused,omitempty"`

@@ -131,7 +131,7 @@ type unsynced struct {
 	err error
 }
 
-func (g unsynced) Fate(context.Context, string, string, string) (hosted.PushState, error) {
+func (g unsynced) PushState(context.Context, string, string, string) (hosted.PushState, error) {
 	return hosted.PushState{}, g.err
 }
 

@@ -30,7 +30,7 @@ func (f *Forward) UploadPack(ctx context.Context, repo schemas.Repo, g task.Gran
 	return f.uploadPack(ctx, reader(g, repo), repo, protocol, in, w)
 }
 
-// reader is the asker of a fetch. A fetch without a task belongs
+// reader is the caller of a fetch. A fetch without a task belongs
 // to no action: it has an id of its own.
 func reader(g task.Grant, repo schemas.Repo) caller {
 	a := caller{kind: schemas.KindTask, taskID: g.TaskID, principal: g.Principal, entries: g.Entries}
@@ -39,7 +39,7 @@ func reader(g task.Grant, repo schemas.Repo) caller {
 	return a
 }
 
-// shown are the refs that an asker may see.
+// shown are the refs that a caller may see.
 func (a caller) shown(refs []gitwire.Ref) []gitwire.Ref {
 	if a.hides == nil {
 		return refs

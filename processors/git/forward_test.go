@@ -139,7 +139,7 @@ func TestUpstreamThatCannotBeRead(t *testing.T) {
 	}
 	table.Run(t, map[string]testCase{
 		"a page":            {answer: says("text/html", "<html>"), code: schemas.UpstreamProtocol, says: "no git server"},
-		"nonsense":          {answer: says(advert, "<html>"), code: schemas.UpstreamProtocol, says: "not git's protocol"},
+		"nonsense":          {answer: says(advert, "<html>"), code: schemas.UpstreamProtocol, says: "does not follow git's protocol"},
 		"an error of git's": {answer: says(advert, gitkit.Pkt("ERR go away")), code: schemas.HTTPFailure, says: "credential"},
 		"a redirect":        {answer: http.RedirectHandler("/elsewhere", http.StatusFound).ServeHTTP, code: schemas.HTTPFailure, says: "redirect"},
 		"nobody":            {answer: http.NotFound, code: schemas.HTTPFailure, says: "404"},

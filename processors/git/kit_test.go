@@ -200,7 +200,7 @@ func (r *room) file(repo schemas.Repo, force bool) (st *ledger.State, base strin
 	return st, base
 }
 
-// write appends an event of the task.
+// tell appends an event of the task.
 func (r *room) tell(typ schemas.EventType, ev schemas.TaskEvent) {
 	r.t.Helper()
 	harness.Append(r.t, r.ledger, harness.Load(r.t, r.ledger, taskRef), schemas.Event{Type: typ, Task: &ev})
@@ -220,9 +220,12 @@ func order(repo schemas.Repo, from, to string) schemas.PushOrder {
 	}
 }
 
+// settled is embedded under a name that does not hide its field Outcome.
+type settled = settle.Outcome
+
 // pushed is a push that was performed.
 type pushed struct {
-	settle.Outcome
+	settled
 	result schemas.PushResult
 	st     *ledger.State
 }
@@ -255,7 +258,7 @@ func (r *room) perform(st *ledger.State) pushed {
 func (r *room) try(ctx context.Context, st *ledger.State) (pushed, error) {
 	r.t.Helper()
 	v, err := r.pushes.Execute(ctx, st, r.stop)
-	p := pushed{Outcome: v, st: st}
+	p := pushed{settled: v, st: st}
 	p.result, _ = v.Result.(schemas.PushResult)
 	return p, err
 }

@@ -127,7 +127,7 @@ func (w *work) pack(ctx context.Context) io.Reader {
 	})
 }
 
-// checkedReader is a reader that can be read from if open says so.
+// checkedReader calls open before the first read.
 type checkedReader struct {
 	io.Reader
 	open func() error

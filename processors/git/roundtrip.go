@@ -48,7 +48,7 @@ type roundTrip struct {
 	pass   guard.Pass
 	sent   bool
 	status int // the answer's
-	// untried: its asker gave it up while it was held back. It leaves no evidence.
+	// untried: its caller gave it up while it was held back. It leaves no evidence.
 	untried bool
 }
 
@@ -150,7 +150,7 @@ func (v *roundTrip) send(ctx context.Context, line *dial.Base) (*outbound.Stream
 func (v *roundTrip) end(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
 	defer cancel()
-	// Of the action under whose name the evidence is left, only its name and its asker are known here.
+	// Of the action under whose name the evidence is left, only its name and its caller are known here.
 	st := &ledger.State{Ref: v.who.action, Action: schemas.Action{Tenant: v.who.action.Tenant, Principal: v.who.principal}}
 	target := callurl.Target(v.call.Method, v.call.URL)
 	// A request that is made again is another one.
@@ -198,7 +198,7 @@ func (v *roundTrip) try(err error) ledger.Attempt {
 	}
 }
 
-// public is an error as its asker may see it.
+// public is an error as its caller may see it.
 func public(err error) error {
 	failed, ok := errors.AsType[*fault.Call](err)
 	if !ok {
@@ -211,7 +211,7 @@ func public(err error) error {
 	return &fault.Error{Code: failed.Code, Message: "the repository's upstream could not be asked: " + message, Cause: err}
 }
 
-// denies is a denial as its asker may see it.
+// denies is a denial as its caller may see it.
 func denies(d schemas.Decision) error {
 	return fault.New(d.Code, "policy does not let the repository's upstream be asked: "+d.Reason)
 }

@@ -86,19 +86,19 @@ func NewForward(g *guard.Guard, c *outbound.Client, r settle.Leaver, cfg Forward
 	return &Forward{g, c, r, cfg}
 }
 
-// caller is for whom an upstream is asked.
+// caller is the caller on whose behalf an upstream is called.
 type caller struct {
-	// action is under whose name the evidence is left, and kind what it is done for.
+	// action owns the evidence of the call, and kind is its kind.
 	action    schemas.Ref
 	kind      schemas.Kind
 	taskID    string
 	principal string
 	entries   []string
-	// hides says which refs are not shown; nil: all are.
+	// hides reports the refs that are not shown; nil: all are shown.
 	hides func(ref string) bool
 }
 
-// callerOf is the asker of what is done for an action.
+// callerOf is the caller of an action.
 func callerOf(st *ledger.State, taskID string) caller {
 	return caller{action: st.Ref, kind: st.Kind, taskID: taskID, principal: st.Action.Principal, entries: st.Action.Entries}
 }

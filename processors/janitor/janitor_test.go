@@ -53,7 +53,7 @@ func newYard(t *testing.T) *yard {
 	return y
 }
 
-func (y *yard) Nudge(ctx context.Context, ref schemas.Ref) error {
+func (y *yard) Notify(ctx context.Context, ref schemas.Ref) error {
 	return y.note(ctx, y.nudged, ref, y.led.Notify)
 }
 

@@ -112,9 +112,12 @@ func (r *room) again(st *ledger.State) *ledger.State {
 	return harness.Load(r.t, r.ledger, st.Ref)
 }
 
+// settled is embedded under a name that does not hide its field Outcome.
+type settled = settle.Outcome
+
 // ended is a write that was performed.
 type ended struct {
-	settle.Outcome
+	settled
 
 	result schemas.RuleResult
 	err    error
@@ -126,7 +129,7 @@ func (r *room) executor() *writes.Rules {
 
 func (r *room) perform(st *ledger.State) ended {
 	v, err := r.executor().Execute(r.t.Context(), st, harness.NoStop{})
-	e := ended{Outcome: v, err: err}
+	e := ended{settled: v, err: err}
 	e.result, _ = v.Result.(schemas.RuleResult)
 	return e
 }

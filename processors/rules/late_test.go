@@ -36,7 +36,7 @@ func (r *room) slow(st *ledger.State) *slow {
 	worker := r.executor()
 	go func() {
 		v, err := worker.Execute(r.t.Context(), st, harness.NoStop{})
-		s.ended <- ended{Outcome: v, err: err}
+		s.ended <- ended{settled: v, err: err}
 	}()
 	<-sent
 	r.bucket.Hook(nil)

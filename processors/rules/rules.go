@@ -1,5 +1,5 @@
 // Package rules performs actions of kind rule: each is one write of a tenant's rule
-// set, in the place of the one that its asker had read, or not at all.
+// set, in the place of the one that its caller had read, or not at all.
 package rules
 
 import (

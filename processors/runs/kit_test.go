@@ -157,16 +157,19 @@ func (r *room) claim(id string, run schemas.Run, deadline time.Duration) *ledger
 	}, run)
 }
 
+// settled is embedded under a name that does not hide its field Outcome.
+type settled = settle.Outcome
+
 // ended is a run that was performed.
 type ended struct {
-	settle.Outcome
+	settled
 	result schemas.RunResult
 	err    error
 }
 
 func (r *room) perform(st *ledger.State, stop call.Stop) ended {
 	v, err := r.runs.Execute(r.t.Context(), st, stop)
-	e := ended{Outcome: v, err: err}
+	e := ended{settled: v, err: err}
 	e.result, _ = v.Result.(schemas.RunResult)
 	return e
 }

@@ -116,7 +116,7 @@ func (m *Remote) further(ctx context.Context, st *ledger.State, run schemas.Run,
 	}
 }
 
-// visit takes a place at a desk, makes the call there, and leaves.
+// visit takes a place of an agent, makes the call, and releases the place.
 func (m *Remote) visit(ctx context.Context, d *agentState, st *ledger.State, run schemas.Run, concurrency int, stop call.Stop) (r asked, moved bool, err error) {
 	leave, err := m.enter(ctx, d, st, concurrency, stop)
 	if err != nil {
@@ -126,7 +126,7 @@ func (m *Remote) visit(ctx context.Context, d *agentState, st *ledger.State, run
 	return m.ask(ctx, d, st, run, stop)
 }
 
-// ask makes the call at a desk where the run has a place. The
+// ask makes the call of a run that has a place. The
 // agent may have moved while the run waited, or while policy was asked about its
 // old place: then there is nothing to be said of this one.
 func (m *Remote) ask(ctx context.Context, d *agentState, st *ledger.State, run schemas.Run, stop call.Stop) (r asked, moved bool, err error) {
@@ -134,11 +134,11 @@ func (m *Remote) ask(ctx context.Context, d *agentState, st *ledger.State, run s
 	if now != d {
 		return r, true, nil
 	}
-	turn, err := d.acquire(st)
+	permit, err := d.acquire(st)
 	if err != nil {
 		return r, false, err
 	}
-	defer turn.over()
+	defer permit.over()
 	r.step = next(st, a)
 	t := m.task(st, run, r.step, stop)
 	id, _ := schemas.Generation(st.ID) // the agent, too, gets its caller's own
@@ -147,13 +147,13 @@ func (m *Remote) ask(ctx context.Context, d *agentState, st *ledger.State, run s
 	}
 	t.Timeout = cmp.Or(a.Timeout, schemas.MaxRunTimeout)
 	t.Via = m.cfg.Adapter.For(agent.CallOptions{
-		RequestID: id, TaskType: run.TaskType, Answering: turn.answering,
+		RequestID: id, TaskType: run.TaskType, Answering: permit.answering,
 		Progress: func(ctx context.Context, ev schemas.RunProgress) error { return m.progress(ctx, st, ev) },
 	})
 	if r.Result, err = m.caller.Run(ctx, t); err != nil {
 		return r, false, err
 	}
-	turn.learn(r.Result)
+	permit.learn(r.Result)
 	if r.Denied {
 		_, now, _ = m.desks.of(run.TaskType)
 	}

@@ -11,7 +11,7 @@ import (
 	"weir/schemas"
 )
 
-// Outcome is how an action ends. Result is the kind's own document; Answer is the answer in it, if
+// Outcome is the end of an action. Result is the kind's own document; Answer is the answer in it, if
 // that is an attempt's; AnswerBlob see schemas.Settled.
 type Outcome struct {
 	Outcome    schemas.Outcome

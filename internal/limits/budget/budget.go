@@ -52,7 +52,7 @@ type Limiter struct {
 	accounts map[string]*limits.Account[account] // by key; each is but a copy
 }
 
-// NewLimiter returns a book over a bucket.
+// NewLimiter returns a Limiter over a bucket.
 func NewLimiter(b Bucket, cfg Config) *Limiter {
 	if cfg.Budgets == nil {
 		cfg.Budgets = func() []schemas.Budget { return nil }

@@ -23,7 +23,7 @@ type Scope struct {
 	Facts traffic.Facts
 	// KeyRequired: a call without allowlist key is denied.
 	KeyRequired bool
-	// Only are the entries that the asker may use; empty: all of them.
+	// Only are the entries that the caller may use; empty: all of them.
 	Only []string
 	// Agent: the call is one that Weir makes to a remote agent. It goes by the
 	// agents' entries, which no other call can use.

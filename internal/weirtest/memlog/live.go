@@ -105,13 +105,13 @@ func (l *Log) Lose() {
 	}
 }
 
-// Listen calls fn for every message that Nudge sends under subject.
+// Listen calls fn for every message that Notify sends under subject.
 func (l *Log) Listen(subject string, fn func(subject string, data []byte)) (stop func(), err error) {
 	return l.feed.add(&listener{filter: subject, core: fn}), nil
 }
 
-// Nudge sends a message that is not stored; nobody may be listening.
-func (l *Log) Nudge(subject string, data []byte) error {
+// Notify sends a message that is not stored; nobody may be listening.
+func (l *Log) Notify(subject string, data []byte) error {
 	for _, ln := range l.feed.snapshot() {
 		if ln.core != nil && Match(ln.filter, subject) {
 			ln.core(subject, data)

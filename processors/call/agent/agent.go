@@ -55,7 +55,7 @@ func New(c *outbound.Client, s added.Secrets, cfg Config) *Adapter {
 	return &Adapter{client: c, secrets: s, cfg: cfg.withDefaults()}
 }
 
-// CallOptions is one run, as far as its agent is concerned.
+// CallOptions describes one run to its agent's adapter.
 type CallOptions struct {
 	RequestID, TaskType string
 	// Progress takes the events before the end, in order, on the goroutine of Do,
@@ -65,9 +65,9 @@ type CallOptions struct {
 	Answering func(status int)
 }
 
-// For returns an adapter for the calls of one run. Of what comes back it keeps
-// the status, and as the answer's body the one end: a schemas.RunResult. A
-// success has no error; a refusal has the one that the agent told, if it did.
+// For returns an adapter for the calls of one run. Of the response it keeps the status, and as the
+// answer's body the end of the run: a schemas.RunResult. A success has no error; a refusal has the
+// agent's error, if any.
 func (a *Adapter) For(t CallOptions) call.Adapter { return runAdapter{a, t} }
 
 type runAdapter struct {
@@ -123,7 +123,7 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	return l.decode(ctx)
 }
 
-// head is what an answer begins with.
+// head is the beginning of an answer.
 type head struct {
 	status     int
 	headers    []schemas.Header
@@ -144,11 +144,11 @@ type decoder struct {
 	stream stream
 	scrub  *redact.Scrubber
 	reader ends
-	// last takes the newest event that may be the end; nil: there was none.
+	// last applies the newest event that may be the end; nil: there was none.
 	last func()
-	// given and left are the events that were handed on, and those that were not.
+	// given and left are the numbers of events that were passed on, and that were not.
 	given, left int
-	// asked is when the agent was, and took how long it was until its first end.
+	// asked is the time of the request, and took the time from there to the first end.
 	asked time.Time
 	took  time.Duration
 }

@@ -77,7 +77,7 @@ func (l *line) pass(t *testing.T, route string) guard.Pass {
 	return pass
 }
 
-// opts makes the call of one run and returns what was handed on, the end and the
+// talk makes the call of one run and returns what was handed on, the end and the
 // failure.
 func (l *line) talk(ctx context.Context, t *testing.T, route string) ([]schemas.RunProgress, schemas.RunResult, call.Reply, error) {
 	t.Helper()

@@ -1,5 +1,5 @@
-// Package dial is what an exchange has whatever it speaks: a guarded connection
-// and the pass that it goes by, or the answer of a traffic rule and no connection.
+// Package dial is the common part of all exchanges: a guarded connection and its pass, or the
+// answer of a traffic rule without a connection.
 package dial
 
 import (
@@ -16,10 +16,9 @@ import (
 // errUsed is the cause if a change of policy makes a started call unrepeatable.
 var errUsed = errors.New("the connection has carried another request")
 
-// Base is a connection to the target of a pass. It is every part of a
-// call.Exchange but Do.
+// Base is a connection to the target of a pass. It implements call.Exchange except Do.
 type Base struct {
-	Conn *outbound.Conn // nil of a mocked pass
+	Conn *outbound.Conn // nil for a mocked pass
 	Pass guard.Pass     // the one in force
 
 	begun <-chan struct{}
@@ -30,8 +29,8 @@ func Open(ctx context.Context, c *outbound.Client, p guard.Pass) (*Base, error) 
 	return open(p, func() (*outbound.Conn, error) { return c.Open(ctx, p.Permit()) })
 }
 
-// Take is Open for a call whose attempts follow its class: it may be given a connection that
-// waits. That of a redirect is dialled, since its name is looked up anew.
+// Take is Open for a call whose attempts follow its class: it may use an idle connection. For a
+// redirect it dials, because its name must be resolved again.
 func Take(ctx context.Context, c *outbound.Client, p guard.Pass) (*Base, error) {
 	if !p.Valid() || p.Hop() {
 		return Open(ctx, c, p)

@@ -11,7 +11,7 @@ import (
 	"weir/schemas"
 )
 
-// deferredActions knows which actions this process has put to rest because a traffic rule
+// deferredActions holds the actions that this process has deferred because a traffic rule
 // holds them back, so that other rules are heard of at once. It is no more than
 // that: whom it forgets is woken when it is due.
 type deferredActions struct {
@@ -23,10 +23,10 @@ type deferredActions struct {
 	waking   sync.WaitGroup
 }
 
-// tenantDeferred are a tenant's actions, and until when they rest.
+// tenantDeferred holds a tenant's deferred actions and their wake-up times.
 type tenantDeferred struct {
 	until map[schemas.Ref]time.Time
-	sweep int // how many there are when those that others have woken are looked for
+	sweep int // size at which actions woken by others are removed
 }
 
 // rouseTimeout bounds one round of waking a tenant's actions. Those that it did not
@@ -37,15 +37,15 @@ const (
 	lastPause   = 10 * time.Second
 )
 
-// fewest is how many sleepers are not worth a sweep.
+// fewest is the size below which a sweep is not worth its cost.
 const fewest = 64
 
 func newDeferredActions(nudge func(context.Context, schemas.Ref) error) *deferredActions {
 	return &deferredActions{notify: nudge, byTenant: make(map[string]*tenantDeferred), closing: make(chan struct{})}
 }
 
-// put notes an action that rests until a time, or wakes it if the rules that
-// hold it back have been replaced since they were asked.
+// put registers an action that is deferred until a time, or wakes it if its rules have been replaced
+// since they were evaluated.
 func (r *deferredActions) put(ref schemas.Ref, until time.Time, replaced <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +64,7 @@ func (r *deferredActions) put(ref schemas.Ref, until time.Time, replaced <-chan 
 	s.tidy(time.Now())
 }
 
-// tidy drops those that must have woken by now, if there are many.
+// tidy drops the actions that must be awake by now, if there are many.
 func (s *tenantDeferred) tidy(now time.Time) {
 	if len(s.until) < s.sweep {
 		return
@@ -77,7 +77,7 @@ func (s *tenantDeferred) tidy(now time.Time) {
 	s.sweep = max(fewest, 2*len(s.until))
 }
 
-// forget drops an action that is being worked on.
+// forget drops an action that is running.
 func (r *deferredActions) forget(ref schemas.Ref) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +88,7 @@ func (r *deferredActions) forget(ref schemas.Ref) {
 	}
 }
 
-// wakeTenant wakes a tenant's actions. It does not wait for that.
+// wakeTenant wakes a tenant's actions, without waiting for them.
 func (r *deferredActions) wakeTenant(tenant string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,7 +100,7 @@ func (r *deferredActions) wakeTenant(tenant string) {
 	r.wake(s.until)
 }
 
-// wake nudges actions until each of them is awake, or due. The caller holds the lock.
+// wake notifies actions until each of them is awake, or due. The caller holds the lock.
 func (r *deferredActions) wake(until map[schemas.Ref]time.Time) {
 	select {
 	case <-r.closing:

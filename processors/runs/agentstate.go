@@ -7,12 +7,11 @@ import (
 	"weir/schemas"
 )
 
-// queued is how many runs wait for room at one agent in their workers' slots at a
-// time: the slots are others' as well.
+// queued is how many runs may wait for one agent in their workers' slots, which all agents share.
 const queued = 8
 
-// agentStates are the desks of the agents, one for each task type. A desk belongs to one URL: an agent
-// that moves gets a new one.
+// agentStates are the states of the agents, one for each task type. A state belongs to one URL: an
+// agent that moves gets a new one.
 type agentStates struct {
 	find    func(taskType string) (schemas.Agent, bool)
 	metrics Metrics
@@ -21,8 +20,8 @@ type agentStates struct {
 	byType map[string]*agentState
 }
 
-// of is the agent that serves a task type now, and its desk. Both are read at once, so that a
-// reader with an older configuration cannot restore an older desk.
+// of is the agent that serves a task type now, and its state. Both are read at once, so that a
+// reader with an older configuration cannot restore an older state.
 func (d *agentStates) of(taskType string) (a schemas.Agent, at *agentState, found bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -47,7 +46,7 @@ func (d *agentStates) reread(taskType string) (a schemas.Agent, at *agentState, 
 	return a, at, found
 }
 
-// refresh closes the desks of the agents that have moved or are gone.
+// refresh retires the states of agents that have moved or are gone.
 func (d *agentStates) refresh() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,15 +55,15 @@ func (d *agentStates) refresh() {
 	}
 }
 
-// agentState counts the runs that are with an agent, and knows whether it is well.
+// agentState counts an agent's active runs, and has its circuit breaker.
 type agentState struct {
 	url, taskType string
 	breaker       *breaker
 	metrics       Metrics
-	places        *limits.Shares // among the runs that are with the agent
+	places        *limits.Shares // of the agent's concurrent runs
 
 	mu      sync.Mutex
-	retired bool // another desk speaks for the task type, or none
+	retired bool // it was replaced or removed
 	waiting int
 }
 
@@ -74,7 +73,7 @@ func newAgentState(taskType, url string, m Metrics) *agentState {
 	return d
 }
 
-// reportBreaker says whether the agent is left alone, for as long as the desk is its own.
+// reportBreaker reports whether the breaker is open, until the state is retired.
 func (d *agentState) reportBreaker(open bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,8 +82,7 @@ func (d *agentState) reportBreaker(open bool) {
 	}
 }
 
-// retire ends what the desk says of the agent. Runs that are with it still leave
-// by it.
+// retire ends the reports. Active runs still release their places here.
 func (d *agentState) retire() {
 	d.reportBreaker(false)
 	d.mu.Lock()
@@ -92,7 +90,7 @@ func (d *agentState) retire() {
 	d.retired = true
 }
 
-// join takes a place for a run of a tenant, or waits for one until it leaves; as limits.Shares has it.
+// join takes a place for a tenant's run, or waits for one until leave; see limits.Shares.
 func (d *agentState) join(tenant string, all limits.Division) (granted <-chan struct{}, leave func()) {
 	d.places.Resize(all)
 	return d.places.Join(tenant, 1)
@@ -105,7 +103,7 @@ func (d *agentState) count(change int) {
 	}
 }
 
-// queue joins those who wait for a place; ok is false where they are too many.
+// queue adds a waiting run; ok is false if there are too many.
 func (d *agentState) queue() (leave func(), ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

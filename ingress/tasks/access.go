@@ -9,7 +9,7 @@ import (
 	"weir/schemas"
 )
 
-// Access is one request of a task's holder, who may act for it.
+// Access is one authorized request of a task's holder.
 type Access struct {
 	Ref schemas.Ref
 	// Lease is the holder's; 0: it has the task's own token.
@@ -87,7 +87,7 @@ func (d *Service) Knows(ctx context.Context, text string) bool {
 // filed it.
 func (v Access) Action() schemas.Action { return v.action }
 
-// lock lets a bearer in and writes what it does, if anything, in the same breath.
+// enter authorizes a bearer, and writes the event of do, if any, in the same append.
 func (d *Service) enter(ctx context.Context, b bearer, do func(f file) (*schemas.TaskEvent, error)) (Access, error) {
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()

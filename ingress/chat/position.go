@@ -6,7 +6,7 @@ import (
 	"weir/internal/completion"
 )
 
-// position is where in a body a value stands: it says what is looked at there.
+// position is where in a body a value is; it selects the checks.
 type position uint8
 
 const (

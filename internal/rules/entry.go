@@ -10,33 +10,33 @@ import (
 	"weir/schemas"
 )
 
-// tenantEntry is a tenant's place in a Keeper. Its members are the Keeper's lock's.
+// tenantEntry is a Keeper's state of one tenant. The Keeper's lock guards its fields.
 type tenantEntry struct {
-	// taking is held while one record is taken over, so that it is opened once. It
-	// comes before the Keeper's lock.
+	// taking is held while a record is applied, so that it is decoded once. It is
+	// locked before the Keeper's lock.
 	taking sync.Mutex
 
 	held *loadedSet
-	// expected are sets that this node is just writing, by their stored bytes: who
-	// hears of one need not open it.
+	// expected are sets that this node is writing, by their stored bytes: the reader of
+	// such a record need not decode it.
 	expected map[digest]Snapshot
-	heard    *schemas.Record // the newest that waits to be taken over
+	heard    *schemas.Record // the newest record that is not applied yet
 	ask      bool            // the order of received records is unknown: ask the leader
-	busy     bool            // a goroutine takes over what was heard
+	busy     bool            // a goroutine applies heard
 }
 
 type digest = [sha256.Size]byte
 
-// loadedSet is what is known of a tenant's set. It is replaced, never changed.
+// loadedSet is a tenant's set as last read. It is replaced, never changed.
 type loadedSet struct {
 	snapshot Snapshot
-	digest   digest // of what is stored
+	digest   digest // of the stored bytes
 	err      error  // why it cannot be read
 	stored   bool   // the key has a value
 	replaced chan struct{}
 }
 
-// set is what is held; nil: nothing was ever heard.
+// set is the loaded set; nil: none was ever read.
 func (s *tenantEntry) set() *loadedSet {
 	if s == nil {
 		return nil
@@ -44,7 +44,7 @@ func (s *tenantEntry) set() *loadedSet {
 	return s.held
 }
 
-// entry needs the lock for writing.
+// entry is a tenant's entry. The caller holds the lock for writing.
 func (k *Keeper) entry(tenant string) *tenantEntry {
 	s := k.entries[tenant]
 	if s == nil {

@@ -13,13 +13,13 @@ import (
 	"weir/schemas"
 )
 
-// pushEnd is how a push came out.
+// pushEnd is the end of a push.
 type pushEnd struct {
 	outcome schemas.Outcome
-	code    schemas.Code // empty where the branch was updated
+	code    schemas.Code // empty if the branch was updated
 	// reason is a sentence for a person.
 	reason string
-	// unpack is git's word on the objects.
+	// unpack is git's result for the objects.
 	unpack string
 }
 
@@ -27,7 +27,7 @@ func failed(code schemas.Code, reason string) pushEnd {
 	return pushEnd{outcome: schemas.OutcomeFailed, code: code, reason: reason}
 }
 
-// rejected is the end of a push that git, or the upstream, did not take.
+// rejected is the end of a push that git, or the upstream, refused.
 func rejected(reason string) pushEnd { return failed(schemas.GitRejected, reason) }
 
 func denied(reason string) pushEnd {

@@ -11,12 +11,12 @@ import (
 	"weir/schemas"
 )
 
-// away says that the agent is left alone for now.
+// away: the agent's breaker is open.
 type away struct{ after time.Duration }
 
 func (*away) Error() string { return "the agent is left alone" }
 
-// well is *away where the agent is left alone.
+// well is *away if the breaker is open.
 func (d *agentState) well() error {
 	if after := d.breaker.remaining(); after > 0 {
 		return &away{after}
@@ -24,8 +24,7 @@ func (d *agentState) well() error {
 	return nil
 }
 
-// acquire lets one call through, if the agent is not left alone; after that time one
-// call is let through to see.
+// acquire permits one call, unless the breaker is open; after its time it permits a single probe.
 func (d *agentState) acquire(st *ledger.State) (*callPermit, error) {
 	probe, ok := d.breaker.acquire()
 	if !ok {
@@ -34,12 +33,11 @@ func (d *agentState) acquire(st *ledger.State) (*callPermit, error) {
 	return &callPermit{breaker: d.breaker, state: st, before: len(st.Attempts), probe: probe}, nil
 }
 
-// callPermit is the leave to make one call, and learns from it. It belongs to one
-// goroutine.
+// callPermit permits one call, and passes its result to the breaker. It belongs to one goroutine.
 type callPermit struct {
 	breaker *breaker
 	state   *ledger.State
-	before  int  // how many attempts there were
+	before  int  // the number of earlier attempts
 	probe   bool // no other call may start until this one has a result
 }
 

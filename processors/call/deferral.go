@@ -9,15 +9,15 @@ import (
 	"weir/internal/ledger"
 )
 
-// Deferral says that an action has nothing to do until a later time: too long to
-// hold a worker's slot for it.
+// Deferral: an action has nothing to do until a later time, which is too long to occupy a worker's
+// slot.
 type Deferral struct {
 	Until  time.Time
 	Reason string // a reason from the list of deferrals
-	// Quiet: the log is not told, for it says already what the action waits for.
+	// Quiet: nothing is written, because the log already has the reason to wait.
 	Quiet bool
-	// Step is whose call the traffic rules Rules hold back, and Replaced is closed
-	// when other rules come into force, which may not.
+	// Step is the step whose call the traffic rules Rules hold back. Replaced is closed when other
+	// rules come into force, which may not hold it back.
 	Step     int
 	Rules    []string
 	Replaced <-chan struct{}

@@ -18,7 +18,7 @@ import (
 	"weir/schemas"
 )
 
-// Ledger is what the desk needs of the action log.
+// Ledger is the part of the action log that the Service needs.
 type Ledger interface {
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
@@ -83,7 +83,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Service is the desk. It is safe for concurrent use, and starts nothing.
+// Service handles the requests about tasks. It is safe for concurrent use, and starts nothing.
 type Service struct {
 	ledger  Ledger
 	board   Board

@@ -86,7 +86,7 @@ func defaultOf(refs []gitwire.Ref) (branch string) {
 // the next phase may be silent for a while.
 const progressInterval = time.Second
 
-// progressWriter writes down how far a copy is.
+// progressWriter writes the progress of a copy to the log.
 type progressWriter struct {
 	log call.Events
 	st  *ledger.State
@@ -95,7 +95,7 @@ type progressWriter struct {
 
 	last        time.Time
 	written     schemas.RepoProgress
-	unconfirmed *schemas.Event // the log may have it, and has not said so
+	unconfirmed *schemas.Event // not acknowledged; the log may have it
 }
 
 // write ends the copy if the action must stop, or belongs to another worker by now. A log that is
@@ -127,12 +127,11 @@ func (t *progressWriter) write(ctx context.Context, p schemas.RepoProgress) {
 	}
 }
 
-// maxAsk is the most that git may ask in one request of an import.
+// maxAsk is the size limit of one request of an import.
 const maxAsk = 32 << 20
 
-// importProxy is where this node's git reaches one repository elsewhere, and nothing else:
-// a listener on loopback under a path that cannot be guessed, which passes on what an import
-// asks for. It is there for one import.
+// importProxy gives this node's git access to one repository elsewhere, and to nothing else: a
+// listener on loopback under a secret path, which forwards the requests of one import.
 type importProxy struct {
 	forward *Forward
 	who     caller
@@ -143,10 +142,10 @@ type importProxy struct {
 	end     context.CancelFunc
 
 	mu    sync.Mutex
-	cause error // why the upstream could not be asked, the first time
+	cause error // why the first request to the upstream failed
 }
 
-// openImportProxy listens. The passage ends with ctx at the latest, and must be closed.
+// openImportProxy listens. The proxy ends with ctx at the latest, and must be closed.
 func openImportProxy(ctx context.Context, f *Forward, who caller, repo schemas.Repo) (*importProxy, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -163,7 +162,7 @@ func openImportProxy(ctx context.Context, f *Forward, who caller, repo schemas.R
 	return p, nil
 }
 
-// close ends the passage, and waits for its running requests.
+// close ends the proxy, and waits for its running requests.
 func (p *importProxy) close(ctx context.Context) {
 	p.end()
 	_ = p.server.Shutdown(ctx)

@@ -5,23 +5,22 @@ import (
 	"sync"
 )
 
-// tenantLocks lets one at a time of each tenant go on. A write costs as much as its set
-// is large: the losers of a race would each pay for all of it, and other tenants
-// would wait for them.
+// tenantLocks admits one write of each tenant at a time. The cost of a write grows with its set: each
+// loser of a race would pay for all of it, and other tenants would wait for them.
 type tenantLocks struct {
 	mu sync.Mutex
 	of map[string]*tenantLock
 }
 
 type tenantLock struct {
-	locked chan struct{} // holds one element while the turn is taken
-	users  int           // who have it or wait for it
+	locked chan struct{} // holds one element while it is locked
+	users  int           // holders and waiters
 }
 
 func newTenantLocks() *tenantLocks { return &tenantLocks{of: map[string]*tenantLock{}} }
 
-// lock waits for the tenant's turn, which lasts until over is called; or for the end
-// of ctx, whose error it gives then.
+// lock waits for the tenant's lock, which is held until over is called; or for the end of ctx, whose
+// error it returns then.
 func (t *tenantLocks) lock(ctx context.Context, tenant string) (over func(), err error) {
 	t.mu.Lock()
 	own := t.of[tenant]

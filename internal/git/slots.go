@@ -9,14 +9,13 @@ import (
 )
 
 const (
-	// smallProcesses is how many commands that only look something up run at a time, beside
-	// Config.Processes.
+	// smallProcesses is the limit of concurrent lookups, in addition to Config.Processes.
 	smallProcesses = 8
-	// smallTimeout is the most that one of those may take.
+	// smallTimeout is the time limit of a lookup.
 	smallTimeout = time.Minute
 )
 
-// slot is the leave to run git.
+// slot is the permission to run git.
 type slot struct {
 	ctx    context.Context //nolint:containedctx // it is one call's, and ends with it
 	cancel context.CancelCauseFunc
@@ -27,11 +26,11 @@ type slot struct {
 // its share: what one task has on its way is bounded before it comes here (see githttp.Crowd), and a push waits
 // for its turn only once its pack is here.
 type slots struct {
-	reads  *limits.Shares // what gives out what a repository has
-	writes *limits.Shares // what brings objects
-	// imports is a part of writes: an import lasts as long as its server likes to send.
+	reads  *limits.Shares // reads of repositories
+	writes *limits.Shares // pushes and imports
+	// imports is a part of writes: an import lasts as long as its server takes to send.
 	imports *limits.Shares
-	small   *limits.Shares // what only looks something up: short, and not divided
+	small   *limits.Shares // lookups: short, and not divided
 }
 
 func newSlots(processes, tenantShare int) slots {
@@ -43,17 +42,17 @@ func newSlots(processes, tenantShare int) slots {
 	}
 }
 
-// sending waits for a turn of one that gives out what a repository has.
+// sending waits for the slot of a read.
 func (g *Git) sending(ctx context.Context, tenant string) (slot, error) {
 	return g.wait(ctx, tenant, g.cfg.Timeout, g.slots.reads)
 }
 
-// taking waits for a turn of a push.
+// taking waits for the slot of a push.
 func (g *Git) taking(ctx context.Context, tenant string) (slot, error) {
 	return g.wait(ctx, tenant, g.cfg.Timeout, g.slots.writes)
 }
 
-// copying waits for a turn of an import.
+// copying waits for the slot of an import.
 func (g *Git) copying(ctx context.Context, tenant string) (slot, error) {
 	return g.wait(ctx, tenant, g.cfg.Timeout, g.slots.imports, g.slots.writes)
 }

@@ -60,13 +60,13 @@ type DeniedError struct {
 
 func (d *DeniedError) Error() string { return string(d.Code) + ": " + d.Reason }
 
-// denial is what a check finds wrong; nil: nothing. It is one of those below: its sentence is fixed,
+// denial is the failure of a check; nil: none. It is one of those below: its sentence is fixed,
 // so that it holds nothing of a request, and says what was wrong and, after a semicolon, what would pass.
 type denial = *DeniedError
 
 func newDenial(check Check, reason string) denial { return &DeniedError{check, check.Code(), reason} }
 
-// asError is a flaw as an error, or nil for none.
+// asError is a denial as an error, or nil for none.
 func asError(f denial) error {
 	if f == nil {
 		return nil
