@@ -157,6 +157,10 @@ fuzz: ## run each fuzz target for FUZZTIME (default 10s)
 generate: ## write the generated files anew
 	$(GO) generate ./...
 
+.PHONY: docs
+docs: ## write the generated parts of docs anew; make test fails if they are out of date
+	$(GO) test ./cmd/app ./internal/telemetry ./internal/completion -run 'TestReference|ThePageListsTheOpenRoutes|DocsList' -update
+
 .PHONY: drift
 drift: generate console ## fail if a generated file is out of date
 	git diff --exit-code -- schemas egress/console/dist

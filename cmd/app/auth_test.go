@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -24,6 +23,7 @@ import (
 	"weir/ingress/accept"
 	"weir/internal/config"
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
@@ -105,10 +105,8 @@ func routes() []struct{ method, path, body, scope string } {
 	}
 }
 
-var update = flag.Bool("update", false, "write the routes that need no token into docs/security.md")
-
-// TestThePageListsTheOpenRoutes asks every route of a node with tokens without one. Those that do
-// not refuse that are in the table of docs/security.md, and no others.
+// TestThePageListsTheOpenRoutes requests every route of a node with tokens without one. The table of
+// docs/explanation/security.md has the routes that do not refuse that, and no others.
 func TestThePageListsTheOpenRoutes(t *testing.T) {
 	t.Parallel()
 	a := tokenNode.node(t)
@@ -137,21 +135,7 @@ func TestThePageListsTheOpenRoutes(t *testing.T) {
 		slices.Sort(open[path])
 		lines = append(lines, "| `"+path+"` | "+strings.Join(open[path], ", ")+" |")
 	}
-	table := strings.Join(lines, "\n") + "\n"
-	const page, end = "../../docs/security.md", "<!-- end of the open routes -->"
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
-	before, rest, ok := strings.Cut(string(text), "<!-- open routes: ")
-	require.True(t, ok)
-	command, rest, _ := strings.Cut(rest, "\n")
-	listed, after, ok := strings.Cut(rest, end)
-	require.True(t, ok)
-	if *update {
-		text := before + "<!-- open routes: " + command + "\n" + table + end + after
-		require.NoError(t, os.WriteFile(page, []byte(text), 0o600))
-		return
-	}
-	assert.Equal(t, table, listed, "run this test with -update")
+	fixture.Page(t, "../../docs/explanation/security.md", "open routes", strings.Join(lines, "\n"))
 }
 
 // TestEveryRouteAsksForAToken has no token, and one that has every scope but the

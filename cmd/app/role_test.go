@@ -2,13 +2,8 @@ package app
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +14,6 @@ import (
 	"weir/cmd/cli"
 	"weir/egress"
 	"weir/internal/config"
-	"weir/internal/openapi"
 	"weir/schemas"
 )
 
@@ -134,60 +128,4 @@ func TestRoutesElsewhere(t *testing.T) {
 		delete(all, r.Method+" "+r.Path)
 	}
 	require.Empty(t, all, "routes that the list of a room lacks")
-}
-
-// TestRoutesAreDocumented: the OpenAPI document has the routes of the surfaces, and no others, and
-// docs/routes.md lists them. The document leaves out the routes of the console, the documentation
-// and git, and has a route once that is served below several base URLs.
-func TestRoutesAreDocumented(t *testing.T) {
-	t.Parallel()
-	whole := tokenNode.node(t)
-	var rows []string
-	served := map[string]bool{}
-	parameter := regexp.MustCompile(`[:*]([a-z]+)`)
-	base := regexp.MustCompile(`^(/api)?(/v1)?(/chat/completions|/models|/agent/.*|/ready)`)
-	add := func(surface, method, path string, scopes []string) {
-		path = parameter.ReplaceAllString(path, "{$1}")
-		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s |\n", path, method, surface, strings.Join(scopes, ", ")))
-		if surface != "console" && surface != "docs" && surface != "git" {
-			served[method+" "+base.ReplaceAllString(path, "$3")] = true
-		}
-	}
-	for _, s := range whole.surfaces.in {
-		for _, r := range s.Routes {
-			add(s.Name, r.Method, r.Path, r.Scopes)
-		}
-	}
-	for _, s := range append(whole.surfaces.out, whole.service()) {
-		for _, r := range s.Routes {
-			if r.Method != http.MethodHead { // as GET
-				add(s.Name, r.Method, r.Path, r.Scopes)
-			}
-		}
-	}
-	var doc struct {
-		Paths map[string]map[string]json.RawMessage `json:"paths"`
-	}
-	require.NoError(t, json.Unmarshal(openapi.Document(), &doc))
-	documented := map[string]bool{}
-	for path, methods := range doc.Paths {
-		for method := range methods {
-			if method != "parameters" && !strings.HasPrefix(path, schemas.RouteGit+"/") {
-				documented[strings.ToUpper(method)+" "+path] = true
-			}
-		}
-	}
-	assert.Equal(t, documented, served)
-
-	slices.Sort(rows)
-	text := "# Routes\n\nEvery route of `weir serve`. A route without scopes serves every sender, or authenticates them by itself: " +
-		"by\na task's token, a cookie, or a token in the body.\n\n| route | method | surface | one of the scopes |\n|---|---|---|---|\n" + strings.Join(rows, "")
-	const page = "../../docs/routes.md"
-	if *update {
-		require.NoError(t, os.WriteFile(page, []byte(text), 0o600))
-		return
-	}
-	stored, err := os.ReadFile(page)
-	require.NoError(t, err)
-	assert.Equal(t, text, string(stored), "run this test with -update")
 }

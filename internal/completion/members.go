@@ -34,7 +34,7 @@ type Members struct {
 }
 
 // Known is the closed set of members that go to every upstream. An upstream gets others
-// only if its configuration has them in pass. docs/chat.md has this as a table, which a
+// only if its configuration has them in pass. docs/reference/chat.md has this as a table, which a
 // test compares.
 func Known() []Members {
 	list := strings.Fields

@@ -3,8 +3,6 @@ package completion_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/completion"
+	"weir/internal/weirtest/fixture"
 )
 
 func TestRequestTouchesNothingElse(t *testing.T) {
@@ -218,28 +217,18 @@ func TestPromptOfDeepRequests(t *testing.T) {
 	require.Greater(t, completion.Prompt(json.RawMessage(`{"messages":[{"content":`+deep+`}]}`)).Bytes, int64(1<<20))
 }
 
-var update = flag.Bool("update", false, "write the table of members into docs/chat.md")
-
-// TestDocsListTheMembers compares the table in docs/chat.md with the one in the code.
+// TestDocsListTheMembers compares the table in docs/reference/chat.md with the one in the code.
 func TestDocsListTheMembers(t *testing.T) {
 	t.Parallel()
-	const page, begin, end = "../../docs/chat.md", "<!-- members -->\n", "<!-- /members -->\n"
 	var b strings.Builder
-	b.WriteString("\n| object | the protocol's members | members of many servers and clients |\n|---|---|---|\n")
 	for _, m := range completion.Known() {
-		b.WriteString("| " + string(m.Object) + " | " + code(m.Protocol) + " | " + code(m.Common) + " |\n")
+		b.WriteString("**" + string(m.Object) + "**\n\n- protocol: " + code(m.Protocol) + "\n")
+		if len(m.Common) > 0 {
+			b.WriteString("- servers and clients: " + code(m.Common) + "\n")
+		}
+		b.WriteString("\n")
 	}
-	b.WriteString("\n")
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
-	before, rest, ok := strings.Cut(string(text), begin)
-	table, after, closed := strings.Cut(rest, end)
-	require.True(t, ok && closed, "the page has a place for the table")
-	if *update {
-		require.NoError(t, os.WriteFile(page, []byte(before+begin+b.String()+end+after), 0o600))
-		return
-	}
-	require.Equal(t, b.String(), table, "run go test ./internal/completion -run DocsList -update")
+	fixture.Page(t, "../../docs/reference/chat.md", "members", b.String())
 }
 
 func code(names []string) string {

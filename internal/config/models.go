@@ -151,7 +151,7 @@ type Target struct {
 	CIDRs   []string `yaml:"cidrs"`                // What a private one may reach.
 	Usage   bool     `yaml:"usage" default:"true"` // Whether it is asked for the usage of a stream: true or false.
 	// Members of a request, and types of tools, that it gets beyond those that every upstream gets,
-	// such as [plugins, web_search]; docs/chat.md lists those. "*" stands for all: callers then
+	// such as [plugins, web_search]; docs/reference/chat.md lists those. "*" stands for all: callers then
 	// choose providers, accounts and stored objects there. Default none.
 	Pass Pass `yaml:"pass"`
 	opaque

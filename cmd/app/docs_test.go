@@ -1,0 +1,264 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"weir/cmd/cli"
+	"weir/internal/problem"
+	"weir/internal/weirtest/fixture"
+	"weir/schemas"
+	published "weir/schemas/json"
+)
+
+// TestReference holds the generated pages of docs/reference against what they are generated from.
+func TestReference(t *testing.T) {
+	t.Parallel()
+	for page, generate := range map[string]func(t *testing.T) string{
+		"http-api": routesPage, "cli": commandsPage, "configuration": keysPage, "errors": codesPage, "events": eventsPage,
+	} {
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			fixture.Page(t, "../../docs/reference/"+page+".md", "generated", generate(t))
+		})
+	}
+}
+
+// prose is a text of the code as Markdown: one paragraph without accidental markup.
+func prose(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	return strings.NewReplacer("*", `\*`, "<", `\<`).Replace(text)
+}
+
+// sentence is prose that begins with a capital and ends with a stop.
+func sentence(text string) string {
+	text = prose(text)
+	if text == "" {
+		return ""
+	}
+	text = strings.ToUpper(text[:1]) + text[1:]
+	if !strings.HasSuffix(text, ".") && !strings.HasSuffix(text, "?") {
+		text += "."
+	}
+	return text
+}
+
+// commandsPage lists the commands of the program.
+func commandsPage(t *testing.T) string {
+	t.Helper()
+	var root *cobra.Command
+	env := &cli.Env{Streams: Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}}
+	require.Zero(t, cli.Run(context.Background(), []string{"--help"}, env, func(env *cli.Env) []*cobra.Command {
+		all := commands(env)
+		root = all[0]
+		return all
+	}))
+	root = root.Root()
+	var b strings.Builder
+	exec, _, err := root.Find([]string{"exec"})
+	require.NoError(t, err)
+	b.WriteString("## Common flags\n\nEvery command that calls a running Weir has these flags.\n\n```\n" + flagsOf(exec, true) + "```\n\n")
+	commandText(&b, root)
+	return b.String()
+}
+
+// common are the flags of each command that calls a running Weir.
+var common = map[string]bool{"server": true, "token-file": true, "json": true}
+
+// flagsOf lists a command's flags: the common ones, or its own.
+func flagsOf(cmd *cobra.Command, shared bool) string {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if common[f.Name] == shared && f.Name != "help" && !f.Hidden {
+			flags.AddFlag(f)
+		}
+	})
+	return flags.FlagUsagesWrapped(100)
+}
+
+func commandText(b *strings.Builder, cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
+			continue
+		}
+		fmt.Fprintf(b, "## %s\n\n%s\n\n```\n%s\n```\n\n", c.CommandPath(), sentence(cmp.Or(c.Long, c.Short)), c.UseLine())
+		if len(c.Aliases) > 0 {
+			fmt.Fprintf(b, "Aliases: `%s`.\n\n", strings.Join(c.Aliases, "`, `"))
+		}
+		if flags := flagsOf(c, false); flags != "" {
+			b.WriteString("```\n" + flags + "```\n\n")
+		}
+		if c.Example != "" {
+			b.WriteString("```\n" + strings.TrimRight(c.Example, "\n") + "\n```\n\n")
+		}
+		commandText(b, c)
+	}
+}
+
+// configSchema is a part of the configuration's schema that the page shows.
+type configSchema struct {
+	Ref                  string `json:"$ref"`
+	Type, Description    string
+	Properties           map[string]*configSchema
+	Items                *configSchema
+	AdditionalProperties json.RawMessage // a schema, or false
+	AnyOf                []*configSchema
+	Enum                 []any
+	Pattern              string
+	Defs                 map[string]*configSchema `json:"$defs"`
+}
+
+// keysPage lists the keys of the configuration.
+func keysPage(t *testing.T) string {
+	t.Helper()
+	text, err := published.Files.ReadFile("weir.config.json")
+	require.NoError(t, err)
+	var root configSchema
+	require.NoError(t, json.Unmarshal(text, &root))
+	var b strings.Builder
+	b.WriteString("## Top level\n\n")
+	keys(&b, &root, &root, "")
+	return b.String()
+}
+
+// keys lists the keys of an object, then those of the objects in it.
+func keys(b *strings.Builder, root, in *configSchema, prefix string) {
+	type object struct {
+		key string
+		s   *configSchema
+	}
+	var inner []object
+	for _, name := range slices.Sorted(maps.Keys(in.Properties)) {
+		s := in.Properties[name]
+		key, of := prefix+name, s
+		if s.Items != nil && s.Items.Ref != "" {
+			key, of = key+"[]", s.Items
+		} else if element := new(configSchema); json.Unmarshal(s.AdditionalProperties, element) == nil && element.Ref != "" {
+			key, of = key+".NAME", element
+		}
+		if of.Ref != "" {
+			inner = append(inner, object{key, root.Defs[of.Ref[strings.LastIndexByte(of.Ref, '/')+1:]]})
+		}
+		text, bounds := s.Description, s.kind()
+		for _, part := range []*regexp.Regexp{allowed, byDefault} {
+			if m := part.FindStringSubmatch(text); m != nil {
+				text, bounds = strings.Replace(text, m[0], "", 1), bounds+"; "+m[1]+"`"+m[2]+"`"
+			}
+		}
+		fmt.Fprintf(b, "- `%s` (%s): %s\n", prefix+name, prose(strings.Replace(bounds, "Default: ", "default ", 1)), sentence(text))
+	}
+	b.WriteString("\n")
+	for _, o := range inner {
+		fmt.Fprintf(b, "## %s\n\n", o.key)
+		keys(b, root, o.s, o.key+".")
+	}
+}
+
+// The bounds and the default in the description of a key.
+var allowed, byDefault = regexp.MustCompile(` ?Allowed: ()(.+?)\.(?: |$)`), regexp.MustCompile(` ?(Default: )(\S+)\.$`)
+
+// kind is the type of a key in a word or two.
+func (s *configSchema) kind() string {
+	for _, form := range append([]*configSchema{s}, s.AnyOf...) {
+		switch {
+		case strings.Contains(form.Pattern, "KiB"):
+			return "size"
+		case strings.Contains(form.Pattern, "ms|s|m|h"):
+			return "duration"
+		case form.Type == "number":
+			return "number"
+		}
+	}
+	switch {
+	case len(s.Enum) > 0:
+		return "one word"
+	case s.Type == "array":
+		return "list"
+	case s.Ref != "" || s.Type == "object":
+		return "section"
+	case s.Type == "boolean":
+		return "true or false"
+	case s.Type == "integer":
+		return "number"
+	}
+	return "text"
+}
+
+// codesPage is the catalogue of the codes, by where they occur.
+func codesPage(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	for _, exit := range schemas.ExitCodes() {
+		b.WriteString("- " + strconv.Itoa(exit.Exit) + ": " + exit.Meaning + "\n")
+	}
+	exits := b.String()
+	b.Reset()
+	sections := map[string]*strings.Builder{}
+	for _, h := range schemas.Catalogue() {
+		section := "Requests"
+		switch {
+		case h.Code.Denied():
+			section = "Policy"
+		case slices.Contains(schemas.UpstreamCodes(), h.Code):
+			section = "Targets"
+		case slices.Contains(schemas.SettleCodes(), h.Code) && !slices.Contains(schemas.DoorCodes(), h.Code):
+			section = "Outcomes"
+		}
+		if sections[section] == nil {
+			sections[section] = new(strings.Builder)
+		}
+		status := fmt.Sprintf("HTTP %d. ", problem.Status(h.Code))
+		if section == "Outcomes" && problem.Status(h.Code) == http.StatusInternalServerError {
+			status = "" // it depends on the surface
+		}
+		fmt.Fprintf(sections[section], "### %s\n\n%s%s\n\n- cause: %s\n- what to do: %s\n\n", h.Code, status, h.Meaning, h.Cause, h.Action)
+	}
+	for _, section := range []string{"Policy", "Targets", "Outcomes", "Requests"} {
+		fmt.Fprintf(&b, "## %s\n\n%s", section, sections[section])
+	}
+	return b.String() + "## Exit codes\n\n" + exits
+}
+
+// eventsPage lists the types of events and the kinds of evidence.
+func eventsPage(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("## Events\n\n")
+	for _, e := range schemas.Events() {
+		fmt.Fprintf(&b, "### %s\n\n%s\n\n- written by: %s\n", e.Type, e.When, e.Written)
+		if e.Member != "" {
+			fmt.Fprintf(&b, "- document: the member `%s` of the schema `event`\n", e.Member)
+		}
+		if len(e.Kinds) > 0 {
+			var kinds []string
+			for _, k := range e.Kinds {
+				kinds = append(kinds, string(k))
+			}
+			fmt.Fprintf(&b, "- kinds: %s\n", strings.Join(kinds, ", "))
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("## Evidence\n\n")
+	for _, e := range schemas.EvidenceKinds() {
+		fmt.Fprintf(&b, "- `%s`: %s", e.Kind, e.When)
+		if e.Payload != "" {
+			fmt.Fprintf(&b, " The schema of its payload is `%s`.", e.Payload)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
