@@ -11,9 +11,21 @@ PAGES   := egress/console/ui/node_modules/.package-lock.json
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
 
+# The version of a release: its tag, or the last tag with the commit after it.
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
+LDFLAGS  := -X weir/cmd/cli.release=$(VERSION) -X weir/cmd/cli.revision=$(REVISION)
+
 .PHONY: build
 build: ## build ./weir
-	$(GO) build -trimpath -o weir ./cmd/weir
+	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o weir ./cmd/weir
+
+PLATFORMS ?= linux/amd64,linux/arm64
+IMAGE     ?= weir
+.PHONY: image
+image: ## build the image for PLATFORMS (default linux/amd64,linux/arm64) as IMAGE; PUSH=1 pushes it
+	docker buildx build -f deploy/Dockerfile --platform $(PLATFORMS) --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
+		-t $(IMAGE) $(if $(PUSH),--push,--output type=oci,dest=weir-image.tar) .
 
 .PHONY: test
 test: ## run the units, and a story for each surface, with the race detector
@@ -56,7 +68,7 @@ browser: $(BROWSER) ## install Chromium, and what drives it in tests
 NPM_INSTALL := ci
 $(PAGES): NPM_INSTALL := install --no-save
 $(PAGES): NEEDS_NPM := the pages of the console are built with it
-$(CLIENTS): NEEDS_NPM := TestOpenAIClient, TestOpenAIClientErrors, TestOpenAIClientAborts and TestEventSource need it
+$(CLIENTS): NEEDS_NPM := TestOpenAIClient, TestOpenAIClientErrors, TestOpenAIClientAborts, TestEventSource and TestNPMObserver need it
 $(BROWSER): NEEDS_NPM := weir/integration/console needs it
 
 $(CLIENTS) $(BROWSER) $(PAGES): %/node_modules/.package-lock.json: %/package.json %/package-lock.json

@@ -42,6 +42,11 @@ func (c *Client) Cancel(ctx context.Context, id string) (schemas.ActionStatus, e
 	return post[schemas.ActionStatus](ctx, c, action(id, "/cancel"), nil, nil)
 }
 
+// Resolve records whether an action whose outcome is unknown took effect.
+func (c *Client) Resolve(ctx context.Context, id string, req schemas.ResolveRequest) (schemas.ActionStatus, error) {
+	return post[schemas.ActionStatus](ctx, c, action(id, "/resolve"), nil, req)
+}
+
 // Stats are figures over time, by the parameters of GET /v1/stats.
 func (c *Client) Stats(ctx context.Context, query url.Values) (schemas.Stats, error) {
 	return get[schemas.Stats](ctx, c, "/v1/stats", query)
@@ -180,4 +185,9 @@ func (c *Client) Tokens(ctx context.Context, query url.Values) (schemas.Page[sch
 // RevokeToken ends a token.
 func (c *Client) RevokeToken(ctx context.Context, id string) (schemas.Token, error) {
 	return post[schemas.Token](ctx, c, "/v1/tokens/"+url.PathEscape(id)+"/revoke", nil, nil)
+}
+
+// Backup reads a backup of a running node. The body of the answer is the caller's to close.
+func (c *Client) Backup(ctx context.Context) (*http.Response, error) {
+	return c.Do(ctx, http.MethodGet, schemas.RouteBackup, nil, nil)
 }

@@ -62,7 +62,7 @@ func (e *RequestError) Unwrap() error { return e.error }
 type UnreachableError struct{ BaseURL string }
 
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("nobody answers at %s: start one with `weir serve`, or name another with --server", e.BaseURL)
+	return fmt.Sprintf("no server answers at %s: start one with `weir serve`, or name another with --server", e.BaseURL)
 }
 
 // Error is an answer that is an error.
@@ -189,11 +189,11 @@ func TokenHint(resp *http.Response, code schemas.Code) string {
 	sent := resp.Request != nil && resp.Request.Header.Get("Authorization") != ""
 	switch {
 	case code == schemas.Unauthorized && sent:
-		return "the token that was sent is unknown here, has expired or was revoked: an admin makes another with `weir token create`"
+		return "the token that was sent is unknown here, has expired or was revoked: an admin makes another with `weir tokens create`"
 	case code == schemas.Unauthorized:
-		return "set $WEIR_TOKEN or name a file with --token-file, such as the admin.token in the server's data directory; an admin makes others with `weir token create`"
+		return "set $WEIR_TOKEN or name a file with --token-file, such as the admin.token in the server's data directory; an admin makes others with `weir tokens create`"
 	case code == schemas.Forbidden && sent:
-		return "an admin makes a token that may with `weir token create`"
+		return "an admin makes a token that may with `weir tokens create`"
 	default:
 		return ""
 	}

@@ -154,7 +154,7 @@ func TestWhatFailsInTheMiddleIsToldInTheStream(t *testing.T) {
 		case "blob":
 			big := json.RawMessage(strings.Replace(string(broken.Result), "slow down", "slow down"+strings.Repeat(" ", schemas.InlineLimit), 1))
 			var err error
-			_, outcome.ResultBlob, err = h.led.Stow(t.Context(), "t", big)
+			_, outcome.ResultBlob, err = h.led.PutBlob(t.Context(), "t", big)
 			require.NoError(t, err)
 			outcome.Result = nil
 			want = strings.Replace(want, "slow down", "slow down"+strings.Repeat(" ", schemas.InlineLimit), 1)

@@ -228,7 +228,7 @@ func (h *house) claim(r schemas.Ref) *ledger.State {
 	st, _, err := h.led.Claim(context.Background(), schemas.Action{
 		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: schemas.ClassOnce, IDSource: schemas.IDRequest,
 		Fingerprint: "f", AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(time.Minute).UTC(),
-		Payload: json.RawMessage(`{"method":"GET","url":"http://secret.example/"}`),
+		Payload: json.RawMessage(`{"method":"GET","url":"http://u:secret.example@API.example/orders?key=secret.example"}`),
 	})
 	require.NoError(h.t, err)
 	return st

@@ -29,7 +29,7 @@ func (s *Server) listed(path string, serve func(w http.ResponseWriter, r *http.R
 	}, schemas.ScopeActionsRead)
 }
 
-// tenantOf is whose actions are meant; empty: everybody's.
+// tenantOf is the tenant whose actions are requested; empty: all tenants.
 func tenantOf(r *http.Request, who Reader) (string, error) {
 	named, ok, err := stream.One(r.URL.Query(), "tenant")
 	if err != nil || !ok || named == who.Tenant {

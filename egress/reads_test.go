@@ -63,6 +63,7 @@ func TestStatusOfAnAction(t *testing.T) {
 	require.Equal(t, "/v1/actions/a/events", v.EventsURL)
 	require.True(t, st.Action.Deadline.Equal(v.Deadline))
 	require.NotNil(t, v.Attempts)
+	require.Equal(t, schemas.Called{Method: "GET", Host: "api.example", Path: "/orders"}, v.Called)
 
 	h.attempt(st)
 	v = view()
@@ -92,6 +93,32 @@ func TestStatusOfAnAction(t *testing.T) {
 	require.False(t, v.CancelRequested)
 	require.False(t, v.Settled.IsZero())
 	require.Positive(t, h.barrier.Load(), "nothing is shown before it is durable")
+}
+
+// TestWhoSentAnAction: the status of an action names the token that sent it, and the one that leased
+// its task last. A sensitive run shows nothing of its call.
+func TestWhoSentAnAction(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	claim := func(a schemas.Action) *ledger.State {
+		a.Tenant, a.Fingerprint, a.IDSource, a.AcceptedAt, a.Deadline = "acme", "f", schemas.IDRequest, time.Now(), time.Now().Add(time.Hour)
+		st, _, err := h.led.Claim(t.Context(), a)
+		require.NoError(t, err)
+		return st
+	}
+	call := []byte(`{"call":{"method":"GET","url":"http://api.example/orders"}}`)
+	claim(schemas.Action{ID: "run", Kind: schemas.KindRun, TaskType: "HTTP_EXECUTE", Caller: "shop", Principal: "id-1", Payload: call})
+	claim(schemas.Action{ID: "hidden", Kind: schemas.KindRun, TaskType: "HTTP_EXECUTE", Sensitive: true, Principal: "id-1", Payload: call})
+	task := claim(schemas.Action{ID: "task", Kind: schemas.KindTask, Payload: []byte(`{"description":"d","repo":"r","pool":"p"}`)})
+	h.append(task, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{What: schemas.TaskClaimed, Lease: 1, Holder: "id-2", Agent: "coder"}})
+	for id, want := range map[string]schemas.ActionView{
+		"run":    {Called: schemas.Called{Method: "GET", Host: "api.example", Path: "/orders"}, Agent: "HTTP_EXECUTE", Caller: "shop"},
+		"hidden": {Agent: "HTTP_EXECUTE", Caller: "id-1"},
+		"task":   {Agent: "coder"},
+	} {
+		v := decode[schemas.ActionView](t, h.get("/v1/actions/"+id).Body)
+		require.Equal(t, want, schemas.ActionView{Called: v.Called, Agent: v.Agent, Caller: v.Caller}, id)
+	}
 }
 
 // TestEventOfAMock: what was answered without having been written down before says
@@ -241,7 +268,7 @@ func TestListRefuses(t *testing.T) {
 	h := build(t)
 	for _, query := range []string{
 		"limit=0", "limit=x", "kind=teapot", "kind=", "kind=http,", "status=odd", "cursor=1-1-1", "cursor=-1", "cursor=0", "cursor=zzzzzzzzzzzzzz",
-		"cursor=01", "cursor=1", "cursor=A", "cursor=0DN2RZWVITE69", "cursor=dn2rzwvite69", "cursor=0dn2rzwvite6", "cursor=" + strings.Repeat("1", 400), "kind=http&kind=plan", "cursor=", "q=", "q=a*b", "since=soon", "until=-5m",
+		"cursor=01", "cursor=1", "cursor=A", "cursor=0DN2RZWVITE69", "cursor=dn2rzwvite69", "cursor=0dn2rzwvite6", "cursor=" + strings.Repeat("1", 400), "kind=http&kind=plan", "cursor=", "q=", "q=a%00b", "host=", "method=get", "http_status=4", "caller=a*b", "since=soon", "until=-5m",
 		"since=99999999d", "count=yes", "colour=red", "code=a%20b", "task=", "agent=",
 	} {
 		require.Equal(t, http.StatusBadRequest, h.get("/v1/actions?"+query).Code, query)
@@ -283,6 +310,9 @@ func TestListsRefuseUnknownParameters(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, w.Code, path)
 		require.Contains(t, w.Body.String(), "there is no parameter of that name; it can be ", path)
 	}
+	w := h.ask(http.MethodGet, "/v1/tasks?Statsu=Failed", "acme")
+	require.Equal(t, http.StatusBadRequest, w.Code)
+	require.Contains(t, w.Body.String(), "there is no parameter of that name; did you mean status?")
 }
 
 func (h *house) evidence(tenant, kind, entry, action string) schemas.Evidence {

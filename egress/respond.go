@@ -98,6 +98,9 @@ func (s *Server) settled(w http.ResponseWriter, r *http.Request, v View, ref sch
 		return
 	}
 	defer release()
+	if end.Outcome != schemas.OutcomeSucceeded {
+		problem.ReportOf(r.Context()).Code = cmp.Or(end.Code, end.Outcome.Code())
+	}
 	if err := v.Answer(w, r, ref, end, doc); err != nil {
 		v.fail(w, r, ref, err)
 	}

@@ -108,7 +108,7 @@ func TestMemoryIsReservedForALargeResult(t *testing.T) {
 			return func() { held.Add(-1) }, nil
 		}
 	})
-	_, blob, err := h.led.Stow(t.Context(), "acme", json.RawMessage(`{"status":200,"headers":[],"body":"`+strings.Repeat("x", schemas.InlineLimit)+`"}`))
+	_, blob, err := h.led.PutBlob(t.Context(), "acme", json.RawMessage(`{"status":200,"headers":[],"body":"`+strings.Repeat("x", schemas.InlineLimit)+`"}`))
 	require.NoError(t, err)
 	for _, ref := range []schemas.Ref{httpRef("big"), {Tenant: "full", Kind: schemas.KindHTTP, ID: "big"}} {
 		h.settle(h.claim(ref), schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage("{}"), AnswerBlob: blob, Attempts: 1})

@@ -179,7 +179,7 @@ func TestALargeResultIsInTheTerminalEvent(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	doc := `{"outputs":{"text":"` + strings.Repeat("x", schemas.InlineLimit) + `"}}`
-	_, blob, err := h.led.Stow(t.Context(), "t", json.RawMessage(doc))
+	_, blob, err := h.led.PutBlob(t.Context(), "t", json.RawMessage(doc))
 	require.NoError(t, err)
 	st := h.claim(runRef("big"))
 	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: blob, Attempts: 1})
@@ -303,7 +303,7 @@ func TestALogThatIsAwayDelaysTheEnd(t *testing.T) {
 			}
 			return nil
 		})
-		_, blob, err := h.led.Stow(t.Context(), "t", json.RawMessage(`{"outputs":{"text":"`+strings.Repeat("x", schemas.InlineLimit)+`"}}`))
+		_, blob, err := h.led.PutBlob(t.Context(), "t", json.RawMessage(`{"outputs":{"text":"`+strings.Repeat("x", schemas.InlineLimit)+`"}}`))
 		require.NoError(t, err)
 		st := h.claim(runRef("a"))
 		got := make(chan string, 1)

@@ -30,7 +30,7 @@ type Reader struct {
 	Tenant string
 	// Entries are the only entries of the policy that it may use; empty: all.
 	Entries []string
-	// Scopes are those of its token.
+	// Scopes are the token's scopes.
 	Scopes []string
 	// Models are patterns of the only models that it may use; empty: all.
 	Models []string
@@ -115,7 +115,7 @@ func (s *Server) Events() *stream.Events { return s.events }
 // Feed follows actions while they run.
 func (s *Server) Feed() *stream.Feed { return s.feed }
 
-// Partition is the index of the partition that an action lies in.
+// Partition is the index of an action's partition.
 func (s *Server) Partition(ref schemas.Ref) int { return s.cfg.Layout.Partition(ref.Tenant, ref.ID) }
 
 // Durable returns when what was read of an action, up to a sequence, may be shown.

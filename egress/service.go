@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"time"
 
@@ -34,11 +35,13 @@ type ServiceConfig struct {
 	Checks        []Check
 	// Draining is closed when the feed has ended; nil: there is none.
 	Draining <-chan struct{}
-	// Allow lets a request see what the node reports about itself: /metrics, with
-	// the scope metrics:read; nil: everybody may.
+	// Allow lets a request read the node's reports about itself: /metrics, with the scope
+	// metrics:read; nil: every request may.
 	Allow   func(r *http.Request, scope string) error
 	Metrics http.Handler // /metrics; nil: 404
 	OpenAPI []byte       // /openapi.json; nil: 404
+	// Backup writes a backup of the node; an error before its first byte is the answer.
+	Backup func(ctx context.Context, w io.Writer) error
 }
 
 // Service is what a node of every role reports about itself. Its routes name no
@@ -61,6 +64,7 @@ func Service(cfg ServiceConfig) Surface {
 			cfg.Metrics.ServeHTTP(c.Writer, c.Request)
 			return nil
 		}),
+		[]Route{{Method: http.MethodGet, Path: schemas.RouteBackup, Scopes: []string{schemas.ScopeAdmin}, Handle: e.backup}},
 		Read("/openapi.json", func(c *gin.Context) error {
 			if cfg.OpenAPI == nil {
 				return absent()
@@ -84,6 +88,24 @@ func (e service) sandbox(c *gin.Context) error {
 	}
 	stream.WriteJSON(c.Writer, c.Request, http.StatusOK, schemas.Sandbox{AllowedHosts: hosts})
 	return nil
+}
+
+// backup streams a backup to an admin of the operator's tenant.
+func (e service) backup(c *gin.Context) error {
+	if e.cfg.Allow != nil {
+		if err := e.cfg.Allow(c.Request, schemas.ScopeAdmin); err != nil {
+			return err
+		}
+	}
+	if err := stream.Only(c.Request.URL.Query()); err != nil {
+		return err
+	}
+	c.Writer.Header().Set("Content-Type", "application/x-tar")
+	err := e.cfg.Backup(c.Request.Context(), c.Writer)
+	if err != nil && c.Writer.Written() {
+		panic(http.ErrAbortHandler) // the client sees that the archive broke off
+	}
+	return err
 }
 
 func absent() error { return fault.New(schemas.NotFound, "this node does not serve that") }

@@ -125,7 +125,7 @@ func TestPayloadRoute(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.Code)
 	got := decode[schemas.ActionPayload](t, a.Body)
 	require.Equal(t, schemas.KindHTTP, got.Kind)
-	require.JSONEq(t, `{"method":"GET","url":"http://secret.example/"}`, string(got.Payload))
+	require.JSONEq(t, `{"method":"GET","url":"http://u:secret.example@API.example/orders?key=secret.example"}`, string(got.Payload))
 	chat := httpRef("c")
 	chat.Kind = schemas.KindChat
 	h.claim(chat)

@@ -64,8 +64,8 @@ func Shown[T any](hide func(r *redact.Redactor, doc *T)) func(*redact.Redactor, 
 // Route is one method of one path.
 type Route struct {
 	Method, Path string
-	// Scopes are those of which a sender needs one. Empty: Handle authenticates the sender, or
-	// serves everybody.
+	// Scopes are alternatives, of which a sender needs one. Empty: Handle authenticates the sender,
+	// or serves all.
 	Scopes []string
 	Handle Handler
 }
@@ -78,8 +78,8 @@ func Read(path string, handle Handler) []Route {
 	return []Route{{Method: http.MethodGet, Path: path, Handle: handle}, {Method: http.MethodHead, Path: path, Handle: handle}}
 }
 
-// Read returns the routes of a path whose sender needs one of the scopes, and is authenticated
-// before anything is read.
+// Read returns the routes of a path. The sender needs one of the scopes and is authenticated before
+// anything is read.
 func (s *Server) Read(path string, serve func(r *Request) error, scopes ...string) []Route {
 	routes := Read(path, func(c *gin.Context) error {
 		who, err := s.Reader(c.Request, scopes...)
@@ -106,6 +106,7 @@ func Mount(engine *gin.Engine, surfaces []Surface) {
 		}
 		for _, r := range s.Routes {
 			engine.Handle(r.Method, r.Path, func(c *gin.Context) {
+				problem.ReportOf(c.Request.Context()).Surface = s.Name
 				if err := r.Handle(c); err != nil {
 					problem.Write(c.Writer, c.Request, err)
 				}
@@ -121,7 +122,7 @@ type Request struct {
 	Reader Reader
 }
 
-// Reader authenticates the sender of a request, who needs one of the scopes.
+// Reader authenticates the sender of a request, which needs one of the scopes.
 func (s *Server) Reader(r *http.Request, scopes ...string) (Reader, error) {
 	if len(scopes) == 1 {
 		return s.cfg.Reader(r, scopes[0])

@@ -161,6 +161,7 @@ func TestPolicyRoute(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.Code)
 	assert.Equal(t, view, decode[schemas.PolicyView](t, a.Body))
 	assert.Equal(t, http.StatusOK, h.ask(http.MethodGet, "/v1/policy", "acme/one").Code)
+	assert.Equal(t, http.StatusBadRequest, h.ask(http.MethodGet, "/v1/policy?entry=a", "acme/one").Code, "it has no parameters")
 	assert.Equal(t, [][]string{nil, {"one"}}, asked, "who is limited to entries sees these")
 	assert.Equal(t, http.StatusUnauthorized, h.ask(http.MethodGet, "/v1/policy", "").Code)
 	assert.Equal(t, http.StatusNotFound, build(t).get("/v1/policy").Code)

@@ -43,7 +43,7 @@ func (s *Server) ReadUpTo(w http.ResponseWriter, r *http.Request, most int64, li
 	}
 	body, err := s.bytes(w, r, most)
 	if err = cmp.Or(err, wrong); err != nil {
-		return nil, err // without a media type, what is wrong with the framing goes first
+		return nil, err // without a media type, a framing error is reported first
 	}
 	return body, strict.Check(body, limits)
 }
@@ -94,7 +94,7 @@ func (s *Server) bytes(w http.ResponseWriter, r *http.Request, limit int64) ([]b
 	}
 	if body, ok := r.Body.(Reserver); ok {
 		if err := body.Reserve(r.Context(), announced(r, limit)); err != nil {
-			w.Header().Set("Connection", "close") // what comes of it is not read
+			w.Header().Set("Connection", "close") // the rest of the body is not read
 			return nil, err
 		}
 	}
@@ -138,7 +138,7 @@ func within(w http.ResponseWriter, d time.Duration) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d))
 }
 
-// tooLarge also gives the connection up: what is left of the body is not read.
+// tooLarge also closes the connection, because the rest of the body is not read.
 func tooLarge(w http.ResponseWriter, limit int64) error {
 	w.Header().Set("Connection", "close")
 	return fault.New(schemas.PayloadTooLarge, "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes")

@@ -358,7 +358,7 @@ func TestAFullWindow(t *testing.T) {
 	a = w.do(t, post("/chat/completions", okChat)).refused(t, http.StatusTooManyRequests, schemas.RateLimited)
 	require.Equal(t, "1", a.Header().Get("Retry-After"))
 	require.Equal(t, "ever", a.field("error", "metadata", "limit_source"))
-	require.Contains(t, a.field("error", "message"), "held for completions that are under way")
+	require.Contains(t, a.field("error", "message"), "reserved for running completions")
 	require.Equal(t, stored, w.records(t))
 
 	// What cannot be known is for the worker to say.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -252,10 +253,17 @@ type counter struct {
 	mu       sync.Mutex
 	accepted map[schemas.Kind]int
 	refused  map[schemas.Code]int
+	answered []string
 }
 
 func (c *counter) Accepted(k schemas.Kind) { c.mu.Lock(); defer c.mu.Unlock(); c.accepted[k]++ }
 func (c *counter) Refused(k schemas.Code)  { c.mu.Lock(); defer c.mu.Unlock(); c.refused[k]++ }
+
+func (c *counter) Answered(surface, method string, stream bool, status int, _ time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answered = append(c.answered, fmt.Sprint(surface, " ", method, " ", status, " ", stream))
+}
 
 // world is a whole ingress over a log in memory.
 type world struct {
@@ -276,10 +284,10 @@ type world struct {
 type config struct {
 	ingress.Config
 
-	Judge         func(who grant.Asker) executor.Policy
+	Judge         func(who grant.Caller) executor.Policy
 	NoAgentAPI    bool
 	PolicyVersion func() string
-	Preview       func(ctx context.Context, who grant.Asker, q rules.Question) (schemas.Preview, error)
+	Preview       func(ctx context.Context, who grant.Caller, q rules.Question) (schemas.Preview, error)
 	Stop          func(ref schemas.Ref)
 	NoEnds        bool
 	Issuer        tokens.Issuer
@@ -292,7 +300,7 @@ type config struct {
 	Dead          actions.Dead
 	Chat          *chat.Config
 	Git           *git.Config
-	Tasks         *tasks.Desk
+	Tasks         *tasks.Service
 	Repos         tasks.Repos
 	Branches      func(ctx context.Context, repo schemas.Repo, branch string) (exists bool, err error)
 	Hosts         func() error
@@ -302,7 +310,7 @@ type config struct {
 // surfacesOf are the surfaces of a world, whose answers are a responder's.
 func surfacesOf(l *ledger.Ledger, s *ingress.Server, r *responder, cfg config) (all []ingress.Surface) {
 	if cfg.Judge == nil {
-		cfg.Judge = func(grant.Asker) executor.Policy { return door{} }
+		cfg.Judge = func(grant.Caller) executor.Policy { return door{} }
 	}
 	if cfg.PublicURL == nil {
 		cfg.PublicURL = func() string { return "" }

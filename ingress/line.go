@@ -1,30 +1,37 @@
 package ingress
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"weir/internal/problem"
+	"weir/schemas"
 )
 
-// line is what the one line of a request says, but for how long it took. A stream
-// holds it until its end.
+// line is the log line of a request without its duration. A stream keeps it until the stream ends.
 type line struct {
 	start                                      time.Time
 	method, id, route, surface, tenant, action string
 	status                                     int
-	code                                       any
+	code                                       schemas.Code
+	stream                                     bool
 }
 
 func lineOf(c *gin.Context, start time.Time, id string) line {
+	report := problem.ReportOf(c.Request.Context())
 	l := line{
 		start: start, method: c.Request.Method, id: id, route: c.FullPath(), status: c.Writer.Status(),
-		surface: marked(c).Name, tenant: c.GetString(keyTenant), action: c.GetString(keyAction),
+		surface: cmp.Or(marked(c).Name, report.Surface), tenant: c.GetString(keyTenant), action: c.GetString(keyAction),
+		code: report.Code, stream: strings.HasPrefix(c.Writer.Header().Get("Content-Type"), "text/event-stream"),
 	}
-	l.code, _ = c.Get(keyCode)
-	// What is said to a client that is gone, because it is gone, reaches nobody.
+	// A client that is gone does not receive an answer.
 	if c.Request.Context().Err() != nil && (!c.Writer.Written() || l.status == http.StatusServiceUnavailable) {
 		l.status = statusClientGone
 	}
@@ -32,9 +39,11 @@ func lineOf(c *gin.Context, start time.Time, id string) line {
 }
 
 func (m *middleware) log(l line) {
+	took := m.Now().Sub(l.start)
+	m.Metrics.Answered(l.surface, l.method, l.stream, l.status, took)
 	attrs := []slog.Attr{
 		slog.String("method", l.method), slog.Int("status", l.status),
-		slog.Duration("duration_ms", m.Now().Sub(l.start)), slog.String("request_id", l.id),
+		slog.Duration("duration_ms", took), slog.String("request_id", l.id),
 	}
 	for _, a := range []struct{ key, value string }{
 		{"route", l.route}, {"surface", l.surface}, {"tenant", l.tenant}, {"action_id", l.action},
@@ -43,12 +52,25 @@ func (m *middleware) log(l line) {
 			attrs = append(attrs, slog.String(a.key, a.value))
 		}
 	}
-	if l.code != nil {
-		attrs = append(attrs, slog.Any("code", l.code))
+	if l.code != "" {
+		attrs = append(attrs, slog.String("code", string(l.code)))
 	}
 	level := slog.LevelInfo
-	if l.status >= http.StatusInternalServerError {
+	if l.status >= http.StatusInternalServerError && !targetFailed(l.code) {
 		level = slog.LevelError
 	}
 	m.Logger.LogAttrs(context.Background(), level, "request", attrs...)
+}
+
+// targetFailed reports whether a code describes a failure of the target, model, agent or upstream
+// repository. Weir works as intended then, and its operator has nothing to mend.
+func targetFailed(code schemas.Code) bool {
+	switch code {
+	case schemas.HTTPFailure, schemas.RetriesExhausted, schemas.ResponseNotJSON, schemas.ResponseSchemaInvalid,
+		schemas.PostconditionFailed, schemas.OutcomeUnknownCode, schemas.Canceled, schemas.DeadlineExceeded,
+		schemas.AgentUnavailable, schemas.TaskFailed, schemas.ModelFailed, schemas.GitRejected:
+		return true
+	default:
+		return slices.Contains(schemas.UpstreamCodes(), code)
+	}
 }

@@ -21,13 +21,13 @@ import (
 	"weir/schemas"
 )
 
-// statusClientGone is logged where nobody was left to answer; it is never sent.
+// statusClientGone is logged for a disconnected client; it is never sent.
 const statusClientGone = 499
 
 type middleware EngineConfig
 
-// observe gives the request its id and writes its one line, identifiers and
-// codes only, whatever becomes of it.
+// observe gives the request its id and writes its log line in every case, with identifiers and
+// codes only.
 func (m *middleware) observe(c *gin.Context) {
 	start := m.Now()
 	c.Set(keyEngine, m)
@@ -43,8 +43,8 @@ func (m *middleware) observe(c *gin.Context) {
 		h.Set("Connection", "close")
 	}
 	if c.Request.ContentLength != 0 {
-		// Before it answers, net/http reads what a handler has left of a body,
-		// so also those that nobody asked for need to end.
+		// Before it answers, net/http reads the rest of a body that the handler has left, so unread
+		// bodies need an end too.
 		within(c.Writer, m.BodyTimeout)
 	}
 	defer func() {

@@ -131,6 +131,9 @@ func TestOneLineARequest(t *testing.T) {
 	require.Len(t, strings.Split(strings.TrimSpace(w.logs.String()), "\n"), 4)
 	require.Contains(t, w.logs.String(), `"code":"VALIDATION_ERROR"`)
 	require.NotContains(t, w.logs.String(), "AGWCANARY")
+	require.Equal(t, []string{
+		"executor POST 202 false", "plans POST 422 false", "executor POST 400 false", " AGWCANARY 404 false",
+	}, w.metrics.answered, "each request is measured once")
 }
 
 // TestAPanicShowsNothing, and is answered in the dialect of its route.
@@ -232,4 +235,29 @@ func TestTheLineOfAClientThatIsGone(t *testing.T) {
 		assert.Contains(t, log.String(), tt.status)
 		assert.Contains(t, log.String(), tt.level)
 	})
+}
+
+// TestTheLevelOfALine: a target that fails is no error of this node.
+func TestTheLevelOfALine(t *testing.T) {
+	t.Parallel()
+	for code, level := range map[schemas.Code]string{
+		schemas.HTTPFailure: "INFO", schemas.RetriesExhausted: "INFO", schemas.UpstreamConnect: "INFO",
+		schemas.UpstreamTimeout: "INFO", schemas.AgentUnavailable: "INFO", schemas.ModelFailed: "INFO",
+		schemas.Internal: "ERROR", schemas.Unavailable: "ERROR", schemas.LogFull: "ERROR", "": "ERROR",
+	} {
+		t.Run(string(code), func(t *testing.T) {
+			t.Parallel()
+			var log bytes.Buffer
+			e := ingress.NewEngine(ingress.EngineConfig{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+			e.GET("/read", func(c *gin.Context) {
+				problem.ReportOf(c.Request.Context()).Code = code
+				c.Status(http.StatusBadGateway)
+			})
+			e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/read", http.NoBody))
+			var line struct{ Level, Code string }
+			require.NoError(t, json.Unmarshal(log.Bytes(), &line))
+			assert.Equal(t, level, line.Level)
+			assert.Equal(t, string(code), line.Code)
+		})
+	}
 }

@@ -35,7 +35,7 @@ func fail(c *gin.Context, err error) {
 	} else {
 		problem.Write(c.Writer, c.Request, err)
 	}
-	c.Set(keyCode, p.Code)
+	problem.ReportOf(c.Request.Context()).Code = p.Code
 	m.Metrics.Refused(p.Code)
 }
 

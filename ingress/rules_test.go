@@ -326,11 +326,11 @@ func TestAResetIsAnAction(t *testing.T) {
 
 type previewer struct {
 	mu  sync.Mutex
-	who grant.Asker
+	who grant.Caller
 	q   rules.Question
 }
 
-func (p *previewer) Preview(_ context.Context, who grant.Asker, q rules.Question) (schemas.Preview, error) {
+func (p *previewer) Preview(_ context.Context, who grant.Caller, q rules.Question) (schemas.Preview, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.who, p.q = who, q
@@ -350,7 +350,7 @@ func TestPreview(t *testing.T) {
 	a := ask("limited", `{"method":"post","url":"http://h/","body":{"n":1.50},"scope":{"action_kind":"run","agent":"A","request_id":"r"},"rule":{"id":"d","type":"delay","enabled":false,"match":{"url_pattern":"http://h/"},"action":{"delay_ms":1}}}`)
 	require.Equal(t, http.StatusOK, a.Code, a.Body)
 	require.Equal(t, "sent", a.body["result"])
-	require.Equal(t, grant.Asker{Tenant: "a", Kind: schemas.KindRun, TaskType: "A", Principal: "id-limited", Entries: []string{"orders"}}, p.who)
+	require.Equal(t, grant.Caller{Tenant: "a", Kind: schemas.KindRun, TaskType: "A", Principal: "id-limited", Entries: []string{"orders"}}, p.who)
 	require.Equal(t, schemas.HTTPCall{Method: "POST", URL: "http://h/", Body: json.RawMessage(`{"n":1.50}`)}, p.q.Call)
 	require.Equal(t, traffic.Facts{Kind: schemas.KindRun, TaskType: "A", Principal: "A", ActionID: "r"}, p.q.Facts)
 	require.Equal(t, "d", p.q.Rule.ID)
@@ -409,16 +409,16 @@ func (keyed) Judge(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 // TestTheDoorKnowsWhoAsks: the rules that a call is judged under are its tenant's.
 func TestTheDoorKnowsWhoAsks(t *testing.T) {
 	t.Parallel()
-	var asked []grant.Asker
+	var asked []grant.Caller
 	w := setup(t, func(c *config) {
 		served(c)
 		c.Authenticate = people
-		c.Judge = func(who grant.Asker) executor.Policy { asked = append(asked, who); return keyed{} }
+		c.Judge = func(who grant.Caller) executor.Policy { asked = append(asked, who); return keyed{} }
 	})
 	w.do(t, post("/v1/execute", okGet, "Authorization", "Bearer limited"))
 	require.Equal(t, schemas.ClassKeyed, w.responder.last(t).receipt.Class, "as that policy has it")
 	w.do(t, post("/agents/run/sync", fmt.Sprintf(`{"request_id":"r","task_type":"HTTP_EXECUTE","inputs":%s}`, okGet), "Authorization", "Bearer writer"))
-	require.Equal(t, []grant.Asker{
+	require.Equal(t, []grant.Caller{
 		{Tenant: "a", Kind: schemas.KindHTTP, Principal: "id-limited", Entries: []string{"orders", "stock"}},
 		{Tenant: "a", Kind: schemas.KindRun, TaskType: schemas.TaskHTTPExecute, Principal: "id-writer"},
 	}, asked)

@@ -18,16 +18,21 @@ import (
 	"weir/schemas"
 )
 
-// Metrics counts accepted actions and refused requests.
+// Metrics counts accepted actions and refused requests, and measures all requests.
 type Metrics interface {
 	Accepted(kind schemas.Kind)
 	Refused(code schemas.Code)
+	// Answered is called once for each request, after its answer. stream: the answer was an event
+	// stream.
+	Answered(surface, method string, stream bool, status int, took time.Duration)
 }
 
 type noMetrics struct{}
 
 func (noMetrics) Accepted(schemas.Kind) {}
 func (noMetrics) Refused(schemas.Code)  {}
+
+func (noMetrics) Answered(string, string, bool, int, time.Duration) {}
 
 // Config of a Server. Everything has a default but Reply, which the routes need that store
 // an action.
@@ -129,7 +134,6 @@ const (
 	keyEngine   = "weir.engine"
 	keyIdentity = "weir.identity"
 	keySurface  = "weir.surface"
-	keyCode     = "weir.code"
 	keyAction   = "weir.action"
 	keyTenant   = "weir.tenant"
 )
@@ -169,8 +173,8 @@ type Identity struct {
 }
 
 // Asks is an identity as the sender of calls of a kind.
-func (i Identity) Asks(kind schemas.Kind, taskType string) grant.Asker {
-	return grant.Asker{Tenant: i.Tenant, Kind: kind, TaskType: taskType, Principal: i.ID, Entries: i.Entries, Models: i.Models}
+func (i Identity) Asks(kind schemas.Kind, taskType string) grant.Caller {
+	return grant.Caller{Tenant: i.Tenant, Kind: kind, TaskType: taskType, Principal: i.ID, Entries: i.Entries, Models: i.Models}
 }
 
 // Caller is the identity on the record: the id of the token, or "open" without one.

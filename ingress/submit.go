@@ -17,7 +17,7 @@ type Order struct {
 	Class   schemas.Class // empty: the kind has none
 	ID      string        // the caller's own, a schemas.ValidID; may be empty
 	Payload any
-	Kept    any  // what is stored in place of the payload; nil: the payload
+	Kept    any  // stored in place of the payload; nil: the payload
 	Denied  bool // policy has refused it already
 }
 

@@ -36,8 +36,8 @@ type Surface struct {
 	// Kind is the kind of the surface's actions; empty: it stores none.
 	Kind schemas.Kind
 	// Redrive completes the request for an action that repeats a stored payload, and refuses one whose
-	// calls its asker may not make. A payload that cannot be read is a *fault.Parked.
-	Redrive func(req *accept.Request, by grant.Asker) error
+	// calls its asker may not make. A payload that cannot be read is a *fault.Terminal.
+	Redrive func(req *accept.Request, by grant.Caller) error
 	// NotRedriven says why actions of the kind are not redriven, and what to do instead. Empty:
 	// Redrive decides.
 	NotRedriven string
@@ -59,7 +59,7 @@ type Handler func(c *gin.Context) error
 // Payload decodes a stored payload for Redrive.
 func Payload[T any](payload json.RawMessage) (doc T, err error) {
 	if err = json.Unmarshal(payload, &doc); err != nil {
-		err = &fault.Parked{Code: schemas.Poison, Reason: "the payload cannot be read", Cause: err}
+		err = &fault.Terminal{Code: schemas.Poison, Reason: "the payload cannot be read", Cause: err}
 	}
 	return doc, err
 }
@@ -150,7 +150,7 @@ func tidy(e *gin.Engine, surfaces []Surface) gin.HandlerFunc {
 			u := *r.URL
 			u.Path, r.URL = route, &u
 			c.Request = &r
-			c.Status(http.StatusOK) // the router had set that of a path without a route
+			c.Status(http.StatusOK) // the router had set the status for a path without a route
 			e.HandleContext(c)
 			c.Abort()
 			return

@@ -76,7 +76,7 @@ func lobbyOf(t *testing.T, lease time.Duration, change ...func(*config)) *hall {
 	h := &hall{branches: map[string]bool{"main": true, "dev": true, "taken": true}, touched: make(chan string, 10)}
 	late := &later{}
 	h.world = setup(t, append([]func(*config){func(c *config) {
-		c.Tasks = tasks.NewDesk(late, h, h, tasks.Config{Lease: lease, Verify: func(token string) (schemas.Token, error) {
+		c.Tasks = tasks.NewService(late, h, h, tasks.Config{Lease: lease, Verify: func(token string) (schemas.Token, error) {
 			if token != "pool" {
 				return schemas.Token{}, fault.New(schemas.Unauthorized, "who are you")
 			}

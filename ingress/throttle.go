@@ -106,7 +106,7 @@ func (t *throttle) serve(c *gin.Context) {
 func (t *throttle) showsToken(r *http.Request) bool {
 	fields, path := r.Header.Values("Authorization"), r.URL.Path
 	if t.open {
-		text, _ := githttp.Token(fields, true)
+		text, _ := githttp.BearerToken(fields, true)
 		return task.Is(text) || len(fields) > 0 && (strings.HasPrefix(strings.TrimPrefix(path, schemas.RouteAPI), "/agent/") || strings.HasPrefix(path, schemas.RouteGit+"/"))
 	}
 	return len(fields) > 0 || r.Method == http.MethodPost && (path == schemas.RouteAgentAPI || path == schemas.RouteConsoleSession)

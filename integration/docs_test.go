@@ -213,7 +213,6 @@ const goProgram = `package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log"
 	"net/http"
@@ -221,14 +220,7 @@ import (
 	"weir/client"
 )
 
-var (
-	_    = fmt.Sprint
-	_    = log.Fatal
-	_    = http.StatusOK
-	_    client.Client
-	ctx  = context.Background()
-	body = json.RawMessage(` + "`" + `{"method": "GET", "url": "http://localhost:8000/README.md"}` + "`" + `)
-)
+var ctx = context.Background()
 
 func main() {
 %s

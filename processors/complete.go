@@ -8,11 +8,10 @@ import (
 	"weir/internal/ledger"
 )
 
-// complete does again what goes with an end that is on the log already: its worker may
-// have died before it told of it. And a power cut may have kept the end and lost evidence
-// that was stored before it: one sync covers both, and a device writes what it has not
-// synced in any order. The message was not acknowledged before that sync, so it comes
-// again.
+// complete repeats the side effects of an end that is on the log already: its worker may have died
+// before it reported the end. Also, a power cut may have kept the end and lost evidence that was
+// stored before it: one sync covers both, and a device writes unsynced data in any order. The
+// message was not acknowledged before that sync, so it is redelivered.
 func (p *Pipeline) complete(ctx context.Context, st *ledger.State) error {
 	if err := p.attest(ctx, st); err != nil {
 		return err
@@ -28,7 +27,7 @@ func (p *Pipeline) attest(ctx context.Context, st *ledger.State) error {
 		return nil
 	}
 	records, err := kind.Evidence(st)
-	if _, parked := errors.AsType[*fault.Parked](err); parked {
+	if _, parked := errors.AsType[*fault.Terminal](err); parked {
 		return nil
 	}
 	if err != nil || len(records) == 0 {

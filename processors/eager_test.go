@@ -77,7 +77,7 @@ func TestNothingIsSentUnlessBegun(t *testing.T) {
 		h := newHouse()
 		rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: url})
 		h.refuse = func(schemas.Append) error { return fault.ErrFenced }
-		require.ErrorAs(t, h.worker(t, "w").Handle(t.Context(), rec, true), new(*fault.Later))
+		require.ErrorAs(t, h.worker(t, "w").Handle(t.Context(), rec, true), new(*fault.RetryAfter))
 		require.Zero(t, h.sent)
 		require.Empty(t, h.evidence(t))
 	})

@@ -95,7 +95,7 @@ func TestAFirstDeliveryThatIsNone(t *testing.T) {
 // not serve.
 func (d *dormitory) wake(t *testing.T, ref schemas.Ref) schemas.Record {
 	t.Helper()
-	require.NoError(t, d.ledger.Nudge(t.Context(), ref))
+	require.NoError(t, d.ledger.Notify(t.Context(), ref))
 	rec, err := d.log.Last(t.Context(), schemas.LogStream(0), layout.Subject(ref, schemas.SectionWake))
 	require.NoError(t, err)
 	return rec

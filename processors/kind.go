@@ -14,9 +14,9 @@ import (
 type Executor interface {
 	// Execute works until there is a verdict. The payload is loaded, wherever it is stored. An error
 	// is the log's, or says when to come back (*fault.Later, *Rest).
-	Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error)
-	// Evidence is every record that the finished attempts of an action have left, or should have;
-	// nil for a kind that calls nobody.
+	Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error)
+	// Evidence is every record that the finished attempts of an action have stored or should have;
+	// nil for a kind without calls.
 	Evidence(st *ledger.State) ([]schemas.Evidence, error)
 }
 

@@ -1,6 +1,6 @@
-// Package processors turns stored actions into settled ones. The pipeline is
-// admit → guard → call → settle; everything it does is on the log before anybody
-// sees it, and everything it was doing when it died is read from there.
+// Package processors turns stored actions into settled ones. The pipeline is load → guard → call →
+// settle. Every result is on the log before it becomes visible, and after a crash the next worker
+// continues from the log.
 package processors
 
 import (
@@ -22,11 +22,11 @@ import (
 type Ledger interface {
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	// Nudge has an action looked at again at once.
-	Nudge(ctx context.Context, ref schemas.Ref) error
+	// Notify wakes an action at once.
+	Notify(ctx context.Context, ref schemas.Ref) error
 }
 
-// Waker has an action looked at again later.
+// Waker wakes an action later.
 type Waker interface {
 	Wake(ctx context.Context, ref schemas.Ref, at time.Time) error
 }
@@ -49,11 +49,11 @@ type Stages struct {
 // Pipeline handles delivered messages. It is safe for concurrent use.
 type Pipeline struct {
 	Stages
-	ledger  Ledger
-	waker   Waker
-	worker  string
-	running *running
-	resting *resting
+	ledger   Ledger
+	waker    Waker
+	worker   string
+	running  *running
+	deferred *deferredActions
 	// executing are the actions that are executed without a message; see Reserve.
 	executing *executions
 }
@@ -62,12 +62,11 @@ type Pipeline struct {
 func NewPipeline(l Ledger, w Waker, worker string, s Stages) *Pipeline {
 	return &Pipeline{
 		Stages: s, ledger: l, waker: w, worker: worker,
-		running: newRunning(), resting: newResting(l.Nudge), executing: newExecutions(),
+		running: newRunning(), deferred: newDeferredActions(l.Notify), executing: newExecutions(),
 	}
 }
 
-// busyDelay is how long a message rests that came while its action is under way in this
-// process for another one.
+// busyDelay is the delay of a message that arrives while this process already runs its action.
 const busyDelay = 2 * time.Second
 
 // Handle works on the action that a message of the log belongs to. The error
@@ -75,22 +74,22 @@ const busyDelay = 2 * time.Second
 func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) error {
 	ref, _, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {
-		return p.parkMessage(ctx, rec, nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject is not one of the log's", Cause: err})
+		return p.deadLetterMessage(ctx, rec, nil, &fault.Terminal{Code: schemas.Poison, Reason: "the subject does not belong to the log", Cause: err})
 	}
 	w, ok := p.running.begin(ref, rec.Seq)
 	if !ok {
 		return p.busy(w, rec)
 	}
 	failpoint.At(failpoint.Fetched, ref.ID)
-	p.resting.forget(ref)
-	defer p.leave(w) //nolint:contextcheck // whom it wakes is woken whatever becomes of this message
+	p.deferred.forget(ref)
+	defer p.leave(w) //nolint:contextcheck // it wakes others whatever the result of this message
 
 	st, err := p.admission(ctx, rec, first)
 	if err == nil {
 		err = p.work(ctx, st, w)
 	}
 	if errors.Is(err, fault.ErrFenced) {
-		// Somebody wrote since we read: what they wrote decides what to do now.
+		// Another writer was first: its events decide what to do now.
 		if st, err = p.Admit.Fenced(ctx, rec); err == nil {
 			err = p.work(ctx, st, w)
 		}
@@ -98,27 +97,27 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 	return p.conclude(ctx, rec, st, w, err)
 }
 
-// busy gives a message back whose action is under way here. The very message that it is
-// under way for has come again because its heartbeats were late, and must not go to
-// another node, which would take this one for dead: the delay replaces the wait for an
-// acknowledgement, and the next heartbeat replaces the delay, if that is long enough for
-// one to come.
+// busy gives back a message of an action that already runs here. If it is the running message
+// itself, its heartbeats were late. It must not go to another node, which would take this one for
+// dead: the delay replaces the wait for an acknowledgement, and the next heartbeat replaces the
+// delay if it is long enough.
 func (p *Pipeline) busy(w *work, rec schemas.Record) error {
 	if w.message == rec.Seq {
-		return &fault.Later{After: p.Admit.AckWait()}
+		return &fault.RetryAfter{After: p.Admit.AckWait()}
 	}
-	return &fault.Later{After: busyDelay}
+	return &fault.RetryAfter{After: busyDelay}
 }
 
-// leave ends the work on an action. One that is held back can be woken from now on: before, its message would have found it under way.
+// leave ends the work on an action. A deferred action can be woken only after this: before, its
+// message would have found it running.
 func (p *Pipeline) leave(w *work) {
 	p.running.end(w.ref)
 	switch r := w.rest; {
 	case r == nil:
-	case r.Asleep != nil:
-		r.Asleep()
+	case r.OnDeferred != nil:
+		r.OnDeferred()
 	default:
-		p.resting.put(w.ref, r.Until, r.Replaced)
+		p.deferred.put(w.ref, r.Until, r.Replaced)
 	}
 }
 
@@ -133,7 +132,7 @@ func (p *Pipeline) admission(ctx context.Context, rec schemas.Record, first bool
 func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) error {
 	kind, ok := p.Kinds[st.Kind]
 	if !ok {
-		return &fault.Parked{Code: schemas.Poison, Reason: "no worker knows this kind"}
+		return &fault.Terminal{Code: schemas.Poison, Reason: "no worker knows this kind"}
 	}
 	if kind.Here != nil {
 		if err := kind.Here(ctx, st); err != nil {
@@ -141,7 +140,7 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 		}
 	}
 	if until, early := p.Admit.Early(st); early && !stop.Requested() {
-		return &call.Rest{Until: until, For: schemas.WaitDelay}
+		return &call.Deferral{Until: until, Reason: schemas.WaitDelay}
 	}
 	if st.Inherited > 1 {
 		if err := p.recover(ctx, st, kind); err != nil {
@@ -175,8 +174,8 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 // parting is how long a worker that gives an action back may take to write such a result.
 const parting = 5 * time.Second
 
-// settle ends an action, and has its kind tell of that.
-func (p *Pipeline) settle(ctx context.Context, st *ledger.State, v settle.Verdict) error {
+// settle ends an action and notifies its kind.
+func (p *Pipeline) settle(ctx context.Context, st *ledger.State, v settle.Outcome) error {
 	failpoint.At(failpoint.Settling, st.ID)
 	if err := p.Settle.Settle(ctx, st, v); err != nil {
 		return err
@@ -216,46 +215,46 @@ func (p *Pipeline) recover(ctx context.Context, st *ledger.State, kind Kind) err
 
 // conclude turns the end of the work into the message's disposition.
 func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.State, w *work, err error) error {
-	var rest *call.Rest
-	var parked *fault.Parked
+	var rest *call.Deferral
+	var parked *fault.Terminal
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, admit.ErrDone):
-		if st != nil && rec.Seq < st.SettledSeq && !p.executing.settledBy(st.Ref) { // whoever settled it had a message like this
+		if st != nil && rec.Seq < st.SettledSeq && !p.executing.settledBy(st.Ref) { // another worker settled it with a message like this
 			return p.complete(ctx, st)
 		}
 		return nil
 	case errors.As(err, &rest):
 		return p.rest(ctx, st, w, rest)
 	case errors.As(err, &parked):
-		return p.parkMessage(ctx, rec, st, parked)
+		return p.deadLetterMessage(ctx, rec, st, parked)
 	case errors.Is(err, fault.ErrFenced):
-		return &fault.Later{Cause: err}
+		return &fault.RetryAfter{Cause: err}
 	case errors.Is(err, fault.ErrTooLarge):
-		return p.parkMessage(ctx, rec, st, &fault.Parked{Code: schemas.Poison, Reason: "a record of it is larger than the log takes", Cause: err})
+		return p.deadLetterMessage(ctx, rec, st, &fault.Terminal{Code: schemas.Poison, Reason: "a record of it is larger than the log takes", Cause: err})
 	default:
 		return err
 	}
 }
 
-// parkMessage puts the message aside and settles its action, if it has one.
-func (p *Pipeline) parkMessage(ctx context.Context, rec schemas.Record, st *ledger.State, why *fault.Parked) error {
+// deadLetterMessage puts the message aside and settles its action, if it has one.
+func (p *Pipeline) deadLetterMessage(ctx context.Context, rec schemas.Record, st *ledger.State, why *fault.Terminal) error {
 	if err := p.Park.Park(ctx, rec, why); err != nil {
 		return err
 	}
 	if st == nil {
 		return p.Barrier(ctx)
 	}
-	st.Loose = true // the letter is not kept by the action's events
-	return p.settle(ctx, st, settle.Verdict{Outcome: schemas.OutcomeFailed, Code: why.Code, Message: why.Reason})
+	st.Underived = true // the letter is not kept by the action's events
+	return p.settle(ctx, st, settle.Outcome{Outcome: schemas.OutcomeFailed, Code: why.Code, Message: why.Reason})
 }
 
-// Condemn parks a message that the pipeline cannot survive, and settles its
+// DeadLetter parks a message that the pipeline cannot survive, and settles its
 // action as failed if the action can be read.
-func (p *Pipeline) Condemn(ctx context.Context, rec schemas.Record, why *fault.Parked) error {
+func (p *Pipeline) DeadLetter(ctx context.Context, rec schemas.Record, why *fault.Terminal) error {
 	if _, _, err := schemas.ParseSubject(rec.Subject); err != nil {
-		return p.parkMessage(ctx, rec, nil, why)
+		return p.deadLetterMessage(ctx, rec, nil, why)
 	}
 	st, err := p.Admit.Again(ctx, rec)
 	switch {
@@ -264,13 +263,13 @@ func (p *Pipeline) Condemn(ctx context.Context, rec schemas.Record, why *fault.P
 	case st == nil: // it could not be read now: nothing may be acknowledged
 		return err
 	}
-	return p.parkMessage(ctx, rec, st, why)
+	return p.deadLetterMessage(ctx, rec, st, why)
 }
 
-// Stop asks for the action to stop, if it is under way in this process. The
-// durable word is the cancel event on the log; this makes it heard at once.
+// Stop asks for the action to stop, if it is running in this process. The durable request is the
+// cancel event on the log; this notifies the worker at once.
 func (p *Pipeline) Stop(ref schemas.Ref) { p.running.stop(ref) }
 
 // RulesChanged is called when other traffic rules of a tenant have come into force,
 // and wakes what the ones before held back. It does not wait for that.
-func (p *Pipeline) RulesChanged(tenant string) { p.resting.rouse(tenant) }
+func (p *Pipeline) RulesChanged(tenant string) { p.deferred.wakeTenant(tenant) }

@@ -172,16 +172,16 @@ func TestCondemnWaitsForTheLog(t *testing.T) {
 	t.Parallel()
 	h := newHouse()
 	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
-	why := &fault.Parked{Code: schemas.Poison, Reason: "again and again"}
+	why := &fault.Terminal{Code: schemas.Poison, Reason: "again and again"}
 	h.Kill() // nothing can be read
 	w := h.worker(t, "w1")
-	require.Error(t, w.Condemn(t.Context(), rec, why))
+	require.Error(t, w.DeadLetter(t.Context(), rec, why))
 	h.Heal()
-	require.NoError(t, w.Condemn(t.Context(), rec, why))
+	require.NoError(t, w.DeadLetter(t.Context(), rec, why))
 	st := h.state(t)
 	require.NotNil(t, st.Settled)
 	assert.Equal(t, schemas.Poison, st.Settled.Code)
-	require.NoError(t, w.Condemn(t.Context(), rec, why), "what has settled is left alone")
+	require.NoError(t, w.DeadLetter(t.Context(), rec, why), "what has settled is left alone")
 }
 
 // TestALargeMessageIsParked: its letter fits into a message of any server.

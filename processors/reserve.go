@@ -13,7 +13,7 @@ import (
 
 // executions are the actions that this process executes without a message.
 type executions struct {
-	ended chan struct{} // closed when those that go on are to be canceled
+	ended chan struct{} // closed when the remaining ones must be canceled
 	end   func()        // closes it
 
 	mu     sync.Mutex
@@ -63,11 +63,11 @@ func (e *executions) drain() {
 	e.busy.Wait()
 }
 
-// Reserve has this process execute an action that is about to be accepted, because only this
+// Reserve makes this process execute an action that is about to be accepted, because only this
 // process has what the action needs. A message of the action that this process receives meanwhile
-// comes again later. Execute does what the worker does for a message; what it leaves undone, the
-// worker does for the next message. Release ends the reservation and may be called twice; execute
-// calls it.
+// is redelivered later. Execute does what the worker does for a message; if it leaves work undone,
+// the worker continues with the next message. Release ends the reservation and may be called twice;
+// execute calls it.
 func (p *Pipeline) Reserve(ref schemas.Ref) (execute func(context.Context), release func()) {
 	w, ok := p.running.begin(ref, 0)
 	if !ok {

@@ -80,10 +80,10 @@ type waiting struct {
 	begun chan struct{}
 }
 
-func (p waiting) Execute(ctx context.Context, _ *ledger.State, _ call.Stop) (settle.Verdict, error) {
+func (p waiting) Execute(ctx context.Context, _ *ledger.State, _ call.Stop) (settle.Outcome, error) {
 	close(p.begun)
 	<-ctx.Done()
-	return settle.Verdict{}, ctx.Err()
+	return settle.Outcome{}, ctx.Err()
 }
 
 // TestReservedAtAStop: a worker that stops waits for what it executes, as long as its drain lasts,

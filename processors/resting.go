@@ -11,20 +11,20 @@ import (
 	"weir/schemas"
 )
 
-// resting knows which actions this process has put to rest because a traffic rule
+// deferredActions knows which actions this process has put to rest because a traffic rule
 // holds them back, so that other rules are heard of at once. It is no more than
 // that: whom it forgets is woken when it is due.
-type resting struct {
-	nudge func(context.Context, schemas.Ref) error
+type deferredActions struct {
+	notify func(context.Context, schemas.Ref) error
 
 	mu       sync.Mutex
-	byTenant map[string]*sleepers
-	closing  chan struct{} // nobody is roused any more
-	rousing  sync.WaitGroup
+	byTenant map[string]*tenantDeferred
+	closing  chan struct{} // no more notifications
+	waking   sync.WaitGroup
 }
 
-// sleepers are a tenant's actions, and until when they rest.
-type sleepers struct {
+// tenantDeferred are a tenant's actions, and until when they rest.
+type tenantDeferred struct {
 	until map[schemas.Ref]time.Time
 	sweep int // how many there are when those that others have woken are looked for
 }
@@ -32,32 +32,32 @@ type sleepers struct {
 // rouseTimeout bounds one round of waking a tenant's actions. Those that it did not
 // reach are woken in the next one, which comes between firstPause and lastPause later.
 const (
-	rouseTimeout = 10 * time.Second
-	firstPause   = time.Second
-	lastPause    = 10 * time.Second
+	wakeTimeout = 10 * time.Second
+	firstPause  = time.Second
+	lastPause   = 10 * time.Second
 )
 
 // fewest is how many sleepers are not worth a sweep.
 const fewest = 64
 
-func newResting(nudge func(context.Context, schemas.Ref) error) *resting {
-	return &resting{nudge: nudge, byTenant: make(map[string]*sleepers), closing: make(chan struct{})}
+func newDeferredActions(nudge func(context.Context, schemas.Ref) error) *deferredActions {
+	return &deferredActions{notify: nudge, byTenant: make(map[string]*tenantDeferred), closing: make(chan struct{})}
 }
 
 // put notes an action that rests until a time, or wakes it if the rules that
 // hold it back have been replaced since they were asked.
-func (r *resting) put(ref schemas.Ref, until time.Time, replaced <-chan struct{}) {
+func (r *deferredActions) put(ref schemas.Ref, until time.Time, replaced <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
-	case <-replaced: // by rules whose coming was told before the action was here
+	case <-replaced: // by rules that were announced before the action was registered here
 		r.wake(map[schemas.Ref]time.Time{ref: until})
 		return
 	default:
 	}
 	s := r.byTenant[ref.Tenant]
 	if s == nil {
-		s = &sleepers{until: make(map[schemas.Ref]time.Time), sweep: fewest}
+		s = &tenantDeferred{until: make(map[schemas.Ref]time.Time), sweep: fewest}
 		r.byTenant[ref.Tenant] = s
 	}
 	s.until[ref] = until
@@ -65,7 +65,7 @@ func (r *resting) put(ref schemas.Ref, until time.Time, replaced <-chan struct{}
 }
 
 // tidy drops those that must have woken by now, if there are many.
-func (s *sleepers) tidy(now time.Time) {
+func (s *tenantDeferred) tidy(now time.Time) {
 	if len(s.until) < s.sweep {
 		return
 	}
@@ -78,7 +78,7 @@ func (s *sleepers) tidy(now time.Time) {
 }
 
 // forget drops an action that is being worked on.
-func (r *resting) forget(ref schemas.Ref) {
+func (r *deferredActions) forget(ref schemas.Ref) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.byTenant[ref.Tenant]; s != nil {
@@ -88,8 +88,8 @@ func (r *resting) forget(ref schemas.Ref) {
 	}
 }
 
-// rouse wakes a tenant's actions. It does not wait for that.
-func (r *resting) rouse(tenant string) {
+// wakeTenant wakes a tenant's actions. It does not wait for that.
+func (r *deferredActions) wakeTenant(tenant string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.byTenant[tenant]
@@ -101,13 +101,13 @@ func (r *resting) rouse(tenant string) {
 }
 
 // wake nudges actions until each of them is awake, or due. The caller holds the lock.
-func (r *resting) wake(until map[schemas.Ref]time.Time) {
+func (r *deferredActions) wake(until map[schemas.Ref]time.Time) {
 	select {
 	case <-r.closing:
 		return
 	default:
 	}
-	r.rousing.Go(func() {
+	r.waking.Go(func() {
 		for pause := firstPause; r.round(until); pause = min(2*pause, lastPause) {
 			select {
 			case <-r.closing:
@@ -120,8 +120,8 @@ func (r *resting) wake(until map[schemas.Ref]time.Time) {
 
 // round nudges actions and drops those that need no more of it. It reports whether
 // there are others: the log does not answer, or there are many.
-func (r *resting) round(until map[schemas.Ref]time.Time) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), rouseTimeout)
+func (r *deferredActions) round(until map[schemas.Ref]time.Time) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), wakeTimeout)
 	defer cancel()
 	for ref, at := range until {
 		select {
@@ -129,7 +129,7 @@ func (r *resting) round(until map[schemas.Ref]time.Time) bool {
 			return false // they wake when they are due
 		default:
 		}
-		if time.Now().Before(at) && r.nudge(ctx, ref) != nil {
+		if time.Now().Before(at) && r.notify(ctx, ref) != nil {
 			return true
 		}
 		delete(until, ref)
@@ -137,8 +137,8 @@ func (r *resting) round(until map[schemas.Ref]time.Time) bool {
 	return false
 }
 
-// close ends the waking, and waits for what is under way.
-func (r *resting) close() {
+// close stops all wake-ups, and waits for the running ones.
+func (r *deferredActions) close() {
 	r.mu.Lock()
 	select {
 	case <-r.closing: // a second time
@@ -146,16 +146,16 @@ func (r *resting) close() {
 		close(r.closing)
 	}
 	r.mu.Unlock()
-	r.rousing.Wait()
+	r.waking.Wait()
 }
 
-// rest gives the slot back and has the action woken when it is due. The attempt
-// of another worker is not disturbed by an event of ours: its fence must hold. What
-// waits for what it has waited for already writes nothing more; it is woken anew all
-// the same, for its pending wake-up, which that replaces, may be the one that came.
-func (p *Pipeline) rest(ctx context.Context, st *ledger.State, w *work, r *call.Rest) error {
-	said := schemas.Waiting{For: r.For, Until: r.Until.UTC(), Step: r.Step, Rules: r.Rules}
-	if r.For != schemas.WaitInFlight && !r.Quiet && !waits(st, said) {
+// rest gives the slot back and schedules the action's wake-up. It does not write an event while
+// another worker's attempt is open: that attempt's fence must hold. A repeated wait for the same
+// reason writes nothing more, but its wake-up is scheduled again, because the current message may
+// be the former wake-up.
+func (p *Pipeline) rest(ctx context.Context, st *ledger.State, w *work, r *call.Deferral) error {
+	said := schemas.Waiting{For: r.Reason, Until: r.Until.UTC(), Step: r.Step, Rules: r.Rules}
+	if r.Reason != schemas.WaitInFlight && !r.Quiet && !waits(st, said) {
 		ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &said}
 		if err := p.ledger.Append(ctx, st, ev); err != nil {
 			return err
@@ -164,7 +164,7 @@ func (p *Pipeline) rest(ctx context.Context, st *ledger.State, w *work, r *call.
 	if err := p.waker.Wake(ctx, st.Ref, r.Until); err != nil {
 		return err
 	}
-	if r.For == schemas.WaitRule || r.Asleep != nil {
+	if r.Reason == schemas.WaitRule || r.OnDeferred != nil {
 		w.rest = r
 	}
 	return p.Barrier(ctx) // the ack must not outlive the wake-up

@@ -84,11 +84,11 @@ func TestWokenByOthers(t *testing.T) {
 		d.put(t, "mine", "one")
 		ref := schemas.Ref{Tenant: "mine", Kind: schemas.KindHTTP, ID: "one"}
 		time.Sleep(time.Second)
-		require.NoError(t, d.ledger.Nudge(t.Context(), ref)) // too early: it rests again
+		require.NoError(t, d.ledger.Notify(t.Context(), ref)) // too early: it rests again
 		require.NoError(t, <-d.handled)
 		assert.Equal(t, 1, d.waits(t), "for the same, until the same")
 		time.Sleep(time.Minute)
-		require.NoError(t, d.ledger.Nudge(t.Context(), ref))
+		require.NoError(t, d.ledger.Notify(t.Context(), ref))
 		require.NoError(t, <-d.handled)
 		assert.Equal(t, 1, d.sent)
 		d.pipeline.RulesChanged("mine")

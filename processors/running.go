@@ -16,19 +16,19 @@ type running struct {
 	works map[schemas.Ref]*work
 }
 
-// work is one action under way. Its context ends when somebody asks for a stop.
+// work is one running action. Its context ends when a stop is requested.
 type work struct {
 	ref     schemas.Ref
 	message uint64          // the sequence of the message that it is worked on for
-	rest    *call.Rest      // set where a traffic rule holds the action back, which now rests
+	rest    *call.Deferral  // set where a traffic rule holds the action back, which now rests
 	ctx     context.Context //nolint:containedctx // it is the stop signal, not a scope
 	cancel  context.CancelFunc
 }
 
 func newRunning() *running { return &running{works: make(map[schemas.Ref]*work)} }
 
-// begin registers an action that a message has come of; if it is under way already, ok
-// is false and w is that work.
+// begin registers an action for a message; if it is running already, ok is false and w is that
+// work.
 func (r *running) begin(ref schemas.Ref, message uint64) (w *work, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,7 +50,7 @@ func (r *running) end(ref schemas.Ref) {
 	}
 }
 
-// stop asks an action to stop, if it is under way here.
+// stop asks an action to stop, if it is running here.
 func (r *running) stop(ref schemas.Ref) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 // TestRestingIsBounded: those that others have woken are not kept for ever.
 func TestRestingIsBounded(t *testing.T) {
 	t.Parallel()
-	r := newResting(func(context.Context, schemas.Ref) error { return nil })
+	r := newDeferredActions(func(context.Context, schemas.Ref) error { return nil })
 	past := time.Now().Add(-time.Second)
 	for i := range 100 * fewest {
 		r.put(schemas.Ref{Tenant: "t", ID: strconv.Itoa(i)}, past, nil)
@@ -35,7 +35,7 @@ func TestNobodyIsWokenBehindTheEnd(t *testing.T) {
 	t.Parallel()
 	var woken atomic.Int32
 	begun, free := make(chan struct{}), make(chan struct{})
-	r := newResting(func(context.Context, schemas.Ref) error {
+	r := newDeferredActions(func(context.Context, schemas.Ref) error {
 		close(begun)
 		<-free
 		woken.Add(1)
@@ -44,12 +44,12 @@ func TestNobodyIsWokenBehindTheEnd(t *testing.T) {
 	later := time.Now().Add(time.Hour)
 	r.put(schemas.Ref{Tenant: "t", ID: "1"}, later, nil)
 	r.put(schemas.Ref{Tenant: "u", ID: "2"}, later, nil)
-	r.rouse("t")
+	r.wakeTenant("t")
 	<-begun
 	go close(free)
 	r.close()
 	assert.Equal(t, int32(1), woken.Load())
-	r.rouse("u")
+	r.wakeTenant("u")
 	r.close()
 	assert.Equal(t, int32(1), woken.Load())
 }
@@ -63,7 +63,7 @@ func TestWhoWasNotReachedIsWokenLater(t *testing.T) {
 		var down atomic.Bool
 		start, woken := time.Now(), map[string]int{}
 		down.Store(true)
-		r := newResting(func(ctx context.Context, ref schemas.Ref) error {
+		r := newDeferredActions(func(ctx context.Context, ref schemas.Ref) error {
 			if down.Load() {
 				<-ctx.Done()
 				return ctx.Err()
@@ -87,7 +87,7 @@ func TestWhoWasNotReachedIsWokenLater(t *testing.T) {
 			r.put(schemas.Ref{Tenant: "t", ID: strconv.Itoa(i)}, start.Add(time.Hour), replaced)
 		}
 		if !told {
-			r.rouse("t")
+			r.wakeTenant("t")
 		}
 		time.Sleep(20 * time.Second)
 		assert.Zero(t, count())
@@ -102,7 +102,7 @@ func TestWhoWasNotReachedIsWokenLater(t *testing.T) {
 		mu.Unlock()
 		down.Store(true)
 		r.put(schemas.Ref{Tenant: "t", ID: "never"}, start.Add(time.Hour), nil)
-		r.rouse("t")
+		r.wakeTenant("t")
 		time.Sleep(time.Second)
 		r.close() // nobody waits for a log that does not answer
 		assert.Equal(t, 10, count())

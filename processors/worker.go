@@ -19,7 +19,7 @@ import (
 type Delivery interface {
 	// Record is the message of the log, and how often it was delivered.
 	Record(m *message.Message) (rec schemas.Record, deliveries uint64)
-	// NakAfter sets when a message that is refused comes again.
+	// NakAfter sets when a refused message is redelivered.
 	NakAfter(m *message.Message, d time.Duration)
 	// Topics name the work of a partition.
 	Topics(partition int) []string
@@ -28,8 +28,8 @@ type Delivery interface {
 // WorkerConfig is what a Worker needs besides its collaborators.
 type WorkerConfig struct {
 	Partitions int
-	// DrainTimeout bounds how long Stop waits for the work under way. It should
-	// be over that of the subscriber, whose end cuts the work off.
+	// DrainTimeout bounds how long Stop waits for running work. It should be longer than the
+	// subscriber's, whose end cuts the work off.
 	DrainTimeout time.Duration
 	Log          *slog.Logger
 }
@@ -76,23 +76,23 @@ func (w *Worker) Start(ctx context.Context) error {
 	}
 }
 
-// Stop takes no more messages, waits for the work under way and returns. What
-// has not begun goes back to the log. It may be called twice.
+// Stop accepts no more messages, waits for running work and returns. Unstarted messages go back to
+// the log. It may be called twice.
 func (w *Worker) Stop() error {
 	late := time.AfterFunc(w.cfg.DrainTimeout, w.pipeline.executing.end)
 	defer late.Stop()
 	err := w.router.Close()
 	<-w.done
 	w.pipeline.executing.drain()
-	w.pipeline.resting.close()
+	w.pipeline.deferred.close()
 	return err
 }
 
 // poisonAfter is the delivery from which on a panic is taken to be the message's fault.
 const poisonAfter = 5
 
-// handle runs the pipeline on one message and turns its error into the message's
-// disposition: nil acks, everything else comes again after a delay.
+// handle runs the pipeline on one message and turns its error into the message's disposition: nil
+// acknowledges it, anything else redelivers it after a delay.
 func (w *Worker) handle(m *message.Message) error {
 	rec, deliveries := w.delivery.Record(m)
 	ctx := m.Context() // ends with the drain's patience, not with its beginning
@@ -104,11 +104,11 @@ func (w *Worker) handle(m *message.Message) error {
 	}
 	w.delivery.NakAfter(m, after)
 	level := slog.LevelWarn
-	if later, ok := errors.AsType[*fault.Later](err); ok && later.Cause == nil {
-		level = slog.LevelDebug // by plan: the action is under way here
+	if later, ok := errors.AsType[*fault.RetryAfter](err); ok && later.Cause == nil {
+		level = slog.LevelDebug // expected: the action is running here
 	}
 	ref, _, _ := schemas.ParseSubject(rec.Subject)
-	w.cfg.Log.LogAttrs(ctx, level, "work comes again",
+	w.cfg.Log.LogAttrs(ctx, level, "message redelivered",
 		slog.String("kind", string(ref.Kind)), slog.Uint64("seq", rec.Seq), slog.Uint64("count", deliveries),
 		slog.Int64("duration_ms", time.Since(start).Milliseconds()), slog.String("err_kind", telemetry.ErrKind(err)))
 	return err
@@ -125,7 +125,7 @@ func (w *Worker) guarded(ctx context.Context, rec schemas.Record, deliveries uin
 			slog.String("at", telemetry.Panicking()))
 		err = errPanic
 		if deliveries >= poisonAfter {
-			err = w.pipeline.Condemn(ctx, rec, &fault.Parked{Code: schemas.Poison, Reason: "the worker panicked on it again and again"})
+			err = w.pipeline.DeadLetter(ctx, rec, &fault.Terminal{Code: schemas.Poison, Reason: "the worker panicked on it again and again"})
 		}
 	}()
 	return w.pipeline.Handle(ctx, rec, deliveries <= 1)

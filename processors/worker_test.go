@@ -60,9 +60,9 @@ type gated struct {
 	end   chan error
 }
 
-func (g gated) Execute(context.Context, *ledger.State, call.Stop) (settle.Verdict, error) {
+func (g gated) Execute(context.Context, *ledger.State, call.Stop) (settle.Outcome, error) {
 	g.begun <- struct{}{}
-	return settle.Verdict{}, <-g.end
+	return settle.Outcome{}, <-g.end
 }
 
 func (gated) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
@@ -107,7 +107,7 @@ func TestWhatComesAgainByPlanIsNoWarning(t *testing.T) {
 			Msg   string `json:"msg"`
 		}
 		require.NoError(t, json.Unmarshal(bytes.Split(log.Bytes(), []byte("\n"))[i], &line))
-		require.Equal(t, "work comes again", line.Msg)
+		require.Equal(t, "message redelivered", line.Msg)
 		require.Equal(t, want, line.Level)
 	}
 }
@@ -123,7 +123,7 @@ func (d delivered) Record(*message.Message) (schemas.Record, uint64) { return d.
 // panics panics with content of the call.
 type panics struct{ gated }
 
-func (panics) Execute(context.Context, *ledger.State, call.Stop) (settle.Verdict, error) {
+func (panics) Execute(context.Context, *ledger.State, call.Stop) (settle.Outcome, error) {
 	panic("AGWCANARY-PANIC")
 }
 

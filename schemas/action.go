@@ -26,8 +26,8 @@ func Kinds() []Kind {
 	return []Kind{KindHTTP, KindPlan, KindRun, KindRule, KindTask, KindPush, KindRepo, KindChat}
 }
 
-// Class says what may be done with a call that was begun and whose result
-// nobody knows. It is fixed when the action is accepted.
+// Class says how to handle a call that was begun and whose result is unknown. It is fixed when the
+// action is accepted.
 type Class string
 
 // The classes, from the most to the least forgiving.
@@ -104,6 +104,8 @@ type Action struct {
 	Priority Priority `json:"priority,omitempty"`
 	// Principal is the id of the token that asked for it; empty in open mode.
 	Principal string `json:"principal,omitempty"`
+	// Caller is the name of that token. It is no part of the fingerprint.
+	Caller string `json:"caller,omitempty"`
 	// Entries are the only entries of the policy that the token may use; empty:
 	// all of them.
 	Entries []string `json:"entries,omitempty"`
@@ -125,11 +127,13 @@ type Action struct {
 	// Payload is the kind's own document (HTTPCall, PlanRequest, Run, RuleOrder,
 	// TaskOrder, PushOrder, RepoOrder, ChatOrder). It is empty when
 	// PayloadBlob names an object that holds it.
-	Payload     json.RawMessage `json:"payload,omitempty"`
-	PayloadBlob string          `json:"payload_blob,omitempty"`
+	Payload json.RawMessage `json:"payload,omitempty"`
+	// Called is the call in a payload that PayloadBlob names.
+	Called      *Called `json:"called,omitempty"`
+	PayloadBlob string  `json:"payload_blob,omitempty"`
 }
 
-// Receipt is the body of a 202: what was accepted and where to look for it.
+// Receipt is the body of a 202: the accepted action and its URL.
 type Receipt struct {
 	ID string `json:"id"`
 	// Status is "accepted", or the status of the action that a repeat joined.

@@ -12,8 +12,8 @@ const RouteAgentAPI = "/v1/agent-api"
 // AgentAPIType is the type of an agent request's envelope.
 const AgentAPIType = "AGENT_API_REQUEST"
 
-// RouteRulesReset is where a rule set is given up that nobody can read. It is part
-// of the ids of its writes, and must never change.
+// RouteRulesReset discards an unreadable rule set. It is part of the ids of its writes, and must
+// never change.
 const RouteRulesReset = "/v1/rules/reset"
 
 // AgentAPISubject is where the agent API is served over NATS, for one tenant.
@@ -98,7 +98,7 @@ const (
 	DetailScopeRequired   = "SCOPE_REQUIRED"
 	DetailIfMatchRequired = "IF_MATCH_REQUIRED"
 	DetailRuleExists      = "RULE_EXISTS"
-	// DetailRulesUnreadable: what is stored makes no sense to this version.
+	// DetailRulesUnreadable: this version cannot read the stored rule set.
 	DetailRulesUnreadable = "RULES_UNREADABLE"
 )
 

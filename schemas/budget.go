@@ -2,14 +2,14 @@ package schemas
 
 import "time"
 
-// What a budget counts.
+// The resources that a budget counts.
 const (
 	BudgetRequests = "requests"
 	BudgetTokens   = "tokens"
 	BudgetUSD      = "usd"
 )
 
-// What a budget has one account each of.
+// The properties for whose values a budget has separate accounts.
 const (
 	PerTenant = "tenant"
 	PerToken  = "token"
@@ -59,7 +59,7 @@ type BudgetView struct {
 type BudgetCount struct {
 	Limit float64 `json:"limit"`
 	Used  float64 `json:"used"`
-	// Held is reserved for what is under way.
+	// Held is reserved for running completions.
 	Held float64 `json:"held"`
 }
 

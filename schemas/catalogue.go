@@ -79,7 +79,7 @@ var catalogue = []CodeHelp{
 	{ModelNotFound, "The model is not configured, or the token may not use it.", "The name is misspelled, or `models` lacks it.", "Use a name that `GET /models` lists."},
 	{TaskNotRunning, "The task has ended, or the agent holds no task.", "The task was completed, canceled or expired, or its lease is lost.", "Lease the next task; a dead token stays dead."},
 	{EtagMismatch, "The rule set changed since the writer read it.", "Another writer was faster.", "Read the rules again, then repeat the change."},
-	{RuleLimitExceeded, "The rule set would be too large.", "It exceeds `rules.limit` or 960 KiB.", "Let unused rules expire, or raise `rules.limit`."},
+	{RuleLimitExceeded, "The rule set would be too large.", "It exceeds `rules.limit` or 960 KiB.", "Let unused rules expire; `rules.limit` is at most 1,000."},
 	{InternalError, "The agent API failed; the caller is not at fault.", "`detail` has the cause, such as `RULES_UNREADABLE`.", "Repeat later; read the node's log if it stays."},
 
 	{InvalidRequest, "The request cannot be read.", "The JSON is malformed, or a header or parameter has a wrong form.", "Correct the place that the message names."},

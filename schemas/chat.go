@@ -15,8 +15,8 @@ const (
 const (
 	// HeaderGeneration names the action behind a completion in its answer.
 	HeaderGeneration = "X-Generation-Id"
-	// HeaderOnDisconnect says what becomes of a completion whose client goes away
-	// before its end: DisconnectCancel stops it; without the header it goes on.
+	// HeaderOnDisconnect selects whether a completion continues after its client leaves:
+	// DisconnectCancel stops it; without the header it continues.
 	HeaderOnDisconnect = "X-Weir-On-Disconnect"
 	DisconnectCancel   = "cancel"
 	DisconnectContinue = "continue"
@@ -26,8 +26,8 @@ const (
 // send what was answered with 408 or 409 again by themselves, and this not.
 const ChatCanceled = 499
 
-// ChatReason is why a choice ended, as it may stand where there is no place for content:
-// a word of the protocol's, or "other". Providers may say what they like.
+// ChatReason is the finish reason of a choice, in a form without content: a value of the protocol,
+// or "other". Providers may send any text.
 func ChatReason(word string) string {
 	switch word {
 	case "stop", "length", "tool_calls", "content_filter", "function_call", "error":
@@ -37,8 +37,8 @@ func ChatReason(word string) string {
 	}
 }
 
-// ChatModel is the model that an answer names, as it may stand where there is no place
-// for content: the one that was asked for, maybe with a version behind it; else empty.
+// ChatModel is the model that an answer names, in a form without content: the requested one,
+// possibly with a version after it; otherwise empty.
 func ChatModel(sent, told string) string {
 	told = told[strings.LastIndexByte(told, '/')+1:]
 	version, same := strings.CutPrefix(told, sent[strings.LastIndexByte(sent, '/')+1:])
@@ -91,8 +91,8 @@ type ChatUsage struct {
 	Prompt     int64 `json:"prompt_tokens"`
 	Completion int64 `json:"completion_tokens"`
 	Total      int64 `json:"total_tokens"`
-	// Cached are those of the prompt that the provider had kept, and Reasoning those of
-	// the completion that nobody is shown.
+	// Cached are the prompt tokens from the provider's cache, and Reasoning the hidden completion
+	// tokens.
 	Cached    int64 `json:"cached_tokens,omitempty"`
 	Reasoning int64 `json:"reasoning_tokens,omitempty"`
 	// Estimated: the provider did not tell, and Weir counted what it saw.
@@ -105,8 +105,8 @@ type ChatUsage struct {
 
 // ChatResult is the result document of kind chat, for every outcome.
 type ChatResult struct {
-	// Completion is the whole answer as an object of type chat.completion; where the
-	// answer broke off, what had come of it. Absent: nothing had.
+	// Completion is the whole answer as an object of type chat.completion; for a broken answer, the
+	// received part. Absent: nothing was received.
 	Completion json.RawMessage `json:"completion,omitempty"`
 	// Partial: it broke off.
 	Partial bool `json:"partial,omitempty"`
@@ -117,7 +117,9 @@ type ChatResult struct {
 	Upstream string `json:"upstream,omitempty"`
 	// Usage is that of all calls together.
 	Usage *ChatUsage `json:"usage,omitempty"`
-	Error *ChatError `json:"error,omitempty"`
+	// FirstMS is the time from the last call to the first of its answer, in milliseconds.
+	FirstMS float64    `json:"first_ms,omitempty"`
+	Error   *ChatError `json:"error,omitempty"`
 }
 
 // ChatError says why a completion failed, in the words of its protocol.
@@ -128,7 +130,7 @@ type ChatError struct {
 	// Metadata is an object of further words; Weir's own word for the error is added to
 	// it as code.
 	Metadata json.RawMessage `json:"metadata,omitempty"`
-	// RetryAfterMS is after how long it may be asked again; 0: nobody knows.
+	// RetryAfterMS is the wait before another request; 0: unknown.
 	RetryAfterMS int64 `json:"retry_after_ms,omitempty"`
 	// Limits are what its budgets leave, where one refused it.
 	Limits []ChatLimit `json:"limits,omitempty"`
@@ -175,9 +177,8 @@ type ChatAudit struct {
 	GenAI map[string]any `json:"gen_ai,omitempty"`
 }
 
-// ChatPlace is where the reader of a completion's stream has been: behind the first Chunk
-// chunks of the event at Seq, or behind all of it where Chunk is 0. The zero place is the
-// beginning.
+// ChatPlace is the position of a completion's reader: after the first Chunk chunks of the event at
+// Seq, or after all of it if Chunk is 0. The zero place is the beginning.
 type ChatPlace struct {
 	Seq   uint64
 	Chunk int

@@ -2,7 +2,7 @@ package schemas
 
 import "encoding/json"
 
-// ChatBases are what may stand before RouteChat and RouteModels: clients are started with
+// ChatBases are the accepted prefixes of RouteChat and RouteModels: clients are configured with
 // base URLs that end in any of them.
 func ChatBases() []string { return []string{"", "/v1", RouteAPI, RouteAPI + "/v1"} }
 
@@ -11,8 +11,8 @@ type ChatRefusal struct {
 	Error ChatRefused `json:"error"`
 }
 
-// ChatRefused says what went wrong, in the words of the chat completions protocol.
-// In a stream that has begun it stands in its last chunk.
+// ChatRefused is an error in the form of the chat completions protocol. In a started stream it is
+// in the last chunk.
 type ChatRefused struct {
 	Message string `json:"message"`
 	// Type is the class of the error, such as invalid_request_error or rate_limit_error.
@@ -55,7 +55,7 @@ type ChatMessage struct {
 	Role string `json:"role" jsonschema:"minLength=1"`
 }
 
-// ChatStreamOptions are those of a stream.
+// ChatStreamOptions are the options of a stream.
 type ChatStreamOptions struct {
 	// IncludeUsage asks for a last chunk that tells what was used.
 	IncludeUsage bool `json:"include_usage,omitempty"`

@@ -18,9 +18,9 @@ const (
 	EventWaiting    EventType = "waiting"
 	EventProgress   EventType = "progress"
 	EventDelta      EventType = "delta"
-	EventSignal     EventType = "signal"     // somebody outside told the action something that its worker has to look at
+	EventSignal     EventType = "signal"     // a message from outside that the action's worker has to handle
 	EventStatus     EventType = "status"     // a worker's word on a task
-	EventCancel     EventType = "cancel"     // somebody asked for it to stop
+	EventCancel     EventType = "cancel"     // a caller requested a stop
 	EventSettled    EventType = "settled"    // terminal: one an action, the last of its life
 	EventResolution EventType = "resolution" // a person's word on an unknown outcome; stands after settled
 	EventSuperseded EventType = "superseded" // a repeat of its request has a successor; stands after settled
@@ -32,8 +32,8 @@ func (t EventType) NeedsBarrier() bool {
 	return t != EventProgress && t != EventDelta
 }
 
-// NeedsBarrier is that of the event's type, and holds for the first of an answer too: who
-// was shown it relies on no other answer's coming in its place, whatever dies.
+// NeedsBarrier is that property of the event's type, and is true for the first event of an answer
+// too: after it was shown, no other answer may replace it, even after a crash.
 func (e Event) NeedsBarrier() bool { return e.First || e.Type.NeedsBarrier() }
 
 // Outcome is how an action ended.
@@ -151,8 +151,8 @@ type Attempt struct {
 	// a call to an agent the URL is its route alone.
 	Method string `json:"method,omitempty"`
 	URL    string `json:"url,omitempty"`
-	// ExpiresAt is when the worker will have given the call up; nobody else
-	// touches the action before.
+	// ExpiresAt is when the worker will have given the call up; no other worker touches the action
+	// before.
 	ExpiresAt time.Time `json:"expires_at"`
 	// KeyExpiresAt is set for class keyed: no repeat starts later.
 	KeyExpiresAt time.Time `json:"key_expires_at,omitzero"`
@@ -180,10 +180,10 @@ type Attempted struct {
 	AnswerBlob string  `json:"answer_blob,omitempty"`
 	// InResult says that Answer is brief, because the result of the same event has the whole.
 	InResult bool `json:"in_result,omitempty"`
-	// RetryAt is when the next attempt is due, if there is to be one.
+	// RetryAt is when the next attempt is due, if any.
 	RetryAt time.Time `json:"retry_at,omitzero"`
-	// Location is where the answer redirects to, as a whole URL, where that is to be
-	// followed next. It is the owner's, and is in no evidence.
+	// Location is the redirect target of the answer as a whole URL, if it is followed next. It
+	// belongs to the owner, and is in no evidence.
 	Location string `json:"location,omitempty"`
 }
 
@@ -200,7 +200,7 @@ type Waiting struct {
 // The reasons to wait.
 const (
 	WaitDelay    = "delay"     // a retry is due later, or the action is not to begin yet
-	WaitInFlight = "in_flight" // an attempt of a worker that is gone may still be under way
+	WaitInFlight = "in_flight" // an attempt of a dead worker may still be running
 	WaitCapacity = "capacity"  // the agent has as many runs as it may have, or the entry as many calls
 	WaitRule     = "rule"      // a traffic rule holds the next call back
 	WaitAgent    = "agent"     // a task waits for an agent, or for what the agent does
@@ -213,14 +213,16 @@ const (
 // Settled is the terminal event's word. Result is the kind's own document
 // (HTTPResult, PlanResult, RunResult, RuleResult, TaskResult, PushResult, Repo, ChatResult) and is set for every outcome that has one.
 type Settled struct {
-	Outcome    Outcome         `json:"outcome"`
-	Code       Code            `json:"code,omitempty"`
-	Entry      string          `json:"entry,omitempty"`   // that the last call was decided by; the ledger sets it
-	Message    string          `json:"message,omitempty"` // safe to show to the owner
-	Result     json.RawMessage `json:"result,omitempty"`
-	ResultBlob string          `json:"result_blob,omitempty"`
-	// AnswerBlob names the answer that Result has as its member answer and does not repeat, where
-	// the answer is large: it is that of the attempt. See ledger.Result.
+	Outcome Outcome         `json:"outcome"`
+	Code    Code            `json:"code,omitempty"`
+	Entry   string          `json:"entry,omitempty"`   // that the last call was decided by; the ledger sets it
+	Message string          `json:"message,omitempty"` // safe to show to the owner
+	Result  json.RawMessage `json:"result,omitempty"`
+	// ResultBlob names the blob with the result if the result is large. Of a completion, Result is
+	// then the result without the completion.
+	ResultBlob string `json:"result_blob,omitempty"`
+	// AnswerBlob names the blob with the attempt's answer if the answer is large. Result then
+	// refers to it in its member answer and does not repeat it. See ledger.Result.
 	AnswerBlob string `json:"answer_blob,omitempty"`
 	Attempts   int    `json:"attempts"`
 	// Answer is the answer in Result. It is not stored: it spares the attempt a second copy.

@@ -68,7 +68,7 @@ type ExecuteOutcome struct {
 type Report struct {
 	Passed     bool              `json:"passed"`
 	Assertions []AssertionResult `json:"assertions"`
-	// Metadata is what stood beside the assertions, as it came.
+	// Metadata is the member next to the assertions, as received.
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
@@ -100,8 +100,9 @@ type ExecuteFault struct {
 	// Rule and Reason are set for DisallowedHost: the entry, and what it refuses.
 	Rule   string `json:"rule,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Status, Headers and Body are set for HttpFailure: the answer; and for
-	// RetriesExhausted: the last answer, if one came.
+	// Status, Headers and Body are the target's answer, for HttpFailure; and its last
+	// answer, if one came, for RetriesExhausted, SchemaValidationFailed, PostconditionFailed
+	// and Request.
 	Status  int             `json:"status,omitempty"`
 	Headers []Header        `json:"headers,omitempty"`
 	Body    json.RawMessage `json:"body,omitempty"`
@@ -111,8 +112,8 @@ type ExecuteFault struct {
 	LastError string        `json:"last_error,omitempty"`
 	// Report is set for PostconditionFailed.
 	Report *Report `json:"report,omitempty"`
-	// ActionURL and ResolveURL are set for OutcomeUnknown: where the action can
-	// be looked up, and where a person says what became of it.
+	// ActionURL and ResolveURL are set for OutcomeUnknown: where to look up the action, and where a
+	// person resolves it.
 	ActionURL  string `json:"action_url,omitempty"`
 	ResolveURL string `json:"resolve_url,omitempty"`
 }

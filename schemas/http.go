@@ -106,9 +106,9 @@ type HTTPResult struct {
 	Decision  *Decision `json:"decision,omitempty"`
 }
 
-// UnknownText is what everybody is told whose call may have had its effect. It
-// is worded for a model that reads it: nothing in it invites another try.
-const UnknownText = "nobody can tell whether this took effect, and once more could make it happen twice: " +
+// UnknownText is the error text for a call that may have taken effect. It is written for a model
+// that reads it: nothing in it invites another try.
+const UnknownText = "it is unknown whether this took effect, and a repeat could make it happen twice: " +
 	"do not send it again; look at the target, or ask a person to resolve the action"
 
 // The executor's error variants.

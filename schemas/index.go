@@ -8,6 +8,13 @@ type ActionEntry struct {
 	// Tenant is there where another tenant, or all of them, were asked for.
 	Tenant string `json:"tenant,omitempty"`
 	Kind   Kind   `json:"kind"`
+	Called
+	// HTTPStatus is the status of the target's last answer.
+	HTTPStatus int `json:"http_status,omitempty"`
+	// Agent is the task type of a run, or the name of the token that leased a task last.
+	Agent string `json:"agent,omitempty"`
+	// Caller is the name of the token that sent the action; absent without tokens.
+	Caller string `json:"caller,omitempty"`
 	// TaskType says which agent a run is for.
 	TaskType string    `json:"task_type,omitempty"`
 	Status   Status    `json:"status"`
@@ -25,12 +32,36 @@ type ActionEntry struct {
 	Attempts  int    `json:"attempts,omitempty"`
 	URL       string `json:"url"`
 	EventsURL string `json:"events_url"`
+	ModelUse
+}
+
+// Called is the call of an action: of a plan its first call. A sensitive run has none.
+type Called struct {
+	Method string `json:"method,omitempty"`
+	// Host has the port if the URL names one.
+	Host string `json:"host,omitempty"`
+	// Path is the path without query and fragment, at most 512 bytes of it.
+	Path string `json:"path,omitempty"`
+	// Calls is the number of a plan's calls.
+	Calls int `json:"calls,omitempty"`
+}
+
+// ModelUse is the use of a model by a completion.
+type ModelUse struct {
+	// Model is the model that answered, or before that the requested one.
+	Model     string `json:"model,omitempty"`
+	TokensIn  int64  `json:"tokens_in,omitempty"`
+	TokensOut int64  `json:"tokens_out,omitempty"`
+	// CostUSD is the cost by the prices of the configuration.
+	CostUSD float64 `json:"cost_usd,omitempty"`
+	// TTFTMS is the time from the call to the first token, in milliseconds.
+	TTFTMS float64 `json:"ttft_ms,omitempty"`
 }
 
 // Freshness is how far an answer is behind the log.
 type Freshness struct {
-	// AsOf: what the log held by then is in the answer. Absent where some part of it has
-	// not been read yet.
+	// AsOf: the answer includes everything on the log up to this time. Absent if a part of the log
+	// was not read yet.
 	AsOf time.Time `json:"as_of,omitzero"`
 	// Behind is about how many records of the log are not; absent: none.
 	Behind uint64 `json:"behind,omitempty"`

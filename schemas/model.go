@@ -15,9 +15,9 @@ const PassAll = "*"
 // ModelEntry is the name of the policy entry that the calls of an upstream go by.
 func ModelEntry(upstream string) string { return ModelEntryPrefix + upstream }
 
-// ValidModel reports whether a text can name a model in a request: letters, digits and
-// . _ : @ + - , in parts with a slash between, none of them empty or all dots. A ~ may
-// stand before them. A # may not: providers read their own deployments behind it.
+// ValidModel reports whether a text can name a model in a request: letters, digits and . _ : @ + -
+// , in parts separated by slashes, each non-empty and not only dots. A leading ~ is allowed. A # is
+// not: providers read their own deployments after it.
 func ValidModel(s string) bool {
 	if s == "" || len(s) > MaxModel {
 		return false
@@ -50,13 +50,13 @@ type Model struct {
 	// Upstreams are asked in turn; those that stand together in weight share the load.
 	Upstreams []ModelUpstream
 	Price     *ModelPrice
-	// Context is how many tokens prompt and answer may have together, and MaxOutput the
-	// answer alone; 0: nobody knows.
+	// Context is the maximum number of tokens of prompt and answer together, and MaxOutput that of
+	// the answer; 0: unknown.
 	Context, MaxOutput int64
-	// ImageTokens is how many tokens of a prompt one image counts at most; 0: nobody knows.
+	// ImageTokens is the maximum number of prompt tokens for one image; 0: unknown.
 	ImageTokens int64
-	// Connect, FirstByte and Idle bound the time until the connection stands, then until
-	// the answer begins, and then until anything more comes of it.
+	// Connect, FirstByte and Idle bound the time to connect, then until the answer begins, and then
+	// between its parts.
 	Connect, FirstByte, Idle time.Duration
 }
 

@@ -48,8 +48,8 @@ type ActResult struct {
 	Status       string                 `json:"status" jsonschema:"enum=succeeded,enum=partial,enum=failed"`
 }
 
-// ArtifactRef is what became of one effect: an applied call, or a failure.
-// Which members are present depends on Status alone.
+// ArtifactRef is the result of one effect: an applied call, or a failure. Which members are present
+// depends on Status alone.
 type ArtifactRef struct {
 	Status          string  `json:"status" jsonschema:"enum=applied,enum=failed"`
 	URL             *string `json:"url,omitempty"`

@@ -107,7 +107,8 @@ type ReloadRequest struct {
 type NodeReload struct {
 	Node string `json:"node"`
 	Role string `json:"role"`
-	// Version is that of the policy in force there; empty: it has not said so in time.
+	// Version is the version of the policy in force there; empty: the node has not answered in
+	// time.
 	Version  string `json:"version,omitempty"`
 	Previous string `json:"previous,omitempty"`
 	Changed  bool   `json:"changed,omitempty"`

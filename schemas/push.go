@@ -6,12 +6,12 @@ const (
 	GitReceivePack = "git-receive-pack" // push
 )
 
-// RouteGit stands before a repository's name. The routes of git follow that name,
-// with or without ".git" behind it.
+// RouteGit is the prefix of a repository's name. The routes of git follow that name, with or
+// without ".git".
 const RouteGit = "/git"
 
-// PushOrder is the payload of an action of kind push: what was asked for, and how
-// its asker wants to be told. The objects themselves are not on the log.
+// PushOrder is the payload of an action of kind push: the requested updates, and the form of the
+// report. The objects themselves are not on the log.
 type PushOrder struct {
 	Repo string `json:"repo"`
 	Ref  string `json:"ref"`
@@ -49,9 +49,9 @@ type PushResult struct {
 	Unpack string `json:"unpack,omitempty"`
 	// Reason is why the ref was not updated, as a sentence for a person.
 	Reason string `json:"reason,omitempty"`
-	// Bytes of the pack that were read; absent: none, or nobody knows any more.
+	// Bytes of the pack that were read; absent: none, or unknown.
 	Bytes int64 `json:"bytes,omitempty"`
-	// Report and SideBand are those of the order: how the client is told.
+	// Report and SideBand are the order's: the form of the report to the client.
 	Report   bool `json:"report,omitempty"`
 	SideBand bool `json:"side_band,omitempty"`
 }
@@ -80,5 +80,5 @@ type RepoAudit struct {
 	Result string   `json:"result"` // "ok", or the code of the failure
 }
 
-// AuditOK is the result of what came to pass.
+// AuditOK is the result of a successful event.
 const AuditOK = "ok"

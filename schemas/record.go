@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Record is one message as it lies on a stream.
+// Record is one message of a stream.
 type Record struct {
 	Stream  string
 	Subject string
@@ -26,7 +26,7 @@ func (r Record) Notifies() bool {
 // ends it too.
 func (r Record) Ends() bool { return ends(r.Subject, r.Data) }
 
-// Ends is that of the record that the message becomes.
+// Ends is Record.Ends of the record that the message becomes.
 func (a Append) Ends() bool { return ends(a.Subject, a.Data) }
 
 func ends(subject string, data []byte) bool {
@@ -37,7 +37,7 @@ func ends(subject string, data []byte) bool {
 	return bytes.Contains(data, []byte(`"type":"`+EventSettled+`",`))
 }
 
-// endWithin is how far an event's type lies from its beginning at most: behind it stands the time.
+// endWithin bounds the position of an event's type from its beginning: the time follows it.
 const endWithin = len(`{"v":1234567890,"n":1234567890123456789,"type":"settled",`)
 
 // Append is one message to be written. With Guarded, it is stored only if the
@@ -52,7 +52,7 @@ type Append struct {
 	// TraceParent is sent as the message's header of that name, so that NATS' own traces
 	// know it; empty: none is.
 	TraceParent string
-	// Urgent goes with the message to the worker's queue: it is to be begun before others.
+	// Urgent is passed with the message to the worker's queue: it begins before others.
 	Urgent bool
 }
 
@@ -77,7 +77,7 @@ type Evidence struct {
 	ActionID string    `json:"action_id"`
 	Kind     string    `json:"kind"`
 	Entry    string    `json:"entry,omitempty"`
-	// Code is why a call was denied, or what became of one that failed.
+	// Code is why a call was denied, or why it failed.
 	Code    Code            `json:"code,omitempty"`
 	Payload json.RawMessage `json:"payload"`
 	// PolicyVersion is the hash of the policy that decided.
@@ -97,7 +97,7 @@ type DeadLetter struct {
 	Kind     Kind      `json:"kind"`
 	ActionID string    `json:"action_id"`
 	Code     Code      `json:"code"`
-	Reason   string    `json:"reason"` // what went wrong, without content
+	Reason   string    `json:"reason"` // the error, without content
 	Subject  string    `json:"subject"`
 	Sequence uint64    `json:"sequence"`
 	// Data is the parked message itself, or its first 512 KiB.

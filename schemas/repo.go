@@ -49,7 +49,7 @@ const (
 	RepoCounting    RepoPhase = "counting"    // the other side looks what there is
 	RepoCompressing RepoPhase = "compressing" // and makes it small
 	RepoReceiving   RepoPhase = "receiving"
-	RepoResolving   RepoPhase = "resolving" // what came is put together
+	RepoResolving   RepoPhase = "resolving" // the received objects are assembled
 )
 
 // RepoProgress is the data of a progress event of kind repo: how far the copying of a
@@ -62,7 +62,7 @@ type RepoProgress struct {
 
 // Repo is a repository, as it is kept, and as it is shown but for ID.
 type Repo struct {
-	// ID names it on disk. It is nobody's but Weir's to know, and is never shown.
+	// ID is its name on disk. It is internal to Weir and never shown.
 	ID            string   `json:"id,omitempty" jsonschema:"-"`
 	Name          string   `json:"name"`
 	Tenant        string   `json:"tenant,omitempty" jsonschema:"-"`

@@ -124,8 +124,8 @@ type RuleSet struct {
 	GlobalActive bool     `json:"global_active"`
 	Groups       []string `json:"groups"` // without the default one, in order
 	Rules        []Rule   `json:"rules"`  // in the order they were made in
-	// By is the action that wrote this, and Previous the revision it replaced: what
-	// became of a write whose worker died is read off them.
+	// By is the action that wrote this, and Previous the revision it replaced. They show the result
+	// of a write whose worker died.
 	By       string    `json:"by"`
 	Previous uint64    `json:"previous"`
 	At       time.Time `json:"at"`
@@ -142,8 +142,8 @@ type Traffic struct {
 	RulesEtag string `json:"rules_etag"`
 	// Rules are the ids of those that had an effect, in the order of their effects.
 	Rules []string `json:"rules,omitempty"`
-	// Redirected and Mocked are the ids of the rule that said where the call goes.
-	// What was mocked was never sent.
+	// Redirected and Mocked are the ids of the rule that redirected or mocked the call. A mocked
+	// call was never sent.
 	Redirected string `json:"redirected,omitempty"`
 	Mocked     string `json:"mocked,omitempty"`
 	// Target is where a redirected call went, without its values.
@@ -186,8 +186,7 @@ type Preview struct {
 	ResponseHeaders []HeaderChange `json:"response_headers,omitempty"`
 	// Decision is what policy would say of the call as the rules leave it.
 	Decision Decision `json:"decision"`
-	// Rules are those of the set that match the call's URL and method, and what
-	// becomes of each.
+	// Rules are the rules that match the call's URL and method, with the verdict of each.
 	Rules []RuleVerdict `json:"rules"`
 }
 
@@ -205,7 +204,7 @@ type PreviewAnswer struct {
 	Body    json.RawMessage   `json:"body,omitempty"`
 }
 
-// RuleVerdict is what becomes of one rule for one call.
+// RuleVerdict is the effect of one rule on one call.
 type RuleVerdict struct {
 	ID      string `json:"id"`
 	Type    string `json:"type"`
@@ -217,7 +216,7 @@ type RuleVerdict struct {
 // RecordRequest is the body of POST /v1/rules/record.
 type RecordRequest struct {
 	ActionID string `json:"action_id"`
-	// Group is where the rules are to go; default "default".
+	// Group is the group of the rules; default "default".
 	Group string `json:"group,omitempty"`
 	// Scope and ExpiresAt are given to each rule.
 	Scope     *RuleScope `json:"scope,omitempty"`

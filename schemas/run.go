@@ -17,9 +17,8 @@ const (
 // BuiltinTasks lists them.
 func BuiltinTasks() []string { return []string{TaskHTTPExecute, TaskHTTPPlan, TaskEcho} }
 
-// The risk tiers. What a run of any other tier than RiskNonSensitive reads and
-// writes leaves no trace in the evidence but keyed hashes; no tier at all counts
-// as sensitive.
+// The risk tiers. For a run of any tier but RiskNonSensitive, evidence contains only keyed hashes
+// of inputs and outputs; a missing tier counts as sensitive.
 const (
 	RiskNonSensitive = "NON_SENSITIVE"
 	RiskSensitive    = "SENSITIVE"
@@ -173,7 +172,7 @@ type RunRefusal struct {
 	Outputs   json.RawMessage `json:"outputs" jsonschema:"type=object"`
 	Warnings  []string        `json:"warnings"`
 	Error     RunError        `json:"error"`
-	// Code is the word that every other route of Weir would answer with.
+	// Code is the code that every other route of Weir would answer with.
 	Code      Code `json:"code"`
 	Retryable bool `json:"retryable"`
 }
@@ -181,7 +180,7 @@ type RunRefusal struct {
 // RunEvent is the data of one event of a run's stream: started, progress or, as
 // the last, complete with the type final.
 type RunEvent struct {
-	Type      string `json:"type" jsonschema:"description=started, final, or the word of a progress event"`
+	Type      string `json:"type" jsonschema:"description=started, final, or the name of a progress event"`
 	RequestID string `json:"request_id"`
 	TaskType  string `json:"task_type"`
 	// What follows is set where Type is final.
@@ -200,8 +199,8 @@ const (
 	RunTypeFinal     = "final" // the type of the data of complete
 )
 
-// EndsRun reports whether a word for an event, as its name or as the event or type
-// in its data, is one that ends the stream of a run in any dialect.
+// EndsRun reports whether the keyword of an event, as its name or as the event or type in its data,
+// ends the stream of a run in any dialect.
 func EndsRun(word string) bool {
 	switch strings.ToLower(strings.TrimSpace(word)) {
 	case RunTypeFinal, RunEventComplete, "completed", "done", "error", "failed":

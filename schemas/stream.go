@@ -14,7 +14,7 @@ const (
 	RuleBucket      = "WEIR_RULES"
 	RepoBucket      = "WEIR_REPOS"
 	LeaseBucket     = "WEIR_LEASES"  // when the holder of a task was last heard of
-	BudgetBucket    = "WEIR_BUDGETS" // what was used of models, and is held for what is under way
+	BudgetBucket    = "WEIR_BUDGETS" // usage of models, and reservations of running completions
 	JanitorBucket   = "WEIR_JANITOR" // how far each partition was looked through for overdue actions
 	KeyBucket       = "WEIR_KEYS"    // the key that evidence of sensitive actions is hashed with
 	// OperationBucket has what operators decided. Ingress writes it (POST /v1/operations/…),
@@ -30,7 +30,7 @@ const (
 
 	LogRoot      = "weir.log"
 	LiveRoot     = "weir.live"       // records as they are stored
-	LiveLog      = LiveRoot + ".log" // those of the log, below this as below LogRoot
+	LiveLog      = LiveRoot + ".log" // log records, with the same subjects as below LogRoot
 	ScheduleRoot = "weir.sched"      // pending wake-ups, in the stream of the log they wake
 	EvidenceRoot = "weir.evidence"
 	DeadRoot     = "weir.dead"
@@ -38,8 +38,8 @@ const (
 	CancelRoot = "weir.cancel"
 	// StatusRoot carries the changes of tasks' states, without a store: see StatusSubject.
 	StatusRoot = "weir.status"
-	// PolicyLookRoot carries nudges to read the configuration again, PolicyToldRoot what each
-	// node says then. Both are followed by a name of whoever asks; nothing is stored.
+	// PolicyLookRoot carries requests to reload the configuration, PolicyToldRoot the answer of
+	// each node. Both are followed by a name of the requester; nothing is stored.
 	PolicyLookRoot = "weir.policy.look"
 	PolicyToldRoot = "weir.policy.told"
 	// AgentAPIRoot carries requests of the agent API and is answered by request-reply.

@@ -6,27 +6,27 @@ import (
 	"strings"
 )
 
-// Section is the token of a log subject behind the partition: consumers filter by it, and permissions
-// say who may write what by it. It stands before what names the action, so that a look for one section
-// does not pass the subjects of the others.
+// Section is the token of a log subject after the partition. Consumers filter by it, and
+// permissions limit writes by it. It precedes the tokens that name the action, so that a search in
+// one section skips the subjects of the others.
 type Section string
 
-// The sections. What an action without a hitch leaves lies in two of them, because the server keeps
-// every subject in memory.
+// The sections. An undisturbed action uses two of them, because the server keeps every subject in
+// memory.
 const (
 	SectionAccepted Section = "accepted"
 	// SectionEvent is what is done for an action. The last of it is its end.
 	SectionEvent Section = "event"
-	// SectionWake is what brings an action to a worker again, notifications and events by which
-	// somebody outside says something to it; and what may stand behind its end.
+	// SectionWake is for records that bring an action back to a worker: notifications and events
+	// from outside. Its records may follow the action's end.
 	SectionWake Section = "wake"
 	// SectionOverflow and SectionOverflowLong are notifications of actions that no slot had room for.
 	SectionOverflow     Section = "overflow"
 	SectionOverflowLong Section = "overflow_long"
 )
 
-// SectionOf is the section of events of this type. What comes from outside has another than what
-// workers do, so that who takes requests need not be allowed to write that.
+// SectionOf is the section of events of this type. Events from outside have a different one from
+// workers' events, so that ingress needs no permission for the latter.
 func SectionOf(t EventType) Section {
 	switch t {
 	case EventAccepted:
@@ -103,9 +103,9 @@ type Queue string
 // The queues.
 const (
 	QueueNew  Queue = "new"  // accepted actions
-	QueueWake Queue = "wake" // wake-ups, and what somebody outside says
-	// What a worker has no room for it moves to the end of one of these: a kind that takes long does
-	// not delay one that does not.
+	QueueWake Queue = "wake" // wake-ups and events from outside
+	// A worker without a free slot moves a message to the end of one of these, so that a slow kind
+	// does not delay the others.
 	QueueOverflow     Queue = "overflow"
 	QueueOverflowLong Queue = "overflow_long"
 )
@@ -141,18 +141,18 @@ func (q Queue) FilterOf(partition int, tenant string) string {
 	return strings.TrimSuffix(q.Filter(partition), ">") + EscapeToken(tenant) + ".>"
 }
 
-// KindFilter covers every message of a kind in one partition, whoever's it is.
+// KindFilter covers every message of a kind in one partition, of all tenants.
 func KindFilter(partition int, k Kind) string {
 	return LogRoot + "." + strconv.Itoa(partition) + ".*.*." + string(k) + ".*"
 }
 
-// StatusSubject is where the changes of an action's state are told to whoever
-// listens: weir.status.<tenant>.<kind>.<id>. Nothing of it is stored.
+// StatusSubject is the subject for changes of an action's state: weir.status.<tenant>.<kind>.<id>.
+// Nothing of it is stored.
 func StatusSubject(r Ref) string {
 	return StatusRoot + "." + EscapeToken(r.Tenant) + "." + string(r.Kind) + "." + EscapeToken(r.ID)
 }
 
-// ErrSubject says that a subject is not one of the log's.
+// ErrSubject: a subject does not belong to the log.
 var ErrSubject = errors.New("not a subject of the log")
 
 // ParseSubject reads a log subject.
@@ -194,7 +194,7 @@ func DeadSubject(d DeadLetter) string {
 	return DeadRoot + "." + EscapeToken(d.Tenant) + "." + EscapeToken(string(d.Kind)) + "." + EscapeToken(d.ActionID)
 }
 
-// CancelSubject carries the nudge that an action is to stop.
+// CancelSubject carries the notice that an action must stop.
 func CancelSubject(r Ref) string {
 	return CancelRoot + "." + EscapeToken(r.Tenant) + "." + string(r.Kind) + "." + EscapeToken(r.ID)
 }

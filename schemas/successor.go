@@ -26,16 +26,16 @@ func Generation(id string) (callers string, n int) {
 	return callers, n
 }
 
-// ValidActionID reports whether an action may have an id: a ValidID, or that of a successor.
+// ValidActionID reports whether an action may have an id: a ValidID, or the id of a successor.
 func ValidActionID(s string) bool {
 	callers, _ := Generation(s)
 	return ValidID(callers)
 }
 
-// RunPlace is where the reader of a run's stream has been: at a position of the log, in the
-// stream of one of the request's actions. The zero place is the beginning.
+// RunPlace is the position of a run's reader: a position on the log, in the stream of one of the
+// request's actions. The zero place is the beginning.
 type RunPlace struct {
 	Seq uint64
-	// Generation is that of the action; see the function of that name.
+	// Generation is the action's generation; see the function Generation.
 	Generation int
 }

@@ -7,8 +7,8 @@ const (
 	RouteAgentComplete = "/agent/task/complete"
 	RouteAgentFail     = "/agent/task/fail"
 	RouteAgentInquiry  = "/agent/inquiry"
-	// RouteAPI stands before the routes of agents and models, for those that are
-	// started with a base URL which ends in it.
+	// RouteAPI is the optional prefix of the routes of agents and models, for clients with a base
+	// URL that ends in it.
 	RouteAPI = "/api"
 )
 
@@ -64,8 +64,7 @@ const LeaseShare = 4
 // The pools of tasks.
 const (
 	PoolDefault = "default"
-	// PoolNone is the pool of tasks that nobody leases: their own token is the only
-	// way to them.
+	// PoolNone is the pool of tasks without leases: only their own token gives access to them.
 	PoolNone = "none"
 )
 
@@ -93,8 +92,8 @@ type TaskOrder struct {
 // TaskWhat is what happened to a task.
 type TaskWhat string
 
-// What happens to a task between its acceptance and its end. What comes through the
-// door is a signal, what Weir does itself a status.
+// The events of a task between its acceptance and its end. Events from outside are signals, Weir's
+// own are statuses.
 const (
 	TaskOpened   TaskWhat = "opened"   // status: its branch is there
 	TaskClaimed  TaskWhat = "claimed"  // signal: an agent has taken it; it is Running
@@ -122,6 +121,8 @@ type TaskEvent struct {
 	Lease int `json:"lease,omitempty"`
 	// Holder is the id of the pool token that took it.
 	Holder string `json:"holder,omitempty"`
+	// Agent is the name of that token.
+	Agent string `json:"agent,omitempty"`
 	// TokenHash is the hex SHA-256 of the lease's or the task's new token.
 	TokenHash string `json:"token_sha256,omitempty"`
 	// Base is the object that the branch began at: opened.
@@ -161,7 +162,7 @@ const (
 type TaskReport struct {
 	Completed   bool   `json:"completed"`
 	Description string `json:"description"`
-	// Reason is one of the three, of a failure; empty: none was given.
+	// Reason is one of the three reasons of a failure; empty: none was given.
 	Reason string `json:"reason,omitempty"`
 }
 

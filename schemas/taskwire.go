@@ -19,14 +19,14 @@ type TaskRequest struct {
 	// Model is the model that the agent is to use; default the agent's own choice.
 	Model string `json:"model,omitempty" jsonschema:"maxLength=256"`
 	// Deadline is when the task expires: an RFC 3339 time, or a duration such as
-	// "2h" from its acceptance. Default the node's deadline.task.
+	// "2h" from its beginning. Default the node's deadline.task.
 	Deadline string `json:"deadline,omitempty"`
 	// Budget is what the task may use.
 	Budget *TaskBudget `json:"budget,omitempty"`
 	// ForcePush lets the agent replace what it has pushed to its own branch.
 	ForcePush bool `json:"force_push,omitempty"`
-	// Pool is whose agents may lease the task; default "default". With "none" nobody
-	// leases it, and it waits for an agent that has its token.
+	// Pool is the pool whose agents may lease the task; default "default". A task in "none" is not
+	// leased, and waits for an agent with its token.
 	Pool string `json:"pool,omitempty" jsonschema:"pattern=^[A-Za-z0-9._:-]{1\\,128}$"`
 	// Metadata is kept and shown, and not looked at: up to 64 texts of up to 1,024
 	// characters.
@@ -62,7 +62,7 @@ type TaskView struct {
 	Holder string `json:"holder,omitempty"`
 	// Inquiries are the agent's questions, with their answers.
 	Inquiries []TaskInquiryView `json:"inquiries,omitempty"`
-	// CancelRequested: somebody asked for it to stop, and it has not yet.
+	// CancelRequested: a stop was requested, and the task has not ended yet.
 	CancelRequested bool `json:"cancel_requested,omitempty"`
 	// Result is what the agent said, and Reason why it failed.
 	Result    string `json:"result,omitempty"`
@@ -114,8 +114,7 @@ type LeaseRequest struct {
 	WaitMS int `json:"wait_ms,omitempty" jsonschema:"minimum=0,maximum=30000"`
 }
 
-// AgentTask answers GET /agent/task. Its members are those of the protocol, and all
-// are texts.
+// AgentTask answers GET /agent/task. Its members follow the protocol, and all are texts.
 type AgentTask struct {
 	Status       TaskStatus `json:"status"`
 	Description  string     `json:"description"`
@@ -160,10 +159,10 @@ type AnswerRequest struct {
 type TaskUpdate struct {
 	TaskID string     `json:"task_id"`
 	Status TaskStatus `json:"status"`
-	// What made it: accepted, one of the TaskWhats, cancel or settled.
+	// The event: accepted, one of the TaskWhats, cancel or settled.
 	What string    `json:"what"`
 	Time time.Time `json:"time"`
-	// N is the ordinal of the event behind it in the task's log.
+	// N is the ordinal of the underlying event in the task's log.
 	N       int    `json:"n"`
 	Lease   int    `json:"lease,omitempty"`
 	Inquiry int    `json:"inquiry,omitempty"`
@@ -173,8 +172,8 @@ type TaskUpdate struct {
 	Reason  string `json:"reason,omitempty"`
 }
 
-// TaskAudit is the payload of the evidence of kind task.status: like TaskUpdate, for
-// good, and with who did it. It holds no content.
+// TaskAudit is the payload of the evidence of kind task.status: like TaskUpdate, but permanent and
+// with the author. It holds no content.
 type TaskAudit struct {
 	TaskUpdate
 	Repo   string `json:"repo"`

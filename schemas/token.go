@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// Operator is the tenant of whoever runs the node. Its admins alone may reload
-// the policy, and see and make the tokens of other tenants; its tokens alone may
-// read the metrics.
-// In open mode it is everybody's.
+// Operator is the tenant of the node's operator. Only its admins may reload the policy, and see and
+// make the tokens of other tenants; only its tokens may read the metrics.
+// In open mode all requests belong to it.
 const Operator = "default"
 
 // The scopes that a token may have.
@@ -19,7 +18,7 @@ const (
 	ScopeRulesWrite   = "rules:write"
 	ScopeTasksWrite   = "tasks:write"
 	ScopeTasksWork    = "tasks:work"   // the pools' agents and runners
-	ScopeMetricsRead  = "metrics:read" // what a scraper needs, and nothing else
+	ScopeMetricsRead  = "metrics:read" // read metrics only
 	ScopeAdmin        = "admin"        // includes every other
 )
 
@@ -97,7 +96,7 @@ const HeaderConsole = "Weir-Console"
 
 // The modes of a ConsoleSession.
 const (
-	ConsoleOpen   = "open"   // nobody signs in
+	ConsoleOpen   = "open"   // no sign-in
 	ConsoleTokens = "tokens" // with a token
 )
 

@@ -9,6 +9,11 @@ import (
 type ActionView struct {
 	ID   string `json:"id"`
 	Kind Kind   `json:"kind"`
+	Called
+	// Agent is the task type of a run, or the name of the token that leased a task last.
+	Agent string `json:"agent,omitempty"`
+	// Caller is the name of the token that sent the action; absent without tokens.
+	Caller string `json:"caller,omitempty"`
 	// TaskType says which agent a run is for.
 	TaskType string `json:"task_type,omitempty"`
 	// Status is accepted, started or waiting, or the outcome once it is settled.
@@ -42,7 +47,7 @@ type ActionView struct {
 	Resolution *Resolution     `json:"resolution,omitempty"`
 
 	EventsURL string `json:"events_url"`
-	// ResolveURL is set where nobody knows whether the call was applied.
+	// ResolveURL is set if it is unknown whether the call was applied.
 	ResolveURL string `json:"resolve_url,omitempty"`
 }
 
@@ -67,7 +72,7 @@ type AttemptView struct {
 	// The hash of the policy that decided.
 	Version   string    `json:"policy_version,omitempty"`
 	ExpiresAt time.Time `json:"expires_at"`
-	// Done: its result is known, and stands in what follows.
+	// Done: its result is known, and follows.
 	Done bool `json:"done"`
 	Code Code `json:"code,omitempty"`
 	// Sent is false only where provably no byte of the request left.
@@ -85,6 +90,12 @@ type ActionStatus struct {
 	// Resolution is a person's word on an unknown outcome.
 	Resolution string `json:"resolution,omitempty"`
 }
+
+// The effects that a ResolveRequest may state.
+const (
+	EffectApplied    = "applied"
+	EffectNotApplied = "not_applied"
+)
 
 // ResolveRequest is the body of POST /v1/actions/{id}/resolve.
 type ResolveRequest struct {
@@ -153,10 +164,10 @@ type EventViewAttempted struct {
 	Sent       bool    `json:"sent"`
 	Status     int     `json:"status,omitempty"`
 	DurationMS float64 `json:"duration_ms"`
-	// RetryAt is when the next attempt is due, if there is to be one.
+	// RetryAt is when the next attempt is due, if any.
 	RetryAt time.Time `json:"retry_at,omitzero"`
-	// Traffic is what traffic rules made of the call, where no attempt event came
-	// before: what a mock answered, say.
+	// Traffic is the effect of traffic rules on the call if there is no attempt event, for example
+	// the answer of a mock.
 	Traffic *Traffic `json:"traffic,omitempty"`
 }
 
@@ -208,7 +219,7 @@ type Health struct {
 	Status string `json:"status" jsonschema:"enum=ok"`
 }
 
-// HealthReadiness is Readiness with a word for it.
+// HealthReadiness is Readiness with a status text.
 type HealthReadiness struct {
 	Status string `json:"status" jsonschema:"enum=ready,enum=not_ready"`
 	Readiness
@@ -226,7 +237,7 @@ type Sandbox struct {
 	AllowedHosts []string `json:"allowed_hosts"`
 }
 
-// Status is where an action stands, in one word.
+// Status is the state of an action.
 type Status string
 
 // Statuses lists every status.

@@ -48,15 +48,15 @@ func (a *App) draw(c config.Config) (dated, error) {
 	return d, nil
 }
 
-// otherThan reports whether another decides differently, or calls agents and models in
-// another way or within other bounds, which the policy's version does not tell of.
+// otherThan reports whether another policy decides differently, or calls agents and models
+// differently or within other limits, which the policy's version does not include.
 func (d *dated) otherThan(next dated) bool {
 	return next.policy.Version() != d.policy.Version() || !maps.Equal(next.agents, d.agents) ||
 		!reflect.DeepEqual(next.listed, d.listed) || !reflect.DeepEqual(next.budgets, d.budgets)
 }
 
-// agent is the remote agent that serves a task type now. What it is called by
-// travels with the policy that has its entry, so both are exchanged at once.
+// agent is the remote agent that serves a task type now. Its name is stored with the policy that
+// has its entry, so both change at once.
 func (a *App) agent(taskType string) (schemas.Agent, bool) {
 	agent, ok := a.policy.get().agents[taskType]
 	return agent, ok

@@ -61,22 +61,21 @@ type Options struct {
 	Load func() (config.Config, error)
 	// File is watched for changes of the configuration; empty: none is.
 	File string
-	// Notices takes what an operator should read and the log must not hold, as
-	// lines of text; absent: nobody does.
+	// Notices takes warnings that quote the configuration, which the log must not hold, one a
+	// line; nil: they are dropped.
 	Notices io.Writer
-	// Network stands in for DNS and the wire, in tests. Absent: the real ones.
+	// Network replaces DNS and the network in tests. Absent: the real ones.
 	Network Network
 	// Janitor is the pace at which overdue actions are looked for, in tests. Absent: its
 	// defaults.
 	Janitor janitor.Config
-	// Sync stands in for the sync of the data directory, in tests. Absent: the real one.
+	// Sync replaces the sync of the data directory in tests. Absent: the real one.
 	Sync func() error
 }
 
-// Network takes the place of DNS and the wire, so that tests can be every upstream
-// there is without leaving the machine. What is left out is the real one. A
-// dialler of one's own skips the last look at the address, which is taken when
-// the socket is made; the look at what was resolved stays.
+// Network replaces DNS and the network, so that tests can be every upstream without leaving the
+// machine. Absent parts are the real ones. A custom dialler skips the final address check, which is
+// made when the socket is created; the check of the resolved addresses stays.
 type Network struct {
 	Resolver outbound.Resolver
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
@@ -98,8 +97,8 @@ type App struct {
 	role    Role          // as above
 	log     *slog.Logger
 	metrics *telemetry.Metrics
-	traces  *telemetry.Traces // nil: nobody collects them
-	traced  sync.WaitGroup    // requests whose spans are to be sent
+	traces  *telemetry.Traces // nil: no collector
+	traced  sync.WaitGroup    // requests with unsent spans
 	policy  inForce
 	clients []*outbound.Client // whose idle connections end with a policy
 	guard   *guard.Guard
@@ -115,14 +114,15 @@ type App struct {
 
 	destinations *destination.Limiter
 	board        *board.Board
-	desk         *tasks.Desk
-	book         *budget.Book
+	desk         *tasks.Service
+	book         *budget.Limiter
 	repositories repositories
 
 	rules   *rules.Keeper
 	resting atomic.Pointer[processors.Pipeline] // that wakes what rules held back
 
-	memory *limits.Shares // of large answers; see reserve
+	memory    *limits.Shares // of large answers; see reserve
+	backingUp sync.Mutex     // held during a backup
 
 	server   *embedded.Server
 	broker   *broker.Broker
@@ -136,7 +136,7 @@ type App struct {
 	http     *httpServer
 	teardown stack
 	stopping atomic.Bool
-	draining chan struct{} // closed when nothing new is to begin
+	draining chan struct{} // closed when nothing new may begin
 }
 
 // New makes an App. With the embedded broker it starts its parts in the order of the
@@ -147,6 +147,8 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 		opts: opts, cfg: opts.Config, role: opts.Role,
 		metrics: telemetry.NewMetrics(), worker: workerName(), draining: make(chan struct{}),
 	}
+	built := cli.Built()
+	a.metrics.BuiltFrom(built.Version, built.Revision)
 	a.memory = limits.NewShares(limits.Percent(int64(a.cfg.Limits.Answers), a.cfg.TenantShare()))
 	a.log = a.metrics.NewLogger(opts.Log, opts.Config.Telemetry.LogLevel, opts.Config.Telemetry.LogFormat)
 	defer func() {
@@ -161,7 +163,7 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 		return nil, err
 	}
 	if !a.cfg.Embedded() {
-		_, err := a.draw(a.cfg) // a policy with a mistake in it is told of at once
+		_, err := a.draw(a.cfg) // report an invalid policy at once
 		if err != nil {
 			return nil, cli.Usage(err)
 		}
@@ -235,12 +237,11 @@ func (a *App) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop takes no more requests and no more work, waits for what is under way, as
-// long as workers.drain says, and closes everything. Unless that was set, it is
-// longer than any call of HTTP may take, so that stopping leaves the outcome of
-// none unknown. The run of a remote agent may take hours: one that is not over by
-// then loses its agent and is left to the worker that finds it next, which ends it
-// as outcome_unknown. Stop may be called twice.
+// Stop accepts no more requests and no more work, waits for running work for as long as
+// workers.drain says, and closes everything. The default is longer than any HTTP call may take, so
+// that a stop leaves no call's outcome unknown. The run of a remote agent may take hours: a run
+// that is not over by then loses its agent, and the next worker ends it as outcome_unknown. Stop
+// may be called twice.
 func (a *App) Stop(ctx context.Context) error {
 	if !a.stopping.CompareAndSwap(false, true) {
 		return nil

@@ -20,9 +20,8 @@ import (
 	"weir/schemas"
 )
 
-// openTokens opens the store of tokens. Where the operator has no admin, it makes
-// one, unless the node is open to everybody on this machine: then tokens are for
-// agents and git alone, who are asked for one all the same.
+// openTokens opens the store of tokens. If the operator has no admin token, it makes one, unless
+// the node is in open mode: then only agents and git need tokens.
 func (a *App) openTokens(ctx context.Context) error {
 	k := token.New(a.broker.Tokens(), token.Config{Rate: a.cfg.Auth.Rate, Streams: a.cfg.Auth.Streams, Reads: !a.role.takes(), Logger: a.log})
 	if err := k.Start(ctx); err != nil {
@@ -56,11 +55,11 @@ func (a *App) makeAdmin(ctx context.Context) error {
 	return nil
 }
 
-// open reports whether everybody on this machine may ask without a token.
+// open reports whether all requests from this machine are allowed without a token.
 func (a *App) open() bool { return a.cfg.Auth.Mode != config.AuthTokens }
 
-// authenticate says who sent a request, and counts it against that one's rate.
-// In open mode everybody is the default tenant and an admin.
+// authenticate identifies the sender of a request, and counts the request against its rate. In open
+// mode every sender is the default tenant and an admin.
 func (a *App) authenticate(r *http.Request) (ingress.Identity, error) {
 	if a.open() {
 		return ingress.Identity{Tenant: schemas.Operator, Scopes: []string{schemas.ScopeAdmin}}, nil
@@ -79,10 +78,10 @@ func (a *App) verify(fields []string) (schemas.Token, error) {
 	return limited(a.tokens.Verify(fields))
 }
 
-// known reports whether a request shows a token in force: one of the registry or a task's,
-// as Bearer or as the password of Basic. It counts no request.
+// known reports whether a request has a valid token: one of the registry or a task's, as Bearer or
+// as the password of Basic. It counts no request.
 func (a *App) known(r *http.Request) bool {
-	text, ok := githttp.Token(r.Header.Values("Authorization"), true)
+	text, ok := githttp.BearerToken(r.Header.Values("Authorization"), true)
 	switch {
 	case !ok:
 		return false
@@ -113,8 +112,8 @@ func (a *App) reader(r *http.Request, scope string) (egress.Reader, error) {
 	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries, Scopes: who.Scopes, Models: who.Models}, err
 }
 
-// allow lets whoever has the scope see what the node says about itself: in the
-// operator's tenant alone, for the node is no other tenant's.
+// allow lets a token with the scope read the node's reports about itself. The token must belong to
+// the operator's tenant.
 func (a *App) allow(r *http.Request, scope string) error {
 	who, err := a.reader(r, scope)
 	if err == nil {
@@ -175,8 +174,7 @@ func (a *App) who(r *http.Request) (schemas.Token, error) {
 	return limited(t, err)
 }
 
-// consoleSession says for whom a page of the console works. That it works for nobody yet is
-// no error.
+// consoleSession is the session of a console page. A page without a session is no error.
 func (a *App) consoleSession(r *http.Request) (schemas.ConsoleSession, error) {
 	if a.open() {
 		return schemas.ConsoleSession{Mode: schemas.ConsoleOpen, SignedIn: true, Tenant: schemas.Operator, Scopes: []string{schemas.ScopeAdmin}}, nil

@@ -19,7 +19,7 @@ import (
 // awaitPause is how long a node waits before it looks for its log again.
 const awaitPause = 500 * time.Millisecond
 
-// waitRetry is when whoever asks a node without its log may ask again.
+// waitRetry is the Retry-After of a node that has no log yet.
 const waitRetry = 2 * time.Second
 
 // await opens the rooms on an external log, and tries again for as long as waiting may
@@ -57,8 +57,8 @@ func (a *App) await(ctx context.Context) error {
 	}
 }
 
-// bringUp opens the rooms and begins to work. What it leaves behind where it fails is
-// on the stack of teardowns.
+// bringUp opens the servers and starts the workers. If it fails, the stack of teardowns closes the
+// opened parts.
 func (a *App) bringUp(ctx context.Context) error {
 	a.feed, a.index, a.ingress, a.egress, a.surfaces, a.work = nil, nil, nil, nil, nil, workRoom{}
 	if err := a.openRooms(ctx); err != nil || !a.role.works() {

@@ -19,11 +19,11 @@ import (
 func newDemo(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
-		Short: "a tour on this machine, with an upstream of its own; exits 0 if all went as it should",
-		Long: `Start everything on a temporary directory and a local upstream, and show: a plan
-with an allowed, a denied and a retried decision; a repeat that does nothing;
-an answer held to a schema; a stream cut and resumed; the evidence as a NATS
-client receives it. Every line that claims something has been checked.`,
+		Short: "Run a tour on this machine",
+		Long: `Start a Weir in a temporary directory and a local upstream, and show: a plan with an
+allowed, a denied and a retried decision; a repeat that does nothing; an answer checked
+against a schema; a stream that is cut and resumed; the evidence as a NATS client
+receives it. The tour checks every line that it prints. Exit 0 if all is as expected.`,
 		Example: "  weir demo",
 		Args:    cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {

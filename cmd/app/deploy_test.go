@@ -188,3 +188,61 @@ func TestComposeGivesNoRights(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryAlertHasItsRunbook: the runbook_url of an alert leads to the section of its name.
+func TestEveryAlertHasItsRunbook(t *testing.T) {
+	t.Parallel()
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert       string            `yaml:"alert"`
+				Annotations map[string]string `yaml:"annotations"`
+			} `yaml:"rules"`
+		} `yaml:"groups"`
+	}
+	raw, err := os.ReadFile(filepath.Join(deploy, "prometheus", "rules.yaml"))
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(raw, &file))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "how-to", "alerts.md"))
+	require.NoError(t, err)
+	alerts := 0
+	for _, group := range file.Groups {
+		for _, rule := range group.Rules {
+			if rule.Alert == "" {
+				continue
+			}
+			alerts++
+			assert.Equal(t, "http://localhost:8092/docs/how-to/alerts#"+strings.ToLower(rule.Alert), rule.Annotations["runbook_url"])
+			assert.Contains(t, string(page), "\n## "+rule.Alert+"\n")
+		}
+	}
+	require.Equal(t, alerts, strings.Count(string(page), "\n## "), "each section has its alert")
+}
+
+// TestTheImageServesOthersWithTokens: a container's port is reachable, and nothing is open on it. The
+// linker's flags name variables that exist.
+func TestTheImageServesOthersWithTokens(t *testing.T) {
+	t.Parallel()
+	docker, err := os.ReadFile(filepath.Join(deploy, "Dockerfile"))
+	require.NoError(t, err)
+	stages := regexp.MustCompile(`(?m)^ENV (.*)$`).FindAllStringSubmatch(string(docker), -1)
+	require.Len(t, stages, 2)
+	for _, env := range stages {
+		cfg, err := config.Load("", strings.Fields(env[1]), nil)
+		require.NoError(t, err)
+		assert.False(t, cfg.Open())
+		assert.False(t, config.Loopback(cfg.Listen))
+		assert.Equal(t, "/data/admin.token", cfg.AdminTokenFile())
+	}
+	source, err := os.ReadFile(filepath.Join("..", "cli", "version.go"))
+	require.NoError(t, err)
+	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
+	require.NoError(t, err)
+	for _, file := range [][]byte{docker, makefile} {
+		var set []string
+		for _, flag := range regexp.MustCompile(`-X weir/cmd/cli\.(\w+)=`).FindAllSubmatch(file, -1) {
+			set = append(set, string(flag[1]))
+		}
+		assert.Contains(t, string(source), "\nvar "+strings.Join(set, ", ")+" string ")
+	}
+}

@@ -42,10 +42,10 @@ func TestPolicyExplain(t *testing.T) {
 		want []string
 	}{
 		"allowed":      {[]string{"GET", url}, cli.ExitOK, []string{"allowed by orders\n", "safe: tried again"}},
-		"denied":       {[]string{"POST", url, "-d", `{"a":1}`}, cli.ExitFailed, []string{"denied: DENY_METHOD\n", "entry   orders", "check   method", "why     ", "remedy  ", "would be allowed by orders", "(shadow) fits"}},
-		"a header":     {[]string{"GET", url, "-H", "Host: other"}, cli.ExitFailed, []string{"DENY_HEADER"}},
-		"an unknown":   {[]string{"GET", url, "--key", "nobody"}, cli.ExitFailed, []string{"DENY_KEY_UNKNOWN"}},
-		"a form of it": {[]string{"GET", "https://api.example.com./orders"}, cli.ExitFailed, []string{"without the trailing dot"}},
+		"denied":       {[]string{"POST", url, "-d", `{"a":1}`}, cli.ExitDenied, []string{"denied: DENY_METHOD\n", "entry   orders", "check   method", "why     ", "remedy  ", "would be allowed by orders", "(shadow) fits"}},
+		"a header":     {[]string{"GET", url, "-H", "Host: other"}, cli.ExitDenied, []string{"DENY_HEADER"}},
+		"an unknown":   {[]string{"GET", url, "--key", "nobody"}, cli.ExitDenied, []string{"DENY_KEY_UNKNOWN"}},
+		"a form of it": {[]string{"GET", "https://api.example.com./orders"}, cli.ExitDenied, []string{"without the trailing dot"}},
 	} {
 		var answers []schemas.Explanation
 		for _, where := range [][]string{{"--config", file}, {"--server", s.URL()}} {

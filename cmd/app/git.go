@@ -63,7 +63,7 @@ func (a *App) openProgram(ctx context.Context) error {
 	if _, err := exec.LookPath(g.Program); err != nil {
 		a.noGit("git is not installed where Weir runs, or git.program does not name it")
 		a.log.WarnContext(ctx, "git not found: repositories on this node are not served")
-		return nil //nolint:nilerr // it is told when a repository is asked for
+		return nil //nolint:nilerr // reported when a repository is requested
 	}
 	program, err := git.Open(ctx, git.Config{
 		Dir: dir, Program: g.Program, Timeout: g.Timeout, MaxPack: int64(g.MaxPack), MaxRepo: int64(g.MaxRepo),
@@ -77,8 +77,8 @@ func (a *App) openProgram(ctx context.Context) error {
 	return nil
 }
 
-// packLimits are those of a pack of a size. It may unpack to eight times as much; one object of it is
-// bounded besides, because git holds it in memory.
+// packLimits are the limits for a pack of a given size. It may unpack to eight times its size. A
+// single object has a limit of its own, because git holds it in memory.
 func packLimits(size int64) gitwire.PackLimits {
 	return gitwire.PackLimits{Bytes: size, Objects: 5_000_000, Object: max(size, 64<<20), Unpacked: 8 * max(size, 64<<20)}
 }
@@ -127,7 +127,7 @@ func (a *App) branchExists(ctx context.Context, repo schemas.Repo, branch string
 	return there, err
 }
 
-// noGit is the git of a node that has none. Clients of git are told why, unless another node may
+// noGit is the handler of a node without git. Git clients get the reason, unless another node may
 // share the log and have the repositories.
 func (a *App) noGit(why string) {
 	r := &a.repositories

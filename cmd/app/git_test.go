@@ -31,7 +31,7 @@ func TestNoGit(t *testing.T) {
 		_, here["import"] = none.Import(ctx, "t", "r", "http://127.0.0.1:1/r", nil, nil)
 		_, here["branch"] = none.Branch(ctx, "r", "b", "main", "t")
 		_, here["push"] = none.ReceivePack(ctx, "r", git.Push{})
-		_, here["fate"] = none.Fate(ctx, "r", "b", "o")
+		_, here["fate"] = none.PushState(ctx, "r", "b", "o")
 		here["remove"] = none.Remove(ctx, "r")
 		for what, err := range here {
 			require.ErrorIs(t, err, git.ErrNoRepo, what)

@@ -27,9 +27,9 @@ import (
 type httpServer struct {
 	listener net.Listener
 	server   *http.Server
-	rooms    http.Handler // what is served once the log is there
+	rooms    http.Handler // the surfaces, served once the log is ready
 	front    front
-	done     chan struct{} // closed when it serves no more; nil: it has not begun
+	done     chan struct{} // closed when it stops serving; nil: it was not started
 }
 
 // front is what is served now. It is exchanged while requests come.
@@ -94,8 +94,8 @@ func (a *App) openHTTP(context.Context) error {
 	return nil
 }
 
-// descriptions are the surfaces of a node that serves none of them: for their routes, the form of
-// their errors and their executors.
+// descriptions are surfaces without working servers, used for their routes, error formats and
+// executors.
 func (a *App) descriptions() *surfaces { return a.allSurfaces(new(ingress.Server), new(egress.Server)) }
 
 // elsewhere answers 421 at the routes that this role does not serve.
@@ -127,7 +127,7 @@ func answering(next http.Handler) http.Handler {
 		wire.Begin(r.Context())
 		next.ServeHTTP(w, r)
 		if wire.Dropped(r.Context()) {
-			panic(http.ErrAbortHandler) // nobody seems to be there; see wire.Drop
+			panic(http.ErrAbortHandler) // the client seems to be gone; see wire.Drop
 		}
 	})
 }
@@ -197,7 +197,7 @@ func unread(code schemas.Code) []byte {
 	return b.Bytes()
 }
 
-// serveHTTP begins to serve what stands in front. It may be called again.
+// serveHTTP starts the HTTP server. It may be called again.
 func (a *App) serveHTTP() {
 	h := a.http
 	if h.done != nil {
@@ -217,9 +217,8 @@ func (a *App) serveHTTP() {
 	})
 }
 
-// startHTTP serves the rooms. The teardown takes no more requests, lets the
-// worker finish the calls that are under way, which answers those who wait for
-// them, and sends away who waits for more.
+// startHTTP serves the surfaces. The teardown accepts no more requests, lets the worker finish
+// running calls, which answers their clients, and disconnects the other waiting clients.
 func (a *App) startHTTP() {
 	h := a.http
 	h.front.set(h.rooms)

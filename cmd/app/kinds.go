@@ -15,7 +15,7 @@ import (
 
 // openBudgets opens the accounts of what is used of models.
 func (a *App) openBudgets(ctx context.Context) error {
-	a.book = budget.NewBook(a.broker.Budgets(), budget.Config{Budgets: a.budgets, Logger: a.log})
+	a.book = budget.NewLimiter(a.broker.Budgets(), budget.Config{Budgets: a.budgets, Logger: a.log})
 	if !a.role.works() {
 		return nil // who works keeps them tidy
 	}

@@ -4,13 +4,10 @@ package app
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"weir/cmd/app/casefile"
 	"weir/cmd/cli"
 	"weir/ingress/executor"
 	"weir/internal/config"
@@ -25,7 +22,7 @@ type Streams = cli.Streams
 // Main runs the program and returns its exit code: 0, 1 for failure, 2 for a
 // mistake in usage. It returns soon after ctx ends.
 func Main(ctx context.Context, args, environ []string, s Streams) int {
-	env := &cli.Env{Streams: s, Environ: environ, TestCases: testCases}
+	env := &cli.Env{Streams: s, Environ: environ}
 	env.Policy = func(path string) (cli.Policy, error) { return localPolicy(path, environ) }
 	return cli.Run(ctx, args, env, commands)
 }
@@ -33,7 +30,7 @@ func Main(ctx context.Context, args, environ []string, s Streams) int {
 // commands are those that run a node or work on its log.
 func commands(env *cli.Env) []*cobra.Command {
 	return []*cobra.Command{
-		newServe(env), newRole(env, RoleIngress), newRole(env, RoleWorker), newRole(env, RoleEgress), newDemo(env), newNATS(env),
+		newServe(env), newRole(env, RoleIngress), newRole(env, RoleWorker), newRole(env, RoleEgress), newDemo(env), newNATS(env), newInit(env), newConfig(env), newRestore(env),
 	}
 }
 
@@ -48,8 +45,10 @@ func localPolicy(path string, environ []string) (cli.Policy, error) {
 		return cli.Policy{}, cli.Usage(err)
 	}
 	return cli.Policy{
-		View:    func() schemas.PolicyView { return p.View(time.Now(), nil, true) },
-		Explain: func(req schemas.ExplainRequest) schemas.Explanation { return explain(p, executor.Asked(req), nil) },
+		View: func() schemas.PolicyView { return p.View(time.Now(), nil, true) },
+		Explain: func(req schemas.ExplainRequest, only []string) schemas.Explanation {
+			return explain(p, executor.Asked(req), only)
+		},
 	}, nil
 }
 
@@ -57,13 +56,4 @@ func localPolicy(path string, environ []string) (cli.Policy, error) {
 // the asker may use; empty: all.
 func explain(p *policy.Policy, call schemas.HTTPCall, only []string) schemas.Explanation {
 	return p.Explain(judge.Request(call, judge.Scope{Only: only}))
-}
-
-// testCases evaluates a file of policy cases.
-func testCases(in io.Reader, out io.Writer) (summary string, missed bool, err error) {
-	sum, err := casefile.Run(in, out, checker())
-	if err != nil {
-		return "", false, err
-	}
-	return fmt.Sprintf("%d cases: %d as expected, %d not, %d need a network and were passed over", sum.Cases, sum.Passed, sum.Missed, sum.Skipped), sum.Missed > 0, nil
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -22,18 +21,18 @@ import (
 func newNATS(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nats",
-		Short: "set up a NATS cluster for Weir: servers, users, streams",
-		Long: `Set up a NATS cluster for Weir in which each role may do what it has to and nothing
-else. init writes the servers' configuration and everybody's credentials, provision
-makes the streams, queues and buckets on the servers, and tenant adds accounts for a
-tenant's own programs. Each may be repeated: what was given out or made is kept.
-consumers lists and deletes the consumers that observers made on an embedded server.`,
+		Short: "Set up a NATS cluster for Weir: servers, users, streams",
+		Long: `Set up a NATS cluster for Weir in which each role has only the rights that it needs. init
+writes the servers' configuration and all credentials, provision creates the streams,
+queues and buckets on the servers, and tenant adds accounts for a tenant's own programs.
+You can repeat each: it keeps what exists. consumers lists and deletes the consumers of
+observers on an embedded server.`,
 		Example: `  weir nats init ./nats --server n1=nats-1:4222 --server n2=nats-2:4222 --server n3=nats-3:4222
   nats-server -c ./nats/servers/n1/nats.conf        # and the others, each where it belongs
   weir nats provision --nats tls://nats-1:4222 --creds ./nats/credentials/provisioner.nk --ca ./nats/ca.pem
   weir nats tenant acme --dir ./nats`,
 	}
-	return cli.Group(cmd, "one of init, provision, tenant, consumers", newNATSInit(env), newNATSProvision(env), newNATSTenant(env), newNATSConsumers(env))
+	return cli.Group(cmd, newNATSInit(env), newNATSProvision(env), newNATSTenant(env), newNATSConsumers(env))
 }
 
 func newNATSInit(env *cli.Env) *cobra.Command {
@@ -43,7 +42,7 @@ func newNATSInit(env *cli.Env) *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "init DIR",
-		Short: "write the servers' configuration, certificates and credentials",
+		Short: "Write the servers' configuration, certificates and credentials",
 		Long: `Write into DIR what a NATS cluster for Weir needs: for each server a folder with its
 configuration and its certificate, a certificate authority, and the credentials of each
 role. Copy servers/NAME to the server it names, and give each node of Weir the
@@ -76,7 +75,7 @@ it: nats-server --signal reload.`,
 				return fmt.Errorf("nats init: %w", err)
 			}
 			if asJSON {
-				return json.NewEncoder(env.Out).Encode(r)
+				return cli.PrintDocument(env.Out, r)
 			}
 			return tellInit(env, r)
 		},
@@ -113,7 +112,7 @@ func newNATSTenant(env *cli.Env) *cobra.Command {
 	dir, remove, asJSON := "", false, false
 	cmd := &cobra.Command{
 		Use:   "tenant NAME --dir DIR",
-		Short: "add the accounts of a tenant's own NATS programs, or end them",
+		Short: "Add or remove the accounts of a tenant's own NATS programs",
 		Long: `Add to the directory of weir nats init two accounts for a tenant's own programs, and
 print where their credentials are: an observer, which sees the tenant's evidence and the
 states of its tasks, and an agent, which asks the agent API. Neither sees anything of
@@ -140,7 +139,7 @@ them is cut off when the servers read it. The evidence stays.`,
 			}
 			made := natsTenant{Tenant: name, Observer: natsconf.ObserverFile(r.Dir, name), Agent: natsconf.AgentFile(r.Dir, name)}
 			if asJSON {
-				return json.NewEncoder(env.Out).Encode(made)
+				return cli.PrintDocument(env.Out, made)
 			}
 			_, err = fmt.Fprintf(env.Out, "observer: %s\nagent: %s\nthen have the servers read accounts.conf again, and run: weir nats provision --tenant %s …\n", made.Observer, made.Agent, name)
 			return err
@@ -158,7 +157,7 @@ func removeTenant(env *cli.Env, dir, name string, asJSON bool) error {
 		return fmt.Errorf("nats tenant: %w", err)
 	}
 	if asJSON {
-		return json.NewEncoder(env.Out).Encode(struct {
+		return cli.PrintDocument(env.Out, struct {
 			Tenant  string   `json:"tenant"`
 			Removed []string `json:"removed"`
 		}{name, r.Removed})
@@ -186,10 +185,10 @@ func newNATSProvision(env *cli.Env) *cobra.Command {
 	values := map[string]*string{"nats.url": new(string), "nats.creds": new(string), "nats.tls.ca": new(string)}
 	cmd := &cobra.Command{
 		Use:   "provision",
-		Short: "make the streams, queues and buckets on a NATS cluster",
+		Short: "Create the streams, queues and buckets on a NATS cluster",
 		Long: `Make on a NATS cluster what the log needs, or bring it up to date with the
-configuration (log.partitions, log.history and so on), and say what became of each:
-made, changed or kept. Nothing is deleted, and it may be repeated. Nodes whose NATS user
+configuration (log.partitions, log.history and so on), and report for each whether
+it was made, changed or kept. Nothing is deleted, and it may be repeated. Nodes whose NATS user
 may not do this refuse to start until it was done.`,
 		Example: `  weir nats provision --nats tls://nats-1:4222 --creds ./nats/credentials/provisioner.nk --ca ./nats/ca.pem
   weir nats provision --config weir.yaml --tenant acme     # and the place of acme's observer in the evidence`,
@@ -232,12 +231,12 @@ may not do this refuse to start until it was done.`,
 	return cmd
 }
 
-func tellProvision(env *cli.Env, did []broker.Thing, asJSON bool) error {
+func tellProvision(env *cli.Env, did []broker.Resource, asJSON bool) error {
 	kept := 0
 	for _, t := range did {
 		switch {
 		case asJSON:
-			if err := json.NewEncoder(env.Out).Encode(t); err != nil {
+			if err := cli.PrintDocument(env.Out, t); err != nil {
 				return err
 			}
 		case t.Did == broker.ThingKept:
@@ -260,7 +259,7 @@ const consumersTimeout = 10 * time.Second
 func newNATSConsumers(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "consumers",
-		Short: "list or delete the consumers that observers made",
+		Short: "List or delete the consumers of observers",
 		Long: `List or delete the consumers that observers made on the evidence of an embedded server.
 Observers may have 32 of them together. A durable one that is not used for 30 days is
 deleted by the server.`,
@@ -289,7 +288,7 @@ deleted by the server.`,
 		return do(ctx, o)
 	}
 	ls := &cobra.Command{
-		Use: "ls", Short: "list the consumers", Args: cli.Exactly(0, "no arguments"),
+		Use: "ls", Short: "List consumers", Example: "  weir nats consumers ls --json", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return observed(cmd.Context(), func(ctx context.Context, o *embedded.Observer) error {
 				all, err := o.Consumers(ctx)
@@ -302,7 +301,7 @@ deleted by the server.`,
 	}
 	ls.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each")
 	rm := &cobra.Command{
-		Use: "rm NAME", Short: "delete a consumer; the evidence stays", Args: cli.Exactly(1, "the name of a consumer"),
+		Use: "rm NAME", Short: "Delete a consumer; the evidence stays", Example: "  weir nats consumers rm billing-export", Args: cli.Exactly(1, "the name of a consumer"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return observed(cmd.Context(), func(ctx context.Context, o *embedded.Observer) error {
 				if err := o.Delete(ctx, args[0]); err != nil {
@@ -315,13 +314,13 @@ deleted by the server.`,
 	}
 	cmd.PersistentFlags().StringVar(&path, "config", "", "the configuration file (default ./weir.yaml if there is one)")
 	cmd.PersistentFlags().StringVar(&file, "credentials", "", "the observer's credentials (default nats-credentials.json in the data directory)")
-	return cli.Group(cmd, "one of ls, rm", ls, rm)
+	return cli.Group(cmd, ls, rm)
 }
 
 func printConsumers(env *cli.Env, all []embedded.Consumer, asJSON bool) error {
 	if asJSON {
 		for _, c := range all {
-			if err := json.NewEncoder(env.Out).Encode(c); err != nil {
+			if err := cli.PrintDocument(env.Out, c); err != nil {
 				return err
 			}
 		}

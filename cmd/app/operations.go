@@ -10,15 +10,15 @@ import (
 	"weir/schemas"
 )
 
-// openDestinations copies what operators hold back, and what workers tell each other of
-// destinations. A worker that is alone on its log tells nobody.
+// openDestinations mirrors the operators' holds, and the workers' notices about destinations. A
+// worker that is alone on its log sends no notices.
 func (a *App) openDestinations(ctx context.Context) error {
 	var shared destination.Store
 	if !a.cfg.Embedded() && (a.role.works() || a.role.shows()) {
 		shared = a.broker.Destinations()
 	}
 	b := destination.New(a.broker.Operations(), shared, destination.Config{
-		Worker: a.worker, Notify: a.ledger.Nudge, Logger: a.log, Metrics: a.metrics,
+		Worker: a.worker, Notify: a.ledger.Notify, Logger: a.log, Metrics: a.metrics,
 	})
 	if err := b.Start(ctx); err != nil {
 		return fmt.Errorf("destinations: %w", err)

@@ -41,7 +41,6 @@ func TestNoCommandPrintsUnsafeCharacters(t *testing.T) {
 		args  []string
 		shows bool // the text is part of what the command prints
 	}{
-		{[]string{"exec", "GET", target.URL}, true},
 		{[]string{"exec", "GET", target.URL, "--json"}, true},
 		{[]string{"exec", "GET", target.URL, "-H", unsafeText + ": x"}, false},
 		{[]string{"tail", "actions", id, "--json"}, true},

@@ -159,7 +159,7 @@ func (a *App) startWork(ctx context.Context) error {
 	return nil
 }
 
-// startJanitor begins to look for actions whose time is up and that nobody looks at.
+// startJanitor starts the search for overdue actions that no worker handles.
 func (a *App) startJanitor(ctx context.Context) {
 	cfg := a.opts.Janitor
 	cfg.Layout, cfg.Worker, cfg.Alone, cfg.Metrics, cfg.Log = a.layout(), a.worker, a.cfg.Embedded(), a.metrics, a.log

@@ -28,11 +28,11 @@ type reloading struct {
 	told string        // why the last reload failed; empty: it did not
 }
 
-// settleTimeout is how long a reload waits for the calls that the policy before
-// had let pass and that have not begun yet. They are about to: milliseconds.
+// settleTimeout is how long a reload waits for permitted calls that are about to begin under the
+// former policy. That takes milliseconds.
 const settleTimeout = 10 * time.Second
 
-// maxProblems is how many mistakes an answer tells of.
+// maxProblems is the maximum number of problems in an answer.
 const maxProblems = 50
 
 // openPolicy compiles the policy that the node starts with.
@@ -93,8 +93,7 @@ func (a *App) enforce(d dated, c config.Config, since time.Time) {
 	a.metrics.PolicyInForce(d.policy.Version(), since)
 }
 
-// policyView is the policy in force, for whoever may look at it: all of it, or
-// only the entries that this one may use.
+// policyView is the policy in force: all of it, or only the entries that the caller may use.
 func (a *App) policyView(only []string, operator bool) schemas.PolicyView {
 	d := a.policy.now.Load()
 	return d.policy.View(d.since, only, operator)
@@ -114,8 +113,8 @@ func (a *App) Reload(ctx context.Context) (schemas.Reload, error) {
 	return a.take(ctx, a.next())
 }
 
-// refresh reloads if that would change something, or fail in a way that nobody
-// was told of yet. What becomes of it is told as of every reload.
+// refresh reloads if that would change the policy, or fail with a problem that was not reported
+// yet. The result is reported like that of every reload.
 func (a *App) refresh(ctx context.Context) {
 	a.reload.mu.Lock()
 	defer a.reload.mu.Unlock()
@@ -147,8 +146,8 @@ func (a *App) next() reading {
 	return n
 }
 
-// differs reports whether a reading is something else than what is in force, or
-// than the mistake that was told last.
+// differs reports whether a reading differs from the policy in force, or from the last reported
+// problem.
 func (a *App) differs(n reading) bool {
 	if n.err != nil {
 		return n.err.Error() != a.reload.told
@@ -241,12 +240,12 @@ func (a *App) unapplied(ctx context.Context, next config.Config) {
 
 func (a *App) notice(text string) {
 	if w := a.opts.Notices; w != nil {
-		fmt.Fprintln(w, "weir: warning:", text)
+		fmt.Fprintln(w, text)
 	}
 }
 
-// problemsOf are everything that is wrong with a configuration, each with the
-// file's name alone: where it lies is no business of whoever asks over HTTP.
+// problemsOf lists all problems of a configuration, each with the file's base name: its directory
+// is not shown to HTTP callers.
 func problemsOf(err error) []string {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []string

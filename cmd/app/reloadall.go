@@ -29,8 +29,7 @@ type policyWord struct {
 	Done bool `json:"done"`
 }
 
-// hearReloads has the node read its configuration again whenever somebody asks all nodes
-// of the log to.
+// hearReloads subscribes to requests that ask all nodes of the log to reload, and reloads on each.
 func (a *App) hearReloads(ctx context.Context) error {
 	if a.cfg.Embedded() {
 		return nil // there is no other node
@@ -51,7 +50,7 @@ func (a *App) hearReloads(ctx context.Context) error {
 	return nil
 }
 
-// obey reloads, and tells whoever asks for it.
+// obey reloads, and answers the request for it.
 func (a *App) obey(ctx context.Context, ask string, word policyWord) {
 	done, err := a.Reload(ctx)
 	word.Done, word.Version, word.Previous, word.Changed = true, done.Version, done.Previous, done.Changed
@@ -68,16 +67,16 @@ func publicText(err error) string {
 	return "the reload failed"
 }
 
-// tellPolicy says a word to whoever has asked. One that is lost is missed there.
+// tellPolicy sends an answer to a reload request. If it is lost, the requester does not list this
+// node.
 func (a *App) tellPolicy(ask string, word policyWord) {
 	if data, err := json.Marshal(word); err == nil {
-		_ = a.broker.Nudge(schemas.PolicyToldRoot+"."+ask, data)
+		_ = a.broker.Notify(schemas.PolicyToldRoot+"."+ask, data)
 	}
 }
 
-// ReloadAll has every node of the log reload, this one among them, and says what became of
-// each that was heard of. A node that cannot be reached is not among them. The error is a
-// public one.
+// ReloadAll makes every node of the log reload, including this one, and lists the result of each
+// node that answered. A node that cannot be reached is missing. The error is public.
 func (a *App) ReloadAll(ctx context.Context) (schemas.Reload, error) {
 	if a.cfg.Embedded() {
 		done, err := a.Reload(ctx)
@@ -101,13 +100,13 @@ func (a *App) ReloadAll(ctx context.Context) (schemas.Reload, error) {
 		return schemas.Reload{}, unasked(err)
 	}
 	defer forget()
-	if err := a.broker.Nudge(schemas.PolicyLookRoot+"."+ask, nil); err != nil {
+	if err := a.broker.Notify(schemas.PolicyLookRoot+"."+ask, nil); err != nil {
 		return schemas.Reload{}, unasked(err)
 	}
 	done := schemas.Reload{Node: a.worker, Version: a.policy.Load().Version(), Nodes: gather(ctx, words)}
 	own := slices.IndexFunc(done.Nodes, func(n schemas.NodeReload) bool { return n.Node == a.worker })
 	if own < 0 { // not even this node has heard it, so nothing went out
-		return schemas.Reload{}, unasked(errors.New("no word of this node itself"))
+		return schemas.Reload{}, unasked(errors.New("this node sent no answer to its own request"))
 	}
 	n := done.Nodes[own]
 	done.Version, done.Previous, done.Changed = cmp.Or(n.Version, done.Version), n.Previous, n.Changed

@@ -7,6 +7,7 @@ import (
 
 	"weir/cmd/cli"
 	"weir/internal/config"
+	"weir/internal/telemetry"
 )
 
 // Role is which rooms a process has. Processes of any roles share one log; a role of its
@@ -46,28 +47,28 @@ type roleText struct{ short, long, example string }
 
 func roleTexts() map[Role]roleText {
 	const shared = `
-The log is that of an external NATS cluster: nats.url, or --nats. It need not be there
-yet: the process serves /healthz and /readyz at once, and goes on by itself when the log
-can be reached. What other roles serve is answered 421 with the role to ask.
+The log is in an external NATS cluster: nats.url, or --nats. The process serves /healthz
+and /readyz at once, and the rest as soon as it reaches the log. It answers 421 with the
+name of the right role to requests for other roles.
 
 It reads weir.yaml, then WEIR_* variables, then flags. All processes of one log need the
 same layout (log.partitions), and the same policy, agents and models.`
 	return map[Role]roleText{
 		RoleIngress: {
-			"run the role that takes requests and stores them",
-			"Take requests, check and store them, and answer those who wait for their ends. Any\nnumber of them may run." + shared,
+			"Serve the role that receives and stores requests",
+			"Receive requests, check and store them, and return their results. Any number of them\nmay run." + shared,
 			`  weir ingress --nats nats://a:4222,nats://b:4222,nats://c:4222 --creds ingress.creds
   weir ingress --nats nats://127.0.0.1:4222 --listen 127.0.0.1:8092 --config /etc/weir.yaml`,
 		},
 		RoleWorker: {
-			"run the role that does the work",
-			"Take actions from the log, decide, and perform them. Any number of workers share the\nwork; one that dies is replaced by the others within seconds." + shared,
+			"Serve the role that executes actions",
+			"Read actions from the log, decide on them and execute them. Any number of workers share\nthe work; if one dies, the others take over within seconds." + shared,
 			`  weir worker --nats nats://a:4222,nats://b:4222,nats://c:4222 --creds worker.creds
   weir worker --nats nats://127.0.0.1:4222 --listen 127.0.0.1:8093 --log-level warn`,
 		},
 		RoleEgress: {
-			"run the role that serves reads and event streams",
-			"Serve what is on the log: the actions, their events as streams, evidence, lists. Any\nnumber of them may run." + shared,
+			"Serve the role for reads and event streams",
+			"Serve reads: actions, their events as streams, evidence and lists. Any number of them\nmay run." + shared,
 			`  weir egress --nats nats://a:4222,nats://b:4222,nats://c:4222 --creds egress.creds
   weir egress --nats nats://127.0.0.1:4222 --listen 127.0.0.1:8094`,
 		},
@@ -99,7 +100,7 @@ func newRole(env *cli.Env, r Role) *cobra.Command {
 	return cmd
 }
 
-// options reads the configuration for a process that runs until it is told to end.
+// options reads the configuration of a process that runs until it is stopped.
 func options(env *cli.Env, path string, set map[string]string) (Options, error) {
 	load := func() (config.Config, error) { return config.Load(path, env.Environ, set) }
 	cfg, err := load()
@@ -107,10 +108,11 @@ func options(env *cli.Env, path string, set map[string]string) (Options, error) 
 		return Options{}, cli.Usage(err)
 	}
 	file := cfg.Source()
-	if file == "" { // it may come to be there
+	if file == "" { // it may appear later
 		file = config.DefaultFile
 	}
-	return Options{Config: cfg, Environ: env.Environ, Log: env.Err, Load: load, File: file, Notices: env.Err}, nil
+	notices := telemetry.Notices(env.Err, cfg.Telemetry.LogFormat)
+	return Options{Config: cfg, Environ: env.Environ, Log: env.Err, Load: load, File: file, Notices: notices}, nil
 }
 
 // settingFlag is a flag that sets a key of the configuration.
@@ -120,7 +122,7 @@ type settingFlag struct{ flag, key, help string }
 func sharedFlags() []settingFlag {
 	return []settingFlag{
 		{"listen", "listen", "the address to serve on (default 127.0.0.1:8092)"},
-		{"auth", "auth.mode", "who may ask: open (everybody on this machine) or tokens (default: open on a loopback address)"},
+		{"auth", "auth.mode", "authentication: open (no token, this machine only) or tokens (default: open on a loopback address)"},
 		{"nats", "nats.url", "URLs of an external NATS cluster, with commas between them, such as nats://host:4222"},
 		{"creds", "nats.creds", "file with the credentials for it"},
 		{"log-level", "telemetry.log_level", "debug, info, warn or error"},

@@ -31,7 +31,7 @@ func (a *App) openTasks(ctx context.Context) error {
 		return fmt.Errorf("tasks: %w", err)
 	}
 	a.teardown.push(func(context.Context) error { a.board.Stop(); return nil })
-	a.desk = tasks.NewDesk(a.ledger, a.board, a.broker.Leases(), tasks.Config{
+	a.desk = tasks.NewService(a.ledger, a.board, a.broker.Leases(), tasks.Config{
 		Verify:  func(token string) (schemas.Token, error) { return a.verify([]string{"Bearer " + token}) },
 		Barrier: a.broker.Barrier, Lease: a.cfg.Tasks.Lease, Rate: a.cfg.Auth.Rate, Draining: a.draining,
 	})
@@ -49,7 +49,7 @@ func (a *App) openEgress(context.Context) error {
 		return err
 	}
 	cfg := stream.Config{Layout: a.layout(), Result: out.Result, Logger: a.log}
-	if a.broker.Durability() != schemas.DurabilityProcess { // there, what is stored may be shown at once
+	if a.broker.Durability() != schemas.DurabilityProcess { // otherwise a stored record may be shown at once
 		cfg.Barrier, cfg.Reserved = a.broker.Barrier, a.broker.Reserved
 	}
 	if a.feed, err = stream.Open(a.broker, a.broker, cfg); err != nil {
@@ -94,7 +94,7 @@ func (a *App) service() egress.Surface {
 			{Name: "log", Run: a.broker.Ready},
 			{Name: "accepting", Run: a.accepting},
 		},
-		Metrics: a.metrics.Handler(), OpenAPI: openapi.Document(), Allow: a.allow,
+		Metrics: a.metrics.Handler(), OpenAPI: openapi.Document(), Allow: a.allow, Backup: a.backup,
 	}
 	if a.feed != nil {
 		cfg.Draining = a.feed.Draining()
@@ -117,7 +117,8 @@ func (a *App) newIngress(out *egress.Server) *ingress.Server {
 	return ingress.NewServer(a.ledger, ingress.Config{
 		Accept: accept.Config{
 			Barrier: a.broker.Barrier, Durability: a.broker.Durability(),
-			Deadlines: a.deadlines(),
+			Deadlines: a.deadlines(), Longest: a.cfg.LongestAction(),
+			Caller: func(id string) string { return a.tokens.Name(id) },
 			Pressure: accept.NewPressure(a.broker, accept.PressureConfig{
 				Queued: uint64(max(a.cfg.Limits.Queued, 0)), QueuedPerTenant: uint64(max(a.cfg.Limits.QueuedPerTenant, 0)),
 				Stored: a.broker.TenantRoom,
@@ -138,10 +139,10 @@ func (a *App) deadlines() map[schemas.Kind]time.Duration {
 	}
 }
 
-// stopWork tells the worker of an action that is under way that it is to stop. If that is lost, the worker
-// that receives the cancel from the log stops it later.
+// stopWork notifies the worker of a running action that it must stop. If the message is lost, the
+// worker that receives the cancel from the log stops it later.
 func (a *App) stopWork(ref schemas.Ref) {
-	if err := a.broker.Nudge(schemas.CancelSubject(ref), nil); err != nil {
+	if err := a.broker.Notify(schemas.CancelSubject(ref), nil); err != nil {
 		a.log.Warn("cancel not announced", "err_kind", telemetry.ErrKind(err))
 	}
 }

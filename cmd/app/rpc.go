@@ -31,9 +31,8 @@ type replier interface {
 	Serve(subject, queue string, fn func(ctx context.Context, subject string, data []byte) []byte) (stop func(), err error)
 }
 
-// openRPC serves the agent API over NATS, through the handler that serves it over
-// HTTP, where it may be. Its teardown comes before the worker's: what is being asked
-// is answered.
+// openRPC serves the agent API over NATS, with the handler for HTTP, if servesRPC allows it. It is
+// closed before the worker, so that running requests are answered.
 func (a *App) openRPC(from replier) error {
 	if !a.servesRPC() {
 		return nil
@@ -47,9 +46,9 @@ func (a *App) openRPC(from replier) error {
 	return nil
 }
 
-// servesRPC reports whether the agent API is served over NATS. Without tokens that
-// would let everybody write the rules who reaches the server, so that it must be our
-// own, and be reached from this machine alone.
+// servesRPC reports whether the agent API is served over NATS. Without tokens, every client of the
+// NATS server could write rules, so the server must then be embedded and only reachable from this
+// machine.
 func (a *App) servesRPC() bool {
 	return !a.open() || a.cfg.Embedded() && (a.NATS() == "" || config.Loopback(a.NATS()))
 }
@@ -61,9 +60,8 @@ type rpc struct {
 	timeout time.Duration
 }
 
-// answer answers one request, with an envelope whatever happens. The token in the
-// request says who asks; it must be one of the tenant that the subject names. A
-// node that is open to everybody has one tenant.
+// answer answers one request, always with an envelope. The token in the request identifies the
+// caller; it must belong to the tenant in the subject. A node in open mode has one tenant.
 func (r rpc) answer(ctx context.Context, subject string, data []byte) []byte {
 	names := func() envelope.Names { return envelope.NamesOf(envelope.Find(data)) }
 	if errors.Is(context.Cause(ctx), broker.ErrBusy) {
@@ -116,5 +114,5 @@ func (w *inMemory) Header() http.Header         { return w.header }
 func (w *inMemory) Write(p []byte) (int, error) { return w.body.Write(p) }
 func (*inMemory) WriteHeader(int)               {} // the envelope says it
 
-// Flush does nothing: there is nobody to see a part of an answer.
+// Flush does nothing: parts of an answer are not sent.
 func (*inMemory) Flush() {}

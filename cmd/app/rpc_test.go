@@ -138,7 +138,7 @@ func TestAnOpenNodeIsServedOnThisMachineAlone(t *testing.T) {
 	t.Parallel()
 	foreign := &App{http: &httpServer{server: &http.Server{}}, cfg: config.Config{NATS: config.NATS{URL: "nats://nats.example:4222"}}}
 	require.NoError(t, foreign.openRPC(broken{}), "it is not served")
-	assert.Contains(t, strings.Join(foreign.natsWarnings(), "\n"), "not over NATS: this node asks for no token")
+	assert.Contains(t, strings.Join(foreign.natsWarnings(), "\n"), "not over NATS: this node requires no token")
 	foreign.cfg.Auth.Mode = config.AuthTokens
 	require.ErrorContains(t, foreign.openRPC(broken{}), "no connection")
 	assert.Empty(t, foreign.teardown.undo)

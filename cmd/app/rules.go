@@ -32,24 +32,22 @@ func (a *App) openRules(ctx context.Context) error {
 	return nil
 }
 
-// rulesChanged has what the rules before held back looked at again, once there is
-// somebody who works.
+// rulesChanged wakes the actions that the former rules held back, once a worker is running.
 func (a *App) rulesChanged(tenant string) {
 	if p := a.resting.Load(); p != nil {
 		p.RulesChanged(tenant)
 	}
 }
 
-// askerPolicy is the rules and the policy in force, as ingress asks them about the calls
-// of somebody.
+// askerPolicy is the rules and the policy in force for one caller, as ingress needs them.
 type askerPolicy struct {
 	app   *App
 	scope judge.Scope
 }
 
-// askerPolicy is what decides about somebody's calls at the door. The id of the action is
-// not known yet, so that rules for one request alone are left to the worker.
-func (a *App) judge(who grant.Asker) ingressexecutor.Policy {
+// askerPolicy evaluates a caller's calls on ingress. The id of the action is not known yet, so
+// rules for a single request are left to the worker.
+func (a *App) judge(who grant.Caller) ingressexecutor.Policy {
 	return askerPolicy{a, judge.Scope{
 		Tenant: who.Tenant, Only: who.Entries,
 		Facts: traffic.Facts{Kind: who.Kind, TaskType: who.TaskType, Principal: who.Principal},
@@ -75,7 +73,7 @@ func (j askerPolicy) MaxTimeout() time.Duration { return j.app.cfg.Policy.Timeou
 
 // Preview says what the traffic rules of the asker's tenant and the policy in force
 // would make of a call.
-func (a *App) Preview(ctx context.Context, who grant.Asker, q ingressrules.Question) (schemas.Preview, error) {
+func (a *App) Preview(ctx context.Context, who grant.Caller, q ingressrules.Question) (schemas.Preview, error) {
 	scope := a.previewed(who, &q)
 	now, err := a.rules.Newest(ctx, who.Tenant)
 	if err == nil && q.Rule != nil {
@@ -98,7 +96,7 @@ func (a *App) Preview(ctx context.Context, who grant.Asker, q ingressrules.Quest
 
 // previewed is what the call of a question is asked within. One to a remote agent goes
 // by the entry of that agent, as the worker has it, whatever the question names.
-func (a *App) previewed(who grant.Asker, q *ingressrules.Question) judge.Scope {
+func (a *App) previewed(who grant.Caller, q *ingressrules.Question) judge.Scope {
 	s := judge.Scope{Tenant: who.Tenant, Facts: q.Facts, KeyRequired: q.Facts.Kind == schemas.KindPlan, Only: who.Entries}
 	if q.Facts.Kind == schemas.KindRun && a.serves(q.Facts.TaskType) {
 		s.KeyRequired, s.Agent = true, true

@@ -123,7 +123,7 @@ func TestRulesPreviewWithARule(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(asJSON), &p))
 		return out, p
 	}
-	out, p := preview(cli.ExitFailed, fmt.Sprintf(`{"id":"r","type":"redirect","match":{"url_pattern":"%s/*"},"action":{"to_url":"http://elsewhere.example/$1"}}`, target))
+	out, p := preview(cli.ExitDenied, fmt.Sprintf(`{"id":"r","type":"redirect","match":{"url_pattern":"%s/*"},"action":{"to_url":"http://elsewhere.example/$1"}}`, target))
 	assert.Contains(t, out, "denied: DENY_RULE\n")
 	assert.Contains(t, out, "GET http://elsewhere.example/x\n")
 	assert.Equal(t, schemas.PreviewDenied, p.Result)
@@ -156,7 +156,7 @@ func TestRulesPreviewOfAnAgentsCall(t *testing.T) {
 	for _, args := range [][]string{{}, {"--kind", "run"}, {"--kind", "run", "--agent", "U"}, {"--kind", "http", "--agent", "T"}} {
 		assert.NotEqual(t, schemas.AgentEntry("T"), look(cli.ExitOK, append([]string{"POST", run}, args...)...).Decision.Entry, args)
 	}
-	assert.Equal(t, schemas.PreviewDenied, look(cli.ExitFailed, "POST", "http://elsewhere.example/", "--kind", "run", "--agent", "T").Result)
+	assert.Equal(t, schemas.PreviewDenied, look(cli.ExitDenied, "POST", "http://elsewhere.example/", "--kind", "run", "--agent", "T").Result)
 }
 
 // TestRulesWidenNothing: a rule leads a call only where its asker may go, and the
@@ -180,12 +180,12 @@ func TestRulesWidenNothing(t *testing.T) {
 
 	var asked schemas.HTTPCall
 	require.NoError(t, json.Unmarshal([]byte(get(one+"/a")), &asked))
-	d, _ := a.judge(grant.Asker{Tenant: schemas.Operator, Kind: schemas.KindHTTP, Principal: made.ID, Entries: []string{"one"}}).Judge(asked)
+	d, _ := a.judge(grant.Caller{Tenant: schemas.Operator, Kind: schemas.KindHTTP, Principal: made.ID, Entries: []string{"one"}}).Judge(asked)
 	assert.Equal(t, schemas.DenyRule, d.Code)
-	d, class := a.judge(grant.Asker{Tenant: schemas.Operator, Kind: schemas.KindHTTP}).Judge(asked)
+	d, class := a.judge(grant.Caller{Tenant: schemas.Operator, Kind: schemas.KindHTTP}).Judge(asked)
 	assert.Equal(t, "two", d.Entry)
 	assert.Equal(t, schemas.ClassSafe, class)
-	d, _ = a.judge(grant.Asker{Tenant: "other", Kind: schemas.KindHTTP}).Judge(asked)
+	d, _ = a.judge(grant.Caller{Tenant: "other", Kind: schemas.KindHTTP}).Judge(asked)
 	assert.Equal(t, "one", d.Entry, "the rules of one tenant are not another's")
 }
 
@@ -199,7 +199,7 @@ func TestRulesThatNobodyCanRead(t *testing.T) {
 	_, err := c.broker.Rules().Put(t.Context(), schemas.EscapeToken(of), []byte(`{"v":99}`), 0)
 	require.NoError(t, err)
 	code, out, errs := c.command(t, "rules", "preview", "GET", target+"/")
-	assert.Equal(t, cli.ExitFailed, code, errs)
+	assert.Equal(t, cli.ExitDenied, code, errs)
 	assert.Contains(t, out, "denied: DENY_RULE\n")
 	body, _ := c.does(t, http.StatusForbidden, http.MethodPost, "/v1/execute", get(target+"/"))
 	assert.Contains(t, body, "DENY_RULE")

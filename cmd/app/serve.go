@@ -30,11 +30,11 @@ func newServe(env *cli.Env) *cobra.Command {
 	values := map[string]*string{}
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "run the gateway: ingress, workers, egress and an embedded log",
+		Short: "Serve everything: ingress, workers, egress and an embedded log",
 		Long: `Run the gateway. It reads weir.yaml, then WEIR_* variables, then flags.
-Interrupt it (or send SIGTERM) and it finishes what is under way before it ends.
-A change of the file's policy takes effect at once; SIGHUP has it read again too.
-A policy with a mistake in it is told of and changes nothing.`,
+After an interrupt or SIGTERM it finishes the calls in progress before it ends.
+A change of the policy in the file takes effect at once; SIGHUP reloads it too.
+A policy with a mistake is reported and changes nothing.`,
 		Example: `  weir serve
   weir serve --data /var/lib/weir --config /etc/weir.yaml
   weir serve --nats-listen 127.0.0.1:4222     # for NATS clients that follow the evidence`,
@@ -67,7 +67,7 @@ var errDisk = errors.New("the disk refused to make the log durable: nothing more
 // serve runs an App until ctx ends or the node must not go on.
 func serve(ctx context.Context, opts Options, out io.Writer) error {
 	for _, w := range opts.Config.Warnings() {
-		fmt.Fprintln(opts.Notices, "weir: warning:", w)
+		fmt.Fprintln(opts.Notices, w)
 	}
 	hangup := make(chan os.Signal, 1) // one that comes while it starts must not end it
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -80,7 +80,7 @@ func serve(ctx context.Context, opts Options, out io.Writer) error {
 		fmt.Fprintf(out, "weir: listening on %s, opening the log\n", a.URL())
 	}
 	if err := a.Start(ctx); err != nil {
-		if ctx.Err() != nil { // it was told to end before it had its log
+		if ctx.Err() != nil { // stopped before it had its log
 			err = nil
 		}
 		return errors.Join(err, a.Stop(context.WithoutCancel(ctx)))
@@ -109,7 +109,7 @@ func (a *App) promises() string {
 	return fmt.Sprintf("%s, durability %s, replicas %d", a.role, a.broker.Durability(), a.copies())
 }
 
-// wait returns when the program is to end, and reloads whenever it is told to.
+// wait returns when the program must end, and reloads on each hangup signal.
 func wait(ctx context.Context, a *App, hangup <-chan os.Signal) error {
 	for {
 		select {

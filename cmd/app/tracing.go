@@ -26,9 +26,9 @@ func (a *App) openTracing(ctx context.Context) (err error) {
 	return err
 }
 
-// trace makes the work of a request a part of the caller's trace. With a collector each
-// request is a span, whose end is that of its answer: a stream's comes when nobody reads
-// it any more. Without one the caller's own span is passed on.
+// trace links the work of a request to the caller's trace. With a collector each request is a span
+// that ends with its answer; for a stream, when its last reader leaves. Without one, the caller's
+// own span is passed on.
 func (a *App) trace(c *gin.Context) {
 	caller := ""
 	if named := c.Request.Header.Values(schemas.HeaderTraceParent); len(named) == 1 && schemas.ValidTraceParent(named[0]) {
@@ -68,7 +68,7 @@ func (a *App) trace(c *gin.Context) {
 	panics = false
 }
 
-// probes tells the routes that machines ask every few seconds, and nobody for an action.
+// probes reports whether a route is polled by monitoring and belongs to no action.
 func probes(route string) bool {
 	switch route {
 	case "/healthz", "/readyz", "/health", "/health/ready", "/ready", schemas.RouteAPI + "/ready", "/metrics":
@@ -141,8 +141,8 @@ func (t traced) Ended(ctx context.Context, st *ledger.State) error {
 	return nil
 }
 
-// read reads a document that may be gone: a span says what is known. One that is kept
-// apart may have been read before, and lie in its place.
+// read reads a document that may be missing: a span includes what is known. A separately stored
+// document may be inline if it was read before.
 func (t traced) read(ctx context.Context, inline json.RawMessage, name string, into any) {
 	if len(inline) > 0 {
 		name = ""

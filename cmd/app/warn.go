@@ -57,14 +57,14 @@ func unsafeHeaders(store *secrets.Store, whose string, headers map[string]string
 // natsWarnings are about what goes over NATS in the clear, and what does not go.
 func (a *App) natsWarnings() (all []string) {
 	if at := a.NATS(); at != "" && !config.Loopback(at) {
-		text := fmt.Sprintf("nats.listen: %s can be reached from other machines, and there is no TLS on it: whoever reads its traffic reads the evidence", at)
+		text := fmt.Sprintf("nats.listen: other machines can reach %s, and it has no TLS: anyone who reads its traffic reads the evidence", at)
 		if a.servesRPC() {
 			text += ", and the tokens of those who use the agent API there"
 		}
 		all = append(all, text)
 	}
 	if a.role.takes() && !a.servesRPC() {
-		all = append(all, "the agent API is served over HTTP and not over NATS: this node asks for no token, and whoever reaches the NATS server could change the rules; set auth.mode to tokens to have it there")
+		all = append(all, "the agent API is served over HTTP and not over NATS: this node requires no token, so every client of the NATS server could change the rules; set auth.mode to tokens to serve it over NATS")
 	}
 	return all
 }

@@ -10,9 +10,8 @@ import (
 	"weir/internal/telemetry"
 )
 
-// quiet is how long a file must have been left alone before it is read: an
-// editor writes in several steps. In a folder that is never quiet it is read all
-// the same, patience after the first thing that happened.
+// quiet is how long a file must be unchanged before it is read, because an editor writes in several
+// steps. In a folder that never is quiet it is read anyway, patience after the first change.
 const (
 	quiet    = 200 * time.Millisecond
 	patience = 5 * quiet
@@ -100,7 +99,7 @@ func (f *watchedFile) follow(ctx context.Context, look func()) {
 	}
 }
 
-// followLink watches the folder that the file really lies in, where it is a link.
+// followLink watches the folder of the link's target, if the file is a link.
 func (f *watchedFile) followLink() {
 	target, err := filepath.EvalSymlinks(f.path)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 func newActionShow(env *Env) *cobra.Command {
 	var f clientFlags
 	return f.command(env, &cobra.Command{
-		Use: "show ID", Short: "show where an action stands, and how it came there", Args: Exactly(1, "the id of an action"),
+		Use: "show ID", Short: "Show an action and its events", Args: Exactly(1, "the id of an action"),
 		Example: `  weir actions show 01890a5d-…
   weir actions show 01890a5d-… --json | jq .result`,
 	}, func(ctx context.Context, c *api, args []string) error { return c.showAction(ctx, args[0]) })
@@ -33,6 +33,7 @@ func (c *api) showAction(ctx context.Context, id string) error {
 	if err := c.Action(ctx, id, &view); err != nil {
 		return err
 	}
+	fmt.Fprintf(c.Out, "%s\n\n", oneLine(viewCall(view)))
 	if err := printFacts(c.Out, "", actionFacts(view)); err != nil {
 		return err
 	}
@@ -44,6 +45,9 @@ func (c *api) showAction(ctx context.Context, id string) error {
 	printTimeline(c.Out, view.Created, events)
 	if more {
 		fmt.Fprintf(c.Out, "… there is more: `weir tail actions %s`\n", id)
+	}
+	if view.ResolveURL != "" && view.Resolution == nil {
+		fmt.Fprintf(c.Err, "look at the target, then record what you find: weir actions resolve %s --applied, or --not-applied\n", id)
 	}
 	return nil
 }
@@ -58,7 +62,7 @@ func actionFacts(v schemas.ActionView) [][2]string {
 	}
 	var asked, waits, decided, resolved string
 	if v.CancelRequested {
-		asked = "somebody asked it to stop"
+		asked = "a cancel was requested"
 	}
 	if w := v.Waiting; w != nil {
 		waits = joined(" ", w.For, at(w.Until))
@@ -78,7 +82,9 @@ func actionFacts(v schemas.ActionView) [][2]string {
 	}
 	return [][2]string{
 		{"id", v.ID},
-		{"kind", joined(" ", string(v.Kind), v.TaskType)},
+		{"kind", string(v.Kind)},
+		{"agent", v.Agent},
+		{"caller", v.Caller},
 		{"status", string(v.Status)},
 		{"", asked},
 		{"code", string(v.Code)},

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,27 +20,33 @@ import (
 func newActions(env *Env) *cobra.Command {
 	return Group(&cobra.Command{
 		Use:   "actions",
-		Short: "see what was done, and act on it",
+		Short: "List, show, cancel and redrive actions",
 		Example: `  weir actions ls --status failed,outcome_unknown --since 24h
   weir actions ls --entry github --count
   weir actions show 01890a5d-…
   weir actions cancel 01890a5d-…
+  weir actions resolve 01890a5d-… --applied
   weir actions redrive --all --code POISON --rate 10/s`,
-	}, "one of ls, show, cancel, redrive", newActionList(env), newActionShow(env), newActionCancel(env), newActionRedrive(env))
+	}, newActionList(env), newActionShow(env), newActionCancel(env), newActionResolve(env), newActionRedrive(env))
 }
 
-// filterFlags are the parameters of GET /v1/actions by their flags' names.
+// filterFlags are the parameters of GET /v1/actions. A flag has hyphens for underscores, and --search
+// is the parameter q.
 func filterFlags() [][2]string {
 	return [][2]string{
-		{"status", "only those: accepted, started, waiting, open for all three, or an outcome; several with commas"},
-		{"kind", "only those: http, plan, run, rule, task, push, repo, chat; several with commas"},
-		{"entry", "only those whose last call this entry of the policy decided"},
-		{"agent", "only runs for this task type"},
-		{"task", "only this task, and what was made for it"},
-		{"code", "only those with this code, such as DENY_HOST"},
-		{"q", "only those whose id has this text in it"},
-		{"since", "accepted from then on: 15m, 24h, 7d, or an instant such as 2026-11-22T20:00:00Z"},
-		{"until", "accepted before then"},
+		{"status", "only these statuses: accepted, started, waiting, open for all three, or an outcome; separate several with commas"},
+		{"kind", "only these kinds: http, plan, run, rule, task, push, repo, chat; separate several with commas"},
+		{"entry", "only actions whose last call this entry of the policy decided"},
+		{"search", "only actions with this text in method, host, path, agent, caller or model, or at the start of the id"},
+		{"host", "only calls of this host, with the port if the URL names one"},
+		{"method", "only calls with this method; separate several with commas"},
+		{"http-status", "only actions whose target last answered with this status or class, such as 404 or 5xx; separate several with commas"},
+		{"agent", "only runs for this task type, or tasks that the token of this name leased last"},
+		{"caller", "only actions that the token of this name sent"},
+		{"task", "only this task and the actions made for it"},
+		{"code", "only actions with this code, such as DENY_HOST"},
+		{"since", "only actions accepted since: 15m, 24h, 7d, or a time such as 2026-11-22T20:00:00Z"},
+		{"until", "only actions accepted before this time"},
 		{"tenant", "another tenant's, or * for all; for an admin of the operator's"},
 	}
 }
@@ -49,23 +56,24 @@ func newActionList(env *Env) *cobra.Command {
 	limit, count, follow := 50, false, false
 	filters := map[string]*string{}
 	cmd := &cobra.Command{
-		Use: "ls", Short: "list actions, newest first", Args: Exactly(0, "no arguments"),
-		Example: `  weir actions ls --status open                # what has not ended
-  weir actions ls --code DENY_HOST --since 7d   # what was refused, and how it was called
+		Use: "ls", Short: "List actions, newest first", Args: Exactly(0, "no arguments"),
+		Example: `  weir actions ls --status open                # open actions
+  weir actions ls --search /orders --http-status 4xx,5xx --since 24h
+  weir actions ls --code DENY_HOST --since 7d   # calls to hosts that no entry allows
   weir actions ls --task task-17 --json | jq .id
   weir actions ls --kind run --since 24h --count`,
 	}
 	for _, p := range filterFlags() {
 		filters[p[0]] = cmd.Flags().String(p[0], "", p[1])
 	}
-	cmd.Flags().IntVar(&limit, "limit", limit, "at most so many")
-	cmd.Flags().BoolVar(&count, "count", false, "print how many there are, by outcome, and not which")
-	cmd.Flags().BoolVar(&follow, "follow", false, "go on, with each action as it is accepted and as it ends")
+	cmd.Flags().IntVar(&limit, "limit", limit, "the most actions to list")
+	cmd.Flags().BoolVar(&count, "count", false, "print only the number of actions for each outcome")
+	cmd.Flags().BoolVar(&follow, "follow", false, "go on with each action as it is accepted and as it ends")
 	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
 		query := url.Values{}
 		for name, v := range filters {
 			if cmd.Flags().Changed(name) {
-				query.Set(name, *v)
+				query.Set(parameterOf(name), *v)
 			}
 		}
 		switch {
@@ -83,6 +91,14 @@ func newActionList(env *Env) *cobra.Command {
 	})
 }
 
+// parameterOf is the parameter of GET /v1/actions that a flag sets.
+func parameterOf(flag string) string {
+	if flag == "search" {
+		return "q"
+	}
+	return strings.ReplaceAll(flag, "-", "_")
+}
+
 // biggestPage is how many items the server gives at once.
 const biggestPage = 1000
 
@@ -95,9 +111,10 @@ func (c *api) listActions(ctx context.Context, query url.Values, limit int) erro
 		left -= len(last.Items)
 		return last.Items, last.Next, err
 	}, query, limit)
-	const empty, header = "weir: there are no such actions", "CREATED\tID\tKIND\tSTATUS\tCODE\tENTRY\tTOOK"
+	const empty, header = "weir: there are no such actions", "TIME\tID\tCALL\tHTTP\tSTATUS\tCODE\tDURATION\tCALLER"
+	now := time.Now()
 	err := printList(c, all, empty, header, func(e schemas.ActionEntry) []any {
-		return []any{when(e.Created), e.ID, e.Kind, e.Status, orDash(e.Code), orDash(e.Entry), took(e.DurationMS)}
+		return []any{listTime(e.Created, now), e.ID, cut(entryCall(e), longestCall), httpStatus(e.HTTPStatus), e.Status, orDash(e.Code), took(e.DurationMS), orDash(e.Caller)}
 	})
 	if err != nil {
 		return err
@@ -130,7 +147,7 @@ func (c *api) countActions(ctx context.Context, query url.Values) error {
 		return errors.New("the server does not count actions: it is older than this program")
 	}
 	if c.asJSON {
-		return printDocument(c.Out, count)
+		return PrintDocument(c.Out, count)
 	}
 	table := newTable(c.Out)
 	for _, name := range append([]schemas.Outcome{"open"}, schemas.Outcomes()...) {
@@ -138,7 +155,7 @@ func (c *api) countActions(ctx context.Context, query url.Values) error {
 			printRow(table, name, n)
 		}
 	}
-	printRow(table, "total", count.Total)
+	printRow(table, schemas.Outcome("total"), count.Total)
 	c.behindNote(page.Freshness)
 	return table.Flush()
 }
@@ -189,8 +206,9 @@ func took(ms *float64) string {
 func newActionCancel(env *Env) *cobra.Command {
 	var f clientFlags
 	return f.command(env, &cobra.Command{
-		Use: "cancel ID…", Short: "ask actions to stop",
-		Args: between(1, math.MaxInt, "actions cancel takes ids; `weir actions ls --status open` shows them"),
+		Use: "cancel ID…", Short: "Cancel actions",
+		Example: `  weir actions cancel 01890a5d-…`,
+		Args:    between(1, math.MaxInt, "actions cancel takes ids; `weir actions ls --status open` shows them"),
 	}, func(ctx context.Context, c *api, ids []string) error {
 		failed := false
 		for _, id := range ids {
@@ -233,17 +251,17 @@ func newActionRedrive(env *Env) *cobra.Command {
 	var f redriveFlags
 	cmd := &cobra.Command{
 		Use:   "redrive ID… | --all",
-		Short: "do parked actions again, each as a new action that names the old one",
-		Long: `Does again what was parked among the dead letters: the actions that are named, or
-with --all every one, or every one of a kind or a code. Whatever parked them should be mended
-first. An action that was done again is not done a second time.`,
+		Short: "Redrive dead letters as new actions",
+		Long: `Redrive dead letters: the actions with these ids, or with --all every one, or every one
+of a kind or a code. Each becomes a new action that names the old one. Remove the cause
+first. An action is redriven at most once.`,
 		Example: `  weir actions redrive 01890a5d-…
   weir actions redrive --all --code POISON --rate 10/s`,
 	}
-	cmd.Flags().BoolVar(&f.all, "all", false, "every dead letter, or those of --kind and --code")
-	cmd.Flags().StringVar(&f.rate, "rate", "10/s", "how many at most, such as 10/s or 100/m")
-	cmd.Flags().StringVar(&f.kind, "kind", "", "with --all: only those of this kind")
-	cmd.Flags().StringVar(&f.code, "code", "", "with --all: only those that were parked for this")
+	cmd.Flags().BoolVar(&f.all, "all", false, "every dead letter, or every one with --kind and --code")
+	cmd.Flags().StringVar(&f.rate, "rate", "10/s", "the most actions in a time, such as 10/s or 100/m")
+	cmd.Flags().StringVar(&f.kind, "kind", "", "with --all: only this kind")
+	cmd.Flags().StringVar(&f.code, "code", "", "with --all: only dead letters with this code")
 	return f.command(env, cmd, func(ctx context.Context, c *api, ids []string) error {
 		pace, err := f.check(ids)
 		if err != nil {
@@ -261,7 +279,7 @@ func (f *redriveFlags) check(args []string) (*rate.Limiter, error) {
 	case f.all && len(args) > 0:
 		return nil, usageError{errors.New("actions redrive takes ids or --all, not both")}
 	case !f.all && len(args) == 0:
-		return nil, usageError{errors.New("actions redrive takes ids, or --all; `weir dead ls` shows what was parked")}
+		return nil, usageError{errors.New("actions redrive takes ids, or --all; `weir dead ls` lists the dead letters")}
 	case !f.all && (f.kind != "" || f.code != ""):
 		return nil, usageError{errors.New("--kind and --code choose among --all")}
 	case f.kind != "" && !slices.Contains(schemas.Kinds(), schemas.Kind(f.kind)):
@@ -317,7 +335,7 @@ func (c *api) redriveAll(ctx context.Context, f *redriveFlags, ids []string, pac
 	}
 	b.end()
 	if failed > 0 {
-		fmt.Fprintf(c.Err, "weir: %d of %d were not done again\n", failed, max(len(order), len(ids)))
+		fmt.Fprintf(c.Err, "weir: %d of %d were not redriven\n", failed, max(len(order), len(ids)))
 		return quietError{}
 	}
 	return nil

@@ -35,9 +35,12 @@ func TestActionsList(t *testing.T) {
 	ms := 12.34
 	run := desk(t, func(r *http.Request) any {
 		asked <- r.URL.RawQuery
-		page := schemas.ActionPage{Items: []schemas.ActionEntry{{ID: "a-1", Kind: "http", Status: "denied", Code: schemas.DenyHost, Entry: "github", DurationMS: &ms}}, Next: "n"}
+		page := schemas.ActionPage{Items: []schemas.ActionEntry{{
+			ID: "a-1", Kind: "http", Status: "denied", Code: schemas.DenyHost, Entry: "github", DurationMS: &ms, HTTPStatus: 302, Caller: "shop",
+			Called: schemas.Called{Method: "GET", Host: "api.github.com", Path: "/zen"},
+		}}, Next: "n"}
 		if r.URL.Query().Get("cursor") == "n" {
-			page = schemas.ActionPage{Items: []schemas.ActionEntry{{ID: "a-2", Kind: "run", Status: "started"}}, Freshness: schemas.Freshness{Behind: 7}}
+			page = schemas.ActionPage{Items: []schemas.ActionEntry{{ID: "a-2", Kind: "run", Agent: "FETCH", Status: "started"}}, Freshness: schemas.Freshness{Behind: 7}}
 		}
 		if r.URL.Query().Get("count") == "true" {
 			page.Count = &schemas.ActionCount{Total: 5, By: map[string]uint64{"open": 2, "denied": 3}}
@@ -50,12 +53,14 @@ func TestActionsList(t *testing.T) {
 	out, said := run(ExitOK, "actions", "ls", "--status", "denied,open", "--entry", "github", "--limit", "3")
 	require.Equal(t, "entry=github&limit=3&status=denied%2Copen", <-asked)
 	require.Equal(t, "cursor=n&entry=github&limit=2&status=denied%2Copen", <-asked)
-	require.Regexp(t, `CREATED +ID +KIND +STATUS +CODE +ENTRY +TOOK\n.* a-1 +http +denied +DENY_HOST +github +12.3ms\n.* a-2 +run +started +- +- +-\n`, out)
+	require.Regexp(t, `TIME +ID +CALL +HTTP +STATUS +CODE +DURATION +CALLER\n.* a-1 +GET api.github.com/zen +302 +denied +DENY_HOST +12.3ms +shop\n.* a-2 +run FETCH +- +started +- +- +-\n`, out)
 	require.Equal(t, "weir: the index is 7 records behind the log, so the newest may be missing; ask again\n", said)
 
 	out, _ = run(ExitOK, "actions", "ls", "--json", "--limit", "1")
 	require.Contains(t, out, `"id":"a-1"`)
 	require.Equal(t, "limit=1", <-asked)
+	run(ExitOK, "actions", "ls", "--limit", "1", "--search", "zen", "--host", "h", "--method", "GET,PUT", "--http-status", "5xx", "--agent", "FETCH", "--caller", "shop")
+	require.Equal(t, "agent=FETCH&caller=shop&host=h&http_status=5xx&limit=1&method=GET%2CPUT&q=zen", <-asked)
 	out, _ = run(ExitOK, "actions", "ls", "--count")
 	require.Regexp(t, `open +2\ndenied +3\ntotal +5\n`, out)
 	require.Equal(t, "count=true&limit=1", <-asked)
@@ -64,6 +69,8 @@ func TestActionsList(t *testing.T) {
 	require.Contains(t, said, "there are no such actions")
 	for _, args := range [][]string{
 		{"ls", "--limit", "0"},
+		{"ls", "--q", "x"},
+		{"ls", "--method", "FETCH"},
 		{"ls", "--limit", "-1"},
 		{"ls", "x"},
 		{"ls", "--follow", "--count"},
@@ -96,10 +103,13 @@ func TestActionsShow(t *testing.T) {
 				{Type: schemas.EventSettled, Time: at(10), Settled: &schemas.EventViewSettled{Outcome: "failed", Code: "RETRIES_EXHAUSTED"}},
 			}}
 		}
-		return schemas.ActionView{ID: "a", Kind: "http", Status: "failed", Created: began, Message: "bad \x1b[31m news"}
+		return schemas.ActionView{
+			ID: "a", Kind: "http", Called: schemas.Called{Method: "GET", Host: "h.example", Path: "/\x1b[31m"}, Caller: "shop",
+			Status: "failed", Created: began, Message: "bad \x1b[31m news",
+		}
 	})
 	out, _ := run(ExitOK, "actions", "show", "a")
-	require.Regexp(t, `id +a\nkind +http\nstatus +failed\n`, out)
+	require.Regexp(t, `^GET h.example/\\u001b\[31m\n\nid +a\nkind +http\ncaller +shop\nstatus +failed\n`, out)
 	require.NotContains(t, out, "\x1b", "what a target said does not steer the terminal")
 	require.Regexp(t, `\+2ms +attempt +1 of step 0, by github\n`, out)
 	require.Regexp(t, `progress +2 of them\n`, out)

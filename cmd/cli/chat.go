@@ -33,10 +33,17 @@ func newChat(env *Env) *cobra.Command {
 	var f chatFlags
 	cmd := &cobra.Command{
 		Use:   "chat MODEL [MESSAGE]",
-		Short: "ask a model through a running Weir",
+		Short: "Ask a model through a running Weir",
 		Long: `Ask a model and print its answer as it comes. MESSAGE is what it is asked; @FILE
 takes it from a file, and - or no MESSAGE from standard input. The answer goes to
-standard output, what was used to standard error. Ctrl-C cancels the completion.`,
+standard output, the tokens and the cost to standard error. Ctrl-C cancels the completion.
+
+Exit codes:
+  0  the model answered
+  1  the completion failed
+  2  the command line is wrong; nothing was sent
+  3  policy denied the completion
+  4  it is not known whether the provider answered; a repeat may cost twice`,
 		Example: `  weir chat openai/gpt-5 'What is a weir?'
   git diff | weir chat local/coder --system 'Review this diff in three sentences'
   weir chat small --no-stream --json 'Name a river' | jq -r '.choices[0].message.content'`,
@@ -46,7 +53,7 @@ standard output, what was used to standard error. Ctrl-C cancels the completion.
 	flags.StringVar(&f.system, "system", "", "the system message: a text, or @FILE")
 	flags.BoolVar(&f.whole, "no-stream", false, "wait for the whole answer")
 	flags.Int64Var(&f.maxTokens, "max-tokens", 0, "the most tokens of the answer (default the model's own)")
-	flags.StringVar(&f.key, "key", "", "an Idempotency-Key: a repeat of this command joins the same completion")
+	flags.StringVar(&f.key, "idempotency-key", "", "make a repeat of this command join the same completion")
 	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) error {
 		if flags.Changed("max-tokens") && f.maxTokens < 1 {
 			return usageError{errors.New("--max-tokens is below 1; leave it out for the model's own")}
@@ -170,7 +177,7 @@ func chatRefusal(resp *http.Response) error {
 		text = fmt.Sprintf("the server answered %s with no error that can be read; is it a Weir?", resp.Status)
 		return client.NewError(resp.StatusCode, text, nil)
 	}
-	return client.NewError(resp.StatusCode, joined("\n", text, chatHint(resp, code)), raw)
+	return exitError{client.NewError(resp.StatusCode, joined("\n", text, chatHint(resp, code)), raw), exitOf(code)}
 }
 
 // chatError reads the error in an answer, if it holds one: an object with a message, or, from servers
@@ -204,7 +211,7 @@ func chatHint(resp *http.Response, code schemas.Code) string {
 	case schemas.BudgetExhausted:
 		return "`weir budgets` shows what is left of each"
 	case schemas.IdempotencyMismatch:
-		return "give another question another --key"
+		return "give another question another --idempotency-key"
 	case schemas.Forbidden:
 		return "`weir models` lists the models that the token may use"
 	case schemas.Unauthorized:
@@ -221,30 +228,35 @@ func newModels(env *Env) *cobra.Command {
 	var f clientFlags
 	return f.command(env, &cobra.Command{
 		Use:   "models",
-		Short: "list the models that may be asked",
-		Long: `List the models that the token may ask, by the names they are asked for by: exact ones,
-other names for them, and patterns, which stand for every name that fits. Prices are
-in US dollars for a million tokens.`,
+		Short: "List the models that the token may use",
+		Long: `List the models that the token may use: exact names, other names for them, and patterns,
+which match every name that fits. Prices are in US dollars for a million tokens.`,
 		Example: `  weir models
+  weir models ls --json | jq .id
   weir chat openai/gpt-4o "What is a weir?"`,
 		Args: Exactly(0, "no arguments"),
 	}, func(ctx context.Context, c *api, _ []string) error {
-		// The errors of this route have a form of their own.
-		resp, err := c.Do(ctx, http.MethodGet, "/v1"+schemas.RouteModels, http.Header{"Accept": {"application/json"}}, nil)
+		list, err := c.models(ctx)
 		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode >= http.StatusBadRequest {
-			return chatRefusal(resp)
-		}
-		var list schemas.ModelList
-		if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&list); err != nil {
 			return err
 		}
 		const empty = "there are no models that this token may ask; the configuration has them under models"
 		return printList(c, given(list.Data), empty, "MODEL\tOWNER\tCONTEXT\tINPUT\tOUTPUT\tREQUEST", modelRow)
 	})
+}
+
+// models reads the models. The errors of this route have a form of their own.
+func (c *api) models(ctx context.Context) (list schemas.ModelList, err error) {
+	resp, err := c.Do(ctx, http.MethodGet, "/v1"+schemas.RouteModels, http.Header{"Accept": {"application/json"}}, nil)
+	if err != nil {
+		return list, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusBadRequest {
+		return list, chatRefusal(resp)
+	}
+	err = json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&list)
+	return list, err
 }
 
 func modelRow(m schemas.ModelView) []any {

@@ -118,7 +118,7 @@ func TestChatAsksWhatItIsTold(t *testing.T) {
 		"standard input": {nil, "a\nb\n", `{"model":"m","messages":[{"role":"user","content":"a\nb\n"}],"stream":true,"stream_options":{"include_usage":true}}`, ""},
 		"a dash":         {[]string{"-"}, "a", `{"model":"m","messages":[{"role":"user","content":"a"}],"stream":true,"stream_options":{"include_usage":true}}`, ""},
 		"every flag": {
-			[]string{"Hi", "--system", "@" + file, "--no-stream", "--max-tokens", "5", "--key", "k1"},
+			[]string{"Hi", "--system", "@" + file, "--no-stream", "--max-tokens", "5", "--idempotency-key", "k1"},
 			"",
 			`{"model":"m","messages":[{"role":"system","content":"Be <brief>."},{"role":"user","content":"Hi"}],"max_tokens":5}`, "k1",
 		},
@@ -208,7 +208,7 @@ func TestChatSaysWhyItIsRefused(t *testing.T) {
 		"a window":      {429, `{"error":{"code":429,"message":"slow down","metadata":{"code":"RATE_LIMITED"}}}`, "12", "weir: slow down (RATE_LIMITED)\ntry again in 12 s\n"},
 		"a token":       {401, `{"error":{"code":401,"message":"who are you","metadata":{"code":"UNAUTHORIZED"}}}`, "", "weir: who are you (UNAUTHORIZED)\nthe token that was sent is unknown here"},
 		"another model": {403, `{"error":{"code":403,"message":"not yours","metadata":{"code":"FORBIDDEN"}}}`, "", "weir: not yours (FORBIDDEN)\n`weir models` lists the models that the token may use\n"},
-		"a key":         {422, `{"error":{"code":422,"message":"it was another","metadata":{"code":"IDEMPOTENCY_MISMATCH"}}}`, "", "weir: it was another (IDEMPOTENCY_MISMATCH)\ngive another question another --key\n"},
+		"a key":         {422, `{"error":{"code":422,"message":"it was another","metadata":{"code":"IDEMPOTENCY_MISMATCH"}}}`, "", "weir: it was another (IDEMPOTENCY_MISMATCH)\ngive another question another --idempotency-key\n"},
 		"no Weir":       {400, `{"error":{"message":"bad","type":"invalid_request_error","param":null,"code":"x"}}`, "", "weir: bad\n"},
 	}, func(t *testing.T, tt testCase) {
 		server := always(t, tt.status, "application/json", tt.body, "Retry-After", tt.header)
@@ -236,8 +236,8 @@ func (w *firstWrite) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// TestChatIsStopped: what has come is shown as it comes, and whoever stops the command
-// leaves the server.
+// TestChatIsStopped: the answer is shown as it comes, and the connection closes when the
+// command is stopped.
 func TestChatIsStopped(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
@@ -261,7 +261,7 @@ func TestChatIsStopped(t *testing.T) {
 	assert.True(t, r.Cut())
 }
 
-// TestChatIsStoppedBeforeItAsks while somebody is still typing.
+// TestChatIsStoppedBeforeItAsks while it still reads the message.
 func TestChatIsStoppedBeforeItAsks(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -312,7 +312,7 @@ func TestWeirModels(t *testing.T) {
 	code, _, errs = saying(t, "", "models", server)
 	assert.Equal(t, 1, code)
 	assert.Contains(t, errs, "no such token")
-	assert.Contains(t, errs, "weir token create")
+	assert.Contains(t, errs, "weir tokens create")
 	code, _, _ = saying(t, "", "models", "one", server)
 	assert.Equal(t, 2, code)
 }

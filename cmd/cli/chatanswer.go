@@ -115,7 +115,7 @@ func (a *chatAnswer) part(raw []byte) error {
 			}
 		}
 	}
-	text, _ := chatError(raw)
+	text, code := chatError(raw)
 	if text == "" {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (a *chatAnswer) part(raw []byte) error {
 	if a.action != "" {
 		fmt.Fprintln(a.Err, "action "+a.action)
 	}
-	return quietError{}
+	return exitError{code: exitOf(code)}
 }
 
 // print writes text, to a pipe or a file unescaped.

@@ -26,18 +26,18 @@ func newCheck(env *Env) *cobra.Command {
 	var f checkFlags
 	cmd := &cobra.Command{
 		Use:   "check URL=TASK_TYPE...",
-		Short: "hold agent services against the run contract",
-		Long: `Hold agent services against the run contract, Weir among them: their health, a run
-of the task type on each route, the refusal of a task type that nobody has and of a
-request without an id. Each rule passes, fails with what was found instead, or is
-skipped because one that it builds on did not pass; a warning fails nothing. What is
-printed names the rules that did not pass; --json has every rule.
+		Short: "Check agent services against the run contract",
+		Long: `Check agent services, or a Weir, against the run contract: their health, a run of the task
+type on each route, and the errors for an unknown task type and for a request without an
+id. Each rule passes, fails, or is skipped because a rule that it builds on did not pass.
+A warning fails nothing. The output names the rules that did not pass; --json prints
+every rule.
 
 The runs are real ones, each with a new request_id. With --id-prefix the ids are
 PREFIX-1, PREFIX-2 and so on: a target that stores runs answers a second check with the
-results of the first, so take another prefix for new runs. $WEIR_TOKEN is sent to the Weir
-at $WEIR_URL and to nobody else; --token-file names a token for every target. Exit 1
-if a target fails.`,
+results of the first, so take another prefix for new runs. $WEIR_TOKEN is sent only to
+the Weir at $WEIR_URL; --token-file names a token for every target. Exit 1 if a target
+fails.`,
 		Example: `  weir check http://localhost:8000=SUMMARY
   weir check http://a:8000=SUMMARY,http://b:8001/base=REVIEW --json
   weir check http://127.0.0.1:8092=ECHO --inputs '{"steps":3}'
@@ -46,10 +46,10 @@ if a target fails.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, env, args) },
 	}
 	cmd.Flags().StringVar(&f.inputs, "inputs", "", "the inputs of the runs: a JSON object, or @FILE (default {})")
-	cmd.Flags().StringVar(&f.idPrefix, "id-prefix", "", "what the request ids of the runs begin with (default new ids each time)")
+	cmd.Flags().StringVar(&f.idPrefix, "id-prefix", "", "the beginning of the request ids of the runs (default new ids each time)")
 	cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "a file with the token to send to every target")
-	cmd.Flags().DurationVar(&f.first, "first-event", 10*time.Second, "how soon a stream must begin")
-	cmd.Flags().DurationVar(&f.whole, "timeout", 30*time.Second, "how long an answer may take")
+	cmd.Flags().DurationVar(&f.first, "first-event", 10*time.Second, "the time until a stream must begin")
+	cmd.Flags().DurationVar(&f.whole, "timeout", 30*time.Second, "the time that an answer may take")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON, one document for each target")
 	return cmd
 }

@@ -29,15 +29,13 @@ type Env struct {
 	// Policy reads the policy that a local configuration describes; an empty path is the default
 	// one. Its errors are mistakes in the configuration.
 	Policy func(path string) (Policy, error)
-	// TestCases evaluates a file of policy cases and writes a JSON document for each; missed reports
-	// whether a verdict was not the expected one. Its errors are mistakes in the file.
-	TestCases func(in io.Reader, out io.Writer) (summary string, missed bool, err error)
 }
 
 // Policy is a policy that is not in force anywhere.
 type Policy struct {
-	View    func() schemas.PolicyView
-	Explain func(req schemas.ExplainRequest) schemas.Explanation
+	View func() schemas.PolicyView
+	// Explain decides about a call, and says why. Only are the entries that it may use; empty: all.
+	Explain func(req schemas.ExplainRequest, only []string) schemas.Explanation
 }
 
 // The exit codes.
@@ -45,6 +43,9 @@ const (
 	ExitOK     = 0
 	ExitFailed = 1 // what was asked for did not succeed
 	ExitUsage  = 2 // the command line or the configuration is wrong
+	// A call through Weir, or a completion:
+	ExitDenied  = 3 // policy denied it
+	ExitUnknown = 4 // it is not known whether it took effect
 )
 
 // usageError is a mistake on the command line or in the configuration.
@@ -60,13 +61,49 @@ type quietError struct{}
 
 func (quietError) Error() string { return "failed" }
 
+// Printed ends the program with ExitFailed after the errors were printed.
+func Printed() error { return quietError{} }
+
+// exitError ends the program with a code of its own. An error of nil is one that was printed.
+type exitError struct {
+	error
+
+	code int
+}
+
+func (e exitError) Error() string {
+	if e.error == nil {
+		return quietError{}.Error()
+	}
+	return e.error.Error()
+}
+
+// Unwrap returns what is printed.
+func (e exitError) Unwrap() error {
+	if e.error == nil {
+		return quietError{}
+	}
+	return e.error
+}
+
+// exitOf is the exit code for a call or a completion that ended with a code.
+func exitOf(code schemas.Code) int {
+	switch {
+	case code.Denied():
+		return ExitDenied
+	case code == schemas.OutcomeUnknownCode:
+		return ExitUnknown
+	default:
+		return ExitFailed
+	}
+}
+
 // Run runs the program and returns its exit code. Data goes to Out, everything else to Err, both
 // with unsafe characters escaped. more are commands beside those of this package. It returns
 // soon after ctx ends.
 func Run(ctx context.Context, args []string, env *Env, more func(env *Env) []*cobra.Command) int {
-	env.Out, env.Err = printer{env.Out}, printer{env.Err}
-	root := newRoot(env) //nolint:contextcheck // cobra hands the context to the commands
-	root.AddCommand(more(env)...)
+	env.Out, env.Err = env.printer(env.Out), env.printer(env.Err)
+	root := Tree(env, more) //nolint:contextcheck // cobra hands the context to the commands
 	root.SetArgs(args)
 	root.SetIn(env.In)
 	root.SetOut(env.Out)
@@ -78,6 +115,9 @@ func Run(ctx context.Context, args []string, env *Env, more func(env *Env) []*co
 	if !errors.Is(err, quietError{}) {
 		fmt.Fprintf(env.Err, "weir: %v\n", err)
 	}
+	if own, ok := errors.AsType[exitError](err); ok {
+		return own.code
+	}
 	var usage usageError
 	var malformed *client.RequestError
 	if errors.As(err, &usage) || errors.As(err, &malformed) {
@@ -86,41 +126,62 @@ func Run(ctx context.Context, args []string, env *Env, more func(env *Env) []*co
 	return ExitFailed
 }
 
+// printer writes to w, in colour if that is a terminal and $NO_COLOR is not set.
+func (e *Env) printer(w io.Writer) printer {
+	return printer{to: w, colour: Terminal(w) && e.Lookup("NO_COLOR", "") == "" && e.Lookup("TERM", "") != "dumb"}
+}
+
+// Tree returns the root of all commands; more are those beside the commands of this package.
+func Tree(env *Env, more func(env *Env) []*cobra.Command) *cobra.Command {
+	root := newRoot(env)
+	root.AddCommand(more(env)...)
+	arrange(root, env)
+	return root
+}
+
 func newRoot(env *Env) *cobra.Command {
+	version, showVersion := newVersion(env), false
 	root := &cobra.Command{
 		Use:   "weir",
-		Short: "the durable, policy-guarded gateway between AI agents and what they call",
-		Long: `Weir makes HTTP calls on behalf of AI agents. Each call is stored first and
-checked against a policy; if it may leave, it is made without blind repeats.
-Callers can follow it, and a record of every attempt and refusal is kept.`,
+		Short: "Run and use a durable, policy-guarded gateway between AI agents and the APIs they call",
+		Long: `Weir makes HTTP calls on behalf of AI agents. It stores each call first and checks it
+against a policy. It repeats a call only if the repeat is safe. Callers can follow a call,
+and Weir keeps a record of every attempt and every denial.
+
+The commands call the Weir at $WEIR_URL (default http://127.0.0.1:8092) with the token in
+$WEIR_TOKEN.
+
+Exit codes:
+  0  success
+  1  failure, or the answer to the question of the command is no
+  2  a mistake on the command line, in a file or in the configuration
+  3  the policy denies the call
+  4  the outcome of the call is unknown`,
 		Example: `  weir demo                          # a tour, with everything on this machine
-  weir serve                         # the gateway on 127.0.0.1:8092
+  weir init                          # write a first weir.yaml
+  weir serve                         # run the gateway on 127.0.0.1:8092
   weir exec GET http://localhost:8080/status
   weir tail evidence`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("there is no command %q; `weir help` lists them", args[0])}
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if showVersion {
+				return version.RunE(cmd, nil)
 			}
-			return nil
+			return cmd.Help()
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; `%s --help` shows what it takes", err, cmd.CommandPath())}
-	})
+	root.Flags().BoolVar(&showVersion, "version", false, "print the version")
 	root.AddCommand(
-		newHealth(env), newExec(env), newChat(env), newModels(env), newTail(env), newActions(env), newTop(env), newDead(env), newCheck(env),
+		newHealth(env), newExec(env), newChat(env), listing(env, newModels), newTail(env), newActions(env), newTop(env), newDead(env), newCheck(env),
 		newRules(env), newTasks(env), newRepos(env), newRunner(env), newPolicy(env), newPause(env), newResume(env), newPin(env),
-		newOperations(env), newBudgets(env), newToken(env), newSchema(env), newVersion(env),
+		listing(env, newOperations), listing(env, newBudgets), newBackup(env), newTokens(env), newSchema(env), version,
 	)
 	return root
 }
 
-// Group completes a command that has no work of its own: it prints its help. takes names the subcommands.
-func Group(cmd *cobra.Command, takes string, subcommands ...*cobra.Command) *cobra.Command {
-	cmd.Args = Exactly(0, takes)
+// Group completes a command that only has subcommands: it prints its help.
+func Group(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd.AddCommand(subcommands...)
 	return cmd
@@ -129,6 +190,11 @@ func Group(cmd *cobra.Command, takes string, subcommands ...*cobra.Command) *cob
 // Exactly is cobra.ExactArgs with an error that says what was expected.
 func Exactly(n int, what string) cobra.PositionalArgs {
 	return between(n, n, "%s takes "+what+"; see `%s --help`")
+}
+
+// AtMost is cobra.MaximumNArgs with an error that says what was expected.
+func AtMost(n int, what string) cobra.PositionalArgs {
+	return between(0, n, "%s takes "+what+" at most; see `%s --help`")
 }
 
 // between is cobra.RangeArgs with an error that says what was expected. %s in it is the command.

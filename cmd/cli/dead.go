@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -18,17 +19,22 @@ import (
 func newDead(env *Env) *cobra.Command {
 	return Group(&cobra.Command{
 		Use:   "dead",
-		Short: "what was parked because no retry can help",
+		Short: "List and show dead letters",
+		Long: `List and show dead letters: messages that Weir set aside because no retry can help.
+Remove the cause, then redrive them with weir actions redrive.`,
 		Example: `  weir dead ls
   weir dead show 17
-  weir dead redrive 17`,
-	}, "one of ls, show, redrive", newDeadList(env), newDeadShow(env), newDeadRedrive(env))
+  weir actions redrive 01890a5d-…`,
+	}, newDeadList(env), newDeadShow(env), newDeadRedrive())
 }
 
 func newDeadList(env *Env) *cobra.Command {
 	f := clientFlags{words: true}
 	return f.command(env, &cobra.Command{
-		Use: "ls", Short: "list the dead letters, oldest first", Args: Exactly(0, "no arguments"),
+		Use: "ls", Short: "List dead letters, oldest first",
+		Example: `  weir dead ls
+  weir dead ls --json | jq .action_id`,
+		Args: Exactly(0, "no arguments"),
 	}, func(ctx context.Context, c *api, _ []string) error {
 		table := newTable(c.Out)
 		defer table.Flush() // what was read before an error
@@ -49,7 +55,7 @@ func newDeadList(env *Env) *cobra.Command {
 
 func (c *api) printLetter(table io.Writer, d schemas.DeadLetterView) error {
 	if c.asJSON {
-		return printDocument(c.Out, d)
+		return PrintDocument(c.Out, d)
 	}
 	printRow(table, d.Seq, d.Time.Format(time.DateTime), d.Kind, d.ActionID, d.Code, d.Reason)
 	return nil
@@ -65,9 +71,9 @@ func (c *api) deadLetters(ctx context.Context, after uint64) iter.Seq2[schemas.D
 }
 
 // newDeadOne is a command that does something with one dead letter.
-func newDeadOne(env *Env, use, short string, do func(ctx context.Context, c *api, seq uint64) error) *cobra.Command {
+func newDeadOne(env *Env, use, short, example string, do func(ctx context.Context, c *api, seq uint64) error) *cobra.Command {
 	f := clientFlags{words: true}
-	return f.command(env, &cobra.Command{Use: use, Short: short, Args: Exactly(1, "a sequence number")},
+	return f.command(env, &cobra.Command{Use: use, Short: short, Example: example, Args: Exactly(1, "a sequence number")},
 		func(ctx context.Context, c *api, args []string) error {
 			seq, err := strconv.ParseUint(args[0], 10, 64)
 			if err != nil || seq == 0 {
@@ -78,7 +84,7 @@ func newDeadOne(env *Env, use, short string, do func(ctx context.Context, c *api
 }
 
 func newDeadShow(env *Env) *cobra.Command {
-	return newDeadOne(env, "show SEQ", "show one dead letter", func(ctx context.Context, c *api, seq uint64) error {
+	return newDeadOne(env, "show SEQ", "Show one dead letter", "  weir dead show 17", func(ctx context.Context, c *api, seq uint64) error {
 		page, err := c.DeadLetters(ctx, url.Values{"limit": {"1"}, "cursor": {strconv.FormatUint(seq-1, 10)}})
 		if err != nil {
 			return err
@@ -94,13 +100,12 @@ func newDeadShow(env *Env) *cobra.Command {
 	})
 }
 
-func newDeadRedrive(env *Env) *cobra.Command {
-	const short = "do the parked action again, as a new action that names the old one"
-	return newDeadOne(env, "redrive SEQ", short, func(ctx context.Context, c *api, seq uint64) error {
-		r, err := c.Redrive(ctx, seq)
-		if err != nil {
-			return err
-		}
-		return c.print(r, "%s", r.ID)
-	})
+// newDeadRedrive refuses a command that has a new name.
+func newDeadRedrive() *cobra.Command {
+	return &cobra.Command{
+		Use: "redrive", Hidden: true, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return usageError{errors.New("use `weir actions redrive ID…`; `weir dead ls` lists the ids")}
+		},
+	}
 }

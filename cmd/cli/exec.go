@@ -3,15 +3,12 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"weir/client"
-	"weir/schemas"
 )
 
 // execFlags are what `weir exec` takes besides the client's flags.
@@ -21,28 +18,45 @@ type execFlags struct {
 	data, key, schema, idempotent, upstream string
 	async                                   bool
 	begin                                   beginFlags
+	outputFlags
 }
 
 func newExec(env *Env) *cobra.Command {
 	var f execFlags
 	cmd := &cobra.Command{
 		Use:   "exec METHOD URL",
-		Short: "perform one HTTP call through a running Weir",
+		Short: "Make an HTTP call through a running Weir",
+		Long: `Perform one HTTP call through a running Weir, and print the body of the target's answer
+on standard output as it came. Everything else goes to standard error, with the answer
+of a call that failed. Control characters are escaped on a terminal only.
+
+Exit codes:
+  0  the target answered with a status of 2xx, or the action was accepted (--async, --delay)
+  1  the call failed: standard error says why, and what the target answered
+  2  the command line is wrong; nothing was sent
+  3  policy denied the call
+  4  it is not known whether the call took effect; do not repeat it before you know`,
 		Example: `  weir exec GET http://localhost:8080/status
+  weir exec -i GET http://localhost:8080/status
+  weir exec GET http://localhost:8080/report.csv -o report.csv
   weir exec POST http://localhost:8080/orders -d '{"item":7}' --idempotency-key order-7
   weir exec GET https://api.github.com/zen --key github --json
   weir exec POST http://localhost:8080/reports --delay 30m --priority high`,
 		Args: Exactly(2, "a method and a URL"),
 	}
 	cmd.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "a request header, `'Name: value'`; may be repeated")
-	cmd.Flags().StringVarP(&f.data, "data", "d", "", "the body: JSON, or @FILE")
+	cmd.Flags().StringVarP(&f.data, "data", "d", "", "the body, which must be JSON: a text, @FILE, or @- for standard input")
 	cmd.Flags().StringVar(&f.key, "key", "", "the allowlist entry to go by")
 	cmd.Flags().StringVar(&f.schema, "response-schema", "", "a JSON Schema that the answer must satisfy: JSON, or @FILE")
 	cmd.Flags().StringVar(&f.idempotent, "idempotency-key", "", "make a repeat of this command join the same action")
 	cmd.Flags().StringVar(&f.upstream, "upstream-idempotency-key", "", "the Idempotency-Key that the target gets")
+	f.outputFlags.register(cmd.Flags())
 	f.begin.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.async, "async", false, "do not wait for the outcome")
 	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) error {
+		if err := f.check(c.asJSON); err != nil {
+			return err
+		}
 		body, err := f.request(env, args[0], args[1])
 		if err != nil {
 			return err
@@ -60,7 +74,7 @@ func newExec(env *Env) *cobra.Command {
 			return err
 		}
 		defer resp.Body.Close()
-		return c.showOutcome(resp)
+		return f.show(c, resp)
 	})
 }
 
@@ -77,11 +91,13 @@ func (f *execFlags) request(env *Env, method, target string) (map[string]any, er
 	if f.key != "" {
 		args["allowlist_key"] = f.key
 	}
-	for name, text := range map[string]string{"body": f.data, "response_schema": f.schema} {
-		if text == "" {
-			continue
+	if f.data != "" {
+		if args["body"], err = env.body(f.data); err != nil {
+			return nil, err
 		}
-		if args[name], err = env.document(name, text); err != nil {
+	}
+	if f.schema != "" {
+		if args["response_schema"], err = env.document("response_schema", f.schema); err != nil {
 			return nil, err
 		}
 	}
@@ -92,60 +108,22 @@ func (f *execFlags) request(env *Env, method, target string) (map[string]any, er
 	return body, nil
 }
 
-// showOutcome prints the answer: its body on Out, the rest on Err. A failure
-// ends the program with 1.
-func (c *api) showOutcome(resp *http.Response) error {
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if c.asJSON {
-		fmt.Fprintf(c.Out, "%s\n", strings.TrimSpace(string(data)))
-	}
-	id := resp.Header.Get("Weir-Action-Id")
-	var doc struct {
-		Status json.RawMessage `json:"status"`
-		Body   json.RawMessage `json:"body"`
-		Error  *struct {
-			Variant string `json:"variant"`
-			Message string `json:"message"`
-			Code    string `json:"code"`
-			Reason  string `json:"reason"`
-		} `json:"error"`
-		Title  string `json:"title"`
-		Detail string `json:"detail"`
-		Code   string `json:"code"`
-	}
-	if err := json.Unmarshal(data, &doc); err != nil {
-		return fmt.Errorf("the server answered %s with something that is not JSON", resp.Status)
-	}
-	switch {
-	case doc.Error != nil:
-		fmt.Fprintf(c.Err, "weir: %s: %s", doc.Error.Variant, doc.Error.Message)
-		if doc.Error.Code != "" {
-			fmt.Fprintf(c.Err, " (%s)", doc.Error.Code)
+// body reads the body of a call: a text, @FILE, or @- for standard input.
+func (s *Streams) body(text string) (json.RawMessage, error) {
+	data := []byte(text)
+	if name, ok := strings.CutPrefix(text, "@"); ok {
+		var err error
+		if data, err = s.read(name, maxInput); err != nil {
+			return nil, err
 		}
-		fmt.Fprintln(c.Err)
-		if !strings.Contains(doc.Error.Message, doc.Error.Reason) {
-			fmt.Fprintln(c.Err, doc.Error.Reason)
-		}
-		if hint := client.TokenHint(resp, schemas.Code(doc.Error.Code)); hint != "" {
-			fmt.Fprintln(c.Err, hint)
-		}
-	case resp.StatusCode >= http.StatusBadRequest:
-		fmt.Fprintf(c.Err, "weir: %s (%s)\n", doc.Detail, doc.Code)
-	case resp.StatusCode == http.StatusAccepted:
-		fmt.Fprintf(c.Err, "accepted as %s; follow it with: weir tail actions %s\n", id, id)
-		return nil
-	default:
-		if !c.asJSON {
-			fmt.Fprintf(c.Out, "%s\n", doc.Body)
-		}
-		fmt.Fprintf(c.Err, "status %s, action %s\n", doc.Status, id)
-		return nil
 	}
-	if id != "" {
-		fmt.Fprintf(c.Err, "action %s\n", id)
+	if json.Valid(data) {
+		return data, nil
 	}
-	return quietError{}
+	if text := strings.TrimSpace(string(data)); text == "" || strings.ContainsRune(`{["`, rune(text[0])) {
+		var doc any
+		return nil, usageError{fmt.Errorf("the body is not JSON: %w", json.Unmarshal(data, &doc))}
+	}
+	return nil, usageError{errors.New("the body is not JSON, and Weir sends no other bodies yet, such as forms and plain text; " +
+		`a JSON string has quotes: '"text"'`)}
 }

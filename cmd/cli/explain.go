@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -9,7 +10,7 @@ import (
 	"weir/schemas"
 )
 
-// policyFlags say whose policy a command is about: the local configuration's, or a running Weir's.
+// policyFlags choose the policy that a command is for: a running Weir's, or the one of a configuration file.
 type policyFlags struct {
 	clientFlags
 	config string
@@ -17,15 +18,17 @@ type policyFlags struct {
 
 func (f *policyFlags) register(cmd *cobra.Command, env *Env) {
 	f.clientFlags.register(cmd, env)
-	cmd.Flags().Lookup("server").DefValue = "" // without it, no server is asked
-	cmd.Flags().Lookup("server").Usage = "ask the Weir at this URL instead of the local configuration"
-	cmd.Flags().StringVar(&f.config, "config", "", "the configuration file (default ./weir.yaml if there is one)")
-	cmd.MarkFlagsMutuallyExclusive("config", "server")
+	cmd.Flags().StringVar(&f.config, "config", "", "use the policy of this configuration file, and not a running Weir's")
 }
 
-// source is a running Weir if a flag names one, and else the local policy, whose functions are nil otherwise.
+// source is the policy of the configuration file that a flag names, or else a running Weir; then the functions of
+// the policy are nil.
 func (f *policyFlags) source(cmd *cobra.Command, env *Env) (c *api, p Policy, err error) {
-	if cmd.Flags().Changed("server") {
+	file := cmd.Flags().Changed("config")
+	if file && cmd.Flags().Changed("server") {
+		return nil, p, usageError{errors.New("--config and --server name two policies; give one of them")}
+	}
+	if !file {
 		c, err = f.client(env)
 		return c, p, err
 	}
@@ -46,16 +49,17 @@ func newPolicyExplain(env *Env) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "explain METHOD URL",
-		Short: "say whether a call would be allowed, why not, and what would change that",
-		Long: `Say what the policy says of a call, without making it: which entry decides,
-which check refuses, what would make it pass, and what every entry says.
+		Short: "Explain whether the policy allows a call",
+		Long: `Explain the decision of the policy on a call, without making it: the entry that decides,
+the check that refuses, the change that would allow the call, and the result of every
+entry.
 
-The policy is that of the local configuration, or with --server the one in force
-on a running Weir. No name is resolved: addresses are checked when a call is made.
-Exit 1 if the call is denied.`,
+The policy is the one in force on a running Weir, or with --config the one of a file. No
+name is resolved: Weir checks addresses when it makes a call. Exit 3 if the call is
+denied.`,
 		Example: `  weir policy explain GET https://api.example.com/orders
   weir policy explain POST https://api.example.com/orders -d '{"item":7}' --key orders
-  weir policy explain GET http://localhost:8080/ --server http://127.0.0.1:8092 --json`,
+  weir policy explain GET http://localhost:8080/ --config weir.yaml --json`,
 		Args: Exactly(2, "a method and a URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req, err := f.request(env, args[0], args[1])
@@ -68,13 +72,17 @@ Exit 1 if the call is denied.`,
 			}
 			var x schemas.Explanation
 			if p.Explain != nil {
-				x = p.Explain(req)
+				x = p.Explain(req, nil)
 			} else if x, err = c.Explain(cmd.Context(), req); err != nil {
 				return err
 			}
-			err = printPlain(c.Out, c.asJSON, x, func() string { return explained(x) })
+			if c.asJSON {
+				err = printPlain(c.Out, true, x, nil)
+			} else {
+				err = printOutcome(c.Out, explained(x))
+			}
 			if err == nil && !x.Allowed {
-				return quietError{}
+				return exitError{code: exitOf(x.Code)}
 			}
 			return err
 		},

@@ -77,6 +77,9 @@ func (f *clientFlags) refused(env *Env, err error) error {
 		return err
 	}
 	fmt.Fprintf(env.Err, "%s\n", bytes.TrimSpace(raw))
+	if own, ok := errors.AsType[exitError](err); ok {
+		return exitError{code: own.code}
+	}
 	return quietError{}
 }
 
@@ -244,8 +247,8 @@ func (f *beginFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.priority, "priority", "", "high: go before what is not and waits for a worker (default normal)")
 }
 
-// header adds what the flags say to a request's header. What the server would refuse is
-// refused here, in the words of the command line.
+// header adds the flags to a request's header. It refuses values that the server would
+// refuse, and names the flag.
 func (f *beginFlags) header(h http.Header) error {
 	_, notTime := time.Parse(time.RFC3339, f.notBefore)
 	delay, notDelay := time.ParseDuration(f.delay)

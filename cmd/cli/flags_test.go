@@ -86,7 +86,7 @@ func TestRefusalsAreSaid(t *testing.T) {
 		args   []string
 		want   string
 	}{
-		"a problem":      {409, `{"title":"Conflict","detail":"there is one","code":"CONFLICT"}`, []string{"dead", "redrive", "1"}, "there is one (CONFLICT)"},
+		"a problem":      {409, `{"title":"Conflict","detail":"there is one","code":"CONFLICT"}`, []string{"actions", "cancel", "a"}, "there is one (CONFLICT)"},
 		"a title":        {409, `{"title":"Conflict","code":"CONFLICT"}`, []string{"policy", "reload"}, "Conflict (CONFLICT)"},
 		"another server": {502, `<html>`, []string{"policy", "reload"}, "the server answered 502"},
 		"no such token":  {404, `{"title":"Not Found","detail":"no such token","code":"NOT_FOUND"}`, []string{"token", "revoke", "x"}, "weir: no such token (NOT_FOUND)"},
@@ -98,7 +98,7 @@ func TestRefusalsAreSaid(t *testing.T) {
 	}
 }
 
-// One letter is read by itself, however many lie behind it.
+// One dead letter is read by itself, however many follow.
 func TestDeadShowReadsOneLetter(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 10)
@@ -194,7 +194,7 @@ func TestHealthCommand(t *testing.T) {
 		{"not ready", []string{"--ready", busy}, ExitFailed, "", "log is not ready"},
 		{"not ready as JSON", []string{"--ready", "--json", busy}, ExitFailed, `{"url":"` + busy + `","healthy":false,"status":503,"readiness":` + bad + `,"error":"log is not ready"}` + "\n", ""},
 		{"another program", []string{"--ready", other}, ExitFailed, "", "what answers is no Weir"},
-		{"nobody", []string{gone}, ExitFailed, "", "nobody answers at " + gone},
+		{"nobody", []string{gone}, ExitFailed, "", "no server answers at " + gone},
 		{"no URL", []string{"127.0.0.1"}, ExitUsage, "", `"127.0.0.1" is not an http or https URL`},
 		{"two", []string{well, well}, ExitUsage, "", "takes one URL at most"},
 	} {

@@ -33,16 +33,15 @@ func newHealth(env *Env) *cobra.Command {
 	timeout := 3 * time.Second
 	cmd := &cobra.Command{
 		Use:   "health [URL]",
-		Short: "ask whether a Weir is alive, or ready",
-		Long: `Ask a Weir whether it is alive: whether its process answers. With --ready, ask
-whether it can do its work too: whether it reaches its log and takes requests.
-The exit code is 0 if so and 1 if not, and on standard error stands why. It needs no
-token and sends none. URL is that of the node (default $WEIR_URL, or
+		Short: "Check whether a Weir is alive, or ready",
+		Long: `Check whether a Weir is alive: its process answers. With --ready, check whether it can
+work too: it reaches its log and takes requests. The exit code is 0 if so and 1 if not,
+and standard error says why. It sends no token. URL is the node's (default $WEIR_URL, or
 http://127.0.0.1:8092).`,
 		Example: `  weir health
   weir health --ready http://127.0.0.1:8093
   weir health --ready --json | jq .readiness.checks`,
-		Args: between(0, 1, "%s takes one URL at most; see `%s --help`"),
+		Args: AtMost(1, "one URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := client.New(append(args, env.serverURL())[0], "")
 			if err != nil {
@@ -53,8 +52,8 @@ http://127.0.0.1:8092).`,
 			return tellHealth(env, health(ctx, c, ready), ready, asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&ready, "ready", false, "ask whether it is ready, and not only alive")
-	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long to wait for the answer")
+	cmd.Flags().BoolVar(&ready, "ready", false, "check that it is ready, and not only alive")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "the time to wait for the answer")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, whether it is healthy or not")
 	return cmd
 }
@@ -95,7 +94,7 @@ func health(ctx context.Context, c *client.Client, ready bool) healthReport {
 func tellHealth(env *Env, r healthReport, ready, asJSON bool) error {
 	switch {
 	case asJSON:
-		if err := printDocument(env.Out, r); err != nil {
+		if err := PrintDocument(env.Out, r); err != nil {
 			return err
 		}
 	case !r.Healthy:

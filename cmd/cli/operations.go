@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/internal/nearest"
 	"weir/schemas"
 )
 
@@ -19,17 +20,17 @@ func newPause(env *Env) *cobra.Command {
 	reason := ""
 	cmd := &cobra.Command{
 		Use:   "pause [ENTRY]",
-		Short: "hold calls back, on all workers",
+		Short: "Pause calls, on all workers",
 		Long: `Hold back the calls of an entry of the policy, to a destination, for a tenant or of a
-kind of action, until they are resumed. They wait, up to their deadlines: nothing of them
-fails for that, and new ones are still accepted. What is under way is not stopped.`,
+kind of action, until you resume them. Calls wait up to their deadlines, and new ones are
+still accepted. Calls that are already sent go on.`,
 		Example: `  weir pause github --reason "their maintenance, until 14:00"
   weir pause --destination https://api.example.com
   weir pause --tenant acme
   weir pause --kind plan`,
 		Args: between(0, 1, oneEntry),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever lists the operations")
+	cmd.Flags().StringVar(&reason, "reason", "", "why; weir operations shows it")
 	return operation(env, cmd, 0, func(_ string, req *schemas.OperationRequest) (route, said string, err error) {
 		req.Reason = reason
 		return schemas.RouteOperationsPause, "paused: calls %s wait until `weir resume` lets them go", nil
@@ -41,8 +42,8 @@ const oneEntry = "%s takes one entry of the policy; see `%s --help`"
 func newResume(env *Env) *cobra.Command {
 	return operation(env, &cobra.Command{
 		Use:   "resume [ENTRY]",
-		Short: "let calls go that were paused",
-		Long:  `Let the calls go that a pause holds back. What waits goes on at once.`,
+		Short: "Resume calls that are paused",
+		Long:  `Resume the calls that a pause holds back. Waiting calls go on at once.`,
 		Example: `  weir resume github
   weir resume --tenant acme`,
 		Args: between(0, 1, oneEntry),
@@ -55,17 +56,17 @@ func newPin(env *Env) *cobra.Command {
 	reason := ""
 	cmd := &cobra.Command{
 		Use:   "pin open|closed|off [ENTRY]",
-		Short: "hold a destination open or closed, whatever Weir has found out about it",
-		Long: `Weir leaves a destination alone that failed too often in a row, or that asked for it with
-429 or Retry-After. A pin goes before that: pinned closed, the destination is called all the
-same; pinned open, it is not. It is about all destinations of an entry of the policy, or
-about one, whose own pin goes before its entry's. Off takes it back.`,
+		Short: "Pin the breaker of a destination open or closed",
+		Long: `Pin the breaker of a destination. Weir stops calls to a destination that failed too often in
+a row, or that answered with 429 or Retry-After. A pin overrides that: pinned closed, Weir
+calls the destination; pinned open, it does not. A pin is for all destinations of an entry
+of the policy, or for one. A destination's pin overrides its entry's. Off removes the pin.`,
 		Example: `  weir pin closed --destination https://api.example.com
   weir pin open github --reason "their data is wrong today"
   weir pin off github`,
 		Args: between(1, 2, "%s takes open, closed or off, and an entry or --destination; see `%s --help`"),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever lists the operations")
+	cmd.Flags().StringVar(&reason, "reason", "", "why; weir operations shows it")
 	return operation(env, cmd, 1, func(state string, req *schemas.OperationRequest) (route, said string, err error) {
 		req.State, req.Reason = state, reason
 		switch state {
@@ -77,10 +78,13 @@ about one, whose own pin goes before its entry's. Off takes it back.`,
 			req.State = ""
 			return schemas.RouteOperationsUnpin, "unpinned: calls %s are made as Weir finds their destination", nil
 		default:
-			return "", "", usageError{fmt.Errorf("%q is not open, closed or off; see `%s --help`", state, cmd.CommandPath())}
+			return "", "", usageError{fmt.Errorf("%q is not open, closed or off%s", state, nearest.Hint(state, pinWords()))}
 		}
 	})
 }
+
+// pinWords are the first arguments of pin.
+func pinWords() []string { return []string{schemas.PinOpen, schemas.PinClosed, "off"} }
 
 // operation completes a command that holds calls back or lets them go, and names what it is about in an argument
 // after the first n, or in a flag. request fills in the rest, by the first argument, if there is one before that,
@@ -102,7 +106,7 @@ func operation(
 			req.Entry = args[n]
 		}
 		if req.Named() != 1 {
-			return usageError{fmt.Errorf("name one thing: %s; see `%s --help`", what, cmd.CommandPath())}
+			return usageError{fmt.Errorf("name one of these: %s; see `%s --help`", what, cmd.CommandPath())}
 		}
 		route, said, err := request(strings.Join(args[:n], ""), &req)
 		if err != nil {
@@ -134,9 +138,9 @@ func newOperations(env *Env) *cobra.Command {
 	var f clientFlags
 	return f.command(env, &cobra.Command{
 		Use:   "operations",
-		Short: "see which calls are held back, and why",
-		Long: `See what operators have paused and pinned, and the destinations that are left alone
-because they asked for it (429 or Retry-After) or failed too often in a row.`,
+		Short: "List the calls that are held back, and why",
+		Long: `List the pauses and pins of operators, and the destinations that Weir does not call because
+they answered with 429 or Retry-After or failed too often in a row.`,
 		Example: `  weir operations
   weir operations --json`,
 		Args: Exactly(0, "no arguments"),
@@ -146,7 +150,7 @@ because they asked for it (429 or Retry-After) or failed too often in a row.`,
 		case err != nil:
 			return err
 		case c.asJSON:
-			return printDocument(c.Out, v)
+			return PrintDocument(c.Out, v)
 		default:
 			const header = "WHAT\tCALLS\tBY\tSINCE\tUNTIL\tREASON"
 			return printList(c, given(heldBack(v)), "nothing is held back", header, func(row []any) []any { return row })
@@ -183,10 +187,10 @@ func newBudgets(env *Env) *cobra.Command {
 	name := ""
 	cmd := &cobra.Command{
 		Use:   "budgets",
-		Short: "see what was used of models, and what is left",
-		Long: `See the accounts of budgets that were used: what is used of each and its limit, and
-in brackets what is held for the worst case of completions that are under way. The
-budgets are those of the configuration; the one called task is what a task brings.`,
+		Short: "List the use of models and its limits",
+		Long: `List the accounts of budgets: used/limit, and in brackets the amount reserved for
+completions in progress. The configuration defines the budgets; the budget called task is
+a task's own.`,
 		Example: `  weir budgets
   weir budgets --budget team --json`,
 		Args: Exactly(0, "no arguments"),

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,8 +14,11 @@ import (
 
 func newPolicy(env *Env) *cobra.Command {
 	return Group(&cobra.Command{
-		Use: "policy", Short: "try a policy without sending anything, or have a changed one take effect",
-	}, "a command: show, explain, test or reload", newPolicyShow(env), newPolicyExplain(env), newPolicyTest(env), newPolicyReload(env))
+		Use: "policy", Short: "Show, explain, test and reload the policy",
+		Example: `  weir policy show
+  weir policy explain GET https://api.example.com/orders
+  weir policy reload`,
+	}, newPolicyShow(env), newPolicyExplain(env), newPolicyTest(env), newPolicyReload(env))
 }
 
 func newPolicyReload(env *Env) *cobra.Command {
@@ -24,24 +26,26 @@ func newPolicyReload(env *Env) *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
 		Use:   "reload",
-		Short: "have a running Weir read its policy again",
-		Long: `Have a running Weir read its configuration again and put its policy in force.
-When this returns, no call begins on that node any more that the policy denies. A
-policy with a mistake in it changes nothing.
+		Short: "Reload the policy of a running Weir",
+		Long: `Reload the configuration of a running Weir and put its policy in force. When this
+returns, that node begins no call that the policy denies. A policy with a mistake changes
+nothing.
 
-Each node of a cluster reads a file of its own. With --all every node that hears of it
-reads its own again, and a line tells of each. Exit 1 if one refused, or if they do not
-all have the same policy then; a node that cannot be reached is not in the list.`,
+Each node of a cluster reads its own file. With --all every node reloads, and the output
+has a line for each. Exit 1 if a node refused, or if the nodes do not have the same policy
+afterwards. A node that cannot be reached is not in the list.`,
+		Example: `  weir policy reload
+  weir policy reload --all --json`,
 		Args: Exactly(0, "no arguments"),
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "ask every node of the cluster, and not the one at the URL alone")
+	cmd.Flags().BoolVar(&all, "all", false, "reload every node of the cluster, not only the one at the URL")
 	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
 		done, err := c.Reload(ctx, all)
 		if err != nil {
 			return err
 		}
 		if c.asJSON {
-			err = printDocument(c.Out, done)
+			err = PrintDocument(c.Out, done)
 		} else {
 			tellReload(c.Out, done)
 		}
@@ -97,56 +101,19 @@ func agree(nodes []schemas.NodeReload) bool {
 	return true
 }
 
-func newPolicyTest(env *Env) *cobra.Command {
-	return &cobra.Command{
-		Use:   "test CASES.jsonl",
-		Short: "evaluate a file of cases, each with its own policy, request and resolver",
-		Long: `Evaluate each line of a file: its policy, its request and its resolver's first
-answer. A request is read and judged by the code of POST /v1/execute; its members are
-the arguments, and what stands beside them there. One with params is judged as a
-decision of POST /v1/plans. Nothing is resolved or sent. One JSON document a line goes
-to standard output, a summary to standard error. Exit 1 if a verdict is not the
-expected one.`,
-		Example: `  weir policy test cases.jsonl
-  cat cases.jsonl | weir policy test -`,
-		Args: Exactly(1, "a file, or - for standard input"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			in := env.In
-			if args[0] != "-" {
-				f, err := os.Open(args[0])
-				if err != nil {
-					return usageError{err}
-				}
-				defer f.Close()
-				in = f
-			}
-			summary, missed, err := env.TestCases(in, env.Out)
-			if err != nil {
-				return usageError{err}
-			}
-			fmt.Fprintln(env.Err, summary)
-			if missed {
-				return quietError{}
-			}
-			return nil
-		},
-	}
-}
-
 func newPolicyShow(env *Env) *cobra.Command {
 	var f policyFlags
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "list the entries of the policy and what they leave to callers",
-		Long: `List the entries of the policy in the order in which they are tried: where each leads,
-what it adds to a call (names, no values), and what it leaves to callers. A * means that
-callers may set anything that is not refused everywhere.
+		Short: "Show the entries of the policy",
+		Long: `Show the entries of the policy in the order in which they are tried: the URLs of each, the
+names of the headers and members that it adds to a call, and what callers may set. A *
+means that callers may set everything that is not forbidden for all.
 
-The policy is that of the local configuration, or with --server the one in force on a
-running Weir.`,
+The policy is the one in force on a running Weir, or with --config the one of a file.`,
 		Example: `  weir policy show
-  weir policy show --config weir.yaml --json
-  weir policy show --server http://127.0.0.1:8092`,
+  weir policy show --server http://127.0.0.1:8093 --json
+  weir policy show --config weir.yaml`,
 		Args: Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, p, err := f.source(cmd, env)
@@ -160,7 +127,7 @@ running Weir.`,
 				return err
 			}
 			if c.asJSON {
-				return printDocument(c.Out, v)
+				return PrintDocument(c.Out, v)
 			}
 			return printPolicy(c.Out, v)
 		},

@@ -47,7 +47,11 @@ var unsafeRunes = &unicode.RangeTable{ //nolint:gochecknoglobals // a constant
 // printer writes what the commands print. It writes each unsafe character but line feed and tab
 // as its JSON escape, such as \u009b: a text shows what it holds, and a JSON document keeps its
 // meaning. Bytes that are not UTF-8 become U+FFFD. A character must not be split between two calls.
-type printer struct{ to io.Writer }
+type printer struct {
+	to io.Writer
+	// colour has outcomes in colour: the output is a terminal.
+	colour bool
+}
 
 func (p printer) Write(data []byte) (int, error) {
 	if _, err := io.WriteString(p.to, escaped(string(data), "\n\t")); err != nil {
@@ -88,13 +92,86 @@ func Unescaped(w io.Writer) io.Writer {
 	return w
 }
 
-// newTable aligns the cells of rows that are written to it, with tabs between them.
-func newTable(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 4, 2, ' ', 0) }
+// tableWriter aligns the cells of rows, with tabs between them.
+type tableWriter struct {
+	*tabwriter.Writer
 
-// printRow writes a row of a table.
-func printRow(table io.Writer, cells ...any) {
-	format := strings.TrimSuffix(strings.Repeat("%v\t", len(cells)), "\t") + "\n"
-	fmt.Fprintf(table, format, cells...)
+	colour bool
+}
+
+// newTable is a table on out. In colour it writes without the printer, which would escape the colours.
+func newTable(out io.Writer) *tableWriter {
+	if p, ok := out.(printer); ok && p.colour {
+		return &tableWriter{tabwriter.NewWriter(p.to, 0, 4, 2, ' ', 0), true}
+	}
+	return &tableWriter{tabwriter.NewWriter(out, 0, 4, 2, ' ', 0), false}
+}
+
+// printRow writes a row, with outcomes in colour if the table has colours.
+func printRow(to io.Writer, cells ...any) {
+	t, _ := to.(*tableWriter)
+	texts := make([]string, len(cells))
+	for i, cell := range cells {
+		texts[i] = oneLine(fmt.Sprint(cell))
+		if t != nil && t.colour && isOutcome(cell) {
+			texts[i] = painted(texts[i])
+		}
+	}
+	fmt.Fprintln(to, strings.Join(texts, "\t"))
+}
+
+// printHeader writes the header of a table, whose first row has these cells.
+func (t *tableWriter) printHeader(header string, cells []any) {
+	names := strings.Split(header, "\t")
+	for i, cell := range cells {
+		if t.colour && isOutcome(cell) {
+			names[i] = painted(names[i]) // an escape sequence counts as width: the whole column needs one
+		}
+	}
+	fmt.Fprintln(t, strings.Join(names, "\t"))
+}
+
+// standing is a status for a person, with a remark.
+type standing string
+
+// isOutcome reports whether a cell is the status or the outcome of something.
+func isOutcome(cell any) bool {
+	switch cell.(type) {
+	case schemas.Status, schemas.Outcome, schemas.TaskStatus, standing:
+		return true
+	default:
+		return false
+	}
+}
+
+// painted is a safe text in the colour of the outcome that it begins with.
+func painted(text string) string {
+	first, _, _ := strings.Cut(text, " ")
+	colour := 39 // the terminal's own, which has two digits as the others have
+	switch strings.ToLower(strings.TrimRight(first, ",:")) {
+	case string(schemas.OutcomeSucceeded), "completed", "active", "allowed", schemas.PreviewMocked:
+		colour = 32 // green
+	case string(schemas.OutcomeFailed), string(schemas.OutcomeDenied), string(schemas.OutcomeExpired), "revoked":
+		colour = 31 // red
+	case string(schemas.OutcomeUnknown), string(schemas.OutcomeCanceled), string(schemas.EventWaiting):
+		colour = 33 // yellow
+	case string(schemas.EventStarted), "running", "sent":
+		colour = 36 // cyan
+	}
+	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", colour, text)
+}
+
+// printOutcome prints a text whose first word is an outcome.
+func printOutcome(out io.Writer, text string) error {
+	if p, ok := out.(printer); ok && p.colour {
+		end := strings.IndexAny(text+"\n", " :\n")
+		if _, err := io.WriteString(p.to, painted(oneLine(text[:end]))); err != nil {
+			return err
+		}
+		text = text[end:]
+	}
+	_, err := io.WriteString(out, text)
+	return err
 }
 
 // printList prints documents, one a line of JSON, or as a table for a person: a header, and a row for
@@ -103,7 +180,7 @@ func printList[T any](c *api, all iter.Seq2[T, error], empty, header string, row
 	if c.asJSON {
 		for one, err := range all {
 			if err == nil {
-				err = printDocument(c.Out, one)
+				err = PrintDocument(c.Out, one)
 			}
 			if err != nil {
 				return err
@@ -118,11 +195,12 @@ func printList[T any](c *api, all iter.Seq2[T, error], empty, header string, row
 		if err != nil {
 			return err
 		}
+		cells := row(one)
 		if !headed {
 			headed = true
-			fmt.Fprintln(table, header)
+			table.printHeader(header, cells)
 		}
-		printRow(table, row(one)...)
+		printRow(table, cells...)
 	}
 	if !headed {
 		fmt.Fprintln(c.Err, empty)
@@ -180,20 +258,24 @@ func given[T any](all []T) iter.Seq2[T, error] {
 func printFacts(out io.Writer, keep string, facts [][2]string) error {
 	table := newTable(out)
 	for _, fact := range facts {
-		if fact[1] != "" {
-			printRow(table, fact[0], strings.ReplaceAll(escaped(fact[1], keep), "\n", "\n\t"))
+		text := strings.ReplaceAll(escaped(fact[1], keep), "\n", "\n\t")
+		if fact[0] == "status" && table.colour {
+			text = painted(text)
+		}
+		if text != "" {
+			fmt.Fprintln(table, fact[0]+"\t"+text)
 		}
 	}
 	return table.Flush()
 }
 
-// printDocument prints a document on a line.
-func printDocument(out io.Writer, doc any) error { return json.NewEncoder(out).Encode(doc) }
+// PrintDocument prints a document as a line of JSON.
+func PrintDocument(out io.Writer, doc any) error { return json.NewEncoder(out).Encode(doc) }
 
 // print prints a document, or a line of text about it.
 func (c *api) print(doc any, format string, args ...any) error {
 	if c.asJSON {
-		return printDocument(c.Out, doc)
+		return PrintDocument(c.Out, doc)
 	}
 	_, err := fmt.Fprintf(c.Out, format+"\n", args...)
 	return err

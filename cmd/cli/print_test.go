@@ -17,7 +17,7 @@ import (
 // that it shows.
 const unsafeText = "a\u009b31m\u202eb\u2066c\u200fd\u061ce\u2028f\U000e0041g é 語 👩\u200d💻"
 
-// TestABodyGoesToAPipeAsItIs: what a program reads is not escaped.
+// TestABodyGoesToAPipeAsItIs: a pipe gets the body without escapes.
 func TestABodyGoesToAPipeAsItIs(t *testing.T) {
 	t.Parallel()
 	_, server := provider(t, llm.Config{Default: llm.Act{Texts: []string{unsafeText}}})
@@ -39,7 +39,7 @@ func TestPrinter(t *testing.T) {
 		"\U0001f600\ufeff":   "\U0001f600" + `\ufeff`,
 	} {
 		var out bytes.Buffer
-		n, err := printer{&out}.Write([]byte(text))
+		n, err := printer{to: &out}.Write([]byte(text))
 		require.NoError(t, err)
 		assert.Equal(t, len(text), n)
 		assert.Equal(t, want, out.String())

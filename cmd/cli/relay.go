@@ -34,17 +34,16 @@ func newRulesRelay(env *Env) *cobra.Command {
 	var f relayFlags
 	cmd := &cobra.Command{
 		Use:   "relay --url ws://HOST",
-		Short: "serve the agent API to agents that reach it through a WebSocket relay",
-		Long: `Connect out to a WebSocket relay and carry what the agents of a session ask to the
-agent API of a running Weir, until interrupted. When the connection is lost it
-connects again. It ends with exit 1 when the relay does not take the token or the
-session, and when another relay client takes the session over.
+		Short: "Serve the agent API through a WebSocket relay",
+		Long: `Connect to a WebSocket relay and carry the requests of a session's agents to the agent API
+of a running Weir, until interrupted. When the connection is lost it connects again.
+Exit 1 if the relay refuses the token or the session, or if another relay client takes
+the session over.
 
 The relay's own token comes from --relay-token-file or $WEIR_RELAY_TOKEN. An agent's
-token travels in its request, and Weir judges it. The token of $WEIR_TOKEN or
---token-file is used for nothing, unless --lend-token gives it to requests that have
-none: then whoever reaches the session may do what that token may, as everybody may
-whose requests reach a Weir that is open and asks for no token.`,
+token travels in its request, and Weir checks it. The token of $WEIR_TOKEN or
+--token-file is not used, unless --lend-token adds it to requests without a token. Then
+every agent in the session has the rights of that token.`,
 		Example: `  weir rules relay --url ws://127.0.0.1:8787 --session s1
   WEIR_RELAY_TOKEN=… weir rules relay --url wss://relay.example.com --json`,
 		Args: Exactly(0, "no arguments, but --url"),
@@ -72,7 +71,7 @@ func (f *relayFlags) run(ctx context.Context, env *Env, c *api) error {
 	r := relay.New(cfg)
 	err = r.Run(ctx)
 	if n := r.Counts(); n.Dropped+n.Unheard > 0 { // no other output reports them
-		fmt.Fprintf(env.Err, "weir: %d messages could not be read and were dropped; %d answers found nobody to go to\n", n.Dropped, n.Unheard)
+		fmt.Fprintf(env.Err, "weir: %d messages could not be read and were dropped; %d answers had no receiver\n", n.Dropped, n.Unheard)
 	}
 	return relayEnded(err)
 }

@@ -20,10 +20,9 @@ import (
 func newRepos(env *Env) *cobra.Command {
 	return Group(&cobra.Command{
 		Use:   "repos",
-		Short: "make and list the repositories that tasks work on",
-		Long: `Make and list repositories. One that is hosted lies on the server's disk; of one
-with an upstream nothing is kept, and what git asks for is passed on, as far as the
-policy lets it.
+		Short: "Create and list the repositories that tasks work on",
+		Long: `Create and list repositories. A hosted repository is on the server's disk. For a repository
+with an upstream, Weir stores nothing and forwards git's requests as the policy allows.
 
 git reaches them at the URL that is shown, with any user name and a token as the
 password. The token of a task may read and update its branch; one with the scope
@@ -32,7 +31,7 @@ actions:read or tasks:write may read everything.`,
   weir repos create shop --import https://git.example.com/shop.git
   weir repos create shop --upstream https://git.example.com/shop.git --key code-forge
   weir repos ls`,
-	}, "one of create, ls", newRepoCreate(env), newRepoList(env))
+	}, newRepoCreate(env), newRepoList(env))
 }
 
 func newRepoCreate(env *Env) *cobra.Command {
@@ -40,10 +39,12 @@ func newRepoCreate(env *Env) *cobra.Command {
 	var req schemas.RepoRequest
 	cmd := &cobra.Command{
 		Use:   "create NAME",
-		Short: "make a repository",
-		Long: `Make a repository: an empty one, with one empty commit; one that is copied once from
---import; or one that stays at --upstream. Either URL must be one that the policy lets
-Weir call, with GET and POST; credentials come from the policy's entry, never from the URL.`,
+		Short: "Create a repository",
+		Example: `  weir repos create shop
+  weir repos create shop --import https://git.example.com/shop.git`,
+		Long: `Create a repository: an empty one with one empty commit, a copy of --import, or one that
+stays at --upstream. The policy must allow GET and POST for either URL. Credentials come
+from the policy's entry, never from the URL.`,
 		Args: Exactly(1, "the name of the repository"),
 	}
 	flags := cmd.Flags()
@@ -67,7 +68,7 @@ Weir call, with GET and POST; credentials come from the policy's entry, never fr
 
 func newRepoList(env *Env) *cobra.Command {
 	var f clientFlags
-	return f.command(env, &cobra.Command{Use: "ls", Short: "list the repositories", Args: Exactly(0, "no arguments")},
+	return f.command(env, &cobra.Command{Use: "ls", Short: "List repositories", Example: "  weir repos ls", Args: Exactly(0, "no arguments")},
 		func(ctx context.Context, c *api, _ []string) error {
 			const empty = "there are no repositories; `weir repos create NAME` makes one"
 			return printList(c, allOf(ctx, c.Repos, url.Values{}), empty, "NAME\tMODE\tBRANCH\tCREATED\tURL", func(r schemas.Repo) []any {

@@ -16,8 +16,8 @@ import (
 	"weir/schemas"
 )
 
-// copying answers for a server that copies a repository: 202 at once, the same again, as a
-// node does that stops, and then the repository. It tells of its progress.
+// copying answers as a server that copies a repository: 202 at once, 202 again, as a
+// node does that stops, and then the repository. It reports its progress.
 func copying(t *testing.T, ends bool) (url string, ids chan string) {
 	t.Helper()
 	ids = make(chan string, 3)
@@ -78,7 +78,7 @@ func TestACopyIsRefused(t *testing.T) {
 	require.Equal(t, "weir: there is one (CONFLICT)\n", said)
 }
 
-// TestACopyGoesOn: who stops waiting is told that the server does not stop.
+// TestACopyGoesOn: a command that stops waiting says that the server goes on.
 func TestACopyGoesOn(t *testing.T) {
 	t.Parallel()
 	url, ids := copying(t, false)
@@ -99,7 +99,7 @@ func TestACopyGoesOn(t *testing.T) {
 	require.EqualError(t, <-failed, "the copying goes on without you: `weir tail actions a-1` follows it, `weir actions cancel a-1` ends it")
 }
 
-// TestCopyIsFollowed: what is no progress is not said.
+// TestCopyIsFollowed: only progress is shown.
 func TestCopyIsFollowed(t *testing.T) {
 	t.Parallel()
 	url, _ := copying(t, true)

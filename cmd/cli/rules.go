@@ -22,39 +22,38 @@ func newRules(env *Env) *cobra.Command {
 	return Group(
 		&cobra.Command{
 			Use:   "rules",
-			Short: "steer outbound calls: mock, delay or redirect them, change their headers",
+			Short: "Mock, delay or redirect calls, and change their headers",
 			Long: `Read and write the traffic rules of a running Weir, by its agent API. A rule takes
-effect on the next attempt of every call that it matches. Policy is asked about what
-the rules have made of a call, so that no rule lets out what policy denies.
+effect on the next attempt of every call that it matches. The policy decides on the call
+after the rules have changed it, so that no rule allows a call that the policy denies.
 
-A change is made to the newest rules, and tried once more if somebody else has
-changed them meanwhile; on and off, which mean the same whatever the rules are, up
-to ten times. With --if-match it is made to the set with that etag or not at all. A
-rule or a patch is given as JSON, as FILE or @FILE that holds it, or as - for standard
-input. With --json, standard output has the data of the answer, and standard error
-the answer itself where it is an error. Exit 1 on a refusal.
+A command changes the newest rules, and tries once more if another client changed them
+meanwhile (on and off: up to ten times). With --if-match it changes only the rules with
+that etag. A rule or a patch is JSON, FILE or @FILE with JSON, or - for standard input.
+With --json, standard output has the data of the answer, and standard error an error
+document. Exit 1 on a refusal.
 
-A change takes a token with the scope rules:write, a look at the rules that one or
-actions:read, and reset admin.`,
+Writing needs a token with the scope rules:write, reading that one or actions:read, and
+reset admin.`,
 			Example: `  weir rules create '{"id":"no-pay","type":"mock","match":{"url_pattern":"https://pay.example.com/*"},
                       "action":{"body_mode":"json","body":{"paid":true}}}'
   weir rules preview POST https://pay.example.com/charge
-  weir rules list --json | jq '.rules[].id'
+  weir rules ls --json | jq '.rules[].id'
   weir rules patch no-pay '{"action":{"status":503}}'
   weir rules disable no-pay
-  weir rules off                     # none has any effect now
+  weir rules off                     # no rule has any effect now
   weir rules record 01890a5d-… --request-id rehearsal-1`,
-		}, "one of list, get, create, patch, enable, disable, on, off, status, preview, record, reset, relay",
+		},
 		newRulesList(env), newRulesGet(env), newRulesCreate(env), newRulesPatch(env),
-		newRuleSwitch(env, "enable ID", "let a rule take effect", schemas.OpRulesEnable, "rule %s is enabled"),
-		newRuleSwitch(env, "disable ID", "keep a rule from taking effect", schemas.OpRulesDisable, "rule %s is disabled"),
-		newRuleSwitch(env, "on", "let the rules take effect that are enabled", schemas.OpGlobalOn, "the rules are on"),
-		newRuleSwitch(env, "off", "keep all rules from taking effect, at once", schemas.OpGlobalOff, "all rules are off"),
+		newRuleSwitch(env, "enable ID", "Enable a rule", "  weir rules enable no-pay", schemas.OpRulesEnable, "rule %s is enabled"),
+		newRuleSwitch(env, "disable ID", "Disable a rule", "  weir rules disable no-pay", schemas.OpRulesDisable, "rule %s is disabled"),
+		newRuleSwitch(env, "on", "Turn the enabled rules on", "  weir rules on", schemas.OpGlobalOn, "the rules are on"),
+		newRuleSwitch(env, "off", "Turn all rules off, at once", "  weir rules off", schemas.OpGlobalOff, "all rules are off"),
 		newRulesStatus(env), newRulesPreview(env), newRulesRecord(env), newRulesReset(env), newRulesRelay(env),
 	)
 }
 
-// writeFlags are those of the subcommands that change something.
+// writeFlags are the flags of the subcommands that change rules.
 type writeFlags struct {
 	clientFlags
 	ifMatch string
@@ -72,9 +71,9 @@ func (f *writeFlags) command(
 
 // newRuleSwitch is a command that turns one rule or all of them on or off. done is printed then, with the
 // rule's id at its %s.
-func newRuleSwitch(env *Env, use, short, operation, done string) *cobra.Command {
+func newRuleSwitch(env *Env, use, short, example, operation, done string) *cobra.Command {
 	var f writeFlags
-	cmd := &cobra.Command{Use: use, Short: short, Args: Exactly(0, "no arguments")}
+	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: Exactly(0, "no arguments")}
 	one := strings.HasSuffix(use, " ID")
 	if one {
 		cmd.Args = Exactly(1, "the id of a rule")
@@ -92,9 +91,9 @@ func newRulesPatch(env *Env) *cobra.Command {
 	var f writeFlags
 	return f.command(env, &cobra.Command{
 		Use:   "patch ID PATCH",
-		Short: "change some of a rule",
-		Long: `Change some of a rule: what the patch leaves out stays as it is, null takes a
-member away, and a list is replaced as a whole. PATCH is JSON, FILE, @FILE or -.`,
+		Short: "Change some members of a rule",
+		Long: `Change some members of a rule. The others stay, null removes a member, and a list is
+replaced as a whole. PATCH is JSON, FILE, @FILE or -.`,
 		Example: `  weir rules patch slow '{"action":{"delay_ms":1500}}'
   weir rules patch slow '{"priority":10,"match":{"method":"POST"}}' --json`,
 		Args: Exactly(2, "the id of a rule and a patch"),
@@ -118,16 +117,16 @@ func newRulesCreate(env *Env) *cobra.Command {
 	var f createFlags
 	cmd := &cobra.Command{
 		Use:   "create RULE",
-		Short: "make a rule",
-		Long: `Make a rule. RULE is JSON, FILE, @FILE or -; a list makes several, in its order,
-and stops at the first that is refused. Without --group a rule goes to the group that
+		Short: "Create a rule",
+		Long: `Create a rule. RULE is JSON, FILE, @FILE or -; a list creates several, in its order, and
+stops at the first that is refused. Without --group a rule goes to the group that
 it names itself, or else to "default".`,
 		Example: `  weir rules create '{"id":"slow","type":"delay","match":{"url_pattern":"https://api.example.com/*"},"action":{"delay_ms":1200}}'
   weir rules create @rule.json --group checkout --create-group`,
 		Args: Exactly(1, "a rule"),
 	}
 	cmd.Flags().StringVar(&f.group, "group", "", "the group that the rule goes to")
-	cmd.Flags().BoolVar(&f.createGroup, "create-group", false, "make the group if there is none")
+	cmd.Flags().BoolVar(&f.createGroup, "create-group", false, "create the group if it does not exist")
 	return f.command(env, cmd, func(ctx context.Context, w *ruleWriter, args []string) error {
 		doc, err := w.looseDocument("rule", args[0])
 		if err != nil {
@@ -175,13 +174,13 @@ func newRulesReset(env *Env) *cobra.Command {
 	var f clientFlags
 	return f.command(env, &cobra.Command{
 		Use:   "reset",
-		Short: "give up rules that cannot be read, for an empty set",
-		Long: `Put an empty set of rules, which is on, in the place of one that the running Weir
-cannot read: a newer version has written it, or it is damaged. Until then all calls
-of the tenant are denied. What was stored is out of Weir's reach then; where a newer
-version has written it, run that one instead. Rules that can be read are left as they
-are, and the command is refused.`,
-		Args: Exactly(0, "no arguments"),
+		Short: "Replace rules that cannot be read by an empty set",
+		Long: `Replace a set of rules that the running Weir cannot read, because it is damaged or a newer
+version wrote it, by an empty set. Until then Weir denies all calls of the tenant. The old
+rules are lost; if a newer version wrote them, run that version instead. If the rules can
+be read, the command is refused and changes nothing.`,
+		Example: "  weir rules reset",
+		Args:    Exactly(0, "no arguments"),
 	}, func(ctx context.Context, c *api, _ []string) error {
 		done, err := readData(c.agent(ctx, schemas.RouteRulesReset, http.Header{"Idempotency-Key": {newAgentID()}}, nil))
 		if err != nil {
@@ -194,8 +193,8 @@ are, and the command is refused.`,
 func newRulesList(env *Env) *cobra.Command {
 	var f clientFlags
 	group := ""
-	cmd := &cobra.Command{Use: "list", Short: "list the rules, in the order they were made in", Args: Exactly(0, "no arguments")}
-	cmd.Flags().StringVar(&group, "group", "", "only those of a group")
+	cmd := &cobra.Command{Use: "ls", Short: "List rules, oldest first", Example: "  weir rules ls --group checkout", Args: Exactly(0, "no arguments")}
+	cmd.Flags().StringVar(&group, "group", "", "only this group")
 	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
 		args := map[string]any{}
 		if cmd.Flags().Changed("group") {
@@ -215,7 +214,7 @@ func newRulesList(env *Env) *cobra.Command {
 		}
 		empty := "there are no rules yet; `weir rules create --help` shows how to make one"
 		if group != "" {
-			empty = "there are no rules in group " + group + "; `weir rules list` shows those of all groups"
+			empty = "there are no rules in group " + group + "; `weir rules ls` shows those of all groups"
 		}
 		if err := c.printRules(all.Rules, empty); err != nil {
 			return err
@@ -230,7 +229,7 @@ func newRulesList(env *Env) *cobra.Command {
 
 func newRulesGet(env *Env) *cobra.Command {
 	var f clientFlags
-	return f.command(env, &cobra.Command{Use: "get ID", Short: "show one rule", Args: Exactly(1, "the id of a rule")},
+	return f.command(env, &cobra.Command{Use: "get ID", Short: "Show one rule", Example: "  weir rules get no-pay", Args: Exactly(1, "the id of a rule")},
 		func(ctx context.Context, c *api, args []string) error {
 			one, err := c.rule(ctx, args[0])
 			if err != nil || c.asJSON {
@@ -250,7 +249,7 @@ func newRulesGet(env *Env) *cobra.Command {
 func newRulesStatus(env *Env) *cobra.Command {
 	var f clientFlags
 	return f.command(env, &cobra.Command{
-		Use: "status", Short: "say whether the rules are on, how many there are, and their etag", Args: Exactly(0, "no arguments"),
+		Use: "status", Short: "Show whether the rules are on, their number and their etag", Example: "  weir rules status", Args: Exactly(0, "no arguments"),
 	}, func(ctx context.Context, c *api, _ []string) error {
 		s, err := c.rulesStatus(ctx)
 		if err != nil || c.asJSON {

@@ -23,7 +23,7 @@ import (
 	"weir/schemas"
 )
 
-// scripted is a server of the agent API that answers what it is told to, in order.
+// scripted is a server of the agent API with fixed answers, in order.
 type scripted struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -75,7 +75,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// args are those of the n-th request.
+// args are the arguments of the n-th request.
 func (s *scripted) args(t *testing.T, n int) map[string]any {
 	t.Helper()
 	s.mu.Lock()
@@ -97,7 +97,7 @@ const (
 	rule1   = `{"id":"slow","group":"g","type":"delay","enabled":true,"match":{"url_pattern":"https://a.example/*"},"action":{"delay_ms":5}}`
 )
 
-// TestRulesWrites: a write is made on the newest set, and once more where somebody else was first; on and off mean the
+// TestRulesWrites: a write is made on the newest set, and once more if another client was first; on and off mean the
 // same on every set, so that they are tried until they are in. A request that is cut off goes out again as it was.
 func TestRulesWrites(t *testing.T) {
 	t.Parallel()
@@ -136,7 +136,7 @@ func TestRulesWrites(t *testing.T) {
 		"and no more": {
 			[]string{status1, mismatch, status2, mismatch},
 			[]string{"disable", "slow"},
-			"", "weir: no\\u001b[2J (ETAG_MISMATCH)\nsomebody else has changed the rules", nil,
+			"", "weir: no\\u001b[2J (ETAG_MISMATCH)\nanother client changed the rules", nil,
 		},
 		"the set was named": {
 			[]string{mismatch}, []string{"disable", "slow", "--if-match", "etag-0-x", "--json"}, "", "ETAG_MISMATCH", func(t *testing.T, s *scripted, errs string) {
@@ -194,7 +194,7 @@ func TestRulesHints(t *testing.T) {
 	}
 	s := script(t, "rules.get NOT_FOUND|")
 	_, _, errs := s.run(t, "", "get", "x")
-	assert.Contains(t, errs, "weir rules list")
+	assert.Contains(t, errs, "weir rules ls")
 }
 
 // TestRulesInput: a document as such, in a file, and on standard input.
@@ -272,7 +272,7 @@ func TestRulesShown(t *testing.T) {
 	code, out, errs = s.run(t, "", "list", "--json")
 	assert.Equal(t, ExitOK, code, errs)
 	assert.JSONEq(t, rules, out)
-	for group, next := range map[string]string{"": "weir rules create --help", "g\x1b": "in group g\\u001b; `weir rules list`"} {
+	for group, next := range map[string]string{"": "weir rules create --help", "g\x1b": "in group g\\u001b; `weir rules ls`"} {
 		none := script(t, `rules.list {"rules":[],"rules_etag":"etag-0-z"}`, `status {"global_active":true,"rule_count":0,"rules_etag":"etag-0-z"}`)
 		code, out, told := none.run(t, "", "list", "--group", group)
 		assert.Equal(t, ExitOK, code, told)

@@ -34,21 +34,20 @@ func newRulesRecord(env *Env) *cobra.Command {
 	var f recordFlags
 	cmd := &cobra.Command{
 		Use:   "record ACTION",
-		Short: "make mock rules of what an action was answered",
-		Long: `Make mock rules that give the answers again which an action got, so that it can be
-rehearsed without any effect. The action must be over. Without --kind, --agent
-or --request-id they answer every call that fits; name the rehearsal with one of
-these to keep all others out of it. It takes a token with the scope
-actions:read, and with rules:write to make the rules.
+		Short: "Record the answers of an action as mock rules",
+		Long: `Create mock rules that repeat the answers of an action, so that you can rehearse it
+without any effect. The action must have ended. Without --kind, --agent or --request-id
+the rules answer every call that matches; name the rehearsal with one of these to exclude
+other calls. It needs a token with the scopes actions:read and rules:write.
 
-A call that cannot be recorded is told on standard error. Exit 1 if there is one that
-no rule answers: it would go out in a rehearsal. The other rules are made.`,
+Standard error lists the calls that cannot be recorded. Exit 1 if there is one that no
+rule answers: a rehearsal would send it. The other rules are created.`,
 		Example: `  weir rules record 01890a5d-… --request-id rehearsal-1
   weir rules record 01890a5d-… --group rehearsal --expires-in 1h
   weir rules record 01890a5d-… --dry-run --json | jq .rules`,
 		Args: Exactly(1, "the id of an action"),
 	}
-	f.bind(cmd, "the actions that are answered")
+	f.bind(cmd, "the actions that the rules answer")
 	cmd.Flags().StringVar(&f.TaskID, "task-id", "", "the task of the actions that are answered; no action belongs to one yet")
 	cmd.Flags().StringVar(&f.group, "group", "", "the group that the rules go to; it is made if there is none (default default)")
 	cmd.Flags().DurationVar(&f.expiresIn, "expires-in", recordedFor, "how long the rules answer; 0: for ever")
@@ -175,8 +174,7 @@ func replacement(old, r schemas.Rule) (map[string]any, error) {
 	return patch, err
 }
 
-// membersOf are the members of a document, null for those of the names that it has
-// not.
+// membersOf are the members of a document with these names; a missing one is null.
 func membersOf(doc any, names ...string) (map[string]any, error) {
 	all := make(map[string]any, len(names))
 	for _, name := range names {
@@ -235,13 +233,12 @@ func newRulesPreview(env *Env) *cobra.Command {
 	var f previewFlags
 	cmd := &cobra.Command{
 		Use:   "preview METHOD URL",
-		Short: "say what the rules and the policy would make of a call, and why",
-		Long: `Say what the rules of a running Weir would make of a call, what its policy would
-say of that, and what becomes of each rule that matches. Nothing is sent. With --rule
-as if that rule were there as well, enabled. With --kind run and the task type of a
-remote agent in --agent the call is one to that agent, and goes by the agent's own
-entry. It takes a token with the scope actions:read or rules:write. Exit 1 if the
-call would be denied.`,
+		Short: "Preview the effect of rules and policy on a call",
+		Long: `Preview a call: how the rules of a running Weir would change it, whether the policy would
+allow the result, and the effect of each rule that matches. Nothing is sent. --rule adds
+an enabled rule to the preview. With --kind run and the task type of a remote agent in
+--agent, the call goes to that agent by the agent's own entry. It needs a token with the
+scope actions:read or rules:write. Exit 3 if the policy would deny the call.`,
 		Example: `  weir rules preview GET https://api.example.com/orders
   weir rules preview POST https://pay.example.com/charge -d '{"sum":7}' --rule mock.json
   weir rules preview GET https://api.example.com/ --kind run --agent SUMMARY --json`,
@@ -264,14 +261,14 @@ call would be denied.`,
 			return fmt.Errorf("the server's answer cannot be read: %w", err)
 		}
 		if c.asJSON {
-			fmt.Fprintf(c.Out, "%s\n", raw)
+			_, err = fmt.Fprintf(c.Out, "%s\n", raw)
 		} else {
-			fmt.Fprint(c.Out, previewed(p))
+			err = printOutcome(c.Out, previewed(p))
 		}
-		if p.Result == schemas.PreviewDenied {
-			return quietError{}
+		if err == nil && p.Result == schemas.PreviewDenied {
+			return exitError{code: ExitDenied}
 		}
-		return nil
+		return err
 	})
 }
 

@@ -48,7 +48,7 @@ func (c *api) agent(ctx context.Context, path string, header http.Header, body a
 			return data, err
 		}
 		if try == agentTries {
-			return nil, fmt.Errorf("%w; whether it was done is not known: `weir rules list` shows what is there", err)
+			return nil, fmt.Errorf("%w; whether it was done is not known: `weir rules ls` shows what is there", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -118,7 +118,7 @@ func (r *agentError) remedy() string {
 	case e.Detail == schemas.DetailScopeRequired && r.answer.Operation == schemas.OpRulesReset:
 		return "an admin of the tenant may, with a token that is limited to no entries"
 	case e.Detail == schemas.DetailScopeRequired:
-		return "an admin makes a token that may with `weir token create --scope rules:write`, without --entry"
+		return "an admin makes a token that may with `weir tokens create --scope rules:write`, without --entry"
 	case e.Code == schemas.Unauthorized:
 		return r.token
 	case e.Detail == schemas.DetailRuleExists:
@@ -126,11 +126,11 @@ func (r *agentError) remedy() string {
 	case e.Detail == string(schemas.DenyRule):
 		return "`weir rules preview METHOD URL --rule FILE` says what the rule would make of a call, and why policy denies that"
 	case e.Code == schemas.EtagMismatch:
-		return "somebody else has changed the rules; read them again with `weir rules list` before you write"
+		return "another client changed the rules; read them again with `weir rules ls` before you write"
 	case e.Code == schemas.NotFound && r.answer.Operation == schemas.OpRulesCreate:
 		return "--create-group makes the group"
 	case e.Code == schemas.NotFound:
-		return "`weir rules list` shows the ids there are"
+		return "`weir rules ls` shows the ids there are"
 	case e.Code == schemas.RuleLimitExceeded:
 		return "a rule that has expired for a day makes room: give those that are not needed any more an expires_at with `weir rules patch`"
 	default:
@@ -141,8 +141,7 @@ func (r *agentError) remedy() string {
 // ruleWriter makes changes to the rule set, each on top of the one before.
 type ruleWriter struct {
 	*api
-	// etag is that of the set which the next change is made to; empty: whichever
-	// is there.
+	// etag names the set that the next change is for; empty: the current one.
 	etag string
 	// pinned: the caller has read that set, so that no other will do.
 	pinned bool

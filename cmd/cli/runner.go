@@ -31,7 +31,7 @@ func newRunner(env *Env) *cobra.Command {
 	var f runnerFlags
 	cmd := &cobra.Command{
 		Use:   "runner --exec COMMAND",
-		Short: "lease tasks from a running Weir and start a command for each",
+		Short: "Lease tasks and start a command for each",
 		Long: `Lease tasks and start a command for each, until interrupted. Any number of runners,
 on any machines that reach the Weir, may lease from the same pools.
 
@@ -53,7 +53,7 @@ prints is kept in a file beside its directory; both are removed when all went we
 When the runner is interrupted, the commands are ended and their tasks go back to the queue.
 
 It takes a token with the scope tasks:work.`,
-		Example: `  export WEIR_TOKEN=$(weir token create --name runner-1 --scope tasks:work --pool default)
+		Example: `  export WEIR_TOKEN=$(weir tokens create --name runner-1 --scope tasks:work --pool default)
   weir runner --exec ./agent.sh
   weir runner --exec 'docker run --rm -e MINION_API_BASE_URL -e MINION_API_TOKEN my/agent' --slots 4`,
 		Args: Exactly(0, "no arguments, but --exec"),

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tmaxmax/go-sse"
 
+	"weir/internal/nearest"
 	"weir/schemas"
 )
 
@@ -21,7 +22,7 @@ func newTail(env *Env) *cobra.Command {
 	const takes = "tail takes one of: actions [ID], evidence, dead"
 	return f.command(env, &cobra.Command{
 		Use:   "tail actions [ID] | evidence | dead",
-		Short: "follow what happens, as it happens",
+		Short: "Follow actions, evidence or dead letters as they come",
 		Example: `  weir tail actions                     # each action, as it is accepted and as it goes on
   weir tail actions 01890a5d-…          # one action, from its beginning to its end
   weir tail evidence --json | jq .payload`,
@@ -40,7 +41,7 @@ func newTail(env *Env) *cobra.Command {
 		case what == "dead":
 			return c.watchDead(ctx)
 		default:
-			return usageError{fmt.Errorf("tail knows no %q; it takes actions, evidence or dead", what)}
+			return usageError{fmt.Errorf("%q is not actions, evidence or dead%s", what, nearest.Hint(what, []string{"actions", "evidence", "dead"}))}
 		}
 	})
 }
@@ -66,6 +67,9 @@ func (c *api) showEvent(e sse.Event) error {
 	nested, ok := doc[e.Type].(map[string]any)
 	if !ok {
 		nested, ok = doc["data"].(map[string]any)
+	}
+	if payload, err := json.Marshal(doc["payload"]); err == nil {
+		words = append(words, cut(evidenceText(payload), 160))
 	}
 	if ok {
 		if brief, err := json.Marshal(nested); err == nil {
@@ -128,8 +132,7 @@ func (c *api) watchActions(ctx context.Context) error {
 		since = oldest
 		for _, e := range slices.Backward(changed) { // the list is newest first
 			shown[e.ID] = e.Status
-			created := e.Created.Local().Format("15:04:05.000")
-			if err := c.print(e, "%s  %-4s  %s  %-15s %s", created, e.Kind, e.ID, e.Status, e.Code); err != nil {
+			if err := c.print(e, "%s", oneLine(tailLine(e))); err != nil {
 				return err
 			}
 		}

@@ -14,9 +14,9 @@ import (
 func newTaskList(env *Env) *cobra.Command {
 	var f clientFlags
 	status, limit := "", 50
-	cmd := &cobra.Command{Use: "ls", Short: "list the tasks, newest first", Args: Exactly(0, "no arguments")}
-	cmd.Flags().StringVar(&status, "status", "", "only those: Queued, Running, Completed, Failed, Canceled or Expired")
-	cmd.Flags().IntVar(&limit, "limit", 50, "at most so many")
+	cmd := &cobra.Command{Use: "ls", Short: "List tasks, newest first", Example: "  weir tasks ls --status Running", Args: Exactly(0, "no arguments")}
+	cmd.Flags().StringVar(&status, "status", "", "only this status: Queued, Running, Completed, Failed, Canceled or Expired")
+	cmd.Flags().IntVar(&limit, "limit", 50, "the most tasks to list")
 	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
 		query := url.Values{}
 		if status != "" {
@@ -30,7 +30,7 @@ func newTaskList(env *Env) *cobra.Command {
 		const empty = "there are no such tasks; `weir tasks create` makes one"
 		err := printList(c, all, empty, "ID\tSTATUS\tREPO\tPUSHES\tCREATED\tDESCRIPTION", func(t schemas.TaskView) []any {
 			first, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
-			return []any{t.ID, standing(t), t.Repo, t.Pushes, when(t.Created), oneLine(cut(first, 60))}
+			return []any{t.ID, standingOf(t), t.Repo, t.Pushes, when(t.Created), oneLine(cut(first, 60))}
 		})
 		if err == nil {
 			c.behindNote(last.Freshness)
@@ -39,26 +39,26 @@ func newTaskList(env *Env) *cobra.Command {
 	})
 }
 
-// standing is a task's state, and what it waits for if that is a person.
-func standing(t schemas.TaskView) string {
+// standingOf is the status of a task, and whether it waits for an answer.
+func standingOf(t schemas.TaskView) standing {
 	for _, q := range t.Inquiries {
 		if q.Answer == nil && !t.Status.Final() {
-			return string(t.Status) + ", asks"
+			return standing(t.Status) + ", asks"
 		}
 	}
-	return string(t.Status)
+	return standing(t.Status)
 }
 
 func newTaskShow(env *Env) *cobra.Command {
 	var f clientFlags
-	return f.command(env, &cobra.Command{Use: "show ID", Short: "show one task", Args: Exactly(1, "the id of a task")},
+	return f.command(env, &cobra.Command{Use: "show ID", Short: "Show one task", Example: "  weir tasks show 01890a5d-…", Args: Exactly(1, "the id of a task")},
 		func(ctx context.Context, c *api, args []string) error {
 			t, err := c.Task(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			if c.asJSON {
-				return printDocument(c.Out, t)
+				return PrintDocument(c.Out, t)
 			}
 			return printFacts(c.Out, "\n", taskFacts(t))
 		})
@@ -75,7 +75,7 @@ func taskFacts(t schemas.TaskView) [][2]string {
 	}
 	facts := [][2]string{
 		{"task", t.ID},
-		{"status", standing(t)},
+		{"status", string(standingOf(t))},
 		{"why", strings.TrimSpace(t.Reason + " " + string(t.Code) + " " + t.Message)},
 		{"description", t.Description},
 		{"result", t.Result},

@@ -21,18 +21,18 @@ func newTasks(env *Env) *cobra.Command {
 	return Group(
 		&cobra.Command{
 			Use:   "tasks",
-			Short: "give coding agents tasks, and follow what becomes of them",
-			Long: `Make tasks for coding agents and follow them. A task has a repository (see
-weir repos) and a branch of its own there, which is made for it. Whoever has its token
-works on it; or a runner leases it (see weir runner).
+			Short: "Create tasks for coding agents and follow them",
+			Long: `Create tasks for coding agents and follow them. A task has a repository (see weir repos) and
+its own branch there. An agent with the task's token works on it, or a runner leases it
+(see weir runner).
 
-Writing takes a token with the scope tasks:write, looking that one or actions:read.`,
+Writing needs a token with the scope tasks:write, reading that one or actions:read.`,
 			Example: `  weir tasks create --repo shop 'Fix the rounding of totals, with a test'
   weir tasks ls --status Running
   weir tasks follow 01890a5d-…
   weir tasks answer 01890a5d-… 'Round half to even'
   weir tasks show 01890a5d-… --json | jq .head`,
-		}, "one of create, ls, show, follow, answer, cancel, token",
+		},
 		newTaskCreate(env), newTaskList(env), newTaskShow(env), newTaskFollow(env), newTaskAnswer(env), newTaskCancel(env), newTaskToken(env),
 	)
 }
@@ -52,11 +52,11 @@ func newTaskCreate(env *Env) *cobra.Command {
 	var f taskFlags
 	cmd := &cobra.Command{
 		Use:   "create --repo REPO DESCRIPTION",
-		Short: "make a task, and print its token this once",
-		Long: `Make a task. DESCRIPTION is what the agent is to do; @FILE takes it from a file, and
-- from standard input. The task's token is printed on standard output, or kept
-in --task-token-file; what else is known of the task goes to standard error. An agent
-that is started elsewhere needs nothing but that token. A runner does not need it.`,
+		Short: "Create a task and print its token once",
+		Long: `Create a task. DESCRIPTION is the work for the agent; @FILE takes it from a file, and - from
+standard input. The task's token goes to standard output or to --task-token-file, the
+rest to standard error. An agent on another machine needs only that token. A runner does
+not need it.`,
 		Example: `  weir tasks create --repo shop --deadline 2h 'Fix the rounding of totals'
   weir tasks create --repo shop --pool none --task-token-file task.token @job.md
   weir tasks create --repo shop --follow 'Bump the dependencies'
@@ -66,10 +66,10 @@ that is started elsewhere needs nothing but that token. A runner does not need i
 	flags := cmd.Flags()
 	flags.StringVar(&f.Repo, "repo", "", "the repository")
 	flags.StringVar(&f.BaseRef, "base", "", "the branch to begin at (default the repository's)")
-	flags.StringVar(&f.Branch, "branch", "", "the branch to make for it (default the task's UUID)")
-	flags.StringVar(&f.Model, "model", "", "the model that the agent is to use")
+	flags.StringVar(&f.Branch, "branch", "", "the branch to create for it (default the task's UUID)")
+	flags.StringVar(&f.Model, "model", "", "the model for the agent")
 	flags.StringVar(&f.Deadline, "deadline", "", "when it expires: a time, or how long from now, such as 2h (default the server's)")
-	flags.StringVar(&f.Pool, "pool", "", "whose runners may lease it; none: nobody's (default \"default\")")
+	flags.StringVar(&f.Pool, "pool", "", "the pool whose runners may lease it, or none (default \"default\")")
 	flags.BoolVar(&f.ForcePush, "force-push", false, "let the agent replace what it has pushed")
 	f.begin.register(flags)
 	flags.StringVar(&f.RequestID, "id", "", "the task's id (default a new one); a repeat joins the task")
@@ -120,9 +120,10 @@ func (f *taskFlags) request(env *Env, text string, header http.Header) error {
 	return f.begin.header(header)
 }
 
-// secretFile writes a secret to a file that only its owner may read, new or not.
-func secretFile(name, text string) error {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+// secretFile writes a secret to a file that only its owner may read. how is os.O_TRUNC or os.O_EXCL for a file that
+// exists.
+func secretFile(name, text string, how int) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|how, 0o600)
 	if err != nil {
 		return err
 	}
@@ -137,13 +138,13 @@ func secretFile(name, text string) error {
 func (c *api) printNewTask(made schemas.NewTask, file string, followed bool) error {
 	token, kept := made.Token, false
 	if file != "" && token != "" {
-		if err := secretFile(file, token); err != nil {
+		if err := secretFile(file, token, os.O_TRUNC); err != nil {
 			return fmt.Errorf("task %s is made, and its token could not be kept: %w; `weir tasks token %s` makes another", made.ID, err, made.ID)
 		}
 		token, made.Token, kept = "", "", true
 	}
 	if c.asJSON {
-		return printDocument(c.Out, made)
+		return PrintDocument(c.Out, made)
 	}
 	fmt.Fprintf(c.Err, "task %s, %s, branch %s of %s\n", made.ID, made.Status, made.Branch, made.RepoURL)
 	switch {
@@ -161,50 +162,70 @@ func (c *api) printNewTask(made schemas.NewTask, file string, followed bool) err
 func newTaskFollow(env *Env) *cobra.Command {
 	var f clientFlags
 	return f.command(env, &cobra.Command{
-		Use: "follow ID", Short: "follow a task until it ends", Args: Exactly(1, "the id of a task"),
-		Long: `Follow a task from its beginning until it ends. Exit 0 if it is completed, else 1.`,
+		Use: "follow ID", Short: "Follow a task until it ends", Args: Exactly(1, "the id of a task"),
+		Example: `  weir tasks follow 01890a5d-…`,
+		Long:    `Follow a task from its beginning until it ends. Exit 0 if it is completed, else 1.`,
 	}, func(ctx context.Context, c *api, args []string) error { return c.followTask(ctx, args[0]) })
 }
 
 // followTask prints the updates of a task until it ends.
 func (c *api) followTask(ctx context.Context, id string) error {
-	var last schemas.TaskUpdate
+	var status schemas.TaskStatus
+	var began time.Time
 	err := c.Follow(ctx, schemas.RouteTasks+"/"+url.PathEscape(id)+"/events", func(e sse.Event) error {
-		if err := json.Unmarshal([]byte(e.Data), &last); err != nil {
+		var u schemas.TaskUpdate // a new one: an event has only the members that are about it
+		if err := json.Unmarshal([]byte(e.Data), &u); err != nil {
 			return fmt.Errorf("the stream holds something that is not JSON: %w", err)
 		}
-		line := e.Data
-		if !c.asJSON {
-			line = updateLine(last)
+		if status = u.Status; began.IsZero() {
+			began = u.Time
 		}
-		_, err := fmt.Fprintln(c.Out, line)
-		return err
+		if c.asJSON {
+			_, err := fmt.Fprintln(c.Out, e.Data)
+			return err
+		}
+		if _, err := fmt.Fprintf(c.Out, "%s  %9s  ", u.Time.Local().Format(time.TimeOnly), sinceText(began, u.Time)); err != nil {
+			return err
+		}
+		return printOutcome(c.Out, updateText(u)+"\n")
 	})
-	if err == nil && ctx.Err() == nil && last.Status != schemas.TaskStatusCompleted {
+	if err == nil && ctx.Err() == nil && status != schemas.TaskStatusCompleted {
 		return quietError{}
 	}
 	return err
 }
 
-// updateLine is an update for a person.
-func updateLine(u schemas.TaskUpdate) string {
-	line := fmt.Sprintf("%s  %-10s %s", u.Time.Local().Format(time.TimeOnly), u.Status, u.What)
-	switch {
-	case u.Inquiry > 0:
-		line += fmt.Sprintf(" question %d", u.Inquiry)
-	case u.Head != "":
-		line += " " + u.Head
-	case u.Lease > 0:
-		line += fmt.Sprintf(" lease %d", u.Lease)
+// sinceText is the time from the beginning of a task to an event.
+func sinceText(began, at time.Time) string {
+	d := max(at.Sub(began), 0)
+	if d < time.Minute {
+		return "+" + d.Round(100*time.Millisecond).String()
 	}
-	return strings.TrimRight(line+" "+strings.TrimSpace(u.Reason+" "+string(u.Code)), " ")
+	return "+" + d.Round(time.Second).String()
+}
+
+// updateText is an update for a person: the status, the event, and the members that the event has.
+func updateText(u schemas.TaskUpdate) string {
+	about := ""
+	switch {
+	case u.Inquiry > 0 && u.What == string(schemas.TaskAsked):
+		about = fmt.Sprintf("question %d; answer it with: weir tasks answer %s --inquiry %d TEXT", u.Inquiry, u.TaskID, u.Inquiry)
+	case u.Inquiry > 0:
+		about = fmt.Sprintf("question %d", u.Inquiry)
+	case u.Head != "":
+		about = u.Head
+	case u.Lease > 0:
+		about = fmt.Sprintf("lease %d", u.Lease)
+	}
+	return fmt.Sprintf("%-10s %s", u.Status, oneLine(joined(" ", u.What, about, u.Reason, string(u.Code))))
 }
 
 func newTaskAnswer(env *Env) *cobra.Command {
 	var f clientFlags
 	var req schemas.AnswerRequest
 	cmd := &cobra.Command{
-		Use: "answer ID TEXT", Short: "answer what a task's agent asks", Args: Exactly(2, "the id of a task and a text, @FILE or -"),
+		Use: "answer ID TEXT", Short: "Answer a question of a task's agent", Example: `  weir tasks answer 01890a5d-… 'Round half to even'`,
+		Args: Exactly(2, "the id of a task and a text, @FILE or -"),
 	}
 	cmd.Flags().IntVar(&req.Inquiry, "inquiry", 0, "the number of the question (default the one that is open)")
 	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) (err error) {
@@ -222,13 +243,14 @@ func newTaskAnswer(env *Env) *cobra.Command {
 func newTaskCancel(env *Env) *cobra.Command {
 	var f clientFlags
 	return f.command(env, &cobra.Command{
-		Use: "cancel ID", Short: "end a task; its token stops to work at once", Args: Exactly(1, "the id of a task"),
+		Use: "cancel ID", Short: "Cancel a task and revoke its token at once", Example: "  weir tasks cancel 01890a5d-…",
+		Args: Exactly(1, "the id of a task"),
 	}, func(ctx context.Context, c *api, args []string) error {
 		t, err := c.CancelTask(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		return c.print(t, "task %s is told to end, and its token is dead", t.ID)
+		return c.print(t, "task %s is canceled, and its token is revoked", t.ID)
 	})
 }
 
@@ -236,7 +258,8 @@ func newTaskToken(env *Env) *cobra.Command {
 	var f clientFlags
 	file := ""
 	cmd := &cobra.Command{
-		Use: "token ID", Short: "make another token for a task; the one before stops to work", Args: Exactly(1, "the id of a task"),
+		Use: "token ID", Short: "Replace the token of a task", Example: "  weir tasks token 01890a5d-… --task-token-file task.token",
+		Args: Exactly(1, "the id of a task"),
 	}
 	cmd.Flags().StringVar(&file, "task-token-file", "", "a file to write the token to, instead of printing it")
 	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) error {

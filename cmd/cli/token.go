@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -15,49 +16,54 @@ import (
 	"weir/schemas"
 )
 
-func newToken(env *Env) *cobra.Command {
+func newTokens(env *Env) *cobra.Command {
 	return Group(&cobra.Command{
-		Use:   "token",
-		Short: "make, list and revoke the tokens of callers",
-		Long: `Make, list and revoke the tokens that a Weir asks for which is not open
-(auth.mode: tokens), and that agents with a task and git are always asked for. On a
-Weir that is not open it takes an admin's token: from --token-file, $WEIR_TOKEN, or
-the file that the first start wrote, weir-data/admin.token.`,
-		Example: `  weir token create --name ci --scope actions:write --scope actions:read --expires 24h
-  export WEIR_TOKEN=$(weir token create --name agent-7 --scope actions:write --entry orders --rate 10/s)
-  weir token create --name chat --scope actions:write --model openai/gpt-4o --model "anthropic/*"
-  weir token create --name runner --scope tasks:work --pool ci
-  weir token ls
-  weir token revoke k7m2q9x4v8c3b6n3`,
-	}, "one of create, ls, revoke", newTokenCreate(env), newTokenList(env), newTokenRevoke(env))
+		Use:   "tokens",
+		Short: "Create, list and revoke the tokens of callers",
+		Long: `Create, list and revoke the tokens of callers, which a Weir with auth.mode tokens requires.
+Such a Weir requires an admin's token for these commands too: from --token-file,
+$WEIR_TOKEN, or weir-data/admin.token, which the first start writes.`,
+		Example: `  weir tokens create --name ci --scope actions:write --scope actions:read --expires 24h
+  export WEIR_TOKEN=$(weir tokens create --name agent-7 --scope actions:write --entry orders --rate 10/s)
+  weir tokens create --name chat --scope actions:write --model openai/gpt-4o --model "anthropic/*"
+  weir tokens create --name runner --scope tasks:work --pool ci
+  weir tokens ls
+  weir tokens revoke k7m2q9x4v8c3b6n3`,
+	}, newTokenCreate(env), newTokenList(env), newTokenRevoke(env))
 }
 
-// adminFlags are those of a command for an admin: a start in the same directory writes the first token to a file.
+// adminFlags are the flags of a command for admins. They fall back to the file with the first token, which a start
+// in the same directory writes.
 func adminFlags() clientFlags {
 	return clientFlags{fallback: filepath.Join("weir-data", "admin.token"), words: true}
 }
 
 func newTokenCreate(env *Env) *cobra.Command {
-	f := adminFlags()
+	f, out := adminFlags(), ""
 	var req schemas.TokenRequest
 	cmd := &cobra.Command{
 		Use:   "create --name NAME --scope SCOPE…",
-		Short: "make a token, and print it this once",
-		Long: `Make a token and print it on standard output; it is kept nowhere. What else is
-known of it goes to standard error.
+		Short: "Create a token and print it once",
+		Long: `Create a token and print it on standard output, or write it to the new file --out, which
+only its owner may read. Weir stores only its hash. The rest goes to standard error.
 
-Scopes: ` + strings.Join(schemas.Scopes(), ", ") + `. An admin
-has all of them. A token belongs to its maker's tenant; an admin of the tenant
-default may name another. With --entry it may use these entries of the policy and
-no others, and no host that has no entry. With --pool it may lease the tasks of
-these pools and no others; it needs the scope tasks:work. With --model it may use
-these models and no others: names, or patterns such as openai/*.`,
+The scopes are:
+  ` + strings.Join(schemas.Scopes(), "\n  ") + `
+
+A token with the scope admin has all of them. A token belongs to the tenant of the token
+that creates it; an admin of the tenant default may name another. --entry limits it to
+these entries of the policy, and excludes hosts without an entry. --pool limits it to the
+tasks of these pools; it needs the scope tasks:work. --model limits it to these models:
+names, or patterns such as openai/*.`,
+		Example: `  weir tokens create --name ci --scope actions:write --scope actions:read --out ci.token
+  weir tokens create --name runner --scope tasks:work --pool ci --out runner.token`,
 		Args: Exactly(0, "no arguments"),
 	}
-	cmd.Flags().StringVar(&req.Name, "name", "", "whom it is for: letters, digits and . _ : -")
-	cmd.Flags().StringArrayVar(&req.Scopes, "scope", nil, "what it may do; may be repeated")
-	cmd.Flags().StringVar(&req.Tenant, "tenant", "", "whose it is (default the maker's)")
-	cmd.Flags().StringVar(&req.ExpiresIn, "expires", "", "how long it is in force, such as 24h (default for ever)")
+	cmd.Flags().StringVar(&out, "out", "", "a new file to write the token to, readable by its owner alone, instead of printing it")
+	cmd.Flags().StringVar(&req.Name, "name", "", "the name of its user: letters, digits and . _ : -")
+	cmd.Flags().StringArrayVar(&req.Scopes, "scope", nil, "a scope, such as actions:write; may be repeated")
+	cmd.Flags().StringVar(&req.Tenant, "tenant", "", "the tenant that it belongs to (default the tenant of the token that creates it)")
+	cmd.Flags().StringVar(&req.ExpiresIn, "expires", "", "how long it is valid, such as 24h (default for ever)")
 	cmd.Flags().StringArrayVar(&req.Entries, "entry", nil, "an entry of the policy that it may use; may be repeated (default all)")
 	cmd.Flags().StringArrayVar(&req.Pools, "pool", nil, "a pool whose tasks it may lease; may be repeated (default all)")
 	cmd.Flags().StringArrayVar(&req.Models, "model", nil, "a model that it may use, or a pattern such as openai/*; may be repeated (default all)")
@@ -66,24 +72,35 @@ these models and no others: names, or patterns such as openai/*.`,
 		if req.Name == "" || len(req.Scopes) == 0 {
 			return usageError{errors.New("a token needs --name and at least one --scope")}
 		}
+		if _, err := os.Lstat(out); out != "" && err == nil {
+			return usageError{fmt.Errorf("--out: %s exists, and no token was created; name a new file, or remove that one", out)}
+		}
 		made, err := c.CreateToken(ctx, req)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case c.asJSON:
-			return printDocument(c.Out, made)
+		}
+		if out != "" {
+			if err := secretFile(out, made.Secret, os.O_EXCL); err != nil {
+				return fmt.Errorf("token %s was created and cannot be stored: %w; revoke it with `weir tokens revoke %s`", made.ID, err, made.ID)
+			}
+			made.Secret = ""
+		}
+		if c.asJSON {
+			return PrintDocument(c.Out, made)
 		}
 		scopes := strings.Join(made.Scopes, " ")
 		fmt.Fprintf(c.Err, "token %s of %s, tenant %s, %s: %s\n", made.ID, made.Name, made.Tenant, ends(made.Token), scopes)
-		_, err = fmt.Fprintln(c.Out, made.Secret)
+		if made.Secret != "" {
+			_, err = fmt.Fprintln(c.Out, made.Secret)
+		}
 		return err
 	})
 }
 
 func newTokenList(env *Env) *cobra.Command {
 	f, tenant := adminFlags(), ""
-	cmd := &cobra.Command{Use: "ls", Short: "list the tokens of a tenant, oldest first", Args: Exactly(0, "no arguments")}
-	cmd.Flags().StringVar(&tenant, "tenant", "", "whose (default the admin's own)")
+	cmd := &cobra.Command{Use: "ls", Short: "List the tokens of a tenant, oldest first", Example: "  weir tokens ls", Args: Exactly(0, "no arguments")}
+	cmd.Flags().StringVar(&tenant, "tenant", "", "the tenant (default the admin's own)")
 	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
 		query := url.Values{}
 		if tenant != "" {
@@ -100,7 +117,7 @@ func tokenRow(t schemas.Token) []any {
 		pools = cmp.Or(strings.Join(t.Pools, " "), "all")
 	}
 	return []any{
-		t.ID, t.Name, t.Tenant, t.Status, ends(t), cmp.Or(t.Rate, "default"), strings.Join(t.Scopes, " "),
+		t.ID, t.Name, t.Tenant, standing(t.Status), ends(t), cmp.Or(t.Rate, "default"), strings.Join(t.Scopes, " "),
 		cmp.Or(strings.Join(t.Entries, " "), "all"), pools, cmp.Or(strings.Join(t.Models, " "), "all"),
 	}
 }
@@ -120,12 +137,13 @@ func ends(t schemas.Token) string {
 func newTokenRevoke(env *Env) *cobra.Command {
 	f := adminFlags()
 	return f.command(env, &cobra.Command{
-		Use: "revoke ID", Short: "end a token for good", Args: Exactly(1, "the id of a token"),
-		Long: `End a token for good, and the streams that are open with it. What it has asked for
-before is done all the same; cancel those actions if they should not be.`,
+		Use: "revoke ID", Short: "Revoke a token", Args: Exactly(1, "the id of a token"),
+		Example: `  weir tokens revoke k7m2q9x4v8c3b6n3`,
+		Long: `Revoke a token and end the streams that are open with it. Actions that were accepted with
+it go on; cancel them if they must not.`,
 	}, func(ctx context.Context, c *api, args []string) error {
 		if id, whole := wholeToken(args[0]); whole {
-			return usageError{fmt.Errorf("that is a whole token, and nothing was sent; name its id alone: weir token revoke %s", id)}
+			return usageError{fmt.Errorf("that is a whole token, and nothing was sent; name its id alone: weir tokens revoke %s", id)}
 		}
 		t, err := c.RevokeToken(ctx, args[0])
 		if err != nil {

@@ -30,8 +30,8 @@ func newTop(env *Env) *cobra.Command {
 	var f topFlags
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "watch rates, latencies and outcomes as they change",
-		Long: `Shows how many actions come and end a second, what is open, how long actions take and
+		Short: "Watch rates, latencies and outcomes as they change",
+		Long: `Show how many actions come and end a second, how many are open, how long actions take and
 how they end, and which entries and kinds are slowest. On a terminal it is drawn anew until
 Ctrl-C; elsewhere it is printed once.`,
 		Example: `  weir top
@@ -76,7 +76,7 @@ func (c *api) top(ctx context.Context, f *topFlags) error {
 		if err != nil {
 			return err
 		}
-		return printDocument(c.Out, s)
+		return PrintDocument(c.Out, s)
 	}
 	text, err := c.topText(ctx, f)
 	if err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"runtime"
@@ -9,31 +10,60 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/internal/nearest"
 	published "weir/schemas/json"
 )
 
-// Version is set by the linker for a release.
-var Version = "dev" //nolint:gochecknoglobals // the linker sets variables alone
+// The linker sets these for a release, where the build does not see the repository:
+// -ldflags "-X weir/cmd/cli.release=v1.2.3 -X weir/cmd/cli.revision=COMMIT".
+var release, revision string //nolint:gochecknoglobals // the linker can only set variables
+
+// Version names the release, checkout or module that the program was built from.
+var Version = Built().Version //nolint:gochecknoglobals // constant after start
+
+// Build describes how the program was built.
+type Build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// Built returns how the program was built. The version is a tag, or a pseudo-version that names
+// the commit; +dirty stands for changes that were not committed. It is "unknown" for a build
+// without version control.
+func Built() Build {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return built(info, release, revision)
+}
+
+func built(info *debug.BuildInfo, release, revision string) Build {
+	b := Build{release, revision, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && b.Revision == "" {
+			b.Revision = s.Value
+		}
+	}
+	if b.Version == "" && info.Main.Version != "(devel)" {
+		b.Version = info.Main.Version
+	}
+	b.Version = cmp.Or(b.Version, "unknown")
+	return b
+}
 
 func newVersion(env *Env) *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
-		Use: "version", Short: "print the version", Args: Exactly(0, "no arguments"),
+		Use: "version", Short: "Print the version", Example: "  weir version --json", Args: Exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
-			revision := ""
-			if info, ok := debug.ReadBuildInfo(); ok {
-				for _, s := range info.Settings {
-					if s.Key == "vcs.revision" {
-						revision = s.Value
-					}
-				}
-			}
+			b := Built()
 			if asJSON {
-				return printDocument(env.Out, map[string]string{
-					"version": Version, "revision": revision, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
-				})
+				return PrintDocument(env.Out, b)
 			}
-			_, err := fmt.Fprintf(env.Out, "weir %s %s %s/%s %s\n", Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, revision)
+			_, err := fmt.Fprintln(env.Out, strings.TrimSpace(strings.Join([]string{"weir", b.Version, b.Go, b.Platform, b.Revision}, " ")))
 			return err
 		},
 	}
@@ -44,11 +74,11 @@ func newVersion(env *Env) *cobra.Command {
 func newSchema(env *Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [NAME]",
-		Short: "print a contract: a JSON Schema, or the OpenAPI document",
-		Long:  "Print the contract of that name; without a name, list the names.",
+		Short: "Print a JSON Schema or the OpenAPI document",
+		Long:  "Print the JSON Schema of this name, or the OpenAPI document; without a name, list the names.",
 		Example: `  weir schema
   weir schema openapi > openapi.json`,
-		Args: between(0, 1, "schema takes one name; `weir schema` lists them"),
+		Args: between(0, 1, "schema takes one name; `weir schema` lists the names"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			names, err := schemaNames()
 			if err != nil {
@@ -66,7 +96,10 @@ func newSchema(env *Env) *cobra.Command {
 					return err
 				}
 			}
-			return usageError{fmt.Errorf("there is no contract %q; there are: %s", args[0], strings.Join(names, ", "))}
+			if hint := nearest.Hint(args[0], names); hint != "" {
+				return usageError{fmt.Errorf("there is no schema %q%s", args[0], hint)}
+			}
+			return usageError{fmt.Errorf("there is no schema %q; there are: %s", args[0], strings.Join(names, ", "))}
 		},
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // Budgets are the accounts of what is used of models.
 type Budgets interface {
-	// List are those of a tenant, by budget, token, task and model.
+	// List are a tenant's accounts, by budget, token, task and model.
 	List(ctx context.Context, tenant string) ([]schemas.BudgetView, error)
 }
 
@@ -37,7 +37,7 @@ func (a Answerer) budgets() []egress.Route {
 // budgetQuery is what is asked for of a tenant's accounts.
 type budgetQuery struct {
 	budget string      // empty: any
-	after  budgetPlace // of the last one of the page before
+	after  budgetPlace // the last item of the previous page
 	limit  int
 }
 
@@ -73,7 +73,7 @@ func budgetPlaceOf(v schemas.BudgetView) budgetPlace {
 	return budgetPlace{v.Budget, v.Token, v.Task, v.Model}
 }
 
-// String is the cursor behind it. None of its parts has a zero byte.
+// String is the cursor after this place. Its parts contain no zero byte.
 func (p budgetPlace) String() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(p[:], "\x00")))
 }

@@ -21,8 +21,8 @@ type RefusalError struct {
 
 func (r *RefusalError) Error() string { return r.problem.Error() }
 
-// said is the error in the words of the protocol. It names no request: whoever asks
-// again is told the same.
+// said is the error in the form of the protocol. It has no request id, so that repeats get the same
+// bytes.
 func (r *RefusalError) said() schemas.ChatRefused { return problem.Chat(&r.problem, "") }
 
 // Read tells how a completion ended: the whole answer, or why there is none. A document
@@ -71,7 +71,7 @@ func refused(code schemas.Code, e schemas.ChatError) *RefusalError {
 	}}
 }
 
-// codeOf is the word of an outcome that has none of its own.
+// codeOf is the code of an outcome without a code of its own.
 func codeOf(o schemas.Outcome) schemas.Code {
 	switch o {
 	case schemas.OutcomeDenied:
@@ -83,8 +83,7 @@ func codeOf(o schemas.Outcome) schemas.Code {
 	}
 }
 
-// statusOf is the status of an end that names none. What became of the upstream's answer
-// is the upstream's matter.
+// statusOf is the status of an end without one. It does not depend on the upstream's status.
 func statusOf(o schemas.Outcome, code schemas.Code) int {
 	switch {
 	case o == schemas.OutcomeCanceled:

@@ -44,7 +44,7 @@ func (a Answerer) modelsFor(serve func(c *gin.Context, who egress.Reader) error)
 
 // asks is who may ask for models. A task's token is that task's in open mode too.
 func (a Answerer) asks(r *http.Request) (egress.Reader, error) {
-	if token, _ := githttp.Token(r.Header.Values("Authorization"), false); task.Is(token) && a.cfg.Holder != nil {
+	if token, _ := githttp.BearerToken(r.Header.Values("Authorization"), false); task.Is(token) && a.cfg.Holder != nil {
 		return a.cfg.Holder(r.Context(), token)
 	}
 	return a.server.Reader(r, schemas.ScopeActionsWrite, schemas.ScopeActionsRead)

@@ -74,12 +74,11 @@ func Resume(r *http.Request) (after schemas.ChatPlace, err error) {
 	return after, stream.Invalid("the Last-Event-ID header must be the id of an event")
 }
 
-// Answer answers for a completion: as a stream with its chunks from after a place to
-// its end, or with the whole, where wait is as in egress.Server.Reply. A stream is begun with its
-// first chunk, so that what goes wrong before is answered with a status of its own.
-// left is called, at most once, when the client has gone before the end and nobody else on
-// this node reads the completion or waits for it, on the goroutine of the request, whose
-// context has ended by then; nil: nobody wants to know.
+// Answer answers for a completion: as a stream of its chunks from a place to its end, or as a
+// whole, with wait as in egress.Server.Reply. A stream starts with its first chunk, so that earlier
+// errors get their own status. left is called at most once, if the client leaves before the end and
+// this node has no other reader of the completion. It runs on the goroutine of the request, after
+// the end of its context; nil: no callback.
 func (a Answerer) Answer(
 	w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt,
 	streams bool, after schemas.ChatPlace, wait time.Duration, left func(),
@@ -171,8 +170,8 @@ func (f *frames) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// errNotAnswered is for whoever waits for a completion on a node that stops. A client of
-// the protocol knows no receipt.
+// errNotAnswered is for clients that wait for a completion on a stopping node. Clients of the
+// protocol do not know receipts.
 func errNotAnswered() error {
 	return fault.New(schemas.Unavailable, "this node is stopping, and the completion goes on without an answer here; "+
 		"send the request again with its Idempotency-Key, or look for the action that X-Generation-Id names")

@@ -1,6 +1,5 @@
-// Package console serves the console: pages that show what is being done and act on it, by
-// the same routes as any other client. They are built from ui and linked in as they
-// are; there is nothing else to fetch.
+// Package console serves the console: pages that show actions and act on them through the public
+// routes. They are built from ui and embedded; nothing else is fetched.
 package console
 
 import (
@@ -21,8 +20,8 @@ const Index = "index.html"
 //go:embed dist
 var dist embed.FS
 
-// policy lets the page load what lies beside it and talk to this node, and nothing else;
-// nobody may frame it, and nothing that is written into it runs.
+// policy lets a page load its own files and connect to this node only; it may not be framed, and no
+// inline script runs.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 

@@ -107,6 +107,42 @@ func TestOtherNamesAreNone(t *testing.T) {
 	require.NotEmpty(t, w.Header().Get("Content-Length"))
 }
 
+// TestTheTypesFollowTheSchemas: the schema of a document has each member that types.ts names.
+func TestTheTypesFollowTheSchemas(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("ui/src/types.ts")
+	require.NoError(t, err)
+	doc, err := os.ReadFile("../../schemas/json/openapi.json")
+	require.NoError(t, err)
+	var api struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]json.RawMessage `json:"properties"`
+			} `json:"schemas"`
+		} `json:"components"`
+	}
+	require.NoError(t, json.Unmarshal(doc, &api))
+	// The names of the console's types whose schema has another name.
+	names := map[string]string{"Action": "ActionView", "DeadLetter": "DeadLetterView", "PolicyEntry": "EntryView", "Policy": "PolicyView"}
+	found := 0
+	for _, m := range regexp.MustCompile(`(?m)^export interface (\w+)[^{]*\{\n((?:  .*\n)*)\}`).FindAllStringSubmatch(string(source), -1) {
+		name := m[1]
+		if other, ok := names[name]; ok {
+			name = other
+		}
+		schema, ok := api.Components.Schemas[name]
+		if !ok {
+			continue
+		}
+		found++
+		for _, member := range regexp.MustCompile(`(?m)^  (\w+)\??: `).FindAllStringSubmatch(m[2], -1) {
+			_, ok := schema.Properties[member[1]]
+			require.True(t, ok, "the schema %s has no member %s; types.ts names it", name, member[1])
+		}
+	}
+	require.Greater(t, found, 20, "types.ts has types with a schema")
+}
+
 // TestTheWordsAreThoseOfTheSchemas: the page knows every kind and every status of an action, and no others.
 func TestTheWordsAreThoseOfTheSchemas(t *testing.T) {
 	t.Parallel()

@@ -11,12 +11,12 @@ import (
 	"weir/schemas"
 )
 
-// Surface are the console's pages, which hold no tenant's data, and the route that tells them for
-// whom they work.
+// Surface has the console's pages, which hold no tenant's data, and the route that reports the
+// session.
 func Surface(session func(r *http.Request) (schemas.ConsoleSession, error)) egress.Surface {
 	pages := New()
 	return egress.Surface{Name: "console", Routes: egress.Routes(
-		// One redirect of our own: people leave the slash out.
+		// A redirect for URLs without the slash.
 		egress.Read("/console", func(c *gin.Context) error {
 			c.Writer.Header().Set("Location", schemas.RouteConsole)
 			c.Writer.WriteHeader(http.StatusPermanentRedirect)

@@ -8,10 +8,9 @@ import (
 	"weir/schemas"
 )
 
-// bell rings when there is new evidence of a tenant. It carries no record: who
-// hears it reads the log from where they are. The subscription stands only
-// while somebody watches.
-type bell struct {
+// notifier notifies watchers of new evidence of their tenant. It carries no record: a watcher reads the
+// log from its position. The subscription exists only while there are watchers.
+type notifier struct {
 	live stream.Live
 
 	mu    sync.Mutex
@@ -24,10 +23,10 @@ type ring struct {
 	ch     chan struct{} // holds one signal
 }
 
-func newBell(live stream.Live) *bell { return &bell{live: live, rings: map[*ring]struct{}{}} }
+func newBell(live stream.Live) *notifier { return &notifier{live: live, rings: map[*ring]struct{}{}} }
 
 // join subscribes the first watcher, and leave unsubscribes with the last.
-func (b *bell) join(tenant string) (ch <-chan struct{}, leave func(), err error) {
+func (b *notifier) join(tenant string) (ch <-chan struct{}, leave func(), err error) {
 	r := &ring{
 		prefix: schemas.EvidenceRoot + "." + schemas.EscapeToken(tenant) + ".",
 		ch:     make(chan struct{}, 1),
@@ -35,7 +34,7 @@ func (b *bell) join(tenant string) (ch <-chan struct{}, leave func(), err error)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.stop == nil {
-		if b.stop, err = b.live.Live(schemas.LiveRoot+".evidence.>", b.on, b.all); err != nil {
+		if b.stop, err = b.live.Live(schemas.LiveRoot+".evidence.>", b.notify, b.notifyAll); err != nil {
 			b.stop = nil
 			return nil, nil, err
 		}
@@ -44,7 +43,7 @@ func (b *bell) join(tenant string) (ch <-chan struct{}, leave func(), err error)
 	return r.ch, func() { b.leave(r) }, nil
 }
 
-func (b *bell) leave(r *ring) {
+func (b *notifier) leave(r *ring) {
 	b.mu.Lock()
 	delete(b.rings, r)
 	var stop func()
@@ -57,8 +56,8 @@ func (b *bell) leave(r *ring) {
 	}
 }
 
-// on rings for whoever watches the record's tenant.
-func (b *bell) on(rec schemas.Record) {
+// notify notifies the watchers of the record's tenant.
+func (b *notifier) notify(rec schemas.Record) {
 	subject := rec.Subject
 	if rest, ok := strings.CutPrefix(subject, schemas.LiveRoot+"."); ok {
 		subject = "weir." + rest
@@ -72,8 +71,8 @@ func (b *bell) on(rec schemas.Record) {
 	}
 }
 
-// all rings for everybody: records may have been missed.
-func (b *bell) all() {
+// notifyAll notifies all watchers: records may have been missed.
+func (b *notifier) notifyAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for r := range b.rings {

@@ -27,7 +27,7 @@ func (e *Records) ServeDead(w http.ResponseWriter, r *http.Request, tenant strin
 		return
 	}
 	filter := schemas.DeadRoot + "." + schemas.EscapeToken(tenant) + ".>"
-	page, err := newCursor(e, schemas.DeadStream, filter, after).page(r.Context(), limit, letter)
+	page, err := newCursor(e, schemas.DeadStream, filter, after).page(r.Context(), limit, deadLetter)
 	if err != nil {
 		problem.Write(w, r, err)
 		return
@@ -35,9 +35,8 @@ func (e *Records) ServeDead(w http.ResponseWriter, r *http.Request, tenant strin
 	stream.WriteJSON(w, r, http.StatusOK, page)
 }
 
-// letter shows why a message was parked, and not the message: nobody has
-// checked what it holds.
-func letter(rec schemas.Record) (json.RawMessage, error) {
+// deadLetter shows the reason of a dead letter without its message, whose content is unchecked.
+func deadLetter(rec schemas.Record) (json.RawMessage, error) {
 	var d schemas.DeadLetter
 	if err := json.Unmarshal(rec.Data, &d); err != nil {
 		return nil, err

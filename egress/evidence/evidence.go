@@ -27,17 +27,17 @@ type Durable interface {
 	Durable(ctx context.Context, stream string, seq uint64) error
 }
 
-// Records serves what lies on the streams of evidence and dead letters.
+// Records serves the streams of evidence and dead letters.
 type Records struct {
 	log     stream.Log
 	durable Durable
-	bell    *bell
+	bell    *notifier
 	cfg     stream.HTTP
 	done    <-chan struct{}
 }
 
-// New serves from log. live tells of new evidence while somebody watches it;
-// done ends every stream.
+// New serves from log. live notifies of new evidence while there are watchers; done ends every
+// stream.
 func New(log stream.Log, live stream.Live, durable Durable, cfg stream.HTTP, done <-chan struct{}) *Records {
 	return &Records{log: log, durable: durable, bell: newBell(live), cfg: cfg.WithDefaults(), done: done}
 }
@@ -45,7 +45,7 @@ func New(log stream.Log, live stream.Live, durable Durable, cfg stream.HTTP, don
 // query is a request for evidence, read and checked.
 type query struct {
 	filter string
-	after  uint64    // give what lies behind this sequence
+	after  uint64    // return records after this sequence
 	since  time.Time // or what is not older than this
 	limit  int
 }
@@ -165,7 +165,7 @@ func (e *Records) begin(ctx context.Context, q *query) error {
 // at finds the position before the first record that is not older than a time.
 // The stream is in order of time, so it halves.
 func (e *Records) at(ctx context.Context, first, last uint64, since time.Time) (uint64, error) {
-	low, high := first, last+1 // the record lies in [low, high)
+	low, high := first, last+1 // the record is in [low, high)
 	for low < high {
 		mid := low + (high-low)/2
 		records, err := e.log.Range(ctx, schemas.EvidenceStream, schemas.EvidenceRoot+".>", mid, 1)

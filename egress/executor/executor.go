@@ -43,6 +43,12 @@ type answer struct {
 	Body    json.RawMessage  `json:"body"`
 }
 
+// rejected is a call whose answer, if one came, was not what was wanted.
+type rejected struct {
+	common
+	*answer // the last that came; nil: none did
+}
+
 type httpFailure struct {
 	common
 	answer
@@ -59,6 +65,7 @@ type exhausted struct {
 type failedPostcondition struct {
 	common
 	Report json.RawMessage `json:"report"`
+	*answer
 }
 
 type unknown struct {
@@ -111,6 +118,11 @@ func failed(ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) (int, f
 	variant := variantOf(s, res)
 	c := common{Variant: variant, Message: messageOf(variant, s, res), Code: s.Code, Retryable: retryable(variant, s)}
 	var e any = c
+	var last *answer
+	if res.Answer != nil {
+		came := answered(res)
+		last = &came
+	}
 	switch variant {
 	case schemas.VariantDisallowedHost:
 		d := denied{common: c}
@@ -125,14 +137,11 @@ func failed(ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) (int, f
 		if h == nil {
 			h = []schemas.RetryRecord{}
 		}
-		x := exhausted{common: c, Attempts: max(len(h), s.Attempts), History: h, LastError: res.LastError}
-		if res.Answer != nil {
-			came := answered(res)
-			x.answer = &came
-		}
-		e = x
+		e = exhausted{common: c, Attempts: max(len(h), s.Attempts), History: h, LastError: res.LastError, answer: last}
+	case schemas.VariantSchemaValidationFailed, schemas.VariantRequest:
+		e = rejected{common: c, answer: last}
 	case schemas.VariantPostconditionFailed:
-		e = failedPostcondition{common: c, Report: res.Report}
+		e = failedPostcondition{common: c, Report: res.Report, answer: last}
 	case schemas.VariantOutcomeUnknown:
 		url := "/v1/actions/" + ref.ID
 		e = unknown{common: c, Attempts: s.Attempts, ActionURL: url, ResolveURL: url + "/resolve"}

@@ -51,14 +51,14 @@ func endings() map[string]ending {
 		"denied_without_result": {schemas.Settled{Outcome: schemas.OutcomeDenied, Code: schemas.DenyKilled}, nil, ""},
 		"http_failure": {
 			fail(schemas.HTTPFailure, 1),
-			&schemas.HTTPResult{Variant: schemas.VariantHTTPFailure, Message: "http request returned status 404", Answer: answer(404, `"<p>no</p>"`)}, "",
+			&schemas.HTTPResult{Variant: schemas.VariantHTTPFailure, Message: "the target answered with status 404 Not Found", Answer: answer(404, `"<p>no</p>"`)}, "",
 		},
 		"request_connect": {fail(schemas.UpstreamConnect, 1), &schemas.HTTPResult{Variant: schemas.VariantRequest, Message: "the target could not be reached"}, ""},
 		"request_timeout": {fail(schemas.UpstreamTimeout, 1), &schemas.HTTPResult{Variant: schemas.VariantRequest, Message: "the target did not answer in time"}, ""},
 		"retries_exhausted": {
 			fail(schemas.RetriesExhausted, 3),
 			&schemas.HTTPResult{
-				Variant: schemas.VariantRetriesExhausted, Message: "retry attempts exhausted after 3 attempts; last error: timeout", LastError: "timeout",
+				Variant: schemas.VariantRetriesExhausted, Message: "every attempt failed, 3 in all; the last: timeout", LastError: "timeout",
 				History: []schemas.RetryRecord{
 					{Attempt: 1, Outcome: json.RawMessage(`{"status":503}`)},
 					{Attempt: 2, Outcome: json.RawMessage(`"connect"`)},
@@ -69,14 +69,14 @@ func endings() map[string]ending {
 		"retries_exhausted_answered": {
 			fail(schemas.RetriesExhausted, 3),
 			&schemas.HTTPResult{
-				Variant: schemas.VariantRetriesExhausted, Message: "retry attempts exhausted after 3 attempts; last error: http request returned status 503",
-				LastError: "http request returned status 503", Answer: answer(503, `{"busy":true}`), History: []schemas.RetryRecord{{Attempt: 1, Outcome: json.RawMessage(`{"status":503}`)}},
+				Variant: schemas.VariantRetriesExhausted, Message: "every attempt failed, 3 in all; the last: the target answered with status 503 Service Unavailable",
+				LastError: "the target answered with status 503 Service Unavailable", Answer: answer(503, `{"busy":true}`), History: []schemas.RetryRecord{{Attempt: 1, Outcome: json.RawMessage(`{"status":503}`)}},
 			}, "",
 		},
-		"schema": {fail(schemas.ResponseSchemaInvalid, 1), &schemas.HTTPResult{Variant: schemas.VariantSchemaValidationFailed, Message: "a; b"}, ""},
+		"schema": {fail(schemas.ResponseSchemaInvalid, 1), &schemas.HTTPResult{Variant: schemas.VariantSchemaValidationFailed, Message: "a; b", Answer: answer(200, `[7]`)}, ""},
 		"postcondition": {
 			fail(schemas.PostconditionFailed, 1),
-			&schemas.HTTPResult{Variant: schemas.VariantPostconditionFailed, Message: "a postcondition failed", Report: json.RawMessage(`{"passed":false,"assertions":[]}`)}, "",
+			&schemas.HTTPResult{Variant: schemas.VariantPostconditionFailed, Message: "a postcondition failed", Report: json.RawMessage(`{"passed":false,"assertions":[]}`), Answer: answer(201, `[]`)}, "",
 		},
 		"outcome_unknown": {schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.OutcomeUnknownCode, Message: "interrupted", Attempts: 1}, nil, ""},
 		"canceled":        {schemas.Settled{Outcome: schemas.OutcomeCanceled, Code: schemas.Canceled}, nil, ""},

@@ -48,8 +48,8 @@ type Config struct {
 	Hosted, Proxied Source
 	// Hold keeps the lease of the client until it is released; default: no client has one.
 	Hold func(g task.Grant) (release func())
-	// Over is closed when a task has ended or its lease is lost; see internal/board.
-	// Default: it never is. It ends an answer that is under way.
+	// Over is closed when a task has ended or its lease is lost; see internal/board. Default:
+	// never. It ends a running answer.
 	Over func(ref schemas.Ref, lease int) (over <-chan struct{}, forget func())
 	// Timeout bounds one request and its answer; default 10 min.
 	Timeout time.Duration
@@ -58,9 +58,9 @@ type Config struct {
 // Surface are the routes by which git's clients read, and the view of kind push. They push
 // through ingress. Without a configuration the routes are not served.
 func Surface(cfg *Config) egress.Surface {
-	d := &door{}
+	d := &server{}
 	if cfg != nil {
-		d = newDoor(*cfg)
+		d = newServer(*cfg)
 	}
 	repo := schemas.RouteGit + "/:repo/"
 	return egress.Surface{
@@ -82,12 +82,12 @@ func Surface(cfg *Config) egress.Surface {
 	}
 }
 
-// door is where clients of git read. It is safe for concurrent use.
-type door struct {
+// server is where clients of git read. It is safe for concurrent use.
+type server struct {
 	Config
 
-	gate  githttp.Gate
-	crowd *githttp.Crowd
+	auth  githttp.Authorizer
+	limit *githttp.TaskLimit
 }
 
 const (
@@ -95,7 +95,7 @@ const (
 	maxRequest = 8 << 20 // bytes of the request of a fetch, decoded
 )
 
-func newDoor(c Config) *door {
+func newServer(c Config) *server {
 	if c.Over == nil {
 		c.Over = func(schemas.Ref, int) (<-chan struct{}, func()) { return nil, func() {} }
 	}
@@ -103,12 +103,12 @@ func newDoor(c Config) *door {
 		c.Hold = func(task.Grant) func() { return func() {} }
 	}
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
-	return &door{c, githttp.Gate{Grant: c.Grant, Repos: c.Repos}, githttp.NewCrowd("fetches", fetches)}
+	return &server{c, githttp.Authorizer{Grant: c.Grant, Repos: c.Repos}, githttp.NewTaskLimit("fetches", fetches)}
 }
 
 // refs answers GET info/refs, with which every fetch and push begins.
-func (d *door) refs(w http.ResponseWriter, r *http.Request, named string) error {
-	who, repo, err := d.gate.Enter(r, named)
+func (d *server) refs(w http.ResponseWriter, r *http.Request, named string) error {
+	who, repo, err := d.auth.Authorize(r, named)
 	if err != nil {
 		return err
 	}
@@ -162,8 +162,8 @@ func refused(code schemas.Code, detail string) error {
 }
 
 // fetch answers POST git-upload-pack.
-func (d *door) fetch(w http.ResponseWriter, r *http.Request, named string) error {
-	who, repo, err := d.gate.Enter(r, named)
+func (d *server) fetch(w http.ResponseWriter, r *http.Request, named string) error {
+	who, repo, err := d.auth.Authorize(r, named)
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (d *door) fetch(w http.ResponseWriter, r *http.Request, named string) error
 	if err != nil {
 		return err
 	}
-	leave, err := d.crowd.Enter(who)
+	leave, err := d.limit.Acquire(who)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (d *door) fetch(w http.ResponseWriter, r *http.Request, named string) error
 	}
 	ctx, forget := d.until(r.Context(), who)
 	defer forget()
-	if _, _, err := d.gate.Enter(r, named); err != nil { // it may have ended while its request came
+	if _, _, err := d.auth.Authorize(r, named); err != nil { // it may have ended while its request came
 		return err
 	}
 	return d.answer(w, r.WithContext(ctx), gitwire.ResultType(schemas.GitUploadPack), func(ctx context.Context, w *githttp.Stream) error {
@@ -208,9 +208,9 @@ func (d *door) fetch(w http.ResponseWriter, r *http.Request, named string) error
 	})
 }
 
-// until is a context that ends with the task whose holder fetches, or with its lease:
-// what was begun with a token goes no further than that.
-func (d *door) until(ctx context.Context, who task.Grant) (_ context.Context, forget func()) {
+// until is a context that ends with the task whose holder fetches, or with its lease: a request
+// must not outlast its token.
+func (d *server) until(ctx context.Context, who task.Grant) (_ context.Context, forget func()) {
 	if who.TaskID == "" {
 		return ctx, func() {}
 	}
@@ -228,7 +228,7 @@ func (d *door) until(ctx context.Context, who task.Grant) (_ context.Context, fo
 
 // request reads what a fetch asks for, and looks at it before git does. A probe asks for
 // nothing: it finds out whether a large request would be let in.
-func (d *door) request(w http.ResponseWriter, r *http.Request, v2 bool) (in []byte, probe bool, err error) {
+func (d *server) request(w http.ResponseWriter, r *http.Request, v2 bool) (in []byte, probe bool, err error) {
 	if r.ContentLength > maxRequest {
 		return nil, false, githttp.Refusal(gitwire.ErrTooLarge, "the request of the fetch")
 	}
@@ -247,7 +247,7 @@ func (d *door) request(w http.ResponseWriter, r *http.Request, v2 bool) (in []by
 	return buf.Bytes(), asked.Command == "", nil
 }
 
-func (d *door) source(repo schemas.Repo) (Source, error) {
+func (d *server) source(repo schemas.Repo) (Source, error) {
 	source := d.Hosted
 	if repo.Mode == schemas.RepoProxy {
 		source = d.Proxied
@@ -258,12 +258,12 @@ func (d *door) source(repo schemas.Repo) (Source, error) {
 	return source, nil
 }
 
-// errBroken says that an answer was begun and did not come to its end.
+// errBroken: an answer was begun and not completed.
 var errBroken = errors.New("the answer broke off")
 
 // answer lets a source write, within the time of a request. The status goes out with
 // the first byte.
-func (d *door) answer(w http.ResponseWriter, r *http.Request, mediaType string, write func(context.Context, *githttp.Stream) error) error {
+func (d *server) answer(w http.ResponseWriter, r *http.Request, mediaType string, write func(context.Context, *githttp.Stream) error) error {
 	ctx, cancel := context.WithTimeout(r.Context(), d.Timeout)
 	defer cancel()
 	out := githttp.NewStream(w, mediaType)
@@ -322,8 +322,8 @@ func view(repo schemas.Repo, g task.Grant) git.View {
 	return git.View{Refs: slices.Compact(refs), Tenant: g.Tenant}
 }
 
-// gaveUp reports whether git ended by itself because of what it was asked, and its last
-// word. One that was killed has said nothing about that.
+// gaveUp reports whether git exited by itself because of the request, and its last message. A
+// killed git does not count.
 func gaveUp(err error) (said string, own bool) {
 	failed, ok := errors.AsType[*git.ExitError](err)
 	if !ok {

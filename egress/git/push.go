@@ -47,9 +47,8 @@ func Push(w http.ResponseWriter, r *http.Request, s *schemas.Settled, doc json.R
 
 var errNotAnswer = errors.New("the answer to a push is a githttp.Answer")
 
-// Refuse answers for a push whose end is not git's word: with a status, or where it is
-// too late for that as the last word on the band that is for it. An answer begins early
-// only for a client that has one.
+// Refuse answers a push that ended without a report of git: with a status or, if it is too late for
+// that, on the error band. An answer begins early only for a client with that band.
 func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if a, ok := w.(*githttp.Answer); ok && a.Close() {
 		e := problem.Of(err)
@@ -76,7 +75,7 @@ func said(s *schemas.Settled, res schemas.PushResult) (body []byte, ok bool) {
 }
 
 // unknown is for a push whose end is not known.
-const unknown = "nobody can tell whether the branch was updated: look at it with git ls-remote, and push again if it was not"
+const unknown = "it is unknown whether the branch was updated: look at it with git ls-remote, and push again if it was not"
 
 func accepted(res schemas.PushResult) []byte {
 	switch {

@@ -21,8 +21,8 @@ var levels = []time.Duration{10 * time.Second, 5 * time.Minute, time.Hour} //nol
 
 // counter is the key of a row of table figure.
 type counter struct {
-	level, slot                                 int64
-	tenant, kind, taskType, entry, code, status string
+	level, slot                              int64
+	tenant, kind, agent, entry, code, status string
 }
 
 // amount is what a transaction adds to a counter.
@@ -33,9 +33,9 @@ type amount struct {
 
 // batchWriter writes one batch.
 type batchWriter struct {
-	tx                              *sql.Tx
-	insert, move, settle, read, add *sql.Stmt // which end with the transaction
-	figures                         map[counter]*amount
+	tx                                      *sql.Tx
+	insert, move, answer, settle, read, add *sql.Stmt // which end with the transaction
+	figures                                 map[counter]*amount
 }
 
 // errMoved says that another process has read on in the same file.
@@ -56,7 +56,7 @@ func (s *store) apply(ctx context.Context, partition int, from uint64, to place,
 		}
 		b := &batchWriter{tx: tx, figures: map[counter]*amount{}}
 		for query, into := range map[string]**sql.Stmt{
-			insertAction: &b.insert, moveAction: &b.move, settleAction: &b.settle, readSpread: &b.read, addFigure: &b.add,
+			insertAction: &b.insert, moveAction: &b.move, answerAction: &b.answer, settleAction: &b.settle, readSpread: &b.read, addFigure: &b.add,
 		} {
 			if *into, err = tx.PrepareContext(ctx, query); err != nil {
 				return err
@@ -67,18 +67,23 @@ func (s *store) apply(ctx context.Context, partition int, from uint64, to place,
 }
 
 const (
-	insertAction = "INSERT INTO action (" + columns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+	insertAction = "INSERT INTO action (" + columns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+	selectAction = "SELECT " + columns + " FROM action WHERE tenant = ? AND id = ?"
 	deleteAction = "DELETE FROM action WHERE tenant = ? AND id = ? RETURNING " + columns
 	moveAction   = `UPDATE action SET state = iif(?1 = 'resumed', 'started', ?1)
 WHERE tenant = ?2 AND id = ?3 AND status = '' AND state <> ?1 AND (?1 <> 'resumed' OR state = 'waiting')`
-	settleAction = `UPDATE action SET status = ?, code = ?, entry = ?, settled = ?, attempts = ?
-WHERE tenant = ? AND id = ? AND status = '' RETURNING at, kind, task_type`
+	answerAction = `UPDATE action SET http_status = iif(?1 = 0, http_status, ?1),
+method = iif(host = '', ?2, method), host = iif(host = '', ?3, host), path = iif(host = '', ?4, path)
+WHERE tenant = ?5 AND id = ?6 AND status = ''`
+	settleAction = `UPDATE action SET status = ?1, code = ?2, entry = ?3, settled = ?4, attempts = ?5,
+http_status = iif(?6 = 0, http_status, ?6), model = iif(?7 = '', model, ?7), tokens_in = ?8, tokens_out = ?9, nano_usd = ?10, ttft = ?11
+WHERE tenant = ?12 AND id = ?13 AND status = '' RETURNING at, kind, agent`
 )
 
 // write stores a batch. Most actions end in the batch that they begin in, and are written once.
 func (b *batchWriter) write(ctx context.Context, partition int, records []schemas.Record) error {
 	var accepted, settled []*action
-	states := map[schemas.Ref]string{}
+	changes := map[schemas.Ref]*change{}
 	mine := map[schemas.Ref]*action{}
 	for _, rec := range records {
 		ref, section, err := schemas.ParseSubject(rec.Subject)
@@ -90,20 +95,32 @@ func (b *batchWriter) write(ctx context.Context, partition int, records []schema
 			accepted, mine[ref] = append(accepted, a), a
 		case rec.Ends():
 			if a := mine[ref]; a == nil {
-				settled = append(settled, &action{ref: ref, end: readSettled(rec)})
+				a = &action{ref: ref}
+				a.settle(rec)
+				settled = append(settled, a)
 			} else if a.status == "" {
-				a.end = readSettled(rec)
+				a.settle(rec)
 			}
 		default:
 			if a := mine[ref]; a != nil {
-				a.state = stateAfter(a.state, rec)
-			} else {
-				states[ref] = stateAfter(states[ref], rec)
+				c := &change{state: a.state}
+				c.read(ref.Kind, rec)
+				c.apply(a)
+				continue
 			}
+			if changes[ref] == nil {
+				changes[ref] = &change{}
+			}
+			changes[ref].read(ref.Kind, rec)
 		}
 	}
 	for _, a := range accepted {
 		if err := b.accept(ctx, a); err != nil {
+			return err
+		}
+	}
+	for ref, c := range changes {
+		if err := b.change(ctx, ref, c); err != nil {
 			return err
 		}
 	}
@@ -112,15 +129,37 @@ func (b *batchWriter) write(ctx context.Context, partition int, records []schema
 			return err
 		}
 	}
-	for ref, state := range states {
-		if state == "" {
-			continue
-		}
-		if _, err := b.move.ExecContext(ctx, state, ref.Tenant, ref.ID); err != nil {
+	return b.writeFigures(ctx)
+}
+
+// change changes an action of an earlier batch that has not ended.
+func (b *batchWriter) change(ctx context.Context, ref schemas.Ref, c *change) error {
+	if c.state != "" {
+		if _, err := b.move.ExecContext(ctx, c.state, ref.Tenant, ref.ID); err != nil {
 			return err
 		}
 	}
-	return b.writeFigures(ctx)
+	if c.httpStatus != 0 || c.called.Host != "" {
+		if _, err := b.answer.ExecContext(ctx, c.httpStatus, c.called.Method, c.called.Host, c.called.Path, ref.Tenant, ref.ID); err != nil {
+			return err
+		}
+	}
+	if c.agent == "" {
+		return nil
+	}
+	var a action
+	err := b.tx.QueryRowContext(ctx, selectAction, ref.Tenant, ref.ID).Scan(a.fields()...)
+	if err != nil || a.agent == c.agent {
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil // the log has dropped it
+		}
+		return err
+	}
+	b.tally(&a, -1)
+	a.agent = c.agent
+	b.tally(&a, 1)
+	_, err = b.tx.ExecContext(ctx, "UPDATE action SET agent = ? WHERE tenant = ? AND id = ?", a.agent, ref.Tenant, ref.ID)
+	return err
 }
 
 // accept adds a new action, with its end if that is known.
@@ -158,14 +197,15 @@ func (b *batchWriter) accept(ctx context.Context, a *action) error {
 // end ends an action of an earlier batch. The log has dropped one that is not there; one that
 // has ended keeps its end.
 func (b *batchWriter) end(ctx context.Context, a *action) error {
-	row := b.settle.QueryRowContext(ctx, a.status, a.code, a.entry, a.settled, a.attempts, a.ref.Tenant, a.ref.ID)
-	if err := row.Scan(&a.at, &a.ref.Kind, &a.taskType); err != nil {
+	row := b.settle.QueryRowContext(ctx, a.status, a.code, a.entry, a.settled, a.attempts,
+		a.httpStatus, a.model, a.tokensIn, a.tokensOut, a.nanoUSD, a.ttft, a.ref.Tenant, a.ref.ID)
+	if err := row.Scan(&a.at, &a.ref.Kind, &a.agent); err != nil {
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
 		return err
 	}
-	b.tally(&action{at: a.at, ref: a.ref, taskType: a.taskType}, -1)
+	b.tally(&action{at: a.at, ref: a.ref, agent: a.agent}, -1)
 	b.tally(a, 1)
 	b.ended(a)
 	return nil
@@ -181,7 +221,7 @@ func (b *batchWriter) amount(of counter) *amount {
 // tally counts an action by what it is.
 func (b *batchWriter) tally(a *action, n int64) {
 	b.amount(counter{
-		slot: a.at / int64(tallySlot), tenant: a.ref.Tenant, kind: string(a.ref.Kind), taskType: a.taskType,
+		slot: a.at / int64(tallySlot), tenant: a.ref.Tenant, kind: string(a.ref.Kind), agent: a.agent,
 		entry: a.entry, code: a.code, status: a.status,
 	}).n += n
 }
@@ -203,15 +243,15 @@ func (b *batchWriter) ended(a *action) {
 
 const (
 	readSpread = `SELECT spread FROM figure
-WHERE level = ? AND slot = ? AND tenant = ? AND kind = ? AND task_type = ? AND entry = ? AND code = ? AND status = ?`
-	addFigure = `INSERT INTO figure (level, slot, tenant, kind, task_type, entry, code, status, n, spread)
+WHERE level = ? AND slot = ? AND tenant = ? AND kind = ? AND agent = ? AND entry = ? AND code = ? AND status = ?`
+	addFigure = `INSERT INTO figure (level, slot, tenant, kind, agent, entry, code, status, n, spread)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET n = n + excluded.n, spread = excluded.spread`
 )
 
 func (b *batchWriter) writeFigures(ctx context.Context) error {
 	for k, v := range b.figures {
-		key := []any{k.level, k.slot, k.tenant, k.kind, k.taskType, k.entry, k.code, k.status}
+		key := []any{k.level, k.slot, k.tenant, k.kind, k.agent, k.entry, k.code, k.status}
 		if v.n == 0 {
 			continue
 		}
@@ -238,8 +278,8 @@ func (x *Index) prune(ctx context.Context, s *store, p *partition, first uint64)
 	}
 	return s.write(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `
-INSERT INTO figure (level, slot, tenant, kind, task_type, entry, code, status, n)
-SELECT 0, at / ?3, tenant, kind, task_type, entry, code, status, -count(*) FROM action WHERE part = ?1 AND at < ?2 GROUP BY 2, 3, 4, 5, 6, 7, 8
+INSERT INTO figure (level, slot, tenant, kind, agent, entry, code, status, n)
+SELECT 0, at / ?3, tenant, kind, agent, entry, code, status, -count(*) FROM action WHERE part = ?1 AND at < ?2 GROUP BY 2, 3, 4, 5, 6, 7, 8
 ON CONFLICT DO UPDATE SET n = n + excluded.n;
 DELETE FROM action WHERE part = ?1 AND at < ?2;
 DELETE FROM figure WHERE level = 0 AND n = 0;

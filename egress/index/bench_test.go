@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,9 +44,10 @@ func newFixed(n int) *fixed {
 		}
 		accepted, _ := ledger.Encode(schemas.Event{V: 1, N: 1, Type: schemas.EventAccepted, Time: at, Action: &schemas.Action{
 			ID: ref.ID, Tenant: ref.Tenant, Kind: ref.Kind, Class: schemas.ClassOnce, IDSource: schemas.IDGenerated, AcceptedAt: at, Deadline: at.Add(time.Minute),
-			Payload: []byte(`{"method":"POST","url":"https://api.example.com/v1/orders","headers":[{"name":"x-a","value":"b"}],"body":{"item":7,"note":"a few words"}}`),
+			Caller:  fmt.Sprintf("caller-%d", i%11),
+			Payload: fmt.Appendf(nil, `{"method":"POST","url":"https://api-%d.example.com/v1/orders/%d?key=value","headers":[{"name":"x-a","value":"b"}],"body":{"item":7,"note":"a few words"}}`, i%5, i),
 		}})
-		settled, _ := ledger.Encode(schemas.Event{V: 1, N: perAction, Type: schemas.EventSettled, Time: at, Settled: &schemas.Settled{
+		settled, _ := ledger.Encode(schemas.Event{V: 1, N: perAction, Type: schemas.EventSettled, Time: at, Attempted: &schemas.Attempted{Number: 1, Sent: true, Status: 201 + i%1000/999*302}, Settled: &schemas.Settled{
 			Outcome: outcome, Code: code, Entry: entry, Attempts: 1,
 			Result: []byte(`{"answer":{"status":201,"headers":[{"name":"content-type","value":"application/json"}],"body":{"id":"o-1","state":"new"},"json":true,"hash":"00","snippet":"{}"}}`),
 		}})
@@ -111,11 +113,12 @@ func BenchmarkAsk(b *testing.B) {
 	x, took := indexed(b, f)
 	b.Logf("%d actions were read in %s", n, took)
 	for _, query := range []string{
-		"", "status=denied", "status=failed", "entry=entry-3", "code=DENY_HOST&entry=entry-1", "kind=http&since=10m", "q=bcce-000000000777", "q=nowhere",
+		"", "status=denied", "status=failed", "entry=entry-3", "code=DENY_HOST&entry=entry-1", "kind=http&since=10m", "q=01890a5d-ac96-774b-bcce-000000000777", "q=nowhere", "q=nowhere&since=10m", "q=nowhere&host=api-3.example.com", "q=ORDERS/777", "q=post api-3.example.com/v1/orders",
+		"host=api-3.example.com", "host=none.example.com", "http_status=5xx", "http_status=404", "method=GET", "caller=caller-3", "count=true&q=orders/777", "count=true&host=api-3.example.com",
 		"count=true", "count=true&status=denied&since=5m", "count=true&entry=entry-3", "status=open", "tenant=*&status=denied,failed",
 	} {
 		b.Run("list/"+query, func(b *testing.B) {
-			values, err := url.ParseQuery(query)
+			values, err := url.ParseQuery(strings.ReplaceAll(query, " ", "+"))
 			require.NoError(b, err)
 			tenant := "acme"
 			if values.Has("tenant") {
@@ -145,7 +148,7 @@ func BenchmarkAsk(b *testing.B) {
 	}
 	for _, query := range []string{"", "by=entry", "since=24h&by=kind", "since=15m&step=10s&by=outcome", "since=7d&step=1h&by=entry"} {
 		b.Run("stats/"+query, func(b *testing.B) {
-			values, err := url.ParseQuery(query)
+			values, err := url.ParseQuery(strings.ReplaceAll(query, " ", "+"))
 			require.NoError(b, err)
 			q, err := index.ParseStats(values, "acme", time.Now())
 			require.NoError(b, err)

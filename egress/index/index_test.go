@@ -77,7 +77,9 @@ func (s *shop) claim(tenant string, kind schemas.Kind, id string) *ledger.State 
 func (s *shop) attempt(st *ledger.State, entry string) {
 	s.t.Helper()
 	s.append(st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}})
-	s.append(st, schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, Decision: schemas.Decision{Allowed: true, Entry: entry}}})
+	s.append(st, schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{
+		Number: 1, Method: "POST", URL: "https://u:secret@Git.example/r.git?secret", Decision: schemas.Decision{Allowed: true, Entry: entry},
+	}})
 }
 
 func (s *shop) append(st *ledger.State, ev schemas.Event) {
@@ -154,8 +156,11 @@ func TestFiltersAndCounts(t *testing.T) {
 		"task=task-9":                {"task-9", "push-5", "chat-4"},
 		"task=task-9&kind=push":      {"push-5"},
 		"code=DENY_HOST":             {"order-2"},
-		"q=rder":                     {"order-2", "order-1"},
-		"q=%25":                      nil, // refused
+		"q=order":                    {"order-2", "order-1"},
+		"q=rder":                     {},
+		"q=%25":                      {},
+		"q=":                         nil, // refused
+		"q=a%0ab":                    nil,
 		"kind=http,run":              {"run-3", "order-2", "order-1"},
 		"status=succeeded,denied":    {"order-2", "order-1"},
 		"status=open":                {"task-9", "push-5", "chat-4", "run-3"},
@@ -196,7 +201,7 @@ func TestTenantsAreApart(t *testing.T) {
 			s.settle(s.claim(tenant, schemas.KindHTTP, fmt.Sprintf("%s-%d", tenant, i)), schemas.OutcomeFailed, schemas.HTTPFailure)
 		}
 	}
-	for _, query := range []string{"", "kind=http", "status=failed", "code=HTTP_FAILURE", "q=acme", "since=1h", "entry="} {
+	for _, query := range []string{"", "kind=http", "status=failed", "code=HTTP_FAILURE", "q=acme", "q=secret.example", "host=secret.example", "since=1h", "entry="} {
 		for _, it := range s.page("other", query).Items {
 			require.Contains(t, it.ID, "other")
 		}
@@ -495,10 +500,16 @@ func (s *shop) run(program []step) (states []*ledger.State) {
 		}
 		switch {
 		case op.do < 5:
-			states = append(states, s.claim("acme", op.kind, fmt.Sprintf("a-%d", n)))
+			states = append(states, s.claimCall(op.kind, fmt.Sprintf("a-%d", n), op.which))
 		case op.do < 11 && (st == nil || st.Settled != nil):
 		case op.do < 8:
 			s.attempt(st, op.entry)
+			if op.which%2 > 0 {
+				s.append(st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Status: 200 + op.which%300}})
+			}
+			if op.which%5 == 0 && st.Kind == schemas.KindTask {
+				s.append(st, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{What: schemas.TaskClaimed, Holder: "id-3", Agent: fmt.Sprintf("coder-%d", op.which%3)}})
+			}
 		case op.do < 11:
 			s.settle(st, op.outcome, op.code)
 		case op.do == 11:
@@ -530,7 +541,7 @@ func (s *shop) equal(states []*ledger.State) {
 			perEntry[entry]++
 		}
 		by[name]++
-		want = append(want, fmt.Sprint(st.ID, st.Kind, st.Status(), code, entry, settled, st.Action.Deadline.UnixNano()))
+		want = append(want, fmt.Sprint(st.ID, st.Kind, st.Status(), code, entry, settled, st.Action.Deadline.UnixNano(), st.Called(), statusOf(st), agentOf(st), st.Action.Caller))
 	}
 	for cursor := ""; ; {
 		page := s.page("acme", "limit=9"+cursor)
@@ -539,7 +550,7 @@ func (s *shop) equal(states []*ledger.State) {
 			if !it.Settled.IsZero() {
 				settled = "settled"
 			}
-			got = append(got, fmt.Sprint(it.ID, it.Kind, it.Status, it.Code, it.Entry, settled, it.Deadline.UnixNano()))
+			got = append(got, fmt.Sprint(it.ID, it.Kind, it.Status, it.Code, it.Entry, settled, it.Deadline.UnixNano(), it.Called, it.HTTPStatus, it.Agent, it.Caller))
 		}
 		if page.Next == "" {
 			break

@@ -69,9 +69,11 @@ func (f *filter) conditions() (all []condition) {
 		add(*f.entry == "", "", "entry = ''")
 	}
 	add(f.code != "", "by_code", "code = ? AND code <> ''", f.code)
-	add(f.agent != "", "by_type", "task_type = ? AND task_type <> ''", f.agent)
+	add(f.agent != "", "by_agent", "agent = ? AND agent <> ''", f.agent)
+	add(f.host != "", "by_host", "host = ? AND host <> ''", f.host)
 	add(open && oneKind, "by_work", "kind = ? AND status = ''", kind.args...)
 	add(open && f.tenant == "", "by_open", "status = ''")
+	add(f.caller != "", "by_caller", "caller = ? AND caller <> ''", f.caller)
 	if f.damaged {
 		stat.text, stat.args = "("+stat.text+" OR code = ?)", append(stat.args, schemas.Poison)
 	}
@@ -79,8 +81,39 @@ func (f *filter) conditions() (all []condition) {
 	add(len(f.status) > 1 || f.damaged, "", stat.text, stat.args...)
 	add(oneKind, "by_kind", kind.text, kind.args...)
 	add(len(f.kinds) > 1, "", kind.text, kind.args...)
-	add(f.text != "", "", "instr(id, ?) > 0", f.text)
+	methods, answers := in("method", f.methods), f.answered()
+	add(len(f.methods) > 0, "", methods.text, methods.args...)
+	add(answers.text != "", "", answers.text, answers.args...)
+	add(f.text != "", "", searched, likePart(f.text), likePart(f.text)[1:])
 	return all
+}
+
+// searched is what a text is searched in: an id from its beginning, and what lists show of the call.
+const searched = `((method || ' ' || host || path || char(10) || agent || char(10) || caller || char(10) || model) LIKE ? ESCAPE '!' OR id LIKE ? ESCAPE '!')`
+
+// likePart is the pattern of a text in any place.
+func likePart(text string) string {
+	return "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(text) + "%"
+}
+
+// answered is that the target has answered with one of some statuses.
+func (f *filter) answered() (c clause) {
+	for _, of := range f.answers {
+		if c.text != "" {
+			c.text += " OR "
+		}
+		c.text += "http_status BETWEEN ? AND ?"
+		c.args = append(c.args, of[0], of[1])
+	}
+	if c.text != "" {
+		c.text = "(" + c.text + ")"
+	}
+	return c
+}
+
+// detailed reports whether a filter asks for more than table figure has.
+func (f *filter) detailed() bool {
+	return f.task != "" || f.text != "" || f.host != "" || f.caller != "" || len(f.methods) > 0 || len(f.answers) > 0
 }
 
 // selection selects the actions of a stretch of time. From reads those that the best SQL index
@@ -163,7 +196,7 @@ func (s *store) rows(ctx context.Context, query string, args []any, do func(scan
 }
 
 // count counts the actions that a filter selects. By time, kind, status, entry, agent and code
-// it reads table figure; by task and text it looks at the actions themselves.
+// it reads table figure; by anything else it looks at the actions themselves.
 func (s *store) count(ctx context.Context, f filter) (*schemas.ActionCount, error) {
 	since, until := f.since, f.until
 	if until == 0 {
@@ -174,7 +207,7 @@ func (s *store) count(ctx context.Context, f filter) (*schemas.ActionCount, erro
 	edges := [][2]int64{{since, low * int64(tallySlot)}, {high * int64(tallySlot), until}}
 	var queries []string
 	var args []any
-	if f.task != "" || f.text != "" || low >= high {
+	if f.detailed() || low >= high {
 		edges = [][2]int64{{since, until}}
 	} else {
 		c := f.figures(0, low, high)
@@ -238,10 +271,16 @@ func (x *Index) List(ctx context.Context, q Query) (page schemas.ActionPage, err
 // listed is what a list shows of an action.
 func (a *action) listed(tenant bool) schemas.ActionEntry {
 	e := schemas.ActionEntry{
-		ID: a.ref.ID, Kind: a.ref.Kind, TaskType: a.taskType, Status: schemas.Status(cmp.Or(a.status, a.state)), Class: schemas.Class(a.class),
+		ID: a.ref.ID, Kind: a.ref.Kind, Called: a.called, HTTPStatus: a.httpStatus, Agent: a.agent, Caller: a.caller, Status: schemas.Status(cmp.Or(a.status, a.state)), Class: schemas.Class(a.class),
 		Created: instant(a.created), Deadline: instant(a.deadline), Settled: instant(a.settled),
 		Entry: a.entry, Task: a.task, Code: schemas.Code(a.code), Attempts: a.attempts,
 		URL: stream.ActionURL(a.ref.ID), EventsURL: stream.EventsURL(a.ref.ID),
+	}
+	e.ModelUse = schemas.ModelUse{
+		Model: a.model, TokensIn: a.tokensIn, TokensOut: a.tokensOut, CostUSD: float64(a.nanoUSD) / 1e9, TTFTMS: a.ttft,
+	}
+	if a.ref.Kind == schemas.KindRun {
+		e.TaskType = a.agent
 	}
 	if tenant {
 		e.Tenant = a.ref.Tenant

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"weir/egress/stream"
 	"weir/schemas"
@@ -37,6 +39,10 @@ type filter struct {
 	live         bool     // which are not all
 	entry        *string
 	agent        string
+	host         string
+	caller       string
+	methods      []string
+	answers      [][2]int // ranges of HTTP statuses
 	task         string
 	code         string
 	text         string
@@ -68,7 +74,7 @@ func (p *params) refuse(name, what string) {
 func ParseList(q url.Values, tenant string, now time.Time) (Query, error) {
 	out := Query{cursor: math.MaxInt64}
 	p := &params{Values: q}
-	p.err = stream.Only(q, "kind", "status", "entry", "agent", "task", "code", "q", "since", "until", "tenant", "limit", "cursor", "count")
+	p.err = stream.Only(q, "kind", "status", "entry", "agent", "host", "method", "http_status", "caller", "task", "code", "q", "since", "until", "tenant", "limit", "cursor", "count")
 	out.filter = p.filter(tenant, now)
 	if p.err == nil {
 		out.limit, p.err = stream.Limit(q, 50)
@@ -112,19 +118,52 @@ func (p *params) filter(tenant string, now time.Time) filter {
 	for _, of := range []struct {
 		name string
 		into *string
-	}{{"agent", &f.agent}, {"task", &f.task}, {"code", &f.code}, {"q", &f.text}} {
+	}{{"agent", &f.agent}, {"caller", &f.caller}, {"task", &f.task}, {"code", &f.code}} {
 		v, ok := p.one(of.name)
-		*of.into = v
-		if of.name == "q" {
-			v = strings.ReplaceAll(v, "~", "-") // the text may be a part of a successor's id
-		}
-		if ok && !schemas.ValidID(v) {
+		if *of.into = v; ok && !schemas.ValidID(v) {
 			p.refuse(of.name, "must be 1 to 128 of A-Z a-z 0-9 . _ : -")
 		}
 	}
+	f.text = p.text("q")
+	f.host = strings.ToLower(p.text("host"))
+	f.methods = p.list("method", methods())
+	p.answers(&f)
 	f.since = p.when("since", now)
 	f.until = p.when("until", now)
 	return f
+}
+
+// longestText is the number of characters of a parameter that may be any text.
+const longestText = 256
+
+// text reads a parameter that may be any text of one line.
+func (p *params) text(name string) string {
+	v, ok := p.one(name)
+	if ok && (v == "" || utf8.RuneCountInString(v) > longestText || !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl)) {
+		p.refuse(name, "must be 1 to 256 characters without control characters")
+	}
+	return v
+}
+
+// methods are the methods that calls have.
+func methods() []string { return []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} }
+
+// answers reads HTTP statuses, and classes of them such as 4xx.
+func (p *params) answers(f *filter) {
+	value, ok := p.one("http_status")
+	if !ok {
+		return
+	}
+	for word := range strings.SplitSeq(value, ",") {
+		low, high := strings.Replace(word, "xx", "00", 1), strings.Replace(word, "xx", "99", 1)
+		n, err := strconv.Atoi(low)
+		if err != nil || len(low) != 3 || n < 100 || n > 599 || low != word && n%100 != 0 {
+			p.refuse("http_status", "must be a status such as 404 or a class such as 5xx, or several with commas between")
+			return
+		}
+		m, _ := strconv.Atoi(high) // as the other
+		f.answers = append(f.answers, [2]int{n, m})
+	}
 }
 
 // status reads the statuses. The file has one for the open ones.

@@ -19,7 +19,7 @@ import (
 
 // version is the version of the tables below and of their contents. A file of another version is
 // discarded and built anew; increment it with every change of either.
-const version = 4
+const version = 5
 
 // An action's key is when the log stored its acceptance, in nanoseconds: each SQL index
 // yields a list in that order. If two actions have the same nanosecond, one gets the next.
@@ -32,28 +32,39 @@ const version = 4
 // (status empty) and those that ended in it, with their latencies.
 const tables = `
 CREATE TABLE place (
-	partition INTEGER PRIMARY KEY,
-	seq       INTEGER NOT NULL,
-	stamp_seq INTEGER NOT NULL,
-	stamp     TEXT    NOT NULL
+	partition   INTEGER PRIMARY KEY,
+	seq         INTEGER NOT NULL,
+	stamp_seq   INTEGER NOT NULL,
+	stamp       TEXT    NOT NULL
 );
 CREATE TABLE action (
-	at        INTEGER PRIMARY KEY,
-	tenant    TEXT    NOT NULL,
-	kind      TEXT    NOT NULL,
-	id        TEXT    NOT NULL,
-	class     TEXT    NOT NULL,
-	task_type TEXT    NOT NULL,
-	task      TEXT    NOT NULL,
-	created   INTEGER NOT NULL,
-	deadline  INTEGER NOT NULL,
-	part      INTEGER NOT NULL,
-	state     TEXT    NOT NULL,
-	status    TEXT    NOT NULL,
-	code      TEXT    NOT NULL,
-	entry     TEXT    NOT NULL,
-	settled   INTEGER NOT NULL,
-	attempts  INTEGER NOT NULL
+	at          INTEGER PRIMARY KEY,
+	tenant      TEXT    NOT NULL,
+	kind        TEXT    NOT NULL,
+	id          TEXT    NOT NULL,
+	class       TEXT    NOT NULL,
+	agent       TEXT    NOT NULL,
+	task        TEXT    NOT NULL,
+	caller      TEXT    NOT NULL,
+	method      TEXT    NOT NULL,
+	host        TEXT    NOT NULL,
+	path        TEXT    NOT NULL,
+	calls       INTEGER NOT NULL,
+	created     INTEGER NOT NULL,
+	deadline    INTEGER NOT NULL,
+	part        INTEGER NOT NULL,
+	state       TEXT    NOT NULL,
+	http_status INTEGER NOT NULL,
+	model       TEXT    NOT NULL,
+	tokens_in   INTEGER NOT NULL,
+	tokens_out  INTEGER NOT NULL,
+	nano_usd    INTEGER NOT NULL,
+	ttft        REAL    NOT NULL,
+	status      TEXT    NOT NULL,
+	code        TEXT    NOT NULL,
+	entry       TEXT    NOT NULL,
+	settled     INTEGER NOT NULL,
+	attempts    INTEGER NOT NULL
 );
 CREATE UNIQUE INDEX by_id ON action (tenant, id);
 CREATE INDEX by_tenant ON action (tenant);
@@ -63,20 +74,22 @@ CREATE INDEX by_kind   ON action (tenant, kind);
 CREATE INDEX by_work   ON action (tenant, kind) WHERE status = '';
 CREATE INDEX by_entry  ON action (tenant, entry) WHERE entry <> '';
 CREATE INDEX by_code   ON action (tenant, code) WHERE code <> '';
-CREATE INDEX by_type   ON action (tenant, task_type) WHERE task_type <> '';
+CREATE INDEX by_agent  ON action (tenant, agent) WHERE agent <> '';
+CREATE INDEX by_host   ON action (tenant, host) WHERE host <> '';
+CREATE INDEX by_caller ON action (tenant, caller) WHERE caller <> '';
 CREATE INDEX by_task   ON action (tenant, task) WHERE task <> '';
 CREATE TABLE figure (
-	level     INTEGER NOT NULL,
-	slot      INTEGER NOT NULL,
-	tenant    TEXT    NOT NULL,
-	kind      TEXT    NOT NULL,
-	task_type TEXT    NOT NULL,
-	entry     TEXT    NOT NULL,
-	code      TEXT    NOT NULL,
-	status    TEXT    NOT NULL,
-	n         INTEGER NOT NULL,
+	level       INTEGER NOT NULL,
+	slot        INTEGER NOT NULL,
+	tenant      TEXT    NOT NULL,
+	kind        TEXT    NOT NULL,
+	agent       TEXT    NOT NULL,
+	entry       TEXT    NOT NULL,
+	code        TEXT    NOT NULL,
+	status      TEXT    NOT NULL,
+	n           INTEGER NOT NULL,
 	spread    BLOB,
-	PRIMARY KEY (level, slot, tenant, kind, task_type, entry, code, status)
+	PRIMARY KEY (level, slot, tenant, kind, agent, entry, code, status)
 ) WITHOUT ROWID;
 `
 

@@ -16,13 +16,19 @@ import (
 func Surface(s *egress.Server, show func(only []string, operator bool) schemas.PolicyView, operations func() schemas.OperationsView) egress.Surface {
 	return egress.Surface{Name: "policy", Routes: egress.Routes(
 		s.Read("/v1/policy", func(r *egress.Request) error {
+			if err := stream.Only(r.Request.URL.Query()); err != nil {
+				return err
+			}
 			operator := r.Reader.Tenant == schemas.Operator && schemas.Grants(r.Reader.Scopes, schemas.ScopeAdmin)
 			stream.WriteJSON(r.Writer, r.Request, http.StatusOK, show(r.Reader.Entries, operator))
 			return nil
 		}, schemas.ScopeActionsRead),
 		s.Read(schemas.RouteOperations, func(r *egress.Request) error {
-			// What is held back is every tenant's, and so an operator's to see.
+			// Held calls concern every tenant, so only an operator may list them.
 			if err := fault.Operator(r.Reader.Tenant, "see what is held back"); err != nil {
+				return err
+			}
+			if err := stream.Only(r.Request.URL.Query()); err != nil {
 				return err
 			}
 			stream.WriteJSON(r.Writer, r.Request, http.StatusOK, operations())

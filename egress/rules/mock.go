@@ -14,9 +14,8 @@ import (
 	"weir/schemas"
 )
 
-// mock is the action that gives an answer again, or why there is none. What was
-// taken out of the answer stays out; so do the headers that belong to one message
-// alone.
+// mock is the rule action that repeats an answer, or the reason why there is none. Redacted parts
+// stay redacted; headers of a single message are removed.
 func (r *recorder) mock(a *schemas.Answer) (action schemas.RuleAction, why string) {
 	action = schemas.RuleAction{Status: a.Status, Headers: headers(a.Headers)}
 	body, isJSON := a.Body, a.JSON

@@ -1,5 +1,5 @@
-// Package rules renders the rules surface: what the agent API answers, the list of
-// the rules, and the rules that an action's own answers make.
+// Package rules renders the rules surface: the agent API's answers, the list of the rules, and the
+// rules recorded from an action's answers.
 package rules
 
 import (

@@ -17,16 +17,14 @@ import (
 	"weir/schemas"
 )
 
-// Blobs reads what was too large to lie on the log.
+// Blobs reads bodies that are too large for the log.
 type Blobs interface {
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
 }
 
-// Record makes mock rules of what an action that has ended was answered: one for
-// each of its steps, with the last answer that the step got. Where a step was led
-// on by redirects, its rule gives the answer at their end, at the URL that it began
-// with. What is recorded can be created: what no rule could be is skipped, with the
-// reason.
+// Record makes mock rules from the answers of an ended action: one for each step, with the step's
+// last answer. After redirects, the rule gives the final answer at the step's original URL.
+// Recorded rules can be created: an answer that no rule can hold is skipped, with the reason.
 func Record(ctx context.Context, st *ledger.State, blobs Blobs, req schemas.RecordRequest, now time.Time) (schemas.Recording, error) {
 	rec := recorder{blobs: blobs, req: req, now: now, st: st, seen: map[string]made{}}
 	rec.out = schemas.Recording{Rules: []schemas.Rule{}, Skipped: []schemas.Unrecorded{}}
@@ -64,7 +62,7 @@ func (r *recorder) skip(step int, why string) {
 
 // step records one step.
 func (r *recorder) step(ctx context.Context, step int) error {
-	first, last := answered(r.st.Tries(step))
+	first, last := answered(r.st.AttemptsOf(step))
 	if last == nil {
 		r.skip(step, "no answer came")
 		return nil
@@ -114,7 +112,7 @@ func (r *recorder) step(ctx context.Context, step int) error {
 }
 
 // answered is the last attempt that was answered, and the one that it is a hop of.
-func answered(tries []ledger.Try) (first, last *ledger.Try) {
+func answered(tries []ledger.Attempt) (first, last *ledger.Attempt) {
 	for i := range slices.Backward(tries) {
 		res := tries[i].Result
 		if res == nil || res.Code != "" || res.Answer == nil && res.AnswerBlob == "" {
@@ -138,7 +136,7 @@ func (r *recorder) answer(ctx context.Context, res *schemas.Attempted) (*schemas
 	switch {
 	case res.InResult:
 		end := r.st.Settled
-		var result schemas.RunResult // its answer is that of a call, too
+		var result schemas.RunResult // also holds the answer of a call
 		err := r.read(ctx, end.Result, end.ResultBlob, &result)
 		if result.HTTP != nil {
 			result.Answer = result.HTTP.Answer
@@ -168,7 +166,7 @@ func (r *recorder) read(ctx context.Context, inline json.RawMessage, name string
 }
 
 // rule is one without its action.
-func (r *recorder) rule(step int, t *ledger.Try) schemas.Rule {
+func (r *recorder) rule(step int, t *ledger.Attempt) schemas.Rule {
 	sum := sha256.Sum256([]byte(r.st.ID))
 	url, _, _ := strings.Cut(t.URL, "#") // never sent
 	group := r.req.Group

@@ -74,7 +74,7 @@ func codeOf(s *schemas.Settled) schemas.Code {
 func messageOf(s *schemas.Settled) string {
 	switch s.Outcome {
 	case schemas.OutcomeUnknown:
-		return "nobody can tell whether the write was made: read the rules, and send it under a new request_id if it is not there"
+		return "it is unknown whether the write was made: read the rules, and send it under a new request_id if it is not there"
 	case schemas.OutcomeCanceled:
 		return "the write was canceled: read the rules, and send it under a new request_id if it is still wanted"
 	case schemas.OutcomeExpired:

@@ -233,21 +233,21 @@ func textAnswer(raw string, headers ...schemas.Header) *schemas.Answer {
 }
 
 // try is the first attempt of a step, with what came of it.
-func try(step int, method, url string, res schemas.Attempted) ledger.Try {
+func try(step int, method, url string, res schemas.Attempted) ledger.Attempt {
 	res.Step, res.Number = step, 1
-	return ledger.Try{Attempt: schemas.Attempt{Step: step, Number: 1, Method: method, URL: url}, Result: &res}
+	return ledger.Attempt{Attempt: schemas.Attempt{Step: step, Number: 1, Method: method, URL: url}, Result: &res}
 }
 
-func answered(step int, method, url string, a *schemas.Answer) ledger.Try {
+func answered(step int, method, url string, a *schemas.Answer) ledger.Attempt {
 	return try(step, method, url, schemas.Attempted{Sent: true, Status: a.Status, Answer: a})
 }
 
-func hop(t ledger.Try, n int) ledger.Try {
+func hop(t ledger.Attempt, n int) ledger.Attempt {
 	t.Hop, t.Result.Hop = n, n
 	return t
 }
 
-func state(kind schemas.Kind, tries ...ledger.Try) *ledger.State {
+func state(kind schemas.Kind, tries ...ledger.Attempt) *ledger.State {
 	return &ledger.State{
 		Ref: schemas.Ref{Tenant: "acme", Kind: kind, ID: "act-1"}, Action: schemas.Action{Kind: kind}, Attempts: tries,
 		Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded},
@@ -355,7 +355,7 @@ func TestWhatIsSkipped(t *testing.T) {
 	t.Parallel()
 	huge := `"` + strings.Repeat("x", schemas.MaxMockBody) + `"`
 	for name, tc := range map[string]struct {
-		try    ledger.Try
+		try    ledger.Attempt
 		reason string
 	}{
 		"a failure":      {try(0, "GET", "http://h/", schemas.Attempted{Code: schemas.UpstreamReset, Sent: true}), "no answer came"},

@@ -108,8 +108,7 @@ func errUnreadable(cause error) error {
 	}
 }
 
-// accepted answers a write whose end nobody waits for. The answer's own words say
-// that it is stored and no more.
+// accepted answers a write without waiting for its end. The answer only says that it is stored.
 func accepted(w http.ResponseWriter, r *http.Request, receipt schemas.Receipt) error {
 	data, err := ledger.Encode(receipt)
 	if err != nil {
@@ -128,9 +127,9 @@ func errNotWaited() error {
 	return fault.New(schemas.Unavailable, "the write is stored, and whether it was made is not known yet; send the same request again, it joins")
 }
 
-// Record answers with mock rules that give the answers again which an action
-// got. Nothing is stored. Of a sensitive action only its own caller may have them:
-// rules are everybody's in the tenant.
+// Record answers with mock rules that repeat an action's answers. Nothing is stored. For a
+// sensitive action only its own caller may get them, because all callers of the tenant can read
+// rules.
 func (a Answerer) Record(w http.ResponseWriter, r *http.Request, tenant, principal string, req schemas.RecordRequest) {
 	out, err := a.recording(r.Context(), tenant, principal, req)
 	if err != nil {

@@ -19,10 +19,9 @@ type Stream struct {
 	TaskType string
 }
 
-// Event renders an event of the log. What was accepted is shown as started, so
-// that a stream begins at once, whether or not a worker is free; and what a worker
-// does about a run is not shown. doc is the result document of a terminal event,
-// and nothing is shown after that.
+// Event renders an event of the log. An accepted run is shown as started, so that a stream begins
+// at once, even if no worker is free; internal worker events are not shown. doc is the result
+// document of a terminal event, which is the last event shown.
 func (r Stream) Event(ev schemas.Event, doc json.RawMessage) Event {
 	switch ev.Type {
 	case schemas.EventAccepted:
@@ -42,7 +41,7 @@ func (r Stream) Event(ev schemas.Event, doc json.RawMessage) Event {
 
 // Lost is the terminal event of a run whose result has been dropped.
 func (r Stream) Lost() Event {
-	const message = "the run has ended, and what came of it was dropped since"
+	const message = "the run has ended, and its result was dropped since"
 	return r.complete(end{
 		outputs: json.RawMessage(none), fault: because(schemas.TaskFailed, message, reason{Code: schemas.StreamGone}),
 	})
@@ -59,6 +58,6 @@ func (r Stream) head(kind string) schemas.RunEvent {
 }
 
 func (Stream) event(name string, data schemas.RunEvent) Event {
-	line, _ := ledger.Encode(data) // what is raw in it was parsed: cannot fail
+	line, _ := ledger.Encode(data) // raw parts were parsed before: cannot fail
 	return Event{Name: name, Data: line}
 }

@@ -7,15 +7,15 @@ import (
 	"weir/schemas"
 )
 
-// reason is what stands in the details of a run whose own error says nothing of
-// it: one of Weir's words, and where a person may say what became of the run.
+// reason is the details of an error for a run without details of its own: a code of Weir, and where
+// a person can resolve the run.
 type reason struct {
 	Code       schemas.Code `json:"code,omitempty"`
 	ResolveURL string       `json:"resolve_url,omitempty"`
 }
 
-// failed is the error of a run that did not succeed: the stored one if there is
-// one. Of a run that nobody knows the end of, everybody is told the same.
+// failed is the error of a run that did not succeed: the stored one, if any. For a run with an
+// unknown end, every caller gets the same error.
 func failed(ref schemas.Ref, s *schemas.Settled, res schemas.RunResult) (*schemas.RunError, error) {
 	switch {
 	case s.Outcome == schemas.OutcomeUnknown:

@@ -15,14 +15,13 @@ import (
 // end of the stream, or for the name of another run.
 const renamed = "agent_"
 
-// progress renders an agent's event as one of ours: its own members, byte for
-// byte, behind those that every event has. Where an agent says itself what type is,
-// that stands, but no word of its own ends a stream; request_id and task_type are
-// the run's own, whatever names the agent has for it.
+// progress renders an agent's event as a run event: its own members, byte for byte, after the
+// common ones. The agent may set type itself, but not to one that ends a stream; request_id and
+// task_type are always the run's own.
 func (r Stream) progress(stored json.RawMessage) (json.RawMessage, error) {
 	p := schemas.RunProgress{}
 	if err := json.Unmarshal(stored, &p); err != nil {
-		p = schemas.RunProgress{Data: stored} // written by something else; shown all the same
+		p = schemas.RunProgress{Data: stored} // written by another program; shown anyway
 	}
 	var own []member
 	switch {

@@ -1,7 +1,6 @@
-// Package runs renders a run in the words of the run contract: its response, and
-// the events of its stream. Members that say nothing are left out, for there are
-// callers that take a null for an error; and how a run ended is told once, by the
-// same rules in both forms.
+// Package runs renders a run in the format of the run contract: its response, and the events of its
+// stream. Empty members are omitted, because some callers take a null for an error. Both forms
+// report the end by the same rules.
 package runs
 
 import (
@@ -23,8 +22,8 @@ type end struct {
 	fault   *schemas.RunError // set where not ok
 }
 
-// Render is the body that answers for a run, whatever came of it. doc is the
-// result document, which may be empty. The same end always gives the same bytes.
+// Render is the response body of an ended run. doc is the result document, which may be empty. The
+// same end always gives the same bytes.
 func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) ([]byte, error) {
 	e := read(ref, s, doc)
 	return ledger.Encode(schemas.RunResponse{
@@ -60,7 +59,7 @@ func (e end) status() string {
 func read(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) end {
 	e, err := told(ref, s, doc)
 	if err != nil {
-		e = end{fault: because(schemas.TaskFailed, "what came of the run cannot be read", reason{Code: schemas.Poison})}
+		e = end{fault: because(schemas.TaskFailed, "the run's result cannot be read", reason{Code: schemas.Poison})}
 	}
 	if e.outputs == nil {
 		e.outputs = json.RawMessage(none)

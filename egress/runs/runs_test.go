@@ -40,7 +40,7 @@ func endings() map[string]ending {
 		"succeeded_oddly":          {ok, `{"outputs":["no object"],"provenance":"text","usage":7,"error":{"code":"IGNORED","message":"it succeeded"}}`},
 		"http_succeeded":           {ok, `{"http":{` + answer + `,"report":{"passed":true,"assertions":[]}}}`},
 		"http_empty":               {ok, `{"http":{"answer":{"status":204,"headers":null,"body":null,"hash":""}}}`},
-		"http_failed":              {fail(schemas.HTTPFailure), `{"http":{"variant":"HttpFailure","message":"http request returned status 404",` + answer + `},"error":{"code":"TASK_FAILED","message":"x"}}`},
+		"http_failed":              {fail(schemas.HTTPFailure), `{"http":{"variant":"HttpFailure","message":"the target answered with status 404 Not Found",` + answer + `},"error":{"code":"TASK_FAILED","message":"x"}}`},
 		"http_denied":              {settled(schemas.OutcomeDenied, schemas.DenyHost), `{"http":{"variant":"DisallowedHost","message":"disallowed host 'h'","decision":{"allowed":false,"code":"DENY_HOST","reason":"no entry","version":"v"}}}`},
 		"http_unknown":             {settled(schemas.OutcomeUnknown, schemas.OutcomeUnknownCode), `{"http":{"message":"interrupted"}}`},
 		"failed_by_the_agent":      {fail(schemas.TaskFailed), `{"error":{"code":"MODEL_REFUSED","message":"no","details":{"why":[1.0]}},"usage":{"duration_ms":3}}`},

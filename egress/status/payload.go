@@ -10,9 +10,8 @@ import (
 	"weir/schemas"
 )
 
-// ServePayload answers GET /v1/actions/{id}/payload for an action of tenant: what was asked
-// for, without the values of headers that carry credentials. The payloads of some kinds are
-// never shown.
+// ServePayload answers GET /v1/actions/{id}/payload for an action of tenant: the payload, without
+// the values of credential headers. The payloads of some kinds are never shown.
 func (s *Status) ServePayload(w http.ResponseWriter, r *http.Request, tenant, id string) {
 	doc, err := s.payload(r, tenant, id)
 	if errors.Is(err, fault.ErrNotFound) {

@@ -1,5 +1,4 @@
-// Package status shows where an action stands: GET /v1/actions/{id}, and the
-// one word that lists show.
+// Package status shows the state of an action: GET /v1/actions/{id}, and the status in lists.
 package status
 
 import (
@@ -97,13 +96,24 @@ func (s *Status) find(ctx context.Context, tenant, id string) (*ledger.State, er
 
 func (s *Status) view(ctx context.Context, st *ledger.State) (*schemas.ActionView, error) {
 	v := &schemas.ActionView{
-		ID: st.ID, Kind: st.Kind, TaskType: st.Action.TaskType, Status: schemas.Status(st.Status()), Class: st.Action.Class,
+		ID: st.ID, Kind: st.Kind, Called: st.Called(), Agent: agent(st), Caller: cmp.Or(st.Action.Caller, st.Action.Principal), TaskType: st.Action.TaskType, Status: schemas.Status(st.Status()), Class: st.Action.Class,
 		Created: st.Action.AcceptedAt, Deadline: st.Action.Deadline, NotBefore: st.Action.NotBefore, Priority: cmp.Or(st.Action.Priority, schemas.PriorityNormal), Supersedes: st.Action.Supersedes, SupersededBy: st.SupersededBy,
 		Waiting: st.Waiting, Resolution: st.Resolution,
 		CancelRequested: st.CancelRequested && st.Settled == nil,
 		Attempts:        attempts(st), Decision: decision(st), EventsURL: stream.EventsURL(st.ID),
 	}
 	return v, s.settled(ctx, st, v)
+}
+
+// agent is the task type of a run, or the name of the token that leased a task last.
+func agent(st *ledger.State) string {
+	name := st.Action.TaskType
+	for _, ev := range st.Events {
+		if t := ev.Task; t != nil && t.What == schemas.TaskClaimed {
+			name = cmp.Or(t.Agent, t.Holder, name)
+		}
+	}
+	return name
 }
 
 // settled adds what only an action that has ended has.

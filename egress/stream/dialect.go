@@ -49,12 +49,10 @@ type Dialect struct {
 	// last on this node who read the action or waited for it, and not where it was sent
 	// away.
 	Left func()
-	// Watch stands in for HTTP's; nil: that one. Neither is asked where the request has a
-	// Seat.
+	// Watch replaces HTTP's; nil: HTTP's. Neither is used if the request has a AcquireSlot.
 	Watch Watch
-	// Answer: the stream is the answer to a request whose work ends. It goes on while
-	// the node drains, until EndWaits. Of one that has ended, a position behind the end is
-	// ErrBeyond.
+	// Answer: the stream is the answer to a request whose work ends. It continues while the node
+	// drains, until EndWaits. For an ended one, a position after the end is ErrBeyond.
 	Answer bool
 	// Over is all of a stream where everything was given before; nil: 204.
 	Over []byte

@@ -29,7 +29,7 @@ const longPoll = 25 * time.Second
 type HTTP struct {
 	KeepAlive    time.Duration // between comments on a silent stream; default 15 s
 	WriteTimeout time.Duration // what one write may take; default 10 s
-	// Watching is told of every stream that opens (1) and closes (-1).
+	// Watching is called for every stream that opens (1) and closes (-1).
 	Watching func(delta int)
 	// Watch says which requests may hold a stream open; default: all.
 	Watch Watch
@@ -97,9 +97,8 @@ func (e *Events) Serve(w http.ResponseWriter, r *http.Request, tenant, id string
 	e.serve(w, r, views(), id, func(ctx context.Context, q query) (*Reader, error) { return e.open(ctx, tenant, id, q) })
 }
 
-// ServeAs answers like Serve for the events of one action in a surface's own dialect:
-// as a stream, as pages, or as a page that is waited for. The request says behind which
-// position.
+// ServeAs answers like Serve for the events of one action in a surface's own dialect: as a stream,
+// as pages, or as a page with a wait. The request gives the position to start after.
 func (e *Events) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 	maps.Copy(w.Header(), d.Header)
 	e.serve(w, r, d.shared(), d.Ref.ID, func(ctx context.Context, q query) (*Reader, error) {

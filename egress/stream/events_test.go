@@ -593,15 +593,15 @@ func TestASeatIsTakenOnce(t *testing.T) {
 		return r.Context(), func() { open-- }, nil
 	}})
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody)
-	seated, leave, err := events.Seat(r, nil)
+	seated, leave, err := events.AcquireSlot(r, nil)
 	require.NoError(t, err)
-	_, _, err = events.Seat(r, nil)
+	_, _, err = events.AcquireSlot(r, nil)
 	require.Error(t, err)
 	leave()
 	leave()
 	require.Zero(t, open, "nobody has begun a stream")
 
-	seated, leave, err = events.Seat(seated, nil)
+	seated, leave, err = events.AcquireSlot(seated, nil)
 	require.NoError(t, err)
 	refused := 0
 	d := stream.Dialect{

@@ -1,7 +1,6 @@
-// Package stream brings what happens to an action to whoever watches it. A
-// node has one live feed and no consumer, goroutine or subscription a watcher:
-// history is read from the log, the rest comes from the feed, and the two are
-// joined by sequence and ordinal.
+// Package stream delivers an action's events to its watchers. A node has one live feed, and no
+// consumer, goroutine or subscription for each watcher: history is read from the log, new events
+// come from the feed, and the two are joined by sequence and ordinal.
 package stream
 
 import (
@@ -38,15 +37,15 @@ type Log interface {
 	Last(ctx context.Context, stream, filter string) (schemas.Record, error)
 	Newest(ctx context.Context, stream, filter string) (schemas.Record, error)
 	Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error)
-	// Page is Range that ends early, behind the record that makes it as large as
-	// size; more says that there are others.
+	// Page is Range with a size limit: it ends with the record that reaches size; more reports that
+	// others follow.
 	Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error)
 	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
 }
 
-// Live is a subscription to records as they are stored. fn is called from one
-// goroutine at a time, in the order of each stream; lost says that records may
-// have been missed. A call that is under way when stop returns does no harm.
+// Live is a subscription to records as they are stored. fn is called from one goroutine at a time,
+// in the order of each stream; lost reports that records may have been missed. A call that is
+// running when stop returns does no harm.
 type Live interface {
 	Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error)
 }
@@ -54,12 +53,12 @@ type Live interface {
 // Config shapes a feed. Zero fields take the default that is named.
 type Config struct {
 	Layout schemas.Layout // required
-	// Barrier returns once everything stored before the call would survive
-	// what the durability promises. Nil: what is stored may be shown at once.
+	// Barrier returns once everything stored before the call is as durable as promised. Nil: stored
+	// records may be shown at once.
 	Barrier func(ctx context.Context) error
-	// Reserved reports whether a record may be shown without a barrier, if it needs
-	// none by itself: its place will never be another one's, so that whoever resumes
-	// behind it misses nothing. It must not block. Nil: all may.
+	// Reserved reports whether a record that needs no barrier by itself may be shown without one:
+	// its sequence is never reused, so a reader that resumes after it misses nothing. It must not
+	// block. Nil: all may.
 	Reserved func(stream string, seq uint64) bool
 	// Result turns a terminal event's result into the form its kind shows.
 	// Nil shows it as it is stored.
@@ -91,11 +90,11 @@ type Feed struct {
 	log  Log
 	cfg  Config
 	stop func()
-	// reads holds a token for every read of the log that is under way.
+	// reads holds a token for every running read of the log.
 	reads chan struct{}
 
-	// ctx ends with Close. Before that, waits ends when whoever waits for an end is to look a
-	// last time, and streams when streams are to end.
+	// ctx ends with Close. Before that, waits ends when waiting callers must check a last time, and
+	// streams when streams must end.
 	ctx, waits, streams          context.Context //nolint:containedctx // the feed's own
 	cancel, endWaits, endStreams context.CancelFunc
 	done                         sync.WaitGroup
@@ -104,7 +103,7 @@ type Feed struct {
 	topics  map[string]*topic
 	held    []heldItem // arrived, not yet released; in order
 	kick    chan struct{}
-	durable map[string]uint64 // by stream: what is known to be past a barrier
+	durable map[string]uint64 // by stream: the last sequence known to be durable
 }
 
 // Open subscribes and returns the feed. Close ends it.
@@ -132,15 +131,14 @@ func Open(log Log, live Live, cfg Config) (*Feed, error) {
 	return f, nil
 }
 
-// EndStreams ends what would go on for as long as its client does: streams and
-// long polls. Whoever waits for one action's end goes on waiting, and so do streams that
-// are an answer; see Dialect.Answer. A server that
-// drains calls it first, then has its worker finish, then calls EndWaits, and
-// Close when all answers are given. It may be called twice.
+// EndStreams ends everything that would continue until its client leaves: streams and long polls.
+// Callers that wait for one action's end continue to wait, and so do streams that are an answer;
+// see Dialect.Answer. A draining server calls it first, then lets its worker finish, then calls
+// EndWaits, and Close after all answers. It may be called twice.
 func (f *Feed) EndStreams() { f.endStreams() }
 
-// EndWaits has whoever waits for an action's end look at the log a last time, and
-// sends them away with ErrClosed if it has not come. It may be called twice.
+// EndWaits makes callers that wait for an action's end read the log a last time, and return
+// ErrClosed if it has not ended. It may be called twice.
 func (f *Feed) EndWaits() { f.endWaits() }
 
 // Close ends the subscription and tells every watcher ErrClosed. It may be
@@ -151,12 +149,11 @@ func (f *Feed) Close() {
 	f.done.Wait()
 }
 
-// Draining is closed when streams are to end.
+// Draining is closed when streams must end.
 func (f *Feed) Draining() <-chan struct{} { return f.streams.Done() }
 
-// arrived takes one record from the subscription. It never blocks on a
-// watcher, and leaves the records of actions that nobody watches alone: they
-// are not even decoded.
+// arrived takes one record from the subscription. It never blocks on a watcher, and does not even
+// decode the records of actions without watchers.
 func (f *Feed) arrived(rec schemas.Record) {
 	if rec.Notifies() {
 		return

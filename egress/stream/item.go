@@ -63,12 +63,12 @@ func outline(rec schemas.Record) schemas.Event {
 		Type schemas.EventType `json:"type"`
 		Time time.Time         `json:"time"`
 	}
-	_ = json.Unmarshal(rec.Data, &o) // what is not legible stays zero
+	_ = json.Unmarshal(rec.Data, &o) // unreadable members stay zero
 	if o.Time.IsZero() {
 		o.Time = rec.Time
 	}
 	if o.Type == "" || len(o.Type) > 32 || strings.Trim(string(o.Type), "abcdefghijklmnopqrstuvwxyz_") != "" {
-		o.Type = unknownType // it may not stand in the event field of a frame
+		o.Type = unknownType // it is not valid in the event field of a frame
 	}
 	return schemas.Event{N: max(o.N, 0), Type: o.Type, Time: o.Time}
 }
@@ -99,8 +99,8 @@ func (it *Item) render() {
 	it.body = it.frame[len(it.frame)-len(body)-2 : len(it.frame)-2 : len(it.frame)-2]
 }
 
-// AppendFrame appends one server-sent event. data must be one line, which JSON
-// without white space between its tokens always is; name must be a word.
+// AppendFrame appends one server-sent event. data must be one line, as JSON without white space
+// between its tokens always is; name must be a keyword.
 func AppendFrame(b []byte, id uint64, name string, data []byte) []byte {
 	return AppendSuffixed(b, id, "", name, data)
 }
@@ -117,8 +117,7 @@ func AppendSuffixed(b []byte, id uint64, suffix, name string, data []byte) []byt
 	return append(b, "\n\n"...)
 }
 
-// WriteJSON answers with a document. It is not cached: it is somebody's, and
-// it changes.
+// WriteJSON answers with a document. It is not cached, because it is private and changes.
 func WriteJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 	body, err := ledger.Encode(v)
 	if err != nil {

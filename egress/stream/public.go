@@ -12,7 +12,7 @@ func ActionURL(id string) string { return "/v1/actions/" + id }
 // EventsURL is where an action's events are streamed.
 func EventsURL(id string) string { return ActionURL(id) + "/events" }
 
-// ResolveURL is where a person says what became of an unknown outcome.
+// ResolveURL is where a person resolves an unknown outcome.
 func ResolveURL(id string) string { return ActionURL(id) + "/resolve" }
 
 // Milliseconds is a duration as the surfaces show it.

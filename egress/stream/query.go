@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/nearest"
 	"weir/schemas"
 )
 
@@ -44,10 +45,22 @@ func One(q url.Values, name string) (value string, ok bool, err error) {
 func Only(q url.Values, known ...string) error {
 	for name := range q {
 		if !slices.Contains(known, name) {
-			return Invalid("there is no parameter of that name; it can be " + strings.Join(known, ", "))
+			return Invalid(unknown(name, known))
 		}
 	}
 	return nil
+}
+
+// unknown is the error for a parameter, which it does not repeat.
+func unknown(name string, known []string) string {
+	switch best := nearest.Name(strings.ToLower(name), known); {
+	case len(known) == 0:
+		return "this route has no parameters; remove them"
+	case best != "":
+		return "there is no parameter of that name; did you mean " + best + "?"
+	default:
+		return "there is no parameter of that name; it can be " + strings.Join(known, ", ")
+	}
 }
 
 // LastEventID reads the header of that name; an empty one counts as absent.
@@ -114,7 +127,7 @@ const (
 	FormAny  Form = iota // it did not say
 	FormSSE              // text/event-stream
 	FormJSON             // a page
-	FormNone             // nothing that is to be had
+	FormNone             // no acceptable form
 )
 
 // Accepts reads the Accept header. A named event stream goes before a page,

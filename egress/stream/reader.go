@@ -25,9 +25,9 @@ func (e *GoneError) Error() string { return "the events after this position were
 // Unwrap makes it a fault.ErrGone.
 func (e *GoneError) Unwrap() error { return fault.ErrGone }
 
-// A read of the log asks for few records at first, so that the first event comes
-// at once; then for more and more, because for each read the log counts what is
-// left behind it. A page ends with the record that fills it.
+// A read of the log asks for few records at first, so that the first event comes at once; then for
+// more and more, because on each read the log counts the remaining records. A page ends with the
+// record that fills it.
 const (
 	firstPage  = 64
 	growth     = 4
@@ -50,7 +50,7 @@ type Reader struct {
 	late  int  // pages in a row that did not come nearer to it
 	limit int  // how many records the next page may have; 0: the first
 	ended bool // the terminal event has been given
-	// astray says that the position lies behind the end of an action that has ended.
+	// astray: the position is after the last event of an ended action.
 	astray bool
 	ready  []*Item
 	// ends is closed when waiting must end.
@@ -91,8 +91,8 @@ func (r *Reader) Position() uint64 { return r.seq }
 // Pending says that there is more to give without waiting.
 func (r *Reader) Pending() bool { return len(r.ready) > 0 || r.behind }
 
-// Ended says that nothing will ever follow: the terminal event lies at or
-// before the position, and all that is known has been taken.
+// Ended reports that no event will follow: the terminal event is at or before the position, and all
+// known events were taken.
 func (r *Reader) Ended() bool { return r.ended && !r.Pending() }
 
 func (r *Reader) open(ctx context.Context, after uint64) error {
@@ -146,8 +146,8 @@ func (r *Reader) empty(ctx context.Context, after uint64) error {
 	return err
 }
 
-// A replica that is late is asked again after catchUp, and so often in a row. What
-// it still does not show then may have been dropped since.
+// A replica that lags is asked again after catchUp, up to this many times in a row. Records still
+// missing after that may have been dropped.
 const (
 	catchUp  = 10 * time.Millisecond
 	patience = 500

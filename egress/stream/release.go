@@ -18,7 +18,7 @@ type heldItem struct {
 // hold queues an event for the next barrier. It is called under the lock.
 func (f *Feed) hold(t *topic, it *Item) {
 	if len(f.held) >= f.cfg.HeldEvents {
-		// The barrier does not keep up. What is dropped here is on the log.
+		// The barrier does not keep up. The dropped records are on the log.
 		for _, h := range f.held {
 			h.topic.held--
 		}
@@ -101,8 +101,8 @@ func (f *Feed) rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Durable returns once a record that was read from the log may be shown. What
-// the feed has already seen past a barrier costs nothing.
+// Durable returns once a record that was read from the log may be shown. It returns at once for
+// records that the feed has already seen after a barrier.
 func (f *Feed) Durable(ctx context.Context, stream string, seq uint64) error {
 	if f.cfg.Barrier == nil || seq == 0 {
 		return nil

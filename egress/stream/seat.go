@@ -10,20 +10,20 @@ import (
 // a problem.
 type Watch func(r *http.Request) (ctx context.Context, release func(), err error)
 
-// seat is the place of a stream that was taken before there is anything to stream.
-type seat struct {
+// slot is the place of a stream that was taken before there is anything to stream.
+type slot struct {
 	ctx     context.Context //nolint:containedctx // it bounds the stream, not a call
 	release func()
 	taken   bool // by the stream, which gives it back
 }
 
-type seatKey struct{}
+type slotKey struct{}
 
-// Seat takes a stream's place for a request that is still to begin what is streamed: one
+// AcquireSlot takes a stream's place for a request that is still to begin what is streamed: one
 // that is refused has begun nothing then. The stream that answers the request which comes
 // back needs no other. Leave gives the place back where there is no such stream. All of
 // it is for one goroutine. A nil watch is HTTP's.
-func (e *Events) Seat(r *http.Request, watch Watch) (seated *http.Request, leave func(), err error) {
+func (e *Events) AcquireSlot(r *http.Request, watch Watch) (seated *http.Request, leave func(), err error) {
 	if watch == nil {
 		watch = e.cfg.Watch
 	}
@@ -31,19 +31,19 @@ func (e *Events) Seat(r *http.Request, watch Watch) (seated *http.Request, leave
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &seat{ctx: ctx, release: release}
+	s := &slot{ctx: ctx, release: release}
 	leave = func() {
 		if !s.taken {
 			s.taken = true
 			release()
 		}
 	}
-	return r.WithContext(context.WithValue(r.Context(), seatKey{}, s)), leave, nil
+	return r.WithContext(context.WithValue(r.Context(), slotKey{}, s)), leave, nil
 }
 
-// seated takes the place that a request has already, and otherwise asks watch; nil: HTTP's.
-func (e *Events) seated(r *http.Request, watch Watch) (ctx context.Context, release func(), err error) {
-	if s, ok := r.Context().Value(seatKey{}).(*seat); ok && !s.taken {
+// slot takes the place that a request has already, and otherwise asks watch; nil: HTTP's.
+func (e *Events) slot(r *http.Request, watch Watch) (ctx context.Context, release func(), err error) {
+	if s, ok := r.Context().Value(slotKey{}).(*slot); ok && !s.taken {
 		s.taken = true
 		return s.ctx, s.release, nil
 	}

@@ -16,7 +16,7 @@ type session struct {
 	reader *Reader
 	d      *Dialect
 	out    *Writer
-	buf    []byte // frames that are to be written, while there are any
+	buf    []byte // unwritten frames, if any
 	// release is of what Watch has held.
 	release func()
 	// client ends when the client has gone.
@@ -40,7 +40,7 @@ func (e *Events) stream(w http.ResponseWriter, r *http.Request, reader *Reader, 
 // where nothing is left to do.
 func (s *session) start(w http.ResponseWriter, r *http.Request) (ctx context.Context) {
 	d := s.d
-	if d.Hold > 0 { // what is held back is held open
+	if d.Hold > 0 { // retained events are held open
 		if ctx = s.admit(w, r); ctx == nil {
 			return nil
 		}
@@ -85,7 +85,7 @@ func (s *session) start(w http.ResponseWriter, r *http.Request) (ctx context.Con
 
 // admit has the stream held open, or answers that it may not be.
 func (s *session) admit(w http.ResponseWriter, r *http.Request) context.Context {
-	ctx, release, err := s.e.seated(r, s.d.Watch)
+	ctx, release, err := s.e.slot(r, s.d.Watch)
 	if err != nil {
 		s.d.Refuse(w, r, err)
 		s.over = true
@@ -128,8 +128,8 @@ func (s *session) firstEvents(ctx context.Context) error {
 	return nil
 }
 
-// late reports whether the log has something that the feed has not brought yet, once it
-// is over for who waits for it: whoever waits for an answer looks a last time.
+// late checks the log a last time, after the feed has closed, for events that the feed has not
+// delivered to a waiting caller.
 func (s *session) late(ctx context.Context) bool {
 	if !s.d.Answer || s.looked {
 		return false
@@ -151,7 +151,7 @@ func (s *session) run(ctx context.Context) {
 		if err != nil && (!errors.Is(err, ErrClosed) || !s.late(ctx)) {
 			break
 		}
-		if ticked { // what the feed may have missed, it asks the log for itself
+		if ticked { // the feed itself checks the log for missed records
 			if s.away = s.out.Comment() != nil; s.away {
 				break
 			}
@@ -266,9 +266,8 @@ func (s *session) close() {
 	}
 }
 
-// gone ends the answer to a client that did not wait for it, and says so to whoever wants
-// to know it, if that one was the last of its action's readers here. One that is sent
-// away because the node stops has not gone.
+// gone handles a client that left early: it calls left if that was the last reader of its action
+// here. A client that is disconnected because the node stops does not count.
 func (e *Events) gone(client context.Context, alone bool, left func()) {
 	wire.Drop(client)
 	if left != nil && alone && e.feed.waits.Err() == nil {

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Writer writes a stream of server-sent events. Every write has a deadline, so
-// that a reader that takes nothing costs a connection for that long and no
-// longer; what it missed it gets when it resumes.
+// Writer writes a stream of server-sent events. Every write has a deadline, so a stalled reader
+// occupies a connection for that long only; after a resume it gets the missed events.
 type Writer struct {
 	w       http.ResponseWriter
 	rc      *http.ResponseController

@@ -4,8 +4,7 @@ import (
 	"weir/schemas"
 )
 
-// topic is one action that somebody on this node watches. Everything in it is
-// guarded by the feed's lock.
+// topic is one action with watchers on this node. The feed's lock guards all its fields.
 type topic struct {
 	key    string
 	ref    schemas.Ref
@@ -90,7 +89,7 @@ func (w *watcher) signal() {
 	}
 }
 
-// What a watcher is there for.
+// The purpose of a watcher.
 type purpose int
 
 const (
@@ -99,8 +98,8 @@ const (
 	glances                // every event that there is by now
 )
 
-// watch registers a watcher. What is stored from now on reaches it, so the log
-// is read after this and not before.
+// watch registers a watcher. It receives all records stored from now on, so the log must be read
+// after this and not before.
 func (f *Feed) watch(ref schemas.Ref, why purpose) *watcher {
 	w := &watcher{follow: why != awaits, glance: why == glances, first: true, wake: make(chan struct{}, 1)}
 	filter := f.cfg.Layout.All(ref)
@@ -130,9 +129,8 @@ func (f *Feed) topic(ref schemas.Ref, filter string) *topic {
 	return t
 }
 
-// leave unregisters a watcher and drops a topic that nobody needs any more. alone says
-// that nobody on this node is left who waits for something; of those that leave at once
-// it is said to one. A second call says it never.
+// leave unregisters a watcher and drops an unused topic. alone reports that this node has no other
+// waiting caller; of concurrent leavers exactly one gets it. A second call never does.
 func (f *Feed) leave(w *watcher) (alone bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -163,8 +161,8 @@ func (f *Feed) drop(t *topic) {
 	}
 }
 
-// take empties the buffer of a watcher that has got as far as given. behind says
-// that the log is to be read first, and is asked for once, as known is.
+// take empties the buffer of a watcher at position given. behind reports that the log must be read
+// first; this is reported once, with the position known.
 func (f *Feed) take(w *watcher, given uint64) (items []*Item, known uint64, behind bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -37,16 +37,13 @@ func (f *Feed) Expect(ref schemas.Ref) (release func()) {
 	}
 }
 
-// Await returns the action's end once it may be shown. It reads the log once,
-// then lives off the feed, and so ends whether the action settled long ago or
-// has still to be taken up. An id that nobody claimed is waited for until ctx
-// ends. If claimed is set, the caller has just claimed the action under an Expect that is
-// still held: then the log is not read unless the feed lost records. The error is ctx's, or
-// ErrClosed.
+// Await returns the action's end once it may be shown. It reads the log once and then uses the
+// feed, so it works for long settled and for queued actions. It waits for an unclaimed id until ctx
+// ends. If claimed is set, the caller has just claimed the action under an Expect that is still
+// held: then the log is not read unless the feed lost records. The error is ctx's, or ErrClosed.
 //
-// alone says that when it gave up nobody else on this node waited for the action, by its
-// end or by its events. Whoever begins to wait after that was not there: of two that give
-// up, one was the last.
+// alone reports that at the time of giving up, this node had no other waiting caller for the
+// action's end or events. Later callers do not count: of two that give up, one was the last.
 func (f *Feed) Await(ctx context.Context, ref schemas.Ref, claimed bool) (end Ending, alone bool, err error) {
 	w := f.watch(ref, awaits)
 	defer func() { alone = f.leave(w) }()

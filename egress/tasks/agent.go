@@ -14,16 +14,15 @@ import (
 	"weir/schemas"
 )
 
-// An agent waits for its branch for opening, which is as long as few clients would not.
-// What the feed has missed is found in the log, which is looked at every so often
-// meanwhile.
+// An agent waits for its branch for at most opening, which is below the timeouts of common clients.
+// It reads the log at intervals meanwhile, in case the feed has missed a record.
 const (
 	opening = 10 * time.Second
 	looking = 2 * time.Second
 )
 
-// AgentTask answers with a task as the holder of a lease reads it, once its branch is
-// there or the task has ended; lease 0 is that of the task's own token.
+// AgentTask answers with a task for the holder of a lease, once its branch exists or the task has
+// ended; lease 0 means the task's own token.
 func (a Answerer) AgentTask(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease int) {
 	_, t, err := a.opened(r, ref, lease)
 	if err != nil && (t == nil || !t.Over() || t.Lease != lease) {
@@ -33,8 +32,8 @@ func (a Answerer) AgentTask(w http.ResponseWriter, r *http.Request, ref schemas.
 	stream.WriteJSON(w, r, http.StatusOK, Agent(t, a.repoURL(t.Order.Repo)))
 }
 
-// Leased answers with a task, the lease of it that was made, and its token. Timeout is
-// how long the holder may be silent. Where given is false nobody has got the token.
+// Leased answers with a task, its new lease and its token. Timeout is how long the holder may be
+// silent. If given is false, the token was not delivered.
 func (a Answerer) Leased(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease int, token string, timeout time.Duration) (given bool) {
 	action, t, err := a.opened(r, ref, lease)
 	if err == nil {
@@ -52,7 +51,7 @@ func (a Answerer) Leased(w http.ResponseWriter, r *http.Request, ref schemas.Ref
 	return true
 }
 
-// opened waits for the branch of a task that somebody holds by a lease.
+// opened waits for the branch of a leased task.
 func (a Answerer) opened(r *http.Request, ref schemas.Ref, lease int) (schemas.Action, *task.State, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), opening)
 	defer cancel()
@@ -78,7 +77,7 @@ func holds(t *task.State, lease int) bool {
 	return !t.Canceled && !t.Over() && t.Lease == lease && t.Status == schemas.TaskStatusRunning
 }
 
-// refused is what the holder of a lease is told that does not hold the task any more.
+// refused is the error for a former holder of a lease.
 func refused(t *task.State, lease int) error {
 	switch {
 	case holds(t, lease):
@@ -94,9 +93,9 @@ func refused(t *task.State, lease int) error {
 // that down as often as it has to.
 const touching = 2 * time.Second
 
-// Inquiry waits for the answer to a question, for as long as its asker does and holds
-// the task by its lease. It calls touch every now and then. Where this node is to stop,
-// the asker asks again elsewhere, and joins its own question.
+// Inquiry waits for the answer to a question, for as long as the client waits and holds the task by
+// its lease. It calls touch at intervals. If this node stops, the client asks again on another
+// node, and joins its own question.
 func (a Answerer) Inquiry(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease, n int, touch func()) {
 	// The deadline of the request's body would end the wait for its answer.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
@@ -178,7 +177,7 @@ func (a Answerer) follow(ctx context.Context, ref schemas.Ref, done func(*task.S
 	}
 }
 
-// answerAgent refuses an agent's request, unless there is nobody left to answer.
+// answerAgent refuses an agent's request, unless the client is gone.
 func answerAgent(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		wire.Drop(r.Context())

@@ -60,7 +60,7 @@ const pageBytes = 4 << 20
 // that ends there is short and has a next.
 const maxOthers = 100
 
-// Batch is how many tasks are to be named at a time for one page.
+// Batch is how many tasks to name at a time for one page.
 func (q Query) Batch() int { return max(q.Limit, maxOthers) }
 
 // Page is a page of tasks that is being filled.

@@ -25,9 +25,8 @@ func RepoURL(name string) string { return schemas.RouteRepos + "/" + name }
 // reposPage is how many repositories a page has, unless the request says otherwise.
 const reposPage = 100
 
-// Repos is the page of a tenant's repositories, which come by name, that the parameters
-// ask for. A cursor is the name of the last one of the page before. At says where git
-// reaches one.
+// Repos is the requested page of a tenant's repositories, in the order of their names. A cursor is
+// the last name of the previous page. At gives the git URL of a repository.
 func Repos(q url.Values, all []schemas.Repo, at func(name string) string) (schemas.Page[schemas.Repo], error) {
 	page := schemas.Page[schemas.Repo]{Items: []schemas.Repo{}}
 	if err := stream.Only(q, "limit", "cursor"); err != nil {
@@ -94,5 +93,5 @@ func RepoResult(s *schemas.Settled, doc json.RawMessage) json.RawMessage {
 	return out
 }
 
-// NoRepo is what who asks for a repository is told that is not there.
+// NoRepo is the error for a repository that does not exist.
 func NoRepo() error { return fault.New(schemas.NotFound, "there is no such repository") }

@@ -13,8 +13,8 @@ import (
 	"weir/schemas"
 )
 
-// Slots bound the streams that may be open here at a time: those of a task's holder, whose token
-// is none of the tenant's, by task. It is safe for concurrent use.
+// Slots limit the open streams of each task's holder, whose token does not belong to the tenant. It
+// is safe for concurrent use.
 type Slots struct {
 	server *egress.Server
 	most   int
@@ -35,13 +35,13 @@ func NewSlots(s *egress.Server, most int) *Slots {
 // stream takes it over with the request that is returned; release gives it back if there is no
 // stream, and else does nothing.
 func (s *Slots) Acquire(r *http.Request) (held *http.Request, release func(), err error) {
-	return s.server.Events().Seat(r, s.Watch(r))
+	return s.server.Events().AcquireSlot(r, s.Watch(r))
 }
 
 // Watch is the way to a stream for the holder of a task; nil: the sender may hold event streams
 // open as others do.
 func (s *Slots) Watch(r *http.Request) stream.Watch {
-	token, _ := githttp.Token(r.Header.Values("Authorization"), false)
+	token, _ := githttp.BearerToken(r.Header.Values("Authorization"), false)
 	if !task.Is(token) {
 		return nil
 	}

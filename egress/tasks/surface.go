@@ -30,8 +30,7 @@ type Config struct {
 	Repos Catalog
 	// Index names tasks for lists; nil: they are not served.
 	Index *index.Index
-	// PublicURL is what stands before the paths of this node where a URL has to be
-	// complete, without a slash at its end. Default: nothing.
+	// PublicURL is the prefix of complete URLs to this node, without a final slash. Default: none.
 	PublicURL func() string
 	// Partitions are how many the log has.
 	Partitions int
@@ -103,8 +102,8 @@ func (a Answerer) list(r *egress.Request) error {
 	return err
 }
 
-// page names tasks by the index, and shows them as the log has them: what the index
-// takes for open may have ended since, and of those the log alone knows the state.
+// page lists tasks by the index and shows their state from the log, because tasks that are open in
+// the index may have ended since.
 func (a Answerer) page(ctx context.Context, tenant string, q Query) (schemas.TaskPage, error) {
 	page, seen := NewPage(q), make([]uint64, a.cfg.Partitions)
 	ends, chosen := q.Ends()
@@ -286,8 +285,8 @@ func (a Answerer) update(ctx context.Context, ref schemas.Ref, it *stream.Item) 
 	return ledger.Encode(u)
 }
 
-// Task answers with a task as its people see it, and with its token if it has one to
-// show: whoever is asked again does not know it.
+// Task answers with a task as its people see it, and with its token if there is one to show:
+// repeats do not know it.
 func (a Answerer) Task(w http.ResponseWriter, r *http.Request, ref schemas.Ref, status int, token string) {
 	view, err := a.durable(r.Context(), ref)
 	if err != nil {

@@ -57,8 +57,8 @@ func tenantParam(q url.Values, own string) (string, error) {
 	}
 }
 
-// tokenCursor reads the next of the page before. What it means is for whoever
-// wrote it, but it is never empty.
+// tokenCursor reads the cursor of the previous page. Its format is the writer's, but it is never
+// empty.
 func tokenCursor(q url.Values) (string, error) {
 	cursor, ok, err := stream.One(q, "cursor")
 	if err == nil && ok && cursor == "" {

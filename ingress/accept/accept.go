@@ -32,19 +32,24 @@ type Ledger interface {
 
 // Config of an Acceptor. All but Barrier have defaults.
 type Config struct {
-	// Barrier returns once everything stored before the call would survive
-	// what Durability says. An error means that nobody knows.
+	// Barrier returns once everything stored before the call would survive the failures named by
+	// Durability. After an error this is unknown.
 	Barrier    func(ctx context.Context) error
 	Durability schemas.Durability
-	// Deadlines are how long an action of a kind may take, from acceptance to
+	// Deadlines are how long an action of a kind may take, from its beginning to
 	// its end. Defaults: http 2 min, rule 30 s, task 8 h, push and chat 15 min, repo 30 min, any
 	// other kind 10 min.
 	Deadlines map[schemas.Kind]time.Duration
+	// Longest is the most time between the acceptance of an action that begins later and its
+	// deadline: the log must still hold its events then. Default 6 days.
+	Longest time.Duration
 	// StoreTimeout bounds claim and barrier together; default 10 s. It runs
 	// even if the client has gone.
 	StoreTimeout time.Duration
 	// Pressure refuses new actions while too many wait; nil: never.
 	Pressure *Pressure
+	// Caller returns the name of a token by its id, or nothing; nil: no token has a name.
+	Caller func(id string) string
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// NewID makes an id for an action that its caller did not name; default a UUIDv7.
@@ -68,8 +73,14 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	c.Deadlines = deadlines
+	if c.Longest <= 0 {
+		c.Longest = 6 * 24 * time.Hour
+	}
 	if c.StoreTimeout <= 0 {
 		c.StoreTimeout = 10 * time.Second
+	}
+	if c.Caller == nil {
+		c.Caller = func(string) string { return "" }
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -108,12 +119,12 @@ type Request struct {
 	TaskType  string
 	Sensitive bool
 	Sync      bool
-	// Timeout is how long this action may take; zero: what its kind may.
+	// Timeout is how long this action may take from its beginning; zero: what its kind may.
 	Timeout time.Duration
-	// Until is when it ends at the latest, however long it may take; zero: never mind.
+	// Until is when it ends at the latest, however long it may take; zero: no such bound.
 	Until time.Time
 	Terms
-	// Payload is the kind's document, as it will lie on the log.
+	// Payload is the kind's document, as stored on the log.
 	Payload json.RawMessage
 	// Whole is the document before something was left out of Payload, by which a repeat is
 	// recognised; nil: Payload.
@@ -130,8 +141,8 @@ type Request struct {
 	Answers []string
 	// TokenHash is set for kind task, see schemas.Action.
 	TokenHash string
-	// TraceParent is the caller's span, as its header says it; what is none is not kept.
-	// That which the context of the request names goes before it.
+	// TraceParent is the caller's span from its header; an invalid one is dropped. A span in the
+	// request's context takes precedence.
 	TraceParent string
 	// Supersedes names the action that this one is made from.
 	Supersedes string
@@ -146,9 +157,8 @@ type Request struct {
 	Before func(ref schemas.Ref)
 }
 
-// Accepted is an action that is ours or that the request has joined. Its Ref
-// is set as soon as the action has a name that may stand on the log, so also
-// beside an error that does not know whether it does.
+// Accepted is an action that the request has created or joined. Its Ref is set as soon as the
+// action's name may be on the log, so also with an error that leaves this open.
 type Accepted struct {
 	schemas.Ref
 	Receipt schemas.Receipt
@@ -171,8 +181,8 @@ type Accepted struct {
 //   - QUEUE_FULL, RATE_LIMITED: too many actions wait, of all tenants or of this one. There was
 //     nothing to join, and nothing was stored.
 //   - UNAVAILABLE: whether it was stored is unknown; Accepted holds the ref.
-//   - INVALID_REQUEST: it would begin when its deadline has passed, or its caller named it by an id
-//     that only Weir makes. Nothing was stored.
+//   - INVALID_REQUEST: it would begin when its deadline has passed, or end later than Longest allows,
+//     or its caller named it by an id that only Weir makes. Nothing was stored.
 //   - the request's Refusal: there was nothing to join.
 func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 	if span := traceparent.From(ctx); span != "" {
@@ -214,7 +224,7 @@ func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 	}
 	if !duplicate {
 		a.cfg.Pressure.Took(r.Tenant)
-		out.Before = st.Events[0].Seq - 1 // others may stand behind it by now, where the acknowledgement was lost
+		out.Before = st.Events[0].Seq - 1 // others may follow by now if the acknowledgement was lost
 	}
 	if err := a.cfg.Barrier(ctx); err != nil {
 		return out, unknown(err, action.IDSource)
@@ -278,11 +288,7 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 		r.TraceParent = ""
 	}
 	now := a.cfg.Now().UTC()
-	deadline := now.Add(r.Timeout)
-	if !r.Until.IsZero() && r.Until.Before(deadline) {
-		deadline = r.Until.UTC()
-	}
-	notBefore, err := begins(r.NotBefore, now, deadline)
+	notBefore, deadline, err := span(r.NotBefore, now, r.Until, r.Timeout, a.cfg.Longest)
 	if err != nil {
 		return schemas.Action{}, err
 	}
@@ -290,7 +296,7 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: r.Class, IDSource: r.Source,
 		TaskType: r.TaskType, Sensitive: r.Sensitive, Sync: r.Sync,
 		Fingerprint: fingerprint, AcceptedAt: now, Deadline: deadline, NotBefore: notBefore, Priority: r.Priority,
-		Principal: r.Principal, Entries: r.Entries, Models: r.Models, Answers: r.Answers, TokenHash: r.TokenHash, TraceParent: r.TraceParent, Supersedes: r.Supersedes, Payload: r.Payload,
+		Principal: r.Principal, Caller: a.cfg.Caller(r.Principal), Entries: r.Entries, Models: r.Models, Answers: r.Answers, TokenHash: r.TokenHash, TraceParent: r.TraceParent, Supersedes: r.Supersedes, Payload: r.Payload,
 	}, nil
 }
 

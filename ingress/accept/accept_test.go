@@ -68,7 +68,7 @@ func setup(tb testing.TB) *world {
 	})
 	w.ledger = ledger.New(w.log, layout, w.clock)
 	w.Acceptor = accept.New(w.ledger, accept.Config{
-		Durability: schemas.DurabilityDisk, Now: w.clock,
+		Durability: schemas.DurabilityDisk, Now: w.clock, Caller: func(id string) string { return strings.ReplaceAll(id, "id of ", "") },
 		Barrier: func(context.Context) error { w.set(func() { w.barriers++ }); return get(&w.barrier) },
 	})
 	return w
@@ -170,6 +170,50 @@ func TestDeadlines(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDeadlinesCountFromTheBeginning: an action that begins later has the same time as any other. It is
+// refused if its deadline is further away than the log stores its events, or not after its beginning.
+func TestDeadlinesCountFromTheBeginning(t *testing.T) {
+	t.Parallel()
+	const longest = 24 * time.Hour
+	table.Run(t, map[string]struct {
+		begin, until, timeout time.Duration // from now; until 0: none
+		deadline              time.Duration // 0: refused
+		refused               string
+	}{
+		"later than it may take":     {30 * time.Minute, 0, 2 * time.Minute, 32 * time.Minute, ""},
+		"past":                       {-time.Hour, 0, 2 * time.Minute, 2 * time.Minute, ""},
+		"until, after its time":      {time.Hour, 2 * time.Hour, time.Minute, 61 * time.Minute, ""},
+		"until, before its time":     {time.Hour, 2 * time.Hour, 3 * time.Hour, 2 * time.Hour, ""},
+		"until, before it begins":    {time.Hour, time.Hour, time.Minute, 0, "would begin at its deadline"},
+		"the longest":                {longest - time.Minute, 0, time.Minute, longest, ""},
+		"longer":                     {longest - time.Minute, 0, time.Minute + time.Second, 0, "ask for a beginning before"},
+		"at once, longer than later": {0, 0, 48 * time.Hour, 48 * time.Hour, ""},
+	}, func(t *testing.T, tc struct {
+		begin, until, timeout time.Duration
+		deadline              time.Duration
+		refused               string
+	},
+	) {
+		now := time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC)
+		w := setup(t)
+		a := accept.New(w.ledger, accept.Config{Now: func() time.Time { return now }, Longest: longest})
+		r := request(byID("a"), `{}`)
+		r.Timeout, r.NotBefore = tc.timeout, now.Add(tc.begin)
+		if tc.until > 0 {
+			r.Until = now.Add(tc.until)
+		}
+		_, err := a.Accept(t.Context(), r)
+		if tc.refused != "" {
+			require.ErrorContains(t, err, tc.refused)
+			_, err = w.ledger.Find(t.Context(), "t", "a")
+			require.ErrorIs(t, err, fault.ErrNotFound)
+			return
+		}
+		require.NoError(t, err)
+		require.Equal(t, tc.deadline, w.find(t, "a").Action.Deadline.Sub(now))
+	})
 }
 
 func TestLargePayloadIsPutAside(t *testing.T) {
@@ -426,13 +470,14 @@ func TestWhatTellsNoRequestsApart(t *testing.T) {
 	} {
 		w := setup(t)
 		r := request(byID(id), `{"model":"fast"}`)
-		r.TraceParent, r.Answers = tt.header, []string{"one"}
+		r.TraceParent, r.Answers, r.Principal = tt.header, []string{"one"}, "id of shop"
 		require.False(t, w.accept(t, r).Receipt.Duplicate, id)
-		r.TraceParent, r.Answers = "", []string{"two"}
+		r.TraceParent, r.Answers, r.Principal = "", []string{"two"}, "id of bot"
 		require.True(t, w.accept(t, r).Receipt.Duplicate, id)
 		a := w.find(t, id).Action
 		require.Equal(t, tt.want, a.TraceParent, id)
 		require.Equal(t, []string{"one"}, a.Answers, id)
+		require.Equal(t, []string{"id of shop", "shop"}, []string{a.Principal, a.Caller}, id)
 	}
 }
 

@@ -28,21 +28,21 @@ type PressureConfig struct {
 }
 
 const (
-	// pressureAge is how long a count holds: what was accepted here since is added to it.
+	// pressureAge is how long a count is valid: actions accepted here since then are added to it.
 	pressureAge = time.Second
 	// pressurePatience bounds one count.
 	pressurePatience = 10 * time.Second
 	// pressureKept is how long a tenant that asks for nothing is remembered.
 	pressureKept = time.Minute
-	// pressureRetry is when whoever is refused may come again.
+	// pressureRetry is the Retry-After of a refused request.
 	pressureRetry = 5 * time.Second
 )
 
-// Pressure refuses new actions while too many wait. What waits is the log's own count, made
-// while somebody asks and a second apart at least; this node adds what it has accepted
-// since. So it is exact to about a second, and to what other nodes accept in that. A tenant is
-// counted only where all tenants together wait for more than one may. It is safe for
-// concurrent use; nil refuses nothing.
+// Pressure refuses new actions while too many are queued. The log counts the queued actions, on
+// request and at most once a second; this node adds the actions that it has accepted since. So the
+// count is exact to about a second, except for actions that other nodes accept in that time. A
+// tenant is counted only if the total is above one tenant's limit. It is safe for concurrent use;
+// nil refuses nothing.
 type Pressure struct {
 	queue Queue
 	cfg   PressureConfig
@@ -170,8 +170,8 @@ func (p *Pressure) renew(g *gauge, count func(context.Context) (uint64, error)) 
 }
 
 const (
-	// costly is how many times as long as a count took nobody counts again, and costliest
-	// the most of that.
+	// costly: wait this many times the duration of the last count before counting again; costliest
+	// limits that wait.
 	costly    = 10
 	costliest = 5 * time.Second
 	// pressureUnknown is when a count is too old to refuse anything by.

@@ -60,7 +60,7 @@ func (a *Acceptor) unsent(ctx context.Context, st *ledger.State, before time.Tim
 	if st.Kind != schemas.KindRun || st.Settled == nil || !retryable(st.Settled) {
 		return false, nil
 	}
-	full, err := a.ledger.Load(ctx, st.Ref) // what was joined has no history
+	full, err := a.ledger.Load(ctx, st.Ref) // a joined state has no history
 	switch {
 	case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
 		return false, nil // it is being dropped

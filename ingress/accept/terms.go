@@ -45,8 +45,8 @@ func priority(h http.Header) (schemas.Priority, error) {
 	}
 }
 
-// begin reads when an action is to begin at the earliest: Weir-Delay, a duration such as 30s,
-// or Weir-Not-Before, an instant of RFC 3339. Neither is the zero time: at once.
+// begin reads the earliest start of an action: Weir-Delay, a duration such as 30s, or
+// Weir-Not-Before, an instant of RFC 3339. Without either it is the zero time: at once.
 func begin(h http.Header, now time.Time) (time.Time, error) {
 	delays, instants := h.Values(schemas.HeaderDelay), h.Values(schemas.HeaderNotBefore)
 	switch {
@@ -81,16 +81,30 @@ func AtOnce(h http.Header) error {
 	return nil
 }
 
-// begins is when an action with this deadline begins; zero: at once. One that would begin
-// when its time is up is refused.
-func begins(at, now, deadline time.Time) (time.Time, error) {
-	switch {
-	case !at.After(now):
-		return time.Time{}, nil
-	case !at.Before(deadline):
-		return time.Time{}, fault.New(schemas.InvalidRequest, "the action would begin when its time is up, at "+deadline.Format(time.RFC3339)+
-			"; ask for an earlier beginning, or for more time where the request or the key deadline of the configuration can say so")
+// span returns the beginning and the deadline of an action that may take timeout, of which the
+// deadline is no later than until, if that is set. The time counts from the beginning. A zero
+// beginning means at once. An action that would begin at its deadline, or whose deadline is
+// beyond longest, is refused.
+func span(at, now, until time.Time, timeout, longest time.Duration) (begin, deadline time.Time, err error) {
+	base := now
+	if at.After(now) {
+		begin, base = at, at
+	}
+	deadline = base.Add(timeout)
+	if !until.IsZero() && until.Before(deadline) {
+		deadline = until.UTC()
+	}
+	switch latest := now.Add(longest); {
+	case begin.IsZero():
+		return begin, deadline, nil
+	case !begin.Before(deadline):
+		return begin, deadline, fault.New(schemas.InvalidRequest, "the action would begin at its deadline, "+deadline.Format(time.RFC3339)+
+			", or after it; ask for an earlier beginning or a later deadline")
+	case deadline.After(latest):
+		return begin, deadline, fault.New(schemas.InvalidRequest, "the action would end after "+latest.Format(time.RFC3339)+
+			", the latest deadline that log.history of the configuration allows; ask for a beginning before "+
+			latest.Add(-deadline.Sub(begin)).Format(time.RFC3339))
 	default:
-		return at, nil
+		return begin, deadline, nil
 	}
 }

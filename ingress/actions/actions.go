@@ -1,6 +1,5 @@
-// Package actions changes the course of actions that were accepted: cancel,
-// resolve, redrive. Every change is an event behind the log's fence; what was
-// decided from a state that has moved on is decided again.
+// Package actions changes accepted actions: cancel, resolve, redrive. Every change is an event
+// under the log's fence; if the state has changed meanwhile, the decision is made again.
 package actions
 
 import (
@@ -18,7 +17,7 @@ import (
 // Ledger is what this package needs of the action log.
 type Ledger interface {
 	Find(ctx context.Context, tenant, id string) (*ledger.State, error)
-	Glance(ctx context.Context, tenant, id string) (*ledger.State, error)
+	Peek(ctx context.Context, tenant, id string) (*ledger.State, error)
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
@@ -28,12 +27,12 @@ type Ledger interface {
 type Config struct {
 	// Barrier returns once everything stored before the call would survive.
 	Barrier func(ctx context.Context) error
-	// Stop tells the worker that runs an action to stop: before the word of it is on the
-	// log, because a worker that writes all the time would be first there again and again, and once it is
-	// there. The word on the log counts; this may be lost.
+	// Stop tells the worker that runs an action to stop. It is called before the request is on the
+	// log, because a worker that writes all the time could win every race, and again after it is.
+	// Only the log counts; this message may be lost.
 	Stop func(ref schemas.Ref)
-	// NoEnds: this node may not end actions, and leaves that to a worker: one that nobody
-	// has begun is asked to stop as a running one is.
+	// NoEnds: this node may not end actions. It asks a queued action to stop like a running one,
+	// and a worker ends it.
 	NoEnds bool
 	// Kinds returns the surface of a kind; default: none is known.
 	Kinds Kinds
@@ -96,8 +95,8 @@ const maxTries = 16
 // errUnchanged ends a change without an append.
 var errUnchanged = errors.New("nothing to write")
 
-// change reads the action, asks decide for the event to write, and writes it
-// fenced; when somebody else was first it starts over.
+// change reads the action, asks decide for the event, and writes it fenced; if another writer was
+// first, it starts over.
 func (c *Control) change(ctx context.Context, tenant, id string, decide func(*ledger.State) (schemas.Event, error)) (*ledger.State, error) {
 	st, err := c.ledger.Find(ctx, tenant, id)
 	for range maxTries {

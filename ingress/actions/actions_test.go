@@ -58,7 +58,7 @@ func (keyed) Judge(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 func kinds(k schemas.Kind) ingress.Surface {
 	s := new(ingress.Server)
 	all := []ingress.Surface{
-		executor.Surface(s, executor.Config{Policy: func(grant.Asker) executor.Policy { return keyed{} }}),
+		executor.Surface(s, executor.Config{Policy: func(grant.Caller) executor.Policy { return keyed{} }}),
 		plans.Surface(s), runs.Surface(s, runs.Config{}), chat.Surface(s, chat.Config{}), git.Surface(s, git.Config{}, nil),
 	}
 	all = append(all, rules.Surfaces(s, rules.Config{})...)
@@ -397,7 +397,7 @@ func TestResolve(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	ref := w.put(t, "x", schemas.KindHTTP, started())
-	word := schemas.Resolution{Effect: actions.Applied, Note: "n", By: "anna"}
+	word := schemas.Resolution{Effect: schemas.EffectApplied, Note: "n", By: "anna"}
 	require.Equal(t, schemas.Conflict, code(t, errOf(w.Resolve(t.Context(), "t", "x", word))), "it has not ended")
 	require.Equal(t, schemas.NotFound, code(t, errOf(w.Resolve(t.Context(), "t", "y", word))))
 	known := w.put(t, "known", schemas.KindHTTP, started(), settled(schemas.OutcomeFailed))
@@ -408,8 +408,8 @@ func TestResolve(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "applied", s.Resolution)
 	require.Equal(t, "outcome_unknown", s.Status, "a resolution changes no outcome")
-	require.NoError(t, errOf(w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: actions.Applied})), "the same word again")
-	require.Equal(t, schemas.Conflict, code(t, errOf(w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: actions.NotApplied}))))
+	require.NoError(t, errOf(w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: schemas.EffectApplied})), "the same word again")
+	require.Equal(t, schemas.Conflict, code(t, errOf(w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: schemas.EffectNotApplied}))))
 	st := w.load(t, ref)
 	require.Equal(t, word, *st.Resolution)
 	require.Equal(t, 4, st.N)
@@ -432,7 +432,7 @@ func (w *world) cancel(t *testing.T) actions.Status {
 	return s
 }
 
-func (w *world) redrive(t *testing.T, by grant.Asker, seq uint64) accept.Accepted {
+func (w *world) redrive(t *testing.T, by grant.Caller, seq uint64) accept.Accepted {
 	t.Helper()
 	out, err := w.redriver().Redrive(t.Context(), by, seq)
 	require.NoError(t, err)
@@ -473,14 +473,14 @@ func TestRedriveMakesOneNewAction(t *testing.T) {
 	w := setup(t)
 	old := w.put(t, "x", schemas.KindHTTP, started(), settled(schemas.OutcomeFailed))
 	seq := w.park(t, letter("x"))
-	out := w.redrive(t, grant.Asker{Tenant: "t"}, seq)
+	out := w.redrive(t, grant.Caller{Tenant: "t"}, seq)
 	require.NotEqual(t, old.ID, out.ID)
 	require.False(t, out.Receipt.Duplicate)
 	st := w.load(t, out.Ref)
 	require.Equal(t, "x", st.Action.Supersedes)
 	require.Equal(t, schemas.ClassKeyed, st.Action.Class, "judged by the policy of today")
 	require.JSONEq(t, `{"method":"POST","url":"http://h/"}`, string(st.Action.Payload))
-	again := w.redrive(t, grant.Asker{Tenant: "t"}, seq)
+	again := w.redrive(t, grant.Caller{Tenant: "t"}, seq)
 	require.Equal(t, out.Ref, again.Ref)
 	require.True(t, again.Receipt.Duplicate)
 }
@@ -498,9 +498,9 @@ func TestRedriveOfACompletion(t *testing.T) {
 	dead := letter("x")
 	dead.Kind = schemas.KindChat
 	seq := w.park(t, dead)
-	refused := errOf(w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t", Models: []string{"c"}}, seq))
+	refused := errOf(w.redriver().Redrive(t.Context(), grant.Caller{Tenant: "t", Models: []string{"c"}}, seq))
 	require.Equal(t, schemas.Forbidden, code(t, refused))
-	again := w.redrive(t, grant.Asker{Tenant: "t", Principal: "p", Models: []string{"a/1", "c"}}, seq)
+	again := w.redrive(t, grant.Caller{Tenant: "t", Principal: "p", Models: []string{"a/1", "c"}}, seq)
 	st := w.load(t, again.Ref)
 	require.True(t, st.Action.Sensitive)
 	require.Equal(t, []string{"a/1"}, st.Action.Models)
@@ -552,7 +552,7 @@ func TestRedriveRefuses(t *testing.T) {
 		"other tenant's": {foreign, schemas.NotFound},
 		"none":           {999, schemas.NotFound},
 	} {
-		require.Equal(t, tc.code, code(t, errOf(w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t"}, tc.seq))), name)
+		require.Equal(t, tc.code, code(t, errOf(w.redriver().Redrive(t.Context(), grant.Caller{Tenant: "t"}, tc.seq))), name)
 	}
 }
 
@@ -596,7 +596,7 @@ func TestRedriveWithinEntries(t *testing.T) {
 		w.write(t, out.Ref, started(), settled(schemas.OutcomeFailed))
 		dead := letter("x")
 		dead.Kind = tc.kind
-		again, err := w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t", Principal: "p", Entries: tc.now}, w.park(t, dead))
+		again, err := w.redriver().Redrive(t.Context(), grant.Caller{Tenant: "t", Principal: "p", Entries: tc.now}, w.park(t, dead))
 		if tc.refused != "" {
 			require.Equal(t, tc.refused, code(t, err), "%d: %v", i, err)
 			continue

@@ -13,12 +13,12 @@ import (
 
 const canceledMessage = "the action was canceled before it was started; nothing was sent"
 
-// Cancel stops an action. One that nobody has begun is settled canceled at
-// once, unless it is a task; a running one is asked to stop, and ends by its worker's
-// word: it may still succeed. A settled one is CONFLICT, with its status.
+// Cancel stops an action. A queued one is settled canceled at once, unless it is a task. A running
+// one is asked to stop, and its worker writes the end: it may still succeed. A settled one is
+// CONFLICT, with its status.
 //
-// Its worker is told before the request is written, and may have ended it by then: that
-// it ended canceled answers the request.
+// The worker receives the request before it is written, and may have ended the action by then. If
+// it ended canceled, that answers the request.
 func (c *Control) Cancel(ctx context.Context, tenant, id string) (Status, error) {
 	told, end := c.stop(ctx, tenant, id)
 	if end != nil {
@@ -42,18 +42,17 @@ func (c *Control) Cancel(ctx context.Context, tenant, id string) (Status, error)
 	return s, err
 }
 
-// A worker that drops its call when it is told to stop has soon ended the action. Its end
-// is looked for so often before the request is written, with pauses from firstLook on and
-// each twice as long: the log is then spared a long history, by all that are canceled at
-// once.
+// A worker that drops its call on a stop ends the action soon. Cancel looks for this end firstLook
+// after the stop and then in doubling intervals, before it writes the request. That keeps the log
+// short if many actions are canceled at once.
 const (
 	looks     = 6
 	firstLook = 10 * time.Millisecond
 )
 
-// stop tells the worker of an action that is under way to stop, before anything else is
-// read: a history that others write to all the time takes long to read. A task stops by
-// its events alone. End is the action if the worker ends it canceled at once.
+// stop notifies the worker of a running action to stop, before the action is read, because a
+// growing history takes long to read. A task stops by its events alone. end is the action if the
+// worker ends it canceled at once.
 func (c *Control) stop(ctx context.Context, tenant, id string) (told bool, end *ledger.State) {
 	if !schemas.ValidActionID(id) {
 		return false, nil
@@ -61,7 +60,7 @@ func (c *Control) stop(ctx context.Context, tenant, id string) (told bool, end *
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	for n, pause := 0, firstLook; ; n, pause = n+1, 2*pause {
-		st, err := c.ledger.Glance(ctx, tenant, id)
+		st, err := c.ledger.Peek(ctx, tenant, id)
 		switch {
 		case err != nil:
 			return told, nil
@@ -112,12 +111,12 @@ func isNotFound(err error) bool {
 // decided is how a task ended by its agent's word, or by Weir's own where its time was up or
 // it had no branch; nothing undoes either.
 func decided(st *ledger.State) (schemas.TaskStatus, bool) {
-	t, _ := task.Fold(st.Action, nil, st.History()) // what it is about does not matter here
+	t, _ := task.Fold(st.Action, nil, st.History()) // its content does not matter here
 	return t.Status, st.Kind == schemas.KindTask && t.Over()
 }
 
-// cancel is what is written to stop an action. With asked one that nobody has begun is
-// asked too.
+// cancel is the event that stops an action. If asked is set, a queued action gets a request as
+// well.
 func cancel(st *ledger.State, cfg Config) (schemas.Event, error) {
 	if status, ok := decided(st); ok && st.Settled == nil {
 		return schemas.Event{}, fault.New(schemas.Conflict, "the task has ended already: "+string(status))

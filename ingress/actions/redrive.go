@@ -55,9 +55,9 @@ func ReadRedrive(body []byte) (uint64, error) {
 // names, and names that one in Supersedes. The new id is derived from the dead
 // letter: redriving it twice makes one action. The old action must have ended.
 // The new one may use what both the old one and the asker may.
-func (r *Redriver) Redrive(ctx context.Context, by grant.Asker, sequence uint64) (accept.Accepted, error) {
+func (r *Redriver) Redrive(ctx context.Context, by grant.Caller, sequence uint64) (accept.Accepted, error) {
 	tenant := by.Tenant
-	letter, err := r.letter(ctx, tenant, sequence)
+	letter, err := r.deadLetter(ctx, tenant, sequence)
 	if err != nil {
 		return accept.Accepted{}, err
 	}
@@ -73,7 +73,7 @@ func (r *Redriver) Redrive(ctx context.Context, by grant.Asker, sequence uint64)
 		return accept.Accepted{}, fault.New(schemas.Conflict, kind.NotRedriven)
 	}
 	if len(st.Action.Payload) == 0 && st.Action.PayloadBlob == "" {
-		return accept.Accepted{}, unreadable(&fault.Parked{Code: schemas.Poison, Reason: "the accepted record cannot be read"})
+		return accept.Accepted{}, unreadable(&fault.Terminal{Code: schemas.Poison, Reason: "the accepted record cannot be read"})
 	}
 	payload, err := r.ledger.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
 	if err != nil {
@@ -93,7 +93,7 @@ func (r *Redriver) Redrive(ctx context.Context, by grant.Asker, sequence uint64)
 		Principal: by.Principal, Entries: entries, Models: models, Answers: st.Action.Answers,
 		Terms: accept.Terms{Priority: st.Action.Priority},
 	}
-	if kind.Redrive == nil { // what is not known is not let through
+	if kind.Redrive == nil { // unknown kinds are refused
 		return accept.Accepted{}, fault.New(schemas.Conflict, "actions of this kind are not redriven here; send the request anew")
 	}
 	if err := kind.Redrive(&req, by); err != nil {
@@ -102,8 +102,8 @@ func (r *Redriver) Redrive(ctx context.Context, by grant.Asker, sequence uint64)
 	return r.acceptor.Accept(ctx, req)
 }
 
-// letter reads one of the tenant's dead letters.
-func (r *Redriver) letter(ctx context.Context, tenant string, sequence uint64) (schemas.DeadLetter, error) {
+// deadLetter reads one of the tenant's dead letters.
+func (r *Redriver) deadLetter(ctx context.Context, tenant string, sequence uint64) (schemas.DeadLetter, error) {
 	var d schemas.DeadLetter
 	filter := schemas.DeadRoot + "." + schemas.EscapeToken(tenant) + ".>"
 	records, err := r.dead.Range(ctx, schemas.DeadStream, filter, sequence, 1)
@@ -114,14 +114,14 @@ func (r *Redriver) letter(ctx context.Context, tenant string, sequence uint64) (
 		return d, fault.New(schemas.NotFound, "there is no dead letter with this sequence")
 	}
 	if err := json.Unmarshal(records[0].Data, &d); err != nil {
-		return d, unreadable(&fault.Parked{Code: schemas.Poison, Reason: "the record is not a dead letter", Cause: err})
+		return d, unreadable(&fault.Terminal{Code: schemas.Poison, Reason: "the record is not a dead letter", Cause: err})
 	}
 	return d, nil
 }
 
 // unreadable words a parked action that cannot be made anew.
 func unreadable(err error) error {
-	var poison *fault.Parked
+	var poison *fault.Terminal
 	switch {
 	case errors.As(err, &poison):
 		return &fault.Error{Code: schemas.Conflict, Message: "the parked action's own record cannot be read, so there is nothing to redrive; send the request anew", Cause: err}

@@ -9,12 +9,6 @@ import (
 	"weir/schemas"
 )
 
-// The words that a person may say about an unknown outcome.
-const (
-	Applied    = "applied"
-	NotApplied = "not_applied"
-)
-
 // maxNote bounds a note, in bytes.
 const maxNote = 2000
 
@@ -29,7 +23,7 @@ func ReadResolution(body []byte) (schemas.Resolution, error) {
 	if err := strict.Decode(body, &r); err != nil {
 		return schemas.Resolution{}, err
 	}
-	if r.Effect != Applied && r.Effect != NotApplied {
+	if r.Effect != schemas.EffectApplied && r.Effect != schemas.EffectNotApplied {
 		return schemas.Resolution{}, fault.New(schemas.ValidationError, "at /effect: must be applied or not_applied")
 	}
 	if len(r.Note) > maxNote {

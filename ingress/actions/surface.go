@@ -58,7 +58,7 @@ func (h handlers) resolve(c *gin.Context) error {
 	return written(c, http.StatusOK, s, err)
 }
 
-// written answers for an action whose course was to be changed.
+// written answers a request to change an action.
 func written(c *gin.Context, status int, s Status, err error) error {
 	if s.ID != "" {
 		ingress.SetAction(c, s.Ref())

@@ -19,7 +19,7 @@ import (
 // caller is the sender of a request for a completion. Its Principal is the id of the token, or of
 // the one that filed the task.
 type caller struct {
-	grant.Asker
+	grant.Caller
 
 	// task is set if a task's holder asks, by its lease; until is when the task ends
 	// at the latest.
@@ -32,9 +32,9 @@ type caller struct {
 }
 
 // caller authenticates the sender: the holder of a task by the task's token or as an agent of a
-// pool, or a token that may write actions. In open mode that is everybody, but a task's token is
-// that task's there too. A token with the scope tasks:work itself, not by admin, is the task's
-// holder while it holds one.
+// pool, or a token that may write actions. In open mode every request is allowed, but a task's
+// token still identifies its task. A token with the scope tasks:work itself, not through admin, is
+// a task's holder while it holds one.
 func (h handlers) caller(c *gin.Context) (caller, error) {
 	if token := tasks.Bearer(c); task.Is(token) {
 		if h.Desk == nil {
@@ -57,24 +57,24 @@ func (h handlers) caller(c *gin.Context) (caller, error) {
 			return caller{}, fault.New(schemas.TaskNotRunning, "Task is not running: this token holds no task, and may ask for completions only while it does")
 		}
 	}
-	return caller{Asker: who.Asks(schemas.KindChat, "")}, fault.Scope(who.Scopes, schemas.ScopeActionsWrite)
+	return caller{Caller: who.Asks(schemas.KindChat, "")}, fault.Scope(who.Scopes, schemas.ScopeActionsWrite)
 }
 
 // holder is the holder of a task: it may what the token that filed the task might.
-func holder(c *gin.Context, v tasks.Visit) caller {
+func holder(c *gin.Context, v tasks.Access) caller {
 	if v.Task == nil {
 		return caller{}
 	}
 	a := v.Action()
 	ingress.SetTenant(c, v.Ref.Tenant)
 	return caller{
-		Asker: grant.Asker{Tenant: v.Ref.Tenant, Kind: schemas.KindChat, Principal: a.Principal, Entries: a.Entries, Models: a.Models},
-		task:  &v.Ref, lease: v.Lease, until: a.Deadline, only: v.Task.Order.Model, budget: v.Task.Order.Budget,
+		Caller: grant.Caller{Tenant: v.Ref.Tenant, Kind: schemas.KindChat, Principal: a.Principal, Entries: a.Entries, Models: a.Models},
+		task:   &v.Ref, lease: v.Lease, until: a.Deadline, only: v.Task.Order.Model, budget: v.Task.Order.Budget,
 	}
 }
 
-// route is the one by which an Idempotency-Key is one of this caller's: the keys of
-// a task's holder are not those of anybody else.
+// route scopes Idempotency-Keys to this caller: the keys of a task's holder are separate from all
+// others.
 func (p caller) route() string {
 	if p.task == nil {
 		return schemas.RouteChat

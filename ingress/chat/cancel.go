@@ -21,10 +21,9 @@ const (
 	cancelRest  = 5 * time.Second // between two tries, at most
 )
 
-// canceler stops a completion for whom nobody is left to read it. Its worker is told at
-// once, as far as it can be; what counts is the word on the log, which is tried to be
-// written until the completion has ended. Where that fails it goes on to its end, as it
-// does without, and the log of this node says so.
+// canceler stops a completion that has no reader left. It notifies the worker at once, if it can.
+// Only the request on the log counts; canceler tries to write it until the completion has ended. If
+// that fails, the completion runs to its end, and this node logs it.
 func (h handlers) canceler(c *gin.Context, ref schemas.Ref) func() {
 	ctx := context.WithoutCancel(c.Request.Context())
 	return func() {

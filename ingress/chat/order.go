@@ -88,7 +88,7 @@ func (h handlers) read(c *gin.Context, a *asked) error {
 	return err
 }
 
-// onDisconnect reads what becomes of a completion whose client goes away.
+// onDisconnect reads whether a completion is canceled when its client leaves.
 func onDisconnect(fields []string) (cancels bool, err error) {
 	switch {
 	case len(fields) == 0:
@@ -102,10 +102,10 @@ func onDisconnect(fields []string) (cancels bool, err error) {
 	}
 }
 
-// refused is why a completion would not be begun just now, if nothing is there to be
-// joined: nobody serves its models, the token may use none of them, no upstream passes
-// what it says, or a window is full, or what others hold stands in the way.
-// What is spent for good is for the worker to say, who leaves evidence of it.
+// refused is the reason why a completion cannot start now, if there is none to join: its models
+// have no upstream, the token may use none of them, no upstream supports its parameters, a window
+// is full, or reservations leave too little. The worker reports an exhausted budget, because it
+// stores evidence of it.
 func (h handlers) refused(c *gin.Context, set *models.Set, a asked, names []string, found []models.Candidate) error {
 	if len(set.Candidates(names, nil, nil, "")) == 0 {
 		return fault.New(schemas.ModelNotFound, "at /model: there is no such model here; GET /models shows those there are")

@@ -6,22 +6,22 @@ import (
 	"weir/internal/completion"
 )
 
-// place is where in a body a value stands: it says what is looked at there.
-type place uint8
+// position is where in a body a value stands: it says what is looked at there.
+type position uint8
 
 const (
 	// unknown: Weir does not know the member. Names are looked at, and texts for addresses.
-	unknown place = iota
-	// known: its names are looked at, its texts are not. What lies in its objects is
-	// unknown again.
+	unknown position = iota
+	// known: its names are checked, its texts are not. The members of its objects are unknown
+	// again.
 	known
 	// texts: names are looked at, texts are not, however deep.
 	texts
 	// labels: an object of the caller's own names. Of those that hold a text, or are
 	// empty, only the guarded ones are refused.
 	labels
-	// echoed: what a model has said beside its words, and is sent back to it. Only guarded
-	// names are refused, however deep.
+	// echoed: content that a model has returned besides its text and that is sent back to it. Only
+	// guarded names are refused, at any depth.
 	echoed
 	// part: the content of a message, and its parts. No name is refused.
 	part
@@ -37,7 +37,7 @@ const (
 	invoked
 	tools    // an array of tool
 	tool     // one that the caller performs
-	served   // one that somebody behind Weir performs
+	served   // performed by a part of Weir
 	filter   // of what a served tool searches
 	declared // a function, or an array of them
 	choice   // tool_choice
@@ -47,7 +47,7 @@ const (
 
 // object is the closed set that the members of an object in this place are of; empty:
 // of none.
-func (p place) object() completion.Object {
+func (p position) object() completion.Object {
 	switch p {
 	case top:
 		return completion.Body
@@ -72,7 +72,7 @@ func (p place) object() completion.Object {
 
 // further reports whether a member of an object in this place goes only to upstreams that
 // pass it: it is none of the closed set, or names a stored object. folded is its name.
-func (p place) further(name, folded string) bool {
+func (p position) further(name, folded string) bool {
 	if o := p.object(); o != "" {
 		return !completion.Knows(o, name)
 	}
@@ -86,7 +86,7 @@ func (p place) further(name, folded string) bool {
 
 // refuses reports whether a member of an object in this place may not be there; v is its
 // value, and name its folded name.
-func (p place) refuses(spelled, name string, v gjson.Result) bool {
+func (p position) refuses(spelled, name string, v gjson.Result) bool {
 	switch {
 	case p == part:
 		return false
@@ -104,7 +104,7 @@ func (p place) refuses(spelled, name string, v gjson.Result) bool {
 }
 
 // member is the place of a member's value.
-func (p place) member(name string) place {
+func (p position) member(name string) position {
 	switch p {
 	case top:
 		return ofTop(name)
@@ -131,7 +131,7 @@ func (p place) member(name string) place {
 }
 
 // item is the place of an array's values.
-func (p place) item() place {
+func (p position) item() position {
 	switch p {
 	case messages:
 		return message
@@ -161,7 +161,7 @@ func sites(name string) bool {
 }
 
 // ofTop is the place of a member of the body.
-func ofTop(name string) place {
+func ofTop(name string) position {
 	switch name {
 	case memberMessages:
 		return messages
@@ -195,7 +195,7 @@ func ofTop(name string) place {
 }
 
 // ofShape is the place of a member of response_format, and of what stands for it.
-func ofShape(name string) place {
+func ofShape(name string) position {
 	switch name {
 	case "json_schema":
 		return shape

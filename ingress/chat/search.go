@@ -30,7 +30,7 @@ type search struct {
 
 // value checks a value. Opened: it is part of a member that was noted, and is passed or
 // refused with that member.
-func (s *search) value(v gjson.Result, p place, opened bool) error {
+func (s *search) value(v gjson.Result, p position, opened bool) error {
 	switch {
 	case p == talk:
 		return nil
@@ -52,7 +52,7 @@ func (s *search) value(v gjson.Result, p place, opened bool) error {
 	return nil
 }
 
-func (s *search) object(v gjson.Result, p place, opened bool) error {
+func (s *search) object(v gjson.Result, p position, opened bool) error {
 	if p == tool {
 		by, kind := executor(v)
 		if kind != "" && !opened {
@@ -72,7 +72,7 @@ func (s *search) object(v gjson.Result, p place, opened bool) error {
 	return nil
 }
 
-func (s *search) member(name string, v gjson.Result, p place, opened bool) error {
+func (s *search) member(name string, v gjson.Result, p position, opened bool) error {
 	folded := completion.Fold(name)
 	if p.refuses(name, folded, v) {
 		return refuse(pointer(s.at...), whyName)

@@ -29,7 +29,7 @@ type Config struct {
 	// Budgets says whether a window is full just now; nil: the worker finds out.
 	Budgets Looker
 	// Desk knows the holders of tasks; nil: tokens of tasks are not served.
-	Desk *tasks.Desk
+	Desk *tasks.Service
 	// MaxBody is the largest body in bytes; default 16 MiB.
 	MaxBody int64
 	// Limits bound the JSON of a body; default as everywhere, but for 250,000 members: long
@@ -51,8 +51,8 @@ type Config struct {
 	// names; the zero place without one.
 	Resume func(r *http.Request) (after schemas.ChatPlace, err error)
 	// Slot acquires one of the streams that the sender of a request may hold open, before anything
-	// is stored, or refuses it. Answer takes it over with the request that is returned; release gives
-	// it back if Answer was not called, and else does nothing.
+	// is stored, or refuses it. Answer takes it over with the returned request. If Answer was not
+	// called, release gives it back; otherwise it does nothing.
 	Slot func(r *http.Request) (held *http.Request, release func(), err error)
 	// Answer answers for a completion: as a stream with its chunks from after a place to its end, or
 	// with the whole, where wait is as in ingress.Config.Reply. left is called at most once, when the
@@ -99,7 +99,7 @@ func Surface(s *ingress.Server, cfg Config) ingress.Surface {
 	out := ingress.Surface{
 		Name: "chat", Kind: schemas.KindChat, Fail: ingress.Written(problem.WriteChat), Owns: owns,
 		Tidy:    func(path string) (string, bool) { return path, owns(path) },
-		Redrive: func(req *accept.Request, _ grant.Asker) error { req.Sensitive = true; return nil }, // its model names no entry
+		Redrive: func(req *accept.Request, _ grant.Caller) error { req.Sensitive = true; return nil }, // its model names no entry
 		Canceled: func(_ json.RawMessage, message string) (json.RawMessage, error) {
 			return ledger.Encode(schemas.ChatResult{Error: &schemas.ChatError{Status: schemas.ChatCanceled, Message: message}})
 		},
@@ -110,8 +110,8 @@ func Surface(s *ingress.Server, cfg Config) ingress.Surface {
 	return out
 }
 
-// owns reports whether a path is one of the chat surface, for whatever method, or would
-// be below one of its routes: a client that joins a slash too many to one reads its errors.
+// owns reports whether a path belongs to the chat surface, for any method, or would be below one of
+// its routes: a client that adds a slash too many then reads the surface's errors.
 func owns(path string) bool {
 	for _, base := range schemas.ChatBases() {
 		rest, ok := strings.CutPrefix(path, base)
@@ -155,7 +155,7 @@ func (h handlers) complete(c *gin.Context) error {
 	}
 	a.order.Body = nil // it is in the payload; one that is large need not be there twice
 	out, err := h.accepted(c, a.req)
-	release() // whatever becomes of the completion, its body is on the log or refused
+	release() // in any case the completion's body is on the log or refused
 	if err := h.server.Accepted(c, out, err); err != nil {
 		return err
 	}
@@ -176,8 +176,8 @@ func (h handlers) complete(c *gin.Context) error {
 	return nil
 }
 
-// accepted stores a completion. One that is still under way is joined as one that has
-// ended: its answer comes to both.
+// accepted stores a completion. A repeated request joins a running completion like an ended one,
+// and both get its answer.
 func (h handlers) accepted(c *gin.Context, req accept.Request) (accept.Accepted, error) {
 	if req.ID == "" && req.Refusal != nil { // a new name joins nothing
 		return accept.Accepted{}, req.Refusal

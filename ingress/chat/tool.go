@@ -7,7 +7,7 @@ import (
 )
 
 // ofMessage is the place of a member of a message.
-func ofMessage(name string) place {
+func ofMessage(name string) position {
 	switch name {
 	case "content":
 		return part
@@ -24,9 +24,8 @@ func ofMessage(name string) place {
 	}
 }
 
-// ofPart is the place of a member of a part of a message: what is said there, and what a
-// tool was asked, may be about anything.
-func ofPart(name string) place {
+// ofPart is the place of a member of a message part: the content and tool arguments in it are free.
+func ofPart(name string) position {
 	switch name {
 	case "text", "input", "arguments", "data":
 		return talk
@@ -36,7 +35,7 @@ func ofPart(name string) place {
 }
 
 // ofCall is the place of a member of a tool's call, or of what is called there.
-func ofCall(p place, name string) place {
+func ofCall(p position, name string) position {
 	switch {
 	case p == call && (name == "function" || name == "custom"):
 		return invoked
@@ -51,8 +50,8 @@ func ofCall(p place, name string) place {
 	}
 }
 
-// ofTool is the place of a member of a tool, or of what lies in one.
-func ofTool(p place, name string) place {
+// ofTool is the place of a member of a tool, or of an object inside it.
+func ofTool(p position, name string) position {
 	switch name {
 	case "type", "name", "description", "cache_control":
 		return known
@@ -86,7 +85,7 @@ func ofTool(p place, name string) place {
 
 // executor returns who performs a tool, by its type. An uncertain type counts as served.
 // kind is the type of a tool that the provider performs; empty: it has no readable type.
-func executor(of gjson.Result) (p place, kind string) {
+func executor(of gjson.Result) (p position, kind string) {
 	for name, v := range of.All() {
 		switch {
 		case completion.Fold(name.Str) != "type":

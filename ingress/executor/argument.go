@@ -102,7 +102,7 @@ func headers(call *schemas.HTTPCall, v jsontext.Value) error {
 		case !visible(h.Value):
 			return &Error{
 				Variant: schemas.VariantInvalidHeaderValue, Code: schemas.DenyHeader,
-				Message: "invalid header value for '" + shown(h.Name) + "': only visible ASCII, space and tab may stand in it",
+				Message: "invalid header value for '" + shown(h.Name) + "': only visible ASCII, space and tab are allowed",
 			}
 		case i > 0 && strings.EqualFold(list[i-1].Name, h.Name):
 			return badArgument("headers", "'"+shown(h.Name)+"' stands twice, in two spellings; send it once")

@@ -63,7 +63,7 @@ const maxShown = 64
 // maxSentence bounds what a message takes over from a checker.
 const maxSentence = 400
 
-// shown is a short text of the caller's, safe to stand in a message.
+// shown is a short text from the caller, made safe for a message.
 func shown(s string) string { return clip(s, maxShown) }
 
 // sentence is a checker's word on the caller's document.

@@ -50,8 +50,8 @@ type Request struct {
 	Decision schemas.Decision
 }
 
-// Denied reports whether policy refused the call. It is to be stored all the
-// same, so that the denial leaves evidence.
+// Denied reports whether policy refused the call. The request must be stored anyway, so that the
+// denial has evidence.
 func (r Request) Denied() bool { return !r.Decision.Allowed }
 
 // Kept is what is stored of the call: all of it, unless policy denies it. A tenant with traffic rules may have one

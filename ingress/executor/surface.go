@@ -21,7 +21,7 @@ import (
 // Config of the surface.
 type Config struct {
 	// Policy returns what decides about an asker's calls.
-	Policy  func(who grant.Asker) Policy
+	Policy  func(who grant.Caller) Policy
 	Checker Checker
 }
 
@@ -50,7 +50,7 @@ func (cfg Config) order(who ingress.Identity, body []byte) (ingress.Order, error
 	return o, nil
 }
 
-func (cfg Config) redrive(req *accept.Request, by grant.Asker) error {
+func (cfg Config) redrive(req *accept.Request, by grant.Caller) error {
 	call, err := ingress.Payload[schemas.HTTPCall](req.Payload)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (cfg Config) redrive(req *accept.Request, by grant.Asker) error {
 	if call.Denied != nil {
 		return fault.New(schemas.Conflict, "the call was denied, and its body and headers are not kept; send it again")
 	}
-	who := grant.Asker{Tenant: req.Tenant, Kind: req.Kind, Principal: req.Principal, Entries: req.Entries}
+	who := grant.Caller{Tenant: req.Tenant, Kind: req.Kind, Principal: req.Principal, Entries: req.Entries}
 	_, req.Class = cfg.Policy(who).Judge(call)
 	return nil
 }
@@ -79,8 +79,8 @@ type refusal struct {
 	RequestID string       `json:"request_id,omitempty"`
 }
 
-// fail writes an error in the executor's form. What is wrong with the arguments has its own
-// variant; what is wrong with the request is Request.
+// fail writes an error in the executor's form. Errors of the arguments have their own variant;
+// those of the request are Request.
 func fail(c *gin.Context, p problem.Error, err error) schemas.Code {
 	e := refusal{
 		Variant: schemas.VariantRequest, Message: p.Detail, Code: p.Code,

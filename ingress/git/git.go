@@ -59,15 +59,15 @@ type Config struct {
 // Reply answers for a push that was accepted; see ingress.Config.
 type Reply func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration)
 
-// door is where clients of git push. It is safe for concurrent use.
-type door struct {
+// handler is where clients of git push. It is safe for concurrent use.
+type handler struct {
 	Config
 
 	server *ingress.Server
 	reply  Reply
-	gate   githttp.Gate
-	crowd  *githttp.Crowd
-	places *limits.Shares // of pushes on their way; nil: not divided
+	auth   githttp.Authorizer
+	limit  *githttp.TaskLimit
+	shares *limits.Shares // of pushes on their way; nil: not divided
 }
 
 // Surface is the route that takes pushes.
@@ -78,9 +78,9 @@ func Surface(s *ingress.Server, cfg Config, reply Reply) ingress.Surface {
 	cfg.MaxPack = cmp.Or(cfg.MaxPack, 1<<30)
 	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Minute)
 	const pushes = 4 // of one task at a time
-	d := door{cfg, s, reply, githttp.Gate{Grant: cfg.Grant, Repos: cfg.Repos}, githttp.NewCrowd("pushes", pushes), nil}
+	d := handler{cfg, s, reply, githttp.Authorizer{Grant: cfg.Grant, Repos: cfg.Repos}, githttp.NewTaskLimit("pushes", pushes), nil}
 	if places := limits.Percent(int64(cfg.Slots), cmp.Or(cfg.TenantShare, 100)); places.Share < places.Capacity {
-		d.places = limits.NewShares(places)
+		d.shares = limits.NewShares(places)
 	}
 	return ingress.Surface{
 		Name: "git", Kind: schemas.KindPush, Fail: ingress.Written(problem.WriteGit),
@@ -102,7 +102,7 @@ func canceled(payload json.RawMessage, message string) (json.RawMessage, error) 
 
 // push takes a push. It reads the commands; the executor of the action reads the pack after them.
 // The answer waits for the end, whatever the client prefers.
-func (d door) push(c *gin.Context) error {
+func (d handler) push(c *gin.Context) error {
 	who, body, leave, err := d.admit(c.Writer, c.Request, c.Param("repo"))
 	ingress.SetTenant(c, who.Tenant)
 	if err != nil {
@@ -128,7 +128,7 @@ func refuse(c *gin.Context, err error) error {
 }
 
 // submit stores a push, has it executed here, where its body is, and answers with its end.
-func (d door) submit(c *gin.Context, who task.Grant, order schemas.PushOrder, body *githttp.Body) error {
+func (d handler) submit(c *gin.Context, who task.Grant, order schemas.PushOrder, body *githttp.Body) error {
 	payload, err := ledger.Encode(order)
 	if err != nil {
 		return refuse(c, err)
@@ -166,8 +166,8 @@ const commandRoom = 1 << 20
 // admit finds out who pushes to the repository that a path names, and whether a push of that
 // one can be read at all: nothing of the body has been read. Until it leaves, it counts as one that is on
 // its way, and has its lease kept.
-func (d door) admit(w http.ResponseWriter, r *http.Request, named string) (who task.Grant, body *githttp.Body, leave func(), err error) {
-	who, repo, err := d.gate.Enter(r, named)
+func (d handler) admit(w http.ResponseWriter, r *http.Request, named string) (who task.Grant, body *githttp.Body, leave func(), err error) {
+	who, repo, err := d.auth.Authorize(r, named)
 	if err == nil {
 		err = githttp.Pushes(who)
 	}
@@ -200,23 +200,23 @@ func (d door) admit(w http.ResponseWriter, r *http.Request, named string) (who t
 
 // count counts a push as one on its way until it leaves. A tenant's slow pushes, each of which holds a worker's slot, leave
 // a share of the slots free.
-func (d door) count(who task.Grant) (leave func(), err error) {
-	left, err := d.crowd.Enter(who)
-	if err != nil || d.places == nil {
+func (d handler) count(who task.Grant) (leave func(), err error) {
+	left, err := d.limit.Acquire(who)
+	if err != nil || d.shares == nil {
 		return left, err
 	}
-	release, ok := d.places.Try(who.Tenant, 1)
+	release, ok := d.shares.Try(who.Tenant, 1)
 	if !ok {
 		left()
 		return nil, fault.New(schemas.RateLimited, fmt.Sprintf(
 			"this tenant has %d pushes on their way to this node, which takes %d of all tenants (workers.slots) and of one tenant always %d (limits.tenant_share); push again when one of them has ended",
-			d.places.Held(who.Tenant), d.places.Capacity, d.places.Share))
+			d.shares.Held(who.Tenant), d.shares.Capacity, d.shares.Share))
 	}
 	return func() { release(); left() }, nil
 }
 
 // here refuses a push to a repository of another node: this one could not execute it.
-func (d door) here(repo schemas.Repo) error {
+func (d handler) here(repo schemas.Repo) error {
 	if repo.Mode == schemas.RepoProxy || d.Hosted == nil {
 		return nil
 	}

@@ -12,11 +12,11 @@ import (
 	"weir/schemas"
 )
 
-// Asker is who asks for something, as far as the policy and the traffic rules look
+// Caller is who asks for something, as far as the policy and the traffic rules look
 // at it.
-type Asker struct {
+type Caller struct {
 	Tenant string
-	// Kind is that of the action which would make a call.
+	// Kind is the kind of the action that would make the call.
 	Kind schemas.Kind
 	// TaskType is set for kind run.
 	TaskType string
@@ -29,10 +29,10 @@ type Asker struct {
 }
 
 // May reports whether the asker may use a model's name.
-func (a Asker) May(name string) bool { return models.May(a.Models, name) }
+func (a Caller) May(name string) bool { return models.May(a.Models, name) }
 
 // Enters reports whether the asker may use an entry of the policy.
-func (a Asker) Enters(entry string) bool {
+func (a Caller) Enters(entry string) bool {
 	return len(a.Entries) == 0 || slices.Contains(a.Entries, entry)
 }
 
@@ -119,8 +119,8 @@ func Both(a, b []string) (entries []string, ok bool) {
 	return entries, len(entries) > 0
 }
 
-// Covers reports whether whoever may use entries may use all of those that something
-// was made with. No entries stand for all.
+// Covers reports whether a caller limited to entries may use all entries that something was made
+// with. An empty list means all.
 func Covers(entries, of []string) bool {
 	if len(entries) == 0 {
 		return true
@@ -155,8 +155,8 @@ func BothModels(a, b []string) (patterns []string, ok bool) {
 	return patterns, len(patterns) > 0
 }
 
-// CoversModels reports whether whoever may use the models of some patterns may use all of
-// those that something was made with. No patterns stand for all.
+// CoversModels reports whether a caller limited to some model patterns may use all models that
+// something was made with. An empty list means all.
 func CoversModels(patterns, of []string) bool {
 	if len(patterns) == 0 {
 		return true

@@ -1,6 +1,5 @@
-// Package plans translates the bodies of POST /v1/plans to plans. It performs
-// nothing and knows no HTTP. What a decision asks for is not judged here: one
-// bad target fails alone, when its turn comes.
+// Package plans translates the bodies of POST /v1/plans to plans. It performs nothing and knows no
+// HTTP. It does not check the targets of decisions: a bad target fails alone, in its turn.
 package plans
 
 import (

@@ -12,7 +12,7 @@ func Surface(s *ingress.Server) ingress.Surface {
 	return ingress.Surface{
 		Name: "plans", Kind: schemas.KindPlan,
 		Routes: []ingress.Route{ingress.Post("/v1/plans", s.Store(order), schemas.ScopeActionsWrite)},
-		Redrive: func(req *accept.Request, by grant.Asker) error {
+		Redrive: func(req *accept.Request, by grant.Caller) error {
 			plan, err := ingress.Payload[schemas.PlanRequest](req.Payload)
 			if err != nil {
 				return err

@@ -19,7 +19,7 @@ import (
 
 // Operations is where operators' decisions are kept.
 type Operations interface {
-	// Order puts one in force, in the place of one of the same sort about the same target.
+	// Order puts an operation in force. It replaces one of the same type on the same target.
 	Order(ctx context.Context, op schemas.Operation) (schemas.Operation, error)
 	// Lift takes one back; fault.ErrNotFound: there is none like that.
 	Lift(ctx context.Context, do string, t schemas.Target) (schemas.Operation, error)
@@ -27,7 +27,8 @@ type Operations interface {
 	Entries() []string
 }
 
-// target reads a request, which is the operator's alone: what is held back is every tenant's.
+// target reads a request that only the operator may send, because an operation holds back every
+// tenant.
 func (h handlers) target(c *gin.Context) (req schemas.OperationRequest, err error) {
 	if err = fault.Operator(ingress.Caller(c).Tenant, "hold calls back"); err == nil {
 		err = h.server.Decode(c, &req)
@@ -133,7 +134,7 @@ func orderly(op schemas.Operation) error {
 	pinned := op.State == schemas.PinOpen || op.State == schemas.PinClosed
 	switch {
 	case op.Do == schemas.OperationPin && !pinned:
-		return fault.New(schemas.ValidationError, "at /state: must be open, so that it is not called, or closed, so that it is called whatever becomes of that")
+		return fault.New(schemas.ValidationError, "at /state: must be open, to block the calls, or closed, to allow them despite failures")
 	case op.Do == schemas.OperationPin && op.Entry == "" && op.Destination == "":
 		return fault.New(schemas.ValidationError, "a pin is about an entry or a destination; a pause holds a tenant's calls or a kind's back")
 	case op.Do == schemas.OperationPause && op.State != "":

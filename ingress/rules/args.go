@@ -36,9 +36,8 @@ func CheckRead(req schemas.AgentRequest) error {
 	return err
 }
 
-// Order translates an operation that writes. What a rule or a patch says is not
-// looked into. The first thing that is missing or of another type is the error;
-// if_match goes first.
+// Order translates a write operation. It does not check the content of a rule or a patch. The error
+// names the first argument that is missing or of the wrong type, if_match first.
 func Order(req schemas.AgentRequest, caller string) (schemas.RuleOrder, error) {
 	o := schemas.RuleOrder{Operation: req.Operation, RequestID: req.RequestID, Caller: caller}
 	a, err := argumentsOf(req)
@@ -77,7 +76,7 @@ func argumentsOf(req schemas.AgentRequest) (args, error) {
 	return membersOf(req.Args), nil
 }
 
-// pointer is where the arguments stand in a request.
+// pointer is the JSON pointer of the arguments in a request.
 const pointer = "/args"
 
 const (
@@ -111,7 +110,7 @@ func (a args) flag(name string) (bool, error) {
 	}
 }
 
-// document is an argument that must be there; what it is is for the worker to say.
+// document is a required argument; the worker checks its content.
 func (a args) document(name string) (stdjson.RawMessage, error) {
 	if strict.Absent(a[name]) {
 		return nil, refuse(pointer+"/"+name, "is missing")

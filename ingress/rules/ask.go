@@ -39,8 +39,8 @@ func ReadPreview(body []byte, now time.Time) (schemas.PreviewRequest, *schemas.R
 	return req, &rule, nil
 }
 
-// Facts are what the scopes of rules are held against, for a call that nobody
-// makes: the agent that is named is whichever a scope may mean.
+// Facts are the properties that rule scopes are matched against, for a hypothetical call: its agent
+// is any that a scope may mean.
 func Facts(scope *schemas.RuleScope, principal string) traffic.Facts {
 	f := traffic.Facts{Kind: schemas.KindHTTP, Principal: principal}
 	if scope == nil {
@@ -106,7 +106,7 @@ func given(req schemas.RecordRequest, now time.Time) error {
 	return invalid("", err)
 }
 
-// invalid words what is wrong with a rule that stands at a place in the body.
+// invalid is the error for an invalid rule at a position in the body.
 func invalid(base string, err error) error {
 	if bad, ok := errors.AsType[*traffic.Invalid](err); ok {
 		pointer := base + bad.Pointer

@@ -23,12 +23,11 @@ const (
 	maxOperation = 64
 )
 
-// Read reads a body that strict.Check has passed: the envelope, or the request
-// alone. Members that it does not know are ignored, but for those that are one of
-// its own in another spelling. What it could read of request_id, operation
-// and auth_token stands in the request beside an error, too. Its errors are *fault.Error with
-// INVALID_REQUEST, show no value of the body, and name places in the request, be it in
-// an envelope or not.
+// Read reads a body that strict.Check has passed: the envelope, or the request alone. Unknown
+// members are ignored, except misspelled ones of its own. Even with an error, the request holds the
+// request_id, operation and auth_token that could be read. Its errors are *fault.Error with
+// INVALID_REQUEST, show no value of the body, and name positions in the request, with or without an
+// envelope.
 func Read(body []byte) (schemas.AgentRequest, error) {
 	var req schemas.AgentRequest
 	if strict.Kind(body) != '{' {
@@ -97,8 +96,7 @@ func membersOf(raw []byte) map[string]jsontext.Value {
 	return m
 }
 
-// repeated is a text as an answer repeats it, or "": an answer is not made longer
-// by what nobody could mean.
+// repeated is a text in the form that an answer repeats, or "" for an overlong or malformed one.
 func repeated(v jsontext.Value, most int) string {
 	s, ok := strict.String(v)
 	if !ok || len(s) > most {

@@ -12,11 +12,10 @@ import (
 	"weir/schemas"
 )
 
-// reset stores the one write that needs no etag: it gives up a rule set that
-// nobody can read, the asker's own. The worker refuses it for a set that can be
-// read. It is served where the agent API is off too: without it nothing goes out.
-// An Idempotency-Key is the write's request_id: the same again joins the first, as
-// with every write of rules.
+// reset stores the one write that needs no etag: it discards an unreadable rule set of the caller's
+// tenant. The worker refuses it for a readable set. It is served with the agent API off too,
+// because calls are blocked until then. An Idempotency-Key is the write's request_id: a repeat
+// joins the first, as with every write of rules.
 func (h handlers) reset(c *gin.Context) error {
 	key, err := accept.Key(c.Request.Header.Values("Idempotency-Key"))
 	id := cmp.Or(key, problem.RequestID(c.Request.Context()))

@@ -29,7 +29,7 @@ type Config struct {
 	PolicyVersion func() string
 	// Preview asks the traffic rules of the asker's tenant, and then the policy as far as the asker
 	// may use it, about a call that is not made. Its errors are public ones. Required.
-	Preview func(ctx context.Context, who grant.Asker, q Question) (schemas.Preview, error)
+	Preview func(ctx context.Context, who grant.Caller, q Question) (schemas.Preview, error)
 	// Read answers an operation of the agent API that changes nothing. Its
 	// arguments have the types that they should.
 	Read func(w http.ResponseWriter, r *http.Request, tenant string, req schemas.AgentRequest)
@@ -77,8 +77,8 @@ func canceled(payload json.RawMessage, message string) (json.RawMessage, error) 
 
 type tenantKey struct{}
 
-// ForTenant binds a request of the agent API to a tenant: a token of another one
-// is refused. It is for requests that come by a way which names one.
+// ForTenant binds a request of the agent API to a tenant: a token of another tenant is refused. It
+// is for transports that name a tenant.
 func ForTenant(ctx context.Context, tenant string) context.Context {
 	return context.WithValue(ctx, tenantKey{}, tenant)
 }
@@ -136,7 +136,7 @@ func (h handlers) askedBy(c *gin.Context) (req schemas.AgentRequest, who ingress
 	}
 	switch {
 	case unauthorized(err):
-		// Whoever authenticates knows of the header alone, which not every way here has.
+		// The caller's authentication only knows the header, which not every transport has.
 		return req, who, &fault.Error{Code: schemas.Unauthorized, Message: "send a token that is in force, as request.auth_token or in one header, Authorization: Bearer" + tooLong(wrong), Cause: err}
 	case err != nil:
 		return req, who, err
@@ -192,8 +192,8 @@ func sameToken(h http.Header, token string) error {
 	return nil
 }
 
-// may refuses an operation that somebody's token is not for. What one with some
-// entries writes would steer the calls of others.
+// may refuses an operation that a token does not permit. A write by a token limited to some entries
+// would redirect the calls of others.
 func may(who ingress.Identity, operation string) error {
 	scopes := Scopes(operation)
 	if len(scopes) == 0 {
@@ -205,7 +205,7 @@ func may(who ingress.Identity, operation string) error {
 	return unlimited(who)
 }
 
-// holds refuses somebody whose token has none of the scopes.
+// holds refuses a token that has none of the scopes.
 func holds(who ingress.Identity, scopes ...string) error {
 	if fault.Scope(who.Scopes, scopes...) != nil {
 		return disallowed("the token lacks the scope "+strings.Join(scopes, " or "), schemas.DetailScopeRequired)
@@ -213,7 +213,7 @@ func holds(who ingress.Identity, scopes ...string) error {
 	return nil
 }
 
-// unlimited refuses somebody whose token is for some entries alone.
+// unlimited refuses a token that is limited to some entries.
 func unlimited(who ingress.Identity) error {
 	if len(who.Entries) > 0 {
 		return disallowed("a token that is limited to entries of the policy may not write rules", schemas.DetailScopeRequired)

@@ -41,7 +41,7 @@ func labels(o *schemas.RunOrder, doc document) error {
 		}
 		s, ok := strict.String(l.value)
 		if !ok || utf8.RuneCountInString(s) > l.most || strings.ContainsFunc(s, unseen) {
-			return refuse(l.name, "must be a string of at most "+strconv.Itoa(l.most)+" characters, none of them a control or formatting character")
+			return refuse(l.name, "must be a string of at most "+strconv.Itoa(l.most)+" characters, without control or formatting characters")
 		}
 		*l.into = s
 	}
@@ -111,8 +111,7 @@ func (b bounds) accepts(v []byte) bool {
 	return err == nil && n >= b.from && n <= b.to
 }
 
-// echo checks the two inputs that ECHO goes by. Whatever else stands beside
-// them is the caller's.
+// echo checks the two inputs that ECHO uses. All other inputs are free.
 func echo(inputs []byte) error {
 	_, err := schemas.ReadEcho(given(inputs))
 	if own, ok := errors.AsType[*schemas.EchoError](err); ok {

@@ -90,7 +90,7 @@ func names(req *Request, doc document) error {
 		return refuse("request_id", "must be 1 to 128"+form)
 	}
 	if strict.Absent(doc.TaskType) {
-		return refuse("task_type", "is missing; name the task type that is to be run")
+		return refuse("task_type", "is missing; name the task type to run")
 	}
 	name, ok := strict.String(doc.TaskType)
 	if !ok || !schemas.ValidTaskType(name) {
@@ -103,7 +103,7 @@ func names(req *Request, doc document) error {
 // Builtin reports whether Weir serves a task type by itself.
 func Builtin(taskType string) bool { return slices.Contains(schemas.BuiltinTasks(), taskType) }
 
-// Unsupported is the refusal of a task type that nobody serves.
+// Unsupported is the error for a task type that has no agent.
 func Unsupported() error {
 	return fault.New(schemas.UnsupportedTaskType, "there is no agent for this task_type; name one that is configured, or one of HTTP_EXECUTE, HTTP_PLAN and ECHO")
 }
@@ -111,8 +111,8 @@ func Unsupported() error {
 // Run is a run that may be stored.
 type Run struct {
 	schemas.Run
-	// Denied: policy refused the call of HTTP_EXECUTE at the door. It is to be
-	// stored all the same, so that the denial leaves evidence.
+	// Denied: ingress evaluated policy and it refused the call of HTTP_EXECUTE. The run must be
+	// stored anyway, so that the denial has evidence.
 	Denied bool
 	// Unserved: there is no agent for its task type, so that it may join a run that
 	// was accepted while there was one, and begin none.

@@ -21,7 +21,7 @@ import (
 // Config of the surface. Resume, Slot and Stream are egress's, and required.
 type Config struct {
 	// Policy returns what decides about an asker's calls.
-	Policy  func(who grant.Asker) executor.Policy
+	Policy  func(who grant.Caller) executor.Policy
 	Checker executor.Checker
 	// Serves reports whether there is an agent for a task type, Weir's own ones aside;
 	// default: there are no others.
@@ -33,8 +33,8 @@ type Config struct {
 	// place without one.
 	Resume func(r *http.Request) (after schemas.RunPlace, err error)
 	// Slot acquires one of the streams that the sender of a request may hold open, before anything
-	// is stored, or refuses it. Stream takes it over with the request that is returned; release gives
-	// it back if Stream was not called, and else does nothing.
+	// is stored, or refuses it. Stream takes it over with the returned request. If Stream was not
+	// called, release gives it back; otherwise it does nothing.
 	Slot func(r *http.Request) (held *http.Request, release func(), err error)
 	// Stream answers for a run with its events, from after a position to its end.
 	Stream func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, taskType string, after uint64)
@@ -137,9 +137,8 @@ func (h handlers) order(c *gin.Context) (req accept.Request, denied bool, err er
 	return req, run.Denied, nil
 }
 
-// run reads the body. What is asked of a token comes after what is asked of
-// every caller, and before the inputs are looked into. A task type that nobody
-// serves is not looked into any further: it can only be joined.
+// run reads the body. Checks of the token follow those for every caller and precede those of the
+// inputs. The inputs of an unknown task type are not checked: such a run can only be joined.
 func (h handlers) run(c *gin.Context, who ingress.Identity) (Run, string, error) {
 	body, err := h.server.Read(c.Writer, c.Request)
 	if err != nil {
@@ -175,7 +174,7 @@ func named(header http.Header, id string) error {
 	return err
 }
 
-func redrive(req *accept.Request, by grant.Asker) error {
+func redrive(req *accept.Request, by grant.Caller) error {
 	run, err := ingress.Payload[schemas.Run](req.Payload)
 	if err != nil {
 		return err

@@ -20,8 +20,8 @@ func cookie(public string) string {
 	return "weir_console"
 }
 
-// secure reports whether browsers reach this node by TLS. Where nobody is told of TLS before
-// it there may be none, and then the browser would not send such a cookie back.
+// secure reports whether browsers reach this node by TLS. Without a configured https URL there may
+// be no TLS, and the browser would not send such a cookie back.
 func secure(public string) bool { return strings.HasPrefix(public, "https://") }
 
 // Of is the session that a request of the console's own comes with. It is none where the
@@ -37,10 +37,9 @@ func Of(r *http.Request, public string) (value string, ok bool) {
 	return cookies[0].Value, true
 }
 
-// Own reports whether a request was made by a page of this origin. A browser sends the
-// console's header for such a page alone, since nobody answers the question that it would
-// ask first for another; and it says of what origin a page is, in one way or the other.
-// Public is this node's URL as others know it.
+// Own reports whether a request came from a page of this origin. A browser sends the console's
+// header only for such a page, because no preflight from another origin is answered. The browser
+// also sends the page's origin, in Origin or in Sec-Fetch-Site. Public is this node's external URL.
 func Own(r *http.Request, public string) bool {
 	if values := r.Header.Values(schemas.HeaderConsole); len(values) != 1 || values[0] != "1" {
 		return false

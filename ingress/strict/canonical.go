@@ -27,8 +27,8 @@ func Fingerprint(doc []byte) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// lineless hashes what an encoder writes, but for the line end behind it: fingerprints
-// lie on the log, and were made without one.
+// lineless hashes an encoder's output without the final newline: stored fingerprints were made
+// without it.
 type lineless struct {
 	hash.Hash
 	held bool

@@ -1,6 +1,6 @@
-// Package strict reads JSON the way every surface of Weir does: valid UTF-8,
-// one document, no name twice, no name unknown or in another case, bounded in
-// depth and members. What a surface passes on keeps its bytes.
+// Package strict reads JSON the way every surface of Weir does: valid UTF-8, one document, no
+// duplicate, unknown or differently cased name, bounded in depth and members. Content that a
+// surface passes on keeps its bytes.
 package strict
 
 import (
@@ -22,7 +22,7 @@ import (
 
 // Limits bound one document.
 type Limits struct {
-	// Depth is how many objects and arrays may lie in each other; default 64.
+	// Depth is the maximum nesting of objects and arrays; default 64.
 	Depth int
 	// Members is how many members all objects may have together; default 9,999.
 	Members int
@@ -135,8 +135,8 @@ func surrogate(data []byte, at int64) bool {
 // is of another type, is VALIDATION_ERROR.
 func Decode(data []byte, v any) error { return At("", data, v) }
 
-// At is Decode for a part of a document: base is the pointer of that part, and
-// stands before the pointers of its errors.
+// At is Decode for a part of a document: base is the pointer of that part, and the prefix of the
+// pointers in its errors.
 func At(base string, data []byte, v any) error {
 	return decode(data, v, jsontext.Pointer(base), json.RejectUnknownMembers(true))
 }

@@ -45,7 +45,7 @@ func agentRoute(path string) (route string, ok bool) {
 
 // Bearer is the token of an agent that works on a task.
 func Bearer(c *gin.Context) string {
-	token, _ := githttp.Token(c.Request.Header.Values("Authorization"), false)
+	token, _ := githttp.BearerToken(c.Request.Header.Values("Authorization"), false)
 	return token
 }
 
@@ -79,7 +79,7 @@ func (h handlers) agentTask(c *gin.Context) error {
 	return nil
 }
 
-// report takes an agent's last word.
+// report accepts an agent's final report.
 func (h handlers) report(translate func(body []byte) (schemas.TaskReport, error)) ingress.Handler {
 	return func(c *gin.Context) error {
 		ref, err := h.Desk.Report(c.Request.Context(), Bearer(c), func() (schemas.TaskReport, error) {
@@ -133,7 +133,7 @@ func (h handlers) lease(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	w := Worker{Tenant: who.Tenant, Holder: who.Caller(), Pools: who.Pools, Entries: who.Entries, Models: who.Models}
+	w := Worker{Tenant: who.Tenant, Holder: who.Caller(), Name: who.Name, Pools: who.Pools, Entries: who.Entries, Models: who.Models}
 	if req.Pool != "" {
 		w.Pools = []string{req.Pool}
 	}

@@ -42,7 +42,7 @@ func (b bearer) refused() error {
 
 // acts are the events that come before whatever the bearer does: its first request
 // takes the task. It is refused where it may do nothing.
-func (d *Desk) acts(b bearer, f file) ([]*schemas.TaskEvent, error) {
+func (d *Service) acts(b bearer, f file) ([]*schemas.TaskEvent, error) {
 	if !b.holds(f) || !d.lives(f, b.lease) {
 		return nil, b.refused()
 	}
@@ -55,7 +55,7 @@ func (d *Desk) acts(b bearer, f file) ([]*schemas.TaskEvent, error) {
 // bearer finds out who shows a token, as far as the token tells, and counts the
 // request. Errors: UNAUTHORIZED, FORBIDDEN, RATE_LIMITED, UNAVAILABLE;
 // TASK_NOT_RUNNING for an agent of a pool that holds no task.
-func (d *Desk) bearer(ctx context.Context, text string) (bearer, error) {
+func (d *Service) bearer(ctx context.Context, text string) (bearer, error) {
 	if task.Is(text) {
 		return d.holder(text)
 	}
@@ -71,7 +71,7 @@ func (d *Desk) bearer(ctx context.Context, text string) (bearer, error) {
 }
 
 // holder reads a task's token.
-func (d *Desk) holder(text string) (bearer, error) {
+func (d *Service) holder(text string) (bearer, error) {
 	t, ok := task.Parse(text)
 	if !ok {
 		return bearer{}, errToken(nil)
@@ -85,7 +85,7 @@ func (d *Desk) holder(text string) (bearer, error) {
 }
 
 // known has a token's requests counted from now on, that was found to be in force.
-func (d *Desk) known(b bearer) {
+func (d *Service) known(b bearer) {
 	if b.agent == "" {
 		d.rates.know(b.token.Hash())
 	}
@@ -93,7 +93,7 @@ func (d *Desk) known(b bearer) {
 
 // refusal words why a bearer is not let in. To find out that a task's token is not in force
 // takes a look at the log, so it is counted.
-func (d *Desk) refusal(b bearer, err error) error {
+func (d *Service) refusal(b bearer, err error) error {
 	err = unread(err)
 	if public, ok := errors.AsType[*fault.Error](err); ok && public.Code == schemas.Unauthorized && b.agent == "" {
 		d.rates.refuse(b.token.Hash())
@@ -102,7 +102,7 @@ func (d *Desk) refusal(b bearer, err error) error {
 }
 
 // verify says whose a token is that is no task's.
-func (d *Desk) verify(text string) (schemas.Token, error) {
+func (d *Service) verify(text string) (schemas.Token, error) {
 	if d.cfg.Verify == nil || text == "" {
 		return schemas.Token{}, errToken(nil)
 	}
@@ -110,7 +110,7 @@ func (d *Desk) verify(text string) (schemas.Token, error) {
 }
 
 // worker is verify, for those that may lease tasks.
-func (d *Desk) worker(text string) (schemas.Token, error) {
+func (d *Service) worker(text string) (schemas.Token, error) {
 	who, err := d.verify(text)
 	if err == nil {
 		err = fault.Scope(who.Scopes, schemas.ScopeTasksWork)
@@ -120,7 +120,7 @@ func (d *Desk) worker(text string) (schemas.Token, error) {
 
 // held finds the task that an agent of a pool holds. The board may be late; the
 // task's own events decide.
-func (d *Desk) held(ctx context.Context, who schemas.Token) (b bearer, ok bool, err error) {
+func (d *Service) held(ctx context.Context, who schemas.Token) (b bearer, ok bool, err error) {
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
 	for _, late := range []bool{true, false} {
@@ -147,7 +147,7 @@ func (d *Desk) held(ctx context.Context, who schemas.Token) (b bearer, ok bool, 
 
 // lost reports whether a task cannot be read, now or later.
 func lost(err error) bool {
-	_, poison := errors.AsType[*fault.Parked](err)
+	_, poison := errors.AsType[*fault.Terminal](err)
 	return poison || errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone)
 }
 

@@ -16,9 +16,9 @@ type file struct {
 	task *task.State
 }
 
-// open reads a task. What it cannot read to its end is a *fault.Parked: a worker will
-// end such a task, and until then nobody can tell whose it is.
-func (d *Desk) open(ctx context.Context, ref schemas.Ref) (file, error) {
+// open reads a task. If it cannot be read completely, the error is a *fault.Terminal: a worker will
+// end such a task, and until then its owner is unknown.
+func (d *Service) open(ctx context.Context, ref schemas.Ref) (file, error) {
 	st, err := d.ledger.Load(ctx, ref)
 	if err != nil {
 		return file{}, err
@@ -32,18 +32,18 @@ func (d *Desk) open(ctx context.Context, ref schemas.Ref) (file, error) {
 	}
 	t, err := task.Fold(st.Action, payload, st.History())
 	if err != nil {
-		return file{}, &fault.Parked{Code: schemas.Poison, Reason: "the payload is no task", Cause: err}
+		return file{}, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is no task", Cause: err}
 	}
 	return file{log: st, task: t}, nil
 }
 
 // lives reports whether the holder of a lease may act for the task now.
-func (d *Desk) lives(f file, lease int) bool {
+func (d *Service) lives(f file, lease int) bool {
 	return f.task.Lives(lease, f.log.Action.Deadline, d.cfg.Now())
 }
 
-// over reports whether nobody can act for the task any more.
-func (d *Desk) over(f file) bool {
+// over reports whether the task accepts no more activity.
+func (d *Service) over(f file) bool {
 	return f.task.Stopped(f.log.Action.Deadline, d.cfg.Now())
 }
 
@@ -51,10 +51,10 @@ func (d *Desk) over(f file) bool {
 // has few writers, and each of them writes little.
 const maxTries = 32
 
-// change reads a task, asks decide what is to happen to it, and writes that behind the
-// fence; when somebody else was first it starts over. wrote says that the last word of
-// decide is on the log, and was not empty.
-func (d *Desk) change(ctx context.Context, ref schemas.Ref, decide func(f file) ([]*schemas.TaskEvent, error)) (f file, wrote bool, err error) {
+// change reads a task, asks decide for the events, and writes them fenced; if another writer was
+// first, it starts over. wrote reports that the last result of decide was not empty and is on the
+// log.
+func (d *Service) change(ctx context.Context, ref schemas.Ref, decide func(f file) ([]*schemas.TaskEvent, error)) (f file, wrote bool, err error) {
 	for range maxTries {
 		if f, err = d.open(ctx, ref); err != nil {
 			return file{}, false, err
@@ -78,8 +78,8 @@ func (d *Desk) change(ctx context.Context, ref schemas.Ref, decide func(f file) 
 	return file{}, false, fault.New(schemas.Unavailable, "the task is changing too fast; try again")
 }
 
-// write appends one event, with the status that the task has behind it.
-func (d *Desk) write(ctx context.Context, f file, e *schemas.TaskEvent) error {
+// write appends one event, with the resulting status of the task.
+func (d *Service) write(ctx context.Context, f file, e *schemas.TaskEvent) error {
 	ev := schemas.Event{Type: schemas.EventSignal, Time: d.cfg.Now().UTC(), Task: e}
 	f.task.Apply(ev)
 	e.Status = f.task.Status
@@ -87,12 +87,12 @@ func (d *Desk) write(ctx context.Context, f file, e *schemas.TaskEvent) error {
 }
 
 // bounded is the time that one change has, the client gone or not.
-func (d *Desk) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+func (d *Service) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), d.cfg.StoreTimeout)
 }
 
 // durable waits until what was read or written would survive.
-func (d *Desk) durable(ctx context.Context) error {
+func (d *Service) durable(ctx context.Context) error {
 	if err := d.cfg.Barrier(ctx); err != nil {
 		return unknown(err)
 	}
@@ -111,13 +111,13 @@ func unknown(err error) error {
 	}
 }
 
-// unread words a task that could not be read, for whoever shows a token: without the
-// task nobody can tell whose that is. Public errors pass.
+// unread is the error for a token's holder if the task cannot be read: without the task, the token
+// cannot be checked. Public errors pass through.
 func unread(err error) error {
 	if _, public := errors.AsType[*fault.Error](err); public {
 		return err
 	}
-	if _, poison := errors.AsType[*fault.Parked](err); poison || errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone) {
+	if _, poison := errors.AsType[*fault.Terminal](err); poison || errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone) {
 		return errToken(err)
 	}
 	return &fault.Error{Code: schemas.Unavailable, Message: "whose token this is cannot be found out just now; try again", Cause: err}
@@ -125,7 +125,7 @@ func unread(err error) error {
 
 // missing words a task that could not be read, for its people. Public errors pass.
 func missing(err error) error {
-	_, poison := errors.AsType[*fault.Parked](err)
+	_, poison := errors.AsType[*fault.Terminal](err)
 	_, public := errors.AsType[*fault.Error](err)
 	switch {
 	case public:
@@ -144,5 +144,5 @@ func missing(err error) error {
 // errToken is the one answer to every token that is not in force: whether it never
 // was, its lease is lost or its task has ended is not said.
 func errToken(cause error) error {
-	return &fault.Error{Code: schemas.Unauthorized, Message: "send one header, Authorization: Bearer and the token of a task that is under way", Cause: cause}
+	return &fault.Error{Code: schemas.Unauthorized, Message: "send one header, Authorization: Bearer and the token of a running task", Cause: cause}
 }

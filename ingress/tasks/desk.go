@@ -1,7 +1,6 @@
-// Package tasks is the desk that agents and people come to about tasks: it reads
-// what they ask, finds out by the task's own events who may ask it, and writes what
-// happens as events of the task, each behind the log's fence. What it decided from a
-// state that has moved on is decided again, so that the first one wins.
+// Package tasks handles requests of agents and people about tasks: it reads a request, authorizes
+// it by the task's own events, and writes the result as fenced events of the task. If the state has
+// changed meanwhile, it decides again, so that the first writer wins.
 package tasks
 
 import (
@@ -39,7 +38,7 @@ type Leases interface {
 	Set(ctx context.Context, key string, value []byte) (uint64, error)
 }
 
-// Config of a Desk. All but Verify have defaults.
+// Config of a Service. All but Verify have defaults.
 type Config struct {
 	// Verify says whose a pool's token is, and counts the request. Its errors are
 	// public ones. nil: there are no tokens but those of tasks.
@@ -53,7 +52,7 @@ type Config struct {
 	Rate string
 	// StoreTimeout bounds one change; default 10 s. It runs even if the client has gone.
 	StoreTimeout time.Duration
-	// Draining is closed when the node goes down: nobody is made to wait then.
+	// Draining is closed when the node shuts down; waiting requests then return.
 	Draining <-chan struct{}
 	// Now is the clock; default time.Now.
 	Now func() time.Time
@@ -84,34 +83,34 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Desk is the desk. It is safe for concurrent use, and starts nothing.
-type Desk struct {
-	ledger Ledger
-	board  Board
-	cfg    Config
-	touch  *touches
-	rates  *rates
-	turns  *turns
-	waits  *waits
+// Service is the desk. It is safe for concurrent use, and starts nothing.
+type Service struct {
+	ledger  Ledger
+	board   Board
+	cfg     Config
+	touch   *touches
+	rates   *rates
+	leasing *keyedMutex
+	waits   *waits
 }
 
-// NewDesk returns a Desk.
-func NewDesk(l Ledger, b Board, leases Leases, cfg Config) *Desk {
+// NewService returns a Service.
+func NewService(l Ledger, b Board, leases Leases, cfg Config) *Service {
 	cfg = cfg.withDefaults()
-	return &Desk{
+	return &Service{
 		ledger: l, board: b, cfg: cfg,
-		touch: newTouches(leases, cfg.Lease/schemas.LeaseShare, cfg.Now), rates: newRates(cfg.Rate, cfg.Now), turns: newTurns(), waits: &waits{of: map[holding]int{}},
+		touch: newTouches(leases, cfg.Lease/schemas.LeaseShare, cfg.Now), rates: newRates(cfg.Rate, cfg.Now), leasing: newKeyedMutex(), waits: &waits{of: map[holding]int{}},
 	}
 }
 
 // Lease is after how long without a call a lease is lost.
-func (d *Desk) Lease() time.Duration { return d.cfg.Lease }
+func (d *Service) Lease() time.Duration { return d.cfg.Lease }
 
-// Secret is one token that is still to be given to somebody.
+// Secret is a token that is not handed out yet.
 type Secret struct{ bytes [32]byte }
 
 // Secret makes one.
-func (d *Desk) Secret() Secret {
+func (d *Service) Secret() Secret {
 	var s Secret
 	d.cfg.Random(s.bytes[:])
 	return s
@@ -125,11 +124,11 @@ func (s Secret) Text(ref schemas.Ref, lease int) string {
 	return task.New(ref.Tenant, ref.ID, lease, s.bytes).Text()
 }
 
-// Reissue makes another token for a task and kills the one before, whoever has that.
-// Entries are the only entries of the policy that the asker may use, and models patterns of
-// the only models; with the token it could use the task's. Errors: NOT_FOUND, STREAM_GONE, UNAVAILABLE, FORBIDDEN; CONFLICT where the
-// task has ended, an agent of a pool has leased it ever, or it had as many as it may.
-func (d *Desk) Reissue(ctx context.Context, tenant, id string, entries, models []string) (ref schemas.Ref, token string, err error) {
+// Reissue makes another token for a task and revokes the current one. Entries are the only policy
+// entries that the caller may use, and models the patterns of its only models; with the token it
+// could use the task's. Errors: NOT_FOUND, STREAM_GONE, UNAVAILABLE, FORBIDDEN; CONFLICT if the
+// task has ended, was ever leased by an agent of a pool, or has reached its token limit.
+func (d *Service) Reissue(ctx context.Context, tenant, id string, entries, models []string) (ref schemas.Ref, token string, err error) {
 	secret := d.Secret()
 	ref, err = d.people(ctx, tenant, id, func(f file) (*schemas.TaskEvent, error) {
 		switch {

@@ -9,8 +9,8 @@ import (
 	"weir/schemas"
 )
 
-// Visit is one request of a task's holder, who may act for it.
-type Visit struct {
+// Access is one request of a task's holder, who may act for it.
+type Access struct {
 	Ref schemas.Ref
 	// Lease is the holder's; 0: it has the task's own token.
 	Lease int
@@ -24,20 +24,20 @@ type Visit struct {
 // takes the task, which is Running then. Each keeps the lease. Errors are public ones:
 // UNAUTHORIZED, the same for every task's token that is not in force, FORBIDDEN,
 // RATE_LIMITED, UNAVAILABLE, and TASK_NOT_RUNNING for an agent of a pool without a task.
-func (d *Desk) Enter(ctx context.Context, token string) (Visit, error) {
+func (d *Service) Enter(ctx context.Context, token string) (Access, error) {
 	b, err := d.bearer(ctx, token)
 	if err != nil {
-		return Visit{}, err
+		return Access{}, err
 	}
 	return d.enter(ctx, b, nil)
 }
 
-// Holds is Enter for whoever has shown a token of another kind already: the task that it
-// holds as an agent of a pool. ok is false where it holds none.
-func (d *Desk) Holds(ctx context.Context, tenant, holder string) (v Visit, ok bool, err error) {
+// Holds is Enter for a caller that has authenticated with another kind of token: it finds the task
+// that the caller holds as an agent of a pool. ok is false if it holds none.
+func (d *Service) Holds(ctx context.Context, tenant, holder string) (v Access, ok bool, err error) {
 	b, ok, err := d.held(ctx, schemas.Token{Tenant: tenant, ID: holder})
 	if err != nil || !ok {
-		return Visit{}, false, err
+		return Access{}, false, err
 	}
 	v, err = d.enter(ctx, b, nil)
 	return v, err == nil, err
@@ -45,10 +45,10 @@ func (d *Desk) Holds(ctx context.Context, tenant, holder string) (v Visit, ok bo
 
 // Look is Enter for a question that changes nothing: it neither takes the task nor keeps
 // its lease.
-func (d *Desk) Look(ctx context.Context, token string) (Visit, error) {
+func (d *Service) Look(ctx context.Context, token string) (Access, error) {
 	b, err := d.bearer(ctx, token)
 	if err != nil {
-		return Visit{}, err
+		return Access{}, err
 	}
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
@@ -57,16 +57,15 @@ func (d *Desk) Look(ctx context.Context, token string) (Visit, error) {
 		_, err = d.acts(b, f)
 	}
 	if err != nil {
-		return Visit{}, d.refusal(b, err)
+		return Access{}, d.refusal(b, err)
 	}
 	d.known(b)
 	return visit(b, f), nil
 }
 
-// Knows reports whether a text is the token of a task that is under way, or was the one in
-// force when the task ended. It counts no request of such a token; any other one is counted
-// with those that are not in force.
-func (d *Desk) Knows(ctx context.Context, text string) bool {
+// Knows reports whether a text is the token of a running task, or was the current one when the task
+// ended. It does not count a request with such a token; it counts any other like an invalid token.
+func (d *Service) Knows(ctx context.Context, text string) bool {
 	t, ok := task.Parse(text)
 	if !ok || !d.rates.room(t.Hash()) {
 		return false
@@ -84,11 +83,12 @@ func (d *Desk) Knows(ctx context.Context, text string) bool {
 	return false
 }
 
-// Action is what the task was accepted as: what whoever filed it may use, its holder may.
-func (v Visit) Action() schemas.Action { return v.action }
+// Action is the accepted action of the task: its holder has the permissions of the caller that
+// filed it.
+func (v Access) Action() schemas.Action { return v.action }
 
-// enter lets a bearer in and writes what it does, if anything, in the same breath.
-func (d *Desk) enter(ctx context.Context, b bearer, do func(f file) (*schemas.TaskEvent, error)) (Visit, error) {
+// lock lets a bearer in and writes what it does, if anything, in the same breath.
+func (d *Service) enter(ctx context.Context, b bearer, do func(f file) (*schemas.TaskEvent, error)) (Access, error) {
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
 	f, wrote, err := d.change(ctx, b.ref, func(f file) ([]*schemas.TaskEvent, error) {
@@ -103,26 +103,26 @@ func (d *Desk) enter(ctx context.Context, b bearer, do func(f file) (*schemas.Ta
 		return events, err
 	})
 	if err != nil {
-		return Visit{}, d.refusal(b, err)
+		return Access{}, d.refusal(b, err)
 	}
 	d.known(b)
-	if wrote || do != nil { // what it has joined must be durable as well
+	if wrote || do != nil { // a joined write must be durable as well
 		if err := d.durable(ctx); err != nil {
-			return Visit{}, err
+			return Access{}, err
 		}
 	}
 	d.Touch(ctx, b.ref, b.lease)
 	return visit(b, f), nil
 }
 
-func visit(b bearer, f file) Visit {
-	return Visit{Ref: b.ref, Lease: b.lease, Task: f.task, action: f.log.Action}
+func visit(b bearer, f file) Access {
+	return Access{Ref: b.ref, Lease: b.lease, Task: f.task, action: f.log.Action}
 }
 
 // Grant says what the holder of a token may do with repositories: of a task with its
 // own branch, as Enter has it, or of any other token with what it may read. Its errors
 // are those of Enter.
-func (d *Desk) Grant(ctx context.Context, token string) (task.Grant, error) {
+func (d *Service) Grant(ctx context.Context, token string) (task.Grant, error) {
 	if task.Is(token) {
 		v, err := d.Enter(ctx, token)
 		return v.grant(), err
@@ -151,7 +151,7 @@ func (d *Desk) Grant(ctx context.Context, token string) (task.Grant, error) {
 	return task.Grant{Tenant: who.Tenant, Principal: who.ID, Entries: who.Entries}, nil
 }
 
-func (v Visit) grant() task.Grant {
+func (v Access) grant() task.Grant {
 	if v.Task == nil {
 		return task.Grant{}
 	}
@@ -166,11 +166,10 @@ func (v Visit) grant() task.Grant {
 	return g
 }
 
-// Report takes an agent's word on how its task ended, which read reads once the token
-// was found to be one that may say so. Only the first one counts: the
-// same from the same token is no error, and whatever else comes to a task that has
-// ended is TASK_NOT_RUNNING. The other errors are those of Enter, and of read.
-func (d *Desk) Report(ctx context.Context, token string, read func() (schemas.TaskReport, error)) (schemas.Ref, error) {
+// Report accepts an agent's report of how its task ended. read reads the report after the token is
+// authorized. Only the first report counts: a repeat from the same token is no error, and any other
+// report for an ended task is TASK_NOT_RUNNING. The other errors are those of Enter and of read.
+func (d *Service) Report(ctx context.Context, token string, read func() (schemas.TaskReport, error)) (schemas.Ref, error) {
 	b, err := d.bearer(ctx, token)
 	if err != nil {
 		return schemas.Ref{}, err
@@ -210,7 +209,7 @@ func notRunning(s *task.State) error {
 
 // knows refuses a bearer that has no part in its task, before anything that it sends
 // is looked at.
-func (d *Desk) knows(ctx context.Context, b bearer, may func(f file) bool) error {
+func (d *Service) knows(ctx context.Context, b bearer, may func(f file) bool) error {
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
 	f, err := d.open(ctx, b.ref)

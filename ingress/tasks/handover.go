@@ -6,10 +6,10 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// handOver answers with a task that was leased. Where the answer does not go out nobody
-// has the lease's token, and the task goes back at once: else it would wait until
-// the lease is lost. What the client has not taken although it went out is not known.
-func (h handlers) handOver(c *gin.Context, v Visit, answer func(w http.ResponseWriter) (given bool)) {
+// handOver answers with a leased task. If the answer cannot be sent, the lease's token is lost, so
+// handOver returns the task at once instead of waiting for the lease to expire. If the answer was
+// sent and not received, this stays unknown.
+func (h handlers) handOver(c *gin.Context, v Access, answer func(w http.ResponseWriter) (given bool)) {
 	out := &handover{ResponseWriter: c.Writer, gone: c.Request.Context().Err}
 	if !answer(out) || !out.out() {
 		// If that fails as well, the worker takes the task back in time.
@@ -20,7 +20,7 @@ func (h handlers) handOver(c *gin.Context, v Visit, answer func(w http.ResponseW
 // handover is an answer of which one has to know whether it went out.
 type handover struct {
 	http.ResponseWriter
-	// gone is why nobody is there to take the answer; nil: somebody is.
+	// gone is the reason why the client is gone; nil: it is connected.
 	gone   func() error
 	status int
 	err    error

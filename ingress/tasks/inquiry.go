@@ -8,24 +8,23 @@ import (
 	"weir/schemas"
 )
 
-// Ask puts a question of an agent's to the task's people, and returns its number. Read
-// reads it, and the key that tells it from others, once the token was found to be one that
-// may ask. A repeat is the same question: one with the same key, and without a key one
-// whose text is that of a question which waits for its answer, or of the newest one. So
-// an agent that was cut off while it waited, or does not know whether it has asked, gets
-// the answer and asks nothing twice. The errors are those of Enter and of read, CONFLICT
-// for a question too many, and IDEMPOTENCY_MISMATCH for a key that another text had.
-func (d *Desk) Ask(ctx context.Context, token string, read func() (text, key string, err error)) (v Visit, n int, err error) {
+// Ask puts an agent's question to the task's people, and returns its number. read reads the
+// question and its key after the token is authorized. A repeat is the same question: one with the
+// same key or, without a key, one with the text of an unanswered question or of the newest one. So
+// an agent that was disconnected, or does not know whether it has asked, gets the answer without a
+// duplicate. The errors are those of Enter and of read, CONFLICT for too many questions, and
+// IDEMPOTENCY_MISMATCH for a key with another text.
+func (d *Service) Ask(ctx context.Context, token string, read func() (text, key string, err error)) (v Access, n int, err error) {
 	b, err := d.bearer(ctx, token)
 	if err != nil {
-		return Visit{}, 0, err
+		return Access{}, 0, err
 	}
 	if err := d.knows(ctx, b, func(f file) bool { return b.holds(f) && d.lives(f, b.lease) }); err != nil {
-		return Visit{}, 0, err
+		return Access{}, 0, err
 	}
 	text, key, err := read()
 	if err != nil {
-		return Visit{}, 0, err
+		return Access{}, 0, err
 	}
 	v, err = d.enter(ctx, b, func(f file) (*schemas.TaskEvent, error) {
 		if n, err = asked(f, text, key); err != nil || n > 0 {
@@ -61,7 +60,7 @@ func asked(f file, text, key string) (int, error) {
 // counts: the same again changes nothing. Errors: NOT_FOUND, STREAM_GONE, UNAVAILABLE;
 // VALIDATION_ERROR where it does not say which question it answers; CONFLICT where that
 // one has another answer, or the task has ended.
-func (d *Desk) Answer(ctx context.Context, tenant, id string, req schemas.AnswerRequest, by string) (schemas.Ref, error) {
+func (d *Service) Answer(ctx context.Context, tenant, id string, req schemas.AnswerRequest, by string) (schemas.Ref, error) {
 	return d.people(ctx, tenant, id, func(f file) (*schemas.TaskEvent, error) {
 		to, done, err := answers(f, req.Inquiry, req.Answer)
 		switch {
@@ -102,7 +101,7 @@ func answers(f file, n int, text string) (to int, done bool, err error) {
 }
 
 // people runs a change of a task by its people.
-func (d *Desk) people(ctx context.Context, tenant, id string, decide func(f file) (*schemas.TaskEvent, error)) (schemas.Ref, error) {
+func (d *Service) people(ctx context.Context, tenant, id string, decide func(f file) (*schemas.TaskEvent, error)) (schemas.Ref, error) {
 	ref := schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: id}
 	if !schemas.ValidID(id) {
 		return schemas.Ref{}, missing(fault.ErrNotFound)

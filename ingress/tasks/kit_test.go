@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a desk over a log in memory, with places to plant faults.
 type world struct {
-	*tasks.Desk
+	*tasks.Service
 	ledger  *ledger.Ledger
 	log     *memlog.Log
 	accept  *accept.Acceptor
@@ -81,7 +81,7 @@ func setup(tb testing.TB, change ...func(*tasks.Config)) *world {
 	for _, f := range change {
 		f(&cfg)
 	}
-	w.Desk = tasks.NewDesk(w.ledger, w.board, w.leases, cfg)
+	w.Service = tasks.NewService(w.ledger, w.board, w.leases, cfg)
 	return w
 }
 
@@ -312,7 +312,7 @@ func errOf[T any](_ T, err error) error { return err }
 func errOf2[T, U any](_ T, _ U, err error) error { return err }
 
 // take has a pool's token or a task's own lease a task, which must be there.
-func (w *world) take(tb testing.TB, token string) (tasks.Visit, string) {
+func (w *world) take(tb testing.TB, token string) (tasks.Access, string) {
 	tb.Helper()
 	v, secret, err := w.Take(tb.Context(), token)
 	require.NoError(tb, err)
@@ -320,7 +320,7 @@ func (w *world) take(tb testing.TB, token string) (tasks.Visit, string) {
 }
 
 // await leases a task that is there now; without one the token is empty.
-func (w *world) await(tb testing.TB, who tasks.Worker) (tasks.Visit, string) {
+func (w *world) await(tb testing.TB, who tasks.Worker) (tasks.Access, string) {
 	tb.Helper()
 	v, secret, err := w.Await(tb.Context(), who, 0)
 	require.NoError(tb, err)

@@ -19,6 +19,8 @@ type Worker struct {
 	Tenant string
 	// Holder is the id of its token.
 	Holder string
+	// Name is the name of its token.
+	Name string
 	// Pools are the only pools that it leases of; empty: all of the tenant's.
 	Pools []string
 	// Entries are the only entries of the policy that it may use; empty: all. A task that
@@ -37,29 +39,29 @@ func (w Worker) may(pool string, entries, models []string) bool {
 // none, it leases the oldest there is, and the lease's own token comes back. NOT_FOUND
 // says that there is none. The token that was in force when its task ended gets that task,
 // with its end, and nothing else.
-func (d *Desk) Take(ctx context.Context, token string) (v Visit, leased string, err error) {
+func (d *Service) Take(ctx context.Context, token string) (v Access, leased string, err error) {
 	if task.Is(token) {
 		v, err = d.own(ctx, token)
 		return v, "", err
 	}
 	who, err := d.worker(token)
 	if err != nil {
-		return Visit{}, "", err
+		return Access{}, "", err
 	}
-	leave, err := d.turns.enter(ctx, who.Tenant+"\x00"+who.ID) // else it could come to hold two
+	leave, err := d.leasing.lock(ctx, who.Tenant+"\x00"+who.ID) // otherwise it could get two
 	if err != nil {
-		return Visit{}, "", unread(err)
+		return Access{}, "", unread(err)
 	}
 	defer leave()
 	b, ok, err := d.held(ctx, who)
 	if err != nil {
-		return Visit{}, "", err
+		return Access{}, "", err
 	}
 	if ok {
 		v, err = d.enter(ctx, b, nil)
 		return v, "", err
 	}
-	v, leased, err = d.lease(ctx, Worker{Tenant: who.Tenant, Holder: who.ID, Pools: who.Pools, Entries: who.Entries, Models: who.Models})
+	v, leased, err = d.lease(ctx, Worker{Tenant: who.Tenant, Holder: who.ID, Name: who.Name, Pools: who.Pools, Entries: who.Entries, Models: who.Models})
 	if err == nil && leased == "" {
 		err = &problem.Error{
 			Problem:    schemas.Problem{Code: schemas.NotFound, Detail: "there is no task to lease; ask again"},
@@ -70,10 +72,10 @@ func (d *Desk) Take(ctx context.Context, token string) (v Visit, leased string, 
 }
 
 // own is Enter, and after the task's end a look at it.
-func (d *Desk) own(ctx context.Context, token string) (Visit, error) {
+func (d *Service) own(ctx context.Context, token string) (Access, error) {
 	b, err := d.bearer(ctx, token)
 	if err != nil {
-		return Visit{}, err
+		return Access{}, err
 	}
 	v, err := d.enter(ctx, b, nil)
 	if public, ok := errors.AsType[*fault.Error](err); !ok || public.Code != schemas.Unauthorized {
@@ -91,31 +93,31 @@ func (d *Desk) own(ctx context.Context, token string) (Visit, error) {
 
 // Await leases the oldest task that there is for a worker, which may hold others, and
 // waits up to a time for one. Without any the token is empty.
-func (d *Desk) Await(ctx context.Context, w Worker, wait time.Duration) (v Visit, token string, err error) {
+func (d *Service) Await(ctx context.Context, w Worker, wait time.Duration) (v Access, token string, err error) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
 		changed := d.board.Changed(w.Tenant)
 		v, token, err = d.lease(ctx, w)
 		switch {
-		case token != "" && ctx.Err() != nil: // nobody is left to have it
-			return Visit{}, "", d.Return(ctx, v)
+		case token != "" && ctx.Err() != nil: // the client is gone
+			return Access{}, "", d.Return(ctx, v)
 		case err != nil:
-			if v.Ref.ID != "" { // it is leased, and nobody will have the token
+			if v.Ref.ID != "" { // it is leased, and its token was not delivered
 				_ = d.Return(ctx, v)
 			}
-			return Visit{}, "", err
+			return Access{}, "", err
 		case token != "", wait <= 0:
 			return v, token, nil
 		}
 		select {
 		case <-changed:
 		case <-timer.C:
-			return Visit{}, "", nil
+			return Access{}, "", nil
 		case <-d.cfg.Draining:
-			return Visit{}, "", nil
+			return Access{}, "", nil
 		case <-ctx.Done():
-			return Visit{}, "", nil
+			return Access{}, "", nil
 		}
 	}
 }
@@ -127,13 +129,13 @@ const (
 )
 
 // lease leases one task. Without any the token is empty.
-func (d *Desk) lease(ctx context.Context, w Worker) (v Visit, token string, err error) {
+func (d *Service) lease(ctx context.Context, w Worker) (v Access, token string, err error) {
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
 	for try := range leaseTries {
 		if try > 0 {
 			if err := d.board.CatchUp(ctx); err != nil {
-				return Visit{}, "", unread(err)
+				return Access{}, "", unread(err)
 			}
 		}
 		list := d.board.Leasable(w.Tenant, func(e board.Entry) bool { return w.may(e.Pool, e.Entries, e.Models) }, candidates)
@@ -147,27 +149,27 @@ func (d *Desk) lease(ctx context.Context, w Worker) (v Visit, token string, err 
 			}
 		}
 	}
-	return Visit{}, "", nil
+	return Access{}, "", nil
 }
 
 // claim leases a task, if it still can be. Without that the token is empty. A visit with
 // an error says that it is leased, but may not stay so.
-func (d *Desk) claim(ctx context.Context, ref schemas.Ref, w Worker) (v Visit, token string, err error) {
+func (d *Service) claim(ctx context.Context, ref schemas.Ref, w Worker) (v Access, token string, err error) {
 	secret, lease := d.Secret(), 0
 	f, wrote, err := d.change(ctx, ref, func(f file) ([]*schemas.TaskEvent, error) {
 		if !f.task.Leasable() || d.over(f) || !w.may(f.task.Order.Pool, f.log.Action.Entries, f.log.Action.Models) {
 			return nil, nil
 		}
 		lease = f.task.Lease + 1
-		return []*schemas.TaskEvent{{What: schemas.TaskClaimed, Lease: lease, Holder: w.Holder, TokenHash: secret.Hash()}}, nil
+		return []*schemas.TaskEvent{{What: schemas.TaskClaimed, Lease: lease, Holder: w.Holder, Agent: w.Name, TokenHash: secret.Hash()}}, nil
 	})
 	switch {
 	case err != nil && lost(err):
-		return Visit{}, "", nil
+		return Access{}, "", nil
 	case err != nil:
-		return Visit{}, "", unread(err)
+		return Access{}, "", unread(err)
 	case !wrote:
-		return Visit{}, "", nil
+		return Access{}, "", nil
 	}
 	v = visit(bearer{ref: ref, lease: lease, agent: w.Holder}, f)
 	if err := d.durable(ctx); err != nil {
@@ -176,9 +178,9 @@ func (d *Desk) claim(ctx context.Context, ref schemas.Ref, w Worker) (v Visit, t
 	return v, secret.Text(ref, lease), nil
 }
 
-// Release gives a leased task back: it is Queued, and the lease's token is dead. The
-// holder of a task's own token has it for good, CONFLICT. The other errors are those of Enter.
-func (d *Desk) Release(ctx context.Context, token string) (schemas.Ref, error) {
+// Release gives a leased task back: it is Queued, and the lease's token is invalid. The holder of a
+// task's own token cannot release it: CONFLICT. The other errors are those of Enter.
+func (d *Service) Release(ctx context.Context, token string) (schemas.Ref, error) {
 	b, err := d.bearer(ctx, token)
 	if err != nil {
 		return schemas.Ref{}, err
@@ -186,13 +188,13 @@ func (d *Desk) Release(ctx context.Context, token string) (schemas.Ref, error) {
 	return d.release(ctx, b)
 }
 
-// Return gives back a task that Await or Take has leased, and whose token nobody was given.
-func (d *Desk) Return(ctx context.Context, v Visit) error {
+// Return gives back a task that Await or Take has leased without delivering its token.
+func (d *Service) Return(ctx context.Context, v Access) error {
 	_, err := d.release(ctx, bearer{ref: v.Ref, lease: v.Lease, agent: v.Task.Holder})
 	return err
 }
 
-func (d *Desk) release(ctx context.Context, b bearer) (schemas.Ref, error) {
+func (d *Service) release(ctx context.Context, b bearer) (schemas.Ref, error) {
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
 	_, _, err := d.change(ctx, b.ref, func(f file) ([]*schemas.TaskEvent, error) {

@@ -36,9 +36,9 @@ func newRates(text string, now func() time.Time) *rates {
 // longestWait is what is said where no request will ever pass.
 const longestWait = time.Hour
 
-// take counts one request of a token that is known, or says how long to wait for the
-// next. One that is not waits until a token may be refused: nobody fills the table, or has
-// tasks read as fast as the log gives them out, with tokens that never were.
+// take counts one request of a known token, or returns the wait before the next. An unknown token
+// must wait until it may be refused, so that invalid tokens can neither fill the table nor make the
+// log read tasks at full speed.
 func (r *rates) take(key string) (wait time.Duration, known bool) {
 	now := r.now()
 	r.mu.Lock()
@@ -86,8 +86,8 @@ func (r *rates) know(key string) {
 	r.held[key] = l
 }
 
-// refuse counts a token that is not in force. What came at the same time may be
-// more than was left: the next ones wait for it.
+// refuse counts an invalid token. Concurrent requests may exceed the rest of the budget; the next
+// ones wait for it.
 func (r *rates) refuse(key string) {
 	now := r.now()
 	r.mu.Lock()
@@ -123,16 +123,16 @@ func (r *rates) sweep(now time.Time) {
 	r.most = max(sweepFrom, 2*len(r.held))
 }
 
-// turns lets one request of a kind go on at a time.
-type turns struct {
+// keyedMutex lets one request of a kind go on at a time.
+type keyedMutex struct {
 	mu    sync.Mutex
 	taken map[string]chan struct{}
 }
 
-func newTurns() *turns { return &turns{taken: map[string]chan struct{}{}} }
+func newKeyedMutex() *keyedMutex { return &keyedMutex{taken: map[string]chan struct{}{}} }
 
-// enter waits for a turn, which ends with leave.
-func (t *turns) enter(ctx context.Context, key string) (leave func(), err error) {
+// lock waits for a turn, which ends with leave.
+func (t *keyedMutex) lock(ctx context.Context, key string) (leave func(), err error) {
 	for {
 		t.mu.Lock()
 		before, ok := t.taken[key]

@@ -111,20 +111,21 @@ func (r Request) end() (at time.Time, in time.Duration, err error) {
 // shortest is the least time that a task may ask for.
 const shortest = time.Second
 
-// Timeout is how long the task may take from now on; 0: it does not say. VALIDATION_ERROR
-// where that is no time at all, or longer than it may be: then it can only be joined.
-func (r Request) Timeout(now time.Time, longest time.Duration) (time.Duration, error) {
-	at, in, err := r.end()
+// Timeout is how long the task may take, and until when at the latest; 0: it does not say. A duration
+// counts from the task's beginning. VALIDATION_ERROR where that is no time at all, or longer than it
+// may be: then it can only be joined.
+func (r Request) Timeout(now time.Time, longest time.Duration) (timeout time.Duration, until time.Time, err error) {
+	until, timeout, err = r.end()
 	if err != nil || r.deadline == "" {
-		return 0, err
+		return 0, time.Time{}, err
 	}
-	if !at.IsZero() {
-		in = at.Sub(now)
+	if !until.IsZero() {
+		timeout = until.Sub(now)
 	}
-	if in < shortest || in > longest {
-		return 0, refuse("deadline", "must be at least "+shortest.String()+" from now, and at most "+longest.String())
+	if timeout < shortest || timeout > longest {
+		return 0, time.Time{}, refuse("deadline", "must be at least "+shortest.String()+" from now, and at most "+longest.String())
 	}
-	return in, nil
+	return timeout, until, nil
 }
 
 // validBranch is what git takes for a branch. It need not be one that a task may have.
@@ -142,7 +143,7 @@ func refuse(member, what string) error {
 	return fault.New(schemas.ValidationError, "at /"+member+": "+what)
 }
 
-// MayLease refuses a pool that is not among those of a token; no pools stand for all.
+// MayLease refuses a pool that a token does not list; an empty list allows all.
 func MayLease(pool string, pools []string) error {
 	if pool == "" || len(pools) == 0 || slices.Contains(pools, pool) {
 		return nil

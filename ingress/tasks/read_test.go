@@ -41,7 +41,7 @@ func read(tb testing.TB, route string, body []byte) outcome {
 		var req tasks.Request
 		var timeout time.Duration
 		if req, err = tasks.Read(body); err == nil {
-			timeout, err = req.Timeout(noon, 168*time.Hour)
+			timeout, _, err = req.Timeout(noon, 168*time.Hour)
 		}
 		out.ID, out.Read = req.ID, req.Order
 		if timeout > 0 {

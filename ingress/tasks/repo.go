@@ -34,7 +34,7 @@ func ReadRepo(body []byte) (id string, order schemas.RepoOrder, err error) {
 		{"request_id", doc.RequestID == "" || schemas.ValidID(doc.RequestID), idForm},
 		{"name", doc.Name != "", "is missing; name the repository"},
 		{"name", schemas.ValidRepoName(doc.Name), "must be 1 to 100 of the characters a-z 0-9 . _ -, begin with a letter or a digit, and have neither .. nor .git or .lock at its end"},
-		{"upstream_url", doc.ImportURL == "" || doc.UpstreamURL == "", "cannot stand beside import_url: a repository is copied here, or it stays upstream"},
+		{"upstream_url", doc.ImportURL == "" || doc.UpstreamURL == "", "cannot be combined with import_url: a repository is either copied here or stays upstream"},
 		{"import_url", doc.ImportURL == "" || validURL(doc.ImportURL), form},
 		{"upstream_url", doc.UpstreamURL == "" || validURL(doc.UpstreamURL), form},
 		{"default_branch", doc.DefaultBranch == "" || validBranch(doc.DefaultBranch), "must be the name of a branch, without refs/heads/"},

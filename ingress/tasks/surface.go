@@ -28,12 +28,13 @@ type Repos interface {
 	Get(ctx context.Context, tenant, name string) (schemas.Repo, error)
 }
 
-// SurfaceConfig of the surfaces of tasks and repositories. What has no default is required.
+// SurfaceConfig configures the surfaces of tasks and repositories. Fields without a default are
+// required.
 type SurfaceConfig struct {
-	Desk    *Desk
+	Desk    *Service
 	Control *actions.Control
 	// Policy returns what decides about an asker's calls.
-	Policy func(who grant.Asker) executor.Policy
+	Policy func(who grant.Caller) executor.Policy
 	Repos  Repos
 	// Branches reports whether a repository has a branch. ErrNoRepo of internal/git means
 	// that only another node knows, and an error that is not a public one that no node
@@ -102,7 +103,7 @@ func (h handlers) create(c *gin.Context) error {
 	secret := h.Desk.Secret()
 	req.TokenHash = secret.Hash()
 	out, err := h.server.Acceptor().Accept(c.Request.Context(), req)
-	if out.ID != "" && accept.InFlight(err) { // it is under way for hours, and whoever repeats its key wants to know its name
+	if out.ID != "" && accept.InFlight(err) { // it runs for hours, and a repeat of its key needs its name
 		out.Receipt.Duplicate, out.Replayed, err = true, true, nil
 	}
 	if err := h.server.Accepted(c, out, err); err != nil {
@@ -143,7 +144,7 @@ func (h handlers) newTask(c *gin.Context) (accept.Request, error) {
 		return accept.Request{}, err
 	}
 	who := ingress.Caller(c)
-	timeout, refusal := t.Timeout(h.server.Now(), h.MaxTask)
+	timeout, until, refusal := t.Timeout(h.server.Now(), h.MaxTask)
 	if refusal == nil {
 		refusal = h.askable(who, t.Order.Model)
 	}
@@ -152,13 +153,12 @@ func (h handlers) newTask(c *gin.Context) (accept.Request, error) {
 	}
 	return accept.Request{
 		Name: accept.NameOf(who.Tenant, schemas.RouteTasks, t.ID, key), Tenant: who.Tenant, Kind: schemas.KindTask,
-		Timeout: timeout, Terms: terms, Payload: payload, Principal: who.ID, Entries: who.Entries, Models: who.Models, Refusal: refusal,
+		Timeout: timeout, Until: until, Terms: terms, Payload: payload, Principal: who.ID, Entries: who.Entries, Models: who.Models, Refusal: refusal,
 	}, nil
 }
 
-// askable refuses a task with a model of its own that whoever files it may not use: its
-// holder could ask nothing. A name that is no model's here is the agent's own matter: it
-// may have another gateway, and is told the name.
+// askable refuses a task with a model that its caller may not use: its holder could not call it. An
+// unknown model name is the agent's own concern: it may use another gateway, and receives the name.
 func (h handlers) askable(who ingress.Identity, model string) error {
 	if model == "" || h.Models == nil {
 		return nil
@@ -189,7 +189,7 @@ func (h handlers) feasible(ctx context.Context, who ingress.Identity, o schemas.
 	}
 	there, err := h.Branches(ctx, repo, base)
 	switch {
-	case errors.Is(err, git.ErrNoRepo): // whoever has it looks, once the task is stored
+	case errors.Is(err, git.ErrNoRepo): // the node that has it checks once the task is stored
 		return nil
 	case err != nil:
 		return unseen(err)

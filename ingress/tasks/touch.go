@@ -37,7 +37,7 @@ const sweepFrom = 1024
 // Touch keeps a lease, as every request of its holder does: for those that last longer.
 // It may be called as often as one likes; lease 0 is never lost. A write that fails
 // is left to the next call.
-func (d *Desk) Touch(ctx context.Context, ref schemas.Ref, lease int) {
+func (d *Service) Touch(ctx context.Context, ref schemas.Ref, lease int) {
 	if lease == 0 || !d.touch.due(ref, lease) {
 		return
 	}
@@ -50,7 +50,7 @@ func (d *Desk) Touch(ctx context.Context, ref schemas.Ref, lease int) {
 
 // Hold keeps a lease for a request of its holder that lasts long, until it is released;
 // who holds none needs nothing kept.
-func (d *Desk) Hold(g task.Grant) (release func()) {
+func (d *Service) Hold(g task.Grant) (release func()) {
 	if g.TaskID == "" || g.Lease == 0 {
 		return func() {}
 	}
@@ -71,7 +71,7 @@ func (d *Desk) Hold(g task.Grant) (release func()) {
 	return func() { end(); work.Wait() }
 }
 
-// due reports whether it is time to write, and takes it that somebody does.
+// due reports whether it is time to write, and if so reserves the write for the caller.
 func (t *touches) due(ref schemas.Ref, lease int) bool {
 	now, of := t.now(), holding{ref, lease}
 	t.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"weir/schemas"
 )
 
-// maxWaits is how many requests of one lease may wait for answers on one node. An agent
-// asks one thing at a time, and more where it is cut off and comes again.
+// maxWaits is how many requests of one lease may wait for answers on one node. An agent asks one
+// question at a time, and more only after a disconnect.
 const maxWaits = 8
 
 // waits counts who waits, by lease.
@@ -19,9 +19,9 @@ type waits struct {
 	of map[holding]int
 }
 
-// Wait lets a visitor wait for an answer, until it leaves: a few at a time, else
-// RATE_LIMITED. What was asked stays so, and is joined by who asks it again.
-func (d *Desk) Wait(v Visit) (leave func(), err error) {
+// Wait lets a visitor wait for an answer, until it leaves. Above a small limit it is RATE_LIMITED.
+// The question stays, and a repeat joins it.
+func (d *Service) Wait(v Access) (leave func(), err error) {
 	w, who := d.waits, holding{v.Ref, v.Lease}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"weir/schemas"
 )
 
-// Issuer makes and revokes tokens. by is an admin; what it may give away, and
-// whose tokens it may see, is for the Issuer to say.
+// Issuer makes and revokes tokens. by is an admin; the Issuer decides which permissions it may
+// grant and which tokens it may see.
 type Issuer interface {
 	Create(ctx context.Context, by ingress.Identity, req schemas.TokenRequest) (schemas.NewToken, error)
 	Revoke(ctx context.Context, by ingress.Identity, id string) (schemas.Token, error)

@@ -14,6 +14,8 @@
 //     consumer, account of a budget, index, update for observers, argument or environment of
 //     a child, temporary file, crash report, nor in an answer to another tenant or to a caller
 //     without a token.
+//     The index holds of it what lists show: the host and the path of a call, but of no sensitive run,
+//     and the names of models and tokens.
 //   - Evidence has content in the members that content lists, and of a sensitive run in none.
 //   - Credentials of the configuration, tokens, sessions and the key of sensitive evidence are
 //     in none of these, nor in an answer to the owner, in a stored document, in a file of the

@@ -212,9 +212,9 @@ func (p *planter) fails() error {
 		code := rapid.SampledFrom(slices.Concat(schemas.SettleCodes(), schemas.DoorCodes())).Draw(p.rt, "code")
 		err = rapid.SampledFrom([]error{
 			fmt.Errorf("%s: %w", text("wrapped"), err),
-			&fault.Call{Code: code, Cause: err}, &fault.Later{Cause: err},
+			&fault.Call{Code: code, Cause: err}, &fault.RetryAfter{Cause: err},
 			&fault.Error{Code: code, Message: "a sentence", Cause: err},
-			&fault.Parked{Code: schemas.Poison, Reason: "a reason", Cause: err},
+			&fault.Terminal{Code: schemas.Poison, Reason: "a reason", Cause: err},
 			&problem.Error{Problem: schemas.Problem{Code: code}, Cause: err},
 		}).Draw(p.rt, "wrapper")
 	}
@@ -332,7 +332,7 @@ func (e *encoders) span(p *planter) {
 // and a dead letter.
 func (e *encoders) leave(rt *rapid.T, p *planter) {
 	st := &ledger.State{Ref: schemas.Ref{Tenant: "acme", Kind: schemas.KindHTTP, ID: "the-action"}, Action: filled[schemas.Action](p)}
-	try := ledger.Try{Attempt: filled[schemas.Attempt](p), Result: new(filled[schemas.Attempted](p))}
+	try := ledger.Attempt{Attempt: filled[schemas.Attempt](p), Result: new(filled[schemas.Attempted](p))}
 	try.Result.Code = schemas.UpstreamReset
 	try.Decision, try.Result.Decision = schemas.Decision{Entry: "up", Version: "v1"}, nil
 	st.Action.Sensitive = true
@@ -363,7 +363,7 @@ func (e *encoders) leave(rt *rapid.T, p *planter) {
 	attempt, err = settle.Attempt(st, try, "POST", "POST http://up.example/?")
 	require.NoError(rt, err)
 	require.NoError(rt, e.recorder.Leave(rt.Context(), st, attempt))
-	why := &fault.Parked{Code: schemas.Poison, Reason: "a reason", Cause: p.fails()}
+	why := &fault.Terminal{Code: schemas.Poison, Reason: "a reason", Cause: p.fails()}
 	require.NoError(rt, e.parker.Park(rt.Context(), filled[schemas.Record](p), why))
 }
 

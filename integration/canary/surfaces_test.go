@@ -72,15 +72,15 @@ func (w *world) answerRun(x *agent.Exchange) {
 
 // run is a run of a task in a tier, with canaries in its members. No tier counts as sensitive.
 func (w *world) run(task, tier, inputs string) string {
-	id := "run." + random(4)
+	id, class := "run."+random(4), "run "
 	if tier != schemas.RiskNonSensitive {
-		id = sensitiveRun + id
+		id, class = sensitiveRun+id, "sensitive run "
 	}
 	if tier != "" {
 		tier = `"risk_tier":"` + tier + `",`
 	}
 	run := fmt.Sprintf(`{"request_id":%q,"task_type":%q,%s"user_id":"<~user>","workflow_id":"<~workflow>","inputs":%s}`, id, task, tier, inputs)
-	return w.expand("run ", run, map[string]string{"plain": w.plain.URL()})
+	return w.expand(class, run, map[string]string{"plain": w.plain.URL()})
 }
 
 // runs are runs of every task type, in every tier and on both routes, to every end.

@@ -20,7 +20,7 @@ func TestActions(t *testing.T) {
 	n.up.Handle("/ok", upstream.Respond(http.StatusOK, `{"ok":true}`))
 	p := n.signIn("p", n.admin, nil)
 
-	// What is accepted shows by itself.
+	// The list shows accepted actions by itself.
 	n.call("done-1", http.MethodGet, n.up.URL()+"/ok")
 	n.call("denied-1", http.MethodGet, "http://nowhere.example/secret")
 	p.seeRole("link", "done-1")
@@ -28,30 +28,32 @@ func TestActions(t *testing.T) {
 	p.css(`tr:has-text("denied-1") >> text=DENY_HOST`)
 	p.accessible()
 
-	// What does not fit a filter any more leaves the list.
+	// A row that no longer matches a filter leaves the list.
 	p.to("#/actions?status=open")
-	p.see("None of the actions fit.")
+	p.see("No actions match the filters.")
 	hold := make(chan struct{})
 	n.up.Handle("/open", upstream.Hold(hold, upstream.Respond(http.StatusOK, `{}`)))
 	n.call("open-1", http.MethodGet, n.up.URL()+"/open", "Prefer", "respond-async")
 	p.seeRole("link", "open-1")
 	close(hold)
-	p.see("None of the actions fit.")
+	p.see("No actions match the filters.")
 	p.to("#/actions")
 
 	p.choose("Status", "denied")
 	p.do(do{"op": "gone", "role": "link", "name": "done-1"})
 	p.click("link", "denied-1")
 	p.css(`section:has(#h-decision) >> text=DENY_HOST`)
+	p.css(`section:has(#h-decision) >> text=url_prefix: http://nowhere.example/secret`)
 	p.accessible()
 
-	// One action, live: its attempt is seen under way, and then its end.
+	// One action, live: its running attempt, then its outcome.
 	n.call("held-1", http.MethodGet, n.up.URL()+"/held", "Prefer", "respond-async")
 	p.to("#/actions/held-1")
-	p.seeRole("heading", "held-1")
+	p.css(`.head .id:text-is("held-1")`)
 	p.css(".bar.busy")
 	close(release)
 	p.css(".bar.good")
+	p.css(`.event.settled time:text-matches("^\\+[0-9.]+ (ms|s)$")`)
 	p.css(`.head .badge >> text=succeeded`)
 	p.css(`section:has(#h-result) >> text=held`)
 	p.css(`section:has(#h-evidence) >> text=http.attempt`)
@@ -60,7 +62,7 @@ func TestActions(t *testing.T) {
 	require.Equal(t, "weir exec GET "+n.up.URL()+"/held", p.copied("Copy as weir exec"))
 	require.Equal(t, `curl -sS `+n.prog.URL+`/v1/execute -H "Authorization: Bearer $WEIR_TOKEN" -H 'Content-Type: application/json' -d '{"type":"Http","args":{"method":"GET","url":"`+n.up.URL()+`/held"}}'`, p.copied("Copy as curl"))
 
-	// Cancel one that has not begun.
+	// Cancel one that has not started.
 	n.call("later-1", http.MethodGet, n.up.URL()+"/ok", schemas.HeaderDelay, "1h")
 	p.to("#/actions/later-1")
 	p.css(`.head .badge >> text=waiting`)
@@ -69,17 +71,72 @@ func TestActions(t *testing.T) {
 	p.css(`.head .badge >> text=canceled`)
 	n.status("later-1", "canceled")
 
-	// Ask for one again, as a new action.
+	// Retry one as a new action.
 	p.to("#/actions/done-1")
 	p.css(`.head .badge >> text=succeeded`)
-	p.click("button", "Ask again")
+	p.click("button", "Retry as new action")
 	p.do(do{"op": "click", "css": `dialog button.danger`})
 	p.do(do{"op": "gone", "css": "dialog"})
 	p.css(`.head .badge >> text=succeeded`)
 	require.Equal(t, 4, n.up.Hits())
 }
 
-// TestResolve gives a person's word on an outcome that nobody knows.
+// called has the node answer with what it called.
+const called = `() => {
+  const real = window.fetch;
+  window.fetch = async (path, options) => {
+    const answer = await real(path, options);
+    if (!path.startsWith("/v1/actions") || path.includes("/events")) return answer;
+    const doc = await answer.json();
+    const more = {method: "POST", host: "api.example.com", path: "/v1/<b>orders</b>", calls: 3, agent: "shopper", caller: "till", http_status: 418};
+    if (path.includes("kind=")) Object.assign(more, {kind: "chat", model: "sim/small", tokens_in: 1234, tokens_out: 56, cost_usd: 0.0123, ttft_ms: 245});
+    for (const a of doc.items ?? [doc]) Object.assign(a, more);
+    return new Response(JSON.stringify(doc), {status: answer.status});
+  };
+}`
+
+// TestTheCallIsTheTitle: lists and pages show the call of an action, with its status, agent and caller.
+func TestTheCallIsTheTitle(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.call("denied-1", http.MethodGet, "http://nowhere.example/secret")
+	p := n.signIn("p", n.admin, nil)
+	p.seeRole("link", "denied-1")
+	p.evaluate(nil, called, nil)
+	p.to("#/actions?status=denied")
+	const title = "POST api.example.com/v1/<b>orders</b> + 2 more"
+	p.click("link", title)
+	p.seeRole("heading", title)
+	p.css(`.head .id:text-is("denied-1")`)
+	p.css(`section:has(#h-facts) >> text=shopper`)
+	p.css(`section:has(#h-facts) >> text=till`)
+	p.css(`.event.settled`)
+	p.accessible()
+	p.to("#/actions")
+	for _, cell := range []string{"418", "till · shopper"} {
+		p.css(`tr:has-text("denied-1") td:text-is("` + cell + `")`)
+	}
+	p.see("1 in total")
+	p.fill("Search", "denied")
+	p.see("1 matching")
+	p.choose("Time", "1h")
+	p.seeRole("link", title)
+	p.choose("Time", "range")
+	p.fill("To", "2001-02-03T04:05")
+	p.see("No actions match the filters.")
+	p.accessible()
+	p.to("#/runs?kind=chat")
+	p.see("No runs and chats match the filters.")
+	n.order("echo-1", schemas.TaskEcho, `{"steps":1}`)
+	p.to("#/runs?kind=run")
+	p.seeRole("link", "sim/small")
+	for _, cell := range []string{"1,234 → 56", "$0.0123", "245 ms"} {
+		p.css(`tr:has-text("echo-1") td:text-is("` + cell + `")`)
+	}
+	p.accessible()
+}
+
+// TestResolve resolves an unknown outcome.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	n := start(t)
@@ -91,13 +148,13 @@ func TestResolve(t *testing.T) {
 	p.click("button", "Resolve")
 	p.fill("Note", "seen in the ledger")
 	p.accessible()
-	p.click("button", "It was applied")
+	p.click("button", "Applied")
 	p.css(`section:has(#h-facts) >> text=seen in the ledger`)
 	_, text, _ := n.ask(n.admin, http.MethodGet, "/v1/actions/lost-1", "")
 	require.Contains(t, text, `"effect":"applied"`)
 }
 
-// TestARestartIsSurvived: the page says that it is not connected, keeps what it showed, and goes on by itself.
+// TestARestartIsSurvived: the page reports that it is not connected, keeps its rows and continues by itself.
 func TestARestartIsSurvived(t *testing.T) {
 	t.Parallel()
 	n := start(t)
@@ -116,7 +173,7 @@ func TestARestartIsSurvived(t *testing.T) {
 	list.do(do{"op": "gone", "text": "Disconnected"})
 	n.call("after-1", http.MethodGet, "http://nowhere.example/")
 	list.seeRole("link", "after-1")
-	// The stream goes on behind what it had given: nothing is there twice.
+	// The stream resumes after its last event: no event is there twice.
 	status, text, _ := n.ask(n.admin, http.MethodPost, "/v1/actions/later-1/cancel", "")
 	require.Less(t, status, 300, text)
 	one.css(`.event.settled`)

@@ -46,7 +46,7 @@ policy: {allowlist: [{name: broken, url_prefix: "http://broken.example/"}]}
 	t.Cleanup(func() { require.NoError(t, a.Stop(context.WithoutCancel(t.Context()))) })
 
 	p := open(t, "p", a.URL()+"/console/#/dead", nil)
-	p.see("Nothing is parked.")
+	p.see("No dead letters.")
 	for _, id := range []string{"poison-1", "poison-2", "poison-3"} {
 		body := `{"type":"Http","request_id":"` + id + `","args":{"method":"GET","url":"http://broken.example/"}}`
 		resp, _, err := program.Ask(t.Context(), http.MethodPost, a.URL()+"/v1/execute", body, "Prefer", "respond-async")
@@ -57,6 +57,9 @@ policy: {allowlist: [{name: broken, url_prefix: "http://broken.example/"}]}
 		p.seeRole("link", id)
 	}
 	p.accessible()
+	p.to("#/flow")
+	p.click("link", "3 Dead letters")
+	p.seeRole("heading", "Dead letters")
 
 	names.mended.Store(true) // to an address that the policy does not let it reach
 	p.click("button", "Redrive poison-1")
@@ -66,7 +69,7 @@ policy: {allowlist: [{name: broken, url_prefix: "http://broken.example/"}]}
 	p.choose("Kind", "http")
 	p.click("button", "Redrive 3")
 	p.accessible()
-	p.fill("A second", "50")
+	p.fill("Per second", "50")
 	p.do(do{"op": "click", "css": "dialog button.primary"})
 	p.see("2 of 2, done")
 	p.click("button", "Close")
@@ -76,5 +79,5 @@ policy: {allowlist: [{name: broken, url_prefix: "http://broken.example/"}]}
 	p.choose("Status", "denied")
 	p.do(do{"op": "see", "css": `tr:nth-child(3) >> text=DENY_ADDRESS`})
 	p.do(do{"op": "click", "css": "tbody tr:first-child a"})
-	p.css(`section:has(#h-facts) >> text=Made from`)
+	p.css(`section:has(#h-facts) >> text=Created from`)
 }

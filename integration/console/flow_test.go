@@ -44,30 +44,32 @@ func TestFlow(t *testing.T) {
 	p := n.signIn("p", n.admin, nil)
 	p.click("link", "Weir") // the first page
 	p.seeRole("heading", "Flow")
-	p.see("Nothing was accepted yet.")
+	p.see("No actions yet.")
+	p.css(`.attention >> text=Nothing.`)
 	p.accessible()
 
-	// What happens shows by itself.
+	// The page updates by itself.
 	n.call("ok-1", http.MethodGet, n.up.URL()+"/ok")
 	n.call("denied-1", http.MethodGet, "http://nowhere.example/")
 	n.call("held-1", http.MethodGet, n.up.URL()+"/held", "Prefer", "respond-async")
 	n.call("later-1", http.MethodGet, n.up.URL()+"/ok", schemas.HeaderDelay, "1h")
 	p.ended("succeeded", 1)
 	p.ended("denied", 1)
+	p.css(`.attention a[href="#/actions?status=denied&since=24h"] b:text-is("1")`)
 	p.stage("Ingress", "in 15 min", "4")
 	p.stage("Log", "waiting", "1")
-	p.stage("Workers", "under way", "1")
+	p.stage("Workers", "running", "1")
 	p.css(`section:has(#h-kind) tr:has(a[href="#/actions?kind=http"])`)
 	p.css(`section:has(#h-entry) td:has-text("1 succeeded")`)
 	close(release)
 	p.ended("succeeded", 2)
-	p.stage("Workers", "under way", "0")
+	p.stage("Workers", "running", "0")
 	p.accessible()
 
 	// A chart is read by keys, step by step, where it stands, and as a table.
 	var before, after int
 	p.evaluate(&before, tall, nil)
-	p.click("slider", "How actions ended: a step of 10 s")
+	p.click("slider", "Outcomes: steps of 10 s")
 	p.do(do{"op": "press", "key": "ArrowLeft"})
 	p.css(`.chart:last-child .mark-step`)
 	p.css(`.chart:last-child .area:focus[aria-valuetext$="outcome unknown 0"]`)
@@ -86,7 +88,7 @@ func TestFlow(t *testing.T) {
 	p.css(`button[aria-pressed="true"]:text-is("1 h")`)
 	p.stage("Ingress", "in 1 h", "4")
 
-	// What was shown stays while the node is away, and it goes on.
+	// The figures stay while the node is down, and update after it.
 	n.prog.Kill()
 	p.see("Disconnected")
 	p.ended("succeeded", 2)
@@ -116,7 +118,7 @@ func TestFlowIsOfOnesOwnTenant(t *testing.T) {
 	writer := member("writer", schemas.ScopeActionsWrite)
 	p := n.signIn("reader", member("reader", schemas.ScopeActionsRead), nil)
 	p.click("link", "Flow")
-	p.see("Nothing was accepted yet.")
+	p.see("No actions yet.")
 	p.ended("succeeded", 0)
 	status, text, _ := n.ask(writer, http.MethodPost, "/v1/execute", `{"method":"GET","url":"`+n.up.URL()+`/ok"}`)
 	require.Equal(t, http.StatusOK, status, text)
@@ -124,7 +126,7 @@ func TestFlowIsOfOnesOwnTenant(t *testing.T) {
 	p.stage("Ingress", "in 15 min", "1")
 }
 
-// crowded has the node answer as one does whose index is behind, and where more are open than are looked at.
+// crowded makes the node's index look behind, with more open actions than the page reads.
 const crowded = `() => {
   const real = window.fetch;
   window.fetch = async (path, options) => {
@@ -135,7 +137,7 @@ const crowded = `() => {
   };
 }`
 
-// TestFlowOfMany: what was not looked at is not told as if it had been.
+// TestFlowOfMany: the page marks lower bounds where it has not read every open action.
 func TestFlowOfMany(t *testing.T) {
 	t.Parallel()
 	n := start(t)
@@ -144,10 +146,10 @@ func TestFlowOfMany(t *testing.T) {
 	p.seeRole("link", "later-1")
 	p.evaluate(nil, crowded, nil)
 	p.click("link", "Flow")
-	p.see("the index is catching up: about 1,234 to go")
+	p.see("index catching up: about 1,234 records left")
 	p.stage("Log", "open", "5,000")
 	p.css(`.stage[aria-label="Log"] time[datetime="2026-01-02T03:04:05Z"]`)
 	p.stage("Log", "waiting", "1+")
-	p.stage("Workers", "under way", "–")
+	p.stage("Workers", "running", "–")
 	p.accessible()
 }

@@ -52,7 +52,7 @@ func startWith(t *testing.T, more string) *node {
 	require.NoError(t, err)
 	// A call that a test holds is held for as long as its pages take.
 	require.NoError(t, os.WriteFile(config, []byte(strings.Replace(string(text), "timeout: 10s", "timeout: 10m", 1)), 0o600))
-	// The next start is to be where the browser looks for it.
+	// A restart must use the same address, which the browser has open.
 	at, err := cluster.FreePorts(t.Context(), 1)
 	require.NoError(t, err)
 	n.args = []string{"--config", config, "--listen", at[0]}

@@ -5,6 +5,7 @@ package console_test
 import (
 	"encoding/json"
 	"net/http"
+	"path"
 	"strings"
 	"testing"
 
@@ -33,6 +34,24 @@ func TestPolicy(t *testing.T) {
 	p.css(`section:has(#h-denials) >> text=denied-1`)
 	p.css(`section:has(#h-denials) pre >> text=url_prefix: https://api.example.com/v1/orders`)
 	p.accessible()
+	// The page of the denied action says what would allow it, and leads to the explanation.
+	_, _, id := n.ask(n.admin, http.MethodPost, "/v1/execute", `{"method":"GET","url":"`+n.up.URL()+`/x","allowlist_key":"nothing"}`)
+	p.to("#/actions/" + id)
+	p.css(`section:has(#h-decision) >> text=set allowlist_key to up`)
+	p.css(`section:has(#h-decision) pre >> text=name: nothing`)
+	p.accessible()
+	_, _, metadata := n.ask(n.admin, http.MethodPost, "/v1/execute", `{"method":"GET","url":"http://169.254.169.254/"}`)
+	p.to("#/actions/" + metadata)
+	p.css(`section:has(#h-decision) >> text=no change of the policy can allow this call`)
+	_, _, private := n.ask(n.admin, http.MethodPost, "/v1/execute", `{"method":"GET","url":"http://10.1.2.3/"}`)
+	p.to("#/actions/" + private)
+	p.css(`section:has(#h-decision) pre >> text=cidrs: [10.1.2.3/32]`)
+	p.to("#/actions/" + id)
+	p.click("link", "Explain this call")
+	p.css(`.verdict >> text=DENY_KEY_UNKNOWN`)
+	var url string
+	p.get(&url, do{"op": "value", "label": "URL"})
+	require.Equal(t, n.up.URL()+"/x", url)
 }
 
 func TestEvidence(t *testing.T) {
@@ -45,6 +64,7 @@ func TestEvidence(t *testing.T) {
 	p.seeRole("link", "before-1")
 	n.call("live-1", http.MethodGet, n.up.URL()+"/ok")
 	p.seeRole("link", "live-1")
+	p.css(`.records li:has-text("live-1") summary:has-text("GET ` + n.up.URL() + `/ok")`)
 	n.prog.Kill()
 	p.see("not connected")
 	n.run()
@@ -56,7 +76,7 @@ func TestEvidence(t *testing.T) {
 	p.accessible()
 
 	p.choose("Kind", "policy.decision")
-	p.see("No record fits yet.")
+	p.see("No records match.")
 	p.choose("Kind", "")
 	p.seeRole("link", "before-1") // so that its going is the next filter's doing
 	p.fill("Action", "live-1")
@@ -76,18 +96,23 @@ func TestThePhoneAndTheKeyboard(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	n.up.Handle("/ok", upstream.Respond(http.StatusOK, `{"ok":true}`))
-	n.call("a-rather-long-id-of-an-action-that-somebody-has-chosen-for-himself-0001", http.MethodGet, n.up.URL()+"/ok")
+	n.call("a-rather-long-id-of-an-action-that-a-person-has-chosen-0001", http.MethodGet, n.up.URL()+"/ok")
 	n.call("denied-1", http.MethodGet, "http://nowhere.example/"+strings.Repeat("long/", 40))
 	n.order("echo-1", schemas.TaskEcho, `{"steps":3,"words":"`+strings.Repeat("long", 100)+`"}`)
 	n.status("echo-1", "succeeded")
 	n.shop()
-	n.file("a-rather-long-id-of-a-task-that-somebody-has-chosen-for-himself-0001", strings.Repeat("Shorten", 60), `,"pool":"none","branch":"`+strings.Repeat("long/", 30)+`x"`)
+	n.file("a-rather-long-id-of-a-task-that-a-person-has-chosen-0001", strings.Repeat("Shorten", 60), `,"pool":"none","branch":"`+strings.Repeat("long/", 30)+`x"`)
 	p := n.signIn("phone", n.admin, do{"viewport": do{"width": 360, "height": 740}, "colorScheme": "dark", "hasTouch": true})
 	for _, at := range []struct{ hash, heading string }{
-		{"#/", "Flow"}, {"#/actions", "Actions"}, {"#/actions/denied-1", "denied-1"}, {"#/tasks", "Tasks"}, {"#/tasks/a-rather-long-id-of-a-task-that-somebody-has-chosen-for-himself-0001", "a-rather-long-id-of-a-task-that-somebody-has-chosen-for-himself-0001"}, {"#/runs", "Runs and chats"}, {"#/runs/echo-1", "echo-1"}, {"#/dead", "Dead letters"}, {"#/rules", "Rules"}, {"#/policy", "Policy"}, {"#/evidence", "Evidence"},
+		{"#/", "Flow"}, {"#/actions", "Actions"}, {"#/actions/denied-1", ""}, {"#/tasks", "Tasks"}, {"#/tasks/a-rather-long-id-of-a-task-that-a-person-has-chosen-0001", ""}, {"#/runs", "Runs and chats"}, {"#/runs/echo-1", ""}, {"#/dead", "Dead letters"}, {"#/rules", "Rules"}, {"#/policy", "Policy"}, {"#/evidence", "Evidence"},
+		{"#/operations", "Operations"}, {"#/budgets", "Budgets"}, {"#/tokens", "Tokens"}, {"#/nodes", "Nodes"},
 	} {
 		p.to(at.hash)
-		p.seeRole("heading", at.heading)
+		if id := path.Base(at.hash); at.heading == "" {
+			p.css(`.head .id:text-is("` + id + `")`)
+		} else {
+			p.seeRole("heading", at.heading)
+		}
 		p.do(do{"op": "gone", "css": ".spin"})
 		var wider int
 		p.evaluate(&wider, `() => document.documentElement.scrollWidth - document.documentElement.clientWidth`, nil)
@@ -96,13 +121,36 @@ func TestThePhoneAndTheKeyboard(t *testing.T) {
 	}
 	// The two keys go together for a moment, which the way to the browser may outlast.
 	p.evaluate(nil, `() => { const now = Date.now(); Date.now = () => now }`, nil)
-	for _, page := range []struct{ key, heading string }{{"p", "Policy"}, {"r", "Rules"}, {"t", "Tasks"}, {"c", "Runs and chats"}, {"f", "Flow"}, {"a", "Actions"}} {
+	for _, page := range []struct{ key, heading string }{{"p", "Policy"}, {"r", "Rules"}, {"t", "Tasks"}, {"c", "Runs and chats"}, {"o", "Operations"}, {"b", "Budgets"}, {"k", "Tokens"}, {"n", "Nodes"}, {"f", "Flow"}, {"a", "Actions"}} {
 		p.do(do{"op": "press", "key": "g"})
 		p.do(do{"op": "press", "key": page.key})
 		p.seeRole("heading", page.heading)
 	}
+	focused := func() (name string) {
+		p.evaluate(&name, `() => (document.activeElement.type ?? document.activeElement.tagName) + " " + document.activeElement.textContent`, nil)
+		return name
+	}
+	p.seeRole("link", "denied-1")
+	// j and k go through the rows; the palette opens pages, and searches.
+	for _, step := range []struct{ key, row string }{{"j", "1"}, {"j", "2"}, {"k", "1"}} {
+		p.do(do{"op": "press", "key": step.key})
+		p.css(`tbody tr:nth-child(` + step.row + `):focus-within`)
+	}
+	p.do(do{"op": "press", "key": "?"})
+	p.css(`dialog >> text=Next and previous row`)
+	p.accessible()
+	p.do(do{"op": "press", "key": "Escape"})
+	p.do(do{"op": "gone", "css": "dialog"})
 	p.do(do{"op": "press", "key": "/"})
-	var focused string
-	p.evaluate(&focused, `() => document.activeElement.type`, nil)
-	require.Equal(t, "search", focused)
+	p.seeRole("option", "Go to Policy")
+	require.Equal(t, "search ", focused())
+	p.accessible()
+	p.fill("Command", "denied")
+	p.do(do{"op": "press", "key": "Enter"})
+	p.see("1 matching")
+	p.do(do{"op": "press", "key": "/"})
+	p.fill("Command", "denied-1")
+	p.do(do{"op": "press", "key": "ArrowDown"})
+	p.do(do{"op": "press", "key": "Enter"})
+	p.css(`.head .id:text-is("denied-1")`)
 }

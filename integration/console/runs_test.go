@@ -20,17 +20,17 @@ import (
 	"weir/schemas"
 )
 
-// give lets one who waits at a channel go on.
+// give sends to a channel, and so lets its reader continue.
 func give(t *testing.T, c chan<- struct{}) {
 	t.Helper()
 	select {
 	case c <- struct{}{}:
 	case <-time.After(patience):
-		t.Fatal("nobody waits")
+		t.Fatal("no reader within the time limit")
 	}
 }
 
-// order has a run begun.
+// order starts a run.
 func (n *node) order(id, taskType, inputs string) {
 	n.t.Helper()
 	body := fmt.Sprintf(`{"request_id":%q,"task_type":%q,"inputs":%s}`, id, taskType, inputs)
@@ -55,7 +55,7 @@ func (p *page) steps() (n int) {
 	return n
 }
 
-// TestARunIsWatched: what an agent says shows before the run has ended, once, also to whoever reloads.
+// TestARunIsWatched: the page shows each event of an agent once before the run ends, also after a reload.
 func TestARunIsWatched(t *testing.T) {
 	t.Parallel()
 	step, hold := make(chan struct{}), make(chan struct{})
@@ -67,7 +67,7 @@ func TestARunIsWatched(t *testing.T) {
 	p := n.signIn("p", n.admin, nil)
 	p.click("link", "Runs")
 	p.seeRole("heading", "Runs and chats")
-	p.see("No runs and no chats yet.")
+	p.see("No runs or chats yet.")
 	p.accessible()
 	n.order("run-1", agent.TaskType, `{"topic":"tea"}`)
 	n.call("call-1", http.MethodGet, "http://nowhere.example/")
@@ -84,7 +84,7 @@ func TestARunIsWatched(t *testing.T) {
 	give(t, step)
 	p.hidden(false)
 	p.css(`.piece >> text=no. 1 <img`)
-	p.css(`.head .badge >> text=started`)
+	p.css(`.head .badge >> text=running`)
 	p.accessible()
 	give(t, step)
 	close(hold)
@@ -96,19 +96,19 @@ func TestARunIsWatched(t *testing.T) {
 		require.Equal(t, 1, count)
 	}
 	require.Empty(t, p.texts("main img"))
-	p.click("link", "As an action")
+	p.click("link", "Action")
 	p.seeRole("heading", "Timeline")
-	p.click("link", "Its stream")
+	p.click("link", "Stream")
 	p.click("link", "← Runs and chats")
 	p.seeRole("link", "run-1")
 	p.fill("Task type", "OTHER")
-	p.see("None of the runs and chats fit.")
+	p.see("No runs and chats match the filters.")
 	p.fill("Task type", agent.TaskType)
 	p.seeRole("link", "run-1")
 	require.NotContains(t, strings.Join(p.texts("td"), " "), "call-1")
 }
 
-// TestARunOverARestart: a run is followed while the node is killed and comes back, and canceled by whoever may.
+// TestARunOverARestart: the page follows a run over a restart of the node, and cancels it with the scope.
 func TestARunOverARestart(t *testing.T) {
 	t.Parallel()
 	n := start(t)
@@ -142,8 +142,8 @@ func TestARunOverARestart(t *testing.T) {
 	n.status("echo-1", "canceled")
 }
 
-// TestALongStream is bounded on the page, and moves nobody who has scrolled away from its end. One whose
-// beginning is kept no more goes on with what is left.
+// TestALongStream: the page bounds a long stream, and does not move a reader who has scrolled up. A stream
+// without its beginning continues with the stored events.
 func TestALongStream(t *testing.T) {
 	t.Parallel()
 	n := start(t)
@@ -167,7 +167,7 @@ func TestALongStream(t *testing.T) {
 	p.do(do{"op": "instead", "glob": "**/v1/actions/long-1/events", "without": "last-event-id", "status": http.StatusGone, "body": string(gone)})
 	p.do(do{"op": "reload"})
 	p.css(`.piece.settled`)
-	p.see("What came before this is kept no more")
+	p.see("Earlier events are no longer stored")
 	p.get(&count, do{"op": "count", "css": ".piece"})
 	require.Equal(t, 1003-990, count)
 }
@@ -192,7 +192,7 @@ func TestAChatIsWatched(t *testing.T) {
 	p.css(`.said >> text=Hel`)
 	give(t, step)
 	p.css(`.said >> text=Hello,`)
-	p.css(`.head .badge >> text=started`)
+	p.css(`.head .badge >> text=running`)
 	p.accessible()
 	give(t, step)
 	close(hold)
@@ -204,13 +204,13 @@ func TestAChatIsWatched(t *testing.T) {
 
 	_, _, id = n.ask(n.admin, http.MethodPost, schemas.RouteChat, `{"model":"sim/tool","messages":[{"role":"user","content":"Look."}]}`)
 	p.to("#/runs/" + id)
-	p.css(`.aside.tool >> text=Calls look_up`)
+	p.css(`.aside.tool >> text=Tool call: look_up`)
 	p.css(`.aside.tool >> text={"q":"tea"}`)
 	p.accessible()
 	_, _, id = n.ask(n.admin, http.MethodPost, schemas.RouteChat, `{"model":"sim/status-400","messages":[{"role":"user","content":"No."}]}`)
 	p.to("#/runs/" + id)
 	p.css(`.notice >> text=400`)
-	p.see("Nothing of an answer came.")
+	p.see("No answer arrived.")
 }
 
 // chat has a completion streamed to a client that leaves with the test, lets its first piece come, and

@@ -24,16 +24,21 @@ var shots = flag.String("console.shots", "../../docs/console", "write a picture 
 func TestShots(t *testing.T) { //nolint:paralleltest // one page after the other
 	step, words := make(chan struct{}), make(chan struct{})
 	reviewer := agent.New(t, agent.Config{TaskTypes: []string{"CODE_REVIEW"}, Script: []agent.Act{{Steps: 6, Step: step, Progress: review}}})
-	provider := llm.New(t, llm.Config{Default: llm.Act{Step: words, Reasoning: []string{"They ask what a weir is: a short answer, with one example."}, Texts: []string{
+	provider := llm.New(t, llm.Config{Models: map[string]llm.Act{"sim/large": {Texts: []string{"A weir is a low barrier ", "across a river."}}}, Default: llm.Act{Step: words, Reasoning: []string{"They ask what a weir is: a short answer, with one example."}, Texts: []string{
 		"A weir is a low barrier across a river. ", "It raises the water behind it and lets the rest flow over,\n", "so that what comes down is measured, and never all at once.\n\n", "    flow = 1.84 · width · height^1.5\n\n", "Millers have", " built them",
 	}}})
-	n := startWith(t, fmt.Sprintf("agents:\n  CODE_REVIEW: {url: %q, mode: stream}\nmodels:\n  \"sim/*\": {url: %q, price: {input: 2.5, output: 10}}\n", reviewer.URL(), provider.URL()))
+	n := startWith(t, fmt.Sprintf("agents:\n  CODE_REVIEW: {url: %q, mode: stream}\nmodels:\n  \"sim/*\": {url: %q, price: {input: 2.5, output: 10}}\nbudgets:\n  daily: {per: [token], window: 24h, requests: 600, usd: 20}\n", reviewer.URL(), provider.URL()))
 	n.order("review-1", "CODE_REVIEW", `{"repo":"shop","change":"4f1c2ab"}`)
 	chat := n.chat("sim/small", words)
 	for range 4 {
 		give(t, step)
 		give(t, words)
 	}
+	for range 2 {
+		status, text, _ := n.ask(n.admin, http.MethodPost, schemas.RouteChat, `{"model":"sim/large","messages":[{"role":"user","content":"What is a weir?"}]}`)
+		require.Equal(t, http.StatusOK, status, text)
+	}
+	n.tasks()
 	release := make(chan struct{})
 	defer close(release)
 	n.up.Handle("/held", upstream.Hold(release, upstream.OK()))
@@ -62,7 +67,8 @@ func TestShots(t *testing.T) { //nolint:paralleltest // one page after the other
 		status, text, _ := n.ask(n.admin, http.MethodPost, "/v1/agent-api", `{"request_id":"`+etag+`","operation":"rules.create","args":{"rule":`+rule+`,"if_match":"`+etag+`"}}`)
 		require.Equal(t, http.StatusOK, status, text)
 	}
-	n.tasks()
+	status, text, _ := n.ask(n.admin, http.MethodPost, schemas.RouteOperationsPin, `{"entry":"up","state":"closed","reason":"their limits are wrong today"}`)
+	require.Equal(t, http.StatusOK, status, text)
 	for _, form := range []struct {
 		name          string
 		width, height int
@@ -70,7 +76,8 @@ func TestShots(t *testing.T) { //nolint:paralleltest // one page after the other
 	}{{"wide-light", 1280, 860, "light"}, {"wide-dark", 1280, 860, "dark"}, {"phone-light", 390, 800, "light"}, {"phone-dark", 390, 800, "dark"}} {
 		p := n.signIn(form.name, n.admin, do{"viewport": do{"width": form.width, "height": form.height}, "colorScheme": form.colours})
 		for name, at := range map[string][2]string{
-			"flow": {"#/flow", "Flow"}, "actions": {"#/actions", "Actions"}, "action": {"#/actions/retried-1", "retried-1"}, "tasks": {"#/tasks", "Tasks"}, "task": {"#/tasks/totals-1", "totals-1"}, "runs": {"#/runs", "Runs and chats"}, "run": {"#/runs/review-1", "review-1"}, "chat": {"#/runs/" + chat, chat}, "dead": {"#/dead", "Dead letters"}, "rules": {"#/rules", "Rules"}, "policy": {"#/policy", "Policy"}, "evidence": {"#/evidence", "Evidence"},
+			"flow": {"#/flow", "Flow"}, "actions": {"#/actions", "Actions"}, "action": {"#/actions/retried-1", "Timeline"}, "tasks": {"#/tasks", "Tasks"}, "task": {"#/tasks/totals-1", "Log"}, "runs": {"#/runs", "Runs and chats"}, "run": {"#/runs/review-1", "Stream"}, "chat": {"#/runs/" + chat, "Answer"}, "dead": {"#/dead", "Dead letters"}, "rules": {"#/rules", "Rules"}, "policy": {"#/policy", "Policy"}, "evidence": {"#/evidence", "Evidence"}, "denied": {"#/actions/metadata-1", "Decision"},
+			"operations": {"#/operations", "Operations"}, "budgets": {"#/budgets", "Budgets"}, "tokens": {"#/tokens", "Tokens"}, "nodes": {"#/nodes", "Nodes"},
 		} {
 			p.to(at[0])
 			p.seeRole("heading", at[1])
@@ -78,10 +85,14 @@ func TestShots(t *testing.T) { //nolint:paralleltest // one page after the other
 			p.do(do{"op": "settle"})
 			p.do(do{"op": "shot", "path": filepath.Join(*shots, name+"-"+form.name+".png")})
 		}
+		p.to("#/rules")
+		p.click("button", "New rule")
+		p.css(`.verdict >> text=mock-1`)
+		p.do(do{"op": "shot", "path": filepath.Join(*shots, "rule-"+form.name+".png")})
 	}
 }
 
-// review is what an agent tells on its way.
+// review is the progress that the agent reports.
 func review(i int) string {
 	said := []string{"reading 14 files", "the tests of cart pass", "total() rounds twice\n  cart.go:41\n  cart.go:88", "asking for a smaller change", "writing it down", "done"}[i]
 	return fmt.Sprintf(`{"message":%q,"percent":%d}`, said, 16*(i+1))
@@ -93,7 +104,7 @@ func (n *node) etag() string {
 	return decode[schemas.RulePage](n.t, text).RulesEtag
 }
 
-// tasks files some, and works on them.
+// tasks creates some, and works on them.
 func (n *node) tasks() {
 	n.t.Helper()
 	n.shop()

@@ -25,13 +25,13 @@ func TestSignIn(t *testing.T) {
 	p := open(t, "p", n.prog.URL+"/console/", nil)
 	p.seeRole("heading", "Weir")
 	p.accessible()
-	p.fill("Token", "weir1_nobody")
+	p.fill("Token", "weir1_unknown")
 	p.click("button", "Sign in")
 	p.see("UNAUTHORIZED")
 	p.fill("Token", n.admin)
 	p.do(do{"op": "press", "key": "Enter"})
 	p.seeRole("heading", "Flow")
-	p.see("Nothing was accepted yet.")
+	p.see("No actions yet.")
 
 	var cookies []struct {
 		Name, Value, SameSite string
@@ -62,19 +62,19 @@ func TestSignIn(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, status)
 }
 
-// TestAReaderMayNotWrite: the pages offer it nothing, and the node refuses it all the same.
+// TestAReaderMayNotWrite: the pages disable every write. The node refuses it too.
 func TestAReaderMayNotWrite(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	n.call("later", http.MethodGet, n.up.URL()+"/", schemas.HeaderDelay, "1h")
 	p := n.signIn("reader", n.token("reader", schemas.ScopeActionsRead), nil)
 	p.click("link", "later")
-	p.see("This token may look, and change nothing.")
+	p.see("This token is read-only.")
 	var off bool
 	p.get(&off, do{"op": "disabled", "role": "button", "name": "Cancel"})
 	require.True(t, off)
 	p.click("link", "Rules")
-	p.see("This token may look, and change nothing")
+	p.see("This token is read-only")
 	p.get(&off, do{"op": "disabled", "role": "button", "name": "New rule"})
 	require.True(t, off)
 	p.get(&off, do{"op": "disabled", "role": "switch", "name": "All rules"})
@@ -95,7 +95,7 @@ func TestAReaderMayNotWrite(t *testing.T) {
 	n.status("later", "waiting")
 }
 
-// TestASessionEndsWithItsToken: whoever is signed in is asked again.
+// TestASessionEndsWithItsToken: after a revocation the page asks for a token.
 func TestASessionEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	n := start(t)

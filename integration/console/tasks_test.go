@@ -40,7 +40,7 @@ func (n *node) lease(pool string) schemas.LeasedTask {
 	return decode[schemas.LeasedTask](n.t, text)
 }
 
-// inquire asks a person a question, as an agent, and says later what came of it.
+// inquire sends an agent's question, and returns the answer on a channel.
 func (n *node) inquire(token, question string) <-chan string {
 	n.t.Helper()
 	body, err := json.Marshal(schemas.InquiryRequest{Inquiry: question})
@@ -94,8 +94,12 @@ func TestTasks(t *testing.T) {
 	require.Equal(t, "paint-1", leased.ID)
 	board.css(`.stack:has(#state-Running) >> text=paint-1`)
 	said := n.inquire(leased.Token, "Which colour?")
-	board.css(`.stack:has(#state-Running) .task >> text=asks a person`)
+	board.css(`.stack:has(#state-Running) .task >> text=needs input`)
 	board.accessible()
+	board.to("#/flow")
+	board.click("link", "1 Tasks that need input")
+	board.css(`.stack:has(#state-Running) >> text=1 of 1`)
+	board.to("#/tasks")
 
 	one := n.signIn("one", n.admin, nil)
 	one.to("#/tasks/paint-1")
@@ -118,7 +122,7 @@ func TestTasks(t *testing.T) {
 	one.css(`section:has(#h-pushes) li:has-text("denied") >> text=` + string(schemas.GitRefDenied))
 	one.accessible()
 
-	// The node goes and comes; the log is told on behind what was there.
+	// The node restarts; the log resumes after its last event.
 	n.prog.Kill()
 	board.see("Disconnected")
 	board.css(`.stack:has(#state-Running) >> text=paint-1`)
@@ -142,7 +146,7 @@ func TestTasks(t *testing.T) {
 	one.css(`section:has(#h-facts) a >> text=paint-1`)
 }
 
-// TestTwoAnswerOneQuestion: the first answer counts, and the second is told so, also where its page has not seen it coming.
+// TestTwoAnswerOneQuestion: the first answer counts. The second page reports that, even if it has not seen the first.
 func TestTwoAnswerOneQuestion(t *testing.T) {
 	t.Parallel()
 	n := start(t)
@@ -168,17 +172,17 @@ func TestTwoAnswerOneQuestion(t *testing.T) {
 	require.JSONEq(t, `"answer of `+first.name+`"`, <-said)
 	first.css(`section:has(#h-asked) >> text=Answer by`)
 
-	second.see("Somebody else was faster.")
+	second.see("Another answer arrived first.")
 	second.css(`section:has(#h-asked) .notice >> text=answer of ` + second.name)
 	second.css(`section:has(#h-asked) .quoted >> text=answer of ` + first.name)
 	second.accessible()
-	second.click("button", "Drop mine")
-	second.do(do{"op": "gone", "text": "Somebody else was faster."})
+	second.click("button", "Discard mine")
+	second.do(do{"op": "gone", "text": "Another answer arrived first."})
 
 	third.click("button", "Answer")
 	third.css(`section:has(#h-asked) .notice >> text=the first one counts`)
 	third.evaluate(nil, `() => window.hear()`, nil)
-	third.see("Somebody else was faster.")
+	third.see("Another answer arrived first.")
 	asked := n.task("ask-1").Inquiries
 	require.Len(t, asked, 1)
 	require.Equal(t, "answer of "+first.name, *asked[0].Answer, "nothing was overwritten")
@@ -191,23 +195,23 @@ func TestFilingATask(t *testing.T) {
 	n.shop()
 	p := n.signIn("p", n.admin, nil)
 	p.click("link", "Tasks")
-	p.click("button", "File a task")
-	p.fill("What is to be done", "Count the beans")
+	p.click("button", "New task")
+	p.fill("Description", "Count the beans")
 	p.choose("Repository", "shop")
 	p.do(do{"op": "click", "text": "Pool, models, budget and more"})
 	p.fill("Pool", "none")
 	p.fill("Metadata", "ticket = 17\ncolour = red")
 	p.accessible()
 	p.fill("Deadline", "yesterday")
-	p.click("button", "File")
+	p.click("button", "Create")
 	p.see("at /deadline")
 	p.fill("Deadline", "2h")
-	p.click("button", "File")
-	p.see("never again")
+	p.click("button", "Create")
+	p.see("Weir shows this token once")
 	for range 3 { // a key that was meant for something else does not take away what is shown once
 		p.do(do{"op": "press", "key": "Escape"})
 	}
-	p.see("never again")
+	p.see("Weir shows this token once")
 	p.accessible()
 	token := p.copied("Copy the token")
 	p.click("button", "Done")
@@ -219,13 +223,13 @@ func TestFilingATask(t *testing.T) {
 	p.evaluate(&page, `() => document.documentElement.outerHTML + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)`, nil)
 	require.NotContains(t, page, token)
 
-	// Another token, and the end; what is asked in between is asked of a person.
+	// A new token, and then the cancel, each after a confirmation.
 	p.css(`.stack:has(#state-Running) >> text=Count the beans`)
 	p.click("link", "Count the beans")
 	p.css(`section:has(#h-facts) >> text=17`)
 	p.click("button", "New token")
-	p.click("button", "Make another")
-	p.see("never again")
+	p.click("button", "Create token")
+	p.see("Weir shows this token once")
 	p.click("button", "Done")
 	status, text, _ = n.ask(token, http.MethodGet, schemas.RouteAgentTask, "")
 	require.Equal(t, http.StatusUnauthorized, status, text)
@@ -238,13 +242,13 @@ func TestFilingATask(t *testing.T) {
 	p.choose("State", "Completed")
 	p.do(do{"op": "gone", "css": "#state-Canceled"})
 	p.choose("State", "")
-	p.fill("Look for", "BEANS")
+	p.fill("Search", "BEANS")
 	p.css(`.stack:has(#state-Canceled) >> text=1 of 1`)
-	p.fill("Look for", "peas")
+	p.fill("Search", "peas")
 	p.css(`.stack:has(#state-Canceled) >> text=0 of 1`)
 }
 
-// TestAReaderOfTasksMayNotWrite: the pages offer it nothing, and the node refuses it all the same.
+// TestAReaderOfTasksMayNotWrite: the pages offer no write. The node refuses it too.
 func TestAReaderOfTasksMayNotWrite(t *testing.T) {
 	t.Parallel()
 	n := start(t)
@@ -253,10 +257,10 @@ func TestAReaderOfTasksMayNotWrite(t *testing.T) {
 	_ = n.inquire(filed.Token, "May I?")
 	p := n.signIn("reader", n.token("reader", schemas.ScopeActionsRead), nil)
 	p.click("link", "Tasks")
-	p.see("This token may look, and change nothing")
+	p.see("This token is read-only")
 	p.click("link", "Look at this")
-	p.see("It waits for an answer.")
-	p.see("This token may look, and change nothing")
+	p.see("Waiting for an answer.")
+	p.see("This token is read-only")
 	var buttons []string
 	p.evaluate(&buttons, `() => [...document.querySelectorAll("main button")].map((b) => b.textContent)`, nil)
 	require.Equal(t, []string{"Copy as git clone"}, buttons)

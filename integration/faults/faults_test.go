@@ -212,8 +212,7 @@ func (s *scene) judge(ctx context.Context) {
 	}
 }
 
-// every are the faults. Rows of the matrix that are not here are held by other tests; see
-// docs/reliability.md.
+// every are the faults. docs/explanation/guarantees.md sums them up.
 func every() []row {
 	return []row{
 		{number: "F15", title: "a worker stands still during calls", short: true, fault: standStill},
@@ -256,7 +255,7 @@ func (s *scene) line() string {
 		s.counts.Gap.Seconds(), verdict)
 }
 
-// tell logs the row's line, in the form of docs/reliability.md.
+// tell logs the row's line.
 func (s *scene) tell(t *testing.T) {
 	t.Helper()
 	t.Logf("%s took %s\n%s", s.number, s.took.Round(time.Second), s.line())

@@ -101,9 +101,9 @@ func (s *site) config(r access.Role) broker.Config {
 }
 
 // provision makes the log, as soon as the servers can.
-func (s *site) provision(t *testing.T, tenants ...string) []broker.Thing {
+func (s *site) provision(t *testing.T, tenants ...string) []broker.Resource {
 	t.Helper()
-	var did []broker.Thing
+	var did []broker.Resource
 	poll.Until(t, func() bool {
 		var err error
 		did, err = broker.Provision(t.Context(), s.config(access.Provisioner), tenants)

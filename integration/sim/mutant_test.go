@@ -62,7 +62,7 @@ func (c careless) Append(ctx context.Context, st *ledger.State, ev schemas.Event
 	case c.mutant == repeatsPosts && r != nil && r.Code == schemas.Interrupted:
 		r.Sent, r.RetryAt = false, time.Now().UTC()
 	case c.mutant == undeclared && ev.Attempt != nil && r == nil:
-		st.Attempts = append(st.Attempts, ledger.Try{Attempt: *ev.Attempt}) // in its own mind alone
+		st.Attempts = append(st.Attempts, ledger.Attempt{Attempt: *ev.Attempt}) // in its own mind alone
 		return nil
 	}
 	return c.Ledger.Append(ctx, st, ev)

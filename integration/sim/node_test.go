@@ -214,7 +214,7 @@ func (n *node) held(d *dice) (was bool, err error) {
 // deaf counts nothing.
 type deaf struct{}
 
-func (deaf) Settled(schemas.Kind, schemas.Outcome, schemas.Code) {}
+func (deaf) Settled(schemas.Kind, schemas.Outcome, schemas.Code, time.Duration) {}
 func (deaf) EvidenceWritten(string)                              {}
 func (deaf) Denied(schemas.Code)                                 {}
 func (deaf) Shadowed(string, bool)                               {}

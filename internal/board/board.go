@@ -1,5 +1,5 @@
-// Package board knows the tasks that have not ended. It follows the log, and is no
-// source of truth: whoever acts on a task reads that task's own events first.
+// Package board is a cache of the tasks that have not ended. It follows the log and is not a source
+// of truth: a caller that acts on a task reads the task's own events first.
 package board
 
 import (
@@ -18,8 +18,8 @@ import (
 type Log interface {
 	// Bounds are the places of a stream's oldest and newest message, by who has seen every write.
 	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
-	// Page is up to limit messages under filter from a sequence on, or about as many as are
-	// together of a size. Whoever answers may not have seen the newest.
+	// Page is up to limit messages under filter from a sequence on, or about as many as have a
+	// total size. It may come from a replica without the newest messages.
 	Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error)
 	// Next is the first message under filter from a sequence on, and misses none that was
 	// acknowledged before the call. fault.ErrNotFound: there is none.
@@ -77,7 +77,7 @@ type Board struct {
 	first []uint64 // of each partition: what lay before this was dropped by history, and is dropped here
 	watch map[schemas.Ref]map[*watch]struct{}
 	aside map[*task]struct{} // whose orders lie aside and were not read yet
-	next  *round             // the look at the log that has not begun; nil: nobody waits for one
+	next  *round             // the next read of the log, not yet started; nil: no caller is waiting
 
 	follower *mirror.Follower
 	ended    chan struct{} // closed by Stop
@@ -195,7 +195,7 @@ func (b *Board) hall(tenant string) *hall {
 type hall struct {
 	queue   []*task            // leasable
 	held    map[string][]*task // by holder: leased
-	changed chan struct{}      // nil: nobody asked
+	changed chan struct{}      // nil: no subscriber
 }
 
 // tell says that there may be something to lease.

@@ -28,7 +28,7 @@ const feedSubject = schemas.LiveLog + ".*.*.*." + string(schemas.KindTask) + ".*
 // errStopped: nothing is followed.
 var errStopped = errors.New("the board is not running")
 
-// round is one look at the log, for everybody who asked for it before it began.
+// round is one read of the log, shared by all callers that asked before it started.
 type round struct {
 	done chan struct{}
 	err  error
@@ -81,8 +81,8 @@ func (b *Board) round(ctx context.Context) error {
 	return err
 }
 
-// look reads every partition to its end, and the orders that lie aside. What was read before
-// an error counts, and a partition that cannot be read keeps no other from being.
+// look reads every partition to its end, and the control records. Records read before an error are
+// kept, and a partition that cannot be read does not prevent the others from being read.
 func (b *Board) look(ctx context.Context) error {
 	errs := make([]error, b.cfg.Layout.Partitions+1)
 	var all sync.WaitGroup
@@ -94,9 +94,9 @@ func (b *Board) look(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// readOn reads a partition to where it ends now, by the word of whoever has seen every
-// write. What a replica knows is read from any. The log is asked first how far it goes: to
-// look for the next task behind all that others have written would be a walk over it.
+// readOn reads a partition to its current end, as the stream's leader reports it; the records
+// themselves may come from any replica. It asks for the end first, because searching for the next
+// task event past other writers' records would scan them all.
 func (b *Board) readOn(ctx context.Context, p int) error {
 	stream, filter := schemas.LogStream(p), schemas.KindFilter(p, schemas.KindTask)
 	first, last, err := b.log.Bounds(ctx, stream)
@@ -144,11 +144,11 @@ func (b *Board) advance(p int, to uint64) {
 	b.read[p] = max(b.read[p], to)
 }
 
-// errShort: what was read before is not there, or not yet again.
+// errShort: records that were read before are missing, perhaps only for now.
 var errShort = errors.New("the log is shorter than it was")
 
-// bound drops the tasks whose beginning history has dropped: nothing can become of them. A
-// log that ends before what was read is read again from where it ends.
+// bound drops the tasks whose beginning history has dropped: they cannot continue. If a log ends
+// before the last record read, it is read again from its end.
 func (b *Board) bound(p int, first, last uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -57,7 +57,7 @@ func (b *Board) learn(e event) {
 	case t != nil && e.Seq <= t.seq: // known
 	case e.section == schemas.SectionAccepted:
 		b.accept(e)
-	case t == nil: // history has dropped its beginning, or nobody can read it
+	case t == nil: // history has dropped its beginning, or it cannot be read
 	case e.bad:
 		if t.n, t.seq = t.n+1, e.Seq; e.Ends() { // whatever it said, the task has ended
 			b.drop(t)

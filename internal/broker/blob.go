@@ -95,7 +95,7 @@ func (b *Broker) GetBlob(ctx context.Context, name string) ([]byte, error) {
 // BlobSize is the length of a body.
 func (b *Broker) BlobSize(ctx context.Context, name string) (int64, error) {
 	info, err := b.blobInfo(ctx, name)
-	return int64(info.Size), err //nolint:gosec // it is that of a slice
+	return int64(info.Size), err //nolint:gosec // the size of a slice
 }
 
 func (b *Broker) blobInfo(ctx context.Context, name string) (info jetstream.ObjectInfo, err error) {

@@ -128,7 +128,7 @@ func (c Config) validate() error {
 	case c.Layout.Partitions < 1:
 		return fmt.Errorf("broker: %d partitions: there must be at least 1", c.Layout.Partitions)
 	case c.Server != nil && c.Server.Layout() != c.Layout:
-		return errors.New("broker: the layout is not the one of the data directory")
+		return errors.New("broker: the layout differs from that of the data directory")
 	case c.History < 0 || c.EvidenceHistory < 0 || c.AckWait < 0 || c.AttemptTimeout < 0 || c.MaxBytes < 0 || c.Replicas < 0:
 		return errors.New("broker: a limit is negative")
 	}

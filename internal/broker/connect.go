@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// connect opens both connections. Publishes and their acknowledgements have one of their own:
-// deliveries and republished messages would delay them on the other, and the reverse.
+// connect opens both connections. Publishes and their acknowledgements use a separate one, so that
+// they and the deliveries do not delay each other.
 func (b *Broker) connect() (err error) {
 	gap := nats.ReconnectHandler(func(*nats.Conn) { b.gapped() })
 	if b.nc, err = b.dial(gap); err != nil {

@@ -18,7 +18,7 @@ type delivery struct {
 	raw    *nats.Msg
 	feed   *feed
 	record schemas.Record
-	tenant string // as it stands in the subject
+	tenant string // escaped, as in the subject
 	kind   schemas.Kind
 	urgent bool
 	kept   bool // it does not move to an overflow queue
@@ -42,7 +42,7 @@ func arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 			Time: meta.Timestamp.UTC(), ID: m.Header.Get(jetstream.MsgIDHeader), Data: m.Data,
 		},
 	}
-	if _, action, _ := schemas.Split(m.Subject); strings.Count(action, ".") == 2 { // else it is nobody's, and no kind's
+	if _, action, _ := schemas.Split(m.Subject); strings.Count(action, ".") == 2 { // otherwise it has neither tenant nor kind
 		tenant, kind, _ := strings.Cut(action, ".")
 		kind, _, _ = strings.Cut(kind, ".")
 		d.tenant, d.kind = tenant, schemas.Kind(kind)

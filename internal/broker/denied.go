@@ -114,7 +114,7 @@ func (b *Broker) checkAccess(ctx context.Context) error {
 		return e
 	}
 	if err != nil {
-		return nil //nolint:nilerr // the servers do not say; what is denied is told of when it is asked
+		return nil //nolint:nilerr // the servers do not list permissions; a denied operation is reported when it is tried
 	}
 	need := access.Of(b.cfg.Role, b.cfg.Layout.Partitions)
 	if e := b.granted.lacks(need); e != nil {

@@ -20,12 +20,12 @@ const (
 	codeStorageLimit = 10047
 	codeStoreFailed  = 10077 // a stream's own limit, told apart by its text
 	codeHeaderTooBig = 10097
-	codeNoPeers      = 10005 // fewer servers that have room than there are to be copies
+	codeNoPeers      = 10005 // fewer servers with free space than the stream has replicas
 	codeNoCluster    = 10074 // copies are asked of a server that is alone
 )
 
-// errAlone says that copies are asked of a server that is no part of a cluster. No waiting helps: a
-// server that is to have others says so from its start.
+// errAlone: replicas were requested from a server outside a cluster. Waiting does not help: a
+// cluster member reports that from its start.
 var errAlone = errors.New("this NATS server is alone and cannot keep copies: name a cluster of three in nats.url (`weir nats init` writes one), or, to try things out, set log.replicas to 1")
 
 // refused says what an error answer of the API means. An answer that is none of these is
@@ -40,7 +40,7 @@ func refused(code jetstream.ErrorCode, text string) error {
 	case jetstream.JSErrCodeStreamMessageExceedsMaximum, codeHeaderTooBig:
 		return fault.ErrTooLarge
 	case codeNoPeers:
-		return fmt.Errorf("%w: the cluster has fewer servers with room than a stream is to have copies; are all of them up, and have they found each other?", fault.ErrUnavailable)
+		return fmt.Errorf("%w: the cluster has fewer servers with free space than the stream has replicas; check that all servers are up and connected to each other", fault.ErrUnavailable)
 	case codeNoCluster:
 		return errAlone
 	case codeStoreFailed:
@@ -51,8 +51,8 @@ func refused(code jetstream.ErrorCode, text string) error {
 	return fmt.Errorf("%w: error code %d", fault.ErrUnavailable, code)
 }
 
-// wrap turns a client's error into one of the log's. What is not known to mean anything else may or
-// may not have reached the server.
+// wrap turns a client's error into one of the log's. After an unknown error the message may or may
+// not have reached the server.
 func wrap(err error) error {
 	var api *jetstream.APIError
 	switch {

@@ -36,8 +36,8 @@ func (b *Broker) SealKey(ctx context.Context) ([]byte, error) {
 		// Not Append: a log that is full still opens.
 		_, err = b.write(ctx, schemas.Append{Subject: sealSubject, Data: fresh, Guarded: true, Guard: sealSubject})
 		if err == nil || errors.Is(err, fault.ErrFenced) || errors.Is(err, fault.ErrUnavailable) {
-			// The stored key counts, whoever has written it. A cluster refuses a second write
-			// before it shows the first.
+			// The stored key wins, even if another process wrote it. A cluster refuses a second
+			// write before it shows the first.
 			key, err = b.readKey(ctx)
 			for pause := 10 * time.Millisecond; errors.Is(err, fault.ErrNotFound) && pause < readTimeout && retry.Pause(ctx, pause); pause *= 2 {
 				key, err = b.readKey(ctx)

@@ -33,20 +33,19 @@ type live struct {
 	wake    chan struct{} // has room for one
 }
 
-// Live calls fn for every message that is stored from now on and matches subject. The subject is
-// schemas.LiveLog or LiveRoot, and then what follows the root of the stored subject; it may have
-// wildcards. The record has the stream, the subject and the sequence under which the message is
-// stored. fn runs on one goroutine at a time and receives the messages of a stream in their order;
-// a slow fn delays them.
+// Live calls fn for every message stored from now on that matches subject. The subject is
+// schemas.LiveLog or LiveRoot, followed by the stored subject without its root; it may have
+// wildcards. The record has the stream, subject and sequence of the stored message. fn runs on one
+// goroutine at a time and receives each stream's messages in order; a slow fn delays them.
 //
 // The feed has no memory. After a lost connection, or if fn is too slow for too long, messages are
-// missing and Live calls lost, never at the same time as fn. The caller then reads the log. On a
+// missing and Live calls lost, never concurrently with fn. The caller then reads the log. On a
 // cluster it must also read at intervals: messages that a leader stores before it knows of the
-// subscription, or while it loses its office, are missing without notice. A message is shown once
+// subscription, or while it loses leadership, are missing without notice. A message is shown once
 // it is stored, before any Barrier.
 //
-// An embedded server does not republish the log, below schemas.LiveLog: this process has written
-// all of it. Scheduled wake-ups are not shown then, and a record's time is that of the
+// An embedded server does not republish the log below schemas.LiveLog, because this process has
+// written all of it. Scheduled wake-ups are not shown then, and a record's time is that of the
 // acknowledgement.
 func (b *Broker) Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error) {
 	if b.life.Err() != nil {
@@ -195,12 +194,12 @@ func (l *live) serve(ctx context.Context) {
 	}
 }
 
-// Nudge sends a message to current listeners. It is not stored.
-func (b *Broker) Nudge(subject string, data []byte) error {
+// Notify sends a message to current listeners. It is not stored.
+func (b *Broker) Notify(subject string, data []byte) error {
 	return wrap(b.nc.Publish(subject, data))
 }
 
-// Listen calls fn, on one goroutine, for every Nudge under subject.
+// Listen calls fn, on one goroutine, for every Notify under subject.
 func (b *Broker) Listen(subject string, fn func(subject string, data []byte)) (stop func(), err error) {
 	sub, err := b.nc.Subscribe(subject, func(m *nats.Msg) { fn(m.Subject, m.Data) })
 	if err != nil {

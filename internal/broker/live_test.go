@@ -129,14 +129,14 @@ func TestNudges(t *testing.T) {
 	n := open(t, embedded.Config{}, Config{})
 	got := make(chan string, 10)
 	stop := must(n.Listen(schemas.CancelRoot+".>", func(subject string, data []byte) { got <- subject + " " + string(data) }))(t)
-	require.NoError(t, n.Nudge(schemas.CancelRoot+".t.a", []byte("now")))
+	require.NoError(t, n.Notify(schemas.CancelRoot+".t.a", []byte("now")))
 	require.Equal(t, "weir.cancel.t.a now", <-got)
 	stop()
-	require.NoError(t, n.Nudge(schemas.CancelRoot+".t.b", nil))
+	require.NoError(t, n.Notify(schemas.CancelRoot+".t.b", nil))
 	require.NoError(t, n.flush())
 	require.Empty(t, got)
 	n.shut()
-	require.ErrorIs(t, n.Nudge("x", nil), fault.ErrUnavailable)
+	require.ErrorIs(t, n.Notify("x", nil), fault.ErrUnavailable)
 	_, err := n.Listen("x", nil)
 	require.Error(t, err)
 	_, err = n.Live("x", nil, nil)
@@ -169,7 +169,7 @@ func TestOpenRefusals(t *testing.T) {
 		"not both":                       {Layout: layout},
 		"the url of a cluster, not both": {Layout: layout, Server: n.server, URL: "nats://127.0.0.1:1"},
 		"at least 1":                     {Server: n.server},
-		"not the one of the data":        {Server: n.server, Layout: schemas.Layout{Partitions: 2}},
+		"differs from that of the data":  {Server: n.server, Layout: schemas.Layout{Partitions: 2}},
 		"is negative":                    {Server: n.server, Layout: layout, History: -1},
 		"the broker cannot be reached":   {URL: "nats://127.0.0.1:1", Layout: layout},
 	} {

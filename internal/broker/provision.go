@@ -29,8 +29,8 @@ type resource struct {
 	request string
 }
 
-// Thing reports what became of a stream, a queue or a bucket.
-type Thing struct {
+// Resource reports the result for a stream, a queue or a bucket.
+type Resource struct {
 	Name string `json:"name"`
 	// Did is made, changed or kept.
 	Did string `json:"did"`
@@ -38,7 +38,7 @@ type Thing struct {
 	Was string `json:"was,omitempty"`
 }
 
-// The values of Thing.Did.
+// The values of Resource.Did.
 const (
 	ThingMade    = "made"
 	ThingChanged = "changed"
@@ -48,7 +48,7 @@ const (
 // Provision creates or updates the streams, queues and buckets of a log on a cluster, and the
 // consumers of these tenants' observers. It reports each one up to the first error, is safe to
 // repeat, and deletes nothing.
-func Provision(ctx context.Context, cfg Config, tenants []string) (did []Thing, err error) {
+func Provision(ctx context.Context, cfg Config, tenants []string) (did []Resource, err error) {
 	cfg.Role = access.Provisioner
 	b, err := start(ctx, cfg)
 	if err != nil {
@@ -71,7 +71,7 @@ func Provision(ctx context.Context, cfg Config, tenants []string) (did []Thing, 
 
 // provision creates or updates what this node needs. An embedded server's resources are always
 // updated. On a cluster correct ones are left alone: a node needs no permission to create any.
-func (b *Broker) provision(ctx context.Context) (all []Thing, err error) {
+func (b *Broker) provision(ctx context.Context) (all []Resource, err error) {
 	if err := b.checkLayout(ctx); err != nil {
 		return nil, err
 	}
@@ -85,8 +85,8 @@ func (b *Broker) provision(ctx context.Context) (all []Thing, err error) {
 	return all, nil
 }
 
-func (b *Broker) ensure(ctx context.Context, r resource) (did Thing, err error) {
-	did = Thing{Name: r.name, Did: ThingMade}
+func (b *Broker) ensure(ctx context.Context, r resource) (did Resource, err error) {
+	did = Resource{Name: r.name, Did: ThingMade}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%s: %w", r.name, err)

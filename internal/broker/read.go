@@ -190,8 +190,8 @@ func stamped(m *nats.Msg) (schemas.Record, error) {
 	}, nil
 }
 
-// last is the last value of a header. The server appends its own after those of the stored message,
-// so that a writer cannot forge them.
+// last is the last value of a header. The server appends its headers after those of the stored
+// message, so a writer cannot forge them.
 func last(h nats.Header, name string) string {
 	if vs := h[name]; len(vs) > 0 {
 		return vs[len(vs)-1]

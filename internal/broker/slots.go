@@ -187,9 +187,9 @@ func (s *kindSlots) mayStart(t *tenantQueue) bool {
 	return free > min(t.running, max(1, s.slots/spareShare))
 }
 
-// next takes the message to start now; nil if there is none or no slot for it. It is one of the
-// tenant with the fewest running. Of that tenant urgent ones are first, up to maxUrgentRow times in
-// a row.
+// next takes the message to start now; nil if there is none, or no free slot. It serves the tenant
+// with the fewest running messages. Of that tenant urgent ones are first, up to maxUrgentRow times
+// in a row.
 func (s *kindSlots) next() *delivery {
 	var t *tenantQueue
 	for _, o := range s.tenants {

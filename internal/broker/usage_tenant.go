@@ -23,8 +23,8 @@ const (
 	// tenant could have any number of small actions accepted that fill the log when they are
 	// performed.
 	Pending = 2 * LeastAnswer
-	// LeastAnswer is the answer that a call may have whose tenant is over its share: what was
-	// accepted still finishes. An answer of this size stands in two records.
+	// LeastAnswer is the answer size still allowed for a tenant over its share, so that accepted
+	// actions can finish. An answer of this size is stored in two records.
 	LeastAnswer = 8 << 10
 )
 
@@ -87,7 +87,7 @@ func (c *counted) frees(next int64, kept [ages]time.Duration) int64 {
 
 func (c *counted) empty() bool { return len(c[ageLog])+len(c[ageBlob])+len(c[ageEvidence]) == 0 }
 
-// tenantBytes is what lies on the log for one tenant.
+// tenantBytes is the size of one tenant's records in the log.
 type tenantBytes struct {
 	own      counted             // written by this process
 	others   map[string]*counted // by the instance that wrote them

@@ -35,7 +35,7 @@ func (b *Broker) WaitingOf(ctx context.Context, tenant string) (n uint64, err er
 	return n, err
 }
 
-// isNew reports whether a queue holds actions that have not begun. Some in an overflow queue may
+// isNew reports whether a queue holds actions that have not started. Some in an overflow queue may
 // have been woken.
 func isNew(q schemas.Queue) bool { return q == schemas.QueueNew || q.Overflows() }
 

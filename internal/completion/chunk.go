@@ -126,16 +126,15 @@ func set(object []byte, name, value string) []byte {
 	return with
 }
 
-// maxTokens is some hundred times what the longest context holds. A count beyond it is a
-// fault, and would spend a budget for good.
+// maxTokens is about a hundred times the largest context. A count above it is a mistake, and would
+// exhaust a budget permanently.
 const maxTokens = 1 << 30
 
-// readUsage reads a usage object; nil: it is none, or one that is not to be believed. It is
-// taken as a whole or not at all: no count of it may be anything but a whole number of
-// tokens or null, and it has to say, or to let be told from its total, what both the prompt
-// and the answer were. One of nothing at all is none: no prompt is empty, and some write
-// zeros where they do not count. It knows the names that providers give their numbers, and
-// mends a total that is less than its parts.
+// readUsage reads a usage object; nil if it is missing or implausible. It is accepted as a whole or
+// not at all: each count must be a whole number of tokens or null, and both prompt and output
+// tokens must be given or follow from the total. All zeros count as missing: no prompt is empty,
+// and some providers write zeros when they do not count. readUsage knows the providers' field
+// names, and raises a total that is less than its parts.
 func readUsage(usage gjson.Result) *schemas.ChatUsage {
 	const none = -1
 	u := schemas.ChatUsage{Prompt: none, Completion: none, Total: none}
@@ -165,7 +164,7 @@ func readUsage(usage gjson.Result) *schemas.ChatUsage {
 			count(&u.Reasoning, object(v).Get("reasoning_tokens"))
 		}
 	}
-	switch { // what is not there is below zero, and stays so where nothing tells it
+	switch { // missing counts are below zero, and stay so unless others imply them
 	case u.Prompt >= 0 && u.Completion < 0:
 		u.Completion = u.Total - u.Prompt
 	case u.Completion >= 0 && u.Prompt < 0:

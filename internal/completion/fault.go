@@ -16,9 +16,9 @@ type Fault struct {
 	Status int
 	// Message is one line of at most 4 KiB.
 	Message string
-	// Code, Type and Param are what the error says of itself beside that, where it is a
-	// word, such as context_length_exceeded; else empty. Of errors in each other they are
-	// the innermost one's that has any.
+	// Code, Type and Param are the error's further members, if they are keywords such as
+	// context_length_exceeded; otherwise empty. Of nested errors the innermost with any of them
+	// counts.
 	Code, Type, Param string
 }
 

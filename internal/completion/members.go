@@ -154,8 +154,8 @@ func matches(name string, by func(name, word string) bool, words ...string) bool
 	return slices.ContainsFunc(words, func(word string) bool { return by(name, word) })
 }
 
-// Reserved reports whether a folded name that is not guarded is still one by which a
-// provider could be told where to send the request, with which key, or whom to call.
+// Reserved reports whether a folded name that is not guarded could still make a provider send the
+// request elsewhere, use another key or call a third party.
 func Reserved(name string) bool {
 	switch name {
 	case "allowfallbacks", "disablefallbacks", "emailaddress": // they only look like it

@@ -12,7 +12,7 @@ import (
 // errNoObject: it is no object, or has a name twice.
 var errNoObject = errors.New("completion: not one JSON object with each name once")
 
-// Change is what becomes of a request on its way to a model.
+// Change lists the changes to a request on its way to a model.
 type Change struct {
 	// Model is the model's name there; empty: it stays.
 	Model string

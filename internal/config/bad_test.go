@@ -125,7 +125,7 @@ func TestBadFiles(t *testing.T) {
 		{"public_url: 'ftp://weir.example.com'", "weir.yaml:1: public_url: is not a URL that begins with http:// or https:// and a host, such as https://host.example"},
 		{"public_url: 'https://'", "weir.yaml:1: public_url: is not a URL that begins with http:// or https:// and a host, such as https://host.example"},
 		{"public_url: \"http://a\\nb\"", "weir.yaml:1: public_url: is not a URL that begins with http:// or https:// and a host, such as https://host.example"},
-		{"public_url: 'https://user:canary@h'", "weir.yaml:1: public_url: holds a user name or a password; everybody with a repository's URL would see it, leave it out"},
+		{"public_url: 'https://user:canary@h'", "weir.yaml:1: public_url: holds a user name or a password; every user of a repository's URL would see it; leave it out"},
 		{"public_url: 'https://h?canary'", "weir.yaml:1: public_url: has a query or a fragment; leave it out"},
 		{"public_url: 'https://h/#'", "weir.yaml:1: public_url: has a query or a fragment; leave it out"},
 		{"public_url: 'https://h/weir'", "weir.yaml:1: public_url: has a path; Weir is served at the root of a host, so leave it out"},
@@ -208,8 +208,8 @@ func TestOpenModeStaysOnLoopback(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, c.Open(), "who listens to others asks for tokens")
 		_, err = config.Parse("", nil, []string{"HTTP_EXECUTOR_BIND_ADDR=" + listen, "WEIR_AUTH_MODE=open"}, nil)
-		require.EqualError(t, err, "WEIR_AUTH_MODE: auth.mode: is open and "+listen+
-			" can be reached from other machines: anybody there could act; use tokens, or listen on a loopback address such as 127.0.0.1:8092")
+		require.EqualError(t, err, "WEIR_AUTH_MODE: auth.mode: is open and other machines can reach "+listen+
+			" without a token; use tokens, or listen on a loopback address such as 127.0.0.1:8092")
 	}
 }
 
@@ -229,7 +229,7 @@ func TestBadVariablesAndFlags(t *testing.T) {
 		{nil, map[string]string{"workers.slots": "x"}, "command line: workers.slots: cannot be read; write a whole number of at most 18 digits, without quotes"},
 		{nil, map[string]string{"worker.slots": "1"}, `command line: "worker.slots": unknown key; did you mean workers.slots?`},
 		{nil, map[string]string{"policy.allowlist": "x"}, `command line: "policy.allowlist": unknown key; the keys here are`},
-		{nil, map[string]string{"listen": ":1", "auth.mode": "open"}, "command line: auth.mode: is open and :1 can be reached from other machines"},
+		{nil, map[string]string{"listen": ":1", "auth.mode": "open"}, "command line: auth.mode: is open and other machines can reach :1 without a token"},
 	}
 	for _, tt := range tests {
 		_, err := config.Parse("weir.yaml", nil, tt.environ, tt.flags)

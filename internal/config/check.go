@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"net"
 	"net/url"
 	"reflect"
@@ -20,8 +21,8 @@ import (
 func (r *reader) check(c *Config) {
 	leaves(field{value: reflect.ValueOf(c).Elem()}, true, r.checkField)
 	if r.checkAddress("listen", c.Listen) {
-		r.refuse(c.Open() && !Loopback(c.Listen), "auth.mode", "is open and %s can be reached from other machines: anybody there could "+
-			"act; use tokens, or listen on a loopback address such as 127.0.0.1:8092", c.Listen)
+		r.refuse(c.Open() && !Loopback(c.Listen), "auth.mode", "is open and other machines can reach %s without a token; "+
+			"use tokens, or listen on a loopback address such as 127.0.0.1:8092", c.Listen)
 	}
 	_, _, rate := schemas.ParseRate(c.Auth.Rate)
 	r.refuse(!rate, "auth.rate", "is not a count a second, minute or hour, such as 500/s")
@@ -36,7 +37,7 @@ func (r *reader) check(c *Config) {
 		r.refuse(!httpguts.ValidHeaderFieldName(name) || len(name) > 128, item("redact_headers", i),
 			"is not the name of a header; write letters, digits and hyphens")
 	}
-	if c.PublicURL != "" && r.checkURL("public_url", c.PublicURL, "everybody with a repository's URL would see it, leave it out") {
+	if c.PublicURL != "" && r.checkURL("public_url", c.PublicURL, "every user of a repository's URL would see it; leave it out") {
 		u, err := url.Parse(c.PublicURL)
 		r.refuse(err == nil && u.Path != "" && u.Path != "/", "public_url",
 			"has a path; Weir is served at the root of a host, so leave it out")
@@ -144,6 +145,9 @@ func (r *reader) checkPolicy(c *Config) {
 	for i, e := range c.Policy.Allowlist {
 		key := item("policy.allowlist", i)
 		r.judge(key, policy.Config{Entries: []policy.Entry{e}}, nil)
+		r.checkLiterals(key+".headers", e.Headers)
+		r.checkLiterals(key+".query", e.Query)
+		r.checkLiterals(key+".body", e.Body)
 		const open = "is *: callers can set whatever says as whom or for whom a call with this entry's credentials is made; " +
 			"name what they need"
 		r.warn(slices.Contains(e.CallerHeaders, "*"), key+".caller_headers", open)
@@ -154,6 +158,18 @@ func (r *reader) checkPolicy(c *Config) {
 	}
 	r.checkAgents(c)
 	r.checkModels(c)
+}
+
+// variable is a text that looks like a variable of a shell.
+var variable = regexp.MustCompile(`\$[A-Za-z_]`)
+
+// checkLiterals warns about added values that look like a variable, which Weir does not fill in. A value is not
+// repeated: it may be a credential.
+func (r *reader) checkLiterals(key string, values map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		r.warn(variable.MatchString(values[name]), join(key, name),
+			"contains a $ before a name, which is sent as it is; write ${secret:NAME} for a secret")
+	}
 }
 
 // verdict is a line of what policy says of one entry: after its name or number, the key and the

@@ -30,7 +30,7 @@ type Config struct {
 	NATS      NATS     `yaml:"nats"`                       // The broker: the embedded server unless a URL is given.
 	Workers   Workers  `yaml:"workers"`                    // How much is done at once.
 	Index     Index    `yaml:"index"`                      // The index behind lists and figures.
-	Limits    Limits   `yaml:"limits"`                     // What is read and kept of one request or answer.
+	Limits    Limits   `yaml:"limits"`                     // Limits on the size of requests and answers.
 	Deadline  Deadline `yaml:"deadline"`                   // How long an action may take, from its acceptance to its end.
 	Auth      Auth     `yaml:"auth"`                       // Who may ask.
 	Rules     Rules    `yaml:"rules"`                      // The traffic rules.
@@ -53,9 +53,9 @@ type Config struct {
 	RedactHeaders []string  `yaml:"redact_headers"`
 	Telemetry     Telemetry `yaml:"telemetry"` // What Weir says about itself.
 
-	warnings []string
-	source   string
-	blank    bool
+	doubts []*Problem
+	source string
+	blank  bool
 	opaque
 }
 
@@ -78,12 +78,12 @@ type Log struct {
 	// Copies of everything stored, each on another server: 1, 3 or 5. With nats.url the default is 3.
 	// One copy dies with its server: the default of durability is then process.
 	Replicas int `yaml:"replicas" default:"1"`
-	// How long events are kept, as a duration. An eighth of it, at least 10m, must be left behind
-	// any deadline, so that what comes to it is still there to be ended. A repeated id is
-	// recognised that long.
+	// How long events are kept, as a duration. An eighth of it, at least 10m, must remain after any
+	// deadline, so that an expired action can still be ended. A repeated id is recognised for the
+	// same time.
 	History time.Duration `yaml:"history" default:"168h" bounds:"1h or more"`
-	// Size of everything stored at which new actions are refused; what was accepted is still
-	// finished. 0 leaves it at most of what the disk has free.
+	// Total stored size at which new actions are refused; accepted actions still finish. 0 uses
+	// most of the free disk space.
 	MaxBytes Size `yaml:"max_bytes" default:"10GiB" bounds:"0 or 16MiB or more"`
 }
 
@@ -111,8 +111,8 @@ type NATS struct {
 
 // NATSTLS names the files of an encrypted connection to the broker.
 type NATSTLS struct {
-	// File with the certificates that sign those of the servers. A server that does not encrypt is
-	// then refused. Default: those of the system, where url asks for encryption with tls://.
+	// File with the CA certificates of the servers. With it, a server that does not encrypt is
+	// refused. Default: the system's certificates, if url requests encryption with tls://.
 	CA   string `yaml:"ca"`
 	Cert string `yaml:"cert"` // File with a certificate of this node's own, where the servers ask for one. Default none.
 	Key  string `yaml:"key"`  // File with the key of cert. Default none.
@@ -124,8 +124,8 @@ type Workers struct {
 	Slots int `yaml:"slots" default:"256" bounds:"1 to 10000"`
 	// Completions in progress at a time for each partition: they wait for models, not for this node.
 	Chats int `yaml:"chats" default:"1024" bounds:"1 to 100000"`
-	// Time for what is under way to be finished when the node is to stop. A run of a remote agent
-	// that takes longer ends as outcome_unknown. Default 0: policy.timeout and ten seconds.
+	// Time for running work to finish when the node stops. A run of a remote agent that takes
+	// longer ends as outcome_unknown. Default 0: policy.timeout and ten seconds.
 	Drain time.Duration `yaml:"drain" bounds:"0 or 1s to 1h"`
 }
 
@@ -158,11 +158,11 @@ type Limits struct {
 	ConnectionsPerPeer int `yaml:"connections_per_peer" default:"12288" bounds:"1 to 1000000"`
 }
 
-// Auth says who may ask.
+// Auth configures authentication.
 type Auth struct {
-	// Who may ask: tokens (every request needs a bearer token) or open (everybody is the tenant
-	// "default" and an admin, which only a loopback address may be). The default on a loopback
-	// address is open.
+	// Authentication mode: tokens (every request needs a bearer token) or open (every request is
+	// from the tenant "default" as an admin; only allowed on a loopback address). The default on a
+	// loopback address is open.
 	Mode string `yaml:"mode" jsonschema:"enum=open,enum=tokens" default:"tokens"`
 	// File that the first admin token is written to, readable by its owner alone, when there is no
 	// other. Default admin.token in the data directory; with nats.url none: another node makes it.
@@ -173,7 +173,7 @@ type Auth struct {
 	Streams int    `yaml:"streams" default:"1000" bounds:"1 to 1000000"` // Event streams open at a time for one token.
 }
 
-// Deadline is how long an action may take.
+// Deadline is how long an action may take, counted from its beginning.
 type Deadline struct {
 	HTTP time.Duration `yaml:"http" default:"2m" bounds:"1s to 24h"`  // An executor's action.
 	Plan time.Duration `yaml:"plan" default:"10m" bounds:"1s to 24h"` // A plan, all its decisions together.
@@ -214,8 +214,8 @@ type Git struct {
 
 // Rules is how traffic rules are written.
 type Rules struct {
-	// Whether the agent API takes operations, over HTTP and over NATS: true or false. Without it
-	// nobody can write rules; those that are there stay in force.
+	// Whether the agent API accepts operations, over HTTP and NATS: true or false. If false, rules
+	// cannot be changed; existing rules stay in force.
 	AgentAPI bool `yaml:"agent_api" default:"true"`
 	Limit    int  `yaml:"limit" default:"1000" bounds:"1 to 1000"` // Rules that one tenant may have.
 }

@@ -307,6 +307,28 @@ func TestWarnings(t *testing.T) {
 	}, c.Warnings())
 }
 
+// TestLiteralsAreWarnedOf: a variable of a shell in a value would be sent as it is.
+func TestLiteralsAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	const entry = "policy:\n  allowlist:\n  - name: a\n    url_prefix: https://a.example/\n    headers:\n      X-Auth: %s\n"
+	for value, warned := range map[string]bool{
+		"Bearer $STRIPE": true, "$token": true, "pa$1": false, "a$": false, "Bearer ${secret:STRIPE}": false,
+	} {
+		doubts := parse(t, fmt.Sprintf(entry, value)).Doubts()
+		require.Equal(t, warned, len(doubts) == 1, value)
+		if warned {
+			require.Equal(t, "weir.yaml:6: policy.allowlist[0].headers.X-Auth: contains a $ before a name, which is sent as it is; "+
+				"write ${secret:NAME} for a secret", doubts[0].Error())
+		}
+	}
+	for _, text := range []string{
+		"agents: {T: {url: 'https://a.example', token: $TOKEN}}", "models: {m: {url: 'https://a.example', headers: {X-Key: $KEY}}}",
+		"policy: {allowlist: [{name: a, url_prefix: 'https://a.example/', query: {key: $KEY}}]}",
+	} {
+		require.Len(t, parse(t, text).Doubts(), 1, text)
+	}
+}
+
 // TestOpenEntriesAreWarnedOf at start.
 func TestOpenEntriesAreWarnedOf(t *testing.T) {
 	t.Parallel()

@@ -104,7 +104,16 @@ func local(raw string) bool {
 
 // Warnings are things that look like mistakes and stop nothing, such as an environment variable that
 // begins with WEIR_ and is not a setting.
-func (c Config) Warnings() []string { return c.warnings }
+func (c Config) Warnings() []string {
+	var all []string
+	for _, d := range c.doubts {
+		all = append(all, (&Problem{Key: d.Key, What: d.What}).Error())
+	}
+	return all
+}
+
+// Doubts are the warnings with their places.
+func (c Config) Doubts() []*Problem { return c.doubts }
 
 // Source is the file that was read; empty when there was none.
 func (c Config) Source() string { return c.source }

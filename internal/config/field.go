@@ -80,7 +80,7 @@ func standard[T any]() T {
 	return c
 }
 
-// settings are the keys of c that one word, number or comma-separated list can fill.
+// settings are the keys of c that a single string, number or comma-separated list can set.
 func settings(c *Config) (all []field) {
 	leaves(field{value: reflect.ValueOf(c).Elem()}, false, func(f field) { all = append(all, f) })
 	return all

@@ -22,12 +22,12 @@ type Agent struct {
 	// The other one is asked where it does not serve the first.
 	Mode  string `yaml:"mode" jsonschema:"enum=auto,enum=stream,enum=sync" default:"auto"`
 	Token string `yaml:"token"` // Bearer token to send; it may be ${secret:NAME}. Default none.
-	// Time for one call. Default 0: what is left of the run's own.
+	// Time for one call. Default 0: the remaining time of the run.
 	Timeout time.Duration `yaml:"timeout" bounds:"0 or 100ms to 24h"`
 	// Where its addresses may lie: public, loopback or private. Default loopback where the URL
 	// names this machine, else public.
 	Network     string   `yaml:"network" jsonschema:"enum=public,enum=loopback,enum=private"`
-	CIDRs       []string `yaml:"cidrs"`                                        // What a private one may reach.
+	CIDRs       []string `yaml:"cidrs"`                                        // Networks that a private one may reach.
 	Concurrency int      `yaml:"concurrency" default:"32" bounds:"1 to 10000"` // Runs that one node gives it at a time; more wait.
 	// Whether each call has its span, in the header traceparent. Default false.
 	Trace bool `yaml:"trace"`
@@ -75,9 +75,9 @@ func (c Config) entries() []policy.Entry {
 }
 
 // Compile makes the policy that the configuration describes. Own are the addresses by which other
-// machines reach this node: on its own ports they are no more a target than loopback is. Extra are
-// ports of its own that the configuration does not name, such as the one of a listen address with
-// port 0.
+// machines reach this node; like loopback, they are not allowed as targets on the node's own ports.
+// Extra are the node's ports that the configuration does not name, such as the port of a listen
+// address with port 0.
 func (c Config) Compile(own []netip.Addr, extra ...uint16) (*policy.Policy, error) {
 	ports := slices.Clone(extra)
 	for _, address := range []string{c.Listen, c.NATS.Listen} {
@@ -114,7 +114,7 @@ type Model struct {
 	// Several upstreams, in the order in which they are asked, in place of url and the keys that
 	// belong to it.
 	Upstreams []Upstream `yaml:"upstreams"`
-	Price     *Price     `yaml:"price"`                               // What it costs. Default unknown; a budget of money then refuses it.
+	Price     *Price     `yaml:"price"`                               // Its price. Default unknown; a budget of money then refuses it.
 	Context   int64      `yaml:"context" bounds:"1 to 1000000000"`    // Tokens that prompt and answer may have together. Default unknown.
 	MaxOutput int64      `yaml:"max_output" bounds:"1 to 1000000000"` // Tokens that an answer may have. Default unknown.
 	// Tokens that one image in a prompt is at most: so much is held for it, and charged where the
@@ -125,8 +125,8 @@ type Model struct {
 
 // Upstream is a place where a model can be asked.
 type Upstream struct {
-	// What it is called: at most 100 letters, digits, dots, underscores, colons and hyphens. No
-	// other has this name. Its policy entry is model: and it.
+	// Name, unique, at most 100 letters, digits, dots, underscores, colons and hyphens. Its policy
+	// entry is the name with the prefix model:.
 	Name string `yaml:"name" jsonschema:"required"`
 	Target
 	// Its share of the load among those beside it that have one. Default none: it is asked where
@@ -148,7 +148,7 @@ type Target struct {
 	// Where its addresses may lie: public, loopback or private. Default loopback where the URL
 	// names this machine, else public.
 	Network string   `yaml:"network" jsonschema:"enum=public,enum=loopback,enum=private"`
-	CIDRs   []string `yaml:"cidrs"`                // What a private one may reach.
+	CIDRs   []string `yaml:"cidrs"`                // Networks that a private one may reach.
 	Usage   bool     `yaml:"usage" default:"true"` // Whether it is asked for the usage of a stream: true or false.
 	// Members of a request, and types of tools, that it gets beyond those that every upstream gets,
 	// such as [plugins, web_search]; docs/reference/chat.md lists those. "*" stands for all: callers then
@@ -182,12 +182,12 @@ type Budget struct {
 	// [token, model] for each pair. Accounts are each tenant's own in any case. With task it bounds
 	// the completions of tasks and no others. Default tenant.
 	Per []string `yaml:"per" jsonschema:"enum=tenant,enum=token,enum=task,enum=model"`
-	// Names or patterns of the models that it counts, such as openai/*; of aliases the names behind
-	// them. Default all.
+	// Names or patterns of the counted models, such as openai/*; for aliases, the names that they
+	// stand for. Default all.
 	Models  []string `yaml:"models"`
 	Tenants []string `yaml:"tenants"` // Names of the tenants that it bounds. Default all.
-	// After how long it begins anew: windows begin at whole multiples of it in UTC. Default 0:
-	// never.
+	// Length of a window: windows begin at whole multiples of it in UTC. Default 0: a single window
+	// without end.
 	Window   time.Duration `yaml:"window" bounds:"0 or 1s to 8760h"`
 	Requests int64         `yaml:"requests" bounds:"1 to 1000000000000000"` // Completions.
 	Tokens   int64         `yaml:"tokens" bounds:"1 to 1000000000000000"`   // Tokens of prompts and answers together.

@@ -88,6 +88,7 @@ func (r *reader) checkAgents(c *Config) {
 		if r.refuse(strings.ContainsAny(a.Token, " \t"), key+".token", "holds a space; write the token alone, Bearer is added to it") {
 			a.Token = "" // policy would refuse it again
 		}
+		r.checkLiterals(key, map[string]string{"token": a.Token})
 		r.checkOutbound(c, key, a.URL, a.entry(taskType), "token", "run",
 			schemas.RouteRunSync, schemas.RouteRunStream, strings.TrimSuffix(schemas.RouteRuns, "/"))
 		r.warn(a.Concurrency >= c.Workers.Slots, key+".concurrency",
@@ -116,10 +117,10 @@ func (r *reader) checkModels(c *Config) {
 }
 
 func (r *reader) checkAlias(c *Config, key string, m Model) {
-	r.alone(key, m, keys(reflect.TypeFor[Model]())[1:], "is written beside alias, which stands alone; remove one of the two")
+	r.alone(key, m, keys(reflect.TypeFor[Model]())[1:], "cannot be combined with alias; remove one of the two")
 	by, known := models.NewNames(maps.Keys(c.Models)).Match(m.Alias)
 	_ = r.refuse(!schemas.ValidModel(m.Alias), key+".alias", "is not the name of a model; patterns have no aliases") ||
-		r.refuse(!known, key+".alias", "names no model; write the name of one that is under models, or that one of its patterns fits") ||
+		r.refuse(!known, key+".alias", "names no model; write the name of one under models, or one that matches one of its patterns") ||
 		r.refuse(c.Models[by].Alias != "", key+".alias", "names an alias; write the name of the model itself")
 }
 
@@ -135,7 +136,7 @@ func (r *reader) alone(key string, m Model, names []string, what string) {
 
 func (r *reader) checkModel(c *Config, key string, m Model) {
 	if len(m.Upstreams) > 0 {
-		r.alone(key, m, keys(reflect.TypeFor[Target]()), "is written beside upstreams; write it with each of them")
+		r.alone(key, m, keys(reflect.TypeFor[Target]()), "cannot be combined with upstreams; write it with each of them")
 	}
 	r.refuse(m.Context > 0 && m.MaxOutput > m.Context, key+".max_output", "is more than context, which holds the prompt too")
 	r.warn(m.Timeouts.FirstByte > c.Deadline.Chat, key+".timeouts.first_byte",
@@ -171,6 +172,7 @@ func (r *reader) checkUpstream(c *Config, key, model string, u Upstream, owner m
 		set := slices.Contains([]string{"content-type", "accept"}, strings.ToLower(name))
 		r.refuse(set, join(key+".headers", name), "is what Weir sets itself; leave it out")
 	}
+	r.checkLiterals(key+".headers", u.Headers)
 	r.checkOutbound(c, key, u.URL, u.entry(), "headers", "completion", schemas.RouteChat)
 }
 
@@ -191,7 +193,7 @@ func (r *reader) checkPass(key string, pass Pass) {
 			r.refuse(!all && completion.Refused(name), at, "names a member that is always refused: "+
 				"it would choose where a request goes, with which key, or who is called back; remove it")
 		r.warn(completion.Stored(completion.Fold(name)), at, "%s names objects that are stored in the provider's account, "+
-			"which all tenants of this upstream share: each can use those of the others", name)
+			"which all tenants of this upstream share: each tenant could use the others' data", name)
 	}
 }
 

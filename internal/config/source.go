@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
+	"weir/internal/nearest"
 )
 
 // DefaultFile is read when no other is named. It may be absent.
@@ -21,7 +21,7 @@ const DefaultFile = "weir.yaml"
 const (
 	envPrefix = "WEIR_"
 	envFile   = "WEIR_CONFIG"      // where the file is
-	envToken  = "WEIR_TOKEN"       // what the client commands send
+	envToken  = "WEIR_TOKEN"       // the token of the client commands
 	envURL    = "WEIR_URL"         // where they send it
 	envRelay  = "WEIR_RELAY_TOKEN" // the token of the relay
 	envSecret = "WEIR_SECRET_"     // a secret's value, by name
@@ -67,7 +67,7 @@ func Parse(name string, data []byte, environ []string, flags map[string]string) 
 	if err := errors.Join(r.problems...); err != nil {
 		return Config{}, err
 	}
-	c.warnings = r.warnings
+	c.doubts = r.doubts
 	return c, nil
 }
 
@@ -75,7 +75,7 @@ func Parse(name string, data []byte, environ []string, flags map[string]string) 
 type Problem struct { //nolint:errname // an operator has problems; RFC 9457 bodies are elsewhere
 	Where string // file:line, the environment variable, or "command line"
 	Key   string // the path of the key, such as policy.allowlist[0].methods
-	What  string // what is wrong; what to do
+	What  string // the problem and the remedy
 }
 
 func (p *Problem) Error() string {
@@ -91,7 +91,7 @@ type reader struct {
 	file     string
 	given    map[string]origin
 	problems []error
-	warnings []string
+	doubts   []*Problem
 }
 
 // has reports whether a key was given.
@@ -102,13 +102,15 @@ func (r *reader) at(where, key, format string, args ...any) {
 	r.problems = append(r.problems, &Problem{Where: where, Key: key, What: fmt.Sprintf(format, args...)})
 }
 
-// wrong notes a problem with a key, at the place of it or else of the nearest key around it.
-func (r *reader) wrong(key, format string, args ...any) {
-	around := key
-	for !r.has(around) {
-		around = around[:max(strings.LastIndexAny(around, ".["), 0)]
+// wrong notes a problem with a key.
+func (r *reader) wrong(key, format string, args ...any) { r.at(r.place(key), key, format, args...) }
+
+// place is the place of a key, or else of the nearest key around it.
+func (r *reader) place(key string) string {
+	for !r.has(key) {
+		key = key[:max(strings.LastIndexAny(key, ".["), 0)]
 	}
-	r.at(r.given[around].where, key, format, args...)
+	return r.given[key].where
 }
 
 // refuse notes a problem with a key if there is one, and reports whether there is.
@@ -122,7 +124,7 @@ func (r *reader) refuse(problem bool, key, format string, args ...any) bool {
 // warn notes what looks like a mistake and can still be meant.
 func (r *reader) warn(doubt bool, key, format string, args ...any) {
 	if doubt {
-		r.warnings = append(r.warnings, key+": "+fmt.Sprintf(format, args...))
+		r.doubts = append(r.doubts, &Problem{Where: r.place(key), Key: key, What: fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -145,11 +147,7 @@ func (r *reader) overrides(vars, flags map[string]string, c *Config) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		if strings.HasPrefix(name, envPrefix) && !slices.Contains(known, name) && !strings.HasPrefix(name, envSecret) {
-			text := name + " is set and is not a setting of Weir"
-			if best := nearest(name, known); best != "" {
-				text += "; did you mean " + best + "?"
-			}
-			r.warnings = append(r.warnings, text)
+			r.doubts = append(r.doubts, &Problem{Where: name, What: name + " is set and is not a setting of Weir" + nearest.Hint(name, known)})
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(flags)) {
@@ -189,19 +187,8 @@ func variables(environ []string) map[string]string {
 
 // advice names the key that was probably meant, or those there are.
 func advice(key string, names []string) string {
-	if best := nearest(strings.ReplaceAll(strings.ToLower(key), "-", "_"), names); best != "" {
+	if best := nearest.Name(strings.ReplaceAll(strings.ToLower(key), "-", "_"), names); best != "" {
 		return "did you mean " + best + "?"
 	}
 	return "the keys here are " + strings.Join(slices.Sorted(slices.Values(names)), ", ")
-}
-
-// nearest is the name that a slip of one or two letters turns into word; empty: there is none.
-func nearest(word string, names []string) string {
-	best, distance := "", 3
-	for _, name := range slices.Sorted(slices.Values(names)) {
-		if d := levenshtein.ComputeDistance(word[:min(len(word), 64)], name); d < min(distance, len(name)) {
-			best, distance = name, d
-		}
-	}
-	return best
 }

@@ -28,7 +28,7 @@ const (
 	kill = "kill"
 	lose = "lose"
 	stop = "stop"
-	hold = "hold" // whoever comes to the point stays there
+	hold = "hold" // the goroutine that reaches the point blocks there
 )
 
 func arm(specs string) []*fuse {
@@ -73,7 +73,7 @@ func parse(spec string) (*fuse, error) {
 // At acts if the environment has armed this point for this id.
 func At(p Point, id string) { Lost(p, id) }
 
-// Lost is At for a point that has an answer to lose, and reports whether it is to be.
+// Lost is At for a point with an answer to drop, and reports whether to drop it.
 func Lost(p Point, id string) bool {
 	lost := false
 	for _, f := range armed {
@@ -116,8 +116,8 @@ func (b *between) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// note tells the test that the point was reached. What is written is with the kernel, and
-// so survives the process.
+// note records for the test that the point was reached. The kernel holds the written line, so it
+// survives the process.
 func note(p Point, id, act string) {
 	path := os.Getenv("WEIR_FAILPOINT_LOG")
 	if path == "" {

@@ -1,5 +1,5 @@
-// Package fault holds the errors that the rooms share: what went wrong as a
-// public code and sentence, the private cause, and what should happen next.
+// Package fault holds the errors shared by all packages: a public code and sentence, the private
+// cause, and what should happen next.
 package fault
 
 import (
@@ -13,7 +13,7 @@ import (
 
 // Sentinels of the log. Callers compare with errors.Is.
 var (
-	// ErrFenced: somebody else wrote to the action since it was read.
+	// ErrFenced: another writer changed the action since it was read.
 	ErrFenced = errors.New("another writer was first")
 	// ErrNotFound: there is no such record.
 	ErrNotFound = errors.New("not found")
@@ -63,13 +63,13 @@ func (c *Call) Error() string { return string(c.Code) }
 // Unwrap gives the private cause, which may name addresses: never show it.
 func (c *Call) Unwrap() error { return c.Cause }
 
-// Later asks for the work to be delivered again after a delay; 0 is a second.
-type Later struct {
+// RetryAfter asks for the work to be delivered again after a delay; 0 is a second.
+type RetryAfter struct {
 	After time.Duration
 	Cause error
 }
 
-func (l *Later) Error() string {
+func (l *RetryAfter) Error() string {
 	if l.Cause == nil {
 		return "later"
 	}
@@ -77,19 +77,19 @@ func (l *Later) Error() string {
 }
 
 // Unwrap gives the cause.
-func (l *Later) Unwrap() error { return l.Cause }
+func (l *RetryAfter) Unwrap() error { return l.Cause }
 
-// Parked is work that no retry can help.
-type Parked struct {
+// Terminal is work that no retry can help.
+type Terminal struct {
 	Code   schemas.Code
 	Reason string // without content
 	Cause  error
 }
 
-func (p *Parked) Error() string { return string(p.Code) + ": " + p.Reason }
+func (p *Terminal) Error() string { return string(p.Code) + ": " + p.Reason }
 
 // Unwrap gives the cause.
-func (p *Parked) Unwrap() error { return p.Cause }
+func (p *Terminal) Unwrap() error { return p.Cause }
 
 // defaultDelay is how long an error that says nothing else is left alone: a
 // negative acknowledgement without a delay is redelivered in a hot loop.
@@ -102,13 +102,13 @@ func Disposition(err error) (ack bool, again time.Duration) {
 	if err == nil {
 		return true, 0
 	}
-	if later, ok := errors.AsType[*Later](err); ok {
+	if later, ok := errors.AsType[*RetryAfter](err); ok {
 		return false, cmp.Or(later.After, defaultDelay)
 	}
 	return false, defaultDelay
 }
 
-// Scope is nil for whoever has one of the scopes, and FORBIDDEN for everybody else.
+// Scope is nil if one of the scopes is granted, otherwise FORBIDDEN.
 func Scope(granted []string, scopes ...string) error {
 	for _, s := range scopes {
 		if schemas.Grants(granted, s) {

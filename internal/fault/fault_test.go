@@ -20,11 +20,11 @@ func TestDisposition(t *testing.T) {
 		again time.Duration
 	}{
 		"done":              {nil, true, 0},
-		"later":             {&fault.Later{After: time.Minute}, false, time.Minute},
-		"later, wrapped":    {fmt.Errorf("work: %w", &fault.Later{After: time.Minute}), false, time.Minute},
-		"later, who knows":  {&fault.Later{Cause: fault.ErrFenced}, false, time.Second},
+		"later":             {&fault.RetryAfter{After: time.Minute}, false, time.Minute},
+		"later, wrapped":    {fmt.Errorf("work: %w", &fault.RetryAfter{After: time.Minute}), false, time.Minute},
+		"later, who knows":  {&fault.RetryAfter{Cause: fault.ErrFenced}, false, time.Second},
 		"the log is away":   {fault.ErrUnavailable, false, time.Second},
-		"parking it failed": {&fault.Parked{Code: schemas.Poison}, false, time.Second},
+		"parking it failed": {&fault.Terminal{Code: schemas.Poison}, false, time.Second},
 		"something else":    {errors.New("something"), false, time.Second},
 	}
 	for name, tt := range tests {
@@ -41,7 +41,7 @@ func TestOnlyThePublicHalfShows(t *testing.T) {
 	for _, err := range []error{
 		&fault.Error{Code: schemas.Internal, Message: "m", Cause: cause},
 		&fault.Call{Code: schemas.UpstreamReset, Cause: cause},
-		&fault.Parked{Code: schemas.Poison, Reason: "r", Cause: cause},
+		&fault.Terminal{Code: schemas.Poison, Reason: "r", Cause: cause},
 	} {
 		assert.NotContains(t, err.Error(), "AGWCANARY")
 		assert.ErrorIs(t, err, cause)

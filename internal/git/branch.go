@@ -61,7 +61,7 @@ func (g *Git) Branch(ctx context.Context, id, branch, base, taskID string) (oid 
 }
 
 // stake claims a branch that is not there yet, and none of whose parts is a branch.
-func (g *Git) stake(t turn, r repository, branch, base, taskID string) (claim, error) {
+func (g *Git) stake(t slot, r repository, branch, base, taskID string) (claim, error) {
 	names := []string{schemas.RefOf(base), schemas.RefOf(branch)}
 	for i := range len(branch) {
 		if branch[i] == '/' {
@@ -91,7 +91,7 @@ func (g *Git) stake(t turn, r repository, branch, base, taskID string) (claim, e
 }
 
 // ensure makes a ref at an object where there is none. The process that made it may have died before it was on the disk.
-func (g *Git) ensure(t turn, r repository, ref, oid string) error {
+func (g *Git) ensure(t slot, r repository, ref, oid string) error {
 	switch _, err := g.tip(t, r, ref); {
 	case err == nil:
 		return r.syncRef(ref)

@@ -51,7 +51,7 @@ func firstCommit(branch string) string {
 
 // make makes a repository aside, has fill put into it what belongs there, and moves it to its place when it would
 // survive: it is there whole or not at all. One that is there already is returned.
-func (g *Git) make(t turn, id string, fill func(repository) error) (repository, error) {
+func (g *Git) make(t slot, id string, fill func(repository) error) (repository, error) {
 	path, err := g.repoPath(id)
 	if err != nil {
 		return "", errors.New("the repository has no proper id")
@@ -117,7 +117,7 @@ func (g *Git) Remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(aside) }() // what is left of it Open removes
+	defer func() { _ = os.RemoveAll(aside) }() // Open removes leftovers
 	if err := os.Rename(string(r), filepath.Join(aside, "r")); err != nil {
 		return err
 	}

@@ -24,30 +24,30 @@ func TestFate(t *testing.T) {
 	first := head(t, g, "r1", "main")
 	for name, row := range map[string]struct {
 		branch, oid string
-		want        Fate
+		want        PushState
 	}{
-		"it is there":             {"work", commits[2], Fate{commits[2], true}},
-		"another was built on it": {"work", commits[0], Fate{commits[2], true}},
-		"it is elsewhere":         {"main", commits[0], Fate{first, false}},
-		"nowhere":                 {"work", oidOf('1'), Fate{commits[2], false}},
-		"deleted":                 {"work", zero, Fate{commits[2], false}},
+		"it is there":             {"work", commits[2], PushState{commits[2], true}},
+		"another was built on it": {"work", commits[0], PushState{commits[2], true}},
+		"it is elsewhere":         {"main", commits[0], PushState{first, false}},
+		"nowhere":                 {"work", oidOf('1'), PushState{commits[2], false}},
+		"deleted":                 {"work", zero, PushState{commits[2], false}},
 	} {
-		f, err := g.Fate(ctx, "r1", row.branch, row.oid)
+		f, err := g.PushState(ctx, "r1", row.branch, row.oid)
 		require.NoError(t, err, name)
 		require.Equal(t, row.want, f, name)
 	}
 	dir := clone(t, s, "r1", "-b", "work")
 	tree := gitkit.Git(t, dir, "rev-parse", "HEAD^{tree}")
-	f, err := g.Fate(ctx, "r1", "work", tree)
+	f, err := g.PushState(ctx, "r1", "work", tree)
 	require.NoError(t, err)
 	require.False(t, f.Has, "what is no commit")
-	_, err = g.Fate(ctx, "r1", "gone", commits[0])
+	_, err = g.PushState(ctx, "r1", "gone", commits[0])
 	require.ErrorIs(t, err, ErrNoRef)
-	_, err = g.Fate(ctx, "r1", "a..b", commits[0])
+	_, err = g.PushState(ctx, "r1", "a..b", commits[0])
 	require.ErrorIs(t, err, ErrNoRef)
-	_, err = g.Fate(ctx, "nobody", "work", commits[0])
+	_, err = g.PushState(ctx, "nobody", "work", commits[0])
 	require.ErrorIs(t, err, ErrNoRepo)
-	_, err = g.Fate(ctx, "r1", "work", "--all")
+	_, err = g.PushState(ctx, "r1", "work", "--all")
 	require.Error(t, err)
 }
 
@@ -86,7 +86,7 @@ func TestNothingIsReportedThatIsNotOnTheDisk(t *testing.T) {
 	require.Equal(t, first, head(t, g, "r1", "work"), "it can be read")
 	_, err = g.Branch(t.Context(), "r1", "work", "main", "task-work")
 	require.ErrorContains(t, err, "objects/pack")
-	_, err = g.Fate(t.Context(), "r1", "work", first)
+	_, err = g.PushState(t.Context(), "r1", "work", first)
 	require.ErrorContains(t, err, "objects/pack")
 }
 
@@ -121,11 +121,11 @@ func TestStragglersKeepTheirLock(t *testing.T) {
 	require.DirExists(t, quarantine, "it may still be written to")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errGone)
 	defer cancel()
-	_, err = g.Fate(ctx, "r1", "work", first)
+	_, err = g.PushState(ctx, "r1", "work", first)
 	require.ErrorIs(t, err, errGone)
 	fate := make(chan error, 1)
 	go func() {
-		_, err := g.Fate(t.Context(), "r1", "work", first)
+		_, err := g.PushState(t.Context(), "r1", "work", first)
 		fate <- err
 	}()
 	end()

@@ -85,17 +85,17 @@ func (g *Git) UploadPack(ctx context.Context, id string, protocol int, v View, i
 }
 
 // uploadOrReceive prepares a process of either, with a turn for it.
-func (g *Git) uploadOrReceive(ctx context.Context, id, command string, protocol int, v View) (turn, job, error) {
+func (g *Git) uploadOrReceive(ctx context.Context, id, command string, protocol int, v View) (slot, job, error) {
 	if g.asked != nil {
-		return turn{}, job{}, g.asked
+		return slot{}, job{}, g.asked
 	}
 	r, err := g.repo(id)
 	if err != nil {
-		return turn{}, job{}, err
+		return slot{}, job{}, err
 	}
 	list, err := v.settings(r)
 	if err != nil {
-		return turn{}, job{}, err
+		return slot{}, job{}, err
 	}
 	j := job{args: []string{command, "--stateless-rpc"}, dir: string(r), env: []string{offline}}
 	if command == "upload-pack" {

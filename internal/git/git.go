@@ -90,7 +90,7 @@ type Git struct {
 	version  version
 	lock     *os.File // of the directory
 
-	turns  turns
+	slots  slots
 	spools *Spools // packs that come in
 	claims stripes // over the making of branches
 	joins  joins
@@ -110,7 +110,7 @@ func Open(ctx context.Context, cfg Config) (*Git, error) {
 		return nil, errors.New("git needs a directory for its repositories")
 	}
 	cfg.Dir = dir
-	g := &Git{cfg: cfg, turns: newTurns(cfg.Processes, cfg.TenantShare), joins: joins{failed: map[repository]int{}}}
+	g := &Git{cfg: cfg, slots: newSlots(cfg.Processes, cfg.TenantShare), joins: joins{failed: map[repository]int{}}}
 	g.open, g.close = context.WithCancel(context.WithoutCancel(ctx))
 	g.spools = NewSpools(g.tmpDir(), cfg.MaxPack, cfg.TenantShare)
 	if err := g.find(ctx); err != nil {

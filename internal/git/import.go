@@ -12,16 +12,20 @@ import (
 	"weir/schemas"
 )
 
-// Import makes a repository of what git fetches from a URL, branches and tags, with the default branch that a function
-// names, and returns that. The URL must be one of this machine's own making (http://127.0.0.1…): git's own network is
-// closed to everything else. A repository that is there is left as it is, and branch is not called.
-// ErrNoRef: the branch is not there; ErrFull: there is more than a repository may have. Then nothing is left of it.
-// tell is called many times a second while git waits, and never after Import has returned. nil: no progress is reported.
+// Import creates a repository from the branches and tags that git fetches from a URL, with the
+// default branch that the function branch returns, and returns that branch. The URL must point to
+// this machine (http://127.0.0.1…): git's own network access is closed to everything else. If the
+// repository exists, it stays unchanged and branch is not called.
+// ErrNoRef: the branch does not exist. ErrFull: the source exceeds the size limit of a repository.
+// In both cases nothing remains of the repository.
+// tell is called many times a second during the fetch, and never after Import has returned. nil: no
+// progress reports.
 //
-// An import takes a turn of the tenant's, one of the few for imports, and ends when its server sends less than 1 KiB/s
-// for 2 min.
+// An import takes one of the tenant's few import slots. It ends if its server sends less than 1
+// KiB/s for 2 min.
 //
-// Git's children have the URL among their arguments, where users of this machine may see it: it should be good for this import alone.
+// The URL is an argument of git's child processes and so visible to users of this machine: it
+// should be valid for this import alone.
 func (g *Git) Import(
 	ctx context.Context, tenant, id, from string, branch func(context.Context) (string, error), tell func(schemas.RepoProgress),
 ) (defaultBranch string, err error) {
@@ -73,7 +77,7 @@ func importing() []setting {
 	}
 }
 
-func (g *Git) copyFrom(t turn, r repository, from string, branch func(context.Context) (string, error), tell func(schemas.RepoProgress)) error {
+func (g *Git) copyFrom(t slot, r repository, from string, branch func(context.Context) (string, error), tell func(schemas.RepoProgress)) error {
 	name, err := branch(t.ctx)
 	if err != nil {
 		return err

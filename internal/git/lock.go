@@ -55,8 +55,8 @@ type writing struct {
 	lock *os.File
 }
 
-// write takes part in a repository's writing. If no other writer does, it first takes
-// away what a killed one has left: a lock of the ref would stop its pushes for good.
+// write registers a writer of a repository. If there is no other writer, it first removes the
+// leftovers of a killed one: a lock of the ref would block its pushes permanently.
 func (r repository) write(ctx context.Context, ref string) (writing, error) {
 	f, err := r.openLock()
 	if err != nil {
@@ -90,7 +90,7 @@ const stragglers = time.Second
 // Where others are writing, or something of it is still there, the next one does.
 func (w writing) abandon(ctx context.Context) {
 	w.done()
-	f, err := w.r.openLock() // anew: what is left of the process has w's own
+	f, err := w.r.openLock() // anew: child processes still hold w's own
 	if err != nil {
 		return
 	}

@@ -62,7 +62,7 @@ func (e *ExitError) Unwrap() error { return e.err }
 
 // run runs git to its end. It returns when no process of the job is left and nothing of it touches in or
 // what out was given. The error is the first of these: in's, why the turn ended, git's, out's.
-func (g *Git) run(t turn, j job) error {
+func (g *Git) run(t slot, j job) error {
 	name := "git " + j.args[0]
 	if err := context.Cause(t.ctx); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -166,7 +166,7 @@ func (g *Git) start(ctx context.Context, j job) (*process, error) {
 
 // feed writes git's input, and returns why it could not be read. A git that reads no more is no error. The input
 // ends here only if it was read to its end: git must not take another end for that one.
-func (p *process) feed(t turn, in *source) error {
+func (p *process) feed(t slot, in *source) error {
 	if in != nil {
 		_, _ = io.Copy(p.in, in)
 		if in.failed != nil {
@@ -216,7 +216,7 @@ func anyLine(data []byte, over bool) (int, []byte, error) {
 func (g *Git) scrub(s string) string { return strings.ReplaceAll(s, g.cfg.Dir, "") }
 
 // output runs git in a repository, and returns its answer, of at most some bytes.
-func (g *Git) output(t turn, r repository, in string, most int, args ...string) (string, error) {
+func (g *Git) output(t slot, r repository, in string, most int, args ...string) (string, error) {
 	var answer []byte
 	err := g.run(t, job{args: args, dir: string(r), env: r.dirEnv(), in: text(in), out: func(o io.Reader) (err error) {
 		answer, err = io.ReadAll(io.LimitReader(o, int64(most)+1))

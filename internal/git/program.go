@@ -139,7 +139,7 @@ func (g *Git) settings() []setting {
 	return append(list, setting{"core.fsyncObjectFiles", "true"})
 }
 
-// uploading are those of a fetch.
+// uploading are the settings for a fetch.
 func uploading() []setting {
 	return []setting{
 		{"uploadpack.allowTipSHA1InWant", "false"},
@@ -153,7 +153,7 @@ func uploading() []setting {
 	}
 }
 
-// receiving are those of a push.
+// receiving are the settings for a push.
 func (g *Git) receiving(force bool) []setting {
 	return []setting{
 		{"receive.fsckObjects", "true"},
@@ -164,7 +164,7 @@ func (g *Git) receiving(force bool) []setting {
 		{"receive.shallowUpdate", "false"},
 		{"receive.advertisePushOptions", "false"},
 		{"receive.autogc", "false"},
-		// What is quarantined has the repository beside it, whose refs are counted already.
+		// A quarantine has the repository as an alternate, whose refs are counted already.
 		{"core.alternateRefsPrefixes", "refs/none"},
 		{"receive.updateServerInfo", "false"},
 	}

@@ -27,10 +27,10 @@ type Push struct {
 	Progress func([]byte)
 }
 
-// ReceivePack has git take a push. The report is git's word; an error means that there was none,
-// and only the ref itself says what came of it. A reader of the pack that fails is that error: git is
-// ended without having seen an end.
-// When the report says that the ref was updated, the update and its objects are on the disk.
+// ReceivePack passes a push to git and returns git's report. An error means that there is no
+// report; only the ref itself then shows the result. If the reader of the pack fails, its error is
+// returned; git is killed before it sees the end of the input.
+// If the report says that the ref was updated, the update and its objects are on the disk.
 func (g *Git) ReceivePack(ctx context.Context, id string, p Push) (gitwire.Report, error) {
 	r, err := g.repo(id)
 	if err != nil {
@@ -81,8 +81,8 @@ func (p Push) ref() (string, error) {
 	return ref, nil
 }
 
-// capabilities are those that git is told of, whatever the client can do: the
-// report and the progress come here first.
+// capabilities are sent to git regardless of the client's own, because this process parses the
+// report and the progress first.
 func (p Push) capabilities() []string {
 	list := []string{gitwire.CapReport, gitwire.CapSideBand}
 	for _, c := range []string{gitwire.CapOfsDelta, gitwire.CapAtomic} {
@@ -96,7 +96,7 @@ func (p Push) capabilities() []string {
 	return list
 }
 
-func (g *Git) receive(t turn, r repository, p Push, hold []*os.File) (gitwire.Report, error) {
+func (g *Git) receive(t slot, r repository, p Push, hold []*os.File) (gitwire.Report, error) {
 	var rep gitwire.Report
 	whole, room := false, true
 	progress := g.scrubbed(p.Progress)
@@ -156,48 +156,49 @@ func (g *Git) scrubbed(progress func([]byte)) func([]byte) {
 	return func(b []byte) { progress(bytes.ReplaceAll(b, []byte(g.cfg.Dir), nil)) }
 }
 
-// Fate is what a branch says of a push.
-type Fate struct {
+// PushState is what a branch says of a push.
+type PushState struct {
 	// Head is where the branch is.
 	Head string
 	// Has: it is at the push's object, or at one that was built on it.
 	Has bool
 }
 
-// Fate waits until no process writes to the repository, and looks whether a branch has an object.
-// What it reports is on the disk: a failure to bring it there is an error. ErrNoRef where the branch is not there.
-func (g *Git) Fate(ctx context.Context, id, branch, oid string) (Fate, error) {
+// PushState waits until no process writes to the repository, and checks whether a branch has an object.
+// The reported state is on the disk: a failed sync is an error. ErrNoRef if the branch does not
+// exist.
+func (g *Git) PushState(ctx context.Context, id, branch, oid string) (PushState, error) {
 	r, err := g.repo(id)
 	switch {
 	case err != nil:
-		return Fate{}, err
+		return PushState{}, err
 	case !validBranch(branch):
-		return Fate{}, ErrNoRef
+		return PushState{}, ErrNoRef
 	case !gitwire.ValidOid(oid):
-		return Fate{}, errors.New("the push has no proper object id")
+		return PushState{}, errors.New("the push has no proper object id")
 	}
 	if err := r.quiet(ctx); err != nil {
-		return Fate{}, err
+		return PushState{}, err
 	}
 	t, err := g.lookUp(ctx)
 	if err != nil {
-		return Fate{}, err
+		return PushState{}, err
 	}
 	defer t.end()
 	ref := schemas.RefOf(branch)
-	f := Fate{}
+	f := PushState{}
 	if f.Head, err = g.tip(t, r, ref); err != nil {
-		return Fate{}, err
+		return PushState{}, err
 	}
 	if f.Has, err = g.leadsTo(t, r, f.Head, oid); err != nil {
-		return Fate{}, err
+		return PushState{}, err
 	}
 	// After the look: the sync covers everything that the look has seen.
 	return f, r.syncRef(ref)
 }
 
 // leadsTo reports whether a commit is another, or was built on it.
-func (g *Git) leadsTo(t turn, r repository, from, oid string) (bool, error) {
+func (g *Git) leadsTo(t slot, r repository, from, oid string) (bool, error) {
 	if from == oid {
 		return true, nil
 	}

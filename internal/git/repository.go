@@ -81,11 +81,11 @@ func (r repository) setHead(ref string) error {
 // object is what a name stands for; kind is empty where there is nothing.
 type object struct{ oid, kind string }
 
-// longestLook is more than a line of an answer may have: a ref's name, and a word.
+// longestLook is above the maximum length of an answer line: a ref's name and a status.
 const longestLook = 2048
 
 // look asks git what names stand for: refs in full, or object ids.
-func (g *Git) look(t turn, r repository, names []string) ([]object, error) {
+func (g *Git) look(t slot, r repository, names []string) ([]object, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -126,7 +126,7 @@ func (g *Git) Head(ctx context.Context, id, branch string) (oid string, err erro
 	return g.tip(t, r, schemas.RefOf(branch))
 }
 
-func (g *Git) tip(t turn, r repository, ref string) (string, error) {
+func (g *Git) tip(t slot, r repository, ref string) (string, error) {
 	found, err := g.look(t, r, []string{ref})
 	switch {
 	case err != nil:

@@ -49,7 +49,7 @@ type Spool struct {
 	memory bytes.Buffer
 	file   *os.File // once the memory was too small; it has no name any more
 	size   int64    // of the file
-	room   int64    // what was taken for it
+	room   int64    // its reserved space
 	give   []func()
 }
 

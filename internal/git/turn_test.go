@@ -58,11 +58,11 @@ func TestPushThatTakesTooLong(t *testing.T) {
 func TestTurnsOfTenants(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{Processes: 32, TenantShare: 25})
-	for all, want := range map[*limits.Shares]int64{g.turns.reads: 16, g.turns.writes: 16, g.turns.imports: 4} {
+	for all, want := range map[*limits.Shares]int64{g.slots.reads: 16, g.slots.writes: 16, g.slots.imports: 4} {
 		require.Equal(t, limits.Percent(want, 25), all.Division)
 	}
-	var held []turn
-	take := func(wait func(context.Context, string) (turn, error), tenant string) {
+	var held []slot
+	take := func(wait func(context.Context, string) (slot, error), tenant string) {
 		turn, err := wait(t.Context(), tenant)
 		require.NoError(t, err)
 		held = append(held, turn)
@@ -85,13 +85,13 @@ func TestTurnsOfTenants(t *testing.T) {
 	}
 	cancel(errGone)
 	require.ErrorIs(t, <-waits, errGone)
-	require.EqualValues(t, 3, g.turns.imports.Held("a"))
-	require.EqualValues(t, 11, g.turns.writes.Held("a"))
-	require.EqualValues(t, 4, g.turns.writes.Held("b"))
+	require.EqualValues(t, 3, g.slots.imports.Held("a"))
+	require.EqualValues(t, 11, g.slots.writes.Held("a"))
+	require.EqualValues(t, 4, g.slots.writes.Held("b"))
 	for _, turn := range held {
 		turn.end()
 	}
-	for _, all := range []*limits.Shares{g.turns.writes, g.turns.imports} {
+	for _, all := range []*limits.Shares{g.slots.writes, g.slots.imports} {
 		require.Zero(t, all.Held("a")+all.Held("b"))
 	}
 }

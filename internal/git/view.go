@@ -52,7 +52,7 @@ const hideRefs = "transfer.hideRefs"
 
 // unseen returns an object that a request of protocol 2 asks for and that the view does
 // not lead to, or nothing. Git itself would give out whatever it has: that protocol knows no other rule.
-func (g *Git) unseen(t turn, r repository, v View, f gitwire.Fetch) (string, error) {
+func (g *Git) unseen(t slot, r repository, v View, f gitwire.Fetch) (string, error) {
 	tips, err := g.look(t, r, v.shown())
 	if err != nil {
 		return "", err
@@ -88,14 +88,14 @@ func (g *Git) unseen(t turn, r repository, v View, f gitwire.Fetch) (string, err
 }
 
 // firstOf is the first commit of a walk, if it has one.
-func (g *Git) firstOf(t turn, r repository, walk string) (string, error) {
+func (g *Git) firstOf(t slot, r repository, walk string) (string, error) {
 	out, err := g.output(t, r, walk, longestLook, "rev-list", "--max-count=1", "--stdin")
 	return strings.TrimSpace(out), err
 }
 
 // within holds the request of a fetch to what is in a view: it returns what git is to see of it, or why it is to see
 // nothing. Git looks at what is hidden in some places where it should not.
-func (g *Git) within(t turn, r repository, v View, v2 bool, request []byte) (asked []byte, refusal string, err error) {
+func (g *Git) within(t slot, r repository, v View, v2 bool, request []byte) (asked []byte, refusal string, err error) {
 	if v2 {
 		f, err := gitwire.ParseFetch(request, true)
 		if err != nil {
@@ -110,8 +110,8 @@ func (g *Git) within(t turn, r repository, v View, v2 bool, request []byte) (ask
 
 const deepenNot = "deepen-not "
 
-// excluding names the refs in full that a shallow fetch is to stop at, as git would look for a short name among
-// all that it has. One that is not in the view is refused in git's words for what it does not find.
+// excluding expands the refs at which a shallow fetch must stop, because git would look up a short
+// name among all its refs. A ref outside the view is refused with git's message for an unknown ref.
 func (v View) excluding(request []byte) (whole []byte, refusal string, err error) {
 	p := gitwire.NewPackets(bytes.NewReader(request))
 	for {

@@ -70,7 +70,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	}
 	n, err := b.decode(p)
 	if b.left -= int64(n); b.left < 0 {
-		n += int(b.left) // what is over the limit is not handed out
+		n += int(b.left) // bytes over the limit are not returned
 		err = gitwire.ErrTooLarge
 	}
 	b.err = err
@@ -161,8 +161,8 @@ func Refusal(err error, what string) error {
 	}
 }
 
-// What is read of a body whose request is refused, at the most. A client that still sends
-// sees a connection that was reset, and not the answer, if the server does not read on.
+// The most that is read of a refused request's body. If the server stops reading, a client that
+// still sends sees a reset connection and not the answer.
 const (
 	lingering  = 64 << 20
 	lingerTime = 3 * time.Second

@@ -57,10 +57,10 @@ func TestToken(t *testing.T) {
 		"basic, more behind":  {[]string{basic("u:t") + " x"}, ""},
 		"basic, another code": {[]string{"Basic " + base64.URLEncoding.EncodeToString([]byte("\xfb\xff:t"))}, ""},
 	} {
-		token, ok := githttp.Token(tc.fields, true)
+		token, ok := githttp.BearerToken(tc.fields, true)
 		require.Equal(t, tc.token, token, name)
 		require.Equal(t, tc.token != "", ok, name)
-		if token, ok = githttp.Token(tc.fields, false); len(tc.fields) > 0 && strings.HasPrefix(tc.fields[0], "Basic") {
+		if token, ok = githttp.BearerToken(tc.fields, false); len(tc.fields) > 0 && strings.HasPrefix(tc.fields[0], "Basic") {
 			tc.token = ""
 		}
 		require.Equal(t, tc.token, token, "%s, without Basic", name)
@@ -72,14 +72,14 @@ func FuzzToken(f *testing.F) {
 	f.Add("Bearer t")
 	f.Add(basic("u:t"))
 	f.Fuzz(func(t *testing.T, field string) {
-		token, ok := githttp.Token([]string{field}, true)
+		token, ok := githttp.BearerToken([]string{field}, true)
 		if ok != (token != "") {
 			t.Fatalf("%q", field)
 		}
 		if len(token) > 700 { // encoded, it is longer than a header may be
 			return
 		}
-		if again, _ := githttp.Token([]string{basic("u:" + token)}, true); again != token {
+		if again, _ := githttp.BearerToken([]string{basic("u:" + token)}, true); again != token {
 			t.Fatalf("%q is %q again", token, again)
 		}
 	})
@@ -198,7 +198,7 @@ func TestGate(t *testing.T) {
 		if tc.token != "" {
 			r.Header.Set("Authorization", "Bearer "+tc.token)
 		}
-		_, repo, err := githttp.Gate{Grant: grants, Repos: table{}}.Enter(r, tc.repo)
+		_, repo, err := githttp.Authorizer{Grant: grants, Repos: table{}}.Authorize(r, tc.repo)
 		if tc.code == "" {
 			require.NoError(t, err, name)
 			require.Equal(t, "id-"+strings.TrimSuffix(tc.repo, ".git"), repo.ID, name)
@@ -211,7 +211,7 @@ func TestGate(t *testing.T) {
 	}
 	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 	r.Header.Set("Authorization", "Bearer task")
-	_, _, err := githttp.Gate{Grant: grants, Repos: table{fault.ErrUnavailable}}.Enter(r, "own")
+	_, _, err := githttp.Authorizer{Grant: grants, Repos: table{fault.ErrUnavailable}}.Authorize(r, "own")
 	require.ErrorIs(t, err, fault.ErrUnavailable, "a table out of reach hides no repository")
 }
 
@@ -223,8 +223,8 @@ func TestPushes(t *testing.T) {
 
 func TestCrowd(t *testing.T) {
 	t.Parallel()
-	c := githttp.NewCrowd("pushes", 2)
-	enter := func(tenant, id string) (func(), error) { return c.Enter(task.Grant{Tenant: tenant, TaskID: id}) }
+	c := githttp.NewTaskLimit("pushes", 2)
+	enter := func(tenant, id string) (func(), error) { return c.Acquire(task.Grant{Tenant: tenant, TaskID: id}) }
 	first, err := enter("acme", "t")
 	require.NoError(t, err)
 	second, err := enter("acme", "t")
@@ -233,7 +233,7 @@ func TestCrowd(t *testing.T) {
 	require.Equal(t, schemas.RateLimited, code(t, err))
 	require.ErrorContains(t, err, "this task has 2 pushes on their way")
 	for _, other := range []task.Grant{{Tenant: "acme", TaskID: "u"}, {Tenant: "globex", TaskID: "t"}} {
-		leave, err := c.Enter(other)
+		leave, err := c.Acquire(other)
 		require.NoError(t, err)
 		defer leave()
 	}
@@ -243,7 +243,7 @@ func TestCrowd(t *testing.T) {
 	second()
 	third()
 	for range 5 {
-		leave, err := c.Enter(task.Grant{Tenant: "acme"})
+		leave, err := c.Acquire(task.Grant{Tenant: "acme"})
 		require.NoError(t, err, "who has no task is not counted")
 		leave()
 	}

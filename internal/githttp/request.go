@@ -25,18 +25,18 @@ type Repos interface {
 	Get(ctx context.Context, tenant, name string) (schemas.Repo, error)
 }
 
-// Gate lets the holders of tokens through to their repositories.
-type Gate struct {
+// Authorizer lets the holders of tokens through to their repositories.
+type Authorizer struct {
 	// Grant says what the holder of a token may do. Its errors are public ones.
 	Grant func(ctx context.Context, token string) (task.Grant, error)
 	Repos Repos
 }
 
-// Enter finds who asks, and the repository that a path names, with or without the
+// Authorize finds who asks, and the repository that a path names, with or without the
 // ending ".git". An invalid name, one that does not exist, another tenant's and
 // another task's are one answer.
-func (g Gate) Enter(r *http.Request, named string) (task.Grant, schemas.Repo, error) {
-	token, ok := Token(r.Header.Values("Authorization"), true)
+func (g Authorizer) Authorize(r *http.Request, named string) (task.Grant, schemas.Repo, error) {
+	token, ok := BearerToken(r.Header.Values("Authorization"), true)
 	if !ok {
 		return task.Grant{}, schemas.Repo{}, fault.New(schemas.Unauthorized, "git asks for a token here: send it as the password, with any user name")
 	}
@@ -78,10 +78,9 @@ func Pushes(g task.Grant) error {
 // maxCredential bounds what is looked at of an Authorization header.
 const maxCredential = 1024
 
-// Token is what an Authorization header holds: the token of Bearer, or where basic is
-// allowed the password of Basic, for any user. ok is false unless there is exactly one
-// header with one of the two.
-func Token(fields []string, basic bool) (token string, ok bool) {
+// BearerToken is the token of an Authorization header: the one of Bearer or, if basic is allowed, the
+// password of Basic with any user. ok is false unless exactly one header has one of the two.
+func BearerToken(fields []string, basic bool) (token string, ok bool) {
 	if len(fields) != 1 || len(fields[0]) > maxCredential {
 		return "", false
 	}
@@ -103,9 +102,8 @@ func Token(fields []string, basic bool) (token string, ok bool) {
 	return token, token != ""
 }
 
-// Protocol is the version of git's protocol that a request asks for: 2 or, without a
-// word about it, 0. Of the rest of what the header may say nothing is served, and
-// nothing of it is passed on.
+// Protocol is the version of git's protocol that a request asks for: 2 or, by default, 0. Other
+// contents of the header are not supported, and not passed on.
 func Protocol(h http.Header) (int, error) {
 	fields := h.Values("Git-Protocol")
 	if len(fields) == 0 {
@@ -140,9 +138,9 @@ func MediaType(h http.Header, service string) error {
 	return fault.New(schemas.UnsupportedMediaType, "send Content-Type: "+want)
 }
 
-// Crowd bounds how many requests of a kind a task has at a time, so that one token cannot
+// TaskLimit bounds how many requests of a kind a task has at a time, so that one token cannot
 // take all that there is of something. It is safe for concurrent use.
-type Crowd struct {
+type TaskLimit struct {
 	what string
 	most int
 
@@ -152,13 +150,13 @@ type Crowd struct {
 
 type holder struct{ tenant, task string }
 
-// NewCrowd returns a bound. what names the requests, in the plural.
-func NewCrowd(what string, most int) *Crowd {
-	return &Crowd{what: what, most: most, of: map[holder]int{}}
+// NewTaskLimit returns a bound. what names the requests, in the plural.
+func NewTaskLimit(what string, most int) *TaskLimit {
+	return &TaskLimit{what: what, most: most, of: map[holder]int{}}
 }
 
-// Enter lets one request of a task in until it leaves. Who has no task is not counted.
-func (c *Crowd) Enter(g task.Grant) (leave func(), err error) {
+// Authorize lets one request of a task in until it leaves. Who has no task is not counted.
+func (c *TaskLimit) Acquire(g task.Grant) (leave func(), err error) {
 	if g.TaskID == "" {
 		return func() {}, nil
 	}

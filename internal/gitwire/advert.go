@@ -214,8 +214,8 @@ func KeepRefs(refs []Ref, keep func(ref string) bool) []Ref {
 	return slices.DeleteFunc(refs, func(r Ref) bool { return !keep(cmp.Or(r.Symref, r.Name)) })
 }
 
-// LsRefs is the request of protocol 2 for the refs that begin with one of the
-// prefixes, or all, with what they stand for and what tags are of.
+// LsRefs is the protocol 2 request for the refs that begin with one of the prefixes, or all, with
+// symbolic targets and peeled tags.
 func LsRefs(prefixes ...string) []byte {
 	b := appendLine(nil, "command="+CommandLsRefs+"\n")
 	b = append(appendLine(b, capFormat+formatOK), Delim...)

@@ -53,17 +53,15 @@ func (c Commands) Has(capability string) bool { return slices.Contains(c.Capabil
 // Reports reports whether the client reads a report.
 func (c Commands) Reports() bool { return c.Has(CapReport) || c.Has(CapReportV2) }
 
-// ReadCommands reads the commands of a push up to their flush, and the push options
-// where those were asked for, and not a byte more of r: what follows is the pack. A
-// lone flush is no command and no error: the probe of a large push; a shallow
-// repository's lines without a command are neither.
+// ReadCommands reads the commands of a push up to their flush, and the push options if they were
+// requested, and not a byte more of r, because the pack follows. A lone flush is no command and no
+// error: the probe of a large push; neither are a shallow repository's lines without a command.
 //
-// Limits: 64 KiB, 32 commands, refs of 1,024 bytes, capabilities of 8 KiB, and 8,192
-// shallow lines that do not count for the 64 KiB; beyond them it is ErrTooLarge. What
-// git would not send is ErrMalformed: lengths that lie, ids that are not hex or not
-// SHA-1, a signed push, shallow lines behind commands, capabilities on any but the
-// first command, control characters. A ref whose name is none is not: its push is to
-// be denied, not taken for noise. Where r ends too early the error is also
+// Limits: 64 KiB, 32 commands, refs of 1,024 bytes, capabilities of 8 KiB, and 8,192 shallow lines
+// that do not count for the 64 KiB; beyond them it is ErrTooLarge. Input that git would not send is
+// ErrMalformed: wrong lengths, ids that are not hex or not SHA-1, a signed push, shallow lines
+// after commands, capabilities on any but the first command, control characters. An invalid ref
+// name is not: its push must be denied with a reason. If r ends too early the error is also
 // io.ErrUnexpectedEOF.
 func ReadCommands(r io.Reader) (Commands, error) {
 	d := commandReader{p: NewPackets(r)}
@@ -120,7 +118,7 @@ func (d *commandReader) take(text string) error {
 		case !ValidOid(oid) || oid == Zero:
 			return malformed("a shallow line has no object id")
 		case len(d.c.List) > 0:
-			return malformed("a shallow line stands behind a command")
+			return malformed("a shallow line follows a command")
 		case len(d.c.Shallow) == maxShallow:
 			return tooLarge("a push has more than 8,192 shallow lines")
 		}
@@ -130,7 +128,7 @@ func (d *commandReader) take(text string) error {
 	text, list, has := strings.Cut(text, "\x00")
 	switch {
 	case has && len(d.c.List) > 0:
-		return malformed("capabilities stand behind the first command")
+		return malformed("capabilities are only allowed on the first command")
 	case len(list) > maxCapabilities:
 		return tooLarge("the capabilities have more than 8 KiB")
 	case !ascii(list):

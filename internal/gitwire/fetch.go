@@ -36,7 +36,7 @@ func ParseFetch(data []byte, v2 bool) (Fetch, error) {
 		return Fetch{}, ended(err, "the request")
 	}
 	if r.Len() > 0 {
-		return Fetch{}, malformed("the request has something behind its end")
+		return Fetch{}, malformed("the request continues after its end")
 	}
 	return d.f, nil
 }
@@ -102,7 +102,7 @@ func (d *fetchReader) capability(text string) error {
 	return nil
 }
 
-// argument reads one line after the delimiter, or without v2 one of the request.
+// argument reads one line after the delimiter or, without v2, one line of the request.
 func (d *fetchReader) argument(text string) error {
 	f := &d.f
 	word, rest, _ := strings.Cut(text, " ")

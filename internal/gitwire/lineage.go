@@ -7,19 +7,19 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 )
 
-// What is kept of a pack's commits. A commit is a few hundred bytes.
+// The limits of a pack's kept commits. A commit is a few hundred bytes.
 const (
 	maxCommit = 1 << 20 // of one, and of its delta; larger ones are passed over
-	// maxLineage is for all of it: what is kept, and the buffers that commits are read and made
-	// in. Behind that, no more are kept.
+	// maxLineage limits the kept commits and the buffers to read and build them. Further commits
+	// are not kept.
 	maxLineage  = 64 << 20
 	roomLineage = maxLineage - 4*(maxCommit+maxCommit/4)
-	// What a commit takes beside its data, and what each of its parents and each place where
-	// it stands in the pack take: the tables' own room, at its worst, is in it.
+	// The memory of a commit besides its data, of each of its parents and of each of its positions
+	// in the pack. The worst case of the tables' overhead is included.
 	costCommit, costParent, costPlace = 192, 32, 64
 )
 
-// commit is one of a pack's. Its data is there for the deltas that others come as.
+// commit is a commit of a pack. Its data is kept as the base of deltas.
 type commit struct {
 	parents []plumbing.Hash
 	data    []byte
@@ -40,8 +40,8 @@ func NewLineage() *Lineage {
 	return &Lineage{commits: map[plumbing.Hash]*commit{}, at: map[int64]*commit{}, room: roomLineage}
 }
 
-// Builds reports whether a commit is seen to have another among those before it, or to be it.
-// What a pack has too many commits for is not seen; see Whole.
+// Builds reports whether a commit is known to be another or to descend from it. If a pack has too
+// many commits, some are not known; see Whole.
 func (l *Lineage) Builds(on, from string) bool {
 	if !ValidOid(on) || !ValidOid(from) {
 		return false

@@ -184,7 +184,7 @@ func (p *packReader) count(size int64) error {
 		return tooLarge("an object of the pack")
 	}
 	if p.unpacked += size; p.unpacked >= maxNumber || over(p.unpacked, p.limits.Unpacked) {
-		return tooLarge("what the pack unpacks to")
+		return tooLarge("the unpacked pack")
 	}
 	return nil
 }

@@ -28,10 +28,10 @@ type Report struct {
 	Refs   []RefReport
 }
 
-// RefReport is the word on one ref; Reason is empty where it was updated.
+// RefReport is the result for one ref; Reason is empty if it was updated.
 type RefReport struct{ Ref, Reason string }
 
-// Of is the word on a ref, if there is one.
+// Of is the result for a ref, if there is one.
 func (r Report) Of(ref string) (RefReport, bool) {
 	for _, one := range r.Refs {
 		if one.Ref == ref {
@@ -47,15 +47,14 @@ type RemoteError struct{ Text string }
 
 func (e *RemoteError) Error() string { return "the git server refused" }
 
-// Demux reads what a receive-pack answers to who asked for a report: with sideBand
-// that is on band 1 and progress on band 2, which is handed to progress piece by piece
-// as it comes, each good for that call only; progress may be nil. Band 3, or an ERR
-// packet, is an error of type *RemoteError. Demux reads r to its end, but for errors of
-// other types.
+// Demux reads the answer of a receive-pack to a client that requested a report. With sideBand the
+// report is on band 1 and progress on band 2. Each piece of progress is passed to progress and is
+// only valid during that call; progress may be nil. Band 3, or an ERR packet, is an error of type
+// *RemoteError. Demux reads r to its end, except after errors of other types.
 //
-// A whole report counts, whatever follows it in r. What is no report is
-// ErrMalformed, and one that r ends before is io.ErrUnexpectedEOF as well; more than
-// 64 KiB of it are ErrTooLarge. Its texts come as single lines of up to MaxText bytes.
+// A complete report counts, regardless of the data after it. A malformed report is ErrMalformed, a
+// truncated one io.ErrUnexpectedEOF as well, and one over 64 KiB ErrTooLarge. Texts are returned as
+// single lines of up to MaxText bytes.
 func Demux(r io.Reader, sideBand bool, progress func([]byte)) (Report, error) {
 	if progress == nil {
 		progress = func([]byte) {}
@@ -182,8 +181,8 @@ func AppendFatal(b []byte, sentence string) []byte {
 	return append(appendBand(b, bandFatal, []byte("error: "+clean([]byte(sentence))+"\n")), Flush...)
 }
 
-// AppendErr appends an ERR packet: the end of an exchange that has no side band, or
-// has not come to it, such as an advertisement or a fetch.
+// AppendErr appends an ERR packet. It ends an exchange without a side band, or before its side band
+// starts, such as an advertisement or a fetch.
 func AppendErr(b []byte, sentence string) []byte {
 	return appendLine(b, errPrefix+clean([]byte(sentence))+"\n")
 }

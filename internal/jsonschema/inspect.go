@@ -153,8 +153,8 @@ func exact(n json.Number) bool {
 	return len(digits) <= maxDigits && -maxExponent <= e && e <= maxExponent
 }
 
-// exponent is that of a number as it is written; one that is too large for an
-// int is reported as the largest.
+// exponent returns the exponent of a number as written. If it is too large for an int, exponent
+// returns the largest.
 func exponent(n json.Number) int {
 	_, text, found := strings.Cut(strings.ToLower(n.String()), "e")
 	if !found {

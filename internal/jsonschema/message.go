@@ -15,7 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// What is shown at most. The rest is counted.
+// The most that is shown. The rest is counted.
 const (
 	maxMessages = 100
 	maxNested   = 3  // messages for one alternative

@@ -12,7 +12,7 @@ import (
 // none, fault.ErrConflict that it is another one. The state has the action, its status and its end,
 // and no history: an append to it is fenced.
 func (l *Ledger) Join(ctx context.Context, a schemas.Action) (*State, error) {
-	st, err := l.Glance(ctx, a.Tenant, a.ID)
+	st, err := l.Peek(ctx, a.Tenant, a.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -34,10 +34,10 @@ func (l *Ledger) attach(ctx context.Context, a schemas.Action, ours bool) (*Stat
 	return st, err == nil, err
 }
 
-// Glance is Find of where an action stands: its state has the action, its status and its end, and
+// Peek is Find of where an action stands: its state has the action, its status and its end, and
 // no history, as Join's. It reads the few records that tell it, so that this takes no longer after
 // a hundred thousand events than after one. Where they do not tell, it is the fold of all.
-func (l *Ledger) Glance(ctx context.Context, tenant, id string) (*State, error) {
+func (l *Ledger) Peek(ctx context.Context, tenant, id string) (*State, error) {
 	newest, ref, err := l.newest(ctx, tenant, id)
 	if err != nil {
 		return nil, err
@@ -65,9 +65,9 @@ func (l *Ledger) Glance(ctx context.Context, tenant, id string) (*State, error) 
 	_, _, section := schemas.Split(newest.Subject)
 	switch {
 	case ok && event.Ends() && st.fold(event) == nil:
-	case ref.Kind == schemas.KindTask, section == schemas.SectionWake && !newest.Notifies(), ok && !st.stands(event):
-		// What a task stands at may lie in two sections, and its events are few. What was said to
-		// another action last, from outside, changes what it stands at and does not tell it.
+	case ref.Kind == schemas.KindTask, section == schemas.SectionWake && !newest.Notifies(), ok && !st.position(event):
+		// The events of a task may be in two sections, and there are few of them. The last outside
+		// event of another kind of action changes its state but not its position.
 		return l.Load(ctx, ref)
 	}
 	return st.unfenced(), nil
@@ -84,9 +84,9 @@ func (l *Ledger) newest(ctx context.Context, tenant, id string) (schemas.Record,
 	return rec, ref, err
 }
 
-// stands takes the status of an action that has not ended from its newest event. It is false for an
+// position takes the status of an action that has not ended from its newest event. It is false for an
 // event that does not tell: a cancel changes no status.
-func (s *State) stands(r schemas.Record) bool {
+func (s *State) position(r schemas.Record) bool {
 	ev, err := Decode(r.Data)
 	if err != nil {
 		return false
@@ -102,7 +102,7 @@ func (s *State) stands(r schemas.Record) bool {
 	return true
 }
 
-// unfenced takes from a state what an append would stand on.
+// unfenced removes from a state the position that an append would be fenced by.
 func (s *State) unfenced() *State {
 	s.Seq, s.N = 0, 0
 	return s

@@ -73,6 +73,7 @@ func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplic
 			}
 			return st, duplicate, err
 		}
+		a.Called = CalledIn(a, string(a.Payload))
 		if a.PayloadBlob, err = l.log.PutBlob(ctx, a.Tenant, a.Payload); err != nil {
 			return nil, false, err
 		}
@@ -91,7 +92,7 @@ func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplic
 }
 
 // Append writes the next event of st's action and folds it in. It sets the event's version, ordinal
-// and, if zero, time. fault.ErrFenced means that somebody else wrote first: load again before
+// and, if zero, time. fault.ErrFenced means that another writer was first: load again before
 // deciding anything.
 func (l *Ledger) Append(ctx context.Context, st *State, ev schemas.Event) error {
 	if ev.Type == schemas.EventSettled {
@@ -133,12 +134,12 @@ func (l *Ledger) write(ctx context.Context, st *State, ev schemas.Event) error {
 	return nil
 }
 
-// Nudge has an action's worker look at it now. A pending wake-up stays.
-func (l *Ledger) Nudge(ctx context.Context, ref schemas.Ref) error {
+// Notify has an action's worker look at it now. A pending wake-up stays.
+func (l *Ledger) Notify(ctx context.Context, ref schemas.Ref) error {
 	return l.notify(ctx, ref, schemas.SectionWake)
 }
 
-// Requeue queues an action that has not begun once more. It does not affect one that has.
+// Requeue queues an action again that has not started. It does not affect a started one.
 func (l *Ledger) Requeue(ctx context.Context, ref schemas.Ref) error {
 	return l.notify(ctx, ref, schemas.OverflowOf(ref.Kind))
 }
@@ -216,8 +217,8 @@ const (
 	growth     = 4
 	widestPage = 16384
 	pageSize   = 4 << 20
-	// A late replica is asked again after catchUp, up to patience times in a row. What it does not
-	// show then may have been dropped.
+	// A replica that lags is asked again after catchUp, up to patience times in a row. Records
+	// still missing after that may have been dropped.
 	catchUp  = 10 * time.Millisecond
 	patience = 200
 )
@@ -277,9 +278,9 @@ func Result(ctx context.Context, s *schemas.Settled, get func(ctx context.Contex
 	return slices.Concat([]byte(`{"answer":`), answer, rest), nil
 }
 
-// Stow keeps a document inline, or puts it aside when it is over schemas.InlineLimit and returns
+// PutBlob keeps a document inline, or puts it aside when it is over schemas.InlineLimit and returns
 // its name instead. It counts for the tenant.
-func (l *Ledger) Stow(ctx context.Context, tenant string, doc json.RawMessage) (json.RawMessage, string, error) {
+func (l *Ledger) PutBlob(ctx context.Context, tenant string, doc json.RawMessage) (json.RawMessage, string, error) {
 	if len(doc) <= schemas.InlineLimit {
 		return doc, "", nil
 	}

@@ -272,8 +272,8 @@ func TestFold(t *testing.T) {
 	unsent := record(3, schemas.SectionEvent, `{"v":1,"n":2,"type":"attempted","attempt":{"number":1},"attempted":{"number":1,"code":"UPSTREAM_DNS","sent":false}}`)
 	st = must(ledger.Fold(ref, []schemas.Record{accepted, unsent}))(t)
 	assert.Nil(t, st.Open())
-	require.Len(t, st.Tries(0), 1)
-	assert.Empty(t, st.Tries(1))
+	require.Len(t, st.AttemptsOf(0), 1)
+	assert.Empty(t, st.AttemptsOf(1))
 
 	st = must(ledger.Fold(ref, []schemas.Record{accepted, record(2, schemas.SectionEvent, `{"v":1,"n":2,"type":"settled",`)}))(t)
 	require.NotNil(t, st.Settled, "an end that cannot be read is an end")
@@ -330,7 +330,7 @@ func FuzzDecode(f *testing.F) {
 		ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "a"}
 		ev, err := ledger.Decode([]byte(data))
 		if err != nil {
-			if _, parked := errors.AsType[*fault.Parked](err); !parked {
+			if _, parked := errors.AsType[*fault.Terminal](err); !parked {
 				t.Fatalf("an unreadable record must be one to park: %v", err)
 			}
 		}
@@ -353,7 +353,7 @@ func TestReplay(t *testing.T) {
 			ev := schemas.Event{Type: schemas.EventDelta, Data: fmt.Appendf(nil, `{"chunks":[%d]}`, i)}
 			require.NoError(t, w.l.Append(t.Context(), st, ev))
 			if i%100 == 0 {
-				require.NoError(t, w.l.Nudge(t.Context(), st.Ref))
+				require.NoError(t, w.l.Notify(t.Context(), st.Ref))
 				st = load(t, w.l, st.Ref)
 			}
 		}
@@ -392,7 +392,7 @@ func TestReplayEnds(t *testing.T) {
 
 	_, err := log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionEvent), Data: []byte(`{"v":99}`)})
 	require.NoError(t, err)
-	var parked *fault.Parked
+	var parked *fault.Terminal
 	require.ErrorAs(t, l.Replay(t.Context(), st.Ref, never), &parked)
 }
 

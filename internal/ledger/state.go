@@ -27,14 +27,13 @@ type State struct {
 	// where it was read from there.
 	N      int
 	Newest time.Time
-	// Message is the sequence of the message that a worker is at the action for; 0 for whoever only
-	// reads.
+	// Message is the sequence of the message that the worker processes; 0 for readers.
 	Message uint64
 	// Again says that a worker may have been at the action before, whatever it has written. It is
 	// false for the first delivery of its first message.
 	Again bool
-	// Inherited is how many events were there when the state was read; what goes beyond the
-	// accepted one is the work of an earlier worker.
+	// Inherited is the number of events when the state was read; those after the accepted event are
+	// the work of an earlier worker.
 	Inherited int
 	// Events are all events so far, with their sequences. Progress and deltas are only counted:
 	// there may be a hundred thousand of them.
@@ -43,8 +42,8 @@ type State struct {
 
 	Started bool
 	// Attempts holds the attempts that were written down, with their results.
-	Attempts []Try
-	// CancelRequested says that somebody asked for the action to stop.
+	Attempts []Attempt
+	// CancelRequested: a caller asked for the action to stop.
 	CancelRequested bool
 	Waiting         *schemas.Waiting
 	Settled         *schemas.Settled
@@ -52,15 +51,15 @@ type State struct {
 	Resolution      *schemas.Resolution
 	// SupersededBy is the action that a repeat of the request has begun; empty: none has.
 	SupersededBy string
-	// Left are the ids of the evidence that is known to be stored; nil until somebody has looked.
-	Left map[string]bool
-	// Loose says that evidence was left which the action's events do not call for, so that nobody
-	// could leave it again: it has to be durable before the end is written.
-	Loose bool
-	held  *held // see Hold
-	// Damaged is set when a record could not be decoded. What it said is not in the state; only a
-	// worker that parks the action may go on from here.
-	Damaged *fault.Parked
+	// StoredEvidence are the ids of the evidence that is known to be stored; nil until it is looked up.
+	StoredEvidence map[string]bool
+	// Loose: evidence was stored that the action's events do not require. A later worker would not
+	// store it again, so it must be durable before the outcome is written.
+	Underived bool
+	held      *held // see Hold
+	// Damaged is set if a record could not be decoded. Its content is missing in the state; only a
+	// worker that dead-letters the action may continue from here.
+	Damaged *fault.Terminal
 }
 
 // Sequenced is an event and its place in the stream.
@@ -69,15 +68,15 @@ type Sequenced struct {
 	schemas.Event
 }
 
-// Try is an attempt with its result; Result is nil while nobody knows it.
-type Try struct {
+// Attempt is an attempt with its result; Result is nil while it is unknown.
+type Attempt struct {
 	schemas.Attempt
 	Result *schemas.Attempted
 }
 
 // LastWord is what policy said of the attempt last: another policy may have come into force between
 // the attempt's record and its first byte.
-func (t Try) LastWord() schemas.Decision {
+func (t Attempt) LastWord() schemas.Decision {
 	if r := t.Result; r != nil && r.Decision != nil {
 		return *r.Decision
 	}
@@ -85,7 +84,7 @@ func (t Try) LastWord() schemas.Decision {
 }
 
 // Mocked reports whether a traffic rule answered in the target's place.
-func (t Try) Mocked() bool {
+func (t Attempt) Mocked() bool {
 	d := t.LastWord()
 	return d.Traffic != nil && d.Traffic.Mocked != ""
 }
@@ -112,7 +111,7 @@ func (s *State) fold(r schemas.Record) error {
 	_, _, section := schemas.Split(r.Subject)
 	ev, err := Decode(r.Data)
 	if err == nil && schemas.SectionOf(ev.Type) != section {
-		err = &fault.Parked{Code: schemas.Poison, Reason: "the record is not of the type that its subject names"}
+		err = &fault.Terminal{Code: schemas.Poison, Reason: "the record is not of the type that its subject names"}
 	}
 	switch {
 	case err != nil:
@@ -145,7 +144,7 @@ func (s *State) damage(r schemas.Record, err error) {
 	}
 	s.Seq, s.N, s.Newest = r.Seq, s.N+1, r.Time
 	if !errors.As(err, &s.Damaged) {
-		s.Damaged = &fault.Parked{Code: schemas.Poison, Reason: "the record cannot be read", Cause: err}
+		s.Damaged = &fault.Terminal{Code: schemas.Poison, Reason: "the record cannot be read", Cause: err}
 	}
 }
 
@@ -165,11 +164,11 @@ func (s *State) apply(r schemas.Record, ev schemas.Event) {
 		s.Started, s.Waiting = true, nil
 	case schemas.EventAttempt:
 		s.Started, s.Waiting = true, nil
-		s.Attempts = append(s.Attempts, Try{Attempt: *ev.Attempt})
+		s.Attempts = append(s.Attempts, Attempt{Attempt: *ev.Attempt})
 	case schemas.EventAttempted:
 		s.Started, s.Waiting = true, nil
 		if ev.Attempt != nil { // nothing was sent, so nothing was written down before
-			s.Attempts = append(s.Attempts, Try{Attempt: *ev.Attempt})
+			s.Attempts = append(s.Attempts, Attempt{Attempt: *ev.Attempt})
 		}
 		s.result(ev.Attempted)
 	case schemas.EventWaiting:
@@ -177,7 +176,7 @@ func (s *State) apply(r schemas.Record, ev schemas.Event) {
 	case schemas.EventCancel:
 		s.CancelRequested = true
 	case schemas.EventSignal, schemas.EventStatus:
-		s.Waiting = nil // what it waits for is another thing now; its fold is internal/task's
+		s.Waiting = nil // the reason to wait has changed; internal/task folds it
 	case schemas.EventSettled:
 		s.Settled, s.SettledSeq, s.Waiting = ev.Settled, r.Seq, nil
 		s.result(ev.Attempted)
@@ -208,7 +207,7 @@ func (s *State) History() iter.Seq[schemas.Event] {
 }
 
 // Open is the newest attempt if it has no result, else nil.
-func (s *State) Open() *Try {
+func (s *State) Open() *Attempt {
 	if n := len(s.Attempts); n > 0 && s.Attempts[n-1].Result == nil {
 		return &s.Attempts[n-1]
 	}
@@ -217,12 +216,12 @@ func (s *State) Open() *Try {
 
 // Unsent reports whether no attempt can have reached its target.
 func (s *State) Unsent() bool {
-	return !slices.ContainsFunc(s.Attempts, func(t Try) bool { return t.Result == nil || t.Result.Sent })
+	return !slices.ContainsFunc(s.Attempts, func(t Attempt) bool { return t.Result == nil || t.Result.Sent })
 }
 
-// Tries are the attempts of one step, in order.
-func (s *State) Tries(step int) []Try {
-	var tries []Try
+// AttemptsOf are the attempts of one step, in order.
+func (s *State) AttemptsOf(step int) []Attempt {
+	var tries []Attempt
 	for _, t := range s.Attempts {
 		if t.Step == step {
 			tries = append(tries, t)
@@ -231,8 +230,8 @@ func (s *State) Tries(step int) []Try {
 	return tries
 }
 
-// Status is one word for people and lists: the outcome once settled, else accepted, started or
-// waiting.
+// Status is the status for people and lists: the outcome once settled, otherwise accepted, started
+// or waiting.
 func (s *State) Status() string {
 	switch {
 	case s.Settled != nil:
@@ -249,9 +248,9 @@ func (s *State) Status() string {
 // encoding is encoding/json's, by a faster encoder, without its escapes.
 var encoding = json.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false)) //nolint:gochecknoglobals // a constant
 
-// Encode writes a record of the log, or a document that somebody is told, byte for byte as
-// encoding/json does without SetEscapeHTML: raw JSON keeps its bytes, and texts have no U+2028, at
-// which some clients end a line. An encoding/json.Number is a text here.
+// Encode writes a record of the log, or a document for a client, byte for byte as encoding/json
+// does without SetEscapeHTML: raw JSON keeps its bytes. Texts have no U+2028, which some clients
+// treat as a line end. An encoding/json.Number is a text here.
 func Encode(v any) ([]byte, error) {
 	data, err := json.Marshal(v, encoding)
 	if err != nil || !bytes.Contains(data, []byte("\xe2\x80\xa8")) && !bytes.Contains(data, []byte("\xe2\x80\xa9")) {
@@ -264,17 +263,17 @@ func Encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// Decode reads one event. What it cannot read is *fault.Parked with POISON.
+// Decode reads one event. If it is unreadable, Decode returns *fault.Terminal with POISON.
 func Decode(data []byte) (schemas.Event, error) {
 	var ev schemas.Event
 	if err := json.Unmarshal(data, &ev, encoding); err != nil {
-		return ev, &fault.Parked{Code: schemas.Poison, Reason: "the record is not an event", Cause: err}
+		return ev, &fault.Terminal{Code: schemas.Poison, Reason: "the record is not an event", Cause: err}
 	}
 	if ev.V < 1 || ev.V > schemas.EventVersion+1 {
-		return ev, &fault.Parked{Code: schemas.Poison, Reason: "the record has an unknown version"}
+		return ev, &fault.Terminal{Code: schemas.Poison, Reason: "the record has an unknown version"}
 	}
 	if !complete(ev) {
-		return ev, &fault.Parked{Code: schemas.Poison, Reason: "the record lacks what its type needs"}
+		return ev, &fault.Terminal{Code: schemas.Poison, Reason: "the record lacks what its type needs"}
 	}
 	return ev, nil
 }

@@ -71,12 +71,12 @@ func (l *Ledger) insist(ctx context.Context, st *State, ev *schemas.Event, m sch
 	return seq, err
 }
 
-// readBack looks for messages that were stored since a state was read. If m itself was, because its
-// acknowledgement was lost, seq is its sequence. Events that ev may follow are folded in, and m is
+// readBack looks for messages stored since a state was read. If m itself was stored and its
+// acknowledgement lost, seq is its sequence. Events that ev may follow are folded in, and m is
 // changed to follow them. Anything else is fault.ErrFenced.
 //
-// The stream's leader says how far to read. With a late replica, the writer of an event would take
-// it for another writer's, and its own attempt for that of a worker that may still be running.
+// The stream's leader says how far to read. With a lagging replica, the writer of an event would
+// take it for another writer's, and its own attempt for that of a worker that may still be running.
 func (l *Ledger) readBack(ctx context.Context, st *State, ev *schemas.Event, m *schemas.Append, cause error) (seq uint64, err error) {
 	newest, err := l.log.Newest(ctx, l.stream(st.Ref), m.Guard)
 	switch {
@@ -113,8 +113,8 @@ func (l *Ledger) readBack(ctx context.Context, st *State, ev *schemas.Event, m *
 	return 0, nil
 }
 
-// same reports whether a message is the one that was to be written. No other writer makes it: it
-// has the time, and the worker's own content.
+// same reports whether a stored message is the one this worker tried to write. No other writer
+// produces the same time and content.
 func same(r schemas.Record, m schemas.Append) bool {
 	return r.Subject == m.Subject && string(r.Data) == string(m.Data)
 }
@@ -138,7 +138,7 @@ func (l *Ledger) yields(st *State, r schemas.Record, next schemas.EventType) boo
 	return true
 }
 
-// follows reports whether an event may stand behind one that its writer has not seen.
+// follows reports whether an event may follow one that its writer has not seen.
 func follows(kind schemas.Kind, next, between schemas.EventType) bool {
 	if next == schemas.EventCancel {
 		switch between {

@@ -27,7 +27,7 @@ type Bucket interface {
 type Accounts[T any] struct {
 	// Bucket stores them, as JSON; nil: in the memory of this process alone.
 	Bucket Bucket
-	// Readable reports whether a value is one of this version, and the one of a key.
+	// Readable reports whether a value has this version and belongs to the key.
 	Readable func(key string, v T) bool
 	// Unreadable is the error of a change to a value that cannot be read, which is not written over.
 	// If it is nil, such a value counts as none, and is written over.

@@ -18,8 +18,8 @@ type Reader interface {
 	Read(ctx context.Context, after uint64, limit int) ([]schemas.Record, error)
 }
 
-// Read calls take for all records after a write, and returns the number of the last one. It reads a
-// page at a time. What was read before an error counts.
+// Read calls take for all records after a write, a page at a time, and returns the number of the
+// last one. Records read before an error count.
 func Read(ctx context.Context, r Reader, after uint64, page int, take func(schemas.Record)) (last uint64, err error) {
 	for {
 		records, err := r.Read(ctx, after, page)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Names finds the name, among those of a configuration, that a model is meant by. It is
-// immutable; the zero Names has none.
+// Names finds the configured name that a requested model matches. It is immutable; the zero Names
+// is empty.
 type Names struct {
 	exact    map[string]struct{}
 	patterns []string // the longest first
@@ -40,8 +40,8 @@ func (n Names) Match(asked string) (name string, ok bool) {
 	return "", false
 }
 
-// May reports whether one of a token's patterns fits a name; no patterns fit every name.
-// A pattern is an exact name, a prefix with /* after it, or *.
+// May reports whether one of a token's patterns matches a name. An empty list matches every name. A
+// pattern is an exact name, a prefix followed by /*, or *.
 func May(patterns []string, name string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return fits(p, name) })
 }

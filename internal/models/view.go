@@ -61,7 +61,7 @@ func (s *Set) View(asked string, may func(name string) bool, entry func(entry st
 	return schemas.ModelView{}, false
 }
 
-// reachable reports whether one of a model's upstreams may be asked.
+// reachable reports whether one of a model's upstreams may be called.
 func reachable(m *schemas.Model, entry func(entry string) bool) bool {
 	return entry == nil || slices.ContainsFunc(m.Upstreams, func(up schemas.ModelUpstream) bool {
 		return entry(schemas.ModelEntry(up.Name))

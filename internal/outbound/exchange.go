@@ -25,7 +25,7 @@ type exchange struct {
 	heed   func() bool // has the end of ctx not matter any more; false: it has come
 	phase  Phase
 	status int
-	source *source // what is sent as it is read; nil: nothing is
+	source *source // the body that is sent while it is read; nil: none
 	resp   *http.Response
 	// writing is closed when a request that is written while its answer is read is over; nil: there
 	// is none.
@@ -135,7 +135,7 @@ func (x *exchange) send(req *http.Request) error {
 func (x *exchange) receive(req *http.Request) (*http.Response, error) {
 	x.wire.reader.Reset(x.wire)
 	if x.writing != nil {
-		<-x.wire.offered // what comes before the request is no answer to it
+		<-x.wire.offered // bytes that arrive before the request are no answer to it
 	}
 	for {
 		resp, err := http.ReadResponse(x.wire.reader, req)

@@ -89,7 +89,7 @@ type opening int
 const (
 	nothing  opening = iota // no byte came
 	begun                   // the beginning of an answer, cut before its headers ended
-	headed                  // headers that ended; what is wrong is in them
+	headed                  // the headers are complete; the fault is in them
 	nonsense                // another protocol, or none
 )
 

@@ -18,7 +18,7 @@ type flow struct {
 	whole  bool // it is read at once: the time of the phase bounds all of it, and idle nothing
 	unread bool // its coding is unknown
 	got    int64
-	err    error // what it ended with
+	err    error // the final error
 }
 
 // Read reads what there is, and waits for no more than idle. Its errors are io.EOF
@@ -31,7 +31,7 @@ func (f *flow) Read(p []byte) (int, error) {
 		f.err = f.x.fail(schemas.UpstreamTooLarge, errBodyBytes)
 		return 0, f.err
 	}
-	if f.x.ctx.Err() != nil { // what is buffered is not read any more
+	if f.x.ctx.Err() != nil { // buffered bytes are not read any more
 		f.err = f.x.fail(schemas.Canceled, errLeft)
 		return 0, f.err
 	}

@@ -74,7 +74,7 @@ func failure(tb testing.TB, err error, code schemas.Code, sent bool) *fault.Call
 	require.Equal(tb, sent, c.Sent, "cause: %v", c.Cause)
 	require.Equal(tb, string(code), c.Error(), "the text says nothing but the code")
 	require.Error(tb, c.Cause)
-	for _, e := range []error{err, c.Cause, &fault.Later{Cause: c.Cause}} {
+	for _, e := range []error{err, c.Cause, &fault.RetryAfter{Cause: c.Cause}} {
 		require.Regexp(tb, harmless, e.Error())
 		var out bytes.Buffer
 		slog.New(slog.NewJSONHandler(&out, nil)).Error("x", "err", e)

@@ -154,8 +154,8 @@ func (c *Client) dialAhead(p policy.Permit, k poolKey) {
 // be repeated is not made on it.
 func (c *Conn) Used() bool { return c.wire.used }
 
-// Close ends the connection, and a request that is under way on it, unless Do has given it
-// back. It may be called more than once and from any goroutine.
+// Close ends the connection with any running request, unless Do has given it back. It may be called
+// more than once and from any goroutine.
 func (c *Conn) Close() {
 	if !c.over.Swap(true) {
 		_ = c.wire.Close()

@@ -49,7 +49,7 @@ type Config struct {
 	MaxHeaderBytes  int64 // of a response, interim ones included; default 64 KiB
 	MaxBodyBytes    int64 // of a response, decoded; default 8 MiB
 
-	// Quota is what a tenant's answers may take now; nil: what the limits above say. See Conn.Bound.
+	// Quota limits the size of a tenant's answers; nil: the limits above apply. See Conn.Bound.
 	Quota func(tenant string) Quota
 }
 
@@ -143,9 +143,9 @@ const (
 	PhaseBody    Phase = "body"
 )
 
-// PhaseError is the cause of a failure on the network. Its text is the phase
-// alone. What it wraps is for errors.Is: net's errors name addresses, crypto/tls's
-// quote certificates, and net/http's what the upstream said.
+// PhaseError is the cause of a network failure. Its text is the phase alone. The wrapped error is
+// for errors.Is only: net's errors name addresses, crypto/tls's quote certificates, and net/http's
+// quote the upstream.
 type PhaseError struct {
 	Phase Phase
 	Cause error

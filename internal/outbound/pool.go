@@ -69,7 +69,7 @@ type pool struct {
 	ctx    context.Context       //nolint:containedctx // of the dials of spares
 	stop   context.CancelFunc
 	closed bool
-	epoch  int // what was dialled before the policy in force is not kept
+	epoch  int // connections dialled before the policy in force are not kept
 	dials  sync.WaitGroup
 }
 

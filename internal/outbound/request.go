@@ -30,12 +30,12 @@ type Request struct {
 	Query []schemas.Header
 	// Body is sent as it is; an empty one is no body.
 	Body []byte
-	// Stream is a body that is read as it is sent, in chunks and in Body's place. It is read
-	// once, and closed when it is at its end or the exchange is over, whichever comes first: Close
-	// may come from any goroutine and must let go of a Read that is under way. A
-	// Stream that fails ends the exchange, so that what arrived is no whole request;
-	// the error is CANCELED and wraps ErrBody and what the Stream said. An answer that comes
-	// before its end is read as any other. Nil: there is none.
+	// Stream is a body that is read while it is sent, in chunks and in place of Body. It is read
+	// once, and closed at its end or the end of the exchange, whichever is first: Close may be
+	// called from any goroutine and must interrupt a running Read. If Stream fails, the exchange
+	// ends, so that the received part is no complete request; the error is CANCELED and wraps
+	// ErrBody and Stream's error. An answer that arrives before the body's end is read as any
+	// other. Nil: none.
 	Stream io.ReadCloser
 	// ContentType and IdempotencyKey become header fields where Headers and
 	// Injected have none of that name.
@@ -59,9 +59,9 @@ func owned(name string) bool {
 // userAgent stands where neither caller nor entry names one.
 const userAgent = "weir"
 
-// build makes the request of the permit's parts. The target goes on the wire
-// byte for byte as policy matched it: nothing parses it again. body stands in the
-// place of r.Body where it is set. identity asks for an answer without coding.
+// build makes the request from the parts of the permit. The target is sent byte for byte as policy
+// matched it and is not parsed again. body replaces r.Body if it is set. identity asks for an
+// answer without coding.
 func build(ctx context.Context, p policy.Permit, r Request, body *source, identity bool) (*http.Request, error) {
 	target := extend(p.RequestTarget(), r.Query)
 	if !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") {
@@ -71,7 +71,7 @@ func build(ctx context.Context, p policy.Permit, r Request, body *source, identi
 	if err != nil {
 		return nil, &fault.Call{Code: schemas.DenyHeader, Cause: err}
 	}
-	// A partial or absent body cannot be told from a broken coding.
+	// A partial or absent body cannot be distinguished from a broken coding.
 	if identity || p.Method() == http.MethodHead || header["Range"] != nil {
 		header["Accept-Encoding"] = []string{"identity"}
 	} else {

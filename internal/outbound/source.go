@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// ErrBody is behind the end of an exchange whose request's body could not be read
-// to its end. What arrived is no whole request.
+// ErrBody is the cause if a request's body could not be read to its end. The received part is no
+// complete request.
 var ErrBody = errors.New("the request's body broke off")
 
 // bodyError is why a body broke off. Its text says nothing of that.
@@ -18,9 +18,8 @@ func (e *bodyError) Unwrap() []error { return []error{ErrBody, e.cause} }
 
 var errOver = errors.New("the exchange is over")
 
-// source is a request's body as it is written. Whatever ends the exchange ends
-// a Read that is under way, and what the stream itself failed with is kept apart
-// from that.
+// source is a request's body as it is written. The end of the exchange ends a running Read; the
+// stream's own failure is kept separately.
 type source struct {
 	from io.ReadCloser
 	wire *wire
@@ -61,8 +60,7 @@ func (s *source) over() bool {
 	}
 }
 
-// Close ends the stream, and a Read that is under way. Request.Write calls it too, when it is done
-// with the body.
+// Close ends the stream and a running Read. Request.Write calls it too, after it has sent the body.
 func (s *source) Close() error {
 	s.end.Do(func() { _ = s.from.Close() })
 	return nil

@@ -80,11 +80,11 @@ func (c *Conn) stream(ctx context.Context, r Request, t terms, limits StreamLimi
 	return s, nil
 }
 
-// Read reads on. After the body's end it returns io.EOF; its other errors are
-// *fault.Call with Sent true and the status: UPSTREAM_TRUNCATED, UPSTREAM_PROTOCOL,
-// UPSTREAM_TIMEOUT, UPSTREAM_TOO_LARGE, UPSTREAM_ENCODING for a body in another
-// coding than gzip or in a broken one, CANCELED when ctx was canceled or the stream
-// closed. Bytes never come with an error; what came before a failure is read first.
+// Read continues reading. After the body's end it returns io.EOF; its other errors are *fault.Call
+// with Sent true and the status: UPSTREAM_TRUNCATED, UPSTREAM_PROTOCOL, UPSTREAM_TIMEOUT,
+// UPSTREAM_TOO_LARGE, UPSTREAM_ENCODING for a coding other than gzip or a broken one, CANCELED when
+// ctx was canceled or the stream closed. Bytes never come with an error; those received before a
+// failure are returned first.
 func (s *Stream) Read(p []byte) (int, error) {
 	if s.err != nil || len(p) == 0 {
 		return 0, s.err
@@ -102,7 +102,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 		}
 	case err != nil && s.raw.failed() != nil:
 		err = s.raw.failed()
-	case err != nil: // the message was whole, or had not failed; what it held was not
+	case err != nil: // the message itself did not fail; its content is not valid
 		err = s.x.fail(schemas.UpstreamEncoding, err)
 	}
 	if err != nil {
@@ -141,5 +141,5 @@ func (s *Stream) ReadAllBy(r io.Reader, limit int64) ([]byte, error) {
 	return body, err
 }
 
-// Close ends the connection, and a Read that is under way on another goroutine.
+// Close ends the connection, and a running Read on another goroutine.
 func (s *Stream) Close() { s.x.end(errLeft) }

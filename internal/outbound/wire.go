@@ -28,7 +28,7 @@ type wire struct {
 	end     sync.Once
 	over    chan struct{} // closed when nothing more is written; see drop
 	dropped sync.Once
-	source  *source // what the request's body is read from; nil: it has none that could be waited for
+	source  *source // the source of the request's body; nil: no body to wait for
 
 	mu       sync.Mutex
 	sealed   bool
@@ -106,8 +106,8 @@ func (w *wire) release() { w.offer.Do(func() { close(w.offered) }) }
 func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	if errors.Is(err, io.EOF) && w.Conn != net.Conn(w.socket) && w.socket.ended.Load() {
-		// crypto/tls forgives a connection cut between two records, but a body
-		// without a length could then be cut by anybody on the way.
+		// crypto/tls accepts a connection that is cut between two records, but anyone on the
+		// network path could then truncate a body without a length.
 		err = io.ErrUnexpectedEOF
 	}
 	w.mu.Lock()
@@ -139,8 +139,8 @@ func (w *wire) done() {
 	w.complete = true
 }
 
-// seal stops further writes and reports whether any byte may have left. What
-// it reports stays true: a write that comes later is refused.
+// seal stops further writes and reports whether any byte may have been sent. The result stays true:
+// a later write is refused.
 func (w *wire) seal() (sent bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,7 +148,7 @@ func (w *wire) seal() (sent bool) {
 	return w.sent
 }
 
-// seen reports how reading stands: what came, and the error it ended with.
+// seen returns the state of reading: the bytes received, and the error it ended with.
 func (w *wire) seen() (came opening, readErr error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -220,9 +220,9 @@ func (l *link) quiet() error {
 type socket struct {
 	net.Conn
 	written atomic.Int64
-	ended   atomic.Bool // reading came to the end
+	ended   atomic.Bool // reading has ended
 	leaving atomic.Bool // all that is left to write is TLS's goodbye
-	probing bool        // reads do not wait; set only while nobody else reads
+	probing bool        // reads do not wait; set only while there is no other reader
 }
 
 // goodbye is how long TLS may take to take its leave; its own limit is 5 s.

@@ -94,48 +94,48 @@ type self struct {
 }
 
 // checkAddr is the one judge of addresses: for literals and for answers of DNS.
-func (p *Policy) checkAddr(e *entry, a netip.Addr, port uint16) flaw {
+func (p *Policy) checkAddr(e *entry, a netip.Addr, port uint16) denial {
 	switch {
 	case !a.IsValid() || a.Zone() != "":
-		return flawAddressForm
+		return deniedAddressForm
 	case within(p.ranges.metadata, a):
-		return flawAddressMetadata
+		return deniedAddressMetadata
 	case p.self.addrs[a]:
-		return flawAddressSelf
+		return deniedAddressSelf
 	case p.self.ports[port] && (p.ranges.isLoopback(a) || p.self.local[a]):
-		return flawAddressSelf
+		return deniedAddressSelf
 	}
 	switch e.Network {
 	case NetworkPublic:
 		if !p.ranges.isPublic(a) {
-			return flawAddressSpecial
+			return deniedAddressSpecial
 		}
 	case NetworkLoopback:
 		if !p.ranges.isLoopback(a) {
-			return flawAddressNotLoopback
+			return deniedAddressNotLoopback
 		}
 	case NetworkPrivate:
 		if within(p.ranges.never, a) || !within(e.cidrs, a) {
-			return flawAddressNotGranted
+			return deniedAddressNotGranted
 		}
 	default:
-		return flawAddressForm
+		return deniedAddressForm
 	}
 	return nil
 }
 
 // checkTarget judges what is known of a target's address before any look-up:
 // all of it for a literal, and for a name whether every answer must fail.
-func (p *Policy) checkTarget(e *entry, t *target) flaw {
+func (p *Policy) checkTarget(e *entry, t *target) denial {
 	switch {
 	case p.self.names[t.Host]:
-		return flawAddressSelf
+		return deniedAddressSelf
 	case t.addr.IsValid():
 		return p.checkAddr(e, t.addr, t.Port)
 	case e.Network == NetworkLoopback && p.self.ports[t.Port]:
-		return flawAddressSelf
+		return deniedAddressSelf
 	case e.Network != NetworkLoopback && loopbackName(t.Host):
-		return flawAddressSpecial
+		return deniedAddressSpecial
 	}
 	return nil
 }

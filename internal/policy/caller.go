@@ -23,15 +23,15 @@ func (e *entry) callerHeader(name string) bool {
 	return begins(name, "accept-", "if-", "x-stainless-") || ends(name, "-version", "-beta") || matchAny(e.callerHeaders, name)
 }
 
-// namesCredential reports whether the operator lets callers send a credential of their own beside what the entry
-// adds: its name must stand in caller_headers, a pattern is not enough.
+// namesCredential reports whether the operator lets callers send a credential of their own in
+// addition to the entry's: caller_headers must contain its exact name; a pattern is not enough.
 func (e *entry) namesCredential(name string) bool { return slices.Contains(e.callerHeaders, name) }
 
 // checkCallerQuery refuses a query with a parameter that the entry does not leave to callers.
-func checkCallerQuery(e *entry, query string) flaw {
+func checkCallerQuery(e *entry, query string) denial {
 	if e.injects {
 		if _, foreign := foreignParam(e, query); foreign {
-			return flawQueryCaller
+			return deniedQueryCaller
 		}
 	}
 	return nil
@@ -48,8 +48,9 @@ func foreignParam(e *entry, query string) (name string, found bool) {
 	return "", false
 }
 
-// matchAny reports whether a name fits one of the patterns, which have at most one *, at either end. Some readers of a
-// parameter take the part before a NUL or a bracket for its name, so that its end says nothing.
+// matchAny reports whether a name matches one of the patterns, which have at most one *, at either
+// end. Some parsers take the part before a NUL or a bracket as a parameter's name, so its end
+// proves nothing.
 func matchAny(patterns []string, name string) bool {
 	for _, p := range patterns {
 		head, fromStart := strings.CutSuffix(p, "*")
@@ -134,7 +135,7 @@ func CallerHeader(name, value string) error {
 // *DeniedError.
 func AnswerHeader(name, value string) error {
 	f := checkHeader(strictest(), schemas.Header{Name: name, Value: value})
-	if f != flawHeaderRouting && f != flawHeaderCredential && f != flawHeaderMetadata && f != flawHeaderIdempotency {
+	if f != deniedHeaderRouting && f != deniedHeaderCredential && f != deniedHeaderMetadata && f != deniedHeaderIdempotency {
 		return asError(f)
 	}
 	var buf [maxHeaderName]byte
@@ -145,9 +146,9 @@ func AnswerHeader(name, value string) error {
 	return asError(checkText(value))
 }
 
-// checkText is the part of checkHeader that is about a value alone, for names that
-// it refuses before it comes to that.
-func checkText(value string) flaw {
+// checkText is the part of checkHeader that checks a value alone, for names that it refuses before
+// that step.
+func checkText(value string) denial {
 	return checkHeader(strictest(), schemas.Header{Name: "x", Value: value})
 }
 
@@ -155,7 +156,7 @@ func checkText(value string) flaw {
 // Hop does not see them: Carry is for headers that were changed after it.
 func (p Permit) Carry(headers []schemas.Header) Decision {
 	if !p.Valid() {
-		return deny(nil, nil, flawNoPermit)
+		return deny(nil, nil, deniedNoPermit)
 	}
 	if f := checkHeaders(p.entry, headers); f != nil {
 		return deny(p.policy, p.entry, f)

@@ -40,7 +40,7 @@ func (d Decision) Permit() (Permit, bool) {
 // of names are not part of that rehearsal, and neither are redirects.
 func (p *Policy) Decide(r Request) Decision {
 	if p == nil {
-		return deny(nil, nil, flawNoPolicy)
+		return deny(nil, nil, deniedNoPolicy)
 	}
 	q := ask(&r)
 	d := p.conclude(p.asked(&r), &q, &r)
@@ -66,22 +66,22 @@ func (d Decision) compare(rehearsed Decision) *schemas.Shadow {
 	return &schemas.Shadow{Allowed: rehearsed.Allowed, Code: rehearsed.Code, Reason: rehearsed.Reason, Entry: rehearsed.Entry}
 }
 
-func checkBody(method methods, r *Request) flaw {
+func checkBody(method methods, r *Request) denial {
 	switch {
 	case !r.HasBody:
 		return nil
 	case method&(methodGET|methodHEAD) != 0:
-		return flawBodyMethod
+		return deniedBodyMethod
 	case r.BodySize > maxBody && !r.Agent, r.BodySize > maxOwnBody:
-		return flawBodySize
+		return deniedBodySize
 	case r.BodyDepth > maxDepth:
-		return flawBodyDepth
+		return deniedBodyDepth
 	}
 	return nil
 }
 
-// deny names the entry if the request is one of its own.
-func deny(p *Policy, e *entry, f flaw) Decision {
+// deny names the entry if the entry issued the request itself.
+func deny(p *Policy, e *entry, f denial) Decision {
 	d := Decision{Check: f.Check, Decision: schemas.Decision{Code: f.Code, Reason: f.Reason, Version: p.Version()}}
 	if e != nil {
 		d.Entry = e.Name

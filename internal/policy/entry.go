@@ -37,28 +37,28 @@ type entry struct {
 
 // fits reports what keeps a question from matching the entry, in the order of
 // checks from scheme to path.
-func (e *entry) fits(q *question) flaw {
+func (e *entry) fits(q *question) denial {
 	switch {
 	case e.Scheme != "" && e.Scheme != q.url.Scheme:
-		return flawScheme
+		return deniedScheme
 	case q.url.userinfo:
-		return flawUserinfo
+		return deniedUserinfo
 	case q.url.hostForm != nil:
 		return q.url.hostForm
 	case !e.coversHost(q.url.Host):
-		return flawHost
+		return deniedHost
 	case e.Any && q.url.Port != 80 && q.url.Port != 443:
-		return flawPortAny
+		return deniedPortAny
 	case e.Port != 0 && e.Port != q.url.Port:
-		return flawPort
+		return deniedPort
 	case q.bit == 0:
-		return flawMethodUnknown
+		return deniedMethodUnknown
 	case e.methods&q.bit == 0:
-		return flawMethod
+		return deniedMethod
 	case q.pathForm != nil:
 		return q.pathForm
 	case !covers(e.Path, q.url.Path):
-		return flawPath
+		return deniedPath
 	}
 	return nil
 }

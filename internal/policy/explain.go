@@ -2,16 +2,14 @@ package policy
 
 import "weir/schemas"
 
-// Explain decides and says why: which check denied, what would make the request
-// pass, and what every entry says of it, shadow ones too. An entry's verdict is
-// what it would say if the request named it; what the asker may not use, with a
-// key the allowed hosts, and agents' entries are left out. What a request to an
-// agent would be told is not explained: it is taken for an ordinary one. Like
-// Decide it asks no DNS.
+// Explain decides and explains: which check denied, what would make the request pass, and the
+// verdict of every entry, including shadow entries. An entry's verdict is the one it would give if
+// the request named it. Entries that the caller may not use and agents' entries are omitted, and so
+// are the allowed hosts if the request has a key. A request to an agent is explained as an ordinary
+// one. Like Decide it makes no DNS request.
 //
-// The remedy may repeat the request's host, method and header names, so it is
-// for the asker's eyes and not for a log. Values of what the worker adds stand
-// nowhere in it.
+// The remedy may repeat the request's host, method and header names, so it is for the caller and
+// not for a log. It never contains values that the worker adds.
 func (p *Policy) Explain(r Request) schemas.Explanation {
 	r.Agent = false
 	d := p.Decide(r)
@@ -47,7 +45,7 @@ func (p *Policy) Explain(r Request) schemas.Explanation {
 func (r *Request) keyed() bool { return r.Key != "" || r.KeyRequired || r.Agent }
 
 // hold asks one entry about the whole request.
-func (p *Policy) hold(e *entry, q *question, r *Request) flaw {
+func (p *Policy) hold(e *entry, q *question, r *Request) denial {
 	if q.urlForm != nil {
 		return q.urlForm
 	}

@@ -60,14 +60,14 @@ type DeniedError struct {
 
 func (d *DeniedError) Error() string { return string(d.Code) + ": " + d.Reason }
 
-// flaw is what a check finds wrong; nil: nothing. It is one of those below: its sentence is fixed,
+// denial is what a check finds wrong; nil: nothing. It is one of those below: its sentence is fixed,
 // so that it holds nothing of a request, and says what was wrong and, after a semicolon, what would pass.
-type flaw = *DeniedError
+type denial = *DeniedError
 
-func newFlaw(check Check, reason string) flaw { return &DeniedError{check, check.Code(), reason} }
+func newDenial(check Check, reason string) denial { return &DeniedError{check, check.Code(), reason} }
 
 // asError is a flaw as an error, or nil for none.
-func asError(f flaw) error {
+func asError(f denial) error {
 	if f == nil {
 		return nil
 	}
@@ -76,119 +76,120 @@ func asError(f flaw) error {
 
 //nolint:gochecknoglobals,errname // constants, which are named by what they find
 var (
-	flawNoPolicy   = newFlaw(CheckKey, "no policy is in force; load one")
-	flawKeyMissing = newFlaw(CheckKey, "the request names no allowlist entry; set allowlist_key to the name of one")
-	flawKeyUnknown = newFlaw(CheckKey, "no allowlist entry has this name; "+
+	deniedNoPolicy   = newDenial(CheckKey, "no policy is in force; load one")
+	deniedKeyMissing = newDenial(CheckKey, "the request names no allowlist entry; set allowlist_key to the name of one")
+	deniedKeyUnknown = newDenial(CheckKey, "no allowlist entry has this name; "+
 		"names are matched exactly, so use one from the policy as it is written there")
 	// Whether there is such an agent or not.
-	flawKeyAgent = newFlaw(CheckKey, "entries of agents serve runs alone; "+
+	deniedKeyAgent = newDenial(CheckKey, "entries of agents serve runs alone; "+
 		"send a run of that task type, or use an entry whose name does not begin with agent:")
-	flawKeyModel = newFlaw(CheckKey, "entries of models serve completions alone; "+
+	deniedKeyModel = newDenial(CheckKey, "entries of models serve completions alone; "+
 		"ask the model for one, or use an entry whose name does not begin with model:")
-	flawKeyShadow = newFlaw(CheckKey, "the allowlist entry of this name is a shadow, which permits nothing; "+
+	deniedKeyShadow = newDenial(CheckKey, "the allowlist entry of this name is a shadow, which permits nothing; "+
 		"use another, or set its mode to enforce")
-	flawKeyNotYours  = newFlaw(CheckKey, "the token may not use this entry; use one that it may, or a token for this one")
-	flawURLLength    = newFlaw(CheckURL, "the url is longer than 8192 bytes with its parameters; send less in the url")
-	flawURLCharacter = newFlaw(CheckURL, "the url holds a character that must not stand there raw; "+
+	deniedKeyNotYours  = newDenial(CheckKey, "the token may not use this entry; use one that it may, or a token for this one")
+	deniedURLLength    = newDenial(CheckURL, "the url is longer than 8192 bytes with its parameters; send less in the url")
+	deniedURLCharacter = newDenial(CheckURL, "the url holds a character that must be escaped; "+
 		"use printable ASCII, percent-encode the rest and write a host in other scripts as A-labels")
-	flawFragment      = newFlaw(CheckURL, "the url has a fragment, which is never sent; leave it out")
-	flawNoScheme      = newFlaw(CheckURL, "the url has no scheme; write it in full, beginning with http:// or https://")
-	flawNoAuthority   = newFlaw(CheckURL, "the scheme is not followed by two slashes; write scheme://host/path")
-	flawNoHost        = newFlaw(CheckURL, "the url has no host; write scheme://host/path, and an IPv6 address in brackets")
-	flawHostCharacter = newFlaw(CheckURL, "the host holds a character that no host name has; "+
+	deniedFragment      = newDenial(CheckURL, "the url has a fragment, which is never sent; leave it out")
+	deniedNoScheme      = newDenial(CheckURL, "the url has no scheme; write it in full, beginning with http:// or https://")
+	deniedNoAuthority   = newDenial(CheckURL, "the scheme is not followed by two slashes; write scheme://host/path")
+	deniedNoHost        = newDenial(CheckURL, "the url has no host; write scheme://host/path, and an IPv6 address in brackets")
+	deniedHostCharacter = newDenial(CheckURL, "the host holds a character that no host name has; "+
 		"use letters, digits, hyphens and underscores, without escapes")
-	flawHostLength = newFlaw(CheckURL, "a label of the host is empty or longer than 63 bytes, or the host longer than 253; "+
+	deniedHostWildcard = newDenial(CheckURL, "wildcards in a host are not supported; name each host")
+	deniedHostLength   = newDenial(CheckURL, "a label of the host is empty or longer than 63 bytes, or the host longer than 253; "+
 		"use a host name that DNS can hold")
-	flawHostLiteral = newFlaw(CheckURL, "what stands in brackets is not an IPv6 address; write one without a zone")
-	flawPortForm    = newFlaw(CheckURL, "the port is not a number from 1 to 65535; "+
+	deniedHostLiteral = newDenial(CheckURL, "the text in brackets is not an IPv6 address; write one without a zone")
+	deniedPortForm    = newDenial(CheckURL, "the port is not a number from 1 to 65535; "+
 		"write it in digits without leading zeros, or leave out the colon too")
-	flawEscape        = newFlaw(CheckURL, "the url has an incomplete escape; a percent sign is followed by two hex digits")
-	flawSchemeUnknown = newFlaw(CheckScheme, "only http and https are spoken; use one of them")
-	flawScheme        = newFlaw(CheckScheme, "the scheme is not the entry's; use the scheme of its url_prefix")
-	flawUserinfo      = newFlaw(CheckUserinfo, "the url carries a user or password; "+
+	deniedEscape        = newDenial(CheckURL, "the url has an incomplete escape; a percent sign is followed by two hex digits")
+	deniedSchemeUnknown = newDenial(CheckScheme, "only http and https are spoken; use one of them")
+	deniedScheme        = newDenial(CheckScheme, "the scheme is not the entry's; use the scheme of its url_prefix")
+	deniedUserinfo      = newDenial(CheckUserinfo, "the url carries a user or password; "+
 		"take it out and let the entry's headers hold the credential")
-	flawHostDot     = newFlaw(CheckHost, "the host ends in a dot; leave it out")
-	flawHostHyphen  = newFlaw(CheckHost, "a label of the host begins or ends with a hyphen; use the host's real name")
-	flawHostNumeric = newFlaw(CheckHost, "the host is a number that resolvers read in different ways; "+
+	deniedHostDot     = newDenial(CheckHost, "the host ends in a dot; leave it out")
+	deniedHostHyphen  = newDenial(CheckHost, "a label of the host begins or ends with a hyphen; use the host's real name")
+	deniedHostNumeric = newDenial(CheckHost, "the host is a number that resolvers read in different ways; "+
 		"write four decimal numbers from 0 to 255 without leading zeros")
-	flawHost         = newFlaw(CheckHost, "the host is not the entry's; use the host of its url_prefix, or an entry for this one")
-	flawHostNone     = newFlaw(CheckHost, "no entry and no allowed host covers this host; ask the operator to add one")
-	flawHostLoopback = newFlaw(CheckHost, "the host is the machine that Weir runs on, and no entry covers it; "+
+	deniedHost         = newDenial(CheckHost, "the host is not the entry's; use the host of its url_prefix, or an entry for this one")
+	deniedHostNone     = newDenial(CheckHost, "no entry and no allowed host covers this host; ask the operator to add one")
+	deniedHostLoopback = newDenial(CheckHost, "the host is the machine that Weir runs on, and no entry covers it; "+
 		"ask the operator to add an entry for it with network: loopback")
-	flawPort    = newFlaw(CheckPort, "the port is not the entry's; use the port of its url_prefix, where none means the scheme's own")
-	flawPortAny = newFlaw(CheckPort, "an entry for any host reaches the ports 80 and 443 only; "+
+	deniedPort    = newDenial(CheckPort, "the port is not the entry's; use the port of its url_prefix, where none means the scheme's own")
+	deniedPortAny = newDenial(CheckPort, "an entry for any host reaches the ports 80 and 443 only; "+
 		"other ports need an entry that names them")
-	flawMethodUnknown = newFlaw(CheckMethod, "the method is not one that is ever sent; "+
+	deniedMethodUnknown = newDenial(CheckMethod, "the method is not one that is ever sent; "+
 		"use GET, HEAD, OPTIONS, POST, PUT, PATCH or DELETE")
-	flawMethod           = newFlaw(CheckMethod, "the entry does not list the method; use one that it lists, or an entry that lists this one")
-	flawPathEmptySegment = newFlaw(CheckPath, "the path has an empty segment, which servers resolve differently; "+
+	deniedMethod           = newDenial(CheckMethod, "the entry does not list the method; use one that it lists, or an entry that lists this one")
+	deniedPathEmptySegment = newDenial(CheckPath, "the path has an empty segment, which servers resolve differently; "+
 		"write single slashes")
-	flawPathDots      = newFlaw(CheckPath, "the path has a dot segment; write the path that it leads to")
-	flawPathSlash     = newFlaw(CheckPath, "the path has an escaped slash or backslash; use a path without them")
-	flawPathControl   = newFlaw(CheckPath, "the path has an escaped control character; leave it out")
-	flawPathTwice     = newFlaw(CheckPath, "the path is escaped twice; escape it once")
-	flawPathUTF8      = newFlaw(CheckPath, "the path's escapes are not valid UTF-8; encode its characters as UTF-8 first")
-	flawPathLookAlike = newFlaw(CheckPath, "the path has an invisible character or one that servers take for a dot, a slash or "+
+	deniedPathDots      = newDenial(CheckPath, "the path has a dot segment; write the path that it leads to")
+	deniedPathSlash     = newDenial(CheckPath, "the path has an escaped slash or backslash; use a path without them")
+	deniedPathControl   = newDenial(CheckPath, "the path has an escaped control character; leave it out")
+	deniedPathTwice     = newDenial(CheckPath, "the path is escaped twice; escape it once")
+	deniedPathUTF8      = newDenial(CheckPath, "the path's escapes are not valid UTF-8; encode its characters as UTF-8 first")
+	deniedPathLookAlike = newDenial(CheckPath, "the path has an invisible character or one that servers take for a dot, a slash or "+
 		"another delimiter; "+
 		"leave it out")
-	flawPath = newFlaw(CheckPath, "the path is not at or below the entry's; "+
+	deniedPath = newDenial(CheckPath, "the path is not at or below the entry's; "+
 		"use one under its url_prefix, which is matched in whole segments and by case")
-	flawQueryOwned  = newFlaw(CheckURL, "the entry adds a parameter of the query that is there already; leave it out")
-	flawQueryCaller = newFlaw(CheckURL, "the entry adds credentials or other values, and the query has a parameter that it does "+
+	deniedQueryOwned  = newDenial(CheckURL, "the entry adds a parameter of the query that is there already; leave it out")
+	deniedQueryCaller = newDenial(CheckURL, "the entry adds credentials or other values, and the query has a parameter that it does "+
 		"not leave to callers; "+
 		"leave the parameter out, or have the operator name it in caller_params of the entry")
-	flawHeaderCount = newFlaw(CheckHeader, "there are more than 64 headers; send fewer")
-	flawHeaderName  = newFlaw(CheckHeader, "a header's name is not a token of up to 256 characters; use letters, digits and hyphens")
-	flawHeaderValue = newFlaw(CheckHeader, "a header's value has a control or non-ASCII character; "+
+	deniedHeaderCount = newDenial(CheckHeader, "there are more than 64 headers; send fewer")
+	deniedHeaderName  = newDenial(CheckHeader, "a header's name is not a token of up to 256 characters; use letters, digits and hyphens")
+	deniedHeaderValue = newDenial(CheckHeader, "a header's value has a control or non-ASCII character; "+
 		"encode it so that it is printable ASCII")
-	flawHeaderLength   = newFlaw(CheckHeader, "a header's value is longer than 8192 bytes; send it in the body")
-	flawHeaderRepeated = newFlaw(CheckHeader, "a header is given twice; give it once, with the values joined as its syntax says")
-	flawHeaderTemplate = newFlaw(CheckHeader, "a header's value holds a template, and callers' templates are never filled in; "+
+	deniedHeaderLength   = newDenial(CheckHeader, "a header's value is longer than 8192 bytes; send it in the body")
+	deniedHeaderRepeated = newDenial(CheckHeader, "a header is given twice; give it once, with the values joined as its syntax says")
+	deniedHeaderTemplate = newDenial(CheckHeader, "a header's value holds a template, and callers' templates are never filled in; "+
 		"send the value itself")
-	flawHeaderFraming = newFlaw(CheckHeader, "a header frames the message or belongs to the connection; "+
+	deniedHeaderFraming = newDenial(CheckHeader, "a header frames the message or belongs to the connection; "+
 		"leave it out, it is set from the request itself")
-	flawHeaderRouting = newFlaw(CheckHeader, "a header changes where, as whom or how the request is served behind the target; "+
+	deniedHeaderRouting = newDenial(CheckHeader, "a header changes where, as whom or how the request is served behind the target; "+
 		"leave it out and put the real target in the url and the method")
-	flawHeaderCredential = newFlaw(CheckHeader, "a header authenticates; "+
+	deniedHeaderCredential = newDenial(CheckHeader, "a header authenticates; "+
 		"leave it out, credentials are set in the entry's headers by the operator")
-	flawHeaderMetadata    = newFlaw(CheckHeader, "a header is a handshake with a metadata service; leave it out")
-	flawHeaderIdempotency = newFlaw(CheckHeader, "the idempotency key is a header; "+
+	deniedHeaderMetadata    = newDenial(CheckHeader, "a header is a handshake with a metadata service; leave it out")
+	deniedHeaderIdempotency = newDenial(CheckHeader, "the idempotency key is a header; "+
 		"declare it in idempotency_key, so that it is known what may be repeated")
-	flawHeaderOwned = newFlaw(CheckHeader, "the entry sets this header itself; leave it out")
-	flawHeaderPart  = newFlaw(CheckHeader, "an entry that adds something to its calls gives whole answers only; "+
+	deniedHeaderOwned = newDenial(CheckHeader, "the entry sets this header itself; leave it out")
+	deniedHeaderPart  = newDenial(CheckHeader, "an entry that adds something to its calls gives whole answers only; "+
 		"leave out Range and If-Range")
-	flawHeaderCaller = newFlaw(CheckHeader, "the entry adds credentials or other values, and does not leave this header to callers; "+
+	deniedHeaderCaller = newDenial(CheckHeader, "the entry adds credentials or other values, and does not leave this header to callers; "+
 		"leave the header out, or have the operator name it in caller_headers of the entry")
-	flawHeaderRedacted = newFlaw(CheckHeader, "a header's value is REDACTED, as views show a hidden value; send the value itself")
-	flawIdempotencyKey = newFlaw(CheckHeader, "the idempotency key cannot be sent as a header; "+
+	deniedHeaderRedacted = newDenial(CheckHeader, "a header's value is REDACTED, as views show a hidden value; send the value itself")
+	deniedIdempotencyKey = newDenial(CheckHeader, "the idempotency key cannot be sent as a header; "+
 		"use 1 to 255 printable ASCII characters")
-	flawBodySize    = newFlaw(CheckBody, "the body is larger than 1 MiB; send less at once")
-	flawBodyDepth   = newFlaw(CheckBody, "the body is nested more than 64 levels deep; flatten it")
-	flawBodyMethod  = newFlaw(CheckBody, "GET and HEAD carry no body; use the url's query, or another method")
-	flawBodyMissing = newFlaw(CheckBody, "the entry adds members to the body, and there is none; "+
+	deniedBodySize    = newDenial(CheckBody, "the body is larger than 1 MiB; send less at once")
+	deniedBodyDepth   = newDenial(CheckBody, "the body is nested more than 64 levels deep; flatten it")
+	deniedBodyMethod  = newDenial(CheckBody, "GET and HEAD carry no body; use the url's query, or another method")
+	deniedBodyMissing = newDenial(CheckBody, "the entry adds members to the body, and there is none; "+
 		"send a JSON object, an empty one if need be")
-	flawBodyNotObject   = newFlaw(CheckBody, "the entry adds members to the body, and it is not a JSON object; send one")
-	flawBodyOwned       = newFlaw(CheckBody, "the entry adds a member of the body that is there already; leave it out")
-	flawAddressForm     = newFlaw(CheckAddress, "the address cannot be judged; it must be an IP address without a zone")
-	flawAddressNone     = newFlaw(CheckAddress, "there is no address to check; the host must resolve to at least one")
-	flawAddressMetadata = newFlaw(CheckAddress, "the host leads to a metadata service; no entry can grant that")
-	flawAddressSelf     = newFlaw(CheckAddress, "the host leads back to this gateway; no entry can grant that")
-	flawAddressSpecial  = newFlaw(CheckAddress, "the host leads to an address that is not public; "+
+	deniedBodyNotObject   = newDenial(CheckBody, "the entry adds members to the body, and it is not a JSON object; send one")
+	deniedBodyOwned       = newDenial(CheckBody, "the entry adds a member of the body that is there already; leave it out")
+	deniedAddressForm     = newDenial(CheckAddress, "the address cannot be judged; it must be an IP address without a zone")
+	deniedAddressNone     = newDenial(CheckAddress, "there is no address to check; the host must resolve to at least one")
+	deniedAddressMetadata = newDenial(CheckAddress, "the host leads to a metadata service; no entry can grant that")
+	deniedAddressSelf     = newDenial(CheckAddress, "the host leads back to this gateway; no entry can grant that")
+	deniedAddressSpecial  = newDenial(CheckAddress, "the host leads to an address that is not public; "+
 		"an entry for it needs network loopback, or private with cidrs")
-	flawAddressNotLoopback = newFlaw(CheckAddress, "the host leads somewhere else than loopback, which is all that the entry grants; "+
+	deniedAddressNotLoopback = newDenial(CheckAddress, "the host leads somewhere else than loopback, which is all that the entry grants; "+
 		"change its network if that is meant")
-	flawAddressNotGranted = newFlaw(CheckAddress, "the host leads to an address that the entry's cidrs do not grant; "+
+	deniedAddressNotGranted = newDenial(CheckAddress, "the host leads to an address that the entry's cidrs do not grant; "+
 		"add its range to them if that is meant")
-	flawRedirectOff = newFlaw(CheckRedirect, "the target redirects, and the entry follows no redirect; "+
+	deniedRedirectOff = newDenial(CheckRedirect, "the target redirects, and the entry follows no redirect; "+
 		"call the final url, or set redirects in the entry")
-	flawRedirectLimit  = newFlaw(CheckRedirect, "the target redirects more often than the entry follows; call the final url")
-	flawRedirectMethod = newFlaw(CheckRedirect, "the target redirects a method other than GET and HEAD; call the final url")
-	flawRedirectStatus = newFlaw(CheckRedirect, "the status is not one of a redirect that is followed; "+
+	deniedRedirectLimit  = newDenial(CheckRedirect, "the target redirects more often than the entry follows; call the final url")
+	deniedRedirectMethod = newDenial(CheckRedirect, "the target redirects a method other than GET and HEAD; call the final url")
+	deniedRedirectStatus = newDenial(CheckRedirect, "the status is not a redirect that Weir follows; "+
 		"only 301, 302, 303, 307 and 308 are")
-	flawRedirectLocation = newFlaw(CheckRedirect, "the target redirects without saying where; nothing can be followed")
-	flawRedirectTarget   = newFlaw(CheckRedirect, "the target redirects to a url outside the entry; "+
+	deniedRedirectLocation = newDenial(CheckRedirect, "the target redirects without saying where; nothing can be followed")
+	deniedRedirectTarget   = newDenial(CheckRedirect, "the target redirects to a url outside the entry; "+
 		"call it under an entry of its own")
-	flawRedirectRevoked = newFlaw(CheckRedirect, "the policy has changed, and the entry no longer leads to where the target redirects; "+
+	deniedRedirectRevoked = newDenial(CheckRedirect, "the policy has changed, and the entry no longer leads to where the target redirects; "+
 		"call that url under an entry of its own")
-	flawNoPermit = newFlaw(CheckAddress, "nothing was permitted; ask for a decision first")
+	deniedNoPermit = newDenial(CheckAddress, "nothing was permitted; ask for a decision first")
 )

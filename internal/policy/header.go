@@ -33,66 +33,66 @@ const (
 
 // checkHeaders holds the caller's headers against the closed list, and against
 // the names that the entry sets itself.
-func checkHeaders(e *entry, headers []schemas.Header) flaw {
+func checkHeaders(e *entry, headers []schemas.Header) denial {
 	if len(headers) > MaxHeaders {
-		return flawHeaderCount
+		return deniedHeaderCount
 	}
 	for i, h := range headers {
 		if f := checkHeader(e, h); f != nil {
 			return f
 		}
 		if h.Value == redact.Mark {
-			return flawHeaderRedacted
+			return deniedHeaderRedacted
 		}
 		for _, earlier := range headers[:i] {
 			if len(earlier.Name) == len(h.Name) && strings.EqualFold(earlier.Name, h.Name) { // tokens: ASCII
-				return flawHeaderRepeated
+				return deniedHeaderRepeated
 			}
 		}
 	}
 	return nil
 }
 
-func checkHeader(e *entry, h schemas.Header) flaw {
+func checkHeader(e *entry, h schemas.Header) denial {
 	if !headerToken(h.Name) {
-		return flawHeaderName
+		return deniedHeaderName
 	}
 	if len(h.Value) > maxHeaderValue {
-		return flawHeaderLength
+		return deniedHeaderLength
 	}
 	if !headerText(h.Value) {
-		return flawHeaderValue
+		return deniedHeaderValue
 	}
 	var buf [maxHeaderName]byte
 	name := foldName(buf[:0], h.Name)
 	switch classify(name) {
 	case headerFraming:
-		return flawHeaderFraming
+		return deniedHeaderFraming
 	case headerRouting:
-		return flawHeaderRouting
+		return deniedHeaderRouting
 	case headerCredential:
 		if !OwnCredential(h.Name) || e.credential && !e.namesCredential(string(name)) {
-			return flawHeaderCredential
+			return deniedHeaderCredential
 		}
 	case headerMetadata:
-		return flawHeaderMetadata
+		return deniedHeaderMetadata
 	case headerIdempotency:
-		return flawHeaderIdempotency
+		return deniedHeaderIdempotency
 	case headerFree:
 	}
 	if slices.Contains(e.owned, string(name)) {
-		return flawHeaderOwned
+		return deniedHeaderOwned
 	}
 	// A target that echoes what it got would hand it out piece by piece, each
 	// too small to be known for a part of a secret.
 	if e.injects && (string(name) == "range" || string(name) == "if-range") && !matchAny(e.callerHeaders, string(name)) {
-		return flawHeaderPart
+		return deniedHeaderPart
 	}
 	if e.injects && !e.callerHeader(string(name)) {
-		return flawHeaderCaller
+		return deniedHeaderCaller
 	}
 	if strings.Contains(h.Value, "${") || strings.Contains(h.Value, "{{") {
-		return flawHeaderTemplate
+		return deniedHeaderTemplate
 	}
 	return nil
 }
@@ -202,9 +202,9 @@ func headerText(s string) bool {
 }
 
 // checkKey judges a declared idempotency key. None is fine.
-func checkKey(key string) flaw {
+func checkKey(key string) denial {
 	if key != "" && (len(key) > maxKey || !headerText(key) || strings.TrimSpace(key) == "") {
-		return flawIdempotencyKey
+		return deniedIdempotencyKey
 	}
 	return nil
 }

@@ -13,33 +13,36 @@ const (
 // parseHost reads a name or a dotted quad. A host of another shape is a flaw of
 // the URL (bad); a host that is shaped like one but stands for different things
 // to different resolvers is refused by the host check (odd).
-func parseHost(s string) (host string, addr netip.Addr, odd, bad flaw) {
+func parseHost(s string) (host string, addr netip.Addr, odd, bad denial) {
 	if s == "" {
-		return "", addr, nil, flawNoHost
+		return "", addr, nil, deniedNoHost
 	}
 	name := strings.TrimSuffix(s, ".")
 	if len(name) < len(s) {
-		odd = flawHostDot
+		odd = deniedHostDot
 	}
 	if len(name) > maxHost {
-		return "", addr, nil, flawHostLength
+		return "", addr, nil, deniedHostLength
 	}
 	upper := false
 	last := 0 // where the last label begins
 	for i := 0; i <= len(name); i++ {
 		if i < len(name) && name[i] != '.' {
+			if name[i] == '*' {
+				return "", addr, nil, deniedHostWildcard
+			}
 			if !hostByte(name[i]) {
-				return "", addr, nil, flawHostCharacter
+				return "", addr, nil, deniedHostCharacter
 			}
 			upper = upper || name[i] != lower(name[i])
 			continue
 		}
 		label := name[last:i]
 		if label == "" || len(label) > maxLabel {
-			return "", addr, nil, flawHostLength
+			return "", addr, nil, deniedHostLength
 		}
 		if odd == nil && (label[0] == '-' || label[len(label)-1] == '-') {
-			odd = flawHostHyphen
+			odd = deniedHostHyphen
 		}
 		if i < len(name) {
 			last = i + 1
@@ -51,7 +54,7 @@ func parseHost(s string) (host string, addr netip.Addr, odd, bad flaw) {
 	if numeric(name[last:]) {
 		var err error
 		if addr, err = netip.ParseAddr(name); err != nil {
-			return name, netip.Addr{}, flawHostNumeric, nil
+			return name, netip.Addr{}, deniedHostNumeric, nil
 		}
 		name = addr.String()
 	}

@@ -12,13 +12,13 @@ import (
 // checkQuery refuses a query that holds a parameter which the entry adds: of
 // two, servers take the first, the last or both. A semicolon divides, too, as
 // it does for older servers.
-func checkQuery(e *entry, query string) flaw {
+func checkQuery(e *entry, query string) denial {
 	if len(e.params) == 0 {
 		return nil
 	}
 	for name := range paramNames(query) {
 		if e.ownsParam(name) {
-			return flawQueryOwned
+			return deniedQueryOwned
 		}
 	}
 	return nil
@@ -51,7 +51,7 @@ func (e *entry) ownsParam(raw string) bool {
 	if e.hasParam(head) {
 		return true
 	}
-	name[len(head)] = '_' // what becomes of a bracket that is never closed
+	name[len(head)] = '_' // replaces a bracket that is never closed
 	return e.hasParam(name)
 }
 
@@ -78,25 +78,25 @@ func foldParam(name []byte) []byte {
 
 // checkMembers refuses a body that an entry cannot add its members to, or that
 // has one of them. Methods that usually carry no body may go without.
-func checkMembers(e *entry, method methods, r *Request) flaw {
+func checkMembers(e *entry, method methods, r *Request) denial {
 	switch {
 	case len(e.members) == 0:
 		return nil
 	case !r.HasBody:
 		if method&(methodPOST|methodPUT|methodPATCH) != 0 {
-			return flawBodyMissing
+			return deniedBodyMissing
 		}
 		return nil
 	case r.TextBody:
-		return flawBodyNotObject
+		return deniedBodyNotObject
 	}
 	body := gjson.ParseBytes(r.Body)
 	if !json.Valid(r.Body) || !body.IsObject() {
-		return flawBodyNotObject
+		return deniedBodyNotObject
 	}
 	for name := range body.All() {
 		if e.ownsMember(name.Str) {
-			return flawBodyOwned
+			return deniedBodyOwned
 		}
 	}
 	return nil

@@ -10,12 +10,12 @@ import (
 // spells: dot segments in any dress, empty segments, encoded separators,
 // escapes below escapes, control and look-alike characters.
 // The escapes of p are well-formed and p begins with a slash.
-func checkPath(p string) flaw {
+func checkPath(p string) denial {
 	for rest, more := p[1:], true; more; {
 		var segment string
 		segment, rest, more = strings.Cut(rest, "/")
 		if segment == "" && more {
-			return flawPathEmptySegment
+			return deniedPathEmptySegment
 		}
 		if f := checkSegment(segment); f != nil {
 			return f
@@ -24,37 +24,37 @@ func checkPath(p string) flaw {
 	return nil
 }
 
-func checkSegment(raw string) flaw {
+func checkSegment(raw string) denial {
 	if strings.IndexByte(raw, '%') < 0 {
 		if dotSegment(raw) {
-			return flawPathDots
+			return deniedPathDots
 		}
 		return nil
 	}
 	var buf [256]byte
 	s := unescape(buf[:0], raw)
 	if !utf8.Valid(s) {
-		return flawPathUTF8
+		return deniedPathUTF8
 	}
 	for i, c := range s {
 		switch {
 		case c == '/' || c == '\\':
-			return flawPathSlash
+			return deniedPathSlash
 		case c < ' ' || c == 0x7f:
-			return flawPathControl
+			return deniedPathControl
 		case c == '%' && escapeFollows(s[i+1:]):
-			return flawPathTwice
+			return deniedPathTwice
 		}
 	}
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRune(s[i:])
 		if r >= utf8.RuneSelf && lookAlike(r) {
-			return flawPathLookAlike
+			return deniedPathLookAlike
 		}
 		i += n
 	}
 	if dotSegment(string(s)) {
-		return flawPathDots
+		return deniedPathDots
 	}
 	return nil
 }

@@ -40,8 +40,8 @@ func (p Permit) Method() string { return p.method }
 // Scheme is http or https.
 func (p Permit) Scheme() string { return p.target.Scheme }
 
-// Host is what is to be resolved, or dialled where it is an address: in lower
-// case, an IPv6 address without brackets and in its shortest form.
+// Host is the name to resolve, or the address to dial: in lower case, an IPv6 address without
+// brackets and in its shortest form.
 func (p Permit) Host() string { return p.target.Host }
 
 // Addr is the literal address that the host is. It has been checked. Where it
@@ -105,7 +105,7 @@ func (p Permit) Limits() Limits { return p.granted().Limits }
 // it unmapped.
 func (p Permit) CheckAddr(a netip.Addr) error {
 	if !p.Valid() {
-		return flawNoPermit
+		return deniedNoPermit
 	}
 	return asError(p.policy.checkAddr(p.entry, a.Unmap(), p.target.Port))
 }
@@ -114,10 +114,10 @@ func (p Permit) CheckAddr(a netip.Addr) error {
 // and there must be one.
 func (p Permit) CheckAddrs(addrs []netip.Addr) error {
 	if !p.Valid() {
-		return flawNoPermit
+		return deniedNoPermit
 	}
 	if len(addrs) == 0 {
-		return flawAddressNone
+		return deniedAddressNone
 	}
 	for _, a := range addrs {
 		if err := p.CheckAddr(a); err != nil {

@@ -1,11 +1,10 @@
-// Package policy decides what may leave. A URL is parsed once, by a grammar of
-// its own, into parts; the parts are matched against the entries of the
-// allowlist, and a Permit hands the same parts to the builder of the request.
-// What was matched is what is sent.
+// Package policy decides which calls may be sent. A URL is parsed once, by a grammar of its own,
+// into parts; the parts are matched against the entries of the allowlist, and a Permit passes the
+// same parts to the builder of the request. So the matched URL is the sent one.
 //
-// The package is pure: no I/O, no clock, no DNS. Addresses are judged in two
-// places by one rule: a literal address in a URL by Decide, a resolved one by
-// Permit.CheckAddr, which the dialler must ask about every address of an answer.
+// The package is pure: no I/O, no clock, no DNS. Addresses are checked in two places by one rule: a
+// literal address in a URL by Decide, a resolved one by Permit.CheckAddr, which the dialler must
+// call for every address of an answer.
 //
 // Deny is the zero value of every type here.
 package policy
@@ -40,9 +39,9 @@ const MaxRedirects = 3
 
 // Config is a policy as it is written down.
 type Config struct {
-	// Entries is the allowlist, in order. A later entry replaces an earlier
-	// one of the same name and mode. A shadow entry and an enforced one of the
-	// same name stand side by side: the shadow rehearses the other's replacement.
+	// Entries is the allowlist, in order. A later entry replaces an earlier one of the same name
+	// and mode. A shadow entry and an enforced one of the same name coexist: the shadow rehearses
+	// the other's replacement.
 	Entries []Entry
 	// AllowedHosts are the executor's items: host, host:port, .example.com
 	// (subdomains only) or a scheme://host[:port][/path] prefix. Empty grants
@@ -61,9 +60,9 @@ type Config struct {
 
 // Entry grants one target.
 type Entry struct {
-	// Name is 1 to 128 letters, digits and . _ : - , so that it may stand in a
-	// log line; "host:" is kept for allowed hosts, "agent:" for agents and "model:"
-	// for the upstreams of models.
+	// Name is 1 to 128 letters, digits and . _ : - , so that it is safe in a log line. The prefix
+	// "host:" is reserved for allowed hosts, "agent:" for agents and "model:" for the upstreams of
+	// models.
 	Name string `json:"name" yaml:"name"`
 	// URLPrefix is scheme://host[:port][/path], or AnyHost. The path covers
 	// itself and what lies below it, on a segment boundary; with a trailing
@@ -120,7 +119,7 @@ type Idempotency struct {
 // internal/limits/destination. A second's worth of calls, or one, may begin at once.
 type Limits struct {
 	Rate        string `json:"rate,omitempty" yaml:"rate,omitempty"`               // calls begun: "10/s", "600/m", "1000/h"; empty: unlimited
-	Concurrency int    `json:"concurrency,omitempty" yaml:"concurrency,omitempty"` // calls under way; 0: unlimited
+	Concurrency int    `json:"concurrency,omitempty" yaml:"concurrency,omitempty"` // running calls; 0: unlimited
 }
 
 // Policy is a compiled Config. It is immutable and safe for concurrent use; a
@@ -142,9 +141,9 @@ type Policy struct {
 	self   self
 }
 
-// Version is the hash of the canonical policy: the entries, those of agents too,
-// and the allowed hosts. What a node calls itself (its ports and hosts) is not part of it, so
-// that nodes under one policy agree.
+// Version is the hash of the canonical policy: the entries, including those of agents, and the
+// allowed hosts. A node's own ports and hosts are not part of it, so that nodes with the same
+// policy agree.
 func (p *Policy) Version() string {
 	if p == nil {
 		return ""
@@ -166,14 +165,14 @@ type Request struct {
 	// empty and KeyRequired is not set, the first entry that fits decides.
 	Key         string
 	KeyRequired bool
-	// Only are the named entries that the asker may use; empty: every entry and
-	// every allowed host. What is not in it does not exist for this request.
+	// Only are the named entries that the caller may use; empty: every entry and every allowed
+	// host. Other entries do not exist for this request.
 	Only []string
 	// Agent: the call goes by the entry of a remote agent, which Key names, and by
 	// no other. For every other request those entries do not exist.
 	Agent bool
-	// Internal: Weir itself has written the query and the headers, as git's protocol has them. They may
-	// stand beside what an entry adds.
+	// Internal: Weir has written the query and the headers itself, for git's protocol. They may be
+	// combined with those that an entry adds.
 	Internal bool
 	Method   string // any case; empty is refused: the surfaces own the default
 	URL      string

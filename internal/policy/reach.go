@@ -8,12 +8,11 @@ import (
 	"weir/schemas"
 )
 
-// Reaches reports whether a call could be permitted whose URL begins with prefix,
-// or is prefix where whole holds, with a method; with any where that is empty. It
-// is for what is to write the URLs of calls that nobody makes yet. False is
-// certain under this policy. True is no decision: the rest of the URL, headers,
-// body, the entry that a key names and the addresses of a name are for Decide and
-// the Permit. Shadow entries and those of agents lead nowhere.
+// Reaches reports whether a call could be permitted whose URL begins with prefix, or equals it if
+// whole is set, with a method; an empty method means any. It serves programs that prepare URLs for
+// later calls. False is certain under this policy. True is not a decision: Decide and the Permit
+// check the rest of the URL, headers, body, the entry that a key names and the addresses of a name.
+// Shadow entries and agents' entries never match.
 func (p *Policy) Reaches(method, prefix string, whole bool) bool {
 	b, ok := begin(prefix, reached(method))
 	if p == nil || !ok {
@@ -60,8 +59,8 @@ func (p *Policy) reach(b beginning, whole bool) func(*entry) bool {
 type beginning struct {
 	text    string
 	methods methods
-	// scheme is empty where the text ends before it does. Behind it and its slashes
-	// stands authority, and closed says that there is something behind that: rest.
+	// scheme is empty if the text ends before the scheme does. authority follows the scheme and its
+	// slashes; closed says that more follows it: rest.
 	scheme    string
 	authority string
 	closed    bool
@@ -126,7 +125,7 @@ func (p *Policy) leadsOn(e *entry, b beginning) bool {
 
 // further is a path that begins with what is known of one and is the entry's, if there
 // is such a path, and what is wrong with the part that is known.
-func (e *entry) further(path string, fixed bool) (string, flaw) {
+func (e *entry) further(path string, fixed bool) (string, denial) {
 	if path == "" {
 		path = "/" // the query follows the host
 	}
@@ -135,7 +134,7 @@ func (e *entry) further(path string, fixed bool) (string, flaw) {
 		whole = path[:strings.LastIndexByte(path, '/')+1]
 	}
 	if badEscape(whole) >= 0 {
-		return path, flawEscape
+		return path, deniedEscape
 	}
 	f := checkPath(whole)
 	if !fixed {

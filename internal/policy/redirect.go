@@ -22,24 +22,24 @@ func IsRedirect(status int) bool {
 // its addresses must be resolved and checked anew.
 func (p Permit) Hop(location string, status, hop int) Decision {
 	if !p.Valid() {
-		return deny(nil, nil, flawNoPermit)
+		return deny(nil, nil, deniedNoPermit)
 	}
 	q := question{}
 	q.method, q.bit = parseMethod(p.method)
-	var f flaw
+	var f denial
 	switch {
 	case !IsRedirect(status):
-		f = flawRedirectStatus
+		f = deniedRedirectStatus
 	case p.entry.Redirects == 0:
-		f = flawRedirectOff
+		f = deniedRedirectOff
 	case q.bit&(methodGET|methodHEAD) == 0:
-		f = flawRedirectMethod
+		f = deniedRedirectMethod
 	case location == "":
-		f = flawRedirectLocation
+		f = deniedRedirectLocation
 	case hop < 1 || hop > p.entry.Redirects:
-		f = flawRedirectLimit
+		f = deniedRedirectLimit
 	case !p.follow(location, &q):
-		f = flawRedirectTarget
+		f = deniedRedirectTarget
 	}
 	if f != nil {
 		return deny(p.policy, p.entry, f)
@@ -58,7 +58,7 @@ func (p Permit) Leads(location string) string {
 
 // follow reads a Location into q and reports whether the entry covers it.
 func (p Permit) follow(location string, q *question) bool {
-	var f flaw
+	var f denial
 	if q.url, f = parseURL(p.target.resolve(location), false); f != nil {
 		return false
 	}
@@ -94,19 +94,18 @@ func (t *target) resolve(location string) string {
 	}
 }
 
-// Renew asks p again about what old permitted, perhaps under another policy.
-// Where old is p's own it permits the same, and says nothing of shadow entries a
-// second time. The call itself is decided anew from r; a redirect's hop by the
-// entry of the same name, which must still follow so many hops, cover the URL and
-// leave the caller's headers alone. What is permitted may differ from old (in
-// its entry, its network, its headers): go by the new Permit alone. The zero
-// Permit is not renewed.
+// Renew asks p again about a call that old permitted, perhaps under another policy. If old is p's
+// own, Renew permits the same, and does not report shadow entries again. The call itself is decided
+// anew from r. A redirect hop is decided by the entry of the same name, which must still follow so
+// many hops, cover the URL and leave the caller's headers alone. The new permit may differ from old
+// (in its entry, its network, its headers): use only the new Permit. The zero Permit is not
+// renewed.
 func (p *Policy) Renew(old Permit, r Request) Decision {
 	switch {
 	case p == nil:
-		return deny(nil, nil, flawNoPolicy)
+		return deny(nil, nil, deniedNoPolicy)
 	case !old.Valid():
-		return deny(p, nil, flawNoPermit)
+		return deny(p, nil, deniedNoPermit)
 	case old.policy == p:
 		return p.allow(old)
 	case old.hop == 0:
@@ -114,18 +113,18 @@ func (p *Policy) Renew(old Permit, r Request) Decision {
 	}
 	e := p.successor(old.entry)
 	if e == nil || !r.usable(e) {
-		return deny(p, nil, flawRedirectRevoked)
+		return deny(p, nil, deniedRedirectRevoked)
 	}
 	q := question{url: parts{target: old.target}, pathForm: checkPath(old.target.Path)}
 	q.method, q.bit = parseMethod(old.method)
-	var f flaw
+	var f denial
 	switch {
 	case e.Redirects == 0:
-		f = flawRedirectOff
+		f = deniedRedirectOff
 	case old.hop > e.Redirects:
-		f = flawRedirectLimit
+		f = deniedRedirectLimit
 	case !p.leads(e, &q), checkHeaders(e, r.Headers) != nil:
-		f = flawRedirectRevoked
+		f = deniedRedirectRevoked
 	}
 	if f != nil {
 		return deny(p, e, f)

@@ -22,7 +22,7 @@ type remedy struct {
 }
 
 // of is empty where nothing would help.
-func (m *remedy) of(f flaw) string {
+func (m *remedy) of(f denial) string {
 	switch f.Check {
 	case CheckKey, CheckScheme, CheckHost, CheckPort, CheckMethod, CheckPath, CheckAddress:
 		if s := m.other(); s != "" {
@@ -49,7 +49,7 @@ func (m *remedy) of(f flaw) string {
 }
 
 // advice is the half of a flaw's sentence that says what to do.
-func advice(f flaw) string {
+func advice(f denial) string {
 	if _, after, ok := strings.Cut(f.Reason, "; "); ok {
 		return after
 	}
@@ -78,8 +78,8 @@ func (m *remedy) other() string {
 	return shadow
 }
 
-func (m *remedy) key(f flaw) string {
-	if f == flawNoPolicy {
+func (m *remedy) key(f denial) string {
+	if f == deniedNoPolicy {
 		return advice(f)
 	}
 	var list []string
@@ -92,6 +92,9 @@ func (m *remedy) key(f flaw) string {
 		}
 		list = append(list, e.Name)
 	}
+	if added := m.newEntry(); f == deniedKeyUnknown && added != "" && len(m.r.Only) == 0 && checkName(m.r.Key, false) == nil {
+		return "add an entry named " + m.r.Key + " with " + added
+	}
 	switch {
 	case len(list) == 0:
 		return "add an entry to policy.allowlist"
@@ -103,12 +106,12 @@ func (m *remedy) key(f flaw) string {
 	return "set allowlist_key to one of " + strings.Join(list, ", ")
 }
 
-func (m *remedy) match(f flaw) string {
+func (m *remedy) match(f denial) string {
 	e, u := m.entry, &m.q.url
 	switch f {
-	case flawHostDot:
+	case deniedHostDot:
 		return "write the host in lower case without the trailing dot: " + u.Host
-	case flawHostNone, flawHostLoopback:
+	case deniedHostNone, deniedHostLoopback:
 		return m.grant()
 	default:
 		if e == nil {
@@ -116,25 +119,25 @@ func (m *remedy) match(f flaw) string {
 		}
 	}
 	switch f {
-	case flawScheme:
+	case deniedScheme:
 		return "begin the url with " + e.Scheme + "://"
-	case flawHost:
+	case deniedHost:
 		return "use the host " + e.Host + ", which " + e.label() + " covers" + m.orEntry("this one")
-	case flawPort:
+	case deniedPort:
 		t := u.target
 		if t.Port = e.Port; m.policy.network(&t) == "" {
 			return ""
 		}
 		return fmt.Sprintf("use port %d%s", e.Port, m.orEntry(fmt.Sprintf("port %d", u.Port)))
-	case flawMethod:
+	case deniedMethod:
 		return "add " + m.q.method + " to methods of " + e.label()
-	case flawPath:
+	case deniedPath:
 		where := "at or below "
 		if strings.HasSuffix(e.Path, "/") {
 			where = "below "
 		}
 		return "use a path " + where + e.Path + ", or widen url_prefix of " + e.label()
-	case flawPathEmptySegment:
+	case deniedPathEmptySegment:
 		return "write single slashes in the path"
 	default:
 		return advice(f)
@@ -143,10 +146,39 @@ func (m *remedy) match(f flaw) string {
 
 // orEntry proposes an entry of the target's own, where one could lead there.
 func (m *remedy) orEntry(what string) string {
-	if m.policy.network(&m.q.url.target) == "" {
+	switch {
+	case m.policy.network(&m.q.url.target) == "":
+		return ""
+	case m.r.Key != "": // another entry decides only if the call names it
+		return ", or add an entry for " + what + " and set allowlist_key to its name"
+	default:
+		return ", or an entry for " + what
+	}
+}
+
+// newEntry describes an entry that would allow the call; empty where none could.
+func (m *remedy) newEntry() string {
+	if m.q.urlForm != nil {
 		return ""
 	}
-	return ", or an entry for " + what
+	t := m.q.url.target
+	t.Path, t.Query, t.HasQuery = "/", "", false
+	list := []string{"url_prefix " + t.String()}
+	if m.q.bit&^methodGET != 0 {
+		list = append(list, "methods ["+m.q.method+"]")
+	}
+	switch network := m.policy.network(&t); network {
+	case "":
+		return ""
+	case NetworkPublic:
+	default:
+		list = append(list, "network "+network)
+	}
+	last := len(list) - 1
+	if last == 0 {
+		return list[0]
+	}
+	return strings.Join(list[:last], ", ") + " and " + list[last]
 }
 
 // grant is the entry that would have to be added for a host that none covers.
@@ -154,27 +186,26 @@ func (m *remedy) grant() string {
 	if len(m.r.Only) > 0 {
 		return "use a token whose entries cover this host"
 	}
-	t := m.q.url.target
-	t.Path, t.Query, t.HasQuery = "/", "", false
-	network := m.policy.network(&t)
-	switch network {
-	case "":
+	added := m.newEntry()
+	if added == "" {
 		return ""
-	case NetworkPublic:
-		return "add an entry with url_prefix " + t.String() + ", or add " + t.Authority() + " to policy.allowed_hosts"
 	}
-	return "add an entry with url_prefix " + t.String() + " and network " + network
+	added = "add an entry with " + added
+	if t := m.q.url.target; m.policy.network(&t) == NetworkPublic {
+		added += ", or add " + t.Authority() + " to policy.allowed_hosts"
+	}
+	return added
 }
 
-func (m *remedy) address(f flaw) string {
-	if m.entry == nil || f == flawAddressMetadata || f == flawAddressSelf {
+func (m *remedy) address(f denial) string {
+	if m.entry == nil || f == deniedAddressMetadata || f == deniedAddressSelf {
 		return ""
 	}
 	network := m.policy.network(&m.q.url.target)
 	switch {
 	case network == "":
 		return ""
-	case f == flawAddressNotGranted && strings.HasPrefix(network, NetworkPrivate):
+	case f == deniedAddressNotGranted && strings.HasPrefix(network, NetworkPrivate):
 		return "add " + single(m.q.url.addr) + " to cidrs of " + m.entry.label()
 	case m.entry.Any || m.entry.item:
 		return "add an entry for this host with network " + network
@@ -205,22 +236,22 @@ func (p *Policy) loopback(t *target) bool { return loopbackName(t.Host) || p.ran
 
 func single(a netip.Addr) string { return netip.PrefixFrom(a, a.BitLen()).String() }
 
-func (m *remedy) header(f flaw) string {
+func (m *remedy) header(f denial) string {
 	name := m.faultyHeader()
 	switch {
 	case name == "":
 		return advice(f)
-	case f == flawHeaderCredential:
+	case f == deniedHeaderCredential:
 		return "leave out the header " + name + "; the operator sets it in headers of " + m.entry.label()
-	case f == flawHeaderOwned:
+	case f == deniedHeaderOwned:
 		return "leave out the header " + name + "; " + m.entry.label() + " sets it"
-	case f == flawHeaderCaller, f == flawHeaderPart:
+	case f == deniedHeaderCaller, f == deniedHeaderPart:
 		return "leave out the header " + name + ", or add " + name + " to caller_headers of " + m.entry.label()
-	case f == flawHeaderIdempotency:
+	case f == deniedHeaderIdempotency:
 		return "leave out the header " + name + " and set idempotency_key"
-	case f == flawHeaderRepeated:
+	case f == deniedHeaderRepeated:
 		return "send the header " + name + " once"
-	case f == flawHeaderValue, f == flawHeaderLength, f == flawHeaderTemplate, f == flawHeaderRedacted:
+	case f == deniedHeaderValue, f == deniedHeaderLength, f == deniedHeaderTemplate, f == deniedHeaderRedacted:
 		return "change the value of the header " + name + ": " + advice(f)
 	}
 	return "leave out the header " + name
@@ -238,11 +269,11 @@ func (m *remedy) faultyHeader() string {
 	return ""
 }
 
-func (m *remedy) body(f flaw) string {
+func (m *remedy) body(f denial) string {
 	switch f {
-	case flawBodyOwned:
+	case deniedBodyOwned:
 		return "leave out the members that " + m.entry.label() + " adds: " + strings.Join(names(m.entry.Body), ", ")
-	case flawBodyMissing:
+	case deniedBodyMissing:
 		return "send a JSON object as the body, such as {}"
 	default:
 		return advice(f)

@@ -8,24 +8,24 @@ import (
 )
 
 // url says where in the URL the trouble is. Positions count bytes from 1.
-func (m *remedy) url(f flaw) string {
+func (m *remedy) url(f denial) string {
 	s := m.r.URL
 	switch f {
-	case flawURLLength:
+	case deniedURLLength:
 		return fmt.Sprintf("shorten the url by %d bytes, or send what is long in the body", len(s)-MaxURL)
-	case flawURLCharacter:
+	case deniedURLCharacter:
 		return urlCharacter(s)
-	case flawEscape:
+	case deniedEscape:
 		if i := badEscape(s); i >= 0 {
 			return fmt.Sprintf("write %%25 for the percent sign at byte %d, or two hex digits after it", i+1)
 		}
-	case flawFragment:
+	case deniedFragment:
 		return "leave out the # and what follows it"
-	case flawNoScheme:
+	case deniedNoScheme:
 		return "begin the url with https:// or http://"
-	case flawQueryOwned:
+	case deniedQueryOwned:
 		return "leave out the parameters that " + m.entry.label() + " adds: " + strings.Join(names(m.entry.Query), ", ")
-	case flawQueryCaller:
+	case deniedQueryCaller:
 		raw, _ := foreignParam(m.entry, m.q.url.Query)
 		name := strconv.Quote(string(paramName(nil, raw)))
 		return "leave out the parameter " + name + ", or add " + name + " to caller_params of " + m.entry.label()
@@ -40,7 +40,7 @@ func urlCharacter(s string) string {
 		i++
 	}
 	if i == len(s) {
-		return advice(flawURLCharacter)
+		return advice(deniedURLCharacter)
 	}
 	r, n := utf8.DecodeRuneInString(s[i:])
 	where := fmt.Sprintf("at byte %d", i+1)
@@ -48,7 +48,7 @@ func urlCharacter(s string) string {
 	case r < ' ' || r == 0x7f:
 		return "leave out the control character " + where
 	case i == 0 || strings.TrimSpace(s[i:]) == "":
-		return "leave out what stands before or behind the url, " + where
+		return "leave out the text before or after the url, " + where
 	case !ok || !strings.ContainsAny(rest, "/?"):
 		if r >= utf8.RuneSelf {
 			return "write the host as A-labels, which begin with xn--; it has another script " + where

@@ -34,10 +34,10 @@ func newTable(all []*entry, member func(*entry) bool) table {
 // move it to the heap.
 type question struct {
 	url      parts
-	urlForm  flaw // where it is set, nothing else of the URL is
+	urlForm  denial // where it is set, nothing else of the URL is
 	method   string
 	bit      methods
-	pathForm flaw
+	pathForm denial
 }
 
 func ask(r *Request) question {
@@ -63,7 +63,7 @@ func (p *Policy) asked(r *Request) *table {
 }
 
 // judge gives the entry that the request is for and what is wrong with it.
-func (p *Policy) judge(t *table, q *question, r *Request) (*entry, flaw) {
+func (p *Policy) judge(t *table, q *question, r *Request) (*entry, denial) {
 	e, f := p.selected(t, r)
 	switch {
 	case f != nil:
@@ -83,16 +83,16 @@ func (p *Policy) judge(t *table, q *question, r *Request) (*entry, flaw) {
 
 // selected gives the entry that the key names; nil where there is no key and
 // none is needed.
-func (p *Policy) selected(t *table, r *Request) (*entry, flaw) {
+func (p *Policy) selected(t *table, r *Request) (*entry, denial) {
 	if r.Key == "" {
 		if r.keyed() {
-			return nil, flawKeyMissing
+			return nil, deniedKeyMissing
 		}
 		return nil, nil
 	}
 	// The same word whether such an entry exists or not.
 	if len(r.Only) > 0 && !slices.Contains(r.Only, r.Key) {
-		return nil, flawKeyNotYours
+		return nil, deniedKeyNotYours
 	}
 	if e := t.byName[r.Key]; e != nil {
 		return e, nil
@@ -100,21 +100,21 @@ func (p *Policy) selected(t *table, r *Request) (*entry, flaw) {
 	switch {
 	case r.Agent:
 	case strings.HasPrefix(r.Key, schemas.AgentEntryPrefix):
-		return nil, flawKeyAgent
+		return nil, deniedKeyAgent
 	case strings.HasPrefix(r.Key, schemas.ModelEntryPrefix):
-		return nil, flawKeyModel
+		return nil, deniedKeyModel
 	case p.rehearsal != nil && p.rehearsal.byName[r.Key] != nil:
-		return nil, flawKeyShadow
+		return nil, deniedKeyShadow
 	}
-	return nil, flawKeyUnknown
+	return nil, deniedKeyUnknown
 }
 
 // choose gives the first entry that fits. One that fits but for the address,
 // which is known for literals, gives way to a later one that fits entirely.
 // If none fits, the flaw comes from the entry that got furthest, among those that cover the host.
-func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
+func (p *Policy) choose(t *table, q *question, r *Request) (*entry, denial) {
 	var near *entry
-	nearest, furthest := flawHostNone, CheckKey
+	nearest, furthest := deniedHostNone, CheckKey
 	limited := len(r.Only) > 0
 	for _, e := range t.entries {
 		if limited && !r.usable(e) {
@@ -130,15 +130,15 @@ func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
 			}
 			continue
 		}
-		if f == nearest || f == flawHost || f == flawScheme && q.url.hostForm == nil && !e.coversHost(q.url.Host) {
+		if f == nearest || f == deniedHost || f == deniedScheme && q.url.hostForm == nil && !e.coversHost(q.url.Host) {
 			continue // most entries fail alike, or are for another host
 		}
 		if check := f.Check; check > furthest {
 			near, nearest, furthest = e, f, check
 		}
 	}
-	if nearest == flawHostNone && !limited && p.loopback(&q.url.target) {
-		nearest = flawHostLoopback
+	if nearest == deniedHostNone && !limited && p.loopback(&q.url.target) {
+		nearest = deniedHostLoopback
 	}
 	if furthest <= CheckHost {
 		near = nil // the request belongs to no entry
@@ -146,9 +146,9 @@ func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
 	return near, nearest
 }
 
-// admits holds a request whose URL and method fit against the rest of what the
-// entry says: what it adds itself, what the caller may not set, and the address.
-func (p *Policy) admits(e *entry, q *question, r *Request) flaw {
+// admits checks a request with a matching URL and method against the rest of the entry: the entry's
+// own additions, the headers and parameters closed to the caller, and the address.
+func (p *Policy) admits(e *entry, q *question, r *Request) denial {
 	f := checkQuery(e, q.url.Query)
 	if f == nil && !r.Internal {
 		f = checkCallerQuery(e, q.url.Query)

@@ -39,12 +39,11 @@ type parts struct {
 	target
 
 	userinfo bool
-	hostForm flaw // a host that is well-formed, and refused whatever the entry
+	hostForm denial // a host that is well-formed, and refused whatever the entry
 }
 
-// Split reads a URL by Decide's grammar. It is false for one that Decide denies for
-// its form, whatever the policy: what is no URL, and what has a user, or a host or a
-// path that others may read as another one.
+// Split parses a URL by Decide's grammar. It is false for a URL that Decide denies for its form
+// under any policy: one that is malformed, has a user, or has an ambiguous host or path.
 func Split(url string, dropFragment bool) (Parts, bool) {
 	u, f := parseURL(url, dropFragment)
 	if f != nil || u.userinfo || u.hostForm != nil || checkPath(u.Path) != nil {
@@ -63,9 +62,9 @@ func Readable(url string) bool {
 // parseURL is the grammar: scheme "://" [userinfo "@"] host [":" port] [path]
 // ["?" query], in printable ASCII. It accepts less than RFC 3986, and nothing
 // that two parsers are known to read in two ways.
-func parseURL(s string, dropFragment bool) (parts, flaw) {
+func parseURL(s string, dropFragment bool) (parts, denial) {
 	if len(s) > MaxURL {
-		return parts{}, flawURLLength
+		return parts{}, deniedURLLength
 	}
 	fragment := -1
 	for i := range len(s) {
@@ -75,22 +74,22 @@ func parseURL(s string, dropFragment bool) (parts, flaw) {
 				fragment = i
 			}
 		case !urlByte(c):
-			return parts{}, flawURLCharacter
+			return parts{}, deniedURLCharacter
 		}
 	}
 	if fragment >= 0 {
 		if !dropFragment || !hasPathOrQuery(s[:fragment]) {
-			return parts{}, flawFragment
+			return parts{}, deniedFragment
 		}
 		s = s[:fragment]
 	}
 	return splitURL(s)
 }
 
-func splitURL(s string) (parts, flaw) {
+func splitURL(s string) (parts, denial) {
 	name, rest, ok := cutScheme(s)
 	if !ok {
-		return parts{}, flawNoScheme
+		return parts{}, deniedNoScheme
 	}
 	var u parts
 	switch {
@@ -99,10 +98,10 @@ func splitURL(s string) (parts, flaw) {
 	case equalLower(name, schemeHTTP):
 		u.Scheme, u.Port = schemeHTTP, 80
 	default:
-		return parts{}, flawSchemeUnknown
+		return parts{}, deniedSchemeUnknown
 	}
 	if !strings.HasPrefix(rest, "//") {
-		return parts{}, flawNoAuthority
+		return parts{}, deniedNoAuthority
 	}
 	authority, rest := rest[2:], ""
 	if i := strings.IndexAny(authority, "/?"); i >= 0 {
@@ -116,13 +115,13 @@ func splitURL(s string) (parts, flaw) {
 		u.Path = "/"
 	}
 	if badEscape(u.Path) >= 0 || badEscape(u.Query) >= 0 {
-		return parts{}, flawEscape
+		return parts{}, deniedEscape
 	}
 	return u, nil
 }
 
 // setAuthority reads [userinfo "@"] host [":" port].
-func (u *parts) setAuthority(s string) flaw {
+func (u *parts) setAuthority(s string) denial {
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		u.userinfo = true
 		s = s[i+1:]
@@ -131,11 +130,11 @@ func (u *parts) setAuthority(s string) flaw {
 	if strings.HasPrefix(s, "[") {
 		inner, after, ok := strings.Cut(s[1:], "]")
 		if !ok || (after != "" && after[0] != ':') {
-			return flawHostLiteral
+			return deniedHostLiteral
 		}
 		addr, ok := parseIPv6(inner)
 		if !ok {
-			return flawHostLiteral
+			return deniedHostLiteral
 		}
 		u.addr, u.Host, port = addr, addr.String(), after
 	} else {
@@ -144,7 +143,7 @@ func (u *parts) setAuthority(s string) flaw {
 		} else {
 			host = s
 		}
-		var f flaw
+		var f denial
 		if u.Host, u.addr, u.hostForm, f = parseHost(host); f != nil {
 			return f
 		}
@@ -154,7 +153,7 @@ func (u *parts) setAuthority(s string) flaw {
 	}
 	n, ok := parsePort(port[1:])
 	if !ok {
-		return flawPortForm
+		return deniedPortForm
 	}
 	u.Port = n
 	return nil

@@ -8,11 +8,11 @@ import (
 	"weir/schemas"
 )
 
-// View is the policy as it may be shown: the named entries in order, shadow ones
-// too, those of agents behind them, and the allowed hosts. Of what the worker adds it has the names alone.
-// Only are the entries that the caller may use, and then all there is to see;
-// empty: everything. For anyone but an operator the entries of agents and models say neither where
-// these are nor what is added to a call.
+// View is the public form of the policy: the named entries in order, including shadow entries, then
+// those of agents, then the allowed hosts. Only the names of values that the worker adds are
+// included. Only are the entries that the caller may use, and then only those are shown; empty:
+// everything. For anyone but an operator the entries of agents and models show neither their
+// location nor what is added to a call.
 func (p *Policy) View(since time.Time, only []string, operator bool) schemas.PolicyView {
 	v := schemas.PolicyView{Version: p.Version(), Since: since, Entries: []schemas.EntryView{}, AllowedHosts: p.AllowedHosts()}
 	if len(only) > 0 {

@@ -24,16 +24,16 @@ func Agent(ctx context.Context) (requestID, operation string) {
 	return w.requestID, w.operation
 }
 
-// WriteAgent is Write in the words of the agent API. Statuses stay those of the
-// error, except where the document has a word and a status of its own.
+// WriteAgent is Write in the format of the agent API. It keeps the status of the error, unless the
+// API specification defines its own code and status.
 func WriteAgent(w http.ResponseWriter, r *http.Request, err error) {
 	e := Of(err)
+	ReportOf(r.Context()).Code = e.Code
 	id, operation := Agent(r.Context())
 	e.answer(w, "application/json", schemas.AgentResponse{RequestID: id, Operation: operation, Error: e.agent()})
 }
 
-// agent is the error in the words that agents know. What it was called before
-// becomes the detail.
+// agent is the error with the codes that agents know. The original code becomes the detail.
 func (e *Error) agent() *schemas.AgentError {
 	code, detail := AgentCode(e.Code)
 	return &schemas.AgentError{Code: code, Message: cmp.Or(e.Detail, e.Title), Detail: cmp.Or(e.Word, detail)}

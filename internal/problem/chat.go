@@ -13,10 +13,11 @@ import (
 	"weir/schemas"
 )
 
-// WriteChat is Write in the words of the chat completions protocol. What is wrong
-// with a body is 400 there; an *Error that names a status has its own.
+// WriteChat is Write in the format of the chat completions protocol. An invalid body is 400 there;
+// an *Error with a status keeps its own.
 func WriteChat(w http.ResponseWriter, r *http.Request, err error) {
 	e := Of(err)
+	ReportOf(r.Context()).Code = e.Code
 	e.Status = chatStatus(e, err)
 	Limits(w.Header(), e.Limits)
 	e.answer(w, "application/json", schemas.ChatRefusal{Error: e.chat(RequestID(r.Context()))})

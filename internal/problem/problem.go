@@ -36,7 +36,7 @@ type Error struct {
 	Details json.RawMessage
 	// Limits are what budgets leave, for the headers of the chat surface.
 	Limits []schemas.ChatLimit
-	// Word is the finer word that stands in the detail of the agent API's errors.
+	// Word is the more specific code in the detail of the agent API's errors.
 	Word  string
 	Cause error
 }
@@ -46,11 +46,11 @@ func (e *Error) Error() string { return string(e.Code) + ": " + e.Detail }
 // Unwrap gives the private cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Write answers with err. Nothing may have been written to w before. Only an
-// *Error, a *fault.Error and the log's sentinels are told apart; whatever else
-// comes is INTERNAL and shows nothing of itself.
+// Write answers with err. Nothing may have been written to w before. Only an *Error, a *fault.Error
+// and the log's sentinels are distinguished; any other error is INTERNAL and reveals nothing.
 func Write(w http.ResponseWriter, r *http.Request, err error) {
 	e := Of(err)
+	ReportOf(r.Context()).Code = e.Code
 	if e.RequestID == "" {
 		e.RequestID = RequestID(r.Context())
 	}
@@ -115,19 +115,34 @@ func sentinel(err error) (schemas.Code, string) {
 	}
 }
 
-type requestIDKey struct{}
+type reportKey struct{}
+
+// Report is what handlers add to the log line and the metrics of a request. Only the request's
+// own goroutine uses it.
+type Report struct {
+	requestID string
+	// Surface is the surface of the route; empty: the router sets it.
+	Surface string
+	// Code is the code of the error, or of the action's end, that the answer has.
+	Code schemas.Code
+}
 
 // WithRequestID makes Write show id as request_id. The id must be valid by
 // schemas.ValidID: it is echoed.
 func WithRequestID(ctx context.Context, id string) context.Context {
-	return context.WithValue(ctx, requestIDKey{}, id)
+	return context.WithValue(ctx, reportKey{}, &Report{requestID: id})
 }
 
-// RequestID is what WithRequestID set, or "".
-func RequestID(ctx context.Context) string {
-	id, _ := ctx.Value(requestIDKey{}).(string)
-	return id
+// ReportOf returns the report of a request; without one, a report that is not read.
+func ReportOf(ctx context.Context) *Report {
+	if r, ok := ctx.Value(reportKey{}).(*Report); ok {
+		return r
+	}
+	return &Report{}
 }
+
+// RequestID returns the id that WithRequestID set, or "".
+func RequestID(ctx context.Context) string { return ReportOf(ctx).requestID }
 
 // FromGit reports whether the real git asks, or says that it does.
 func FromGit(r *http.Request) bool { return strings.HasPrefix(r.UserAgent(), "git/") }

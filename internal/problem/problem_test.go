@@ -40,7 +40,7 @@ func TestWrite(t *testing.T) {
 		"fenced":        {fault.ErrFenced, 409, schemas.Conflict, false, ""},
 		"too large":     {fault.ErrTooLarge, 413, schemas.PayloadTooLarge, false, ""},
 		"body limit":    {&http.MaxBytesError{Limit: 1}, 413, schemas.PayloadTooLarge, false, ""},
-		"poison":        {&fault.Parked{Code: schemas.Poison, Reason: "x", Cause: secret}, 500, schemas.Internal, false, ""},
+		"poison":        {&fault.Terminal{Code: schemas.Poison, Reason: "x", Cause: secret}, 500, schemas.Internal, false, ""},
 		"rate":          {&problem.Error{Problem: schemas.Problem{Code: schemas.RateLimited}, RetryAfter: 1500 * time.Millisecond}, 429, schemas.RateLimited, true, "2"},
 		"key conflict":  {fault.New(schemas.IdempotencyMismatch, "other payload"), 422, schemas.IdempotencyMismatch, false, ""},
 		"in flight":     {fault.New(schemas.InFlight, "wait"), 409, schemas.InFlight, true, ""},

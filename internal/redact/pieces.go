@@ -12,7 +12,7 @@ import "slices"
 type Pieces struct {
 	*search
 
-	text  []byte // what was given and may still matter, and then what was not
+	text  []byte // returned text that may still matter, then text that was not returned
 	given int    // of text
 	ends  []int  // of the pieces that were not given
 	next  int    // the length of the text at which it is searched again

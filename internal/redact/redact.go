@@ -75,8 +75,8 @@ func Credential(name string) bool {
 	return false
 }
 
-// fold leaves the letters and digits of a name, in lower case: X-Api_Key and
-// xapikey are read alike by somebody.
+// fold leaves the letters and digits of a name, in lower case: some programs treat X-Api_Key and
+// xapikey as the same name.
 func fold(name string) string {
 	b := make([]byte, 0, len(name))
 	for i := range len(name) {

@@ -12,9 +12,8 @@ const layers = 3
 // span is b[from:to].
 type span struct{ from, to int }
 
-// search looks through one text, or the parts of one: its budgets, one for each
-// view, are for all of it together. The views of a part go where those of the
-// part before were.
+// search scans one text, or its parts. Its budgets, one for each view, apply to all parts together.
+// The views of a part overwrite those of the part before.
 type search struct {
 	*Scrubber
 	peeler

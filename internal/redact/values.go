@@ -109,8 +109,8 @@ func (s *Scrubber) pair(p pattern, first byte) {
 	}
 }
 
-// near reports whether a closer look at i is worth it: whether a form of a secret may
-// begin there, or go on behind the end of b.
+// near reports whether i needs a closer check: whether a form of a secret may begin there, or
+// continue after the end of b.
 func (s *Scrubber) near(b []byte, i int) bool {
 	c := b[i]
 	if !s.start[c] {

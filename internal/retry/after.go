@@ -9,10 +9,9 @@ import (
 // maxAfter keeps a wish that no deadline could honour inside time.Duration.
 const maxAfter = 365 * 24 * time.Hour
 
-// ParseRetryAfter reads a Retry-After field (RFC 9110, 10.2.3): seconds in
-// plain digits, or a date in one of the three HTTP forms, which needs now. A
-// date that has passed is no wait; more than a year is a year. ok is false for
-// anything else: signs, fractions, exponents, several values.
+// ParseRetryAfter reads a Retry-After field (RFC 9110, 10.2.3): seconds in plain digits, or a date
+// in one of the three HTTP forms, which needs now. A date in the past is a zero wait; more than a
+// year is a year. ok is false for anything else: signs, fractions, exponents, several values.
 func ParseRetryAfter(value string, now time.Time) (wait time.Duration, ok bool) {
 	value = strings.Trim(value, " \t")
 	if digits(value) {

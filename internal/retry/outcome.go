@@ -32,8 +32,8 @@ func Kind(status int, call *fault.Call) (kind, label string) {
 	}
 }
 
-// Outcome is the same for schemas.RetryRecord: {"status":503}, "timeout",
-// "connect", or {"other":CODE} for what has no word of its own.
+// Outcome is the same for schemas.RetryRecord: {"status":503}, "timeout", "connect", or
+// {"other":CODE} for any other failure.
 func Outcome(status int, call *fault.Call) json.RawMessage {
 	switch kind, label := Kind(status, call); kind {
 	case KindStatus:

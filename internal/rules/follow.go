@@ -36,14 +36,13 @@ func (k *Keeper) Stop() {
 	k.done.Wait()
 }
 
-// catchUp reads what was stored since the last time, and has the newest of each key
-// taken over: before it returns the first time, and by goroutines later. What was read
-// before an error counts.
+// catchUp reads the records stored since the last time and applies the newest of each key: before
+// it returns the first time, and in goroutines later. Records read before an error count.
 func (k *Keeper) catchUp(ctx context.Context) (err error) {
 	newest := map[string]schemas.Record{}
 	if k.anew.Swap(false) {
 		k.read = 0
-		for _, tenant := range k.known() { // what is not found is asked for: it may be gone
+		for _, tenant := range k.known() { // sets that were not found are read again: they may be gone
 			key := schemas.EscapeToken(tenant)
 			newest[key] = schemas.Record{Subject: key}
 		}
@@ -75,7 +74,7 @@ func (k *Keeper) hear(r schemas.Record) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := k.seat(tenant)
+	s := k.entry(tenant)
 	switch {
 	case s.heard == nil || s.heard.Seq < r.Seq:
 		s.heard = &r
@@ -89,7 +88,7 @@ func (k *Keeper) hear(r schemas.Record) {
 }
 
 // attend takes over what is heard of a tenant until nothing is left.
-func (k *Keeper) attend(tenant string, s *seat) {
+func (k *Keeper) attend(tenant string, s *tenantEntry) {
 	for {
 		k.mu.Lock()
 		r, ask := s.heard, s.ask
@@ -107,7 +106,7 @@ func (k *Keeper) attend(tenant string, s *seat) {
 func (k *Keeper) owner(r schemas.Record) (tenant string, ok bool) {
 	tenant, err := schemas.UnescapeToken(r.Subject)
 	if err != nil {
-		k.cfg.Logger.Warn("rule set of nobody", "component", "rules", "seq", r.Seq)
+		k.cfg.Logger.Warn("rule set without a tenant", "component", "rules", "seq", r.Seq)
 	}
 	return tenant, err == nil
 }

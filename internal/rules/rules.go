@@ -1,6 +1,5 @@
-// Package rules keeps the rule sets of all tenants: it follows the store that they
-// lie in, compiles each set as it changes, and writes a new one in the place of the
-// one that the writer had read, or not at all.
+// Package rules keeps the rule sets of all tenants. It follows their store, compiles each set as it
+// changes, and writes a new one only if it replaces the one that the writer had read.
 package rules
 
 import (
@@ -47,8 +46,8 @@ type Config struct {
 	// Check is how often the store is asked whether the copy is whole, beside
 	// being followed; default 500 ms.
 	Check time.Duration
-	// Changed is called after another set of a tenant has come into force; it must
-	// not block. Default: nobody hears of it.
+	// Changed is called after another set of a tenant has come into force; it must not block.
+	// Default: none.
 	Changed func(tenant string)
 	// Now is the clock; default time.Now.
 	Now    func() time.Time
@@ -83,9 +82,9 @@ type Keeper struct {
 	store Store
 	cfg   Config
 
-	mu    sync.RWMutex
-	seats map[string]*seat // by tenant
-	whole bool             // the store was read to its end at least once
+	mu      sync.RWMutex
+	entries map[string]*tenantEntry // by tenant
+	whole   bool                    // the store was read to its end at least once
 
 	read uint64      // everything up to here was read from the store; only of catchUp
 	anew atomic.Bool // the store is no longer the one that was read
@@ -101,7 +100,7 @@ type Keeper struct {
 // New returns a Keeper over a store. Before Start nothing is in force: InForce
 // gives an error.
 func New(s Store, cfg Config) *Keeper {
-	k := &Keeper{store: s, cfg: cfg.withDefaults(), seats: map[string]*seat{}, open: open}
+	k := &Keeper{store: s, cfg: cfg.withDefaults(), entries: map[string]*tenantEntry{}, open: open}
 	k.life, k.end = context.WithCancel(context.Background())
 	k.follower = mirror.New(mirror.Config{
 		Name: "rules", Component: "rules", Check: k.cfg.Check, Patience: patience, Logger: k.cfg.Logger, Look: k.catchUp,
@@ -109,7 +108,7 @@ func New(s Store, cfg Config) *Keeper {
 	return k
 }
 
-// errUnread: whether a tenant has rules cannot be told yet.
+// errUnread: it is not known yet whether a tenant has rules.
 var errUnread = errors.New("the rule sets were not read yet")
 
 // InForce is the set that calls of a tenant go by now, nil for a tenant without
@@ -118,7 +117,7 @@ var errUnread = errors.New("the rule sets were not read yet")
 // there were none. It asks memory alone.
 func (k *Keeper) InForce(tenant string) (set *traffic.Set, replaced <-chan struct{}, err error) {
 	k.mu.RLock()
-	h, whole := k.seats[tenant].set(), k.whole
+	h, whole := k.entries[tenant].set(), k.whole
 	k.mu.RUnlock()
 	switch {
 	case !whole:
@@ -133,10 +132,9 @@ func (k *Keeper) InForce(tenant string) (set *traffic.Set, replaced <-chan struc
 	return h.snapshot.Set, h.replaced, nil
 }
 
-// Newest is the tenant's set as the store's leader has it. What it finds is in
-// force on this node when it returns, unless a newer one is: also where it is older
-// than what was, as in a store that was restored from a backup. ErrUnreadable says
-// that nobody may write over what is stored.
+// Newest is the tenant's set as the store's leader has it. It is in force on this node when Newest
+// returns, unless a newer one is. That holds also if it is older than the previous one, as in a
+// store restored from a backup. ErrUnreadable means that the stored set must not be overwritten.
 func (k *Keeper) Newest(ctx context.Context, tenant string) (Snapshot, error) {
 	key, was := schemas.EscapeToken(tenant), k.holds(tenant)
 	r, err := k.store.Get(ctx, key)
@@ -158,7 +156,7 @@ func (k *Keeper) After(ctx context.Context, tenant string, revision uint64) (Sna
 		if err != nil {
 			return Snapshot{}, err
 		}
-		if len(r.Data) > 0 { // else somebody deleted the set: that is none
+		if len(r.Data) > 0 { // otherwise the set was deleted: no rules
 			h, _ := k.learn(ctx, tenant, r, nil)
 			return h.snapshot, h.err
 		}
@@ -187,7 +185,7 @@ func (k *Keeper) Put(ctx context.Context, tenant string, doc schemas.RuleSet, re
 	r := schemas.Record{Subject: schemas.EscapeToken(tenant), Data: value}
 	opened, err := k.open(tenant, r)
 	if err != nil {
-		return Snapshot{}, err // what nobody can read stops every call of the tenant
+		return Snapshot{}, err // an unreadable set stops every call of the tenant
 	}
 	defer k.expect(tenant, value, opened)()
 	was := k.holds(tenant)

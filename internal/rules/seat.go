@@ -10,25 +10,25 @@ import (
 	"weir/schemas"
 )
 
-// seat is a tenant's place in a Keeper. Its members are the Keeper's lock's.
-type seat struct {
+// tenantEntry is a tenant's place in a Keeper. Its members are the Keeper's lock's.
+type tenantEntry struct {
 	// taking is held while one record is taken over, so that it is opened once. It
 	// comes before the Keeper's lock.
 	taking sync.Mutex
 
-	held *held
+	held *loadedSet
 	// expected are sets that this node is just writing, by their stored bytes: who
 	// hears of one need not open it.
 	expected map[digest]Snapshot
 	heard    *schemas.Record // the newest that waits to be taken over
-	ask      bool            // what was heard has no order: the leader knows
+	ask      bool            // the order of received records is unknown: ask the leader
 	busy     bool            // a goroutine takes over what was heard
 }
 
 type digest = [sha256.Size]byte
 
-// held is what is known of a tenant's set. It is replaced, never changed.
-type held struct {
+// loadedSet is what is known of a tenant's set. It is replaced, never changed.
+type loadedSet struct {
 	snapshot Snapshot
 	digest   digest // of what is stored
 	err      error  // why it cannot be read
@@ -37,34 +37,34 @@ type held struct {
 }
 
 // set is what is held; nil: nothing was ever heard.
-func (s *seat) set() *held {
+func (s *tenantEntry) set() *loadedSet {
 	if s == nil {
 		return nil
 	}
 	return s.held
 }
 
-// seat needs the lock for writing.
-func (k *Keeper) seat(tenant string) *seat {
-	s := k.seats[tenant]
+// entry needs the lock for writing.
+func (k *Keeper) entry(tenant string) *tenantEntry {
+	s := k.entries[tenant]
 	if s == nil {
-		s = &seat{expected: map[digest]Snapshot{}}
-		k.seats[tenant] = s
+		s = &tenantEntry{expected: map[digest]Snapshot{}}
+		k.entries[tenant] = s
 	}
 	return s
 }
 
-func (k *Keeper) holds(tenant string) *held {
+func (k *Keeper) holds(tenant string) *loadedSet {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.seats[tenant].set()
+	return k.entries[tenant].set()
 }
 
 // known are the tenants that have a set.
 func (k *Keeper) known() (tenants []string) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	for tenant, s := range k.seats {
+	for tenant, s := range k.entries {
 		if s.held != nil && s.held.stored {
 			tenants = append(tenants, tenant)
 		}
@@ -77,7 +77,7 @@ func (k *Keeper) expect(tenant string, value []byte, opened Snapshot) (forget fu
 	d := sha256.Sum256(value)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := k.seat(tenant)
+	s := k.entry(tenant)
 	s.expected[d] = opened
 	return func() {
 		k.mu.Lock()
@@ -100,11 +100,11 @@ func (k *Keeper) adopt(ctx context.Context, tenant string, r schemas.Record, ask
 	}
 }
 
-// learn puts a record in force unless what is held is as new, and says what is in
-// it. Older says that it was not put in force. With was, what was held before the
-// leader was asked, the record is the leader's word: it counts also where it goes
-// back, unless something else was heard meanwhile.
-func (k *Keeper) learn(ctx context.Context, tenant string, r schemas.Record, was *held) (h *held, older bool) {
+// learn puts a record in force unless the held one is as new, and returns the result. older reports
+// that it was not put in force. was is the set held before the leader was asked; with it, the
+// record comes from the leader and counts even if it is older, unless another record arrived
+// meanwhile.
+func (k *Keeper) learn(ctx context.Context, tenant string, r schemas.Record, was *loadedSet) (h *loadedSet, older bool) {
 	h, replaced, older := k.take(ctx, tenant, r, was)
 	if replaced {
 		k.cfg.Changed(tenant)
@@ -112,13 +112,13 @@ func (k *Keeper) learn(ctx context.Context, tenant string, r schemas.Record, was
 	return h, older
 }
 
-func (k *Keeper) take(ctx context.Context, tenant string, r schemas.Record, was *held) (h *held, replaced, older bool) {
+func (k *Keeper) take(ctx context.Context, tenant string, r schemas.Record, was *loadedSet) (h *loadedSet, replaced, older bool) {
 	k.mu.Lock()
-	s := k.seat(tenant)
+	s := k.entry(tenant)
 	k.mu.Unlock()
 	s.taking.Lock()
 	defer s.taking.Unlock()
-	h = &held{digest: sha256.Sum256(r.Data), stored: len(r.Data) > 0, replaced: make(chan struct{})}
+	h = &loadedSet{digest: sha256.Sum256(r.Data), stored: len(r.Data) > 0, replaced: make(chan struct{})}
 	k.mu.RLock()
 	old := s.held
 	opened, expected := s.expected[h.digest]
@@ -144,7 +144,7 @@ func (k *Keeper) take(ctx context.Context, tenant string, r schemas.Record, was 
 }
 
 // replace puts h in force.
-func (k *Keeper) replace(ctx context.Context, tenant string, s *seat, h *held, back bool) {
+func (k *Keeper) replace(ctx context.Context, tenant string, s *tenantEntry, h *loadedSet, back bool) {
 	if h.err != nil {
 		_, kind, _ := strings.Cut(h.err.Error(), ": ")
 		k.cfg.Logger.WarnContext(ctx, "rule set not readable", "component", "rules", "tenant", tenant, "seq", h.snapshot.Revision, "err_kind", kind)

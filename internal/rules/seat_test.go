@@ -64,7 +64,7 @@ func TestPutOpensOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fresh, one, "it is what another node reads")
 	require.Equal(t, one.Etag, one.Set.Etag())
-	require.Empty(t, k.seats["t"].expected)
+	require.Empty(t, k.entries["t"].expected)
 }
 
 // TestStartReadsLittleAtOnce, and opens no set that was replaced.
@@ -117,7 +117,7 @@ func restored(t *testing.T, cfg Config) (s *shelf.Shelf, k *Keeper, was map[stri
 func (k *Keeper) idle() bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	for _, s := range k.seats {
+	for _, s := range k.entries {
 		if s.busy || s.ask || s.heard != nil {
 			return false
 		}

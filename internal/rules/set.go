@@ -16,8 +16,8 @@ import (
 	"weir/schemas"
 )
 
-// ErrUnreadable is a stored set that this program cannot read: another version of
-// it wrote the set, or somebody else.
+// ErrUnreadable is a stored set that this program cannot read, for example one written by another
+// version.
 var ErrUnreadable = errors.New("the stored rule set cannot be read")
 
 // The ways in which a set is unreadable. Their texts hold nothing of it, so that

@@ -53,7 +53,7 @@ func readRegular(in files, name string, limit int64) ([]byte, fs.FileInfo, *file
 		return nil, nil, &fileError{reason: "cannot be opened", cause: err}
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil { // of what is read, whatever lies there by now
+	if info, err = f.Stat(); err != nil { // of the open file, not of the path, which may have changed
 		return nil, nil, &fileError{reason: "cannot be examined", cause: err}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))

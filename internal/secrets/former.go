@@ -8,9 +8,8 @@ import (
 // maxFormer is how many former values of a secret are remembered.
 const maxFormer = 3
 
-// former remembers, by name, the values that were given out, the newest first.
-// What a target learned before a rotation it may still tell after it: in the
-// answer to a retry, behind a redirect, on any later call.
+// former remembers the returned values by name, the newest first. A target may still return a value
+// that it learned before a rotation: in the answer to a retry, after a redirect, on any later call.
 type former struct {
 	mu     sync.Mutex
 	values map[string][]Value

@@ -8,13 +8,12 @@ import (
 // redacted is all that any rendering of a Value shows.
 const redacted = "[redacted]"
 
-// Value is a text that must not be seen. Every way of printing, encoding or
-// logging it gives [redacted]; only ExposeSecret gives the text. It is not
-// wiped from memory: Go strings cannot be.
+// Value is a secret text. Every way of printing, encoding or logging it gives [redacted]; only
+// ExposeSecret gives the text. It is not wiped from memory: Go strings cannot be.
 //
-// The text lies in a closure because fmt does not ask methods everywhere: it
-// walks the fields of a Value in an unexported field, and of any for %p and
-// misplaced %w. A function is the one thing that no dumper looks into.
+// The text is in a closure because fmt does not call methods everywhere: it walks the fields of a
+// Value in an unexported field, and of any for %p and misplaced %w. No dumper looks into a
+// function.
 type Value struct{ text func() string }
 
 func newValue(text string) Value { return Value{text: func() string { return text }} }

@@ -6,8 +6,8 @@ import "weir/schemas"
 // to each other; only who has looked at a token makes one.
 type Grant struct {
 	Tenant string
-	// TaskID is the task whose holder it is; empty: somebody who may read every
-	// repository of the tenant, and write to none.
+	// TaskID is the task of the lease's holder; empty: a reader of all repositories of the tenant,
+	// without write access.
 	TaskID string
 	// Lease is the holder's lease, 0 of the task's own token.
 	Lease int

@@ -33,7 +33,7 @@ type State struct {
 	// pool's agents.
 	Lease  int
 	Leased bool
-	// Own says that the holder of the task's own token has it, for good.
+	// Own: the holder of the task's own token has it, permanently.
 	Own bool
 	// Holder is the id of the pool token that has, or had, the newest lease.
 	Holder string
@@ -41,17 +41,17 @@ type State struct {
 	Since time.Time
 	// Inquiries are the questions, the first has the number 1.
 	Inquiries []Inquiry
-	// Report is the agent's last word. The first one counts.
+	// Report is the agent's final report. The first one counts.
 	Report *schemas.TaskReport
 	// Closed is Weir's own word on why it ends; nil: it does not end by that.
 	Closed *schemas.TaskEvent
-	// Canceled: somebody asked for it to stop before its agent said that it had ended.
+	// Canceled: a cancel was requested before the agent reported the end.
 	Canceled bool
 	// Settled is its end, if the log has that.
 	Settled *schemas.Settled
-	// Ended is when its end was decided, by the event with the ordinal Last; Left is where
-	// the branch was by then. Whatever is told of the end holds on to these: a push that is
-	// heard of later moves Head and nothing else.
+	// Ended is when its end was decided, by the event with the ordinal Last; Left is the commit of
+	// the branch at that time. All reports of the end use these: a push that is recorded later only
+	// moves Head.
 	Ended time.Time
 	Last  int
 	Left  string
@@ -105,10 +105,9 @@ func Branch(tenant, id, asked string) string {
 	return uuid.NewSHA1(uuid.NameSpaceOID, []byte(tenant+"\x00"+id)).String()
 }
 
-// Apply folds the next event in. What comes too late changes nothing, as the order of
-// the log decides: anything but a push once the end is decided, and what comes through
-// the door from a request to stop on. A push counts at any time, for the branch is where
-// it is; it changes no end.
+// Apply folds the next event in. Late events change nothing, as the order of the log decides: after
+// the end is decided only a push counts, and after a cancel request no agent messages do. A push
+// always counts, because the branch has moved; it changes no end.
 func (s *State) Apply(ev schemas.Event) {
 	switch ev.Type {
 	case schemas.EventCancel:
@@ -216,8 +215,8 @@ func StatusOf(o schemas.Outcome) schemas.TaskStatus {
 // Over reports whether the task's end is decided, settled or not.
 func (s *State) Over() bool { return s.Status.Final() }
 
-// Stopped reports whether nobody may act for the task at a time any more: its end is
-// decided, or it was asked to stop, or its deadline has come. Zero is no deadline.
+// Stopped reports whether the task accepts no more activity at a time: its end is decided, a cancel
+// was requested, or its deadline has passed. Zero is no deadline.
 func (s *State) Stopped(deadline, now time.Time) bool {
 	return s.Over() || s.Canceled || !deadline.IsZero() && !now.Before(deadline)
 }
@@ -245,20 +244,19 @@ func (s *State) Accepts(t Token) bool { return same(s.hash, t.hash()) }
 // nothing but to hear that.
 func (s *State) Was(t Token) bool { return same(s.was, t.hash()) }
 
-// Leasable reports whether a pool's agent may take the task: it is queued, its branch
-// is there, nobody with its own token has it, nobody asked for it to stop, and it was
-// not leased as often as one may be.
+// Leasable reports whether a pool's agent may take the task: it is queued, its branch exists, no
+// holder has it by a token of its own, no cancel was requested, and its lease limit is not reached.
 func (s *State) Leasable() bool {
 	return s.Status == schemas.TaskStatusQueued && s.Opened && !s.Own && !s.Canceled && s.Order.Pool != schemas.PoolNone && !s.Spent()
 }
 
-// Spent reports whether nobody has the task and nobody can take it any more: it was
-// leased as often as one may be.
+// Spent reports whether the task has no holder and cannot be leased again: it reached its lease
+// limit.
 func (s *State) Spent() bool {
 	return s.Status == schemas.TaskStatusQueued && s.Lease >= schemas.MaxTaskLeases
 }
 
-// Open are the questions that nobody has answered.
+// Open are the unanswered questions.
 func (s *State) Open() []Inquiry {
 	var open []Inquiry
 	for _, q := range s.Inquiries {

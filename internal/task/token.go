@@ -25,7 +25,7 @@ const (
 	maxText = 768
 )
 
-// letters are those of a token's name.
+// letters is the alphabet of a token's name.
 func letters() *base32.Encoding {
 	return base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 }
@@ -96,8 +96,8 @@ func same(stored string, hash [sha256.Size]byte) bool {
 	return err == nil && len(want) == len(hash) && subtle.ConstantTimeCompare(want, hash[:]) == 1
 }
 
-// LeaseKey names the record that says when the holder of a lease was last heard of. Each
-// lease has its own: what a holder before it still writes is not read.
+// LeaseKey names the record with the last heartbeat of a lease's holder. Each lease has its own, so
+// writes of an earlier holder are ignored.
 func LeaseKey(r schemas.Ref, lease int) string {
 	return schemas.EscapeToken(r.Tenant) + "." + schemas.EscapeToken(r.ID) + "." + strconv.Itoa(lease)
 }
@@ -116,7 +116,7 @@ func HeardOf(record []byte) (lease int, ok bool) {
 	return *of.Lease, true
 }
 
-// NotRunning is what the holder of a task is told that has ended.
+// NotRunning is the error for the holder of a task that has ended.
 func NotRunning() error { return fault.New(schemas.TaskNotRunning, NotRunningText) }
 
 // NotRunningText is what it says, in the protocol's words.

@@ -14,9 +14,9 @@ const (
 	whatSettled  = "settled"
 )
 
-// Update is what an event of a task changes, as it is told to those who follow the
-// task; ok is false for an event that changes nothing of it. The status is missing
-// of a request to cancel, which does not say it: it is that of the state behind it.
+// Update is the change that an event makes to a task, as sent to followers of the task; ok is false
+// for an event without a change. A cancel request does not contain the status, so the update has
+// none: the caller takes it from the folded state.
 func Update(id string, ev schemas.Event) (u schemas.TaskUpdate, ok bool) {
 	u = schemas.TaskUpdate{TaskID: id, Time: ev.Time, N: ev.N}
 	switch ev.Type {

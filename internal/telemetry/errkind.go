@@ -25,7 +25,7 @@ func ErrKind(err error) string {
 	}
 	var public *fault.Error
 	var call *fault.Call
-	var parked *fault.Parked
+	var parked *fault.Terminal
 	var code schemas.Code
 	switch {
 	case errors.As(err, &public):

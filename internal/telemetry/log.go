@@ -39,13 +39,30 @@ const redactedMessage = "redacted message"
 func (m *Metrics) NewLogger(w io.Writer, level, format string) *slog.Logger {
 	var least slog.Level
 	_ = least.UnmarshalText([]byte(level)) // an unknown one leaves info
-	opts := &slog.HandlerOptions{Level: least}
-	var next slog.Handler = slog.NewJSONHandler(w, opts)
-	if format == FormatText {
-		next = slog.NewTextHandler(w, opts)
-	}
 	words := newVocabulary(func(taskType string) bool { return m.tasks.has(taskType, false) })
-	return slog.New(&handler{Handler: next, words: words, dropped: m.logDropped, redacted: m.logRedacted})
+	return slog.New(&handler{Handler: slogHandler(w, format, least), words: words, dropped: m.logDropped, redacted: m.logRedacted})
+}
+
+// Notices returns a writer that logs each line written to it as the text of a warning. Notices quote
+// the configuration, so they have a logger of their own, without the closed sets of NewLogger.
+func Notices(w io.Writer, format string) io.Writer {
+	return notices{slog.New(slogHandler(w, format, slog.LevelWarn))}
+}
+
+type notices struct{ log *slog.Logger }
+
+// Write implements io.Writer.
+func (n notices) Write(line []byte) (int, error) {
+	n.log.Warn("notice", "text", strings.TrimSuffix(string(line), "\n"))
+	return len(line), nil
+}
+
+func slogHandler(w io.Writer, format string, least slog.Level) slog.Handler {
+	opts := &slog.HandlerOptions{Level: least}
+	if format == FormatText {
+		return slog.NewTextHandler(w, opts)
+	}
+	return slog.NewJSONHandler(w, opts)
 }
 
 // handler filters records on their way to one of slog's own handlers. ReplaceAttr of those
@@ -163,7 +180,7 @@ func newVocabulary(configured func(string) bool) vocabulary {
 		"outcome":    oneOf(texts(schemas.Outcomes())),
 		"status":     oneOf(texts(schemas.Statuses()), []string{"applied", "partial"}),
 		"durability": oneOf(texts([]schemas.Durability{schemas.DurabilityDisk, schemas.DurabilityProcess, schemas.DurabilityReplicated})),
-		"surface":    like(`plans|executor|runs|rules|tasks|chat|git|actions|evidence|dead_letters|policy|tokens|service|console|docs`),
+		"surface":    oneOf(Surfaces()),
 		"queue":      oneOf(texts(schemas.Queues())),
 		"stream":     like(`[A-Z0-9_]{1,64}`),
 		"subject":    func(s string) bool { return len(s) <= 80 && subject(s) },
@@ -177,6 +194,14 @@ func newVocabulary(configured func(string) bool) vocabulary {
 			return err == nil && a.Addr().Zone() == ""
 		},
 		"policy_version": like(`[0-9a-f]{64}`),
+	}
+}
+
+// Surfaces are the names of the surfaces, for log lines and metrics.
+func Surfaces() []string {
+	return []string{
+		"plans", "executor", "runs", "rules", "tasks", "chat", "git", "actions", "evidence", "dead_letters",
+		"policy", "tokens", "service", "console", "docs",
 	}
 }
 

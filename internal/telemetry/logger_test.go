@@ -193,7 +193,7 @@ func TestCheckLinePassesWhatTheLoggerWrites(t *testing.T) {
 	log, buf, _ := capture(t)
 	log.Debug("serving", "addr", "[::1]:8092", "durability", schemas.DurabilityDisk, "policy_version", strings.Repeat("0a", 32))
 	log.Info("request", "method", "GET", "status", 200, "duration_ms", 1500*time.Microsecond, "route", "/v1/actions/:id", "request_id", "a.b:c")
-	log.Warn("work comes again", "seq", uint64(math.MaxUint64), "count", 0, "err_kind", errors.New(canary))
+	log.Warn("message redelivered", "seq", uint64(math.MaxUint64), "count", 0, "err_kind", errors.New(canary))
 	log.Error("Not a constant", "status", "outcome_unknown", "entry", "host:.example.com", "code", schemas.Poison)
 	log.Info("event", "duration_ms", 1e-9, "password", canary, "tenant", canary+" ")
 	lines := strings.Split(strings.TrimSpace(buf.String()), "\n")
@@ -450,9 +450,9 @@ func TestErrKind(t *testing.T) {
 		{fmt.Errorf("x: %w", fault.ErrFull), "full"},
 		{&fault.Call{Code: schemas.UpstreamTLS, Cause: errors.New(canary)}, "UPSTREAM_TLS"},
 		{fault.New(schemas.Conflict, canary), "CONFLICT"},
-		{&fault.Parked{Code: schemas.Poison, Reason: canary}, "POISON"},
-		{&fault.Parked{Code: canary, Cause: fault.ErrGone}, "gone"},
-		{&fault.Later{Cause: fault.ErrUnavailable}, "unavailable"},
+		{&fault.Terminal{Code: schemas.Poison, Reason: canary}, "POISON"},
+		{&fault.Terminal{Code: canary, Cause: fault.ErrGone}, "gone"},
+		{&fault.RetryAfter{Cause: fault.ErrUnavailable}, "unavailable"},
 		{context.DeadlineExceeded, "deadline"},
 		{context.Canceled, "canceled"},
 		{&fs.PathError{Op: "open", Path: canary, Err: fs.ErrNotExist}, "not_exist"},
@@ -468,3 +468,16 @@ type timeout struct{}
 func (timeout) Error() string   { return canary }
 func (timeout) Timeout() bool   { return true }
 func (timeout) Temporary() bool { return false }
+
+func TestNoticesAreRecordsOfTheLogsFormat(t *testing.T) {
+	t.Parallel()
+	for format, want := range map[string]string{
+		telemetry.FormatJSON: `"level":"WARN","msg":"notice","text":"weir.yaml:3: \"x\" is unknown"}`,
+		telemetry.FormatText: `level=WARN msg=notice text="weir.yaml:3: \"x\" is unknown"`,
+	} {
+		var out bytes.Buffer
+		fmt.Fprintln(telemetry.Notices(&out, format), `weir.yaml:3: "x" is unknown`)
+		require.Equal(t, 1, bytes.Count(out.Bytes(), []byte("\n")))
+		require.Contains(t, out.String(), want)
+	}
+}

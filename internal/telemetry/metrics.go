@@ -36,9 +36,9 @@ type Metrics struct {
 	accepted, settled, settledCode, refused, denied, parked, redelivered, overflowed, overdue closed
 	evidence, attempts, traffic, connections, reloads, held                                   closed
 
-	retries, shadow, chatCost, chatRefused                                                 *prometheus.CounterVec
-	agentRuns, agentBreaker, policyInfo, destinationPaused, destinationBreaker, operations *prometheus.GaugeVec
-	duration, chatTokens, chatDuration, chatFirst                                          *prometheus.HistogramVec
+	retries, shadow, chatCost, chatRefused                                                        *prometheus.CounterVec
+	agentRuns, agentBreaker, policyInfo, destinationPaused, destinationBreaker, operations, built *prometheus.GaugeVec
+	duration, chatTokens, chatDuration, chatFirst, requests, ends                                 *prometheus.HistogramVec
 
 	heartbeats, logDropped, logRedacted, spansLost prometheus.Counter
 	sse, startup, policySince                      prometheus.Gauge
@@ -50,6 +50,9 @@ type label struct {
 	name   string
 	values []string
 }
+
+// of returns a value of the set, or other.
+func (l label) of(value string) string { return orOther(value, slices.Contains(l.values, value)) }
 
 // among is a label with the values of these lists, and other.
 func among[T ~string](name string, lists ...[]T) label {
@@ -69,9 +72,7 @@ type closed struct {
 
 func (c closed) inc(values ...string) {
 	for i, v := range values {
-		if !slices.Contains(c.labels[i].values, v) {
-			values[i] = other
-		}
+		values[i] = c.labels[i].of(v)
 	}
 	c.WithLabelValues(values...).Inc()
 }
@@ -154,6 +155,12 @@ func (m *Metrics) actions() {
 		"Actions stored by this node. A repeat that joined an action is not counted again.", kinds)
 	m.settled = m.closed("weir_actions_settled_total", "Actions that reached their terminal event here.",
 		kinds, among("outcome", schemas.Outcomes()))
+	m.ends = m.histograms("weir_action_duration_seconds",
+		"Time from an action's acceptance to its terminal event, with all waits, for the actions that ended here.",
+		[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400}, "kind", "outcome")
+	m.requests = m.histograms("weir_request_duration_seconds",
+		"Time from a request's headers to the end of its answer. It includes the action if the request waits for its end. use is read, write or stream.",
+		[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "surface", "use", "status")
 	m.settledCode = m.closed("weir_actions_settled_code_total",
 		"Actions that settled with a code, by that code. A success has none.", kinds, codes)
 	m.refused = m.closed("weir_requests_refused_total",
@@ -230,6 +237,8 @@ func (m *Metrics) node() {
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1},
 	})
 	m.startup = m.gauge("weir_startup_duration_seconds", "Time from start to ready; zero while the node is not ready.")
+	m.built = m.gauges("weir_build_info", "1, with the version, commit and Go release that the program was built from.",
+		"version", "revision", "goversion")
 	m.connections = m.closed("weir_connections_refused_total",
 		"Connections closed at once, by the cap that was reached: of all of them, or of one peer's.", among("cap", []string{"total", "peer"}))
 	m.logDropped = m.counter("weir_log_dropped_attributes_total",

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -111,20 +112,47 @@ func TestEachMethodMovesItsSeries(t *testing.T) {
 		"refused":         {func(m *telemetry.Metrics) { m.Refused(schemas.LogFull) }, one(`weir_requests_refused_total{code="LOG_FULL"}`)},
 		"refused unknown": {func(m *telemetry.Metrics) { m.Refused("CANARY") }, one(`weir_requests_refused_total{code="other"}`)},
 		"settled well": {
-			func(m *telemetry.Metrics) { m.Settled(schemas.KindPlan, schemas.OutcomeSucceeded, "") },
-			one(`weir_actions_settled_total{kind="plan",outcome="succeeded"}`),
+			func(m *telemetry.Metrics) { m.Settled(schemas.KindPlan, schemas.OutcomeSucceeded, "", 0) },
+			observed("weir_action_duration_seconds", `kind="plan",outcome="succeeded"`, one(`weir_actions_settled_total{kind="plan",outcome="succeeded"}`)),
 		},
 		"settled badly": {
 			func(m *telemetry.Metrics) {
-				m.Settled(schemas.KindHTTP, schemas.OutcomeFailed, schemas.UpstreamTimeout)
+				m.Settled(schemas.KindHTTP, schemas.OutcomeFailed, schemas.UpstreamTimeout, 2*time.Hour)
 			},
-			one(`weir_actions_settled_total{kind="http",outcome="failed"}`, `weir_actions_settled_code_total{code="UPSTREAM_TIMEOUT",kind="http"}`),
+			map[string]string{
+				`weir_actions_settled_total{kind="http",outcome="failed"}`: "1", `weir_actions_settled_code_total{code="UPSTREAM_TIMEOUT",kind="http"}`: "1",
+				`weir_action_duration_seconds_bucket{kind="http",outcome="failed",le="7200"}`: "1", `weir_action_duration_seconds_bucket{kind="http",outcome="failed",le="86400"}`: "1",
+				`weir_action_duration_seconds_bucket{kind="http",outcome="failed",le="+Inf"}`: "1",
+				`weir_action_duration_seconds_sum{kind="http",outcome="failed"}`:              "7200", `weir_action_duration_seconds_count{kind="http",outcome="failed"}`: "1",
+			},
 		},
 		"settled unknown": {
-			func(m *telemetry.Metrics) { m.Settled("CANARY", "CANARY", "CANARY") },
-			one(`weir_actions_settled_total{kind="other",outcome="other"}`, `weir_actions_settled_code_total{code="other",kind="other"}`),
+			func(m *telemetry.Metrics) { m.Settled("CANARY", "CANARY", "CANARY", -time.Hour) },
+			observed("weir_action_duration_seconds", `kind="other",outcome="other"`, one(
+				`weir_actions_settled_total{kind="other",outcome="other"}`, `weir_actions_settled_code_total{code="other",kind="other"}`,
+			)),
 		},
 		"denied": {func(m *telemetry.Metrics) { m.Denied(schemas.DenyAddress) }, one(`weir_policy_denials_total{code="DENY_ADDRESS"}`)},
+		"a write": {
+			func(m *telemetry.Metrics) { m.Answered("executor", "POST", false, 202, 0) },
+			observed("weir_request_duration_seconds", `status="2xx",surface="executor",use="write"`, map[string]string{}),
+		},
+		"a read": {
+			func(m *telemetry.Metrics) { m.Answered("actions", "HEAD", false, 499, 0) },
+			observed("weir_request_duration_seconds", `status="4xx",surface="actions",use="read"`, map[string]string{}),
+		},
+		"a stream": {
+			func(m *telemetry.Metrics) { m.Answered("chat", "POST", true, 200, 0) },
+			observed("weir_request_duration_seconds", `status="2xx",surface="chat",use="stream"`, map[string]string{}),
+		},
+		"a request unknown": {
+			func(m *telemetry.Metrics) { m.Answered("CANARY", "CANARY", false, 1000, 0) },
+			observed("weir_request_duration_seconds", `status="other",surface="other",use="write"`, map[string]string{}),
+		},
+		"built from": {
+			func(m *telemetry.Metrics) { m.BuiltFrom("v1.2.3", "abc") },
+			one(fmt.Sprintf("weir_build_info{goversion=%q,revision=\"abc\",version=\"v1.2.3\"}", runtime.Version())),
+		},
 		"retry": {
 			func(m *telemetry.Metrics) {
 				m.SetHosts([]string{"localhost"})
@@ -164,6 +192,19 @@ func TestEachMethodMovesItsSeries(t *testing.T) {
 		}
 		require.Equal(t, tt.want, moved)
 	})
+}
+
+// observed adds a histogram with one observation of zero.
+func observed(name, labels string, all map[string]string) map[string]string {
+	bounds := []string{"0.001", "0.0025", "0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "30", "60", "+Inf"}
+	if name == "weir_action_duration_seconds" {
+		bounds = append(bounds, "300", "1800", "7200", "86400")
+	}
+	for _, le := range bounds {
+		all[fmt.Sprintf("%s_bucket{%s,le=%q}", name, labels, le)] = "1"
+	}
+	all[name+"_count{"+labels+"}"] = "1"
+	return all
 }
 
 // one is each of these series at 1.
@@ -262,7 +303,8 @@ func TestMetricsAreSafeForConcurrentUse(t *testing.T) {
 			for range 200 {
 				m.SetHosts([]string{"localhost", fmt.Sprintf("h%d", i)})
 				m.Accepted(schemas.KindHTTP)
-				m.Settled(schemas.KindHTTP, schemas.OutcomeFailed, schemas.HTTPFailure)
+				m.Settled(schemas.KindHTTP, schemas.OutcomeFailed, schemas.HTTPFailure, time.Millisecond)
+				m.Answered("executor", "POST", false, 200, time.Millisecond)
 				m.AttemptDone("localhost", "GET", "", time.Millisecond)
 				m.Retry("localhost", "GET", 1, "status", "500")
 				m.SSE(1)
@@ -287,7 +329,8 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 		m.AttemptDone("localhost", "GET", "", time.Millisecond)
 		m.Barrier(time.Millisecond)
 		m.EvidenceWritten(schemas.EvidenceAttempt)
-		m.Settled(schemas.KindHTTP, schemas.OutcomeFailed, schemas.HTTPFailure)
+		m.Settled(schemas.KindHTTP, schemas.OutcomeFailed, schemas.HTTPFailure, time.Millisecond)
+		m.Answered("executor", "POST", false, 200, time.Millisecond)
 	})
 	require.Zero(t, n)
 }

@@ -2,6 +2,9 @@ package telemetry
 
 import (
 	"cmp"
+	"net/http"
+	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,9 +19,28 @@ func (m *Metrics) Accepted(kind schemas.Kind) { m.accepted.inc(string(kind)) }
 // Refused counts a request that the server answered with a problem.
 func (m *Metrics) Refused(code schemas.Code) { m.refused.inc(string(code)) }
 
-// Settled counts a terminal event. An empty code is a plain success.
-func (m *Metrics) Settled(kind schemas.Kind, outcome schemas.Outcome, code schemas.Code) {
+// Answered records a request that was answered, or whose client went away. stream: the answer was an
+// event stream. A surface outside the closed set is other; a request that reached no route has none.
+func (m *Metrics) Answered(surface, method string, stream bool, status int, took time.Duration) {
+	use := "write"
+	switch {
+	case stream:
+		use = "stream"
+	case method == http.MethodGet, method == http.MethodHead:
+		use = "read"
+	}
+	class := other
+	if status >= 100 && status <= 599 {
+		class = [...]string{"1xx", "2xx", "3xx", "4xx", "5xx"}[status/100-1]
+	}
+	m.requests.WithLabelValues(orOther(surface, slices.Contains(Surfaces(), surface)), use, class).Observe(took.Seconds())
+}
+
+// Settled counts a terminal event. An empty code is a plain success. took is the time since the action
+// was accepted; clocks of two nodes may differ, so that it may be below zero.
+func (m *Metrics) Settled(kind schemas.Kind, outcome schemas.Outcome, code schemas.Code, took time.Duration) {
 	m.settled.inc(string(kind), string(outcome))
+	m.ends.WithLabelValues(m.settled.labels[0].of(string(kind)), m.settled.labels[1].of(string(outcome))).Observe(max(0, took.Seconds()))
 	if code != "" {
 		m.settledCode.inc(string(kind), string(code))
 	}
@@ -61,6 +83,11 @@ func (m *Metrics) Overflowed(kind schemas.Kind) { m.overflowed.inc(string(kind))
 
 // Overdue counts an action that had to be woken because its end or next step was overdue.
 func (m *Metrics) Overdue(kind schemas.Kind) { m.overdue.inc(string(kind)) }
+
+// BuiltFrom sets the version and the commit that the program was built from.
+func (m *Metrics) BuiltFrom(version, revision string) {
+	m.built.WithLabelValues(version, revision, runtime.Version()).Set(1)
+}
 
 // HeartbeatMissed counts a silence of the broker.
 func (m *Metrics) HeartbeatMissed() { m.heartbeats.Inc() }

@@ -11,14 +11,14 @@ import (
 	"weir/schemas"
 )
 
-// First makes the first admin token and writes it to a file that its owner
-// alone can read, unless the operator's tenant has an admin already and another
-// is not asked for. An admin that is limited to entries, pools or models is none: it could
-// not make one that is not. It reports whether there is a new token in the file.
+// First makes the first admin token and writes it to a file that only its owner can read, unless
+// the operator's tenant has an admin already and another is not requested. An admin limited to
+// entries, pools or models does not count: it cannot create an unlimited one. First reports whether
+// there is a new token in the file.
 //
-// The token lies in a file beside before it is stored, and takes the place of
-// the one before only after that: whatever fails, and wherever the program ends,
-// no token that works is lost. One that was left beside is found by the next First.
+// The token is written to a temporary file before it is stored, and replaces the old file only
+// after that. So no valid token is lost, wherever a failure occurs. The next First finds a leftover
+// temporary file.
 func (k *Keeper) First(ctx context.Context, file string, another bool) (made bool, err error) {
 	if k.stale(k.cfg.Now()) {
 		return false, errUnknown(errStale)
@@ -107,7 +107,7 @@ func writePrivate(name, content string) (err error) {
 	return replace(name, f.Name())
 }
 
-// replace puts a file in the place of another in the same directory, for good.
+// replace durably replaces a file by another in the same directory.
 func replace(name, by string) error {
 	if err := os.Rename(by, name); err != nil {
 		return err

@@ -7,15 +7,15 @@ import (
 	"weir/schemas"
 )
 
-// keep is how long a token is still shown after its end. It is the same on all
-// nodes: each forgets by its own clock and needs no word from another.
+// keep is how long a token is still shown after its end. It is the same on all nodes; each node
+// forgets by its own clock without coordination.
 const keep = 30 * 24 * time.Hour
 
 // tidyEvery is how often what need not be kept any more is dropped.
 const tidyEvery = time.Hour
 
-// done reports whether nobody needs a token any more: it is past, or was a session and has
-// ended.
+// done reports whether a token can be dropped: its keep time has passed, or it was a session and
+// has ended.
 func (h *held) done(now time.Time) bool {
 	return past(h.token, now) || h.session && statusAt(h.token, now) != active
 }

@@ -1,6 +1,6 @@
-// Package token knows who may ask. It keeps the tokens of all tenants in
-// memory, follows the store that they lie in, and tells from a request's header
-// whose it is. What is stored is a hash: nobody can read a token out of it.
+// Package token authenticates callers. It keeps the tokens of all tenants in memory, follows their
+// store, and finds the token of a request's header. Only hashes are stored: no token can be read
+// from the store.
 package token
 
 import (
@@ -30,8 +30,8 @@ type Store interface {
 	// Watch calls fn for what is stored from now on, and lost when some of
 	// that may be missing.
 	Watch(fn func(schemas.Record), lost func()) (stop func(), err error)
-	// Forget drops what is stored of a key up to a write. Nobody is told, and it
-	// is no error if nothing is there.
+	// Forget drops the stored values of a key up to a write, without notice to other nodes. A
+	// missing value is not an error.
 	Forget(ctx context.Context, key string, upTo uint64) error
 	// Barrier returns once what was put would survive.
 	Barrier(ctx context.Context) error
@@ -39,8 +39,7 @@ type Store interface {
 
 // Config of a Keeper. All have defaults.
 type Config struct {
-	// Rate is for tokens without one of their own; default 500/s. Each node
-	// counts for itself.
+	// Rate is for tokens without a rate of their own; default 500/s. Each node counts for itself.
 	Rate string
 	// Streams is how many event streams one token may hold open on this node;
 	// default 1000.
@@ -53,12 +52,11 @@ type Config struct {
 	// being followed; default 500 ms. It bounds how long a revocation on
 	// another node can go unseen when the news of it is lost.
 	Check time.Duration
-	// Stale is how long the store may be out of reach before nobody is let in
-	// any more; default 10 s. Streams that are open then end up to half as much
-	// later.
+	// Stale is how long the store may be unreachable before all requests are refused; default 10 s.
+	// Open streams end up to half as much later.
 	Stale time.Duration
-	// Reads: what has ended long ago is dropped from memory alone, and not from the store,
-	// where other nodes do that and this one may not.
+	// Reads: tokens that ended long ago are dropped from memory only. Other nodes drop them from
+	// the store, which this one may not do.
 	Reads bool
 	// StoreTimeout bounds one write and its barrier; default 10 s.
 	StoreTimeout time.Duration
@@ -101,8 +99,7 @@ type Keeper struct {
 	stop     func()
 }
 
-// held is one token in memory. It is replaced, never changed; what it was used
-// for goes over to the next.
+// held is one token in memory. It is replaced, never changed; its usage is copied to the next.
 type held struct {
 	token    schemas.Token
 	hash     [sha256.Size]byte
@@ -112,7 +109,7 @@ type held struct {
 	use      *use
 }
 
-// New returns a Keeper over a store. It lets nobody in before Start.
+// New returns a Keeper over a store. It refuses all requests before Start.
 func New(s Store, cfg Config) *Keeper {
 	k := &Keeper{store: s, cfg: cfg.withDefaults(), held: map[string]*held{}, stop: func() {}}
 	k.follower = mirror.New(mirror.Config{
@@ -184,7 +181,7 @@ func (k *Keeper) catchUp(ctx context.Context) error {
 	}
 }
 
-// learn takes one record over, unless a newer one of its key is known.
+// learn applies one record, unless a newer one of its key is known.
 func (k *Keeper) learn(r schemas.Record) {
 	next, err := decode(r.Subject, r.Data)
 	next.revision = r.Seq
@@ -211,13 +208,13 @@ func (k *Keeper) keep(key string, next *held) {
 	}
 }
 
-// errUnauthorized is the one answer to everybody who may not come in: whether a
-// token expired, was revoked or never was is not said.
+// errUnauthorized is the same for all refused callers: it does not reveal whether a token expired,
+// was revoked or never existed.
 func errUnauthorized() error {
 	return fault.New(schemas.Unauthorized, "send one header, Authorization: Bearer and a token that is in force")
 }
 
-// errUnknown: without the store nobody can be told from anybody else.
+// errUnknown: without the store, tokens cannot be checked.
 func errUnknown(cause error) error {
 	return &fault.Error{Code: schemas.Unavailable, Cause: cause, Message: "whose token this is cannot be found out just now; try again"}
 }

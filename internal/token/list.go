@@ -14,7 +14,7 @@ import (
 // beginning. Errors: INVALID_REQUEST for any other cursor; UNAVAILABLE as of Verify.
 func (k *Keeper) List(tenant, cursor string, limit int) (schemas.Page[schemas.Token], error) {
 	page := schemas.Page[schemas.Token]{Items: []schemas.Token{}}
-	var after place
+	var after position
 	if cursor != "" {
 		var ok bool
 		if after, ok = parsePlace(cursor); !ok {
@@ -43,25 +43,37 @@ func (k *Keeper) List(tenant, cursor string, limit int) (schemas.Page[schemas.To
 	return page, nil
 }
 
-// place is where a token stands in a list. It stays there for as long as it is
-// kept, so a list goes on behind one that was forgotten meanwhile.
-type place struct {
+// Name is the name of a token, by its id; empty: there is no such token.
+func (k *Keeper) Name(id string) string {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if h := k.held[id]; h != nil {
+		return h.token.Name
+	}
+	return ""
+}
+
+// position is the position of a token in a list. It stays for as long as the token is kept, so a list
+// continues after a token that was dropped meanwhile.
+type position struct {
 	id string
 	at int64 // milliseconds
 }
 
-func placeOf(t schemas.Token) place { return place{t.ID, t.CreatedAt.UnixMilli()} }
+func placeOf(t schemas.Token) position { return position{t.ID, t.CreatedAt.UnixMilli()} }
 
-func (p place) compare(q place) int { return cmp.Or(cmp.Compare(p.at, q.at), cmp.Compare(p.id, q.id)) }
+func (p position) compare(q position) int {
+	return cmp.Or(cmp.Compare(p.at, q.at), cmp.Compare(p.id, q.id))
+}
 
-func (p place) String() string { return p.id + "-" + strconv.FormatInt(p.at, 36) }
+func (p position) String() string { return p.id + "-" + strconv.FormatInt(p.at, 36) }
 
 // parsePlace reads what String has written, and nothing else.
-func parsePlace(text string) (place, bool) {
+func parsePlace(text string) (position, bool) {
 	if len(text) <= idLength+1 {
-		return place{}, false
+		return position{}, false
 	}
 	at, err := strconv.ParseInt(text[idLength+1:], 36, 64)
-	p := place{text[:idLength], at}
+	p := position{text[:idLength], at}
 	return p, err == nil && ValidID(p.id) && p.String() == text
 }

@@ -29,6 +29,7 @@ func TestListInPages(t *testing.T) {
 			}
 		}
 		k.make(t, schemas.TokenRequest{Tenant: "acme"})
+		require.Empty(t, k.Name("nobody"))
 		for _, limit := range []int{1, 7, 24, 25, 1000} {
 			var got []string
 			cursor := ""
@@ -38,6 +39,7 @@ func TestListInPages(t *testing.T) {
 				require.LessOrEqual(t, len(page.Items), limit)
 				for _, token := range page.Items {
 					got = append(got, token.Name)
+					require.Equal(t, token.Name, k.Name(token.ID))
 				}
 				if cursor = page.Next; cursor == "" {
 					break

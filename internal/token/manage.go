@@ -31,7 +31,7 @@ func (k *Keeper) Create(ctx context.Context, admin schemas.Token, req schemas.To
 	}
 	if k.active(t.Tenant) >= k.cfg.Active {
 		return schemas.NewToken{}, fault.New(schemas.Conflict, "the tenant "+t.Tenant+" has "+strconv.Itoa(k.cfg.Active)+
-			" tokens in force and may have no more; revoke those that nobody uses, and give new ones an expires_in")
+			" tokens in force, which is the limit; revoke unused ones, and give new ones an expires_in")
 	}
 	id, s, text := mint()
 	t.ID = id
@@ -96,7 +96,7 @@ func (k *Keeper) design(admin schemas.Token, req schemas.TokenRequest) (schemas.
 	return t, nil
 }
 
-// within reports whether all names are among those of a limit; an empty limit is none.
+// within reports whether a limit contains all names; an empty limit contains none.
 func within(names, limit []string) bool {
 	for _, name := range names {
 		if len(limit) > 0 && !slices.Contains(limit, name) {
@@ -154,7 +154,7 @@ func checkPools(t schemas.Token) error {
 			return wrong(at, "must be the name of a pool, each once")
 		}
 		if p == schemas.PoolNone {
-			return wrong(at, "must not be "+schemas.PoolNone+": nobody leases the tasks of that one")
+			return wrong(at, "must not be "+schemas.PoolNone+": tasks of that pool are not leased")
 		}
 	}
 	return nil
@@ -180,10 +180,9 @@ func wrong(at, what string) error {
 // maxTries is how often a revocation that others came before is tried again.
 const maxTries = 8
 
-// Revoke ends a token for good. It holds on this node when Revoke returns, and
-// on others as soon as they hear of it. Revoking it again changes nothing.
-// Errors: NOT_FOUND, also for what the admin may not see; UNAVAILABLE: whether
-// it was stored is unknown, so revoke it again.
+// Revoke ends a token permanently. It holds on this node when Revoke returns, and on others as soon
+// as they receive it. Revoking it again changes nothing. Errors: NOT_FOUND, also for tokens that
+// the admin may not see; UNAVAILABLE: whether it was stored is unknown, so revoke it again.
 func (k *Keeper) Revoke(ctx context.Context, admin schemas.Token, id string) (schemas.Token, error) {
 	for range maxTries {
 		k.mu.RLock()
@@ -198,9 +197,9 @@ func (k *Keeper) Revoke(ctx context.Context, admin schemas.Token, id string) (sc
 			t.RevokedAt = k.cfg.Now().UTC().Truncate(time.Millisecond)
 			err = k.put(ctx, &held{token: t, hash: h.hash}, h.revision)
 		} else {
-			err = k.barrier(ctx) // the word of another may not be durable yet
+			err = k.barrier(ctx) // a record of another writer may not be durable yet
 		}
-		if errors.Is(err, fault.ErrFenced) { // somebody else wrote it: see what
+		if errors.Is(err, fault.ErrFenced) { // another writer was first: read its record
 			if err = k.catchUp(ctx); err == nil {
 				continue
 			}

@@ -10,13 +10,13 @@ import (
 	"weir/schemas"
 )
 
-// A session stands for a token while a browser is signed in with it. It has a secret of its
-// own, so that no browser keeps the token, and lies in the store as tokens do: every node
-// knows it, and a restart forgets nobody. It opens nothing as a bearer, is in no list, and
-// ends with its token.
+// A session represents a token while a browser is signed in with it. It has its own secret, so that
+// the browser does not keep the token, and is stored as tokens are: every node knows it, and it
+// survives a restart. It is not valid as a bearer token, appears in no list, and ends with its
+// token.
 
-// forgotten times as many sessions as may be in force are kept at most until tidy drops
-// those that have ended: whoever signs in and out all the time fills no memory.
+// At most `forgotten` times the maximum number of active sessions are kept until tidy drops the
+// ended ones, so that repeated sign-ins cannot fill the memory.
 const forgotten = 10
 
 // SignIn makes a session of a token and returns what the browser is to send instead, which
@@ -50,8 +50,8 @@ func (k *Keeper) SignIn(ctx context.Context, token string) (value string, until 
 	return text, until, nil
 }
 
-// sessions counts those of a token: in force, and known, which those are too that have ended
-// and have not been dropped yet.
+// sessions counts the sessions of a token: in force, and known, which includes ended ones that are
+// not dropped yet.
 func (k *Keeper) sessions(of string) (inForce, known int) {
 	now := k.cfg.Now()
 	k.mu.RLock()
@@ -104,8 +104,8 @@ func (k *Keeper) VerifySession(value string) (t schemas.Token, until time.Time, 
 	return t, session.token.ExpiresAt, err
 }
 
-// StreamSession is Stream for who has a session. The stream is one of its token's, and ends
-// with whichever of the two ends first.
+// StreamSession is Stream for a session. The stream counts as one of its token's, and ends when
+// either of the two ends.
 func (k *Keeper) StreamSession(ctx context.Context, value string) (_ context.Context, release func(), err error) {
 	session, h, err := k.stands(value)
 	if err != nil {

@@ -22,8 +22,7 @@ type use struct {
 
 func newUse(l *rate.Limiter) *use { return &use{limiter: l, streams: map[int]context.CancelFunc{}} }
 
-// rate is the token's own, or everybody's. As many requests as it counts may
-// come at once.
+// rate is the token's own rate, or the default. A burst may contain as many requests as its count.
 func (k *Keeper) rate(t schemas.Token) *rate.Limiter {
 	count, per, ok := schemas.ParseRate(t.Rate)
 	if !ok {
@@ -118,7 +117,7 @@ func (u *use) end() {
 	}
 }
 
-// endStreams ends the streams of everybody.
+// endStreams ends all streams.
 func (k *Keeper) endStreams() {
 	k.mu.RLock()
 	defer k.mu.RUnlock()

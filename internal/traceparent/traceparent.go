@@ -15,7 +15,7 @@ func With(ctx context.Context, span string) context.Context {
 	return context.WithValue(ctx, key{}, span)
 }
 
-// From is the span that work with this context is a part of; empty: nobody named one.
+// From is the parent span of work with this context; empty: none was given.
 func From(ctx context.Context) string {
 	span, _ := ctx.Value(key{}).(string)
 	return span

@@ -40,7 +40,7 @@ func check(r *schemas.Rule) error {
 	case !schemas.ValidID(r.Group):
 		return invalid("/group", badID)
 	case !readable(r.Name, maxName):
-		return invalid("/name", "must be at most "+strconv.Itoa(maxName)+" characters, none of them a control or formatting character")
+		return invalid("/name", "must be at most "+strconv.Itoa(maxName)+" characters, without control or formatting characters")
 	case r.Type == "":
 		return invalid("/type", "is missing")
 	case !slices.Contains(schemas.RuleTypes(), r.Type):
@@ -52,7 +52,7 @@ func check(r *schemas.Rule) error {
 	case r.Match.Method != AnyMethod && !schemas.KnownMethod(r.Match.Method):
 		return invalid("/match/method", "must be GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS or ANY")
 	case !readable(r.Match.ResourceType, maxResourceType):
-		return invalid("/match/resource_type", "must be at most "+strconv.Itoa(maxResourceType)+" characters, none of them a control or formatting character")
+		return invalid("/match/resource_type", "must be at most "+strconv.Itoa(maxResourceType)+" characters, without control or formatting characters")
 	}
 	if err := checkScope(r.Scope); err != nil {
 		return err
@@ -172,7 +172,7 @@ func refused(at string, err error) error {
 	if err == nil {
 		return nil
 	}
-	reason := "may not stand there"
+	reason := "is not allowed there"
 	if denied, ok := errors.AsType[*policy.DeniedError](err); ok {
 		reason = "is refused: " + denied.Reason
 	}

@@ -171,13 +171,13 @@ func upper(s string) string {
 	}, s)
 }
 
-// action merges the action; with another type there must be one, and it begins anew.
+// action merges the action; a new type requires a new action, which replaces the old one.
 func (m *members) action(o object, r *schemas.Rule, before string) {
 	raw, _, ok := m.given(o, "action")
 	if r.Type != before {
 		r.Action = schemas.RuleAction{}
 		if !ok {
-			m.refuse("/action", "is missing; each type of rule has one of its own")
+			m.refuse("/action", "is missing; each rule type needs its own action")
 		}
 	}
 	if !ok {
@@ -271,7 +271,7 @@ func (m *members) changes(o object, name string, into *[]schemas.HeaderChange) {
 		switch has := m.text(c, "value", "", &change.Value); {
 		case has && change.Op == schemas.HeaderRemove:
 			m.refuse(c.at+"/value", "does not go with remove")
-		case !has && (change.Op == schemas.HeaderSet || change.Op == schemas.HeaderAppend): // another is told as no operation
+		case !has && (change.Op == schemas.HeaderSet || change.Op == schemas.HeaderAppend): // others are reported as an unknown operation
 			m.refuse(c.at+"/value", "is missing")
 		}
 		*into = append(*into, change)

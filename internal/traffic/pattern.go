@@ -260,8 +260,8 @@ func (p *pattern) capture(out []string, at *site) []string {
 	return p.path.capture(out, p.subject(at))
 }
 
-// normal is a path or a query with the escapes of unreserved characters (RFC 3986)
-// decoded and the others in upper case. What is no escape stays.
+// normal is a path or a query with the escapes of unreserved characters (RFC 3986) decoded and the
+// others in upper case. Invalid escapes stay.
 func normal(s string) string {
 	i := strings.IndexByte(s, '%')
 	if i < 0 {

@@ -11,7 +11,7 @@ import (
 // /match/url_pattern; empty for the rule itself) and what is wrong there. It holds
 // nothing of the rule's values.
 //
-//nolint:errname // reads as a word: a rule is Invalid
+//nolint:errname // reads as a sentence: a rule is Invalid
 type Invalid struct {
 	Pointer string
 	Message string
@@ -35,10 +35,9 @@ func Read(raw json.RawMessage, now time.Time) (schemas.Rule, error) {
 	return merge(r, raw, now)
 }
 
-// Patch makes a partial change: what the patch leaves out stays, null takes an
-// optional member away, lists are replaced. Another type takes an action of its
-// own along, which replaces the one before. The id and the group stay: a patch may
-// name them, and not change them. Its errors are *Invalid.
+// Patch makes a partial change: omitted members stay, null removes an optional member, lists are
+// replaced. A new type must come with its own action, which replaces the old one. A patch may name
+// the id and the group but not change them. Its errors are *Invalid.
 func Patch(r schemas.Rule, patch json.RawMessage, now time.Time) (schemas.Rule, error) {
 	return merge(r, patch, now)
 }

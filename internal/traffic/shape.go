@@ -8,13 +8,12 @@ import (
 	"weir/schemas"
 )
 
-// Shape says what the rules make of a call at a time. Order: of the matching
-// redirects and mocks the first by precedence wins, and is the only one; then all
-// matching header rules and delays take effect, the first by precedence last, so
-// that its word stands. Delays add up. Precedence: the greater priority, then the
-// more specific rule, then the smaller id. The more specific is the one with more
-// members in its scope, then the one that names a method, then the one whose
-// pattern has more bytes that are no wildcard.
+// Shape computes the effect of the rules on a call at a time. Of the matching redirects and mocks
+// only the first by precedence applies. Then all matching header rules and delays take effect, the
+// first by precedence last, so that it wins. Delays add up. Precedence: the greater priority, then
+// the more specific rule, then the smaller id. The more specific rule is the one with more members
+// in its scope, then the one that names a method, then the one whose pattern has more bytes that
+// are not wildcards.
 //
 // A call whose URL policy denies for its form is left as it is.
 func (s *Set) Shape(c Call, now time.Time) Effect {

@@ -9,8 +9,7 @@ import (
 	"weir/schemas"
 )
 
-// template is a redirect's to_url: texts, and between them the numbers of the
-// wildcards that stand there.
+// template is a redirect's to_url: texts, and between them the numbers of the wildcards.
 type template struct {
 	texts    []string // one more than refs
 	refs     []int    // from 0
@@ -67,8 +66,8 @@ func parseTemplate(s string, p *pattern) (template, error) {
 	return t, nil
 }
 
-// callable reports whether the target can be a URL, whatever policy says of that. Digits, or
-// nothing, can replace each wildcard but that of a scheme.
+// callable reports whether the target can be a URL, under any policy. Digits, or nothing, can
+// replace each wildcard but that of a scheme.
 func (t *template) callable(p *pattern) bool {
 	return slices.ContainsFunc([]string{"11", ""}, func(stand string) bool {
 		words := slices.Repeat([]string{stand}, p.stars())
@@ -79,8 +78,8 @@ func (t *template) callable(p *pattern) bool {
 	})
 }
 
-// TargetPrefix is what stands in a redirect's to_url before its first wildcard. It is empty for
-// a rule that is no redirect, or that Compile refuses.
+// TargetPrefix is the part of a redirect's to_url before its first wildcard. It is empty for a rule
+// that is not a redirect, or that Compile refuses.
 func TargetPrefix(r schemas.Rule) string {
 	p, err := prepare(&r)
 	if err != nil || r.Type != schemas.RuleRedirect {

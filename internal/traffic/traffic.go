@@ -27,8 +27,8 @@ func (s *Set) Etag() string {
 	return s.etag
 }
 
-// Expires reports whether what the set makes of a call can be something else later:
-// the time of one of its rules can run out.
+// Expires reports whether the set's effect on a call can change with time: one of its rules has an
+// expiry.
 func (s *Set) Expires() bool { return s != nil && s.expires }
 
 // Call is the call as an action asks for it.
@@ -74,8 +74,8 @@ type Effect struct {
 	Response []schemas.HeaderChange
 	// Rules are the ids of the rules that apply, in the order of their effects.
 	Rules []string
-	// Loop: the redirects of the set lead back to where the call, or one of its
-	// redirects, was going. The call must be denied.
+	// Loop: the redirects of the set lead back to a target that the call, or one of its redirects,
+	// already had. The call must be denied.
 	Loop bool
 	// Excess: the rules change headers more than MaxChanges times, and none of these
 	// changes is made. The call must be denied.

@@ -30,7 +30,7 @@ type Conn struct {
 	dropped bool
 
 	mu       sync.Mutex
-	deadline time.Time // what the server asked for; the zero time: none
+	deadline time.Time // the deadline set by the server; the zero time: none
 }
 
 // Read passes on what came, after a look at it. If the time for a head ends in the middle

@@ -42,7 +42,7 @@ func (h *heads) bad() string {
 	return h.why
 }
 
-// begun returns how many bytes of a request line have come; 0 where no head is under way.
+// begun returns how many bytes of a request head have arrived; 0 if none is being received.
 func (h *heads) begun() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -60,10 +60,9 @@ func connOf(ctx context.Context) *Conn {
 	return c
 }
 
-// Bad says what is wrong with how the requests of a connection are framed, or
-// nothing. net/http has taken such requests for good ones, and another server
-// before this one may have read them as other requests: nothing that the
-// connection carries can be trusted. ctx is a request's.
+// Bad describes a framing error in a connection's requests; empty: none. net/http has accepted such
+// requests, and a proxy in front may have read them differently: nothing on the connection can be
+// trusted. ctx is a request's.
 func Bad(ctx context.Context) string {
 	if c := connOf(ctx); c != nil {
 		return c.heads.bad()

@@ -26,12 +26,12 @@ type Ledger interface {
 type Config struct {
 	// Worker names this process in attempts.
 	Worker string
-	// Alone says that no other process can be working on this log: the embedded
-	// broker holds its data directory locked. An attempt of another worker is
-	// then an attempt of a dead one, and nobody has to wait for its expiry.
+	// Alone: no other process can be working on this log, because the embedded broker holds its
+	// data directory locked. An attempt of another worker is then an attempt of a dead one, and
+	// does not have to expire first.
 	Alone bool
-	// AckWait is how long the log waits for a word from a message's worker before it
-	// gives the message to another. Default 10 s.
+	// AckWait is how long the log waits for a message's worker before it gives the message to
+	// another. Default 10 s.
 	AckWait time.Duration
 	Now     func() time.Time
 }
@@ -67,14 +67,14 @@ func (a *Admitter) Early(st *ledger.State) (until time.Time, early bool) {
 // ErrDone says that the action has ended: the message has done its work.
 var ErrDone = errors.New("the action has settled")
 
-// First returns the state of an action that is ready to be worked on. It folds
-// the accepted event alone: what the first delivery of a new action brings is nearly
-// always all there is, and the fence finds out when it is not. A queue that was made anew
-// gives out old actions as if for the first time, and those that have ended are not called again.
+// First returns the state of an action that is ready for work. It folds only the accepted event,
+// because the first delivery of a new action rarely finds more; the fence detects the other cases.
+// A recreated queue delivers old actions as if for the first time; those that have ended are not
+// called again.
 func (a *Admitter) First(ctx context.Context, rec schemas.Record) (*ledger.State, error) {
 	ref, section, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {
-		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject is not one of the log's", Cause: err}
+		return nil, &fault.Terminal{Code: schemas.Poison, Reason: "the subject does not belong to the log", Cause: err}
 	}
 	if section != schemas.SectionAccepted {
 		return a.load(ctx, ref, rec, false)
@@ -105,7 +105,7 @@ func (a *Admitter) Fenced(ctx context.Context, rec schemas.Record) (*ledger.Stat
 func (a *Admitter) again(ctx context.Context, rec schemas.Record, fenced bool) (*ledger.State, error) {
 	ref, _, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {
-		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject is not one of the log's", Cause: err}
+		return nil, &fault.Terminal{Code: schemas.Poison, Reason: "the subject does not belong to the log", Cause: err}
 	}
 	return a.load(ctx, ref, rec, fenced)
 }
@@ -163,25 +163,24 @@ func (a *Admitter) admit(ctx context.Context, st *ledger.State, rec schemas.Reco
 	}
 	payload, err := a.ledger.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
 	if errors.Is(err, fault.ErrNotFound) {
-		return st, &fault.Parked{Code: schemas.Poison, Reason: "the payload's object is missing", Cause: err}
+		return st, &fault.Terminal{Code: schemas.Poison, Reason: "the payload's object is missing", Cause: err}
 	}
 	st.Action.Payload = payload
 	return st, err
 }
 
-// underWay says when to come back to an action whose open attempt a worker may still be
-// making; nil: it is over, or nobody is harmed if it is not. This process works on an
-// action once at a time, so its own attempt is over.
+// underWay returns when to retry an action whose open attempt another worker may still be making;
+// nil if that attempt is over or a repeat is harmless. This process works on an action once at a
+// time, so its own attempt is over.
 //
-// The message that an attempt was made for comes again when its worker is dead, most
-// likely. A safe call is made again then. So is one of a model, but for what another
-// worker does to the stream of a living one, whose heartbeats were late: what was
-// written to the log lately is a sign of life, and the message is given back. It does not
-// come before the worker has been silent for that long. Nor is it acknowledged: it is that
-// worker's, and brings the action back if it does die.
+// The attempt's own message is redelivered, most likely, when its worker is dead. A safe call is
+// then repeated. So is a model call, except after recent writes to the log: these show that the
+// worker lives and only its heartbeats were late. The message is then given back until the worker
+// has been silent for long enough. It is not acknowledged, because it must bring the action back if
+// that worker dies.
 //
-// Any other message says nothing of that worker: a wake-up that was planned before the
-// action was taken up still comes.
+// Any other message proves nothing about that worker: a wake-up planned before the action was
+// started still arrives.
 func (a *Admitter) underWay(st *ledger.State, rec schemas.Record, fenced bool) error {
 	t, now := st.Open(), a.cfg.Now()
 	if t == nil || t.Worker == a.cfg.Worker || a.cfg.Alone || !now.Before(t.ExpiresAt) {
@@ -190,10 +189,10 @@ func (a *Admitter) underWay(st *ledger.State, rec schemas.Record, fenced bool) e
 	if t.Message == rec.Seq {
 		switch fresh := st.Kind == schemas.KindChat && now.Sub(st.Newest) < a.cfg.AckWait; {
 		case fenced, fresh:
-			return &fault.Later{After: a.cfg.AckWait}
+			return &fault.RetryAfter{After: a.cfg.AckWait}
 		case t.Class == schemas.ClassSafe, st.Kind == schemas.KindChat:
 			return nil
 		}
 	}
-	return &call.Rest{Until: t.ExpiresAt, For: schemas.WaitInFlight}
+	return &call.Deferral{Until: t.ExpiresAt, Reason: schemas.WaitInFlight}
 }

@@ -321,7 +321,7 @@ func TestRunUnderWayOutlivesTheDrain(t *testing.T) {
 		assert.True(t, r.Answered, "%+v", r)
 		b.task.Step = 1
 		_, err := b.caller.Run(t.Context(), b.task)
-		require.ErrorAs(t, err, new(*fault.Later), "the next step is for the next worker")
+		require.ErrorAs(t, err, new(*fault.RetryAfter), "the next step is for the next worker")
 		assert.Equal(t, 1, b.target.sent)
 	})
 }
@@ -398,7 +398,7 @@ func TestRelay(t *testing.T) {
 	table.Bubble(t, map[string]testCase{
 		"at once":                       {answers: []error{nil}, tries: 1},
 		"the log was away for a moment": {answers: []error{away, away, nil}, tries: 3},
-		"the action is to stop":         {answers: []error{nil}, canceled: true, want: schemas.Canceled, tries: 1},
+		"the action must stop":          {answers: []error{nil}, canceled: true, want: schemas.Canceled, tries: 1},
 		"the call is over":              {answers: []error{nil}, ends: -1, tries: 1},
 		"stopped, and the log away":     {answers: []error{away}, ends: time.Second, want: schemas.Canceled, tries: 5},
 		"its time, and the log away":    {answers: []error{away}, ends: time.Second, deadline: true, want: schemas.UpstreamTimeout, tries: 5},

@@ -11,7 +11,7 @@ import (
 	"weir/schemas"
 )
 
-// Blobs reads what was too large to lie on the log.
+// Blobs reads bodies that are too large for the log.
 type Blobs interface {
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
 }
@@ -27,8 +27,8 @@ type Answers struct {
 const patience = 10 * time.Second
 
 // Reserved is Answer with the memory of a large answer reserved for a tenant until release, which is never nil. Where
-// there is none for a while the error is *fault.Later.
-func (a Answers) Reserved(ctx context.Context, tenant string, t *ledger.Try) (answer *schemas.Answer, release func(), err error) {
+// there is none for a while the error is *fault.RetryAfter.
+func (a Answers) Reserved(ctx context.Context, tenant string, t *ledger.Attempt) (answer *schemas.Answer, release func(), err error) {
 	release = func() {}
 	if a.Reserve != nil && t != nil && t.Result != nil && t.Result.AnswerBlob != "" {
 		limited, cancel := context.WithTimeout(ctx, patience)
@@ -37,7 +37,7 @@ func (a Answers) Reserved(ctx context.Context, tenant string, t *ledger.Try) (an
 		switch {
 		case err == nil:
 		case limited.Err() != nil && ctx.Err() == nil:
-			return nil, func() {}, &fault.Later{Cause: err}
+			return nil, func() {}, &fault.RetryAfter{Cause: err}
 		default:
 			return nil, func() {}, missing(err)
 		}
@@ -51,14 +51,14 @@ func (a Answers) Reserved(ctx context.Context, tenant string, t *ledger.Try) (an
 // missing is err, or that an answer is gone that an attempt names.
 func missing(err error) error {
 	if errors.Is(err, fault.ErrNotFound) {
-		return &fault.Parked{Code: schemas.Poison, Reason: "the stored answer is missing", Cause: err}
+		return &fault.Terminal{Code: schemas.Poison, Reason: "the stored answer is missing", Cause: err}
 	}
 	return err
 }
 
 // Answer is the answer that an attempt brought, wherever it is kept; nil where
 // it brought none.
-func (a Answers) Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, error) {
+func (a Answers) Answer(ctx context.Context, t *ledger.Attempt) (*schemas.Answer, error) {
 	switch {
 	case t == nil || t.Result == nil:
 		return nil, nil //nolint:nilnil // no attempt, no answer
@@ -71,7 +71,7 @@ func (a Answers) Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, er
 	}
 	var answer schemas.Answer
 	if err := json.Unmarshal(doc, &answer); err != nil {
-		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the stored answer cannot be read", Cause: err}
+		return nil, &fault.Terminal{Code: schemas.Poison, Reason: "the stored answer cannot be read", Cause: err}
 	}
 	return &answer, nil
 }

@@ -16,8 +16,8 @@ import (
 	"weir/schemas"
 )
 
-// Result is what became of a task. Exactly one of Answered, Denied, Unknown,
-// Failed, Canceled, Expired and a non-zero Again holds.
+// Result is the result of a task. Exactly one of Answered, Denied, Unknown, Failed, Canceled,
+// Expired and a non-zero Again holds.
 type Result struct {
 	// Answered: a complete answer came back; it is Last's.
 	Answered bool
@@ -38,25 +38,24 @@ type Result struct {
 	Again time.Time
 
 	// Last is the newest attempt; nil if there was none.
-	Last *ledger.Try
+	Last *ledger.Attempt
 	// Tries are all attempts, redirects' hops included, in order.
-	Tries []ledger.Try
+	Tries []ledger.Attempt
 }
 
-// Run makes a task's attempts until it has a result. What the log already holds
-// of them is not done again, so that Run may be called on the state of an
-// action that another worker began. The error is the log's or ctx's, or says when to
-// come back.
+// Run makes a task's attempts until it has a result. It does not repeat attempts on the log, so it
+// may be called on an action that another worker began. The error is the log's or ctx's, or gives
+// the time of the next try.
 func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 	var held time.Time // since when traffic rules hold the next attempt back
-	var had turns
-	defer had.leave() //nolint:contextcheck // they are given back whatever becomes of the call
+	var had permits
+	defer had.release() //nolint:contextcheck // released whatever the call's result
 	booked := t.booked()
 	for {
-		tries := t.State.Tries(t.Step)
-		number, from := 1, led(tries)
+		tries := t.State.AttemptsOf(t.Step)
+		number, from := 1, pendingRedirect(tries)
 		if from == nil {
-			had.leave() //nolint:contextcheck // as above
+			had.release() //nolint:contextcheck // as above
 		}
 		switch {
 		case from != nil:
@@ -93,13 +92,13 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 		default:
 			return c.refused(decision, tries), nil
 		}
-		if !c.mayRepeat(p, tries) {
+		if !c.canRetry(p, tries) {
 			return c.conclude(t, tries), nil
 		}
 		if c.draining() {
 			return Result{}, ErrDraining
 		}
-		if waited, err := c.hold(ctx, t, p, &held, c.cfg.Hold); err != nil {
+		if waited, err := c.waitForDelay(ctx, t, p, &held, c.cfg.Hold); err != nil {
 			return Result{}, err
 		} else if waited {
 			continue
@@ -116,9 +115,9 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 			held = time.Time{}
 		case errors.Is(err, errReshaped): // nothing was sent, and no attempt was made
 		case errors.As(err, &denial):
-			return c.refused(denial.decision, t.State.Tries(t.Step)), nil
+			return c.refused(denial.decision, t.State.AttemptsOf(t.Step)), nil
 		case errors.Is(err, errNoRepeat):
-			return c.conclude(t, t.State.Tries(t.Step)), nil
+			return c.conclude(t, t.State.AttemptsOf(t.Step)), nil
 		default:
 			return Result{}, err
 		}
@@ -127,27 +126,26 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 
 // refused is the result of a task whose next attempt policy denies. A call that
 // was in doubt stays in doubt: a denial says that nothing was sent.
-func (c *Caller) refused(d schemas.Decision, tries []ledger.Try) Result {
+func (c *Caller) refused(d schemas.Decision, tries []ledger.Attempt) Result {
 	if inDoubt(tries) {
 		return c.rest(Result{Unknown: true}, tries)
 	}
 	return c.rest(Result{Denied: true, Decision: d}, tries)
 }
 
-// stopped is the result of a task that makes no further attempt because it is
-// to stop or its time is up.
-func (c *Caller) stopped(t *Task, tries []ledger.Try) Result {
+// stopped is the result of a task that makes no further attempt because it must stop or its
+// deadline has passed.
+func (c *Caller) stopped(t *Task, tries []ledger.Attempt) Result {
 	if inDoubt(tries) {
 		return c.rest(Result{Unknown: true}, tries)
 	}
 	return c.rest(Result{Canceled: t.canceled(), Expired: !t.canceled()}, tries)
 }
 
-// inDoubt reports whether a call may have had an effect that nobody knows of,
-// and that is not harmless to bring about twice. An attempt that never left says
-// nothing of the one before; an answer of the target's ends the doubt about all of
-// them, and one of a traffic rule's does not.
-func inDoubt(tries []ledger.Try) bool {
+// inDoubt reports whether a call may have had an unknown effect that is not harmless to repeat. An
+// attempt that was not sent proves nothing about the one before. An answer of the target resolves
+// the doubt about all of them; an answer of a traffic rule does not.
+func inDoubt(tries []ledger.Attempt) bool {
 	for _, t := range slices.Backward(tries) {
 		switch {
 		case t.Result.Status != 0 && t.Result.Sent:
@@ -161,7 +159,7 @@ func inDoubt(tries []ledger.Try) bool {
 
 // unanswered is the newest try that was sent with a class by which it may be repeated
 // but changes its target, and that no answer of a target's has followed; nil: none.
-func unanswered(tries []ledger.Try) *ledger.Try {
+func unanswered(tries []ledger.Attempt) *ledger.Attempt {
 	for i, t := range slices.Backward(tries) {
 		switch {
 		case !t.Result.Sent:
@@ -183,15 +181,13 @@ func (c *Caller) draining() bool {
 	}
 }
 
-// mayRepeat asks once more, right before it happens, whether a call may be sent
-// beside the tries that were sent before: the entry may have changed since the
-// retry was planned, and the key may have run out while it waited. A key is kept
-// with the request that it came with: what traffic rules have changed since is
-// another one, perhaps to somebody who has never seen the key. A PUT or DELETE that
-// nobody has answered is repeated as it was, for the same reason: two targets might
-// have heard it. A call that they answer themselves is sent to nobody, but says
-// nothing of one that is in doubt.
-func (c *Caller) mayRepeat(p guard.Pass, tries []ledger.Try) bool {
+// canRetry checks, right before sending, whether a call may be sent in addition to the tries that
+// were sent before: the entry may have changed since the retry was planned, and the key may have
+// expired meanwhile. A key is valid with its original request. After a change by traffic rules the
+// request is another one, possibly to a target that has never seen the key. An unanswered PUT or
+// DELETE is repeated unchanged for the same reason: two targets might have received it. A call that
+// the rules answer is not sent, but proves nothing about one in doubt.
+func (c *Caller) canRetry(p guard.Pass, tries []ledger.Attempt) bool {
 	open := unanswered(tries)
 	if p.Mocked() {
 		return open == nil && !inDoubt(tries)
@@ -248,7 +244,7 @@ func (c *Caller) repeatable(t *Task, class schemas.Class, status int, failed *fa
 }
 
 // conclude reads the result off a task's last attempt.
-func (c *Caller) conclude(t *Task, tries []ledger.Try) Result {
+func (c *Caller) conclude(t *Task, tries []ledger.Attempt) Result {
 	last := &tries[len(tries)-1]
 	res := last.Result
 	if res.Code == "" {
@@ -275,7 +271,7 @@ func Failure(res *schemas.Attempted) *fault.Call {
 }
 
 // rest adds to a result the attempts it rests on.
-func (c *Caller) rest(r Result, tries []ledger.Try) Result {
+func (c *Caller) rest(r Result, tries []ledger.Attempt) Result {
 	r.Tries = tries
 	if len(tries) > 0 {
 		r.Last = &tries[len(tries)-1]
@@ -283,9 +279,9 @@ func (c *Caller) rest(r Result, tries []ledger.Try) Result {
 	return r
 }
 
-// Abandon closes an attempt that a worker which is gone left open: nobody will
-// ever know its result. Whether another follows is decided as for any failure.
-// Its evidence is left with that of the attempts before it.
+// Abandon closes an attempt that a dead worker left open: its result will never be known. Whether
+// another follows is decided as for any failure. Its evidence is stored with that of the earlier
+// attempts.
 func (c *Caller) Abandon(ctx context.Context, st *ledger.State) error {
 	open := st.Open()
 	if open == nil {

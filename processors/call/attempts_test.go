@@ -250,7 +250,7 @@ func TestDrain(t *testing.T) {
 		draining := make(chan struct{})
 		b := newDesk(t, deskConfig{method: "PUT", draining: draining, script: []end{{status: 503, during: func() { close(draining) }}}})
 		_, err := b.caller.Run(t.Context(), b.task)
-		require.ErrorAs(t, err, new(*fault.Later))
+		require.ErrorAs(t, err, new(*fault.RetryAfter))
 		assert.Equal(t, 1, b.target.sent, "the attempt under way is finished, and none follows")
 		checkLog(t, b)
 	})
@@ -337,8 +337,8 @@ func TestMemoryOfAStoredAnswer(t *testing.T) {
 		held++
 		return func() { held-- }, nil
 	}}
-	try := func(name string) *ledger.Try {
-		return &ledger.Try{Result: &schemas.Attempted{Answer: &schemas.Answer{Status: 200}, AnswerBlob: name}}
+	try := func(name string) *ledger.Attempt {
+		return &ledger.Attempt{Result: &schemas.Attempted{Answer: &schemas.Answer{Status: 200}, AnswerBlob: name}}
 	}
 	a, release, err := answers.Reserved(t.Context(), "acme", try("b"))
 	require.NoError(t, err)
@@ -347,9 +347,9 @@ func TestMemoryOfAStoredAnswer(t *testing.T) {
 	release()
 	require.Zero(t, held)
 	_, _, err = answers.Reserved(t.Context(), "acme", try("gone"))
-	require.ErrorAs(t, err, new(*fault.Parked))
+	require.ErrorAs(t, err, new(*fault.Terminal))
 	require.Zero(t, held)
-	for _, none := range []*ledger.Try{try(""), {}, nil} {
+	for _, none := range []*ledger.Attempt{try(""), {}, nil} {
 		_, release, err = answers.Reserved(t.Context(), "acme", none)
 		require.NoError(t, err)
 		require.Zero(t, held)
@@ -365,7 +365,7 @@ func TestNoMemoryForAStoredAnswer(t *testing.T) {
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		}}
-		_, _, err := answers.Reserved(t.Context(), "acme", &ledger.Try{Result: &schemas.Attempted{AnswerBlob: "b"}})
-		require.ErrorAs(t, err, new(*fault.Later))
+		_, _, err := answers.Reserved(t.Context(), "acme", &ledger.Attempt{Result: &schemas.Attempted{AnswerBlob: "b"}})
+		require.ErrorAs(t, err, new(*fault.RetryAfter))
 	})
 }

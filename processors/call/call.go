@@ -1,6 +1,5 @@
-// Package call owns the attempts of a call: it writes each one down before it
-// is made, makes it once, writes down what came back, and decides by the call's
-// class whether there is to be another.
+// Package call owns the attempts of a call: it records each attempt before making it, makes it
+// once, records the result, and decides by the call's class whether to try again.
 package call
 
 import (
@@ -28,7 +27,7 @@ type Ledger interface {
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
 	// Hold leaves the result of an attempt to the event that st appends next.
 	Hold(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	Stow(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)
+	PutBlob(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)
 }
 
 // Adapter speaks one outward dialect.
@@ -89,16 +88,15 @@ type Config struct {
 	// Inline is the longest delay spent waiting in a worker's slot; a longer
 	// one becomes a wake-up on the log. Default 3 s.
 	Inline time.Duration
-	// Hold is the same of what traffic rules hold back. It is shorter, since a tenant's
-	// rules hold back any number of its calls at once, and the slots are everybody's.
-	// Default 500 ms.
+	// Hold is the same limit for traffic rules. It is shorter, because a tenant's rules hold back
+	// any number of its calls at once, and all tenants share the slots. Default 500 ms.
 	Hold     time.Duration
 	Schedule retry.Schedule
-	// Draining is closed when no new attempt is to begin; nil never is.
+	// Draining is closed when no new attempt may begin; nil never is.
 	Draining <-chan struct{}
 	Metrics  Metrics
-	// Span names the span of a call, for a target whose entry asks for it; nil: that of
-	// whoever asked for the action.
+	// Span names the span of a call, for a target whose entry requests it; nil: the span of the
+	// action's caller.
 	Span func(a schemas.Action, step, number, hop int) string
 	// Destinations says which calls may be made now; nil: all that policy lets pass.
 	Destinations Destinations
@@ -182,7 +180,7 @@ func (c *Caller) describe(a *schemas.Attempt, t *Task, p guard.Pass, number, hop
 	}
 }
 
-// route is what may be told of where an agent or a model is asked.
+// route is the loggable part of an agent's or model's URL.
 func route(url string) string {
 	if strings.HasSuffix(url, schemas.RouteChat) {
 		return schemas.RouteChat
@@ -190,22 +188,22 @@ func route(url string) string {
 	return schemas.RunRoute(url)
 }
 
-// ending is what is known of an attempt besides what came back.
-type ending struct {
+// started is what is known of an attempt besides what came back.
+type started struct {
 	attempt schemas.Attempt
 	pass    guard.Pass
 	start   time.Time
 	// undeclared: it was not written down beforehand.
 	undeclared bool
-	// decision is the last word of a policy that came into force after that.
+	// decision is the decision of a policy that came into force after that.
 	decision *schemas.Decision
 }
 
-// finish writes down what came of an attempt, with the time of the next one if
-// there is to be one. That of a task which ends its action goes with the end. A call that failed before anything was written down goes
-// on the log as one event that holds both, and so does one that a traffic rule
+// finish records the result of an attempt, with the time of the next one, if any. For a task whose
+// result ends its action, it is written with the end. If a call failed before anything was
+// recorded, one event holds both start and result. So it does for a call that a traffic rule
 // answered: it was not sent, whatever the adapter makes of the answer.
-func (c *Caller) finish(ctx context.Context, t *Task, e *ending, reply Reply, callErr error) (*made, error) {
+func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, callErr error) (*made, error) {
 	failpoint.At(failpoint.Answered, t.State.ID)
 	a, now := &e.attempt, c.cfg.Now()
 	res := schemas.Attempted{Step: a.Step, Number: a.Number, Hop: a.Hop, Decision: e.decision, Sent: true, Duration: now.Sub(e.start)}
@@ -213,7 +211,7 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *ending, reply Reply, ca
 	switch {
 	case callErr == nil:
 		res.Status = reply.Answer.Status
-		if err := c.stow(ctx, t.State.Tenant, &res, reply.Answer); err != nil {
+		if err := c.storeAnswer(ctx, t.State.Tenant, &res, reply.Answer); err != nil {
 			return nil, err
 		}
 	case errors.As(callErr, &failed):
@@ -241,15 +239,14 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *ending, reply Reply, ca
 	if err := write(ctx, t.State, ev); err != nil {
 		return nil, err
 	}
-	done := &made{ledger.Try{Attempt: *a, Result: &res}, e.pass}
+	done := &made{ledger.Attempt{Attempt: *a, Result: &res}, e.pass}
 	c.measure(e.pass, &done.try)
 	return done, t.Record(ctx, done.try)
 }
 
-// stow puts an answer into its result. The body of a large one is kept apart, with the
-// whole answer around it, and is durable before a result says so: what has a result is
-// never asked for again.
-func (c *Caller) stow(ctx context.Context, tenant string, res *schemas.Attempted, a schemas.Answer) error {
+// storeAnswer puts an answer into its result. A large body is stored as a blob, with the whole answer, and
+// is durable before a result refers to it, because a call with a result is never made again.
+func (c *Caller) storeAnswer(ctx context.Context, tenant string, res *schemas.Attempted, a schemas.Answer) error {
 	res.Answer = &a
 	if len(a.Body) <= schemas.InlineLimit {
 		return nil
@@ -261,13 +258,13 @@ func (c *Caller) stow(ctx context.Context, tenant string, res *schemas.Attempted
 	if err != nil {
 		return err
 	}
-	if _, res.AnswerBlob, err = c.ledger.Stow(ctx, tenant, doc); err != nil || res.AnswerBlob == "" {
+	if _, res.AnswerBlob, err = c.ledger.PutBlob(ctx, tenant, doc); err != nil || res.AnswerBlob == "" {
 		return err
 	}
 	return c.cfg.Barrier(ctx)
 }
 
-func (c *Caller) measure(p guard.Pass, t *ledger.Try) {
+func (c *Caller) measure(p guard.Pass, t *ledger.Attempt) {
 	if c.cfg.Metrics == nil {
 		return
 	}

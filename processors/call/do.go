@@ -15,7 +15,7 @@ import (
 
 // made is one attempt at one hop, and the pass by which it was made.
 type made struct {
-	try  ledger.Try
+	try  ledger.Attempt
 	pass guard.Pass
 }
 
@@ -33,16 +33,15 @@ var errNoRepeat = errors.New("the call may not be repeated any more")
 // make something else of the call.
 var errReshaped = errors.New("the traffic rules have changed")
 
-// do makes one attempt at one hop: dial, write the attempt down, send, write
-// the result down. Rules and policy are asked again after what takes time, and
-// policy for the last time right before the first byte leaves. The error is the
-// log's, ctx's, *revoked, errNoRepeat or errReshaped; what the upstream did is in
-// the try.
+// do makes one attempt at one hop: dial, record the attempt, send, record the result. It evaluates
+// rules and policy again after each slow step, and policy for the last time right before the first
+// byte is sent. The error is the log's, ctx's, *revoked, errNoRepeat or errReshaped; the upstream's
+// result is in the try.
 func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int) (*made, error) {
 	if !p.Valid() {
 		return nil, ErrNoPass
 	}
-	e := &ending{pass: p, start: c.cfg.Now(), undeclared: true}
+	e := &started{pass: p, start: c.cfg.Now(), undeclared: true}
 	limit := c.limit(t, p, e.start)
 	sendCtx, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
@@ -68,7 +67,7 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 		switch {
 		case !fresh.Valid():
 			return nil, &revoked{decision}
-		case !c.mayRepeat(fresh, t.State.Tries(t.Step)):
+		case !c.canRetry(fresh, t.State.AttemptsOf(t.Step)):
 			return nil, errNoRepeat
 		}
 		e.pass = fresh
@@ -79,8 +78,8 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 	}
 	failpoint.At(failpoint.Dialled, t.State.ID)
 	if e.pass.Mocked() {
-		// Nothing is sent, so nothing is written down before: a worker that dies here
-		// leaves nothing in doubt, and the next one begins anew.
+		// Nothing is sent, so nothing is recorded before: a worker that dies here leaves no doubt,
+		// and the next one starts over.
 		reply, err := ex.Do(sendCtx)
 		return c.finish(ctx, t, e, reply, err)
 	}
@@ -91,7 +90,7 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 	reply, err := c.dispatch(sendCtx, t, ex, e)
 	if ctx.Err() != nil {
 		ex.Close()
-		return nil, c.lastWord(ctx, t, e, reply, err)
+		return nil, c.recordInterrupted(ctx, t, e, reply, err)
 	}
 	return c.finish(ctx, t, e, reply, err)
 }
@@ -104,16 +103,16 @@ func (c *Caller) via(t *Task) Adapter {
 	return c.adapter
 }
 
-// parting is how long a worker whose time is up may take to write down what it
-// knows of an attempt. Nobody waits for it much longer.
+// parting is how long a stopped worker may take to record the state of an attempt. The shutdown
+// does not wait much longer.
 const parting = time.Second
 
-// lastWord writes down how an attempt ended during which its worker's time was up:
-// an answer that is there is kept; of a request that was cut off nobody knows, and
-// one that never left may be made again. So whoever takes the action up next need
-// not wait until the attempt expires. It waits if the log does not take the word:
-// the attempt stays open then. The error is ctx's, for nothing more is done here.
-func (c *Caller) lastWord(ctx context.Context, t *Task, e *ending, reply Reply, err error) error {
+// recordInterrupted records the end of an attempt that was interrupted by its worker's shutdown: a received
+// answer is kept; a request that was cut off has an unknown result; an unsent one may be made
+// again. So the next worker need not wait for the attempt to expire. If the log does not accept the
+// record, the attempt stays open and the next worker waits. The error is ctx's, because this worker
+// continues nothing.
+func (c *Caller) recordInterrupted(ctx context.Context, t *Task, e *started, reply Reply, err error) error {
 	failed, told := errors.AsType[*fault.Call](err)
 	if err != nil && (!told || failed.Sent || failed.Code == schemas.Canceled) {
 		err = &fault.Call{Code: schemas.Interrupted, Sent: !told || failed.Sent, Cause: err}
@@ -125,7 +124,7 @@ func (c *Caller) lastWord(ctx context.Context, t *Task, e *ending, reply Reply, 
 }
 
 // declare writes an attempt down, as durably as its class needs.
-func (c *Caller) declare(ctx context.Context, t *Task, e *ending) error {
+func (c *Caller) declare(ctx context.Context, t *Task, e *started) error {
 	e.undeclared = false
 	if err := c.ledger.Append(ctx, t.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &e.attempt}); err != nil {
 		return err
@@ -140,7 +139,7 @@ func (c *Caller) declare(ctx context.Context, t *Task, e *ending) error {
 
 // dispatch asks policy for the last time and sends. From here until the first
 // byte is on its way, a reload waits for us.
-func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *ending) (Reply, error) {
+func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *started) (Reply, error) {
 	fresh, decision, leave := c.guard.Begin(e.pass)
 	defer leave()
 	if !fresh.SamePolicy(e.pass) {
@@ -148,8 +147,8 @@ func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *ending) 
 		if !fresh.Valid() {
 			return Reply{}, &fault.Call{Code: decision.Code}
 		}
-		tries := t.State.Tries(t.Step)
-		if !c.mayRepeat(fresh, tries[:len(tries)-1]) { // the last one is this one
+		tries := t.State.AttemptsOf(t.Step)
+		if !c.canRetry(fresh, tries[:len(tries)-1]) { // the last one is this one
 			return Reply{}, &fault.Call{Code: schemas.Canceled, Cause: errNoRepeat}
 		}
 		if err := ex.Renew(fresh); err != nil {

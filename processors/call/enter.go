@@ -10,24 +10,24 @@ import (
 	"weir/schemas"
 )
 
-// enter asks for the leave to make a step's next call, or to follow the next redirect of
-// one, and waits a little where it is not given at once; where that takes longer the error
-// is *Rest. It reports whether it has waited: then everything is to be asked anew. booked
-// is when the call may begin by what it was told before. What is given is added to had: a
-// call that rests gives its seat back, and a hop takes one of its own then.
-func (c *Caller) enter(ctx context.Context, t *Task, p guard.Pass, booked *time.Time, had *turns) (waited bool, err error) {
+// enter requests the permit for a step's next call, or for the next redirect, and waits a little if
+// it is not granted at once; if that takes longer, the error is *Rest. waited reports that it has
+// waited: then everything must be evaluated again. booked is the start time that was reserved
+// before. Granted permits are added to had: a deferred call gives its slot back, and a hop then
+// takes its own.
+func (c *Caller) enter(ctx context.Context, t *Task, p guard.Pass, booked *time.Time, had *permits) (waited bool, err error) {
 	if c.cfg.Destinations == nil || p.Mocked() {
 		return false, nil
 	}
 	asked := c.destined(t, p)
-	asked.Booked, asked.HasSlot = *booked, had.seated(asked.Entry)
+	asked.Booked, asked.HasSlot = *booked, had.hasSlot(asked.Entry)
 	turn, held, err := c.cfg.Destinations.Acquire(ctx, asked)
 	if err != nil {
 		return false, err
 	}
 	if held == nil {
 		*booked = time.Time{}
-		had.take(asked.Entry, turn) //nolint:contextcheck // what it had before is given back whatever becomes of this
+		had.keep(asked.Entry, turn) //nolint:contextcheck // the former one is released whatever the result
 		return false, nil
 	}
 	if held.Booked {
@@ -56,10 +56,10 @@ func (c *Caller) destined(t *Task, p guard.Pass) destination.Call {
 	return asked
 }
 
-// rest has an action wait for what its call is held back by. What the log says already is
-// not said again, but for the time that is booked.
-func (t *Task) rest(held *destination.Held) *Rest {
-	r := &Rest{Until: held.Until, For: held.For, Step: t.Step, Asleep: held.Deferred}
+// rest defers an action because its call is held back. It does not repeat what the log already
+// records, except the reserved time.
+func (t *Task) rest(held *destination.Held) *Deferral {
+	r := &Deferral{Until: held.Until, Reason: held.For, Step: t.Step, OnDeferred: held.Deferred}
 	if d := t.State.Action.Deadline; !d.IsZero() && d.Before(r.Until) {
 		r.Until = d
 	}
@@ -78,18 +78,18 @@ func (t *Task) booked() time.Time {
 }
 
 // learn tells what an attempt says of its destination.
-func (c *Caller) learn(ctx context.Context, t *Task, turn *destination.Permit, try *ledger.Try) {
+func (c *Caller) learn(ctx context.Context, t *Task, turn *destination.Permit, try *ledger.Attempt) {
 	if turn == nil || try.Mocked() {
 		return
 	}
 	res := try.Result
-	switch until, asks := c.asked(t, res); {
+	switch until, asks := c.requestedPause(t, res); {
 	case asks:
 		turn.Asked(ctx, until)
 	case res.NoMemory:
 		// The target was not read to the end: that says nothing of it.
 	case res.Code == schemas.UpstreamTimeout && res.Duration < c.cfg.Timeout:
-		// Whoever called has given it less time than there is: that says nothing.
+		// The caller's own deadline was shorter: that proves nothing about the target.
 	case Faulty(res):
 		turn.Failed(ctx)
 	case res.Status != 0:
@@ -97,10 +97,10 @@ func (c *Caller) learn(ctx context.Context, t *Task, turn *destination.Permit, t
 	}
 }
 
-// asked reads from an answer until when its target wants to be left alone: 429 always
-// says so, 503 with Retry-After. What a retry waits for is what all wait for. A wish that
-// outlasts the action's deadline counts as unsaid.
-func (c *Caller) asked(t *Task, res *schemas.Attempted) (until time.Time, asks bool) {
+// requestedPause reads from an answer until when its target wants no calls: 429 always means that, 503 only
+// with Retry-After. All calls wait as long as a retry would. A wait beyond the action's deadline is
+// ignored.
+func (c *Caller) requestedPause(t *Task, res *schemas.Attempted) (until time.Time, asks bool) {
 	var wish time.Duration
 	if res.Answer != nil {
 		wish = res.Answer.RetryAfter

@@ -9,25 +9,24 @@ import (
 	"weir/schemas"
 )
 
-// hold waits for as long as traffic rules hold a step's next call back, counted from
-// since, which it sets when they begin to. It waits in the worker's slot, and where
-// that is for longer than inline the error is *Rest. It reports whether it has
-// waited: then everything is to be asked anew, because it ends as well when other
-// rules come into force, at a stop and at the action's deadline.
-func (c *Caller) hold(ctx context.Context, t *Task, p guard.Pass, since *time.Time, inline time.Duration) (waited bool, err error) {
-	wait := c.heldFor(t, p, since)
+// waitForDelay waits for as long as traffic rules delay a step's next call, counted from since, which it
+// sets when the delay begins. It waits in the worker's slot; if the wait is longer than inline, the
+// error is *Rest. waited reports that it has waited. Then everything must be evaluated again,
+// because a change of the rules, a stop and the action's deadline also end the wait.
+func (c *Caller) waitForDelay(ctx context.Context, t *Task, p guard.Pass, since *time.Time, inline time.Duration) (waited bool, err error) {
+	wait := c.delayLeft(t, p, since)
 	switch {
 	case wait <= 0:
 		return false, nil
 	case wait > inline:
-		return false, &Rest{Until: c.cfg.Now().Add(wait), For: schemas.WaitRule, Step: t.Step, Rules: p.DelayedBy(), Replaced: p.Replaced()}
+		return false, &Deferral{Until: c.cfg.Now().Add(wait), Reason: schemas.WaitRule, Step: t.Step, Rules: p.DelayedBy(), Replaced: p.Replaced()}
 	}
 	return true, c.pause(ctx, t.Stop, wait, p.Replaced())
 }
 
-// heldFor is how long a call is still held back: never past the action's deadline,
-// nor past the end of a rule that holds it back, when it is to be asked about anew.
-func (c *Caller) heldFor(t *Task, p guard.Pass, since *time.Time) time.Duration {
+// delayLeft is how much longer a call is delayed: never past the action's deadline, nor past the end
+// of a rule that delays it, when it must be evaluated again.
+func (c *Caller) delayLeft(t *Task, p guard.Pass, since *time.Time) time.Duration {
 	if p.Delay() <= 0 {
 		return 0
 	}

@@ -29,12 +29,12 @@ const (
 
 // rested runs a task that is to be put to rest, and does to the log what the
 // pipeline does.
-func (b *desk) rested(t *testing.T) *call.Rest {
+func (b *desk) rested(t *testing.T) *call.Deferral {
 	t.Helper()
 	_, err := b.caller.Run(t.Context(), b.task)
-	rest := harness.As[*call.Rest](t, err)
+	rest := harness.As[*call.Deferral](t, err)
 	require.NoError(t, b.ledger.Append(t.Context(), b.task.State, schemas.Event{
-		Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.For, Until: rest.Until, Step: rest.Step, Rules: rest.Rules},
+		Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.Reason, Until: rest.Until, Step: rest.Step, Rules: rest.Rules},
 	}))
 	st := harness.Load(b.t, b.ledger, b.task.State.Ref)
 	b.task.State = st
@@ -141,7 +141,7 @@ func TestLongDelayRests(t *testing.T) {
 		b.task.Step = 3
 		b.book.Put(b.t, rulebook.Delay("d", all, minute))
 		rest := b.rested(t)
-		assert.Equal(t, schemas.WaitRule, rest.For)
+		assert.Equal(t, schemas.WaitRule, rest.Reason)
 		assert.Equal(t, 3, rest.Step)
 		assert.Equal(t, b.start.Add(time.Minute), rest.Until)
 		select {
@@ -193,7 +193,7 @@ func TestDelayAndDrain(t *testing.T) {
 		b.book.Put(b.t, rulebook.Delay("d", all, 400))
 		time.AfterFunc(200*time.Millisecond, func() { close(draining) })
 		_, err := b.caller.Run(t.Context(), b.task)
-		_, later := errors.AsType[*fault.Later](err)
+		_, later := errors.AsType[*fault.RetryAfter](err)
 		assert.True(t, later, "%v", err)
 		assert.Equal(t, 200*time.Millisecond, b.elapsed())
 		assert.Zero(t, b.target.opened)
@@ -332,7 +332,7 @@ func TestFailuresInARow(t *testing.T) {
 		b.anew(t)
 		sent := b.target.opened
 		rest := b.rested(t)
-		assert.Equal(t, schemas.WaitDestination, rest.For)
+		assert.Equal(t, schemas.WaitDestination, rest.Reason)
 		assert.Equal(t, sent, b.target.opened, "nothing is dialled meanwhile")
 		time.Sleep(time.Until(rest.Until))
 		b.target.script = status(200)
@@ -367,7 +367,7 @@ func TestLimitsOfAnEntry(t *testing.T) {
 			b.anew(t)
 			if n > 0 {
 				rest := b.rested(t)
-				assert.Equal(t, schemas.WaitLimit, rest.For)
+				assert.Equal(t, schemas.WaitLimit, rest.Reason)
 				assert.Equal(t, time.Duration(n)*10*time.Second, rest.Until.Sub(b.start).Round(time.Millisecond))
 				time.Sleep(time.Until(rest.Until))
 			}

@@ -11,38 +11,38 @@ import (
 	"weir/schemas"
 )
 
-// turns are what a call and the redirects behind it have of their entry: the seat of the
-// first is that of all.
-type turns struct {
+// permits are the permits that a call and its redirects have from their entry: all use the slot of
+// the first.
+type permits struct {
 	entry      string
-	seat, last *destination.Permit
+	slot, last *destination.Permit
 }
 
-// seated reports whether the next of them needs no seat of its own.
-func (h *turns) seated(entry string) bool { return h.seat != nil && h.entry == entry }
+// hasSlot reports whether the next of them needs no seat of its own.
+func (h *permits) hasSlot(entry string) bool { return h.slot != nil && h.entry == entry }
 
-// take keeps the turn of the next of them.
-func (h *turns) take(entry string, turn *destination.Permit) {
-	if !h.seated(entry) {
-		h.leave()
-		h.entry, h.seat = entry, turn
-	} else if h.last != h.seat {
+// keep keeps the turn of the next of them.
+func (h *permits) keep(entry string, turn *destination.Permit) {
+	if !h.hasSlot(entry) {
+		h.release()
+		h.entry, h.slot = entry, turn
+	} else if h.last != h.slot {
 		h.last.Release()
 	}
 	h.last = turn
 }
 
-// leave gives all of it back. It may be called twice.
-func (h *turns) leave() {
+// release gives all of it back. It may be called twice.
+func (h *permits) release() {
 	h.last.Release()
-	h.seat.Release()
-	*h = turns{}
+	h.slot.Release()
+	*h = permits{}
 }
 
-// led is the try whose redirect is to be followed now; nil: there is none. It is the same
-// for whoever made the try and for whoever reads of it later: what led there is not asked
-// again. One of a program that did not write down where it led to is none.
-func led(tries []ledger.Try) *ledger.Try {
+// pendingRedirect is the try whose redirect must be followed now; nil if there is none. It is the same for the
+// worker that made the try and for a later reader: the decision for that redirect is not repeated.
+// A try from a version that did not record the target has none.
+func pendingRedirect(tries []ledger.Attempt) *ledger.Attempt {
 	if len(tries) == 0 {
 		return nil
 	}
@@ -53,14 +53,14 @@ func led(tries []ledger.Try) *ledger.Try {
 	return last
 }
 
-// redirects reports whether a try was answered with a redirect that is to be followed.
+// redirects reports whether the answer to a try is a redirect that must be followed.
 func redirects(res *schemas.Attempted) bool {
 	return res.Code == "" && !res.RetryAt.IsZero() && policy.IsRedirect(res.Status)
 }
 
 // ask asks rules and policy about the step's call or, behind from, about where that led:
 // the call must still pass by itself, and its entry follow it there.
-func (c *Caller) ask(t *Task, from *ledger.Try) (guard.Pass, schemas.Decision) {
+func (c *Caller) ask(t *Task, from *ledger.Attempt) (guard.Pass, schemas.Decision) {
 	p, d := c.guard.Check(t.Call, t.scope())
 	if from == nil || !p.Valid() {
 		return p, d
@@ -71,7 +71,7 @@ func (c *Caller) ask(t *Task, from *ledger.Try) (guard.Pass, schemas.Decision) {
 // attempt makes the call or, behind from, the hop that follows it, and has the destination
 // learn of it. The error is that of do, but that a hop which was revoked is written down
 // as refused, and so is one that leads nowhere.
-func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int, from *ledger.Try, turn *destination.Permit) error {
+func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int, from *ledger.Attempt, turn *destination.Permit) error {
 	hop := 0
 	if from != nil {
 		hop = from.Hop + 1
@@ -93,7 +93,7 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 }
 
 // refuseHop records that a redirect was not followed: nothing was sent for it.
-func (c *Caller) refuseHop(ctx context.Context, t *Task, from ledger.Try, d schemas.Decision) error {
+func (c *Caller) refuseHop(ctx context.Context, t *Task, from ledger.Attempt, d schemas.Decision) error {
 	a := from.Attempt
 	a.Hop, a.Decision = a.Hop+1, d
 	code := d.Code
@@ -108,5 +108,5 @@ func (c *Caller) refuseHop(ctx context.Context, t *Task, from ledger.Try, d sche
 	if err := c.ledger.Append(ctx, t.State, ev); err != nil {
 		return err
 	}
-	return t.Record(ctx, ledger.Try{Attempt: a, Result: &res})
+	return t.Record(ctx, ledger.Attempt{Attempt: a, Result: &res})
 }

@@ -78,7 +78,7 @@ func TestHeldRedirectRests(t *testing.T) {
 			limits: policy.Limits{Rate: "60/m"},
 			rests: func(b *desk) {
 				rest := b.rested(b.t)
-				assert.Equal(b.t, schemas.WaitLimit, rest.For)
+				assert.Equal(b.t, schemas.WaitLimit, rest.Reason)
 				assert.Equal(b.t, time.Second, rest.Until.Sub(b.start).Round(time.Millisecond))
 				time.Sleep(time.Until(rest.Until))
 			},
@@ -88,10 +88,10 @@ func TestHeldRedirectRests(t *testing.T) {
 			limits: policy.Limits{Rate: "60/m", Concurrency: 1},
 			rests: func(b *desk) {
 				rest := b.rested(b.t)
-				assert.Equal(b.t, schemas.WaitLimit, rest.For)
+				assert.Equal(b.t, schemas.WaitLimit, rest.Reason)
 				other := b.somebody(destination.Limits{Count: 60, Per: time.Minute, Concurrency: 1})
 				time.Sleep(time.Until(rest.Until))
-				assert.Equal(b.t, schemas.WaitCapacity, b.rested(b.t).For)
+				assert.Equal(b.t, schemas.WaitCapacity, b.rested(b.t).Reason)
 				other.Release()
 				time.Sleep(2 * time.Second) // the time that was booked is over
 			},
@@ -99,7 +99,7 @@ func TestHeldRedirectRests(t *testing.T) {
 		"a pause": {
 			during: func(b *desk) { time.AfterFunc(time.Minute, b.pause()) },
 			rests: func(b *desk) {
-				assert.Equal(b.t, schemas.WaitPaused, b.rested(b.t).For)
+				assert.Equal(b.t, schemas.WaitPaused, b.rested(b.t).Reason)
 				time.Sleep(time.Minute)
 				synctest.Wait()
 			},
@@ -113,7 +113,7 @@ func TestHeldRedirectRests(t *testing.T) {
 			},
 			rests: func(b *desk) {
 				rest := b.rested(b.t)
-				assert.Equal(b.t, schemas.WaitDestination, rest.For)
+				assert.Equal(b.t, schemas.WaitDestination, rest.Reason)
 				time.Sleep(time.Until(rest.Until))
 			},
 			at: 8 * time.Second,
@@ -122,7 +122,7 @@ func TestHeldRedirectRests(t *testing.T) {
 			during: func(b *desk) { time.AfterFunc(time.Second, b.pause()) },
 			rests: func(b *desk) {
 				turn := b.somebody(destination.Limits{}) // it was let through before the pause was known to it
-				assert.Equal(b.t, schemas.WaitPaused, b.rested(b.t).For)
+				assert.Equal(b.t, schemas.WaitPaused, b.rested(b.t).Reason)
 				for range 100 {
 					turn.Failed(context.Background())
 				}
@@ -130,7 +130,7 @@ func TestHeldRedirectRests(t *testing.T) {
 				time.Sleep(time.Second)
 				synctest.Wait()
 				rest := b.rested(b.t)
-				assert.Equal(b.t, schemas.WaitDestination, rest.For)
+				assert.Equal(b.t, schemas.WaitDestination, rest.Reason)
 				time.Sleep(time.Until(rest.Until))
 			},
 			at: 10 * time.Second,
@@ -139,7 +139,7 @@ func TestHeldRedirectRests(t *testing.T) {
 			rules: []schemas.Rule{rulebook.Delay("d", "http://up.example/y", minute)},
 			rests: func(b *desk) {
 				rest := b.rested(b.t)
-				assert.Equal(b.t, schemas.WaitRule, rest.For)
+				assert.Equal(b.t, schemas.WaitRule, rest.Reason)
 				assert.Equal(b.t, []string{"d"}, rest.Rules)
 				time.Sleep(time.Until(rest.Until))
 			},
@@ -188,7 +188,7 @@ func TestRedirectAfterADeath(t *testing.T) {
 	table.Run(t, map[string]bool{"it was written down": true, "it was not": false}, func(t *testing.T, written bool) {
 		b := newDesk(t, deskConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
 		dead, record := errors.New("the worker is gone"), b.task.Record
-		b.task.Record = func(context.Context, ledger.Try) error { return dead }
+		b.task.Record = func(context.Context, ledger.Attempt) error { return dead }
 		_, err := b.caller.Run(t.Context(), b.task)
 		require.ErrorIs(t, err, dead)
 		b.task.Record = record
@@ -225,7 +225,7 @@ func TestRestedRedirectIsDecidedAnew(t *testing.T) {
 		b := newDesk(t, deskConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
 		var resume func()
 		b.target.script[0].during = func() { resume = b.pause() }
-		assert.Equal(t, schemas.WaitPaused, b.rested(t).For)
+		assert.Equal(t, schemas.WaitPaused, b.rested(t).Reason)
 		b.enforce(t, tt.entry)
 		b.book.Put(t, tt.rules...)
 		resume()

@@ -124,7 +124,7 @@ type desk struct {
 	task   *call.Task
 	target *target
 	stop   *harness.Stop
-	left   []ledger.Try // evidence, in order
+	left   []ledger.Attempt // evidence, in order
 	rules  harness.Policy
 	guard  *guard.Guard
 	book   *rulebook.Book
@@ -191,7 +191,7 @@ func newDesk(t *testing.T, cfg deskConfig) *desk {
 	b.task = &call.Task{
 		JudgeStatus: !cfg.plan, Stop: b.stop, Attempts: cfg.attempts,
 		Call: schemas.HTTPCall{Method: cfg.method, URL: "http://up.example/x", AllowlistKey: "up", IdempotencyKey: cfg.key},
-		Record: func(_ context.Context, t ledger.Try) error {
+		Record: func(_ context.Context, t ledger.Attempt) error {
 			b.left = append(b.left, t)
 			return nil
 		},
@@ -246,7 +246,7 @@ func (s story) play(t *testing.T) (*desk, call.Result) {
 	return b, r
 }
 
-// asked asserts the paths that the target was asked for.
+// requestedPause asserts the paths that the target was asked for.
 func (b *desk) asked(paths ...string) {
 	b.t.Helper()
 	var urls []string

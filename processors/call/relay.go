@@ -21,12 +21,11 @@ type Events interface {
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
 }
 
-// Relay writes an event that a call brings before its end. A stop does not tear it: it is
-// either written or known not to be. Its errors are *fault.Call, by which the call ends:
-// ErrStopped, with the event written; UPSTREAM_TOO_LARGE; what CutOff gives, where it
-// waited for the log when ctx ended; and INTERRUPTED where the log has not taken it. What
-// the other side did is not known then, and that is written down at once if it can be,
-// rather than when the attempt expires.
+// Relay writes an event of a call before the call's end. A stop does not interrupt it: the event is
+// either written or known to be missing. Its errors are *fault.Call, by which the call ends:
+// ErrStopped, with the event written; UPSTREAM_TOO_LARGE; the error of CutOff, if it waited for the
+// log when ctx ended; and INTERRUPTED if the log has not accepted the event. The other side's
+// result is then unknown, which is recorded at once if possible, and not when the attempt expires.
 func Relay(ctx context.Context, l Events, st *ledger.State, ev schemas.Event) error {
 	ev.Time = time.Now().UTC() // with its time fixed, a repeat is the same record, and is found where it lies
 	steady := context.WithoutCancel(ctx)
@@ -59,8 +58,8 @@ func CutOff(err error) error {
 	return &fault.Call{Code: code, Sent: true, Cause: err}
 }
 
-// ErrStopped ends a call whose action is to stop, by the log.
-var ErrStopped = &fault.Call{Code: schemas.Canceled, Sent: true, Cause: errors.New("the action is to stop")}
+// ErrStopped ends a call whose action must stop, according to the log.
+var ErrStopped = &fault.Call{Code: schemas.Canceled, Sent: true, Cause: errors.New("the action must stop")}
 
 // errLost does not hold the log's error: it is the call that ends by it.
 var errLost = &fault.Call{Code: schemas.Interrupted, Sent: true, Cause: errors.New("the log did not take an event of the call")}

@@ -9,11 +9,11 @@ import (
 	"weir/internal/ledger"
 )
 
-// Rest says that an action has nothing to do until a later time: too long to
+// Deferral says that an action has nothing to do until a later time: too long to
 // hold a worker's slot for it.
-type Rest struct {
-	Until time.Time
-	For   string // one of the reasons to wait
+type Deferral struct {
+	Until  time.Time
+	Reason string // a reason from the list of deferrals
 	// Quiet: the log is not told, for it says already what the action waits for.
 	Quiet bool
 	// Step is whose call the traffic rules Rules hold back, and Replaced is closed
@@ -21,15 +21,13 @@ type Rest struct {
 	Step     int
 	Rules    []string
 	Replaced <-chan struct{}
-	// Asleep is called once the action can be woken, by whoever wakes it when it need not
-	// rest any more; nil: nobody does.
-	Asleep func()
+	// OnDeferred is called once the action can be woken by an early notification; nil: there is none.
+	OnDeferred func()
 }
 
-func (r *Rest) Error() string { return "waiting for " + r.For }
+func (r *Deferral) Error() string { return "waiting for " + r.Reason }
 
-// Over reports whether nothing more is to be begun for an action: it is to stop, or its
-// time is up.
+// Over reports whether an action may begin nothing more: it must stop, or its deadline has passed.
 func Over(st *ledger.State, stop Stop, now time.Time) (canceled, over bool) {
 	canceled = st.CancelRequested || stop.Requested()
 	deadline := st.Action.Deadline
@@ -44,18 +42,18 @@ func Within(st *ledger.State, d time.Duration) time.Duration {
 	return d
 }
 
-// Pause waits in the worker's slot, unless the action is to stop or its time is up. A
-// worker that drains gives the action back with ErrDraining.
+// Pause waits in the worker's slot, unless the action must stop or its deadline has passed. A
+// draining worker gives the action back with ErrDraining.
 func Pause(ctx context.Context, st *ledger.State, d time.Duration, stop Stop, draining <-chan struct{}) error {
 	return await(ctx, Within(st, d), stop.Done(), draining, nil)
 }
 
-// ErrDraining gives a message back: this worker begins nothing new, and whoever
-// takes it up goes on from the log.
-var ErrDraining = &fault.Later{Cause: errors.New("the worker is draining")}
+// ErrDraining gives a message back: this worker begins nothing new, and the next worker continues
+// from the log.
+var ErrDraining = &fault.RetryAfter{Cause: errors.New("the worker is draining")}
 
-// pause waits, unless somebody asks for the action or the worker to stop, or what
-// is waited for has changed.
+// pause waits until d has passed, a stop of the action or worker is requested, or the awaited state
+// has changed.
 func (c *Caller) pause(ctx context.Context, stop Stop, d time.Duration, changed <-chan struct{}) error {
 	return await(ctx, d, stop.Done(), c.cfg.Draining, changed)
 }

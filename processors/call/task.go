@@ -12,7 +12,7 @@ import (
 	"weir/schemas"
 )
 
-// Stop tells a call that somebody asked for its action to stop.
+// Stop notifies a call that its action must stop.
 type Stop interface {
 	// Requested reports whether the request has come.
 	Requested() bool
@@ -45,20 +45,17 @@ type Task struct {
 	Agent bool
 	// Via speaks the call's dialect; nil: the Caller's own adapter.
 	Via Adapter
-	// Timeout bounds one attempt in place of the Caller's, dialling included;
-	// zero: the Caller's. The action's deadline bounds it all the same: for the
-	// deadline alone, take the longest there can be. A worker that is gone is waited
-	// for that long, unless it is known that there is no other.
+	// Timeout bounds one attempt in place of the Caller's, dialling included; zero: the Caller's.
+	// The action's deadline still applies: for the deadline alone, use the longest possible.
+	// Another process waits that long for a dead worker, unless it is known to be alone.
 	Timeout time.Duration
-	// Abort: a stop cuts an attempt off, whatever its class, and the end that a
-	// stop or the deadline made is known: Canceled or Expired, never Unknown. Whoever
-	// asked for either knows that what was done by then stands.
+	// Abort: a stop interrupts an attempt of any class, and the resulting end is Canceled or
+	// Expired, never Unknown. The caller of the stop knows that earlier effects remain.
 	Abort bool
-	// Ends: what comes of the call is the action's end, and nothing that takes time, or that
-	// anybody could see, comes between.
+	// Ends: the call's result ends the action, without a slow or visible step in between.
 	Ends bool
 	// Record leaves the evidence of a finished try. A repeat is the same record.
-	Record func(ctx context.Context, t ledger.Try) error
+	Record func(ctx context.Context, t ledger.Attempt) error
 }
 
 // scope is what rules and policy are asked within.
@@ -80,8 +77,7 @@ func (t *Task) taskID() string {
 	return t.TaskID
 }
 
-// over reports whether there is no point in waiting: the action is to stop, or
-// its time is up.
+// over reports whether waiting is pointless: the action must stop, or its deadline has passed.
 func (t *Task) over(now time.Time) bool {
 	_, over := Over(t.State, t.Stop, now)
 	return over
@@ -89,7 +85,7 @@ func (t *Task) over(now time.Time) bool {
 
 // expired reports whether an attempt was cut off by the action's deadline: its
 // result was written down after that.
-func (t *Task) expired(try *ledger.Try) bool {
+func (t *Task) expired(try *ledger.Attempt) bool {
 	d := t.State.Action.Deadline
 	if d.IsZero() || try.Result.Code != schemas.UpstreamTimeout {
 		return false
@@ -110,7 +106,7 @@ func (t *Task) canceled() bool { return t.State.CancelRequested || t.Stop.Reques
 func (t *Task) keyExpiry(p guard.Pass, now time.Time) time.Time {
 	ttl, _ := p.Permit().IdempotencyTTL()
 	expiry := now.Add(ttl).UTC()
-	for _, try := range t.State.Tries(t.Step) {
+	for _, try := range t.State.AttemptsOf(t.Step) {
 		if at := try.KeyExpiresAt; !at.IsZero() && at.Before(expiry) {
 			expiry = at
 		}

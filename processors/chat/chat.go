@@ -1,10 +1,10 @@
-// Package chat performs actions of kind chat: it holds what a completion may cost, asks
-// one upstream after the other until one begins to answer, writes the answer to the log
-// as it comes, and settles with what it came to.
+// Package chat performs actions of kind chat: it reserves the cost of a completion, tries one
+// upstream after the other until one begins to answer, writes the answer to the log as it arrives,
+// and settles with the result.
 //
-// Every try of an upstream is a step of its own, so that the log says what was tried.
-// What follows a step is decided by what the log holds of it, and not by what the worker
-// remembers: whoever takes the action up goes on as this one would have.
+// Every try of an upstream is a separate step, so that the log lists the tries. The next step
+// depends on the log and not on the worker's memory: another worker continues as this one would
+// have.
 package chat
 
 import (
@@ -28,8 +28,8 @@ type Ledger interface {
 	// Replay gives an action's events so far, in order.
 	Replay(ctx context.Context, ref schemas.Ref, fn func(schemas.Event) error) error
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
-	// Glance is where an action stands, however long its history is.
-	Glance(ctx context.Context, tenant, id string) (*ledger.State, error)
+	// Peek is where an action stands, however long its history is.
+	Peek(ctx context.Context, tenant, id string) (*ledger.State, error)
 }
 
 // Caller makes the attempts of a call.
@@ -46,7 +46,7 @@ type Recorder interface {
 
 // Answers reads answers, wherever they are kept.
 type Answers interface {
-	Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, error)
+	Answer(ctx context.Context, t *ledger.Attempt) (*schemas.Answer, error)
 }
 
 // Adapter speaks the protocol of models.
@@ -60,10 +60,10 @@ type Budgets interface {
 	Settle(ctx context.Context, o budget.Order, used *schemas.ChatUsage) error
 }
 
-// Metrics describe completions. Models and upstreams are those of the configuration.
+// Metrics describe completions. Models and upstreams have their configured names.
 type Metrics interface {
-	// ChatCalled counts one call of a model: what it used and how long it took, in all and
-	// until the first of the answer.
+	// ChatCalled counts one call of a model: its usage, its duration, and the time to the first
+	// part of the answer.
 	ChatCalled(a schemas.ChatAudit, code schemas.Code)
 	// ChatRefused counts a completion that a budget refused.
 	ChatRefused(source string)
@@ -78,8 +78,8 @@ type Config struct {
 	// Mac is the keyed hash that stands for content in a tenant's evidence; nil: it has
 	// no hashes.
 	Mac     func(tenant, content string) string
-	Metrics Metrics // nil: nobody counts
-	// Draining is closed when no more is to be begun; nil never is.
+	Metrics Metrics // nil: no metrics
+	// Draining is closed when nothing more may begin; nil never is.
 	Draining <-chan struct{}
 	// Rand is for tests. Default: rand.Float64.
 	Rand func() float64
@@ -103,39 +103,39 @@ func New(l Ledger, c Caller, r Recorder, a Answers, cfg Config) *Chat {
 }
 
 // Execute works until the completion has a verdict.
-func (c *Chat) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+func (c *Chat) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
 	order, err := payload(st)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	stop, leave := c.withTask(ctx, st.Tenant, order.TaskID, stop)
 	defer leave()
-	w := &work{Chat: c, st: st, order: order, stop: stop, made: map[int]models.Candidate{}, denied: map[place]bool{}, responses: map[int]*model.Response{}, reported: map[int]*schemas.ChatUsage{}}
+	w := &work{Chat: c, st: st, order: order, stop: stop, made: map[int]models.Candidate{}, denied: map[attemptTarget]bool{}, responses: map[int]*model.Response{}, reported: map[int]*schemas.ChatUsage{}}
 	if err := w.regrant(ctx); err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	if err := w.takeOver(ctx); err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	e, err := w.ask(ctx)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	return w.close(ctx, e)
 }
 
-// Evidence is nothing: what a call leaves is said partly by its answer and by the deltas,
-// which take reading, so that Execute itself leaves what an earlier worker has not.
+// Evidence is empty: a call's evidence depends on its answer and on the deltas, which must be read,
+// so Execute itself stores the evidence that an earlier worker has not.
 func (c *Chat) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
 
 // payload reads the order of an action.
 func payload(st *ledger.State) (schemas.ChatOrder, error) {
 	var o schemas.ChatOrder
 	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
-		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a completion", Cause: err}
+		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not an order of a completion", Cause: err}
 	}
 	if o.Model == "" || len(o.Body) == 0 {
-		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload names no model, or has no request"}
+		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload names no model, or has no request"}
 	}
 	return o, nil
 }

@@ -37,6 +37,7 @@ func TestAStream(t *testing.T) {
 		assert.Equal(t, "Hello", e.given)
 		assert.Equal(t, []string{"small", "real-a", "a"}, []string{e.result.Model, e.result.Sent, e.result.Upstream})
 		assert.Equal(t, &schemas.ChatUsage{Prompt: 10, Completion: 5, Total: 15, Nanos: 20*1000 + 7, Priced: true}, e.result.Usage)
+		assert.InDelta(t, 3, e.result.FirstMS, 0.9)
 		require.Len(t, h.calls, 1)
 		assert.Equal(t, `{"model":"real-a","messages":[{"role":"user","content":"<hi>"}],"stream":true,"x":1.50,"stream_options":{"include_usage":true}}`, h.calls[0].body) //nolint:testifylint // to the byte
 		assert.Equal(t, "text/event-stream", h.calls[0].accept)

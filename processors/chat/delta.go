@@ -117,8 +117,8 @@ func (w *deltaWriter) run(ctx context.Context) {
 	}
 }
 
-// next takes all that is there, and waits for something; nil: no more comes. What comes
-// after a failure is dropped.
+// next takes all available chunks, and waits for at least one; nil: no more follow. Chunks after a
+// failure are dropped.
 func (w *deltaWriter) next() []json.RawMessage {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,8 +138,7 @@ func (w *deltaWriter) next() []json.RawMessage {
 	return chunks
 }
 
-// rest leaves a log alone that took so long for what was written last, but for an answer
-// that has come to its end.
+// rest pauses after a slow write to relieve the log, unless the answer is complete.
 func (w *deltaWriter) rest(ctx context.Context, took time.Duration) {
 	if took <= busy {
 		return
@@ -153,8 +152,8 @@ func (w *deltaWriter) rest(ctx context.Context, took time.Duration) {
 	}
 }
 
-// written notes how a write ended, and reports whether there may be another. That the
-// action is to stop is no reason against one: what came before that stands.
+// written handles the result of a write, and reports whether there may be another. A stop request
+// does not prevent one: what arrived before it is kept.
 func (w *deltaWriter) written(err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,8 +184,8 @@ func batches(chunks []json.RawMessage) func(yield func([]json.RawMessage) bool) 
 	}
 }
 
-// write writes one delta event. The first is shown only behind a barrier: with it on the
-// log the answer is not begun anew.
+// write writes one delta event. The first is shown only after a barrier: once it is on the log, the
+// answer is never started again.
 func (w *work) write(ctx context.Context, chunks []json.RawMessage) error {
 	return call.Relay(ctx, w.ledger, w.st, schemas.Event{Type: schemas.EventDelta, First: !w.given(), Data: delta(chunks)})
 }

@@ -24,7 +24,7 @@ func (c *Chat) Ended(ctx context.Context, st *ledger.State) error {
 	if judged && st.Inherited < st.N { // this worker has just written the end, behind the settling
 		return nil
 	}
-	if st.Action.Payload == nil { // nobody reads that of an action which is found settled
+	if st.Action.Payload == nil { // the payload of an already settled action is not read
 		doc, err := c.ledger.Blob(ctx, nil, st.Action.PayloadBlob)
 		if err != nil && !errors.Is(err, fault.ErrNotFound) {
 			return err
@@ -35,7 +35,7 @@ func (c *Chat) Ended(ctx context.Context, st *ledger.State) error {
 	if err != nil {
 		return nil //nolint:nilerr // what cannot be read has held nothing, or its object is gone
 	}
-	w := &work{Chat: c, st: st, order: order, made: map[int]models.Candidate{}, denied: map[place]bool{}, responses: map[int]*model.Response{}}
+	w := &work{Chat: c, st: st, order: order, made: map[int]models.Candidate{}, denied: map[attemptTarget]bool{}, responses: map[int]*model.Response{}}
 	var used *schemas.ChatUsage
 	if !judged {
 		if used, err = w.owed(ctx); err != nil {
@@ -67,6 +67,6 @@ func (w *work) owed(ctx context.Context) (*schemas.ChatUsage, error) {
 }
 
 func unreadable(err error) bool {
-	_, parked := errors.AsType[*fault.Parked](err)
+	_, parked := errors.AsType[*fault.Terminal](err)
 	return parked || errors.Is(err, fault.ErrNotFound)
 }

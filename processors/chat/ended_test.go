@@ -42,7 +42,7 @@ func TestWhatWasPutAside(t *testing.T) {
 	} {
 		for by, aside := range map[string]func(h *house, rec schemas.Record) error{
 			"by this worker": func(h *house, rec schemas.Record) error {
-				return h.node("n2").Condemn(h.T.Context(), rec, &fault.Parked{Code: schemas.Poison})
+				return h.node("n2").DeadLetter(h.T.Context(), rec, &fault.Terminal{Code: schemas.Poison})
 			},
 			"by one that died then": func(h *house, rec schemas.Record) error {
 				h.settled(poison)
@@ -92,7 +92,7 @@ func TestPutAsideBehindAFailure(t *testing.T) {
 		h.acts["b"] = []act{{hang: true}}
 		rec := h.message(order("small"))
 		h.dieIn(rec, time.Minute)
-		require.NoError(t, h.node("n2").Condemn(t.Context(), rec, &fault.Parked{Code: schemas.Poison}))
+		require.NoError(t, h.node("n2").DeadLetter(t.Context(), rec, &fault.Terminal{Code: schemas.Poison}))
 		v := h.account("all")
 		assert.Zero(t, v.Open)
 		assert.InDelta(t, 200, v.Tokens.Used, 0, "each of the two was sent")
@@ -144,8 +144,8 @@ func TestAHoldBehindTheEnd(t *testing.T) {
 }
 
 // books is a book over the house's accounts, with some budgets.
-func (h *house) books(list ...schemas.Budget) *budget.Book {
-	return budget.NewBook(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return list }})
+func (h *house) books(list ...schemas.Budget) *budget.Limiter {
+	return budget.NewLimiter(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return list }})
 }
 
 // holds has somebody else hold so much of some budgets.

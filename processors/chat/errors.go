@@ -21,20 +21,19 @@ const (
 )
 
 // bad is an end with an error of Weir's own words.
-func bad(o schemas.Outcome, code schemas.Code, status int, message string) ending {
-	return ending{outcome: o, code: code, message: message, result: schemas.ChatResult{Error: &schemas.ChatError{Status: status, Message: message}}}
+func bad(o schemas.Outcome, code schemas.Code, status int, message string) completionEnd {
+	return completionEnd{outcome: o, code: code, message: message, result: schemas.ChatResult{Error: &schemas.ChatError{Status: status, Message: message}}}
 }
 
 // with adds to an error's metadata.
-func (e ending) with(more map[string]any) ending {
+func (e completionEnd) with(more map[string]any) completionEnd {
 	if doc, err := ledger.Encode(more); err == nil && len(more) > 0 { // texts and numbers always encode
 		e.result.Error.Metadata = doc
 	}
 	return e
 }
 
-// limited is the metadata of an error that a budget made; what is empty where nobody
-// knows of what it has not enough.
+// limited is the metadata of a budget error; an unknown resource is left empty.
 func limited(source, what string) map[string]any {
 	switch {
 	case source == "":
@@ -57,8 +56,8 @@ func statusOf(code schemas.Code) int {
 // account with it: the caller's is another one.
 func credential(status int) bool { return status >= 401 && status <= statusForbidden }
 
-// rejection is the status of an error that a provider told with one of its own; 0: with
-// none. A 408 would say that it is the caller who was late.
+// rejection is the status of an error that a provider reported with a status of its own; 0 if there
+// is none. A 408 would blame the caller for being slow.
 func rejection(status int) int {
 	if status == statusLate {
 		return statusTimeout

@@ -21,7 +21,7 @@ func (w *work) takeOver(ctx context.Context) error {
 		return err
 	}
 	for at, t := range w.st.Attempts {
-		if t.Result == nil || w.st.Left[settle.AttemptID(w.st.ID, t.Attempt)] {
+		if t.Result == nil || w.st.StoredEvidence[settle.AttemptID(w.st.ID, t.Attempt)] {
 			continue
 		}
 		if err := w.leave(ctx, at); err != nil {

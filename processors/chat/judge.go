@@ -11,8 +11,8 @@ import (
 	"weir/schemas"
 )
 
-// ending is how a completion ends.
-type ending struct {
+// completionEnd is how a completion ends.
+type completionEnd struct {
 	outcome schemas.Outcome
 	code    schemas.Code
 	message string // in Weir's own words alone
@@ -21,16 +21,16 @@ type ending struct {
 	unheld bool
 }
 
-// judge is how a completion ends by its newest step; over is false where another may
+// evaluate is how a completion ends by its newest step; over is false where another may
 // follow it.
-func (w *work) judge(o *outcome) (e ending, over bool) {
+func (w *work) evaluate(o *outcome) (e completionEnd, over bool) {
 	switch response := o.response; {
 	case response != nil && succeeded(o.Last.Result.Status, response):
-		return ending{outcome: schemas.OutcomeSucceeded, result: schemas.ChatResult{Completion: response.Completion}}, true
+		return completionEnd{outcome: schemas.OutcomeSucceeded, result: schemas.ChatResult{Completion: response.Completion}}, true
 	case o.Canceled, o.Expired:
 		return w.stopped(o.Canceled), true
 	case !w.given() && follows(o.Last, response):
-		return ending{}, false
+		return completionEnd{}, false
 	default:
 		return w.failed(o), true
 	}
@@ -43,8 +43,8 @@ func succeeded(status int, response *model.Response) bool {
 // given reports whether a reader has the first of an answer: no other is asked for then.
 func (w *work) given() bool { return w.st.Progress > 0 }
 
-// exhausted is how a completion ends that nobody is left to be asked for.
-func (w *work) exhausted(set *models.Set, last *outcome) ending {
+// exhausted is the end of a completion that has no upstream left.
+func (w *work) exhausted(set *models.Set, last *outcome) completionEnd {
 	switch {
 	case last != nil:
 		return w.failed(last)
@@ -57,9 +57,9 @@ func (w *work) exhausted(set *models.Set, last *outcome) ending {
 	}
 }
 
-// refused is a completion that policy lets nobody be asked for. Where that is for what
-// traffic rules make of the call, they are named: it is for their owner to change them.
-func (w *work) refused(d schemas.Decision) ending {
+// refused is a completion that policy allows no upstream for. If traffic rules caused that, it
+// names them, because their owner can change them.
+func (w *work) refused(d schemas.Decision) completionEnd {
 	rules := rulesBehind(d)
 	if len(rules) == 0 {
 		return bad(w.unanswered(), d.Code, statusForbidden, "policy does not let the call to the model pass")
@@ -95,7 +95,7 @@ func (w *work) unanswered() schemas.Outcome {
 
 // unknown is a completion of models that the configuration in force does not have, or
 // that the token may not use: the door knew others.
-func (w *work) unknown(set *models.Set) ending {
+func (w *work) unknown(set *models.Set) completionEnd {
 	message := "no model of this name is configured any more"
 	if slices.ContainsFunc(w.names(), func(name string) bool { return set.Usable(name, nil) }) {
 		message = "the token may not use this model"
@@ -104,7 +104,7 @@ func (w *work) unknown(set *models.Set) ending {
 }
 
 // failed is a completion that an attempt has failed, and that is over.
-func (w *work) failed(o *outcome) ending {
+func (w *work) failed(o *outcome) completionEnd {
 	res := o.Last.Result
 	switch code := res.Code; {
 	case o.response != nil:
@@ -142,7 +142,7 @@ func (w *work) describe(o *outcome) string {
 }
 
 // rejected is the end that a provider has reported.
-func (w *work) rejected(o *outcome) ending {
+func (w *work) rejected(o *outcome) completionEnd {
 	res, response := o.Last.Result, o.response
 	status, words := res.Status, ""
 	if response.Fault != nil {
@@ -158,7 +158,7 @@ func (w *work) rejected(o *outcome) ending {
 		}
 	}
 	switch own := e.result.Error; {
-	case words == "" || credential(status): // what it says of Weir's own credential is not the caller's to read
+	case words == "" || credential(status): // the caller may not read errors about Weir's own credential
 	case own.Status == status:
 		own.Message = words
 	default:
@@ -169,7 +169,7 @@ func (w *work) rejected(o *outcome) ending {
 
 // by adds whose fault an error is, as far as the configuration names it, and the provider's
 // words for it, by which a client tells one from another.
-func (w *work) by(e ending, o *outcome, status int) ending {
+func (w *work) by(e completionEnd, o *outcome, status int) completionEnd {
 	more := map[string]any{"provider_name": w.candidate(o.at).Upstream.Name}
 	if status != 0 {
 		more["provider_status"] = status
@@ -186,15 +186,15 @@ func (w *work) by(e ending, o *outcome, status int) ending {
 }
 
 // cut is a completion whose answer was larger than what was held for it.
-func (w *work) cut() ending {
+func (w *work) cut() completionEnd {
 	source := cmp.Or(w.grant.Source, w.grant.Cap)
 	message := "the answer is larger than what was held for it of a budget, and was cut off"
 	return bad(schemas.OutcomeFailed, schemas.BudgetExhausted, statusPayment, message).with(limited(source, schemas.BudgetTokens))
 }
 
-// finish adds to an end what came before it: what was used, by whom it was answered, and
-// what there is of an answer that broke off.
-func (w *work) finish(ctx context.Context, e *ending) error {
+// finish adds to an end the usage, the upstream that answered, and the received part of a broken
+// answer.
+func (w *work) finish(ctx context.Context, e *completionEnd) error {
 	r := &e.result
 	if e.outcome != schemas.OutcomeSucceeded && w.given() {
 		p, err := w.transcript(ctx)
@@ -209,7 +209,13 @@ func (w *work) finish(ctx context.Context, e *ending) error {
 	}
 	c := w.candidate(n - 1)
 	r.Model, r.Sent, r.Upstream = c.Name, c.Send, c.Upstream.Name
-	var err error
+	response, err := w.response(ctx, n-1)
+	if err != nil {
+		return err
+	}
+	if response != nil {
+		r.FirstMS = float64(response.First.Microseconds()) / 1000
+	}
 	r.Usage, err = w.used(ctx)
 	return err
 }

@@ -130,7 +130,7 @@ func (h *house) pipeline(name string, alone bool, cfg chat.Config) *processors.P
 	l := ledger.New(h.Log, harness.Layout(), time.Now)
 	caller := call.New(l, guard.New(h.policy.InForce, &h.book), nil, call.Config{Worker: name, Barrier: h.Barrier, Draining: cfg.Draining})
 	cfg.Models, cfg.Adapter = h.known, h.adapter
-	cfg.Budgets = budget.NewBook(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return h.budgets }})
+	cfg.Budgets = budget.NewLimiter(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return h.budgets }})
 	return harness.Worker{
 		Name: name, Alone: alone, Log: h.Log, Ledger: l, Barrier: h.Barrier, Caller: caller,
 		Kinds: func(r *settle.Recorder) map[schemas.Kind]processors.Kind {
@@ -200,7 +200,7 @@ type end struct {
 	result   schemas.ChatResult
 	given    string // what readers of the deltas put together
 	deltas   int
-	attempts []ledger.Try
+	attempts []ledger.Attempt
 	audits   []schemas.ChatAudit
 	left     []schemas.Evidence
 	types    []schemas.EventType

@@ -13,20 +13,19 @@ import (
 	"weir/schemas"
 )
 
-// reserve holds what the completion may cost, before it asks anybody: what the calls so
-// far have used, and the worst case of the next one. Where nothing has been used since it
-// did so last, that is held. refused says that a budget does not bear it; e is its end
-// then.
-func (w *work) reserve(ctx context.Context, list []models.Candidate) (e ending, refused bool, err error) {
+// reserve reserves the cost of the completion before any call: the usage of the calls so far, and
+// the worst case of the next one. If the usage has not changed since the last reservation, it is
+// kept. refused reports that a budget is too low; e is the end then.
+func (w *work) reserve(ctx context.Context, list []models.Candidate) (e completionEnd, refused bool, err error) {
 	if w.cfg.Budgets == nil {
-		return ending{}, false, nil
+		return completionEnd{}, false, nil
 	}
 	spent, err := w.used(ctx)
 	if err != nil {
-		return ending{}, false, err
+		return completionEnd{}, false, err
 	}
 	if w.held != nil && (spent == nil || w.held.Spent != nil && *spent == *w.held.Spent) {
-		return ending{}, false, nil
+		return completionEnd{}, false, nil
 	}
 	o := w.worst(list)
 	o.Spent = spent
@@ -36,10 +35,10 @@ func (w *work) reserve(ctx context.Context, list []models.Candidate) (e ending, 
 		return e, true, err
 	}
 	if err != nil {
-		return ending{}, false, &fault.Later{Cause: err}
+		return completionEnd{}, false, &fault.RetryAfter{Cause: err}
 	}
 	w.grant, w.held = grant, &o
-	return ending{}, false, nil
+	return completionEnd{}, false, nil
 }
 
 // regrant finds what an earlier worker was granted that has cut the answer off by it:
@@ -52,18 +51,18 @@ func (w *work) regrant(ctx context.Context) error {
 	o := w.worst(w.candidates(w.cfg.Models()))
 	grant, err := w.cfg.Budgets.Reserve(ctx, o)
 	if r, ok := errors.AsType[*budget.Refusal](err); ok {
-		w.grant = budget.Grant{Source: r.Source} // it was begun in a window that is over, or nobody can tell
+		w.grant = budget.Grant{Source: r.Source} // it began in a past window, or this is unknown
 		return nil
 	}
 	if err != nil {
-		return &fault.Later{Cause: err}
+		return &fault.RetryAfter{Cause: err}
 	}
 	w.grant, w.held = grant, &o
 	return nil
 }
 
-// bearers are the models whose accounts bear the completion: those of its acceptance, for
-// what stands behind an alias may change before its end, and whoever may answer it now.
+// bearers are the models whose accounts pay for the completion: those of its acceptance, because an
+// alias may change before its end, and those that may answer it now.
 func (w *work) bearers(list []models.Candidate) []string {
 	names := slices.Clone(w.st.Action.Answers)
 	for _, c := range list {
@@ -102,7 +101,7 @@ func (w *work) limit() int64 {
 }
 
 // unaffordable is the end of a completion that a budget does not bear.
-func (w *work) unaffordable(ctx context.Context, list []models.Candidate, r *budget.Refusal) (ending, error) {
+func (w *work) unaffordable(ctx context.Context, list []models.Candidate, r *budget.Refusal) (completionEnd, error) {
 	code, status := schemas.RateLimited, statusTooMany
 	if r.Spent {
 		code, status = schemas.BudgetExhausted, statusPayment
@@ -126,9 +125,8 @@ func (w *work) unaffordable(ctx context.Context, list []models.Candidate, r *bud
 	return e, nil
 }
 
-// pay puts what was used in the place of what is held. A repeat changes nothing. An
-// account that cannot be read holds up no end: the others are settled, and the book has
-// told of it.
+// pay replaces the reservation by the actual usage. A repeat changes nothing. An unreadable account
+// does not delay the end: the other accounts are settled, and the book has logged it.
 func (w *work) pay(ctx context.Context, used *schemas.ChatUsage) error {
 	if w.cfg.Budgets == nil {
 		return nil
@@ -144,7 +142,7 @@ func (w *work) pay(ctx context.Context, used *schemas.ChatUsage) error {
 		}
 	}
 	if err := w.cfg.Budgets.Settle(ctx, o, used); err != nil && !errors.Is(err, budget.ErrUnreadable) {
-		return &fault.Later{Cause: err}
+		return &fault.RetryAfter{Cause: err}
 	}
 	return nil
 }
@@ -167,8 +165,8 @@ func (w *work) used(ctx context.Context) (*schemas.ChatUsage, error) {
 	return all, nil
 }
 
-// shares are what the calls of each of these models have used. What is of none of them by
-// now was, when it was accepted, the first's.
+// shares are the usage by the calls of each of these models. Usage that belongs to no current model
+// is counted for the first one at acceptance.
 func (w *work) shares(ctx context.Context, names []string) (map[string]schemas.ChatUsage, error) {
 	all := map[string]schemas.ChatUsage{}
 	for at := range w.st.Attempts {
@@ -225,7 +223,7 @@ func (w *work) usage(ctx context.Context, at int) (*schemas.ChatUsage, error) {
 	case response != nil:
 		return nil, nil // a refusal
 	case at != len(w.st.Attempts)-1 || !w.given():
-		if res.Code == schemas.BudgetExhausted { // nobody was given anything of it, and it was all that was held
+		if res.Code == schemas.BudgetExhausted { // the client received nothing, and this call held all of the reservation
 			return w.estimate(at, w.worst(w.candidates(w.cfg.Models())).Output), nil
 		}
 		return w.estimate(at, 0), nil

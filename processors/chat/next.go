@@ -90,12 +90,12 @@ func (w *work) next(list []models.Candidate) (c models.Candidate, pause time.Dur
 	}
 	_, spent := w.assigned(list)
 	for i, c := range list {
-		if !spent[i] && !w.denied[placeOf(c)] {
+		if !spent[i] && !w.denied[targetOf(c)] {
 			return c, 0, true
 		}
 	}
 	n := len(w.st.Attempts)
-	if len(list) != 1 || n == 0 || w.denied[placeOf(list[0])] || n >= maxUnsent || !unreached(w.st.Attempts[n-1]) {
+	if len(list) != 1 || n == 0 || w.denied[targetOf(list[0])] || n >= maxUnsent || !unreached(w.st.Attempts[n-1]) {
 		return c, 0, false
 	}
 	if w.paused < n {
@@ -122,21 +122,23 @@ func (w *work) interruptions() (n int) {
 	return n
 }
 
-// interrupted reports whether nobody knows what became of an attempt: its worker died, or
-// the log did not take what came. Of an open one nobody knows it yet.
-func interrupted(t ledger.Try) bool { return t.Result == nil || t.Result.Code == schemas.Interrupted }
+// interrupted reports whether the result of an attempt is unknown: its worker died, or the log did
+// not accept the result. The result of an open attempt is not known yet.
+func interrupted(t ledger.Attempt) bool {
+	return t.Result == nil || t.Result.Code == schemas.Interrupted
+}
 
 // unreached reports whether an attempt provably did not leave, and time may change that.
-func unreached(t ledger.Try) bool {
+func unreached(t ledger.Attempt) bool {
 	return !t.Result.Sent && !t.Mocked() && retry.Retryable(schemas.ClassOnce, 0, &fault.Call{Code: t.Result.Code})
 }
 
-// follows reports whether another upstream may be asked behind an attempt that brought no
-// completion. Nobody asks for that once a reader has the first of an answer.
-func follows(t *ledger.Try, response *model.Response) bool {
+// follows reports whether another upstream may be called after an attempt without a completion. It
+// is not called after a reader has received the start of an answer.
+func follows(t *ledger.Attempt, response *model.Response) bool {
 	res := t.Result
 	if response != nil {
-		if res.Status/100 == 2 && response.Fault != nil { // without a status it is as good as a 502
+		if res.Status/100 == 2 && response.Fault != nil { // without a status it counts as a 502
 			return !response.Began && (response.Fault.Status == 0 || transient(response.Fault.Status))
 		}
 		return transient(res.Status)

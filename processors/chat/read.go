@@ -25,13 +25,13 @@ func (w *work) response(ctx context.Context, at int) (*model.Response, error) {
 	}
 	response := &model.Response{}
 	if a == nil || json.Unmarshal(a.Body, response) != nil {
-		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the stored answer of a model cannot be read"}
+		return nil, &fault.Terminal{Code: schemas.Poison, Reason: "the stored answer of a model cannot be read"}
 	}
 	w.responses[at] = response
 	return response, nil
 }
 
-// transcript is what the deltas of an answer say that did not come to its end.
+// transcript is the content of the deltas of an incomplete answer.
 type transcript struct {
 	document json.RawMessage
 	usage    *schemas.ChatUsage // the provider's own word; nil: it has not reported any
@@ -39,9 +39,8 @@ type transcript struct {
 	output   int64 // an estimate
 }
 
-// transcript reads the part of an answer that readers were given. No text that is put
-// together from it holds a secret; where the adapter that gave it is still there, it has
-// the last word all the same.
+// transcript reads the part of an answer that readers have received. No text assembled from it
+// holds a secret; if its adapter is still running, that redacts the text as well.
 func (w *work) transcript(ctx context.Context) (*transcript, error) {
 	if w.partial != nil {
 		return w.partial, nil
@@ -53,7 +52,7 @@ func (w *work) transcript(ctx context.Context) (*transcript, error) {
 		}
 		var d schemas.ChatDelta
 		if err := json.Unmarshal(ev.Data, &d); err != nil {
-			return &fault.Parked{Code: schemas.Poison, Reason: "a part of the answer is not a delta", Cause: err}
+			return &fault.Terminal{Code: schemas.Poison, Reason: "a part of the answer is not a delta", Cause: err}
 		}
 		a.AddAll(d.Chunks)
 		return nil

@@ -25,10 +25,10 @@ func (s *taskStop) Requested() bool                         { return s.Stop.Requ
 func (s *taskStop) Done() <-chan struct{}                   { return s.ctx.Done() }
 func (s *taskStop) AfterFunc(f func()) (forget func() bool) { return context.AfterFunc(s.ctx, f) }
 
-// withTask has a completion stop that is asked for by a task's holder when the task has
-// ended: nobody is left to read it, and the rest of it would be paid for all the same. It is
-// told within lookAtTask of the end's being on the log, and no sooner. A task that cannot be
-// looked at, or was dropped, stops nothing. leave must be called, and waits.
+// withTask stops a completion that a task's holder requested when the task ends: it has no reader
+// then, and its remaining tokens would still be paid for. It notices the end within lookAtTask
+// after it is on the log. A task that cannot be read, or was dropped, stops nothing. leave must be
+// called, and waits.
 func (c *Chat) withTask(ctx context.Context, tenant, id string, own call.Stop) (stop call.Stop, leave func()) {
 	if id == "" {
 		return own, func() {}
@@ -49,7 +49,7 @@ func (c *Chat) withTask(ctx context.Context, tenant, id string, own call.Stop) (
 		forget()
 		cancel()
 		<-done
-		request() // which nobody hears any more
+		request() // without a reader from here on
 	}
 }
 
@@ -63,14 +63,14 @@ func (c *Chat) taskEnds(ctx context.Context, tenant, id string) bool {
 		case <-ctx.Done():
 			return false
 		}
-		if st, err := c.ledger.Glance(ctx, tenant, id); err == nil && st.Kind == schemas.KindTask && st.Settled != nil {
+		if st, err := c.ledger.Peek(ctx, tenant, id); err == nil && st.Kind == schemas.KindTask && st.Settled != nil {
 			return true
 		}
 	}
 }
 
-// stopped is the end of a completion that was to stop, or whose time is up.
-func (w *work) stopped(canceled bool) ending {
+// stopped is the end of a completion that must stop, or whose deadline has passed.
+func (w *work) stopped(canceled bool) completionEnd {
 	if !canceled {
 		return bad(schemas.OutcomeExpired, schemas.DeadlineExceeded, statusTimeout, "the completion's time is up")
 	}

@@ -16,8 +16,8 @@ import (
 	"weir/schemas"
 )
 
-// try asks one candidate. What becomes of it is read off the log; only what policy says
-// before there is an attempt is not there, and is kept here.
+// try calls one candidate. Its result is read from the log; only a policy decision before the first
+// attempt is not there, and is kept here.
 func (w *work) try(ctx context.Context, set *models.Set, c models.Candidate) error {
 	step := w.step()
 	t := w.task(step)
@@ -45,7 +45,7 @@ func (w *work) try(ctx context.Context, set *models.Set, c models.Candidate) err
 	if len(w.denied) == 0 {
 		w.refusal = r.Decision
 	}
-	w.denied[placeOf(c)], w.floor = true, step+1
+	w.denied[targetOf(c)], w.floor = true, step+1
 	delete(w.made, step)
 	return settle.Deny(ctx, w.recorder, w.st, step, "POST", target(c.Upstream.Name), r.Decision)
 }
@@ -55,8 +55,8 @@ func (w *work) task(step int) *call.Task {
 	return &call.Task{
 		State: w.st, Step: step, Attempts: 1, KeyRequired: true, Agent: true, Abort: true, Stop: w.stop, TaskID: w.order.TaskID,
 		Timeout: schemas.MaxRunTimeout, // the action's deadline is the bound
-		Record: func(ctx context.Context, t ledger.Try) error {
-			return w.leave(ctx, slices.IndexFunc(w.st.Attempts, func(a ledger.Try) bool {
+		Record: func(ctx context.Context, t ledger.Attempt) error {
+			return w.leave(ctx, slices.IndexFunc(w.st.Attempts, func(a ledger.Attempt) bool {
 				return a.Step == t.Step && a.Number == t.Number && a.Hop == t.Hop
 			}))
 		},
@@ -68,7 +68,7 @@ func (w *work) task(step int) *call.Task {
 func request(o schemas.ChatOrder, c models.Candidate) (schemas.HTTPCall, error) {
 	body, err := completion.Request(o.Body, completion.Change{Model: c.Send, Usage: o.Stream && c.Upstream.Usage})
 	if err != nil {
-		return schemas.HTTPCall{}, &fault.Parked{Code: schemas.Poison, Reason: "the request of a completion is no object", Cause: err}
+		return schemas.HTTPCall{}, &fault.Terminal{Code: schemas.Poison, Reason: "the request of a completion is no object", Cause: err}
 	}
 	accept := "application/json"
 	if o.Stream {

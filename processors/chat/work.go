@@ -28,12 +28,12 @@ type work struct {
 	made map[int]models.Candidate
 	// denied are the places that policy did not let this performance ask, and refusal what
 	// it said of the first.
-	denied    map[place]bool
+	denied    map[attemptTarget]bool
 	refusal   schemas.Decision
 	floor     int                     // the next step is no lower, for those before it were denied
 	paused    int                     // how many attempts there were when it was waited last
 	responses map[int]*model.Response // answers that were read, by the place of their attempt
-	partial   *transcript             // what the deltas say, once they were read
+	partial   *transcript             // the content of the deltas, once read
 	// reported is what calls of this performance that broke off have used by their providers'
 	// word, by step. It is not on the log: of a call whose worker died the deltas tell.
 	reported map[int]*schemas.ChatUsage
@@ -43,23 +43,25 @@ type work struct {
 	clean func(json.RawMessage) json.RawMessage
 }
 
-// place is where a candidate is asked, and for what.
-type place struct{ entry, send string }
+// attemptTarget is where a candidate is asked, and for what.
+type attemptTarget struct{ entry, send string }
 
-func placeOf(c models.Candidate) place { return place{schemas.ModelEntry(c.Upstream.Name), c.Send} }
+func targetOf(c models.Candidate) attemptTarget {
+	return attemptTarget{schemas.ModelEntry(c.Upstream.Name), c.Send}
+}
 
 // maxSteps is how many tries of upstreams a completion has at most.
 const maxSteps = 16
 
 // ask asks one upstream after the other, and says how that ended.
-func (w *work) ask(ctx context.Context) (ending, error) {
+func (w *work) ask(ctx context.Context) (completionEnd, error) {
 	for {
 		last, err := w.concluded(ctx)
 		if err != nil {
-			return ending{}, err
+			return completionEnd{}, err
 		}
 		if last != nil {
-			if e, over := w.judge(last); over {
+			if e, over := w.evaluate(last); over {
 				return e, nil
 			}
 		} else if w.given() { // a traffic rule's answer, which is no attempt before it has ended
@@ -76,7 +78,7 @@ func (w *work) ask(ctx context.Context) (ending, error) {
 		}
 		if pause > 0 {
 			if err := call.Pause(ctx, w.st, pause, w.stop, w.cfg.Draining); err != nil {
-				return ending{}, err
+				return completionEnd{}, err
 			}
 			w.paused = len(w.st.Attempts)
 			continue
@@ -85,13 +87,13 @@ func (w *work) ask(ctx context.Context) (ending, error) {
 			return e, err
 		}
 		if err := w.try(ctx, set, next); err != nil {
-			return ending{}, err
+			return completionEnd{}, err
 		}
 	}
 }
 
-// concluded is what became of the newest step, by the log; nil where there is none. Of a
-// step that has ended Run reads that, and calls nobody.
+// concluded is the result of the newest step from the log; nil if there is none. For an ended step
+// Run reads the result and makes no call.
 func (w *work) concluded(ctx context.Context) (*outcome, error) {
 	n := len(w.st.Attempts)
 	if n == 0 {
@@ -105,7 +107,7 @@ func (w *work) concluded(ctx context.Context) (*outcome, error) {
 	return &outcome{Result: r, at: n - 1, response: response}, err
 }
 
-// outcome is what became of a step.
+// outcome is the result of a step.
 type outcome struct {
 	call.Result
 	at       int             // the place of its attempt
@@ -115,14 +117,14 @@ type outcome struct {
 // close settles what the completion has used, and gives its verdict. The budgets are
 // first: a worker that dies between leaves the end to the next one, which settles the
 // same once more, and that changes nothing.
-func (w *work) close(ctx context.Context, e ending) (settle.Verdict, error) {
+func (w *work) close(ctx context.Context, e completionEnd) (settle.Outcome, error) {
 	if err := w.finish(ctx, &e); err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	if !e.unheld {
 		if err := w.pay(ctx, e.result.Usage); err != nil {
-			return settle.Verdict{}, err
+			return settle.Outcome{}, err
 		}
 	}
-	return settle.Verdict{Outcome: e.outcome, Code: e.code, Message: e.message, Result: e.result}, nil
+	return settle.Outcome{Outcome: e.outcome, Code: e.code, Message: e.message, Result: e.result}, nil
 }

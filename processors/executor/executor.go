@@ -25,7 +25,7 @@ type Caller interface {
 
 // Answers reads answers, wherever they are kept. The memory of a large one is reserved until release.
 type Answers interface {
-	Reserved(ctx context.Context, tenant string, t *ledger.Try) (answer *schemas.Answer, release func(), err error)
+	Reserved(ctx context.Context, tenant string, t *ledger.Attempt) (answer *schemas.Answer, release func(), err error)
 }
 
 // Executor performs kind http. It is safe for concurrent use.
@@ -41,24 +41,24 @@ func New(c Caller, r settle.Leaver, a Answers) *Executor {
 	return &Executor{caller: c, recorder: r, answers: a, schemas: jsonschema.NewCache(jsonschema.CacheConfig{})}
 }
 
-// Execute makes the action's call and judges what came of it.
-func (e *Executor) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+// Execute makes the action's call and evaluates its result.
+func (e *Executor) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
 	c, err := payload(st)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	return e.Make(ctx, st, c, stop)
 }
 
 // Make is Execute for a call that an action of another kind holds. A large answer is not in the result, but where
 // the verdict's AnswerBlob says: it is stored once.
-func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (v settle.Verdict, err error) {
+func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (v settle.Outcome, err error) {
 	if c.Denied != nil {
 		return e.denied(ctx, st, c, stop)
 	}
 	t := &call.Task{
 		State: st, Call: c, JudgeStatus: true, Ends: true, Stop: stop,
-		Record: func(ctx context.Context, t ledger.Try) error {
+		Record: func(ctx context.Context, t ledger.Attempt) error {
 			records, err := evidence(st, c, t)
 			if err != nil {
 				return err
@@ -71,7 +71,7 @@ func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCal
 		return v, err
 	}
 	if !r.Again.IsZero() {
-		return v, &call.Rest{Until: r.Again, For: schemas.WaitDelay}
+		return v, &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay}
 	}
 	if r.Denied {
 		if err := settle.Deny(ctx, e.recorder, st, 0, c.Method, callurl.Target(c.Method, c.URL), r.Decision); err != nil {
@@ -95,7 +95,7 @@ func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCal
 }
 
 // answer is what a try was answered. The body of a large answer is read only where a schema or a postcondition asks for it.
-func (e *Executor) answer(ctx context.Context, tenant string, c schemas.HTTPCall, t *ledger.Try) (a *schemas.Answer, release func(), err error) {
+func (e *Executor) answer(ctx context.Context, tenant string, c schemas.HTTPCall, t *ledger.Attempt) (a *schemas.Answer, release func(), err error) {
 	if t != nil && t.Result != nil && c.ResponseSchema == nil && c.Postcondition == nil {
 		return t.Result.Answer, func() {}, nil
 	}
@@ -104,7 +104,7 @@ func (e *Executor) answer(ctx context.Context, tenant string, c schemas.HTTPCall
 
 // denied ends a call that policy denied when it was accepted. No policy in force since can send it: it is not
 // whole any more.
-func (e *Executor) denied(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (settle.Verdict, error) {
+func (e *Executor) denied(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (settle.Outcome, error) {
 	r := call.Result{Decision: c.Denied.Decision}
 	var over bool
 	if r.Canceled, over = call.Over(st, stop, time.Now()); over {
@@ -117,7 +117,7 @@ func (e *Executor) denied(ctx context.Context, st *ledger.State, c schemas.HTTPC
 
 // judged is the try whose answer goes with the result: the last one, or, where retries are
 // exhausted, the last that was answered.
-func judged(r call.Result) *ledger.Try {
+func judged(r call.Result) *ledger.Attempt {
 	if r.Exhausted {
 		for i, t := range slices.Backward(r.Tries) {
 			if t.Result.Answer != nil {
@@ -151,7 +151,7 @@ func (e *Executor) Records(st *ledger.State, c schemas.HTTPCall) ([]schemas.Evid
 }
 
 // evidence is what one attempt leaves.
-func evidence(st *ledger.State, c schemas.HTTPCall, t ledger.Try) ([]schemas.Evidence, error) {
+func evidence(st *ledger.State, c schemas.HTTPCall, t ledger.Attempt) ([]schemas.Evidence, error) {
 	return settle.Made(st, t, c.Method, callurl.Target(c.Method, c.URL), call.Describe(t.Result.Code))
 }
 
@@ -159,7 +159,7 @@ func evidence(st *ledger.State, c schemas.HTTPCall, t ledger.Try) ([]schemas.Evi
 func payload(st *ledger.State) (schemas.HTTPCall, error) {
 	var c schemas.HTTPCall
 	if err := json.Unmarshal(st.Action.Payload, &c); err != nil {
-		return c, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a call", Cause: err}
+		return c, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not a call", Cause: err}
 	}
 	return c, nil
 }

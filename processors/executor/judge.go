@@ -2,6 +2,7 @@ package executor
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 
 	"weir/internal/ledger"
@@ -14,7 +15,7 @@ import (
 )
 
 // judge turns the end of a call into a verdict in the executor's words.
-func (e *Executor) judge(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Verdict {
+func (e *Executor) judge(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Outcome {
 	switch {
 	case r.Canceled:
 		return verdict(schemas.OutcomeCanceled, schemas.Canceled, schemas.HTTPResult{
@@ -40,13 +41,13 @@ func (e *Executor) judge(c schemas.HTTPCall, r call.Result, answer *schemas.Answ
 	}
 }
 
-func verdict(o schemas.Outcome, code schemas.Code, res schemas.HTTPResult) settle.Verdict {
-	return settle.Verdict{Outcome: o, Code: code, Message: res.Message, Result: res}
+func verdict(o schemas.Outcome, code schemas.Code, res schemas.HTTPResult) settle.Outcome {
+	return settle.Outcome{Outcome: o, Code: code, Message: res.Message, Result: res}
 }
 
 // denied is a refusal by policy. If an earlier attempt did leave, the outcome
 // is a failure: denied promises that nothing was sent.
-func denied(c schemas.HTTPCall, r call.Result, d schemas.Decision) settle.Verdict {
+func denied(c schemas.HTTPCall, r call.Result, d schemas.Decision) settle.Outcome {
 	outcome := schemas.OutcomeDenied
 	for _, t := range r.Tries {
 		if t.Result.Sent {
@@ -96,18 +97,18 @@ func refusal(c schemas.HTTPCall, d schemas.Decision) string {
 	return "disallowed " + what + ": " + d.Reason
 }
 
-func exhausted(r call.Result, answer *schemas.Answer) settle.Verdict {
+func exhausted(r call.Result, answer *schemas.Answer) settle.Outcome {
 	n := r.Last.Number
 	last := describe(r)
 	return verdict(schemas.OutcomeFailed, schemas.RetriesExhausted, schemas.HTTPResult{
 		Variant: schemas.VariantRetriesExhausted,
-		Message: fmt.Sprintf("retry attempts exhausted after %d attempts; last error: %s", n, last),
+		Message: fmt.Sprintf("every attempt failed, %d in all; the last: %s", n, last),
 		Answer:  answer, History: history(r.Tries), LastError: last,
 	})
 }
 
 // failed is a call without a complete answer that no further attempt can help.
-func failed(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Verdict {
+func failed(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Outcome {
 	code := r.Last.Result.Code
 	switch {
 	case code == schemas.DenyRedirect && answer != nil:
@@ -120,19 +121,19 @@ func failed(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Ve
 		return denied(c, r, d)
 	}
 	return verdict(schemas.OutcomeFailed, code, schemas.HTTPResult{
-		Variant: schemas.VariantRequest, Message: "http request failed: " + begun(r) + describe(r), Answer: answer,
+		Variant: schemas.VariantRequest, Message: begun(r) + describe(r), Answer: answer,
 		History: history(r.Tries), LastError: describe(r),
 	})
 }
 
-func refusedRedirect(a *schemas.Answer) settle.Verdict {
+func refusedRedirect(a *schemas.Answer) settle.Outcome {
 	return verdict(schemas.OutcomeFailed, schemas.DenyRedirect, schemas.HTTPResult{
 		Variant: schemas.VariantHTTPFailure, Message: statusText(a.Status) + "; the entry does not allow this redirect", Answer: a,
 	})
 }
 
 // answered judges a complete answer: status, then schema, then postconditions.
-func (e *Executor) answered(c schemas.HTTPCall, a *schemas.Answer) settle.Verdict {
+func (e *Executor) answered(c schemas.HTTPCall, a *schemas.Answer) settle.Outcome {
 	switch {
 	case policy.IsRedirect(a.Status):
 		return refusedRedirect(a)
@@ -179,7 +180,9 @@ func (e *Executor) violations(c schemas.HTTPCall, a *schemas.Answer) (schemas.Co
 	return schemas.ResponseSchemaInvalid, s.Validate(a.Body)
 }
 
-func statusText(status int) string { return fmt.Sprintf("http request returned status %d", status) }
+func statusText(status int) string {
+	return strings.TrimSpace(fmt.Sprintf("the target answered with status %d %s", status, http.StatusText(status)))
+}
 
 // begun says that an answer had begun, and how: the request was received.
 func begun(r call.Result) string {
@@ -199,7 +202,7 @@ func describe(r call.Result) string {
 }
 
 // history has one record an attempt; the hops of a redirect are one.
-func history(tries []ledger.Try) []schemas.RetryRecord {
+func history(tries []ledger.Attempt) []schemas.RetryRecord {
 	var h []schemas.RetryRecord
 	for _, t := range tries {
 		rec := schemas.RetryRecord{Attempt: t.Number, Outcome: retry.Outcome(t.Result.Status, call.Failure(t.Result))}

@@ -16,11 +16,11 @@ func answer(status int, body string) *schemas.Answer {
 	return &schemas.Answer{Status: status, Body: json.RawMessage(body), JSON: json.Valid([]byte(body)), Hash: "h"}
 }
 
-func tries(results ...schemas.Attempted) []ledger.Try {
-	var all []ledger.Try
+func tries(results ...schemas.Attempted) []ledger.Attempt {
+	var all []ledger.Attempt
 	for i := range results {
 		results[i].Number = i + 1
-		all = append(all, ledger.Try{Attempt: schemas.Attempt{Number: i + 1, Decision: schemas.Decision{Allowed: true, Entry: "up"}}, Result: &results[i]})
+		all = append(all, ledger.Attempt{Attempt: schemas.Attempt{Number: i + 1, Decision: schemas.Decision{Allowed: true, Entry: "up"}}, Result: &results[i]})
 	}
 	return all
 }
@@ -50,9 +50,9 @@ func TestJudge(t *testing.T) {
 	}{
 		"a success":            {result: result(call.Result{Answered: true}, ok), answer: answer(200, `{"ok":true}`), outcome: schemas.OutcomeSucceeded},
 		"a 204":                {result: result(call.Result{Answered: true}, ok), answer: &schemas.Answer{Status: 204, Body: []byte("null")}, outcome: schemas.OutcomeSucceeded},
-		"a 404":                {result: result(call.Result{Answered: true}, ok), answer: answer(404, `{}`), outcome: schemas.OutcomeFailed, code: schemas.HTTPFailure, variant: "HttpFailure", message: "http request returned status 404"},
-		"a 300 is an answer":   {result: result(call.Result{Answered: true}, ok), answer: answer(300, `{}`), outcome: schemas.OutcomeFailed, code: schemas.HTTPFailure, variant: "HttpFailure", message: "http request returned status 300"},
-		"a redirect":           {result: result(call.Result{Answered: true}, ok), answer: answer(302, `{}`), outcome: schemas.OutcomeFailed, code: schemas.DenyRedirect, variant: "HttpFailure", message: "http request returned status 302; the entry does not allow this redirect"},
+		"a 404":                {result: result(call.Result{Answered: true}, ok), answer: answer(404, `{}`), outcome: schemas.OutcomeFailed, code: schemas.HTTPFailure, variant: "HttpFailure", message: "the target answered with status 404 Not Found"},
+		"a 300 is an answer":   {result: result(call.Result{Answered: true}, ok), answer: answer(300, `{}`), outcome: schemas.OutcomeFailed, code: schemas.HTTPFailure, variant: "HttpFailure", message: "the target answered with status 300 Multiple Choices"},
+		"a redirect":           {result: result(call.Result{Answered: true}, ok), answer: answer(302, `{}`), outcome: schemas.OutcomeFailed, code: schemas.DenyRedirect, variant: "HttpFailure", message: "the target answered with status 302 Found; the entry does not allow this redirect"},
 		"the schema holds":     {call: schemas.HTTPCall{ResponseSchema: schema}, result: result(call.Result{Answered: true}, ok), answer: answer(200, `{"ok":true}`), outcome: schemas.OutcomeSucceeded},
 		"the schema does not":  {call: schemas.HTTPCall{ResponseSchema: schema}, result: result(call.Result{Answered: true}, ok), answer: answer(200, `{"ok":1}`), outcome: schemas.OutcomeFailed, code: schemas.ResponseSchemaInvalid, variant: "SchemaValidationFailed"},
 		"not JSON at all":      {call: schemas.HTTPCall{ResponseSchema: schema}, result: result(call.Result{Answered: true}, ok), answer: &schemas.Answer{Status: 200, Body: []byte(`"{bad"`), Hash: "h"}, outcome: schemas.OutcomeFailed, code: schemas.ResponseNotJSON, variant: "SchemaValidationFailed", message: "the response body is not JSON"},
@@ -69,7 +69,7 @@ func TestJudge(t *testing.T) {
 		"a rule's refusal":     {result: call.Result{Denied: true, Decision: schemas.Decision{Code: schemas.DenyRule, Reason: "because"}}, outcome: schemas.OutcomeDenied, code: schemas.DenyRule, variant: "DisallowedHost", message: "disallowed request: because"},
 		"a refused address":    {call: schemas.HTTPCall{URL: "http://h/"}, result: result(call.Result{Failed: true}, schemas.Attempted{Code: schemas.DenyAddress}), outcome: schemas.OutcomeDenied, code: schemas.DenyAddress, variant: "DisallowedHost", message: "disallowed host 'h'"},
 		"a refused hop":        {result: result(call.Result{Failed: true}, schemas.Attempted{Status: 302, Sent: true}, schemas.Attempted{Code: schemas.DenyRedirect, Status: 302}), answer: answer(302, `{}`), outcome: schemas.OutcomeFailed, code: schemas.DenyRedirect, variant: "HttpFailure"},
-		"the budget is spent":  {result: result(call.Result{Answered: true, Exhausted: true}, schemas.Attempted{Status: 503}, schemas.Attempted{Code: schemas.UpstreamTimeout}, schemas.Attempted{Status: 503}), answer: answer(503, `{}`), outcome: schemas.OutcomeFailed, code: schemas.RetriesExhausted, variant: "RetriesExhausted", message: "retry attempts exhausted after 3 attempts; last error: http request returned status 503"},
+		"the budget is spent":  {result: result(call.Result{Answered: true, Exhausted: true}, schemas.Attempted{Status: 503}, schemas.Attempted{Code: schemas.UpstreamTimeout}, schemas.Attempted{Status: 503}), answer: answer(503, `{}`), outcome: schemas.OutcomeFailed, code: schemas.RetriesExhausted, variant: "RetriesExhausted", message: "every attempt failed, 3 in all; the last: the target answered with status 503 Service Unavailable"},
 		"it could not connect": {result: result(call.Result{Failed: true, Exhausted: true}, schemas.Attempted{Code: schemas.UpstreamConnect}), outcome: schemas.OutcomeFailed, code: schemas.RetriesExhausted, variant: "RetriesExhausted"},
 		"too large":            {result: result(call.Result{Failed: true}, schemas.Attempted{Code: schemas.UpstreamTooLarge, Sent: true, Status: 200}), outcome: schemas.OutcomeFailed, code: schemas.UpstreamTooLarge, variant: "Request"},
 		"nobody knows":         {result: result(call.Result{Unknown: true}, schemas.Attempted{Code: schemas.UpstreamReset, Sent: true}), outcome: schemas.OutcomeUnknown, code: schemas.OutcomeUnknownCode, variant: "OutcomeUnknown", message: schemas.UnknownText},

@@ -22,14 +22,14 @@ import (
 // mostAnswer is the most that a git server may say to a push, progress included, in bytes.
 const mostAnswer = 8 << 20
 
-// Talk is one push, as far as the server is concerned.
-type Talk struct {
+// PushCall is one push, as far as the server is concerned.
+type PushCall struct {
 	// Commands are the commands as they go. There is one.
 	Commands gitwire.Commands
-	// Pack returns the pack and its size. It is called before the server is dialled, and again
-	// if that comes to nothing. Its error says that there is none: then nothing is sent, and the
-	// push is not tried again. The pack is read right before it is sent; if it is small, all of it
-	// before the first byte.
+	// Pack returns the pack and its size. It is called before the connection is opened, and again
+	// if that fails. Its error means that there is no pack: then nothing is sent, and the push is
+	// not retried. The pack is read right before it is sent; a small one is read completely before
+	// the first byte.
 	Pack func() (pack io.Reader, size int64, err error)
 	// Progress takes what the server has to say meanwhile; nil: it is dropped.
 	Progress func([]byte)
@@ -39,26 +39,25 @@ type Talk struct {
 // chunks. A larger one is streamed.
 const whole = 1 << 20
 
-// word is the server's word on a push: the body of the answer that is kept.
-type word struct {
-	// Unpack is its word on the objects, and Reason why the ref was not updated; both as
-	// gitwire.Report has them.
+// pushReport is the server's word on a push: the body of the answer that is kept.
+type pushReport struct {
+	// Unpack is the result of unpacking, and Reason why the ref was not updated; both as in
+	// gitwire.Report.
 	Unpack string `json:"unpack,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// Updated: it says that the ref was updated.
 	Updated bool `json:"updated"`
-	// Refused is what it said instead of a report. What became of the ref is then
-	// for the ref to tell.
+	// Refused is the error sent instead of a report. The ref itself then shows the result.
 	Refused *string `json:"refused,omitempty"`
 }
 
-// Push returns an adapter for one push. Of what comes back it keeps the status, and of a
-// success the word.
-func (f *Forward) Push(t Talk) call.Adapter { return &pushing{Forward: f, talk: t} }
+// Push returns an adapter for one push. It keeps the status of the response and, on success, the
+// result in the report.
+func (f *Forward) Push(t PushCall) call.Adapter { return &pushing{Forward: f, call: t} }
 
 type pushing struct {
 	*Forward
-	talk Talk
+	call PushCall
 }
 
 // Open gets the pack ready, and dials the server.
@@ -66,18 +65,18 @@ func (p *pushing) Open(ctx context.Context, pass guard.Pass) (call.Exchange, err
 	e := &exchange{pushing: p}
 	var err error
 	if pass.Valid() && !pass.Mocked() {
-		if e.pack, e.size, err = p.talk.Pack(); err != nil {
+		if e.pack, e.size, err = p.call.Pack(); err != nil {
 			return nil, &fault.Call{Code: schemas.Canceled, Cause: err}
 		}
 	}
-	if e.Line, err = dial.Open(ctx, p.client, pass); err != nil {
+	if e.Base, err = dial.Open(ctx, p.client, pass); err != nil {
 		return nil, err
 	}
 	return e, nil
 }
 
 type exchange struct {
-	*dial.Line
+	*dial.Base
 	*pushing
 
 	pack io.Reader
@@ -85,9 +84,9 @@ type exchange struct {
 }
 
 var (
-	errMembers = errors.New("the entry adds members to a body that is no JSON object")
-	errNoGit   = errors.New("the answer is not that of a git server")
-	errNoWord  = errors.New("the report has no word on the ref")
+	errMembers  = errors.New("the entry adds members to a body that is no JSON object")
+	errNoGit    = errors.New("the answer does not come from a git server")
+	errNoResult = errors.New("the report has no result for the ref")
 )
 
 // Do sends the push, once, and reads the report.
@@ -100,7 +99,7 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: errMembers}
 	}
 	q := outbound.Request{ContentType: gitwire.RequestType(schemas.GitReceivePack)}
-	body := io.MultiReader(bytes.NewReader(e.talk.Commands.Bytes(e.talk.Commands.Capabilities)), e.pack)
+	body := io.MultiReader(bytes.NewReader(e.call.Commands.Bytes(e.call.Commands.Capabilities)), e.pack)
 	if e.size > whole {
 		q.Stream = io.NopCloser(body)
 	} else {
@@ -109,7 +108,7 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 			return call.Reply{}, &fault.Call{Code: schemas.Canceled, Cause: err}
 		}
 	}
-	s, own, err := e.stream(ctx, e.Line, q, mostAnswer)
+	s, own, err := e.stream(ctx, e.Base, q, mostAnswer)
 	if err != nil {
 		return call.Reply{}, err
 	}
@@ -142,40 +141,40 @@ func (e *exchange) read(status int, headers []schemas.Header, r io.Reader, scrub
 
 // report reads the server's word, and passes on what is said meanwhile.
 func (e *exchange) report(r io.Reader, scrub *redact.Scrubber) (json.RawMessage, error) {
-	c := e.talk.Commands
-	progress := e.talk.Progress
+	c := e.call.Commands
+	progress := e.call.Progress
 	if progress != nil && scrub != nil {
-		progress = func(b []byte) { e.talk.Progress(scrub.Bytes(b)) }
+		progress = func(b []byte) { e.call.Progress(scrub.Bytes(b)) }
 	}
 	rep, err := gitwire.Demux(r, c.Has(gitwire.CapSideBand), progress)
 	if refused, said := errors.AsType[*gitwire.RemoteError](err); said {
 		text := scrub.String(refused.Text)
-		return ledger.Encode(word{Refused: &text})
+		return ledger.Encode(pushReport{Refused: &text})
 	}
 	one, told := rep.Of(c.List[0].Ref)
-	w := word{Unpack: scrub.String(rep.Unpack), Reason: scrub.String(one.Reason)}
+	w := pushReport{Unpack: scrub.String(rep.Unpack), Reason: scrub.String(one.Reason)}
 	switch {
 	case err != nil:
 		return nil, err
 	case rep.Unpack != gitwire.UnpackOK && w.Reason == "":
 		w.Reason = w.Unpack
 	case !told:
-		return nil, errNoWord
+		return nil, errNoResult
 	}
 	w.Updated = w.Reason == ""
 	return ledger.Encode(w)
 }
 
-// readWord is an upstream's stored answer, and its status. The answer is empty unless the status is
-// that of a success.
-func readWord(ctx context.Context, from call.Answers, last *ledger.Try) (w word, status int, err error) {
+// readReport is an upstream's stored answer and its status. The answer is empty unless the status is
+// a success.
+func readReport(ctx context.Context, from call.Answers, last *ledger.Attempt) (w pushReport, status int, err error) {
 	a, err := from.Answer(ctx, last)
 	if err != nil || a == nil {
 		return w, 0, err
 	}
 	if a.Status == statusOK {
 		if err := json.Unmarshal(a.Body, &w); err != nil {
-			return w, 0, &fault.Parked{Code: schemas.Poison, Reason: "the stored answer to a push cannot be read", Cause: err}
+			return w, 0, &fault.Terminal{Code: schemas.Poison, Reason: "the stored answer to a push cannot be read", Cause: err}
 		}
 	}
 	return w, a.Status, nil

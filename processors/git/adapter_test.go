@@ -30,8 +30,8 @@ import (
 const ref = "refs/heads/work"
 
 // talk is a push of a pack that is all here.
-func talk() git.Talk {
-	return git.Talk{
+func talk() git.PushCall {
+	return git.PushCall{
 		Commands: gitwire.Commands{
 			List:         []gitwire.Command{{Old: gitwire.Zero, New: gitwire.Zero, Ref: ref}},
 			Capabilities: []string{gitwire.CapReport, gitwire.CapSideBand},
@@ -41,7 +41,7 @@ func talk() git.Talk {
 }
 
 // open asks guard about a push to a server, and opens it.
-func open(t *testing.T, s *upstream.Server, tk git.Talk, rules ...schemas.Rule) (call.Exchange, error) {
+func open(t *testing.T, s *upstream.Server, tk git.PushCall, rules ...schemas.Rule) (call.Exchange, error) {
 	t.Helper()
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
 		Name: "up", URLPrefix: s.URL(), Methods: []string{"POST"}, Network: policy.NetworkLoopback,
@@ -61,7 +61,7 @@ func open(t *testing.T, s *upstream.Server, tk git.Talk, rules ...schemas.Rule) 
 	return git.NewForward(g, client, nil, git.ForwardConfig{Secrets: store}).Push(tk).Open(t.Context(), pass)
 }
 
-func do(t *testing.T, s *upstream.Server, tk git.Talk, rules ...schemas.Rule) (git.Word, int, error) {
+func do(t *testing.T, s *upstream.Server, tk git.PushCall, rules ...schemas.Rule) (git.Word, int, error) {
 	t.Helper()
 	e, err := open(t, s, tk, rules...)
 	require.NoError(t, err)

@@ -33,7 +33,7 @@ func NewBranches(cfg Config) *Branches { return &Branches{cfg.withDefaults()} }
 // internal/git: it is another node that knows.
 func (b *Branches) Exists(ctx context.Context, repo schemas.Repo, branch string) (bool, error) {
 	if repo.Mode == schemas.RepoProxy {
-		who := asker{action: schemas.Ref{Tenant: repo.Tenant, Kind: schemas.KindTask, ID: "look-" + uuid.NewString()}, kind: schemas.KindTask}
+		who := caller{action: schemas.Ref{Tenant: repo.Tenant, Kind: schemas.KindTask, ID: "look-" + uuid.NewString()}, kind: schemas.KindTask}
 		refs, err := b.cfg.Upstream.Forward.refs(ctx, who, repo, schemas.RefOf(branch))
 		return at(refs, schemas.RefOf(branch)) != "", err
 	}
@@ -44,10 +44,10 @@ func (b *Branches) Exists(ctx context.Context, repo schemas.Repo, branch string)
 	return err == nil, err
 }
 
-// Open makes the branch of a task, unless an earlier worker has made it already, and
-// returns the object that it began at. An *fault.Error says why there is none, and that there will be
-// none; any other error says when to come back. What it does elsewhere is on the task's log as
-// attempts, whose records Records has.
+// Open creates the branch of a task, unless an earlier worker has done so, and returns its first
+// object. A *fault.Error says why there is and will be no branch; any other error gives the time of
+// the next try. Its requests to other systems are attempts on the task's log, with the records from
+// Records.
 func (b *Branches) Open(ctx context.Context, st *ledger.State, order schemas.TaskOrder, branch string) (base string, err error) {
 	repo, err := b.cfg.Repos.Get(ctx, st.Tenant, order.Repo)
 	if errors.Is(err, fault.ErrNotFound) {
@@ -83,7 +83,7 @@ func away(st *ledger.State, now time.Time) error {
 	if d := st.Action.Deadline; !d.IsZero() && d.Before(until) {
 		until = d
 	}
-	return &call.Rest{Until: until, For: schemas.WaitDelay, Quiet: slices.ContainsFunc(st.Events, func(ev ledger.Sequenced) bool {
+	return &call.Deferral{Until: until, Reason: schemas.WaitDelay, Quiet: slices.ContainsFunc(st.Events, func(ev ledger.Sequenced) bool {
 		return ev.Waiting != nil && ev.Waiting.For == schemas.WaitDelay
 	})}
 }
@@ -120,18 +120,18 @@ const (
 // errNoLook: it is not known where the branch would begin.
 var errNoLook = errors.New("the upstream was not looked at")
 
-// open looks at the upstream, and pushes the branch if it is not there. A push of whose
-// end nobody knows is another look; its repeat is refused by the upstream if the branch was
-// made after all.
+// open looks at the upstream, and pushes the branch if it does not exist. After a push with an
+// unknown result it looks again; if the branch was created after all, the upstream refuses the
+// repeat.
 func (o *opening) open(ctx context.Context) (string, error) {
 	sent := false // a push of ours may have arrived
 	for step := range maxOpenings {
-		tries := o.st.Tries(step)
+		tries := o.st.AttemptsOf(step)
 		for _, t := range tries {
 			sent = sent || t.Result != nil && t.Result.Sent
 		}
 		oid := ""
-		// A step may make another attempt if there was none, or the last one is to be repeated.
+		// A step may make another attempt if there was none, or if the last one must be repeated.
 		if n := len(tries); n == 0 || tries[n-1].Result != nil && !tries[n-1].Result.RetryAt.IsZero() {
 			base, there, err := o.look(ctx)
 			switch {
@@ -158,7 +158,7 @@ func (o *opening) open(ctx context.Context) (string, error) {
 		case made && oid != "":
 			return oid, nil
 		}
-		// What a worker before this one has sent is looked for as well.
+		// Requests that an earlier worker has sent count as well.
 		sent = sent || r.Last != nil && r.Last.Result.Sent
 	}
 	return "", fault.New(schemas.Unavailable, "the task's branch could not be made at the repository's upstream; file the task again later")
@@ -168,9 +168,9 @@ func (o *opening) open(ctx context.Context) (string, error) {
 // comes back. What policy denies, and what the upstream refuses, stays so.
 func (o *opening) look(ctx context.Context) (base, branch string, err error) {
 	b, n := schemas.RefOf(o.base), schemas.RefOf(o.branch)
-	refs, err := o.cfg.Upstream.Forward.refs(ctx, asking(o.st, o.st.ID), o.repo, b, n)
+	refs, err := o.cfg.Upstream.Forward.refs(ctx, callerOf(o.st, o.st.ID), o.repo, b, n)
 	if said, ok := errors.AsType[*fault.Error](err); ok && said.Code != schemas.HTTPFailure && !said.Code.Denied() {
-		err = &call.Rest{Until: o.cfg.Now().Add(again), For: schemas.WaitDelay}
+		err = &call.Deferral{Until: o.cfg.Now().Add(again), Reason: schemas.WaitDelay}
 	}
 	return at(refs, b), at(refs, n), err
 }
@@ -183,7 +183,7 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 	}
 	t := remoteTask(o.st, o.repo, c, o.cfg.Recorder)
 	t.Step, t.Stop, t.Timeout = step, unstopped{}, openingTimeout
-	t.Via = o.cfg.Upstream.Adapter(Talk{Commands: c, Pack: func() (io.Reader, int64, error) {
+	t.Via = o.cfg.Upstream.Adapter(PushCall{Commands: c, Pack: func() (io.Reader, int64, error) {
 		if oid == "" { // its end is on the log; such a command would delete the branch
 			return nil, 0, errNoLook
 		}
@@ -192,7 +192,7 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 	}})
 	r, err := o.cfg.Upstream.Caller.Run(ctx, t)
 	if err == nil && !r.Again.IsZero() {
-		err = &call.Rest{Until: r.Again, For: schemas.WaitDelay, Step: step}
+		err = &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay, Step: step}
 	}
 	return r, err
 }
@@ -205,7 +205,7 @@ func (o *opening) judge(ctx context.Context, step int, r call.Result) (made bool
 	}
 	switch {
 	case r.Canceled, r.Expired:
-		return false, &fault.Later{Cause: errStopped} // the task's own executor settles that
+		return false, &fault.RetryAfter{Cause: errStopped} // the task's own executor settles that
 	case r.Denied:
 		if err := settle.Deny(ctx, o.cfg.Recorder, o.st, step, postMethod, remoteTarget(o.repo), r.Decision); err != nil {
 			return false, err
@@ -219,7 +219,7 @@ func (o *opening) judge(ctx context.Context, step int, r call.Result) (made bool
 	case !r.Answered:
 		return false, nil // the next look tells
 	}
-	word, status, err := readWord(ctx, o.cfg.Upstream.Answers, r.Last)
+	word, status, err := readReport(ctx, o.cfg.Upstream.Answers, r.Last)
 	switch {
 	case err != nil || word.Updated:
 		return err == nil, err

@@ -13,8 +13,8 @@ import (
 	"weir/schemas"
 )
 
-// ending is how a push came out.
-type ending struct {
+// pushEnd is how a push came out.
+type pushEnd struct {
 	outcome schemas.Outcome
 	code    schemas.Code // empty where the branch was updated
 	// reason is a sentence for a person.
@@ -23,27 +23,27 @@ type ending struct {
 	unpack string
 }
 
-func failed(code schemas.Code, reason string) ending {
-	return ending{outcome: schemas.OutcomeFailed, code: code, reason: reason}
+func failed(code schemas.Code, reason string) pushEnd {
+	return pushEnd{outcome: schemas.OutcomeFailed, code: code, reason: reason}
 }
 
 // rejected is the end of a push that git, or the upstream, did not take.
-func rejected(reason string) ending { return failed(schemas.GitRejected, reason) }
+func rejected(reason string) pushEnd { return failed(schemas.GitRejected, reason) }
 
-func denied(reason string) ending {
-	return ending{outcome: schemas.OutcomeDenied, code: schemas.GitRefDenied, reason: reason}
+func denied(reason string) pushEnd {
+	return pushEnd{outcome: schemas.OutcomeDenied, code: schemas.GitRefDenied, reason: reason}
 }
 
-func canceled(reason string) ending {
-	return ending{outcome: schemas.OutcomeCanceled, code: schemas.Canceled, reason: reason}
+func canceled(reason string) pushEnd {
+	return pushEnd{outcome: schemas.OutcomeCanceled, code: schemas.Canceled, reason: reason}
 }
 
-func expired() ending {
-	return ending{outcome: schemas.OutcomeExpired, code: schemas.DeadlineExceeded, reason: "the push took longer than it may, and the branch was not updated"}
+func expired() pushEnd {
+	return pushEnd{outcome: schemas.OutcomeExpired, code: schemas.DeadlineExceeded, reason: "the push took longer than it may, and the branch was not updated"}
 }
 
-func unknown(reason string) ending {
-	return ending{outcome: schemas.OutcomeUnknown, code: schemas.OutcomeUnknownCode, reason: reason}
+func unknown(reason string) pushEnd {
+	return pushEnd{outcome: schemas.OutcomeUnknown, code: schemas.OutcomeUnknownCode, reason: reason}
 }
 
 // Why a pack's end is kept back, beside what is wrong with the pack itself.
@@ -58,8 +58,8 @@ var (
 		"fetch, merge with a commit (git merge --no-ff), and push again, or have the task filed with force_push")
 )
 
-// kept is the end of a push whose pack's end never went out, so that nothing came of it.
-func (w *work) kept(cause error) ending {
+// kept is the end of a push whose last bytes were not sent, so that it had no effect.
+func (w *work) kept(cause error) pushEnd {
 	const still = "; the branch was not updated"
 	switch {
 	case errors.Is(cause, errOver), errors.Is(cause, errStopped):
@@ -88,9 +88,9 @@ func (w *work) kept(cause error) ending {
 }
 
 // verdict is the end as the action's.
-func (w *work) verdict(e ending) settle.Verdict {
+func (w *work) verdict(e pushEnd) settle.Outcome {
 	o := w.order
-	return settle.Verdict{Outcome: e.outcome, Code: e.code, Message: e.reason, Result: schemas.PushResult{
+	return settle.Outcome{Outcome: e.outcome, Code: e.code, Message: e.reason, Result: schemas.PushResult{
 		Repo: o.Repo, Ref: o.Ref, Old: o.Old, New: o.New, TaskID: o.TaskID, Unpack: e.unpack, Reason: e.reason,
 		Bytes: w.size.Load(), Report: o.Report, SideBand: o.SideBand,
 	}}
@@ -100,7 +100,7 @@ func (w *work) verdict(e ending) settle.Verdict {
 const pushID = ".push"
 
 // evidence is the record of the push.
-func (w *work) evidence(e ending) (schemas.Evidence, error) {
+func (w *work) evidence(e pushEnd) (schemas.Evidence, error) {
 	o := w.order
 	doc, err := ledger.Encode(schemas.PushAudit{
 		Repo: o.Repo, Ref: o.Ref, Old: o.Old, New: o.New, TaskID: o.TaskID, Lease: o.Lease, Agent: o.Holder,

@@ -6,4 +6,4 @@ import "weir/internal/ledger"
 func Identity(st *ledger.State) string { return identity(st) }
 
 // Word is an upstream's word on a push.
-type Word = word
+type Word = pushReport

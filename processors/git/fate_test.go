@@ -131,8 +131,8 @@ type unsynced struct {
 	err error
 }
 
-func (g unsynced) Fate(context.Context, string, string, string) (hosted.Fate, error) {
-	return hosted.Fate{}, g.err
+func (g unsynced) Fate(context.Context, string, string, string) (hosted.PushState, error) {
+	return hosted.PushState{}, g.err
 }
 
 // TestFateWaitsForTheDisk: a push is not said to have succeeded while what it left may still be lost.
@@ -145,7 +145,7 @@ func TestFateWaitsForTheDisk(t *testing.T) {
 	st := r.lost("push-1", o)
 	r.take(repo, o, pack)
 	_, err := r.try(t.Context(), st)
-	require.ErrorAs(t, err, new(*fault.Later))
+	require.ErrorAs(t, err, new(*fault.RetryAfter))
 	require.ErrorIs(t, err, broken)
 	assert.Zero(t, r.task().Pushes)
 	assert.Empty(t, r.evidence(schemas.EvidencePush))

@@ -24,24 +24,23 @@ func (f *Forward) Advertise(ctx context.Context, repo schemas.Repo, g task.Grant
 	return f.advertise(ctx, reader(g, repo), repo, service, protocol, w)
 }
 
-// UploadPack passes one request of a fetch on. A client without a view of all refs
-// cannot name one that it may not see; what it can name by its object id alone, the upstream
-// judges.
+// UploadPack forwards one request of a fetch. A client without a view of all refs cannot name a
+// hidden ref; the upstream decides about requests by object id alone.
 func (f *Forward) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, protocol int, in []byte, w io.Writer) error {
 	return f.uploadPack(ctx, reader(g, repo), repo, protocol, in, w)
 }
 
 // reader is the asker of a fetch. A fetch without a task belongs
 // to no action: it has an id of its own.
-func reader(g task.Grant, repo schemas.Repo) asker {
-	a := asker{kind: schemas.KindTask, taskID: g.TaskID, principal: g.Principal, entries: g.Entries}
+func reader(g task.Grant, repo schemas.Repo) caller {
+	a := caller{kind: schemas.KindTask, taskID: g.TaskID, principal: g.Principal, entries: g.Entries}
 	a.action = schemas.Ref{Tenant: g.Tenant, Kind: schemas.KindTask, ID: cmp.Or(g.TaskID, "fetch-"+uuid.NewString())}
 	a.hides = func(ref string) bool { return !g.Reads(ref, repo.DefaultBranch) }
 	return a
 }
 
 // shown are the refs that an asker may see.
-func (a asker) shown(refs []gitwire.Ref) []gitwire.Ref {
+func (a caller) shown(refs []gitwire.Ref) []gitwire.Ref {
 	if a.hides == nil {
 		return refs
 	}
@@ -57,7 +56,7 @@ func headers(accept string, protocol int) []schemas.Header {
 	return append(list, schemas.Header{Name: "user-agent", Value: Agent})
 }
 
-func (f *Forward) advertise(ctx context.Context, who asker, repo schemas.Repo, service string, protocol int, w io.Writer) error {
+func (f *Forward) advertise(ctx context.Context, who caller, repo schemas.Repo, service string, protocol int, w io.Writer) error {
 	return f.discover(ctx, who, repo, service, protocol, func(r io.Reader, mocked bool) error {
 		if mocked {
 			_, err := io.Copy(w, r)
@@ -79,7 +78,7 @@ func (f *Forward) advertise(ctx context.Context, who asker, repo schemas.Repo, s
 }
 
 // discover asks for an advertisement. Of a push there is none in protocol 2.
-func (f *Forward) discover(ctx context.Context, who asker, repo schemas.Repo, service string, protocol int, read readAnswer) error {
+func (f *Forward) discover(ctx context.Context, who caller, repo schemas.Repo, service string, protocol int, read readAnswer) error {
 	if service != schemas.GitUploadPack {
 		protocol = 0
 	}
@@ -127,11 +126,11 @@ func passedOn(a gitwire.Advertisement, service string) []string {
 	return kept
 }
 
-func (f *Forward) uploadPack(ctx context.Context, who asker, repo schemas.Repo, protocol int, in []byte, w io.Writer) error {
+func (f *Forward) uploadPack(ctx context.Context, who caller, repo schemas.Repo, protocol int, in []byte, w io.Writer) error {
 	q, err := gitwire.ParseFetch(in, protocol == 2)
 	switch {
 	case err != nil:
-		return &fault.Error{Code: schemas.InvalidRequest, Message: "the request is not one of a fetch", Cause: err}
+		return &fault.Error{Code: schemas.InvalidRequest, Message: "the request is not a fetch", Cause: err}
 	case q.Command == "":
 		return nil // the probe of a large request
 	case len(q.WantRefs) > 0, q.Filter != "":
@@ -151,7 +150,7 @@ func (f *Forward) uploadPack(ctx context.Context, who asker, repo schemas.Repo, 
 	})
 }
 
-func (f *Forward) fetch(ctx context.Context, who asker, repo schemas.Repo, protocol int, in []byte, read readAnswer) error {
+func (f *Forward) fetch(ctx context.Context, who caller, repo schemas.Repo, protocol int, in []byte, read readAnswer) error {
 	result := gitwire.ResultType(schemas.GitUploadPack)
 	return f.ask(ctx, who, repo, request{
 		method: postMethod, suffix: "/" + schemas.GitUploadPack, headers: headers(result, protocol),
@@ -159,8 +158,8 @@ func (f *Forward) fetch(ctx context.Context, who asker, repo schemas.Repo, proto
 	}, read)
 }
 
-// refs are those of an upstream that begin with one of the prefixes, and HEAD.
-func (f *Forward) refs(ctx context.Context, who asker, repo schemas.Repo, prefixes ...string) (refs []gitwire.Ref, err error) {
+// refs are the upstream's refs that begin with one of the prefixes, and HEAD.
+func (f *Forward) refs(ctx context.Context, who caller, repo schemas.Repo, prefixes ...string) (refs []gitwire.Ref, err error) {
 	var a gitwire.Advertisement
 	err = f.discover(ctx, who, repo, schemas.GitUploadPack, 2, func(r io.Reader, _ bool) error {
 		a, err = gitwire.ReadAdvertisement(r)
@@ -193,7 +192,7 @@ func told(err error) error {
 	case refused:
 		return &fault.Error{Code: schemas.HTTPFailure, Message: "the repository's upstream refuses; look at the credential that the policy's entry adds", Cause: err}
 	case errors.Is(err, gitwire.ErrMalformed):
-		return &fault.Error{Code: schemas.UpstreamProtocol, Message: "what the repository's upstream answers is not git's protocol", Cause: err}
+		return &fault.Error{Code: schemas.UpstreamProtocol, Message: "the answer of the repository's upstream does not follow git's protocol", Cause: err}
 	case errors.Is(err, gitwire.ErrTooLarge):
 		return &fault.Error{Code: schemas.UpstreamTooLarge, Message: "the repository's upstream has more refs than are passed on", Cause: err}
 	default:

@@ -69,7 +69,7 @@ type room struct {
 }
 
 // push makes the adapter of one push to an upstream.
-type push = func(git.Talk) call.Adapter
+type push = func(git.PushCall) call.Adapter
 
 // options are what a test changes of a room.
 type options struct {
@@ -116,7 +116,7 @@ func newRoom(t *testing.T, o options) *room {
 	}
 	r.upstream = git.Upstream{
 		Forward: r.forward, Adapter: o.adapter(r.forward.Push), Answers: call.Answers{Blobs: r.ledger},
-		Caller: call.New(r.ledger, g2, r.forward.Push(git.Talk{}), call.Config{
+		Caller: call.New(r.ledger, g2, r.forward.Push(git.PushCall{}), call.Config{
 			Worker: "w1", Barrier: r.log.Barrier, Timeout: time.Minute, Now: o.now,
 			Schedule: retry.Schedule{Attempts: 3, Base: o.pause, Cap: o.pause},
 		}),
@@ -200,7 +200,7 @@ func (r *room) file(repo schemas.Repo, force bool) (st *ledger.State, base strin
 	return st, base
 }
 
-// tell appends an event of the task.
+// write appends an event of the task.
 func (r *room) tell(typ schemas.EventType, ev schemas.TaskEvent) {
 	r.t.Helper()
 	harness.Append(r.t, r.ledger, harness.Load(r.t, r.ledger, taskRef), schemas.Event{Type: typ, Task: &ev})
@@ -222,7 +222,7 @@ func order(repo schemas.Repo, from, to string) schemas.PushOrder {
 
 // pushed is a push that was performed.
 type pushed struct {
-	settle.Verdict
+	settle.Outcome
 	result schemas.PushResult
 	st     *ledger.State
 }
@@ -255,7 +255,7 @@ func (r *room) perform(st *ledger.State) pushed {
 func (r *room) try(ctx context.Context, st *ledger.State) (pushed, error) {
 	r.t.Helper()
 	v, err := r.pushes.Execute(ctx, st, r.stop)
-	p := pushed{Verdict: v, st: st}
+	p := pushed{Outcome: v, st: st}
 	p.result, _ = v.Result.(schemas.PushResult)
 	return p, err
 }

@@ -24,7 +24,7 @@ import (
 
 // importing has this node's git copy a repository.
 func (r *Repos) importing(ctx context.Context, st *wanted) (defaultBranch string, err error) {
-	p, err := openPassage(ctx, r.cfg.Upstream.Forward, asking(st.st, ""), schemas.Repo{
+	p, err := openImportProxy(ctx, r.cfg.Upstream.Forward, callerOf(st.st, ""), schemas.Repo{
 		Tenant: st.st.Tenant, UpstreamURL: st.order.ImportURL, AllowlistKey: st.order.AllowlistKey,
 	})
 	if err != nil {
@@ -33,7 +33,7 @@ func (r *Repos) importing(ctx context.Context, st *wanted) (defaultBranch string
 	defer p.close(context.WithoutCancel(ctx))
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	t := &teller{log: r.cfg.Ledger, st: st.st, now: r.cfg.Now, end: end, last: r.cfg.Now()}
+	t := &progressWriter{log: r.cfg.Ledger, st: st.st, now: r.cfg.Now, end: end, last: r.cfg.Now()}
 	branch := func(ctx context.Context) (string, error) {
 		if st.order.DefaultBranch != "" {
 			return st.order.DefaultBranch, nil
@@ -41,7 +41,7 @@ func (r *Repos) importing(ctx context.Context, st *wanted) (defaultBranch string
 		refs, err := p.forward.refs(ctx, p.who, p.repo, schemas.RefOf(""))
 		return defaultOf(refs), err
 	}
-	defaultBranch, err = r.cfg.Hosted.Import(ctx, st.st.Tenant, st.id, p.url, branch, func(p schemas.RepoProgress) { t.tell(ctx, p) })
+	defaultBranch, err = r.cfg.Hosted.Import(ctx, st.st.Tenant, st.id, p.url, branch, func(p schemas.RepoProgress) { t.write(ctx, p) })
 	if cause := p.failure(); err != nil && cause != nil && ctx.Err() == nil {
 		return "", fmt.Errorf("%w: %w", errImport, cause)
 	}
@@ -81,48 +81,48 @@ func defaultOf(refs []gitwire.Ref) (branch string) {
 	return branch
 }
 
-// tellEvery is how often the log is told how far a copy is: an event is a write, and a person
-// looks no faster. What takes no longer says nothing. That a phase is over is told at once,
-// since what comes next may say nothing for a while.
-const tellEvery = time.Second
+// progressInterval is the interval of progress events on the log: an event is a write, and a person does
+// not look more often. A shorter copy writes none. The end of a phase is written at once, because
+// the next phase may be silent for a while.
+const progressInterval = time.Second
 
-// teller writes down how far a copy is.
-type teller struct {
+// progressWriter writes down how far a copy is.
+type progressWriter struct {
 	log call.Events
 	st  *ledger.State
 	now func() time.Time
 	end context.CancelCauseFunc // of the copy
 
-	last    time.Time
-	told    schemas.RepoProgress
-	unheard *schemas.Event // the log may have it, and has not said so
+	last        time.Time
+	written     schemas.RepoProgress
+	unconfirmed *schemas.Event // the log may have it, and has not said so
 }
 
-// tell ends the copy where the action is to stop, or is another worker's by now. A log that
-// is away for a while does not end it: the same event is then written the next time, for no
-// other may stand behind it before that is known.
-func (t *teller) tell(ctx context.Context, p schemas.RepoProgress) {
+// write ends the copy if the action must stop, or belongs to another worker by now. A log that is
+// unavailable for a while does not end it: the same event is then written the next time, because no
+// other event may follow it before its fate is known.
+func (t *progressWriter) write(ctx context.Context, p schemas.RepoProgress) {
 	now := t.now()
-	over := p.Done == p.Total && t.told.Total > 0
-	if p == t.told || now.Sub(t.last) < tellEvery && !over || ctx.Err() != nil {
+	over := p.Done == p.Total && t.written.Total > 0
+	if p == t.written || now.Sub(t.last) < progressInterval && !over || ctx.Err() != nil {
 		return
 	}
 	t.last = now
-	if t.unheard == nil {
+	if t.unconfirmed == nil {
 		doc, err := ledger.Encode(p)
 		if err != nil {
 			return
 		}
-		t.told, t.unheard = p, &schemas.Event{Type: schemas.EventProgress, Time: time.Now().UTC(), Data: doc}
+		t.written, t.unconfirmed = p, &schemas.Event{Type: schemas.EventProgress, Time: time.Now().UTC(), Data: doc}
 	}
-	err := t.log.Append(context.WithoutCancel(ctx), t.st, *t.unheard) // a stop does not tear it
+	err := t.log.Append(context.WithoutCancel(ctx), t.st, *t.unconfirmed) // a stop does not tear it
 	switch {
 	case errors.Is(err, fault.ErrUnavailable):
 		return
 	case err == nil && t.st.CancelRequested:
 		err = errCanceled
 	}
-	if t.unheard = nil; err != nil {
+	if t.unconfirmed = nil; err != nil {
 		t.end(err)
 	}
 }
@@ -130,12 +130,12 @@ func (t *teller) tell(ctx context.Context, p schemas.RepoProgress) {
 // maxAsk is the most that git may ask in one request of an import.
 const maxAsk = 32 << 20
 
-// passage is where this node's git reaches one repository elsewhere, and nothing else:
+// importProxy is where this node's git reaches one repository elsewhere, and nothing else:
 // a listener on loopback under a path that cannot be guessed, which passes on what an import
 // asks for. It is there for one import.
-type passage struct {
+type importProxy struct {
 	forward *Forward
-	who     asker
+	who     caller
 	repo    schemas.Repo
 	path    string
 	server  *http.Server
@@ -146,13 +146,13 @@ type passage struct {
 	cause error // why the upstream could not be asked, the first time
 }
 
-// openPassage listens. The passage ends with ctx at the latest, and must be closed.
-func openPassage(ctx context.Context, f *Forward, who asker, repo schemas.Repo) (*passage, error) {
+// openImportProxy listens. The passage ends with ctx at the latest, and must be closed.
+func openImportProxy(ctx context.Context, f *Forward, who caller, repo schemas.Repo) (*importProxy, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p := &passage{forward: f, who: who, repo: repo, path: "/" + rand.Text() + "/repo.git"}
+	p := &importProxy{forward: f, who: who, repo: repo, path: "/" + rand.Text() + "/repo.git"}
 	p.url = "http://" + listener.Addr().String() + p.path
 	ctx, p.end = context.WithCancel(ctx)
 	p.server = &http.Server{
@@ -163,22 +163,22 @@ func openPassage(ctx context.Context, f *Forward, who asker, repo schemas.Repo) 
 	return p, nil
 }
 
-// close ends the passage, and waits for whatever is under way in it.
-func (p *passage) close(ctx context.Context) {
+// close ends the passage, and waits for its running requests.
+func (p *importProxy) close(ctx context.Context) {
 	p.end()
 	_ = p.server.Shutdown(ctx)
 }
 
 // failure is why an import could not read from the upstream; nil: it could, or never
 // tried.
-func (p *passage) failure() error {
+func (p *importProxy) failure() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cause
 }
 
 // ServeHTTP passes one request on.
-func (p *passage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *importProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protocol := 0
 	if strings.Contains(r.Header.Get("Git-Protocol"), "version=2") {
 		protocol = 2

@@ -39,7 +39,7 @@ type work struct {
 }
 
 // perform works until it is known how the push ends. An error says when to come back.
-func (w *work) perform(ctx context.Context) (ending, error) {
+func (w *work) perform(ctx context.Context) (pushEnd, error) {
 	if w.order.Denied != "" {
 		return denied(w.order.Denied), nil
 	}
@@ -47,7 +47,7 @@ func (w *work) perform(ctx context.Context) (ending, error) {
 	if errors.Is(err, fault.ErrNotFound) {
 		return rejected("the repository is not there any more"), nil
 	} else if err != nil {
-		return ending{}, err
+		return pushEnd{}, err
 	}
 	w.repo = repo
 	w.upload = githttp.TakeUpload(ctx)
@@ -72,7 +72,7 @@ func (w *work) perform(ctx context.Context) (ending, error) {
 	err = w.upload.Receive(during, w.receive)
 	switch {
 	case ctx.Err() != nil:
-		return ending{}, ctx.Err()
+		return pushEnd{}, ctx.Err()
 	case err != nil:
 		_, cause := w.ended()
 		return w.kept(cmp.Or(cause, err)), nil
@@ -114,26 +114,26 @@ func (w *work) Write(b []byte) (int, error) {
 	return w.spool.Write(b)
 }
 
-// heldBack is how much of a pack goes out only after everything else about its push is right: its
-// checksum, without which git takes none of it.
+// heldBack is the part of a pack that is sent only after everything else about its push is
+// verified: its checksum, without which git rejects the pack.
 const heldBack = 20
 
 // pack reads the received pack. Before its end, it looks at the task once more.
 func (w *work) pack(ctx context.Context) io.Reader {
 	all := w.spool.Reader()
 	begin := max(all.Size()-heldBack, 0)
-	return io.MultiReader(io.NewSectionReader(all, 0, begin), &gate{
+	return io.MultiReader(io.NewSectionReader(all, 0, begin), &checkedReader{
 		Reader: io.NewSectionReader(all, begin, heldBack), open: func() error { return w.release(ctx) },
 	})
 }
 
-// gate is a reader that can be read from if open says so.
-type gate struct {
+// checkedReader is a reader that can be read from if open says so.
+type checkedReader struct {
 	io.Reader
 	open func() error
 }
 
-func (g *gate) Read(b []byte) (int, error) {
+func (g *checkedReader) Read(b []byte) (int, error) {
 	if g.open != nil {
 		if err := g.open(); err != nil {
 			return 0, err
@@ -232,7 +232,7 @@ func (w *work) watch(ctx context.Context, over <-chan struct{}) error {
 	}
 }
 
-// commands are those of the push, of which there is one.
+// commands are the commands of the push, of which there is one.
 func (w *work) commands() gitwire.Commands {
 	return gitwire.Commands{
 		List:         []gitwire.Command{{Old: w.order.Old, New: w.order.New, Ref: w.order.Ref}},
@@ -242,7 +242,7 @@ func (w *work) commands() gitwire.Commands {
 
 // local has this node's git take the push. Git is asked for once the pack has arrived, so that no turn waits for a
 // client. The pack's end goes to git last: a task that ends before that has pushed nothing.
-func (w *work) local(ctx, during context.Context) (ending, error) {
+func (w *work) local(ctx, during context.Context) (pushEnd, error) {
 	rep, err := w.cfg.Hosted.ReceivePack(during, w.repo.ID, hosted.Push{
 		Tenant: w.st.Tenant, Commands: w.commands(), Pack: w.pack(during), Force: w.order.Force, Progress: w.progress,
 	})
@@ -251,7 +251,7 @@ func (w *work) local(ctx, during context.Context) (ending, error) {
 	case err == nil:
 		return w.reported(rep), nil
 	case ctx.Err() != nil:
-		return ending{}, ctx.Err() // the next worker asks the ref
+		return pushEnd{}, ctx.Err() // the next worker asks the ref
 	case released:
 		return w.fate(ctx)
 	case cause != nil:
@@ -262,7 +262,7 @@ func (w *work) local(ctx, during context.Context) (ending, error) {
 }
 
 // refused is the end of a push of which git has not seen all.
-func refused(err error) ending {
+func refused(err error) pushEnd {
 	switch {
 	case errors.Is(err, hosted.ErrFull):
 		return rejected("the repository is as large as it may be")
@@ -280,9 +280,9 @@ func refused(err error) ending {
 }
 
 // reported is the end of a push by git's word.
-func (w *work) reported(rep gitwire.Report) ending {
+func (w *work) reported(rep gitwire.Report) pushEnd {
 	one, told := rep.Of(w.order.Ref)
-	e := ending{outcome: schemas.OutcomeSucceeded, unpack: rep.Unpack}
+	e := pushEnd{outcome: schemas.OutcomeSucceeded, unpack: rep.Unpack}
 	switch {
 	case rep.Unpack != gitwire.UnpackOK && one.Reason == "":
 		e = rejected(rep.Unpack)
@@ -306,11 +306,10 @@ func explained(reason string, force bool) string {
 // quiet is how long what is left of a push may take to end.
 const quiet = time.Minute
 
-// fate finds out from the branch what became of a push whose worker, or whose body, is
-// gone.
-func (w *work) fate(ctx context.Context) (ending, error) {
+// fate derives from the branch the result of a push whose worker, or whose body, is gone.
+func (w *work) fate(ctx context.Context) (pushEnd, error) {
 	if done, err := w.tasks.knows(ctx, w.st, w.order); err != nil || done {
-		return ending{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, err
+		return pushEnd{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, err
 	}
 	asked, cancel := context.WithTimeout(ctx, quiet)
 	defer cancel()
@@ -319,41 +318,41 @@ func (w *work) fate(ctx context.Context) (ending, error) {
 	case err == nil:
 		return e, nil
 	case ctx.Err() != nil:
-		return ending{}, ctx.Err()
+		return pushEnd{}, ctx.Err()
 	case w.late():
 		return unknown("the push was interrupted, and the node that has the repository could not be asked; look at the branch before the push is made again"), nil
 	default: // not this node's repository, or not now
-		return ending{}, &fault.Later{After: 2 * time.Second, Cause: err}
+		return pushEnd{}, &fault.RetryAfter{After: 2 * time.Second, Cause: err}
 	}
 }
 
-// found is what the branch says of a push. One that is at what was to be replaced was not
-// updated: so it is looked at before what the branch has, which is what it was moved back
-// from as well. Where others have pushed on since, the branch has what was pushed, unless
-// that was dropped again, and it has nothing of what was not taken.
-func (w *work) found(ctx context.Context) (ending, error) {
+// found derives the result of a push from the branch. A branch at the old object was not updated.
+// This is checked before the branch's history, because a branch that was reset to the old object
+// also has it in its history. If others have pushed since, the history contains the pushed object
+// if the push was accepted, unless it was dropped again.
+func (w *work) found(ctx context.Context) (pushEnd, error) {
 	const again = "the push was interrupted, and the branch was not updated; push again"
 	o := w.order
-	f, err := w.cfg.Hosted.Fate(ctx, w.repo.ID, w.branch(), o.New)
+	f, err := w.cfg.Hosted.PushState(ctx, w.repo.ID, w.branch(), o.New)
 	switch {
 	case errors.Is(err, hosted.ErrNoRef):
 		return unknown("the push was interrupted, and the branch is not there any more"), nil
 	case err != nil:
-		return ending{}, err
+		return pushEnd{}, err
 	case f.Head == o.New:
-		return ending{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, nil
+		return pushEnd{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, nil
 	case f.Head == o.Old, !f.Has && !o.Force:
 		return failed(schemas.GitIncomplete, again), nil
 	}
 	if f.Has && o.Force { // it may have been part of what was there before
-		before, err := w.cfg.Hosted.Fate(ctx, w.repo.ID, w.branch(), o.Old)
+		before, err := w.cfg.Hosted.PushState(ctx, w.repo.ID, w.branch(), o.Old)
 		if err != nil {
-			return ending{}, err
+			return pushEnd{}, err
 		}
 		f.Has = !before.Has
 	}
 	if f.Has {
-		return ending{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, nil
+		return pushEnd{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, nil
 	}
 	return unknown("the push was interrupted, and the branch was pushed to since; fetch, and look whether it has what was pushed"), nil
 }

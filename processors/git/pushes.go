@@ -21,7 +21,7 @@ type Ledger interface {
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	Nudge(ctx context.Context, ref schemas.Ref) error
+	Notify(ctx context.Context, ref schemas.Ref) error
 }
 
 // Catalog is the table of repositories; see internal/repos.
@@ -41,7 +41,7 @@ type Hosted interface {
 	Branch(ctx context.Context, id, branch, base, taskID string) (oid string, err error)
 	Head(ctx context.Context, id, branch string) (oid string, err error)
 	ReceivePack(ctx context.Context, id string, p hosted.Push) (gitwire.Report, error)
-	Fate(ctx context.Context, id, branch, oid string) (hosted.Fate, error)
+	PushState(ctx context.Context, id, branch, oid string) (hosted.PushState, error)
 }
 
 // Config is what Pushes, Branches and Repos need. A field without a default says so.
@@ -115,23 +115,23 @@ func (p *Pushes) Here(ctx context.Context, st *ledger.State) error {
 	if !until.IsZero() && !now.Before(until) {
 		return nil
 	}
-	return &fault.Later{After: elsewhere}
+	return &fault.RetryAfter{After: elsewhere}
 }
 
-// Execute has the push made, or finds out what became of it.
-func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+// Execute makes the push, or finds its result.
+func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
 	order, err := payload(st)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	w := &work{Pushes: p, st: st, order: order, stop: stop}
 	e, err := w.perform(ctx)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	if e.outcome == schemas.OutcomeSucceeded {
 		if err := p.tasks.pushed(ctx, st, order); err != nil {
-			return settle.Verdict{}, err
+			return settle.Outcome{}, err
 		}
 	}
 	record, err := w.evidence(e)
@@ -141,8 +141,8 @@ func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) 
 	return w.verdict(e), err
 }
 
-// Evidence is the records of the calls to an upstream. That of the push itself is left
-// by whoever finds out how it ended.
+// Evidence is the records of the calls to an upstream. The worker that finds the result of the push
+// stores that record.
 func (p *Pushes) Evidence(st *ledger.State) ([]schemas.Evidence, error) { return callRecords(st) }
 
 func callRecords(st *ledger.State) ([]schemas.Evidence, error) {
@@ -158,7 +158,7 @@ func callRecords(st *ledger.State) ([]schemas.Evidence, error) {
 }
 
 // callRecord is what one call to an upstream leaves.
-func callRecord(st *ledger.State, t ledger.Try) ([]schemas.Evidence, error) {
+func callRecord(st *ledger.State, t ledger.Attempt) ([]schemas.Evidence, error) {
 	return settle.Made(st, t, t.Method, callurl.Target(t.Method, t.URL), call.Describe(t.Result.Code))
 }
 
@@ -166,7 +166,7 @@ func callRecord(st *ledger.State, t ledger.Try) ([]schemas.Evidence, error) {
 func payload(st *ledger.State) (schemas.PushOrder, error) {
 	var o schemas.PushOrder
 	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
-		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a push", Cause: err}
+		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not an order of a push", Cause: err}
 	}
 	return o, nil
 }

@@ -231,7 +231,7 @@ func TestPushOfAnotherNode(t *testing.T) {
 			require.NoError(t, err, name)
 			continue
 		}
-		assert.Equal(t, 2*time.Second, harness.As[*fault.Later](t, err).After, name)
+		assert.Equal(t, 2*time.Second, harness.As[*fault.RetryAfter](t, err).After, name)
 	}
 
 	now = begun
@@ -275,7 +275,7 @@ func TestRefusedPackIsNotTried(t *testing.T) {
 type failing struct {
 	call.Adapter
 
-	talk   git.Talk
+	talk   git.PushCall
 	read   int64
 	failed bool
 }
@@ -300,7 +300,7 @@ func TestAWholePackIsSent(t *testing.T) {
 	t.Parallel()
 	table.Run(t, map[string]int64{"untouched": 0, "begun": 100, "small": -1}, func(t *testing.T, read int64) {
 		r := newRoom(t, options{adapter: func(next push) push {
-			return func(t git.Talk) call.Adapter { return &failing{Adapter: next(t), talk: t, read: max(read, 0)} }
+			return func(t git.PushCall) call.Adapter { return &failing{Adapter: next(t), talk: t, read: max(read, 0)} }
 		}})
 		asked := 0
 		repo := r.streamed(&streaming{answer: func(_ http.ResponseWriter, _ *http.Request, git func(io.Writer)) {
@@ -395,13 +395,13 @@ func TestABranchIsLookedForAgain(t *testing.T) {
 	now := time.Now()
 	up := &away{}
 	r := newRoom(t, options{pause: 10 * time.Second, now: func() time.Time { return now }, adapter: func(next push) push {
-		return func(t git.Talk) call.Adapter { return &awayOnce{next(t), up, t.Commands.List[0].New} }
+		return func(t git.PushCall) call.Adapter { return &awayOnce{next(t), up, t.Commands.List[0].New} }
 	}})
 	repo := r.proxy()
 	order := schemas.TaskOrder{Repo: repo.Name}
 	st := r.accept(schemas.KindTask, taskID, order)
 	_, err := r.branches.Open(t.Context(), st, order, branch)
-	rest := harness.As[*call.Rest](t, err)
+	rest := harness.As[*call.Deferral](t, err)
 	st = r.rested(st, rest)
 	now = now.Add(11 * time.Second)
 

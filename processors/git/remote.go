@@ -16,22 +16,22 @@ import (
 
 // remote has the push made at the repository's upstream, as far as the log does not hold that
 // it was.
-func (w *work) remote(ctx context.Context) (ending, error) {
+func (w *work) remote(ctx context.Context) (pushEnd, error) {
 	c := w.commands()
 	c.Capabilities = capabilities(w.order)
 	t := remoteTask(w.st, w.repo, c, w.cfg.Recorder)
 	t.Stop, t.TaskID, t.Timeout = w.stop, w.order.TaskID, w.cfg.Timeout
-	t.Via = w.cfg.Upstream.Adapter(Talk{Commands: c, Progress: w.progress, Pack: func() (io.Reader, int64, error) {
+	t.Via = w.cfg.Upstream.Adapter(PushCall{Commands: c, Progress: w.progress, Pack: func() (io.Reader, int64, error) {
 		if w.spool == nil {
 			return nil, 0, errGone
 		}
 		return w.pack(ctx), w.size.Load(), nil
 	}})
 	r, err := w.cfg.Upstream.Caller.Run(ctx, t)
-	if rest, waits := errors.AsType[*call.Rest](err); waits || err == nil && !r.Again.IsZero() {
+	if rest, waits := errors.AsType[*call.Deferral](err); waits || err == nil && !r.Again.IsZero() {
 		return w.tooLong(rest, r), nil
 	} else if err != nil {
-		return ending{}, err
+		return pushEnd{}, err
 	}
 	whole, cause := w.ended()
 	return w.judge(ctx, r, whole, cause)
@@ -39,26 +39,25 @@ func (w *work) remote(ctx context.Context) (ending, error) {
 
 // tooLong is the end of a push of which nothing was sent, and nothing could be for a while: its
 // body does not wait for that, since its client does not.
-func (w *work) tooLong(rest *call.Rest, r call.Result) ending {
+func (w *work) tooLong(rest *call.Deferral, r call.Result) pushEnd {
 	switch {
 	case w.spool == nil:
 		return unsent()
-	case rest != nil && rest.For != schemas.WaitRule:
-		return rejected("calls to the repository's upstream are held back just now (" + rest.For + "); nothing was sent, push again later")
+	case rest != nil && rest.Reason != schemas.WaitRule:
+		return rejected("calls to the repository's upstream are held back just now (" + rest.Reason + "); nothing was sent, push again later")
 	case rest != nil:
 		return rejected("the traffic rules hold the push back for longer than it can wait; nothing was sent, push again when they let it pass")
 	}
 	return rejected("the repository's upstream could not be asked: " + call.Describe(r.Last.Result.Code) + "; nothing was sent, push again later")
 }
 
-func unsent() ending {
+func unsent() pushEnd {
 	return failed(schemas.GitIncomplete, "the push was interrupted before anything of it was sent; push again")
 }
 
 var errGone = errors.New("the body of the push is not here any more")
 
-// capabilities are those that the upstream is told of: a report always, for somebody
-// has to know how it ended.
+// capabilities are sent to the upstream: always a report, because the result must be known.
 func capabilities(o schemas.PushOrder) []string {
 	list := []string{gitwire.CapReport}
 	if o.SideBand {
@@ -83,7 +82,7 @@ func remoteTask(st *ledger.State, repo schemas.Repo, c gitwire.Commands, to sett
 			Method: postMethod, URL: repo.UpstreamURL + "/" + schemas.GitReceivePack, AllowlistKey: repo.AllowlistKey,
 			Headers: headers(gitwire.ResultType(schemas.GitReceivePack), 0), Body: body, TextBody: true,
 		},
-		Record: func(ctx context.Context, t ledger.Try) error {
+		Record: func(ctx context.Context, t ledger.Attempt) error {
 			records, err := callRecord(st, t)
 			if err != nil {
 				return err
@@ -93,9 +92,9 @@ func remoteTask(st *ledger.State, repo schemas.Repo, c gitwire.Commands, to sett
 	}
 }
 
-// judge is the end of a push by what became of its call. Whole says that all of the pack
+// judge derives the end of a push from the result of its call. whole reports that the complete pack
 // was sent, as far as this worker has sent it, and cause why not.
-func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error) (ending, error) {
+func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error) (pushEnd, error) {
 	switch {
 	case r.Canceled:
 		return canceled(errStopped.Error() + "; nothing was sent"), nil
@@ -109,7 +108,7 @@ func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error
 	res := r.Last.Result
 	switch {
 	case r.Failed && res.Code.Denied():
-		return ending{outcome: schemas.OutcomeDenied, code: res.Code, reason: call.Describe(res.Code)}, nil
+		return pushEnd{outcome: schemas.OutcomeDenied, code: res.Code, reason: call.Describe(res.Code)}, nil
 	case w.spool != nil && !whole && cause != nil:
 		return w.kept(cause), nil
 	case r.Last.Mocked():
@@ -126,24 +125,24 @@ func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error
 }
 
 // deny is the end of a push that policy refused.
-func (w *work) deny(ctx context.Context, r call.Result) (ending, error) {
+func (w *work) deny(ctx context.Context, r call.Result) (pushEnd, error) {
 	target := remoteTarget(w.repo)
 	if err := settle.Deny(ctx, w.cfg.Recorder, w.st, 0, postMethod, target, r.Decision); err != nil {
-		return ending{}, err
+		return pushEnd{}, err
 	}
-	return ending{
+	return pushEnd{
 		outcome: schemas.OutcomeDenied, code: r.Decision.Code,
 		reason: "policy does not let the push to the repository's upstream pass: " + r.Decision.Reason,
 	}, nil
 }
 
 // answered is the end of a push that the upstream has answered.
-func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause error) (ending, error) {
-	word, status, err := readWord(ctx, w.cfg.Upstream.Answers, r.Last)
+func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause error) (pushEnd, error) {
+	word, status, err := readReport(ctx, w.cfg.Upstream.Answers, r.Last)
 	early := w.spool != nil && !whole
 	switch {
 	case err != nil:
-		return ending{}, err
+		return pushEnd{}, err
 	case early && cause != nil:
 		return w.kept(cause), nil
 	case r.Last.Mocked() && status == statusOK:
@@ -165,20 +164,20 @@ func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause er
 		e.unpack = word.Unpack
 		return e, nil
 	}
-	return ending{outcome: schemas.OutcomeSucceeded, unpack: word.Unpack}, nil
+	return pushEnd{outcome: schemas.OutcomeSucceeded, unpack: word.Unpack}, nil
 }
 
-// lost asks the upstream's branch what became of a push whose answer was lost.
-func (w *work) lost(ctx context.Context) (ending, error) {
+// lost derives from the upstream's branch the result of a push whose answer was lost.
+func (w *work) lost(ctx context.Context) (pushEnd, error) {
 	if done, err := w.tasks.knows(ctx, w.st, w.order); err != nil || done {
-		return ending{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, err
+		return pushEnd{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, err
 	}
-	refs, err := w.cfg.Upstream.Forward.refs(ctx, asking(w.st, w.order.TaskID), w.repo, w.order.Ref)
+	refs, err := w.cfg.Upstream.Forward.refs(ctx, callerOf(w.st, w.order.TaskID), w.repo, w.order.Ref)
 	switch {
 	case ctx.Err() != nil:
-		return ending{}, ctx.Err()
+		return pushEnd{}, ctx.Err()
 	case err == nil && at(refs, w.order.Ref) == w.order.New:
-		return ending{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, nil
+		return pushEnd{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, nil
 	}
 	return unknown("the answer of the repository's upstream was lost; fetch, and look at the branch before the push is made again"), nil
 }

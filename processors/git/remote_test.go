@@ -367,7 +367,7 @@ func TestBranchElsewhere(t *testing.T) {
 		o := schemas.TaskOrder{Repo: repo.Name, BaseRef: c.base}
 		_, err := r.branches.Open(t.Context(), r.accept(schemas.KindTask, taskID, o), o, c.branch)
 		if c.code == "" {
-			assert.Equal(t, schemas.WaitDelay, harness.As[*call.Rest](t, err).For)
+			assert.Equal(t, schemas.WaitDelay, harness.As[*call.Deferral](t, err).Reason)
 			return
 		}
 		said(t, err, c.code)

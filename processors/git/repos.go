@@ -34,31 +34,31 @@ type wanted struct {
 
 // Execute makes the repository, unless an earlier worker has made it already. All of it
 // may be done again: the same action makes the same one.
-func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
 	w := &wanted{st: st, id: identity(st)}
 	if err := json.Unmarshal(st.Action.Payload, &w.order); err != nil {
-		return settle.Verdict{}, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a repository", Cause: err}
+		return settle.Outcome{}, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not an order of a repository", Cause: err}
 	}
 	repo, err := r.make(ctx, w, stop)
 	if errors.Is(err, hosted.ErrNoRepo) { // none can be made here
-		return settle.Verdict{}, away(st, r.cfg.Now())
+		return settle.Outcome{}, away(st, r.cfg.Now())
 	}
 	said, known := errors.AsType[*fault.Error](err)
 	if err != nil && (!known || errors.Is(err, fault.ErrUnavailable)) {
-		return settle.Verdict{}, later(err)
+		return settle.Outcome{}, later(err)
 	}
-	e := ending{outcome: schemas.OutcomeSucceeded}
+	e := pushEnd{outcome: schemas.OutcomeSucceeded}
 	if err != nil {
 		e = refusal(said)
 		if err := r.undo(ctx, w); err != nil {
-			return settle.Verdict{}, err
+			return settle.Outcome{}, err
 		}
 	}
 	record, err := r.evidence(w, repo.Mode, e)
 	if err == nil {
 		err = r.cfg.Recorder.Leave(ctx, st, record)
 	}
-	v := settle.Verdict{Outcome: e.outcome, Code: e.code, Message: e.reason}
+	v := settle.Outcome{Outcome: e.outcome, Code: e.code, Message: e.reason}
 	if e.code == "" {
 		repo.ID, repo.Tenant = "", ""
 		v.Result = repo
@@ -66,17 +66,16 @@ func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 	return v, err
 }
 
-// later has a failure of the system's looked at again. That somebody else was first on
-// another log is not the action's own fence.
+// later retries a system failure. A lost race on another log does not fence this action.
 func later(err error) error {
 	if errors.Is(err, fault.ErrFenced) {
-		return &fault.Later{Cause: errBusy}
+		return &fault.RetryAfter{Cause: errBusy}
 	}
 	return err
 }
 
 // refusal is the end of what is not made.
-func refusal(why *fault.Error) ending {
+func refusal(why *fault.Error) pushEnd {
 	e := failed(why.Code, why.Message)
 	switch {
 	case why.Code.Denied():
@@ -89,8 +88,7 @@ func refusal(why *fault.Error) ending {
 	return e
 }
 
-// Evidence is empty: that of a repository is left by whoever finds out how its making
-// ended.
+// Evidence is empty: the worker that finds the result of a repository's creation stores its record.
 func (r *Repos) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
 
 // identity is the id of the repository that an action makes.
@@ -137,7 +135,7 @@ func (r *Repos) undo(ctx context.Context, w *wanted) error {
 	there, err := r.cfg.Repos.Get(ctx, w.st.Tenant, w.order.Name)
 	switch {
 	case err == nil && there.By == w.st.ID:
-		return &fault.Later{Cause: errBusy} // by now; then it is made
+		return &fault.RetryAfter{Cause: errBusy} // by now; then it is made
 	case err != nil && !errors.Is(err, fault.ErrNotFound):
 		return err
 	}
@@ -146,14 +144,14 @@ func (r *Repos) undo(ctx context.Context, w *wanted) error {
 	if err == nil || errors.Is(err, hosted.ErrNoRepo) || late && ctx.Err() == nil {
 		return nil
 	}
-	return &fault.Later{After: again, Cause: err}
+	return &fault.RetryAfter{After: again, Cause: err}
 }
 
 func used(name string) error {
 	return fault.New(schemas.Conflict, "there is a repository "+name+" already; choose another name")
 }
 
-// bounded is ctx until the action is to stop or its time is up; end says which it was.
+// bounded is ctx until the action must stop or its deadline has passed; end returns which it was.
 func (r *Repos) bounded(ctx context.Context, w *wanted, stop call.Stop) (bounded context.Context, end func() error) {
 	bounded, cancel := context.WithCancelCause(ctx)
 	forget := stop.AfterFunc(func() { cancel(errCanceled) })
@@ -196,7 +194,7 @@ func (r *Repos) fill(ctx context.Context, w *wanted, repo schemas.Repo) (schemas
 		case errors.Is(err, hosted.ErrNoRef):
 			return repo, noDefault(w.order.DefaultBranch)
 		case err != nil:
-			return repo, notCopied(err)
+			return repo, importError(err)
 		}
 		return repo, nil
 	default:
@@ -216,7 +214,7 @@ func (r *Repos) elsewhere(ctx context.Context, w *wanted, repo schemas.Repo) (sc
 	if w.order.DefaultBranch != "" {
 		prefixes = append(prefixes, schemas.RefOf(w.order.DefaultBranch))
 	}
-	refs, err := r.cfg.Upstream.Forward.refs(ctx, asking(w.st, ""), repo, append(prefixes, "refs/heads/")...)
+	refs, err := r.cfg.Upstream.Forward.refs(ctx, callerOf(w.st, ""), repo, append(prefixes, "refs/heads/")...)
 	if err != nil {
 		return repo, err
 	}
@@ -243,8 +241,8 @@ func noDefault(name string) error {
 	return fault.New(schemas.ValidationError, "the repository has no branch "+name+"; name one that it has as default_branch")
 }
 
-// notCopied is why an import came to nothing. A failure of the system's stays one.
-func notCopied(err error) error {
+// importError is the error of a failed import. A system failure stays one.
+func importError(err error) error {
 	var x *hosted.ExitError
 	switch {
 	case errors.Is(err, errImport):
@@ -264,7 +262,7 @@ func notCopied(err error) error {
 // repoID follows an action's id in the id of the record of its repository.
 const repoID = ".repo"
 
-func (r *Repos) evidence(w *wanted, mode schemas.RepoMode, e ending) (schemas.Evidence, error) {
+func (r *Repos) evidence(w *wanted, mode schemas.RepoMode, e pushEnd) (schemas.Evidence, error) {
 	doc, err := ledger.Encode(schemas.RepoAudit{Repo: w.order.Name, Mode: mode, Result: cmp.Or(string(e.code), schemas.AuditOK)})
 	return schemas.Evidence{
 		ID: w.st.ID + repoID, Tenant: w.st.Tenant, ActionID: w.st.ID, Kind: schemas.EvidenceRepo, Code: e.code, Payload: doc,

@@ -25,7 +25,7 @@ import (
 )
 
 // make performs the making of a repository.
-func (r *room) make(id string, o schemas.RepoOrder) settle.Verdict {
+func (r *room) make(id string, o schemas.RepoOrder) settle.Outcome {
 	r.t.Helper()
 	st := r.accept(schemas.KindRepo, id, o)
 	v, err := r.repos.Execute(r.t.Context(), st, r.stop)

@@ -40,7 +40,7 @@ func (*denial) Error() string { return "policy does not let the request pass" }
 // roundTrip is one request and what is known of it.
 type roundTrip struct {
 	*Forward
-	who    asker
+	who    caller
 	q      request
 	call   schemas.HTTPCall
 	start  time.Time
@@ -125,7 +125,7 @@ func (v *roundTrip) once(ctx context.Context, read readAnswer) error {
 
 // send asks policy for the last time and sends. A reload of it waits until the first
 // byte is on its way.
-func (v *roundTrip) send(ctx context.Context, line *dial.Line) (*outbound.Stream, error) {
+func (v *roundTrip) send(ctx context.Context, line *dial.Base) (*outbound.Stream, error) {
 	fresh, d, leave := v.guard.Begin(v.pass)
 	defer leave()
 	if !fresh.Valid() {
@@ -181,7 +181,7 @@ func (v *roundTrip) end(ctx context.Context, err error) error {
 }
 
 // try is the request as an attempt.
-func (v *roundTrip) try(err error) ledger.Try {
+func (v *roundTrip) try(err error) ledger.Attempt {
 	var code schemas.Code
 	sent := v.sent
 	if failed, ok := errors.AsType[*fault.Call](err); ok {
@@ -190,7 +190,7 @@ func (v *roundTrip) try(err error) ledger.Try {
 		code = told.Code // an answer of any status is one
 	}
 	digest := sha256.Sum256(append([]byte(v.call.Method+"\x00"+v.call.URL+"\x00"), v.q.body...)) // names it without its content
-	return ledger.Try{
+	return ledger.Attempt{
 		Attempt: schemas.Attempt{
 			Number: 1, Class: schemas.ClassSafe, Worker: v.cfg.Worker, Decision: v.pass.Decision(), Digest: hex.EncodeToString(digest[:]),
 		},

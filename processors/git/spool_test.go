@@ -172,17 +172,17 @@ func (r *room) bare() git.Config {
 }
 
 // left asserts that somebody else is to look, and gives when.
-func left(t *testing.T, err error) *call.Rest {
+func left(t *testing.T, err error) *call.Deferral {
 	t.Helper()
-	rest := harness.As[*call.Rest](t, err)
-	require.Equal(t, schemas.WaitDelay, rest.For)
+	rest := harness.As[*call.Deferral](t, err)
+	require.Equal(t, schemas.WaitDelay, rest.Reason)
 	return rest
 }
 
 // rested writes down what a pipeline does.
-func (r *room) rested(st *ledger.State, rest *call.Rest) *ledger.State {
+func (r *room) rested(st *ledger.State, rest *call.Deferral) *ledger.State {
 	r.t.Helper()
-	harness.Append(r.t, r.ledger, st, schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.For, Until: rest.Until}})
+	harness.Append(r.t, r.ledger, st, schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.Reason, Until: rest.Until}})
 	return r.again(st)
 }
 
@@ -195,7 +195,7 @@ func TestABranchIsLeftToWhoHasTheRepository(t *testing.T) {
 	o := schemas.TaskOrder{Repo: repo.Name}
 	st := r.accept(schemas.KindTask, taskID, o)
 	here := git.NewBranches(r.bare())
-	open := func() *call.Rest {
+	open := func() *call.Deferral {
 		_, err := here.Open(t.Context(), st, o, branch)
 		return left(t, err)
 	}

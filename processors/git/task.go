@@ -73,19 +73,19 @@ func (t tasks) pushed(ctx context.Context, push *ledger.State, o schemas.PushOrd
 		case err != nil:
 			return err
 		case has(st, push.ID): // its writer may have died before the next line
-			return t.ledger.Nudge(ctx, st.Ref)
+			return t.ledger.Notify(ctx, st.Ref)
 		}
 		err = t.ledger.Append(ctx, st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{
 			What: schemas.TaskPushed, Status: s.Status, Lease: o.Lease, Head: o.New, Push: push.ID,
 		}})
 		switch {
 		case err == nil:
-			return t.ledger.Nudge(ctx, st.Ref) // its worker announces it
+			return t.ledger.Notify(ctx, st.Ref) // its worker announces it
 		case !errors.Is(err, fault.ErrFenced): // that is not the push's own fence
-			return &fault.Later{Cause: err}
+			return &fault.RetryAfter{Cause: err}
 		}
 	}
-	return &fault.Later{Cause: errBusy}
+	return &fault.RetryAfter{Cause: errBusy}
 }
 
 var errBusy = errors.New("the task's log is busy")

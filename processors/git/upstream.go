@@ -26,7 +26,7 @@ type Upstream struct {
 	Caller  *call.Caller
 	Answers call.Answers
 	// Adapter returns the adapter of one push; see Forward.Push.
-	Adapter func(Talk) call.Adapter
+	Adapter func(PushCall) call.Adapter
 }
 
 const (
@@ -86,8 +86,8 @@ func NewForward(g *guard.Guard, c *outbound.Client, r settle.Leaver, cfg Forward
 	return &Forward{g, c, r, cfg}
 }
 
-// asker is for whom an upstream is asked.
-type asker struct {
+// caller is for whom an upstream is asked.
+type caller struct {
 	// action is under whose name the evidence is left, and kind what it is done for.
 	action    schemas.Ref
 	kind      schemas.Kind
@@ -98,9 +98,9 @@ type asker struct {
 	hides func(ref string) bool
 }
 
-// asking is the asker of what is done for an action.
-func asking(st *ledger.State, taskID string) asker {
-	return asker{action: st.Ref, kind: st.Kind, taskID: taskID, principal: st.Action.Principal, entries: st.Action.Entries}
+// callerOf is the asker of what is done for an action.
+func callerOf(st *ledger.State, taskID string) caller {
+	return caller{action: st.Ref, kind: st.Kind, taskID: taskID, principal: st.Action.Principal, entries: st.Action.Entries}
 }
 
 // request is one request to a repository's upstream.
@@ -117,7 +117,7 @@ type request struct {
 type readAnswer func(r io.Reader, mocked bool) error
 
 // ask makes one request, has read take the answer, and leaves evidence. It returns read's error.
-func (f *Forward) ask(ctx context.Context, who asker, repo schemas.Repo, q request, read readAnswer) error {
+func (f *Forward) ask(ctx context.Context, who caller, repo schemas.Repo, q request, read readAnswer) error {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.Timeout)
 	defer cancel()
 	v := &roundTrip{Forward: f, who: who, q: q, start: f.cfg.Now()}
@@ -134,7 +134,7 @@ func (f *Forward) ask(ctx context.Context, who asker, repo schemas.Repo, q reque
 
 // stream sends a request over a line, with what the policy's entry adds. The secrets in that are read as late
 // as can be.
-func (f *Forward) stream(ctx context.Context, line *dial.Line, q outbound.Request, most int64) (*outbound.Stream, added.Additions, error) {
+func (f *Forward) stream(ctx context.Context, line *dial.Base, q outbound.Request, most int64) (*outbound.Stream, added.Additions, error) {
 	own, err := added.Read(ctx, f.cfg.Secrets, line.Pass)
 	if err != nil {
 		return nil, own, err

@@ -7,9 +7,9 @@ import (
 	"weir/schemas"
 )
 
-// gate knows the calls that were let pass and have not begun. Between the last
-// look at the policy and the first byte lie a secret to be read and a scheduler;
-// without the gate a reload could be acknowledged in there.
+// gate tracks the permitted calls that have not started. A call reads a secret and waits for the
+// scheduler between the last policy check and its first byte; without the gate a reload could be
+// acknowledged in between.
 type gate struct {
 	mu      sync.Mutex
 	now     *epoch
@@ -69,9 +69,8 @@ func (g *gate) turn() []*epoch {
 	return append([]*epoch(nil), open...)
 }
 
-// Begin is Renew at the last moment: the call that it lets pass must begin at
-// once. Leave is to be called when its first byte is on its way or it is given
-// up, and may be called more than once.
+// Begin is Renew at the last moment: a permitted call must begin at once. Call leave when its first
+// byte is sent or the call is given up; repeated calls are allowed.
 func (g *Guard) Begin(p Pass) (fresh Pass, d schemas.Decision, leave func()) {
 	leave = g.gate.enter() // before the policy is read: see Settle
 	fresh, d = g.Renew(p)

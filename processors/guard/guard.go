@@ -1,7 +1,6 @@
-// Package guard asks about one call, right before it is made: first the traffic
-// rules of its tenant what they make of it, then policy about what they leave. It
-// hands out the Pass without which nothing can be sent. A Pass is good for as long
-// as the policy and the rules that gave it: whoever holds one for any time asks again.
+// Package guard evaluates one call right before it is made: first the tenant's traffic rules, then
+// policy on the result. It issues the Pass that every call needs. A Pass is only valid under the
+// policy and rules that issued it: after any wait, evaluate again.
 package guard
 
 import (

@@ -92,8 +92,8 @@ func (p Pass) Delay() time.Duration { return p.effect.Delay }
 // DelayedBy are the ids of the rules that do.
 func (p Pass) DelayedBy() []string { return p.effect.Delays }
 
-// DelayEnds is when the first of the rules that hold the call back expires, and it is
-// to be asked about anew; zero: none does.
+// DelayEnds is when the first of the delaying rules expires and the call must be evaluated again;
+// zero: none does.
 func (p Pass) DelayEnds() time.Time { return p.effect.Until }
 
 // Replaced is closed when other rules come into force than those that were asked;
@@ -125,8 +125,8 @@ func (p Pass) RuleTypes() []string {
 	return types
 }
 
-// Headers are what the entry adds, with their placeholders. A hop sends none of
-// them, and has them all the same: what it leads to may know their secrets.
+// Headers are the entry's additions, with their placeholders. A hop does not send them but has
+// them, because its target may know their secrets.
 func (p Pass) Headers() map[string]string { return p.added.headers }
 
 // Traced reports whether the entry has the call's span told to the target.
@@ -146,8 +146,8 @@ func (p Pass) Query() map[string]string { return p.added.query }
 // same terms as Headers.
 func (p Pass) Body() map[string]string { return p.added.body }
 
-// Credentials are the headers in which the caller sends credentials of its own. A call to
-// another origin sends none of them; its answer is scrubbed of them anyway.
+// Credentials are the headers with the caller's own credentials. A call to another origin does not
+// send them; its answer is redacted anyway.
 func (p Pass) Credentials() []schemas.Header { return p.added.own }
 
 // Class is what may be done if the call's result is lost.

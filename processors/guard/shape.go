@@ -10,9 +10,9 @@ import (
 
 // Rules are the traffic rules of all tenants.
 type Rules interface {
-	// InForce is the set that a tenant's calls go by now, nil where it has none, and
-	// a channel that is closed when another comes into force. With an error, nobody
-	// knows what the rules are: nothing may be sent as if there were none.
+	// InForce is the current rule set of a tenant, nil if there is none, and a channel that is
+	// closed when another comes into force. After an error the rules are unknown, and nothing may
+	// be sent as if there were none.
 	InForce(tenant string) (set *traffic.Set, replaced <-chan struct{}, err error)
 }
 
@@ -39,9 +39,8 @@ func (g *Guard) shape(call schemas.HTTPCall, s judge.Scope) (shaping, error) {
 	return shaping{judge.Shape(set, call, s, time.Now()), replaced, !set.Expires(), none.asked}, nil
 }
 
-// Reshaped reports whether the rules now make something else of p's call than they
-// did when they were asked, or cannot be read any more: then p is good for nothing,
-// and the call is to be asked about anew.
+// Reshaped reports whether the rules now change p's call differently than before, or are
+// unreadable: then p is invalid, and the call must be evaluated again.
 func (g *Guard) Reshaped(p Pass) bool {
 	if p.lasting {
 		select {

@@ -36,9 +36,9 @@ type Places interface {
 
 // Notifier notifies workers of an action.
 type Notifier interface {
-	// Nudge wakes it now.
-	Nudge(ctx context.Context, ref schemas.Ref) error
-	// Requeue queues one that has not begun once more.
+	// Notify wakes it now.
+	Notify(ctx context.Context, ref schemas.Ref) error
+	// Requeue queues an action again that has not started.
 	Requeue(ctx context.Context, ref schemas.Ref) error
 }
 
@@ -52,8 +52,7 @@ type Config struct {
 	Layout schemas.Layout
 	// Worker names this process in the places.
 	Worker string
-	// Alone says that no other process works on this log: nobody's hold on a partition
-	// is waited for, and none is renewed.
+	// Alone: no other process works on this log, so partitions are not leased.
 	Alone bool
 	// Every is how often there is a round, and a hold on a partition is renewed; one that
 	// was not renewed for three rounds is taken over. Default 5 s.
@@ -95,9 +94,8 @@ func (c Config) withDefaults() Config {
 // takeover is how many rounds a hold on a partition outlives its holder.
 const takeover = 3
 
-// Janitor looks through all partitions, one goroutine each. Any number of them may run on
-// one log: a partition is one's at a time, and if two should hold one, what is nudged twice
-// is looked at twice.
+// Janitor scans all partitions, one goroutine each. Several may run on one log: one janitor holds a
+// partition at a time, and if two do, an action is only notified twice.
 type Janitor struct {
 	log      Log
 	places   Places

@@ -54,7 +54,7 @@ func newYard(t *testing.T) *yard {
 }
 
 func (y *yard) Nudge(ctx context.Context, ref schemas.Ref) error {
-	return y.note(ctx, y.nudged, ref, y.led.Nudge)
+	return y.note(ctx, y.nudged, ref, y.led.Notify)
 }
 
 func (y *yard) Requeue(ctx context.Context, ref schemas.Ref) error {

@@ -45,7 +45,7 @@ type partition struct {
 
 	length uint64    // the log's newest sequence
 	noted  time.Time // when that was
-	aged   uint64    // what it was before: up to there all is old enough
+	aged   uint64    // its former value: all records up to it are old enough
 }
 
 func (p *partition) key() string { return strconv.Itoa(p.number) }
@@ -62,7 +62,7 @@ func (p *partition) hold(ctx context.Context) error {
 	if p.mine && rec.Seq == p.revision {
 		return nil
 	}
-	// Whoever held it has stored something since, or nobody was here before.
+	// The former holder has stored something since, or the partition is new.
 	if rec.Seq != p.revision || p.since.IsZero() {
 		p.mine, p.revision, p.since = false, rec.Seq, time.Now()
 	}
@@ -94,7 +94,7 @@ func (p *partition) save(ctx context.Context) error {
 	}
 	revision, err := p.places.Put(ctx, p.key(), value, p.revision)
 	if err != nil {
-		p.mine = false // or nobody knows: the next round reads it back
+		p.mine = false // or unknown: the next round reads it back
 		return err
 	}
 	p.mine, p.revision, p.since, p.saved, p.dirty = true, revision, time.Now(), time.Now(), false
@@ -109,8 +109,8 @@ func (p *partition) renew(ctx context.Context) error {
 	return nil
 }
 
-// keep has an action looked at again when it is due. Those that are due soonest are kept; of
-// those for which there is no room the first is where to walk from once more.
+// keep schedules an action for a check when it is due. It keeps those due soonest; the scan starts
+// again at the first one that found no space.
 func (p *partition) keep(o open) {
 	p.dirty = true
 	at, known := slices.BinarySearchFunc(p.Open, o, bySeq)

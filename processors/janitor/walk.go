@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// every is every record: to find those of a filter, and how many are left, the server looks
-	// at each subject that it has.
+	// every matches every record: with a filter, the server would check each of its subjects to
+	// find and count the matches.
 	every       = ">"
 	pageRecords = 1024
 	pageSize    = 1 << 20
-	// leisure is how many times as long as a page took the walk rests behind it, so that
-	// it takes a tenth of one processor a partition at most, however much there is to look at.
+	// leisure: after each page the scan rests this many times its duration, so that it uses at most
+	// a tenth of a processor for each partition.
 	leisure = 9
 )
 
@@ -101,10 +101,9 @@ func (p *partition) due(ctx context.Context, o open) error {
 	return p.look(ctx, records[0])
 }
 
-// page reads on, and looks at the actions that were accepted long enough ago and did not end soon
-// after: by the log's clock, or
-// because the log held them long enough ago by this process's. Records of a server whose
-// clock was ahead would else keep all that is behind them from being looked at.
+// page reads a page, and checks the actions that were accepted long enough ago and did not end soon
+// after. Age is measured by the log's clock, or by how long this process has seen the record.
+// Otherwise records of a server with a fast clock would block the check of all later ones.
 func (p *partition) page(ctx context.Context) (more bool, err error) {
 	records, more, err := p.log.Page(ctx, p.stream, every, p.Seq+1, pageRecords, pageSize)
 	if err != nil {
@@ -139,7 +138,7 @@ func (p *partition) look(ctx context.Context, rec schemas.Record) error {
 	o := open{Seq: rec.Seq}
 	ref, _, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {
-		p.forget(o) // nobody's
+		p.forget(o) // has no owner
 		return nil  //nolint:nilerr // a worker parks it
 	}
 	ended, err := p.ended(ctx, ref)
@@ -173,10 +172,10 @@ func (p *partition) look(ctx context.Context, rec schemas.Record) error {
 			return err
 		}
 		p.keep(o)
-		p.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "action requeued that has not begun", attrs...)
+		p.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "queued action requeued", attrs...)
 		return nil
 	}
-	if err := p.notifier.Nudge(ctx, ref); err != nil {
+	if err := p.notifier.Notify(ctx, ref); err != nil {
 		return err
 	}
 	p.keep(o)

@@ -33,14 +33,14 @@ func New(p message.Publisher, m Metrics, log *slog.Logger) *Parker {
 	return &Parker{publisher: p, metrics: m, log: log, now: time.Now}
 }
 
-// kept is how much of a message its letter holds, in bytes: in base64 that is still below
-// 1 MiB, which is the largest message of a server that nobody told otherwise. A letter that
-// no server took would bring the message back for ever.
+// kept is how many bytes of a message its dead letter holds: in base64 that is below 1 MiB, the
+// default maximum message of a server. A dead letter above that limit would redeliver the message
+// forever.
 const kept = 512 << 10
 
 // Park stores the dead letter; of a message over 512 KiB, its beginning. Within the broker's window for repeats the letter
 // of one message is stored once, however often the message is delivered.
-func (p *Parker) Park(ctx context.Context, rec schemas.Record, why *fault.Parked) error {
+func (p *Parker) Park(ctx context.Context, rec schemas.Record, why *fault.Terminal) error {
 	letter := schemas.DeadLetter{
 		Time: p.now().UTC(), Code: why.Code, Reason: why.Reason,
 		Subject: rec.Subject, Sequence: rec.Seq, Data: rec.Data,

@@ -7,12 +7,11 @@ import (
 	"weir/schemas"
 )
 
-// Failure is the message of a call that was permitted and came to nothing.
+// Failure is the message of a permitted call that failed.
 func Failure(cause string) error { return errors.New("http connector failed: " + cause) }
 
-// Denied is the message of a call that policy refuses, word for word as
-// controllers know it. The URL is shown as the decision gave it, without what
-// stands before the host's '@'.
+// Denied is the message of a call that policy refuses, in the exact text that controllers know. The
+// URL is shown as in the decision, without the user before the host's '@'.
 func (v View) Denied(d schemas.Decision) string {
 	if d.Code == schemas.DenyKeyUnknown {
 		return "unknown allowlist key '" + v.key + "'"

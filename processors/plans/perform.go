@@ -33,22 +33,22 @@ func (p *Plans) Eager() {}
 
 // Execute carries the decisions out in order. One that fails does not keep the
 // others from being tried; a cancel or the deadline does.
-func (p *Plans) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+func (p *Plans) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
 	plan, err := payload(st)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	return p.Carry(ctx, st, plan, stop)
 }
 
 // Carry is Execute for a plan that an action of another kind holds.
-func (p *Plans) Carry(ctx context.Context, st *ledger.State, plan schemas.PlanRequest, stop call.Stop) (settle.Verdict, error) {
+func (p *Plans) Carry(ctx context.Context, st *ledger.State, plan schemas.PlanRequest, stop call.Stop) (settle.Outcome, error) {
 	end := tally{}
 	steps := make([]Step, 0, len(plan.Plan.Decisions))
 	for i, d := range plan.Plan.Decisions {
 		step, err := p.decision(ctx, st, stop, i, d, &end)
 		if err != nil {
-			return settle.Verdict{}, err
+			return settle.Outcome{}, err
 		}
 		steps = append(steps, step)
 	}
@@ -58,7 +58,7 @@ func (p *Plans) Carry(ctx context.Context, st *ledger.State, plan schemas.PlanRe
 		Kind: schemas.EvidenceConnector, Payload: closingRecord(report),
 	}
 	if err := p.recorder.Leave(ctx, st, closing); err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	return end.verdict(report), nil
 }
@@ -101,14 +101,14 @@ func (p *Plans) decision(ctx context.Context, st *ledger.State, stop call.Stop, 
 	step.View = view
 	t := &call.Task{
 		State: st, Step: i, Call: c, KeyRequired: true, Stop: stop,
-		Record: func(ctx context.Context, t ledger.Try) error { return p.record(ctx, st, d, view, c, t) },
+		Record: func(ctx context.Context, t ledger.Attempt) error { return p.record(ctx, st, d, view, c, t) },
 	}
 	r, err := p.caller.Run(ctx, t)
 	switch {
 	case err != nil:
 		return step, err
 	case !r.Again.IsZero():
-		return step, &call.Rest{Until: r.Again, For: schemas.WaitDelay}
+		return step, &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay}
 	case r.Answered:
 		a := r.Last.Result.Answer // without its body where that is large
 		step.Hash, step.Snippet = a.Hash, a.Snippet
@@ -149,12 +149,12 @@ func (p *Plans) Records(st *ledger.State, plan schemas.PlanRequest) ([]schemas.E
 	var all []schemas.Evidence
 	for _, t := range st.Attempts {
 		if t.Step >= len(plan.Plan.Decisions) {
-			return nil, &fault.Parked{Code: schemas.Poison, Reason: "an attempt names a decision that the plan does not have"}
+			return nil, &fault.Terminal{Code: schemas.Poison, Reason: "an attempt names a decision that the plan does not have"}
 		}
 		d := plan.Plan.Decisions[t.Step]
 		c, view, err := Translate(d.TargetState)
 		if err != nil {
-			return nil, &fault.Parked{Code: schemas.Poison, Reason: "an attempt was made of a decision that cannot be read", Cause: err}
+			return nil, &fault.Terminal{Code: schemas.Poison, Reason: "an attempt was made of a decision that cannot be read", Cause: err}
 		}
 		records, err := evidence(st, d, view, c, t)
 		if err != nil {
@@ -165,7 +165,7 @@ func (p *Plans) Records(st *ledger.State, plan schemas.PlanRequest) ([]schemas.E
 	return all, nil
 }
 
-func (p *Plans) record(ctx context.Context, st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Try) error {
+func (p *Plans) record(ctx context.Context, st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Attempt) error {
 	records, err := evidence(st, d, v, c, t)
 	if err != nil {
 		return err
@@ -175,7 +175,7 @@ func (p *Plans) record(ctx context.Context, st *ledger.State, d schemas.PlanDeci
 
 // evidence is the connector's record of a call that was answered, and Weir's
 // own of one that was not.
-func evidence(st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Try) ([]schemas.Evidence, error) {
+func evidence(st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Attempt) ([]schemas.Evidence, error) {
 	if t.Result.Code != "" {
 		return settle.Made(st, t, c.Method, v.Fingerprint, call.Describe(t.Result.Code))
 	}
@@ -196,12 +196,12 @@ func evidence(st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCa
 func payload(st *ledger.State) (schemas.PlanRequest, error) {
 	var plan schemas.PlanRequest
 	if err := json.Unmarshal(st.Action.Payload, &plan); err != nil {
-		return plan, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a plan", Cause: err}
+		return plan, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not a plan", Cause: err}
 	}
 	return plan, nil
 }
 
-// tally counts what became of a plan's decisions.
+// tally counts the results of a plan's decisions.
 type tally struct {
 	applied, sent int
 	denied        int
@@ -252,8 +252,8 @@ func (t *tally) failure(r call.Result, v View) string {
 }
 
 // verdict is the plan's end. The report goes with every one of them.
-func (t *tally) verdict(report schemas.PlanResult) settle.Verdict {
-	v := settle.Verdict{Outcome: schemas.OutcomeFailed, Code: t.first, Result: report}
+func (t *tally) verdict(report schemas.PlanResult) settle.Outcome {
+	v := settle.Outcome{Outcome: schemas.OutcomeFailed, Code: t.first, Result: report}
 	switch {
 	case t.unknown > 0:
 		v.Outcome, v.Code, v.Message = schemas.OutcomeUnknown, schemas.OutcomeUnknownCode, schemas.UnknownText

@@ -1,6 +1,6 @@
-// Package plans performs actions of kind plan: an ordered list of decisions, one
-// call each, and the report that proves what became of them. This half of it is
-// pure: target states in, calls out; ends of calls in, reports and evidence out.
+// Package plans performs actions of kind plan: an ordered list of decisions, one call each, and the
+// report of their results. This half of it is pure: target states in, calls out; ends of calls in,
+// reports and evidence out.
 package plans
 
 import (
@@ -21,8 +21,8 @@ const (
 // reasonAllowed is the reason of every decision that was carried out.
 const reasonAllowed = "allowlist"
 
-// Step is what became of one decision. A decision fails with a Message; without
-// one it was applied, whatever the answer's status.
+// Step is the result of one decision. A decision fails with a Message; without one it was applied,
+// whatever the answer's status.
 type Step struct {
 	EffectRef string
 	// IdempotencyKey is the decision's own, not the target state's.

@@ -90,8 +90,8 @@ func method(raw json.RawMessage) string {
 	return strings.ToUpper(text(raw))
 }
 
-// body is what is to be sent: of a string its content, of anything else its
-// JSON, byte for byte. An empty string is no body.
+// body is the request body: the content of a string, or the JSON of any other value, byte for byte.
+// An empty string is no body.
 func body(raw json.RawMessage) (doc json.RawMessage, isText bool) {
 	if absent(raw) {
 		return nil, false

@@ -22,7 +22,7 @@ const keepExpired = 24 * time.Hour
 func (w *write) apply(was schemas.RuleSet, now time.Time) (schemas.RuleSet, *schemas.AgentError) {
 	doc := schemas.RuleSet{GlobalActive: was.GlobalActive, Groups: append([]string{}, was.Groups...), Rules: []schemas.Rule{}}
 	for _, r := range was.Rules {
-		// What the write is about is not dropped under its hands.
+		// The rule that the write concerns is not dropped meanwhile.
 		if r.ExpiresAt.IsZero() || now.Sub(r.ExpiresAt) <= keepExpired || w.order.Operation != schemas.OpRulesCreate && r.ID == w.order.ID {
 			doc.Rules = append(doc.Rules, r)
 		}
@@ -69,7 +69,7 @@ func (w *write) create(doc schemas.RuleSet, now time.Time) (schemas.RuleSet, *sc
 	}
 	switch limit := strconv.Itoa(w.cfg.Limit); {
 	case len(doc.Rules) > w.cfg.Limit:
-		return doc, exceeded("the tenant has " + limit + " rules, which is as many as it may have; patch one that nobody needs, or give rules expires_at: one that expired a day ago does not count")
+		return doc, exceeded("the tenant has reached the limit of " + limit + " rules; patch an unused one, or give rules expires_at: one that expired a day ago does not count")
 	case !known && len(doc.Groups) > w.cfg.Limit:
 		return doc, exceeded("the tenant has " + limit + " groups, which is as many as it may have; use one of them")
 	}

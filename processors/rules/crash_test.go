@@ -182,7 +182,7 @@ func TestUnknownAck(t *testing.T) {
 			r.bucket.Hook(func() (error, bool) { return told, stored })
 			st := r.begun(patch("a", `{"priority":5}`))
 			e := r.perform(st)
-			later := harness.As[*fault.Later](t, e.err)
+			later := harness.As[*fault.RetryAfter](t, e.err)
 			require.ErrorIs(t, later, told)
 			require.Empty(t, r.evidence(st.ID))
 			r.bucket.Hook(nil)
@@ -221,7 +221,7 @@ func TestOvertaken(t *testing.T) {
 	o := on(schemas.OpGlobalOff, "")
 	o.IfMatch = r.etag()
 	e := r.try(o)
-	later := harness.As[*fault.Later](t, e.err)
+	later := harness.As[*fault.RetryAfter](t, e.err)
 	require.NotErrorIs(t, later, fault.ErrFenced, "the pipeline would take it for the action's own fence")
 }
 
@@ -284,7 +284,7 @@ func TestOutOfReach(t *testing.T) {
 	st := r.begun(create(delay("n")))
 	r.bucket.Away(true)
 	e := r.perform(st)
-	require.ErrorAs(t, e.err, new(*fault.Later))
+	require.ErrorAs(t, e.err, new(*fault.RetryAfter))
 	require.ErrorIs(t, e.err, fault.ErrUnavailable)
 	r.bucket.Away(false)
 	require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.again(st)).Outcome)
@@ -473,7 +473,7 @@ func TestResetAgain(t *testing.T) {
 		r.start(st)
 		if tt.made {
 			r.bucket.Hook(func() (error, bool) { return fault.ErrUnavailable, true })
-			require.ErrorAs(t, r.perform(st).err, new(*fault.Later))
+			require.ErrorAs(t, r.perform(st).err, new(*fault.RetryAfter))
 			r.bucket.Hook(nil)
 		}
 		if tt.then != nil {

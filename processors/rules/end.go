@@ -16,7 +16,7 @@ type end struct {
 	// before and after are the etags around the write; the same where nothing was
 	// written.
 	before, after string
-	rule          *schemas.Rule // what was written, where it is one
+	rule          *schemas.Rule // the written rule, if it is one
 	at            time.Time     // when; zero: now
 	refusal       *schemas.AgentError
 }
@@ -61,7 +61,7 @@ func unknown(etag string) end {
 		"a worker was lost over the write, and nothing tells whether it is in; read the rules before it is sent again")
 }
 
-// other is an end for which the agent API has no word of its own.
+// other is an end without a code of its own in the agent API.
 func other(etag string, o schemas.Outcome, code schemas.Code, message string) end {
 	e := refused(etag, &schemas.AgentError{Code: schemas.InternalError, Message: message, Detail: string(code)})
 	e.outcome, e.code = o, code
@@ -69,8 +69,8 @@ func other(etag string, o schemas.Outcome, code schemas.Code, message string) en
 }
 
 // verdict is the end as the action's.
-func (w *write) verdict(e end) settle.Verdict {
-	v := settle.Verdict{Outcome: e.outcome, Code: e.code, Result: schemas.RuleResult{
+func (w *write) verdict(e end) settle.Outcome {
+	v := settle.Outcome{Outcome: e.outcome, Code: e.code, Result: schemas.RuleResult{
 		Operation: w.order.Operation, RequestID: w.order.RequestID, Rule: e.rule, RulesEtag: e.after, Error: e.refusal,
 	}}
 	if e.refusal != nil {
@@ -97,7 +97,7 @@ func (w *write) evidence(e end) (schemas.Evidence, error) {
 		id = w.st.ID + refusalID
 	}
 	after := e.after
-	if e.outcome == schemas.OutcomeUnknown { // what was found may be what the write made, or not
+	if e.outcome == schemas.OutcomeUnknown { // the set that was found may be this write's result, or not
 		after = ""
 	}
 	payload, err := ledger.Encode(schemas.RuleAudit{

@@ -114,7 +114,7 @@ func (r *room) again(st *ledger.State) *ledger.State {
 
 // ended is a write that was performed.
 type ended struct {
-	settle.Verdict
+	settle.Outcome
 
 	result schemas.RuleResult
 	err    error
@@ -126,7 +126,7 @@ func (r *room) executor() *writes.Rules {
 
 func (r *room) perform(st *ledger.State) ended {
 	v, err := r.executor().Execute(r.t.Context(), st, harness.NoStop{})
-	e := ended{Verdict: v, err: err}
+	e := ended{Outcome: v, err: err}
 	e.result, _ = v.Result.(schemas.RuleResult)
 	return e
 }

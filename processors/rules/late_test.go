@@ -36,7 +36,7 @@ func (r *room) slow(st *ledger.State) *slow {
 	worker := r.executor()
 	go func() {
 		v, err := worker.Execute(r.t.Context(), st, harness.NoStop{})
-		s.ended <- ended{Verdict: v, err: err}
+		s.ended <- ended{Outcome: v, err: err}
 	}()
 	<-sent
 	r.bucket.Hook(nil)
@@ -131,7 +131,7 @@ func TestVoidUnheard(t *testing.T) {
 		rev := r.newest().Revision
 		r.bucket.Hook(func() (error, bool) { return fault.ErrUnavailable, stored })
 		e := r.perform(st)
-		require.ErrorAs(t, e.err, new(*fault.Later))
+		require.ErrorAs(t, e.err, new(*fault.RetryAfter))
 		require.ErrorIs(t, e.err, fault.ErrUnavailable)
 		require.Empty(t, r.evidence(st.ID))
 		r.bucket.Hook(nil)
@@ -318,7 +318,7 @@ func TestTurn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := worker.Execute(ctx, second, harness.NoStop{})
-	_, later := errors.AsType[*fault.Later](err)
+	_, later := errors.AsType[*fault.RetryAfter](err)
 	require.True(t, later)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Empty(t, r.evidence(second.ID))

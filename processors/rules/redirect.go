@@ -10,10 +10,9 @@ import (
 	"weir/schemas"
 )
 
-// checkRedirect refuses a redirect that policy could never let pass, and one that
-// leads in a circle. Policy says its word about each call all the same: this is to
-// tell early. Was is the rule before; nil for a new one. A redirect that is only
-// renamed or turned off is not asked about, whatever policy says of it by now.
+// checkRedirect refuses a redirect that policy could never allow, or that forms a loop. It reports
+// such rules early; policy still decides about each call. was is the rule before; nil for a new
+// one. A redirect that is only renamed or turned off is not checked.
 func (w *write) checkRedirect(doc schemas.RuleSet, was *schemas.Rule, r schemas.Rule, now time.Time) *schemas.AgentError {
 	if r.Type != schemas.RuleRedirect {
 		return nil

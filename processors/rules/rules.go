@@ -41,7 +41,7 @@ type Rules struct {
 	policy   func() *policy.Policy
 	recorder settle.Leaver
 	cfg      Config
-	turns    *turns
+	turns    *tenantLocks
 }
 
 // New returns an executor of writes. Current gives the policy in force, which a
@@ -51,36 +51,36 @@ func New(s Sets, current func() *policy.Policy, r settle.Leaver, cfg Config) *Ru
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Rules{sets: s, policy: current, recorder: r, cfg: cfg, turns: newTurns()}
+	return &Rules{sets: s, policy: current, recorder: r, cfg: cfg, turns: newTenantLocks()}
 }
 
 // Execute makes the write, unless an earlier worker had made it already.
-func (p *Rules) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+func (p *Rules) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
 	order, err := payload(st)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	w := &write{Rules: p, st: st, order: order, begun: begun(st)}
 	e, err := w.make(ctx, stop)
 	switch {
 	case errors.Is(err, fault.ErrFenced): // it is not the action's own fence, so it is not told on
-		return settle.Verdict{}, &fault.Later{Cause: errOvertaken}
+		return settle.Outcome{}, &fault.RetryAfter{Cause: errOvertaken}
 	case err != nil:
-		return settle.Verdict{}, &fault.Later{Cause: err}
+		return settle.Outcome{}, &fault.RetryAfter{Cause: err}
 	}
 	record, err := w.evidence(e)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	if err := p.recorder.Leave(ctx, st, record); err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	return w.verdict(e), nil
 }
 
 // make makes the write in its tenant's turn. Its errors are those of carry.
 func (w *write) make(ctx context.Context, stop call.Stop) (end, error) {
-	over, err := w.turns.take(ctx, w.st.Tenant)
+	over, err := w.turns.lock(ctx, w.st.Tenant)
 	if err != nil {
 		return end{}, err
 	}
@@ -90,14 +90,14 @@ func (w *write) make(ctx context.Context, stop call.Stop) (end, error) {
 		carry = w.reset
 	}
 	e, err := carry(ctx, stop)
-	if errors.Is(err, fault.ErrFenced) { // another was first: what it wrote says what to do
+	if errors.Is(err, fault.ErrFenced) { // another writer was first: decide again from its result
 		e, err = carry(ctx, stop)
 	}
 	return e, err
 }
 
-// Evidence is empty: whether a write is in is not on the log. Whoever performs the
-// action again finds that out, and leaves what is missing.
+// Evidence is empty: the log does not show whether a write is stored. The next worker of the action
+// finds out, and stores missing evidence.
 func (p *Rules) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
 
 var errOvertaken = errors.New("the set was replaced, and the newest is not the one that replaced it")
@@ -106,10 +106,10 @@ var errOvertaken = errors.New("the set was replaced, and the newest is not the o
 func payload(st *ledger.State) (schemas.RuleOrder, error) {
 	var o schemas.RuleOrder
 	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
-		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a rule", Cause: err}
+		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not an order of a rule", Cause: err}
 	}
 	if o.Operation != schemas.OpRulesReset && !slices.Contains(schemas.AgentWrites(), o.Operation) {
-		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload names no operation that writes"}
+		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload names no operation that writes"}
 	}
 	return o, nil
 }

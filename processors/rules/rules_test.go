@@ -407,7 +407,7 @@ func TestPoison(t *testing.T) {
 		st := r.claim(on(schemas.OpGlobalOff, ""))
 		st.Action.Payload = json.RawMessage(payload)
 		e := r.perform(st)
-		parked := harness.As[*fault.Parked](t, e.err)
+		parked := harness.As[*fault.Terminal](t, e.err)
 		assert.Equal(t, schemas.Poison, parked.Code)
 	}
 	assert.Zero(t, r.newest().Revision)

@@ -19,17 +19,17 @@ type write struct {
 	order schemas.RuleOrder
 	// begun: an earlier worker may have made the write.
 	begun bool
-	// sent: this worker has sent it, and may have been told wrongly that it is not in.
+	// sent: this worker has sent it, and its reported failure may be wrong.
 	sent bool
 }
 
-// carry makes the write, or says why it is not made. An error is that of the sets,
-// and says that nobody knows yet; fault.ErrFenced says that the write is not in, or
-// that of an earlier worker is.
+// carry makes the write, or returns why it is not made. An error comes from the rule sets and means
+// that the result is unknown; fault.ErrFenced means that the write was not stored, or an earlier
+// worker's was.
 //
-// What has become of the write comes before anything else: once it is in, nothing
-// can refuse it any more. But a write that nobody can have made is held against the
-// newest etag alone, for the losers of a race are many.
+// It checks first whether the write is already stored: then it cannot be refused any more. A write
+// that no earlier worker can have made is only compared with the newest etag, because a race has
+// many losers.
 func (w *write) carry(ctx context.Context, stop call.Stop) (end, error) {
 	expected, readable := rules.Revision(w.order.IfMatch)
 	cur, err := w.sets.Newest(ctx, w.st.Tenant)
@@ -67,9 +67,9 @@ func (w *write) attempt(ctx context.Context, stop call.Stop, cur rules.Snapshot,
 // voided follows an action's id in the By of a set that was put in its own place.
 const voided = ".void"
 
-// void makes a refusal final: what an earlier worker may have sent, and has not
-// arrived, would still find the set that it expects. So the set is put in its own
-// place, under another revision, before anybody is told that the write is not made.
+// void makes a refusal final: a write that an earlier worker sent and that has not arrived yet
+// would still find its expected set. So the set is stored again under a new revision before the
+// refusal is reported.
 func (w *write) void(ctx context.Context, cur rules.Snapshot, e end) (end, error) {
 	doc := cur.Doc
 	doc.By, doc.At = w.st.ID+voided, w.cfg.Now().UTC()
@@ -109,9 +109,9 @@ func (w *write) put(ctx context.Context, cur rules.Snapshot) (end, error) {
 	return w.written(next), nil
 }
 
-// fate reads off the set that replaced the expected one whether this action wrote
-// it. Settled is false where it did not, or where it had not begun: then the write
-// is refused, if for no other reason then for this one.
+// fate derives from the set that replaced the expected one whether this action wrote it. Settled is
+// false if it did not, or if it had not started: then the write is refused, if only because its
+// etag is outdated.
 func (w *write) fate(ctx context.Context, cur rules.Snapshot, expected uint64) (e end, settled bool, err error) {
 	next, err := w.sets.After(ctx, w.st.Tenant, expected)
 	var lost bool // what replaced it, if anything did
@@ -150,17 +150,15 @@ func (w *write) written(next rules.Snapshot) end {
 	return e
 }
 
-// ended reports whether nothing more is to be begun: the write is to stop, or its
-// time is up.
+// ended reports whether nothing more may begin: the write must stop, or its deadline has passed.
 func (w *write) ended(stop call.Stop) (canceled, over bool) {
 	canceled = w.st.CancelRequested || stop.Requested()
 	deadline := w.st.Action.Deadline
 	return canceled, canceled || !deadline.IsZero() && !w.cfg.Now().Before(deadline)
 }
 
-// reset puts an empty set in the place of one that cannot be read, or says why not.
-// Its errors are those of carry. There is no etag that could say which set the asker
-// means: that nobody can read it is the condition.
+// reset replaces an unreadable set by an empty one, or returns why not. Its errors are those of
+// carry. No etag can identify such a set, so its being unreadable is the condition.
 func (w *write) reset(ctx context.Context, stop call.Stop) (end, error) {
 	cur, err := w.sets.Newest(ctx, w.st.Tenant)
 	damaged := errors.Is(err, rules.ErrUnreadable)

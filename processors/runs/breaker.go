@@ -13,13 +13,12 @@ const (
 	quarantine = 10 * time.Second
 )
 
-// breaker counts the failures of one agent in a row. Too many open it: no call is
-// let through for a while, then one alone, to see. That one closes it again or
-// keeps it open for as long once more. It is safe for concurrent use.
+// breaker counts an agent's consecutive failures. Too many open it: no call passes for a while,
+// then a single probe. Its result closes the breaker, or keeps it open for the same time again. It
+// is safe for concurrent use.
 //
-// The states and their times are the library's. It does not know which call a
-// result is of, nor of a call that shows nothing or that shows something before it
-// ends: what is told of those is turned here into what it knows.
+// The states and their times are the library's. It does not match results to calls, and does not
+// know calls without a result or with an early one; breaker translates these for it.
 type breaker struct {
 	mu    sync.Mutex // held over what asks the library more than once
 	state circuitbreaker.CircuitBreaker[any]

@@ -11,25 +11,25 @@ import (
 // time: the slots are others' as well.
 const queued = 8
 
-// desks are the desks of the agents, one a task type. A desk is that of one URL:
-// an agent that moves begins anew.
-type desks struct {
+// agentStates are the desks of the agents, one for each task type. A desk belongs to one URL: an agent
+// that moves gets a new one.
+type agentStates struct {
 	find    func(taskType string) (schemas.Agent, bool)
 	metrics Metrics
 
 	mu     sync.Mutex
-	byType map[string]*desk
+	byType map[string]*agentState
 }
 
-// of is the agent that serves a task type now, and its desk. Both are one reading:
-// whoever had read an older configuration cannot bring an older desk back.
-func (d *desks) of(taskType string) (a schemas.Agent, at *desk, found bool) {
+// of is the agent that serves a task type now, and its desk. Both are read at once, so that a
+// reader with an older configuration cannot restore an older desk.
+func (d *agentStates) of(taskType string) (a schemas.Agent, at *agentState, found bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.reread(taskType)
 }
 
-func (d *desks) reread(taskType string) (a schemas.Agent, at *desk, found bool) {
+func (d *agentStates) reread(taskType string) (a schemas.Agent, at *agentState, found bool) {
 	a, found = d.find(taskType)
 	at = d.byType[taskType]
 	if at != nil && (!found || at.url != a.URL) {
@@ -38,9 +38,9 @@ func (d *desks) reread(taskType string) (a schemas.Agent, at *desk, found bool) 
 		at = nil
 	}
 	if at == nil && found {
-		at = newDesk(taskType, a.URL, d.metrics)
+		at = newAgentState(taskType, a.URL, d.metrics)
 		if d.byType == nil {
-			d.byType = make(map[string]*desk)
+			d.byType = make(map[string]*agentState)
 		}
 		d.byType[taskType] = at
 	}
@@ -48,7 +48,7 @@ func (d *desks) reread(taskType string) (a schemas.Agent, at *desk, found bool) 
 }
 
 // refresh closes the desks of the agents that have moved or are gone.
-func (d *desks) refresh() {
+func (d *agentStates) refresh() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for taskType := range d.byType {
@@ -56,8 +56,8 @@ func (d *desks) refresh() {
 	}
 }
 
-// desk counts the runs that are with an agent, and knows whether it is well.
-type desk struct {
+// agentState counts the runs that are with an agent, and knows whether it is well.
+type agentState struct {
 	url, taskType string
 	breaker       *breaker
 	metrics       Metrics
@@ -68,14 +68,14 @@ type desk struct {
 	waiting int
 }
 
-func newDesk(taskType, url string, m Metrics) *desk {
-	d := &desk{url: url, taskType: taskType, metrics: m, places: limits.NewShares(limits.Division{})}
-	d.breaker = newBreaker(d.tell)
+func newAgentState(taskType, url string, m Metrics) *agentState {
+	d := &agentState{url: url, taskType: taskType, metrics: m, places: limits.NewShares(limits.Division{})}
+	d.breaker = newBreaker(d.reportBreaker)
 	return d
 }
 
-// tell says whether the agent is left alone, for as long as the desk is its own.
-func (d *desk) tell(open bool) {
+// reportBreaker says whether the agent is left alone, for as long as the desk is its own.
+func (d *agentState) reportBreaker(open bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.metrics != nil && !d.retired {
@@ -85,28 +85,28 @@ func (d *desk) tell(open bool) {
 
 // retire ends what the desk says of the agent. Runs that are with it still leave
 // by it.
-func (d *desk) retire() {
-	d.tell(false)
+func (d *agentState) retire() {
+	d.reportBreaker(false)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.retired = true
 }
 
 // join takes a place for a run of a tenant, or waits for one until it leaves; as limits.Shares has it.
-func (d *desk) join(tenant string, all limits.Division) (granted <-chan struct{}, leave func()) {
+func (d *agentState) join(tenant string, all limits.Division) (granted <-chan struct{}, leave func()) {
 	d.places.Resize(all)
 	return d.places.Join(tenant, 1)
 }
 
-// count says that a run has come to the agent, or has left it.
-func (d *desk) count(change int) {
+// count adds to the number of the agent's active runs.
+func (d *agentState) count(change int) {
 	if d.metrics != nil {
 		d.metrics.AgentRuns(d.taskType, change)
 	}
 }
 
 // queue joins those who wait for a place; ok is false where they are too many.
-func (d *desk) queue() (leave func(), ok bool) {
+func (d *agentState) queue() (leave func(), ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.waiting >= queued {

@@ -165,8 +165,8 @@ func TestAFullAgent(t *testing.T) {
 	for _, id := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"} {
 		begin(id)
 	}
-	rest := harness.As[*call.Rest](t, (<-ends).err)
-	assert.Equal(t, schemas.WaitCapacity, rest.For)
+	rest := harness.As[*call.Deferral](t, (<-ends).err)
+	assert.Equal(t, schemas.WaitCapacity, rest.Reason)
 	assert.Equal(t, 1, a.Hits())
 	close(hold)
 	for range 9 {
@@ -193,10 +193,10 @@ func TestWaitingForAPlace(t *testing.T) {
 				assert.Equal(t, schemas.OutcomeExpired, e.Outcome)
 				break
 			}
-			rest := harness.As[*call.Rest](t, e.err)
+			rest := harness.As[*call.Deferral](t, e.err)
 			require.Equal(t, 3*time.Second, time.Since(began))
 			delays = append(delays, time.Until(rest.Until))
-			ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.For, Until: rest.Until}}
+			ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.Reason, Until: rest.Until}}
 			harness.Append(t, r.ledger, st, ev)
 			time.Sleep(time.Until(rest.Until))
 		}
@@ -222,7 +222,7 @@ func TestWaitingForAPlace(t *testing.T) {
 		time.AfterFunc(time.Second, func() { close(r.draining) })
 		e = r.perform(r.claim("4", schemas.Run{}, time.Minute), still)
 		require.Error(t, e.err)
-		var rest *call.Rest
+		var rest *call.Deferral
 		require.NotErrorAs(t, e.err, &rest)
 	})
 }
@@ -253,12 +253,12 @@ func TestNothingToWaitFor(t *testing.T) {
 			over(r)
 			began, firsts := time.Now(), map[time.Duration]bool{}
 			for i := range 20 {
-				rest := harness.As[*call.Rest](t, r.perform(r.claim(fmt.Sprint("r", i), schemas.Run{}, time.Hour), still).err)
+				rest := harness.As[*call.Deferral](t, r.perform(r.claim(fmt.Sprint("r", i), schemas.Run{}, time.Hour), still).err)
 				firsts[rest.Until.Sub(began)] = true
 			}
 			assert.Greater(t, len(firsts), 1, "those that rest at once do not come again at once")
 			soon := r.claim("soon", schemas.Run{}, time.Second)
-			rest := harness.As[*call.Rest](t, r.perform(soon, still).err)
+			rest := harness.As[*call.Deferral](t, r.perform(soon, still).err)
 			assert.Equal(t, time.Second, rest.Until.Sub(began), "no rest goes beyond the deadline")
 			time.Sleep(time.Second)
 			e := r.perform(soon, still)
@@ -328,7 +328,7 @@ func TestAProbeThatADrainStops(t *testing.T) {
 	r.breakOff()
 	r.pass()
 	close(r.draining)
-	require.ErrorAs(t, r.perform(r.claim("6", schemas.Run{}, time.Minute), still).err, new(*fault.Later))
+	require.ErrorAs(t, r.perform(r.claim("6", schemas.Run{}, time.Minute), still).err, new(*fault.RetryAfter))
 	assert.False(t, r.remote.Pass(double.TaskType), "it is not left alone again")
 }
 

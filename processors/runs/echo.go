@@ -19,11 +19,10 @@ type echoStep struct {
 	Percent int `json:"percent"`
 }
 
-// echo answers a run's inputs as they came, after as many progress events as they
-// ask for. What the log already holds of them does not come again. The n-th is due
-// n intervals after the run was started, whoever writes it and whatever came
-// between: a long wait for it is not spent in a worker's slot.
-func (r *Runs) echo(ctx context.Context, st *ledger.State, run schemas.Run, stop call.Stop) (settle.Verdict, error) {
+// echo returns a run's inputs unchanged, after the requested number of progress events. It does not
+// repeat those on the log. The n-th is due n intervals after the run was started, whichever worker
+// writes it: a long wait for it does not occupy a worker's slot.
+func (r *Runs) echo(ctx context.Context, st *ledger.State, run schemas.Run, stop call.Stop) (settle.Outcome, error) {
 	if len(run.Inputs) == 0 {
 		run.Inputs = json.RawMessage("{}")
 	}
@@ -40,10 +39,10 @@ func (r *Runs) echo(ctx context.Context, st *ledger.State, run schemas.Run, stop
 			return early(err)
 		}
 		if err := r.progress(ctx, st, echoStep{Step: step, Steps: in.Steps, Percent: 100 * step / in.Steps}); err != nil {
-			return settle.Verdict{}, err
+			return settle.Outcome{}, err
 		}
 	}
-	return settle.Verdict{Outcome: schemas.OutcomeSucceeded, Result: schemas.RunResult{Outputs: run.Inputs}}, nil
+	return settle.Outcome{Outcome: schemas.OutcomeSucceeded, Result: schemas.RunResult{Outputs: run.Inputs}}, nil
 }
 
 // echoMember names the member that an error is about.
@@ -65,7 +64,7 @@ func began(st *ledger.State) time.Time {
 }
 
 // until waits for a time, in the slot if it is near. Its error is *closed where the
-// run ends before, and *call.Rest where the time is far.
+// run ends before, and *call.Deferral where the time is far.
 func (r *Runs) until(ctx context.Context, st *ledger.State, stop call.Stop, due time.Time) error {
 	wait := call.Within(st, time.Until(due))
 	if wait <= inline {
@@ -77,7 +76,7 @@ func (r *Runs) until(ctx context.Context, st *ledger.State, stop call.Stop, due 
 		return &closed{canceled}
 	}
 	if wait > inline {
-		return &call.Rest{Until: time.Now().Add(wait), For: schemas.WaitDelay}
+		return &call.Deferral{Until: time.Now().Add(wait), Reason: schemas.WaitDelay}
 	}
 	return nil
 }

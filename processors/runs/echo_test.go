@@ -91,7 +91,7 @@ func TestEchoByTheClock(t *testing.T) {
 		time.AfterFunc(4500*time.Millisecond, func() { close(r.draining) })
 		st := r.claim("moved", echo(slow), time.Minute)
 		e = r.perform(st, still)
-		require.ErrorAs(t, e.err, new(*fault.Later))
+		require.ErrorAs(t, e.err, new(*fault.RetryAfter))
 		st = harness.Load(t, r.ledger, st.Ref)
 		require.Equal(t, 4, st.Progress)
 		r.undrain()
@@ -115,15 +115,15 @@ func TestASlowEcho(t *testing.T) {
 				began := time.Now()
 				e := r.perform(st, still)
 				require.LessOrEqual(t, time.Since(began), 3*time.Second)
-				var rest *call.Rest
+				var rest *call.Deferral
 				if !errors.As(e.err, &rest) {
 					require.NoError(t, e.err)
 					return e
 				}
-				require.Equal(t, schemas.WaitDelay, rest.For)
+				require.Equal(t, schemas.WaitDelay, rest.Reason)
 				require.Greater(t, time.Until(rest.Until), time.Duration(0))
 				require.LessOrEqual(t, time.Until(rest.Until), time.Minute, "no longer than to the next event")
-				ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.For, Until: rest.Until}}
+				ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.Reason, Until: rest.Until}}
 				harness.Append(t, r.ledger, st, ev)
 				time.Sleep(time.Until(rest.Until))
 				st, e.err = r.ledger.Load(t.Context(), st.Ref)
@@ -236,7 +236,7 @@ func TestPayloadsThatCannotBeRead(t *testing.T) {
 	for _, payload := range []string{`[]`, `{"task_type":"HTTP_EXECUTE"}`, `{"task_type":"HTTP_PLAN"}`, `{`} {
 		st := r.claim(string(rune('a'+len(payload))), schemas.Run{}, time.Minute)
 		st.Action.Payload = json.RawMessage(payload)
-		parked := harness.As[*fault.Parked](t, r.perform(st, still).err)
+		parked := harness.As[*fault.Terminal](t, r.perform(st, still).err)
 		_, err := r.runs.Evidence(st)
 		require.ErrorAs(t, err, &parked, payload)
 	}

@@ -16,10 +16,10 @@ import (
 )
 
 // judge turns the end of a call to an agent into the run's verdict.
-func (m *Remote) judge(ctx context.Context, st *ledger.State, run schemas.Run, r asked) (settle.Verdict, error) {
+func (m *Remote) judge(ctx context.Context, st *ledger.State, run schemas.Run, r asked) (settle.Outcome, error) {
 	switch {
 	case !r.Again.IsZero():
-		return settle.Verdict{}, &call.Rest{Until: r.Again, For: schemas.WaitDelay}
+		return settle.Outcome{}, &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay}
 	case r.Canceled, r.Expired:
 		return stopped(r.Canceled)
 	case r.Denied:
@@ -32,29 +32,29 @@ func (m *Remote) judge(ctx context.Context, st *ledger.State, run schemas.Run, r
 	}
 	answer, err := m.answers.Answer(ctx, r.Last)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	return answered(answer, r.Last.Result)
 }
 
 // denied is a run whose call policy refused.
-func (m *Remote) denied(ctx context.Context, st *ledger.State, run schemas.Run, r asked) (settle.Verdict, error) {
+func (m *Remote) denied(ctx context.Context, st *ledger.State, run schemas.Run, r asked) (settle.Outcome, error) {
 	target, err := target(run.TaskType, r.step)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	if err := settle.Deny(ctx, m.recorder, st, r.step, "POST", target, r.Decision); err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	return refused(r.Decision.Code)
 }
 
-func refused(code schemas.Code) (settle.Verdict, error) {
+func refused(code schemas.Code) (settle.Outcome, error) {
 	return failed(schemas.OutcomeDenied, code, task("policy does not let the call to the agent pass"), details{Code: code})
 }
 
 // broken is a call that brought no end of the run, and is known to have failed.
-func broken(last *ledger.Try) (settle.Verdict, error) {
+func broken(last *ledger.Attempt) (settle.Outcome, error) {
 	res := last.Result
 	switch {
 	case res.Code.Denied():
@@ -64,12 +64,12 @@ func broken(last *ledger.Try) (settle.Verdict, error) {
 	case !res.Sent:
 		return unavailable(call.Describe(res.Code), details{Code: res.Code})
 	default:
-		return failed(schemas.OutcomeFailed, res.Code, task(describe(res)+"; "+stands), details{Code: res.Code})
+		return failed(schemas.OutcomeFailed, res.Code, task(describe(res)+"; "+repeatWarning), details{Code: res.Code})
 	}
 }
 
-// stands is what whoever wants to send a run again has to know first.
-const stands = "what the agent had done by then stands: look at it before the run is sent again"
+// repeatWarning warns before a repeat of a run.
+const repeatWarning = "the agent's work until then stays in effect: look at it before the run is sent again"
 
 // describe says how an answer broke off, or was none.
 func describe(res *schemas.Attempted) string {
@@ -82,29 +82,29 @@ func describe(res *schemas.Attempted) string {
 	return "the agent's answer broke off: " + call.Describe(res.Code)
 }
 
-// unavailable is a run that was not begun.
-func unavailable(why string, more any) (settle.Verdict, error) {
+// unavailable is a run that was not started.
+func unavailable(why string, more any) (settle.Outcome, error) {
 	return failed(schemas.OutcomeFailed, schemas.AgentUnavailable,
 		schemas.RunError{Code: string(schemas.AgentUnavailable), Message: "the agent could not be asked: " + why}, more)
 }
 
 // gone is a run whose agent the configuration does not name any more.
-func gone() (settle.Verdict, error) {
+func gone() (settle.Outcome, error) {
 	return unavailable("no agent is configured for this task type any more", details{})
 }
 
 // alone is a run that came while its agent is left alone.
-func alone(a *away) (settle.Verdict, error) {
+func alone(a *away) (settle.Outcome, error) {
 	return unavailable("it failed several times in a row and is left alone; try again in "+seconds(a.after), struct {
 		RetryAfterMS int64 `json:"retry_after_ms"`
 	}{a.after.Milliseconds()})
 }
 
 // answered judges a complete answer.
-func answered(a *schemas.Answer, res *schemas.Attempted) (settle.Verdict, error) {
+func answered(a *schemas.Answer, res *schemas.Attempted) (settle.Outcome, error) {
 	var told schemas.RunResult
 	if err := json.Unmarshal(a.Body, &told); err != nil {
-		return settle.Verdict{}, &fault.Parked{Code: schemas.Poison, Reason: "the stored end of the run cannot be read", Cause: err}
+		return settle.Outcome{}, &fault.Terminal{Code: schemas.Poison, Reason: "the stored end of the run cannot be read", Cause: err}
 	}
 	switch {
 	case slices.Contains([]int{429, 503}, a.Status):
@@ -114,11 +114,11 @@ func answered(a *schemas.Answer, res *schemas.Attempted) (settle.Verdict, error)
 	case a.Status < 200 || a.Status > 299:
 		return refusal(a.Status, told)
 	case told.Error != nil:
-		return settle.Verdict{
+		return settle.Outcome{
 			Outcome: schemas.OutcomeFailed, Code: schemas.TaskFailed, Message: agent.NoWords, Result: agent.Timed(told, res.Duration),
 		}, nil
 	default:
-		return settle.Verdict{Outcome: schemas.OutcomeSucceeded, Result: agent.Timed(told, res.Duration)}, nil
+		return settle.Outcome{Outcome: schemas.OutcomeSucceeded, Result: agent.Timed(told, res.Duration)}, nil
 	}
 }
 
@@ -126,25 +126,25 @@ func answered(a *schemas.Answer, res *schemas.Attempted) (settle.Verdict, error)
 const unprocessable = 422
 
 // refusal is an answer that says by its status that nothing came of the run.
-func refusal(status int, told schemas.RunResult) (settle.Verdict, error) {
+func refusal(status int, told schemas.RunResult) (settle.Outcome, error) {
 	message := fmt.Sprintf("the agent answered with status %d", status)
 	if told.Error == nil {
 		e, err := detailed(task(message), statusDetails{Status: status})
 		if err != nil {
-			return settle.Verdict{}, err
+			return settle.Outcome{}, err
 		}
 		told.Error = &e
 	}
 	if status == unprocessable && told.Error.Code == string(schemas.TaskFailed) {
 		told.Error.Code = string(schemas.ValidationError)
 	}
-	return settle.Verdict{
+	return settle.Outcome{
 		Outcome: schemas.OutcomeFailed, Code: schemas.TaskFailed, Message: message, Result: told,
 	}, nil
 }
 
 // early turns the reasons for which a call was not made into the run's verdict.
-func early(err error) (settle.Verdict, error) {
+func early(err error) (settle.Outcome, error) {
 	var over *closed
 	var left *away
 	switch {
@@ -155,6 +155,6 @@ func early(err error) (settle.Verdict, error) {
 	case errors.Is(err, errGone):
 		return gone()
 	default:
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 }

@@ -159,14 +159,14 @@ func (r *room) claim(id string, run schemas.Run, deadline time.Duration) *ledger
 
 // ended is a run that was performed.
 type ended struct {
-	settle.Verdict
+	settle.Outcome
 	result schemas.RunResult
 	err    error
 }
 
 func (r *room) perform(st *ledger.State, stop call.Stop) ended {
 	v, err := r.runs.Execute(r.t.Context(), st, stop)
-	e := ended{Verdict: v, err: err}
+	e := ended{Outcome: v, err: err}
 	e.result, _ = v.Result.(schemas.RunResult)
 	return e
 }

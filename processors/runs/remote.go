@@ -20,15 +20,15 @@ type Caller interface {
 
 // Answers reads answers, wherever they are kept.
 type Answers interface {
-	Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, error)
+	Answer(ctx context.Context, t *ledger.Attempt) (*schemas.Answer, error)
 }
 
 // Adapter speaks the run contract.
 type Adapter interface {
-	For(t agent.Talk) call.Adapter
+	For(t agent.CallOptions) call.Adapter
 }
 
-// Metrics describe the agents. Task types are those of the configuration.
+// Metrics describe the agents. Task types are the configured ones.
 type Metrics interface {
 	// AgentRuns adds to the runs that are with an agent.
 	AgentRuns(taskType string, change int)
@@ -41,8 +41,8 @@ type RemoteConfig struct {
 	// Agents finds the agent in force for a task type.
 	Agents  func(taskType string) (schemas.Agent, bool)
 	Adapter Adapter
-	Metrics Metrics // nil: nobody counts
-	// Draining is closed when no more is to be begun; nil never is.
+	Metrics Metrics // nil: no metrics
+	// Draining is closed when nothing more may begin; nil never is.
 	Draining <-chan struct{}
 	// TenantShare is the percentage of an agent's concurrency that one tenant leaves to
 	// the next; see limits.Percent. Default 100: it leaves nothing.
@@ -56,7 +56,7 @@ type Remote struct {
 	recorder settle.Leaver
 	answers  Answers
 	cfg      RemoteConfig
-	desks    desks
+	desks    agentStates
 }
 
 // NewRemote returns an executor of remote runs.
@@ -64,7 +64,7 @@ func NewRemote(l Ledger, c Caller, r settle.Leaver, a Answers, cfg RemoteConfig)
 	cfg.TenantShare = cmp.Or(cfg.TenantShare, 100)
 	return &Remote{
 		ledger: l, caller: c, recorder: r, answers: a, cfg: cfg,
-		desks: desks{find: cfg.Agents, metrics: cfg.Metrics},
+		desks: agentStates{find: cfg.Agents, metrics: cfg.Metrics},
 	}
 }
 
@@ -74,7 +74,7 @@ func (m *Remote) Refresh() { m.desks.refresh() }
 
 // Execute has the agent do the run, as far as the log does not hold that it was
 // done.
-func (m *Remote) Execute(ctx context.Context, st *ledger.State, run schemas.Run, stop call.Stop) (settle.Verdict, error) {
+func (m *Remote) Execute(ctx context.Context, st *ledger.State, run schemas.Run, stop call.Stop) (settle.Outcome, error) {
 	for {
 		r, err := m.further(ctx, st, run, stop)
 		switch {
@@ -87,7 +87,7 @@ func (m *Remote) Execute(ctx context.Context, st *ledger.State, run schemas.Run,
 	}
 }
 
-// asked is what became of the call of a step.
+// asked is the result of a step's call.
 type asked struct {
 	call.Result
 	step int
@@ -117,7 +117,7 @@ func (m *Remote) further(ctx context.Context, st *ledger.State, run schemas.Run,
 }
 
 // visit takes a place at a desk, makes the call there, and leaves.
-func (m *Remote) visit(ctx context.Context, d *desk, st *ledger.State, run schemas.Run, concurrency int, stop call.Stop) (r asked, moved bool, err error) {
+func (m *Remote) visit(ctx context.Context, d *agentState, st *ledger.State, run schemas.Run, concurrency int, stop call.Stop) (r asked, moved bool, err error) {
 	leave, err := m.enter(ctx, d, st, concurrency, stop)
 	if err != nil {
 		return r, false, err
@@ -129,12 +129,12 @@ func (m *Remote) visit(ctx context.Context, d *desk, st *ledger.State, run schem
 // ask makes the call at a desk where the run has a place. The
 // agent may have moved while the run waited, or while policy was asked about its
 // old place: then there is nothing to be said of this one.
-func (m *Remote) ask(ctx context.Context, d *desk, st *ledger.State, run schemas.Run, stop call.Stop) (r asked, moved bool, err error) {
+func (m *Remote) ask(ctx context.Context, d *agentState, st *ledger.State, run schemas.Run, stop call.Stop) (r asked, moved bool, err error) {
 	a, now, _ := m.desks.of(run.TaskType)
 	if now != d {
 		return r, true, nil
 	}
-	turn, err := d.turn(st)
+	turn, err := d.acquire(st)
 	if err != nil {
 		return r, false, err
 	}
@@ -146,7 +146,7 @@ func (m *Remote) ask(ctx context.Context, d *desk, st *ledger.State, run schemas
 		return r, false, err
 	}
 	t.Timeout = cmp.Or(a.Timeout, schemas.MaxRunTimeout)
-	t.Via = m.cfg.Adapter.For(agent.Talk{
+	t.Via = m.cfg.Adapter.For(agent.CallOptions{
 		RequestID: id, TaskType: run.TaskType, Answering: turn.answering,
 		Progress: func(ctx context.Context, ev schemas.RunProgress) error { return m.progress(ctx, st, ev) },
 	})
@@ -164,7 +164,7 @@ func (m *Remote) ask(ctx context.Context, d *desk, st *ledger.State, run schemas
 func (m *Remote) task(st *ledger.State, run schemas.Run, step int, stop call.Stop) *call.Task {
 	return &call.Task{
 		State: st, Step: step, KeyRequired: true, Agent: true, Stop: stop, Abort: true,
-		Record: func(ctx context.Context, t ledger.Try) error {
+		Record: func(ctx context.Context, t ledger.Attempt) error {
 			records, err := made(st, run.TaskType, t)
 			if err != nil {
 				return err
@@ -208,7 +208,7 @@ func (m *Remote) Records(st *ledger.State, run schemas.Run) ([]schemas.Evidence,
 }
 
 // made is what one attempt leaves.
-func made(st *ledger.State, taskType string, t ledger.Try) ([]schemas.Evidence, error) {
+func made(st *ledger.State, taskType string, t ledger.Attempt) ([]schemas.Evidence, error) {
 	target, err := target(taskType, t.Step)
 	if err != nil {
 		return nil, err

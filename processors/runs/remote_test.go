@@ -302,7 +302,7 @@ func TestAStepThatNoRunHas(t *testing.T) {
 		r := newRoom(t, options{}, to(a))
 		st := r.claim("r-1", schemas.Run{}, time.Minute)
 		harness.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempted, Attempt: &schemas.Attempt{Step: 2, Number: 1, Class: schemas.ClassOnce}, Attempted: res})
-		parked := harness.As[*fault.Parked](t, r.perform(st, still).err)
+		parked := harness.As[*fault.Terminal](t, r.perform(st, still).err)
 		_, err := r.runs.Evidence(st)
 		require.ErrorAs(t, err, &parked)
 		assert.Zero(t, a.Hits())
@@ -315,9 +315,9 @@ func TestADrainGivesTheRunBack(t *testing.T) {
 	r := newRoom(t, options{}, to(a))
 	close(r.draining)
 	e := r.perform(r.claim("r-1", schemas.Run{}, time.Minute), still)
-	require.ErrorAs(t, e.err, new(*fault.Later))
+	require.ErrorAs(t, e.err, new(*fault.RetryAfter))
 	assert.Zero(t, a.Hits())
-	var rest *call.Rest
+	var rest *call.Deferral
 	require.NotErrorAs(t, e.err, &rest)
 }
 
@@ -487,7 +487,7 @@ func TestARunThatBrokeOff(t *testing.T) {
 		e := told(t, &schemas.Attempted{Number: 1, Sent: true, Status: 200, Code: code})
 		assert.Equal(t, schemas.OutcomeFailed, e.Outcome)
 		assert.Equal(t, "TASK_FAILED", e.result.Error.Code)
-		assert.Contains(t, e.result.Error.Message, "what the agent had done by then stands")
+		assert.Contains(t, e.result.Error.Message, "the agent's work until then stays in effect")
 		assert.Contains(t, e.result.Error.Message, "before the run is sent again")
 	}
 }
@@ -527,7 +527,7 @@ func TestMockedRun(t *testing.T) {
 		etag := book.Put(t, tt.rules...)
 		r := newRoom(t, options{rules: &book}, to(a))
 		e := r.run("r-1")
-		assert.Equal(t, tt.outcome, e.Outcome, "%+v", e.Verdict)
+		assert.Equal(t, tt.outcome, e.Outcome, "%+v", e.Outcome)
 		assert.Equal(t, tt.code, e.Code)
 		if tt.says != "" {
 			require.NotNil(t, e.result.Error)
@@ -589,8 +589,8 @@ func TestDelayedRun(t *testing.T) {
 	r := newRoom(t, options{rules: &book}, to(a))
 	st := r.claim("r-1", schemas.Run{}, 5*time.Minute)
 	e := r.perform(st, still)
-	rest := harness.As[*call.Rest](t, e.err)
-	assert.Equal(t, schemas.WaitRule, rest.For)
+	rest := harness.As[*call.Deferral](t, e.err)
+	assert.Equal(t, schemas.WaitRule, rest.Reason)
 	assert.Zero(t, a.Hits())
 	r.metrics.mu.Lock()
 	defer r.metrics.mu.Unlock()

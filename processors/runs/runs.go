@@ -20,13 +20,13 @@ type Ledger interface {
 
 // HTTP performs the call of HTTP_EXECUTE.
 type HTTP interface {
-	Make(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (settle.Verdict, error)
+	Make(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (settle.Outcome, error)
 	Records(st *ledger.State, c schemas.HTTPCall) ([]schemas.Evidence, error)
 }
 
 // Plans performs the plan of HTTP_PLAN.
 type Plans interface {
-	Carry(ctx context.Context, st *ledger.State, p schemas.PlanRequest, stop call.Stop) (settle.Verdict, error)
+	Carry(ctx context.Context, st *ledger.State, p schemas.PlanRequest, stop call.Stop) (settle.Outcome, error)
 	Records(st *ledger.State, p schemas.PlanRequest) ([]schemas.Evidence, error)
 }
 
@@ -35,7 +35,7 @@ type Config struct {
 	HTTP   HTTP
 	Plans  Plans
 	Remote *Remote
-	// Draining is closed when no more is to be begun; nil never is.
+	// Draining is closed when nothing more may begin; nil never is.
 	Draining <-chan struct{}
 }
 
@@ -55,10 +55,10 @@ func (r *Runs) Refresh() { r.cfg.Remote.Refresh() }
 func (*Runs) WritesStarted(st *ledger.State) bool { return st.Action.TaskType == schemas.TaskEcho }
 
 // Execute works until the run has a verdict.
-func (r *Runs) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+func (r *Runs) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
 	run, err := payload(st)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	switch run.TaskType {
 	case schemas.TaskEcho:
@@ -102,10 +102,10 @@ func (r *Runs) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
 func payload(st *ledger.State) (schemas.Run, error) {
 	var run schemas.Run
 	if err := json.Unmarshal(st.Action.Payload, &run); err != nil {
-		return run, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a run", Cause: err}
+		return run, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not a run", Cause: err}
 	}
 	if run.TaskType == schemas.TaskHTTPExecute && run.Call == nil || run.TaskType == schemas.TaskHTTPPlan && run.Plan == nil {
-		return run, &fault.Parked{Code: schemas.Poison, Reason: "the payload lacks what its task type needs"}
+		return run, &fault.Terminal{Code: schemas.Poison, Reason: "the payload lacks what its task type needs"}
 	}
 	return run, nil
 }

@@ -5,9 +5,9 @@ import (
 	"weir/schemas"
 )
 
-// mayHaveBegun is said of the statuses that come from before an agent: whoever gives
-// them may have handed the run to it.
-const mayHaveBegun = "the agent, or what stands before it, answered with status %d; the agent may have begun: look at it before the run is sent again"
+// mayHaveBegun is for statuses that a proxy in front of an agent may send after it has forwarded
+// the run.
+const mayHaveBegun = "the agent, or a proxy in front of it, answered with status %d; the agent may have begun: look at it before the run is sent again"
 
 // statusDetails are the details of an answer that is known by its status.
 type statusDetails struct {

@@ -20,7 +20,7 @@ func route(step int) (string, error) {
 	case stepSync:
 		return schemas.RouteRunSync, nil
 	default:
-		return "", &fault.Parked{Code: schemas.Poison, Reason: "an attempt names a step that no run has"}
+		return "", &fault.Terminal{Code: schemas.Poison, Reason: "an attempt names a step that no run has"}
 	}
 }
 
@@ -31,8 +31,8 @@ func target(taskType string, step int) (string, error) {
 	return "POST " + schemas.AgentEntry(taskType) + route, err
 }
 
-// next is the step to make: the one that was begun, or the other one where the agent does
-// not serve its route. The first is that of the agent's mode, or of the run's caller.
+// next is the step to make: the one that was begun, or the other one if the agent does not serve
+// its route. The first step follows the agent's mode, or the choice of the run's caller.
 func next(st *ledger.State, a schemas.Agent) int {
 	switch last := newest(st); {
 	case last != nil && fallsBack(st):
@@ -56,7 +56,7 @@ func finished(st *ledger.State) (step int, over bool) {
 	return last.Step, true
 }
 
-func newest(st *ledger.State) *ledger.Try {
+func newest(st *ledger.State) *ledger.Attempt {
 	if n := len(st.Attempts); n > 0 {
 		return &st.Attempts[n-1]
 	}
@@ -71,5 +71,5 @@ func other(step int) int { return stepStream + stepSync - step }
 func fallsBack(st *ledger.State) bool {
 	last := newest(st)
 	return last != nil && last.Result != nil && last.Result.Code == "" && last.Result.Answer != nil && last.Result.Answer.NoRoute &&
-		len(st.Tries(other(last.Step))) == 0
+		len(st.AttemptsOf(other(last.Step))) == 0
 }

@@ -17,35 +17,35 @@ type away struct{ after time.Duration }
 func (*away) Error() string { return "the agent is left alone" }
 
 // well is *away where the agent is left alone.
-func (d *desk) well() error {
+func (d *agentState) well() error {
 	if after := d.breaker.remaining(); after > 0 {
 		return &away{after}
 	}
 	return nil
 }
 
-// turn lets one call through, if the agent is not left alone; after that time one
+// acquire lets one call through, if the agent is not left alone; after that time one
 // call is let through to see.
-func (d *desk) turn(st *ledger.State) (*turn, error) {
+func (d *agentState) acquire(st *ledger.State) (*callPermit, error) {
 	probe, ok := d.breaker.acquire()
 	if !ok {
 		return nil, &away{max(d.breaker.remaining(), time.Second)}
 	}
-	return &turn{breaker: d.breaker, state: st, before: len(st.Attempts), probe: probe}, nil
+	return &callPermit{breaker: d.breaker, state: st, before: len(st.Attempts), probe: probe}, nil
 }
 
-// turn is the leave to make one call, and learns from it. It belongs to one
+// callPermit is the leave to make one call, and learns from it. It belongs to one
 // goroutine.
-type turn struct {
+type callPermit struct {
 	breaker *breaker
 	state   *ledger.State
 	before  int  // how many attempts there were
-	probe   bool // nobody else may call until this call has shown something
+	probe   bool // no other call may start until this one has a result
 }
 
-// answering hears that the agent begins to answer. Nobody waits for the end of a
-// probe that came so far: its run may take hours.
-func (t *turn) answering(status int) {
+// answering records that the agent begins to answer. A probe that got this far counts as
+// successful: its run may take hours.
+func (t *callPermit) answering(status int) {
 	if t.probe && status < 500 {
 		t.probe = false
 		t.breaker.trial()
@@ -55,7 +55,7 @@ func (t *turn) answering(status int) {
 // learn hears how the call came out. That the run's own time was up is no fault of
 // the agent's, and an attempt of an earlier turn says nothing of it now, nor does
 // one that a traffic rule answered, or for whose answer there was no memory.
-func (t *turn) learn(r call.Result) {
+func (t *callPermit) learn(r call.Result) {
 	switch {
 	case len(t.state.Attempts) == t.before || r.Denied || r.Canceled || r.Expired || r.Last.Mocked() || r.Last.Result.NoMemory:
 	case faulty(r.Last.Result):
@@ -70,7 +70,7 @@ func (t *turn) learn(r call.Result) {
 // over gives back a probe that has shown nothing. One that was sent and cut off has
 // taken its time, and the next comes after as long again; where nothing was sent
 // the next one is due at once.
-func (t *turn) over() {
+func (t *callPermit) over() {
 	switch {
 	case !t.probe:
 	case t.sent():
@@ -81,7 +81,7 @@ func (t *turn) over() {
 }
 
 // sent reports whether anything may have reached the agent in this turn.
-func (t *turn) sent() bool {
+func (t *callPermit) sent() bool {
 	for _, try := range t.state.Attempts[t.before:] {
 		if try.Result == nil || try.Result.Sent {
 			return true

@@ -17,9 +17,9 @@ type details struct {
 }
 
 // failed is a verdict with an error of Weir's own words.
-func failed(o schemas.Outcome, code schemas.Code, e schemas.RunError, more any) (settle.Verdict, error) {
+func failed(o schemas.Outcome, code schemas.Code, e schemas.RunError, more any) (settle.Outcome, error) {
 	e, err := detailed(e, more)
-	return settle.Verdict{Outcome: o, Code: code, Message: e.Message, Result: schemas.RunResult{Error: &e}}, err
+	return settle.Outcome{Outcome: o, Code: code, Message: e.Message, Result: schemas.RunResult{Error: &e}}, err
 }
 
 // detailed is an error with its details, if there is anything in them.
@@ -36,16 +36,16 @@ func task(message string) schemas.RunError {
 	return schemas.RunError{Code: string(schemas.TaskFailed), Message: message}
 }
 
-// stopped is the verdict of a run that was to stop, or whose time is up.
-func stopped(canceled bool) (settle.Verdict, error) {
+// stopped is the verdict of a run that must stop, or whose deadline has passed.
+func stopped(canceled bool) (settle.Outcome, error) {
 	if canceled {
 		return failed(schemas.OutcomeCanceled, schemas.Canceled, task("the run was canceled"), details{Code: schemas.Canceled})
 	}
 	return failed(schemas.OutcomeExpired, schemas.DeadlineExceeded, task("the run's time is up"), details{Code: schemas.DeadlineExceeded})
 }
 
-// called turns the end of a call into that of the run which was to make it.
-func called(v settle.Verdict) (settle.Verdict, error) {
+// called turns the end of a call into the end of its run.
+func called(v settle.Outcome) (settle.Outcome, error) {
 	res, ok := v.Result.(schemas.HTTPResult)
 	if !ok {
 		return v, errResult
@@ -62,9 +62,9 @@ func called(v settle.Verdict) (settle.Verdict, error) {
 	return v, nil
 }
 
-// planned turns the end of a plan into that of the run which was to carry it
-// out. What became of its decisions is told where it failed, too.
-func planned(v settle.Verdict) (settle.Verdict, error) {
+// planned turns the end of a plan into the end of its run. The results of its decisions are
+// reported after a failure, too.
+func planned(v settle.Outcome) (settle.Outcome, error) {
 	report, ok := v.Result.(schemas.PlanResult)
 	if !ok {
 		return v, errResult
@@ -86,4 +86,4 @@ func planned(v settle.Verdict) (settle.Verdict, error) {
 const planFailed = "not every decision of the plan was applied; the report says which"
 
 // errResult says that an executor gave another document than its kind's.
-var errResult = &fault.Parked{Code: schemas.Poison, Reason: "the result is not a document of its kind"}
+var errResult = &fault.Terminal{Code: schemas.Poison, Reason: "the result is not a document of its kind"}

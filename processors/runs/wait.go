@@ -15,16 +15,15 @@ import (
 const (
 	// inline is the longest time that a run waits in its worker's slot at a stretch.
 	inline = 3 * time.Second
-	// A run that found no room rests for up to firstRest, then for up to twice as
-	// long, and at last for up to longRest; but never less than half of that, so that
-	// those that came at once do not come again at once.
+	// A run that found no free slot is deferred for up to firstRest, then for up to twice as long,
+	// and at last for up to longRest; but never for less than half of that, so that runs that
+	// arrived together do not retry together.
 	firstRest = 4 * time.Second
-	// longRest bounds it: nobody wakes a run when there is room again.
+	// longRest bounds it: a free slot does not wake a run.
 	longRest = 10 * time.Second
 )
 
-// closed says that a run needs nothing more of its agent: it is to stop, or its
-// time is up.
+// closed: a run needs nothing more of its agent, because it must stop or its deadline has passed.
 type closed struct{ canceled bool }
 
 func (*closed) Error() string { return "the run is over" }
@@ -33,7 +32,7 @@ var errGone = errors.New("no agent serves the task type")
 
 // enter takes a place at an agent, and waits for it a little. Where there is none
 // the run is to rest.
-func (m *Remote) enter(ctx context.Context, d *desk, st *ledger.State, concurrency int, stop call.Stop) (leave func(), err error) {
+func (m *Remote) enter(ctx context.Context, d *agentState, st *ledger.State, concurrency int, stop call.Stop) (leave func(), err error) {
 	if err := d.well(); err != nil {
 		return nil, err
 	}
@@ -50,7 +49,7 @@ func (m *Remote) enter(ctx context.Context, d *desk, st *ledger.State, concurren
 }
 
 // place waits until a place is granted.
-func (m *Remote) place(ctx context.Context, d *desk, granted <-chan struct{}, st *ledger.State, stop call.Stop) error {
+func (m *Remote) place(ctx context.Context, d *agentState, granted <-chan struct{}, st *ledger.State, stop call.Stop) error {
 	select {
 	case <-granted:
 		return nil
@@ -81,7 +80,7 @@ func (m *Remote) place(ctx context.Context, d *desk, granted <-chan struct{}, st
 	}
 }
 
-// rest has a run come again for a place, unless there is nothing to come for.
+// rest defers a run until it can try again for a slot, unless the run is over.
 func rest(st *ledger.State, stop call.Stop) error {
 	delay := firstRest
 	for _, ev := range st.Events {
@@ -93,5 +92,5 @@ func rest(st *ledger.State, stop call.Stop) error {
 	if canceled, over := call.Over(st, stop, time.Now()); over || delay <= 0 {
 		return &closed{canceled}
 	}
-	return &call.Rest{Until: time.Now().Add(delay), For: schemas.WaitCapacity}
+	return &call.Deferral{Until: time.Now().Add(delay), Reason: schemas.WaitCapacity}
 }

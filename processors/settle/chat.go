@@ -8,8 +8,8 @@ import (
 	"weir/schemas"
 )
 
-// chatRule is the list of the members of a model's call; see ruleOf. They hold no content
-// as they are, but for what a provider may have put where a word is expected.
+// chatRule is the list of the members of a model's call; see ruleOf. They hold no content by
+// design, except text that a provider may send in place of a keyword.
 func chatRule(member string) rule {
 	switch member {
 	case "model_asked", "model", "model_sent", "upstream", "task_id", "attempt", "stream", "status", "sent",

@@ -40,8 +40,8 @@ type EvidenceMetrics interface {
 	Shadowed(entry string, allowed bool)
 }
 
-// NewRecorder returns a Recorder that publishes through p. It seals the evidence
-// of sensitive actions under a key that nobody knows; see Under.
+// NewRecorder returns a Recorder that publishes through p. It seals the evidence of sensitive
+// actions under a random key that is not stored; see Under.
 func NewRecorder(p message.Publisher, r Reader, m EvidenceMetrics) *Recorder {
 	return &Recorder{publisher: p, reader: r, metrics: m, seal: ephemeral(), now: time.Now}
 }
@@ -70,7 +70,7 @@ func (r *Recorder) Leave(ctx context.Context, st *ledger.State, records ...schem
 	if err := st.Flush(ctx); err != nil {
 		return err
 	}
-	st.Loose = st.Loose || loose
+	st.Underived = st.Underived || loose
 	wait, err := r.begin(ctx, st, records)
 	if err != nil {
 		return err
@@ -78,24 +78,24 @@ func (r *Recorder) Leave(ctx context.Context, st *ledger.State, records ...schem
 	return wait()
 }
 
-// begin sends the records that are not stored yet. What it returns waits for them.
+// begin sends the records that are not stored yet, and returns a function that waits for them.
 func (r *Recorder) begin(ctx context.Context, st *ledger.State, records []schemas.Evidence) (wait func() error, err error) {
 	if err := r.Recall(ctx, st); err != nil {
 		return nil, err
 	}
-	records = slices.DeleteFunc(records, func(e schemas.Evidence) bool { return st.Left[e.ID] })
+	records = slices.DeleteFunc(records, func(e schemas.Evidence) bool { return st.StoredEvidence[e.ID] })
 	return r.put(ctx, st.Action, records...)
 }
 
 // Recall has a state know which of its action's records an earlier worker has left,
 // where there may be any. Leave does so by itself.
 func (r *Recorder) Recall(ctx context.Context, st *ledger.State) error {
-	if !st.Again || st.Left != nil {
+	if !st.Again || st.StoredEvidence != nil {
 		return nil
 	}
 	stored, err := r.stored(ctx, st.Ref)
 	if err == nil {
-		st.Left = stored
+		st.StoredEvidence = stored
 	}
 	return err
 }
@@ -144,8 +144,8 @@ func (r *Recorder) put(ctx context.Context, a schemas.Action, records ...schemas
 
 // Sender is a publisher that need not be waited for.
 type Sender interface {
-	// Send is Publish as far as it can be done without waiting. What it returns waits for the
-	// rest, and is to be called once.
+	// Send is the part of Publish that does not wait. It returns a function that waits for the
+	// rest, which must be called once.
 	Send(topic string, messages ...*message.Message) (wait func() error, err error)
 }
 
@@ -199,8 +199,8 @@ func AttemptID(action string, a schemas.Attempt) string {
 	return fmt.Sprintf("%s.attempt.%d.%d.%d", action, a.Step, a.Number, a.Hop)
 }
 
-// derived reports whether a record follows from an attempt on the log, and so can be left
-// again by whoever finds it missing.
+// derived reports whether a record follows from an attempt on the log, so that another worker can
+// store it again if it is missing.
 func derived(e schemas.Evidence) bool { return strings.HasPrefix(e.ID, e.ActionID+".attempt.") }
 
 // DenialID is the evidence id of a denial of a step after so many attempts.
@@ -234,7 +234,7 @@ func Denial(st *ledger.State, step int, method, target string, d schemas.Decisio
 // Refusal is the record of a call that policy had let pass and that was refused
 // on its way: by an address it resolved to, by a redirect, or by another policy
 // that came into force. ok is false where the try ended in another way.
-func Refusal(st *ledger.State, t ledger.Try, method, target, reason string) (ev schemas.Evidence, ok bool, err error) {
+func Refusal(st *ledger.State, t ledger.Attempt, method, target, reason string) (ev schemas.Evidence, ok bool, err error) {
 	if !slices.Contains(schemas.DenyCodes(), t.Result.Code) {
 		return ev, false, nil
 	}
@@ -250,7 +250,7 @@ func Refusal(st *ledger.State, t ledger.Try, method, target, reason string) (ev 
 
 // Deny leaves the record of the call of a step that policy refused.
 func Deny(ctx context.Context, to Leaver, st *ledger.State, step int, method, target string, d schemas.Decision) error {
-	denial, err := Denial(st, step, method, target, d, len(st.Tries(step)))
+	denial, err := Denial(st, step, method, target, d, len(st.AttemptsOf(step)))
 	if err != nil {
 		return err
 	}
@@ -262,9 +262,9 @@ type Leaver interface {
 	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
 }
 
-// Made is what one attempt leaves: its record, and that of the denial if it was
-// refused on its way, with the reason why its call came to nothing.
-func Made(st *ledger.State, t ledger.Try, method, target, reason string) ([]schemas.Evidence, error) {
+// Made is the evidence of one attempt: its record, and the record of a denial if it was refused on
+// its way, with the reason for the failure.
+func Made(st *ledger.State, t ledger.Attempt, method, target, reason string) ([]schemas.Evidence, error) {
 	ev, err := Attempt(st, t, method, target)
 	if err != nil {
 		return nil, err
@@ -277,7 +277,7 @@ func Made(st *ledger.State, t ledger.Try, method, target, reason string) ([]sche
 }
 
 // Attempt is the record of one call that was made, or could not be made.
-func Attempt(st *ledger.State, t ledger.Try, method, target string) (schemas.Evidence, error) {
+func Attempt(st *ledger.State, t ledger.Attempt, method, target string) (schemas.Evidence, error) {
 	r, d := t.Result, t.LastWord()
 	hash := ""
 	if r.Answer != nil {

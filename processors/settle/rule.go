@@ -8,9 +8,8 @@ import (
 	"weir/schemas"
 )
 
-// rule is what becomes of a member of a sensitive record. The zero rule seals
-// both its name and its value, so that a member that is added to a record shows
-// nothing until somebody has thought about it.
+// rule is the treatment of a member of a sensitive record. The zero rule seals both its name and
+// its value, so that a new member stays hidden until it has a rule.
 type rule int
 
 const (
@@ -23,7 +22,7 @@ const (
 	words         // a list of words, each as keep has it
 )
 
-// rule is what becomes of a member of the record at hand.
+// rule is the treatment of a member of the current record.
 func (w *sealing) rule(member string) rule {
 	if w.kind == schemas.EvidenceChat {
 		return chatRule(member)

@@ -14,14 +14,13 @@ import (
 	"weir/schemas"
 )
 
-// SealPrefix stands before what a seal has put in the place of content.
+// SealPrefix is the prefix of a sealed value.
 const SealPrefix = "hmac-sha256:"
 
-// Seal takes the content out of the evidence of sensitive actions. What is of
-// Weir's own making stays as it is: numbers, codes, the words of closed sets, the
-// names of entries and of workers, the ids of traffic rules. Snippets are left out. Of everything else there
-// is a hash under a key, the same for the same content in one tenant, so that
-// records can be compared, and nobody without the key can try a guess.
+// Seal removes the content from the evidence of sensitive actions. Weir's own values stay: numbers,
+// codes, enumerated values, the names of entries and of workers, the ids of traffic rules. Snippets
+// are removed. Everything else is replaced by a keyed hash. Within a tenant, equal content has an
+// equal hash, so that records can be compared; without the key a guess cannot be verified.
 //
 // It is safe for concurrent use.
 type Seal struct{ key []byte }
@@ -29,17 +28,16 @@ type Seal struct{ key []byte }
 // NewSeal returns a seal with a key of at least 16 random bytes, which it copies.
 func NewSeal(key []byte) *Seal { return &Seal{slices.Clone(key)} }
 
-// ephemeral is a seal whose key nobody knows.
+// ephemeral is a seal with a random key that is not stored.
 func ephemeral() *Seal {
 	key := make([]byte, sha256.Size)
 	_, _ = rand.Read(key) // never fails
 	return &Seal{key}
 }
 
-// Mac is the text that stands for content in a tenant's evidence: for a digest,
-// that of its hex. Each tenant has a key of its own, made of the seal's: whoever
-// may run what they like in one tenant must not be able to try guesses about
-// another's content on evidence that they see.
+// Mac is the text that replaces content in a tenant's evidence; for a digest, it hashes its hex
+// form. Each tenant has a key of its own, derived from the seal's: a caller in one tenant must not
+// be able to verify guesses about another's content.
 func (s *Seal) Mac(tenant, content string) string {
 	return SealPrefix + hex.EncodeToString(mac(s.tenantKey(tenant), content))
 }
@@ -52,8 +50,8 @@ func mac(key []byte, content string) []byte {
 	return h.Sum(nil)
 }
 
-// record is a record without content. What it is sent under stays as it is: its
-// id, kind, entry and code.
+// record is a record without content. Its identifying fields stay as they are: id, kind, entry and
+// code.
 func (s *Seal) record(e schemas.Evidence) (schemas.Evidence, error) {
 	w := sealing{key: s.tenantKey(e.Tenant), kind: e.Kind, entry: e.Entry}
 	payload, err := w.value(e.Payload)
@@ -134,7 +132,7 @@ func (w *sealing) object(raw json.RawMessage, each func(name string, v json.RawM
 	return append(out, '}'), nil
 }
 
-// member is what becomes of one that a payload has.
+// member is the treatment of a payload's member.
 func (w *sealing) member(name string, v json.RawMessage) (string, json.RawMessage, error) {
 	var err error
 	switch rule := w.rule(name); {

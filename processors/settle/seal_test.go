@@ -75,7 +75,7 @@ func records(t *testing.T, canary func(string) string) map[string]schemas.Eviden
 		Allowed: true, Entry: "agent:T", Version: "v",
 		Shadow: &schemas.Shadow{Code: schemas.DenyHost, Reason: canary("shadow reason"), Entry: "strict"},
 	}
-	try := ledger.Try{
+	try := ledger.Attempt{
 		Attempt: schemas.Attempt{Step: 1, Number: 2, Hop: 1, Class: schemas.ClassOnce, Worker: "host-1-ab", Decision: decision, Digest: canary("digest")},
 		Result:  &schemas.Attempted{Status: 200, Sent: true, Duration: 7 * time.Millisecond, Answer: &schemas.Answer{Hash: canary("answer hash"), Snippet: canary("snippet")}},
 	}

@@ -5,14 +5,15 @@ package settle
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"weir/internal/ledger"
 	"weir/schemas"
 )
 
-// Verdict is how an action ends. Result is the kind's own document; Answer is the answer in it, if
+// Outcome is how an action ends. Result is the kind's own document; Answer is the answer in it, if
 // that is an attempt's; AnswerBlob see schemas.Settled.
-type Verdict struct {
+type Outcome struct {
 	Outcome    schemas.Outcome
 	Code       schemas.Code
 	Message    string
@@ -24,12 +25,12 @@ type Verdict struct {
 // Ledger is where the terminal event is written.
 type Ledger interface {
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	Stow(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)
+	PutBlob(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)
 }
 
-// Metrics counts how actions end.
+// Metrics counts how actions end. took is the time since the action was accepted.
 type Metrics interface {
-	Settled(kind schemas.Kind, outcome schemas.Outcome, code schemas.Code)
+	Settled(kind schemas.Kind, outcome schemas.Outcome, code schemas.Code, took time.Duration)
 }
 
 // Settler writes terminal events. It is safe for concurrent use.
@@ -45,12 +46,11 @@ func New(l Ledger, barrier func(context.Context) error, m Metrics) *Settler {
 	return &Settler{ledger: l, barrier: barrier, metrics: m}
 }
 
-// Settle writes the terminal event and waits until it is durable. Evidence was stored
-// before, or is stored together with it: one barrier then covers both, and watchers see the
-// end only after it. What a power cut must not take from under an end that it keeps has a
-// barrier of its own: a result that is put aside, and evidence that nobody could leave
-// again. A state that is settled already is left alone.
-func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error {
+// Settle writes the terminal event and waits until it is durable. Evidence was stored before, or is
+// stored together with it: one barrier then covers both, and watchers see the end only after it.
+// Results in blobs, and evidence that no worker could store again, have a barrier of their own, so
+// that a power cut cannot keep the end and lose them. An already settled state is not changed.
+func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Outcome) error {
 	if st.Settled != nil {
 		return nil
 	}
@@ -60,11 +60,17 @@ func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error
 		if err != nil {
 			return err
 		}
-		if settled.Result, settled.ResultBlob, err = s.ledger.Stow(ctx, st.Tenant, doc); err != nil {
+		if settled.Result, settled.ResultBlob, err = s.ledger.PutBlob(ctx, st.Tenant, doc); err != nil {
 			return err
 		}
+		if r, ok := v.Result.(schemas.ChatResult); ok && settled.ResultBlob != "" {
+			r.Completion = nil
+			if settled.Result, err = ledger.Encode(r); err != nil {
+				return err
+			}
+		}
 	}
-	if st.Loose || settled.ResultBlob != "" {
+	if st.Underived || settled.ResultBlob != "" {
 		if err := s.barrier(ctx); err != nil {
 			return err
 		}
@@ -72,7 +78,7 @@ func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error
 	if err := s.ledger.Append(ctx, st, schemas.Event{Type: schemas.EventSettled, Settled: &settled}); err != nil {
 		return err
 	}
-	s.metrics.Settled(st.Kind, v.Outcome, v.Code)
+	s.metrics.Settled(st.Kind, v.Outcome, v.Code, time.Since(st.Action.AcceptedAt))
 	return s.barrier(ctx)
 }
 

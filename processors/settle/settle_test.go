@@ -37,20 +37,30 @@ func TestSettle(t *testing.T) {
 	s := settle.New(l, func(context.Context) error { waited++; return nil }, telemetry.NewMetrics())
 
 	st := claim(t, l, "small")
-	require.NoError(t, s.Settle(t.Context(), st, settle.Verdict{Outcome: schemas.OutcomeSucceeded, Result: map[string]string{"a": "<b>"}}))
+	require.NoError(t, s.Settle(t.Context(), st, settle.Outcome{Outcome: schemas.OutcomeSucceeded, Result: map[string]string{"a": "<b>"}}))
 	assert.Equal(t, 1, waited, "the end is shown after the barrier")
 	loaded, err := l.Load(t.Context(), st.Ref)
 	require.NoError(t, err)
 	assert.Equal(t, `{"a":"<b>"}`, string(loaded.Settled.Result), "the document keeps its bytes") //nolint:testifylint // to the byte
-	require.NoError(t, s.Settle(t.Context(), st, settle.Verdict{Outcome: schemas.OutcomeFailed}))
+	require.NoError(t, s.Settle(t.Context(), st, settle.Outcome{Outcome: schemas.OutcomeFailed}))
 	assert.Equal(t, loaded.N, st.N, "what is settled is left alone")
 
 	st = claim(t, l, "large")
-	require.NoError(t, s.Settle(t.Context(), st, settle.Verdict{Outcome: schemas.OutcomeSucceeded, Result: strings.Repeat("x", schemas.InlineLimit)}))
+	require.NoError(t, s.Settle(t.Context(), st, settle.Outcome{Outcome: schemas.OutcomeSucceeded, Result: strings.Repeat("x", schemas.InlineLimit)}))
 	assert.Empty(t, st.Settled.Result)
 	doc, err := l.Blob(t.Context(), st.Settled.Result, st.Settled.ResultBlob)
 	require.NoError(t, err)
 	assert.Len(t, doc, schemas.InlineLimit+2)
+
+	st = claim(t, l, "long completion")
+	result := schemas.ChatResult{Completion: []byte(`"` + strings.Repeat("x", schemas.InlineLimit) + `"`), Model: "m", Usage: &schemas.ChatUsage{Prompt: 1}}
+	require.NoError(t, s.Settle(t.Context(), st, settle.Outcome{Outcome: schemas.OutcomeSucceeded, Result: result}))
+	assert.Equal(t, `{"model":"m","usage":{"prompt_tokens":1,"completion_tokens":0,"total_tokens":0}}`, string(st.Settled.Result), "the figures stay on the log") //nolint:testifylint // to the byte
+	doc, err = ledger.Result(t.Context(), st.Settled, func(ctx context.Context, name string) (json.RawMessage, error) { return l.Blob(ctx, nil, name) })
+	require.NoError(t, err)
+	var whole schemas.ChatResult
+	require.NoError(t, json.Unmarshal(doc, &whole))
+	assert.Equal(t, result, whole)
 }
 
 // TestWhatAnEndRestsOn: a power cut that keeps an end may not take from under it what
@@ -76,8 +86,8 @@ func TestWhatAnEndRestsOn(t *testing.T) {
 		}}), layout, nil)
 		s := settle.New(l, func(context.Context) error { order = append(order, "barrier"); return nil }, telemetry.NewMetrics())
 		st := claim(t, l, "a")
-		st.Loose = tt.loose
-		require.NoError(t, s.Settle(t.Context(), st, settle.Verdict{Outcome: schemas.OutcomeSucceeded, Result: tt.result}))
+		st.Underived = tt.loose
+		require.NoError(t, s.Settle(t.Context(), st, settle.Outcome{Outcome: schemas.OutcomeSucceeded, Result: tt.result}))
 		require.Equal(t, tt.want, order)
 	})
 }
@@ -90,7 +100,7 @@ func TestLooseEvidence(t *testing.T) {
 	r := harness.Recorder(log)
 	leave := func(st *ledger.State, id string) bool {
 		require.NoError(t, r.Leave(t.Context(), st, schemas.Evidence{ID: id, Tenant: "t", ActionID: st.ID, Kind: schemas.EvidenceAttempt, Payload: json.RawMessage(`{}`)}))
-		return st.Loose
+		return st.Underived
 	}
 	require.False(t, leave(claim(t, l, "a"), settle.AttemptID("a", schemas.Attempt{Number: 1})))
 	require.True(t, leave(claim(t, l, "b"), settle.DenialID("b", 0, 0)))
@@ -105,7 +115,7 @@ func TestSettleWhoseBarrierFails(t *testing.T) {
 	l := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{}), layout, nil)
 	broken := errors.New("the disk is gone")
 	s := settle.New(l, func(context.Context) error { return broken }, telemetry.NewMetrics())
-	require.ErrorIs(t, s.Settle(t.Context(), claim(t, l, "a"), settle.Verdict{Outcome: schemas.OutcomeSucceeded}), broken)
+	require.ErrorIs(t, s.Settle(t.Context(), claim(t, l, "a"), settle.Outcome{Outcome: schemas.OutcomeSucceeded}), broken)
 }
 
 // TestEvidenceIDs: a record's id tells the action, the step and the attempt, so
@@ -128,7 +138,7 @@ func TestEvidenceIDs(t *testing.T) {
 func TestAttemptEvidenceHoldsNoContent(t *testing.T) {
 	t.Parallel()
 	st := &ledger.State{Ref: schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "a"}}
-	try := ledger.Try{
+	try := ledger.Attempt{
 		Attempt: schemas.Attempt{Number: 2, Decision: schemas.Decision{Entry: "up", Version: "v"}},
 		Result: &schemas.Attempted{Status: 200, Sent: true, Answer: &schemas.Answer{
 			Hash: "h", Snippet: "CANARY", Body: json.RawMessage(`"CANARY"`), Headers: []schemas.Header{{Name: "x", Value: "CANARY"}},
@@ -155,7 +165,7 @@ func BenchmarkSettle(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for _, st := range states {
-		if err := s.Settle(b.Context(), st, settle.Verdict{Outcome: schemas.OutcomeSucceeded, Result: result}); err != nil {
+		if err := s.Settle(b.Context(), st, settle.Outcome{Outcome: schemas.OutcomeSucceeded, Result: result}); err != nil {
 			b.Fatal(err)
 		}
 	}

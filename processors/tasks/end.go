@@ -9,10 +9,10 @@ import (
 	"weir/schemas"
 )
 
-// end leaves the evidence of a task's end and gives its verdict. Both follow from the
-// events up to the one that decided the end, so that they are the same whichever worker
-// comes to them, and whenever: what the log has behind that one changes neither.
-func (w *work) end(ctx context.Context) (settle.Verdict, error) {
+// end stores the evidence of a task's end and returns its verdict. Both follow from the events up
+// to the one that decided the end, so that every worker produces the same; later events on the log
+// change neither.
+func (w *work) end(ctx context.Context) (settle.Outcome, error) {
 	v, res := verdict(w.task)
 	u := schemas.TaskUpdate{
 		TaskID: w.st.ID, Status: res.Status, What: "settled", Time: w.task.Ended, N: w.task.Last,
@@ -28,22 +28,22 @@ func (w *work) end(ctx context.Context) (settle.Verdict, error) {
 }
 
 // verdict is how a task ends that is over.
-func verdict(t *task.State) (settle.Verdict, schemas.TaskResult) {
+func verdict(t *task.State) (settle.Outcome, schemas.TaskResult) {
 	res := schemas.TaskResult{Status: t.Status, Branch: t.Branch, Base: t.Base, Head: t.Left}
-	var v settle.Verdict
+	var v settle.Outcome
 	switch r, c := t.Report, t.Closed; {
 	case r != nil && r.Completed:
 		v.Outcome = schemas.OutcomeSucceeded
 	case r != nil:
-		v = settle.Verdict{Outcome: schemas.OutcomeFailed, Code: schemas.TaskFailed, Message: failedMessage}
+		v = settle.Outcome{Outcome: schemas.OutcomeFailed, Code: schemas.TaskFailed, Message: failedMessage}
 	case c.Status == schemas.TaskStatusCanceled:
-		v = settle.Verdict{Outcome: schemas.OutcomeCanceled, Code: c.Code, Message: c.Message}
+		v = settle.Outcome{Outcome: schemas.OutcomeCanceled, Code: c.Code, Message: c.Message}
 	case c.Status == schemas.TaskStatusExpired:
-		v = settle.Verdict{Outcome: schemas.OutcomeExpired, Code: c.Code, Message: c.Message}
+		v = settle.Outcome{Outcome: schemas.OutcomeExpired, Code: c.Code, Message: c.Message}
 	case slices.Contains(schemas.DenyCodes(), c.Code):
-		v = settle.Verdict{Outcome: schemas.OutcomeDenied, Code: c.Code, Message: c.Message}
+		v = settle.Outcome{Outcome: schemas.OutcomeDenied, Code: c.Code, Message: c.Message}
 	default:
-		v = settle.Verdict{Outcome: schemas.OutcomeFailed, Code: c.Code, Message: c.Message}
+		v = settle.Outcome{Outcome: schemas.OutcomeFailed, Code: c.Code, Message: c.Message}
 	}
 	if t.Report != nil {
 		res.Description, res.Reason = t.Report.Description, t.Report.Reason

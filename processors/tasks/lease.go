@@ -41,17 +41,16 @@ func (w *work) heard(ctx context.Context) (at time.Time, revision uint64, err er
 	case errors.Is(err, fault.ErrNotFound):
 		return w.task.Since, 0, nil
 	case err != nil:
-		return at, 0, &fault.Later{Cause: err}
+		return at, 0, &fault.RetryAfter{Cause: err}
 	}
 	if of, ok := task.HeardOf(rec.Data); !ok || of != w.task.Lease {
-		return w.task.Since, 0, nil // nobody has been heard of in this lease
+		return w.task.Since, 0, nil // no heartbeat in this lease yet
 	}
 	return rec.Time, rec.Seq, nil
 }
 
-// holders remembers, by this process's own clock, since when there is no newer sign of
-// a task's holder. The clocks of the machines, and this one's by another time, may be
-// far apart, or jump: what was measured here then goes before what they say.
+// holders remembers, by this process's own clock, the time of the last sign of life of a task's
+// holder. The clocks of other machines may differ or jump, so times measured here take precedence.
 type holders struct {
 	keep time.Duration
 

@@ -1,6 +1,6 @@
-// Package tasks performs actions of kind task: it makes the task's branch, takes a
-// task back from a holder that is not heard of, tells whoever follows it, and ends
-// it. What the task's people and its agent do is on the log already when it gets here.
+// Package tasks performs actions of kind task: it creates the task's branch, takes a task back from
+// a silent holder, notifies followers, and ends the task. The events of the task's people and agent
+// are already on the log.
 package tasks
 
 import (
@@ -29,8 +29,8 @@ type Ledger interface {
 type Brancher interface {
 	// Open makes a task's branch at the head of the one that it begins at, or finds the
 	// one that it has made for this task before, and returns the object it began at. A
-	// *fault.Error ends the task with its code and its sentence; *call.Rest and
-	// *fault.Later say when to come back. Whatever else goes wrong is tried again.
+	// *fault.Error ends the task with its code and its sentence; *call.Deferral and
+	// *fault.RetryAfter say when to come back. Whatever else goes wrong is tried again.
 	Open(ctx context.Context, st *ledger.State, order schemas.TaskOrder, branch string) (base string, err error)
 }
 
@@ -60,7 +60,7 @@ type Config struct {
 	// Lease is how long a pool's agent may be silent before it loses its task; default
 	// 2 min.
 	Lease time.Duration
-	// Announce publishes a status to whoever listens now; nil: nobody does.
+	// Announce publishes a status to current subscribers; nil: no announcements.
 	Announce func(subject string, data []byte) error
 	// Barrier waits until what was appended is as durable as promised; nil: it is.
 	Barrier func(ctx context.Context) error
@@ -97,32 +97,32 @@ type work struct {
 
 	st   *ledger.State
 	task *task.State
-	told int // how many of the events are in task, and have been told of
+	told int // how many of the events are folded into task and announced
 }
 
-// Execute looks at a task and does what is to be done about it, until it has ended or
-// there is nothing to do before somebody else does something or a time has come.
-func (p *Tasks) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+// Execute checks a task and does the due work, until it has ended or must wait for an event or a
+// time.
+func (p *Tasks) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
 	order, err := payload(st)
 	if err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	if err := p.recorder.Recall(ctx, st); err != nil {
-		return settle.Verdict{}, err
+		return settle.Outcome{}, err
 	}
 	w := &work{Tasks: p, st: st, task: task.Begin(st.Action, order)}
 	for {
 		if err := w.tell(ctx); err != nil {
-			return settle.Verdict{}, err
+			return settle.Outcome{}, err
 		}
 		if w.task.Over() {
 			return w.end(ctx)
 		}
-		if stop.Requested() && !w.task.Canceled { // what was asked for is on the log by now, and was not when it was read
-			return settle.Verdict{}, fault.ErrFenced
+		if stop.Requested() && !w.task.Canceled { // the request is on the log by now, and was not when it was read
+			return settle.Outcome{}, fault.ErrFenced
 		}
 		if err := w.step(ctx); err != nil {
-			return settle.Verdict{}, err
+			return settle.Outcome{}, err
 		}
 	}
 }
@@ -132,7 +132,7 @@ func (p *Tasks) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 func (w *work) step(ctx context.Context) error {
 	switch left, bounded := w.untilDeadline(); {
 	case w.task.Canceled:
-		return w.close(ctx, schemas.TaskStatusCanceled, schemas.Canceled, "the task was canceled; what was pushed to its branch is there")
+		return w.close(ctx, schemas.TaskStatusCanceled, schemas.Canceled, "the task was canceled; its branch keeps the pushed commits")
 	case bounded && left <= 0:
 		return w.close(ctx, schemas.TaskStatusExpired, schemas.DeadlineExceeded, "the task's time is up")
 	case !w.task.Opened:
@@ -141,7 +141,7 @@ func (w *work) step(ctx context.Context) error {
 		return w.hear(ctx)
 	case w.task.Spent():
 		return w.close(ctx, schemas.TaskStatusFailed, schemas.TaskFailed,
-			"the task was leased "+strconv.Itoa(schemas.MaxTaskLeases)+" times and nobody has reported, so that it is not leased again; its branch is there, file another task that begins at it")
+			"the task was leased "+strconv.Itoa(schemas.MaxTaskLeases)+" times without a report and is not leased again; its branch remains, file another task that begins at it")
 	default:
 		return w.rest(longest, schemas.WaitAgent)
 	}
@@ -155,35 +155,33 @@ func (w *work) untilDeadline() (left time.Duration, bounded bool) {
 	return d.Sub(w.cfg.Now()), !d.IsZero()
 }
 
-// rest has the task looked at again after a while, at its deadline at the latest. The
-// log is told of the first time only: it says already what a task waits for, and
-// whoever writes to it would have to read that.
+// rest defers the task, at the latest until its deadline. Only the first deferral is written to the
+// log: it already shows what a task waits for, and every writer would have to read more events.
 func (w *work) rest(d time.Duration, why string) error {
 	if left, bounded := w.untilDeadline(); bounded {
 		d = min(d, left)
 	}
-	return &call.Rest{
-		Until: w.cfg.Now().Add(d), For: why,
+	return &call.Deferral{
+		Until: w.cfg.Now().Add(d), Reason: why,
 		Quiet: slices.ContainsFunc(w.st.Events, func(ev ledger.Sequenced) bool {
 			return ev.Waiting != nil && ev.Waiting.For == why
 		}),
 	}
 }
 
-// say writes a status. The state behind it is the one that it leads to.
+// say writes a status event, with the resulting state.
 func (w *work) say(ctx context.Context, e schemas.TaskEvent) error {
 	return w.ledger.Append(ctx, w.st, schemas.Event{Type: schemas.EventStatus, Task: &e})
 }
 
-// close ends the task by Weir's own word, which is on the log before anything is
-// told of the end: a report that comes first is the end then, and one that comes
-// after is none.
+// close ends the task by a decision of Weir, which is on the log before the end is announced. A
+// report that arrives first is the end instead; a later one is ignored.
 func (w *work) close(ctx context.Context, status schemas.TaskStatus, code schemas.Code, message string) error {
 	return w.say(ctx, schemas.TaskEvent{What: schemas.TaskClosed, Status: status, Code: code, Message: message})
 }
 
-// Evidence is what the calls of a task have left, or should have. What the task
-// itself leaves comes after what is told of it, and so is Execute's.
+// Evidence is the evidence of a task's calls. The evidence of the task itself follows its
+// announcements, so Execute stores it.
 func (p *Tasks) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
 	if c, ok := p.branches.(Caller); ok {
 		return c.Records(st)
@@ -195,10 +193,10 @@ func (p *Tasks) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
 func payload(st *ledger.State) (schemas.TaskOrder, error) {
 	var o schemas.TaskOrder
 	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
-		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a task", Cause: err}
+		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not an order of a task", Cause: err}
 	}
 	if o.Repo == "" {
-		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload names no repository"}
+		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload names no repository"}
 	}
 	return o, nil
 }
@@ -212,8 +210,8 @@ func (w *work) open(ctx context.Context) error {
 	if err == nil {
 		return w.say(ctx, schemas.TaskEvent{What: schemas.TaskOpened, Status: w.task.Status, Base: base})
 	}
-	var rest *call.Rest
-	var later *fault.Later
+	var rest *call.Deferral
+	var later *fault.RetryAfter
 	var public *fault.Error
 	switch {
 	case ctx.Err() != nil:

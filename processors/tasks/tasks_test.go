@@ -121,7 +121,7 @@ func TestEnds(t *testing.T) {
 		tt.live(h)
 		h.Advance(time.Second)
 		if name == "at once" { // as a wake-up of an action whose accepted message is lost
-			require.NoError(t, h.Door.Nudge(t.Context(), ref))
+			require.NoError(t, h.Door.Notify(t.Context(), ref))
 			h.Advance(time.Second)
 		}
 		end, res := h.check(name)
@@ -153,7 +153,7 @@ func TestTheBranchCannotBeMadeYet(t *testing.T) {
 			case tries < 6:
 				return fault.ErrUnavailable
 			case tries == 6:
-				return &fault.Later{After: time.Second}
+				return &fault.RetryAfter{After: time.Second}
 			default:
 				return nil
 			}
@@ -177,7 +177,7 @@ func TestCanceledWhileTheBranchIsMade(t *testing.T) {
 				harness.Append(t, h.Door, h.opening, schemas.Event{Type: schemas.EventProgress})
 				require.True(t, h.opening.CancelRequested)
 			})
-			return &fault.Later{After: time.Hour}
+			return &fault.RetryAfter{After: time.Hour}
 		}
 		h.Advance(time.Second)
 		end, _ := h.check("canceled on the way")
@@ -387,7 +387,7 @@ func TestClocksThatJump(t *testing.T) {
 				}
 				h.Advance(lease / 2)
 				h.jump = jump
-				require.NoError(t, h.Door.Nudge(t.Context(), ref)) // somebody has it looked at
+				require.NoError(t, h.Door.Notify(t.Context(), ref)) // somebody has it looked at
 				h.Drain()
 				h.leased(true, "jump %v", jump)
 				h.due(lease) // its wake-ups are by its own clock, and may come late or at once
@@ -419,7 +419,7 @@ func TestANewWorkerGoesByTheClocks(t *testing.T) {
 		time.Sleep(tt.silent)
 		h.Replace()
 		h.jump = tt.jump
-		require.NoError(t, h.Door.Nudge(t.Context(), ref))
+		require.NoError(t, h.Door.Notify(t.Context(), ref))
 		h.Drain()
 		_, s := h.load()
 		require.Equal(t, tt.leased, s.Leased)
@@ -435,7 +435,7 @@ func TestANewWorkerGoesByTheClocks(t *testing.T) {
 func (h *house) due(d time.Duration) {
 	h.T.Helper()
 	time.Sleep(d)
-	require.NoError(h.T, h.Door.Nudge(h.T.Context(), ref))
+	require.NoError(h.T, h.Door.Notify(h.T.Context(), ref))
 	h.Drain()
 }
 
@@ -523,7 +523,7 @@ func TestATaskThatNobodyKeeps(t *testing.T) {
 		h.Queue = nil // the workers look once it is over
 		_, ok := h.claim("pool-1")
 		require.False(t, ok)
-		require.NoError(t, h.Door.Nudge(t.Context(), ref))
+		require.NoError(t, h.Door.Notify(t.Context(), ref))
 		h.Advance(time.Second)
 		st, s := h.load()
 		require.NotNil(t, st.Settled)

@@ -10,16 +10,15 @@ import (
 	"weir/schemas"
 )
 
-// tell folds in what has happened, announces it, and leaves its evidence. The
-// evidence is last: whoever finds it knows that the rest is done. So a change is
-// announced once it would survive, and at least once.
+// tell folds in the new events, announces them, and stores their evidence. The evidence is last: if
+// it exists, the rest is done. So a change is announced once it is durable, and at least once.
 func (w *work) tell(ctx context.Context) error {
 	var fresh []schemas.TaskAudit
 	for _, ev := range w.st.Events[w.told:] {
 		w.task.Apply(ev.Event)
 		w.told++
 		u, ok := task.Update(w.st.ID, ev.Event)
-		if !ok || ev.Type == schemas.EventSettled || w.st.Left[changeID(w.st.ID, u.N)] {
+		if !ok || ev.Type == schemas.EventSettled || w.st.StoredEvidence[changeID(w.st.ID, u.N)] {
 			continue
 		}
 		if u.Status == "" {
@@ -53,7 +52,7 @@ func (p *Tasks) announce(ref schemas.Ref, u schemas.TaskUpdate) error {
 		return err
 	}
 	if err := p.cfg.Announce(schemas.StatusSubject(ref), data); err != nil {
-		return &fault.Later{Cause: fmt.Errorf("status: %w", err)}
+		return &fault.RetryAfter{Cause: fmt.Errorf("status: %w", err)}
 	}
 	return nil
 }

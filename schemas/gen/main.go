@@ -11,7 +11,7 @@ import (
 	"weir/schemas/gen/document"
 )
 
-// The folders, from the one of the contracts.
+// The folders, relative to the one with the contracts.
 const (
 	source = "."
 	target = "json"

@@ -38,8 +38,8 @@ func (c *cluster) unmet() (wrong []string) {
 	return wrong
 }
 
-// selects says if a selector covers no pod: a slip in a label leaves a budget or a
-// policy in force over nothing, and nobody is told.
+// selects reports a selector that covers no pod: because of a mistyped label, a budget or a policy
+// would silently apply to nothing.
 func (c *cluster) selects(who string, selector *metav1.LabelSelector) []string {
 	s, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *cluster) lacks(w workload) (missing []string) {
 	demand(pod.SecurityContext != nil && yes(pod.SecurityContext.RunAsNonRoot), "runAsNonRoot")
 	demand(pod.SecurityContext != nil && pod.SecurityContext.SeccompProfile != nil, "a seccomp profile")
 	demand(pod.AutomountServiceAccountToken != nil && !*pod.AutomountServiceAccountToken, "automountServiceAccountToken: false")
-	demand(pod.TerminationGracePeriodSeconds != nil && *pod.TerminationGracePeriodSeconds >= 45, "the time to finish what is under way (45 s)")
+	demand(pod.TerminationGracePeriodSeconds != nil && *pod.TerminationGracePeriodSeconds >= 45, "the time to finish running work (45 s)")
 	volumes := map[string]bool{}
 	for _, v := range pod.Volumes {
 		volumes[v.Name] = true

@@ -41,8 +41,8 @@ func readDashboard(name string) (d dashboard, err error) {
 	return d, nil
 }
 
-// dashboards checks what Grafana says nothing about: panels that lie over each other,
-// share an id, have no question, or ask a data source that is nobody's.
+// dashboards checks mistakes that Grafana does not report: panels that overlap, share an id, have
+// no query, or use an unknown data source.
 func dashboards(r *report, dir string) {
 	files, err := filepath.Glob(filepath.Join(dir, "grafana", "*.json"))
 	if err != nil || len(files) == 0 {

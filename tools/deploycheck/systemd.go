@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// maxExposure is what systemd may give a unit at most, times ten: 15 is its word for
-// a service that has hardly any rights.
+// maxExposure is the maximum score of systemd for a unit, times ten: 15 is its level for a service
+// with hardly any rights.
 const maxExposure = "15"
 
 // units has systemd read the units as it would at a start, in a root directory of their

@@ -29,7 +29,7 @@ type Weir struct {
 // stop it.
 type Start func(ctx context.Context, entryName, urlPrefix string) (w Weir, stop func() error, err error)
 
-// Config is how the tour is told.
+// Config configures the output of the tour.
 type Config struct {
 	Out   io.Writer
 	Color bool

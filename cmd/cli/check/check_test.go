@@ -147,7 +147,7 @@ func TestEachRule(t *testing.T) {
 					if rule.ID == id {
 						assert.NotEmpty(t, rule.Found)
 						assert.NotEmpty(t, rule.Hint)
-						assert.Equal(t, rule.Result == check.Warning, r.Passed, "advice alone fails nobody")
+						assert.Equal(t, rule.Result == check.Warning, r.Passed, "a warning fails no target")
 						assert.NotContains(t, rule.Found, "\x1b")
 						assert.Less(t, len(rule.Found), 500)
 					}
@@ -239,7 +239,7 @@ func TestHintsFitTheError(t *testing.T) {
 	}{
 		{
 			schemas.RunError{Code: "AGENT_UNAVAILABLE", Message: `no "x"`},
-			"status is \"error\"; its error is \"AGENT_UNAVAILABLE\": `no \"x\"`", "start the agent behind it",
+			"status is \"error\"; its error is \"AGENT_UNAVAILABLE\": `no \"x\"`", "start the agent that serves",
 		},
 		{schemas.RunError{Code: "TASK_FAILED", Message: "no"}, `status is "error"; its error is "TASK_FAILED": "no"`, "if it needs inputs"},
 		{schemas.RunError{Code: "VALIDATION_ERROR"}, `status is "error"; its error is "VALIDATION_ERROR"`, "give the inputs"},
@@ -262,8 +262,7 @@ func TestHintsFitTheError(t *testing.T) {
 	}
 }
 
-// TestHintsFitTheStatus: a refusal of either route is told with its error, and
-// the hint is about that.
+// TestHintsFitTheStatus: the report has the error of a refusal, and a hint about it.
 func TestHintsFitTheStatus(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[agent.Fault][2]string{
@@ -292,8 +291,8 @@ func TestHintsFitTheStatus(t *testing.T) {
 	}
 }
 
-// TestFoundIsQuotedOnce has members as they stand in a document, on one line and
-// with nothing that a terminal obeys.
+// TestFoundIsQuotedOnce has members as the document has them, on one line and without
+// terminal controls.
 func TestFoundIsQuotedOnce(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 300)

@@ -36,7 +36,7 @@ func (d document) notText(name, want string) string {
 	return found(!ok || got != want, d.found(name))
 }
 
-// notSuccess: the status is a word of success, or one of these members is true.
+// notSuccess: the status means success, or one of these members is true.
 func (d document) notSuccess(flags ...string) string {
 	status, _ := d.text("status")
 	well := status == schemas.RunOK || status == "success" ||

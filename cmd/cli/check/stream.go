@@ -102,7 +102,7 @@ type reader struct {
 	anything bool // a field of the event at hand was seen
 }
 
-// read reads to the end of a stream that closes in order. What is cut off, here or by a broken connection,
+// read reads a stream until it closes in order. A stream that is cut off, here or by a broken connection,
 // proves nothing about its end.
 func (r *reader) read(in io.Reader) error {
 	limited := &io.LimitedReader{R: in, N: maxStream}

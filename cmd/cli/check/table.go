@@ -32,7 +32,7 @@ func healthRules() []rule {
 func syncRules() []rule {
 	return []rule{
 		demand("sync.status", "reach", "POST "+schemas.RouteRunSync+" answers 200",
-			"serve this route; a run that was taken is answered with 200, whatever came of it",
+			"serve this route; answer an accepted run with 200, whatever its result",
 			func(s *seen) string { return s.sync.failed(s.sync.doc) }).
 			told(func(s *seen) (head, document) { return s.sync.head, s.sync.doc }),
 		demand("sync.type", "sync.status", "its content type is application/json",
@@ -45,13 +45,13 @@ func syncRules() []rule {
 		demand("sync.success", "sync.body", "it says that the run succeeded",
 			successHint, func(s *seen) string { return s.sync.doc.notSuccess("ok") }).
 			told(func(s *seen) (head, document) { return s.sync.head, s.sync.doc }),
-		demand("sync.error", "sync.success", "no error stands beside a success",
+		demand("sync.error", "sync.success", "a success has no error",
 			"leave error out of an answer that is ok", func(s *seen) string { return s.sync.doc.errorBeside() }),
 		demand("sync.outputs", "sync.body", "outputs is an object",
 			"send outputs, empty if there are none: {}", func(s *seen) string { return s.sync.doc.notOutputs("outputs") }),
 		demand("sync.members", "sync.body", "what is optional is absent or of its kind, never null",
 			membersHint, func(s *seen) string { return s.sync.doc.oddMember() }),
-		demand("sync.word", "sync.success", "the status is the word ok",
+		demand("sync.word", "sync.success", "the status is ok",
 			"some callers know no other word",
 			func(s *seen) string { return s.sync.doc.notText("status", schemas.RunOK) }).advised(),
 	}
@@ -60,7 +60,7 @@ func syncRules() []rule {
 func streamRules() []rule {
 	return []rule{
 		demand("stream.status", "reach", "POST "+schemas.RouteRunStream+" answers 200",
-			"serve this route; a run that was taken is answered with 200, whatever comes of it",
+			"serve this route; answer an accepted run with 200, whatever its result",
 			func(s *seen) string { return s.stream.failed(s.stream.refusal) }).
 			told(func(s *seen) (head, document) { return s.stream.head, s.stream.refusal }),
 		demand("stream.type", "stream.status", "its content type is text/event-stream",
@@ -118,14 +118,14 @@ func endRules() []rule {
 		demand("end.success", "stream.terminal", "it says that the run succeeded",
 			successHint, func(s *seen) string { return s.stream.end.doc.notSuccess("ok", "success") }).
 			told(func(s *seen) (head, document) { return s.stream.head, s.stream.end.doc }),
-		demand("end.error", "end.success", "no error stands beside a success",
+		demand("end.error", "end.success", "a success has no error",
 			"leave error out of an end that is ok", func(s *seen) string { return s.stream.end.doc.errorBeside() }),
 		demand("end.outputs", "stream.terminal", "its outputs, or data, is an object",
 			"send outputs, empty if there are none: {}",
 			func(s *seen) string { return s.stream.end.doc.notOutputs("outputs", "data") }),
 		demand("end.members", "stream.terminal", "what is optional is absent or of its kind, never null",
 			membersHint, func(s *seen) string { return s.stream.end.doc.oddMember() }),
-		demand("end.word", "end.status end.success", "its status is the word ok",
+		demand("end.word", "end.status end.success", "its status is ok",
 			"some callers know no other word",
 			func(s *seen) string { return s.stream.end.doc.notText("status", schemas.RunOK) }).advised(),
 	}

@@ -11,8 +11,8 @@ import (
 const most = 160
 
 // quote is the beginning of untrusted text, on one line and without anything
-// that a terminal would obey. What has quotation marks of its own stands between
-// others: no mark is escaped then.
+// that a terminal would obey. A text with quotation marks is put between others, so
+// that no mark is escaped.
 func quote(text string) string {
 	if strings.Contains(text, `"`) && plain(text) && !strings.ContainsAny(text, "`\\") {
 		return "`" + cut(text) + "`"

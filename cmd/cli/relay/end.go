@@ -18,8 +18,8 @@ var ErrReplaced = errors.New("another relay client has taken this session over")
 
 // RefusedError says that the relay does not take this end.
 type RefusedError struct {
-	// Status is that of the handshake, or 0; Code then is what the relay closed
-	// the connection with, and Reason its own words.
+	// Status is the status of the handshake, or 0. Then the relay closed the connection
+	// with Code and Reason.
 	Status int
 	Code   int
 	Reason string
@@ -77,8 +77,8 @@ func closed(err error) error {
 	}
 }
 
-// undialed words why there is no connection. The error of a client names the URL,
-// and with it the token: no text of it is passed on but that of its cause.
+// undialed returns why there is no connection. The error of a client contains the URL,
+// and so the token: only the text of its cause is passed on.
 func undialed(resp *http.Response, err error) error {
 	if resp != nil && resp.StatusCode != http.StatusSwitchingProtocols {
 		if passing(resp.StatusCode) {

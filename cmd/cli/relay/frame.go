@@ -24,8 +24,7 @@ const opPing = "bridge.ping"
 // frame is one message of an agent.
 type frame struct {
 	envelope.Names
-	// id is what the answer is sent to: the request's own name, or else that of the
-	// message. The API may refuse it.
+	// id addresses the answer: the id of the request, or else of the message. The API may refuse it.
 	id string
 	// body is the request as the agent API takes it; nil where answer is set.
 	body []byte

@@ -34,8 +34,8 @@ type Config struct {
 	// Notice receives the events, from several goroutines.
 	Notice func(Event)
 
-	// Slots is how many requests are carried at once; what comes above them is
-	// told to wait. Default 16.
+	// Slots is how many requests are carried at once. Further requests get an error that
+	// says to wait. Default 16.
 	Slots int
 	// MaxMessage is the largest message that is looked at, in bytes; default 1 MiB.
 	MaxMessage int64
@@ -149,8 +149,8 @@ func (r *Relay) address() string {
 	return u.String()
 }
 
-// Address reads a relay's URL. What the protocol writes there by itself has no
-// place in it; least of all a token, which every user of the machine could read.
+// Address reads a relay's URL. It refuses the parameters that the protocol adds, above
+// all a token, which every user of the machine could read.
 func Address(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

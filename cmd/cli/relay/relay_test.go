@@ -118,7 +118,7 @@ func TestBadMessages(t *testing.T) {
 	assert.Len(t, r.Ledger(), 2, "one connection of each role")
 }
 
-// TestTheServerJudgesNames: what has a name that an answer can be sent to is carried,
+// TestTheServerJudgesNames: a request is carried if an answer can be addressed to it,
 // although the API may refuse it.
 func TestTheServerJudgesNames(t *testing.T) {
 	t.Parallel()
@@ -397,7 +397,7 @@ func TestSomeEndsAreFinal(t *testing.T) {
 			assert.Equal(t, status == 401 || status == 403, refused.Denied())
 			assert.Contains(t, refused.Error(), strconv.Itoa(status))
 			assert.NotContains(t, refused.Error(), "canary-wrong")
-			assert.Len(t, r.Ledger(), 1, "it follows nobody elsewhere")
+			assert.Len(t, r.Ledger(), 1, "it follows no redirect")
 		})
 	}
 }
@@ -406,7 +406,7 @@ func TestSomeEndsAreFinal(t *testing.T) {
 func TestTheTokenIsNotShown(t *testing.T) {
 	t.Parallel()
 	r := double.New(t, double.Config{})
-	r.Close() // nobody listens any more
+	r.Close() // no server listens any more
 	e := begin(t, r.URL(), &api{}, token("canary-token"))
 	ev := e.await(relay.Lost)
 	assert.Contains(t, ev.Reason, "cannot be reached")
@@ -427,8 +427,8 @@ func TestPings(t *testing.T) {
 	assert.NotEmpty(t, r.Agent("s1").Ask(`{"request":{"request_id":"r","operation":"status"}}`))
 }
 
-// TestStopCutsWaitsShort: whoever interrupts it waits neither for an answer that
-// does not come nor for the next try.
+// TestStopCutsWaitsShort: an interrupt ends the wait for an answer and for the next
+// try.
 func TestStopCutsWaitsShort(t *testing.T) {
 	t.Parallel()
 	begun, ended := make(chan struct{}), make(chan struct{})

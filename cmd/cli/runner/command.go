@@ -83,8 +83,8 @@ func (r *runner) run(ctx context.Context, t *schemas.LeasedTask, dir string) (en
 	return e, err
 }
 
-// environ is all that the command knows: of the runner's own environment no more than
-// what it was told to pass on.
+// environ is the environment of the command: of the runner's own, only the variables that
+// the configuration names.
 func (r *runner) environ(t *schemas.LeasedTask, dir string) []string {
 	return append(append([]string(nil), r.cfg.Environ...),
 		"HOME="+dir, "PWD="+dir, "GIT_TERMINAL_PROMPT=0",

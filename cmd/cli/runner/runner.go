@@ -36,7 +36,7 @@ var (
 	ErrReported = errors.New("the agent has said how the task ended")
 )
 
-// Config of Run. What has no default says so.
+// Config of Run. A field without a default says so.
 type Config struct {
 	// Command is run by the system's shell; required.
 	Command string
@@ -103,9 +103,9 @@ type runner struct {
 	cfg  Config
 }
 
-// Run leases tasks until ctx ends, or with Once until there are none. A command that
-// is under way when ctx ends is asked to end, and its task goes back. An error is that of the
-// first request: a server that was there is waited for.
+// Run leases tasks until ctx ends, or with Once until there are none. When ctx ends, it
+// stops the running commands and gives their tasks back. It returns the error of the first
+// request alone: it waits for a server that has answered before.
 func Run(ctx context.Context, w Weir, cfg Config) error {
 	r := &runner{weir: w, cfg: cfg.withDefaults()}
 	if err := os.MkdirAll(r.cfg.Dir, 0o700); err != nil {
@@ -170,9 +170,8 @@ func (r *runner) wait(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// work runs the command for one task and says what came of it. It reports whether the
-// command could begin at all: what keeps it from that is the runner's affair and not the
-// task's, which goes back.
+// work runs the command for one task and reports its result. It returns whether the
+// command could begin: if not, that is the runner's fault, and the task goes back.
 func (r *runner) work(ctx context.Context, t *schemas.LeasedTask) (began bool) {
 	name := filepath.Join(r.cfg.Dir, fmt.Sprintf("%s-%d", t.ID, t.Lease))
 	note := Notice{TaskID: t.ID, Lease: t.Lease, Output: name + ".log"}

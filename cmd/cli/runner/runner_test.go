@@ -47,7 +47,7 @@ func newServer(n int) *server {
 	return s
 }
 
-var errAway = errors.New("nobody answers")
+var errAway = errors.New("no answer")
 
 func (s *server) ask(line string) error {
 	s.mu.Lock()
@@ -150,7 +150,7 @@ func setup(t *testing.T, command string) (runner.Config, *notices) {
 	}, n
 }
 
-// TestCommandKnowsItsTask: what the command finds is its task and nothing of the
+// TestCommandKnowsItsTask: the environment of the command has its task and nothing of the
 // runner's own.
 func TestCommandKnowsItsTask(t *testing.T) {
 	t.Setenv("WEIR_TOKEN", "AGWCANARY-runner-token")
@@ -210,7 +210,7 @@ func TestDeadlineEndsTheGroup(t *testing.T) {
 	t.Parallel()
 	s := newServer(1)
 	s.tasks[0].Remaining = 200
-	s.mute = true // whoever waits for it must not wait with the deadline
+	s.mute = true // a wait for it must not last until the deadline
 	cfg, n := setup(t, `trap "" TERM; mkfifo hold; (trap "" TERM; read x < hold) & read x < hold`)
 	cfg.Grace = 50 * time.Millisecond
 	require.NoError(t, runner.Run(t.Context(), s, cfg))

@@ -30,13 +30,13 @@ func Buckets() []Bucket {
 		{Name: schemas.TokenBucket, Holds: "the hashes of tokens", Live: schemas.LiveRoot + ".tokens.", Reads: all, Writes: []Role{Ingress}, Purges: []Role{Ingress}},
 		{Name: schemas.RuleBucket, Holds: "traffic rules", Live: schemas.LiveRoot + ".rules.", History: ruleHistory, Reads: all, Writes: []Role{Worker}},
 		{Name: schemas.RepoBucket, Holds: "the names of repositories", Reads: all, Writes: []Role{Worker}},
-		{Name: schemas.LeaseBucket, Holds: "when holders of tasks were last heard of", Reads: all, Writes: []Role{Ingress, Worker}},
-		{Name: schemas.BudgetBucket, Holds: "what was used of budgets", Reads: all, Writes: []Role{Worker}, Purges: []Role{Worker}},
-		{Name: schemas.JanitorBucket, Holds: "how far the log was looked through for overdue actions", Reads: []Role{Worker}, Writes: []Role{Worker}},
+		{Name: schemas.LeaseBucket, Holds: "the last heartbeats of tasks' holders", Reads: all, Writes: []Role{Ingress, Worker}},
+		{Name: schemas.BudgetBucket, Holds: "the usage of budgets", Reads: all, Writes: []Role{Worker}, Purges: []Role{Worker}},
+		{Name: schemas.JanitorBucket, Holds: "the positions of the search for overdue actions", Reads: []Role{Worker}, Writes: []Role{Worker}},
 		{Name: schemas.UsageBucket, Holds: "how much each tenant has stored", Reads: []Role{Ingress, Worker}, Writes: []Role{Ingress, Worker}},
 		{Name: schemas.OperationBucket, Holds: "what operators pause and pin", Live: schemas.LiveRoot + ".operations.", Reads: all, Writes: []Role{Ingress}},
 		{Name: schemas.DestinationBucket, Holds: "which destinations are left alone, and what is used of their limits", Live: schemas.LiveRoot + ".destinations.", Reads: []Role{Worker, Egress}, Writes: []Role{Worker}},
-		// Whoever reads evidence must not have the key: with it contents can be guessed.
+		// Roles that read evidence must not have the key: with it, contents can be guessed.
 		{Name: schemas.KeyBucket, Holds: "the key of sensitive evidence", Reads: []Role{Worker}, Writes: []Role{Provisioner}},
 	}
 }

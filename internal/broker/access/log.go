@@ -26,14 +26,14 @@ func Of(r Role, partitions int) Permissions {
 	return p
 }
 
-// write is what a role stores, and what it tells whoever listens.
+// write lists what a role may publish.
 func write(r Role) (rules []Rule) {
 	for _, w := range []struct {
 		who Role
 		Rule
 	}{
-		{Ingress, Rule{"accept an action: nobody else makes work", []string{section(schemas.SectionAccepted)}}},
-		{Ingress, Rule{"tell an action something from outside: cancel, resolve, what the agent of a task says", []string{section(schemas.SectionWake)}}},
+		{Ingress, Rule{"accept an action: no other role creates work", []string{section(schemas.SectionAccepted)}}},
+		{Ingress, Rule{"send an action an outside event: cancel, resolve, messages of a task's agent", []string{section(schemas.SectionWake)}}},
 		{Ingress, Rule{"tell the worker that is at it to stop", []string{schemas.CancelRoot + ".>"}}},
 		{Worker, Rule{"write down what is done for an action, and its end", []string{section(schemas.SectionEvent)}}},
 		{Worker, Rule{"look at an action again, now, and name its successor", []string{section(schemas.SectionWake)}}},
@@ -56,14 +56,14 @@ func write(r Role) (rules []Rule) {
 			rules = append(rules, Rule{"write " + b.Holds, b.written()})
 		}
 		if r.is(b.Purges...) {
-			rules = append(rules, Rule{"forget what is long over of " + b.Holds, []string{api("STREAM.PURGE", b.Stream())}})
+			rules = append(rules, Rule{"delete old entries of " + b.Holds, []string{api("STREAM.PURGE", b.Stream())}})
 		}
 	}
 	return rules
 }
 
-// read is what a role looks up. Whoever reads the log reads all of it: what each caller may see is
-// Weir's own to decide.
+// read is a role's read access. A role that reads the log reads all of it: Weir itself decides what
+// each caller may see.
 func read(r Role, partitions int) []Rule {
 	streams := append(logStreams(partitions), schemas.EvidenceStream, schemas.DeadStream)
 	for _, b := range Buckets() {
@@ -87,12 +87,12 @@ func work(partitions int) []Rule {
 	return []Rule{
 		{"ask for work", consumers("CONSUMER.MSG.NEXT", partitions, "*")},
 		{"say that work is done, goes on, or is for another", acks},
-		{"make a queue again that somebody deleted", consumers("CONSUMER.CREATE", partitions, ">")},
+		{"recreate a queue that was deleted", consumers("CONSUMER.CREATE", partitions, ">")},
 		{"move the place of a queue that nothing came from for long", consumers("CONSUMER.RESET", partitions, "*")},
 	}
 }
 
-// hear is what a role is told without asking.
+// hear lists the notifications that a role receives.
 func hear(r Role) (rules []Rule) {
 	for _, h := range []struct {
 		who []Role
@@ -100,8 +100,8 @@ func hear(r Role) (rules []Rule) {
 	}{
 		{[]Role{Ingress, Worker, Egress}, Rule{"follow the log as it is written", []string{schemas.LiveLog + ".>"}}},
 		{[]Role{Egress}, Rule{"follow the evidence as it is left", []string{schemas.LiveRoot + ".evidence.>"}}},
-		{[]Role{Worker}, Rule{"hear that an action is to stop", []string{schemas.CancelRoot + ".>"}}},
-		{[]Role{Ingress, Worker, Egress}, Rule{"hear that the policy is to be read again", []string{schemas.PolicyLookRoot + ".*"}}},
+		{[]Role{Worker}, Rule{"receive the notice that an action must stop", []string{schemas.CancelRoot + ".>"}}},
+		{[]Role{Ingress, Worker, Egress}, Rule{"receive the notice to reload the policy", []string{schemas.PolicyLookRoot + ".*"}}},
 		{[]Role{Ingress}, Rule{"hear which policy is in force on each node", []string{schemas.PolicyToldRoot + ".*"}}},
 		{[]Role{Ingress}, Rule{"answer the agent API", []string{schemas.AgentAPIRoot + ".*"}}},
 	} {
@@ -167,6 +167,9 @@ func logStreams(partitions int) []string {
 	}
 	return all
 }
+
+// Streams are those of a log of so many partitions: the log itself, then what its records refer to.
+func Streams(partitions int) []string { return allStreams(partitions) }
 
 func allStreams(partitions int) []string {
 	all := append(logStreams(partitions), schemas.EvidenceStream, schemas.DeadStream)

@@ -1,10 +1,10 @@
-// Package access lists, as data, what each user of a NATS cluster may say and hear: the roles of
-// Weir, whoever makes the log, and the observers and agents of a tenant. It knows subjects alone
-// and speaks to nobody; internal/broker/natsconf makes servers' configuration of it, and
-// internal/broker compares with it what the servers grant.
+// Package access lists, as data, the subjects that each user of a NATS cluster may publish and
+// subscribe to: the roles of Weir, the user that creates the log, and the observers and agents of a
+// tenant. It only knows subjects and opens no connection. internal/broker/natsconf generates server
+// configuration from it, and internal/broker compares it with what the servers grant.
 //
-// A user may do what is listed, and nothing else. The list bounds what a role can do by mistake and
-// what its stolen credentials are good for. It is not the fence, which the log itself is.
+// A user may do only what is listed. The list limits mistakes of a role and the use of stolen
+// credentials. It does not replace the fence, which the log enforces.
 package access
 
 import (
@@ -35,8 +35,7 @@ func Subjects(rules []Rule) []string {
 	return slices.Compact(all)
 }
 
-// CoveredBy reports whether one of the patterns covers the whole of a subject, which may be a
-// pattern too.
+// CoveredBy reports whether one of the patterns covers a whole subject, which may be a pattern too.
 func CoveredBy(subject string, patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return covers(p, subject) })
 }
@@ -57,8 +56,8 @@ func covers(outer, inner string) bool {
 	return len(o) == len(in)
 }
 
-// Family is the listed pattern that a subject belongs to, whoever it is listed for: it names what
-// was done without saying to whom. A subject that is listed nowhere is "other".
+// Family is the listed pattern that a subject belongs to, for any user. It names the operation
+// without its target. An unlisted subject is "other".
 func Family(subject string, partitions int) string {
 	for _, r := range Roles() {
 		p := Of(r, partitions)
@@ -76,7 +75,7 @@ func Family(subject string, partitions int) string {
 // Role is what a process of Weir does on the log.
 type Role string
 
-// The roles. Serve is the three behind it in one process.
+// The roles. Serve combines the next three in one process.
 const (
 	Serve       Role = "serve"
 	Ingress     Role = "ingress"
@@ -91,8 +90,8 @@ func Roles() []Role { return []Role{Provisioner, Ingress, Worker, Egress, Serve}
 // Works reports whether the role takes work from the queues.
 func (r Role) Works() bool { return r == Serve || r == Worker }
 
-// Inbox is the prefix of the subjects on which the role hears its answers. Each has its own, so
-// that no role can listen to what another is told.
+// Inbox is the prefix of the role's reply subjects. Each role has its own, so that no role can read
+// the replies to another.
 func (r Role) Inbox() string { return inboxRoot + string(r) }
 
 // is reports whether what is listed for some roles is for this one too.

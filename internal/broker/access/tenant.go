@@ -6,19 +6,19 @@ import (
 	"weir/schemas"
 )
 
-// Account is one for programs of a tenant's own. What it may use of Weir's account is imported, and
-// nothing else is there for it. Permissions alone would not be enough: the server writes its
-// answers to whatever subject a request names, and in an account of its own that can only be one of
-// the tenant's.
+// Account is for a tenant's own programs. It imports the parts of Weir's account that they may use,
+// and contains nothing else. Permissions alone would not be enough: the server sends replies to any
+// subject that a request names. In a separate account that subject can only be the tenant's.
 type Account struct {
-	// Streams are what it is told, Services what it may ask; each is imported under its own name.
+	// Streams are the subjects it may subscribe to, Services those it may send requests to. Each is
+	// imported under its own name.
 	Streams, Services []string
 	Permissions
 }
 
 // ObserverQueue is the name of the consumer through which a tenant's observer reads its evidence.
-// It is made by `weir nats provision --tenant`, because nobody but Weir may say what a consumer
-// filters and where it delivers.
+// `weir nats provision --tenant` creates it, because only Weir may set a consumer's filter and
+// delivery subject.
 func ObserverQueue(tenant string) string { return "observer_" + schemas.EscapeToken(tenant) }
 
 // Observer is the account of a tenant's observer: it sees the tenant's own evidence, as it is left
@@ -34,11 +34,12 @@ func Observer(tenant string) Account {
 			api("CONSUMER.INFO", schemas.EvidenceStream) + "." + queue, api("CONSUMER.MSG.NEXT", schemas.EvidenceStream) + "." + queue,
 		}},
 		{"say what was read", []string{"$JS.ACK." + schemas.EvidenceStream + "." + queue + ".>"}},
+		// It has only counts and limits of the whole log. Its import also keeps the servers from giving the
+		// account an API of its own, which would refuse every request.
+		{"find out, as clients do by default, whether there is JetStream", []string{accountInfo}},
 	}
 	return Account{
-		// Nobody asks for the account's info. That it is imported keeps the servers from giving the
-		// account an API of its own, which would refuse every request.
-		Streams: Subjects(told), Services: append(Subjects(asked), accountInfo),
+		Streams: Subjects(told), Services: Subjects(asked),
 		Permissions: Permissions{Publish: asked, Subscribe: append(slices.Clip(told), answers())},
 	}
 }
@@ -53,8 +54,8 @@ func answers() Rule { return Rule{"hear the answers to its own requests", []stri
 
 const accountInfo = "$JS.API.INFO"
 
-// Exports are what Weir's account offers, of which each account of a tenant imports its own part:
-// what it is told, what it may ask, and what it may ask that is answered by more than one message.
+// Exports are the exports of Weir's account, from which each tenant's account imports its own part:
+// subscriptions, requests, and requests that are answered by several messages.
 func Exports() (streams, services, streamed []string) {
 	streams = []string{schemas.EvidenceRoot + ".>", schemas.LiveRoot + ".evidence.>", schemas.StatusRoot + ".>"}
 	services = []string{

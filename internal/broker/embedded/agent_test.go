@@ -124,7 +124,7 @@ func TestAgentIsDeniedTheRest(t *testing.T) {
 		require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, subject)
 	}
 	must(o.Rules().Put(t.Context(), "t", []byte("rules"), 0))(t)
-	require.NoError(t, o.Nudge("weir.status.t.task.id", []byte("Running")))
+	require.NoError(t, o.Notify("weir.status.t.task.id", []byte("Running")))
 	must(nc.Request(schemas.AgentAPISubject("t"), nil, 5*time.Second))(t)
 	require.Empty(t, heard)
 	require.EqualValues(t, 1, o.held(t, "KV_"+schemas.RuleBucket))

@@ -28,7 +28,7 @@ const (
 	tombstone   = 1 << 62 // in a sequence: says that an older message was deleted
 
 	blockEnd  = ".blk"
-	indexName = "index.db" // what the server made of the blocks when it wrote it
+	indexName = "index.db" // the server's index of the blocks, from its last write
 )
 
 // block is what one file holds, up to the first record that cannot be read.
@@ -131,8 +131,8 @@ func (d *dataDir) indexed(stream string) bool {
 	return bytes.Equal(h.Sum(nil), sum)
 }
 
-// skipTo appends to a block that all sequences up to this one are gone, so that the server goes on
-// behind it. What cannot be read at its end is cut off.
+// skipTo appends a record to a block that marks all sequences up to seq as deleted, so that the
+// server continues after seq. An unreadable end of the block is cut off.
 func (b *block) skipTo(stream string, seq uint64, nanos int64) (err error) {
 	f, err := os.OpenFile(b.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

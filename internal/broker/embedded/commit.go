@@ -19,8 +19,8 @@ type commit struct {
 	failed chan struct{}
 
 	mu    sync.Mutex
-	next  *round        // callers of a sync that has not begun
-	runs  bool          // run is under way
+	next  *round        // callers of the next sync, which has not started
+	runs  bool          // run is active
 	ended chan struct{} // closed when the last run has ended; nil: there was none
 	err   error
 }

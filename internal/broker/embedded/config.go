@@ -12,8 +12,8 @@ import (
 
 // Config says how the server runs. Dir and Layout are required.
 type Config struct {
-	// Dir is the data directory. It is created, marked and locked; its file system is what Barrier
-	// syncs, so one of its own keeps other programs' writes out of that.
+	// Dir is the data directory. It is created, marked and locked. Barrier syncs its file system,
+	// so a separate one keeps out the writes of other programs.
 	Dir string
 	// Layout is fixed when the directory is made.
 	Layout schemas.Layout
@@ -29,11 +29,10 @@ type Config struct {
 	// "127.0.0.1:4222". Port 0 takes a free one; empty opens none. There is no TLS on it: keep it
 	// on loopback or on a network that is trusted with evidence and with the tokens of agents.
 	Listen string
-	// AcceptLoss starts although acknowledged records are gone from the log, and goes on behind
-	// them. Lost says which.
+	// AcceptLoss starts although acknowledged records are gone from the log, and continues after
+	// them. Lost lists them.
 	AcceptLoss bool
-	// Logger is told when the marks cannot be written, and when consumers begin anew; default:
-	// none.
+	// Logger logs failures to write the marks, and consumers that start over. Default: none.
 	Logger *slog.Logger
 	// Sync replaces the sync of the file system: a seam for tests.
 	Sync func() error

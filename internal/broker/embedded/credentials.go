@@ -106,7 +106,7 @@ func (a access) apply(o *server.Options) {
 	user(a.owner, nil, nil, nil)
 	user(a.gate, observers, nil, nil)
 	user(a.observer, observers, []string{
-		apiStreamInfo, apiConsumerInfo, apiConsumerList, apiConsumerNext, ackEvidence, apiConsumerCreate, apiDurableCreate, apiEphemeralCreate, apiConsumerDelete,
+		apiInfo, apiStreamInfo, apiConsumerInfo, apiConsumerList, apiConsumerNext, ackEvidence, apiConsumerCreate, apiDurableCreate, apiEphemeralCreate, apiConsumerDelete,
 	}, []string{storedEvidence, liveEvidence, statuses, inbox})
 	// All agents are one user, so each can receive the answers to the others.
 	user(a.agent, agents, []string{agentAPI}, []string{inbox})
@@ -152,8 +152,9 @@ func share(ns *server.Server) error {
 	for _, subject := range []string{storedEvidence, liveEvidence, statuses} {
 		errs = append(errs, own.AddStreamExport(subject, []*server.Account{observers}), observers.AddStreamImport(own, subject, ""))
 	}
-	// Observers may not request the account's info. Without the import the server would give this account an
-	// API of its own, which would refuse every request before the gate could answer.
+	// Without the import of the account's info the server would give this account an API of its own, which
+	// would refuse every request before the gate could answer. The info has only counts and limits; clients
+	// request it by default to find out whether there is JetStream.
 	for _, subject := range []string{apiInfo, apiStreamInfo, apiConsumerInfo, apiConsumerList, ackEvidence} {
 		service(observers, subject, server.Singleton)
 	}

@@ -59,6 +59,18 @@ func openDataDir(path string, layout schemas.Layout) (*dataDir, error) {
 	return d, nil
 }
 
+// Unused returns an error that says why a data directory cannot be moved: a Weir runs on it.
+func Unused(path string) error {
+	d := &dataDir{path: path}
+	if _, err := os.Stat(d.file(lockName)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := d.take(); err != nil {
+		return err
+	}
+	return d.close()
+}
+
 func makeDir(path string) error {
 	err := os.MkdirAll(path, 0o700)
 	if err == nil {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile takes the lock or says at once that somebody has it. The kernel gives it back when the
-// process ends, however it ends.
+// lockFile takes the lock, or reports at once that another process holds it. The kernel releases it
+// when the process ends.
 func lockFile(f *os.File) (held bool, err error) {
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {

@@ -26,7 +26,7 @@ type loss struct {
 	span
 	// file cannot be read there; empty where something is missing.
 	file string
-	// inside: there are records behind it.
+	// inside: records follow the loss.
 	inside bool
 }
 
@@ -50,9 +50,10 @@ func refuseLoss(dir string, all []loss) error {
 	return refuse("the log in %s is damaged: %s: records that were acknowledged are gone: %s", dir, strings.Join(texts, "; "), wayOut)
 }
 
-// verify holds the files of the log against its marks, before the server opens them: what it cannot
-// read it cuts off without a word, with all that follows. Nothing is changed by a refusal. After a
-// clean stop only the newest files are read; otherwise all, as the server does then.
+// verify compares the files of the log with its marks before the server opens them. The server
+// silently truncates a file at the first record that it cannot read. If verify refuses, it changes
+// nothing. After a clean stop it reads only the newest files; otherwise all of them, as the server
+// then does.
 func (s *Server) verify() error {
 	m, err := s.dir.readMarks()
 	if err != nil && !s.cfg.AcceptLoss {
@@ -168,7 +169,7 @@ func judge(stream string, m mark, blocks []block) (all []loss) {
 	return all
 }
 
-// accept makes the stream go on behind what is gone, and tells of it.
+// accept makes the stream continue after the lost records, and logs the loss.
 func (s *Server) accept(stream string, all []loss, blocks []block) error {
 	m := s.marks.Streams[stream]
 	for _, l := range all {

@@ -18,8 +18,8 @@ import (
 const (
 	marksName    = "weir.marks"
 	marksVersion = 1
-	// marksEvery is how often the marks are brought up to date while the log grows: what a stream
-	// gained since is not known to be missing.
+	// marksEvery is how often the marks are updated while the log grows. A loss of newer records
+	// goes unnoticed.
 	marksEvery = time.Second
 )
 
@@ -32,8 +32,8 @@ type marks struct {
 	Streams map[string]mark `json:"streams"`
 }
 
-// mark is what is known of one stream. Last never goes back: neither age nor a deletion takes it
-// from the stream. First does not tell of a loss by itself, because records grow old.
+// mark is the known range of one stream. Last never decreases: neither age nor a deletion lowers
+// it. A higher First does not prove a loss, because records expire.
 type mark struct {
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
@@ -71,7 +71,7 @@ func (d *dataDir) readMarks() (marks, error) {
 		err = json.Unmarshal(raw, &m)
 	}
 	if err != nil || m.Version == 0 {
-		return marks{}, refuse("%s is damaged, so that nobody knows whether the log is whole: %s", d.file(marksName), wayOut)
+		return marks{}, refuse("%s is damaged, so Weir cannot tell whether the log is complete: %s", d.file(marksName), wayOut)
 	}
 	if m.Version != marksVersion {
 		return marks{}, refuse("%s has version %d and this weir reads version %d: run the weir that wrote it, or name another directory",
@@ -134,10 +134,9 @@ func (s *Server) reach() (marks, map[string]uint64, error) {
 	return m, now, nil
 }
 
-// Opened is to be called once the streams are there, and before anything is accepted or delivered.
-// It refuses a log that ends before its marks although its files looked whole, and keeps the marks
-// from then on. A log without marks gets them. From its second call on it says again what the first
-// one said.
+// Opened must be called after the streams exist, and before anything is accepted or delivered. It
+// refuses a log that ends before its marks although its files looked intact, and updates the marks
+// from then on. A log without marks gets them. Later calls return the result of the first.
 func (s *Server) Opened() error {
 	s.opening.Do(func() { s.openErr = s.opened() })
 	return s.openErr

@@ -170,7 +170,7 @@ func TestMarksThatCannotBeWritten(t *testing.T) {
 func TestMarksThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for content, says := range map[string]string{
-		"\x00\x00":                   "weir.marks is damaged, so that nobody knows whether the log is whole",
+		"\x00\x00":                   "weir.marks is damaged, so Weir cannot tell whether the log is complete",
 		`{"version":2,"streams":{}}`: "has version 2 and this weir reads version 1: run the weir that wrote it",
 	} {
 		dir := t.TempDir()

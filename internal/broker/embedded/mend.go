@@ -11,11 +11,10 @@ import (
 // consumerStates are the files that say how far each consumer is, below a data directory.
 const consumerStates = storeName + "/*/streams/*/obs/*/o.dat"
 
-// mend removes the states of consumers that cannot be read, and returns how many those were. The
-// server writes them without a sync of their own, so that after a power cut one may be there with
-// nothing but zeros in it; the server would then leave the consumer out without a word, and refuse
-// to make it again. A consumer without a state begins at the first record: what it delivers once
-// more is done already, as the log says.
+// mend removes unreadable consumer states and returns their number. The server writes these files
+// without a sync, so a power cut can leave one filled with zeros. The server would then silently
+// skip the consumer and refuse to create it again. A consumer without a state starts at the first
+// record; its repeated deliveries are recognised as done from the log.
 func (d *dataDir) mend() (removed int, err error) {
 	names, err := fs.Glob(os.DirFS(d.path), consumerStates) // d.path is no pattern
 	if err != nil {
@@ -28,7 +27,7 @@ func (d *dataDir) mend() (removed int, err error) {
 			continue
 		}
 		if err := os.Remove(path); err != nil {
-			return removed, refuse("%s is damaged and cannot be removed: remove it, what it holds is on the log as well: %w", path, err)
+			return removed, refuse("%s is damaged and cannot be removed: remove it; the log holds its content as well: %w", path, err)
 		}
 		removed++
 	}
@@ -41,10 +40,10 @@ const (
 	stateVersion = 2
 )
 
-// readable reports whether a consumer's state is whole: the floor of what was acknowledged and the
-// place of what was delivered, by consumer and by stream; what waits for an acknowledgement, each
-// once and above the floor; what was delivered more than once. It has no checksum. An older version
-// is the server's to read.
+// readable reports whether a consumer's state is intact. The state holds the acknowledgement floor
+// and the delivered position, each by consumer and by stream; the pending messages, each once and
+// above the floor; and the redelivery counts. It has no checksum. States in an older format are
+// left to the server.
 func readable(data []byte) bool {
 	if len(data) == 0 {
 		return true // the server takes it for none

@@ -52,6 +52,7 @@ func TestObserverConsumesEachRecordOnce(t *testing.T) {
 	w.record(t, "github", 5)
 	w.record(t, "other", 5)
 	js := must(jetstream.New(w.observer))(t)
+	must(js.AccountInfo(t.Context()))(t) // which other clients request before all else
 	cfg := jetstream.ConsumerConfig{
 		Durable: "audit", AckPolicy: jetstream.AckExplicitPolicy,
 		FilterSubject: schemas.EvidenceFilter("t", schemas.EvidenceAttempt, "github", "", false),
@@ -147,7 +148,7 @@ func TestObserverIsDeniedTheRest(t *testing.T) {
 		"weir.status.t.task.id", "$KV.WEIR_REPOS.t.r", "$KV.WEIR_LEASES.t.id", "$JS.API.DIRECT.GET.KV_WEIR_REPOS",
 		"$JS.API.STREAM.INFO.WEIR_LOG_0", "$JS.API.STREAM.MSG.GET.WEIR_LOG_0", "$JS.API.DIRECT.GET.WEIR_LOG_0",
 		"$JS.API.STREAM.DELETE.WEIR_EVIDENCE", "$JS.API.STREAM.PURGE.WEIR_EVIDENCE", "$JS.API.STREAM.MSG.DELETE.WEIR_EVIDENCE",
-		"$JS.API.STREAM.UPDATE.WEIR_EVIDENCE", "$JS.API.STREAM.CREATE.X", "$JS.API.STREAM.NAMES", "$JS.API.INFO",
+		"$JS.API.STREAM.UPDATE.WEIR_EVIDENCE", "$JS.API.STREAM.CREATE.X", "$JS.API.STREAM.NAMES",
 		"$JS.API.CONSUMER.CREATE.WEIR_LOG_0.x", "$JS.API.CONSUMER.MSG.NEXT.WEIR_LOG_0.http",
 		"$JS.API.CONSUMER.DELETE.WEIR_LOG_0.http", "$JS.ACK.WEIR_LOG_0.http.1.1.1.1.0", "$SYS.REQ.SERVER.PING",
 	} {
@@ -174,7 +175,7 @@ func TestObserverCannotWriteThroughReplies(t *testing.T) {
 	require.NoError(t, err)
 	target := "weir.log.0.accepted.t.http.forged"
 	for subject, body := range map[string]string{
-		"$JS.API.STREAM.INFO.WEIR_EVIDENCE": "", "$JS.API.CONSUMER.INFO.WEIR_EVIDENCE.c": "", "$JS.API.CONSUMER.MSG.NEXT.WEIR_EVIDENCE.c": `{"batch":2}`,
+		"$JS.API.INFO": "", "$JS.API.STREAM.INFO.WEIR_EVIDENCE": "", "$JS.API.CONSUMER.INFO.WEIR_EVIDENCE.c": "", "$JS.API.CONSUMER.MSG.NEXT.WEIR_EVIDENCE.c": `{"batch":2}`,
 		"$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.d": `{"stream_name":"WEIR_EVIDENCE","config":{"durable_name":"d"}}`,
 		"$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.e": `{`,
 	} {

@@ -14,13 +14,13 @@ import (
 // gains more than half of that between two writes of the marks asks for more at once.
 const ahead = 1 << 14
 
-// reserved says of each guarded stream up to where its sequences are never given out again,
-// whatever a power cut takes: the marks on the disk say the same, and a start after anything but a
-// clean stop goes on behind it. So a record may be shown before it is on the disk, and whoever
-// resumes behind its place misses nothing that came instead.
+// reserved holds, for each guarded stream, the sequence up to which no sequence is reused after a
+// power cut. The marks on the disk hold the same, and a start after an unclean stop continues after
+// it. So a record may be shown before it is on the disk: a reader that resumes after its sequence
+// misses no replacement.
 type reserved struct {
 	upTo map[string]*atomic.Uint64
-	low  chan struct{} // more is to be reserved before long
+	low  chan struct{} // more must be reserved soon
 }
 
 func newReserved(layout schemas.Layout) reserved {
@@ -38,9 +38,10 @@ func (r *reserved) set(m marks) {
 	}
 }
 
-// Reserved reports whether a record may be shown before a Barrier has passed it: its sequence names
-// no other record later, even if a power cut takes this one. What is not reserved a Barrier makes
-// as good. It never waits, and is true for all records where Barrier has nothing to do.
+// Reserved reports whether a record may be shown before a Barrier has covered it: no other record
+// gets its sequence later, even if a power cut loses this one. For a record that is not reserved, a
+// Barrier gives the same guarantee. Reserved never waits. It is true for all records if Barrier has
+// nothing to do.
 func (s *Server) Reserved(stream string, seq uint64) bool {
 	if s.group == nil {
 		return true
@@ -85,7 +86,7 @@ func (s *Server) skipReserved(stream string, m mark, blocks []block) error {
 	if m.Reserved == 0 {
 		return nil
 	}
-	if blocks == nil { // nobody had to read them
+	if blocks == nil { // verify did not need to read them
 		var err error
 		if blocks, err = s.dir.blocks(stream); err == nil {
 			err = readAll(stream, blocks)
@@ -108,8 +109,8 @@ func reached(blocks []block) (last uint64) {
 	return last
 }
 
-// skip ends a stream's newest block with the word that all up to a sequence is gone. The server
-// reads all its blocks anew, and cuts off what it cannot read.
+// skip ends a stream's newest block with a record that marks all up to a sequence as deleted. The
+// server reads all its blocks again and cuts off what it cannot read.
 func (d *dataDir) skip(stream string, newest *block, seq uint64) error {
 	if err := newest.skipTo(stream, seq, time.Now().UnixNano()); err != nil {
 		return err

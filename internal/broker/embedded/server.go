@@ -23,8 +23,8 @@ import (
 
 const (
 	startTimeout = 10 * time.Second
-	// syncInterval is how long the kernel may hold messages that nobody waits for. The server's own
-	// default is two minutes.
+	// syncInterval is how long the kernel may hold messages without a pending Barrier. The server's
+	// own default is two minutes.
 	syncInterval = time.Second
 )
 
@@ -44,7 +44,7 @@ type Server struct {
 
 	marks   marks // as they are on the disk; who keeps them has them
 	reserve reserved
-	lost    []string // what was accepted as gone at this start
+	lost    []string // the losses accepted at this start
 	told    bool     // that they cannot be written
 	opening sync.Once
 	openErr error
@@ -80,7 +80,7 @@ func Start(cfg Config) (_ *Server, err error) {
 func (s *Server) mend() error {
 	removed, err := s.dir.mend()
 	if removed > 0 {
-		s.cfg.Logger.WarnContext(s.life, "consumers begin anew, because their places could not be read: history is delivered again", "count", removed)
+		s.cfg.Logger.WarnContext(s.life, "consumers restarted, because their positions could not be read: history is delivered again", "count", removed)
 	}
 	return err
 }
@@ -197,8 +197,8 @@ func (s *Server) options() (*server.Options, error) {
 	return o, nil
 }
 
-// Connect opens a connection to the server through memory, with full rights. Its replies lie on
-// subjects that nobody else may listen to. The caller closes it.
+// Connect opens an in-memory connection to the server with full rights. Its reply subjects are
+// closed to other users. The caller closes it.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect("", append(s.inside(s.access.owner), opts...)...)
 }
@@ -211,9 +211,9 @@ func (s *Server) inside(u login) []nats.Option {
 	return opts
 }
 
-// Barrier returns once everything that was acknowledged before the call would survive a power cut.
-// With durability process it returns at once. After a sync failed it fails for good, as does
-// Failed: the node must stop.
+// Barrier returns once every message acknowledged before the call would survive a power cut. With
+// durability process it returns at once. After a failed sync it fails permanently, as does Failed:
+// the node must stop.
 func (s *Server) Barrier(ctx context.Context) error {
 	if s.group == nil {
 		return nil
@@ -221,8 +221,8 @@ func (s *Server) Barrier(ctx context.Context) error {
 	return s.group.wait(ctx)
 }
 
-// Failed is closed when a sync has failed. What was acknowledged since the last good one may be
-// lost by a power cut; the process must end.
+// Failed is closed after a failed sync. Messages acknowledged since the last successful sync may be
+// lost in a power cut, so the process must end.
 func (s *Server) Failed() <-chan struct{} { return s.failed }
 
 // Durability is what Barrier promises.

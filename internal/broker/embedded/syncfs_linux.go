@@ -7,11 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fsSyncer returns a function that brings everything the kernel holds for the file system of dir to
-// the disk, and one that releases it. The descriptor is opened once and kept, because the kernel
-// reports a lost write to every descriptor that was open when it happened: Linux 5.8 and later do
-// so, older kernels let syncfs succeed all the same. A nil sync says that this kernel or file
-// system has no such call.
+// fsSyncer returns a function that writes all cached data of dir's file system to the disk, and one
+// that releases it. The descriptor stays open, because the kernel reports a lost write to every
+// descriptor that was open at that time. Linux 5.8 and later do so; in older kernels syncfs
+// succeeds anyway. A nil sync means that this kernel or file system has no such call.
 func fsSyncer(dir string) (syncAll, release func() error, err error) {
 	d, err := os.Open(dir)
 	if err != nil {

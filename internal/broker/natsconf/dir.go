@@ -137,12 +137,12 @@ func Remove(dir, name string, now time.Time) (Report, error) {
 // CredentialsFile has a role's credentials.
 func CredentialsFile(dir, role string) string { return filepath.Join(dir, "credentials", role+".nk") }
 
-// ObserverFile has those of a tenant's observer.
+// ObserverFile holds the credentials of a tenant's observer.
 func ObserverFile(dir, name string) string {
 	return filepath.Join(dir, "credentials", "tenants", schemas.EscapeToken(name)+".observer.nk")
 }
 
-// AgentFile has those of a tenant's agents.
+// AgentFile holds the credentials of a tenant's agents.
 func AgentFile(dir, name string) string {
 	return filepath.Join(dir, "credentials", "tenants", schemas.EscapeToken(name)+".agent.nk")
 }

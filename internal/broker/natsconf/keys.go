@@ -58,9 +58,8 @@ func write(file string, data []byte, mode fs.FileMode) error {
 	return os.Rename(next, file)
 }
 
-// vacant refuses a directory without cluster.json in which there is something of the names that are
-// written: keys of somebody else's, or of a cluster whose plan is lost, would be taken for this
-// one's.
+// vacant refuses a directory without cluster.json that already contains a file to be written. Such
+// keys belong to another cluster, or to one whose plan is lost, and must not be reused.
 func vacant(dir string) error {
 	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
 		return fmt.Errorf("%s is a file: name a folder", dir)
@@ -74,8 +73,8 @@ func vacant(dir string) error {
 	return nil
 }
 
-// intact reads every key that is there before anything is written: what is damaged is told of while
-// nothing has changed.
+// intact reads every existing key before anything is written, so that a damaged one is reported
+// while nothing has changed.
 func intact(dir string, s state) error {
 	var files []string
 	for _, name := range users() {

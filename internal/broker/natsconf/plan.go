@@ -25,7 +25,7 @@ import (
 	"strings"
 )
 
-// Server is one of the cluster.
+// Server is a server of the cluster.
 type Server struct {
 	Name string `json:"name"`
 	// Host is the name or the address that clients and the other servers reach it at.
@@ -76,8 +76,8 @@ func Local() []Server {
 	return all
 }
 
-// Plan is what a cluster is to be like. It is kept in cluster.json, and what is left empty the next
-// time stays as it was.
+// Plan describes a cluster. It is stored in cluster.json; fields left empty later keep their stored
+// value.
 type Plan struct {
 	Servers []Server `json:"servers"`
 	// Partitions is that of log.partitions; default 8.

@@ -51,7 +51,7 @@ func charged(u *schemas.ChatUsage) sum {
 	return sum{Tokens: max(u.Total, models.Plus(max(u.Prompt, 0), max(u.Completion, 0))), Nanos: max(u.Nanos, 0)}
 }
 
-// hold is the worst case of one completion that is under way. It is one request.
+// hold is the worst case of one running completion. It is one request.
 type hold struct {
 	Tokens int64 `json:"t,omitempty"`
 	Nanos  int64 `json:"n,omitempty"`

@@ -73,7 +73,7 @@ func TestWhoseAccounts(t *testing.T) {
 	none.end(t, order("a"), used(1, 1, 1))
 	require.Empty(t, none.shelf.Records)
 	require.Zero(t, none.shelf.Barriers)
-	require.Empty(t, NewBook(none.shelf, Config{}).targets(order("a")))
+	require.Empty(t, NewLimiter(none.shelf, Config{}).targets(order("a")))
 }
 
 // several are three budgets of which the second bears least.
@@ -161,7 +161,7 @@ func TestCrashes(t *testing.T) {
 					}
 					return true, nil
 				}
-				worker := b.Book
+				worker := b.Limiter
 				g, err := worker.Reserve(t.Context(), o)
 				if put < reserves {
 					require.ErrorIs(t, err, errCrash)
@@ -302,7 +302,7 @@ func TestAnyOrderOfEvents(t *testing.T) {
 			{Name: "m", Nanos: 4_000, Per: []string{schemas.PerModel}},
 		}
 		b := open(budgets...)
-		nodes := []*Book{b.Book, NewBook(b.shelf, Config{
+		nodes := []*Limiter{b.Limiter, NewLimiter(b.shelf, Config{
 			Budgets: b.cfg.Budgets, Now: func() time.Time { return b.Now().Add(-300 * time.Millisecond) },
 		})}
 		open, done := map[string]Order{}, []Order{}

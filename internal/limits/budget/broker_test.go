@@ -19,12 +19,12 @@ import (
 var layout = schemas.Layout{Partitions: 1}
 
 // node is a book on a broker of its own.
-func node(t *testing.T, server *embedded.Server, budgets ...schemas.Budget) (*budget.Book, *broker.Broker) {
+func node(t *testing.T, server *embedded.Server, budgets ...schemas.Budget) (*budget.Limiter, *broker.Broker) {
 	t.Helper()
 	b, err := broker.Open(t.Context(), broker.Config{Server: server, Layout: layout, AttemptTimeout: 5 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { b.Close(context.Background()) })
-	return budget.NewBook(b.Budgets(), budget.Config{Budgets: func() []schemas.Budget { return budgets }}), b
+	return budget.NewLimiter(b.Budgets(), budget.Config{Budgets: func() []schemas.Budget { return budgets }}), b
 }
 
 func serve(t *testing.T, dir string) *embedded.Server {
@@ -55,7 +55,7 @@ func TestNodesShareTheAccounts(t *testing.T) {
 	server := serve(t, dir)
 	here, b := node(t, server, budgets...)
 	there, _ := node(t, server, budgets...)
-	books := []*budget.Book{here, there}
+	books := []*budget.Limiter{here, there}
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	granted := map[string]bool{}

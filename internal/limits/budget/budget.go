@@ -27,7 +27,7 @@ type Bucket interface {
 	Barrier(ctx context.Context) error
 }
 
-// Config of a Book.
+// Config of a Limiter.
 type Config struct {
 	// Budgets are those in force. Default: none but those of tasks.
 	Budgets func() []schemas.Budget
@@ -42,8 +42,8 @@ const (
 	maxAccounts = 4096
 )
 
-// Book keeps the accounts. It is safe for concurrent use.
-type Book struct {
+// Limiter keeps the accounts. It is safe for concurrent use.
+type Limiter struct {
 	bucket Bucket
 	cfg    Config
 	kind   limits.Accounts[account]
@@ -52,8 +52,8 @@ type Book struct {
 	accounts map[string]*limits.Account[account] // by key; each is but a copy
 }
 
-// NewBook returns a book over a bucket.
-func NewBook(b Bucket, cfg Config) *Book {
+// NewLimiter returns a book over a bucket.
+func NewLimiter(b Bucket, cfg Config) *Limiter {
 	if cfg.Budgets == nil {
 		cfg.Budgets = func() []schemas.Budget { return nil }
 	}
@@ -61,13 +61,13 @@ func NewBook(b Bucket, cfg Config) *Book {
 		cfg.Now = time.Now
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &Book{bucket: b, cfg: cfg, accounts: map[string]*limits.Account[account]{}, kind: limits.Accounts[account]{
+	return &Limiter{bucket: b, cfg: cfg, accounts: map[string]*limits.Account[account]{}, kind: limits.Accounts[account]{
 		Bucket: b, Readable: func(_ string, a account) bool { return a.V == version }, Unreadable: ErrUnreadable,
 		Clone: cloneAccount, Within: storeWithin, Now: cfg.Now,
 	}}
 }
 
-func (b *Book) account(key string) *limits.Account[account] {
+func (b *Limiter) account(key string) *limits.Account[account] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.accounts[key]
@@ -103,8 +103,8 @@ type Order struct {
 	// Prices are those of all that may answer it. Without any, or with a nil one, the price is
 	// not known, and no budget of money can be kept.
 	Prices []*schemas.ModelPrice
-	// Spent is what all its calls so far have used; nil: nothing. Prompt and Output are then
-	// those of the next call.
+	// Spent is the usage of all its calls so far; nil: none. Prompt and Output then belong to the
+	// next call.
 	Spent *schemas.ChatUsage
 	// Until is when it will surely have ended. Its hold is free again after that.
 	Until time.Time
@@ -157,7 +157,7 @@ type Grant struct {
 //
 // It does not wait until what it holds would survive a power cut: the barrier after the record of
 // the attempt does, before anything is sent.
-func (b *Book) Reserve(ctx context.Context, o Order) (Grant, error) {
+func (b *Limiter) Reserve(ctx context.Context, o Order) (Grant, error) {
 	targets, c := b.targets(o), o.claim()
 	c.by = rand.Text()[:8]
 	var g Grant
@@ -195,7 +195,7 @@ func (b *Book) Reserve(ctx context.Context, o Order) (Grant, error) {
 
 // undo returns the error of Reserve after the last target has given err. If that is a refusal, what
 // Reserve has held is free again.
-func (b *Book) undo(ctx context.Context, targets []target, o Order, c claim, err error) error {
+func (b *Limiter) undo(ctx context.Context, targets []target, o Order, c claim, err error) error {
 	if errors.Is(err, ErrUnreadable) {
 		b.unreadable(ctx, o)
 		err = &Refusal{Source: targets[len(targets)-1].budget, Spent: true, Unreadable: true}
@@ -210,13 +210,13 @@ func (b *Book) undo(ctx context.Context, targets []target, o Order, c claim, err
 	return err
 }
 
-func (b *Book) unreadable(ctx context.Context, o Order) {
+func (b *Limiter) unreadable(ctx context.Context, o Order) {
 	b.cfg.Logger.WarnContext(ctx, "account of a budget not readable", "component", "budget",
 		"tenant", o.Tenant, "action_id", o.Action, "err_kind", "damaged")
 }
 
 // change changes an account in the window of now.
-func (b *Book) change(ctx context.Context, t target, do func(a *account, now time.Time) bool) error {
+func (b *Limiter) change(ctx context.Context, t target, do func(a *account, now time.Time) bool) error {
 	return b.account(t.key()).Change(ctx, func(a *account, now time.Time) bool {
 		a.roll(now, t.window)
 		return do(a, now)
@@ -224,7 +224,7 @@ func (b *Book) change(ctx context.Context, t target, do func(a *account, now tim
 }
 
 // changeAll changes all targets, the last one first. Its error is ErrUnreadable if there is no other.
-func (b *Book) changeAll(ctx context.Context, targets []target, do func(t target, a *account) bool) error {
+func (b *Limiter) changeAll(ctx context.Context, targets []target, do func(t target, a *account) bool) error {
 	var errs []error
 	var unread error
 	for _, t := range slices.Backward(targets) {
@@ -239,7 +239,7 @@ func (b *Book) changeAll(ctx context.Context, targets []target, do func(t target
 }
 
 // hold holds a claim in one account.
-func (b *Book) hold(ctx context.Context, t target, c claim) (int64, []schemas.ChatLimit, error) {
+func (b *Limiter) hold(ctx context.Context, t target, c claim) (int64, []schemas.ChatLimit, error) {
 	var output int64
 	var left []schemas.ChatLimit
 	var refused *Refusal
@@ -268,7 +268,7 @@ func (b *Book) hold(ctx context.Context, t target, c claim) (int64, []schemas.Ch
 // either. A repeat changes nothing, and neither does an end after the window. After an error it
 // must be repeated, except for ErrUnreadable: then all other accounts are settled, and that one
 // cannot be.
-func (b *Book) Settle(ctx context.Context, o Order, used *schemas.ChatUsage) error {
+func (b *Limiter) Settle(ctx context.Context, o Order, used *schemas.ChatUsage) error {
 	targets := b.targets(o)
 	if len(targets) == 0 {
 		return nil

@@ -75,8 +75,8 @@ func (s standing) parts(limit sum) []part {
 	}, func(p part) bool { return p.limit <= 0 })
 }
 
-// fit is how much of the answer an account bears that stands like this. Of several things that it
-// has not enough of, why is one that no end of what is under way mends.
+// fit is how much of the answer an account in this state can pay for. If several resources are
+// short, why is one that the end of running completions does not restore.
 func (c claim) fit(s standing, limit sum) (output int64, why *Refusal) {
 	if limit.Nanos > 0 && !c.priced {
 		return 0, &Refusal{What: schemas.BudgetUSD, Unpriced: true, Spent: true}
@@ -143,7 +143,7 @@ type Refusal struct { //nolint:errname // it is an answer, too
 	Spent  bool
 	Source string // the budget
 	What   string // schemas.BudgetRequests, BudgetTokens or BudgetUSD; empty if Unreadable
-	// Held: it would fit if less were held, so something under way must end first.
+	// Held: it would fit if less were reserved, so a running completion must end first.
 	Held bool
 	// Unpriced: the budget bounds money, and the model has no price.
 	Unpriced bool
@@ -183,9 +183,9 @@ func (r *Refusal) Error() string {
 func (r *Refusal) Why() string {
 	switch {
 	case r.Held:
-		return "what is left of the budget " + r.Source + " is held for completions that are under way"
+		return "the rest of the budget " + r.Source + " is reserved for running completions"
 	case r.Unreadable:
-		return "the account of the budget " + r.Source + " cannot be read, so that nobody knows what is left"
+		return "the account of the budget " + r.Source + " cannot be read, so the remaining budget is unknown"
 	case r.Unpriced:
 		return "the budget " + r.Source + " bounds money, and the model has no price"
 	case r.Spent:

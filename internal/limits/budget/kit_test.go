@@ -65,7 +65,7 @@ func (b *bench) set(key string, value []byte) {
 
 // bench is a book over a shelf, with a clock.
 type bench struct {
-	*Book
+	*Limiter
 	*clock
 	shelf *shelf.Shelf
 }
@@ -74,11 +74,11 @@ func open(budgets ...schemas.Budget) *bench {
 	c := &clock{now: begun}
 	s := shelf.New()
 	s.Now = c.Now
-	return &bench{NewBook(s, Config{Budgets: func() []schemas.Budget { return budgets }, Now: c.Now}), c, s}
+	return &bench{NewLimiter(s, Config{Budgets: func() []schemas.Budget { return budgets }, Now: c.Now}), c, s}
 }
 
 // another is a book of another node over the same shelf.
-func (b *bench) another() *Book { return NewBook(b.shelf, b.cfg) }
+func (b *bench) another() *Limiter { return NewLimiter(b.shelf, b.cfg) }
 
 // order is a completion of at most 100 tokens, 40 of them the prompt.
 func order(action string) Order {
@@ -95,14 +95,14 @@ func used(prompt, completion, nanos int64) *schemas.ChatUsage {
 	return &schemas.ChatUsage{Prompt: prompt, Completion: completion, Total: prompt + completion, Nanos: nanos, Priced: true}
 }
 
-func (b *Book) reserve(t *testing.T, o Order) Grant {
+func (b *Limiter) reserve(t *testing.T, o Order) Grant {
 	t.Helper()
 	g, err := b.Reserve(t.Context(), o)
 	require.NoError(t, err)
 	return g
 }
 
-func (b *Book) refused(t *testing.T, o Order) *Refusal {
+func (b *Limiter) refused(t *testing.T, o Order) *Refusal {
 	t.Helper()
 	_, err := b.Reserve(t.Context(), o)
 	r, ok := errors.AsType[*Refusal](err)
@@ -110,7 +110,7 @@ func (b *Book) refused(t *testing.T, o Order) *Refusal {
 	return r
 }
 
-func (b *Book) end(t *testing.T, o Order, u *schemas.ChatUsage) {
+func (b *Limiter) end(t *testing.T, o Order, u *schemas.ChatUsage) {
 	t.Helper()
 	require.NoError(t, b.Settle(t.Context(), o, u))
 }

@@ -31,7 +31,7 @@ const (
 // *Refusal alone if there is no room just now, but may be later. An account that cannot be read is
 // skipped, and an action that is in one already is let in: a worker decides. The limits are those
 // that Reserve would leave; as they stand if it would not hold anything.
-func (b *Book) Look(ctx context.Context, o Order) ([]schemas.ChatLimit, error) {
+func (b *Limiter) Look(ctx context.Context, o Order) ([]schemas.ChatLimit, error) {
 	c, now := o.claim(), b.cfg.Now()
 	type seen struct {
 		target
@@ -70,7 +70,7 @@ func (b *Book) Look(ctx context.Context, o Order) ([]schemas.ChatLimit, error) {
 
 // peek gives the state of an account, the part of a claim's answer that fits, and whether it has the
 // claim already. It reads the account if the copy would refuse and is old.
-func (b *Book) peek(ctx context.Context, t target, c claim, now time.Time) (output int64, s standing, known bool, why *Refusal, err error) {
+func (b *Limiter) peek(ctx context.Context, t target, c claim, now time.Time) (output int64, s standing, known bool, why *Refusal, err error) {
 	for notBefore := (time.Time{}); ; notBefore = now {
 		a, at, err := b.account(t.key()).Seen(ctx, notBefore)
 		if err != nil {
@@ -85,7 +85,7 @@ func (b *Book) peek(ctx context.Context, t target, c claim, now time.Time) (outp
 }
 
 // each reads every account whose key has a prefix. One that cannot be read is nil.
-func (b *Book) each(ctx context.Context, prefix string, do func(r schemas.Record, o owner, a *account)) error {
+func (b *Limiter) each(ctx context.Context, prefix string, do func(r schemas.Record, o owner, a *account)) error {
 	_, err := mirror.Read(ctx, b.bucket, 0, page, func(r schemas.Record) {
 		own, ok := readKey(r.Subject)
 		if !ok || !strings.HasPrefix(r.Subject, prefix) {
@@ -102,7 +102,7 @@ func (b *Book) each(ctx context.Context, prefix string, do func(r schemas.Record
 
 // List are the accounts of a tenant that were used, by budget: those of tasks' own budgets, and of
 // the budgets in force. It reads the accounts of every tenant, and skips those that cannot be read.
-func (b *Book) List(ctx context.Context, tenant string) ([]schemas.BudgetView, error) {
+func (b *Limiter) List(ctx context.Context, tenant string) ([]schemas.BudgetView, error) {
 	budgets := map[string]schemas.Budget{}
 	for _, in := range b.cfg.Budgets() {
 		budgets[in.Name] = in
@@ -167,7 +167,7 @@ func (o owner) view(s standing, limit sum) schemas.BudgetView {
 
 // Run forgets what means nothing any more, at once and each hour, until the context ends. What
 // cannot be forgotten will be the next time, and is logged. Any number of nodes may do it.
-func (b *Book) Run(ctx context.Context) {
+func (b *Limiter) Run(ctx context.Context) {
 	tick := time.NewTicker(tidyEvery)
 	defer tick.Stop()
 	for {
@@ -182,9 +182,9 @@ func (b *Book) Run(ctx context.Context) {
 	}
 }
 
-// Tidy forgets the accounts whose window is long over, and those of ended tasks. All others stay:
-// what was used without a window is not forgotten.
-func (b *Book) Tidy(ctx context.Context) error {
+// Tidy drops the accounts whose window ended long ago, and those of ended tasks. All others stay:
+// usage without a window is not dropped.
+func (b *Limiter) Tidy(ctx context.Context) error {
 	now := b.cfg.Now()
 	var over []schemas.Record
 	err := b.each(ctx, "", func(r schemas.Record, o owner, a *account) {

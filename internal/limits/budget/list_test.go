@@ -119,7 +119,7 @@ func TestRun(t *testing.T) {
 			})
 		}
 		var log bytes.Buffer
-		b := NewBook(s, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		b := NewLimiter(s, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		store()
 		ctx, cancel := context.WithCancel(t.Context())
 		var ended sync.WaitGroup

@@ -209,7 +209,7 @@ func TestAccountsInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	b := open()
 	for i := range 2 * maxAccounts {
-		b.Book.account(strconv.Itoa(i))
+		b.Limiter.account(strconv.Itoa(i))
 	}
 	require.Len(t, b.accounts, maxAccounts)
 }

@@ -70,7 +70,7 @@ func (t target) share(o Order, used *schemas.ChatUsage) *schemas.ChatUsage {
 }
 
 // targets are the accounts that an order touches, its task's own first.
-func (b *Book) targets(o Order) []target {
+func (b *Limiter) targets(o Order) []target {
 	var list []target
 	if limit := taskLimit(o); limit != (sum{}) {
 		list = append(list, target{owner: owner{tenant: o.Tenant, budget: schemas.BudgetOfTask, task: o.Task}, limit: limit, ofTask: true})
@@ -109,7 +109,7 @@ func taskLimit(o Order) sum {
 }
 
 // ownerOf is the account of a budget that an order touches by one of its models, if any. A budget
-// per task does not bound an order without a task. Orders without a token share one account.
+// per task does not apply to an order without a task. Orders without a token share one account.
 func ownerOf(b schemas.Budget, o Order, model string) (own owner, ok bool) {
 	if len(b.Tenants) > 0 && !slices.Contains(b.Tenants, o.Tenant) || !models.May(b.Models, model) {
 		return own, false

@@ -58,8 +58,8 @@ func (l *Limiter) endpoint(entry, destination string) *endpoint {
 	return e
 }
 
-// forget makes room for a destination, at most once a second: one of which nothing is known is as
-// good as new. The caller holds the lock.
+// forget frees space for a destination, at most once a second: it drops destinations without any
+// state. The caller holds the lock.
 func (l *Limiter) forget() {
 	now := time.Now()
 	if len(l.endpoints) < mostEndpoints || now.Sub(l.forgot) < time.Second {

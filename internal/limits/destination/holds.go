@@ -22,8 +22,8 @@ type holds struct {
 	Operations []schemas.Operation `json:"operations"`
 }
 
-// ErrUnreadable says that another version wrote the operations in force. Nobody writes over
-// them, and those that were read before stay in force.
+// ErrUnreadable: another version wrote the operations in force. They are not overwritten, and those
+// that were read before stay in force.
 var ErrUnreadable = errors.New("the operations in force cannot be read")
 
 func cloneHolds(h holds) holds { return holds{h.V, slices.Clone(h.Operations)} }
@@ -85,8 +85,8 @@ func (h *holds) about(c *Call) (paused bool, pin string) {
 // Operations are the operations in force, oldest first.
 func (l *Limiter) Operations() []schemas.Operation { return slices.Clone(l.holds.Value().Operations) }
 
-// Order puts an operation in force. It replaces one of the same sort about the same target.
-// It is in force on this process when Order returns, and on others when they hear of it.
+// Order puts an operation in force. It replaces an operation of the same type on the same target.
+// It is in force on this process when Order returns, and on others when they receive it.
 func (l *Limiter) Order(ctx context.Context, op schemas.Operation) (schemas.Operation, error) {
 	op.At = time.Now().UTC()
 	full := false

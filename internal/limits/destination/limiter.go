@@ -40,8 +40,7 @@ type Metrics interface {
 type Config struct {
 	// Worker names this process. Processes that share a store have different names.
 	Worker string
-	// Notify has an action looked at again at once; nil: deferred actions wake when they are
-	// due.
+	// Notify wakes a deferred action at once; nil: deferred actions wake when they are due.
 	Notify func(ctx context.Context, ref schemas.Ref) error
 	// Failures in a row, over all workers, open the breaker of a destination; default 100. A
 	// worker shares its own count after an eighth of them, so a few more may happen.

@@ -19,7 +19,7 @@ type Call struct {
 	Deadline    time.Time // of its action; zero: it has none
 	// Booked is when it may begin by an earlier Held; zero: nothing was booked.
 	Booked time.Time
-	// Gives is when the call will have ended, whatever becomes of it.
+	// Gives is when the call will have ended, whatever its result.
 	Gives time.Time
 	// HasSlot: it follows a redirect of a call that holds a permit, and needs no slot of its own.
 	// The rate counts it.
@@ -68,7 +68,7 @@ func (l *Limiter) Acquire(ctx context.Context, c Call) (*Permit, *Held, error) {
 		l.cfg.Metrics.CallHeld(held.For)
 	}
 	if held != nil || err != nil {
-		p.Release() //nolint:contextcheck // it is given back whatever becomes of the call
+		p.Release() //nolint:contextcheck // released whatever the call's result
 		return nil, held, err
 	}
 	return p, nil, nil
@@ -118,7 +118,7 @@ type Permit struct {
 	tenant   string
 	quota    *quota // where it has a slot
 	probe    bool
-	pinned   bool // the destination is called whatever becomes of it
+	pinned   bool // the destination is called regardless of its state
 	once     sync.Once
 }
 

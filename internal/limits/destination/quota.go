@@ -22,7 +22,7 @@ type quota struct {
 	limit int // concurrency in force
 	slots int // taken
 	used  int // of them
-	calls int // taken, and not begun yet
+	calls int // taken, and not started yet
 	stale time.Time
 }
 
@@ -224,7 +224,7 @@ type Limits struct {
 	// Count calls may begin in each Per; 0: any number.
 	Count int
 	Per   time.Duration
-	// Concurrency is how many may be under way at a time; 0: any number.
+	// Concurrency is how many may run at a time; 0: any number.
 	Concurrency int
 }
 

@@ -3,6 +3,7 @@
 package callurl
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -93,6 +94,19 @@ func Target(method, url string) string {
 	return method + " " + p.scheme + "://" + p.authority + p.path + "?" + strings.Join(slices.Sorted(maps.Keys(names)), ",")
 }
 
+// Place is the host of a URL in lower case, with the port if the URL names one, and its path. User
+// information, query and fragment never show. Both are empty if the URL has no host.
+func Place(url string) (host, path string) {
+	p := split(url)
+	if at := strings.LastIndexByte(p.authority, '@'); at >= 0 {
+		p.authority = p.authority[at+1:]
+	}
+	if p.authority == "" {
+		return "", ""
+	}
+	return strings.ToLower(p.authority), cmp.Or(p.path, "/")
+}
+
 // parseQuery reads a form-encoded query as Python's parse_qsl does with blank
 // values kept.
 func parseQuery(query string) []Pair {
@@ -107,8 +121,8 @@ func parseQuery(query string) []Pair {
 	return pairs
 }
 
-// unquote undoes form encoding. What is no escape stays; escaped bytes that are
-// no UTF-8 become U+FFFD, each run of ASCII by itself.
+// unquote undoes form encoding. Invalid escapes stay; escaped bytes that are not UTF-8 become
+// U+FFFD, each run of ASCII by itself.
 func unquote(s string) string {
 	s = strings.ReplaceAll(s, "+", " ")
 	if !strings.Contains(s, "%") {

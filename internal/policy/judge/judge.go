@@ -1,6 +1,6 @@
-// Package judge says what becomes of a call, by values alone: what the traffic rules of a tenant make of
-// it, and what policy says of what they leave. It gives no leave to send: processors/guard does, and a
-// preview or a test of the policy asks here.
+// Package judge evaluates a call by values alone: it applies a tenant's traffic rules, then policy
+// to the result. It gives no permission to send; processors/guard does. Previews and policy tests
+// use this package.
 package judge
 
 import (
@@ -74,8 +74,8 @@ func Applied(e traffic.Effect, call schemas.HTTPCall) schemas.HTTPCall {
 	return call
 }
 
-// Bound is a call without the caller's own credentials where it leads to another
-// origin than that of the URL which they were given for.
+// Bound is a call without the caller's own credentials if its origin differs from the one of the
+// URL that they were given for.
 func Bound(call schemas.HTTPCall, given string) schemas.HTTPCall {
 	if len(Credentials(call.Headers)) == 0 {
 		return call
@@ -151,7 +151,7 @@ func impossible(p *policy.Policy, e traffic.Effect, s Scope) (policy.Decision, b
 	}}, true
 }
 
-// Unreadable is the decision about a call whose rules nobody knows.
+// Unreadable is the decision about a call whose rules cannot be read.
 func Unreadable(p *policy.Policy) schemas.Decision {
 	return schemas.Decision{
 		Code: schemas.DenyRule, Version: p.Version(),

@@ -1,5 +1,5 @@
-// Package added is what the entry of a call adds to its request, with the secrets
-// in it, and what is to be taken out of whatever comes back.
+// Package added computes the additions of a call's entry to its request, with their secrets, and
+// the values to redact from the response.
 package added
 
 import (
@@ -25,8 +25,7 @@ import (
 
 // Secrets fills the placeholders in what an entry adds.
 type Secrets interface {
-	// Resolve returns the value, and the secrets that went into it with those that
-	// stood in their place before.
+	// Resolve returns the value, and the secrets in it together with their previous values.
 	Resolve(template string) (value secrets.Value, used []secrets.Value, err error)
 }
 
@@ -34,7 +33,7 @@ type Secrets interface {
 type Additions struct {
 	Headers, Query, Body []schemas.Header
 	secret               []string
-	span                 string // of the call, as its target may be told of it
+	span                 string // of the call, for its target
 }
 
 // Scrubber takes what was added, where it is secret, and the caller's own credentials
@@ -46,15 +45,14 @@ func (a *Additions) Scrubber() *redact.Scrubber {
 	return redact.Values(a.secret)
 }
 
-// errUnfit is behind the refusal of a secret that cannot stand where it is to go.
+// errUnfit is the cause if a secret's value is not allowed at its position.
 var errUnfit = errors.New("a value cannot be sent where its entry puts it")
 
-// Read reads the entry's secrets, so it is called as late as can be. A redirect
-// carries none of them, but what it leads to may know them all the same: they
-// are read for what is to be scrubbed. A secret that cannot be read, or does not
-// fit, is a *fault.Call that was not sent.
+// Read reads the entry's secrets, so it is called as late as possible. A redirect carries no
+// secrets, but its target may know them anyway, so they are read for redaction. If a secret cannot
+// be read, or does not fit, the error is a *fault.Call that was not sent.
 //
-// A header that tells of the call's span gets that of ctx.
+// A header for the call's span gets the span of ctx.
 func Read(ctx context.Context, s Secrets, p guard.Pass) (Additions, error) {
 	a := Additions{span: traceparent.From(ctx), secret: own(p.Credentials())}
 	var err error
@@ -170,10 +168,9 @@ func basic(value string) []string {
 	return []string{string(decoded), password}
 }
 
-// Members adds members behind the last one of a JSON object, of which no
-// byte is changed. Policy has seen to it that a body is an object and has none
-// of them; that it is an object is looked at again, as what is not would carry
-// the secret who knows where.
+// Members adds members at the end of a JSON object, without changing any of its bytes. Policy has
+// checked that the body is an object without these members. Members checks the object again,
+// because other text could leak the secret.
 func Members(body []byte, members []schemas.Header) ([]byte, error) {
 	if len(members) == 0 || body == nil {
 		return body, nil

@@ -26,8 +26,7 @@ type Config struct {
 	Event int64
 	// Stream is the most that a stream may have in all; default 256 MiB.
 	Stream int64
-	// Grace is how long the agent may take to close a stream behind its end;
-	// default 1 s.
+	// Grace is how long the agent may take to close a stream after its end; default 1 s.
 	Grace time.Duration
 }
 
@@ -56,29 +55,28 @@ func New(c *outbound.Client, s added.Secrets, cfg Config) *Adapter {
 	return &Adapter{client: c, secrets: s, cfg: cfg.withDefaults()}
 }
 
-// Talk is one run, as far as its agent is concerned.
-type Talk struct {
+// CallOptions is one run, as far as its agent is concerned.
+type CallOptions struct {
 	RequestID, TaskType string
 	// Progress takes the events before the end, in order, on the goroutine of Do,
 	// which reads no further until it returns. Its error ends the call.
 	Progress func(ctx context.Context, p schemas.RunProgress) error
-	// Answering is told, on the same goroutine, that the agent has begun to answer,
-	// and how; nil: nobody is.
+	// Answering is called on the same goroutine when the agent begins to answer; nil: no callback.
 	Answering func(status int)
 }
 
 // For returns an adapter for the calls of one run. Of what comes back it keeps
 // the status, and as the answer's body the one end: a schemas.RunResult. A
 // success has no error; a refusal has the one that the agent told, if it did.
-func (a *Adapter) For(t Talk) call.Adapter { return voice{a, t} }
+func (a *Adapter) For(t CallOptions) call.Adapter { return runAdapter{a, t} }
 
-type voice struct {
+type runAdapter struct {
 	*Adapter
-	talk Talk
+	opts CallOptions
 }
 
 // Open dials the agent.
-func (v voice) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
+func (v runAdapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
 	line, err := dial.Take(ctx, v.client, p)
 	if err != nil {
 		return nil, err
@@ -87,13 +85,12 @@ func (v voice) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
 }
 
 type exchange struct {
-	*dial.Line
-	voice
+	*dial.Base
+	runAdapter
 }
 
-// Do asks the agent and listens until its end. The secrets of its entry are read
-// as late as can be. Where a traffic rule answers, the agent is not asked, and
-// nobody is told of its answering.
+// Do calls the agent and reads its response to the end. It reads the entry's secrets as late as
+// possible. If a traffic rule answers, the agent is not called, and neither is Answering.
 func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if e.Pass.Mocked() {
 		return e.mocked(ctx, e.Mock())
@@ -108,8 +105,8 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: err}
 	}
 	asked := time.Now()
-	// Nothing but ctx bounds the time before the first word, and between two of
-	// them: an agent may think for as long as its run may take.
+	// Only ctx bounds the time before the first event, and between two events: an agent may think
+	// for as long as its run may take.
 	s, err := e.Conn.Stream(ctx, outbound.Request{
 		Headers: c.Headers, Injected: own.Headers, Query: own.Query,
 		Body: body, ContentType: "application/json",
@@ -118,12 +115,12 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 		return call.Reply{}, err
 	}
 	defer s.Close()
-	if e.talk.Answering != nil {
-		e.talk.Answering(s.Status)
+	if e.opts.Answering != nil {
+		e.opts.Answering(s.Status)
 	}
-	l := &listener{exchange: e, head: head{s.Status, s.Headers, s.RetryAfter}, stream: s, scrub: own.Scrubber(), asked: asked}
-	l.reader.talk = e.talk
-	return l.listen(ctx)
+	l := &decoder{exchange: e, head: head{s.Status, s.Headers, s.RetryAfter}, stream: s, scrub: own.Scrubber(), asked: asked}
+	l.reader.opts = e.opts
+	return l.decode(ctx)
 }
 
 // head is what an answer begins with.
@@ -140,8 +137,8 @@ type stream interface {
 	Close()
 }
 
-// listener is one answer while it is read.
-type listener struct {
+// decoder is one answer while it is read.
+type decoder struct {
 	*exchange
 	head
 	stream stream
@@ -156,8 +153,8 @@ type listener struct {
 	took  time.Duration
 }
 
-// listen reads an answer of any kind.
-func (l *listener) listen(ctx context.Context) (call.Reply, error) {
+// decode reads an answer of any kind.
+func (l *decoder) decode(ctx context.Context) (call.Reply, error) {
 	if l.status < 200 || l.status > 299 {
 		return l.refused()
 	}

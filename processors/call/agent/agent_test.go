@@ -77,12 +77,12 @@ func (l *line) pass(t *testing.T, route string) guard.Pass {
 	return pass
 }
 
-// talk makes the call of one run and returns what was handed on, the end and the
+// opts makes the call of one run and returns what was handed on, the end and the
 // failure.
 func (l *line) talk(ctx context.Context, t *testing.T, route string) ([]schemas.RunProgress, schemas.RunResult, call.Reply, error) {
 	t.Helper()
 	var events []schemas.RunProgress
-	ex, err := l.adapter.For(agent.Talk{
+	ex, err := l.adapter.For(agent.CallOptions{
 		RequestID: id, TaskType: double.TaskType,
 		Progress: func(_ context.Context, p schemas.RunProgress) error {
 			p.Data = append(json.RawMessage(nil), p.Data...)
@@ -280,7 +280,7 @@ func TestASinkThatFailsEndsTheCall(t *testing.T) {
 	a := double.New(t, double.Config{Fault: double.EndlessEvents})
 	l := newLine(t, a.URL())
 	full := errors.New("the log is gone")
-	ex, err := l.adapter.For(agent.Talk{RequestID: id, Progress: func(context.Context, schemas.RunProgress) error { return full }}).Open(t.Context(), l.pass(t, schemas.RouteRunStream))
+	ex, err := l.adapter.For(agent.CallOptions{RequestID: id, Progress: func(context.Context, schemas.RunProgress) error { return full }}).Open(t.Context(), l.pass(t, schemas.RouteRunStream))
 	require.NoError(t, err)
 	defer ex.Close()
 	_, err = ex.Do(t.Context())

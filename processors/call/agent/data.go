@@ -24,7 +24,7 @@ type data struct {
 }
 
 // read takes data apart. mended: it was not valid UTF-8 as it came.
-func (l *listener) read(raw []byte, mended bool) data {
+func (l *decoder) read(raw []byte, mended bool) data {
 	clean := l.scrub.Bytes(raw)
 	doc, isJSON := kept.Document(raw, clean, l.scrub)
 	d := data{doc: doc, members: object(doc, isJSON)}
@@ -42,7 +42,7 @@ func (l *listener) read(raw []byte, mended bool) data {
 }
 
 // quoted is a scrubbed text as a JSON string.
-func (l *listener) quoted(clean []byte) json.RawMessage {
+func (l *decoder) quoted(clean []byte) json.RawMessage {
 	text := string(clean)
 	if !utf8.ValidString(text) {
 		text = l.scrub.String(strings.ToValidUTF8(text, "\uFFFD"))

@@ -35,7 +35,7 @@ const (
 	maxStrayWords = 512
 )
 
-// end is one end as it was told.
+// end is one reported end.
 type end struct {
 	result  schemas.RunResult
 	hash    string
@@ -45,7 +45,7 @@ type end struct {
 
 // ends finds the one end among all that an agent tells.
 type ends struct {
-	talk Talk
+	opts CallOptions
 	seen int // events, of any kind
 	// first is the first end that says whether the run succeeded.
 	first    *end
@@ -90,7 +90,7 @@ func (e *ends) end(d data, name, hash string) {
 // unsaid takes an end that does not say whether the run succeeded.
 func (e *ends) unsaid(members map[string]json.RawMessage, doc json.RawMessage, name, hash string) {
 	word := strings.ToLower(strings.TrimSpace(name))
-	if toldError(members) == nil && word != "error" && word != "failed" {
+	if errorMember(members) == nil && word != "error" && word != "failed" {
 		e.vague = true
 		return
 	}
@@ -102,7 +102,7 @@ func (e *ends) unsaid(members map[string]json.RawMessage, doc json.RawMessage, n
 	e.failing = &end{result: r, hash: hash}
 }
 
-// telling has the first end tell of those before it that said nothing certain.
+// telling merges into the first end the details of earlier ends without a definite result.
 func (e *ends) telling() {
 	if e.vague {
 		e.warn(vagueBefore)
@@ -125,10 +125,10 @@ func (e *ends) again(members map[string]json.RawMessage, success bool, id string
 	}
 }
 
-// verdict is what the ends come to.
+// verdict is the result of all the ends.
 func (e *ends) verdict() (schemas.RunResult, string) {
 	if e.conflict {
-		return schemas.RunResult{Error: breach(conflictText)}, e.first.hash
+		return schemas.RunResult{Error: protocolError(conflictText)}, e.first.hash
 	}
 	r := e.first.result
 	r.Warnings = append(r.Warnings, e.warnings...)
@@ -141,10 +141,10 @@ func (e *ends) result(members map[string]json.RawMessage, success bool, id strin
 	switch {
 	case id == "":
 		e.warn(noID)
-	case id != e.talk.RequestID:
-		return schemas.RunResult{Error: breach(otherIDText)}
+	case id != e.opts.RequestID:
+		return schemas.RunResult{Error: protocolError(otherIDText)}
 	}
-	if task, ok := text(members["task_type"]); ok && task != e.talk.TaskType {
+	if task, ok := text(members["task_type"]); ok && task != e.opts.TaskType {
 		e.warn(otherTask)
 	}
 	if !success {
@@ -153,7 +153,7 @@ func (e *ends) result(members map[string]json.RawMessage, success bool, id strin
 	}
 	if word, _ := text(members["status"]); strings.EqualFold(word, "degraded") {
 		e.warn(degraded)
-		if told := toldError(members); told != nil {
+		if told := errorMember(members); told != nil {
 			e.warn("the agent said: " + shorten(told.Message))
 		}
 	}
@@ -167,7 +167,7 @@ func (e *ends) result(members map[string]json.RawMessage, success bool, id strin
 // failed adds the error of an end that says that the run failed. Where the agent gives no
 // error object, its outputs may say why, and are kept.
 func (e *ends) failed(r *schemas.RunResult, members map[string]json.RawMessage) {
-	r.Error = toldError(members)
+	r.Error = errorMember(members)
 	if r.Error != nil && object(present(members["error"]), true) != nil {
 		return
 	}
@@ -178,7 +178,7 @@ func (e *ends) failed(r *schemas.RunResult, members map[string]json.RawMessage) 
 	if r.Error != nil {
 		return
 	}
-	r.Error = looseError(members)
+	r.Error = frameworkError(members)
 	inner := object(out, true)
 	for _, name := range []string{"error", "warning"} {
 		if words, ok := text(inner[name]); ok && words != "" {
@@ -244,8 +244,8 @@ func (e *ends) texts(members map[string]json.RawMessage, name string) []string {
 	return list
 }
 
-// indicator reads whether an end says that the run succeeded. An error in it
-// outweighs a word of success, but for a degraded one.
+// indicator reads whether an end reports success. An error in it outweighs a success status, except
+// a degraded one.
 func indicator(members map[string]json.RawMessage) (success, said bool) {
 	yes, no, soft := false, false, false
 	if word, ok := text(members["status"]); ok {
@@ -266,7 +266,7 @@ func indicator(members map[string]json.RawMessage) (success, said bool) {
 			no = true
 		}
 	}
-	if yes && !soft && toldError(members) != nil {
+	if yes && !soft && errorMember(members) != nil {
 		no = true
 	}
 	return yes && !no, yes || no

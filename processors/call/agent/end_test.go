@@ -161,17 +161,17 @@ func FuzzEnd(f *testing.F) {
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // listening is a listener to the run r-1, which gives its events to progress.
-func listening(progress func(schemas.RunProgress)) *listener {
-	l := &listener{exchange: &exchange{}, head: head{status: 200}}
-	l.talk = Talk{RequestID: "r-1", TaskType: "T", Progress: func(_ context.Context, p schemas.RunProgress) error {
+func listening(progress func(schemas.RunProgress)) *decoder {
+	l := &decoder{exchange: &exchange{}, head: head{status: 200}}
+	l.opts = CallOptions{RequestID: "r-1", TaskType: "T", Progress: func(_ context.Context, p schemas.RunProgress) error {
 		progress(p)
 		return nil
 	}}
-	l.reader.talk = l.talk
+	l.reader.opts = l.opts
 	return l
 }
 
-func (l *listener) take(t *testing.T, said ...sentence) {
+func (l *decoder) take(t *testing.T, said ...sentence) {
 	t.Helper()
 	for _, s := range said {
 		require.NoError(t, l.event(t.Context(), sse.Event{Name: s.name, Data: []byte(s.data), Size: len(s.data)}))

@@ -7,9 +7,9 @@ import (
 	"weir/schemas"
 )
 
-// toldError is the error that a document tells of under error, as an object or as
-// a text; nil where it tells of none.
-func toldError(members map[string]json.RawMessage) *schemas.RunError {
+// errorMember is the error in a document's error member, as an object or as a text; nil if there is
+// none.
+func errorMember(members map[string]json.RawMessage) *schemas.RunError {
 	told := schemas.RunError{Code: string(schemas.TaskFailed), Message: NoWords}
 	raw := present(members["error"])
 	inner := object(raw, true)
@@ -34,9 +34,9 @@ func toldError(members map[string]json.RawMessage) *schemas.RunError {
 	return nil
 }
 
-// looseError is the error of a document that is known to tell of one, in the forms
-// of the frameworks that agents are written with: under detail or message.
-func looseError(members map[string]json.RawMessage) *schemas.RunError {
+// frameworkError is the error of a document that is known to contain one, in the forms of common agent
+// frameworks: under detail or message.
+func frameworkError(members map[string]json.RawMessage) *schemas.RunError {
 	told := schemas.RunError{Code: string(schemas.TaskFailed), Message: NoWords}
 	for _, name := range []string{"message", "detail"} {
 		raw := present(members[name])
@@ -77,8 +77,8 @@ func details(raw json.RawMessage, name string) json.RawMessage {
 	return slices.Concat(json.RawMessage(`{"`+name+`":`), raw, json.RawMessage("}"))
 }
 
-// breach is the error of an agent whose end cannot be taken at its word.
-func breach(message string) *schemas.RunError {
+// protocolError is the error of an agent whose reported end violates the protocol.
+func protocolError(message string) *schemas.RunError {
 	return &schemas.RunError{
 		Code: string(schemas.TaskFailed), Message: message,
 		Details: json.RawMessage(`{"code":"` + string(schemas.UpstreamProtocol) + `"}`),

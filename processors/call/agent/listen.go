@@ -55,9 +55,8 @@ func peek(r io.Reader) ([]byte, error) {
 	}
 }
 
-// events reads a stream to its end and, behind that, until the agent closes it or
-// the grace is over.
-func (l *listener) events(ctx context.Context, in io.Reader) (call.Reply, error) {
+// events reads a stream to its end and then until the agent closes it or the grace period is over.
+func (l *decoder) events(ctx context.Context, in io.Reader) (call.Reply, error) {
 	events := sse.New(in, int(l.cfg.Event))
 	closing := false
 	for {
@@ -76,7 +75,7 @@ func (l *listener) events(ctx context.Context, in io.Reader) (call.Reply, error)
 }
 
 // event takes one event of the stream.
-func (l *listener) event(ctx context.Context, ev sse.Event) error {
+func (l *decoder) event(ctx context.Context, ev sse.Event) error {
 	kind, known := partOf(ev.Name)
 	if ev.Over() {
 		switch {
@@ -92,7 +91,7 @@ func (l *listener) event(ctx context.Context, ev sse.Event) error {
 	d := l.read(ev.Data, ev.Mended)
 	name := ev.Name
 	if !known {
-		name, kind = l.talk.nameIn(ev.Name, d.members)
+		name, kind = l.opts.nameIn(ev.Name, d.members)
 	}
 	name = l.name(name)
 	if ev.Cut {
@@ -115,7 +114,7 @@ func (l *listener) event(ctx context.Context, ev sse.Event) error {
 	case l.reader.first != nil:
 		l.reader.warn(afterEnd)
 		return nil
-	case kind == isStart && !d.doubted && l.talk.plain(d.doc, d.members):
+	case kind == isStart && !d.doubted && l.opts.plain(d.doc, d.members):
 		return nil // a run's own first event says the same
 	case len(d.doc) > schemas.InlineLimit:
 		return l.progress(ctx, schemas.RunProgress{Name: name, Omitted: ev.Size})
@@ -125,29 +124,29 @@ func (l *listener) event(ctx context.Context, ev sse.Event) error {
 }
 
 // end takes one end, and the time of the first that tells how the run did.
-func (l *listener) end(d data, name string, raw []byte) {
+func (l *decoder) end(d data, name string, raw []byte) {
 	l.reader.end(d, name, hash(raw))
 	if l.took == 0 && l.reader.first != nil && !l.asked.IsZero() {
 		l.took = time.Since(l.asked)
 	}
 }
 
-// maxEvents is how many events of one run are kept. Whoever comes late reads all
-// that are, and a log is everybody's.
+// maxEvents is how many events of one run are kept. Late readers read all of them, and all runs
+// share the log.
 const maxEvents = 100_000
 
 // progress hands an event on, or counts it where there are too many.
-func (l *listener) progress(ctx context.Context, p schemas.RunProgress) error {
+func (l *decoder) progress(ctx context.Context, p schemas.RunProgress) error {
 	if l.given == maxEvents {
 		l.left++
 		return nil
 	}
 	l.given++
-	return l.talk.Progress(ctx, p)
+	return l.opts.Progress(ctx, p)
 }
 
 // counted adds to an end how many events were not handed on.
-func (l *listener) counted(r schemas.RunResult) schemas.RunResult {
+func (l *decoder) counted(r schemas.RunResult) schemas.RunResult {
 	if l.left > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the agent sent more than %d events; %d of them are left out", maxEvents, l.left))
 	}
@@ -157,9 +156,9 @@ func (l *listener) counted(r schemas.RunResult) schemas.RunResult {
 // maxName is how much is kept of an event's name, in bytes.
 const maxName = 128
 
-// name is an event's name as it is kept: without secrets, and only then cut. What
-// stood on both sides of what is mended may be a secret now.
-func (l *listener) name(word string) string {
+// name is an event's name as stored: redacted first and then cut, because cleaning a name can join
+// two parts to a secret.
+func (l *decoder) name(word string) string {
 	word = l.scrub.String(word)
 	if !utf8.ValidString(word) {
 		word = l.scrub.String(strings.ToValidUTF8(word, "\uFFFD"))
@@ -170,8 +169,8 @@ func (l *listener) name(word string) string {
 	return word
 }
 
-// ended is what a stream comes to that is over: by its end, or by err alone.
-func (l *listener) ended(err error) (call.Reply, error) {
+// ended is the result of a finished stream: from its end event, or from err alone.
+func (l *decoder) ended(err error) (call.Reply, error) {
 	var broke *fault.Call
 	if !errors.Is(err, io.EOF) && !errors.As(err, &broke) {
 		broke = l.failure(schemas.UpstreamProtocol, err)
@@ -202,7 +201,7 @@ func (l *listener) ended(err error) (call.Reply, error) {
 var errNoEnd = errors.New("the agent did not say how the run ended")
 
 // whole reads an answer that is one document, of which the first bytes were read.
-func (l *listener) whole(first []byte) (call.Reply, error) {
+func (l *decoder) whole(first []byte) (call.Reply, error) {
 	rest, err := l.stream.ReadAll(l.cfg.Event - int64(len(first)))
 	if err != nil {
 		return call.Reply{}, err
@@ -218,7 +217,7 @@ func (l *listener) whole(first []byte) (call.Reply, error) {
 
 // refused reads an answer that is no success: the error in it, if there is one in
 // a form of the contract. What cannot be read of it does not matter.
-func (l *listener) refused() (call.Reply, error) {
+func (l *decoder) refused() (call.Reply, error) {
 	raw, err := l.stream.ReadAll(maxRefusal)
 	if err != nil {
 		raw = nil
@@ -259,7 +258,7 @@ func ofContract(status int, members map[string]json.RawMessage) bool {
 // maxRefusal is how much is read of an answer that is no success.
 const maxRefusal = 256 << 10
 
-func (l *listener) reply(r schemas.RunResult, hash string) (call.Reply, error) {
+func (l *decoder) reply(r schemas.RunResult, hash string) (call.Reply, error) {
 	body, err := ledger.Encode(r)
 	if err != nil {
 		return call.Reply{}, l.failure(schemas.UpstreamProtocol, err)
@@ -270,14 +269,14 @@ func (l *listener) reply(r schemas.RunResult, hash string) (call.Reply, error) {
 }
 
 // broken is the failure behind a read that brought nothing.
-func (l *listener) broken(err error) error {
+func (l *decoder) broken(err error) error {
 	if broke, ok := errors.AsType[*fault.Call](err); ok {
 		return broke
 	}
 	return l.failure(schemas.UpstreamProtocol, err)
 }
 
-func (l *listener) failure(code schemas.Code, cause error) *fault.Call {
+func (l *decoder) failure(code schemas.Code, cause error) *fault.Call {
 	return &fault.Call{Code: code, Sent: true, Status: l.status, Cause: cause}
 }
 

@@ -14,9 +14,9 @@ import (
 
 // mocked reads the answer of a traffic rule as if the agent had given it.
 func (e *exchange) mocked(ctx context.Context, r *outbound.Response) (call.Reply, error) {
-	l := &listener{exchange: e, head: head{r.Status, r.Headers, r.RetryAfter}, stream: page{bytes.NewReader(r.Body)}, asked: time.Now()}
-	l.reader.talk = e.talk
-	return l.listen(ctx)
+	l := &decoder{exchange: e, head: head{r.Status, r.Headers, r.RetryAfter}, stream: page{bytes.NewReader(r.Body)}, asked: time.Now()}
+	l.reader.opts = e.opts
+	return l.decode(ctx)
 }
 
 // page is a body that is all there.

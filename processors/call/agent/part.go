@@ -19,7 +19,7 @@ const (
 	mayEnd
 )
 
-// partOf reads the word for an event; known is false for one that says nothing.
+// partOf reads the keyword of an event; known is false for one without meaning.
 func partOf(word string) (p part, known bool) {
 	if schemas.EndsRun(word) {
 		return isEnd, true
@@ -34,12 +34,11 @@ func partOf(word string) (p part, known bool) {
 	}
 }
 
-// nameIn finds the word for an event that its SSE name does not tell: the data's
-// event, else its type. The first of them that is known decides what the event
-// is; so a progress event whose data has the type "completed" ends nothing. Nor
-// does one with a name of its own, such as a tool's call; if the data could be the
-// run's, it may.
-func (t Talk) nameIn(sse string, members map[string]json.RawMessage) (string, part) {
+// nameIn finds the keyword of an event that its SSE name does not give: the data's event, otherwise
+// its type. The first known one decides what the event is; so a progress event whose data has the
+// type "completed" ends nothing. An event with a name of its own, such as a tool call, ends nothing
+// either, unless the data could be the run's.
+func (t CallOptions) nameIn(sse string, members map[string]json.RawMessage) (string, part) {
 	name := sse
 	if strings.EqualFold(strings.TrimSpace(name), "message") { // the name of events without one
 		name = ""
@@ -69,10 +68,9 @@ func (t Talk) nameIn(sse string, members map[string]json.RawMessage) (string, pa
 	return name, isProgress
 }
 
-// ours reports whether data with the word for an end is that of the run itself,
-// and not of a step in it: it names the request, or none and has outputs beside
-// whether they are a success.
-func (t Talk) ours(members map[string]json.RawMessage) bool {
+// ours reports whether data with an end keyword belongs to the run itself and not to a step in it:
+// it names the request, or it names none and has outputs and a success flag.
+func (t CallOptions) ours(members map[string]json.RawMessage) bool {
 	if id, _ := text(members["request_id"]); id != "" {
 		return id == t.RequestID
 	}
@@ -83,7 +81,7 @@ func (t Talk) ours(members map[string]json.RawMessage) bool {
 
 // plain reports whether a started event says nothing but what the first event of
 // every run of Weir says.
-func (t Talk) plain(doc json.RawMessage, members map[string]json.RawMessage) bool {
+func (t CallOptions) plain(doc json.RawMessage, members map[string]json.RawMessage) bool {
 	if members == nil {
 		return present(doc) == nil || starts(doc)
 	}

@@ -13,53 +13,51 @@ import (
 	"weir/schemas"
 )
 
-// errUsed is behind the end of a call that another policy made one which may not be repeated.
+// errUsed is the cause if a change of policy makes a started call unrepeatable.
 var errUsed = errors.New("the connection has carried another request")
 
-// Line is a connection to the target of a pass. It is every part of a
+// Base is a connection to the target of a pass. It is every part of a
 // call.Exchange but Do.
-type Line struct {
+type Base struct {
 	Conn *outbound.Conn // nil of a mocked pass
 	Pass guard.Pass     // the one in force
 
 	begun <-chan struct{}
 }
 
-// Open dials the target of a pass. For a mocked one nothing is resolved, dialled or
-// sent, whatever becomes of the line.
-func Open(ctx context.Context, c *outbound.Client, p guard.Pass) (*Line, error) {
+// Open dials the target of a pass. For a mocked target nothing is ever resolved, dialled or sent.
+func Open(ctx context.Context, c *outbound.Client, p guard.Pass) (*Base, error) {
 	return open(p, func() (*outbound.Conn, error) { return c.Open(ctx, p.Permit()) })
 }
 
 // Take is Open for a call whose attempts follow its class: it may be given a connection that
 // waits. That of a redirect is dialled, since its name is looked up anew.
-func Take(ctx context.Context, c *outbound.Client, p guard.Pass) (*Line, error) {
+func Take(ctx context.Context, c *outbound.Client, p guard.Pass) (*Base, error) {
 	if !p.Valid() || p.Hop() {
 		return Open(ctx, c, p)
 	}
 	return open(p, func() (*outbound.Conn, error) { return c.Take(ctx, p.Permit(), p.Tenant(), p.Class().Repeatable()) })
 }
 
-func open(p guard.Pass, connect func() (*outbound.Conn, error)) (*Line, error) {
+func open(p guard.Pass, connect func() (*outbound.Conn, error)) (*Base, error) {
 	if !p.Valid() {
 		return nil, call.ErrNoPass
 	}
 	if p.Mocked() {
 		never := make(chan struct{})
 		close(never)
-		return &Line{Pass: p, begun: never}, nil
+		return &Base{Pass: p, begun: never}, nil
 	}
 	conn, err := connect()
 	if err != nil {
 		return nil, err
 	}
 	conn.Bound(p.Tenant())
-	return &Line{conn, p, conn.Begun()}, nil
+	return &Base{conn, p, conn.Begun()}, nil
 }
 
-// Renew has the exchange go by a fresh pass for the same call: what it adds,
-// where it may lead.
-func (l *Line) Renew(p guard.Pass) error {
+// Renew switches the exchange to a fresh pass for the same call: its additions and allowed targets.
+func (l *Base) Renew(p guard.Pass) error {
 	switch {
 	case !p.Valid(), p.Mocked() != (l.Conn == nil):
 		return &fault.Call{Code: schemas.DenyAddress, Cause: call.ErrNoPass}
@@ -79,10 +77,10 @@ func (l *Line) Renew(p guard.Pass) error {
 
 // Begun is closed when the request's first bytes were handed to the network, or
 // when they never will be.
-func (l *Line) Begun() <-chan struct{} { return l.begun }
+func (l *Base) Begun() <-chan struct{} { return l.begun }
 
 // Close ends the connection and gives back the memory of its answer: it comes after the answer is stored.
-func (l *Line) Close() {
+func (l *Base) Close() {
 	if l.Conn != nil {
 		l.Conn.Close()
 		l.Conn.Release()

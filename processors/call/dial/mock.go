@@ -12,7 +12,7 @@ const head = "HEAD"
 
 // Mock is the answer of the traffic rule that answers in the target's place, in the
 // form in which an upstream's would have come.
-func (l *Line) Mock() *outbound.Response {
+func (l *Base) Mock() *outbound.Response {
 	a := l.Pass.Answer()
 	r := &outbound.Response{Status: a.Status, Headers: a.Headers}
 	if l.Pass.Call().Method != head && len(a.Body) > 0 {

@@ -15,10 +15,9 @@ import (
 	"weir/schemas"
 )
 
-// answer is the response as it is kept: secrets taken out by value, the headers
-// changed that traffic rules change, then headers taken out by name, and only then
-// cut. A Location that holds a secret is none for following:
-// a redirect carries no credentials, whoever wrote them into it.
+// answer is the response as stored: first secrets are redacted by value, then traffic rules change
+// headers, then headers are removed by name, and then it is cut. A Location that holds a secret is
+// not followed: a redirect carries no credentials.
 func (e *exchange) answer(r *outbound.Response, scrub *redact.Scrubber) call.Reply {
 	clean := scrub.Bytes(r.Body)
 	body, isJSON := kept.Document(r.Body, clean, scrub)

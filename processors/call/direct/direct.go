@@ -39,7 +39,7 @@ func (a *Adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error)
 }
 
 type exchange struct {
-	*dial.Line
+	*dial.Base
 	adapter *Adapter
 }
 

@@ -209,7 +209,7 @@ func (s *spy) Resolve(template string) (secrets.Value, []secrets.Value, error) {
 }
 
 // run performs one action over the real client, and returns what was written.
-func run(t *testing.T, e policy.Entry, c schemas.HTTPCall, up *upstream.Server) (*books, *spy, settle.Verdict) {
+func run(t *testing.T, e policy.Entry, c schemas.HTTPCall, up *upstream.Server) (*books, *spy, settle.Outcome) {
 	t.Helper()
 	b := &books{}
 	log := memlog.New(harness.Layout(), time.Now, memlog.Hooks{After: b.note})

@@ -36,8 +36,8 @@ func Document(raw, clean []byte, scrub *redact.Scrubber) (doc json.RawMessage, i
 	return doc, false
 }
 
-// valid is a scrubbed text with other bytes in place of invalid ones. What stood
-// on both sides of them may be a secret now.
+// valid is a scrubbed text with invalid bytes replaced. The joined text around them may now form a
+// secret, so it is scrubbed again.
 func valid(clean []byte, other string, scrub *redact.Scrubber) string {
 	if utf8.Valid(clean) {
 		return string(clean)

@@ -80,12 +80,12 @@ type CallOptions struct {
 	// Chunk takes the next chunk for the reader, in order, on the goroutine of Do, which
 	// reads no further until it returns. Its error ends the call.
 	Chunk func(ctx context.Context, c Piece) error
-	// Clean is told, before Chunk is called, how secrets of the entry are taken out of what
-	// is put together from chunks. Chunk is given none, in one piece or in several; this is
-	// the last word, as it is where the answer comes to its end. nil: nobody asks.
+	// Clean is called before Chunk, with the function that redacts the entry's secrets from a
+	// document assembled from chunks. Chunk never receives a secret, in one piece or several; this
+	// covers the assembled document, as at the end of the answer. nil: no callback.
 	Clean func(scrub func(doc json.RawMessage) json.RawMessage)
-	// Broke is told what a call has used that brings no reply, where the provider had said
-	// so before it broke off. It is called before Do returns. nil: nobody asks.
+	// Broke is called before Do returns with the usage of a call without a reply, if the provider
+	// reported it before the connection broke. nil: no callback.
 	Broke func(used *schemas.ChatUsage)
 	// Done returns once every chunk is on the log. It is called before Do returns, if
 	// Chunk was called, whatever came of the call.
@@ -155,7 +155,7 @@ func (a adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) 
 }
 
 type exchange struct {
-	*dial.Line
+	*dial.Base
 	adapter
 }
 

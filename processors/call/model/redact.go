@@ -38,7 +38,7 @@ type slot struct {
 	at int
 }
 
-// held is one chunk, and what becomes of its texts.
+// held is one chunk, and the treatment of its texts.
 type held struct {
 	chunk  completion.Chunk
 	found  completion.Found
@@ -210,8 +210,8 @@ func (in *held) shown() (completion.Chunk, error) {
 	return completion.ReadChunk(append(out, raw[kept:]...))
 }
 
-// null writes what stands before a value, and null in its place; nothing where the value
-// was left out already.
+// null writes the text before a value, and null in its place; nothing if the value was already
+// removed.
 func null(out, raw []byte, kept int, value completion.Extent) ([]byte, int) {
 	if value.From < kept {
 		return out, kept

@@ -42,7 +42,7 @@ const graces = 12
 type gracePeriod struct {
 	*timeout
 	time  time.Duration
-	until time.Time // zero: it has not begun
+	until time.Time // zero: not started
 	waits bool
 }
 

@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Event is one event of a stream. What it holds is valid until the next one
-// is read.
+// Event is one event of a stream. It is valid until the next one is read.
 type Event struct {
 	// Name is as it came, unless it is over the limit: then it has none.
 	Name string
@@ -58,8 +57,7 @@ func New(r io.Reader, limit int) *Reader {
 	return &Reader{r: r, limit: limit, chunk: make([]byte, chunkSize)}
 }
 
-// Next returns the next event. Its error is that of the connection, io.EOF at
-// the end.
+// Next returns the next event. Its error is the connection's error, io.EOF at the end.
 func (s *Reader) Next() (Event, error) {
 	var ev Event
 	s.data = reuse(s.data)
@@ -77,7 +75,7 @@ func (s *Reader) Next() (Event, error) {
 			switch string(name) {
 			case "event":
 				ev.Name = ""
-				if size == len(line) { // of a part nobody could say what it is the part of
+				if size == len(line) { // the field name of a partial line would be unknown
 					ev.Name = string(value)
 				}
 				pending = pending || ev.Name != ""
@@ -128,8 +126,8 @@ func (s *Reader) finish(ev Event) Event {
 	return ev
 }
 
-// field cuts a line at its first colon; one space behind it is not the value's.
-// A line that begins with a colon is a comment: its name is empty.
+// field splits a line at its first colon; one space after it is not part of the value. A line that
+// begins with a colon is a comment: its name is empty.
 func field(line []byte) (name, value []byte) {
 	name, value, _ = bytes.Cut(line, []byte(":"))
 	return name, bytes.TrimPrefix(value, []byte(" "))

@@ -13,7 +13,7 @@ func agentTaskExample() object {
 	}
 }
 
-// agentOperation is a route of whoever works on a task. It always needs a token.
+// agentOperation is a route for agents that work on a task. It always needs a token.
 func agentOperation(op object, problems ...string) object {
 	own, _ := op["responses"].(object)
 	op["tags"] = []any{"agents"}
@@ -49,7 +49,7 @@ func agentReport(id, summary, request string, examples object) object {
 
 func agentComplete() object {
 	return agentReport("agentComplete", "Say that the task is done", "CompleteRequest",
-		object{"done": example("What came of it", object{"description": "The test passes."})})
+		object{"done": example("The result", object{"description": "The test passes."})})
 }
 
 func agentFail() object {
@@ -75,7 +75,7 @@ func agentInquiry() object {
 	}, "NotRunning", "TooLarge", "MediaType")
 }
 
-// taskProblems are those of the routes of agents and of git.
+// taskProblems are the problems of the agents' and git's routes.
 func taskProblems() object {
 	return object{
 		"NotRunning": refusal(http.StatusBadRequest, schemas.TaskNotRunning, "Task is not running"),

@@ -4,7 +4,7 @@ func listBudgets() object {
 	return object{
 		"operationId": "listBudgets",
 		"summary":     "See what was used of models, and what is left",
-		"description": "The accounts of the caller's tenant that were used, by budget, token, task and model: those of the budgets in force, and under the name task of those that tasks bring.",
+		"description": "The used accounts of the caller's tenant, by budget, token, task and model: those of the budgets in force, and those of tasks' own budgets under the name task.",
 		"tags":        []any{"chat"},
 		"parameters": []any{
 			query("budget", "Only the accounts of this budget.", object{"type": "string"}),

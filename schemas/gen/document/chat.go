@@ -50,9 +50,9 @@ func chatParameters() []any {
 		return object{"name": name, "in": "header", "description": description, "schema": schema, "example": example}
 	}
 	return []any{
-		header("Idempotency-Key", "Names the completion. The same key with the same body joins it, under way or not; with another body it is refused with 422.",
+		header("Idempotency-Key", "Names the completion. The same key with the same body joins it, running or ended; with another body it is refused with 422.",
 			"chat-4711", object{"type": "string", "minLength": 1, "maxLength": 255}),
-		header(schemas.HeaderOnDisconnect, "Whether the completion stops when this client goes away before its end, and nobody else reads it or waits for it on the same node.",
+		header(schemas.HeaderOnDisconnect, "Whether the completion stops when this client leaves before its end and it has no other reader on the same node.",
 			schemas.DisconnectCancel, object{"type": "string", "enum": []any{schemas.DisconnectCancel, schemas.DisconnectContinue}}),
 		header("Last-Event-ID", "Resume the stream after this event. Behind a dot stands how many chunks of it were given, where there are more.",
 			"41.2", object{"type": "string", "pattern": `^[0-9]{1,20}(\.[1-9][0-9]{0,9})?$`}),
@@ -83,7 +83,7 @@ func chatAnswer() object {
 		"usage":   object{"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12},
 	}
 	return object{
-		"description": "The whole answer, or its chunks as they come. What goes wrong in a stream that has begun stands in its last chunk, with an error beside its choices. [DONE] is the last of every stream.",
+		"description": "The whole answer, or its chunks as they arrive. After a stream has begun, an error is in its last chunk, next to its choices. Every stream ends with [DONE].",
 		"headers":     withHeaders("Weir-Action-Id", schemas.HeaderGeneration, "Idempotency-Replayed", "Preference-Applied"),
 		"content": object{
 			"application/json":  object{"schema": schema("ChatCompletion"), "examples": object{"answer": example("An answer", answer)}},

@@ -55,8 +55,7 @@ func showRepo() object {
 	}
 }
 
-// gitOperation is a route of git's own clients, which are told of errors in plain
-// text. It always needs a token.
+// gitOperation is a route for git clients, with errors in plain text. It always needs a token.
 func gitOperation(op, ok object, problems ...string) object {
 	op["tags"] = []any{"git"}
 	op["security"] = []any{object{"bearer": []any{}}, object{"basic": []any{}}}
@@ -73,15 +72,15 @@ func packets(media, description, text string) object {
 }
 
 func gitRefs() object {
-	service := query("service", "What the client is about to do.", object{"type": "string", "enum": []any{schemas.GitUploadPack, schemas.GitReceivePack}})
+	service := query("service", "The service that the client will use.", object{"type": "string", "enum": []any{schemas.GitUploadPack, schemas.GitReceivePack}})
 	service["required"] = true
 	return gitOperation(object{
 		"operationId": "gitRefs",
-		"summary":     "What a repository has, for git",
+		"summary":     "List a repository's refs, for git",
 		"description": "The smart protocol over HTTP, versions 2 and 0. A task's token shows its branch and the one that it began at.",
 		"parameters":  []any{service},
 	}, object{
-		"description": "What git is told first.",
+		"description": "The ref advertisement.",
 		"content":     packets("application/x-git-upload-pack-advertisement", "Packets of git's protocol.", "001e# service=git-upload-pack\n0000000eversion 2\n"),
 	})
 }
@@ -92,7 +91,7 @@ func gitFetch() object {
 		"summary":     "Fetch, for git",
 		"requestBody": object{"required": true, "content": packets("application/x-git-upload-pack-request", "Packets of git's protocol, gzip too.", "0014command=ls-refs\n0000")},
 	}, object{
-		"description": "What was asked for.",
+		"description": "The requested objects.",
 		"content":     packets("application/x-git-upload-pack-result", "Packets of git's protocol.", "003d"+taskBase+" refs/heads/main\n0000"),
 	}, "TooLarge", "MediaType")
 }
@@ -104,7 +103,7 @@ func gitPush() object {
 		"description": "An update of the task's own branch, by its token, and nothing else. Each push is an action of kind push. A refusal is an answer that git shows.",
 		"requestBody": object{"required": true, "content": packets("application/x-git-receive-pack-request", "Packets of git's protocol and a pack, gzip too.", "009b"+taskBase+" "+taskHead+" refs/heads/"+taskID+"\x00 report-status")},
 	}, object{
-		"description": "What came of it.",
+		"description": "The result.",
 		"headers":     withHeaders("Weir-Action-Id"),
 		"content":     packets("application/x-git-receive-pack-result", "Packets of git's protocol.", "000eunpack ok\n0000"),
 	}, "PackSize", "MediaType")

@@ -16,20 +16,25 @@ func counted() []any {
 func listActions() object {
 	text := object{"type": "string", "pattern": `^[A-Za-z0-9._:-]{1,128}$`}
 	ok := page("ActionPage", object{
-		"id": actionID, "kind": "http", "status": "succeeded", "class": "safe", "created": moment, "deadline": later, "settled": moment,
+		"id": actionID, "kind": "http", "method": "GET", "host": "api.example.com", "path": "/v1/orders", "http_status": 200, "caller": "shop",
+		"status": "succeeded", "class": "safe", "created": moment, "deadline": later, "settled": moment,
 		"duration_ms": 12.4, "entry": "orders", "attempts": 1, "url": "/v1/actions/" + actionID, "events_url": "/v1/actions/" + actionID + "/events",
 	})
 	return object{
 		"operationId": "listActions",
 		"summary":     "List actions, newest first",
-		"description": "Read from an index that follows the log; as_of and behind say how closely. A page with few items may have a next all the same.",
+		"description": "Read from an index that follows the log; as_of and behind show its delay. A page with few items may still have a next.",
 		"tags":        []any{"actions"},
 		"parameters": append(counted(),
 			query("status", "Only actions with this status, or with these, with commas between; open stands for accepted, started and waiting.", object{"type": "string", "examples": []any{"open", "failed,expired"}}),
-			query("agent", "Only runs for this task type.", text),
+			query("agent", "Only runs for this task type, or tasks that this token leased last.", text),
+			query("host", "Only calls of this host, with the port if the URL names one.", object{"type": "string", "maxLength": 256}),
+			query("method", "Only calls with this method, or with these, with commas between.", object{"type": "string", "examples": []any{"GET", "POST,PUT"}}),
+			query("http_status", "Only actions whose target last answered with this status or class, or with these, with commas between.", object{"type": "string", "pattern": `^[1-5](xx|[0-9]{2})(,[1-5](xx|[0-9]{2}))*$`, "examples": []any{"404", "4xx,5xx"}}),
+			query("caller", "Only actions that the token of this name sent.", text),
 			query("task", "Only this task, and what was made for it.", text),
 			query("code", "Only actions with this code.", text),
-			query("q", "Only actions whose id has this text in it.", text),
+			query("q", "Only actions with this text in method, host, path, agent, caller or model, or at the start of the id. Case does not count.", object{"type": "string", "maxLength": 256}),
 			query("count", "true: count is in the page.", object{"type": "string", "enum": []any{"true", "false"}}),
 			parameter("Limit"), parameter("Cursor"),
 		),

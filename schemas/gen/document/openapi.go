@@ -17,8 +17,8 @@ func openAPI(components object) object {
 		"info": object{
 			"title":   "Weir",
 			"version": Version,
-			"description": "A durable, policy-guarded gateway between agents and what they call. " +
-				"What was acknowledged is settled exactly once, whatever crashes; a call that may have had its effect is never repeated blindly. " +
+			"description": "A durable, policy-guarded gateway between agents and the services that they call. " +
+				"An acknowledged action is settled exactly once, whatever crashes; a call that may have had its effect is never repeated blindly. " +
 				"A node that runs one role alone answers what another role serves with 421 and the code MISDIRECTED, and every route but /healthz with 503 and Retry-After while it has no log.",
 		},
 		"servers":  []any{object{"url": "http://127.0.0.1:8092", "description": "weir serve, as it comes"}},
@@ -28,14 +28,14 @@ func openAPI(components object) object {
 			object{"name": "runs", "description": "Have an agent do something"},
 			object{"name": "chat", "description": "Have a model answer"},
 			object{"name": "rules", "description": "Rehearse, steer and hold back what is called"},
-			object{"name": "tasks", "description": "File jobs for coding agents, and see what comes of them"},
+			object{"name": "tasks", "description": "File jobs for coding agents, and read their results"},
 			object{"name": "agents", "description": "Work on a task"},
 			object{"name": "repos", "description": "Make and see repositories"},
 			object{"name": "git", "description": "What git's own clients ask for"},
 			object{"name": "actions", "description": "See what is being done, and what was"},
 			object{"name": "evidence", "description": "Prove what was done, and what was refused"},
 			object{"name": "policy", "description": "See what may leave, and change it"},
-			object{"name": "tokens", "description": "Say who may ask, where the node is not open"},
+			object{"name": "tokens", "description": "Manage tokens, on a node that is not in open mode"},
 			object{"name": "service", "description": "The node itself"},
 		},
 		"paths": joined(taskPaths(), chatPaths(), operations(), object{
@@ -72,6 +72,7 @@ func openAPI(components object) object {
 			"/ready":                   object{"get": agentReady()},
 			"/sandbox":                 object{"get": sandbox()},
 			"/metrics":                 object{"get": metrics()},
+			schemas.RouteBackup:        object{"get": backup()},
 			"/openapi.json":            object{"get": description()},
 		}),
 		"components": object{
@@ -164,10 +165,10 @@ func parameters() object {
 		"RepoName": in("path", "name", "The name of a repository.", object{"type": "string", "pattern": `^[a-z0-9][a-z0-9._-]{0,99}$`}, object{"required": true, "example": taskRepo}),
 		"TokenID":  in("path", "id", "The id of a token.", id, object{"required": true, "example": holderID}),
 		"IdempotencyKey": in("header", "Idempotency-Key",
-			"Names the request. The same key with the same body joins the action that exists, and gets its stored answer; with another body it is refused with 422; while the first is still under way, with 409.",
+			"Names the request. The same key with the same body joins the action that exists, and gets its stored answer; with another body it is refused with 422; while the first is still running, with 409.",
 			object{"type": "string", "minLength": 1, "maxLength": 255}, object{"example": "order-4711"}),
 		"Delay": in("header", schemas.HeaderDelay,
-			"Begin this much later: the action is accepted at once and answered with 202, unless Prefer says how long to wait. Not with "+schemas.HeaderNotBefore+", and not beyond the deadline.",
+			"Begin this much later: the action is accepted at once and answered with 202, unless Prefer says how long to wait. Not with "+schemas.HeaderNotBefore+". The deadline counts from that beginning; an action whose deadline would be later than log.history allows is refused.",
 			object{"type": "string"}, object{"example": "30s"}),
 		"NotBefore": in("header", schemas.HeaderNotBefore,
 			"Begin at this instant at the earliest, as with "+schemas.HeaderDelay+". One that is past means at once.",

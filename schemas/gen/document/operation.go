@@ -36,13 +36,13 @@ func operations() object {
 		"kind":  example("A kind of action", object{"kind": "plan"}),
 	}
 	how := object{
-		"closed": example("Call it, whatever becomes of that", object{"destination": "https://api.github.com", "state": schemas.PinClosed}),
+		"closed": example("Allow its calls despite failures", object{"destination": "https://api.github.com", "state": schemas.PinClosed}),
 		"open":   example("Do not call it", object{"entry": "github", "state": schemas.PinOpen}),
 	}
 	return object{
 		schemas.RouteOperationsPause: object{"post": operation("pauseCalls", "Hold calls back",
-			"Those of an entry, to a destination, of a tenant or of a kind of action. They wait, up to their deadlines; what is under way is not stopped. It is in force on this node when it is answered, and on all within a second.", why, paused)},
-		schemas.RouteOperationsResume: object{"post": operation("resumeCalls", "Let calls go that were held back", "What waits goes on at once.", entry, paused)},
+			"Holds back the calls of an entry, to a destination, of a tenant or of a kind of action. They wait, up to their deadlines; running calls are not stopped. It is in force on this node when it is answered, and on all within a second.", why, paused)},
+		schemas.RouteOperationsResume: object{"post": operation("resumeCalls", "Resume calls that were held back", "Waiting calls continue at once.", entry, paused)},
 		schemas.RouteOperationsPin: object{"post": operation("pinDestination", "Hold an entry or a destination open or closed",
 			"Open, it is not called. Closed, it is called however often it fails and whatever it asks for. A destination's pin goes before its entry's.", how, pinned)},
 		schemas.RouteOperationsUnpin: object{"post": operation("unpinDestination", "Take a pin back", "The destination is called as Weir finds it again.", entry, pinned)},

@@ -48,7 +48,7 @@ func reload() object {
 	return object{
 		"operationId": "reloadPolicy",
 		"summary":     "Read the configuration again and put its policy in force",
-		"description": "All or nothing. Once it is answered, this node begins no call that the new policy does not allow, queued ones included. With `all` every node of a cluster that hears of it reads its own configuration again, and `nodes` says what became of each.",
+		"description": "All or nothing. Once it is answered, this node begins no call that the new policy does not allow, queued ones included. With `all` every node of a cluster that receives the request reads its own configuration again, and `nodes` lists the result of each.",
 		"tags":        []any{"policy"},
 		"requestBody": object{"content": content(schema("ReloadRequest"), object{"all": example("Every node", object{"all": true})})},
 		"responses": responses(object{"200": object{

@@ -17,7 +17,7 @@ func problems() object {
 		"NotFound":       refusal(404, schemas.NotFound, "there is no such action"),
 		"NotAcceptable":  refusal(406, schemas.NotAcceptable, "events come as text/event-stream or application/json"),
 		"Conflict":       refusal(409, schemas.Conflict, "the action has ended already: succeeded"),
-		"InFlight":       refusal(409, schemas.InFlight, "the first request with this key is still under way", "Retry-After"),
+		"InFlight":       refusal(409, schemas.InFlight, "the first request with this key is still running", "Retry-After"),
 		"Gone":           gone(),
 		"TooLarge":       refusal(413, schemas.PayloadTooLarge, "the body is larger than is allowed"),
 		"MediaType":      refusal(415, schemas.UnsupportedMediaType, "the body must be application/json"),

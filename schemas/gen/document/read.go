@@ -28,7 +28,8 @@ func showAction() object {
 		"responses": responses(object{"200": object{
 			"description": "The action.",
 			"content": content(schema("ActionView"), object{"action": example("An action that succeeded", object{
-				"id": actionID, "kind": "http", "status": "succeeded", "class": "keyed", "created": moment, "deadline": later, "settled": moment,
+				"id": actionID, "kind": "http", "method": "POST", "host": "api.example.com", "path": "/v1/orders", "caller": "shop",
+				"status": "succeeded", "class": "keyed", "created": moment, "deadline": later, "settled": moment,
 				"attempts": []any{object{
 					"step": 0, "number": 1, "class": "keyed", "entry": "orders", "policy_version": "9a1f0c44", "expires_at": later,
 					"done": true, "sent": true, "status": 201, "duration_ms": 12.4,
@@ -170,6 +171,22 @@ func metrics() object {
 			"counter": example("A counter", "# TYPE weir_accepted_total counter\nweir_accepted_total{kind=\"http\"} 1\n"),
 		}}},
 	}})
+}
+
+func backup() object {
+	return object{
+		"operationId": "backup",
+		"summary":     "Back up a running node with an embedded log",
+		"description": "For admins of the tenant default. `weir backup` verifies the archive while it writes it, and `weir restore` reads it. " +
+			"Its last entry is a manifest with checksums; an archive without one is incomplete.",
+		"tags": []any{"service"},
+		"responses": responses(object{"200": object{
+			"description": "A tar archive.",
+			"content": object{"application/x-tar": object{"schema": object{"type": "string", "format": "binary"}, "examples": object{
+				"head": example("The name of its first entry", "streams/WEIR_LOG_0/head00000001"),
+			}}},
+		}}, "BadRequest", "Unauthorized", "Forbidden", "Conflict", "RateLimited", "Unavailable"),
+	}
 }
 
 func description() object {

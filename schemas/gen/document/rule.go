@@ -40,7 +40,7 @@ func mockRule() object {
 	}
 }
 
-// agentReceipt is the answer to a write that nobody waits for.
+// agentReceipt is the answer to a write without a wait.
 func agentReceipt(operation string) object {
 	r := receipt("rule")
 	r["content"] = content(schema("AgentResponse"), object{"receipt": example("A receipt", agentAnswer(operation, object{
@@ -61,7 +61,7 @@ func agentAPI() object {
 		"requestBody": object{"required": true, "content": content(
 			object{"anyOf": []any{schema("AgentEnvelope"), schema("AgentRequest")}},
 			object{
-				"status": example("What the rules are", agentRequest(schemas.OpStatus, object{})),
+				"status": example("Status of the rules", agentRequest(schemas.OpStatus, object{})),
 				"alone":  example("Without the envelope", object{"request_id": agentID, "operation": schemas.OpRulesList, "args": object{"group": "checkout"}}),
 				"get":    example("One rule", agentRequest(schemas.OpRulesGet, object{"id": "checkout-delay-01"})),
 				"create": example("A first rule of a group", agentRequest(schemas.OpRulesCreate, object{
@@ -103,7 +103,7 @@ func agentAPIRefusals() []agentRefusal {
 		{410, schemas.OpGlobalOff, schemas.InternalError, "the history of this record has been dropped", string(schemas.StreamGone)},
 		{412, schemas.OpRulesPatch, schemas.EtagMismatch, "the rules have changed; read them again", ""},
 		{422, schemas.OpRulesCreate, schemas.ValidationError, "there is a rule with this id already", schemas.DetailRuleExists},
-		{424, schemas.OpRulesEnable, schemas.InternalError, "nobody can tell whether the write was made: read the rules", string(schemas.OutcomeUnknownCode)},
+		{424, schemas.OpRulesEnable, schemas.InternalError, "it is unknown whether the write was made: read the rules", string(schemas.OutcomeUnknownCode)},
 		{429, schemas.OpRulesList, schemas.RateLimited, "too many requests", ""},
 		{500, schemas.OpRulesList, schemas.InternalError, "the stored rules cannot be read here", schemas.DetailRulesUnreadable},
 		{503, schemas.OpGlobalOff, schemas.InternalError, "the log did not answer; try again", string(schemas.Unavailable)},
@@ -169,8 +169,8 @@ func resetRules() object {
 	return object{
 		"operationId": "resetRules",
 		"summary":     "Give up a rule set that cannot be read",
-		"description": "Needs the scope admin. An empty set, with the rules on, takes the place of what cannot be read in the asker's own tenant, whose calls are all denied until then. " +
-			"What was stored is lost. A set that can be read is refused. The write becomes an action of kind rule; an Idempotency-Key names it.",
+		"description": "Needs the scope admin. An empty set, with the rules on, replaces the unreadable one of the caller's own tenant, whose calls are all denied until then. " +
+			"The stored rules are lost. A readable set is refused. The write becomes an action of kind rule; an Idempotency-Key names it.",
 		"tags":       []any{"rules"},
 		"parameters": []any{parameter("IdempotencyKey"), parameter("Prefer")},
 		"responses": agentRefusals(object{
@@ -213,7 +213,7 @@ func previewRules() object {
 	}
 	return object{
 		"operationId": "previewRules",
-		"summary":     "What would become of this call, and why?",
+		"summary":     "Preview the effect of the rules on a call",
 		"description": "The rules first, and then the policy, which sees what they leave. A rule may be tried that is not there yet. Nothing is resolved, sent or stored.",
 		"tags":        []any{"rules"},
 		"requestBody": object{"required": true, "content": content(schema("PreviewRequest"), object{

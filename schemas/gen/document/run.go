@@ -78,7 +78,7 @@ func runStream() object {
 				"description": "The events: started, progress as often as there is some, and complete, once and last.",
 				"headers":     withHeaders("Weir-Action-Id"),
 				"content": object{"text/event-stream": object{
-					"schema":   object{"type": "string", "description": "Each event's data is a RunEvent. What an agent tells in a progress event stands beside its members."},
+					"schema":   object{"type": "string", "description": "Each event's data is a RunEvent. The data of an agent's progress event is next to its members."},
 					"examples": object{"stream": example("A run of one step", runFrames)},
 				}},
 			},

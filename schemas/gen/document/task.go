@@ -92,7 +92,7 @@ func listTasks() object {
 	return object{
 		"operationId": "listTasks",
 		"summary":     "List tasks, newest first",
-		"description": "Named by an index that follows the log, and shown as the log has them; as_of and behind say how closely. A page with few items may have a next all the same.",
+		"description": "Listed by an index that follows the log, and shown in their state on the log; as_of and behind show its delay. A page with few items may still have a next.",
 		"tags":        []any{"tasks"},
 		"parameters":  []any{query("status", "Only tasks in this state.", schema("TaskStatus")), parameter("Limit"), parameter("Cursor")},
 		"responses":   responses(object{"200": page("TaskPage", taskView(schemas.TaskStatusQueued, nil))}, readers("RateLimited")...),
@@ -154,7 +154,7 @@ func taskChange(id, summary, text, status string, view object, problems ...strin
 
 func cancelTask() object {
 	return taskChange("cancelTask", "Stop a task",
-		"Its agent's token is dead at once, and a push that is under way is cut off. What was pushed stays.",
+		"Its agent's token is invalid at once, and a running push is cut off. Pushed commits stay.",
 		"202", taskView(schemas.TaskStatusRunning, object{"cancel_requested": true}))
 }
 

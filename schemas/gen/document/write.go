@@ -71,17 +71,17 @@ func executeResponses() object {
 		{400, "An argument is missing or wrong.", fault(schemas.VariantMissingArgument, schemas.ValidationError, "missing required argument 'url'", nil)},
 		{401, "A token is needed.", fault(schemas.VariantRequest, schemas.Unauthorized, "a bearer token is needed", nil)},
 		{403, "Policy refuses the call: nothing was sent.", fault(schemas.VariantDisallowedHost, schemas.DenyHost, "disallowed host 'h'", object{"rule": "orders", "reason": "the host is not the entry's"})},
-		{409, "The id or the key belongs to another action, or to one that is still under way; or the action was canceled.", fault(schemas.VariantRequest, schemas.InFlight, "the first request with this key is still under way", object{"retryable": true})},
+		{409, "The id or the key belongs to another action, or to a running one; or the action was canceled.", fault(schemas.VariantRequest, schemas.InFlight, "the first request with this key is still running", object{"retryable": true})},
 		{413, "The body is too large.", fault(schemas.VariantRequest, schemas.PayloadTooLarge, "the body is larger than is allowed", nil)},
 		{415, "The body is not JSON.", fault(schemas.VariantRequest, schemas.UnsupportedMediaType, "the body must be application/json", nil)},
 		{422, "A schema or postcondition cannot be used or does not hold; or the key was used with another body.", fault(schemas.VariantSchemaValidationFailed, schemas.ResponseSchemaInvalid, "/ok: must be true", nil)},
-		{424, "Nobody can tell whether the call took effect. It must not be sent again.", fault(schemas.VariantOutcomeUnknown, schemas.OutcomeUnknownCode,
+		{424, "It is unknown whether the call took effect. It must not be sent again.", fault(schemas.VariantOutcomeUnknown, schemas.OutcomeUnknownCode,
 			schemas.UnknownText, object{"attempts": 1, "action_url": "/v1/actions/" + actionID, "resolve_url": "/v1/actions/" + actionID + "/resolve"})},
 		{429, "Too many requests.", fault(schemas.VariantRequest, schemas.RateLimited, "too many requests", object{"retryable": true})},
 		{500, "A fault of this node's own.", fault(schemas.VariantRequest, schemas.Internal, "the request could not be completed", nil)},
 		{502, "The target failed, was not reached, or answered with a status other than 2xx.", fault(schemas.VariantRetriesExhausted, schemas.RetriesExhausted,
-			"retry attempts exhausted after 3 attempts; last error: http request returned status 503",
-			object{"retryable": true, "attempts": 3, "last_error": "http request returned status 503", "history": []any{
+			"every attempt failed, 3 in all; the last: the target answered with status 503 Service Unavailable",
+			object{"retryable": true, "attempts": 3, "last_error": "the target answered with status 503 Service Unavailable", "history": []any{
 				object{"attempt": 1, "outcome": "timeout"}, object{"attempt": 2, "outcome": "connect"}, object{"attempt": 3, "outcome": object{"status": 503}},
 			}, "status": 503, "headers": []any{object{"name": "retry-after", "value": "5"}}, "body": object{"busy": true}})},
 		{503, "The log cannot store the action now.", fault(schemas.VariantRequest, schemas.Unavailable, "the log did not answer; try again", object{"retryable": true})},
@@ -158,7 +158,7 @@ func plans() object {
 		})})},
 		"responses": responses(object{
 			"200": object{
-				"description": "The plan has ended; the report says what became of each decision.",
+				"description": "The plan has ended; the report lists the result of each decision.",
 				"headers":     withHeaders("Weir-Action-Id", "Idempotency-Replayed", "Preference-Applied"),
 				"content":     content(schema("PlanResult"), object{"report": example("A report", report)}),
 			},
@@ -174,7 +174,7 @@ func cancel() object {
 	return object{
 		"operationId": "cancel",
 		"summary":     "Stop an action",
-		"description": "One that nobody has begun ends at once. A running one is asked to stop, and may still succeed: a call that may have had its effect is not cut off.",
+		"description": "A queued action ends at once. A running one is asked to stop, and may still succeed: a call that may have had its effect is not cut off.",
 		"tags":        []any{"actions"},
 		"responses": responses(object{
 			"200": status("It has ended: nothing was sent.", object{"id": actionID, "status": "canceled"}),
@@ -186,14 +186,14 @@ func cancel() object {
 func resolve() object {
 	return object{
 		"operationId": "resolve",
-		"summary":     "Say what became of an unknown outcome",
+		"summary":     "Resolve an unknown outcome",
 		"description": "A person's word counts once and changes no outcome: it is kept beside it.",
 		"tags":        []any{"actions"},
 		"requestBody": object{"required": true, "content": content(schema("ResolveRequest"), object{
 			"applied": example("It had its effect", object{"effect": "applied", "note": "the order exists"}),
 		})},
 		"responses": responses(object{"200": object{
-			"description": "The word is kept.", "headers": withHeaders("Weir-Action-Id"),
+			"description": "The resolution is stored.", "headers": withHeaders("Weir-Action-Id"),
 			"content": content(schema("ActionStatus"), object{"status": example("A status", object{"id": actionID, "status": "outcome_unknown", "resolution": "applied"})}),
 		}}, doors("NotFound", "Conflict", "Gone")...),
 	}

@@ -1,5 +1,5 @@
-// Every request goes to this origin, and says that it comes of a page of the console: without
-// that header the cookie counts for nothing.
+// Every request goes to this origin and carries the console's header. Without that header the
+// server ignores the cookie.
 import type { Page, Problem } from "./types";
 
 export class Refusal extends Error {
@@ -14,13 +14,13 @@ export class Refusal extends Error {
   }
 }
 
-/** What is told when the node could not be reached at all. */
+/** The code of a request that did not reach the node. */
 export const unreachable = "DISCONNECTED";
 
 type Listener = () => void;
 const signedOut = new Set<Listener>();
 
-/** Calls back when an answer says that nobody is signed in any more. */
+/** Calls back when a response says that the session has ended. */
 export function onSignedOut(f: Listener): () => void {
   signedOut.add(f);
   return () => signedOut.delete(f);
@@ -44,7 +44,7 @@ export async function request<T>(method: string, path: string, body?: unknown, s
     });
   } catch (cause) {
     if (signal?.aborted) throw cause;
-    throw new Refusal(0, unreachable, "The node cannot be reached. This page tries again by itself.");
+    throw new Refusal(0, unreachable, "The node is unreachable. The page retries automatically.");
   }
   return read<T>(answer);
 }
@@ -56,7 +56,7 @@ export async function read<T>(answer: Response): Promise<T> {
   try {
     doc = JSON.parse(text);
   } catch {
-    throw new Refusal(answer.status, "UNREADABLE", `The answer (${answer.status}) could not be read.`);
+    throw new Refusal(answer.status, "UNREADABLE", `The response (${answer.status}) is not JSON.`);
   }
   if (answer.ok) return doc as T;
   if (answer.status === 401) signedOut.forEach((f) => f());

@@ -1,11 +1,15 @@
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, onSignedOut, Refusal, request, unreachable } from "./api";
+import { Keys, type PageName } from "./keys";
 import { Who } from "./who";
 import { Action } from "./pages/action";
 import { Actions } from "./pages/actions";
+import { Budgets } from "./pages/budgets";
 import { Dead } from "./pages/dead";
 import { EvidencePage } from "./pages/evidence";
 import { Flow } from "./pages/flow";
+import { Nodes } from "./pages/nodes";
+import { Operations } from "./pages/operations";
 import { PolicyPage } from "./pages/policy";
 import { Rules } from "./pages/rules";
 import { Run } from "./pages/run";
@@ -13,20 +17,36 @@ import { Runs } from "./pages/runs";
 import { SignIn } from "./pages/signin";
 import { TaskPage } from "./pages/task";
 import { Tasks } from "./pages/tasks";
+import { Tokens } from "./pages/tokens";
 import { link, type Route, useRoute } from "./route";
 import type { Session } from "./types";
 import { Empty, Failure, Loading } from "./ui";
 
-const pages: [page: string, name: string, key: string][] = [
-  ["flow", "Flow", "f"],
-  ["actions", "Actions", "a"],
-  ["tasks", "Tasks", "t"],
-  ["runs", "Runs", "c"],
-  ["dead", "Dead letters", "d"],
-  ["rules", "Rules", "r"],
-  ["policy", "Policy", "p"],
-  ["evidence", "Evidence", "e"],
+interface NavPage extends PageName {
+  /** The page needs this scope; operator: an admin of the operator's tenant. */
+  needs?: string;
+}
+
+const pages: NavPage[] = [
+  { page: "flow", name: "Flow", key: "f" },
+  { page: "actions", name: "Actions", key: "a" },
+  { page: "tasks", name: "Tasks", key: "t" },
+  { page: "runs", name: "Runs", key: "c" },
+  { page: "dead", name: "Dead letters", key: "d" },
+  { page: "rules", name: "Rules", key: "r" },
+  { page: "policy", name: "Policy", key: "p" },
+  { page: "evidence", name: "Evidence", key: "e" },
+  { page: "operations", name: "Operations", key: "o", needs: "operator" },
+  { page: "budgets", name: "Budgets", key: "b" },
+  { page: "tokens", name: "Tokens", key: "k", needs: "admin" },
+  { page: "nodes", name: "Nodes", key: "n" },
 ];
+
+/** The pages that a session can use. */
+function allowed(s: Session): NavPage[] {
+  const admin = s.scopes?.includes("admin");
+  return pages.filter((p) => !p.needs || (admin && (p.needs === "admin" || s.tenant === "default")));
+}
 
 export function App() {
   const route = useRoute();
@@ -34,7 +54,7 @@ export function App() {
   const [error, setError] = useState<Refusal>();
   const asked = useRef(0);
   const look = useCallback(async () => {
-    // A late answer to an earlier request would overwrite a newer session.
+    // A late response to an earlier request must not overwrite a newer session.
     const n = ++asked.current;
     try {
       const now = await get<Session>("/console/session");
@@ -48,7 +68,7 @@ export function App() {
   }, []);
   useEffect(() => {
     void look();
-    // Another tab may have signed somebody else in.
+    // Another tab may have changed the session.
     const shown = () => !document.hidden && void look();
     document.addEventListener("visibilitychange", shown);
     const out = onSignedOut(() => void look());
@@ -59,9 +79,10 @@ export function App() {
     const timer = setInterval(() => void look(), 2000);
     return () => clearInterval(timer);
   }, [error, session, look]);
-  useShortcuts();
+  const shown = useMemo(() => (session ? allowed(session) : []), [session]);
+  useEffect(() => document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [route.page, session]);
   useEffect(() => {
-    const name = pages.find(([p]) => p === route.page)?.[1] ?? "Weir";
+    const name = pages.find((p) => p.page === route.page)?.name ?? "Weir";
     document.title = (route.id ? route.id + " · " : "") + name + " · Weir";
   }, [route.page, route.id]);
 
@@ -85,7 +106,7 @@ export function App() {
           Weir
         </a>
         <nav aria-label="Pages">
-          {pages.map(([page, name, key]) => (
+          {shown.map(({ page, name, key }) => (
             <a key={page} href={link(page)} aria-current={route.page === page ? "page" : undefined} title={`g then ${key}`}>
               {name}
             </a>
@@ -105,6 +126,7 @@ export function App() {
       </header>
       <main id="main" tabIndex={-1} key={`${session.tenant} ${session.name}`}>
         <Body route={route} />
+        <Keys pages={shown} />
       </main>
     </Who.Provider>
   );
@@ -125,13 +147,21 @@ function Body({ route }: { route: Route }) {
     case "rules":
       return <Rules />;
     case "policy":
-      return <PolicyPage />;
+      return <PolicyPage route={route} />;
+    case "operations":
+      return <Operations />;
+    case "budgets":
+      return <Budgets />;
+    case "tokens":
+      return <Tokens />;
+    case "nodes":
+      return <Nodes />;
     case "evidence":
       return <EvidencePage route={route} />;
     default:
       return (
-        <Empty title="There is no such page.">
-          <a href={link("actions")}>See the actions</a>
+        <Empty title="Page not found.">
+          <a href={link("actions")}>Show the actions</a>
         </Empty>
       );
   }
@@ -152,28 +182,4 @@ function Theme() {
       {theme === "dark" ? "☾" : theme === "light" ? "☀" : "◐"}
     </button>
   );
-}
-
-/** g and a page's letter goes there; / looks for something. */
-function useShortcuts() {
-  useEffect(() => {
-    let g = 0;
-    const press = (e: KeyboardEvent) => {
-      const at = e.target as HTMLElement;
-      if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName)) return;
-      if (e.key === "/") {
-        const first = document.querySelector<HTMLInputElement>("input[type=search]");
-        if (first) {
-          e.preventDefault();
-          first.focus();
-        }
-        return;
-      }
-      const page = pages.find(([, , key]) => key === e.key);
-      if (page && Date.now() - g < 1500) location.hash = link(page[0]);
-      g = e.key === "g" ? Date.now() : 0;
-    };
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
-  }, []);
 }

@@ -4,7 +4,7 @@ import { type Axis, length, moment } from "./figures";
 
 export interface Series {
   name: string;
-  values: (number | null)[]; // one a step; null: nothing is known of it
+  values: (number | null)[]; // one per step; null: unknown
   dashed?: boolean;
 }
 
@@ -18,8 +18,8 @@ interface Props {
   stacked?: boolean;
 }
 
-/** A chart says the exact values of one step, the newest unless one is pointed at or chosen by
- * the arrow keys, and has all of them as a table. */
+/** A chart with the exact values of one step: the newest, or the one chosen by pointer or arrow keys.
+ * A table has all values. */
 export function Chart(p: Props) {
   const id = useId();
   const [chosen, choose] = useState<string>();
@@ -66,7 +66,7 @@ export function Chart(p: Props) {
           class="area"
           role="slider"
           tabIndex={0}
-          aria-label={`${p.title}: a step of ${length(p.step)}`}
+          aria-label={`${p.title}: steps of ${length(p.step)}`}
           aria-valuemin={0}
           aria-valuemax={steps - 1}
           aria-valuenow={at}
@@ -92,7 +92,7 @@ export function Chart(p: Props) {
   );
 }
 
-/** The last step of which anything is known. */
+/** The last step with a known value. */
 function newest(series: Series[], steps: number): number {
   for (let i = steps - 1; i > 0; i--) {
     if (series.some((s) => (s.values[i] ?? null) !== null)) return i;
@@ -100,7 +100,7 @@ function newest(series: Series[], steps: number): number {
   return steps - 1;
 }
 
-/** A unit of its width is a step, and its height is 100: it is stretched to the place there is. */
+/** One unit of width is one step; the height is 100. CSS stretches it. */
 function Drawing({ series, axis, stacked, times, mark }: Props & { mark: number }) {
   const steps = times.length;
   const y = (v: number) => (100 * (1 - axis.at(v))).toFixed(2);
@@ -119,8 +119,8 @@ function Drawing({ series, axis, stacked, times, mark }: Props & { mark: number 
   );
 }
 
-/** A line through the middles of the steps, with a gap where nothing is known. One that is alone
- * is as long as its step. */
+/** A line through the middles of the steps, with gaps at unknown values. A lone value is as long as
+ * its step. */
 function line(values: (number | null)[], y: (v: number) => string): string {
   const known = (i: number) => (values[i] ?? null) !== null;
   let d = "";
@@ -132,7 +132,7 @@ function line(values: (number | null)[], y: (v: number) => string): string {
   return d;
 }
 
-/** Bars that stand on those drawn before. */
+/** Bars on top of the earlier ones. */
 function bars(values: (number | null)[], below: number[], y: (v: number) => string): string {
   let d = "";
   values.forEach((v, i) => {
@@ -149,14 +149,14 @@ function Table({ title, times, step, series, say }: Props) {
   return (
     <details class="figures" onToggle={(e) => set(e.currentTarget.open)}>
       <summary>
-        The figures as a table<span class="hidden">: {title}</span>
+        Show as table<span class="hidden">: {title}</span>
       </summary>
       {open && (
-        <div class="scroll" tabIndex={0} role="region" aria-label={`${title}, as a table`}>
+        <div class="scroll" tabIndex={0} role="region" aria-label={`${title}: table`}>
           <table>
             <thead>
               <tr>
-                <th scope="col">From, for {length(step)}</th>
+                <th scope="col">Start ({length(step)} each)</th>
                 {series.map((s) => (
                   <th scope="col" key={s.name}>
                     {s.name.replaceAll("_", " ")}

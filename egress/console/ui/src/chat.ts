@@ -1,7 +1,7 @@
-// A completion, put together of the chunks that come of it. All of it is the word of a model, or of
-// its provider: what has not the form that is expected is passed over.
+// Builds a completion from its chunks. They come from a model provider: parts of an unexpected form
+// are skipped.
 
-/** The newest of a text that grows: cut says how many characters went before it. */
+/** The newest part of a growing text. cut counts the dropped characters before it. */
 export interface Tail {
   text: string;
   cut: number;
@@ -38,7 +38,7 @@ export interface Answer {
   chunks: number;
   model: string;
   used: Used | undefined;
-  /** When the first of its words came, and the last. */
+  /** The times of the first and the last token. */
   first: string;
   last: string;
 }
@@ -54,7 +54,7 @@ export const word = (v: unknown): string => words(v).slice(0, 200);
 export const list = (v: unknown): unknown[] => (Array.isArray(v) ? v : []);
 export const number = (v: unknown): number => (typeof v === "number" && Number.isFinite(v) && v > 0 ? v : 0);
 
-/** A text with more behind it, of which the newest is kept: some more than most, so that it is not cut at every word. */
+/** Appends to a text and keeps its newest part, somewhat more than most, so that not every word cuts it. */
 export function grow(t: Tail, more: string, most: number): Tail {
   const text = t.text + more;
   if (text.length <= most * 1.25) return { text, cut: t.cut };
@@ -63,7 +63,7 @@ export function grow(t: Tail, more: string, most: number): Tail {
   return { text: text.slice(from), cut: t.cut + from };
 }
 
-/** What an answer is with the chunks of one event behind it. */
+/** Adds the chunks of one event to an answer. */
 export function extend(a: Answer, chunks: unknown[], at: string): Answer {
   const out: Answer = { ...a, chunks: a.chunks + chunks.length, choices: [...a.choices] };
   for (const chunk of chunks.map(doc)) {
@@ -79,12 +79,12 @@ export function extend(a: Answer, chunks: unknown[], at: string): Answer {
   return out;
 }
 
-/** The answer that a whole completion is. */
+/** The answer of a complete completion. */
 export function whole(completion: unknown): Answer {
   return { ...extend(unanswered, [completion], ""), chunks: 0 };
 }
 
-/** One choice says more; whether it said anything. */
+/** Adds a delta to its choice, and reports whether it had content. */
 function speak(a: Answer, said: Doc, n: number): boolean {
   const index = typeof said["index"] === "number" ? said["index"] : n;
   let at = a.choices.findIndex((c) => c.index === index);
@@ -108,7 +108,7 @@ function speak(a: Answer, said: Doc, n: number): boolean {
   return text + reasoning + refusal !== "" || called.length > 0;
 }
 
-/** A text, or one in parts. */
+/** A text, or the parts of one. */
 function content(v: unknown): string {
   if (typeof v === "string") return v;
   return list(v)
@@ -116,7 +116,7 @@ function content(v: unknown): string {
     .join("");
 }
 
-/** A piece of a call goes to the one that it names, or else to the newest. */
+/** Adds a part of a tool call to the call that it names, or to the newest. */
 function call(tools: ToolCall[], piece: Doc): ToolCall[] {
   const f = doc(piece["function"] ?? piece["custom"]);
   const id = word(piece["id"]);
@@ -134,7 +134,7 @@ function call(tools: ToolCall[], piece: Doc): ToolCall[] {
   return out;
 }
 
-/** What was used, in the provider's form or in Weir's own. */
+/** Token usage, in the provider's form or in Weir's. */
 export function usage(v: unknown): Used | undefined {
   const u = doc(v);
   if (Object.keys(u).length === 0) return undefined;

@@ -1,4 +1,4 @@
-// What happens to an action or a task, as it comes.
+// The event stream of an action or a task.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Refusal } from "./api";
 import { follow, type State } from "./stream";
@@ -11,15 +11,15 @@ export interface Told<E> {
 export interface Stream<T> {
   state: State;
   why: Refusal | undefined;
-  /** The log keeps the stream's beginning, or a part of it, no more. */
+  /** The log no longer has the start of the stream. */
   gone: boolean;
   value: T;
 }
 
-const together = 80; // ms: what comes within is shown at once
+const together = 80; // ms: events within it are shown together
 
-/** Follows a stream from its first event, each once, over restarts of the node: fold says what
- * they come to. Changed is called for those after which there is something else to be read. */
+/** Follows a stream from its first event and delivers each event once, also over restarts of the node.
+ * fold adds events to the value. changed is called after events that matter. */
 export function useStream<T, E>(path: string, empty: T, fold: (value: T, come: Told<E>[]) => T, changed: () => void, matters: (doc: E) => boolean): Stream<T> {
   const [now, set] = useState<Stream<T>>({ state: "connecting", why: undefined, gone: false, value: empty });
   const first = useRef(empty);
@@ -54,7 +54,7 @@ export function useStream<T, E>(path: string, empty: T, fold: (value: T, come: T
   return now;
 }
 
-/** The newest of a list that grows, and how many went before them. */
+/** The newest items of a growing list, and the number of dropped ones. */
 export interface Newest<T> {
   items: T[];
   dropped: number;

@@ -1,4 +1,4 @@
-// Reading again and again, for as long as somebody looks.
+// Repeated reads while the page is visible.
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { get, Refusal } from "./api";
 
@@ -9,14 +9,14 @@ export interface Live<T> {
   again: () => void;
 }
 
-/** Reads a path at once and every so often; what was read before stays while the node is out of
- * reach. A page in the background asks for nothing. */
+/** Reads a path now and periodically. While the node is unreachable, the last data stays. A page in
+ * the background sends no requests. */
 export function useLive<T>(path: string | undefined, every = 2000): Live<T> {
   return useReading<T>(path, (signal) => get<T>(path!, signal), every);
 }
 
-/** useLive for whatever takes more than one request. Of two readings at once the one
- * that began later counts. What is costly to read rests for some times as long as it took. */
+/** useLive for more than one request. Of two concurrent reads the later one counts. A costly read
+ * pauses for rest times its duration. */
 export function useReading<T>(key: string | undefined, read: (signal: AbortSignal) => Promise<T>, every = 2000, rest = 0): Live<T> {
   const [state, set] = useState<{ key?: string; data?: T; error?: Refusal }>({});
   const kick = useRef<() => void>(() => {});
@@ -27,7 +27,7 @@ export function useReading<T>(key: string | undefined, read: (signal: AbortSigna
     const life = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     let turn = 0;
-    let told = 0; // the turn of the newest answer
+    let told = 0; // the turn of the newest response
     const once = async () => {
       clearTimeout(timer);
       if (document.hidden) return;
@@ -73,7 +73,7 @@ export function useReading<T>(key: string | undefined, read: (signal: AbortSigna
 const tickers = new Set<() => void>();
 let ticking: ReturnType<typeof setInterval> | undefined;
 
-/** The time, told every second to all who show how long ago something was. */
+/** The current time, updated every second. */
 export function useNow(): number {
   const [now, set] = useState(Date.now());
   useEffect(() => {
@@ -91,7 +91,7 @@ export function useNow(): number {
   return now;
 }
 
-/** A call that a button makes: whether it is under way, and what it was refused with. */
+/** A call that a button makes: whether it is running, and its error. */
 export function useCall(): { busy: boolean; error: Refusal | undefined; call: (f: () => Promise<unknown>) => Promise<void>; clear: () => void } {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<Refusal>();

@@ -2,7 +2,7 @@ export type Doc = Record<string, unknown>;
 
 const isDoc = (v: unknown): v is Doc => typeof v === "object" && v !== null && !Array.isArray(v);
 
-/** The patch that makes one document of another: null takes a member away, lists are replaced. */
+/** The merge patch from one document to another: null removes a member, lists are replaced. */
 export function diff(before: Doc, after: Doc): Doc {
   const out: Doc = {};
   for (const name of Object.keys(before)) {

@@ -1,4 +1,4 @@
-// The command lines that ask for the same call again.
+// Command lines that repeat a call.
 
 export interface Call {
   method: string;
@@ -12,7 +12,7 @@ export interface Call {
   postcondition?: unknown;
 }
 
-/** The body of POST /v1/execute that asks for a call again, as another action. */
+/** The body of POST /v1/execute that repeats a call as a new action. */
 export function order(call: Call): Record<string, unknown> {
   const args: Record<string, unknown> = { method: call.method, url: call.url };
   if (call.allowlist_key) args["allowlist_key"] = call.allowlist_key;

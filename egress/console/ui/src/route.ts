@@ -1,4 +1,4 @@
-// Where one is stands behind the #, so that no id reaches a server's log by it.
+// The fragment of the URL holds the route, so that no id reaches a server's log.
 import { useEffect, useState } from "preact/hooks";
 
 export interface Route {
@@ -36,7 +36,7 @@ export function useRoute(): Route {
   return parse(hash);
 }
 
-/** Changes the parameters of where one is, without a step in the history. */
+/** Changes the parameters of the route without a new history entry. */
 export function refine(route: Route, change: Record<string, string>): void {
   const params = { ...Object.fromEntries(route.params), ...change };
   history.replaceState(null, "", link(route.page, route.id, params));

@@ -1,5 +1,4 @@
-// Server-sent events over fetch: EventSource can send no header, and the cookie counts for
-// nothing without ours.
+// Server-sent events over fetch: EventSource cannot send the header that the cookie needs.
 import { headers, read, Refusal } from "./api";
 
 export interface Frame {
@@ -42,13 +41,13 @@ export interface Follow {
   path: string;
   onFrame: (f: Frame) => void;
   onState: (s: State, why?: Refusal) => void;
-  /** What lies behind the place to go on from was dropped: the stream goes on with what is left. */
+  /** The log dropped events after the resume position; the stream continues with the next stored one. */
   onGone?: () => void;
 }
 
 const longest = 10_000;
 
-/** Resolves once the page is looked at, or the signal aborts. */
+/** Resolves when the page is visible, or when the signal aborts. */
 function looked(signal: AbortSignal): Promise<void> {
   return new Promise((go) => {
     const look = () => {
@@ -62,9 +61,9 @@ function looked(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Follows a stream until stop is called, over restarts of the server: it resumes behind the
- * last event that it was given. 204 says that no more will come. A page in the background holds
- * no connection, of which a browser has six for all of them, and resumes when it is looked at. */
+/** Follows a stream until stop is called. After a restart of the server it resumes after the last
+ * event. Status 204 means that the stream is complete. A page in the background closes its
+ * connection, because a browser has six for all pages, and resumes when it is visible. */
 export function follow({ path, onFrame, onState, onGone }: Follow): () => void {
   const life = new AbortController();
   let last = "";
@@ -74,7 +73,7 @@ export function follow({ path, onFrame, onState, onGone }: Follow): () => void {
       const turn = new AbortController();
       const leave = () => document.hidden && turn.abort();
       document.addEventListener("visibilitychange", leave);
-      let whole = false; // the server has ended it, and not the way to it
+      let whole = false; // the server ended the stream, not the network
       try {
         const answer = await fetch(path, {
           headers: headers({ Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) }),

@@ -1,4 +1,4 @@
-// The documents of tasks, and how the pages word them.
+// The documents of tasks, and their labels.
 import type { Page } from "./types";
 
 export const states = ["Queued", "Running", "Completed", "Failed", "Canceled", "Expired"] as const;
@@ -55,7 +55,7 @@ export interface Task {
   message?: string;
 }
 
-/** A page of tasks, of an index that may be behind the log by so many records. */
+/** A page of tasks. behind counts the log records that the index has not read yet. */
 export interface TaskPage extends Page<Task> {
   behind?: number;
 }
@@ -87,7 +87,7 @@ export interface Repo {
 
 export type RepoPage = Page<Repo>;
 
-/** What a push came to, as its action has it. */
+/** The result of a push action. */
 export interface PushResult {
   ref?: string;
   old?: string;
@@ -96,30 +96,30 @@ export interface PushResult {
   reason?: string;
 }
 
-/** The first line that says something. */
+/** The first line with text. */
 export function firstLine(text: string): string {
   return /\S[^\r\n]*/.exec(text)?.[0].slice(0, 300) ?? "";
 }
 
-/** The questions that wait for a person. */
+/** The open questions of a task. */
 export function asks(t: Task): Inquiry[] {
   return ended(t.status) ? [] : (t.inquiries ?? []).filter((q) => q.answer === undefined);
 }
 
-/** Who has the task, or may take it. */
+/** The agent that works on the task, or the pool that waits for one. */
 export function holder(t: Task): string {
   switch (t.status) {
     case "Queued":
-      if (t.pool === "none") return "waits for its token";
-      return `waits in pool ${t.pool}` + (t.lease ? `, leased ${t.lease} × before` : "");
+      if (t.pool === "none") return "waiting for the holder of its token";
+      return `waiting in pool ${t.pool}` + (t.lease ? `, leased ${t.lease} × before` : "");
     case "Running":
-      return t.lease ? `lease ${t.lease} of ${t.holder ?? "somebody"}` : "the holder of its token";
+      return t.lease ? `lease ${t.lease} of ${t.holder ?? "an agent"}` : "held by its token";
     default:
-      return t.lease ? `was last with ${t.holder ?? "a pool's agent"}` : t.started ? "was with the holder of its token" : "nobody took it";
+      return t.lease ? `last held by ${t.holder ?? "an agent"}` : t.started ? "held by its token" : "never started";
   }
 }
 
-/** What an object of git is called in a line of text. */
+/** The short name of a git object. */
 export function short(object: string | undefined): string {
   return !object || /^0+$/.test(object) ? "nothing" : object.slice(0, 10);
 }

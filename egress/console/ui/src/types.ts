@@ -24,7 +24,31 @@ export interface Session {
   expires_at?: string;
 }
 
-export interface ActionEntry {
+/** The call of an action, or the first call of a plan, and the caller. */
+export interface Called {
+  method?: string;
+  host?: string;
+  path?: string;
+  calls?: number;
+  agent?: string;
+  caller?: string;
+}
+
+/** The use of a model by a completion. */
+export interface ModelUse {
+  model?: string;
+  tokens_in?: number;
+  tokens_out?: number;
+  cost_usd?: number;
+  ttft_ms?: number;
+}
+
+/** The last answer of the target. */
+export interface Answered {
+  http_status?: number;
+}
+
+export interface ActionEntry extends Called, Answered, ModelUse {
   id: string;
   kind: string;
   task_type?: string;
@@ -75,7 +99,7 @@ export interface Waiting {
   until?: string;
 }
 
-export interface Action {
+export interface Action extends Called {
   id: string;
   kind: string;
   task_type?: string;
@@ -135,6 +159,7 @@ export interface Evidence {
   payload: unknown;
   policy_version?: string;
   principal?: string;
+  traffic?: Traffic;
 }
 
 export interface DeadLetter {
@@ -238,4 +263,99 @@ export interface Stats {
 export interface ActionPage extends Page<ActionEntry> {
   behind?: number;
   count?: { total: number; by: Record<string, number> };
+}
+
+export interface Target {
+  entry?: string;
+  destination?: string;
+  tenant?: string;
+  kind?: string;
+}
+
+export interface Operation extends Target {
+  do: "pause" | "pin";
+  state?: string;
+  reason?: string;
+  by?: string;
+  at: string;
+}
+
+export interface DestinationView {
+  entry: string;
+  destination: string;
+  state: string; // asked, open or trying
+  until?: string;
+  failures?: number;
+  tenants?: string[];
+}
+
+export interface OperationsView {
+  items: Operation[];
+  destinations: DestinationView[];
+}
+
+export interface BudgetCount {
+  limit: number;
+  used: number;
+  held: number;
+}
+
+export interface BudgetView {
+  budget: string;
+  token?: string;
+  task?: string;
+  model?: string;
+  requests?: BudgetCount;
+  tokens?: BudgetCount;
+  usd?: BudgetCount;
+  open: number;
+  resets?: string;
+}
+
+export interface Token {
+  id: string;
+  name: string;
+  tenant: string;
+  scopes: string[];
+  entries?: string[];
+  pools?: string[];
+  models?: string[];
+  rate?: string;
+  created_at: string;
+  created_by?: string;
+  expires_at?: string;
+  revoked_at?: string;
+  status: string; // active, expired or revoked
+}
+
+export interface NewToken extends Token {
+  secret: string;
+}
+
+export interface Readiness {
+  ready: boolean;
+  role?: string;
+  durability: string;
+  replicas?: number;
+  partitions: number;
+  policy_version: string;
+  checks: Record<string, string>;
+  reasons?: string[];
+}
+
+export interface NodeReload {
+  node: string;
+  role: string;
+  version?: string;
+  previous?: string;
+  changed?: boolean;
+  error?: string;
+}
+
+export interface Reload {
+  version: string;
+  previous: string;
+  changed: boolean;
+  node?: string;
+  nodes?: NodeReload[];
 }

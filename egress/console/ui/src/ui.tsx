@@ -1,8 +1,9 @@
-// The parts that every page is made of.
+// Parts that every page uses.
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { Refusal, unreachable } from "./api";
 import { useNow } from "./live";
+import { label } from "./vocabulary";
 
 const good = new Set(["succeeded", "sent", "live", "active", "completed"]);
 const bad = new Set(["failed", "denied", "expired", "outcome_unknown", "lost"]);
@@ -17,7 +18,7 @@ export function tone(word: string): string {
 }
 
 export function Badge({ word, as }: { word: string; as?: string }) {
-  return <span class={`badge ${as ?? tone(word)}`}>{word.replaceAll("_", " ")}</span>;
+  return <span class={`badge ${as ?? tone(word)}`}>{label(word)}</span>;
 }
 
 export function ago(from: number, now: number): string {
@@ -28,7 +29,7 @@ export function ago(from: number, now: number): string {
   return !text ? "now" : s < 0 ? `in ${text}` : `${text} ago`;
 }
 
-/** How long ago, and exactly when on hover. */
+/** The age of a time, with the exact time on hover. */
 export function Time({ at }: { at: string | undefined }) {
   const now = useNow();
   if (!at) return <span class="dim">–</span>;
@@ -130,7 +131,7 @@ export function Select(p: { label: string; value: string; options: readonly stri
           {p.any !== undefined && <option value="">{p.any}</option>}
           {p.options.map((o) => (
             <option key={o} value={o}>
-              {o.replaceAll("_", " ")}
+              {label(o)}
             </option>
           ))}
         </select>
@@ -139,11 +140,11 @@ export function Select(p: { label: string; value: string; options: readonly stri
   );
 }
 
-/** A text that counts once one stops to type. */
+/** A text field that reports its value after a pause in typing. */
 export function Text(p: { label: string; value: string; placeholder?: string; onChange: (v: string) => void; type?: "text" | "search" }) {
   const [text, set] = useState(p.value);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  useEffect(() => set((t) => (t.trim() === p.value ? t : p.value)), [p.value]); // a space at its end may be on the way to a word
+  useEffect(() => set((t) => (t.trim() === p.value ? t : p.value)), [p.value]); // keeps a trailing space while the user types
   useEffect(() => () => clearTimeout(timer.current), []);
   return (
     <Field label={p.label}>
@@ -167,7 +168,7 @@ export function Text(p: { label: string; value: string; placeholder?: string; on
   );
 }
 
-/** A dialog. One that stays shows what is shown nowhere else: its buttons close it, and no key that was meant for something else. */
+/** A dialog. With stays, only its buttons close it, not the Escape key: it shows a secret once. */
 export function Dialog({ title, onClose, stays, children }: { title: string; onClose: () => void; stays?: boolean; children: ComponentChildren }) {
   const box = useRef<HTMLDialogElement>(null);
   const id = useId();
@@ -209,7 +210,7 @@ export function Facts({ of }: { of: [string, ComponentChildren][] }) {
   return (
     <dl class="facts">
       {of
-        .filter(([, v]) => v !== undefined && v !== null && v !== "")
+        .filter(([, v]) => v !== undefined && v !== null && v !== false && v !== "")
         .map(([k, v]) => (
           <div key={k}>
             <dt>{k}</dt>
@@ -220,7 +221,7 @@ export function Facts({ of }: { of: [string, ComponentChildren][] }) {
   );
 }
 
-/** Whether what one sees is as it is now. */
+/** Says whether the page is up to date. */
 export function LiveMark({ error, word = "live" }: { error: Refusal | undefined; word?: string }) {
   return (
     <span class={`mark ${error ? "off" : "on"}`} role="status">

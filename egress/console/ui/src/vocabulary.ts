@@ -11,4 +11,8 @@ export const evidenceKinds = [
   "chat.completion",
 ] as const;
 
+/** How a page shows a word of the API. Other words are shown with spaces for underscores. */
+const labels: Record<string, string> = { accepted: "queued", started: "running" };
+export const label = (word: string): string => labels[word] ?? word.replaceAll("_", " ");
+
 export const settled = (status: string): boolean => !["accepted", "started", "waiting"].includes(status);

@@ -1,17 +1,18 @@
-// What every page on one action has.
+// Parts that every page about one action uses.
 import type { ComponentChildren } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";
 import { get, post, query, Refusal, unreachable } from "../api";
+import { instant, Offset } from "../call";
 import { type Live as Reading, useCall, useLive } from "../live";
 import { asCurl, asExec, type Call, order } from "../repeat";
 import { link } from "../route";
 import type { State } from "../stream";
 import type { Action as View, Evidence, Page } from "../types";
-import { Code, Copy, Dialog, Empty, Failure, LiveMark, Time } from "../ui";
+import { Code, Copy, Dialog, Empty, Failure, LiveMark, millis, Time } from "../ui";
 import { settled } from "../vocabulary";
 import { useMay, Who } from "../who";
 
-/** What a path says, asked again and again until nothing more becomes of it. */
+/** Reads a path repeatedly until the document is final. */
 export function useUntil<T>(path: string, done: (doc: T) => boolean, every = 3000): Reading<T> {
   const [rests, rest] = useState(false);
   const view = useLive<T>(path, rests ? 0 : every);
@@ -19,14 +20,14 @@ export function useUntil<T>(path: string, done: (doc: T) => boolean, every = 300
   return view;
 }
 
-/** Where an action stands. One whose outcome is unknown may still be resolved, by somebody else. */
+/** Reads an action. An unknown outcome can still be resolved, so it is read until then. */
 export function useAction(id: string): { path: string; view: Reading<View>; over: boolean } {
   const path = `/v1/actions/${encodeURIComponent(id)}`;
   const view = useUntil<View>(path, (a) => settled(a.status) && (a.status !== "outcome_unknown" || !!a.resolution));
   return { path, view, over: !!view.data && settled(view.data.status) };
 }
 
-/** Whether what happens to an action shows as it happens; nothing more happens to one that is over. */
+/** Says whether the event stream is connected. A settled action needs no stream. */
 export function Live({ over, state }: { over: boolean; state: State }) {
   return over ? null : <LiveMark error={state === "lost" ? new Refusal(0, unreachable, "") : undefined} word={state === "connecting" ? "connecting" : "live"} />;
 }
@@ -35,18 +36,22 @@ export function Missing({ error, again, id, all, what = "action" }: { error: Ref
   if (error.status !== 404) return <Failure error={error} again={again} />;
   return (
     <Empty title={`There is no ${what} ${id}.`}>
-      It may be another tenant's, or older than the log keeps. <a href={link(all)}>See all</a>
+      It may belong to another tenant, or be older than the log's history. <a href={link(all)}>Show all</a>
     </Empty>
   );
 }
 
-/** Where an action stands, as the rows of Facts. */
+/** The state of an action, as rows of Facts. */
 export function standing(a: View): [string, ComponentChildren][] {
   return [
     ["Kind", a.kind + (a.task_type ? ` · ${a.task_type}` : "")],
     ["Class", a.class],
+    ["Caller", a.caller],
+    ["Agent", a.kind !== "run" && a.agent],
+    ["HTTP status", a.attempts.findLast((t) => t.status)?.status],
     ["Accepted", <Time at={a.created} />],
     ["Settled", a.settled && <Time at={a.settled} />],
+    ["Duration", a.settled && millis(instant(a.settled) - instant(a.created))],
     ["Deadline", a.deadline && <Time at={a.deadline} />],
     ["Not before", a.not_before && <Time at={a.not_before} />],
     ["Waiting for", a.waiting && a.waiting.for],
@@ -56,7 +61,7 @@ export function standing(a: View): [string, ComponentChildren][] {
 }
 
 /** The evidence of an action. */
-export function Records({ id, again }: { id: string; again: boolean }) {
+export function Records({ id, again, from }: { id: string; again: boolean; from: string }) {
   const may = useMay("evidence:read");
   const list = useLive<Page<Evidence>>(may ? "/v1/evidence" + query({ action_id: id, limit: 50 }) : undefined, again ? 0 : 3000);
   useEffect(() => list.again(), [again, list.again]);
@@ -71,19 +76,19 @@ export function Records({ id, again }: { id: string; again: boolean }) {
           <li key={r.id}>
             <details>
               <summary>
-                {r.kind} {r.code && <code>{r.code}</code>} <Time at={r.time} />
+                {r.kind} {r.code && <code>{r.code}</code>} <Offset at={r.time} from={from} />
               </summary>
               <Code value={r.payload} />
             </details>
           </li>
         ))}
       </ul>
-      {list.data && list.data.items.length > 0 && <a href={link("evidence", "", { action_id: id })}>All of it</a>}
+      {list.data && list.data.items.length > 0 && <a href={link("evidence", "", { action_id: id })}>All evidence of this action</a>}
     </section>
   );
 }
 
-/** Asks before it cancels. */
+/** Cancels after a confirmation. */
 export function Cancel({ a, may, again }: { a: View; may: boolean; again: () => void }) {
   const { busy, error, call, clear } = useCall();
   const [asked, ask] = useState(false);
@@ -99,7 +104,7 @@ export function Cancel({ a, may, again }: { a: View; may: boolean; again: () => 
       </button>
       {asked && (
         <Dialog title="Cancel this action?" onClose={() => ask(false)}>
-          <p>Before its first attempt nothing is sent. A call that is not safe to cut off is left to finish, and its outcome stands.</p>
+          <p>If no attempt has started, Weir sends nothing. A running call that is not safe to interrupt finishes, and its outcome stands.</p>
           <Failure error={error} />
           <footer>
             <button type="button" class="danger" disabled={busy} onClick={() => void cancel()}>

@@ -1,5 +1,6 @@
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { get, post, type Refusal, request } from "../api";
+import { CallTitle, titleOf } from "../call";
 import { useEvents } from "../events";
 import { useCall } from "../live";
 import { order } from "../repeat";
@@ -11,6 +12,7 @@ import { settled } from "../vocabulary";
 import { useMay } from "../who";
 import { Cancel, Live, Missing, type Paid, Payload, Records, standing, useAction } from "./about";
 import { Gone, Line, matters } from "./events";
+import { Remedy } from "./remedy";
 import { Waterfall } from "./waterfall";
 
 export function Action({ id }: { id: string }) {
@@ -18,6 +20,8 @@ export function Action({ id }: { id: string }) {
   const stream = useEvents<ActionEvent>(path, view.again, matters);
   const events = useMemo(() => stream.events.map((e) => e.doc), [stream.events]);
   const a = view.data;
+  const title = a && titleOf(a);
+  useEffect(() => void (title && (document.title = title + " · Weir")), [title]);
   if (!a) return view.error ? <Missing error={view.error} again={view.again} id={id} all="actions" /> : <Loading what="the action" />;
   const task = a.kind === "task" ? a.id : a.kind === "push" ? (a.result as PushResult | undefined)?.task_id : undefined;
   return (
@@ -27,10 +31,10 @@ export function Action({ id }: { id: string }) {
           <a class="back" href={link("actions")}>
             ← Actions
           </a>
-          <h1 class="mono">{a.id}</h1>
+          <CallTitle a={a} />
         </div>
         <div class="row">
-          {["run", "chat"].includes(a.kind) && <a href={link("runs", a.id)}>Its stream</a>}
+          {["run", "chat"].includes(a.kind) && <a href={link("runs", a.id)}>Stream</a>}
           <Live over={over} state={stream.state} />
           <Badge word={a.status} />
         </div>
@@ -44,10 +48,11 @@ export function Action({ id }: { id: string }) {
             <Waterfall events={events} settled={over} />
             <Failure error={stream.why} />
             <Gone of={stream} />
+            {events.length === 0 && !stream.why && !stream.gone && <Loading what="events" />}
             <ol class="timeline">
               {stream.dropped > 0 && <li class="dim">{stream.dropped} earlier events are not shown.</li>}
               {events.map((e) => (
-                <Line key={e.seq} e={e} />
+                <Line key={e.seq} e={e} from={a.created} />
               ))}
             </ol>
           </section>
@@ -65,23 +70,23 @@ export function Action({ id }: { id: string }) {
               of={[
                 ...standing(a),
                 ["Task", task && <a href={link("tasks", task)}>{task}</a>],
-                ["Made from", a.supersedes && <a href={link("actions", a.supersedes)}>{a.supersedes}</a>],
-                ["Followed by", a.superseded_by && <a href={link("actions", a.superseded_by)}>{a.superseded_by}</a>],
+                ["Created from", a.supersedes && <a href={link("actions", a.supersedes)}>{a.supersedes}</a>],
+                ["Superseded by", a.superseded_by && <a href={link("actions", a.superseded_by)}>{a.superseded_by}</a>],
                 ["Resolved", a.resolution && `${a.resolution.effect.replace("_", " ")}${a.resolution.by ? " by " + a.resolution.by : ""}`],
                 ["Note", a.resolution?.note],
               ]}
             />
           </section>
-          {a.decision && <Decided d={a.decision} />}
+          {a.decision && <Decided d={a.decision} id={a.id} />}
           <Payload a={a} />
-          <Records id={a.id} again={over} />
+          <Records id={a.id} again={over} from={a.created} />
         </div>
       </div>
     </>
   );
 }
 
-function Decided({ d }: { d: Decision }) {
+function Decided({ d, id }: { d: Decision; id: string }) {
   return (
     <section class="card" aria-labelledby="h-decision">
       <h2 id="h-decision">Decision</h2>
@@ -99,6 +104,7 @@ function Decided({ d }: { d: Decision }) {
           ["Shadow", d.shadow && (d.shadow.allowed ? `would allow by ${d.shadow.entry}` : `would deny: ${d.shadow.code}`)],
         ]}
       />
+      {!d.allowed && <Remedy id={id} code={d.code} version={d.version} />}
     </section>
   );
 }
@@ -113,7 +119,7 @@ function Buttons({ a, again }: { a: View; again: () => void }) {
     call(async () => {
       await f();
       ask("");
-    }).then(again); // refused or not, somebody may have been faster
+    }).then(again); // even after an error: another person may have changed the action
   const base = `/v1/actions/${encodeURIComponent(a.id)}`;
   const repeat = async () => {
     const p = await get<Paid>(base + "/payload");
@@ -130,19 +136,19 @@ function Buttons({ a, again }: { a: View; again: () => void }) {
       )}
       {over && a.kind === "http" && (
         <button type="button" disabled={!may || busy} onClick={() => ask("repeat")}>
-          Ask again
+          Retry as new action
         </button>
       )}
-      {!may && <span class="dim">This token may look, and change nothing.</span>}
+      {!may && <span class="dim">This token is read-only.</span>}
       {asked === "resolve" && <Resolve busy={busy} error={error} onClose={() => ask("")} onDone={(effect, note) => void act(() => post(base + "/resolve", { effect, ...(note && { note }) }))} />}
       {asked === "repeat" && (
-        <Dialog title="Ask for the same call again?" onClose={() => ask("")}>
-          <p>A new action makes the same call. What this one has done, it does once more.</p>
-          {a.status === "outcome_unknown" && <p class="strong">Nobody knows whether this one had its effect: look at the target first.</p>}
+        <Dialog title="Retry as a new action?" onClose={() => ask("")}>
+          <p>A new action makes the same call. If the first call had an effect, the effect happens twice.</p>
+          {a.status === "outcome_unknown" && <p class="strong">The outcome of this action is unknown: check the target first.</p>}
           <Failure error={error} />
           <footer>
             <button type="button" class="danger" disabled={busy} onClick={() => void act(repeat)}>
-              {busy ? "Under way…" : "Ask again"}
+              {busy ? "Sending…" : "Retry as new action"}
             </button>
           </footer>
         </Dialog>
@@ -154,17 +160,17 @@ function Buttons({ a, again }: { a: View; again: () => void }) {
 function Resolve(p: { busy: boolean; error: Refusal | undefined; onClose: () => void; onDone: (effect: string, note: string) => void }) {
   const [note, set] = useState("");
   return (
-    <Dialog title="What became of the call?" onClose={p.onClose}>
-      <p>Your word stands beside the outcome and does not change it. Look at the target before you give it.</p>
+    <Dialog title="Did the call take effect?" onClose={p.onClose}>
+      <p>Weir stores your answer next to the outcome and does not change the outcome. Check the target first.</p>
       <label for="note">Note</label>
       <input id="note" value={note} maxLength={2000} onInput={(e) => set(e.currentTarget.value)} />
       <Failure error={p.error} />
       <footer>
         <button type="button" disabled={p.busy} onClick={() => p.onDone("applied", note)}>
-          It was applied
+          Applied
         </button>
         <button type="button" disabled={p.busy} onClick={() => p.onDone("not_applied", note)}>
-          It was not
+          Not applied
         </button>
       </footer>
     </Dialog>

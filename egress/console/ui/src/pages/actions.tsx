@@ -1,28 +1,45 @@
+import { useState } from "preact/hooks";
 import type { Route } from "../route";
 import { Empty, Select, Text } from "../ui";
 import { kinds, statuses } from "../vocabulary";
-import { Listed, ListHead, useFilters, useListing } from "./list";
+import { Listed, ListHead, Range, useFilters, useListing } from "./list";
 
-const names = ["status", "kind", "entry", "agent", "task", "code", "q"] as const;
+const rare = ["method", "host", "http_status", "entry", "agent", "caller", "task", "code"] as const;
+const names = ["q", "status", "kind", "since", "until", ...rare] as const;
+const methods = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"] as const;
 
 export function Actions({ route }: { route: Route }) {
   const filters = useFilters(route, names);
   const list = useListing(filters.of);
+  const [open] = useState(() => rare.some((n) => filters.of[n]));
+  const { of, set } = filters;
   return (
     <>
-      <ListHead title="Actions" list={list} />
-      <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
-        <Text label="Id" type="search" value={filters.of.q} placeholder="Text of an id" onChange={filters.set("q")} />
-        <Select label="Status" value={filters.of.status} options={["open", ...statuses]} any="any" onChange={filters.set("status")} />
-        <Select label="Kind" value={filters.of.kind} options={kinds} any="any" onChange={filters.set("kind")} />
-        <Text label="Entry" value={filters.of.entry} onChange={filters.set("entry")} />
-        <Text label="Agent" value={filters.of.agent} onChange={filters.set("agent")} />
-        <Text label="For task" value={filters.of.task} placeholder="its whole id" onChange={filters.set("task")} />
-        <Text label="Code" value={filters.of.code} placeholder="DENY_HOST" onChange={(v) => filters.set("code")(v.toUpperCase())} />
+      <ListHead title="Actions" list={list} filtered={filters.some} />
+      <form role="search" onSubmit={(e) => e.preventDefault()}>
+        <div class="filters">
+          <Text label="Search" type="search" value={of.q} placeholder="Host, path, agent, caller or id" onChange={set("q")} />
+          <Select label="Status" value={of.status} options={["open", ...statuses]} any="any" onChange={set("status")} />
+          <Select label="Kind" value={of.kind} options={kinds} any="any" onChange={set("kind")} />
+          <Range of={of} put={filters.put} />
+        </div>
+        <details class="more-filters" open={open}>
+          <summary>More filters</summary>
+          <div class="filters">
+            <Select label="Method" value={of.method} options={methods} any="any" onChange={set("method")} />
+            <Text label="Host" value={of.host} placeholder="api.example.com" onChange={set("host")} />
+            <Text label="HTTP status" value={of.http_status} placeholder="404 or 5xx" onChange={set("http_status")} />
+            <Text label="Entry" value={of.entry} onChange={set("entry")} />
+            <Text label="Agent" value={of.agent} onChange={set("agent")} />
+            <Text label="Caller" value={of.caller} onChange={set("caller")} />
+            <Text label="Task" value={of.task} placeholder="full id" onChange={set("task")} />
+            <Text label="Code" value={of.code} placeholder="DENY_HOST" onChange={(v) => set("code")(v.toUpperCase())} />
+          </div>
+        </details>
       </form>
       <Listed list={list} to="actions" what="actions" filtered={filters.some} onAll={filters.clear}>
         <Empty title="No actions yet.">
-          Have one done: <code>weir exec GET http://localhost:8080/</code>. It shows here as soon as it is accepted.
+          Send a call: <code>weir exec GET http://localhost:8080/</code>. The list shows it when Weir accepts it.
         </Empty>
       </Listed>
     </>

@@ -1,4 +1,4 @@
-// What the board of tasks shows, and where: by state, as it changes.
+// The board of tasks, by state, updated live.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, query } from "../api";
 import { useReading } from "../live";
@@ -10,8 +10,8 @@ const most = 500; // cards in one column
 
 export interface Column {
   tasks: Task[];
-  more: boolean; // there are others, which were accepted before
-  behind: number; // records that the index has not read, so that some may be missing
+  more: boolean; // older ones exist
+  behind: number; // log records that the index has not read yet
   count?: number; // of all that there are
 }
 
@@ -38,7 +38,7 @@ async function read(status: TaskState, want: number, signal: AbortSignal): Promi
   return { tasks, more: !!cursor, behind };
 }
 
-/** How many have ended, and how, as the index counts them. */
+/** The numbers of ended tasks by state, from the index. */
 async function count(signal: AbortSignal): Promise<Partial<Record<TaskState, number>>> {
   const by = (await get<ActionPage>("/v1/actions?kind=task&limit=1&count=true", signal)).count?.by ?? {};
   return {
@@ -49,8 +49,8 @@ async function count(signal: AbortSignal): Promise<Partial<Record<TaskState, num
   };
 }
 
-/** Reads all columns. Those of tasks that have ended are read again where their number has
- * changed, or a task that was open is so no longer. */
+/** Reads all columns. Columns of ended tasks are read again if their number has changed, or if an
+ * open task has ended. */
 async function round(before: Columns | undefined, want: Record<TaskState, number>, counted: boolean, signal: AbortSignal): Promise<Columns> {
   const [counts, ...fresh] = await Promise.all([counted ? count(signal) : undefined, ...open.map((s) => read(s, want[s], signal))]);
   const there = new Set(fresh.flatMap((c) => c.tasks.map((t) => t.id)));
@@ -58,13 +58,13 @@ async function round(before: Columns | undefined, want: Record<TaskState, number
   const stale = (s: TaskState) => left || !counts || before[s].behind > 0 || before[s].count !== counts[s] || (before[s].more && before[s].tasks.length < want[s]);
   const columns = await Promise.all(over.map((s) => (stale(s) ? read(s, want[s], signal) : before![s])));
   const out = { ...Object.fromEntries(open.map((s, i) => [s, fresh[i]!])), ...Object.fromEntries(over.map((s, i) => [s, { ...columns[i]!, count: counts?.[s] }])) } as Columns;
-  // What has ended while this was read has ended: it is nowhere else.
+  // A task that ended during the reads belongs to one column only.
   const gone = new Set(over.flatMap((s) => out[s].tasks.map((t) => t.id)));
   for (const s of open) out[s] = { ...out[s], tasks: out[s].tasks.filter((t) => !gone.has(t.id)) };
   return out;
 }
 
-/** The new state of each task where it stood, and how many would stand elsewhere. */
+/** Updates each task in place, and counts the tasks that belong elsewhere. */
 function inPlace(shown: Columns, fresh: Columns): { columns: Columns; held: number } {
   const now = new Map(states.flatMap((s) => fresh[s].tasks.map((t) => [t.id, t])));
   const columns = each((s) => ({ ...shown[s], count: fresh[s].count, behind: fresh[s].behind, tasks: shown[s].tasks.map((t) => now.get(t.id) ?? t) }));
@@ -72,15 +72,15 @@ function inPlace(shown: Columns, fresh: Columns): { columns: Columns; held: numb
   return { columns, held: [...now.values()].filter((t) => at.get(t.id) !== t.status).length };
 }
 
-/** Whoever has scrolled down, or has come to a card by the keyboard, is reading. */
+/** The user is reading: the page is scrolled, or a card has the focus. */
 const reading = (): boolean => scrollY >= 80 || !!document.activeElement?.closest(".task");
 
-/** The board. While somebody reads it no card moves: held says how many would. */
+/** The board. While the user reads, no card moves: held counts the pending moves. */
 export function useBoard() {
   const counted = useMay("actions:read");
   const want = useRef(each(first));
   const before = useRef<Columns | undefined>(undefined);
-  const asked = useRef({ older: 0, shown: 0 }); // how often somebody asked for older ones, and got them
+  const asked = useRef({ older: 0, shown: 0 }); // requests for older tasks, and those answered
   const live = useReading<{ columns: Columns; older: number }>(
     "the board",
     async (signal) => {

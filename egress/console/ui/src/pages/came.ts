@@ -1,18 +1,18 @@
-// What the stream of a run or a chat comes to.
+// Folds the event stream of a run or a chat.
 import { type Answer, doc, extend, number, unanswered, word } from "../chat";
 import { add, type Newest, type Told } from "../events";
 import type { ActionEvent } from "../types";
 
 const most = { items: 500, text: 8_000 };
 
-/** One event as the page keeps it: of what an agent said, no more than is shown. */
+/** One event as the page keeps it: no more text than it shows. */
 export interface Item {
   e: ActionEvent;
   name: string;
-  /** What it said to people, and everything else. */
+  /** Text for people, and the rest of the data. */
   said: string;
   text: string;
-  /** How many characters of the text are not kept here, and bytes that the log itself did not take. */
+  /** Characters that the page dropped, and bytes that the log did not store. */
   cut: number;
   omitted: number;
 }
@@ -20,14 +20,14 @@ export interface Item {
 export interface Came {
   items: Newest<Item>;
   answer: Answer;
-  /** How far it is, by the agent's own word. */
+  /** Progress as the agent reports it. */
   percent: number | undefined;
   accepted: string;
 }
 
 export const nothing: Came = { items: { items: [], dropped: 0 }, answer: unanswered, percent: undefined, accepted: "" };
 
-/** Chunks of a completion go to its answer, everything else to the list. */
+/** Chunks of a completion go to its answer, other events to the list. */
 export function fold(came: Came, come: Told<ActionEvent>[]): Came {
   const items: Item[] = [];
   let { answer, percent, accepted } = came;
@@ -64,7 +64,7 @@ function item(e: ActionEvent): Item {
 
 const spoken = ["text", "message", "content", "delta", "token"];
 
-/** The words for people in what an agent sent, by the names that are in use for them, and the rest. */
+/** Splits an agent's data into its text, by common member names, and the rest. */
 function apart(data: unknown): [string, unknown] {
   if (typeof data === "string") return [data, undefined];
   const name = spoken.find((n) => typeof doc(data)[n] === "string");

@@ -1,4 +1,4 @@
-// The answer of a model, and what it took.
+// The answer of a model, with tokens, cost and times.
 import type { ComponentChildren } from "preact";
 import { type Answer, type Choice, doc, list, number, usage, word, words } from "../chat";
 import { Badge, Empty, millis } from "../ui";
@@ -6,7 +6,7 @@ import { Newest } from "./tail";
 
 export function Completion({ answer, over }: { answer: Answer; over: boolean }) {
   if (answer.choices.length === 0) {
-    return <Empty title={over ? "Nothing of an answer came." : "Nothing of the answer has come yet."}>{!over && "One that is not streamed comes as a whole."}</Empty>;
+    return <Empty title={over ? "No answer arrived." : "No part of the answer has arrived yet."}>{!over && "An answer that is not streamed arrives as a whole."}</Empty>;
   }
   const choices = [...answer.choices].sort((a, b) => a.index - b.index);
   return (
@@ -31,26 +31,26 @@ function One({ c, alone }: { c: Choice; alone: boolean }) {
       {c.text.text && <Newest of={c.text} class="said" />}
       {c.refusal.text && (
         <div class="aside">
-          <strong>It refuses</strong>
+          <strong>Refusal</strong>
           <Newest of={c.refusal} />
         </div>
       )}
       {c.tools.map((t, n) => (
         <div class="aside tool" key={n}>
-          <strong>Calls {t.name || "a tool"}</strong> {t.id && <span class="mono dim">{t.id}</span>}
+          <strong>Tool call: {t.name || "unnamed"}</strong> {t.id && <span class="mono dim">{t.id}</span>}
           <Newest of={t.args} class="mono" />
         </div>
       ))}
       {c.finish && (
         <p class="ends">
-          Ended: <Badge word={c.finish} as={c.finish === "error" ? "bad" : "plain"} />
+          Finish reason: <Badge word={c.finish} as={c.finish === "error" ? "bad" : "plain"} />
         </p>
       )}
     </div>
   );
 }
 
-/** Why there is no answer, or not the whole of one. */
+/** Why the answer is missing or incomplete. */
 export function Refused({ end, code }: { end: Record<string, unknown>; code: string | undefined }) {
   if (!end["error"]) return null;
   const error = doc(end["error"]);
@@ -62,7 +62,7 @@ export function Refused({ end, code }: { end: Record<string, unknown>; code: str
         <strong>{code ?? "Failed"}</strong> {number(error["status"]) || ""} <span class="pre">{words(error["message"])}</span>
         {left.length === 0 && word(told["limit_source"]) && (
           <p>
-            The budget {word(told["limit_source"])} bears no more {word(told["limit_what"])}.
+            The budget {word(told["limit_source"])} has no {word(told["limit_what"])} left.
           </p>
         )}
         {left.map((l, n) => (
@@ -70,7 +70,7 @@ export function Refused({ end, code }: { end: Record<string, unknown>; code: str
             The budget {word(l["source"])} leaves {amount(l["what"], l["remaining"])} of {amount(l["what"], l["limit"])}
           </p>
         ))}
-        {end["partial"] === true && <p>What had come of the answer stands.</p>}
+        {end["partial"] === true && <p>The partial answer above stays.</p>}
       </div>
     </div>
   );
@@ -79,11 +79,11 @@ export function Refused({ end, code }: { end: Record<string, unknown>; code: str
 const amount = (what: unknown, n: unknown): string => (what === "usd" ? usd(number(n)) : `${number(n).toLocaleString("en")} ${word(what)}`);
 
 /** Billionths of a US dollar. */
-function usd(nanos: number): string {
+export function usd(nanos: number): string {
   return "$" + (nanos >= 1e9 ? (nanos / 1e9).toFixed(2) : (nanos / 1e9).toFixed(9).replace(/0{1,7}$/, ""));
 }
 
-/** What a completion took and cost, as far as it is known, as rows of Facts. */
+/** Times, tokens and cost of a completion, as rows of Facts. */
 export function spent(answer: Answer, end: Record<string, unknown>, accepted: string): [string, ComponentChildren][] {
   const used = usage(end["usage"]) ?? answer.used;
   const first = answer.first && Math.max(0, Date.parse(answer.first) - Date.parse(accepted));
@@ -93,13 +93,13 @@ export function spent(answer: Answer, end: Record<string, unknown>, accepted: st
     ["Model", word(end["model"]) || answer.model],
     ["Sent as", word(end["sent"])],
     ["Upstream", word(end["upstream"])],
-    ["First word", first === "" ? undefined : `after ${millis(first)}`],
+    ["First token", first === "" ? undefined : `after ${millis(first)}`],
     ["Speed", speed ? `${speed.toFixed(speed < 10 ? 1 : 0)} tokens/s` : undefined],
     ["Prompt", used && tokens(used.prompt, used.cached, "cached")],
     ["Answer", used && tokens(used.completion, used.reasoning, "reasoning")],
-    ["Counted", used?.estimated ? "by Weir: the provider did not tell" : undefined],
+    ["Counted", used?.estimated ? "by Weir: the provider reported no usage" : undefined],
     ["Cost", used?.cost === undefined ? undefined : usd(used.cost)],
   ];
 }
 
-const tokens = (n: number, some: number, what: string): string => `${n.toLocaleString("en")} tokens${some ? `, ${some.toLocaleString("en")} of them ${what}` : ""}`;
+const tokens = (n: number, some: number, what: string): string => `${n.toLocaleString("en")} tokens${some ? `, ${some.toLocaleString("en")} ${what}` : ""}`;

@@ -28,13 +28,13 @@ export function Dead() {
         <h1>Dead letters</h1>
         <LiveMark error={error} />
       </div>
-      <p class="dim">What no retry can help. Its action is settled as failed; a redrive makes a new one of the same payload.</p>
+      <p class="dim">Messages that no retry can help. Their actions have failed. A redrive creates a new action with the same payload.</p>
       <Failure error={error} again={again} />
       <Failure error={refused} />
       {!letters ? (
         !error && <Loading what="dead letters" />
       ) : letters.length === 0 ? (
-        <Empty title="Nothing is parked.">That is how it should be.</Empty>
+        <Empty title="No dead letters.">Workers have processed every message.</Empty>
       ) : (
         <>
           <div class="filters">
@@ -63,7 +63,7 @@ export function Dead() {
                 <th scope="col">Action</th>
                 <th scope="col">Kind</th>
                 <th scope="col" class="num">
-                  Parked
+                  Dead-lettered
                 </th>
                 <th scope="col">
                   <span class="hidden">Redrive</span>
@@ -98,7 +98,7 @@ export function Dead() {
               ))}
             </tbody>
           </table>
-          {fits.length > 300 && <p class="dim more">Of {fits.length} the first 300 are shown.</p>}
+          {fits.length > 300 && <p class="dim more">The list shows 300 of {fits.length}.</p>}
         </>
       )}
       {bulk && <Bulk letters={fits.filter((l) => !done.has(l.seq))} redrive={redrive} onClose={() => setBulk(false)} />}
@@ -112,7 +112,7 @@ function count(letters: DeadLetter[]): [string, number][] {
   return [...of].sort((a, b) => b[1] - a[1]);
 }
 
-/** The letters, newest first, read again and again. */
+/** The dead letters, newest first, read repeatedly. */
 function useLetters() {
   const [letters, set] = useState<DeadLetter[]>();
   const [error, setError] = useState<Refusal>();
@@ -142,7 +142,7 @@ function useLetters() {
   return { letters, error, again: () => kick.current() };
 }
 
-/** Redrives many, so many a second, until all are done, one is refused or somebody stops it. */
+/** Redrives many at a given rate, until all are done, one is refused or the user stops it. */
 function Bulk({ letters, redrive, onClose }: { letters: DeadLetter[]; redrive: (l: DeadLetter) => Promise<unknown>; onClose: () => void }) {
   const [queue] = useState(letters);
   const [rate, setRate] = useState(5);
@@ -171,8 +171,8 @@ function Bulk({ letters, redrive, onClose }: { letters: DeadLetter[]; redrive: (
   };
   return (
     <Dialog title={`Redrive ${queue.length}?`} onClose={onClose}>
-      <p>Each becomes a new action, that names the old one. What made them fail will make them fail again unless it has changed.</p>
-      <Field label="A second" hint="so many at most">
+      <p>Weir creates a new action for each message and links it to the old one. It fails again unless the cause is fixed.</p>
+      <Field label="Per second" hint="maximum">
         {(id) => <input id={id} type="number" min={1} max={50} value={rate} disabled={state === "running"} onInput={(e) => setRate(Math.min(50, Math.max(1, Number(e.currentTarget.value) || 1)))} />}
       </Field>
       <progress max={queue.length} value={made} aria-label="Redriven" />
@@ -192,7 +192,7 @@ function Bulk({ letters, redrive, onClose }: { letters: DeadLetter[]; redrive: (
           </button>
         ) : (
           <button type="button" class="primary" onClick={() => void run()}>
-            {state === "stopped" ? "Go on" : "Redrive"}
+            {state === "stopped" ? "Continue" : "Redrive"}
           </button>
         )}
       </footer>

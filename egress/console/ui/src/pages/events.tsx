@@ -1,23 +1,30 @@
-// The events of an action, in words.
+// The events of an action as text.
+import { Offset } from "../call";
 import { link } from "../route";
 import type { ActionEvent } from "../types";
-import { Badge, Time } from "../ui";
+import { Badge } from "../ui";
 
-/** Moves an action on: where it stands is worth to be asked for again. */
+/** Events after which the action must be read again. */
 const moving = new Set(["settled", "resolution", "attempt", "cancel", "waiting"]);
 export const matters = (e: ActionEvent): boolean => moving.has(e.type);
 
 export function Gone({ of }: { of: { gone: boolean } }) {
-  return of.gone ? <p class="dim">What came before this is kept no more: the log drops what is older than its history.</p> : null;
+  return of.gone ? <p class="dim">Earlier events are no longer stored: the log drops events that are older than its history.</p> : null;
 }
 
-export function Line({ e }: { e: ActionEvent }) {
+export function nameOf(e: ActionEvent): string {
+  if (e.settled) return e.type;
+  if (e.attempt) return `attempt ${e.attempt.number}`;
+  return e.attempted ? `attempt ${e.attempted.number} ended` : e.type;
+}
+
+export function Line({ e, from }: { e: ActionEvent; from: string }) {
   return (
     <li class={`event ${e.type}`}>
       <span class="what">
-        <strong>{e.type}</strong> <Said e={e} />
+        <strong>{nameOf(e)}</strong> <Said e={e} />
       </span>
-      <Time at={e.time} />
+      <Offset at={e.time} from={from} />
     </li>
   );
 }
@@ -27,24 +34,22 @@ export function Said({ e }: { e: ActionEvent }) {
     const d = e.attempt.decision;
     return (
       <>
-        no. {e.attempt.number}
-        {e.attempt.hop ? `, redirect ${e.attempt.hop}` : ""}
-        {e.attempt.step ? `, step ${e.attempt.step}` : ""} {d.entry && <>by {d.entry}</>}
+        {[e.attempt.hop && `redirect ${e.attempt.hop}`, e.attempt.step && `step ${e.attempt.step}`].filter(Boolean).join(", ")} {d.entry && <>entry {d.entry}</>}
       </>
     );
   }
   if (e.settled) {
     return (
       <>
-        <Badge word={e.settled.outcome} /> {e.settled.code && <code>{e.settled.code}</code>}
+        <Badge word={e.settled.outcome} /> {e.attempted?.status && `attempt ${e.attempted.number}: ${e.attempted.status}`} {e.settled.code && <code>{e.settled.code}</code>}
       </>
     );
   }
   if (e.attempted) {
     return (
       <>
-        no. {e.attempted.number} {e.attempted.status ?? ""} {e.attempted.code && <code>{e.attempted.code}</code>}
-        {e.attempted.sent ? "" : " nothing was sent"} {e.attempted.traffic?.mocked && `mocked by ${e.attempted.traffic.mocked}`}
+        {e.attempted.status ?? ""} {e.attempted.code && <code>{e.attempted.code}</code>}
+        {e.attempted.sent ? "" : " not sent"} {e.attempted.traffic?.mocked && `mocked by ${e.attempted.traffic.mocked}`}
       </>
     );
   }

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { all, get, query, Refusal } from "../api";
+import { targetOf } from "../call";
 import { useCall } from "../live";
 import { link, refine, type Route } from "../route";
 import { follow, type State } from "../stream";
@@ -28,7 +29,7 @@ export function EvidencePage({ route }: { route: Route }) {
         <Export params={params} />
       </div>
       <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
-        <Text label="Action" type="search" value={params.action_id} placeholder="its whole id" onChange={set("action_id")} />
+        <Text label="Action" type="search" value={params.action_id} placeholder="full id" onChange={set("action_id")} />
         <Select label="Kind" value={params.kind} options={evidenceKinds} any="any" onChange={set("kind")} />
         <Text label="Entry" value={params.entry} onChange={set("entry")} />
         <Select label="Since" value={route.params.get("since") ?? "1h"} options={["15m", "1h", "24h", "7d", "all"]} onChange={set("since")} />
@@ -90,7 +91,7 @@ function Followed({ params }: { params: Record<string, string> }) {
       </div>
       <Failure error={why} />
       {records.length === 0 && state === "connecting" && <Loading what="evidence" />}
-      {records.length === 0 && state === "live" && <Empty title="No record fits yet.">Records show here as they are written.</Empty>}
+      {records.length === 0 && state === "live" && <Empty title="No records match.">The list shows new records as Weir writes them.</Empty>}
       {records.length > 0 && (
         <ul class="records">
           {records.map((r) => (
@@ -98,7 +99,7 @@ function Followed({ params }: { params: Record<string, string> }) {
           ))}
         </ul>
       )}
-      {records.length >= most && <p class="dim more">These are the newest {most}; an export has them all.</p>}
+      {records.length >= most && <p class="dim more">The list shows the newest {most}; an export contains all of them.</p>}
     </>
   );
 }
@@ -108,7 +109,7 @@ function Record({ r }: { r: Evidence }) {
     <li>
       <details>
         <summary>
-          <strong>{r.kind}</strong> {r.code && <code>{r.code}</code>} {r.entry && <span class="dim">by {r.entry}</span>}
+          <strong>{r.kind}</strong> {r.code && <code>{r.code}</code>} <span class="mono wrap">{targetOf(r.payload)}</span> {r.entry && <span class="dim">entry {r.entry}</span>}
         </summary>
         <Code value={r} />
       </details>

@@ -10,7 +10,7 @@ type Form = Record<(typeof texts)[number], string> & { force_push: boolean };
 
 const blank = { ...Object.fromEntries(texts.map((n) => [n, ""])), force_push: false } as Form;
 
-/** The body of POST /v1/tasks. What was left empty is left out, and has its default. */
+/** The body of POST /v1/tasks. Empty fields are left out and get their defaults. */
 function body(f: Form): Record<string, unknown> {
   const out: Record<string, unknown> = { description: f.description, repo: f.repo };
   for (const name of ["base_ref", "branch", "deadline", "pool", "model", "request_id"] as const) {
@@ -29,7 +29,7 @@ function pair(line: string): [string, string] {
   return at < 0 ? [line, ""] : [line.slice(0, at).trim(), line.slice(at + 1).trim()];
 }
 
-/** A UUIDv7, as Weir makes them. Pages that came without TLS have no randomUUID. */
+/** A UUIDv7, as Weir makes them. Pages without TLS have no crypto.randomUUID. */
 function newID(): string {
   const b = crypto.getRandomValues(new Uint8Array(16));
   const now = Date.now();
@@ -44,7 +44,7 @@ export function FileTask({ onClose }: { onClose: () => void }) {
   const repos = useLive<RepoPage>("/v1/repos?limit=1000", 0);
   const [form, set] = useState(blank);
   const [made, setMade] = useState<NewTask>();
-  const [id] = useState(newID); // a second try of what may have arrived joins it, and files nothing twice
+  const [id] = useState(newID); // a repeated request returns the same task
   const { busy, error, call } = useCall();
   const file = () =>
     call(async () => {
@@ -52,14 +52,14 @@ export function FileTask({ onClose }: { onClose: () => void }) {
     });
   if (made) return <Filed made={made} onClose={onClose} />;
   return (
-    <Dialog title="File a task" onClose={() => busy || onClose()}>
+    <Dialog title="New task" onClose={() => busy || onClose()}>
       <form class="filing" onSubmit={(e) => (e.preventDefault(), void file())}>
         <Fields form={form} set={(change) => set((f) => ({ ...f, ...change }))} repos={repos.data?.items} />
         <Failure error={repos.error} again={repos.again} />
         <Failure error={error} />
         <footer>
           <button type="submit" class="primary" disabled={busy || !form.description.trim() || !form.repo}>
-            {busy ? "Under way…" : "File"}
+            {busy ? "Creating…" : "Create"}
           </button>
         </footer>
       </form>
@@ -81,8 +81,8 @@ function Fields({ form, set, repos }: { form: Form; set: Setter; repos: Repo[] |
   const repo = repos?.find((r) => r.name === form.repo);
   return (
     <>
-      <Field label="What is to be done">{(id) => <textarea id={id} class="grow" rows={5} value={form.description} onInput={(e) => set({ description: e.currentTarget.value })} />}</Field>
-      <Field label="Repository" {...(repos?.length === 0 && { hint: "There is none yet: weir repos create NAME makes one." })}>
+      <Field label="Description">{(id) => <textarea id={id} class="grow" rows={5} value={form.description} onInput={(e) => set({ description: e.currentTarget.value })} />}</Field>
+      <Field label="Repository" {...(repos?.length === 0 && { hint: "No repository yet. Create one with weir repos create NAME." })}>
         {(id) => (
           <select id={id} value={form.repo} onChange={(e) => set({ repo: e.currentTarget.value })}>
             <option value="">choose one</option>
@@ -95,15 +95,15 @@ function Fields({ form, set, repos }: { form: Form; set: Setter; repos: Repo[] |
         )}
       </Field>
       <div class="filters">
-        {line("base_ref", "Begins at branch", repo?.default_branch ?? "the repository's own")}
-        {line("branch", "Makes the branch", "named by the task's id")}
+        {line("base_ref", "Base branch", repo?.default_branch ?? "the default branch")}
+        {line("branch", "New branch", "the task's id")}
         {line("deadline", "Deadline", "8h", "2h, 90m, or a time such as 2036-01-02T15:04:05Z")}
       </div>
       <details>
         <summary>Pool, models, budget and more</summary>
         <div class="filters">
-          {line("pool", "Pool", "default", "none: it waits for who has its token")}
-          {line("model", "Model", "any that you may use")}
+          {line("pool", "Pool", "default", "none: only the holder of its token can start it")}
+          {line("model", "Model", "any model of your token")}
           {line("request_id", "Id", "a new one")}
         </div>
         <div class="filters">
@@ -111,11 +111,11 @@ function Fields({ form, set, repos }: { form: Form; set: Setter; repos: Repo[] |
           {amount("tokens", "Budget: tokens", "1")}
           {amount("usd", "Budget: USD", "any")}
         </div>
-        <Field label="Metadata" hint="A line each: name = text. It is kept and shown.">
+        <Field label="Metadata" hint="One per line: name = text.">
           {(id) => <textarea id={id} rows={3} value={form.metadata} onInput={(e) => set({ metadata: e.currentTarget.value })} />}
         </Field>
         <label class="check">
-          <input type="checkbox" checked={form.force_push} onChange={(e) => set({ force_push: e.currentTarget.checked })} /> The agent may replace what it has pushed
+          <input type="checkbox" checked={form.force_push} onChange={(e) => set({ force_push: e.currentTarget.checked })} /> Allow force push
         </label>
       </details>
     </>
@@ -124,7 +124,7 @@ function Fields({ form, set, repos }: { form: Form; set: Setter; repos: Repo[] |
 
 function Filed({ made, onClose }: { made: NewTask; onClose: () => void }) {
   return (
-    <Dialog title="The task is filed" onClose={onClose} stays={!!made.token}>
+    <Dialog title="Task created" onClose={onClose} stays={!!made.token}>
       <p>
         <a class="mono id" href={link("tasks", made.id)}>
           {made.id}
@@ -140,18 +140,18 @@ function Filed({ made, onClose }: { made: NewTask; onClose: () => void }) {
   );
 }
 
-/** A task's token, this once. */
+/** A task's token, shown once. */
 export function Token({ of }: { of: NewTask }) {
-  if (!of.token) return <p>An earlier try has filed it already. Its token was shown to that one alone; the task's page makes another.</p>;
+  if (!of.token) return <p>An earlier request created this task and showed its token. The task's page can create another token.</p>;
   const token = of.token;
   return (
     <>
-      <p class="notice doubt">This token is shown now and never again. Whoever has it is the task's agent: it reads the task, pushes to its branch and says how it ended. Hand it to one agent, and put it into no file that others read.</p>
+      <p class="notice doubt">Weir shows this token once. Its holder is the task's agent: it reads the task, pushes to its branch and reports the result. Give it to one agent, and do not store it where others can read it.</p>
       <div class="token">
         <code>{token}</code>
         <Copy label="Copy the token" text={() => token} />
       </div>
-      {of.pool !== "none" && <p class="dim">An agent of the pool {of.pool} needs none: it leases the task, and then this token opens nothing any more.</p>}
+      {of.pool !== "none" && <p class="dim">Agents of the pool {of.pool} do not need it: when one leases the task, this token stops working.</p>}
     </>
   );
 }

@@ -7,10 +7,11 @@ import { useLive } from "../live";
 import { link, refine, type Route } from "../route";
 import type { ActionPage, Stats } from "../types";
 import { Code, Copy, Empty, Failure, LiveMark, Loading } from "../ui";
+import { Attention } from "./attention";
 import { Groups } from "./groups";
 import { Pipeline } from "./pipeline";
 
-// What may be looked at: since when, its name, how long a step is, and how often it is read.
+// The spans: start, name, length of a step, and how often the page reads them.
 const spans = [
   { since: "15m", name: "15 min", step: "10s", seconds: 10, every: 2000 },
   { since: "1h", name: "1 h", step: "1m", seconds: 60, every: 2000 },
@@ -18,7 +19,7 @@ const spans = [
   { since: "7d", name: "7 d", step: "1h", seconds: 3600, every: 5000 },
 ] as const;
 
-/** The pipeline as it runs: what comes, what waits, what is under way, and how it ends. */
+/** The pipeline: accepted, queued and running actions, and their outcomes. */
 export function Flow({ route }: { route: Route }) {
   const span = spans.find((s) => s.since === route.params.get("span")) ?? spans[0];
   const path = (by: string) => "/v1/stats" + query({ since: span.since, step: span.step, by });
@@ -33,7 +34,7 @@ export function Flow({ route }: { route: Route }) {
   const all = [kinds, entries, minute, open];
   const error = all.find((l) => l.error)?.error;
   const behind = kinds.data?.behind;
-  // While another span is read, the figures of the one before stay, and say so.
+  // While the page reads another span, the earlier figures stay and look stale.
   const shown = spans.find((s) => s.seconds === stats?.step_s) ?? span;
 
   return (
@@ -48,10 +49,11 @@ export function Flow({ route }: { route: Route }) {
               </button>
             ))}
           </div>
-          <LiveMark error={error} word={behind ? `the index is catching up: about ${count(behind)} to go` : "live"} />
+          <LiveMark error={error} word={behind ? `index catching up: about ${count(behind)} records left` : "live"} />
         </div>
       </div>
       <Failure error={error} again={() => all.forEach((l) => l.again())} />
+      <Attention />
       {!stats ? (
         !error && <Loading what="figures" />
       ) : (
@@ -60,8 +62,8 @@ export function Flow({ route }: { route: Route }) {
           {quiet && ever.data?.items.length === 0 ? (
             <First />
           ) : quiet && ever.data ? (
-            <Empty title={`Nothing within ${shown.name}.`}>
-              A longer span shows what was before, and so do the <a href={link("actions")}>actions</a>.
+            <Empty title={`No actions in the last ${shown.name}.`}>
+              Choose a longer span, or look at all <a href={link("actions")}>actions</a>.
             </Empty>
           ) : quiet && !ever.error ? (
             <Loading what="figures" />
@@ -98,17 +100,17 @@ function Charts({ stats }: { stats: Stats }) {
     <div class="charts">
       <Chart
         {...of}
-        title="Accepted and ended, a second"
+        title="Accepted and settled per second"
         axis={rates}
         say={rate}
         series={[
           { name: "accepted", values: accepted },
-          { name: "ended", values: ended, dashed: true },
+          { name: "settled", values: ended, dashed: true },
         ]}
       />
       <Chart
         {...of}
-        title="From acceptance to end"
+        title="Duration"
         axis={latencies}
         say={took}
         series={[
@@ -116,13 +118,13 @@ function Charts({ stats }: { stats: Stats }) {
           { name: "p99", values: p.p99_ms, dashed: true },
         ]}
       />
-      <Chart {...of} title="How actions ended" axis={ends} say={(v) => count(v ?? 0)} series={mixes} stacked />
+      <Chart {...of} title="Outcomes" axis={ends} say={(v) => count(v ?? 0)} series={mixes} stacked />
     </div>
   );
 }
 
-/** Counts as rates. The last step is not over: it counts for what there is of it once that is
- * half of it, as a few in its first second would be a peak that never was. */
+/** Counts as rates. The last step has not ended: its rate is shown after half of it has passed,
+ * because a few actions in its first second would look like a peak. */
 function perSecond(counts: number[], s: Stats): (number | null)[] {
   return counts.map((n, i) => {
     if (i < counts.length - 1) return n / s.step_s;
@@ -131,20 +133,20 @@ function perSecond(counts: number[], s: Stats): (number | null)[] {
   });
 }
 
-/** How to make a first call. */
+/** How to send the first call. */
 function First() {
   const curl = `curl -sS ${location.origin}/v1/execute -H "Authorization: Bearer $WEIR_TOKEN" \\
   -H 'Content-Type: application/json' -d '{"method":"GET","url":"http://localhost:8000/"}'`;
   return (
-    <Empty title="Nothing was accepted yet.">
+    <Empty title="No actions yet.">
       <p>
-        Have a call made: <code>weir exec GET http://localhost:8000/</code>, or
+        Send a call: <code>weir exec GET http://localhost:8000/</code>, or
       </p>
       <div class="first">
         <Code value={curl} />
         <Copy label="Copy" text={() => curl} />
       </div>
-      <p>It shows here as soon as it is accepted, and so does what the policy denies.</p>
+      <p>The page shows each call when Weir accepts or denies it.</p>
     </Empty>
   );
 }

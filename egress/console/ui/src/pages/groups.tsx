@@ -3,24 +3,24 @@ import { link } from "../route";
 import type { StatsGroup } from "../types";
 import { Shares } from "./pipeline";
 
-const most = 50; // the answer has no more
+const most = 50; // the response has no more
 
-/** Figures by kind or by entry, those first that ended most. What was accepted has no entry yet. */
+/** Figures by kind or by entry, largest first. An accepted action has no entry yet. */
 export function Groups({ by, groups }: { by: "kind" | "entry"; groups: StatsGroup[] | undefined }) {
-  const title = by === "kind" ? "By kind" : "By entry of the policy";
+  const title = by === "kind" ? "By kind" : "By policy entry";
   return (
     <section class="card" aria-labelledby={`h-${by}`}>
       <h2 id={`h-${by}`}>{title}</h2>
       {!groups?.length ? (
-        <p class="dim">{groups ? (by === "kind" ? "Nothing was accepted or ended." : "Nothing ended by an entry.") : "Loading…"}</p>
+        <p class="dim">{groups ? (by === "kind" ? "No actions." : "No settled actions with an entry.") : "Loading…"}</p>
       ) : (
         <table class="rows groups">
           <thead>
             <tr>
               <th scope="col">{by === "kind" ? "Kind" : "Entry"}</th>
               {by === "kind" && <Head>Accepted</Head>}
-              <Head>Ended</Head>
-              <Head>A second</Head>
+              <Head>Settled</Head>
+              <Head>Per second</Head>
               <Head>p50</Head>
               <Head>p99</Head>
               <th scope="col">Outcomes</th>
@@ -31,7 +31,7 @@ export function Groups({ by, groups }: { by: "kind" | "entry"; groups: StatsGrou
               <tr key={g.name}>
                 <td class="wide">{g.name ? <a href={link("actions", "", { [by]: g.name })}>{g.name}</a> : <span class="dim">none</span>}</td>
                 {by === "kind" && <Figure name="accepted">{count(g.accepted)}</Figure>}
-                <Figure name="ended">{count(g.settled)}</Figure>
+                <Figure name="settled">{count(g.settled)}</Figure>
                 <Figure name="">{rate(g.rate)}</Figure>
                 <Figure name="p50">{took(g.p50_ms)}</Figure>
                 <Figure name="p99">{took(g.p99_ms)}</Figure>
@@ -44,7 +44,7 @@ export function Groups({ by, groups }: { by: "kind" | "entry"; groups: StatsGrou
           </tbody>
         </table>
       )}
-      {groups?.length === most && <p class="dim">These are the {most} that ended most.</p>}
+      {groups?.length === most && <p class="dim">The table shows the {most} largest groups.</p>}
     </section>
   );
 }
@@ -57,7 +57,7 @@ function Head({ children }: { children: string }) {
   );
 }
 
-/** A cell that names itself on a phone, where the table has no head. */
+/** A cell with its name, because the table has no head on a phone. */
 function Figure({ name, children }: { name: string; children: string }) {
   return (
     <td class="num" data-name={name}>

@@ -7,7 +7,7 @@ import { useMay } from "../who";
 
 const longest = 32 << 10; // of an answer, in bytes
 
-/** The agent's questions, as they were asked. */
+/** The agent's questions and their answers. */
 export function Inquiries({ t, again }: { t: Task; again: () => void }) {
   const all = t.inquiries ?? [];
   if (all.length === 0) return null;
@@ -15,7 +15,7 @@ export function Inquiries({ t, again }: { t: Task; again: () => void }) {
   return (
     <section class="card" aria-labelledby="h-asked">
       <h2 id="h-asked">
-        Questions {open > 0 && <Badge word={open === 1 ? "1 waits for an answer" : `${open} wait for answers`} as="doubt" />}
+        Questions {open > 0 && <Badge word={open === 1 ? "1 needs an answer" : `${open} need answers`} as="doubt" />}
       </h2>
       <ol class="inquiries">
         {all.map((q) => (
@@ -26,7 +26,7 @@ export function Inquiries({ t, again }: { t: Task; again: () => void }) {
   );
 }
 
-/** What people and agents have written: as it is, and nothing but text. */
+/** Text that people and agents wrote, shown without markup. */
 export function Words({ text, name }: { text: string; name: string }) {
   return (
     <div class="quoted" tabIndex={0} role="group" aria-label={name}>
@@ -46,7 +46,7 @@ function Question({ q, t, again }: { q: Inquiry; t: Task; again: () => void }) {
       try {
         await post(`/v1/tasks/${encodeURIComponent(t.id)}/answer`, { answer: draft, inquiry: q.n });
       } finally {
-        again(); // refused or not, the task is another one now
+        again(); // even after an error: the task may have changed
       }
     });
   return (
@@ -65,23 +65,23 @@ function Question({ q, t, again }: { q: Inquiry; t: Task; again: () => void }) {
         </>
       ) : ended(t.status) ? (
         <p class="dim">
-          Nobody has answered it.{" "}
+          No answer.{" "}
           {draft && (
             <>
-              Yours was not given to the agent: <q>{draft}</q>
+              Weir did not send your answer to the agent: <q>{draft}</q>
             </>
           )}
         </p>
       ) : (
-        !may && <p class="dim">It waits for an answer.</p>
+        !may && <p class="dim">Waiting for an answer.</p>
       )}
       {beaten && (
         <div class="notice doubt" role="alert">
           <div>
-            <strong>Somebody else was faster.</strong> The first answer counts, and it is the one above. Yours was not given to the agent: <q>{draft}</q>
+            <strong>Another answer arrived first.</strong> Weir sent that answer to the agent and did not send yours: <q>{draft}</q>
           </div>
           <button type="button" class="small" onClick={() => (set(""), clear())}>
-            Drop mine
+            Discard mine
           </button>
         </div>
       )}
@@ -92,7 +92,7 @@ function Question({ q, t, again }: { q: Inquiry; t: Task; again: () => void }) {
             {(id) => <textarea id={id} class="grow" rows={3} maxLength={longest} value={draft} disabled={busy} onInput={(e) => set(e.currentTarget.value)} />}
           </Field>
           <button type="submit" class="primary" disabled={busy || !draft.trim()}>
-            {busy ? "Under way…" : "Answer"}
+            {busy ? "Sending…" : "Answer"}
           </button>
         </form>
       )}

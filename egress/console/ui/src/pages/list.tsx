@@ -1,22 +1,25 @@
-// A list of actions, the newest first, that goes on while one looks.
+// A list of actions, newest first, that updates itself.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { query } from "../api";
+import { CallLink } from "../call";
+import { count } from "../figures";
 import { useLive } from "../live";
 import { link, refine, type Route } from "../route";
 import type { ActionEntry, ActionPage } from "../types";
-import { Badge, Empty, Failure, LiveMark, Loading, millis, Time } from "../ui";
+import { Badge, Empty, Failure, Field, LiveMark, Loading, millis, Time } from "../ui";
+import { usd } from "./completion";
 
-const most = 500; // rows on the page; whoever wants more looks for something
+const most = 500; // rows on the page; a search finds older ones
 
 interface List {
   list: Listing;
-  /** The page that shows one of them, and what they are called. */
-  to: string;
+  /** The page of one action, and the plural name of the items. */
+  to: "actions" | "runs";
   what: string;
   filtered: boolean;
   onAll: () => void;
-  /** What is shown while there is none at all. */
+  /** Shown for an empty list without filters. */
   children: ComponentChildren;
 }
 
@@ -43,38 +46,72 @@ export function Listed({ list, to, what, filtered, onAll, children }: List) {
           </button>
         </p>
       )}
-      {list.items && list.items.length >= most && <p class="dim more">These are the newest {most}. Narrow the search to see others.</p>}
+      {list.items && list.items.length >= most && <p class="dim more">The list shows the newest {most}. Narrow the search to see others.</p>}
     </>
   );
 }
 
 /** The head of a page with a list. */
-export function ListHead({ title, list }: { title: string; list: Listing }) {
+export function ListHead({ title, list, filtered }: { title: string; list: Listing; filtered: boolean }) {
   return (
     <div class="head">
       <h1>{title}</h1>
       <div class="row">
-        {list.total !== undefined && <span class="dim">{list.total} in all</span>}
+        {list.total !== undefined && <span class="dim">{filtered ? `${list.total} matching` : `${list.total} in total`}</span>}
         <LiveMark error={list.error} word={list.behind ? "catching up" : "live"} />
       </div>
     </div>
   );
 }
 
-/** The filters of a list, which stand in the place where one is. */
+/** The filters of a list. The address of the page holds them. */
 export function useFilters<N extends string>(route: Route, names: readonly N[]) {
   const of = Object.fromEntries(names.map((n) => [n, route.params.get(n) ?? ""])) as Record<N, string>;
   return {
     of,
     set: (name: N) => (v: string) => refine(route, { [name]: v }),
+    put: (change: Partial<Record<N, string>>) => refine(route, change as Record<string, string>),
     some: names.some((n) => of[n]),
     clear: () => refine(route, Object.fromEntries(names.map((n) => [n, ""]))),
   };
 }
 
+const spans = { "15m": "last 15 min", "1h": "last hour", "24h": "last 24 h", "7d": "last 7 d" };
+
+/** The time range of a list: a span up to now, or two instants. */
+export function Range({ of, put }: { of: { since: string; until: string }; put: (change: { since: string; until: string }) => void }) {
+  const [open, set] = useState(of.until !== "" || (of.since !== "" && !(of.since in spans)));
+  const pick = (v: string) => (set(v === "range"), v !== "range" && put({ since: v, until: "" }));
+  const local = (at: string) => (Number.isNaN(Date.parse(at)) ? "" : new Date(Date.parse(at) - new Date(at).getTimezoneOffset() * 60_000).toISOString().slice(0, 16));
+  const iso = (text: string) => (text ? new Date(text).toISOString() : "");
+  return (
+    <>
+      <Field label="Time">
+        {(id) => (
+          <select id={id} value={open ? "range" : of.since} onChange={(e) => pick(e.currentTarget.value)}>
+            <option value="">any</option>
+            {Object.entries(spans).map(([v, name]) => (
+              <option key={v} value={v}>
+                {name}
+              </option>
+            ))}
+            <option value="range">from … to …</option>
+          </select>
+        )}
+      </Field>
+      {open && (
+        <>
+          <Field label="From">{(id) => <input id={id} type="datetime-local" value={local(of.since)} onChange={(e) => put({ ...of, since: iso(e.currentTarget.value) })} />}</Field>
+          <Field label="To">{(id) => <input id={id} type="datetime-local" value={local(of.until)} onChange={(e) => put({ ...of, until: iso(e.currentTarget.value) })} />}</Field>
+        </>
+      )}
+    </>
+  );
+}
+
 function Unfit({ what, onAll }: { what: string; onAll: () => void }) {
   return (
-    <Empty title={`None of the ${what} fit.`}>
+    <Empty title={`No ${what} match the filters.`}>
       <button type="button" class="small" onClick={onAll}>
         Show all
       </button>
@@ -82,17 +119,22 @@ function Unfit({ what, onAll }: { what: string; onAll: () => void }) {
   );
 }
 
-function Table({ items, gone, to }: { items: ActionEntry[]; gone: ReadonlySet<string>; to: string }) {
+const heads = { actions: ["Call", "Kind", "HTTP"], runs: ["Run or chat", "Tokens", "Cost", "First token"] };
+
+function Table({ items, gone, to }: { items: ActionEntry[]; gone: ReadonlySet<string>; to: "actions" | "runs" }) {
   return (
     <table class="rows">
       <thead>
         <tr>
           <th scope="col">Status</th>
-          <th scope="col">Action</th>
-          <th scope="col">Kind</th>
-          <th scope="col">Entry</th>
+          {heads[to].map((h) => (
+            <th scope="col" key={h} class={to === "runs" && h !== "Run or chat" ? "num" : ""}>
+              {h}
+            </th>
+          ))}
+          <th scope="col">Caller</th>
           <th scope="col" class="num">
-            Took
+            Duration
           </th>
           <th scope="col" class="num">
             Accepted
@@ -103,10 +145,8 @@ function Table({ items, gone, to }: { items: ActionEntry[]; gone: ReadonlySet<st
         {items.map((a) => (
           <tr key={a.id} class={gone.has(a.id) ? "gone" : ""}>
             <td>{gone.has(a.id) ? <Badge word="changed" as="plain" /> : <Badge word={a.status} />}</td>
-            <td class="wide">
-              <a class="mono id" href={link(to, a.id)}>
-                {a.id}
-              </a>
+            <td class="wide title">
+              <CallLink a={a} to={to} />
               {a.code && <span class="code-word">{a.code}</span>}
               {a.task && a.task !== a.id && (
                 <span class="code-word">
@@ -114,12 +154,9 @@ function Table({ items, gone, to }: { items: ActionEntry[]; gone: ReadonlySet<st
                 </span>
               )}
             </td>
-            <td>
-              {a.kind}
-              {a.task_type && <span class="dim"> · {a.task_type}</span>}
-            </td>
-            <td class={a.entry ? "" : "none"}>{a.entry ?? <span class="dim">–</span>}</td>
-            <td class={"num" + (a.duration_ms === undefined ? " none" : "")}>{millis(a.duration_ms)}</td>
+            {to === "runs" ? <Used a={a} /> : <Kind a={a} />}
+            <Optional text={[a.caller, a.kind === "run" ? undefined : a.agent].filter(Boolean).join(" · ")} />
+            <Optional num text={a.duration_ms === undefined ? "" : millis(a.duration_ms)} />
             <td class="num">
               <Time at={a.created} />
             </td>
@@ -127,6 +164,39 @@ function Table({ items, gone, to }: { items: ActionEntry[]; gone: ReadonlySet<st
         ))}
       </tbody>
     </table>
+  );
+}
+
+/** A cell that a phone leaves out if it is empty. */
+function Optional({ text, num, name }: { text: string; num?: boolean; name?: string }) {
+  return (
+    <td class={(num ? "num" : "brief") + (text ? "" : " none")} data-name={name} title={num ? undefined : text}>
+      {text || <span class="dim">–</span>}
+    </td>
+  );
+}
+
+function Kind({ a }: { a: ActionEntry }) {
+  return (
+    <>
+      <td class="brief" title={a.entry}>
+        {a.kind}
+        {(a.entry || a.task_type) && <span class="dim"> · {a.entry || a.task_type}</span>}
+      </td>
+      <Optional text={a.http_status ? String(a.http_status) : ""} />
+    </>
+  );
+}
+
+/** Tokens, cost and time to the first token of a chat. A run has none of them. */
+function Used({ a }: { a: ActionEntry }) {
+  const tokens = a.tokens_in || a.tokens_out ? `${count(a.tokens_in ?? 0)} → ${count(a.tokens_out ?? 0)}` : "";
+  return (
+    <>
+      <Optional num name="tokens" text={tokens} />
+      <Optional num text={a.cost_usd ? usd(a.cost_usd * 1e9) : ""} />
+      <Optional num name="first token" text={a.ttft_ms ? millis(a.ttft_ms) : ""} />
+    </>
   );
 }
 
@@ -141,9 +211,8 @@ interface Shown {
 
 export type Listing = ReturnType<typeof useListing>;
 
-/** A list that goes on: all that is shown is read again and again. While one looks at the top
- * it is as it was read; for whoever has scrolled down nothing moves: what is new is counted, and
- * what does not fit any more says so. */
+/** A list that is read repeatedly. At the top of the page it shows the newest rows. After the reader
+ * scrolls down no row moves: the page counts new rows, and marks rows that no longer match. */
 export function useListing(filters: Record<string, string>) {
   const path = "/v1/actions" + query(filters);
   const [wanted, want] = useState({ path, rows: step });
@@ -183,14 +252,14 @@ export function useListing(filters: Record<string, string>) {
 
 const whole = (path: string, page: ActionPage): Shown => ({ path, page, items: page.items, gone: new Set() });
 
-/** A page of an index that is behind may lack what is shown: that stays. */
+/** While the index is behind, its page may lack rows that are already shown; they stay. */
 function joined(s: Shown, page: ActionPage): Shown {
   const items = kept(s, page).items;
   const shown = new Set(items.map((a) => a.id));
   return { ...s, page, items: [...page.items.filter((a) => !shown.has(a.id)), ...items].slice(0, most), gone: new Set() };
 }
 
-/** What is shown stays where it is, as it was read now; what is older than all of it follows. */
+/** Updates the shown rows in place and appends older ones. */
 function kept(s: Shown, page: ActionPage): Shown {
   const fresh = new Map(page.items.map((a) => [a.id, a]));
   const last = page.items.at(-1);

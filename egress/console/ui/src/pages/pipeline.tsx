@@ -4,15 +4,15 @@ import { link } from "../route";
 import type { ActionPage, Stats } from "../types";
 import { Time } from "../ui";
 
-/** What has not ended, by where it stands. Each of up to a hundred is looked at; of more, what
- * they are is not told, but how many. */
+/** The open actions by status. Up to a hundred are counted by status; above that, only their number
+ * is known. */
 interface Open {
   all: number;
   told: boolean;
   accepted: number;
   started: number;
   waiting: number;
-  oldest: string | undefined; // of those not begun, or of all
+  oldest: string | undefined; // of the queued ones, or of all
 }
 
 export function openOf(stats: Stats, page: ActionPage | undefined): Open {
@@ -30,13 +30,13 @@ export function openOf(stats: Stats, page: ActionPage | undefined): Open {
   };
 }
 
-/** How many were accepted a second, over a time that may not be over. */
+/** Accepted actions per second, over a time that may not have ended. */
 export function acceptedRate(s: Stats): number {
   const until = Math.min(Date.parse(s.until), s.as_of ? Date.parse(s.as_of) : Infinity);
   return s.total.accepted / Math.max((until - Date.parse(s.since)) / 1000, 1);
 }
 
-/** The way of an action: ingress, log, workers, outcomes. Rates are of the last minute, the rest
+/** The path of an action: ingress, log, workers, outcomes. Rates are of the last minute, other figures
  * of the span. */
 export function Pipeline({ stats, minute, page, span }: { stats: Stats; minute: Stats | undefined; page: ActionPage | undefined; span: string }) {
   const open = openOf(stats, page);
@@ -46,40 +46,40 @@ export function Pipeline({ stats, minute, page, span }: { stats: Stats; minute: 
   return (
     <ol class="pipe" aria-label="The pipeline">
       <Stage name="Ingress" draws="M3 12h11M10 7l5 5-5 5M19 4v16" moves={came}>
-        <Big figure={rate(came)}>accepted, the last minute</Big>
+        <Big figure={rate(came)}>accepted, last minute</Big>
         <Small name={`in ${span}`}>{count(total.accepted)}</Small>
       </Stage>
       <Stage name="Log" draws="M4 6h16M4 12h16M4 18h16" moves={went}>
         {open.told ? (
           <Big figure={count(open.accepted)} to={link("actions", "", { status: "accepted" })}>
-            not begun
+            queued
           </Big>
         ) : (
           <Big figure={count(open.all)} to={link("actions", "", { status: "open" })}>
             open
           </Big>
         )}
-        <Small name="the oldest">
+        <Small name="oldest wait">
           <Time at={open.oldest} />
         </Small>
         <Small name={<a href={link("actions", "", { status: "waiting" })}>waiting</a>}>{atLeast(open, open.waiting)}</Small>
       </Stage>
       <Stage name="Workers" draws="M12 3v4M12 17v4M3 12h4M17 12h4M12 8.500a3.500 3.500 0 1 0 0 7 3.500 3.500 0 0 0 0-7" moves={went}>
         <Big figure={atLeast(open, open.started)} to={link("actions", "", { status: "started" })}>
-          under way
+          running
         </Big>
         <Small name={`p50 in ${span}`}>{took(total.p50_ms)}</Small>
         <Small name={`p99 in ${span}`}>{took(total.p99_ms)}</Small>
       </Stage>
       <Stage name="Outcomes" draws="M3 12h6l6-7h6M9 12h12M9 12l6 7h6">
-        <Big figure={rate(went)}>ended, the last minute</Big>
+        <Big figure={rate(went)}>settled, last minute</Big>
         <Mix of={total.outcomes} all={total.settled} span={span} />
       </Stage>
     </ol>
   );
 }
 
-/** Of what was not looked at in full, what was seen is the least that there is. */
+/** A lower bound, if not every open action was read. */
 const atLeast = (open: Open, n: number): string => (open.told ? count(n) : n > 0 ? count(n) + "+" : "–");
 
 function Stage({ name, draws, moves, children }: { name: string; draws: string; moves?: number | undefined; children: ComponentChildren }) {
@@ -119,12 +119,12 @@ function Small({ name, children }: { name: ComponentChildren; children: Componen
   );
 }
 
-/** How actions ended: a bar of the shares, and each as a link to them. */
+/** The outcomes: a bar of their shares, and a link to each. */
 function Mix({ of, all, span }: { of: Record<string, number>; all: number; span: string }) {
   return (
     <>
       <Shares of={of} />
-      <ul class="mix" aria-label={`How actions ended in ${span}`}>
+      <ul class="mix" aria-label={`Outcomes in ${span}`}>
         {outcomes.map((o) => (
           <li key={o}>
             <a href={link("actions", "", { status: o })}>

@@ -1,12 +1,14 @@
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { post, query } from "../api";
+import { targetOf } from "../call";
 import { useCall, useLive } from "../live";
-import { link } from "../route";
+import { link, type Route } from "../route";
 import type { Evidence, Explanation, Page, Policy } from "../types";
-import { Badge, Code, Copy, Empty, Facts, Failure, Field, Loading, Select, Time } from "../ui";
+import { Badge, Empty, Facts, Failure, Field, Loading, Select, Time } from "../ui";
 import { useMay } from "../who";
+import { Remedy } from "./remedy";
 
-export function PolicyPage() {
+export function PolicyPage({ route }: { route: Route }) {
   const policy = useLive<Policy>("/v1/policy", 10_000);
   return (
     <>
@@ -19,7 +21,7 @@ export function PolicyPage() {
         )}
       </div>
       <Failure error={policy.error} again={policy.again} />
-      <Explain />
+      <Explain key={route.params.toString()} of={route.params} />
       <Denials />
       {policy.data ? <Entries p={policy.data} /> : policy.loading && <Loading what="the policy" />}
     </>
@@ -31,7 +33,7 @@ function Entries({ p }: { p: Policy }) {
     <section class="card" aria-labelledby="h-entries">
       <h2 id="h-entries">Entries in force</h2>
       {p.entries.length === 0 ? (
-        <Empty title="No entry.">Nothing leaves but to the hosts below.</Empty>
+        <Empty title="No entry.">Weir only allows calls to the hosts below.</Empty>
       ) : (
         <table class="rows">
           <thead>
@@ -48,7 +50,7 @@ function Entries({ p }: { p: Policy }) {
             {p.entries.map((e) => (
               <tr key={e.name}>
                 <td>
-                  <strong>{e.name}</strong> {e.mode === "shadow" && <Badge word="shadow" as="busy" />} {e.agent && <Badge word="agent" as="plain" />}
+                  <strong>{e.name}</strong> {e.mode === "shadow" && <Badge word="shadow" as="busy" />} {e.agent && <Badge word={e.name.startsWith("model:") ? "model" : "agent"} as="plain" />}
                 </td>
                 <td class="wide mono">{e.url_prefix ?? <span class="dim">shown to operators only</span>}</td>
                 <td>{e.methods.join(" ")}</td>
@@ -71,26 +73,27 @@ function Entries({ p }: { p: Policy }) {
 
 const methods = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"] as const;
 
-function Explain() {
-  const [method, setMethod] = useState("GET");
-  const [url, setURL] = useState("");
-  const [key, setKey] = useState("");
+/** Explains a call. The parameters of the page can name it. */
+function Explain({ of }: { of: URLSearchParams }) {
+  const [method, setMethod] = useState(of.get("method") || "GET");
+  const [url, setURL] = useState(of.get("url") ?? "");
+  const [key, setKey] = useState(of.get("key") ?? "");
   const [said, setSaid] = useState<Explanation>();
   const { busy, error, call } = useCall();
-  const ask = (e: Event) => {
-    e.preventDefault();
+  const ask = () => {
     setSaid(undefined);
     void call(async () => setSaid(await post<Explanation>("/v1/policy/explain", { method, url, ...(key && { allowlist_key: key }) })));
   };
+  useEffect(() => void (of.get("url") && ask()), []);
   return (
     <section class="card" aria-labelledby="h-explain">
-      <h2 id="h-explain">Would this be allowed, and why?</h2>
-      <form class="filters" onSubmit={ask}>
+      <h2 id="h-explain">Explain a call</h2>
+      <form class="filters" onSubmit={(e) => (e.preventDefault(), ask())}>
         <Select label="Method" value={method} options={methods} onChange={setMethod} />
         <Field label="URL">
           {(id) => <input id={id} class="grow" required value={url} placeholder="https://api.example.com/v1/orders" spellcheck={false} onInput={(e) => setURL(e.currentTarget.value)} />}
         </Field>
-        <Field label="Entry">{(id) => <input id={id} value={key} placeholder="the first that fits" spellcheck={false} onInput={(e) => setKey(e.currentTarget.value)} />}</Field>
+        <Field label="Entry">{(id) => <input id={id} value={key} placeholder="first match" spellcheck={false} onInput={(e) => setKey(e.currentTarget.value)} />}</Field>
         <button type="submit" class="primary" disabled={busy || !url}>
           Explain
         </button>
@@ -111,11 +114,11 @@ function Explain() {
           />
           {said.entries.length > 0 && (
             <details>
-              <summary>What each entry says</summary>
+              <summary>All entries</summary>
               <ul class="plain">
                 {said.entries.map((v) => (
                   <li key={v.entry}>
-                    <Badge word={v.fits ? "fits" : "does not"} as={v.fits ? "good" : "plain"} /> <strong>{v.entry}</strong> {v.reason}
+                    <Badge word={v.fits ? "matches" : "no match"} as={v.fits ? "good" : "plain"} /> <strong>{v.entry}</strong> {v.reason}
                   </li>
                 ))}
               </ul>
@@ -130,12 +133,12 @@ function Explain() {
 interface Denial {
   key: string;
   code: string;
-  method: string;
+  target: string;
   times: number;
   last: Evidence;
 }
 
-/** What was denied within the last day, by what and how often. */
+/** The denied calls of the last day, by code, target and entry. */
 function Denials() {
   const may = useMay("evidence:read");
   const since = useMemo(() => new Date(Date.now() - 86_400_000).toISOString(), []);
@@ -144,10 +147,10 @@ function Denials() {
   if (!may) return null;
   return (
     <section class="card" aria-labelledby="h-denials">
-      <h2 id="h-denials">Denied most, within a day</h2>
+      <h2 id="h-denials">Most denied calls, last 24 hours</h2>
       <Failure error={list.error} />
       {top.length === 0 ? (
-        !list.loading && <p class="dim">Nothing was denied.</p>
+        !list.loading && <p class="dim">No denied calls.</p>
       ) : (
         <ul class="plain">
           {top.map((d) => (
@@ -164,12 +167,11 @@ function Denials() {
 function tally(items: Evidence[]): Denial[] {
   const of = new Map<string, Denial>();
   for (const e of items) {
-    const p = (e.payload ?? {}) as { method?: unknown };
-    const method = typeof p.method === "string" ? p.method : "";
+    const target = targetOf(e.payload);
     const code = e.code ?? "";
-    const key = [code, method, e.entry ?? ""].join(" ");
+    const key = [code, target, e.entry ?? ""].join(" ");
     const d = of.get(key);
-    of.set(key, { key, code, method, times: (d?.times ?? 0) + 1, last: e });
+    of.set(key, { key, code, target, times: (d?.times ?? 0) + 1, last: e });
   }
   return [...of.values()].sort((a, b) => b.times - a.times).slice(0, 10);
 }
@@ -179,44 +181,12 @@ function One({ d }: { d: Denial }) {
   return (
     <details onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>
-        <strong>{d.times}×</strong> <code>{d.code}</code> {[d.method, d.last.entry && "by " + d.last.entry].filter(Boolean).join(" ")}
+        <strong>{d.times}×</strong> <code>{d.code}</code> <span class="mono wrap">{d.target}</span> {d.last.entry && "by " + d.last.entry}
       </summary>
-      {open && <Suggested id={d.last.action_id} />}
+      {open && <Remedy id={d.last.action_id} code={d.last.code} version={d.last.policy_version} />}
       <p>
         Last <Time at={d.last.time} />: <a href={link("actions", d.last.action_id)}>{d.last.action_id}</a>
       </p>
     </details>
-  );
-}
-
-/** An entry that would let the newest of such calls pass, as narrow as can be. Whether it should is
- * for a person. Evidence does not say where a call was to go; its action does. */
-function Suggested({ id }: { id: string }) {
-  const asked = useLive<{ payload: { method?: string; url?: string; call?: { method?: string; url?: string } } }>(`/v1/actions/${encodeURIComponent(id)}/payload`, 0);
-  const call = asked.data?.payload.call ?? asked.data?.payload;
-  if (asked.loading) return <p class="dim">Loading…</p>;
-  const text = suggestion(call?.method ?? "", call?.url ?? "");
-  if (!text) return <p class="dim">No entry would help: the call itself is wrong, or its action does not say where it was to go.</p>;
-  return (
-    <>
-      <p>If this call should be allowed, this entry is the narrowest that fits:</p>
-      <Code value={text} />
-      <Copy label="Copy" text={() => text} />
-    </>
-  );
-}
-
-export function suggestion(method: string, url: string): string {
-  let u: URL;
-  try {
-    u = new URL(url);
-  } catch {
-    return "";
-  }
-  if (!/^https?:$/.test(u.protocol) || u.username || u.password) return "";
-  const loopback = /^(localhost|127\.|\[::1\])/.test(u.hostname);
-  const name = u.hostname.replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
-  return (
-    `- name: ${name}\n  url_prefix: ${u.protocol}//${u.host}${u.pathname}\n  methods: [${method || "GET"}]\n` + (loopback ? "  network: loopback\n" : "  network: public\n")
   );
 }

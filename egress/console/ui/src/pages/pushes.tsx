@@ -12,8 +12,7 @@ import { useUntil } from "./about";
 const first = 20;
 const most = 200;
 
-/** What was pushed for a task, the newest first, and what was refused. News says that something
- * has happened to the task. */
+/** The pushes of a task, newest first, with the refused ones. A change of news reads them again. */
 export function Pushes({ t, news }: { t: Task; news: number }) {
   const may = useMay("actions:read");
   const want = useRef(first);
@@ -27,9 +26,9 @@ export function Pushes({ t, news }: { t: Task; news: number }) {
       <h2 id="h-pushes">
         Pushes <span class="dim">{total > 0 && total}</span>
       </h2>
-      {!may && <p class="dim">To see each of them needs the scope actions:read. There were {t.pushes}.</p>}
+      {!may && <p class="dim">The list needs the scope actions:read. Pushes so far: {t.pushes}.</p>}
       <Failure error={list.error} />
-      {list.data && items.length === 0 && <p class="dim">Nothing was pushed.</p>}
+      {list.data && items.length === 0 && <p class="dim">No pushes.</p>}
       <ul class="pushes">
         {items.map((a) => (
           <Push key={a.id} a={a} t={t} />
@@ -42,7 +41,7 @@ export function Pushes({ t, news }: { t: Task; news: number }) {
               Older
             </button>
           )}{" "}
-          <a href={link("actions", "", { kind: "push", task: t.id })}>See all as actions</a>
+          <a href={link("actions", "", { kind: "push", task: t.id })}>Show all as actions</a>
         </p>
       )}
     </section>

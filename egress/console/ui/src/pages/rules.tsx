@@ -1,10 +1,25 @@
 import { useState } from "preact/hooks";
-import { Refusal, rules } from "../api";
-import { useCall, useLive } from "../live";
-import type { Rule, RulePage } from "../types";
+import { all, Refusal, rules } from "../api";
+import { count } from "../figures";
+import { useCall, useLive, useReading } from "../live";
+import type { Evidence, Rule, RulePage } from "../types";
 import { Badge, Dialog, Empty, Failure, LiveMark, Loading, Switch, Time } from "../ui";
 import { useMay } from "../who";
 import { Editor } from "./ruleedit";
+
+const most = 5000; // evidence records that are counted
+
+/** How often each rule had an effect within the last hour, by the evidence. */
+function useHits() {
+  const may = useMay("evidence:read");
+  const read = async () => {
+    const records = await all<Evidence>("/v1/evidence", { since: new Date(Date.now() - 3_600_000).toISOString(), limit: 1000 }, most);
+    const of = new Map<string, number>();
+    for (const id of records.flatMap((r) => r.traffic?.rules ?? [])) of.set(id, (of.get(id) ?? 0) + 1);
+    return { of, more: records.length >= most };
+  };
+  return useReading(may ? "hits" : undefined, read, 5000, 20).data;
+}
 
 export function Rules() {
   const live = useLive<RulePage>("/v1/rules?limit=1000", 2000);
@@ -13,6 +28,7 @@ export function Rules() {
   const [edited, edit] = useState<{ rule: Rule | undefined; etag: string }>();
   const [asked, ask] = useState(false);
   const set = live.data;
+  const hits = useHits();
 
   const act = (operation: string, args: Record<string, unknown>) =>
     call(async () => {
@@ -20,7 +36,7 @@ export function Rules() {
         await rules(operation, { ...args, if_match: set?.rules_etag });
       } catch (cause) {
         if (!(cause instanceof Refusal) || cause.code !== "ETAG_MISMATCH") throw cause;
-        throw new Refusal(cause.status, cause.code, "Somebody has changed the rules since this page read them. Look again, then decide anew.");
+        throw new Refusal(cause.status, cause.code, "The rules have changed since this page read them. Check them and try again.");
       } finally {
         live.again();
       }
@@ -43,26 +59,31 @@ export function Rules() {
           </button>
         </div>
       </div>
-      {!may && <p class="dim">This token may look, and change nothing: writing needs the scope rules:write.</p>}
+      {!may && <p class="dim">This token is read-only: changing rules needs the scope rules:write.</p>}
       <Failure error={live.error} again={live.again} />
       <Failure error={error} />
       {!set ? (
         live.loading && <Loading what="rules" />
       ) : set.items.length === 0 ? (
-        <Empty title="No rules.">Rules mock, delay, redirect and change calls, to rehearse a run or to hold one back.</Empty>
+        <Empty title="No rules.">Rules mock, delay and redirect calls, or change their headers.</Empty>
       ) : (
         <table class={`rows ${set.global_active ? "" : "muted"}`}>
           <thead>
             <tr>
               <th scope="col">On</th>
               <th scope="col">Rule</th>
-              <th scope="col">Does</th>
-              <th scope="col">To</th>
+              <th scope="col">Type</th>
+              <th scope="col">Calls</th>
               <th scope="col" class="num">
                 Priority
               </th>
+              {hits && (
+                <th scope="col" class="num">
+                  Hits, last hour
+                </th>
+              )}
               <th scope="col">Group</th>
-              <th scope="col">Ends</th>
+              <th scope="col">Expires</th>
             </tr>
           </thead>
           <tbody>
@@ -84,7 +105,14 @@ export function Rules() {
                   {r.match.method} {r.match.url_pattern}
                   {r.scope && <div class="dim">only {Object.entries(r.scope).map(([k, v]) => `${k.replace("_", " ")} ${v}`).join(", ")}</div>}
                 </td>
-                <td class="num">{r.priority}</td>
+                <td class="num" data-name="priority">
+                  {r.priority}
+                </td>
+                {hits && (
+                  <td class="num" data-name="hits">
+                    {count(hits.of.get(r.id) ?? 0) + (hits.more ? "+" : "")}
+                  </td>
+                )}
                 <td>{r.group}</td>
                 <td class={r.expires_at ? "" : "none"}>{r.expires_at ? <Time at={r.expires_at} /> : <span class="dim">–</span>}</td>
               </tr>
@@ -95,6 +123,7 @@ export function Rules() {
       {edited && (
         <Editor
           rule={edited.rule}
+          taken={set?.items.map((r) => r.id) ?? []}
           etag={edited.etag}
           mayWrite={may}
           onClose={(changed) => {
@@ -105,7 +134,7 @@ export function Rules() {
       )}
       {asked && (
         <Dialog title="Switch all rules off?" onClose={() => ask(false)}>
-          <p>Every call of this tenant goes where it asks to go, at once. What rules were mocking is then really sent.</p>
+          <p>From now on, Weir sends every call of this tenant to its target. Calls that rules mocked before are really sent.</p>
           <footer>
             <button
               type="button"

@@ -1,4 +1,5 @@
 import { useMemo } from "preact/hooks";
+import { CallTitle, Offset } from "../call";
 import { type Answer, doc, whole } from "../chat";
 import { type Stream, useStream } from "../events";
 import { link } from "../route";
@@ -7,11 +8,11 @@ import { Badge, Code, Facts, Failure, Loading } from "../ui";
 import { useMay } from "../who";
 import { Cancel, Live, Missing, Payload, standing, useAction } from "./about";
 import { Completion, Refused, spent } from "./completion";
-import { Gone, Line, matters, Said } from "./events";
+import { Gone, Line, matters, nameOf, Said } from "./events";
 import { Tailed } from "./tail";
 import { type Came, fold, type Item, nothing } from "./came";
 
-/** One run or chat, as it comes. */
+/** One run or chat, live. */
 export function Run({ id }: { id: string }) {
   const { path, view, over } = useAction(id);
   const stream = useStream<Came, ActionEvent>(path, nothing, fold, view.again, matters);
@@ -25,10 +26,10 @@ export function Run({ id }: { id: string }) {
           <a class="back" href={link("runs")}>
             ← Runs and chats
           </a>
-          <h1 class="mono">{a.id}</h1>
+          <CallTitle a={{ ...a, model: stream.value.answer.model }} />
         </div>
         <div class="row">
-          <a href={link("actions", a.id)}>As an action</a>
+          <a href={link("actions", a.id)}>Action</a>
           <Live over={over} state={stream.state} />
           <Badge word={a.status} />
           {!over && may && <Cancel a={a} may={may} again={view.again} />}
@@ -53,7 +54,7 @@ function Steps({ a, stream }: Part) {
       <div>
         <section class="card" aria-labelledby="h-stream">
           <h2 id="h-stream">Stream</h2>
-          {percent !== undefined && <progress max={100} value={percent} aria-label="How far it is, by its own word" />}
+          {percent !== undefined && <progress max={100} value={percent} aria-label="Progress reported by the agent" />}
           <Tailed label="The stream" of={items}>
             {items.items.length === 0 && !stream.why && <Loading what="its events" />}
             <Gone of={stream} />
@@ -79,46 +80,28 @@ function Piece({ it, from }: { it: Item; from: string }) {
   return (
     <li class={"piece " + it.e.type}>
       <div class="row">
-        {it.name ? <strong>{it.name}</strong> : <strong>{it.e.type}</strong>}
+        {it.name ? <strong>{it.name}</strong> : <strong>{nameOf(it.e)}</strong>}
         <span class="what">
           <Said e={it.e} />
         </span>
-        <After at={it.e.time} from={from} />
+        <Offset at={it.e.time} from={from} />
       </div>
       {it.said && <div class="words">{it.said}</div>}
       {it.text && <div class={"words mono" + (it.said && " dim")}>{it.text}</div>}
-      {it.cut > 0 && <p class="dim">{it.cut.toLocaleString("en")} further characters are not shown.</p>}
-      {it.omitted > 0 && <p class="dim">Its {it.omitted.toLocaleString("en")} bytes were too many to be kept.</p>}
+      {it.cut > 0 && <p class="dim">{it.cut.toLocaleString("en")} more characters are not shown.</p>}
+      {it.omitted > 0 && <p class="dim">The event was too large to store: {it.omitted.toLocaleString("en")} bytes.</p>}
     </li>
   );
 }
 
-/** How long after the beginning, and exactly when on hover. */
-function After({ at, from }: { at: string; from: string }) {
-  const t = Date.parse(at);
-  return (
-    <time dateTime={at} title={new Date(t).toLocaleString() + "\n" + at}>
-      {after(t - Date.parse(from))}
-    </time>
-  );
-}
-
-function after(ms: number): string {
-  const s = Math.max(0, ms) / 1000;
-  if (s < 10) return `+${Math.round(s * 1000)} ms`;
-  if (s < 120) return `+${s.toFixed(1)} s`;
-  const min = Math.floor(s / 60);
-  return min < 120 ? `+${min} min ${Math.floor(s % 60)} s` : `+${Math.floor(min / 60)} h ${min % 60} min`;
-}
-
-/** What came of a run. */
+/** The result of a run. */
 function Final({ result }: { result: Record<string, unknown> }) {
   const { outputs, error, ...rest } = result;
   delete rest["request_id"];
   delete rest["status"];
   return (
     <section class="card" aria-labelledby="h-final">
-      <h2 id="h-final">{error ? "How it failed" : "Answer"}</h2>
+      <h2 id="h-final">{error ? "Error" : "Result"}</h2>
       {error !== undefined && <Code value={error} />}
       {(!error || Object.keys(doc(outputs)).length > 0) && <Code value={outputs} />}
       {Object.entries(rest).map(([name, value]) => (
@@ -152,7 +135,7 @@ function Chat({ a, over, stream }: Part & { over: boolean }) {
           <h2 id="h-events">Events</h2>
           <ol class="timeline">
             {items.items.map((it) => (
-              <Line key={it.e.seq} e={it.e} />
+              <Line key={it.e.seq} e={it.e} from={accepted || a.created} />
             ))}
           </ol>
         </section>

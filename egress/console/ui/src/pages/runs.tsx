@@ -4,9 +4,9 @@ import type { Route } from "../route";
 import { Code, Copy, Empty, Select, Text } from "../ui";
 import { statuses } from "../vocabulary";
 import { Who } from "../who";
-import { Listed, ListHead, useFilters, useListing } from "./list";
+import { Listed, ListHead, Range, useFilters, useListing } from "./list";
 
-const names = ["status", "kind", "agent", "task", "q"] as const;
+const names = ["q", "status", "kind", "agent", "task", "since", "until"] as const;
 const streamed = ["run", "chat"] as const;
 
 export function Runs({ route }: { route: Route }) {
@@ -14,13 +14,14 @@ export function Runs({ route }: { route: Route }) {
   const list = useListing({ ...filters.of, kind: filters.of.kind || streamed.join(",") });
   return (
     <>
-      <ListHead title="Runs and chats" list={list} />
+      <ListHead title="Runs and chats" list={list} filtered={filters.some} />
       <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
-        <Text label="Id" type="search" value={filters.of.q} placeholder="Text of an id" onChange={filters.set("q")} />
+        <Text label="Search" type="search" value={filters.of.q} placeholder="Model, agent, caller or id" onChange={filters.set("q")} />
         <Select label="Status" value={filters.of.status} options={["open", ...statuses]} any="any" onChange={filters.set("status")} />
         <Select label="Kind" value={filters.of.kind} options={streamed} any="both" onChange={filters.set("kind")} />
         <Text label="Task type" value={filters.of.agent} placeholder="its agent" onChange={filters.set("agent")} />
-        <Text label="For task" value={filters.of.task} placeholder="its whole id" onChange={filters.set("task")} />
+        <Text label="Task" value={filters.of.task} placeholder="full id" onChange={filters.set("task")} />
+        <Range of={filters.of} put={filters.put} />
       </form>
       <Listed list={list} to="runs" what="runs and chats" filtered={filters.some} onAll={filters.clear}>
         <Nothing />
@@ -29,14 +30,14 @@ export function Runs({ route }: { route: Route }) {
   );
 }
 
-/** How to have something here. */
+/** How to create the first run. */
 function Nothing() {
   const who = useContext(Who);
   const echo = asCurl(location.origin, "/agents/run/stream", { request_id: "echo-1", task_type: "ECHO", inputs: { steps: 20, interval_ms: 500 } }, who.mode !== "open");
   return (
-    <Empty title="No runs and no chats yet.">
+    <Empty title="No runs or chats yet.">
       <p>
-        Ask a model: <code>weir chat MODEL 'Hello'</code>. Or start a run that only echoes, and watch it here:
+        Send a completion: <code>weir chat MODEL 'Hello'</code>. Or start an ECHO run and watch it here:
       </p>
       <Code value={echo} />
       <Copy label="Copy" text={() => echo} />

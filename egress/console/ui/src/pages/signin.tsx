@@ -11,7 +11,7 @@ export function SignIn({ onDone }: { onDone: () => Promise<void> }) {
   const submit = (e: Event) => {
     e.preventDefault();
     void call(async () => {
-      // The header is there for the throttle of wrong tokens, which does not read bodies.
+      // The throttle of wrong tokens reads the header, not the body.
       const mine = token.trim();
       await request("POST", "/console/session", { token: mine }, undefined, { Authorization: "Bearer " + mine });
       set("");
@@ -22,7 +22,7 @@ export function SignIn({ onDone }: { onDone: () => Promise<void> }) {
     <main class="alone">
       <form class="card signin" onSubmit={submit}>
         <h1>Weir</h1>
-        <p class="dim">Sign in with a token. This browser keeps a session for twelve hours at most, and never the token itself.</p>
+        <p class="dim">Sign in with a token. The browser stores a session for up to twelve hours, and never the token.</p>
         <label for="token">Token</label>
         <input
           id="token"
@@ -39,7 +39,7 @@ export function SignIn({ onDone }: { onDone: () => Promise<void> }) {
           {busy ? "Signing in…" : "Sign in"}
         </button>
         <p class="dim">
-          <code>weir token create</code> makes one.
+          Create one with <code>weir token create</code>.
         </p>
       </form>
     </main>

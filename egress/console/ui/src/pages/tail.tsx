@@ -3,8 +3,8 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 const near = 32; // pixels that count as the end
 
-/** A box that grows at its end. It stays there for as long as its reader is there; whoever has
- * scrolled up is left alone, and can go to the newest. It is told of each growth by a new value of of. */
+/** A box that grows at its end and follows it. After the reader scrolls up it stays, with a button to
+ * the newest. A new value of of means growth. */
 export function Tailed({ label, of, children }: { label: string; of: unknown; children: ComponentChildren }) {
   const box = useRef<HTMLDivElement>(null);
   const [away, set] = useState(false);
@@ -33,7 +33,7 @@ export function Tailed({ label, of, children }: { label: string; of: unknown; ch
   );
 }
 
-/** A text of which only the newest is kept. */
+/** A text of which only the newest part is kept. */
 export function Newest({ of, class: name }: { of: { text: string; cut: number }; class?: string }) {
   return (
     <div class={`words ${name ?? ""}`}>

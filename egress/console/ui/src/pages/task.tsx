@@ -29,7 +29,8 @@ export function TaskPage({ id }: { id: string }) {
           <a class="back" href={link("tasks")}>
             ← Tasks
           </a>
-          <h1 class="mono">{t.id}</h1>
+          <h1>{firstLine(t.description) || t.id}</h1>
+          <span class="mono id dim">{t.id}</span>
         </div>
         <div class="row">
           <Live over={over} state={stream.state} />
@@ -43,7 +44,7 @@ export function TaskPage({ id }: { id: string }) {
           <Inquiries t={t} again={view.again} />
           {(t.result || t.reason || t.message) && (
             <section class="card" aria-labelledby="h-end">
-              <h2 id="h-end">How it ended</h2>
+              <h2 id="h-end">Result</h2>
               <p>
                 <Badge word={t.status} as={toneOf(t.status)} /> {t.reason && <Badge word={t.reason} />} {t.code && <code>{t.code}</code>}
               </p>
@@ -56,11 +57,11 @@ export function TaskPage({ id }: { id: string }) {
         </div>
         <div>
           <section class="card" aria-labelledby="h-what">
-            <h2 id="h-what">What is to be done</h2>
+            <h2 id="h-what">Description</h2>
             <Words text={t.description} name="Description" />
           </section>
           <Known t={t} />
-          <Records id={t.id} again={over} />
+          <Records id={t.id} again={over} from={t.created} />
         </div>
       </div>
     </>
@@ -76,20 +77,20 @@ function Known({ t }: { t: Task }) {
         of={[
           ["Repository", <span title={t.repo_url}>{t.repo}</span>],
           ["Branch", <span class="mono">{t.branch}</span>],
-          ["Begun at", t.base_ref || t.base ? <>{t.base_ref} <code title={t.base}>{t.base && short(t.base)}</code></> : undefined],
-          ["Head", t.head && (t.moved ? <code title={t.head}>{short(t.head)}</code> : "where it began")],
+          ["Base", t.base_ref || t.base ? <>{t.base_ref} <code title={t.base}>{t.base && short(t.base)}</code></> : undefined],
+          ["Head", t.head && (t.moved ? <code title={t.head}>{short(t.head)}</code> : "same as base")],
           ["Pushes", t.pushes || undefined],
-          ["With", holder(t)],
+          ["Agent", holder(t)],
           ["Pool", t.pool],
           ["Model", t.model],
           ["Budget", budget.join(", ")],
           ["Force push", t.force_push && "allowed"],
-          ["Filed", <Time at={t.created} />],
-          ["Taken", t.started && <Time at={t.started} />],
+          ["Created", <Time at={t.created} />],
+          ["Started", t.started && <Time at={t.started} />],
           ["Deadline", <Time at={t.deadline} />],
           ["Ended", t.ended && <Time at={t.ended} />],
-          ["Action", <a href={link("actions", t.id)}>its timeline</a>],
-          ["Models", <a href={link("runs", "", { task: t.id })}>what it has asked of them</a>],
+          ["Action", <a href={link("actions", t.id)}>timeline</a>],
+          ["Completions", <a href={link("runs", "", { task: t.id })}>of this task</a>],
           ...Object.entries(t.metadata ?? {}).map(([k, v]): [string, string] => [k, v]),
         ]}
       />
@@ -108,10 +109,10 @@ function Buttons({ t, again }: { t: Task; again: () => void }) {
   const ask = (what: typeof asked) => (clear(), setMade(undefined), setAsked(what));
   const base = `/v1/tasks/${encodeURIComponent(t.id)}`;
   const over = ended(t.status);
-  const close = () => busy || ask(""); // a token that is on its way is shown to whoever asked for it
+  const close = () => busy || ask(""); // keep the dialog open until the token arrives
   const cancel = () => call(async () => (await post(base + "/cancel"), ask(""))).then(again);
   const reissue = () => call(async () => setMade(await post<NewTask>(base + "/token"))).then(again);
-  if (!may) return <p class="dim">This token may look, and change nothing: to answer and to cancel needs the scope tasks:write.</p>;
+  if (!may) return <p class="dim">This token is read-only: answering and canceling need the scope tasks:write.</p>;
   return (
     <div class="row buttons">
       {!over && (
@@ -127,7 +128,7 @@ function Buttons({ t, again }: { t: Task; again: () => void }) {
       {asked === "cancel" && (
         <Dialog title="Cancel this task?" onClose={close}>
           <p class="wrap">{firstLine(t.description)}</p>
-          <p>Its token opens nothing any more, for the agent's routes and for git. The branch stays as it is. Where the agent is faster, what it said counts.</p>
+          <p>The task's token stops working, for the agent's routes and for git. The branch stays unchanged. If the agent reports a result first, that result counts.</p>
           <Failure error={error} />
           <footer>
             <button type="button" class="danger" disabled={busy} onClick={() => void cancel()}>
@@ -137,8 +138,8 @@ function Buttons({ t, again }: { t: Task; again: () => void }) {
         </Dialog>
       )}
       {asked === "token" && (
-        <Dialog title={made ? "The task has another token" : "Give the task another token?"} onClose={close} stays={!!made}>
-          {made ? <Token of={made} /> : <p>The one that it has opens nothing any more: an agent that works with it hears that, but for a question or a fetch that is under way.</p>}
+        <Dialog title={made ? "New token" : "Create a new token?"} onClose={close} stays={!!made}>
+          {made ? <Token of={made} /> : <p>The current token stops working. An open question or a running fetch of the agent still finishes.</p>}
           <Failure error={error} />
           <footer>
             {made ? (
@@ -147,7 +148,7 @@ function Buttons({ t, again }: { t: Task; again: () => void }) {
               </button>
             ) : (
               <button type="button" class="danger" disabled={busy} onClick={() => void reissue()}>
-                Make another
+                Create token
               </button>
             )}
           </footer>

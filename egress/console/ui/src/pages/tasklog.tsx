@@ -1,8 +1,9 @@
 import type { Refusal } from "../api";
+import { Offset } from "../call";
 import type { Told } from "../events";
 import { link } from "../route";
 import { firstLine, short, type Task, type TaskUpdate, toneOf } from "../tasks";
-import { Badge, Failure, Time } from "../ui";
+import { Badge, Failure } from "../ui";
 import { Gone } from "./events";
 
 interface Stream {
@@ -12,14 +13,14 @@ interface Stream {
   why: Refusal | undefined;
 }
 
-/** What has happened to a task, as it happens. */
+/** The events of a task, live. */
 export function TaskLog({ t, stream }: { t: Task; stream: Stream }) {
   return (
     <section class="card" aria-labelledby="h-log">
       <h2 id="h-log">Log</h2>
       <Failure error={stream.why} />
       <Gone of={stream} />
-      {stream.events.length === 0 && !stream.why && <p class="dim">Nothing has come yet.</p>}
+      {stream.events.length === 0 && !stream.why && <p class="dim">No events yet.</p>}
       <ol class="timeline">
         {stream.dropped > 0 && <li class="dim">{stream.dropped} earlier events are not shown.</li>}
         {stream.events.map(({ id, doc }) => (
@@ -27,7 +28,7 @@ export function TaskLog({ t, stream }: { t: Task; stream: Stream }) {
             <span class="what">
               <strong>{doc.what}</strong> <Said u={doc} t={t} />
             </span>
-            <Time at={doc.time} />
+            <Offset at={doc.time} from={t.created} />
           </li>
         ))}
       </ol>
@@ -35,20 +36,20 @@ export function TaskLog({ t, stream }: { t: Task; stream: Stream }) {
   );
 }
 
-/** An update in words. The stream has no content: what was asked and answered is the task's. */
+/** An update as text. Questions and answers come from the task, not from the stream. */
 function Said({ u, t }: { u: TaskUpdate; t: Task }) {
   const q = t.inquiries?.find((i) => i.n === u.inquiry);
   switch (u.what) {
     case "opened":
-      return <>its branch is there, at {short(u.head)}</>;
+      return <>branch created at {short(u.head)}</>;
     case "claimed":
-      return u.lease ? <>by a pool's agent, lease {u.lease}</> : <>by the holder of its own token</>;
+      return u.lease ? <>by an agent of the pool, lease {u.lease}</> : <>by the holder of its own token</>;
     case "released":
-      return <>given back, lease {u.lease}</>;
+      return <>returned, lease {u.lease}</>;
     case "lost":
-      return <>nothing was heard of lease {u.lease}</>;
+      return <>the agent of lease {u.lease} stopped responding</>;
     case "reissued":
-      return <>it has another token</>;
+      return <>new token</>;
     case "asked":
       return <>question {u.inquiry} {q && <q>{firstLine(q.question)}</q>}</>;
     case "answered":
@@ -56,7 +57,7 @@ function Said({ u, t }: { u: TaskUpdate; t: Task }) {
     case "pushed":
       return <>to {u.push ? <a href={link("actions", u.push)}>{short(u.head)}</a> : short(u.head)}</>;
     case "cancel":
-      return <>it is asked to stop</>;
+      return <>cancel requested</>;
     default:
       return (
         <>

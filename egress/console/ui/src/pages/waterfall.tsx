@@ -1,3 +1,4 @@
+import { instant } from "../call";
 import { useNow } from "../live";
 import type { ActionEvent } from "../types";
 import { millis } from "../ui";
@@ -6,7 +7,7 @@ interface Bar {
   key: string;
   name: string;
   from: number;
-  to: number | undefined; // undefined: under way
+  to: number | undefined; // undefined: running
   tone: string;
   says: string;
 }
@@ -17,8 +18,8 @@ export function Waterfall({ events, settled }: { events: ActionEvent[]; settled:
   const first = events[0];
   const bars = barsOf(events);
   if (!first || bars.length === 0) return null;
-  const start = Date.parse(first.time);
-  const last = Math.max(...events.map((e) => Date.parse(e.time)));
+  const start = instant(first.time);
+  const last = Math.max(...events.map((e) => instant(e.time)));
   const end = Math.max(settled ? last : Math.max(now, last), start + 1);
   const at = (t: number) => ((Math.min(Math.max(t, start), end) - start) / (end - start)) * 100;
   return (
@@ -50,8 +51,8 @@ function barsOf(events: ActionEvent[]): Bar[] {
     const t = e.attempt ?? e.attempted;
     if (!t) continue;
     const key = `${t.step}.${t.number}.${t.hop ?? 0}`;
-    const name = (t.step ? `step ${t.step} ` : "") + `no. ${t.number}` + (t.hop ? ` hop ${t.hop}` : "");
-    const when = Date.parse(e.time);
+    const name = (t.step ? `step ${t.step} ` : "") + `attempt ${t.number}` + (t.hop ? ` hop ${t.hop}` : "");
+    const when = instant(e.time);
     if (e.attempted) {
       const took = e.attempted.duration_ms;
       const ok = !e.attempted.code && (e.attempted.status ?? 200) < 400;
@@ -64,7 +65,7 @@ function barsOf(events: ActionEvent[]): Bar[] {
         says: [e.attempted.status, e.attempted.code, millis(took)].filter(Boolean).join(" · "),
       });
     } else {
-      bars.set(key, { key, name, from: when, to: undefined, tone: "busy", says: "under way" });
+      bars.set(key, { key, name, from: when, to: undefined, tone: "busy", says: "running" });
     }
   }
   return [...bars.values()].slice(-30);

@@ -1,0 +1,205 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/cmd/cli"
+	"weir/cmd/cli/archive"
+	"weir/internal/weirtest/poll"
+	"weir/schemas"
+)
+
+// slowTarget counts the calls of each path, and holds those of /slow/ until it is released.
+type slowTarget struct {
+	*httptest.Server
+
+	mu      sync.Mutex
+	calls   map[string]int
+	release chan struct{}
+}
+
+func newSlowTarget(t *testing.T) *slowTarget {
+	t.Helper()
+	s := &slowTarget{calls: map[string]int{}, release: make(chan struct{})}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.calls[r.URL.Path]++
+		s.mu.Unlock()
+		if strings.HasPrefix(r.URL.Path, "/slow/") {
+			<-s.release
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"path":%q}`, r.URL.Path)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *slowTarget) count(path string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[path]
+}
+
+func (s *slowTarget) total() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.calls {
+		n += c
+	}
+	return n
+}
+
+// call is a request that is not safe to repeat.
+func (s *slowTarget) call(id, path string) string {
+	return fmt.Sprintf(`{"request_id":%q,"method":"POST","url":%q,"body":%q}`, id, s.URL+path, strings.Repeat("x", 2000))
+}
+
+// TestBackupUnderLoad backs up a node that works, and restores it elsewhere. All that had ended is as it
+// was, the open action ends as unknown, and no call is made again.
+func TestBackupUnderLoad(t *testing.T) {
+	t.Parallel()
+	target := newSlowTarget(t)
+	a := newApp(t, "")
+	before := map[string]string{}
+	for i := range 40 {
+		id := fmt.Sprint("done-", i)
+		a.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", target.call(id, "/"+id))
+		before[id], _ = a.asks(t, http.StatusOK, http.MethodGet, "/v1/actions/"+id+"/events", "")
+	}
+	large := fmt.Sprintf(`{"request_id":"large","method":"POST","url":%q,"body":%q}`, target.URL+"/large", strings.Repeat("y", 400<<10))
+	a.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", large)
+	before["large"], _ = a.asks(t, http.StatusOK, http.MethodGet, "/v1/actions/large/events", "")
+	a.asks(t, http.StatusAccepted, http.MethodPost, "/v1/execute", target.call("open", "/slow/open"), "Prefer", "respond-async")
+	poll.Until(t, func() bool { return target.count("/slow/open") == 1 })
+	repo := filepath.Join(a.cfg.GitDir(), "repos", "t", "r.git")
+	require.NoError(t, os.MkdirAll(filepath.Join(repo, "objects", "ab"), 0o700))
+	for name, text := range map[string]string{"HEAD": "ref: refs/heads/main\n", "objects/ab/cd": "object", "objects/ab/tmp_obj": "unfinished"} {
+		require.NoError(t, os.WriteFile(filepath.Join(repo, filepath.FromSlash(name)), []byte(text), 0o600))
+	}
+
+	// Load goes on while the backup is made.
+	stop, load := make(chan struct{}), sync.WaitGroup{}
+	for w := range 4 {
+		load.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+					a.ask(t, http.MethodPost, "/v1/execute", target.call(fmt.Sprint("load-", w, "-", i), fmt.Sprint("/load/", w, "/", i)))
+				}
+			}
+		})
+	}
+	file := filepath.Join(t.TempDir(), "weir.backup")
+	code, out, errs := command(t, "backup", file, "--server", a.URL(), "--json")
+	close(stop)
+	load.Wait()
+	require.Equal(t, cli.ExitOK, code, errs)
+	require.Contains(t, errs, "back up WEIR_LOG_0\n")
+	var m schemas.BackupManifest
+	require.NoError(t, json.Unmarshal([]byte(out), &m))
+	require.Equal(t, "streams/WEIR_LOG_0", m.Parts[0].Name)
+	require.Equal(t, "git", m.Parts[len(m.Parts)-1].Name)
+	close(target.release)
+	a.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", target.call("open", "/slow/open"))
+	made := target.total()
+
+	dir := filepath.Join(t.TempDir(), "restored")
+	code, out, errs = command(t, "restore", file, "--data", dir)
+	require.Equal(t, cli.ExitOK, code, errs)
+	require.Contains(t, out, "ended as outcome_unknown")
+	b, err := begin(t.Context(), dir, "")
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, b.Stop(context.WithoutCancel(t.Context()))) })
+	for id, events := range before {
+		restored, _ := b.asks(t, http.StatusOK, http.MethodGet, "/v1/actions/"+id+"/events", "")
+		require.Equal(t, events, restored, id)
+	}
+	b.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", target.call("done-1", "/done-1")) // answered from the log
+	status, _ := b.asks(t, http.StatusOK, http.MethodGet, "/v1/actions/open", "")
+	require.Contains(t, status, `"outcome_unknown"`)
+	for name, there := range map[string]bool{"HEAD": true, "objects/ab/cd": true, "objects/ab/tmp_obj": false} {
+		_, err := os.Stat(filepath.Join(dir, "git", "repos", "t", "r.git", filepath.FromSlash(name)))
+		require.Equal(t, there, err == nil, name)
+	}
+	b.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", target.call("new", "/new"))
+	page, _ := b.asks(t, http.StatusOK, http.MethodGet, "/v1/actions?status=open", "")
+	require.Contains(t, page, `"items":[]`)
+	require.Equal(t, made+1, target.total(), "a call was made again")
+}
+
+// TestRestoreRefuses what it cannot restore, says what to do, and changes nothing.
+func TestRestoreRefuses(t *testing.T) {
+	t.Parallel()
+	a := openNode.node(t)
+	good := filepath.Join(t.TempDir(), "weir.backup")
+	code, _, errs := command(t, "backup", good, "--server", a.URL())
+	require.Equal(t, cli.ExitOK, code, errs)
+	code, _, errs = command(t, "backup", good, "--server", a.URL())
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, errs, "exists already; name another file")
+	data, err := os.ReadFile(good)
+	require.NoError(t, err)
+	file := func(data []byte) string {
+		name := filepath.Join(t.TempDir(), "x")
+		require.NoError(t, os.WriteFile(name, data, 0o600))
+		return name
+	}
+	var foreign bytes.Buffer
+	w := archive.NewWriter(&foreign)
+	require.NoError(t, w.Add("git/../../etc/passwd", 1, strings.NewReader("x")))
+	require.NoError(t, w.Close(schemas.BackupManifest{Format: 1, Partitions: 1}))
+	newer := bytes.Buffer{}
+	require.NoError(t, archive.NewWriter(&newer).Close(schemas.BackupManifest{Format: 2, Weir: "v9", Partitions: 1}))
+	damaged := bytes.Clone(data)
+	stored := bytes.Index(damaged, []byte("S2sTwO")) // the head of a stream's content
+	require.Positive(t, stored)
+	damaged[stored+20] ^= 1
+	for name, tt := range map[string]struct {
+		file, want string
+		args       []string
+	}{
+		"no file":          {filepath.Join(t.TempDir(), "none"), "no such file", nil},
+		"no backup":        {file([]byte(strings.Repeat("text ", 300))), "not a backup of Weir", nil},
+		"a broken end":     {file(data[:len(data)*2/3]), "incomplete", nil},
+		"damage":           {file(damaged), "the checksum of streams/WEIR_LOG_0 differs", nil},
+		"a foreign path":   {file(foreign.Bytes()), `it has "git/../../etc/passwd"`, nil},
+		"a newer format":   {file(newer.Bytes()), "restore it with Weir v9 or newer", nil},
+		"other partitions": {good, "set log.partitions to 1", []string{"--config", file([]byte("log: {partitions: 2}\n"))}},
+	} {
+		dir := filepath.Join(t.TempDir(), "data")
+		code, _, errs := command(t, append([]string{"restore", tt.file, "--data", dir}, tt.args...)...)
+		require.NotEqual(t, cli.ExitOK, code, name)
+		require.Contains(t, errs, tt.want, name)
+		require.NoDirExists(t, dir, name)
+	}
+	code, _, errs = command(t, "restore", good, "--data", a.cfg.Data)
+	require.NotEqual(t, cli.ExitOK, code)
+	require.Contains(t, errs, "is in use by another weir")
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "mine"), []byte("x"), 0o600))
+	code, _, errs = command(t, "restore", good, "--data", dir)
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, errs, "is not empty, and nothing was changed")
+	code, _, errs = command(t, "restore", good, "--data", dir, "--replace")
+	require.Equal(t, cli.ExitOK, code, errs)
+	kept, err := filepath.Glob(filepath.Join(dir, "replaced-*", "mine"))
+	require.NoError(t, err)
+	require.Len(t, kept, 1)
+	require.FileExists(t, filepath.Join(dir, "weir.json"))
+}

@@ -1,0 +1,161 @@
+package app
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"weir/cmd/cli"
+	"weir/internal/config"
+)
+
+// firstConfig is the configuration that `weir init` writes.
+//
+//go:embed init.yaml
+var firstConfig []byte
+
+func newInit(env *cli.Env) *cobra.Command {
+	force := false
+	cmd := &cobra.Command{
+		Use:   "init [FILE]",
+		Short: "Write a first configuration",
+		Long: `Write a first configuration with comments: tokens, an entry of the policy and a model. FILE is
+weir.yaml unless you name another. A file that exists is not changed, except with --force.`,
+		Example: `  weir init
+  weir init /etc/weir.yaml`,
+		Args: cli.AtMost(1, "one file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			file := append(args, config.DefaultFile)[0]
+			if err := writeFirst(file, force); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(env.Out, "wrote %s; next: edit it, then run\n  weir config check %[1]s\n  weir serve --config %[1]s\n", file)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "replace the file if it exists")
+	return cmd
+}
+
+// writeFirst writes the first configuration to a file, which must not exist unless force is set.
+func writeFirst(file string, force bool) error {
+	how := os.O_EXCL
+	if force {
+		how = os.O_TRUNC
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|how, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return cli.Usage(fmt.Errorf("%s exists and was not changed; name another file, or replace it with --force", file))
+	}
+	if err != nil {
+		return cli.Usage(err)
+	}
+	_, err = f.Write(firstConfig)
+	return errors.Join(err, f.Close())
+}
+
+func newConfig(env *cli.Env) *cobra.Command {
+	return cli.Group(&cobra.Command{
+		Use:   "config",
+		Short: "Check a configuration",
+		Example: `  weir config check
+  weir config check /etc/weir.yaml`,
+	}, newConfigCheck(env))
+}
+
+// configProblem is a mistake or a warning, as `weir config check --json` prints it.
+type configProblem struct {
+	Severity string `json:"severity"` // error or warning
+	Where    string `json:"where"`
+	Key      string `json:"key,omitempty"`
+	Problem  string `json:"problem"`
+}
+
+func newConfigCheck(env *cli.Env) *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Check a configuration and list all its mistakes",
+		Long: `Check a configuration as weir serve reads it, with the WEIR_* variables, and list all mistakes and
+warnings with their lines. Nothing is started or changed. FILE is $WEIR_CONFIG or ./weir.yaml
+unless you name another.
+
+Exit 0 if there is no mistake, 1 if there are mistakes, and 2 if the file cannot be read.`,
+		Example: `  weir config check
+  weir config check /etc/weir.yaml
+  weir config check weir.yaml --json | jq .problem`,
+		Args: cli.AtMost(1, "one file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			cfg, problems, err := checkConfig(append(args, "")[0], env.Environ)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			return printProblems(env, cfg, problems, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one document for each mistake or warning")
+	return cmd
+}
+
+// checkConfig reads a configuration, and returns all mistakes or, without any, the warnings. The error is that of a
+// file that cannot be read.
+func checkConfig(path string, environ []string) (config.Config, []configProblem, error) {
+	cfg, err := config.Load(path, environ, nil)
+	all := []configProblem{}
+	var joined interface{ Unwrap() []error }
+	switch {
+	case errors.As(err, &joined):
+		for _, one := range joined.Unwrap() {
+			all = append(all, problemOf("error", one))
+		}
+		return cfg, all, nil
+	case err != nil:
+		return cfg, nil, err
+	case cfg.Source() == "":
+		return cfg, nil, fmt.Errorf("there is no %s here; name a file, or write one with `weir init`", config.DefaultFile)
+	}
+	if _, err := cfg.Compile(nil); err != nil {
+		all = append(all, configProblem{Severity: "error", Where: cfg.Source(), Problem: err.Error()})
+	}
+	for _, doubt := range cfg.Doubts() {
+		all = append(all, problemOf("warning", doubt))
+	}
+	return cfg, all, nil
+}
+
+func problemOf(severity string, err error) configProblem {
+	if p, ok := errors.AsType[*config.Problem](err); ok {
+		return configProblem{severity, p.Where, p.Key, p.What}
+	}
+	return configProblem{Severity: severity, Problem: err.Error()}
+}
+
+func printProblems(env *cli.Env, cfg config.Config, all []configProblem, asJSON bool) error {
+	mistakes := 0
+	for _, p := range all {
+		if p.Severity == "error" {
+			mistakes++
+		}
+		if asJSON {
+			if err := cli.PrintDocument(env.Out, p); err != nil {
+				return err
+			}
+			continue
+		}
+		text := (&config.Problem{Where: p.Where, Key: p.Key, What: p.Problem}).Error()
+		if _, err := fmt.Fprintf(env.Out, "%s: %s\n", p.Severity, text); err != nil {
+			return err
+		}
+	}
+	if mistakes > 0 {
+		fmt.Fprintf(env.Err, "mistakes: %d\n", mistakes)
+		return cli.Printed()
+	}
+	fmt.Fprintf(env.Err, "%s has no mistake; entries: %d, models: %d, agents: %d, warnings: %d\n",
+		cfg.Source(), len(cfg.Policy.Allowlist), len(cfg.Models), len(cfg.Agents), len(all))
+	return nil
+}

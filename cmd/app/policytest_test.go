@@ -1,0 +1,129 @@
+package app
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/cmd/cli"
+	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/table"
+)
+
+const tested = `listen: 127.0.0.1:0
+log: {durability: process}
+policy:
+  allowlist:
+  - {name: orders, url_prefix: "https://api.example.com/orders", methods: [GET, POST], headers: {Authorization: "Bearer ${secret:ORDERS}"}}
+  - {name: pins, url_prefix: "https://pins.example.com/", methods: [POST], body: {pin: "${secret:PIN}"}}
+`
+
+// TestPolicyTest tests one policy by its file and in force on a node.
+func TestPolicyTest(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "weir.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(tested), 0o600))
+	s := &site{file: file, said: &capture.Buffer{}}
+	s.start(t, false)
+	const denied, allowed = "- deny: ", "- allow: "
+	const orders, pins = "https://api.example.com/orders\n", "https://pins.example.com/\n"
+	type testCase struct {
+		cases string
+		code  int
+		want  string // of the last line
+		local bool   // it takes a configuration, and no server
+	}
+	table.Run(t, map[string]testCase{
+		"allowed":              {allowed + "GET " + orders, cli.ExitOK, "PASS FILE:1 allow GET https://api.example.com/orders: allowed by orders", false},
+		"a method in any case": {allowed + "get " + orders, cli.ExitOK, "PASS FILE:1 allow GET", false},
+		"by its entry":         {allowed + "GET " + orders + "  by: orders\n  key: orders", cli.ExitOK, "PASS", false},
+		"by another":           {allowed + "GET " + orders + "  by: pins", cli.ExitFailed, "FAIL FILE:1 allow GET https://api.example.com/orders by pins: allowed by orders", false},
+		"under another's name": {allowed + "GET " + orders + "  key: pins", cli.ExitFailed, "to allow it, set allowlist_key to orders", false},
+		"a body":               {allowed + "POST " + pins + "  body: {n: 1.5, list: [a, null]}", cli.ExitOK, "PASS", false},
+		"no body":              {allowed + "POST " + pins, cli.ExitFailed, "DENY_BODY", false},
+		"a header":             {denied + "GET " + orders + "  headers: {authorization: mine}\n  because: DENY_HEADER", cli.ExitOK, "PASS", false},
+		"denied":               {denied + "PUT " + orders + "  because: DENY_METHOD", cli.ExitOK, "PASS FILE:1 deny PUT https://api.example.com/orders: denied by orders, DENY_METHOD: ", false},
+		"for another reason":   {denied + "PUT " + orders + "  because: DENY_PATH", cli.ExitFailed, "because DENY_PATH: denied by orders, DENY_METHOD", false},
+		"denied, but allowed":  {denied + "GET " + orders, cli.ExitFailed, "FAIL FILE:1 deny GET https://api.example.com/orders: allowed by orders", false},
+		"allowed, but denied":  {allowed + "GET https://other.example/", cli.ExitFailed, "to allow it, add an entry with url_prefix https://other.example/, or add other.example to policy.allowed_hosts", false},
+		"the last of three":    {"# why\n" + allowed + "GET " + orders + "\n" + denied + "PUT " + orders + "- {deny: GET " + strings.TrimSpace(orders) + "}\n", cli.ExitFailed, "FAIL FILE:5 ", false},
+		"only some entries":    {denied + "GET " + orders + "  entries: [pins]\n  because: DENY_HOST", cli.ExitOK, "PASS", true},
+	}, func(t *testing.T, tt testCase) {
+		cases := filepath.Join(t.TempDir(), "cases.yaml")
+		require.NoError(t, os.WriteFile(cases, []byte(tt.cases), 0o600))
+		for _, where := range [][]string{{"--config", file}, {"--server", s.URL()}} {
+			args := append([]string{"policy", "test", cases}, where...)
+			code, out, errs := command(t, args...)
+			if tt.local && where[0] == "--server" {
+				require.Equal(t, cli.ExitUsage, code)
+				require.Contains(t, errs, "only for a local configuration")
+				continue
+			}
+			require.Equal(t, tt.code, code, errs)
+			lines := strings.Split(strings.TrimSpace(out), "\n")
+			require.Contains(t, lines[len(lines)-1], strings.ReplaceAll(tt.want, "FILE", cases))
+			require.Contains(t, errs, " cases: ")
+			_, out, _ = command(t, append(args, "--json")...)
+			for line := range strings.Lines(out) {
+				var doc struct {
+					Pass *bool `json:"pass"`
+				}
+				require.NoError(t, json.Unmarshal([]byte(line), &doc))
+				require.NotNil(t, doc.Pass)
+			}
+		}
+	})
+}
+
+// TestBadCases: every mistake in a file is reported with its line, and nothing is decided.
+func TestBadCases(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "weir.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(tested), 0o600))
+	run := func(cases string) (out, errs string) {
+		name := filepath.Join(t.TempDir(), "c.yaml")
+		require.NoError(t, os.WriteFile(name, []byte(cases), 0o600))
+		code, out, errs := command(t, "policy", "test", "--config", file, name)
+		require.Equal(t, cli.ExitUsage, code, errs)
+		return out, errs
+	}
+	out, errs := run(`- allow: GET https://a.example/
+- allow: GET https://a.example/
+  deny: GET https://a.example/
+- allow: https://a.example/
+- deny: GET https://a.example/
+  becuase: DENY_HOST
+  nonsense: 1
+- deny: GET https://a.example/
+  because: DENY_NO
+- {allow: GET https://a.example/, because: DENY_HOST}
+- seven
+- key: orders
+- allow: GET https://a.example/
+  key: 7
+  headers: {a: 1}
+  entries: []
+`)
+	assert.Empty(t, out)
+	for _, want := range []string{
+		":2: give one of allow and deny", ":4: allow: write a method and a URL", ":5: becuase: unknown key; did you mean because?", ":5: nonsense: unknown key; a case has allow, ",
+		`:8: because: "DENY_NO" is not the code of a denial; the codes are DENY_KEY_UNKNOWN`, ":10: because: only for deny", ":11: it is not a case", ":12: give one of allow and deny",
+		":13: key: write a text", ":13: headers: the value of a is not a text", ":13: entries: write a list",
+	} {
+		assert.Contains(t, errs, want)
+	}
+	assert.NotContains(t, errs, ":1:")
+	for cases, want := range map[string]string{
+		"": "not a list of cases", "a: b": "not a list of cases", "[]": "not a list of cases", `{"id":"x"}`: "not a list of cases", "- a: [": ":1: it is not YAML",
+	} {
+		_, errs := run(cases)
+		assert.Contains(t, errs, want, cases)
+	}
+}

@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"weir/client"
+	"weir/schemas"
+)
+
+// outputFlags say how `weir exec` prints an answer.
+type outputFlags struct {
+	include bool
+	output  string
+}
+
+func (f *outputFlags) register(flags *pflag.FlagSet) {
+	flags.BoolVarP(&f.include, "include", "i", false, "print the status and the headers of the answer before its body")
+	flags.StringVarP(&f.output, "output", "o", "", "write the answer to this `FILE`, if the call succeeds")
+}
+
+// check refuses flags that do not go together, and a file that cannot be written, before the call is made.
+func (f *outputFlags) check(asJSON bool) error {
+	if asJSON && (f.include || f.output != "") {
+		return usageError{errors.New("--json prints one document with status, headers and body; leave out -i and -o")}
+	}
+	if f.output == "" || f.output == "-" {
+		return nil
+	}
+	info, missing := os.Stat(f.output)
+	if missing == nil && !info.IsDir() && !info.Mode().IsRegular() { // a pipe takes one writer
+		return nil
+	}
+	file, err := os.OpenFile(f.output, os.O_WRONLY|os.O_CREATE, newFile)
+	if err != nil {
+		return usageError{fmt.Errorf("-o: %w", err)}
+	}
+	err = file.Close()
+	if missing != nil { // a call that fails leaves no file
+		err = errors.Join(err, os.Remove(f.output))
+	}
+	return err
+}
+
+// newFile are the permissions of a new file, of which the umask takes some.
+const newFile = 0o666
+
+// execAnswer is the answer to POST /v1/execute: an outcome, an error of the executor or a problem.
+type execAnswer struct {
+	schemas.ExecuteOutcome
+
+	Error  *schemas.ExecuteFault `json:"error"`
+	Title  string                `json:"title"`
+	Detail string                `json:"detail"`
+	Code   schemas.Code          `json:"code"`
+}
+
+// show prints the answer: the target's body on Out, all else on Err.
+func (f *outputFlags) show(c *api, resp *http.Response) error {
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return fmt.Errorf("the answer was cut off: %w", err)
+	}
+	var a execAnswer
+	if err := json.Unmarshal(data, &a); err != nil {
+		return fmt.Errorf("the server answered %s with something that is not JSON; is it a Weir?", resp.Status)
+	}
+	if c.asJSON {
+		fmt.Fprintf(c.Out, "%s\n", strings.TrimSpace(string(data)))
+	}
+	id := resp.Header.Get("Weir-Action-Id")
+	switch {
+	case a.Error != nil:
+		return f.failed(c, resp, a.Error, id)
+	case resp.StatusCode >= http.StatusBadRequest:
+		fmt.Fprintf(c.Err, "weir: %s\n", coded(cmp.Or(a.Detail, a.Title), a.Code))
+		if id != "" {
+			fmt.Fprintf(c.Err, "action %s\n", id)
+		}
+		return exitError{code: exitOf(a.Code)}
+	case resp.StatusCode == http.StatusAccepted:
+		fmt.Fprintf(c.Err, "accepted as %s; follow it with: weir tail actions %s\n", id, id)
+		return nil
+	}
+	if !c.asJSON {
+		if err := f.print(c, a.ExecuteOutcome); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(c.Err, "status %d, action %s\n", a.Status, id)
+	return nil
+}
+
+// print writes the answer of a call that succeeded: to a terminal with unsafe characters escaped, and to a pipe or a
+// file as it came.
+func (f *outputFlags) print(c *api, a schemas.ExecuteOutcome) error {
+	body, altered := targetBody(a.Body, a.Headers)
+	if altered {
+		fmt.Fprintln(c.Err, "weir: the answer holds bytes that are not UTF-8; the server stored U+FFFD in their place, so this is not what the target sent")
+	}
+	head := ""
+	if f.include {
+		head = headText(a.Status, a.Headers)
+	}
+	out := c.Out
+	switch {
+	case f.output != "" && f.output != "-":
+		return os.WriteFile(f.output, []byte(head+body), newFile)
+	case !Terminal(out):
+		out = Unescaped(out)
+	default:
+		if body = strings.ReplaceAll(body, "\r\n", "\n"); body != "" && !strings.HasSuffix(body, "\n") {
+			body += "\n"
+		}
+	}
+	_, err := io.WriteString(out, head+body)
+	return err
+}
+
+// coded is a sentence with its code.
+func coded(text string, code schemas.Code) string {
+	if code == "" {
+		return text
+	}
+	return text + " (" + string(code) + ")"
+}
+
+// headText is the status and the headers of an answer.
+func headText(status int, headers []schemas.Header) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "HTTP/1.1 %s\n", statusText(status))
+	for _, h := range headers {
+		fmt.Fprintf(&b, "%s: %s\n", h.Name, h.Value)
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+func statusText(status int) string {
+	return joined(" ", strconv.Itoa(status), http.StatusText(status))
+}
+
+// targetBody is the body that the target sent. In a document of the executor's it is JSON as it came, or a JSON string
+// that holds any other text: a string is told from a text by its length, or by its media type. Altered reports that the
+// server has replaced bytes which are not UTF-8.
+func targetBody(doc json.RawMessage, headers []schemas.Header) (body string, altered bool) {
+	var text *string
+	if string(doc) == "null" || len(doc) == 0 {
+		return "", false
+	}
+	if json.Unmarshal(doc, &text) != nil || text == nil {
+		return string(doc), false
+	}
+	length, kind := "", ""
+	for _, h := range headers {
+		switch strings.ToLower(h.Name) {
+		case "content-length":
+			length = h.Value
+		case "content-type":
+			kind, _, _ = mime.ParseMediaType(h.Value)
+		}
+	}
+	isJSON := kind == "application/json" || strings.HasSuffix(kind, "+json")
+	if length == strconv.Itoa(len(doc)) || length == "" && isJSON {
+		return string(doc), false
+	}
+	return *text, strings.ContainsRune(*text, '\uFFFD') && length != strconv.Itoa(len(*text))
+}
+
+// failed prints an error of the executor, with what the target answered.
+func (f *outputFlags) failed(c *api, resp *http.Response, e *schemas.ExecuteFault, id string) error {
+	message := e.Message
+	if e.Variant == schemas.VariantDisallowedHost {
+		message = "policy denied the call: " + message
+	}
+	fmt.Fprintf(c.Err, "weir: %s\n", coded(message, e.Code))
+	if e.Reason != "" && !strings.Contains(e.Message, e.Reason) {
+		fmt.Fprintln(c.Err, e.Reason)
+	}
+	if hint := client.TokenHint(resp, e.Code); hint != "" {
+		fmt.Fprintln(c.Err, hint)
+	}
+	if e.Status != 0 && !c.asJSON {
+		body, _ := targetBody(e.Body, e.Headers)
+		if f.include {
+			body = headText(e.Status, e.Headers) + body
+		}
+		if body != "" {
+			fmt.Fprintln(c.Err, strings.TrimSuffix(body, "\n"))
+		}
+	}
+	exit, hint := ExitFailed, ""
+	switch e.Variant {
+	case schemas.VariantDisallowedHost:
+		exit, hint = ExitDenied, "`weir policy explain` with the same method and URL says what would allow it"
+	case schemas.VariantOutcomeUnknown:
+		exit, hint = ExitUnknown, "once you know whether it took effect: weir actions resolve "+id+" --applied, or --not-applied"
+	case schemas.VariantUnsupportedPrimitive, schemas.VariantMissingArgument, schemas.VariantInvalidArgumentValue,
+		schemas.VariantInvalidMethod, schemas.VariantInvalidURL, schemas.VariantInvalidHeaderName,
+		schemas.VariantInvalidHeaderValue, schemas.VariantInvalidSchema, schemas.VariantInvalidPostcondition,
+		schemas.VariantUnsupportedPostcondition:
+		exit = ExitUsage
+	default:
+		if e.Retryable {
+			hint = "it may succeed later: repeat the command"
+		}
+	}
+	for _, line := range []string{hint, labels(" ", "", "action", id)} {
+		if line != "" {
+			fmt.Fprintln(c.Err, line)
+		}
+	}
+	return exitError{code: exit}
+}

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// terminal returns both ends of a pseudo terminal: what a program writes to the one is read from the other.
+func terminal(t *testing.T) (program, person *os.File) {
+	t.Helper()
+	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("this machine has no pseudo terminals: ", err)
+	}
+	t.Cleanup(func() { _ = person.Close() })
+	fd := int(person.Fd()) //nolint:gosec // a descriptor is an int
+	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	require.NoError(t, err)
+	program, err = os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = program.Close() })
+	return program, person
+}
+
+// TestATerminalGetsNoControlCharacters of a body, and a line end after it.
+func TestATerminalGetsNoControlCharacters(t *testing.T) {
+	t.Parallel()
+	server := "--server=" + always(t, http.StatusOK, "application/json", `{"status":200,"headers":[{"name":"a","value":"\u009b"}],"body":"\u001b[2Ja\r\nb\u009b\u202ec"}`)
+	out, person := terminal(t)
+	code := program(t.Context(), []string{"exec", "-i", "GET", "http://x/", server}, nil, Streams{In: strings.NewReader(""), Out: out, Err: io.Discard})
+	require.Equal(t, ExitOK, code)
+	lines := bufio.NewReader(person)
+	for _, want := range []string{"HTTP/1.1 200 OK", `a: \u009b`, "", `\u001b[2Ja`, `b\u009b\u202ec`} {
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, want+"\r\n", line)
+	}
+}

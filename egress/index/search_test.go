@@ -1,0 +1,214 @@
+package index_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/egress/index"
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// payloadOf is a payload of a kind with a call. Everything in it that lists must not show has the
+// word secret.
+func payloadOf(kind schemas.Kind, method, at string) string {
+	call := fmt.Sprintf(`{"method":%q,"url":"%s?key=secret#secret","headers":[{"name":"x","value":"secret"}],"body":"secret"}`, method, at)
+	switch kind { //nolint:exhaustive // the others have no call
+	case schemas.KindHTTP:
+		return call
+	case schemas.KindRun:
+		return `{"task_type":"HTTP_EXECUTE","call":` + call + `}`
+	case schemas.KindPlan:
+		return fmt.Sprintf(`{"state:env.snapshot":{"url":"secret"},"artifact:proposed.plan":{"decisions":[{"effect_ref":"secret","target_state":{"method":%q,"url":"%s?secret","params":{"a":"secret"}}},{"target_state":{}}]}}`, strings.ToLower(method), at)
+	case schemas.KindChat:
+		return `{"model":"openai/gpt-5","body":{"model":"secret"}}`
+	default:
+		return `{"description":"secret"}`
+	}
+}
+
+// claimCall accepts an action with a call. Some are sensitive, and some have a payload that is kept
+// apart.
+func (s *shop) claimCall(kind schemas.Kind, id string, which int) *ledger.State {
+	s.t.Helper()
+	at := []string{"https://Api.example.com:8443/v1/orders", "https://u:secret@api.example.com", "http://h.example/a%20b/100%_x"}[which%3]
+	payload := payloadOf(kind, []string{"GET", "POST"}[which%2], at)
+	if which%7 == 0 {
+		payload = payload[:len(payload)-1] + `,"padding":"` + strings.Repeat("secret", schemas.InlineLimit/6) + `"}`
+	}
+	a := schemas.Action{
+		ID: id, Tenant: "acme", Kind: kind, IDSource: schemas.IDRequest, Fingerprint: "f", AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(time.Minute).UTC(),
+		Principal: "tok-1", Caller: []string{"shop", "Robot.2"}[which%2], Sensitive: kind == schemas.KindChat || kind == schemas.KindRun && which%4 == 0, Payload: []byte(payload),
+	}
+	if kind == schemas.KindRun {
+		a.TaskType = "HTTP_EXECUTE"
+	}
+	st, _, err := s.led.Claim(context.Background(), a)
+	require.NoError(s.t, err)
+	return st
+}
+
+// statusOf is the last answer of the target.
+func statusOf(st *ledger.State) (status int) {
+	for _, t := range st.Attempts {
+		if t.Result != nil {
+			status = cmp.Or(t.Result.Status, status)
+		}
+	}
+	return status
+}
+
+// agentOf is the task type of a run, or the last holder of a task.
+func agentOf(st *ledger.State) string {
+	name := st.Action.TaskType
+	for _, ev := range st.Events {
+		if ev.Task != nil && ev.Task.What == schemas.TaskClaimed {
+			name = ev.Task.Agent
+		}
+	}
+	return name
+}
+
+// TestCalled: each list names the call of an action, and nothing of it that is secret, in the list
+// and in the file.
+func TestCalled(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	s.claimCall(schemas.KindHTTP, "a-http", 1)
+	s.claimCall(schemas.KindPlan, "b-plan", 2)
+	s.claimCall(schemas.KindRun, "c-run", 3)
+	s.claimCall(schemas.KindRun, "d-hidden", 4)
+	s.claimCall(schemas.KindHTTP, "e-apart", 7)
+	s.claimCall(schemas.KindPlan, "f-apart", 14)
+	chat := s.claimCall(schemas.KindChat, "g-chat", 0)
+	s.attempt(chat, "model:openai")
+	s.append(chat, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Status: 503}})
+	s.append(chat, schemas.Event{Type: schemas.EventSettled, Attempted: &schemas.Attempted{Number: 1, Status: 200}, Settled: &schemas.Settled{
+		Outcome: schemas.OutcomeSucceeded, Result: []byte(`{"completion":{"content":"secret"},"model":"openai/gpt-5-mini","usage":{"prompt_tokens":12,"completion_tokens":34,"cost_nanousd":1500000},"first_ms":41.5}`),
+	}})
+	push := s.claimCall(schemas.KindPush, "h-push", 1)
+	s.page("acme", "") // the attempt is of a later batch
+	s.attempt(push, "git")
+	want := map[string]schemas.ActionEntry{
+		"a-http":   {Called: schemas.Called{Method: "POST", Host: "api.example.com", Path: "/"}, Caller: "Robot.2"},
+		"b-plan":   {Called: schemas.Called{Method: "GET", Host: "h.example", Path: "/a%20b/100%_x", Calls: 2}, Caller: "shop"},
+		"c-run":    {Called: schemas.Called{Method: "POST", Host: "api.example.com:8443", Path: "/v1/orders"}, Caller: "Robot.2", Agent: "HTTP_EXECUTE"},
+		"d-hidden": {Caller: "shop", Agent: "HTTP_EXECUTE"},
+		"e-apart":  {Called: schemas.Called{Method: "POST", Host: "api.example.com", Path: "/"}, Caller: "Robot.2"},
+		"f-apart":  {Called: schemas.Called{Method: "GET", Host: "h.example", Path: "/a%20b/100%_x", Calls: 2}, Caller: "shop"},
+		"g-chat": {
+			Caller: "shop", HTTPStatus: 200,
+			ModelUse: schemas.ModelUse{Model: "openai/gpt-5-mini", TokensIn: 12, TokensOut: 34, CostUSD: 0.0015, TTFTMS: 41.5},
+		},
+		"h-push": {Called: schemas.Called{Method: "POST", Host: "git.example", Path: "/r.git"}, Caller: "Robot.2"},
+	}
+	page := s.page("acme", "")
+	require.Len(t, page.Items, len(want))
+	for _, it := range page.Items {
+		w := want[it.ID]
+		require.Equal(t, []any{w.Called, w.Caller, w.Agent, w.HTTPStatus, w.ModelUse}, []any{it.Called, it.Caller, it.Agent, it.HTTPStatus, it.ModelUse}, it.ID)
+	}
+	s.x.Close()
+	files, err := filepath.Glob(s.path + "*")
+	require.NoError(t, err)
+	for _, name := range files {
+		raw, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.False(t, bytes.Contains(raw, []byte("secret")), name)
+		require.True(t, bytes.Contains(raw, []byte("api.example.com")), "the calls are there")
+	}
+}
+
+// TestSearch: a text is found in all that lists show of a call, alone and with other filters.
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for i, status := range []int{200, 404, 503} {
+		st := s.claimCall(schemas.KindHTTP, fmt.Sprintf("call-%d", i), i+1)
+		s.attempt(st, "shop")
+		s.append(st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Status: status}})
+		s.settle(st, schemas.OutcomeSucceeded, "")
+	}
+	s.claimCall(schemas.KindRun, "run-1", 5)
+	s.claimCall(schemas.KindChat, "chat-1", 1)
+	task := s.claimCall(schemas.KindTask, "task-1", 2)
+	s.page("acme", "")
+	s.append(task, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{What: schemas.TaskClaimed, Holder: "tok-9"}})
+	s.append(task, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{What: schemas.TaskClaimed, Holder: "tok-9", Agent: "coder-9"}})
+	other, _, err := s.led.Claim(t.Context(), schemas.Action{
+		ID: "theirs", Tenant: "other", Kind: schemas.KindHTTP, IDSource: schemas.IDRequest, Fingerprint: "f", AcceptedAt: time.Now(), Caller: "shop",
+		Payload: []byte(payloadOf(schemas.KindHTTP, "GET", "https://api.example.com:8443/v1/orders")),
+	})
+	require.NoError(t, err)
+	s.settle(other, schemas.OutcomeSucceeded, "")
+	for query, want := range map[string][]string{
+		"q=ORDERS":                         {"call-2"},
+		"q=get api.example.com:8443/v1":    {},
+		"q=post api.example.com/":          {"call-0"},
+		"q=100%25_x":                       {"run-1", "call-1"},
+		"q=100__x":                         {},
+		"q=!":                              {},
+		"q=HTTP_EX":                        {"run-1"},
+		"q=gpt-5":                          {"chat-1"},
+		"q=robot":                          {"chat-1", "run-1", "call-2", "call-0"},
+		"q=CALL-":                          {"call-2", "call-1", "call-0"},
+		"q=all-":                           {},
+		"q=secret":                         {},
+		"q=tok-":                           {},
+		"q=example&http_status=404":        {"call-1"},
+		"q=example&until=1h":               {},
+		"q=example&since=1h&method=GET":    {"call-1"},
+		"host=API.example.com":             {"call-0"},
+		"host=example.com":                 {},
+		"host=api.example.com:8443":        {"call-2"},
+		"host=h.example&caller=shop":       {"call-1"},
+		"method=POST":                      {"run-1", "call-2", "call-0"},
+		"method=GET,POST&kind=http":        {"call-2", "call-1", "call-0"},
+		"http_status=200":                  {"call-0"},
+		"http_status=4xx,503":              {"call-2", "call-1"},
+		"http_status=1xx":                  {},
+		"caller=shop":                      {"task-1", "call-1"},
+		"caller=tok-1":                     {},
+		"agent=coder-9":                    {"task-1"},
+		"agent=tok-9":                      {},
+		"agent=HTTP_EXECUTE&status=open":   {"run-1"},
+		"status=succeeded&http_status=5xx": {"call-2"},
+	} {
+		values := strings.ReplaceAll(query, " ", "+")
+		require.Equal(t, want, s.ids(values), query)
+		count := s.page("acme", values+"&count=true").Count
+		require.EqualValues(t, len(want), count.Total, query)
+	}
+	for _, query := range []string{
+		"method=FETCH", "method=get", "method=", "http_status=99", "http_status=6xx", "http_status=x04", "http_status=404,", "http_status=4x", "http_status=4444", "host=", "caller=a/b",
+		"q=" + strings.Repeat("a", 257), "q=%ff", "q=a&q=b", "search=a",
+	} {
+		values, err := url.ParseQuery(query)
+		require.NoError(t, err)
+		_, err = index.ParseList(values, "acme", time.Now())
+		require.Error(t, err, query)
+	}
+}
+
+// TestLongPath: the path of a list has an end.
+func TestLongPath(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	_, _, err := s.led.Claim(t.Context(), schemas.Action{
+		ID: "a", Tenant: "acme", Kind: schemas.KindHTTP, IDSource: schemas.IDRequest, Fingerprint: "f", AcceptedAt: time.Now(),
+		Payload: []byte(payloadOf(schemas.KindHTTP, "GET", "https://h.example/"+strings.Repeat("é", 4000))),
+	})
+	require.NoError(t, err)
+	path := s.page("acme", "").Items[0].Path
+	require.Equal(t, "/"+strings.Repeat("é", 255), path)
+}

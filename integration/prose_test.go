@@ -1,0 +1,220 @@
+package integration_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// wordings are phrases that make a text hard to read, with the usual replacement.
+var wordings = []struct {
+	name    string
+	pattern *regexp.Regexp
+	instead string
+}{
+	{"person", regexp.MustCompile(`(?i)\b(who(ever|soever)|nobody|somebody|everybody|anybody)\b`), "name the component, the caller or the person"},
+	{"told", regexp.MustCompile(`(?i)\b(is|are|was|were|be|been|being) told\b|\b(tells?|told) of\b`), "receives, reports, logs"},
+	{"behind", regexp.MustCompile(`(?i)\bbehind (it|them|that|those|which|what|its end|the (first|last|one|end|event|record|newest))\b`), "after; behind is for a proxy"},
+	{"word", regexp.MustCompile(`(?i)\b(a|the|its|their|whose|no|first|last) word\b`), "answer, result, code, keyword"},
+	{"what", regexp.MustCompile(`(^|[.;:,(] )[Ww]hat (is|was|has|had|it|they|a|the|came|comes|goes|went|lies|stands|waits)\b`), "a noun: the result, pending actions"},
+	{"stand", regexp.MustCompile(`(?i)\b(stands?|stood) (in|on|at|there|beside|before|behind|with)\b`), "is, exists, is listed"},
+	{"lie", regexp.MustCompile(`(?i)\b(lies|lay|lie) (in|on|at|there|beside|behind|between|with)\b`), "is, is stored"},
+	{"is to", regexp.MustCompile(`(?i)\b(is|are|was|were) to (be|have|go|end|begin|come|stop|run)\b`), "must, will"},
+	{"idiom", regexp.MustCompile(`(?i)\ball the same\b|\bas good as\b|\bno sooner\b|\bfor good\b`), "anyway, like, permanently"},
+	{"come", regexp.MustCompile(`(?i)\b(came|comes?) (to|again|of (it|them|that))\b|\bbec(ame|omes?) of\b`), "is redelivered, results in, the result"},
+	{"begin anew", regexp.MustCompile(`(?i)\b(begins?|began|begun) anew\b|\bunder way\b|\bnot (yet )?begun\b`), "restarts, running, queued"},
+}
+
+// maxColumns is the width of prose in Markdown, maxCell that of a table's cell.
+const (
+	maxColumns = 100
+	maxCell    = 160
+)
+
+// proseLimits are the findings that each area may have. Lower them with the counts; never raise them.
+var proseLimits = map[string]int{"README": 0, "docs": 281, "adr": 1, "code": 96}
+
+// finding is one place to rewrite.
+type finding struct {
+	file string
+	line int
+	text string
+	why  string
+}
+
+func (f finding) String() string { return fmt.Sprintf("%s:%d: %q: %s", f.file, f.line, f.text, f.why) }
+
+// TestProse limits unclear phrases in comments, messages and Markdown, and the width of Markdown.
+func TestProse(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs("..")
+	require.NoError(t, err)
+	out, err := exec.Command("git", "-C", root, "ls-files", "-z", "*.go", "*.md").Output()
+	require.NoError(t, err)
+	found, files := make(map[string][]finding), make(map[string]int)
+	for name := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
+		area := areaOf(name)
+		if area == "" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if os.IsNotExist(err) { // removed, and not committed yet
+			continue
+		}
+		require.NoError(t, err)
+		files[area]++
+		if area == "code" {
+			found[area] = append(found[area], inGo(t, name, text)...)
+		} else {
+			found[area] = append(found[area], inMarkdown(name, string(text))...)
+		}
+	}
+	for area, limit := range proseLimits {
+		require.Positive(t, files[area], "no files of %s", area)
+		t.Logf("%s: %d findings, limit %d", area, len(found[area]), limit)
+		if len(found[area]) <= limit {
+			continue
+		}
+		t.Errorf("%s: %d findings and not at most %d; rewrite the newest of these:", area, len(found[area]), limit)
+		for _, f := range found[area] {
+			t.Error(f)
+		}
+	}
+}
+
+// areaOf is the area whose limit covers a file; empty: none does.
+func areaOf(name string) string {
+	switch {
+	case name == "README.md":
+		return "README"
+	case strings.HasPrefix(name, "docs/adr/"):
+		return "adr"
+	case strings.HasPrefix(name, "docs/") && strings.HasSuffix(name, ".md"):
+		return "docs"
+	case !strings.HasSuffix(name, ".go"), strings.HasSuffix(name, "_test.go"), strings.HasPrefix(name, "integration/"),
+		strings.HasPrefix(name, "internal/weirtest/"), strings.Contains(name, "testdata/"):
+		return ""
+	}
+	return "code"
+}
+
+// inGo checks the comments and the string literals of a Go file.
+func inGo(t *testing.T, name string, text []byte) (found []finding) {
+	t.Helper()
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
+	require.NoError(t, err)
+	for _, group := range file.Comments {
+		found = append(found, phrases(name, fset.Position(group.Pos()).Line, group.Text())...)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING && strings.Contains(lit.Value, " ") {
+			found = append(found, phrases(name, fset.Position(lit.Pos()).Line, strings.Trim(lit.Value, "`\""))...)
+		}
+		return true
+	})
+	return found
+}
+
+// inMarkdown checks a page's prose, and its width outside code blocks.
+func inMarkdown(name, text string) (found []finding) {
+	found = phrases(name, 1, text)
+	code := false
+	for i, line := range strings.Split(text, "\n") {
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			code = !code
+			continue
+		}
+		if code || strings.HasPrefix(line, "    ") || strings.HasPrefix(strings.TrimSpace(line), "<") {
+			continue
+		}
+		if strings.HasPrefix(line, "|") {
+			for cell := range strings.SplitSeq(line, "|") {
+				if n := utf8.RuneCountInString(strings.TrimSpace(cell)); n > maxCell {
+					found = append(found, finding{name, i + 1, short(strings.TrimSpace(cell)), fmt.Sprintf("a cell of %d characters; write one phrase, and the rest below the table", n)})
+				}
+			}
+			continue
+		}
+		if n := utf8.RuneCountInString(line); n > maxColumns && breakable(line) {
+			found = append(found, finding{name, i + 1, short(line), fmt.Sprintf("%d columns; wrap at %d", n, maxColumns)})
+		}
+	}
+	return found
+}
+
+// breakable reports whether a line has a space at which it could be wrapped.
+func breakable(line string) bool {
+	line = strings.TrimLeft(line, " -*>#")
+	return strings.Contains(line, " ") && !strings.HasPrefix(line, "[") && !strings.HasPrefix(line, "!")
+}
+
+// phrases finds the wordings in a text that starts at a line. A phrase may continue on the next line.
+func phrases(name string, line int, text string) (found []finding) {
+	flat := strings.ReplaceAll(text, "\n", " ")
+	for _, w := range wordings {
+		for _, at := range w.pattern.FindAllStringIndex(flat, -1) {
+			phrase := strings.TrimLeft(flat[at[0]:at[1]], ".;:,( ")
+			found = append(found, finding{name, line + strings.Count(text[:at[1]-len(phrase)], "\n"), phrase, w.instead})
+		}
+	}
+	return found
+}
+
+// short is the beginning of a text.
+func short(s string) string {
+	if r := []rune(s); len(r) > 60 {
+		return string(r[:60]) + "…"
+	}
+	return s
+}
+
+// TestProseFindings shows what the check finds, and that it leaves plain sentences alone.
+func TestProseFindings(t *testing.T) {
+	t.Parallel()
+	const go1, row = "package x\n\n", "| a | b |\n|---|---|\n| x | "
+	for _, tc := range []struct {
+		file, text string
+		line       int // of the only finding; 0: there is none
+	}{
+		{"a.go", go1 + "// Close is called by whoever has it.\nvar x int\n", 3},
+		{"a.go", go1 + "// Close ends the stream, and the caller is\n// told.\nvar x int\n", 3},
+		{"a.go", go1 + "var x = \"the message comes again\"\n", 3},
+		{"a.go", go1 + "var x = 1 // nobody reads it\n", 3},
+		{"a.go", go1 + "var nobody = \"nobody\"\n", 0},
+		{"a.go", go1 + "// Close ends the stream after the last event.\nvar x = \"no server answers; start one\"\n", 0},
+		{"a.md", "# T\n\nThe worker sends it.\nWhat is left is sent later.\n", 4},
+		{"a.md", "The run is to be stopped.\n", 1},
+		{"a.md", "It is called behind\nit.\n", 1},
+		{"a.md", "A service behind a proxy.\n", 0},
+		{"a.md", strings.Repeat("word ", 25) + "\n", 1},
+		{"a.md", "```\n" + strings.Repeat("word ", 25) + "\n```\n", 0},
+		{"a.md", "https://example.com/" + strings.Repeat("x", 100) + "\n", 0},
+		{"a.md", row + strings.Repeat("word ", 20) + " |\n", 0},
+		{"a.md", row + strings.Repeat("word ", 40) + " |\n", 3},
+	} {
+		var got []finding
+		if strings.HasSuffix(tc.file, ".go") {
+			got = inGo(t, tc.file, []byte(tc.text))
+		} else {
+			got = inMarkdown(tc.file, tc.text)
+		}
+		if tc.line == 0 {
+			require.Empty(t, got, tc.text)
+			continue
+		}
+		require.Len(t, got, 1, tc.text)
+		require.Equal(t, tc.line, got[0].line, tc.text)
+		require.NotEmpty(t, got[0].why)
+	}
+}

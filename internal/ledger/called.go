@@ -1,0 +1,95 @@
+package ledger
+
+import (
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+
+	"weir/internal/policy/callurl"
+	"weir/schemas"
+)
+
+// Called is the call of an action, without query, fragment and user information. It is empty for
+// a sensitive action, and for one that has no call of its own or has not made it yet.
+func (s *State) Called() schemas.Called {
+	switch {
+	case s.Action.Sensitive:
+		return schemas.Called{}
+	case s.Action.Called != nil:
+		return *s.Action.Called
+	case len(s.Attempts) > 0 && Remote(s.Kind):
+		return CallOf(s.Attempts[0].Method, s.Attempts[0].URL)
+	}
+	if c := CalledIn(s.Action, string(s.Action.Payload)); c != nil {
+		return *c
+	}
+	return schemas.Called{}
+}
+
+// Remote reports whether only the attempts of a kind name its call: the payload names a repository.
+func Remote(kind schemas.Kind) bool { return kind == schemas.KindPush || kind == schemas.KindRepo }
+
+// CalledIn is the call in a payload; nil: it has none, or the action is sensitive.
+func CalledIn(a schemas.Action, payload string) *schemas.Called {
+	if a.Sensitive {
+		return nil
+	}
+	var call, plan gjson.Result
+	switch doc := gjson.Parse(payload); a.Kind { //nolint:exhaustive // the others have no call of their own
+	case schemas.KindHTTP:
+		call = doc
+	case schemas.KindPlan:
+		plan = doc
+	case schemas.KindRun:
+		call, plan = doc.Get("call"), doc.Get("plan")
+	}
+	if plan.Exists() {
+		return firstOf(plan.Get(`artifact:proposed\.plan.decisions`))
+	}
+	c := CallOf(call.Get("method").Str, call.Get("url").Str)
+	if c == (schemas.Called{}) {
+		return nil
+	}
+	return &c
+}
+
+// firstOf is the first call of a plan, and the number of its calls.
+func firstOf(decisions gjson.Result) *schemas.Called {
+	n := int(decisions.Get("#").Int())
+	if n == 0 {
+		return nil
+	}
+	target := decisions.Get("0.target_state")
+	method := target.Get("method")
+	name := strings.ToUpper(method.String())
+	if !method.Exists() || method.Type == gjson.Null {
+		name = http.MethodGet
+	}
+	c := CallOf(name, target.Get("url").Str)
+	c.Calls = n
+	return &c
+}
+
+// longestPath is the number of bytes of a path that lists show.
+const longestPath = 512
+
+// CallOf is a call by its method and URL. A method that is never sent, and a URL without a host,
+// are left out.
+func CallOf(method, url string) schemas.Called {
+	var c schemas.Called
+	if schemas.KnownMethod(method) {
+		c.Method = method
+	}
+	if c.Host, c.Path = callurl.Place(url); c.Host == "" {
+		c.Path = ""
+	}
+	if len(c.Path) > longestPath {
+		c.Path = c.Path[:longestPath]
+		for !utf8.ValidString(c.Path) && len(c.Path) > longestPath-utf8.UTFMax {
+			c.Path = c.Path[:len(c.Path)-1]
+		}
+	}
+	return c
+}
