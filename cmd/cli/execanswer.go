@@ -152,7 +152,7 @@ func statusText(status int) string {
 }
 
 // targetBody is the body that the target sent. In a document of the executor's it is JSON as it came, or a JSON string
-// that holds any other text: a string is told from a text by its length, or by its media type. Altered reports that the
+// that holds any other text. The length of the body, or else its media type, decides which. Altered reports that the
 // server has replaced bytes which are not UTF-8.
 func targetBody(doc json.RawMessage, headers []schemas.Header) (body string, altered bool) {
 	var text *string

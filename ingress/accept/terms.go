@@ -45,7 +45,7 @@ func priority(h http.Header) (schemas.Priority, error) {
 	}
 }
 
-// begin reads when an action is to begin at the earliest: Weir-Delay, a duration such as 30s,
+// begin reads the earliest beginning of an action: Weir-Delay, a duration such as 30s,
 // or Weir-Not-Before, an instant of RFC 3339. Neither is the zero time: at once.
 func begin(h http.Header, now time.Time) (time.Time, error) {
 	delays, instants := h.Values(schemas.HeaderDelay), h.Values(schemas.HeaderNotBefore)
