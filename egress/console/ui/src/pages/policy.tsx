@@ -181,7 +181,7 @@ function One({ d }: { d: Denial }) {
       <summary>
         <strong>{d.times}×</strong> <code>{d.code}</code> {[d.method, d.last.entry && "by " + d.last.entry].filter(Boolean).join(" ")}
       </summary>
-      {open && <Suggested id={d.last.action_id} />}
+      {open && <Suggested id={d.last.action_id} code={d.code} />}
       <p>
         Last <Time at={d.last.time} />: <a href={link("actions", d.last.action_id)}>{d.last.action_id}</a>
       </p>
@@ -189,16 +189,29 @@ function One({ d }: { d: Denial }) {
   );
 }
 
+interface Call {
+  method?: string;
+  url?: string;
+  allowlist_key?: string;
+}
+
 /** An entry that would let the newest of such calls pass, as narrow as can be. Whether it should is
  * for a person. Evidence does not say where a call was to go; its action does. */
-function Suggested({ id }: { id: string }) {
-  const asked = useLive<{ payload: { method?: string; url?: string; call?: { method?: string; url?: string } } }>(`/v1/actions/${encodeURIComponent(id)}/payload`, 0);
+function Suggested({ id, code }: { id: string; code: string }) {
+  const asked = useLive<{ payload: Call & { call?: Call } }>(`/v1/actions/${encodeURIComponent(id)}/payload`, 0);
   const call = asked.data?.payload.call ?? asked.data?.payload;
   if (asked.loading) return <p class="dim">Loading…</p>;
-  const text = suggestion(call?.method ?? "", call?.url ?? "");
+  const named = call?.allowlist_key ?? "";
+  const missing = code === "DENY_KEY_UNKNOWN";
+  const text = suggestion(call?.method ?? "", call?.url ?? "", missing ? named : "");
   if (!text) return <p class="dim">No entry would help: the call itself is wrong, or its action does not say where it was to go.</p>;
   return (
     <>
+      {named && !missing && (
+        <p>
+          The call names the entry <strong>{named}</strong>, and no other entry decides about it. Change that entry, or let the call name the new one in <code>allowlist_key</code>.
+        </p>
+      )}
       <p>If this call should be allowed, this entry is the narrowest that fits:</p>
       <Code value={text} />
       <Copy label="Copy" text={() => text} />
@@ -206,7 +219,7 @@ function Suggested({ id }: { id: string }) {
   );
 }
 
-export function suggestion(method: string, url: string): string {
+export function suggestion(method: string, url: string, named: string): string {
   let u: URL;
   try {
     u = new URL(url);
@@ -215,7 +228,7 @@ export function suggestion(method: string, url: string): string {
   }
   if (!/^https?:$/.test(u.protocol) || u.username || u.password) return "";
   const loopback = /^(localhost|127\.|\[::1\])/.test(u.hostname);
-  const name = u.hostname.replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+  const name = /^[A-Za-z0-9._:-]{1,128}$/.test(named) ? named : u.hostname.replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
   return (
     `- name: ${name}\n  url_prefix: ${u.protocol}//${u.host}${u.pathname}\n  methods: [${method || "GET"}]\n` + (loopback ? "  network: loopback\n" : "  network: public\n")
   );
