@@ -24,13 +24,10 @@ import (
 //go:embed console/flow-wide-*.png console/action-wide-*.png console/policy-wide-*.png console/tasks-wide-*.png
 var files embed.FS
 
-// index is the page that links to every other one. Its headings and links are the navigation.
-const index = "index.md"
-
 var markdown = goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 
 // Site returns the files of the site by name, such as how-to/operate.html. A link to a file outside
-// of docs, or to a picture that the site lacks, becomes its text.
+// of docs becomes its text and the file's name.
 func Site() (map[string][]byte, error) {
 	layout, err := template.ParseFS(files, "site/page.html")
 	if err != nil {
@@ -76,27 +73,20 @@ type section struct {
 
 type link struct{ Page, Title string }
 
-// contents reads the navigation from the index.
+// contents reads the navigation from the index, which links to every page.
 func contents() ([]section, error) {
-	source, err := fs.ReadFile(files, index)
+	source, err := fs.ReadFile(files, "index.md")
 	if err != nil {
 		return nil, err
 	}
 	var sections []section
 	err = ast.Walk(parse(source), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if !entering {
-			return ast.WalkContinue, nil
+		if h, ok := n.(*ast.Heading); ok && entering && h.Level == 2 {
+			sections = append(sections, section{Title: words(h, source)})
 		}
-		switch n := n.(type) {
-		case *ast.Heading:
-			if n.Level == 2 {
-				sections = append(sections, section{Title: words(n, source)})
-			}
-		case *ast.Link:
-			if to, _, _ := strings.Cut(string(n.Destination), "#"); len(sections) > 0 && exists(to) {
-				s := &sections[len(sections)-1]
-				s.Links = append(s.Links, link{Page: htmlName(to), Title: words(n, source)})
-			}
+		if a, ok := n.(*ast.Link); ok && entering && len(sections) > 0 {
+			s := &sections[len(sections)-1]
+			s.Links = append(s.Links, link{Page: htmlName(string(a.Destination)), Title: words(a, source)})
 		}
 		return ast.WalkContinue, nil
 	})
@@ -106,49 +96,42 @@ func contents() ([]section, error) {
 // page renders one Markdown file inside the layout.
 func page(layout *template.Template, sections []section, name string, source []byte) ([]byte, error) {
 	doc := parse(source)
-	title := strings.TrimSuffix(path.Base(name), ".md")
-	err := ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if !entering {
-			return ast.WalkContinue, nil
-		}
-		switch n := n.(type) {
-		case *ast.Heading:
-			if n.Level == 1 {
-				title = words(n, source)
-			}
-		case *ast.Link:
-			n.Destination = []byte(target(name, string(n.Destination)))
+	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // fails if this function does
+		if a, ok := n.(*ast.Link); ok && entering {
+			a.Destination = []byte(target(name, string(a.Destination)))
 		}
 		return ast.WalkContinue, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	var body bytes.Buffer
+	var body, out bytes.Buffer
 	if err := markdown.Renderer().Render(&body, source, doc); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	up := strings.Repeat("../", strings.Count(name, "/"))
-	if up == "" {
-		up = "./"
+	title := ""
+	if h, ok := doc.FirstChild().(*ast.Heading); ok {
+		title = words(h, source)
 	}
-	var out bytes.Buffer
-	err = layout.ExecuteTemplate(&out, "page.html", map[string]any{
-		"Title": title, "Up": up, "Page": htmlName(name), "Sections": sections,
+	err := layout.ExecuteTemplate(&out, "page.html", map[string]any{
+		"Title": title, "Up": "./" + strings.Repeat("../", strings.Count(name, "/")), "Page": htmlName(name), "Sections": sections,
 		"Body": template.HTML(shape(body.String())), //nolint:gosec // the text is this repository's own, and raw HTML in it is dropped
 	})
 	return out.Bytes(), err
 }
 
 var (
-	outside = regexp.MustCompile(`(?s)<a href="">(.*?)</a>`)
+	outside = regexp.MustCompile(`(?s)<a href="/([^"]*)">(.*?)</a>`)
 	picture = regexp.MustCompile(`<img src="([^"]+)-light\.png"[^>]*>`)
 )
 
 // shape lets wide tables and code scroll by keyboard, and shows the dark form of a picture in dark
 // mode.
 func shape(html string) string {
-	html = outside.ReplaceAllString(html, "$1")
+	html = outside.ReplaceAllStringFunc(html, func(a string) string {
+		m := outside.FindStringSubmatch(a)
+		if strings.Contains(m[2], m[1]) {
+			return m[2]
+		}
+		return m[2] + " (<code>" + m[1] + "</code>)"
+	})
 	html = picture.ReplaceAllString(html, `<picture><source media="(prefers-color-scheme: dark)" srcset="$1-dark.png">$0</picture>`)
 	return strings.NewReplacer(
 		"<!-- raw HTML omitted -->\n", "", // comments: the test of the site finds other HTML
@@ -157,32 +140,20 @@ func shape(html string) string {
 	).Replace(html)
 }
 
-// target returns the address of a link's target within the site: empty if it is outside of it.
+// target returns the address of a link's target within the site: the file's path in the repository
+// after a slash, if it is outside of docs.
 func target(from, to string) string {
 	file, anchor, found := strings.Cut(to, "#")
 	if strings.Contains(to, "://") || file == "" {
 		return to
 	}
-	if !exists(path.Join(path.Dir(from), file)) {
-		return ""
+	if at := path.Join("docs", path.Dir(from), file); !strings.HasPrefix(at, "docs/") {
+		return "/" + at
 	}
 	if found {
 		anchor = "#" + anchor
 	}
 	return htmlName(file) + anchor
-}
-
-// HTML renders a Markdown file on its own, with the anchors that its headings have in the site and on
-// GitHub.
-func HTML(source []byte) ([]byte, error) {
-	var b bytes.Buffer
-	err := markdown.Renderer().Render(&b, source, parse(source))
-	return b.Bytes(), err
-}
-
-func exists(name string) bool {
-	info, err := fs.Stat(files, path.Clean(name))
-	return err == nil && !info.IsDir()
 }
 
 func htmlName(name string) string {

@@ -1,6 +1,7 @@
-package docs_test
+package docs
 
 import (
+	"bytes"
 	"io/fs"
 	"os"
 	"path"
@@ -11,8 +12,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"weir/docs"
 )
 
 var (
@@ -25,7 +24,7 @@ func anchors(t *testing.T, name string, html []byte) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
 	for _, m := range ids.FindAllSubmatch(html, -1) {
-		assert.False(t, found[string(m[1])], "%s: the id %s stands twice", name, m[1])
+		assert.False(t, found[string(m[1])], "%s: the id %s is there twice", name, m[1])
 		found[string(m[1])] = true
 	}
 	return found
@@ -80,8 +79,9 @@ func render(t *testing.T, name string) []byte {
 	t.Helper()
 	source, err := os.ReadFile(filepath.Clean(name))
 	require.NoError(t, err)
-	html, err := docs.HTML(source)
-	require.NoError(t, err)
+	var b bytes.Buffer
+	require.NoError(t, markdown.Renderer().Render(&b, source, parse(source)))
+	html := b.Bytes()
 	if name != "../README.md" { // GitHub alone shows that one
 		require.LessOrEqual(t, strings.Count(string(html), "raw HTML omitted"), strings.Count(string(source), "<!--"), "%s: use Markdown, not HTML", name)
 	}
@@ -104,7 +104,7 @@ func links(t *testing.T, name string) []string {
 // refers to is in the site.
 func TestSite(t *testing.T) {
 	t.Parallel()
-	site, err := docs.Site()
+	site, err := Site()
 	require.NoError(t, err)
 	index, ok := site["index.html"]
 	require.True(t, ok)
@@ -120,8 +120,13 @@ func TestSite(t *testing.T) {
 			assert.Equal(t, 1, strings.Count(navigation, `"./`+name+`"`), "docs/index.md must link to %s", name)
 		}
 		assert.NotRegexp(t, `<script|<style|style=| on[a-z]+=`, string(html), "%s: the browser would not run it", name)
+		assert.NotContains(t, string(html), "<title> ·", "%s: begin with the title", name)
 		assert.Equal(t, 1, strings.Count(string(html), "<h1"), "%s: headings of the first level", name)
-		for _, m := range references.FindAllStringSubmatch(string(html), -1) {
+		text := string(html)
+		if name != "index.html" { // all have the same navigation
+			text, _, _ = strings.Cut(text, "<nav")
+		}
+		for _, m := range references.FindAllStringSubmatch(text, -1) {
 			file, anchor, _ := strings.Cut(m[1], "#")
 			if strings.Contains(file, ":") { // another site
 				continue

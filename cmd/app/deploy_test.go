@@ -246,3 +246,25 @@ func TestTheImageServesOthersWithTokens(t *testing.T) {
 		assert.Contains(t, string(source), "\nvar "+strings.Join(set, ", ")+" string ")
 	}
 }
+
+// TestTheChartsConfigurationIsValid: the nodes of the Helm chart start with its default values.
+func TestTheChartsConfigurationIsValid(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"values.yaml", "values-cluster.yaml"} {
+		raw, err := os.ReadFile(filepath.Join(deploy, "helm", "weir", file))
+		require.NoError(t, err)
+		var values struct {
+			Config yaml.MapSlice `yaml:"config"`
+		}
+		require.NoError(t, yaml.Unmarshal(raw, &values))
+		require.NotEmpty(t, values.Config)
+		text, err := yaml.Marshal(values.Config)
+		require.NoError(t, err)
+		nats := ""
+		if file == "values-cluster.yaml" {
+			nats = "nats: {url: tls://nats:4222}\n"
+		}
+		_, err = config.Parse(file, []byte("listen: 0.0.0.0:8092\nauth: {mode: tokens}\n"+nats+string(text)), nil, nil)
+		require.NoError(t, err)
+	}
+}

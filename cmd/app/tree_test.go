@@ -110,7 +110,7 @@ func exampleArgs(line string) (args []string, ok bool) {
 			quote, any = r, true
 		case r == ' ' || r == '\n':
 			flush()
-		case strings.ContainsRune("|>)#;", r) && !any || r == ')':
+		case strings.ContainsRune("|<>)#;", r) && !any || r == ')':
 			flush()
 			return args, quote == 0
 		default:

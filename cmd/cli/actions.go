@@ -47,7 +47,7 @@ func filterFlags() [][2]string {
 		{"code", "only actions with this code, such as DENY_HOST"},
 		{"since", "only actions accepted since: 15m, 24h, 7d, or a time such as 2026-11-22T20:00:00Z"},
 		{"until", "only actions accepted before this time"},
-		{"tenant", "another tenant's, or * for all; for an admin of the operator's"},
+		{"tenant", "another tenant, or * for all; it needs an admin of the tenant default"},
 	}
 }
 

@@ -46,7 +46,7 @@ Exit codes:
 	}
 	cmd.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "a request header, `'Name: value'`; may be repeated")
 	cmd.Flags().StringVarP(&f.data, "data", "d", "", "the body, which must be JSON: a text, @FILE, or @- for standard input")
-	cmd.Flags().StringVar(&f.key, "key", "", "the allowlist entry to go by")
+	cmd.Flags().StringVar(&f.key, "key", "", "the entry of the policy to use (default the first that matches)")
 	cmd.Flags().StringVar(&f.schema, "response-schema", "", "a JSON Schema that the answer must satisfy: JSON, or @FILE")
 	cmd.Flags().StringVar(&f.idempotent, "idempotency-key", "", "make a repeat of this command join the same action")
 	cmd.Flags().StringVar(&f.upstream, "upstream-idempotency-key", "", "the Idempotency-Key that the target gets")

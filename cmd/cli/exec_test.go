@@ -60,6 +60,23 @@ func TestExecPrintsTheBody(t *testing.T) {
 	})
 }
 
+// TestExecAccepted: an action that begins later, or is not waited for, has a receipt.
+func TestExecAccepted(t *testing.T) {
+	t.Parallel()
+	const receipt = `{"id":"a-1","status":"accepted","duplicate":false}`
+	server := "--server=" + always(t, http.StatusAccepted, "application/json", receipt, "Weir-Action-Id", "a-1")
+	for _, args := range [][]string{{"--async"}, {"--delay", "1h", "-i"}, {"--async", "--json"}} {
+		code, out, errs := command(t, append([]string{"exec", "GET", "http://x/", server}, args...)...)
+		require.Equal(t, ExitOK, code, errs)
+		require.Equal(t, "accepted as a-1; follow it with: weir tail actions a-1\n", errs)
+		if args[len(args)-1] == "--json" {
+			require.Equal(t, receipt+"\n", out)
+		} else {
+			require.Empty(t, out)
+		}
+	}
+}
+
 // TestExecFails: each way in which a call ends that has not succeeded has a sentence and an exit code.
 func TestExecFails(t *testing.T) {
 	t.Parallel()

@@ -71,8 +71,9 @@ func (f *outputFlags) show(c *api, resp *http.Response) error {
 	if err != nil {
 		return fmt.Errorf("the answer was cut off: %w", err)
 	}
+	accepted := resp.StatusCode == http.StatusAccepted // with a receipt
 	var a execAnswer
-	if err := json.Unmarshal(data, &a); err != nil {
+	if err := json.Unmarshal(data, &a); err != nil && !(accepted && json.Valid(data)) {
 		return fmt.Errorf("the server answered %s with something that is not JSON; is it a Weir?", resp.Status)
 	}
 	if c.asJSON {
@@ -88,7 +89,7 @@ func (f *outputFlags) show(c *api, resp *http.Response) error {
 			fmt.Fprintf(c.Err, "action %s\n", id)
 		}
 		return exitError{code: exitOf(a.Code)}
-	case resp.StatusCode == http.StatusAccepted:
+	case accepted:
 		fmt.Fprintf(c.Err, "accepted as %s; follow it with: weir tail actions %s\n", id, id)
 		return nil
 	}
@@ -151,7 +152,7 @@ func statusText(status int) string {
 }
 
 // targetBody is the body that the target sent. In a document of the executor's it is JSON as it came, or a JSON string
-// that holds any other text: a string is told from a text by its length, or by its media type. Altered reports that the
+// that holds any other text. The length of the body, or else its media type, decides which. Altered reports that the
 // server has replaced bytes which are not UTF-8.
 func targetBody(doc json.RawMessage, headers []schemas.Header) (body string, altered bool) {
 	var text *string

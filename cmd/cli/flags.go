@@ -40,7 +40,7 @@ type clientFlags struct {
 }
 
 func (f *clientFlags) register(cmd *cobra.Command, env *Env) {
-	cmd.Flags().StringVar(&f.server, "server", env.serverURL(), "the Weir to talk to ($WEIR_URL)")
+	cmd.Flags().StringVar(&f.server, "server", env.serverURL(), "the URL of the Weir ($WEIR_URL)")
 	cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "a file with the token to send (default $WEIR_TOKEN)")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON, one document a line")
 }
@@ -244,7 +244,7 @@ type beginFlags struct {
 func (f *beginFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.delay, "delay", "", "begin this much later, such as 30s or 1h30m; not with --not-before")
 	flags.StringVar(&f.notBefore, "not-before", "", "begin at this time at the earliest, such as 2026-01-31T09:00:00Z")
-	flags.StringVar(&f.priority, "priority", "", "high: go before what is not and waits for a worker (default normal)")
+	flags.StringVar(&f.priority, "priority", "", "high: run before waiting actions of normal priority (default normal)")
 }
 
 // header adds the flags to a request's header. It refuses values that the server would

@@ -39,8 +39,8 @@ and each call is decided as by "policy explain". A case is an item of a YAML lis
 Other keys: by (the entry that must decide), key (the entry that the call names), headers,
 body, idempotency_key, and entries (the only ones that the token may use).
 
-The policy is that of the local configuration, or with --server the one in force on a
-running Weir, as far as the token may use it.
+The policy is the one in force on a running Weir, as far as the token may use it, or with
+--config the one of a file.
 
 Exit codes:
   0  every case passed

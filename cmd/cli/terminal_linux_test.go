@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal returns both ends of a pseudo terminal: what a program writes to the one is read from the other.
+// terminal returns both ends of a pseudo terminal: the output of the program can be read at the person's end.
 func terminal(t *testing.T) (program, person *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)

@@ -42,7 +42,7 @@ Ctrl-C; elsewhere it is printed once.`,
 	cmd.Flags().StringVar(&f.since, "since", "15m", "from then on: 15m, 24h, 7d, or an instant")
 	cmd.Flags().DurationVar(&f.every, "every", 2*time.Second, "how often it is drawn")
 	cmd.Flags().BoolVar(&f.once, "once", false, "print it once, on a terminal too")
-	cmd.Flags().StringVar(&f.tenant, "tenant", "", "another tenant's, or * for all; for an admin of the operator's")
+	cmd.Flags().StringVar(&f.tenant, "tenant", "", "another tenant, or * for all; it needs an admin of the tenant default")
 	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
 		if f.every < 200*time.Millisecond || f.every > time.Hour {
 			return usageError{fmt.Errorf("--every %s: it takes from 200ms to 1h", f.every)}

@@ -82,6 +82,7 @@ func arguments() map[string][]source {
 	return map[string][]source{
 		"actions cancel":  {actionIDs},
 		"actions redrive": {deadIDs},
+		"actions resolve": {actionIDs},
 		"actions show":    {actionIDs},
 		"chat":            {modelNames},
 		"dead show":       {deadSequences},

@@ -16,6 +16,7 @@ import (
 
 	"weir/egress/index"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/memlog"
 	"weir/schemas"
 )
 
@@ -198,6 +199,26 @@ func TestSearch(t *testing.T) {
 		_, err = index.ParseList(values, "acme", time.Now())
 		require.Error(t, err, query)
 	}
+}
+
+// TestAgentOfATask: counts by agent follow a task from one holder to the next.
+func TestAgentOfATask(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	hourAgo := func() time.Time { return time.Now().Add(-time.Hour) } // table figure has the count, and not the rows
+	s.log = memlog.New(layout, hourAgo, memlog.Hooks{})
+	s.led = ledger.New(s.log, layout, hourAgo)
+	s.restart()
+	task := s.claimCall(schemas.KindTask, "task-1", 1)
+	for _, agent := range []string{"coder-1", "coder-2"} {
+		s.page("acme", "")
+		s.append(task, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{What: schemas.TaskClaimed, Agent: agent}})
+	}
+	s.page("acme", "")
+	s.settle(task, schemas.OutcomeSucceeded, "")
+	require.EqualValues(t, 0, s.page("acme", "count=true&agent=coder-1").Count.Total)
+	require.Equal(t, map[string]uint64{"succeeded": 1}, s.page("acme", "count=true&agent=coder-2").Count.By)
+	require.Equal(t, []string{"task-1"}, s.ids("agent=coder-2"))
 }
 
 // TestLongPath: the path of a list has an end.

@@ -67,7 +67,7 @@ func TestOperations(t *testing.T) {
 	n.status("held-1", "waiting")
 	p.accessible()
 	p.to("#/flow")
-	p.click("link", "1 Paused or pinned by operators")
+	p.click("link", "Paused or pinned by operators 1")
 	p.click("button", "Resume entry up")
 	p.see("Nothing is held.")
 	n.status("held-1", "succeeded")

@@ -97,7 +97,7 @@ func TestTasks(t *testing.T) {
 	board.css(`.stack:has(#state-Running) .task >> text=needs input`)
 	board.accessible()
 	board.to("#/flow")
-	board.click("link", "1 Tasks that need input")
+	board.click("link", "Tasks that need input 1")
 	board.css(`.stack:has(#state-Running) >> text=1 of 1`)
 	board.to("#/tasks")
 

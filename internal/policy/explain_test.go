@@ -43,8 +43,8 @@ func TestRemedies(t *testing.T) {
 	for remedy, r := range map[string]request{
 		"set allowlist_key to one of orders, stock, local, lan, printer, meta":                                              {Key: "host:nobody", URL: "https://nowhere.test/"},
 		"set allowlist_key to orders ":                                                                                      {Key: "other", URL: "https://nowhere.test/", Only: []string{"orders"}},
-		"add an entry named nobody with url_prefix https://nowhere.test/":                                                   {Key: "nobody", URL: "https://nowhere.test/x?y"},
-		"add an entry named nobody with url_prefix http://localhost:81/, methods [POST] and network loopback":               {Key: "nobody", Method: "post", URL: "http://localhost:81/x"},
+		"add an entry named billing with url_prefix https://nowhere.test/":                                                  {Key: "billing", URL: "https://nowhere.test/x?y"},
+		"add an entry named billing with url_prefix http://localhost:81/, methods [POST] and network loopback":              {Key: "billing", Method: "post", URL: "http://localhost:81/x"},
 		"add an entry with url_prefix https://nowhere.test/ and methods [PUT], or add nowhere.test to policy.allowed_hosts": {Method: "PUT", URL: "https://nowhere.test/"},
 		"set allowlist_key to orders":                                                                                       {Key: "Orders", URL: "https://nowhere.test/"},
 		"set allowlist_key to stock":                                                                                        {Key: "orders", URL: "https://stock.test:8443/"},

@@ -485,7 +485,7 @@ func TestDeployedNames(t *testing.T) {
 			known[name+suffix] = true
 		}
 	}
-	files := []string{"../../deploy/kubernetes/keda/scaledobject.yaml"}
+	files := []string{"../../deploy/helm/weir/templates/monitoring.yaml"}
 	for _, pattern := range []string{"../../deploy/prometheus/*.yaml", "../../deploy/grafana/*.json"} {
 		more, err := filepath.Glob(pattern)
 		require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// unmet is what the objects of a folder lack, taken together.
+// unmet is what the objects of a variant lack, taken together.
 func (c *cluster) unmet() (wrong []string) {
 	for _, w := range c.workloads {
 		for _, what := range c.lacks(w) {
@@ -25,6 +25,15 @@ func (c *cluster) unmet() (wrong []string) {
 	}
 	for _, s := range c.services {
 		wrong = append(wrong, c.selects("service "+s.Name, &metav1.LabelSelector{MatchLabels: s.Spec.Selector})...)
+	}
+	for _, route := range c.routes {
+		for _, rule := range route.Spec.Rules {
+			for _, to := range rule.BackendRefs {
+				if !slices.ContainsFunc(c.services, func(s corev1.Service) bool { return s.Name == string(to.Name) }) {
+					wrong = append(wrong, fmt.Sprintf("route %s leads to %s, which is not there", route.Name, to.Name))
+				}
+			}
+		}
 	}
 	for _, name := range c.scaled {
 		at := slices.IndexFunc(c.workloads, func(w workload) bool { return w.name == name })

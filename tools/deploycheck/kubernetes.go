@@ -5,56 +5,141 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 )
 
 //go:embed scaledobject.schema.json
 var scaledObject []byte
 
-// manifests builds each folder as kubectl apply -k does, reads every object into the API's
-// own types, where an unknown member is an error, and holds them against each other.
-func manifests(r *report, dir string) {
-	for _, folder := range []string{"base", "keda", "git"} {
-		path := filepath.Join(dir, "kubernetes", folder)
-		built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), path)
+// variants are values under which the chart is rendered. A key with a slash in it is a values file.
+var variants = map[string]string{
+	"single":    "ingress: {enabled: true, tlsSecret: t}\nserviceMonitor: {enabled: true}\nsecrets: {existingSecret: s}\nenv: [{name: A, value: b}]",
+	"claim":     "persistence: {existingClaim: c}\ngateway: {enabled: true}\nnetworkPolicy: {targets: [{to: [{podSelector: {}}]}]}",
+	"plain":     "networkPolicy: {enabled: false}\npersistence: {storageClass: fast}",
+	"cluster":   "@values-cluster.yaml",
+	"no git":    "@values-cluster.yaml\ngit: {enabled: false}\nserviceMonitor: {enabled: true}",
+	"with KEDA": "@values-cluster.yaml\nkeda: {enabled: true}",
+}
+
+// charts lints the chart, renders it as helm template does, reads every object into the API's own
+// types, where an unknown member is an error, and checks them together.
+func charts(r *report, dir string) {
+	path := filepath.Join(dir, "helm", "weir")
+	before := r.wrong
+	linted := lint.RunAll(path, map[string]any{}, "weir")
+	for _, m := range linted.Messages {
+		if m.Severity >= support.WarningSev {
+			r.bad("%s: %v", path, m)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(variants)) {
+		objects, err := render(path, variants[name])
 		if err != nil {
-			r.bad("%s: %v", path, err)
+			r.bad("%s (%s): %v", path, name, err)
 			continue
 		}
-		before, c := r.wrong, &cluster{}
-		for _, object := range built.Resources() {
-			text, err := object.AsYAML()
+		c := &cluster{}
+		for _, text := range objects {
+			var head struct {
+				Kind     string
+				Metadata struct{ Name string }
+			}
+			err := yaml.Unmarshal([]byte(text), &head)
 			if err == nil {
-				err = c.read(object.GetKind(), text)
+				err = c.read(head.Kind, []byte(text))
 			}
 			if err != nil {
-				r.bad("%s: %s %s: %v", path, object.GetKind(), object.GetName(), err)
+				r.bad("%s (%s): %s %s: %v", path, name, head.Kind, head.Metadata.Name, err)
 			}
 		}
 		for _, wrong := range c.unmet() {
-			r.bad("%s: %s", path, wrong)
+			r.bad("%s (%s): %s", path, name, wrong)
 		}
 		if r.wrong == before {
-			r.ok("%s: %d objects", path, len(built.Resources()))
+			r.ok("%s (%s): %d objects", path, name, len(objects))
 		}
 	}
 }
 
-// cluster is what one folder makes.
+// render returns the objects of the chart with these values, which may begin with @ and a file of it.
+func render(path, text string) (objects []string, err error) {
+	chart, err := loader.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	file, text, found := strings.Cut(text, "\n")
+	if !strings.HasPrefix(file, "@") {
+		file, text = "", file+"\n"+text
+	} else if !found {
+		text = "{}"
+	}
+	values := map[string]any{}
+	if file != "" {
+		data, err := os.ReadFile(filepath.Join(path, file[1:]))
+		if err != nil {
+			return nil, err
+		}
+		if err := yaml.UnmarshalStrict(data, &values); err != nil {
+			return nil, err
+		}
+	}
+	more := map[string]any{}
+	if err := yaml.UnmarshalStrict([]byte(text), &more); err != nil {
+		return nil, err
+	}
+	values = util.MergeTables(more, values)
+	all, err := util.ToRenderValues(chart, values, common.ReleaseOptions{Name: "weir", Namespace: "weir", IsInstall: true}, common.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	files, err := engine.Engine{Strict: true}.Render(chart, all)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if !strings.HasSuffix(name, ".yaml") {
+			continue
+		}
+		for _, doc := range strings.Split("\n"+files[name], "\n---") {
+			content := strings.TrimSpace(doc)
+			for strings.HasPrefix(content, "#") {
+				_, content, _ = strings.Cut(content, "\n")
+				content = strings.TrimSpace(content)
+			}
+			if content != "" {
+				objects = append(objects, content)
+			}
+		}
+	}
+	return objects, nil
+}
+
+// cluster is what one variant creates.
 type cluster struct {
 	workloads []workload
 	services  []corev1.Service
 	budgets   []policyv1.PodDisruptionBudget
 	policies  []networkingv1.NetworkPolicy
+	routes    []gatewayv1.HTTPRoute
 	scaled    []string // names of the deployments that a scaler sets
 }
 
@@ -88,6 +173,12 @@ func (c *cluster) read(kind string, text []byte) error {
 		return keep(new([]corev1.ServiceAccount), text)
 	case "ConfigMap":
 		return keep(new([]corev1.ConfigMap), text)
+	case "Ingress":
+		return keep(new([]networkingv1.Ingress), text)
+	case "HTTPRoute":
+		return keep(&c.routes, text)
+	case "ServiceMonitor":
+		return keep(new([]monitoringv1.ServiceMonitor), text)
 	case "ScaledObject":
 		return c.scaler(text)
 	default:

@@ -29,7 +29,7 @@ func main() {
 	for _, c := range []check{
 		{"buildkit", dockerfiles},
 		{"compose-go", composeFiles},
-		{"kustomize", manifests},
+		{"helm", charts},
 		{"promtool", prometheusFiles},
 		{"JSON", dashboards},
 		{"systemd", units},

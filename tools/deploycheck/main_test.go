@@ -16,17 +16,18 @@ func TestSlipsAreFound(t *testing.T) {
 		file, from, to string
 		want           string
 	}{
-		"a root user":            {dockerfiles, "Dockerfile", "USER 10001:10001", "USER root", "runs as root"},
-		"an instruction":         {dockerfiles, "Dockerfile", "STOPSIGNAL", "STOPSIGNALL", "unknown instruction"},
-		"a name of a stage":      {dockerfiles, "Dockerfile", "AS full", "AS Full", "StageNameCasing"},
-		"a key of compose":       {composeFiles, "compose.cluster.yaml", "read_only:", "readonly:", ".readonly false schema"},
-		"a right of a container": {composeFiles, "compose.cluster.yaml", "cap_drop: [ALL]", "cap_drop: [NET_RAW]", "lacks cap_drop"},
-		"a member of the API":    {manifests, "kubernetes/base/worker.yaml", "readinessProbe:", "readynessProbe:", "unknown field"},
-		"a budget over nothing":  {manifests, "kubernetes/base/disruption.yaml", "component: worker", "component: workers", "selects no pod"},
-		"a volume of nobody's":   {manifests, "kubernetes/git/git.yaml", "metadata: {name: data}", "metadata: {name: date}", "lacks the volume data"},
-		"a file that is missing": {manifests, "kubernetes/base/kustomization.yaml", "egress.yaml", "egres.yaml", "egres.yaml"},
-		"a member of KEDA":       {manifests, "kubernetes/keda/scaledobject.yaml", "maxReplicaCount", "maxReplicas", "maxReplicas"},
-		"two panels in a place":  {dashboards, "grafana/weir.json", `"x": 4`, `"x": 3`, "lies over"},
+		"a root user":             {dockerfiles, "Dockerfile", "USER 10001:10001", "USER root", "runs as root"},
+		"an instruction":          {dockerfiles, "Dockerfile", "STOPSIGNAL", "STOPSIGNALL", "unknown instruction"},
+		"a name of a stage":       {dockerfiles, "Dockerfile", "AS full", "AS Full", "StageNameCasing"},
+		"a key of compose":        {composeFiles, "compose.cluster.yaml", "read_only:", "readonly:", ".readonly false schema"},
+		"a right of a container":  {composeFiles, "compose.cluster.yaml", "cap_drop: [ALL]", "cap_drop: [NET_RAW]", "lacks cap_drop"},
+		"a member of the API":     {charts, "helm/weir/templates/_helpers.tpl", "readinessProbe:", "readynessProbe:", "unknown field"},
+		"a selector of no pod":    {charts, "helm/weir/templates/network.yaml", "values: [single, worker, git]", "values: [works]", "selects no pod"},
+		"a volume of nobody's":    {charts, "helm/weir/templates/nodes.yaml", "metadata: {name: data}", "metadata: {name: date}", "lacks the volume data"},
+		"a value that is missing": {charts, "helm/weir/values.yaml", "existingClaim:", "existingClam:", "existingClaim"},
+		"a route to no service":   {charts, "helm/weir/templates/routes.yaml", "-egress, port", "-egres, port", "which is not there"},
+		"a member of KEDA":        {charts, "helm/weir/templates/monitoring.yaml", "maxReplicaCount", "maxReplicas", "maxReplicas"},
+		"two panels in a place":   {dashboards, "grafana/weir.json", `"x": 4`, `"x": 3`, "lies over"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

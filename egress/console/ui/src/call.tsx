@@ -49,7 +49,8 @@ export function CallTitle({ a }: { a: Titled }) {
 
 /** The target of an evidence record's call, without its query; "" if the record has none. */
 export function targetOf(payload: unknown): string {
-  const target = (payload as { target?: unknown } | undefined)?.target;
+  const p = (payload ?? {}) as { target?: unknown; request_fingerprint?: unknown };
+  const target = p.target ?? p.request_fingerprint;
   return typeof target === "string" ? target.split("?", 1)[0]! : "";
 }
 

@@ -47,7 +47,7 @@ export function Attention() {
         {shown.map((n) => (
           <li key={n.name}>
             <a href={n.to} class={n.tone}>
-              <b>{count(n.n) + (n.more ? "+" : "")}</b> {n.name}
+              {n.name} <b>{count(n.n) + (n.more ? "+" : "")}</b>
             </a>
           </li>
         ))}

@@ -53,6 +53,13 @@ function Followed({ params }: { params: Record<string, string> }) {
   const [state, setState] = useState<State>("connecting");
   const [why, setWhy] = useState<Refusal>();
   const [path] = useState("/v1/evidence" + query(params));
+  const [quiet, setQuiet] = useState(false); // live for a while: stored records would have arrived
+  useEffect(() => {
+    setQuiet(false);
+    if (state !== "live") return;
+    const timer = setTimeout(() => setQuiet(true), 700);
+    return () => clearTimeout(timer);
+  }, [state]);
   useEffect(() => {
     if (!on) return;
     set([]);
@@ -90,8 +97,8 @@ function Followed({ params }: { params: Record<string, string> }) {
         </span>
       </div>
       <Failure error={why} />
-      {records.length === 0 && state === "connecting" && <Loading what="evidence" />}
-      {records.length === 0 && state === "live" && <Empty title="No records match.">The list shows new records as Weir writes them.</Empty>}
+      {records.length === 0 && (state === "connecting" || (state === "live" && !quiet)) && <Loading what="evidence" />}
+      {records.length === 0 && state === "live" && quiet && <Empty title="No records match.">The list shows new records as Weir writes them.</Empty>}
       {records.length > 0 && (
         <ul class="records">
           {records.map((r) => (
