@@ -10,7 +10,6 @@ import (
 
 	"weir/egress/stream"
 	"weir/ingress/accept"
-	"weir/ingress/actions"
 	"weir/internal/fault"
 	"weir/internal/policy"
 	"weir/internal/weirtest/history"
@@ -143,7 +142,7 @@ func (w *world) client(ctx context.Context, d *dice, a act) {
 func (w *world) resolve(ctx context.Context, d *dice, a act) {
 	for ctx.Err() == nil {
 		if n := w.any(d); n != nil {
-			_, err := n.control.Resolve(ctx, a.tenant, a.ref().ID, schemas.Resolution{Effect: actions.Applied})
+			_, err := n.control.Resolve(ctx, a.tenant, a.ref().ID, schemas.Resolution{Effect: schemas.EffectApplied})
 			if err == nil && !n.isDead() {
 				return
 			}
