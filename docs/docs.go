@@ -157,8 +157,8 @@ func target(from, to string) string {
 }
 
 func htmlName(name string) string {
-	if strings.HasSuffix(name, ".md") {
-		return strings.TrimSuffix(name, ".md") + ".html"
+	if before, ok := strings.CutSuffix(name, ".md"); ok {
+		return before + ".html"
 	}
 	return name
 }

@@ -68,8 +68,8 @@ func TestEveryEventIsExplained(t *testing.T) {
 	t.Parallel()
 	view := reflect.TypeFor[schemas.EventView]()
 	members := map[string]bool{"": true}
-	for i := range view.NumField() {
-		name, _, _ := strings.Cut(view.Field(i).Tag.Get("json"), ",")
+	for field := range view.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		members[name] = true
 	}
 	var types []schemas.EventType

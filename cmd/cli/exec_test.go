@@ -70,7 +70,7 @@ func TestExecAccepted(t *testing.T) {
 		require.Equal(t, ExitOK, code, errs)
 		require.Equal(t, "accepted as a-1; follow it with: weir tail actions a-1\n", errs)
 		if args[len(args)-1] == "--json" {
-			require.Equal(t, receipt+"\n", out)
+			require.JSONEq(t, receipt+"\n", out)
 		} else {
 			require.Empty(t, out)
 		}
@@ -90,11 +90,14 @@ func TestExecFails(t *testing.T) {
 	table.Run(t, map[string]testCase{
 		"a status": {
 			502, `{"error":{"variant":"HttpFailure","message":"the target answered 404 Not Found","code":"HTTP_FAILURE","status":404,"headers":[{"name":"a","value":"b"}],"body":"no \u001b such page\n"}}`,
-			nil, ExitFailed, []string{"weir: the target answered 404 Not Found (HTTP_FAILURE)\nno \\u001b such page\naction a-1\n"},
+			nil, ExitFailed,
+			[]string{"weir: the target answered 404 Not Found (HTTP_FAILURE)\nno \\u001b such page\naction a-1\n"},
 		},
 		"a status, with headers": {
 			502, `{"error":{"variant":"HttpFailure","message":"the target answered 404 Not Found","status":404,"headers":[{"name":"a","value":"b"}],"body":{"n":1}}}`,
-			[]string{"-i"}, ExitFailed, []string{"Not Found\nHTTP/1.1 404 Not Found\na: b\n\n{\"n\":1}\naction a-1\n"},
+			[]string{"-i"},
+			ExitFailed,
+			[]string{"Not Found\nHTTP/1.1 404 Not Found\na: b\n\n{\"n\":1}\naction a-1\n"},
 		},
 		"retries": {
 			502, `{"error":{"variant":"RetriesExhausted","message":"m","retryable":true,"status":503,"body":"busy"}}`, nil, ExitFailed,

@@ -73,7 +73,7 @@ func (f *outputFlags) show(c *api, resp *http.Response) error {
 	}
 	accepted := resp.StatusCode == http.StatusAccepted // with a receipt
 	var a execAnswer
-	if err := json.Unmarshal(data, &a); err != nil && !(accepted && json.Valid(data)) {
+	if err := json.Unmarshal(data, &a); err != nil && (!accepted || !json.Valid(data)) {
 		return fmt.Errorf("the server answered %s with something that is not JSON; is it a Weir?", resp.Status)
 	}
 	if c.asJSON {

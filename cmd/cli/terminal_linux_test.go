@@ -21,7 +21,7 @@ func terminal(t *testing.T) (program, person *os.File) {
 		t.Skip("this machine has no pseudo terminals: ", err)
 	}
 	t.Cleanup(func() { _ = person.Close() })
-	fd := int(person.Fd()) //nolint:gosec // a descriptor is an int
+	fd := int(person.Fd())
 	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
 	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	require.NoError(t, err)

@@ -173,6 +173,7 @@ func TestTokenFiles(t *testing.T) {
 func TestFollowShowsEachEventAlone(t *testing.T) {
 	t.Parallel()
 	stream := ""
+	var streamSb176 strings.Builder
 	for _, data := range []string{
 		`{"task_id":"t","status":"Queued","what":"accepted","time":"2026-11-01T12:00:00Z","n":1}`,
 		`{"task_id":"t","status":"Running","what":"claimed","time":"2026-11-01T12:00:01.25Z","n":2,"lease":1}`,
@@ -181,8 +182,9 @@ func TestFollowShowsEachEventAlone(t *testing.T) {
 		`{"task_id":"t","status":"Queued","what":"lost","time":"2026-11-01T13:02:00Z","n":5}`,
 		`{"task_id":"t","status":"Failed","what":"settled","time":"2026-11-01T13:02:00Z","n":6,"code":"LEASES","reason":"too many"}`,
 	} {
-		stream += "data: " + data + "\n\n"
+		streamSb176.WriteString("data: " + data + "\n\n")
 	}
+	stream += streamSb176.String()
 	server := httpStream(t, stream)
 	code, out, errs := command(t, "tasks", "follow", "t", "--server", server)
 	require.Equal(t, ExitFailed, code, errs)

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -205,7 +206,7 @@ func pinStates(context.Context, *api) iter.Seq2[cobra.Completion, error] {
 }
 
 func actionIDs(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
-	query := url.Values{"limit": {fmt.Sprint(mostCompletions)}}
+	query := url.Values{"limit": {strconv.Itoa(mostCompletions)}}
 	all := pages(func() ([]schemas.ActionEntry, string, error) {
 		page, err := c.Actions(ctx, query)
 		return page.Items, page.Next, err
@@ -227,7 +228,7 @@ func deadIDs(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
 }
 
 func deadSequences(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
-	return mapped(c.deadLetters(ctx, 0), func(d schemas.DeadLetterView) (string, string) { return fmt.Sprint(d.Seq), string(d.Code) })
+	return mapped(c.deadLetters(ctx, 0), func(d schemas.DeadLetterView) (string, string) { return strconv.FormatUint(d.Seq, 10), string(d.Code) })
 }
 
 func repoNames(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {

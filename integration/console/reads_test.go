@@ -104,8 +104,21 @@ func TestThePhoneAndTheKeyboard(t *testing.T) {
 	n.file("a-rather-long-id-of-a-task-that-a-person-has-chosen-0001", strings.Repeat("Shorten", 60), `,"pool":"none","branch":"`+strings.Repeat("long/", 30)+`x"`)
 	p := n.signIn("phone", n.admin, do{"viewport": do{"width": 360, "height": 740}, "colorScheme": "dark", "hasTouch": true})
 	for _, at := range []struct{ hash, heading string }{
-		{"#/", "Flow"}, {"#/actions", "Actions"}, {"#/actions/denied-1", ""}, {"#/tasks", "Tasks"}, {"#/tasks/a-rather-long-id-of-a-task-that-a-person-has-chosen-0001", ""}, {"#/runs", "Runs and chats"}, {"#/runs/echo-1", ""}, {"#/dead", "Dead letters"}, {"#/rules", "Rules"}, {"#/policy", "Policy"}, {"#/evidence", "Evidence"},
-		{"#/operations", "Operations"}, {"#/budgets", "Budgets"}, {"#/tokens", "Tokens"}, {"#/nodes", "Nodes"},
+		{"#/", "Flow"},
+		{"#/actions", "Actions"},
+		{"#/actions/denied-1", ""},
+		{"#/tasks", "Tasks"},
+		{"#/tasks/a-rather-long-id-of-a-task-that-a-person-has-chosen-0001", ""},
+		{"#/runs", "Runs and chats"},
+		{"#/runs/echo-1", ""},
+		{"#/dead", "Dead letters"},
+		{"#/rules", "Rules"},
+		{"#/policy", "Policy"},
+		{"#/evidence", "Evidence"},
+		{"#/operations", "Operations"},
+		{"#/budgets", "Budgets"},
+		{"#/tokens", "Tokens"},
+		{"#/nodes", "Nodes"},
 	} {
 		p.to(at.hash)
 		if id := path.Base(at.hash); at.heading == "" {

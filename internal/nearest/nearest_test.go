@@ -18,6 +18,6 @@ func TestName(t *testing.T) {
 	} {
 		require.Equal(t, want, nearest.Name(word, names), "%.20q", word)
 	}
-	require.Equal(t, "; did you mean since?", nearest.Hint("sinse", names))
+	require.Equal(t, "; did you mean since?", nearest.Hint("sines", names))
 	require.Empty(t, nearest.Hint("pool", names))
 }

@@ -3,7 +3,6 @@ package telemetry_test
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -89,7 +88,7 @@ func registered(t *testing.T, m *telemetry.Metrics, name, help string, labels []
 	like := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 	var there prometheus.AlreadyRegisteredError
 	err := telemetry.Registry(m).Register(like)
-	require.True(t, errors.As(err, &there), "%s: %v", name, err)
+	require.ErrorAs(t, err, &there, "%s: %v", name, err)
 	switch there.ExistingCollector.(type) {
 	case *prometheus.GaugeVec, prometheus.Gauge: // a gauge has all that a counter has
 		return "gauge"
