@@ -148,7 +148,7 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 		metrics: telemetry.NewMetrics(), worker: workerName(), draining: make(chan struct{}),
 	}
 	built := cli.Built()
-	a.metrics.BuiltFrom(built.Version, built.Revision)
+	a.metrics.SetBuild(built.Version, built.Revision)
 	a.memory = limits.NewShares(limits.Percent(int64(a.cfg.Limits.Answers), a.cfg.TenantShare()))
 	a.log = a.metrics.NewLogger(opts.Log, opts.Config.Telemetry.LogLevel, opts.Config.Telemetry.LogFormat)
 	defer func() {

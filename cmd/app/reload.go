@@ -240,7 +240,7 @@ func (a *App) unapplied(ctx context.Context, next config.Config) {
 
 func (a *App) notice(text string) {
 	if w := a.opts.Notices; w != nil {
-		fmt.Fprintln(w, text)
+		fmt.Fprintln(w, "weir: warning:", text)
 	}
 }
 

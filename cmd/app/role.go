@@ -7,7 +7,6 @@ import (
 
 	"weir/cmd/cli"
 	"weir/internal/config"
-	"weir/internal/telemetry"
 )
 
 // Role is which rooms a process has. Processes of any roles share one log; a role of its
@@ -111,8 +110,7 @@ func options(env *cli.Env, path string, set map[string]string) (Options, error) 
 	if file == "" { // it may appear later
 		file = config.DefaultFile
 	}
-	notices := telemetry.Notices(env.Err, cfg.Telemetry.LogFormat)
-	return Options{Config: cfg, Environ: env.Environ, Log: env.Err, Load: load, File: file, Notices: notices}, nil
+	return Options{Config: cfg, Environ: env.Environ, Log: env.Err, Load: load, File: file, Notices: env.Err}, nil
 }
 
 // settingFlag is a flag that sets a key of the configuration.

@@ -67,7 +67,7 @@ var errDisk = errors.New("the disk refused to make the log durable: nothing more
 // serve runs an App until ctx ends or the node must not go on.
 func serve(ctx context.Context, opts Options, out io.Writer) error {
 	for _, w := range opts.Config.Warnings() {
-		fmt.Fprintln(opts.Notices, w)
+		fmt.Fprintln(opts.Notices, "weir: warning:", w)
 	}
 	hangup := make(chan os.Signal, 1) // one that comes while it starts must not end it
 	signal.Notify(hangup, syscall.SIGHUP)

@@ -39,30 +39,13 @@ const redactedMessage = "redacted message"
 func (m *Metrics) NewLogger(w io.Writer, level, format string) *slog.Logger {
 	var least slog.Level
 	_ = least.UnmarshalText([]byte(level)) // an unknown one leaves info
-	words := newVocabulary(func(taskType string) bool { return m.tasks.has(taskType, false) })
-	return slog.New(&handler{Handler: slogHandler(w, format, least), words: words, dropped: m.logDropped, redacted: m.logRedacted})
-}
-
-// Notices returns a writer that logs each line written to it as the text of a warning. Notices quote
-// the configuration, so they have a logger of their own, without the closed sets of NewLogger.
-func Notices(w io.Writer, format string) io.Writer {
-	return notices{slog.New(slogHandler(w, format, slog.LevelWarn))}
-}
-
-type notices struct{ log *slog.Logger }
-
-// Write implements io.Writer.
-func (n notices) Write(line []byte) (int, error) {
-	n.log.Warn("notice", "text", strings.TrimSuffix(string(line), "\n"))
-	return len(line), nil
-}
-
-func slogHandler(w io.Writer, format string, least slog.Level) slog.Handler {
 	opts := &slog.HandlerOptions{Level: least}
+	var next slog.Handler = slog.NewJSONHandler(w, opts)
 	if format == FormatText {
-		return slog.NewTextHandler(w, opts)
+		next = slog.NewTextHandler(w, opts)
 	}
-	return slog.NewJSONHandler(w, opts)
+	words := newVocabulary(func(taskType string) bool { return m.tasks.has(taskType, false) })
+	return slog.New(&handler{Handler: next, words: words, dropped: m.logDropped, redacted: m.logRedacted})
 }
 
 // handler filters records on their way to one of slog's own handlers. ReplaceAttr of those

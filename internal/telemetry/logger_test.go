@@ -468,16 +468,3 @@ type timeout struct{}
 func (timeout) Error() string   { return canary }
 func (timeout) Timeout() bool   { return true }
 func (timeout) Temporary() bool { return false }
-
-func TestNoticesAreRecordsOfTheLogsFormat(t *testing.T) {
-	t.Parallel()
-	for format, want := range map[string]string{
-		telemetry.FormatJSON: `"level":"WARN","msg":"notice","text":"weir.yaml:3: \"x\" is unknown"}`,
-		telemetry.FormatText: `level=WARN msg=notice text="weir.yaml:3: \"x\" is unknown"`,
-	} {
-		var out bytes.Buffer
-		fmt.Fprintln(telemetry.Notices(&out, format), `weir.yaml:3: "x" is unknown`)
-		require.Equal(t, 1, bytes.Count(out.Bytes(), []byte("\n")))
-		require.Contains(t, out.String(), want)
-	}
-}

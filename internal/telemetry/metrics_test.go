@@ -150,7 +150,7 @@ func TestEachMethodMovesItsSeries(t *testing.T) {
 			observed("weir_request_duration_seconds", `status="other",surface="other",use="write"`, map[string]string{}),
 		},
 		"built from": {
-			func(m *telemetry.Metrics) { m.BuiltFrom("v1.2.3", "abc") },
+			func(m *telemetry.Metrics) { m.SetBuild("v1.2.3", "abc") },
 			one(fmt.Sprintf("weir_build_info{goversion=%q,revision=\"abc\",version=\"v1.2.3\"}", runtime.Version())),
 		},
 		"retry": {

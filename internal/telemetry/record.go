@@ -84,8 +84,8 @@ func (m *Metrics) Overflowed(kind schemas.Kind) { m.overflowed.inc(string(kind))
 // Overdue counts an action that had to be woken because its end or next step was overdue.
 func (m *Metrics) Overdue(kind schemas.Kind) { m.overdue.inc(string(kind)) }
 
-// BuiltFrom sets the version and the commit that the program was built from.
-func (m *Metrics) BuiltFrom(version, revision string) {
+// SetBuild sets the version and the commit that the program was built from.
+func (m *Metrics) SetBuild(version, revision string) {
 	m.built.WithLabelValues(version, revision, runtime.Version()).Set(1)
 }
 
