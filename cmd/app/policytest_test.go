@@ -99,7 +99,7 @@ func TestBadCases(t *testing.T) {
   deny: GET https://a.example/
 - allow: https://a.example/
 - deny: GET https://a.example/
-  because: DENY_HOST
+  bcause: DENY_HOST
   nonsense: 1
 - deny: GET https://a.example/
   because: DENY_NO
@@ -113,7 +113,7 @@ func TestBadCases(t *testing.T) {
 `)
 	assert.Empty(t, out)
 	for _, want := range []string{
-		":2: give one of allow and deny", ":4: allow: write a method and a URL", ":5: because: unknown key; did you mean because?", ":5: nonsense: unknown key; a case has allow, ",
+		":2: give one of allow and deny", ":4: allow: write a method and a URL", ":5: bcause: unknown key; did you mean because?", ":5: nonsense: unknown key; a case has allow, ",
 		`:8: because: "DENY_NO" is not the code of a denial; the codes are DENY_KEY_UNKNOWN`, ":10: because: only for deny", ":11: it is not a case", ":12: give one of allow and deny",
 		":13: key: write a text", ":13: headers: the value of a is not a text", ":13: entries: write a list",
 	} {
