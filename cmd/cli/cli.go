@@ -43,7 +43,7 @@ const (
 	ExitOK     = 0
 	ExitFailed = 1 // what was asked for did not succeed
 	ExitUsage  = 2 // the command line or the configuration is wrong
-	// A call through Weir, or a completion:.
+	// A call through Weir, or a completion.
 	ExitDenied  = 3 // policy denied it
 	ExitUnknown = 4 // it is not known whether it took effect
 )
