@@ -96,7 +96,7 @@ var catalogue = []CodeHelp{
 	{HeadersTooLarge, "The request headers are larger than the limit.", "They exceed `limits.headers`.", "Send fewer or shorter headers."},
 	{RequestTimeout, "The request did not arrive in time.", "The client or the network is slow.", "Send the request again."},
 	{Conflict, "The request conflicts with the stored state.", "The id belongs to another request, or the action has ended.", "Use a new id, or read the action first."},
-	{IdempotencyMismatch, "The `Idempotency-Key` was used for another request.", "The body changed between two requests with one key.", "Use a new key for a new request."},
+	{IdempotencyMismatch, "The `Idempotency-Key` was used for another request.", "The request changed, or came from a token with other rights.", "Use a new key for a new request; repeat with the same token."},
 	{InFlight, "The action with this key still runs.", "A client repeated the request early.", "Wait for `Retry-After`, then repeat."},
 	{StreamGone, "The requested history is no longer stored.", "It is older than `log.history`.", "Read from `earliest_id`, or raise `log.history`."},
 	{UnsupportedTaskType, "No agent is configured for the task type.", "`task_type` is misspelled, or `agents` lacks it.", "Use a configured task type."},

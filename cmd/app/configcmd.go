@@ -124,6 +124,9 @@ func checkConfig(path string, environ []string) (config.Config, []configProblem,
 	for _, doubt := range cfg.Doubts() {
 		all = append(all, problemOf("warning", doubt))
 	}
+	for _, w := range secretWarnings(cfg, secretStore(cfg, environ)) {
+		all = append(all, configProblem{Severity: "warning", Where: cfg.Source(), Problem: w})
+	}
 	return cfg, all, nil
 }
 

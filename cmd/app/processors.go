@@ -9,6 +9,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"weir/internal/broker"
+	"weir/internal/config"
 	"weir/internal/outbound"
 	"weir/internal/redact"
 	"weir/internal/secrets"
@@ -169,19 +170,18 @@ func (a *App) startJanitor(ctx context.Context) {
 }
 
 // secretStore is where ${secret:NAME} comes from.
-func (a *App) secretStore() *secrets.Store {
-	c := a.cfg.Secrets
-	return secrets.New(secrets.Config{Dir: c.Dir, LookupEnv: a.lookupEnv, AgeFile: c.AgeFile, AgeIdentity: c.AgeIdentity})
-}
+func (a *App) secretStore() *secrets.Store { return secretStore(a.cfg, a.opts.Environ) }
 
-// lookupEnv is secrets' view of the environment.
-func (a *App) lookupEnv(name string) (string, bool) {
-	for _, kv := range a.opts.Environ {
-		if k, v, ok := strings.Cut(kv, "="); ok && k == name {
-			return v, true
+func secretStore(c config.Config, environ []string) *secrets.Store {
+	lookup := func(name string) (string, bool) {
+		for _, kv := range environ {
+			if k, v, ok := strings.Cut(kv, "="); ok && k == name {
+				return v, true
+			}
 		}
+		return "", false
 	}
-	return "", false
+	return secrets.New(secrets.Config{Dir: c.Secrets.Dir, LookupEnv: lookup, AgeFile: c.Secrets.AgeFile, AgeIdentity: c.Secrets.AgeIdentity})
 }
 
 // delivery is the broker's knowledge of a message, for the worker.

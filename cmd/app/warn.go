@@ -10,11 +10,13 @@ import (
 	"weir/internal/secrets"
 )
 
-// warnings are what an operator should know of a configuration and what need not
-// keep it from taking effect: it may be put right while Weir runs.
+// warnings are faults of a configuration that an operator can mend while Weir runs, so it takes effect.
 func (a *App) warnings(c config.Config) []string {
-	var all []string
-	store := a.secretStore()
+	return append(secretWarnings(c, a.secretStore()), a.natsWarnings()...)
+}
+
+// secretWarnings are secrets that the store does not have, or that are too short to be redacted.
+func secretWarnings(c config.Config, store *secrets.Store) (all []string) {
 	if err := store.Check(); err != nil {
 		all = append(all, fmt.Sprintf("secrets: %v", err))
 	}
@@ -41,7 +43,7 @@ func (a *App) warnings(c config.Config) []string {
 			all = append(all, unsafeHeaders(store, "model "+m+": upstream "+u.Name, u.Headers)...)
 		}
 	}
-	return append(all, a.natsWarnings()...)
+	return all
 }
 
 // unsafeHeaders says what is wrong with the secrets of headers, by their names.

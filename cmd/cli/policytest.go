@@ -63,12 +63,14 @@ Exit codes:
 			if err != nil {
 				return err
 			}
+			for _, one := range cases {
+				if one.entries != nil && p.Explain == nil {
+					return usageError{fmt.Errorf("%s:%d: entries: only for a local configuration; with --server the token says which may be used", args[0], one.line)}
+				}
+			}
 			return c.testPolicy(args[0], cases, func(one policyCase) (schemas.Explanation, error) {
 				if p.Explain != nil {
 					return p.Explain(one.call, one.entries), nil
-				}
-				if one.entries != nil {
-					return schemas.Explanation{}, usageError{fmt.Errorf("%s:%d: entries: only for a local configuration; with --server the token says which may be used", args[0], one.line)}
 				}
 				return c.Explain(cmd.Context(), one.call)
 			})

@@ -145,6 +145,7 @@ func (r *reader) checkPolicy(c *Config) {
 	for i, e := range c.Policy.Allowlist {
 		key := item("policy.allowlist", i)
 		r.judge(key, policy.Config{Entries: []policy.Entry{e}}, nil)
+		r.checkReach(key+".url_prefix", e.URLPrefix, "every call of it will be denied with "+string(schemas.DenyAddress), e)
 		r.checkLiterals(key+".headers", e.Headers)
 		r.checkLiterals(key+".query", e.Query)
 		r.checkLiterals(key+".body", e.Body)

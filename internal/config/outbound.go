@@ -41,12 +41,20 @@ func (r *reader) checkOutbound(c *Config, key, raw string, e policy.Entry, secre
 		r.warn(true, at, "is an address of this node, which is never a target: %s", denied)
 		return
 	}
-	_, name, _ := strings.Cut(e.Name, ":") // policy explains only what callers may ask for
-	alike := policy.Entry{Name: name, URLPrefix: call, Methods: e.Methods, Network: e.Network, CIDRs: e.CIDRs}
-	p, _ := policy.Compile(policy.Config{Entries: []policy.Entry{alike}})
-	x := p.Explain(policy.Request{Method: e.Methods[0], URL: call})
+	r.checkReach(at, call, denied, e)
+}
+
+// checkReach warns if a URL names an address that the network of its entry does not have, so that each call is denied.
+func (r *reader) checkReach(at, call, denied string, e policy.Entry) {
+	name := e.Name[strings.Index(e.Name, ":")+1:] // policy explains only what callers may ask for
+	alike := policy.Entry{Name: name, URLPrefix: call, Network: e.Network, CIDRs: e.CIDRs}
+	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{alike}})
+	if err != nil {
+		return // another check reports it
+	}
+	x := p.Explain(policy.Request{Method: "GET", URL: call})
 	r.warn(x.Check == policy.CheckAddress.String(), at, "names an address that network: %s does not reach: %s; %s",
-		e.Network, denied, cmp.Or(x.Remedy, "no network reaches it"))
+		cmp.Or(e.Network, policy.NetworkPublic), denied, cmp.Or(x.Remedy, "no network reaches it"))
 }
 
 // exposed reports whether headers hold a credential.

@@ -64,9 +64,8 @@ type Entry struct {
 	// "host:" is reserved for allowed hosts, "agent:" for agents and "model:" for the upstreams of
 	// models.
 	Name string `json:"name" yaml:"name"`
-	// URLPrefix is scheme://host[:port][/path], or AnyHost. The path covers
-	// itself and what lies below it, on a segment boundary; with a trailing
-	// slash, only what lies below.
+	// URLPrefix is scheme://host[:port][/path], or "*" for every host. The path covers itself and
+	// the paths below it, on a segment boundary; with a trailing slash, only the paths below.
 	URLPrefix string `json:"url_prefix" yaml:"url_prefix"`
 	// Methods that pass; default GET alone. CONNECT and TRACE never pass.
 	Methods []string `json:"methods,omitempty" yaml:"methods,omitempty"`
@@ -75,27 +74,28 @@ type Entry struct {
 	// CIDRs are what a private entry may reach. Metadata services, loopback,
 	// multicast and addresses that carry an IPv4 address in an IPv6 one stay refused.
 	CIDRs []string `json:"cidrs,omitempty" yaml:"cidrs,omitempty"`
-	// Redirects is how many hops are followed, 0 (default) to MaxRedirects.
+	// Redirects is how many redirects are followed, 0 (default) to 3.
 	Redirects int `json:"redirects,omitempty" yaml:"redirects,omitempty"`
 	// UpstreamIdempotency declares that the target honours Idempotency-Key.
 	UpstreamIdempotency *Idempotency `json:"upstream_idempotency,omitempty" yaml:"upstream_idempotency,omitempty"`
 	// Headers are added by the worker and may hold ${secret:NAME}. Callers can
 	// neither see nor set them.
 	Headers map[string]string `json:"headers,omitempty" yaml:"headers,omitempty"`
-	// Query are parameters that the worker adds to the query, and Body members
-	// that it adds to a JSON object in the body; like Headers they may hold
-	// ${secret:NAME}, and a caller that sets one of them is refused. A call with
-	// POST, PUT or PATCH needs a JSON object to hold the members.
+	// Query are parameters that the worker adds to the query. They may hold ${secret:NAME}. A call
+	// that sets one of them is denied.
 	Query map[string]string `json:"query,omitempty" yaml:"query,omitempty"`
-	Body  map[string]string `json:"body,omitempty" yaml:"body,omitempty"`
-	// CallerHeaders and CallerParams are what callers may set at an entry with Headers, Query or
-	// Body, beyond Accept*, Content-Type, Content-Language, If-*, Prefer, User-Agent,
-	// X-Request-Id, Traceparent, Tracestate, *-Version, *-Beta and X-Stainless-*: names, or
-	// the beginning or end of one with a *; "*" alone is all that no caller is refused anyway.
-	// Of Authorization, X-Api-Key and Cookie the whole name is needed. Default none: other headers,
-	// and every parameter in the query of a call, are refused.
+	// Body are members that the worker adds to a JSON object in the body, like the parameters of
+	// query. A call with POST, PUT or PATCH needs a JSON object to hold them.
+	Body map[string]string `json:"body,omitempty" yaml:"body,omitempty"`
+	// CallerHeaders are the headers that callers may set at an entry with headers, query or body, beyond
+	// Accept*, Content-Type, Content-Language, If-*, Prefer, User-Agent, X-Request-Id, Traceparent,
+	// Tracestate, *-Version, *-Beta and X-Stainless-*: names, or the beginning or end of one with
+	// a *; "*" alone permits all that no rule forbids. Authorization, X-Api-Key and Cookie must be
+	// named in full. Default none: a call with another header is denied.
 	CallerHeaders []string `json:"caller_headers,omitempty" yaml:"caller_headers,omitempty"`
-	CallerParams  []string `json:"caller_params,omitempty" yaml:"caller_params,omitempty"`
+	// CallerParams are the parameters that callers may set in the query at such an entry, in the same
+	// form. Default none: a call with a query is denied.
+	CallerParams []string `json:"caller_params,omitempty" yaml:"caller_params,omitempty"`
 	// Limits bound the calls that are made under the entry, by all workers together. A call
 	// over them waits.
 	Limits Limits `json:"limits,omitzero" yaml:"limits,omitempty"`

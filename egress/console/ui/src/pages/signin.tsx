@@ -39,7 +39,7 @@ export function SignIn({ onDone }: { onDone: () => Promise<void> }) {
           {busy ? "Signing in…" : "Sign in"}
         </button>
         <p class="dim">
-          Create one with <code>weir token create</code>.
+          The first start of Weir writes one to <code>admin.token</code> in its data directory; <code>weir tokens create</code> creates others.
         </p>
       </form>
     </main>
