@@ -24,7 +24,7 @@ import (
 //go:embed console/flow-wide-*.png console/action-wide-*.png console/policy-wide-*.png console/tasks-wide-*.png
 var files embed.FS
 
-var markdown = goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+var markdown = goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID())) //nolint:gochecknoglobals // nothing changes it
 
 // Site returns the files of the site by name, such as how-to/operate.html. A link to a file outside
 // of docs becomes its text and the file's name.

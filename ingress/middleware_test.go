@@ -254,7 +254,10 @@ func TestTheLevelOfALine(t *testing.T) {
 				c.Status(http.StatusBadGateway)
 			})
 			e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/read", http.NoBody))
-			var line struct{ Level, Code string }
+			var line struct {
+				Level string `json:"level"`
+				Code  string `json:"code"`
+			}
 			require.NoError(t, json.Unmarshal(log.Bytes(), &line))
 			assert.Equal(t, level, line.Level)
 			assert.Equal(t, string(code), line.Code)

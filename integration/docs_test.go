@@ -88,6 +88,7 @@ func snippets(source []byte) (all []snippet) {
 
 // runPage runs the snippets of a page.
 func runPage(t *testing.T, root string, all []snippet) {
+	t.Helper()
 	dir := t.TempDir()
 	ports := portsOf(t)
 	script := strings.Builder{}
@@ -158,6 +159,7 @@ func runPage(t *testing.T, root string, all []snippet) {
 // portsOf returns a function that replaces the ports of this machine in a text by free ones, a port
 // always by the same one.
 func portsOf(t *testing.T) func(string) string {
+	t.Helper()
 	local := regexp.MustCompile(`(localhost|127\.0\.0\.1|0\.0\.0\.0):(\d{4,5})|(http\.server |-p |\("127\.0\.0\.1", )(\d{4,5})`)
 	free := map[string]string{}
 	return func(s string) string {

@@ -52,6 +52,7 @@ func TestStories(t *testing.T) {
 // storyParams are the commands of stories, and what surrounds each. The models that a story reaches
 // are what provider returns for the URL of its upstream.
 func storyParams(tb testing.TB, provider func(upstream string) llm.Config) testscript.Params {
+	tb.Helper()
 	return testscript.Params{
 		Setup: func(env *testscript.Env) error {
 			up := newStoryUpstream()

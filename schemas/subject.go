@@ -152,7 +152,7 @@ func StatusSubject(r Ref) string {
 	return StatusRoot + "." + EscapeToken(r.Tenant) + "." + string(r.Kind) + "." + EscapeToken(r.ID)
 }
 
-// ErrSubject: a subject does not belong to the log.
+// ErrSubject is the error for a subject that does not belong to the log.
 var ErrSubject = errors.New("not a subject of the log")
 
 // ParseSubject reads a log subject.

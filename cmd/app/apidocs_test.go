@@ -49,34 +49,44 @@ func served(t *testing.T) (paths, scopes map[string][]string) {
 
 // apiDocument is the part of an OpenAPI document that the page shows.
 type apiDocument struct {
-	Tags       []struct{ Name, Description string }
-	Paths      map[string]map[string]json.RawMessage
+	Tags []struct {
+		Name        string `json:"name"`
+		Description string `json:"description"`
+	} `json:"tags"`
+	Paths      map[string]map[string]json.RawMessage `json:"paths"`
 	Components struct {
-		Parameters map[string]apiParameter
-		Responses  map[string]apiResponse
-	}
+		Parameters map[string]apiParameter `json:"parameters"`
+		Responses  map[string]apiResponse  `json:"responses"`
+	} `json:"components"`
 }
 
 type apiOperation struct {
-	Summary, Description string
-	Tags                 []string
-	Parameters           []apiParameter
-	RequestBody          struct{ Content map[string]apiContent }
-	Responses            map[string]apiResponse
+	Summary     string         `json:"summary"`
+	Description string         `json:"description"`
+	Tags        []string       `json:"tags"`
+	Parameters  []apiParameter `json:"parameters"`
+	RequestBody struct {
+		Content map[string]apiContent `json:"content"`
+	} `json:"requestBody"` //nolint:tagliatelle // a member of OpenAPI
+	Responses map[string]apiResponse `json:"responses"`
 }
 
 type apiParameter struct {
-	Ref                   string `json:"$ref"`
-	Name, In, Description string
+	Ref         string `json:"$ref"`
+	Name        string `json:"name"`
+	In          string `json:"in"`
+	Description string `json:"description"`
 }
 
 type apiResponse struct {
-	Ref         string `json:"$ref"`
-	Description string
-	Content     map[string]apiContent
+	Ref         string                `json:"$ref"`
+	Description string                `json:"description"`
+	Content     map[string]apiContent `json:"content"`
 }
 
-type apiContent struct{ Schema json.RawMessage }
+type apiContent struct {
+	Schema json.RawMessage `json:"schema"`
+}
 
 var reference = regexp.MustCompile(`"#/components/schemas/([A-Za-z0-9]+)"`)
 

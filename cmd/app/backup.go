@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -70,22 +71,27 @@ func (a *App) backupStream(ctx context.Context, out *archive.Writer, stream stri
 // backupRepos adds the objects of all repositories, or everything else. Git writes an object under
 // another name first, and never changes it.
 func backupRepos(ctx context.Context, out *archive.Writer, dir string, objects bool) error {
-	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		if err == nil {
 			err = ctx.Err()
 		}
-		unfinished := strings.HasSuffix(path, ".lock") || strings.HasPrefix(filepath.Base(path), "tmp_")
+		unfinished := strings.HasSuffix(name, ".lock") || strings.HasPrefix(path.Base(name), "tmp_")
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // it was removed meanwhile
 			return nil
 		case err != nil:
 			return err
 		case e.IsDir() && unfinished:
-			return filepath.SkipDir
-		case !e.Type().IsRegular(), unfinished, objects != strings.Contains(filepath.ToSlash(path), "/objects/"):
+			return fs.SkipDir
+		case !e.Type().IsRegular(), unfinished, objects != strings.Contains("/"+name, "/objects/"):
 			return nil
 		}
-		f, err := os.Open(path)
+		f, err := root.Open(name)
 		if err != nil {
 			return ignoreMissing(err)
 		}
@@ -94,11 +100,7 @@ func backupRepos(ctx context.Context, out *archive.Writer, dir string, objects b
 		if err != nil {
 			return err
 		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		return out.Add(backupGit+filepath.ToSlash(name), info.Size(), f)
+		return out.Add(backupGit+name, info.Size(), f)
 	})
 }
 

@@ -111,14 +111,15 @@ func commandText(b *strings.Builder, cmd *cobra.Command) {
 
 // configSchema is a part of the configuration's schema that the page shows.
 type configSchema struct {
-	Ref                  string `json:"$ref"`
-	Type, Description    string
-	Properties           map[string]*configSchema
-	Items                *configSchema
-	AdditionalProperties json.RawMessage // a schema, or false
-	AnyOf                []*configSchema
-	Enum                 []any
-	Pattern              string
+	Ref                  string                   `json:"$ref"`
+	Type                 string                   `json:"type"`
+	Description          string                   `json:"description"`
+	Properties           map[string]*configSchema `json:"properties"`
+	Items                *configSchema            `json:"items"`
+	AdditionalProperties json.RawMessage          `json:"additionalProperties"` //nolint:tagliatelle // a member of JSON Schema: a schema, or false
+	AnyOf                []*configSchema          `json:"anyOf"`                //nolint:tagliatelle // a member of JSON Schema
+	Enum                 []any                    `json:"enum"`
+	Pattern              string                   `json:"pattern"`
 	Defs                 map[string]*configSchema `json:"$defs"`
 }
 

@@ -81,14 +81,14 @@ func (a *App) openHTTP(context.Context) error {
 	engine := ingress.NewEngine(cfg)
 	engine.Use(a.trace)
 	if a.role.takes() {
-		a.ingress.Mount(engine, a.surfaces.in)
+		a.ingress.Mount(engine, a.surfaces.in) //nolint:contextcheck // requests bring their own
 	}
 	if a.role.shows() {
-		egress.Mount(engine, a.surfaces.out)
+		egress.Mount(engine, a.surfaces.out) //nolint:contextcheck // requests bring their own
 	}
-	egress.Mount(engine, []egress.Surface{a.service()})
+	egress.Mount(engine, []egress.Surface{a.service()}) //nolint:contextcheck // requests bring their own
 	if a.role != RoleAll {
-		a.surfaces.elsewhere(engine)
+		a.surfaces.elsewhere(engine) //nolint:contextcheck // requests bring their own
 	}
 	a.http.rooms = engine
 	return nil

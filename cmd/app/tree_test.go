@@ -93,12 +93,12 @@ func exampleArgs(line string) (args []string, ok bool) {
 	if !ok || strings.HasPrefix(strings.TrimSpace(line), "nats") {
 		return nil, false
 	}
-	word, quote, any := "", rune(0), false
+	word, quote, begun := "", rune(0), false
 	flush := func() {
-		if any {
+		if begun {
 			args = append(args, word)
 		}
-		word, any = "", false
+		word, begun = "", false
 	}
 	for _, r := range rest {
 		switch {
@@ -107,14 +107,14 @@ func exampleArgs(line string) (args []string, ok bool) {
 		case quote != 0:
 			word += string(r)
 		case r == '\'' || r == '"':
-			quote, any = r, true
+			quote, begun = r, true
 		case r == ' ' || r == '\n':
 			flush()
-		case strings.ContainsRune("|<>)#;", r) && !any || r == ')':
+		case strings.ContainsRune("|<>)#;", r) && !begun || r == ')':
 			flush()
 			return args, quote == 0
 		default:
-			word, any = word+string(r), true
+			word, begun = word+string(r), true
 		}
 	}
 	flush()

@@ -194,9 +194,9 @@ func TestActionsResolve(t *testing.T) {
 	run := desk(t, func(r *http.Request) any {
 		switch r.URL.Path {
 		case "/v1/actions/a/resolve":
-			body, err := io.ReadAll(r.Body)
-			assert.NoError(t, err)
-			sent <- string(body)
+			if body, err := io.ReadAll(r.Body); assert.NoError(t, err) {
+				sent <- string(body)
+			}
 			return schemas.ActionStatus{ID: "a", Status: "outcome_unknown", Resolution: "applied"}
 		case "/v1/actions/a":
 			return schemas.ActionView{ID: "a", Status: "outcome_unknown", ResolveURL: "/v1/actions/a/resolve", Resolution: resolution}

@@ -223,12 +223,14 @@ func httpStream(t *testing.T, events string) (url string) {
 func TestColours(t *testing.T) {
 	t.Parallel()
 	rows := []schemas.ActionEntry{{ID: "a\x1b[31m", Status: "denied"}, {ID: "bb", Status: "succeeded"}}
-	list := func(out printer) string {
+	list := func(colour bool) string {
+		var text strings.Builder
+		out := printer{to: &text, colour: colour}
 		c := &api{Streams: Streams{Out: out, Err: out}}
 		require.NoError(t, printList(c, given(rows), "", "ID\tSTATUS\tEND", func(e schemas.ActionEntry) []any { return []any{e.ID, e.Status, "."} }))
-		return out.to.(*strings.Builder).String()
+		return text.String()
 	}
-	plain, coloured := list(printer{to: &strings.Builder{}}), list(printer{to: &strings.Builder{}, colour: true})
+	plain, coloured := list(false), list(true)
 	require.Equal(t, "ID           STATUS     END\na\\u001b[31m  denied     .\nbb           succeeded  .\n", plain)
 	require.Equal(t, plain, strings.NewReplacer("\x1b[39m", "", "\x1b[31m", "", "\x1b[32m", "", "\x1b[0m", "").Replace(coloured))
 	require.Contains(t, coloured, "\x1b[31mdenied\x1b[0m")

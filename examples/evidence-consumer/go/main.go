@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log"
 	"os"
 	"os/signal"
 
@@ -22,21 +21,28 @@ import (
 
 func main() {
 	if len(os.Args) != 3 {
-		log.Fatal("usage: evidence-consumer CREDENTIALS FILE")
+		fmt.Fprintln(os.Stderr, "usage: evidence-consumer CREDENTIALS FILE")
+		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := copyEvidence(ctx, os.Args[1], os.Args[2]); err != nil && !errors.Is(err, context.Canceled) {
-		log.Fatal(err)
+	err := copyEvidence(ctx, os.Args[1], os.Args[2])
+	stop()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 }
 
 func copyEvidence(ctx context.Context, credentials, name string) error {
-	text, err := os.ReadFile(credentials)
+	text, err := os.ReadFile(credentials) //nolint:gosec // the path is the operator's
 	if err != nil {
 		return err
 	}
-	var access struct{ URL, User, Password string }
+	var access struct {
+		URL      string `json:"url"`
+		User     string `json:"user"`
+		Password string `json:"password"`
+	}
 	if err := json.Unmarshal(text, &access); err != nil {
 		return fmt.Errorf("%s: %w", credentials, err)
 	}
@@ -56,7 +62,7 @@ func copyEvidence(ctx context.Context, credentials, name string) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // the path is the operator's
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,8 @@ type holds struct {
 	Operations []schemas.Operation `json:"operations"`
 }
 
-// ErrUnreadable: another version wrote the operations in force. They are not overwritten, and those
-// that were read before stay in force.
+// ErrUnreadable is the error for operations in force that another version wrote. The node does not
+// overwrite them, and those that it read before stay in force.
 var ErrUnreadable = errors.New("the operations in force cannot be read")
 
 func cloneHolds(h holds) holds { return holds{h.V, slices.Clone(h.Operations)} }
