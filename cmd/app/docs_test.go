@@ -186,7 +186,7 @@ func (s *configSchema) kind() string {
 	}
 	switch {
 	case len(s.Enum) > 0:
-		return "one word"
+		return "text"
 	case s.Type == "array":
 		return "list"
 	case s.Ref != "" || s.Type == "object":
