@@ -21,7 +21,7 @@ import (
 )
 
 //go:embed *.md */*.md site/page.html site/style.css
-//go:embed console/flow-wide-*.png console/action-wide-*.png console/policy-wide-*.png console/tasks-wide-*.png
+//go:embed console/flow-wide-*.png console/action-wide-*.png console/denied-wide-*.png
 var files embed.FS
 
 var markdown = goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID())) //nolint:gochecknoglobals // nothing changes it
