@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,8 +30,7 @@ const (
 )
 
 // backup writes a backup of this node while it runs. The log is read before everything that its records
-// refer to, and references of repositories before their objects, so that nothing in the backup refers to
-// something that it lacks.
+// refer to, so that nothing in the backup refers to something that it lacks.
 func (a *App) backup(ctx context.Context, w io.Writer) error {
 	if !a.cfg.Embedded() {
 		return fault.New(schemas.Unavailable, "the log is on a NATS cluster; back it up with `nats account backup`")
@@ -48,10 +48,8 @@ func (a *App) backup(ctx context.Context, w io.Writer) error {
 			return fmt.Errorf("stream %s: %w", stream, err)
 		}
 	}
-	for _, objects := range []bool{false, true} {
-		if err := backupRepos(ctx, out, filepath.Join(a.cfg.GitDir(), "repos"), objects); err != nil {
-			return fmt.Errorf("repositories: %w", err)
-		}
+	if err := backupRepos(ctx, out, filepath.Join(a.cfg.GitDir(), "repos")); err != nil {
+		return err
 	}
 	m.Ended = time.Now().UTC()
 	return out.Close(m)
@@ -68,31 +66,70 @@ func (a *App) backupStream(ctx context.Context, out *archive.Writer, stream stri
 	return a.broker.Snapshot(ctx, stream, add(backupHead), add(""))
 }
 
-// backupRepos adds the objects of all repositories, or everything else. Git writes an object under
-// another name first, and never changes it.
-func backupRepos(ctx context.Context, out *archive.Writer, dir string, objects bool) error {
+// backupRepos adds the repositories. Git may write to one meanwhile, so its parts are read in this order:
+// refs come before all objects, loose refs before packed ones and loose objects before packs, which is
+// how Git moves them. A part from which Git has removed a file is read again for what replaced it.
+func backupRepos(ctx context.Context, out *archive.Writer, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return ignoreMissing(err)
 	}
 	defer root.Close()
-	return fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+	repos, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return err
+	}
+	parts := []string{"", "/packed-refs", "/objects", "/objects/pack"}
+	for _, repo := range repos {
+		if path.Ext(repo.Name()) != ".git" {
+			continue // lost+found, for one
+		}
+		b := repoBackup{out: out, root: root, added: map[string]bool{}}
+		for _, part := range parts {
+			b.later = append(b.later, repo.Name()+part)
+		}
+		for len(b.later) > 0 {
+			part := b.later[0]
+			b.later = b.later[1:]
+			for again := true; again; {
+				if again, err = b.add(ctx, part); err != nil {
+					return fmt.Errorf("repository %s: %w", repo.Name(), err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// repoBackup adds one repository. Names are relative to root.
+type repoBackup struct {
+	out   *archive.Writer
+	root  *os.Root
+	later []string // parts that are read after this one
+	added map[string]bool
+}
+
+// add adds the files of a part that are new, and reports whether one was removed meanwhile.
+func (b *repoBackup) add(ctx context.Context, part string) (gone bool, err error) {
+	err = fs.WalkDir(b.root.FS(), part, func(name string, e fs.DirEntry, err error) error {
 		if err == nil {
 			err = ctx.Err()
 		}
-		unfinished := strings.HasSuffix(name, ".lock") || strings.HasPrefix(path.Base(name), "tmp_")
+		unfinished := strings.HasSuffix(name, ".lock") || strings.Contains(name, ".git/objects/") && strings.HasPrefix(path.Base(name), "tmp_")
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // it was removed meanwhile
+		case errors.Is(err, fs.ErrNotExist):
+			gone = gone || name != part
 			return nil
 		case err != nil:
 			return err
-		case e.IsDir() && unfinished:
+		case e.IsDir() && (unfinished || slices.Contains(b.later, name)):
 			return fs.SkipDir
-		case !e.Type().IsRegular(), unfinished, objects != strings.Contains("/"+name, "/objects/"):
+		case !e.Type().IsRegular(), unfinished, b.added[name], slices.Contains(b.later, name):
 			return nil
 		}
-		f, err := root.Open(name)
+		f, err := b.root.Open(name)
 		if err != nil {
+			gone = gone || errors.Is(err, fs.ErrNotExist)
 			return ignoreMissing(err)
 		}
 		defer f.Close()
@@ -100,8 +137,10 @@ func backupRepos(ctx context.Context, out *archive.Writer, dir string, objects b
 		if err != nil {
 			return err
 		}
-		return out.Add(backupGit+name, info.Size(), f)
+		b.added[name] = true
+		return b.out.Add(backupGit+name, info.Size(), f)
 	})
+	return gone, err
 }
 
 func ignoreMissing(err error) error {

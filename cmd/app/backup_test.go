@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +20,8 @@ import (
 
 	"weir/cmd/cli"
 	"weir/cmd/cli/archive"
+	"weir/internal/config"
+	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
@@ -68,6 +72,44 @@ func (s *slowTarget) call(id, path string) string {
 	return fmt.Sprintf(`{"request_id":%q,"method":"POST","url":%q,"body":%q}`, id, s.URL+path, strings.Repeat("x", 2000))
 }
 
+// packedRepo makes a bare repository with a packed branch, a loose one and an unfinished pack.
+func packedRepo(t *testing.T, dir string) (head string) {
+	t.Helper()
+	from, head := gitkit.NewRepo(t)
+	gitkit.Git(t, from, "branch", "-M", "main")
+	gitkit.Git(t, from, "clone", "--quiet", "--bare", "--template=", from, dir)
+	gitkit.Git(t, dir, "repack", "-adq")
+	gitkit.Git(t, dir, "pack-refs", "--all")
+	gitkit.Git(t, dir, "branch", "tmp_branch", "main")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "objects", "pack", "tmp_pack"), []byte("unfinished"), 0o600))
+	return head
+}
+
+// TestARepositoryWithPackedRefsAlone: git finds no repository without its directory refs.
+func TestARepositoryWithPackedRefsAlone(t *testing.T) {
+	t.Parallel()
+	dir, to := t.TempDir(), t.TempDir()
+	head := packedRepo(t, filepath.Join(dir, "r.git"))
+	gitkit.Git(t, filepath.Join(dir, "r.git"), "pack-refs", "--all")
+	var file bytes.Buffer
+	w := archive.NewWriter(&file)
+	require.NoError(t, backupRepos(t.Context(), w, dir))
+	require.NoError(t, w.Close(schemas.BackupManifest{Format: 1}))
+	var names []string
+	r := restorer{cfg: config.Config{Data: to, Git: config.Git{Dir: filepath.Join(to, "git")}}}
+	_, err := archive.Read(&file, func(name string, content io.Reader) error {
+		names = append(names, name)
+		return r.repo(to, strings.TrimPrefix(name, backupGit), content)
+	})
+	require.NoError(t, err)
+	require.Equal(t, head, strings.TrimSpace(gitkit.Git(t, filepath.Join(to, "git", "repos", "r.git"), "rev-parse", "main")))
+	refs := slices.Index(names, "git/r.git/packed-refs")
+	require.Positive(t, refs)
+	for i, name := range names {
+		require.Equal(t, strings.Contains(name, "/objects/"), i > refs, names)
+	}
+}
+
 // TestBackupUnderLoad backs up a node that works, and restores it elsewhere. All that had ended is as it
 // was, the open action ends as unknown, and no call is made again.
 func TestBackupUnderLoad(t *testing.T) {
@@ -85,11 +127,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	before["large"], _ = a.asks(t, http.StatusOK, http.MethodGet, "/v1/actions/large/events", "")
 	a.asks(t, http.StatusAccepted, http.MethodPost, "/v1/execute", target.call("open", "/slow/open"), "Prefer", "respond-async")
 	poll.Until(t, func() bool { return target.count("/slow/open") == 1 })
-	repo := filepath.Join(a.cfg.GitDir(), "repos", "t", "r.git")
-	require.NoError(t, os.MkdirAll(filepath.Join(repo, "objects", "ab"), 0o700))
-	for name, text := range map[string]string{"HEAD": "ref: refs/heads/main\n", "objects/ab/cd": "object", "objects/ab/tmp_obj": "unfinished"} {
-		require.NoError(t, os.WriteFile(filepath.Join(repo, filepath.FromSlash(name)), []byte(text), 0o600))
-	}
+	head := packedRepo(t, filepath.Join(a.cfg.GitDir(), "repos", "tmp_r.git"))
 
 	// Load goes on while the backup is made.
 	stop, load := make(chan struct{}), sync.WaitGroup{}
@@ -133,10 +171,13 @@ func TestBackupUnderLoad(t *testing.T) {
 	b.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", target.call("done-1", "/done-1")) // answered from the log
 	status, _ := b.asks(t, http.StatusOK, http.MethodGet, "/v1/actions/open", "")
 	require.Contains(t, status, `"outcome_unknown"`)
-	for name, there := range map[string]bool{"HEAD": true, "objects/ab/cd": true, "objects/ab/tmp_obj": false} {
-		_, err := os.Stat(filepath.Join(dir, "git", "repos", "t", "r.git", filepath.FromSlash(name)))
-		require.Equal(t, there, err == nil, name)
+	repo := filepath.Join(dir, "git", "repos", "tmp_r.git")
+	for _, branch := range []string{"main", "tmp_branch"} {
+		require.Equal(t, head, strings.TrimSpace(gitkit.Git(t, repo, "rev-parse", branch)))
 	}
+	gitkit.Git(t, repo, "fsck", "--strict")
+	require.DirExists(t, filepath.Join(repo, "weir"))
+	require.NoFileExists(t, filepath.Join(repo, "objects", "pack", "tmp_pack"))
 	b.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", target.call("new", "/new"))
 	page, _ := b.asks(t, http.StatusOK, http.MethodGet, "/v1/actions?status=open", "")
 	require.Contains(t, page, `"items":[]`)

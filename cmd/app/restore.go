@@ -268,8 +268,14 @@ func (r restorer) repo(dir, name string, content io.Reader) error {
 		git = filepath.Join(dir, inside)
 	}
 	file := filepath.Join(git, "repos", filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
+	dirs := []string{filepath.Dir(file)}
+	if _, in, _ := strings.Cut(name, "/"); in == "HEAD" { // git needs these directories, and they may be empty
+		dirs = append(dirs, filepath.Join(dirs[0], "refs"), filepath.Join(dirs[0], "objects"), filepath.Join(dirs[0], "weir"))
+	}
+	for _, dir := range dirs {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
