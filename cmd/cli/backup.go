@@ -46,7 +46,7 @@ It needs a token with the scope admin of the tenant default. weir restore reads 
 		}
 		partial := name + ".partial"
 		if err := receiveBackup(c, resp.Body, partial); err != nil {
-			return errors.Join(err, os.Remove(partial))
+			return err
 		}
 		return os.Rename(partial, name)
 	})
@@ -54,11 +54,18 @@ It needs a token with the scope admin of the tenant default. weir restore reads 
 
 // receiveBackup writes a backup to a file while it verifies it, and prints what is in it.
 func receiveBackup(c *api, body io.Reader, file string) (err error) {
-	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a backup that was interrupted
+		return usageError{err}
+	}
+	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return usageError{err}
 	}
-	defer func() { err = errors.Join(err, out.Close()) }()
+	defer func() {
+		if err = errors.Join(err, out.Close()); err != nil {
+			err = errors.Join(err, os.Remove(file))
+		}
+	}()
 	body = io.TeeReader(body, out)
 	part := ""
 	m, err := archive.Read(body, func(entry string, _ io.Reader) error {
