@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	"weir/internal/nearest"
 	"weir/schemas"
 )
 
@@ -137,11 +136,8 @@ func sortedKeys(doc map[string]any) []string {
 }
 
 func unknownKey(key string) error {
-	nearest := slices.MinFunc(caseKeys, func(a, b string) int {
-		return cmp.Compare(levenshtein.ComputeDistance(a, key), levenshtein.ComputeDistance(b, key))
-	})
-	if levenshtein.ComputeDistance(nearest, key) <= 2 { //nolint:mnd // two letters
-		return fmt.Errorf("unknown key; did you mean %s?", nearest)
+	if hint := nearest.Hint(key, caseKeys); hint != "" {
+		return errors.New("unknown key" + hint)
 	}
 	return fmt.Errorf("unknown key; a case has %s", strings.Join(caseKeys, ", "))
 }
