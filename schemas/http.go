@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,15 +21,13 @@ type Header struct {
 	Value string `json:"value"`
 }
 
-// KnownMethod holds for the methods that are ever sent, in upper case.
-func KnownMethod(method string) bool {
-	switch method {
-	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS":
-		return true
-	default:
-		return false
-	}
+// Methods are the methods that calls can have.
+func Methods() []string {
+	return []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 }
+
+// KnownMethod holds for Methods, in upper case.
+func KnownMethod(method string) bool { return slices.Contains(Methods(), method) }
 
 // HTTPCall is one outbound request in Weir's own terms: the payload of kind
 // http, and what a plan's decision is translated to.

@@ -24,7 +24,7 @@ func choices() map[string][]string {
 	return map[string][]string{
 		"actions ls --status":    statuses,
 		"actions ls --kind":      kinds,
-		"actions ls --method":    {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"},
+		"actions ls --method":    schemas.Methods(),
 		"actions redrive --kind": kinds,
 		"pause --kind":           kinds,
 		"resume --kind":          kinds,

@@ -126,7 +126,7 @@ func (p *params) filter(tenant string, now time.Time) filter {
 	}
 	f.text = p.text("q")
 	f.host = strings.ToLower(p.text("host"))
-	f.methods = p.list("method", methods())
+	f.methods = p.list("method", schemas.Methods())
 	p.answers(&f)
 	f.since = p.when("since", now)
 	f.until = p.when("until", now)
@@ -144,9 +144,6 @@ func (p *params) text(name string) string {
 	}
 	return v
 }
-
-// methods are the methods that calls have.
-func methods() []string { return []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} }
 
 // answers reads HTTP statuses, and classes of them such as 4xx.
 func (p *params) answers(f *filter) {
