@@ -55,13 +55,13 @@ func TestOperations(t *testing.T) {
 	n := start(t)
 	p := n.signIn("p", n.admin, nil)
 	p.click("link", "Operations")
-	p.see("Nothing is held.")
+	p.see("No call is paused or pinned.")
 	p.accessible()
-	p.click("button", "Hold calls")
+	p.click("button", "Pause or pin calls")
 	p.choose("Name", "up")
 	p.fill("Reason", "their maintenance")
 	p.accessible()
-	p.click("button", "Hold")
+	p.click("button", "Pause")
 	p.css(`tr:has-text("entry up") >> text=their maintenance`)
 	n.call("held-1", http.MethodGet, n.up.URL()+"/", "Prefer", "respond-async")
 	n.status("held-1", "waiting")
@@ -69,13 +69,13 @@ func TestOperations(t *testing.T) {
 	p.to("#/flow")
 	p.click("link", "Paused or pinned by operators 1")
 	p.click("button", "Resume entry up")
-	p.see("Nothing is held.")
+	p.see("No call is paused or pinned.")
 	n.status("held-1", "succeeded")
 
 	_, _, _ = n.ask(n.admin, http.MethodPost, schemas.RouteOperationsPin, `{"entry":"up","state":"closed"}`)
 	p.css(`tr:has-text("entry up") >> text=pinned closed`)
 	p.click("button", "Unpin entry up")
-	p.see("Nothing is held.")
+	p.see("No call is paused or pinned.")
 }
 
 // TestBudgetsAndNodes: an account of a budget after a completion, and the roles of the nodes that report.
@@ -109,7 +109,7 @@ func TestPagesOfOperatorsAreNotOffered(t *testing.T) {
 	p := n.signIn("reader", n.token("reader", schemas.ScopeActionsRead), nil)
 	for hash, text := range map[string]string{
 		"#/tokens": "This token may not read tokens.", "#/operations": "This token may not read operations.",
-		"#/nodes": "To see all nodes needs an admin", "#/flow": "Needs attention",
+		"#/nodes": "Only an admin of the tenant default can see all nodes.", "#/flow": "Needs attention",
 	} {
 		p.to(hash)
 		p.see(text)

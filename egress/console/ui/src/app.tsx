@@ -111,6 +111,7 @@ export function App() {
               {name}
             </a>
           ))}
+          <a href="/docs/">Docs</a>
         </nav>
         <div class="who">
           <Theme />

@@ -10,6 +10,7 @@ type Titled = Called & ModelUse & { id: string; kind: string; task_type?: string
 export function titleOf(a: Titled): string {
   if (a.kind === "run") return a.task_type || a.agent || a.id;
   if (a.kind === "chat" && a.model) return a.model;
+  if (a.kind === "rule") return "Change of the traffic rules";
   if (!a.method || !a.host) return a.id;
   const more = (a.calls ?? 0) > 1 ? ` + ${a.calls! - 1} more` : "";
   return `${a.method} ${a.host}${a.path ?? ""}${more}`;

@@ -52,7 +52,7 @@ export function standing(a: View): [string, ComponentChildren][] {
     ["Accepted", <Time at={a.created} />],
     ["Settled", a.settled && <Time at={a.settled} />],
     ["Duration", a.settled && millis(instant(a.settled) - instant(a.created))],
-    ["Deadline", a.deadline && <Time at={a.deadline} />],
+    ["Deadline", (!a.settled || a.status === "expired") && a.deadline && <Time at={a.deadline} />],
     ["Not before", a.not_before && <Time at={a.not_before} />],
     ["Waiting for", a.waiting && a.waiting.for],
     ["Code", a.code && <code>{a.code}</code>],

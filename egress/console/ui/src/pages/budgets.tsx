@@ -77,7 +77,7 @@ function Used({ name, of }: { name: string; of: BudgetCount | undefined }) {
   if (!of) return <td class="none dim">–</td>;
   const amount = (n: number) => (name === "usd" ? "$" + n.toFixed(n !== 0 && n < 1 ? 4 : 2) : count(n));
   return (
-    <td data-name={name}>
+    <td data-name={name === "usd" ? "USD" : name}>
       {amount(of.used)} of {amount(of.limit)}
       {of.held > 0 && <span class="dim"> · {amount(of.held)} reserved</span>}
       <meter min={0} max={of.limit} value={Math.min(of.used + of.held, of.limit)} high={of.limit * 0.9} aria-label={`${name}: share used`} />

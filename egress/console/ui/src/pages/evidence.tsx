@@ -31,7 +31,7 @@ export function EvidencePage({ route }: { route: Route }) {
       <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
         <Text label="Action" type="search" value={params.action_id} placeholder="full id" onChange={set("action_id")} />
         <Select label="Kind" value={params.kind} options={evidenceKinds} any="any" onChange={set("kind")} />
-        <Text label="Entry" value={params.entry} onChange={set("entry")} />
+        <Text label="Entry" value={params.entry} placeholder="full name" onChange={set("entry")} />
         <Select label="Since" value={route.params.get("since") ?? "1h"} options={["15m", "1h", "24h", "7d", "all"]} onChange={set("since")} />
       </form>
       <Followed key={route.params.toString()} params={params} />

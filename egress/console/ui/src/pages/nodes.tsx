@@ -61,7 +61,7 @@ export function Nodes() {
         </section>
       )}
       {seen && <Seen of={seen} />}
-      {!operator && <p class="dim">To see all nodes needs an admin of the tenant default.</p>}
+      {!operator && <p class="dim">Only an admin of the tenant default can see all nodes.</p>}
       {asked && (
         <Dialog title="Reload the policy on all nodes?" onClose={() => ask(false)}>
           <p>Every node reads its configuration file again, applies the policy, and reports its role and policy version.</p>

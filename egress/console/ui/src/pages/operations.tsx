@@ -10,7 +10,7 @@ const states: Record<string, [string, string]> = { asked: ["asked to wait", "dou
 const about = (t: Target): string => (t.entry ? `entry ${t.entry}` : t.destination ? t.destination : t.tenant ? `tenant ${t.tenant}` : `kind ${t.kind}`);
 const target = ({ entry, destination, tenant, kind }: Target): Target => ({ entry, destination, tenant, kind });
 
-/** Calls that operators hold back, and destinations that Weir does not call as usual. */
+/** Calls that operators paused or pinned, and destinations that Weir does not call as usual. */
 export function Operations() {
   const operator = useOperator();
   const live = useLive<OperationsView>(operator ? "/v1/operations" : undefined);
@@ -26,7 +26,7 @@ export function Operations() {
         <div class="row">
           <LiveMark error={live.error} />
           <button type="button" class="primary" onClick={() => hold(true)}>
-            Hold calls
+            Pause or pin calls
           </button>
         </div>
       </div>
@@ -39,7 +39,7 @@ export function Operations() {
           <section class="card" aria-labelledby="h-held">
             <h2 id="h-held">Paused and pinned by operators</h2>
             {v.items.length === 0 ? (
-              <p class="dim">Nothing is held.</p>
+              <p class="dim">No call is paused or pinned.</p>
             ) : (
               <table class="rows">
                 <thead>
@@ -149,7 +149,7 @@ function Hold({ onClose }: { onClose: () => void }) {
       onClose();
     });
   return (
-    <Dialog title="Hold calls" onClose={() => busy || onClose()}>
+    <Dialog title="Pause or pin calls" onClose={() => busy || onClose()}>
       <form class="filing" onSubmit={(e) => (e.preventDefault(), void send())}>
         <Field label="Operation">
           {(id) => (
@@ -174,7 +174,7 @@ function Hold({ onClose }: { onClose: () => void }) {
         <Failure error={error} />
         <footer>
           <button type="submit" class="danger" disabled={busy || !name}>
-            Hold
+            {deed === "pause" ? "Pause" : "Pin"}
           </button>
         </footer>
       </form>

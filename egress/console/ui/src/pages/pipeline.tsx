@@ -123,6 +123,7 @@ function Small({ name, children }: { name: ComponentChildren; children: Componen
 function Mix({ of, all, span }: { of: Record<string, number>; all: number; span: string }) {
   return (
     <>
+      <Small name={`in ${span}`}>{count(all)}</Small>
       <Shares of={of} />
       <ul class="mix" aria-label={`Outcomes in ${span}`}>
         {outcomes.map((o) => (

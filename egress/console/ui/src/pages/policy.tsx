@@ -55,8 +55,8 @@ function Entries({ p }: { p: Policy }) {
                 <td class="wide mono">{e.url_prefix ?? <span class="dim">shown to operators only</span>}</td>
                 <td>{e.methods.join(" ")}</td>
                 <td>{e.network}</td>
-                <td>{[...(e.headers ?? []), ...(e.query ?? []), ...(e.body ?? [])].join(", ") || <span class="dim">–</span>}</td>
-                <td>{[...(e.caller_headers ?? []), ...(e.caller_params ?? [])].join(", ") || <span class="dim">–</span>}</td>
+                <Names name="adds" of={[...(e.headers ?? []), ...(e.query ?? []), ...(e.body ?? [])]} />
+                <Names name="callers may set" of={[...(e.caller_headers ?? []), ...(e.caller_params ?? [])]} />
               </tr>
             ))}
           </tbody>
@@ -69,6 +69,11 @@ function Entries({ p }: { p: Policy }) {
       )}
     </section>
   );
+}
+
+function Names({ name, of }: { name: string; of: string[] }) {
+  if (of.length === 0) return <td class="none dim">–</td>;
+  return <td data-name={name}>{of.join(", ")}</td>;
 }
 
 const methods = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"] as const;

@@ -63,6 +63,8 @@ function Push({ a, t }: { a: ActionEntry; t: Task }) {
             <>
               <span title={p.old}>{short(p.old)}</span> → <span title={p.new}>{short(p.new)}</span>
             </>
+          ) : view ? (
+            "–"
           ) : (
             "…"
           )}
