@@ -217,7 +217,7 @@ func TestPromptOfDeepRequests(t *testing.T) {
 	require.Greater(t, completion.Prompt(json.RawMessage(`{"messages":[{"content":`+deep+`}]}`)).Bytes, int64(1<<20))
 }
 
-// TestDocsListTheMembers compares the table in docs/reference/chat.md with the one in the code.
+// TestDocsListTheMembers compares the list in docs/reference/configuration.md with the one in the code.
 func TestDocsListTheMembers(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -228,7 +228,7 @@ func TestDocsListTheMembers(t *testing.T) {
 		}
 		b.WriteString("\n")
 	}
-	fixture.Page(t, "../../docs/reference/chat.md", "members", b.String())
+	fixture.Page(t, "../../docs/reference/configuration.md", "members", b.String())
 }
 
 func code(names []string) string {
