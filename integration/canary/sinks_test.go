@@ -4,6 +4,7 @@ package canary_test
 
 import (
 	"bytes"
+	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -28,6 +29,7 @@ import (
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	_ "modernc.org/sqlite" // the driver of the index
 
 	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/logline"
@@ -141,7 +143,8 @@ func (w *world) after() []sink {
 		sink{name: "spans", data: w.spans.got.Bytes()},
 		sink{name: "temporary files", data: append(tmpNames, tmpContents...)},
 		sink{name: "names of files", data: names},
-		sink{name: "index", data: w.uncalled(index)},
+		sink{name: "index", data: w.uncalled(rows(w.t, w.at("data/index/actions.db")))},
+		sink{name: "file of the index", data: index, shown: called()},
 		sink{name: "files", data: contents, owner: true},
 	)
 }
@@ -169,6 +172,39 @@ func (w *world) uncalled(index []byte) []byte {
 		assert.True(w.t, found, "the index has no %s", class)
 	}
 	return index
+}
+
+// rows are the definitions and the rows of a database.
+func rows(t *testing.T, file string) []byte {
+	t.Helper()
+	db, err := sql.Open("sqlite", file)
+	require.NoError(t, err)
+	defer db.Close()
+	var all bytes.Buffer
+	query := func(q string) {
+		found, err := db.QueryContext(t.Context(), q)
+		require.NoError(t, err)
+		defer found.Close()
+		columns, err := found.Columns()
+		require.NoError(t, err)
+		values, into := make([]sql.RawBytes, len(columns)), make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		for found.Next() {
+			require.NoError(t, found.Scan(into...))
+			for _, v := range values {
+				all.Write(v)
+				all.WriteByte('\n')
+			}
+		}
+		require.NoError(t, found.Err())
+	}
+	query("SELECT * FROM sqlite_master")
+	for _, table := range []string{"place", "action", "figure"} {
+		query("SELECT * FROM " + table)
+	}
+	return all.Bytes()
 }
 
 // files are the names and the contents of all files below a folder, without the one that
