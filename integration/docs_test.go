@@ -7,11 +7,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,9 +34,9 @@ import (
 //	<!-- prints -->         a block of text: the snippet before it prints these lines, … being anything
 //	<!-- file: NAME -->     it is written to a file instead; with a + before the name it is added to one
 //
-// Ports of this machine are other ones in the test, `weir serve` goes on in the background until the
-// next one or the end of the page, and commands that follow something without an end stop after a
-// while.
+// Ports of this machine are other ones in the test. A server that a page starts is awaited, as a
+// person would do. `weir serve` runs in the background until the next one or the end of the page, and
+// commands that follow something without an end stop after 3 s.
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	python, _ := exec.LookPath("python3")
@@ -90,11 +92,11 @@ func snippets(source []byte) (all []snippet) {
 func runPage(t *testing.T, root string, all []snippet) {
 	t.Helper()
 	dir := t.TempDir()
-	ports := portsOf(t)
+	ports, free := portsOf(t)
 	script := strings.Builder{}
 	script.WriteString(docsPrelude)
 	for i, s := range all {
-		at, code := fmt.Sprintf("line %d", s.line), ports(s.code)
+		at, code := fmt.Sprintf("line %d", s.line), background.ReplaceAllString(ports(s.code), "$0\nawait $1")
 		name := fmt.Sprintf("snippet-%d", i)
 		write := func(name, code string) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(code), 0o600))
@@ -151,17 +153,20 @@ func runPage(t *testing.T, root string, all []snippet) {
 	cmd.Dir, cmd.WaitDelay = dir, 10*time.Second
 	cmd.Env = append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"),
 		"REAL_WEIR="+binary, "HOME="+filepath.Join(dir, "home"), "EXAMPLES="+filepath.Join(root, "examples"), "DOCS_DIR="+dir,
-		ports("WEIR_LISTEN=127.0.0.1:8092"), ports("WEIR_URL=http://127.0.0.1:8092"))
+		"LOCAL_PORTS="+strings.Join(slices.Collect(maps.Values(free)), " "), ports("WEIR_LISTEN=127.0.0.1:8092"), ports("WEIR_URL=http://127.0.0.1:8092"))
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }
 
+// background is a line that starts a server.
+var background = regexp.MustCompile(`(?m)^(python3 [^>&\n]*).* &$`)
+
 // portsOf returns a function that replaces the ports of this machine in a text by free ones, a port
-// always by the same one.
-func portsOf(t *testing.T) func(string) string {
+// always by the same one, and the free ones by the ports that they replace.
+func portsOf(t *testing.T) (replace func(string) string, free map[string]string) {
 	t.Helper()
 	local := regexp.MustCompile(`(localhost|127\.0\.0\.1|0\.0\.0\.0):(\d{4,5})|(http\.server |-p |\("127\.0\.0\.1", )(\d{4,5})`)
-	free := map[string]string{}
+	free = map[string]string{}
 	return func(s string) string {
 		return local.ReplaceAllStringFunc(s, func(m string) string {
 			at := strings.LastIndexAny(m, ": ") + 1
@@ -173,7 +178,7 @@ func portsOf(t *testing.T) func(string) string {
 			}
 			return m[:at] + free[m[at:]]
 		})
-	}
+	}, free
 }
 
 // docsPrelude says where a page stopped, and ends what runs in the background with it.
@@ -184,6 +189,16 @@ strict() {
 	trap 'echo "FAILED at $at: $BASH_COMMAND" >&3; cat out serve.log >&3 2>/dev/null' ERR
 }
 strict
+await() { # PROGRAM ARG…: until it listens on those of the ports that it, or a file of it, names
+	local port
+	for port in $LOCAL_PORTS; do
+		[[ " $* " == *" $port "* ]] || grep -qsw -- "$port" "$@" || continue
+		for ((i = 0; i < 600; i++)); do
+			(: <>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && break
+			read -rt 0.05 <> <(:) || :
+		done
+	done
+}
 `
 
 // docsWeir is weir as pages run it.
