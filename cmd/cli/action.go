@@ -151,7 +151,19 @@ func attemptedText(a *schemas.EventViewAttempted) string {
 	if a.Status > 0 {
 		status = strconv.Itoa(a.Status)
 	}
-	return joined(" ", status, string(a.Code), "in "+took(&a.DurationMS))
+	text := joined(" ", status, string(a.Code), "in "+took(&a.DurationMS))
+	if !a.Sent {
+		text += ", not sent"
+	}
+	return text
+}
+
+// attemptName is the number of an attempt, with the step of a plan after its first one.
+func attemptName(step, number int) string {
+	if step == 0 {
+		return fmt.Sprintf("attempt %d", number)
+	}
+	return fmt.Sprintf("step %d, attempt %d", step+1, number)
 }
 
 // eventText is what an event says, in a few words.
@@ -162,13 +174,13 @@ func eventText(e schemas.EventView) string {
 	case e.Settled != nil:
 		attempt := ""
 		if a := e.Attempted; a != nil {
-			attempt = fmt.Sprintf("(attempt %d: %s)", a.Number, attemptedText(a))
+			attempt = fmt.Sprintf("(%s: %s)", attemptName(a.Step, a.Number), attemptedText(a))
 		}
 		return joined(" ", string(e.Settled.Outcome), string(e.Settled.Code), e.Settled.Message, attempt)
 	case e.Attempted != nil:
-		return fmt.Sprintf("%d of step %d %s", e.Attempted.Number, e.Attempted.Step, attemptedText(e.Attempted))
+		return attemptName(e.Attempted.Step, e.Attempted.Number) + ": " + attemptedText(e.Attempted)
 	case e.Attempt != nil:
-		return fmt.Sprintf("%d of step %d, by %s", e.Attempt.Number, e.Attempt.Step, orDash(e.Attempt.Decision.Entry))
+		return attemptName(e.Attempt.Step, e.Attempt.Number) + ", allowed by " + orDash(e.Attempt.Decision.Entry)
 	case e.Waiting != nil:
 		return joined(" ", "for", e.Waiting.For)
 	case e.Task != nil:

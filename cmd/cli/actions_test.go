@@ -99,7 +99,7 @@ func TestActionsShow(t *testing.T) {
 				{Type: schemas.EventAttempt, Time: at(2), Attempt: &schemas.EventViewAttempt{Number: 1, Decision: schemas.Decision{Entry: "github"}}},
 				{Type: schemas.EventProgress, Time: at(3)},
 				{Type: schemas.EventProgress, Time: at(4)},
-				{Type: schemas.EventAttempted, Time: at(9), Attempted: &schemas.EventViewAttempted{Number: 1, Status: 503, DurationMS: 7}},
+				{Type: schemas.EventAttempted, Time: at(9), Attempted: &schemas.EventViewAttempted{Number: 1, Sent: true, Status: 503, DurationMS: 7}},
 				{Type: schemas.EventSettled, Time: at(10), Settled: &schemas.EventViewSettled{Outcome: "failed", Code: "RETRIES_EXHAUSTED"}},
 			}}
 		}
@@ -111,9 +111,9 @@ func TestActionsShow(t *testing.T) {
 	out, _ := run(ExitOK, "actions", "show", "a")
 	require.Regexp(t, `^GET h.example/\\u001b\[31m\n\nid +a\nkind +http\ncaller +shop\nstatus +failed\n`, out)
 	require.NotContains(t, out, "\x1b", "what a target said does not steer the terminal")
-	require.Regexp(t, `\+2ms +attempt +1 of step 0, by github\n`, out)
+	require.Regexp(t, `\+2ms +attempt +attempt 1, allowed by github\n`, out)
 	require.Regexp(t, `progress +2 of them\n`, out)
-	require.Regexp(t, `\+9ms +attempted +1 of step 0 503 in 7ms\n`, out)
+	require.Regexp(t, `\+9ms +attempted +attempt 1: 503 in 7ms\n`, out)
 	require.Regexp(t, `\+10ms +settled +failed RETRIES_EXHAUSTED\n`, out)
 	out, _ = run(ExitOK, "actions", "show", "a", "--json")
 	require.Contains(t, out, `"status":"failed"`)

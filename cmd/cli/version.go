@@ -63,7 +63,11 @@ func newVersion(env *Env) *cobra.Command {
 			if asJSON {
 				return PrintDocument(env.Out, b)
 			}
-			_, err := fmt.Fprintln(env.Out, strings.TrimSpace(strings.Join([]string{"weir", b.Version, b.Go, b.Platform, b.Revision}, " ")))
+			revision := b.Revision
+			if short := revision[:min(8, len(revision))]; short != "" && strings.Contains(b.Version, short) {
+				revision = "" // a version without a tag names the commit
+			}
+			_, err := fmt.Fprintln(env.Out, joined(" ", "weir", b.Version, b.Go, b.Platform, revision))
 			return err
 		},
 	}
