@@ -206,6 +206,28 @@ export function Switch({ on, label, disabled, onChange }: { on: boolean; label: 
   );
 }
 
+/** A column of a table: its name, and whether it holds numbers, or its name is for screen readers alone. */
+export type Column = string | [name: string, as: "num" | "hidden"];
+
+/** The head of a table. */
+export function Head({ of }: { of: (Column | false | undefined)[] }) {
+  return (
+    <thead>
+      <tr>
+        {of.map((column) => {
+          if (!column) return null;
+          const [name, as] = typeof column === "string" ? [column] : column;
+          return (
+            <th scope="col" key={name} class={as === "num" ? as : ""}>
+              {as === "hidden" ? <span class={as}>{name}</span> : name}
+            </th>
+          );
+        })}
+      </tr>
+    </thead>
+  );
+}
+
 export function Facts({ of }: { of: [string, ComponentChildren][] }) {
   return (
     <dl class="facts">

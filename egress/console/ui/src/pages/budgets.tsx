@@ -3,7 +3,7 @@ import { count } from "../figures";
 import { useReading } from "../live";
 import { link } from "../route";
 import type { BudgetCount, BudgetView } from "../types";
-import { Empty, Failure, LiveMark, Loading, Time } from "../ui";
+import { Empty, Failure, Head, LiveMark, Loading, Time } from "../ui";
 
 const most = 500; // accounts on the page
 
@@ -25,20 +25,7 @@ export function Budgets() {
         </Empty>
       ) : (
         <table class="rows">
-          <thead>
-            <tr>
-              {["Budget", "Requests", "Tokens", "USD"].map((h) => (
-                <th scope="col" key={h}>
-                  {h}
-                </th>
-              ))}
-              {["Open", "Resets"].map((h) => (
-                <th scope="col" class="num" key={h}>
-                  {h}
-                </th>
-              ))}
-            </tr>
-          </thead>
+          <Head of={["Budget", "Requests", "Tokens", "USD", ["Open", "num"], ["Resets", "num"]]} />
           <tbody>
             {live.data.map((b) => (
               <tr key={[b.budget, b.token, b.task, b.model].join(" ")}>

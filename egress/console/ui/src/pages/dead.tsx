@@ -3,7 +3,7 @@ import { all, post, Refusal } from "../api";
 import { useCall } from "../live";
 import { link } from "../route";
 import type { DeadLetter } from "../types";
-import { Badge, Dialog, Empty, Failure, Field, LiveMark, Loading, Select, Time } from "../ui";
+import { Badge, Dialog, Empty, Failure, Field, Head, LiveMark, Loading, Select, Time } from "../ui";
 import { kinds } from "../vocabulary";
 import { useMay } from "../who";
 
@@ -57,19 +57,7 @@ export function Dead() {
           </div>
           {!may && <p class="dim">A redrive needs the scope admin.</p>}
           <table class="rows">
-            <thead>
-              <tr>
-                <th scope="col">Reason</th>
-                <th scope="col">Action</th>
-                <th scope="col">Kind</th>
-                <th scope="col" class="num">
-                  Dead-lettered
-                </th>
-                <th scope="col">
-                  <span class="hidden">Redrive</span>
-                </th>
-              </tr>
-            </thead>
+            <Head of={["Reason", "Action", "Kind", ["Dead-lettered", "num"], ["Redrive", "hidden"]]} />
             <tbody>
               {fits.slice(0, 300).map((l) => (
                 <tr key={l.seq}>

@@ -4,7 +4,7 @@ import { targetOf } from "../call";
 import { useCall, useLive } from "../live";
 import { link, type Route } from "../route";
 import type { Evidence, Explanation, Page, Policy } from "../types";
-import { Badge, Empty, Facts, Failure, Field, Loading, Select, Time } from "../ui";
+import { Badge, Empty, Facts, Failure, Field, Head, Loading, Select, Time } from "../ui";
 import { useMay } from "../who";
 import { Remedy } from "./remedy";
 
@@ -36,16 +36,7 @@ function Entries({ p }: { p: Policy }) {
         <Empty title="No entry.">Weir only allows calls to the hosts below.</Empty>
       ) : (
         <table class="rows">
-          <thead>
-            <tr>
-              <th scope="col">Entry</th>
-              <th scope="col">Prefix</th>
-              <th scope="col">Methods</th>
-              <th scope="col">Network</th>
-              <th scope="col">Adds</th>
-              <th scope="col">Callers may set</th>
-            </tr>
-          </thead>
+          <Head of={["Entry", "Prefix", "Methods", "Network", "Adds", "Callers may set"]} />
           <tbody>
             {p.entries.map((e) => (
               <tr key={e.name}>
