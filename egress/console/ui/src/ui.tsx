@@ -103,6 +103,16 @@ export function Copy({ text, label }: { text: () => string | Promise<string>; la
   );
 }
 
+/** A token that is shown once, with a button that copies it. */
+export function Secret({ token }: { token: string }) {
+  return (
+    <div class="token">
+      <code>{token}</code>
+      <Copy label="Copy the token" text={() => token} />
+    </div>
+  );
+}
+
 export function Code({ value }: { value: unknown }) {
   const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
   return (

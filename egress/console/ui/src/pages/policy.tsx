@@ -5,6 +5,7 @@ import { useCall, useLive } from "../live";
 import { link, type Route } from "../route";
 import type { Evidence, Explanation, Page, Policy } from "../types";
 import { Badge, Empty, Facts, Failure, Field, Head, Loading, Select, Time } from "../ui";
+import { methods } from "../vocabulary";
 import { useMay } from "../who";
 import { Remedy } from "./remedy";
 
@@ -66,8 +67,6 @@ function Names({ name, of }: { name: string; of: string[] }) {
   if (of.length === 0) return <td class="none dim">–</td>;
   return <td data-name={name}>{of.join(", ")}</td>;
 }
-
-const methods = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"] as const;
 
 /** Explains a call. The parameters of the page can name it. */
 function Explain({ of }: { of: URLSearchParams }) {

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { all, post } from "../api";
 import { useCall, useReading } from "../live";
 import type { NewToken, Token } from "../types";
-import { Badge, Copy, Dialog, Empty, Failure, Field, Head, Loading, Time } from "../ui";
+import { Badge, Dialog, Empty, Failure, Field, Head, Loading, Secret, Time } from "../ui";
 import { useMay, useOperator } from "../who";
 
 const most = 1000; // tokens on the page
@@ -107,10 +107,7 @@ function Make({ onClose }: { onClose: () => void }) {
     return (
       <Dialog title={`Token ${made.name}`} onClose={onClose} stays>
         <p class="notice doubt">Weir shows this token once and stores only its hash.</p>
-        <div class="token">
-          <code>{made.secret}</code>
-          <Copy label="Copy the token" text={() => made.secret} />
-        </div>
+        <Secret token={made.secret} />
         <footer>
           <button type="button" onClick={onClose}>
             Done
