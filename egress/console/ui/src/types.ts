@@ -33,7 +33,7 @@ export interface Called {
   caller?: string;
 }
 
-/** The use of a model by a completion. */
+/** The use of a model by a chat. */
 export interface ModelUse {
   model?: string;
   tokens_in?: number;

@@ -21,7 +21,7 @@ export function Budgets() {
         !live.error && <Loading what="budgets" />
       ) : live.data.length === 0 ? (
         <Empty title="No budget accounts yet.">
-          The configuration defines budgets under <code>budgets</code>. An account shows here after its first completion.
+          The configuration defines budgets under <code>budgets</code>. An account shows here after its first chat.
         </Empty>
       ) : (
         <table class="rows">
