@@ -20,7 +20,7 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-//go:embed *.md */*.md site/page.html site/style.css
+//go:embed *.md */*.md site/page.html site/*.css
 //go:embed console/flow-wide-*.png console/action-wide-*.png console/denied-wide-*.png
 var files embed.FS
 

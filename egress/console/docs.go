@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/http"
 	"path"
 	"strings"
 
@@ -17,12 +16,7 @@ import (
 func Docs(site func() map[string][]byte) egress.Surface {
 	pages := Serving(site)
 	return egress.Surface{Name: "docs", Routes: egress.Routes(
-		egress.Read("/docs", func(c *gin.Context) error {
-			c.Writer.Header().Set("Location", schemas.RouteDocs)
-			c.Writer.WriteHeader(http.StatusPermanentRedirect)
-			c.Writer.WriteHeaderNow()
-			return nil
-		}),
+		addSlash(schemas.RouteDocs),
 		egress.Read(schemas.RouteDocs+"*page", func(c *gin.Context) error {
 			name := strings.TrimPrefix(c.Param("page"), "/")
 			switch {

@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -16,13 +17,7 @@ import (
 func Surface(session func(r *http.Request) (schemas.ConsoleSession, error)) egress.Surface {
 	pages := New()
 	return egress.Surface{Name: "console", Routes: egress.Routes(
-		// A redirect for URLs without the slash.
-		egress.Read("/console", func(c *gin.Context) error {
-			c.Writer.Header().Set("Location", schemas.RouteConsole)
-			c.Writer.WriteHeader(http.StatusPermanentRedirect)
-			c.Writer.WriteHeaderNow()
-			return nil
-		}),
+		addSlash(schemas.RouteConsole),
 		egress.Read(schemas.RouteConsole, func(c *gin.Context) error {
 			pages.Serve(c.Writer, c.Request, Index)
 			return nil
@@ -41,4 +36,14 @@ func Surface(session func(r *http.Request) (schemas.ConsoleSession, error)) egre
 			return err
 		}),
 	)}
+}
+
+// addSlash redirects a URL without the final slash of a route to the route.
+func addSlash(route string) []egress.Route {
+	return egress.Read(strings.TrimSuffix(route, "/"), func(c *gin.Context) error {
+		c.Writer.Header().Set("Location", route)
+		c.Writer.WriteHeader(http.StatusPermanentRedirect)
+		c.Writer.WriteHeaderNow()
+		return nil
+	})
 }

@@ -2,7 +2,7 @@
 
 Usage: python3 service.py [PORT]
 
-It serves one task type, SUMMARY, on both routes of the run contract. Hold it against the
+It serves one task type, SUMMARY, on both routes of the run contract. Test it against the
 contract with `weir check http://127.0.0.1:8000=SUMMARY --inputs '{"text": "…"}'`.
 """
 import json

@@ -126,7 +126,7 @@ func TestTheCallIsTheTitle(t *testing.T) {
 	p.see("No actions match the filters.")
 	p.accessible()
 	p.to("#/runs?kind=chat")
-	p.see("No runs and chats match the filters.")
+	p.see("No runs or chats match the filters.")
 	n.order("echo-1", schemas.TaskEcho, `{"steps":1}`)
 	p.to("#/runs?kind=run")
 	p.seeRole("link", "sim/small")

@@ -30,21 +30,21 @@ import (
 //go:embed scaledobject.schema.json
 var scaledObject []byte
 
-// variants are values under which the chart is rendered. A key with a slash in it is a values file.
+// variants are values under which the chart is rendered, over values-cluster.yaml if the name begins
+// with "cluster".
 var variants = map[string]string{
-	"single":    "ingress: {enabled: true, tlsSecret: t}\nserviceMonitor: {enabled: true}\nsecrets: {existingSecret: s}\nenv: [{name: A, value: b}]",
-	"claim":     "persistence: {existingClaim: c}\ngateway: {enabled: true}\nnetworkPolicy: {targets: [{to: [{podSelector: {}}]}]}",
-	"plain":     "networkPolicy: {enabled: false}\npersistence: {storageClass: fast}",
-	"cluster":   "@values-cluster.yaml",
-	"no git":    "@values-cluster.yaml\ngit: {enabled: false}\nserviceMonitor: {enabled: true}",
-	"with KEDA": "@values-cluster.yaml\nkeda: {enabled: true}",
+	"single":            "ingress: {enabled: true, tlsSecret: t}\nserviceMonitor: {enabled: true}\nsecrets: {existingSecret: s}\nenv: [{name: A, value: b}]",
+	"claim":             "persistence: {existingClaim: c}\ngateway: {enabled: true}\nnetworkPolicy: {targets: [{to: [{podSelector: {}}]}]}",
+	"plain":             "networkPolicy: {enabled: false}\npersistence: {storageClass: fast}",
+	"cluster":           "",
+	"cluster, no git":   "git: {enabled: false}\nserviceMonitor: {enabled: true}",
+	"cluster with KEDA": "keda: {enabled: true}",
 }
 
 // charts lints the chart, renders it as helm template does, reads every object into the API's own
 // types, where an unknown member is an error, and checks them together.
 func charts(r *report, dir string) {
 	path := filepath.Join(dir, "helm", "weir")
-	before := r.wrong
 	linted := lint.RunAll(path, map[string]any{}, "weir")
 	for _, m := range linted.Messages {
 		if m.Severity >= support.WarningSev {
@@ -52,7 +52,8 @@ func charts(r *report, dir string) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(variants)) {
-		objects, err := render(path, variants[name])
+		before := r.wrong
+		objects, err := render(path, name)
 		if err != nil {
 			r.bad("%s (%s): %v", path, name, err)
 			continue
@@ -80,33 +81,26 @@ func charts(r *report, dir string) {
 	}
 }
 
-// render returns the objects of the chart with these values, which may begin with @ and a file of it.
-func render(path, text string) (objects []string, err error) {
+// render returns the objects of the chart in a variant.
+func render(path, variant string) (objects []string, err error) {
 	chart, err := loader.Load(path)
 	if err != nil {
 		return nil, err
 	}
-	file, text, found := strings.Cut(text, "\n")
-	if !strings.HasPrefix(file, "@") {
-		file, text = "", file+"\n"+text
-	} else if !found {
-		text = "{}"
-	}
-	values := map[string]any{}
-	if file != "" {
-		data, err := os.ReadFile(filepath.Join(path, file[1:]))
+	base, values := map[string]any{}, map[string]any{}
+	if strings.HasPrefix(variant, "cluster") {
+		data, err := os.ReadFile(filepath.Join(path, "values-cluster.yaml"))
 		if err != nil {
 			return nil, err
 		}
-		if err := yaml.UnmarshalStrict(data, &values); err != nil {
+		if err := yaml.UnmarshalStrict(data, &base); err != nil {
 			return nil, err
 		}
 	}
-	more := map[string]any{}
-	if err := yaml.UnmarshalStrict([]byte(text), &more); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(variants[variant]), &values); err != nil {
 		return nil, err
 	}
-	values = util.MergeTables(more, values)
+	values = util.MergeTables(values, base)
 	all, err := util.ToRenderValues(chart, values, common.ReleaseOptions{Name: "weir", Namespace: "weir", IsInstall: true}, common.DefaultCapabilities)
 	if err != nil {
 		return nil, err
@@ -167,8 +161,6 @@ func (c *cluster) read(kind string, text []byte) error {
 		return keep(&c.budgets, text)
 	case "NetworkPolicy":
 		return keep(&c.policies, text)
-	case "Namespace":
-		return keep(new([]corev1.Namespace), text)
 	case "ServiceAccount":
 		return keep(new([]corev1.ServiceAccount), text)
 	case "ConfigMap":

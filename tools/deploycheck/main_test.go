@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSlipsAreFound: each slip, made in a copy of the real files, is told of.
+// TestSlipsAreFound makes each slip in a copy of the real files.
 func TestSlipsAreFound(t *testing.T) {
 	t.Parallel()
 	for name, slip := range map[string]struct {
@@ -23,7 +23,7 @@ func TestSlipsAreFound(t *testing.T) {
 		"a right of a container":  {composeFiles, "compose.cluster.yaml", "cap_drop: [ALL]", "cap_drop: [NET_RAW]", "lacks cap_drop"},
 		"a member of the API":     {charts, "helm/weir/templates/_helpers.tpl", "readinessProbe:", "readynessProbe:", "unknown field"},
 		"a selector of no pod":    {charts, "helm/weir/templates/network.yaml", "values: [single, worker, git]", "values: [works]", "selects no pod"},
-		"a volume of nobody's":    {charts, "helm/weir/templates/nodes.yaml", "metadata: {name: data}", "metadata: {name: date}", "lacks the volume data"},
+		"a missing volume":        {charts, "helm/weir/templates/nodes.yaml", "metadata: {name: data}", "metadata: {name: date}", "lacks the volume data"},
 		"a value that is missing": {charts, "helm/weir/values.yaml", "existingClaim:", "existingClam:", "existingClaim"},
 		"a route to no service":   {charts, "helm/weir/templates/routes.yaml", "-egress, port", "-egres, port", "which is not there"},
 		"a member of KEDA":        {charts, "helm/weir/templates/monitoring.yaml", "maxReplicaCount", "maxReplicas", "maxReplicas"},
@@ -47,7 +47,7 @@ func TestSlipsAreFound(t *testing.T) {
 			r := &report{out: &out}
 			slip.check(r, dir)
 			if r.wrong == 0 || !strings.Contains(out.String(), slip.want) {
-				t.Errorf("it is not told of: %s", out.String())
+				t.Errorf("it is not reported: %s", out.String())
 			}
 		})
 	}

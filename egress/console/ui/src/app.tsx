@@ -31,7 +31,7 @@ const pages: NavPage[] = [
   { page: "flow", name: "Flow", key: "f" },
   { page: "actions", name: "Actions", key: "a" },
   { page: "tasks", name: "Tasks", key: "t" },
-  { page: "runs", name: "Runs", key: "c" },
+  { page: "runs", name: "Runs and chats", key: "c" },
   { page: "dead", name: "Dead letters", key: "d" },
   { page: "rules", name: "Rules", key: "r" },
   { page: "policy", name: "Policy", key: "p" },

@@ -11,7 +11,6 @@ export interface Problem {
   detail?: string;
   code: string;
   request_id?: string;
-  retryable?: boolean;
   earliest_id?: string;
 }
 
@@ -34,7 +33,7 @@ export interface Called {
   caller?: string;
 }
 
-/** The use of a model by a completion. */
+/** The use of a model by a chat. */
 export interface ModelUse {
   model?: string;
   tokens_in?: number;
@@ -119,7 +118,6 @@ export interface Action extends Called {
   message?: string;
   result?: unknown;
   resolution?: { effect: string; note?: string; by?: string };
-  resolve_url?: string;
 }
 
 export interface ActionEvent {
@@ -158,7 +156,6 @@ export interface Evidence {
   code?: string;
   payload: unknown;
   policy_version?: string;
-  principal?: string;
   traffic?: Traffic;
 }
 
@@ -204,7 +201,6 @@ export interface PolicyEntry {
   url_prefix?: string; // absent, like network: only operators see that of agents and models
   methods: string[];
   network?: string;
-  redirects: number;
   headers?: string[];
   query?: string[];
   body?: string[];
@@ -322,9 +318,7 @@ export interface Token {
   models?: string[];
   rate?: string;
   created_at: string;
-  created_by?: string;
   expires_at?: string;
-  revoked_at?: string;
   status: string; // active, expired or revoked
 }
 

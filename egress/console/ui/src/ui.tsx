@@ -103,6 +103,16 @@ export function Copy({ text, label }: { text: () => string | Promise<string>; la
   );
 }
 
+/** A token that is shown once, with a button that copies it. */
+export function Secret({ token }: { token: string }) {
+  return (
+    <div class="token">
+      <code>{token}</code>
+      <Copy label="Copy the token" text={() => token} />
+    </div>
+  );
+}
+
 export function Code({ value }: { value: unknown }) {
   const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
   return (
@@ -203,6 +213,28 @@ export function Switch({ on, label, disabled, onChange }: { on: boolean; label: 
     <button type="button" role="switch" aria-checked={on} aria-label={label} class="switch" disabled={disabled} onClick={onChange}>
       <span />
     </button>
+  );
+}
+
+/** A column of a table: its name, and whether it holds numbers, or its name is for screen readers alone. */
+export type Column = string | [name: string, as: "num" | "hidden"];
+
+/** The head of a table. */
+export function Head({ of }: { of: (Column | false | undefined)[] }) {
+  return (
+    <thead>
+      <tr>
+        {of.map((column) => {
+          if (!column) return null;
+          const [name, as] = typeof column === "string" ? [column] : column;
+          return (
+            <th scope="col" key={name} class={as === "num" ? as : ""}>
+              {as === "hidden" ? <span class={as}>{name}</span> : name}
+            </th>
+          );
+        })}
+      </tr>
+    </thead>
   );
 }
 

@@ -1,12 +1,11 @@
 import { useState } from "preact/hooks";
 import type { Route } from "../route";
 import { Empty, Select, Text } from "../ui";
-import { kinds, statuses } from "../vocabulary";
+import { kinds, methods, statuses } from "../vocabulary";
 import { Listed, ListHead, Range, useFilters, useListing } from "./list";
 
 const rare = ["method", "host", "http_status", "entry", "agent", "caller", "task", "code"] as const;
 const names = ["q", "status", "kind", "since", "until", ...rare] as const;
-const methods = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"] as const;
 
 export function Actions({ route }: { route: Route }) {
   const filters = useFilters(route, names);

@@ -3,7 +3,7 @@ import { count } from "../figures";
 import { useReading } from "../live";
 import { link } from "../route";
 import type { BudgetCount, BudgetView } from "../types";
-import { Empty, Failure, LiveMark, Loading, Time } from "../ui";
+import { Empty, Failure, Head, LiveMark, Loading, Time } from "../ui";
 
 const most = 500; // accounts on the page
 
@@ -21,24 +21,11 @@ export function Budgets() {
         !live.error && <Loading what="budgets" />
       ) : live.data.length === 0 ? (
         <Empty title="No budget accounts yet.">
-          The configuration defines budgets under <code>budgets</code>. An account shows here after its first completion.
+          The configuration defines budgets under <code>budgets</code>. An account shows here after its first chat.
         </Empty>
       ) : (
         <table class="rows">
-          <thead>
-            <tr>
-              {["Budget", "Requests", "Tokens", "USD"].map((h) => (
-                <th scope="col" key={h}>
-                  {h}
-                </th>
-              ))}
-              {["Open", "Resets"].map((h) => (
-                <th scope="col" class="num" key={h}>
-                  {h}
-                </th>
-              ))}
-            </tr>
-          </thead>
+          <Head of={["Budget", "Requests", "Tokens", "USD", ["Open", "num"], ["Resets", "num"]]} />
           <tbody>
             {live.data.map((b) => (
               <tr key={[b.budget, b.token, b.task, b.model].join(" ")}>

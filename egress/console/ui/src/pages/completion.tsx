@@ -83,7 +83,7 @@ export function usd(nanos: number): string {
   return "$" + (nanos >= 1e9 ? (nanos / 1e9).toFixed(2) : (nanos / 1e9).toFixed(9).replace(/0{1,7}$/, ""));
 }
 
-/** Times, tokens and cost of a completion, as rows of Facts. */
+/** Times, tokens and cost of a chat, as rows of Facts. */
 export function spent(answer: Answer, end: Record<string, unknown>, accepted: string): [string, ComponentChildren][] {
   const used = usage(end["usage"]) ?? answer.used;
   const first = answer.first && Math.max(0, Date.parse(answer.first) - Date.parse(accepted));

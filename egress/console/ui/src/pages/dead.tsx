@@ -1,17 +1,18 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { all, post, Refusal } from "../api";
-import { useCall } from "../live";
+import { useCall, useReading } from "../live";
 import { link } from "../route";
 import type { DeadLetter } from "../types";
-import { Badge, Dialog, Empty, Failure, Field, LiveMark, Loading, Select, Time } from "../ui";
+import { Badge, Dialog, Empty, Failure, Field, Head, LiveMark, Loading, Select, Time } from "../ui";
 import { kinds } from "../vocabulary";
 import { useMay } from "../who";
 
 const most = 1000;
-const every = 3000;
+
+const newest = async () => (await all<DeadLetter>("/v1/dead-letters", { limit: 500 }, most)).reverse();
 
 export function Dead() {
-  const { letters, error, again } = useLetters();
+  const { data: letters, error, again } = useReading("dead letters", newest, 3000);
   const [kind, setKind] = useState("");
   const [reason, setReason] = useState("");
   const [done, setDone] = useState<ReadonlySet<number>>(new Set());
@@ -57,19 +58,7 @@ export function Dead() {
           </div>
           {!may && <p class="dim">A redrive needs the scope admin.</p>}
           <table class="rows">
-            <thead>
-              <tr>
-                <th scope="col">Reason</th>
-                <th scope="col">Action</th>
-                <th scope="col">Kind</th>
-                <th scope="col" class="num">
-                  Dead-lettered
-                </th>
-                <th scope="col">
-                  <span class="hidden">Redrive</span>
-                </th>
-              </tr>
-            </thead>
+            <Head of={["Reason", "Action", "Kind", ["Dead-lettered", "num"], ["Redrive", "hidden"]]} />
             <tbody>
               {fits.slice(0, 300).map((l) => (
                 <tr key={l.seq}>
@@ -110,36 +99,6 @@ function count(letters: DeadLetter[]): [string, number][] {
   const of = new Map<string, number>();
   for (const l of letters) of.set(l.reason, (of.get(l.reason) ?? 0) + 1);
   return [...of].sort((a, b) => b[1] - a[1]);
-}
-
-/** The dead letters, newest first, read repeatedly. */
-function useLetters() {
-  const [letters, set] = useState<DeadLetter[]>();
-  const [error, setError] = useState<Refusal>();
-  const kick = useRef(() => {});
-  useEffect(() => {
-    let over = false;
-    let timer: ReturnType<typeof setTimeout>;
-    const once = async () => {
-      clearTimeout(timer);
-      try {
-        const read = await all<DeadLetter>("/v1/dead-letters", { limit: 500 }, most);
-        if (over) return;
-        set(read.reverse());
-        setError(undefined);
-      } catch (cause) {
-        if (!over && cause instanceof Refusal) setError(cause);
-      }
-      if (!over) timer = setTimeout(once, every);
-    };
-    kick.current = () => void once();
-    void once();
-    return () => {
-      over = true;
-      clearTimeout(timer);
-    };
-  }, []);
-  return { letters, error, again: () => kick.current() };
 }
 
 /** Redrives many at a given rate, until all are done, one is refused or the user stops it. */

@@ -3,7 +3,7 @@ import { post } from "../api";
 import { useCall, useLive } from "../live";
 import { link } from "../route";
 import type { NewTask, Repo, RepoPage } from "../tasks";
-import { Copy, Dialog, Failure, Field } from "../ui";
+import { Dialog, Failure, Field, Secret } from "../ui";
 
 const texts = ["description", "repo", "base_ref", "branch", "deadline", "pool", "model", "requests", "tokens", "usd", "metadata", "request_id"] as const;
 type Form = Record<(typeof texts)[number], string> & { force_push: boolean };
@@ -143,14 +143,10 @@ function Filed({ made, onClose }: { made: NewTask; onClose: () => void }) {
 /** A task's token, shown once. */
 export function Token({ of }: { of: NewTask }) {
   if (!of.token) return <p>An earlier request created this task and showed its token. The task's page can create another token.</p>;
-  const token = of.token;
   return (
     <>
       <p class="notice doubt">Weir shows this token once. Its holder is the task's agent: it reads the task, pushes to its branch and reports the result. Give it to one agent, and do not store it where others can read it.</p>
-      <div class="token">
-        <code>{token}</code>
-        <Copy label="Copy the token" text={() => token} />
-      </div>
+      <Secret token={of.token} />
       {of.pool !== "none" && <p class="dim">Agents of the pool {of.pool} do not need it: when one leases the task, this token stops working.</p>}
     </>
   );

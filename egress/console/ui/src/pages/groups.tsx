@@ -1,6 +1,7 @@
 import { count, outcomes, rate, took } from "../figures";
 import { link } from "../route";
 import type { StatsGroup } from "../types";
+import { Head } from "../ui";
 import { Shares } from "./pipeline";
 
 const most = 50; // the response has no more
@@ -15,17 +16,7 @@ export function Groups({ by, groups }: { by: "kind" | "entry"; groups: StatsGrou
         <p class="dim">{groups ? (by === "kind" ? "No actions." : "No settled actions with an entry.") : "Loading…"}</p>
       ) : (
         <table class="rows groups">
-          <thead>
-            <tr>
-              <th scope="col">{by === "kind" ? "Kind" : "Entry"}</th>
-              {by === "kind" && <Head>Accepted</Head>}
-              <Head>Settled</Head>
-              <Head>Per second</Head>
-              <Head>p50</Head>
-              <Head>p99</Head>
-              <th scope="col">Outcomes</th>
-            </tr>
-          </thead>
+          <Head of={[by === "kind" ? "Kind" : "Entry", by === "kind" && ["Accepted", "num"], ["Settled", "num"], ["Per second", "num"], ["p50", "num"], ["p99", "num"], "Outcomes"]} />
           <tbody>
             {groups.map((g) => (
               <tr key={g.name}>
@@ -46,14 +37,6 @@ export function Groups({ by, groups }: { by: "kind" | "entry"; groups: StatsGrou
       )}
       {groups?.length === most && <p class="dim">The table shows the {most} largest groups.</p>}
     </section>
-  );
-}
-
-function Head({ children }: { children: string }) {
-  return (
-    <th scope="col" class="num">
-      {children}
-    </th>
   );
 }
 

@@ -7,7 +7,7 @@ import { count } from "../figures";
 import { useLive } from "../live";
 import { link, refine, type Route } from "../route";
 import type { ActionEntry, ActionPage } from "../types";
-import { Badge, Empty, Failure, Field, LiveMark, Loading, millis, Time } from "../ui";
+import { Badge, type Column, Empty, Failure, Field, Head, LiveMark, Loading, millis, Time } from "../ui";
 import { usd } from "./completion";
 
 const most = 500; // rows on the page; a search finds older ones
@@ -119,28 +119,12 @@ function Unfit({ what, onAll }: { what: string; onAll: () => void }) {
   );
 }
 
-const heads = { actions: ["Call", "Kind", "HTTP"], runs: ["Run or chat", "Tokens", "Cost", "First token"] };
+const heads: Record<List["to"], Column[]> = { actions: ["Call", "Kind", "HTTP"], runs: ["Run or chat", ["Tokens", "num"], ["Cost", "num"], ["First token", "num"]] };
 
-function Table({ items, gone, to }: { items: ActionEntry[]; gone: ReadonlySet<string>; to: "actions" | "runs" }) {
+function Table({ items, gone, to }: { items: ActionEntry[]; gone: ReadonlySet<string>; to: List["to"] }) {
   return (
     <table class="rows">
-      <thead>
-        <tr>
-          <th scope="col">Status</th>
-          {heads[to].map((h) => (
-            <th scope="col" key={h} class={to === "runs" && h !== "Run or chat" ? "num" : ""}>
-              {h}
-            </th>
-          ))}
-          <th scope="col">Caller</th>
-          <th scope="col" class="num">
-            Duration
-          </th>
-          <th scope="col" class="num">
-            Accepted
-          </th>
-        </tr>
-      </thead>
+      <Head of={["Status", ...heads[to], "Caller", ["Duration", "num"], ["Accepted", "num"]]} />
       <tbody>
         {items.map((a) => (
           <tr key={a.id} class={gone.has(a.id) ? "gone" : ""}>

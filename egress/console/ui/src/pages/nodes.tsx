@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { headers, post, Refusal, unreachable } from "../api";
 import { useCall, useReading } from "../live";
 import type { Readiness, Reload } from "../types";
-import { Badge, Dialog, Facts, Failure, LiveMark, Loading } from "../ui";
+import { Badge, Dialog, Facts, Failure, Head, LiveMark, Loading } from "../ui";
 import { useOperator } from "../who";
 
 /** Reads the readiness of this node. A node that is not ready answers with 503 and the same document. */
@@ -83,15 +83,7 @@ function Seen({ of }: { of: Reload }) {
     <section class="card" aria-labelledby="h-seen">
       <h2 id="h-seen">Nodes that reported</h2>
       <table class="rows">
-        <thead>
-          <tr>
-            {["Node", "Role", "Policy", "Result"].map((h) => (
-              <th scope="col" key={h}>
-                {h}
-              </th>
-            ))}
-          </tr>
-        </thead>
+        <Head of={["Node", "Role", "Policy", "Result"]} />
         <tbody>
           {nodes.map((n) => (
             <tr key={n.node}>

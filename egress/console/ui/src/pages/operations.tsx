@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { post, Refusal } from "../api";
 import { useCall, useLive } from "../live";
 import type { Operation, OperationsView, Policy, Target } from "../types";
-import { Badge, Dialog, Empty, Failure, Field, LiveMark, Loading, Select, Time } from "../ui";
+import { Badge, Dialog, Empty, Failure, Field, Head, LiveMark, Loading, Select, Time } from "../ui";
 import { kinds } from "../vocabulary";
 import { useOperator } from "../who";
 
@@ -42,21 +42,7 @@ export function Operations() {
               <p class="dim">No call is paused or pinned.</p>
             ) : (
               <table class="rows">
-                <thead>
-                  <tr>
-                    {["State", "Calls of", "Reason", "By"].map((h) => (
-                      <th scope="col" key={h}>
-                        {h}
-                      </th>
-                    ))}
-                    <th scope="col" class="num">
-                      Since
-                    </th>
-                    <th scope="col">
-                      <span class="hidden">Release</span>
-                    </th>
-                  </tr>
-                </thead>
+                <Head of={["State", "Calls of", "Reason", "By", ["Since", "num"], ["Release", "hidden"]]} />
                 <tbody>
                   {v.items.map((o) => (
                     <tr key={o.do + about(o)}>
@@ -86,20 +72,7 @@ export function Operations() {
               <p class="dim">Weir calls all destinations as usual.</p>
             ) : (
               <table class="rows">
-                <thead>
-                  <tr>
-                    {["State", "Destination", "Entry"].map((h) => (
-                      <th scope="col" key={h}>
-                        {h}
-                      </th>
-                    ))}
-                    {["Failures in a row", "Next call"].map((h) => (
-                      <th scope="col" class="num" key={h}>
-                        {h}
-                      </th>
-                    ))}
-                  </tr>
-                </thead>
+                <Head of={["State", "Destination", "Entry", ["Failures in a row", "num"], ["Next call", "num"]]} />
                 <tbody>
                   {v.destinations.map((d) => (
                     <tr key={d.entry + d.destination}>

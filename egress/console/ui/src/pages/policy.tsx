@@ -4,7 +4,8 @@ import { targetOf } from "../call";
 import { useCall, useLive } from "../live";
 import { link, type Route } from "../route";
 import type { Evidence, Explanation, Page, Policy } from "../types";
-import { Badge, Empty, Facts, Failure, Field, Loading, Select, Time } from "../ui";
+import { Badge, Empty, Facts, Failure, Field, Head, Loading, Select, Time } from "../ui";
+import { methods } from "../vocabulary";
 import { useMay } from "../who";
 import { Remedy } from "./remedy";
 
@@ -36,16 +37,7 @@ function Entries({ p }: { p: Policy }) {
         <Empty title="No entry.">Weir only allows calls to the hosts below.</Empty>
       ) : (
         <table class="rows">
-          <thead>
-            <tr>
-              <th scope="col">Entry</th>
-              <th scope="col">Prefix</th>
-              <th scope="col">Methods</th>
-              <th scope="col">Network</th>
-              <th scope="col">Adds</th>
-              <th scope="col">Callers may set</th>
-            </tr>
-          </thead>
+          <Head of={["Entry", "Prefix", "Methods", "Network", "Adds", "Callers may set"]} />
           <tbody>
             {p.entries.map((e) => (
               <tr key={e.name}>
@@ -75,8 +67,6 @@ function Names({ name, of }: { name: string; of: string[] }) {
   if (of.length === 0) return <td class="none dim">–</td>;
   return <td data-name={name}>{of.join(", ")}</td>;
 }
-
-const methods = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"] as const;
 
 /** Explains a call. The parameters of the page can name it. */
 function Explain({ of }: { of: URLSearchParams }) {

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { type Doc } from "../merge";
 import { Field, Select } from "../ui";
-import { kinds } from "../vocabulary";
+import { kinds, methods } from "../vocabulary";
 
 export const templates: Record<string, Doc> = {
   mock: { status: 200, body_mode: "json", body: { ok: true } },
@@ -85,7 +85,7 @@ export function RuleFields({ rule, set, wrong, isNew, taken }: Form) {
         {line("Name", rule["name"], (v) => top("name", v), { placeholder: "optional" })}
       </div>
       <div class="filters">
-        <Select label="Method" value={text(match["method"]) || "ANY"} options={["ANY", "GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]} onChange={(v) => inMatch("method", v)} />
+        <Select label="Method" value={text(match["method"]) || "ANY"} options={["ANY", ...methods]} onChange={(v) => inMatch("method", v)} />
         {line("URL pattern", match["url_pattern"], (v) => inMatch("url_pattern", v), { grow: true, hint: "scheme://host/path; * matches any characters" })}
       </div>
       {type === "mock" && <Mock action={action} put={inAction} wrong={wrong} />}

@@ -4,6 +4,7 @@ import { post, Refusal } from "../api";
 import type { Doc } from "../merge";
 import type { Preview } from "../types";
 import { Badge, Code, Failure, Field, Select } from "../ui";
+import { methods } from "../vocabulary";
 
 const pause = 400; // ms after the last change
 
@@ -38,7 +39,7 @@ export function LivePreview({ rule }: { rule: Doc | undefined }) {
     <section class="rehearse" aria-labelledby="h-preview">
       <h3 id="h-preview">Preview</h3>
       <div class="filters">
-        <Select label="Call method" value={verb} options={["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]} onChange={setMethod} />
+        <Select label="Call method" value={verb} options={methods} onChange={setMethod} />
         <Field label="Call URL">{(id) => <input id={id} class="grow" value={url} placeholder="https://api.example.com/v1/orders" spellcheck={false} onInput={(e) => setOwn(e.currentTarget.value)} />}</Field>
       </div>
       <Failure error={error} />

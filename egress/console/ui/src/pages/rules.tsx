@@ -3,7 +3,7 @@ import { all, Refusal, rules } from "../api";
 import { count } from "../figures";
 import { useCall, useLive, useReading } from "../live";
 import type { Evidence, Rule, RulePage } from "../types";
-import { Badge, Dialog, Empty, Failure, LiveMark, Loading, Switch, Time } from "../ui";
+import { Badge, Dialog, Empty, Failure, Head, LiveMark, Loading, Switch, Time } from "../ui";
 import { useMay } from "../who";
 import { Editor } from "./ruleedit";
 
@@ -68,24 +68,7 @@ export function Rules() {
         <Empty title="No rules.">Rules mock, delay and redirect calls, or change their headers.</Empty>
       ) : (
         <table class={`rows ${set.global_active ? "" : "muted"}`}>
-          <thead>
-            <tr>
-              <th scope="col">On</th>
-              <th scope="col">Rule</th>
-              <th scope="col">Type</th>
-              <th scope="col">Calls</th>
-              <th scope="col" class="num">
-                Priority
-              </th>
-              {hits && (
-                <th scope="col" class="num">
-                  Hits, last hour
-                </th>
-              )}
-              <th scope="col">Group</th>
-              <th scope="col">Expires</th>
-            </tr>
-          </thead>
+          <Head of={["On", "Rule", "Type", "Calls", ["Priority", "num"], hits && ["Hits, last hour", "num"], "Group", "Expires"]} />
           <tbody>
             {set.items.map((r) => (
               <tr key={r.id}>

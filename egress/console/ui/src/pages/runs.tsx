@@ -23,7 +23,7 @@ export function Runs({ route }: { route: Route }) {
         <Text label="Task" value={filters.of.task} placeholder="full id" onChange={filters.set("task")} />
         <Range of={filters.of} put={filters.put} />
       </form>
-      <Listed list={list} to="runs" what="runs and chats" filtered={filters.some} onAll={filters.clear}>
+      <Listed list={list} to="runs" what="runs or chats" filtered={filters.some} onAll={filters.clear}>
         <Nothing />
       </Listed>
     </>

@@ -90,7 +90,7 @@ function Known({ t }: { t: Task }) {
           ["Deadline", <Time at={t.deadline} />],
           ["Ended", t.ended && <Time at={t.ended} />],
           ["Action", <a href={link("actions", t.id)}>timeline</a>],
-          ["Completions", <a href={link("runs", "", { task: t.id })}>of this task</a>],
+          ["Runs and chats", <a href={link("runs", "", { task: t.id })}>of this task</a>],
           ...Object.entries(t.metadata ?? {}).map(([k, v]): [string, string] => [k, v]),
         ]}
       />

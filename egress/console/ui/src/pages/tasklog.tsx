@@ -1,14 +1,12 @@
 import type { Refusal } from "../api";
 import { Offset } from "../call";
 import type { Told } from "../events";
-import type { State } from "../stream";
 import { link } from "../route";
 import { firstLine, short, type Task, type TaskUpdate, toneOf } from "../tasks";
-import { Badge, Failure } from "../ui";
+import { Badge, Failure, Loading } from "../ui";
 import { Gone } from "./events";
 
 interface Stream {
-  state: State;
   events: Told<TaskUpdate>[];
   dropped: number;
   gone: boolean;
@@ -22,7 +20,7 @@ export function TaskLog({ t, stream }: { t: Task; stream: Stream }) {
       <h2 id="h-log">Log</h2>
       <Failure error={stream.why} />
       <Gone of={stream} />
-      {stream.events.length === 0 && !stream.why && <p class="dim">{stream.state === "connecting" ? "Loading…" : "No events yet."}</p>}
+      {stream.events.length === 0 && !stream.why && !stream.gone && <Loading what="events" />}
       <ol class="timeline">
         {stream.dropped > 0 && <li class="dim">{stream.dropped} earlier events are not shown.</li>}
         {stream.events.map(({ id, doc }) => (

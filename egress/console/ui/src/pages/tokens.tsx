@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { all, post } from "../api";
 import { useCall, useReading } from "../live";
 import type { NewToken, Token } from "../types";
-import { Badge, Copy, Dialog, Empty, Failure, Field, Loading, Time } from "../ui";
+import { Badge, Dialog, Empty, Failure, Field, Head, Loading, Secret, Time } from "../ui";
 import { useMay, useOperator } from "../who";
 
 const most = 1000; // tokens on the page
@@ -34,23 +34,7 @@ export function Tokens() {
         <Empty title="No tokens.">Programs need one as soon as the configuration has auth.mode tokens.</Empty>
       ) : (
         <table class="rows">
-          <thead>
-            <tr>
-              {["Status", "Name", "Scopes", "Limited to"].map((h) => (
-                <th scope="col" key={h}>
-                  {h}
-                </th>
-              ))}
-              {["Created", "Expires"].map((h) => (
-                <th scope="col" class="num" key={h}>
-                  {h}
-                </th>
-              ))}
-              <th scope="col">
-                <span class="hidden">Revoke</span>
-              </th>
-            </tr>
-          </thead>
+          <Head of={["Status", "Name", "Scopes", "Limited to", ["Created", "num"], ["Expires", "num"], ["Revoke", "hidden"]]} />
           <tbody>
             {items.map((t) => (
               <tr key={t.id}>
@@ -123,10 +107,7 @@ function Make({ onClose }: { onClose: () => void }) {
     return (
       <Dialog title={`Token ${made.name}`} onClose={onClose} stays>
         <p class="notice doubt">Weir shows this token once and stores only its hash.</p>
-        <div class="token">
-          <code>{made.secret}</code>
-          <Copy label="Copy the token" text={() => made.secret} />
-        </div>
+        <Secret token={made.secret} />
         <footer>
           <button type="button" onClick={onClose}>
             Done
