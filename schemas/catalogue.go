@@ -108,23 +108,6 @@ var catalogue = []CodeHelp{
 	{Internal, "Weir failed; the caller is not at fault.", "A defect in Weir.", "Report the `request_id` to the operator."},
 }
 
-// ExitHelp explains an exit code of the command line.
-type ExitHelp struct {
-	Exit    int    `json:"exit"`
-	Meaning string `json:"meaning"`
-}
-
-// ExitCodes lists the exit codes of the command line.
-func ExitCodes() []ExitHelp {
-	return []ExitHelp{
-		{0, "The command succeeded."},
-		{1, "The command failed, or the action did not succeed."},
-		{2, "The command line or the configuration is wrong; nothing was sent."},
-		{3, "`weir exec`: policy denied the call; nothing was sent."},
-		{4, "`weir exec`: the outcome is unknown; check the target before you repeat the call."},
-	}
-}
-
 // EventHelp explains an event type. Member is the member of the schema `event` that has its document.
 type EventHelp struct {
 	Type    EventType `json:"type"`

@@ -113,7 +113,7 @@ func TestExecFails(t *testing.T) {
 		},
 		"a bad argument":     {422, `{"error":{"variant":"InvalidMethod","message":"m","code":"DENY_METHOD"}}`, nil, ExitUsage, []string{"weir: m (DENY_METHOD)\n"}},
 		"no token":           {401, `{"error":{"variant":"Request","message":"m","code":"UNAUTHORIZED"}}`, nil, ExitFailed, []string{"set $WEIR_TOKEN"}},
-		"a problem":          {400, `{"title":"Bad Request","detail":"leave it out","code":"INVALID_REQUEST"}`, nil, ExitFailed, []string{"weir: leave it out (INVALID_REQUEST)\n"}},
+		"a problem":          {400, `{"title":"Bad Request","detail":"leave it out","code":"INVALID_REQUEST"}`, nil, ExitUsage, []string{"weir: leave it out (INVALID_REQUEST)\n"}},
 		"a document":         {424, `{"error":{"variant":"OutcomeUnknown","message":"m","body":"b"}}`, []string{"--json"}, ExitUnknown, []string{"weir: m\n"}},
 		"something else":     {200, `<html>`, nil, ExitFailed, []string{"not JSON; is it a Weir?"}},
 		"--json and -i":      {200, `{}`, []string{"--json", "-i"}, ExitUsage, []string{"leave out -i and -o"}},

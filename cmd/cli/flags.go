@@ -77,10 +77,7 @@ func (f *clientFlags) refused(env *Env, err error) error {
 		return err
 	}
 	fmt.Fprintf(env.Err, "%s\n", bytes.TrimSpace(raw))
-	if own, ok := errors.AsType[exitError](err); ok {
-		return exitError{code: own.code}
-	}
-	return quietError{}
+	return exitError{code: exitCode(err)}
 }
 
 func (f *clientFlags) client(env *Env) (*api, error) {

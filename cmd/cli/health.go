@@ -105,7 +105,7 @@ func tellHealth(env *Env, r healthReport, ready, asJSON bool) error {
 		fmt.Fprintln(env.Out, "alive")
 	}
 	if !r.Healthy {
-		return quietError{}
+		return Printed()
 	}
 	return nil
 }
