@@ -40,9 +40,13 @@ type clientFlags struct {
 }
 
 func (f *clientFlags) register(cmd *cobra.Command, env *Env) {
-	cmd.Flags().StringVar(&f.server, "server", env.serverURL(), "the URL of the Weir ($WEIR_URL)")
+	registerServer(cmd, env, &f.server)
 	cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "a file with the token to send (default $WEIR_TOKEN)")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON, one document a line")
+}
+
+func registerServer(cmd *cobra.Command, env *Env, server *string) {
+	cmd.Flags().StringVar(server, "server", env.serverURL(), "the URL of the Weir ($WEIR_URL)")
 }
 
 // command completes a command that calls a running Weir: it has the flags, and run has the client.

@@ -199,6 +199,8 @@ func TestHealthCommand(t *testing.T) {
 		{"another program", []string{"--ready", other}, ExitFailed, "", "what answers is no Weir"},
 		{"nobody", []string{gone}, ExitFailed, "", "no server answers at " + gone},
 		{"no URL", []string{"127.0.0.1"}, ExitUsage, "", `"127.0.0.1" is not an http or https URL`},
+		{"a flag", []string{"--server", well}, ExitOK, "alive\n", ""},
+		{"both", []string{well, "--server", well}, ExitUsage, "", "give one of them"},
 		{"two", []string{well, well}, ExitUsage, "", "takes one URL at most"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
