@@ -61,7 +61,7 @@ Event ids and tokens stay valid. The configuration and admin.token are not in a 
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "the configuration file (default ./weir.yaml if there is one)")
-	cmd.Flags().BoolVar(&replace, "replace", false, "move what is in the data directory to replaced-TIME in it")
+	cmd.Flags().BoolVar(&replace, "replace", false, "move the content of the data directory to replaced-TIME in it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	registerFlags(cmd, flags, values)
 	return cmd
