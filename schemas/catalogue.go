@@ -66,7 +66,7 @@ var catalogue = []CodeHelp{
 	{DeadlineExceeded, "The action did not end before its deadline.", "The target or the queue was slow, or the deadline short.", "Raise the deadline, or look at `weir_queue_lag`."},
 	{Poison, "The stored message cannot be processed.", "It is damaged, or makes the worker panic.", "Read the dead letter (`weir dead`), and report it."},
 	{Interrupted, "The worker that made the call stopped.", "The node was killed or restarted during the call.", "Check the effect if the call is not repeated by itself."},
-	{SecretUnavailable, "A secret of the entry cannot be read; nothing was sent.", "The variable, file or age entry is missing.", "Provide the secret that the log names."},
+	{SecretUnavailable, "A secret of the entry cannot be read; nothing was sent.", "The variable, file or age entry is missing.", "Provide the secret; `weir config check` and the log name it."},
 	{AgentUnavailable, "The agent cannot be reached; nothing was begun.", "The agent is down, overloaded, or paused after repeated failures.", "Start the agent, then repeat the run."},
 	{TaskFailed, "The agent reported a failure, or did not report its end.", "`details.code` has the cause if Weir found it.", "Read the agent's message and log."},
 	{GitRefDenied, "The token may not update this ref in this way.", "The push changes another branch, or rewrites history without `force_push`.", "Push to the task's own branch."},
