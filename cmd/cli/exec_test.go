@@ -118,7 +118,7 @@ func TestExecFails(t *testing.T) {
 		"something else":     {200, `<html>`, nil, ExitFailed, []string{"not JSON; is it a Weir?"}},
 		"--json and -i":      {200, `{}`, []string{"--json", "-i"}, ExitUsage, []string{"leave out -i and -o"}},
 		"no such directory":  {200, `{}`, []string{"-o", "/nonexistent/x"}, ExitUsage, []string{"weir: -o: open /nonexistent/x"}},
-		"a body of a form":   {200, `{}`, []string{"-d", "a=1"}, ExitUsage, []string{"Weir sends no other bodies yet"}},
+		"a body of a form":   {200, `{}`, []string{"-d", "a=1"}, ExitUsage, []string{"the body is not JSON, which is the only form that Weir takes"}},
 		"a body of bad JSON": {200, `{}`, []string{"-d", `{"a":`}, ExitUsage, []string{"the body is not JSON: unexpected end"}},
 		"no such file":       {200, `{}`, []string{"-d", "@/nonexistent/x"}, ExitUsage, []string{"no such file"}},
 	}, func(t *testing.T, tt testCase) {

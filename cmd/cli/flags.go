@@ -205,7 +205,7 @@ func (s *Streams) document(what, text string) (json.RawMessage, error) {
 		if text := strings.TrimSpace(string(data)); text == "" || strings.ContainsRune(`{["`, rune(text[0])) {
 			return nil, usageError{fmt.Errorf("the %s is not JSON: %w", what, err)}
 		}
-		return nil, usageError{fmt.Errorf("the %s is not JSON; a plain text needs quotes of its own: '\"text\"'", what)}
+		return nil, usageError{fmt.Errorf("the %s is not JSON, which is the only form that Weir takes; a JSON string has quotes: '\"text\"'", what)}
 	}
 	return data, nil
 }
