@@ -74,6 +74,7 @@ func TestListsWorkByAllTheirNames(t *testing.T) {
 		for _, ls := range []string{"ls", "list"} {
 			_, said := run(ExitOK, group, ls)
 			require.NotContains(t, said, "Usage", group)
+			require.Regexp(t, `\b(no|nothing)\b`, said, "%s: an empty list says that it is", group)
 		}
 	}
 }
