@@ -229,6 +229,15 @@ func TestRestoreRefuses(t *testing.T) {
 		require.Contains(t, errs, tt.want, name)
 		require.NoDirExists(t, dir, name)
 	}
+	var headless bytes.Buffer
+	w = archive.NewWriter(&headless)
+	require.NoError(t, w.Add("streams/WEIR_LOG_0/00000001", 1, strings.NewReader("x")))
+	require.NoError(t, w.Close(schemas.BackupManifest{Format: 1, Partitions: 1}))
+	empty := t.TempDir()
+	code, _, errs = command(t, "restore", file(headless.Bytes()), "--data", empty)
+	require.Equal(t, cli.ExitFailed, code)
+	require.Contains(t, errs, "stream WEIR_LOG_0: it has no head")
+	require.NoDirExists(t, filepath.Join(empty, ".restore"))
 	code, _, errs = command(t, "restore", good, "--data", a.cfg.Data)
 	require.NotEqual(t, cli.ExitOK, code)
 	require.Contains(t, errs, "is in use by another weir")

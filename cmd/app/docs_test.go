@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -203,8 +202,8 @@ func (s *configSchema) kind() string {
 func codesPage(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	for _, exit := range schemas.ExitCodes() {
-		b.WriteString("- " + strconv.Itoa(exit.Exit) + ": " + exit.Meaning + "\n")
+	for code, meaning := range cli.ExitMeanings() {
+		fmt.Fprintf(&b, "- %d: %s\n", code, meaning)
 	}
 	exits := b.String()
 	b.Reset()

@@ -19,8 +19,7 @@ import (
 // Streams are the program's standard streams.
 type Streams = cli.Streams
 
-// Main runs the program and returns its exit code: 0, 1 for failure, 2 for a
-// mistake in usage. It returns soon after ctx ends.
+// Main runs the program and returns its exit code. It returns soon after ctx ends.
 func Main(ctx context.Context, args, environ []string, s Streams) int {
 	env := &cli.Env{Streams: s, Environ: environ}
 	env.Policy = func(path string) (cli.Policy, error) { return localPolicy(path, environ) }

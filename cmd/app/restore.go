@@ -2,13 +2,11 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -53,7 +51,7 @@ Event ids and tokens stay valid. The configuration and admin.token are not in a 
 				return fmt.Errorf("restore: %w", err)
 			}
 			if asJSON {
-				return json.NewEncoder(env.Out).Encode(done)
+				return cli.PrintDocument(env.Out, done)
 			}
 			_, err = fmt.Fprintf(env.Out, "restored the backup of %s into %s: %d parts, %d open actions ended as outcome_unknown\n",
 				done.Started.Format(time.RFC3339), cfg.Data, len(done.Parts), done.Unknown)
@@ -61,7 +59,7 @@ Event ids and tokens stay valid. The configuration and admin.token are not in a 
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "the configuration file (default ./weir.yaml if there is one)")
-	cmd.Flags().BoolVar(&replace, "replace", false, "move what is in the data directory to replaced-TIME in it")
+	cmd.Flags().BoolVar(&replace, "replace", false, "move the content of the data directory to replaced-TIME in it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	registerFlags(cmd, flags, values)
 	return cmd
@@ -204,61 +202,39 @@ func (r restorer) fill(ctx context.Context, f io.Reader, dir string) (unknown in
 // entries restores the streams and repositories of a backup. Its entries stand in the order in which they
 // were written: a stream's head, its pieces, the next stream's.
 func (r restorer) entries(ctx context.Context, f io.Reader, server *embedded.Server, dir string) error {
-	var pieces chan []byte
-	var ended chan error
-	finish := func() error {
-		if pieces == nil {
-			return nil
-		}
-		close(pieces)
-		pieces = nil
-		return <-ended
+	streams, err := broker.NewRestorer(server)
+	if err != nil {
+		return err
 	}
-	stream := func(name string, data []byte) error {
-		name, piece := path.Split(name)
-		name = strings.TrimSuffix(name, "/")
-		if strings.HasPrefix(piece, backupHead) {
-			if err := finish(); err != nil {
+	defer streams.Close()
+	_, err = archive.Read(f, func(name string, content io.Reader) error {
+		rest, ok := strings.CutPrefix(name, backupStreams)
+		if !ok {
+			if err := streams.End(ctx); err != nil {
 				return err
 			}
-			fmt.Fprintln(r.progress, "restore", name)
-			queue, result := make(chan []byte), make(chan error, 1)
-			pieces, ended = queue, result
-			go func() {
-				result <- broker.Restore(ctx, server, name, data, func() ([]byte, error) {
-					if piece, more := <-queue; more {
-						return piece, nil
-					}
-					return nil, io.EOF
-				})
-			}()
-			return nil
+			return r.repo(dir, strings.TrimPrefix(name, backupGit), content)
 		}
-		if pieces == nil {
-			return fmt.Errorf("the file is not a backup of Weir: stream %s has no head", name)
-		}
-		select {
-		case pieces <- data:
-			return nil
-		case err := <-ended:
-			pieces = nil
-			return fmt.Errorf("stream %s: %w", name, err)
-		}
-	}
-	_, err := archive.Read(f, func(name string, content io.Reader) error {
-		if rest, ok := strings.CutPrefix(name, backupStreams); ok {
-			data, err := io.ReadAll(content)
-			if err != nil {
-				return err
-			}
-			return stream(rest, data)
-		}
-		if err := finish(); err != nil {
+		data, err := io.ReadAll(content)
+		if err != nil {
 			return err
 		}
-		return r.repo(dir, strings.TrimPrefix(name, backupGit), content)
+		stream, piece, _ := strings.Cut(rest, "/")
+		if strings.HasPrefix(piece, backupHead) {
+			fmt.Fprintln(r.progress, "restore", stream)
+			err = streams.Begin(ctx, stream, data)
+		} else {
+			err = streams.Add(ctx, data)
+		}
+		if err != nil {
+			return fmt.Errorf("stream %s: %w", stream, err)
+		}
+		return nil
 	})
-	return errors.Join(err, finish())
+	if err != nil {
+		return err
+	}
+	return streams.End(ctx)
 }
 
 // repo writes a file of a repository.

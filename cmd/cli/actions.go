@@ -226,7 +226,7 @@ func newActionCancel(env *Env) *cobra.Command {
 			}
 		}
 		if failed {
-			return quietError{}
+			return Printed()
 		}
 		return nil
 	})
@@ -336,7 +336,7 @@ func (c *api) redriveAll(ctx context.Context, f *redriveFlags, ids []string, pac
 	b.end()
 	if failed > 0 {
 		fmt.Fprintf(c.Err, "weir: %d of %d were not redriven\n", failed, max(len(order), len(ids)))
-		return quietError{}
+		return Printed()
 	}
 	return nil
 }

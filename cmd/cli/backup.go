@@ -22,10 +22,10 @@ func newBackup(env *Env) *cobra.Command {
 		Use:   "backup FILE",
 		Short: "Back up a running Weir with an embedded log into a file",
 		Long: `Back up a running Weir into FILE: the log, the evidence, tokens, rules, budgets and the
-repositories that Weir hosts. Weir goes on working. The file must not exist, and is complete
-when it has its name: until then it is FILE.partial. Its checksums are verified as it is
-written. It holds what callers have sent, credentials too: keep it as you keep the data
-directory. The configuration file and admin.token are not in it.
+repositories that Weir hosts. Weir goes on working. FILE must not exist. The command writes
+FILE.partial, verifies its checksums, and renames it to FILE when it is complete. The file
+holds the callers' requests with their credentials: keep it as you keep the data directory.
+The configuration file and admin.token are not in it.
 
 It needs a token with the scope admin of the tenant default. weir restore reads the file.`,
 		Example: `  weir backup weir.backup

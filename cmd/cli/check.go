@@ -95,7 +95,7 @@ func (f *checkFlags) run(cmd *cobra.Command, env *Env, args []string) error {
 		fmt.Fprintf(env.Out, "\n%d of %d targets passed\n", passed, len(targets))
 	}
 	if passed < len(targets) {
-		return quietError{}
+		return Printed()
 	}
 	return nil
 }

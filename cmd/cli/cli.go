@@ -38,15 +38,25 @@ type Policy struct {
 	Explain func(req schemas.ExplainRequest, only []string) schemas.Explanation
 }
 
-// The exit codes.
+// The exit codes. ExitMeanings explains them.
 const (
-	ExitOK     = 0
-	ExitFailed = 1 // what was asked for did not succeed
-	ExitUsage  = 2 // the command line or the configuration is wrong
-	// A call through Weir, or a completion.
-	ExitDenied  = 3 // policy denied it
-	ExitUnknown = 4 // it is not known whether it took effect
+	ExitOK = iota
+	ExitFailed
+	ExitUsage
+	ExitDenied
+	ExitUnknown
 )
+
+// ExitMeanings are the meanings of the exit codes, in their order.
+func ExitMeanings() []string {
+	return []string{
+		"success",
+		"failure, or the answer to the question of the command is no",
+		"a mistake on the command line, in a file or in the configuration",
+		"the policy denies the call",
+		"the outcome of the call is unknown",
+	}
+}
 
 // usageError is a mistake on the command line or in the configuration.
 type usageError struct{ error }
@@ -55,14 +65,6 @@ func (u usageError) Unwrap() error { return u.error }
 
 // Usage returns a mistake on the command line or in the configuration: Run ends with ExitUsage.
 func Usage(err error) error { return usageError{err} }
-
-// quietError ends the program with failure after everything was said.
-type quietError struct{}
-
-func (quietError) Error() string { return "failed" }
-
-// Printed ends the program with ExitFailed after the errors were printed.
-func Printed() error { return quietError{} }
 
 // exitError ends the program with a code of its own. An error of nil is one that was printed.
 type exitError struct {
@@ -73,29 +75,45 @@ type exitError struct {
 
 func (e exitError) Error() string {
 	if e.error == nil {
-		return quietError{}.Error()
+		return "failed"
 	}
 	return e.error.Error()
 }
 
-// Unwrap returns what is printed.
-func (e exitError) Unwrap() error {
-	if e.error == nil {
-		return quietError{}
-	}
-	return e.error
-}
+// Unwrap returns the error that is printed.
+func (e exitError) Unwrap() error { return e.error }
 
-// exitOf is the exit code for a call or a completion that ended with a code.
+// Printed ends the program with ExitFailed after the errors were printed.
+func Printed() error { return exitError{code: ExitFailed} }
+
+// exitOf is the exit code for a call or a request that ended with a code.
 func exitOf(code schemas.Code) int {
 	switch {
 	case code.Denied():
 		return ExitDenied
 	case code == schemas.OutcomeUnknownCode:
 		return ExitUnknown
+	case code == schemas.InvalidRequest, code == schemas.ValidationError:
+		return ExitUsage
 	default:
 		return ExitFailed
 	}
+}
+
+// exitCode is the exit code for an error of a command.
+func exitCode(err error) int {
+	if own, ok := errors.AsType[exitError](err); ok {
+		return own.code
+	}
+	if answer, ok := errors.AsType[*client.Error](err); ok {
+		return exitOf(answer.Problem.Code)
+	}
+	_, usage := errors.AsType[usageError](err)
+	_, malformed := errors.AsType[*client.RequestError](err)
+	if usage || malformed {
+		return ExitUsage
+	}
+	return ExitFailed
 }
 
 // Run runs the program and returns its exit code. Data goes to Out, everything else to Err, both
@@ -112,18 +130,10 @@ func Run(ctx context.Context, args []string, env *Env, more func(env *Env) []*co
 	if err == nil {
 		return ExitOK
 	}
-	if !errors.Is(err, quietError{}) {
+	if own, ok := errors.AsType[exitError](err); !ok || own.error != nil {
 		fmt.Fprintf(env.Err, "weir: %v\n", err)
 	}
-	if own, ok := errors.AsType[exitError](err); ok {
-		return own.code
-	}
-	var usage usageError
-	var malformed *client.RequestError
-	if errors.As(err, &usage) || errors.As(err, &malformed) {
-		return ExitUsage
-	}
-	return ExitFailed
+	return exitCode(err)
 }
 
 // printer writes to w, in colour if that is a terminal and $NO_COLOR is not set.
@@ -141,6 +151,10 @@ func Tree(env *Env, more func(env *Env) []*cobra.Command) *cobra.Command {
 
 func newRoot(env *Env) *cobra.Command {
 	version, showVersion := newVersion(env), false
+	var exits strings.Builder
+	for code, meaning := range ExitMeanings() {
+		fmt.Fprintf(&exits, "\n  %d  %s", code, meaning)
+	}
 	root := &cobra.Command{
 		Use:   "weir",
 		Short: "Run and use a durable, policy-guarded gateway between AI agents and the APIs they call",
@@ -151,12 +165,7 @@ and Weir keeps a record of every attempt and every denial.
 The commands call the Weir at $WEIR_URL (default http://127.0.0.1:8092) with the token in
 $WEIR_TOKEN.
 
-Exit codes:
-  0  success
-  1  failure, or the answer to the question of the command is no
-  2  a mistake on the command line, in a file or in the configuration
-  3  the policy denies the call
-  4  the outcome of the call is unknown`,
+Exit codes:` + exits.String(),
 		Example: `  weir demo                          # a tour, with everything on this machine
   weir init                          # write a first weir.yaml
   weir serve                         # run the gateway on 127.0.0.1:8092

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,29 +34,12 @@ func newDeadList(env *Env) *cobra.Command {
   weir dead ls --json | jq .action_id`,
 		Args: Exactly(0, "no arguments"),
 	}, func(ctx context.Context, c *api, _ []string) error {
-		table := newTable(c.Out)
-		defer table.Flush() // what was read before an error
-		if !c.asJSON {
-			fmt.Fprintln(table, "SEQ\tTIME\tKIND\tACTION\tCODE\tREASON")
-		}
-		for d, err := range c.deadLetters(ctx, 0) {
-			if err == nil {
-				err = c.printLetter(table, d)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return table.Flush()
+		return printList(c, c.deadLetters(ctx, 0), "there are no dead letters", "SEQ\tTIME\tKIND\tACTION\tCODE\tREASON", letterRow)
 	})
 }
 
-func (c *api) printLetter(table io.Writer, d schemas.DeadLetterView) error {
-	if c.asJSON {
-		return PrintDocument(c.Out, d)
-	}
-	printRow(table, d.Seq, d.Time.Format(time.DateTime), d.Kind, d.ActionID, d.Code, d.Reason)
-	return nil
+func letterRow(d schemas.DeadLetterView) []any {
+	return []any{d.Seq, when(d.Time), d.Kind, d.ActionID, d.Code, d.Reason}
 }
 
 // deadLetters reads those after a sequence.
@@ -70,21 +51,15 @@ func (c *api) deadLetters(ctx context.Context, after uint64) iter.Seq2[schemas.D
 	return allOf(ctx, c.DeadLetters, query)
 }
 
-// newDeadOne is a command that does something with one dead letter.
-func newDeadOne(env *Env, use, short, example string, do func(ctx context.Context, c *api, seq uint64) error) *cobra.Command {
-	f := clientFlags{words: true}
-	return f.command(env, &cobra.Command{Use: use, Short: short, Example: example, Args: Exactly(1, "a sequence number")},
-		func(ctx context.Context, c *api, args []string) error {
-			seq, err := strconv.ParseUint(args[0], 10, 64)
-			if err != nil || seq == 0 {
-				return usageError{fmt.Errorf("%q is not a sequence number; `weir dead ls` shows them", args[0])}
-			}
-			return do(ctx, c, seq)
-		})
-}
-
 func newDeadShow(env *Env) *cobra.Command {
-	return newDeadOne(env, "show SEQ", "Show one dead letter", "  weir dead show 17", func(ctx context.Context, c *api, seq uint64) error {
+	f := clientFlags{words: true}
+	return f.command(env, &cobra.Command{
+		Use: "show SEQ", Short: "Show one dead letter", Example: "  weir dead show 17", Args: Exactly(1, "a sequence number"),
+	}, func(ctx context.Context, c *api, args []string) error {
+		seq, err := strconv.ParseUint(args[0], 10, 64)
+		if err != nil || seq == 0 {
+			return usageError{fmt.Errorf("%q is not a sequence number; `weir dead ls` shows them", args[0])}
+		}
 		page, err := c.DeadLetters(ctx, url.Values{"limit": {"1"}, "cursor": {strconv.FormatUint(seq-1, 10)}})
 		if err != nil {
 			return err

@@ -2,11 +2,7 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -92,7 +88,7 @@ func (f *execFlags) request(env *Env, method, target string) (map[string]any, er
 		args["allowlist_key"] = f.key
 	}
 	if f.data != "" {
-		if args["body"], err = env.body(f.data); err != nil {
+		if args["body"], err = env.document("body", f.data); err != nil {
 			return nil, err
 		}
 	}
@@ -106,24 +102,4 @@ func (f *execFlags) request(env *Env, method, target string) (map[string]any, er
 		body["idempotency_key"] = f.upstream
 	}
 	return body, nil
-}
-
-// body reads the body of a call: a text, @FILE, or @- for standard input.
-func (s *Streams) body(text string) (json.RawMessage, error) {
-	data := []byte(text)
-	if name, ok := strings.CutPrefix(text, "@"); ok {
-		var err error
-		if data, err = s.read(name, maxInput); err != nil {
-			return nil, err
-		}
-	}
-	if json.Valid(data) {
-		return data, nil
-	}
-	if text := strings.TrimSpace(string(data)); text == "" || strings.ContainsRune(`{["`, rune(text[0])) {
-		var doc any
-		return nil, usageError{fmt.Errorf("the body is not JSON: %w", json.Unmarshal(data, &doc))}
-	}
-	return nil, usageError{errors.New("the body is not JSON, and Weir sends no other bodies yet, such as forms and plain text; " +
-		`a JSON string has quotes: '"text"'`)}
 }

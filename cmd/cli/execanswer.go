@@ -205,7 +205,7 @@ func (f *outputFlags) failed(c *api, resp *http.Response, e *schemas.ExecuteFaul
 	case schemas.VariantDisallowedHost:
 		exit, hint = ExitDenied, "`weir policy explain` with the same method and URL says what would allow it"
 	case schemas.VariantOutcomeUnknown:
-		exit, hint = ExitUnknown, "once you know whether it took effect: weir actions resolve "+id+" --applied, or --not-applied"
+		exit, hint = ExitUnknown, "if `weir actions show "+id+"` has no resolution, check the target and record the result: weir actions resolve "+id+" --applied, or --not-applied"
 	case schemas.VariantUnsupportedPrimitive, schemas.VariantMissingArgument, schemas.VariantInvalidArgumentValue,
 		schemas.VariantInvalidMethod, schemas.VariantInvalidURL, schemas.VariantInvalidHeaderName,
 		schemas.VariantInvalidHeaderValue, schemas.VariantInvalidSchema, schemas.VariantInvalidPostcondition,

@@ -94,7 +94,7 @@ denied.`,
 
 func (f *callFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "a request header, `'Name: value'`; may be repeated")
-	cmd.Flags().StringVarP(&f.data, "data", "d", "", "the body: JSON, or @FILE")
+	cmd.Flags().StringVarP(&f.data, "data", "d", "", "the body, which must be JSON: a text, @FILE, or @- for standard input")
 	cmd.Flags().StringVar(&f.key, "key", "", "the entry of the policy to use (default the first that matches)")
 	cmd.Flags().StringVar(&f.idempotent, "upstream-idempotency-key", "", "the Idempotency-Key that the target would get")
 }

@@ -40,9 +40,13 @@ type clientFlags struct {
 }
 
 func (f *clientFlags) register(cmd *cobra.Command, env *Env) {
-	cmd.Flags().StringVar(&f.server, "server", env.serverURL(), "the URL of the Weir ($WEIR_URL)")
+	registerServer(cmd, env, &f.server)
 	cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "a file with the token to send (default $WEIR_TOKEN)")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON, one document a line")
+}
+
+func registerServer(cmd *cobra.Command, env *Env, server *string) {
+	cmd.Flags().StringVar(server, "server", env.serverURL(), "the URL of the Weir ($WEIR_URL)")
 }
 
 // command completes a command that calls a running Weir: it has the flags, and run has the client.
@@ -77,10 +81,7 @@ func (f *clientFlags) refused(env *Env, err error) error {
 		return err
 	}
 	fmt.Fprintf(env.Err, "%s\n", bytes.TrimSpace(raw))
-	if own, ok := errors.AsType[exitError](err); ok {
-		return exitError{code: own.code}
-	}
-	return quietError{}
+	return exitError{code: exitCode(err)}
 }
 
 func (f *clientFlags) client(env *Env) (*api, error) {
@@ -204,7 +205,7 @@ func (s *Streams) document(what, text string) (json.RawMessage, error) {
 		if text := strings.TrimSpace(string(data)); text == "" || strings.ContainsRune(`{["`, rune(text[0])) {
 			return nil, usageError{fmt.Errorf("the %s is not JSON: %w", what, err)}
 		}
-		return nil, usageError{fmt.Errorf("the %s is not JSON; a plain text needs quotes of its own: '\"text\"'", what)}
+		return nil, usageError{fmt.Errorf("the %s is not JSON, which is the only form that Weir takes; a JSON string has quotes: '\"text\"'", what)}
 	}
 	return data, nil
 }

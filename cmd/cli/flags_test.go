@@ -85,15 +85,18 @@ func TestRefusalsAreSaid(t *testing.T) {
 		body   string
 		args   []string
 		want   string
+		code   int
 	}{
-		"a problem":      {409, `{"title":"Conflict","detail":"there is one","code":"CONFLICT"}`, []string{"actions", "cancel", "a"}, "there is one (CONFLICT)"},
-		"a title":        {409, `{"title":"Conflict","code":"CONFLICT"}`, []string{"policy", "reload"}, "Conflict (CONFLICT)"},
-		"another server": {502, `<html>`, []string{"policy", "reload"}, "the server answered 502"},
-		"no such token":  {404, `{"title":"Not Found","detail":"no such token","code":"NOT_FOUND"}`, []string{"token", "revoke", "x"}, "weir: no such token (NOT_FOUND)"},
-		"no document":    {200, `[`, []string{"dead", "ls"}, "unexpected EOF"},
+		"a problem":      {409, `{"title":"Conflict","detail":"there is one","code":"CONFLICT"}`, []string{"actions", "cancel", "a"}, "there is one (CONFLICT)", ExitFailed},
+		"a title":        {409, `{"title":"Conflict","code":"CONFLICT"}`, []string{"policy", "reload"}, "Conflict (CONFLICT)", ExitFailed},
+		"another server": {502, `<html>`, []string{"policy", "reload"}, "the server answered 502", ExitFailed},
+		"no such token":  {404, `{"title":"Not Found","detail":"no such token","code":"NOT_FOUND"}`, []string{"token", "revoke", "x"}, "weir: no such token (NOT_FOUND)", ExitFailed},
+		"no document":    {200, `[`, []string{"dead", "ls"}, "unexpected EOF", ExitFailed},
+		"a parameter":    {400, `{"title":"Bad Request","detail":"since must be a time","code":"INVALID_REQUEST"}`, []string{"actions", "ls", "--since", "yesterday"}, "since must be a time (INVALID_REQUEST)", ExitUsage},
+		"a value":        {422, `{"title":"Unprocessable","detail":"no rate","code":"VALIDATION_ERROR"}`, []string{"actions", "ls", "--json"}, `"VALIDATION_ERROR"}`, ExitUsage},
 	} {
 		code, _, errs := command(t, append(tt.args, "--server", always(t, tt.status, "application/problem+json", tt.body))...)
-		assert.Equal(t, ExitFailed, code, name)
+		assert.Equal(t, tt.code, code, name)
 		assert.Contains(t, errs, tt.want, name)
 	}
 }
@@ -196,6 +199,8 @@ func TestHealthCommand(t *testing.T) {
 		{"another program", []string{"--ready", other}, ExitFailed, "", "what answers is no Weir"},
 		{"nobody", []string{gone}, ExitFailed, "", "no server answers at " + gone},
 		{"no URL", []string{"127.0.0.1"}, ExitUsage, "", `"127.0.0.1" is not an http or https URL`},
+		{"a flag", []string{"--server", well}, ExitOK, "alive\n", ""},
+		{"both", []string{well, "--server", well}, ExitUsage, "", "give one of them"},
 		{"two", []string{well, well}, ExitUsage, "", "takes one URL at most"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

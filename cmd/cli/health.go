@@ -30,20 +30,23 @@ type healthReport struct {
 
 func newHealth(env *Env) *cobra.Command {
 	var ready, asJSON bool
+	var server string
 	timeout := 3 * time.Second
 	cmd := &cobra.Command{
 		Use:   "health [URL]",
 		Short: "Check whether a Weir is alive, or ready",
 		Long: `Check whether a Weir is alive: its process answers. With --ready, check whether it can
 work too: it reaches its log and takes requests. The exit code is 0 if so and 1 if not,
-and standard error says why. It sends no token. URL is the node's (default $WEIR_URL, or
-http://127.0.0.1:8092).`,
+and standard error says why. It sends no token. URL is the node's, in place of --server.`,
 		Example: `  weir health
   weir health --ready http://127.0.0.1:8093
   weir health --ready --json | jq .readiness.checks`,
 		Args: AtMost(1, "one URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := client.New(append(args, env.serverURL())[0], "")
+			if len(args) > 0 && cmd.Flags().Changed("server") {
+				return usageError{errors.New("URL and --server name two nodes; give one of them")}
+			}
+			c, err := client.New(append(args, server)[0], "")
 			if err != nil {
 				return err
 			}
@@ -52,6 +55,7 @@ http://127.0.0.1:8092).`,
 			return tellHealth(env, health(ctx, c, ready), ready, asJSON)
 		},
 	}
+	registerServer(cmd, env, &server)
 	cmd.Flags().BoolVar(&ready, "ready", false, "check that it is ready, and not only alive")
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "the time to wait for the answer")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, whether it is healthy or not")
@@ -105,7 +109,7 @@ func tellHealth(env *Env, r healthReport, ready, asJSON bool) error {
 		fmt.Fprintln(env.Out, "alive")
 	}
 	if !r.Healthy {
-		return quietError{}
+		return Printed()
 	}
 	return nil
 }

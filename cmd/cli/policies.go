@@ -50,7 +50,7 @@ afterwards. A node that cannot be reached is not in the list.`,
 			tellReload(c.Out, done)
 		}
 		if err == nil && !agree(done.Nodes) {
-			return quietError{}
+			return Printed()
 		}
 		return err
 	})

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -89,7 +91,7 @@ func (c *policyCase) read(node ast.Node) (wrong []error) {
 		return []error{errors.New("it is not a case; write allow or deny with a method and a URL, such as: allow: GET https://api.example.com/orders")}
 	}
 	var expected []string
-	for _, key := range sortedKeys(doc) {
+	for _, key := range slices.Sorted(maps.Keys(doc)) {
 		var err error
 		switch value := doc[key]; key {
 		case "allow", "deny":
@@ -111,7 +113,7 @@ func (c *policyCase) read(node ast.Node) (wrong []error) {
 		case "body":
 			c.call.Body, err = json.Marshal(value)
 		default:
-			err = unknownKey(key)
+			err = errors.New("unknown key" + cmp.Or(nearest.Hint(key, caseKeys), "; a case has "+strings.Join(caseKeys, ", ")))
 		}
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("%s: %w", key, err))
@@ -124,22 +126,6 @@ func (c *policyCase) read(node ast.Node) (wrong []error) {
 		wrong = append(wrong, errors.New("because: only for deny; remove it"))
 	}
 	return wrong
-}
-
-func sortedKeys(doc map[string]any) []string {
-	keys := make([]string, 0, len(doc))
-	for key := range doc {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-func unknownKey(key string) error {
-	if hint := nearest.Hint(key, caseKeys); hint != "" {
-		return errors.New("unknown key" + hint)
-	}
-	return fmt.Errorf("unknown key; a case has %s", strings.Join(caseKeys, ", "))
 }
 
 // target reads a method and a URL.
@@ -166,18 +152,10 @@ func setCode(to *schemas.Code, value any) error {
 	text, _ := value.(string)
 	code := schemas.Code(text)
 	if !slices.Contains(schemas.DenyCodes(), code) {
-		return fmt.Errorf("%q is not the code of a denial; the codes are %s", text, joinedNames(schemas.DenyCodes()))
+		return fmt.Errorf("%q is not the code of a denial; the codes are %s", text, strings.Join(texts(schemas.DenyCodes()...), ", "))
 	}
 	*to = code
 	return nil
-}
-
-func joinedNames[T ~string](all []T) string {
-	names := make([]string, len(all))
-	for i, one := range all {
-		names[i] = string(one)
-	}
-	return strings.Join(names, ", ")
 }
 
 func (c *policyCase) headers(value any) error {
@@ -186,7 +164,7 @@ func (c *policyCase) headers(value any) error {
 		return errors.New("write names and values, such as: {Accept: application/json}")
 	}
 	c.call.Headers = map[string]string{}
-	for _, name := range sortedKeys(all) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		text, ok := all[name].(string)
 		if !ok {
 			return fmt.Errorf("the value of %s is not a text; put it in quotes", name)

@@ -98,7 +98,7 @@ func (c *api) testPolicy(file string, cases []policyCase, explain func(policyCas
 	}
 	fmt.Fprintf(c.Err, "%d cases: %d passed, %d failed\n", len(cases), len(cases)-failed, failed)
 	if failed > 0 {
-		return quietError{}
+		return Printed()
 	}
 	return nil
 }

@@ -242,7 +242,7 @@ func TestRulesInput(t *testing.T) {
 	_, _, errs = nobody.run(t, "", "create", `{"id":"x",`)
 	assert.Contains(t, errs, "the rule is not JSON: unexpected end")
 	_, _, errs = nobody.run(t, "", "preview", "POST", "http://a", "-d", "plain")
-	assert.Contains(t, errs, "a plain text needs quotes of its own")
+	assert.Contains(t, errs, "a JSON string has quotes")
 	nobody.mu.Lock()
 	defer nobody.mu.Unlock()
 	assert.Empty(t, nobody.asked)

@@ -103,7 +103,7 @@ func (c *api) unrecorded(rec schemas.Recording) error {
 		return nil
 	}
 	fmt.Fprintf(c.Err, "weir: a rehearsal is not without effect: calls of its that go out: %d\n", out)
-	return quietError{}
+	return Printed()
 }
 
 // keep makes a rule, or with --replace puts it in the place of the one with its id.

@@ -32,27 +32,28 @@ func newRunner(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runner --exec COMMAND",
 		Short: "Lease tasks and start a command for each",
-		Long: `Lease tasks and start a command for each, until interrupted. Any number of runners,
-on any machines that reach the Weir, may lease from the same pools.
+		Long: `Lease tasks and start a command for each, until interrupted. Any number of runners on any
+machines may lease from the same pools. The token needs the scope tasks:work.
 
-The command is run by sh in an empty directory of its own, and in a process group of
-its own. It finds MINION_API_BASE_URL and MINION_API_TOKEN, with which it can do what
-the agents' HTTP interface has: read its task, ask, complete and fail, and use git. It also finds
-WEIR_TASK_ID, WEIR_TASK_MODEL and WEIR_TASK_DEADLINE, and of the runner's own environment
-PATH, LANG, TZ and TMPDIR and what --pass names; the runner's token is not among that.
+sh runs the command, in an empty directory and a process group of its own. The command
+gets these variables:
 
-A command that begins with a path is found from where the runner was started. Run the
-runner as another user than its commands, or in another container, where they must not
-be able to look into it: what runs as one user can find out much about the rest.
+  MINION_API_BASE_URL, MINION_API_TOKEN    the agents' HTTP interface: read the task, ask,
+                                           complete, fail, use git
+  WEIR_TASK_ID, WEIR_TASK_MODEL, WEIR_TASK_DEADLINE
+  PATH, LANG, TZ, TMPDIR and those of --pass, from the runner; never the runner's token
 
-The runner keeps the lease for as long as the command runs. It ends the command at
-the task's deadline, and when the task is over for it: canceled, say. A command that
-ends without having said how its task ended has failed it (TechnicalIssues); one that
-cannot begin fails nothing, and its task goes back. What it
-prints is kept in a file beside its directory; both are removed when all went well.
-When the runner is interrupted, the commands are ended and their tasks go back to the queue.
+A command that begins with a path is relative to the directory in which the runner starts.
+Processes of one user can read each other's secrets. Run the commands as another user or
+in a container if they must not read the runner's.
 
-It takes a token with the scope tasks:work.`,
+The runner keeps the lease while the command runs. It stops the command at the task's
+deadline, and when the task is canceled or ends otherwise. If the command exits without
+a report of the result, the task fails (TechnicalIssues). If the command cannot start, the
+runner releases the task. An interrupt stops the commands and releases their tasks.
+
+The output of a command is in a file beside its directory. The runner removes both after a
+success.`,
 		Example: `  export WEIR_TOKEN=$(weir tokens create --name runner-1 --scope tasks:work --pool default)
   weir runner --exec ./agent.sh
   weir runner --exec 'docker run --rm -e MINION_API_BASE_URL -e MINION_API_TOKEN my/agent' --slots 4`,
@@ -60,14 +61,14 @@ It takes a token with the scope tasks:work.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.Command, "exec", "", "the command, for sh")
-	flags.IntVar(&f.Slots, "slots", 1, "how many tasks to work on at a time")
+	flags.IntVar(&f.Slots, "slots", 1, "the most tasks to run at the same time")
 	flags.StringVar(&f.pool, "pool", "", "the only pool to lease from (default every pool that the token has)")
-	flags.StringVar(&f.Dir, "dir", "weir-runner", "where each task gets a directory")
-	flags.BoolVar(&f.Keep, "keep", false, "keep directories and outputs of what went well, too")
+	flags.StringVar(&f.Dir, "dir", "weir-runner", "the directory in which each task gets a directory")
+	flags.BoolVar(&f.Keep, "keep", false, "keep the directories and outputs of successful tasks too")
 	flags.BoolVar(&f.Once, "once", false, "end when there is no task to lease")
-	flags.Int64Var(&f.output, "output", 1024, "how much of a command's output is kept, in KiB")
-	flags.DurationVar(&f.Grace, "grace", 10*time.Second, "how long a command that is asked to end may take")
-	flags.StringArrayVar(&f.pass, "pass", nil, "a variable of the environment that the command gets too; may be repeated")
+	flags.Int64Var(&f.output, "output", 1024, "the most KiB to keep of a command's output")
+	flags.DurationVar(&f.Grace, "grace", 10*time.Second, "the time to wait for a command to stop before it is killed")
+	flags.StringArrayVar(&f.pass, "pass", nil, "a variable of the environment to pass to the command; may be repeated")
 	f.words = true
 	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error { return f.run(ctx, env, c) })
 }
@@ -196,8 +197,8 @@ func (p *leaser) as(ctx context.Context, token string, send func(c *client.Clien
 	return ended(send(p.As(token), ctx))
 }
 
-// ended tells the refusals that say that a task is over from the others. Of one that is
-// not running, the reason is the state that it is in.
+// ended distinguishes errors for a task that is over from others. If a task does not run, the reason
+// is its status.
 func ended(err error) error {
 	no, ok := errors.AsType[*client.Error](err)
 	if !ok || no.Body == nil { // not Weir's answer
@@ -243,9 +244,9 @@ func said(n runner.Notice) string {
 			text = fmt.Sprintf("ended with exit status %d", *n.Exit)
 		}
 		if n.Reported {
-			text += "; its agent has said how the task ended"
+			text += "; its agent reported the result"
 		} else {
-			text += " and said nothing: the task is reported as failed"
+			text += " without a report: the task is reported as failed"
 		}
 	case runner.Late:
 		text = "ended at the task's deadline"
@@ -254,7 +255,7 @@ func said(n runner.Notice) string {
 	case runner.Released:
 		text = "given back"
 		if n.Error == "" {
-			text += ", for the runner is to stop"
+			text += ", because the runner stops"
 		}
 	}
 	return joined("; output in ", joined(": ", text, n.Error), n.Output)

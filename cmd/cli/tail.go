@@ -178,8 +178,10 @@ func (c *api) watchDead(ctx context.Context) error {
 	last := uint64(0)
 	return watch(ctx, func(ctx context.Context) error {
 		for d, err := range c.deadLetters(ctx, last) {
-			if err == nil {
-				err = c.printLetter(c.Out, d)
+			if err == nil && c.asJSON {
+				err = PrintDocument(c.Out, d)
+			} else if err == nil {
+				printRow(c.Out, letterRow(d)...)
 			}
 			if err != nil {
 				return err

@@ -190,7 +190,7 @@ func (c *api) followTask(ctx context.Context, id string) error {
 		return printOutcome(c.Out, updateText(u)+"\n")
 	})
 	if err == nil && ctx.Err() == nil && status != schemas.TaskStatusCompleted {
-		return quietError{}
+		return Printed()
 	}
 	return err
 }

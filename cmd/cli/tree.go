@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -86,10 +87,8 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	if hint := nearest.Hint(args[0], names); hint != "" {
-		return usageError{fmt.Errorf("`%s` has no command %q%s", cmd.CommandPath(), args[0], hint)}
-	}
-	return usageError{fmt.Errorf("`%s` has no command %q; `%[1]s --help` lists them", cmd.CommandPath(), args[0])}
+	path := cmd.CommandPath()
+	return usageError{fmt.Errorf("`%s` has no command %q%s", path, args[0], cmp.Or(nearest.Hint(args[0], names), "; `"+path+" --help` lists them"))}
 }
 
 // newHelp is the command help, which refuses the name of a command that does not exist.

@@ -74,6 +74,7 @@ func TestListsWorkByAllTheirNames(t *testing.T) {
 		for _, ls := range []string{"ls", "list"} {
 			_, said := run(ExitOK, group, ls)
 			require.NotContains(t, said, "Usage", group)
+			require.Regexp(t, `\b(no|nothing)\b`, said, "%s: an empty list says that it is", group)
 		}
 	}
 }
@@ -172,8 +173,7 @@ func TestTokenFiles(t *testing.T) {
 // TestFollowShowsEachEventAlone: no line has a member of an earlier event.
 func TestFollowShowsEachEventAlone(t *testing.T) {
 	t.Parallel()
-	stream := ""
-	var streamSb176 strings.Builder
+	var stream strings.Builder
 	for _, data := range []string{
 		`{"task_id":"t","status":"Queued","what":"accepted","time":"2026-11-01T12:00:00Z","n":1}`,
 		`{"task_id":"t","status":"Running","what":"claimed","time":"2026-11-01T12:00:01.25Z","n":2,"lease":1}`,
@@ -182,10 +182,9 @@ func TestFollowShowsEachEventAlone(t *testing.T) {
 		`{"task_id":"t","status":"Queued","what":"lost","time":"2026-11-01T13:02:00Z","n":5}`,
 		`{"task_id":"t","status":"Failed","what":"settled","time":"2026-11-01T13:02:00Z","n":6,"code":"LEASES","reason":"too many"}`,
 	} {
-		streamSb176.WriteString("data: " + data + "\n\n")
+		stream.WriteString("data: " + data + "\n\n")
 	}
-	stream += streamSb176.String()
-	server := httpStream(t, stream)
+	server := httpStream(t, stream.String())
 	code, out, errs := command(t, "tasks", "follow", "t", "--server", server)
 	require.Equal(t, ExitFailed, code, errs)
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")

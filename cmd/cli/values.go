@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -56,10 +57,7 @@ func (c choice) Set(text string) error {
 		if word = strings.TrimSpace(word); slices.Contains(c.words, word) {
 			continue
 		}
-		if hint := nearest.Hint(word, c.words); hint != "" {
-			return fmt.Errorf("there is no %q%s", word, hint)
-		}
-		return fmt.Errorf("there is no %q; choose from %s", word, strings.Join(c.words, ", "))
+		return fmt.Errorf("there is no %q%s", word, cmp.Or(nearest.Hint(word, c.words), "; choose from "+strings.Join(c.words, ", ")))
 	}
 	return c.Value.Set(text)
 }

@@ -100,10 +100,7 @@ func newSchema(env *Env) *cobra.Command {
 					return err
 				}
 			}
-			if hint := nearest.Hint(args[0], names); hint != "" {
-				return usageError{fmt.Errorf("there is no schema %q%s", args[0], hint)}
-			}
-			return usageError{fmt.Errorf("there is no schema %q; there are: %s", args[0], strings.Join(names, ", "))}
+			return usageError{fmt.Errorf("there is no schema %q%s", args[0], cmp.Or(nearest.Hint(args[0], names), "; there are: "+strings.Join(names, ", ")))}
 		},
 	}
 }

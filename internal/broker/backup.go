@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -43,7 +42,7 @@ type snapshotAnswer struct {
 	State  json.RawMessage     `json:"state"`
 }
 
-// Snapshot reads a stream as it is now, without consumers: head gets what Restore needs to begin, then
+// Snapshot reads a stream as it is now, without consumers: head gets what a Restorer needs to begin, then
 // chunk gets each piece. A piece is only valid during the call. It returns fault.ErrNotFound if there is
 // no such stream.
 func (b *Broker) Snapshot(ctx context.Context, stream string, head, chunk func([]byte) error) error {
@@ -103,45 +102,63 @@ func (b *Broker) Snapshot(ctx context.Context, stream string, head, chunk func([
 	}
 }
 
-// Restore creates a stream from a snapshot on a server that has none of that name. head is what Snapshot
-// gave, and next returns one piece after the other, then io.EOF.
-func Restore(ctx context.Context, server *embedded.Server, stream string, head []byte, next func() ([]byte, error)) error {
+// Restorer creates streams from snapshots, one after the other.
+type Restorer struct {
+	nc *nats.Conn
+	// pieces is the subject that takes the pieces of the stream that was begun; empty: none was.
+	pieces string
+}
+
+// NewRestorer returns a Restorer for a server that has none of the streams.
+func NewRestorer(server *embedded.Server) (*Restorer, error) {
 	nc, err := server.Connect(nats.Name("weir restore"))
-	if err != nil {
-		return err
+	return &Restorer{nc: nc}, err
+}
+
+// Begin ends the stream before, and begins one. head is what Snapshot gave.
+func (r *Restorer) Begin(ctx context.Context, stream string, head []byte) error {
+	err := r.End(ctx)
+	if err == nil {
+		r.pieces, err = r.request(ctx, "$JS.API.STREAM.RESTORE."+stream, head)
 	}
-	defer nc.Close()
-	ask := func(subject string, data []byte) (reply struct {
+	return err
+}
+
+// Add adds a piece to the stream that was begun.
+func (r *Restorer) Add(ctx context.Context, piece []byte) error {
+	if r.pieces == "" {
+		return errors.New("it has no head: the file is not a backup of Weir")
+	}
+	_, err := r.request(ctx, r.pieces, piece)
+	return err
+}
+
+// End returns when the stream that was begun is there, if one was.
+func (r *Restorer) End(ctx context.Context) error {
+	if r.pieces == "" {
+		return nil
+	}
+	err := r.Add(ctx, nil)
+	r.pieces = ""
+	return err
+}
+
+// Close ends the connection; a stream without its end is not created.
+func (r *Restorer) Close() { r.nc.Close() }
+
+func (r *Restorer) request(ctx context.Context, subject string, data []byte) (deliver string, err error) {
+	var reply struct {
 		Error   *jetstream.APIError `json:"error"`
 		Deliver string              `json:"deliver_subject"`
-	}, err error,
-	) {
-		m, err := timely(ctx, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, data) })
-		if err == nil && len(m.Data) > 0 {
-			err = json.Unmarshal(m.Data, &reply)
-		}
-		if err == nil && reply.Error != nil {
-			err = reply.Error
-		}
-		return reply, err
 	}
-	begun, err := ask("$JS.API.STREAM.RESTORE."+stream, head)
-	if err != nil {
-		return err
+	m, err := timely(ctx, func(ctx context.Context) (*nats.Msg, error) { return r.nc.RequestWithContext(ctx, subject, data) })
+	if err == nil && len(m.Data) > 0 {
+		err = json.Unmarshal(m.Data, &reply)
 	}
-	for {
-		piece, err := next()
-		if errors.Is(err, io.EOF) {
-			_, err = ask(begun.Deliver, nil) // the server answers when the stream is there
-			return err
-		}
-		if err != nil {
-			return err
-		}
-		if _, err := ask(begun.Deliver, piece); err != nil {
-			return err
-		}
+	if err == nil && reply.Error != nil {
+		err = reply.Error
 	}
+	return reply.Deliver, err
 }
 
 func timely(ctx context.Context, do func(context.Context) (*nats.Msg, error)) (*nats.Msg, error) {

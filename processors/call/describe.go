@@ -1,11 +1,16 @@
 package call
 
-import "weir/schemas"
+import (
+	"fmt"
 
-// Describe is a failed call in a sentence that names no address and nothing
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// Describe is a failed attempt in a sentence that names no address and nothing
 // that the upstream said.
-func Describe(code schemas.Code) string {
-	switch code {
+func Describe(t ledger.Attempt) string {
+	switch code := t.Result.Code; code {
 	case schemas.UpstreamDNS:
 		return "the target's name could not be resolved"
 	case schemas.UpstreamConnect:
@@ -29,7 +34,7 @@ func Describe(code schemas.Code) string {
 	case schemas.Interrupted:
 		return "the worker that made the call is gone"
 	case schemas.SecretUnavailable:
-		return "a secret that the entry adds could not be read; nothing was sent"
+		return fmt.Sprintf("a secret that the entry %q adds could not be read; nothing was sent", t.LastWord().Entry)
 	case schemas.Canceled:
 		return "it was given up before an answer came"
 	case schemas.DenyAddress:

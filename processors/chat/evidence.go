@@ -45,7 +45,7 @@ func (w *work) leave(ctx context.Context, at int) error {
 	}
 	rec.Entry, rec.PolicyVersion, rec.Shadow, rec.Traffic = d.Entry, d.Version, d.Shadow, d.Traffic
 	records := []schemas.Evidence{rec}
-	refusal, refused, err := settle.Refusal(w.st, t, "POST", target(a.Upstream), call.Describe(t.Result.Code))
+	refusal, refused, err := settle.Refusal(w.st, t, "POST", target(a.Upstream), call.Describe(t))
 	if err != nil {
 		return err
 	}

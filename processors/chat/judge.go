@@ -125,7 +125,7 @@ func (w *work) failed(o *outcome) completionEnd {
 // describe says how an attempt failed.
 func (w *work) describe(o *outcome) string {
 	res := o.Last.Result
-	what := call.Describe(res.Code)
+	what := call.Describe(*o.Last)
 	switch {
 	case res.Code == schemas.UpstreamProtocol && res.Status != 0:
 		what = "the model's provider did not answer in the protocol of chat completions"

@@ -152,7 +152,7 @@ func (e *Executor) Records(st *ledger.State, c schemas.HTTPCall) ([]schemas.Evid
 
 // evidence is what one attempt leaves.
 func evidence(st *ledger.State, c schemas.HTTPCall, t ledger.Attempt) ([]schemas.Evidence, error) {
-	return settle.Made(st, t, c.Method, callurl.Target(c.Method, c.URL), call.Describe(t.Result.Code))
+	return settle.Made(st, t, c.Method, callurl.Target(c.Method, c.URL), call.Describe(t))
 }
 
 // payload reads the call of an action.

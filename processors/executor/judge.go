@@ -116,7 +116,7 @@ func failed(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Ou
 	case code.Denied():
 		d := r.Last.LastWord()
 		if d.Allowed { // refused on the way, after policy had let it pass
-			d.Allowed, d.Code, d.Reason = false, code, call.Describe(code)
+			d.Allowed, d.Code, d.Reason = false, code, call.Describe(*r.Last)
 		}
 		return denied(c, r, d)
 	}
@@ -198,7 +198,7 @@ func describe(r call.Result) string {
 	if res.Code == "" {
 		return statusText(res.Status)
 	}
-	return call.Describe(res.Code)
+	return call.Describe(*r.Last)
 }
 
 // history has one record an attempt; the hops of a redirect are one.

@@ -215,7 +215,7 @@ func (o *opening) judge(ctx context.Context, step int, r call.Result) (made bool
 		return false, fault.New(schemas.GitRejected, "a traffic rule answers in the upstream's place, so that the task's branch cannot be made; take the rule away, or scope it")
 	case !r.Answered && r.Last.Result.Code.Denied():
 		code := r.Last.Result.Code
-		return false, fault.New(code, "policy does not let the task's branch be made at the repository's upstream: "+call.Describe(code))
+		return false, fault.New(code, "policy does not let the task's branch be made at the repository's upstream: "+call.Describe(*r.Last))
 	case !r.Answered:
 		return false, nil // the next look tells
 	}

@@ -159,7 +159,7 @@ func callRecords(st *ledger.State) ([]schemas.Evidence, error) {
 
 // callRecord is what one call to an upstream leaves.
 func callRecord(st *ledger.State, t ledger.Attempt) ([]schemas.Evidence, error) {
-	return settle.Made(st, t, t.Method, callurl.Target(t.Method, t.URL), call.Describe(t.Result.Code))
+	return settle.Made(st, t, t.Method, callurl.Target(t.Method, t.URL), call.Describe(t))
 }
 
 // payload reads the order of an action.

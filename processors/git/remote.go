@@ -48,7 +48,7 @@ func (w *work) tooLong(rest *call.Deferral, r call.Result) pushEnd {
 	case rest != nil:
 		return rejected("the traffic rules hold the push back for longer than it can wait; nothing was sent, push again when they let it pass")
 	}
-	return rejected("the repository's upstream could not be asked: " + call.Describe(r.Last.Result.Code) + "; nothing was sent, push again later")
+	return rejected("the repository's upstream could not be asked: " + call.Describe(*r.Last) + "; nothing was sent, push again later")
 }
 
 func unsent() pushEnd {
@@ -108,7 +108,7 @@ func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error
 	res := r.Last.Result
 	switch {
 	case r.Failed && res.Code.Denied():
-		return pushEnd{outcome: schemas.OutcomeDenied, code: res.Code, reason: call.Describe(res.Code)}, nil
+		return pushEnd{outcome: schemas.OutcomeDenied, code: res.Code, reason: call.Describe(*r.Last)}, nil
 	case w.spool != nil && !whole && cause != nil:
 		return w.kept(cause), nil
 	case r.Last.Mocked():
@@ -116,7 +116,7 @@ func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error
 	case r.Failed && !res.Sent && (res.Code == schemas.Interrupted || res.Code == schemas.Canceled):
 		return unsent(), nil // there was no pack to send any more
 	case r.Failed && !res.Sent:
-		return rejected("the repository's upstream could not be asked: " + call.Describe(res.Code)), nil
+		return rejected("the repository's upstream could not be asked: " + call.Describe(*r.Last)), nil
 	case w.spool != nil && !whole:
 		return rejected("the push to the repository's upstream broke off before the pack was whole; the branch was not updated"), nil
 	default:

@@ -163,8 +163,8 @@ func (v *roundTrip) end(ctx context.Context, err error) error {
 		records, err = append(records, record), denies(denied.Decision)
 	} else {
 		t := v.try(err)
-		records, failed = settle.Made(st, t, v.call.Method, target, call.Describe(t.Result.Code))
-		err = public(err)
+		records, failed = settle.Made(st, t, v.call.Method, target, call.Describe(t))
+		err = public(err, t)
 	}
 	for i := range records {
 		if records[i].ID = name; records[i].Kind == schemas.EvidenceDecision {
@@ -199,12 +199,12 @@ func (v *roundTrip) try(err error) ledger.Attempt {
 }
 
 // public is an error as its caller may see it.
-func public(err error) error {
+func public(err error, t ledger.Attempt) error {
 	failed, ok := errors.AsType[*fault.Call](err)
 	if !ok {
 		return err
 	}
-	message := call.Describe(failed.Code)
+	message := call.Describe(t)
 	if errors.Is(failed.Cause, errHeld) {
 		message = errHeld.Error()
 	}

@@ -177,7 +177,7 @@ func (p *Plans) record(ctx context.Context, st *ledger.State, d schemas.PlanDeci
 // own of one that was not.
 func evidence(st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Attempt) ([]schemas.Evidence, error) {
 	if t.Result.Code != "" {
-		return settle.Made(st, t, c.Method, v.Fingerprint, call.Describe(t.Result.Code))
+		return settle.Made(st, t, c.Method, v.Fingerprint, call.Describe(t))
 	}
 	ev, err := settle.Attempt(st, t, c.Method, v.Fingerprint)
 	if err != nil {
@@ -248,7 +248,7 @@ func (t *tally) failure(r call.Result, v View) string {
 	if d := r.Last.LastWord(); !d.Allowed && d.Code == code {
 		return v.Denied(d)
 	}
-	return Failure(call.Describe(code)).Error()
+	return Failure(call.Describe(*r.Last)).Error()
 }
 
 // verdict is the plan's end. The report goes with every one of them.

@@ -60,11 +60,11 @@ func broken(last *ledger.Attempt) (settle.Outcome, error) {
 	case res.Code.Denied():
 		return refused(res.Code)
 	case last.Mocked():
-		return failed(schemas.OutcomeFailed, res.Code, task(describe(res)+"; a traffic rule answered in the agent's place"), details{Code: res.Code})
+		return failed(schemas.OutcomeFailed, res.Code, task(describe(last)+"; a traffic rule answered in the agent's place"), details{Code: res.Code})
 	case !res.Sent:
-		return unavailable(call.Describe(res.Code), details{Code: res.Code})
+		return unavailable(call.Describe(*last), details{Code: res.Code})
 	default:
-		return failed(schemas.OutcomeFailed, res.Code, task(describe(res)+"; "+repeatWarning), details{Code: res.Code})
+		return failed(schemas.OutcomeFailed, res.Code, task(describe(last)+"; "+repeatWarning), details{Code: res.Code})
 	}
 }
 
@@ -72,14 +72,14 @@ func broken(last *ledger.Attempt) (settle.Outcome, error) {
 const repeatWarning = "the agent's work until then stays in effect: look at it before the run is sent again"
 
 // describe says how an answer broke off, or was none.
-func describe(res *schemas.Attempted) string {
-	if res.Code == schemas.UpstreamProtocol {
+func describe(last *ledger.Attempt) string {
+	if last.Result.Code == schemas.UpstreamProtocol {
 		return "the agent did not answer as the run contract has it"
 	}
-	if res.Code == schemas.UpstreamTruncated {
+	if last.Result.Code == schemas.UpstreamTruncated {
 		return "the agent's answer ended before it said how the run did"
 	}
-	return "the agent's answer broke off: " + call.Describe(res.Code)
+	return "the agent's answer broke off: " + call.Describe(*last)
 }
 
 // unavailable is a run that was not started.

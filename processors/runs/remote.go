@@ -213,7 +213,7 @@ func made(st *ledger.State, taskType string, t ledger.Attempt) ([]schemas.Eviden
 	if err != nil {
 		return nil, err
 	}
-	return settle.Made(st, t, "POST", target, call.Describe(t.Result.Code))
+	return settle.Made(st, t, "POST", target, call.Describe(t))
 }
 
 // progress writes one event of the agent to the log. One that the log does not take ends
