@@ -2,11 +2,10 @@ package ledger
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
-	"weir/internal/policy/callurl"
+	"weir/internal/policy"
 	"weir/schemas"
 )
 
@@ -74,21 +73,15 @@ func firstOf(decisions gjson.Result) *schemas.Called {
 // longestPath is the number of bytes of a path that lists show.
 const longestPath = 512
 
-// CallOf is a call by its method and URL. A method that is never sent, and a URL without a host,
-// are left out.
+// CallOf is a call by its method and URL. A method that is never sent, and a URL that policy cannot
+// read, are left out: text in such a URL may be a credential.
 func CallOf(method, url string) schemas.Called {
 	var c schemas.Called
 	if schemas.KnownMethod(method) {
 		c.Method = method
 	}
-	if c.Host, c.Path = callurl.Place(url); c.Host == "" {
-		c.Path = ""
-	}
-	if len(c.Path) > longestPath {
-		c.Path = c.Path[:longestPath]
-		for !utf8.ValidString(c.Path) && len(c.Path) > longestPath-utf8.UTFMax {
-			c.Path = c.Path[:len(c.Path)-1]
-		}
+	if u, ok := policy.Read(url, true); ok {
+		c.Host, c.Path = u.Authority(), u.Path[:min(len(u.Path), longestPath)]
 	}
 	return c
 }
