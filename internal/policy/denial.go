@@ -116,6 +116,8 @@ var (
 	deniedHostNone     = newDenial(CheckHost, "no entry and no allowed host covers this host; ask the operator to add one")
 	deniedHostLoopback = newDenial(CheckHost, "the host is the machine that Weir runs on, and no entry covers it; "+
 		"ask the operator to add an entry for it with network: loopback")
+	deniedHostNever = newDenial(CheckHost, "no entry covers this host, and none can: Weir never calls it, whatever the policy says; "+
+		"use another host")
 	deniedPort    = newDenial(CheckPort, "the port is not the entry's; use the port of its url_prefix, where none means the scheme's own")
 	deniedPortAny = newDenial(CheckPort, "an entry for any host reaches the ports 80 and 443 only; "+
 		"other ports need an entry that names them")
