@@ -136,9 +136,8 @@ var (
 		"leave it out")
 	deniedPath = newDenial(CheckPath, "the path is not at or below the entry's; "+
 		"use one under its url_prefix, which is matched in whole segments and by case")
-	deniedQueryOwned  = newDenial(CheckURL, "the entry adds a parameter of the query that is there already; leave it out")
-	deniedQueryCaller = newDenial(CheckURL, "the entry adds credentials or other values, and the query has a parameter that it does "+
-		"not leave to callers; "+
+	deniedQueryOwned  = newDenial(CheckURL, "the query has a parameter that the entry itself adds; leave it out")
+	deniedQueryCaller = newDenial(CheckURL, "the query has a parameter that the entry, which adds values of its own, does not leave to callers; "+
 		"leave the parameter out, or have the operator name it in caller_params of the entry")
 	deniedHeaderCount = newDenial(CheckHeader, "there are more than 64 headers; send fewer")
 	deniedHeaderName  = newDenial(CheckHeader, "a header's name is not a token of up to 256 characters; use letters, digits and hyphens")
