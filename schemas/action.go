@@ -129,8 +129,8 @@ type Action struct {
 	// PayloadBlob names an object that holds it.
 	Payload json.RawMessage `json:"payload,omitempty"`
 	// Called is the call in a payload that PayloadBlob names.
-	Called      *Called `json:"called,omitempty"`
-	PayloadBlob string  `json:"payload_blob,omitempty"`
+	Called      Called `json:"called,omitzero"`
+	PayloadBlob string `json:"payload_blob,omitempty"`
 }
 
 // Receipt is the body of a 202: the accepted action and its URL.

@@ -2,27 +2,22 @@ package schemas
 
 // CodeHelp explains one code to a person, in one short sentence each.
 type CodeHelp struct {
-	Code    Code
-	Meaning string
-	Cause   string // the likely one
-	Action  string
+	Code                   Code
+	Meaning, Cause, Action string // Cause is the likely one
 }
 
-// reserved is the cause of the codes that no version writes yet.
-const reserved = "The code is reserved; this version does not use it."
-
-// Catalogue returns the explanation of every code, in the order of code.go. The reference of errors
-// is made from it.
+// Catalogue explains every code, in the order of code.go.
 func Catalogue() []CodeHelp {
+	const reserved = "The code is reserved; this version does not use it."
 	return []CodeHelp{
 		{DenyKeyUnknown, "The policy has no entry with this name.", "`allowlist_key` is misspelled, or the token may not use that entry.", "Use an entry that `weir policy show` lists, or leave the key out."},
-		{DenyURLInvalid, "The URL is not in the form that the policy accepts.", "It is relative, has dot segments or double escapes, or sets a query parameter that belongs to the entry.", "Correct the URL; `weir policy explain` names the part."},
+		{DenyURLInvalid, "The policy does not accept the form of the URL, or a parameter in its query.", "The URL is relative or not escaped, or the entry adds that parameter or leaves it out of `caller_params`.", "Correct the URL, remove the parameter, or name it in `caller_params`; the reason says which."},
 		{DenyScheme, "No entry permits the scheme.", "The entry has `https`, the call `http`, or the reverse.", "Use the scheme of the entry."},
 		{DenyUserinfo, "The URL contains a user or a password.", "The credential is written before the host.", "Remove it; put the credential into the entry's `headers`."},
 		{DenyHost, "No entry permits the host.", "The policy has no entry for this host, or the host is misspelled.", "Add an entry, or ask the operator to add one."},
 		{DenyPort, "No entry permits the port.", "The URL names another port than the entry.", "Use the port of the entry, or add an entry for this one."},
 		{DenyMethod, "The entry does not permit the method.", "The entry's `methods` lack it.", "Use a permitted method, or extend `methods`."},
-		{DenyPath, "The entry does not permit the path.", "The path is not below the entry's `url_prefix`.", "Correct the path, or widen `url_prefix`."},
+		{DenyPath, "The entry does not permit the path.", "It is not below the entry's `url_prefix`, or has dot segments, empty segments or double escapes.", "Correct the path, or widen `url_prefix`."},
 		{DenyHeader, "A header may not be sent.", "Weir sets it, it belongs to the connection, or the entry leaves it out of `caller_headers`.", "Remove the header, or name it in `caller_headers`."},
 		{DenyBody, "The body may not be sent.", "GET and HEAD take none, it is too large or too deep, or the entry sets a member of it.", "Remove or shorten the body."},
 		{DenySchema, "The response schema or postcondition cannot be used.", "The schema does not compile, or refers to a document outside itself.", "Correct `response_schema`; the message names the place."},

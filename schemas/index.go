@@ -38,7 +38,7 @@ type ActionEntry struct {
 // Called is the call of an action: of a plan its first call. A sensitive run has none.
 type Called struct {
 	Method string `json:"method,omitempty"`
-	// Host has the port if the URL names one.
+	// Host has the port if it is not that of the scheme.
 	Host string `json:"host,omitempty"`
 	// Path is the path without query and fragment, at most 512 bytes of it.
 	Path string `json:"path,omitempty"`

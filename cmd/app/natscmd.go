@@ -239,7 +239,7 @@ func tellProvision(env *cli.Env, did []broker.Resource, asJSON bool) error {
 			if err := cli.PrintDocument(env.Out, t); err != nil {
 				return err
 			}
-		case t.Did == broker.ThingKept:
+		case t.Did == broker.ResourceKept:
 			kept++
 		case t.Was != "":
 			fmt.Fprintf(env.Out, "%s %s: it %s\n", t.Did, t.Name, t.Was)

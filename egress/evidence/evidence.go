@@ -29,17 +29,17 @@ type Durable interface {
 
 // Records serves the streams of evidence and dead letters.
 type Records struct {
-	log     stream.Log
-	durable Durable
-	bell    *notifier
-	cfg     stream.HTTP
-	done    <-chan struct{}
+	log      stream.Log
+	durable  Durable
+	notifier *notifier
+	cfg      stream.HTTP
+	done     <-chan struct{}
 }
 
 // New serves from log. live notifies of new evidence while there are watchers; done ends every
 // stream.
 func New(log stream.Log, live stream.Live, durable Durable, cfg stream.HTTP, done <-chan struct{}) *Records {
-	return &Records{log: log, durable: durable, bell: newBell(live), cfg: cfg.WithDefaults(), done: done}
+	return &Records{log: log, durable: durable, notifier: newNotifier(live), cfg: cfg.WithDefaults(), done: done}
 }
 
 // query is a request for evidence, read and checked.

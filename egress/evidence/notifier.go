@@ -13,76 +13,78 @@ import (
 type notifier struct {
 	live stream.Live
 
-	mu    sync.Mutex
-	rings map[*ring]struct{}
-	stop  func()
+	mu       sync.Mutex
+	watchers map[*watcher]struct{}
+	stop     func()
 }
 
-type ring struct {
+type watcher struct {
 	prefix string
 	ch     chan struct{} // holds one signal
 }
 
-func newBell(live stream.Live) *notifier { return &notifier{live: live, rings: map[*ring]struct{}{}} }
+func newNotifier(live stream.Live) *notifier {
+	return &notifier{live: live, watchers: map[*watcher]struct{}{}}
+}
 
 // join subscribes the first watcher, and leave unsubscribes with the last.
-func (b *notifier) join(tenant string) (ch <-chan struct{}, leave func(), err error) {
-	r := &ring{
+func (n *notifier) join(tenant string) (ch <-chan struct{}, leave func(), err error) {
+	w := &watcher{
 		prefix: schemas.EvidenceRoot + "." + schemas.EscapeToken(tenant) + ".",
 		ch:     make(chan struct{}, 1),
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.stop == nil {
-		if b.stop, err = b.live.Live(schemas.LiveRoot+".evidence.>", b.notify, b.notifyAll); err != nil {
-			b.stop = nil
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stop == nil {
+		if n.stop, err = n.live.Live(schemas.LiveRoot+".evidence.>", n.notify, n.notifyAll); err != nil {
+			n.stop = nil
 			return nil, nil, err
 		}
 	}
-	b.rings[r] = struct{}{}
-	return r.ch, func() { b.leave(r) }, nil
+	n.watchers[w] = struct{}{}
+	return w.ch, func() { n.leave(w) }, nil
 }
 
-func (b *notifier) leave(r *ring) {
-	b.mu.Lock()
-	delete(b.rings, r)
+func (n *notifier) leave(w *watcher) {
+	n.mu.Lock()
+	delete(n.watchers, w)
 	var stop func()
-	if len(b.rings) == 0 {
-		stop, b.stop = b.stop, nil
+	if len(n.watchers) == 0 {
+		stop, n.stop = n.stop, nil
 	}
-	b.mu.Unlock()
+	n.mu.Unlock()
 	if stop != nil {
-		stop() // not under the lock: it waits for on to return
+		stop() // not under the lock: it waits for notify to return
 	}
 }
 
 // notify notifies the watchers of the record's tenant.
-func (b *notifier) notify(rec schemas.Record) {
+func (n *notifier) notify(rec schemas.Record) {
 	subject := rec.Subject
 	if rest, ok := strings.CutPrefix(subject, schemas.LiveRoot+"."); ok {
 		subject = "weir." + rest
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for r := range b.rings {
-		if strings.HasPrefix(subject, r.prefix) {
-			r.signal()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for w := range n.watchers {
+		if strings.HasPrefix(subject, w.prefix) {
+			w.signal()
 		}
 	}
 }
 
 // notifyAll notifies all watchers: records may have been missed.
-func (b *notifier) notifyAll() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for r := range b.rings {
-		r.signal()
+func (n *notifier) notifyAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for w := range n.watchers {
+		w.signal()
 	}
 }
 
-func (r *ring) signal() {
+func (w *watcher) signal() {
 	select {
-	case r.ch <- struct{}{}:
+	case w.ch <- struct{}{}:
 	default:
 	}
 }

@@ -29,7 +29,7 @@ func (e *Records) stream(w http.ResponseWriter, r *http.Request, tenant string, 
 	}
 	defer release()
 	r = r.WithContext(ctx)
-	ring, leave, err := e.bell.join(tenant) // before the log is read
+	notified, leave, err := e.notifier.join(tenant) // before the log is read
 	if err != nil {
 		refuse(w, r, err)
 		return
@@ -53,7 +53,7 @@ func (e *Records) stream(w http.ResponseWriter, r *http.Request, tenant string, 
 			return // the client resumes, and so polls
 		}
 		select {
-		case <-ring:
+		case <-notified:
 		case <-tick.C:
 			if out.Comment() != nil {
 				return
@@ -68,7 +68,7 @@ func (e *Records) stream(w http.ResponseWriter, r *http.Request, tenant string, 
 }
 
 // drain sends everything behind the cursor. An error of the log is no reason
-// to end the stream: the next ring or tick reads again.
+// to end the stream: the next notice or tick reads again.
 func (e *Records) drain(r *http.Request, out *stream.Writer, c *cursor) bool {
 	for {
 		records, err := c.next(r.Context(), chunk)

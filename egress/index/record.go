@@ -121,11 +121,8 @@ func readAccepted(ref schemas.Ref, rec schemas.Record) *action {
 // readCalled is the call of an accepted event: the one that stands beside a payload which is kept
 // apart, or the one in the payload.
 func readCalled(doc schemas.Action, beside gjson.Result, payload string) schemas.Called {
-	switch c := ledger.CalledIn(doc, payload); {
-	case c != nil:
-		return *c
-	case doc.Sensitive:
-		return schemas.Called{}
+	if c := ledger.CalledIn(doc, payload); doc.Sensitive || c != (schemas.Called{}) {
+		return c
 	}
 	return schemas.Called{
 		Method: beside.Get("method").Str, Host: beside.Get("host").Str, Path: beside.Get("path").Str, Calls: int(beside.Get("calls").Int()),

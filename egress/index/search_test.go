@@ -42,7 +42,7 @@ func payloadOf(kind schemas.Kind, method, at string) string {
 // apart.
 func (s *shop) claimCall(kind schemas.Kind, id string, which int) *ledger.State {
 	s.t.Helper()
-	at := []string{"https://Api.example.com:8443/v1/orders", "https://u:secret@api.example.com", "http://h.example/a%20b/100%_x"}[which%3]
+	at := []string{"https://Api.example.com:8443/v1/orders", "https://u:secret@api.example.com", "http://h.example/a%20b/100%25_x"}[which%3]
 	payload := payloadOf(kind, []string{"GET", "POST"}[which%2], at)
 	if which%7 == 0 {
 		payload = payload[:len(payload)-1] + `,"padding":"` + strings.Repeat("secret", schemas.InlineLimit/6) + `"}`
@@ -102,11 +102,11 @@ func TestCalled(t *testing.T) {
 	s.attempt(push, "git")
 	want := map[string]schemas.ActionEntry{
 		"a-http":   {Called: schemas.Called{Method: "POST", Host: "api.example.com", Path: "/"}, Caller: "Robot.2"},
-		"b-plan":   {Called: schemas.Called{Method: "GET", Host: "h.example", Path: "/a%20b/100%_x", Calls: 2}, Caller: "shop"},
+		"b-plan":   {Called: schemas.Called{Method: "GET", Host: "h.example", Path: "/a%20b/100%25_x", Calls: 2}, Caller: "shop"},
 		"c-run":    {Called: schemas.Called{Method: "POST", Host: "api.example.com:8443", Path: "/v1/orders"}, Caller: "Robot.2", Agent: "HTTP_EXECUTE"},
 		"d-hidden": {Caller: "shop", Agent: "HTTP_EXECUTE"},
 		"e-apart":  {Called: schemas.Called{Method: "POST", Host: "api.example.com", Path: "/"}, Caller: "Robot.2"},
-		"f-apart":  {Called: schemas.Called{Method: "GET", Host: "h.example", Path: "/a%20b/100%_x", Calls: 2}, Caller: "shop"},
+		"f-apart":  {Called: schemas.Called{Method: "GET", Host: "h.example", Path: "/a%20b/100%25_x", Calls: 2}, Caller: "shop"},
 		"g-chat": {
 			Caller: "shop", HTTPStatus: 200,
 			ModelUse: schemas.ModelUse{Model: "openai/gpt-5-mini", TokensIn: 12, TokensOut: 34, CostUSD: 0.0015, TTFTMS: 41.5},
@@ -156,8 +156,9 @@ func TestSearch(t *testing.T) {
 		"q=ORDERS":                         {"call-2"},
 		"q=get api.example.com:8443/v1":    {},
 		"q=post api.example.com/":          {"call-0"},
-		"q=100%25_x":                       {"run-1", "call-1"},
-		"q=100__x":                         {},
+		"q=100%2525_x":                     {"run-1", "call-1"},
+		"q=100%25_x":                       {},
+		"q=100____x":                       {},
 		"q=!":                              {},
 		"q=HTTP_EX":                        {"run-1"},
 		"q=gpt-5":                          {"chat-1"},
@@ -227,9 +228,9 @@ func TestLongPath(t *testing.T) {
 	s := open(t)
 	_, _, err := s.led.Claim(t.Context(), schemas.Action{
 		ID: "a", Tenant: "acme", Kind: schemas.KindHTTP, IDSource: schemas.IDRequest, Fingerprint: "f", AcceptedAt: time.Now(),
-		Payload: []byte(payloadOf(schemas.KindHTTP, "GET", "https://h.example/"+strings.Repeat("é", 4000))),
+		Payload: []byte(payloadOf(schemas.KindHTTP, "GET", "https://h.example/"+strings.Repeat("%C3%A9", 500))),
 	})
 	require.NoError(t, err)
 	path := s.page("acme", "").Items[0].Path
-	require.Equal(t, "/"+strings.Repeat("é", 255), path)
+	require.Equal(t, "/"+strings.Repeat("%C3%A9", 85)+"%", path)
 }

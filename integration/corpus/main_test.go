@@ -4,7 +4,7 @@
 // caller, DNS and an upstream can do to what leaves (TestOutbound), and what a caller can do to
 // what comes in (TestInbound). It alone shows that no row of the corpora gets past the whole
 // program: listener, log, worker and guarded client, with what each leaves in logs, evidence
-// and files. Rows that need no network are decided in package casefile, and rows in which a
+// and files. Rows that need no network are decided in package static, and rows in which a
 // worker dies run in package processors; both are in the first tier.
 package corpus_test
 

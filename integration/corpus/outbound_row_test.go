@@ -45,7 +45,7 @@ type outboundRow struct {
 
 type outboundPolicy struct {
 	Entries   []entry `json:"entries"`
-	SelfPorts []int   `json:"self_ports"` // for package casefile
+	SelfPorts []int   `json:"self_ports"` // for package static
 }
 
 // entry is one of a policy, in the words of the corpus and of the configuration.

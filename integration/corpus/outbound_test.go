@@ -23,7 +23,7 @@ import (
 // upstream do, redirects, retries and their outcome, secrets, and traffic rules that are
 // created or lie in the store. Of the rows that policy alone decides it sends one allowed and
 // one denied of each category, and those that assert something about the wire; package
-// casefile decides all of them.
+// static decides all of them.
 func TestOutbound(t *testing.T) {
 	t.Parallel()
 	for _, l := range lanes(t) {

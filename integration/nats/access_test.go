@@ -30,7 +30,7 @@ func TestCluster(t *testing.T) { //nolint:tparallel // one after the other, on t
 	t.Parallel()
 	s := start(t, "acme", "a.b")
 	made := s.provision(t, "acme", "a.b")
-	require.Equal(t, broker.ThingMade, made[0].Did)
+	require.Equal(t, broker.ResourceMade, made[0].Did)
 	t.Run("provisioned again", s.provisionedAgain)        //nolint:paralleltest // one after the other, on the same servers
 	t.Run("roles work", s.rolesWork)                      //nolint:paralleltest // one after the other, on the same servers
 	t.Run("roles are bounded", s.rolesAreBounded)         //nolint:paralleltest // one after the other, on the same servers
@@ -43,17 +43,17 @@ func TestCluster(t *testing.T) { //nolint:tparallel // one after the other, on t
 }
 
 func (s *site) provisionedAgain(t *testing.T) {
-	for _, thing := range s.provision(t, "acme") {
-		require.Equal(t, broker.ThingKept, thing.Did, "%s: %s", thing.Name, thing.Was)
+	for _, r := range s.provision(t, "acme") {
+		require.Equal(t, broker.ResourceKept, r.Did, "%s: %s", r.Name, r.Was)
 	}
 	cfg := s.config(access.Provisioner)
 	cfg.EvidenceHistory = 48 * time.Hour
 	changed := map[string]string{}
 	did, err := broker.Provision(t.Context(), cfg, nil)
 	require.NoError(t, err)
-	for _, thing := range did {
-		if thing.Did != broker.ThingKept {
-			changed[thing.Name] = thing.Did + ": " + thing.Was
+	for _, r := range did {
+		if r.Did != broker.ResourceKept {
+			changed[r.Name] = r.Did + ": " + r.Was
 		}
 	}
 	require.Equal(t, map[string]string{

@@ -40,9 +40,9 @@ type Resource struct {
 
 // The values of Resource.Did.
 const (
-	ThingMade    = "made"
-	ThingChanged = "changed"
-	ThingKept    = "kept"
+	ResourceMade    = "made"
+	ResourceChanged = "changed"
+	ResourceKept    = "kept"
 )
 
 // Provision creates or updates the streams, queues and buckets of a log on a cluster, and the
@@ -86,7 +86,7 @@ func (b *Broker) provision(ctx context.Context) (all []Resource, err error) {
 }
 
 func (b *Broker) ensure(ctx context.Context, r resource) (did Resource, err error) {
-	did = Resource{Name: r.name, Did: ThingMade}
+	did = Resource{Name: r.name, Did: ResourceMade}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%s: %w", r.name, err)
@@ -99,10 +99,10 @@ func (b *Broker) ensure(ctx context.Context, r resource) (did Resource, err erro
 		})
 		switch err = wrapDenied(err); {
 		case err == nil && did.Was == "":
-			did.Did = ThingKept
+			did.Did = ResourceKept
 			return did, nil
 		case err == nil:
-			did.Did = ThingChanged
+			did.Did = ResourceChanged
 		case !errors.Is(err, fault.ErrNotFound):
 			return did, err
 		}

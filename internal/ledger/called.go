@@ -2,11 +2,10 @@ package ledger
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
-	"weir/internal/policy/callurl"
+	"weir/internal/policy"
 	"weir/schemas"
 )
 
@@ -16,24 +15,21 @@ func (s *State) Called() schemas.Called {
 	switch {
 	case s.Action.Sensitive:
 		return schemas.Called{}
-	case s.Action.Called != nil:
-		return *s.Action.Called
+	case s.Action.Called != (schemas.Called{}):
+		return s.Action.Called
 	case len(s.Attempts) > 0 && Remote(s.Kind):
 		return CallOf(s.Attempts[0].Method, s.Attempts[0].URL)
 	}
-	if c := CalledIn(s.Action, string(s.Action.Payload)); c != nil {
-		return *c
-	}
-	return schemas.Called{}
+	return CalledIn(s.Action, string(s.Action.Payload))
 }
 
 // Remote reports whether only the attempts of a kind name its call: the payload names a repository.
 func Remote(kind schemas.Kind) bool { return kind == schemas.KindPush || kind == schemas.KindRepo }
 
-// CalledIn is the call in a payload; nil: it has none, or the action is sensitive.
-func CalledIn(a schemas.Action, payload string) *schemas.Called {
+// CalledIn is the call in a payload. It is empty if there is none, or the action is sensitive.
+func CalledIn(a schemas.Action, payload string) schemas.Called {
 	if a.Sensitive {
-		return nil
+		return schemas.Called{}
 	}
 	var call, plan gjson.Result
 	switch doc := gjson.Parse(payload); a.Kind { //nolint:exhaustive // the others have no call of their own
@@ -47,48 +43,38 @@ func CalledIn(a schemas.Action, payload string) *schemas.Called {
 	if plan.Exists() {
 		return firstOf(plan.Get(`artifact:proposed\.plan.decisions`))
 	}
-	c := CallOf(call.Get("method").Str, call.Get("url").Str)
-	if c == (schemas.Called{}) {
-		return nil
-	}
-	return &c
+	return CallOf(call.Get("method").Str, call.Get("url").Str)
 }
 
 // firstOf is the first call of a plan, and the number of its calls.
-func firstOf(decisions gjson.Result) *schemas.Called {
+func firstOf(decisions gjson.Result) schemas.Called {
 	n := int(decisions.Get("#").Int())
 	if n == 0 {
-		return nil
+		return schemas.Called{}
 	}
 	target := decisions.Get("0.target_state")
 	method := target.Get("method")
 	name := strings.ToUpper(method.String())
-	if !method.Exists() || method.Type == gjson.Null {
+	if method.Type == gjson.Null { // or there is none
 		name = "GET"
 	}
 	c := CallOf(name, target.Get("url").Str)
 	c.Calls = n
-	return &c
+	return c
 }
 
 // longestPath is the number of bytes of a path that lists show.
 const longestPath = 512
 
-// CallOf is a call by its method and URL. A method that is never sent, and a URL without a host,
-// are left out.
+// CallOf is a call by its method and URL. A method that is never sent, and a URL that policy cannot
+// read, are left out: text in such a URL may be a credential.
 func CallOf(method, url string) schemas.Called {
 	var c schemas.Called
 	if schemas.KnownMethod(method) {
 		c.Method = method
 	}
-	if c.Host, c.Path = callurl.Place(url); c.Host == "" {
-		c.Path = ""
-	}
-	if len(c.Path) > longestPath {
-		c.Path = c.Path[:longestPath]
-		for !utf8.ValidString(c.Path) && len(c.Path) > longestPath-utf8.UTFMax {
-			c.Path = c.Path[:len(c.Path)-1]
-		}
+	if u, ok := policy.Read(url, true); ok {
+		c.Host, c.Path = u.Authority(), u.Path[:min(len(u.Path), longestPath)]
 	}
 	return c
 }

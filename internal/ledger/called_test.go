@@ -16,21 +16,28 @@ func TestCallOf(t *testing.T) {
 		"https://Api.Example.com:8443/V1/Orders?a=1#f": {"api.example.com:8443", "/V1/Orders"},
 		"http://h.example":         {"h.example", "/"},
 		"http://h.example?a=/b":    {"h.example", "/"},
-		"http://h.example#a/b":     {"h.example", "/"},
 		"http://u:p@h.example/a@b": {"h.example", "/a@b"},
 		"http://u:p@x@h.example/":  {"h.example", "/"},
 		"http://u:p@/a":            {"", ""},
-		"http://[::1]:80/a%2fb":    {"[::1]:80", "/a%2fb"},
+		"http://[::1]:80/a%2fb":    {"[::1]", "/a%2fb"},
 		"/agents/run/sync":         {"", ""},
 		"h.example/a":              {"", ""},
 		"a?b=http://h.example/":    {"", ""},
 		"":                         {"", ""},
+
+		// A part of a credential, if it has a ? or #, stands where the host ends.
+		"http://u:p?x@h.example/": {"", ""},
+		"http://u:p#x@h.example/": {"", ""},
+		"http://u#p@h.example/":   {"", ""},
+		"http://u p@h.example/":   {"", ""},
+
+		"http://" + strings.Repeat("h.", 200) + "example/": {"", ""},
 	} {
 		require.Equal(t, schemas.Called{Method: "GET", Host: want[0], Path: want[1]}, ledger.CallOf("GET", url), url)
 	}
 	require.Empty(t, ledger.CallOf("secret", "").Method)
-	long := ledger.CallOf("GET", "http://h.example/"+strings.Repeat("€", 400)).Path
-	require.Equal(t, "/"+strings.Repeat("€", 170), long)
+	long := ledger.CallOf("GET", "http://h.example/"+strings.Repeat("%E2", 400)).Path
+	require.Equal(t, "/"+strings.Repeat("%E2", 170)+"%", long)
 }
 
 // TestCalledOfAState: the call is the same whether the payload lies on the log or apart.

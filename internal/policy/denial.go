@@ -116,6 +116,8 @@ var (
 	deniedHostNone     = newDenial(CheckHost, "no entry and no allowed host covers this host; ask the operator to add one")
 	deniedHostLoopback = newDenial(CheckHost, "the host is the machine that Weir runs on, and no entry covers it; "+
 		"ask the operator to add an entry for it with network: loopback")
+	deniedHostNever = newDenial(CheckHost, "no entry covers this host, and none can: Weir never calls it, whatever the policy says; "+
+		"use another host")
 	deniedPort    = newDenial(CheckPort, "the port is not the entry's; use the port of its url_prefix, where none means the scheme's own")
 	deniedPortAny = newDenial(CheckPort, "an entry for any host reaches the ports 80 and 443 only; "+
 		"other ports need an entry that names them")
@@ -134,9 +136,8 @@ var (
 		"leave it out")
 	deniedPath = newDenial(CheckPath, "the path is not at or below the entry's; "+
 		"use one under its url_prefix, which is matched in whole segments and by case")
-	deniedQueryOwned  = newDenial(CheckURL, "the entry adds a parameter of the query that is there already; leave it out")
-	deniedQueryCaller = newDenial(CheckURL, "the entry adds credentials or other values, and the query has a parameter that it does "+
-		"not leave to callers; "+
+	deniedQueryOwned  = newDenial(CheckURL, "the query has a parameter that the entry itself adds; leave it out")
+	deniedQueryCaller = newDenial(CheckURL, "the query has a parameter that the entry, which adds values of its own, does not leave to callers; "+
 		"leave the parameter out, or have the operator name it in caller_params of the entry")
 	deniedHeaderCount = newDenial(CheckHeader, "there are more than 64 headers; send fewer")
 	deniedHeaderName  = newDenial(CheckHeader, "a header's name is not a token of up to 256 characters; use letters, digits and hyphens")

@@ -121,12 +121,17 @@ func TestNoRemedy(t *testing.T) {
 		{URL: "http://localhost:8092/"},
 		{URL: "http://[::ffff:10.0.0.1]/"},
 		{URL: "http://0.0.0.0/"},
+		{URL: "http://169.254.169.254/", Only: []string{"orders"}},
+		{URL: "http://169.254.169.254:81/", Key: "billing"},
+		{URL: "http://169.254.169.254:81/", Key: "Orders"},
+		{URL: "http://169.254.169.254:81/", KeyRequired: true},
 	} {
 		r.Method = "GET"
 		x := p.Explain(r)
 		require.False(t, x.Allowed, r.URL)
 		require.NotEmpty(t, x.Check)
 		require.Empty(t, x.Remedy, r.URL)
+		require.NotContains(t, x.Reason, "add one", r.URL)
 	}
 }
 

@@ -79,8 +79,11 @@ func (m *remedy) other() string {
 }
 
 func (m *remedy) key(f denial) string {
-	if f == deniedNoPolicy {
+	switch {
+	case f == deniedNoPolicy:
 		return advice(f)
+	case m.q.urlForm == nil && m.policy.network(&m.q.url.target) == "":
+		return "" // no entry leads there
 	}
 	var list []string
 	for _, e := range m.policy.enforced.entries {
@@ -111,6 +114,8 @@ func (m *remedy) match(f denial) string {
 	switch f {
 	case deniedHostDot:
 		return "write the host in lower case without the trailing dot: " + u.Host
+	case deniedHostNever:
+		return ""
 	case deniedHostNone, deniedHostLoopback:
 		return m.grant()
 	default:
@@ -156,7 +161,7 @@ func (m *remedy) orEntry(what string) string {
 	}
 }
 
-// newEntry describes an entry that would allow the call; empty where none could.
+// newEntry describes an entry that would allow the call, if one can lead there; empty for a URL that cannot be read.
 func (m *remedy) newEntry() string {
 	if m.q.urlForm != nil {
 		return ""
@@ -167,11 +172,7 @@ func (m *remedy) newEntry() string {
 	if m.q.bit&^methodGET != 0 {
 		list = append(list, "methods ["+m.q.method+"]")
 	}
-	switch network := m.policy.network(&t); network {
-	case "":
-		return ""
-	case NetworkPublic:
-	default:
+	if network := m.policy.network(&t); network != NetworkPublic {
 		list = append(list, "network "+network)
 	}
 	last := len(list) - 1
@@ -186,11 +187,7 @@ func (m *remedy) grant() string {
 	if len(m.r.Only) > 0 {
 		return "use a token whose entries cover this host"
 	}
-	added := m.newEntry()
-	if added == "" {
-		return ""
-	}
-	added = "add an entry with " + added
+	added := "add an entry with " + m.newEntry()
 	if t := m.q.url.target; m.policy.network(&t) == NetworkPublic {
 		added += ", or add " + t.Authority() + " to policy.allowed_hosts"
 	}
@@ -198,9 +195,6 @@ func (m *remedy) grant() string {
 }
 
 func (m *remedy) address(f denial) string {
-	if m.entry == nil || f == deniedAddressMetadata || f == deniedAddressSelf {
-		return ""
-	}
 	network := m.policy.network(&m.q.url.target)
 	switch {
 	case network == "":

@@ -137,8 +137,13 @@ func (p *Policy) choose(t *table, q *question, r *Request) (*entry, denial) {
 			near, nearest, furthest = e, f, check
 		}
 	}
-	if nearest == deniedHostNone && !limited && p.loopback(&q.url.target) {
-		nearest = deniedHostLoopback
+	if nearest == deniedHostNone {
+		switch {
+		case p.network(&q.url.target) == "":
+			nearest = deniedHostNever
+		case !limited && p.loopback(&q.url.target):
+			nearest = deniedHostLoopback
+		}
 	}
 	if furthest <= CheckHost {
 		near = nil // the request belongs to no entry

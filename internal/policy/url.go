@@ -52,11 +52,10 @@ func Split(url string, dropFragment bool) (Parts, bool) {
 	return u.Parts, true
 }
 
-// Readable reports whether a URL is one by Decide's grammar, even if Decide denies
-// it for its user, its host or its path.
-func Readable(url string) bool {
-	_, f := parseURL(url, false)
-	return f == nil
+// Read is Split for a URL that Decide may deny for its user, its host or its path.
+func Read(url string, dropFragment bool) (Parts, bool) {
+	u, f := parseURL(url, dropFragment)
+	return u.Parts, f == nil
 }
 
 // parseURL is the grammar: scheme "://" [userinfo "@"] host [":" port] [path]

@@ -163,7 +163,7 @@ func newVocabulary(configured func(string) bool) vocabulary {
 		"outcome":    oneOf(texts(schemas.Outcomes())),
 		"status":     oneOf(texts(schemas.Statuses()), []string{"applied", "partial"}),
 		"durability": oneOf(texts([]schemas.Durability{schemas.DurabilityDisk, schemas.DurabilityProcess, schemas.DurabilityReplicated})),
-		"surface":    oneOf(Surfaces()),
+		"surface":    oneOf(surfaces()),
 		"queue":      oneOf(texts(schemas.Queues())),
 		"stream":     like(`[A-Z0-9_]{1,64}`),
 		"subject":    func(s string) bool { return len(s) <= 80 && subject(s) },
@@ -180,8 +180,8 @@ func newVocabulary(configured func(string) bool) vocabulary {
 	}
 }
 
-// Surfaces are the names of the surfaces, for log lines and metrics.
-func Surfaces() []string {
+// surfaces are the names of the surfaces, for log lines and metrics.
+func surfaces() []string {
 	return []string{
 		"plans", "executor", "runs", "rules", "tasks", "chat", "git", "actions", "evidence", "dead_letters",
 		"policy", "tokens", "service", "console", "docs",

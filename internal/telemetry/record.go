@@ -33,7 +33,7 @@ func (m *Metrics) Answered(surface, method string, stream bool, status int, took
 	if status >= 100 && status <= 599 {
 		class = [...]string{"1xx", "2xx", "3xx", "4xx", "5xx"}[status/100-1]
 	}
-	m.requests.WithLabelValues(orOther(surface, slices.Contains(Surfaces(), surface)), use, class).Observe(took.Seconds())
+	m.requests.WithLabelValues(orOther(surface, slices.Contains(surfaces(), surface)), use, class).Observe(took.Seconds())
 }
 
 // Settled counts a terminal event. An empty code is a plain success. took is the time since the action

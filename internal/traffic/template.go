@@ -74,7 +74,8 @@ func (t *template) callable(p *pattern) bool {
 		if !p.every && p.scheme == "" {
 			words[0] = "http"
 		}
-		return policy.Readable(t.fill(words, ""))
+		_, ok := policy.Read(t.fill(words, ""), false)
+		return ok
 	})
 }
 

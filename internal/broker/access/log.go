@@ -72,7 +72,7 @@ func read(r Role, partitions int) []Rule {
 		}
 	}
 	return []Rule{
-		{"find out whether the log is there", append(each("STREAM.INFO", allStreams(partitions)), "$JS.API.INFO")},
+		{"find out whether the log is there", append(each("STREAM.INFO", Streams(partitions)), "$JS.API.INFO")},
 		{"read what is stored", slices.Concat(each("DIRECT.GET", streams), each("STREAM.MSG.GET", streams))},
 		{"see how long the queues are", append(consumers("CONSUMER.INFO", partitions, "*"), each("CONSUMER.LIST", logStreams(partitions))...)},
 	}
@@ -119,7 +119,7 @@ func hear(r Role) (rules []Rule) {
 
 // provision is how the log is made, and changed later. Nothing here deletes.
 func provision(partitions int) []Rule {
-	streams := allStreams(partitions)
+	streams := Streams(partitions)
 	all := []Rule{
 		{"find out what is there", slices.Concat(each("STREAM.INFO", streams), consumers("CONSUMER.INFO", partitions, "*"), []string{"$JS.API.INFO"})},
 		{"make streams and buckets, and bring them up to date", slices.Concat(each("STREAM.CREATE", streams), each("STREAM.UPDATE", streams))},
@@ -169,9 +169,7 @@ func logStreams(partitions int) []string {
 }
 
 // Streams are those of a log of so many partitions: the log itself, then what its records refer to.
-func Streams(partitions int) []string { return allStreams(partitions) }
-
-func allStreams(partitions int) []string {
+func Streams(partitions int) []string {
 	all := append(logStreams(partitions), schemas.EvidenceStream, schemas.DeadStream)
 	for _, b := range Buckets() {
 		all = append(all, b.Stream())

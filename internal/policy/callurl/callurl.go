@@ -3,7 +3,6 @@
 package callurl
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -92,19 +91,6 @@ func Target(method, url string) string {
 		p.path = "/"
 	}
 	return method + " " + p.scheme + "://" + p.authority + p.path + "?" + strings.Join(slices.Sorted(maps.Keys(names)), ",")
-}
-
-// Place is the host of a URL in lower case, with the port if the URL names one, and its path. User
-// information, query and fragment never show. Both are empty if the URL has no host.
-func Place(url string) (host, path string) {
-	p := split(url)
-	if at := strings.LastIndexByte(p.authority, '@'); at >= 0 {
-		p.authority = p.authority[at+1:]
-	}
-	if p.authority == "" {
-		return "", ""
-	}
-	return strings.ToLower(p.authority), cmp.Or(p.path, "/")
 }
 
 // parseQuery reads a form-encoded query as Python's parse_qsl does with blank

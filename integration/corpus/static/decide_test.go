@@ -1,4 +1,4 @@
-package casefile
+package static_test
 
 import (
 	"errors"
@@ -14,10 +14,13 @@ import (
 	"weir/schemas"
 )
 
+// codeOK is the code of an allowed row.
+const codeOK schemas.Code = "OK"
+
 // maxTimeout is what policy.timeout is where the configuration has none.
 const maxTimeout = 30 * time.Second
 
-// asker asks the policy of a case as a node asks its own, and keeps what it said.
+// asker asks the policy of a row as a node asks its own, and keeps what it said.
 type asker struct {
 	policy *policy.Policy
 	scope  judge.Scope
@@ -34,7 +37,7 @@ func (a *asker) Judge(call schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 // MaxTimeout implements executor.Policy.
 func (*asker) MaxTimeout() time.Duration { return maxTimeout }
 
-// decide reads and judges the request of a case as POST /v1/execute does, or POST
+// decide reads and judges the request of a row as POST /v1/execute does, or POST
 // /v1/plans where it is planned. Without a permit, code says why.
 func decide(p *policy.Policy, c *row, check executor.Checker) (permit policy.Permit, code schemas.Code) {
 	a := &asker{policy: p}
@@ -77,4 +80,23 @@ func codeOf(err error) schemas.Code {
 		return e.Code
 	}
 	return schemas.Internal
+}
+
+// evaluate decides as the gateway does: by the request, then by the first answer of DNS.
+func evaluate(p *policy.Policy, c *row, check executor.Checker) schemas.Code {
+	permit, code := decide(p, c, check)
+	switch {
+	case !permit.Valid():
+		return code
+	case permit.Addr().IsValid():
+		return codeOK
+	}
+	addrs, ok := c.resolve(permit.Host())
+	if !ok {
+		return schemas.UpstreamDNS
+	}
+	if err := permit.CheckAddrs(addrs); err != nil {
+		return schemas.DenyAddress
+	}
+	return codeOK
 }
