@@ -33,7 +33,7 @@ type Client struct {
 func New(base, token string) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, &RequestError{fmt.Errorf("%q is not an http or https URL; write one such as http://127.0.0.1:8092", base)}
+		return nil, &RequestError{fmt.Errorf("%q is not an http or https URL; write http:// or https:// before the host, such as http://127.0.0.1:8092", base)}
 	}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{base: strings.TrimRight(base, "/"), token: token, http: &http.Client{CheckRedirect: stay}}, nil

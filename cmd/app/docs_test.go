@@ -2,7 +2,6 @@ package app
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -59,14 +58,7 @@ func sentence(text string) string {
 // commandsPage lists the commands of the program.
 func commandsPage(t *testing.T) string {
 	t.Helper()
-	var root *cobra.Command
-	env := &cli.Env{Streams: Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}}
-	require.Zero(t, cli.Run(context.Background(), []string{"--help"}, env, func(env *cli.Env) []*cobra.Command {
-		all := commands(env)
-		root = all[0]
-		return all
-	}))
-	root = root.Root()
+	root := cli.Tree(&cli.Env{Streams: Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}}, commands)
 	var b strings.Builder
 	exec, _, err := root.Find([]string{"exec"})
 	require.NoError(t, err)

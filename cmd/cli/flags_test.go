@@ -198,7 +198,7 @@ func TestHealthCommand(t *testing.T) {
 		{"not ready as JSON", []string{"--ready", "--json", busy}, ExitFailed, `{"url":"` + busy + `","healthy":false,"status":503,"readiness":` + bad + `,"error":"log is not ready"}` + "\n", ""},
 		{"another program", []string{"--ready", other}, ExitFailed, "", "what answers is no Weir"},
 		{"nobody", []string{gone}, ExitFailed, "", "no server answers at " + gone},
-		{"no URL", []string{"127.0.0.1"}, ExitUsage, "", `"127.0.0.1" is not an http or https URL`},
+		{"no URL", []string{"--server", "127.0.0.1:24000"}, ExitUsage, "", `"127.0.0.1:24000" is not an http or https URL; write http:// or https:// before the host`},
 		{"a flag", []string{"--server", well}, ExitOK, "alive\n", ""},
 		{"both", []string{well, "--server", well}, ExitUsage, "", "give one of them"},
 		{"two", []string{well, well}, ExitUsage, "", "takes one URL at most"},
