@@ -37,10 +37,13 @@ type HTTPCall struct {
 	AllowlistKey string `json:"allowlist_key,omitempty"`
 	// Headers are the caller's, sorted by name.
 	Headers []Header `json:"headers,omitempty"`
-	// Body is the JSON value to send, byte for byte. With TextBody it is a
-	// JSON string whose content is sent instead.
-	Body     json.RawMessage `json:"body,omitempty"`
-	TextBody bool            `json:"text_body,omitempty"`
+	// Body is the JSON value to send, byte for byte. With TextBody it is a JSON string whose content
+	// is sent instead; with Base64Body a JSON string, and the bytes that it encodes are sent.
+	Body       json.RawMessage `json:"body,omitempty"`
+	TextBody   bool            `json:"text_body,omitempty"`
+	Base64Body bool            `json:"base64_body,omitempty"`
+	// ContentType is sent where Headers have none; empty: application/json if there is a body.
+	ContentType string `json:"content_type,omitempty"`
 	// IdempotencyKey goes out as the Idempotency-Key header.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 	// Timeout bounds one attempt, dialling included; 0 means the policy's.
@@ -72,6 +75,8 @@ type Answer struct {
 	Body json.RawMessage `json:"body"`
 	// JSON says that Body is the upstream's own JSON, not a string made of text.
 	JSON bool `json:"json,omitempty"`
+	// Base64 says that Body is a string of standard base64: the bytes are no text.
+	Base64 bool `json:"base64,omitempty"`
 	// Hash is the hex SHA-256 of the raw bytes, "" for an empty body.
 	Hash string `json:"hash"`
 	// Snippet is the first 512 code points, invalid bytes dropped.

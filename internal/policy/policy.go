@@ -189,6 +189,6 @@ type Request struct {
 	// known. Only an entry that adds members looks into it, and refuses a body
 	// that it does not know.
 	Body json.RawMessage
-	// TextBody says that the body goes out as text and not as a JSON value.
+	// TextBody says that the body goes out as text or bytes and not as a JSON value.
 	TextBody bool
 }

@@ -89,7 +89,7 @@ func (g *Guard) Hop(p Pass, location string, status, hop int) (Pass, schemas.Dec
 	permit, ok := next.Permit()
 	call := p.unshaped()
 	given := call.URL
-	call.URL, call.Body, call.TextBody = permit.URL(), nil, false
+	call.URL, call.Body, call.TextBody, call.Base64Body, call.ContentType = permit.URL(), nil, false, false, ""
 	call = judge.Bound(call, given)
 	sh, err := g.shape(call, p.scope)
 	if err != nil {

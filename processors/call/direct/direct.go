@@ -3,6 +3,7 @@
 package direct
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -66,7 +67,7 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 		Body: body, IdempotencyKey: c.IdempotencyKey,
 	}
 	if body != nil {
-		req.ContentType = "application/json"
+		req.ContentType = cmp.Or(c.ContentType, "application/json")
 	}
 	resp, err := e.Conn.Do(ctx, req)
 	if err != nil {
@@ -75,14 +76,18 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	return e.answer(resp, own.Scrubber()), nil
 }
 
-// Body is what a call sends: its JSON as it came, or the text in it.
+// Body is what a call sends: its JSON as it came, or the text or the bytes in it.
 func Body(c schemas.HTTPCall) ([]byte, error) {
-	if c.Body == nil || !c.TextBody {
+	switch {
+	case c.Body == nil || !c.TextBody && !c.Base64Body:
 		return c.Body, nil
+	case c.Base64Body:
+		var raw []byte
+		err := json.Unmarshal(c.Body, &raw)
+		return raw, err
+	default:
+		var text string
+		err := json.Unmarshal(c.Body, &text)
+		return []byte(text), err
 	}
-	var text string
-	if err := json.Unmarshal(c.Body, &text); err != nil {
-		return nil, err
-	}
-	return []byte(text), nil
 }
