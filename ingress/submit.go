@@ -130,7 +130,7 @@ func (s *Server) Answer(c *gin.Context, out accept.Accepted, err error, wait tim
 	return nil
 }
 
-// AcceptAll stores actions together and counts them. The order of the results is that of the
+// AcceptAll stores actions together and counts them. The results are in the order of their
 // requests.
 func (s *Server) AcceptAll(c *gin.Context, requests []accept.Request) []accept.Result {
 	results := s.acceptor.AcceptAll(c.Request.Context(), requests)
