@@ -14,6 +14,12 @@ func (c *Client) Execute(ctx context.Context, header http.Header, body any) (*ht
 	return c.Do(ctx, http.MethodPost, "/v1/execute", header, body)
 }
 
+// Batch sends POST /v1/batch, as Execute does with one request. With Accept: application/x-ndjson the
+// answer is one schemas.BatchItem a line, else a schemas.BatchAnswer.
+func (c *Client) Batch(ctx context.Context, header http.Header, requests any) (*http.Response, error) {
+	return c.Do(ctx, http.MethodPost, "/v1/batch", header, map[string]any{"requests": requests})
+}
+
 // Chat sends a completion, as a stream or not as its body says. The body of the answer is the
 // caller's to close.
 func (c *Client) Chat(ctx context.Context, header http.Header, body any) (*http.Response, error) {

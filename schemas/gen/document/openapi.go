@@ -40,6 +40,7 @@ func openAPI(components object) object {
 		},
 		"paths": joined(taskPaths(), chatPaths(), operations(), object{
 			"/v1/execute":              object{"post": execute()},
+			"/v1/batch":                object{"post": batch()},
 			"/v1/plans":                object{"post": plans()},
 			schemas.RouteRunSync:       object{"post": runSync()},
 			schemas.RouteRunStream:     object{"post": runStream()},
