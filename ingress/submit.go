@@ -84,6 +84,14 @@ const deniedWait = 10 * time.Second
 // any other, so that it leaves evidence; its caller receives the denial at once even if it
 // asked for a 202.
 func (s *Server) Submit(c *gin.Context, req accept.Request, denied bool) error {
+	return s.SubmitTo(c, req, denied, s.cfg.Reply)
+}
+
+// SubmitTo is Submit with an answer by another function than Config.Reply.
+func (s *Server) SubmitTo(
+	c *gin.Context, req accept.Request, denied bool,
+	reply func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration),
+) error {
 	prefer := accept.Prefer(c.Request.Header.Values("Prefer"))
 	wait, applied := s.Wait(prefer, req.NotBefore, denied)
 	if wait != 0 {
@@ -93,7 +101,11 @@ func (s *Server) Submit(c *gin.Context, req accept.Request, denied bool) error {
 	if err == nil && applied != "" {
 		c.Writer.Header().Set("Preference-Applied", applied)
 	}
-	return s.Answer(c, out, err, wait)
+	if err := s.Accepted(c, out, err); err != nil {
+		return err
+	}
+	reply(c.Writer, c.Request, out.Ref, out.Receipt, wait)
+	return nil
 }
 
 // Wait is how long the answer waits for the end of an action, as Hold has it, and the preference that
