@@ -28,6 +28,14 @@ type Contract struct {
 	ResponseSchema *ResponseSchema `json:"response_schema,omitempty" yaml:"response_schema,omitempty"`
 }
 
+// RetryOn are the statuses after which a call may be repeated; empty: the usual ones.
+func (c Contract) RetryOn() []int {
+	if c.Retry == nil {
+		return nil
+	}
+	return c.Retry.On
+}
+
 // Retry is a schedule of attempts. Policy carries it; processors/call follows it.
 type Retry struct {
 	Attempts int           `json:"attempts" yaml:"attempts" default:"3"` // Attempts in all, the first one included: 1 to 20.

@@ -249,16 +249,21 @@ func (c *Caller) next(t *Task, a *schemas.Attempt, res *schemas.Attempted, faile
 	res.RetryAt = at.UTC()
 }
 
-// repeatable reports whether such an end of an attempt may be followed by another.
+// shown reports whether readers have the beginning of the open attempt's answer.
+func shown(st *ledger.State) bool {
+	open := st.Open()
+	return open != nil && open.Shown > 0
+}
+
+// repeatable reports whether such an end of the open attempt may be followed by another. Readers of an
+// answer that was shown while it arrived get no other, unless its worker is gone.
 func (e ends) repeatable(t *Task, class schemas.Class, status int, failed *fault.Call) bool {
-	if failed == nil && (!t.JudgeStatus || e.contract.NeverRetry.Matches(status, e.headers)) {
+	switch {
+	case failed == nil && (!t.JudgeStatus || e.contract.NeverRetry.Matches(status, e.headers)),
+		shown(t.State) && (failed == nil || failed.Code != schemas.Interrupted):
 		return false
 	}
-	var on []int
-	if e.contract.Retry != nil {
-		on = e.contract.Retry.On
-	}
-	return retry.Retryable(class, status, on, failed)
+	return retry.Retryable(class, status, e.contract.RetryOn(), failed)
 }
 
 // conclude reads the result off a task's last attempt.
