@@ -21,7 +21,7 @@ func (f *execFlags) target(cmd *cobra.Command, args []string) error {
 	if f.batch == "" {
 		return Exactly(2, "a method and a URL, or --batch FILE")(cmd, args)
 	}
-	for _, name := range []string{"header", "data", "key", "response-schema", "upstream-idempotency-key", "include", "output"} {
+	for _, name := range []string{"header", "data", "data-binary", "data-urlencode", "form", "key", "response-schema", "upstream-idempotency-key", "include", "output"} {
 		if cmd.Flags().Changed(name) {
 			return usageError{fmt.Errorf("--%s belongs to one call; with --batch each request in the file has its own", name)}
 		}
