@@ -59,6 +59,7 @@ func TestDefaults(t *testing.T) {
 		Policy: config.Policy{
 			Timeout: 30 * time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"},
 		},
+		Proxy:     config.Proxy{Idle: 5 * time.Minute, Longest: 24 * time.Hour, Tunnels: 1000, TunnelsPerToken: 250},
 		Telemetry: config.Telemetry{LogLevel: "info", LogFormat: "json"},
 	}
 	same(t, want, config.Defaults())
@@ -117,7 +118,11 @@ func TestEveryKey(t *testing.T) {
 					Limits: policy.Limits{Rate: "10/s", Concurrency: 4}, Mode: policy.ModeEnforce,
 				},
 				{Name: "inner", URLPrefix: "http://10.1.2.3:81/x", Network: "private", CIDRs: []string{"10.0.0.0/8"}},
+				{Name: "git", URLPrefix: "https://git.example.com/", Connect: policy.ConnectTunnel},
 			},
+		},
+		Proxy: config.Proxy{
+			Listen: "127.0.0.1:8093", CACert: "/run/ca.pem", CAKey: "/run/ca.key", Idle: 2 * time.Minute, Longest: 3 * time.Hour, Tunnels: 40, TunnelsPerToken: 4,
 		},
 		Agents: map[string]config.Agent{
 			"SUMMARIZE": {
@@ -155,7 +160,7 @@ func TestEveryKey(t *testing.T) {
 	}, c)
 	require.Len(t, c.Warnings(), 3)
 	require.Equal(t, []string{
-		"https://api.github.com/", "http://10.1.2.3:81/x", "localhost", ".example.com",
+		"https://api.github.com/", "http://10.1.2.3:81/x", "https://git.example.com/", "localhost", ".example.com",
 		"https://agents.example.com/summarize/agents/run/", "http://localhost:9001/agents/run/",
 		"http://localhost:11434/v1/chat/completions", "https://llm.example.com/chat/completions", "https://10.3.0.1/chat/completions",
 		"https://api.openai.com/v1/chat/completions",
