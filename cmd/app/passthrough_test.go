@@ -93,21 +93,6 @@ func TestPassthroughBytes(t *testing.T) {
 	require.Zero(t, failed.Load())
 }
 
-// randomBody is JSON, text or bytes of up to some hundred bytes, with white space around.
-func randomBody(r *rand.Rand) []byte {
-	n := r.IntN(300)
-	out := make([]byte, 0, n)
-	alphabet := []string{"\x00\xff\xc3(", "{\"a\": [1.50, 12345678901234567890] }\n", "é€\u2028\U0001F511\uFFFD", " \r\n\t\"\\<>&", "plain text "}[r.IntN(5)]
-	for len(out) < n {
-		if r.IntN(4) == 0 {
-			out = append(out, byte(r.IntN(256)))
-		} else {
-			out = append(out, alphabet...)
-		}
-	}
-	return out
-}
-
 func ask(t *testing.T, method, url, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
