@@ -56,6 +56,7 @@ func openAPI(components object) object {
 			"/v1/actions/{id}/events":  object{"parameters": []any{parameter("ActionID")}, "get": events()},
 			"/v1/actions/{id}/cancel":  object{"parameters": []any{parameter("ActionID")}, "post": cancel()},
 			"/v1/actions/{id}/resolve": object{"parameters": []any{parameter("ActionID")}, "post": resolve()},
+			"/v1/actions/{id}/redrive": object{"parameters": []any{parameter("ActionID")}, "post": redriveAction()},
 			schemas.RouteBudgets:       object{"get": listBudgets()},
 			schemas.RouteOperations:    object{"get": showOperations()},
 			"/v1/evidence":             object{"get": evidence()},
