@@ -63,6 +63,11 @@ func (c *Client) DeadLetters(ctx context.Context, query url.Values) (schemas.Pag
 	return get[schemas.Page[schemas.DeadLetterView]](ctx, c, "/v1/dead-letters", query)
 }
 
+// RedriveAction makes a new action of one that ended without success. A repeat returns the same one.
+func (c *Client) RedriveAction(ctx context.Context, id string) (schemas.Receipt, error) {
+	return post[schemas.Receipt](ctx, c, action(id, "/redrive"), nil, nil)
+}
+
 // Redrive makes a new action of a dead letter's. A repeat returns the same one.
 func (c *Client) Redrive(ctx context.Context, sequence uint64) (schemas.Receipt, error) {
 	return post[schemas.Receipt](ctx, c, "/v1/dead-letters/redrive", nil, map[string]uint64{"sequence": sequence})

@@ -23,7 +23,7 @@ const (
 	EventCancel     EventType = "cancel"     // a caller requested a stop
 	EventSettled    EventType = "settled"    // terminal: one an action, the last of its life
 	EventResolution EventType = "resolution" // a person's word on an unknown outcome; stands after settled
-	EventSuperseded EventType = "superseded" // a repeat of its request has a successor; stands after settled
+	EventSuperseded EventType = "superseded" // a redrive or a repeat of its request has a successor; it follows settled
 )
 
 // NeedsBarrier reports whether an event of this type may be shown only once it
@@ -234,7 +234,7 @@ type Settled struct {
 	Answer *Answer `json:"-"`
 }
 
-// Superseded names the action that a repeat of this one's request has begun. The worker that
+// Superseded names the action that a redrive, or a repeat of this one's request, has begun. The worker that
 // takes the successor writes it before it begins.
 type Superseded struct {
 	By string `json:"by"`

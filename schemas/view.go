@@ -32,7 +32,7 @@ type ActionView struct {
 	Waiting         *Waiting `json:"waiting,omitempty"`
 	// Supersedes names the action that this one was made from.
 	Supersedes string `json:"supersedes,omitempty"`
-	// SupersededBy names the action that a repeat of the same request has begun.
+	// SupersededBy names the action that a redrive, or a repeat of the same request, has begun.
 	SupersededBy string `json:"superseded_by,omitempty"`
 
 	Attempts []AttemptView `json:"attempts"`

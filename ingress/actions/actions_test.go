@@ -499,7 +499,7 @@ func TestRedriveKeepsTheKey(t *testing.T) {
 		}
 		return []schemas.Event{
 			{Type: schemas.EventAttempt, Attempt: &a},
-			{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Code: schemas.UpstreamReset, Sent: sent}},
+			{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Status: 500, Sent: sent}},
 			settled(schemas.OutcomeFailed),
 		}
 	}

@@ -49,7 +49,7 @@ type State struct {
 	Settled         *schemas.Settled
 	SettledSeq      uint64
 	Resolution      *schemas.Resolution
-	// SupersededBy is the action that a repeat of the request has begun; empty: none has.
+	// SupersededBy is the action that a redrive, or a repeat of the request, has begun; empty: none.
 	SupersededBy string
 	// StoredEvidence are the ids of the evidence that is known to be stored; nil until it is looked up.
 	StoredEvidence map[string]bool

@@ -59,6 +59,7 @@ func openAPI(components object) object {
 			"/v1/actions/{id}/resolve":  object{"parameters": []any{parameter("ActionID")}, "post": resolve()},
 			schemas.RouteBudgets:        object{"get": listBudgets()},
 			schemas.RouteOperations:     object{"get": showOperations()},
+			"/v1/actions/{id}/redrive":  object{"parameters": []any{parameter("ActionID")}, "post": redriveAction()},
 			"/v1/evidence":              object{"get": evidence()},
 			"/v1/dead-letters":          object{"get": listDead()},
 			"/v1/dead-letters/redrive":  object{"post": redrive()},

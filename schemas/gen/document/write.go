@@ -251,11 +251,23 @@ func resolve() object {
 	}
 }
 
+func redriveAction() object {
+	return object{
+		"operationId": "redriveAction",
+		"summary":     "Make a new action of one that failed",
+		"description": "The new action has the payload of the old one, and each names the other. An action has one redrive: a repeat returns it. " +
+			"Refused are an action that has not ended, one that succeeded, and one of which a call may have taken effect and must not be repeated. " +
+			"If the outcome is unknown, resolve it first: an action resolved as not_applied can be redriven. Runs and completions are repeated by their own requests.",
+		"tags":      []any{"actions"},
+		"responses": responses(object{"202": receipt("http")}, "BadRequest", "Unauthorized", "Forbidden", "NotFound", "Conflict", "Gone", "RateLimited", "Unavailable"),
+	}
+}
+
 func redrive() object {
 	return object{
 		"operationId": "redrive",
 		"summary":     "Make a new action of a parked one",
-		"description": "The new action names the old one. Redriving a dead letter twice makes one action.",
+		"description": "The new action names the old one, as that of POST /v1/actions/{id}/redrive. Redriving an action twice, by whichever route, makes one action.",
 		"tags":        []any{"actions"},
 		"requestBody": object{"required": true, "content": content(schema("RedriveRequest"), object{"letter": example("The seq of a dead letter", object{"sequence": 7})})},
 		"responses":   responses(object{"202": receipt("http")}, doors("NotFound", "Conflict", "Gone")...),
