@@ -95,9 +95,9 @@ type Config struct {
 	// Draining is closed when no new attempt may begin; nil never is.
 	Draining <-chan struct{}
 	Metrics  Metrics
-	// Span names the span of a call, for a target whose entry requests it; nil: the span of the
-	// action's caller.
-	Span func(a schemas.Action, step, number, hop int) string
+	// Span names the span of a call by its place in the action, for a target whose entry requests it;
+	// nil: the span of the action's caller.
+	Span func(a schemas.Action, place ...int) string
 	// Destinations says which calls may be made now; nil: all that policy lets pass.
 	Destinations Destinations
 	// Now and Rand are for tests. Defaults: time.Now, rand.Float64.
@@ -122,7 +122,7 @@ func (c Config) withDefaults() Config {
 		c.Schedule = retry.Default()
 	}
 	if c.Span == nil {
-		c.Span = func(a schemas.Action, _, _, _ int) string { return a.TraceParent }
+		c.Span = func(a schemas.Action, _ ...int) string { return a.TraceParent }
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -52,7 +52,7 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 	c.describe(&e.attempt, t, p, number, hop, limit)
 
 	if p.Traced() {
-		sendCtx = traceparent.With(sendCtx, c.cfg.Span(t.State.Action, t.Step, number, hop))
+		sendCtx = traceparent.With(sendCtx, c.cfg.Span(t.State.Action, e.attempt.Place()...))
 	}
 
 	ex, err := c.via(t).Open(sendCtx, p)

@@ -176,7 +176,7 @@ func (p *Plans) record(ctx context.Context, st *ledger.State, d schemas.PlanDeci
 // evidence is the connector's record of a call that was answered, and Weir's
 // own of one that was not.
 func evidence(st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Attempt) ([]schemas.Evidence, error) {
-	if t.Result.Code != "" {
+	if t.Result.Code != "" || t.Probe > 0 {
 		return settle.Made(st, t, c.Method, v.Fingerprint, call.Describe(t))
 	}
 	ev, err := settle.Attempt(st, t, c.Method, v.Fingerprint)
