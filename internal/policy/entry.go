@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/policy/reconcile"
 	"weir/schemas"
 )
 
@@ -30,6 +31,8 @@ type entry struct {
 	injects bool
 	// keyName is the folded name of the header for keys, where it is not Idempotency-Key.
 	keyName string
+	// probe is compiled from the contract's Reconcile; nil: there is none.
+	probe *reconcile.Probe
 	// callerHeaders, folded, and callerParams are patterns of what callers may set anyway.
 	callerHeaders, callerParams []string
 	// credential: callers send none of their own. It holds for what adds anything, and for

@@ -22,7 +22,8 @@ type Spec struct {
 	Method string
 	// URL is the probe's URL. Each {expression} in its path or query is replaced by its value.
 	URL string
-	// Applied and NotApplied are conditions on the probe's answer.
+	// Applied and NotApplied are conditions on the probe's answer. Without NotApplied, no answer shows
+	// that the call was not applied.
 	Applied, NotApplied string
 }
 
@@ -98,8 +99,10 @@ func Compile(s Spec) (*Probe, error) {
 	add(err)
 	p.applied, err = condition(both, "applied", s.Applied)
 	add(err)
-	p.notApplied, err = condition(both, "not_applied", s.NotApplied)
-	add(err)
+	if s.NotApplied != "" {
+		p.notApplied, err = condition(both, "not_applied", s.NotApplied)
+		add(err)
+	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
@@ -165,6 +168,9 @@ func (p *Probe) Effect(r Request, a schemas.Answer) string {
 }
 
 func holds(p cel.Program, vars map[string]any) bool {
+	if p == nil {
+		return false
+	}
 	v, _, err := p.Eval(vars)
 	return err == nil && v == ref.Val(types.True)
 }

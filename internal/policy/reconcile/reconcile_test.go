@@ -45,6 +45,7 @@ func TestCompile(t *testing.T) {
 		"good":              {spec: good},
 		"a method":          {but(func(s *reconcile.Spec) { s.Method = "POST" }), `method: "POST" is not GET or HEAD; a probe must change nothing`},
 		"no condition":      {applied(" "), "applied: the condition is missing; write an expression such as response.status == 404"},
+		"no second one":     {spec: but(func(s *reconcile.Spec) { s.NotApplied = "" })},
 		"no boolean":        {applied("response.status"), "applied: its value is of type int; write a condition that is true or false"},
 		"may be a boolean":  {spec: applied("response.body.done")},
 		"syntax":            {applied("response.status == "), "applied, character 20: Syntax error: mismatched input '<EOF>'"},
@@ -144,6 +145,7 @@ func TestEffect(t *testing.T) {
 	table.Run(t, map[string]testCase{
 		"applied":                    {found, missing, 200, `{}`, applied},
 		"not applied":                {found, missing, 404, `{}`, notApplied},
+		"only one condition":         {found, "", 404, `{}`, none},
 		"neither":                    {found, missing, 500, `{}`, none},
 		"both":                       {found, "true", 200, `{}`, none},
 		"listed":                     {listed, "!" + listed, 200, `{"data": [{"ref": "x"}, {"ref": "a1"}]}`, applied},

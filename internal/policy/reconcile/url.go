@@ -97,6 +97,18 @@ func (p *Probe) URL(r Request) (string, error) {
 	return b.String(), nil
 }
 
+// Example is a URL that the template may give.
+func (p *Probe) Example() string {
+	var b strings.Builder
+	for _, part := range p.url {
+		if part.value != nil {
+			b.WriteByte('x')
+		}
+		b.WriteString(part.text)
+	}
+	return b.String()
+}
+
 func textOf(v ref.Val) (string, bool) {
 	switch v := v.(type) {
 	case types.String:
