@@ -244,7 +244,8 @@ func (e *entry) setResponseSchema(in *ResponseSchema) error {
 	case s.Mode != SchemaStrict && s.Mode != SchemaWarn && s.Mode != SchemaRedact:
 		return fmt.Errorf("response_schema: mode %q is not strict, warn or redact", s.Mode)
 	}
-	if _, err := jsonschema.Compile(s.Schema); err != nil {
+	var err error
+	if e.schema, err = jsonschema.Compile(s.Schema); err != nil {
 		return fmt.Errorf("response_schema: %w", err)
 	}
 	return nil

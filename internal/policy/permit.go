@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"weir/internal/jsonschema"
 	"weir/internal/policy/reconcile"
 )
 
@@ -94,6 +95,15 @@ func (p Permit) Contract() Contract { return p.granted().Contract }
 
 // Probe looks up the effect of a call whose answer was lost; nil: the entry has none.
 func (p Permit) Probe() *reconcile.Probe { return p.granted().probe }
+
+// ResponseSchema is the entry's schema for successful answers, and its mode; nil: the entry has none.
+func (p Permit) ResponseSchema() (s *jsonschema.Schema, mode string) {
+	e := p.granted()
+	if e.schema == nil {
+		return nil, ""
+	}
+	return e.schema, e.Contract.ResponseSchema.Mode
+}
 
 // Contract is the delivery contract of the enforced entry of a name; empty if there is none.
 func (p *Policy) Contract(entry string) Contract {

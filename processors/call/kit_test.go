@@ -150,6 +150,7 @@ type deskConfig struct {
 	plan     bool
 	hold     time.Duration // call.Config's; zero: the default
 	limits   policy.Limits
+	contract policy.Contract // of the entry
 	// redirects are those of the entry
 	redirects int
 	attempts  int // the task's own
@@ -161,6 +162,7 @@ type counter map[string]int
 
 func (c counter) AttemptDone(string, string, schemas.Code, time.Duration) { c["attempts"]++ }
 func (c counter) Retry(string, string, int, string, string)               { c["retries"]++ }
+func (c counter) SchemaViolated(entry, mode string)                       { c[entry+" "+mode]++ }
 func (c counter) RuleApplied(ruleType string)                             { c[ruleType]++ }
 
 func newDesk(t *testing.T, cfg deskConfig) *desk {
@@ -170,6 +172,7 @@ func newDesk(t *testing.T, cfg deskConfig) *desk {
 		Name: "up", URLPrefix: "http://up.example/", Network: "public", Limits: cfg.limits, Redirects: cfg.redirects,
 		Methods: []string{"GET", "PUT", "POST", "PATCH", "DELETE", "HEAD", "OPTIONS"},
 	}
+	entry.Contract = cfg.contract
 	if cfg.declared {
 		entry.UpstreamIdempotency = &policy.Idempotency{TTL: time.Hour}
 	}
