@@ -22,17 +22,22 @@ import (
 	"weir/schemas"
 )
 
-// shop is a target that keeps a ledger of its effects, by key, and shows them to a probe.
-type shop struct {
-	*house
-
+// shopConfig is what a shop and its entry do.
+type shopConfig struct {
 	policy policy.Contract
+	derive bool // the entry has Weir derive the keys of calls
 	// loses: the first request has its effect so much later, and its answer is lost.
 	loses bool
-	late  time.Duration
+	delay time.Duration
 	// drops: the first request is lost as a whole.
 	drops bool
 	mute  bool // probes show nothing
+}
+
+// shop is a target that keeps a ledger of its effects, by key, and shows them to a probe.
+type shop struct {
+	*house
+	shopConfig
 
 	mu      sync.Mutex
 	posts   int
@@ -65,8 +70,8 @@ func (s *sale) Do(context.Context) (call.Reply, error) {
 	if shop.posts == 1 && shop.drops {
 		return call.Reply{}, &fault.Call{Code: schemas.UpstreamReset, Sent: true}
 	}
-	if shop.posts == 1 && shop.late > 0 {
-		time.AfterFunc(shop.late, func() { shop.take(c.IdempotencyKey) })
+	if shop.posts == 1 && shop.delay > 0 {
+		time.AfterFunc(shop.delay, func() { shop.take(c.IdempotencyKey) })
 	} else {
 		shop.apply(c.IdempotencyKey)
 	}
@@ -114,7 +119,7 @@ func (s *shop) worker(t *testing.T, name string) *processors.Pipeline {
 	t.Helper()
 	var p harness.Policy
 	p.Enforce(t, policy.Entry{
-		Name: "up", URLPrefix: "http://up.example/", Methods: []string{"GET", "POST"}, UpstreamIdempotency: &policy.Idempotency{TTL: time.Hour}, Contract: s.policy,
+		Name: "up", URLPrefix: "http://up.example/", Methods: []string{"GET", "POST"}, UpstreamIdempotency: &policy.Idempotency{TTL: time.Hour, Derive: s.derive}, Contract: s.policy,
 	})
 	w := harness.Worker{Name: name, Alone: true, Waker: nowhere{}, Log: s.log, Ledger: ledger.New(s.log, layout, time.Now), Barrier: s.Barrier}
 	return assemble(w, guard.New(p.InForce, nil), s)
@@ -132,26 +137,28 @@ func TestCrashWithAProbe(t *testing.T) {
 	once := schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"}
 	for name, tt := range map[string]struct {
 		call schemas.HTTPCall
-		shop shop
+		shop shopConfig
 		// tells: the outcome is known, whatever crashes.
 		tells bool
 		ends  []schemas.Outcome // each must be seen
 	}{
-		"a probe tells, nothing is lost":        {once, shop{policy: probe}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
-		"a probe tells, the answer is lost":     {once, shop{policy: probe, loses: true}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
-		"a probe tells, the request is late":    {once, shop{policy: probe, loses: true, late: 700 * time.Millisecond}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
-		"a probe tells, the request is lost":    {once, shop{policy: probe, drops: true}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
-		"a probe cannot, nothing is lost":       {once, shop{policy: probe, mute: true}, false, []schemas.Outcome{schemas.OutcomeSucceeded, schemas.OutcomeUnknown}},
-		"a probe cannot, the answer is lost":    {once, shop{policy: probe, mute: true, loses: true}, false, []schemas.Outcome{schemas.OutcomeUnknown}},
-		"a key, the answer is lost":             {keyed, shop{loses: true}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
-		"a key, the request is lost":            {keyed, shop{drops: true}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
-		"a key and a probe, the answer is lost": {keyed, shop{policy: probe, loses: true}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
+		"a probe tells, nothing is lost":     {once, shopConfig{policy: probe}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
+		"a probe tells, the answer is lost":  {once, shopConfig{policy: probe, loses: true}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
+		"a probe tells, the request is late": {once, shopConfig{policy: probe, loses: true, delay: 700 * time.Millisecond}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
+		"a probe tells, the request is lost": {once, shopConfig{policy: probe, drops: true}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
+		"a probe cannot, nothing is lost":    {once, shopConfig{policy: probe, mute: true}, false, []schemas.Outcome{schemas.OutcomeSucceeded, schemas.OutcomeUnknown}},
+		"a probe cannot, the answer is lost": {once, shopConfig{policy: probe, mute: true, loses: true}, false, []schemas.Outcome{schemas.OutcomeUnknown}},
+		"a key, the answer is lost":          {keyed, shopConfig{loses: true}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
+		"a derived key, the answer is lost":  {once, shopConfig{derive: true, loses: true}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
+		"a derived key, the request is lost": {once, shopConfig{derive: true, drops: true}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
+		"a key, the request is lost":         {keyed, shopConfig{drops: true}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
+		"a derived key and a probe":          {once, shopConfig{policy: probe, derive: true, loses: true}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			seen := map[schemas.Outcome]int{}
 			harness.EachStep(t, 1, func(t *testing.T, n int, done bool, what string) bool { //nolint:thelper // it is the test
-				s := &shop{house: newHouse(), policy: tt.shop.policy, loses: tt.shop.loses, late: tt.shop.late, drops: tt.shop.drops, mute: tt.shop.mute, effects: map[string]int{}}
+				s := &shop{house: newHouse(), shopConfig: tt.shop, effects: map[string]int{}}
 				rec := s.accept(t, tt.call)
 				s.DieAt(n, done)
 				err := s.worker(t, "w1").Handle(t.Context(), rec, true)

@@ -154,6 +154,8 @@ type Attempt struct {
 	// a call to an agent the URL is its route alone.
 	Method string `json:"method,omitempty"`
 	URL    string `json:"url,omitempty"`
+	// DerivedKey is the idempotency key that is sent, where Weir has derived it.
+	DerivedKey string `json:"derived_key,omitempty"`
 	// ExpiresAt is when the worker will have given the call up; no other worker touches the action
 	// before.
 	ExpiresAt time.Time `json:"expires_at"`
@@ -197,6 +199,9 @@ type Attempted struct {
 	InResult bool `json:"in_result,omitempty"`
 	// Schema is what the entry's response schema finds wrong with the answer; absent: nothing.
 	Schema *SchemaFinding `json:"schema,omitempty"`
+	// Repeatable: such an end permits another attempt. Without RetryAt, the schedule or a deadline
+	// leaves none.
+	Repeatable bool `json:"repeatable,omitempty"`
 	// RetryAt is when the next attempt is due, if any.
 	RetryAt time.Time `json:"retry_at,omitzero"`
 	// Location is the redirect target of the answer as a whole URL, if it is followed next. It

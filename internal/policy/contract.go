@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/jsonschema"
 	"weir/internal/policy/reconcile"
+	"weir/schemas"
 )
 
 // Contract is the delivery contract of an entry: which failed calls are repeated, how a lost answer
@@ -46,6 +47,14 @@ type NeverRetry struct {
 	// Headers of the answer and the value that each must have, such as x-should-retry: "false".
 	// Letter case does not matter.
 	Header map[string]string `json:"header,omitempty" yaml:"header,omitempty"`
+}
+
+// Matches reports whether an answer ends its call. The names of its headers are in lower case.
+func (n *NeverRetry) Matches(status int, headers []schemas.Header) bool {
+	return n != nil && (slices.Contains(n.Status, status) || slices.ContainsFunc(headers, func(h schemas.Header) bool {
+		value, named := n.Header[h.Name]
+		return named && strings.EqualFold(strings.TrimSpace(h.Value), value)
+	}))
 }
 
 // Reconcile is a probe of the target after a lost answer.

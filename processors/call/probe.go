@@ -112,7 +112,7 @@ func (c *Caller) probe(ctx context.Context, t *Task, r Result) (*Task, error) {
 	}
 	compiled := p.Permit().Probe()
 	sent := inDoubt(r.Tries)
-	if compiled == nil || sent == nil || sent.LastWord().Entry != p.Permit().Entry() || sent.Digest != digest(p.Call()) {
+	if compiled == nil || sent == nil || sent.LastWord().Entry != p.Permit().Entry() || sent.Digest != digest(p) {
 		return nil, nil //nolint:nilnil // as above
 	}
 	// The attempt's result must be on the log before anything follows from it.
@@ -176,7 +176,7 @@ func (c *Caller) refuseProbe(ctx context.Context, t *Task, d schemas.Decision) e
 	now := c.cfg.Now()
 	a := schemas.Attempt{
 		Step: t.Step, Number: number, Probe: t.probe.attempt, Class: schemas.ClassSafe, Worker: c.cfg.Worker, Message: t.State.Message,
-		Decision: d, Digest: digest(t.Call), Method: t.Call.Method, URL: t.Call.URL, ExpiresAt: now.UTC(),
+		Decision: d, Method: t.Call.Method, URL: t.Call.URL, ExpiresAt: now.UTC(),
 	}
 	res := schemas.Attempted{Step: a.Step, Number: a.Number, Probe: a.Probe, Code: d.Code}
 	if err := c.ledger.Append(ctx, t.State, schemas.Event{Type: schemas.EventAttempted, Attempt: &a, Attempted: &res}); err != nil {
@@ -203,15 +203,15 @@ const shares = 8
 // nextProbe is when another probe follows; zero if none does. Probes are repeated with growing
 // waits until one shows the effect, or until one that began after the time has answered. If that
 // one gets no answer, it is repeated as often as a call is.
-func (c *Caller) nextProbe(t *Task, a *schemas.Attempt, res *schemas.Attempted, failed *fault.Call, e ends) time.Time {
-	s, until := c.cfg.Schedule, t.probe.until
+func (t *Task) nextProbe(s retry.Schedule, rnd float64, a *schemas.Attempt, res *schemas.Attempted, failed *fault.Call, e ends) time.Time {
+	until := t.probe.until
 	var at time.Time
 	switch {
 	case res.Effect != "":
 		return at
 	case e.began.Before(until):
 		s.Cap = max(s.Cap, t.probe.within/shares)
-		if at = e.at.Add(s.Delay(a.Number, c.cfg.Rand(), e.wish)); at.After(until) {
+		if at = e.at.Add(s.Delay(a.Number, rnd, e.wish)); at.After(until) {
 			at = until
 		}
 	default:
@@ -221,10 +221,10 @@ func (c *Caller) nextProbe(t *Task, a *schemas.Attempt, res *schemas.Attempted, 
 				late++
 			}
 		}
-		if late >= s.Attempts || !retry.Retryable(a.Class, res.Status, failed) {
+		if late >= s.Attempts || !retry.Retryable(a.Class, res.Status, nil, failed) {
 			return at
 		}
-		at = e.at.Add(s.Delay(max(late, 1), c.cfg.Rand(), e.wish))
+		at = e.at.Add(s.Delay(max(late, 1), rnd, e.wish))
 	}
 	if d := t.State.Action.Deadline; !d.IsZero() && !at.Before(d) {
 		return time.Time{}
