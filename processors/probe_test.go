@@ -216,3 +216,28 @@ func (s *shop) settled(t *testing.T, what string, tells bool) schemas.Outcome {
 	assert.False(t, strings.Contains(string(st.Settled.Outcome), "failed"), what)
 	return st.Settled.Outcome
 }
+
+// TestResponseSchemaOfAPlan: a step whose answer does not fit fails, unless the entry only warns.
+func TestResponseSchemaOfAPlan(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]schemas.Outcome{
+		policy.SchemaStrict: schemas.OutcomeFailed, policy.SchemaRedact: schemas.OutcomeFailed, policy.SchemaWarn: schemas.OutcomeSucceeded,
+	} {
+		h := newHouse()
+		h.entries = []policy.Entry{{
+			Name: "up", URLPrefix: "http://up.example/", Methods: []string{"PUT"},
+			Contract: policy.Contract{ResponseSchema: &policy.ResponseSchema{Schema: []byte(`{"required":["id"]}`), Mode: mode}},
+		}}
+		rec := h.claim(t, schemas.KindPlan, schemas.PlanRequest{Snapshot: json.RawMessage(`{}`), Plan: schemas.ProposedPlan{Decisions: []schemas.PlanDecision{
+			{EffectRef: "put", TargetState: json.RawMessage(`{"method":"PUT","url":"http://up.example/1","allowlist_key":"up"}`)},
+		}}})
+		require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
+		st := harness.Load(t, h.door(), schemas.Ref{Tenant: "default", Kind: schemas.KindPlan, ID: "a"})
+		require.NotNil(t, st.Settled)
+		assert.Equal(t, want, st.Settled.Outcome, mode)
+		if want == schemas.OutcomeFailed {
+			assert.Equal(t, schemas.ResponseSchemaInvalid, st.Settled.Code)
+			assert.Contains(t, string(st.Settled.Result), "the answer does not fit the response schema of its entry")
+		}
+	}
+}
