@@ -117,7 +117,7 @@ func TestEveryKey(t *testing.T) {
 						Retry:      &policy.Retry{Attempts: 5, Base: time.Second, Cap: time.Minute, On: []int{429, 503}},
 						NeverRetry: &policy.NeverRetry{Status: []int{501}, Header: map[string]string{"X-Should-Retry": "false"}},
 						Reconcile: &policy.Reconcile{
-							Method: "HEAD", URL: "https://api.github.com/{request.id}", Applied: "response.status == 200",
+							Method: "HEAD", URL: "https://api.github.com/{request.action_id}", Applied: "response.status == 200",
 							NotApplied: "response.status == 404", Within: 10 * time.Second,
 						},
 						ResponseSchema: &policy.ResponseSchema{Mode: policy.SchemaWarn, Schema: []byte(`{"required":["id"],"type":"object"}`)},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/internal/jsonschema"
+	"weir/internal/policy/reconcile"
 	"weir/schemas"
 )
 
@@ -74,7 +75,9 @@ type Reconcile struct {
 	// The expression that shows that it was not applied. Default none: then the call is never
 	// repeated.
 	NotApplied string `json:"not_applied,omitempty" yaml:"not_applied,omitempty"`
-	// How long the probe is repeated until one of the two holds: 1s to 24h.
+	// How long after a lost answer the call may still take effect at the target, or its effect may
+	// still be invisible: 1s to 24h. The probe is repeated until applied holds or this time has passed.
+	// Only a probe after it can show that the call was not applied.
 	Within time.Duration `json:"within" yaml:"within" default:"30s"`
 }
 
@@ -220,11 +223,31 @@ func (e *entry) setReconcile(in *Reconcile) error {
 	case r.Within < time.Second || r.Within > maxWithin:
 		return fmt.Errorf("reconcile: within %s is not in 1s to 24h", r.Within)
 	}
-	return compileReconcile(r)
+	return e.setProbe(r)
 }
 
-// compileReconcile checks the template and the expressions of a probe.
-func compileReconcile(Reconcile) error { return nil }
+// setProbe compiles the template and the expressions of a probe. A template that the entry can never
+// permit is refused; whether it permits a probe's own URL is decided when that is sent.
+func (e *entry) setProbe(r Reconcile) error {
+	probe, err := reconcile.Compile(reconcile.Spec{Method: r.Method, URL: r.URL, Applied: r.Applied, NotApplied: r.NotApplied})
+	if err != nil {
+		var lines []error
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			lines = append(lines, errors.New("reconcile: "+line))
+		}
+		return errors.Join(lines...)
+	}
+	e.probe = probe
+	q := ask(&Request{Method: r.Method, URL: probe.Example()})
+	f := q.urlForm
+	if f == nil {
+		f = e.fits(&q)
+	}
+	if f != nil {
+		return fmt.Errorf("reconcile: url: the entry does not permit it: %s", f.Reason)
+	}
+	return nil
+}
 
 func (e *entry) setResponseSchema(in *ResponseSchema) error {
 	if in == nil {
@@ -238,7 +261,8 @@ func (e *entry) setResponseSchema(in *ResponseSchema) error {
 	case s.Mode != SchemaStrict && s.Mode != SchemaWarn && s.Mode != SchemaRedact:
 		return fmt.Errorf("response_schema: mode %q is not strict, warn or redact", s.Mode)
 	}
-	if _, err := jsonschema.Compile(s.Schema); err != nil {
+	var err error
+	if e.schema, err = jsonschema.Compile(s.Schema); err != nil {
 		return fmt.Errorf("response_schema: %w", err)
 	}
 	return nil

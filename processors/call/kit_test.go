@@ -2,7 +2,9 @@ package call_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -32,6 +34,7 @@ type end struct {
 	// renewErr is the refusal of a fresh pass
 	renewErr error
 	status   int
+	body     string // of the answer; empty: none
 	wish     time.Duration
 	headers  []schemas.Header
 	location string // of a redirect
@@ -113,10 +116,14 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if x.end.sendErr != nil {
 		return call.Reply{}, x.end.sendErr
 	}
-	return call.Reply{
-		Answer:   schemas.Answer{Status: x.end.status, Body: []byte("null"), RetryAfter: x.end.wish, Headers: x.end.headers},
-		Location: x.end.location,
-	}, nil
+	answer := schemas.Answer{Status: x.end.status, Body: []byte("null"), RetryAfter: x.end.wish, Headers: x.end.headers}
+	if b := x.end.body; b != "" {
+		answer.Body, answer.JSON, answer.Hash, answer.Snippet = []byte(b), json.Valid([]byte(b)), "h", b
+		if !answer.JSON {
+			answer.Body = []byte(strconv.Quote(b))
+		}
+	}
+	return call.Reply{Answer: answer, Location: x.end.location}, nil
 }
 
 // desk is one action with a call on an in-memory log.
@@ -166,6 +173,7 @@ type counter map[string]int
 
 func (c counter) AttemptDone(string, string, schemas.Code, time.Duration) { c["attempts"]++ }
 func (c counter) Retry(string, string, int, string, string)               { c["retries"]++ }
+func (c counter) SchemaViolated(entry, mode string)                       { c[entry+" "+mode]++ }
 func (c counter) RuleApplied(ruleType string)                             { c[ruleType]++ }
 
 func newDesk(t *testing.T, cfg deskConfig) *desk {
