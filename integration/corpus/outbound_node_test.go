@@ -138,8 +138,9 @@ func (n *node) as(t *testing.T, tenant string) string {
 
 // stage is the far side of one row: its server, and the network that leads there.
 type stage struct {
-	server  *upstream.Server
-	network *upstream.Network
+	server    *upstream.Server
+	network   *upstream.Network
+	authority *upstream.Authority
 
 	mu      sync.Mutex
 	offered []string // protocols in the handshakes of clients
@@ -153,6 +154,7 @@ func newStage(t *testing.T, r *outboundRow, authority *upstream.Authority) *stag
 	script, err := r.behaviours()
 	require.NoError(t, err)
 	s := &stage{}
+	s.authority = authority
 	if r.scheme() == "https" {
 		s.server = upstream.NewTLS(t, s.tls(t, r, authority), script...)
 	} else {

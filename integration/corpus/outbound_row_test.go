@@ -62,6 +62,7 @@ type entry struct {
 		Format string `json:"format"` // with {value}
 	} `json:"secret,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
+	Connect string            `json:"connect,omitempty"` // of no row: see tunneled
 }
 
 type idempotency struct {
