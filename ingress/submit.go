@@ -78,6 +78,14 @@ const deniedWait = 10 * time.Second
 // any other, so that it leaves evidence; its caller receives the denial at once even if it
 // asked for a 202.
 func (s *Server) Submit(c *gin.Context, req accept.Request, denied bool) error {
+	return s.SubmitTo(c, req, denied, s.cfg.Reply)
+}
+
+// SubmitTo is Submit with an answer by another function than Config.Reply.
+func (s *Server) SubmitTo(
+	c *gin.Context, req accept.Request, denied bool,
+	reply func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration),
+) error {
 	prefer := accept.Prefer(c.Request.Header.Values("Prefer"))
 	wait := prefer.Hold()
 	applied := prefer.Applied()
@@ -94,7 +102,11 @@ func (s *Server) Submit(c *gin.Context, req accept.Request, denied bool) error {
 	if err == nil && applied != "" {
 		c.Writer.Header().Set("Preference-Applied", applied)
 	}
-	return s.Answer(c, out, err, wait)
+	if err := s.Accepted(c, out, err); err != nil {
+		return err
+	}
+	reply(c.Writer, c.Request, out.Ref, out.Receipt, wait)
+	return nil
 }
 
 // Expect has the end of a request's action expected before it can be stored, until release is

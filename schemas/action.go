@@ -19,11 +19,13 @@ const (
 	KindPush Kind = "push" // one push to a repository: the git surface
 	KindRepo Kind = "repo" // the making of one repository: the git surface
 	KindChat Kind = "chat" // one completion of a model: the chat surface
+	// KindPassthrough is one outbound request as its caller sent it: passthrough and the proxy.
+	KindPassthrough Kind = "passthrough"
 )
 
 // Kinds lists every kind that a worker serves.
 func Kinds() []Kind {
-	return []Kind{KindHTTP, KindPlan, KindRun, KindRule, KindTask, KindPush, KindRepo, KindChat}
+	return []Kind{KindHTTP, KindPlan, KindRun, KindRule, KindTask, KindPush, KindRepo, KindChat, KindPassthrough}
 }
 
 // Class says how to handle a call that was begun and whose result is unknown. It is fixed when the

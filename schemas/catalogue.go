@@ -111,7 +111,7 @@ func Events() []EventHelp {
 		{EventAttempted, "The result of an attempt is known, unless the action ends with it.", "attempted", nil, worker},
 		{EventWaiting, "The action waits, for the reason and until the time that the event names.", "waiting", nil, worker},
 		{EventProgress, "An agent reported progress, or an import of a repository advanced.", "data", []Kind{KindRun, KindRepo}, worker},
-		{EventDelta, "A model sent a part of its answer.", "data", []Kind{KindChat}, worker},
+		{EventDelta, "A model or a passthrough's target sent a part of its answer.", "data", []Kind{KindChat, KindPassthrough}, worker},
 		{EventSignal, "An agent or a person changed the task: claim, release, question, answer or report.", "task", []Kind{KindTask}, ingress},
 		{EventStatus, "Weir changed the task: branch created, lease lost, push made, or task closed.", "task", []Kind{KindTask}, worker},
 		{EventCancel, "A caller requested a cancel.", "", nil, ingress},

@@ -29,12 +29,18 @@ func (r Record) Ends() bool { return ends(r.Subject, r.Data) }
 // Ends is Record.Ends of the record that the message becomes.
 func (a Append) Ends() bool { return ends(a.Subject, a.Data) }
 
-func ends(subject string, data []byte) bool {
+func ends(subject string, data []byte) bool { return is(EventSettled, subject, data) }
+
+// Delta reports whether a message is a part of an answer, by its first members alone.
+func (r Record) Delta() bool { return is(EventDelta, r.Subject, r.Data) }
+
+// is reports whether a message is an event of a type that workers write.
+func is(t EventType, subject string, data []byte) bool {
 	if _, _, section := Split(subject); section != SectionEvent {
 		return false
 	}
 	data = data[:min(len(data), endWithin)]
-	return bytes.Contains(data, []byte(`"type":"`+EventSettled+`",`))
+	return bytes.Contains(data, []byte(`"type":"`+t+`",`))
 }
 
 // endWithin bounds the position of an event's type from its beginning: the time follows it.

@@ -51,7 +51,7 @@ type ActionView struct {
 	ResolveURL string `json:"resolve_url,omitempty"`
 }
 
-// ActionPayload is what an action of kind http, plan or run asks for: HTTPCall, PlanRequest
+// ActionPayload is what an action of kind http, passthrough, plan or run asks for: HTTPCall, PlanRequest
 // or Run.
 type ActionPayload struct {
 	ID      string          `json:"id"`

@@ -3,6 +3,7 @@
 package executor
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 
@@ -147,6 +148,23 @@ func failed(ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) (int, f
 		e = unknown{common: c, Attempts: s.Attempts, ActionURL: url, ResolveURL: url + "/resolve"}
 	}
 	return Status(variant, s.Code), failure{Error: e}
+}
+
+// Refusal is how a call without an answer ended, for surfaces with a form of their own.
+type Refusal struct {
+	Status    int
+	Code      schemas.Code
+	Message   string
+	Retryable bool
+}
+
+// Refused is the refusal of an end and its result.
+func Refused(s *schemas.Settled, res schemas.HTTPResult) Refusal {
+	variant := variantOf(s, res)
+	return Refusal{
+		Status: Status(variant, s.Code), Code: cmp.Or(s.Code, s.Outcome.Code()),
+		Message: messageOf(variant, s, res), Retryable: retryable(variant, s),
+	}
 }
 
 // variantOf falls back to the outcome where an action ended before a result

@@ -112,7 +112,7 @@ func readAccepted(ref schemas.Ref, rec schemas.Record) *action {
 		if model := payload.Get("model").Str; schemas.ValidModel(model) {
 			a.model = model
 		}
-	case schemas.KindHTTP, schemas.KindPlan, schemas.KindRun, schemas.KindRule, schemas.KindRepo:
+	case schemas.KindHTTP, schemas.KindPassthrough, schemas.KindPlan, schemas.KindRun, schemas.KindRule, schemas.KindRepo:
 		a.called = readCalled(doc, called, payload.Raw)
 	}
 	return a

@@ -37,7 +37,7 @@ type Config struct {
 	Barrier    func(ctx context.Context) error
 	Durability schemas.Durability
 	// Deadlines are how long an action of a kind may take, from its beginning to
-	// its end. Defaults: http 2 min, rule 30 s, task 8 h, push and chat 15 min, repo 30 min, any
+	// its end. Defaults: http and passthrough 2 min, rule 30 s, task 8 h, push and chat 15 min, repo 30 min, any
 	// other kind 10 min.
 	Deadlines map[schemas.Kind]time.Duration
 	// Longest is the most time between the acceptance of an action that begins later and its
@@ -66,6 +66,7 @@ func (c Config) withDefaults() Config {
 	deadlines := map[schemas.Kind]time.Duration{
 		schemas.KindHTTP: 2 * time.Minute, schemas.KindRule: 30 * time.Second, schemas.KindTask: 8 * time.Hour,
 		schemas.KindPush: 15 * time.Minute, schemas.KindRepo: 30 * time.Minute, schemas.KindChat: 15 * time.Minute,
+		schemas.KindPassthrough: 2 * time.Minute,
 	}
 	for k, d := range c.Deadlines {
 		if d > 0 {
@@ -151,6 +152,9 @@ type Request struct {
 	Refusal error
 	// Resumed: the request goes on with a stream that was cut, and begins no successor.
 	Resumed bool
+	// Joins: a repeat of an Idempotency-Key waits for an action that has not ended, instead of being
+	// refused.
+	Joins bool
 	// Before, if set, is called with the action's name just before the claim,
 	// so that a caller that waits for its end cannot miss it. It is called again for a
 	// successor.
@@ -230,6 +234,9 @@ func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 		return out, unknown(err, action.IDSource)
 	}
 	if duplicate && action.IDSource == schemas.IDKey {
+		if st.Settled == nil && r.Joins {
+			return out, nil
+		}
 		if st.Settled == nil {
 			return out, fault.New(schemas.InFlight, "the first request with this Idempotency-Key is still being worked on; ask for its result under Location, or repeat the request later")
 		}

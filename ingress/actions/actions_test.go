@@ -19,6 +19,7 @@ import (
 	"weir/ingress/executor"
 	"weir/ingress/git"
 	"weir/ingress/grant"
+	"weir/ingress/passthrough"
 	"weir/ingress/plans"
 	"weir/ingress/rules"
 	"weir/ingress/runs"
@@ -59,6 +60,7 @@ func kinds(k schemas.Kind) ingress.Surface {
 	s := new(ingress.Server)
 	all := []ingress.Surface{
 		executor.Surface(s, executor.Config{Policy: func(grant.Caller) executor.Policy { return keyed{} }}),
+		passthrough.New(s, passthrough.Config{}).Surface(),
 		plans.Surface(s), runs.Surface(s, runs.Config{}), chat.Surface(s, chat.Config{}), git.Surface(s, git.Config{}, nil),
 	}
 	all = append(all, rules.Surfaces(s, rules.Config{})...)

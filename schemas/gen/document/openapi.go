@@ -38,7 +38,7 @@ func openAPI(components object) object {
 			object{"name": "tokens", "description": "Manage tokens, on a node that is not in open mode"},
 			object{"name": "service", "description": "The node itself"},
 		},
-		"paths": joined(taskPaths(), chatPaths(), operations(), object{
+		"paths": joined(taskPaths(), chatPaths(), viaPaths(), operations(), object{
 			"/v1/execute":              object{"post": execute()},
 			"/v1/plans":                object{"post": plans()},
 			schemas.RouteRunSync:       object{"post": runSync()},
@@ -198,6 +198,7 @@ func headers() object {
 		"Retry-After":            text("Seconds after which a repeat may succeed.", "1"),
 		schemas.HeaderTaskToken:  text("The token of the lease that was made. Who sends it is held to this lease.", "weirt1_…"),
 		"ETag":                   text("The version of the rule set.", `"`+rulesEtag+`"`),
+		schemas.HeaderRefused:    text("The code of an answer that is Weir's own, and not the target's.", string(schemas.DenyPath)),
 		schemas.HeaderGeneration: text("The action that was made or joined.", actionID),
 		"Link":                   text("Where the action's status is.", "</v1/actions/"+actionID+`>; rel="describedby"`),
 	}

@@ -45,7 +45,7 @@ func showPayload() object {
 	return object{
 		"operationId": "showPayload",
 		"summary":     "See what an action asks for",
-		"description": "Of the kinds http, plan and run: HTTPCall, PlanRequest or Run. Those of other kinds are not shown.",
+		"description": "Of the kinds http, passthrough, plan and run: HTTPCall, PlanRequest or Run. Those of other kinds are not shown.",
 		"tags":        []any{"actions"},
 		"responses": responses(object{"200": object{
 			"description": "The payload as it was stored, with REDACTED instead of credentials.",
