@@ -136,7 +136,6 @@ func TestUnchangedClients(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		for _, a := range []*api{u.forge, u.secure, u.payments, u.registry, u.modules} {
-			require.NotEmpty(t, a.requests())
 			for _, r := range a.requests() {
 				assert.NotContains(t, r.text(), u.token, "a target received the token")
 			}

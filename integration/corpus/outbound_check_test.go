@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,7 +64,7 @@ func (x *trial) verdict() {
 // or that of the retries.
 func (x *trial) codeFits() bool {
 	switch exhausted := string(schemas.RetriesExhausted); {
-	case x.code == x.Code:
+	case x.code == x.Code, x.bare && slices.Contains(refusedBefore(x.Code), schemas.Code(x.code)):
 		return true
 	case x.code == exhausted:
 		return strings.HasPrefix(x.Code, "UPSTREAM_") && x.cause() == x.Code

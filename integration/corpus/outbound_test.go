@@ -230,6 +230,9 @@ func (x *trial) readAction() {
 // refused the call.
 func (x *trial) readBare() {
 	x.code = x.reply.header.Get(schemas.HeaderRefused)
+	if x.code == "" && x.id == "" && !x.allowed { // refused before the surface was reached
+		x.code = x.reply.code(x.t)
+	}
 	if x.id != "" {
 		x.readAction()
 		x.allowed = x.view.Status == schemas.Status(schemas.OutcomeSucceeded)

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -120,8 +121,12 @@ func unsaidBare(r *outboundRow) string {
 		return "the row is about an unknown member of the document"
 	case r.Assert.CrashAt != "", r.Assert.MaxRSS > 0:
 		return "the row needs a process of its own"
+	case r.Policy.SelfPorts != nil:
+		return "the row says which ports are Weir's own"
 	case json.Unmarshal(r.Request.Method, &method) != nil || !httpToken.MatchString(method):
 		return "the method is no HTTP token"
+	case method != strings.ToUpper(method):
+		return "the method is in lower case, which is another method in HTTP"
 	case method == http.MethodConnect:
 		return "CONNECT is not the method of a call"
 	case !httpTarget.MatchString(r.Request.URL):
@@ -143,6 +148,17 @@ func unsaidBare(r *outboundRow) string {
 // ownOfWay are the names of headers that mean something to Weir or to a hop before it.
 var ownOfWay = regexp.MustCompile(`(?i)^(host|connection|content-length|transfer-encoding|te|trailer|upgrade|keep-alive|expect|accept-encoding|prefer|idempotency-key|traceparent|tracestate|forwarded|via|x-real-ip|x-forwarded-.*|proxy-.*|weir-.*)$`)
 
+// refusedBefore are the codes of requests that HTTP refuses before policy can, by the code of policy.
+func refusedBefore(code string) []schemas.Code {
+	switch schemas.Code(code) {
+	case schemas.DenyMethod:
+		return []schemas.Code{schemas.MethodNotAllowed}
+	case schemas.DenyURLInvalid:
+		return []schemas.Code{schemas.InvalidRequest, schemas.URITooLong}
+	}
+	return nil
+}
+
 // entry is the row's entry by its key, if it has one.
 func (r *outboundRow) entry() (entry, bool) {
 	var key string
@@ -162,6 +178,9 @@ func unsaidByEntry(r *outboundRow) string {
 	e, ok := r.entry()
 	if !ok {
 		return "the key names no entry"
+	}
+	if r.Assert.PolicyReload != nil {
+		return "the entry changes its host, and the URL would do so too"
 	}
 	u, err := url.Parse(e.URLPrefix)
 	if err != nil || u.Host == "" || strings.Contains(u.Host, "*") {
@@ -309,7 +328,9 @@ func sendConnect(x *trial) answer {
 	require.NoError(x.t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return receiveRest(x.t, resp)
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(x.t, err)
+		return answer{status: resp.StatusCode, header: resp.Header, body: string(text)}
 	}
 	require.Zero(x.t, r.Buffered(), "bytes before the client's")
 	x.allowed = true
