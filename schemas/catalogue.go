@@ -140,5 +140,6 @@ func EvidenceKinds() []EvidenceHelp {
 		{EvidencePush, "A push was made, refused, or failed.", "push.audit"},
 		{EvidenceRepo, "A repository was created.", "repo.audit"},
 		{EvidenceChat, "A provider was called, or a budget refused a completion.", "chat.audit"},
+		{EvidenceTunnel, "A tunnel of the forward proxy opened, was refused, or ended.", "tunnel.audit"},
 	}
 }

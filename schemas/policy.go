@@ -51,6 +51,9 @@ type EntryView struct {
 	// set at every entry; "*" stands for all.
 	CallerHeaders []string `json:"caller_headers,omitempty"`
 	CallerParams  []string `json:"caller_params,omitempty"`
+	// Connect is what the proxy does with a CONNECT to the host and port: tunnel, inspect, or
+	// absent, and then it is denied.
+	Connect string `json:"connect,omitempty"`
 	// Mode is enforce, or shadow: decided and recorded, and permits nothing.
 	Mode string `json:"mode"`
 	// Agent: it is a remote agent's, whose runs go by it, or a model's upstream, whose

@@ -72,6 +72,7 @@ const (
 	EvidencePush      = "git.push"               // a push, made, refused or failed: PushAudit
 	EvidenceRepo      = "repo.create"            // the making of a repository: RepoAudit
 	EvidenceChat      = "chat.completion"        // a call of a model, or a completion that a budget refused: ChatAudit
+	EvidenceTunnel    = "proxy.tunnel"           // a tunnel of the forward proxy, opened, refused or ended: TunnelAudit
 )
 
 // Evidence is the record of one attempt or denial. Its id is stable: a repeat

@@ -40,6 +40,7 @@ import (
 	"weir/processors/guard"
 	"weir/processors/janitor"
 	"weir/processors/settle"
+	"weir/processors/tunnel"
 	"weir/schemas"
 )
 
@@ -134,6 +135,8 @@ type App struct {
 	surfaces *surfaces
 	work     workRoom
 	http     *httpServer
+	proxy    *httpServer // the forward proxy; nil: there is none
+	tunnels  *tunnel.Tunnels
 	teardown stack
 	stopping atomic.Bool
 	draining chan struct{} // closed when nothing new may begin
@@ -159,7 +162,7 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 	if a.role != RoleAll && a.cfg.Embedded() {
 		return nil, cli.Usage(fmt.Errorf("the role %s works on a log that others share: set nats.url", a.role))
 	}
-	if err := a.listen(ctx); err != nil {
+	if err := errors.Join(a.listen(ctx), a.listenProxy(ctx)); err != nil {
 		return nil, err
 	}
 	if !a.cfg.Embedded() {
@@ -222,6 +225,7 @@ func (a *App) Start(ctx context.Context) error {
 		a.metrics.TenantBytes(a.broker.StoredByTenant)
 	}
 	a.startHTTP()
+	a.startProxy()
 	if a.role.takes() {
 		if err := a.openRPC(a.broker); err != nil {
 			return err

@@ -197,9 +197,11 @@ func unread(code schemas.Code) []byte {
 	return b.Bytes()
 }
 
-// serveHTTP starts the HTTP server. It may be called again.
-func (a *App) serveHTTP() {
-	h := a.http
+// serveHTTP starts the HTTP server.
+func (a *App) serveHTTP() { a.serve(a.http) }
+
+// serve starts a server. It may be called again.
+func (a *App) serve(h *httpServer) {
 	if h.done != nil {
 		return
 	}

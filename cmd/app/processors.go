@@ -77,6 +77,7 @@ func (a *App) openProcessors(context.Context) error {
 	}))
 	a.teardown.push(func(context.Context) error { client.Close(); return nil })
 	a.clients = append(a.clients, client)
+	a.openTunnels(client)
 	adapter := direct.New(client, a.secrets, redact.New(a.cfg.RedactHeaders))
 	caller := call.New(a.ledger, a.guard, adapter, call.Config{
 		Worker: a.worker, Barrier: a.broker.Barrier, Timeout: a.cfg.Policy.Timeout, Metrics: a.metrics, Draining: a.draining, Span: a.traces.CallParent,

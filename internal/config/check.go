@@ -48,6 +48,7 @@ func (r *reader) check(c *Config) {
 	r.checkLog(c)
 	r.checkNATS(c)
 	r.checkPolicy(c)
+	r.checkProxy(c)
 	r.checkBudgets(c)
 }
 
@@ -136,6 +137,24 @@ func (r *reader) checkNATS(c *Config) {
 			r.refuse(u.User != nil, "nats.url", "holds a user name or a token; put credentials in a file and name it in nats.creds") {
 			return
 		}
+	}
+}
+
+// checkProxy judges the proxy, and whether it can do what the entries say.
+func (r *reader) checkProxy(c *Config) {
+	p := c.Proxy
+	r.refuse((p.CACert == "") != (p.CAKey == ""), "proxy", "has one of ca_cert and ca_key; a CA takes both")
+	if p.Listen == "" || !r.checkAddress("proxy.listen", p.Listen) {
+		return
+	}
+	for _, other := range []string{c.Listen, c.NATS.Listen} {
+		r.refuse(p.Listen == other && !strings.HasSuffix(other, ":0"), "proxy.listen", "is the address of another listener; give it a port of its own")
+	}
+	r.refuse(c.Open() && !Loopback(p.Listen), "proxy.listen", "is open and other machines can reach %s without a token; "+
+		"set auth.mode to tokens, or use a loopback address such as 127.0.0.1:8093", p.Listen)
+	for i, e := range c.Policy.Allowlist {
+		r.refuse(e.Connect == policy.ConnectInspect && p.CACert == "", item("policy.allowlist", i)+".connect",
+			"is inspect, and there is no CA for it; set proxy.ca_cert and proxy.ca_key, or use tunnel")
 	}
 }
 

@@ -41,6 +41,8 @@ type entry struct {
 // checks from scheme to path.
 func (e *entry) fits(q *question) denial {
 	switch {
+	case q.connect:
+		return e.connects(q)
 	case e.Scheme != "" && e.Scheme != q.url.Scheme:
 		return deniedScheme
 	case q.url.userinfo:
@@ -97,7 +99,7 @@ func compileEntry(in Entry) (*entry, error) {
 	for name, value := range e.Headers {
 		e.injects = e.injects || !IsTrace(name, value)
 	}
-	err = errors.Join(err, e.setIdempotency(in.UpstreamIdempotency), e.setContract(in.Contract), e.setCaller(in.CallerHeaders, in.CallerParams))
+	err = errors.Join(err, e.setIdempotency(in.UpstreamIdempotency), e.setContract(in.Contract), e.setCaller(in.CallerHeaders, in.CallerParams), e.setConnect(in.Connect))
 	if in.Redirects < 0 || in.Redirects > MaxRedirects {
 		err = errors.Join(err, fmt.Errorf("redirects: %d is not in 0 to %d", in.Redirects, MaxRedirects))
 	}

@@ -7,7 +7,7 @@ import (
 	"weir/schemas"
 )
 
-// Explain decides and explains: which check denied, what would make the request pass, and the
+// Explain decides and explains a request, which is a CONNECT if its method says so: which check denied, what would make the request pass, and the
 // verdict of every entry, including shadow entries. An entry's verdict is the one it would give if
 // the request named it. Entries that the caller may not use and agents' entries are omitted, and so
 // are the allowed hosts if the request has a key. A request to an agent is explained as an ordinary
@@ -16,7 +16,7 @@ import (
 // The remedy may repeat the request's host, method and header names, so it is for the caller and
 // not for a log. It never contains values that the worker adds.
 func (p *Policy) Explain(r Request) schemas.Explanation {
-	r.Agent = false
+	r.Agent, r.Connect = false, equalLower(r.Method, "connect")
 	d := p.Decide(r)
 	x := schemas.Explanation{Decision: d.Decision, Entries: []schemas.EntryVerdict{}}
 	if !d.Allowed {
@@ -25,7 +25,7 @@ func (p *Policy) Explain(r Request) schemas.Explanation {
 	if p == nil {
 		return x
 	}
-	if permit, ok := d.Permit(); ok {
+	if permit, ok := d.Permit(); ok && !r.Connect {
 		x.Class = Class(permit.Method(), r.IdempotencyKey != "" || permit.DerivesKey(), permit)
 		x.Contract = permit.explain(x.Class, r.IdempotencyKey != "")
 	}

@@ -67,7 +67,7 @@ type Entry struct {
 	// URLPrefix is scheme://host[:port][/path], or "*" for every host. The path covers itself and
 	// the paths below it, on a segment boundary; with a trailing slash, only the paths below.
 	URLPrefix string `json:"url_prefix" yaml:"url_prefix"`
-	// Methods that pass; default GET alone. CONNECT and TRACE never pass.
+	// Methods that pass; default GET alone. CONNECT and TRACE never pass; see connect.
 	Methods []string `json:"methods,omitempty" yaml:"methods,omitempty"`
 	// Network is public (default), loopback or private.
 	Network string `json:"network,omitempty" yaml:"network,omitempty"`
@@ -96,6 +96,10 @@ type Entry struct {
 	// CallerParams are the parameters that callers may set in the query at such an entry, in the same
 	// form. Default none: a call with a query is denied.
 	CallerParams []string `json:"caller_params,omitempty" yaml:"caller_params,omitempty"`
+	// Connect permits CONNECT to the host and port through the forward proxy: tunnel passes the
+	// caller's bytes on as they are, so that methods, paths and bodies are not checked; inspect ends
+	// TLS with proxy.ca_cert, and each request is an action. Default none: CONNECT is denied.
+	Connect string `json:"connect,omitempty" yaml:"connect,omitempty" jsonschema:"enum=tunnel,enum=inspect"`
 	// Limits bound the calls that are made under the entry, by all workers together. A call
 	// over them waits.
 	Limits Limits `json:"limits,omitzero" yaml:"limits,omitempty"`
@@ -178,6 +182,8 @@ type Request struct {
 	// Agent: the call goes by the entry of a remote agent, which Key names, and by
 	// no other. For every other request those entries do not exist.
 	Agent bool
+	// Connect: the request is a CONNECT to the authority in URL, host:port. Method is not read then.
+	Connect bool
 	// Internal: Weir has written the query and the headers itself, for git's protocol. They may be
 	// combined with those that an entry adds.
 	Internal bool

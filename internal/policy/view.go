@@ -53,7 +53,7 @@ func (e *entry) view(operator bool) schemas.EntryView {
 		Name: e.Name, URLPrefix: e.urlPrefix(), Methods: e.methods.names(), Network: e.Network,
 		Redirects: e.Redirects, Mode: e.mode(), Agent: e.Agent, Pass: e.Extra,
 		Headers: names(e.Headers), Query: names(e.Query), Body: names(e.Body),
-		CallerHeaders: e.callerHeaders, CallerParams: e.callerParams,
+		CallerHeaders: e.callerHeaders, CallerParams: e.callerParams, Connect: e.Connect,
 	}
 	if v.Methods == nil {
 		v.Methods = []string{}

@@ -95,6 +95,17 @@ func (m *Metrics) HeartbeatMissed() { m.heartbeats.Inc() }
 // SSE adds to the number of open event streams: +1 on open, -1 on close.
 func (m *Metrics) SSE(delta int) { m.sse.Add(float64(delta)) }
 
+// TunnelOpened counts an open tunnel.
+func (m *Metrics) TunnelOpened() { m.tunnels.Inc() }
+
+// TunnelEnded counts the end of an open tunnel, and what it has passed.
+func (m *Metrics) TunnelEnded(end schemas.TunnelEnd, up, down int64) {
+	m.tunnels.Dec()
+	m.tunnelEnds.inc(string(end))
+	m.tunnelBytes.WithLabelValues("up").Add(float64(up))
+	m.tunnelBytes.WithLabelValues("down").Add(float64(down))
+}
+
 // Barrier records how long a writer waited to be durable.
 func (m *Metrics) Barrier(d time.Duration) { m.barrier.Observe(d.Seconds()) }
 

@@ -6,6 +6,7 @@ package guard
 import (
 	"weir/internal/policy"
 	"weir/internal/policy/judge"
+	"weir/internal/traffic"
 	"weir/schemas"
 )
 
@@ -37,6 +38,21 @@ func (g *Guard) Check(call schemas.HTTPCall, s judge.Scope) (Pass, schemas.Decis
 		return Pass{}, d.Decision
 	}
 	return pass(current, permit, d.Decision, shaped, s, sh, judge.Credentials(call.Headers)), d.Decision
+}
+
+// Connect asks about a CONNECT to host:port. No traffic rule changes it. The Pass opens a tunnel, and
+// sends no request.
+func (g *Guard) Connect(authority string, s judge.Scope) (Pass, schemas.Decision) {
+	current := g.policy()
+	s.Connect = true
+	call := schemas.HTTPCall{Method: policy.MethodConnect, URL: authority}
+	d := current.Decide(judge.Request(call, s))
+	permit, ok := d.Permit()
+	if !ok {
+		return Pass{}, d.Decision
+	}
+	none := shaping{effect: traffic.Effect{Headers: call.Headers}, lasting: true, asked: asked{url: call.URL}}
+	return pass(current, permit, d.Decision, call, s, none, nil), d.Decision
 }
 
 func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call schemas.HTTPCall, s judge.Scope, sh shaping, own []schemas.Header) Pass {

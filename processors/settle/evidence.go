@@ -87,6 +87,16 @@ func (r *Recorder) begin(ctx context.Context, st *ledger.State, records []schema
 	return r.put(ctx, st.Action, records...)
 }
 
+// Record stores a record that belongs to no action, in its principal's name, and returns when it is
+// stored.
+func (r *Recorder) Record(ctx context.Context, e schemas.Evidence) error {
+	wait, err := r.put(ctx, schemas.Action{Principal: e.Principal}, e)
+	if err != nil {
+		return err
+	}
+	return wait()
+}
+
 // Recall has a state know which of its action's records an earlier worker has left,
 // where there may be any. Leave does so by itself.
 func (r *Recorder) Recall(ctx context.Context, st *ledger.State) error {
@@ -158,7 +168,7 @@ func (r *Recorder) send(subject string, m *message.Message) (wait func() error, 
 
 func (r *Recorder) count(e schemas.Evidence) {
 	r.metrics.EvidenceWritten(e.Kind)
-	if e.Kind == schemas.EvidenceDecision {
+	if e.Kind == schemas.EvidenceDecision || e.Kind == schemas.EvidenceTunnel && e.Code.Denied() {
 		r.metrics.Denied(e.Code)
 	}
 	if s := e.Shadow; s != nil {

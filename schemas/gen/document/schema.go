@@ -80,6 +80,7 @@ func published() []public {
 		one("repo.page", "The answer of GET /v1/repos", reflect.TypeFor[schemas.Page[schemas.Repo]]()),
 		one("repo.audit", "The payload of the evidence of the making of a repository", reflect.TypeFor[schemas.RepoAudit]()),
 		one("push.audit", "The payload of the evidence of a push", reflect.TypeFor[schemas.PushAudit]()),
+		one("tunnel.audit", "The payload of the evidence of a tunnel", reflect.TypeFor[schemas.TunnelAudit]()),
 		one("receipt", "A receipt: the accepted action and its URL", reflect.TypeFor[schemas.Receipt]()),
 		one("problem", "An error of every other route", reflect.TypeFor[schemas.Problem]()),
 		one("action", "Where an action stands", reflect.TypeFor[schemas.ActionView]()),

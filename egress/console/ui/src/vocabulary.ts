@@ -8,6 +8,7 @@ export const evidenceKinds = [
   "rule.write",
   "task.status",
   "git.push",
+  "proxy.tunnel",
   "repo.create",
   "chat.completion",
 ] as const;

@@ -1,0 +1,146 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"weir/cmd/cli"
+	"weir/ingress"
+	"weir/ingress/proxy"
+	"weir/internal/outbound"
+	"weir/internal/task"
+	"weir/processors/tunnel"
+	"weir/schemas"
+)
+
+// listenProxy opens the address of the forward proxy, if there is one.
+func (a *App) listenProxy(ctx context.Context) error {
+	at := a.cfg.Proxy.Listen
+	if at == "" {
+		return nil
+	}
+	if a.role != RoleAll {
+		return cli.Usage(fmt.Errorf("proxy.listen: the proxy needs ingress and worker in one process; run it with `weir serve`, and remove it for `weir %s`", a.role))
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, family(at), at)
+	if err != nil {
+		return fmt.Errorf("proxy.listen: %w; choose another address with --proxy-listen", err)
+	}
+	a.proxy = a.newServer(l)
+	a.teardown.push(func(context.Context) error { return ignoreClosed(l.Close()) })
+	return nil
+}
+
+// ProxyURL is where the forward proxy is; empty: there is none.
+func (a *App) ProxyURL() string {
+	if a.proxy == nil {
+		return ""
+	}
+	return "http://" + a.proxy.addr()
+}
+
+// openTunnels makes the tunnels of the proxy. They dial with the client of the workers.
+func (a *App) openTunnels(client *outbound.Client) {
+	if a.proxy == nil {
+		return
+	}
+	p := a.cfg.Proxy
+	cfg := tunnel.Config{
+		Idle: p.Idle, Longest: p.Longest, Most: p.Tunnels, MostOfOne: p.TunnelsPerToken,
+		Barrier: a.broker.Barrier, Destinations: a.destinations, Metrics: a.metrics, Logger: a.log,
+	}
+	if a.open() {
+		cfg.MostOfOne = cfg.Most
+	}
+	a.tunnels = tunnel.New(a.guard, client, a.recorder, cfg)
+}
+
+// proxyEngine serves the requests of the proxy.
+func (a *App) proxyEngine() http.Handler {
+	return ingress.NewEngine(ingress.EngineConfig{
+		Logger: a.log, Metrics: a.metrics, Local: a.open(), Known: a.knownToProxy,
+		Proxy: proxy.New(proxy.Config{
+			Authenticate: a.proxyCaller, While: a.whileToken,
+			Open: func(ctx context.Context, who ingress.Identity, authority string) (proxy.Tunnel, error) {
+				x, err := a.tunnels.Open(ctx, tunnel.Caller{Tenant: who.Tenant, Principal: who.ID, Entries: who.Entries}, authority)
+				if err != nil {
+					return proxy.Tunnel{}, err
+				}
+				return proxy.Tunnel{Carry: x.Carry, Close: func() { x.Close(schemas.TunnelFailed) }}, nil
+			},
+			Remedy: func(who ingress.Identity, authority string) string {
+				return a.Explain(schemas.HTTPCall{Method: http.MethodConnect, URL: authority}, who.Entries).Remedy
+			},
+		}),
+	})
+}
+
+// startProxy serves the proxy. The teardown cuts the tunnels: their clients connect again elsewhere.
+func (a *App) startProxy() {
+	if a.proxy == nil {
+		return
+	}
+	a.proxy.front.set(a.proxyEngine())
+	a.serve(a.proxy)
+	a.teardown.push(func(ctx context.Context) error {
+		return errors.Join(a.tunnels.Stop(ctx), a.proxy.server.Shutdown(ctx))
+	})
+}
+
+// proxyCaller is who sends a request with a token to the proxy.
+func (a *App) proxyCaller(ctx context.Context, text string) (ingress.Identity, error) {
+	if a.open() {
+		return ingress.Identity{Tenant: schemas.Operator, Scopes: []string{schemas.ScopeAdmin}}, nil
+	}
+	if task.Is(text) {
+		v, err := a.taskService.Look(ctx, text)
+		if err != nil {
+			return ingress.Identity{}, err
+		}
+		of := v.Action()
+		return ingress.Identity{Tenant: v.Ref.Tenant, Scopes: []string{schemas.ScopeActionsWrite}, ID: of.Principal, Entries: of.Entries}, nil
+	}
+	t, err := a.verify([]string{"Bearer " + text})
+	return ingress.Identity{Tenant: t.Tenant, Scopes: t.Scopes, ID: t.ID, Name: t.Name, Entries: t.Entries, Models: t.Models, ExpiresAt: t.ExpiresAt}, err
+}
+
+// knownToProxy reports whether a request to the proxy has a token in force. It counts no request.
+func (a *App) knownToProxy(r *http.Request) bool {
+	text := proxy.Token(r.Header.Values("Proxy-Authorization"))
+	if task.Is(text) {
+		return a.taskService.Knows(r.Context(), text)
+	}
+	return a.tokens.Known([]string{"Bearer " + text})
+}
+
+// whileToken returns a context that ends when a token does: one of the registry, or a task's.
+func (a *App) whileToken(ctx context.Context, text string) (context.Context, func(), error) {
+	switch {
+	case a.open():
+		return ctx, func() {}, nil
+	case !task.Is(text):
+		return a.tokens.While(ctx, []string{"Bearer " + text})
+	}
+	v, err := a.taskService.Look(ctx, text)
+	if err != nil {
+		return ctx, nil, err
+	}
+	over, forget := a.board.Over(v.Ref, v.Lease)
+	ctx, cancel := context.WithCancel(ctx)
+	release := func() { cancel(); forget() }
+	if _, err := a.taskService.Look(ctx, text); err != nil { // it may have ended before the board was asked
+		release()
+		return ctx, nil, err
+	}
+	go func() {
+		select {
+		case <-over:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, release, nil
+}
