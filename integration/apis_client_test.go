@@ -130,7 +130,7 @@ func TestUnchangedClients(t *testing.T) {
 				assert.NotEmpty(t, u.evidence(t, schemas.EvidenceAttempt, `"entry":"`+entry+`"`), "no evidence of attempts for %s", entry)
 			}
 			for _, target := range client.tunnels {
-				assert.NotEmpty(t, u.evidence(t, schemas.EvidenceTunnel, target), "no evidence of tunnels to %s", target)
+				assert.NotEmpty(t, u.evidence(t, schemas.EvidenceTunnel, strings.TrimPrefix(target, "https://")), "no evidence of tunnels to %s", target)
 			}
 		})
 	}
@@ -176,8 +176,10 @@ func octokit(t *testing.T, u *unchanged) {
 	through := decode[found](t, node(t, nil, "octokit", u.via("forge"), u.token))
 	assert.Regexp(t, `^[0-9a-z-]+$`, through["action"])
 	delete(through, "action")
+	assert.True(t, straight["archive"] == through["archive"], "the archive differs") //nolint:testifylint // it is long
+	delete(straight, "archive")
+	delete(through, "archive")
 	assert.Equal(t, straight, through)
-	assert.Equal(t, base64.StdEncoding.EncodeToString(archive), through["archive"])
 }
 
 // stripe does the same with an API of its own and through Weir.

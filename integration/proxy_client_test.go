@@ -32,7 +32,7 @@ func curl(t *testing.T, u *unchanged) {
 	run("-H", token, "-o", "archive.gz", u.via("forge")+"/repos/acme/shop/tarball/main")
 	got, err := os.ReadFile(filepath.Join(dir, "archive.gz"))
 	require.NoError(t, err)
-	assert.Equal(t, archive, got)
+	assert.True(t, bytes.Equal(archive, got), "the archive differs")
 	assert.JSONEq(t, login, run("--user", "agent:"+u.token, u.via("forge")+"/user"))
 	assert.JSONEq(t, login, run("-x", u.proxy, u.forge.URL+"/user"))
 	assert.Contains(t, run("-x", u.proxy, "--cacert", u.ca, u.registry.URL+"/left"), u.integrity)
