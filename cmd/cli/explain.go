@@ -72,8 +72,11 @@ denied.`,
 			}
 			var x schemas.Explanation
 			if p.Explain != nil {
-				x = p.Explain(req, nil)
-			} else if x, err = c.Explain(cmd.Context(), req); err != nil {
+				x, err = p.Explain(req, nil)
+			} else {
+				x, err = c.Explain(cmd.Context(), req)
+			}
+			if err != nil {
 				return err
 			}
 			if c.asJSON {

@@ -103,7 +103,7 @@ func (r *outboundRow) configuration(dir string, p outboundPolicy) []byte {
 		e.Secret = nil
 	}
 	return encode(map[string]any{
-		"listen": "127.0.0.1:0", "data": dir,
+		"listen": "127.0.0.1:0", "data": dir, "proxy": map[string]any{"listen": "127.0.0.1:0"},
 		"auth":      map[string]any{"mode": "tokens", "admin_token_file": filepath.Join(dir, "admin.token")},
 		"log":       map[string]any{"durability": "process"},
 		"telemetry": map[string]any{"log_level": "debug"},

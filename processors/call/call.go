@@ -297,6 +297,9 @@ func digest(call schemas.HTTPCall) string {
 		}
 		part(f.Value)
 	}
+	if call.ContentType != "" {
+		part(call.ContentType)
+	}
 	h := sha256.New()
 	h.Write(head)
 	h.Write(call.Body)
