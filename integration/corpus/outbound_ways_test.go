@@ -121,6 +121,8 @@ func unsaidBare(r *outboundRow) string {
 		return "the row is about an unknown member of the document"
 	case r.Assert.CrashAt != "", r.Assert.MaxRSS > 0:
 		return "the row needs a process of its own"
+	case r.Assert.PolicyReload != nil:
+		return "the row is about a connection before a reload"
 	case r.Policy.SelfPorts != nil:
 		return "the row says which ports are Weir's own"
 	case json.Unmarshal(r.Request.Method, &method) != nil || !httpToken.MatchString(method):
@@ -148,13 +150,18 @@ func unsaidBare(r *outboundRow) string {
 // ownOfWay are the names of headers that mean something to Weir or to a hop before it.
 var ownOfWay = regexp.MustCompile(`(?i)^(host|connection|content-length|transfer-encoding|te|trailer|upgrade|keep-alive|expect|accept-encoding|prefer|idempotency-key|traceparent|tracestate|forwarded|via|x-real-ip|x-forwarded-.*|proxy-.*|weir-.*)$`)
 
-// refusedBefore are the codes of requests that HTTP refuses before policy can, by the code of policy.
+// refusedBefore are the codes of requests that are refused before policy reaches the check of the row's
+// code.
 func refusedBefore(code string) []schemas.Code {
 	switch schemas.Code(code) {
 	case schemas.DenyMethod:
 		return []schemas.Code{schemas.MethodNotAllowed}
 	case schemas.DenyURLInvalid:
 		return []schemas.Code{schemas.InvalidRequest, schemas.URITooLong}
+	case schemas.DenyUserinfo:
+		return []schemas.Code{schemas.InvalidRequest}
+	case schemas.DenyAddress: // of a CONNECT, which takes no address that an entry does not name
+		return []schemas.Code{schemas.DenyHost}
 	}
 	return nil
 }
@@ -178,9 +185,6 @@ func unsaidByEntry(r *outboundRow) string {
 	e, ok := r.entry()
 	if !ok {
 		return "the key names no entry"
-	}
-	if r.Assert.PolicyReload != nil {
-		return "the entry changes its host, and the URL would do so too"
 	}
 	u, err := url.Parse(e.URLPrefix)
 	if err != nil || u.Host == "" || strings.Contains(u.Host, "*") {
@@ -271,6 +275,12 @@ func seenByTunnel(code string) bool {
 	return false
 }
 
+// Targets of CONNECT: a name and a port in canonical form, and one that begins with an address.
+var (
+	plainAuthority = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?:[0-9]+$`)
+	literal        = regexp.MustCompile(`^(\[|[0-9]+\.)`)
+)
+
 // authority is host:port of the row's URL, as a client of a proxy makes it.
 func (r *outboundRow) authority() string {
 	scheme, rest, _ := strings.Cut(r.Request.URL, "://")
@@ -287,17 +297,22 @@ func unsaidConnect(r *outboundRow) string {
 	if why := unsaidAbsolute(r); why != "" {
 		return why
 	}
-	e := r.Policy.Entries[0]
-	u, err := url.Parse(r.Request.URL)
+	e, a := r.Policy.Entries[0], r.Assert
 	switch {
 	case r.Assert.Rule != nil:
 		return "no traffic rule is for a tunnel"
 	case e.Secret != nil || r.secret() != "" || e.Headers != nil:
 		return "an entry that adds something has no tunnels"
+	case !slices.Contains([]string{"ok", "connect_refused", "syn_blackhole"}, r.Upstream.Behaviour):
+		return "what the target does is inside of the tunnel"
 	case !seenByTunnel(r.Code):
 		return "the cause is inside of the tunnel: " + r.Code
-	case r.Code == string(schemas.DenyURLInvalid) && err == nil && u.Hostname() != "" && !strings.ContainsAny(u.Host, "%\\"):
+	case r.Code == string(schemas.DenyURLInvalid) && plainAuthority.MatchString(r.authority()):
 		return "the cause is inside of the tunnel: the path"
+	case a.WireMethod != nil, a.WirePath != nil, a.WireQuery != nil, a.WireBody != nil, a.WireHeader != nil, a.WireAbsent != nil, a.HostHeader != nil:
+		return "the request inside of the tunnel is the client's own"
+	case e.URLPrefix == "*" && literal.MatchString(r.authority()) && r.Expected == "allow":
+		return "CONNECT to an address needs an entry that names it"
 	}
 	return ""
 }
