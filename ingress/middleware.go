@@ -122,7 +122,7 @@ func (m *middleware) guard(c *gin.Context) {
 	case len(r.RequestURI) > wire.MaxTarget:
 		fail(c, fault.New(schemas.URITooLong, TargetTooLong))
 	case m.Proxy != nil:
-		m.proxy(c, absolute || r.Method == http.MethodConnect)
+		m.proxy(c)
 	case absolute:
 		fail(c, fault.New(schemas.InvalidRequest, "the request target must be a path: this address is no proxy"+elsewhere))
 	case m.Local && foreign(r), m.Local && !loopback(r.Host) && !m.Known(r):
@@ -136,18 +136,14 @@ func (m *middleware) guard(c *gin.Context) {
 const elsewhere = "; run `weir serve --proxy-listen ADDRESS`, and use that address as the proxy"
 
 // proxy serves the request of a forward proxy.
-func (m *middleware) proxy(c *gin.Context, proxied bool) {
-	problem.ReportOf(c.Request.Context()).Surface = "proxy"
-	err := error(fault.New(schemas.InvalidRequest,
-		"this address is a forward proxy, and the request target is a path; send http://host/path or CONNECT host:port, or use Weir's own address"))
-	if proxied {
-		err = m.Proxy(c)
-	}
-	if err != nil {
+func (m *middleware) proxy(c *gin.Context) {
+	m.Proxy.mark(c)
+	c.Status(http.StatusOK) // the router had set the status for a path without a route
+	if err := m.Proxy.Routes[0].Handle(c); err != nil {
 		fail(c, err)
-		return
 	}
-	c.Abort() // there are no routes
+	c.Writer.WriteHeaderNow() // the router writes a body of its own to an answer that was not begun
+	c.Abort()
 }
 
 func (m *middleware) noRoute(c *gin.Context) {

@@ -21,6 +21,7 @@ import (
 	"weir/egress/index"
 	"weir/egress/stream"
 	"weir/ingress"
+	"weir/ingress/proxy"
 	"weir/ingress/tasks"
 	"weir/internal/board"
 	"weir/internal/broker"
@@ -137,9 +138,12 @@ type App struct {
 	http     *httpServer
 	proxy    *httpServer // the forward proxy; nil: there is none
 	tunnels  *tunnel.Tunnels
-	teardown stack
-	stopping atomic.Bool
-	draining chan struct{} // closed when nothing new may begin
+	// inspected serves the requests in tunnels, whose TLS inspector ends; nil: there is no CA
+	inspected *httpServer
+	inspector *proxy.Inspector
+	teardown  stack
+	stopping  atomic.Bool
+	draining  chan struct{} // closed when nothing new may begin
 }
 
 // New makes an App. With the embedded broker it starts its parts in the order of the
@@ -224,8 +228,8 @@ func (a *App) Start(ctx context.Context) error {
 	if a.role != RoleEgress {
 		a.metrics.TenantBytes(a.broker.StoredByTenant)
 	}
-	a.startHTTP()
 	a.startProxy()
+	a.startHTTP()
 	if a.role.takes() {
 		if err := a.openRPC(a.broker); err != nil {
 			return err

@@ -91,6 +91,7 @@ func (a *App) openHTTP(context.Context) error {
 		a.surfaces.elsewhere(engine) //nolint:contextcheck // requests bring their own
 	}
 	a.http.rooms = engine
+	a.openProxy()
 	return nil
 }
 
@@ -230,7 +231,7 @@ func (a *App) startHTTP() {
 			f.EndStreams()
 		}
 		shut := make(chan error, 1)
-		go func() { shut <- h.server.Shutdown(ctx) }()
+		go func() { shut <- a.shutdown(ctx) }()
 		var err error
 		if a.work.worker != nil {
 			err = a.work.worker.Stop()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	"weir/cmd/cli"
 	"weir/ingress"
@@ -31,6 +32,15 @@ func (a *App) listenProxy(ctx context.Context) error {
 	}
 	a.proxy = a.newServer(l)
 	a.teardown.push(func(context.Context) error { return ignoreClosed(l.Close()) })
+	if p := a.cfg.Proxy; p.CACert != "" {
+		ca, err := proxy.LoadCA(p.CACert, p.CAKey, time.Now())
+		if err != nil {
+			return cli.Usage(err)
+		}
+		a.inspector = proxy.NewInspector(ca)
+		a.inspected = a.newServer(a.inspector)
+		a.inspected.server.ConnContext = a.inspector.Context
+	}
 	return nil
 }
 
@@ -58,36 +68,68 @@ func (a *App) openTunnels(client *outbound.Client) {
 	a.tunnels = tunnel.New(a.guard, client, a.recorder, cfg)
 }
 
-// proxyEngine serves the requests of the proxy.
-func (a *App) proxyEngine() http.Handler {
-	return ingress.NewEngine(ingress.EngineConfig{
-		Logger: a.log, Metrics: a.metrics, Local: a.open(), Known: a.knownToProxy,
-		Proxy: proxy.New(proxy.Config{
-			Authenticate: a.proxyCaller, While: a.whileToken,
-			Open: func(ctx context.Context, who ingress.Identity, authority string) (proxy.Tunnel, error) {
-				x, err := a.tunnels.Open(ctx, tunnel.Caller{Tenant: who.Tenant, Principal: who.ID, Entries: who.Entries}, authority)
-				if err != nil {
-					return proxy.Tunnel{}, err
-				}
-				return proxy.Tunnel{Carry: x.Carry, Close: func() { x.Close(schemas.TunnelFailed) }}, nil
-			},
-			Remedy: func(who ingress.Identity, authority string) string {
-				return a.Explain(schemas.HTTPCall{Method: http.MethodConnect, URL: authority}, who.Entries).Remedy
-			},
-		}),
-	})
-}
-
-// startProxy serves the proxy. The teardown cuts the tunnels: their clients connect again elsewhere.
-func (a *App) startProxy() {
+// openProxy makes what serves the requests of the proxy, and those in inspected tunnels.
+func (a *App) openProxy() {
 	if a.proxy == nil {
 		return
 	}
-	a.proxy.front.set(a.proxyEngine())
-	a.serve(a.proxy)
-	a.teardown.push(func(ctx context.Context) error {
-		return errors.Join(a.tunnels.Stop(ctx), a.proxy.server.Shutdown(ctx))
+	cfg := proxy.Config{
+		Authenticate: a.proxyCaller, While: a.whileToken, Open: a.openTunnel, Serve: a.surfaces.passthrough.Serve,
+		Remedy: func(who ingress.Identity, authority string) string {
+			return a.Explain(schemas.HTTPCall{Method: http.MethodConnect, URL: authority}, who.Entries).Remedy
+		},
+	}
+	if a.inspected != nil {
+		cfg.Inspector = a.inspector
+		a.inspected.rooms = a.proxyEngine(a.inspector.Surface(cfg.Serve))
+	}
+	a.proxy.rooms = a.proxyEngine(cfg.Surface())
+}
+
+// openTunnel opens a tunnel for the proxy.
+func (a *App) openTunnel(ctx context.Context, who ingress.Identity, authority string) (proxy.Tunnel, error) {
+	x, err := a.tunnels.Open(ctx, tunnel.Caller{Tenant: who.Tenant, Principal: who.ID, Entries: who.Entries}, authority)
+	if err != nil {
+		return proxy.Tunnel{}, err
+	}
+	t := proxy.Tunnel{Host: x.Host(), Authority: x.Authority(), Carry: x.Carry, Close: func() { x.Close(schemas.TunnelFailed) }}
+	if x.Inspected() {
+		t.Inspect = x.Inspect
+	}
+	return t, nil
+}
+
+func (a *App) proxyEngine(s *ingress.Surface) http.Handler {
+	return ingress.NewEngine(ingress.EngineConfig{
+		Logger: a.log, Metrics: a.metrics, Local: a.open(), Known: a.knownToProxy, Proxy: s,
 	})
+}
+
+// startProxy serves the proxy, and the requests in its tunnels.
+func (a *App) startProxy() {
+	for _, h := range []*httpServer{a.inspected, a.proxy} {
+		if h != nil {
+			h.front.set(h.rooms)
+			a.serve(h)
+		}
+	}
+}
+
+// shutdown has the servers take no more requests and waits for those in progress. Tunnels are cut: their
+// clients connect again elsewhere.
+func (a *App) shutdown(ctx context.Context) error {
+	if a.proxy == nil {
+		return a.http.server.Shutdown(ctx)
+	}
+	others := make(chan error, 1)
+	go func() {
+		err := errors.Join(a.tunnels.Stop(ctx), a.proxy.server.Shutdown(ctx))
+		if a.inspected != nil {
+			err = errors.Join(err, a.inspected.server.Shutdown(ctx))
+		}
+		others <- err
+	}()
+	return errors.Join(a.http.server.Shutdown(ctx), <-others)
 }
 
 // proxyCaller is who sends a request with a token to the proxy.

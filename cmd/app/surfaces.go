@@ -45,6 +45,8 @@ type surfaces struct {
 	in    []ingress.Surface
 	out   []egress.Surface
 	works executors
+	// passthrough serves the requests of the forward proxy too.
+	passthrough *inpassthrough.Door
 }
 
 // executors make what executes the actions of a kind, on a node that works.
@@ -144,6 +146,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 		Policy: a.judge, Entries: a.policy.Load, Answer: out.ReplyOr,
 		Canceler: ingress.Canceler{Stop: a.stopWork, Cancel: cancel, Draining: a.draining},
 	})
+	all.passthrough = door
 	all.add(one(door.Surface()), one(outpassthrough.Surface()), executors{
 		schemas.KindPassthrough: func(w *workshop) processors.Kind { return processors.Kind{Executor: w.calls} },
 	})

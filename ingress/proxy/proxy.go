@@ -14,14 +14,16 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"weir/ingress"
+	"weir/ingress/passthrough"
 	"weir/internal/fault"
 	"weir/internal/problem"
 	"weir/internal/task"
+	"weir/internal/token"
 	"weir/internal/wire"
 	"weir/schemas"
 )
 
-// Config of the proxy. Everything is required.
+// Config of the proxy. Everything is required but Inspector.
 type Config struct {
 	// Authenticate returns the sender of a request by the token of its Proxy-Authorization header, which
 	// is empty if there is none that can be read, and counts the request.
@@ -32,41 +34,65 @@ type Config struct {
 	Open func(ctx context.Context, who ingress.Identity, authority string) (Tunnel, error)
 	// Remedy is what would make a denied CONNECT pass; empty: nothing would.
 	Remedy func(who ingress.Identity, authority string) string
+	// Serve stores a request to an absolute URL as an action, and answers; see passthrough.Door.
+	Serve func(c *gin.Context, who ingress.Identity, target, entry string) error
+	// Inspector serves the requests in the tunnels whose entries say inspect; nil: the node has no CA.
+	Inspector *Inspector
 }
 
-// Tunnel is an open tunnel. One of the two is called.
+// Tunnel is an open tunnel. One of the functions is called.
 type Tunnel struct {
+	Host, Authority string
 	// Carry passes bytes on until the tunnel ends. Early is what the client has sent behind CONNECT.
 	Carry func(client net.Conn, early []byte)
+	// Inspect has serve end TLS and answer the requests in the tunnel; nil: its entry says tunnel.
+	Inspect func(client net.Conn, serve func(client net.Conn) schemas.TunnelEnd)
 	// Close gives the tunnel up.
 	Close func()
 }
 
-// New returns the handler of the proxy's requests.
-func New(cfg Config) ingress.Handler { return cfg.serve }
+// Surface serves the requests to the address of the proxy.
+func (p Config) Surface() *ingress.Surface { return surface(p.serve) }
+
+// surface has refusals name their code in a header: a client may not show their body.
+func surface(h ingress.Handler) *ingress.Surface {
+	return &ingress.Surface{Name: "proxy", Fail: passthrough.Refuse, Routes: []ingress.Route{{Handle: h}}}
+}
 
 func (p Config) serve(c *gin.Context) error {
-	token := Token(c.Request.Header.Values("Proxy-Authorization"))
-	who, err := p.Authenticate(c.Request.Context(), token)
+	r := c.Request
+	if r.Method != http.MethodConnect && strings.HasPrefix(r.RequestURI, "/") {
+		return fault.New(schemas.InvalidRequest, "this address is a forward proxy, and the request target is a path; "+
+			"send http://host/path or CONNECT host:port, or use Weir's own address")
+	}
+	text := Token(r.Header.Values("Proxy-Authorization"))
+	who, err := p.enter(c, text)
+	switch {
+	case err != nil:
+		return err
+	case r.Method == http.MethodConnect:
+		return p.connect(c, who, text)
+	default:
+		return p.Serve(c, who, r.RequestURI, "")
+	}
+}
+
+// enter finds out who sends a request, and whether that one may call anything.
+func (p Config) enter(c *gin.Context, text string) (ingress.Identity, error) {
+	who, err := p.Authenticate(c.Request.Context(), text)
 	if err != nil {
-		return challenge(c, err)
+		return who, challenge(c, err)
 	}
 	ingress.SetTenant(c, who.Tenant)
-	if err := fault.Scope(who.Scopes, schemas.ScopeActionsWrite); err != nil {
-		return err
-	}
-	if c.Request.Method != http.MethodConnect {
-		return fault.New(schemas.InvalidRequest, "the proxy serves CONNECT alone; use an https URL")
-	}
-	return refused(c, p.connect(c, who, token))
+	return who, fault.Scope(who.Scopes, schemas.ScopeActionsWrite)
 }
 
 // connect answers a CONNECT.
-func (p Config) connect(c *gin.Context, who ingress.Identity, token string) error {
+func (p Config) connect(c *gin.Context, who ingress.Identity, text string) error {
 	if c.Request.ContentLength != 0 {
 		return fault.New(schemas.InvalidRequest, "CONNECT has no body; send what is for the target after the answer")
 	}
-	ctx, release, err := p.While(c.Request.Context(), token)
+	ctx, release, err := p.While(c.Request.Context(), text)
 	if err != nil {
 		return err
 	}
@@ -74,11 +100,11 @@ func (p Config) connect(c *gin.Context, who ingress.Identity, token string) erro
 	authority := c.Request.RequestURI
 	tunnel, err := p.Open(ctx, who, authority)
 	if err != nil {
-		if remedy := p.remedy(who, authority, err); remedy != "" {
-			denied, _ := errors.AsType[*problem.Error](err)
-			denied.Detail += "; to permit it: " + remedy
-		}
-		return err
+		return p.advise(who, authority, err)
+	}
+	if tunnel.Inspect != nil && p.Inspector == nil {
+		tunnel.Close()
+		return fault.New(schemas.Unavailable, "the entry says inspect, and this node has no CA; set proxy.ca_cert and proxy.ca_key, and restart it")
 	}
 	conn, buffered, err := http.NewResponseController(c.Writer).Hijack()
 	if err != nil {
@@ -94,33 +120,30 @@ func (p Config) connect(c *gin.Context, who ingress.Identity, token string) erro
 	if own, ok := conn.(*wire.Conn); ok {
 		conn = own.Conn // the kernel copies between sockets alone; the deferred Close is the outer's
 	}
-	tunnel.Carry(conn, early)
+	if tunnel.Inspect == nil {
+		tunnel.Carry(conn, early)
+		return nil
+	}
+	tunnel.Inspect(conn, func(client net.Conn) schemas.TunnelEnd {
+		return p.Inspector.serve(ctx, &begun{client, early}, tunnel, func(c *gin.Context) (ingress.Identity, error) { return p.enter(c, text) })
+	})
 	return nil
 }
 
-// remedy is what would make a request pass that policy denied.
-func (p Config) remedy(who ingress.Identity, authority string, err error) string {
+// advise adds to a denial what would make the request pass.
+func (p Config) advise(who ingress.Identity, authority string, err error) error {
 	if denied, ok := errors.AsType[*problem.Error](err); ok && denied.Code.Denied() {
-		return p.Remedy(who, authority)
+		if remedy := p.Remedy(who, authority); remedy != "" {
+			denied.Detail += "; to permit it: " + remedy
+		}
 	}
-	return ""
+	return err
 }
 
 // rest is what was read and not used.
 func rest(r *bufio.Reader) []byte {
 	early, _ := r.Peek(r.Buffered()) // it is there
 	return early
-}
-
-// refused names the code of a refusal in a header: its client may not show the body.
-func refused(c *gin.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	if code := problem.Of(err).Code; code.Denied() || strings.HasPrefix(string(code), "UPSTREAM_") {
-		c.Writer.Header().Set("Weir-Refused", string(code))
-	}
-	return err
 }
 
 // challenge asks for a token in the way of proxies.
@@ -156,7 +179,7 @@ func Token(fields []string) string {
 			return ""
 		}
 		user, password, _ := strings.Cut(string(pair), ":")
-		if password == "" || task.Is(user) || strings.HasPrefix(user, "weir1_") {
+		if password == "" || task.Is(user) || token.Is(user) {
 			return user
 		}
 		return password

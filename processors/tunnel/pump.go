@@ -111,3 +111,38 @@ func closeWrite(c net.Conn) error {
 	}
 	return c.Close()
 }
+
+// Inspect has serve answer the requests of a client, and ends the tunnel as serve says. It closes the
+// client's connection if the tunnel ends before.
+func (x *Tunnel) Inspect(client net.Conn, serve func(client net.Conn) schemas.TunnelEnd) {
+	defer x.finish()
+	closed := context.AfterFunc(x.ctx, func() { _ = client.Close() })
+	defer closed()
+	longest := time.AfterFunc(x.all.cfg.Longest, func() { x.cancel(&endError{end: schemas.TunnelTooLong}) })
+	defer longest.Stop()
+	why := &endError{end: serve(&counted{client, x})}
+	if why.end == schemas.TunnelName {
+		why.code = schemas.DenyHost
+	}
+	x.cancel(why)
+}
+
+// counted counts what passes a connection of a client.
+type counted struct {
+	net.Conn
+	tunnel *Tunnel
+}
+
+// Read implements net.Conn.
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.tunnel.passed(&c.tunnel.up, int64(n))
+	return n, err
+}
+
+// Write implements net.Conn.
+func (c *counted) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.tunnel.passed(&c.tunnel.down, int64(n))
+	return n, err
+}

@@ -158,10 +158,10 @@ func (c Caller) key() string { return c.Tenant + "/" + c.Principal }
 func (x *Tunnel) connect(ctx context.Context) error {
 	pass := x.current()
 	permit := pass.Permit()
-	if err := x.acquire(ctx, permit); err != nil {
-		return err
-	}
-	if !x.Inspected() {
+	if !x.Inspected() { // the requests of the others are limited one by one
+		if err := x.acquire(ctx, permit); err != nil {
+			return err
+		}
 		conn, addrs, err := x.all.client.Connect(ctx, permit)
 		x.learn(ctx, err)
 		if err != nil {
