@@ -45,8 +45,12 @@ func (it *Item) public() schemas.EventView {
 		p.Attempted = attempted(ev)
 	case schemas.EventSettled:
 		p.Attempted, p.Settled = attempted(ev), it.settled()
-	case schemas.EventProgress, schemas.EventDelta:
+	case schemas.EventProgress:
 		p.Data = ev.Data
+	case schemas.EventDelta:
+		if p.Data = ev.Data; it.part != nil {
+			p.Data = it.part(it.Ref, ev.Data)
+		}
 	case schemas.EventSignal, schemas.EventStatus:
 		if t := ev.Task; t != nil {
 			p.Task = &schemas.EventViewTask{

@@ -72,6 +72,8 @@ type Sequenced struct {
 type Attempt struct {
 	schemas.Attempt
 	Result *schemas.Attempted
+	// Shown is the sequence of the event with the beginning of its answer; 0: readers have none of it.
+	Shown uint64
 }
 
 // LastWord is what policy said of the attempt last: another policy may have come into force between
@@ -154,6 +156,9 @@ func (s *State) apply(r schemas.Record, ev schemas.Event) {
 	if ev.Type == schemas.EventProgress || ev.Type == schemas.EventDelta {
 		s.Progress++
 		s.Waiting = nil
+		if t := s.Open(); t != nil && ev.First {
+			t.Shown = r.Seq
+		}
 		return
 	}
 	s.Events = append(s.Events, Sequenced{Seq: r.Seq, Event: ev})

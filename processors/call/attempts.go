@@ -220,7 +220,7 @@ func (c *Caller) next(t *Task, a *schemas.Attempt, res *schemas.Attempted, faile
 	if failed == nil && policy.IsRedirect(res.Status) && a.Class == schemas.ClassSafe && a.Hop < e.redirects {
 		return e.at.UTC() // the next hop
 	}
-	if a.Number >= cmp.Or(t.Attempts, c.cfg.Schedule.Attempts) || !c.repeatable(t, a.Class, res.Status, failed) {
+	if a.Number >= cmp.Or(t.Attempts, c.cfg.Schedule.Attempts) || !c.repeatable(t, a.Class, res.Status, failed, shown(t.State)) {
 		return time.Time{}
 	}
 	deadline := t.State.Action.Deadline
@@ -235,9 +235,16 @@ func (c *Caller) next(t *Task, a *schemas.Attempt, res *schemas.Attempted, faile
 	return at.UTC()
 }
 
-// repeatable reports whether such an end of an attempt may be followed by another.
-func (c *Caller) repeatable(t *Task, class schemas.Class, status int, failed *fault.Call) bool {
-	if failed == nil && !t.JudgeStatus {
+// shown reports whether readers have the beginning of the open attempt's answer.
+func shown(st *ledger.State) bool {
+	open := st.Open()
+	return open != nil && open.Shown > 0
+}
+
+// repeatable reports whether such an end of an attempt may be followed by another. Readers of an
+// answer that was shown while it arrived get no other, unless its worker is gone.
+func (c *Caller) repeatable(t *Task, class schemas.Class, status int, failed *fault.Call, shown bool) bool {
+	if failed == nil && !t.JudgeStatus || shown && (failed == nil || failed.Code != schemas.Interrupted) {
 		return false
 	}
 	return retry.Retryable(class, status, failed)
@@ -248,7 +255,7 @@ func (c *Caller) conclude(t *Task, tries []ledger.Attempt) Result {
 	last := &tries[len(tries)-1]
 	res := last.Result
 	if res.Code == "" {
-		return c.rest(Result{Answered: true, Exhausted: c.repeatable(t, last.Class, res.Status, nil)}, tries)
+		return c.rest(Result{Answered: true, Exhausted: c.repeatable(t, last.Class, res.Status, nil, last.Shown > 0)}, tries)
 	}
 	switch {
 	case t.canceled() && (last.Class == schemas.ClassSafe || t.Abort && res.Code == schemas.Canceled):
@@ -259,7 +266,7 @@ func (c *Caller) conclude(t *Task, tries []ledger.Attempt) Result {
 	if inDoubt(tries) {
 		return c.rest(Result{Unknown: true}, tries)
 	}
-	return c.rest(Result{Failed: true, Exhausted: c.repeatable(t, last.Class, res.Status, Failure(res))}, tries)
+	return c.rest(Result{Failed: true, Exhausted: c.repeatable(t, last.Class, res.Status, Failure(res), last.Shown > 0)}, tries)
 }
 
 // Failure is the failed call that a result records; nil where an answer came.
