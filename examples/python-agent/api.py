@@ -29,7 +29,7 @@ def call(path, fields):
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    status, headers, body = call(sys.argv[1], [field.split("=", 1) for field in sys.argv[2:]])
+    status, headers, body = call(sys.argv[1], dict(field.split("=", 1) for field in sys.argv[2:]))
     print(status, body.decode(errors="replace"))
     if refusal := headers.get("Weir-Refused"):  # Weir's own answer, not the API's
         sys.exit("Weir refused the call: " + refusal)

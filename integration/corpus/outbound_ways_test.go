@@ -121,6 +121,8 @@ func unsaidBare(r *outboundRow) string {
 		return "the row is about an unknown member of the document"
 	case r.Assert.CrashAt != "", r.Assert.MaxRSS > 0:
 		return "the row needs a process of its own"
+	case r.Upstream.Behaviour == "slow_body":
+		return "an answer that is streamed may arrive slowly, until the deadline"
 	case r.Assert.PolicyReload != nil:
 		return "the row is about a connection before a reload"
 	case r.Policy.SelfPorts != nil:
