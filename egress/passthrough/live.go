@@ -24,8 +24,8 @@ type reading struct {
 	code  schemas.Code
 }
 
-// live answers with an answer that arrives in parts, or did: with the last one that was begun. If it
-// breaks off, so does the connection to the client.
+// live answers with an answer that arrives in parts, or did. If it breaks off, so does the connection
+// to the client.
 func live(s *egress.Server, w http.ResponseWriter, r *http.Request, ref schemas.Ref, left func()) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it would end a long answer
 	a := &reading{w: w, out: s.Events().Writer(w)}
@@ -41,26 +41,26 @@ func live(s *egress.Server, w http.ResponseWriter, r *http.Request, ref schemas.
 		panic(http.ErrAbortHandler) // the client must not take the end for that of the answer
 	case errors.Is(err, stream.ErrClosed):
 		fail(w, r, ref, fault.New(schemas.Unavailable, "this node is stopping, and the call goes on; read its answer at "+stream.ActionURL(ref.ID)+"/response on another node"))
-	case err == nil:
-		fail(w, r, ref, fault.New(schemas.UpstreamTruncated, "the answer broke off"))
+	case err == nil: // another attempt was made, and its answer came as a whole, or none did
+		s.ReplyOr(w, r, ref, schemas.Receipt{Duplicate: true}, -1, nil)
 	default:
 		fail(w, r, ref, err)
 	}
 }
 
-// begun is the position right before the answer that was begun last.
+// begun is the position right before the answer of the last attempt, or where that is awaited.
 func begun(ctx context.Context, s *egress.Server, ref schemas.Ref) (after uint64, err error) {
 	st, err := s.Actions().Load(ctx, ref)
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, err
+	case len(st.Attempts) > 0 && st.Attempts[len(st.Attempts)-1].Shown > 0:
+		return st.Attempts[len(st.Attempts)-1].Shown - 1, nil
+	case st.Settled != nil:
+		return 0, fault.New(schemas.Poison, "the stored answer is missing")
+	default:
+		return st.Seq, nil
 	}
-	for _, t := range st.Attempts {
-		after = max(after, t.Shown)
-	}
-	if after == 0 {
-		return 0, fault.New(schemas.Conflict, "no answer has begun to arrive yet; try again later")
-	}
-	return after - 1, nil
 }
 
 // errAgain ends an answer whose call is made again: its reader has the beginning of another one.
