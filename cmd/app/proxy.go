@@ -166,20 +166,17 @@ func (a *App) whileToken(ctx context.Context, text string) (context.Context, fun
 	case !task.Is(text):
 		return a.tokens.While(ctx, []string{"Bearer " + text})
 	}
-	v, err := a.taskService.Look(ctx, text)
-	if err != nil {
-		return ctx, nil, err
-	}
-	over, forget := a.board.Over(v.Ref, v.Lease)
+	t, _ := task.Parse(text) // one that cannot be read is refused below
+	lost, forget := a.board.Lost(t)
 	ctx, cancel := context.WithCancel(ctx)
 	release := func() { cancel(); forget() }
-	if _, err := a.taskService.Look(ctx, text); err != nil { // it may have ended before the board was asked
+	if _, err := a.taskService.Look(ctx, text); err != nil { // after the board: it may have ended before
 		release()
 		return ctx, nil, err
 	}
 	go func() {
 		select {
-		case <-over:
+		case <-lost:
 			cancel()
 		case <-ctx.Done():
 		}

@@ -92,6 +92,23 @@ func TestBadFiles(t *testing.T) {
 		{"nats: {tls: {ca: /x}}", "weir.yaml:1: nats.tls: is for an external cluster; set nats.url or remove it"},
 		{"nats: {url: 'nats://h', tls: {cert: /x}}", "weir.yaml:1: nats.tls: has one of cert and key; a certificate takes both"},
 		{"nats: {url: 'nats://h', listen: '127.0.0.1:4222'}", "weir.yaml:1: nats.listen: is for the embedded server; remove it or nats.url"},
+		{"proxy: {listen: '8093'}", "weir.yaml:1: proxy.listen: is not an address; write host:port with a port of 0 to 65535, such as 127.0.0.1:8092"},
+		{"proxy: {listen: '127.0.0.1:8092'}", "weir.yaml:1: proxy.listen: is the address of another listener; give it a port of its own"},
+		{"nats: {listen: '127.0.0.1:4222'}\nproxy: {listen: '127.0.0.1:4222'}", "weir.yaml:2: proxy.listen: is the address of another listener; give it a port of its own"},
+		{
+			"proxy: {listen: '0.0.0.0:8093'}", "weir.yaml:1: proxy.listen: is open and other machines can reach 0.0.0.0:8093 without a token; " +
+				"set auth.mode to tokens, or use a loopback address such as 127.0.0.1:8093",
+		},
+		{"proxy: {ca_cert: /c}", "weir.yaml:1: proxy: has one of ca_cert and ca_key; a CA takes both"},
+		{"proxy: {ca_key: /k}", "weir.yaml:1: proxy: has one of ca_cert and ca_key; a CA takes both"},
+		{"proxy: {idle: 0s}", "weir.yaml:1: proxy.idle: is 0s; use 1s to 24h"},
+		{"proxy: {tunnels: 0}", "weir.yaml:1: proxy.tunnels: is 0; use 1 to 100000"},
+		{
+			"proxy: {listen: '127.0.0.1:8093'}\npolicy:\n  allowlist:\n    - {name: a, url_prefix: 'https://h/', connect: inspect}",
+			"weir.yaml:4: policy.allowlist[0].connect: is inspect, and there is no CA for it; set proxy.ca_cert and proxy.ca_key, or use tunnel",
+		},
+		{entry + "connect: yes", "weir.yaml:5: policy.allowlist[0].connect: "},
+		{entry + "connect: inspect", "weir.yaml:5: policy.allowlist[0].connect: inspect ends TLS; begin url_prefix with https://"},
 		{"nats: {listen: '4222'}", "weir.yaml:1: nats.listen: is not an address; write host:port with a port of 0 to 65535, such as 127.0.0.1:8092"},
 		{"nats: {listen: '127.0.0.1:8092'}", "weir.yaml:1: nats.listen: is the address of listen; give it a port of its own"},
 		{"nats: {url: 'http://h'}", "weir.yaml:1: nats.url: is not a list of URLs such as nats://host:4222,nats://other:4222; the schemes are nats, tls, ws and wss"},

@@ -307,6 +307,7 @@ func TestEveryVariable(t *testing.T) {
 		"WEIR_SECRETS_AGE_FILE=/a", "WEIR_SECRETS_AGE_IDENTITY=/i", "WEIR_TOKEN=hush", "WEIR_URL=http://x", "WEIR_RELAY_TOKEN=hush", "WEIR_RULES_AGENT_API=false", "WEIR_RULES_LIMIT=96", "WEIR_DEADLINE_HTTP=3s", "WEIR_DEADLINE_PLAN=4s", "WEIR_DEADLINE_RUN=5s",
 		"WEIR_PUBLIC_URL=http://w", "WEIR_DEADLINE_TASK=6s", "WEIR_DEADLINE_PUSH=7s", "WEIR_DEADLINE_REPO=8s", "WEIR_DEADLINE_CHAT=9s", "WEIR_TASKS_LEASE=11s",
 		"WEIR_GIT_DIR=/g", "WEIR_GIT_PROGRAM=gitt", "WEIR_GIT_MAX_PACK=1KiB", "WEIR_GIT_MAX_REPO=2MiB", "WEIR_GIT_TIMEOUT=12s", "WEIR_GIT_MEMORY=65MiB", "WEIR_GIT_PROCESSES=13",
+		"WEIR_PROXY_LISTEN=localhost:1", "WEIR_PROXY_CA_CERT=/pc", "WEIR_PROXY_CA_KEY=/pk", "WEIR_PROXY_IDLE=14s", "WEIR_PROXY_LONGEST=15s", "WEIR_PROXY_TUNNELS=16", "WEIR_PROXY_TUNNELS_PER_TOKEN=17",
 		"WEIR_POLICY_TIMEOUT=1s", "WEIR_SECRETS_DIR=/s", "WEIR_REDACT_HEADERS=a,b", "WEIR_LOG_LEVEL=warn", "WEIR_LOG_FORMAT=text", "WEIR_TELEMETRY_OTLP_ENDPOINT=http://c:4318",
 		"WEIR_SECRET_TOKEN=hush", "PATH=/bin", "malformed",
 	}, nil)
@@ -325,6 +326,7 @@ func TestEveryVariable(t *testing.T) {
 		Tasks:         config.Tasks{Lease: 11 * time.Second},
 		Git:           config.Git{Dir: "/g", Program: "gitt", MaxPack: 1 << 10, MaxRepo: 2 << 20, Timeout: 12 * time.Second, Memory: 65 << 20, Processes: 13},
 		Policy:        config.Policy{Timeout: time.Second},
+		Proxy:         config.Proxy{Listen: "localhost:1", CACert: "/pc", CAKey: "/pk", Idle: 14 * time.Second, Longest: 15 * time.Second, Tunnels: 16, TunnelsPerToken: 17},
 		Secrets:       config.Secrets{Dir: "/s", AgeFile: "/a", AgeIdentity: "/i"},
 		RedactHeaders: []string{"a", "b"},
 		Telemetry:     config.Telemetry{LogLevel: "warn", LogFormat: "text", OTLP: config.OTLP{Endpoint: "http://c:4318"}},
