@@ -65,6 +65,7 @@ type entry struct {
 	Retry       json.RawMessage   `json:"retry,omitempty"`
 	NeverRetry  json.RawMessage   `json:"never_retry,omitempty"`
 	RequiresKey bool              `json:"requires_key,omitempty"`
+	Connect     string            `json:"connect,omitempty"` // of no row: see tunneled
 }
 
 type idempotency struct {

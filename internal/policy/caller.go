@@ -17,7 +17,8 @@ import (
 // callerHeader reports whether callers may set a header at an entry that adds something. The name is folded.
 func (e *entry) callerHeader(name string) bool {
 	switch name {
-	case "accept", "git-protocol", "content-type", "content-language", "prefer", "user-agent", "x-request-id", "traceparent", "tracestate":
+	case "accept", "git-protocol", "content-type", "content-language", "prefer", "user-agent", "x-request-id", "traceparent", "tracestate",
+		"cache-control", "pragma", "sec-fetch-mode": // fetch of Node.js sends these three by itself
 		return true
 	}
 	return begins(name, "accept-", "if-", "x-stainless-") || ends(name, "-version", "-beta") || matchAny(e.callerHeaders, name)
