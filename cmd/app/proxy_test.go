@@ -142,7 +142,7 @@ func (c caller) tunnelAudits(t *testing.T, holds string) (all []schemas.TunnelAu
 	return all, page.Items
 }
 
-// TestTunnel: bytes pass both ways, an end of one side is passed on, and two records tell of it.
+// TestTunnel: bytes pass both ways, an end of one side is passed on, and two records describe it.
 func TestTunnel(t *testing.T) {
 	t.Parallel()
 	target := newEcho(t)
@@ -254,7 +254,7 @@ func TestRefusedConnects(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, body.answer.StatusCode, "CONNECT has no body")
 }
 
-// TestATargetThatIsAway is told by its code, and is no denial.
+// TestATargetThatIsAway has its own code, and is no denial.
 func TestATargetThatIsAway(t *testing.T) {
 	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -57,8 +57,9 @@ idempotency key of the call, and the result of every entry.
 
 The policy is the one in force on a running Weir, or with --config the one of a file. No
 name is resolved: Weir checks addresses when it makes a call. Exit 3 if the call is
-denied.`,
+denied. For a CONNECT through the forward proxy, write host:port in place of the URL.`,
 		Example: `  weir policy explain GET https://api.example.com/orders
+  weir policy explain CONNECT git.example.com:443
   weir policy explain POST https://api.example.com/orders -d '{"item":7}' --key orders
   weir policy explain GET http://localhost:8080/ --config weir.yaml --json`,
 		Args: Exactly(2, "a method and a URL"),

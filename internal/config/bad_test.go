@@ -107,7 +107,7 @@ func TestBadFiles(t *testing.T) {
 			"proxy: {listen: '127.0.0.1:8093'}\npolicy:\n  allowlist:\n    - {name: a, url_prefix: 'https://h/', connect: inspect}",
 			"weir.yaml:4: policy.allowlist[0].connect: is inspect, and there is no CA for it; set proxy.ca_cert and proxy.ca_key, or use tunnel",
 		},
-		{entry + "connect: raw", "weir.yaml:5: policy.allowlist[0].connect: the word is not tunnel or inspect"},
+		{entry + "connect: raw", "weir.yaml:5: policy.allowlist[0].connect: it is neither tunnel nor inspect"},
 		{entry + "connect: inspect", "weir.yaml:5: policy.allowlist[0].connect: inspect ends TLS; begin url_prefix with https://"},
 		{"nats: {listen: '4222'}", "weir.yaml:1: nats.listen: is not an address; write host:port with a port of 0 to 65535, such as 127.0.0.1:8092"},
 		{"nats: {listen: '127.0.0.1:8092'}", "weir.yaml:1: nats.listen: is the address of listen; give it a port of its own"},
