@@ -55,7 +55,7 @@ func TestParseReset(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	at := now.Add(40 * time.Second)
 	for value, want := range map[string]time.Duration{
-		"0": 0, " 17 ": 17 * time.Second, "999999999": year, "1000000000": 0,
+		"0": 0, "\t17": 17 * time.Second, "0017": 17 * time.Second, "999999999": year, "1000000000": 0,
 		strconv.FormatInt(at.Unix(), 10): 40 * time.Second, strconv.FormatInt(at.UnixMilli(), 10): 40 * time.Second,
 		strconv.FormatInt(now.Unix()-1, 10): 0, "9999999999": year, "99999999999999999999": year, "9223372036854775807": year,
 	} {
