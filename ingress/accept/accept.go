@@ -147,7 +147,8 @@ type Request struct {
 	TraceParent string
 	// Supersedes names the action that this one is made from.
 	Supersedes string
-	// KeySeed and KeyExpiresAt are set with it, see schemas.Action.
+	// KeySeed and KeyExpiresAt are set with it, see schemas.Action. The action ends at the latest when
+	// the key expires: later, a call could have a second effect.
 	KeySeed      string
 	KeyExpiresAt time.Time
 	// Refusal, if set, is what a name gets that is new: the request joins an action
@@ -326,6 +327,9 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 		r.TraceParent = ""
 	}
 	now := a.cfg.Now().UTC()
+	if key := r.KeyExpiresAt; now.Before(key) && (r.Until.IsZero() || key.Before(r.Until)) {
+		r.Until = key
+	}
 	notBefore, deadline, err := span(r.NotBefore, now, r.Until, r.Timeout, a.cfg.Longest)
 	if err != nil {
 		return schemas.Action{}, err

@@ -491,7 +491,7 @@ func TestRedriveMakesOneNewAction(t *testing.T) {
 // key again, as long as the chain of redrives goes on.
 func TestRedriveKeepsTheKey(t *testing.T) {
 	t.Parallel()
-	expires := time.Now().Add(time.Hour).UTC()
+	expires := time.Now().Add(time.Minute).UTC()
 	attempt := func(keyed, sent bool) []schemas.Event {
 		a := schemas.Attempt{Number: 1, Class: schemas.ClassOnce}
 		if keyed {
@@ -512,6 +512,7 @@ func TestRedriveKeepsTheKey(t *testing.T) {
 			want = old.Action.Seed()
 			require.Equal(t, old.Action.DerivedKey(0), made.Action.DerivedKey(0), name)
 			require.Equal(t, expires, made.Action.KeyExpiresAt, name)
+			require.False(t, made.Action.Deadline.After(expires), "it sends nothing once the target may forget the key")
 		} else {
 			require.NotEqual(t, old.Action.DerivedKey(0), made.Action.DerivedKey(0), name)
 		}

@@ -209,6 +209,9 @@ func TestContractDefaults(t *testing.T) {
 	c := parse(t, "policy: {allowlist: [{name: a, url_prefix: 'http://h.test/', methods: [GET, POST], retry: {}, reconcile: {url: 'http://h.test/', applied: 'true'}}]}")
 	e := c.Policy.Allowlist[0]
 	require.Equal(t, &policy.Retry{Attempts: 3, Base: 200 * time.Millisecond, Cap: 2 * time.Second}, e.Retry)
+	require.Empty(t, c.Warnings())
+	slow := parse(t, "policy: {allowlist: [{name: a, url_prefix: 'http://h.test/', retry: {base: 2m, cap: 1h}}]}")
+	require.Equal(t, []string{"policy.allowlist[0].retry.base: is not below deadline.http, 2m: no call is repeated"}, slow.Warnings())
 	require.Equal(t, &policy.Reconcile{Method: "GET", URL: "http://h.test/", Applied: "true", Within: 30 * time.Second}, e.Reconcile)
 }
 

@@ -102,7 +102,7 @@ func (p Permit) ResponseSchema() (s *jsonschema.Schema, mode string) {
 	if e.schema == nil {
 		return nil, ""
 	}
-	return e.schema, e.Contract.ResponseSchema.Mode
+	return e.schema, e.ResponseSchema.Mode
 }
 
 // Contract is the delivery contract of the enforced entry of a name; empty if there is none.

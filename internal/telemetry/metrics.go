@@ -36,7 +36,7 @@ type Metrics struct {
 	accepted, settled, settledCode, refused, denied, parked, redelivered, overflowed, overdue closed
 	evidence, attempts, traffic, connections, reloads, held, tunnelEnds, tunnelBytes          closed
 
-	retries, shadow, violations, chatCost, chatRefused                                                        *prometheus.CounterVec
+	retries, shadow, violations, chatCost, chatRefused                                            *prometheus.CounterVec
 	agentRuns, agentBreaker, policyInfo, destinationPaused, destinationBreaker, operations, built *prometheus.GaugeVec
 	duration, chatTokens, chatDuration, chatFirst, requests, ends                                 *prometheus.HistogramVec
 

@@ -179,7 +179,8 @@ func TestProbeOfADeadWorker(t *testing.T) {
 		"an attempt without a result": func(first schemas.Attempt) []schemas.Event { return []schemas.Event{attempt(first)} },
 		"a probe without a result": func(first schemas.Attempt) []schemas.Event {
 			return []schemas.Event{
-				attempt(first), {Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Code: schemas.UpstreamReset, Sent: true}},
+				attempt(first),
+				{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Code: schemas.UpstreamReset, Sent: true}},
 				attempt(schemas.Attempt{Number: 1, Probe: 1, Class: schemas.ClassSafe, Decision: first.Decision}),
 			}
 		},
@@ -230,4 +231,18 @@ func TestRefusedProbeLeavesEvidence(t *testing.T) {
 	assert.False(t, left[1].Decision.Allowed)
 	assert.Equal(t, 1, left[1].Probe)
 	assert.Contains(t, left[1].URL, "/look?id=")
+}
+
+// TestARedirectShowsNothing by itself, whatever the condition says of its status: the answer behind
+// it counts.
+func TestARedirectShowsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		contract := probed()
+		contract.Reconcile.NotApplied = "response.status == 302"
+		script := slices.Concat([]end{reset}, slices.Repeat(status(204), 7), []end{{status: 302, location: "/look?id=2"}, {status: 200}})
+		b := newDesk(t, deskConfig{method: "POST", contract: contract, redirects: 1, script: script})
+		assert.True(t, reconciledTo(b.run()))
+		assert.False(t, b.task.State.Attempts[0].NotApplied)
+	})
 }
