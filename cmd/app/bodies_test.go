@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -224,4 +225,29 @@ func TestFormsFilesAndPictures(t *testing.T) {
 	text, _ := c.does(t, http.StatusOK, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":"%s/picture"}`, target.URL))
 	require.NoError(t, json.Unmarshal([]byte(text), &got))
 	assert.Equal(t, []string{`"` + pixel + `"`, "base64"}, []string{string(got.Body), got.BodyEncoding})
+}
+
+// TestOneLimitOfBodies: limits.body is the limit of what a node takes and of what it sends.
+func TestOneLimitOfBodies(t *testing.T) {
+	t.Parallel()
+	var received atomic.Int64
+	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		assert.NoError(t, err)
+		received.Store(n)
+	}))
+	t.Cleanup(target.Close)
+	a := newApp(t, "limits: {body: 4MiB}\n")
+	ask := func(status int, path, members string) string {
+		t.Helper()
+		text, _ := a.asks(t, status, http.MethodPost, path, fmt.Sprintf(`{"method":"POST","url":%q,%s}`, target.URL, members))
+		return text
+	}
+	ask(http.StatusOK, "/v1/execute", `"body_base64":"`+base64.StdEncoding.EncodeToString(make([]byte, 2<<20))+`"`)
+	require.EqualValues(t, 2<<20, received.Load())
+	ask(http.StatusRequestEntityTooLarge, "/v1/execute", `"body_text":"`+strings.Repeat("x", 4<<20)+`"`)
+	long := `"form":{"a":"` + strings.Repeat("é", 1<<20) + `"}` // each takes six characters
+	require.Contains(t, ask(http.StatusForbidden, "/v1/execute", long), "limits.body")
+	require.Contains(t, ask(http.StatusOK, "/v1/policy/explain", long), string(schemas.DenyBody))
+	require.EqualValues(t, 2<<20, received.Load(), "nothing else was sent")
 }

@@ -61,11 +61,13 @@ func (x *trial) verdict() {
 }
 
 // codeFits compares the code with the row's. A failure that was retried may have its own code
-// or that of the retries.
+// or that of the retries. A body over limits.body is refused before policy sees it.
 func (x *trial) codeFits() bool {
 	switch exhausted := string(schemas.RetriesExhausted); {
 	case x.code == x.Code, x.bare && slices.Contains(refusedBefore(x.Code), schemas.Code(x.code)):
 		return true
+	case x.Code == string(schemas.DenyBody) && x.code == string(schemas.PayloadTooLarge):
+		return x.id == ""
 	case x.code == exhausted:
 		return strings.HasPrefix(x.Code, "UPSTREAM_") && x.cause() == x.Code
 	case x.Code == exhausted:

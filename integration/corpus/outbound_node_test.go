@@ -109,7 +109,6 @@ func (r *outboundRow) configuration(dir string, p outboundPolicy) []byte {
 		"auth":      map[string]any{"mode": "tokens", "admin_token_file": filepath.Join(dir, "admin.token")},
 		"log":       map[string]any{"durability": "process"},
 		"telemetry": map[string]any{"log_level": "debug"},
-		"limits":    map[string]any{"body": "4MiB"},
 		"policy":    map[string]any{"timeout": timeout, "allowed_hosts": []string{}, "allowlist": entries},
 	})
 }

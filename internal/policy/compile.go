@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -11,7 +12,7 @@ import (
 // Compile checks a Config and makes it a Policy, all or nothing. Its error
 // names every entry and key that is wrong.
 func Compile(c Config) (*Policy, error) {
-	p := &Policy{ranges: newRanges()}
+	p := &Policy{ranges: newRanges(), maxBody: cmp.Or(c.MaxBody, defaultMaxBody)}
 	named, err := compileEntries(c.Entries)
 	hosts, hostErr := p.compileHosts(c.AllowedHosts)
 	if err = errors.Join(err, hostErr, p.setSelf(c)); err != nil {

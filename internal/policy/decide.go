@@ -5,10 +5,12 @@ import (
 )
 
 const (
-	// maxBody is the largest body that any call sends: the largest that the configuration lets Weir
-	// take, with room for what Weir adds. The limits that operators set apply before.
-	maxBody  = 64<<20 + 1<<20
-	maxDepth = 64
+	// defaultMaxBody is the default of Config.MaxBody.
+	defaultMaxBody = 1 << 20
+	// maxOwnBody is the limit of a call to an agent or a model, whose body came whole through the
+	// door, which has limits of its own; with room for what Weir adds.
+	maxOwnBody = 64<<20 + 1<<20
+	maxDepth   = 64
 )
 
 // Decision is what policy said of one request. The zero Decision denies.
@@ -65,13 +67,13 @@ func (d Decision) compare(rehearsed Decision) *schemas.Shadow {
 	return &schemas.Shadow{Allowed: rehearsed.Allowed, Code: rehearsed.Code, Reason: rehearsed.Reason, Entry: rehearsed.Entry}
 }
 
-func checkBody(method methods, r *Request) denial {
+func (p *Policy) checkBody(method methods, r *Request) denial {
 	switch {
 	case !r.HasBody:
 		return nil
 	case method&(methodGET|methodHEAD) != 0:
 		return deniedBodyMethod
-	case r.BodySize > maxBody:
+	case r.BodySize > p.maxBody && !r.Agent, r.BodySize > maxOwnBody:
 		return deniedBodySize
 	case r.BodyDepth > maxDepth:
 		return deniedBodyDepth

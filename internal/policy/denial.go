@@ -174,7 +174,8 @@ var (
 	deniedIdempotencyKey = newDenial(CheckHeader, "the idempotency key cannot be sent as a header; "+
 		"use 1 to 255 printable ASCII characters")
 	deniedKeyRequired = newDenial(CheckHeader, "the entry requires an idempotency key with POST and PATCH; set idempotency_key")
-	deniedBodySize    = newDenial(CheckBody, "the body is larger than 65 MiB; send less at once")
+	deniedBodySize    = newDenial(CheckBody, "the body as it is sent is larger than limits.body; "+
+		"send less at once, or have the operator raise the limit")
 	deniedBodyDepth   = newDenial(CheckBody, "the body is nested more than 64 levels deep; flatten it")
 	deniedBodyMethod  = newDenial(CheckBody, "GET and HEAD carry no body; use the url's query, or another method")
 	deniedBodyMissing = newDenial(CheckBody, "the entry adds members to the body, and there is none; "+

@@ -56,6 +56,9 @@ type Config struct {
 	// SelfAddrs are the addresses of this machine, refused on SelfPorts only.
 	// Needed where Weir listens on more than loopback.
 	SelfAddrs []netip.Addr
+	// MaxBody is the largest body in bytes that a call may send, calls to agents and models aside;
+	// default 1 MiB. It is the limit of the requests that Weir takes.
+	MaxBody int
 }
 
 // Entry grants one target.
@@ -150,11 +153,13 @@ type Policy struct {
 	hosts  []string
 	ranges ranges
 	self   self
+
+	maxBody int
 }
 
 // Version is the hash of the canonical policy: the entries, including those of agents, and the
-// allowed hosts. A node's own ports and hosts are not part of it, so that nodes with the same
-// policy agree.
+// allowed hosts. A node's own ports, hosts and limit of bodies are not part of it, so that nodes with
+// the same policy agree.
 func (p *Policy) Version() string {
 	if p == nil {
 		return ""

@@ -172,7 +172,7 @@ func (p *Policy) admits(e *entry, q *question, r *Request) denial {
 		f = checkKey(e, q.bit, r.IdempotencyKey)
 	}
 	if f == nil {
-		f = checkBody(q.bit, r)
+		f = p.checkBody(q.bit, r)
 	}
 	if f == nil {
 		f = checkMembers(e, q.bit, r)
