@@ -48,6 +48,16 @@ func (s *Server) ReadUpTo(w http.ResponseWriter, r *http.Request, most int64, li
 	return body, strict.Check(body, limits)
 }
 
+// ReadBytes takes the body of a request whatever it is, up to most bytes; key is that of the
+// configuration which sets the limit.
+func (s *Server) ReadBytes(w http.ResponseWriter, r *http.Request, most int64, key string) ([]byte, error) {
+	body, err := s.bytes(w, r, most)
+	if public, ok := errors.AsType[*fault.Error](err); ok && public.Code == schemas.PayloadTooLarge {
+		err = fault.New(schemas.PayloadTooLarge, "the body is larger than "+strconv.FormatInt(most, 10)+" bytes, the limit "+key+" of the configuration; send less")
+	}
+	return body, err
+}
+
 // Decode is Read into a document of Weir's own, whose members are all known.
 func (s *Server) Decode(c *gin.Context, into any) error {
 	body, err := s.Read(c.Writer, c.Request)

@@ -32,6 +32,9 @@ type EngineConfig struct {
 	// BodyTimeout is how long the body of any request may take to come, read or
 	// not; default 20 s.
 	BodyTimeout time.Duration
+	// Proxy is the surface of a forward proxy, whose one route gets every request, whatever its method
+	// and target. Tokens are in Proxy-Authorization. nil: the engine is no proxy.
+	Proxy *Surface
 	// Otherwise is what a request is answered that reaches no route; default: that there is
 	// nothing at its path.
 	Otherwise error

@@ -106,23 +106,44 @@ func (m *middleware) guard(c *gin.Context) {
 	if bad != "" || r.RequestURI == "" || r.RequestURI[0] != '/' || r.Method == http.MethodConnect {
 		c.Writer.Header().Set("Connection", "close")
 	}
+	absolute := r.RequestURI != "" && r.RequestURI[0] != '/' || r.URL.IsAbs()
 	switch {
 	case bad != "":
 		fail(c, fault.New(schemas.InvalidRequest, "the request is not framed as HTTP/1.1 demands: "+bad))
-	case r.Method == http.MethodConnect, r.Method == http.MethodTrace:
+	case r.Method == http.MethodTrace, r.Method == http.MethodConnect && m.Proxy == nil:
 		if h := c.Writer.Header(); h.Get("Allow") == "" {
 			h.Set("Allow", "") // RFC 9110: a 405 names its methods, be there none
 		}
-		fail(c, fault.New(schemas.MethodNotAllowed, "this method is never served"))
-	case r.RequestURI != "" && r.RequestURI[0] != '/', r.URL.IsAbs():
-		fail(c, fault.New(schemas.InvalidRequest, "the request target must be a path: this is not a proxy"))
+		text := "this method is never served"
+		if r.Method == http.MethodConnect {
+			text = "CONNECT is not served at this address" + elsewhere
+		}
+		fail(c, fault.New(schemas.MethodNotAllowed, text))
 	case len(r.RequestURI) > wire.MaxTarget:
 		fail(c, fault.New(schemas.URITooLong, TargetTooLong))
+	case m.Proxy != nil:
+		m.proxy(c)
+	case absolute:
+		fail(c, fault.New(schemas.InvalidRequest, "the request target must be a path: this address is no proxy"+elsewhere))
 	case m.Local && foreign(r), m.Local && !loopback(r.Host) && !m.Known(r):
 		fail(c, fault.New(schemas.Forbidden, "without tokens only this machine may ask: name it localhost or by its loopback address, or send a token"))
 	default:
 		c.Next()
 	}
+}
+
+// elsewhere says where the forward proxy is.
+const elsewhere = "; run `weir serve --proxy-listen ADDRESS`, and use that address as the proxy"
+
+// proxy serves the request of a forward proxy.
+func (m *middleware) proxy(c *gin.Context) {
+	m.Proxy.mark(c)
+	c.Status(http.StatusOK) // the router had set the status for a path without a route
+	if err := m.Proxy.Routes[0].Handle(c); err != nil {
+		fail(c, err)
+	}
+	c.Writer.WriteHeaderNow() // the router writes a body of its own to an answer that was not begun
+	c.Abort()
 }
 
 func (m *middleware) noRoute(c *gin.Context) {

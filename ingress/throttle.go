@@ -31,13 +31,14 @@ type throttle struct {
 	known func(*http.Request) bool
 	now   func() time.Time
 	open  bool // the node is open
+	proxy bool // the token is in Proxy-Authorization
 
 	mu    sync.Mutex
 	peers map[netip.Prefix]*rate.Limiter
 }
 
 func newThrottle(cfg EngineConfig) *throttle {
-	return &throttle{known: cfg.Known, now: cfg.Now, open: cfg.Local, peers: map[netip.Prefix]*rate.Limiter{}}
+	return &throttle{known: cfg.Known, now: cfg.Now, open: cfg.Local, proxy: cfg.Proxy != nil, peers: map[netip.Prefix]*rate.Limiter{}}
 }
 
 // wait returns how long a peer must wait before its next wrong token; 0: it need not.
@@ -96,7 +97,7 @@ func (t *throttle) serve(c *gin.Context) {
 		return
 	}
 	c.Next()
-	if c.Writer.Status() == http.StatusUnauthorized {
+	if status := c.Writer.Status(); status == http.StatusUnauthorized || status == http.StatusProxyAuthRequired {
 		t.count(peer)
 	}
 }
@@ -104,6 +105,9 @@ func (t *throttle) serve(c *gin.Context) {
 // showsToken reports whether a request has a token that counts, in its header or maybe in its
 // body. An open node asks for tokens of tasks, agents and git alone; others send it any.
 func (t *throttle) showsToken(r *http.Request) bool {
+	if t.proxy {
+		return !t.open && len(r.Header.Values("Proxy-Authorization")) > 0
+	}
 	fields, path := r.Header.Values("Authorization"), r.URL.Path
 	if t.open {
 		text, _ := githttp.BearerToken(fields, true)

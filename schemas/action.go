@@ -19,11 +19,13 @@ const (
 	KindPush Kind = "push" // one push to a repository: the git surface
 	KindRepo Kind = "repo" // the making of one repository: the git surface
 	KindChat Kind = "chat" // one completion of a model: the chat surface
+	// KindPassthrough is one outbound request as its caller sent it: passthrough and the proxy.
+	KindPassthrough Kind = "passthrough"
 )
 
 // Kinds lists every kind that a worker serves.
 func Kinds() []Kind {
-	return []Kind{KindHTTP, KindPlan, KindRun, KindRule, KindTask, KindPush, KindRepo, KindChat}
+	return []Kind{KindHTTP, KindPlan, KindRun, KindRule, KindTask, KindPush, KindRepo, KindChat, KindPassthrough}
 }
 
 // Class says how to handle a call that was begun and whose result is unknown. It is fixed when the
@@ -124,6 +126,10 @@ type Action struct {
 	// Supersedes names the action that this one was made from: by redrive, or by a repeat of
 	// its request (see Successor).
 	Supersedes string `json:"supersedes,omitempty"`
+	// KeySeed is set for an action that redrive made of one which may have sent idempotency keys: the
+	// keys that Weir derives for it are the same, and KeyExpiresAt is when the target may forget them.
+	KeySeed      string    `json:"key_seed,omitempty"`
+	KeyExpiresAt time.Time `json:"key_expires_at,omitzero"`
 	// Payload is the kind's own document (HTTPCall, PlanRequest, Run, RuleOrder,
 	// TaskOrder, PushOrder, RepoOrder, ChatOrder). It is empty when
 	// PayloadBlob names an object that holds it.

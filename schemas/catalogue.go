@@ -111,13 +111,13 @@ func Events() []EventHelp {
 		{EventAttempted, "The result of an attempt is known, unless the action ends with it.", "attempted", nil, worker},
 		{EventWaiting, "The action waits, for the reason and until the time that the event names.", "waiting", nil, worker},
 		{EventProgress, "An agent reported progress, or an import of a repository advanced.", "data", []Kind{KindRun, KindRepo}, worker},
-		{EventDelta, "A model sent a part of its answer.", "data", []Kind{KindChat}, worker},
+		{EventDelta, "A model or a passthrough's target sent a part of its answer.", "data", []Kind{KindChat, KindPassthrough}, worker},
 		{EventSignal, "An agent or a person changed the task: claim, release, question, answer or report.", "task", []Kind{KindTask}, ingress},
 		{EventStatus, "Weir changed the task: branch created, lease lost, push made, or task closed.", "task", []Kind{KindTask}, worker},
 		{EventCancel, "A caller requested a cancel.", "", nil, ingress},
 		{EventSettled, "The action ended. It is written once, and changes never.", "settled", nil, "worker, or ingress for a cancel before the start"},
 		{EventResolution, "A person recorded whether an unknown outcome was applied.", "resolution", nil, ingress},
-		{EventSuperseded, "A repeat of a run that reached no agent began a successor.", "superseded", []Kind{KindRun}, worker},
+		{EventSuperseded, "A redrive, or a repeat of a run that reached no agent, began a successor.", "superseded", nil, worker},
 	}
 }
 
@@ -140,5 +140,6 @@ func EvidenceKinds() []EvidenceHelp {
 		{EvidencePush, "A push was made, refused, or failed.", "push.audit"},
 		{EvidenceRepo, "A repository was created.", "repo.audit"},
 		{EvidenceChat, "A provider was called, or a budget refused a completion.", "chat.audit"},
+		{EvidenceTunnel, "A tunnel of the forward proxy opened, was refused, or ended.", "tunnel.audit"},
 	}
 }

@@ -113,6 +113,12 @@ type Answer struct {
 	Base64 bool `json:"base64,omitempty"`
 	// Hash is the hex SHA-256 of the raw bytes, "" for an empty body.
 	Hash string `json:"hash"`
+	// Hidden are the fields of Headers whose values are hidden there by their names, as they came. They
+	// are kept for kind passthrough, whose caller gets them, and shown in no other place.
+	Hidden []Header `json:"hidden,omitempty"`
+	// Streamed: the body is in the deltas of the attempt, and Size is the number of its bytes.
+	Streamed bool  `json:"streamed,omitempty"`
+	Size     int64 `json:"size,omitempty"`
 	// Snippet is the first 512 code points, invalid bytes dropped.
 	Snippet string `json:"snippet,omitempty"`
 	// RetryAfter is the upstream's own wish.
@@ -139,6 +145,10 @@ type HTTPResult struct {
 	// Report is the postconditions' report.
 	Report  json.RawMessage `json:"report,omitempty"`
 	History []RetryRecord   `json:"history,omitempty"`
+	// Reconciled: the call's own answer was lost. Answer is that of the probe that showed its effect.
+	Reconciled bool `json:"reconciled,omitempty"`
+	// Warnings are violations of the response schema of an entry that only warns.
+	Warnings []string `json:"warnings,omitempty"`
 	// LastError is the display text of the last attempt's failure.
 	LastError string    `json:"last_error,omitempty"`
 	Decision  *Decision `json:"decision,omitempty"`

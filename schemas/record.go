@@ -29,12 +29,18 @@ func (r Record) Ends() bool { return ends(r.Subject, r.Data) }
 // Ends is Record.Ends of the record that the message becomes.
 func (a Append) Ends() bool { return ends(a.Subject, a.Data) }
 
-func ends(subject string, data []byte) bool {
+func ends(subject string, data []byte) bool { return is(EventSettled, subject, data) }
+
+// Delta reports whether a message is a part of an answer, by its first members alone.
+func (r Record) Delta() bool { return is(EventDelta, r.Subject, r.Data) }
+
+// is reports whether a message is an event of a type that workers write.
+func is(t EventType, subject string, data []byte) bool {
 	if _, _, section := Split(subject); section != SectionEvent {
 		return false
 	}
 	data = data[:min(len(data), endWithin)]
-	return bytes.Contains(data, []byte(`"type":"`+EventSettled+`",`))
+	return bytes.Contains(data, []byte(`"type":"`+t+`",`))
 }
 
 // endWithin bounds the position of an event's type from its beginning: the time follows it.
@@ -66,6 +72,7 @@ const (
 	EvidencePush      = "git.push"               // a push, made, refused or failed: PushAudit
 	EvidenceRepo      = "repo.create"            // the making of a repository: RepoAudit
 	EvidenceChat      = "chat.completion"        // a call of a model, or a completion that a budget refused: ChatAudit
+	EvidenceTunnel    = "proxy.tunnel"           // a tunnel of the forward proxy, opened, refused or ended: TunnelAudit
 )
 
 // Evidence is the record of one attempt or denial. Its id is stable: a repeat

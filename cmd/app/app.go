@@ -21,6 +21,7 @@ import (
 	"weir/egress/index"
 	"weir/egress/stream"
 	"weir/ingress"
+	"weir/ingress/proxy"
 	"weir/ingress/tasks"
 	"weir/internal/board"
 	"weir/internal/broker"
@@ -40,6 +41,7 @@ import (
 	"weir/processors/guard"
 	"weir/processors/janitor"
 	"weir/processors/settle"
+	"weir/processors/tunnel"
 	"weir/schemas"
 )
 
@@ -134,9 +136,14 @@ type App struct {
 	surfaces *surfaces
 	work     workRoom
 	http     *httpServer
-	teardown stack
-	stopping atomic.Bool
-	draining chan struct{} // closed when nothing new may begin
+	proxy    *httpServer // the forward proxy; nil: there is none
+	tunnels  *tunnel.Tunnels
+	// inspected serves the requests in tunnels, whose TLS inspector ends; nil: there is no CA
+	inspected *httpServer
+	inspector *proxy.Inspector
+	teardown  stack
+	stopping  atomic.Bool
+	draining  chan struct{} // closed when nothing new may begin
 }
 
 // New makes an App. With the embedded broker it starts its parts in the order of the
@@ -159,7 +166,7 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 	if a.role != RoleAll && a.cfg.Embedded() {
 		return nil, cli.Usage(fmt.Errorf("the role %s works on a log that others share: set nats.url", a.role))
 	}
-	if err := a.listen(ctx); err != nil {
+	if err := errors.Join(a.listen(ctx), a.listenProxy(ctx)); err != nil {
 		return nil, err
 	}
 	if !a.cfg.Embedded() {
@@ -221,6 +228,7 @@ func (a *App) Start(ctx context.Context) error {
 	if a.role != RoleEgress {
 		a.metrics.TenantBytes(a.broker.StoredByTenant)
 	}
+	a.startProxy()
 	a.startHTTP()
 	if a.role.takes() {
 		if err := a.openRPC(a.broker); err != nil {

@@ -43,8 +43,8 @@ var mediaTypes = []string{
 	"multipart/mixed; boundary=b", "application/yaml", "application/zip", "video/mp4", "application/graphql", "text/event-stream",
 }
 
-// randomBody is JSON, text, nearly UTF-8 or bytes.
-func randomBody(r *rand.Rand) []byte {
+// anyBody is JSON, text, nearly UTF-8 or bytes.
+func anyBody(r *rand.Rand) []byte {
 	pieces := []string{"a", " ", "\n", "\"", "\\", "<&>", "é", "😀", "\u2028", "\ufffd", "\x00", "\x1b", "\xff", "\xc3", "{", "}", "[1,2.50]", "null", "1e400", "\ufeff", "\r\n"}
 	switch r.IntN(4) {
 	case 0:
@@ -70,7 +70,7 @@ func TestBodiesAreSentAsGiven(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range 10_000 {
-		raw := randomBody(r)
+		raw := anyBody(r)
 		forms := map[string]any{"body_base64": raw}
 		if utf8.Valid(raw) {
 			forms["body_text"] = string(raw)
@@ -122,7 +122,7 @@ func TestAnswersAreShownAsTheyCame(t *testing.T) {
 	scrub := redact.Values([]string{"no answer holds this"})
 	forms := map[string]int{}
 	for i := range 10_000 {
-		raw := randomBody(r)
+		raw := anyBody(r)
 		media := mediaTypes[i%len(mediaTypes)]
 		answer := schemas.Answer{Status: 200}
 		callkept.Put(&answer, raw, media, scrub)

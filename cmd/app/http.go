@@ -91,6 +91,7 @@ func (a *App) openHTTP(context.Context) error {
 		a.surfaces.elsewhere(engine) //nolint:contextcheck // requests bring their own
 	}
 	a.http.rooms = engine
+	a.openProxy()
 	return nil
 }
 
@@ -197,9 +198,11 @@ func unread(code schemas.Code) []byte {
 	return b.Bytes()
 }
 
-// serveHTTP starts the HTTP server. It may be called again.
-func (a *App) serveHTTP() {
-	h := a.http
+// serveHTTP starts the HTTP server.
+func (a *App) serveHTTP() { a.serve(a.http) }
+
+// serve starts a server. It may be called again.
+func (a *App) serve(h *httpServer) {
 	if h.done != nil {
 		return
 	}
@@ -228,7 +231,7 @@ func (a *App) startHTTP() {
 			f.EndStreams()
 		}
 		shut := make(chan error, 1)
-		go func() { shut <- h.server.Shutdown(ctx) }()
+		go func() { shut <- a.shutdown(ctx) }()
 		var err error
 		if a.work.worker != nil {
 			err = a.work.worker.Stop()

@@ -54,6 +54,9 @@ func (a *App) compile(c config.Config) (*policy.Policy, error) {
 	if addr := a.NATS(); addr != "" {
 		ports, outside = append(ports, portOf(addr)), outside || !config.Loopback(addr)
 	}
+	if a.proxy != nil {
+		ports, outside = append(ports, portOf(a.proxy.addr())), outside || !config.Loopback(a.proxy.addr())
+	}
 	if !outside {
 		return c.Compile(nil, ports...)
 	}
@@ -180,6 +183,9 @@ func (a *App) take(ctx context.Context, n reading) (schemas.Reload, error) {
 	a.metrics.PolicyReloaded(true)
 	a.log.LogAttrs(ctx, slog.LevelInfo, "policy reloaded", slog.String("policy_version", done.Version))
 	err := a.settled(ctx)
+	if a.tunnels != nil {
+		a.tunnels.Refresh()
+	}
 	a.unapplied(ctx, n.config)
 	for _, w := range slices.Concat(n.config.Warnings(), a.warnings(n.config)) {
 		a.notice(w)

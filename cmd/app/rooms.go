@@ -48,7 +48,7 @@ func (a *App) openEgress(context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg := stream.Config{Layout: a.layout(), Result: out.Result, Logger: a.log}
+	cfg := stream.Config{Layout: a.layout(), Result: out.Result, Part: out.Part, Logger: a.log}
 	if a.broker.Durability() != schemas.DurabilityProcess { // otherwise a stored record may be shown at once
 		cfg.Barrier, cfg.Reserved = a.broker.Barrier, a.broker.Reserved
 	}
@@ -135,7 +135,7 @@ func (a *App) deadlines() map[schemas.Kind]time.Duration {
 	return map[schemas.Kind]time.Duration{
 		schemas.KindHTTP: d.HTTP, schemas.KindPlan: d.Plan, schemas.KindRun: d.Run,
 		schemas.KindTask: d.Task, schemas.KindPush: d.Push, schemas.KindRepo: d.Repo,
-		schemas.KindChat: d.Chat,
+		schemas.KindChat: d.Chat, schemas.KindPassthrough: d.HTTP,
 	}
 }
 

@@ -133,7 +133,9 @@ func TestRulesPreviewWithARule(t *testing.T) {
 	assert.Contains(t, out, `answer    418 "7"`)
 	out, _ = preview(cli.ExitOK, rule)
 	assert.Contains(t, out, "sent, allowed by")
-	c.refused(t, "VALIDATION_ERROR", "preview", "GET", target+"/x", "--rule", `{"id":"x"}`)
+	code, _, errs := c.command(t, "rules", "preview", "GET", target+"/x", "--rule", `{"id":"x"}`)
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, errs, "VALIDATION_ERROR")
 	assert.Contains(t, c.ruled(t, "list", "--json"), `"rules":[]`, "a preview changes nothing")
 }
 

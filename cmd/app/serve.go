@@ -21,6 +21,7 @@ func serveFlags() []settingFlag {
 	return append(sharedFlags(),
 		settingFlag{"data", "data", "the directory of the log (default ./weir-data)"},
 		settingFlag{"durability", "log.durability", "what an acknowledged action survives: disk (a power cut), process (kill -9) or, with --nats, replicated (the loss of a server)"},
+		settingFlag{"proxy-listen", "proxy.listen", "serve a forward proxy on this address, for clients with HTTPS_PROXY; its tunnels are no actions and cannot be replayed"},
 		settingFlag{"nats-listen", "nats.listen", "open the embedded NATS server on this address, for followers of the evidence and the agent API"},
 	)
 }
@@ -96,6 +97,9 @@ func serve(ctx context.Context, opts Options, out io.Writer) error {
 	}
 	if a.firstAdmin {
 		fmt.Fprintf(out, "weir: an admin token was made and is in %s\n", a.cfg.AdminTokenFile())
+	}
+	if addr := a.ProxyURL(); addr != "" {
+		fmt.Fprintf(out, "weir: proxy on %s\n", addr)
 	}
 	fmt.Fprintf(out, "weir: ready on %s (%s)\n", a.URL(), a.promises())
 	return errors.Join(wait(ctx, a, hangup), a.Stop(context.WithoutCancel(ctx)))

@@ -12,6 +12,7 @@ import (
 	outconsole "weir/egress/console"
 	outexecutor "weir/egress/executor"
 	outgit "weir/egress/git"
+	outpassthrough "weir/egress/passthrough"
 	outplans "weir/egress/plans"
 	outpolicy "weir/egress/policy"
 	outrules "weir/egress/rules"
@@ -23,6 +24,7 @@ import (
 	inchat "weir/ingress/chat"
 	inexecutor "weir/ingress/executor"
 	ingit "weir/ingress/git"
+	inpassthrough "weir/ingress/passthrough"
 	inplans "weir/ingress/plans"
 	inpolicy "weir/ingress/policy"
 	inrules "weir/ingress/rules"
@@ -32,6 +34,7 @@ import (
 	intokens "weir/ingress/tokens"
 	"weir/processors"
 	"weir/processors/git"
+	"weir/processors/passthrough"
 	"weir/processors/rules"
 	"weir/processors/tasks"
 	"weir/schemas"
@@ -43,6 +46,8 @@ type surfaces struct {
 	in    []ingress.Surface
 	out   []egress.Surface
 	works executors
+	// passthrough serves the requests of the forward proxy too.
+	passthrough *inpassthrough.Door
 }
 
 // executors make what executes the actions of a kind, on a node that works.
@@ -124,14 +129,33 @@ func (s *surfaces) kind(k schemas.Kind) ingress.Surface {
 func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	all := &surfaces{works: executors{}}
 	control := actions.New(a.ledger, actions.Config{Barrier: a.broker.Barrier, Stop: a.stopWork, NoEnds: a.role == RoleIngress, Kinds: all.kind})
+	cancel := func(ctx context.Context, tenant, id string) error {
+		_, err := control.Cancel(ctx, tenant, id)
+		return err
+	}
 	redriver := actions.NewRedriver(a.broker, a.ledger, in.Acceptor(), all.kind)
 	slots := outtasks.NewSlots(out, a.cfg.Auth.Streams)
 	r := &a.repositories
 
 	all.add(actions.Surfaces(in, control, redriver), []egress.Surface{out.Records(), out.Lists(a.index)}, nil)
 
-	all.add(one(inexecutor.Surface(in, inexecutor.Config{Policy: a.judge, Checker: checker()})), one(outexecutor.Surface()), executors{
+	all.add(one(inexecutor.Surface(in, inexecutor.Config{
+		Policy: a.judge, Checker: checker(), Batch: outexecutor.NewBatcher(out).Answer,
+	})), one(outexecutor.Surface()), executors{
 		schemas.KindHTTP: func(w *workshop) processors.Kind { return processors.Kind{Executor: w.calls} },
+	})
+
+	door := inpassthrough.New(in, inpassthrough.Config{
+		Policy: a.judge, Entries: a.policy.Load, Answer: out.ReplyOr,
+		Canceler: ingress.Canceler{Stop: a.stopWork, Cancel: cancel, Draining: a.draining},
+	})
+	all.passthrough = door
+	all.add(one(door.Surface()), one(outpassthrough.Surface(out)), executors{
+		schemas.KindPassthrough: func(w *workshop) processors.Kind {
+			return processors.Kind{Executor: passthrough.New(w.calls, w.adapter, a.ledger, passthrough.Config{
+				Idle: a.cfg.Policy.Timeout, Whole: int64(a.cfg.Limits.Response), Stream: int64(a.cfg.Limits.Stream),
+			})}
+		},
 	})
 
 	all.add(one(inplans.Surface(in)), one(outplans.Surface()), executors{
@@ -147,10 +171,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	completions := outchat.NewAnswerer(out, outchat.Config{Models: a.models, Budgets: a.budgetLimiter, Holder: a.taskReader, Watch: slots.Watch})
 	all.add(one(inchat.Surface(in, inchat.Config{
 		Models: a.models, Budgets: a.budgetLimiter, Desk: a.taskService, MaxBody: int64(a.cfg.Limits.Chat), Draining: a.draining, Stop: a.stopWork,
-		Cancel: func(ctx context.Context, tenant, id string) error {
-			_, err := control.Cancel(ctx, tenant, id)
-			return err
-		},
+		Cancel: cancel,
 		Resume: outchat.Resume, Slot: slots.Acquire, Answer: completions.Answer,
 	})), completions.Surfaces(), executors{schemas.KindChat: a.chats})
 

@@ -35,7 +35,7 @@ func newActions(env *Env) *cobra.Command {
 func filterFlags() [][2]string {
 	return [][2]string{
 		{"status", "only these statuses: accepted, started, waiting, open for all three, or an outcome; separate several with commas"},
-		{"kind", "only these kinds: http, plan, run, rule, task, push, repo, chat; separate several with commas"},
+		{"kind", "only these kinds: http, plan, run, rule, task, push, repo, chat, passthrough; separate several with commas"},
 		{"entry", "only actions whose last call this entry of the policy decided"},
 		{"search", "only actions with this text in method, host, path, agent, caller or model, or at the start of the id"},
 		{"host", "only calls of this host, with the port if it is not that of the scheme"},

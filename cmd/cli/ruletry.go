@@ -208,7 +208,7 @@ type scopeFlags struct{ schemas.RuleScope }
 
 func (f *scopeFlags) bind(cmd *cobra.Command, who string) {
 	flags := cmd.Flags()
-	flags.StringVar((*string)(&f.ActionKind), "kind", "", "the kind of "+who+", such as http, plan or run")
+	flags.StringVar((*string)(&f.ActionKind), "kind", "", "the kind of "+who+", such as http, passthrough or run")
 	flags.StringVar(&f.Agent, "agent", "", "the task type or the token's id of "+who)
 	flags.StringVar(&f.RequestID, "request-id", "", "the id of "+who)
 }

@@ -23,7 +23,7 @@ func helpGroups() []group {
 		{"call", "Call and watch:", "exec chat models actions tail top health"},
 		{"policy", "Policy:", "policy rules tokens"},
 		{"agents", "Agents:", "tasks repos runner check"},
-		{"operate", "Operate:", "dead budgets operations pause resume pin backup restore"},
+		{"operate", "Operate:", "dead budgets operations pause resume pin proxy backup restore"},
 		{"roles", "Cluster roles:", "ingress worker egress nats"},
 	}
 }

@@ -3,6 +3,7 @@
 package executor
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 
@@ -16,6 +17,9 @@ import (
 type success struct {
 	answer
 	Postcondition json.RawMessage `json:"postcondition,omitempty"`
+	// Reconciled: the call's own answer was lost, and this is the answer of the probe.
+	Reconciled bool     `json:"reconciled,omitempty"`
+	Warnings   []string `json:"warnings,omitempty"`
 }
 
 type failure struct {
@@ -87,7 +91,7 @@ func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (int, []by
 		}
 	}
 	if s.Outcome == schemas.OutcomeSucceeded {
-		body, err := ledger.Encode(success{answer: answered(res), Postcondition: res.Report})
+		body, err := ledger.Encode(success{answer: answered(res), Postcondition: res.Report, Reconciled: res.Reconciled, Warnings: res.Warnings})
 		return http.StatusOK, body, err
 	}
 	status, fault := failed(ref, s, res)
@@ -152,6 +156,23 @@ func failed(ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) (int, f
 		e = unknown{common: c, Attempts: s.Attempts, ActionURL: url, ResolveURL: url + "/resolve"}
 	}
 	return Status(variant, s.Code), failure{Error: e}
+}
+
+// Refusal is how a call without an answer ended, for surfaces with a form of their own.
+type Refusal struct {
+	Status    int
+	Code      schemas.Code
+	Message   string
+	Retryable bool
+}
+
+// Refused is the refusal of an end and its result.
+func Refused(s *schemas.Settled, res schemas.HTTPResult) Refusal {
+	variant := variantOf(s, res)
+	return Refusal{
+		Status: Status(variant, s.Code), Code: cmp.Or(s.Code, s.Outcome.Code()),
+		Message: messageOf(variant, s, res), Retryable: retryable(variant, s),
+	}
 }
 
 // variantOf falls back to the outcome where an action ended before a result

@@ -167,7 +167,7 @@ func (h handlers) complete(c *gin.Context) error {
 	}
 	var left func()
 	if a.cancels {
-		left = h.canceler(c, out.Ref)
+		left = ingress.Canceler{Stop: h.Stop, Cancel: h.Cancel, Draining: h.Draining}.Left(c, h.server, out.Ref)
 	}
 	if a.task != nil && a.lease != 0 { // the answer keeps the lease of a task's holder
 		defer h.Desk.Hold(task.Grant{Tenant: a.Tenant, TaskID: a.task.ID, Lease: a.lease})()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/internal/mirror"
+	folding "weir/internal/task"
 	"weir/schemas"
 )
 
@@ -157,7 +158,15 @@ func (b *Board) Changed(tenant string) <-chan struct{} {
 // It tells what the board hears from now on, and what it knows. A task that ended
 // before may be forgotten: call it first, and then read whether the task lives.
 func (b *Board) Over(ref schemas.Ref, lease int) (over <-chan struct{}, forget func()) {
-	w := &watch{lease: lease, over: make(chan struct{})}
+	return b.await(ref, &watch{lease: lease, over: make(chan struct{})})
+}
+
+// Lost is Over for the holder of a token: it is also closed when another token replaces that one.
+func (b *Board) Lost(t folding.Token) (lost <-chan struct{}, forget func()) {
+	return b.await(t.Ref(), &watch{lease: t.Lease, token: &t, over: make(chan struct{})})
+}
+
+func (b *Board) await(ref schemas.Ref, w *watch) (over <-chan struct{}, forget func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if t := b.tasks[ref]; t != nil && w.ends(t.state) {

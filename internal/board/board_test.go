@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	folding "weir/internal/task"
 	"weir/schemas"
 )
 
@@ -177,6 +178,31 @@ func TestOver(t *testing.T) {
 			require.Empty(t, b.watch)
 		})
 	}
+}
+
+// TestLost: the holder of a task's token loses it by another token, and by the end of the task.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	p := newPaper(t)
+	b := p.start(Config{})
+	p.open("one", "two")
+	first := folding.Token{Tenant: "t", ID: "one"}
+	p.tell("one", schemas.TaskEvent{What: schemas.TaskReissued, TokenHash: first.Hash()})
+	lost, forget := b.Lost(first)
+	defer forget()
+	p.tell("one", schemas.TaskEvent{What: schemas.TaskClaimed})
+	require.False(t, shut(lost))
+	p.tell("one", schemas.TaskEvent{What: schemas.TaskReissued, TokenHash: "y"})
+	require.True(t, shut(lost))
+	late, forget := b.Lost(first)
+	defer forget()
+	require.True(t, shut(late))
+	second := folding.Token{Tenant: "t", ID: "two"}
+	p.tell("two", schemas.TaskEvent{What: schemas.TaskReissued, TokenHash: second.Hash()})
+	ended, forget := b.Lost(second)
+	defer forget()
+	p.report("two")
+	require.True(t, shut(ended))
 }
 
 func TestOverWithALease(t *testing.T) {

@@ -81,14 +81,16 @@ func (t *task) apply(ev schemas.Event) {
 	t.state.Apply(ev)
 }
 
-// watch waits for the end of a lease.
+// watch waits for the end of a lease, or of a token.
 type watch struct {
 	lease int
+	token *folding.Token // nil: the lease alone
 	over  chan struct{}
 }
 
 // ends reports whether what is known of a task ends a lease of it. A lease that the
 // board has not heard of yet is no reason.
 func (w *watch) ends(s *folding.State) bool {
-	return s.Over() || s.Canceled || s.Lease > w.lease || s.Lease == w.lease && w.lease > 0 && !s.Leased
+	return s.Over() || s.Canceled || s.Lease > w.lease ||
+		s.Lease == w.lease && (w.lease > 0 && !s.Leased || w.token != nil && !s.Accepts(*w.token))
 }

@@ -48,6 +48,7 @@ func (r *reader) check(c *Config) {
 	r.checkLog(c)
 	r.checkNATS(c)
 	r.checkPolicy(c)
+	r.checkProxy(c)
 	r.checkBudgets(c)
 }
 
@@ -139,6 +140,24 @@ func (r *reader) checkNATS(c *Config) {
 	}
 }
 
+// checkProxy judges the proxy, and whether it can do what the entries say.
+func (r *reader) checkProxy(c *Config) {
+	p := c.Proxy
+	r.refuse((p.CACert == "") != (p.CAKey == ""), "proxy", "has one of ca_cert and ca_key; a CA takes both")
+	if p.Listen == "" || !r.checkAddress("proxy.listen", p.Listen) {
+		return
+	}
+	for _, other := range []string{c.Listen, c.NATS.Listen} {
+		r.refuse(p.Listen == other && !strings.HasSuffix(other, ":0"), "proxy.listen", "is the address of another listener; give it a port of its own")
+	}
+	r.refuse(c.Open() && !Loopback(p.Listen), "proxy.listen", "is open and other machines can reach %s without a token; "+
+		"set auth.mode to tokens, or use a loopback address such as 127.0.0.1:8093", p.Listen)
+	for i, e := range c.Policy.Allowlist {
+		r.refuse(e.Connect == policy.ConnectInspect && p.CACert == "", item("policy.allowlist", i)+".connect",
+			"is inspect, and there is no CA for it; set proxy.ca_cert and proxy.ca_key, or use tunnel")
+	}
+}
+
 // checkPolicy lets policy judge each entry, host, agent and model by itself, so that every mistake is
 // reported with its line.
 func (r *reader) checkPolicy(c *Config) {
@@ -146,6 +165,8 @@ func (r *reader) checkPolicy(c *Config) {
 		key := item("policy.allowlist", i)
 		r.judge(key, policy.Config{Entries: []policy.Entry{e}}, nil)
 		r.checkReach(key+".url_prefix", e.URLPrefix, "every call of it will be denied with "+string(schemas.DenyAddress), e)
+		r.warn(e.Retry != nil && e.Retry.Attempts > 1 && e.Retry.Base >= c.Deadline.HTTP, key+".retry.base",
+			"is not below deadline.http, %s: no call is repeated", short(c.Deadline.HTTP))
 		r.checkLiterals(key+".headers", e.Headers)
 		r.checkLiterals(key+".query", e.Query)
 		r.checkLiterals(key+".body", e.Body)

@@ -37,6 +37,7 @@ type Config struct {
 	Tasks     Tasks    `yaml:"tasks"`                      // The tasks of coding agents.
 	Git       Git      `yaml:"git"`                        // The repositories on this node's disk, and what git may use.
 	Policy    Policy   `yaml:"policy"`                     // What may leave.
+	Proxy     Proxy    `yaml:"proxy"`                      // The forward proxy of `weir serve`.
 	// Remote agents by the task type they serve. Default none. HTTP_EXECUTE, HTTP_PLAN and ECHO are
 	// served by Weir itself.
 	Agents map[string]Agent `yaml:"agents"`
@@ -231,6 +232,23 @@ type Policy struct {
 	// name replaces the earlier one.
 	Allowlist []policy.Entry `yaml:"allowlist"`
 	opaque
+}
+
+// Proxy is the forward proxy, for clients that cannot be given another base URL.
+type Proxy struct {
+	// The address of the proxy, host:port. Default none: there is no proxy. Only a loopback address
+	// may be used without tokens.
+	Listen string `yaml:"listen"`
+	// File with the certificate of the CA, in PEM, that the proxy signs certificates of hosts with. An
+	// entry with connect: inspect needs it, and its clients must trust it. Default none.
+	CACert string `yaml:"ca_cert"`
+	CAKey  string `yaml:"ca_key"` // File with the key of ca_cert, in PEM. Required with it.
+	// Time after which a tunnel ends if nothing passes through it.
+	Idle    time.Duration `yaml:"idle" default:"5m" bounds:"1s to 24h"`
+	Longest time.Duration `yaml:"longest" default:"24h" bounds:"1s to 720h"`   // Time after which any tunnel ends.
+	Tunnels int           `yaml:"tunnels" default:"1000" bounds:"1 to 100000"` // Tunnels open at a time on this node.
+	// Tunnels open at a time for one token. In open mode there is only the limit of all.
+	TunnelsPerToken int `yaml:"tunnels_per_token" default:"250" bounds:"1 to 100000"`
 }
 
 // Secrets is where ${secret:NAME} comes from.

@@ -59,6 +59,7 @@ func TestDefaults(t *testing.T) {
 		Policy: config.Policy{
 			Timeout: 30 * time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"},
 		},
+		Proxy:     config.Proxy{Idle: 5 * time.Minute, Longest: 24 * time.Hour, Tunnels: 1000, TunnelsPerToken: 250},
 		Telemetry: config.Telemetry{LogLevel: "info", LogFormat: "json"},
 	}
 	same(t, want, config.Defaults())
@@ -110,14 +111,30 @@ func TestEveryKey(t *testing.T) {
 			Timeout: 10 * time.Second, AllowedHosts: []string{"localhost", ".example.com"},
 			Allowlist: []policy.Entry{
 				{
-					Name: "github", URLPrefix: "https://api.github.com/", Methods: []string{"GET", "POST"}, Network: "public",
-					Redirects: 1, UpstreamIdempotency: &policy.Idempotency{TTL: 24 * time.Hour},
+					Name: "github", URLPrefix: "https://api.github.com/", Methods: []string{"GET", "HEAD", "POST"}, Network: "public",
+					Redirects: 1, UpstreamIdempotency: &policy.Idempotency{TTL: 24 * time.Hour, Header: "X-Request-Key", Derive: true},
+					Contract: policy.Contract{
+						Retry:      &policy.Retry{Attempts: 5, Base: time.Second, Cap: time.Minute, On: []int{429, 503}},
+						NeverRetry: &policy.NeverRetry{Status: []int{501}, Header: map[string]string{"X-Should-Retry": "false"}},
+						Reconcile: &policy.Reconcile{
+							Method: "HEAD", URL: "https://api.github.com/{request.action_id}", Applied: "response.status == 200",
+							NotApplied: "response.status == 404", Within: 10 * time.Second,
+						},
+						ResponseSchema: &policy.ResponseSchema{Mode: policy.SchemaWarn, Schema: []byte(`{"required":["id"],"type":"object"}`)},
+					},
 					Headers: map[string]string{"Authorization": "Bearer ${secret:GITHUB_TOKEN}"},
 					Query:   map[string]string{"key": "${secret:KEY}"}, Body: map[string]string{"token": "${secret:TOKEN}"},
 					Limits: policy.Limits{Rate: "10/s", Concurrency: 4}, Mode: policy.ModeEnforce,
 				},
-				{Name: "inner", URLPrefix: "http://10.1.2.3:81/x", Network: "private", CIDRs: []string{"10.0.0.0/8"}},
+				{
+					Name: "inner", URLPrefix: "http://10.1.2.3:81/x", Network: "private", CIDRs: []string{"10.0.0.0/8"}, Methods: []string{"POST"},
+					UpstreamIdempotency: &policy.Idempotency{TTL: time.Hour}, Contract: policy.Contract{RequiresKey: true},
+				},
+				{Name: "git", URLPrefix: "https://git.example.com/", Connect: policy.ConnectTunnel},
 			},
+		},
+		Proxy: config.Proxy{
+			Listen: "127.0.0.1:8093", CACert: "/run/ca.pem", CAKey: "/run/ca.key", Idle: 2 * time.Minute, Longest: 3 * time.Hour, Tunnels: 40, TunnelsPerToken: 4,
 		},
 		Agents: map[string]config.Agent{
 			"SUMMARIZE": {
@@ -155,7 +172,7 @@ func TestEveryKey(t *testing.T) {
 	}, c)
 	require.Len(t, c.Warnings(), 3)
 	require.Equal(t, []string{
-		"https://api.github.com/", "http://10.1.2.3:81/x", "localhost", ".example.com",
+		"https://api.github.com/", "http://10.1.2.3:81/x", "https://git.example.com/", "localhost", ".example.com",
 		"https://agents.example.com/summarize/agents/run/", "http://localhost:9001/agents/run/",
 		"http://localhost:11434/v1/chat/completions", "https://llm.example.com/chat/completions", "https://10.3.0.1/chat/completions",
 		"https://api.openai.com/v1/chat/completions",
@@ -163,6 +180,39 @@ func TestEveryKey(t *testing.T) {
 	p, err := c.Compile(nil, 7777)
 	require.NoError(t, err)
 	require.Equal(t, []string{"localhost", ".example.com"}, p.AllowedHosts())
+}
+
+// TestSchemaInAFile: the file is found beside the configuration, and its content is what counts.
+func TestSchemaInAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	const entry = "policy: {allowlist: [{name: a, url_prefix: 'http://h.test/', response_schema: {schema: %s}}]}"
+	write("weir.yaml", fmt.Sprintf(entry, "order.json"))
+	write("order.json", `{ "type": "object", "maximum": 12345678901234567890 }`)
+	c, err := config.Load(filepath.Join(dir, "weir.yaml"), nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, &policy.ResponseSchema{Schema: []byte(`{"maximum":12345678901234567890,"type":"object"}`), Mode: "strict"}, c.Policy.Allowlist[0].ResponseSchema)
+	inline := parse(t, fmt.Sprintf(entry, "{type: object, maximum: 12345678901234567890}"))
+	require.Equal(t, c.Policy.Allowlist, inline.Policy.Allowlist)
+
+	write("order.json", strings.Repeat(" ", 256<<10)+"{}")
+	_, err = config.Load(filepath.Join(dir, "weir.yaml"), nil, nil)
+	require.ErrorContains(t, err, "names a file of more than 256KiB")
+}
+
+// TestContractDefaults: what is left out of a section of an entry has the documented value.
+func TestContractDefaults(t *testing.T) {
+	t.Parallel()
+	c := parse(t, "policy: {allowlist: [{name: a, url_prefix: 'http://h.test/', methods: [GET, POST], retry: {}, reconcile: {url: 'http://h.test/', applied: 'true'}}]}")
+	e := c.Policy.Allowlist[0]
+	require.Equal(t, &policy.Retry{Attempts: 3, Base: 200 * time.Millisecond, Cap: 2 * time.Second}, e.Retry)
+	require.Empty(t, c.Warnings())
+	slow := parse(t, "policy: {allowlist: [{name: a, url_prefix: 'http://h.test/', retry: {base: 2m, cap: 1h}}]}")
+	require.Equal(t, []string{"policy.allowlist[0].retry.base: is not below deadline.http, 2m: no call is repeated"}, slow.Warnings())
+	require.Equal(t, &policy.Reconcile{Method: "GET", URL: "http://h.test/", Applied: "true", Within: 30 * time.Second}, e.Reconcile)
 }
 
 func TestClusterHasItsOwnDefaults(t *testing.T) {
@@ -265,6 +315,7 @@ func TestEveryVariable(t *testing.T) {
 		"WEIR_SECRETS_AGE_FILE=/a", "WEIR_SECRETS_AGE_IDENTITY=/i", "WEIR_TOKEN=hush", "WEIR_URL=http://x", "WEIR_RELAY_TOKEN=hush", "WEIR_RULES_AGENT_API=false", "WEIR_RULES_LIMIT=96", "WEIR_DEADLINE_HTTP=3s", "WEIR_DEADLINE_PLAN=4s", "WEIR_DEADLINE_RUN=5s",
 		"WEIR_PUBLIC_URL=http://w", "WEIR_DEADLINE_TASK=6s", "WEIR_DEADLINE_PUSH=7s", "WEIR_DEADLINE_REPO=8s", "WEIR_DEADLINE_CHAT=9s", "WEIR_TASKS_LEASE=11s",
 		"WEIR_GIT_DIR=/g", "WEIR_GIT_PROGRAM=gitt", "WEIR_GIT_MAX_PACK=1KiB", "WEIR_GIT_MAX_REPO=2MiB", "WEIR_GIT_TIMEOUT=12s", "WEIR_GIT_MEMORY=65MiB", "WEIR_GIT_PROCESSES=13",
+		"WEIR_PROXY_LISTEN=localhost:1", "WEIR_PROXY_CA_CERT=/pc", "WEIR_PROXY_CA_KEY=/pk", "WEIR_PROXY_IDLE=14s", "WEIR_PROXY_LONGEST=15s", "WEIR_PROXY_TUNNELS=16", "WEIR_PROXY_TUNNELS_PER_TOKEN=17",
 		"WEIR_POLICY_TIMEOUT=1s", "WEIR_SECRETS_DIR=/s", "WEIR_REDACT_HEADERS=a,b", "WEIR_LOG_LEVEL=warn", "WEIR_LOG_FORMAT=text", "WEIR_TELEMETRY_OTLP_ENDPOINT=http://c:4318",
 		"WEIR_SECRET_TOKEN=hush", "PATH=/bin", "malformed",
 	}, nil)
@@ -283,6 +334,7 @@ func TestEveryVariable(t *testing.T) {
 		Tasks:         config.Tasks{Lease: 11 * time.Second},
 		Git:           config.Git{Dir: "/g", Program: "gitt", MaxPack: 1 << 10, MaxRepo: 2 << 20, Timeout: 12 * time.Second, Memory: 65 << 20, Processes: 13},
 		Policy:        config.Policy{Timeout: time.Second},
+		Proxy:         config.Proxy{Listen: "localhost:1", CACert: "/pc", CAKey: "/pk", Idle: 14 * time.Second, Longest: 15 * time.Second, Tunnels: 16, TunnelsPerToken: 17},
 		Secrets:       config.Secrets{Dir: "/s", AgeFile: "/a", AgeIdentity: "/i"},
 		RedactHeaders: []string{"a", "b"},
 		Telemetry:     config.Telemetry{LogLevel: "warn", LogFormat: "text", OTLP: config.OTLP{Endpoint: "http://c:4318"}},

@@ -79,7 +79,7 @@ func (c Config) own(raw string) bool {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)]
 	}
-	return slices.ContainsFunc([]string{c.Listen, c.NATS.Listen}, func(address string) bool {
+	return slices.ContainsFunc([]string{c.Listen, c.NATS.Listen, c.Proxy.Listen}, func(address string) bool {
 		host, its, err := net.SplitHostPort(address)
 		return err == nil && its == port && (local(raw) || strings.EqualFold(host, u.Hostname()))
 	})

@@ -33,7 +33,7 @@ func CalledIn(a schemas.Action, payload string) schemas.Called {
 	}
 	var call, plan gjson.Result
 	switch doc := gjson.Parse(payload); a.Kind { //nolint:exhaustive // the others have no call of their own
-	case schemas.KindHTTP:
+	case schemas.KindHTTP, schemas.KindPassthrough:
 		call = doc
 	case schemas.KindPlan:
 		plan = doc

@@ -76,7 +76,7 @@ func (c *Conn) bodyLimit(limit int64) int64 {
 // UPSTREAM_TLS, each also for the phase's own time limit; UPSTREAM_TIMEOUT when
 // ctx's deadline passed, CANCELED when ctx was canceled.
 func (c *Client) Open(ctx context.Context, p policy.Permit) (*Conn, error) {
-	if !p.Valid() {
+	if !p.Valid() || p.Method() == policy.MethodConnect {
 		return nil, &fault.Call{Code: schemas.DenyAddress, Cause: ErrNoPermit}
 	}
 	l, err := c.dial(ctx, p)
@@ -117,7 +117,7 @@ func (c *Client) dial(ctx context.Context, p policy.Permit) (*link, error) {
 // calls that may not be repeated follow each other within seconds, a connection is dialled ahead for
 // the next.
 func (c *Client) Take(ctx context.Context, p policy.Permit, tenant string, repeatable bool) (*Conn, error) {
-	if !p.Valid() {
+	if !p.Valid() || p.Method() == policy.MethodConnect {
 		return c.Open(ctx, p)
 	}
 	k := keyOf(p, tenant, repeatable)

@@ -123,7 +123,16 @@ var (
 		"other ports need an entry that names them")
 	deniedMethodUnknown = newDenial(CheckMethod, "the method is not one that is ever sent; "+
 		"use GET, HEAD, OPTIONS, POST, PUT, PATCH or DELETE")
-	deniedMethod           = newDenial(CheckMethod, "the entry does not list the method; use one that it lists, or an entry that lists this one")
+	deniedMethod  = newDenial(CheckMethod, "the entry does not list the method; use one that it lists, or an entry that lists this one")
+	deniedConnect = newDenial(CheckMethod, "the entry permits no CONNECT; "+
+		"set connect in it to tunnel or inspect, or use an entry that has it")
+	deniedConnectForm = newDenial(CheckURL, "CONNECT names a host and a port alone; "+
+		"write host:port, without a scheme, a path, a query or a fragment")
+	deniedConnectPort    = newDenial(CheckURL, "the target of CONNECT has no port; write host:port, such as example.com:443")
+	deniedConnectUser    = newDenial(CheckUserinfo, "the target of CONNECT carries a user or password; write host:port alone")
+	deniedConnectMail    = newDenial(CheckPort, "port 25 relays mail, and no entry grants a CONNECT to it; use port 587 or 465")
+	deniedConnectAddress = newDenial(CheckHost, "the target of CONNECT is an address, and no entry names it; "+
+		"use the host's name, or an entry whose url_prefix has this address")
 	deniedPathEmptySegment = newDenial(CheckPath, "the path has an empty segment, which servers resolve differently; "+
 		"write single slashes")
 	deniedPathDots      = newDenial(CheckPath, "the path has a dot segment; write the path that it leads to")
@@ -164,7 +173,8 @@ var (
 	deniedHeaderRedacted = newDenial(CheckHeader, "a header's value is REDACTED, as views show a hidden value; send the value itself")
 	deniedIdempotencyKey = newDenial(CheckHeader, "the idempotency key cannot be sent as a header; "+
 		"use 1 to 255 printable ASCII characters")
-	deniedBodySize = newDenial(CheckBody, "the body as it is sent is larger than limits.body; "+
+	deniedKeyRequired = newDenial(CheckHeader, "the entry requires an idempotency key with POST and PATCH; set idempotency_key")
+	deniedBodySize    = newDenial(CheckBody, "the body as it is sent is larger than limits.body; "+
 		"send less at once, or have the operator raise the limit")
 	deniedBodyDepth   = newDenial(CheckBody, "the body is nested more than 64 levels deep; flatten it")
 	deniedBodyMethod  = newDenial(CheckBody, "GET and HEAD carry no body; use the url's query, or another method")

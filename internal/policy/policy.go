@@ -70,7 +70,7 @@ type Entry struct {
 	// URLPrefix is scheme://host[:port][/path], or "*" for every host. The path covers itself and
 	// the paths below it, on a segment boundary; with a trailing slash, only the paths below.
 	URLPrefix string `json:"url_prefix" yaml:"url_prefix"`
-	// Methods that pass; default GET alone. CONNECT and TRACE never pass.
+	// Methods that pass; default GET alone. CONNECT and TRACE never pass; see connect.
 	Methods []string `json:"methods,omitempty" yaml:"methods,omitempty"`
 	// Network is public (default), loopback or private.
 	Network string `json:"network,omitempty" yaml:"network,omitempty"`
@@ -79,7 +79,7 @@ type Entry struct {
 	CIDRs []string `json:"cidrs,omitempty" yaml:"cidrs,omitempty"`
 	// Redirects is how many redirects are followed, 0 (default) to 3.
 	Redirects int `json:"redirects,omitempty" yaml:"redirects,omitempty"`
-	// UpstreamIdempotency declares that the target honours Idempotency-Key.
+	// UpstreamIdempotency declares that the target honours idempotency keys.
 	UpstreamIdempotency *Idempotency `json:"upstream_idempotency,omitempty" yaml:"upstream_idempotency,omitempty"`
 	// Headers are added by the worker and may hold ${secret:NAME}. Callers can
 	// neither see nor set them.
@@ -91,17 +91,24 @@ type Entry struct {
 	// query. A call with POST, PUT or PATCH needs a JSON object to hold them.
 	Body map[string]string `json:"body,omitempty" yaml:"body,omitempty"`
 	// CallerHeaders are the headers that callers may set at an entry with headers, query or body, beyond
-	// Accept*, Content-Type, Content-Language, If-*, Prefer, User-Agent, X-Request-Id, Traceparent,
-	// Tracestate, *-Version, *-Beta and X-Stainless-*: names, or the beginning or end of one with
-	// a *; "*" alone permits all that no rule forbids. Authorization, X-Api-Key and Cookie must be
+	// Accept*, Cache-Control, Content-Type, Content-Language, If-*, Pragma, Prefer, Sec-Fetch-Mode,
+	// User-Agent, X-Request-Id, Traceparent, Tracestate, *-Version, *-Beta and X-Stainless-*: names,
+	// or the beginning or end of one with a *; "*" alone permits all that no rule forbids. Authorization, X-Api-Key and Cookie must be
 	// named in full. Default none: a call with another header is denied.
 	CallerHeaders []string `json:"caller_headers,omitempty" yaml:"caller_headers,omitempty"`
 	// CallerParams are the parameters that callers may set in the query at such an entry, in the same
 	// form. Default none: a call with a query is denied.
 	CallerParams []string `json:"caller_params,omitempty" yaml:"caller_params,omitempty"`
+	// Connect permits CONNECT to the host and port through the forward proxy: tunnel passes the
+	// caller's bytes on as they are, so that methods, paths and bodies are not checked; inspect ends
+	// TLS with proxy.ca_cert, and each request is an action. Default none: CONNECT is denied.
+	Connect string `json:"connect,omitempty" yaml:"connect,omitempty"`
 	// Limits bound the calls that are made under the entry, by all workers together. A call
 	// over them waits.
 	Limits Limits `json:"limits,omitzero" yaml:"limits,omitempty"`
+
+	Contract `yaml:",inline"`
+
 	// Mode is enforce (default) or shadow: the entry is decided about and the
 	// result is recorded, but it neither permits nor denies.
 	Mode string `json:"mode,omitempty" yaml:"mode,omitempty"`
@@ -115,7 +122,11 @@ type Entry struct {
 
 // Idempotency is a target's promise about repeated keys.
 type Idempotency struct {
-	TTL time.Duration `json:"ttl" yaml:"ttl"` // how long the target remembers a key; positive
+	TTL    time.Duration `json:"ttl" yaml:"ttl"`                           // How long the target remembers a key; positive.
+	Header string        `json:"header,omitempty" yaml:"header,omitempty"` // The header in which the target reads keys. Default Idempotency-Key.
+	// Derive gives each POST and PATCH without a key of its caller's a key that Weir derives from the
+	// action, so that the call may be repeated.
+	Derive bool `json:"derive,omitempty" yaml:"derive,omitempty"`
 }
 
 // Limits bound the calls made under an entry. Policy carries them and counts nothing: see
@@ -176,6 +187,8 @@ type Request struct {
 	// Agent: the call goes by the entry of a remote agent, which Key names, and by
 	// no other. For every other request those entries do not exist.
 	Agent bool
+	// Connect: the request is a CONNECT to the authority in URL, host:port. Method is not read then.
+	Connect bool
 	// Internal: Weir has written the query and the headers itself, for git's protocol. They may be
 	// combined with those that an entry adds.
 	Internal bool

@@ -118,6 +118,8 @@ func (m *remedy) match(f denial) string {
 		return ""
 	case deniedHostNone, deniedHostLoopback:
 		return m.grant()
+	case deniedConnectAddress:
+		return "use the name of the host, or " + m.grant()
 	default:
 		if e == nil {
 			return advice(f)
@@ -134,6 +136,11 @@ func (m *remedy) match(f denial) string {
 			return ""
 		}
 		return fmt.Sprintf("use port %d%s", e.Port, m.orEntry(fmt.Sprintf("port %d", u.Port)))
+	case deniedConnect:
+		if e.item {
+			return m.grant()
+		}
+		return "set connect of " + e.label() + " to " + ConnectTunnel + " or " + ConnectInspect
 	case deniedMethod:
 		return "add " + m.q.method + " to methods of " + e.label()
 	case deniedPath:
@@ -168,12 +175,18 @@ func (m *remedy) newEntry() string {
 	}
 	t := m.q.url.target
 	t.Path, t.Query, t.HasQuery = "/", "", false
+	if m.q.connect {
+		t.Scheme = schemeHTTPS
+	}
 	list := []string{"url_prefix " + t.String()}
 	if m.q.bit&^methodGET != 0 {
 		list = append(list, "methods ["+m.q.method+"]")
 	}
 	if network := m.policy.network(&t); network != NetworkPublic {
 		list = append(list, "network "+network)
+	}
+	if m.q.connect {
+		list = append(list, "connect "+ConnectTunnel)
 	}
 	last := len(list) - 1
 	if last == 0 {
@@ -188,7 +201,7 @@ func (m *remedy) grant() string {
 		return "use a token whose entries cover this host"
 	}
 	added := "add an entry with " + m.newEntry()
-	if t := m.q.url.target; m.policy.network(&t) == NetworkPublic {
+	if t := m.q.url.target; m.policy.network(&t) == NetworkPublic && !m.q.connect {
 		added += ", or add " + t.Authority() + " to policy.allowed_hosts"
 	}
 	return added
@@ -231,6 +244,9 @@ func (p *Policy) loopback(t *target) bool { return loopbackName(t.Host) || p.ran
 func single(a netip.Addr) string { return netip.PrefixFrom(a, a.BitLen()).String() }
 
 func (m *remedy) header(f denial) string {
+	if f == deniedKeyRequired {
+		return "set idempotency_key, or set derive in upstream_idempotency of " + m.entry.label() + " in place of requires_key"
+	}
 	name := m.faultyHeader()
 	switch {
 	case name == "":

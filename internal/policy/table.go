@@ -38,9 +38,13 @@ type question struct {
 	method   string
 	bit      methods
 	pathForm denial
+	connect  bool // a CONNECT, which has no scheme, no path and no headers
 }
 
 func ask(r *Request) question {
+	if r.Connect {
+		return askConnect(r.URL)
+	}
 	var q question
 	if q.url, q.urlForm = parseURL(r.URL, r.DropFragment); q.urlForm == nil {
 		q.pathForm = checkPath(q.url.Path)
@@ -154,6 +158,9 @@ func (p *Policy) choose(t *table, q *question, r *Request) (*entry, denial) {
 // admits checks a request with a matching URL and method against the rest of the entry: the entry's
 // own additions, the headers and parameters closed to the caller, and the address.
 func (p *Policy) admits(e *entry, q *question, r *Request) denial {
+	if q.connect {
+		return p.checkTarget(e, &q.url.target)
+	}
 	f := checkQuery(e, q.url.Query)
 	if f == nil && !r.Internal {
 		f = checkCallerQuery(e, q.url.Query)
@@ -162,7 +169,7 @@ func (p *Policy) admits(e *entry, q *question, r *Request) denial {
 		f = checkHeaders(e, r.Headers)
 	}
 	if f == nil {
-		f = checkKey(r.IdempotencyKey)
+		f = checkKey(e, q.bit, r.IdempotencyKey)
 	}
 	if f == nil {
 		f = p.checkBody(q.bit, r)

@@ -184,7 +184,7 @@ func newVocabulary(configured func(string) bool) vocabulary {
 func surfaces() []string {
 	return []string{
 		"plans", "executor", "runs", "rules", "tasks", "chat", "git", "actions", "evidence", "dead_letters",
-		"policy", "tokens", "service", "console", "docs",
+		"policy", "tokens", "service", "console", "docs", "proxy",
 	}
 }
 

@@ -34,14 +34,14 @@ type Metrics struct {
 	names                 atomic.Pointer[models.Names] // of the models of the configuration
 
 	accepted, settled, settledCode, refused, denied, parked, redelivered, overflowed, overdue closed
-	evidence, attempts, traffic, connections, reloads, held                                   closed
+	evidence, attempts, traffic, connections, reloads, held, tunnelEnds, tunnelBytes          closed
 
-	retries, shadow, chatCost, chatRefused                                                        *prometheus.CounterVec
+	retries, shadow, violations, chatCost, chatRefused                                            *prometheus.CounterVec
 	agentRuns, agentBreaker, policyInfo, destinationPaused, destinationBreaker, operations, built *prometheus.GaugeVec
 	duration, chatTokens, chatDuration, chatFirst, requests, ends                                 *prometheus.HistogramVec
 
 	heartbeats, logDropped, logRedacted, spansLost prometheus.Counter
-	sse, startup, policySince                      prometheus.Gauge
+	sse, startup, policySince, tunnels             prometheus.Gauge
 	barrier                                        prometheus.Histogram
 }
 
@@ -204,6 +204,8 @@ func (m *Metrics) calls() {
 		label{"result", []string{"ok", "failed"}})
 	m.shadow = m.counters("weir_policy_shadow_total",
 		"Decisions that the shadow entries of the policy would have changed, by the entry that would have decided.", "entry", "would")
+	m.violations = m.counters("weir_response_schema_violations_total",
+		"Answers that do not fit the response schema of their entry, by the schema's mode.", "entry", "mode")
 	m.agentRuns = m.gauges("weir_agent_runs", "Runs that are with a remote agent now, by task type.", "task_type")
 	m.agentBreaker = m.gauges("weir_agent_breaker_open",
 		"1 while a remote agent is left alone because it failed too often in a row, until a run of it does well.", "task_type")
@@ -231,6 +233,11 @@ func (m *Metrics) node() {
 	m.heartbeats = m.counter("weir_pull_heartbeats_missed_total",
 		"Times a pull consumer heard nothing from the broker for longer than it should have.")
 	m.sse = m.gauge("weir_sse_streams", "Event streams open on this node.")
+	m.tunnels = m.gauge("weir_tunnels", "Tunnels of the forward proxy that are open on this node.")
+	m.tunnelEnds = m.closed("weir_tunnels_ended_total", "Tunnels of the forward proxy that ended here, by how they ended.",
+		among("end", schemas.TunnelEnds()))
+	m.tunnelBytes = m.closed("weir_tunnel_bytes_total",
+		"Bytes that ended tunnels have passed: up to their targets, down to their clients.", among("direction", []string{"up", "down"}))
 	m.barrier = promauto.With(m.registry).NewHistogram(prometheus.HistogramOpts{
 		Name:    "weir_barrier_duration_seconds",
 		Help:    "Time one writer waited for its records to survive what the durability promises.",
@@ -251,6 +258,6 @@ func (m *Metrics) node() {
 func evidenceKinds() []string {
 	return []string{
 		schemas.EvidenceConnector, schemas.EvidenceAttempt, schemas.EvidenceDecision, schemas.EvidenceRuleWrite,
-		schemas.EvidenceTask, schemas.EvidencePush, schemas.EvidenceRepo, schemas.EvidenceChat,
+		schemas.EvidenceTask, schemas.EvidencePush, schemas.EvidenceRepo, schemas.EvidenceChat, schemas.EvidenceTunnel,
 	}
 }

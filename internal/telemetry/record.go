@@ -95,6 +95,17 @@ func (m *Metrics) HeartbeatMissed() { m.heartbeats.Inc() }
 // SSE adds to the number of open event streams: +1 on open, -1 on close.
 func (m *Metrics) SSE(delta int) { m.sse.Add(float64(delta)) }
 
+// TunnelOpened counts an open tunnel.
+func (m *Metrics) TunnelOpened() { m.tunnels.Inc() }
+
+// TunnelEnded counts the end of an open tunnel, and what it has passed.
+func (m *Metrics) TunnelEnded(end schemas.TunnelEnd, up, down int64) {
+	m.tunnels.Dec()
+	m.tunnelEnds.inc(string(end))
+	m.tunnelBytes.WithLabelValues("up").Add(float64(up))
+	m.tunnelBytes.WithLabelValues("down").Add(float64(down))
+}
+
 // Barrier records how long a writer waited to be durable.
 func (m *Metrics) Barrier(d time.Duration) { m.barrier.Observe(d.Seconds()) }
 
@@ -154,6 +165,11 @@ func (m *Metrics) PolicyReloaded(ok bool) {
 // is a name of the policy's.
 func (m *Metrics) Shadowed(entry string, allowed bool) {
 	m.shadow.WithLabelValues(orOther(entry, entryName(entry)), map[bool]string{true: "allow", false: "deny"}[allowed]).Inc()
+}
+
+// SchemaViolated counts an answer that does not fit the response schema of its entry.
+func (m *Metrics) SchemaViolated(entry, mode string) {
+	m.violations.WithLabelValues(orOther(entry, entryName(entry)), orOther(mode, slices.Contains([]string{"strict", "warn", "redact"}, mode))).Inc()
 }
 
 // ChatCalled records one call of a model: its duration, the time until the first of its answer,

@@ -262,6 +262,41 @@ func TestRates(t *testing.T) {
 	})
 }
 
+// TestWhile ends with the token, and is no stream: neither counts for the other.
+func TestWhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := node(t, shelf.New(), Config{Streams: 1})
+		while := func(text string) (context.Context, func()) {
+			ctx, release, err := k.While(t.Context(), bearing(text))
+			require.NoError(t, err)
+			return ctx, release
+		}
+		expiring, revoked := k.make(t, schemas.TokenRequest{ExpiresIn: "1m"}), k.make(t, schemas.TokenRequest{})
+		one, _ := while(expiring.Secret)
+		two, _ := while(revoked.Secret)
+		three, release := while(revoked.Secret)
+		_, leave, err := k.Stream(t.Context(), bearing(revoked.Secret))
+		require.NoError(t, err)
+		defer leave()
+		release()
+		release()
+		require.Error(t, three.Err())
+		pass(time.Minute)
+		require.Error(t, one.Err(), "expired")
+		require.NoError(t, two.Err())
+		k.revoke(t, revoked.ID)
+		require.Error(t, two.Err(), "revoked")
+		for _, text := range []string{expiring.Secret, revoked.Secret, "x"} {
+			_, _, err := k.While(t.Context(), bearing(text))
+			require.Equal(t, errUnauthorized(), err)
+		}
+		stale, _ := while(k.make(t, schemas.TokenRequest{}).Secret)
+		k.Stop()
+		require.Error(t, stale.Err(), "the node has stopped")
+	})
+}
+
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -43,6 +43,9 @@ func mintAs(prefix string) (id string, s secret, text string) {
 	return id, s, prefix + id + "_" + base64.RawURLEncoding.EncodeToString(s[:])
 }
 
+// Is reports whether a text claims to be a token, well-formed or not.
+func Is(text string) bool { return strings.HasPrefix(text, prefix) }
+
 // parse reads a token. Each has one spelling.
 func parse(text string) (id string, s secret, ok bool) { return parseAs(prefix, text) }
 

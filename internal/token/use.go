@@ -18,9 +18,12 @@ type use struct {
 	mu      sync.Mutex
 	last    int
 	streams map[int]context.CancelFunc
+	others  map[int]context.CancelFunc // that are no streams, and are not counted
 }
 
-func newUse(l *rate.Limiter) *use { return &use{limiter: l, streams: map[int]context.CancelFunc{}} }
+func newUse(l *rate.Limiter) *use {
+	return &use{limiter: l, streams: map[int]context.CancelFunc{}, others: map[int]context.CancelFunc{}}
+}
 
 // rate is the token's own rate, or the default. A burst may contain as many requests as its count.
 func (k *Keeper) rate(t schemas.Token) *rate.Limiter {
@@ -56,6 +59,32 @@ func (k *Keeper) Stream(ctx context.Context, fields []string) (_ context.Context
 		return ctx, nil, err
 	}
 	return k.hold(ctx, h)
+}
+
+// While returns a context that ends sooner than ctx when the token of these Authorization headers
+// expires or is revoked. It counts nothing. Errors: UNAUTHORIZED, UNAVAILABLE.
+func (k *Keeper) While(ctx context.Context, fields []string) (_ context.Context, release func(), err error) {
+	h, err := k.find(fields)
+	if err != nil {
+		return ctx, nil, err
+	}
+	ctx, end := context.WithCancel(ctx)
+	var timer *time.Timer
+	if expires := h.token.ExpiresAt; !expires.IsZero() {
+		timer = time.AfterFunc(expires.Sub(k.cfg.Now()), end)
+	}
+	leave := h.use.follow(end)
+	release = func() {
+		leave()
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+	if _, err := k.find(fields); err != nil { // it ended between find and follow
+		release()
+		return ctx, nil, err
+	}
+	return ctx, release, nil
 }
 
 // hold counts one more stream for each of some, which ends with the first of them.
@@ -108,12 +137,29 @@ func (u *use) enter(cancel context.CancelFunc, most int) (leave func(), ok bool)
 	}, true
 }
 
-// end ends every stream.
+// follow has cancel called when the token ends. leave may be called twice.
+func (u *use) follow(cancel context.CancelFunc) (leave func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.last++
+	n := u.last
+	u.others[n] = cancel
+	return func() {
+		cancel()
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		delete(u.others, n)
+	}
+}
+
+// end ends every stream, and what follows the token.
 func (u *use) end() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, cancel := range u.streams {
-		cancel()
+	for _, all := range []map[int]context.CancelFunc{u.streams, u.others} {
+		for _, cancel := range all {
+			cancel()
+		}
 	}
 }
 

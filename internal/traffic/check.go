@@ -66,7 +66,7 @@ func checkScope(s *schemas.RuleScope) error {
 	}
 	// Kind rule makes no calls.
 	if s.ActionKind != "" && (s.ActionKind == schemas.KindRule || !slices.Contains(schemas.Kinds(), s.ActionKind)) {
-		return invalid("/scope/action_kind", "is no kind of action that makes calls; those are http, plan and run")
+		return invalid("/scope/action_kind", "is no kind of action that makes calls; those are http, passthrough, plan and run")
 	}
 	for _, id := range []struct{ name, value string }{{"agent", s.Agent}, {"task_id", s.TaskID}, {"request_id", s.RequestID}} {
 		if id.value != "" && !schemas.ValidID(id.value) {

@@ -70,6 +70,10 @@ func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
 		"policy: {allowlist: [{name: a, url_prefix: 'http://h', network: lan}]}",
 		"policy: {allowlist: [{name: a, url_prefix: 'http://h', redirects: 9}]}",
 		"policy: {allowlist: [{name: a, url_prefix: 'http://h', limits: {burst: 1}}]}",
+		"policy: {allowlist: [{name: a, url_prefix: 'http://h', retry: {attempts: 0}}]}",
+		"policy: {allowlist: [{name: a, url_prefix: 'http://h', methods: [POST], upstream_idempotency: {derive: true}}]}",
+		"policy: {allowlist: [{name: a, url_prefix: 'http://h', methods: [GET, POST], reconcile: {url: 'http://h'}}]}",
+		"policy: {allowlist: [{name: a, url_prefix: 'http://h', response_schema: {schema: {}, mode: loose}}]}",
 		"telemetry: {log_level: trace}", "redact_headers: X",
 		"agents: [a]", "agents: {T: {}}", "agents: {T: {url: 'http://h', mode: both}}", "agents: {T: {url: 'http://h', tokn: a}}",
 		"agents: {ECHO: {url: 'http://h'}}", "agents: {'a b': {url: 'http://h'}}",
@@ -95,7 +99,7 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 		} `json:"$defs"`
 	}
 	require.NoError(t, json.Unmarshal(text, &doc))
-	require.Len(t, doc.Properties, 20)
+	require.Len(t, doc.Properties, 21)
 	for key, p := range doc.Properties {
 		require.NotEmpty(t, p["description"], key)
 	}

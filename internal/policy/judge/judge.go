@@ -28,14 +28,17 @@ type Scope struct {
 	// Agent: the call is one that Weir makes to a remote agent. It goes by the
 	// agents' entries, which no other call can use.
 	Agent bool
-	// Internal: see policy.Request.
-	Internal bool
+	// Internal and Connect: see policy.Request.
+	Internal, Connect bool
+	// Key derives the idempotency key of a call without one, for an entry that asks for it; nil: no
+	// call is sent with a derived key.
+	Key func() string
 }
 
 // Request is a call in policy's words.
 func Request(call schemas.HTTPCall, s Scope) policy.Request {
 	return policy.Request{
-		Key: call.AllowlistKey, KeyRequired: s.KeyRequired, Only: s.Only, Agent: s.Agent, Internal: s.Internal,
+		Key: call.AllowlistKey, KeyRequired: s.KeyRequired, Only: s.Only, Agent: s.Agent, Internal: s.Internal, Connect: s.Connect,
 		Method: call.Method, URL: call.URL, Headers: call.Headers, IdempotencyKey: call.IdempotencyKey,
 		// A plan's URL keeps its fragment for the report; it never goes out.
 		DropFragment: s.KeyRequired,

@@ -49,9 +49,23 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if e.Pass.Mocked() {
 		return e.answer(e.Mock(), nil), nil
 	}
-	own, err := added.Read(ctx, e.adapter.secrets, e.Pass)
+	req, scrub, err := e.request(ctx)
 	if err != nil {
 		return call.Reply{}, err
+	}
+	resp, err := e.Conn.Do(ctx, req)
+	if err != nil {
+		return call.Reply{}, err
+	}
+	return e.answer(resp, scrub), nil
+}
+
+// request is what the call sends, with what its entry adds, and what takes the secrets of both out of
+// the answer.
+func (e *exchange) request(ctx context.Context) (outbound.Request, *redact.Scrubber, error) {
+	own, err := added.Read(ctx, e.adapter.secrets, e.Pass)
+	if err != nil {
+		return outbound.Request{}, nil, err
 	}
 	c := e.Pass.Call()
 	body, err := Body(c)
@@ -59,7 +73,7 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 		body, err = added.Members(body, own.Body)
 	}
 	if err != nil {
-		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: err}
+		return outbound.Request{}, nil, &fault.Call{Code: schemas.DenyBody, Cause: err}
 	}
 	req := outbound.Request{
 		Headers: c.Headers, Injected: own.Headers, Query: own.Query,
@@ -68,11 +82,7 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if body != nil {
 		req.ContentType = cmp.Or(c.ContentType, "application/json")
 	}
-	resp, err := e.Conn.Do(ctx, req)
-	if err != nil {
-		return call.Reply{}, err
-	}
-	return e.answer(resp, own.Scrubber()), nil
+	return req, own.Scrubber(), nil
 }
 
 // Body is what a call sends: its JSON as it came, or the text or the bytes in it.

@@ -45,7 +45,7 @@ func showPayload() object {
 	return object{
 		"operationId": "showPayload",
 		"summary":     "See what an action asks for",
-		"description": "Of the kinds http, plan and run: HTTPCall, PlanRequest or Run. Those of other kinds are not shown.",
+		"description": "Of the kinds http, passthrough, plan and run: HTTPCall, PlanRequest or Run. Those of other kinds are not shown.",
 		"tags":        []any{"actions"},
 		"responses": responses(object{"200": object{
 			"description": "The payload as it was stored, with REDACTED instead of credentials.",
@@ -111,7 +111,7 @@ func evidence() object {
 		"tags":        []any{"evidence"},
 		"parameters": []any{
 			query("action_id", "Only records of this action.", object{"type": "string"}),
-			query("kind", "Only records of this kind.", object{"type": "string", "examples": []any{"builtin.http_connector", "http.attempt", "policy.decision", "rule.write", "task.status", "git.push", "repo.create"}}),
+			query("kind", "Only records of this kind.", object{"type": "string", "examples": []any{"builtin.http_connector", "http.attempt", "policy.decision", "rule.write", "task.status", "git.push", "repo.create", "chat.completion", "proxy.tunnel"}}),
 			query("entry", "Only records of calls that this allowlist entry decided.", object{"type": "string"}),
 			query("since", "Begin after a position, or at a time.", object{"type": "string"}),
 			parameter("LastEventID"), parameter("Limit"), parameter("Cursor"),

@@ -1,4 +1,4 @@
-export const kinds = ["http", "plan", "run", "rule", "task", "push", "repo", "chat"] as const;
+export const kinds = ["http", "plan", "run", "rule", "task", "push", "repo", "chat", "passthrough"] as const;
 export const statuses = ["accepted", "started", "waiting", "succeeded", "failed", "denied", "canceled", "expired", "outcome_unknown"] as const;
 export const methods = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"] as const;
 export const evidenceKinds = [
@@ -8,6 +8,7 @@ export const evidenceKinds = [
   "rule.write",
   "task.status",
   "git.push",
+  "proxy.tunnel",
   "repo.create",
   "chat.completion",
 ] as const;

@@ -126,7 +126,7 @@ export function Payload({ a }: { a: View }) {
   const { busy, error, call } = useCall();
   const [doc, set] = useState<Paid>();
   useEffect(() => set(undefined), [a.id]);
-  if (!["http", "plan", "run"].includes(a.kind)) return null;
+  if (!["http", "passthrough", "plan", "run"].includes(a.kind)) return null;
   const read = async () => {
     const got = doc ?? (await get<Paid>(`/v1/actions/${encodeURIComponent(a.id)}/payload`));
     set(got);

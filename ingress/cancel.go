@@ -1,4 +1,4 @@
-package chat
+package ingress
 
 import (
 	"context"
@@ -13,24 +13,34 @@ import (
 	"weir/schemas"
 )
 
-// How often, and for how long, a completion is canceled whose client has left, while the
-// log does not take it. A write that takes its time counts too.
+// How often, and for how long, an action is canceled whose client has left, while the log does not
+// take it. A write that takes its time counts too.
 const (
 	cancelFor   = 3 * time.Minute
 	cancelPause = 250 * time.Millisecond
 	cancelRest  = 5 * time.Second // between two tries, at most
 )
 
-// canceler stops a completion that has no reader left. It notifies the worker at once, if it can.
-// Only the request on the log counts; canceler tries to write it until the completion has ended. If
-// that fails, the completion runs to its end, and this node logs it.
-func (h handlers) canceler(c *gin.Context, ref schemas.Ref) func() {
+// Canceler stops actions that have no reader left.
+type Canceler struct {
+	// Stop notifies the worker of a running action.
+	Stop func(ref schemas.Ref)
+	// Cancel asks an action to stop, on the log.
+	Cancel func(ctx context.Context, tenant, id string) error
+	// Draining is closed when the node goes down: an action is then asked to stop once. nil: never.
+	Draining <-chan struct{}
+}
+
+// Left returns a function that stops an action. It notifies the worker at once, if it can. Only the
+// request on the log counts; Left tries to write it until the action has ended. If that fails, the
+// action runs to its end, and this node logs it.
+func (l Canceler) Left(c *gin.Context, s *Server, ref schemas.Ref) func() {
 	ctx := context.WithoutCancel(c.Request.Context())
 	return func() {
-		h.Stop(ref)
-		if err := h.canceled(ctx, ref); err != nil {
-			h.server.Logger().LogAttrs(
-				ctx, slog.LevelWarn, "completion not canceled",
+		l.Stop(ref)
+		if err := l.canceled(ctx, ref); err != nil {
+			s.Logger().LogAttrs(
+				ctx, slog.LevelWarn, "action not canceled",
 				slog.String("action_id", ref.ID), slog.String("tenant", ref.Tenant), slog.String("code", string(problem.Of(err).Code)),
 			)
 		}
@@ -38,18 +48,18 @@ func (h handlers) canceler(c *gin.Context, ref schemas.Ref) func() {
 }
 
 // canceled asks an action to stop until it has been asked, or has ended.
-func (h handlers) canceled(ctx context.Context, ref schemas.Ref) error {
+func (l Canceler) canceled(ctx context.Context, ref schemas.Ref) error {
 	ctx, cancel := context.WithTimeout(ctx, cancelFor)
 	defer cancel()
 	for pause := cancelPause; ; pause = min(2*pause, cancelRest) {
-		err := h.Cancel(ctx, ref.Tenant, ref.ID)
+		err := l.Cancel(ctx, ref.Tenant, ref.ID)
 		if err == nil || ended(err) {
 			return nil
 		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
-		case <-h.Draining:
+		case <-l.Draining:
 			timer.Stop()
 			return err // the log may not come back, and the node waits for this
 		case <-ctx.Done():

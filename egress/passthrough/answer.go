@@ -1,0 +1,138 @@
+// Package passthrough answers with what targets answered: status, headers and body as they came.
+package passthrough
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/egress"
+	"weir/egress/executor"
+	"weir/egress/stream"
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// answer writes the answer in the result of an ended call, or returns the error that says why there
+// is none.
+func answer(s *egress.Server, w http.ResponseWriter, r *http.Request, ref schemas.Ref, end *schemas.Settled, doc json.RawMessage) error {
+	res, err := read(doc)
+	switch {
+	case err != nil:
+		return err
+	case res.Answer == nil:
+		return refused(r, ref, end, res)
+	case res.Answer.Streamed:
+		live(s, w, r, ref, nil)
+		return nil
+	default:
+		return write(w, r, res.Answer)
+	}
+}
+
+// write writes an answer as it came.
+func write(w http.ResponseWriter, r *http.Request, a *schemas.Answer) error {
+	body, ok := a.Bytes()
+	if !ok {
+		return fault.New(schemas.Poison, "the stored answer cannot be read")
+	}
+	ofHead := r.Method == http.MethodHead
+	head(w.Header(), a.Headers, a.Hidden, ofHead)
+	if bodied(a.Status) && (!ofHead || len(body) > 0) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	w.WriteHeader(a.Status)
+	if bodied(a.Status) && !ofHead {
+		_, _ = w.Write(body) // the client is gone if it fails
+	}
+	return nil
+}
+
+// bodied reports whether an answer with this status may have a body.
+func bodied(status int) bool {
+	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// head sets the header fields of an answer as they came, in place of those that Weir's own answers
+// have.
+func head(h http.Header, fields, hidden []schemas.Header, keepLength bool) {
+	for _, name := range []string{"Cache-Control", "X-Content-Type-Options", "X-Request-Id"} {
+		h.Del(name)
+	}
+	h["Date"], h["Content-Type"] = nil, nil // net/http adds none of its own then
+	named := connection(fields)
+	clear := map[string]bool{}
+	for _, f := range plain(fields, hidden) {
+		name := http.CanonicalHeaderKey(f.Name)
+		if perConnection(name) || slices.Contains(named, name) || strings.HasPrefix(name, "Weir-") || name == "Content-Length" && !keepLength {
+			continue
+		}
+		if !clear[name] {
+			clear[name] = true
+			h.Del(name)
+		}
+		h.Add(name, f.Value)
+	}
+}
+
+// plain are fields with the values that are hidden in them.
+func plain(fields, hidden []schemas.Header) []schemas.Header {
+	if len(hidden) == 0 {
+		return fields
+	}
+	out := slices.Clone(fields)
+	for i := range out {
+		if len(hidden) > 0 && out[i].Name == hidden[0].Name {
+			out[i], hidden = hidden[0], hidden[1:]
+		}
+	}
+	return out
+}
+
+// connection are the fields that Connection names.
+func connection(fields []schemas.Header) []string {
+	var names []string
+	for _, f := range fields {
+		if strings.EqualFold(f.Name, "Connection") {
+			for name := range strings.SplitSeq(f.Value, ",") {
+				names = append(names, http.CanonicalHeaderKey(strings.TrimSpace(name)))
+			}
+		}
+	}
+	return names
+}
+
+// perConnection reports whether a field belongs to the connection to the target.
+func perConnection(name string) bool {
+	switch name {
+	case "Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return true
+	}
+	return false
+}
+
+// refused is the problem of a call without an answer.
+func refused(r *http.Request, ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) error {
+	end := executor.Refused(s, res)
+	p := &problem.Error{Problem: schemas.Problem{Code: end.Code, Status: end.Status, Detail: end.Message, Retryable: end.Retryable}}
+	if s.Outcome == schemas.OutcomeUnknown {
+		p.Code = s.Outcome.Code()
+		p.Detail += " (" + stream.ResolveURL(ref.ID) + ")"
+	}
+	if d := res.Decision; d != nil {
+		p.Rule, p.Reason = d.Entry, d.Reason
+	}
+	if hint := problem.ReportOf(r.Context()).Hint; hint != "" {
+		p.Detail += " (" + hint + ")"
+	}
+	return p
+}
+
+// fail writes an error as a problem whose code is in a header too.
+func fail(w http.ResponseWriter, r *http.Request, _ schemas.Ref, err error) {
+	w.Header().Set(schemas.HeaderRefused, string(problem.Of(err).Code))
+	problem.Write(w, r, err)
+}

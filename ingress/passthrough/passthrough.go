@@ -1,0 +1,227 @@
+// Package passthrough translates requests that are meant for a target to calls: method, path,
+// query, headers and body are the caller's, and nothing of them is read but what Weir itself needs.
+package passthrough
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/ingress"
+	"weir/ingress/accept"
+	"weir/ingress/executor"
+	"weir/ingress/grant"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/policy"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// Config of a Door. All are required.
+type Config struct {
+	// Policy returns what decides about a caller's calls; Entries is the policy in force.
+	Policy  func(who grant.Caller) executor.Policy
+	Entries func() *policy.Policy
+	// Canceler stops an action whose caller has left.
+	Canceler ingress.Canceler
+	// Answer is ingress.Config.Reply. left is called at most once, when the caller has gone before the
+	// end and was the last on this node who waited for it or read it; it may be nil.
+	Answer func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration, left func())
+}
+
+// Door stores requests that are passed through, and answers them. It is safe for concurrent use.
+type Door struct {
+	server *ingress.Server
+	cfg    Config
+}
+
+// New returns a Door of a server.
+func New(s *ingress.Server, cfg Config) *Door { return &Door{s, cfg} }
+
+// Surface is ANY /via/{entry}/{path}.
+func (d *Door) Surface() ingress.Surface {
+	out := ingress.Surface{
+		Name: "passthrough", Kind: schemas.KindPassthrough, Fail: Refuse, Redrive: d.redrive, Canceled: canceled,
+		Owns: func(path string) bool { return strings.HasPrefix(path, schemas.RoutePassthrough) },
+	}
+	for _, method := range schemas.Methods() {
+		for _, path := range []string{schemas.RoutePassthrough + ":entry", schemas.RoutePassthrough + ":entry/*path"} {
+			out.Routes = append(out.Routes, ingress.Route{Method: method, Path: path, Handle: d.via})
+		}
+	}
+	return out
+}
+
+// via serves a request for an entry's target.
+func (d *Door) via(c *gin.Context) error {
+	asks, rest := authenticated(c.Request)
+	who, err := d.server.Authenticate(asks)
+	if err != nil {
+		return err
+	}
+	ingress.SetTenant(c, who.Tenant)
+	if err := fault.Scope(who.Scopes, schemas.ScopeActionsWrite); err != nil {
+		return err
+	}
+	entry, target := split(c.Request.RequestURI)
+	origin, ok := d.cfg.Entries().Origin(entry, who.Entries)
+	if !ok {
+		return unknown(d.cfg.Entries().WithOrigin(who.Entries))
+	}
+	copied := *c.Request
+	copied.Header, c.Request = rest, &copied
+	return d.Serve(c, who, origin+target, entry)
+}
+
+// split cuts a request target into the name of an entry and the target of the call, both as they
+// were sent. Names of entries have no escapes.
+func split(uri string) (entry, target string) {
+	rest := strings.TrimPrefix(uri, schemas.RoutePassthrough)
+	end := strings.IndexAny(rest, "/?")
+	switch {
+	case end < 0:
+		entry, target = rest, "/"
+	case rest[end] == '?':
+		entry, target = rest[:end], "/"+rest[end:]
+	default:
+		entry, target = rest[:end], rest[end:]
+	}
+	if name, err := url.PathUnescape(entry); err == nil {
+		entry = name
+	}
+	return entry, target
+}
+
+// maxNamed is how many entries a refusal names.
+const maxNamed = 20
+
+// unknown says which entries could be used.
+func unknown(names []string) error {
+	text := "no entry that this caller may use has this name and one exact host; "
+	more := ""
+	if len(names) > maxNamed {
+		names, more = names[:maxNamed], " or another of the policy"
+	}
+	if len(names) > 0 {
+		text += "use " + strings.Join(names, ", ") + more + ", or "
+	}
+	return fault.New(schemas.NotFound, text+"send the call with its whole URL to /v1/execute or through the proxy")
+}
+
+// Serve stores the request of a caller as a call of an absolute URL by an entry, or joins the call
+// with its Idempotency-Key, and answers. An empty entry stands for the first one that fits. The
+// sender was authenticated before, and the request has no field any more that was sent for that. A
+// Weir token in Authorization or X-Api-Key is not passed on. After an error nothing was written.
+func (d *Door) Serve(c *gin.Context, who ingress.Identity, target, entry string) error {
+	req, denied, err := d.request(c, who, target, entry)
+	if err != nil {
+		return err
+	}
+	return d.server.SubmitTo(c, req, denied, func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration) {
+		var left func()
+		if req.Class == schemas.ClassSafe && req.ID == "" { // no other request can join it
+			left = d.cfg.Canceler.Left(c, d.server, ref)
+		}
+		d.cfg.Answer(w, r, ref, receipt, wait, left)
+	})
+}
+
+// request translates a request.
+func (d *Door) request(c *gin.Context, who ingress.Identity, target, entry string) (req accept.Request, denied bool, err error) {
+	r := c.Request
+	key, err := accept.Key(r.Header.Values("Idempotency-Key"))
+	if err != nil {
+		return req, false, err
+	}
+	terms, err := accept.ReadTerms(r.Header, d.server.Now())
+	if err != nil {
+		return req, false, err
+	}
+	body, err := d.server.ReadBytes(c.Writer, r, d.server.MaxBody(), "limits.body")
+	if err != nil {
+		return req, false, err
+	}
+	own := *r
+	own.Header = withoutTokens(r.Header)
+	asked := executor.Request{Call: call(&own, body)}
+	asked.Call.URL, asked.Call.AllowlistKey = target, entry
+	if key != "" {
+		asked.Call.IdempotencyKey = strings.TrimSpace(r.Header.Get("Idempotency-Key"))
+	}
+	if err := grant.Call(asked.Call, who.Entries); err != nil {
+		return req, false, err
+	}
+	decides := d.cfg.Policy(who.Asks(schemas.KindPassthrough, ""))
+	if asked.Decision, asked.Class = decides.Judge(asked.Call); asked.Decision.Code == schemas.DenyHeader {
+		problem.ReportOf(r.Context()).Hint = refusedHeader(decides, asked.Call)
+	}
+	req = accept.Request{
+		Name: accept.NameOf(who.Tenant, route(target, entry), "", key), Tenant: who.Tenant, Kind: schemas.KindPassthrough, Class: asked.Class,
+		Principal: who.ID, Entries: who.Entries, Terms: terms, Joins: true, TraceParent: r.Header.Get(schemas.HeaderTraceParent),
+	}
+	if req.Whole, err = ledger.Encode(asked.Call); err != nil {
+		return req, false, err
+	}
+	if req.Payload = req.Whole; asked.Denied() {
+		req.Payload, err = ledger.Encode(asked.Kept())
+	}
+	return req, asked.Denied(), err
+}
+
+// refusedHeader names the header for which policy refuses a call; empty: it is not one alone. No
+// record has the name: a caller may have written anything in it.
+func refusedHeader(decides executor.Policy, c schemas.HTTPCall) string {
+	all := c.Headers
+	for i := range all {
+		c.Headers = all[i : i+1]
+		if d, _ := decides.Judge(c); d.Code == schemas.DenyHeader {
+			return "the header is " + all[i].Name
+		}
+	}
+	return ""
+}
+
+// route scopes Idempotency-Keys to an entry and a target's origin. It must never change.
+func route(target, entry string) string {
+	origin := target
+	if i := strings.Index(target, "://"); i >= 0 {
+		if end := strings.IndexAny(target[i+3:], "/?#"); end >= 0 {
+			origin = target[:i+3+end]
+		}
+	}
+	return schemas.RoutePassthrough + entry + " " + strings.ToLower(origin)
+}
+
+// redrive completes the request for an action that repeats a stored call.
+func (d *Door) redrive(req *accept.Request, by grant.Caller) error {
+	stored, err := ingress.Payload[schemas.HTTPCall](req.Payload)
+	if err != nil {
+		return err
+	}
+	if err := grant.Call(stored, by.Entries); err != nil {
+		return err
+	}
+	if stored.Denied != nil {
+		return fault.New(schemas.Conflict, "the call was denied, and its body and headers are not kept; send it again")
+	}
+	who := grant.Caller{Tenant: req.Tenant, Kind: req.Kind, Principal: req.Principal, Entries: req.Entries}
+	_, req.Class = d.cfg.Policy(who).Judge(stored)
+	return nil
+}
+
+func canceled(_ json.RawMessage, message string) (json.RawMessage, error) {
+	return ledger.Encode(schemas.HTTPResult{Variant: schemas.VariantCanceled, Message: message})
+}
+
+// Refuse writes an error as a problem whose code is in a header too, so that a client can tell it
+// from an answer of the target.
+func Refuse(c *gin.Context, p problem.Error, err error) schemas.Code {
+	c.Writer.Header().Set(schemas.HeaderRefused, string(p.Code))
+	problem.Write(c.Writer, c.Request, err)
+	return p.Code
+}

@@ -1,0 +1,137 @@
+package passthrough
+
+import (
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"weir/ingress/session"
+	"weir/internal/task"
+	"weir/internal/token"
+	"weir/schemas"
+)
+
+// untyped is the media type of a body that came without one.
+const untyped = "application/octet-stream"
+
+// call is the call that a request asks for, without its URL and key.
+func call(r *http.Request, body []byte) schemas.HTTPCall {
+	c := schemas.HTTPCall{Method: r.Method, Headers: headers(r.Header)}
+	if len(body) == 0 {
+		return c
+	}
+	c.ContentType = untyped
+	if c.TextBody = utf8.Valid(body); c.TextBody {
+		c.Body, _ = jsontext.AppendQuote(nil, body) // valid UTF-8: cannot fail
+	} else {
+		c.Base64Body = true
+		c.Body = append(base64.StdEncoding.AppendEncode([]byte{'"'}, body), '"')
+	}
+	return c
+}
+
+// headers are the fields that are meant for the target, sorted by name. Repeated fields are joined,
+// as RFC 9110 permits.
+func headers(h http.Header) []schemas.Header {
+	var list []schemas.Header
+	named := connection(h)
+	for name, values := range h {
+		if len(values) == 0 || own(name) || slices.Contains(named, name) {
+			continue
+		}
+		value := strings.Join(values, ", ")
+		if name == "Cookie" {
+			if value = session.Without(strings.Join(values, "; ")); value == "" {
+				continue
+			}
+		}
+		list = append(list, schemas.Header{Name: name, Value: value})
+	}
+	slices.SortFunc(list, func(a, b schemas.Header) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// connection are the fields that Connection names, in canonical case.
+func connection(h http.Header) []string {
+	var names []string
+	for _, field := range h["Connection"] {
+		for name := range strings.SplitSeq(field, ",") {
+			names = append(names, http.CanonicalHeaderKey(strings.TrimSpace(name)))
+		}
+	}
+	return names
+}
+
+// own reports whether a field, in canonical case, is of the connection, of Weir, or of a load
+// balancer before it.
+func own(name string) bool {
+	switch name {
+	case "Host", "Connection", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Keep-Alive", "Expect",
+		"Accept-Encoding", "Prefer", "Idempotency-Key", "Traceparent", "Tracestate", "Forwarded", "Via", "X-Real-Ip":
+		return true
+	}
+	return strings.HasPrefix(name, "Weir-") || strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "Proxy-")
+}
+
+// authenticated is a request whose Weir token stands where Weir looks for it, and as which it came
+// from a client that puts its key where the API of its target has it: as Authorization of the
+// schemes Bearer and token, as user or password of Basic, or as X-Api-Key. The token is in none of
+// the fields that rest has for the target. A request without one is returned as it is.
+func authenticated(r *http.Request) (asks *http.Request, rest http.Header) {
+	for _, name := range []string{"Authorization", "X-Api-Key"} {
+		values := r.Header[name]
+		i := slices.IndexFunc(values, func(v string) bool { return tokenIn(name, v) != "" })
+		if i < 0 {
+			continue
+		}
+		copied := *r
+		copied.Header = r.Header.Clone()
+		copied.Header["Authorization"] = []string{"Bearer " + tokenIn(name, values[i])}
+		return &copied, withoutTokens(r.Header)
+	}
+	return r, r.Header
+}
+
+// withoutTokens are the fields but for the credentials that have a Weir token in them: no target
+// gets one, whatever it was sent for.
+func withoutTokens(h http.Header) http.Header {
+	rest := h.Clone()
+	for _, name := range []string{"Authorization", "X-Api-Key"} {
+		if rest[name] = slices.DeleteFunc(rest[name], func(v string) bool { return tokenIn(name, v) != "" }); len(rest[name]) == 0 {
+			delete(rest, name)
+		}
+	}
+	return rest
+}
+
+// maxCredential bounds what is looked at of a credential.
+const maxCredential = 1024
+
+// tokenIn is the Weir token in the value of a field; empty: there is none.
+func tokenIn(name, value string) string {
+	if len(value) > maxCredential {
+		return ""
+	}
+	given := []string{strings.TrimSpace(value)}
+	if scheme, rest, ok := strings.Cut(value, " "); ok && name == "Authorization" {
+		rest = strings.TrimSpace(rest)
+		switch {
+		case strings.EqualFold(scheme, "Bearer"), strings.EqualFold(scheme, "token"):
+			given = []string{rest}
+		case strings.EqualFold(scheme, "Basic"):
+			pair, _ := base64.StdEncoding.DecodeString(rest) // what cannot be decoded has no token
+			user, password, _ := strings.Cut(string(pair), ":")
+			given = []string{user, password}
+		}
+	}
+	for _, text := range given {
+		if token.Is(text) || task.Is(text) {
+			return text
+		}
+	}
+	return ""
+}

@@ -1,0 +1,189 @@
+// Package proxy is the forward proxy: it reads CONNECT and requests in absolute form, finds out who
+// sends them by Proxy-Authorization, and answers refusals in a way that says what would pass.
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/ingress"
+	"weir/ingress/passthrough"
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/internal/task"
+	"weir/internal/token"
+	"weir/internal/wire"
+	"weir/schemas"
+)
+
+// Config of the proxy. Everything is required but Inspector.
+type Config struct {
+	// Authenticate returns the sender of a request by the token of its Proxy-Authorization header, which
+	// is empty if there is none that can be read, and counts the request.
+	Authenticate func(ctx context.Context, token string) (ingress.Identity, error)
+	// While returns a context that ends when the token does.
+	While func(ctx context.Context, token string) (_ context.Context, release func(), err error)
+	// Open opens the tunnel to host:port that policy permits.
+	Open func(ctx context.Context, who ingress.Identity, authority string) (Tunnel, error)
+	// Remedy is what would make a denied CONNECT pass; empty: nothing would.
+	Remedy func(who ingress.Identity, authority string) string
+	// Serve stores a request to an absolute URL as an action, and answers; see passthrough.Door.
+	Serve func(c *gin.Context, who ingress.Identity, target, entry string) error
+	// Inspector serves the requests in the tunnels whose entries say inspect; nil: the node has no CA.
+	Inspector *Inspector
+}
+
+// Tunnel is an open tunnel. One of the functions is called.
+type Tunnel struct {
+	Host, Authority string
+	// Carry passes bytes on until the tunnel ends. Early is what the client has sent behind CONNECT.
+	Carry func(client net.Conn, early []byte)
+	// Inspect has serve end TLS and answer the requests in the tunnel; nil: its entry says tunnel.
+	Inspect func(client net.Conn, serve func(client net.Conn) schemas.TunnelEnd)
+	// Close gives the tunnel up.
+	Close func()
+}
+
+// Surface serves the requests to the address of the proxy.
+func (p Config) Surface() *ingress.Surface { return surface(p.serve) }
+
+// surface has refusals name their code in a header: a client may not show their body.
+func surface(h ingress.Handler) *ingress.Surface {
+	return &ingress.Surface{Name: "proxy", Fail: passthrough.Refuse, Routes: []ingress.Route{{Handle: h}}}
+}
+
+func (p Config) serve(c *gin.Context) error {
+	r := c.Request
+	if r.Method != http.MethodConnect && strings.HasPrefix(r.RequestURI, "/") {
+		return fault.New(schemas.InvalidRequest, "this address is a forward proxy, and the request target is a path; "+
+			"send http://host/path or CONNECT host:port, or use Weir's own address")
+	}
+	text := Token(r.Header.Values("Proxy-Authorization"))
+	who, err := p.enter(c, text)
+	switch {
+	case err != nil:
+		return err
+	case r.Method == http.MethodConnect:
+		return p.connect(c, who, text)
+	default:
+		return p.Serve(c, who, r.RequestURI, "")
+	}
+}
+
+// enter finds out who sends a request, and whether that one may call anything.
+func (p Config) enter(c *gin.Context, text string) (ingress.Identity, error) {
+	who, err := p.Authenticate(c.Request.Context(), text)
+	if err != nil {
+		return who, challenge(c, err)
+	}
+	ingress.SetTenant(c, who.Tenant)
+	return who, fault.Scope(who.Scopes, schemas.ScopeActionsWrite)
+}
+
+// connect answers a CONNECT.
+func (p Config) connect(c *gin.Context, who ingress.Identity, text string) error {
+	if c.Request.ContentLength != 0 {
+		return fault.New(schemas.InvalidRequest, "CONNECT has no body; send what is for the target after the answer")
+	}
+	ctx, release, err := p.While(c.Request.Context(), text)
+	if err != nil {
+		return err
+	}
+	defer release()
+	authority := c.Request.RequestURI
+	tunnel, err := p.Open(ctx, who, authority)
+	if err != nil {
+		return p.advise(who, authority, err)
+	}
+	if tunnel.Inspect != nil && p.Inspector == nil {
+		tunnel.Close()
+		return fault.New(schemas.Unavailable, "the entry says inspect, and this node has no CA; set proxy.ca_cert and proxy.ca_key, and restart it")
+	}
+	conn, buffered, err := http.NewResponseController(c.Writer).Hijack()
+	if err != nil {
+		tunnel.Close()
+		return err
+	}
+	defer conn.Close()
+	early := rest(buffered.Reader)
+	if _, err := conn.Write([]byte("HTTP/1.1 200 Connection established\r\n\r\n")); err != nil {
+		tunnel.Close()
+		return nil //nolint:nilerr // the client is gone
+	}
+	if own, ok := conn.(*wire.Conn); ok {
+		conn = own.Conn // the kernel copies between sockets alone; the deferred Close is the outer's
+	}
+	if tunnel.Inspect == nil {
+		tunnel.Carry(conn, early)
+		return nil
+	}
+	tunnel.Inspect(conn, func(client net.Conn) schemas.TunnelEnd {
+		return p.Inspector.serve(ctx, &begun{client, early}, tunnel, func(c *gin.Context) (ingress.Identity, error) { return p.enter(c, text) })
+	})
+	return nil
+}
+
+// advise adds to a denial what would make the request pass.
+func (p Config) advise(who ingress.Identity, authority string, err error) error {
+	if denied, ok := errors.AsType[*problem.Error](err); ok && denied.Code.Denied() {
+		if remedy := p.Remedy(who, authority); remedy != "" {
+			denied.Detail += "; to permit it: " + remedy
+		}
+	}
+	return err
+}
+
+// rest is what was read and not used.
+func rest(r *bufio.Reader) []byte {
+	early, _ := r.Peek(r.Buffered()) // it is there
+	return early
+}
+
+// challenge asks for a token in the way of proxies.
+func challenge(c *gin.Context, err error) error {
+	p := problem.Of(err)
+	if p.Code != schemas.Unauthorized {
+		return err
+	}
+	c.Writer.Header().Set("Proxy-Authenticate", `Basic realm="weir"`)
+	p.Status, p.Title = http.StatusProxyAuthRequired, ""
+	p.Detail = "the proxy needs a token that is in force; send it in Proxy-Authorization as Bearer or as the password of Basic, " +
+		"such as with HTTPS_PROXY=http://weir:TOKEN@HOST:PORT"
+	return &p
+}
+
+// maxCredential bounds the header that is read.
+const maxCredential = 2048
+
+// Token is the token in a Proxy-Authorization header: of Bearer, or in either half of Basic. It is
+// empty unless one header has one.
+func Token(fields []string) string {
+	if len(fields) != 1 || len(fields[0]) > maxCredential {
+		return ""
+	}
+	scheme, given, _ := strings.Cut(fields[0], " ")
+	given = strings.TrimLeft(given, " ")
+	switch {
+	case strings.EqualFold(scheme, "Bearer"):
+		return given
+	case strings.EqualFold(scheme, "Basic"):
+		pair, err := base64.StdEncoding.DecodeString(given)
+		if err != nil {
+			return ""
+		}
+		user, password, _ := strings.Cut(string(pair), ":")
+		if password == "" || task.Is(user) || token.Is(user) {
+			return user
+		}
+		return password
+	default:
+		return ""
+	}
+}
