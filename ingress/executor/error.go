@@ -46,7 +46,7 @@ func badArgument(name, what string) *Error {
 	return &Error{Variant: schemas.VariantInvalidArgumentValue, Message: "invalid argument '" + name + "': " + what, Code: schemas.ValidationError}
 }
 
-// badBody words what is wrong with a body, or with a header that does not fit it.
+// badBody words the refusal of a body, or of a header that does not fit it.
 func badBody(err error) error {
 	if wrong, ok := errors.AsType[*callbody.Error](err); ok {
 		return badArgument(wrong.Member, wrong.Reason)

@@ -127,6 +127,8 @@ func unsaidBare(r *outboundRow) string {
 		return "the row is about a connection before a reload"
 	case r.Policy.SelfPorts != nil:
 		return "the row says which ports are Weir's own"
+	case sized(r) > 1<<20:
+		return "a body that is refused for its size may end the connection before the sender reads why"
 	case json.Unmarshal(r.Request.Method, &method) != nil || !httpToken.MatchString(method):
 		return "the method is no HTTP token"
 	case method != strings.ToUpper(method):
@@ -147,6 +149,18 @@ func unsaidBare(r *outboundRow) string {
 		}
 	}
 	return ""
+}
+
+// sized is the size of a row's body; 0 if it has none that can be written.
+func sized(r *outboundRow) int {
+	if r.Request.Body == nil {
+		return 0
+	}
+	body, err := written(r.Request.Body)
+	if err != nil {
+		return 0
+	}
+	return len(body)
 }
 
 // ownOfWay are the names of headers that mean something to Weir or to a hop before it.

@@ -28,10 +28,10 @@ type Forms struct {
 	Body, Text, Base64, Form []byte
 }
 
-// Error says what is wrong with a member of a request.
+// Error refuses a member of a request.
 type Error struct {
 	Member string
-	Reason string // what is wrong, then what to do; it shows no value
+	Reason string // the fault, then its remedy; it shows no value
 }
 
 func (e *Error) Error() string { return "'" + e.Member + "' " + e.Reason }
