@@ -151,6 +151,8 @@ type Attempt struct {
 	// a call to an agent the URL is its route alone.
 	Method string `json:"method,omitempty"`
 	URL    string `json:"url,omitempty"`
+	// DerivedKey is the idempotency key that is sent, where Weir has derived it.
+	DerivedKey string `json:"derived_key,omitempty"`
 	// ExpiresAt is when the worker will have given the call up; no other worker touches the action
 	// before.
 	ExpiresAt time.Time `json:"expires_at"`
@@ -180,6 +182,9 @@ type Attempted struct {
 	AnswerBlob string  `json:"answer_blob,omitempty"`
 	// InResult says that Answer is brief, because the result of the same event has the whole.
 	InResult bool `json:"in_result,omitempty"`
+	// Repeatable: such an end permits another attempt. Without RetryAt, the schedule or a deadline
+	// leaves none.
+	Repeatable bool `json:"repeatable,omitempty"`
 	// RetryAt is when the next attempt is due, if any.
 	RetryAt time.Time `json:"retry_at,omitzero"`
 	// Location is the redirect target of the answer as a whole URL, if it is followed next. It

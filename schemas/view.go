@@ -149,8 +149,10 @@ type EventViewAttempt struct {
 	Class    Class    `json:"class,omitempty"`
 	Decision Decision `json:"decision"`
 	// Digest is the hex SHA-256 of the canonical request.
-	Digest    string    `json:"digest,omitempty"`
-	ExpiresAt time.Time `json:"expires_at"`
+	Digest string `json:"digest,omitempty"`
+	// DerivedKey is the idempotency key that is sent, where Weir has derived it.
+	DerivedKey string    `json:"derived_key,omitempty"`
+	ExpiresAt  time.Time `json:"expires_at"`
 }
 
 // EventViewAttempted is the result of the attempt with the same step, number and hop.

@@ -38,7 +38,7 @@ func (it *Item) public() schemas.EventView {
 		if a := ev.Attempt; a != nil {
 			p.Attempt = &schemas.EventViewAttempt{
 				Step: a.Step, Number: a.Number, Hop: a.Hop, Class: a.Class,
-				Decision: a.Decision, Digest: a.Digest, ExpiresAt: a.ExpiresAt,
+				Decision: a.Decision, Digest: a.Digest, DerivedKey: a.DerivedKey, ExpiresAt: a.ExpiresAt,
 			}
 		}
 	case schemas.EventAttempted:

@@ -147,6 +147,9 @@ type Request struct {
 	TraceParent string
 	// Supersedes names the action that this one is made from.
 	Supersedes string
+	// KeySeed and KeyExpiresAt are set with it, see schemas.Action.
+	KeySeed      string
+	KeyExpiresAt time.Time
 	// Refusal, if set, is what a name gets that is new: the request joins an action
 	// that exists, or nothing is stored.
 	Refusal error
@@ -303,7 +306,8 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: r.Class, IDSource: r.Source,
 		TaskType: r.TaskType, Sensitive: r.Sensitive, Sync: r.Sync,
 		Fingerprint: fingerprint, AcceptedAt: now, Deadline: deadline, NotBefore: notBefore, Priority: r.Priority,
-		Principal: r.Principal, Caller: a.cfg.Caller(r.Principal), Entries: r.Entries, Models: r.Models, Answers: r.Answers, TokenHash: r.TokenHash, TraceParent: r.TraceParent, Supersedes: r.Supersedes, Payload: r.Payload,
+		Principal: r.Principal, Caller: a.cfg.Caller(r.Principal), Entries: r.Entries, Models: r.Models, Answers: r.Answers, TokenHash: r.TokenHash, TraceParent: r.TraceParent, Supersedes: r.Supersedes,
+		KeySeed: r.KeySeed, KeyExpiresAt: r.KeyExpiresAt, Payload: r.Payload,
 	}, nil
 }
 

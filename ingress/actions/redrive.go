@@ -93,6 +93,7 @@ func (r *Redriver) Redrive(ctx context.Context, by grant.Caller, sequence uint64
 		Principal: by.Principal, Entries: entries, Models: models, Answers: st.Action.Answers,
 		Terms: accept.Terms{Priority: st.Action.Priority},
 	}
+	req.KeySeed, req.KeyExpiresAt = st.Keys()
 	if kind.Redrive == nil { // unknown kinds are refused
 		return accept.Accepted{}, fault.New(schemas.Conflict, "actions of this kind are not redriven here; send the request anew")
 	}

@@ -91,6 +91,24 @@ func (t Attempt) Mocked() bool {
 	return d.Traffic != nil && d.Traffic.Mocked != ""
 }
 
+// Keys are what an action that is made from this one has to know of the idempotency keys that may have
+// been sent: the seed of derived keys, and when the target may forget a key. Both are empty if none was
+// sent.
+func (s *State) Keys() (seed string, expires time.Time) {
+	for _, t := range s.Attempts {
+		if t.KeyExpiresAt.IsZero() || t.Result != nil && !t.Result.Sent {
+			continue
+		}
+		if expires.IsZero() || t.KeyExpiresAt.Before(expires) {
+			expires = t.KeyExpiresAt
+		}
+	}
+	if expires.IsZero() {
+		return s.Action.KeySeed, s.Action.KeyExpiresAt
+	}
+	return s.Action.Seed(), expires
+}
+
 // Fold builds the state from an action's messages in order. The first one must be the accepted
 // event; fault.ErrGone means that it was dropped. A record that cannot be decoded marks the state
 // as damaged and is skipped, so that the action can be read and settled anyway.

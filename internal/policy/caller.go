@@ -105,6 +105,8 @@ func checkCallerHeader(e *entry, pattern, name string) (string, error) {
 			return "", fmt.Errorf("%s is refused to every caller; remove it", pattern)
 		case slices.Contains(e.owned, folded):
 			return "", fmt.Errorf("%s is set by the entry itself; remove it", pattern)
+		case folded == e.keyName:
+			return "", fmt.Errorf("%s is the header for keys, which callers declare in idempotency_key; remove it", pattern)
 		}
 	}
 	return strings.Replace(pattern, name, folded, 1), nil

@@ -28,6 +28,8 @@ type entry struct {
 	members []string // the names of body
 	// injects: the worker adds something to the calls, beside the trace.
 	injects bool
+	// keyName is the folded name of the header for keys, where it is not Idempotency-Key.
+	keyName string
 	// callerHeaders, folded, and callerParams are patterns of what callers may set anyway.
 	callerHeaders, callerParams []string
 	// credential: callers send none of their own. It holds for what adds anything, and for
@@ -95,14 +97,9 @@ func compileEntry(in Entry) (*entry, error) {
 	for name, value := range e.Headers {
 		e.injects = e.injects || !IsTrace(name, value)
 	}
-	err = errors.Join(err, e.setCaller(in.CallerHeaders, in.CallerParams))
+	err = errors.Join(err, e.setIdempotency(in.UpstreamIdempotency), e.setContract(in.Contract), e.setCaller(in.CallerHeaders, in.CallerParams))
 	if in.Redirects < 0 || in.Redirects > MaxRedirects {
 		err = errors.Join(err, fmt.Errorf("redirects: %d is not in 0 to %d", in.Redirects, MaxRedirects))
-	}
-	if i := in.UpstreamIdempotency; i != nil {
-		if e.TTL = i.TTL; e.TTL <= 0 {
-			err = errors.Join(err, errors.New("upstream_idempotency: ttl must be positive"))
-		}
 	}
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"time"
@@ -75,6 +76,26 @@ func (p Permit) Redirects() int { return p.granted().Redirects }
 func (p Permit) IdempotencyTTL() (time.Duration, bool) {
 	ttl := p.granted().TTL
 	return ttl, ttl > 0
+}
+
+// KeyHeader is the header in which the target reads idempotency keys.
+func (p Permit) KeyHeader() string { return cmp.Or(p.granted().KeyHeader, keyHeader) }
+
+// DerivesKey reports whether the call gets a derived key if its caller has given none.
+func (p Permit) DerivesKey() bool {
+	_, bit := parseMethod(p.method)
+	return p.granted().Derive && bit&methodsOnce != 0
+}
+
+// Contract is the entry's delivery contract. Its members are shared: change none.
+func (p Permit) Contract() Contract { return p.granted().Contract }
+
+// Contract is the delivery contract of the enforced entry of a name; empty if there is none.
+func (p *Policy) Contract(entry string) Contract {
+	if p == nil || p.enforced.byName[entry] == nil {
+		return Contract{}
+	}
+	return p.enforced.byName[entry].Contract
 }
 
 // Headers are what the entry adds, with placeholders unresolved. The permit of

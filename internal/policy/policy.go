@@ -76,7 +76,7 @@ type Entry struct {
 	CIDRs []string `json:"cidrs,omitempty" yaml:"cidrs,omitempty"`
 	// Redirects is how many redirects are followed, 0 (default) to 3.
 	Redirects int `json:"redirects,omitempty" yaml:"redirects,omitempty"`
-	// UpstreamIdempotency declares that the target honours Idempotency-Key.
+	// UpstreamIdempotency declares that the target honours idempotency keys.
 	UpstreamIdempotency *Idempotency `json:"upstream_idempotency,omitempty" yaml:"upstream_idempotency,omitempty"`
 	// Headers are added by the worker and may hold ${secret:NAME}. Callers can
 	// neither see nor set them.
@@ -99,6 +99,9 @@ type Entry struct {
 	// Limits bound the calls that are made under the entry, by all workers together. A call
 	// over them waits.
 	Limits Limits `json:"limits,omitzero" yaml:"limits,omitempty"`
+
+	Contract `yaml:",inline"`
+
 	// Mode is enforce (default) or shadow: the entry is decided about and the
 	// result is recorded, but it neither permits nor denies.
 	Mode string `json:"mode,omitempty" yaml:"mode,omitempty"`
@@ -112,7 +115,11 @@ type Entry struct {
 
 // Idempotency is a target's promise about repeated keys.
 type Idempotency struct {
-	TTL time.Duration `json:"ttl" yaml:"ttl"` // how long the target remembers a key; positive
+	TTL    time.Duration `json:"ttl" yaml:"ttl"`                           // How long the target remembers a key; positive.
+	Header string        `json:"header,omitempty" yaml:"header,omitempty"` // The header in which the target reads keys. Default Idempotency-Key.
+	// Derive gives each POST and PATCH without a key of its caller's a key that Weir derives from the
+	// action, so that the call may be repeated.
+	Derive bool `json:"derive,omitempty" yaml:"derive,omitempty"`
 }
 
 // Limits bound the calls made under an entry. Policy carries them and counts nothing: see

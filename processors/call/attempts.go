@@ -192,7 +192,7 @@ func (c *Caller) canRetry(p guard.Pass, tries []ledger.Attempt) bool {
 	if p.Mocked() {
 		return open == nil && !inDoubt(tries)
 	}
-	if open != nil && digest(p.Call()) != open.Digest {
+	if open != nil && digest(p) != open.Digest {
 		return false
 	}
 	for _, t := range tries {
@@ -201,7 +201,7 @@ func (c *Caller) canRetry(p guard.Pass, tries []ledger.Attempt) bool {
 		case !p.Class().Repeatable() || !t.Class.Repeatable():
 			return false
 		case t.Class != schemas.ClassKeyed:
-		case p.Class() != schemas.ClassKeyed, !c.cfg.Now().Before(t.KeyExpiresAt), digest(p.Call()) != t.Digest:
+		case p.Class() != schemas.ClassKeyed, !c.cfg.Now().Before(t.KeyExpiresAt), digest(p) != t.Digest:
 			return false
 		}
 	}
@@ -211,28 +211,42 @@ func (c *Caller) canRetry(p guard.Pass, tries []ledger.Attempt) bool {
 // ends is what next needs to know of how an attempt ended, besides its result.
 type ends struct {
 	at        time.Time
-	wish      time.Duration // the upstream's Retry-After
-	redirects int           // how many hops the entry allows
+	wish      time.Duration    // how long the upstream asks to wait
+	headers   []schemas.Header // of its answer
+	redirects int              // how many hops the entry allows
+	contract  policy.Contract  // the entry's
 }
 
-// next is when another attempt follows this one; zero if none does.
-func (c *Caller) next(t *Task, a *schemas.Attempt, res *schemas.Attempted, failed *fault.Call, e ends) time.Time {
-	if failed == nil && policy.IsRedirect(res.Status) && a.Class == schemas.ClassSafe && a.Hop < e.redirects {
-		return e.at.UTC() // the next hop
+// schedule is the one of an entry's calls.
+func (c *Caller) schedule(k policy.Contract) retry.Schedule {
+	s := c.cfg.Schedule
+	if r := k.Retry; r != nil {
+		s.Attempts, s.Base, s.Cap = r.Attempts, r.Base, r.Cap
 	}
-	if a.Number >= cmp.Or(t.Attempts, c.cfg.Schedule.Attempts) || !c.repeatable(t, a.Class, res.Status, failed, shown(t.State)) {
-		return time.Time{}
+	return s
+}
+
+// next records in the result of an attempt whether such an end permits another attempt, and when that
+// one follows, if it does.
+func (c *Caller) next(t *Task, a *schemas.Attempt, res *schemas.Attempted, failed *fault.Call, e ends) {
+	if failed == nil && policy.IsRedirect(res.Status) && a.Class == schemas.ClassSafe && a.Hop < e.redirects {
+		res.RetryAt = e.at.UTC() // the next hop
+		return
+	}
+	s := c.schedule(e.contract)
+	if res.Repeatable = e.repeatable(t, a.Class, res.Status, failed); !res.Repeatable || a.Number >= cmp.Or(t.Attempts, s.Attempts) {
+		return
 	}
 	deadline := t.State.Action.Deadline
-	at := e.at.Add(c.cfg.Schedule.Delay(a.Number, c.cfg.Rand(), e.wish))
+	at := e.at.Add(s.Delay(a.Number, c.cfg.Rand(), e.wish))
 	if e.wish > 0 && !deadline.IsZero() && at.After(deadline) {
 		// A wish that cannot be granted is not granted in part: the schedule holds.
-		at = e.at.Add(c.cfg.Schedule.Delay(a.Number, c.cfg.Rand(), 0))
+		at = e.at.Add(s.Delay(a.Number, c.cfg.Rand(), 0))
 	}
 	if !deadline.IsZero() && !at.Before(deadline) || !a.KeyExpiresAt.IsZero() && at.After(a.KeyExpiresAt) {
-		return time.Time{}
+		return
 	}
-	return at.UTC()
+	res.RetryAt = at.UTC()
 }
 
 // shown reports whether readers have the beginning of the open attempt's answer.
@@ -243,11 +257,18 @@ func shown(st *ledger.State) bool {
 
 // repeatable reports whether such an end of an attempt may be followed by another. Readers of an
 // answer that was shown while it arrived get no other, unless its worker is gone.
-func (c *Caller) repeatable(t *Task, class schemas.Class, status int, failed *fault.Call, shown bool) bool {
-	if failed == nil && !t.JudgeStatus || shown && (failed == nil || failed.Code != schemas.Interrupted) {
+func (e ends) repeatable(t *Task, class schemas.Class, status int, failed *fault.Call) bool {
+	switch {
+	case failed == nil && (!t.JudgeStatus || e.contract.NeverRetry.Matches(status, e.headers)):
+		return false
+	case shown(t.State) && (failed == nil || failed.Code != schemas.Interrupted):
 		return false
 	}
-	return retry.Retryable(class, status, failed)
+	var on []int
+	if e.contract.Retry != nil {
+		on = e.contract.Retry.On
+	}
+	return retry.Retryable(class, status, on, failed)
 }
 
 // conclude reads the result off a task's last attempt.
@@ -255,7 +276,7 @@ func (c *Caller) conclude(t *Task, tries []ledger.Attempt) Result {
 	last := &tries[len(tries)-1]
 	res := last.Result
 	if res.Code == "" {
-		return c.rest(Result{Answered: true, Exhausted: c.repeatable(t, last.Class, res.Status, nil, last.Shown > 0)}, tries)
+		return c.rest(Result{Answered: true, Exhausted: res.Repeatable}, tries)
 	}
 	switch {
 	case t.canceled() && (last.Class == schemas.ClassSafe || t.Abort && res.Code == schemas.Canceled):
@@ -266,7 +287,7 @@ func (c *Caller) conclude(t *Task, tries []ledger.Attempt) Result {
 	if inDoubt(tries) {
 		return c.rest(Result{Unknown: true}, tries)
 	}
-	return c.rest(Result{Failed: true, Exhausted: c.repeatable(t, last.Class, res.Status, Failure(res), last.Shown > 0)}, tries)
+	return c.rest(Result{Failed: true, Exhausted: res.Repeatable}, tries)
 }
 
 // Failure is the failed call that a result records; nil where an answer came.
@@ -297,6 +318,6 @@ func (c *Caller) Abandon(ctx context.Context, st *ledger.State) error {
 	res := schemas.Attempted{Step: open.Step, Number: open.Number, Hop: open.Hop, Code: schemas.Interrupted, Sent: true}
 	t := &Task{State: st, Step: open.Step}
 	failed := &fault.Call{Code: schemas.Interrupted, Sent: true}
-	res.RetryAt = c.next(t, &open.Attempt, &res, failed, ends{at: c.cfg.Now()})
+	c.next(t, &open.Attempt, &res, failed, ends{at: c.cfg.Now(), contract: c.guard.Contract(open.Decision.Entry)})
 	return c.ledger.Append(ctx, st, schemas.Event{Type: schemas.EventAttempted, Attempted: &res})
 }

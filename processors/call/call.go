@@ -169,7 +169,7 @@ func (c *Caller) limit(t *Task, p guard.Pass, start time.Time) time.Time {
 func (c *Caller) describe(a *schemas.Attempt, t *Task, p guard.Pass, number, hop int, limit time.Time) {
 	*a = schemas.Attempt{
 		Step: t.Step, Number: number, Hop: hop, Class: p.Class(), Worker: c.cfg.Worker, Message: t.State.Message,
-		Decision: p.Decision(), Digest: digest(p.Call()), Method: t.Call.Method, URL: t.Call.URL,
+		Decision: p.Decision(), Digest: digest(p), DerivedKey: p.DerivedKey(), Method: t.Call.Method, URL: t.Call.URL,
 		ExpiresAt: limit.Add(c.cfg.Margin).UTC(),
 	}
 	if t.Agent {
@@ -224,7 +224,9 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, c
 	if e.pass.Mocked() {
 		res.Sent = false // and yet failed says what it would have been of the target's, for next
 	}
-	res.RetryAt = c.next(t, a, &res, failed, ends{at: now, wish: reply.Answer.RetryAfter, redirects: e.pass.Redirects()})
+	c.next(t, a, &res, failed, ends{
+		at: now, wish: reply.Answer.RetryAfter, headers: reply.Answer.Headers, redirects: e.pass.Redirects(), contract: e.pass.Contract(),
+	})
 	if redirects(&res) {
 		res.Location = e.pass.Leads(reply.Location)
 	}
@@ -284,12 +286,16 @@ func (c *Caller) measure(p guard.Pass, t *ledger.Attempt) {
 }
 
 // digest names a request without telling its content.
-func digest(call schemas.HTTPCall) string {
+func digest(p guard.Pass) string {
+	call := p.Call()
 	var head []byte
 	part := func(s string) { head = append(append(head, s...), 0) }
 	part(call.Method)
 	part(call.URL)
 	part(call.IdempotencyKey)
+	if name := p.KeyHeader(); call.IdempotencyKey != "" && name != "Idempotency-Key" {
+		part(name) // a target that is to find the key there knows it from nowhere else
+	}
 	for _, f := range call.Headers {
 		part(f.Name)
 		if policy.OwnCredential(f.Name) {

@@ -33,6 +33,7 @@ type end struct {
 	renewErr error
 	status   int
 	wish     time.Duration
+	headers  []schemas.Header
 	location string // of a redirect
 	during   func() // runs while the request is out
 	endless  bool   // no whole answer comes; the request ends with its context
@@ -44,6 +45,7 @@ type target struct {
 	opened int
 	sent   int
 	urls   []string // of what was sent
+	keys   []string // the idempotency keys of what was sent
 	mocked int      // answers of traffic rules
 	// mocking runs while one is read, and its error is what becomes of it
 	mocking func() error
@@ -96,6 +98,7 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 	}
 	x.target.sent++
 	x.target.urls = append(x.target.urls, x.pass.Permit().URL())
+	x.target.keys = append(x.target.keys, x.pass.Call().IdempotencyKey)
 	if x.end.during != nil {
 		x.end.during()
 	}
@@ -111,7 +114,7 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 		return call.Reply{}, x.end.sendErr
 	}
 	return call.Reply{
-		Answer:   schemas.Answer{Status: x.end.status, Body: []byte("null"), RetryAfter: x.end.wish},
+		Answer:   schemas.Answer{Status: x.end.status, Body: []byte("null"), RetryAfter: x.end.wish, Headers: x.end.headers},
 		Location: x.end.location,
 	}, nil
 }
@@ -145,6 +148,8 @@ type deskConfig struct {
 	method   string
 	key      string // declared idempotency key
 	declared bool   // the entry declares that its target honours keys
+	derive   bool   // and has Weir derive them
+	contract policy.Contract
 	deadline time.Duration
 	barrier  func(context.Context) error
 	plan     bool
@@ -171,8 +176,9 @@ func newDesk(t *testing.T, cfg deskConfig) *desk {
 		Methods: []string{"GET", "PUT", "POST", "PATCH", "DELETE", "HEAD", "OPTIONS"},
 	}
 	if cfg.declared {
-		entry.UpstreamIdempotency = &policy.Idempotency{TTL: time.Hour}
+		entry.UpstreamIdempotency = &policy.Idempotency{TTL: time.Hour, Derive: cfg.derive}
 	}
+	entry.Contract = cfg.contract
 	b := &desk{t: t, ledger: l, target: &target{script: cfg.script}, stop: harness.NewStop(t), book: &rulebook.Book{}, start: time.Now(), counted: map[string]int{}}
 	if cfg.barrier == nil {
 		cfg.barrier = harness.NoBarrier

@@ -65,9 +65,12 @@ func (t *Task) scope() judge.Scope {
 	return judge.Scope{
 		Tenant:      t.State.Tenant,
 		Facts:       traffic.Facts{Kind: t.State.Kind, TaskType: a.TaskType, Principal: a.Principal, TaskID: t.taskID(), ActionID: id},
-		KeyRequired: t.KeyRequired, Only: a.Entries, Agent: t.Agent,
+		KeyRequired: t.KeyRequired, Only: a.Entries, Agent: t.Agent, Key: t.derivedKey,
 	}
 }
+
+// derivedKey is the idempotency key of the step's call where its caller has given none.
+func (t *Task) derivedKey() string { return t.State.Action.DerivedKey(t.Step) }
 
 // taskID is the task that traffic rules are asked for. An action of kind task is one.
 func (t *Task) taskID() string {
@@ -101,11 +104,14 @@ func (t *Task) expired(try *ledger.Attempt) bool {
 func (t *Task) canceled() bool { return t.State.CancelRequested || t.Stop.Requested() }
 
 // keyExpiry is when a repeat with the call's key must not start any more: the
-// entry's time to live after the first attempt. It never moves back, whichever
-// target a later one goes to.
+// entry's time to live after the first attempt, also that of the action that this one was made from.
+// It never moves back, whichever target a later one goes to.
 func (t *Task) keyExpiry(p guard.Pass, now time.Time) time.Time {
 	ttl, _ := p.Permit().IdempotencyTTL()
 	expiry := now.Add(ttl).UTC()
+	if at := t.State.Action.KeyExpiresAt; now.Before(at) && at.Before(expiry) {
+		expiry = at
+	}
 	for _, try := range t.State.AttemptsOf(t.Step) {
 		if at := try.KeyExpiresAt; !at.IsZero() && at.Before(expiry) {
 			expiry = at
