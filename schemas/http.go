@@ -1,6 +1,8 @@
 package schemas
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -55,6 +57,38 @@ type HTTPCall struct {
 	// Denied is set where policy denied the call when it was accepted: its action is settled so, and
 	// nothing else is kept of the call but method, URL and key.
 	Denied *DeniedCall `json:"denied,omitempty"`
+}
+
+// Sent is the body as it is sent: its JSON as it came, or the text or the bytes in it.
+func (c *HTTPCall) Sent() ([]byte, error) {
+	switch {
+	case c.Body == nil || !c.TextBody && !c.Base64Body:
+		return c.Body, nil
+	case c.Base64Body:
+		var raw []byte
+		err := json.Unmarshal(c.Body, &raw)
+		return raw, err
+	default:
+		var text string
+		err := json.Unmarshal(c.Body, &text)
+		return []byte(text), err
+	}
+}
+
+// SentSize is the size in bytes of the body as it is sent. A body that cannot be read counts as it is.
+func (c *HTTPCall) SentSize() int {
+	quoted := len(c.Body) >= len(`""`)
+	switch inner := len(c.Body) - len(`""`); {
+	case c.Base64Body && quoted: // its letters are never escaped
+		return base64.StdEncoding.DecodedLen(inner) - bytes.Count(c.Body, []byte("="))
+	case c.TextBody && quoted && bytes.IndexByte(c.Body, '\\') < 0:
+		return inner
+	case c.TextBody:
+		if sent, err := c.Sent(); err == nil {
+			return len(sent)
+		}
+	}
+	return len(c.Body)
 }
 
 // DeniedCall is what is kept of a denied call beside where it would have gone.

@@ -131,8 +131,12 @@ type ExplainRequest struct {
 	URL            string            `json:"url"`
 	AllowlistKey   string            `json:"allowlist_key,omitempty"`
 	Headers        map[string]string `json:"headers,omitempty"`
-	Body           json.RawMessage   `json:"body,omitempty"`
 	IdempotencyKey string            `json:"idempotency_key,omitempty"`
+	// The forms of the body are those of POST /v1/execute.
+	Body       json.RawMessage `json:"body,omitempty"`
+	BodyText   json.RawMessage `json:"body_text,omitempty" jsonschema:"type=string"`
+	BodyBase64 json.RawMessage `json:"body_base64,omitempty" jsonschema:"type=string"`
+	Form       json.RawMessage `json:"form,omitempty" jsonschema:"type=object"`
 }
 
 // Explanation is what policy would say of a call, and why. No name was resolved

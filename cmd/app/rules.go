@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	ingressexecutor "weir/ingress/executor"
 	"weir/ingress/grant"
@@ -136,8 +137,12 @@ func previewAnswer(a traffic.Answer) (*schemas.PreviewAnswer, error) {
 		shown.Body = a.Body
 		return shown, nil
 	}
-	text, err := ledger.Encode(string(a.Body))
-	shown.Body = text
+	var body any = string(a.Body)
+	if !utf8.Valid(a.Body) {
+		body, shown.BodyEncoding = a.Body, "base64"
+	}
+	doc, err := ledger.Encode(body)
+	shown.Body = doc
 	return shown, err
 }
 

@@ -10,10 +10,11 @@ import (
 // execFlags are what `weir exec` takes besides the client's flags.
 type execFlags struct {
 	clientFlags
-	headers                                 []string
-	data, key, schema, idempotent, upstream string
-	async                                   bool
-	begin                                   beginFlags
+	bodyFlags
+	headers                           []string
+	key, schema, idempotent, upstream string
+	async                             bool
+	begin                             beginFlags
 	outputFlags
 }
 
@@ -24,7 +25,8 @@ func newExec(env *Env) *cobra.Command {
 		Short: "Make an HTTP call through a running Weir",
 		Long: `Perform one HTTP call through a running Weir, and print the body of the target's answer
 on standard output as it came. Everything else goes to standard error, with the answer
-of a call that failed. Control characters are escaped on a terminal only.
+of a call that failed. Control characters are escaped on a terminal only. Bytes that are
+no text are not printed on a terminal: write them to a file with -o.
 
 Exit codes:
   0  the target answered with a status of 2xx, or the action was accepted (--async, --delay)
@@ -36,12 +38,15 @@ Exit codes:
   weir exec -i GET http://localhost:8080/status
   weir exec GET http://localhost:8080/report.csv -o report.csv
   weir exec POST http://localhost:8080/orders -d '{"item":7}' --idempotency-key order-7
+  weir exec POST http://localhost:8080/login --data-urlencode 'user=a b' --data-urlencode id=7
+  weir exec POST http://localhost:8080/upload -F title=Logo -F 'file=@logo.png;type=image/png'
+  weir exec PUT http://localhost:8080/blob --data-binary @blob.bin
   weir exec GET https://api.github.com/zen --key github --json
   weir exec POST http://localhost:8080/reports --delay 30m --priority high`,
 		Args: Exactly(2, "a method and a URL"),
 	}
 	cmd.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "a request header, `'Name: value'`; may be repeated")
-	cmd.Flags().StringVarP(&f.data, "data", "d", "", "the body, which must be JSON: a text, @FILE, or @- for standard input")
+	f.bind(cmd.Flags())
 	cmd.Flags().StringVar(&f.key, "key", "", "the entry of the policy to use (default the first that matches)")
 	cmd.Flags().StringVar(&f.schema, "response-schema", "", "a JSON Schema that the answer must satisfy: JSON, or @FILE")
 	cmd.Flags().StringVar(&f.idempotent, "idempotency-key", "", "make a repeat of this command join the same action")
@@ -87,10 +92,12 @@ func (f *execFlags) request(env *Env, method, target string) (map[string]any, er
 	if f.key != "" {
 		args["allowlist_key"] = f.key
 	}
-	if f.data != "" {
-		if args["body"], err = env.document("body", f.data); err != nil {
-			return nil, err
-		}
+	name, value, err := f.member(env)
+	if err != nil {
+		return nil, err
+	}
+	if name != "" {
+		args[name] = value
 	}
 	if f.schema != "" {
 		if args["response_schema"], err = env.document("response_schema", f.schema); err != nil {

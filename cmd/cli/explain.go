@@ -38,8 +38,9 @@ func (f *policyFlags) source(cmd *cobra.Command, env *Env) (c *api, p Policy, er
 
 // callFlags describe the call that is asked about.
 type callFlags struct {
-	headers               []string
-	data, key, idempotent string
+	bodyFlags
+	headers         []string
+	key, idempotent string
 }
 
 func newPolicyExplain(env *Env) *cobra.Command {
@@ -72,8 +73,11 @@ denied.`,
 			}
 			var x schemas.Explanation
 			if p.Explain != nil {
-				x = p.Explain(req, nil)
-			} else if x, err = c.Explain(cmd.Context(), req); err != nil {
+				x, err = p.Explain(req, nil)
+			} else {
+				x, err = c.Explain(cmd.Context(), req)
+			}
+			if err != nil {
 				return err
 			}
 			if c.asJSON {
@@ -94,15 +98,24 @@ denied.`,
 
 func (f *callFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "a request header, `'Name: value'`; may be repeated")
-	cmd.Flags().StringVarP(&f.data, "data", "d", "", "the body, which must be JSON: a text, @FILE, or @- for standard input")
+	f.bodyFlags.bind(cmd.Flags())
 	cmd.Flags().StringVar(&f.key, "key", "", "the entry of the policy to use (default the first that matches)")
 	cmd.Flags().StringVar(&f.idempotent, "upstream-idempotency-key", "", "the Idempotency-Key that the target would get")
 }
 
 func (f *callFlags) request(env *Env, method, target string) (req schemas.ExplainRequest, err error) {
 	req = schemas.ExplainRequest{Method: method, URL: target, AllowlistKey: f.key, IdempotencyKey: f.idempotent}
-	if req.Headers, err = headersOf(f.headers); err == nil && f.data != "" {
-		req.Body, err = env.document("body", f.data)
+	if req.Headers, err = headersOf(f.headers); err != nil {
+		return req, err
+	}
+	name, value, err := f.member(env)
+	switch name {
+	case "body":
+		req.Body = value
+	case "body_base64":
+		req.BodyBase64 = value
+	case "form":
+		req.Form = value
 	}
 	return req, err
 }

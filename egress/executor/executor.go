@@ -42,6 +42,8 @@ type answer struct {
 	Status  int              `json:"status"`
 	Headers []schemas.Header `json:"headers"`
 	Body    json.RawMessage  `json:"body"`
+	// BodyEncoding is base64 for bytes that are no text.
+	BodyEncoding string `json:"body_encoding,omitempty"`
 }
 
 // rejected is a call whose answer, if one came, was not what was wanted.
@@ -108,6 +110,9 @@ func answered(res schemas.HTTPResult) answer {
 	came := answer{Headers: []schemas.Header{}}
 	if a := res.Answer; a != nil {
 		came.Status, came.Body = a.Status, a.Body
+		if a.Base64 {
+			came.BodyEncoding = "base64"
+		}
 		if a.Headers != nil {
 			came.Headers = a.Headers
 		}

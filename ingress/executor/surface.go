@@ -7,13 +7,12 @@ import (
 	"net/http"
 
 	"github.com/gin-gonic/gin"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"weir/ingress"
 	"weir/ingress/accept"
 	"weir/ingress/grant"
-	"weir/ingress/strict"
 	"weir/internal/fault"
+	"weir/internal/policy/callbody"
 	"weir/internal/problem"
 	"weir/schemas"
 )
@@ -99,8 +98,9 @@ func fail(c *gin.Context, p problem.Error, err error) schemas.Code {
 }
 
 // Asked is the call that a question to the policy is about, as Translate would
-// give it. What Translate refuses stays in it, for policy to say what is wrong.
-func Asked(req schemas.ExplainRequest) schemas.HTTPCall {
+// give it. What Translate refuses stays in it, for policy to say what is wrong; a body that cannot be
+// read is a *fault.Error.
+func Asked(req schemas.ExplainRequest) (schemas.HTTPCall, error) {
 	call := schemas.HTTPCall{
 		Method: upper(cmp.Or(req.Method, http.MethodGet)), URL: req.URL, AllowlistKey: req.AllowlistKey,
 		IdempotencyKey: req.IdempotencyKey,
@@ -109,8 +109,9 @@ func Asked(req schemas.ExplainRequest) schemas.HTTPCall {
 		call.Headers = append(call.Headers, schemas.Header{Name: name, Value: value})
 	}
 	sortByName(call.Headers)
-	if !strict.Absent(jsontext.Value(req.Body)) {
-		call.Body = req.Body
+	body := callbody.Forms{Body: req.Body, Text: req.BodyText, Base64: req.BodyBase64, Form: req.Form}
+	if wrong, ok := errors.AsType[*callbody.Error](body.Put(&call)); ok {
+		return call, fault.New(schemas.ValidationError, "at /"+wrong.Member+": "+wrong.Reason)
 	}
-	return call
+	return call, nil
 }

@@ -190,7 +190,7 @@ type Request struct {
 	// IdempotencyKey is the declared key, which goes out as a header.
 	IdempotencyKey string
 	HasBody        bool
-	BodySize       int // bytes
+	BodySize       int // bytes that are sent
 	BodyDepth      int // nesting of a JSON body; 0 where the door has bounded it
 	// Body is the JSON value that is sent; nil where there is none or it is not
 	// known. Only an entry that adds members looks into it, and refuses a body

@@ -303,6 +303,9 @@ func digest(p guard.Pass) string {
 		}
 		part(f.Value)
 	}
+	if call.ContentType != "" {
+		part(call.ContentType)
+	}
 	h := sha256.New()
 	h.Write(head)
 	h.Write(call.Body)

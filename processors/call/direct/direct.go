@@ -5,7 +5,6 @@ package direct
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 
 	"weir/internal/fault"
 	"weir/internal/outbound"
@@ -87,17 +86,4 @@ func (e *exchange) request(ctx context.Context) (outbound.Request, *redact.Scrub
 }
 
 // Body is what a call sends: its JSON as it came, or the text or the bytes in it.
-func Body(c schemas.HTTPCall) ([]byte, error) {
-	switch {
-	case c.Body == nil || !c.TextBody && !c.Base64Body:
-		return c.Body, nil
-	case c.Base64Body:
-		var raw []byte
-		err := json.Unmarshal(c.Body, &raw)
-		return raw, err
-	default:
-		var text string
-		err := json.Unmarshal(c.Body, &text)
-		return []byte(text), err
-	}
-}
+func Body(c schemas.HTTPCall) ([]byte, error) { return c.Sent() }
