@@ -118,7 +118,7 @@ func TestPassedAnswerIsCutAndRead(t *testing.T) {
 // one, and a client that comes later gets only that.
 func TestPassedAnswerOfAnotherAttempt(t *testing.T) {
 	t.Parallel()
-	for _, abandoned := range []bool{true, false} { // by a worker that was told to stop, or is found dead
+	for _, abandoned := range []bool{true, false} { // by a worker that stops, or by one that died
 		synctest.Test(t, func(t *testing.T) {
 			h := build(t)
 			defer h.feed.Close()
@@ -169,7 +169,7 @@ func TestPassedAnswerAsAWhole(t *testing.T) {
 	})
 }
 
-// TestPassedAnswerBreaksOff: a client must not take what has come of it for the whole.
+// TestPassedAnswerBreaksOff: the client sees that a part of an answer is not the whole.
 func TestPassedAnswerBreaksOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -64,14 +64,14 @@ func head(h http.Header, fields, hidden []schemas.Header, keepLength bool) {
 	}
 	h["Date"], h["Content-Type"] = nil, nil // net/http adds none of its own then
 	named := connection(fields)
-	clear := map[string]bool{}
+	seen := map[string]bool{}
 	for _, f := range plain(fields, hidden) {
 		name := http.CanonicalHeaderKey(f.Name)
 		if perConnection(name) || slices.Contains(named, name) || strings.HasPrefix(name, "Weir-") || name == "Content-Length" && !keepLength {
 			continue
 		}
-		if !clear[name] {
-			clear[name] = true
+		if !seen[name] {
+			seen[name] = true
 			h.Del(name)
 		}
 		h.Add(name, f.Value)

@@ -19,7 +19,7 @@ type reading struct {
 	w    http.ResponseWriter
 	out  *stream.Writer
 	head bool // it was written
-	// whole: the answer has come to its end. code is why it has not.
+	// whole: the answer is complete. code says why it is not.
 	whole bool
 	code  schemas.Code
 }
@@ -38,7 +38,7 @@ func live(s *egress.Server, w http.ResponseWriter, r *http.Request, ref schemas.
 		a.out.End()
 	case a.head:
 		problem.ReportOf(r.Context()).Code = a.code
-		panic(http.ErrAbortHandler) // the client must not take the end for that of the answer
+		panic(http.ErrAbortHandler) // so that the client does not take a part for the whole
 	case errors.Is(err, stream.ErrClosed):
 		fail(w, r, ref, fault.New(schemas.Unavailable, "this node is stopping, and the call goes on; read its answer at "+stream.ActionURL(ref.ID)+"/response on another node"))
 	case err == nil: // another attempt was made, and its answer came as a whole, or none did

@@ -62,8 +62,11 @@ func TestHeaders(t *testing.T) {
 		"Accept": {"a", "b"}, "Cookie": {"a=1; weir_console=secret", "__Host-weir_console=secret; b=2"}, "X-Request-Id": {"r"}, "User-Agent": {"sdk"}, "Content-Type": {"text/plain"},
 	})
 	require.Equal(t, []schemas.Header{
-		{Name: "Accept", Value: "a, b"}, {Name: "Content-Type", Value: "text/plain"}, {Name: "Cookie", Value: "a=1; b=2"},
-		{Name: "User-Agent", Value: "sdk"}, {Name: "X-Request-Id", Value: "r"},
+		{Name: "Accept", Value: "a, b"},
+		{Name: "Content-Type", Value: "text/plain"},
+		{Name: "Cookie", Value: "a=1; b=2"},
+		{Name: "User-Agent", Value: "sdk"},
+		{Name: "X-Request-Id", Value: "r"},
 	}, got)
 	require.Empty(t, headers(http.Header{"Cookie": {"weir_console=secret"}}))
 }
@@ -94,7 +97,7 @@ func TestBodies(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		body := rapid.OneOf(rapid.SliceOf(rapid.Byte()), rapid.Map(rapid.String(), func(s string) []byte { return []byte(s) })).Draw(t, "body")
-		c := call(&http.Request{Method: "POST", Header: http.Header{}}, body)
+		c := call(&http.Request{Method: http.MethodPost, Header: http.Header{}}, body)
 		answer := schemas.Answer{Body: c.Body, Base64: c.Base64Body}
 		got, ok := answer.Bytes()
 		if !ok || string(got) != string(body) || c.Base64Body == c.TextBody && len(body) > 0 {

@@ -133,7 +133,7 @@ func (p *parts) decided(list []redact.Piece) {
 	p.changed.Broadcast()
 }
 
-// begin has the answer given in parts from now on.
+// begin starts giving the answer in parts.
 func (p *parts) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

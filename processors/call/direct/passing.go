@@ -80,7 +80,7 @@ func (e *passage) Do(ctx context.Context) (call.Reply, error) {
 	if !events {
 		s.Patience(e.options.Idle)
 	}
-	if retry.Retryable(e.Pass.Class(), s.Status, e.Pass.Contract().RetryOn(), nil) || policy.IsRedirect(s.Status) { // another request may follow
+	if e.repeated(s.Status) {
 		if r.Body, err = s.ReadAll(e.options.Whole); err != nil {
 			return call.Reply{}, err
 		}
@@ -91,6 +91,11 @@ func (e *passage) Do(ctx context.Context) (call.Reply, error) {
 		parts.begin()
 	}
 	return parts.read()
+}
+
+// repeated reports whether another request may follow an answer with this status.
+func (e *passage) repeated(status int) bool {
+	return policy.IsRedirect(status) || retry.Retryable(e.Pass.Class(), status, e.Pass.Contract().RetryOn(), nil)
 }
 
 // reply is an answer that is there as a whole, its body as it came.

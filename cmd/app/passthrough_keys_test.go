@@ -1,0 +1,152 @@
+package app
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/poll"
+	"weir/schemas"
+)
+
+// TestPassthroughKeys: an Idempotency-Key joins and replays, and goes to the target.
+func TestPassthroughKeys(t *testing.T) {
+	t.Parallel()
+	var hits atomic.Int32
+	begun, goes := make(chan struct{}), make(chan struct{})
+	base, _ := viaNode(t, func(w http.ResponseWriter, r *http.Request) {
+		n := hits.Add(1)
+		w.Header().Set("X-Key", r.Header.Get("Idempotency-Key"))
+		if r.URL.Path == "/slow" {
+			close(begun)
+			<-goes
+		}
+		fmt.Fprint(w, n)
+	}, "")
+	first, one := askVia(t, "POST", base+"/via/t/x", "a", "Idempotency-Key", `"k"`)
+	require.Equal(t, `"k"`, first.Header.Get("X-Key"))
+	again, two := askVia(t, "POST", base+"/via/t/x", "a", "Idempotency-Key", `"k"`)
+	require.Equal(t, "true", again.Header.Get("Idempotency-Replayed"))
+	require.Equal(t, []string{one, first.Header.Get("Weir-Action-Id")}, []string{two, again.Header.Get("Weir-Action-Id")})
+	other, _ := askVia(t, "POST", base+"/via/t/x", "b", "Idempotency-Key", `"k"`)
+	require.Equal(t, []string{"422", "IDEMPOTENCY_MISMATCH"}, []string{strconv.Itoa(other.StatusCode), other.Header.Get("Weir-Refused")})
+	async, receipt := askVia(t, "POST", base+"/via/t/slow", "a", "Idempotency-Key", "s", "Prefer", "respond-async")
+	require.Equal(t, http.StatusAccepted, async.StatusCode, receipt)
+	<-begun
+	early, _ := askVia(t, "GET", base+"/v1/actions/"+async.Header.Get("Weir-Action-Id")+"/response", "")
+	require.Equal(t, http.StatusConflict, early.StatusCode)
+	time.AfterFunc(20*time.Millisecond, func() { close(goes) }) // before the end, or after it: the answer is the same
+	_, joined := askVia(t, "POST", base+"/via/t/slow", "a", "Idempotency-Key", "s")
+	require.Equal(t, "2", joined)
+	late, body := askVia(t, "GET", base+"/v1/actions/"+async.Header.Get("Weir-Action-Id")+"/response", "")
+	require.Equal(t, []string{"200", "2"}, []string{strconv.Itoa(late.StatusCode), body})
+	require.EqualValues(t, 2, hits.Load())
+}
+
+// TestPassthroughLeaves: a read that its only caller gives up is stopped, and nothing else is.
+func TestPassthroughLeaves(t *testing.T) {
+	t.Parallel()
+	gone, begun, goes := make(chan struct{}), make(chan string, 2), make(chan struct{})
+	base, _ := viaNode(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if begun <- r.Method; r.Method == http.MethodGet {
+			<-r.Context().Done()
+			close(gone)
+			return
+		}
+		<-goes
+		fmt.Fprint(w, "done")
+	}, "")
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		ctx, leave := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, method, base+"/via/t/"+method, strings.NewReader(""))
+		require.NoError(t, err)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if resp, err := http.DefaultTransport.RoundTrip(req); err == nil {
+				_ = resp.Body.Close()
+			}
+		}()
+		require.Equal(t, method, <-begun)
+		leave()
+		<-ended
+	}
+	<-gone
+	close(goes)
+	for method, want := range map[string]string{http.MethodGet: "canceled", http.MethodPost: "succeeded"} {
+		poll.Until(t, func() bool {
+			_, list := askVia(t, http.MethodGet, base+"/v1/actions?q=/"+method+"&status="+want, "")
+			return strings.Contains(list, `"path":"/`+method+`"`)
+		}, method+" is "+want)
+	}
+}
+
+// TestPassthroughTokens: the token is read where a client has its key, bounds the entries, and goes to no
+// target.
+func TestPassthroughTokens(t *testing.T) {
+	t.Parallel()
+	seen := make(chan http.Header, 1)
+	up := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header }))
+	t.Cleanup(up.Close)
+	a := newApp(t, fmt.Sprintf(`%spolicy:
+  allowlist:
+    - {name: t, url_prefix: "%[2]s/", network: loopback, methods: [GET]}
+    - {name: other, url_prefix: "%[2]s/", network: loopback, methods: [GET]}
+`, withTokens, up.URL))
+	base := "http://" + a.http.addr()
+	admin, err := os.ReadFile(a.cfg.AdminTokenFile())
+	require.NoError(t, err)
+	made, body := askVia(t, http.MethodPost, base+"/v1/tokens", `{"name":"sdk","scopes":["actions:write","actions:read"],"entries":["t"]}`,
+		"Authorization", "Bearer "+strings.TrimSpace(string(admin)), "Content-Type", "application/json")
+	require.Equal(t, http.StatusCreated, made.StatusCode, body)
+	var token schemas.NewToken
+	require.NoError(t, json.Unmarshal([]byte(body), &token))
+	basic := func(user, password string) string {
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+	}
+	for _, headers := range [][]string{
+		{"Authorization", "Bearer " + token.Secret},
+		{"Authorization", "token " + token.Secret},
+		{"Authorization", basic(token.Secret, "")},
+		{"Authorization", basic("x", token.Secret)},
+		{"X-Api-Key", token.Secret},
+		{"X-Api-Key", token.Secret, "Authorization", "Bearer theirs"},
+	} {
+		resp, body := askVia(t, http.MethodGet, base+"/via/t/x", "", headers...)
+		require.Equal(t, http.StatusOK, resp.StatusCode, "%v: %s", headers, body)
+		got := <-seen
+		require.NotContains(t, fmt.Sprint(got), token.Secret)
+		require.Empty(t, got["X-Api-Key"])
+		if len(headers) == 2 {
+			require.Empty(t, got["Authorization"])
+		} else {
+			require.Equal(t, "Bearer theirs", got.Get("Authorization"))
+		}
+	}
+	for _, tt := range []struct {
+		path, key string
+		status    int
+		says      string
+	}{
+		{"/via/t/x", "", 401, "UNAUTHORIZED"}, {"/via/t/x", "weir1_wrong", 401, "UNAUTHORIZED"}, {"/via/other/x", token.Secret, 404, "use t, or send"}, {"/via/none/x", token.Secret, 404, "use t, or send"},
+	} {
+		resp, body := askVia(t, http.MethodGet, base+tt.path, "", "X-Api-Key", tt.key)
+		require.Equal(t, tt.status, resp.StatusCode, body)
+		require.Contains(t, body, tt.says)
+		require.NotContains(t, body, "other")
+		require.NotEmpty(t, resp.Header.Get(schemas.HeaderRefused))
+	}
+}
