@@ -62,7 +62,7 @@ func (s *sale) Do(context.Context) (call.Reply, error) {
 	if shop.Dead() {
 		return call.Reply{}, &fault.Call{Code: schemas.UpstreamReset}
 	}
-	if c.Method != "POST" {
+	if s.pass.Class() == schemas.ClassSafe {
 		return shop.look()
 	}
 	shop.posts++

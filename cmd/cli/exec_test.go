@@ -272,3 +272,16 @@ func TestActionsResolve(t *testing.T) {
 	_, said = run(ExitOK, "actions", "show", "a")
 	require.NotContains(t, said, hint)
 }
+
+// TestExecSaysWhatIsUnusual about the answer of a call that succeeded, on standard error.
+func TestExecSaysWhatIsUnusual(t *testing.T) {
+	t.Parallel()
+	doc := `{"status":200,"headers":[],"body":1,"reconciled":true,"warnings":["/id: is missing\u001b"]}`
+	server := "--server=" + always(t, http.StatusOK, "application/json", doc, "Weir-Action-Id", "a-1")
+	code, out, errs := command(t, "exec", "POST", "http://x/", server)
+	require.Equal(t, ExitOK, code, errs)
+	assert.Equal(t, "1", out)
+	assert.Contains(t, errs, "warning: the answer does not fit the response schema of its entry: /id: is missing")
+	assert.NotContains(t, errs, "\x1b")
+	assert.Contains(t, errs, "its own answer was lost")
+}

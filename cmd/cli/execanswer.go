@@ -98,6 +98,12 @@ func (f *outputFlags) show(c *api, resp *http.Response) error {
 			return err
 		}
 	}
+	for _, w := range a.Warnings {
+		fmt.Fprintf(c.Err, "warning: the answer does not fit the response schema of its entry: %s\n", oneLine(w))
+	}
+	if a.Reconciled {
+		fmt.Fprintln(c.Err, "the call was applied, but its own answer was lost; this is the answer of the entry's probe")
+	}
 	fmt.Fprintf(c.Err, "status %d, action %s\n", a.Status, id)
 	return nil
 }

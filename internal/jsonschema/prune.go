@@ -11,8 +11,8 @@ import (
 
 // Prune removes the members of a document that the schema does not name, in properties,
 // patternProperties, additionalProperties or unevaluatedProperties. A value with the schema true
-// keeps all its members. What is left keeps its bytes, except for space between values. The error
-// is that of a document that is not JSON.
+// keeps all its members. The other members keep their bytes, except for space between values. A
+// document that is not JSON is an error.
 func (s *Schema) Prune(doc json.RawMessage) (json.RawMessage, error) {
 	options := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true)}
 	var out bytes.Buffer

@@ -17,8 +17,8 @@ type part struct {
 	value cel.Program // nil: the text
 }
 
-// parse compiles a URL's template. A placeholder cannot stand before the path: where the probe goes
-// is the operator's alone.
+// parse compiles a URL's template. A placeholder may only follow the host and port, which the operator
+// alone chooses.
 func parse(env *cel.Env, url string) ([]part, error) {
 	const member = "url"
 	scheme, rest, ok := strings.Cut(url, "://")

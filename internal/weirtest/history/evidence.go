@@ -72,8 +72,13 @@ func (a *Action) tried(what string) bool {
 	return false
 }
 
-// record is the name of an attempt's evidence in its action.
-func (t *Try) record() string { return fmt.Sprintf("attempt.%d.%d.%d", t.Step, t.Number, t.Hop) }
+// record is the name of the evidence of an attempt or a probe in its action.
+func (t *Try) record() string {
+	if t.Probe > 0 {
+		return fmt.Sprintf("probe.%d.%d.%d.%d", t.Step, t.Probe, t.Number, t.Hop)
+	}
+	return fmt.Sprintf("attempt.%d.%d.%d", t.Step, t.Number, t.Hop)
+}
 
 // complete finds what an action should have left and has not.
 func (c *checker) complete(a *Action, s schemas.Settled, stored map[string]bool) {

@@ -80,7 +80,7 @@ func (a *Action) fold(r schemas.Record) {
 // open is the attempt that a result belongs to.
 func (a *Action) open(res schemas.Attempted) *Try {
 	for _, t := range a.Tries {
-		if t.Declared && t.Result == nil && t.Step == res.Step && t.Number == res.Number && t.Hop == res.Hop {
+		if t.Declared && t.Result == nil && t.Step == res.Step && t.Number == res.Number && t.Hop == res.Hop && t.Probe == res.Probe {
 			return t
 		}
 	}

@@ -84,6 +84,7 @@ export interface Attempt {
   step: number;
   number: number;
   hop?: number;
+  probe?: number;
   class?: string;
   entry?: string;
   done: boolean;
@@ -126,11 +127,13 @@ export interface ActionEvent {
   type: string;
   time: string;
   action?: { class?: string; deadline: string; supersedes?: string };
-  attempt?: { step: number; number: number; hop?: number; class?: string; decision: Decision };
+  attempt?: { step: number; number: number; hop?: number; probe?: number; class?: string; decision: Decision };
   attempted?: {
     step: number;
     number: number;
     hop?: number;
+    probe?: number;
+    effect?: string;
     code?: string;
     sent: boolean;
     status?: number;

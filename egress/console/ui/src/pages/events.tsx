@@ -14,8 +14,9 @@ export function Gone({ of }: { of: { gone: boolean } }) {
 
 export function nameOf(e: ActionEvent): string {
   if (e.settled) return e.type;
-  if (e.attempt) return `attempt ${e.attempt.number}`;
-  return e.attempted ? `attempt ${e.attempted.number} ended` : e.type;
+  const t = e.attempt ?? e.attempted;
+  if (!t) return e.type;
+  return (t.probe ? `probe ${t.number} of attempt ${t.probe}` : `attempt ${t.number}`) + (e.attempt ? "" : " ended");
 }
 
 export function Line({ e, from }: { e: ActionEvent; from: string }) {
@@ -49,6 +50,7 @@ export function Said({ e }: { e: ActionEvent }) {
     return (
       <>
         {e.attempted.status ?? ""} {e.attempted.code && <code>{e.attempted.code}</code>}
+        {e.attempted.effect?.replaceAll("_", " ")}
         {e.attempted.sent ? "" : " not sent"} {e.attempted.traffic?.mocked && `mocked by ${e.attempted.traffic.mocked}`}
       </>
     );

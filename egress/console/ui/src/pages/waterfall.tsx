@@ -50,8 +50,8 @@ function barsOf(events: ActionEvent[]): Bar[] {
   for (const e of events) {
     const t = e.attempt ?? e.attempted;
     if (!t) continue;
-    const key = `${t.step}.${t.number}.${t.hop ?? 0}`;
-    const name = (t.step ? `step ${t.step} ` : "") + `attempt ${t.number}` + (t.hop ? ` hop ${t.hop}` : "");
+    const key = `${t.step}.${t.number}.${t.hop ?? 0}.${t.probe ?? 0}`;
+    const name = (t.step ? `step ${t.step} ` : "") + (t.probe ? `attempt ${t.probe} probe ${t.number}` : `attempt ${t.number}`) + (t.hop ? ` hop ${t.hop}` : "");
     const when = instant(e.time);
     if (e.attempted) {
       const took = e.attempted.duration_ms;
@@ -62,7 +62,7 @@ function barsOf(events: ActionEvent[]): Bar[] {
         from: bars.get(key)?.from ?? when - took,
         to: when,
         tone: ok ? "good" : e.attempted.sent ? "bad" : "plain",
-        says: [e.attempted.status, e.attempted.code, millis(took)].filter(Boolean).join(" · "),
+        says: [e.attempted.status, e.attempted.code, e.attempted.effect?.replaceAll("_", " "), millis(took)].filter(Boolean).join(" · "),
       });
     } else {
       bars.set(key, { key, name, from: when, to: undefined, tone: "busy", says: "running" });
