@@ -115,7 +115,7 @@ func (p Config) connect(c *gin.Context, who ingress.Identity, text string) error
 	early := rest(buffered.Reader)
 	if _, err := conn.Write([]byte("HTTP/1.1 200 Connection established\r\n\r\n")); err != nil {
 		tunnel.Close()
-		return nil //nolint:nilerr // the client is gone
+		return nil // the client is gone
 	}
 	if own, ok := conn.(*wire.Conn); ok {
 		conn = own.Conn // the kernel copies between sockets alone; the deferred Close is the outer's
@@ -125,6 +125,7 @@ func (p Config) connect(c *gin.Context, who ingress.Identity, text string) error
 		return nil
 	}
 	tunnel.Inspect(conn, func(client net.Conn) schemas.TunnelEnd {
+		//nolint:contextcheck // each request in the tunnel has its own
 		return p.Inspector.serve(ctx, &begun{client, early}, tunnel, func(c *gin.Context) (ingress.Identity, error) { return p.enter(c, text) })
 	})
 	return nil
