@@ -401,19 +401,23 @@ func TestTLSInATunnel(t *testing.T) {
 func TestNoProxyHere(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, withProxy+grants())
-	for at, want := range map[string][2]string{
-		a.http.addr():  {"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost:1\r\n\r\n", "weir serve --proxy-listen"},
-		a.proxy.addr(): {"GET /v1/actions HTTP/1.1\r\nHost: localhost\r\n\r\n", "this address is a forward proxy"},
+	for _, want := range [][3]string{
+		{a.http.addr(), "CONNECT localhost:1", "weir serve --proxy-listen"},
+		{a.http.addr(), "GET http://localhost:1/", "weir serve --proxy-listen"},
+		{a.proxy.addr(), "GET /v1/actions", "this address is a forward proxy"},
+		{a.proxy.addr(), "OPTIONS *", "this address is a forward proxy"},
+		{a.proxy.addr(), "FETCH http://localhost:1/", "use one that Allow names"},
+		{a.proxy.addr(), "TRACE http://localhost:1/", "never served"},
 	} {
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", at)
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", want[0])
 		require.NoError(t, err)
-		_, err = io.WriteString(conn, want[0])
+		_, err = io.WriteString(conn, want[1]+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		require.NoError(t, err)
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		require.NoError(t, err)
 		body, err := io.ReadAll(answer.Body)
 		require.NoError(t, err)
-		require.Contains(t, string(body), want[1])
+		require.Contains(t, string(body), want[2], want[1])
 		require.GreaterOrEqual(t, answer.StatusCode, 400)
 		require.NoError(t, answer.Body.Close())
 		require.NoError(t, conn.Close())
