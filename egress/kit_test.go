@@ -24,6 +24,7 @@ import (
 	"weir/egress/executor"
 	"weir/egress/git"
 	"weir/egress/index"
+	"weir/egress/passthrough"
 	"weir/egress/plans"
 	"weir/egress/policy"
 	"weir/egress/rules"
@@ -162,7 +163,7 @@ func surfaces(s *egress.Server, cfg config) (*room, []egress.Surface) {
 	e.Answerer = tasks.NewAnswerer(s, tasks.Config{Repos: cfg.Repos, Index: cfg.Index, PublicURL: cfg.PublicURL, Partitions: layout.Partitions})
 	e.chat = chat.NewAnswerer(s, chat.Config{Models: cfg.Models, Budgets: cfg.Budgets, Holder: cfg.Holder, Watch: e.slots.Watch, Hold: cfg.ChatHold})
 	all := []egress.Surface{
-		s.Records(), s.Lists(cfg.Index), executor.Surface(), plans.Surface(), runs.Surface(), e.rules.Surface(),
+		s.Records(), s.Lists(cfg.Index), executor.Surface(), passthrough.Surface(s), plans.Surface(), runs.Surface(), e.rules.Surface(),
 		git.Surface(cfg.Git), egress.Service(cfg.Service),
 	}
 	all = append(all, e.Surfaces()...)
@@ -203,6 +204,7 @@ func build(tb testing.TB, change ...func(*config)) *house {
 	h.feed, err = stream.Open(h.log, ear{h}, stream.Config{
 		Layout:  layout,
 		Result:  func(ref schemas.Ref, s *schemas.Settled) json.RawMessage { return server.Result(ref, s) },
+		Part:    func(ref schemas.Ref, data json.RawMessage) json.RawMessage { return server.Part(ref, data) },
 		Barrier: func(context.Context) error { h.barrier.Add(1); return nil },
 	})
 	require.NoError(tb, err)

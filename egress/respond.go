@@ -48,11 +48,17 @@ func (s *Server) ReplyOr(w http.ResponseWriter, r *http.Request, ref schemas.Ref
 		ctx, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
-	end, alone, err := s.feed.Await(ctx, ref, !receipt.Duplicate)
+	await := s.feed.Await
+	if v.Live != nil {
+		await = s.feed.AwaitPart
+	}
+	end, alone, err := await(ctx, ref, !receipt.Duplicate)
 	stopping := errors.Is(err, stream.ErrClosed)
 	switch {
 	case err == nil:
 		s.settled(w, r, v, ref, end.Settled)
+	case errors.Is(err, stream.ErrBegun):
+		v.Live(w, r, ref, left)
 	case r.Context().Err() != nil:
 		wire.Drop(r.Context())
 		if left != nil && alone && !stopping {
@@ -133,6 +139,15 @@ func (s *Server) Document(ctx context.Context, tenant string, end *schemas.Settl
 // feed's Config.
 func (s *Server) Result(ref schemas.Ref, end *schemas.Settled) json.RawMessage {
 	return s.result(ref, end, end.Result)
+}
+
+// Part is the public form of a delta's data, for the events of an action. Give it to the feed's
+// Config.
+func (s *Server) Part(ref schemas.Ref, data json.RawMessage) json.RawMessage {
+	if show := s.views[ref.Kind].Part; show != nil {
+		return show(data)
+	}
+	return data
 }
 
 func (s *Server) result(ref schemas.Ref, end *schemas.Settled, doc json.RawMessage) json.RawMessage {

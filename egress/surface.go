@@ -34,6 +34,8 @@ type View struct {
 	// Result is the public form of an end's document, for the events and the status of an
 	// action; nil: the document itself.
 	Result func(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage
+	// Part is the public form of the data of a delta; nil: the data itself.
+	Part func(data json.RawMessage) json.RawMessage
 	// Payload shows a stored payload without the values that carry credentials; nil: it is not
 	// shown.
 	Payload func(r *redact.Redactor, payload json.RawMessage) (json.RawMessage, error)
@@ -44,6 +46,9 @@ type View struct {
 	// Stopping is the error for callers who wait without bound on a node that stops, and whose
 	// protocol knows no receipt; nil: as for any other whose wait is over.
 	Stopping error
+	// Live answers with an answer that has begun to arrive, to its end. left is as in
+	// Server.ReplyOr. nil: the end of an action is waited for.
+	Live func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, left func())
 	// Reading: the request's body is still read while the answer waits.
 	Reading bool
 }

@@ -123,6 +123,7 @@ func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Setenv("WEIR_URL", w.URL)
 	ts.Setenv("WEIR_NATS", w.NATS)
+	ts.Setenv("WEIR_PROXY", w.Proxy)
 	r := &running{w: w}
 	programs.Store(dir, r)
 	ts.Defer(func() { r.w.Kill() })

@@ -35,8 +35,18 @@ type ExecuteArgs struct {
 	// URL is absolute. Policy decides whether it may be called.
 	URL     string            `json:"url" jsonschema:"maxLength=8192"`
 	Headers map[string]string `json:"headers,omitempty"`
-	// Body is the JSON value to send, byte for byte.
+	// Body is the JSON value to send, byte for byte. Of body, body_text, body_base64 and form, at most
+	// one is given. A Content-Type in headers replaces the default of text and bytes.
 	Body json.RawMessage `json:"body,omitempty"`
+	// BodyText is a text to send as UTF-8, by default as text/plain.
+	BodyText json.RawMessage `json:"body_text,omitempty" jsonschema:"type=string"`
+	// BodyBase64 is bytes to send, in standard base64 with padding, by default as
+	// application/octet-stream.
+	BodyBase64 json.RawMessage `json:"body_base64,omitempty" jsonschema:"type=string"`
+	// Form is names and values to send as application/x-www-form-urlencoded, in their order. A value is
+	// a string, a number, a boolean, a part or a list of these. A part is an object with text or base64,
+	// and maybe filename and content_type; one part makes the whole multipart/form-data.
+	Form json.RawMessage `json:"form,omitempty" jsonschema:"type=object"`
 	// ResponseSchema is a JSON Schema of draft 2020-12 for the answer's body. It
 	// may refer to nothing outside of itself; its patterns are RE2.
 	ResponseSchema json.RawMessage `json:"response_schema,omitempty"`
@@ -58,9 +68,12 @@ type ExecuteOutcome struct {
 	Status int `json:"status"`
 	// Headers are sorted by name; the values of sensitive ones are REDACTED.
 	Headers []Header `json:"headers"`
-	// Body is the parsed JSON, a string where the answer was not JSON, or null.
-	Body          json.RawMessage `json:"body"`
-	Postcondition *Report         `json:"postcondition,omitempty"`
+	// Body is the JSON of the answer, a string with its text or with its bytes in base64, or null.
+	Body json.RawMessage `json:"body"`
+	// BodyEncoding is base64 where body is a string of standard base64: the answer is neither JSON
+	// nor UTF-8 text by its media type.
+	BodyEncoding  string  `json:"body_encoding,omitempty" jsonschema:"enum=base64"`
+	Postcondition *Report `json:"postcondition,omitempty"`
 }
 
 // Report is how the assertions of a postcondition came out. No string of the
@@ -100,12 +113,13 @@ type ExecuteFault struct {
 	// Rule and Reason are set for DisallowedHost: the entry, and what it refuses.
 	Rule   string `json:"rule,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Status, Headers and Body are the target's answer, for HttpFailure; and its last
-	// answer, if one came, for RetriesExhausted, SchemaValidationFailed, PostconditionFailed
+	// Status, Headers, Body and BodyEncoding are the target's answer, for HttpFailure; and its
+	// last answer, if one came, for RetriesExhausted, SchemaValidationFailed, PostconditionFailed
 	// and Request.
-	Status  int             `json:"status,omitempty"`
-	Headers []Header        `json:"headers,omitempty"`
-	Body    json.RawMessage `json:"body,omitempty"`
+	Status       int             `json:"status,omitempty"`
+	Headers      []Header        `json:"headers,omitempty"`
+	Body         json.RawMessage `json:"body,omitempty"`
+	BodyEncoding string          `json:"body_encoding,omitempty" jsonschema:"enum=base64"`
 	// Attempts, History and LastError are set for RetriesExhausted.
 	Attempts  int           `json:"attempts,omitempty"`
 	History   []RetryRecord `json:"history,omitempty"`

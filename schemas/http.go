@@ -1,6 +1,8 @@
 package schemas
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -57,6 +59,38 @@ type HTTPCall struct {
 	Denied *DeniedCall `json:"denied,omitempty"`
 }
 
+// Sent is the body as it is sent: its JSON as it came, or the text or the bytes in it.
+func (c *HTTPCall) Sent() ([]byte, error) {
+	switch {
+	case c.Body == nil || !c.TextBody && !c.Base64Body:
+		return c.Body, nil
+	case c.Base64Body:
+		var raw []byte
+		err := json.Unmarshal(c.Body, &raw)
+		return raw, err
+	default:
+		var text string
+		err := json.Unmarshal(c.Body, &text)
+		return []byte(text), err
+	}
+}
+
+// SentSize is the size in bytes of the body as it is sent. A body that cannot be read counts as it is.
+func (c *HTTPCall) SentSize() int {
+	quoted := len(c.Body) >= len(`""`)
+	switch inner := len(c.Body) - len(`""`); {
+	case c.Base64Body && quoted: // its letters are never escaped
+		return base64.StdEncoding.DecodedLen(inner) - bytes.Count(c.Body, []byte("="))
+	case c.TextBody && quoted && bytes.IndexByte(c.Body, '\\') < 0:
+		return inner
+	case c.TextBody:
+		if sent, err := c.Sent(); err == nil {
+			return len(sent)
+		}
+	}
+	return len(c.Body)
+}
+
 // DeniedCall is what is kept of a denied call beside where it would have gone.
 type DeniedCall struct {
 	Decision Decision `json:"decision"`
@@ -111,6 +145,10 @@ type HTTPResult struct {
 	// Report is the postconditions' report.
 	Report  json.RawMessage `json:"report,omitempty"`
 	History []RetryRecord   `json:"history,omitempty"`
+	// Reconciled: the call's own answer was lost. Answer is that of the probe that showed its effect.
+	Reconciled bool `json:"reconciled,omitempty"`
+	// Warnings are violations of the response schema of an entry that only warns.
+	Warnings []string `json:"warnings,omitempty"`
 	// LastError is the display text of the last attempt's failure.
 	LastError string    `json:"last_error,omitempty"`
 	Decision  *Decision `json:"decision,omitempty"`

@@ -29,9 +29,6 @@ func (p AnswerPart) Piece() []byte {
 	return []byte(p.Text)
 }
 
-// Shown is the part without the hidden values.
-func (p AnswerPart) Shown() AnswerPart { p.Hidden = nil; return p }
-
 // Bytes are the bytes of an answer's body. It is false for a body that cannot be read.
 func (a Answer) Bytes() (body []byte, ok bool) {
 	switch {

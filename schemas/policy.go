@@ -31,10 +31,22 @@ type EntryView struct {
 	Redirects int      `json:"redirects"`
 	// UpstreamIdempotencyTTL is how long the target honours an Idempotency-Key,
 	// such as "24h0m0s"; absent: it does not.
-	UpstreamIdempotencyTTL string   `json:"upstream_idempotency_ttl,omitempty"`
-	Headers                []string `json:"headers,omitempty"`
-	Query                  []string `json:"query,omitempty"`
-	Body                   []string `json:"body,omitempty"`
+	UpstreamIdempotencyTTL string `json:"upstream_idempotency_ttl,omitempty"`
+	// IdempotencyHeader is the header in which the target reads keys; absent: Idempotency-Key.
+	IdempotencyHeader string `json:"idempotency_header,omitempty"`
+	// DerivesKey: a POST or PATCH without a key gets one that Weir derives.
+	DerivesKey bool `json:"derives_key,omitempty"`
+	// RequiresKey: a POST or PATCH without a key is denied.
+	RequiresKey    bool             `json:"requires_key,omitempty"`
+	Retry          *EntryRetry      `json:"retry,omitempty"`
+	NeverRetry     *EntryNeverRetry `json:"never_retry,omitempty"`
+	Reconcile      *EntryReconcile  `json:"reconcile,omitempty"`
+	ResponseSchema *EntrySchema     `json:"response_schema,omitempty"`
+	// Limits bound the calls of the entry; absent: it has none.
+	Limits  *EntryLimits `json:"limits,omitempty"`
+	Headers []string     `json:"headers,omitempty"`
+	Query   []string     `json:"query,omitempty"`
+	Body    []string     `json:"body,omitempty"`
 	// CallerHeaders and CallerParams are what callers may set beside these, beyond what they may
 	// set at every entry; "*" stands for all.
 	CallerHeaders []string `json:"caller_headers,omitempty"`
@@ -52,14 +64,82 @@ type EntryView struct {
 	Pass []string `json:"pass,omitempty"`
 }
 
+// EntryRetry is the schedule of attempts that an entry has in place of the standard one.
+type EntryRetry struct {
+	Attempts int    `json:"attempts"` // the first one included
+	Base     string `json:"base"`     // the wait after the first attempt, such as "200ms"; each further wait doubles it
+	Cap      string `json:"cap"`      // the longest wait
+	On       []int  `json:"on,omitempty"`
+}
+
+// EntryNeverRetry names the answers after which a call is not repeated.
+type EntryNeverRetry struct {
+	Status []int `json:"status,omitempty"`
+	// Header has the names in lower case, and the value that ends the call.
+	Header map[string]string `json:"header,omitempty"`
+}
+
+// EntryReconcile is the request that shows whether a call with a lost answer was applied.
+type EntryReconcile struct {
+	Method     string `json:"method"`
+	URL        string `json:"url"`
+	Applied    string `json:"applied"`
+	NotApplied string `json:"not_applied,omitempty"`
+	Within     string `json:"within"` // such as "30s"
+}
+
+// EntrySchema is the schema of an entry's successful answers.
+type EntrySchema struct {
+	Mode   string          `json:"mode"` // strict, warn or redact
+	Schema json.RawMessage `json:"schema"`
+}
+
+// EntryLimits bound the calls of an entry, by all workers together. A call over them waits.
+type EntryLimits struct {
+	Rate        string `json:"rate,omitempty"`        // calls begun, such as "10/s"
+	Concurrency int    `json:"concurrency,omitempty"` // running calls
+}
+
+// Contract is what happens to one call after a failure, a lost answer and an answer.
+type Contract struct {
+	Attempts int    `json:"attempts"` // the most attempts, the first one included
+	Base     string `json:"base"`     // the wait after the first attempt, such as "200ms"
+	Cap      string `json:"cap"`      // the longest wait
+	// RetryOn are the statuses after which the call is repeated, such as "429" and "5xx". It is
+	// empty for a call of class once, which is repeated only if no byte of it was sent.
+	RetryOn    []string         `json:"retry_on"`
+	NeverRetry *EntryNeverRetry `json:"never_retry,omitempty"`
+	// Key is caller (the caller's own idempotency key is sent), derived (Weir derives one) or
+	// none. KeyHeader is the header that carries it, KeyTTL how long it permits a repeat.
+	Key         string `json:"key"`
+	KeyHeader   string `json:"key_header,omitempty"`
+	KeyTTL      string `json:"key_ttl,omitempty"`
+	RequiresKey bool   `json:"requires_key,omitempty"` // the entry denies the call without a key
+	// Probe: after a lost answer, a request to the target shows whether the call was applied.
+	Probe bool `json:"probe,omitempty"`
+	// ResponseSchema is strict, warn or redact; absent: the entry has no schema.
+	ResponseSchema string `json:"response_schema,omitempty"`
+}
+
+// The sources of the key in a Contract.
+const (
+	KeyCaller  = "caller"
+	KeyDerived = "derived"
+	KeyNone    = "none"
+)
+
 // ExplainRequest is the body of POST /v1/policy/explain: a call that is not made.
 type ExplainRequest struct {
 	Method         string            `json:"method,omitempty"` // default GET
 	URL            string            `json:"url"`
 	AllowlistKey   string            `json:"allowlist_key,omitempty"`
 	Headers        map[string]string `json:"headers,omitempty"`
-	Body           json.RawMessage   `json:"body,omitempty"`
 	IdempotencyKey string            `json:"idempotency_key,omitempty"`
+	// The forms of the body are those of POST /v1/execute.
+	Body       json.RawMessage `json:"body,omitempty"`
+	BodyText   json.RawMessage `json:"body_text,omitempty" jsonschema:"type=string"`
+	BodyBase64 json.RawMessage `json:"body_base64,omitempty" jsonschema:"type=string"`
+	Form       json.RawMessage `json:"form,omitempty" jsonschema:"type=object"`
 }
 
 // Explanation is what policy would say of a call, and why. No name was resolved
@@ -72,6 +152,8 @@ type Explanation struct {
 	Remedy string `json:"remedy,omitempty"`
 	// Class is what may be done with the call if its result is lost.
 	Class Class `json:"class,omitempty"`
+	// Contract is what happens after a failure or a lost answer; absent when denied.
+	Contract *Contract `json:"contract,omitempty"`
 	// Entries are what each entry says of it, in the order of the policy.
 	Entries []EntryVerdict `json:"entries"`
 }

@@ -79,8 +79,9 @@ type RuleAction struct {
 	DelayMS *int64 `json:"delay_ms,omitempty" jsonschema:"minimum=0,maximum=60000"`
 	// BodyMode of a mock says what Body is: json (any value, answered as JSON; a string that
 	// holds a JSON document is answered as that document), text (a string, answered as plain
-	// text) or raw (a string, answered as it is).
-	BodyMode string `json:"body_mode,omitempty" jsonschema:"enum=json,enum=text,enum=raw"`
+	// text), raw (a string, answered as it is) or base64 (a string of standard base64, answered as
+	// its bytes).
+	BodyMode string `json:"body_mode,omitempty" jsonschema:"enum=json,enum=text,enum=raw,enum=base64"`
 	// Body of a mock; absent: the answer has none.
 	Body json.RawMessage `json:"body,omitempty"`
 	// Status of a mock, 200 to 599; default 200.
@@ -202,6 +203,8 @@ type PreviewAnswer struct {
 	Status  int               `json:"status"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Body    json.RawMessage   `json:"body,omitempty"`
+	// BodyEncoding is base64 where body is a string of standard base64: the bytes are no UTF-8.
+	BodyEncoding string `json:"body_encoding,omitempty" jsonschema:"enum=base64"`
 }
 
 // RuleVerdict is the effect of one rule on one call.

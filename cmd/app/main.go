@@ -45,8 +45,12 @@ func localPolicy(path string, environ []string) (cli.Policy, error) {
 	}
 	return cli.Policy{
 		View: func() schemas.PolicyView { return p.View(time.Now(), nil, true) },
-		Explain: func(req schemas.ExplainRequest, only []string) schemas.Explanation {
-			return explain(p, executor.Asked(req), only)
+		Explain: func(req schemas.ExplainRequest, only []string) (schemas.Explanation, error) {
+			call, err := executor.Asked(req)
+			if err != nil {
+				return schemas.Explanation{}, cli.Usage(err)
+			}
+			return explain(p, call, only), nil
 		},
 	}, nil
 }

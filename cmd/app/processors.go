@@ -37,6 +37,7 @@ type workRoom struct {
 // workshop is what the executors of the kinds share.
 type workshop struct {
 	client  *outbound.Client
+	adapter *direct.Adapter
 	caller  *call.Caller
 	answers call.Answers
 	calls   *executor.Executor
@@ -44,8 +45,8 @@ type workshop struct {
 	repos   git.Config
 }
 
-func (a *App) newWorkshop(client *outbound.Client, caller *call.Caller) *workshop {
-	w := &workshop{client: client, caller: caller, answers: call.Answers{Blobs: a.ledger, Reserve: a.reserve}}
+func (a *App) newWorkshop(client *outbound.Client, adapter *direct.Adapter, caller *call.Caller) *workshop {
+	w := &workshop{client: client, adapter: adapter, caller: caller, answers: call.Answers{Blobs: a.ledger, Reserve: a.reserve}}
 	w.calls, w.plans = executor.New(caller, a.recorder, w.answers), plans.New(caller, a.recorder)
 	r := &a.repositories
 	w.repos = git.Config{
@@ -85,7 +86,7 @@ func (a *App) openProcessors(context.Context) error {
 	})
 	pipeline := processors.NewPipeline(a.ledger, a.broker, a.worker, processors.Stages{
 		Admit: admit.New(a.ledger, admit.Config{Worker: a.worker, Alone: a.cfg.Embedded(), AckWait: a.broker.AckWait()}),
-		Kinds: a.surfaces.kinds(a.newWorkshop(client, caller)), Caller: caller, Evidence: a.recorder,
+		Kinds: a.surfaces.kinds(a.newWorkshop(client, adapter, caller)), Caller: caller, Evidence: a.recorder,
 		Settle: settle.New(a.ledger, a.broker.Barrier, a.metrics),
 		Park:   park.New(broker.NewPublisher(a.broker), a.metrics, a.log), Barrier: a.broker.Barrier, Ended: a.tellEnd,
 	})

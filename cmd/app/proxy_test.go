@@ -27,18 +27,18 @@ import (
 
 const withProxy = "proxy: {listen: \"127.0.0.1:0\"}\n"
 
-// echo is a target that sends back what it gets, and counts its connections.
-type echo struct {
+// echoTarget is a target that sends back what it gets, and counts its connections.
+type echoTarget struct {
 	port     string
 	accepted atomic.Int64
 }
 
-func newEcho(t *testing.T) *echo {
+func newEcho(t *testing.T) *echoTarget {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	e := &echo{}
+	e := &echoTarget{}
 	_, e.port, err = net.SplitHostPort(l.Addr().String())
 	require.NoError(t, err)
 	go func() {

@@ -48,7 +48,7 @@ func (a *App) openEgress(context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg := stream.Config{Layout: a.layout(), Result: out.Result, Logger: a.log}
+	cfg := stream.Config{Layout: a.layout(), Result: out.Result, Part: out.Part, Logger: a.log}
 	if a.broker.Durability() != schemas.DurabilityProcess { // otherwise a stored record may be shown at once
 		cfg.Barrier, cfg.Reserved = a.broker.Barrier, a.broker.Reserved
 	}

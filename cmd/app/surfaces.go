@@ -34,6 +34,7 @@ import (
 	intokens "weir/ingress/tokens"
 	"weir/processors"
 	"weir/processors/git"
+	"weir/processors/passthrough"
 	"weir/processors/rules"
 	"weir/processors/tasks"
 	"weir/schemas"
@@ -138,7 +139,9 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 
 	all.add(actions.Surfaces(in, control, redriver), []egress.Surface{out.Records(), out.Lists(a.index)}, nil)
 
-	all.add(one(inexecutor.Surface(in, inexecutor.Config{Policy: a.judge, Checker: checker()})), one(outexecutor.Surface()), executors{
+	all.add(one(inexecutor.Surface(in, inexecutor.Config{
+		Policy: a.judge, Checker: checker(), Batch: outexecutor.NewBatcher(out).Answer,
+	})), one(outexecutor.Surface()), executors{
 		schemas.KindHTTP: func(w *workshop) processors.Kind { return processors.Kind{Executor: w.calls} },
 	})
 
@@ -147,8 +150,12 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 		Canceler: ingress.Canceler{Stop: a.stopWork, Cancel: cancel, Draining: a.draining},
 	})
 	all.passthrough = door
-	all.add(one(door.Surface()), one(outpassthrough.Surface()), executors{
-		schemas.KindPassthrough: func(w *workshop) processors.Kind { return processors.Kind{Executor: w.calls} },
+	all.add(one(door.Surface()), one(outpassthrough.Surface(out)), executors{
+		schemas.KindPassthrough: func(w *workshop) processors.Kind {
+			return processors.Kind{Executor: passthrough.New(w.calls, w.adapter, a.ledger, passthrough.Config{
+				Idle: a.cfg.Policy.Timeout, Whole: int64(a.cfg.Limits.Response), Stream: int64(a.cfg.Limits.Stream),
+			})}
+		},
 	})
 
 	all.add(one(inplans.Surface(in)), one(outplans.Surface()), executors{

@@ -35,7 +35,7 @@ type Env struct {
 type Policy struct {
 	View func() schemas.PolicyView
 	// Explain decides about a call, and says why. Only are the entries that it may use; empty: all.
-	Explain func(req schemas.ExplainRequest, only []string) schemas.Explanation
+	Explain func(req schemas.ExplainRequest, only []string) (schemas.Explanation, error)
 }
 
 // The exit codes. ExitMeanings explains them.

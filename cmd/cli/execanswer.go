@@ -94,7 +94,7 @@ func (f *outputFlags) show(c *api, resp *http.Response) error {
 		return nil
 	}
 	if !c.asJSON {
-		if err := f.print(c, a.ExecuteOutcome); err != nil {
+		if err := f.print(c, a.ExecuteOutcome, id); err != nil {
 			return err
 		}
 	}
@@ -102,12 +102,12 @@ func (f *outputFlags) show(c *api, resp *http.Response) error {
 	return nil
 }
 
-// print writes the answer of a call that succeeded: to a terminal with unsafe characters escaped, and to a pipe or a
-// file as it came.
-func (f *outputFlags) print(c *api, a schemas.ExecuteOutcome) error {
-	body, altered := targetBody(a.Body, a.Headers)
-	if altered {
-		fmt.Fprintln(c.Err, "weir: the answer holds bytes that are not UTF-8; the server stored U+FFFD in their place, so this is not what the target sent")
+// print writes the answer of a call that succeeded: to a terminal with unsafe characters escaped and without binary
+// bodies, and to a pipe or a file as it came.
+func (f *outputFlags) print(c *api, a schemas.ExecuteOutcome, id string) error {
+	body, err := targetBody(a.Body, a.BodyEncoding, a.Headers)
+	if err != nil {
+		return err
 	}
 	head := ""
 	if f.include {
@@ -119,12 +119,17 @@ func (f *outputFlags) print(c *api, a schemas.ExecuteOutcome) error {
 		return os.WriteFile(f.output, []byte(head+body), newFile)
 	case !Terminal(out):
 		out = Unescaped(out)
+	case a.BodyEncoding != "" && f.output == "-":
+		out = Unescaped(out)
+	case a.BodyEncoding != "":
+		fmt.Fprintf(c.Err, "weir: binary answer of %d bytes, not printed; use -o FILE, or see: weir actions show %s --json\n", len(body), id)
+		body = ""
 	default:
 		if body = strings.ReplaceAll(body, "\r\n", "\n"); body != "" && !strings.HasSuffix(body, "\n") {
 			body += "\n"
 		}
 	}
-	_, err := io.WriteString(out, head+body)
+	_, err = io.WriteString(out, head+body)
 	return err
 }
 
@@ -152,15 +157,25 @@ func statusText(status int) string {
 }
 
 // targetBody is the body that the target sent. In a document of the executor's it is JSON as it came, or a JSON string
-// that holds any other text. The length of the body, or else its media type, decides which. Altered reports that the
-// server has replaced bytes which are not UTF-8.
-func targetBody(doc json.RawMessage, headers []schemas.Header) (body string, altered bool) {
-	var text *string
+// that holds its bytes in base64 or any other text. The length of the body, or else its media type, tells text from a
+// JSON string.
+func targetBody(doc json.RawMessage, encoding string, headers []schemas.Header) (string, error) {
+	var text string
 	if string(doc) == "null" || len(doc) == 0 {
-		return "", false
+		return "", nil
 	}
-	if json.Unmarshal(doc, &text) != nil || text == nil {
-		return string(doc), false
+	if encoding != "" {
+		var raw []byte
+		if err := json.Unmarshal(doc, &raw); err != nil || encoding != "base64" {
+			return "", fmt.Errorf("the server's answer has a body with the encoding %q that cannot be read; use a newer weir", encoding)
+		}
+		return string(raw), nil
+	}
+	if doc[0] != '"' {
+		return string(doc), nil
+	}
+	if err := json.Unmarshal(doc, &text); err != nil {
+		return "", err
 	}
 	length, kind := "", ""
 	for _, h := range headers {
@@ -173,9 +188,9 @@ func targetBody(doc json.RawMessage, headers []schemas.Header) (body string, alt
 	}
 	isJSON := kind == "application/json" || strings.HasSuffix(kind, "+json")
 	if length == strconv.Itoa(len(doc)) || length == "" && isJSON {
-		return string(doc), false
+		return string(doc), nil
 	}
-	return *text, strings.ContainsRune(*text, '\uFFFD') && length != strconv.Itoa(len(*text))
+	return text, nil
 }
 
 // failed prints an error of the executor, with what the target answered.
@@ -192,7 +207,10 @@ func (f *outputFlags) failed(c *api, resp *http.Response, e *schemas.ExecuteFaul
 		fmt.Fprintln(c.Err, hint)
 	}
 	if e.Status != 0 && !c.asJSON {
-		body, _ := targetBody(e.Body, e.Headers)
+		body, err := targetBody(e.Body, e.BodyEncoding, e.Headers)
+		if err == nil && e.BodyEncoding != "" {
+			body = fmt.Sprintf("(%d bytes that are no text; --json has them)", len(body))
+		}
 		if f.include {
 			body = headText(e.Status, e.Headers) + body
 		}
@@ -200,21 +218,14 @@ func (f *outputFlags) failed(c *api, resp *http.Response, e *schemas.ExecuteFaul
 			fmt.Fprintln(c.Err, strings.TrimSuffix(body, "\n"))
 		}
 	}
-	exit, hint := ExitFailed, ""
-	switch e.Variant {
-	case schemas.VariantDisallowedHost:
-		exit, hint = ExitDenied, "`weir policy explain` with the same method and URL says what would allow it"
-	case schemas.VariantOutcomeUnknown:
-		exit, hint = ExitUnknown, "if `weir actions show "+id+"` has no resolution, check the target and record the result: weir actions resolve "+id+" --applied, or --not-applied"
-	case schemas.VariantUnsupportedPrimitive, schemas.VariantMissingArgument, schemas.VariantInvalidArgumentValue,
-		schemas.VariantInvalidMethod, schemas.VariantInvalidURL, schemas.VariantInvalidHeaderName,
-		schemas.VariantInvalidHeaderValue, schemas.VariantInvalidSchema, schemas.VariantInvalidPostcondition,
-		schemas.VariantUnsupportedPostcondition:
-		exit = ExitUsage
-	default:
-		if e.Retryable {
-			hint = "it may succeed later: repeat the command"
-		}
+	exit, hint := faultExit(e), ""
+	switch {
+	case exit == ExitDenied:
+		hint = "`weir policy explain` with the same method and URL says what would allow it"
+	case exit == ExitUnknown:
+		hint = "if `weir actions show " + id + "` has no resolution, check the target and record the result: weir actions resolve " + id + " --applied, or --not-applied"
+	case e.Retryable:
+		hint = "it may succeed later: repeat the command"
 	}
 	for _, line := range []string{hint, labels(" ", "", "action", id)} {
 		if line != "" {
@@ -222,4 +233,21 @@ func (f *outputFlags) failed(c *api, resp *http.Response, e *schemas.ExecuteFaul
 		}
 	}
 	return exitError{code: exit}
+}
+
+// faultExit is the exit code for an error of the executor.
+func faultExit(e *schemas.ExecuteFault) int {
+	switch e.Variant {
+	case schemas.VariantDisallowedHost:
+		return ExitDenied
+	case schemas.VariantOutcomeUnknown:
+		return ExitUnknown
+	case schemas.VariantUnsupportedPrimitive, schemas.VariantMissingArgument, schemas.VariantInvalidArgumentValue,
+		schemas.VariantInvalidMethod, schemas.VariantInvalidURL, schemas.VariantInvalidHeaderName,
+		schemas.VariantInvalidHeaderValue, schemas.VariantInvalidSchema, schemas.VariantInvalidPostcondition,
+		schemas.VariantUnsupportedPostcondition:
+		return ExitUsage
+	default:
+		return ExitFailed
+	}
 }

@@ -38,8 +38,9 @@ func (f *policyFlags) source(cmd *cobra.Command, env *Env) (c *api, p Policy, er
 
 // callFlags describe the call that is asked about.
 type callFlags struct {
-	headers               []string
-	data, key, idempotent string
+	bodyFlags
+	headers         []string
+	key, idempotent string
 }
 
 func newPolicyExplain(env *Env) *cobra.Command {
@@ -51,8 +52,8 @@ func newPolicyExplain(env *Env) *cobra.Command {
 		Use:   "explain METHOD URL",
 		Short: "Explain whether the policy allows a call",
 		Long: `Explain the decision of the policy on a call, without making it: the entry that decides,
-the check that refuses, the change that would allow the call, and the result of every
-entry.
+the check that refuses, the change that would allow the call, the retries and the
+idempotency key of the call, and the result of every entry.
 
 The policy is the one in force on a running Weir, or with --config the one of a file. No
 name is resolved: Weir checks addresses when it makes a call. Exit 3 if the call is
@@ -73,8 +74,11 @@ denied. For a CONNECT through the forward proxy, write host:port in place of the
 			}
 			var x schemas.Explanation
 			if p.Explain != nil {
-				x = p.Explain(req, nil)
-			} else if x, err = c.Explain(cmd.Context(), req); err != nil {
+				x, err = p.Explain(req, nil)
+			} else {
+				x, err = c.Explain(cmd.Context(), req)
+			}
+			if err != nil {
 				return err
 			}
 			if c.asJSON {
@@ -95,15 +99,24 @@ denied. For a CONNECT through the forward proxy, write host:port in place of the
 
 func (f *callFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "a request header, `'Name: value'`; may be repeated")
-	cmd.Flags().StringVarP(&f.data, "data", "d", "", "the body, which must be JSON: a text, @FILE, or @- for standard input")
+	f.bodyFlags.bind(cmd.Flags())
 	cmd.Flags().StringVar(&f.key, "key", "", "the entry of the policy to use (default the first that matches)")
 	cmd.Flags().StringVar(&f.idempotent, "upstream-idempotency-key", "", "the Idempotency-Key that the target would get")
 }
 
 func (f *callFlags) request(env *Env, method, target string) (req schemas.ExplainRequest, err error) {
 	req = schemas.ExplainRequest{Method: method, URL: target, AllowlistKey: f.key, IdempotencyKey: f.idempotent}
-	if req.Headers, err = headersOf(f.headers); err == nil && f.data != "" {
-		req.Body, err = env.document("body", f.data)
+	if req.Headers, err = headersOf(f.headers); err != nil {
+		return req, err
+	}
+	name, value, err := f.member(env)
+	switch name {
+	case "body":
+		req.Body = value
+	case "body_base64":
+		req.BodyBase64 = value
+	case "form":
+		req.Form = value
 	}
 	return req, err
 }
@@ -114,6 +127,14 @@ func explained(x schemas.Explanation) string {
 	if x.Allowed {
 		fmt.Fprintf(&lines, "allowed by %s\n", x.Entry)
 		lines.add("class", classText(x.Class))
+		if c := x.Contract; c != nil {
+			lines.add("retries", retriesText(x.Class, c))
+			lines.add("key", keyText(c))
+			if c.Probe {
+				lines.add("probe", "after a lost answer, a request to the target shows whether the call was applied")
+			}
+			lines.add("schema", c.ResponseSchema)
+		}
 	} else {
 		fmt.Fprintf(&lines, "denied: %s\n", x.Code)
 		lines.add("entry", x.Entry)

@@ -205,7 +205,11 @@ func (s *Streams) document(what, text string) (json.RawMessage, error) {
 		if text := strings.TrimSpace(string(data)); text == "" || strings.ContainsRune(`{["`, rune(text[0])) {
 			return nil, usageError{fmt.Errorf("the %s is not JSON: %w", what, err)}
 		}
-		return nil, usageError{fmt.Errorf("the %s is not JSON, which is the only form that Weir takes; a JSON string has quotes: '\"text\"'", what)}
+		hint := "a JSON string has quotes: '\"text\"'"
+		if what == "body" {
+			hint += "; other bodies are sent with --data-binary, --data-urlencode or -F"
+		}
+		return nil, usageError{fmt.Errorf("the %s is not JSON; %s", what, hint)}
 	}
 	return data, nil
 }

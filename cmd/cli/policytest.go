@@ -70,7 +70,7 @@ Exit codes:
 			}
 			return c.testPolicy(args[0], cases, func(one policyCase) (schemas.Explanation, error) {
 				if p.Explain != nil {
-					return p.Explain(one.call, one.entries), nil
+					return p.Explain(one.call, one.entries)
 				}
 				return c.Explain(cmd.Context(), one.call)
 			})

@@ -31,6 +31,26 @@ func terminal(t *testing.T) (program, person *os.File) {
 	return program, person
 }
 
+// TestATerminalGetsNoBytes: a binary body goes to a file or a pipe, and to a terminal on request.
+func TestATerminalGetsNoBytes(t *testing.T) {
+	t.Parallel()
+	server := "--server=" + always(t, http.StatusOK, "application/json", `{"status":200,"body":"AFs=","body_encoding":"base64"}`, "Weir-Action-Id", "a-1")
+	for _, tt := range []struct{ flag, out, errs string }{
+		{"-i", "HTTP/1.1 200 OK\r\n\r\n", "weir: binary answer of 2 bytes, not printed; use -o FILE, or see: weir actions show a-1 --json\nstatus 200, action a-1\n"},
+		{"-o-", "\x00[", "status 200, action a-1\n"},
+	} {
+		out, person := terminal(t)
+		var errs strings.Builder
+		code := program(t.Context(), []string{"exec", tt.flag, "GET", "http://x/", server}, nil, Streams{In: strings.NewReader(""), Out: out, Err: &errs})
+		require.Equal(t, ExitOK, code)
+		require.Equal(t, tt.errs, errs.String())
+		got := make([]byte, len(tt.out))
+		_, err := io.ReadFull(person, got)
+		require.NoError(t, err)
+		require.Equal(t, tt.out, string(got))
+	}
+}
+
 // TestATerminalGetsNoControlCharacters of a body, and a line end after it.
 func TestATerminalGetsNoControlCharacters(t *testing.T) {
 	t.Parallel()

@@ -17,6 +17,9 @@ import (
 type success struct {
 	answer
 	Postcondition json.RawMessage `json:"postcondition,omitempty"`
+	// Reconciled: the call's own answer was lost, and this is the answer of the probe.
+	Reconciled bool     `json:"reconciled,omitempty"`
+	Warnings   []string `json:"warnings,omitempty"`
 }
 
 type failure struct {
@@ -42,6 +45,8 @@ type answer struct {
 	Status  int              `json:"status"`
 	Headers []schemas.Header `json:"headers"`
 	Body    json.RawMessage  `json:"body"`
+	// BodyEncoding is base64 for bytes that are no text.
+	BodyEncoding string `json:"body_encoding,omitempty"`
 }
 
 // rejected is a call whose answer, if one came, was not what was wanted.
@@ -86,7 +91,7 @@ func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (int, []by
 		}
 	}
 	if s.Outcome == schemas.OutcomeSucceeded {
-		body, err := ledger.Encode(success{answer: answered(res), Postcondition: res.Report})
+		body, err := ledger.Encode(success{answer: answered(res), Postcondition: res.Report, Reconciled: res.Reconciled, Warnings: res.Warnings})
 		return http.StatusOK, body, err
 	}
 	status, fault := failed(ref, s, res)
@@ -108,6 +113,9 @@ func answered(res schemas.HTTPResult) answer {
 	came := answer{Headers: []schemas.Header{}}
 	if a := res.Answer; a != nil {
 		came.Status, came.Body = a.Status, a.Body
+		if a.Base64 {
+			came.BodyEncoding = "base64"
+		}
 		if a.Headers != nil {
 			came.Headers = a.Headers
 		}

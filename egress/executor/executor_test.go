@@ -40,6 +40,14 @@ func endings() map[string]ending {
 			schemas.Settled{Outcome: schemas.OutcomeSucceeded, Attempts: 1},
 			nil, `{"answer":{"status":200,"headers":[{"name":"a","value":"<b>&"}],"body":{"n":1.10000000000000000001,"z":[],"a":"<&>"},"hash":"h"},"report":` + string(report) + `}`,
 		},
+		"bytes": {
+			schemas.Settled{Outcome: schemas.OutcomeSucceeded, Attempts: 1},
+			&schemas.HTTPResult{Answer: &schemas.Answer{Status: 200, Body: json.RawMessage(`"AP8="`), Base64: true}}, "",
+		},
+		"http_failure_bytes": {
+			fail(schemas.HTTPFailure, 1),
+			&schemas.HTTPResult{Variant: schemas.VariantHTTPFailure, Message: "the target answered with status 404 Not Found", Answer: &schemas.Answer{Status: 404, Body: json.RawMessage(`"AP8="`), Base64: true}}, "",
+		},
 		"empty_body": {schemas.Settled{Outcome: schemas.OutcomeSucceeded, Attempts: 1}, &schemas.HTTPResult{Answer: &schemas.Answer{Status: 204}}, ""},
 		"denied": {
 			schemas.Settled{Outcome: schemas.OutcomeDenied, Code: schemas.DenyHost},

@@ -8,8 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	jsonv1 "github.com/go-json-experiment/json/v1" // encoding/json in a third of the time
-
+	"weir/egress"
 	"weir/egress/executor"
 	"weir/egress/stream"
 	"weir/internal/fault"
@@ -17,31 +16,36 @@ import (
 	"weir/schemas"
 )
 
-// answer writes the answer in the result of an ended call, or the error that says why there is none.
-func answer(w http.ResponseWriter, r *http.Request, ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
-	var res schemas.HTTPResult
-	if len(doc) > 0 {
-		if err := jsonv1.Unmarshal(doc, &res); err != nil {
-			return err
-		}
+// answer writes the answer in the result of an ended call, or returns the error that says why there
+// is none.
+func answer(s *egress.Server, w http.ResponseWriter, r *http.Request, ref schemas.Ref, end *schemas.Settled, doc json.RawMessage) error {
+	res, err := read(doc)
+	switch {
+	case err != nil:
+		return err
+	case res.Answer == nil:
+		return refused(r, ref, end, res)
+	case res.Answer.Streamed:
+		live(s, w, r, ref, nil)
+		return nil
+	default:
+		return write(w, r, res.Answer)
 	}
-	a := res.Answer
-	if a == nil {
-		return refused(ref, s, res)
-	}
+}
+
+// write writes an answer as it came.
+func write(w http.ResponseWriter, r *http.Request, a *schemas.Answer) error {
 	body, ok := a.Bytes()
 	if !ok {
 		return fault.New(schemas.Poison, "the stored answer cannot be read")
 	}
-	head(w.Header(), a.Status, a.Headers, a.Hidden, r.Method == http.MethodHead)
-	if r.Method != http.MethodHead {
+	ofHead := r.Method == http.MethodHead
+	head(w.Header(), a.Headers, a.Hidden, ofHead)
+	if bodied(a.Status) && (!ofHead || len(body) > 0) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	}
-	if !bodied(a.Status) {
-		w.Header().Del("Content-Length")
-	}
 	w.WriteHeader(a.Status)
-	if bodied(a.Status) && r.Method != http.MethodHead {
+	if bodied(a.Status) && !ofHead {
 		_, _ = w.Write(body) // the client is gone if it fails
 	}
 	return nil
@@ -54,7 +58,7 @@ func bodied(status int) bool {
 
 // head sets the header fields of an answer as they came, in place of those that Weir's own answers
 // have.
-func head(h http.Header, status int, fields, hidden []schemas.Header, keepLength bool) {
+func head(h http.Header, fields, hidden []schemas.Header, keepLength bool) {
 	for _, name := range []string{"Cache-Control", "X-Content-Type-Options", "X-Request-Id"} {
 		h.Del(name)
 	}
@@ -111,18 +115,18 @@ func perConnection(name string) bool {
 }
 
 // refused is the problem of a call without an answer.
-func refused(ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) error {
-	r := executor.Refused(s, res)
-	p := &problem.Error{Problem: schemas.Problem{Code: r.Code, Status: r.Status, Detail: r.Message, Retryable: r.Retryable}}
+func refused(r *http.Request, ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) error {
+	end := executor.Refused(s, res)
+	p := &problem.Error{Problem: schemas.Problem{Code: end.Code, Status: end.Status, Detail: end.Message, Retryable: end.Retryable}}
 	if s.Outcome == schemas.OutcomeUnknown {
 		p.Code = s.Outcome.Code()
 		p.Detail += " (" + stream.ResolveURL(ref.ID) + ")"
 	}
 	if d := res.Decision; d != nil {
 		p.Rule, p.Reason = d.Entry, d.Reason
-		if d.Reason != "" {
-			p.Detail += ": " + d.Reason
-		}
+	}
+	if hint := problem.ReportOf(r.Context()).Hint; hint != "" {
+		p.Detail += " (" + hint + ")"
 	}
 	return p
 }

@@ -25,6 +25,9 @@ func (r *recorder) mock(a *schemas.Answer) (action schemas.RuleAction, why strin
 		}
 	}
 	switch {
+	case a.Base64:
+		action.BodyMode, action.Body = "base64", body
+		return action, ""
 	case isJSON:
 		action.BodyMode, action.Body = "json", body
 		if len(body) > 0 && body[0] == '"' { // a string that holds JSON would be answered as that JSON

@@ -63,6 +63,8 @@ type Config struct {
 	// Result turns a terminal event's result into the form its kind shows.
 	// Nil shows it as it is stored.
 	Result func(ref schemas.Ref, s *schemas.Settled) json.RawMessage
+	// Part turns the data of a delta into the form its kind shows; nil shows it as it is stored.
+	Part func(ref schemas.Ref, data json.RawMessage) json.RawMessage
 	// BufferEvents and BufferBytes bound what a slow watcher may have waiting;
 	// over it, the watcher reads the log instead. Default 256 and 1 MiB.
 	BufferEvents int
@@ -161,6 +163,9 @@ func (f *Feed) arrived(rec schemas.Record) {
 	_, key, _ := schemas.Split(rec.Subject)
 	f.mu.Lock()
 	t := f.topics[key]
+	if t != nil && rec.Delta() {
+		t.begin()
+	}
 	if t == nil || !t.wants(rec) {
 		f.mu.Unlock()
 		return

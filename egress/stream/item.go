@@ -25,6 +25,7 @@ type Item struct {
 
 	size   int
 	result func(schemas.Ref, *schemas.Settled) json.RawMessage
+	part   func(schemas.Ref, json.RawMessage) json.RawMessage
 
 	once  sync.Once
 	frame []byte
@@ -41,7 +42,7 @@ type Item struct {
 // legible of it, and a terminal one still ends the action: a record from
 // another version must not hang a watcher.
 func (f *Feed) item(ref schemas.Ref, rec schemas.Record) *Item {
-	it := &Item{Ref: ref, Seq: rec.Seq, size: len(rec.Data), result: f.cfg.Result, making: make(chan struct{}, 1)}
+	it := &Item{Ref: ref, Seq: rec.Seq, size: len(rec.Data), result: f.cfg.Result, part: f.cfg.Part, making: make(chan struct{}, 1)}
 	ev, err := ledger.Decode(rec.Data)
 	if err != nil {
 		ev = outline(rec)

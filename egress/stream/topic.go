@@ -20,11 +20,26 @@ type topic struct {
 	lost bool
 	// ending is the terminal event, once it was released.
 	ending *Ending
+	// begun: a part of an answer has arrived, which may not be released yet.
+	begun bool
 }
 
 // wants says whether a record matters here: who only waits for the
 // end has nothing else decoded, and no barrier held for it.
 func (t *topic) wants(rec schemas.Record) bool { return t.followers > 0 || rec.Ends() }
+
+// begin notes that an answer has begun to arrive.
+func (t *topic) begin() {
+	if t.begun {
+		return
+	}
+	t.begun = true
+	for _, w := range t.watchers {
+		if w.parts {
+			w.signal()
+		}
+	}
+}
 
 // deliver hands a released event to every watcher.
 func (t *topic) deliver(it *Item, cfg Config) {
@@ -43,6 +58,7 @@ type watcher struct {
 	at     int // its place in topic.watchers
 	follow bool
 	glance bool
+	parts  bool          // it waits for the beginning of an answer as well
 	first  bool          // it has not looked at its topic yet
 	wake   chan struct{} // holds one signal
 
@@ -94,6 +110,7 @@ type purpose int
 
 const (
 	awaits  purpose = iota // the action's end
+	begins                 // the action's end, or the beginning of its answer
 	follows                // every event as it comes
 	glances                // every event that there is by now
 )
@@ -101,7 +118,7 @@ const (
 // watch registers a watcher. It receives all records stored from now on, so the log must be read
 // after this and not before.
 func (f *Feed) watch(ref schemas.Ref, why purpose) *watcher {
-	w := &watcher{follow: why != awaits, glance: why == glances, first: true, wake: make(chan struct{}, 1)}
+	w := &watcher{follow: why > begins, glance: why == glances, parts: why == begins, first: true, wake: make(chan struct{}, 1)}
 	filter := f.cfg.Layout.All(ref)
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"weir/schemas"
@@ -51,6 +52,18 @@ func (f *Feed) Await(ctx context.Context, ref schemas.Ref, claimed bool) (end En
 	return end, false, err
 }
 
+// ErrBegun is why AwaitPart returns before the end: the answer has begun to arrive, and is read from
+// the log from now on.
+var ErrBegun = errors.New("the answer has begun")
+
+// AwaitPart is Await that returns ErrBegun once a part of an answer is on the log.
+func (f *Feed) AwaitPart(ctx context.Context, ref schemas.Ref, claimed bool) (end Ending, alone bool, err error) {
+	w := f.watch(ref, begins)
+	defer func() { alone = f.leave(w) }()
+	end, err = f.wait(ctx, w, claimed)
+	return end, false, err
+}
+
 func (f *Feed) wait(ctx context.Context, w *watcher, claimed bool) (Ending, error) {
 	end, behind, pinned := f.peek(w)
 	ask := behind || !claimed || !pinned
@@ -64,6 +77,9 @@ func (f *Feed) wait(ctx context.Context, w *watcher, claimed bool) (Ending, erro
 			} else if err != nil {
 				timer.Reset(retryPause) // the log is away: the feed may still bring it
 			}
+		}
+		if w.parts && f.begun(w.topic) {
+			return Ending{}, ErrBegun
 		}
 		select {
 		case <-w.wake:
@@ -94,10 +110,22 @@ func (f *Feed) peek(w *watcher) (end *Ending, behind, pinned bool) {
 	return t.ending, behind, t.pins > 0
 }
 
+// begun reports whether a part of an answer has arrived.
+func (f *Feed) begun(t *topic) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return t.begun
+}
+
 // ending reads the terminal event from the log; nil where there is none yet.
 func (f *Feed) ending(ctx context.Context, t *topic) (*Ending, error) {
 	rec, ok, err := f.end(ctx, t)
 	if !ok || err != nil {
+		if err == nil && rec.Delta() {
+			f.mu.Lock()
+			t.begin()
+			f.mu.Unlock()
+		}
 		return nil, err
 	}
 	if err := f.Durable(ctx, t.stream, rec.Seq); err != nil {

@@ -120,8 +120,8 @@ func sortByName(list []schemas.Header) {
 
 // rest reads what says nothing about where the call goes.
 func rest(call *schemas.HTTPCall, doc document, longest time.Duration, c Checker) error {
-	if !strict.Absent(doc.Body) {
-		call.Body = stdjson.RawMessage(doc.Body)
+	if err := doc.forms().Put(call); err != nil {
+		return badBody(err)
 	}
 	if err := timeout(call, doc.TimeoutMS, longest); err != nil {
 		return err

@@ -1,9 +1,11 @@
 package executor
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
+	"weir/internal/policy/callbody"
 	"weir/schemas"
 )
 
@@ -42,6 +44,14 @@ func missing(name string) error {
 
 func badArgument(name, what string) *Error {
 	return &Error{Variant: schemas.VariantInvalidArgumentValue, Message: "invalid argument '" + name + "': " + what, Code: schemas.ValidationError}
+}
+
+// badBody words what is wrong with a body, or with a header that does not fit it.
+func badBody(err error) error {
+	if wrong, ok := errors.AsType[*callbody.Error](err); ok {
+		return badArgument(wrong.Member, wrong.Reason)
+	}
+	return err
 }
 
 func malformed(code schemas.Code, what string) error {

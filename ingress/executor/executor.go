@@ -15,6 +15,7 @@ import (
 
 	"weir/ingress/strict"
 	"weir/internal/fault"
+	"weir/internal/policy/callbody"
 	"weir/schemas"
 )
 
@@ -61,9 +62,13 @@ func (r Request) Kept() schemas.HTTPCall {
 	if !r.Denied() || r.Decision.Traffic != nil || r.Decision.Code == schemas.DenyRule {
 		return r.Call
 	}
-	d := &schemas.DeniedCall{Decision: r.Decision, BodyBytes: len(r.Call.Body)}
+	sent, err := r.Call.Sent()
+	if err != nil { // Translate has read it
+		sent = r.Call.Body
+	}
+	d := &schemas.DeniedCall{Decision: r.Decision, BodyBytes: len(sent)}
 	if d.BodyBytes > 0 {
-		sum := sha256.Sum256(r.Call.Body)
+		sum := sha256.Sum256(sent)
 		d.BodySHA256 = hex.EncodeToString(sum[:])
 	}
 	return schemas.HTTPCall{Method: r.Call.Method, URL: r.Call.URL, AllowlistKey: r.Call.AllowlistKey, Denied: d}
@@ -85,9 +90,16 @@ type arguments struct {
 	URL            jsontext.Value `json:"url"`
 	Headers        jsontext.Value `json:"headers"`
 	Body           jsontext.Value `json:"body"`
+	BodyText       jsontext.Value `json:"body_text"`
+	BodyBase64     jsontext.Value `json:"body_base64"`
+	Form           jsontext.Value `json:"form"`
 	ResponseSchema jsontext.Value `json:"response_schema"`
 	TimeoutMS      jsontext.Value `json:"timeout_ms"`
 	AllowlistKey   jsontext.Value `json:"allowlist_key"`
+}
+
+func (a arguments) forms() callbody.Forms {
+	return callbody.Forms{Body: a.Body, Text: a.BodyText, Base64: a.BodyBase64, Form: a.Form}
 }
 
 // Translate reads a body that strict.Check has passed. Checks run in a fixed
@@ -165,6 +177,9 @@ func (a arguments) members() []member {
 		{"url", a.URL},
 		{"headers", a.Headers},
 		{"body", a.Body},
+		{"body_text", a.BodyText},
+		{"body_base64", a.BodyBase64},
+		{"form", a.Form},
 		{"response_schema", a.ResponseSchema},
 		{"timeout_ms", a.TimeoutMS},
 		{"allowlist_key", a.AllowlistKey},
@@ -218,7 +233,8 @@ func unreadable(code schemas.Code, url string) bool {
 // permits a header without a name.
 func unsendable(call *schemas.HTTPCall) {
 	call.Headers = []schemas.Header{{}}
-	call.Body, call.IdempotencyKey, call.Timeout = nil, "", 0
+	call.Body, call.TextBody, call.Base64Body, call.ContentType = nil, false, false, ""
+	call.IdempotencyKey, call.Timeout = "", 0
 	call.ResponseSchema, call.Postcondition = nil, nil
 }
 

@@ -259,13 +259,24 @@ func TestAskedIsWhatTranslateGives(t *testing.T) {
 		`{"method":"get","url":"http://localhost/"}`,
 		`{"method":"POST","url":"http://localhost/","allowlist_key":"orders","body":{"n":1.50}}`,
 		`{"method":"PUT","url":"http://localhost/","headers":{"b":"2","C":"3","A":"1","a-b":"4"},"body":null}`,
+		`{"method":"POST","url":"http://localhost/","body_text":"a"}`,
+		`{"method":"POST","url":"http://localhost/","body_base64":"AP8="}`,
+		`{"method":"POST","url":"http://localhost/","form":{"b":[1,"2"],"a":{"text":"t"}}}`,
 	} {
 		var req schemas.ExplainRequest
 		require.NoError(t, json.Unmarshal([]byte(body), &req))
 		got, err := executor.Translate([]byte(body), door{}, checker())
 		require.NoError(t, err, body)
-		require.Equal(t, got.Call, executor.Asked(req), body)
+		asked, err := executor.Asked(req)
+		require.NoError(t, err, body)
+		require.Equal(t, got.Call, asked, body)
 	}
-	require.Equal(t, schemas.HTTPCall{Method: "GET", URL: "u"}, executor.Asked(schemas.ExplainRequest{URL: "u"}))
-	require.Equal(t, "\u017fEND", executor.Asked(schemas.ExplainRequest{Method: "\u017fend"}).Method, "a letter of another alphabet stays one")
+	asked, err := executor.Asked(schemas.ExplainRequest{URL: "u"})
+	require.NoError(t, err)
+	require.Equal(t, schemas.HTTPCall{Method: "GET", URL: "u"}, asked)
+	asked, err = executor.Asked(schemas.ExplainRequest{Method: "\u017fend"})
+	require.NoError(t, err)
+	require.Equal(t, "\u017fEND", asked.Method, "a letter of another alphabet stays one")
+	_, err = executor.Asked(schemas.ExplainRequest{URL: "u", Body: []byte("1"), Form: []byte("{}")})
+	require.EqualError(t, err, "VALIDATION_ERROR: at /form: is a second form of the body, beside 'body'; send one of body, body_text, body_base64 and form")
 }

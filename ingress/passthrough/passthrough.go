@@ -156,7 +156,10 @@ func (d *Door) request(c *gin.Context, who ingress.Identity, target, entry strin
 	if err := grant.Call(asked.Call, who.Entries); err != nil {
 		return req, false, err
 	}
-	asked.Decision, asked.Class = d.cfg.Policy(who.Asks(schemas.KindPassthrough, "")).Judge(asked.Call)
+	decides := d.cfg.Policy(who.Asks(schemas.KindPassthrough, ""))
+	if asked.Decision, asked.Class = decides.Judge(asked.Call); asked.Decision.Code == schemas.DenyHeader {
+		problem.ReportOf(r.Context()).Hint = refusedHeader(decides, asked.Call)
+	}
 	req = accept.Request{
 		Name: accept.NameOf(who.Tenant, route(target, entry), "", key), Tenant: who.Tenant, Kind: schemas.KindPassthrough, Class: asked.Class,
 		Principal: who.ID, Entries: who.Entries, Terms: terms, Joins: true, TraceParent: r.Header.Get(schemas.HeaderTraceParent),
@@ -168,6 +171,19 @@ func (d *Door) request(c *gin.Context, who ingress.Identity, target, entry strin
 		req.Payload, err = ledger.Encode(asked.Kept())
 	}
 	return req, asked.Denied(), err
+}
+
+// refusedHeader names the header for which policy refuses a call; empty: it is not one alone. No
+// record has the name: a caller may have written anything in it.
+func refusedHeader(decides executor.Policy, c schemas.HTTPCall) string {
+	all := c.Headers
+	for i := range all {
+		c.Headers = all[i : i+1]
+		if d, _ := decides.Judge(c); d.Code == schemas.DenyHeader {
+			return "the header is " + all[i].Name
+		}
+	}
+	return ""
 }
 
 // route scopes Idempotency-Keys to an entry and a target's origin. It must never change.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"weir/ingress/session"
 	"weir/internal/task"
 	"weir/internal/token"
 	"weir/schemas"
@@ -42,11 +43,13 @@ func headers(h http.Header) []schemas.Header {
 		if len(values) == 0 || own(name) || slices.Contains(named, name) {
 			continue
 		}
-		sep := ", "
+		value := strings.Join(values, ", ")
 		if name == "Cookie" {
-			sep = "; "
+			if value = session.Without(strings.Join(values, "; ")); value == "" {
+				continue
+			}
 		}
-		list = append(list, schemas.Header{Name: name, Value: strings.Join(values, sep)})
+		list = append(list, schemas.Header{Name: name, Value: value})
 	}
 	slices.SortFunc(list, func(a, b schemas.Header) int { return strings.Compare(a.Name, b.Name) })
 	return list

@@ -52,7 +52,11 @@ func (h handlers) explain(c *gin.Context) error {
 	if req.URL == "" {
 		return fault.New(schemas.ValidationError, "at /url: is missing; name the target of the call")
 	}
-	ingress.WriteJSON(c, http.StatusOK, h.policies.Explain(executor.Asked(req), ingress.Caller(c).Entries))
+	call, err := executor.Asked(req)
+	if err != nil {
+		return err
+	}
+	ingress.WriteJSON(c, http.StatusOK, h.policies.Explain(call, ingress.Caller(c).Entries))
 	return nil
 }
 

@@ -29,8 +29,12 @@ func (h handlers) preview(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+	call, err := executor.Asked(req.ExplainRequest)
+	if err != nil {
+		return err
+	}
 	who := ingress.Caller(c)
-	q := Question{Call: executor.Asked(req.ExplainRequest), Facts: Facts(req.Scope, who.ID), Rule: rule}
+	q := Question{Call: call, Facts: Facts(req.Scope, who.ID), Rule: rule}
 	out, err := h.Preview(c.Request.Context(), who.Asks(q.Facts.Kind, q.Facts.TaskType), q)
 	if err != nil {
 		return err

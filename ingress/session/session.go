@@ -55,6 +55,18 @@ func Own(r *http.Request, public string) bool {
 	return err == nil && len(origin) == 1 && u.Host != "" && (strings.EqualFold(u.Host, r.Host) || strings.EqualFold(origin[0], public))
 }
 
+// Without is the value of a Cookie header without sessions of consoles, which no target gets.
+func Without(cookies string) string {
+	var rest []string
+	for pair := range strings.SplitSeq(cookies, ";") {
+		name, _, _ := strings.Cut(strings.TrimSpace(pair), "=")
+		if name != cookie("") && name != cookie("https://") {
+			rest = append(rest, pair)
+		}
+	}
+	return strings.TrimSpace(strings.Join(rest, ";"))
+}
+
 // Set has the browser keep a session until it ends, out of reach of scripts and of other sites.
 func Set(w http.ResponseWriter, public, value string, until time.Time) {
 	write(w, public, value, max(1, int(time.Until(until).Seconds())))

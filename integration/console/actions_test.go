@@ -81,6 +81,34 @@ func TestActions(t *testing.T) {
 	require.Equal(t, 4, n.up.Hits())
 }
 
+// TestABinaryBody: an answer that is no text is a size, a type and a download, and its call is repeated with
+// the same bytes.
+func TestABinaryBody(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.up.Handle("/dot", upstream.Respond(http.StatusNotFound, "\x00\x01", upstream.Header("Content-Type", "image/png; x=y")))
+	p := n.signIn("p", n.admin, nil)
+	_, text, id := n.ask(n.admin, http.MethodPost, "/v1/execute", `{"request_id":"dot-1","method":"PUT","url":"`+n.up.URL()+`/dot","body_base64":"AP8K"}`)
+	require.Equal(t, "dot-1", id, text)
+	p.to("#/actions/dot-1")
+	p.css(`section:has(#h-result) >> text=Body: 2 bytes of image/png`)
+	p.do(do{"op": "gone", "css": `section:has(#h-result) pre:has-text("AAE=")`})
+	p.accessible()
+	var name, file string
+	p.evaluate(&name, `() => document.querySelector("a[download]").download`, nil)
+	p.get(&file, do{"op": "download", "role": "link", "name": "Download"})
+	require.Equal(t, []string{"dot-1.png", "\x00\x01"}, []string{name, file})
+	require.Equal(t, "printf %s AP8K | base64 -d | weir exec PUT "+n.up.URL()+"/dot -H 'Content-Type: application/octet-stream' --data-binary @-", p.copied("Copy as weir exec"))
+	p.click("button", "Retry as new action")
+	p.do(do{"op": "click", "css": `dialog button.danger`})
+	p.do(do{"op": "gone", "css": "dialog"})
+	p.css(`section:has(#h-result) >> text=Body: 2 bytes of image/png`)
+	require.Equal(t, 2, n.up.Hits())
+	for _, r := range n.up.Ledger() {
+		require.Equal(t, []string{"\x00\xff\n", "application/octet-stream"}, []string{string(r.Body), r.Values("Content-Type")[0]})
+	}
+}
+
 // called has the node answer with what it called.
 const called = `() => {
   const real = window.fetch;

@@ -130,11 +130,11 @@ func eventually(t *testing.T, holds func() bool, what string) {
 
 // weir is a whole Weir in this process, which wants tokens.
 type weir struct {
-	url, dir string
-	log      capture.Buffer
-	client   *http.Client
-	admin    string // the operator's token
-	stop     func() error
+	url, proxy, dir string
+	log             capture.Buffer
+	client          *http.Client
+	admin           string // the operator's token
+	stop            func() error
 
 	mu     sync.Mutex
 	issued []string // every other token
@@ -158,7 +158,7 @@ func (w *weir) start(t *testing.T, configuration string, o app.Options) {
 	a, err := app.New(ctx, o)
 	require.NoError(t, err)
 	require.NoError(t, a.Start(ctx))
-	w.url, w.stop = a.URL(), func() error { return a.Stop(ctx) }
+	w.url, w.proxy, w.stop = a.URL(), a.ProxyURL(), func() error { return a.Stop(ctx) }
 	data, err := os.ReadFile(filepath.Join(w.dir, "admin.token"))
 	require.NoError(t, err)
 	w.admin = strings.TrimSpace(string(data))

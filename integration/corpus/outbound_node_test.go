@@ -93,7 +93,9 @@ func (r *outboundRow) configuration(dir string, p outboundPolicy) []byte {
 	for i := range entries {
 		e := &entries[i]
 		if e.Idempotency != nil {
-			e.Idempotency = &idempotency{TTL: fmt.Sprintf("%gs", e.Idempotency.Seconds)}
+			i := *e.Idempotency
+			i.TTL, i.Seconds = fmt.Sprintf("%gs", i.Seconds), 0
+			e.Idempotency = &i
 		}
 		if e.Secret != nil {
 			e.Headers = map[string]string{e.Secret.Header: strings.ReplaceAll(e.Secret.Format, "{value}", "${secret:CASE}")}
@@ -103,11 +105,11 @@ func (r *outboundRow) configuration(dir string, p outboundPolicy) []byte {
 		e.Secret = nil
 	}
 	return encode(map[string]any{
-		"listen": "127.0.0.1:0", "data": dir,
+		"listen": "127.0.0.1:0", "data": dir, "proxy": map[string]any{"listen": "127.0.0.1:0"},
 		"auth":      map[string]any{"mode": "tokens", "admin_token_file": filepath.Join(dir, "admin.token")},
 		"log":       map[string]any{"durability": "process"},
 		"telemetry": map[string]any{"log_level": "debug"},
-		"limits":    map[string]any{"body": "4MiB"}, // above the policy's own limit, so that policy refuses
+		"limits":    map[string]any{"body": "4MiB"},
 		"policy":    map[string]any{"timeout": timeout, "allowed_hosts": []string{}, "allowlist": entries},
 	})
 }
@@ -138,8 +140,9 @@ func (n *node) as(t *testing.T, tenant string) string {
 
 // stage is the far side of one row: its server, and the network that leads there.
 type stage struct {
-	server  *upstream.Server
-	network *upstream.Network
+	server    *upstream.Server
+	network   *upstream.Network
+	authority *upstream.Authority
 
 	mu      sync.Mutex
 	offered []string // protocols in the handshakes of clients
@@ -153,6 +156,7 @@ func newStage(t *testing.T, r *outboundRow, authority *upstream.Authority) *stag
 	script, err := r.behaviours()
 	require.NoError(t, err)
 	s := &stage{}
+	s.authority = authority
 	if r.scheme() == "https" {
 		s.server = upstream.NewTLS(t, s.tls(t, r, authority), script...)
 	} else {

@@ -111,13 +111,25 @@ func TestEveryKey(t *testing.T) {
 			Timeout: 10 * time.Second, AllowedHosts: []string{"localhost", ".example.com"},
 			Allowlist: []policy.Entry{
 				{
-					Name: "github", URLPrefix: "https://api.github.com/", Methods: []string{"GET", "POST"}, Network: "public",
-					Redirects: 1, UpstreamIdempotency: &policy.Idempotency{TTL: 24 * time.Hour},
+					Name: "github", URLPrefix: "https://api.github.com/", Methods: []string{"GET", "HEAD", "POST"}, Network: "public",
+					Redirects: 1, UpstreamIdempotency: &policy.Idempotency{TTL: 24 * time.Hour, Header: "X-Request-Key", Derive: true},
+					Contract: policy.Contract{
+						Retry:      &policy.Retry{Attempts: 5, Base: time.Second, Cap: time.Minute, On: []int{429, 503}},
+						NeverRetry: &policy.NeverRetry{Status: []int{501}, Header: map[string]string{"X-Should-Retry": "false"}},
+						Reconcile: &policy.Reconcile{
+							Method: "HEAD", URL: "https://api.github.com/{request.action_id}", Applied: "response.status == 200",
+							NotApplied: "response.status == 404", Within: 10 * time.Second,
+						},
+						ResponseSchema: &policy.ResponseSchema{Mode: policy.SchemaWarn, Schema: []byte(`{"required":["id"],"type":"object"}`)},
+					},
 					Headers: map[string]string{"Authorization": "Bearer ${secret:GITHUB_TOKEN}"},
 					Query:   map[string]string{"key": "${secret:KEY}"}, Body: map[string]string{"token": "${secret:TOKEN}"},
 					Limits: policy.Limits{Rate: "10/s", Concurrency: 4}, Mode: policy.ModeEnforce,
 				},
-				{Name: "inner", URLPrefix: "http://10.1.2.3:81/x", Network: "private", CIDRs: []string{"10.0.0.0/8"}},
+				{
+					Name: "inner", URLPrefix: "http://10.1.2.3:81/x", Network: "private", CIDRs: []string{"10.0.0.0/8"}, Methods: []string{"POST"},
+					UpstreamIdempotency: &policy.Idempotency{TTL: time.Hour}, Contract: policy.Contract{RequiresKey: true},
+				},
 				{Name: "git", URLPrefix: "https://git.example.com/", Connect: policy.ConnectTunnel},
 			},
 		},
@@ -168,6 +180,39 @@ func TestEveryKey(t *testing.T) {
 	p, err := c.Compile(nil, 7777)
 	require.NoError(t, err)
 	require.Equal(t, []string{"localhost", ".example.com"}, p.AllowedHosts())
+}
+
+// TestSchemaInAFile: the file is found beside the configuration, and its content is what counts.
+func TestSchemaInAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	const entry = "policy: {allowlist: [{name: a, url_prefix: 'http://h.test/', response_schema: {schema: %s}}]}"
+	write("weir.yaml", fmt.Sprintf(entry, "order.json"))
+	write("order.json", `{ "type": "object", "maximum": 12345678901234567890 }`)
+	c, err := config.Load(filepath.Join(dir, "weir.yaml"), nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, &policy.ResponseSchema{Schema: []byte(`{"maximum":12345678901234567890,"type":"object"}`), Mode: "strict"}, c.Policy.Allowlist[0].ResponseSchema)
+	inline := parse(t, fmt.Sprintf(entry, "{type: object, maximum: 12345678901234567890}"))
+	require.Equal(t, c.Policy.Allowlist, inline.Policy.Allowlist)
+
+	write("order.json", strings.Repeat(" ", 256<<10)+"{}")
+	_, err = config.Load(filepath.Join(dir, "weir.yaml"), nil, nil)
+	require.ErrorContains(t, err, "names a file of more than 256KiB")
+}
+
+// TestContractDefaults: what is left out of a section of an entry has the documented value.
+func TestContractDefaults(t *testing.T) {
+	t.Parallel()
+	c := parse(t, "policy: {allowlist: [{name: a, url_prefix: 'http://h.test/', methods: [GET, POST], retry: {}, reconcile: {url: 'http://h.test/', applied: 'true'}}]}")
+	e := c.Policy.Allowlist[0]
+	require.Equal(t, &policy.Retry{Attempts: 3, Base: 200 * time.Millisecond, Cap: 2 * time.Second}, e.Retry)
+	require.Empty(t, c.Warnings())
+	slow := parse(t, "policy: {allowlist: [{name: a, url_prefix: 'http://h.test/', retry: {base: 2m, cap: 1h}}]}")
+	require.Equal(t, []string{"policy.allowlist[0].retry.base: is not below deadline.http, 2m: no call is repeated"}, slow.Warnings())
+	require.Equal(t, &policy.Reconcile{Method: "GET", URL: "http://h.test/", Applied: "true", Within: 30 * time.Second}, e.Reconcile)
 }
 
 func TestClusterHasItsOwnDefaults(t *testing.T) {

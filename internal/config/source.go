@@ -35,7 +35,8 @@ const commandLine = "command line"
 //
 // An empty path means WEIR_CONFIG, or else DefaultFile if it exists; a file that was named must
 // exist. The error joins a *Problem for every mistake; Config is then of no use. Load reads nothing
-// but its arguments and that file, so a reload that fails changes nothing.
+// but its arguments, that file and the JSON files that it names, so a reload that fails changes
+// nothing.
 func Load(path string, environ []string, flags map[string]string) (Config, error) {
 	named := cmp.Or(path, variables(environ)[envFile])
 	path = cmp.Or(named, DefaultFile)

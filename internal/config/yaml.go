@@ -2,14 +2,20 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
@@ -103,9 +109,14 @@ func (r *reader) decode(path string, n ast.Node, v reflect.Value) {
 		r.wrong(path, "anchors, aliases and tags are not supported; write the value out")
 		return
 	}
+	if v.Type() == reflect.TypeFor[json.RawMessage]() {
+		v.SetBytes(r.document(path, n))
+		return
+	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
+		v.Elem().Set(fresh(v.Type().Elem()))
 		r.decode(path, n, v.Elem())
 	case reflect.Struct, reflect.Map:
 		r.mapping(path, n, v)
@@ -114,6 +125,72 @@ func (r *reader) decode(path string, n ast.Node, v reflect.Value) {
 	default:
 		r.scalar(path, n, v)
 	}
+}
+
+// maxDocument is the largest JSON file that a key may name.
+const maxDocument = 256 << 10
+
+// document is a JSON value that is written in place, or that the named file holds. The members of its
+// objects are sorted, so that two ways to write it are one.
+func (r *reader) document(path string, n ast.Node) (doc []byte) {
+	var err error
+	if name, ok := n.(*ast.StringNode); ok {
+		doc = r.named(path, name.Value)
+	} else {
+		var value any
+		if err = yaml.NodeToValue(n, &value); err == nil {
+			doc, err = json.Marshal(value)
+		}
+		if r.refuse(err != nil || repeats(n), path, "is not a JSON value without repeated members; correct it, or name a file with it") {
+			return nil
+		}
+	}
+	if doc == nil {
+		return nil
+	}
+	sorted, err := jsontext.AppendFormat(nil, doc, jsontext.ReorderRawObjects(true))
+	r.refuse(err != nil, path, "names a file that is not one JSON document without repeated members; correct it")
+	return sorted
+}
+
+// repeats reports whether a mapping in a node has a key twice.
+func repeats(n ast.Node) bool {
+	for _, m := range ast.Filter(ast.MappingType, n) {
+		mapping, ok := m.(ast.MapNode)
+		if !ok {
+			continue
+		}
+		seen := map[string]bool{}
+		for pair := mapping.MapRange(); pair.Next(); {
+			key := pair.Key().String()
+			if seen[key] {
+				return true
+			}
+			seen[key] = true
+		}
+	}
+	return false
+}
+
+// named is the content of a file, relative to the folder of the configuration; nil with a problem.
+func (r *reader) named(path, name string) []byte {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(filepath.Dir(r.file), name)
+	}
+	f, err := os.Open(name) //nolint:gosec // the operator names it
+	if err == nil {
+		defer f.Close()
+		doc, failed := io.ReadAll(io.LimitReader(f, maxDocument+1))
+		r.refuse(failed == nil && len(doc) > maxDocument, path, "names a file of more than 256KiB; name a smaller one")
+		if err = failed; err == nil {
+			return doc
+		}
+	}
+	if failure, ok := errors.AsType[*fs.PathError](err); ok {
+		err = failure.Err
+	}
+	r.wrong(path, "names a file that cannot be read: %v; name one that this user may read, relative to the folder of this configuration", err)
+	return nil
 }
 
 // mapping reads keys and values into a struct, or names and values into a map.

@@ -16,6 +16,7 @@ type flow struct {
 	idle   time.Duration
 	limit  int64
 	whole  bool // it is read at once: the time of the phase bounds all of it, and idle nothing
+	keep   bool // its connection waits for another request after it
 	unread bool // its coding is unknown
 	got    int64
 	err    error // the final error

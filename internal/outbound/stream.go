@@ -19,6 +19,8 @@ type StreamLimits struct {
 	Idle time.Duration
 	// Bytes is the most that the whole body may have. Zero: the client's MaxBodyBytes.
 	Bytes int64
+	// Keep has the connection wait for another request once the body was read to its end, as Do does.
+	Keep bool
 }
 
 // Stream is an answer whose body is read as it comes, of any status. It belongs
@@ -28,6 +30,8 @@ type Stream struct {
 	Status int
 	// Headers are all fields, as Response has them.
 	Headers []schemas.Header
+	// Location is set where there is exactly one such field.
+	Location string
 	// RetryAfter is the upstream's own wish, unbounded.
 	RetryAfter time.Duration
 
@@ -56,7 +60,7 @@ func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Str
 		return nil, err
 	}
 	head := answer(s.x.resp, nil, s.zipped && s.raw.declared() != 0, time.Now())
-	s.Status, s.Headers, s.RetryAfter = head.Status, head.Headers, head.RetryAfter
+	s.Status, s.Headers, s.Location, s.RetryAfter = head.Status, head.Headers, head.Location, head.RetryAfter
 	return s, nil
 }
 
@@ -67,7 +71,7 @@ func (c *Conn) stream(ctx context.Context, r Request, t terms, limits StreamLimi
 		return nil, err
 	}
 	limit := c.bodyLimit(limits.Bytes)
-	s := &Stream{x: x, limit: limit, raw: flow{x: x, idle: limits.Idle, whole: t.body > 0, limit: limit}}
+	s := &Stream{x: x, limit: limit, raw: flow{x: x, idle: limits.Idle, whole: t.body > 0, keep: limits.Keep || t.body > 0, limit: limit}}
 	s.body = &s.raw
 	switch codingOf(x.resp) {
 	case "":
@@ -97,7 +101,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 		err = s.x.fail(schemas.UpstreamTooLarge, errBodyBytes)
 	case errors.Is(err, io.EOF) && s.raw.ended():
 		s.x.wire.done()
-		if s.raw.whole {
+		if s.raw.keep {
 			s.x.giveBack()
 		}
 	case err != nil && s.raw.failed() != nil:
@@ -121,17 +125,25 @@ func (s *Stream) stop(err error) error {
 	return err
 }
 
+// Declared is how long the body is by the target's word; less than zero without one, and for a body
+// that is decoded.
+func (s *Stream) Declared() int64 {
+	if s.zipped {
+		return -1
+	}
+	return s.raw.declared()
+}
+
+// Patience bounds the wait of each Read from now on, as StreamLimits.Idle does.
+func (s *Stream) Patience(idle time.Duration) { s.raw.idle = idle }
+
 // ReadAll reads what is left of the body, where that is no more than limit. Its
 // errors are those of Read; UPSTREAM_TOO_LARGE also for more than limit.
 func (s *Stream) ReadAll(limit int64) ([]byte, error) { return s.ReadAllBy(s, limit) }
 
 // ReadAllBy is ReadAll by a reader that passes on what it reads from the stream.
 func (s *Stream) ReadAllBy(r io.Reader, limit int64) ([]byte, error) {
-	expected := s.raw.declared()
-	if s.zipped {
-		expected = -1
-	}
-	body, err := s.x.readTo(r, limit, expected)
+	body, err := s.x.readTo(r, limit, s.Declared())
 	if errors.Is(err, errNoMemory) {
 		return nil, s.stop(s.x.fail(schemas.UpstreamTimeout, err))
 	}

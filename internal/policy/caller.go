@@ -17,7 +17,8 @@ import (
 // callerHeader reports whether callers may set a header at an entry that adds something. The name is folded.
 func (e *entry) callerHeader(name string) bool {
 	switch name {
-	case "accept", "git-protocol", "content-type", "content-language", "prefer", "user-agent", "x-request-id", "traceparent", "tracestate":
+	case "accept", "git-protocol", "content-type", "content-language", "prefer", "user-agent", "x-request-id", "traceparent", "tracestate",
+		"cache-control", "pragma", "sec-fetch-mode": // fetch of Node.js sends these three by itself
 		return true
 	}
 	return begins(name, "accept-", "if-", "x-stainless-") || ends(name, "-version", "-beta") || matchAny(e.callerHeaders, name)
@@ -105,6 +106,8 @@ func checkCallerHeader(e *entry, pattern, name string) (string, error) {
 			return "", fmt.Errorf("%s is refused to every caller; remove it", pattern)
 		case slices.Contains(e.owned, folded):
 			return "", fmt.Errorf("%s is set by the entry itself; remove it", pattern)
+		case folded == e.keyName:
+			return "", fmt.Errorf("%s is the header for keys, which callers declare in idempotency_key; remove it", pattern)
 		}
 	}
 	return strings.Replace(pattern, name, folded, 1), nil

@@ -31,7 +31,7 @@ func TestCallersBesideWhatAnEntryAdds(t *testing.T) {
 	}
 	foreign := []string{
 		"Sudo", "Stripe-Account", "X-Goog-User-Project", "X-Ms-Copy-Source", "X-Consumer-Username", "X-Roles",
-		"Es-Security-Runas-User", "_method", "X-Anything", "X_Roles",
+		"Es-Security-Runas-User", "_method", "X-Anything", "X_Roles", "Sec-Fetch-Site",
 	}
 	for _, name := range foreign {
 		for _, key := range []string{"closed", "query", "body"} {
@@ -45,7 +45,7 @@ func TestCallersBesideWhatAnEntryAdds(t *testing.T) {
 	}
 	for _, name := range []string{
 		"Accept", "accept-language", "Content-Type", "Content-Language", "If-Match", "If-None-Match", "Prefer", "User-Agent", "X-Request-Id",
-		"traceparent", "TraceState", "Anthropic-Version", "OpenAI-Beta", "X-Stainless-Lang",
+		"traceparent", "TraceState", "Anthropic-Version", "OpenAI-Beta", "X-Stainless-Lang", "Cache-Control", "Pragma", "Sec-Fetch-Mode",
 	} {
 		require.True(t, decide("closed", "", name).Allowed, name)
 	}

@@ -5,11 +5,10 @@ import (
 )
 
 const (
-	maxBody = 1 << 20
-	// maxOwnBody is the limit of a call to an agent or a model, whose body came whole through the
-	// door, which has limits of its own; with room for what Weir adds.
-	maxOwnBody = 64<<20 + 1<<20
-	maxDepth   = 64
+	// maxBody is the largest body that any call sends: the largest that the configuration lets Weir
+	// take, with room for what Weir adds. The limits that operators set apply before.
+	maxBody  = 64<<20 + 1<<20
+	maxDepth = 64
 )
 
 // Decision is what policy said of one request. The zero Decision denies.
@@ -72,7 +71,7 @@ func checkBody(method methods, r *Request) denial {
 		return nil
 	case method&(methodGET|methodHEAD) != 0:
 		return deniedBodyMethod
-	case r.BodySize > maxBody && !r.Agent, r.BodySize > maxOwnBody:
+	case r.BodySize > maxBody:
 		return deniedBodySize
 	case r.BodyDepth > maxDepth:
 		return deniedBodyDepth

@@ -162,7 +162,8 @@ func TestDecideMethodAndBody(t *testing.T) {
 		{"get", -1, 0, allowed},
 		{"pOsT", 1 << 20, 64, allowed},
 		{"POST", 0, 0, allowed},
-		{"POST", 1<<20 + 1, 0, schemas.DenyBody},
+		{"POST", 64 << 20, 0, allowed},
+		{"POST", 65<<20 + 1, 0, schemas.DenyBody},
 		{"POST", 10, 65, schemas.DenyBody},
 		{"GET", 0, 0, schemas.DenyBody},
 	} {
@@ -188,7 +189,7 @@ func TestChecksKeepTheirOrder(t *testing.T) {
 	p := shop(t)
 	r := policy.Request{
 		Key: "nobody", Method: "PUT", URL: "ftp://me@other.test:1/../#",
-		Headers: []schemas.Header{{Name: "Host", Value: "x"}}, HasBody: true, BodySize: 2 << 20,
+		Headers: []schemas.Header{{Name: "Host", Value: "x"}}, HasBody: true, BodySize: 66 << 20,
 	}
 	for _, step := range []struct {
 		code schemas.Code

@@ -173,7 +173,8 @@ var (
 	deniedHeaderRedacted = newDenial(CheckHeader, "a header's value is REDACTED, as views show a hidden value; send the value itself")
 	deniedIdempotencyKey = newDenial(CheckHeader, "the idempotency key cannot be sent as a header; "+
 		"use 1 to 255 printable ASCII characters")
-	deniedBodySize    = newDenial(CheckBody, "the body is larger than 1 MiB; send less at once")
+	deniedKeyRequired = newDenial(CheckHeader, "the entry requires an idempotency key with POST and PATCH; set idempotency_key")
+	deniedBodySize    = newDenial(CheckBody, "the body is larger than 65 MiB; send less at once")
 	deniedBodyDepth   = newDenial(CheckBody, "the body is nested more than 64 levels deep; flatten it")
 	deniedBodyMethod  = newDenial(CheckBody, "GET and HEAD carry no body; use the url's query, or another method")
 	deniedBodyMissing = newDenial(CheckBody, "the entry adds members to the body, and there is none; "+

@@ -1,6 +1,11 @@
 package policy
 
-import "weir/schemas"
+import (
+	"strconv"
+
+	"weir/internal/retry"
+	"weir/schemas"
+)
 
 // Explain decides and explains a request, which is a CONNECT if its method says so: which check denied, what would make the request pass, and the
 // verdict of every entry, including shadow entries. An entry's verdict is the one it would give if
@@ -21,7 +26,8 @@ func (p *Policy) Explain(r Request) schemas.Explanation {
 		return x
 	}
 	if permit, ok := d.Permit(); ok && !r.Connect {
-		x.Class = Class(permit.Method(), r.IdempotencyKey != "", permit)
+		x.Class = Class(permit.Method(), r.IdempotencyKey != "" || permit.DerivesKey(), permit)
+		x.Contract = permit.explain(x.Class, r.IdempotencyKey != "")
 	}
 	q := ask(&r)
 	for _, e := range p.all {
@@ -37,6 +43,45 @@ func (p *Policy) Explain(r Request) schemas.Explanation {
 	if !d.Allowed {
 		e, f := p.judge(&p.enforced, &q, &r)
 		x.Remedy = (&remedy{policy: p, entry: e, q: &q, r: &r}).of(f)
+	}
+	return x
+}
+
+// explain is the contract of a call of a class, with or without a key of its caller's.
+func (p Permit) explain(class schemas.Class, keyed bool) *schemas.Contract {
+	c, standard := p.Contract(), retry.Default()
+	x := &schemas.Contract{
+		Attempts: standard.Attempts, Base: standard.Base.String(), Cap: standard.Cap.String(), RetryOn: []string{},
+		NeverRetry: c.NeverRetry.view(), Key: schemas.KeyNone, Probe: c.Reconcile != nil && class != schemas.ClassSafe && class != schemas.ClassIdempotent,
+	}
+	if c.Retry != nil {
+		x.Attempts, x.Base, x.Cap = c.Retry.Attempts, c.Retry.Base.String(), c.Retry.Cap.String()
+	}
+	switch {
+	case !class.Repeatable():
+	case c.Retry == nil || c.Retry.On == nil:
+		x.RetryOn = []string{"429", "5xx"}
+	default:
+		for _, status := range c.Retry.On {
+			x.RetryOn = append(x.RetryOn, strconv.Itoa(status))
+		}
+	}
+	switch {
+	case keyed:
+		x.Key = schemas.KeyCaller
+	case p.DerivesKey():
+		x.Key = schemas.KeyDerived
+	}
+	if ttl, honoured := p.IdempotencyTTL(); x.Key != schemas.KeyNone {
+		x.KeyHeader = p.KeyHeader()
+		if honoured {
+			x.KeyTTL = ttl.String()
+		}
+	}
+	_, bit := parseMethod(p.method)
+	x.RequiresKey = c.RequiresKey && bit&methodsOnce != 0
+	if c.ResponseSchema != nil {
+		x.ResponseSchema = c.ResponseSchema.Mode
 	}
 	return x
 }

@@ -79,6 +79,9 @@ func checkHeader(e *entry, h schemas.Header) denial {
 	case headerIdempotency:
 		return deniedHeaderIdempotency
 	case headerFree:
+		if e.keyName != "" && e.keyName == string(name) {
+			return deniedHeaderIdempotency
+		}
 	}
 	if slices.Contains(e.owned, string(name)) {
 		return deniedHeaderOwned
@@ -201,8 +204,11 @@ func headerText(s string) bool {
 	return true
 }
 
-// checkKey judges a declared idempotency key. None is fine.
-func checkKey(key string) denial {
+// checkKey judges a declared idempotency key. None is fine, unless the entry requires one.
+func checkKey(e *entry, method methods, key string) denial {
+	if key == "" && e.RequiresKey && method&methodsOnce != 0 {
+		return deniedKeyRequired
+	}
 	if key != "" && (len(key) > maxKey || !headerText(key) || strings.TrimSpace(key) == "") {
 		return deniedIdempotencyKey
 	}

@@ -1,9 +1,13 @@
 package policy
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"time"
+
+	"weir/internal/jsonschema"
+	"weir/internal/policy/reconcile"
 )
 
 // Permit is the permission to make one call, and all that is known of where it
@@ -75,6 +79,38 @@ func (p Permit) Redirects() int { return p.granted().Redirects }
 func (p Permit) IdempotencyTTL() (time.Duration, bool) {
 	ttl := p.granted().TTL
 	return ttl, ttl > 0
+}
+
+// KeyHeader is the header in which the target reads idempotency keys.
+func (p Permit) KeyHeader() string { return cmp.Or(p.granted().KeyHeader, keyHeader) }
+
+// DerivesKey reports whether the call gets a derived key if its caller has given none.
+func (p Permit) DerivesKey() bool {
+	_, bit := parseMethod(p.method)
+	return p.granted().Derive && bit&methodsOnce != 0
+}
+
+// Contract is the entry's delivery contract. Its members are shared: change none.
+func (p Permit) Contract() Contract { return p.granted().Contract }
+
+// Probe looks up the effect of a call whose answer was lost; nil: the entry has none.
+func (p Permit) Probe() *reconcile.Probe { return p.granted().probe }
+
+// ResponseSchema is the entry's schema for successful answers, and its mode; nil: the entry has none.
+func (p Permit) ResponseSchema() (s *jsonschema.Schema, mode string) {
+	e := p.granted()
+	if e.schema == nil {
+		return nil, ""
+	}
+	return e.schema, e.ResponseSchema.Mode
+}
+
+// Contract is the delivery contract of the enforced entry of a name; empty if there is none.
+func (p *Policy) Contract(entry string) Contract {
+	if p == nil || p.enforced.byName[entry] == nil {
+		return Contract{}
+	}
+	return p.enforced.byName[entry].Contract
 }
 
 // Headers are what the entry adds, with placeholders unresolved. The permit of

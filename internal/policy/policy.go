@@ -76,7 +76,7 @@ type Entry struct {
 	CIDRs []string `json:"cidrs,omitempty" yaml:"cidrs,omitempty"`
 	// Redirects is how many redirects are followed, 0 (default) to 3.
 	Redirects int `json:"redirects,omitempty" yaml:"redirects,omitempty"`
-	// UpstreamIdempotency declares that the target honours Idempotency-Key.
+	// UpstreamIdempotency declares that the target honours idempotency keys.
 	UpstreamIdempotency *Idempotency `json:"upstream_idempotency,omitempty" yaml:"upstream_idempotency,omitempty"`
 	// Headers are added by the worker and may hold ${secret:NAME}. Callers can
 	// neither see nor set them.
@@ -88,9 +88,9 @@ type Entry struct {
 	// query. A call with POST, PUT or PATCH needs a JSON object to hold them.
 	Body map[string]string `json:"body,omitempty" yaml:"body,omitempty"`
 	// CallerHeaders are the headers that callers may set at an entry with headers, query or body, beyond
-	// Accept*, Content-Type, Content-Language, If-*, Prefer, User-Agent, X-Request-Id, Traceparent,
-	// Tracestate, *-Version, *-Beta and X-Stainless-*: names, or the beginning or end of one with
-	// a *; "*" alone permits all that no rule forbids. Authorization, X-Api-Key and Cookie must be
+	// Accept*, Cache-Control, Content-Type, Content-Language, If-*, Pragma, Prefer, Sec-Fetch-Mode,
+	// User-Agent, X-Request-Id, Traceparent, Tracestate, *-Version, *-Beta and X-Stainless-*: names,
+	// or the beginning or end of one with a *; "*" alone permits all that no rule forbids. Authorization, X-Api-Key and Cookie must be
 	// named in full. Default none: a call with another header is denied.
 	CallerHeaders []string `json:"caller_headers,omitempty" yaml:"caller_headers,omitempty"`
 	// CallerParams are the parameters that callers may set in the query at such an entry, in the same
@@ -103,6 +103,9 @@ type Entry struct {
 	// Limits bound the calls that are made under the entry, by all workers together. A call
 	// over them waits.
 	Limits Limits `json:"limits,omitzero" yaml:"limits,omitempty"`
+
+	Contract `yaml:",inline"`
+
 	// Mode is enforce (default) or shadow: the entry is decided about and the
 	// result is recorded, but it neither permits nor denies.
 	Mode string `json:"mode,omitempty" yaml:"mode,omitempty"`
@@ -116,7 +119,11 @@ type Entry struct {
 
 // Idempotency is a target's promise about repeated keys.
 type Idempotency struct {
-	TTL time.Duration `json:"ttl" yaml:"ttl"` // how long the target remembers a key; positive
+	TTL    time.Duration `json:"ttl" yaml:"ttl"`                           // How long the target remembers a key; positive.
+	Header string        `json:"header,omitempty" yaml:"header,omitempty"` // The header in which the target reads keys. Default Idempotency-Key.
+	// Derive gives each POST and PATCH without a key of its caller's a key that Weir derives from the
+	// action, so that the call may be repeated.
+	Derive bool `json:"derive,omitempty" yaml:"derive,omitempty"`
 }
 
 // Limits bound the calls made under an entry. Policy carries them and counts nothing: see
@@ -189,7 +196,7 @@ type Request struct {
 	// IdempotencyKey is the declared key, which goes out as a header.
 	IdempotencyKey string
 	HasBody        bool
-	BodySize       int // bytes
+	BodySize       int // bytes that are sent
 	BodyDepth      int // nesting of a JSON body; 0 where the door has bounded it
 	// Body is the JSON value that is sent; nil where there is none or it is not
 	// known. Only an entry that adds members looks into it, and refuses a body

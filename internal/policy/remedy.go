@@ -244,6 +244,9 @@ func (p *Policy) loopback(t *target) bool { return loopbackName(t.Host) || p.ran
 func single(a netip.Addr) string { return netip.PrefixFrom(a, a.BitLen()).String() }
 
 func (m *remedy) header(f denial) string {
+	if f == deniedKeyRequired {
+		return "set idempotency_key, or set derive in upstream_idempotency of " + m.entry.label() + " in place of requires_key"
+	}
 	name := m.faultyHeader()
 	switch {
 	case name == "":

@@ -169,7 +169,7 @@ func (p *Policy) admits(e *entry, q *question, r *Request) denial {
 		f = checkHeaders(e, r.Headers)
 	}
 	if f == nil {
-		f = checkKey(r.IdempotencyKey)
+		f = checkKey(e, q.bit, r.IdempotencyKey)
 	}
 	if f == nil {
 		f = checkBody(q.bit, r)

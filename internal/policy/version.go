@@ -26,7 +26,9 @@ type canonical struct {
 	Network   string            `json:"network"`
 	CIDRs     []string          `json:"cidrs,omitempty"`
 	Redirects int               `json:"redirects,omitempty"`
-	TTL       time.Duration     `json:"ttl_ns,omitempty"` // 0: the target does not honour keys
+	TTL       time.Duration     `json:"ttl_ns,omitempty"`     // 0: the target does not honour keys
+	KeyHeader string            `json:"key_header,omitempty"` // empty: Idempotency-Key
+	Derive    bool              `json:"derive,omitempty"`     // Weir derives keys
 	Headers   map[string]string `json:"headers,omitempty"`
 	Query     map[string]string `json:"query,omitempty"`
 	Body      map[string]string `json:"body,omitempty"`
@@ -36,6 +38,7 @@ type canonical struct {
 	Extra     []string          `json:"members,omitempty"` // Pass of a model's Entry, sorted
 	Connect   string            `json:"connect,omitempty"` // tunnel or inspect
 	Limits    Limits            `json:"limits,omitzero"`
+	Contract
 }
 
 // version hashes the entries in order: two ways to write one policy have one

@@ -62,9 +62,34 @@ func (e *entry) view(operator bool) schemas.EntryView {
 		v.CIDRs = append(v.CIDRs, p.String())
 	}
 	if e.TTL > 0 {
-		v.UpstreamIdempotencyTTL = e.TTL.String()
+		v.UpstreamIdempotencyTTL, v.IdempotencyHeader, v.DerivesKey = e.TTL.String(), e.KeyHeader, e.Derive
 	}
+	if e.Limits != (Limits{}) {
+		v.Limits = &schemas.EntryLimits{Rate: e.Limits.Rate, Concurrency: e.Limits.Concurrency}
+	}
+	e.Contract.view(&v)
 	return v
+}
+
+// view adds a contract to the view of its entry.
+func (c *Contract) view(v *schemas.EntryView) {
+	v.RequiresKey, v.NeverRetry = c.RequiresKey, c.NeverRetry.view()
+	if r := c.Retry; r != nil {
+		v.Retry = &schemas.EntryRetry{Attempts: r.Attempts, Base: r.Base.String(), Cap: r.Cap.String(), On: r.On}
+	}
+	if r := c.Reconcile; r != nil {
+		v.Reconcile = &schemas.EntryReconcile{Method: r.Method, URL: r.URL, Applied: r.Applied, NotApplied: r.NotApplied, Within: r.Within.String()}
+	}
+	if s := c.ResponseSchema; s != nil {
+		v.ResponseSchema = &schemas.EntrySchema{Mode: s.Mode, Schema: s.Schema}
+	}
+}
+
+func (n *NeverRetry) view() *schemas.EntryNeverRetry {
+	if n == nil {
+		return nil
+	}
+	return &schemas.EntryNeverRetry{Status: n.Status, Header: n.Header}
 }
 
 func (e *entry) urlPrefix() string {

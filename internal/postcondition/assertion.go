@@ -20,7 +20,7 @@ type assertion interface {
 type answer struct {
 	schemas.Answer
 	json func() (any, error) // fails for a body that came as text
-	text func() string       // the body as the upstream sent it; of a JSON string, its content
+	text func() string       // the body's bytes as the upstream sent them; of a JSON string, its content
 }
 
 func newAnswer(a schemas.Answer) *answer {
@@ -31,6 +31,11 @@ func newAnswer(a schemas.Answer) *answer {
 		}
 		return doc, err
 	}), text: sync.OnceValue(func() string {
+		if a.Base64 {
+			var raw []byte
+			_ = json.Unmarshal(a.Body, &raw) // it was made of bytes; of none that can be read, nothing is found
+			return string(raw)
+		}
 		s, ok := text(a.Body)
 		if !ok && !bytes.Equal(a.Body, []byte("null")) {
 			s = string(a.Body)

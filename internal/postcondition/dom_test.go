@@ -1,6 +1,7 @@
 package postcondition_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -78,6 +79,12 @@ func TestDOMContainsReadsJSONAsText(t *testing.T) {
 	require.True(t, got)
 	got, _ = evaluate(t, `{"type":"dom_contains","text":"Hello"}`, doc(`{"a":"Hello"}`))
 	require.True(t, got)
+	latin := doc(`"` + base64.StdEncoding.EncodeToString([]byte("<p>caf\xe9 Hello")) + `"`)
+	latin.Base64 = true
+	got, _ = evaluate(t, `{"type":"dom_contains","text":"Hello"}`, latin)
+	require.True(t, got, "a page in another coding is searched as its bytes")
+	got, _ = evaluate(t, `{"type":"dom_contains","text":"PHA"}`, latin)
+	require.False(t, got, "base64 is no text of the page")
 	got, _ = evaluate(t, `{"type":"dom_contains","text":"null"}`, doc(`null`))
 	require.False(t, got)
 }

@@ -123,6 +123,8 @@ type Report struct {
 	requestID string
 	// Surface is the surface of the route; empty: the router sets it.
 	Surface string
+	// Hint is what the caller alone may read of its request in the detail of a problem.
+	Hint string
 	// Code is the code of the error, or of the action's end, that the answer has.
 	Code schemas.Code
 }

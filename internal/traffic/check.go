@@ -196,9 +196,9 @@ func checkBody(a *schemas.RuleAction) error {
 		if len(a.Body) > 0 {
 			return invalid("/action/body_mode", "is missing")
 		}
-	case bodyJSON, bodyText, bodyRaw:
+	case bodyJSON, bodyText, bodyRaw, bodyBase64:
 	default:
-		return invalid("/action/body_mode", "must be json, text or raw")
+		return invalid("/action/body_mode", "must be json, text, raw or base64")
 	}
 	if len(a.Body) == 0 {
 		return nil
@@ -208,6 +208,10 @@ func checkBody(a *schemas.RuleAction) error {
 	}
 	if a.BodyMode != bodyJSON && a.Body[0] != '"' {
 		return invalid("/action/body", "must be a string with this body_mode")
+	}
+	var raw []byte
+	if a.BodyMode == bodyBase64 && json.Unmarshal(a.Body, &raw) != nil {
+		return invalid("/action/body", "must be standard base64 with this body_mode")
 	}
 	if bodiless(a.Status) {
 		return invalid("/action/body", "does not go with the status, which answers without one")

@@ -11,9 +11,10 @@ import (
 
 // The ways in which a mock's body is meant.
 const (
-	bodyJSON = "json"
-	bodyText = "text"
-	bodyRaw  = "raw"
+	bodyJSON   = "json"
+	bodyText   = "text"
+	bodyRaw    = "raw"
+	bodyBase64 = "base64"
 )
 
 // answer is what a mock that was checked answers.
@@ -40,6 +41,11 @@ func answer(a *schemas.RuleAction) *Answer {
 // content is a mock's body as it is answered. The protocol's own form of a JSON body is a
 // string that holds the document; a string that holds none is the answer itself.
 func content(a *schemas.RuleAction) []byte {
+	if a.BodyMode == bodyBase64 {
+		var raw []byte
+		_ = json.Unmarshal(a.Body, &raw) // a mock that was checked can be read
+		return raw
+	}
 	var s string
 	text := json.Unmarshal(a.Body, &s) == nil
 	switch {

@@ -50,14 +50,29 @@ func (e *Executor) Execute(ctx context.Context, st *ledger.State, stop call.Stop
 	return e.Make(ctx, st, c, stop)
 }
 
+// Through is Execute with attempts by an adapter of its own. Timeout is as in call.Task.
+func (e *Executor) Through(ctx context.Context, st *ledger.State, stop call.Stop, via call.Adapter, timeout time.Duration) (settle.Outcome, error) {
+	c, err := payload(st)
+	if err != nil {
+		return settle.Outcome{}, err
+	}
+	return e.make(ctx, st, c, stop, via, timeout)
+}
+
 // Make is Execute for a call that an action of another kind holds. A large answer is not in the result, but where
 // the verdict's AnswerBlob says: it is stored once.
 func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (v settle.Outcome, err error) {
+	return e.make(ctx, st, c, stop, nil, 0)
+}
+
+func (e *Executor) make(
+	ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop, via call.Adapter, timeout time.Duration,
+) (v settle.Outcome, err error) {
 	if c.Denied != nil {
 		return e.denied(ctx, st, c, stop)
 	}
 	t := &call.Task{
-		State: st, Call: c, JudgeStatus: true, Ends: true, Stop: stop,
+		State: st, Call: c, JudgeStatus: true, Ends: true, Stop: stop, Via: via, Timeout: timeout,
 		Record: func(ctx context.Context, t ledger.Attempt) error {
 			records, err := evidence(st, c, t)
 			if err != nil {

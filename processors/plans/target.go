@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/policy/callbody"
 	"weir/internal/policy/callurl"
 	"weir/processors/call"
 	"weir/schemas"
@@ -67,7 +68,9 @@ func Translate(raw json.RawMessage) (schemas.HTTPCall, View, error) {
 	if call.Headers, err = fields(headers); err != nil {
 		return schemas.HTTPCall{}, View{}, err
 	}
-	call.Body, call.TextBody = body(st["body"])
+	if err := body(&call, st); err != nil {
+		return schemas.HTTPCall{}, View{}, err
+	}
 	pairs := make([]callurl.Pair, 0, len(params))
 	for _, m := range params {
 		pairs = append(pairs, callurl.Pair{Name: m.name, Value: text(m.value)})
@@ -90,17 +93,19 @@ func method(raw json.RawMessage) string {
 	return strings.ToUpper(text(raw))
 }
 
-// body is the request body: the content of a string, or the JSON of any other value, byte for byte.
-// An empty string is no body.
-func body(raw json.RawMessage) (doc json.RawMessage, isText bool) {
-	if absent(raw) {
-		return nil, false
-	}
-	s, isText := str(raw)
+// body gives a call its body: in body the content of a string, or the JSON of any other value, byte for
+// byte. An empty string there is no body.
+func body(call *schemas.HTTPCall, st map[string]json.RawMessage) error {
+	forms := callbody.Forms{Body: st["body"], Text: st["body_text"], Base64: st["body_base64"], Form: st["form"]}
+	s, isText := str(forms.Body)
 	if isText && s == "" {
-		return nil, false
+		forms.Body = nil
 	}
-	return raw, isText
+	if wrong, ok := errors.AsType[*callbody.Error](forms.Put(call)); ok {
+		return errors.New("http target_state " + wrong.Error())
+	}
+	call.TextBody = call.TextBody || isText && s != ""
+	return nil
 }
 
 // idempotency names the key that goes out: the caller's own header, else the

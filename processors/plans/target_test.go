@@ -45,6 +45,9 @@ func TestTranslateRefuses(t *testing.T) {
 		{`{"url":"http://h","headers":false,"params":0.0}`, noKey},
 		{`{"url":"http://h","allowlist_key":"k","headers":{"X":null}}`, "http connector failed: header values must be strings"},
 		{`{"url":"http://h","allowlist_key":"k","headers":{"X":["a"]}}`, "http connector failed: header values must be strings"},
+		{`{"url":"http://h","allowlist_key":"k","body":1,"form":{}}`, "http target_state 'form' is a second form of the body, beside 'body'; send one of body, body_text, body_base64 and form"},
+		{`{"url":"http://h","allowlist_key":"k","body_text":1}`, "http target_state 'body_text' must be a string"},
+		{`{"url":"http://h","allowlist_key":"k","headers":{"content-type":"text/plain"},"form":{}}`, "http target_state 'headers' has a Content-Type that is not the one of the form, application/x-www-form-urlencoded; leave it out; for multipart/form-data, write a field as {\"text\": …}"},
 		{`[]`, "http connector failed: the target_state cannot be read"},
 		{``, "http connector failed: the target_state cannot be read"},
 		{`{"url":"http://h","params":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, "http connector failed: the target_state cannot be read"},
@@ -52,6 +55,22 @@ func TestTranslateRefuses(t *testing.T) {
 	for _, tt := range tests {
 		_, _, err := plans.Translate(json.RawMessage(tt.target))
 		require.EqualError(t, err, tt.want, "%.80s", tt.target)
+	}
+}
+
+// TestTranslateForms: a target state has the forms of a body that the executor has, and its own of a string.
+func TestTranslateForms(t *testing.T) {
+	t.Parallel()
+	for members, want := range map[string]schemas.HTTPCall{
+		`"body":"a"`:                       {Body: []byte(`"a"`), TextBody: true},
+		`"body":"","body_text":"a"`:        {Body: []byte(`"a"`), TextBody: true, ContentType: "text/plain; charset=utf-8"},
+		`"body_text":"a"`:                  {Body: []byte(`"a"`), TextBody: true, ContentType: "text/plain; charset=utf-8"},
+		`"body_base64":"AP8="`:             {Body: []byte(`"AP8="`), Base64Body: true, ContentType: "application/octet-stream"},
+		`"form":{"b":[1.50,"x"],"a":true}`: {Body: []byte(`"b=1.50&b=x&a=true"`), TextBody: true, ContentType: "application/x-www-form-urlencoded"},
+	} {
+		call, _ := translate(t, `{"url":"http://h/","allowlist_key":"k","method":"POST",`+members+`}`)
+		want.Method, want.URL, want.AllowlistKey = "POST", "http://h/", "k"
+		require.Equal(t, want, call, members)
 	}
 }
 

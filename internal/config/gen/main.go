@@ -103,6 +103,8 @@ func scalar(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		return &jsonschema.Schema{Type: "string", Pattern: `^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`, Examples: []any{"30s", "168h"}}
+	case reflect.TypeFor[json.RawMessage]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "object"}, {Type: "string"}}}
 	case reflect.TypeFor[config.Size]():
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
 			{Type: "string", Pattern: `^[0-9]+ ?(B|KiB|MiB|GiB|TiB)?$`, Examples: []any{"256KiB"}},
@@ -142,6 +144,7 @@ func oneLine(node any) {
 // refine adds what tags do not say.
 func refine(raw []byte) ([]byte, error) {
 	const entry, names = "$defs.Entry.properties.", "^[A-Za-z0-9._:-]+$"
+	const retry, probe, answer = "$defs.EntryRetry.properties.", "$defs.EntryReconcile.properties.", "$defs.EntryResponseSchema.properties."
 	for _, add := range []struct {
 		at, key string
 		value   any
@@ -151,6 +154,13 @@ func refine(raw []byte) ([]byte, error) {
 		{entry + "redirects", "minimum", 0},
 		{entry + "redirects", "maximum", policy.MaxRedirects},
 		{entry + "mode", "enum", []string{policy.ModeEnforce, policy.ModeShadow}},
+		{retry + "attempts", "minimum", 1},
+		{retry + "attempts", "maximum", policy.MaxAttempts},
+		{probe + "method", "enum", []string{"GET", "HEAD"}},
+		{answer + "mode", "enum", []string{policy.SchemaStrict, policy.SchemaWarn, policy.SchemaRedact}},
+		{"$defs.EntryReconcile", "required", []string{"url", "applied"}},
+		{"$defs.EntryResponseSchema", "required", []string{"schema"}},
+		{"$defs.EntryIdempotency", "required", []string{"ttl"}},
 		{entry + "name", "minLength", 1},
 		{entry + "name", "maxLength", 128},
 		{entry + "name", "pattern", names},

@@ -30,6 +30,9 @@ type Scope struct {
 	Agent bool
 	// Internal and Connect: see policy.Request.
 	Internal, Connect bool
+	// Key derives the idempotency key of a call without one, for an entry that asks for it; nil: no
+	// call is sent with a derived key.
+	Key func() string
 }
 
 // Request is a call in policy's words.
@@ -39,7 +42,7 @@ func Request(call schemas.HTTPCall, s Scope) policy.Request {
 		Method: call.Method, URL: call.URL, Headers: call.Headers, IdempotencyKey: call.IdempotencyKey,
 		// A plan's URL keeps its fragment for the report; it never goes out.
 		DropFragment: s.KeyRequired,
-		HasBody:      call.Body != nil, BodySize: len(call.Body), Body: call.Body, TextBody: call.TextBody || call.Base64Body,
+		HasBody:      call.Body != nil, BodySize: call.SentSize(), Body: call.Body, TextBody: call.TextBody || call.Base64Body,
 	}
 }
 

@@ -25,6 +25,7 @@ const startTimeout = 60 * time.Second
 var (
 	readyLine = regexp.MustCompile(`ready on (http://\S+)`)
 	natsLine  = regexp.MustCompile(`nats on (nats://\S+)`)
+	proxyLine = regexp.MustCompile(`proxy on (http://\S+)`)
 )
 
 // The programs that tests run from outside.
@@ -103,8 +104,9 @@ func Needs(tb testing.TB, path, how string) {
 
 // Program is a running `weir serve`.
 type Program struct {
-	// URL is where it serves; NATS is where its embedded server listens, if it does.
-	URL, NATS string
+	// URL is where it serves; NATS is where its embedded server listens, and Proxy where its
+	// forward proxy does, if they do.
+	URL, NATS, Proxy string
 
 	cmd    *exec.Cmd
 	exited chan struct{}
@@ -159,6 +161,9 @@ func Run(binary string, how How) (*Program, error) {
 			p.print(scan.Text())
 			if m := natsLine.FindStringSubmatch(scan.Text()); m != nil {
 				p.NATS = m[1]
+			}
+			if m := proxyLine.FindStringSubmatch(scan.Text()); m != nil {
+				p.Proxy = m[1]
 			}
 			if m := readyLine.FindStringSubmatch(scan.Text()); m != nil && len(ready) == 0 {
 				ready <- m[1]

@@ -7,8 +7,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"math/big"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -38,6 +41,23 @@ func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
 	return pool
+}
+
+// Files writes the authority's certificate, and the key that signs with it, as PEM files.
+func (a *Authority) Files() (cert, key string) {
+	a.t.Helper()
+	private, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	dir := a.t.TempDir()
+	cert, key = filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca.key")
+	for name, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: a.cert.Raw}, key: {Type: "PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	return cert, key
 }
 
 // Config is a server's configuration with a certificate for these names and addresses.

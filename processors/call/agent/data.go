@@ -26,11 +26,14 @@ type data struct {
 // read takes data apart. mended: it was not valid UTF-8 as it came.
 func (l *decoder) read(raw []byte, mended bool) data {
 	clean := l.scrub.Bytes(raw)
-	doc, isJSON := kept.Document(raw, clean, l.scrub)
-	d := data{doc: doc, members: object(doc, isJSON)}
-	if !isJSON {
-		return d
+	doc, isJSON := kept.JSON(raw, clean, l.scrub)
+	switch {
+	case len(raw) == 0:
+		return data{doc: json.RawMessage("null")}
+	case !isJSON:
+		return data{doc: l.quoted(clean)}
 	}
+	d := data{doc: doc, members: object(doc)}
 	d.doubted = mended || !jsontext.Value(raw).IsValid()
 	if !bytes.Equal(raw, clean) { // two names may have become one
 		d.doubted = d.doubted || !jsontext.Value(doc).IsValid()
@@ -47,16 +50,12 @@ func (l *decoder) quoted(clean []byte) json.RawMessage {
 	if !utf8.ValidString(text) {
 		text = l.scrub.String(strings.ToValidUTF8(text, "\uFFFD"))
 	}
-	doc, err := json.Marshal(text)
-	if err != nil { // a string always marshals
-		return json.RawMessage("null")
-	}
-	return doc
+	return kept.Quoted(text)
 }
 
 // object is a document's members by their exact names; nil where it is no object.
-func object(doc json.RawMessage, isJSON bool) map[string]json.RawMessage {
-	if !isJSON || len(doc) == 0 || doc[0] != '{' {
+func object(doc json.RawMessage) map[string]json.RawMessage {
+	if len(doc) == 0 || doc[0] != '{' {
 		return nil
 	}
 	var members map[string]json.RawMessage

@@ -168,7 +168,7 @@ func (e *ends) result(members map[string]json.RawMessage, success bool, id strin
 // error object, its outputs may say why, and are kept.
 func (e *ends) failed(r *schemas.RunResult, members map[string]json.RawMessage) {
 	r.Error = errorMember(members)
-	if r.Error != nil && object(present(members["error"]), true) != nil {
+	if r.Error != nil && object(present(members["error"])) != nil {
 		return
 	}
 	out := e.outputs(members)
@@ -179,7 +179,7 @@ func (e *ends) failed(r *schemas.RunResult, members map[string]json.RawMessage) 
 		return
 	}
 	r.Error = frameworkError(members)
-	inner := object(out, true)
+	inner := object(out)
 	for _, name := range []string{"error", "warning"} {
 		if words, ok := text(inner[name]); ok && words != "" {
 			r.Error.Message = words

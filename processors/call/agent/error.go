@@ -12,7 +12,7 @@ import (
 func errorMember(members map[string]json.RawMessage) *schemas.RunError {
 	told := schemas.RunError{Code: string(schemas.TaskFailed), Message: NoWords}
 	raw := present(members["error"])
-	inner := object(raw, true)
+	inner := object(raw)
 	words, isText := text(raw)
 	switch {
 	case isText && words != "":
@@ -69,7 +69,7 @@ func empty(raw json.RawMessage) bool {
 func details(raw json.RawMessage, name string) json.RawMessage {
 	raw = present(raw)
 	switch {
-	case raw == nil, raw[0] == '{' && len(object(raw, true)) == 0:
+	case raw == nil, raw[0] == '{' && len(object(raw)) == 0:
 		return nil
 	case raw[0] == '{':
 		return raw

@@ -247,7 +247,7 @@ func NoRoute(status int) bool {
 // is not a router's. After such an answer the run is not sent again.
 func ofContract(status int, members map[string]json.RawMessage) bool {
 	id, _ := text(members["request_id"])
-	if id != "" || present(members["outputs"]) != nil || object(present(members["error"]), true) != nil {
+	if id != "" || present(members["outputs"]) != nil || object(present(members["error"])) != nil {
 		return true
 	}
 	detail := present(members["detail"])

@@ -19,16 +19,14 @@ import (
 // headers, then headers are removed by name, and then it is cut. A Location that holds a secret is
 // not followed: a redirect carries no credentials.
 func (e *exchange) answer(r *outbound.Response, scrub *redact.Scrubber) call.Reply {
-	clean := scrub.Bytes(r.Body)
-	body, isJSON := kept.Document(r.Body, clean, scrub)
 	headers := scrubbed(r.Headers, scrub)
 	if changes := e.Pass.ResponseChanges(); len(changes) > 0 {
 		headers = traffic.EditHeaders(headers, changes)
 	}
 	reply := call.Reply{Answer: schemas.Answer{
-		Status: r.Status, Headers: e.adapter.redactor.Headers(headers),
-		Body: body, JSON: isJSON, Snippet: kept.Snippet(clean, scrub), RetryAfter: r.RetryAfter,
+		Status: r.Status, Headers: e.adapter.redactor.Headers(headers), RetryAfter: r.RetryAfter,
 	}}
+	kept.Put(&reply.Answer, r.Body, contentType(r.Headers), scrub)
 	if scrub.String(r.Location) == r.Location {
 		reply.Location = r.Location
 	}
@@ -40,6 +38,16 @@ func (e *exchange) answer(r *outbound.Response, scrub *redact.Scrubber) call.Rep
 		reply.Answer.Hash = hex.EncodeToString(sum[:])
 	}
 	return reply
+}
+
+// contentType is the Content-Type of an answer as the target sent it, "" without one.
+func contentType(headers []schemas.Header) string {
+	for _, h := range headers {
+		if h.Name == "content-type" {
+			return h.Value
+		}
+	}
+	return ""
 }
 
 // scrubbed are headers without secrets, in their names too: those came in lower

@@ -5,7 +5,6 @@ package direct
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 
 	"weir/internal/fault"
 	"weir/internal/outbound"
@@ -50,9 +49,23 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if e.Pass.Mocked() {
 		return e.answer(e.Mock(), nil), nil
 	}
-	own, err := added.Read(ctx, e.adapter.secrets, e.Pass)
+	req, scrub, err := e.request(ctx)
 	if err != nil {
 		return call.Reply{}, err
+	}
+	resp, err := e.Conn.Do(ctx, req)
+	if err != nil {
+		return call.Reply{}, err
+	}
+	return e.answer(resp, scrub), nil
+}
+
+// request is what the call sends, with what its entry adds, and what takes the secrets of both out of
+// the answer.
+func (e *exchange) request(ctx context.Context) (outbound.Request, *redact.Scrubber, error) {
+	own, err := added.Read(ctx, e.adapter.secrets, e.Pass)
+	if err != nil {
+		return outbound.Request{}, nil, err
 	}
 	c := e.Pass.Call()
 	body, err := Body(c)
@@ -60,7 +73,7 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 		body, err = added.Members(body, own.Body)
 	}
 	if err != nil {
-		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: err}
+		return outbound.Request{}, nil, &fault.Call{Code: schemas.DenyBody, Cause: err}
 	}
 	req := outbound.Request{
 		Headers: c.Headers, Injected: own.Headers, Query: own.Query,
@@ -69,25 +82,8 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if body != nil {
 		req.ContentType = cmp.Or(c.ContentType, "application/json")
 	}
-	resp, err := e.Conn.Do(ctx, req)
-	if err != nil {
-		return call.Reply{}, err
-	}
-	return e.answer(resp, own.Scrubber()), nil
+	return req, own.Scrubber(), nil
 }
 
 // Body is what a call sends: its JSON as it came, or the text or the bytes in it.
-func Body(c schemas.HTTPCall) ([]byte, error) {
-	switch {
-	case c.Body == nil || !c.TextBody && !c.Base64Body:
-		return c.Body, nil
-	case c.Base64Body:
-		var raw []byte
-		err := json.Unmarshal(c.Body, &raw)
-		return raw, err
-	default:
-		var text string
-		err := json.Unmarshal(c.Body, &text)
-		return []byte(text), err
-	}
-}
+func Body(c schemas.HTTPCall) ([]byte, error) { return c.Sent() }

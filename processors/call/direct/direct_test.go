@@ -118,13 +118,19 @@ func TestBodies(t *testing.T) {
 		body    string
 		isJSON  bool
 		snippet string
+		bytes   bool
 	}
+	const media = "Content-Type"
 	table.Run(t, map[string]testCase{
 		"JSON keeps its bytes":      {sent: upstream.Respond(200, ` {"n":1.50,"big":12345678901234567890} `), body: `{"n":1.50,"big":12345678901234567890}`, isJSON: true, snippet: ` {"n":1.50,"big":12345678901234567890} `},
 		"text becomes a string":     {sent: upstream.Respond(200, "plain \"words\""), body: `"plain \"words\""`, snippet: `plain "words"`},
 		"HTML becomes a string":     {sent: upstream.Respond(503, "<b>busy</b>"), body: `"\u003cb\u003ebusy\u003c/b\u003e"`, snippet: "<b>busy</b>"},
 		"trailing data is not JSON": {sent: upstream.Respond(200, `{"a":1} x`), body: `"{\"a\":1} x"`, snippet: `{"a":1} x`},
-		"invalid UTF-8":             {sent: upstream.Respond(200, "a\xffb"), body: "\"a\ufffdb\"", snippet: "ab"},
+		"invalid UTF-8":             {sent: upstream.Respond(200, "a\xffb", upstream.Header(media, "text/plain")), body: `"Yf9i"`, bytes: true},
+		"UTF-8 of no text type":     {sent: upstream.Respond(200, "ab", upstream.Header(media, "image/png")), body: `"YWI="`, bytes: true},
+		"JSON of no text type":      {sent: upstream.Respond(200, "[1]", upstream.Header(media, "application/octet-stream")), body: "[1]", isJSON: true, snippet: "[1]"},
+		"a form":                    {sent: upstream.Respond(200, "a=b", upstream.Header(media, "application/x-www-form-urlencoded")), body: `"a=b"`, snippet: "a=b"},
+		"XML of a type of its own":  {sent: upstream.Respond(200, "<a/>", upstream.Header(media, "image/svg+xml; charset=utf-8")), body: `"\u003ca/\u003e"`, snippet: "<a/>"},
 		"nothing":                   {sent: upstream.Respond(200, ""), body: "null"},
 		"HEAD":                      {method: "HEAD", sent: upstream.Respond(200, `{"a":1}`), body: "null"},
 		"nested too deep to keep":   {sent: upstream.Respond(200, deep), body: `"` + deep + `"`, snippet: deep[:512]},
@@ -133,7 +139,7 @@ func TestBodies(t *testing.T) {
 	}, func(t *testing.T, tt testCase) {
 		up := upstream.New(t, tt.sent)
 		a := newHouse(t, plain(up.URL())).ask(t, schemas.HTTPCall{Method: cmp.Or(tt.method, "GET"), URL: up.URL() + "/x"})
-		assert.Equal(t, []any{tt.body, tt.isJSON, tt.snippet}, []any{string(a.Body), a.JSON, a.Snippet})
+		assert.Equal(t, []any{tt.body, tt.isJSON, tt.snippet, tt.bytes}, []any{string(a.Body), a.JSON, a.Snippet, a.Base64})
 		assert.Equal(t, 1, up.Hits())
 	})
 }
@@ -146,12 +152,15 @@ func TestWhatIsSent(t *testing.T) {
 		{Method: "POST", URL: "/json", Body: []byte(`{"n":1.50}`)},
 		{Method: "POST", URL: "/text", Body: []byte(`"a=1&b=\"2\""`), TextBody: true, Headers: []schemas.Header{{Name: "content-TYPE", Value: "text/plain"}}},
 		{Method: "POST", URL: "/key", Body: []byte(`1`), IdempotencyKey: "k-1"},
+		{Method: "POST", URL: "/bytes", Body: []byte(`"AP8="`), Base64Body: true, ContentType: "application/octet-stream"},
 	} {
 		c.URL = up.URL() + c.URL
 		h.ask(t, c)
 	}
 	got := up.Ledger()
-	require.Len(t, got, 3)
+	require.Len(t, got, 4)
+	assert.Equal(t, "\x00\xff", string(got[3].Body))
+	assert.Equal(t, "application/octet-stream", header(got[3].Headers, "Content-Type"))
 	assert.Equal(t, `{"n":1.50}`, string(got[0].Body))
 	assert.Equal(t, "application/json", header(got[0].Headers, "Content-Type"))
 	assert.Equal(t, "Bearer "+secret, header(got[0].Headers, "Authorization"))
@@ -245,6 +254,7 @@ func TestSecretsAreNeverWritten(t *testing.T) {
 	table.Run(t, map[string]testCase{
 		"answered":           {"POST", []upstream.Behaviour{upstream.Respond(200, echo, upstream.Header("X-Echo", secret), upstream.Header("Set-Cookie", inParts))}, 1},
 		"a large answer":     {"GET", []upstream.Behaviour{upstream.Respond(200, strings.Repeat("x", 300<<10)+echo)}, 1},
+		"bytes":              {"GET", []upstream.Behaviour{upstream.Respond(200, "\xff"+echo, upstream.Header("Content-Type", "image/png"))}, 1},
 		"gzip":               {"GET", []upstream.Behaviour{upstream.Gzip(echo)}, 1},
 		"failed":             {"GET", []upstream.Behaviour{upstream.Respond(500, echo)}, 3},
 		"reset":              {"GET", []upstream.Behaviour{upstream.ResetBeforeResponse()}, 3},
@@ -351,6 +361,8 @@ func TestMock(t *testing.T) {
 	text := func(status int, body string) schemas.Rule {
 		return rulebook.MockText("m", all, status, "text/html", body)
 	}
+	bytesMock := text(200, "AP8=")
+	bytesMock.Action.BodyMode = "base64"
 	type testCase struct {
 		method  string
 		rule    schemas.Rule
@@ -364,6 +376,7 @@ func TestMock(t *testing.T) {
 		"JSON keeps its bytes": {rule: rulebook.Mock("m", all, 201, `{"n":1.50}`), status: 201, body: `{"n":1.50}`, isJSON: true, snippet: `{"n":1.50}`, hashed: true},
 		"text":                 {rule: text(503, "<b>"), status: 503, body: `"\u003cb\u003e"`, snippet: "<b>", hashed: true},
 		"JSON as text":         {rule: text(200, `{"a":1}`), status: 200, body: `{"a":1}`, isJSON: true, snippet: `{"a":1}`, hashed: true},
+		"bytes":                {rule: bytesMock, status: 200, body: `"AP8="`, hashed: true},
 		"nothing":              {rule: rulebook.Mock("m", all, 0, ""), status: 200, body: "null"},
 		"HEAD":                 {method: "HEAD", rule: rulebook.Mock("m", all, 200, `{"a":1}`), status: 200, body: "null"},
 		"204":                  {rule: rulebook.Mock("m", all, 204, ""), status: 204, body: "null"},

@@ -1,48 +1,65 @@
-// Package kept turns what came back into what may be kept of it: without the
-// secrets that were sent, and as JSON wherever it is JSON.
+// Package kept turns the body of an answer into what may be kept of it: without the secrets that were
+// sent, as JSON, text or base64, and otherwise unaltered.
 package kept
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"mime"
 	"strings"
 	"unicode/utf8"
 
 	"weir/internal/redact"
 	"weir/processors/call"
+	"weir/schemas"
 )
 
 // snippetLength is how many code points of a body are kept in the open.
 const snippetLength = 512
 
-// Document is a body as JSON without secrets: itself where it is JSON, a string
-// where it is anything else, null where there is none. clean is raw, scrubbed.
-func Document(raw, clean []byte, scrub *redact.Scrubber) (doc json.RawMessage, isJSON bool) {
-	if len(raw) == 0 {
-		return json.RawMessage("null"), false
+// Put gives an answer its body: JSON as it came, a string of its text if its media type is textual, or
+// a string of base64. contentType is the Content-Type, "" if the answer has none. The snippet of bytes
+// that are no text is empty.
+func Put(a *schemas.Answer, raw []byte, contentType string, scrub *redact.Scrubber) {
+	clean := scrub.Bytes(raw)
+	doc, isJSON := JSON(raw, clean, scrub)
+	switch {
+	case len(raw) == 0:
+		a.Body = json.RawMessage("null")
+		return
+	case isJSON:
+		a.Body, a.JSON = doc, true
+	case utf8.Valid(clean) && textual(contentType):
+		a.Body = Quoted(string(clean))
+	default:
+		a.Body, a.Base64 = Quoted(base64.StdEncoding.EncodeToString(clean)), true
+		return
 	}
-	if call.Shallow(raw, maxDepth) && utf8.Valid(raw) && json.Valid(raw) {
-		if !bytes.Equal(raw, clean) {
-			raw = scrub.JSON(raw)
-		}
-		if json.Valid(raw) {
-			return bytes.TrimSpace(raw), true
-		}
+	if utf8.Valid(clean) {
+		a.Snippet = snippet(string(clean))
 	}
-	doc, err := json.Marshal(valid(clean, "\uFFFD", scrub))
-	if err != nil { // a string always marshals
-		return json.RawMessage("null"), false
-	}
-	return doc, false
 }
 
-// valid is a scrubbed text with invalid bytes replaced. The joined text around them may now form a
-// secret, so it is scrubbed again.
-func valid(clean []byte, other string, scrub *redact.Scrubber) string {
-	if utf8.Valid(clean) {
-		return string(clean)
+// JSON is a body that is JSON, without secrets. clean is raw, scrubbed. False: it is none, or it is
+// nested too deep to be kept as JSON.
+func JSON(raw, clean []byte, scrub *redact.Scrubber) (doc json.RawMessage, ok bool) {
+	if len(raw) == 0 || !call.Shallow(raw, maxDepth) || !utf8.Valid(raw) || !json.Valid(raw) {
+		return nil, false
 	}
-	return scrub.String(strings.ToValidUTF8(string(clean), other))
+	if !bytes.Equal(raw, clean) {
+		raw = scrub.JSON(raw)
+	}
+	return bytes.TrimSpace(raw), json.Valid(raw)
+}
+
+// Quoted is a text as a JSON string.
+func Quoted(text string) json.RawMessage {
+	doc, err := json.Marshal(text)
+	if err != nil { // a string always marshals
+		return json.RawMessage("null")
+	}
+	return doc
 }
 
 // maxDepth is how deep an answer's JSON may be nested and still be kept as JSON.
@@ -50,9 +67,25 @@ func valid(clean []byte, other string, scrub *redact.Scrubber) string {
 // a limit of its own.
 const maxDepth = 512
 
-// Snippet is the first code points of a scrubbed body, invalid bytes dropped.
-func Snippet(clean []byte, scrub *redact.Scrubber) string {
-	text := valid(clean, "", scrub)
+// textual reports whether a media type is one of text. An answer without a media type is text if
+// its bytes are.
+func textual(contentType string) bool {
+	media, _, _ := mime.ParseMediaType(contentType)
+	kind, name, _ := strings.Cut(media, "/")
+	if kind == "text" || media == "" || strings.HasSuffix(name, "+json") || strings.HasSuffix(name, "+xml") || strings.HasSuffix(name, "+yaml") {
+		return true
+	}
+	switch strings.TrimPrefix(name, "x-") {
+	case "json", "ndjson", "jsonl", "jsonlines", "json-seq", "xml", "xml-dtd", "yaml", "toml", "csv", "javascript", "ecmascript",
+		"www-form-urlencoded", "graphql", "sql", "rtf", "sh", "pem-file", "ns-proxy-autoconfig":
+		return kind == "application"
+	default:
+		return false
+	}
+}
+
+// snippet is the first code points of a scrubbed text.
+func snippet(text string) string {
 	n := 0
 	for i := range text {
 		if n == snippetLength {

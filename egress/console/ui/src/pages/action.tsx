@@ -7,11 +7,12 @@ import { order } from "../repeat";
 import { link } from "../route";
 import type { PushResult } from "../tasks";
 import type { Action as View, ActionEvent, Decision } from "../types";
-import { Badge, Code, Dialog, Facts, Failure, Loading } from "../ui";
+import { Badge, Dialog, Facts, Failure, Loading } from "../ui";
 import { settled } from "../vocabulary";
 import { useMay } from "../who";
 import { Cancel, Live, Missing, type Paid, Payload, Records, standing, useAction } from "./about";
 import { Gone, Line, matters } from "./events";
+import { Outcome } from "./outcome";
 import { Remedy } from "./remedy";
 import { Waterfall } from "./waterfall";
 
@@ -59,7 +60,7 @@ export function Action({ id }: { id: string }) {
           {a.result !== undefined && (
             <section class="card" aria-labelledby="h-result">
               <h2 id="h-result">Outcome</h2>
-              <Code value={a.result} />
+              <Outcome id={a.id} value={a.result} />
             </section>
           )}
         </div>

@@ -138,7 +138,7 @@ function Mock({ action, put, wrong }: Part & { action: Doc }) {
     <>
       <div class="filters">
         <Field label="Status">{(id) => <input id={id} type="number" min={200} max={599} value={text(action["status"])} placeholder="200" onInput={(e) => put("status", e.currentTarget.value === "" ? undefined : Number(e.currentTarget.value))} />}</Field>
-        <Select label="Body mode" value={mode} options={["json", "text", "raw"]} onChange={(m) => put("body_mode", m)} />
+        <Select label="Body mode" value={mode} options={["json", "text", "raw", "base64"]} onChange={(m) => put("body_mode", m)} />
       </div>
       <Field label="Body">{(id) => <textarea id={id} class="mono grow" rows={5} spellcheck={false} value={body} onInput={(e) => change(e.currentTarget.value)} />}</Field>
     </>

@@ -1,0 +1,227 @@
+package app
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	egressexecutor "weir/egress/executor"
+	ingressexecutor "weir/ingress/executor"
+	"weir/ingress/strict"
+	"weir/internal/ledger"
+	"weir/internal/redact"
+	callkept "weir/processors/call/kept"
+	"weir/schemas"
+)
+
+// permissive is a policy that permits every call.
+type permissive struct{}
+
+func (permissive) Judge(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+	return schemas.Decision{Allowed: true}, schemas.ClassOnce
+}
+
+func (permissive) MaxTimeout() time.Duration { return time.Minute }
+
+// mediaTypes are of text, of JSON, of bytes, and none.
+var mediaTypes = []string{
+	"", "=", "text/plain", "text/html; charset=iso-8859-1", "application/json", "application/problem+json", "application/xml",
+	"image/svg+xml", "image/png", "application/octet-stream", "application/x-ndjson", "application/x-www-form-urlencoded",
+	"multipart/mixed; boundary=b", "application/yaml", "application/zip", "video/mp4", "application/graphql", "text/event-stream",
+}
+
+// anyBody is JSON, text, nearly UTF-8 or bytes.
+func anyBody(r *rand.Rand) []byte {
+	pieces := []string{"a", " ", "\n", "\"", "\\", "<&>", "é", "😀", "\u2028", "\ufffd", "\x00", "\x1b", "\xff", "\xc3", "{", "}", "[1,2.50]", "null", "1e400", "\ufeff", "\r\n"}
+	switch r.IntN(4) {
+	case 0:
+		return fmt.Appendf(nil, ` {"n":%g,"s":%s,"l": [null,true,%d]}`, r.Float64(), callkept.Quoted(pieces[r.IntN(len(pieces))]), r.Int64())
+	case 1:
+		raw := make([]byte, r.IntN(200))
+		for i := range raw {
+			raw[i] = byte(r.Uint32())
+		}
+		return raw
+	default:
+		var b bytes.Buffer
+		for range r.IntN(12) {
+			b.WriteString(pieces[r.IntN(len(pieces))])
+		}
+		return b.Bytes()
+	}
+}
+
+// TestBodiesAreSentAsGiven: of 10,000 random bodies, each form that can hold it is sent as its bytes, after
+// the call was stored and read again.
+func TestBodiesAreSentAsGiven(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(3, 4))
+	for i := range 10_000 {
+		raw := anyBody(r)
+		forms := map[string]any{"body_base64": raw}
+		if utf8.Valid(raw) {
+			forms["body_text"] = string(raw)
+		}
+		if strict.Check(raw, strict.Limits{}) == nil && string(bytes.TrimSpace(raw)) != "null" {
+			forms["body"] = json.RawMessage(raw)
+		}
+		for name, value := range forms {
+			request, err := ledger.Encode(map[string]any{
+				"method": "POST", "url": "http://h/", name: value,
+				"headers": map[string]string{"Content-Type": mediaTypes[i%len(mediaTypes)]},
+			})
+			require.NoError(t, err)
+			require.NoError(t, strict.Check(request, strict.Limits{}), "%s", request)
+			translated, err := ingressexecutor.Translate(request, permissive{}, ingressexecutor.Checker{})
+			require.NoError(t, err, "%s", request)
+			stored, err := ledger.Encode(translated.Call)
+			require.NoError(t, err)
+			var call schemas.HTTPCall
+			require.NoError(t, json.Unmarshal(stored, &call))
+			sent, err := call.Sent()
+			require.NoError(t, err)
+			want := raw
+			if name == "body" {
+				want = compact(t, raw)
+				sent = compact(t, sent)
+			}
+			require.Equal(t, string(want), string(sent), "%s: %s", name, request)
+			if name != "body" {
+				require.Equal(t, len(raw), call.SentSize())
+			}
+		}
+	}
+}
+
+// compact is JSON without the white space between its values.
+func compact(t *testing.T, doc []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, json.Compact(&b, doc))
+	return b.Bytes()
+}
+
+// TestAnswersAreShownAsTheyCame: of 10,000 random answers of all media types, the rendered answer has the
+// bytes that came. JSON may lose the white space between its values.
+func TestAnswersAreShownAsTheyCame(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(5, 6))
+	scrub := redact.Values([]string{"no answer holds this"})
+	forms := map[string]int{}
+	for i := range 10_000 {
+		raw := anyBody(r)
+		media := mediaTypes[i%len(mediaTypes)]
+		answer := schemas.Answer{Status: 200}
+		callkept.Put(&answer, raw, media, scrub)
+		stored, err := ledger.Encode(schemas.HTTPResult{Answer: &answer})
+		require.NoError(t, err)
+		_, rendered, err := egressexecutor.Render(schemas.Ref{}, &schemas.Settled{Outcome: schemas.OutcomeSucceeded}, stored)
+		require.NoError(t, err)
+		var shown schemas.ExecuteOutcome
+		require.NoError(t, json.Unmarshal(rendered, &shown))
+		var text string
+		switch {
+		case len(raw) == 0:
+			require.Equal(t, "null", string(shown.Body))
+		case answer.JSON:
+			forms["JSON"]++
+			require.Equal(t, string(compact(t, raw)), string(compact(t, shown.Body)), "%q", raw)
+		case shown.BodyEncoding == "base64":
+			forms["base64"]++
+			var got []byte
+			require.NoError(t, json.Unmarshal(shown.Body, &got))
+			require.Equal(t, raw, got)
+			require.Empty(t, answer.Snippet)
+			require.True(t, !utf8.Valid(raw) || strings.ContainsAny(media, "/"), "%q %q", media, raw)
+		default:
+			forms["text"]++
+			require.NoError(t, json.Unmarshal(shown.Body, &text))
+			require.Equal(t, string(raw), text, "%q", media)
+		}
+	}
+	for _, form := range []string{"JSON", "text", "base64"} {
+		require.Greater(t, forms[form], 500, form)
+	}
+}
+
+// pixel is the smallest PNG.
+const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+// TestFormsFilesAndPictures: a form, an upload and a picture pass through a whole node as any HTTP API
+// sends and takes them; so they do in a plan, in a run and from a mock that was made of the answer.
+func TestFormsFilesAndPictures(t *testing.T) {
+	t.Parallel()
+	png, err := base64.StdEncoding.DecodeString(pixel)
+	require.NoError(t, err)
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/form":
+			assert.NoError(t, r.ParseForm())
+			fmt.Fprintf(w, "%s|%v|%s", r.Header.Get("Content-Type"), r.PostForm["items[]"], r.PostForm.Get("note"))
+		case "/upload":
+			assert.NoError(t, r.ParseMultipartForm(1<<20))
+			file, head, err := r.FormFile("picture")
+			if !assert.NoError(t, err) {
+				return
+			}
+			data, err := io.ReadAll(file)
+			assert.NoError(t, err)
+			assert.Equal(t, png, data)
+			fmt.Fprintf(w, "%s|%s|%s", head.Filename, head.Header.Get("Content-Type"), r.FormValue("title"))
+		case "/echo":
+			w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
+			_, err := io.Copy(w, r.Body)
+			assert.NoError(t, err)
+		default:
+			w.Header().Set("Content-Type", "image/png")
+			_, _ = w.Write(png)
+		}
+	}))
+	t.Cleanup(target.Close)
+	c := tenant(t, "bodies")
+	ask := func(path, members string) (got schemas.ExecuteOutcome) {
+		t.Helper()
+		text, _ := c.does(t, http.StatusOK, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"POST","url":"%s/%s",%s}`, target.URL, path, members))
+		require.NoError(t, json.Unmarshal([]byte(text), &got))
+		return got
+	}
+	const upload = `"form":{"title":"a dot","picture":{"filename":"dot.png","content_type":"image/png","base64":"` + pixel + `"}}`
+	got := ask("form", `"form":{"items[]":["b & c",1.50,true],"note":"é"}`)
+	assert.JSONEq(t, `"application/x-www-form-urlencoded|[b & c 1.50 true]|é"`, string(got.Body))
+	got = ask("upload", upload)
+	assert.JSONEq(t, `"dot.png|image/png|a dot"`, string(got.Body))
+	got = ask("picture", `"body_text":""`)
+	assert.Equal(t, []string{`"` + pixel + `"`, "base64"}, []string{string(got.Body), got.BodyEncoding})
+	got = ask("echo", `"body_base64":"`+pixel+`"`)
+	assert.Equal(t, []string{`"` + pixel + `"`, "base64"}, []string{string(got.Body), got.BodyEncoding})
+	got = ask("echo", `"body_text":"<a>é</a>","headers":{"Content-Type":"application/xml"}`)
+	assert.JSONEq(t, `"<a>é</a>"`, string(got.Body))
+	assert.Empty(t, got.BodyEncoding)
+	large := strings.Repeat(pixel, 4000) // is no base64 as a whole: each has its padding
+	got = ask("echo", `"body_text":"`+large+`","headers":{"Content-Type":"application/zip"}`)
+	assert.Equal(t, `"`+base64.StdEncoding.EncodeToString([]byte(large))+`"`, string(got.Body), "an answer that is stored by itself")
+
+	run, _ := c.does(t, http.StatusOK, http.MethodPost, schemas.RouteRunSync, fmt.Sprintf(
+		`{"request_id":%q,"task_type":"HTTP_EXECUTE","inputs":{"method":"POST","url":"%s/upload",%s}}`, fresh("run"), target.URL, upload))
+	assert.Contains(t, run, `"body":"dot.png|image/png|a dot"`)
+
+	_, h := c.does(t, http.StatusOK, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":"%s/picture"}`, target.URL))
+	c.ruled(t, "record", h.Get("Weir-Action-Id"))
+	require.Contains(t, c.ruled(t, "list", "--json"), `"body_mode":"base64"`)
+	target.Close()
+	text, _ := c.does(t, http.StatusOK, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":"%s/picture"}`, target.URL))
+	require.NoError(t, json.Unmarshal([]byte(text), &got))
+	assert.Equal(t, []string{`"` + pixel + `"`, "base64"}, []string{string(got.Body), got.BodyEncoding})
+}

@@ -1,0 +1,210 @@
+package egress_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+var passed = schemas.Ref{Tenant: "acme", Kind: schemas.KindPassthrough, ID: "p"}
+
+// part writes the next part of an answer; the first one if it has a status.
+func (h *house) part(st *ledger.State, status int, text string) {
+	h.t.Helper()
+	p := schemas.AnswerPart{Status: status, Text: text}
+	if status != 0 {
+		p.Headers = []schemas.Header{{Name: "content-length", Value: "3"}, {Name: "set-cookie", Value: "REDACTED"}, {Name: "x-request-id", Value: "theirs"}}
+		p.Hidden = []schemas.Header{{Name: "set-cookie", Value: "sid=1"}}
+	}
+	data, err := ledger.Encode(p)
+	require.NoError(h.t, err)
+	h.append(st, schemas.Event{Type: schemas.EventDelta, First: status != 0, Data: data})
+}
+
+// tried writes an attempt.
+func (h *house) tried(st *ledger.State, number int) {
+	h.t.Helper()
+	h.append(st, schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: number, Class: schemas.ClassSafe, Worker: "w"}})
+}
+
+// passedOn ends an action with a streamed answer.
+func (h *house) passedOn(st *ledger.State, size int64) {
+	h.t.Helper()
+	a := &schemas.Answer{Status: 200, Headers: []schemas.Header{}, Body: []byte("null"), Streamed: true, Size: size}
+	doc, err := ledger.Encode(schemas.HTTPResult{Answer: a})
+	require.NoError(h.t, err)
+	h.append(st, schemas.Event{
+		Type: schemas.EventSettled, Attempted: &schemas.Attempted{Number: len(st.Attempts), Status: 200, Sent: true},
+		Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: doc},
+	})
+}
+
+// reader is a client that reads an answer as it comes.
+type reader struct {
+	w     *httptest.ResponseRecorder
+	leave context.CancelFunc
+	done  chan bool // whether the connection was cut
+	left  int
+}
+
+func (r *reader) end() (cut bool) { return <-r.done }
+
+// joins has a client wait for the answer, as the one that has made the action or as another.
+func (h *house) joins(another bool) *reader {
+	ctx, leave := context.WithCancel(h.t.Context())
+	r := &reader{w: httptest.NewRecorder(), leave: leave, done: make(chan bool, 1)}
+	release := h.room.Expect(passed)
+	go func() {
+		defer release()
+		defer func() {
+			err, _ := recover().(error)
+			r.done <- errors.Is(err, http.ErrAbortHandler)
+		}()
+		req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/via/e/x", http.NoBody)
+		h.room.ReplyOr(r.w, req, passed, schemas.Receipt{Duplicate: another}, -1, func() { r.left++ })
+	}()
+	return r
+}
+
+// TestPassedAnswerIsCutAndRead: wherever a client leaves, and whenever another joins, that one has all.
+func TestPassedAnswerIsCutAndRead(t *testing.T) {
+	t.Parallel()
+	for at := range 6 {
+		synctest.Test(t, func(t *testing.T) {
+			h := build(t)
+			defer h.feed.Close()
+			st := h.claim(passed)
+			first := h.joins(false)
+			synctest.Wait()
+			var late *reader
+			for i, write := range []func(){
+				func() { h.tried(st, 1) }, func() { h.part(st, 201, "") }, func() { h.part(st, 0, "a") }, func() { h.part(st, 0, "b") }, func() { h.passedOn(st, 2) },
+			} {
+				if i == at {
+					first.leave()
+					assert.False(t, first.end())
+					assert.Equal(t, []any{"ab"[:max(0, i-2)], 1}, []any{first.w.Body.String(), first.left}, i)
+					late = h.joins(true)
+				}
+				write()
+				synctest.Wait()
+			}
+			if late == nil {
+				late = first
+			}
+			require.False(t, late.end())
+			assert.Equal(t, []any{201, "ab", 0}, []any{late.w.Code, late.w.Body.String(), late.left}, at)
+			assert.Equal(t, http.Header{
+				"Date": nil, "Content-Type": nil, "Set-Cookie": {"sid=1"}, "X-Request-Id": {"theirs"}, "Weir-Action-Id": {"p"},
+			}, late.w.Header())
+			again := h.get("/v1/actions/p/response")
+			assert.Equal(t, []any{201, "ab", "sid=1"}, []any{again.Code, again.Body.String(), again.Header().Get("Set-Cookie")})
+			assert.NotContains(t, h.get("/v1/actions/p/events", "Accept", "application/json").Body.String(), "sid")
+		})
+	}
+}
+
+// TestPassedAnswerOfAnotherAttempt: a client that has the beginning of an answer gets nothing of another
+// one, and a client that comes later gets only that.
+func TestPassedAnswerOfAnotherAttempt(t *testing.T) {
+	t.Parallel()
+	for _, abandoned := range []bool{true, false} { // by a worker that was told to stop, or is found dead
+		synctest.Test(t, func(t *testing.T) {
+			h := build(t)
+			defer h.feed.Close()
+			st := h.claim(passed)
+			first := h.joins(false)
+			h.tried(st, 1)
+			h.part(st, 200, "ab")
+			synctest.Wait()
+			require.Equal(t, "ab", first.w.Body.String())
+			if abandoned {
+				h.append(st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Code: schemas.Interrupted, Sent: true, RetryAt: time.Now()}})
+				require.True(t, first.end())
+			}
+			h.tried(st, 2)
+			second := h.joins(true)
+			synctest.Wait()
+			h.part(st, 200, "x")
+			h.part(st, 0, "yz")
+			if !abandoned {
+				require.True(t, first.end())
+			}
+			h.passedOn(st, 3)
+			require.False(t, second.end())
+			assert.Equal(t, []string{"ab", "xyz", "xyz"}, []string{first.w.Body.String(), second.w.Body.String(), h.get("/v1/actions/p/response").Body.String()})
+		})
+	}
+}
+
+// TestPassedAnswerAsAWhole: a client that joins after an answer has broken off gets the whole one that
+// follows.
+func TestPassedAnswerAsAWhole(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t)
+		defer h.feed.Close()
+		st := h.claim(passed)
+		first := h.joins(false)
+		h.tried(st, 1)
+		h.part(st, 200, "ab")
+		synctest.Wait()
+		h.tried(st, 2)
+		second := h.joins(true)
+		synctest.Wait()
+		h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: []byte(`{"answer":{"status":200,"headers":[],"body":"\"whole\" "}}`)})
+		require.True(t, first.end())
+		require.False(t, second.end())
+		assert.Equal(t, []any{200, `"whole" `}, []any{second.w.Code, second.w.Body.String()})
+	})
+}
+
+// TestPassedAnswerBreaksOff: a client must not take what has come of it for the whole.
+func TestPassedAnswerBreaksOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t)
+		defer h.feed.Close()
+		st := h.claim(passed)
+		first := h.joins(false)
+		h.tried(st, 1)
+		h.part(st, 200, "ab")
+		synctest.Wait()
+		h.append(st, schemas.Event{Type: schemas.EventSettled, Attempted: &schemas.Attempted{Number: 1, Code: schemas.UpstreamTruncated, Sent: true, Status: 200}, Settled: &schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.UpstreamTruncated}})
+		require.True(t, first.end())
+		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { h.get("/v1/actions/p/response") })
+		replay := h.joins(true)
+		require.False(t, replay.end())
+		assert.Equal(t, []any{502, "UPSTREAM_TRUNCATED"}, []any{replay.w.Code, replay.w.Header().Get(schemas.HeaderRefused)})
+	})
+}
+
+// TestResponseWithoutOne: there is no answer yet, none at all, or none of this kind.
+func TestResponseWithoutOne(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	st := h.claim(httpRef("a"))
+	w := h.get("/v1/actions/a/response")
+	assert.Equal(t, http.StatusConflict, w.Code)
+	assert.Contains(t, w.Body.String(), "its status is accepted; try again later")
+	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeDenied, Code: schemas.DenyPath})
+	w = h.get("/v1/actions/a/response")
+	assert.Equal(t, http.StatusNotFound, w.Code)
+	assert.Contains(t, w.Body.String(), "ended without an answer, as denied (DENY_PATH)")
+	h.claim(planRef("b"))
+	for _, path := range []string{"b", "none", "x%20y"} {
+		assert.Equal(t, http.StatusNotFound, h.get("/v1/actions/"+path+"/response").Code, path)
+	}
+	assert.Equal(t, http.StatusForbidden, h.ask(http.MethodGet, "/v1/actions/a/response", "weak").Code)
+	assert.Equal(t, http.StatusNotFound, h.ask(http.MethodGet, "/v1/actions/a/response", "other").Code)
+}

@@ -1,0 +1,59 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"weir/schemas"
+)
+
+// ErrEnough ends Each without a failure.
+var ErrEnough = errors.New("no more events are wanted")
+
+// Each gives the events of an action after a position to fn, in order and as they come, until the
+// action has ended or fn returns an error. It is for answers: it goes on while the node drains, until
+// EndWaits. Errors are those of Reader.Next, ErrClosed and fn's own but for ErrEnough; any of fn's
+// stands for a client that takes no more. If the client has gone, left is called as Dialect.Left is.
+func (e *Events) Each(client context.Context, ref schemas.Ref, after uint64, left func(), fn func(it *Item) error) error {
+	reader := e.feed.reader(ref, after, follows)
+	gone, err := e.each(client, reader, after, fn)
+	if alone := reader.leave(); gone || client.Err() != nil {
+		e.gone(client, alone, left)
+	}
+	return err
+}
+
+func (e *Events) each(client context.Context, reader *Reader, after uint64, fn func(it *Item) error) (gone bool, err error) {
+	if err := reader.open(client, after); err != nil {
+		return false, err
+	}
+	reader.ends = e.feed.waits.Done()
+	for looked := false; ; {
+		items, err := reader.Next(client, nil)
+		switch {
+		case errors.Is(err, ErrClosed) && !looked:
+			looked = true
+			if reader.missed(client) {
+				continue
+			}
+			return false, err
+		case errors.Is(err, io.EOF):
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		for _, it := range items {
+			switch err := fn(it); {
+			case errors.Is(err, ErrEnough):
+				return false, nil
+			case err != nil:
+				return true, err
+			}
+		}
+	}
+}
+
+// Writer writes an answer in pieces, each of which has a deadline as those of streams have.
+func (e *Events) Writer(w http.ResponseWriter) *Writer { return NewWriter(w, e.cfg.WriteTimeout) }

@@ -1,0 +1,104 @@
+package passthrough
+
+import (
+	"encoding/base64"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"weir/internal/token"
+	"weir/schemas"
+)
+
+const (
+	ours  = "weir1_aaaaaaaaaaaaaaaa_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+	tasks = "weirt1_abc"
+)
+
+func basic(user, password string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+}
+
+// TestAuthenticated: a Weir token is found where an API has its key, and goes nowhere else.
+func TestAuthenticated(t *testing.T) {
+	t.Parallel()
+	require.True(t, token.Is(ours))
+	for name, tt := range map[string]struct {
+		given, rest http.Header
+		asks        string // Authorization that Weir reads
+	}{
+		"none":                     {http.Header{"Accept": {"*/*"}}, http.Header{"Accept": {"*/*"}}, ""},
+		"bearer":                   {http.Header{"Authorization": {"Bearer " + ours}}, http.Header{}, "Bearer " + ours},
+		"of GitHub's clients":      {http.Header{"Authorization": {"token " + ours}}, http.Header{}, "Bearer " + ours},
+		"user of Basic":            {http.Header{"Authorization": {basic(ours, "")}}, http.Header{}, "Bearer " + ours},
+		"password of Basic":        {http.Header{"Authorization": {basic("x", ours)}}, http.Header{}, "Bearer " + ours},
+		"a key":                    {http.Header{"X-Api-Key": {ours}}, http.Header{}, "Bearer " + ours},
+		"a key, and the caller's":  {http.Header{"X-Api-Key": {ours}, "Authorization": {"Bearer theirs"}}, http.Header{"Authorization": {"Bearer theirs"}}, "Bearer " + ours},
+		"bearer, and a key":        {http.Header{"X-Api-Key": {"theirs"}, "Authorization": {"Bearer " + ours}}, http.Header{"X-Api-Key": {"theirs"}}, "Bearer " + ours},
+		"a task's":                 {http.Header{"Authorization": {"Bearer " + tasks}}, http.Header{}, "Bearer " + tasks},
+		"both":                     {http.Header{"X-Api-Key": {ours}, "Authorization": {"Bearer " + tasks}}, http.Header{}, "Bearer " + tasks},
+		"only the caller's":        {http.Header{"Authorization": {"Bearer theirs"}}, http.Header{"Authorization": {"Bearer theirs"}}, "Bearer theirs"},
+		"text around is no token":  {http.Header{"X-Api-Key": {"x" + ours}}, http.Header{"X-Api-Key": {"x" + ours}}, ""},
+		"Basic that is not base64": {http.Header{"Authorization": {"Basic !"}}, http.Header{"Authorization": {"Basic !"}}, "Basic !"},
+	} {
+		before := tt.given.Clone()
+		asks, rest := authenticated(&http.Request{Header: tt.given})
+		assert.Equal(t, tt.asks, asks.Header.Get("Authorization"), name)
+		assert.Equal(t, tt.rest, rest, name)
+		assert.Equal(t, before, tt.given, "%s: the request is not changed", name)
+	}
+}
+
+// TestHeaders: fields of the connection, of Weir and of load balancers stay here.
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	got := headers(http.Header{
+		"Host": {"h"}, "Connection": {"keep-alive, X-Own", "x-two"}, "X-Own": {"1"}, "X-Two": {"2"}, "Content-Length": {"3"}, "Transfer-Encoding": {"chunked"},
+		"Expect": {"100-continue"}, "Accept-Encoding": {"br"}, "Prefer": {"wait=1"}, "Idempotency-Key": {"k"}, "Weir-Delay": {"1s"}, "Traceparent": {"t"},
+		"Forwarded": {"for=x"}, "X-Forwarded-For": {"x"}, "X-Forwarded-Proto": {"https"}, "Proxy-Authorization": {"x"}, "Te": {"trailers"}, "Upgrade": {"h2c"},
+		"Accept": {"a", "b"}, "Cookie": {"a=1; weir_console=secret", "__Host-weir_console=secret; b=2"}, "X-Request-Id": {"r"}, "User-Agent": {"sdk"}, "Content-Type": {"text/plain"},
+	})
+	require.Equal(t, []schemas.Header{
+		{Name: "Accept", Value: "a, b"}, {Name: "Content-Type", Value: "text/plain"}, {Name: "Cookie", Value: "a=1; b=2"},
+		{Name: "User-Agent", Value: "sdk"}, {Name: "X-Request-Id", Value: "r"},
+	}, got)
+	require.Empty(t, headers(http.Header{"Cookie": {"weir_console=secret"}}))
+}
+
+// TestSplit: path and query are the caller's, byte for byte.
+func TestSplit(t *testing.T) {
+	t.Parallel()
+	for uri, want := range map[string][2]string{
+		"/via/t": {"t", "/"}, "/via/t/": {"t", "/"}, "/via/t?a": {"t", "/?a"}, "/via/t/a%2fb//c/../%41?x=%20+&&": {"t", "/a%2fb//c/../%41?x=%20+&&"},
+		"/via/a%3Ab/x": {"a:b", "/x"}, "/via/": {"", "/"}, "/via/%zz/": {"%zz", "/"},
+	} {
+		entry, target := split(uri)
+		assert.Equal(t, want, [2]string{entry, target}, uri)
+	}
+}
+
+// TestRoute: a key is of an entry and an origin, wherever the request came from.
+func TestRoute(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, route("https://H.example:8443/a?b", "e"), route("https://h.example:8443?c", "e"))
+	assert.NotEqual(t, route("https://h.example/a", "e"), route("https://h.example:8443/a", "e"))
+	assert.NotEqual(t, route("https://h.example/a", "e"), route("https://h.example/a", ""))
+	assert.NotEqual(t, route("https://h.example/a", "e"), route("http://h.example/a", "e"))
+}
+
+// TestBodies: every body is stored so that its bytes can be sent again.
+func TestBodies(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		body := rapid.OneOf(rapid.SliceOf(rapid.Byte()), rapid.Map(rapid.String(), func(s string) []byte { return []byte(s) })).Draw(t, "body")
+		c := call(&http.Request{Method: "POST", Header: http.Header{}}, body)
+		answer := schemas.Answer{Body: c.Body, Base64: c.Base64Body}
+		got, ok := answer.Bytes()
+		if !ok || string(got) != string(body) || c.Base64Body == c.TextBody && len(body) > 0 {
+			t.Fatalf("%q became %q, %v", body, c.Body, ok)
+		}
+	})
+}

@@ -1,0 +1,220 @@
+//go:build e2e
+
+package integration_test
+
+import (
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/llm"
+	"weir/internal/weirtest/program"
+	"weir/internal/weirtest/upstream"
+	"weir/schemas"
+)
+
+// targetKey is the credential of every target. Weir adds it; no client has it.
+const targetKey = "AGWCANARY-target-key-71c3"
+
+// unchanged is a Weir, the APIs behind it, and a token for its clients.
+type unchanged struct {
+	caller
+	proxy     string // with the token, as HTTPS_PROXY has it
+	ca        string // file: who signed the certificates of the targets, and what Weir signs with
+	pool      *x509.CertPool
+	forge     *api // plain HTTP
+	secure    *api // the same with TLS, whose tunnels are inspected
+	registry  *api
+	modules   *api
+	payments  *api
+	models    *llm.Server
+	git       *gitkit.Backend
+	gitTLS    *httptest.Server
+	integrity string
+}
+
+func newUnchanged(t *testing.T) *unchanged {
+	t.Helper()
+	authority := upstream.NewAuthority(t)
+	ca, key := authority.Files()
+	u := &unchanged{ca: ca, pool: authority.Pool()}
+	u.forge = newAPI(t, "forge", nil, codeForge("token "+targetKey))
+	u.secure = newAPI(t, "secure", authority, codeForge("token "+targetKey))
+	u.payments = newAPI(t, "payments", nil, newPayments("Bearer "+targetKey))
+	u.models = llm.New(t, llm.Config{Key: targetKey})
+	u.registry, u.integrity = newNPMRegistry(t, authority)
+	u.modules = newGoProxy(t, authority)
+	u.git = gitkit.NewBackend(t)
+	u.git.Require(targetKey)
+	u.gitTLS = httptest.NewUnstartedServer(u.git.Config.Handler)
+	u.gitTLS.TLS = authority.Config("git.localhost")
+	u.gitTLS.StartTLS()
+	t.Cleanup(u.gitTLS.Close)
+	config := fmt.Sprintf(`auth: {mode: tokens}
+proxy: {listen: "127.0.0.1:0", ca_cert: %q, ca_key: %q}
+policy:
+  allowed_hosts: []
+  allowlist:
+    - {name: forge, url_prefix: "%s/", methods: [GET, POST], network: loopback, headers: {Authorization: "token ${secret:TARGET}"}, caller_params: [page, per_page]}
+    - {name: secure, url_prefix: "%s/", methods: [GET, POST], network: loopback, headers: {Authorization: "token ${secret:TARGET}"}, connect: inspect}
+    - {name: payments, url_prefix: "%s/v1/", methods: [GET, POST], network: loopback, headers: {Authorization: "Bearer ${secret:TARGET}"}, caller_headers: ["X-Stripe-*"], caller_params: [limit, starting_after], upstream_idempotency: {ttl: 24h}}
+    - {name: models, url_prefix: "%s/", methods: [POST], network: loopback, headers: {Authorization: "Bearer ${secret:TARGET}"}}
+    - {name: git, url_prefix: "%s/", methods: [GET, POST], network: loopback, headers: {Authorization: "Basic ${secret:GIT}"}, caller_params: [service]}
+    - {name: registry, url_prefix: "%s/", methods: [GET], network: loopback, connect: tunnel}
+    - {name: modules, url_prefix: "%s/", methods: [GET], network: loopback, connect: tunnel}
+    - {name: git-tls, url_prefix: "%s/", methods: [GET, POST], network: loopback, connect: tunnel}
+`, ca, key, u.forge.URL, u.secure.URL, u.payments.URL, u.models.URL(), u.git.URL, u.registry.URL, u.modules.URL, named("git", u.gitTLS))
+	dir := t.TempDir()
+	basic := base64.StdEncoding.EncodeToString([]byte("weir:" + targetKey))
+	w, err := tryServe(program.How{Environ: []string{"WEIR_SECRET_TARGET=" + targetKey, "WEIR_SECRET_GIT=" + basic, "SSL_CERT_FILE=" + ca}}, dir, "--config", configFile(t, config), "--durability", "process")
+	require.NoError(t, err)
+	endWith(t, w)
+	admin, err := os.ReadFile(filepath.Join(dir, "admin.token"))
+	require.NoError(t, err)
+	u.caller = caller{w, strings.TrimSpace(string(admin))}
+	status, text, _ := u.do(t, http.MethodPost, "/v1/tokens", `{"name":"agent","tenant":"agents","scopes":["actions:write","evidence:read"]}`)
+	require.Equal(t, http.StatusCreated, status, text)
+	u.token = decode[schemas.NewToken](t, text).Secret
+	u.proxy = strings.Replace(w.Proxy, "http://", "http://agent:"+u.token+"@", 1)
+	return u
+}
+
+// named is the URL of a server under a name below localhost.
+func named(name string, s *httptest.Server) string {
+	return strings.Replace(s.URL, "127.0.0.1", name+".localhost", 1)
+}
+
+// via is the base URL of an entry.
+func (u *unchanged) via(entry string) string { return u.URL + "/via/" + entry }
+
+// TestUnchangedClients runs programs and packages that know nothing of Weir. Each has another base
+// URL, or a proxy in its environment, and does what it does without Weir. The targets receive the
+// credential of their entry and never the token; each request and each tunnel leaves evidence.
+func TestUnchangedClients(t *testing.T) {
+	t.Parallel()
+	u := newUnchanged(t)
+	for name, client := range map[string]struct {
+		attempts []string // entries that have attempts afterwards
+		tunnels  []string // targets that have tunnels
+		run      func(t *testing.T, u *unchanged)
+	}{
+		"octokit":           {attempts: []string{"forge"}, run: octokit},
+		"stripe":            {attempts: []string{"payments"}, run: stripe},
+		"openai":            {attempts: []string{"models"}, run: openAI},
+		"curl":              {attempts: []string{"forge", "secure"}, tunnels: []string{u.registry.URL}, run: curl},
+		"undici ProxyAgent": {attempts: []string{"secure"}, tunnels: []string{u.registry.URL}, run: undici},
+		"net/http":          {attempts: []string{"forge", "secure"}, tunnels: []string{u.registry.URL}, run: netHTTP},
+		"npm ci":            {tunnels: []string{u.registry.URL}, run: func(t *testing.T, u *unchanged) { npmCI(t, u.registry, u.integrity, u.ca, "HTTPS_PROXY="+u.proxy) }},
+		"go mod download": {tunnels: []string{u.modules.URL}, run: func(t *testing.T, u *unchanged) {
+			goModDownload(t, u.modules, "HTTPS_PROXY="+u.proxy, "SSL_CERT_FILE="+u.ca)
+		}},
+		"git":              {attempts: []string{"git"}, run: gitAbsolute},
+		"git over CONNECT": {tunnels: []string{named("git", u.gitTLS)}, run: gitConnect},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client.run(t, u)
+			for _, entry := range client.attempts {
+				assert.NotEmpty(t, u.evidence(t, schemas.EvidenceAttempt, `"entry":"`+entry+`"`), "no evidence of attempts for %s", entry)
+			}
+			for _, target := range client.tunnels {
+				assert.NotEmpty(t, u.evidence(t, schemas.EvidenceTunnel, strings.TrimPrefix(target, "https://")), "no evidence of tunnels to %s", target)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		for _, a := range []*api{u.forge, u.secure, u.payments, u.registry, u.modules} {
+			for _, r := range a.requests() {
+				assert.NotContains(t, r.text(), u.token, "a target received the token")
+			}
+		}
+	})
+}
+
+// evidence are the records of a kind that contain a text.
+func (u *unchanged) evidence(t *testing.T, kind, text string) (lines []string) {
+	t.Helper()
+	status, page, _ := u.do(t, http.MethodGet, "/v1/evidence?limit=1000&kind="+kind, "", "Accept", "application/json")
+	require.Equal(t, http.StatusOK, status, page)
+	require.NotContains(t, page, targetKey)
+	for _, item := range decode[schemas.Page[json.RawMessage]](t, page).Items {
+		if strings.Contains(string(item), text) {
+			lines = append(lines, string(item))
+		}
+	}
+	return lines
+}
+
+// node runs clients/apis.mjs and returns what it printed.
+func node(t *testing.T, environ []string, args ...string) string {
+	t.Helper()
+	program.Needs(t, filepath.Join("clients", "node_modules", "undici"), needsNPM)
+	cmd := exec.CommandContext(t.Context(), "node", append([]string{"apis.mjs"}, args...)...)
+	cmd.Dir, cmd.Stderr, cmd.Env = "clients", t.Output(), append(os.Environ(), environ...)
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	return string(out)
+}
+
+// octokit does the same with the API itself and through Weir.
+func octokit(t *testing.T, u *unchanged) {
+	t.Helper()
+	type found map[string]any
+	straight := decode[found](t, node(t, nil, "octokit", u.forge.Direct, targetKey))
+	through := decode[found](t, node(t, nil, "octokit", u.via("forge"), u.token))
+	assert.Regexp(t, `^[0-9a-z-]+$`, through["action"])
+	delete(through, "action")
+	assert.True(t, straight["archive"] == through["archive"], "the archive differs") //nolint:testifylint // it is long
+	delete(straight, "archive")
+	delete(through, "archive")
+	assert.Equal(t, straight, through)
+}
+
+// stripe does the same with an API of its own and through Weir.
+func stripe(t *testing.T, u *unchanged) {
+	t.Helper()
+	straight := newAPI(t, "straight", nil, newPayments("Bearer "+targetKey))
+	assert.JSONEq(t, node(t, nil, "stripe", straight.Direct, targetKey), node(t, nil, "stripe", u.via("payments"), u.token))
+	forms := 0
+	for _, r := range u.payments.requests() {
+		if r.Method == http.MethodPost && r.URL.Path == "/v1/customers" {
+			forms++
+			assert.NotEmpty(t, r.Header.Get("Idempotency-Key"))
+		}
+	}
+	assert.Equal(t, 2, forms, "the repeat under the same key did not reach the target")
+}
+
+func openAI(t *testing.T, u *unchanged) {
+	t.Helper()
+	order := asked("create", "sim/plain", nil)
+	order["apiKey"] = u.token
+	got := npm(t, u.via("models")+"/v1", order)
+	require.NotNil(t, got[0].Completion, "%+v", got[0].Error)
+	assert.Equal(t, "Hello, world", got[0].Completion.Choices[0].Message.Content)
+	order["op"] = "stream"
+	var text strings.Builder
+	for _, l := range npm(t, u.via("models")+"/v1", order) {
+		if l.Chunk != nil {
+			for _, c := range l.Chunk.Choices {
+				text.WriteString(c.Delta.Content)
+			}
+		}
+	}
+	assert.Equal(t, "Hello, world", text.String())
+	for _, r := range u.models.Ledger() {
+		assert.Equal(t, targetKey, r.Key())
+	}
+}

@@ -1,0 +1,64 @@
+// Package passthrough performs actions of kind passthrough: one call as its caller sent it, whose
+// answer is written to the log as a whole if it is there soon, and otherwise while it arrives.
+package passthrough
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"weir/internal/ledger"
+	"weir/processors/call"
+	"weir/processors/call/direct"
+	"weir/processors/executor"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// Config is what Passthrough needs besides its collaborators. The limits are those of
+// direct.PassOptions.
+type Config struct {
+	// Hold defaults to 50 ms.
+	Hold, Idle    time.Duration
+	Whole, Stream int64
+}
+
+// Passthrough performs kind passthrough. It is safe for concurrent use.
+type Passthrough struct {
+	*executor.Executor
+
+	events  call.Events
+	adapter *direct.Adapter
+	cfg     Config
+}
+
+// New returns an executor of calls that calls makes by adapter. Parts of answers go to events.
+func New(calls *executor.Executor, adapter *direct.Adapter, events call.Events, cfg Config) *Passthrough {
+	if cfg.Hold <= 0 {
+		cfg.Hold = 50 * time.Millisecond
+	}
+	return &Passthrough{calls, events, adapter, cfg}
+}
+
+// Execute makes the action's call. The deadline of the action bounds each attempt.
+func (p *Passthrough) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
+	via := p.adapter.Passing(direct.PassOptions{
+		Part: func(ctx context.Context, part schemas.AnswerPart) error { return p.write(ctx, st, part) },
+		Hold: p.cfg.Hold, Idle: p.cfg.Idle, Whole: p.cfg.Whole, Stream: p.cfg.Stream,
+	})
+	return p.Through(ctx, st, stop, via, schemas.MaxRunTimeout)
+}
+
+// write writes a part of an answer to the log. The first is shown only after a barrier: once it is on
+// the log, no other attempt follows while its worker lives. A request to stop ends a safe call only.
+func (p *Passthrough) write(ctx context.Context, st *ledger.State, part schemas.AnswerPart) error {
+	data, err := ledger.Encode(part)
+	if err != nil {
+		return err
+	}
+	err = call.Relay(ctx, p.events, st, schemas.Event{Type: schemas.EventDelta, First: part.Status != 0, Data: data})
+	if open := st.Open(); errors.Is(err, call.ErrStopped) && open != nil && open.Class != schemas.ClassSafe {
+		return nil
+	}
+	return err
+}
