@@ -142,7 +142,7 @@ func (m *middleware) proxy(c *gin.Context) {
 	if err := m.Proxy.Routes[0].Handle(c); err != nil {
 		fail(c, err)
 	}
-	c.Writer.WriteHeaderNow() // the router writes a body of its own to an answer that was not begun
+	c.Writer.WriteHeaderNow() // without it, the router writes a body of its own
 	c.Abort()
 }
 

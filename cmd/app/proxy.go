@@ -92,7 +92,7 @@ func (a *App) openTunnel(ctx context.Context, who ingress.Identity, authority st
 	if err != nil {
 		return proxy.Tunnel{}, err
 	}
-	t := proxy.Tunnel{Host: x.Host(), Authority: x.Authority(), Carry: x.Carry, Close: func() { x.Close(schemas.TunnelFailed) }}
+	t := proxy.Tunnel{Host: x.Host(), Authority: x.Authority(), Carry: x.Carry, Close: func() { x.Close(schemas.TunnelFailed) }} //nolint:contextcheck // the tunnel has its own
 	if x.Inspected() {
 		t.Inspect = x.Inspect
 	}

@@ -45,8 +45,14 @@ func (a *App) proxied(t *testing.T, token string, trusted *x509.CertPool) *http.
 	return &http.Client{Transport: transport}
 }
 
-// fetch sends a request and returns the answer with its body.
-func fetch(t *testing.T, c *http.Client, method, target, body string, header ...string) (*http.Response, string) {
+// answered is the head of an answer.
+type answered struct {
+	StatusCode int
+	Header     http.Header
+}
+
+// fetch sends a request and returns the answer.
+func fetch(t *testing.T, c *http.Client, method, target, body string, header ...string) (answered, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
 	require.NoError(t, err)
@@ -58,7 +64,7 @@ func fetch(t *testing.T, c *http.Client, method, target, body string, header ...
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	return resp, string(text)
+	return answered{resp.StatusCode, resp.Header}, string(text)
 }
 
 // TestInspect: a client that knows nothing of Weir reaches an https target with the entry's secret, and
@@ -109,27 +115,27 @@ func TestInspect(t *testing.T) {
 	resp, _ = fetch(t, client, http.MethodDelete, base+"/v1/x", "")
 	require.Equal(t, "DENY_METHOD", resp.Header.Get("Weir-Refused"))
 
-	t.Run("another Host", func(t *testing.T) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/x", http.NoBody)
-		require.NoError(t, err)
-		req.Host = "victim.example"
-		resp, err := client.Do(req)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		require.Equal(t, http.StatusMisdirectedRequest, resp.StatusCode)
-	})
-	t.Run("another name in TLS", func(t *testing.T) {
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/x", http.NoBody)
+	require.NoError(t, err)
+	req.Host = "victim.example"
+	misdirected, err := client.Do(req)
+	require.NoError(t, err)
+	require.NoError(t, misdirected.Body.Close())
+	require.Equal(t, http.StatusMisdirectedRequest, misdirected.StatusCode, "another Host")
+
+	shakes := func(name string) (*connected, error) {
 		c := a.opens(t, "example.com:"+port, "Bearer "+one.token, "")
-		require.Error(t, tls.Client(c.TCPConn, &tls.Config{ServerName: "victim.example", RootCAs: own, MinVersion: tls.VersionTLS12}).HandshakeContext(t.Context()))
-		_, records := admin.tunnelAudits(t, `"end":"name"`)
-		require.Equal(t, schemas.DenyHost, records[len(records)-1].Code)
-	})
-	t.Run("revoked", func(t *testing.T) {
-		c := a.opens(t, "example.com:"+port, "Bearer "+one.token, "")
-		require.NoError(t, tls.Client(c.TCPConn, &tls.Config{ServerName: "example.com", RootCAs: own, MinVersion: tls.VersionTLS12}).HandshakeContext(t.Context()))
-		c.cut(t, func() { admin.revoke(t, made.ID) })
-		admin.tunnelAudits(t, `"end":"revoked"`)
-	})
+		return c, tls.Client(c.TCPConn, &tls.Config{ServerName: name, RootCAs: own, MinVersion: tls.VersionTLS12}).HandshakeContext(t.Context())
+	}
+	_, err = shakes("victim.example")
+	require.Error(t, err, "another name in TLS")
+	_, records := admin.tunnelAudits(t, `"end":"name"`)
+	require.Equal(t, schemas.DenyHost, records[len(records)-1].Code)
+
+	c, err := shakes("example.com")
+	require.NoError(t, err)
+	c.cut(t, func() { admin.revoke(t, made.ID) })
+	admin.tunnelAudits(t, `"end":"revoked"`)
 }
 
 // TestAbsoluteForm: a plain http request through the proxy is an action too.

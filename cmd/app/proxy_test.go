@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -58,11 +59,11 @@ func newEcho(t *testing.T) *echoTarget {
 }
 
 // grants is a policy with an entry that permits tunnels to ports of this machine.
-func grants(connect string, ports ...string) string {
+func grants(ports ...string) string {
 	var text strings.Builder
 	text.WriteString("policy:\n  allowed_hosts: []\n  allowlist:\n  - {name: other, url_prefix: \"https://other.example/\"}\n")
 	for _, port := range ports {
-		fmt.Fprintf(&text, "  - {name: t%s, url_prefix: \"https://localhost:%s/\", network: loopback, connect: %s}\n", port, port, connect)
+		fmt.Fprintf(&text, "  - {name: t%s, url_prefix: \"https://localhost:%s/\", network: loopback, connect: tunnel}\n", port, port)
 	}
 	return text.String()
 }
@@ -71,7 +72,7 @@ func grants(connect string, ports ...string) string {
 type connected struct {
 	*net.TCPConn
 	in     *bufio.Reader
-	answer *http.Response
+	answer answered
 	body   string
 }
 
@@ -86,15 +87,17 @@ func (a *App) connect(t *testing.T, authority, credential, more string) *connect
 	}
 	_, err = io.WriteString(conn, "CONNECT "+authority+" HTTP/1.1\r\nHost: proxied.example\r\n"+credential+"\r\n"+more)
 	require.NoError(t, err)
-	c := &connected{TCPConn: conn.(*net.TCPConn), in: bufio.NewReader(conn)}
-	c.answer, err = http.ReadResponse(c.in, &http.Request{Method: http.MethodConnect})
+	tcp, ok := conn.(*net.TCPConn)
+	require.True(t, ok)
+	c := &connected{TCPConn: tcp, in: bufio.NewReader(conn)}
+	answer, err := http.ReadResponse(c.in, &http.Request{Method: http.MethodConnect})
 	require.NoError(t, err)
-	if c.answer.StatusCode != http.StatusOK {
-		body, err := io.ReadAll(c.answer.Body)
+	defer answer.Body.Close()
+	if c.answer = (answered{answer.StatusCode, answer.Header}); answer.StatusCode != http.StatusOK {
+		body, err := io.ReadAll(answer.Body)
 		require.NoError(t, err)
 		c.body = string(body)
 	}
-	require.NoError(t, c.answer.Body.Close())
 	return c
 }
 
@@ -146,7 +149,7 @@ func (c caller) tunnelAudits(t *testing.T, holds string) (all []schemas.TunnelAu
 func TestTunnel(t *testing.T) {
 	t.Parallel()
 	target := newEcho(t)
-	a := newApp(t, withTokens+withProxy+grants("tunnel", target.port))
+	a := newApp(t, withTokens+withProxy+grants(target.port))
 	admin := a.admin(t)
 	one, made := admin.grant(t, `{"name":"one","scopes":["actions:write"]}`)
 	c := a.opens(t, "localhost:"+target.port, "Bearer "+one.token, "early ")
@@ -179,7 +182,7 @@ func TestTunnel(t *testing.T) {
 func TestProxyCredentials(t *testing.T) {
 	t.Parallel()
 	target := newEcho(t)
-	a := newApp(t, withTokens+withProxy+grants("tunnel", target.port))
+	a := newApp(t, withTokens+withProxy+grants(target.port))
 	admin := a.admin(t)
 	one, _ := admin.grant(t, `{"name":"one","scopes":["actions:write"]}`)
 	reader, _ := admin.grant(t, `{"name":"reader","scopes":["actions:read"]}`)
@@ -221,7 +224,7 @@ func TestProxyCredentials(t *testing.T) {
 func TestRefusedConnects(t *testing.T) {
 	t.Parallel()
 	target, closed := newEcho(t), newEcho(t)
-	a := newApp(t, withTokens+withProxy+grants("tunnel", target.port))
+	a := newApp(t, withTokens+withProxy+grants(target.port))
 	admin := a.admin(t)
 	for authority, want := range map[string][2]string{
 		"localhost:" + closed.port: {"DENY_PORT", "use port " + target.port + ", or an entry for port " + closed.port},
@@ -248,7 +251,7 @@ func TestRefusedConnects(t *testing.T) {
 		require.NotEmpty(t, audits[i].Reason)
 	}
 	require.Zero(t, target.accepted.Load()+closed.accepted.Load())
-	own := a.connect(t, "localhost:"+fmt.Sprint(portOf(a.proxy.addr())), "Bearer "+admin.token, "")
+	own := a.connect(t, "localhost:"+strconv.Itoa(int(portOf(a.proxy.addr()))), "Bearer "+admin.token, "")
 	require.Equal(t, http.StatusForbidden, own.answer.StatusCode, "its own port is no target")
 	body := a.connect(t, "localhost:"+target.port, "Bearer "+admin.token+"\r\nContent-Length: 3", "abc")
 	require.Equal(t, http.StatusBadRequest, body.answer.StatusCode, "CONNECT has no body")
@@ -261,7 +264,7 @@ func TestATargetThatIsAway(t *testing.T) {
 	require.NoError(t, err)
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	require.NoError(t, l.Close())
-	a := newApp(t, withProxy+grants("tunnel", port))
+	a := newApp(t, withProxy+grants(port))
 	c := a.connect(t, "localhost:"+port, "", "")
 	require.Equal(t, http.StatusBadGateway, c.answer.StatusCode)
 	require.Equal(t, "UPSTREAM_CONNECT", c.answer.Header.Get("Weir-Refused"))
@@ -284,17 +287,17 @@ func TestATunnelIsCut(t *testing.T) {
 		}},
 		"denied": {schemas.TunnelDenied, func(t *testing.T, s *site, admin caller, _ string) {
 			t.Helper()
-			s.write(t, withTokens+withProxy+grants("tunnel"))
+			s.write(t, withTokens+withProxy+grants())
 			admin.does(t, http.StatusOK, http.MethodPost, "/v1/policy/reload", "")
 		}},
 		"changed": {schemas.TunnelDenied, func(t *testing.T, s *site, admin caller, _ string) {
 			t.Helper()
-			s.write(t, withTokens+withProxy+strings.ReplaceAll(grants("tunnel", target.port), "network: loopback", "network: loopback, methods: [POST]"))
+			s.write(t, withTokens+withProxy+strings.ReplaceAll(grants(target.port), "network: loopback", "network: loopback, methods: [POST]"))
 			admin.does(t, http.StatusOK, http.MethodPost, "/v1/policy/reload", "")
 		}},
 		"port taken away": {schemas.TunnelDenied, func(t *testing.T, s *site, admin caller, _ string) {
 			t.Helper()
-			s.write(t, withTokens+withProxy+grants("tunnel", "1"))
+			s.write(t, withTokens+withProxy+grants("1"))
 			admin.does(t, http.StatusOK, http.MethodPost, "/v1/policy/reload", "")
 		}},
 	}, func(t *testing.T, tc struct {
@@ -302,13 +305,13 @@ func TestATunnelIsCut(t *testing.T) {
 		do  func(t *testing.T, s *site, admin caller, id string)
 	},
 	) {
-		s := newSite(t, withTokens+withProxy+grants("tunnel", target.port))
+		s := newSite(t, withTokens+withProxy+grants(target.port))
 		admin := s.admin(t)
 		one, made := admin.grant(t, `{"name":"one","scopes":["actions:write"]}`)
 		c := s.opens(t, at, "Bearer "+one.token, "")
 		c.says(t, "x", "x")
 		// A reload that leaves the entry as it is leaves the tunnel open.
-		s.write(t, withTokens+withProxy+grants("tunnel", target.port)+"  - {name: more, url_prefix: \"https://more.example/\"}\n")
+		s.write(t, withTokens+withProxy+grants(target.port)+"  - {name: more, url_prefix: \"https://more.example/\"}\n")
 		admin.does(t, http.StatusOK, http.MethodPost, "/v1/policy/reload", "")
 		c.says(t, "y", "y")
 		c.cut(t, func() { tc.do(t, s, admin, made.ID) })
@@ -322,12 +325,12 @@ func TestANodeThatStopsCutsItsTunnels(t *testing.T) {
 	t.Parallel()
 	target := newEcho(t)
 	dir := t.TempDir()
-	a, err := begin(t.Context(), dir, withProxy+grants("tunnel", target.port))
+	a, err := begin(t.Context(), dir, withProxy+grants(target.port))
 	require.NoError(t, err)
 	c := a.opens(t, "localhost:"+target.port, "", "")
 	c.says(t, "x", "x")
 	c.cut(t, func() { require.NoError(t, a.Stop(context.WithoutCancel(t.Context()))) })
-	a, err = begin(t.Context(), dir, withProxy+grants("tunnel", target.port))
+	a, err = begin(t.Context(), dir, withProxy+grants(target.port))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, a.Stop(context.WithoutCancel(t.Context()))) }()
 	audits, _ := caller{a, ""}.tunnelAudits(t, `"stopped"`)
@@ -338,7 +341,7 @@ func TestANodeThatStopsCutsItsTunnels(t *testing.T) {
 func TestTunnelsAreBounded(t *testing.T) {
 	t.Parallel()
 	target := newEcho(t)
-	a := newApp(t, withTokens+"proxy: {listen: \"127.0.0.1:0\", tunnels: 3, tunnels_per_token: 2}\n"+grants("tunnel", target.port))
+	a := newApp(t, withTokens+"proxy: {listen: \"127.0.0.1:0\", tunnels: 3, tunnels_per_token: 2}\n"+grants(target.port))
 	admin := a.admin(t)
 	one, _ := admin.grant(t, `{"name":"one","scopes":["actions:write"]}`)
 	at := "localhost:" + target.port
@@ -365,13 +368,13 @@ func TestTLSInATunnel(t *testing.T) {
 	}))
 	t.Cleanup(upstream.Close)
 	_, port, _ := net.SplitHostPort(upstream.Listener.Addr().String())
-	a := newApp(t, withProxy+grants("tunnel", port))
+	a := newApp(t, withProxy+grants(port))
 	at, err := url.Parse(a.ProxyURL())
 	require.NoError(t, err)
 	ask := func(name string) (string, error) {
 		transport := &http.Transport{
 			Proxy:           http.ProxyURL(at),
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: name}, //nolint:gosec // a test's server
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: name},
 		}
 		defer transport.CloseIdleConnections()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://localhost:"+port+"/", http.NoBody)
@@ -397,20 +400,24 @@ func TestTLSInATunnel(t *testing.T) {
 // TestNoProxyHere: the main listener says where the proxy is, and the proxy serves no paths.
 func TestNoProxyHere(t *testing.T) {
 	t.Parallel()
-	a := newApp(t, withProxy+grants("tunnel"))
-	for at, want := range map[string][2]string{
-		a.http.addr():  {"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost:1\r\n\r\n", "weir serve --proxy-listen"},
-		a.proxy.addr(): {"GET /v1/actions HTTP/1.1\r\nHost: localhost\r\n\r\n", "this address is a forward proxy"},
+	a := newApp(t, withProxy+grants())
+	for _, want := range [][3]string{
+		{a.http.addr(), "CONNECT localhost:1", "weir serve --proxy-listen"},
+		{a.http.addr(), "GET http://localhost:1/", "weir serve --proxy-listen"},
+		{a.proxy.addr(), "GET /v1/actions", "this address is a forward proxy"},
+		{a.proxy.addr(), "OPTIONS *", "this address is a forward proxy"},
+		{a.proxy.addr(), "FETCH http://localhost:1/", "use one that Allow names"},
+		{a.proxy.addr(), "TRACE http://localhost:1/", "never served"},
 	} {
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", at)
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", want[0])
 		require.NoError(t, err)
-		_, err = io.WriteString(conn, want[0])
+		_, err = io.WriteString(conn, want[1]+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		require.NoError(t, err)
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		require.NoError(t, err)
 		body, err := io.ReadAll(answer.Body)
 		require.NoError(t, err)
-		require.Contains(t, string(body), want[1])
+		require.Contains(t, string(body), want[2], want[1])
 		require.GreaterOrEqual(t, answer.StatusCode, 400)
 		require.NoError(t, answer.Body.Close())
 		require.NoError(t, conn.Close())
@@ -423,7 +430,7 @@ func TestNoProxyHere(t *testing.T) {
 func TestATaskInATunnel(t *testing.T) {
 	t.Parallel()
 	target := newEcho(t)
-	a := newApp(t, withTokens+withProxy+grants("tunnel", target.port))
+	a := newApp(t, withTokens+withProxy+grants(target.port))
 	admin := a.admin(t)
 	lead, _ := admin.grant(t, `{"name":"lead","scopes":["tasks:write","actions:write"],"entries":["t`+target.port+`"]}`)
 	admin.does(t, http.StatusCreated, http.MethodPost, schemas.RouteRepos, `{"name":"shop"}`)

@@ -15,7 +15,7 @@ func newProxy(env *cli.Env) *cobra.Command {
 		Use:   "proxy",
 		Short: "Set up the forward proxy of `weir serve`",
 		Long: `Set up the forward proxy. weir serve --proxy-listen ADDRESS serves it. Clients use it with
-HTTPS_PROXY=http://weir:TOKEN@ADDRESS. A CONNECT needs an entry of the policy with
+HTTPS_PROXY, and a token as its password. A CONNECT needs an entry of the policy with
 connect: tunnel, which passes bytes on as they are, or connect: inspect, which ends TLS so
 that each request is an action. A tunnel is no action: it cannot be replayed.`,
 		Example: `  weir proxy ca ./ca

@@ -122,6 +122,8 @@ func (i *Inspector) Surface(serve func(c *gin.Context, who ingress.Identity, tar
 			return errors.New("the request came in no tunnel")
 		case r.Method == http.MethodConnect, !strings.HasPrefix(r.RequestURI, "/"):
 			return fault.New(schemas.InvalidRequest, "the request target in a tunnel must be a path")
+		case !schemas.KnownMethod(r.Method):
+			return unknownMethod(c)
 		case !x.is(r.Host):
 			return fault.New(schemas.Misdirected, "the Host header names another host than the tunnel; send CONNECT for that host")
 		}

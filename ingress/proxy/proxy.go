@@ -61,9 +61,13 @@ func surface(h ingress.Handler) *ingress.Surface {
 
 func (p Config) serve(c *gin.Context) error {
 	r := c.Request
-	if r.Method != http.MethodConnect && strings.HasPrefix(r.RequestURI, "/") {
-		return fault.New(schemas.InvalidRequest, "this address is a forward proxy, and the request target is a path; "+
+	switch {
+	case r.Method == http.MethodConnect:
+	case !strings.Contains(r.RequestURI, "://") || strings.HasPrefix(r.RequestURI, "/"):
+		return fault.New(schemas.InvalidRequest, "this address is a forward proxy, and the request target is no URL; "+
 			"send http://host/path or CONNECT host:port, or use Weir's own address")
+	case !schemas.KnownMethod(r.Method):
+		return unknownMethod(c)
 	}
 	text := Token(r.Header.Values("Proxy-Authorization"))
 	who, err := p.enter(c, text)
@@ -75,6 +79,12 @@ func (p Config) serve(c *gin.Context) error {
 	default:
 		return p.Serve(c, who, r.RequestURI, "")
 	}
+}
+
+// unknownMethod refuses a method that is never sent.
+func unknownMethod(c *gin.Context) error {
+	c.Writer.Header().Set("Allow", strings.Join(schemas.Methods(), ", "))
+	return fault.New(schemas.MethodNotAllowed, "the method is not one that is ever sent; use one that Allow names")
 }
 
 // enter finds out who sends a request, and whether that one may call anything.
@@ -115,7 +125,7 @@ func (p Config) connect(c *gin.Context, who ingress.Identity, text string) error
 	early := rest(buffered.Reader)
 	if _, err := conn.Write([]byte("HTTP/1.1 200 Connection established\r\n\r\n")); err != nil {
 		tunnel.Close()
-		return nil //nolint:nilerr // the client is gone
+		return nil // the client is gone
 	}
 	if own, ok := conn.(*wire.Conn); ok {
 		conn = own.Conn // the kernel copies between sockets alone; the deferred Close is the outer's
@@ -125,6 +135,7 @@ func (p Config) connect(c *gin.Context, who ingress.Identity, text string) error
 		return nil
 	}
 	tunnel.Inspect(conn, func(client net.Conn) schemas.TunnelEnd {
+		//nolint:contextcheck // each request in the tunnel has its own
 		return p.Inspector.serve(ctx, &begun{client, early}, tunnel, func(c *gin.Context) (ingress.Identity, error) { return p.enter(c, text) })
 	})
 	return nil

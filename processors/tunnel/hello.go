@@ -19,8 +19,8 @@ const (
 )
 
 // first returns the client's first bytes, which may be sent on. If they begin TLS, they hold a whole
-// ClientHello, and a server name in it is the host of the tunnel: hosts that share an address are
-// told apart by that name alone. Other protocols may begin as they like, or wait for the target.
+// ClientHello, and a server name in it is the host of the tunnel: only that name distinguishes hosts
+// that share an address. Other protocols may begin as they like, or wait for the target.
 func (x *Tunnel) first(client net.Conn, early []byte) ([]byte, error) {
 	var err error
 	if len(early) == 0 {

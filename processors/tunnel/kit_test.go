@@ -51,13 +51,13 @@ func (k *kept) Range(context.Context, string, string, uint64, int) ([]schemas.Re
 }
 
 // last is the newest record and its payload.
-func (k *kept) last(t testing.TB) (e schemas.Evidence, a schemas.TunnelAudit) {
-	t.Helper()
+func (k *kept) last(tb testing.TB) (e schemas.Evidence, a schemas.TunnelAudit) {
+	tb.Helper()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	require.NotEmpty(t, k.all)
+	require.NotEmpty(tb, k.all)
 	e = k.all[len(k.all)-1]
-	require.NoError(t, json.Unmarshal(e.Payload, &a))
+	require.NoError(tb, json.Unmarshal(e.Payload, &a))
 	return e, a
 }
 
@@ -69,12 +69,12 @@ type bench struct {
 	accepted  chan *net.TCPConn // by the target
 }
 
-func newBench(t testing.TB, cfg tunnel.Config) *bench {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
+func newBench(tb testing.TB, cfg tunnel.Config) *bench {
+	tb.Helper()
+	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp4", "127.0.0.1:0")
+	require.NoError(tb, err)
 	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	b := &bench{kept: &kept{}, authority: "localhost:" + port, accepted: make(chan *net.TCPConn, 16)}
 	done := make(chan struct{})
 	go func() {
@@ -84,17 +84,19 @@ func newBench(t testing.TB, cfg tunnel.Config) *bench {
 			if err != nil {
 				return
 			}
-			b.accepted <- c.(*net.TCPConn)
+			if tcp, ok := c.(*net.TCPConn); ok {
+				b.accepted <- tcp
+			}
 		}
 	}()
-	t.Cleanup(func() { _ = l.Close(); <-done })
+	tb.Cleanup(func() { _ = l.Close(); <-done })
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{
 		{Name: "here", URLPrefix: "https://localhost:" + port + "/", Network: policy.NetworkLoopback, Connect: policy.ConnectTunnel},
 	}})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	cfg.Barrier, cfg.Metrics = func(context.Context) error { return nil }, telemetry.NewMetrics()
 	client := outbound.New(outbound.Config{})
-	t.Cleanup(client.Close)
+	tb.Cleanup(client.Close)
 	b.Tunnels = tunnel.New(guard.New(func() *policy.Policy { return p }, nil), client, settle.NewRecorder(b.kept, b.kept, telemetry.NewMetrics()), cfg)
 	return b
 }
@@ -106,56 +108,59 @@ type carried struct {
 }
 
 // carry opens a tunnel and carries it. The client has sent early before.
-func (b *bench) carry(t testing.TB, early string) *carried {
-	t.Helper()
-	x, err := b.Open(t.Context(), tunnel.Caller{Tenant: "t", Principal: "p"}, b.authority)
-	require.NoError(t, err)
+func (b *bench) carry(tb testing.TB, early string) *carried {
+	tb.Helper()
+	x, err := b.Open(tb.Context(), tunnel.Caller{Tenant: "t", Principal: "p"}, b.authority)
+	require.NoError(tb, err)
 	c := &carried{target: <-b.accepted, done: make(chan struct{})}
-	client, served := pair(t)
+	client, served := pair(tb)
 	c.client = client
 	go func() {
 		defer close(c.done)
 		x.Carry(served, []byte(early))
 		_ = served.Close()
 	}()
-	t.Cleanup(func() { _ = c.client.Close(); _ = c.target.Close(); <-c.done })
+	tb.Cleanup(func() { _ = c.client.Close(); _ = c.target.Close(); <-c.done })
 	return c
 }
 
 // pair are the two ends of a connection.
-func pair(t testing.TB) (dialled, accepted *net.TCPConn) {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
+func pair(tb testing.TB) (dialled, accepted *net.TCPConn) {
+	tb.Helper()
+	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp4", "127.0.0.1:0")
+	require.NoError(tb, err)
 	defer l.Close()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp4", l.Addr().String())
-	require.NoError(t, err)
+	conn, err := (&net.Dialer{}).DialContext(tb.Context(), "tcp4", l.Addr().String())
+	require.NoError(tb, err)
 	other, err := l.Accept()
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close(); _ = other.Close() })
-	return conn.(*net.TCPConn), other.(*net.TCPConn)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { _ = conn.Close(); _ = other.Close() })
+	dialled, one := conn.(*net.TCPConn)
+	accepted, two := other.(*net.TCPConn)
+	require.True(tb, one && two)
+	return dialled, accepted
 }
 
 // ends waits for the end of the tunnel.
-func (c *carried) ends(t testing.TB) {
-	t.Helper()
+func (c *carried) ends(tb testing.TB) {
+	tb.Helper()
 	select {
 	case <-c.done:
 	case <-time.After(time.Minute):
-		t.Fatal("the tunnel did not end")
+		tb.Fatal("the tunnel did not end")
 	}
 }
 
-func write(t testing.TB, to io.Writer, text string) {
-	t.Helper()
+func write(tb testing.TB, to io.Writer, text string) {
+	tb.Helper()
 	_, err := io.WriteString(to, text)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 }
 
-func read(t testing.TB, from io.Reader, want string) {
-	t.Helper()
+func read(tb testing.TB, from io.Reader, want string) {
+	tb.Helper()
 	got := make([]byte, len(want))
 	_, err := io.ReadFull(from, got)
-	require.NoError(t, err)
-	require.Equal(t, want, string(got))
+	require.NoError(tb, err)
+	require.Equal(tb, want, string(got))
 }

@@ -117,15 +117,15 @@ func (t *Tunnels) Open(ctx context.Context, who Caller, authority string) (*Tunn
 		x.cancel(nil)
 		return nil, err
 	}
-	if err := x.connect(x.ctx); err != nil {
+	if err := x.connect(x.ctx); err != nil { //nolint:contextcheck // it ends with ctx
 		if failed, ok := errors.AsType[*fault.Call](err); ok {
 			err = x.refuse(ctx, authority, x.current().Decision(), failed)
 		}
-		x.drop()
+		x.drop() //nolint:contextcheck // whatever ctx says
 		return nil, err
 	}
-	if err := x.record(x.ctx, schemas.TunnelOpened, "", schemas.TunnelAudit{}); err != nil {
-		x.drop()
+	if err := x.record(x.ctx, schemas.TunnelOpened, "", schemas.TunnelAudit{}); err != nil { //nolint:contextcheck // it ends with ctx
+		x.drop() //nolint:contextcheck // whatever ctx says
 		return nil, &fault.Error{Code: schemas.Unavailable, Message: "the record of the tunnel could not be stored; try again", Cause: err}
 	}
 	t.cfg.Metrics.TunnelOpened()
