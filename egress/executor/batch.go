@@ -206,6 +206,7 @@ func (b *batch) item(i int) (line []byte, release func(), err error) {
 
 // ended renders the end of an item's action.
 func (b *batch) ended(out *item, end *schemas.Settled) (release func(), err error) {
+	end = b.server.Resolved(b.r.Context(), b.ref(out.Index), end)
 	doc, release, err := b.server.Document(b.r.Context(), b.tenant, end)
 	if err != nil {
 		return func() {}, err
