@@ -30,6 +30,8 @@ type ActionEntry struct {
 	Task      string `json:"task,omitempty"`
 	Code      Code   `json:"code,omitempty"`
 	Attempts  int    `json:"attempts,omitempty"`
+	// Resolution is what a person found of an unknown outcome: applied or not_applied.
+	Resolution string `json:"resolution,omitempty"`
 	URL       string `json:"url"`
 	EventsURL string `json:"events_url"`
 	ModelUse

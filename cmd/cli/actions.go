@@ -43,6 +43,7 @@ func filterFlags() [][2]string {
 		{"caller", "only actions that the token of this name sent"},
 		{"task", "only this task and the actions made for it"},
 		{"code", "only actions with this code, such as DENY_HOST"},
+		{"resolved", "true: only unknown outcomes with a resolution; false: only actions without one"},
 		{"since", "only actions accepted since: 15m, 24h, 7d, or a time such as 2026-11-22T20:00:00Z"},
 		{"until", "only actions accepted before this time"},
 		{"tenant", "another tenant, or * for all; it needs an admin of the tenant default"},
