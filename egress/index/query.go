@@ -48,7 +48,7 @@ type filter struct {
 	text         string
 	since, until int64
 	resolved     *bool // with a resolution, or without one; nil: either
-	damaged      bool // and what ended with POISON, whatever its status
+	damaged      bool  // and what ended with POISON, whatever its status
 }
 
 // params reads parameters. The first error stays.
