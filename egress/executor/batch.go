@@ -68,7 +68,7 @@ func (b Batcher) Answer(
 			status = http.StatusAccepted
 		}
 	}
-	done := a.await(wait, release) //nolint:contextcheck // the context is that of the request
+	done := a.await(wait, release) //nolint:contextcheck // it has the context of the request
 	if stream.Names(r, schemas.MediaNDJSON) {
 		a.writeLines(status, done) //nolint:contextcheck // as above
 	} else {
