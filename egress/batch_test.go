@@ -3,9 +3,9 @@ package egress_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -99,7 +99,7 @@ func TestABatchIsAnsweredInTheOrderOfItsRequests(t *testing.T) {
 	doc := decode[struct{ Items []map[string]json.RawMessage }](t, w.Body)
 	require.Len(t, doc.Items, len(order)+2)
 	for i, item := range doc.Items {
-		require.JSONEq(t, fmt.Sprint(i), string(item["index"]))
+		require.JSONEq(t, strconv.Itoa(i), string(item["index"]))
 		if i == 1 {
 			require.JSONEq(t, "429", string(item["status"]))
 			require.JSONEq(t, "5", string(item["retry_after"]))
@@ -108,7 +108,7 @@ func TestABatchIsAnsweredInTheOrderOfItsRequests(t *testing.T) {
 		id := b.items[i].ActionID
 		require.JSONEq(t, `"`+id+`"`, string(item["action_id"]))
 		single := h.respond(t.Context(), httpRef(id), receipt(id, true), -1)
-		require.JSONEq(t, fmt.Sprint(single.Code), string(item["status"]), id)
+		require.JSONEq(t, strconv.Itoa(single.Code), string(item["status"]), id)
 		if id == "gone" {
 			require.Contains(t, string(item["error"]), schemas.StreamGone)
 			continue
@@ -130,7 +130,7 @@ type lines struct {
 }
 
 func (l lines) Flush() {
-	for _, line := range strings.Split(strings.TrimSuffix(l.Body.String(), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSuffix(l.Body.String(), "\n"), "\n") {
 		l.got <- line
 	}
 	l.Body.Reset()

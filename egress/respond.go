@@ -22,7 +22,7 @@ func (s *Server) Expect(ref schemas.Ref) (release func()) { return s.feed.Expect
 // Reply answers for an action that was accepted or joined: with its end in
 // the surface's own form, or with 202 and the receipt once wait is over.
 // wait < 0 waits for as long as the client does; 0 answers at once. The answer
-// depends on the stored end alone, so a replay gets the same bytes. A client
+// depends on the stored end and its resolution alone, so a replay gets the same bytes. A client
 // that goes away gets nothing, not even a status, and its action goes on. So does one that
 // only sends nothing more: to the server they are the same.
 func (s *Server) Reply(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration) {
@@ -94,6 +94,7 @@ func (v View) accepted(w http.ResponseWriter, r *http.Request, ref schemas.Ref, 
 
 // settled renders an end in the form of its kind.
 func (s *Server) settled(w http.ResponseWriter, r *http.Request, v View, ref schemas.Ref, end *schemas.Settled) {
+	end = s.Resolved(r.Context(), ref, end)
 	doc, release, err := s.Document(r.Context(), ref.Tenant, end)
 	if err != nil {
 		if r.Context().Err() != nil {
@@ -112,12 +113,29 @@ func (s *Server) settled(w http.ResponseWriter, r *http.Request, v View, ref sch
 	}
 }
 
+// Resolved is an end with the resolution of an unknown outcome, if there is one that can be read.
+func (s *Server) Resolved(ctx context.Context, ref schemas.Ref, end *schemas.Settled) *schemas.Settled {
+	if end.Outcome != schemas.OutcomeUnknown {
+		return end
+	}
+	st, err := s.actions.Load(ctx, ref)
+	if err != nil || st.Resolution == nil || s.Durable(ctx, ref, st.Seq) != nil {
+		return end
+	}
+	resolved := *end
+	resolved.Resolution = st.Resolution
+	return &resolved
+}
+
 // Unsuccessful is the problem of an end that did not succeed, for views that have no form of their own for
 // it. message is for an end that stores none.
 func Unsuccessful(ref schemas.Ref, s *schemas.Settled, message string) error {
 	p := schemas.Problem{Code: cmp.Or(s.Code, s.Outcome.Code()), Detail: cmp.Or(s.Message, message)}
 	if s.Outcome == schemas.OutcomeUnknown {
-		p.Code, p.Detail = s.Outcome.Code(), schemas.UnknownText+" ("+stream.ActionURL(ref.ID)+"/resolve)"
+		p.Code, p.Detail = s.Outcome.Code(), s.UnknownText(ref.ID)
+		if s.Resolution == nil {
+			p.Detail += " (" + stream.ResolveURL(ref.ID) + ")"
+		}
 	}
 	return &problem.Error{Problem: p}
 }

@@ -283,3 +283,29 @@ func TestAClientThatHasOnlyStoppedToSend(t *testing.T) {
 		require.True(t, strings.HasSuffix(got, answer))
 	})
 }
+
+// TestAResolutionIsPartOfTheAnswer: a repeat of a request whose outcome was unknown says what a person
+// found, and how to redrive the action if the call had no effect.
+func TestAResolutionIsPartOfTheAnswer(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	run := schemas.Ref{Tenant: "acme", Kind: schemas.KindRun, ID: "r"}
+	for _, ref := range []schemas.Ref{httpRef("a"), planRef("p"), run} {
+		st := h.claim(ref)
+		h.settle(st, schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.OutcomeUnknownCode, Attempts: 1})
+		before := h.respond(t.Context(), ref, receipt(ref.ID, true), -1)
+		require.Contains(t, before.Body.String(), schemas.UnknownText)
+		effect := schemas.EffectNotApplied
+		says := "/v1/actions/" + ref.ID + "/redrive"
+		if ref == run {
+			effect, says = schemas.EffectApplied, "took effect: do not send it again"
+		}
+		h.append(st, schemas.Event{Type: schemas.EventResolution, Resolution: &schemas.Resolution{Effect: effect, By: "ann"}})
+		after := h.respond(t.Context(), ref, receipt(ref.ID, true), -1)
+		require.Equal(t, before.Code, after.Code)
+		require.Contains(t, after.Body.String(), says)
+		require.NotContains(t, after.Body.String(), "ask a person")
+	}
+	answer := decode[schemas.ExecuteError](t, h.respond(t.Context(), httpRef("a"), receipt("a", true), -1).Body)
+	require.Equal(t, &schemas.Resolution{Effect: schemas.EffectNotApplied, By: "ann"}, answer.Error.Resolution)
+}

@@ -1,6 +1,7 @@
 package ingress_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 )
 
 // batched is what the responder gets of a batch, which it answers as it is.
-func (r *responder) Batch(w http.ResponseWriter, _ *http.Request, tenant string, items []schemas.BatchItem, wait func(i int) time.Duration, release func(i int)) {
+func (r *responder) Batch(w http.ResponseWriter, _ *http.Request, tenant string, items []schemas.BatchItem, wait func(i int) time.Duration, _ func(i int)) {
 	for i, item := range items {
 		if item.Receipt == nil {
 			continue
@@ -25,6 +26,14 @@ func (r *responder) Batch(w http.ResponseWriter, _ *http.Request, tenant string,
 		r.mu.Unlock()
 	}
 	respond(w, http.StatusOK, schemas.BatchAnswer{Items: items})
+}
+
+// itemsOf are the items of the answer to a batch.
+func itemsOf(t *testing.T, a answer) []schemas.BatchItem {
+	t.Helper()
+	var doc schemas.BatchAnswer
+	require.NoError(t, json.Unmarshal(a.Body.Bytes(), &doc))
+	return doc.Items
 }
 
 func batchOf(requests ...string) string { return `{"requests":[` + strings.Join(requests, ",") + `]}` }
@@ -118,20 +127,17 @@ func TestABadItemIsRefusedInItsPlace(t *testing.T) {
 func TestIdsInABatch(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	ids := func(a answer) (ids []string, statuses []float64) {
+	ids := func(a answer) (ids []string, statuses []int) {
 		t.Helper()
 		require.Equal(t, http.StatusOK, a.Code, a.Body)
-		for _, item := range a.body["items"].([]any) {
-			of, _ := item.(map[string]any)
-			id, _ := of["action_id"].(string)
-			status, _ := of["status"].(float64)
-			ids, statuses = append(ids, id), append(statuses, status)
+		for _, item := range itemsOf(t, a) {
+			ids, statuses = append(ids, item.ActionID), append(statuses, item.Status)
 		}
 		return ids, statuses
 	}
 	got, statuses := ids(w.do(t, post("/v1/batch", batchOf(named("a", okGet), named("a", okPost), named("a", okGet), okGet))))
 	require.Equal(t, []string{"a", "", "a"}, got[:3])
-	require.Equal(t, []float64{0, 409, 0, 0}, statuses)
+	require.Equal(t, []int{0, 409, 0, 0}, statuses)
 	require.NotContains(t, []string{"", "a"}, got[3])
 	require.Equal(t, []bool{false, true}, []bool{w.responder.calls[0].receipt.Duplicate, w.responder.calls[1].receipt.Duplicate})
 
@@ -143,9 +149,9 @@ func TestIdsInABatch(t *testing.T) {
 	require.Equal(t, "b", first[2])
 	w.settle(t, first[1], schemas.OutcomeSucceeded)
 	a := w.do(t, post("/v1/batch", body, "Idempotency-Key", "k"))
-	require.Equal(t, true, a.body["items"].([]any)[1].(map[string]any)["replayed"])
+	require.True(t, itemsOf(t, a)[1].Replayed)
 	_, statuses = ids(w.do(t, post("/v1/batch", batchOf(okGet, okPost), "Idempotency-Key", "k")))
-	require.Equal(t, []float64{0, 422}, statuses, "the key's second request was another one")
+	require.Equal(t, []int{0, 422}, statuses, "the key's second request was another one")
 	require.EqualValues(t, 2+3+2, w.records(t))
 }
 
@@ -181,9 +187,8 @@ func TestAFullLogRefusesItemsOneByOne(t *testing.T) {
 	w.plant(fault.ErrFull, nil)
 	a := w.do(t, post("/v1/batch", batchOf(named("a", okGet), named("b", okGet))))
 	require.Equal(t, http.StatusOK, a.Code)
-	items := a.body["items"].([]any)
-	require.NotEmpty(t, items[0].(map[string]any)["receipt"], "the first joins")
-	second := items[1].(map[string]any)
-	require.EqualValues(t, http.StatusServiceUnavailable, second["status"])
-	require.EqualValues(t, 60, second["retry_after"])
+	items := itemsOf(t, a)
+	require.NotNil(t, items[0].Receipt, "the first joins")
+	require.Equal(t, http.StatusServiceUnavailable, items[1].Status)
+	require.Equal(t, 60, items[1].RetryAfter)
 }

@@ -258,6 +258,9 @@ type Settled struct {
 	Attempts   int    `json:"attempts"`
 	// Answer is the answer in Result. It is not stored: it spares the attempt a second copy.
 	Answer *Answer `json:"-"`
+	// Resolution is a person's word on an unknown outcome. It has an event of its own, and is set for
+	// an answer.
+	Resolution *Resolution `json:"-"`
 }
 
 // Superseded names the action that a redrive, or a repeat of this one's request, has begun. The worker that

@@ -135,6 +135,8 @@ type ExecuteFault struct {
 	// person resolves it.
 	ActionURL  string `json:"action_url,omitempty"`
 	ResolveURL string `json:"resolve_url,omitempty"`
+	// Resolution is the person's word, once there is one.
+	Resolution *Resolution `json:"resolution,omitempty"`
 }
 
 // Variant names an error of the executor.

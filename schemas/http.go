@@ -159,6 +159,19 @@ type HTTPResult struct {
 const UnknownText = "it is unknown whether this took effect, and a repeat could make it happen twice: " +
 	"do not send it again; look at the target, or ask a person to resolve the action"
 
+// UnknownText is the error text for an unknown outcome of the action with an id.
+func (s *Settled) UnknownText(id string) string {
+	switch r := s.Resolution; {
+	case r == nil:
+		return UnknownText
+	case r.Effect == EffectNotApplied:
+		return "a person found that this had no effect, and the action can be redriven: POST /v1/actions/" + id +
+			"/redrive, or weir actions redrive " + id
+	default:
+		return "a person found that this took effect: do not send it again"
+	}
+}
+
 // The executor's error variants.
 const (
 	VariantUnsupportedPrimitive     = "UnsupportedPrimitive"

@@ -27,11 +27,13 @@ type ActionEntry struct {
 	// Entry is the policy's entry that its last call was decided by.
 	Entry string `json:"entry,omitempty"`
 	// Task is the id of the task that it is, or was made for.
-	Task      string `json:"task,omitempty"`
-	Code      Code   `json:"code,omitempty"`
-	Attempts  int    `json:"attempts,omitempty"`
-	URL       string `json:"url"`
-	EventsURL string `json:"events_url"`
+	Task     string `json:"task,omitempty"`
+	Code     Code   `json:"code,omitempty"`
+	Attempts int    `json:"attempts,omitempty"`
+	// Resolution is what a person found of an unknown outcome: applied or not_applied.
+	Resolution string `json:"resolution,omitempty"`
+	URL        string `json:"url"`
+	EventsURL  string `json:"events_url"`
 	ModelUse
 }
 

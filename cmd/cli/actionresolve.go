@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -40,6 +41,12 @@ first: Weir cannot know. The answer is recorded once; the status of the action s
 		if err != nil {
 			return err
 		}
-		return c.print(s, "%s\t%s, resolved as %s", s.ID, s.Status, s.Resolution)
+		if err := c.print(s, "%s\t%s, resolved as %s", s.ID, s.Status, s.Resolution); err != nil {
+			return err
+		}
+		if s.Resolution == schemas.EffectNotApplied {
+			fmt.Fprintf(c.Err, "to make the call again: weir actions redrive %s\n", s.ID)
+		}
+		return nil
 	})
 }

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"math"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/time/rate"
 
 	"weir/schemas"
 )
@@ -26,7 +24,7 @@ func newActions(env *Env) *cobra.Command {
   weir actions show 01890a5d-…
   weir actions cancel 01890a5d-…
   weir actions resolve 01890a5d-… --applied
-  weir actions redrive --all --code POISON --rate 10/s`,
+  weir actions redrive 01890a5d-…`,
 	}, newActionList(env), newActionShow(env), newActionCancel(env), newActionResolve(env), newActionRedrive(env))
 }
 
@@ -45,6 +43,7 @@ func filterFlags() [][2]string {
 		{"caller", "only actions that the token of this name sent"},
 		{"task", "only this task and the actions made for it"},
 		{"code", "only actions with this code, such as DENY_HOST"},
+		{"resolved", "true: only unknown outcomes with a resolution; false: only actions without one"},
 		{"since", "only actions accepted since: 15m, 24h, 7d, or a time such as 2026-11-22T20:00:00Z"},
 		{"until", "only actions accepted before this time"},
 		{"tenant", "another tenant, or * for all; it needs an admin of the tenant default"},
@@ -237,120 +236,4 @@ func canceled(s schemas.ActionStatus) string {
 		return string(s.Status) + ", and asked to stop"
 	}
 	return string(s.Status)
-}
-
-// redriveFlags say which dead letters are done again, and how fast.
-type redriveFlags struct {
-	clientFlags
-
-	all              bool
-	rate, kind, code string
-}
-
-func newActionRedrive(env *Env) *cobra.Command {
-	var f redriveFlags
-	cmd := &cobra.Command{
-		Use:   "redrive ID… | --all",
-		Short: "Redrive dead letters as new actions",
-		Long: `Redrive dead letters: the actions with these ids, or with --all every one, or every one
-of a kind or a code. Each becomes a new action that names the old one. Remove the cause
-first. An action is redriven at most once.`,
-		Example: `  weir actions redrive 01890a5d-…
-  weir actions redrive --all --code POISON --rate 10/s`,
-	}
-	cmd.Flags().BoolVar(&f.all, "all", false, "every dead letter, or every one with --kind and --code")
-	cmd.Flags().StringVar(&f.rate, "rate", "10/s", "the most actions in a time, such as 10/s or 100/m")
-	cmd.Flags().StringVar(&f.kind, "kind", "", "with --all: only this kind")
-	cmd.Flags().StringVar(&f.code, "code", "", "with --all: only dead letters with this code")
-	return f.command(env, cmd, func(ctx context.Context, c *api, ids []string) error {
-		pace, err := f.check(ids)
-		if err != nil {
-			return err
-		}
-		return c.redriveAll(ctx, &f, ids, pace)
-	})
-}
-
-func (f *redriveFlags) check(args []string) (*rate.Limiter, error) {
-	count, per, ok := schemas.ParseRate(f.rate)
-	switch {
-	case !ok:
-		return nil, usageError{fmt.Errorf("--rate %q is no rate; write 10/s, 100/m or 1000/h", f.rate)}
-	case f.all && len(args) > 0:
-		return nil, usageError{errors.New("actions redrive takes ids or --all, not both")}
-	case !f.all && len(args) == 0:
-		return nil, usageError{errors.New("actions redrive takes ids, or --all; `weir dead ls` lists the dead letters")}
-	case !f.all && (f.kind != "" || f.code != ""):
-		return nil, usageError{errors.New("--kind and --code choose among --all")}
-	case f.kind != "" && !slices.Contains(schemas.Kinds(), schemas.Kind(f.kind)):
-		return nil, usageError{fmt.Errorf("--kind: there is no kind %q; choose from %v", f.kind, schemas.Kinds())}
-	}
-	return rate.NewLimiter(rate.Every(per/time.Duration(count)), 1), nil
-}
-
-// wants reports whether a dead letter is one of those that were asked for.
-func (f *redriveFlags) wants(d schemas.DeadLetterView, ids []string) bool {
-	if !f.all {
-		return slices.Contains(ids, d.ActionID)
-	}
-	return (f.kind == "" || string(d.Kind) == f.kind) && (f.code == "" || string(d.Code) == f.code)
-}
-
-func (c *api) redriveAll(ctx context.Context, f *redriveFlags, ids []string, pace *rate.Limiter) error {
-	letters := map[string]schemas.DeadLetterView{} // one an action: the newest
-	var order []string
-	for d, err := range c.deadLetters(ctx, 0) {
-		if err != nil {
-			return err
-		}
-		if f.wants(d, ids) {
-			if _, known := letters[d.ActionID]; !known {
-				order = append(order, d.ActionID)
-			}
-			letters[d.ActionID] = d
-		}
-	}
-	failed := 0
-	for _, id := range ids {
-		if _, found := letters[id]; !found {
-			failed++
-			fmt.Fprintf(c.Err, "weir: %s is not among the dead letters; `weir dead ls` lists them\n", id)
-		}
-	}
-	if f.all && len(order) == 0 {
-		fmt.Fprintln(c.Err, "weir: there are no such dead letters")
-		return nil
-	}
-	b := newBar(c.Err, "redrive", len(order))
-	for _, id := range order {
-		if err := pace.Wait(ctx); err != nil {
-			b.end()
-			return err
-		}
-		if err := c.redriveOne(ctx, letters[id]); err != nil {
-			failed++
-			fmt.Fprintf(c.Err, "weir: %s: %v\n", id, err)
-		}
-		b.add(1)
-	}
-	b.end()
-	if failed > 0 {
-		fmt.Fprintf(c.Err, "weir: %d of %d were not redriven\n", failed, max(len(order), len(ids)))
-		return Printed()
-	}
-	return nil
-}
-
-// redrivenAs is a line of JSON: which action came of which.
-type redrivenAs struct {
-	Redrives string `json:"redrives"`
-	schemas.Receipt
-}
-
-func (c *api) redriveOne(ctx context.Context, d schemas.DeadLetterView) error {
-	r, err := c.Redrive(ctx, d.Seq)
-	if err != nil {
-		return err
-	}
-	return c.print(redrivenAs{Redrives: d.ActionID, Receipt: r}, "%s\t%s", d.ActionID, r.ID)
 }

@@ -144,9 +144,53 @@ func TestActionsRedrive(t *testing.T) {
 	require.Equal(t, "2", <-sent)
 	out, _ = run(ExitOK, "actions", "redrive", "--all", "--kind", "run", "--json")
 	require.Contains(t, out, `"redrives":"b"`)
-	out, said = run(ExitFailed, "actions", "redrive", "a", "zzz")
-	require.Equal(t, "a\tnew-3\n", out)
-	require.Contains(t, said, "zzz is not among the dead letters")
+}
+
+// TestActionsRedriveSelected: actions are redriven by id, or by the filters of the list, oldest first
+// and only with --yes. One that is refused does not end the others.
+func TestActionsRedriveSelected(t *testing.T) {
+	t.Parallel()
+	var sent []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		var doc any
+		switch id, redrive := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/v1/actions/"), "/redrive"); {
+		case r.Method == http.MethodGet:
+			assert.Equal(t, "api.example", r.URL.Query().Get("host"))
+			assert.Equal(t, "failed", r.URL.Query().Get("status"))
+			doc = schemas.ActionPage{Items: []schemas.ActionEntry{{ID: "c", Status: "failed"}, {ID: "b", Status: "failed"}}}
+		case redrive && id == "refused":
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusConflict)
+			doc = schemas.Problem{Title: "Conflict", Code: schemas.Conflict, Status: http.StatusConflict, Detail: "the target answered a call with status 201"}
+		default:
+			sent = append(sent, id)
+			doc = schemas.Receipt{ID: "new-" + id, Status: "accepted", Duplicate: id == "a"}
+		}
+		assert.NoError(t, json.NewEncoder(w).Encode(doc))
+	}))
+	t.Cleanup(s.Close)
+	run := func(want int, args ...string) (out, said string) {
+		t.Helper()
+		code, out, said := command(t, append([]string{"actions", "redrive", "--server", s.URL, "--rate", "1000/s"}, args...)...)
+		require.Equal(t, want, code, said)
+		return out, said
+	}
+	out, said := run(ExitFailed, "a", "refused", "b")
+	require.Equal(t, "a\tnew-a\nb\tnew-b\n", out)
+	require.Contains(t, said, "a was redriven before; the new action is: accepted")
+	require.Contains(t, said, "refused: the target answered a call with status 201")
+	require.Contains(t, said, "1 of 3 were not redriven")
+	sent = nil
+	out, said = run(ExitOK, "--status", "failed", "--host", "api.example")
+	require.Contains(t, out, "failed")
+	require.Contains(t, said, "add --yes")
+	require.Empty(t, sent, "without --yes nothing is sent")
+	out, _ = run(ExitOK, "--status", "failed", "--host", "api.example", "--yes")
+	require.Equal(t, "b\tnew-b\nc\tnew-c\n", out)
+	for _, bad := range [][]string{{"--host", "h"}, {"a", "--status", "failed"}, {"--all", "--host", "h"}} {
+		run(ExitUsage, bad...)
+	}
 }
 
 func TestTop(t *testing.T) {

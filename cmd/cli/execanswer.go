@@ -228,8 +228,8 @@ func (f *outputFlags) failed(c *api, resp *http.Response, e *schemas.ExecuteFaul
 	switch {
 	case exit == ExitDenied:
 		hint = "`weir policy explain` with the same method and URL says what would allow it"
-	case exit == ExitUnknown:
-		hint = "if `weir actions show " + id + "` has no resolution, check the target and record the result: weir actions resolve " + id + " --applied, or --not-applied"
+	case exit == ExitUnknown && e.Resolution == nil:
+		hint = "check the target, and record the result: weir actions resolve " + id + " --applied, or --not-applied"
 	case e.Retryable:
 		hint = "it may succeed later: repeat the command"
 	}

@@ -38,7 +38,9 @@ func TestExecBatch(t *testing.T) {
 		},
 		"cut off": {"{}{}", ok, 2, ExitFailed, "0\t201\ta\t-\t-\n"},
 	}, func(t *testing.T, tc testCase) {
-		var sent struct{ Requests []json.RawMessage }
+		var sent struct {
+			Requests []json.RawMessage `json:"requests"`
+		}
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_ = json.NewDecoder(r.Body).Decode(&sent)
 			if r.Header.Get("Accept") == schemas.MediaNDJSON && r.Header.Get("Idempotency-Key") == "k" {

@@ -68,16 +68,16 @@ func (b Batcher) Answer(
 			status = http.StatusAccepted
 		}
 	}
-	done := a.await(wait, release)
+	done := a.await(wait, release) //nolint:contextcheck // it has the context of the request
 	if stream.Names(r, schemas.MediaNDJSON) {
-		a.writeLines(status, done)
+		a.writeLines(status, done) //nolint:contextcheck // as above
 	} else {
-		a.writeList(done)
+		a.writeList(done) //nolint:contextcheck // as above
 	}
 	if r.Context().Err() != nil {
 		wire.Drop(r.Context())
 	}
-	for range done { //nolint:revive // if the writer has given up, the goroutines end with the request
+	for range done { // if the writer has given up, the goroutines end with the request
 	}
 }
 
@@ -123,7 +123,7 @@ func (b *batch) ref(i int) schemas.Ref {
 
 // writeList writes the items in the order of the requests, once all have ended or been waited for.
 func (b *batch) writeList(done <-chan int) {
-	for range done { //nolint:revive // all must have ended
+	for range done { // all must have ended
 	}
 	status := http.StatusOK
 	for i := range b.items {
@@ -206,6 +206,7 @@ func (b *batch) item(i int) (line []byte, release func(), err error) {
 
 // ended renders the end of an item's action.
 func (b *batch) ended(out *item, end *schemas.Settled) (release func(), err error) {
+	end = b.server.Resolved(b.r.Context(), b.ref(out.Index), end)
 	doc, release, err := b.server.Document(b.r.Context(), b.tenant, end)
 	if err != nil {
 		return func() {}, err

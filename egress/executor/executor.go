@@ -79,6 +79,8 @@ type unknown struct {
 	Attempts   int    `json:"attempts"`
 	ActionURL  string `json:"action_url"`
 	ResolveURL string `json:"resolve_url"`
+
+	Resolution *schemas.Resolution `json:"resolution,omitempty"`
 }
 
 // Render returns the status and the body for an action's end. doc is the
@@ -125,7 +127,7 @@ func answered(res schemas.HTTPResult) answer {
 
 func failed(ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) (int, failure) {
 	variant := variantOf(s, res)
-	c := common{Variant: variant, Message: messageOf(variant, s, res), Code: s.Code, Retryable: retryable(variant, s)}
+	c := common{Variant: variant, Message: messageOf(variant, ref, s, res), Code: s.Code, Retryable: retryable(variant, s)}
 	var e any = c
 	var last *answer
 	if res.Answer != nil {
@@ -153,7 +155,7 @@ func failed(ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) (int, f
 		e = failedPostcondition{common: c, Report: res.Report, answer: last}
 	case schemas.VariantOutcomeUnknown:
 		url := "/v1/actions/" + ref.ID
-		e = unknown{common: c, Attempts: s.Attempts, ActionURL: url, ResolveURL: url + "/resolve"}
+		e = unknown{common: c, Attempts: s.Attempts, ActionURL: url, ResolveURL: url + "/resolve", Resolution: s.Resolution}
 	}
 	return Status(variant, s.Code), failure{Error: e}
 }
@@ -167,11 +169,11 @@ type Refusal struct {
 }
 
 // Refused is the refusal of an end and its result.
-func Refused(s *schemas.Settled, res schemas.HTTPResult) Refusal {
+func Refused(ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) Refusal {
 	variant := variantOf(s, res)
 	return Refusal{
 		Status: Status(variant, s.Code), Code: cmp.Or(s.Code, s.Outcome.Code()),
-		Message: messageOf(variant, s, res), Retryable: retryable(variant, s),
+		Message: messageOf(variant, ref, s, res), Retryable: retryable(variant, s),
 	}
 }
 
@@ -197,10 +199,10 @@ func variantOf(s *schemas.Settled, res schemas.HTTPResult) string {
 	}
 }
 
-func messageOf(variant string, s *schemas.Settled, res schemas.HTTPResult) string {
+func messageOf(variant string, ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) string {
 	switch {
 	case variant == schemas.VariantOutcomeUnknown:
-		return schemas.UnknownText
+		return s.UnknownText(ref.ID)
 	case res.Message != "":
 		return res.Message
 	case s.Message != "":

@@ -67,7 +67,7 @@ func (s *store) apply(ctx context.Context, partition int, from uint64, to place,
 }
 
 const (
-	insertAction = "INSERT INTO action (" + columns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+	insertAction = "INSERT INTO action (" + columns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 	selectAction = "SELECT " + columns + " FROM action WHERE tenant = ? AND id = ?"
 	deleteAction = "DELETE FROM action WHERE tenant = ? AND id = ? RETURNING " + columns
 	moveAction   = `UPDATE action SET state = iif(?1 = 'resumed', 'started', ?1)
@@ -141,6 +141,11 @@ func (b *batchWriter) change(ctx context.Context, ref schemas.Ref, c *change) er
 	}
 	if c.httpStatus != 0 || c.called.Host != "" {
 		if _, err := b.answer.ExecContext(ctx, c.httpStatus, c.called.Method, c.called.Host, c.called.Path, ref.Tenant, ref.ID); err != nil {
+			return err
+		}
+	}
+	if c.resolution != "" {
+		if _, err := b.tx.ExecContext(ctx, "UPDATE action SET resolution = ? WHERE tenant = ? AND id = ?", c.resolution, ref.Tenant, ref.ID); err != nil {
 			return err
 		}
 	}

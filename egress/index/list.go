@@ -81,6 +81,10 @@ func (f *filter) conditions() (all []condition) {
 	add(len(f.status) > 1 || f.damaged, "", stat.text, stat.args...)
 	add(oneKind, "by_kind", kind.text, kind.args...)
 	add(len(f.kinds) > 1, "", kind.text, kind.args...)
+	if f.resolved != nil {
+		add(*f.resolved, "", "resolution <> ''")
+		add(!*f.resolved, "", "resolution = ''")
+	}
 	methods, answers := in("method", f.methods), f.answered()
 	add(len(f.methods) > 0, "", methods.text, methods.args...)
 	add(answers.text != "", "", answers.text, answers.args...)
@@ -113,7 +117,7 @@ func (f *filter) answered() (c clause) {
 
 // detailed reports whether a filter asks for more than table figure has.
 func (f *filter) detailed() bool {
-	return f.task != "" || f.text != "" || f.host != "" || f.caller != "" || len(f.methods) > 0 || len(f.answers) > 0
+	return f.task != "" || f.text != "" || f.resolved != nil || f.host != "" || f.caller != "" || len(f.methods) > 0 || len(f.answers) > 0
 }
 
 // selection selects the actions of a stretch of time. From reads those that the best SQL index
@@ -273,7 +277,7 @@ func (a *action) listed(tenant bool) schemas.ActionEntry {
 	e := schemas.ActionEntry{
 		ID: a.ref.ID, Kind: a.ref.Kind, Called: a.called, HTTPStatus: a.httpStatus, Agent: a.agent, Caller: a.caller, Status: schemas.Status(cmp.Or(a.status, a.state)), Class: schemas.Class(a.class),
 		Created: instant(a.created), Deadline: instant(a.deadline), Settled: instant(a.settled),
-		Entry: a.entry, Task: a.task, Code: schemas.Code(a.code), Attempts: a.attempts,
+		Entry: a.entry, Task: a.task, Code: schemas.Code(a.code), Attempts: a.attempts, Resolution: a.resolution,
 		URL: stream.ActionURL(a.ref.ID), EventsURL: stream.EventsURL(a.ref.ID),
 	}
 	e.ModelUse = schemas.ModelUse{

@@ -47,7 +47,8 @@ type filter struct {
 	code         string
 	text         string
 	since, until int64
-	damaged      bool // and what ended with POISON, whatever its status
+	resolved     *bool // with a resolution, or without one; nil: either
+	damaged      bool  // and what ended with POISON, whatever its status
 }
 
 // params reads parameters. The first error stays.
@@ -74,7 +75,7 @@ func (p *params) refuse(name, what string) {
 func ParseList(q url.Values, tenant string, now time.Time) (Query, error) {
 	out := Query{cursor: math.MaxInt64}
 	p := &params{Values: q}
-	p.err = stream.Only(q, "kind", "status", "entry", "agent", "host", "method", "http_status", "caller", "task", "code", "q", "since", "until", "tenant", "limit", "cursor", "count")
+	p.err = stream.Only(q, "kind", "status", "entry", "agent", "host", "method", "http_status", "caller", "task", "code", "resolved", "q", "since", "until", "tenant", "limit", "cursor", "count")
 	out.filter = p.filter(tenant, now)
 	if p.err == nil {
 		out.limit, p.err = stream.Limit(q, 50)
@@ -122,6 +123,12 @@ func (p *params) filter(tenant string, now time.Time) filter {
 		v, ok := p.one(of.name)
 		if *of.into = v; ok && !schemas.ValidID(v) {
 			p.refuse(of.name, "must be 1 to 128 of A-Z a-z 0-9 . _ : -")
+		}
+	}
+	if word, ok := p.one("resolved"); ok {
+		resolved := word == "true"
+		if f.resolved = &resolved; !resolved && word != "false" {
+			p.refuse("resolved", "must be true or false")
 		}
 	}
 	f.text = p.text("q")

@@ -24,6 +24,7 @@ type action struct {
 	state             string // accepted, started or waiting: the last status before its end
 	response
 	end
+	resolution string // of an unknown outcome: its effect; empty: none
 }
 
 // response is the last answer of the target, and what a completion has used.
@@ -41,6 +42,7 @@ type change struct {
 	httpStatus int
 	called     schemas.Called // of a push or a repository
 	agent      string         // of a task
+	resolution string
 }
 
 // end is how an action ended.
@@ -54,13 +56,13 @@ type end struct {
 
 // columns are those of table action, in the order of fields.
 const columns = "at, tenant, kind, id, class, agent, task, caller, method, host, path, calls, created, deadline, part, state, " +
-	"http_status, model, tokens_in, tokens_out, nano_usd, ttft, status, code, entry, settled, attempts"
+	"http_status, model, tokens_in, tokens_out, nano_usd, ttft, status, code, entry, settled, attempts, resolution"
 
 func (a *action) fields() []any {
 	return []any{
 		&a.at, &a.ref.Tenant, &a.ref.Kind, &a.ref.ID, &a.class, &a.agent, &a.task, &a.caller,
 		&a.called.Method, &a.called.Host, &a.called.Path, &a.called.Calls, &a.created, &a.deadline, &a.part, &a.state,
-		&a.httpStatus, &a.model, &a.tokensIn, &a.tokensOut, &a.nanoUSD, &a.ttft, &a.status, &a.code, &a.entry, &a.settled, &a.attempts,
+		&a.httpStatus, &a.model, &a.tokensIn, &a.tokensOut, &a.nanoUSD, &a.ttft, &a.status, &a.code, &a.entry, &a.settled, &a.attempts, &a.resolution,
 	}
 }
 
@@ -172,6 +174,8 @@ func (c *change) read(kind schemas.Kind, rec schemas.Record) {
 		if typ == schemas.EventAttempted && !get("attempted.probe").Exists() {
 			c.httpStatus = cmp.Or(int(get("attempted.status").Int()), c.httpStatus)
 		}
+	case schemas.EventResolution:
+		c.resolution = get("resolution.effect").Str
 	case schemas.EventSignal:
 		if get("task.what").Str == string(schemas.TaskClaimed) {
 			c.agent = cmp.Or(get("task.agent").Str, get("task.holder").Str, c.agent)
@@ -182,6 +186,7 @@ func (c *change) read(kind schemas.Kind, rec schemas.Record) {
 // apply adds a change to an action that the same batch has accepted.
 func (c *change) apply(a *action) {
 	a.state, a.httpStatus, a.agent = c.state, cmp.Or(c.httpStatus, a.httpStatus), cmp.Or(c.agent, a.agent)
+	a.resolution = cmp.Or(c.resolution, a.resolution)
 	if a.called.Host == "" && c.called.Host != "" {
 		a.called = c.called
 	}

@@ -234,3 +234,38 @@ func TestLongPath(t *testing.T) {
 	path := s.page("acme", "").Items[0].Path
 	require.Equal(t, "/"+strings.Repeat("%C3%A9", 85)+"%", path)
 }
+
+// TestResolved: the index holds what a person found of an unknown outcome, in whichever batch it is
+// read, and lists and counts by it.
+func TestResolved(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	unknown := func(id string) *ledger.State {
+		st := s.claimCall(schemas.KindHTTP, id, 1)
+		s.append(st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.OutcomeUnknownCode}})
+		return st
+	}
+	resolve := func(st *ledger.State, effect string) {
+		s.append(st, schemas.Event{Type: schemas.EventResolution, Resolution: &schemas.Resolution{Effect: effect}})
+	}
+	unknown("a-open")
+	later := unknown("b-later")
+	resolve(unknown("c-applied"), schemas.EffectApplied)
+	s.append(s.claimCall(schemas.KindHTTP, "d-done", 1), schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded}})
+	s.page("acme", "") // the next resolution is of a later batch
+	resolve(later, schemas.EffectNotApplied)
+	for query, want := range map[string]string{
+		"resolved=true":                         "c-applied=applied b-later=not_applied",
+		"resolved=false":                        "d-done= a-open=",
+		"resolved=false&status=outcome_unknown": "a-open=",
+		"status=outcome_unknown":                "c-applied=applied b-later=not_applied a-open=",
+	} {
+		page := s.page("acme", query+"&count=true")
+		var got []string
+		for _, it := range page.Items {
+			got = append(got, it.ID+"="+it.Resolution)
+		}
+		require.Equal(t, want, strings.Join(got, " "), query)
+		require.EqualValues(t, len(got), page.Count.Total, query)
+	}
+}

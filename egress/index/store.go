@@ -19,7 +19,7 @@ import (
 
 // version is the version of the tables below and of their contents. A file of another version is
 // discarded and built anew; increment it with every change of either.
-const version = 5
+const version = 6
 
 // An action's key is when the log stored its acceptance, in nanoseconds: each SQL index
 // yields a list in that order. If two actions have the same nanosecond, one gets the next.
@@ -64,7 +64,8 @@ CREATE TABLE action (
 	code        TEXT    NOT NULL,
 	entry       TEXT    NOT NULL,
 	settled     INTEGER NOT NULL,
-	attempts    INTEGER NOT NULL
+	attempts    INTEGER NOT NULL,
+	resolution  TEXT    NOT NULL
 );
 CREATE UNIQUE INDEX by_id ON action (tenant, id);
 CREATE INDEX by_tenant ON action (tenant);

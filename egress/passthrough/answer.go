@@ -116,11 +116,13 @@ func perConnection(name string) bool {
 
 // refused is the problem of a call without an answer.
 func refused(r *http.Request, ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) error {
-	end := executor.Refused(s, res)
+	end := executor.Refused(ref, s, res)
 	p := &problem.Error{Problem: schemas.Problem{Code: end.Code, Status: end.Status, Detail: end.Message, Retryable: end.Retryable}}
 	if s.Outcome == schemas.OutcomeUnknown {
 		p.Code = s.Outcome.Code()
-		p.Detail += " (" + stream.ResolveURL(ref.ID) + ")"
+		if s.Resolution == nil {
+			p.Detail += " (" + stream.ResolveURL(ref.ID) + ")"
+		}
 	}
 	if d := res.Decision; d != nil {
 		p.Rule, p.Reason = d.Entry, d.Reason

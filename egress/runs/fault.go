@@ -20,7 +20,7 @@ func failed(ref schemas.Ref, s *schemas.Settled, res schemas.RunResult) (*schema
 	switch {
 	case s.Outcome == schemas.OutcomeUnknown:
 		url := "/v1/actions/" + ref.ID + "/resolve"
-		return because(schemas.TaskFailed, schemas.UnknownText, reason{Code: schemas.OutcomeUnknownCode, ResolveURL: url}), nil
+		return because(schemas.TaskFailed, s.UnknownText(ref.ID), reason{Code: schemas.OutcomeUnknownCode, ResolveURL: url}), nil
 	case res.HTTP != nil:
 		return refused(ref, s, res)
 	case res.Error == nil:

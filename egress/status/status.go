@@ -118,10 +118,12 @@ func agent(st *ledger.State) string {
 
 // settled adds what only an action that has ended has.
 func (s *Status) settled(ctx context.Context, st *ledger.State, v *schemas.ActionView) error {
-	end := st.Settled
-	if end == nil {
+	if st.Settled == nil {
 		return nil
 	}
+	resolved := *st.Settled
+	resolved.Resolution = st.Resolution
+	end := &resolved
 	for _, ev := range st.Events {
 		if ev.Seq == st.SettledSeq {
 			v.Settled = ev.Time
@@ -129,7 +131,7 @@ func (s *Status) settled(ctx context.Context, st *ledger.State, v *schemas.Actio
 	}
 	v.Code, v.Message = end.Code, end.Message
 	if end.Outcome == schemas.OutcomeUnknown {
-		v.Message = schemas.UnknownText
+		v.Message = end.UnknownText(st.ID)
 		v.ResolveURL = stream.ResolveURL(st.ID)
 	}
 	doc, err := ledger.Result(ctx, end, func(ctx context.Context, name string) (json.RawMessage, error) { return s.actions.Blob(ctx, nil, name) })

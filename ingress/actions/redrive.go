@@ -77,8 +77,8 @@ func (r *Redriver) RedriveAction(ctx context.Context, by grant.Caller, id string
 	if err != nil {
 		return accept.Accepted{}, lookUp(err)
 	}
-	if st.Kind == schemas.KindRun || st.Kind == schemas.KindChat { // whose callers repeat their requests
-		return accept.Accepted{}, fault.New(schemas.Conflict, "runs and completions are not redriven here; repeat the request")
+	if r := st.Kind == schemas.KindRun || st.Kind == schemas.KindChat; r && (st.Settled == nil || st.Settled.Code != schemas.Poison) {
+		return accept.Accepted{}, fault.New(schemas.Conflict, "only dead letters of runs and completions are redriven; repeat the request")
 	}
 	return r.redrive(ctx, by, st)
 }

@@ -77,6 +77,7 @@ func TestRedriveOfAnAction(t *testing.T) {
 		"a plan that failed":        {schemas.KindPlan, ended(failed, attempt(once, 0, answered(500))), "", ""},
 		"followed by another":       {schemas.KindHTTP, ended(failed, nil, schemas.Event{Type: schemas.EventSuperseded, Superseded: &schemas.Superseded{By: "y"}}), schemas.Conflict, "begun y"},
 		"a run":                     {schemas.KindRun, ended(failed, nil), schemas.Conflict, "repeat the request"},
+		"a run, dead-lettered":      {schemas.KindRun, []schemas.Event{{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: failed, Code: schemas.Poison}}}, "", ""},
 		"a completion":              {schemas.KindChat, ended(failed, nil), schemas.Conflict, "repeat the request"},
 		"a task":                    {schemas.KindTask, ended(failed, []schemas.Event{started()}), schemas.Conflict, "file a new one"},
 		"unknown, with an old key":  {schemas.KindHTTP, ended(unknown, attempt(keyed, -time.Hour, reset), resolved(schemas.EffectNotApplied)), "", ""},

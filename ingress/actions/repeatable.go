@@ -14,7 +14,7 @@ import (
 // anew ends the refusals of a redrive that a person can overrule by a request of its own.
 const anew = "send the request anew if it must be made a second time"
 
-// repeatable refuses to redrive an action, if a repeat may do twice what was to be done once: it has
+// repeatable refuses to redrive an action, if a repeat may make a call take effect twice: it has
 // not ended, it has succeeded, a call took effect, or it is unknown whether one did. keyed says that
 // the new action must send the idempotency keys of this one. redriven is the id of its redrive.
 func repeatable(st *ledger.State, redriven string, now time.Time) (keyed bool, err error) {

@@ -34,6 +34,7 @@ func listActions() object {
 			query("caller", "Only actions that the token of this name sent.", text),
 			query("task", "Only this task, and what was made for it.", text),
 			query("code", "Only actions with this code.", text),
+			query("resolved", "true: only unknown outcomes that a person has resolved; false: only actions without a resolution.", object{"type": "string", "enum": []any{"true", "false"}}),
 			query("q", "Only actions with this text in method, host, path, agent, caller or model, or at the start of the id. Case does not count.", object{"type": "string", "maxLength": 256}),
 			query("count", "true: count is in the page.", object{"type": "string", "enum": []any{"true", "false"}}),
 			parameter("Limit"), parameter("Cursor"),

@@ -257,7 +257,7 @@ func redriveAction() object {
 		"summary":     "Make a new action of one that failed",
 		"description": "The new action has the payload of the old one, and each names the other. An action has one redrive: a repeat returns it. " +
 			"Refused are an action that has not ended, one that succeeded, and one of which a call may have taken effect and must not be repeated. " +
-			"If the outcome is unknown, resolve it first: an action resolved as not_applied can be redriven. Runs and completions are repeated by their own requests.",
+			"If the outcome is unknown, resolve it first: an action resolved as not_applied can be redriven. Runs and completions are repeated by their own requests, unless they were dead-lettered.",
 		"tags":      []any{"actions"},
 		"responses": responses(object{"202": receipt("http")}, "BadRequest", "Unauthorized", "Forbidden", "NotFound", "Conflict", "Gone", "RateLimited", "Unavailable"),
 	}

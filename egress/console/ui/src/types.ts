@@ -59,6 +59,7 @@ export interface ActionEntry extends Called, Answered, ModelUse {
   entry?: string;
   task?: string;
   duration_ms?: number;
+  resolution?: string;
 }
 
 export interface Decision {

@@ -113,7 +113,7 @@ function Decided({ d, id }: { d: Decision; id: string }) {
 function Buttons({ a, again }: { a: View; again: () => void }) {
   const may = useMay("actions:write");
   const { busy, error, call, clear } = useCall();
-  const [asked, setAsked] = useState<"" | "resolve" | "repeat">("");
+  const [asked, setAsked] = useState<"" | "resolve" | "repeat" | "redrive">("");
   const ask = (what: typeof asked) => (clear(), setAsked(what));
   const over = settled(a.status);
   const act = (f: () => Promise<unknown>) =>
@@ -122,6 +122,11 @@ function Buttons({ a, again }: { a: View; again: () => void }) {
       ask("");
     }).then(again); // even after an error: another person may have changed the action
   const base = `/v1/actions/${encodeURIComponent(a.id)}`;
+  const redrivable = ["failed", "denied", "canceled", "expired"].includes(a.status) || a.resolution?.effect === "not_applied";
+  const redrive = async () => {
+    const made = await post<{ id: string }>(base + "/redrive");
+    location.hash = link("actions", made.id);
+  };
   const repeat = async () => {
     const p = await get<Paid>(base + "/payload");
     const made = await request<{ id: string }>("POST", "/v1/execute", order(p.payload), undefined, { Prefer: "respond-async" });
@@ -135,6 +140,11 @@ function Buttons({ a, again }: { a: View; again: () => void }) {
           Resolve
         </button>
       )}
+      {redrivable && ["http", "plan", "passthrough"].includes(a.kind) && !a.superseded_by && (
+        <button type="button" disabled={!may || busy} onClick={() => ask("redrive")}>
+          Redrive
+        </button>
+      )}
       {over && a.kind === "http" && (
         <button type="button" disabled={!may || busy} onClick={() => ask("repeat")}>
           Retry as new action
@@ -142,6 +152,17 @@ function Buttons({ a, again }: { a: View; again: () => void }) {
       )}
       {!may && <span class="dim">This token is read-only.</span>}
       {asked === "resolve" && <Resolve busy={busy} error={error} onClose={() => ask("")} onDone={(effect, note) => void act(() => post(base + "/resolve", { effect, ...(note && { note }) }))} />}
+      {asked === "redrive" && (
+        <Dialog title="Redrive this action?" onClose={() => ask("")}>
+          <p>A new action has the same request and names this one. Weir refuses it if a call of this action took effect, or may have, and must not be repeated.</p>
+          <Failure error={error} />
+          <footer>
+            <button type="button" class="primary" disabled={busy} onClick={() => void act(redrive)}>
+              {busy ? "Sending…" : "Redrive"}
+            </button>
+          </footer>
+        </Dialog>
+      )}
       {asked === "repeat" && (
         <Dialog title="Retry as a new action?" onClose={() => ask("")}>
           <p>A new action makes the same call. If the first call had an effect, the effect happens twice.</p>

@@ -4,7 +4,7 @@ import { Empty, Select, Text } from "../ui";
 import { kinds, methods, statuses } from "../vocabulary";
 import { Listed, ListHead, Range, useFilters, useListing } from "./list";
 
-const rare = ["method", "host", "http_status", "entry", "agent", "caller", "task", "code"] as const;
+const rare = ["method", "host", "http_status", "entry", "agent", "caller", "task", "code", "resolved"] as const;
 const names = ["q", "status", "kind", "since", "until", ...rare] as const;
 
 export function Actions({ route }: { route: Route }) {
@@ -33,6 +33,7 @@ export function Actions({ route }: { route: Route }) {
             <Text label="Caller" value={of.caller} onChange={set("caller")} />
             <Text label="Task" value={of.task} placeholder="full id" onChange={set("task")} />
             <Text label="Code" value={of.code} placeholder="DENY_HOST" onChange={(v) => set("code")(v.toUpperCase())} />
+            <Select label="Resolved" value={of.resolved} options={["true", "false"]} any="any" onChange={set("resolved")} />
           </div>
         </details>
       </form>

@@ -4,7 +4,7 @@ import { count } from "../figures";
 import { useLive, useReading } from "../live";
 import { link } from "../route";
 import { asks, type TaskPage } from "../tasks";
-import type { DeadLetter, OperationsView, Page, Stats } from "../types";
+import type { ActionPage, DeadLetter, OperationsView, Page, Stats } from "../types";
 import { Failure } from "../ui";
 import { useOperator } from "../who";
 
@@ -20,6 +20,7 @@ interface Need {
 export function Attention() {
   const operator = useOperator();
   const day = useLive<Stats>("/v1/stats?since=24h&step=1h", 5000);
+  const doubts = useLive<ActionPage>("/v1/actions?status=outcome_unknown&resolved=false&count=true&limit=1", 5000);
   const dead = useLive<Page<DeadLetter>>("/v1/dead-letters?limit=100", 5000);
   const tasks = useReading<TaskPage[]>("tasks", (signal) => Promise.all(["Running", "Queued"].map((status) => get<TaskPage>("/v1/tasks" + query({ status, limit: 100 }), signal))), 5000, 4);
   const held = useLive<OperationsView>(operator ? "/v1/operations" : undefined, 5000);
@@ -27,7 +28,7 @@ export function Attention() {
   const since = { since: "24h" };
   const asking = tasks.data?.flatMap((p) => p.items).filter((t) => asks(t).length > 0).length ?? 0;
   const needs: Need[] = [
-    { name: "Outcome unknown, last 24 h", n: outcomes["outcome_unknown"] ?? 0, to: link("actions", "", { status: "outcome_unknown", ...since }), tone: "doubt" },
+    { name: "Outcome unknown, not resolved", n: doubts.data?.count?.total ?? 0, to: link("actions", "", { status: "outcome_unknown", resolved: "false" }), tone: "doubt" },
     { name: "Dead letters", n: dead.data?.items.length ?? 0, more: !!dead.data?.next, to: link("dead"), tone: "bad" },
     { name: "Tasks that need input", n: asking, more: !!tasks.data?.some((p) => p.next), to: link("tasks", "", { input: "needed" }), tone: "doubt" },
     { name: "Denied calls, last 24 h", n: outcomes["denied"] ?? 0, to: link("actions", "", { status: "denied", ...since }), tone: "bad" },
@@ -35,7 +36,7 @@ export function Attention() {
     { name: "Paused or pinned by operators", n: held.data?.items.length ?? 0, to: link("operations"), tone: "doubt" },
   ];
   const shown = needs.filter((n) => n.n > 0);
-  const reads = [day, dead, tasks, ...(operator ? [held] : [])];
+  const reads = [day, doubts, dead, tasks, ...(operator ? [held] : [])];
   const error = reads.find((r) => r.error && r.error.status > 0)?.error; // Flow reports an unreachable node
   const known = reads.every((r) => r.data);
   return (

@@ -132,6 +132,7 @@ function Table({ items, gone, to }: { items: ActionEntry[]; gone: ReadonlySet<st
             <td class="wide title">
               <CallLink a={a} to={to} />
               {a.code && <span class="code-word">{a.code}</span>}
+              {a.resolution && <span class="code-word">resolved: {a.resolution.replace("_", " ")}</span>}
               {a.task && a.task !== a.id && (
                 <span class="code-word">
                   for <a href={link("tasks", a.task)}>{a.task}</a>

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/time/rate"
+
+	"weir/schemas"
+)
+
+// redriveFlags say which actions are made anew, and how fast.
+type redriveFlags struct {
+	clientFlags
+
+	all, yes bool
+	rate     string
+	filters  map[string]*string
+}
+
+func newActionRedrive(env *Env) *cobra.Command {
+	f := redriveFlags{filters: map[string]*string{}}
+	cmd := &cobra.Command{
+		Use:   "redrive ID… | --all | --status STATUS",
+		Short: "Redrive failed actions and dead letters as new actions",
+		Long: `Redrive actions that ended without success: those with these ids, those that --status and
+the other filters of weir actions ls select, or with --all every dead letter. Each becomes
+a new action that names the old one. Remove the cause first. An action is redriven at most
+once. Weir refuses an action of which a call took effect, or may have, and must not be
+repeated. If the outcome is unknown, record the result with weir actions resolve first.
+
+With --status, list the selected actions; add --yes to redrive them.`,
+		Example: `  weir actions redrive 01890a5d-…
+  weir actions redrive --status failed --host api.example.com --since 2h
+  weir actions redrive --status failed --host api.example.com --since 2h --yes
+  weir actions redrive --all --code POISON --rate 10/s`,
+	}
+	cmd.Flags().BoolVar(&f.all, "all", false, "every dead letter, or every one with --kind and --code")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --status: redrive the actions instead of listing them")
+	cmd.Flags().StringVar(&f.rate, "rate", "10/s", "the most actions in a time, such as 10/s or 100/m")
+	for _, p := range filterFlags() {
+		if p[0] != "tenant" { // a redrive belongs to the token's own
+			f.filters[p[0]] = cmd.Flags().String(p[0], "", p[1])
+		}
+	}
+	return f.command(env, cmd, func(ctx context.Context, c *api, ids []string) error {
+		pace, err := f.check(cmd.Flags(), ids)
+		if err != nil {
+			return err
+		}
+		if f.all {
+			return c.redriveLetters(ctx, &f, pace)
+		}
+		if len(ids) == 0 {
+			if ids, err = c.selected(ctx, &f, cmd.Flags()); err != nil || !f.yes {
+				return err
+			}
+		}
+		return c.redriveAll(ctx, len(ids), pace, func(i int) (string, error) {
+			r, err := c.RedriveAction(ctx, ids[i])
+			return ids[i], c.redriven(ids[i], r, err)
+		})
+	})
+}
+
+func (f *redriveFlags) check(flags *pflag.FlagSet, args []string) (*rate.Limiter, error) {
+	var filtered []string
+	for name := range f.filters {
+		if flags.Changed(name) {
+			filtered = append(filtered, name)
+		}
+	}
+	slices.Sort(filtered)
+	count, per, ok := schemas.ParseRate(f.rate)
+	kind, status := *f.filters["kind"], *f.filters["status"]
+	switch {
+	case !ok:
+		return nil, usageError{fmt.Errorf("--rate %q is no rate; write 10/s, 100/m or 1000/h", f.rate)}
+	case f.all && len(args) > 0:
+		return nil, usageError{errors.New("actions redrive takes ids or --all, not both")}
+	case len(args) > 0 && len(filtered) > 0:
+		return nil, usageError{fmt.Errorf("actions redrive takes ids or --%s, not both", filtered[0])}
+	case f.all && slices.ContainsFunc(filtered, func(name string) bool { return name != "kind" && name != "code" }):
+		return nil, usageError{errors.New("with --all, only --kind and --code choose among the dead letters")}
+	case !f.all && len(args) == 0 && status == "":
+		return nil, usageError{errors.New("actions redrive takes ids, --status, or --all; `weir dead ls` lists the dead letters")}
+	case f.all && kind != "" && !slices.Contains(schemas.Kinds(), schemas.Kind(kind)):
+		return nil, usageError{fmt.Errorf("--kind: there is no kind %q; choose from %v", kind, schemas.Kinds())}
+	}
+	return rate.NewLimiter(rate.Every(per/time.Duration(count)), 1), nil
+}
+
+// selected are the ids of the actions that the filters select, oldest first. Without --yes they are
+// listed.
+func (c *api) selected(ctx context.Context, f *redriveFlags, flags *pflag.FlagSet) (ids []string, err error) {
+	query := url.Values{}
+	for name, v := range f.filters {
+		if flags.Changed(name) {
+			query.Set(parameterOf(name), *v)
+		}
+	}
+	if !f.yes {
+		if err := c.listActions(ctx, query, biggestPage); err != nil {
+			return nil, err
+		}
+		fmt.Fprintln(c.Err, "weir: nothing was redriven; add --yes to redrive these actions")
+		return nil, nil
+	}
+	for e, err := range allOf(ctx, func(ctx context.Context, query url.Values) (schemas.Page[schemas.ActionEntry], error) {
+		page, err := c.Actions(ctx, query)
+		return schemas.Page[schemas.ActionEntry]{Items: page.Items, Next: page.Next}, err
+	}, query) {
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, e.ID)
+	}
+	slices.Reverse(ids)
+	return ids, nil
+}
+
+// redriveLetters redrives dead letters, of an action the newest.
+func (c *api) redriveLetters(ctx context.Context, f *redriveFlags, pace *rate.Limiter) error {
+	newest := map[string]schemas.DeadLetterView{}
+	var order []string
+	for d, err := range c.deadLetters(ctx, 0) {
+		if err != nil {
+			return err
+		}
+		if kind, code := *f.filters["kind"], *f.filters["code"]; kind != "" && kind != string(d.Kind) || code != "" && code != string(d.Code) {
+			continue
+		}
+		if _, known := newest[d.ActionID]; !known {
+			order = append(order, d.ActionID)
+		}
+		newest[d.ActionID] = d
+	}
+	if len(order) == 0 {
+		fmt.Fprintln(c.Err, "weir: there are no such dead letters")
+		return nil
+	}
+	return c.redriveAll(ctx, len(order), pace, func(i int) (string, error) {
+		r, err := c.Redrive(ctx, newest[order[i]].Seq)
+		return order[i], c.redriven(order[i], r, err)
+	})
+}
+
+// redriveAll redrives n actions at a pace, and goes on after a refusal.
+func (c *api) redriveAll(ctx context.Context, n int, pace *rate.Limiter, redrive func(i int) (id string, err error)) error {
+	failed := 0
+	b := newBar(c.Err, "redrive", n)
+	for i := range n {
+		if err := pace.Wait(ctx); err != nil {
+			b.end()
+			return err
+		}
+		if id, err := redrive(i); err != nil {
+			failed++
+			fmt.Fprintf(c.Err, "weir: %s: %v\n", id, err)
+		}
+		b.add(1)
+	}
+	b.end()
+	if failed > 0 {
+		fmt.Fprintf(c.Err, "weir: %d of %d were not redriven\n", failed, n)
+		return Printed()
+	}
+	return nil
+}
+
+// redrivenAs is a line of JSON: an old action, and the receipt of the new one.
+type redrivenAs struct {
+	Redrives string `json:"redrives"`
+	schemas.Receipt
+}
+
+// redriven prints the old and the new action.
+func (c *api) redriven(old string, r schemas.Receipt, err error) error {
+	if err != nil {
+		return err
+	}
+	if r.Duplicate {
+		fmt.Fprintf(c.Err, "weir: %s was redriven before; the new action is: %s\n", old, r.Status)
+	}
+	return c.print(redrivenAs{Redrives: old, Receipt: r}, "%s\t%s", old, r.ID)
+}
