@@ -28,7 +28,7 @@ import (
 // targetKey is the credential of every target. Weir adds it; no client has it.
 const targetKey = "AGWCANARY-target-key-71c3"
 
-// unchanged is a Weir, the APIs behind it, and a token for its clients.
+// unchanged is a Weir, its targets, and a token for its clients.
 type unchanged struct {
 	caller
 	proxy     string // with the token, as HTTPS_PROXY has it

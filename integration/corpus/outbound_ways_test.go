@@ -268,7 +268,7 @@ func (x *trial) dial(server string) net.Conn {
 	return conn
 }
 
-// seenByTunnel are the codes whose cause lies in the target of a CONNECT or on the way there.
+// seenByTunnel reports whether a code has its cause in the host, the port or the address of a CONNECT.
 func seenByTunnel(code string) bool {
 	switch schemas.Code(code) {
 	case "OK", schemas.DenyHost, schemas.DenyPort, schemas.DenyUserinfo, schemas.DenyAddress, schemas.DenyURLInvalid, schemas.UpstreamDNS, schemas.UpstreamConnect:
