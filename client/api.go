@@ -14,6 +14,12 @@ func (c *Client) Execute(ctx context.Context, header http.Header, body any) (*ht
 	return c.Do(ctx, http.MethodPost, "/v1/execute", header, body)
 }
 
+// Batch sends POST /v1/batch, as Execute does with one request. With Accept: application/x-ndjson the
+// answer is one schemas.BatchItem a line, else a schemas.BatchAnswer.
+func (c *Client) Batch(ctx context.Context, header http.Header, requests any) (*http.Response, error) {
+	return c.Do(ctx, http.MethodPost, "/v1/batch", header, map[string]any{"requests": requests})
+}
+
 // Chat sends a completion, as a stream or not as its body says. The body of the answer is the
 // caller's to close.
 func (c *Client) Chat(ctx context.Context, header http.Header, body any) (*http.Response, error) {
@@ -55,6 +61,11 @@ func (c *Client) Stats(ctx context.Context, query url.Values) (schemas.Stats, er
 // DeadLetters is one page of the dead letters, oldest first.
 func (c *Client) DeadLetters(ctx context.Context, query url.Values) (schemas.Page[schemas.DeadLetterView], error) {
 	return get[schemas.Page[schemas.DeadLetterView]](ctx, c, "/v1/dead-letters", query)
+}
+
+// RedriveAction makes a new action of one that ended without success. A repeat returns the same one.
+func (c *Client) RedriveAction(ctx context.Context, id string) (schemas.Receipt, error) {
+	return post[schemas.Receipt](ctx, c, action(id, "/redrive"), nil, nil)
 }
 
 // Redrive makes a new action of a dead letter's. A repeat returns the same one.

@@ -335,7 +335,7 @@ func surfacesOf(l *ledger.Ledger, s *ingress.Server, r *responder, cfg config) (
 		}
 	}
 	absent(false, actions.Surfaces(s, control, redriver)...)
-	absent(false, executor.Surface(s, executor.Config{Policy: cfg.Judge}), plans.Surface(s))
+	absent(false, executor.Surface(s, executor.Config{Policy: cfg.Judge, Batch: r.Batch}), plans.Surface(s))
 	absent(false, runs.Surface(s, runs.Config{
 		Policy: cfg.Judge, Serves: cfg.Serves, MaxRun: cfg.MaxRun, Resume: r.Resume, Slot: r.Slot, Stream: r.Stream,
 	}))

@@ -53,20 +53,26 @@ func (s *Server) stored(c *gin.Context, translate func(who Identity, body []byte
 	if err != nil {
 		return req, false, err
 	}
+	req, err = o.Request(who, marked(c).Kind, accept.NameOf(who.Tenant, c.FullPath(), o.ID, key), terms)
+	return req, o.Denied, err
+}
+
+// Request is the order as a request to store an action.
+func (o Order) Request(who Identity, kind schemas.Kind, name accept.Name, terms accept.Terms) (accept.Request, error) {
 	payload, err := ledger.Encode(o.Payload)
 	if err != nil {
-		return req, false, err
+		return accept.Request{}, err
 	}
 	kept := payload
 	if o.Kept != nil {
 		if kept, err = ledger.Encode(o.Kept); err != nil {
-			return req, false, err
+			return accept.Request{}, err
 		}
 	}
 	return accept.Request{
-		Name: accept.NameOf(who.Tenant, c.FullPath(), o.ID, key), Tenant: who.Tenant, Kind: marked(c).Kind, Class: o.Class, Payload: kept, Whole: payload,
+		Name: name, Tenant: who.Tenant, Kind: kind, Class: o.Class, Payload: kept, Whole: payload,
 		Principal: who.ID, Entries: who.Entries, Terms: terms,
-	}, o.Denied, nil
+	}, nil
 }
 
 // deniedWait is how long the answer to a denied action is held back for the worker's
@@ -87,14 +93,7 @@ func (s *Server) SubmitTo(
 	reply func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration),
 ) error {
 	prefer := accept.Prefer(c.Request.Header.Values("Prefer"))
-	wait := prefer.Hold()
-	applied := prefer.Applied()
-	switch later := req.NotBefore.After(s.Now()); {
-	case later && !prefer.HasWait: // an action with a delay is waited for on request only
-		wait = 0
-	case denied && wait >= 0 && !later:
-		wait, applied = max(wait, deniedWait), ""
-	}
+	wait, applied := s.Wait(prefer, req.NotBefore, denied)
 	if wait != 0 {
 		defer s.Expect(&req)()
 	}
@@ -107,6 +106,19 @@ func (s *Server) SubmitTo(
 	}
 	reply(c.Writer, c.Request, out.Ref, out.Receipt, wait)
 	return nil
+}
+
+// Wait is how long the answer waits for the end of an action, as Hold has it, and the preference that
+// it applies.
+func (s *Server) Wait(prefer accept.Preference, notBefore time.Time, denied bool) (wait time.Duration, applied string) {
+	wait, applied = prefer.Hold(), prefer.Applied()
+	switch later := notBefore.After(s.Now()); {
+	case later && !prefer.HasWait: // an action with a delay is waited for on request only
+		wait = 0
+	case denied && wait >= 0 && !later:
+		wait, applied = max(wait, deniedWait), ""
+	}
+	return wait, applied
 }
 
 // Expect has the end of a request's action expected before it can be stored, until release is
@@ -129,6 +141,21 @@ func (s *Server) Answer(c *gin.Context, out accept.Accepted, err error, wait tim
 	s.cfg.Reply(c.Writer, c.Request, out.Ref, out.Receipt, wait)
 	return nil
 }
+
+// AcceptAll stores actions together and counts them. The results are in the order of their
+// requests.
+func (s *Server) AcceptAll(c *gin.Context, requests []accept.Request) []accept.Result {
+	results := s.acceptor.AcceptAll(c.Request.Context(), requests)
+	for _, out := range results {
+		if out.Err == nil && !out.Receipt.Duplicate {
+			s.cfg.Metrics.Accepted(out.Kind)
+		}
+	}
+	return results
+}
+
+// Refused counts a request that was refused in a place other than the answer's status.
+func (s *Server) Refused(code schemas.Code) { s.cfg.Metrics.Refused(code) }
 
 // Accepted names the action in the answer, and counts it unless there is an error, which it
 // returns.

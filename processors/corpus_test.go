@@ -24,7 +24,8 @@ type crashRow struct {
 			URLPrefix   string   `json:"url_prefix"`
 			Methods     []string `json:"methods"`
 			Idempotency *struct {
-				Seconds int `json:"ttl_s"`
+				Seconds int  `json:"ttl_s"`
+				Derive  bool `json:"derive"`
 			} `json:"upstream_idempotency"`
 		} `json:"entries"`
 	} `json:"policy"`
@@ -75,7 +76,7 @@ func (r *crashRow) run(t *testing.T) {
 	for _, e := range r.Policy.Entries {
 		entry := policy.Entry{Name: e.Name, URLPrefix: e.URLPrefix, Methods: e.Methods}
 		if e.Idempotency != nil {
-			entry.UpstreamIdempotency = &policy.Idempotency{TTL: time.Duration(e.Idempotency.Seconds) * time.Second}
+			entry.UpstreamIdempotency = &policy.Idempotency{TTL: time.Duration(e.Idempotency.Seconds) * time.Second, Derive: e.Idempotency.Derive}
 		}
 		h.entries = append(h.entries, entry)
 	}

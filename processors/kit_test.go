@@ -59,6 +59,7 @@ type house struct {
 
 	mu     sync.Mutex
 	sent   int       // requests that reached the target
+	keys   []string  // the idempotency keys of those
 	opened int       // connections to it that were asked for
 	deaf   bool      // no event is acknowledged, though it is stored
 	late   time.Time // until when a replica answers that shows nothing
@@ -112,12 +113,13 @@ func (h *house) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.opened++
-	return exchange{h, p.Mocked()}, nil
+	return exchange{h, p.Mocked(), p.Call().IdempotencyKey}, nil
 }
 
 type exchange struct {
 	h      *house
 	mocked bool
+	key    string
 }
 
 func (exchange) Close() {}
@@ -147,6 +149,7 @@ func (x exchange) Do(context.Context) (call.Reply, error) {
 	}
 	if !x.mocked {
 		x.h.sent++
+		x.h.keys = append(x.h.keys, x.key)
 	}
 	return call.Reply{Answer: schemas.Answer{Status: 200, JSON: true, Hash: "x", Body: json.RawMessage(`{"ok":true}`)}}, nil
 }

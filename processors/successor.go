@@ -16,7 +16,7 @@ const links = 4
 // this rather than the ingress that accepted the successor: the worker's message is redelivered
 // until it is done, so no crash loses the name. A predecessor that the log has dropped is skipped.
 func (p *Pipeline) link(ctx context.Context, st *ledger.State) error {
-	if _, n := schemas.Generation(st.ID); n == 1 || st.Action.Supersedes == "" {
+	if st.Action.Supersedes == "" {
 		return nil
 	}
 	ref := schemas.Ref{Tenant: st.Tenant, Kind: st.Kind, ID: st.Action.Supersedes}

@@ -126,6 +126,10 @@ type Action struct {
 	// Supersedes names the action that this one was made from: by redrive, or by a repeat of
 	// its request (see Successor).
 	Supersedes string `json:"supersedes,omitempty"`
+	// KeySeed is set for an action that redrive made of one which may have sent idempotency keys: the
+	// keys that Weir derives for it are the same, and KeyExpiresAt is when the target may forget them.
+	KeySeed      string    `json:"key_seed,omitempty"`
+	KeyExpiresAt time.Time `json:"key_expires_at,omitzero"`
 	// Payload is the kind's own document (HTTPCall, PlanRequest, Run, RuleOrder,
 	// TaskOrder, PushOrder, RepoOrder, ChatOrder). It is empty when
 	// PayloadBlob names an object that holds it.

@@ -117,7 +117,7 @@ func Events() []EventHelp {
 		{EventCancel, "A caller requested a cancel.", "", nil, ingress},
 		{EventSettled, "The action ended. It is written once, and changes never.", "settled", nil, "worker, or ingress for a cancel before the start"},
 		{EventResolution, "A person recorded whether an unknown outcome was applied.", "resolution", nil, ingress},
-		{EventSuperseded, "A repeat of a run that reached no agent began a successor.", "superseded", []Kind{KindRun}, worker},
+		{EventSuperseded, "A redrive, or a repeat of a run that reached no agent, began a successor.", "superseded", nil, worker},
 	}
 }
 

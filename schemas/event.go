@@ -23,7 +23,7 @@ const (
 	EventCancel     EventType = "cancel"     // a caller requested a stop
 	EventSettled    EventType = "settled"    // terminal: one an action, the last of its life
 	EventResolution EventType = "resolution" // a person's word on an unknown outcome; stands after settled
-	EventSuperseded EventType = "superseded" // a repeat of its request has a successor; stands after settled
+	EventSuperseded EventType = "superseded" // a redrive or a repeat of its request has a successor; it follows settled
 )
 
 // NeedsBarrier reports whether an event of this type may be shown only once it
@@ -137,7 +137,10 @@ type Attempt struct {
 	// Number counts the attempts of a step from 1.
 	Number int `json:"number"`
 	// Hop counts followed redirects inside an attempt; 0 is the call itself.
-	Hop      int      `json:"hop,omitempty"`
+	Hop int `json:"hop,omitempty"`
+	// Probe is set for a probe, which looks up whether the attempt of that number was applied. It is
+	// no attempt of the call: Number counts the probes of that attempt from 1.
+	Probe    int      `json:"probe,omitempty"`
 	Class    Class    `json:"class"`
 	Worker   string   `json:"worker"`
 	Decision Decision `json:"decision"`
@@ -151,6 +154,8 @@ type Attempt struct {
 	// a call to an agent the URL is its route alone.
 	Method string `json:"method,omitempty"`
 	URL    string `json:"url,omitempty"`
+	// DerivedKey is the idempotency key that is sent, where Weir has derived it.
+	DerivedKey string `json:"derived_key,omitempty"`
 	// ExpiresAt is when the worker will have given the call up; no other worker touches the action
 	// before.
 	ExpiresAt time.Time `json:"expires_at"`
@@ -158,11 +163,23 @@ type Attempt struct {
 	KeyExpiresAt time.Time `json:"key_expires_at,omitzero"`
 }
 
-// Attempted is the result of the attempt with the same step, number and hop.
+// Place is the attempt's place in its action.
+func (a Attempt) Place() []int {
+	place := []int{a.Step, a.Number, a.Hop}
+	if a.Probe > 0 {
+		place = append(place, a.Probe)
+	}
+	return place
+}
+
+// Attempted is the result of the attempt with the same step, number, hop and probe.
 type Attempted struct {
 	Step   int `json:"step"`
 	Number int `json:"number"`
 	Hop    int `json:"hop,omitempty"`
+	Probe  int `json:"probe,omitempty"`
+	// Effect is what a probe has shown: applied or not_applied; empty: neither.
+	Effect string `json:"effect,omitempty"`
 	// Code is empty when a complete answer came back.
 	Code Code `json:"code,omitempty"`
 	// Decision is what policy said right before the call, where another one had
@@ -180,11 +197,25 @@ type Attempted struct {
 	AnswerBlob string  `json:"answer_blob,omitempty"`
 	// InResult says that Answer is brief, because the result of the same event has the whole.
 	InResult bool `json:"in_result,omitempty"`
+	// Schema is what the entry's response schema finds wrong with the answer; absent: nothing.
+	Schema *SchemaFinding `json:"schema,omitempty"`
+	// Repeatable: such an end permits another attempt. Without RetryAt, the schedule or a deadline
+	// leaves none.
+	Repeatable bool `json:"repeatable,omitempty"`
 	// RetryAt is when the next attempt is due, if any.
 	RetryAt time.Time `json:"retry_at,omitzero"`
 	// Location is the redirect target of the answer as a whole URL, if it is followed next. It
 	// belongs to the owner, and is in no evidence.
 	Location string `json:"location,omitempty"`
+}
+
+// SchemaFinding is an answer that does not fit the response schema of its entry.
+type SchemaFinding struct {
+	// Mode is the entry's: strict, warn or redact. With warn the call succeeds anyway.
+	Mode string `json:"mode"`
+	// Code is RESPONSE_SCHEMA_INVALID or RESPONSE_NOT_JSON.
+	Code       Code     `json:"code"`
+	Violations []string `json:"violations"`
 }
 
 // Waiting says why an action rests and until when.
@@ -229,7 +260,7 @@ type Settled struct {
 	Answer *Answer `json:"-"`
 }
 
-// Superseded names the action that a repeat of this one's request has begun. The worker that
+// Superseded names the action that a redrive, or a repeat of this one's request, has begun. The worker that
 // takes the successor writes it before it begins.
 type Superseded struct {
 	By string `json:"by"`

@@ -145,6 +145,10 @@ type HTTPResult struct {
 	// Report is the postconditions' report.
 	Report  json.RawMessage `json:"report,omitempty"`
 	History []RetryRecord   `json:"history,omitempty"`
+	// Reconciled: the call's own answer was lost. Answer is that of the probe that showed its effect.
+	Reconciled bool `json:"reconciled,omitempty"`
+	// Warnings are violations of the response schema of an entry that only warns.
+	Warnings []string `json:"warnings,omitempty"`
 	// LastError is the display text of the last attempt's failure.
 	LastError string    `json:"last_error,omitempty"`
 	Decision  *Decision `json:"decision,omitempty"`

@@ -1,6 +1,6 @@
 package schemas
 
-// TunnelState is where a tunnel of the forward proxy stands in a record of it.
+// TunnelState is the state of a tunnel of the forward proxy in a record.
 type TunnelState string
 
 // The states. A tunnel that is opened has a record of its end later, unless its node was killed.
@@ -36,7 +36,7 @@ type TunnelAudit struct {
 	State TunnelState `json:"state"` // opened, refused or ended
 	// Target is the host and the port, as policy reads them; empty if they cannot be read.
 	Target string `json:"target,omitempty"`
-	// Connect is the entry's word: tunnel or inspect. Network is what the entry grants, and what the
+	// Connect is tunnel or inspect, as the entry says. Network is what the entry grants, and what the
 	// dialled address is: public, loopback or private. Both are empty if policy denied the tunnel.
 	Connect string `json:"connect,omitempty"`
 	Network string `json:"network,omitempty"`

@@ -32,7 +32,7 @@ type ActionView struct {
 	Waiting         *Waiting `json:"waiting,omitempty"`
 	// Supersedes names the action that this one was made from.
 	Supersedes string `json:"supersedes,omitempty"`
-	// SupersededBy names the action that a repeat of the same request has begun.
+	// SupersededBy names the action that a redrive, or a repeat of the same request, has begun.
 	SupersededBy string `json:"superseded_by,omitempty"`
 
 	Attempts []AttemptView `json:"attempts"`
@@ -66,7 +66,10 @@ type AttemptView struct {
 	// Number counts the attempts of a step from 1.
 	Number int `json:"number"`
 	// Hop counts followed redirects; 0 is the call itself.
-	Hop   int    `json:"hop,omitempty"`
+	Hop int `json:"hop,omitempty"`
+	// Probe is the number of the attempt that this request looked up; absent: it is an attempt of the
+	// call itself.
+	Probe int    `json:"probe,omitempty"`
 	Class Class  `json:"class,omitempty"`
 	Entry string `json:"entry,omitempty"`
 	// The hash of the policy that decided.
@@ -76,8 +79,10 @@ type AttemptView struct {
 	Done bool `json:"done"`
 	Code Code `json:"code,omitempty"`
 	// Sent is false only where provably no byte of the request left.
-	Sent       *bool    `json:"sent,omitempty"`
-	Status     int      `json:"status,omitempty"`
+	Sent   *bool `json:"sent,omitempty"`
+	Status int   `json:"status,omitempty"`
+	// Effect is what a probe has shown: applied or not_applied; absent: neither.
+	Effect     string   `json:"effect,omitempty"`
 	DurationMS *float64 `json:"duration_ms,omitempty"`
 }
 
@@ -146,18 +151,24 @@ type EventViewAttempt struct {
 	Step     int      `json:"step"`
 	Number   int      `json:"number"`
 	Hop      int      `json:"hop,omitempty"`
+	Probe    int      `json:"probe,omitempty"` // the number of the attempt that this request looks up
 	Class    Class    `json:"class,omitempty"`
 	Decision Decision `json:"decision"`
 	// Digest is the hex SHA-256 of the canonical request.
-	Digest    string    `json:"digest,omitempty"`
-	ExpiresAt time.Time `json:"expires_at"`
+	Digest string `json:"digest,omitempty"`
+	// DerivedKey is the idempotency key that is sent, where Weir has derived it.
+	DerivedKey string    `json:"derived_key,omitempty"`
+	ExpiresAt  time.Time `json:"expires_at"`
 }
 
-// EventViewAttempted is the result of the attempt with the same step, number and hop.
+// EventViewAttempted is the result of the attempt with the same step, number, hop and probe.
 type EventViewAttempted struct {
 	Step   int `json:"step"`
 	Number int `json:"number"`
 	Hop    int `json:"hop,omitempty"`
+	Probe  int `json:"probe,omitempty"` // the number of the attempt that this request looked up
+	// Effect is what a probe has shown: applied or not_applied; absent: neither.
+	Effect string `json:"effect,omitempty"`
 	// Code is empty when a complete answer came back.
 	Code Code `json:"code,omitempty"`
 	// Sent is false only where provably no byte of the request left.

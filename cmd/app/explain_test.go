@@ -27,6 +27,16 @@ policy:
     url_prefix: https://api.example.com/orders
     headers: {Authorization: "Bearer ${secret:ORDERS}"}
   - {name: orders, url_prefix: "https://api.example.com/orders", methods: [GET, POST], mode: shadow}
+  - name: pay
+    url_prefix: https://pay.example.com/
+    methods: [GET, POST]
+    upstream_idempotency: {ttl: 24h, derive: true, header: X-Request-Key}
+    retry: {attempts: 5, cap: 1m, on: [503]}
+    never_retry: {header: {x-should-retry: "false"}}
+    reconcile: {url: "https://pay.example.com/orders", applied: response.status == 200}
+    response_schema: {schema: {type: object}, mode: redact}
+  - {name: strict, url_prefix: "https://strict.example.com/", methods: [POST], upstream_idempotency: {ttl: 1h}, requires_key: true}
+  - {name: plain, url_prefix: "https://plain.example.com/", methods: [POST], retry: {attempts: 1}}
 `
 
 func TestPolicyExplain(t *testing.T) {
@@ -41,11 +51,21 @@ func TestPolicyExplain(t *testing.T) {
 		code int
 		want []string
 	}{
-		"allowed":      {[]string{"GET", url}, cli.ExitOK, []string{"allowed by orders\n", "safe: tried again"}},
-		"denied":       {[]string{"POST", url, "-d", `{"a":1}`}, cli.ExitDenied, []string{"denied: DENY_METHOD\n", "entry   orders", "check   method", "why     ", "remedy  ", "would be allowed by orders", "(shadow) fits"}},
-		"a header":     {[]string{"GET", url, "-H", "Host: other"}, cli.ExitDenied, []string{"DENY_HEADER"}},
-		"an unknown":   {[]string{"GET", url, "--key", "nobody"}, cli.ExitDenied, []string{"DENY_KEY_UNKNOWN"}},
-		"a form of it": {[]string{"GET", "https://api.example.com./orders"}, cli.ExitDenied, []string{"without the trailing dot"}},
+		"allowed": {[]string{"GET", url}, cli.ExitOK, []string{"allowed by orders\n", "safe: tried again"}},
+		"a derived key": {[]string{"POST", "https://pay.example.com/orders"}, cli.ExitOK, []string{
+			"allowed by pay\n", "class   keyed:", "retries up to 5 attempts, 200ms to 1m0s apart, after a lost answer or status 503; never after x-should-retry: false\n",
+			"key     derived by Weir, sent as X-Request-Key, valid for 24h0m0s\n", "probe   after a lost answer", "schema  redact\n",
+		}},
+		"a caller's key": {[]string{"POST", "https://strict.example.com/", "--upstream-idempotency-key", "k"}, cli.ExitOK, []string{
+			"retries up to 3 attempts, 200ms to 2s apart, after a lost answer or status 429, 5xx\n",
+			"key     the caller's, sent as Idempotency-Key, valid for 1h0m0s, required by the entry\n",
+		}},
+		"a required key": {[]string{"POST", "https://strict.example.com/"}, cli.ExitDenied, []string{"DENY_HEADER", "requires an idempotency key", "remedy  set idempotency_key"}},
+		"no retries":     {[]string{"POST", "https://plain.example.com/"}, cli.ExitOK, []string{"class   once", "retries none\n"}},
+		"denied":         {[]string{"POST", url, "-d", `{"a":1}`}, cli.ExitDenied, []string{"denied: DENY_METHOD\n", "entry   orders", "check   method", "why     ", "remedy  ", "would be allowed by orders", "(shadow) fits"}},
+		"a header":       {[]string{"GET", url, "-H", "Host: other"}, cli.ExitDenied, []string{"DENY_HEADER"}},
+		"an unknown":     {[]string{"GET", url, "--key", "nobody"}, cli.ExitDenied, []string{"DENY_KEY_UNKNOWN"}},
+		"a form of it":   {[]string{"GET", "https://api.example.com./orders"}, cli.ExitDenied, []string{"without the trailing dot"}},
 	} {
 		var answers []schemas.Explanation
 		for _, where := range [][]string{{"--config", file}, {"--server", s.URL()}} {
@@ -212,8 +232,16 @@ func TestPolicyShow(t *testing.T) {
 	const text = `policy:
   allowed_hosts: [wiki.example]
   allowlist:
-    - {name: hub, url_prefix: "https://hub.example/", headers: {X-Auth: "${secret:HUB}"}, caller_headers: ["*"], caller_params: [page]}
+    - {name: hub, url_prefix: "https://hub.example/", headers: {X-Auth: "${secret:HUB}"}, caller_headers: ["*"], caller_params: [page], limits: {rate: 10/s, concurrency: 2}}
     - {name: near, url_prefix: "http://127.0.0.1:3000/", methods: [GET, POST], network: loopback}
+    - name: pay
+      url_prefix: https://pay.example/
+      methods: [GET, POST]
+      upstream_idempotency: {ttl: 24h, derive: true}
+      retry: {attempts: 5, on: [429, 503]}
+      never_retry: {status: [501], header: {x-should-retry: "false"}}
+      reconcile: {url: "https://pay.example/orders", applied: response.status == 200}
+      response_schema: {schema: {type: object}, mode: warn}
 models: {gpt: {url: "https://models.example/v1", pass: "*"}}
 `
 	file := filepath.Join(t.TempDir(), "weir.yaml")
@@ -225,9 +253,10 @@ models: {gpt: {url: "https://models.example/v1", pass: "*"}}
 	}
 	local := show("--config", file)
 	for _, line := range []string{
-		`hub +enforce +GET +https://hub\.example/ +public +headers: X-Auth +headers: \*; params: page`,
-		`near +enforce +GET POST +http://127\.0\.0\.1:3000/ +loopback +- +-`,
-		`model:gpt .* members: \*`, `allowed hosts: wiki\.example`,
+		`hub +enforce +GET +https://hub\.example/ +public +headers: X-Auth +headers: \*; params: page +rate: 10/s; concurrency: 2`,
+		`near +enforce +GET POST +http://127\.0\.0\.1:3000/ +loopback +- +- +-`,
+		`pay .* keys: 24h0m0s derived; attempts: 5; retry on: 429, 503; never retry: 501, x-should-retry: false; probe: GET; schema: warn`,
+		`model:gpt .* members: \* +-`, `allowed hosts: wiki\.example`,
 	} {
 		require.Regexp(t, line+"\n", local)
 	}

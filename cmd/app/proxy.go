@@ -158,7 +158,7 @@ func (a *App) knownToProxy(r *http.Request) bool {
 	return a.tokens.Known([]string{"Bearer " + text})
 }
 
-// whileToken returns a context that ends when a token does: one of the registry, or a task's.
+// whileToken returns a context that ends with a token, whether it is a task's or not.
 func (a *App) whileToken(ctx context.Context, text string) (context.Context, func(), error) {
 	switch {
 	case a.open():

@@ -142,7 +142,7 @@ func (c caller) tunnelAudits(t *testing.T, holds string) (all []schemas.TunnelAu
 	return all, page.Items
 }
 
-// TestTunnel: bytes pass both ways, an end of one side is passed on, and two records tell of it.
+// TestTunnel: bytes pass both ways, an end of one side is passed on, and two records describe it.
 func TestTunnel(t *testing.T) {
 	t.Parallel()
 	target := newEcho(t)
@@ -254,7 +254,7 @@ func TestRefusedConnects(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, body.answer.StatusCode, "CONNECT has no body")
 }
 
-// TestATargetThatIsAway is told by its code, and is no denial.
+// TestATargetThatIsAway has its own code, and is no denial.
 func TestATargetThatIsAway(t *testing.T) {
 	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -417,4 +417,26 @@ func TestNoProxyHere(t *testing.T) {
 	}
 	_, err := New(t.Context(), Options{Config: a.cfg, Role: RoleWorker, Log: io.Discard})
 	require.ErrorContains(t, err, "worker")
+}
+
+// TestATaskInATunnel: the token of a task opens tunnels by the entries of who filed it, and its end cuts them.
+func TestATaskInATunnel(t *testing.T) {
+	t.Parallel()
+	target := newEcho(t)
+	a := newApp(t, withTokens+withProxy+grants("tunnel", target.port))
+	admin := a.admin(t)
+	lead, _ := admin.grant(t, `{"name":"lead","scopes":["tasks:write","actions:write"],"entries":["t`+target.port+`"]}`)
+	admin.does(t, http.StatusCreated, http.MethodPost, schemas.RouteRepos, `{"name":"shop"}`)
+	filed, _ := lead.does(t, http.StatusCreated, http.MethodPost, schemas.RouteTasks, `{"repo":"shop","description":"d"}`)
+	var task struct {
+		ID    string `json:"id"`
+		Token string `json:"token"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(filed), &task))
+	require.NotEmpty(t, task.Token)
+	c := a.opens(t, "localhost:"+target.port, "Bearer "+task.Token, "")
+	c.says(t, "x", "x")
+	require.Equal(t, "DENY_HOST", a.connect(t, "other.example:443", "Bearer "+task.Token, "").answer.Header.Get("Weir-Refused"))
+	c.cut(t, func() { lead.do(t, http.MethodPost, schemas.RouteTasks+"/"+task.ID+"/cancel", "") })
+	require.Equal(t, http.StatusProxyAuthRequired, a.connect(t, "localhost:"+target.port, "Bearer "+task.Token, "").answer.StatusCode)
 }

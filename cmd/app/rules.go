@@ -58,15 +58,14 @@ func (a *App) judge(who grant.Caller) ingressexecutor.Policy {
 // Judge decides without resolving anything. The decision that counts is made
 // again right before dispatch.
 func (j askerPolicy) Judge(call schemas.HTTPCall) (schemas.Decision, schemas.Class) {
-	keyed := call.IdempotencyKey != ""
 	set, _, err := j.app.rules.InForce(j.scope.Tenant)
 	if err != nil {
 		_, d := j.app.guard.Check(call, j.scope) // it says so
-		return d, policy.Class(call.Method, keyed, policy.Permit{})
+		return d, policy.Class(call.Method, call.IdempotencyKey != "", policy.Permit{})
 	}
 	_, d := judge.Judge(j.app.policy.Load(), set, call, j.scope, time.Now())
 	permit, _ := d.Permit()
-	return d.Decision, policy.Class(call.Method, keyed, permit)
+	return d.Decision, policy.Class(call.Method, call.IdempotencyKey != "" || permit.DerivesKey(), permit)
 }
 
 // MaxTimeout is the longest that one attempt may take.

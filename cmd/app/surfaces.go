@@ -139,7 +139,9 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 
 	all.add(actions.Surfaces(in, control, redriver), []egress.Surface{out.Records(), out.Lists(a.index)}, nil)
 
-	all.add(one(inexecutor.Surface(in, inexecutor.Config{Policy: a.judge, Checker: checker()})), one(outexecutor.Surface()), executors{
+	all.add(one(inexecutor.Surface(in, inexecutor.Config{
+		Policy: a.judge, Checker: checker(), Batch: outexecutor.NewBatcher(out).Answer,
+	})), one(outexecutor.Surface()), executors{
 		schemas.KindHTTP: func(w *workshop) processors.Kind { return processors.Kind{Executor: w.calls} },
 	})
 

@@ -84,16 +84,16 @@ func (a *App) tellEnd(st *ledger.State) {
 		return
 	}
 	w := telemetry.Work{Action: st.Action, Settled: *st.Settled, Ended: endOf(st)}
-	tries := make(map[[3]int]schemas.Attempt, len(st.Attempts))
+	tries := make(map[[4]int]schemas.Attempt, len(st.Attempts))
 	for _, t := range st.Attempts {
-		tries[[3]int{t.Step, t.Number, t.Hop}] = t.Attempt
+		tries[[4]int{t.Step, t.Number, t.Hop, t.Probe}] = t.Attempt
 	}
 	for _, e := range st.Events {
 		if w.Started.IsZero() && (e.Type == schemas.EventStarted || e.Attempt != nil) {
 			w.Started = e.Time
 		}
 		if r := e.Attempted; r != nil {
-			w.Calls = append(w.Calls, telemetry.Call{Attempt: tries[[3]int{r.Step, r.Number, r.Hop}], Result: *r, Ended: e.Time})
+			w.Calls = append(w.Calls, telemetry.Call{Attempt: tries[[4]int{r.Step, r.Number, r.Hop, r.Probe}], Result: *r, Ended: e.Time})
 		}
 	}
 	a.traces.Ended(w)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -151,19 +152,24 @@ func attemptedText(a *schemas.EventViewAttempted) string {
 	if a.Status > 0 {
 		status = strconv.Itoa(a.Status)
 	}
-	text := joined(" ", status, string(a.Code), "in "+took(&a.DurationMS))
+	text := joined(" ", status, string(a.Code), strings.ReplaceAll(a.Effect, "_", " "), "in "+took(&a.DurationMS))
 	if !a.Sent {
 		text += ", not sent"
 	}
 	return text
 }
 
-// attemptName is the number of an attempt, with the step of a plan after its first one.
-func attemptName(step, number int) string {
-	if step == 0 {
-		return fmt.Sprintf("attempt %d", number)
+// attemptName is the number of an attempt, or of a probe of one, with the step of a plan after its
+// first one.
+func attemptName(step, number, probe int) string {
+	name := fmt.Sprintf("attempt %d", number)
+	if probe > 0 {
+		name = fmt.Sprintf("attempt %d, probe %d", probe, number)
 	}
-	return fmt.Sprintf("step %d, attempt %d", step+1, number)
+	if step == 0 {
+		return name
+	}
+	return fmt.Sprintf("step %d, %s", step+1, name)
 }
 
 // eventText is what an event says, in a few words.
@@ -174,13 +180,13 @@ func eventText(e schemas.EventView) string {
 	case e.Settled != nil:
 		attempt := ""
 		if a := e.Attempted; a != nil {
-			attempt = fmt.Sprintf("(%s: %s)", attemptName(a.Step, a.Number), attemptedText(a))
+			attempt = fmt.Sprintf("(%s: %s)", attemptName(a.Step, a.Number, a.Probe), attemptedText(a))
 		}
 		return joined(" ", string(e.Settled.Outcome), string(e.Settled.Code), e.Settled.Message, attempt)
 	case e.Attempted != nil:
-		return attemptName(e.Attempted.Step, e.Attempted.Number) + ": " + attemptedText(e.Attempted)
+		return attemptName(e.Attempted.Step, e.Attempted.Number, e.Attempted.Probe) + ": " + attemptedText(e.Attempted)
 	case e.Attempt != nil:
-		return attemptName(e.Attempt.Step, e.Attempt.Number) + ", allowed by " + orDash(e.Attempt.Decision.Entry)
+		return attemptName(e.Attempt.Step, e.Attempt.Number, e.Attempt.Probe) + ", allowed by " + orDash(e.Attempt.Decision.Entry)
 	case e.Waiting != nil:
 		return joined(" ", "for", e.Waiting.For)
 	case e.Task != nil:

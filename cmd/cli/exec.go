@@ -11,22 +11,26 @@ import (
 type execFlags struct {
 	clientFlags
 	bodyFlags
-	headers                           []string
-	key, schema, idempotent, upstream string
-	async                             bool
-	begin                             beginFlags
+	headers                                  []string
+	key, schema, idempotent, upstream, batch string
+	async                                    bool
+	begin                                    beginFlags
 	outputFlags
 }
 
 func newExec(env *Env) *cobra.Command {
 	var f execFlags
 	cmd := &cobra.Command{
-		Use:   "exec METHOD URL",
+		Use:   "exec METHOD URL | --batch FILE",
 		Short: "Make an HTTP call through a running Weir",
 		Long: `Perform one HTTP call through a running Weir, and print the body of the target's answer
 on standard output as it came. Everything else goes to standard error, with the answer
 of a call that failed. Control characters are escaped on a terminal only. Bytes that are
 no text are not printed on a terminal: write them to a file with -o.
+
+With --batch, make the calls of a file: up to 1,000 bodies of POST /v1/execute, as a JSON
+list or one after another. Print a line for each as it ends: its index, the status of the
+target, the action, the code and the message. The exit code is the highest of all.
 
 Exit codes:
   0  the target answered with a status of 2xx, or the action was accepted (--async, --delay)
@@ -42,8 +46,9 @@ Exit codes:
   weir exec POST http://localhost:8080/upload -F title=Logo -F 'file=@logo.png;type=image/png'
   weir exec PUT http://localhost:8080/blob --data-binary @blob.bin
   weir exec GET https://api.github.com/zen --key github --json
-  weir exec POST http://localhost:8080/reports --delay 30m --priority high`,
-		Args: Exactly(2, "a method and a URL"),
+  weir exec POST http://localhost:8080/reports --delay 30m --priority high
+  weir exec --batch requests.ndjson --idempotency-key import-7`,
+		Args: f.target,
 	}
 	cmd.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "a request header, `'Name: value'`; may be repeated")
 	f.bind(cmd.Flags())
@@ -53,13 +58,10 @@ Exit codes:
 	cmd.Flags().StringVar(&f.upstream, "upstream-idempotency-key", "", "the Idempotency-Key that the target gets")
 	f.outputFlags.register(cmd.Flags())
 	f.begin.register(cmd.Flags())
+	cmd.Flags().StringVar(&f.batch, "batch", "", "make the calls in this `FILE`; - reads standard input")
 	cmd.Flags().BoolVar(&f.async, "async", false, "do not wait for the outcome")
 	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) error {
 		if err := f.check(c.asJSON); err != nil {
-			return err
-		}
-		body, err := f.request(env, args[0], args[1])
-		if err != nil {
 			return err
 		}
 		header := http.Header{}
@@ -68,6 +70,13 @@ Exit codes:
 			header.Set("Prefer", "respond-async")
 		}
 		if err := f.begin.header(header); err != nil {
+			return err
+		}
+		if f.batch != "" {
+			return f.sendBatch(ctx, c, header)
+		}
+		body, err := f.request(env, args[0], args[1])
+		if err != nil {
 			return err
 		}
 		resp, err := c.Execute(ctx, header, body)

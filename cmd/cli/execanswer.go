@@ -218,21 +218,14 @@ func (f *outputFlags) failed(c *api, resp *http.Response, e *schemas.ExecuteFaul
 			fmt.Fprintln(c.Err, strings.TrimSuffix(body, "\n"))
 		}
 	}
-	exit, hint := ExitFailed, ""
-	switch e.Variant {
-	case schemas.VariantDisallowedHost:
-		exit, hint = ExitDenied, "`weir policy explain` with the same method and URL says what would allow it"
-	case schemas.VariantOutcomeUnknown:
-		exit, hint = ExitUnknown, "if `weir actions show "+id+"` has no resolution, check the target and record the result: weir actions resolve "+id+" --applied, or --not-applied"
-	case schemas.VariantUnsupportedPrimitive, schemas.VariantMissingArgument, schemas.VariantInvalidArgumentValue,
-		schemas.VariantInvalidMethod, schemas.VariantInvalidURL, schemas.VariantInvalidHeaderName,
-		schemas.VariantInvalidHeaderValue, schemas.VariantInvalidSchema, schemas.VariantInvalidPostcondition,
-		schemas.VariantUnsupportedPostcondition:
-		exit = ExitUsage
-	default:
-		if e.Retryable {
-			hint = "it may succeed later: repeat the command"
-		}
+	exit, hint := faultExit(e), ""
+	switch {
+	case exit == ExitDenied:
+		hint = "`weir policy explain` with the same method and URL says what would allow it"
+	case exit == ExitUnknown:
+		hint = "if `weir actions show " + id + "` has no resolution, check the target and record the result: weir actions resolve " + id + " --applied, or --not-applied"
+	case e.Retryable:
+		hint = "it may succeed later: repeat the command"
 	}
 	for _, line := range []string{hint, labels(" ", "", "action", id)} {
 		if line != "" {
@@ -240,4 +233,21 @@ func (f *outputFlags) failed(c *api, resp *http.Response, e *schemas.ExecuteFaul
 		}
 	}
 	return exitError{code: exit}
+}
+
+// faultExit is the exit code for an error of the executor.
+func faultExit(e *schemas.ExecuteFault) int {
+	switch e.Variant {
+	case schemas.VariantDisallowedHost:
+		return ExitDenied
+	case schemas.VariantOutcomeUnknown:
+		return ExitUnknown
+	case schemas.VariantUnsupportedPrimitive, schemas.VariantMissingArgument, schemas.VariantInvalidArgumentValue,
+		schemas.VariantInvalidMethod, schemas.VariantInvalidURL, schemas.VariantInvalidHeaderName,
+		schemas.VariantInvalidHeaderValue, schemas.VariantInvalidSchema, schemas.VariantInvalidPostcondition,
+		schemas.VariantUnsupportedPostcondition:
+		return ExitUsage
+	default:
+		return ExitFailed
+	}
 }

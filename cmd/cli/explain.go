@@ -52,13 +52,14 @@ func newPolicyExplain(env *Env) *cobra.Command {
 		Use:   "explain METHOD URL",
 		Short: "Explain whether the policy allows a call",
 		Long: `Explain the decision of the policy on a call, without making it: the entry that decides,
-the check that refuses, the change that would allow the call, and the result of every
-entry.
+the check that refuses, the change that would allow the call, the retries and the
+idempotency key of the call, and the result of every entry.
 
 The policy is the one in force on a running Weir, or with --config the one of a file. No
 name is resolved: Weir checks addresses when it makes a call. Exit 3 if the call is
-denied.`,
+denied. For a CONNECT through the forward proxy, write host:port in place of the URL.`,
 		Example: `  weir policy explain GET https://api.example.com/orders
+  weir policy explain CONNECT git.example.com:443
   weir policy explain POST https://api.example.com/orders -d '{"item":7}' --key orders
   weir policy explain GET http://localhost:8080/ --config weir.yaml --json`,
 		Args: Exactly(2, "a method and a URL"),
@@ -126,6 +127,14 @@ func explained(x schemas.Explanation) string {
 	if x.Allowed {
 		fmt.Fprintf(&lines, "allowed by %s\n", x.Entry)
 		lines.add("class", classText(x.Class))
+		if c := x.Contract; c != nil {
+			lines.add("retries", retriesText(x.Class, c))
+			lines.add("key", keyText(c))
+			if c.Probe {
+				lines.add("probe", "after a lost answer, a request to the target shows whether the call was applied")
+			}
+			lines.add("schema", c.ResponseSchema)
+		}
 	} else {
 		fmt.Fprintf(&lines, "denied: %s\n", x.Code)
 		lines.add("entry", x.Entry)

@@ -17,6 +17,9 @@ import (
 type success struct {
 	answer
 	Postcondition json.RawMessage `json:"postcondition,omitempty"`
+	// Reconciled: the call's own answer was lost, and this is the answer of the probe.
+	Reconciled bool     `json:"reconciled,omitempty"`
+	Warnings   []string `json:"warnings,omitempty"`
 }
 
 type failure struct {
@@ -88,7 +91,7 @@ func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (int, []by
 		}
 	}
 	if s.Outcome == schemas.OutcomeSucceeded {
-		body, err := ledger.Encode(success{answer: answered(res), Postcondition: res.Report})
+		body, err := ledger.Encode(success{answer: answered(res), Postcondition: res.Report, Reconciled: res.Reconciled, Warnings: res.Warnings})
 		return http.StatusOK, body, err
 	}
 	status, fault := failed(ref, s, res)

@@ -169,7 +169,7 @@ func (c *change) read(kind schemas.Kind, rec schemas.Record) {
 		if ledger.Remote(kind) && c.called.Host == "" {
 			c.called = ledger.CallOf(get("attempt.method").Str, get("attempt.url").Str)
 		}
-		if typ == schemas.EventAttempted {
+		if typ == schemas.EventAttempted && !get("attempted.probe").Exists() {
 			c.httpStatus = cmp.Or(int(get("attempted.status").Int()), c.httpStatus)
 		}
 	case schemas.EventSignal:

@@ -147,12 +147,12 @@ func attempts(st *ledger.State) []schemas.AttemptView {
 	list := make([]schemas.AttemptView, 0, len(st.Attempts))
 	for _, t := range st.Attempts {
 		a := schemas.AttemptView{
-			Step: t.Step, Number: t.Number, Hop: t.Hop, Class: t.Class,
+			Step: t.Step, Number: t.Number, Hop: t.Hop, Probe: t.Probe, Class: t.Class,
 			Entry: t.Decision.Entry, Version: t.Decision.Version, ExpiresAt: t.ExpiresAt,
 		}
 		if res := t.Result; res != nil {
 			ms := stream.Milliseconds(res.Duration)
-			a.Done, a.Code, a.Sent, a.Status, a.DurationMS = true, res.Code, &res.Sent, res.Status, &ms
+			a.Done, a.Code, a.Sent, a.Status, a.Effect, a.DurationMS = true, res.Code, &res.Sent, res.Status, res.Effect, &ms
 		}
 		list = append(list, a)
 	}

@@ -37,8 +37,8 @@ func (it *Item) public() schemas.EventView {
 	case schemas.EventAttempt:
 		if a := ev.Attempt; a != nil {
 			p.Attempt = &schemas.EventViewAttempt{
-				Step: a.Step, Number: a.Number, Hop: a.Hop, Class: a.Class,
-				Decision: a.Decision, Digest: a.Digest, ExpiresAt: a.ExpiresAt,
+				Step: a.Step, Number: a.Number, Hop: a.Hop, Probe: a.Probe, Class: a.Class,
+				Decision: a.Decision, Digest: a.Digest, DerivedKey: a.DerivedKey, ExpiresAt: a.ExpiresAt,
 			}
 		}
 	case schemas.EventAttempted:
@@ -69,7 +69,7 @@ func attempted(ev schemas.Event) *schemas.EventViewAttempted {
 		return nil
 	}
 	v := &schemas.EventViewAttempted{
-		Step: a.Step, Number: a.Number, Hop: a.Hop, Code: a.Code, Sent: a.Sent,
+		Step: a.Step, Number: a.Number, Hop: a.Hop, Probe: a.Probe, Effect: a.Effect, Code: a.Code, Sent: a.Sent,
 		Status: a.Status, DurationMS: Milliseconds(a.Duration), RetryAt: a.RetryAt,
 	}
 	if declared := ev.Attempt; declared != nil { // here alone, and so no event before this one says it

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"iter"
 	"math"
 	"mime"
 	"net/http"
@@ -133,16 +134,11 @@ const (
 // Accepts reads the Accept header. A named event stream goes before a page,
 // for that is what a browser's EventSource sends.
 func Accepts(r *http.Request) Form {
-	header := strings.Join(r.Header.Values("Accept"), ",")
-	if strings.TrimSpace(header) == "" {
+	if strings.TrimSpace(strings.Join(r.Header.Values("Accept"), "")) == "" {
 		return FormAny
 	}
 	form := FormNone
-	for part := range strings.SplitSeq(header, ",") {
-		media, params, _ := mime.ParseMediaType(part)
-		if q, err := strconv.ParseFloat(params["q"], 64); err == nil && q == 0 {
-			continue // refused
-		}
+	for media := range accepted(r) {
 		switch media {
 		case "text/event-stream":
 			return FormSSE
@@ -155,6 +151,31 @@ func Accepts(r *http.Request) Form {
 		}
 	}
 	return form
+}
+
+// Names reports whether the Accept header names a media type.
+func Names(r *http.Request, media string) bool {
+	for named := range accepted(r) {
+		if named == media {
+			return true
+		}
+	}
+	return false
+}
+
+// accepted are the media types and ranges of the Accept header, without the refused ones.
+func accepted(r *http.Request) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
+			media, params, _ := mime.ParseMediaType(part)
+			if q, err := strconv.ParseFloat(params["q"], 64); err == nil && q == 0 {
+				continue
+			}
+			if !yield(media) {
+				return
+			}
+		}
+	}
 }
 
 // CursorParam reads the cursor of a list whose pages continue after a sequence.

@@ -147,6 +147,10 @@ type Request struct {
 	TraceParent string
 	// Supersedes names the action that this one is made from.
 	Supersedes string
+	// KeySeed and KeyExpiresAt are set with it, see schemas.Action. The action ends at the latest when
+	// the key expires: later, a call could have a second effect.
+	KeySeed      string
+	KeyExpiresAt time.Time
 	// Refusal, if set, is what a name gets that is new: the request joins an action
 	// that exists, or nothing is stored.
 	Refusal error
@@ -189,60 +193,88 @@ type Accepted struct {
 //     or its caller named it by an id that only Weir makes. Nothing was stored.
 //   - the request's Refusal: there was nothing to join.
 func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	s := a.store(ctx, r)
+	if s.Err == nil {
+		s.finish(a.cfg.Barrier(ctx))
+	}
+	return s.Accepted, s.Err
+}
+
+// bounded is the time that storing has, the client gone or not.
+func (a *Acceptor) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), a.cfg.StoreTimeout)
+}
+
+// Result is what Accept returns for one of several requests.
+type Result struct {
+	Accepted
+	Err error
+
+	source schemas.IDSource
+	ended  bool // the joined action has
+	joins  bool // a repeat waits for one that has not
+}
+
+// store is Accept without the barrier.
+func (a *Acceptor) store(ctx context.Context, r Request) (s Result) {
 	if span := traceparent.From(ctx); span != "" {
 		r.TraceParent = span
 	}
 	action, err := a.action(r)
 	if err != nil {
-		return Accepted{}, err
+		return Result{Err: err}
 	}
 	arrived, joins := a.cfg.Now(), r.Resumed || r.Refusal != nil
 	if r.Refusal == nil {
 		r.Refusal = a.cfg.Pressure.Refusal(r.Tenant, r.Kind) //nolint:contextcheck // what it has counted is for all who come
 	}
 	if r.Refusal != nil && action.IDSource == schemas.IDGenerated { // a new name joins nothing
-		return Accepted{}, r.Refusal
+		return Result{Err: r.Refusal}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.StoreTimeout)
-	defer cancel()
-	out := Accepted{Ref: schemas.Ref{Tenant: r.Tenant, Kind: r.Kind, ID: action.ID}}
+	s.Ref, s.source = schemas.Ref{Tenant: r.Tenant, Kind: r.Kind, ID: action.ID}, action.IDSource
 	st, duplicate, err := a.claim(ctx, action, r)
 	if err == nil && duplicate {
-		st, duplicate, out.ID, err = a.newest(ctx, r, st, arrived, joins)
+		st, duplicate, s.ID, err = a.newest(ctx, r, st, arrived, joins)
 	}
 	if public, ok := errors.AsType[*fault.Error](err); ok {
-		return Accepted{}, public
+		return Result{Err: public}
 	}
 	if err != nil {
 		if refused := refusal(err, action.IDSource); refused != nil {
-			return Accepted{}, refused
+			return Result{Err: refused}
 		}
 		if r.Refusal != nil {
-			return Accepted{}, err
+			return Result{Err: err}
 		}
-		return out, unknown(err, action.IDSource)
+		s.Err = unknown(err, action.IDSource)
+		return s
 	}
-	out.Receipt = schemas.Receipt{
+	s.ended, s.joins = st.Settled != nil, r.Joins
+	s.Receipt = schemas.Receipt{
 		ID: st.ID, Status: st.Status(), Duplicate: duplicate,
 		Durability: a.cfg.Durability, Class: st.Action.Class,
 	}
 	if !duplicate {
 		a.cfg.Pressure.Took(r.Tenant)
-		out.Before = st.Events[0].Seq - 1 // others may follow by now if the acknowledgement was lost
+		s.Before = st.Events[0].Seq - 1 // others may follow by now if the acknowledgement was lost
 	}
-	if err := a.cfg.Barrier(ctx); err != nil {
-		return out, unknown(err, action.IDSource)
+	return s
+}
+
+// finish completes a stored action once the barrier has returned.
+func (s *Result) finish(barrier error) {
+	switch {
+	case barrier != nil:
+		s.Err = unknown(barrier, s.source)
+	case !s.Receipt.Duplicate || s.source != schemas.IDKey:
+	case s.ended:
+		s.Replayed = true
+	case s.joins:
+	default:
+		s.Err = fault.New(schemas.InFlight, "the first request with this Idempotency-Key is still being worked on; ask for its result under Location, or repeat the request later")
 	}
-	if duplicate && action.IDSource == schemas.IDKey {
-		if st.Settled == nil && r.Joins {
-			return out, nil
-		}
-		if st.Settled == nil {
-			return out, fault.New(schemas.InFlight, "the first request with this Idempotency-Key is still being worked on; ask for its result under Location, or repeat the request later")
-		}
-		out.Replayed = true
-	}
-	return out, nil
 }
 
 // claim makes the name ours, or finds the action that has it. With a refusal it
@@ -295,6 +327,9 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 		r.TraceParent = ""
 	}
 	now := a.cfg.Now().UTC()
+	if key := r.KeyExpiresAt; now.Before(key) && (r.Until.IsZero() || key.Before(r.Until)) {
+		r.Until = key
+	}
 	notBefore, deadline, err := span(r.NotBefore, now, r.Until, r.Timeout, a.cfg.Longest)
 	if err != nil {
 		return schemas.Action{}, err
@@ -303,7 +338,8 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: r.Class, IDSource: r.Source,
 		TaskType: r.TaskType, Sensitive: r.Sensitive, Sync: r.Sync,
 		Fingerprint: fingerprint, AcceptedAt: now, Deadline: deadline, NotBefore: notBefore, Priority: r.Priority,
-		Principal: r.Principal, Caller: a.cfg.Caller(r.Principal), Entries: r.Entries, Models: r.Models, Answers: r.Answers, TokenHash: r.TokenHash, TraceParent: r.TraceParent, Supersedes: r.Supersedes, Payload: r.Payload,
+		Principal: r.Principal, Caller: a.cfg.Caller(r.Principal), Entries: r.Entries, Models: r.Models, Answers: r.Answers, TokenHash: r.TokenHash, TraceParent: r.TraceParent, Supersedes: r.Supersedes,
+		KeySeed: r.KeySeed, KeyExpiresAt: r.KeyExpiresAt, Payload: r.Payload,
 	}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -754,4 +755,39 @@ func TestStoredShare(t *testing.T) {
 		require.NoError(t, p.Refusal("below", kind))
 		require.NoError(t, p.Refusal("free", kind))
 	}
+}
+
+// TestAcceptAll: requests that arrive together share one barrier, each has its own result, and of
+// those with one id the first has it.
+func TestAcceptAll(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var requests []accept.Request
+	for i := range 300 {
+		requests = append(requests, request(byID("r"+strconv.Itoa(i)), `{"a":1}`))
+	}
+	requests = append(requests, request(byID("r0"), `{"a":2}`), request(byID("r1"), `{"a":1}`), request(accept.Name{}, `{"a":1}`), request(accept.Name{}, `{"a":1}`), request(byID("idk-x"), `{}`))
+	results := w.AcceptAll(t.Context(), requests)
+	require.Equal(t, 1, w.barriers)
+	require.Len(t, results, len(requests))
+	for i, r := range results[:300] {
+		require.NoError(t, r.Err)
+		require.Equal(t, "r"+strconv.Itoa(i), r.ID)
+		require.False(t, r.Receipt.Duplicate)
+	}
+	rest := results[300:]
+	require.Equal(t, schemas.Conflict, code(t, rest[0].Err))
+	require.NoError(t, rest[1].Err)
+	require.True(t, rest[1].Receipt.Duplicate)
+	require.NotEqual(t, rest[2].ID, rest[3].ID)
+	require.Equal(t, schemas.InvalidRequest, code(t, rest[4].Err))
+
+	w.set(func() { w.barrier = errors.New("lost") })
+	lost := w.AcceptAll(t.Context(), requests[299:301])
+	require.Equal(t, schemas.Unavailable, code(t, lost[0].Err))
+	require.Equal(t, "r299", lost[0].ID, "its caller learns where to look")
+	require.Equal(t, schemas.Conflict, code(t, lost[1].Err))
+	require.Equal(t, 2, w.barriers)
+	w.AcceptAll(t.Context(), requests[300:301])
+	require.Equal(t, 2, w.barriers, "a batch that stores nothing needs no barrier")
 }

@@ -487,6 +487,42 @@ func TestRedriveMakesOneNewAction(t *testing.T) {
 	require.True(t, again.Receipt.Duplicate)
 }
 
+// TestRedriveKeepsTheKey: a call that may have been sent with an idempotency key goes out with the same
+// key again, as long as the chain of redrives goes on.
+func TestRedriveKeepsTheKey(t *testing.T) {
+	t.Parallel()
+	expires := time.Now().Add(time.Minute).UTC()
+	attempt := func(keyed, sent bool) []schemas.Event {
+		a := schemas.Attempt{Number: 1, Class: schemas.ClassOnce}
+		if keyed {
+			a.Class, a.KeyExpiresAt = schemas.ClassKeyed, expires
+		}
+		return []schemas.Event{
+			{Type: schemas.EventAttempt, Attempt: &a},
+			{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Status: 500, Sent: sent}},
+			settled(schemas.OutcomeFailed),
+		}
+	}
+	for name, c := range map[string]struct{ keyed, sent bool }{"sent": {true, true}, "not sent": {true, false}, "without a key": {false, true}} {
+		w := setup(t)
+		old := w.load(t, w.put(t, "x", schemas.KindHTTP, attempt(c.keyed, c.sent)...))
+		made := w.load(t, w.redrive(t, grant.Caller{Tenant: "t"}, w.park(t, letter("x"))).Ref)
+		want := ""
+		if c.keyed && c.sent {
+			want = old.Action.Seed()
+			require.Equal(t, old.Action.DerivedKey(0), made.Action.DerivedKey(0), name)
+			require.Equal(t, expires, made.Action.KeyExpiresAt, name)
+			require.False(t, made.Action.Deadline.After(expires), "it sends nothing once the target may forget the key")
+		} else {
+			require.NotEqual(t, old.Action.DerivedKey(0), made.Action.DerivedKey(0), name)
+		}
+		require.Equal(t, want, made.Action.KeySeed, name)
+		w.write(t, made.Ref, settled(schemas.OutcomeFailed)) // it sent nothing
+		again := w.load(t, w.redrive(t, grant.Caller{Tenant: "t"}, w.park(t, letter(made.ID))).Ref)
+		require.Equal(t, want, again.Action.KeySeed, name)
+	}
+}
+
 // A completion is asked for anew, within what both tokens may use.
 func TestRedriveOfACompletion(t *testing.T) {
 	t.Parallel()

@@ -4,12 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strconv"
+	"time"
 
 	"weir/ingress/accept"
 	"weir/ingress/grant"
 	"weir/ingress/strict"
 	"weir/internal/fault"
+	"weir/internal/ledger"
 	"weir/schemas"
 )
 
@@ -23,17 +24,18 @@ type Acceptor interface {
 	Accept(ctx context.Context, r accept.Request) (accept.Accepted, error)
 }
 
-// Redriver makes new actions of parked ones. It is safe for concurrent use.
+// Redriver makes new actions of those that have ended without success. It is safe for concurrent use.
 type Redriver struct {
 	dead     Dead
 	ledger   Ledger
 	acceptor Acceptor
 	kinds    Kinds
+	now      func() time.Time
 }
 
 // NewRedriver returns a Redriver.
 func NewRedriver(d Dead, l Ledger, a Acceptor, kinds Kinds) *Redriver {
-	return &Redriver{dead: d, ledger: l, acceptor: a, kinds: kinds}
+	return &Redriver{dead: d, ledger: l, acceptor: a, kinds: kinds, now: time.Now}
 }
 
 // ReadRedrive reads a body that strict.Check has passed: the sequence of a
@@ -51,22 +53,41 @@ func ReadRedrive(body []byte) (uint64, error) {
 	return *r.Sequence, nil
 }
 
-// Redrive makes a new action with the payload of the one that a dead letter
-// names, and names that one in Supersedes. The new id is derived from the dead
-// letter: redriving it twice makes one action. The old action must have ended.
-// The new one may use what both the old one and the caller may.
+// Redrive makes a new action of the one that a dead letter names; see RedriveAction.
 func (r *Redriver) Redrive(ctx context.Context, by grant.Caller, sequence uint64) (accept.Accepted, error) {
-	tenant := by.Tenant
-	letter, err := r.deadLetter(ctx, tenant, sequence)
+	letter, err := r.deadLetter(ctx, by.Tenant, sequence)
 	if err != nil {
 		return accept.Accepted{}, err
 	}
-	st, err := r.ledger.Load(ctx, schemas.Ref{Tenant: tenant, Kind: letter.Kind, ID: letter.ActionID})
+	st, err := r.ledger.Load(ctx, schemas.Ref{Tenant: by.Tenant, Kind: letter.Kind, ID: letter.ActionID})
 	if err != nil {
 		return accept.Accepted{}, unreadable(err)
 	}
-	if st.Settled == nil {
-		return accept.Accepted{}, fault.New(schemas.InFlight, "the parked action has not ended yet; redrive it once it has")
+	return r.redrive(ctx, by, st)
+}
+
+// RedriveAction makes a new action with the payload of one that has ended without success, and names
+// that one in Supersedes. The new id is derived from the old one, so an action has one redrive: a
+// repeat joins it. The new action may use what both the old one and the caller may.
+func (r *Redriver) RedriveAction(ctx context.Context, by grant.Caller, id string) (accept.Accepted, error) {
+	if !schemas.ValidActionID(id) {
+		return accept.Accepted{}, fault.New(schemas.NotFound, "there is no action with this id")
+	}
+	st, err := r.ledger.Find(ctx, by.Tenant, id)
+	if err != nil {
+		return accept.Accepted{}, lookUp(err)
+	}
+	if st.Kind == schemas.KindRun || st.Kind == schemas.KindChat { // whose callers repeat their requests
+		return accept.Accepted{}, fault.New(schemas.Conflict, "runs and completions are not redriven here; repeat the request")
+	}
+	return r.redrive(ctx, by, st)
+}
+
+func (r *Redriver) redrive(ctx context.Context, by grant.Caller, st *ledger.State) (accept.Accepted, error) {
+	name := accept.Derive(accept.PrefixRedrive, schemas.IDGenerated, st.Tenant, st.ID)
+	keyed, err := repeatable(st, name.ID, r.now())
+	if err != nil {
+		return accept.Accepted{}, err
 	}
 	kind := r.kinds(st.Kind)
 	if kind.NotRedriven != "" {
@@ -81,25 +102,32 @@ func (r *Redriver) Redrive(ctx context.Context, by grant.Caller, sequence uint64
 	}
 	entries, ok := grant.Both(st.Action.Entries, by.Entries)
 	if !ok {
-		return accept.Accepted{}, fault.New(schemas.Forbidden, "the token may use none of the entries that the parked action was limited to")
+		return accept.Accepted{}, fault.New(schemas.Forbidden, "the token may use none of the entries that the old action was limited to")
 	}
 	models, ok := grant.BothModels(st.Action.Models, by.Models)
 	if !ok {
-		return accept.Accepted{}, fault.New(schemas.Forbidden, "the token may use none of the models that the parked action was limited to")
+		return accept.Accepted{}, fault.New(schemas.Forbidden, "the token may use none of the models that the old action was limited to")
 	}
 	req := accept.Request{
-		Name:   accept.Derive(accept.PrefixRedrive, schemas.IDGenerated, tenant, strconv.FormatUint(sequence, 10)),
-		Tenant: tenant, Kind: st.Kind, Class: st.Action.Class, Payload: payload, Supersedes: st.ID, Sync: st.Action.Sync,
+		Name: name, Tenant: st.Tenant, Kind: st.Kind, Class: st.Action.Class, Payload: payload, Supersedes: st.ID, Sync: st.Action.Sync,
 		Principal: by.Principal, Entries: entries, Models: models, Answers: st.Action.Answers,
 		Terms: accept.Terms{Priority: st.Action.Priority},
 	}
+	req.KeySeed, req.KeyExpiresAt = st.Keys()
 	if kind.Redrive == nil { // unknown kinds are refused
 		return accept.Accepted{}, fault.New(schemas.Conflict, "actions of this kind are not redriven here; send the request anew")
 	}
 	if err := kind.Redrive(&req, by); err != nil {
 		return accept.Accepted{}, unreadable(err)
 	}
-	return r.acceptor.Accept(ctx, req)
+	if keyed && req.Class != "" && req.Class != schemas.ClassKeyed {
+		return accept.Accepted{}, fault.New(schemas.Conflict, "the call may have taken effect with an idempotency key, and the policy in force sends none; "+anew)
+	}
+	out, err := r.acceptor.Accept(ctx, req)
+	if public, refused := errors.AsType[*fault.Error](err); refused && public.Code == schemas.Conflict {
+		err = &fault.Error{Code: schemas.Conflict, Cause: err, Message: "the action was redriven already, with other rights than this token has; see " + name.ID}
+	}
+	return out, err
 }
 
 // deadLetter reads one of the tenant's dead letters.
@@ -119,14 +147,14 @@ func (r *Redriver) deadLetter(ctx context.Context, tenant string, sequence uint6
 	return d, nil
 }
 
-// unreadable words a parked action that cannot be made anew.
+// unreadable words an action that cannot be made anew.
 func unreadable(err error) error {
 	var poison *fault.Terminal
 	switch {
 	case errors.As(err, &poison):
-		return &fault.Error{Code: schemas.Conflict, Message: "the parked action's own record cannot be read, so there is nothing to redrive; send the request anew", Cause: err}
+		return &fault.Error{Code: schemas.Conflict, Message: "the old action's own record cannot be read, so there is nothing to redrive; send the request anew", Cause: err}
 	case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
-		return &fault.Error{Code: schemas.StreamGone, Message: "the history of the parked action has been dropped; send the request anew", Cause: err}
+		return &fault.Error{Code: schemas.StreamGone, Message: "the history of the old action has been dropped; send the request anew", Cause: err}
 	default:
 		return lookUp(err)
 	}

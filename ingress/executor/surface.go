@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -22,20 +23,33 @@ type Config struct {
 	// Policy returns what decides about a caller's calls.
 	Policy  func(who grant.Caller) Policy
 	Checker Checker
+	// Batch answers for a batch. An item with a receipt is an accepted action of the tenant: it waits
+	// for that action's end as wait says, and calls release once it needs no notice of it any more.
+	// The other items are answered as they are.
+	Batch func(w http.ResponseWriter, r *http.Request, tenant string, items []schemas.BatchItem, wait func(i int) time.Duration, release func(i int))
 }
 
-// Surface is POST /v1/execute: one call.
+// Surface is POST /v1/execute, one call, and POST /v1/batch, many.
 func Surface(s *ingress.Server, cfg Config) ingress.Surface {
 	return ingress.Surface{
 		Name: "executor", Kind: schemas.KindHTTP, Fail: fail,
-		Routes:   []ingress.Route{ingress.Post("/v1/execute", s.Store(cfg.order), schemas.ScopeActionsWrite)},
+		Routes: []ingress.Route{
+			ingress.Post("/v1/execute", s.Store(func(who ingress.Identity, body []byte) (ingress.Order, error) {
+				return cfg.order(who, cfg.policy(who), body)
+			}), schemas.ScopeActionsWrite),
+			ingress.Post(routeBatch, cfg.batch(s), schemas.ScopeActionsWrite),
+		},
 		Redrive:  cfg.redrive,
 		Canceled: canceled,
 	}
 }
 
-func (cfg Config) order(who ingress.Identity, body []byte) (ingress.Order, error) {
-	req, err := Translate(body, cfg.Policy(who.Asks(schemas.KindHTTP, "")), cfg.Checker)
+func (cfg Config) policy(who ingress.Identity) Policy {
+	return cfg.Policy(who.Asks(schemas.KindHTTP, ""))
+}
+
+func (cfg Config) order(who ingress.Identity, p Policy, body []byte) (ingress.Order, error) {
+	req, err := Translate(body, p, cfg.Checker)
 	if err == nil {
 		err = grant.Call(req.Call, who.Entries)
 	}
@@ -69,32 +83,31 @@ func canceled(_ json.RawMessage, message string) (json.RawMessage, error) {
 	return json.Marshal(schemas.HTTPResult{Variant: schemas.VariantCanceled, Message: message})
 }
 
-// refusal is how the executor's callers read an error.
-type refusal struct {
-	Variant   string       `json:"variant"`
-	Message   string       `json:"message"`
-	Code      schemas.Code `json:"code"`
-	Retryable bool         `json:"retryable"`
-	RequestID string       `json:"request_id,omitempty"`
+// fail writes an error in the executor's form.
+func fail(c *gin.Context, p problem.Error, err error) schemas.Code {
+	status, e := refused(c, p, err)
+	p.Status = status
+	p.Remedy(c.Writer.Header())
+	ingress.WriteJSON(c, status, schemas.ExecuteError{Error: e})
+	return e.Code
 }
 
-// fail writes an error in the executor's form. Errors of the arguments have their own variant;
-// those of the request are Request.
-func fail(c *gin.Context, p problem.Error, err error) schemas.Code {
-	e := refusal{
+// refused is an error in the executor's form. Errors of the arguments have their own variant; those
+// of the request are Request.
+func refused(c *gin.Context, p problem.Error, err error) (status int, e schemas.ExecuteFault) {
+	e = schemas.ExecuteFault{
 		Variant: schemas.VariantRequest, Message: p.Detail, Code: p.Code,
 		Retryable: p.Retryable, RequestID: problem.RequestID(c.Request.Context()),
 	}
 	if own, ok := errors.AsType[*Error](err); ok {
-		e.Variant, e.Message, e.Code, e.Retryable = own.Variant, own.Message, own.Code, false
-		p.Status = Status(own.Variant)
-	} else if p.Code == schemas.InvalidRequest || p.Code == schemas.ValidationError {
-		e.Variant = schemas.VariantInvalidArgumentValue
-		p.Status = Status(e.Variant)
+		e.Variant, e.Message, e.Code, e.Retryable = schemas.Variant(own.Variant), own.Message, own.Code, false
+		return Status(own.Variant), e
 	}
-	p.Remedy(c.Writer.Header())
-	ingress.WriteJSON(c, p.Status, map[string]refusal{"error": e})
-	return e.Code
+	if p.Code == schemas.InvalidRequest || p.Code == schemas.ValidationError {
+		e.Variant = schemas.VariantInvalidArgumentValue
+		return Status(schemas.VariantInvalidArgumentValue), e
+	}
+	return p.Status, e
 }
 
 // Asked is the call that a question to the policy is about, as Translate would

@@ -46,7 +46,7 @@ func LoadCA(certFile, keyFile string, now time.Time) (*CA, error) {
 	c := pair.Leaf
 	switch {
 	case !c.IsCA || !c.BasicConstraintsValid:
-		return nil, errors.New("proxy.ca_cert: the certificate is not one of a CA" + makeOne)
+		return nil, errors.New("proxy.ca_cert: the certificate is not a CA certificate" + makeOne)
 	case c.KeyUsage != 0 && c.KeyUsage&x509.KeyUsageCertSign == 0:
 		return nil, errors.New("proxy.ca_cert: the certificate may not sign others" + makeOne)
 	case now.After(c.NotAfter) || now.Before(c.NotBefore):

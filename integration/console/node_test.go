@@ -64,6 +64,17 @@ func startWith(t *testing.T, more string) *node {
 	return n
 }
 
+// entry adds an entry to the policy in force.
+func (n *node) entry(text string) {
+	n.t.Helper()
+	config := n.args[1]
+	old, err := os.ReadFile(config)
+	require.NoError(n.t, err)
+	require.NoError(n.t, os.WriteFile(config, append(old, "    - "+text+"\n"...), 0o600))
+	status, said, _ := n.ask(n.admin, http.MethodPost, "/v1/policy/reload", "")
+	require.Equal(n.t, http.StatusOK, status, said)
+}
+
 func (n *node) run() {
 	n.t.Helper()
 	var err error

@@ -27,6 +27,14 @@ func TestPolicy(t *testing.T) {
 	p.fill("URL", n.up.URL()+"/x")
 	p.click("button", "Explain")
 	p.css(`.verdict .badge.good >> text=allowed`)
+	// The delivery contract shows for an entry and for a call.
+	n.entry(`{name: pay, url_prefix: "https://pay.example/", methods: [GET, POST], limits: {rate: 10/s}, upstream_idempotency: {ttl: 24h, derive: true}, retry: {attempts: 5, on: [503]}}`)
+	p.css(`tr:has-text("pay.example") td[data-name=delivery] >> text=10/s`)
+	p.css(`tr:has-text("pay.example") td[data-name=delivery] >> text=for 24h0m0s, derived`)
+	p.to("#/policy?method=POST&url=https%3A%2F%2Fpay.example%2Forders")
+	p.css(`.verdict >> text=5 attempts, 200ms to 2s apart, after 503`)
+	p.css(`.verdict >> text=derived by Weir, in Idempotency-Key, for 24h0m0s`)
+	p.to("#/policy")
 	// A denial shows by itself, with the entry that would let it pass.
 	n.call("denied-1", http.MethodGet, "https://api.example.com/v1/orders?id=7")
 	p.css(`section:has(#h-denials) >> text=DENY_HOST`)

@@ -93,7 +93,9 @@ func (r *outboundRow) configuration(dir string, p outboundPolicy) []byte {
 	for i := range entries {
 		e := &entries[i]
 		if e.Idempotency != nil {
-			e.Idempotency = &idempotency{TTL: fmt.Sprintf("%gs", e.Idempotency.Seconds)}
+			i := *e.Idempotency
+			i.TTL, i.Seconds = fmt.Sprintf("%gs", i.Seconds), 0
+			e.Idempotency = &i
 		}
 		if e.Secret != nil {
 			e.Headers = map[string]string{e.Secret.Header: strings.ReplaceAll(e.Secret.Format, "{value}", "${secret:CASE}")}

@@ -61,13 +61,18 @@ type entry struct {
 		Header string `json:"header"`
 		Format string `json:"format"` // with {value}
 	} `json:"secret,omitempty"`
-	Headers map[string]string `json:"headers,omitempty"`
-	Connect string            `json:"connect,omitempty"` // of no row: see tunneled
+	Headers     map[string]string `json:"headers,omitempty"`
+	Retry       json.RawMessage   `json:"retry,omitempty"`
+	NeverRetry  json.RawMessage   `json:"never_retry,omitempty"`
+	RequiresKey bool              `json:"requires_key,omitempty"`
+	Connect     string            `json:"connect,omitempty"` // of no row: see tunneled
 }
 
 type idempotency struct {
 	Seconds float64 `json:"ttl_s,omitempty"`
 	TTL     string  `json:"ttl,omitempty"`
+	Header  string  `json:"header,omitempty"`
+	Derive  bool    `json:"derive,omitempty"`
 }
 
 // outboundRequest is sent member by member in this order, each value byte for byte.

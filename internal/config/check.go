@@ -165,6 +165,8 @@ func (r *reader) checkPolicy(c *Config) {
 		key := item("policy.allowlist", i)
 		r.judge(key, policy.Config{Entries: []policy.Entry{e}}, nil)
 		r.checkReach(key+".url_prefix", e.URLPrefix, "every call of it will be denied with "+string(schemas.DenyAddress), e)
+		r.warn(e.Retry != nil && e.Retry.Attempts > 1 && e.Retry.Base >= c.Deadline.HTTP, key+".retry.base",
+			"is not below deadline.http, %s: no call is repeated", short(c.Deadline.HTTP))
 		r.checkLiterals(key+".headers", e.Headers)
 		r.checkLiterals(key+".query", e.Query)
 		r.checkLiterals(key+".body", e.Body)

@@ -59,6 +59,7 @@ func TestDefaults(t *testing.T) {
 		Policy: config.Policy{
 			Timeout: 30 * time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"},
 		},
+		Proxy:     config.Proxy{Idle: 5 * time.Minute, Longest: 24 * time.Hour, Tunnels: 1000, TunnelsPerToken: 250},
 		Telemetry: config.Telemetry{LogLevel: "info", LogFormat: "json"},
 	}
 	same(t, want, config.Defaults())
@@ -116,7 +117,7 @@ func TestEveryKey(t *testing.T) {
 						Retry:      &policy.Retry{Attempts: 5, Base: time.Second, Cap: time.Minute, On: []int{429, 503}},
 						NeverRetry: &policy.NeverRetry{Status: []int{501}, Header: map[string]string{"X-Should-Retry": "false"}},
 						Reconcile: &policy.Reconcile{
-							Method: "HEAD", URL: "https://api.github.com/{request.id}", Applied: "response.status == 200",
+							Method: "HEAD", URL: "https://api.github.com/{request.action_id}", Applied: "response.status == 200",
 							NotApplied: "response.status == 404", Within: 10 * time.Second,
 						},
 						ResponseSchema: &policy.ResponseSchema{Mode: policy.SchemaWarn, Schema: []byte(`{"required":["id"],"type":"object"}`)},
@@ -129,7 +130,11 @@ func TestEveryKey(t *testing.T) {
 					Name: "inner", URLPrefix: "http://10.1.2.3:81/x", Network: "private", CIDRs: []string{"10.0.0.0/8"}, Methods: []string{"POST"},
 					UpstreamIdempotency: &policy.Idempotency{TTL: time.Hour}, Contract: policy.Contract{RequiresKey: true},
 				},
+				{Name: "git", URLPrefix: "https://git.example.com/", Connect: policy.ConnectTunnel},
 			},
+		},
+		Proxy: config.Proxy{
+			Listen: "127.0.0.1:8093", CACert: "/run/ca.pem", CAKey: "/run/ca.key", Idle: 2 * time.Minute, Longest: 3 * time.Hour, Tunnels: 40, TunnelsPerToken: 4,
 		},
 		Agents: map[string]config.Agent{
 			"SUMMARIZE": {
@@ -167,7 +172,7 @@ func TestEveryKey(t *testing.T) {
 	}, c)
 	require.Len(t, c.Warnings(), 3)
 	require.Equal(t, []string{
-		"https://api.github.com/", "http://10.1.2.3:81/x", "localhost", ".example.com",
+		"https://api.github.com/", "http://10.1.2.3:81/x", "https://git.example.com/", "localhost", ".example.com",
 		"https://agents.example.com/summarize/agents/run/", "http://localhost:9001/agents/run/",
 		"http://localhost:11434/v1/chat/completions", "https://llm.example.com/chat/completions", "https://10.3.0.1/chat/completions",
 		"https://api.openai.com/v1/chat/completions",
@@ -204,6 +209,9 @@ func TestContractDefaults(t *testing.T) {
 	c := parse(t, "policy: {allowlist: [{name: a, url_prefix: 'http://h.test/', methods: [GET, POST], retry: {}, reconcile: {url: 'http://h.test/', applied: 'true'}}]}")
 	e := c.Policy.Allowlist[0]
 	require.Equal(t, &policy.Retry{Attempts: 3, Base: 200 * time.Millisecond, Cap: 2 * time.Second}, e.Retry)
+	require.Empty(t, c.Warnings())
+	slow := parse(t, "policy: {allowlist: [{name: a, url_prefix: 'http://h.test/', retry: {base: 2m, cap: 1h}}]}")
+	require.Equal(t, []string{"policy.allowlist[0].retry.base: is not below deadline.http, 2m: no call is repeated"}, slow.Warnings())
 	require.Equal(t, &policy.Reconcile{Method: "GET", URL: "http://h.test/", Applied: "true", Within: 30 * time.Second}, e.Reconcile)
 }
 

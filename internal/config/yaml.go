@@ -156,8 +156,12 @@ func (r *reader) document(path string, n ast.Node) (doc []byte) {
 // repeats reports whether a mapping in a node has a key twice.
 func repeats(n ast.Node) bool {
 	for _, m := range ast.Filter(ast.MappingType, n) {
+		mapping, ok := m.(ast.MapNode)
+		if !ok {
+			continue
+		}
 		seen := map[string]bool{}
-		for pair := m.(ast.MapNode).MapRange(); pair.Next(); { //nolint:forcetypeassert // every mapping is one
+		for pair := mapping.MapRange(); pair.Next(); {
 			key := pair.Key().String()
 			if seen[key] {
 				return true

@@ -41,7 +41,7 @@ type State struct {
 	Progress int
 
 	Started bool
-	// Attempts holds the attempts that were written down, with their results.
+	// Attempts holds the attempts and probes that were written down, with their results.
 	Attempts []Attempt
 	// CancelRequested: a caller asked for the action to stop.
 	CancelRequested bool
@@ -49,7 +49,7 @@ type State struct {
 	Settled         *schemas.Settled
 	SettledSeq      uint64
 	Resolution      *schemas.Resolution
-	// SupersededBy is the action that a repeat of the request has begun; empty: none has.
+	// SupersededBy is the action that a redrive, or a repeat of the request, has begun; empty: none.
 	SupersededBy string
 	// StoredEvidence are the ids of the evidence that is known to be stored; nil until it is looked up.
 	StoredEvidence map[string]bool
@@ -68,13 +68,18 @@ type Sequenced struct {
 	schemas.Event
 }
 
-// Attempt is an attempt with its result; Result is nil while it is unknown.
+// Attempt is an attempt, or a probe of one, with its result; Result is nil while it is unknown.
 type Attempt struct {
 	schemas.Attempt
 	Result *schemas.Attempted
 	// Shown is the sequence of the event with the beginning of its answer; 0: readers have none of it.
 	Shown uint64
+	// NotApplied: a later probe has shown that it had no effect.
+	NotApplied bool
 }
+
+// MayHaveActed reports whether the attempt, whose result is known, may have had an effect.
+func (t Attempt) MayHaveActed() bool { return t.Result.Sent && !t.NotApplied }
 
 // LastWord is what policy said of the attempt last: another policy may have come into force between
 // the attempt's record and its first byte.
@@ -89,6 +94,24 @@ func (t Attempt) LastWord() schemas.Decision {
 func (t Attempt) Mocked() bool {
 	d := t.LastWord()
 	return d.Traffic != nil && d.Traffic.Mocked != ""
+}
+
+// Keys are what an action that is made from this one has to know of the idempotency keys that may have
+// been sent: the seed of derived keys, and when the target may forget a key. Both are empty if none was
+// sent.
+func (s *State) Keys() (seed string, expires time.Time) {
+	for _, t := range s.Attempts {
+		if t.KeyExpiresAt.IsZero() || t.Result != nil && !t.Result.Sent {
+			continue
+		}
+		if expires.IsZero() || t.KeyExpiresAt.Before(expires) {
+			expires = t.KeyExpiresAt
+		}
+	}
+	if expires.IsZero() {
+		return s.Action.KeySeed, s.Action.KeyExpiresAt
+	}
+	return s.Action.Seed(), expires
 }
 
 // Fold builds the state from an action's messages in order. The first one must be the accepted
@@ -195,8 +218,15 @@ func (s *State) apply(r schemas.Record, ev schemas.Event) {
 
 // result closes the open attempt; one that was held has been closed already.
 func (s *State) result(r *schemas.Attempted) {
-	if t := s.Open(); t != nil && r != nil {
-		t.Result = r
+	t := s.Open()
+	if t == nil || r == nil {
+		return
+	}
+	t.Result = r
+	if t.Probe > 0 && r.Effect == schemas.EffectNotApplied {
+		for i := range s.Attempts {
+			s.Attempts[i].NotApplied = s.Attempts[i].NotApplied || s.Attempts[i].Probe == 0 && s.Attempts[i].Step == t.Step
+		}
 	}
 }
 
@@ -225,10 +255,13 @@ func (s *State) Unsent() bool {
 }
 
 // AttemptsOf are the attempts of one step, in order.
-func (s *State) AttemptsOf(step int) []Attempt {
+func (s *State) AttemptsOf(step int) []Attempt { return s.ProbesOf(step, 0) }
+
+// ProbesOf are the probes of one attempt of a step, in order.
+func (s *State) ProbesOf(step, attempt int) []Attempt {
 	var tries []Attempt
 	for _, t := range s.Attempts {
-		if t.Step == step {
+		if t.Step == step && t.Probe == attempt {
 			tries = append(tries, t)
 		}
 	}

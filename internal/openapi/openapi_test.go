@@ -38,7 +38,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 		"POST /agent/inquiry", "POST /agent/task/complete", "POST /agent/task/fail",
 		"POST /agents/run/stream", "POST /agents/run/sync", "POST /chat/completions",
 		"POST /git/{name}.git/git-receive-pack", "POST /git/{name}.git/git-upload-pack",
-		"POST /v1/actions/{id}/cancel", "POST /v1/actions/{id}/resolve", "POST /v1/agent-api", "POST /v1/dead-letters/redrive", "POST /v1/execute",
+		"POST /v1/actions/{id}/cancel", "POST /v1/actions/{id}/redrive", "POST /v1/actions/{id}/resolve", "POST /v1/agent-api", "POST /v1/batch", "POST /v1/dead-letters/redrive", "POST /v1/execute",
 		"POST /v1/operations/pause", "POST /v1/operations/pin", "POST /v1/operations/resume", "POST /v1/operations/unpin", "POST /v1/plans",
 		"POST /v1/policy/explain", "POST /v1/policy/reload", "POST /v1/repos",
 		"POST /v1/rules/preview", "POST /v1/rules/record", "POST /v1/rules/reset",
@@ -101,7 +101,7 @@ func TestErrorsAreProblems(t *testing.T) {
 					continue
 				}
 				want := "application/problem+json"
-				if path == "/v1/execute" || path == "/v1/agent-api" || path == "/v1/rules/reset" || strings.HasPrefix(path, "/agents/") ||
+				if path == "/v1/execute" || path == "/v1/batch" || path == "/v1/agent-api" || path == "/v1/rules/reset" || strings.HasPrefix(path, "/agents/") ||
 					strings.HasPrefix(path, schemas.RouteChat) || strings.HasPrefix(path, schemas.RouteModels) {
 					want = "application/json"
 				}

@@ -38,7 +38,7 @@ type Request struct {
 	// other. Nil: none.
 	Stream io.ReadCloser
 	// ContentType and IdempotencyKey become header fields where Headers and
-	// Injected have none of that name.
+	// Injected have none of that name. The permit names the field of the key.
 	ContentType    string
 	IdempotencyKey string
 }
@@ -67,7 +67,7 @@ func build(ctx context.Context, p policy.Permit, r Request, body *source, identi
 	if !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") {
 		return nil, &fault.Call{Code: schemas.DenyURLInvalid, Cause: errors.New("the target is not a path")}
 	}
-	header, err := fields(r)
+	header, err := fields(r, p.KeyHeader())
 	if err != nil {
 		return nil, &fault.Call{Code: schemas.DenyHeader, Cause: err}
 	}
@@ -96,8 +96,8 @@ func build(ctx context.Context, p policy.Permit, r Request, body *source, identi
 	return req.WithContext(ctx), nil
 }
 
-// fields merges the request's header fields.
-func fields(r Request) (http.Header, error) {
+// fields merges the request's header fields. The idempotency key goes out as the header key.
+func fields(r Request, key string) (http.Header, error) {
 	header := make(http.Header, len(r.Headers)+len(r.Injected)+4)
 	for _, h := range r.Headers {
 		if err := usable(h); err != nil {
@@ -115,7 +115,7 @@ func fields(r Request) (http.Header, error) {
 		header.Add(h.Name, h.Value)
 	}
 	for name, value := range map[string]string{
-		"Content-Type": r.ContentType, "Idempotency-Key": r.IdempotencyKey, "User-Agent": userAgent,
+		"Content-Type": r.ContentType, http.CanonicalHeaderKey(key): r.IdempotencyKey, "User-Agent": userAgent,
 	} {
 		if header[name] == nil && value != "" {
 			if err := usable(schemas.Header{Name: name, Value: value}); err != nil {

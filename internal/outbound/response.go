@@ -121,8 +121,6 @@ func answer(resp *http.Response, body []byte, decoded bool, now time.Time) *Resp
 	if l := resp.Header["Location"]; len(l) == 1 {
 		a.Location = l[0]
 	}
-	if v := resp.Header["Retry-After"]; len(v) == 1 {
-		a.RetryAfter, _ = retry.ParseRetryAfter(v[0], now)
-	}
+	a.RetryAfter = retry.Wish(a.Status, resp.Header.Values, now)
 	return a
 }

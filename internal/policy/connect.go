@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The words of an entry's connect.
+// The values of an entry's connect.
 const (
 	ConnectTunnel  = "tunnel"  // the proxy passes on the caller's bytes as they are
 	ConnectInspect = "inspect" // the proxy ends TLS, and each request in it is an action
@@ -18,13 +18,13 @@ const MethodConnect = "CONNECT"
 // mailPort is the port on which mail servers relay for each other. No entry grants it.
 const mailPort = 25
 
-// setConnect takes the word for CONNECT, after the rest of the entry.
+// setConnect sets what the proxy does with a CONNECT, after the rest of the entry.
 func (e *entry) setConnect(word string) error {
 	switch {
 	case word == "":
 		return nil
 	case word != ConnectTunnel && word != ConnectInspect:
-		return errors.New("connect: the word is not tunnel or inspect")
+		return errors.New("connect: it is neither tunnel nor inspect")
 	case e.Agent:
 		return errors.New("connect: an agent's entry has none")
 	case e.Port == mailPort:
@@ -106,7 +106,7 @@ func (e *entry) connects(q *question) denial {
 	return nil
 }
 
-// Connect is the entry's word for CONNECT: tunnel, inspect or none.
+// Connect is what the entry says of CONNECT: tunnel, inspect or nothing.
 func (p Permit) Connect() string { return p.granted().Connect }
 
 // Network is the network that the entry grants: public, loopback or private.

@@ -121,7 +121,7 @@ func TestConnectIsAskedForAlone(t *testing.T) {
 func TestConnectOfAnEntry(t *testing.T) {
 	t.Parallel()
 	for want, e := range map[string]policy.Entry{
-		`connect: the word is not tunnel or inspect`:                    {URLPrefix: "https://h/", Connect: "yes"},
+		`connect: it is neither tunnel nor inspect`:                    {URLPrefix: "https://h/", Connect: "yes"},
 		`connect: inspect ends TLS; begin url_prefix with https://`:     {URLPrefix: "http://h/", Connect: "inspect"},
 		`connect: port 25 relays mail, and no entry grants`:             {URLPrefix: "https://h:25/", Connect: "tunnel"},
 		`connect: a tunnel hides the path`:                              {URLPrefix: "https://h/v1", Connect: "tunnel"},

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"weir/internal/jsonschema"
+	"weir/internal/policy/reconcile"
+	"weir/schemas"
 )
 
 // Contract is the delivery contract of an entry: which failed calls are repeated, how a lost answer
@@ -25,6 +27,14 @@ type Contract struct {
 	Reconcile *Reconcile `json:"reconcile,omitempty" yaml:"reconcile,omitempty"`
 	// ResponseSchema is the schema of the entry's successful answers.
 	ResponseSchema *ResponseSchema `json:"response_schema,omitempty" yaml:"response_schema,omitempty"`
+}
+
+// RetryOn are the statuses after which a call may be repeated; empty: the usual ones.
+func (c Contract) RetryOn() []int {
+	if c.Retry == nil {
+		return nil
+	}
+	return c.Retry.On
 }
 
 // Retry is a schedule of attempts. Policy carries it; processors/call follows it.
@@ -47,6 +57,14 @@ type NeverRetry struct {
 	Header map[string]string `json:"header,omitempty" yaml:"header,omitempty"`
 }
 
+// Matches reports whether an answer ends its call. The names of its headers are in lower case.
+func (n *NeverRetry) Matches(status int, headers []schemas.Header) bool {
+	return n != nil && (slices.Contains(n.Status, status) || slices.ContainsFunc(headers, func(h schemas.Header) bool {
+		value, named := n.Header[h.Name]
+		return named && strings.EqualFold(strings.TrimSpace(h.Value), value)
+	}))
+}
+
 // Reconcile is a probe of the target after a lost answer.
 type Reconcile struct {
 	Method string `json:"method" yaml:"method" default:"GET"` // The probe's method: GET or HEAD.
@@ -57,7 +75,9 @@ type Reconcile struct {
 	// The expression that shows that it was not applied. Default none: then the call is never
 	// repeated.
 	NotApplied string `json:"not_applied,omitempty" yaml:"not_applied,omitempty"`
-	// How long the probe is repeated until one of the two holds: 1s to 24h.
+	// How long after a lost answer the call may still take effect at the target, or its effect may
+	// still be invisible: 1s to 24h. The probe is repeated until applied holds or this time has passed.
+	// Only a probe after it can show that the call was not applied.
 	Within time.Duration `json:"within" yaml:"within" default:"30s"`
 }
 
@@ -203,11 +223,31 @@ func (e *entry) setReconcile(in *Reconcile) error {
 	case r.Within < time.Second || r.Within > maxWithin:
 		return fmt.Errorf("reconcile: within %s is not in 1s to 24h", r.Within)
 	}
-	return compileReconcile(r)
+	return e.setProbe(r)
 }
 
-// compileReconcile checks the template and the expressions of a probe.
-func compileReconcile(Reconcile) error { return nil }
+// setProbe compiles the template and the expressions of a probe. A template that the entry can never
+// permit is refused; whether it permits a probe's own URL is decided when that is sent.
+func (e *entry) setProbe(r Reconcile) error {
+	probe, err := reconcile.Compile(reconcile.Spec{Method: r.Method, URL: r.URL, Applied: r.Applied, NotApplied: r.NotApplied})
+	if err != nil {
+		var lines []error
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			lines = append(lines, errors.New("reconcile: "+line))
+		}
+		return errors.Join(lines...)
+	}
+	e.probe = probe
+	q := ask(&Request{Method: r.Method, URL: probe.Example()})
+	f := q.urlForm
+	if f == nil {
+		f = e.fits(&q)
+	}
+	if f != nil {
+		return fmt.Errorf("reconcile: url: the entry does not permit it: %s", f.Reason)
+	}
+	return nil
+}
 
 func (e *entry) setResponseSchema(in *ResponseSchema) error {
 	if in == nil {
@@ -221,7 +261,8 @@ func (e *entry) setResponseSchema(in *ResponseSchema) error {
 	case s.Mode != SchemaStrict && s.Mode != SchemaWarn && s.Mode != SchemaRedact:
 		return fmt.Errorf("response_schema: mode %q is not strict, warn or redact", s.Mode)
 	}
-	if _, err := jsonschema.Compile(s.Schema); err != nil {
+	var err error
+	if e.schema, err = jsonschema.Compile(s.Schema); err != nil {
 		return fmt.Errorf("response_schema: %w", err)
 	}
 	return nil

@@ -59,12 +59,15 @@ func TestContractIsRefused(t *testing.T) {
 		"reconcile: the entry lists neither POST nor": func(e *policy.Entry) {
 			e.Methods, e.UpstreamIdempotency = []string{"GET", "PUT"}, none
 		},
-		"reconcile: url is missing":                           func(e *policy.Entry) { e.Reconcile.URL = "" },
-		"reconcile: applied is missing":                       func(e *policy.Entry) { e.Reconcile.Applied = "" },
-		"reconcile: within 1ms is not in 1s to 24h":           func(e *policy.Entry) { e.Reconcile.Within = time.Millisecond },
-		"response_schema: schema is missing":                  func(e *policy.Entry) { e.ResponseSchema.Schema = nil },
-		"response_schema: mode \"loose\" is not":              func(e *policy.Entry) { e.ResponseSchema.Mode = "loose" },
-		"response_schema: a schema is an object or a boolean": func(e *policy.Entry) { e.ResponseSchema.Schema = []byte(`[1]`) },
+		"reconcile: url is missing":                                    func(e *policy.Entry) { e.Reconcile.URL = "" },
+		"reconcile: applied, character 1: undeclared reference to 'x'": func(e *policy.Entry) { e.Reconcile.Applied = "x" },
+		"reconcile: url, character 26: undeclared":                     func(e *policy.Entry) { e.Reconcile.URL += "/{x}" },
+		"reconcile: url: the entry does not permit it: ":               func(e *policy.Entry) { e.Reconcile.URL = "https://other.test/orders" },
+		"reconcile: applied is missing":                                func(e *policy.Entry) { e.Reconcile.Applied = "" },
+		"reconcile: within 1ms is not in 1s to 24h":                    func(e *policy.Entry) { e.Reconcile.Within = time.Millisecond },
+		"response_schema: schema is missing":                           func(e *policy.Entry) { e.ResponseSchema.Schema = nil },
+		"response_schema: mode \"loose\" is not":                       func(e *policy.Entry) { e.ResponseSchema.Mode = "loose" },
+		"response_schema: a schema is an object or a boolean":          func(e *policy.Entry) { e.ResponseSchema.Schema = []byte(`[1]`) },
 		"caller_headers: X-Request-Key is the header for keys": func(e *policy.Entry) {
 			e.Query, e.CallerHeaders = map[string]string{"a": "b"}, []string{"X-Request-Key"}
 		},

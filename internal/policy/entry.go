@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/jsonschema"
+	"weir/internal/policy/reconcile"
 	"weir/schemas"
 )
 
@@ -30,6 +32,10 @@ type entry struct {
 	injects bool
 	// keyName is the folded name of the header for keys, where it is not Idempotency-Key.
 	keyName string
+	// probe is compiled from the contract's Reconcile; nil: there is none.
+	probe *reconcile.Probe
+	// schema is compiled from its ResponseSchema; nil: there is none.
+	schema *jsonschema.Schema
 	// callerHeaders, folded, and callerParams are patterns of what callers may set anyway.
 	callerHeaders, callerParams []string
 	// credential: callers send none of their own. It holds for what adds anything, and for
@@ -99,7 +105,8 @@ func compileEntry(in Entry) (*entry, error) {
 	for name, value := range e.Headers {
 		e.injects = e.injects || !IsTrace(name, value)
 	}
-	err = errors.Join(err, e.setIdempotency(in.UpstreamIdempotency), e.setContract(in.Contract), e.setCaller(in.CallerHeaders, in.CallerParams), e.setConnect(in.Connect))
+	err = errors.Join(err, e.setIdempotency(in.UpstreamIdempotency), e.setContract(in.Contract),
+		e.setCaller(in.CallerHeaders, in.CallerParams), e.setConnect(in.Connect))
 	if in.Redirects < 0 || in.Redirects > MaxRedirects {
 		err = errors.Join(err, fmt.Errorf("redirects: %d is not in 0 to %d", in.Redirects, MaxRedirects))
 	}

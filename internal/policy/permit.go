@@ -5,6 +5,9 @@ import (
 	"maps"
 	"net/netip"
 	"time"
+
+	"weir/internal/jsonschema"
+	"weir/internal/policy/reconcile"
 )
 
 // Permit is the permission to make one call, and all that is known of where it
@@ -89,6 +92,18 @@ func (p Permit) DerivesKey() bool {
 
 // Contract is the entry's delivery contract. Its members are shared: change none.
 func (p Permit) Contract() Contract { return p.granted().Contract }
+
+// Probe looks up the effect of a call whose answer was lost; nil: the entry has none.
+func (p Permit) Probe() *reconcile.Probe { return p.granted().probe }
+
+// ResponseSchema is the entry's schema for successful answers, and its mode; nil: the entry has none.
+func (p Permit) ResponseSchema() (s *jsonschema.Schema, mode string) {
+	e := p.granted()
+	if e.schema == nil {
+		return nil, ""
+	}
+	return e.schema, e.ResponseSchema.Mode
+}
 
 // Contract is the delivery contract of the enforced entry of a name; empty if there is none.
 func (p *Policy) Contract(entry string) Contract {

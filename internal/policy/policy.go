@@ -99,7 +99,7 @@ type Entry struct {
 	// Connect permits CONNECT to the host and port through the forward proxy: tunnel passes the
 	// caller's bytes on as they are, so that methods, paths and bodies are not checked; inspect ends
 	// TLS with proxy.ca_cert, and each request is an action. Default none: CONNECT is denied.
-	Connect string `json:"connect,omitempty" yaml:"connect,omitempty" jsonschema:"enum=tunnel,enum=inspect"`
+	Connect string `json:"connect,omitempty" yaml:"connect,omitempty"`
 	// Limits bound the calls that are made under the entry, by all workers together. A call
 	// over them waits.
 	Limits Limits `json:"limits,omitzero" yaml:"limits,omitempty"`

@@ -5,6 +5,7 @@ package retry
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"weir/internal/fault"
@@ -47,14 +48,18 @@ func (s Schedule) Delay(attempt int, rnd float64, retryAfter time.Duration) time
 }
 
 // Retryable reports whether a call that ended this way may be made again. call
-// is nil when a complete answer with this status came back. It says nothing of
-// the budget, the deadline or the life of an idempotency key.
+// is nil when a complete answer with this status came back. on are the statuses after which a call
+// is repeated; nil: 429 and 5xx. It says nothing of the budget, the deadline or the life of an
+// idempotency key.
 //
 // What provably never left may be repeated whatever its class. After that the
 // class decides: once is never repeated, not even on an answer that says to
 // try again.
-func Retryable(class schemas.Class, status int, call *fault.Call) bool {
+func Retryable(class schemas.Class, status int, on []int, call *fault.Call) bool {
 	if call == nil {
+		if on != nil {
+			return class.Repeatable() && slices.Contains(on, status)
+		}
 		return class.Repeatable() && (status == 429 || status >= 500 && status <= 599)
 	}
 	if !transport(call.Code) {

@@ -31,10 +31,10 @@ func TestRetryableStatus(t *testing.T) {
 		for status := 100; status <= 599; status++ {
 			transient := status == 429 || status/100 == 5
 			want := transient && again[class].answered
-			require.Equal(t, want, retry.Retryable(class, status, nil), "class %q status %d", class, status)
+			require.Equal(t, want, retry.Retryable(class, status, nil, nil), "class %q status %d", class, status)
 		}
 		for _, status := range []int{-1, 0, 99, 600, 999} {
-			require.False(t, retry.Retryable(class, status, nil), "class %q status %d", class, status)
+			require.False(t, retry.Retryable(class, status, nil, nil), "class %q status %d", class, status)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func TestRetryableCall(t *testing.T) {
 				for _, status := range []int{0, 100, 200, 301, 404, 429, 500, 503, 599} {
 					call := &fault.Call{Code: code, Sent: sent, Status: status}
 					want := heals[code] && (!sent || again[class].lost)
-					require.Equal(t, want, retry.Retryable(class, status, call),
+					require.Equal(t, want, retry.Retryable(class, status, nil, call),
 						"class %q code %s sent %v status %d", class, code, sent, status)
 				}
 			}
@@ -64,10 +64,10 @@ func TestRetryableCall(t *testing.T) {
 func TestOnceIsNeverRepeatedOnceSent(t *testing.T) {
 	t.Parallel()
 	for _, code := range schemas.SettleCodes() {
-		require.False(t, retry.Retryable(schemas.ClassOnce, 0, &fault.Call{Code: code, Sent: true}), code)
+		require.False(t, retry.Retryable(schemas.ClassOnce, 0, nil, &fault.Call{Code: code, Sent: true}), code)
 	}
 	for status := 100; status <= 599; status++ {
-		require.False(t, retry.Retryable(schemas.ClassOnce, status, nil), status)
+		require.False(t, retry.Retryable(schemas.ClassOnce, status, []int{status}, nil), status)
 	}
 }
 
@@ -191,6 +191,20 @@ func FuzzParseRetryAfter(f *testing.F) {
 			t.Fatalf("%q: %v %v", value, wait, ok)
 		}
 	})
+}
+
+// TestRetryableByTheList: a list of statuses replaces the standard one, and makes nothing repeatable
+// that its class forbids.
+func TestRetryableByTheList(t *testing.T) {
+	t.Parallel()
+	for _, class := range []schemas.Class{schemas.ClassSafe, schemas.ClassIdempotent, schemas.ClassKeyed, schemas.ClassOnce} {
+		for status := 100; status < 600; status++ {
+			want := (status == 409 || status == 503) && class != schemas.ClassOnce
+			require.Equal(t, want, retry.Retryable(class, status, []int{409, 503}, nil), "class %q status %d", class, status)
+		}
+		lost := &fault.Call{Code: schemas.UpstreamReset, Sent: true}
+		require.Equal(t, retry.Retryable(class, 0, nil, lost), retry.Retryable(class, 0, []int{409}, lost), "no answer: the list says nothing")
+	}
 }
 
 func TestDelayDoesNotAllocate(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the whole process

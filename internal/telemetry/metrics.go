@@ -36,7 +36,7 @@ type Metrics struct {
 	accepted, settled, settledCode, refused, denied, parked, redelivered, overflowed, overdue closed
 	evidence, attempts, traffic, connections, reloads, held, tunnelEnds, tunnelBytes          closed
 
-	retries, shadow, chatCost, chatRefused                                                        *prometheus.CounterVec
+	retries, shadow, violations, chatCost, chatRefused                                            *prometheus.CounterVec
 	agentRuns, agentBreaker, policyInfo, destinationPaused, destinationBreaker, operations, built *prometheus.GaugeVec
 	duration, chatTokens, chatDuration, chatFirst, requests, ends                                 *prometheus.HistogramVec
 
@@ -204,6 +204,8 @@ func (m *Metrics) calls() {
 		label{"result", []string{"ok", "failed"}})
 	m.shadow = m.counters("weir_policy_shadow_total",
 		"Decisions that the shadow entries of the policy would have changed, by the entry that would have decided.", "entry", "would")
+	m.violations = m.counters("weir_response_schema_violations_total",
+		"Answers that do not fit the response schema of their entry, by the schema's mode.", "entry", "mode")
 	m.agentRuns = m.gauges("weir_agent_runs", "Runs that are with a remote agent now, by task type.", "task_type")
 	m.agentBreaker = m.gauges("weir_agent_breaker_open",
 		"1 while a remote agent is left alone because it failed too often in a row, until a run of it does well.", "task_type")

@@ -167,6 +167,11 @@ func (m *Metrics) Shadowed(entry string, allowed bool) {
 	m.shadow.WithLabelValues(orOther(entry, entryName(entry)), map[bool]string{true: "allow", false: "deny"}[allowed]).Inc()
 }
 
+// SchemaViolated counts an answer that does not fit the response schema of its entry.
+func (m *Metrics) SchemaViolated(entry, mode string) {
+	m.violations.WithLabelValues(orOther(entry, entryName(entry)), orOther(mode, slices.Contains([]string{"strict", "warn", "redact"}, mode))).Inc()
+}
+
 // ChatCalled records one call of a model: its duration, the time until the first of its answer,
 // its usage and its cost. An empty code says that the answer is complete. Of a call that was not
 // sent, or used nothing, no tokens are recorded.

@@ -276,7 +276,7 @@ func (t *Traces) Ended(w Work) {
 
 // call sends the span of one call.
 func (t *Traces) call(ctx context.Context, a schemas.Action, c Call) {
-	_, span := t.tracer.Start(named(ctx, a, c.Step, c.Number, c.Hop), cmp.Or(c.Method, "call"),
+	_, span := t.tracer.Start(named(ctx, a, c.Place()...), cmp.Or(c.Method, "call"),
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(c.Ended.Add(-c.Result.Duration)))
 	list := []attribute.KeyValue{
 		attribute.Int("http.request.resend_count", c.Number-1),
@@ -298,12 +298,12 @@ func (t *Traces) call(ctx context.Context, a schemas.Action, c Call) {
 
 // CallParent is the traceparent that a call sends to its target: the call's own span, or
 // without traces the one that the caller sent.
-func (t *Traces) CallParent(a schemas.Action, step, number, hop int) string {
+func (t *Traces) CallParent(a schemas.Action, place ...int) string {
 	if t == nil {
 		return a.TraceParent
 	}
 	ctx, _ := t.begin(a, "", trace.SpanKindConsumer)                  // neither is ended, so neither is sent
-	_, span := t.tracer.Start(named(ctx, a, step, number, hop), "")   //nolint:spancheck // what ends is sent
+	_, span := t.tracer.Start(named(ctx, a, place...), "")            //nolint:spancheck // what ends is sent
 	return written(trace.ContextWithSpan(context.Background(), span)) //nolint:spancheck // as above
 }
 

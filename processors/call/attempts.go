@@ -33,6 +33,9 @@ type Result struct {
 	Exhausted bool
 	Canceled  bool
 	Expired   bool
+	// Reconciled goes with Answered: the call's answer was lost, and Last is the probe that showed
+	// its effect.
+	Reconciled bool
 	// Again is when the next attempt is due, where that is too far off to wait
 	// in a worker's slot.
 	Again time.Time
@@ -43,16 +46,14 @@ type Result struct {
 	Tries []ledger.Attempt
 }
 
-// Run makes a task's attempts until it has a result. It does not repeat attempts on the log, so it
-// may be called on an action that another worker began. The error is the log's or ctx's, or gives
-// the time of the next try.
-func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
+// run is Run without probes.
+func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 	var held time.Time // since when traffic rules hold the next attempt back
 	var had permits
 	defer had.release() //nolint:contextcheck // released whatever the call's result
 	booked := t.booked()
 	for {
-		tries := t.State.AttemptsOf(t.Step)
+		tries := t.tries()
 		number, from := 1, pendingRedirect(tries)
 		if from == nil {
 			had.release() //nolint:contextcheck // as above
@@ -62,14 +63,14 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 			number = from.Number
 		case len(tries) > 0:
 			last := tries[len(tries)-1]
-			if last.Result.RetryAt.IsZero() {
+			number = last.Number + 1
+			if last.Result.RetryAt.IsZero() && (!last.NotApplied || last.Number >= c.most(t, last.Decision.Entry)) {
 				return c.conclude(t, tries), nil
 			}
-			number = last.Number + 1
 			wait := last.Result.RetryAt.Sub(c.cfg.Now())
 			switch {
 			case t.over(c.cfg.Now()): // nothing is waited for any more
-			case wait > c.cfg.Inline:
+			case wait > c.cfg.Inline, t.probe != nil && wait > 0:
 				return c.rest(Result{Again: last.Result.RetryAt}, tries), nil
 			default:
 				if err := c.pause(ctx, t.Stop, wait, nil); err != nil {
@@ -115,9 +116,9 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 			held = time.Time{}
 		case errors.Is(err, errReshaped): // nothing was sent, and no attempt was made
 		case errors.As(err, &denial):
-			return c.refused(denial.decision, t.State.AttemptsOf(t.Step)), nil
+			return c.refused(denial.decision, t.tries()), nil
 		case errors.Is(err, errNoRepeat):
-			return c.conclude(t, t.State.AttemptsOf(t.Step)), nil
+			return c.conclude(t, t.tries()), nil
 		default:
 			return Result{}, err
 		}
@@ -127,7 +128,7 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 // refused is the result of a task whose next attempt policy denies. A call that
 // was in doubt stays in doubt: a denial says that nothing was sent.
 func (c *Caller) refused(d schemas.Decision, tries []ledger.Attempt) Result {
-	if inDoubt(tries) {
+	if inDoubt(tries) != nil {
 		return c.rest(Result{Unknown: true}, tries)
 	}
 	return c.rest(Result{Denied: true, Decision: d}, tries)
@@ -136,25 +137,25 @@ func (c *Caller) refused(d schemas.Decision, tries []ledger.Attempt) Result {
 // stopped is the result of a task that makes no further attempt because it must stop or its
 // deadline has passed.
 func (c *Caller) stopped(t *Task, tries []ledger.Attempt) Result {
-	if inDoubt(tries) {
+	if inDoubt(tries) != nil {
 		return c.rest(Result{Unknown: true}, tries)
 	}
 	return c.rest(Result{Canceled: t.canceled(), Expired: !t.canceled()}, tries)
 }
 
-// inDoubt reports whether a call may have had an unknown effect that is not harmless to repeat. An
-// attempt that was not sent proves nothing about the one before. An answer of the target resolves
-// the doubt about all of them; an answer of a traffic rule does not.
-func inDoubt(tries []ledger.Attempt) bool {
-	for _, t := range slices.Backward(tries) {
+// inDoubt is the newest try that may have had an unknown effect that is not harmless to repeat; nil:
+// none. A try that was not sent proves nothing about the one before. An answer of the target
+// resolves the doubt about all of them; an answer of a traffic rule does not.
+func inDoubt(tries []ledger.Attempt) *ledger.Attempt {
+	for i, t := range slices.Backward(tries) {
 		switch {
 		case t.Result.Status != 0 && t.Result.Sent:
-			return false
-		case t.Result.Sent && (t.Class == schemas.ClassOnce || t.Class == schemas.ClassKeyed):
-			return true
+			return nil
+		case t.MayHaveActed() && (t.Class == schemas.ClassOnce || t.Class == schemas.ClassKeyed):
+			return &tries[i]
 		}
 	}
-	return false
+	return nil
 }
 
 // unanswered is the newest try that was sent with a class by which it may be repeated
@@ -162,7 +163,7 @@ func inDoubt(tries []ledger.Attempt) bool {
 func unanswered(tries []ledger.Attempt) *ledger.Attempt {
 	for i, t := range slices.Backward(tries) {
 		switch {
-		case !t.Result.Sent:
+		case !t.MayHaveActed():
 		case t.Result.Code == "":
 			return nil
 		case t.Class == schemas.ClassIdempotent:
@@ -190,18 +191,18 @@ func (c *Caller) draining() bool {
 func (c *Caller) canRetry(p guard.Pass, tries []ledger.Attempt) bool {
 	open := unanswered(tries)
 	if p.Mocked() {
-		return open == nil && !inDoubt(tries)
+		return open == nil && inDoubt(tries) == nil
 	}
-	if open != nil && digest(p.Call()) != open.Digest {
+	if open != nil && digest(p) != open.Digest {
 		return false
 	}
 	for _, t := range tries {
 		switch {
-		case !t.Result.Sent:
+		case !t.MayHaveActed():
 		case !p.Class().Repeatable() || !t.Class.Repeatable():
 			return false
 		case t.Class != schemas.ClassKeyed:
-		case p.Class() != schemas.ClassKeyed, !c.cfg.Now().Before(t.KeyExpiresAt), digest(p.Call()) != t.Digest:
+		case p.Class() != schemas.ClassKeyed, !c.cfg.Now().Before(t.KeyExpiresAt), digest(p) != t.Digest:
 			return false
 		}
 	}
@@ -210,29 +211,47 @@ func (c *Caller) canRetry(p guard.Pass, tries []ledger.Attempt) bool {
 
 // ends is what next needs to know of how an attempt ended, besides its result.
 type ends struct {
-	at        time.Time
-	wish      time.Duration // the upstream's Retry-After
-	redirects int           // how many hops the entry allows
+	began, at time.Time
+	wish      time.Duration    // how long the upstream asks to wait
+	headers   []schemas.Header // of its answer
+	redirects int              // how many hops the entry allows
+	contract  policy.Contract  // the entry's
 }
 
-// next is when another attempt follows this one; zero if none does.
-func (c *Caller) next(t *Task, a *schemas.Attempt, res *schemas.Attempted, failed *fault.Call, e ends) time.Time {
-	if failed == nil && policy.IsRedirect(res.Status) && a.Class == schemas.ClassSafe && a.Hop < e.redirects {
-		return e.at.UTC() // the next hop
+// schedule is the one of an entry's calls.
+func (c *Caller) schedule(k policy.Contract) retry.Schedule {
+	s := c.cfg.Schedule
+	if r := k.Retry; r != nil {
+		s.Attempts, s.Base, s.Cap = r.Attempts, r.Base, r.Cap
 	}
-	if a.Number >= cmp.Or(t.Attempts, c.cfg.Schedule.Attempts) || !c.repeatable(t, a.Class, res.Status, failed, shown(t.State)) {
-		return time.Time{}
+	return s
+}
+
+// next records in the result of an attempt whether such an end permits another attempt, and when that
+// one follows, if it does.
+func (c *Caller) next(t *Task, a *schemas.Attempt, res *schemas.Attempted, failed *fault.Call, e ends) {
+	if failed == nil && policy.IsRedirect(res.Status) && a.Class == schemas.ClassSafe && a.Hop < e.redirects {
+		res.RetryAt = e.at.UTC() // the next hop
+		return
+	}
+	s := c.schedule(e.contract)
+	if t.probe != nil {
+		res.RetryAt = t.nextProbe(s, c.cfg.Rand(), a, res, failed, e)
+		return
+	}
+	if res.Repeatable = e.repeatable(t, a.Class, res.Status, failed); !res.Repeatable || a.Number >= cmp.Or(t.Attempts, s.Attempts) {
+		return
 	}
 	deadline := t.State.Action.Deadline
-	at := e.at.Add(c.cfg.Schedule.Delay(a.Number, c.cfg.Rand(), e.wish))
+	at := e.at.Add(s.Delay(a.Number, c.cfg.Rand(), e.wish))
 	if e.wish > 0 && !deadline.IsZero() && at.After(deadline) {
 		// A wish that cannot be granted is not granted in part: the schedule holds.
-		at = e.at.Add(c.cfg.Schedule.Delay(a.Number, c.cfg.Rand(), 0))
+		at = e.at.Add(s.Delay(a.Number, c.cfg.Rand(), 0))
 	}
 	if !deadline.IsZero() && !at.Before(deadline) || !a.KeyExpiresAt.IsZero() && at.After(a.KeyExpiresAt) {
-		return time.Time{}
+		return
 	}
-	return at.UTC()
+	res.RetryAt = at.UTC()
 }
 
 // shown reports whether readers have the beginning of the open attempt's answer.
@@ -241,13 +260,20 @@ func shown(st *ledger.State) bool {
 	return open != nil && open.Shown > 0
 }
 
-// repeatable reports whether such an end of an attempt may be followed by another. Readers of an
+// most is the number of attempts that a task has at most by the schedule of an entry.
+func (c *Caller) most(t *Task, entry string) int {
+	return cmp.Or(t.Attempts, c.schedule(c.guard.Contract(entry)).Attempts)
+}
+
+// repeatable reports whether such an end of the open attempt may be followed by another. Readers of an
 // answer that was shown while it arrived get no other, unless its worker is gone.
-func (c *Caller) repeatable(t *Task, class schemas.Class, status int, failed *fault.Call, shown bool) bool {
-	if failed == nil && !t.JudgeStatus || shown && (failed == nil || failed.Code != schemas.Interrupted) {
+func (e ends) repeatable(t *Task, class schemas.Class, status int, failed *fault.Call) bool {
+	switch {
+	case failed == nil && (!t.JudgeStatus || e.contract.NeverRetry.Matches(status, e.headers)),
+		shown(t.State) && (failed == nil || failed.Code != schemas.Interrupted):
 		return false
 	}
-	return retry.Retryable(class, status, failed)
+	return retry.Retryable(class, status, e.contract.RetryOn(), failed)
 }
 
 // conclude reads the result off a task's last attempt.
@@ -255,7 +281,7 @@ func (c *Caller) conclude(t *Task, tries []ledger.Attempt) Result {
 	last := &tries[len(tries)-1]
 	res := last.Result
 	if res.Code == "" {
-		return c.rest(Result{Answered: true, Exhausted: c.repeatable(t, last.Class, res.Status, nil, last.Shown > 0)}, tries)
+		return c.rest(Result{Answered: true, Exhausted: res.Repeatable}, tries)
 	}
 	switch {
 	case t.canceled() && (last.Class == schemas.ClassSafe || t.Abort && res.Code == schemas.Canceled):
@@ -263,10 +289,10 @@ func (c *Caller) conclude(t *Task, tries []ledger.Attempt) Result {
 	case t.Abort && t.expired(last):
 		return c.rest(Result{Expired: true}, tries)
 	}
-	if inDoubt(tries) {
+	if inDoubt(tries) != nil {
 		return c.rest(Result{Unknown: true}, tries)
 	}
-	return c.rest(Result{Failed: true, Exhausted: c.repeatable(t, last.Class, res.Status, Failure(res), last.Shown > 0)}, tries)
+	return c.rest(Result{Failed: true, Exhausted: last.NotApplied || res.Repeatable}, tries)
 }
 
 // Failure is the failed call that a result records; nil where an answer came.
@@ -288,15 +314,19 @@ func (c *Caller) rest(r Result, tries []ledger.Attempt) Result {
 
 // Abandon closes an attempt that a dead worker left open: its result will never be known. Whether
 // another follows is decided as for any failure. Its evidence is stored with that of the earlier
-// attempts.
+// attempts. A probe is repeated at once.
 func (c *Caller) Abandon(ctx context.Context, st *ledger.State) error {
 	open := st.Open()
 	if open == nil {
 		return nil
 	}
-	res := schemas.Attempted{Step: open.Step, Number: open.Number, Hop: open.Hop, Code: schemas.Interrupted, Sent: true}
-	t := &Task{State: st, Step: open.Step}
-	failed := &fault.Call{Code: schemas.Interrupted, Sent: true}
-	res.RetryAt = c.next(t, &open.Attempt, &res, failed, ends{at: c.cfg.Now()})
+	res := schemas.Attempted{Step: open.Step, Number: open.Number, Hop: open.Hop, Probe: open.Probe, Code: schemas.Interrupted, Sent: true}
+	if open.Probe > 0 {
+		res.RetryAt = c.cfg.Now().UTC()
+	} else {
+		t := &Task{State: st, Step: open.Step}
+		failed := &fault.Call{Code: schemas.Interrupted, Sent: true}
+		c.next(t, &open.Attempt, &res, failed, ends{at: c.cfg.Now(), contract: c.guard.Contract(open.Decision.Entry)})
+	}
 	return c.ledger.Append(ctx, st, schemas.Event{Type: schemas.EventAttempted, Attempted: &res})
 }

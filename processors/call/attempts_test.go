@@ -204,13 +204,14 @@ func TestAbandon(t *testing.T) {
 		"safe":       {deskConfig{method: "GET", script: status(200)}, answered, 1},
 		"idempotent": {deskConfig{method: "PUT", script: status(200)}, answered, 1},
 		"keyed":      {deskConfig{method: "POST", key: "k", declared: true, script: status(200)}, answered, 1},
+		"derived":    {deskConfig{method: "POST", declared: true, derive: true, script: status(200)}, answered, 1},
 		"once":       {deskConfig{method: "POST", script: status(200)}, unknown, 0},
 		"once, key":  {deskConfig{method: "POST", key: "k", script: status(200)}, unknown, 0},
 	}, func(t *testing.T, tt testCase) {
 		b := newDesk(t, tt.deskConfig)
 		p, _ := guardOf(b)
 		attempt := schemas.Attempt{
-			Number: 1, Class: p.Class(), Worker: "w0", Decision: p.Decision(), Digest: call.Digest(p.Call()), ExpiresAt: time.Now(),
+			Number: 1, Class: p.Class(), Worker: "w0", Decision: p.Decision(), Digest: call.Digest(p), ExpiresAt: time.Now(),
 		}
 		if attempt.Class == schemas.ClassKeyed {
 			attempt.KeyExpiresAt = time.Now().Add(time.Hour)
@@ -226,7 +227,7 @@ func TestAbandon(t *testing.T) {
 }
 
 func guardOf(b *desk) (guard.Pass, schemas.Decision) {
-	return b.guard.Check(b.task.Call, judge.Scope{})
+	return b.guard.Check(b.task.Call, judge.Scope{Key: func() string { return b.task.State.Action.DerivedKey(0) }})
 }
 
 func TestKeyOutlived(t *testing.T) {

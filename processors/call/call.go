@@ -67,6 +67,8 @@ type Metrics interface {
 	Retry(host, method string, attempt int, kind, status string)
 	// RuleApplied counts an attempt that traffic rules of a type had an effect on.
 	RuleApplied(ruleType string)
+	// SchemaViolated counts an answer that does not fit the response schema of its entry.
+	SchemaViolated(entry, mode string)
 }
 
 // Destinations holds calls back that policy lets pass; see destination.Limiter.
@@ -95,9 +97,9 @@ type Config struct {
 	// Draining is closed when no new attempt may begin; nil never is.
 	Draining <-chan struct{}
 	Metrics  Metrics
-	// Span names the span of a call, for a target whose entry requests it; nil: the span of the
-	// action's caller.
-	Span func(a schemas.Action, step, number, hop int) string
+	// Span names the span of a call by its place in the action, for a target whose entry requests it;
+	// nil: the span of the action's caller.
+	Span func(a schemas.Action, place ...int) string
 	// Destinations says which calls may be made now; nil: all that policy lets pass.
 	Destinations Destinations
 	// Now and Rand are for tests. Defaults: time.Now, rand.Float64.
@@ -122,7 +124,7 @@ func (c Config) withDefaults() Config {
 		c.Schedule = retry.Default()
 	}
 	if c.Span == nil {
-		c.Span = func(a schemas.Action, _, _, _ int) string { return a.TraceParent }
+		c.Span = func(a schemas.Action, _ ...int) string { return a.TraceParent }
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -167,9 +169,13 @@ func (c *Caller) limit(t *Task, p guard.Pass, start time.Time) time.Time {
 
 // describe makes a the record of an attempt.
 func (c *Caller) describe(a *schemas.Attempt, t *Task, p guard.Pass, number, hop int, limit time.Time) {
+	probed := 0
+	if t.probe != nil {
+		probed = t.probe.attempt
+	}
 	*a = schemas.Attempt{
-		Step: t.Step, Number: number, Hop: hop, Class: p.Class(), Worker: c.cfg.Worker, Message: t.State.Message,
-		Decision: p.Decision(), Digest: digest(p.Call()), Method: t.Call.Method, URL: t.Call.URL,
+		Step: t.Step, Number: number, Hop: hop, Probe: probed, Class: p.Class(), Worker: c.cfg.Worker, Message: t.State.Message,
+		Decision: p.Decision(), Digest: digest(p), DerivedKey: p.DerivedKey(), Method: t.Call.Method, URL: t.Call.URL,
 		ExpiresAt: limit.Add(c.cfg.Margin).UTC(),
 	}
 	if t.Agent {
@@ -206,11 +212,13 @@ type started struct {
 func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, callErr error) (*made, error) {
 	failpoint.At(failpoint.Answered, t.State.ID)
 	a, now := &e.attempt, c.cfg.Now()
-	res := schemas.Attempted{Step: a.Step, Number: a.Number, Hop: a.Hop, Decision: e.decision, Sent: true, Duration: now.Sub(e.start)}
+	res := schemas.Attempted{Step: a.Step, Number: a.Number, Hop: a.Hop, Probe: a.Probe, Decision: e.decision, Sent: true, Duration: now.Sub(e.start)}
 	var failed *fault.Call
 	switch {
 	case callErr == nil:
 		res.Status = reply.Answer.Status
+		t.show(&res, e, reply.Answer)
+		c.inspect(t, e.pass, &res, &reply.Answer)
 		if err := c.storeAnswer(ctx, t.State.Tenant, &res, reply.Answer); err != nil {
 			return nil, err
 		}
@@ -224,7 +232,9 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, c
 	if e.pass.Mocked() {
 		res.Sent = false // and yet failed says what it would have been of the target's, for next
 	}
-	res.RetryAt = c.next(t, a, &res, failed, ends{at: now, wish: reply.Answer.RetryAfter, redirects: e.pass.Redirects()})
+	c.next(t, a, &res, failed, ends{
+		began: e.start, at: now, wish: reply.Answer.RetryAfter, headers: reply.Answer.Headers, redirects: e.pass.Redirects(), contract: e.pass.Contract(),
+	})
 	if redirects(&res) {
 		res.Location = e.pass.Leads(reply.Location)
 	}
@@ -276,7 +286,7 @@ func (c *Caller) measure(p guard.Pass, t *ledger.Attempt) {
 	}
 	host, method := p.Permit().Host(), p.Call().Method
 	c.cfg.Metrics.AttemptDone(host, method, t.Result.Code, t.Result.Duration)
-	if t.Result.RetryAt.IsZero() || (t.Result.Code == "" && policy.IsRedirect(t.Result.Status)) {
+	if t.Probe > 0 || t.Result.RetryAt.IsZero() || (t.Result.Code == "" && policy.IsRedirect(t.Result.Status)) {
 		return // the end, or the next hop
 	}
 	kind, status := retry.Kind(t.Result.Status, Failure(t.Result))
@@ -284,12 +294,16 @@ func (c *Caller) measure(p guard.Pass, t *ledger.Attempt) {
 }
 
 // digest names a request without telling its content.
-func digest(call schemas.HTTPCall) string {
+func digest(p guard.Pass) string {
+	call := p.Call()
 	var head []byte
 	part := func(s string) { head = append(append(head, s...), 0) }
 	part(call.Method)
 	part(call.URL)
 	part(call.IdempotencyKey)
+	if name := p.KeyHeader(); call.IdempotencyKey != "" && name != "Idempotency-Key" {
+		part(name) // a target that is to find the key there knows it from nowhere else
+	}
 	for _, f := range call.Headers {
 		part(f.Name)
 		if policy.OwnCredential(f.Name) {

@@ -52,7 +52,7 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 	c.describe(&e.attempt, t, p, number, hop, limit)
 
 	if p.Traced() {
-		sendCtx = traceparent.With(sendCtx, c.cfg.Span(t.State.Action, t.Step, number, hop))
+		sendCtx = traceparent.With(sendCtx, c.cfg.Span(t.State.Action, e.attempt.Place()...))
 	}
 
 	ex, err := c.via(t).Open(sendCtx, p)
@@ -67,7 +67,7 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 		switch {
 		case !fresh.Valid():
 			return nil, &revoked{decision}
-		case !c.canRetry(fresh, t.State.AttemptsOf(t.Step)):
+		case !c.canRetry(fresh, t.tries()):
 			return nil, errNoRepeat
 		}
 		e.pass = fresh
@@ -147,7 +147,7 @@ func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *started)
 		if !fresh.Valid() {
 			return Reply{}, &fault.Call{Code: decision.Code}
 		}
-		tries := t.State.AttemptsOf(t.Step)
+		tries := t.tries()
 		if !c.canRetry(fresh, tries[:len(tries)-1]) { // the last one is this one
 			return Reply{}, &fault.Call{Code: schemas.Canceled, Cause: errNoRepeat}
 		}

@@ -61,7 +61,7 @@ func redirects(res *schemas.Attempted) bool {
 // ask asks rules and policy about the step's call or, behind from, about where that led:
 // the call must still pass by itself, and its entry follow it there.
 func (c *Caller) ask(t *Task, from *ledger.Attempt) (guard.Pass, schemas.Decision) {
-	p, d := c.guard.Check(t.Call, t.scope())
+	p, d := c.check(t)
 	if from == nil || !p.Valid() {
 		return p, d
 	}

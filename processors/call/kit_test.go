@@ -2,7 +2,9 @@ package call_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -32,7 +34,9 @@ type end struct {
 	// renewErr is the refusal of a fresh pass
 	renewErr error
 	status   int
+	body     string // of the answer; empty: none
 	wish     time.Duration
+	headers  []schemas.Header
 	location string // of a redirect
 	during   func() // runs while the request is out
 	endless  bool   // no whole answer comes; the request ends with its context
@@ -44,6 +48,7 @@ type target struct {
 	opened int
 	sent   int
 	urls   []string // of what was sent
+	keys   []string // the idempotency keys of what was sent
 	mocked int      // answers of traffic rules
 	// mocking runs while one is read, and its error is what becomes of it
 	mocking func() error
@@ -96,6 +101,7 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 	}
 	x.target.sent++
 	x.target.urls = append(x.target.urls, x.pass.Permit().URL())
+	x.target.keys = append(x.target.keys, x.pass.Call().IdempotencyKey)
 	if x.end.during != nil {
 		x.end.during()
 	}
@@ -110,10 +116,14 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if x.end.sendErr != nil {
 		return call.Reply{}, x.end.sendErr
 	}
-	return call.Reply{
-		Answer:   schemas.Answer{Status: x.end.status, Body: []byte("null"), RetryAfter: x.end.wish},
-		Location: x.end.location,
-	}, nil
+	answer := schemas.Answer{Status: x.end.status, Body: []byte("null"), RetryAfter: x.end.wish, Headers: x.end.headers}
+	if b := x.end.body; b != "" {
+		answer.Body, answer.JSON, answer.Hash, answer.Snippet = []byte(b), json.Valid([]byte(b)), "h", b
+		if !answer.JSON {
+			answer.Body = []byte(strconv.Quote(b))
+		}
+	}
+	return call.Reply{Answer: answer, Location: x.end.location}, nil
 }
 
 // desk is one action with a call on an in-memory log.
@@ -145,6 +155,8 @@ type deskConfig struct {
 	method   string
 	key      string // declared idempotency key
 	declared bool   // the entry declares that its target honours keys
+	derive   bool   // and has Weir derive them
+	contract policy.Contract
 	deadline time.Duration
 	barrier  func(context.Context) error
 	plan     bool
@@ -161,6 +173,7 @@ type counter map[string]int
 
 func (c counter) AttemptDone(string, string, schemas.Code, time.Duration) { c["attempts"]++ }
 func (c counter) Retry(string, string, int, string, string)               { c["retries"]++ }
+func (c counter) SchemaViolated(entry, mode string)                       { c[entry+" "+mode]++ }
 func (c counter) RuleApplied(ruleType string)                             { c[ruleType]++ }
 
 func newDesk(t *testing.T, cfg deskConfig) *desk {
@@ -171,8 +184,9 @@ func newDesk(t *testing.T, cfg deskConfig) *desk {
 		Methods: []string{"GET", "PUT", "POST", "PATCH", "DELETE", "HEAD", "OPTIONS"},
 	}
 	if cfg.declared {
-		entry.UpstreamIdempotency = &policy.Idempotency{TTL: time.Hour}
+		entry.UpstreamIdempotency = &policy.Idempotency{TTL: time.Hour, Derive: cfg.derive}
 	}
+	entry.Contract = cfg.contract
 	b := &desk{t: t, ledger: l, target: &target{script: cfg.script}, stop: harness.NewStop(t), book: &rulebook.Book{}, start: time.Now(), counted: map[string]int{}}
 	if cfg.barrier == nil {
 		cfg.barrier = harness.NoBarrier

@@ -54,8 +54,10 @@ type Task struct {
 	Abort bool
 	// Ends: the call's result ends the action, without a slow or visible step in between.
 	Ends bool
-	// Record leaves the evidence of a finished try. A repeat is the same record.
+	// Record leaves the evidence of a finished try or probe. A repeat is the same record.
 	Record func(ctx context.Context, t ledger.Attempt) error
+
+	probe *probing // nil: the task is no probe
 }
 
 // scope is what rules and policy are asked within.
@@ -65,9 +67,12 @@ func (t *Task) scope() judge.Scope {
 	return judge.Scope{
 		Tenant:      t.State.Tenant,
 		Facts:       traffic.Facts{Kind: t.State.Kind, TaskType: a.TaskType, Principal: a.Principal, TaskID: t.taskID(), ActionID: id},
-		KeyRequired: t.KeyRequired, Only: a.Entries, Agent: t.Agent,
+		KeyRequired: t.KeyRequired, Only: a.Entries, Agent: t.Agent, Key: t.derivedKey,
 	}
 }
+
+// derivedKey is the idempotency key of the step's call where its caller has given none.
+func (t *Task) derivedKey() string { return t.State.Action.DerivedKey(t.Step) }
 
 // taskID is the task that traffic rules are asked for. An action of kind task is one.
 func (t *Task) taskID() string {
@@ -87,27 +92,33 @@ func (t *Task) over(now time.Time) bool {
 // result was written down after that.
 func (t *Task) expired(try *ledger.Attempt) bool {
 	d := t.State.Action.Deadline
-	if d.IsZero() || try.Result.Code != schemas.UpstreamTimeout {
-		return false
-	}
+	at := t.written(try)
+	return !d.IsZero() && try.Result.Code == schemas.UpstreamTimeout && !at.IsZero() && !at.Before(d)
+}
+
+// written is when the result of a try was written down; zero: it is not on the log yet.
+func (t *Task) written(try *ledger.Attempt) time.Time {
 	for _, ev := range slices.Backward(t.State.Events) {
 		if ev.Attempted == try.Result {
-			return !ev.Time.Before(d)
+			return ev.Time
 		}
 	}
-	return false
+	return time.Time{}
 }
 
 func (t *Task) canceled() bool { return t.State.CancelRequested || t.Stop.Requested() }
 
 // keyExpiry is when a repeat with the call's key must not start any more: the
-// entry's time to live after the first attempt. It never moves back, whichever
-// target a later one goes to.
+// entry's time to live after the first attempt that may have had an effect, also that of the action
+// that this one was made from. It never moves back, whichever target a later one goes to.
 func (t *Task) keyExpiry(p guard.Pass, now time.Time) time.Time {
 	ttl, _ := p.Permit().IdempotencyTTL()
 	expiry := now.Add(ttl).UTC()
+	if at := t.State.Action.KeyExpiresAt; now.Before(at) && at.Before(expiry) {
+		expiry = at
+	}
 	for _, try := range t.State.AttemptsOf(t.Step) {
-		if at := try.KeyExpiresAt; !at.IsZero() && at.Before(expiry) {
+		if at := try.KeyExpiresAt; !at.IsZero() && !try.NotApplied && at.Before(expiry) {
 			expiry = at
 		}
 	}

@@ -130,7 +130,7 @@ func interrupted(t ledger.Attempt) bool {
 
 // unreached reports whether an attempt provably did not leave, and time may change that.
 func unreached(t ledger.Attempt) bool {
-	return !t.Result.Sent && !t.Mocked() && retry.Retryable(schemas.ClassOnce, 0, &fault.Call{Code: t.Result.Code})
+	return !t.Result.Sent && !t.Mocked() && retry.Retryable(schemas.ClassOnce, 0, nil, &fault.Call{Code: t.Result.Code})
 }
 
 // follows reports whether another upstream may be called after an attempt without a completion. It

@@ -36,8 +36,10 @@ func (e *Executor) judge(c schemas.HTTPCall, r call.Result, answer *schemas.Answ
 		return exhausted(r, answer)
 	case r.Failed:
 		return failed(c, r, answer)
+	case r.Reconciled: // the schema and the postcondition are for the call's own answer, which is lost
+		return verdict(schemas.OutcomeSucceeded, "", schemas.HTTPResult{Answer: answer, Reconciled: true})
 	default:
-		return e.answered(c, answer)
+		return e.answered(c, answer, r.Last.Result.Schema)
 	}
 }
 
@@ -132,14 +134,25 @@ func refusedRedirect(a *schemas.Answer) settle.Outcome {
 	})
 }
 
-// answered judges a complete answer: status, then schema, then postconditions.
-func (e *Executor) answered(c schemas.HTTPCall, a *schemas.Answer) settle.Outcome {
+// answered judges a complete answer: status, then the entry's schema and the caller's, then
+// postconditions. found is what the entry's schema finds wrong with it.
+func (e *Executor) answered(c schemas.HTTPCall, a *schemas.Answer, found *schemas.SchemaFinding) settle.Outcome {
 	switch {
 	case policy.IsRedirect(a.Status):
 		return refusedRedirect(a)
 	case a.Status < 200 || a.Status > 299:
 		return verdict(schemas.OutcomeFailed, schemas.HTTPFailure, schemas.HTTPResult{
 			Variant: schemas.VariantHTTPFailure, Message: statusText(a.Status), Answer: a,
+		})
+	}
+	res := schemas.HTTPResult{Answer: a}
+	switch {
+	case found == nil:
+	case found.Mode == policy.SchemaWarn:
+		res.Warnings = found.Violations
+	default:
+		return verdict(schemas.OutcomeFailed, found.Code, schemas.HTTPResult{
+			Variant: schemas.VariantSchemaValidationFailed, Message: strings.Join(found.Violations, "; "), Answer: a,
 		})
 	}
 	if c.ResponseSchema != nil {
@@ -149,7 +162,6 @@ func (e *Executor) answered(c schemas.HTTPCall, a *schemas.Answer) settle.Outcom
 			})
 		}
 	}
-	res := schemas.HTTPResult{Answer: a}
 	if c.Postcondition == nil {
 		return verdict(schemas.OutcomeSucceeded, "", res)
 	}

@@ -24,6 +24,9 @@ func New(current func() *policy.Policy, rules Rules) *Guard {
 	return &Guard{policy: current, rules: rules}
 }
 
+// Contract is the delivery contract of an entry in force.
+func (g *Guard) Contract(entry string) policy.Contract { return g.policy().Contract(entry) }
+
 // Check asks about a call. The Pass is valid only if the decision allows.
 func (g *Guard) Check(call schemas.HTTPCall, s judge.Scope) (Pass, schemas.Decision) {
 	current := g.policy()
@@ -56,9 +59,13 @@ func (g *Guard) Connect(authority string, s judge.Scope) (Pass, schemas.Decision
 }
 
 func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call schemas.HTTPCall, s judge.Scope, sh shaping, own []schemas.Header) Pass {
+	derived := ""
+	if call.IdempotencyKey == "" && s.Key != nil && permit.DerivesKey() {
+		derived = s.Key()
+	}
 	return Pass{&grant{
-		under: under, permit: permit, decision: d, call: call, scope: s,
-		class: policy.Class(call.Method, call.IdempotencyKey != "", permit),
+		under: under, permit: permit, decision: d, call: call, derived: derived, scope: s,
+		class: policy.Class(call.Method, call.IdempotencyKey+derived != "", permit),
 		added: added{headers: permit.Headers(), query: permit.Query(), body: permit.Body(), own: own}, shaping: sh,
 	}}
 }

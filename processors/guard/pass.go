@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -20,6 +21,7 @@ type grant struct {
 	permit   policy.Permit
 	decision schemas.Decision
 	call     schemas.HTTPCall // as the rules leave it
+	derived  string           // the key of a call without one, if its entry derives it
 	scope    judge.Scope
 	class    schemas.Class
 	added    added
@@ -65,8 +67,21 @@ func (p Pass) Decision() schemas.Decision { return p.decision }
 // Tenant is whose call it is.
 func (p Pass) Tenant() string { return p.scope.Tenant }
 
-// Call is the call that was asked about, as the traffic rules leave it.
-func (p Pass) Call() schemas.HTTPCall { return p.call }
+// Call is the call that was asked about, as the traffic rules leave it, with the key that is sent.
+func (p Pass) Call() schemas.HTTPCall {
+	c := p.call
+	c.IdempotencyKey = cmp.Or(c.IdempotencyKey, p.derived)
+	return c
+}
+
+// DerivedKey is the key in Call if Weir has derived it.
+func (p Pass) DerivedKey() string { return p.derived }
+
+// KeyHeader is the header that carries the key in Call.
+func (p Pass) KeyHeader() string { return p.permit.KeyHeader() }
+
+// Contract is the delivery contract of the call's entry.
+func (p Pass) Contract() policy.Contract { return p.permit.Contract() }
 
 // unshaped is the call before the rules.
 func (p Pass) unshaped() schemas.HTTPCall {

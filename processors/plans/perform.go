@@ -6,6 +6,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/policy"
 	"weir/processors/call"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -109,6 +110,11 @@ func (p *Plans) decision(ctx context.Context, st *ledger.State, stop call.Stop, 
 		return step, err
 	case !r.Again.IsZero():
 		return step, &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay}
+	case r.Answered && rejected(r.Last.Result.Schema):
+		code := r.Last.Result.Schema.Code
+		step.Message = Failure("the answer does not fit the response schema of its entry").Error()
+		end.count(code, true)
+		return step, nil
 	case r.Answered:
 		a := r.Last.Result.Answer // without its body where that is large
 		step.Hash, step.Snippet = a.Hash, a.Snippet
@@ -120,6 +126,11 @@ func (p *Plans) decision(ctx context.Context, st *ledger.State, stop call.Stop, 
 		return step, p.deny(ctx, st, i, c, view, r.Decision)
 	}
 	return step, nil
+}
+
+// rejected reports whether an answer does not fit a response schema that fails the call.
+func rejected(found *schemas.SchemaFinding) bool {
+	return found != nil && found.Mode != policy.SchemaWarn
 }
 
 // Refusal is the code of a target state that Translate refuses.
@@ -176,7 +187,7 @@ func (p *Plans) record(ctx context.Context, st *ledger.State, d schemas.PlanDeci
 // evidence is the connector's record of a call that was answered, and Weir's
 // own of one that was not.
 func evidence(st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Attempt) ([]schemas.Evidence, error) {
-	if t.Result.Code != "" {
+	if t.Result.Code != "" || t.Probe > 0 {
 		return settle.Made(st, t, c.Method, v.Fingerprint, call.Describe(t))
 	}
 	ev, err := settle.Attempt(st, t, c.Method, v.Fingerprint)

@@ -13,6 +13,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"weir/internal/ledger"
+	"weir/internal/policy/callurl"
 	"weir/schemas"
 )
 
@@ -204,14 +205,20 @@ func (r *Recorder) stored(ctx context.Context, ref schemas.Ref) (map[string]bool
 	}
 }
 
-// AttemptID is the evidence id of an attempt.
+// AttemptID is the evidence id of an attempt or a probe.
 func AttemptID(action string, a schemas.Attempt) string {
+	if a.Probe > 0 {
+		return fmt.Sprintf("%s.probe.%d.%d.%d.%d", action, a.Step, a.Probe, a.Number, a.Hop)
+	}
 	return fmt.Sprintf("%s.attempt.%d.%d.%d", action, a.Step, a.Number, a.Hop)
 }
 
 // derived reports whether a record follows from an attempt on the log, so that another worker can
 // store it again if it is missing.
-func derived(e schemas.Evidence) bool { return strings.HasPrefix(e.ID, e.ActionID+".attempt.") }
+func derived(e schemas.Evidence) bool {
+	kind, ok := strings.CutPrefix(e.ID, e.ActionID)
+	return ok && (strings.HasPrefix(kind, ".attempt.") || strings.HasPrefix(kind, ".probe."))
+}
 
 // DenialID is the evidence id of a denial of a step after so many attempts.
 func DenialID(action string, step, attempts int) string {
@@ -273,8 +280,11 @@ type Leaver interface {
 }
 
 // Made is the evidence of one attempt: its record, and the record of a denial if it was refused on
-// its way, with the reason for the failure.
+// its way, with the reason for the failure. Method and target are the call's; a probe has its own.
 func Made(st *ledger.State, t ledger.Attempt, method, target, reason string) ([]schemas.Evidence, error) {
+	if t.Probe > 0 {
+		method, target = t.Method, callurl.Target(t.Method, t.URL)
+	}
 	ev, err := Attempt(st, t, method, target)
 	if err != nil {
 		return nil, err
@@ -293,10 +303,16 @@ func Attempt(st *ledger.State, t ledger.Attempt, method, target string) (schemas
 	if r.Answer != nil {
 		hash = r.Answer.Hash
 	}
+	var finding schemas.SchemaFinding
+	if r.Schema != nil {
+		finding = *r.Schema
+	}
 	payload, err := ledger.Encode(struct {
 		Step         int           `json:"step"`
 		Attempt      int           `json:"attempt"`
 		Hop          int           `json:"hop,omitempty"`
+		Probe        int           `json:"probe,omitempty"`
+		Effect       string        `json:"effect,omitempty"`
 		Method       string        `json:"method"`
 		Fingerprint  string        `json:"request_fingerprint"`
 		Digest       string        `json:"request_digest"`
@@ -308,9 +324,13 @@ func Attempt(st *ledger.State, t ledger.Attempt, method, target string) (schemas
 		ResponseHash string        `json:"response_hash,omitempty"`
 		DurationMS   int64         `json:"duration_ms"`
 		Allowlist    string        `json:"allowlist"`
+		SchemaCode   schemas.Code  `json:"schema_code,omitempty"`
+		SchemaMode   string        `json:"schema_mode,omitempty"`
+		Violations   int           `json:"schema_violations,omitempty"`
 	}{
-		t.Step, t.Number, t.Hop, method, target, t.Digest, t.Class, t.Worker,
+		t.Step, t.Number, t.Hop, t.Probe, r.Effect, method, target, t.Digest, t.Class, t.Worker,
 		r.Sent, r.Status, r.Code, hash, r.Duration.Milliseconds(), d.Entry,
+		finding.Code, finding.Mode, len(finding.Violations),
 	})
 	return schemas.Evidence{
 		ID: AttemptID(st.ID, t.Attempt), Tenant: st.Tenant, ActionID: st.ID,

@@ -34,7 +34,7 @@ func (w *sealing) rule(member string) rule {
 // calls; see chatRule.
 func ruleOf(member string) rule {
 	switch member {
-	case "step", "attempt", "hop", "effects", "duration_ms", "sent",
+	case "step", "attempt", "hop", "probe", "effect", "schema_code", "schema_mode", "schema_violations", "effects", "duration_ms", "sent",
 		"status", "method", "class", "code", "worker", "allowlist", "entry",
 		"timestamp", "operation", "result":
 		return keep
@@ -67,7 +67,7 @@ func (w *sealing) own(member string, v json.RawMessage) bool {
 		return member == "sent"
 	case float64:
 		switch member {
-		case "step", "attempt", "hop", "effects", "duration_ms", "status":
+		case "step", "attempt", "hop", "probe", "schema_violations", "effects", "duration_ms", "status":
 			return true
 		}
 	case string:
@@ -85,7 +85,11 @@ func (w *sealing) word(member, text string) bool {
 		return schemas.KnownMethod(text)
 	case "class":
 		return schemas.Class(text).Repeatable() || schemas.Class(text) == schemas.ClassOnce
-	case "code":
+	case "effect":
+		return text == schemas.EffectApplied || text == schemas.EffectNotApplied
+	case "schema_mode":
+		return slices.Contains([]string{"strict", "warn", "redact"}, text)
+	case "code", "schema_code":
 		return slices.Contains(append(schemas.SettleCodes(), schemas.DoorCodes()...), schemas.Code(text))
 	case "worker":
 		return schemas.ValidID(text)

@@ -82,11 +82,11 @@ func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Outcome) error
 	return s.barrier(ctx)
 }
 
-// Attempts counts an action's attempts; the hops of one are one.
+// Attempts counts an action's attempts; the hops of one are one, and probes are none.
 func Attempts(st *ledger.State) int {
 	n := 0
 	for _, t := range st.Attempts {
-		if t.Hop == 0 {
+		if t.Hop == 0 && t.Probe == 0 {
 			n++
 		}
 	}

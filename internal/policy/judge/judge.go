@@ -30,6 +30,9 @@ type Scope struct {
 	Agent bool
 	// Internal and Connect: see policy.Request.
 	Internal, Connect bool
+	// Key derives the idempotency key of a call without one, for an entry that asks for it; nil: no
+	// call is sent with a derived key.
+	Key func() string
 }
 
 // Request is a call in policy's words.

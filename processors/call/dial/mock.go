@@ -1,6 +1,7 @@
 package dial
 
 import (
+	"strings"
 	"time"
 
 	"weir/internal/outbound"
@@ -18,14 +19,19 @@ func (l *Base) Mock() *outbound.Response {
 	if l.Pass.Call().Method != head && len(a.Body) > 0 {
 		r.Body = a.Body
 	}
+	r.RetryAfter = retry.Wish(r.Status, func(name string) (values []string) {
+		for _, h := range a.Headers {
+			if strings.EqualFold(h.Name, name) {
+				values = append(values, h.Value)
+			}
+		}
+		return values
+	}, time.Now())
 	locations := 0
 	for _, h := range a.Headers {
-		switch h.Name {
-		case "location":
+		if h.Name == "location" {
 			locations++
 			r.Location = h.Value
-		case "retry-after":
-			r.RetryAfter, _ = retry.ParseRetryAfter(h.Value, time.Now())
 		}
 	}
 	if locations > 1 {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -72,6 +73,23 @@ func TestWhatAnEntryAdds(t *testing.T) {
 			assert.Equal(t, inBody, doc["key"])
 		}
 		assert.Equal(t, c.body, string(call.Body), "what the caller gave is not written to")
+	}
+}
+
+// TestKeyInTheHeaderOfTheEntry: a target that reads keys in another header gets them there alone.
+func TestKeyInTheHeaderOfTheEntry(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]string{"": "Idempotency-Key", "idempotency-key": "Idempotency-Key", "paypal-request-id": "Paypal-Request-Id"} {
+		up := upstream.New(t)
+		e := policy.Entry{
+			Name: "up", URLPrefix: up.URL() + "/", Methods: []string{"POST"}, Network: policy.NetworkLoopback,
+			UpstreamIdempotency: &policy.Idempotency{TTL: time.Hour, Header: header},
+		}
+		newHouse(t, e).ask(t, schemas.HTTPCall{Method: "POST", URL: up.URL() + "/x", Body: []byte("{}"), IdempotencyKey: "k-1"})
+		got := up.Ledger()[0]
+		for _, name := range []string{"Idempotency-Key", "Paypal-Request-Id"} {
+			assert.Equal(t, name == want, len(got.Values(name)) == 1 && got.Header(name) == "k-1", "%q: %s", header, name)
+		}
 	}
 }
 

@@ -80,7 +80,7 @@ func (e *passage) Do(ctx context.Context) (call.Reply, error) {
 	if !events {
 		s.Patience(e.options.Idle)
 	}
-	if retry.Retryable(e.Pass.Class(), s.Status, nil) || policy.IsRedirect(s.Status) { // another request may follow
+	if retry.Retryable(e.Pass.Class(), s.Status, e.Pass.Contract().RetryOn(), nil) || policy.IsRedirect(s.Status) { // another request may follow
 		if r.Body, err = s.ReadAll(e.options.Whole); err != nil {
 			return call.Reply{}, err
 		}

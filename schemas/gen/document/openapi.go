@@ -40,6 +40,7 @@ func openAPI(components object) object {
 		},
 		"paths": joined(taskPaths(), chatPaths(), viaPaths(), operations(), object{
 			"/v1/execute":               object{"post": execute()},
+			"/v1/batch":                 object{"post": batch()},
 			"/v1/plans":                 object{"post": plans()},
 			schemas.RouteRunSync:        object{"post": runSync()},
 			schemas.RouteRunStream:      object{"post": runStream()},
@@ -58,6 +59,7 @@ func openAPI(components object) object {
 			"/v1/actions/{id}/resolve":  object{"parameters": []any{parameter("ActionID")}, "post": resolve()},
 			schemas.RouteBudgets:        object{"get": listBudgets()},
 			schemas.RouteOperations:     object{"get": showOperations()},
+			"/v1/actions/{id}/redrive":  object{"parameters": []any{parameter("ActionID")}, "post": redriveAction()},
 			"/v1/evidence":              object{"get": evidence()},
 			"/v1/dead-letters":          object{"get": listDead()},
 			"/v1/dead-letters/redrive":  object{"post": redrive()},

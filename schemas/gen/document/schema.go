@@ -35,6 +35,7 @@ func published() []public {
 		one("execute.request", "The body of POST /v1/execute", reflect.TypeFor[schemas.ExecuteRequest](), reflect.TypeFor[schemas.ExecuteBare]()),
 		one("execute.outcome", "The answer of POST /v1/execute", reflect.TypeFor[schemas.ExecuteOutcome]()),
 		one("execute.error", "The error of POST /v1/execute", reflect.TypeFor[schemas.ExecuteError]()),
+		one("batch.answer", "The answer of POST /v1/batch", reflect.TypeFor[schemas.BatchAnswer]()),
 		{name: "plan.request", title: "The body of POST /v1/plans", types: []reflect.Type{reflect.TypeFor[schemas.PlanRequest]()}, open: []string{"ProposedPlan", "PlanDecision"}},
 		one("plan.result", "The answer of POST /v1/plans", reflect.TypeFor[schemas.PlanResult]()),
 		{name: "run.request", title: "The body of POST /agents/run/sync and POST /agents/run/stream", types: []reflect.Type{reflect.TypeFor[schemas.RunRequest]()}, lenient: true},

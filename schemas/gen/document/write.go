@@ -118,6 +118,58 @@ func receipt(kind string) object {
 	}
 }
 
+func batch() object {
+	asked := object{"method": "GET", "url": "https://api.example.com/v1/orders/1"}
+	outcome := object{"status": 200, "headers": []any{}, "body": object{"id": "o-1"}}
+	items := []any{
+		object{"index": 0, "action_id": actionID, "status": 200, "result": outcome},
+		object{"index": 1, "status": 400, "error": fault(schemas.VariantMissingArgument, schemas.ValidationError, "missing required argument 'url'", nil)},
+	}
+	answers := func(description string) object {
+		return object{
+			"description": description,
+			"headers":     withHeaders("Preference-Applied"),
+			"content": object{
+				"application/json": object{"schema": schema("BatchAnswer"), "examples": object{"answer": example("An answer and an error", object{"items": items})}},
+				schemas.MediaNDJSON: object{
+					"schema":   object{"type": "string", "description": "A BatchItem on each line."},
+					"examples": object{"lines": example("One line", "{\"index\":0,\"status\":200}\n")},
+				},
+			},
+		}
+	}
+	out := executeResponses()
+	for _, status := range []string{"409", "422", "424", "502", "504"} { // only an item can have these
+		delete(out, status)
+	}
+	out["403"] = object{
+		"description": "The token may not send actions.", "headers": withHeaders(),
+		"content": content(schema("ExecuteError"), object{"error": example("An error", object{
+			"error": fault(schemas.VariantRequest, schemas.Forbidden, "the token lacks the scope actions:write", nil),
+		})}),
+	}
+	out["200"] = answers("Each item has the status and the document that POST /v1/execute would have answered with. The status of the whole says nothing of them.")
+	out["202"] = answers("As 200; but some actions have not ended, and their items have a receipt.")
+	return object{
+		"operationId": "batch",
+		"summary":     "Make many HTTP requests",
+		"description": "Each request becomes an action of its own, with its own id, decision, limits and evidence. A bad request is refused in its place, and the others are made. " +
+			"Items are in the order of the requests. With Accept: application/x-ndjson they are lines, each sent as its action ends. " +
+			"A request without a request_id is named by the batch's Idempotency-Key and its index, so that a repeat of the batch joins its actions.",
+		"tags":       []any{"write"},
+		"parameters": []any{parameter("IdempotencyKey"), parameter("Prefer"), parameter("Delay"), parameter("NotBefore"), parameter("Priority")},
+		"requestBody": object{"required": true, "content": content(
+			object{"type": "object", "required": []any{"requests"}, "additionalProperties": false, "properties": object{
+				"requests": object{
+					"type": "array", "minItems": 1, "maxItems": schemas.MaxBatch,
+					"items": object{"anyOf": []any{schema("ExecuteRequest"), schema("ExecuteBare")}},
+				},
+			}},
+			object{"two": example("Two requests", object{"requests": []any{asked, object{"type": "Http", "args": asked}}})})},
+		"responses": out,
+	}
+}
+
 func plans() object {
 	refs := object{
 		"orders/1": object{
@@ -199,11 +251,23 @@ func resolve() object {
 	}
 }
 
+func redriveAction() object {
+	return object{
+		"operationId": "redriveAction",
+		"summary":     "Make a new action of one that failed",
+		"description": "The new action has the payload of the old one, and each names the other. An action has one redrive: a repeat returns it. " +
+			"Refused are an action that has not ended, one that succeeded, and one of which a call may have taken effect and must not be repeated. " +
+			"If the outcome is unknown, resolve it first: an action resolved as not_applied can be redriven. Runs and completions are repeated by their own requests.",
+		"tags":      []any{"actions"},
+		"responses": responses(object{"202": receipt("http")}, "BadRequest", "Unauthorized", "Forbidden", "NotFound", "Conflict", "Gone", "RateLimited", "Unavailable"),
+	}
+}
+
 func redrive() object {
 	return object{
 		"operationId": "redrive",
 		"summary":     "Make a new action of a parked one",
-		"description": "The new action names the old one. Redriving a dead letter twice makes one action.",
+		"description": "The new action names the old one, as that of POST /v1/actions/{id}/redrive. Redriving an action twice, by whichever route, makes one action.",
 		"tags":        []any{"actions"},
 		"requestBody": object{"required": true, "content": content(schema("RedriveRequest"), object{"letter": example("The seq of a dead letter", object{"sequence": 7})})},
 		"responses":   responses(object{"202": receipt("http")}, doors("NotFound", "Conflict", "Gone")...),

@@ -196,6 +196,26 @@ export interface Preview {
   rules: { id: string; type: string; applies: boolean; reason?: string }[];
 }
 
+export interface NeverRetry {
+  status?: number[];
+  header?: Record<string, string>;
+}
+
+/** What happens to one call after a failure or a lost answer. */
+export interface Contract {
+  attempts: number;
+  base: string;
+  cap: string;
+  retry_on: string[];
+  never_retry?: NeverRetry;
+  key: string;
+  key_header?: string;
+  key_ttl?: string;
+  requires_key?: boolean;
+  probe?: boolean;
+  response_schema?: string;
+}
+
 export interface PolicyEntry {
   name: string;
   url_prefix?: string; // absent, like network: only operators see that of agents and models
@@ -206,6 +226,15 @@ export interface PolicyEntry {
   body?: string[];
   caller_headers?: string[];
   caller_params?: string[];
+  upstream_idempotency_ttl?: string;
+  idempotency_header?: string;
+  derives_key?: boolean;
+  requires_key?: boolean;
+  retry?: { attempts: number; base: string; cap: string; on?: number[] };
+  never_retry?: NeverRetry;
+  reconcile?: { method: string; url: string; applied: string; not_applied?: string; within: string };
+  response_schema?: { mode: string };
+  limits?: { rate?: string; concurrency?: number };
   mode: string;
   agent?: boolean;
 }
@@ -221,6 +250,7 @@ export interface Explanation extends Decision {
   check?: string;
   remedy?: string;
   class?: string;
+  contract?: Contract;
   entries: { entry: string; mode: string; fits: boolean; check?: string; reason?: string }[];
 }
 

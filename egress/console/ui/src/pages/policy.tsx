@@ -7,6 +7,7 @@ import type { Evidence, Explanation, Page, Policy } from "../types";
 import { Badge, Empty, Facts, Failure, Field, Head, Loading, Select, Time } from "../ui";
 import { methods } from "../vocabulary";
 import { useMay } from "../who";
+import { contractFacts, Delivery } from "./contract";
 import { Remedy } from "./remedy";
 
 export function PolicyPage({ route }: { route: Route }) {
@@ -37,7 +38,7 @@ function Entries({ p }: { p: Policy }) {
         <Empty title="No entry.">Weir only allows calls to the hosts below.</Empty>
       ) : (
         <table class="rows">
-          <Head of={["Entry", "Prefix", "Methods", "Network", "Adds", "Callers may set"]} />
+          <Head of={["Entry", "Prefix", "Methods", "Network", "Adds", "Callers may set", "Delivery"]} />
           <tbody>
             {p.entries.map((e) => (
               <tr key={e.name}>
@@ -49,6 +50,7 @@ function Entries({ p }: { p: Policy }) {
                 <td>{e.network}</td>
                 <Names name="adds" of={[...(e.headers ?? []), ...(e.query ?? []), ...(e.body ?? [])]} />
                 <Names name="callers may set" of={[...(e.caller_headers ?? []), ...(e.caller_params ?? [])]} />
+                <Delivery of={e} />
               </tr>
             ))}
           </tbody>
@@ -105,6 +107,7 @@ function Explain({ of }: { of: URLSearchParams }) {
               ["Check", said.check],
               ["Remedy", said.remedy],
               ["Class", said.class],
+              ...contractFacts(said.contract),
             ]}
           />
           {said.entries.length > 0 && (

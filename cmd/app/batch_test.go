@@ -1,0 +1,116 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/schemas"
+)
+
+// TestBatch sends a batch through a whole node: each request is an action of its own, with its own
+// evidence, and a repeat under the same key joins all of them.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	a := openNode.node(t)
+	var calls atomic.Int64
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		if strings.HasPrefix(r.URL.Path, "/404") {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = io.WriteString(w, `{"path":"`+r.URL.Path+`"}`)
+	}))
+	t.Cleanup(target.Close)
+	own, key := fresh("batch"), fresh("key")
+	requests := []string{`{"type":"Http","args":{"method":"POST","url":"` + target.URL + `/post","body":{"n":1}},"request_id":"` + own + `"}`}
+	for i := range 50 {
+		requests = append(requests, fmt.Sprintf(`{"method":"GET","url":"%s/%d"}`, target.URL, i))
+	}
+	requests = append(requests, `{"method":"GET","url":"`+target.URL+`/404"}`, `{"method":"GET","url":"http://denied.example/"}`, `{"method":"GET"}`)
+	body := `{"requests":[` + strings.Join(requests, ",") + `]}`
+	text, _ := a.asks(t, http.StatusOK, http.MethodPost, "/v1/batch", body, "Idempotency-Key", key)
+	var first, again schemas.BatchAnswer
+	require.NoError(t, json.Unmarshal([]byte(text), &first))
+	require.Len(t, first.Items, len(requests))
+	require.Equal(t, own, first.Items[0].ActionID)
+	for i, item := range first.Items[1:51] {
+		require.Equal(t, http.StatusOK, item.Status)
+		require.JSONEq(t, fmt.Sprintf(`{"path":"/%d"}`, i), string(item.Result.Body))
+	}
+	rest := first.Items[51:]
+	require.Equal(t, []int{http.StatusBadGateway, http.StatusForbidden, http.StatusBadRequest}, []int{rest[0].Status, rest[1].Status, rest[2].Status})
+	require.Equal(t, http.StatusNotFound, rest[0].Error.Status)
+	require.Equal(t, schemas.DenyHost, rest[1].Error.Code)
+	require.EqualValues(t, 52, calls.Load())
+
+	text, _ = a.asks(t, http.StatusOK, http.MethodPost, "/v1/batch", body, "Idempotency-Key", key)
+	require.NoError(t, json.Unmarshal([]byte(text), &again))
+	require.EqualValues(t, 52, calls.Load(), "nothing is sent again")
+	for i, item := range again.Items {
+		require.Equal(t, first.Items[i].ActionID, item.ActionID)
+		require.Equal(t, first.Items[i].Result, item.Result)
+		require.Equal(t, item.ActionID != "" && i > 0, item.Replayed)
+	}
+	text, _ = a.asks(t, http.StatusOK, http.MethodGet, "/v1/evidence?action_id="+rest[1].ActionID, "")
+	require.Contains(t, text, string(schemas.DenyHost))
+}
+
+// BenchmarkBatch compares one batch of a thousand calls with a thousand single calls of 64 callers,
+// in one run. durability: disk, so that every acceptance waits for a sync.
+func BenchmarkBatch(b *testing.B) {
+	const callers = 64
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"ok":true}`) }))
+	b.Cleanup(target.Close)
+	a, err := begin(b.Context(), b.TempDir(), "log: {durability: disk}\ntelemetry: {log_level: error}\n")
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = a.Stop(b.Context()) })
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
+	call := `{"method":"GET","url":"` + target.URL + `/x"}`
+	send := func(path, body string) {
+		resp, err := client.Post(a.URL()+path, "application/json", strings.NewReader(body))
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		defer resp.Body.Close()
+		data, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK || bytes.Contains(data, []byte(`"error"`)) {
+			b.Errorf("%s %v: %.200s", resp.Status, err, data)
+		}
+	}
+	batch := `{"requests":[` + strings.Repeat(call+",", schemas.MaxBatch-1) + call + `]}`
+	var together, apart time.Duration
+	for b.Loop() {
+		start := time.Now()
+		send("/v1/batch", batch)
+		together += time.Since(start)
+		start = time.Now()
+		var group sync.WaitGroup
+		var left atomic.Int64
+		left.Store(schemas.MaxBatch)
+		for range callers {
+			group.Go(func() {
+				for left.Add(-1) >= 0 {
+					send("/v1/execute", call)
+				}
+			})
+		}
+		group.Wait()
+		apart += time.Since(start)
+	}
+	rate := func(d time.Duration) float64 { return float64(b.N*schemas.MaxBatch) / d.Seconds() }
+	b.ReportMetric(rate(together), "batch/s")
+	b.ReportMetric(rate(apart), "single/s")
+	b.ReportMetric(rate(together)/rate(apart), "ratio")
+}

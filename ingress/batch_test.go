@@ -1,0 +1,189 @@
+package ingress_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/weirtest/table"
+	"weir/schemas"
+)
+
+// batched is what the responder gets of a batch, which it answers as it is.
+func (r *responder) Batch(w http.ResponseWriter, _ *http.Request, tenant string, items []schemas.BatchItem, wait func(i int) time.Duration, release func(i int)) {
+	for i, item := range items {
+		if item.Receipt == nil {
+			continue
+		}
+		ref := schemas.Ref{Tenant: tenant, Kind: schemas.KindHTTP, ID: item.ActionID}
+		r.mu.Lock()
+		r.calls = append(r.calls, call{ref: ref, receipt: *item.Receipt, wait: wait(i), held: r.held[ref] > 0})
+		r.mu.Unlock()
+	}
+	respond(w, http.StatusOK, schemas.BatchAnswer{Items: items})
+}
+
+func batchOf(requests ...string) string { return `{"requests":[` + strings.Join(requests, ",") + `]}` }
+
+func named(id, body string) string { return `{"request_id":"` + id + `",` + body[1:] }
+
+// TestABadBatchIsRefusedWhole, and nothing of it is stored.
+func TestABadBatchIsRefusedWhole(t *testing.T) {
+	t.Parallel()
+	table.Run(t, map[string]struct {
+		body    string
+		headers []string
+		status  int
+		code    schemas.Code
+		says    string
+	}{
+		"no document":  {"", nil, 400, schemas.InvalidRequest, "empty"},
+		"no requests":  {"{}", nil, 400, schemas.ValidationError, "must be a list"},
+		"null":         {`{"requests":null}`, nil, 400, schemas.ValidationError, "must be a list"},
+		"an object":    {`{"requests":{}}`, nil, 400, schemas.ValidationError, "must be a list"},
+		"a list":       {"[" + okGet + "]", nil, 400, schemas.InvalidRequest, "must be a JSON object"},
+		"empty":        {batchOf(), nil, 400, schemas.ValidationError, "has 0"},
+		"too many":     {batchOf(strings.Repeat("{},", schemas.MaxBatch) + "{}"), nil, 400, schemas.ValidationError, "has 1001"},
+		"unknown":      {`{"requests":[` + okGet + `],"atomic":true}`, nil, 400, schemas.ValidationError, "atomic"},
+		"twice":        {batchOf(`{"method":"GET","method":"GET"}`), nil, 400, schemas.InvalidRequest, "twice"},
+		"too large":    {batchOf(`"` + strings.Repeat("x", 1<<20) + `"`), nil, 413, schemas.PayloadTooLarge, ""},
+		"a bad key":    {batchOf(okGet), []string{"Idempotency-Key", "a b"}, 400, schemas.InvalidRequest, "Idempotency-Key"},
+		"a bad delay":  {batchOf(okGet), []string{"Weir-Delay", "soon"}, 400, schemas.InvalidRequest, "Weir-Delay"},
+		"a bad coding": {batchOf(okGet), []string{"Content-Encoding", "gzip"}, 415, schemas.UnsupportedEncoding, ""},
+	}, func(t *testing.T, tc struct {
+		body    string
+		headers []string
+		status  int
+		code    schemas.Code
+		says    string
+	},
+	) {
+		w := setup(t)
+		a := w.do(t, post("/v1/batch", tc.body, tc.headers...))
+		if tc.code != "" {
+			a.refused(t, tc.status, tc.code)
+		}
+		require.Equal(t, tc.status, a.Code)
+		require.Contains(t, a.Body.String(), tc.says)
+		require.Zero(t, w.records(t))
+		require.Empty(t, w.responder.calls)
+	})
+}
+
+// TestABadItemIsRefusedInItsPlace, as /v1/execute would have refused it, and the others go on.
+func TestABadItemIsRefusedInItsPlace(t *testing.T) {
+	t.Parallel()
+	bodies := []string{
+		okGet, `{"method":"GET"}`, okPost, `17`, `{"method":"GET","url":"http://ok.example/","x":1}`, `{"type":"Shell","args":{}}`,
+		`{"method":"GET","url":"http://ok.example/","timeout_ms":0}`, named("idk-1", okGet), denied,
+		`{"method":"POST","url":"http://ok.example/","body":` + strings.Repeat("[", 65) + strings.Repeat("]", 65) + `}`,
+	}
+	w := setup(t)
+	a := w.do(t, post("/v1/batch", batchOf(bodies...)))
+	require.Equal(t, http.StatusOK, a.Code, a.Body)
+	items, _ := a.body["items"].([]any)
+	require.Len(t, items, len(bodies))
+	stored := 0
+	for i, body := range bodies {
+		item, _ := items[i].(map[string]any)
+		require.EqualValues(t, i, item["index"])
+		single := w.do(t, post("/v1/execute", body))
+		if single.Code < http.StatusBadRequest {
+			stored++
+			require.NotEmpty(t, item["action_id"], body)
+			require.NotEmpty(t, item["receipt"], body)
+			continue
+		}
+		require.EqualValues(t, single.Code, item["status"], body)
+		want, _ := single.body["error"].(map[string]any)
+		got, _ := item["error"].(map[string]any)
+		require.NotEmpty(t, got, body)
+		delete(want, "request_id")
+		require.Equal(t, a.Header().Get("X-Request-ID"), got["request_id"])
+		delete(got, "request_id")
+		require.Equal(t, want, got, body)
+	}
+	require.Equal(t, 3, stored, "the denied one is stored too")
+	require.Equal(t, 2*3, w.metrics.refused[schemas.InvalidRequest], "those of the batch count as those of single calls")
+	require.Equal(t, 2*stored, w.metrics.accepted[schemas.KindHTTP])
+	require.EqualValues(t, 2*stored, w.records(t))
+}
+
+// TestIdsInABatch: the first of several requests with one id has it, and an action is named by its
+// request_id, by the batch's key and its index, or by Weir.
+func TestIdsInABatch(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ids := func(a answer) (ids []string, statuses []float64) {
+		t.Helper()
+		require.Equal(t, http.StatusOK, a.Code, a.Body)
+		for _, item := range a.body["items"].([]any) {
+			of, _ := item.(map[string]any)
+			id, _ := of["action_id"].(string)
+			status, _ := of["status"].(float64)
+			ids, statuses = append(ids, id), append(statuses, status)
+		}
+		return ids, statuses
+	}
+	got, statuses := ids(w.do(t, post("/v1/batch", batchOf(named("a", okGet), named("a", okPost), named("a", okGet), okGet))))
+	require.Equal(t, []string{"a", "", "a"}, got[:3])
+	require.Equal(t, []float64{0, 409, 0, 0}, statuses)
+	require.NotContains(t, []string{"", "a"}, got[3])
+	require.Equal(t, []bool{false, true}, []bool{w.responder.calls[0].receipt.Duplicate, w.responder.calls[1].receipt.Duplicate})
+
+	body := batchOf(okGet, okGet, named("b", okGet))
+	first, _ := ids(w.do(t, post("/v1/batch", body, "Idempotency-Key", "k")))
+	again, _ := ids(w.do(t, post("/v1/batch", body, "Idempotency-Key", "k")))
+	require.Equal(t, first, again, "a repeat joins its actions before they have ended")
+	require.NotEqual(t, first[0], first[1])
+	require.Equal(t, "b", first[2])
+	w.settle(t, first[1], schemas.OutcomeSucceeded)
+	a := w.do(t, post("/v1/batch", body, "Idempotency-Key", "k"))
+	require.Equal(t, true, a.body["items"].([]any)[1].(map[string]any)["replayed"])
+	_, statuses = ids(w.do(t, post("/v1/batch", batchOf(okGet, okPost), "Idempotency-Key", "k")))
+	require.Equal(t, []float64{0, 422}, statuses, "the key's second request was another one")
+	require.EqualValues(t, 2+3+2, w.records(t))
+}
+
+// TestABatchWaitsAsItsCallerPrefers: a denied request is waited for in any case, as that of a single call.
+func TestABatchWaitsAsItsCallerPrefers(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		headers       []string
+		allowed, deny time.Duration
+		applied       string
+	}{
+		{nil, -1, -1, ""},
+		{[]string{"Prefer", "respond-async"}, 0, 10 * time.Second, "respond-async"},
+		{[]string{"Prefer", "wait=3"}, 3 * time.Second, 10 * time.Second, "wait=3"},
+		{[]string{"Weir-Delay", "1h"}, 0, 0, ""},
+	} {
+		w := setup(t)
+		a := w.do(t, post("/v1/batch", batchOf(okGet, denied), tc.headers...))
+		require.Equal(t, tc.applied, a.Header().Get("Preference-Applied"))
+		require.Len(t, w.responder.calls, 2)
+		for i, want := range []time.Duration{tc.allowed, tc.deny} {
+			require.Equal(t, want, w.responder.calls[i].wait, tc.headers)
+			require.Equal(t, want != 0, w.responder.calls[i].held, "an end that is waited for is expected")
+		}
+	}
+}
+
+// TestAFullLogRefusesItemsOneByOne with the status and the delay of a single call.
+func TestAFullLogRefusesItemsOneByOne(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	require.Equal(t, http.StatusOK, w.do(t, post("/v1/batch", batchOf(named("a", okGet)))).Code)
+	w.plant(fault.ErrFull, nil)
+	a := w.do(t, post("/v1/batch", batchOf(named("a", okGet), named("b", okGet))))
+	require.Equal(t, http.StatusOK, a.Code)
+	items := a.body["items"].([]any)
+	require.NotEmpty(t, items[0].(map[string]any)["receipt"], "the first joins")
+	second := items[1].(map[string]any)
+	require.EqualValues(t, http.StatusServiceUnavailable, second["status"])
+	require.EqualValues(t, 60, second["retry_after"])
+}

@@ -1,0 +1,182 @@
+package call_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/policy"
+	"weir/internal/weirtest/table"
+	"weir/processors/call"
+	"weir/schemas"
+)
+
+// TestContract holds the retry and never_retry of an entry against each class.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	scheduled := func(attempts int, on ...int) policy.Contract {
+		return policy.Contract{Retry: &policy.Retry{Attempts: attempts, Base: time.Second, Cap: 2 * time.Second, On: on}}
+	}
+	never := func(n policy.NeverRetry) policy.Contract { return policy.Contract{NeverRetry: &n} }
+	said := func(value string) []end {
+		return []end{{status: 503, headers: []schemas.Header{{Name: "x-should-retry", Value: value}}}, {status: 200}}
+	}
+	says := never(policy.NeverRetry{Header: map[string]string{"X-Should-Retry": "false"}})
+	const (
+		once  = 200 * time.Millisecond
+		twice = 600 * time.Millisecond
+	)
+	type testCase struct {
+		deskConfig
+		want func(call.Result) bool
+		took time.Duration
+	}
+	table.Bubble(t, map[string]testCase{
+		"five attempts":                 {deskConfig{method: "GET", contract: scheduled(5), script: status(503)}, tries(5, spent), 7 * time.Second},
+		"one attempt":                   {deskConfig{method: "GET", contract: scheduled(1), script: status(503)}, tries(1, spent), 0},
+		"one attempt, no answer":        {deskConfig{method: "PUT", contract: scheduled(1), script: []end{reset}}, tries(1, gaveUp), 0},
+		"a failed connection":           {deskConfig{method: "POST", contract: scheduled(2), script: []end{refused, {status: 200}}}, tries(2, answered), time.Second},
+		"the kind's own attempts":       {deskConfig{method: "GET", attempts: 2, contract: scheduled(5), script: status(503)}, tries(2, spent), time.Second},
+		"a longer wish":                 {deskConfig{method: "GET", contract: scheduled(2), script: []end{{status: 503, wish: 3 * time.Second}, {status: 200}}}, tries(2, answered), 3 * time.Second},
+		"a status of the list":          {deskConfig{method: "GET", contract: scheduled(3, 409), script: status(409, 200)}, tries(2, answered), time.Second},
+		"a status of the list, spent":   {deskConfig{method: "PUT", contract: scheduled(2, 409), script: status(409)}, tries(2, spent), time.Second},
+		"a status that is not on it":    {deskConfig{method: "GET", contract: scheduled(3, 409), script: status(503)}, tries(1, answered), 0},
+		"once is never repeated":        {deskConfig{method: "POST", contract: scheduled(3, 503), script: status(503)}, tries(1, answered), 0},
+		"once, no answer":               {deskConfig{method: "POST", contract: scheduled(3, 503), script: []end{reset}}, tries(1, unknown), 0},
+		"a plan's answer":               {deskConfig{method: "GET", plan: true, contract: scheduled(3, 409), script: status(409)}, tries(1, answered), 0},
+		"a final status":                {deskConfig{method: "GET", contract: never(policy.NeverRetry{Status: []int{503}}), script: status(503)}, tries(1, answered), 0},
+		"a final status, second answer": {deskConfig{method: "GET", contract: never(policy.NeverRetry{Status: []int{501}}), script: status(503, 501)}, tries(2, answered), once},
+		"another status":                {deskConfig{method: "GET", contract: never(policy.NeverRetry{Status: []int{501}}), script: status(503)}, tries(3, spent), twice},
+		"a final status of a key":       {deskConfig{method: "POST", key: "k", declared: true, contract: never(policy.NeverRetry{Status: []int{500}}), script: status(500)}, tries(1, answered), 0},
+		"a header ends it":              {deskConfig{method: "GET", contract: says, script: said("False")}, tries(1, answered), 0},
+		"a header with another value":   {deskConfig{method: "GET", contract: says, script: said("true")}, tries(2, answered), once},
+	}, func(t *testing.T, tt testCase) {
+		b := newDesk(t, tt.deskConfig)
+		r := b.run()
+		assert.True(t, tt.want(r), "result: %+v", r)
+		assert.Equal(t, tt.took, b.elapsed())
+		assert.Len(t, b.left, len(r.Tries), "every attempt leaves evidence")
+		checkLog(t, b)
+
+		again := b.run() // another worker reads the same result from the log
+		assert.Equal(t, r.Exhausted, again.Exhausted)
+		assert.Len(t, again.Tries, len(r.Tries))
+	})
+}
+
+// TestDerivedKey: an entry that derives keys makes a POST repeatable, with one key on every attempt.
+func TestDerivedKey(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		deskConfig
+		want    func(call.Result) bool
+		class   schemas.Class
+		derived bool
+	}
+	table.Bubble(t, map[string]testCase{
+		"answered at the second attempt": {deskConfig{method: "POST", script: []end{reset, {status: 200}}}, tries(2, answered), schemas.ClassKeyed, true},
+		"after a 503":                    {deskConfig{method: "PATCH", script: status(503, 201)}, tries(2, answered), schemas.ClassKeyed, true},
+		"never answered":                 {deskConfig{method: "POST", script: []end{reset}}, tries(3, unknown), schemas.ClassKeyed, true},
+		"the caller's own key":           {deskConfig{method: "POST", key: "mine", script: []end{reset, {status: 200}}}, tries(2, answered), schemas.ClassKeyed, false},
+		"a PUT needs none":               {deskConfig{method: "PUT", script: []end{reset, {status: 200}}}, tries(2, answered), schemas.ClassIdempotent, false},
+	}, func(t *testing.T, tt testCase) {
+		tt.declared, tt.derive = true, true
+		b := newDesk(t, tt.deskConfig)
+		r := b.run()
+		require.True(t, tt.want(r), "result: %+v", r)
+		want, derived := tt.key, ""
+		if tt.derived {
+			derived = b.task.State.Action.DerivedKey(0)
+			want = derived
+		}
+		for i, try := range r.Tries {
+			assert.Equal(t, want, b.target.keys[i])
+			assert.Equal(t, derived, try.DerivedKey)
+			assert.Equal(t, tt.class, try.Class)
+			assert.Equal(t, tt.class == schemas.ClassKeyed, !try.KeyExpiresAt.IsZero())
+			assert.Equal(t, r.Tries[0].Digest, try.Digest)
+		}
+		checkLog(t, b)
+	})
+}
+
+// TestDerivedKeyOfAStep: each action and each step has a key of its own.
+func TestDerivedKeyOfAStep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newDesk(t, deskConfig{method: "POST", declared: true, derive: true, script: status(200)})
+		b.run()
+		b.task.Step = 1
+		b.run()
+		b.anew(t)
+		b.run()
+		require.Len(t, b.target.keys, 3)
+		for i, key := range b.target.keys {
+			assert.Regexp(t, `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`, key)
+			assert.NotContains(t, b.target.keys[:i], key)
+		}
+	})
+}
+
+// TestReloadOfAKeyPromise: a call that was sent with a key is sent again only with that key, in the same
+// header, and only as long as the entry says so.
+func TestReloadOfAKeyPromise(t *testing.T) {
+	t.Parallel()
+	entry := func(i *policy.Idempotency) policy.Entry {
+		return policy.Entry{Name: "up", URLPrefix: "http://up.example/", Methods: []string{"GET", "POST"}, UpstreamIdempotency: i}
+	}
+	type testCase struct {
+		to   policy.Entry
+		want func(call.Result) bool
+	}
+	required := entry(&policy.Idempotency{TTL: time.Hour})
+	required.RequiresKey = true
+	table.Bubble(t, map[string]testCase{
+		"the same":              {entry(&policy.Idempotency{TTL: time.Hour, Derive: true}), tries(2, answered)},
+		"no key is derived":     {entry(&policy.Idempotency{TTL: time.Hour}), tries(1, unknown)},
+		"a key is required":     {required, tries(1, unknown)},
+		"in another header":     {entry(&policy.Idempotency{TTL: time.Hour, Derive: true, Header: "X-Request-Key"}), tries(1, unknown)},
+		"no promise about keys": {entry(nil), tries(1, unknown)},
+	}, func(t *testing.T, tt testCase) {
+		b := newDesk(t, deskConfig{method: "POST", declared: true, derive: true})
+		lost := reset
+		lost.during = func() { b.enforce(t, tt.to) }
+		b.target.script = []end{lost, {status: 200}}
+		r := b.run()
+		assert.True(t, tt.want(r), "result: %+v", r)
+		assert.Equal(t, len(r.Tries), b.target.sent)
+		checkLog(t, b)
+	})
+}
+
+// TestKeyOfARedrive: an action that was made from another sends the other's key, and no later than the
+// target may forget it.
+func TestKeyOfARedrive(t *testing.T) {
+	t.Parallel()
+	for expires, want := range map[time.Duration]func(call.Result) bool{
+		time.Hour:              tries(2, answered),
+		100 * time.Millisecond: tries(1, unknown),
+		-time.Minute:           tries(2, answered), // the key is new to the target
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newDesk(t, deskConfig{method: "POST", declared: true, derive: true, script: []end{reset, {status: 200}}})
+			b.run()
+			seed, until := b.task.State.Keys()
+			require.Equal(t, b.task.State.Action.Seed(), seed)
+			require.WithinDuration(t, b.start.Add(time.Hour), until, 0)
+			old := b.target.keys[0]
+
+			b.anew(t)
+			b.target.opened = 0
+			b.task.State.Action.KeySeed, b.task.State.Action.KeyExpiresAt = seed, time.Now().Add(expires)
+			r := b.run()
+			assert.True(t, want(r), "%s: %+v", expires, r)
+			assert.Equal(t, old, b.target.keys[2])
+			again, _ := b.task.State.Keys()
+			assert.Equal(t, seed, again)
+		})
+	}
+}

@@ -1,0 +1,233 @@
+package call
+
+import (
+	"context"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/policy"
+	"weir/internal/policy/reconcile"
+	"weir/internal/retry"
+	"weir/processors/guard"
+	"weir/schemas"
+)
+
+// probing makes a Task the probe of an attempt: a request that shows whether a call whose answer
+// was lost has been applied.
+type probing struct {
+	attempt int // the number of the newest attempt of the step
+	probe   *reconcile.Probe
+	request reconcile.Request
+	within  time.Duration
+	// until is when the target shows every effect that the call will ever have. Before, an answer
+	// that shows none proves nothing: the call may still be on its way.
+	until time.Time
+}
+
+// tries are the attempts of the task's step or, of a probe, the earlier ones of the same attempt.
+func (t *Task) tries() []ledger.Attempt {
+	if t.probe != nil {
+		return t.State.ProbesOf(t.Step, t.probe.attempt)
+	}
+	return t.State.AttemptsOf(t.Step)
+}
+
+// Run makes a task's attempts until it has a result. It does not repeat attempts on the log, so it
+// may be called on an action that another worker began. If the result is unknown, and the entry has
+// a probe, it probes: an effect that shows is the result, and a call without effect is made again.
+// The error is the log's or ctx's, or gives the time of the next try.
+func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
+	for {
+		r, err := c.run(ctx, t)
+		if err != nil || !r.Unknown {
+			return r, err
+		}
+		known, err := c.reconcile(ctx, t, r)
+		if err != nil || !known.repeat {
+			return known.Result, err
+		}
+	}
+}
+
+// reconciled is what probes made of an unknown result. With repeat, the call was not applied.
+type reconciled struct {
+	Result
+
+	repeat bool
+}
+
+// reconcile probes after a task's result is unknown, unless the log already has what the probes have
+// shown. Before each probe it asks for the entry in force, which may have another probe, or none.
+func (c *Caller) reconcile(ctx context.Context, t *Task, r Result) (reconciled, error) {
+	for {
+		probes := t.State.ProbesOf(t.Step, r.Last.Number)
+		if n := len(probes); n > 0 && probes[n-1].Result.RetryAt.IsZero() {
+			return read(r, &probes[n-1]), nil
+		}
+		if t.over(c.cfg.Now()) {
+			return reconciled{Result: r}, nil
+		}
+		probe, err := c.probe(ctx, t, r)
+		if probe == nil || err != nil {
+			return reconciled{Result: r}, err
+		}
+		found, err := c.run(ctx, probe)
+		wait := found.Again.Sub(c.cfg.Now())
+		switch {
+		case err != nil:
+			return reconciled{}, err
+		case found.Denied:
+			return reconciled{Result: r}, c.refuseProbe(ctx, probe, found.Decision)
+		case found.Again.IsZero():
+		case wait > c.cfg.Inline:
+			return reconciled{Result: c.rest(Result{Again: found.Again}, r.Tries)}, nil
+		default:
+			if err := c.pause(ctx, t.Stop, wait, nil); err != nil {
+				return reconciled{}, err
+			}
+		}
+	}
+}
+
+// read is the result of a task whose probes have ended.
+func read(r Result, probe *ledger.Attempt) reconciled {
+	switch probe.Result.Effect {
+	case schemas.EffectApplied:
+		return reconciled{Result: Result{Answered: true, Reconciled: true, Last: probe, Tries: r.Tries}}
+	case schemas.EffectNotApplied:
+		return reconciled{repeat: true}
+	default:
+		return reconciled{Result: r}
+	}
+}
+
+// probe is the task of probing after a lost answer; nil: the entry has no probe for it. The entry
+// in force must be the one by which the call was made, and traffic rules must leave the call as it
+// was sent: otherwise the probe would look for another effect.
+func (c *Caller) probe(ctx context.Context, t *Task, r Result) (*Task, error) {
+	p, _ := c.ask(t, nil)
+	if !p.Valid() || p.Mocked() {
+		return nil, nil //nolint:nilnil // no probe, no error
+	}
+	compiled := p.Permit().Probe()
+	sent := inDoubt(r.Tries)
+	if compiled == nil || sent == nil || sent.LastWord().Entry != p.Permit().Entry() || sent.Digest != digest(p) {
+		return nil, nil //nolint:nilnil // as above
+	}
+	// The attempt's result must be on the log before anything follows from it.
+	if err := t.State.Flush(ctx); err != nil {
+		return nil, err
+	}
+	request := requestOf(t, p)
+	url, err := compiled.URL(request)
+	if err != nil {
+		return nil, nil //nolint:nilerr,nilnil // the call has no value for the probe's URL: nothing can be looked up
+	}
+	lost, within := t.written(r.Last), p.Permit().Contract().Reconcile.Within
+	return &Task{
+		State: t.State, Step: t.Step, KeyRequired: t.KeyRequired, JudgeStatus: true, Stop: t.Stop, TaskID: t.TaskID, Record: t.Record,
+		Call:  schemas.HTTPCall{Method: compiled.Method(), URL: url, AllowlistKey: p.Permit().Entry()},
+		probe: &probing{attempt: r.Last.Number, probe: compiled, request: request, within: within, until: lost.Add(within)},
+	}, nil
+}
+
+// requestOf is what expressions see of a call.
+func requestOf(t *Task, p guard.Pass) reconcile.Request {
+	call := p.Call()
+	id, _ := schemas.Generation(t.State.ID)
+	request := reconcile.Request{Method: call.Method, URL: call.URL, IdempotencyKey: call.IdempotencyKey, ActionID: id}
+	if !call.TextBody && !call.Base64Body {
+		request.Body = call.Body
+	}
+	for _, h := range call.Headers {
+		if !policy.OwnCredential(h.Name) {
+			request.Headers = append(request.Headers, h)
+		}
+	}
+	return request
+}
+
+// genuine reports whether an answer by a pass is the target's own: the probe proves nothing if
+// traffic rules answer it or send it elsewhere.
+func genuine(p guard.Pass) bool {
+	d := p.Decision().Traffic
+	return !p.Mocked() && (d == nil || d.Redirected == "")
+}
+
+// check asks rules and policy about a task's call. A probe that traffic rules answer or redirect is
+// denied.
+func (c *Caller) check(t *Task) (guard.Pass, schemas.Decision) {
+	p, d := c.guard.Check(t.Call, t.scope())
+	if t.probe == nil || !p.Valid() || genuine(p) {
+		return p, d
+	}
+	d.Allowed, d.Code = false, schemas.DenyRule
+	d.Reason = "a traffic rule answers or redirects the probe, and only the target's own answer counts; change the rule"
+	return guard.Pass{}, d
+}
+
+// refuseProbe records that a probe was not sent, and that none follows.
+func (c *Caller) refuseProbe(ctx context.Context, t *Task, d schemas.Decision) error {
+	number := 1
+	if probes := t.tries(); len(probes) > 0 {
+		number = probes[len(probes)-1].Number + 1
+	}
+	now := c.cfg.Now()
+	a := schemas.Attempt{
+		Step: t.Step, Number: number, Probe: t.probe.attempt, Class: schemas.ClassSafe, Worker: c.cfg.Worker, Message: t.State.Message,
+		Decision: d, Method: t.Call.Method, URL: t.Call.URL, ExpiresAt: now.UTC(),
+	}
+	res := schemas.Attempted{Step: a.Step, Number: a.Number, Probe: a.Probe, Code: d.Code}
+	if err := c.ledger.Append(ctx, t.State, schemas.Event{Type: schemas.EventAttempted, Attempt: &a, Attempted: &res}); err != nil {
+		return err
+	}
+	return t.Record(ctx, ledger.Attempt{Attempt: a, Result: &res})
+}
+
+// show evaluates the answer to a probe, before anything is removed from it. A redirect that is
+// followed shows nothing by itself.
+func (t *Task) show(res *schemas.Attempted, e *started, a schemas.Answer) {
+	if t.probe == nil || !genuine(e.pass) || policy.IsRedirect(a.Status) && e.attempt.Hop < e.pass.Redirects() {
+		return
+	}
+	res.Effect = t.probe.probe.Effect(t.probe.request, a)
+	if res.Effect == schemas.EffectNotApplied && e.start.Before(t.probe.until) {
+		res.Effect = ""
+	}
+}
+
+// shares divides the time of a probe: the longest wait between two is one share.
+const shares = 8
+
+// nextProbe is when another probe follows; zero if none does. Probes are repeated with growing
+// waits until one shows the effect, or until one that began after the time has answered. If that
+// one gets no answer, it is repeated as often as a call is.
+func (t *Task) nextProbe(s retry.Schedule, rnd float64, a *schemas.Attempt, res *schemas.Attempted, failed *fault.Call, e ends) time.Time {
+	until := t.probe.until
+	var at time.Time
+	switch {
+	case res.Effect != "":
+		return at
+	case e.began.Before(until):
+		s.Cap = max(s.Cap, t.probe.within/shares)
+		if at = e.at.Add(s.Delay(a.Number, rnd, e.wish)); at.After(until) {
+			at = until
+		}
+	default:
+		late := 0
+		for _, earlier := range t.tries() {
+			if earlier.Result != nil && !earlier.Result.RetryAt.Before(until) {
+				late++
+			}
+		}
+		if late >= s.Attempts || !retry.Retryable(a.Class, res.Status, nil, failed) {
+			return at
+		}
+		at = e.at.Add(s.Delay(max(late, 1), rnd, e.wish))
+	}
+	if d := t.State.Action.Deadline; !d.IsZero() && !at.Before(d) {
+		return time.Time{}
+	}
+	return at.UTC()
+}

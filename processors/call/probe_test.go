@@ -1,0 +1,248 @@
+package call_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/ledger"
+	"weir/internal/policy"
+	"weir/internal/weirtest/harness"
+	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
+	"weir/processors/call"
+	"weir/schemas"
+)
+
+// probed is an entry's contract whose probe shows an effect by 200, and none by 404.
+func probed() policy.Contract {
+	return policy.Contract{Reconcile: &policy.Reconcile{
+		Method: "GET", URL: "http://up.example/look?id={request.action_id}", Applied: "response.status == 200", NotApplied: "response.status == 404", Within: 8 * time.Second,
+	}}
+}
+
+// reconciledTo is a call whose probe showed that it was applied.
+func reconciledTo(r call.Result) bool { return r.Answered && r.Reconciled && r.Last.Probe > 0 }
+
+// calls counts what was sent beside the probes.
+func (b *desk) calls() (calls, probes int) {
+	for _, url := range b.target.urls {
+		if strings.Contains(url, "/look?") {
+			probes++
+		} else {
+			calls++
+		}
+	}
+	return calls, probes
+}
+
+// TestProbe: what becomes of a POST whose answer was lost.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	const all = 8 * time.Second
+	lost := []end{reset}
+	then := func(more ...end) []end { return append(slices.Clone(lost), more...) }
+	none := func(n int) []end { return slices.Repeat(status(404), n) }
+	type testCase struct {
+		deskConfig
+		act           func(b *desk)
+		want          func(call.Result) bool
+		calls, probes int
+		took          time.Duration
+	}
+	const until = 8 // probes in all the time, with the last one at its end
+	table.Bubble(t, map[string]testCase{
+		"it was applied":                      {deskConfig{script: then(end{status: 200})}, nil, reconciledTo, 1, 1, 0},
+		"it shows later":                      {deskConfig{script: then(append(none(3), end{status: 200})...)}, nil, reconciledTo, 1, 4, 1400 * time.Millisecond},
+		"it shows at the end":                 {deskConfig{script: then(append(none(until-1), end{status: 200})...)}, nil, reconciledTo, 1, until, all},
+		"it was not applied":                  {deskConfig{script: then(append(none(until), end{status: 201})...)}, nil, answers(201), 2, until, all},
+		"the probe never tells":               {deskConfig{script: then(end{status: 204})}, nil, unknown, 1, until, all},
+		"the probe is never answered":         {deskConfig{script: then(refused)}, nil, unknown, 1, 0, all + 600*time.Millisecond},
+		"the probe is answered at last":       {deskConfig{script: then(append(slices.Repeat([]end{refused}, until+1), none(1)[0], end{status: 201})...)}, nil, answers(201), 2, 1, all + 600*time.Millisecond},
+		"the probe's 503 is no answer":        {deskConfig{script: then(append(slices.Repeat(status(503), until+1), end{status: 200})...)}, nil, reconciledTo, 1, until + 2, all + 600*time.Millisecond},
+		"the target asks for time":            {deskConfig{script: then(end{status: 503, wish: 3 * time.Second}, end{status: 200})}, nil, reconciledTo, 1, 2, 3 * time.Second},
+		"lost again, and applied":             {deskConfig{script: slices.Concat(lost, none(until), lost, status(200))}, nil, reconciledTo, 2, until + 1, all},
+		"lost as often as there are attempts": {deskConfig{script: slices.Concat(lost, none(until), lost, none(until), lost, none(until))}, nil, gaveUp, 3, 3 * until, 3 * all},
+		"an answer ends it":                   {deskConfig{script: slices.Concat(lost, none(until), status(500))}, nil, answers(500), 2, until, all},
+		"nothing left":                        {deskConfig{script: []end{unsent, {status: 200}}}, nil, answered, 2, 0, 200 * time.Millisecond},
+		"a PUT has no need":                   {deskConfig{method: "PUT", script: []end{reset, {status: 200}}}, nil, answered, 2, 0, 200 * time.Millisecond},
+		"of a plan":                           {deskConfig{plan: true, script: then(end{status: 200})}, nil, reconciledTo, 1, 1, 0},
+		"a redirect shows nothing":            {deskConfig{redirects: 1, script: then(end{status: 302, location: "/y"}, end{status: 200})}, nil, reconciledTo, 2, 1, 0},
+		"the deadline comes first":            {deskConfig{deadline: 5 * time.Second, script: then(none(1)...)}, nil, unknown, 1, 5, 3 * time.Second},
+		"it is stopped":                       {deskConfig{script: then(none(1)...)}, func(b *desk) { time.AfterFunc(time.Second, b.stop.Pull) }, unknown, 1, 3, time.Second},
+		"it is stopped before the probe":      {deskConfig{script: []end{{sendErr: reset.sendErr}}}, func(b *desk) { b.target.script[0].during = b.stop.Pull }, unknown, 1, 0, 0},
+		"the entry loses its probe":           {deskConfig{script: then(none(1)...)}, func(b *desk) { time.AfterFunc(time.Second, func() { b.enforce(b.t, unkeyed()) }) }, unknown, 1, 3, 1400 * time.Millisecond},
+		"the entry is gone":                   {deskConfig{script: then(none(1)...)}, func(b *desk) { time.AfterFunc(time.Second, func() { b.enforce(b.t) }) }, unknown, 1, 3, 1400 * time.Millisecond},
+		"another entry permits the call": {deskConfig{script: then(none(1)...)}, func(b *desk) {
+			b.task.Call.AllowlistKey = ""
+			b.target.script[0].during = func() { b.enforce(b.t, another()) }
+		}, unknown, 1, 0, 0},
+		"a rule answers the probe":             {deskConfig{script: then(none(1)...)}, puts(0, rulebook.Mock("m", "http://up.example/look*", 200, "")), unknown, 1, 0, 0},
+		"a rule sends the probe elsewhere":     {deskConfig{script: then(none(1)...)}, puts(0, rulebook.Redirect("r", "http://up.example/look*", "http://up.example/z")), unknown, 1, 0, 0},
+		"a rule answers later probes":          {deskConfig{script: then(none(1)...)}, puts(time.Second, rulebook.Mock("m", "http://up.example/look*", 200, "")), unknown, 1, 3, 1400 * time.Millisecond},
+		"a rule changes the call meanwhile":    {deskConfig{script: then(none(1)...)}, puts(time.Second, rulebook.SetHeader("h", "http://up.example/x", "X-A", "1")), unknown, 1, 3, 1400 * time.Millisecond},
+		"a rule delays the probe":              {deskConfig{script: then(end{status: 200})}, puts(0, rulebook.Delay("d", "http://up.example/look*", 400)), reconciledTo, 1, 1, 400 * time.Millisecond},
+		"the key has expired":                  {deskConfig{key: "k", declared: true, deadline: 3 * time.Hour, script: []end{{sendErr: slow.sendErr, during: func() { time.Sleep(time.Hour) }}, {status: 200}}}, func(b *desk) { b.task.Timeout = 2 * time.Hour }, reconciledTo, 1, 1, time.Hour},
+		"the key has expired, and not applied": {deskConfig{key: "k", declared: true, deadline: 3 * time.Hour, script: slices.Concat([]end{{sendErr: slow.sendErr, during: func() { time.Sleep(time.Hour) }}}, none(until), status(201))}, func(b *desk) { b.task.Timeout = 2 * time.Hour }, answers(201), 2, until, time.Hour + all},
+	}, func(t *testing.T, tt testCase) {
+		if tt.method == "" {
+			tt.method = "POST"
+		}
+		tt.contract = probed()
+		b := newDesk(t, tt.deskConfig)
+		if tt.act != nil {
+			tt.act(b)
+		}
+		r := b.run()
+		assert.True(t, tt.want(r), "result: %+v, last: %+v", r, r.Last)
+		calls, probes := b.calls()
+		assert.Equal(t, []int{tt.calls, tt.probes}, []int{calls, probes})
+		assert.Equal(t, tt.took, b.elapsed())
+		checkLog(t, b)
+		assert.Len(t, b.left, len(b.task.State.Attempts), "each attempt and each probe has its record")
+		for _, try := range r.Tries {
+			assert.Zero(t, try.Probe)
+		}
+
+		st := harness.Load(t, b.ledger, b.task.State.Ref) // whoever reads it from the log comes to the same
+		sent := b.target.sent
+		b.task.State = st
+		again, err := b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		assert.True(t, tt.want(again), "from the log: %+v", again)
+		assert.Equal(t, sent, b.target.sent)
+	})
+}
+
+// another permits the same call as "up", with the same probe.
+func another() policy.Entry {
+	e := unkeyed()
+	e.Name, e.Contract = "another", probed()
+	return e
+}
+
+// TestProbeDefers: a long wait for the next probe takes no slot, and the next worker goes on with it.
+func TestProbeDefers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		contract := probed()
+		contract.Reconcile.Within = 80 * time.Second
+		b := newDesk(t, deskConfig{method: "POST", contract: contract, script: append([]end{reset}, status(404)...)})
+		var r call.Result
+		for deferred := 0; ; deferred++ {
+			b.task.State = harness.Load(t, b.ledger, b.task.State.Ref)
+			if r = b.run(); r.Again.IsZero() {
+				assert.Positive(t, deferred)
+				break
+			}
+			wait := time.Until(r.Again)
+			assert.Greater(t, wait, 3*time.Second)
+			assert.LessOrEqual(t, wait, 10*time.Second, "an eighth of the time")
+			time.Sleep(wait)
+			if b.elapsed() >= 80*time.Second {
+				b.target.script = append(slices.Repeat(status(404), b.target.opened+1), end{status: 201})
+			}
+		}
+		assert.True(t, answers(201)(r), "%+v", r)
+		calls, probes := b.calls()
+		assert.Equal(t, 2, calls)
+		assert.Less(t, probes, 20)
+		assert.Equal(t, 80*time.Second, b.elapsed())
+	})
+}
+
+// TestProbeOfADrainingWorker is not sent: the next worker sends it.
+func TestProbeOfADrainingWorker(t *testing.T) {
+	t.Parallel()
+	draining := make(chan struct{})
+	b := newDesk(t, deskConfig{method: "POST", contract: probed(), draining: draining, script: []end{{sendErr: reset.sendErr, during: func() { close(draining) }}}})
+	_, err := b.caller.Run(t.Context(), b.task)
+	require.ErrorIs(t, err, call.ErrDraining)
+	assert.Equal(t, 1, b.target.sent)
+	assert.Equal(t, schemas.UpstreamReset, harness.Load(t, b.ledger, b.task.State.Ref).Attempts[0].Result.Code, "the lost answer is on the log")
+}
+
+// TestProbeOfADeadWorker: a probe without a result is repeated, and an attempt without one is
+// looked up.
+func TestProbeOfADeadWorker(t *testing.T) {
+	t.Parallel()
+	attempt := func(a schemas.Attempt) schemas.Event {
+		return schemas.Event{Type: schemas.EventAttempt, Attempt: &a}
+	}
+	table.Bubble(t, map[string]func(first schemas.Attempt) []schemas.Event{
+		"an attempt without a result": func(first schemas.Attempt) []schemas.Event { return []schemas.Event{attempt(first)} },
+		"a probe without a result": func(first schemas.Attempt) []schemas.Event {
+			return []schemas.Event{
+				attempt(first),
+				{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Code: schemas.UpstreamReset, Sent: true}},
+				attempt(schemas.Attempt{Number: 1, Probe: 1, Class: schemas.ClassSafe, Decision: first.Decision}),
+			}
+		},
+	}, func(t *testing.T, events func(first schemas.Attempt) []schemas.Event) {
+		b := newDesk(t, deskConfig{method: "POST", contract: probed(), script: []end{reset}})
+		b.run()
+		first := b.task.State.Attempts[0].Attempt
+		b.anew(t)
+		b.target.urls, b.target.script = nil, status(200)
+		for _, ev := range events(first) {
+			harness.Append(t, b.ledger, b.task.State, ev)
+		}
+		b.task.State = harness.Load(t, b.ledger, b.task.State.Ref)
+		require.NoError(t, b.caller.Abandon(t.Context(), b.task.State))
+		require.Nil(t, b.task.State.Open())
+		r := b.run()
+		assert.True(t, reconciledTo(r), "%+v", r)
+		calls, probes := b.calls()
+		assert.Equal(t, []int{0, 1}, []int{calls, probes})
+	})
+}
+
+// TestNoProbeWithoutAValue: a call whose values do not fit into the probe's URL stays unknown.
+func TestNoProbeWithoutAValue(t *testing.T) {
+	t.Parallel()
+	contract := probed()
+	contract.Reconcile.URL = "http://up.example/look?id={request.body.ref}"
+	for body, probes := range map[string]int{`{"ref":"r1"}`: 1, `{"ref":".."}`: 0, `{}`: 0, `"text"`: 0} {
+		b := newDesk(t, deskConfig{method: "POST", contract: contract, script: []end{reset, {status: 200}}})
+		b.task.Call.Body = []byte(body)
+		r := b.run()
+		assert.Equal(t, probes == 0, r.Unknown, body)
+		_, sent := b.calls()
+		assert.Equal(t, probes, sent, body)
+	}
+}
+
+// TestRefusedProbeLeavesEvidence with the rule as the reason.
+func TestRefusedProbeLeavesEvidence(t *testing.T) {
+	t.Parallel()
+	b := newDesk(t, deskConfig{method: "POST", contract: probed(), script: []end{reset}})
+	b.book.Put(t, rulebook.Mock("m", "http://up.example/look*", 200, ""))
+	var left []ledger.Attempt
+	b.task.Record = func(_ context.Context, t ledger.Attempt) error { left = append(left, t); return nil }
+	assert.True(t, unknown(b.run()))
+	require.Len(t, left, 2)
+	assert.Equal(t, schemas.DenyRule, left[1].Result.Code)
+	assert.False(t, left[1].Decision.Allowed)
+	assert.Equal(t, 1, left[1].Probe)
+	assert.Contains(t, left[1].URL, "/look?id=")
+}
+
+// TestARedirectShowsNothing by itself, whatever the condition says of its status: the answer behind
+// it counts.
+func TestARedirectShowsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		contract := probed()
+		contract.Reconcile.NotApplied = "response.status == 302"
+		script := slices.Concat([]end{reset}, slices.Repeat(status(204), 7), []end{{status: 302, location: "/look?id=2"}, {status: 200}})
+		b := newDesk(t, deskConfig{method: "POST", contract: contract, redirects: 1, script: script})
+		assert.True(t, reconciledTo(b.run()))
+		assert.False(t, b.task.State.Attempts[0].NotApplied)
+	})
+}
