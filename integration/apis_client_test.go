@@ -28,7 +28,7 @@ import (
 // targetKey is the credential of every target. Weir adds it; no client has it.
 const targetKey = "AGWCANARY-target-key-71c3"
 
-// unchanged is a Weir, the APIs behind it, and a token for its clients.
+// unchanged is a Weir, its targets, and a token for its clients.
 type unchanged struct {
 	caller
 	proxy     string // with the token, as HTTPS_PROXY has it
@@ -116,8 +116,12 @@ func TestUnchangedClients(t *testing.T) {
 		"curl":              {attempts: []string{"forge", "secure"}, tunnels: []string{u.registry.URL}, run: curl},
 		"undici ProxyAgent": {attempts: []string{"secure"}, tunnels: []string{u.registry.URL}, run: undici},
 		"net/http":          {attempts: []string{"forge", "secure"}, tunnels: []string{u.registry.URL}, run: netHTTP},
-		"npm ci":            {tunnels: []string{u.registry.URL}, run: func(t *testing.T, u *unchanged) { npmCI(t, u.registry, u.integrity, u.ca, "HTTPS_PROXY="+u.proxy) }},
+		"npm ci": {tunnels: []string{u.registry.URL}, run: func(t *testing.T, u *unchanged) {
+			t.Helper()
+			npmCI(t, u.registry, u.integrity, u.ca, "HTTPS_PROXY="+u.proxy)
+		}},
 		"go mod download": {tunnels: []string{u.modules.URL}, run: func(t *testing.T, u *unchanged) {
+			t.Helper()
 			goModDownload(t, u.modules, "HTTPS_PROXY="+u.proxy, "SSL_CERT_FILE="+u.ca)
 		}},
 		"git":              {attempts: []string{"git"}, run: gitAbsolute},

@@ -76,7 +76,9 @@ func TestOutboundWays(t *testing.T) {
 					t.Run("lane", func(t *testing.T) {
 						t.Parallel()
 						for _, r := range batch {
-							t.Run(r.ID, func(sub *testing.T) { w.run(sub, l.node(sub, t, &r), &r, authority) }) // one after the other
+							t.Run(r.ID, func(sub *testing.T) { //nolint:paralleltest // one after the other
+								w.run(sub, l.node(sub, t, &r), &r, authority)
+							})
 						}
 					})
 				}
@@ -169,17 +171,12 @@ var ownOfWay = regexp.MustCompile(`(?i)^(host|connection|content-length|transfer
 // refusedBefore are the codes of requests that are refused before policy reaches the check of the row's
 // code.
 func refusedBefore(code string) []schemas.Code {
-	switch schemas.Code(code) {
-	case schemas.DenyMethod:
-		return []schemas.Code{schemas.MethodNotAllowed}
-	case schemas.DenyURLInvalid:
-		return []schemas.Code{schemas.InvalidRequest, schemas.URITooLong}
-	case schemas.DenyUserinfo:
-		return []schemas.Code{schemas.InvalidRequest}
-	case schemas.DenyAddress: // of a CONNECT, which takes no address that an entry does not name
-		return []schemas.Code{schemas.DenyHost}
-	}
-	return nil
+	return map[string][]schemas.Code{
+		string(schemas.DenyMethod):     {schemas.MethodNotAllowed},
+		string(schemas.DenyURLInvalid): {schemas.InvalidRequest, schemas.URITooLong},
+		string(schemas.DenyUserinfo):   {schemas.InvalidRequest},
+		string(schemas.DenyAddress):    {schemas.DenyHost}, // of a CONNECT, which takes no address that an entry does not name
+	}[code]
 }
 
 // entry is the row's entry by its key, if it has one.
@@ -282,13 +279,11 @@ func (x *trial) dial(server string) net.Conn {
 	return conn
 }
 
-// seenByTunnel are the codes whose cause lies in the target of a CONNECT or on the way there.
+// seenByTunnel reports whether a code has its cause in the host, the port or the address of a CONNECT.
 func seenByTunnel(code string) bool {
-	switch schemas.Code(code) {
-	case "OK", schemas.DenyHost, schemas.DenyPort, schemas.DenyUserinfo, schemas.DenyAddress, schemas.DenyURLInvalid, schemas.UpstreamDNS, schemas.UpstreamConnect:
-		return true
-	}
-	return false
+	return slices.Contains([]schemas.Code{
+		"OK", schemas.DenyHost, schemas.DenyPort, schemas.DenyUserinfo, schemas.DenyAddress, schemas.DenyURLInvalid, schemas.UpstreamDNS, schemas.UpstreamConnect,
+	}, schemas.Code(code))
 }
 
 // Targets of CONNECT: a name and a port in canonical form, and one that begins with an address.
