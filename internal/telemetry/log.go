@@ -183,7 +183,7 @@ func newVocabulary(configured func(string) bool) vocabulary {
 // surfaces are the names of the surfaces, for log lines and metrics.
 func surfaces() []string {
 	return []string{
-		"plans", "executor", "runs", "rules", "tasks", "chat", "git", "actions", "evidence", "dead_letters",
+		"plans", "executor", "passthrough", "runs", "rules", "tasks", "chat", "git", "actions", "evidence", "dead_letters",
 		"policy", "tokens", "service", "console", "docs", "proxy",
 	}
 }
