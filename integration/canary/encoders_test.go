@@ -137,7 +137,7 @@ type planter struct {
 func identifiers() map[string]string {
 	return map[string]string{
 		"ID": "the-action", "Tenant": "acme", "Kind": "http", "ActionID": "the-action", "Entry": "up", "Worker": "w-1", "Version": "v1", "PolicyVersion": "v1", "Principal": "token-1",
-		"Outcome": "failed", "Status": "Running", "What": "pushed", "Method": "POST", "Class": "once", "Upstream": "up", "Asked": "any/fine", "Model": "any/*", "Sent": "fine",
+		"Outcome": "failed", "Effect": "applied", "Mode": "warn", "Status": "Running", "What": "pushed", "Method": "POST", "Class": "once", "Upstream": "up", "Asked": "any/fine", "Model": "any/*", "Sent": "fine",
 		"Subject": "weir.log.0.accepted.acme.http.the-action", "Base": "0b", "Head": "0c", "Push": "push-1", "Reason": "TaskIssues", "TaskID": "the-action",
 	}
 }
@@ -304,7 +304,7 @@ func (e *encoders) series(p *planter) {
 	for i := range v.NumMethod() {
 		name, m := v.Type().Method(i).Name, v.Method(i)
 		// These set names of the configuration, and functions.
-		if strings.HasPrefix(name, "Set") || slices.Contains([]string{"NewTraces", "NewLogger", "Handler", "TenantBytes", "QueueLag", "PolicyInForce", "Shadowed", "DestinationsLeft"}, name) {
+		if strings.HasPrefix(name, "Set") || slices.Contains([]string{"NewTraces", "NewLogger", "Handler", "TenantBytes", "QueueLag", "PolicyInForce", "Shadowed", "SchemaViolated", "DestinationsLeft"}, name) {
 			continue
 		}
 		args := make([]reflect.Value, m.Type().NumIn())
@@ -333,7 +333,7 @@ func (e *encoders) span(p *planter) {
 func (e *encoders) leave(rt *rapid.T, p *planter) {
 	st := &ledger.State{Ref: schemas.Ref{Tenant: "acme", Kind: schemas.KindHTTP, ID: "the-action"}, Action: filled[schemas.Action](p)}
 	try := ledger.Attempt{Attempt: filled[schemas.Attempt](p), Result: new(filled[schemas.Attempted](p))}
-	try.Result.Code = schemas.UpstreamReset
+	try.Result.Code, try.Result.Schema.Code = schemas.UpstreamReset, schemas.ResponseNotJSON
 	try.Decision, try.Result.Decision = schemas.Decision{Entry: "up", Version: "v1"}, nil
 	st.Action.Sensitive = true
 	attempt, err := settle.Attempt(st, try, p.text("method"), p.text("target"))

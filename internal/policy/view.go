@@ -73,7 +73,7 @@ func (e *entry) view(operator bool) schemas.EntryView {
 }
 
 // view adds a contract to the view of its entry.
-func (c *Contract) view(v *schemas.EntryView) {
+func (c Contract) view(v *schemas.EntryView) {
 	v.RequiresKey, v.NeverRetry = c.RequiresKey, c.NeverRetry.view()
 	if r := c.Retry; r != nil {
 		v.Retry = &schemas.EntryRetry{Attempts: r.Attempts, Base: r.Base.String(), Cap: r.Cap.String(), On: r.On}
