@@ -393,8 +393,14 @@ func TestTLSInATunnel(t *testing.T) {
 	_, err = ask("victim.example")
 	require.Error(t, err)
 	audits, records := caller{a, ""}.tunnelAudits(t, `"end":"name"`)
-	last := len(audits) - 1
-	require.Equal(t, []any{schemas.TunnelName, schemas.DenyHost, int64(0)}, []any{audits[last].End, records[last].Code, audits[last].BytesUp})
+	cut := -1 // the end of the tunnel before may be recorded after it
+	for i := range audits {
+		if audits[i].End == schemas.TunnelName {
+			cut = i
+		}
+	}
+	require.GreaterOrEqual(t, cut, 0)
+	require.Equal(t, []any{schemas.DenyHost, int64(0)}, []any{records[cut].Code, audits[cut].BytesUp})
 }
 
 // TestNoProxyHere: the main listener says where the proxy is, and the proxy serves no paths.
