@@ -1,6 +1,7 @@
 package ingress_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/ingress/accept"
 	"weir/internal/fault"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -191,4 +194,48 @@ func TestAFullLogRefusesItemsOneByOne(t *testing.T) {
 	require.NotNil(t, items[0].Receipt, "the first joins")
 	require.Equal(t, http.StatusServiceUnavailable, items[1].Status)
 	require.Equal(t, 60, items[1].RetryAfter)
+}
+
+// longQueue is a log on which so many actions wait, all of one tenant.
+type longQueue uint64
+
+func (q longQueue) Waiting(context.Context) (uint64, error)           { return uint64(q), nil }
+func (q longQueue) WaitingOf(context.Context, string) (uint64, error) { return uint64(q), nil }
+
+// TestAQueueLimitRefusesItemsOneByOne with the status and the delay of a single call, and stores
+// nothing of them. A request whose action exists joins it.
+func TestAQueueLimitRefusesItemsOneByOne(t *testing.T) {
+	t.Parallel()
+	table.Run(t, map[string]struct {
+		limits accept.PressureConfig
+		status int
+		code   schemas.Code
+	}{
+		"of a tenant": {accept.PressureConfig{QueuedPerTenant: 7}, http.StatusTooManyRequests, schemas.RateLimited},
+		"of all":      {accept.PressureConfig{Queued: 7}, http.StatusServiceUnavailable, schemas.QueueFull},
+	}, func(t *testing.T, tc struct {
+		limits accept.PressureConfig
+		status int
+		code   schemas.Code
+	},
+	) {
+		w := setup(t, func(cfg *config) { cfg.Accept.Pressure = accept.NewPressure(longQueue(7), tc.limits) })
+		require.Equal(t, http.StatusAccepted, w.do(t, post("/v1/execute", named("a", okGet))).Code, "nothing is counted yet")
+		poll.Until(t, func() bool { return w.do(t, post("/v1/execute", okGet)).Code == tc.status })
+		before := w.records(t)
+		a := w.do(t, post("/v1/batch", batchOf(named("b", okGet), named("a", okGet), okGet)))
+		require.Equal(t, http.StatusOK, a.Code, a.Body)
+		items := itemsOf(t, a)
+		require.Equal(t, "a", items[1].ActionID)
+		require.True(t, items[1].Receipt.Duplicate)
+		for _, i := range []int{0, 2} {
+			require.Equal(t, tc.status, items[i].Status)
+			require.Equal(t, tc.code, items[i].Error.Code)
+			require.True(t, items[i].Error.Retryable)
+			require.Equal(t, 5, items[i].RetryAfter)
+			require.Empty(t, items[i].ActionID)
+			require.Nil(t, items[i].Receipt)
+		}
+		require.Equal(t, before, w.records(t))
+	})
 }

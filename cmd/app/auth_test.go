@@ -85,9 +85,11 @@ func (c caller) revoke(t *testing.T, id string) {
 func routes() []struct{ method, path, body, scope string } {
 	return []struct{ method, path, body, scope string }{
 		{"POST", "/v1/execute", `{"method":"GET","url":"http://nobody.example/"}`, schemas.ScopeActionsWrite},
+		{"POST", "/v1/batch", `{"requests":[{"method":"GET","url":"http://nobody.example/"}]}`, schemas.ScopeActionsWrite},
 		{"POST", "/v1/plans", `{"state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[]}}`, schemas.ScopeActionsWrite},
 		{"POST", "/v1/actions/{id}/cancel", "", schemas.ScopeActionsWrite},
 		{"POST", "/v1/actions/{id}/resolve", `{"effect":"applied"}`, schemas.ScopeActionsWrite},
+		{"POST", "/v1/actions/{id}/redrive", "", schemas.ScopeActionsWrite},
 		{"GET", "/v1/actions", "", schemas.ScopeActionsRead},
 		{"GET", "/v1/actions/{id}", "", schemas.ScopeActionsRead},
 		{"GET", "/v1/actions/{id}/payload", "", schemas.ScopeActionsRead},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -64,6 +65,26 @@ func TestBatch(t *testing.T) {
 	}
 	text, _ = a.asks(t, http.StatusOK, http.MethodGet, "/v1/evidence?action_id="+rest[1].ActionID, "")
 	require.Contains(t, text, string(schemas.DenyHost))
+}
+
+// TestABatchWaitsAtItsWorker: the calls of a batch that find no slot wait at the worker of a node that
+// is alone. A move to an overflow queue would cost a write and a read each.
+func TestABatchWaitsAtItsWorker(t *testing.T) {
+	t.Parallel()
+	const slots, many = 10, 50
+	u := newTally(t)
+	a := newApp(t, fmt.Sprintf("workers: {slots: %d}\n", slots))
+	open := sync.OnceFunc(func() { close(u.gate) })
+	t.Cleanup(open) // before the node is stopped
+	call := `{"method":"GET","url":"` + u.url + `"}`
+	a.asks(t, http.StatusAccepted, http.MethodPost, "/v1/batch", `{"requests":[`+strings.Repeat(call+",", many-1)+call+`]}`, "Prefer", "respond-async")
+	poll.Until(t, func() bool {
+		waiting, err := a.broker.Waiting(t.Context())
+		return err == nil && waiting == 0 && len(u.order()) == slots
+	}, "all are at the worker")
+	open()
+	poll.Until(t, func() bool { return len(u.order()) == many })
+	require.Equal(t, "0", caller{App: a}.metric(t, `weir_work_overflowed_total{kind="http"}`))
 }
 
 // BenchmarkBatch compares one batch of a thousand calls with a thousand single calls of 64 callers,

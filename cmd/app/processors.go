@@ -92,7 +92,7 @@ func (a *App) openProcessors(context.Context) error {
 	})
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
 		Slots: a.cfg.Workers.Slots, SlotsOf: map[schemas.Kind]int{schemas.KindChat: a.cfg.Workers.Chats}, DrainTimeout: a.cfg.DrainTimeout(),
-		Shared: !a.open(), Unhandled: a.surfaces.absent(),
+		Alone: a.cfg.Embedded(), Shared: !a.open(), Unhandled: a.surfaces.absent(),
 	})
 	worker, err := processors.NewWorker(pipeline, subscriber, delivery{}, processors.WorkerConfig{
 		Partitions: a.cfg.Log.Partitions, DrainTimeout: a.cfg.DrainTimeout() + handBack, Log: a.log,

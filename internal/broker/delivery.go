@@ -22,6 +22,7 @@ type delivery struct {
 	kind   schemas.Kind
 	urgent bool
 	kept   bool // it does not move to an overflow queue
+	bare   bool // its data was dropped while it waited
 	count  uint64
 	since  time.Time
 	nak    atomic.Int64 // nanoseconds; 0 is the subscriber's own delay
@@ -48,6 +49,26 @@ func arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 		d.tenant, d.kind = tenant, schemas.Kind(kind)
 	}
 	return d, nil
+}
+
+// waitingData is the most data that a message keeps while it waits for a slot.
+const waitingData = 16 << 10
+
+// shed drops the data of a large message; restore reads it again.
+func (d *delivery) shed() {
+	if len(d.record.Data) > waitingData {
+		d.record.Data, d.raw.Data, d.bare = nil, nil, true
+	}
+}
+
+// restore reads the data that shed dropped.
+func (d *delivery) restore(ctx context.Context, b *Broker) error {
+	if !d.bare {
+		return nil
+	}
+	rec, err := b.current(ctx, d.record.Stream, directGet{Seq: d.record.Seq})
+	d.record.Data, d.bare = rec.Data, err != nil
+	return err
 }
 
 // message is the delivery as handlers see it. A header with several values becomes one, joined by

@@ -213,6 +213,10 @@ func (f *feed) overflow(d *delivery) {
 func (f *feed) handle(d *delivery) {
 	ctx, cancel := context.WithCancel(f.handlers)
 	defer cancel()
+	if d.restore(ctx, f.s.b) != nil {
+		d.refuse(f.s.cfg.NakDelay)
+		return
+	}
 	m := d.message(ctx)
 	if m.UUID == "" {
 		m.UUID = f.stream + "/" + strconv.FormatUint(d.record.Seq, 10)

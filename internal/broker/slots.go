@@ -144,6 +144,9 @@ func (s *kindSlots) add(m *delivery, keep bool) (excess *delivery) {
 	} else {
 		t.normal = append(t.normal, m)
 	}
+	if !starts {
+		m.shed()
+	}
 	if m.kept = keep; keep {
 		return nil
 	}

@@ -23,8 +23,10 @@ type SubscriberConfig struct {
 	// SlotsOf replaces Slots for some kinds.
 	SlotsOf map[schemas.Kind]int
 	// Backlog is how many messages of a kind, and of a queue, wait here for a slot. No other worker
-	// can begin them. Default a quarter of Slots, and one at least.
+	// can begin them. Default a quarter of Slots, and one at least; four times Slots if Alone.
 	Backlog int
+	// Alone: no other process receives messages of this log.
+	Alone bool
 	// Shared keeps slots free for other tenants: no tenant takes all of them.
 	Shared bool
 	// Unhandled are kinds that this process cannot perform. Their messages are delivered again
@@ -48,8 +50,15 @@ type SubscriberConfig struct {
 // the next pull is on its way.
 const backlogShare = 4
 
+// backlogAlone is how many messages wait for each slot of a worker that is alone: no other worker
+// could begin them, and a move to an overflow queue costs a write and a read.
+const backlogAlone = 4
+
 func (c SubscriberConfig) withDefaults() SubscriberConfig {
 	c.Slots = cmp.Or(c.Slots, 64)
+	if c.Backlog == 0 && c.Alone {
+		c.Backlog = backlogAlone * c.Slots
+	}
 	c.Backlog = cmp.Or(c.Backlog, max(1, c.Slots/backlogShare))
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 30*time.Second)
 	c.NakDelay = cmp.Or(c.NakDelay, time.Second)

@@ -216,6 +216,61 @@ func TestFewSlotsHoldFew(t *testing.T) {
 	require.Len(t, seen, 8)
 }
 
+// TestAWorkerThatIsAloneHoldsMore: nothing moves to an overflow queue for the sake of other workers.
+func TestAWorkerThatIsAloneHoldsMore(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	_, out := n.subscribe(t, SubscriberConfig{Slots: 4, Alone: true})
+	n.fill(t, 4+16)
+	for i := range 4 + 16 {
+		m := next(t, out)
+		if i == 0 { // all are here
+			poll.Until(t, func() bool { return n.given(t) == 4+16 })
+		}
+		m.Ack()
+	}
+	n.settled(t)
+	require.Zero(t, n.metrics.get(&n.metrics.overflowed))
+}
+
+// TestALargeMessageWaitsWithoutItsData, which its handler receives all the same.
+func TestALargeMessageWaitsWithoutItsData(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	s, out := n.subscribe(t, SubscriberConfig{Slots: 1, Backlog: 10})
+	n.put(t, claim("a", "held"))
+	held := next(t, out)
+	large := map[string]string{"b": strings.Repeat("b", waitingData+1), "c": strings.Repeat("c", waitingData+1), "d": "small"}
+	for _, id := range []string{"b", "c", "d"} {
+		n.put(t, claim(id, large[id]))
+	}
+	kept := func() (waiting, data int) {
+		f := s.only()
+		f.slots.mu.Lock()
+		defer f.slots.mu.Unlock()
+		for d := range f.held {
+			data += len(d.record.Data) + len(d.raw.Data)
+		}
+		return f.waiting, data
+	}
+	poll.Until(t, func() bool { waiting, _ := kept(); return waiting == 3 })
+	_, data := kept()
+	require.Equal(t, 2*len("held"+"small"), data)
+	held.Ack()
+	seen := map[string]string{}
+	for range large {
+		m := next(t, out)
+		rec, _ := RecordOf(m)
+		require.Equal(t, string(m.Payload), string(rec.Data))
+		ref, _, err := schemas.ParseSubject(rec.Subject)
+		require.NoError(t, err)
+		seen[ref.ID] = string(m.Payload)
+		m.Ack()
+	}
+	require.Equal(t, large, seen)
+	n.settled(t)
+}
+
 // TestUrgentGoesFirst: an urgent message starts before older ones, and is still urgent in an
 // overflow queue.
 func TestUrgentGoesFirst(t *testing.T) {
