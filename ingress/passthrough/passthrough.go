@@ -3,6 +3,7 @@
 package passthrough
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -24,6 +25,9 @@ import (
 
 // Config of a Door. All are required.
 type Config struct {
+	// Authenticate returns the sender of a request by its Weir token, or by the token of a task, and
+	// counts the request. A request without either is authenticated by the server.
+	Authenticate func(ctx context.Context, token string) (ingress.Identity, error)
 	// Policy returns what decides about a caller's calls; Entries is the policy in force.
 	Policy  func(who grant.Caller) executor.Policy
 	Entries func() *policy.Policy
@@ -59,8 +63,7 @@ func (d *Door) Surface() ingress.Surface {
 
 // via serves a request for an entry's target.
 func (d *Door) via(c *gin.Context) error {
-	asks, rest := authenticated(c.Request)
-	who, err := d.server.Authenticate(asks)
+	who, err := d.authenticate(c.Request)
 	if err != nil {
 		return err
 	}
@@ -73,9 +76,15 @@ func (d *Door) via(c *gin.Context) error {
 	if !ok {
 		return unknown(d.cfg.Entries().WithOrigin(who.Entries))
 	}
-	copied := *c.Request
-	copied.Header, c.Request = rest, &copied
 	return d.Serve(c, who, origin+target, entry)
+}
+
+// authenticate finds out who sends a request.
+func (d *Door) authenticate(r *http.Request) (ingress.Identity, error) {
+	if text := Token(r.Header); text != "" {
+		return d.cfg.Authenticate(r.Context(), text)
+	}
+	return d.server.Authenticate(r)
 }
 
 // split cuts a request target into the name of an entry and the target of the call, both as they
@@ -115,8 +124,8 @@ func unknown(names []string) error {
 
 // Serve stores the request of a caller as a call of an absolute URL by an entry, or joins the call
 // with its Idempotency-Key, and answers. An empty entry stands for the first one that fits. The
-// sender was authenticated before, and the request has no field any more that was sent for that. A
-// Weir token in Authorization or X-Api-Key is not passed on. After an error nothing was written.
+// sender was authenticated before. A Weir token in Authorization or X-Api-Key is not passed on. After
+// an error nothing was written.
 func (d *Door) Serve(c *gin.Context, who ingress.Identity, target, entry string) error {
 	req, denied, err := d.request(c, who, target, entry)
 	if err != nil {
