@@ -55,6 +55,40 @@ func TestPassthroughKeys(t *testing.T) {
 	require.EqualValues(t, 2, hits.Load())
 }
 
+// TestPassthroughOwnKeys: a key in the header in which the target reads keys is the call's, by /via and by
+// the proxy. What is no key, and a second key, are refused.
+func TestPassthroughOwnKeys(t *testing.T) {
+	t.Parallel()
+	var hits atomic.Int32
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hits.Add(1)
+		fmt.Fprint(w, r.Header["X-Request-Key"], r.Header["Idempotency-Key"])
+	}))
+	t.Cleanup(up.Close)
+	a := newApp(t, fmt.Sprintf(`%spolicy:
+  allowlist:
+    - {name: t, url_prefix: "%s/", network: loopback, methods: [POST], upstream_idempotency: {ttl: 1h, header: X-Request-Key}}
+`, withProxy, up.URL))
+	base := a.URL() + "/via/t/x"
+	first, body := askVia(t, http.MethodPost, base, "a", "X-Request-Key", "k1")
+	require.Equal(t, []any{200, "[k1] []"}, []any{first.StatusCode, body})
+	again, _ := askVia(t, http.MethodPost, base, "a", "x-request-key", "k1")
+	require.Equal(t, []string{"true", first.Header.Get("Weir-Action-Id")}, []string{again.Header.Get("Idempotency-Replayed"), again.Header.Get("Weir-Action-Id")})
+	other, _ := askVia(t, http.MethodPost, base, "b", "X-Request-Key", "k1")
+	require.Equal(t, "IDEMPOTENCY_MISMATCH", other.Header.Get(schemas.HeaderRefused))
+	resp, body := fetch(t, a.proxied(t, "", nil), http.MethodPost, up.URL+"/x", "a", "X-Request-Key", "k2")
+	require.Equal(t, []any{200, "[k2] []"}, []any{resp.StatusCode, body})
+	require.EqualValues(t, 2, hits.Load())
+	for _, headers := range [][]string{
+		{"X-Request-Key", "k 3"}, {"X-Request-Key", "k3", "X-Request-Key", "k4"}, {"X-Request-Key", "k3", "Idempotency-Key", "k4"},
+	} {
+		refused, body := askVia(t, http.MethodPost, base, "a", headers...)
+		require.Equal(t, "DENY_HEADER", refused.Header.Get(schemas.HeaderRefused), body)
+		require.Contains(t, body, "X-Request-Key")
+	}
+	require.EqualValues(t, 2, hits.Load())
+}
+
 // TestPassthroughOfATask: the token of a task makes calls by the entries of its sender, until the task ends.
 func TestPassthroughOfATask(t *testing.T) {
 	t.Parallel()

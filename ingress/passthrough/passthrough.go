@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -166,7 +167,14 @@ func (d *Door) request(c *gin.Context, who ingress.Identity, target, entry strin
 		return req, false, err
 	}
 	decides := d.cfg.Policy(who.Asks(schemas.KindPassthrough, ""))
-	if asked.Decision, asked.Class = decides.Judge(asked.Call); asked.Decision.Code == schemas.DenyHeader {
+	asked.Decision, asked.Class = decides.Judge(asked.Call)
+	if asked.Decision.Code == schemas.DenyHeader && key == "" {
+		name := d.cfg.Entries().KeyHeader(asked.Decision.Entry)
+		if key = takeKey(&asked.Call, name); key != "" {
+			asked.Decision, asked.Class = decides.Judge(asked.Call)
+		}
+	}
+	if asked.Decision.Code == schemas.DenyHeader {
 		problem.ReportOf(r.Context()).Hint = refusedHeader(decides, asked.Call)
 	}
 	req = accept.Request{
@@ -180,6 +188,22 @@ func (d *Door) request(c *gin.Context, who ingress.Identity, target, entry strin
 		req.Payload, err = ledger.Encode(asked.Kept())
 	}
 	return req, asked.Denied(), err
+}
+
+// takeKey makes the header in which an entry's target reads keys the key of a call. It does nothing
+// for a header that is not there, or is no key.
+func takeKey(c *schemas.HTTPCall, name string) (key string) {
+	i := slices.IndexFunc(c.Headers, func(h schemas.Header) bool { return strings.EqualFold(h.Name, name) })
+	if i < 0 {
+		return ""
+	}
+	key, err := accept.Key([]string{c.Headers[i].Value})
+	if err != nil {
+		return ""
+	}
+	c.IdempotencyKey = c.Headers[i].Value
+	c.Headers = slices.Delete(c.Headers, i, i+1)
+	return key
 }
 
 // refusedHeader names the header for which policy refuses a call; empty: it is not one alone. No
