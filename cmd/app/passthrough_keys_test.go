@@ -56,7 +56,7 @@ func TestPassthroughKeys(t *testing.T) {
 }
 
 // TestPassthroughOwnKeys: a key in the header in which the target reads keys is the call's, by /via and by
-// the proxy. What is no key, and a second key, are refused.
+// the proxy. A value that is no key is refused, and so is a second key.
 func TestPassthroughOwnKeys(t *testing.T) {
 	t.Parallel()
 	var hits atomic.Int32

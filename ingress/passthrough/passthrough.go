@@ -4,7 +4,6 @@ package passthrough
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -51,7 +50,7 @@ func New(s *ingress.Server, cfg Config) *Door { return &Door{s, cfg} }
 // Surface is ANY /via/{entry}/{path}.
 func (d *Door) Surface() ingress.Surface {
 	out := ingress.Surface{
-		Name: "passthrough", Kind: schemas.KindPassthrough, Fail: Refuse, Redrive: d.redrive, Canceled: canceled,
+		Name: "passthrough", Kind: schemas.KindPassthrough, Fail: Refuse, Redrive: executor.Redrive(d.cfg.Policy), Canceled: executor.Canceled,
 		Owns: func(path string) bool { return strings.HasPrefix(path, schemas.RoutePassthrough) },
 	}
 	for _, method := range schemas.Methods() {
@@ -228,27 +227,6 @@ func route(target, entry string) string {
 		}
 	}
 	return schemas.RoutePassthrough + entry + " " + strings.ToLower(origin)
-}
-
-// redrive completes the request for an action that repeats a stored call.
-func (d *Door) redrive(req *accept.Request, by grant.Caller) error {
-	stored, err := ingress.Payload[schemas.HTTPCall](req.Payload)
-	if err != nil {
-		return err
-	}
-	if err := grant.Call(stored, by.Entries); err != nil {
-		return err
-	}
-	if stored.Denied != nil {
-		return fault.New(schemas.Conflict, "the call was denied, and its body and headers are not kept; send it again")
-	}
-	who := grant.Caller{Tenant: req.Tenant, Kind: req.Kind, Principal: req.Principal, Entries: req.Entries}
-	_, req.Class = d.cfg.Policy(who).Judge(stored)
-	return nil
-}
-
-func canceled(_ json.RawMessage, message string) (json.RawMessage, error) {
-	return ledger.Encode(schemas.HTTPResult{Variant: schemas.VariantCanceled, Message: message})
 }
 
 // Refuse writes an error as a problem whose code is in a header too, so that a client can tell it
