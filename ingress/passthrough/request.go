@@ -12,6 +12,7 @@ import (
 	"weir/ingress/session"
 	"weir/internal/task"
 	"weir/internal/token"
+	"weir/internal/wire"
 	"weir/schemas"
 )
 
@@ -38,7 +39,10 @@ func call(r *http.Request, body []byte) schemas.HTTPCall {
 // as RFC 9110 permits.
 func headers(h http.Header) []schemas.Header {
 	var list []schemas.Header
-	named := connection(h)
+	var named []string
+	for _, value := range h["Connection"] {
+		named = wire.Named(named, value)
+	}
 	for name, values := range h {
 		if len(values) == 0 || own(name) || slices.Contains(named, name) {
 			continue
@@ -55,26 +59,15 @@ func headers(h http.Header) []schemas.Header {
 	return list
 }
 
-// connection are the fields that Connection names, in canonical case.
-func connection(h http.Header) []string {
-	var names []string
-	for _, field := range h["Connection"] {
-		for name := range strings.SplitSeq(field, ",") {
-			names = append(names, http.CanonicalHeaderKey(strings.TrimSpace(name)))
-		}
-	}
-	return names
-}
-
 // own reports whether a field, in canonical case, is of the connection, of Weir, or of a load
 // balancer before it.
 func own(name string) bool {
 	switch name {
-	case "Host", "Connection", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Keep-Alive", "Expect",
-		"Accept-Encoding", "Prefer", "Idempotency-Key", "Traceparent", "Tracestate", "Forwarded", "Via", "X-Real-Ip":
+	case "Host", "Content-Length", "Expect", "Accept-Encoding", "Prefer", "Idempotency-Key",
+		"Traceparent", "Tracestate", "Forwarded", "Via", "X-Real-Ip":
 		return true
 	}
-	return strings.HasPrefix(name, "Weir-") || strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "Proxy-")
+	return wire.PerConnection(name) || strings.HasPrefix(name, "Weir-") || strings.HasPrefix(name, "X-Forwarded-")
 }
 
 // Token is the Weir token of a client that puts its key where the API of its target has it: in
