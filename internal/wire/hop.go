@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"net/http"
+	"net/textproto"
 	"strings"
 )
 
@@ -19,7 +19,7 @@ func PerConnection(name string) bool {
 // the connection too.
 func Named(names []string, value string) []string {
 	for name := range strings.SplitSeq(value, ",") {
-		names = append(names, http.CanonicalHeaderKey(strings.TrimSpace(name)))
+		names = append(names, textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)))
 	}
 	return names
 }
