@@ -76,6 +76,17 @@ func (h *house) joins(another bool) *reader {
 	return r
 }
 
+// begins has a client get the beginning of an answer.
+func (h *house) begins() (*ledger.State, *reader) {
+	h.t.Helper()
+	st := h.claim(passed)
+	first := h.joins(false)
+	h.tried(st, 1)
+	h.part(st, 200, "ab")
+	synctest.Wait()
+	return st, first
+}
+
 // TestPassedAnswerIsCutAndRead: wherever a client leaves, and whenever another joins, that one has all.
 func TestPassedAnswerIsCutAndRead(t *testing.T) {
 	t.Parallel()
@@ -122,11 +133,7 @@ func TestPassedAnswerOfAnotherAttempt(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := build(t)
 			defer h.feed.Close()
-			st := h.claim(passed)
-			first := h.joins(false)
-			h.tried(st, 1)
-			h.part(st, 200, "ab")
-			synctest.Wait()
+			st, first := h.begins()
 			require.Equal(t, "ab", first.w.Body.String())
 			if abandoned {
 				h.append(st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Code: schemas.Interrupted, Sent: true, RetryAt: time.Now()}})
@@ -154,11 +161,7 @@ func TestPassedAnswerAsAWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t)
 		defer h.feed.Close()
-		st := h.claim(passed)
-		first := h.joins(false)
-		h.tried(st, 1)
-		h.part(st, 200, "ab")
-		synctest.Wait()
+		st, first := h.begins()
 		h.tried(st, 2)
 		second := h.joins(true)
 		synctest.Wait()
@@ -175,11 +178,7 @@ func TestPassedAnswerBreaksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t)
 		defer h.feed.Close()
-		st := h.claim(passed)
-		first := h.joins(false)
-		h.tried(st, 1)
-		h.part(st, 200, "ab")
-		synctest.Wait()
+		st, first := h.begins()
 		h.append(st, schemas.Event{Type: schemas.EventSettled, Attempted: &schemas.Attempted{Number: 1, Code: schemas.UpstreamTruncated, Sent: true, Status: 200}, Settled: &schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.UpstreamTruncated}})
 		require.True(t, first.end())
 		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { h.get("/v1/actions/p/response") })

@@ -113,5 +113,5 @@ func (t *throttle) showsToken(r *http.Request) bool {
 		text, _ := githttp.BearerToken(fields, true)
 		return task.Is(text) || len(fields) > 0 && (strings.HasPrefix(strings.TrimPrefix(path, schemas.RouteAPI), "/agent/") || strings.HasPrefix(path, schemas.RouteGit+"/"))
 	}
-	return len(fields) > 0 || r.Method == http.MethodPost && (path == schemas.RouteAgentAPI || path == schemas.RouteConsoleSession)
+	return len(fields) > 0 || strings.HasPrefix(path, schemas.RoutePassthrough) && len(r.Header.Values("X-Api-Key")) > 0 || r.Method == http.MethodPost && (path == schemas.RouteAgentAPI || path == schemas.RouteConsoleSession)
 }

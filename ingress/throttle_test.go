@@ -80,6 +80,18 @@ func TestTokensOfAnOpenNode(t *testing.T) {
 	}
 }
 
+// A wrong token counts wherever passthrough reads one, and a request without one does not.
+func TestTokensOfPassthrough(t *testing.T) {
+	t.Parallel()
+	th := newThrottle(EngineConfig{})
+	for path, want := range map[string]bool{schemas.RoutePassthrough + "t/x": true, "/v1/execute": false} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, http.NoBody)
+		require.False(t, th.showsToken(r), path)
+		r.Header.Set("X-Api-Key", "weir1_x")
+		require.Equal(t, want, th.showsToken(r), path)
+	}
+}
+
 func TestThrottledPeersAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

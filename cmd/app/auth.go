@@ -10,10 +10,10 @@ import (
 
 	"weir/egress"
 	"weir/ingress"
+	"weir/ingress/passthrough"
 	"weir/ingress/session"
 	"weir/internal/config"
 	"weir/internal/fault"
-	"weir/internal/githttp"
 	"weir/internal/problem"
 	"weir/internal/task"
 	"weir/internal/token"
@@ -68,9 +68,13 @@ func (a *App) authenticate(r *http.Request) (ingress.Identity, error) {
 	if err != nil {
 		return ingress.Identity{}, err
 	}
+	return identity(t), nil
+}
+
+func identity(t schemas.Token) ingress.Identity {
 	return ingress.Identity{
 		Tenant: t.Tenant, Scopes: t.Scopes, ID: t.ID, Name: t.Name, Entries: t.Entries, Pools: t.Pools, Models: t.Models, ExpiresAt: t.ExpiresAt,
-	}, nil
+	}
 }
 
 // verify finds the token of these Authorization headers, open mode or not.
@@ -78,18 +82,16 @@ func (a *App) verify(fields []string) (schemas.Token, error) {
 	return limited(a.tokens.Verify(fields))
 }
 
-// known reports whether a request has a valid token: one of the registry or a task's, as Bearer or
-// as the password of Basic. It counts no request.
-func (a *App) known(r *http.Request) bool {
-	text, ok := githttp.BearerToken(r.Header.Values("Authorization"), true)
-	switch {
-	case !ok:
-		return false
-	case task.Is(text):
-		return a.taskService != nil && a.taskService.Knows(r.Context(), text)
-	default:
-		return a.tokens.Known([]string{"Bearer " + text})
+// known reports whether a request has a valid token, in any of the places where passthrough reads
+// one. It counts no request.
+func (a *App) known(r *http.Request) bool { return a.inForce(r.Context(), passthrough.Token(r.Header)) }
+
+// inForce reports whether a token of the registry or of a task is valid.
+func (a *App) inForce(ctx context.Context, text string) bool {
+	if task.Is(text) {
+		return a.taskService != nil && a.taskService.Knows(ctx, text)
 	}
+	return text != "" && a.tokens.Known([]string{"Bearer " + text})
 }
 
 // limited says when to come back to who has asked too often.

@@ -55,6 +55,71 @@ func TestPassthroughKeys(t *testing.T) {
 	require.EqualValues(t, 2, hits.Load())
 }
 
+// TestPassthroughOwnKeys: a key in the header in which the target reads keys is the call's, by /via and by
+// the proxy. A value that is no key is refused, and so is a second key.
+func TestPassthroughOwnKeys(t *testing.T) {
+	t.Parallel()
+	var hits atomic.Int32
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hits.Add(1)
+		fmt.Fprint(w, r.Header["X-Request-Key"], r.Header["Idempotency-Key"])
+	}))
+	t.Cleanup(up.Close)
+	a := newApp(t, fmt.Sprintf(`%spolicy:
+  allowlist:
+    - {name: t, url_prefix: "%s/", network: loopback, methods: [POST], upstream_idempotency: {ttl: 1h, header: X-Request-Key}}
+`, withProxy, up.URL))
+	base := a.URL() + "/via/t/x"
+	first, body := askVia(t, http.MethodPost, base, "a", "X-Request-Key", "k1")
+	require.Equal(t, []any{200, "[k1] []"}, []any{first.StatusCode, body})
+	again, _ := askVia(t, http.MethodPost, base, "a", "x-request-key", "k1")
+	require.Equal(t, []string{"true", first.Header.Get("Weir-Action-Id")}, []string{again.Header.Get("Idempotency-Replayed"), again.Header.Get("Weir-Action-Id")})
+	other, _ := askVia(t, http.MethodPost, base, "b", "X-Request-Key", "k1")
+	require.Equal(t, "IDEMPOTENCY_MISMATCH", other.Header.Get(schemas.HeaderRefused))
+	resp, body := fetch(t, a.proxied(t, "", nil), http.MethodPost, up.URL+"/x", "a", "X-Request-Key", "k2")
+	require.Equal(t, []any{200, "[k2] []"}, []any{resp.StatusCode, body})
+	require.EqualValues(t, 2, hits.Load())
+	for _, headers := range [][]string{
+		{"X-Request-Key", "k 3"}, {"X-Request-Key", "k3", "X-Request-Key", "k4"}, {"X-Request-Key", "k3", "Idempotency-Key", "k4"},
+	} {
+		refused, body := askVia(t, http.MethodPost, base, "a", headers...)
+		require.Equal(t, "DENY_HEADER", refused.Header.Get(schemas.HeaderRefused), body)
+		require.Contains(t, body, "X-Request-Key")
+	}
+	require.EqualValues(t, 2, hits.Load())
+}
+
+// TestPassthroughOfATask: the token of a task makes calls by the entries of its sender, until the task ends.
+func TestPassthroughOfATask(t *testing.T) {
+	t.Parallel()
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header) }))
+	t.Cleanup(up.Close)
+	a := newApp(t, fmt.Sprintf(`%spolicy:
+  allowlist:
+    - {name: t, url_prefix: "%[2]s/", network: loopback}
+    - {name: other, url_prefix: "%[2]s/", network: loopback}
+`, withTokens, up.URL))
+	admin := a.admin(t)
+	lead, _ := admin.grant(t, `{"name":"lead","scopes":["tasks:write","actions:write","actions:read"],"entries":["t"]}`)
+	admin.does(t, http.StatusCreated, http.MethodPost, schemas.RouteRepos, `{"name":"shop"}`)
+	filed, _ := lead.does(t, http.StatusCreated, http.MethodPost, schemas.RouteTasks, `{"repo":"shop","description":"d"}`)
+	var task struct {
+		ID    string `json:"id"`
+		Token string `json:"token"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(filed), &task))
+	resp, body := askVia(t, http.MethodGet, a.URL()+"/via/t/x", "", "X-Api-Key", task.Token)
+	require.Equal(t, http.StatusOK, resp.StatusCode, body)
+	require.NotContains(t, body, task.Token)
+	_, view, _ := lead.do(t, http.MethodGet, "/v1/actions/"+resp.Header.Get("Weir-Action-Id"), "")
+	require.Contains(t, view, `"caller":"lead"`)
+	resp, _ = askVia(t, http.MethodGet, a.URL()+"/via/other/x", "", "X-Api-Key", task.Token)
+	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+	lead.do(t, http.MethodPost, schemas.RouteTasks+"/"+task.ID+"/cancel", "")
+	resp, _ = askVia(t, http.MethodGet, a.URL()+"/via/t/x", "", "Authorization", "Bearer "+task.Token)
+	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+}
+
 // TestPassthroughLeaves: a read that its only caller gives up is stopped, and nothing else is.
 func TestPassthroughLeaves(t *testing.T) {
 	t.Parallel()

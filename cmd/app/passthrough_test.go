@@ -202,6 +202,7 @@ func TestPassthroughAnswers(t *testing.T) {
 		switch r.URL.Path {
 		case "/404":
 			w.Header()["X-Many"] = []string{"a", "b"}
+			w.Header().Set("Set-Cookie", "sid=hidden")
 			w.Header().Set("Connection", "X-Own")
 			w.Header().Set("X-Own", "hop")
 			w.Header().Set("Weir-Refused", "NOT_OURS")
@@ -244,7 +245,7 @@ func TestPassthroughAnswers(t *testing.T) {
 		headers      http.Header
 		outcome      string
 	}{
-		{"GET", "/404", 404, "{\"message\": \"Not Found\"}\n", http.Header{"X-Many": {"a", "b"}, "X-Own": nil, "Weir-Refused": nil, "Content-Length": {"25"}}, "failed HTTP_FAILURE"},
+		{"GET", "/404", 404, "{\"message\": \"Not Found\"}\n", http.Header{"X-Many": {"a", "b"}, "Set-Cookie": {"sid=hidden"}, "X-Own": nil, "Weir-Refused": nil, "Content-Length": {"25"}}, "failed HTTP_FAILURE"},
 		{"HEAD", "/404", 404, "", http.Header{"X-Many": {"a", "b"}, "Content-Length": {"25"}}, "failed HTTP_FAILURE"},
 		{"GET", "/busy", 200, "at last", http.Header{"X-Try": nil}, "succeeded "},
 		{"GET", "/down", 503, "down", http.Header{"Weir-Refused": nil}, "failed RETRIES_EXHAUSTED"},
@@ -269,6 +270,10 @@ func TestPassthroughAnswers(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(view), &v))
 		require.Equal(t, tt.outcome, string(v.Status)+" "+string(v.Code), tt.path)
 		require.Equal(t, schemas.Called{Method: tt.method, Host: strings.TrimPrefix(up.URL, "http://"), Path: tt.path}, v.Called)
+		_, events := askVia(t, "GET", base+"/v1/actions/"+id+"/events", "", "Accept", "application/json")
+		_, records := askVia(t, "GET", base+"/v1/evidence", "")
+		require.Contains(t, events, `"type":"settled"`, tt.path)
+		require.NotContains(t, view+events+records, "sid=", "a cookie is the caller's alone")
 		again, twice := askVia(t, "GET", base+"/v1/actions/"+id+"/response", "")
 		if tt.status == 424 {
 			require.Equal(t, 404, again.StatusCode)

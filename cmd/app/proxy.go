@@ -74,7 +74,7 @@ func (a *App) openProxy() {
 		return
 	}
 	cfg := proxy.Config{
-		Authenticate: a.proxyCaller, While: a.whileToken, Open: a.openTunnel, Serve: a.surfaces.passthrough.Serve,
+		Authenticate: a.sender, While: a.whileToken, Open: a.openTunnel, Serve: a.surfaces.passthrough.Serve,
 		Remedy: func(who ingress.Identity, authority string) string {
 			return a.Explain(schemas.HTTPCall{Method: http.MethodConnect, URL: authority}, who.Entries).Remedy
 		},
@@ -132,8 +132,8 @@ func (a *App) shutdown(ctx context.Context) error {
 	return errors.Join(a.http.server.Shutdown(ctx), <-others)
 }
 
-// proxyCaller is who sends a request with a token to the proxy.
-func (a *App) proxyCaller(ctx context.Context, text string) (ingress.Identity, error) {
+// sender is who sends a call with a token of the registry or of a task, and counts the request.
+func (a *App) sender(ctx context.Context, text string) (ingress.Identity, error) {
 	if a.open() {
 		return ingress.Identity{Tenant: schemas.Operator, Scopes: []string{schemas.ScopeAdmin}}, nil
 	}
@@ -146,16 +146,12 @@ func (a *App) proxyCaller(ctx context.Context, text string) (ingress.Identity, e
 		return ingress.Identity{Tenant: v.Ref.Tenant, Scopes: []string{schemas.ScopeActionsWrite}, ID: of.Principal, Entries: of.Entries}, nil
 	}
 	t, err := a.verify([]string{"Bearer " + text})
-	return ingress.Identity{Tenant: t.Tenant, Scopes: t.Scopes, ID: t.ID, Name: t.Name, Entries: t.Entries, Models: t.Models, ExpiresAt: t.ExpiresAt}, err
+	return identity(t), err
 }
 
 // knownToProxy reports whether a request to the proxy has a token in force. It counts no request.
 func (a *App) knownToProxy(r *http.Request) bool {
-	text := proxy.Token(r.Header.Values("Proxy-Authorization"))
-	if task.Is(text) {
-		return a.taskService.Knows(r.Context(), text)
-	}
-	return a.tokens.Known([]string{"Bearer " + text})
+	return a.inForce(r.Context(), proxy.Token(r.Header.Values("Proxy-Authorization")))
 }
 
 // whileToken returns a context that ends with a token, whether it is a task's or not.

@@ -453,3 +453,24 @@ func TestATaskInATunnel(t *testing.T) {
 	c.cut(t, func() { lead.do(t, http.MethodPost, schemas.RouteTasks+"/"+task.ID+"/cancel", "") })
 	require.Equal(t, http.StatusProxyAuthRequired, a.connect(t, "localhost:"+target.port, "Bearer "+task.Token, "").answer.StatusCode)
 }
+
+// TestASlowClientOfTheProxy that does not end its head is answered, and its connection closed.
+func TestASlowClientOfTheProxy(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, withProxy+grants())
+	for _, sent := range []string{"CONNECT localhost:1 HT", "GET http://localhost:1/ HTTP/1.1\r\nHost: localhost\r\nX"} {
+		t.Run(sent[:3], func(t *testing.T) {
+			t.Parallel()
+			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.proxy.addr())
+			require.NoError(t, err)
+			defer conn.Close()
+			_, err = io.WriteString(conn, sent)
+			require.NoError(t, err)
+			require.NoError(t, conn.SetReadDeadline(time.Now().Add(4*headerTimeout)))
+			all, err := io.ReadAll(conn)
+			require.NoError(t, err, "it is closed")
+			require.Contains(t, string(all), "HTTP/1.1 408 ")
+			require.Contains(t, string(all), schemas.RequestTimeout)
+		})
+	}
+}

@@ -146,7 +146,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	})
 
 	door := inpassthrough.New(in, inpassthrough.Config{
-		Policy: a.judge, Entries: a.policy.Load, Answer: out.ReplyOr,
+		Authenticate: a.sender, Policy: a.judge, Entries: a.policy.Load, Answer: out.ReplyOr,
 		Canceler: ingress.Canceler{Stop: a.stopWork, Cancel: cancel, Draining: a.draining},
 	})
 	all.passthrough = door

@@ -13,6 +13,7 @@ import (
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/problem"
+	"weir/internal/wire"
 	"weir/schemas"
 )
 
@@ -63,11 +64,16 @@ func head(h http.Header, fields, hidden []schemas.Header, keepLength bool) {
 		h.Del(name)
 	}
 	h["Date"], h["Content-Type"] = nil, nil // net/http adds none of its own then
-	named := connection(fields)
+	var named []string
+	for _, f := range fields {
+		if strings.EqualFold(f.Name, "Connection") {
+			named = wire.Named(named, f.Value)
+		}
+	}
 	seen := map[string]bool{}
 	for _, f := range plain(fields, hidden) {
 		name := http.CanonicalHeaderKey(f.Name)
-		if perConnection(name) || slices.Contains(named, name) || strings.HasPrefix(name, "Weir-") || name == "Content-Length" && !keepLength {
+		if wire.PerConnection(name) || slices.Contains(named, name) || strings.HasPrefix(name, "Weir-") || name == "Content-Length" && !keepLength {
 			continue
 		}
 		if !seen[name] {
@@ -90,28 +96,6 @@ func plain(fields, hidden []schemas.Header) []schemas.Header {
 		}
 	}
 	return out
-}
-
-// connection are the fields that Connection names.
-func connection(fields []schemas.Header) []string {
-	var names []string
-	for _, f := range fields {
-		if strings.EqualFold(f.Name, "Connection") {
-			for name := range strings.SplitSeq(f.Value, ",") {
-				names = append(names, http.CanonicalHeaderKey(strings.TrimSpace(name)))
-			}
-		}
-	}
-	return names
-}
-
-// perConnection reports whether a field belongs to the connection to the target.
-func perConnection(name string) bool {
-	switch name {
-	case "Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
-		return true
-	}
-	return false
 }
 
 // refused is the problem of a call without an answer.

@@ -94,7 +94,6 @@ func result(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMe
 		if body, ok := a.Bytes(); ok && json.Valid(body) {
 			a.Body, a.JSON = body, true
 		}
-		a.Hidden = nil
 		if doc, err = ledger.Encode(res); err != nil {
 			return nil
 		}

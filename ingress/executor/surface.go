@@ -39,8 +39,8 @@ func Surface(s *ingress.Server, cfg Config) ingress.Surface {
 			}), schemas.ScopeActionsWrite),
 			ingress.Post(routeBatch, cfg.batch(s), schemas.ScopeActionsWrite),
 		},
-		Redrive:  cfg.redrive,
-		Canceled: canceled,
+		Redrive:  Redrive(cfg.Policy),
+		Canceled: Canceled,
 	}
 }
 
@@ -63,23 +63,27 @@ func (cfg Config) order(who ingress.Identity, p Policy, body []byte) (ingress.Or
 	return o, nil
 }
 
-func (cfg Config) redrive(req *accept.Request, by grant.Caller) error {
-	call, err := ingress.Payload[schemas.HTTPCall](req.Payload)
-	if err != nil {
-		return err
+// Redrive completes requests for actions that repeat a stored call; see ingress.Surface.
+func Redrive(decides func(who grant.Caller) Policy) func(req *accept.Request, by grant.Caller) error {
+	return func(req *accept.Request, by grant.Caller) error {
+		call, err := ingress.Payload[schemas.HTTPCall](req.Payload)
+		if err != nil {
+			return err
+		}
+		if err := grant.Call(call, by.Entries); err != nil {
+			return err
+		}
+		if call.Denied != nil {
+			return fault.New(schemas.Conflict, "the call was denied, and its body and headers are not kept; send it again")
+		}
+		who := grant.Caller{Tenant: req.Tenant, Kind: req.Kind, Principal: req.Principal, Entries: req.Entries}
+		_, req.Class = decides(who).Judge(call)
+		return nil
 	}
-	if err := grant.Call(call, by.Entries); err != nil {
-		return err
-	}
-	if call.Denied != nil {
-		return fault.New(schemas.Conflict, "the call was denied, and its body and headers are not kept; send it again")
-	}
-	who := grant.Caller{Tenant: req.Tenant, Kind: req.Kind, Principal: req.Principal, Entries: req.Entries}
-	_, req.Class = cfg.Policy(who).Judge(call)
-	return nil
 }
 
-func canceled(_ json.RawMessage, message string) (json.RawMessage, error) {
+// Canceled is the result of a call that was canceled; see ingress.Surface.
+func Canceled(_ json.RawMessage, message string) (json.RawMessage, error) {
 	return json.Marshal(schemas.HTTPResult{Variant: schemas.VariantCanceled, Message: message})
 }
 

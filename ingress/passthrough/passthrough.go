@@ -3,9 +3,10 @@
 package passthrough
 
 import (
-	"encoding/json"
+	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,9 @@ import (
 
 // Config of a Door. All are required.
 type Config struct {
+	// Authenticate returns the sender of a request by its Weir token, or by the token of a task, and
+	// counts the request. A request without either is authenticated by the server.
+	Authenticate func(ctx context.Context, token string) (ingress.Identity, error)
 	// Policy returns what decides about a caller's calls; Entries is the policy in force.
 	Policy  func(who grant.Caller) executor.Policy
 	Entries func() *policy.Policy
@@ -46,7 +50,7 @@ func New(s *ingress.Server, cfg Config) *Door { return &Door{s, cfg} }
 // Surface is ANY /via/{entry}/{path}.
 func (d *Door) Surface() ingress.Surface {
 	out := ingress.Surface{
-		Name: "passthrough", Kind: schemas.KindPassthrough, Fail: Refuse, Redrive: d.redrive, Canceled: canceled,
+		Name: "passthrough", Kind: schemas.KindPassthrough, Fail: Refuse, Redrive: executor.Redrive(d.cfg.Policy), Canceled: executor.Canceled,
 		Owns: func(path string) bool { return strings.HasPrefix(path, schemas.RoutePassthrough) },
 	}
 	for _, method := range schemas.Methods() {
@@ -59,8 +63,7 @@ func (d *Door) Surface() ingress.Surface {
 
 // via serves a request for an entry's target.
 func (d *Door) via(c *gin.Context) error {
-	asks, rest := authenticated(c.Request)
-	who, err := d.server.Authenticate(asks)
+	who, err := d.authenticate(c.Request)
 	if err != nil {
 		return err
 	}
@@ -73,9 +76,15 @@ func (d *Door) via(c *gin.Context) error {
 	if !ok {
 		return unknown(d.cfg.Entries().WithOrigin(who.Entries))
 	}
-	copied := *c.Request
-	copied.Header, c.Request = rest, &copied
 	return d.Serve(c, who, origin+target, entry)
+}
+
+// authenticate finds out who sends a request.
+func (d *Door) authenticate(r *http.Request) (ingress.Identity, error) {
+	if text := Token(r.Header); text != "" {
+		return d.cfg.Authenticate(r.Context(), text)
+	}
+	return d.server.Authenticate(r)
 }
 
 // split cuts a request target into the name of an entry and the target of the call, both as they
@@ -115,8 +124,8 @@ func unknown(names []string) error {
 
 // Serve stores the request of a caller as a call of an absolute URL by an entry, or joins the call
 // with its Idempotency-Key, and answers. An empty entry stands for the first one that fits. The
-// sender was authenticated before, and the request has no field any more that was sent for that. A
-// Weir token in Authorization or X-Api-Key is not passed on. After an error nothing was written.
+// sender was authenticated before. A Weir token in Authorization or X-Api-Key is not passed on. After
+// an error nothing was written.
 func (d *Door) Serve(c *gin.Context, who ingress.Identity, target, entry string) error {
 	req, denied, err := d.request(c, who, target, entry)
 	if err != nil {
@@ -157,7 +166,14 @@ func (d *Door) request(c *gin.Context, who ingress.Identity, target, entry strin
 		return req, false, err
 	}
 	decides := d.cfg.Policy(who.Asks(schemas.KindPassthrough, ""))
-	if asked.Decision, asked.Class = decides.Judge(asked.Call); asked.Decision.Code == schemas.DenyHeader {
+	asked.Decision, asked.Class = decides.Judge(asked.Call)
+	if asked.Decision.Code == schemas.DenyHeader && key == "" {
+		name := d.cfg.Entries().KeyHeader(asked.Decision.Entry)
+		if key = takeKey(&asked.Call, name); key != "" {
+			asked.Decision, asked.Class = decides.Judge(asked.Call)
+		}
+	}
+	if asked.Decision.Code == schemas.DenyHeader {
 		problem.ReportOf(r.Context()).Hint = refusedHeader(decides, asked.Call)
 	}
 	req = accept.Request{
@@ -171,6 +187,22 @@ func (d *Door) request(c *gin.Context, who ingress.Identity, target, entry strin
 		req.Payload, err = ledger.Encode(asked.Kept())
 	}
 	return req, asked.Denied(), err
+}
+
+// takeKey makes the header in which an entry's target reads keys the key of a call. It does nothing
+// for a header that is not there, or is no key.
+func takeKey(c *schemas.HTTPCall, name string) (key string) {
+	i := slices.IndexFunc(c.Headers, func(h schemas.Header) bool { return strings.EqualFold(h.Name, name) })
+	if i < 0 {
+		return ""
+	}
+	key, err := accept.Key([]string{c.Headers[i].Value})
+	if err != nil {
+		return ""
+	}
+	c.IdempotencyKey = c.Headers[i].Value
+	c.Headers = slices.Delete(c.Headers, i, i+1)
+	return key
 }
 
 // refusedHeader names the header for which policy refuses a call; empty: it is not one alone. No
@@ -195,27 +227,6 @@ func route(target, entry string) string {
 		}
 	}
 	return schemas.RoutePassthrough + entry + " " + strings.ToLower(origin)
-}
-
-// redrive completes the request for an action that repeats a stored call.
-func (d *Door) redrive(req *accept.Request, by grant.Caller) error {
-	stored, err := ingress.Payload[schemas.HTTPCall](req.Payload)
-	if err != nil {
-		return err
-	}
-	if err := grant.Call(stored, by.Entries); err != nil {
-		return err
-	}
-	if stored.Denied != nil {
-		return fault.New(schemas.Conflict, "the call was denied, and its body and headers are not kept; send it again")
-	}
-	who := grant.Caller{Tenant: req.Tenant, Kind: req.Kind, Principal: req.Principal, Entries: req.Entries}
-	_, req.Class = d.cfg.Policy(who).Judge(stored)
-	return nil
-}
-
-func canceled(_ json.RawMessage, message string) (json.RawMessage, error) {
-	return ledger.Encode(schemas.HTTPResult{Variant: schemas.VariantCanceled, Message: message})
 }
 
 // Refuse writes an error as a problem whose code is in a header too, so that a client can tell it

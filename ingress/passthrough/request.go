@@ -12,6 +12,7 @@ import (
 	"weir/ingress/session"
 	"weir/internal/task"
 	"weir/internal/token"
+	"weir/internal/wire"
 	"weir/schemas"
 )
 
@@ -38,7 +39,10 @@ func call(r *http.Request, body []byte) schemas.HTTPCall {
 // as RFC 9110 permits.
 func headers(h http.Header) []schemas.Header {
 	var list []schemas.Header
-	named := connection(h)
+	var named []string
+	for _, value := range h["Connection"] {
+		named = wire.Named(named, value)
+	}
 	for name, values := range h {
 		if len(values) == 0 || own(name) || slices.Contains(named, name) {
 			continue
@@ -55,45 +59,29 @@ func headers(h http.Header) []schemas.Header {
 	return list
 }
 
-// connection are the fields that Connection names, in canonical case.
-func connection(h http.Header) []string {
-	var names []string
-	for _, field := range h["Connection"] {
-		for name := range strings.SplitSeq(field, ",") {
-			names = append(names, http.CanonicalHeaderKey(strings.TrimSpace(name)))
-		}
-	}
-	return names
-}
-
 // own reports whether a field, in canonical case, is of the connection, of Weir, or of a load
 // balancer before it.
 func own(name string) bool {
 	switch name {
-	case "Host", "Connection", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Keep-Alive", "Expect",
-		"Accept-Encoding", "Prefer", "Idempotency-Key", "Traceparent", "Tracestate", "Forwarded", "Via", "X-Real-Ip":
+	case "Host", "Content-Length", "Expect", "Accept-Encoding", "Prefer", "Idempotency-Key",
+		"Traceparent", "Tracestate", "Forwarded", "Via", "X-Real-Ip":
 		return true
 	}
-	return strings.HasPrefix(name, "Weir-") || strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "Proxy-")
+	return wire.PerConnection(name) || strings.HasPrefix(name, "Weir-") || strings.HasPrefix(name, "X-Forwarded-")
 }
 
-// authenticated is a request whose Weir token stands where Weir looks for it, and as which it came
-// from a client that puts its key where the API of its target has it: as Authorization of the
-// schemes Bearer and token, as user or password of Basic, or as X-Api-Key. The token is in none of
-// the fields that rest has for the target. A request without one is returned as it is.
-func authenticated(r *http.Request) (asks *http.Request, rest http.Header) {
+// Token is the Weir token of a client that puts its key where the API of its target has it: in
+// Authorization with the schemes Bearer and token, as user or password of Basic, or in X-Api-Key.
+// It is empty if there is none.
+func Token(h http.Header) string {
 	for _, name := range []string{"Authorization", "X-Api-Key"} {
-		values := r.Header[name]
-		i := slices.IndexFunc(values, func(v string) bool { return tokenIn(name, v) != "" })
-		if i < 0 {
-			continue
+		for _, value := range h[name] {
+			if text := tokenIn(name, value); text != "" {
+				return text
+			}
 		}
-		copied := *r
-		copied.Header = r.Header.Clone()
-		copied.Header["Authorization"] = []string{"Bearer " + tokenIn(name, values[i])}
-		return &copied, withoutTokens(r.Header)
 	}
-	return r, r.Header
+	return ""
 }
 
 // withoutTokens are the fields but for the credentials that have a Weir token in them: no target
@@ -109,7 +97,7 @@ func withoutTokens(h http.Header) http.Header {
 }
 
 // maxCredential bounds what is looked at of a credential.
-const maxCredential = 1024
+const maxCredential = 2048
 
 // tokenIn is the Weir token in the value of a field; empty: there is none.
 func tokenIn(name, value string) string {

@@ -3,6 +3,7 @@ package passthrough
 import (
 	"encoding/base64"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,32 +23,33 @@ func basic(user, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-// TestAuthenticated: a Weir token is found where an API has its key, and goes nowhere else.
-func TestAuthenticated(t *testing.T) {
+// TestToken: a Weir token is found where an API has its key, and goes nowhere else.
+func TestToken(t *testing.T) {
 	t.Parallel()
 	require.True(t, token.Is(ours))
+	long := ours + strings.Repeat("A", maxCredential)
 	for name, tt := range map[string]struct {
 		given, rest http.Header
-		asks        string // Authorization that Weir reads
+		token       string
 	}{
 		"none":                     {http.Header{"Accept": {"*/*"}}, http.Header{"Accept": {"*/*"}}, ""},
-		"bearer":                   {http.Header{"Authorization": {"Bearer " + ours}}, http.Header{}, "Bearer " + ours},
-		"of GitHub's clients":      {http.Header{"Authorization": {"token " + ours}}, http.Header{}, "Bearer " + ours},
-		"user of Basic":            {http.Header{"Authorization": {basic(ours, "")}}, http.Header{}, "Bearer " + ours},
-		"password of Basic":        {http.Header{"Authorization": {basic("x", ours)}}, http.Header{}, "Bearer " + ours},
-		"a key":                    {http.Header{"X-Api-Key": {ours}}, http.Header{}, "Bearer " + ours},
-		"a key, and the caller's":  {http.Header{"X-Api-Key": {ours}, "Authorization": {"Bearer theirs"}}, http.Header{"Authorization": {"Bearer theirs"}}, "Bearer " + ours},
-		"bearer, and a key":        {http.Header{"X-Api-Key": {"theirs"}, "Authorization": {"Bearer " + ours}}, http.Header{"X-Api-Key": {"theirs"}}, "Bearer " + ours},
-		"a task's":                 {http.Header{"Authorization": {"Bearer " + tasks}}, http.Header{}, "Bearer " + tasks},
-		"both":                     {http.Header{"X-Api-Key": {ours}, "Authorization": {"Bearer " + tasks}}, http.Header{}, "Bearer " + tasks},
-		"only the caller's":        {http.Header{"Authorization": {"Bearer theirs"}}, http.Header{"Authorization": {"Bearer theirs"}}, "Bearer theirs"},
+		"bearer":                   {http.Header{"Authorization": {"Bearer " + ours}}, http.Header{}, ours},
+		"of GitHub's clients":      {http.Header{"Authorization": {"token " + ours}}, http.Header{}, ours},
+		"user of Basic":            {http.Header{"Authorization": {basic(ours, "")}}, http.Header{}, ours},
+		"password of Basic":        {http.Header{"Authorization": {basic("x", ours)}}, http.Header{}, ours},
+		"a key":                    {http.Header{"X-Api-Key": {ours}}, http.Header{}, ours},
+		"a key, and the caller's":  {http.Header{"X-Api-Key": {ours}, "Authorization": {"Bearer theirs"}}, http.Header{"Authorization": {"Bearer theirs"}}, ours},
+		"bearer, and a key":        {http.Header{"X-Api-Key": {"theirs"}, "Authorization": {"Bearer " + ours}}, http.Header{"X-Api-Key": {"theirs"}}, ours},
+		"a task's":                 {http.Header{"Authorization": {"Bearer " + tasks}}, http.Header{}, tasks},
+		"both":                     {http.Header{"X-Api-Key": {ours}, "Authorization": {"Bearer " + tasks}}, http.Header{}, tasks},
+		"only the caller's":        {http.Header{"Authorization": {"Bearer theirs"}}, http.Header{"Authorization": {"Bearer theirs"}}, ""},
 		"text around is no token":  {http.Header{"X-Api-Key": {"x" + ours}}, http.Header{"X-Api-Key": {"x" + ours}}, ""},
-		"Basic that is not base64": {http.Header{"Authorization": {"Basic !"}}, http.Header{"Authorization": {"Basic !"}}, "Basic !"},
+		"Basic that is not base64": {http.Header{"Authorization": {"Basic !"}}, http.Header{"Authorization": {"Basic !"}}, ""},
+		"too long":                 {http.Header{"X-Api-Key": {long}}, http.Header{"X-Api-Key": {long}}, ""},
 	} {
 		before := tt.given.Clone()
-		asks, rest := authenticated(&http.Request{Header: tt.given})
-		assert.Equal(t, tt.asks, asks.Header.Get("Authorization"), name)
-		assert.Equal(t, tt.rest, rest, name)
+		assert.Equal(t, tt.token, Token(tt.given), name)
+		assert.Equal(t, tt.rest, withoutTokens(tt.given), name)
 		assert.Equal(t, before, tt.given, "%s: the request is not changed", name)
 	}
 }

@@ -5,7 +5,6 @@ package proxy
 import (
 	"bufio"
 	"context"
-	"encoding/base64"
 	"errors"
 	"net"
 	"net/http"
@@ -17,8 +16,6 @@ import (
 	"weir/ingress/passthrough"
 	"weir/internal/fault"
 	"weir/internal/problem"
-	"weir/internal/task"
-	"weir/internal/token"
 	"weir/internal/wire"
 	"weir/schemas"
 )
@@ -170,31 +167,11 @@ func challenge(c *gin.Context, err error) error {
 	return &p
 }
 
-// maxCredential bounds the header that is read.
-const maxCredential = 2048
-
-// Token is the token in a Proxy-Authorization header: of Bearer, or in either half of Basic. It is
-// empty unless one header has one.
+// Token is the Weir token in a Proxy-Authorization header, in any of the forms in which
+// passthrough.Token reads Authorization. It is empty unless one header has one.
 func Token(fields []string) string {
-	if len(fields) != 1 || len(fields[0]) > maxCredential {
+	if len(fields) != 1 {
 		return ""
 	}
-	scheme, given, _ := strings.Cut(fields[0], " ")
-	given = strings.TrimLeft(given, " ")
-	switch {
-	case strings.EqualFold(scheme, "Bearer"):
-		return given
-	case strings.EqualFold(scheme, "Basic"):
-		pair, err := base64.StdEncoding.DecodeString(given)
-		if err != nil {
-			return ""
-		}
-		user, password, _ := strings.Cut(string(pair), ":")
-		if password == "" || task.Is(user) || token.Is(user) {
-			return user
-		}
-		return password
-	default:
-		return ""
-	}
+	return passthrough.Token(http.Header{"Authorization": fields})
 }

@@ -113,6 +113,15 @@ func (p *Policy) Contract(entry string) Contract {
 	return p.enforced.byName[entry].Contract
 }
 
+// KeyHeader is the header in which the target of the enforced entry of a name reads idempotency keys;
+// empty if that is Idempotency-Key, or there is no such entry.
+func (p *Policy) KeyHeader(entry string) string {
+	if p == nil || p.enforced.byName[entry] == nil {
+		return ""
+	}
+	return p.enforced.byName[entry].KeyHeader
+}
+
 // Headers are what the entry adds, with placeholders unresolved. The permit of
 // a redirect has none: no credential is carried on.
 func (p Permit) Headers() map[string]string { return p.added(p.granted().Headers) }
