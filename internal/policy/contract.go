@@ -25,7 +25,8 @@ type Contract struct {
 	RequiresKey bool `json:"requires_key,omitempty" yaml:"requires_key,omitempty"`
 	// Reconcile is a request that shows whether a POST or PATCH with a lost answer was applied.
 	Reconcile *Reconcile `json:"reconcile,omitempty" yaml:"reconcile,omitempty"`
-	// ResponseSchema is the schema of the entry's successful answers.
+	// ResponseSchema is the schema of the entry's successful answers. Through /via and the proxy, such an
+	// answer is given as a whole, after it was judged.
 	ResponseSchema *ResponseSchema `json:"response_schema,omitempty" yaml:"response_schema,omitempty"`
 }
 
