@@ -134,7 +134,7 @@ func putForm(call *schemas.HTTPCall, v jsontext.Value) error {
 	return nil
 }
 
-// ownType refuses a Content-Type of the caller's that is not the one of the form.
+// ownType refuses another Content-Type of the caller's than the form needs.
 func ownType(call *schemas.HTTPCall, want, hint string) error {
 	i := slices.IndexFunc(call.Headers, isContentType)
 	if i < 0 {
@@ -143,7 +143,7 @@ func ownType(call *schemas.HTTPCall, want, hint string) error {
 	media, params, err := mime.ParseMediaType(call.Headers[i].Value)
 	switch {
 	case err != nil || media != want:
-		return &Error{"headers", "has a Content-Type that is not the one of the form, " + want + "; leave it out" + hint}
+		return &Error{"headers", "has a Content-Type other than that for a form, " + want + "; leave it out" + hint}
 	case params["boundary"] != "":
 		return &Error{"headers", "has a Content-Type with a boundary, which is set from the form's parts; leave it out"}
 	}

@@ -194,7 +194,7 @@ func (f *field) header() textproto.MIMEHeader {
 	return h
 }
 
-// boundary is a hash of the fields, which none of them can contain.
+// boundary is a hash of the fields. No field can contain it.
 func boundary(fields []field) string {
 	h := sha256.New()
 	add := func(b []byte) {
