@@ -120,7 +120,7 @@ func TestABadItemIsRefusedInItsPlace(t *testing.T) {
 		require.Equal(t, want, got, body)
 	}
 	require.Equal(t, 3, stored, "the denied one is stored too")
-	require.Equal(t, 2*3, w.metrics.refused[schemas.InvalidRequest], "those of the batch count as those of single calls")
+	require.Equal(t, 2*3, w.metrics.refused[schemas.InvalidRequest], "refusals in the batch count as single ones")
 	require.Equal(t, 2*stored, w.metrics.accepted[schemas.KindHTTP])
 	require.EqualValues(t, 2*stored, w.records(t))
 }
@@ -158,7 +158,7 @@ func TestIdsInABatch(t *testing.T) {
 	require.EqualValues(t, 2+3+2, w.records(t))
 }
 
-// TestABatchWaitsAsItsCallerPrefers: a denied request is waited for in any case, as that of a single call.
+// TestABatchWaitsAsItsCallerPrefers: a denied request is waited for in any case, like a single call.
 func TestABatchWaitsAsItsCallerPrefers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -48,8 +48,8 @@ func (s *Server) ReadUpTo(w http.ResponseWriter, r *http.Request, most int64, li
 	return body, strict.Check(body, limits)
 }
 
-// ReadBytes takes the body of a request whatever it is, up to most bytes; key is that of the
-// configuration which sets the limit.
+// ReadBytes takes the body of a request whatever it is, up to most bytes; key is the
+// configuration key that sets the limit.
 func (s *Server) ReadBytes(w http.ResponseWriter, r *http.Request, most int64, key string) ([]byte, error) {
 	body, err := s.bytes(w, r, most)
 	if public, ok := errors.AsType[*fault.Error](err); ok && public.Code == schemas.PayloadTooLarge {

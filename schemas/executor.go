@@ -74,8 +74,8 @@ type ExecuteOutcome struct {
 	// nor UTF-8 text by its media type.
 	BodyEncoding  string  `json:"body_encoding,omitempty" jsonschema:"enum=base64"`
 	Postcondition *Report `json:"postcondition,omitempty"`
-	// Reconciled: the call was applied, but its own answer was lost. Status, headers and body are
-	// those of the probe that its entry names; response_schema and postcondition were not evaluated.
+	// Reconciled: the call was applied, but its own answer was lost. Status, headers and body come
+	// from the probe that its entry names; response_schema and postcondition were not evaluated.
 	Reconciled bool `json:"reconciled,omitempty"`
 	// Warnings are the violations of the entry's response schema, if that only warns.
 	Warnings []string `json:"warnings,omitempty"`

@@ -145,7 +145,7 @@ type HTTPResult struct {
 	// Report is the postconditions' report.
 	Report  json.RawMessage `json:"report,omitempty"`
 	History []RetryRecord   `json:"history,omitempty"`
-	// Reconciled: the call's own answer was lost. Answer is that of the probe that showed its effect.
+	// Reconciled: the call's own answer was lost. Answer is from the probe that showed its effect.
 	Reconciled bool `json:"reconciled,omitempty"`
 	// Warnings are violations of the response schema of an entry that only warns.
 	Warnings []string `json:"warnings,omitempty"`

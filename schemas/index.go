@@ -40,7 +40,7 @@ type ActionEntry struct {
 // Called is the call of an action: of a plan its first call. A sensitive run has none.
 type Called struct {
 	Method string `json:"method,omitempty"`
-	// Host has the port if it is not that of the scheme.
+	// Host has the port, unless it is the scheme's default.
 	Host string `json:"host,omitempty"`
 	// Path is the path without query and fragment, at most 512 bytes of it.
 	Path string `json:"path,omitempty"`

@@ -29,7 +29,7 @@ func TestPassthroughKeys(t *testing.T) {
 	base, _ := viaNode(t, func(w http.ResponseWriter, r *http.Request) {
 		n := hits.Add(1)
 		w.Header().Set("X-Key", r.Header.Get("Idempotency-Key"))
-		if r.URL.Path == "/slow" {
+		if r.URL.Path == "/events" {
 			close(begun)
 			<-goes
 		}
@@ -42,13 +42,13 @@ func TestPassthroughKeys(t *testing.T) {
 	require.Equal(t, []string{one, first.Header.Get("Weir-Action-Id")}, []string{two, again.Header.Get("Weir-Action-Id")})
 	other, _ := askVia(t, "POST", base+"/via/t/x", "b", "Idempotency-Key", `"k"`)
 	require.Equal(t, []string{"422", "IDEMPOTENCY_MISMATCH"}, []string{strconv.Itoa(other.StatusCode), other.Header.Get("Weir-Refused")})
-	async, receipt := askVia(t, "POST", base+"/via/t/slow", "a", "Idempotency-Key", "s", "Prefer", "respond-async")
+	async, receipt := askVia(t, "POST", base+"/via/t/events", "a", "Idempotency-Key", "s", "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, async.StatusCode, receipt)
 	<-begun
 	early, _ := askVia(t, "GET", base+"/v1/actions/"+async.Header.Get("Weir-Action-Id")+"/response", "")
 	require.Equal(t, http.StatusConflict, early.StatusCode)
 	time.AfterFunc(20*time.Millisecond, func() { close(goes) }) // before the end, or after it: the answer is the same
-	_, joined := askVia(t, "POST", base+"/via/t/slow", "a", "Idempotency-Key", "s")
+	_, joined := askVia(t, "POST", base+"/via/t/events", "a", "Idempotency-Key", "s")
 	require.Equal(t, "2", joined)
 	late, body := askVia(t, "GET", base+"/v1/actions/"+async.Header.Get("Weir-Action-Id")+"/response", "")
 	require.Equal(t, []string{"200", "2"}, []string{strconv.Itoa(late.StatusCode), body})
@@ -213,5 +213,65 @@ func TestPassthroughTokens(t *testing.T) {
 		require.Contains(t, body, tt.says)
 		require.NotContains(t, body, "other")
 		require.NotEmpty(t, resp.Header.Get(schemas.HeaderRefused))
+	}
+}
+
+// TestPassthroughSchema: an answer is judged by the response schema of its entry as a whole,
+// before any of it is stored or shown.
+func TestPassthroughSchema(t *testing.T) {
+	t.Parallel()
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, status := " {\"id\": 1,\n \"key\": \"CANARY\"}\n", http.StatusOK
+		switch r.URL.Path {
+		case "/misfit":
+			body = `{"key": "CANARY"}`
+		case "/text":
+			body = "CANARY"
+		case "/404":
+			status = http.StatusNotFound
+		case "/events":
+			w.Header().Set("Content-Type", "text/event-stream") // otherwise shown from the beginning
+		}
+		w.WriteHeader(status)
+		fmt.Fprint(w, body)
+	}))
+	t.Cleanup(up.Close)
+	var entries strings.Builder
+	for _, mode := range []string{"strict", "warn", "redact"} {
+		fmt.Fprintf(&entries, "    - {name: %s, url_prefix: '%s/', network: loopback, response_schema: {mode: %[1]s, schema: {required: [id], properties: {id: {}}}}}\n", mode, up.URL)
+	}
+	base := "http://" + newApp(t, "policy:\n  allowlist:\n"+entries.String()).http.addr()
+	const sent, kept = " {\"id\": 1,\n \"key\": \"CANARY\"}\n", `{"id":1}`
+	for _, tt := range []struct {
+		at, body string
+		refused  schemas.Code
+		warnings int
+	}{
+		{"strict/", sent, "", 0},
+		{"strict/events", sent, "", 0},
+		{"strict/misfit", "", schemas.ResponseSchemaInvalid, 0},
+		{"strict/text", "", schemas.ResponseNotJSON, 0},
+		{"warn/events", sent, "", 0},
+		{"warn/misfit", `{"key": "CANARY"}`, "", 1},
+		{"warn/text", "CANARY", "", 1},
+		{"redact/", kept, "", 0},
+		{"redact/events", kept, "", 0},
+		{"redact/404", sent, "", 0},
+		{"redact/misfit", "", schemas.ResponseSchemaInvalid, 0},
+		{"redact/text", "", schemas.ResponseNotJSON, 0},
+	} {
+		resp, body := askVia(t, "GET", base+"/via/"+tt.at, "")
+		require.Equal(t, string(tt.refused), resp.Header.Get(schemas.HeaderRefused), "%s: %s", tt.at, body)
+		if tt.refused == "" {
+			require.Equal(t, tt.body, body, tt.at)
+		}
+		id := resp.Header.Get("Weir-Action-Id")
+		_, view := askVia(t, "GET", base+"/v1/actions/"+id, "")
+		require.Equal(t, tt.warnings, strings.Count(view, `"warnings":[`), "%s: %s", tt.at, view)
+		if strings.HasPrefix(tt.at, "redact/") && tt.at != "redact/404" {
+			_, again := askVia(t, "GET", base+"/v1/actions/"+id+"/response", "")
+			_, events := askVia(t, "GET", base+"/v1/actions/"+id+"/events", "", "Accept", "application/json")
+			require.NotContains(t, body+view+again+events, "CANARY", tt.at)
+		}
 	}
 }

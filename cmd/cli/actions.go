@@ -36,7 +36,7 @@ func filterFlags() [][2]string {
 		{"kind", "only these kinds: http, plan, run, rule, task, push, repo, chat, passthrough; separate several with commas"},
 		{"entry", "only actions whose last call this entry of the policy decided"},
 		{"search", "only actions with this text in method, host, path, agent, caller or model, or at the start of the id"},
-		{"host", "only calls of this host, with the port if it is not that of the scheme"},
+		{"host", "only calls of this host, with the port unless it is the scheme's default"},
 		{"method", "only calls with this method; separate several with commas"},
 		{"http-status", "only actions whose target last answered with this status or class, such as 404 or 5xx; separate several with commas"},
 		{"agent", "only runs for this task type, or tasks that the token of this name leased last"},

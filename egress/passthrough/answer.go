@@ -18,13 +18,13 @@ import (
 )
 
 // answer writes the answer in the result of an ended call, or returns the error that says why there
-// is none.
+// is none. An answer that does not fit the schema of its entry is not given as the target's.
 func answer(s *egress.Server, w http.ResponseWriter, r *http.Request, ref schemas.Ref, end *schemas.Settled, doc json.RawMessage) error {
 	res, err := read(doc)
 	switch {
 	case err != nil:
 		return err
-	case res.Answer == nil:
+	case res.Answer == nil, res.Variant == schemas.VariantSchemaValidationFailed:
 		return refused(r, ref, end, res)
 	case res.Answer.Streamed:
 		live(s, w, r, ref, nil)
@@ -98,7 +98,7 @@ func plain(fields, hidden []schemas.Header) []schemas.Header {
 	return out
 }
 
-// refused is the problem of a call without an answer.
+// refused is the problem of a call without an answer that may be given.
 func refused(r *http.Request, ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) error {
 	end := executor.Refused(ref, s, res)
 	p := &problem.Error{Problem: schemas.Problem{Code: end.Code, Status: end.Status, Detail: end.Message, Retryable: end.Retryable}}

@@ -1,6 +1,7 @@
 package actions_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -40,6 +41,12 @@ func TestRedriveOfAnAction(t *testing.T) {
 	answered := func(status int) *schemas.Attempted { return &schemas.Attempted{Sent: true, Status: status} }
 	reset := &schemas.Attempted{Code: schemas.UpstreamReset, Sent: true}
 	unsent := &schemas.Attempted{Code: schemas.UpstreamConnect}
+	probed := func(effect string) []schemas.Event {
+		return []schemas.Event{
+			{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, Probe: 1, Class: schemas.ClassSafe}},
+			{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Probe: 1, Sent: true, Status: 200, Effect: effect}},
+		}
+	}
 	type testCase struct {
 		kind   schemas.Kind
 		events []schemas.Event
@@ -74,13 +81,19 @@ func TestRedriveOfAnAction(t *testing.T) {
 		"unknown, applied":          {schemas.KindHTTP, ended(unknown, attempt(once, 0, reset), resolved(schemas.EffectApplied)), schemas.Conflict, "took effect, as its resolution says"},
 		"unknown, not applied":      {schemas.KindHTTP, ended(unknown, attempt(once, 0, reset), resolved(schemas.EffectNotApplied)), "", ""},
 		"unknown, another's effect": {schemas.KindPlan, ended(unknown, append(attempt(once, 0, answered(200)), attempt(once, 0, reset)...), resolved(schemas.EffectNotApplied)), schemas.Conflict, "status 200"},
-		"a plan that failed":        {schemas.KindPlan, ended(failed, attempt(once, 0, answered(500))), "", ""},
-		"followed by another":       {schemas.KindHTTP, ended(failed, nil, schemas.Event{Type: schemas.EventSuperseded, Superseded: &schemas.Superseded{By: "y"}}), schemas.Conflict, "begun y"},
-		"a run":                     {schemas.KindRun, ended(failed, nil), schemas.Conflict, "repeat the request"},
-		"a run, dead-lettered":      {schemas.KindRun, []schemas.Event{{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: failed, Code: schemas.Poison}}}, "", ""},
-		"a completion":              {schemas.KindChat, ended(failed, nil), schemas.Conflict, "repeat the request"},
-		"a task":                    {schemas.KindTask, ended(failed, []schemas.Event{started()}), schemas.Conflict, "file a new one"},
-		"unknown, with an old key":  {schemas.KindHTTP, ended(unknown, attempt(keyed, -time.Hour, reset), resolved(schemas.EffectNotApplied)), "", ""},
+		"unknown, another's effect by a probe": {
+			schemas.KindPlan, ended(unknown, slices.Concat(attempt(once, 0, reset), probed(schemas.EffectApplied), attempt(once, 0, reset)), resolved(schemas.EffectNotApplied)),
+			schemas.Conflict, "a probe has shown",
+		},
+		"failed, without effect by a probe": {schemas.KindHTTP, ended(failed, append(attempt(once, 0, reset), probed(schemas.EffectNotApplied)...)), "", ""},
+		"failed, the probe shows nothing":   {schemas.KindHTTP, ended(failed, append(attempt(once, 0, reset), probed("")...)), schemas.Conflict, "not answered"},
+		"a plan that failed":                {schemas.KindPlan, ended(failed, attempt(once, 0, answered(500))), "", ""},
+		"followed by another":               {schemas.KindHTTP, ended(failed, nil, schemas.Event{Type: schemas.EventSuperseded, Superseded: &schemas.Superseded{By: "y"}}), schemas.Conflict, "begun y"},
+		"a run":                             {schemas.KindRun, ended(failed, nil), schemas.Conflict, "repeat the request"},
+		"a run, dead-lettered":              {schemas.KindRun, []schemas.Event{{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: failed, Code: schemas.Poison}}}, "", ""},
+		"a completion":                      {schemas.KindChat, ended(failed, nil), schemas.Conflict, "repeat the request"},
+		"a task":                            {schemas.KindTask, ended(failed, []schemas.Event{started()}), schemas.Conflict, "file a new one"},
+		"unknown, with an old key":          {schemas.KindHTTP, ended(unknown, attempt(keyed, -time.Hour, reset), resolved(schemas.EffectNotApplied)), "", ""},
 	}, func(t *testing.T, tc testCase) {
 		w := setup(t)
 		old := w.put(t, "x", tc.kind, tc.events...)

@@ -43,7 +43,7 @@ func repeatable(st *ledger.State, redriven string, now time.Time) (keyed bool, e
 	for _, t := range st.Attempts {
 		effect := effectOf(t, st.Resolution)
 		switch {
-		case effect == "" || t.Class == schemas.ClassSafe || t.Class == schemas.ClassIdempotent:
+		case effect == "", t.Probe == 0 && (t.Class == schemas.ClassSafe || t.Class == schemas.ClassIdempotent):
 		case t.Class != schemas.ClassKeyed:
 			return refuse("%s, and a redrive could make it a second time; %s", effect, anew)
 		case !now.Before(t.KeyExpiresAt):
@@ -55,11 +55,15 @@ func repeatable(st *ledger.State, redriven string, now time.Time) (keyed bool, e
 	return keyed, nil
 }
 
-// effectOf says why an attempt may have had an effect; empty: it had none. A person's word counts for
-// an attempt without an answer.
+// effectOf says why an attempt may have had an effect, or that a probe has shown one; empty: neither.
+// For an attempt without an answer, a probe and a person's word count.
 func effectOf(t ledger.Attempt, word *schemas.Resolution) string {
 	r := t.Result
 	switch {
+	case r != nil && r.Effect == schemas.EffectApplied:
+		return "a probe has shown that a call took effect"
+	case t.Probe > 0, t.NotApplied:
+		return ""
 	case r != nil && !r.Sent, t.Mocked(), r != nil && r.Status >= http.StatusBadRequest:
 		return ""
 	case r != nil && r.Status > 0:

@@ -61,7 +61,7 @@ func (x *trial) verdict() {
 }
 
 // codeFits compares the code with the row's. A failure that was retried may have its own code
-// or that of the retries. A body over limits.body is refused before policy sees it.
+// or RETRIES_EXHAUSTED. A body over limits.body is refused before policy sees it.
 func (x *trial) codeFits() bool {
 	switch exhausted := string(schemas.RetriesExhausted); {
 	case x.code == x.Code, x.bare && slices.Contains(refusedBefore(x.Code), schemas.Code(x.code)):

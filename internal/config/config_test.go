@@ -203,7 +203,7 @@ func TestSchemaInAFile(t *testing.T) {
 	require.ErrorContains(t, err, "names a file of more than 256KiB")
 }
 
-// TestContractDefaults: what is left out of a section of an entry has the documented value.
+// TestContractDefaults: an omitted member of a section of an entry has the documented value.
 func TestContractDefaults(t *testing.T) {
 	t.Parallel()
 	c := parse(t, "policy: {allowlist: [{name: a, url_prefix: 'http://h.test/', methods: [GET, POST], retry: {}, reconcile: {url: 'http://h.test/', applied: 'true'}}]}")

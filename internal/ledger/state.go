@@ -72,7 +72,7 @@ type Sequenced struct {
 type Attempt struct {
 	schemas.Attempt
 	Result *schemas.Attempted
-	// Shown is the sequence of the event with the beginning of its answer; 0: readers have none of it.
+	// Shown is the sequence of the event with the beginning of its answer; 0: it was not shown.
 	Shown uint64
 	// NotApplied: a later probe has shown that it had no effect.
 	NotApplied bool

@@ -25,7 +25,8 @@ type Contract struct {
 	RequiresKey bool `json:"requires_key,omitempty" yaml:"requires_key,omitempty"`
 	// Reconcile is a request that shows whether a POST or PATCH with a lost answer was applied.
 	Reconcile *Reconcile `json:"reconcile,omitempty" yaml:"reconcile,omitempty"`
-	// ResponseSchema is the schema of the entry's successful answers.
+	// ResponseSchema is the schema of the entry's successful answers. Through /via and the proxy, such an
+	// answer is given as a whole, after it was judged.
 	ResponseSchema *ResponseSchema `json:"response_schema,omitempty" yaml:"response_schema,omitempty"`
 }
 
@@ -88,7 +89,7 @@ const (
 	SchemaRedact = "redact" // members that the schema does not name are removed before the answer is stored
 )
 
-// ResponseSchema is a schema for answers with a status of 2xx, beside that of the caller's.
+// ResponseSchema is a schema for answers with a status of 2xx, beside the caller's own.
 type ResponseSchema struct {
 	// A JSON Schema, or the path of a file with one, relative to the folder of this file.
 	Schema json.RawMessage `json:"schema" yaml:"schema"`
@@ -195,7 +196,7 @@ func (e *entry) checkRequiresKey() error {
 	case e.methods&methodsOnce == 0:
 		return errors.New("requires_key: the entry lists neither POST nor PATCH; remove it")
 	case e.Derive:
-		return errors.New("requires_key: derive of upstream_idempotency gives every such call a key; remove one of the two")
+		return errors.New("requires_key: derive of upstream_idempotency gives every such call a key; remove requires_key or derive")
 	case e.TTL <= 0:
 		return errors.New("requires_key: a key permits no repeat without upstream_idempotency; add it with the target's ttl")
 	}

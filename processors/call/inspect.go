@@ -3,6 +3,9 @@ package call
 import (
 	"encoding/json"
 
+	"github.com/go-json-experiment/json/jsontext"
+
+	"weir/internal/jsonschema"
 	"weir/internal/policy"
 	"weir/processors/guard"
 	"weir/schemas"
@@ -17,18 +20,14 @@ func (c *Caller) inspect(t *Task, p guard.Pass, res *schemas.Attempted, a *schem
 		return
 	}
 	found := schemas.SchemaFinding{Mode: mode, Code: schemas.ResponseSchemaInvalid}
-	if !a.JSON {
-		found.Code, found.Violations = schemas.ResponseNotJSON, []string{"the response body is not JSON"}
-	}
+	doc, isJSON := document(a)
 	if mode == policy.SchemaRedact {
-		pruned, err := schema.Prune(a.Body)
-		if err != nil || !a.JSON {
-			pruned = json.RawMessage("null")
-		}
-		a.Body, a.Base64, a.Snippet = pruned, false, ""
+		doc, isJSON = redacted(schema, a, doc, isJSON)
 	}
-	if a.JSON {
-		found.Violations = schema.Validate(a.Body)
+	if isJSON {
+		found.Violations = schema.Validate(doc)
+	} else {
+		found.Code, found.Violations = schemas.ResponseNotJSON, []string{"the response body is not JSON"}
 	}
 	if t.probe != nil || len(found.Violations) == 0 {
 		return
@@ -37,6 +36,35 @@ func (c *Caller) inspect(t *Task, p guard.Pass, res *schemas.Attempted, a *schem
 	if c.cfg.Metrics != nil {
 		c.cfg.Metrics.SchemaViolated(p.Permit().Entry(), mode)
 	}
+}
+
+// document is the JSON of an answer. An answer that is passed on as it came has it as a text.
+func document(a *schemas.Answer) (doc json.RawMessage, ok bool) {
+	if a.JSON || a.Base64 {
+		return a.Body, a.JSON
+	}
+	text, ok := a.Bytes()
+	return text, ok && json.Valid(text)
+}
+
+// redacted removes from an answer what the schema does not name, and returns the rest of its JSON. A
+// body that is not JSON is removed as a whole.
+func redacted(schema *jsonschema.Schema, a *schemas.Answer, doc json.RawMessage, ok bool) (rest json.RawMessage, isJSON bool) {
+	text := !a.JSON
+	a.Body, a.JSON, a.Base64, a.Snippet = json.RawMessage("null"), false, false, ""
+	if !ok {
+		return nil, false
+	}
+	rest, err := schema.Prune(doc)
+	body := rest
+	if err == nil && text {
+		body, err = jsontext.AppendQuote(nil, rest)
+	}
+	if err != nil {
+		return nil, false
+	}
+	a.Body, a.JSON = body, !text
+	return rest, true
 }
 
 // bodiless reports whether an answer has no body because the protocol has none there.

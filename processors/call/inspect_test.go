@@ -14,7 +14,7 @@ import (
 	"weir/schemas"
 )
 
-// TestInspect: what the response schema of an entry makes of an answer, on the log.
+// TestInspect: the response schema of an entry judges or changes an answer before the log has it.
 func TestInspect(t *testing.T) {
 	t.Parallel()
 	const schema = `{"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}`
@@ -66,7 +66,7 @@ func TestInspect(t *testing.T) {
 }
 
 // TestInspectLeavesAlone the answer of a traffic rule, which the operator wrote, and the shape of a
-// probe's answer; what is not named is not stored of that either.
+// probe's answer. Of that, too, only named members are stored.
 func TestInspectLeavesAlone(t *testing.T) {
 	t.Parallel()
 	contract := probed()

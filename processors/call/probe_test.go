@@ -110,7 +110,7 @@ func TestProbe(t *testing.T) {
 			assert.Zero(t, try.Probe)
 		}
 
-		st := harness.Load(t, b.ledger, b.task.State.Ref) // whoever reads it from the log comes to the same
+		st := harness.Load(t, b.ledger, b.task.State.Ref) // another worker reads the same from the log
 		sent := b.target.sent
 		b.task.State = st
 		again, err := b.caller.Run(t.Context(), b.task)

@@ -109,8 +109,8 @@ func (t *Task) written(try *ledger.Attempt) time.Time {
 func (t *Task) canceled() bool { return t.State.CancelRequested || t.Stop.Requested() }
 
 // keyExpiry is when a repeat with the call's key must not start any more: the
-// entry's time to live after the first attempt that may have had an effect, also that of the action
-// that this one was made from. It never moves back, whichever target a later one goes to.
+// entry's time to live after the first attempt that may have had an effect. An attempt of the
+// action that this one redrives counts too. It never moves back, whichever target a later one goes to.
 func (t *Task) keyExpiry(p guard.Pass, now time.Time) time.Time {
 	ttl, _ := p.Permit().IdempotencyTTL()
 	expiry := now.Add(ttl).UTC()

@@ -47,7 +47,7 @@ func TestTranslateRefuses(t *testing.T) {
 		{`{"url":"http://h","allowlist_key":"k","headers":{"X":["a"]}}`, "http connector failed: header values must be strings"},
 		{`{"url":"http://h","allowlist_key":"k","body":1,"form":{}}`, "http target_state 'form' is a second form of the body, beside 'body'; send one of body, body_text, body_base64 and form"},
 		{`{"url":"http://h","allowlist_key":"k","body_text":1}`, "http target_state 'body_text' must be a string"},
-		{`{"url":"http://h","allowlist_key":"k","headers":{"content-type":"text/plain"},"form":{}}`, "http target_state 'headers' has a Content-Type that is not the one of the form, application/x-www-form-urlencoded; leave it out; for multipart/form-data, write a field as {\"text\": …}"},
+		{`{"url":"http://h","allowlist_key":"k","headers":{"content-type":"text/plain"},"form":{}}`, "http target_state 'headers' has a Content-Type other than that for a form, application/x-www-form-urlencoded; leave it out; for multipart/form-data, write a field as {\"text\": …}"},
 		{`[]`, "http connector failed: the target_state cannot be read"},
 		{``, "http connector failed: the target_state cannot be read"},
 		{`{"url":"http://h","params":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, "http connector failed: the target_state cannot be read"},

@@ -43,7 +43,7 @@ func (f Forms) Put(call *schemas.HTTPCall) error {
 		name  string
 		value []byte
 		put   func(*schemas.HTTPCall, jsontext.Value) error
-	}{{"body", f.Body, document}, {"body_text", f.Text, text}, {"body_base64", f.Base64, bytes}, {"form", f.Form, form}} {
+	}{{"body", f.Body, putJSON}, {"body_text", f.Text, putString}, {"body_base64", f.Base64, putBase64}, {"form", f.Form, putForm}} {
 		value := jsontext.Value(m.value)
 		if kind := value.Kind(); kind == 0 || kind == 'n' {
 			continue
@@ -59,12 +59,12 @@ func (f Forms) Put(call *schemas.HTTPCall) error {
 	return nil
 }
 
-func document(call *schemas.HTTPCall, v jsontext.Value) error {
+func putJSON(call *schemas.HTTPCall, v jsontext.Value) error {
 	call.Body = []byte(v)
 	return nil
 }
 
-func text(call *schemas.HTTPCall, v jsontext.Value) error {
+func putString(call *schemas.HTTPCall, v jsontext.Value) error {
 	if _, ok := str(v); !ok {
 		return &Error{"body_text", "must be a string"}
 	}
@@ -72,7 +72,7 @@ func text(call *schemas.HTTPCall, v jsontext.Value) error {
 	return nil
 }
 
-func bytes(call *schemas.HTTPCall, v jsontext.Value) error {
+func putBase64(call *schemas.HTTPCall, v jsontext.Value) error {
 	s, ok := str(v)
 	if !ok {
 		return &Error{"body_base64", "must be a string"}
@@ -97,9 +97,9 @@ func putBytes(call *schemas.HTTPCall, raw []byte, contentType string) {
 	call.Base64Body, call.ContentType = true, contentType
 }
 
-// form sends fields as application/x-www-form-urlencoded or, if one of them is a part with members of
+// putForm sends fields as application/x-www-form-urlencoded or, if one of them is a part with members of
 // its own, all of them as multipart/form-data.
-func form(call *schemas.HTTPCall, v jsontext.Value) error {
+func putForm(call *schemas.HTTPCall, v jsontext.Value) error {
 	fields, parts, err := readForm(v)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func form(call *schemas.HTTPCall, v jsontext.Value) error {
 	return nil
 }
 
-// ownType refuses a Content-Type of the caller's that is not the one of the form.
+// ownType refuses another Content-Type of the caller's than the form needs.
 func ownType(call *schemas.HTTPCall, want, hint string) error {
 	i := slices.IndexFunc(call.Headers, isContentType)
 	if i < 0 {
@@ -143,7 +143,7 @@ func ownType(call *schemas.HTTPCall, want, hint string) error {
 	media, params, err := mime.ParseMediaType(call.Headers[i].Value)
 	switch {
 	case err != nil || media != want:
-		return &Error{"headers", "has a Content-Type that is not the one of the form, " + want + "; leave it out" + hint}
+		return &Error{"headers", "has a Content-Type other than that for a form, " + want + "; leave it out" + hint}
 	case params["boundary"] != "":
 		return &Error{"headers", "has a Content-Type with a boundary, which is set from the form's parts; leave it out"}
 	}

@@ -1,7 +1,7 @@
 package callbody
 
 import (
-	buffer "bytes"
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -35,7 +35,7 @@ func readForm(v jsontext.Value) (fields []field, parts bool, err error) {
 	if v.Kind() != '{' {
 		return nil, false, &Error{"form", "must be an object of names and values"}
 	}
-	dec := jsontext.NewDecoder(buffer.NewReader(v))
+	dec := jsontext.NewDecoder(bytes.NewReader(v))
 	if _, err := dec.ReadToken(); err != nil {
 		return nil, false, unreadable
 	}
@@ -84,7 +84,7 @@ func readField(name string, v jsontext.Value) (f field, part bool, err error) {
 		f.content = []byte(s)
 		return f, false, nil
 	case '0', 't', 'f':
-		f.content = buffer.Clone(v)
+		f.content = bytes.Clone(v)
 		return f, false, nil
 	case '{':
 		return f, true, f.part(v)
@@ -161,7 +161,7 @@ func urlencoded(fields []field, limit int) (string, bool) {
 // multiparted is the fields as multipart/form-data, with its media type; false: they have more than
 // limit bytes. The same fields always give the same bytes: their hash is the boundary.
 func multiparted(fields []field, limit int) (encoded []byte, contentType string, ok bool) {
-	var b buffer.Buffer
+	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
 	if err := w.SetBoundary(boundary(fields)); err != nil {
 		return nil, "", false
@@ -194,7 +194,7 @@ func (f *field) header() textproto.MIMEHeader {
 	return h
 }
 
-// boundary is a hash of the fields, which none of them can contain.
+// boundary is a hash of the fields. No field can contain it.
 func boundary(fields []field) string {
 	h := sha256.New()
 	add := func(b []byte) {

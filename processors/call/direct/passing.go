@@ -33,8 +33,8 @@ type PassOptions struct {
 	// Hold is how long an answer is awaited as a whole, from its headers on. Idle bounds each wait for
 	// more of a body, but for event streams.
 	Hold, Idle time.Duration
-	// Whole and Stream are the most bytes of an answer that is read as a whole, because it may be
-	// followed by another attempt, and of any other.
+	// Whole and Stream are the most bytes of an answer that is read as a whole, because another attempt
+	// may follow it or a schema judges it, and of any other.
 	Whole, Stream int64
 }
 
@@ -80,7 +80,7 @@ func (e *passage) Do(ctx context.Context) (call.Reply, error) {
 	if !events {
 		s.Patience(e.options.Idle)
 	}
-	if e.repeated(s.Status) {
+	if e.repeated(s.Status) || e.inspected(s.Status) {
 		if r.Body, err = s.ReadAll(e.options.Whole); err != nil {
 			return call.Reply{}, err
 		}
@@ -96,6 +96,12 @@ func (e *passage) Do(ctx context.Context) (call.Reply, error) {
 // repeated reports whether another request may follow an answer with this status.
 func (e *passage) repeated(status int) bool {
 	return policy.IsRedirect(status) || retry.Retryable(e.Pass.Class(), status, e.Pass.Contract().RetryOn(), nil)
+}
+
+// inspected reports whether a schema judges an answer with this status. Nothing of it is shown before.
+func (e *passage) inspected(status int) bool {
+	schema, _ := e.Pass.Permit().ResponseSchema()
+	return schema != nil && status >= 200 && status <= 299
 }
 
 // reply is an answer that is there as a whole, its body as it came.

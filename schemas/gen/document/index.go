@@ -28,7 +28,7 @@ func listActions() object {
 		"parameters": append(counted(),
 			query("status", "Only actions with this status, or with these, with commas between; open stands for accepted, started and waiting.", object{"type": "string", "examples": []any{"open", "failed,expired"}}),
 			query("agent", "Only runs for this task type, or tasks that this token leased last.", text),
-			query("host", "Only calls of this host, with the port if it is not that of the scheme.", object{"type": "string", "maxLength": 256}),
+			query("host", "Only calls of this host, with the port unless it is the scheme's default.", object{"type": "string", "maxLength": 256}),
 			query("method", "Only calls with this method, or with these, with commas between.", object{"type": "string", "examples": []any{"GET", "POST,PUT"}}),
 			query("http_status", "Only actions whose target last answered with this status or class, or with these, with commas between.", object{"type": "string", "pattern": `^[1-5](xx|[0-9]{2})(,[1-5](xx|[0-9]{2}))*$`, "examples": []any{"404", "4xx,5xx"}}),
 			query("caller", "Only actions that the token of this name sent.", text),
