@@ -60,7 +60,7 @@ func TestHeaders(t *testing.T) {
 	got := headers(http.Header{
 		"Host": {"h"}, "Connection": {"keep-alive, X-Own", "x-two"}, "X-Own": {"1"}, "X-Two": {"2"}, "Content-Length": {"3"}, "Transfer-Encoding": {"chunked"},
 		"Expect": {"100-continue"}, "Accept-Encoding": {"br"}, "Prefer": {"wait=1"}, "Idempotency-Key": {"k"}, "Weir-Delay": {"1s"}, "Traceparent": {"t"},
-		"Forwarded": {"for=x"}, "X-Forwarded-For": {"x"}, "X-Forwarded-Proto": {"https"}, "Proxy-Authorization": {"x"}, "Te": {"trailers"}, "Upgrade": {"h2c"},
+		"Forwarded": {"for=x"}, "X-Forwarded-For": {"x"}, "X-Forwarded-Proto": {"https"}, "Proxy-Authorization": {"x"}, "Te": {"trailers"}, "Upgrade": {"h2c"}, "Http2-Settings": {"AAMAAABkAAQAAP__"},
 		"Accept": {"a", "b"}, "Cookie": {"a=1; weir_console=secret", "__Host-weir_console=secret; b=2"}, "X-Request-Id": {"r"}, "User-Agent": {"sdk"}, "Content-Type": {"text/plain"},
 	})
 	require.Equal(t, []schemas.Header{
