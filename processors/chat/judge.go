@@ -53,9 +53,8 @@ func (w *work) exhausted(set *models.Set, last *outcome) completionEnd {
 	case w.previous != nil && len(w.serving(set)) > 0 && len(w.served(set)) == 0:
 		return w.discontinued()
 	case len(w.served(set)) == 0 && len(w.places(set)) > 0:
-		name := protocolName(w.order.Dialect)
-		return bad(schemas.OutcomeFailed, schemas.ValidationError, statusInvalid,
-			"no upstream of the model speaks "+name+"; ask for another model, or have the operator list "+name+" in dialects of one")
+		return bad(schemas.OutcomeFailed, schemas.ValidationError, statusInvalid, "no upstream of the model speaks "+
+			protocolName(w.order.Dialect)+"; ask for another model, or list "+string(w.order.Dialect.Family())+" in dialects of one of its upstreams")
 	case len(w.served(set)) > 0:
 		return bad(schemas.OutcomeFailed, schemas.ValidationError, statusInvalid, "no upstream of the model passes all members of the request any more")
 	default:

@@ -54,6 +54,14 @@ func (c *Chat) work(st *ledger.State, o schemas.ChatOrder) *work {
 	}
 }
 
+// budgets are those that bear the completion; nil: none. A count of tokens costs nothing.
+func (w *work) budgets() Budgets {
+	if w.order.Dialect == schemas.DialectCount {
+		return nil
+	}
+	return w.cfg.Budgets
+}
+
 // attemptTarget is a candidate's entry and the model name to send.
 type attemptTarget struct{ entry, send string }
 
