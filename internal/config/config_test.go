@@ -174,8 +174,8 @@ func TestEveryKey(t *testing.T) {
 	require.Equal(t, []string{
 		"https://api.github.com/", "http://10.1.2.3:81/x", "https://git.example.com/", "localhost", ".example.com",
 		"https://agents.example.com/summarize/agents/run/", "http://localhost:9001/agents/run/",
-		"http://localhost:11434/v1/chat/completions", "https://llm.example.com/chat/completions", "https://10.3.0.1/chat/completions",
-		"https://api.openai.com/v1/chat/completions",
+		"http://localhost:11434/v1", "https://llm.example.com", "https://10.3.0.1",
+		"https://api.openai.com/v1",
 	}, c.Targets())
 	p, err := c.Compile(nil, 7777)
 	require.NoError(t, err)
