@@ -18,10 +18,6 @@ type Change struct {
 	Model string
 	// Usage adds stream_options.include_usage.
 	Usage bool
-	// Previous replaces previous_response_id; empty: it stays.
-	Previous string
-	// Foreground removes background: the provider answers at once.
-	Foreground bool
 }
 
 // Request is a request with a change. Every byte of every other member stays as it is,
@@ -37,14 +33,6 @@ func Request(body json.RawMessage, c Change) (json.RawMessage, error) {
 		if body, err = sjson.SetRawBytes(body, "model", quote(c.Model)); err != nil {
 			return nil, err
 		}
-	}
-	if c.Previous != "" {
-		if body, err = sjson.SetRawBytes(body, "previous_response_id", quote(c.Previous)); err != nil {
-			return nil, err
-		}
-	}
-	if c.Foreground {
-		body = Without(body, "background")
 	}
 	switch {
 	case !c.Usage:

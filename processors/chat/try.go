@@ -72,7 +72,7 @@ func (w *work) request(c models.Candidate) (schemas.HTTPCall, error) {
 	case schemas.DialectChat:
 		change.Usage = o.Stream && c.Upstream.Usage
 	case schemas.DialectResponses:
-		change.Foreground = true
+		change.Drop = []string{"background"} // the caller reads later, and the provider answers at once
 		if w.previous != nil {
 			change.Previous = w.previous.id
 		}
