@@ -54,14 +54,17 @@ type Config struct {
 	// is stored, or refuses it. Answer takes it over with the returned request. If Answer was not
 	// called, release gives it back; otherwise it does nothing.
 	Slot func(r *http.Request) (held *http.Request, release func(), err error)
-	// Answer answers for a completion: as a stream with its chunks from after a place to its end, or
-	// with the whole, where wait is as in ingress.Config.Reply. left is called at most once, when the
+	// Answer answers for an order, whose body it does not need: as a stream with its chunks from after a
+	// place to its end, or with the whole, where wait is as in ingress.Config.Reply. A response in the
+	// background that is no stream is answered at once, by its state. left is called at most once, when the
 	// client has gone before the end and was the last on this node who read the completion or
 	// waited for it; it may be nil.
 	Answer func(
 		w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt,
-		stream bool, after schemas.ChatPlace, wait time.Duration, left func(),
+		order *schemas.ChatOrder, after schemas.ChatPlace, wait time.Duration, left func(),
 	)
+	// Respond answers for a response that was asked to stop, by its id.
+	Respond func(w http.ResponseWriter, r *http.Request, ref schemas.Ref)
 }
 
 // Looker looks at budgets without holding anything; see budget.Book.
@@ -172,7 +175,7 @@ func (h handlers) complete(c *gin.Context) error {
 	if a.task != nil && a.lease != 0 { // the answer keeps the lease of a task's holder
 		defer h.Desk.Hold(task.Grant{Tenant: a.Tenant, TaskID: a.task.ID, Lease: a.lease})()
 	}
-	h.Answer(c.Writer, r, out.Ref, out.Receipt, a.order.Stream, a.after, prefer.Hold(), left)
+	h.Answer(c.Writer, r, out.Ref, out.Receipt, &a.order, a.after, prefer.Hold(), left)
 	return nil
 }
 
