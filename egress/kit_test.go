@@ -146,7 +146,7 @@ func (e *room) Chat(
 	w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt,
 	streams bool, after schemas.ChatPlace, wait time.Duration, left func(),
 ) {
-	e.chat.Answer(w, r, ref, receipt, streams, after, wait, left)
+	e.chat.Answer(w, r, ref, receipt, &schemas.ChatOrder{Stream: streams}, after, wait, left)
 }
 
 func (e *room) ReadRules(w http.ResponseWriter, r *http.Request, tenant string, req schemas.AgentRequest) {
