@@ -39,7 +39,7 @@ func Read(body []byte) (schemas.ChatOrder, []Further, error) {
 			return schemas.ChatOrder{}, nil, err
 		}
 	}
-	size := completion.Prompt(o.Body)
+	size := completion.Prompt(o.Dialect, o.Body)
 	o.Prompt, o.Images, o.Media = size.Bytes, size.Images, size.Media
 	for _, f := range looked.further {
 		o.Further = append(o.Further, f.Name)

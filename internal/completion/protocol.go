@@ -72,6 +72,14 @@ type Answer interface {
 // For returns the protocol of a dialect.
 func For(d schemas.Dialect) Protocol {
 	switch d {
+	case schemas.DialectResponses:
+		return responses{}
+	case schemas.DialectMessages:
+		return messages{}
+	case schemas.DialectCount:
+		return count{}
+	case schemas.DialectEmbeddings:
+		return embeddings{}
 	default:
 		return chat{}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/completion"
 	"weir/internal/weirtest/fixture"
+	"weir/schemas"
 )
 
 func TestRequestTouchesNothingElse(t *testing.T) {
@@ -174,7 +175,7 @@ func FuzzRequest(f *testing.F) {
 		for _, m := range membersOf(t, bare) {
 			require.NotEqual(t, "model", m.name)
 		}
-		size := completion.Prompt(body)
+		size := completion.Prompt(schemas.DialectChat, body)
 		require.GreaterOrEqual(t, min(size.Bytes, size.Images, size.Media), int64(0))
 	})
 }
@@ -206,7 +207,7 @@ func TestPrompt(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, c.want, completion.Prompt(json.RawMessage(c.in)))
+			require.Equal(t, c.want, completion.Prompt(schemas.DialectChat, json.RawMessage(c.in)))
 		})
 	}
 }
@@ -214,7 +215,7 @@ func TestPrompt(t *testing.T) {
 func TestPromptOfDeepRequests(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat(`[`, 5000) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat(`]`, 5000)
-	require.Greater(t, completion.Prompt(json.RawMessage(`{"messages":[{"content":`+deep+`}]}`)).Bytes, int64(1<<20))
+	require.Greater(t, completion.Prompt(schemas.DialectChat, json.RawMessage(`{"messages":[{"content":`+deep+`}]}`)).Bytes, int64(1<<20))
 }
 
 // TestDocsListTheMembers compares the list in docs/reference/configuration.md with the one in the code.

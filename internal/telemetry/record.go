@@ -178,7 +178,7 @@ func (m *Metrics) SchemaViolated(entry, mode string) {
 func (m *Metrics) ChatCalled(a schemas.ChatAudit, code schemas.Code) {
 	p := m.pair(a.Model, a.Upstream)
 	observe := func(in *prometheus.HistogramVec, value float64, more ...string) {
-		in.WithLabelValues(append([]string{operationChat, p.upstream, p.model}, more...)...).Observe(value)
+		in.WithLabelValues(append([]string{a.Dialect.Operation(), p.upstream, p.model}, more...)...).Observe(value)
 	}
 	observe(m.chatDuration, float64(a.DurationMS)/1e3, errorType(code))
 	if a.FirstMS > 0 {
