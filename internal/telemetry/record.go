@@ -186,7 +186,9 @@ func (m *Metrics) ChatCalled(a schemas.ChatAudit, code schemas.Code) {
 	}
 	if u := a.Usage; u != nil {
 		observe(m.chatTokens, float64(u.Prompt), "input")
-		observe(m.chatTokens, float64(u.Completion), "output")
+		if a.Dialect != schemas.DialectEmbeddings {
+			observe(m.chatTokens, float64(u.Completion), "output")
+		}
 		if u.Priced && u.Nanos > 0 { // a counter refuses less
 			m.chatCost.WithLabelValues(p.upstream, p.model).Add(float64(u.Nanos) / 1e9)
 		}

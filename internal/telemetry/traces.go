@@ -21,6 +21,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"weir/internal/completion"
 	"weir/schemas"
 )
 
@@ -317,8 +318,17 @@ type Completion struct {
 	Result  schemas.ChatResult
 }
 
-// maxReasons is how many reasons for an end a span holds.
-const maxReasons = 16
+// reasonsOf are the reasons for which the answer of a completion ended.
+func reasonsOf(r schemas.ChatResult) []string {
+	protocol := completion.For(r.Dialect)
+	whole, err := protocol.Read("", r.Completion)
+	if err != nil {
+		return nil
+	}
+	answer := protocol.Answer(completion.Options{})
+	answer.Add(whole)
+	return answer.Reasons()
+}
 
 // Chat sends the span of a completion: its operation and the model's name, from its acceptance to
 // its end, with the attributes of OpenTelemetry's conventions for generative AI. It is a
@@ -338,13 +348,7 @@ func (t *Traces) Chat(c Completion) {
 	if model := schemas.ChatModel(c.Result.Sent, gjson.GetBytes(c.Result.Completion, "model").Str); model != "" {
 		list = append(list, attribute.String("gen_ai.response.model", model))
 	}
-	var reasons []string
-	for _, reason := range gjson.GetBytes(c.Result.Completion, "choices.#.finish_reason").Array() {
-		if len(reasons) < maxReasons && reason.Str != "" {
-			reasons = append(reasons, schemas.ChatReason(reason.Str))
-		}
-	}
-	if len(reasons) > 0 {
+	if reasons := reasonsOf(c.Result); len(reasons) > 0 {
 		list = append(list, attribute.StringSlice("gen_ai.response.finish_reasons", reasons))
 	}
 	if u := c.Result.Usage; u != nil {

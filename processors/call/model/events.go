@@ -41,7 +41,7 @@ func (d *decoder) events(ctx context.Context, begin byte) (call.Reply, error) {
 			return call.Reply{}, err
 		case over:
 			return d.ended(ctx, held, nil, false)
-		case d.whole.Finished():
+		case d.chat() && d.whole.Finished():
 			d.grace.begin()
 		}
 	}
@@ -99,8 +99,8 @@ func (d *decoder) event(ctx context.Context, held *redactor, ev sse.Event) (over
 	return c.Last, d.release(ctx, list)
 }
 
-// chat reports whether the answer is one of chat completions, which alone end with done and have no
-// names of events.
+// chat reports whether the answer is one of chat completions: they have no names of events, and end
+// with done or with their choices. Each other stream has a last event.
 func (d *decoder) chat() bool { return d.options.Dialect.Family() == schemas.DialectChat }
 
 // named reports whether an event has a name of its own that is none of an error.
@@ -146,7 +146,7 @@ func (d *decoder) ended(ctx context.Context, held *redactor, broke error, late b
 	case d.response.Fault != nil:
 		d.response.Usage = d.whole.Spent()
 		return d.reply()
-	case broke != nil && (!d.whole.Finished() || !late && ctx.Err() != nil):
+	case broke != nil && (!d.chat() || !d.whole.Finished() || !late && ctx.Err() != nil):
 		return call.Reply{}, broke
 	}
 	doc := d.whole.Document()
