@@ -40,7 +40,7 @@ func formOf(d schemas.Dialect) form {
 	case schemas.DialectResponses:
 		return form{named: true, write: chat.write, body: chat.body, failed: failedResponse, cut: cutResponse}
 	case schemas.DialectMessages, schemas.DialectCount:
-		return form{named: true, write: writeMessages, body: messagesBody, failed: failedMessage, cut: cutMessage}
+		return form{named: true, write: problem.WriteMessages, body: messagesBody, failed: failedMessage, cut: cutMessage}
 	default: // embeddings have no streams
 		return chat
 	}

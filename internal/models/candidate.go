@@ -64,6 +64,11 @@ func Passing(list []Candidate, members []string) []Candidate {
 	return slices.DeleteFunc(list, func(c Candidate) bool { return len(c.Lacks(members)) > 0 })
 }
 
+// Speaking are the candidates whose upstreams answer a dialect.
+func Speaking(list []Candidate, d schemas.Dialect) []Candidate {
+	return slices.DeleteFunc(slices.Clone(list), func(c Candidate) bool { return !c.Upstream.Speaks(d) })
+}
+
 // sent is the name that an upstream knows a model by.
 func sent(m *schemas.Model, up schemas.ModelUpstream, name string) string {
 	if up.Model == "" {
