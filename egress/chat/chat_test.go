@@ -156,6 +156,22 @@ func TestDelta(t *testing.T) {
 	}
 }
 
+func TestNamedDelta(t *testing.T) {
+	t.Parallel()
+	for data, want := range map[string]string{
+		`{"chunks":[{"type":"response.output_text.delta","n":{"type":"x"}}]}`: "event: response.output_text.delta\nid: 7\ndata: {\"type\":\"response.output_text.delta\",\"n\":{\"type\":\"x\"}}\n\n",
+		`{"chunks":[{"n":1,"type":"ping"},{"type":"message_stop"}]}`:          "event: ping\nid: 7.1\ndata: {\"n\":1,\"type\":\"ping\"}\n\nevent: message_stop\nid: 7\ndata: {\"type\":\"message_stop\"}\n\n",
+		// A name that would break the frame, or is none, is left out.
+		`{"chunks":[{"type":"a\n\ndata: b"}]}`: "id: 7\ndata: {\"type\":\"a\\n\\ndata: b\"}\n\n",
+		`{"chunks":[{"type":7}]}`:              "id: 7\ndata: {\"type\":7}\n\n",
+		`{"chunks":[{"n":{"type":"x"}}]}`:      "id: 7\ndata: {\"n\":{\"type\":\"x\"}}\n\n",
+		`{"chunks":[7]}`:                       "id: 7\ndata: 7\n\n",
+	} {
+		require.Equal(t, want, string(chat.Delta(schemas.DialectResponses, 7, json.RawMessage(data))), data)
+		require.Equal(t, want, string(chat.Delta(schemas.DialectMessages, 7, json.RawMessage(data))), data)
+	}
+}
+
 // FuzzDelta holds the way without parsing against the one with, for what a worker writes.
 func FuzzDelta(f *testing.F) {
 	for _, s := range []string{`{}`, `{"a":"]},{"}`, `{"a":["\\",{"b":"\""}]}`, "{\"a\":\"\xff\u2028\"}", `{"a":1e400}`} {
@@ -200,6 +216,9 @@ func TestDeltaAllocatesItsFramesAlone(t *testing.T) { //nolint:paralleltest // o
 	for _, chunks := range []int{1, 2, 1000} {
 		data := json.RawMessage(`{"chunks":[` + strings.Repeat(whole+",", chunks-1) + whole + `]}`)
 		require.LessOrEqual(t, testing.AllocsPerRun(100, func() { chat.Delta(schemas.DialectChat, 1<<40, data) }), 1.0, chunks)
+		const event = `{"type":"response.output_text.delta","item_id":"msg_1","output_index":0,"content_index":0,"delta":"a","sequence_number":4}`
+		data = json.RawMessage(`{"chunks":[` + strings.Repeat(event+",", chunks-1) + event + `]}`)
+		require.LessOrEqual(t, testing.AllocsPerRun(100, func() { chat.Delta(schemas.DialectResponses, 1<<40, data) }), 1.0, chunks)
 	}
 }
 

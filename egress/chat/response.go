@@ -118,7 +118,9 @@ func cutResponse(f *frames, why string) []byte {
 }
 
 // responseURL is where a response is read.
-func responseURL(ref schemas.Ref) string { return "/v1" + schemas.RouteResponses + "/" + schemas.ResponseID(ref.ID) }
+func responseURL(ref schemas.Ref) string {
+	return "/v1" + schemas.RouteResponses + "/" + schemas.ResponseID(ref.ID)
+}
 
 // startingAfter picks the events whose sequence number is over n. The numbers of a stream grow: after
 // the first such event, all others are picked unread.
