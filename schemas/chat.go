@@ -115,6 +115,21 @@ type ChatUsage struct {
 	Priced bool  `json:"priced,omitempty"`
 }
 
+// GenAI are the tokens by the names of OpenTelemetry's conventions for generative AI. Input tokens
+// include those of the provider's cache, and output tokens the hidden ones.
+func (u ChatUsage) GenAI() map[string]int64 {
+	m := map[string]int64{"gen_ai.usage.input_tokens": u.Prompt, "gen_ai.usage.output_tokens": u.Completion}
+	for name, n := range map[string]int64{
+		"gen_ai.usage.cache_read.input_tokens": u.Cached, "gen_ai.usage.cache_creation.input_tokens": u.CacheWrites,
+		"gen_ai.usage.reasoning.output_tokens": u.Reasoning,
+	} {
+		if n > 0 {
+			m[name] = n
+		}
+	}
+	return m
+}
+
 // ChatResult is the result document of kind chat, for every outcome.
 type ChatResult struct {
 	// Completion is the whole answer, a document of the request's dialect; for a broken answer, the

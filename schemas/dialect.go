@@ -65,6 +65,17 @@ func (u ModelUpstream) Speaks(d Dialect) bool {
 	return len(u.Dialects) == 0 || slices.Contains(u.Dialects, d.Family())
 }
 
+// Operation is gen_ai.operation.name of OpenTelemetry's conventions for a call of a dialect. They
+// have no name for a count of tokens.
+func (d Dialect) Operation() string {
+	switch d {
+	case DialectCount, DialectEmbeddings:
+		return string(d)
+	default:
+		return string(DialectChat)
+	}
+}
+
 const responsePrefix = "resp_"
 
 // ResponseID is the id by which callers know the answer of an action of DialectResponses. The
