@@ -59,6 +59,24 @@ func (d Dialect) Family() Dialect {
 	}
 }
 
+// AllDialects lists the dialects that have a route, DialectCount among them.
+func AllDialects() []Dialect { return append(Dialects(), DialectCount) }
+
+// DialectOf is the dialect of a path: of its route, or of a path below one, under any of ChatBases. ok is
+// false for any other path.
+func DialectOf(path string) (d Dialect, ok bool) {
+	for _, base := range ChatBases() {
+		rest, under := strings.CutPrefix(path, base)
+		for _, each := range AllDialects() {
+			after, is := strings.CutPrefix(rest, each.Route())
+			if under && is && (after == "" || after[0] == '/') { // the route below that of DialectMessages is last
+				d, ok = each, true
+			}
+		}
+	}
+	return d, ok
+}
+
 // Speaks reports whether an upstream answers requests of a dialect. One that lists no dialects
 // answers all.
 func (u ModelUpstream) Speaks(d Dialect) bool {
