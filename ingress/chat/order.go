@@ -83,7 +83,7 @@ func (h handlers) read(c *gin.Context, a *asked) error {
 		return err
 	}
 	if a.task != nil {
-		a.order.TaskID, a.order.Budget = a.task.ID, a.budget
+		a.order.TaskID, a.order.Budget, a.order.Subtokens = a.task.ID, a.budget, a.subtokens
 	}
 	if a.order.Stream {
 		a.after, err = h.Resume(c.Request)
