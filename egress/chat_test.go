@@ -58,6 +58,7 @@ type talk struct {
 	chunk     int // of the event at after
 	wait      time.Duration
 	token     string
+	order     schemas.ChatOrder
 	left      func()
 }
 
@@ -69,7 +70,8 @@ func (h *house) talk(w http.ResponseWriter, k talk) {
 	if k.token != "" {
 		r.Header.Set("Authorization", "Bearer "+k.token)
 	}
-	h.room.Chat(w, r, chatRef(k.id), receipt(k.id, k.duplicate), !k.whole, schemas.ChatPlace{Seq: k.after, Chunk: k.chunk}, k.wait, k.left)
+	k.order.Stream = !k.whole
+	h.room.Chat(w, r, chatRef(k.id), receipt(k.id, k.duplicate), &k.order, schemas.ChatPlace{Seq: k.after, Chunk: k.chunk}, k.wait, k.left)
 }
 
 func (h *house) talked(k talk) *httptest.ResponseRecorder {
@@ -216,7 +218,7 @@ func TestATaskHasSoManyStreams(t *testing.T) {
 	_, leaveTwo, err = seat(agent())
 	require.NoError(t, err, "the stream before has given its place back")
 	body := httptest.NewRecorder()
-	h.room.Chat(body, one, chatRef("a"), receipt("a", true), true, schemas.ChatPlace{}, 0, nil)
+	h.room.Chat(body, one, chatRef("a"), receipt("a", true), &schemas.ChatOrder{Stream: true}, schemas.ChatPlace{}, 0, nil)
 	require.Equal(t, http.StatusOK, body.Code, "it has a place already")
 	leaveOne() // which the stream has given back
 	_, leaveOne, err = seat(agent())
@@ -308,7 +310,7 @@ func TestAStreamIsCutAtEveryByte(t *testing.T) {
 		behind, err := h.room.ResumeChat(r)
 		require.NoError(t, err)
 		w := httptest.NewRecorder()
-		h.room.Chat(w, r, chatRef("a"), receipt("a", true), true, behind, -1, nil)
+		h.room.Chat(w, r, chatRef("a"), receipt("a", true), &schemas.ChatOrder{Stream: true}, behind, -1, nil)
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		return w.Body.String()
 	}

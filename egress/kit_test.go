@@ -144,9 +144,9 @@ func (e *room) Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref, t
 
 func (e *room) Chat(
 	w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt,
-	streams bool, after schemas.ChatPlace, wait time.Duration, left func(),
+	order *schemas.ChatOrder, after schemas.ChatPlace, wait time.Duration, left func(),
 ) {
-	e.chat.Answer(w, r, ref, receipt, streams, after, wait, left)
+	e.chat.Answer(w, r, ref, receipt, order, after, wait, left)
 }
 
 func (e *room) ReadRules(w http.ResponseWriter, r *http.Request, tenant string, req schemas.AgentRequest) {

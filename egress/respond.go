@@ -32,7 +32,11 @@ func (s *Server) Reply(w http.ResponseWriter, r *http.Request, ref schemas.Ref, 
 // ReplyOr is Reply, and calls left if the client has gone before the end and no other on this node
 // reads the action or waits for it. left may be nil.
 func (s *Server) ReplyOr(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration, left func()) {
-	v := s.views[ref.Kind]
+	s.ReplyAs(w, r, s.views[ref.Kind], ref, receipt, wait, left)
+}
+
+// ReplyAs is ReplyOr with a view of the caller's own.
+func (s *Server) ReplyAs(w http.ResponseWriter, r *http.Request, v View, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration, left func()) {
 	w.Header().Set("Weir-Action-Id", ref.ID)
 	if wait == 0 {
 		v.accepted(w, r, ref, receipt)

@@ -34,6 +34,10 @@ type Reader struct {
 	Scopes []string
 	// Models are patterns of the only models that it may use; empty: all.
 	Models []string
+	// ID is the id of its token, as the principal of actions; empty in open mode.
+	ID string
+	// Task is the task whose token it sent; empty: none.
+	Task string
 }
 
 // Config of a Server. What names no default is required.
@@ -151,6 +155,19 @@ func (s *Server) payload(kind schemas.Kind) func(payload json.RawMessage) (json.
 		return nil
 	}
 	return func(payload json.RawMessage) (json.RawMessage, error) { return show(s.cfg.Redactor, payload) }
+}
+
+// Payload is the stored payload of an action. Memory is reserved for a large one until release. One
+// that was dropped is fault.ErrGone.
+func (s *Server) Payload(ctx context.Context, a *schemas.Action) (payload json.RawMessage, release func(), err error) {
+	release, err = s.cfg.Reserve(ctx, a.Tenant, a.PayloadBlob)
+	if err == nil {
+		payload, err = s.actions.Blob(ctx, a.Payload, a.PayloadBlob)
+		if err != nil {
+			release()
+		}
+	}
+	return payload, release, gone(err)
 }
 
 // gone is for an action that is there while its stored result was dropped.

@@ -80,7 +80,7 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	e.UseRawPath = true
 	e.UnescapePathValues = true
 	m := (*middleware)(&cfg)
-	e.Use(tidy(e, cfg.Surfaces), m.observe, m.recover, newThrottle(cfg).serve, m.guard)
+	e.Use(tidy(e, cfg.Surfaces), m.observe, m.recover, m.key, newThrottle(cfg).serve, m.guard)
 	e.NoRoute(m.noRoute)
 	e.NoMethod(m.noMethod)
 	return e

@@ -183,11 +183,11 @@ func (r *responder) Stream(w http.ResponseWriter, req *http.Request, ref schemas
 }
 
 // Chat is Stream or Respond, and keeps left.
-func (r *responder) Chat(w http.ResponseWriter, req *http.Request, ref schemas.Ref, receipt schemas.Receipt, stream bool, behind schemas.ChatPlace, wait time.Duration, left func()) {
+func (r *responder) Chat(w http.ResponseWriter, req *http.Request, ref schemas.Ref, receipt schemas.Receipt, order *schemas.ChatOrder, behind schemas.ChatPlace, wait time.Duration, left func()) {
 	if r.chatting != nil {
 		r.chatting()
 	}
-	if stream {
+	if order.Stream {
 		r.Stream(w, req, ref, "chat", behind.Seq)
 	} else {
 		r.Respond(w, req, ref, receipt, wait)

@@ -93,6 +93,39 @@ func (m *middleware) recover(c *gin.Context) {
 	c.Next()
 }
 
+// key reads the token of a request from the header in which its surface's clients send it. A request
+// with an Authorization header is not changed.
+func (m *middleware) key(c *gin.Context) {
+	r := c.Request
+	name := m.owner(r).KeyHeader
+	if name == "" || len(r.Header.Values("Authorization")) > 0 {
+		return
+	}
+	if values := r.Header.Values(name); len(values) == 1 && values[0] != "" {
+		r.Header.Set("Authorization", "Bearer "+values[0])
+	}
+}
+
+// websocket reports whether a request asks to switch to WebSocket. Other upgrades, such as that to HTTP/2,
+// are requests that a server may answer as they are.
+func websocket(r *http.Request) bool {
+	return slices.ContainsFunc(r.Header.Values("Upgrade"), func(v string) bool {
+		return strings.Contains(strings.ToLower(v), "websocket")
+	})
+}
+
+// errPlain refuses an upgrade to WebSocket before the sender is authenticated and a body is read. Clients
+// that know the protocol without WebSocket then use that at once.
+func errPlain(c *gin.Context) error {
+	h := c.Writer.Header()
+	h.Set("Upgrade", "HTTP/1.1")
+	h.Set("Connection", "Upgrade")
+	return &problem.Error{Problem: schemas.Problem{
+		Code: schemas.InvalidRequest, Status: http.StatusUpgradeRequired,
+		Detail: "WebSocket is not served here; send the request as plain HTTP, and read the answer as a stream of server-sent events",
+	}}
+}
+
 // TargetTooLong says what is wrong with a request target over wire.MaxTarget.
 const TargetTooLong = "the request target is longer than 8192 bytes; send what is long in the body"
 
@@ -125,6 +158,8 @@ func (m *middleware) guard(c *gin.Context) {
 		m.proxy(c)
 	case absolute:
 		fail(c, fault.New(schemas.InvalidRequest, "the request target must be a path: this address is no proxy"+elsewhere))
+	case websocket(r) && m.owner(r).Fail != nil:
+		fail(c, errPlain(c))
 	case m.Local && foreign(r), m.Local && !loopback(r.Host) && !m.Known(r):
 		fail(c, fault.New(schemas.Forbidden, "without tokens only this machine may ask: name it localhost or by its loopback address, or send a token"))
 	default:

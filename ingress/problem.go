@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"errors"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -44,13 +45,18 @@ func (m *middleware) form(c *gin.Context) func(*gin.Context, problem.Error, erro
 	if s := marked(c); s.Fail != nil {
 		return s.Fail
 	}
-	path := c.Request.URL.EscapedPath()
+	return m.owner(c.Request).Fail
+}
+
+// owner is the surface that owns the path of a request, or the zero one.
+func (m *middleware) owner(r *http.Request) *Surface {
+	path := r.URL.EscapedPath()
 	for i := range m.Surfaces {
 		if s := &m.Surfaces[i]; s.Owns != nil && s.Owns(path) {
-			return s.Fail
+			return s
 		}
 	}
-	return nil
+	return &Surface{}
 }
 
 // delayed names when to come back for the refusals that pass by themselves.

@@ -30,6 +30,9 @@ type Surface struct {
 	// Tidy returns the route that a path with surplus slashes means; clients join paths onto a base
 	// URL that ends in one. The path has no double slashes any more. nil: no path is changed.
 	Tidy func(path string) (route string, ok bool)
+	// KeyHeader is a header in which clients of the surface may send their token instead of
+	// Authorization; empty: none.
+	KeyHeader string
 	// Absent: this node does not serve the surface.
 	Absent bool
 

@@ -50,6 +50,16 @@ func ChatModel(sent, told string) string {
 
 // ChatOrder is the payload of kind chat.
 type ChatOrder struct {
+	// Dialect is the protocol of the request; empty: DialectChat.
+	Dialect Dialect `json:"dialect,omitempty"`
+	// Headers are those of the caller that its protocol has the upstream read, such as
+	// anthropic-version.
+	Headers []Header `json:"headers,omitempty"`
+	// Previous is the action whose answer the request continues, for previous_response_id of
+	// DialectResponses.
+	Previous string `json:"previous,omitempty"`
+	// Background: the caller reads the answer later, by its id.
+	Background bool `json:"background,omitempty"`
 	// Model is the model as it was asked for, and Models are further ones, in their
 	// order, that are asked where it cannot answer. Neither is an address.
 	Model  string   `json:"model"`
@@ -95,6 +105,8 @@ type ChatUsage struct {
 	// tokens.
 	Cached    int64 `json:"cached_tokens,omitempty"`
 	Reasoning int64 `json:"reasoning_tokens,omitempty"`
+	// CacheWrites are the prompt tokens that the provider stored in its cache.
+	CacheWrites int64 `json:"cache_write_tokens,omitempty"`
 	// Estimated: the provider did not tell, and Weir counted what it saw.
 	Estimated bool `json:"estimated,omitempty"`
 	// Nanos is what it cost by the price of the configuration, in billionths of a US
@@ -103,11 +115,30 @@ type ChatUsage struct {
 	Priced bool  `json:"priced,omitempty"`
 }
 
+// GenAI are the tokens by the names of OpenTelemetry's conventions for generative AI. Input tokens
+// include those of the provider's cache, and output tokens the hidden ones.
+func (u ChatUsage) GenAI() map[string]int64 {
+	m := map[string]int64{"gen_ai.usage.input_tokens": u.Prompt, "gen_ai.usage.output_tokens": u.Completion}
+	for name, n := range map[string]int64{
+		"gen_ai.usage.cache_read.input_tokens": u.Cached, "gen_ai.usage.cache_creation.input_tokens": u.CacheWrites,
+		"gen_ai.usage.reasoning.output_tokens": u.Reasoning,
+	} {
+		if n > 0 {
+			m[name] = n
+		}
+	}
+	return m
+}
+
 // ChatResult is the result document of kind chat, for every outcome.
 type ChatResult struct {
-	// Completion is the whole answer as an object of type chat.completion; for a broken answer, the
+	// Completion is the whole answer, a document of the request's dialect; for a broken answer, the
 	// received part. Absent: nothing was received.
 	Completion json.RawMessage `json:"completion,omitempty"`
+	// Dialect is that of the order.
+	Dialect Dialect `json:"dialect,omitempty"`
+	// ProviderID is the provider's own id of a response, see ResponseID.
+	ProviderID string `json:"provider_id,omitempty"`
 	// Partial: it broke off.
 	Partial bool `json:"partial,omitempty"`
 	// Model is the configured model that answered, Sent the name that its provider
@@ -150,8 +181,9 @@ type ChatLimit struct {
 // ChatAudit is the payload of the evidence of kind chat.completion: one call of a
 // model, or with attempt 0 the refusal of a whole completion. It holds no content.
 type ChatAudit struct {
-	Asked string `json:"model_asked"`
-	Model string `json:"model,omitempty"`
+	Asked   string  `json:"model_asked"`
+	Dialect Dialect `json:"dialect,omitempty"`
+	Model   string  `json:"model,omitempty"`
 	// Sent is the model's name at its provider.
 	Sent     string `json:"model_sent,omitempty"`
 	Upstream string `json:"upstream,omitempty"`

@@ -2,8 +2,8 @@ package schemas
 
 import "encoding/json"
 
-// ChatBases are the accepted prefixes of RouteChat and RouteModels: clients are configured with
-// base URLs that end in any of them.
+// ChatBases are the accepted prefixes of RouteModels and of the dialects' routes: clients are
+// configured with base URLs that end in any of them.
 func ChatBases() []string { return []string{"", "/v1", RouteAPI, RouteAPI + "/v1"} }
 
 // ChatRefusal is the body of every answer of the chat surface that is no success.

@@ -63,7 +63,9 @@ type Model struct {
 // ModelUpstream is one place where a model can be asked.
 type ModelUpstream struct {
 	Name string // unique among all upstreams
-	URL  string // RouteChat is added to it; no slash at its end
+	URL  string // a dialect's Route is added to it; no slash at its end
+	// Dialects are those that it speaks; none: all. See Speaks.
+	Dialects []Dialect
 	// Model is the model's name there. Empty: the name that was asked for. A * in it is
 	// what the pattern's * stood for.
 	Model string
@@ -82,7 +84,9 @@ type ModelUpstream struct {
 // ModelPrice is a price in billionths of a US dollar.
 type ModelPrice struct {
 	Input, Output, Cached int64 // a thousand tokens of each
-	Request               int64
+	// CacheWrite is that of prompt tokens that the provider stores in its cache; 0: Input.
+	CacheWrite int64
+	Request    int64
 }
 
 // ModelView is a model as GET /models shows it.

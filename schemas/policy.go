@@ -59,6 +59,9 @@ type EntryView struct {
 	// Agent: it is a remote agent's, whose runs go by it, or a model's upstream, whose
 	// completions do. No call that an action names itself goes by it.
 	Agent bool `json:"agent,omitempty"`
+	// Routes are all calls that the entry of a model's upstream permits, each a method and a path below
+	// the prefix, such as "POST /responses".
+	Routes []string `json:"routes,omitempty"`
 	// Pass are the members of completions, and the types of tools, that a model's upstream
 	// gets beyond those that every one gets; "*" stands for all.
 	Pass []string `json:"pass,omitempty"`

@@ -111,7 +111,7 @@ func (a *App) reader(r *http.Request, scope string) (egress.Reader, error) {
 	if err == nil && scope != "" {
 		err = fault.Scope(who.Scopes, scope)
 	}
-	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries, Scopes: who.Scopes, Models: who.Models}, err
+	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries, Scopes: who.Scopes, Models: who.Models, ID: who.ID}, err
 }
 
 // allow lets a token with the scope read the node's reports about itself. The token must belong to

@@ -59,7 +59,7 @@ func (a *App) taskReader(ctx context.Context, token string) (egress.Reader, erro
 	if err != nil {
 		return egress.Reader{}, err
 	}
-	who := egress.Reader{Tenant: v.Ref.Tenant, Entries: v.Action().Entries, Models: v.Action().Models}
+	who := egress.Reader{Tenant: v.Ref.Tenant, Entries: v.Action().Entries, Models: v.Action().Models, Task: v.Ref.ID}
 	if own := v.Task.Order.Model; own != "" {
 		who.Models = []string{own}
 	}

@@ -171,8 +171,8 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	completions := outchat.NewAnswerer(out, outchat.Config{Models: a.models, Budgets: a.budgetLimiter, Holder: a.taskReader, Watch: slots.Watch})
 	all.add(one(inchat.Surface(in, inchat.Config{
 		Models: a.models, Budgets: a.budgetLimiter, Desk: a.taskService, MaxBody: int64(a.cfg.Limits.Chat), Draining: a.draining, Stop: a.stopWork,
-		Cancel: cancel,
-		Resume: outchat.Resume, Slot: slots.Acquire, Answer: completions.Answer,
+		Actions: a.ledger, Cancel: cancel,
+		Resume: outchat.Resume, Slot: slots.Acquire, Answer: completions.Answer, Respond: completions.Respond,
 	})), completions.Surfaces(), executors{schemas.KindChat: a.chats})
 
 	shown := outrules.NewAnswerer(out, a.rules)

@@ -132,11 +132,12 @@ func (t traced) Ended(ctx context.Context, st *ledger.State) error {
 	}
 	c := telemetry.Completion{Action: st.Action, Settled: *st.Settled, Ended: endOf(st)}
 	var order struct {
-		Model string `json:"model"`
+		Dialect schemas.Dialect `json:"dialect"`
+		Model   string          `json:"model"`
 	}
 	t.read(ctx, st.Action.Payload, st.Action.PayloadBlob, &order)
 	t.read(ctx, st.Settled.Result, st.Settled.ResultBlob, &c.Result)
-	c.Asked = order.Model
+	c.Asked, c.Result.Dialect = order.Model, order.Dialect
 	t.traces.Chat(c)
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package chat renders completions in the words of their protocol: the whole answer,
-// the frames of a stream, and what went wrong.
+// Package chat renders the answers of models in their dialects: the whole answer, the frames of a
+// stream, and errors.
 package chat
 
 import (
@@ -13,32 +13,26 @@ import (
 )
 
 // Answer writes an answer that is no stream. The same end always gives the same bytes.
-func Answer(w http.ResponseWriter, s *schemas.Settled, doc json.RawMessage) error {
+func Answer(w http.ResponseWriter, d schemas.Dialect, s *schemas.Settled, doc json.RawMessage) error {
 	whole, refusal := Read(s, doc)
 	if refusal != nil {
-		return refusal.Write(w)
+		return refusal.Write(w, d)
 	}
 	write(w, http.StatusOK, whole)
 	return nil
 }
 
 // Write answers with a refusal, and with what its limits and its wait are in headers.
-func (r *RefusalError) Write(w http.ResponseWriter) error {
-	status, body, err := r.render()
+func (r *RefusalError) Write(w http.ResponseWriter, d schemas.Dialect) error {
+	body, err := ledger.Encode(formOf(d).body(r))
 	if err != nil {
 		return err
 	}
 	e := problem.Of(&r.problem)
 	e.Remedy(w.Header())
 	problem.Limits(w.Header(), e.Limits)
-	write(w, status, body)
+	write(w, e.Status, body)
 	return nil
-}
-
-func (r *RefusalError) render() (status int, body []byte, err error) {
-	said := r.said()
-	body, err = ledger.Encode(schemas.ChatRefusal{Error: said})
-	return problem.Of(&r.problem).Status, body, err
 }
 
 func write(w http.ResponseWriter, status int, body []byte) {

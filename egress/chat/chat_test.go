@@ -73,7 +73,7 @@ func TestGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := httptest.NewRecorder()
-			require.NoError(t, chat.Answer(w, &e.settled, json.RawMessage(e.doc)))
+			require.NoError(t, chat.Answer(w, schemas.DialectChat, &e.settled, json.RawMessage(e.doc)))
 			status, body := w.Code, w.Body.Bytes()
 			_, refusal := chat.Read(&e.settled, json.RawMessage(e.doc))
 			frames := string(chat.Last(ref, 7, at, refusal))
@@ -131,7 +131,7 @@ func TestLostAndCut(t *testing.T) {
 	require.Contains(t, string(chat.Last(ref, 7, at, lost)), `"error":{"message":"the completion could not be made","type":"server_error","param":null,"code":"upstream_reset","metadata":{"code":"UPSTREAM_RESET","status":502}}}`)
 	require.Equal(t, `data: {"id":"act-1","object":"chat.completion.chunk","created":1767323045,"model":"","choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],`+
 		`"error":{"message":"again","type":"server_error","param":null,"code":"unavailable","metadata":{"code":"UNAVAILABLE","status":503}}}`+"\n\ndata: [DONE]\n\n", string(chat.Cut(ref, at, "again")))
-	require.Equal(t, "data: [DONE]\n\n", string(chat.Over()))
+	require.Equal(t, "data: [DONE]\n\n", string(chat.Over(schemas.DialectChat)))
 }
 
 func TestDelta(t *testing.T) {
@@ -152,7 +152,23 @@ func TestDelta(t *testing.T) {
 		`{"chunks":[{"a":1}{"b":2}]}`:    "",
 		`{"chunks":[{"a":"]}`:            "",
 	} {
-		require.Equal(t, want, string(chat.Delta(7, json.RawMessage(data))), data)
+		require.Equal(t, want, string(chat.Delta(schemas.DialectChat, 7, json.RawMessage(data))), data)
+	}
+}
+
+func TestNamedDelta(t *testing.T) {
+	t.Parallel()
+	for data, want := range map[string]string{
+		`{"chunks":[{"type":"response.output_text.delta","n":{"type":"x"}}]}`: "event: response.output_text.delta\nid: 7\ndata: {\"type\":\"response.output_text.delta\",\"n\":{\"type\":\"x\"}}\n\n",
+		`{"chunks":[{"n":1,"type":"ping"},{"type":"message_stop"}]}`:          "event: ping\nid: 7.1\ndata: {\"n\":1,\"type\":\"ping\"}\n\nevent: message_stop\nid: 7\ndata: {\"type\":\"message_stop\"}\n\n",
+		// A name that would break the frame, or is none, is left out.
+		`{"chunks":[{"type":"a\n\ndata: b"}]}`: "id: 7\ndata: {\"type\":\"a\\n\\ndata: b\"}\n\n",
+		`{"chunks":[{"type":7}]}`:              "id: 7\ndata: {\"type\":7}\n\n",
+		`{"chunks":[{"n":{"type":"x"}}]}`:      "id: 7\ndata: {\"n\":{\"type\":\"x\"}}\n\n",
+		`{"chunks":[7]}`:                       "id: 7\ndata: 7\n\n",
+	} {
+		require.Equal(t, want, string(chat.Delta(schemas.DialectResponses, 7, json.RawMessage(data))), data)
+		require.Equal(t, want, string(chat.Delta(schemas.DialectMessages, 7, json.RawMessage(data))), data)
 	}
 }
 
@@ -170,7 +186,7 @@ func FuzzDelta(f *testing.F) {
 		}
 		data, err := ledger.Encode(schemas.ChatDelta{Chunks: chunks})
 		require.NoError(t, err)
-		frames := string(chat.Delta(7, data))
+		frames := string(chat.Delta(schemas.DialectChat, 7, data))
 		var got []string
 		for part := range strings.SplitAfterSeq(frames, "\n\n") {
 			if part == "" {
@@ -192,14 +208,17 @@ func FuzzDelta(f *testing.F) {
 			got = append(got, text)
 		}
 		require.Len(t, got, len(chunks))
-		require.Equal(t, frames, string(chat.Delta(7, append([]byte(" "), data...))), "as one that is parsed")
+		require.Equal(t, frames, string(chat.Delta(schemas.DialectChat, 7, append([]byte(" "), data...))), "as one that is parsed")
 	})
 }
 
 func TestDeltaAllocatesItsFramesAlone(t *testing.T) { //nolint:paralleltest // other tests' allocations would be counted
 	for _, chunks := range []int{1, 2, 1000} {
 		data := json.RawMessage(`{"chunks":[` + strings.Repeat(whole+",", chunks-1) + whole + `]}`)
-		require.LessOrEqual(t, testing.AllocsPerRun(100, func() { chat.Delta(1<<40, data) }), 1.0, chunks)
+		require.LessOrEqual(t, testing.AllocsPerRun(100, func() { chat.Delta(schemas.DialectChat, 1<<40, data) }), 1.0, chunks)
+		const event = `{"type":"response.output_text.delta","item_id":"msg_1","output_index":0,"content_index":0,"delta":"a","sequence_number":4}`
+		data = json.RawMessage(`{"chunks":[` + strings.Repeat(event+",", chunks-1) + event + `]}`)
+		require.LessOrEqual(t, testing.AllocsPerRun(100, func() { chat.Delta(schemas.DialectResponses, 1<<40, data) }), 1.0, chunks)
 	}
 }
 

@@ -20,15 +20,23 @@ import (
 const done = "data: [DONE]\n\n"
 
 // Over is all of a stream whose client was given everything before.
-func Over() []byte { return []byte(done) }
+func Over(d schemas.Dialect) []byte { return []byte(formOf(d).done) }
 
-// aside is what the frame of a chunk has beside that, with the digits that places have.
-const aside = 32
+// aside is the size of a frame without its chunk, with the digits that places have; nameAside is that of
+// the line with the event's name.
+const (
+	aside     = 32
+	nameAside = 48
+)
 
 // Delta returns the frames of a delta event, one per chunk, each with the id of the place
 // after it; see Place. The last has the event's position in the log: a client that resumes
 // there has all of them. Data that is no ChatDelta has no frames.
-func Delta(seq uint64, data json.RawMessage) []byte {
+func Delta(d schemas.Dialect, seq uint64, data json.RawMessage) []byte {
+	named, aside := formOf(d).named, aside
+	if named {
+		aside += nameAside
+	}
 	list := completion.Parse(data).Get("chunks")
 	if !gjson.ValidBytes(data) || !list.IsArray() {
 		return nil
@@ -38,10 +46,10 @@ func Delta(seq uint64, data json.RawMessage) []byte {
 	place := schemas.ChatPlace{Seq: seq}
 	for _, chunk := range list.All() {
 		if frames == nil { // the chunks of an answer are much alike
-			frames = make([]byte, 0, len(list.Raw)+48+aside*(len(list.Raw)/(len(chunk.Raw)+1)))
+			frames = make([]byte, 0, len(list.Raw)+48+aside+aside*(len(list.Raw)/(len(chunk.Raw)+1)))
 		} else {
 			place.Chunk++
-			frames = appendFrame(frames, place, last.Raw)
+			frames = appendChunk(frames, named, place, last)
 		}
 		if last = chunk; strings.ContainsAny(chunk.Raw, "\r\n") { // a line break would end an event
 			last = chunk.Get("@ugly")
@@ -51,11 +59,26 @@ func Delta(seq uint64, data json.RawMessage) []byte {
 		return nil
 	}
 	place.Chunk = 0
-	frames = appendFrame(frames, place, last.Raw)
+	frames = appendChunk(frames, named, place, last)
 	if !utf8.Valid(frames) { // nor may a stream be anything else
 		frames = bytes.ToValidUTF8(frames, []byte("\uFFFD"))
 	}
 	return frames
+}
+
+// appendChunk is the frame of a chunk, with its type as the event's name where the dialect has names.
+func appendChunk(b []byte, named bool, p schemas.ChatPlace, chunk gjson.Result) []byte {
+	if name := chunk.Get("type").Str; named && validName(name) {
+		b = append(b, "event: "...)
+		b = append(b, name...)
+		b = append(b, '\n')
+	}
+	return appendFrame(b, p, chunk.Raw)
+}
+
+// validName reports whether a chunk's type can be the name of an event: lower-case words.
+func validName(name string) bool {
+	return name != "" && len(name) <= 128 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789._-") == ""
 }
 
 // appendFrame is the frame of a chunk. One at the zero place has no id.

@@ -44,10 +44,20 @@ func (a Answerer) modelsFor(serve func(c *gin.Context, who egress.Reader) error)
 
 // asks is who may ask for models. A task's token is that task's in open mode too.
 func (a Answerer) asks(r *http.Request) (egress.Reader, error) {
-	if token, _ := githttp.BearerToken(r.Header.Values("Authorization"), false); task.Is(token) && a.cfg.Holder != nil {
-		return a.cfg.Holder(r.Context(), token)
+	if who, ok, err := a.holder(r); ok {
+		return who, err
 	}
 	return a.server.Reader(r, schemas.ScopeActionsWrite, schemas.ScopeActionsRead)
+}
+
+// holder is the holder of a task; ok is false for a request with another token.
+func (a Answerer) holder(r *http.Request) (who egress.Reader, ok bool, err error) {
+	token, _ := githttp.BearerToken(r.Header.Values("Authorization"), false)
+	if !task.Is(token) || a.cfg.Holder == nil {
+		return who, false, nil
+	}
+	who, err = a.cfg.Holder(r.Context(), token)
+	return who, true, err
 }
 
 func (a Answerer) listModels(c *gin.Context, who egress.Reader) error {

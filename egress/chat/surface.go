@@ -11,7 +11,6 @@ import (
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/models"
-	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -46,18 +45,24 @@ func NewAnswerer(s *egress.Server, cfg Config) Answerer {
 	return Answerer{s, cfg}
 }
 
-// Surfaces answer for kind chat, and show the models and the accounts of budgets.
+// Surfaces answer for kind chat, and show responses, the models and the accounts of budgets.
 func (a Answerer) Surfaces() []egress.Surface {
 	return []egress.Surface{{
-		Name: "chat", Routes: a.models(), Absent: a.cfg.Models == nil,
-		Views: []egress.View{{
-			Kind: schemas.KindChat, Stopping: errNotAnswered(),
-			Answer: func(w http.ResponseWriter, _ *http.Request, _ schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
-				return Answer(w, s, doc)
-			},
-			Fail: func(w http.ResponseWriter, r *http.Request, _ schemas.Ref, err error) { problem.WriteChat(w, r, err) },
-		}},
+		Name: "chat", Routes: egress.Routes(a.models(), a.responses()), Absent: a.cfg.Models == nil,
+		Views: []egress.View{view(schemas.DialectChat)},
 	}, {Name: "budgets", Routes: a.budgets(), Absent: a.cfg.Budgets == nil}}
+}
+
+// view is how the answers of a dialect leave that are no stream.
+func view(d schemas.Dialect) egress.View {
+	fail := formOf(d).write
+	return egress.View{
+		Kind: schemas.KindChat, Stopping: errNotAnswered(),
+		Answer: func(w http.ResponseWriter, _ *http.Request, _ schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
+			return Answer(w, d, s, doc)
+		},
+		Fail: func(w http.ResponseWriter, r *http.Request, _ schemas.Ref, err error) { fail(w, r, err) },
+	}
 }
 
 // Resume is the place that Last-Event-ID names; the zero place without one.
@@ -74,27 +79,32 @@ func Resume(r *http.Request) (after schemas.ChatPlace, err error) {
 	return after, stream.Invalid("the Last-Event-ID header must be the id of an event")
 }
 
-// Answer answers for a completion: as a stream of its chunks from a place to its end, or as a
-// whole, with wait as in egress.Server.Reply. A stream starts with its first chunk, so that earlier
-// errors get their own status. left is called at most once, if the client leaves before the end and
-// this node has no other reader of the completion. It runs on the goroutine of the request, after
+// Answer answers for an action of kind chat by its order, whose body it does not read: as a stream of
+// its chunks from a place to its end, or as a whole, with wait as in egress.Server.Reply. A stream
+// starts with its first chunk, so that earlier errors get their own status. A response in the background
+// that is no stream is answered at once, by its state. left is called at most once, if the client leaves before the end
+// and this node has no other reader of the action. It runs on the goroutine of the request, after
 // the end of its context; nil: no callback.
 func (a Answerer) Answer(
 	w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt,
-	streams bool, after schemas.ChatPlace, wait time.Duration, left func(),
+	order *schemas.ChatOrder, after schemas.ChatPlace, wait time.Duration, left func(),
 ) {
+	if order.Background {
+		left = nil
+	}
 	w.Header().Set(schemas.HeaderGeneration, ref.ID)
-	if !streams {
-		a.server.ReplyOr(w, r, ref, receipt, wait, left)
+	switch {
+	case order.Stream:
+	case order.Background:
+		a.respond(w, r, ref, 0)
+		return
+	default:
+		a.server.ReplyAs(w, r, view(order.Dialect), ref, receipt, wait, left)
 		return
 	}
-	f := &frames{server: a.server, ref: ref}
-	d := stream.Dialect{
-		Ref: ref, After: after.Seq, Part: after.Chunk, Frame: f.frame, Refuse: f.refuse,
-		Header: http.Header{"Weir-Action-Id": {ref.ID}},
-		Hold:   a.cfg.Hold, Left: left, Watch: a.cfg.Watch(r), Answer: true,
-		Over: Over(), Cut: f.cut,
-	}
+	f := &frames{server: a.server, ref: ref, order: order, form: formOf(order.Dialect)}
+	d := a.stream(r, f)
+	d.After, d.Part, d.Hold, d.Left = after.Seq, after.Chunk, a.cfg.Hold, left
 	if after.Chunk > 0 { // of that event there is more
 		d.After--
 	}
@@ -104,10 +114,21 @@ func (a Answerer) Answer(
 	a.server.Events().AnswerAs(w, r, d)
 }
 
-// frames renders the events of one completion.
+// stream is the stream of an action from its beginning.
+func (a Answerer) stream(r *http.Request, f *frames) stream.Dialect {
+	return stream.Dialect{
+		Ref: f.ref, Frame: f.frame, Refuse: f.refuse, Header: http.Header{"Weir-Action-Id": {f.ref.ID}},
+		Watch: a.cfg.Watch(r), Answer: true, Over: Over(f.order.Dialect), Cut: f.end,
+	}
+}
+
+// frames renders the events of one action.
 type frames struct {
+	form
+
 	server *egress.Server
 	ref    schemas.Ref
+	order  *schemas.ChatOrder
 }
 
 // frame renders an event. The end of what succeeded says nothing but that: its chunks
@@ -115,17 +136,20 @@ type frames struct {
 func (f *frames) frame(ctx context.Context, it *stream.Item) ([]byte, error) {
 	switch end := it.Event.Settled; {
 	case it.Event.Type == schemas.EventDelta:
-		return Delta(it.Seq, it.Event.Data), nil
+		return Delta(f.order.Dialect, it.Seq, it.Event.Data), nil
 	case end == nil:
 		return nil, nil
 	case end.Outcome == schemas.OutcomeSucceeded:
+		if f.done == "" {
+			return nil, nil
+		}
 		return Last(f.ref, it.Seq, it.Event.Time, nil), nil
 	default:
 		refusal, err := f.refusal(ctx, end)
 		if err != nil {
 			return nil, err
 		}
-		return Last(f.ref, it.Seq, it.Event.Time, refusal), nil
+		return f.failed(ctx, f, it, refusal)
 	}
 }
 
@@ -163,10 +187,10 @@ func (f *frames) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		err = stream.Invalid("the header Last-Event-ID names a position that this completion does not have; send the request without it to read the answer from its beginning")
 	}
 	if refusal, ok := errors.AsType[*RefusalError](err); ok {
-		err = refusal.Write(w)
+		err = refusal.Write(w, f.order.Dialect)
 	}
 	if err != nil {
-		problem.WriteChat(w, r, err)
+		f.write(w, r, err)
 	}
 }
 
@@ -177,7 +201,6 @@ func errNotAnswered() error {
 		"send the request again with its Idempotency-Key, or look for the action that X-Generation-Id names")
 }
 
-func (f *frames) cut() []byte {
-	return Cut(f.ref, f.server.Now(), "the stream ends here before the completion does; "+
-		"send the request again with its Idempotency-Key and the last event id as Last-Event-ID, or read the action's events")
+func (f *frames) end() []byte {
+	return f.cut(f, "the stream ends here before the answer does")
 }

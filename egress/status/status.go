@@ -20,6 +20,7 @@ type Actions interface {
 	Find(ctx context.Context, tenant, id string) (*ledger.State, error)
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
+	Replay(ctx context.Context, ref schemas.Ref, fn func(schemas.Event) error) error
 }
 
 // Durable waits until what was read may be shown; the feed does.

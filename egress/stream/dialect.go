@@ -51,6 +51,9 @@ type Dialect struct {
 	Left func()
 	// Watch replaces HTTP's; nil: HTTP's. Neither is used if the request has a slot.
 	Watch Watch
+	// Pick is the part of a frame that the reader of this stream receives; nil: all of it. It is
+	// called once for each frame, in their order.
+	Pick func(frame []byte) []byte
 	// Answer: the stream is the answer to a request whose work ends. It continues while the node
 	// drains, until EndWaits. For an ended one, a position after the end is ErrBeyond.
 	Answer bool

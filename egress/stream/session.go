@@ -227,6 +227,9 @@ func (s *session) frame(ctx context.Context, it *Item) ([]byte, error) {
 	for {
 		frame, err := s.d.Frame(reading, it)
 		if err == nil {
+			if s.d.Pick != nil {
+				frame = s.d.Pick(frame)
+			}
 			return frame, nil
 		}
 		if err := s.reader.outlive(ctx, err); err != nil {

@@ -75,11 +75,11 @@ func holder(c *gin.Context, v tasks.Access) caller {
 
 // route scopes Idempotency-Keys to this caller: the keys of a task's holder are separate from all
 // others.
-func (p caller) route() string {
+func (p caller) route(d schemas.Dialect) string {
 	if p.task == nil {
-		return schemas.RouteChat
+		return d.Route()
 	}
-	return schemas.RouteChat + "?task=" + p.task.ID
+	return d.Route() + "?task=" + p.task.ID
 }
 
 // narrow leaves the task's own model of what is asked, where the task has one. Another

@@ -1,5 +1,5 @@
-// Package chat translates the bodies of the chat surface to completions. It performs
-// nothing and knows no HTTP.
+// Package chat takes the requests for models' answers, in every dialect: their bodies become orders of
+// kind chat. It performs nothing.
 package chat
 
 import (
@@ -16,35 +16,59 @@ import (
 	"weir/schemas"
 )
 
-// Read reads a body that strict.Check has passed. Members that would choose where the
+// Read reads a body of a dialect that strict.Check has passed. Members that would choose where the
 // request goes, with which key, or whom the provider calls back are refused wherever they
 // stand outside of the conversation itself. Other members beyond completion.Known stay in
 // it and are returned: the order's Further are their names. Its errors are *fault.Error with VALIDATION_ERROR, or
-// INVALID_REQUEST for a body that is no object, and show no value of the body.
-func Read(body []byte) (schemas.ChatOrder, []Further, error) {
+// INVALID_REQUEST for a body that is no object, or a *problem.Error with a more specific code, and show no value
+// of the body.
+func Read(d schemas.Dialect, body []byte) (schemas.ChatOrder, []Further, error) {
 	if strict.Kind(body) != '{' {
 		return schemas.ChatOrder{}, nil, fault.New(schemas.InvalidRequest, "the body must be a JSON object")
 	}
 	doc, err := read(body)
-	looked := search{seen: map[string]struct{}{}}
+	looked := search{dialect: d, seen: map[string]struct{}{}}
+	if err == nil {
+		err = misdirected(d, doc)
+	}
 	if err == nil {
 		err = looked.value(completion.Parse(body), top, false)
 	}
 	if err != nil {
 		return schemas.ChatOrder{}, nil, err
 	}
-	o := schemas.ChatOrder{Body: doc.rest}
-	for _, step := range []func(*schemas.ChatOrder, document) error{named, said, sized, streamed} {
+	o := schemas.ChatOrder{Dialect: d, Body: doc.rest, Choices: 1}
+	if d == schemas.DialectChat {
+		o.Dialect = "" // as it is stored
+	}
+	for _, step := range steps(d) {
 		if err := step(&o, doc); err != nil {
 			return schemas.ChatOrder{}, nil, err
 		}
 	}
-	size := completion.Prompt(o.Body)
+	size := completion.Prompt(o.Dialect, o.Body)
 	o.Prompt, o.Images, o.Media = size.Bytes, size.Images, size.Media
 	for _, f := range looked.further {
 		o.Further = append(o.Further, f.Name)
 	}
 	return o, looked.further, nil
+}
+
+// steps read the members of a dialect's requests that Weir reads.
+func steps(d schemas.Dialect) []func(*schemas.ChatOrder, document) error {
+	type step = func(*schemas.ChatOrder, document) error
+	switch d {
+	case schemas.DialectResponses:
+		return []step{named, continued, given, sized, streamed}
+	case schemas.DialectMessages:
+		return []step{named, said, bounded, streamed}
+	case schemas.DialectCount:
+		return []step{named, said}
+	case schemas.DialectEmbeddings:
+		return []step{named, embedded}
+	default:
+		return []step{named, said, sized, streamed}
+	}
 }
 
 // pointer returns the JSON pointer with these names and numbers.
@@ -71,6 +95,9 @@ const (
 	memberModel     = "model"
 	memberModels    = "models"
 	memberMessages  = "messages"
+	memberInput     = "input"
+	memberPrevious  = "previous_response_id"
+	memberWaits     = "background"
 	memberStream    = "stream"
 	memberOptions   = "stream_options"
 	memberN         = "n"
@@ -120,8 +147,10 @@ func read(body []byte) (document, error) {
 // member is the one that Weir reads which is folded like this; empty: none is.
 func member(folded string) string {
 	switch folded {
-	case memberModel, memberModels, memberMessages, memberStream, memberN:
+	case memberModel, memberModels, memberMessages, memberInput, memberWaits, memberStream, memberN:
 		return folded
+	case "previousresponseid":
+		return memberPrevious
 	case "streamoptions":
 		return memberOptions
 	case "bestof":

@@ -31,7 +31,7 @@ type outcome struct {
 func read(tb testing.TB, body []byte) outcome {
 	tb.Helper()
 	before := bytes.Clone(body)
-	order, _, err := chat.Read(body)
+	order, _, err := chat.Read(schemas.DialectChat, body)
 	require.Equal(tb, before, body, "the body stays as it was")
 	if err != nil {
 		public, ok := errors.AsType[*fault.Error](err)
@@ -80,13 +80,13 @@ func TestEveryOtherByteStays(t *testing.T) {
 	members := []string{` "model" : "m"`, "\n\"messages\":[ {\"role\":\"user\",\"content\":\"\\u00e9\"} ]", `"x":[1.50, 1E2]`}
 	for at := range len(members) + 1 {
 		with := append(append(append([]string{}, members[:at]...), ` "models": ["b"]`), members[at:]...)
-		order, _, err := chat.Read([]byte("{" + strings.Join(with, ",") + "}"))
+		order, _, err := chat.Read(schemas.DialectChat, []byte("{" + strings.Join(with, ",") + "}"))
 		require.NoError(t, err)
 		require.Equal(t, []string{"b"}, order.Models)
 		require.Equal(t, "{"+strings.Join(members, ",")+"}", string(order.Body), "%d", at)
 	}
 	whole := "{" + strings.Join(members, ",") + "}"
-	order, _, err := chat.Read([]byte(whole))
+	order, _, err := chat.Read(schemas.DialectChat, []byte(whole))
 	require.NoError(t, err)
 	require.Equal(t, whole, string(order.Body))
 }

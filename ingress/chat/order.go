@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -29,7 +30,7 @@ type asked struct {
 }
 
 // completion reads a completion to be stored. Who asks comes before what is asked.
-func (h handlers) completion(c *gin.Context) (a asked, err error) {
+func (h handlers) completion(c *gin.Context, d schemas.Dialect) (a asked, err error) {
 	if a.caller, err = h.caller(c); err != nil {
 		return a, err
 	}
@@ -44,7 +45,7 @@ func (h handlers) completion(c *gin.Context) (a asked, err error) {
 	if a.cancels, err = onDisconnect(header.Values(schemas.HeaderOnDisconnect)); err != nil {
 		return a, err
 	}
-	if err := h.read(c, &a); err != nil {
+	if err := h.read(c, d, &a); err != nil {
 		return a, err
 	}
 	set := h.Models()
@@ -56,9 +57,9 @@ func (h handlers) completion(c *gin.Context) (a asked, err error) {
 		return a, err
 	}
 	names := append([]string{a.order.Model}, a.order.Models...)
-	found := models.Passing(set.Candidates(names, a.May, a.Enters, ""), a.order.Further)
+	found := models.Passing(models.Speaking(set.Candidates(names, a.May, a.Enters, ""), d), a.order.Further)
 	a.req = accept.Request{
-		Name: accept.NameOf(a.Tenant, a.route(), "", key), Tenant: a.Tenant, Kind: schemas.KindChat, Sensitive: true, Until: a.until,
+		Name: accept.NameOf(a.Tenant, a.route(d), "", key), Tenant: a.Tenant, Kind: schemas.KindChat, Sensitive: true, Until: a.until,
 		Payload: payload, Principal: a.Principal, Entries: a.Entries, Models: a.Models, TraceParent: header.Get(schemas.HeaderTraceParent),
 	}
 	for _, f := range found {
@@ -71,16 +72,26 @@ func (h handlers) completion(c *gin.Context) (a asked, err error) {
 }
 
 // read reads the body, and where in its stream the caller has been.
-func (h handlers) read(c *gin.Context, a *asked) error {
+func (h handlers) read(c *gin.Context, d schemas.Dialect, a *asked) error {
+	headers, err := forwarded(d, c.Request.Header)
+	if err != nil {
+		return err
+	}
 	body, err := h.server.ReadUpTo(c.Writer, c.Request, h.MaxBody, h.Limits)
 	if err != nil {
 		return err
 	}
-	if a.order, a.further, err = Read(body); err != nil {
+	if a.order, a.further, err = Read(d, body); err != nil {
 		return err
 	}
+	a.order.Headers = headers
 	if a.task != nil {
 		a.order.TaskID, a.order.Budget = a.task.ID, a.budget
+	}
+	if a.order.Previous != "" {
+		if err := h.follows(c.Request.Context(), a); err != nil {
+			return err
+		}
 	}
 	if a.order.Stream {
 		a.after, err = h.Resume(c.Request)
@@ -111,8 +122,13 @@ func (h handlers) refused(c *gin.Context, set *models.Set, a asked, names []stri
 		return fault.New(schemas.ModelNotFound, "at /model: there is no such model here; GET /models shows those there are")
 	}
 	if len(found) == 0 {
-		if all := set.Candidates(names, a.May, a.Enters, ""); len(all) > 0 {
-			return Unpassed(a.further, all[0].Lacks(a.order.Further), all[0].Upstream.Key)
+		all := set.Candidates(names, a.May, a.Enters, "")
+		speaking := models.Speaking(all, a.order.Dialect)
+		switch {
+		case len(speaking) > 0:
+			return Unpassed(a.further, speaking[0].Lacks(a.order.Further), speaking[0].Upstream.Key)
+		case len(all) > 0:
+			return errUnspoken(a.order.Dialect, all)
 		}
 		return fault.New(schemas.Forbidden, "at /model: the token may not use this model; GET /models shows those it may")
 	}
@@ -125,6 +141,18 @@ func (h handlers) refused(c *gin.Context, set *models.Set, a asked, names []stri
 	}
 	problem.Limits(c.Writer.Header(), limits)
 	return nil
+}
+
+// errUnspoken refuses a model whose upstreams answer other dialects only.
+func errUnspoken(d schemas.Dialect, all []models.Candidate) error {
+	var routes []string
+	for _, each := range schemas.Dialects() {
+		if len(models.Speaking(all, each)) > 0 {
+			routes = append(routes, "POST "+each.Route())
+		}
+	}
+	return refuse("/"+memberModel, "no upstream of this model answers POST "+d.Route()+"; use "+strings.Join(routes, " or ")+
+		", another model, or have the operator add "+string(d.Family())+" to the dialects of "+all[0].Upstream.Key)
 }
 
 // crowded is the refusal of Look, by a budget that may have room later; nil: there is none.

@@ -4,6 +4,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"weir/internal/completion"
+	"weir/schemas"
 )
 
 // position is where in a body a value is; it selects the checks.
@@ -25,6 +26,8 @@ const (
 	echoed
 	// part: the content of a message, and its parts. No name is refused.
 	part
+	// block: likewise, where tools may be declared in the conversation.
+	block
 	// talk: the conversation itself, or the form of an answer. Nothing is looked at: it
 	// may be about anything.
 	talk
@@ -32,6 +35,8 @@ const (
 	top      // the body
 	messages // an array of message
 	message
+	items // an array of item
+	item  // a message, a call, a result or a reference of DialectResponses; a message of DialectMessages
 	calls // an array of call
 	call  // of a tool, by the model
 	invoked
@@ -65,19 +70,19 @@ func (p position) object() completion.Object {
 		return completion.Choice
 	case speech:
 		return completion.Speech
-	case unknown, known, texts, labels, echoed, part, talk, messages, calls, tools, filter, shape:
+	case unknown, known, texts, labels, echoed, part, block, talk, messages, items, item, calls, tools, filter, shape:
 	}
 	return ""
 }
 
 // further reports whether a member of an object in this place goes only to upstreams that
-// pass it: it is none of the closed set, or names a stored object. folded is its name.
-func (p position) further(name, folded string) bool {
+// pass it: it is none of the dialect's closed set, or names a stored object. folded is its name.
+func (p position) further(d schemas.Dialect, name, folded string) bool {
 	if o := p.object(); o != "" {
-		return !completion.Knows(o, name)
+		return !completion.Knows(d, o, name)
 	}
 	switch p {
-	case unknown, known, echoed, part:
+	case unknown, known, echoed, part, block, item:
 		return completion.Stored(folded)
 	default: // names of the caller's own, or texts
 		return false
@@ -88,7 +93,7 @@ func (p position) further(name, folded string) bool {
 // value, and name its folded name.
 func (p position) refuses(spelled, name string, v gjson.Result) bool {
 	switch {
-	case p == part:
+	case p == part, p == block, p == item:
 		return false
 	case p == echoed, p == labels && v.Type == gjson.String:
 		return completion.Guarded(name)
@@ -104,10 +109,10 @@ func (p position) refuses(spelled, name string, v gjson.Result) bool {
 }
 
 // member is the place of a member's value.
-func (p position) member(name string) position {
+func (p position) member(d schemas.Dialect, name string) position {
 	switch p {
 	case top:
-		return ofTop(name)
+		return ofBody(d, name)
 	case message:
 		return ofMessage(name)
 	case call, invoked:
@@ -118,12 +123,17 @@ func (p position) member(name string) position {
 		return ofShape(name)
 	case labels:
 		return texts
-	case part:
-		return ofPart(name)
+	case part, block, item:
+		return ofPart(p, name)
 	case texts, echoed, talk, speech:
 		return p
-	case unknown, known, messages, calls, tools:
+	case unknown, known, messages, items, calls, tools:
 	}
+	return elsewhere(name)
+}
+
+// elsewhere is the place of a member that has none by its object.
+func elsewhere(name string) position {
 	if sites(name) {
 		return known
 	}
@@ -135,6 +145,10 @@ func (p position) item() position {
 	switch p {
 	case messages:
 		return message
+	case items:
+		return item
+	case item:
+		return block
 	case calls:
 		return call
 	case tools:
@@ -143,7 +157,7 @@ func (p position) item() position {
 		return texts
 	case top, message, call, invoked, tool, served, choice, shape, speech:
 		return unknown
-	case unknown, known, texts, echoed, part, talk, filter, declared:
+	case unknown, known, texts, echoed, part, block, talk, filter, declared:
 	}
 	return p
 }
@@ -160,38 +174,37 @@ func sites(name string) bool {
 	}
 }
 
-// ofTop is the place of a member of the body.
-func ofTop(name string) position {
-	switch name {
-	case memberMessages:
-		return messages
-	case "prediction":
-		return message
-	case "tools":
-		return tools
-	case "functions":
-		return declared
-	case "tool_choice", "function_call":
-		return choice
-	case "metadata", "logit_bias":
-		return labels
-	case "documents":
-		return echoed
-	case "response_format", "structured_outputs":
-		return shape
-	case "guided_json", "json_schema":
-		return talk
-	case "system", "instructions", "chat_template_kwargs", "search_parameters":
-		return texts
-	case "audio":
-		return speech
-	case "provider", "plugins", "suffix", "chat_template", "banned_strings", "preserved_tokens":
+// places are the places of members of a body, by dialect. Others of its closed set are known.
+var places = map[schemas.Dialect]map[string]position{ //nolint:gochecknoglobals // a constant
+	schemas.DialectChat: {
+		memberMessages: messages, "prediction": message,
+		"tools": tools, "functions": declared, "tool_choice": choice, "function_call": choice,
+		"metadata": labels, "logit_bias": labels, "documents": echoed, "audio": speech,
+		"response_format": shape, "structured_outputs": shape, "guided_json": talk, "json_schema": talk,
+		"system": texts, "instructions": texts, "chat_template_kwargs": texts, "search_parameters": texts,
+		"provider": known, "plugins": known, "suffix": known, "chat_template": known, "banned_strings": known, "preserved_tokens": known,
+	},
+	schemas.DialectResponses: {
+		memberInput: items, "instructions": block, "prompt": echoed, "tools": tools, "tool_choice": choice, "text": shape,
+		"metadata": labels, "client_metadata": labels, "chat_template_kwargs": texts, "conversation": known,
+		"provider": known, "plugins": known,
+	},
+	schemas.DialectMessages: {
+		memberMessages: items, "system": block, "tools": tools, "tool_choice": choice, "output_config": shape, "output_format": shape,
+		"compaction": texts, "metadata": labels, "chat_template_kwargs": texts, "container": known, "provider": known, "plugins": known,
+	},
+	schemas.DialectEmbeddings: {memberInput: part, "instruction": known, "provider": known},
+}
+
+// ofBody is the place of a member of the body.
+func ofBody(d schemas.Dialect, name string) position {
+	if p, there := places[d.Family()][name]; there {
+		return p
+	}
+	if completion.Knows(d, completion.Body, name) {
 		return known
 	}
-	if completion.Knows(completion.Body, name) {
-		return known
-	}
-	return unknown.member(name)
+	return elsewhere(name)
 }
 
 // ofShape is the place of a member of response_format, and of what stands for it.

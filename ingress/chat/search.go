@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"weir/internal/completion"
+	"weir/schemas"
 )
 
 const (
@@ -23,6 +24,7 @@ type Further struct {
 // search looks for what a request may not say, wherever it stands outside of the
 // conversation, and for members beyond the closed set.
 type search struct {
+	dialect schemas.Dialect
 	at      []string  // the names and numbers of the value that is looked at
 	further []Further // each name once
 	seen    map[string]struct{}
@@ -53,8 +55,17 @@ func (s *search) value(v gjson.Result, p position, opened bool) error {
 }
 
 func (s *search) object(v gjson.Result, p position, opened bool) error {
+	if p == item || p == block {
+		of, stored := ofItem(p, v)
+		if stored != "" {
+			if err := s.note(stored); err != nil {
+				return err
+			}
+		}
+		p = of
+	}
 	if p == tool {
-		by, kind := executor(v)
+		by, kind := executor(s.dialect, v)
 		if kind != "" && !opened {
 			if err := s.note(kind); err != nil {
 				return err
@@ -77,13 +88,13 @@ func (s *search) member(name string, v gjson.Result, p position, opened bool) er
 	if p.refuses(name, folded, v) {
 		return refuse(pointer(s.at...), whyName)
 	}
-	if !opened && p.further(name, folded) {
+	if !opened && p.further(s.dialect, name, folded) {
 		if err := s.note(name); err != nil {
 			return err
 		}
 		opened = true
 	}
-	return s.value(v, p.member(name), opened)
+	return s.value(v, p.member(s.dialect, name), opened)
 }
 
 // note remembers a member beyond the closed set.

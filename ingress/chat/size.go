@@ -20,9 +20,20 @@ const (
 	unsaid = -1
 )
 
+// bounded reads how much may be answered where the request must say it.
+func bounded(o *schemas.ChatOrder, doc document) error {
+	if doc.absent(memberMax) {
+		return refuse("/"+memberMax, "is missing; write how many tokens the answer may have at most")
+	}
+	if n, ok := whole(doc.values[memberMax]); ok && n == 0 { // such a request only fills the provider's cache
+		o.Output = 1
+		return nil
+	}
+	return sized(o, doc)
+}
+
 // sized reads how much may be answered.
 func sized(o *schemas.ChatOrder, doc document) error {
-	o.Choices = 1
 	for _, name := range []string{memberN, memberBestOf} {
 		n, err := count(doc, name)
 		if err != nil {

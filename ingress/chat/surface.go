@@ -41,6 +41,8 @@ type Config struct {
 	MaxBodies int64
 	// Stop tells the worker of a running completion to stop; default: it finds out by the log.
 	Stop func(ref schemas.Ref)
+	// Actions reads the actions that responses continue, and those to be canceled.
+	Actions Reader
 	// Cancel asks a completion to stop, on the log.
 	Cancel func(ctx context.Context, tenant, id string) error
 	// Draining is closed when the node goes down: a completion whose client has left is
@@ -54,19 +56,28 @@ type Config struct {
 	// is stored, or refuses it. Answer takes it over with the returned request. If Answer was not
 	// called, release gives it back; otherwise it does nothing.
 	Slot func(r *http.Request) (held *http.Request, release func(), err error)
-	// Answer answers for a completion: as a stream with its chunks from after a place to its end, or
-	// with the whole, where wait is as in ingress.Config.Reply. left is called at most once, when the
+	// Answer answers for an order, whose body it does not need: as a stream with its chunks from after a
+	// place to its end, or with the whole, where wait is as in ingress.Config.Reply. A response in the
+	// background that is no stream is answered at once, by its state. left is called at most once, when the
 	// client has gone before the end and was the last on this node who read the completion or
 	// waited for it; it may be nil.
 	Answer func(
 		w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt,
-		stream bool, after schemas.ChatPlace, wait time.Duration, left func(),
+		order *schemas.ChatOrder, after schemas.ChatPlace, wait time.Duration, left func(),
 	)
+	// Respond answers for a response that was asked to stop, by its id.
+	Respond func(w http.ResponseWriter, r *http.Request, ref schemas.Ref)
 }
 
 // Looker looks at budgets without holding anything; see budget.Book.
 type Looker interface {
 	Look(ctx context.Context, o budget.Order) ([]schemas.ChatLimit, error)
+}
+
+// Reader reads actions; see ledger.Ledger.
+type Reader interface {
+	Peek(ctx context.Context, tenant, id string) (*ledger.State, error)
+	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
 }
 
 func (c Config) withDefaults() Config {
@@ -92,30 +103,49 @@ type handlers struct {
 	bodies *bodies
 }
 
-// Surface are the routes of chat completions.
+// Surface are the routes of the dialects.
 func Surface(s *ingress.Server, cfg Config) ingress.Surface {
 	cfg = cfg.withDefaults()
 	h := handlers{cfg, s, newBodies(cfg.MaxBodies)}
 	out := ingress.Surface{
-		Name: "chat", Kind: schemas.KindChat, Fail: ingress.Written(problem.WriteChat), Owns: owns,
-		Tidy:    func(path string) (string, bool) { return path, owns(path) },
-		Redrive: func(req *accept.Request, _ grant.Caller) error { req.Sensitive = true; return nil }, // its model names no entry
-		Canceled: func(_ json.RawMessage, message string) (json.RawMessage, error) {
-			return ledger.Encode(schemas.ChatResult{Error: &schemas.ChatError{Status: schemas.ChatCanceled, Message: message}})
-		},
+		Name: "chat", Kind: schemas.KindChat, Fail: fail, Owns: owns, KeyHeader: "X-Api-Key",
+		Tidy:     func(path string) (string, bool) { return path, owns(path) },
+		Redrive:  func(req *accept.Request, _ grant.Caller) error { req.Sensitive = true; return nil }, // its model names no entry
+		Canceled: canceled,
 	}
 	for _, base := range schemas.ChatBases() {
-		out.Routes = append(out.Routes, ingress.Post(base+schemas.RouteChat, h.complete))
+		for _, d := range schemas.AllDialects() {
+			out.Routes = append(out.Routes, ingress.Post(base+d.Route(), h.complete(d)))
+		}
+		out.Routes = append(out.Routes, ingress.Post(base+schemas.RouteResponses+"/:id/cancel", h.cancel))
 	}
 	return out
 }
 
-// owns reports whether a path belongs to the chat surface, for any method, or would be below one of
+// fail writes an error in the form of the dialect that a path belongs to.
+func fail(c *gin.Context, p problem.Error, err error) schemas.Code {
+	d, _ := schemas.DialectOf(c.Request.URL.Path)
+	problem.WriteFor(d)(c.Writer, c.Request, err)
+	return p.Code
+}
+
+// canceled is the result of an action that was canceled before it started.
+func canceled(payload json.RawMessage, message string) (json.RawMessage, error) {
+	var order schemas.ChatOrder
+	_ = json.Unmarshal(payload, &order) // one that is kept elsewhere names its dialect there
+	return ledger.Encode(schemas.ChatResult{
+		Dialect: order.Dialect, Error: &schemas.ChatError{Status: schemas.ChatCanceled, Message: message},
+	})
+}
+
+// owns reports whether a path belongs to the surface, for any method, or would be below one of
 // its routes: a client that adds a slash too many then reads the surface's errors.
 func owns(path string) bool {
+	if _, ok := schemas.DialectOf(path); ok {
+		return true
+	}
 	for _, base := range schemas.ChatBases() {
-		rest, ok := strings.CutPrefix(path, base)
-		if ok && (under(rest, schemas.RouteChat) || under(rest, schemas.RouteModels)) {
+		if rest, ok := strings.CutPrefix(path, base); ok && under(rest, schemas.RouteModels) {
 			return true
 		}
 	}
@@ -127,18 +157,25 @@ func under(path, route string) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// complete stores a completion, or joins the one with its Idempotency-Key, and answers with
+// complete stores a completion of a dialect, or joins the one with its Idempotency-Key, and answers with
 // its chunks or its end.
-func (h handlers) complete(c *gin.Context) error {
-	var release func()
-	c.Request, release = h.bodies.count(c.Request)
-	defer func() { release() }()
-	a, err := h.completion(c)
-	if err != nil {
-		return err
+func (h handlers) complete(d schemas.Dialect) ingress.Handler {
+	return func(c *gin.Context) error {
+		var release func()
+		c.Request, release = h.bodies.count(c.Request)
+		defer func() { release() }()
+		a, err := h.completion(c, d)
+		if err != nil {
+			return err
+		}
+		return h.answer(c, &a, release)
 	}
+}
+
+// answer stores a completion that was read, and answers. release gives the bytes of its body back.
+func (h handlers) answer(c *gin.Context, a *asked, release func()) error {
 	prefer := accept.Preference{}
-	if !a.order.Stream {
+	if !a.order.Stream && !a.order.Background {
 		prefer = accept.Prefer(c.Request.Header.Values("Prefer"))
 	}
 	r := c.Request
@@ -150,7 +187,7 @@ func (h handlers) complete(c *gin.Context) error {
 		}
 		defer free()
 		r = held
-	case prefer.Hold() != 0:
+	case !a.order.Background && prefer.Hold() != 0:
 		defer h.server.Expect(&a.req)()
 	}
 	a.order.Body = nil // it is in the payload; one that is large need not be there twice
@@ -172,7 +209,7 @@ func (h handlers) complete(c *gin.Context) error {
 	if a.task != nil && a.lease != 0 { // the answer keeps the lease of a task's holder
 		defer h.Desk.Hold(task.Grant{Tenant: a.Tenant, TaskID: a.task.ID, Lease: a.lease})()
 	}
-	h.Answer(c.Writer, r, out.Ref, out.Receipt, a.order.Stream, a.after, prefer.Hold(), left)
+	h.Answer(c.Writer, r, out.Ref, out.Receipt, &a.order, a.after, prefer.Hold(), left)
 	return nil
 }
 

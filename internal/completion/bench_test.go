@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/completion"
+	"weir/schemas"
 )
 
 // BenchmarkChunk is what one chunk of a stream costs from the event's data to the delta that
@@ -80,7 +81,7 @@ func BenchmarkRequest(b *testing.B) {
 	body := []byte(`{"model":"a","messages":[` + strings.TrimSuffix(strings.Repeat(message, 256), ",") + `],"n":` + strconv.Itoa(1) + `}`)
 	b.Run("prompt", func(b *testing.B) {
 		for b.Loop() {
-			completion.Prompt(body)
+			completion.Prompt(schemas.DialectChat, body)
 		}
 	})
 	b.Run("change", func(b *testing.B) {

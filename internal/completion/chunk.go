@@ -29,6 +29,10 @@ type Chunk struct {
 	// Blank: it has nothing for a reader but usage: no choice, or choices without text, role,
 	// tool call or end.
 	Blank bool
+	// Last: the answer is complete with this chunk, and later events of the stream do not matter.
+	Last bool
+	// Type is the type of the event; empty in DialectChat.
+	Type string
 
 	told string // the usage as it came, in Raw
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"weir/schemas"
 )
 
 // What parts of a prompt count that are no text.
@@ -37,27 +39,94 @@ type Size struct {
 // promptDepth is how deep a request is read for its parts; below it every byte counts.
 const promptDepth = 16
 
-// Prompt measures a request. Each message counts the bytes of its strings and 16 around
+// Prompt measures a request of a dialect. Each message counts the bytes of its strings and 16 around
 // them; of all other members that a model may read (tools, response_format, and unknown
 // ones) every byte counts. Sound and film count a token for each 32 bytes of
-// their base64, a document for each 4, and what the request only names 32768.
-func Prompt(body json.RawMessage) Size {
+// their base64, a document for each 4, and what the request only names 32768. A number of an
+// embedding's input is a token. What a response continues by its id is not in the request, and does
+// not count.
+func Prompt(d schemas.Dialect, body json.RawMessage) Size {
 	var s Size
 	for name, v := range object(Parse(body)).All() {
-		switch name.Str {
-		case "model", "models", "metadata", "logit_bias", "stop", "stream_options", "provider", "user":
-		case "messages":
-			for _, message := range array(v).All() {
+		switch place := placeOf(d, name.Str); {
+		case place == unread:
+		case place == conversation && v.IsArray():
+			for _, message := range v.All() {
 				s.Bytes += messageBytes
 				s.add(message, promptDepth)
 			}
-		default:
-			if v.Type == gjson.String || v.Type == gjson.JSON {
-				s.Bytes += int64(len(v.Get("@ugly").Raw))
-			}
+		case place == conversation && v.Type == gjson.String:
+			s.Bytes += messageBytes + length(inner(v))
+		case place == inputs:
+			s.inputs(v, promptDepth)
+		case v.Type == gjson.String || v.Type == gjson.JSON:
+			s.Bytes += int64(len(v.Get("@ugly").Raw))
 		}
 	}
 	return s
+}
+
+// place says how a member of a request counts.
+type place int
+
+const (
+	whole        place = iota // by every byte
+	unread                    // not at all: the model does not read it
+	conversation              // by its messages
+	inputs                    // by its texts and tokens
+)
+
+// placeOf is the place of a member of the request.
+func placeOf(d schemas.Dialect, name string) place {
+	switch name {
+	case "model", "models", "metadata", "stream_options", "user", "service_tier":
+		return unread
+	}
+	switch d.Family() {
+	case schemas.DialectResponses:
+		switch name {
+		case "input", "instructions":
+			return conversation
+		case "client_metadata", "include", "previous_response_id", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "truncation":
+			return unread
+		}
+	case schemas.DialectMessages:
+		switch name {
+		case "messages", "system":
+			return conversation
+		case "stop_sequences":
+			return unread
+		}
+	case schemas.DialectEmbeddings:
+		switch name {
+		case "input":
+			return inputs
+		case "encoding_format":
+			return unread
+		}
+	default:
+		switch name {
+		case "messages":
+			return conversation
+		case "logit_bias", "stop", "provider":
+			return unread
+		}
+	}
+	return whole
+}
+
+// inputs counts what an embedding is made of: texts, lists of tokens, or parts.
+func (s *Size) inputs(v gjson.Result, depth int) {
+	switch {
+	case v.Type == gjson.Number:
+		s.Media++
+	case v.IsArray() && depth > 0:
+		for _, inside := range v.All() {
+			s.inputs(inside, depth-1)
+		}
+	default:
+		s.add(v, depth)
+	}
 }
 
 // add counts what a value of a message holds.
@@ -79,7 +148,7 @@ func (s *Size) add(v gjson.Result, depth int) {
 func (s *Size) media(part gjson.Result) bool {
 	kind, bytesPer := part.Get("type").Str, int64(0)
 	switch {
-	case strings.Contains(kind, "image"):
+	case strings.Contains(kind, "image"), strings.Contains(kind, "screenshot"):
 	case strings.Contains(kind, "audio"), strings.Contains(kind, "video"):
 		bytesPer = soundBytes
 	case kind == "file", kind == "input_file", kind == "document":
@@ -125,7 +194,7 @@ func (w *weight) add(v gjson.Result, name string, depth int) {
 
 func (w *weight) text(in, name string) {
 	switch name {
-	case "data", "file_data", "b64_json":
+	case "data", "file_data", "b64_json", "result":
 		w.data += int64(len(in))
 	case "url", "uri", "image_url", "audio_url", "video_url", "file_url", "file_id":
 		if strings.HasPrefix(in, "data:") && strings.Contains(in, ",") {

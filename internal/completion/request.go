@@ -18,6 +18,10 @@ type Change struct {
 	Model string
 	// Usage adds stream_options.include_usage.
 	Usage bool
+	// Drop are members that the model's provider does not receive.
+	Drop []string
+	// Previous is the provider's own id for previous_response_id; empty: that stays.
+	Previous string
 }
 
 // Request is a request with a change. Every byte of every other member stays as it is,
@@ -33,6 +37,14 @@ func Request(body json.RawMessage, c Change) (json.RawMessage, error) {
 		if body, err = sjson.SetRawBytes(body, "model", quote(c.Model)); err != nil {
 			return nil, err
 		}
+	}
+	if c.Previous != "" {
+		if body, err = sjson.SetRawBytes(body, "previous_response_id", quote(c.Previous)); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range c.Drop {
+		body = Without(body, name)
 	}
 	switch {
 	case !c.Usage:

@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/completion"
 	"weir/internal/weirtest/fixture"
+	"weir/schemas"
 )
 
 func TestRequestTouchesNothingElse(t *testing.T) {
@@ -174,7 +175,7 @@ func FuzzRequest(f *testing.F) {
 		for _, m := range membersOf(t, bare) {
 			require.NotEqual(t, "model", m.name)
 		}
-		size := completion.Prompt(body)
+		size := completion.Prompt(schemas.DialectChat, body)
 		require.GreaterOrEqual(t, min(size.Bytes, size.Images, size.Media), int64(0))
 	})
 }
@@ -206,7 +207,7 @@ func TestPrompt(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, c.want, completion.Prompt(json.RawMessage(c.in)))
+			require.Equal(t, c.want, completion.Prompt(schemas.DialectChat, json.RawMessage(c.in)))
 		})
 	}
 }
@@ -214,14 +215,22 @@ func TestPrompt(t *testing.T) {
 func TestPromptOfDeepRequests(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat(`[`, 5000) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat(`]`, 5000)
-	require.Greater(t, completion.Prompt(json.RawMessage(`{"messages":[{"content":`+deep+`}]}`)).Bytes, int64(1<<20))
+	require.Greater(t, completion.Prompt(schemas.DialectChat, json.RawMessage(`{"messages":[{"content":`+deep+`}]}`)).Bytes, int64(1<<20))
 }
 
 // TestDocsListTheMembers compares the list in docs/reference/configuration.md with the one in the code.
 func TestDocsListTheMembers(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
+	of := schemas.Dialect("")
 	for _, m := range completion.Known() {
+		if m.Dialect != of {
+			of = m.Dialect
+			b.WriteString("### `POST " + of.Route() + "`\n\n")
+			if tools := completion.CallerTools(of); len(tools) > 0 && of != schemas.DialectCount {
+				b.WriteString("Tools that the caller performs have these types: " + code(tools) + ".\n\n")
+			}
+		}
 		b.WriteString("**" + string(m.Object) + "**\n\n- protocol: " + code(m.Protocol) + "\n")
 		if len(m.Common) > 0 {
 			b.WriteString("- servers and clients: " + code(m.Common) + "\n")
@@ -250,9 +259,10 @@ func TestMembers(t *testing.T) {
 		assert.Equal(t, slices.Compact(slices.Clone(all)), all, m.Object)
 		for _, name := range all {
 			assert.True(t, completion.ValidMember(name), name)
-			assert.True(t, completion.Knows(m.Object, name), name)
-			assert.False(t, completion.Refused(name) || completion.Stored(completion.Fold(name)), name)
-			assert.False(t, completion.Knows(m.Object, strings.ToUpper(name)), "names are read as they are spelled")
+			assert.True(t, completion.Knows(m.Dialect, m.Object, name), name)
+			own := name == "previous_response_id" // Weir puts the provider's own id in its place
+			assert.False(t, completion.Refused(name) || completion.Stored(completion.Fold(name)) && !own, name)
+			assert.False(t, completion.Knows(m.Dialect, m.Object, strings.ToUpper(name)), "names are read as they are spelled")
 		}
 	}
 	for _, name := range []string{"", "*", "a b", "a/b", "--", "é", strings.Repeat("a", completion.MaxMember+1)} {

@@ -150,12 +150,12 @@ func TestEveryKey(t *testing.T) {
 					URL: "https://api.openai.com/v1/", Headers: map[string]string{"Authorization": "Bearer ${secret:OPENAI_API_KEY}"},
 					Model: "*", Pass: config.Pass{"plugins", "file_id"}, Network: "private", CIDRs: []string{"10.2.0.0/16"},
 				},
-				Price:   &config.Price{Input: 150_000_000, Output: 600_000_000, Cached: 75_000_000, Request: 1_000_000},
+				Price:   &config.Price{Input: 150_000_000, Output: 600_000_000, Cached: 75_000_000, CacheWrite: 187_500_000, Request: 1_000_000},
 				Context: 128000, MaxOutput: 16384, ImageTokens: 1105,
 				Timeouts: config.ModelTimeouts{Connect: time.Second, FirstByte: 3 * time.Minute, Idle: 30 * time.Second},
 			},
 			"llama": {Target: config.Target{Usage: true}, Timeouts: patience, Upstreams: []config.Upstream{
-				{Name: "near", Weight: 3, Target: config.Target{URL: "http://localhost:11434/v1", Network: "loopback", Usage: true}},
+				{Name: "near", Weight: 3, Target: config.Target{URL: "http://localhost:11434/v1", Dialects: []schemas.Dialect{"chat", "messages"}, Network: "loopback", Usage: true}},
 				{Name: "far", Weight: 1, Target: config.Target{
 					URL: "https://llm.example.com", Network: "public", Model: "meta/llama", Pass: config.Pass{"*"}, Headers: map[string]string{"X-Api-Key": "${secret:FAR}"},
 				}},
@@ -174,8 +174,8 @@ func TestEveryKey(t *testing.T) {
 	require.Equal(t, []string{
 		"https://api.github.com/", "http://10.1.2.3:81/x", "https://git.example.com/", "localhost", ".example.com",
 		"https://agents.example.com/summarize/agents/run/", "http://localhost:9001/agents/run/",
-		"http://localhost:11434/v1/chat/completions", "https://llm.example.com/chat/completions", "https://10.3.0.1/chat/completions",
-		"https://api.openai.com/v1/chat/completions",
+		"http://localhost:11434/v1", "https://llm.example.com", "https://10.3.0.1",
+		"https://api.openai.com/v1",
 	}, c.Targets())
 	p, err := c.Compile(nil, 7777)
 	require.NoError(t, err)

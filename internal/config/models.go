@@ -136,9 +136,12 @@ type Upstream struct {
 
 // Target is where a model can be asked, and how.
 type Target struct {
-	// Where it is: scheme://host[:port][/path], such as https://openrouter.ai/api/v1.
-	// /chat/completions is added to it.
+	// Where it is: scheme://host[:port][/path], such as https://openrouter.ai/api/v1. The routes of its
+	// dialects are added to it, such as /chat/completions, /responses, /messages and /embeddings.
 	URL string `yaml:"url"`
+	// Protocols that it speaks: chat for chat completions, responses, messages, embeddings. A request
+	// of another protocol goes to other upstreams of the model. Default all.
+	Dialects []schemas.Dialect `yaml:"dialects" jsonschema:"enum=chat,enum=responses,enum=messages,enum=embeddings"`
 	// Headers that are added to what goes there; they may hold ${secret:NAME}. Callers can neither
 	// see nor set them.
 	Headers map[string]string `yaml:"headers"`
@@ -165,8 +168,10 @@ type Price struct {
 	Input  USD `yaml:"input" jsonschema:"required" bounds:"0 to 1000000"`  // A million tokens of a prompt.
 	Output USD `yaml:"output" jsonschema:"required" bounds:"0 to 1000000"` // A million tokens of an answer.
 	// A million tokens of a prompt that the provider had kept. Default that of input.
-	Cached  USD `yaml:"cached" bounds:"0.000001 to 1000000"`
-	Request USD `yaml:"request" bounds:"0 to 1000000"` // A request. Default 0.
+	Cached USD `yaml:"cached" bounds:"0.000001 to 1000000"`
+	// A million tokens of a prompt that the provider stores in its cache. Default that of input.
+	CacheWrite USD `yaml:"cache_write" bounds:"0.000001 to 1000000"`
+	Request    USD `yaml:"request" bounds:"0 to 1000000"` // A request. Default 0.
 }
 
 // ModelTimeouts is how long a model's upstreams are waited for.
@@ -216,9 +221,20 @@ func (m Model) at(key string, n int) string {
 // base is the URL without a slash at its end.
 func (t Target) base() string { return strings.TrimSuffix(t.URL, "/") }
 
+// routes are the calls that Weir makes of it: its dialects, and its list of models.
+func (t Target) routes() []string {
+	all := []string{"GET " + schemas.RouteModels}
+	for _, d := range slices.Concat(schemas.Dialects(), []schemas.Dialect{schemas.DialectCount}) {
+		if (schemas.ModelUpstream{Dialects: t.Dialects}).Speaks(d) {
+			all = append(all, "POST "+d.Route())
+		}
+	}
+	return all
+}
+
 func (u Upstream) entry() policy.Entry {
 	return policy.Entry{
-		Name: schemas.ModelEntry(u.Name), Agent: true, URLPrefix: u.base() + schemas.RouteChat, Methods: []string{"POST"},
+		Name: schemas.ModelEntry(u.Name), Agent: true, URLPrefix: u.base(), Methods: []string{"GET", "POST"}, Routes: u.routes(),
 		Network: u.Network, CIDRs: u.CIDRs, Headers: u.Headers, Pass: u.Pass,
 	}
 }
@@ -238,12 +254,13 @@ func (c Config) ChatModels() []schemas.Model {
 		}
 		if p := m.Price; p != nil { // a thousand tokens of each
 			s.Price = &schemas.ModelPrice{
-				Input: int64(p.Input / 1000), Output: int64(p.Output / 1000), Cached: int64(p.Cached / 1000), Request: int64(p.Request),
+				Input: int64(p.Input / 1000), Output: int64(p.Output / 1000), Cached: int64(p.Cached / 1000),
+				CacheWrite: int64(p.CacheWrite / 1000), Request: int64(p.Request),
 			}
 		}
 		for i, u := range m.upstreams(name) {
 			s.Upstreams = append(s.Upstreams, schemas.ModelUpstream{
-				Name: u.Name, URL: u.base(), Model: u.Model, Weight: u.Weight, Usage: u.Usage, Pass: u.Pass,
+				Name: u.Name, URL: u.base(), Dialects: u.Dialects, Model: u.Model, Weight: u.Weight, Usage: u.Usage, Pass: u.Pass,
 				Key: m.at(join("models", name), i),
 			})
 		}

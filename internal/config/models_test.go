@@ -55,6 +55,13 @@ func TestBadModels(t *testing.T) {
 		{"models:\n  m: {url: http://h,\n    model: 'a b'}", at + "model: " + sent},
 		{"models:\n  m: {url: http://h,\n    model: '*'}", at + "model: holds a *, and the model is no pattern"},
 		{"models:\n  m/*: {url: http://h, model: '**'}", `weir.yaml:2: models."m/*".model: ` + sent},
+		{"models:\n  m: {url: http://h/messages/count_tokens}", "weir.yaml:2: models.m.url: ends in a route that is added to it; leave out /messages/count_tokens"},
+		{"models:\n  m: {url: http://h, dialects: [chat,\n    completions]}", at + "dialects[1]: is none of its words; use chat, responses, messages or embeddings"},
+		{"models:\n  m: {url: http://h, dialects: [chat, messages,\n    chat]}", at + "dialects[2]: names chat a second time; remove it"},
+		{"models:\n  m: {url: http://h,\n    dialects: []}", at + "dialects: is empty; name the protocols that the upstream speaks, or leave it out for all"},
+		{"models:\n  m: {upstreams: [{name: a, url: http://h}],\n    dialects: [chat]}", at + "dialects: cannot be combined with upstreams; write it with each of them"},
+		{"models:\n  m: {url: http://h, headers: {\n    Anthropic-Version: '2023-06-01'}}", at + "headers.Anthropic-Version: is set by each request; leave it out"},
+		{"models:\n  m: {url: http://h, price: {input: 1, output: 1,\n    cache_write: 0}}", at + "price.cache_write: is 0; use 0.000001 to 1000000"},
 		{"models:\n  m: {url: http://h,\n    usage: sometimes}", at + "usage: cannot be read; write true or false"},
 		{"models:\n  m: {url: http://h,\n    pass: ''}", at + "pass: is not the name of a member; write at most 100 letters, digits and _ - . : $, such as plugins"},
 		{"models:\n  m: {url: http://h, pass: [a,\n    b c]}", at + "pass[1]: is not the name of a member"},
@@ -128,7 +135,7 @@ func TestModels(t *testing.T) {
 		{
 			Name: "llama", Connect: 5 * time.Second, FirstByte: 2 * time.Minute, Idle: time.Minute,
 			Upstreams: []schemas.ModelUpstream{
-				{Name: "near", URL: "http://localhost:11434/v1", Weight: 3, Usage: true, Key: "models.llama.upstreams[0]"},
+				{Name: "near", URL: "http://localhost:11434/v1", Dialects: []schemas.Dialect{"chat", "messages"}, Weight: 3, Usage: true, Key: "models.llama.upstreams[0]"},
 				{Name: "far", URL: "https://llm.example.com", Model: "meta/llama", Weight: 1, Pass: []string{"*"}, Key: "models.llama.upstreams[1]"},
 				{Name: "last", URL: "https://10.3.0.1", Usage: true, Key: "models.llama.upstreams[2]"},
 			},
@@ -136,7 +143,7 @@ func TestModels(t *testing.T) {
 		{
 			Name: "openai/*", Connect: time.Second, FirstByte: 3 * time.Minute, Idle: 30 * time.Second, Context: 128000, MaxOutput: 16384, ImageTokens: 1105,
 			Upstreams: []schemas.ModelUpstream{{Name: "openai:any", URL: "https://api.openai.com/v1", Model: "*", Pass: []string{"plugins", "file_id"}, Key: `models."openai/*"`}},
-			Price:     &schemas.ModelPrice{Input: 150_000, Output: 600_000, Cached: 75_000, Request: 1_000_000},
+			Price:     &schemas.ModelPrice{Input: 150_000, Output: 600_000, Cached: 75_000, CacheWrite: 187_500, Request: 1_000_000},
 		},
 	}, c.ChatModels())
 	set := models.New(c.ChatModels())
@@ -146,15 +153,26 @@ func TestModels(t *testing.T) {
 		candidates := set.Candidates([]string{asked}, nil, nil, "x")
 		require.NotEmpty(t, candidates)
 		for _, to := range candidates {
-			url := to.Upstream.URL + schemas.RouteChat
-			r := policy.Request{Agent: true, Key: schemas.ModelEntry(to.Upstream.Name), Method: "POST", URL: url, HasBody: true, Body: []byte("{}")}
-			d := p.Decide(r)
-			require.True(t, d.Allowed, "%s: %s", url, d.Reason)
-			require.Equal(t, r.Key, d.Entry)
-			permit, _ := d.Permit()
-			require.Equal(t, url, permit.URL())
-			r.Agent = false
-			require.Equal(t, schemas.DenyKeyUnknown, p.Decide(r).Code, "no call that an action names itself goes by it")
+			for route, passes := range map[string]bool{
+				"POST /chat/completions": to.Upstream.Speaks(schemas.DialectChat), "POST /responses": to.Upstream.Speaks(schemas.DialectResponses),
+				"POST /messages": to.Upstream.Speaks(schemas.DialectMessages), "POST /messages/count_tokens": to.Upstream.Speaks(schemas.DialectMessages),
+				"POST /embeddings": to.Upstream.Speaks(schemas.DialectEmbeddings), "GET /models": true,
+				"POST /models": false, "GET /responses": false, "POST /responses/x": false, "POST /files": false, "POST ": false,
+			} {
+				method, path, _ := strings.Cut(route, " ")
+				url := to.Upstream.URL + path
+				r := policy.Request{Agent: true, Key: schemas.ModelEntry(to.Upstream.Name), Method: method, URL: url, HasBody: method == "POST", Body: []byte("{}")}
+				d := p.Decide(r)
+				require.Equal(t, passes, d.Allowed, "%s %s: %s", method, url, d.Reason)
+				require.Equal(t, r.Key, d.Entry)
+				if permit, ok := d.Permit(); ok {
+					require.Equal(t, url, permit.URL())
+				} else {
+					require.Equal(t, schemas.DenyPath, d.Code)
+				}
+				r.Agent = false
+				require.Equal(t, schemas.DenyKeyUnknown, p.Decide(r).Code, "no call that an action names itself goes by it")
+			}
 		}
 	}
 	permit, ok := p.Decide(policy.Request{Agent: true, Key: "model:openai:any", Method: "POST", URL: "https://api.openai.com/v1/chat/completions"}).Permit()
@@ -186,6 +204,7 @@ func TestDoubtsAboutModels(t *testing.T) {
 		"{url: 'http://127.0.0.1:8092/v1'}":                                                                    {itself},
 		"{url: 'http://10.1.2.3'}":                                                                             {"models.m.url: names an address that network: public does not reach: every completion of it will be denied with DENY_ADDRESS; set network of entry m to private with cidrs 10.1.2.3/32"},
 		"{upstreams: [{name: a, url: 'https://h'}, {name: b, url: 'http://h', headers: {X-Api-Key: canary}}]}": {strings.Replace(plain, "m.url", "m.upstreams[1].url", 1)},
+		"{url: 'https://h', headers: {OpenAI-Beta: x}}":                                                        {"models.m.headers.OpenAI-Beta: keeps callers from setting it: requests with it are denied"},
 		"{url: 'https://h', pass: [plugins]}":                                                                  nil,
 		"{url: 'https://h', pass: fileIds}":                                                                    {"models.m.pass: fileIds names objects that are stored in the provider's account, which all tenants of this upstream share: each tenant could use the others' data"},
 		"{url: 'https://h', pass: '*'}":                                                                        {"models.m.pass: is *: callers choose providers, accounts, other models and stored objects at this upstream, and all tenants share its account; name the members that they need"},

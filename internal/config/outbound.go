@@ -177,11 +177,25 @@ func (r *reader) checkUpstream(c *Config, key, model string, u Upstream, owner m
 		r.refuse(strings.Contains(u.Model, "*") && !strings.HasSuffix(model, "*"), key+".model", "holds a *, and the model is no pattern")
 	r.checkPass(key+".pass", u.Pass)
 	for _, name := range slices.Sorted(maps.Keys(u.Headers)) {
-		set := slices.Contains([]string{"content-type", "accept"}, strings.ToLower(name))
-		r.refuse(set, join(key+".headers", name), "is what Weir sets itself; leave it out")
+		at, own := join(key+".headers", name), strings.ToLower(name)
+		r.refuse(slices.Contains([]string{"content-type", "accept"}, own), at, "is what Weir sets itself; leave it out")
+		r.refuse(own == "anthropic-version", at, "is set by each request; leave it out")
+		r.warn(slices.Contains([]string{"anthropic-beta", "openai-beta"}, own), at, "keeps callers from setting it: requests with it are denied")
 	}
 	r.checkLiterals(key+".headers", u.Headers)
-	r.checkOutbound(c, key, u.URL, u.entry(), "headers", "completion", schemas.RouteChat)
+	r.checkDialects(key+".dialects", u.Dialects)
+	call := u.entry()
+	call.URLPrefix += schemas.RouteChat // which shows what is wrong with the URL
+	r.checkOutbound(c, key, u.URL, call, "headers", "completion", schemas.RouteChat, schemas.RouteResponses,
+		schemas.RouteCount, schemas.RouteMessages, schemas.RouteEmbeddings)
+}
+
+// checkDialects judges the protocols that an upstream is said to speak.
+func (r *reader) checkDialects(key string, list []schemas.Dialect) {
+	r.refuse(r.has(key) && len(list) == 0, key, "is empty; name the protocols that the upstream speaks, or leave it out for all")
+	for i, d := range list {
+		r.refuse(slices.Contains(list[:i], d), item(key, i), "names %s a second time; remove it", d)
+	}
 }
 
 // checkPass judges the members that an upstream gets beyond those that all get.

@@ -263,6 +263,9 @@ func TestCost(t *testing.T) {
 		{"half cached", p, schemas.ChatUsage{Prompt: million, Cached: million / 2}, 0, 1_875_000_000},
 		{"more cached than there is", p, schemas.ChatUsage{Prompt: 1000, Cached: math.MaxInt64}, 0, 1_250_000},
 		{"cached without a price", &schemas.ModelPrice{Input: 1000}, schemas.ChatUsage{Prompt: 1000, Cached: 500}, 0, 1000},
+		{"a third written", &schemas.ModelPrice{Input: 2000, Cached: 200, CacheWrite: 2500}, schemas.ChatUsage{Prompt: 3000, Cached: 1000, CacheWrites: 1000}, 0, 4700},
+		{"written without a price", &schemas.ModelPrice{Input: 1000}, schemas.ChatUsage{Prompt: 1000, CacheWrites: 500}, 0, 1000},
+		{"more read and written than there is", &schemas.ModelPrice{Input: 1, Cached: 1000, CacheWrite: 5000}, schemas.ChatUsage{Prompt: 1000, Cached: 900, CacheWrites: 900}, 0, 1400},
 		{"rounded up", &schemas.ModelPrice{Input: 1}, schemas.ChatUsage{Prompt: 1}, 0, 1},
 		{"rounded once", &schemas.ModelPrice{Input: 1, Output: 1}, schemas.ChatUsage{Prompt: 1, Completion: 1}, 0, 1},
 		{"below zero", p, schemas.ChatUsage{Prompt: -5, Completion: math.MinInt64, Cached: -1}, -1, 0},
@@ -284,11 +287,11 @@ func TestCost(t *testing.T) {
 // TestSum: too much is the most there is, and never less.
 func TestSum(t *testing.T) {
 	t.Parallel()
-	a := schemas.ChatUsage{Prompt: 1, Completion: 2, Total: 3, Cached: 4, Reasoning: 5, Nanos: 6, Priced: true}
-	require.Equal(t, schemas.ChatUsage{Prompt: 2, Completion: 4, Total: 6, Cached: 8, Reasoning: 10, Nanos: 12, Priced: true}, models.Sum(a, a))
+	a := schemas.ChatUsage{Prompt: 1, Completion: 2, Total: 3, Cached: 4, Reasoning: 5, CacheWrites: 7, Nanos: 6, Priced: true}
+	require.Equal(t, schemas.ChatUsage{Prompt: 2, Completion: 4, Total: 6, Cached: 8, Reasoning: 10, CacheWrites: 14, Nanos: 12, Priced: true}, models.Sum(a, a))
 	b := schemas.ChatUsage{
 		Prompt: math.MaxInt64, Completion: math.MaxInt64, Total: math.MaxInt64, Cached: math.MaxInt64,
-		Reasoning: math.MaxInt64, Nanos: math.MaxInt64, Estimated: true,
+		Reasoning: math.MaxInt64, CacheWrites: math.MaxInt64, Nanos: math.MaxInt64, Estimated: true,
 	}
 	require.Equal(t, b, models.Sum(a, b))
 	require.EqualValues(t, 3, models.Plus(5, -2))

@@ -8,21 +8,20 @@ import (
 	"weir/schemas"
 )
 
-// Cost is what a usage costs in billionths of a US dollar, rounded up; of cached tokens
-// at their own price if there is one. Counts below zero count nothing, and what is too
-// much for the type is the most that it holds.
+// Cost is what a usage costs in billionths of a US dollar, rounded up; of tokens that the provider
+// read from its cache or stored in it at their own price if there is one. Counts below zero count
+// nothing, and what is too much for the type is the most that it holds.
 func Cost(p *schemas.ModelPrice, u schemas.ChatUsage, requests int64) int64 {
 	if p == nil {
 		return 0
 	}
-	cached := min(max(u.Cached, 0), max(u.Prompt, 0))
-	cachedPrice := p.Cached
-	if cachedPrice == 0 {
-		cachedPrice = p.Input
-	}
+	prompt := max(u.Prompt, 0)
+	cached := min(max(u.Cached, 0), prompt)
+	written := min(max(u.CacheWrites, 0), prompt-cached)
 	// A provider's counts are not to be trusted: their products do not fit into an int64.
-	tokens := product(max(u.Prompt, 0)-cached, p.Input)
-	tokens.Add(tokens, product(cached, cachedPrice))
+	tokens := product(prompt-cached-written, p.Input)
+	tokens.Add(tokens, product(cached, cmp.Or(p.Cached, p.Input)))
+	tokens.Add(tokens, product(written, cmp.Or(p.CacheWrite, p.Input)))
 	tokens.Add(tokens, product(u.Completion, p.Output))
 	const perThousand = 1000
 	tokens.Add(tokens, big.NewInt(perThousand-1)).Div(tokens, big.NewInt(perThousand)) // rounded up
@@ -56,7 +55,7 @@ func Plus(a, b int64) int64 {
 func Sum(a, b schemas.ChatUsage) schemas.ChatUsage {
 	return schemas.ChatUsage{
 		Prompt: Plus(a.Prompt, b.Prompt), Completion: Plus(a.Completion, b.Completion), Total: Plus(a.Total, b.Total),
-		Cached: Plus(a.Cached, b.Cached), Reasoning: Plus(a.Reasoning, b.Reasoning),
+		Cached: Plus(a.Cached, b.Cached), CacheWrites: Plus(a.CacheWrites, b.CacheWrites), Reasoning: Plus(a.Reasoning, b.Reasoning),
 		Estimated: a.Estimated || b.Estimated, Nanos: Plus(a.Nanos, b.Nanos), Priced: a.Priced && b.Priced,
 	}
 }

@@ -30,7 +30,8 @@ func menagerie() policy.Config {
 	c := fleet()
 	c.Entries = append(c.Entries,
 		policy.Entry{
-			Name: "model:far", Agent: true, URLPrefix: "https://models.test/v1/chat/completions", Methods: []string{"POST"},
+			Name: "model:far", Agent: true, URLPrefix: "https://models.test/v1", Methods: []string{"GET", "POST"},
+			Routes:  []string{"POST /chat/completions", "GET /models"},
 			Headers: map[string]string{"Authorization": "Bearer s3cret"},
 		},
 		policy.Entry{Name: "model:B", Agent: true, URLPrefix: "http://localhost:9002/chat/completions", Methods: []string{"POST"}, Network: policy.NetworkLoopback})
@@ -79,8 +80,13 @@ func TestAgentsHaveATableOfTheirOwn(t *testing.T) {
 		{"a token that has it", "model:far", true, "POST", far, []string{"model:far"}, allowed, "model:far"},
 		{"a token that has another model", "model:far", true, "POST", far, []string{"model:B", "far"}, schemas.DenyKeyUnknown, ""},
 		{"another upstream's URL", "model:B", true, "POST", far, nil, schemas.DenyScheme, ""},
-		{"another method of a model", "model:far", true, "GET", far, nil, schemas.DenyMethod, "model:far"},
-		{"another route", "model:far", true, "POST", "https://models.test/v1/models", nil, schemas.DenyPath, "model:far"},
+		{"its models", "model:far", true, "GET", "https://models.test/v1/models", nil, allowed, "model:far"},
+		{"another method of a model", "model:far", true, "PUT", far, nil, schemas.DenyMethod, "model:far"},
+		{"the method of another route", "model:far", true, "GET", far, nil, schemas.DenyPath, "model:far"},
+		{"another route", "model:far", true, "POST", "https://models.test/v1/files", nil, schemas.DenyPath, "model:far"},
+		{"below a route", "model:far", true, "POST", far + "/x", nil, schemas.DenyPath, "model:far"},
+		{"the prefix of its routes", "model:far", true, "POST", "https://models.test/v1", nil, schemas.DenyPath, "model:far"},
+		{"a route elsewhere", "model:far", true, "POST", "https://models.test/v2/chat/completions", nil, schemas.DenyPath, "model:far"},
 		{"an agent of the same name", "agent:far", true, "POST", far, nil, schemas.DenyKeyUnknown, ""},
 		{"no key of a model", "", true, "POST", far, nil, schemas.DenyKeyUnknown, ""},
 		{"a call that names a model", "model:far", false, "POST", far, nil, schemas.DenyKeyUnknown, ""},

@@ -67,10 +67,18 @@ func (e *entry) fits(q *question) denial {
 		return deniedMethod
 	case q.pathForm != nil:
 		return q.pathForm
-	case !covers(e.Path, q.url.Path):
+	case !covers(e.Path, q.url.Path), !e.hasRoute(q):
 		return deniedPath
 	}
 	return nil
+}
+
+// hasRoute reports whether one of the entry's routes is the call of a question, or it has none.
+func (e *entry) hasRoute(q *question) bool {
+	return len(e.Routes) == 0 || slices.ContainsFunc(e.Routes, func(route string) bool {
+		method, path, _ := strings.Cut(route, " ")
+		return method == q.method && strings.TrimSuffix(e.Path, "/")+path == q.url.Path
+	})
 }
 
 func (e *entry) coversHost(host string) bool {
@@ -88,7 +96,8 @@ func (e *entry) coversHost(host string) bool {
 // key; the caller adds the entry.
 func compileEntry(in Entry) (*entry, error) {
 	e := &entry{canonical: canonical{
-		Name: in.Name, Agent: in.Agent, Extra: slices.Sorted(slices.Values(in.Pass)), Redirects: in.Redirects, Limits: in.Limits,
+		Name: in.Name, Agent: in.Agent, Extra: slices.Sorted(slices.Values(in.Pass)),
+		Routes: slices.Sorted(slices.Values(in.Routes)), Redirects: in.Redirects, Limits: in.Limits,
 		Headers: maps.Clone(in.Headers), Query: maps.Clone(in.Query), Body: maps.Clone(in.Body),
 	}}
 	err := errors.Join(

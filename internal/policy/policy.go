@@ -115,6 +115,9 @@ type Entry struct {
 	// Agent marks the entry of a remote agent or of a model's upstream, which the
 	// configuration makes: only a Request with Agent can use it, and that one no other.
 	Agent bool `json:"agent,omitempty" yaml:"-"`
+	// Routes are all calls that an entry with Agent permits, each a method and a path below the prefix,
+	// such as "POST /responses"; none: every call below the prefix.
+	Routes []string `json:"routes,omitempty" yaml:"-"`
 	// Pass are the members of a completion that a model's upstream gets beyond those that
 	// every one gets. Policy carries and shows them, and decides nothing by them.
 	Pass []string `json:"pass,omitempty" yaml:"-"`

@@ -36,6 +36,7 @@ type canonical struct {
 	Shadow    bool              `json:"shadow,omitempty"`  // rehearsed, and permits nothing
 	Agent     bool              `json:"agent,omitempty"`   // of a remote agent or a model, in a table of their own
 	Extra     []string          `json:"members,omitempty"` // Pass of a model's Entry, sorted
+	Routes    []string          `json:"routes,omitempty"`  // sorted
 	Connect   string            `json:"connect,omitempty"` // tunnel or inspect
 	Limits    Limits            `json:"limits,omitzero"`
 	Contract

@@ -52,7 +52,7 @@ func (e *entry) view(operator bool) schemas.EntryView {
 	}
 	v := schemas.EntryView{
 		Name: e.Name, URLPrefix: e.urlPrefix(), Methods: e.methods.names(), Network: e.Network,
-		Redirects: e.Redirects, Mode: e.mode(), Agent: e.Agent, Pass: e.Extra,
+		Redirects: e.Redirects, Mode: e.mode(), Agent: e.Agent, Routes: e.Routes, Pass: e.Extra,
 		Headers: names(e.Headers), Query: names(e.Query), Body: names(e.Body),
 		CallerHeaders: e.callerHeaders, CallerParams: e.callerParams, Connect: e.Connect,
 	}

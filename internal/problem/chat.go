@@ -47,7 +47,7 @@ func (e *Error) chat(requestID string) schemas.ChatRefused {
 	_ = json.Unmarshal(e.Details, &provider) // metadata that is no object names no words
 	code, class := chatCode(e.Code, e.Status)
 	refused := schemas.ChatRefused{
-		Message: cmp.Or(e.Detail, e.Title), Type: cmp.Or(provider.Type, class), Code: cmp.Or(provider.Code, code),
+		Message: cmp.Or(e.Detail, e.Title), Type: cmp.Or(provider.Type, class), Code: cmp.Or(provider.Code, e.Word, code),
 		Metadata: e.metadata(cmp.Or(e.RequestID, requestID)),
 	}
 	if param := cmp.Or(provider.Param, chatParam(e.Code, e.Detail)); param != "" {

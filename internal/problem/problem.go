@@ -36,7 +36,7 @@ type Error struct {
 	Details json.RawMessage
 	// Limits are what budgets leave, for the headers of the chat surface.
 	Limits []schemas.ChatLimit
-	// Word is the more specific code in the detail of the agent API's errors.
+	// Word is a more specific code, for the errors of the agent API and of chat completions.
 	Word  string
 	Cause error
 }

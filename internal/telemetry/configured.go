@@ -120,11 +120,12 @@ func (m *Metrics) SetModels(list []schemas.Model) {
 			pairs = append(pairs, pair{u.Name, model.Name})
 		}
 	}
+	chat := schemas.DialectChat.Operation()
 	for _, p := range m.pairs.set(pairs) {
-		m.chatTokens.WithLabelValues(operationChat, p.upstream, p.model, "input")
-		m.chatTokens.WithLabelValues(operationChat, p.upstream, p.model, "output")
-		m.chatDuration.WithLabelValues(operationChat, p.upstream, p.model, "")
-		m.chatFirst.WithLabelValues(operationChat, p.upstream, p.model)
+		m.chatTokens.WithLabelValues(chat, p.upstream, p.model, "input")
+		m.chatTokens.WithLabelValues(chat, p.upstream, p.model, "output")
+		m.chatDuration.WithLabelValues(chat, p.upstream, p.model, "")
+		m.chatFirst.WithLabelValues(chat, p.upstream, p.model)
 		m.chatCost.WithLabelValues(p.upstream, p.model)
 	}
 	all := models.NewNames(slices.Values(names))

@@ -82,7 +82,6 @@ const (
 	labelOperation = "gen_ai_operation_name"
 	labelProvider  = "gen_ai_provider_name"
 	labelModel     = "gen_ai_request_model"
-	operationChat  = "chat"
 )
 
 // NewMetrics returns the metrics of a node, of the Go runtime and of the process.

@@ -178,7 +178,7 @@ func (m *Metrics) SchemaViolated(entry, mode string) {
 func (m *Metrics) ChatCalled(a schemas.ChatAudit, code schemas.Code) {
 	p := m.pair(a.Model, a.Upstream)
 	observe := func(in *prometheus.HistogramVec, value float64, more ...string) {
-		in.WithLabelValues(append([]string{operationChat, p.upstream, p.model}, more...)...).Observe(value)
+		in.WithLabelValues(append([]string{a.Dialect.Operation(), p.upstream, p.model}, more...)...).Observe(value)
 	}
 	observe(m.chatDuration, float64(a.DurationMS)/1e3, errorType(code))
 	if a.FirstMS > 0 {
@@ -186,7 +186,9 @@ func (m *Metrics) ChatCalled(a schemas.ChatAudit, code schemas.Code) {
 	}
 	if u := a.Usage; u != nil {
 		observe(m.chatTokens, float64(u.Prompt), "input")
-		observe(m.chatTokens, float64(u.Completion), "output")
+		if a.Dialect != schemas.DialectEmbeddings {
+			observe(m.chatTokens, float64(u.Completion), "output")
+		}
 		if u.Priced && u.Nanos > 0 { // a counter refuses less
 			m.chatCost.WithLabelValues(p.upstream, p.model).Add(float64(u.Nanos) / 1e9)
 		}

@@ -21,6 +21,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"weir/internal/completion"
 	"weir/schemas"
 )
 
@@ -317,10 +318,19 @@ type Completion struct {
 	Result  schemas.ChatResult
 }
 
-// maxReasons is how many reasons for an end a span holds.
-const maxReasons = 16
+// reasonsOf are the reasons for which the answer of a completion ended.
+func reasonsOf(r schemas.ChatResult) []string {
+	protocol := completion.For(r.Dialect)
+	whole, err := protocol.Read("", r.Completion)
+	if err != nil {
+		return nil
+	}
+	answer := protocol.Answer(completion.Options{})
+	answer.Add(whole)
+	return answer.Reasons()
+}
 
-// Chat sends the span of a completion: "chat" and the model's name, from its acceptance to
+// Chat sends the span of a completion: its operation and the model's name, from its acceptance to
 // its end, with the attributes of OpenTelemetry's conventions for generative AI. It is a
 // child of the span that the caller named in traceparent, and otherwise a root. It holds names,
 // numbers and words of closed sets, and nothing of the conversation.
@@ -328,29 +338,24 @@ func (t *Traces) Chat(c Completion) {
 	if t == nil {
 		return
 	}
-	_, span := t.begin(c.Action, operationChat+" "+c.Asked, trace.SpanKindClient)
+	operation := c.Result.Dialect.Operation()
+	_, span := t.begin(c.Action, operation+" "+c.Asked, trace.SpanKindClient)
 	list := append(ended(c.Action, c.Settled),
-		attribute.String("gen_ai.operation.name", operationChat), attribute.String("gen_ai.request.model", c.Asked))
+		attribute.String("gen_ai.operation.name", operation), attribute.String("gen_ai.request.model", c.Asked))
 	if c.Result.Upstream != "" {
 		list = append(list, attribute.String("gen_ai.provider.name", c.Result.Upstream))
 	}
 	if model := schemas.ChatModel(c.Result.Sent, gjson.GetBytes(c.Result.Completion, "model").Str); model != "" {
 		list = append(list, attribute.String("gen_ai.response.model", model))
 	}
-	var reasons []string
-	for _, reason := range gjson.GetBytes(c.Result.Completion, "choices.#.finish_reason").Array() {
-		if len(reasons) < maxReasons && reason.Str != "" {
-			reasons = append(reasons, schemas.ChatReason(reason.Str))
-		}
-	}
-	if len(reasons) > 0 {
+	if reasons := reasonsOf(c.Result); len(reasons) > 0 {
 		list = append(list, attribute.StringSlice("gen_ai.response.finish_reasons", reasons))
 	}
 	if u := c.Result.Usage; u != nil {
-		list = append(list,
-			attribute.Int64("gen_ai.usage.input_tokens", u.Prompt),
-			attribute.Int64("gen_ai.usage.output_tokens", u.Completion),
-			attribute.Bool("weir.usage_estimated", u.Estimated))
+		for name, n := range u.GenAI() {
+			list = append(list, attribute.Int64(name, n))
+		}
+		list = append(list, attribute.Bool("weir.usage_estimated", u.Estimated))
 		if u.Priced {
 			list = append(list, attribute.Float64("weir.cost_usd", float64(u.Nanos)/1e9))
 		}

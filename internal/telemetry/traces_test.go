@@ -146,6 +146,41 @@ func TestACompletionIsOneSpan(t *testing.T) {
 	assert.NotContains(t, s.String(), canary)
 }
 
+func TestTheSpanOfADialect(t *testing.T) {
+	t.Parallel()
+	of := func(d schemas.Dialect, doc string, u schemas.ChatUsage) func(c *telemetry.Completion) {
+		return func(c *telemetry.Completion) {
+			c.Result.Dialect, c.Result.Completion, c.Result.Usage = d, json.RawMessage(doc), &u
+		}
+	}
+	got := chats(t,
+		of(schemas.DialectResponses, `{"object":"response","model":"gpt-4-0613","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[]}`,
+			schemas.ChatUsage{Prompt: 5, Completion: 6, Reasoning: 4}),
+		of(schemas.DialectMessages, `{"type":"message","model":"gpt-4-0613","stop_reason":"tool_use","content":[]}`,
+			schemas.ChatUsage{Prompt: 5, Completion: 6, Cached: 2, CacheWrites: 3}),
+		of(schemas.DialectEmbeddings, `{"object":"list","model":"gpt-4-0613","data":[]}`, schemas.ChatUsage{Prompt: 5}),
+	)
+	require.Len(t, got, 3)
+	for i, want := range []map[string]any{
+		{
+			"gen_ai.operation.name": "chat", "gen_ai.response.finish_reasons": []string{"length"}, "gen_ai.usage.output_tokens": int64(6),
+			"gen_ai.usage.reasoning.output_tokens": int64(4), "gen_ai.usage.cache_read.input_tokens": nil,
+		},
+		{
+			"gen_ai.operation.name": "chat", "gen_ai.response.finish_reasons": []string{"tool_calls"},
+			"gen_ai.usage.cache_read.input_tokens": int64(2), "gen_ai.usage.cache_creation.input_tokens": int64(3),
+		},
+		{"gen_ai.operation.name": "embeddings", "gen_ai.response.finish_reasons": nil, "gen_ai.usage.output_tokens": int64(0)},
+	} {
+		attributes := plain(got[i].GetAttributes())
+		for name, value := range want {
+			assert.Equal(t, value, attributes[name], "%d: %s", i, name)
+		}
+		assert.Equal(t, "gpt-4-0613", attributes["gen_ai.response.model"])
+		assert.Equal(t, want["gen_ai.operation.name"].(string)+" openai/gpt", got[i].GetName())
+	}
+}
+
 // chats are the spans of completions, each a change of an ordinary one.
 func chats(t *testing.T, changes ...func(c *telemetry.Completion)) []*span.Span {
 	t.Helper()

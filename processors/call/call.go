@@ -188,8 +188,10 @@ func (c *Caller) describe(a *schemas.Attempt, t *Task, p guard.Pass, number, hop
 
 // route is the loggable part of an agent's or model's URL.
 func route(url string) string {
-	if strings.HasSuffix(url, schemas.RouteChat) {
-		return schemas.RouteChat
+	for _, d := range append(schemas.Dialects(), schemas.DialectCount) {
+		if strings.HasSuffix(url, d.Route()) {
+			return d.Route()
+		}
 	}
 	return schemas.RunRoute(url)
 }

@@ -110,7 +110,11 @@ func (c *Chat) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (s
 	}
 	stop, leave := c.withTask(ctx, st.Tenant, order.TaskID, stop)
 	defer leave()
-	w := &work{Chat: c, st: st, order: order, stop: stop, made: map[int]models.Candidate{}, denied: map[attemptTarget]bool{}, responses: map[int]*model.Response{}, reported: map[int]*schemas.ChatUsage{}}
+	w := c.work(st, order)
+	w.stop = stop
+	if err := w.readPrevious(ctx); err != nil {
+		return settle.Outcome{}, err
+	}
 	if err := w.regrant(ctx); err != nil {
 		return settle.Outcome{}, err
 	}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/completion"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -33,6 +32,7 @@ const (
 // the end of close the action's state is the writer's.
 type deltaWriter struct {
 	write func(ctx context.Context, chunks []json.RawMessage) error
+	merge func(chunks []json.RawMessage) []json.RawMessage
 
 	mu      sync.Mutex
 	changed sync.Cond // any of these
@@ -46,11 +46,11 @@ type deltaWriter struct {
 	end  <-chan struct{}
 }
 
-func newDeltaWriter(write func(ctx context.Context, chunks []json.RawMessage) error) *deltaWriter {
+func (w *work) newDeltaWriter() *deltaWriter {
 	end, ends := context.WithCancel(context.Background())
-	w := &deltaWriter{write: write, ends: ends, end: end.Done()}
-	w.changed.L = &w.mu
-	return w
+	d := &deltaWriter{write: w.write, merge: w.protocol.Merge, ends: ends, end: end.Done()}
+	d.changed.L = &d.mu
+	return d
 }
 
 // put takes the next chunk, and waits while there is no room for it. It is called by one
@@ -107,7 +107,7 @@ func (w *deltaWriter) run(ctx context.Context) {
 	for chunks := w.next(); len(chunks) > 0; chunks = w.next() {
 		var took time.Duration
 		for batch := range batches(chunks) {
-			merged, start := completion.Merge(batch), time.Now()
+			merged, start := w.merge(batch), time.Now()
 			if !w.written(w.write(ctx, merged)) {
 				break
 			}

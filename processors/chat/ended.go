@@ -7,8 +7,6 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
-	"weir/internal/models"
-	"weir/processors/call/model"
 	"weir/schemas"
 )
 
@@ -35,7 +33,10 @@ func (c *Chat) Ended(ctx context.Context, st *ledger.State) error {
 	if err != nil {
 		return nil //nolint:nilerr // what cannot be read has held nothing, or its object is gone
 	}
-	w := &work{Chat: c, st: st, order: order, made: map[int]models.Candidate{}, denied: map[attemptTarget]bool{}, responses: map[int]*model.Response{}}
+	w := c.work(st, order)
+	if err := w.readPrevious(ctx); err != nil {
+		return err
+	}
 	var used *schemas.ChatUsage
 	if !judged {
 		if used, err = w.owed(ctx); err != nil {

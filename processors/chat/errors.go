@@ -20,6 +20,20 @@ const (
 	statusTimeout   = 504
 )
 
+// protocolName is how errors name a dialect.
+func protocolName(d schemas.Dialect) string {
+	switch d.Family() {
+	case schemas.DialectResponses:
+		return "Responses"
+	case schemas.DialectMessages:
+		return "Messages"
+	case schemas.DialectEmbeddings:
+		return "embeddings"
+	default:
+		return "chat completions"
+	}
+}
+
 // bad is an end with an error of Weir's own words.
 func bad(o schemas.Outcome, code schemas.Code, status int, message string) completionEnd {
 	return completionEnd{outcome: o, code: code, message: message, result: schemas.ChatResult{Error: &schemas.ChatError{Status: status, Message: message}}}

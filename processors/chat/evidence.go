@@ -45,7 +45,7 @@ func (w *work) leave(ctx context.Context, at int) error {
 	}
 	rec.Entry, rec.PolicyVersion, rec.Shadow, rec.Traffic = d.Entry, d.Version, d.Shadow, d.Traffic
 	records := []schemas.Evidence{rec}
-	refusal, refused, err := settle.Refusal(w.st, t, "POST", target(a.Upstream), call.Describe(t))
+	refusal, refused, err := settle.Refusal(w.st, t, "POST", w.target(a.Upstream), call.Describe(t))
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (w *work) audit(ctx context.Context, at int) (schemas.ChatAudit, error) {
 	t, c := w.st.Attempts[at], w.candidate(at)
 	res := t.Result
 	a := schemas.ChatAudit{
-		Asked: w.order.Model, Model: c.Name, Sent: c.Send, Upstream: c.Upstream.Name, TaskID: w.order.TaskID,
+		Asked: w.order.Model, Dialect: w.order.Dialect, Model: c.Name, Sent: c.Send, Upstream: c.Upstream.Name, TaskID: w.order.TaskID,
 		Attempt: t.Step + 1, Stream: w.order.Stream, Status: res.Status, SentOut: res.Sent, DurationMS: res.Duration.Milliseconds(),
 		RequestHash: w.mac(t.Digest),
 	}
@@ -119,7 +119,7 @@ func budgetID(action string) string { return action + ".budget" }
 
 // refusalRecord is the evidence of that.
 func (w *work) refusalRecord(list []models.Candidate, r *budget.Refusal, code schemas.Code) (schemas.Evidence, error) {
-	a := schemas.ChatAudit{Asked: w.order.Model, TaskID: w.order.TaskID, Stream: w.order.Stream, LimitSource: r.Source}
+	a := schemas.ChatAudit{Asked: w.order.Model, Dialect: w.order.Dialect, TaskID: w.order.TaskID, Stream: w.order.Stream, LimitSource: r.Source}
 	if len(list) > 0 {
 		a.Model = list[0].Name
 	}

@@ -10,7 +10,7 @@ import (
 // attributes describe a call in the words of OpenTelemetry's conventions for generative
 // AI. answered is the model that its provider names in the answer.
 func attributes(a schemas.ChatAudit, answered string, code schemas.Code) map[string]any {
-	m := map[string]any{"gen_ai.operation.name": "chat", "gen_ai.request.model": cmp.Or(a.Sent, a.Model, a.Asked)}
+	m := map[string]any{"gen_ai.operation.name": a.Dialect.Operation(), "gen_ai.request.model": cmp.Or(a.Sent, a.Model, a.Asked)}
 	if a.Upstream != "" {
 		m["gen_ai.provider.name"] = a.Upstream
 	}
@@ -21,7 +21,9 @@ func attributes(a schemas.ChatAudit, answered string, code schemas.Code) map[str
 		m["gen_ai.response.finish_reasons"] = a.Finish
 	}
 	if u := a.Usage; u != nil {
-		m["gen_ai.usage.input_tokens"], m["gen_ai.usage.output_tokens"] = u.Prompt, u.Completion
+		for name, n := range u.GenAI() {
+			m[name] = n
+		}
 	}
 	if code != "" {
 		m["error.type"] = string(code)

@@ -26,7 +26,7 @@ type completionEnd struct {
 func (w *work) evaluate(o *outcome) (e completionEnd, over bool) {
 	switch response := o.response; {
 	case response != nil && succeeded(o.Last.Result.Status, response):
-		return completionEnd{outcome: schemas.OutcomeSucceeded, result: schemas.ChatResult{Completion: response.Completion}}, true
+		return completionEnd{outcome: schemas.OutcomeSucceeded, result: schemas.ChatResult{Completion: response.Completion, ProviderID: response.ProviderID}}, true
 	case o.Canceled, o.Expired:
 		return w.stopped(o.Canceled), true
 	case !w.given() && follows(o.Last, response):
@@ -50,6 +50,11 @@ func (w *work) exhausted(set *models.Set, last *outcome) completionEnd {
 		return w.failed(last)
 	case len(w.denied) > 0:
 		return w.refused(w.refusal)
+	case w.previous != nil && len(w.serving(set)) > 0 && len(w.served(set)) == 0:
+		return w.discontinued()
+	case len(w.served(set)) == 0 && len(w.places(set)) > 0:
+		return bad(schemas.OutcomeFailed, schemas.ValidationError, statusInvalid, "no upstream of the model speaks "+
+			protocolName(w.order.Dialect)+"; ask for another model, or list "+string(w.order.Dialect.Family())+" in dialects of one of its upstreams")
 	case len(w.served(set)) > 0:
 		return bad(schemas.OutcomeFailed, schemas.ValidationError, statusInvalid, "no upstream of the model passes all members of the request any more")
 	default:
@@ -128,7 +133,10 @@ func (w *work) describe(o *outcome) string {
 	what := call.Describe(*o.Last)
 	switch {
 	case res.Code == schemas.UpstreamProtocol && res.Status != 0:
-		what = "the model's provider did not answer in the protocol of chat completions"
+		what = "the model's provider did not answer in the protocol of " + protocolName(w.order.Dialect)
+		if d := w.order.Dialect.Family(); d != schemas.DialectChat {
+			what += "; if the upstream does not speak it, leave " + string(d) + " out of the upstream's dialects"
+		}
 	case res.Code == schemas.Interrupted && !w.given() && w.interruptions() > maxInterrupted:
 		what = "the workers that made the calls are gone, several in a row; the request may be what ends them"
 	}
@@ -196,6 +204,7 @@ func (w *work) cut() completionEnd {
 // answer.
 func (w *work) finish(ctx context.Context, e *completionEnd) error {
 	r := &e.result
+	r.Dialect = w.order.Dialect
 	if e.outcome != schemas.OutcomeSucceeded && w.given() {
 		p, err := w.transcript(ctx)
 		if err != nil {

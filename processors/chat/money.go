@@ -17,7 +17,7 @@ import (
 // the worst case of the next one. If the usage has not changed since the last reservation, it is
 // kept. refused reports that a budget is too low; e is the end then.
 func (w *work) reserve(ctx context.Context, list []models.Candidate) (e completionEnd, refused bool, err error) {
-	if w.cfg.Budgets == nil {
+	if w.budgets() == nil {
 		return completionEnd{}, false, nil
 	}
 	spent, err := w.used(ctx)
@@ -29,7 +29,7 @@ func (w *work) reserve(ctx context.Context, list []models.Candidate) (e completi
 	}
 	o := w.worst(list)
 	o.Spent = spent
-	grant, err := w.cfg.Budgets.Reserve(ctx, o)
+	grant, err := w.budgets().Reserve(ctx, o)
 	if r, ok := errors.AsType[*budget.Refusal](err); ok {
 		e, err = w.unaffordable(ctx, list, r)
 		return e, true, err
@@ -45,11 +45,11 @@ func (w *work) reserve(ctx context.Context, list []models.Candidate) (e completi
 // which budget that was is not on the log.
 func (w *work) regrant(ctx context.Context) error {
 	n := len(w.st.Attempts)
-	if w.cfg.Budgets == nil || n == 0 || w.st.Open() != nil || w.st.Attempts[n-1].Result.Code != schemas.BudgetExhausted {
+	if w.budgets() == nil || n == 0 || w.st.Open() != nil || w.st.Attempts[n-1].Result.Code != schemas.BudgetExhausted {
 		return nil
 	}
 	o := w.worst(w.candidates(w.cfg.Models()))
-	grant, err := w.cfg.Budgets.Reserve(ctx, o)
+	grant, err := w.budgets().Reserve(ctx, o)
 	if r, ok := errors.AsType[*budget.Refusal](err); ok {
 		w.grant = budget.Grant{Source: r.Source} // it began in a past window, or this is unknown
 		return nil
@@ -128,7 +128,7 @@ func (w *work) unaffordable(ctx context.Context, list []models.Candidate, r *bud
 // pay replaces the reservation by the actual usage. A repeat changes nothing. An unreadable account
 // does not delay the end: the other accounts are settled, and the book has logged it.
 func (w *work) pay(ctx context.Context, used *schemas.ChatUsage) error {
-	if w.cfg.Budgets == nil {
+	if w.budgets() == nil {
 		return nil
 	}
 	o := w.worst(w.candidates(w.cfg.Models()))
@@ -141,7 +141,7 @@ func (w *work) pay(ctx context.Context, used *schemas.ChatUsage) error {
 			return err
 		}
 	}
-	if err := w.cfg.Budgets.Settle(ctx, o, used); err != nil && !errors.Is(err, budget.ErrUnreadable) {
+	if err := w.budgets().Settle(ctx, o, used); err != nil && !errors.Is(err, budget.ErrUnreadable) {
 		return &fault.RetryAfter{Cause: err}
 	}
 	return nil
@@ -206,7 +206,7 @@ func (w *work) charge(ctx context.Context, at int) (*schemas.ChatUsage, error) {
 
 func (w *work) usage(ctx context.Context, at int) (*schemas.ChatUsage, error) {
 	res := w.st.Attempts[at].Result
-	if res == nil || !res.Sent {
+	if res == nil || !res.Sent || w.order.Dialect == schemas.DialectCount {
 		return nil, nil // nothing was used
 	}
 	response, err := w.response(ctx, at)

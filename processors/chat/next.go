@@ -23,8 +23,22 @@ func (w *work) candidates(set *models.Set) []models.Candidate {
 	return models.Passing(w.served(set), w.order.Further)
 }
 
-// served are the places that serve the models, whatever they pass.
+// served are the places that serve the request, whatever they pass.
 func (w *work) served(set *models.Set) []models.Candidate {
+	list := w.serving(set)
+	if w.previous != nil {
+		list = w.previous.at(list)
+	}
+	return list
+}
+
+// serving are the places of the models that speak the request's dialect.
+func (w *work) serving(set *models.Set) []models.Candidate {
+	return models.Speaking(w.places(set), w.order.Dialect)
+}
+
+// places are the places of the models.
+func (w *work) places(set *models.Set) []models.Candidate {
 	a := &w.st.Action
 	may := func(name string) bool { return models.May(a.Models, name) }
 	if len(a.Entries) == 0 {

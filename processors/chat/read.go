@@ -31,6 +31,11 @@ func (w *work) response(ctx context.Context, at int) (*model.Response, error) {
 	return response, nil
 }
 
+// options describe the request to the protocol of its answer.
+func (w *work) options() completion.Options {
+	return completion.Options{ID: w.st.ID, Previous: w.order.Previous, Usage: w.order.Usage, Choices: w.order.Choices}
+}
+
 // transcript is the content of the deltas of an incomplete answer.
 type transcript struct {
 	document json.RawMessage
@@ -45,7 +50,7 @@ func (w *work) transcript(ctx context.Context) (*transcript, error) {
 	if w.partial != nil {
 		return w.partial, nil
 	}
-	var a completion.Assembler
+	a := w.protocol.Answer(w.options())
 	err := w.ledger.Replay(ctx, w.st.Ref, func(ev schemas.Event) error {
 		if ev.Type != schemas.EventDelta {
 			return nil
@@ -54,7 +59,11 @@ func (w *work) transcript(ctx context.Context) (*transcript, error) {
 		if err := json.Unmarshal(ev.Data, &d); err != nil {
 			return &fault.Terminal{Code: schemas.Poison, Reason: "a part of the answer is not a delta", Cause: err}
 		}
-		a.AddAll(d.Chunks)
+		for _, raw := range d.Chunks {
+			if c, flaw := w.protocol.Read("", raw); flaw == nil { // no client received anything else
+				a.Add(c)
+			}
+		}
 		return nil
 	})
 	if err != nil {

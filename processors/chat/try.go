@@ -22,12 +22,12 @@ func (w *work) try(ctx context.Context, set *models.Set, c models.Candidate) err
 	step := w.step()
 	t := w.task(step)
 	var err error
-	if t.Call, err = request(w.order, c); err != nil {
+	if t.Call, err = w.request(c); err != nil {
 		return err
 	}
-	writer := newDeltaWriter(w.write)
+	writer := w.newDeltaWriter()
 	t.Via = w.cfg.Adapter.For(model.CallOptions{
-		ID: w.st.ID, Stream: w.order.Stream, Usage: w.order.Usage, Choices: w.order.Choices,
+		Dialect: w.order.Dialect, ID: w.st.ID, Previous: w.order.Previous, Stream: w.order.Stream, Usage: w.order.Usage, Choices: w.order.Choices,
 		Connect: c.Model.Connect, FirstByte: c.Model.FirstByte, Idle: c.Model.Idle,
 		Chunk: func(ctx context.Context, p model.Piece) error { return w.chunk(ctx, writer, p) },
 		Clean: func(scrub func(json.RawMessage) json.RawMessage) { w.clean = scrub },
@@ -47,7 +47,7 @@ func (w *work) try(ctx context.Context, set *models.Set, c models.Candidate) err
 	}
 	w.denied[targetOf(c)], w.floor = true, step+1
 	delete(w.made, step)
-	return settle.Deny(ctx, w.recorder, w.st, step, "POST", target(c.Upstream.Name), r.Decision)
+	return settle.Deny(ctx, w.recorder, w.st, step, "POST", w.target(c.Upstream.Name), r.Decision)
 }
 
 // task is the call of a step, but for what is asked and how.
@@ -63,10 +63,22 @@ func (w *work) task(step int) *call.Task {
 	}
 }
 
-// request is the call of a candidate: the caller's own request, but for the model's name
-// there.
-func request(o schemas.ChatOrder, c models.Candidate) (schemas.HTTPCall, error) {
-	body, err := completion.Request(o.Body, completion.Change{Model: c.Send, Usage: o.Stream && c.Upstream.Usage})
+// request is the call of a candidate: the caller's own request, but for the model's name there and
+// what its dialect has Weir change.
+func (w *work) request(c models.Candidate) (schemas.HTTPCall, error) {
+	o := w.order
+	change := completion.Change{Model: c.Send}
+	switch o.Dialect.Family() {
+	case schemas.DialectChat:
+		change.Usage = o.Stream && c.Upstream.Usage
+	case schemas.DialectResponses:
+		change.Drop = []string{"background"} // the caller reads later, and the provider answers at once
+		if w.previous != nil {
+			change.Previous = w.previous.id
+		}
+	default:
+	}
+	body, err := completion.Request(o.Body, change)
 	if err != nil {
 		return schemas.HTTPCall{}, &fault.Terminal{Code: schemas.Poison, Reason: "the request of a completion is no object", Cause: err}
 	}
@@ -75,14 +87,14 @@ func request(o schemas.ChatOrder, c models.Candidate) (schemas.HTTPCall, error) 
 		accept = "text/event-stream"
 	}
 	return schemas.HTTPCall{
-		Method: "POST", URL: c.Upstream.URL + schemas.RouteChat, AllowlistKey: schemas.ModelEntry(c.Upstream.Name), Body: body,
-		Headers: []schemas.Header{{Name: "accept", Value: accept}},
+		Method: "POST", URL: c.Upstream.URL + o.Dialect.Route(), AllowlistKey: schemas.ModelEntry(c.Upstream.Name), Body: body,
+		Headers: append([]schemas.Header{{Name: "accept", Value: accept}}, o.Headers...),
 	}, nil
 }
 
 // target names a call without its values, and without the upstream's address.
-func target(upstream string) string {
-	return "POST " + schemas.ModelEntry(upstream) + schemas.RouteChat
+func (w *work) target(upstream string) string {
+	return "POST " + schemas.ModelEntry(upstream) + w.order.Dialect.Route()
 }
 
 // chunk takes the next chunk of the answer. An answer that is larger than what its budget

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"weir/internal/completion"
 	"weir/internal/ledger"
 	"weir/internal/limits/budget"
 	"weir/internal/models"
@@ -21,6 +22,9 @@ type work struct {
 	st    *ledger.State
 	order schemas.ChatOrder
 	stop  call.Stop
+	// protocol is that of the order's dialect, and previous the answer that it continues; nil: none.
+	protocol completion.Protocol
+	previous *previous
 
 	grant budget.Grant
 	held  *budget.Order // what grant was given for; nil: nothing in this performance
@@ -40,6 +44,22 @@ type work struct {
 
 	// clean redacts the deltas with the secrets of their call; nil: the call was another worker's.
 	clean func(json.RawMessage) json.RawMessage
+}
+
+func (c *Chat) work(st *ledger.State, o schemas.ChatOrder) *work {
+	return &work{
+		Chat: c, st: st, order: o, protocol: completion.For(o.Dialect),
+		made: map[int]models.Candidate{}, denied: map[attemptTarget]bool{},
+		responses: map[int]*model.Response{}, reported: map[int]*schemas.ChatUsage{},
+	}
+}
+
+// budgets are those that bear the completion; nil: none. A count of tokens costs nothing.
+func (w *work) budgets() Budgets {
+	if w.order.Dialect == schemas.DialectCount {
+		return nil
+	}
+	return w.cfg.Budgets
 }
 
 // attemptTarget is a candidate's entry and the model name to send.

@@ -315,13 +315,14 @@ func TestSealedRuleWrite(t *testing.T) {
 func audit() schemas.ChatAudit {
 	seal := settle.NewSeal(key)
 	return schemas.ChatAudit{
-		Asked: "vendor/m-1:free", Model: "vendor/*", Sent: "m-1@x", Upstream: "up.1", TaskID: "t-1", Attempt: 2, Stream: true, Status: 200, SentOut: true,
+		Asked: "vendor/m-1:free", Dialect: schemas.DialectMessages, Model: "vendor/*", Sent: "m-1@x", Upstream: "up.1", TaskID: "t-1", Attempt: 2, Stream: true, Status: 200, SentOut: true,
 		Finish:  []string{"stop", "tool_calls"},
-		Usage:   &schemas.ChatUsage{Prompt: 1, Completion: 2, Total: 3, Cached: 1, Reasoning: 1, Estimated: true, Nanos: 9, Priced: true},
+		Usage:   &schemas.ChatUsage{Prompt: 1, Completion: 2, Total: 3, Cached: 1, Reasoning: 1, CacheWrites: 1, Estimated: true, Nanos: 9, Priced: true},
 		FirstMS: 4, DurationMS: 5, RequestHash: seal.Mac("t", "a"), ResponseHash: seal.Mac("t", "b"), LimitSource: "daily",
 		GenAI: map[string]any{
 			"gen_ai.operation.name": "chat", "gen_ai.provider.name": "up.1", "gen_ai.request.model": "m-1@x", "gen_ai.response.model": "m-1-2026",
-			"gen_ai.usage.input_tokens": 1, "gen_ai.usage.output_tokens": 2, "gen_ai.response.finish_reasons": []string{"stop"}, "error.type": "MODEL_FAILED",
+			"gen_ai.usage.input_tokens": 1, "gen_ai.usage.output_tokens": 2, "gen_ai.usage.cache_read.input_tokens": 1,
+			"gen_ai.usage.cache_creation.input_tokens": 1, "gen_ai.usage.reasoning.output_tokens": 1, "gen_ai.response.finish_reasons": []string{"stop"}, "error.type": "MODEL_FAILED",
 		},
 	}
 }
@@ -333,7 +334,7 @@ func TestSealedChat(t *testing.T) {
 	a.Model = "vendor/m-1"
 	e := schemas.Evidence{Tenant: "t", Kind: schemas.EvidenceChat, Entry: "model:up.1", Payload: encode(t, a)}
 	assert.JSONEq(t, string(e.Payload), string(sealed(t, e).Payload))
-	refused := schemas.ChatAudit{Asked: "m", Model: "m", LimitSource: "daily", GenAI: map[string]any{"gen_ai.operation.name": "chat"}}
+	refused := schemas.ChatAudit{Asked: "m", Model: "m", LimitSource: "daily", GenAI: map[string]any{"gen_ai.operation.name": "embeddings"}}
 	e.Entry, e.Payload = "", encode(t, refused)
 	assert.JSONEq(t, string(e.Payload), string(sealed(t, e).Payload))
 	// In a record of another kind the same members are nobody's.

@@ -67,6 +67,9 @@ func TestWhatFits(t *testing.T) {
 		"cached tokens that cost more": {
 			of(func(o *Order) { o.Prices[0].Cached = 10_000 }), sum{Nanos: 524}, sum{}, sum{}, 0, &Refusal{What: schemas.BudgetUSD, Spent: true},
 		},
+		"stored tokens that cost more": {
+			of(func(o *Order) { o.Prices[0].CacheWrite = 10_000 }), sum{Nanos: 524}, sum{}, sum{}, 0, &Refusal{What: schemas.BudgetUSD, Spent: true},
+		},
 		"a million answers": {
 			of(func(o *Order) { o.Output = math.MaxInt64 }), sum{Tokens: 1_000}, sum{}, sum{}, 0, &Refusal{What: schemas.BudgetTokens, Spent: true},
 		},
@@ -362,6 +365,11 @@ func TestWorstCase(t *testing.T) {
 			schemas.ChatOrder{Choices: math.MaxInt64},
 			[]models.Candidate{large},
 			Order{Output: math.MaxInt64, Prices: both[1:]},
+		},
+		"embeddings": {
+			schemas.ChatOrder{Dialect: schemas.DialectEmbeddings, Prompt: 5},
+			[]models.Candidate{small, unknown},
+			Order{Prompt: 5, Prices: []*schemas.ModelPrice{cheap, nil}},
 		},
 		"images, where they count most": {
 			schemas.ChatOrder{Prompt: 5, Images: 2, Media: 7, Output: 1},

@@ -125,7 +125,7 @@ func WorstCase(o *schemas.ChatOrder, list []models.Candidate) Order {
 	for _, c := range list {
 		most, _ := models.Image(c.Model)
 		image = max(image, most)
-		if o.Output == 0 {
+		if o.Output == 0 && o.Dialect != schemas.DialectEmbeddings { // those have no answer in tokens
 			w.Output = max(w.Output, models.Times(cmp.Or(c.Model.MaxOutput, unsaid), max(o.Choices, 1)))
 		}
 		if !slices.Contains(w.Prices, c.Model.Price) {

@@ -32,7 +32,7 @@ func (o Order) claim() claim {
 	}
 	for _, price := range o.Prices {
 		p := *price
-		p.Input = max(p.Input, p.Cached) // how much of it will be cached is not known before
+		p.Input = max(p.Input, p.Cached, p.CacheWrite) // how much of it will be cached is not known before
 		c.prices = append(c.prices, p)
 	}
 	return c

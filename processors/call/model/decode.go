@@ -41,16 +41,17 @@ type decoder struct {
 	asked      time.Time
 	first      *timeout     // until something of the body comes
 	grace      *gracePeriod // from the end of the last choice
-	whole      completion.Assembler
+	protocol   completion.Protocol
+	whole      completion.Answer
 	weighed    int // bytes of chunks since whole was measured
 	response   Response
 	called     bool // Chunk was
 }
 
 var (
-	errNoCompletion = errors.New("the answer is no completion")
-	errNoEnd        = errors.New("the stream ended before the answer did")
-	errMuch         = errors.New("the answer is over the limit")
+	errNoAnswer = errors.New("the answer is none of the protocol")
+	errNoEnd    = errors.New("the stream ended before the answer did")
+	errMuch     = errors.New("the answer is over the limit")
 )
 
 // maxRefusal is how much is read of an answer that is no success.
@@ -63,14 +64,18 @@ func (d *decoder) decode(ctx context.Context) (reply call.Reply, err error) {
 	if d.status < 200 || d.status > 299 {
 		return d.refused()
 	}
+	d.protocol = completion.For(d.options.Dialect)
+	d.whole = d.protocol.Answer(d.options.answer())
 	defer func() {
 		if d.called && d.options.Done != nil {
 			if late := d.options.Done(ctx); late != nil && err == nil {
 				reply, err = call.Reply{}, late
 			}
 		}
-		if used := cmp.Or(d.whole.Spent(), d.response.Usage); err != nil && used != nil && d.options.Broke != nil {
-			d.options.Broke(used)
+		if err != nil && d.options.Broke != nil {
+			if used := cmp.Or(d.whole.Spent(), d.response.Usage); used != nil {
+				d.options.Broke(used)
+			}
 		}
 	}()
 	begin, err := d.peek()
@@ -82,7 +87,7 @@ func (d *decoder) decode(ctx context.Context) (reply call.Reply, err error) {
 	case begin == '{', begin == '[':
 		return d.document(ctx, begin)
 	case begin == '<':
-		return call.Reply{}, d.failure(schemas.UpstreamProtocol, errNoCompletion)
+		return call.Reply{}, d.failure(schemas.UpstreamProtocol, errNoAnswer)
 	default:
 		return d.events(ctx, begin)
 	}
@@ -154,11 +159,11 @@ func (d *decoder) document(ctx context.Context, begin byte) (call.Reply, error) 
 	if begin == '[' { // some have their errors in a list
 		d.fault(completion.ReadFault(d.scrub.Bytes(raw)))
 		if d.response.Fault == nil {
-			return call.Reply{}, d.failure(schemas.UpstreamProtocol, errNoCompletion)
+			return call.Reply{}, d.failure(schemas.UpstreamProtocol, errNoAnswer)
 		}
 		return d.reply()
 	}
-	doc, err := d.clean(raw)
+	doc, err := d.clean("", raw)
 	if err != nil {
 		return call.Reply{}, err
 	}
@@ -167,17 +172,16 @@ func (d *decoder) document(ctx context.Context, begin byte) (call.Reply, error) 
 		d.fault(doc.Fault)
 		return d.reply()
 	}
-	chunks, err := completion.Split(doc.Raw, true)
-	if err != nil {
+	whole := d.protocol.Answer(d.options.answer())
+	if err := d.split(doc.Raw, whole); err != nil {
 		return call.Reply{}, d.failure(schemas.UpstreamProtocol, err)
 	}
-	var whole completion.Assembler
-	whole.AddAll(chunks)
 	d.began()
-	d.response.Completion = completion.Named(doc.Raw, d.options.ID)
-	d.response.Reasons, d.response.Output = whole.Reasons(), whole.Output()
+	d.response.Completion = d.protocol.Named(doc.Raw, d.options.answer())
+	d.response.Reasons, d.response.Output, d.response.ProviderID = whole.Reasons(), whole.Output(), whole.ProviderID()
 	if d.options.Stream {
-		if chunks, err = completion.Split(d.response.Completion, d.options.Usage); err != nil {
+		chunks, err := d.protocol.Split(d.response.Completion, d.options.Usage)
+		if err != nil {
 			return call.Reply{}, d.failure(schemas.UpstreamProtocol, err)
 		}
 		for _, raw := range chunks {
@@ -189,14 +193,25 @@ func (d *decoder) document(ctx context.Context, begin byte) (call.Reply, error) 
 	return d.reply()
 }
 
-// clean reads a chunk, or a whole answer, without the secrets in it.
-func (d *decoder) clean(raw []byte) (completion.Chunk, error) {
-	c, err := completion.ReadChunk(raw)
+// split gives an answer the events of a whole one.
+func (d *decoder) split(document json.RawMessage, to completion.Answer) error {
+	events, err := d.protocol.Split(document, true)
+	for _, raw := range events {
+		if c, flaw := d.protocol.Read("", raw); flaw == nil {
+			to.Add(c)
+		}
+	}
+	return err
+}
+
+// clean reads an event, or a whole answer, without the secrets in it.
+func (d *decoder) clean(name string, raw []byte) (completion.Chunk, error) {
+	c, err := d.protocol.Read(name, raw)
 	if err != nil {
 		return c, d.failure(schemas.UpstreamProtocol, err)
 	}
 	if now := d.scrub.JSON(c.Raw); !bytes.Equal(now, c.Raw) {
-		if c, err = completion.ReadChunk(now); err != nil {
+		if c, err = d.protocol.Read(name, now); err != nil {
 			return c, d.failure(schemas.UpstreamProtocol, err)
 		}
 	}

@@ -17,7 +17,8 @@ import (
 // weighing is how many bytes of chunks come between two looks at how large the answer is.
 const weighing = 256 << 10
 
-// done is the data of the event after the last chunk.
+// done is the data of the event after the last chunk. In DialectChat it ends the answer; in others it
+// says nothing.
 const done = "[DONE]"
 
 // events reads a stream, of which the first byte was read.
@@ -25,7 +26,7 @@ func (d *decoder) events(ctx context.Context, begin byte) (call.Reply, error) {
 	d.grace = newGracePeriod(d.cfg.Grace, d.stream.Close)
 	defer d.grace.stop()
 	in := sse.New(io.MultiReader(bytes.NewReader([]byte{begin}), d), int(d.cfg.Event))
-	held := newRedactor(d.scrub)
+	held := newRedactor(d.scrub, d.protocol)
 	seen := false
 	for {
 		ev, err := in.Next()
@@ -40,14 +41,11 @@ func (d *decoder) events(ctx context.Context, begin byte) (call.Reply, error) {
 			return call.Reply{}, err
 		case over:
 			return d.ended(ctx, held, nil, false)
-		case d.finished():
+		case d.chat() && d.whole.Finished():
 			d.grace.begin()
 		}
 	}
 }
-
-// finished reports whether all that was asked for has ended.
-func (d *decoder) finished() bool { return d.whole.Finished(d.options.Choices) }
 
 // broken is the failure behind a stream that brings no more events; nil: it just ended.
 func broken(err error, seen bool, d *decoder) error {
@@ -58,7 +56,7 @@ func broken(err error, seen bool, d *decoder) error {
 		}
 		return d.failure(schemas.UpstreamProtocol, err)
 	case !seen:
-		return d.failure(schemas.UpstreamProtocol, errNoCompletion)
+		return d.failure(schemas.UpstreamProtocol, errNoAnswer)
 	default:
 		return d.failure(schemas.UpstreamTruncated, errNoEnd)
 	}
@@ -74,11 +72,11 @@ func (d *decoder) event(ctx context.Context, held *redactor, ev sse.Event) (over
 	case len(data) == 0:
 		return false, nil // by the standard it is no event
 	case string(data) == done:
-		return true, nil
+		return d.chat(), nil
 	}
-	c, err := d.clean(data)
+	c, err := d.clean(ev.Name, data)
 	switch {
-	case err != nil && (ev.Cut || named(ev.Name)):
+	case err != nil && (ev.Cut || d.chat() && named(ev.Name)):
 		return false, nil // half an event is none, and neither is one of another protocol
 	case strings.EqualFold(ev.Name, "error") && (err != nil || c.Fault == nil):
 		c.Fault = completion.ReadFault(d.scrub.Bytes(data))
@@ -98,8 +96,12 @@ func (d *decoder) event(ctx context.Context, held *redactor, ev sse.Event) (over
 	if !c.Blank {
 		d.began()
 	}
-	return false, d.release(ctx, list)
+	return c.Last, d.release(ctx, list)
 }
+
+// chat reports whether the answer is one of chat completions: they have no names of events, and end
+// with done or with their choices. Each other stream has a last event.
+func (d *decoder) chat() bool { return d.options.Dialect.Family() == schemas.DialectChat }
 
 // named reports whether an event has a name of its own that is none of an error.
 func named(name string) bool {
@@ -117,13 +119,8 @@ func (d *decoder) release(ctx context.Context, list []completion.Chunk) error {
 		}
 		p := Piece{Output: d.whole.Output()}
 		if d.options.Stream {
-			keep := true
-			c.Raw = completion.Named(c.Raw, d.options.ID)
-			if p.Raw = c.Raw; !d.options.Usage {
-				p.Raw, keep = completion.WithoutUsage(c)
-			}
-			if !keep {
-				p.Raw = nil
+			if raw, keep := d.whole.Give(c); keep {
+				p.Raw = raw
 			}
 		}
 		if err := d.give(ctx, p); err != nil {
@@ -144,18 +141,19 @@ func (d *decoder) ended(ctx context.Context, held *redactor, broke error, late b
 		return call.Reply{}, err
 	}
 	d.response.Usage, d.response.Output, d.response.Reasons = d.whole.Usage(), d.whole.Output(), d.whole.Reasons()
+	d.response.ProviderID = d.whole.ProviderID()
 	switch {
 	case d.response.Fault != nil:
 		d.response.Usage = d.whole.Spent()
 		return d.reply()
-	case broke != nil && (!d.finished() || !late && ctx.Err() != nil):
+	case broke != nil && (!d.chat() || !d.whole.Finished() || !late && ctx.Err() != nil):
 		return call.Reply{}, broke
 	}
 	doc := d.whole.Document()
 	if doc == nil {
-		return call.Reply{}, d.failure(schemas.UpstreamProtocol, errNoCompletion)
+		return call.Reply{}, d.failure(schemas.UpstreamProtocol, errNoAnswer)
 	}
-	d.whole = completion.Assembler{} // a large answer is in memory often enough
-	d.response.Completion = d.last(completion.Named(doc, d.options.ID))
+	d.whole = d.protocol.Answer(d.options.answer()) // a large answer is in memory often enough
+	d.response.Completion = d.last(doc)
 	return d.reply()
 }

@@ -1,6 +1,6 @@
-// Package model is the outward adapter for services that speak the chat completions
-// protocol: it hands the chunks of their answers on as they come, mends what they get
-// wrong, and keeps the secrets of their entries out of it.
+// Package model is the outward adapter for services that speak a protocol of models: it
+// hands the chunks of their answers on as they come, mends what they get wrong, and keeps
+// the secrets of their entries out of it.
 package model
 
 import (
@@ -10,6 +10,7 @@ import (
 	"io"
 	"time"
 
+	"weir/internal/completion"
 	"weir/internal/fault"
 	"weir/internal/outbound"
 	"weir/processors/call"
@@ -66,13 +67,15 @@ func New(c *outbound.Client, s added.Secrets, cfg Config) *Adapter {
 
 // CallOptions is one call of a model.
 type CallOptions struct {
-	// ID is given to an answer that has none.
-	ID string
+	// Dialect is the protocol of the answer; empty: schemas.DialectChat.
+	Dialect schemas.Dialect
+	// ID and Previous are the action's, see completion.Options.
+	ID, Previous string
 	// Stream: the caller reads chunks, of a model that answers as a whole too. Usage: it
 	// wants to read what was used.
 	Stream, Usage bool
-	// Choices is how many were asked for; 0: one. A stream is over without [DONE] when as
-	// many have ended.
+	// Choices is how many were asked for; 0: one. A stream of DialectChat is over without
+	// [DONE] when as many have ended.
 	Choices int64
 	// Connect, FirstByte and Idle bound the time until the connection stands, then until
 	// the answer begins, and then until more of it arrives; zero: the attempt's own.
@@ -92,6 +95,11 @@ type CallOptions struct {
 	Done func(ctx context.Context) error
 }
 
+// answer describes the request to the protocol of its answer.
+func (o CallOptions) answer() completion.Options {
+	return completion.Options{ID: o.ID, Previous: o.Previous, Usage: o.Usage, Choices: o.Choices}
+}
+
 // Piece is one chunk of an answer.
 type Piece struct {
 	// Raw is what the reader is given; nil: nothing, for it only counts.
@@ -104,6 +112,8 @@ type Piece struct {
 type Response struct {
 	// Completion is the whole answer of a success.
 	Completion json.RawMessage `json:"completion,omitempty"`
+	// ProviderID is the provider's own id of it, where the caller receives another.
+	ProviderID string `json:"provider_id,omitempty"`
 	// Usage is the provider's word; nil: it has not told. Output is an estimate of the
 	// tokens of the answer.
 	Usage   *schemas.ChatUsage `json:"usage,omitempty"`
@@ -128,9 +138,9 @@ type Fault struct {
 	Param string `json:"param,omitempty"`
 }
 
-// For returns an adapter for one call. A success has a whole answer that ended: a
-// stream without [DONE] has, once as many choices as were asked for said why they ended,
-// and otherwise is UPSTREAM_TRUNCATED. Any other status has the Fault. The answer's Hash is that of
+// For returns an adapter for one call. A success has a whole answer that ended: a stream of
+// DialectChat without [DONE] has, once as many choices as were asked for said why they ended,
+// and one of another dialect with its last event. Otherwise it is UPSTREAM_TRUNCATED. Any other status has the Fault. The answer's Hash is that of
 // what came. An error of Chunk, or of Done where nothing else went wrong, is returned as
 // it is.
 func (a *Adapter) For(t CallOptions) call.Adapter { return adapter{a, t} }

@@ -13,15 +13,16 @@ import (
 // redactor keeps chunks back as long as their texts, put together as their reader will,
 // may be a part of a secret. Nothing overtakes what is kept back.
 type redactor struct {
-	scrub *redact.Scrubber
-	texts completion.Texts
-	lanes []*lane // by their numbers
-	some  []*lane // all of which pieces wait, and others
-	queue []*held
-	bytes int // in the queue
-	free  []*held
-	list  []completion.Chunk
-	buf   []byte
+	scrub    *redact.Scrubber
+	protocol completion.Protocol
+	texts    completion.TextReader
+	lanes    []*lane // by their numbers
+	some     []*lane // all of which pieces wait, and others
+	queue    []*held
+	bytes    int // in the queue
+	free     []*held
+	list     []completion.Chunk
+	buf      []byte
 }
 
 // lane is one text of the answer.
@@ -61,8 +62,10 @@ const (
 	every = -1
 )
 
-// newRedactor returns a redactor; of a nil Scrubber one that keeps nothing back.
-func newRedactor(s *redact.Scrubber) *redactor { return &redactor{scrub: s} }
+// newRedactor returns a redactor of one answer; of a nil Scrubber one that keeps nothing back.
+func newRedactor(s *redact.Scrubber, p completion.Protocol) *redactor {
+	return &redactor{scrub: s, protocol: p, texts: p.Texts()}
+}
 
 // add takes the next chunk and gives those that are decided, until the next call. ok is
 // false where an answer has more texts than any has.
@@ -165,7 +168,7 @@ func (r *redactor) ready() ([]completion.Chunk, error) {
 			break
 		}
 		r.bytes -= len(in.chunk.Raw)
-		c, err := in.shown()
+		c, err := in.shown(r.protocol)
 		if err != nil {
 			return nil, err
 		}
@@ -182,7 +185,7 @@ func (r *redactor) ready() ([]completion.Chunk, error) {
 
 // shown is the chunk without what was found in it. The tokens of a text with a secret
 // would spell it once more, and are left out.
-func (in *held) shown() (completion.Chunk, error) {
+func (in *held) shown(p completion.Protocol) (completion.Chunk, error) {
 	if !slices.ContainsFunc(in.pieces, func(p redact.Piece) bool { return p.Hit }) {
 		return in.chunk, nil
 	}
@@ -207,7 +210,7 @@ func (in *held) shown() (completion.Chunk, error) {
 	for _, t := range tokens {
 		out, kept = null(out, raw, kept, t)
 	}
-	return completion.ReadChunk(append(out, raw[kept:]...))
+	return p.Read(in.chunk.Type, append(out, raw[kept:]...))
 }
 
 // null writes the text before a value, and null in its place; nothing if the value was already

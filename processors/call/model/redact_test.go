@@ -15,6 +15,7 @@ import (
 	"weir/internal/completion"
 	"weir/internal/redact"
 	"weir/internal/weirtest/table"
+	"weir/schemas"
 )
 
 const key = "zq-CANARY-0123456789"
@@ -22,7 +23,7 @@ const key = "zq-CANARY-0123456789"
 // through gives chunks to a redactor one by one, and what had come by each.
 func through(t *testing.T, s *redact.Scrubber, chunks ...string) (out []string, after []int) {
 	t.Helper()
-	h := newRedactor(s)
+	h := newRedactor(s, completion.For(schemas.DialectChat))
 	for _, raw := range chunks {
 		c, err := completion.ReadChunk([]byte(raw))
 		require.NoError(t, err)
@@ -125,7 +126,7 @@ func TestRedactor(t *testing.T) {
 func TestRedactorIsBounded(t *testing.T) {
 	t.Parallel()
 	s := redact.Values([]string{key})
-	h := newRedactor(s)
+	h := newRedactor(s, completion.For(schemas.DialectChat))
 	c, err := completion.ReadChunk([]byte(content(0, "zq-CANARY", "")))
 	require.NoError(t, err)
 	given := 0
@@ -149,7 +150,7 @@ func FuzzRedactor(f *testing.F) {
 	f.Add(`{"choices":[{"logprobs":{"content":[{"token":"zq-CANARY-0123456789"}],"logprobs":{}},"delta":{"x":[[{}]]}}]}`, `{"choices":[{"index":-1}],"a":{"b":[1,"\\"]}}`)
 	s := redact.Values([]string{key})
 	f.Fuzz(func(t *testing.T, a, b string) {
-		h := newRedactor(s)
+		h := newRedactor(s, completion.For(schemas.DialectChat))
 		var got []completion.Chunk
 		n := 0
 		for _, raw := range []string{a, b} {
@@ -170,7 +171,7 @@ func FuzzRedactor(f *testing.F) {
 
 //nolint:paralleltest // it counts the allocations of the process
 func TestRedactorAllocates(t *testing.T) {
-	h := newRedactor(redact.Values([]string{key}))
+	h := newRedactor(redact.Values([]string{key}), completion.For(schemas.DialectChat))
 	c, err := completion.ReadChunk([]byte(content(0, " token", `,"finish_reason":null`)))
 	require.NoError(t, err)
 	assert.Zero(t, testing.AllocsPerRun(200, func() { h.add(c) }))
@@ -306,7 +307,7 @@ func TestRedactorCosts(t *testing.T) {
 	} {
 		c, err := completion.ReadChunk([]byte(tt.chunk))
 		require.NoError(t, err, name)
-		h := newRedactor(redact.Values([]string{key}))
+		h := newRedactor(redact.Values([]string{key}), completion.For(schemas.DialectChat))
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, ok := h.add(c)

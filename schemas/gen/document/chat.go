@@ -24,6 +24,8 @@ func chatPaths() object {
 		schemas.RouteChat:             object{"post": chat()},
 		schemas.RouteModels:           object{"get": listModels()},
 		schemas.RouteModels + "/{id}": object{"parameters": []any{id}, "get": showModel()},
+
+		schemas.RouteResponses + "/{id}": object{"parameters": []any{responseID()}, "get": modelResponse()},
 	}
 }
 

@@ -68,6 +68,7 @@ func published() []public {
 		{name: "chat.request", title: "The body of POST /chat/completions", types: []reflect.Type{reflect.TypeFor[schemas.ChatRequest]()}, lenient: true},
 		one("chat.completion", "The answer of POST /chat/completions", reflect.TypeFor[schemas.ChatCompletion]()),
 		one("chat.refusal", "The error of the routes of completions and models", reflect.TypeFor[schemas.ChatRefusal]()),
+		one("response", "A response of GET /responses/{id} that has not succeeded", reflect.TypeFor[schemas.Response]()),
 		one("chat.audit", "The payload of the evidence of a completion", reflect.TypeFor[schemas.ChatAudit]()),
 		one("budget", "An account of a budget", reflect.TypeFor[schemas.BudgetView]()),
 		one("budget.page", "The answer of GET /v1/budgets", reflect.TypeFor[schemas.Page[schemas.BudgetView]]()),

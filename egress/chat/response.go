@@ -1,0 +1,141 @@
+package chat
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"weir/egress/stream"
+	"weir/internal/completion"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// sequence is the member of the events of DialectResponses by which their streams resume.
+const sequence = "sequence_number"
+
+// responseEvent is an event that Weir writes in a stream of DialectResponses.
+type responseEvent struct {
+	Type     string            `json:"type"`
+	Sequence int64             `json:"sequence_number"`
+	Response *schemas.Response `json:"response"`
+}
+
+// responseOf is the response of an order, made at a time.
+func responseOf(ref schemas.Ref, order *schemas.ChatOrder, status string, at time.Time) *schemas.Response {
+	v := &schemas.Response{
+		ID: schemas.ResponseID(ref.ID), Object: "response", CreatedAt: at.Unix(), Status: status,
+		Background: order.Background, Model: order.Model, Output: json.RawMessage(`[]`),
+	}
+	if order.Previous != "" {
+		id := schemas.ResponseID(order.Previous)
+		v.PreviousResponseID = &id
+	}
+	return v
+}
+
+// response is the response of an order that ended with a refusal, without its output.
+func (r *RefusalError) response(ref schemas.Ref, order *schemas.ChatOrder, at time.Time) *schemas.Response {
+	v := responseOf(ref, order, schemas.ResponseFailed, at)
+	if problem := r.problem; problem.Status == schemas.ChatCanceled {
+		v.Status = schemas.ResponseCancelled
+	}
+	said := r.said()
+	v.Error = &schemas.ResponseError{Code: said.Code, Message: said.Message}
+	own := completion.Parse(r.partial)
+	v.CreatedAt = cmp.Or(own.Get("created_at").Int(), v.CreatedAt)
+	v.Model = cmp.Or(own.Get("model").Str, r.model, v.Model)
+	return v
+}
+
+// received are the output and the usage of an answer that broke off.
+func (r *RefusalError) received() (output, usage json.RawMessage) {
+	output = json.RawMessage(`[]`)
+	own := completion.Parse(r.partial)
+	if v := own.Get("output"); v.IsArray() {
+		output = json.RawMessage(v.Raw)
+	}
+	if v := own.Get("usage"); v.IsObject() {
+		usage = json.RawMessage(v.Raw)
+	}
+	return output, usage
+}
+
+// failedResponse ends a stream with response.failed. If no event came before, response.created
+// comes first, because clients do not read a stream without it.
+func failedResponse(ctx context.Context, f *frames, it *stream.Item, r *RefusalError) ([]byte, error) {
+	next, err := f.next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	response := r.response(f.ref, f.order, it.Event.Time)
+	var b []byte
+	if next == 0 {
+		begun := *response
+		begun.Status, begun.Error = schemas.ResponseInProgress, nil
+		b = appendEvent(b, "response.created", schemas.ChatPlace{}, responseEvent{"response.created", 0, &begun})
+		next++
+	}
+	return appendEvent(b, "response.failed", schemas.ChatPlace{Seq: it.Seq}, responseEvent{"response.failed", next, response}), nil
+}
+
+// next is the sequence number after the last of a stream's events.
+func (f *frames) next(ctx context.Context) (next int64, err error) {
+	err = f.server.Actions().Replay(ctx, f.ref, func(ev schemas.Event) error {
+		if ev.Type == schemas.EventDelta {
+			for _, chunk := range completion.Parse(ev.Data).Get("chunks").All() {
+				next = max(next, chunk.Get(sequence).Int()) + 1
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, fault.ErrGone) { // nor can the client have read the dropped events from here
+		err = nil
+	}
+	return next, err
+}
+
+// responseCut is the event error of DialectResponses: its members are the documented ones, and in error
+// those that clients look for.
+type responseCut struct {
+	Type    string              `json:"type"`
+	Code    string              `json:"code"`
+	Message string              `json:"message"`
+	Param   *string             `json:"param"`
+	Error   schemas.ChatRefused `json:"error"`
+}
+
+func cutResponse(f *frames, why string) []byte {
+	said := refused(schemas.Unavailable, schemas.ChatError{
+		Message: why + "; read on with GET " + responseURL(f.ref) + "?stream=true&starting_after=N, where N is the last sequence_number that you read",
+	}).said()
+	return appendEvent(nil, "error", schemas.ChatPlace{}, responseCut{Type: "error", Code: said.Code, Message: said.Message, Error: said})
+}
+
+// responseURL is where a response is read.
+func responseURL(ref schemas.Ref) string {
+	return "/v1" + schemas.RouteResponses + "/" + schemas.ResponseID(ref.ID)
+}
+
+// startingAfter picks the events whose sequence number is over n. The numbers of a stream grow: after
+// the first such event, all others are picked unread.
+func startingAfter(n int64) func(frame []byte) []byte {
+	found := false
+	return func(frame []byte) []byte {
+		for !found && len(frame) > 0 {
+			event, rest, _ := bytes.Cut(frame, []byte("\n\n"))
+			_, data, _ := bytes.Cut(event, []byte("\ndata: "))
+			if number := completion.Parse(data).Get(sequence); number.Type == gjson.Number && number.Int() > n {
+				found = true
+				break
+			}
+			frame = rest
+		}
+		return frame
+	}
+}

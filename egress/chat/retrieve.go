@@ -1,0 +1,249 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/egress"
+	"weir/egress/stream"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/wire"
+	"weir/schemas"
+)
+
+// responses shows responses by their ids.
+func (a Answerer) responses() []egress.Route {
+	var all []egress.Route
+	for _, base := range schemas.ChatBases() {
+		all = append(all, egress.Read(base+schemas.RouteResponses+"/:id", a.inForm(a.showResponse))...)
+	}
+	return all
+}
+
+// inForm writes the errors of a route in the form of DialectResponses.
+func (a Answerer) inForm(serve egress.Handler) egress.Handler {
+	return func(c *gin.Context) error {
+		if err := serve(c); err != nil {
+			formOf(schemas.DialectResponses).write(c.Writer, c.Request, err)
+		}
+		return nil
+	}
+}
+
+// showResponse answers with a response in its state, or with its stream.
+func (a Answerer) showResponse(c *gin.Context) error {
+	who, err := a.sender(c.Request)
+	if err != nil {
+		return err
+	}
+	q, err := readResponseQuery(c.Request.URL.Query())
+	if err != nil {
+		return err
+	}
+	s, err := a.find(c.Request.Context(), who, c.Param("id"))
+	if err != nil {
+		return err
+	}
+	if q.stream {
+		return a.resume(c, s, q)
+	}
+	return a.show(c.Writer, c.Request, s)
+}
+
+// responseQuery is the query of a response.
+type responseQuery struct {
+	stream bool
+	after  int64 // the sequence number of the last event that the client has; -1: none
+}
+
+// readResponseQuery reads a query. What a client wants to have included is as its request said when the
+// response was made.
+func readResponseQuery(values url.Values) (q responseQuery, err error) {
+	if err := stream.Only(values, "stream", "starting_after", "include", "include[]", "include_obfuscation"); err != nil {
+		return q, err
+	}
+	text, ok, err := stream.One(values, "stream")
+	if err == nil && ok && text != "true" && text != "false" {
+		err = stream.Invalid("the parameter stream must be true or false")
+	}
+	if err != nil {
+		return q, err
+	}
+	q.stream, q.after = text == "true", -1
+	text, ok, err = stream.One(values, "starting_after")
+	if err != nil || !ok {
+		return q, err
+	}
+	n, err := strconv.ParseUint(text, 10, 62)
+	if err != nil {
+		return q, stream.Invalid("the parameter starting_after must be the sequence_number of an event")
+	}
+	if q.after = int64(n); !q.stream { //nolint:gosec // of 62 bits
+		return q, stream.Invalid("the parameter starting_after is of a stream; add stream=true, or leave it out")
+	}
+	return q, nil
+}
+
+// sender is who reads responses. A task's token is that task's in open mode too.
+func (a Answerer) sender(r *http.Request) (egress.Reader, error) {
+	if who, ok, err := a.holder(r); ok {
+		return who, err
+	}
+	return a.server.Reader(r)
+}
+
+// stored is an action of kind chat as the log has it, and its order without the body.
+type stored struct {
+	*ledger.State
+
+	order *schemas.ChatOrder
+}
+
+// find returns a response that the sender may read: as a reader of the tenant's actions, as their
+// principal, or by the token of the task that it belongs to.
+func (a Answerer) find(ctx context.Context, who egress.Reader, id string) (stored, error) {
+	action, ok := schemas.ResponseAction(id)
+	if !ok || !schemas.ValidActionID(action) {
+		return stored{}, errNoResponse()
+	}
+	st, err := a.server.Actions().Find(ctx, who.Tenant, action)
+	if errors.Is(err, fault.ErrNotFound) || err == nil && st.Kind != schemas.KindChat {
+		return stored{}, errNoResponse()
+	}
+	if err != nil {
+		return stored{}, dropped(err)
+	}
+	s, err := a.ordered(ctx, st)
+	switch {
+	case err != nil:
+		return stored{}, dropped(err)
+	case s.order.Dialect != schemas.DialectResponses, !mayRead(who, s):
+		return stored{}, errNoResponse()
+	}
+	return s, nil
+}
+
+func mayRead(who egress.Reader, s stored) bool {
+	switch {
+	case who.Task != "":
+		return s.order.TaskID == who.Task
+	case schemas.Grants(who.Scopes, schemas.ScopeActionsRead):
+		return true
+	default:
+		return who.ID != "" && who.ID == s.Action.Principal
+	}
+}
+
+// ordered reads the order of an action that may be shown.
+func (a Answerer) ordered(ctx context.Context, st *ledger.State) (stored, error) {
+	if err := a.server.Durable(ctx, st.Ref, st.Seq); err != nil {
+		return stored{}, err
+	}
+	payload, release, err := a.server.Payload(ctx, &st.Action)
+	if err != nil {
+		return stored{}, err
+	}
+	defer release()
+	s := stored{st, &schemas.ChatOrder{}}
+	err = json.Unmarshal(payload, s.order)
+	s.order.Body = nil
+	return s, err
+}
+
+func errNoResponse() error {
+	return fault.New(schemas.NotFound, "there is no response of this id that this token may read; look for the id, resp_ and the action's, in the answer that made it")
+}
+
+// dropped is err, or if the log has dropped the record, the 404 that says so.
+func dropped(err error) error {
+	if errors.Is(err, fault.ErrGone) {
+		return fault.New(schemas.NotFound, "this response was dropped at the end of its retention; send its request again")
+	}
+	return err
+}
+
+// respondWait is how long Respond waits for the end of a response that is being stopped.
+const respondWait = 5 * time.Second
+
+// Respond answers for a response that was asked to stop: with its end, or with its state if the end
+// takes longer.
+func (a Answerer) Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref) {
+	a.respond(w, r, ref, respondWait)
+}
+
+// respond answers with a response in its state, after at most wait for its end.
+func (a Answerer) respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, wait time.Duration) {
+	ctx := r.Context()
+	if wait > 0 {
+		until, stop := context.WithTimeout(ctx, wait)
+		defer stop()
+		_, _, _ = a.server.Feed().Await(until, ref, false) // without an end, the state says so
+	}
+	st, err := a.server.Actions().Load(ctx, ref)
+	var s stored
+	if err == nil {
+		s, err = a.ordered(ctx, st)
+	}
+	if err == nil {
+		err = a.show(w, r, s)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		wire.Drop(ctx)
+	case err != nil:
+		formOf(schemas.DialectResponses).write(w, r, dropped(err))
+	}
+}
+
+// show answers with a response: the provider's document if it succeeded, otherwise Weir's own.
+func (a Answerer) show(w http.ResponseWriter, r *http.Request, s stored) error {
+	h := w.Header()
+	h.Set(schemas.HeaderGeneration, s.ID)
+	h.Set("Weir-Action-Id", s.ID)
+	end := s.Settled
+	if end == nil {
+		status := schemas.ResponseQueued
+		if s.Started {
+			status = schemas.ResponseInProgress
+		}
+		stream.WriteJSON(w, r, http.StatusOK, responseOf(s.Ref, s.order, status, s.Action.AcceptedAt))
+		return nil
+	}
+	doc, release, err := a.server.Document(r.Context(), s.Tenant, end)
+	if err != nil {
+		return dropped(err)
+	}
+	defer release()
+	whole, refusal := Read(end, doc)
+	if refusal == nil {
+		write(w, http.StatusOK, whole)
+		return nil
+	}
+	v := refusal.response(s.Ref, s.order, s.Action.AcceptedAt)
+	v.Output, v.Usage = refusal.received()
+	stream.WriteJSON(w, r, http.StatusOK, v)
+	return nil
+}
+
+// resume answers with the stream of a response, after an event.
+func (a Answerer) resume(c *gin.Context, s stored, q responseQuery) error {
+	if !s.order.Stream {
+		return stream.Invalid("this response was made without a stream; leave the parameter stream out, and read it as a document")
+	}
+	c.Writer.Header().Set(schemas.HeaderGeneration, s.ID)
+	d := a.stream(c.Request, &frames{server: a.server, ref: s.Ref, order: s.order, form: formOf(s.order.Dialect)})
+	d.After = s.Events[0].Seq - 1
+	if q.after >= 0 {
+		d.Pick = startingAfter(q.after)
+	}
+	a.server.Events().AnswerAs(c.Writer, c.Request, d)
+	return nil
+}

@@ -1,0 +1,100 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/models"
+	"weir/schemas"
+)
+
+// response reads the action of a response and its order, without the body. The error is fault.ErrNotFound
+// where there is none that this caller may continue or cancel.
+func (h handlers) response(ctx context.Context, by *caller, action string) (*ledger.State, *schemas.ChatOrder, error) {
+	st, err := h.Actions.Peek(ctx, by.Tenant, action)
+	if errors.Is(err, fault.ErrGone) || err == nil && (st.Kind != schemas.KindChat || st.Action.Principal != by.Principal) {
+		err = fault.ErrNotFound
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	payload, err := h.Actions.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
+	if err != nil {
+		return nil, nil, err
+	}
+	var order schemas.ChatOrder
+	if json.Unmarshal(payload, &order) != nil || order.Dialect != schemas.DialectResponses || by.task != nil && order.TaskID != by.task.ID {
+		return nil, nil, fault.ErrNotFound
+	}
+	order.Body = nil
+	return st, &order, nil
+}
+
+// follows checks that a request may continue the response that it names. What that response holds counts
+// as a part of this prompt.
+func (h handlers) follows(ctx context.Context, a *asked) error {
+	st, order, err := h.response(ctx, &a.caller, a.order.Previous)
+	switch {
+	case errors.Is(err, fault.ErrNotFound):
+		return errNoPrevious("there is no such response of this token's; write the id of one of its responses, or leave it out and send the whole conversation")
+	case err != nil:
+		return err
+	case st.Settled == nil:
+		return errNoPrevious("this response has not ended; wait for its end, and send the request again")
+	case st.Settled.Outcome != schemas.OutcomeSucceeded:
+		return errNoPrevious("this response did not succeed; leave the id out and send the whole conversation")
+	}
+	doc, err := ledger.Result(ctx, st.Settled, func(ctx context.Context, name string) (json.RawMessage, error) {
+		return h.Actions.Blob(ctx, nil, name)
+	})
+	if errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone) {
+		return errNoPrevious("this response was dropped at the end of its retention; leave the id out and send the whole conversation")
+	}
+	if err != nil {
+		return err
+	}
+	var result schemas.ChatResult
+	if json.Unmarshal(doc, &result) == nil && result.Usage != nil {
+		a.order.Media = models.Plus(a.order.Media, models.Plus(result.Usage.Prompt, result.Usage.Completion))
+	} else {
+		a.order.Media = models.Plus(a.order.Media, models.Plus(order.Prompt, order.Media))
+	}
+	return nil
+}
+
+// cancel stops a response, and answers with it. One that has ended stays as it is.
+func (h handlers) cancel(c *gin.Context) error {
+	by, err := h.caller(c)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request.Context()
+	action, ok := schemas.ResponseAction(c.Param("id"))
+	if !ok || !schemas.ValidActionID(action) {
+		return errNoResponse()
+	}
+	st, _, err := h.response(ctx, &by, action)
+	switch {
+	case errors.Is(err, fault.ErrNotFound):
+		return errNoResponse()
+	case err != nil:
+		return err
+	case st.Settled == nil:
+		err := h.Cancel(ctx, by.Tenant, action)
+		if public, ok := errors.AsType[*fault.Error](err); err != nil && !(ok && public.Code == schemas.Conflict) { // it has ended meanwhile
+			return err
+		}
+	}
+	c.Writer.Header().Set("Cache-Control", "no-store")
+	h.Respond(c.Writer, c.Request, st.Ref)
+	return nil
+}
+
+func errNoResponse() error {
+	return fault.New(schemas.NotFound, "there is no response with this id that this token may cancel; write the id of one of its responses")
+}

@@ -1,0 +1,110 @@
+package completion
+
+import (
+	"encoding/json"
+
+	"github.com/tidwall/gjson"
+
+	"weir/schemas"
+)
+
+// embeddings is DialectEmbeddings, and count is DialectCount. Their answers are documents and have
+// no streams.
+type (
+	embeddings struct{ document }
+	count      struct{ document }
+)
+
+func (embeddings) Read(_ string, data []byte) (Chunk, error) {
+	e, ok := open("", data)
+	if !ok {
+		return Chunk{}, errNoEvent
+	}
+	c, err := e.chunk(schemas.DialectEmbeddings)
+	c.Last, c.Usage = true, embeddingsUsage(object(e.usage))
+	return c, err
+}
+
+// embeddingsUsage reads the usage of an embedding, which has no output.
+func embeddingsUsage(usage gjson.Result) *schemas.ChatUsage {
+	var most int64
+	for _, name := range []string{"prompt_tokens", "input_tokens", "total_tokens"} {
+		v := usage.Get(name)
+		n, ok := tokens(v)
+		if !ok && v.Type != gjson.Null {
+			return nil
+		}
+		most = max(most, n)
+	}
+	if most == 0 {
+		return nil
+	}
+	return &schemas.ChatUsage{Prompt: most, Total: most}
+}
+
+// Read reads a document that says how many tokens a request has. It costs nothing, and has no usage.
+func (count) Read(_ string, data []byte) (Chunk, error) {
+	e, ok := open("", data)
+	if !ok {
+		return Chunk{}, errNoEvent
+	}
+	if _, counted := tokens(Parse(e.raw).Get("input_tokens")); counted && e.family() == "" && e.kind != kindError {
+		return Chunk{Raw: e.raw, Last: true}, nil
+	}
+	c, err := e.chunk(schemas.DialectCount)
+	if err == nil && c.Fault == nil {
+		err = errNoEvent
+	}
+	return c, err
+}
+
+// document is what dialects without streams have in common.
+type document struct{}
+
+// Split is the document itself.
+func (document) Split(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
+	return []json.RawMessage{document}, nil
+}
+
+func (document) Named(document json.RawMessage, _ Options) json.RawMessage { return document }
+
+func (document) Merge(chunks []json.RawMessage) []json.RawMessage { return chunks }
+
+func (document) Texts() TextReader { return wholeTexts{} }
+
+func (document) Answer(Options) Answer { return &documentAnswer{} }
+
+// wholeTexts finds nothing: each string of a document is whole.
+type wholeTexts struct{}
+
+func (wholeTexts) Read(_ json.RawMessage, found *Found) bool {
+	*found = Found{found.Texts[:0], found.Tokens[:0], found.Ended[:0]}
+	return true
+}
+
+// documentAnswer is a document.
+type documentAnswer struct {
+	tally
+
+	whole json.RawMessage
+}
+
+func (a *documentAnswer) Add(c Chunk) {
+	if c.Fault == nil {
+		a.whole = c.Raw
+	}
+	a.report(c.Usage)
+}
+
+func (a *documentAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) { return c.Raw, true }
+
+func (a *documentAnswer) Finished() bool { return a.whole != nil }
+
+// Reasons are none: nothing of a document can be left out.
+func (a *documentAnswer) Reasons() []string { return nil }
+
+func (a *documentAnswer) Size() int64 { return int64(len(a.whole)) }
+
+func (a *documentAnswer) Document() json.RawMessage { return a.whole }
+
+func (a *documentAnswer) ProviderID() string { return "" }

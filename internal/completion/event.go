@@ -1,0 +1,189 @@
+package completion
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"weir/schemas"
+)
+
+var (
+	errNoEvent    = errors.New("completion: the event or answer is no part of the request's protocol; check which dialects the upstream speaks")
+	errForeign    = errors.New("completion: the upstream answered in another protocol; list the dialects that it speaks")
+	errNoDocument = errors.New("completion: the answer is no whole document of its protocol")
+)
+
+// envelope is a typed event, or a whole document, by the members that say what it is.
+type envelope struct {
+	raw                             json.RawMessage
+	kind, object                    string
+	response, message, delta, usage gjson.Result
+	failure                         gjson.Result // its error
+	lists                           string       // the member that holds the answer of a document
+}
+
+// open reads an event as far as every dialect with typed events has it. An event that
+// has its type in its name only gets it as a member, so that the log has it.
+func open(name string, data []byte) (envelope, bool) {
+	raw, ok := normalize(data)
+	if !ok || raw[0] != '{' {
+		return envelope{}, false
+	}
+	e := envelope{raw: raw}
+	for name, v := range Parse(raw).All() {
+		switch name.Str {
+		case "type":
+			e.kind = v.Str
+		case "object":
+			e.object = v.Str
+		case "response":
+			e.response = v
+		case "message":
+			e.message = v
+		case "delta":
+			e.delta = v
+		case "usage":
+			e.usage = v
+		case "error":
+			e.failure = v
+		case "choices", "output", "content", "data":
+			if v.IsArray() {
+				e.lists = name.Str
+			}
+		}
+	}
+	if e.kind == "" && e.object == "" && name != "" && name != unnamed {
+		return open("", set(raw, "type", string(quote(name))))
+	}
+	return e, true
+}
+
+// unnamed is the name of an event without one.
+const unnamed = "message"
+
+const (
+	kindError = "error"
+	kindPing  = "ping"
+	// kindAlive is the ping of Responses.
+	kindAlive = "keepalive"
+)
+
+// family is the dialect that an event or a document belongs to; empty: it does not say.
+func (e *envelope) family() schemas.Dialect {
+	switch {
+	case strings.HasPrefix(e.object, "chat.completion"), e.lists == "choices":
+		return schemas.DialectChat
+	case e.object == "response", strings.HasPrefix(e.kind, "response."), e.kind == "" && e.lists == "output":
+		return schemas.DialectResponses
+	case e.kind == "message", strings.HasPrefix(e.kind, "message_"), strings.HasPrefix(e.kind, "content_block_"):
+		return schemas.DialectMessages
+	case e.kind == "" && e.lists == "data":
+		return schemas.DialectEmbeddings
+	}
+	return ""
+}
+
+// chunk is the chunk of an event of a dialect, or of a whole answer.
+func (e *envelope) chunk(own schemas.Dialect) (Chunk, error) {
+	c := Chunk{Raw: e.raw, Type: e.kind, Blank: e.kind == kindPing || e.kind == kindAlive}
+	switch family := e.family(); {
+	case e.kind == kindError, e.object == "error", e.kind == "" && says(e.failure):
+		c.Fault = faultOf(e.raw)
+	case family == "" && e.kind == "":
+		return Chunk{}, errNoEvent
+	case family != "" && family != own:
+		return Chunk{}, errForeign
+	}
+	return c, nil
+}
+
+// faultOf is the error in an event that is one.
+func faultOf(raw []byte) *Fault {
+	if f := ReadFault(raw); f != nil {
+		return f
+	}
+	return &Fault{Message: "the provider reports an error and gives no reason"}
+}
+
+// edit replaces a range of a document.
+type edit struct {
+	Extent
+
+	value string
+}
+
+// edited is a document with edits, which do not overlap. Every other byte stays.
+func edited(raw json.RawMessage, edits []edit) json.RawMessage {
+	if len(edits) == 0 {
+		return raw
+	}
+	slices.SortStableFunc(edits, func(a, b edit) int { return a.From - b.From })
+	size := len(raw)
+	for _, e := range edits {
+		size += len(e.value)
+	}
+	out, kept := make([]byte, 0, size), 0
+	for _, e := range edits {
+		out = append(append(out, raw[kept:e.From]...), e.value...)
+		kept = e.To
+	}
+	return append(out, raw[kept:]...)
+}
+
+// first is the edit that adds a member to an object as its first.
+func firstMember(object gjson.Result, name, value string) edit {
+	member := string(appendMember([]byte{'{'}, name, value))[1:]
+	if len(object.Raw) > len(`{}`) {
+		member += ","
+	}
+	at := object.Index + 1
+	return edit{Extent{at, at}, member}
+}
+
+// tally counts what an answer has used, and how much text it has.
+type tally struct {
+	usage *schemas.ChatUsage
+	text  int64 // bytes
+	// before is how many bytes of text preceded the usage.
+	before int64
+}
+
+// report takes a usage. Of several ones the last counts, unless it is smaller: usage never
+// decreases.
+func (t *tally) report(u *schemas.ChatUsage) {
+	if u != nil && (t.usage == nil || u.Total >= t.usage.Total) {
+		t.usage, t.before = u, t.text
+	}
+}
+
+func (t *tally) Usage() *schemas.ChatUsage { return t.usage }
+
+func (t *tally) Spent() *schemas.ChatUsage {
+	if t.usage == nil {
+		return nil
+	}
+	u := *t.usage
+	if late := Tokens(t.text - t.before); late > 0 {
+		u.Completion, u.Total, u.Estimated = u.Completion+late, u.Total+late, true
+	}
+	return &u
+}
+
+func (t *tally) Output() int64 { return Tokens(t.text) }
+
+// count adds the texts of an object's members with these names.
+func (t *tally) count(v gjson.Result, names ...string) {
+	for name, m := range object(v).All() {
+		switch {
+		case !slices.Contains(names, name.Str) || hollow(m):
+		case m.Type == gjson.String:
+			t.text += length(inner(m))
+		case m.Type == gjson.JSON:
+			t.text += int64(len(m.Raw))
+		}
+	}
+}

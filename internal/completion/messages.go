@@ -1,0 +1,295 @@
+package completion
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"weir/schemas"
+)
+
+// messages is DialectMessages.
+type messages struct{}
+
+// The types of its events.
+const (
+	messageStart = "message_start"
+	messageDelta = "message_delta"
+	messageStop  = "message_stop"
+	blockStart   = "content_block_start"
+	blockDelta   = "content_block_delta"
+	blockStop    = "content_block_stop"
+)
+
+// Read reads an event, or a message.
+func (messages) Read(name string, data []byte) (Chunk, error) {
+	e, ok := open(name, data)
+	if !ok {
+		return Chunk{}, errNoEvent
+	}
+	c, err := e.chunk(schemas.DialectMessages)
+	if err != nil {
+		return Chunk{}, err
+	}
+	usage := object(e.usage)
+	switch e.kind {
+	case messageStart:
+		usage = object(object(e.message).Get("usage"))
+	case messageStop, kindMessage:
+		c.Last = true
+	}
+	if c.told = usage.Raw; c.told != "" {
+		c.Usage = messagesUsage(usage)
+	}
+	return c, nil
+}
+
+// kindMessage is the type of a whole answer.
+const kindMessage = "message"
+
+// messagesUsage reads a usage of Messages; nil if it is missing, implausible, or only has what has
+// changed. Its input tokens are those outside of the cache.
+func messagesUsage(usage gjson.Result) *schemas.ChatUsage {
+	var u schemas.ChatUsage
+	for _, count := range []struct {
+		name   string
+		into   *int64
+		always bool
+	}{
+		{"input_tokens", &u.Prompt, true},
+		{"output_tokens", &u.Completion, true},
+		{"cache_read_input_tokens", &u.Cached, false},
+		{"cache_creation_input_tokens", &u.CacheWrites, false},
+		{"output_tokens_details.thinking_tokens", &u.Reasoning, false},
+	} {
+		v := usage.Get(count.name)
+		n, ok := tokens(v)
+		if !ok && (count.always || v.Type != gjson.Null) {
+			return nil
+		}
+		*count.into = n
+	}
+	u.Prompt += u.Cached + u.CacheWrites
+	if u.Total = u.Prompt + u.Completion; u.Total == 0 || u.Prompt > maxTokens {
+		return nil
+	}
+	return &u
+}
+
+// Named is a message with its own id, or with the action's where it has none.
+func (messages) Named(document json.RawMessage, o Options) json.RawMessage {
+	return edited(document, o.identify(Parse(document)))
+}
+
+// identify are the edits that give a message an id where it has none.
+func (o Options) identify(message gjson.Result) []edit {
+	if !message.IsObject() || o.ID == "" {
+		return nil
+	}
+	id, value := message.Get("id"), string(quote("msg_"+o.ID))
+	switch {
+	case !id.Exists():
+		return []edit{firstMember(message, "id", value)}
+	case id.Type == gjson.String && id.Str != "":
+		return nil
+	}
+	return []edit{{extentOf(id), value}}
+}
+
+func (messages) Merge(chunks []json.RawMessage) []json.RawMessage { return chunks }
+
+func (messages) Texts() TextReader { return &lanes{find: messageTexts} }
+
+func (messages) Answer(o Options) Answer { return &messageAnswer{options: o} }
+
+// messageAnswer is a message so far.
+type messageAnswer struct {
+	tally
+
+	options Options
+	head    json.RawMessage // the message as it began
+	over    node            // its members that have come later
+	used    node            // the usage
+	blocks  []*block
+	stopped bool
+}
+
+func (a *messageAnswer) Add(c Chunk) {
+	if c.Type == kindMessage && c.Fault == nil {
+		a.addWhole(c)
+		return
+	}
+	if c.told != "" {
+		a.report(a.usageOf(Parse([]byte(c.told))))
+	}
+	if c.Fault != nil || c.Blank {
+		return
+	}
+	event := Parse(c.Raw)
+	switch c.Type {
+	case messageStart:
+		a.head = json.RawMessage(strings.Clone(object(event.Get("message")).Raw))
+	case messageDelta:
+		a.delta(event)
+	case messageStop:
+		a.stopped = true
+	case blockStart, blockDelta:
+		a.block(c.Type, event)
+	}
+}
+
+// addWhole takes a message as the events of it.
+func (a *messageAnswer) addWhole(c Chunk) {
+	events, err := messages{}.Split(c.Raw, true)
+	if err != nil {
+		return
+	}
+	for _, raw := range events {
+		if c, err := (messages{}).Read("", raw); err == nil {
+			a.Add(c)
+		}
+	}
+}
+
+// usageOf is the usage with what an event says of it: a later count is of all so far.
+func (a *messageAnswer) usageOf(told gjson.Result) *schemas.ChatUsage {
+	a.used.kind = kindObject
+	for name, v := range told.All() {
+		a.used.member(name.Str).last(v)
+	}
+	return messagesUsage(Parse(a.used.write(nil)))
+}
+
+// delta takes the members of the message that come at its end.
+func (a *messageAnswer) delta(event gjson.Result) {
+	for name, v := range event.All() {
+		switch name.Str {
+		case "type", "usage":
+		case "delta":
+			for name, v := range object(v).All() {
+				a.over.member(name.Str).last(v)
+			}
+		default:
+			a.over.member(name.Str).last(v)
+		}
+	}
+}
+
+// block takes a block that begins, or a piece of it.
+func (a *messageAnswer) block(kind string, event gjson.Result) {
+	index := indexOf(event, len(a.blocks))
+	at, found := slices.BinarySearchFunc(a.blocks, index, func(b *block, n int) int { return b.index - n })
+	b := &block{index: index}
+	switch {
+	case found:
+		b = a.blocks[at]
+	case index >= 0 && index < maxChoices && len(a.blocks) < maxChoices:
+		a.blocks = slices.Insert(a.blocks, at, b)
+	}
+	if kind == blockStart {
+		a.text += b.begin(object(event.Get("content_block")))
+	} else {
+		a.text += b.add(object(event.Get("delta")))
+	}
+}
+
+// Give drops what is no part of the answer.
+func (a *messageAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
+	switch {
+	case c.Blank:
+		return c.Raw, false
+	case c.Type == messageStart:
+		return edited(c.Raw, a.options.identify(Parse(c.Raw).Get("message"))), true
+	case c.Type == kindMessage:
+		return messages{}.Named(c.Raw, a.options), true
+	}
+	return c.Raw, true
+}
+
+func (a *messageAnswer) Finished() bool { return a.stopped || a.over.find("stop_reason").says() }
+
+// Reasons is why the message ended, in the words of chat completions.
+func (a *messageAnswer) Reasons() []string {
+	n := a.over.find("stop_reason")
+	if !n.says() {
+		return nil
+	}
+	switch Parse(n.buf).Str {
+	case "end_turn", "stop_sequence":
+		return []string{"stop"}
+	case "max_tokens", "model_context_window_exceeded":
+		return []string{"length"}
+	case "tool_use":
+		return []string{"tool_calls"}
+	case "refusal":
+		return []string{"content_filter"}
+	}
+	return []string{schemas.ChatReason("")}
+}
+
+func (a *messageAnswer) Size() int64 {
+	n := int64(len(a.head)) + a.over.size() + a.used.size()
+	for _, b := range a.blocks {
+		n += b.size()
+	}
+	return n
+}
+
+func (a *messageAnswer) ProviderID() string { return "" }
+
+// noHead is a message of which the beginning has not come.
+const noHead = `{"type":"message","role":"assistant","content":[],"stop_reason":null,"stop_sequence":null}`
+
+// Document is the message so far, with the members in their order at its beginning.
+func (a *messageAnswer) Document() json.RawMessage {
+	head := a.head
+	if len(head) == 0 {
+		if len(a.blocks) == 0 {
+			return nil
+		}
+		head = json.RawMessage(noHead)
+	}
+	doc := []byte{'{'}
+	var listed, counted bool
+	message := Parse(head)
+	for name, v := range message.All() {
+		switch n := a.over.find(name.Str); {
+		case name.Str == "content":
+			listed = true
+			doc = a.writeBlocks(appendName(doc, name.Str), v)
+		case name.Str == "usage" && a.used.kind != 0:
+			counted = true
+			doc = a.used.write(appendName(doc, name.Str))
+		case n.says():
+			doc = n.write(appendName(doc, name.Str))
+		default:
+			doc = appendMember(doc, name.Str, v.Raw)
+		}
+	}
+	if !listed {
+		doc = a.writeBlocks(appendName(doc, "content"), gjson.Result{})
+	}
+	for i := range a.over.list {
+		if n := &a.over.list[i]; !message.Get(gjson.Escape(n.name)).Exists() && n.name != "content" && n.name != "usage" {
+			doc = n.writeMember(doc)
+		}
+	}
+	if !counted && a.used.kind != 0 {
+		doc = a.used.write(appendName(doc, "usage"))
+	}
+	return messages{}.Named(append(doc, '}'), a.options)
+}
+
+// writeBlocks adds the content; its value at the beginning where no block has come.
+func (a *messageAnswer) writeBlocks(to []byte, before gjson.Result) []byte {
+	if len(a.blocks) == 0 && before.Exists() {
+		return append(to, before.Raw...)
+	}
+	to = append(to, '[')
+	for _, b := range a.blocks {
+		to = b.write(appendComma(to))
+	}
+	return append(to, ']')
+}

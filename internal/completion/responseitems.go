@@ -1,0 +1,295 @@
+package completion
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+)
+
+// items are the items of a response's output, by their index.
+type items []*item
+
+// item is one of them. Of an item that is done the provider's own object counts, and of another
+// one the object as it began, with the texts that have come.
+type item struct {
+	index int
+	id    string
+	raw   []byte
+	done  bool
+	text  int64 // bytes that came in deltas
+	parts []*part
+}
+
+// part is a text of an item: a member of it, or of an element of a list in it.
+type part struct {
+	partKey
+
+	kind string // the type of the element
+	name string // of the text's member
+	raw  []byte // the element as it began or ended; nil: only texts have come
+	text []byte // between its quotes
+}
+
+// partKey names a part. Without a list it is a member of the item itself.
+type partKey struct {
+	list  string
+	index int
+}
+
+// take takes an event, and returns how many bytes of text it brings.
+func (l *items) take(kind string, event gjson.Result) int64 {
+	name := strings.TrimPrefix(kind, "response.")
+	switch name {
+	case "output_item.added", "output_item.done":
+		return l.item(event, name == "output_item.done")
+	case "content_part.added", "content_part.done", "reasoning_summary_part.added", "reasoning_summary_part.done":
+		l.part(name, event)
+		return 0
+	}
+	delta := event.Get("delta")
+	base, ok := strings.CutSuffix(name, ".delta")
+	if !ok || delta.Type != gjson.String {
+		return 0
+	}
+	size := length(inner(delta))
+	if i := l.of(event); i != nil && !i.done {
+		i.text += size
+		if p := i.find(partOf(base, event)); p != nil {
+			p.text = append(p.text, inner(delta)...)
+		}
+	}
+	return size
+}
+
+// partOf is the part that the texts of a type of event belong to; one without a name: none.
+func partOf(base string, event gjson.Result) part {
+	content := partKey{"content", int(event.Get("content_index").Int())}
+	switch base {
+	case "output_text", "reasoning_text":
+		return part{partKey: content, kind: base, name: "text"}
+	case "refusal":
+		return part{partKey: content, kind: base, name: "refusal"}
+	case "reasoning_summary_text":
+		return part{partKey: partKey{"summary", int(event.Get("summary_index").Int())}, kind: "summary_text", name: "text"}
+	case "function_call_arguments", "mcp_call_arguments":
+		return part{name: "arguments"}
+	case "custom_tool_call_input":
+		return part{name: "input"}
+	case "code_interpreter_call_code":
+		return part{name: "code"}
+	}
+	return part{}
+}
+
+// texts are the members of an item, or of a part of it, that are texts of a model.
+func texts() []string { return []string{"arguments", "code", "input", "refusal", "text"} }
+
+// itemText is how many bytes of text an item has that came as a whole.
+func itemText(item gjson.Result) int64 {
+	var t tally
+	t.count(item, texts()...)
+	for _, list := range []string{"content", "summary"} {
+		for _, part := range array(item.Get(list)).All() {
+			t.count(part, texts()...)
+		}
+	}
+	return t.text
+}
+
+// item takes an item that begins or is done.
+func (l *items) item(event gjson.Result, done bool) int64 {
+	v := object(event.Get("item"))
+	if !v.Exists() {
+		return 0
+	}
+	i := l.of(event)
+	if i == nil {
+		n, err := strconv.Atoi(event.Get("output_index").Raw)
+		if err != nil {
+			n = len(*l)
+		}
+		if n < 0 || n >= maxChoices {
+			return itemText(v)
+		}
+		i = &item{index: n}
+		at, _ := slices.BinarySearchFunc(*l, n, func(i *item, n int) int { return i.index - n })
+		*l = slices.Insert(*l, at, i)
+	}
+	i.raw, i.done, i.id, i.parts = []byte(v.Raw), done, text(v.Get("id")), nil
+	if done {
+		if i.text == 0 {
+			return itemText(v)
+		}
+		return 0
+	}
+	for _, list := range []string{"content", "summary"} {
+		n := 0
+		for _, e := range array(v.Get(list)).All() {
+			i.add(list, n, e)
+			n++
+		}
+	}
+	return 0
+}
+
+// of is the item of an event; nil: it is not known.
+func (l *items) of(event gjson.Result) *item {
+	n, err := strconv.Atoi(event.Get("output_index").Raw)
+	id := event.Get("item_id").Str
+	if err != nil && id == "" {
+		id = event.Get("item.id").Str
+	}
+	for _, i := range *l {
+		if err == nil && i.index == n || err != nil && id != "" && i.id == id {
+			return i
+		}
+	}
+	return nil
+}
+
+// part takes an element of an item's list that begins or is done.
+func (l *items) part(name string, event gjson.Result) {
+	i, v := l.of(event), object(event.Get("part"))
+	if i == nil || i.done || !v.Exists() {
+		return
+	}
+	list, index := "content", "content_index"
+	if strings.HasPrefix(name, "reasoning_summary") {
+		list, index = "summary", "summary_index"
+	}
+	i.add(list, int(event.Get(index).Int()), v)
+}
+
+// add takes an element of a list in the place of what came of it.
+func (i *item) add(list string, index int, v gjson.Result) {
+	name := "text"
+	if v.Get("type").Str == "refusal" {
+		name = "refusal"
+	}
+	p := i.find(part{partKey: partKey{list, index}, name: name})
+	if p == nil {
+		return
+	}
+	p.name, p.raw, p.text = name, []byte(v.Raw), p.text[:0]
+	if t := v.Get(name); t.Type == gjson.String {
+		p.text = append(p.text, inner(t)...)
+	}
+}
+
+// find is the part with the key of another, which is taken where there is none; nil: there are too
+// many.
+func (i *item) find(other part) *part {
+	if other.name == "" {
+		return nil
+	}
+	for _, p := range slices.Backward(i.parts) {
+		if p.partKey == other.partKey {
+			return p
+		}
+	}
+	if other.index < 0 || other.index >= maxCalls || len(i.parts) >= maxCalls {
+		return nil
+	}
+	if other.list == "" {
+		if t := Parse(i.raw).Get(other.name); t.Type == gjson.String {
+			other.text = []byte(inner(t))
+		}
+	}
+	at, _ := slices.BinarySearchFunc(i.parts, other.index, func(p *part, n int) int { return p.index - n })
+	i.parts = slices.Insert(i.parts, at, &other)
+	return &other
+}
+
+func (l *items) size() (n int64) {
+	for _, i := range *l {
+		n += int64(len(i.raw))
+		for _, p := range i.parts {
+			n += int64(len(p.raw) + len(p.text))
+		}
+	}
+	return n
+}
+
+// write adds the list of the items to a document. ended: their response ended as it should.
+func (l *items) write(to []byte, ended bool) []byte {
+	to = append(to, '[')
+	for _, i := range *l {
+		to = append(appendComma(to), i.write(ended)...)
+	}
+	return append(to, ']')
+}
+
+// write is the item so far. One that is not done is incomplete, unless its response ended.
+func (i *item) write(ended bool) []byte {
+	raw := i.raw
+	if i.done {
+		return raw
+	}
+	status := statusIncomplete
+	if ended {
+		status = statusCompleted
+	}
+	if Parse(raw).Get("status").Str == statusRunning {
+		raw = set(raw, "status", `"`+status+`"`)
+	}
+	for _, name := range []string{"content", "summary"} {
+		if list := i.list(name); list != nil {
+			raw = put(raw, name, list)
+		}
+	}
+	for _, p := range i.parts {
+		if p.list == "" {
+			raw = put(raw, p.name, between(p.text))
+		}
+	}
+	return raw
+}
+
+// list is a list of the item's; nil: no element has come.
+func (i *item) list(name string) []byte {
+	var list []byte
+	for _, p := range i.parts {
+		switch {
+		case p.list != name:
+			continue
+		case list == nil:
+			list = []byte{'['}
+		}
+		list = append(appendComma(list), p.write()...)
+	}
+	if list == nil {
+		return nil
+	}
+	return append(list, ']')
+}
+
+// write is an element of a list.
+func (p *part) write() []byte {
+	switch {
+	case len(p.text) == 0 && p.raw != nil:
+		return p.raw
+	case p.raw != nil:
+		return put(p.raw, p.name, between(p.text))
+	}
+	raw := appendMember([]byte{'{'}, "type", string(quote(p.kind)))
+	raw = appendMember(raw, p.name, string(between(p.text)))
+	if p.kind == "output_text" {
+		raw = appendMember(raw, "annotations", "[]")
+	}
+	return append(raw, '}')
+}
+
+// between is a string with what stands between its quotes.
+func between(quotes []byte) []byte { return append(append([]byte{'"'}, quotes...), '"') }
+
+// put is an object in which the member has the value: in the place where it stands, or as the last.
+func put(object []byte, name string, value []byte) []byte {
+	with, err := sjson.SetRawBytes(object, name, value)
+	if err != nil {
+		return object
+	}
+	return with
+}

@@ -1,0 +1,250 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/redact"
+	"weir/internal/weirtest/table"
+	"weir/schemas"
+)
+
+// event is an event of a stream, named by its type as providers write it.
+func event(data string) string {
+	var typed struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal([]byte(data), &typed) != nil {
+		panic(data)
+	}
+	return "event: " + typed.Type + "\ndata: " + data + "\n\n"
+}
+
+// sample is a stream of a dialect with a text in two pieces, and the same answer as a document.
+type sample struct {
+	begin, text, end []string // events
+	failed           string   // an event that ends it as a failure
+	ping             string
+	document         string
+	own              string // the id in the answer that the caller receives
+	provider         string // that of the provider, where it is another
+}
+
+func samples(first, second string) map[schemas.Dialect]sample {
+	const usage = `{"input_tokens":7,"output_tokens":3,"total_tokens":10}`
+	text := first + second
+	message := `{"type":"message","id":"m1","status":"completed","role":"assistant","content":[{"type":"output_text","text":"` + text + `","annotations":[]}]}`
+	completed := `{"id":"resp_theirs","object":"response","status":"completed","model":"real","output":[` + message + `],"usage":` + usage + `}`
+	return map[schemas.Dialect]sample{
+		schemas.DialectResponses: {
+			begin: []string{
+				`{"type":"response.created","sequence_number":0,"response":{"id":"resp_theirs","object":"response","status":"in_progress","model":"real","output":[]}}`,
+				`{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"type":"message","id":"m1","status":"in_progress","role":"assistant","content":[]}}`,
+				`{"type":"response.content_part.added","sequence_number":2,"item_id":"m1","output_index":0,"content_index":0,"part":{"type":"output_text","text":"","annotations":[]}}`,
+			},
+			text: []string{
+				`{"type":"response.output_text.delta","sequence_number":3,"item_id":"m1","output_index":0,"content_index":0,"delta":"` + first + `"}`,
+				`{"type":"response.output_text.delta","sequence_number":4,"item_id":"m1","output_index":0,"content_index":0,"delta":"` + second + `"}`,
+			},
+			end: []string{
+				`{"type":"response.output_text.done","sequence_number":5,"item_id":"m1","output_index":0,"content_index":0,"text":"` + text + `"}`,
+				`{"type":"response.output_item.done","sequence_number":6,"output_index":0,"item":` + message + `}`,
+				`{"type":"response.completed","sequence_number":7,"response":` + completed + `}`,
+			},
+			failed:   `{"type":"response.failed","sequence_number":5,"response":{"id":"resp_theirs","object":"response","status":"failed","error":{"code":"server_error","message":"out of order"},"output":[]}}`,
+			ping:     `{"type":"keepalive","sequence_number":9}`,
+			document: completed, own: "resp_act-1", provider: "resp_theirs",
+		},
+		schemas.DialectMessages: {
+			begin: []string{
+				`{"type":"message_start","message":{"id":"msg_theirs","type":"message","role":"assistant","model":"real","content":[],"stop_reason":null,"usage":{"input_tokens":7,"output_tokens":1}}}`,
+				`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
+			},
+			text: []string{
+				`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + first + `"}}`,
+				`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + second + `"}}`,
+			},
+			end: []string{
+				`{"type":"content_block_stop","index":0}`,
+				`{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":3}}`,
+				`{"type":"message_stop"}`,
+			},
+			failed:   `{"type":"error","error":{"type":"overloaded_error","message":"out of order"}}`,
+			ping:     `{"type":"ping"}`,
+			document: `{"id":"msg_theirs","type":"message","role":"assistant","model":"real","content":[{"type":"text","text":"` + text + `"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":7,"output_tokens":3}}`,
+			own:      "msg_theirs",
+		},
+	}
+}
+
+func events(lists ...[]string) (all []string) {
+	for _, list := range lists {
+		for _, data := range list {
+			all = append(all, event(data))
+		}
+	}
+	return all
+}
+
+// read has a decoder of a dialect read a stream, and gives the chunks of its reader.
+func read(t *testing.T, d schemas.Dialect, streams bool, s *redact.Scrubber, from stream) (chunks []string, response Response, err error) {
+	t.Helper()
+	e := &exchange{adapter: adapter{&Adapter{cfg: Config{}.withDefaults()}, CallOptions{
+		Dialect: d, ID: "act-1", Stream: streams,
+		Chunk: func(_ context.Context, p Piece) error {
+			if p.Raw != nil {
+				chunks = append(chunks, string(p.Raw))
+			}
+			return nil
+		},
+	}}}
+	reply, err := (&decoder{exchange: e, status: 200, asked: time.Now(), stream: from, scrub: s}).decode(t.Context())
+	if err == nil {
+		require.NoError(t, json.Unmarshal(reply.Answer.Body, &response))
+	}
+	return chunks, response, err
+}
+
+// TestEndOfADialect: a stream ends with its last event, whatever comes after that, and with no other.
+func TestEndOfADialect(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		dialect schemas.Dialect
+		parts   []string
+		open    bool // the connection stays open
+		code    schemas.Code
+		fault   string
+		chunks  int
+	}
+	cases := map[string]testCase{}
+	for d, s := range samples("Hel", "lo") {
+		name := string(d) + ": "
+		all := len(s.begin) + len(s.text) + len(s.end)
+		cases[name+"its last event"] = testCase{d, events(s.begin, s.text, s.end), true, "", "", all}
+		cases[name+"more behind it"] = testCase{d, append(events(s.begin, s.text, s.end), event(s.ping), "data: nonsense\n\n"), true, "", "", all}
+		cases[name+"pings"] = testCase{d, append([]string{event(s.ping)}, append(events(s.begin, []string{s.ping}, s.text, []string{s.ping}, s.end), ": ping\n\n")...), true, "", "", all}
+		cases[name+"done says nothing"] = testCase{d, append(append(events(s.begin, s.text), "data: [DONE]\n\n"), events(s.end)...), true, "", "", all}
+		cases[name+"done is no end"] = testCase{d, append(events(s.begin, s.text), "data: [DONE]\n\n"), false, schemas.UpstreamTruncated, "", all - len(s.end)}
+		cases[name+"no last event"] = testCase{d, events(s.begin, s.text, s.end[:len(s.end)-1]), false, schemas.UpstreamTruncated, "", all - 1}
+		cases[name+"half of the last event"] = testCase{d, append(events(s.begin, s.text), strings.TrimSuffix(event(s.end[len(s.end)-1]), "}\n\n")), false, schemas.UpstreamTruncated, "", all - len(s.end)}
+		cases[name+"a failure"] = testCase{d, append(events(s.begin, s.text), event(s.failed)), true, "", "out of order", all - len(s.end)}
+		cases[name+"a failure at once"] = testCase{d, []string{event(s.failed)}, true, "", "out of order", 0}
+		cases[name+"an error without a type"] = testCase{d, append(events(s.begin), "event: error\ndata: {\"message\":\"out of order\"}\n\n"), true, "", "out of order", len(s.begin)}
+		cases[name+"no JSON"] = testCase{d, append(events(s.begin), "event: x\ndata: nonsense\n\n"), true, schemas.UpstreamProtocol, "", len(s.begin)}
+		for other, o := range samples("Hel", "lo") {
+			if other != d {
+				cases[name+"events of "+string(other)] = testCase{d, events(o.begin, o.text, o.end), true, schemas.UpstreamProtocol, "", 0}
+				cases[name+"a document of "+string(other)] = testCase{d, []string{o.document}, false, schemas.UpstreamProtocol, "", 0}
+			}
+		}
+		cases[name+"events of chat"] = testCase{d, []string{firstEnds, usage, "data: [DONE]\n\n"}, true, schemas.UpstreamProtocol, "", 0}
+		cases["chat: a document of "+string(d)] = testCase{schemas.DialectChat, []string{s.document}, false, schemas.UpstreamProtocol, "", 0}
+	}
+	table.Bubble(t, cases, func(t *testing.T, tt testCase) {
+		from := &slow{parts: tt.parts, ends: !tt.open, closed: make(chan struct{})}
+		begun := time.Now()
+		chunks, response, err := read(t, tt.dialect, true, nil, from)
+		require.Zero(t, time.Since(begun), "nothing is waited for")
+		require.Equal(t, tt.code, codeOf(err), "%v", err)
+		require.Len(t, chunks, tt.chunks)
+		switch {
+		case tt.fault != "":
+			require.NotNil(t, response.Fault)
+			require.Contains(t, response.Fault.Message, tt.fault)
+			require.Nil(t, response.Completion)
+			require.Equal(t, tt.chunks > 0, response.Began)
+		case tt.code == "":
+			require.Contains(t, string(response.Completion), "Hello")
+		}
+	})
+}
+
+// TestAnswerOfADialect: a stream and a document have the caller's ids, their usage, and the same
+// answer, and each is read where the other was asked for.
+func TestAnswerOfADialect(t *testing.T) {
+	t.Parallel()
+	for d, s := range samples("Hel", "lo") {
+		for name, parts := range map[string][]string{"a stream": events(s.begin, s.text, s.end), "a document": {s.document}} {
+			for _, streams := range []bool{true, false} {
+				chunks, response, err := read(t, d, streams, nil, &slow{parts: parts, ends: true, closed: make(chan struct{})})
+				require.NoError(t, err, name)
+				assert.JSONEq(t, strings.ReplaceAll(s.document, "resp_theirs", s.own), string(response.Completion), "%s: %s", d, name)
+				assert.Equal(t, s.provider, response.ProviderID)
+				assert.Equal(t, &schemas.ChatUsage{Prompt: 7, Completion: 3, Total: 10}, response.Usage)
+				assert.Equal(t, []string{"stop"}, response.Reasons)
+				assert.EqualValues(t, 2, response.Output)
+				assert.Equal(t, streams, len(chunks) > 0)
+				assert.NotContains(t, strings.Join(chunks, ""), "resp_theirs")
+				if streams {
+					assert.Contains(t, chunks[0], s.own)
+				}
+			}
+		}
+	}
+}
+
+// TestDocumentOfADialect: embeddings and counts are documents, and nothing else.
+func TestDocumentOfADialect(t *testing.T) {
+	t.Parallel()
+	const embedding = `{"object":"list","model":"real","data":[{"object":"embedding","index":0,"embedding":[0.1]}],"usage":{"prompt_tokens":5,"total_tokens":5}}`
+	const counted = `{"input_tokens":9}`
+	const failed = `{"type":"error","error":{"type":"invalid_request_error","message":"out of order"}}`
+	type testCase struct {
+		dialect schemas.Dialect
+		body    string
+		code    schemas.Code
+		usage   *schemas.ChatUsage
+		fault   string
+	}
+	message := samples("Hel", "lo")[schemas.DialectMessages]
+	table.Run(t, map[string]testCase{
+		"embeddings":             {schemas.DialectEmbeddings, embedding, "", &schemas.ChatUsage{Prompt: 5, Total: 5}, ""},
+		"a count":                {schemas.DialectCount, counted, "", nil, ""},
+		"embeddings: an error":   {schemas.DialectEmbeddings, `{"error":{"message":"out of order"}}`, "", nil, "out of order"},
+		"a count: an error":      {schemas.DialectCount, failed, "", nil, "out of order"},
+		"embeddings: a count":    {schemas.DialectEmbeddings, counted, schemas.UpstreamProtocol, nil, ""},
+		"a count: embeddings":    {schemas.DialectCount, embedding, schemas.UpstreamProtocol, nil, ""},
+		"a count: a message":     {schemas.DialectCount, message.document, schemas.UpstreamProtocol, nil, ""},
+		"a count: a stream":      {schemas.DialectCount, strings.Join(events(message.begin), ""), schemas.UpstreamProtocol, nil, ""},
+		"embeddings: a stream":   {schemas.DialectEmbeddings, usage, schemas.UpstreamProtocol, nil, ""},
+		"embeddings: no JSON":    {schemas.DialectEmbeddings, "{", schemas.UpstreamProtocol, nil, ""},
+		"a message: a count":     {schemas.DialectMessages, counted, schemas.UpstreamProtocol, nil, ""},
+		"responses: embeddings":  {schemas.DialectResponses, embedding, schemas.UpstreamProtocol, nil, ""},
+		"chat: embeddings":       {schemas.DialectChat, embedding, schemas.UpstreamProtocol, nil, ""},
+		"embeddings: completion": {schemas.DialectEmbeddings, `{"object":"chat.completion","choices":[]}`, schemas.UpstreamProtocol, nil, ""},
+	}, func(t *testing.T, tt testCase) {
+		_, response, err := read(t, tt.dialect, false, nil, &slow{parts: []string{tt.body}, ends: true, closed: make(chan struct{})})
+		require.Equal(t, tt.code, codeOf(err), "%v", err)
+		require.Equal(t, tt.usage, response.Usage)
+		switch {
+		case tt.fault != "":
+			require.Equal(t, tt.fault, response.Fault.Message)
+		case tt.code == "":
+			require.JSONEq(t, tt.body, string(response.Completion))
+		}
+	})
+}
+
+// TestSecretOfADialect: a secret in two pieces, and whole in the events that repeat the text, does not
+// reach the reader.
+func TestSecretOfADialect(t *testing.T) {
+	t.Parallel()
+	for at := 1; at < len(key); at++ {
+		for d, s := range samples("a "+key[:at], key[at:]+" b") {
+			for name, parts := range map[string][]string{"a stream": events(s.begin, s.text, s.end), "a document": {s.document}} {
+				chunks, response, err := read(t, d, true, redact.Values([]string{key}), &slow{parts: parts, ends: true, closed: make(chan struct{})})
+				require.NoError(t, err)
+				all := strings.Join(chunks, "") + string(response.Completion)
+				require.NotContains(t, all, key, "%s: %s", d, name)
+				require.Contains(t, string(response.Completion), redact.Mark+" b")
+				require.Contains(t, strings.Join(chunks, ""), redact.Mark)
+			}
+		}
+	}
+}
