@@ -56,17 +56,12 @@ func (c Candidate) Lacks(members []string) []string {
 
 // Speaking are the candidates whose upstreams answer requests of a dialect.
 func Speaking(list []Candidate, d schemas.Dialect) []Candidate {
-	return slices.DeleteFunc(list, func(c Candidate) bool { return !c.Upstream.Speaks(d) })
+	return slices.DeleteFunc(slices.Clone(list), func(c Candidate) bool { return !c.Upstream.Speaks(d) })
 }
 
 // Passing are the candidates whose upstreams pass all the members.
 func Passing(list []Candidate, members []string) []Candidate {
 	return slices.DeleteFunc(list, func(c Candidate) bool { return len(c.Lacks(members)) > 0 })
-}
-
-// Speaking are the candidates whose upstreams answer a dialect.
-func Speaking(list []Candidate, d schemas.Dialect) []Candidate {
-	return slices.DeleteFunc(slices.Clone(list), func(c Candidate) bool { return !c.Upstream.Speaks(d) })
 }
 
 // sent is the name that an upstream knows a model by.
