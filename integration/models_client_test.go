@@ -85,6 +85,7 @@ type modelLines struct {
 	final     gjson.Result
 	requestID string
 	failure   *modelFailure
+	done      bool
 }
 
 // modelFailure is what a package throws.
@@ -113,25 +114,36 @@ func (l *modelLines) read(t *testing.T, line string) {
 		for _, f := range v.Get("frames").Array() {
 			l.frames = append(l.frames, f.Str)
 		}
+	case v.Get("done").Exists():
+		l.done = true
 	}
 }
 
-// callModel runs a package and returns what it printed.
-func callModel(t *testing.T, o modelOrder) (l modelLines) {
+// callModels runs packages, one order after the other, and returns what each printed.
+func callModels(t *testing.T, orders ...modelOrder) (all []modelLines) {
 	t.Helper()
-	cmd := modelCommand(t, o)
-	out, err := cmd.Output()
+	out, err := modelCommand(t, orders...).Output()
 	require.NoError(t, err)
+	var l modelLines
 	for line := range strings.Lines(string(out)) {
 		l.read(t, line)
+		if l.done {
+			all, l = append(all, l), modelLines{}
+		}
 	}
-	return l
+	require.Len(t, all, len(orders))
+	return all
 }
 
-func modelCommand(t *testing.T, o modelOrder) *exec.Cmd {
+func callModel(t *testing.T, o modelOrder) modelLines {
+	t.Helper()
+	return callModels(t, o)[0]
+}
+
+func modelCommand(t *testing.T, orders ...modelOrder) *exec.Cmd {
 	t.Helper()
 	program.Needs(t, filepath.Join("clients", "node_modules", "openai7"), needsNPM)
-	text, err := json.Marshal(o)
+	text, err := json.Marshal(orders)
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), "node", "models.mjs", string(text))
 	cmd.Dir, cmd.Stderr = "clients", t.Output()
@@ -231,46 +243,45 @@ func TestModelClientErrors(t *testing.T) {
 		return sayHello(r)
 	})
 	w := serveChat(t, t.TempDir(), providerConfig(t, p, "  busy: {per: [model], models: [sim/busy], window: 8760h, requests: 1}\n"))
-	for _, client := range append(openAIClients, anthropicClient) {
-		require.Nil(t, callModel(t, modelOrder{Client: client, Op: "create"}.asking(w, "sim/first-"+client, nil)).failure)
-	}
 	_, text := w.request(t, http.MethodPost, "/v1/responses", `{"model":"sim/busy","input":"Say it."}`)
 	require.Contains(t, text, `"completed"`, "the first one has room")
-	for name, want := range map[string]struct {
-		model  string
-		more   map[string]any
-		class  string
-		status int
-		code   string // of OpenAI's
-		typ    string // of Anthropic's
+	cases := []struct {
+		name, model string
+		more        map[string]any
+		class       string // of both, but for 402
+		status      int
+		code, typ   string // of OpenAI, of Anthropic
 	}{
-		"refused":  {"sim/plain", map[string]any{"api_base": "http://evil.test"}, "BadRequestError", http.StatusBadRequest, "validation_error", "invalid_request_error"},
-		"spent":    {"sim/poor", nil, "APIError", http.StatusPaymentRequired, "insufficient_quota", "rate_limit_error"},
-		"unknown":  {"nobody/has-it", nil, "NotFoundError", http.StatusNotFound, "model_not_found", "not_found_error"},
-		"full":     {"sim/busy", nil, "RateLimitError", http.StatusTooManyRequests, "rate_limit_exceeded", "rate_limit_error"},
-		"provider": {"sim/down", nil, "InternalServerError", http.StatusBadGateway, "model_failed", "api_error"},
-	} {
-		t.Run(name, func(t *testing.T) {
+		{"refused", "sim/plain", map[string]any{"api_base": "http://evil.test"}, "BadRequestError", http.StatusBadRequest, "validation_error", "invalid_request_error"},
+		{"spent", "sim/poor", nil, "APIError", http.StatusPaymentRequired, "insufficient_quota", "billing_error"},
+		{"unknown", "nobody/has-it", nil, "NotFoundError", http.StatusNotFound, "model_not_found", "not_found_error"},
+		{"full", "sim/busy", nil, "RateLimitError", http.StatusTooManyRequests, "rate_limit_exceeded", "rate_limit_error"},
+		{"provider", "sim/down", nil, "InternalServerError", http.StatusBadGateway, "model_failed", "api_error"},
+	}
+	for _, client := range append(slices.Clone(openAIClients), anthropicClient) {
+		t.Run(client, func(t *testing.T) {
 			t.Parallel()
-			for _, client := range append(slices.Clone(openAIClients), anthropicClient) {
+			var orders []modelOrder
+			for _, c := range cases {
 				for _, op := range []string{"create", "stream"} {
-					got := callModel(t, modelOrder{Client: client, Op: op}.asking(w, want.model, want.more)).failure
-					require.NotNil(t, got, "%s %s", client, op)
-					require.Equal(t, want.status, got.Status, "%s %s: %+v", client, op, got)
-					require.NotEmpty(t, got.Message)
-					if client != anthropicClient {
-						require.Equal(t, want.code, got.Code, "%+v", got)
-						require.Equal(t, want.class, got.Name, "%+v", got)
-						continue
-					}
-					require.Equal(t, want.typ, got.Type, "%+v", got)
-					class := want.class
-					if want.status == http.StatusPaymentRequired {
-						class = "PaymentRequiredError"
-					}
-					require.Equal(t, class, got.Kind, "%+v", got)
-					require.NotEmpty(t, got.RequestID, "%+v", got)
+					orders = append(orders, modelOrder{Client: client, Op: op}.asking(w, c.model, c.more))
 				}
+			}
+			for i, l := range callModels(t, orders...) {
+				want, got := cases[i/2], l.failure
+				require.NotNil(t, got, want.name)
+				what := fmt.Sprintf("%s, %s: %+v", want.name, orders[i].Op, got)
+				require.Equal(t, want.status, got.Status, what)
+				require.NotEmpty(t, got.Message)
+				if client != anthropicClient {
+					require.Equal(t, []string{want.class, want.code}, []string{got.Name, got.Code}, what)
+					continue
+				}
+				if want.status == http.StatusPaymentRequired {
+					want.class = "PaymentRequiredError"
+				}
+				require.Equal(t, []string{want.class, want.typ}, []string{got.Kind, got.Type}, what)
+				require.NotEmpty(t, got.RequestID, what)
 			}
 		})
 	}
