@@ -34,12 +34,13 @@ func entryCall(e schemas.ActionEntry) string {
 // viewCall is the call of an action.
 func viewCall(v schemas.ActionView) string {
 	var result struct {
-		Model string `json:"model"`
+		Dialect string `json:"dialect"`
+		Model   string `json:"model"`
 	}
 	if v.Kind == schemas.KindChat {
 		_ = json.Unmarshal(v.Result, &result) // a completion that has not ended has no result
 	}
-	return callText(v.Kind, v.Called, joined("", result.Model, v.Agent))
+	return callText(v.Kind, v.Called, joined(" ", result.Dialect, result.Model, v.Agent))
 }
 
 // httpStatus is a status in a table.

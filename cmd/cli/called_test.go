@@ -24,6 +24,7 @@ func TestCallText(t *testing.T) {
 		require.Equal(t, want, entryCall(e))
 	}
 	require.Equal(t, "chat m", viewCall(schemas.ActionView{Kind: schemas.KindChat, Result: []byte(`{"model":"m"}`)}))
+	require.Equal(t, "chat responses m", viewCall(schemas.ActionView{Kind: schemas.KindChat, Result: []byte(`{"dialect":"responses","model":"m"}`)}))
 	require.Equal(t, "chat", viewCall(schemas.ActionView{Kind: schemas.KindChat, Result: []byte(`[]`)}))
 }
 

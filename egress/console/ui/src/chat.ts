@@ -1,5 +1,6 @@
-// Builds a completion from its chunks. They come from a model provider: parts of an unexpected form
-// are skipped.
+// Builds an answer of a model from its chunks, in any dialect. They come from a model provider: parts of
+// an unexpected form are skipped.
+import { plain } from "./dialect";
 
 /** The newest part of a growing text. cut counts the dropped characters before it. */
 export interface Tail {
@@ -47,7 +48,7 @@ export const unanswered: Answer = { choices: [], chunks: 0, model: "", used: und
 
 const most = { text: 100_000, aside: 20_000, choices: 16, tools: 64 };
 
-type Doc = Record<string, unknown>;
+export type Doc = Record<string, unknown>;
 export const doc = (v: unknown): Doc => (typeof v === "object" && v !== null && !Array.isArray(v) ? (v as Doc) : {});
 export const words = (v: unknown): string => (typeof v === "string" ? v : "");
 export const word = (v: unknown): string => words(v).slice(0, 200);
@@ -66,9 +67,9 @@ export function grow(t: Tail, more: string, most: number): Tail {
 /** Adds the chunks of one event to an answer. */
 export function extend(a: Answer, chunks: unknown[], at: string): Answer {
   const out: Answer = { ...a, chunks: a.chunks + chunks.length, choices: [...a.choices] };
-  for (const chunk of chunks.map(doc)) {
+  for (const chunk of chunks.map((c) => plain(doc(c)))) {
     out.model = word(chunk["model"]) || out.model;
-    if (Object.keys(doc(chunk["usage"])).length > 0) out.used = usage(chunk["usage"]);
+    if (Object.keys(doc(chunk["usage"])).length > 0) out.used = later(out.used, usage(chunk["usage"]));
     list(chunk["choices"]).forEach((c, n) => {
       if (speak(out, doc(c), n)) {
         out.first ||= at;
@@ -134,15 +135,22 @@ function call(tools: ToolCall[], piece: Doc): ToolCall[] {
   return out;
 }
 
+const detail = (u: Doc, name: string, ...of: string[]): number => Math.max(...of.map((o) => number(doc(u[o])[name])));
+
+/** The usage after a later report, which may leave out the prompt. */
+function later(before: Used | undefined, u: Used | undefined): Used | undefined {
+  return before && u && !u.prompt ? { ...u, prompt: before.prompt, cached: before.cached } : u;
+}
+
 /** Token usage, in the provider's form or in Weir's. */
 export function usage(v: unknown): Used | undefined {
   const u = doc(v);
   if (Object.keys(u).length === 0) return undefined;
   return {
-    prompt: number(u["prompt_tokens"]),
-    completion: number(u["completion_tokens"]),
-    cached: number(u["cached_tokens"]) || number(doc(u["prompt_tokens_details"])["cached_tokens"]),
-    reasoning: number(u["reasoning_tokens"]) || number(doc(u["completion_tokens_details"])["reasoning_tokens"]),
+    prompt: number(u["prompt_tokens"]) || number(u["input_tokens"]) + number(u["cache_read_input_tokens"]) + number(u["cache_creation_input_tokens"]),
+    completion: number(u["completion_tokens"]) || number(u["output_tokens"]),
+    cached: number(u["cached_tokens"]) || number(u["cache_read_input_tokens"]) || detail(u, "cached_tokens", "prompt_tokens_details", "input_tokens_details"),
+    reasoning: number(u["reasoning_tokens"]) || detail(u, "reasoning_tokens", "completion_tokens_details", "output_tokens_details"),
     estimated: u["estimated"] === true,
     cost: u["priced"] === true ? number(u["cost_nanousd"]) : undefined,
   };

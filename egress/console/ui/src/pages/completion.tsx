@@ -91,6 +91,7 @@ export function spent(answer: Answer, end: Record<string, unknown>, accepted: st
   const speed = used && seconds >= 0.5 && used.completion / seconds;
   return [
     ["Model", word(end["model"]) || answer.model],
+    ["Dialect", word(end["dialect"])],
     ["Sent as", word(end["sent"])],
     ["Upstream", word(end["upstream"])],
     ["First token", first === "" ? undefined : `after ${millis(first)}`],
