@@ -3,6 +3,7 @@
 package integration_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"os"
@@ -85,7 +86,7 @@ func TestCodingAgents(t *testing.T) {
 			require.Equal(t, http.StatusCreated, status, text)
 			task := decode[schemas.NewTask](t, text)
 
-			dir, output := runAgent(t, admin, path, agent.recipe)
+			dir, output := runAgent(t, admin, people, task.ID, path, agent.recipe)
 			status, text, _ = people.do(t, http.MethodGet, schemas.RouteTasks+"/"+task.ID, "")
 			require.Equal(t, http.StatusOK, status, text)
 			view := decode[schemas.TaskView](t, text)
@@ -155,7 +156,7 @@ models:
   "*": {url: "%s/v1", headers: {Authorization: "Bearer ${secret:PROVIDER}"}, price: {input: 1, output: 2}, max_output: 1000}
 policy:
   allowlist:
-    - {name: origin, url_prefix: "%s/", methods: [GET, POST], network: loopback, caller_params: [service]}
+    - {name: origin, url_prefix: "%s/", methods: [GET, POST], network: loopback}
 `, p.URL, backend.URL)), "--durability", "process")
 	secret, err := os.ReadFile(filepath.Join(dir, "admin.token"))
 	require.NoError(t, err)
@@ -166,9 +167,9 @@ policy:
 	return admin, people
 }
 
-// runAgent runs `weir runner` with a recipe until there are no more tasks. It returns the directory
-// of the tasks, and the output of the runner.
-func runAgent(t *testing.T, admin caller, path, recipe string) (dir, output string) {
+// runAgent runs `weir runner` with a recipe until a task has ended. It returns the directory of
+// the tasks, and the output of the runner and of the recipe.
+func runAgent(t *testing.T, admin, people caller, task, path, recipe string) (dir, output string) {
 	t.Helper()
 	status, text, _ := admin.do(t, http.MethodPost, "/v1/tokens", `{"name":"runner","tenant":"people","scopes":["tasks:work"]}`)
 	require.Equal(t, http.StatusCreated, status, text)
@@ -177,18 +178,23 @@ func runAgent(t *testing.T, admin caller, path, recipe string) (dir, output stri
 	require.NoError(t, os.WriteFile(token, []byte(decode[schemas.NewToken](t, text).Secret), 0o600))
 	command, err := filepath.Abs(filepath.Join("..", "deploy", "runner", recipe))
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), binary, "runner", "--url", admin.URL, "--token-file", token, "--exec", command,
-		"--complete-on-success", "--once", "--keep", "--dir", filepath.Join(dir, "tasks"))
+	cmd := exec.CommandContext(t.Context(), binary, "runner", "--server", admin.URL, "--token-file", token, "--exec", command,
+		"--complete-on-success", "--keep", "--dir", filepath.Join(dir, "tasks"))
 	cmd.Env = []string{"PATH=" + path, "HOME=" + dir, "TMPDIR=" + t.TempDir(), "LANG=C.UTF-8"}
-	out, err := cmd.CombinedOutput()
-	logs, _ := filepath.Glob(filepath.Join(dir, "tasks", "*.log"))
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	require.NoError(t, cmd.Start())
+	_, events, _ := people.do(t, http.MethodGet, schemas.RouteTasks+"/"+task+"/events", "", "Accept", "text/event-stream") // to its end
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.NoError(t, cmd.Wait(), "%s\n%s", out.String(), events)
+	logs, err := filepath.Glob(filepath.Join(dir, "tasks", "*.log"))
+	require.NoError(t, err)
 	for _, log := range logs {
 		data, err := os.ReadFile(log)
 		require.NoError(t, err)
-		out = append(out, data...)
+		out.Write(data)
 	}
-	require.NoError(t, err, string(out))
-	return dir, string(out)
+	return dir, out.String()
 }
 
 // findFile is the file of a name below a directory.
