@@ -296,7 +296,7 @@ func TestFailuresHaveTheFormOfTheirDialect(t *testing.T) {
 		body, in string
 	}
 	openAI := `{"error":{"message":"slow down","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded","metadata":{"code":"MODEL_FAILED","status":429}}}`
-	messages := `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`
+	messages := `{"type":"error","error":{"type":"rate_limit_error","message":"slow down","metadata":{"code":"MODEL_FAILED","status":429}}}`
 	table.RunNamed(t, map[string]testCase{
 		"responses": {openAI, "event: response.failed\nid: %d\ndata: " +
 			`{"type":"response.failed","sequence_number":3,"response":{"id":"resp_mid","object":"response","created_at":7,"status":"failed","background":false,` +

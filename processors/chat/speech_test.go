@@ -68,7 +68,7 @@ func in(d schemas.Dialect, o schemas.ChatOrder) schemas.ChatOrder {
 		return o
 	}
 	o.Dialect = d
-	if d == schemas.DialectMessages {
+	if d.Family() == schemas.DialectMessages {
 		o.Headers = []schemas.Header{{Name: "anthropic-version", Value: "2023-06-01"}}
 	}
 	o.Body = json.RawMessage(strings.Replace(string(o.Body), `"messages"`, `"input"`, 1))
