@@ -150,6 +150,25 @@ type FailRequest struct {
 	Description string  `json:"description"`
 }
 
+// SubtokenRequest is the body of POST /agent/task/subtokens. Each member that is left out stands for what
+// the token that asks has, but for repo.
+type SubtokenRequest struct {
+	Entries []string `json:"entries,omitempty" jsonschema:"minItems=1,maxItems=64"`
+	Models  []string `json:"models,omitempty" jsonschema:"minItems=1,maxItems=64"`
+	// TTL is how long it lasts, such as "30m"; at most as long as the token that asks.
+	TTL string `json:"ttl,omitempty"`
+	// Repo is read or write; default no rights on the repository.
+	Repo   string      `json:"repo,omitempty" jsonschema:"enum=read,enum=write"`
+	Budget *TaskBudget `json:"budget,omitempty"`
+}
+
+// NewSubtoken answers POST /agent/task/subtokens.
+type NewSubtoken struct {
+	Subtoken
+	// Token is shown this once, and only its hash is kept.
+	Token string `json:"token"`
+}
+
 // InquiryRequest is the body of POST /agent/inquiry, whose answer is a JSON string.
 type InquiryRequest struct {
 	Inquiry string `json:"inquiry" jsonschema:"minLength=1"`

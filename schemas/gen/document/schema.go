@@ -64,6 +64,8 @@ func published() []public {
 		one("agent.task", "The answer of GET /agent/task", reflect.TypeFor[schemas.AgentTask]()),
 		{name: "agent.complete.request", title: "The body of POST /agent/task/complete", types: []reflect.Type{reflect.TypeFor[schemas.CompleteRequest]()}, lenient: true},
 		{name: "agent.fail.request", title: "The body of POST /agent/task/fail", types: []reflect.Type{reflect.TypeFor[schemas.FailRequest]()}, lenient: true},
+		one("agent.subtoken.request", "The body of POST /agent/task/subtokens", reflect.TypeFor[schemas.SubtokenRequest]()),
+		one("agent.subtoken", "The answer of POST /agent/task/subtokens", reflect.TypeFor[schemas.NewSubtoken]()),
 		one("agent.inquiry.request", "The body of POST /agent/inquiry", reflect.TypeFor[schemas.InquiryRequest]()),
 		{name: "chat.request", title: "The body of POST /chat/completions", types: []reflect.Type{reflect.TypeFor[schemas.ChatRequest]()}, lenient: true},
 		one("chat.completion", "The answer of POST /chat/completions", reflect.TypeFor[schemas.ChatCompletion]()),
@@ -231,7 +233,7 @@ func words() map[string][]string {
 		"Variant":    texts(schemas.Variants()),
 		"TaskStatus": texts(schemas.TaskStatuses()),
 		"TaskWhat": texts([]schemas.TaskWhat{
-			schemas.TaskOpened, schemas.TaskClaimed, schemas.TaskReleased, schemas.TaskLost, schemas.TaskReissued,
+			schemas.TaskOpened, schemas.TaskClaimed, schemas.TaskReleased, schemas.TaskLost, schemas.TaskReissued, schemas.TaskSubtoken,
 			schemas.TaskAsked, schemas.TaskAnswered, schemas.TaskReported, schemas.TaskPushed,
 		}),
 		"RepoMode": texts([]schemas.RepoMode{schemas.RepoHosted, schemas.RepoProxy}),

@@ -33,6 +33,7 @@ func taskPaths() object {
 		schemas.RouteAgentComplete:                                 object{"post": agentComplete()},
 		schemas.RouteAgentFail:                                     object{"post": agentFail()},
 		schemas.RouteAgentInquiry:                                  object{"post": agentInquiry()},
+		schemas.RouteAgentSubtokens:                                object{"post": agentSubtoken()},
 		schemas.RouteRepos:                                         object{"post": createRepo(), "get": listRepos()},
 		schemas.RouteRepos + "/{name}":                             object{"parameters": []any{parameter("RepoName")}, "get": showRepo()},
 		schemas.RouteGit + "/{name}.git/info/refs":                 object{"parameters": []any{parameter("RepoName")}, "get": gitRefs()},
