@@ -14,6 +14,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/githttp"
 	"weir/internal/models"
+	"weir/internal/problem"
 	"weir/internal/task"
 	"weir/schemas"
 )
@@ -37,7 +38,7 @@ func (a Answerer) modelsFor(serve func(c *gin.Context, who egress.Reader) error)
 			err = serve(c, who)
 		}
 		if err != nil {
-			formOf(protocol(c.Request)).write(c.Writer, c.Request, err)
+			problem.WriteFor(protocol(c.Request))(c.Writer, c.Request, err)
 		}
 		return nil
 	}
