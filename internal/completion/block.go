@@ -18,7 +18,7 @@ type block struct {
 
 // begin takes the beginning of the block, and returns how many bytes of text it has.
 func (b *block) begin(v gjson.Result) int64 {
-	b.raw = []byte(v.Raw)
+	b.raw, b.over, b.input = []byte(v.Raw), node{}, nil
 	var t tally
 	t.count(v, "text", "thinking", "data")
 	if input := v.Get("input"); input.Type == gjson.JSON && !hollow(input) {

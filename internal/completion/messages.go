@@ -179,7 +179,7 @@ func (a *messageAnswer) delta(event gjson.Result) {
 
 // block takes a block that begins, or a piece of it.
 func (a *messageAnswer) block(kind string, event gjson.Result) {
-	index := indexOf(event, len(a.blocks))
+	index := indexOf(event, 0)
 	at, found := slices.BinarySearchFunc(a.blocks, index, func(b *block, n int) int { return b.index - n })
 	b := &block{index: index}
 	switch {

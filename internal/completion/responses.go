@@ -251,13 +251,16 @@ func (a *responseAnswer) Document() json.RawMessage {
 	}
 	response := Parse(head)
 	edits := a.options.named(nil, response)
-	ends, lists := a.status != "", len(a.items) == 0
+	ends, lists := a.status != "", false
 	for name, v := range response.All() {
 		switch {
 		case name.Str == "status" && a.status == "":
 			ends = true
 			edits = append(edits, edit{extentOf(v), `"` + statusIncomplete + `"`})
-		case name.Str == "output" && len(a.items) > 0:
+		case name.Str != "output":
+		case len(a.items) == 0:
+			lists = true
+		default:
 			lists = true
 			edits = append(edits, edit{extentOf(v), string(a.items.write(nil, a.status != ""))})
 		}

@@ -27,7 +27,11 @@ func (s *script) say(kind string, members ...string) {
 }
 
 // with is an object in which members that it has get other values, as names and values in turn.
+// Another value stays.
 func with(v gjson.Result, members ...string) string {
+	if !v.IsObject() {
+		return v.Raw
+	}
 	out := []byte{'{'}
 	for name, m := range v.All() {
 		value := m.Raw
