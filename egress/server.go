@@ -15,6 +15,7 @@ import (
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/redact"
+	"weir/internal/task"
 	"weir/schemas"
 )
 
@@ -36,8 +37,14 @@ type Reader struct {
 	Models []string
 	// ID is the id of its token, as the principal of actions; empty in open mode.
 	ID string
-	// Task is the task whose token it sent; empty: none.
+	// Task is the id of the task that the reader holds; empty: it holds none.
 	Task string
+}
+
+// reads reports whether the holder of a task may read an action: one that a holder of the same task has
+// sent, with limits that are no wider than its own.
+func (r Reader) reads(a schemas.Action) bool {
+	return a.Task == r.Task && a.Task != "" && task.Bounds{Entries: r.Entries, Models: r.Models}.Covers(task.Of(a))
 }
 
 // Config of a Server. What names no default is required.
@@ -48,6 +55,8 @@ type Config struct {
 	// Reader returns the sender of a request, or refuses it with an error that becomes
 	// a problem. With no scope every token will do. There is no open default.
 	Reader func(r *http.Request, scope string) (Reader, error)
+	// Holder returns the holder of a task by a token of the task; nil: no such token is served.
+	Holder func(ctx context.Context, token string) (Reader, error)
 	// Redactor knows the headers of a payload whose values are hidden; nil: those that are
 	// always hidden.
 	Redactor *redact.Redactor
@@ -130,21 +139,21 @@ func (s *Server) Durable(ctx context.Context, ref schemas.Ref, seq uint64) error
 // Records are the routes that read actions of every kind, and what is recorded of them.
 func (s *Server) Records() Surface {
 	// The functions read what they are of for each request: Follow sets it.
-	of := func(path string, serve func(w http.ResponseWriter, r *http.Request, tenant, id string), scope string) []Route {
-		return s.Read(path, func(r *Request) error {
+	type server func(w http.ResponseWriter, r *http.Request, tenant, id string)
+	by := func(serve server) func(r *Request) error {
+		return func(r *Request) error {
 			serve(r.Writer, r.Request, r.Reader.Tenant, r.Param("id"))
 			return nil
-		}, scope)
+		}
 	}
-	const actions = schemas.ScopeActionsRead
 	return Surface{Name: "actions", Routes: Routes(
-		of("/v1/actions/:id", func(w http.ResponseWriter, r *http.Request, tenant, id string) { s.status.Serve(w, r, tenant, id) }, actions),
-		of("/v1/actions/:id/payload", func(w http.ResponseWriter, r *http.Request, tenant, id string) {
+		s.ReadAction("/v1/actions/:id", by(func(w http.ResponseWriter, r *http.Request, tenant, id string) { s.status.Serve(w, r, tenant, id) })),
+		s.ReadAction("/v1/actions/:id/payload", by(func(w http.ResponseWriter, r *http.Request, tenant, id string) {
 			s.status.ServePayload(w, r, tenant, id)
-		}, actions),
-		of("/v1/actions/:id/events", func(w http.ResponseWriter, r *http.Request, tenant, id string) { s.events.Serve(w, r, tenant, id) }, actions),
-		of("/v1/dead-letters", func(w http.ResponseWriter, r *http.Request, tenant, _ string) { s.records.ServeDead(w, r, tenant) }, actions),
-		of("/v1/evidence", func(w http.ResponseWriter, r *http.Request, tenant, _ string) { s.records.Serve(w, r, tenant) }, schemas.ScopeEvidenceRead),
+		})),
+		s.ReadAction("/v1/actions/:id/events", by(func(w http.ResponseWriter, r *http.Request, tenant, id string) { s.events.Serve(w, r, tenant, id) })),
+		s.Read("/v1/dead-letters", by(func(w http.ResponseWriter, r *http.Request, tenant, _ string) { s.records.ServeDead(w, r, tenant) }), schemas.ScopeActionsRead),
+		s.Read("/v1/evidence", by(func(w http.ResponseWriter, r *http.Request, tenant, _ string) { s.records.Serve(w, r, tenant) }), schemas.ScopeEvidenceRead),
 	)}
 }
 

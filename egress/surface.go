@@ -1,16 +1,20 @@
 package egress
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 
 	"github.com/gin-gonic/gin"
 
 	"weir/internal/fault"
+	"weir/internal/githttp"
 	"weir/internal/ledger"
 	"weir/internal/problem"
 	"weir/internal/redact"
+	"weir/internal/task"
 	"weir/schemas"
 )
 
@@ -97,6 +101,43 @@ func (s *Server) Read(path string, serve func(r *Request) error, scopes ...strin
 		routes[i].Scopes = scopes
 	}
 	return routes
+}
+
+// ReadAction returns the routes of a path that shows one action, whose id is the parameter id. The
+// sender needs the scope actions:read, or is the holder of the task that the action was sent for.
+func (s *Server) ReadAction(path string, serve func(r *Request) error) []Route {
+	routes := s.Read(path, serve, schemas.ScopeActionsRead)
+	for i, read := range routes {
+		routes[i].Handle = func(c *gin.Context) error {
+			text, _ := githttp.BearerToken(c.Request.Header.Values("Authorization"), false)
+			if s.cfg.Holder == nil || !task.Is(text) {
+				return read.Handle(c)
+			}
+			who, err := s.holder(c.Request.Context(), text, c.Param("id"))
+			if err != nil {
+				return err
+			}
+			return serve(&Request{c, who})
+		}
+	}
+	return routes
+}
+
+// holder authenticates the holder of a task, for an action that it may read.
+func (s *Server) holder(ctx context.Context, token, id string) (Reader, error) {
+	who, err := s.cfg.Holder(ctx, token)
+	if err != nil {
+		return who, err
+	}
+	absent := fault.New(schemas.NotFound, "there is no such action of this task that this token may read")
+	if !schemas.ValidActionID(id) {
+		return who, absent
+	}
+	st, err := s.actions.Find(ctx, who.Tenant, id)
+	if errors.Is(err, fault.ErrNotFound) || err == nil && !who.reads(st.Action) {
+		err = absent
+	}
+	return who, err
 }
 
 // Routes joins lists of routes.

@@ -5,6 +5,7 @@ package ingress
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"net/http"
 	"time"
@@ -15,6 +16,8 @@ import (
 	"weir/ingress/grant"
 	"weir/ingress/strict"
 	"weir/internal/fault"
+	"weir/internal/githttp"
+	"weir/internal/task"
 	"weir/schemas"
 )
 
@@ -42,6 +45,9 @@ type Config struct {
 	// Authenticate returns the sender of a request. nil is open mode: every sender is the tenant
 	// "default" with every scope, which only a loopback listener may grant.
 	Authenticate func(r *http.Request) (Identity, error)
+	// Sender returns the sender of a request by the text of a token, which may be the token of a task,
+	// and counts the request. nil: requests with such a text are authenticated by Authenticate.
+	Sender func(ctx context.Context, text string) (Identity, error)
 	// Reply writes the whole answer for an action that was accepted or joined. wait < 0
 	// waits for the action's end, 0 answers 202 at once, any other wait answers 202 after it.
 	Reply func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration)
@@ -112,16 +118,36 @@ func (s *Server) Now() time.Time { return s.cfg.Accept.Now() }
 // Authenticate returns the sender of a request, for routes that name no scopes.
 func (s *Server) Authenticate(r *http.Request) (Identity, error) { return s.cfg.Authenticate(r) }
 
-// authorize refuses a request whose sender has none of the scopes.
-func (s *Server) authorize(scopes []string) gin.HandlerFunc {
+// Sender returns the sender of a request by the text of a token that it brings, which may be the token
+// of a task, for routes that name no scopes. Empty: the request has no such text.
+func (s *Server) Sender(r *http.Request, text string) (Identity, error) {
+	if text == "" || s.cfg.Sender == nil {
+		return s.cfg.Authenticate(r)
+	}
+	return s.cfg.Sender(r.Context(), text)
+}
+
+// senderOf authenticates the sender of a request to a route with scopes. Holders are admitted if the
+// route serves the tokens of tasks.
+func (s *Server) senderOf(r *http.Request, holders bool) (Identity, error) {
+	if holders {
+		if text, _ := githttp.BearerToken(r.Header.Values("Authorization"), false); task.Is(text) {
+			return s.Sender(r, text)
+		}
+	}
+	return s.cfg.Authenticate(r)
+}
+
+// authorize refuses a request whose sender has none of the route's scopes.
+func (s *Server) authorize(route Route) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		who, err := s.cfg.Authenticate(c.Request)
+		who, err := s.senderOf(c.Request, route.Holders)
 		if err != nil {
 			fail(c, err)
 			return
 		}
 		SetTenant(c, who.Tenant)
-		if err := fault.Scope(who.Scopes, scopes...); err != nil {
+		if err := fault.Scope(who.Scopes, route.Scopes...); err != nil {
 			fail(c, err)
 			return
 		}
@@ -170,6 +196,44 @@ type Identity struct {
 	Models []string
 	// ExpiresAt is when the token ends; zero: never.
 	ExpiresAt time.Time
+	// Holding is set for the holder of a task. ID, Entries and Models are then those that the task was
+	// filed with.
+	Holding *Holding
+}
+
+// Holding is the part that the holder of a task has in it.
+type Holding struct {
+	Task schemas.Ref
+	// Lease is the number of its lease; 0: it has the task's own token.
+	Lease int
+	// Model is the only model that the holder may use; empty: the identity's Models say which.
+	Model  string
+	Budget *schemas.TaskBudget
+}
+
+// Task is the id of the task that the sender holds; empty: none.
+func (i Identity) Task() string {
+	if i.Holding == nil {
+		return ""
+	}
+	return i.Holding.Task.ID
+}
+
+// Until is when the actions of a task's holder end at the latest; zero: others are not bounded so.
+func (i Identity) Until() time.Time {
+	if i.Holding == nil {
+		return time.Time{}
+	}
+	return i.ExpiresAt
+}
+
+// Keys scopes the Idempotency-Keys of a route to this sender: those of a task's holders are kept
+// apart from all others.
+func (i Identity) Keys(route string) string {
+	if i.Holding == nil {
+		return route
+	}
+	return route + "?task=" + i.Task()
 }
 
 // Asks is an identity as the sender of calls of a kind.

@@ -53,7 +53,7 @@ func (s *Server) stored(c *gin.Context, translate func(who Identity, body []byte
 	if err != nil {
 		return req, false, err
 	}
-	req, err = o.Request(who, marked(c).Kind, accept.NameOf(who.Tenant, c.FullPath(), o.ID, key), terms)
+	req, err = o.Request(who, marked(c).Kind, accept.NameOf(who.Tenant, who.Keys(c.FullPath()), o.ID, key), terms)
 	return req, o.Denied, err
 }
 
@@ -71,7 +71,7 @@ func (o Order) Request(who Identity, kind schemas.Kind, name accept.Name, terms 
 	}
 	return accept.Request{
 		Name: name, Tenant: who.Tenant, Kind: kind, Class: o.Class, Payload: kept, Whole: payload,
-		Principal: who.ID, Entries: who.Entries, Terms: terms,
+		Principal: who.ID, Entries: who.Entries, Task: who.Task(), Until: who.Until(), Terms: terms,
 	}, nil
 }
 

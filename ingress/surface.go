@@ -53,7 +53,9 @@ type Route struct {
 	Method, Path string
 	// Scopes are those of which a sender needs one. Empty: Handle authenticates the sender.
 	Scopes []string
-	Handle Handler
+	// Holders: the token of a task authenticates its holder, for routes with Scopes.
+	Holders bool
+	Handle  Handler
 }
 
 // Handler answers a request, or returns an error that is written in the surface's form.
@@ -72,6 +74,12 @@ func Post(path string, handle Handler, scopes ...string) Route {
 	return Route{Method: http.MethodPost, Path: path, Scopes: scopes, Handle: handle}
 }
 
+// WithHolders is the route, which serves the tokens of tasks too.
+func (r Route) WithHolders() Route {
+	r.Holders = true
+	return r
+}
+
 // Mount registers the routes of the surfaces that this node serves.
 func (s *Server) Mount(e *gin.Engine, surfaces []Surface) {
 	for i := range surfaces {
@@ -82,7 +90,7 @@ func (s *Server) Mount(e *gin.Engine, surfaces []Surface) {
 		for _, r := range surface.Routes {
 			chain := []gin.HandlerFunc{surface.mark}
 			if len(r.Scopes) > 0 {
-				chain = append(chain, s.authorize(r.Scopes))
+				chain = append(chain, s.authorize(r))
 			}
 			e.Handle(r.Method, r.Path, append(chain, func(c *gin.Context) {
 				if err := r.Handle(c); err != nil {

@@ -114,6 +114,8 @@ type Action struct {
 	// Models are patterns of the only models that the token may use; empty: all of
 	// them. An action of kind task keeps them for its agent.
 	Models []string `json:"models,omitempty"`
+	// Task is the id of the task whose holder asked for it; empty: no task's holder did.
+	Task string `json:"task,omitempty"`
 	// Answers is set for kind chat: the models that might answer, behind their aliases, as
 	// they were when it was accepted. It is no part of the fingerprint.
 	Answers []string `json:"answers,omitempty"`

@@ -78,15 +78,19 @@ type TaskBudget struct {
 
 // TaskOrder is the payload of an action of kind task. Its deadline is the action's.
 type TaskOrder struct {
-	Description string            `json:"description"`
-	Repo        string            `json:"repo"`
-	BaseRef     string            `json:"base_ref,omitempty"` // empty: the repository's default branch
-	Branch      string            `json:"branch,omitempty"`   // empty: see task.Branch
-	Model       string            `json:"model,omitempty"`
-	Budget      *TaskBudget       `json:"budget,omitempty"`
-	ForcePush   bool              `json:"force_push,omitempty"`
-	Pool        string            `json:"pool"`
-	Metadata    map[string]string `json:"metadata,omitempty"`
+	Description string `json:"description"`
+	Repo        string `json:"repo"`
+	BaseRef     string `json:"base_ref,omitempty"` // empty: the repository's default branch
+	Branch      string `json:"branch,omitempty"`   // empty: see task.Branch
+	Model       string `json:"model,omitempty"`
+	// Entries and Models are what its filer limited the task to; empty: what the filer may use. The
+	// action's Entries and Models are what its holders may use.
+	Entries   []string          `json:"entries,omitempty"`
+	Models    []string          `json:"models,omitempty"`
+	Budget    *TaskBudget       `json:"budget,omitempty"`
+	ForcePush bool              `json:"force_push,omitempty"`
+	Pool      string            `json:"pool"`
+	Metadata  map[string]string `json:"metadata,omitempty"`
 }
 
 // TaskWhat is what happened to a task.

@@ -16,8 +16,14 @@ type TaskRequest struct {
 	// Branch is the task's own branch, which is made for it and must not exist;
 	// default the task's UUID.
 	Branch string `json:"branch,omitempty" jsonschema:"maxLength=200"`
-	// Model is the model that the agent is to use; default the agent's own choice.
+	// Model is the model that the agent prefers. Without models it is the only one that the task's
+	// holder may use; default the agent's own choice.
 	Model string `json:"model,omitempty" jsonschema:"maxLength=256"`
+	// Entries are the only entries of the policy that the task's holder may use, those of models'
+	// upstreams among them; default those of the token that files the task, which must have them.
+	Entries []string `json:"entries,omitempty" jsonschema:"minItems=1,maxItems=64"`
+	// Models are patterns of the only models that the holder may use; default those of the token.
+	Models []string `json:"models,omitempty" jsonschema:"minItems=1,maxItems=64"`
 	// Deadline is when the task expires: an RFC 3339 time, or a duration such as
 	// "2h" from its beginning. Default the node's deadline.task.
 	Deadline string `json:"deadline,omitempty"`
@@ -49,6 +55,8 @@ type TaskView struct {
 	Moved     bool              `json:"moved"`
 	Pushes    int               `json:"pushes"`
 	Model     string            `json:"model,omitempty"`
+	Entries   []string          `json:"entries,omitempty"`
+	Models    []string          `json:"models,omitempty"`
 	Budget    *TaskBudget       `json:"budget,omitempty"`
 	ForcePush bool              `json:"force_push,omitempty"`
 	Pool      string            `json:"pool"`

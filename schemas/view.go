@@ -14,6 +14,8 @@ type ActionView struct {
 	Agent string `json:"agent,omitempty"`
 	// Caller is the name of the token that sent the action; absent without tokens.
 	Caller string `json:"caller,omitempty"`
+	// Task is the id of the task whose holder sent the action; absent for other senders.
+	Task string `json:"task,omitempty"`
 	// TaskType says which agent a run is for.
 	TaskType string `json:"task_type,omitempty"`
 	// Status is accepted, started or waiting, or the outcome once it is settled.

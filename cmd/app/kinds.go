@@ -53,15 +53,16 @@ func (a *App) chats(w *workshop) processors.Kind {
 	return processors.Kind{Executor: p, Ended: traced{ended: p.Ended, traces: a.traces, docs: a.ledger}.Ended}
 }
 
-// taskReader is who a task's token is, and which models it may use. It only looks.
+// taskReader is the holder of a task's token as a reader. It keeps the lease, and changes no task.
 func (a *App) taskReader(ctx context.Context, token string) (egress.Reader, error) {
 	v, err := a.taskService.Look(ctx, token)
 	if err != nil {
 		return egress.Reader{}, err
 	}
-	who := egress.Reader{Tenant: v.Ref.Tenant, Entries: v.Action().Entries, Models: v.Action().Models, Task: v.Ref.ID}
-	if own := v.Task.Order.Model; own != "" {
+	a.taskService.Touch(ctx, v.Ref, v.Lease)
+	who := v.Identity()
+	if own := who.Holding.Model; own != "" {
 		who.Models = []string{own}
 	}
-	return who, nil
+	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries, Models: who.Models, Task: who.Task()}, nil
 }

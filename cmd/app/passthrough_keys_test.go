@@ -89,37 +89,6 @@ func TestPassthroughOwnKeys(t *testing.T) {
 	require.EqualValues(t, 2, hits.Load())
 }
 
-// TestPassthroughOfATask: the token of a task makes calls by the entries of its sender, until the task ends.
-func TestPassthroughOfATask(t *testing.T) {
-	t.Parallel()
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header) }))
-	t.Cleanup(up.Close)
-	a := newApp(t, fmt.Sprintf(`%spolicy:
-  allowlist:
-    - {name: t, url_prefix: "%[2]s/", network: loopback}
-    - {name: other, url_prefix: "%[2]s/", network: loopback}
-`, withTokens, up.URL))
-	admin := a.admin(t)
-	lead, _ := admin.grant(t, `{"name":"lead","scopes":["tasks:write","actions:write","actions:read"],"entries":["t"]}`)
-	admin.does(t, http.StatusCreated, http.MethodPost, schemas.RouteRepos, `{"name":"shop"}`)
-	filed, _ := lead.does(t, http.StatusCreated, http.MethodPost, schemas.RouteTasks, `{"repo":"shop","description":"d"}`)
-	var task struct {
-		ID    string `json:"id"`
-		Token string `json:"token"`
-	}
-	require.NoError(t, json.Unmarshal([]byte(filed), &task))
-	resp, body := askVia(t, http.MethodGet, a.URL()+"/via/t/x", "", "X-Api-Key", task.Token)
-	require.Equal(t, http.StatusOK, resp.StatusCode, body)
-	require.NotContains(t, body, task.Token)
-	_, view, _ := lead.do(t, http.MethodGet, "/v1/actions/"+resp.Header.Get("Weir-Action-Id"), "")
-	require.Contains(t, view, `"caller":"lead"`)
-	resp, _ = askVia(t, http.MethodGet, a.URL()+"/via/other/x", "", "X-Api-Key", task.Token)
-	require.Equal(t, http.StatusNotFound, resp.StatusCode)
-	lead.do(t, http.MethodPost, schemas.RouteTasks+"/"+task.ID+"/cancel", "")
-	resp, _ = askVia(t, http.MethodGet, a.URL()+"/via/t/x", "", "Authorization", "Bearer "+task.Token)
-	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
-}
-
 // TestPassthroughLeaves: a read that its only caller gives up is stopped, and nothing else is.
 func TestPassthroughLeaves(t *testing.T) {
 	t.Parallel()

@@ -42,7 +42,7 @@ func (a *App) openTasks(ctx context.Context) error {
 // both answer by.
 func (a *App) openEgress(context.Context) error {
 	out, err := egress.NewServer(a.broker, a.ledger, egress.Config{
-		Layout: a.layout(), Live: a.broker, Reader: a.reader, Redactor: redact.New(a.cfg.RedactHeaders), Reserve: a.reserve,
+		Layout: a.layout(), Live: a.broker, Reader: a.reader, Holder: a.taskReader, Redactor: redact.New(a.cfg.RedactHeaders), Reserve: a.reserve,
 		HTTP: stream.HTTP{Watching: a.metrics.SSE, Watch: a.watch},
 	})
 	if err != nil {
@@ -124,7 +124,7 @@ func (a *App) newIngress(out *egress.Server) *ingress.Server {
 				Stored: a.broker.TenantRoom,
 			}),
 		},
-		Authenticate: a.authenticate, Reply: out.Reply, Expect: out.Expect,
+		Authenticate: a.authenticate, Sender: a.sender, Reply: out.Reply, Expect: out.Expect,
 		MaxBody: int64(a.cfg.Limits.Body), Metrics: a.metrics, Logger: a.log,
 	})
 }

@@ -146,7 +146,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	})
 
 	door := inpassthrough.New(in, inpassthrough.Config{
-		Authenticate: a.sender, Policy: a.judge, Entries: a.policy.Load, Answer: out.ReplyOr,
+		Policy: a.judge, Entries: a.policy.Load, Answer: out.ReplyOr,
 		Canceler: ingress.Canceler{Stop: a.stopWork, Cancel: cancel, Draining: a.draining},
 	})
 	all.passthrough = door
@@ -189,7 +189,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	})
 	all.add(intasks.Surfaces(in, intasks.SurfaceConfig{
 		Desk: a.taskService, Control: control, Policy: a.judge, Repos: r.table, Branches: a.branchExists, Hosts: a.hosts,
-		Models: a.models, MaxTask: a.cfg.LongestAction(),
+		Models: a.models, Entries: func() []string { return a.policy.Load().EntryNames() }, MaxTask: a.cfg.LongestAction(),
 		Show: people.Task, Agent: people.AgentTask, Leased: people.Leased, Inquiry: people.Inquiry,
 	}), people.Surfaces(), executors{
 		schemas.KindTask: func(*workshop) processors.Kind {

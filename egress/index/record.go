@@ -88,6 +88,8 @@ func readAccepted(ref schemas.Ref, rec schemas.Record) *action {
 			doc.Sensitive = v.Bool()
 		case "principal":
 			principal = v.Str
+		case "task":
+			a.task = v.Str
 		case "caller":
 			a.caller = v.Str
 		case "called":
@@ -110,7 +112,7 @@ func readAccepted(ref schemas.Ref, rec schemas.Record) *action {
 	case schemas.KindPush:
 		a.task = payload.Get("task_id").Str
 	case schemas.KindChat:
-		a.task = payload.Get("task_id").Str
+		a.task = cmp.Or(a.task, payload.Get("task_id").Str)
 		if model := payload.Get("model").Str; schemas.ValidModel(model) {
 			a.model = model
 		}

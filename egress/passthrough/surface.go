@@ -23,9 +23,9 @@ func Surface(s *egress.Server) egress.Surface {
 		},
 		Live: func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, left func()) { live(s, w, r, ref, left) },
 	}
-	return egress.Surface{Name: "passthrough", Views: []egress.View{view}, Routes: s.Read("/v1/actions/:id/response", func(r *egress.Request) error {
+	return egress.Surface{Name: "passthrough", Views: []egress.View{view}, Routes: s.ReadAction("/v1/actions/:id/response", func(r *egress.Request) error {
 		return response(s, r)
-	}, schemas.ScopeActionsRead)}
+	})}
 }
 
 // response is GET /v1/actions/{id}/response.

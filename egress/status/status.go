@@ -97,7 +97,7 @@ func (s *Status) find(ctx context.Context, tenant, id string) (*ledger.State, er
 
 func (s *Status) view(ctx context.Context, st *ledger.State) (*schemas.ActionView, error) {
 	v := &schemas.ActionView{
-		ID: st.ID, Kind: st.Kind, Called: st.Called(), Agent: agent(st), Caller: cmp.Or(st.Action.Caller, st.Action.Principal), TaskType: st.Action.TaskType, Status: schemas.Status(st.Status()), Class: st.Action.Class,
+		ID: st.ID, Kind: st.Kind, Called: st.Called(), Agent: agent(st), Caller: cmp.Or(st.Action.Caller, st.Action.Principal), Task: st.Action.Task, TaskType: st.Action.TaskType, Status: schemas.Status(st.Status()), Class: st.Action.Class,
 		Created: st.Action.AcceptedAt, Deadline: st.Action.Deadline, NotBefore: st.Action.NotBefore, Priority: cmp.Or(st.Action.Priority, schemas.PriorityNormal), Supersedes: st.Action.Supersedes, SupersededBy: st.SupersededBy,
 		Waiting: st.Waiting, Resolution: st.Resolution,
 		CancelRequested: st.CancelRequested && st.Settled == nil,

@@ -16,7 +16,7 @@ func View(a schemas.Action, t *task.State, repoURL string) schemas.TaskView {
 	v := schemas.TaskView{
 		ID: a.ID, Status: t.Status, Description: o.Description, Repo: o.Repo, RepoURL: repoURL, BaseRef: o.BaseRef,
 		Branch: t.Branch, Base: t.Base, Head: t.Head, Moved: t.Head != t.Base, Pushes: t.Pushes,
-		Model: o.Model, Budget: o.Budget, ForcePush: o.ForcePush, Pool: o.Pool, Metadata: o.Metadata,
+		Model: o.Model, Entries: o.Entries, Models: o.Models, Budget: o.Budget, ForcePush: o.ForcePush, Pool: o.Pool, Metadata: o.Metadata,
 		Created: a.AcceptedAt, Started: t.Since, Deadline: a.Deadline, Ended: t.Ended,
 		Lease: t.Lease, Holder: t.Holder, Inquiries: inquiries(t.Inquiries),
 		CancelRequested: t.Canceled && !t.Over(), EventsURL: URL(a.ID) + "/events",

@@ -138,6 +138,9 @@ type Request struct {
 	// Models are patterns of the only models that it may use; empty: all. They bound
 	// what is joined as Entries do.
 	Models []string
+	// Task is the id of the task whose holder asks; empty: none. An action of a task is joined only by
+	// its holders.
+	Task string
 	// Answers is set for kind chat, see schemas.Action.
 	Answers []string
 	// TokenHash is set for kind task, see schemas.Action.
@@ -320,6 +323,9 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 	if len(r.Models) > 0 {
 		fingerprint = bounded(fingerprint, "models", r.Models)
 	}
+	if r.Task != "" {
+		fingerprint = bounded(fingerprint, "task", []string{r.Task})
+	}
 	if r.Timeout <= 0 {
 		r.Timeout = cmp.Or(a.cfg.Deadlines[r.Kind], 10*time.Minute)
 	}
@@ -338,7 +344,7 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: r.Class, IDSource: r.Source,
 		TaskType: r.TaskType, Sensitive: r.Sensitive, Sync: r.Sync,
 		Fingerprint: fingerprint, AcceptedAt: now, Deadline: deadline, NotBefore: notBefore, Priority: r.Priority,
-		Principal: r.Principal, Caller: a.cfg.Caller(r.Principal), Entries: r.Entries, Models: r.Models, Answers: r.Answers, TokenHash: r.TokenHash, TraceParent: r.TraceParent, Supersedes: r.Supersedes,
+		Principal: r.Principal, Caller: a.cfg.Caller(r.Principal), Entries: r.Entries, Models: r.Models, Task: r.Task, Answers: r.Answers, TokenHash: r.TokenHash, TraceParent: r.TraceParent, Supersedes: r.Supersedes,
 		KeySeed: r.KeySeed, KeyExpiresAt: r.KeyExpiresAt, Payload: r.Payload,
 	}, nil
 }

@@ -110,7 +110,7 @@ func (r *Redriver) redrive(ctx context.Context, by grant.Caller, st *ledger.Stat
 	}
 	req := accept.Request{
 		Name: name, Tenant: st.Tenant, Kind: st.Kind, Class: st.Action.Class, Payload: payload, Supersedes: st.ID, Sync: st.Action.Sync,
-		Principal: by.Principal, Entries: entries, Models: models, Answers: st.Action.Answers,
+		Principal: by.Principal, Entries: entries, Models: models, Task: st.Action.Task, Answers: st.Action.Answers,
 		Terms: accept.Terms{Priority: st.Action.Priority},
 	}
 	req.KeySeed, req.KeyExpiresAt = st.Keys()

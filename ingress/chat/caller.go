@@ -62,14 +62,15 @@ func (h handlers) caller(c *gin.Context) (caller, error) {
 
 // holder is the holder of a task: it may what the token that filed the task might.
 func holder(c *gin.Context, v tasks.Access) caller {
-	if v.Task == nil {
+	who := v.Identity()
+	of := who.Holding
+	if of == nil {
 		return caller{}
 	}
-	a := v.Action()
-	ingress.SetTenant(c, v.Ref.Tenant)
+	ingress.SetTenant(c, who.Tenant)
 	return caller{
-		Caller: grant.Caller{Tenant: v.Ref.Tenant, Kind: schemas.KindChat, Principal: a.Principal, Entries: a.Entries, Models: a.Models},
-		task:   &v.Ref, lease: v.Lease, until: a.Deadline, only: v.Task.Order.Model, budget: v.Task.Order.Budget,
+		Caller: who.Asks(schemas.KindChat, ""),
+		task:   &of.Task, lease: of.Lease, until: who.Until(), only: of.Model, budget: of.Budget,
 	}
 }
 

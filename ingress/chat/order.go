@@ -62,6 +62,9 @@ func (h handlers) completion(c *gin.Context, d schemas.Dialect) (a asked, err er
 		Name: accept.NameOf(a.Tenant, a.route(d), "", key), Tenant: a.Tenant, Kind: schemas.KindChat, Sensitive: true, Until: a.until,
 		Payload: payload, Principal: a.Principal, Entries: a.Entries, Models: a.Models, TraceParent: header.Get(schemas.HeaderTraceParent),
 	}
+	if a.task != nil {
+		a.req.Task = a.task.ID
+	}
 	for _, f := range found {
 		if !slices.Contains(a.req.Answers, f.Name) {
 			a.req.Answers = append(a.req.Answers, f.Name)

@@ -101,7 +101,7 @@ func (cfg Config) translate(c *gin.Context, s *ingress.Server, b *batch, bodies 
 		}
 		var req accept.Request
 		if err == nil {
-			req, err = order.Request(who, schemas.KindHTTP, nameOf(who.Tenant, order.ID, key, i), terms)
+			req, err = order.Request(who, schemas.KindHTTP, nameOf(who, order.ID, key, i), terms)
 		}
 		if err != nil {
 			b.refuse(c, s, i, err)
@@ -116,11 +116,11 @@ func (cfg Config) translate(c *gin.Context, s *ingress.Server, b *batch, bodies 
 	return applied
 }
 
-func nameOf(tenant, requestID, key string, index int) accept.Name {
+func nameOf(who ingress.Identity, requestID, key string, index int) accept.Name {
 	if requestID == "" && key != "" {
-		return accept.Derive(accept.PrefixKey, schemas.IDKey, tenant, routeBatch, key, strconv.Itoa(index))
+		return accept.Derive(accept.PrefixKey, schemas.IDKey, who.Tenant, who.Keys(routeBatch), key, strconv.Itoa(index))
 	}
-	return accept.NameOf(tenant, routeBatch, requestID, "")
+	return accept.NameOf(who.Tenant, routeBatch, requestID, "")
 }
 
 // accepted notes the result of storing a request. A repeat of a batch joins its actions, ended or not.

@@ -36,8 +36,8 @@ func Surface(s *ingress.Server, cfg Config) ingress.Surface {
 		Routes: []ingress.Route{
 			ingress.Post("/v1/execute", s.Store(func(who ingress.Identity, body []byte) (ingress.Order, error) {
 				return cfg.order(who, cfg.policy(who), body)
-			}), schemas.ScopeActionsWrite),
-			ingress.Post(routeBatch, cfg.batch(s), schemas.ScopeActionsWrite),
+			}), schemas.ScopeActionsWrite).WithHolders(),
+			ingress.Post(routeBatch, cfg.batch(s), schemas.ScopeActionsWrite).WithHolders(),
 		},
 		Redrive:  Redrive(cfg.Policy),
 		Canceled: Canceled,

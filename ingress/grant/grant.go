@@ -119,20 +119,6 @@ func Both(a, b []string) (entries []string, ok bool) {
 	return entries, len(entries) > 0
 }
 
-// Covers reports whether a caller limited to entries may use all entries that something was made
-// with. An empty list means all.
-func Covers(entries, of []string) bool {
-	if len(entries) == 0 {
-		return true
-	}
-	for _, e := range of {
-		if !slices.Contains(entries, e) {
-			return false
-		}
-	}
-	return len(of) > 0
-}
-
 // BothModels is what two limits of models leave together: no patterns stand for all,
 // and ok is false where nothing is left.
 func BothModels(a, b []string) (patterns []string, ok bool) {
@@ -153,13 +139,4 @@ func BothModels(a, b []string) (patterns []string, ok bool) {
 		}
 	}
 	return patterns, len(patterns) > 0
-}
-
-// CoversModels reports whether a caller limited to some model patterns may use all models that
-// something was made with. An empty list means all.
-func CoversModels(patterns, of []string) bool {
-	if len(patterns) == 0 {
-		return true
-	}
-	return len(of) > 0 && !slices.ContainsFunc(of, func(p string) bool { return !models.May(patterns, p) })
 }

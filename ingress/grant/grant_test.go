@@ -37,23 +37,6 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestCovers(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		entries, of []string
-		want        bool
-	}{
-		{nil, nil, true},
-		{nil, []string{"a"}, true},
-		{[]string{"a"}, nil, false}, // it may use all
-		{[]string{"a"}, []string{"a"}, true},
-		{[]string{"a", "b"}, []string{"b"}, true},
-		{[]string{"a"}, []string{"a", "b"}, false},
-	} {
-		require.Equal(t, tc.want, grant.Covers(tc.entries, tc.of), "%v of %v", tc.entries, tc.of)
-	}
-}
-
 func TestBoth(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -124,23 +107,4 @@ func TestBothModels(t *testing.T) {
 	}
 	_, ok := grant.BothModels([]string{"a"}, []string{"b/*"})
 	require.False(t, ok, "no patterns would be all of them")
-}
-
-func TestCoversModels(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		patterns, of []string
-		covers       bool
-	}{
-		{nil, nil, true},
-		{nil, []string{"a"}, true},
-		{[]string{"a"}, nil, false},
-		{[]string{"*"}, []string{"a", "b/*"}, true},
-		{[]string{"a/*"}, []string{"a/1", "a/b/*"}, true},
-		{[]string{"a/*"}, []string{"a/1", "b"}, false},
-		{[]string{"a/1"}, []string{"a/*"}, false},
-		{[]string{"a/*"}, []string{"*"}, false},
-	} {
-		require.Equal(t, tc.covers, grant.CoversModels(tc.patterns, tc.of), "%v", tc)
-	}
 }

@@ -3,7 +3,6 @@
 package passthrough
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,9 +24,6 @@ import (
 
 // Config of a Door. All are required.
 type Config struct {
-	// Authenticate returns the sender of a request by its Weir token, or by the token of a task, and
-	// counts the request. A request without either is authenticated by the server.
-	Authenticate func(ctx context.Context, token string) (ingress.Identity, error)
 	// Policy returns what decides about a caller's calls; Entries is the policy in force.
 	Policy  func(who grant.Caller) executor.Policy
 	Entries func() *policy.Policy
@@ -63,7 +59,7 @@ func (d *Door) Surface() ingress.Surface {
 
 // via serves a request for an entry's target.
 func (d *Door) via(c *gin.Context) error {
-	who, err := d.authenticate(c.Request)
+	who, err := d.server.Sender(c.Request, Token(c.Request.Header))
 	if err != nil {
 		return err
 	}
@@ -77,14 +73,6 @@ func (d *Door) via(c *gin.Context) error {
 		return unknown(d.cfg.Entries().WithOrigin(who.Entries))
 	}
 	return d.Serve(c, who, origin+target, entry)
-}
-
-// authenticate finds out who sends a request.
-func (d *Door) authenticate(r *http.Request) (ingress.Identity, error) {
-	if text := Token(r.Header); text != "" {
-		return d.cfg.Authenticate(r.Context(), text)
-	}
-	return d.server.Authenticate(r)
 }
 
 // split cuts a request target into the name of an entry and the target of the call, both as they
@@ -177,8 +165,8 @@ func (d *Door) request(c *gin.Context, who ingress.Identity, target, entry strin
 		problem.ReportOf(r.Context()).Hint = refusedHeader(decides, asked.Call)
 	}
 	req = accept.Request{
-		Name: accept.NameOf(who.Tenant, route(target, entry), "", key), Tenant: who.Tenant, Kind: schemas.KindPassthrough, Class: asked.Class,
-		Principal: who.ID, Entries: who.Entries, Terms: terms, Joins: true, TraceParent: r.Header.Get(schemas.HeaderTraceParent),
+		Name: accept.NameOf(who.Tenant, who.Keys(route(target, entry)), "", key), Tenant: who.Tenant, Kind: schemas.KindPassthrough, Class: asked.Class,
+		Principal: who.ID, Entries: who.Entries, Task: who.Task(), Until: who.Until(), Terms: terms, Joins: true, TraceParent: r.Header.Get(schemas.HeaderTraceParent),
 	}
 	if req.Whole, err = ledger.Encode(asked.Call); err != nil {
 		return req, false, err

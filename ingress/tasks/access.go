@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 
+	"weir/ingress"
 	"weir/internal/fault"
 	"weir/internal/problem"
 	"weir/internal/task"
@@ -83,9 +84,22 @@ func (d *Service) Knows(ctx context.Context, text string) bool {
 	return false
 }
 
-// Action is the accepted action of the task: its holder has the permissions of the caller that
-// filed it.
-func (v Access) Action() schemas.Action { return v.action }
+// Identity is the holder as the sender of calls and completions. It may use what the task may. It is
+// the zero identity without a task.
+func (v Access) Identity() ingress.Identity {
+	if v.Task == nil {
+		return ingress.Identity{}
+	}
+	who := ingress.Identity{
+		Tenant: v.Ref.Tenant, Scopes: []string{schemas.ScopeActionsWrite}, ID: v.action.Principal, Name: v.action.Caller,
+		Entries: v.action.Entries, Models: v.action.Models, ExpiresAt: v.action.Deadline,
+		Holding: &ingress.Holding{Task: v.Ref, Lease: v.Lease, Budget: v.Task.Order.Budget},
+	}
+	if len(v.Task.Order.Models) == 0 {
+		who.Holding.Model = v.Task.Order.Model
+	}
+	return who
+}
 
 // enter authorizes a bearer, and writes the event of do, if any, in the same append.
 func (d *Service) enter(ctx context.Context, b bearer, do func(f file) (*schemas.TaskEvent, error)) (Access, error) {

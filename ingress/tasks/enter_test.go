@@ -27,7 +27,7 @@ func TestALookChangesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ref, v.Ref)
 	require.Equal(t, schemas.TaskStatusQueued, v.Task.Status)
-	require.Equal(t, "a", v.Action().ID)
+	require.Equal(t, "a", v.Identity().Task())
 	require.Empty(t, w.whats(t, ref), "nobody has taken it")
 
 	pooled, own := w.file(t, "pooled")
@@ -538,7 +538,7 @@ func TestATokenTooMany(t *testing.T) {
 		ev := schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{What: schemas.TaskReissued, TokenHash: "00"}}
 		require.NoError(t, w.ledger.Append(t.Context(), st, ev))
 	}
-	_, _, err = w.Reissue(t.Context(), "t", "a", nil, nil)
+	_, _, err = w.Reissue(t.Context(), "t", "a", task.Bounds{})
 	require.Equal(t, schemas.Conflict, code(t, err))
 	require.ErrorContains(t, err, "1000")
 }
@@ -548,25 +548,25 @@ func TestAnotherToken(t *testing.T) {
 	w := setup(t)
 	ref, first := w.file(t, "a")
 	require.NoError(t, errOf(w.Enter(t.Context(), first)))
-	got, second, err := w.Reissue(t.Context(), "t", "a", nil, nil)
+	got, second, err := w.Reissue(t.Context(), "t", "a", task.Bounds{})
 	require.NoError(t, err)
 	require.Equal(t, ref, got)
 	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Enter(t.Context(), first))), "the one before is dead")
 	require.NoError(t, errOf(w.Enter(t.Context(), second)))
 
 	for _, entries := range [][]string{{"x"}, {"x", "y"}} {
-		refused := errOf2(w.Reissue(t.Context(), "t", "a", entries, nil))
+		refused := errOf2(w.Reissue(t.Context(), "t", "a", task.Bounds{Entries: entries}))
 		require.Equal(t, schemas.Forbidden, code(t, refused), "it would give more than the asker has")
 	}
-	_, third, err := w.Reissue(t.Context(), "t", "a", []string{"x", "e"}, nil)
+	_, third, err := w.Reissue(t.Context(), "t", "a", task.Bounds{Entries: []string{"x", "e"}})
 	require.NoError(t, err)
 	require.Equal(t, schemas.Unauthorized, code(t, report(t, w, second, done("d"))))
 	require.NoError(t, report(t, w, third, done("d")))
-	require.Equal(t, schemas.Conflict, code(t, errOf2(w.Reissue(t.Context(), "t", "a", nil, nil))), "it has ended")
+	require.Equal(t, schemas.Conflict, code(t, errOf2(w.Reissue(t.Context(), "t", "a", task.Bounds{}))), "it has ended")
 
 	w.file(t, "b")
 	_, token := w.take(t, "pool-1")
 	require.NoError(t, errOf(w.Release(t.Context(), token)))
-	require.Equal(t, schemas.Conflict, code(t, errOf2(w.Reissue(t.Context(), "t", "b", nil, nil))), "it is the pool's for good")
-	require.Equal(t, schemas.NotFound, code(t, errOf2(w.Reissue(t.Context(), "other", "b", nil, nil))))
+	require.Equal(t, schemas.Conflict, code(t, errOf2(w.Reissue(t.Context(), "t", "b", task.Bounds{}))), "it is the pool's for good")
+	require.Equal(t, schemas.NotFound, code(t, errOf2(w.Reissue(t.Context(), "other", "b", task.Bounds{}))))
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"weir/ingress/grant"
 	"weir/internal/board"
 	"weir/internal/fault"
 	"weir/internal/problem"
@@ -32,7 +31,7 @@ type Worker struct {
 
 // may reports whether it may lease the tasks of a pool that were made with entries and models.
 func (w Worker) may(pool string, entries, models []string) bool {
-	return (len(w.Pools) == 0 || slices.Contains(w.Pools, pool)) && grant.Covers(w.Entries, entries) && grant.CoversModels(w.Models, models)
+	return (len(w.Pools) == 0 || slices.Contains(w.Pools, pool)) && task.Bounds{Entries: w.Entries, Models: w.Models}.Covers(task.Bounds{Entries: entries, Models: models})
 }
 
 // Take is Enter for an agent that asks for its task: where it is of a pool and holds

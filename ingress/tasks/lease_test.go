@@ -416,7 +416,7 @@ func TestNoDeadline(t *testing.T) {
 	})
 	require.NoError(t, err)
 	w.board.know(ref)
-	require.NoError(t, errOf2(w.Reissue(t.Context(), "t", "ever", nil, nil)))
+	require.NoError(t, errOf2(w.Reissue(t.Context(), "t", "ever", task.Bounds{})))
 	w.write(t, ref, status(schemas.TaskEvent{What: schemas.TaskOpened, Base: "b"}))
 	w.pass(1000 * time.Hour)
 	_, token := w.take(t, "pool-1")
@@ -477,7 +477,7 @@ func TestModelsOfALease(t *testing.T) {
 	v, token := w.await(t, tasks.Worker{Tenant: "t", Holder: "p9", Models: []string{"a/*"}})
 	require.NotEmpty(t, token)
 	require.Equal(t, mine, v.Ref)
-	require.Equal(t, []string{"a/1"}, v.Action().Models)
+	require.Equal(t, []string{"a/1"}, v.Identity().Models)
 	_, token = w.await(t, tasks.Worker{Tenant: "t", Holder: "p9", Models: []string{"a/*"}})
 	require.Empty(t, token)
 
@@ -490,7 +490,7 @@ func TestModelsOfALease(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, ok)
 
-	refused := errOf2(w.Reissue(t.Context(), "t", "other", nil, []string{"a/*"}))
+	refused := errOf2(w.Reissue(t.Context(), "t", "other", task.Bounds{Models: []string{"a/*"}}))
 	require.Equal(t, schemas.Forbidden, code(t, refused), "it would give more than the asker has")
-	require.NoError(t, errOf2(w.Reissue(t.Context(), "t", "other", nil, []string{"a/*", "b"})))
+	require.NoError(t, errOf2(w.Reissue(t.Context(), "t", "other", task.Bounds{Models: []string{"a/*", "b"}})))
 }

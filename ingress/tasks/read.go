@@ -11,6 +11,7 @@ import (
 	"weir/ingress/strict"
 	"weir/internal/fault"
 	"weir/internal/gitwire"
+	"weir/internal/task"
 	"weir/schemas"
 )
 
@@ -64,8 +65,11 @@ func Read(body []byte) (Request, error) {
 	if err := extras(doc); err != nil {
 		return Request{}, err
 	}
+	if err := (task.Bounds{Entries: doc.Entries, Models: doc.Models}).Check(doc.Entries != nil, doc.Models != nil); err != nil {
+		return Request{}, err
+	}
 	req := Request{ID: doc.RequestID, deadline: doc.Deadline, Order: schemas.TaskOrder{
-		Description: doc.Description, Repo: doc.Repo, BaseRef: doc.BaseRef, Branch: doc.Branch, Model: doc.Model,
+		Description: doc.Description, Repo: doc.Repo, BaseRef: doc.BaseRef, Branch: doc.Branch, Model: doc.Model, Entries: doc.Entries, Models: doc.Models,
 		Budget: doc.Budget, ForcePush: doc.ForcePush, Pool: doc.Pool, Metadata: doc.Metadata,
 	}}
 	_, _, err := req.end()

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"weir/ingress/grant"
 	"weir/internal/board"
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -124,18 +123,15 @@ func (s Secret) Text(ref schemas.Ref, lease int) string {
 	return task.New(ref.Tenant, ref.ID, lease, s.bytes).Text()
 }
 
-// Reissue makes another token for a task and revokes the current one. Entries are the only policy
-// entries that the caller may use, and models the patterns of its only models; with the token it
-// could use the task's. Errors: NOT_FOUND, STREAM_GONE, UNAVAILABLE, FORBIDDEN; CONFLICT if the
+// Reissue makes another token for a task and revokes the current one. The bounds are those of the
+// caller, who could use the task's with the token. Errors: NOT_FOUND, STREAM_GONE, UNAVAILABLE, FORBIDDEN; CONFLICT if the
 // task has ended, was ever leased by an agent of a pool, or has reached its token limit.
-func (d *Service) Reissue(ctx context.Context, tenant, id string, entries, models []string) (ref schemas.Ref, token string, err error) {
+func (d *Service) Reissue(ctx context.Context, tenant, id string, bounds task.Bounds) (ref schemas.Ref, token string, err error) {
 	secret := d.Secret()
 	ref, err = d.people(ctx, tenant, id, func(f file) (*schemas.TaskEvent, error) {
 		switch {
-		case !grant.Covers(entries, f.log.Action.Entries):
-			return nil, fault.New(schemas.Forbidden, "the task may use entries of the policy that this token may not")
-		case !grant.CoversModels(models, f.log.Action.Models):
-			return nil, fault.New(schemas.Forbidden, "the task may use models that this token may not")
+		case !bounds.Covers(task.Of(f.log.Action)):
+			return nil, fault.New(schemas.Forbidden, "the task may use entries of the policy or models that this token may not")
 		case d.over(f):
 			return nil, errEnded()
 		case f.task.Lease > 0:

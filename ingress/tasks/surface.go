@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -19,6 +21,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/models"
 	"weir/internal/problem"
+	"weir/internal/task"
 	"weir/schemas"
 )
 
@@ -44,6 +47,8 @@ type SurfaceConfig struct {
 	Hosts func() error
 	// Models are those in force; nil: completions are not served.
 	Models func() *models.Set
+	// Entries are the names of the policy's entries; nil: a task may name any.
+	Entries func() []string
 	// MaxTask is the longest time that a task may ask for; default 7 days.
 	MaxTask time.Duration
 
@@ -144,9 +149,15 @@ func (h handlers) newTask(c *gin.Context) (accept.Request, error) {
 		return accept.Request{}, err
 	}
 	who := ingress.Caller(c)
+	if who, err = limited(who, t.Order); err != nil {
+		return accept.Request{}, err
+	}
 	timeout, until, refusal := t.Timeout(h.server.Now(), h.MaxTask)
 	if refusal == nil {
-		refusal = h.askable(who, t.Order.Model)
+		refusal = h.known(t.Order)
+	}
+	if refusal == nil {
+		refusal = h.askable(who, t.Order)
 	}
 	if refusal == nil {
 		refusal = h.feasible(c.Request.Context(), who, t.Order)
@@ -157,17 +168,53 @@ func (h handlers) newTask(c *gin.Context) (accept.Request, error) {
 	}, nil
 }
 
-// askable refuses a task with a model that its caller may not use: its holder could not call it. An
-// unknown model name is the agent's own concern: it may use another gateway, and receives the name.
-func (h handlers) askable(who ingress.Identity, model string) error {
-	if model == "" || h.Models == nil {
+// boundsOf are the bounds of a sender.
+func boundsOf(who ingress.Identity) task.Bounds {
+	return task.Bounds{Entries: who.Entries, Models: who.Models}
+}
+
+// limited is the sender of a task with the bounds of the task's holders: those that the order names, and
+// else the sender's own. The preferred model is always one of its models.
+func limited(who ingress.Identity, o schemas.TaskOrder) (ingress.Identity, error) {
+	to := task.Bounds{Entries: o.Entries, Models: o.Models}
+	if len(to.Models) > 0 && o.Model != "" && !models.May(to.Models, o.Model) {
+		to.Models = append(slices.Clone(to.Models), o.Model)
+	}
+	b, err := boundsOf(who).Narrow(to)
+	who.Entries, who.Models = b.Entries, b.Models
+	return who, err
+}
+
+// known refuses a task that names an entry that is not in the policy.
+func (h handlers) known(o schemas.TaskOrder) error {
+	if len(o.Entries) == 0 || h.Entries == nil {
+		return nil
+	}
+	all := h.Entries()
+	for i, name := range o.Entries {
+		if !slices.Contains(all, name) {
+			return fault.New(schemas.ValidationError, "at /entries/"+strconv.Itoa(i)+": the policy has no entry "+name+"; GET /v1/policy shows those it has")
+		}
+	}
+	return nil
+}
+
+// askable refuses a task with a model that its holder could not call. An unknown model name is the
+// agent's own concern: it may use another gateway, and receives the name.
+func (h handlers) askable(who ingress.Identity, o schemas.TaskOrder) error {
+	if o.Model == "" || h.Models == nil {
 		return nil
 	}
 	set, asker := h.Models(), who.Asks(schemas.KindChat, "")
-	if _, _, there := set.Find(model); !there || len(set.Candidates([]string{model}, asker.May, asker.Enters, "")) > 0 {
+	_, _, there := set.Find(o.Model)
+	switch {
+	case !there || len(set.Candidates([]string{o.Model}, asker.May, asker.Enters, "")) > 0:
 		return nil
+	case len(o.Entries) > 0:
+		return fault.New(schemas.Forbidden, "at /entries: the task may use no upstream of its model; name the entry of one too, such as model:UPSTREAM")
+	default:
+		return fault.New(schemas.Forbidden, "at /model: the token may not use this model, and so could not the task's; GET /models shows those it may")
 	}
-	return fault.New(schemas.Forbidden, "at /model: the token may not use this model, and so could not the task's; GET /models shows those it may")
 }
 
 // feasible refuses a task whose branch cannot be made. It may be made or lost until
@@ -179,6 +226,9 @@ func (h handlers) feasible(ctx context.Context, who ingress.Identity, o schemas.
 	}
 	if err == nil {
 		err = grant.Repo(schemas.RepoOrder{AllowlistKey: repo.AllowlistKey}, who.Entries)
+		if err != nil && len(o.Entries) > 0 {
+			err = fault.New(schemas.Forbidden, "at /entries: the repository is reached by the entry "+repo.AllowlistKey+"; name it too, or leave entries out")
+		}
 	}
 	if err != nil {
 		return unseen(err)
@@ -248,7 +298,7 @@ func (h handlers) reissue(c *gin.Context) error {
 		return err
 	}
 	who := ingress.Caller(c)
-	ref, token, err := h.Desk.Reissue(c.Request.Context(), who.Tenant, c.Param("id"), who.Entries, who.Models)
+	ref, token, err := h.Desk.Reissue(c.Request.Context(), who.Tenant, c.Param("id"), boundsOf(who))
 	return h.show(c, ref, err, http.StatusOK, token)
 }
 

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -38,7 +39,7 @@ type Task struct {
 	// as many as that has. One that a worker left open is followed by its class alone.
 	Attempts int
 	Stop     Stop
-	// TaskID is the task that the call is made for; empty: for none that is known.
+	// TaskID is the task that the call is made for; empty: the one that the action names, if any.
 	TaskID string
 	// Agent: the call is one to a remote agent or a model and goes by their entries,
 	// which no other call can use.
@@ -79,7 +80,7 @@ func (t *Task) taskID() string {
 	if t.TaskID == "" && t.State.Kind == schemas.KindTask {
 		return t.State.ID
 	}
-	return t.TaskID
+	return cmp.Or(t.TaskID, t.State.Action.Task)
 }
 
 // over reports whether waiting is pointless: the action must stop, or its deadline has passed.

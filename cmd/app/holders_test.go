@@ -1,0 +1,134 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/poll"
+	"weir/schemas"
+)
+
+// filed is a task with the caller who has its token.
+type filed struct {
+	caller
+	id string
+}
+
+// files files a task in the repository shop, which it makes, with further members of the request.
+func (c caller) files(t *testing.T, members string) filed {
+	t.Helper()
+	_, _, _ = c.do(t, http.MethodPost, schemas.RouteRepos, `{"name":"shop"}`)
+	body, _ := c.does(t, http.StatusCreated, http.MethodPost, schemas.RouteTasks, `{"repo":"shop","description":"d"`+members+`}`)
+	var made schemas.NewTask
+	require.NoError(t, json.Unmarshal([]byte(body), &made))
+	return filed{caller{c.App, made.Token}, made.ID}
+}
+
+// holdersNode is a node with the entries t, other and third of one target that shows the headers it
+// receives, a token lead with the first two, and another token of the same tenant.
+func holdersNode(t *testing.T) (target string, lead, peer caller) {
+	t.Helper()
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%q", fmt.Sprint(r.Header)) }))
+	t.Cleanup(up.Close)
+	a := newApp(t, fmt.Sprintf(`%spolicy:
+  allowlist:
+    - {name: t, url_prefix: "%[2]s/t/", network: loopback}
+    - {name: other, url_prefix: "%[2]s/other/", network: loopback}
+    - {name: third, url_prefix: "%[2]s/third/", network: loopback}
+`, withTokens, up.URL))
+	admin := a.admin(t)
+	lead, _ = admin.grant(t, `{"name":"lead","scopes":["tasks:write","actions:write","actions:read"],"entries":["t","other"]}`)
+	peer, _ = admin.grant(t, `{"name":"peer","scopes":["actions:write","actions:read"],"entries":["t","other"]}`)
+	return up.URL, lead, peer
+}
+
+// TestHoldersOfTasks: the token of a task makes calls by the entries that the task names, as single calls,
+// in batches and passed through, and reads these actions alone, until the task ends.
+func TestHoldersOfTasks(t *testing.T) {
+	t.Parallel()
+	target, lead, peer := holdersNode(t)
+	call := func(path string) string { return `{"method":"GET","url":"` + target + path + `"}` }
+	holder, wide := lead.files(t, `,"entries":["t"]`), lead.files(t, ``)
+
+	executed, head := holder.does(t, http.StatusOK, http.MethodPost, "/v1/execute", call("/t/x"))
+	require.NotContains(t, executed, holder.token)
+	id := head.Get("Weir-Action-Id")
+	holder.does(t, http.StatusForbidden, http.MethodPost, "/v1/execute", call("/other/x"))
+	holder.does(t, http.StatusForbidden, http.MethodPost, "/v1/execute", `{"method":"GET","url":"`+target+`/other/x","allowlist_key":"other"}`)
+	wide.does(t, http.StatusOK, http.MethodPost, "/v1/execute", call("/other/x"))
+	wide.does(t, http.StatusForbidden, http.MethodPost, "/v1/execute", call("/third/x"))
+	batch, _ := holder.does(t, http.StatusOK, http.MethodPost, "/v1/batch", `{"requests":[`+call("/t/1")+`,`+call("/other/2")+`]}`)
+	require.Contains(t, batch, `"DENY_PATH"`)
+	holder.does(t, http.StatusOK, http.MethodGet, "/via/t/t/x", "")
+	holder.does(t, http.StatusNotFound, http.MethodGet, "/via/other/x", "")
+
+	view, _ := lead.does(t, http.StatusOK, http.MethodGet, "/v1/actions/"+id, "")
+	require.Contains(t, view, `"task":"`+holder.id+`"`)
+	require.Contains(t, view, `"caller":"lead"`)
+	for _, part := range []string{"", "/events", "/payload", "/response"} {
+		path := "/v1/actions/" + id + part
+		holder.does(t, http.StatusOK, http.MethodGet, path, "", "Accept", "application/json")
+		wide.does(t, http.StatusNotFound, http.MethodGet, path, "")
+		peer.does(t, http.StatusOK, http.MethodGet, path, "", "Accept", "application/json")
+	}
+	for _, path := range []string{"/v1/actions", "/v1/evidence", "/v1/tasks", "/v1/dead-letters", "/v1/policy"} {
+		holder.does(t, http.StatusUnauthorized, http.MethodGet, path, "")
+	}
+	for _, path := range []string{"/v1/plans", "/v1/agents/http.request/run", "/v1/actions/" + id + "/cancel", "/v1/actions/" + id + "/redrive", schemas.RouteTasks} {
+		status, body, _ := holder.do(t, http.MethodPost, path, `{}`)
+		require.Contains(t, []int{http.StatusUnauthorized, http.StatusNotFound}, status, "%s: %s", path, body)
+	}
+	poll.Until(t, func() bool {
+		_, page, _ := lead.do(t, http.MethodGet, "/v1/actions?kind=http&task="+holder.id+"&count=true", "")
+		var list schemas.ActionPage
+		require.NoError(t, json.Unmarshal([]byte(page), &list))
+		return list.Count != nil && list.Count.Total == 4
+	}, "the calls of the task")
+
+	_, mine := holder.does(t, http.StatusOK, http.MethodPost, "/v1/execute", call("/t/k"), "Idempotency-Key", "k")
+	_, again := holder.does(t, http.StatusOK, http.MethodPost, "/v1/execute", call("/t/k"), "Idempotency-Key", "k")
+	_, theirs := lead.does(t, http.StatusOK, http.MethodPost, "/v1/execute", call("/t/k"), "Idempotency-Key", "k")
+	require.Equal(t, mine.Get("Weir-Action-Id"), again.Get("Weir-Action-Id"))
+	require.NotEqual(t, mine.Get("Weir-Action-Id"), theirs.Get("Weir-Action-Id"), "keys of tasks are their own")
+	named := `{"request_id":"named",` + call("/t/n")[1:]
+	lead.does(t, http.StatusOK, http.MethodPost, "/v1/execute", named)
+	wide.does(t, http.StatusConflict, http.MethodPost, "/v1/execute", named)
+
+	lead.does(t, http.StatusAccepted, http.MethodPost, schemas.RouteTasks+"/"+holder.id+"/cancel", "")
+	holder.does(t, http.StatusUnauthorized, http.MethodPost, "/v1/execute", call("/t/x"))
+	holder.does(t, http.StatusUnauthorized, http.MethodGet, "/v1/actions/"+id, "")
+	holder.does(t, http.StatusUnauthorized, http.MethodGet, "/via/t/t/x", "", "X-Api-Key", holder.token)
+}
+
+// TestLimitsOfTasks: a task names only entries and models that its filer may use.
+func TestLimitsOfTasks(t *testing.T) {
+	t.Parallel()
+	_, lead, _ := holdersNode(t)
+	lead.files(t, ``)
+	for members, want := range map[string]struct {
+		status int
+		says   string
+	}{
+		`"entries":["third"]`:      {403, "at /entries: the token may not use third; it may use t, other"},
+		`"entries":["t","t"]`:      {422, "at /entries/1: must be the name of an entry, each once"},
+		`"entries":[]`:             {422, "leave it out for all"},
+		`"entries":["a b"]`:        {422, "at /entries/0: "},
+		`"models":[]`:              {422, "at /models: "},
+		`"models":["*/x"]`:         {422, "at /models/0: "},
+		`"entries":"t"`:            {422, "entries"},
+		`"models":["openai/*",""]`: {422, "at /models/1: "},
+	} {
+		body, _ := lead.does(t, want.status, http.MethodPost, schemas.RouteTasks, `{"repo":"shop","description":"d",`+members+`}`)
+		require.Contains(t, body, want.says, members)
+	}
+	admin := lead.admin(t)
+	body, _ := admin.does(t, http.StatusUnprocessableEntity, http.MethodPost, schemas.RouteTasks, `{"repo":"shop","description":"d","entries":["typo"]}`)
+	require.Contains(t, body, "the policy has no entry typo")
+	body, _ = admin.does(t, http.StatusCreated, http.MethodPost, schemas.RouteTasks, `{"repo":"shop","description":"d","entries":["t"],"models":["a/*"],"model":"b"}`)
+	require.Contains(t, body, `"entries":["t"],"models":["a/*"]`)
+}
