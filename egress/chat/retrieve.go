@@ -64,8 +64,8 @@ type responseQuery struct {
 	after  int64 // the sequence number of the last event that the client has; -1: none
 }
 
-// readResponseQuery reads a query. What a client wants to have included is as its request said when the
-// response was made.
+// readResponseQuery reads a query. include has no effect: the request that made the response has decided
+// it.
 func readResponseQuery(values url.Values) (q responseQuery, err error) {
 	if err := stream.Only(values, "stream", "starting_after", "include", "include[]", "include_obfuscation"); err != nil {
 		return q, err
@@ -94,6 +94,7 @@ func readResponseQuery(values url.Values) (q responseQuery, err error) {
 
 // sender is who reads responses. A task's token is that task's in open mode too.
 func (a Answerer) sender(r *http.Request) (egress.Reader, error) {
+	r = keyed(r)
 	if who, ok, err := a.holder(r); ok {
 		return who, err
 	}

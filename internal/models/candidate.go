@@ -54,14 +54,14 @@ func (c Candidate) Lacks(members []string) []string {
 	return slices.DeleteFunc(slices.Clone(members), func(name string) bool { return slices.Contains(pass, name) })
 }
 
+// Speaking are the candidates whose upstreams answer requests of a dialect.
+func Speaking(list []Candidate, d schemas.Dialect) []Candidate {
+	return slices.DeleteFunc(slices.Clone(list), func(c Candidate) bool { return !c.Upstream.Speaks(d) })
+}
+
 // Passing are the candidates whose upstreams pass all the members.
 func Passing(list []Candidate, members []string) []Candidate {
 	return slices.DeleteFunc(list, func(c Candidate) bool { return len(c.Lacks(members)) > 0 })
-}
-
-// Speaking are the candidates whose upstreams answer a dialect.
-func Speaking(list []Candidate, d schemas.Dialect) []Candidate {
-	return slices.DeleteFunc(slices.Clone(list), func(c Candidate) bool { return !c.Upstream.Speaks(d) })
 }
 
 // sent is the name that an upstream knows a model by.
