@@ -285,7 +285,7 @@ func TestWeirModels(t *testing.T) {
 	const plain = `{"id":"m/x","object":"model","type":"model","created":0,"created_at":"1970-01-01T00:00:00Z","owned_by":"m","display_name":"X"}`
 	answer, status := `{"object":"list","data":[
 		{"id":"fast","object":"model","created":0,"owned_by":"m","alias_of":"m/x","context_length":128000,"pricing":{"prompt":"0.0000025","completion":"0.00001","request":"0"}},
-		` + plain + `]}`, http.StatusOK
+		`+plain+`]}`, http.StatusOK
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		assert.Equal(t, "/v1/models", r.URL.Path)
 		assert.Equal(t, "Bearer wt", r.Header.Get("Authorization"))

@@ -94,7 +94,6 @@ func readResponseQuery(values url.Values) (q responseQuery, err error) {
 
 // sender is who reads responses. A task's token is that task's in open mode too.
 func (a Answerer) sender(r *http.Request) (egress.Reader, error) {
-	r = keyed(r)
 	if who, ok, err := a.holder(r); ok {
 		return who, err
 	}
