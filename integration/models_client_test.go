@@ -211,7 +211,7 @@ func TestModelClients(t *testing.T) {
 			}
 			got = callModel(t, modelOrder{Client: client, Op: "models", Base: w.URL + "/v1"})
 			require.Nil(t, got.failure)
-			require.NotEmpty(t, got.final.Array())
+			require.JSONEq(t, `["sim/one"]`, got.final.Raw)
 		})
 	}
 	t.Run(anthropicClient, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestModelClients(t *testing.T) {
 		require.InEpsilon(t, 1, charged(t, w, "sim/claude"), 1e-9, "a count costs nothing")
 		got = callModel(t, modelOrder{Client: anthropicClient, Op: "models", Base: w.URL})
 		require.Nil(t, got.failure)
-		require.NotEmpty(t, got.final.Array())
+		require.JSONEq(t, `["sim/one"]`, got.final.Raw)
 		for _, r := range p.received("/v1/messages") {
 			require.Equal(t, "2026-10-21", r.Header.Get("Anthropic-Version"), "the version is the package's")
 		}

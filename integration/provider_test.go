@@ -54,7 +54,7 @@ func newProvider(t *testing.T, script func(r providerRequest) providerAnswer) *p
 	return p
 }
 
-// received are the requests to a path; "" are all.
+// received are the posted requests to a path; "" are all.
 func (p *provider) received(path string) (all []providerRequest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,10 +71,14 @@ func (p *provider) serve(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	data, err := io.ReadAll(r.Body)
 	assert.NoError(t, err)
 	req := providerRequest{Path: r.URL.Path, Header: r.Header, Body: gjson.ParseBytes(data)}
+	w.Header().Set("Content-Type", "application/json")
+	if r.Method == http.MethodGet { // Weir reads the list by itself
+		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"sim/one","object":"model","created":1764000000,"owned_by":"sim"}]}`)
+		return
+	}
 	p.mu.Lock()
 	p.requests = append(p.requests, req)
 	p.mu.Unlock()
-	w.Header().Set("Content-Type", "application/json")
 	if key := cmp.Or(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), r.Header.Get("X-Api-Key")); key != providerKey {
 		http.Error(w, `{"error":{"message":"no key"}}`, http.StatusUnauthorized)
 		return
