@@ -228,7 +228,9 @@ func upTo(wire string, n int) string {
 
 func typeOf(t *testing.T, chunk string) string {
 	t.Helper()
-	var v struct{ Type string }
+	var v struct {
+		Type string `json:"type"`
+	}
 	require.NoError(t, json.Unmarshal([]byte(chunk), &v))
 	return v.Type
 }
@@ -296,7 +298,7 @@ func TestFailuresHaveTheFormOfTheirDialect(t *testing.T) {
 		body, in string
 	}
 	openAI := `{"error":{"message":"slow down","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded","metadata":{"code":"MODEL_FAILED","status":429}}}`
-	messages := `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`
+	messages := `{"type":"error","error":{"type":"rate_limit_error","message":"slow down","metadata":{"code":"MODEL_FAILED","status":429}}}`
 	table.RunNamed(t, map[string]testCase{
 		"responses": {openAI, "event: response.failed\nid: %d\ndata: " +
 			`{"type":"response.failed","sequence_number":3,"response":{"id":"resp_mid","object":"response","created_at":7,"status":"failed","background":false,` +
@@ -315,7 +317,7 @@ func TestFailuresHaveTheFormOfTheirDialect(t *testing.T) {
 			require.Equal(t, "7", w.Header().Get("Retry-After"))
 			require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 			require.Equal(t, "first", w.Header().Get("X-Generation-Id"))
-			require.Equal(t, tc.body, w.Body.String()) //nolint:testifylint // to the byte
+			require.Equal(t, tc.body, w.Body.String())
 		}
 		if tc.in == "" {
 			return
@@ -369,8 +371,13 @@ func TestAStreamOnANodeThatStops(t *testing.T) {
 		require.Equal(t, "error", last[0].name)
 		require.Empty(t, last[0].id)
 		var v struct {
-			Type, Code, Message string
-			Error               struct{ Type, Message string }
+			Type    string `json:"type"`
+			Code    string `json:"code"`
+			Message string `json:"message"`
+			Error   struct {
+				Type    string `json:"type"`
+				Message string `json:"message"`
+			} `json:"error"`
 		}
 		require.NoError(t, json.Unmarshal([]byte(last[0].data), &v))
 		require.Equal(t, "error", v.Type)

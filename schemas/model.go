@@ -89,13 +89,20 @@ type ModelPrice struct {
 	Request    int64
 }
 
-// ModelView is a model as GET /models shows it.
+// ModelView is a model as GET /models shows it: to clients of OpenAI's protocols and to those of
+// Anthropic's at once.
 type ModelView struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"` // model
+	Type    string `json:"type"`   // model
 	Created int64  `json:"created"`
-	OwnedBy string `json:"owned_by"`
-	// ContextLength and Pricing are absent where the configuration does not say.
+	// CreatedAt is Created as a text; both are the provider's, or 1970 where it says nothing.
+	CreatedAt   time.Time `json:"created_at"`
+	OwnedBy     string    `json:"owned_by"`
+	DisplayName string    `json:"display_name"` // the provider's, or the id
+	// AliasOf is the model that the id is another name for; absent: it is none.
+	AliasOf string `json:"alias_of,omitempty"`
+	// ContextLength and Pricing are absent if they are unknown.
 	ContextLength int64         `json:"context_length,omitempty"`
 	Pricing       *ModelPricing `json:"pricing,omitempty"`
 }
@@ -112,4 +119,34 @@ type ModelPricing struct {
 type ModelList struct {
 	Object string      `json:"object"` // list
 	Data   []ModelView `json:"data"`
+	// HasMore, FirstID and LastID are for readers that ask for pages with limit, after_id and
+	// before_id. Without them the list is whole.
+	HasMore bool    `json:"has_more"`
+	FirstID *string `json:"first_id" jsonschema:"nullable"`
+	LastID  *string `json:"last_id" jsonschema:"nullable"`
+}
+
+// ListedModel is a model in the list of a provider's own.
+type ListedModel struct {
+	ID          string `json:"id"`
+	DisplayName string `json:"display_name,omitempty"`
+	Created     int64  `json:"created,omitempty"` // Unix time; 0: unknown
+	Context     int64  `json:"context,omitempty"` // tokens; 0: unknown
+}
+
+// ProviderModels is the record of an upstream in ModelBucket: its own list of models, and when it
+// is due to be read again.
+type ProviderModels struct {
+	V        int    `json:"v"`
+	Upstream string `json:"upstream"`
+	// Source tells two URLs of the upstream apart.
+	Source string `json:"source"`
+	// Due is when the list is read next. A worker that reads it now has moved Due on.
+	Due time.Time `json:"due"`
+	// Read is when Models was read; zero: never. Failures counts the attempts since then that
+	// failed, and Reason is why the last one did.
+	Read     time.Time     `json:"read,omitzero"`
+	Failures int           `json:"failures,omitempty"`
+	Reason   string        `json:"reason,omitempty"`
+	Models   []ListedModel `json:"models"`
 }

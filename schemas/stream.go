@@ -24,6 +24,9 @@ const (
 	// alone, and what is used of their entries' limits. Workers write it, workers and egress
 	// read and follow it (weir.live.destinations.>).
 	DestinationBucket = "WEIR_DESTINATIONS"
+	// ModelBucket has providers' own lists of models. Workers read and write it, egress reads it;
+	// both follow it (weir.live.models.>).
+	ModelBucket = "WEIR_MODELS"
 
 	// UsageBucket has what each tenant has stored. All who write for tenants write and read it.
 	UsageBucket = "WEIR_USAGE"

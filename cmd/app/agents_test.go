@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/config"
+	"weir/internal/models"
 	"weir/internal/policy/judge"
 	"weir/schemas"
 )
@@ -104,7 +105,7 @@ func TestReloadOfAgentsAndModels(t *testing.T) {
 	s := newSite(t, allowing())
 	none := s.policyView(nil, true).Version
 	assert.False(t, s.serves("A"))
-	assert.Empty(t, s.models().Views(nil, nil))
+	assert.Empty(t, s.models().List(models.Scope{}))
 
 	s.write(t, allowing()+agentsAndModels)
 	done := s.reloaded(t)
@@ -153,7 +154,7 @@ func TestReloadOfAgentsAndModels(t *testing.T) {
 	s.write(t, allowing())
 	assert.Equal(t, none, s.reloaded(t).Version)
 	assert.False(t, s.serves("B"))
-	assert.Empty(t, s.models().Views(nil, nil))
+	assert.Empty(t, s.models().List(models.Scope{}))
 }
 
 // TestExampleStarts: the file that shows every key is one to begin with.

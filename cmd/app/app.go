@@ -32,6 +32,7 @@ import (
 	"weir/internal/limits"
 	"weir/internal/limits/budget"
 	"weir/internal/limits/destination"
+	"weir/internal/models/listed"
 	"weir/internal/outbound"
 	"weir/internal/rules"
 	"weir/internal/secrets"
@@ -118,6 +119,7 @@ type App struct {
 	board         *board.Board
 	taskService   *tasks.Service
 	budgetLimiter *budget.Limiter
+	lists         *listed.Keeper // nil: the role neither reads nor shows providers' models
 	repositories  repositories
 
 	rules   *rules.Keeper
@@ -194,7 +196,7 @@ func (a *App) steps() []func(context.Context) error {
 	if a.role.works() {
 		steps = append(steps, a.openEvidence)
 	}
-	steps = append(steps, a.openDestinations, a.openBudgets)
+	steps = append(steps, a.openDestinations, a.openBudgets, a.openModels)
 	if a.role.answers() {
 		steps = append(steps, a.openTasks)
 	}

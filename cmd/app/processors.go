@@ -20,6 +20,7 @@ import (
 	"weir/processors/executor"
 	"weir/processors/git"
 	"weir/processors/janitor"
+	"weir/processors/listing"
 	"weir/processors/park"
 	"weir/processors/plans"
 	"weir/processors/runs"
@@ -32,6 +33,7 @@ type workRoom struct {
 	pipeline *processors.Pipeline
 	worker   *processors.Worker
 	runs     *runs.Runs
+	listing  *listing.Refresher
 }
 
 // workshop is what the executors of the kinds share.
@@ -80,10 +82,12 @@ func (a *App) openProcessors(context.Context) error {
 	a.clients = append(a.clients, client)
 	a.openTunnels(client)
 	adapter := direct.New(client, a.secrets, redact.New(a.cfg.RedactHeaders))
-	caller := call.New(a.ledger, a.guard, adapter, call.Config{
+	calls := call.Config{
 		Worker: a.worker, Barrier: a.broker.Barrier, Timeout: a.cfg.Policy.Timeout, Metrics: a.metrics, Draining: a.draining, Span: a.traces.CallParent,
 		Destinations: a.destinations,
-	})
+	}
+	caller := call.New(a.ledger, a.guard, adapter, calls)
+	a.work.listing = a.newListing(adapter, calls)
 	pipeline := processors.NewPipeline(a.ledger, a.broker, a.worker, processors.Stages{
 		Admit: admit.New(a.ledger, admit.Config{Worker: a.worker, Alone: a.cfg.Embedded(), AckWait: a.broker.AckWait()}),
 		Kinds: a.surfaces.kinds(a.newWorkshop(client, adapter, caller)), Caller: caller, Evidence: a.recorder,
@@ -159,6 +163,8 @@ func (a *App) startWork(ctx context.Context) error {
 		return errors.Join(err, a.work.worker.Stop())
 	}
 	a.startJanitor(ctx)
+	a.work.listing.Start(ctx)
+	a.teardown.push(func(context.Context) error { a.work.listing.Stop(); return nil })
 	return nil
 }
 

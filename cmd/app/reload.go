@@ -186,6 +186,9 @@ func (a *App) take(ctx context.Context, n reading) (schemas.Reload, error) {
 	if a.tunnels != nil {
 		a.tunnels.Refresh()
 	}
+	if a.work.listing != nil {
+		a.work.listing.Refresh()
+	}
 	a.unapplied(ctx, n.config)
 	for _, w := range slices.Concat(n.config.Warnings(), a.warnings(n.config)) {
 		a.notice(w)

@@ -229,8 +229,9 @@ func newModels(env *Env) *cobra.Command {
 	return f.command(env, &cobra.Command{
 		Use:   "models",
 		Short: "List the models that the token may use",
-		Long: `List the models that the token may use: exact names, other names for them, and patterns,
-which match every name that fits. Prices are in US dollars for a million tokens.`,
+		Long: `List the models that the token may use: exact names, other names for them, and the models that
+the providers of patterns list. Other names that a pattern matches work too. Prices are in US
+dollars for a million tokens.`,
 		Example: `  weir models
   weir models ls --json | jq .id
   weir chat openai/gpt-4o "What is a weir?"`,
@@ -241,7 +242,7 @@ which match every name that fits. Prices are in US dollars for a million tokens.
 			return err
 		}
 		const empty = "there are no models that this token may ask; the configuration has them under models"
-		return printList(c, given(list.Data), empty, "MODEL\tOWNER\tCONTEXT\tINPUT\tOUTPUT\tREQUEST", modelRow)
+		return printList(c, given(list.Data), empty, "MODEL\tOWNER\tCONTEXT\tINPUT\tOUTPUT\tREQUEST\tALIAS OF", modelRow)
 	})
 }
 
@@ -267,7 +268,7 @@ func modelRow(m schemas.ModelView) []any {
 	if p := m.Pricing; p != nil {
 		input, output, request = perMillion(p.Prompt), perMillion(p.Completion), cmp.Or(p.Request, "0")
 	}
-	return []any{m.ID, m.OwnedBy, context, input, output, request}
+	return []any{m.ID, m.OwnedBy, context, input, output, request, cmp.Or(m.AliasOf, "-")}
 }
 
 // perMillion is the price of a million tokens, from that of one.

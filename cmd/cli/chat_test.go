@@ -282,9 +282,10 @@ func TestChatIsStoppedBeforeItAsks(t *testing.T) {
 // TestWeirModels prints a line for each model, or a document.
 func TestWeirModels(t *testing.T) {
 	t.Parallel()
+	const plain = `{"id":"m/x","object":"model","type":"model","created":0,"created_at":"1970-01-01T00:00:00Z","owned_by":"m","display_name":"X"}`
 	answer, status := `{"object":"list","data":[
-		{"id":"fast","object":"model","created":0,"owned_by":"m","context_length":128000,"pricing":{"prompt":"0.0000025","completion":"0.00001","request":"0"}},
-		{"id":"m/*","object":"model","created":0,"owned_by":"m"}]}`, http.StatusOK
+		{"id":"fast","object":"model","created":0,"owned_by":"m","alias_of":"m/x","context_length":128000,"pricing":{"prompt":"0.0000025","completion":"0.00001","request":"0"}},
+		`+plain+`]}`, http.StatusOK
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		assert.Equal(t, "/v1/models", r.URL.Path)
 		assert.Equal(t, "Bearer wt", r.Header.Get("Authorization"))
@@ -296,12 +297,12 @@ func TestWeirModels(t *testing.T) {
 	server := "--server=" + upstream.URL
 	code, out, errs := saying(t, "", "models", server)
 	require.Zero(t, code, errs)
-	assert.Equal(t, "MODEL  OWNER  CONTEXT  INPUT  OUTPUT  REQUEST\n"+
-		"fast   m      128000   2.5    10      0\n"+
-		"m/*    m      -        -      -       -\n", out)
+	assert.Equal(t, "MODEL  OWNER  CONTEXT  INPUT  OUTPUT  REQUEST  ALIAS OF\n"+
+		"fast   m      128000   2.5    10      0        m/x\n"+
+		"m/x    m      -        -      -       -        -\n", out)
 	code, out, _ = saying(t, "", "models", "--json", server)
 	require.Zero(t, code)
-	assert.JSONEq(t, `{"id":"m/*","object":"model","created":0,"owned_by":"m"}`, strings.Split(out, "\n")[1])
+	assert.JSONEq(t, plain, strings.Split(out, "\n")[1])
 
 	answer = `{"object":"list","data":[]}`
 	code, out, errs = saying(t, "", "models", server)

@@ -8,7 +8,6 @@ import (
 	"weir/schemas"
 )
 
-// messagesBody has no request id, so that repeats get the same bytes.
 func messagesBody(r *RefusalError) any { return problem.Messages(&r.problem, "") }
 
 func failedMessage(_ context.Context, _ *frames, it *stream.Item, r *RefusalError) ([]byte, error) {

@@ -1,7 +1,9 @@
 package chat
 
 import (
+	"cmp"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -27,8 +29,8 @@ func (a Answerer) models() []egress.Route {
 	return all
 }
 
-// modelsFor authenticates the sender, and so finds which models it may use. Errors are the
-// protocol's.
+// modelsFor authenticates the sender, and so finds which models it may use. Errors have the form
+// of the sender's protocol.
 func (a Answerer) modelsFor(serve func(c *gin.Context, who egress.Reader) error) egress.Handler {
 	return func(c *gin.Context) error {
 		who, err := a.asks(c.Request)
@@ -36,10 +38,18 @@ func (a Answerer) modelsFor(serve func(c *gin.Context, who egress.Reader) error)
 			err = serve(c, who)
 		}
 		if err != nil {
-			problem.WriteChat(c.Writer, c.Request, err)
+			problem.WriteFor(protocol(c.Request))(c.Writer, c.Request, err)
 		}
 		return nil
 	}
+}
+
+// protocol is the dialect in whose form a reader of models gets errors.
+func protocol(r *http.Request) schemas.Dialect {
+	if r.Header.Get("Anthropic-Version") != "" {
+		return schemas.DialectMessages
+	}
+	return schemas.DialectChat
 }
 
 // asks is who may ask for models. A task's token is that task's in open mode too.
@@ -61,16 +71,57 @@ func (a Answerer) holder(r *http.Request) (who egress.Reader, ok bool, err error
 }
 
 func (a Answerer) listModels(c *gin.Context, who egress.Reader) error {
-	stream.WriteJSON(c.Writer, c.Request, http.StatusOK, schemas.ModelList{Object: "list", Data: a.cfg.Models().List(who.Models, enters(who))})
-	return nil
+	list, err := pageOf(c.Request.URL.Query(), a.cfg.Models().List(a.scope(who)))
+	if err == nil {
+		stream.WriteJSON(c.Writer, c.Request, http.StatusOK, list)
+	}
+	return err
 }
 
-// enters says which entries of the policy a reader may use; nil: all.
-func enters(who egress.Reader) func(entry string) bool {
-	if len(who.Entries) == 0 {
-		return nil
+// pageOf is the part of a sorted list that limit, after_id and before_id select; without them all of
+// it. A cursor need not be in the list: lists change. Other parameters are a client's own.
+func pageOf(q url.Values, all []schemas.ModelView) (schemas.ModelList, error) {
+	limit, err := stream.Limit(q, len(all))
+	after, forward, err1 := stream.One(q, "after_id")
+	before, back, err2 := stream.One(q, "before_id")
+	if err = cmp.Or(err, err1, err2); err != nil {
+		return schemas.ModelList{}, err
 	}
-	return func(entry string) bool { return slices.Contains(who.Entries, entry) }
+	if forward && back {
+		return schemas.ModelList{}, stream.Invalid("the parameters after_id and before_id exclude each other; send one of them")
+	}
+	place := func(id string) (at int, found bool) {
+		return slices.BinarySearchFunc(all, id, func(m schemas.ModelView, id string) int { return strings.Compare(m.ID, id) })
+	}
+	list := schemas.ModelList{Object: "list"}
+	switch {
+	case back:
+		at, _ := place(before)
+		list.Data, list.HasMore = all[max(0, at-limit):at], at > limit
+	default:
+		at, found := 0, false
+		if forward {
+			at, found = place(after)
+		}
+		if found {
+			at++
+		}
+		end := min(at+limit, len(all))
+		list.Data, list.HasMore = all[at:end], end < len(all)
+	}
+	if n := len(list.Data); n > 0 {
+		list.FirstID, list.LastID = &list.Data[0].ID, &list.Data[n-1].ID
+	}
+	return list, nil
+}
+
+// scope is what a reader may see of the models.
+func (a Answerer) scope(who egress.Reader) models.Scope {
+	s := models.Scope{Patterns: who.Models, Lists: a.cfg.Lists}
+	if len(who.Entries) > 0 {
+		s.Entry = func(entry string) bool { return slices.Contains(who.Entries, entry) }
+	}
+	return s
 }
 
 // showModel answers with one model. Its name may have slashes in it. One that may not be
@@ -80,9 +131,9 @@ func (a Answerer) showModel(c *gin.Context, who egress.Reader) error {
 	if id == "" {
 		return a.listModels(c, who)
 	}
-	view, ok := a.cfg.Models().View(id, func(name string) bool { return models.May(who.Models, name) }, enters(who))
+	view, ok := a.cfg.Models().View(id, a.scope(who))
 	if !ok {
-		return fault.New(schemas.ModelNotFound, "there is no such model, or it may not be used with this token")
+		return fault.New(schemas.ModelNotFound, "there is no such model, or it may not be used with this token; GET /models lists those that may")
 	}
 	stream.WriteJSON(c.Writer, c.Request, http.StatusOK, view)
 	return nil

@@ -64,8 +64,8 @@ type responseQuery struct {
 	after  int64 // the sequence number of the last event that the client has; -1: none
 }
 
-// readResponseQuery reads a query. What a client wants to have included is as its request said when the
-// response was made.
+// readResponseQuery reads a query. include has no effect: the request that made the response has decided
+// it.
 func readResponseQuery(values url.Values) (q responseQuery, err error) {
 	if err := stream.Only(values, "stream", "starting_after", "include", "include[]", "include_obfuscation"); err != nil {
 		return q, err
@@ -86,7 +86,7 @@ func readResponseQuery(values url.Values) (q responseQuery, err error) {
 	if err != nil {
 		return q, stream.Invalid("the parameter starting_after must be the sequence_number of an event")
 	}
-	if q.after = int64(n); !q.stream { //nolint:gosec // of 62 bits
+	if q.after = int64(n); !q.stream {
 		return q, stream.Invalid("the parameter starting_after is of a stream; add stream=true, or leave it out")
 	}
 	return q, nil

@@ -18,6 +18,8 @@ import (
 type Config struct {
 	// Models are the models in force; nil: completions are not served.
 	Models func() *models.Set
+	// Lists returns an upstream's own list of models; nil: there are none.
+	Lists func(up schemas.ModelUpstream) []schemas.ListedModel
 	// Budgets are the accounts of budgets; nil: they are not served.
 	Budgets Budgets
 	// Holder returns the holder of a task by the task's token, without scopes, and changes

@@ -20,14 +20,19 @@ import (
 // are over by then, and failures are counted anew.
 const destinationAge = time.Hour
 
+// modelAge is how long a provider's list of models is stored after the last attempt to read it: the
+// upstream is gone from the configuration by then.
+const modelAge = 7 * 24 * time.Hour
+
 func keysOf(bucket string) string { return "$KV." + bucket + "." }
 
-// buckets are the key-value buckets that package access lists. Only three of them drop old values:
+// buckets are the key-value buckets that package access lists. Only four of them drop old values:
 // leases are useless without the events of their task, and old reports on destinations are wrong.
 func (b *Broker) buckets() []jetstream.KeyValueConfig {
 	age := map[string]time.Duration{
 		schemas.LeaseBucket:       b.cfg.History,
 		schemas.DestinationBucket: destinationAge,
+		schemas.ModelBucket:       modelAge,
 		schemas.UsageBucket:       max(blobAge(b.cfg.History), b.cfg.EvidenceHistory),
 	}
 	var all []jetstream.KeyValueConfig
@@ -85,6 +90,9 @@ func (b *Broker) Operations() *Bucket { return b.bucket(schemas.OperationBucket)
 
 // Destinations is the bucket of workers' reports on destinations.
 func (b *Broker) Destinations() *Bucket { return b.bucket(schemas.DestinationBucket) }
+
+// Models is the bucket of providers' lists of models.
+func (b *Broker) Models() *Bucket { return b.bucket(schemas.ModelBucket) }
 
 func (b *Broker) bucket(name string) *Bucket {
 	k := &Bucket{b: b, stream: "KV_" + name, keys: keysOf(name)}

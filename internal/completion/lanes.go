@@ -9,14 +9,15 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// lanes finds the texts that come in pieces over several typed events. All other strings of an
-// event are whole in it, so that its reader looks for secrets in each: an event that ends a text
-// repeats the whole of it, and texts of two parts or blocks are two. A secret that a model writes
-// half into the one and half into the other is not found, as in two choices of a chat completion.
+// lanes finds the texts that arrive in pieces over several typed events. All other strings of an
+// event are whole, and the caller scrubs each event as a document: a secret cannot be split between
+// two events that end a text, because each of them repeats that whole text. Two parts or blocks are
+// two texts. A secret that spans two of them is not found, like one that spans two choices.
 type lanes struct {
 	find    func(l *lanes, event gjson.Result)
 	numbers map[laneKey]int
 	groups  map[groupKey][]int // the lanes of an item or a block
+	indexes map[string]int     // of items, by their ids
 	names   int                // bytes
 	over    bool
 	found   *Found
@@ -39,7 +40,7 @@ type groupKey struct {
 // Read is TextReader's.
 func (l *lanes) Read(raw json.RawMessage, found *Found) bool {
 	if l.numbers == nil {
-		l.numbers, l.groups = map[laneKey]int{}, map[groupKey][]int{}
+		l.numbers, l.groups, l.indexes = map[laneKey]int{}, map[groupKey][]int{}, map[string]int{}
 	}
 	*found = Found{found.Texts[:0], found.Tokens[:0], found.Ended[:0]}
 	l.found = found
@@ -51,7 +52,7 @@ func (l *lanes) Read(raw json.RawMessage, found *Found) bool {
 	return !l.over
 }
 
-// lane is the number of a text.
+// lane returns the number of a text.
 func (l *lanes) lane(key laneKey) int {
 	n, ok := l.numbers[key]
 	if ok {
@@ -68,7 +69,7 @@ func (l *lanes) lane(key laneKey) int {
 	return n
 }
 
-// add notes a piece of a text. Each text ends by itself, so that it is a choice of its own.
+// add reports a piece of a text. Each text ends independently, so each has its own choice.
 func (l *lanes) add(key laneKey, v gjson.Result) {
 	if v.Type != gjson.String || len(v.Raw) == len(`""`) || l.over {
 		return
@@ -83,29 +84,37 @@ func (l *lanes) add(key laneKey, v gjson.Result) {
 	}
 }
 
-// end notes that a text has ended.
+// end reports that a text has ended.
 func (l *lanes) end(key laneKey) {
 	if n, ok := l.numbers[key]; ok {
 		l.found.Ended = append(l.found.Ended, n)
 	}
 }
 
-// endGroup notes that every text of an item or a block has ended.
+// endGroup reports that every text of an item or a block has ended.
 func (l *lanes) endGroup(key groupKey) {
 	l.found.Ended = append(l.found.Ended, l.groups[key]...)
 }
 
-// groupOf is the item or block of an event.
-func groupOf(event gjson.Result, index string, ids ...string) groupKey {
-	if n, err := strconv.Atoi(event.Get(index).Raw); err == nil {
-		return groupKey{index: n}
+// item identifies the item of an event of DialectResponses: by its index, or by its id.
+func (l *lanes) item(event gjson.Result) groupKey {
+	id := event.Get("item_id")
+	if id.Type != gjson.String {
+		id = event.Get("item.id")
 	}
-	for _, name := range ids {
-		if id := event.Get(name); id.Type == gjson.String {
-			return groupKey{index: -1, id: id.Str}
-		}
+	n, err := strconv.Atoi(event.Get("output_index").Raw)
+	known, ok := l.indexes[id.Str]
+	switch {
+	case err == nil && id.Str != "" && !ok && len(l.indexes) < maxPaths:
+		l.indexes[strings.Clone(id.Str)] = n
+		l.names += len(id.Str)
+	case err == nil:
+	case ok:
+		return groupKey{index: known}
+	default:
+		return groupKey{index: -1, id: id.Str}
 	}
-	return groupKey{index: -1}
+	return groupKey{index: n}
 }
 
 // likelihoods is the name of the list that spells a text again by its tokens.
@@ -114,28 +123,30 @@ const likelihoods = "logprobs"
 // responseTexts finds the texts of an event of DialectResponses.
 func responseTexts(l *lanes, event gjson.Result) {
 	kind := strings.TrimPrefix(event.Get("type").Str, "response.")
-	group := groupOf(event, "output_index", "item_id", "item.id")
+	group := l.item(event)
 	if base, ok := strings.CutSuffix(kind, ".delta"); ok {
-		key := laneKey{group, partIndex(event), base}
+		key := textOf(group, base, event)
 		l.add(key, event.Get("delta"))
-		l.tokens(event.Get(likelihoods), laneKey{group, key.part, likelihoods})
+		if list := event.Get(likelihoods); !hollow(list) {
+			l.tokens(list, key.spelled())
+		}
 		return
 	}
 	l.spelled(event)
 	switch kind {
-	case "content_part.added", "reasoning_summary_part.added":
-		l.begin(group, partIndex(event), event.Get("part"))
+	case "content_part.added":
+		l.begin(laneKey{group, int(event.Get("content_index").Int()), "content"}, event.Get("part"))
+	case "reasoning_summary_part.added":
+		l.begin(laneKey{group, int(event.Get("summary_index").Int()), "summary"}, event.Get("part"))
 	case "output_item.added":
-		item := event.Get("item")
-		for _, base := range []string{"function_call_arguments", "mcp_call_arguments", "custom_tool_call_input", "code_interpreter_call_code"} {
-			if p := partOf(base, event); strings.HasPrefix(base, item.Get("type").Str+"_") {
-				l.add(laneKey{group, 0, base}, item.Get(p.name))
-			}
+		item := object(event.Get("item"))
+		for _, name := range texts() {
+			l.add(laneKey{group, 0, ""}, item.Get(name))
 		}
 		for _, list := range []string{"content", "summary"} {
 			n := 0
 			for _, e := range array(item.Get(list)).All() {
-				l.begin(group, n, e)
+				l.begin(laneKey{group, n, list}, e)
 				n++
 			}
 		}
@@ -143,37 +154,36 @@ func responseTexts(l *lanes, event gjson.Result) {
 		l.endGroup(group)
 	default:
 		if base, ok := strings.CutSuffix(kind, ".done"); ok {
-			part := partIndex(event)
-			l.end(laneKey{group, part, base})
-			l.end(laneKey{group, part, likelihoods})
+			key := textOf(group, base, event)
+			l.end(key)
+			l.end(key.spelled())
 		}
 	}
 }
 
-// partIndex is the index of a part in its item.
-func partIndex(event gjson.Result) int {
-	for _, name := range []string{"content_index", "summary_index"} {
-		if n, err := strconv.Atoi(event.Get(name).Raw); err == nil {
-			return n
-		}
+// textOf identifies the text that the deltas of a type continue: the part of an item, as in
+// responseAnswer. The deltas of an unknown type have a text of their own.
+func textOf(group groupKey, base string, event gjson.Result) laneKey {
+	if p := partOf(base, event); p.name != "" {
+		return laneKey{group, p.index, p.list}
 	}
-	return 0
+	return laneKey{group, int(event.Get("content_index").Int()), base}
 }
 
-// begin notes the text that a part begins with: deltas continue it.
-func (l *lanes) begin(group groupKey, index int, part gjson.Result) {
-	kind := part.Get("type").Str
-	switch kind {
-	case "refusal":
-		l.add(laneKey{group, index, kind}, part.Get("refusal"))
-	case "summary_text":
-		l.add(laneKey{group, index, "reasoning_summary_text"}, part.Get("text"))
-	default:
-		l.add(laneKey{group, index, kind}, part.Get("text"))
+// spelled identifies the tokens of a text.
+func (k laneKey) spelled() laneKey {
+	k.name += " " + likelihoods
+	return k
+}
+
+// begin reports the first piece of a part's text.
+func (l *lanes) begin(key laneKey, part gjson.Result) {
+	for _, name := range []string{"text", "refusal"} {
+		l.add(key, object(part).Get(name))
 	}
 }
 
-// spelled finds the tokens of texts that an event or a document has as a whole.
+// spelled finds the tokens of whole texts in an event or a document.
 func (l *lanes) spelled(event gjson.Result) {
 	if !strings.Contains(event.Raw, `"`+likelihoods+`":[{`) {
 		return
@@ -196,9 +206,9 @@ func (l *lanes) search(v gjson.Result, key laneKey, left int) {
 	}
 }
 
-// tokens notes a list of the tokens of a text, which spell it again.
+// tokens reports a list of the tokens of a text, which spell it again.
 func (l *lanes) tokens(list gjson.Result, key laneKey) {
-	if hollow(list) || !list.IsArray() {
+	if !list.IsArray() {
 		return
 	}
 	l.found.Tokens = append(l.found.Tokens, extentOf(list))
@@ -213,7 +223,7 @@ func messageTexts(l *lanes, event gjson.Result) {
 	if !strings.HasPrefix(kind, "content_block_") {
 		return
 	}
-	group := groupOf(event, "index")
+	group := groupKey{index: indexOf(event, 0)}
 	switch kind {
 	case "content_block_start":
 		for name, v := range object(event.Get("content_block")).All() {

@@ -224,7 +224,7 @@ func (t Target) base() string { return strings.TrimSuffix(t.URL, "/") }
 // routes are the calls that Weir makes of it: its dialects, and its list of models.
 func (t Target) routes() []string {
 	all := []string{"GET " + schemas.RouteModels}
-	for _, d := range slices.Concat(schemas.Dialects(), []schemas.Dialect{schemas.DialectCount}) {
+	for _, d := range schemas.AllDialects() {
 		if (schemas.ModelUpstream{Dialects: t.Dialects}).Speaks(d) {
 			all = append(all, "POST "+d.Route())
 		}
@@ -233,9 +233,13 @@ func (t Target) routes() []string {
 }
 
 func (u Upstream) entry() policy.Entry {
+	var params []string
+	if len(u.Headers) > 0 { // an entry that adds nothing leaves all of them to its caller, which is Weir
+		params = []string{"after_id", "limit"} // of a list in pages
+	}
 	return policy.Entry{
 		Name: schemas.ModelEntry(u.Name), Agent: true, URLPrefix: u.base(), Methods: []string{"GET", "POST"}, Routes: u.routes(),
-		Network: u.Network, CIDRs: u.CIDRs, Headers: u.Headers, Pass: u.Pass,
+		Network: u.Network, CIDRs: u.CIDRs, Headers: u.Headers, CallerParams: params, Pass: u.Pass,
 	}
 }
 

@@ -216,6 +216,12 @@ func (s *State) apply(r schemas.Record, ev schemas.Event) {
 	}
 }
 
+// Add folds in an event that no log stores, for a call that belongs to no action.
+func (s *State) Add(ev schemas.Event) {
+	ev.N = s.N + 1
+	s.apply(schemas.Record{Seq: s.Seq + 1, Time: ev.Time}, ev)
+}
+
 // result closes the open attempt; one that was held has been closed already.
 func (s *State) result(r *schemas.Attempted) {
 	t := s.Open()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -59,7 +60,6 @@ func TestFind(t *testing.T) {
 	_, _, ok := none.Find("a")
 	require.False(t, ok)
 	require.Empty(t, none.Candidates([]string{"a"}, nil, nil, "x"))
-	require.NotNil(t, none.Views(nil, nil), "an empty list is one in JSON too")
 	_, _, ok = set(model("a/*", up("a"))).Find("b/c")
 	require.False(t, ok)
 }
@@ -306,51 +306,130 @@ func ids(list []schemas.ModelView) []string {
 	return names
 }
 
-func TestViews(t *testing.T) {
+// shown is a view of a model of whom its provider says nothing.
+func shown(id, owner string) schemas.ModelView {
+	return schemas.ModelView{ID: id, Object: "model", Type: "model", CreatedAt: time.Unix(0, 0).UTC(), OwnedBy: owner, DisplayName: id}
+}
+
+func TestList(t *testing.T) {
 	t.Parallel()
 	priced := model("openai/gpt-4o", up("gpt"))
 	priced.Context = 128000
 	priced.Price = &schemas.ModelPrice{Input: 2_500_000, Output: 10_000_000, Request: 1}
-	s := set(priced, model("solo", up("local")), alias("fast", "openai/gpt-4o"), model("z/*", up("z")))
-	price := &schemas.ModelPricing{Prompt: "0.0000025", Completion: "0.00001", Request: "0.000000001"}
-	want := []schemas.ModelView{
-		{ID: "fast", Object: "model", OwnedBy: "openai", ContextLength: 128000, Pricing: price},
-		{ID: "openai/gpt-4o", Object: "model", OwnedBy: "openai", ContextLength: 128000, Pricing: price},
-		{ID: "solo", Object: "model", OwnedBy: "local"},
-		{ID: "z/*", Object: "model", OwnedBy: "z"},
-	}
-	require.Equal(t, want, s.Views(nil, nil))
-	require.Equal(t, want, s.List(nil, nil))
+	s := set(priced, model("solo", up("local")), alias("fast", "openai/gpt-4o"), alias("old/*", "solo"), model("z/*", up("z")))
+	gpt, solo, z := shown("openai/gpt-4o", "openai"), shown("solo", "local"), shown("z/any", "z")
+	gpt.ContextLength, gpt.Pricing = 128000, &schemas.ModelPricing{Prompt: "0.0000025", Completion: "0.00001", Request: "0.000000001"}
+	fast, old := gpt, solo
+	fast.ID, fast.DisplayName, fast.AliasOf = "fast", "fast", "openai/gpt-4o"
+	old.ID, old.DisplayName, old.AliasOf = "old/x", "old/x", "solo"
+	require.Equal(t, []schemas.ModelView{fast, gpt, solo}, s.List(models.Scope{}), "no pattern is a model")
 
-	v, ok := s.View("z/any", nil, nil)
-	require.True(t, ok)
-	require.Equal(t, schemas.ModelView{ID: "z/any", Object: "model", OwnedBy: "z"}, v)
-	v, ok = s.View("z/*", nil, nil)
-	require.True(t, ok)
-	require.Equal(t, want[3], v)
-	for _, gone := range []string{"y", "y/*", "*", "", "z/"} {
-		_, ok = s.View(gone, nil, nil)
+	for asked, want := range map[string]schemas.ModelView{"z/any": z, "fast": fast, "old/x": old} {
+		v, ok := s.View(asked, models.Scope{})
+		require.True(t, ok, asked)
+		require.Equal(t, want, v)
+	}
+	for _, gone := range []string{"y", "y/*", "*", "", "z/", "z/*", "old/*"} {
+		_, ok := s.View(gone, models.Scope{})
 		require.False(t, ok, gone)
 	}
-	_, ok = s.View("solo", func(string) bool { return false }, nil)
+	_, ok := s.View("solo", models.Scope{Patterns: []string{"fast"}})
 	require.False(t, ok)
 
-	require.Equal(t, []string{"fast", "openai/gpt-4o"}, ids(s.List([]string{"openai/*"}, nil)))
-	require.Equal(t, []string{"fast", "z/one"}, ids(s.List([]string{"z/one", "fast", "none"}, nil)))
-	require.Equal(t, []string{"z/*", "z/one"}, ids(s.List([]string{"z/one", "z/*"}, nil)))
+	of := func(patterns ...string) models.Scope { return models.Scope{Patterns: patterns} }
+	require.Equal(t, []string{"fast", "openai/gpt-4o"}, ids(s.List(of("openai/*"))))
+	require.Equal(t, []string{"fast", "z/one"}, ids(s.List(of("z/one", "fast", "none"))))
+	require.Equal(t, []string{"z/one"}, ids(s.List(of("z/one", "z/*"))))
 
 	only := func(entries ...string) func(string) bool {
 		return func(e string) bool { return slices.Contains(entries, e) }
 	}
-	require.Equal(t, []string{"fast", "openai/gpt-4o"}, ids(s.Views(nil, only("model:gpt", "other"))), "of the others no upstream may be asked")
-	require.Equal(t, []string{"z/*", "z/one"}, ids(s.List([]string{"z/one", "z/*", "solo"}, only("model:z"))))
-	require.Empty(t, s.List(nil, only("model:none")))
-	for name, want := range map[string]bool{"z/any": true, "z/*": true, "solo": false, "fast": false} {
-		_, ok = s.View(name, nil, only("model:z"))
+	require.Equal(t, []string{"fast", "openai/gpt-4o"}, ids(s.List(models.Scope{Entry: only("model:gpt", "other")})), "of the others no upstream may be asked")
+	require.Equal(t, []string{"z/one"}, ids(s.List(models.Scope{Patterns: []string{"z/one", "z/*", "solo"}, Entry: only("model:z")})))
+	require.Empty(t, s.List(models.Scope{Entry: only("model:none")}))
+	for name, want := range map[string]bool{"z/any": true, "solo": false, "fast": false} {
+		_, ok = s.View(name, models.Scope{Entry: only("model:z")})
 		require.Equal(t, want, ok, name)
 	}
 
 	zero := set(schemas.Model{Name: "free", Upstreams: []schemas.ModelUpstream{up("f")}, Price: &schemas.ModelPrice{}})
-	require.Equal(t, &schemas.ModelPricing{Prompt: "0", Completion: "0", Request: "0"}, zero.Views(nil, nil)[0].Pricing)
-	require.Equal(t, []string{"free"}, ids(zero.Views(func(n string) bool { return models.May([]string{"free"}, n) }, nil)))
+	require.Equal(t, &schemas.ModelPricing{Prompt: "0", Completion: "0", Request: "0"}, zero.List(of("free"))[0].Pricing)
+	var none *models.Set
+	require.NotNil(t, none.List(models.Scope{}), "an empty list is one in JSON too")
+	require.Empty(t, none.Listing())
+}
+
+// listing is a set of patterns, and the lists of their upstreams by name.
+func listing() (*models.Set, func(schemas.ModelUpstream) []schemas.ListedModel) {
+	named := func(name, model string) schemas.ModelUpstream {
+		return schemas.ModelUpstream{Name: name, URL: "https://h", Model: model}
+	}
+	s := set(
+		alias("fast", "openai/gpt-4o-mini"), model("openai/gpt-4o", up("exact")), model("openai/*", named("o1", "*"), named("o2", "vendor/*:free")),
+		model("openai/ft/*", named("ft", "*")), model("fixed/*", named("fixed", "one")), model("*", up("any")),
+	)
+	lists := map[string][]schemas.ListedModel{
+		"o1":    {{ID: "gpt-4o", Context: 5}, {ID: "gpt-4o-mini", Context: 9, Created: 86400, DisplayName: "GPT-4o mini"}, {ID: "ft/a"}, {ID: "a b"}},
+		"o2":    {{ID: "vendor/llama:free"}, {ID: "vendor/:free"}, {ID: "vendor/gpt-4o-mini:free", Context: 1}, {ID: "llama"}},
+		"ft":    {{ID: "mine"}},
+		"fixed": {{ID: "one"}},
+		"any":   {{ID: "openai/gpt-5"}, {ID: "meta/llama"}, {ID: "plain"}, {ID: "fast"}},
+		"exact": {{ID: "not/asked"}},
+	}
+	return s, func(up schemas.ModelUpstream) []schemas.ListedModel { return lists[up.Name] }
+}
+
+// TestListOfProviders: a pattern adds the names that lead to its own upstreams, each once, and what
+// the first upstream says of them.
+func TestListOfProviders(t *testing.T) {
+	t.Parallel()
+	s, lists := listing()
+	var names []string
+	for _, up := range s.Listing() {
+		names = append(names, up.Name)
+	}
+	require.Equal(t, []string{"any", "o1", "o2", "ft"}, names)
+
+	all := models.Scope{Lists: lists}
+	list := s.List(all)
+	require.Equal(t, []string{"fast", "meta/llama", "openai/ft/mine", "openai/gpt-4o", "openai/gpt-4o-mini", "openai/llama", "plain"}, ids(list))
+	for _, v := range list {
+		m, _, ok := s.Find(v.ID)
+		require.True(t, ok)
+		require.NotEmpty(t, m.Upstreams)
+		same, ok := s.View(v.ID, all)
+		require.True(t, ok)
+		require.Equal(t, v, same, "the list and the model agree")
+	}
+	mini := shown("openai/gpt-4o-mini", "openai")
+	mini.ContextLength, mini.Created, mini.CreatedAt, mini.DisplayName = 9, 86400, time.Unix(86400, 0).UTC(), "GPT-4o mini"
+	require.Equal(t, mini, list[4])
+	fast := mini
+	fast.ID, fast.AliasOf = "fast", "openai/gpt-4o-mini"
+	require.Equal(t, fast, list[0])
+	require.Zero(t, list[3].ContextLength, "an exact name is the configuration's")
+
+	o2 := models.Scope{Lists: lists, Entry: func(e string) bool { return e == "model:o2" }}
+	require.Equal(t, []string{"fast", "openai/gpt-4o-mini", "openai/llama"}, ids(s.List(o2)))
+	v, _ := s.View("openai/gpt-4o-mini", o2)
+	require.EqualValues(t, 1, v.ContextLength)
+	require.Equal(t, []string{"meta/llama", "plain"}, ids(s.List(models.Scope{Lists: lists, Patterns: []string{"meta/*", "plain"}})))
+}
+
+// FuzzListed: every name that a list adds is found by its pattern, and is sent as the id that was listed.
+func FuzzListed(f *testing.F) {
+	for _, seed := range [][3]string{{"openai/*", "*", "gpt"}, {"*", "", "a/b"}, {"a/*", "x/*:free", "x/y:free"}, {"a/*", "ab*ba", "aba"}} {
+		f.Add(seed[0], seed[1], seed[2])
+	}
+	f.Fuzz(func(t *testing.T, pattern, sends, id string) {
+		if !strings.HasSuffix(pattern, "*") || !models.ValidPattern(pattern) || strings.Count(sends, "*") > 1 {
+			return
+		}
+		s := set(model(pattern, schemas.ModelUpstream{Name: "u", URL: "https://h", Model: sends}))
+		for _, v := range s.List(models.Scope{Lists: func(schemas.ModelUpstream) []schemas.ListedModel { return []schemas.ListedModel{{ID: id}} }}) {
+			list := s.Candidates([]string{v.ID}, nil, nil, "x")
+			require.Len(t, list, 1)
+			require.Equal(t, id, list[0].Send)
+		}
+	})
 }

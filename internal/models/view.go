@@ -1,76 +1,159 @@
 package models
 
 import (
+	"cmp"
 	"math/big"
 	"slices"
 	"strings"
+	"time"
 
 	"weir/schemas"
 )
 
-// Views are the models for GET /models, patterns too, by name. May says which names may be
-// used, and entry which policy entries, as in Candidates: a model that cannot be asked
-// anywhere is left out.
-func (s *Set) Views(may func(name string) bool, entry func(entry string) bool) []schemas.ModelView {
+// Scope is what a reader of GET /models may see, and what is known beside the configuration.
+type Scope struct {
+	// Patterns are those of the only models that the reader may use; none: all.
+	Patterns []string
+	// Entry says which entries of the policy it may use; nil: all.
+	Entry func(entry string) bool
+	// Lists returns an upstream's own list of models; nil: there are no lists.
+	Lists func(up schemas.ModelUpstream) []schemas.ListedModel
+}
+
+func (c Scope) may(name string) bool { return May(c.Patterns, name) }
+
+func (c Scope) enters(up schemas.ModelUpstream) bool {
+	return c.Entry == nil || c.Entry(schemas.ModelEntry(up.Name))
+}
+
+// reaches reports whether one of a model's upstreams may be called.
+func (c Scope) reaches(m *schemas.Model) bool { return slices.ContainsFunc(m.Upstreams, c.enters) }
+
+// List are the models that a reader may use, sorted by name. A pattern adds the names that its
+// upstreams list, and the exact names of the reader's own patterns that it matches.
+func (s *Set) List(c Scope) []schemas.ModelView {
 	list := []schemas.ModelView{}
 	if s == nil {
 		return list
 	}
-	for i := range s.models {
-		m := &s.models[i]
-		of, name := m, m.Name
-		if m.Alias != "" {
-			of, name = s.lookup(m.Alias), m.Alias
-		}
-		if (may == nil || may(m.Name) || may(name)) && reachable(of, entry) {
-			list = append(list, view(m.Name, name, of))
+	seen := map[string]bool{}
+	add := func(asked, name string, m *schemas.Model, l schemas.ListedModel) {
+		if !seen[asked] {
+			seen[asked] = true
+			list = append(list, view(asked, name, m, l))
 		}
 	}
-	return list
-}
-
-// List are the views for a token whose patterns these are: what Views has for it, and
-// the exact names among them that only a pattern of the configuration fits.
-func (s *Set) List(patterns []string, entry func(entry string) bool) []schemas.ModelView {
-	may := func(name string) bool { return May(patterns, name) }
-	list := s.Views(may, entry)
-	for _, p := range patterns {
-		v, ok := s.View(p, may, entry)
-		if ok && !slices.ContainsFunc(list, func(o schemas.ModelView) bool { return o.ID == p }) {
-			list = append(list, v)
+	for i := range s.models {
+		switch m := &s.models[i]; {
+		case !isPattern(m.Name):
+			if of, name, _ := s.Find(m.Name); (c.may(m.Name) || c.may(name)) && c.reaches(of) {
+				add(m.Name, name, of, c.find(of, name))
+			}
+		case m.Alias == "":
+			for name, l := range s.listed(m, c) {
+				add(name, name, m, l)
+			}
+		}
+	}
+	for _, name := range c.Patterns {
+		if m, behind, ok := s.Find(name); ok && c.reaches(m) {
+			add(name, behind, m, c.find(m, behind))
 		}
 	}
 	slices.SortFunc(list, func(a, b schemas.ModelView) int { return strings.Compare(a.ID, b.ID) })
 	return list
 }
 
-// View is what a name stands for, as GET /models/<name> shows it: a model that only a
-// pattern fits is one too, and so is a pattern by its own name.
-func (s *Set) View(asked string, may func(name string) bool, entry func(entry string) bool) (schemas.ModelView, bool) {
-	m, name, ok := s.Find(asked)
-	if ok && s.Usable(asked, may) && reachable(m, entry) {
-		return view(asked, name, m), true
-	}
-	if isPattern(asked) {
-		for _, v := range s.Views(may, entry) {
-			if v.ID == asked {
-				return v, true
+// listed are the names that a pattern is found by and that its upstreams list.
+func (s *Set) listed(m *schemas.Model, c Scope) func(yield func(string, schemas.ListedModel) bool) {
+	return func(yield func(string, schemas.ListedModel) bool) {
+		if c.Lists == nil {
+			return
+		}
+		for _, up := range m.Upstreams {
+			if !c.enters(up) {
+				continue
+			}
+			for _, l := range c.Lists(up) {
+				name, ok := nameOf(m, up, l.ID)
+				if ok && c.may(name) && s.lookup(name) == m && !yield(name, l) {
+					return
+				}
 			}
 		}
 	}
-	return schemas.ModelView{}, false
 }
 
-// reachable reports whether one of a model's upstreams may be called.
-func reachable(m *schemas.Model, entry func(entry string) bool) bool {
-	return entry == nil || slices.ContainsFunc(m.Upstreams, func(up schemas.ModelUpstream) bool {
-		return entry(schemas.ModelEntry(up.Name))
-	})
+// find is what the first upstream that lists a model says of it; the zero value: none does.
+func (c Scope) find(m *schemas.Model, name string) schemas.ListedModel {
+	if c.Lists == nil || !isPattern(m.Name) {
+		return schemas.ListedModel{}
+	}
+	for _, up := range m.Upstreams {
+		if !c.enters(up) {
+			continue
+		}
+		for _, l := range c.Lists(up) {
+			if l.ID == sent(m, up, name) {
+				return l
+			}
+		}
+	}
+	return schemas.ListedModel{}
 }
 
-// view shows a model by the name that it is asked for; name is the one behind the alias.
-func view(asked, name string, m *schemas.Model) schemas.ModelView {
-	v := schemas.ModelView{ID: asked, Object: "model", OwnedBy: m.Upstreams[0].Name, ContextLength: m.Context}
+// View is the model that a name stands for, as GET /models/<name> shows it. A name that only a
+// pattern matches is one too.
+func (s *Set) View(asked string, c Scope) (schemas.ModelView, bool) {
+	m, name, ok := s.Find(asked)
+	if !ok || !s.Usable(asked, c.may) || !c.reaches(m) {
+		return schemas.ModelView{}, false
+	}
+	return view(asked, name, m, c.find(m, name)), true
+}
+
+// Listing are the upstreams whose own lists can add names to that of GET /models.
+func (s *Set) Listing() []schemas.ModelUpstream {
+	var all []schemas.ModelUpstream
+	if s == nil {
+		return nil
+	}
+	for _, m := range s.models {
+		for _, up := range m.Upstreams {
+			if isPattern(m.Name) && (up.Model == "" || strings.Contains(up.Model, "*")) {
+				all = append(all, up)
+			}
+		}
+	}
+	return all
+}
+
+// nameOf is the name by which a pattern's model is requested that an upstream knows as id; ok is
+// false if there is none.
+func nameOf(m *schemas.Model, up schemas.ModelUpstream, id string) (name string, ok bool) {
+	name = id
+	if up.Model != "" {
+		head, tail, star := strings.Cut(up.Model, "*")
+		rest, begins := strings.CutPrefix(id, head)
+		rest, ends := strings.CutSuffix(rest, tail)
+		if !star || !begins || !ends {
+			return "", false
+		}
+		name = strings.TrimSuffix(m.Name, "*") + rest
+	}
+	return name, schemas.ValidModel(name) && fits(m.Name, name) && sent(m, up, name) == id
+}
+
+// view shows a model by the name that it is asked for; name is the one behind the alias, and l is
+// what its provider says of it.
+func view(asked, name string, m *schemas.Model, l schemas.ListedModel) schemas.ModelView {
+	v := schemas.ModelView{
+		ID: asked, Object: "model", Type: "model", Created: l.Created, CreatedAt: time.Unix(l.Created, 0).UTC(),
+		OwnedBy: m.Upstreams[0].Name, DisplayName: cmp.Or(l.DisplayName, asked), ContextLength: cmp.Or(m.Context, l.Context),
+	}
+	if name != asked {
+		v.AliasOf = name
+	}
 	if owner, _, ok := strings.Cut(name, "/"); ok {
 		v.OwnedBy = owner
 	}

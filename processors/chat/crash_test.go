@@ -88,7 +88,24 @@ func lives() map[string]func() life {
 // and what was read as it came is what the end says.
 func TestCrashAtEveryStep(t *testing.T) {
 	t.Parallel()
-	table.Run(t, lives(), func(t *testing.T, of func() life) {
+	all := map[string]func() life{}
+	for name, of := range lives() {
+		for _, d := range streamed() {
+			all[string(d)+": "+name] = func() life {
+				l := of()
+				l.order = in(d, l.order)
+				return l
+			}
+		}
+	}
+	for _, d := range []schemas.Dialect{schemas.DialectCount, schemas.DialectEmbeddings} {
+		all[string(d)+": a whole"] = func() life {
+			l := lives()["a whole"]()
+			l.order = in(d, l.order)
+			return l
+		}
+	}
+	table.Run(t, all, func(t *testing.T, of func() life) {
 		harness.EachStep(t, 2, func(t *testing.T, n int, done bool, msg string) bool { //nolint:thelper // it is the test
 			return crash(t, of(), n, done, msg)
 		})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 	"go.uber.org/goleak"
 
 	"weir/internal/completion"
@@ -95,7 +96,7 @@ func (h *house) configure(list ...schemas.Model) {
 	var entries []policy.Entry
 	for _, m := range list {
 		for _, u := range m.Upstreams {
-			e := policy.Entry{Name: schemas.ModelEntry(u.Name), URLPrefix: u.URL + schemas.RouteChat, Methods: []string{"POST"}, Agent: true}
+			e := policy.Entry{Name: schemas.ModelEntry(u.Name), URLPrefix: u.URL, Methods: []string{"POST"}, Agent: true}
 			if h.entries != nil {
 				h.entries(&e)
 			}
@@ -211,7 +212,10 @@ type end struct {
 func (h *house) end(msg string) end {
 	h.T.Helper()
 	var e end
-	var all completion.Assembler
+	var order schemas.ChatOrder
+	_ = json.Unmarshal(harness.Load(h.T, h.Door, ref).Action.Payload, &order) // TestPoison has orders that are none
+	protocol := completion.For(order.Dialect)
+	all := protocol.Answer(completion.Options{ID: ref.ID})
 	ends := 0
 	require.NoError(h.T, h.Door.Replay(h.T.Context(), ref, func(ev schemas.Event) error {
 		e.types = append(e.types, ev.Type)
@@ -221,7 +225,7 @@ func (h *house) end(msg string) end {
 			d := harness.Decode[schemas.ChatDelta](h.T, ev.Data)
 			require.NotEmpty(h.T, d.Chunks, msg)
 			for _, raw := range d.Chunks {
-				c, err := completion.ReadChunk(raw)
+				c, err := protocol.Read("", raw)
 				require.NoError(h.T, err, msg)
 				all.Add(c)
 			}
@@ -327,8 +331,10 @@ type act struct {
 // asked is a call as an upstream saw it.
 type asked struct {
 	upstream string
+	url      string
 	body     string
 	accept   string
+	headers  []schemas.Header
 	talk     model.CallOptions
 }
 
@@ -391,7 +397,9 @@ func (v voice) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
 	if a.open != nil {
 		return nil, a.open
 	}
-	return &exchange{voice: v, act: a, upstream: upstream, pass: p, begun: make(chan struct{})}, nil
+	protocol := completion.For(v.talk.Dialect)
+	whole := protocol.Answer(completion.Options{ID: v.talk.ID, Previous: v.talk.Previous, Usage: v.talk.Usage, Choices: v.talk.Choices})
+	return &exchange{voice: v, act: a, upstream: upstream, pass: p, begun: make(chan struct{}), protocol: protocol, whole: whole}, nil
 }
 
 type exchange struct {
@@ -402,7 +410,8 @@ type exchange struct {
 	once     sync.Once
 	begun    chan struct{}
 	given    bool
-	whole    completion.Assembler
+	protocol completion.Protocol
+	whole    completion.Answer
 }
 
 func (e *exchange) Renew(guard.Pass) error { return nil }
@@ -428,7 +437,7 @@ const last = `{"id":"c","object":"chat.completion.chunk","created":1,"model":"re
 func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	e.Close()
 	c := e.pass.Call()
-	seen := asked{upstream: e.upstream, body: string(c.Body), talk: e.talk}
+	seen := asked{upstream: e.upstream, url: c.URL, body: string(c.Body), headers: c.Headers, talk: e.talk}
 	for _, h := range c.Headers {
 		if h.Name == "accept" {
 			seen.accept = h.Value
@@ -457,9 +466,9 @@ func (e *exchange) answer(ctx context.Context) (call.Reply, error) {
 	if a.first != nil {
 		a.first()
 	}
-	whole := &e.whole
+	whole, say := e.whole, speechOf(e.talk.Dialect)
 	give := func(raw string) error {
-		c, err := completion.ReadChunk([]byte(raw))
+		c, err := e.protocol.Read("", []byte(raw))
 		if err != nil {
 			return err
 		}
@@ -470,18 +479,29 @@ func (e *exchange) answer(ctx context.Context) (call.Reply, error) {
 			}
 			return e.talk.Chunk(ctx, model.Piece{Output: whole.Output()})
 		}
-		if c.Blank && !e.talk.Usage {
+		shown, keep := whole.Give(c)
+		if !keep {
 			return e.talk.Chunk(ctx, model.Piece{Output: whole.Output()})
 		}
 		e.given = true
 		e.count()
-		return e.talk.Chunk(ctx, model.Piece{Raw: c.Raw, Output: whole.Output()})
+		return e.talk.Chunk(ctx, model.Piece{Raw: shown, Output: whole.Output()})
+	}
+	if len(a.texts) > 0 {
+		for _, raw := range say.begin {
+			if err := give(raw); err != nil {
+				return call.Reply{}, err
+			}
+		}
 	}
 	for _, said := range a.texts {
+		if say.piece == nil { // the dialect has no streams
+			break
+		}
 		if err := rest(ctx, a.every); err != nil {
 			return call.Reply{}, err
 		}
-		if err := give(chunk(said)); err != nil {
+		if err := give(say.piece(said)); err != nil {
 			return call.Reply{}, err
 		}
 	}
@@ -505,10 +525,12 @@ func (e *exchange) answer(ctx context.Context) (call.Reply, error) {
 		status = 200
 	}
 	if status == 200 && a.fault == nil {
-		if err := give(last); err != nil {
-			return call.Reply{}, err
+		for _, raw := range say.end(a.texts) {
+			if err := give(raw); err != nil {
+				return call.Reply{}, err
+			}
 		}
-		t.Completion, t.Reasons, t.Began = whole.Document(), whole.Reasons(), e.given
+		t.Completion, t.Reasons, t.Began, t.ProviderID = whole.Document(), whole.Reasons(), e.given, whole.ProviderID()
 	}
 	t.Output = whole.Output()
 	if t.Usage = cmp.Or(a.usage, whole.Usage()); t.Usage == nil && !a.silent && t.Completion != nil {
@@ -541,17 +563,12 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// said is the content of a completion.
+// said is the text of an answer of any dialect.
 func said(doc json.RawMessage) string {
-	var c struct {
-		Choices []struct {
-			Message struct {
-				Content string `json:"content"`
-			} `json:"message"`
-		} `json:"choices"`
+	for _, path := range []string{"choices.0.message.content", "output.0.content.0.text", "content.0.text"} {
+		if text := gjson.GetBytes(doc, path); text.Exists() {
+			return text.String()
+		}
 	}
-	if json.Unmarshal(doc, &c) != nil || len(c.Choices) == 0 {
-		return ""
-	}
-	return c.Choices[0].Message.Content
+	return ""
 }

@@ -41,6 +41,9 @@ type Config struct {
 	Script []Act
 	// Models are acts by the names of models as they are sent.
 	Models map[string]Act
+	// Listed are the models of GET /v1/models; none: there is no such list. Requests for it are not in
+	// the ledger.
+	Listed []string
 	// Default is the act of every other model.
 	Default Act
 	// Listener is where it listens; nil: a port of loopback. It is closed with the server.

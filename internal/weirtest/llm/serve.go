@@ -10,6 +10,10 @@ import (
 )
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet && r.URL.Path == Prefix+schemas.RouteModels {
+		s.list(w, r)
+		return
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
@@ -36,6 +40,23 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	record.Answered(!x.Ended())
+}
+
+// list answers with the models.
+func (s *Server) list(w http.ResponseWriter, r *http.Request) {
+	status, data := http.StatusOK, []map[string]any{}
+	for _, id := range s.cfg.Listed {
+		data = append(data, map[string]any{"id": id, "object": "model", "created": 1795262400, "owned_by": "llm", "context_length": 8192})
+	}
+	switch {
+	case s.cfg.Key != "" && r.Header.Get("Authorization") != "Bearer "+s.cfg.Key:
+		status = http.StatusUnauthorized
+	case len(data) == 0:
+		status = http.StatusNotFound
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": data}) // the caller is gone if it fails
 }
 
 // complete answers a completion; false: not all of it.

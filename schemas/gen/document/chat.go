@@ -97,11 +97,18 @@ func listModels() object {
 	return object{
 		"operationId": "listModels",
 		"summary":     "See the models that may be used",
-		"description": "A model whose name ends in * stands for every name that begins so." + spellings,
+		"description": "Exact names and aliases, and for patterns the models that their providers list. A name that only a pattern matches can be used without being listed. Without limit the list is whole. Other parameters are ignored. With the header anthropic-version, errors have the form of Anthropic's API." + spellings,
 		"tags":        []any{"chat"},
+		"parameters": []any{
+			query("limit", "The most models of a page, 1 to 1000.", object{"type": "integer", "minimum": 1, "maximum": 1000}),
+			query("after_id", "Only models after this id.", object{"type": "string"}),
+			query("before_id", "Only models before this id.", object{"type": "string"}),
+		},
 		"responses": chatRefusals(object{"200": object{
 			"description": "The models, by name.",
-			"content":     content(schema("ModelList"), object{"models": example("Two of them", object{"object": "list", "data": []any{modelExample(), plainModel()}})}),
+			"content":     content(schema("ModelList"), object{"models": example("Two of them", object{
+				"object": "list", "data": []any{aliasModel(), modelExample()}, "has_more": false, "first_id": "fast", "last_id": modelID,
+			})}),
 		}}),
 	}
 }
@@ -121,13 +128,16 @@ func showModel() object {
 
 func modelExample() object {
 	return object{
-		"id": modelID, "object": "model", "created": 0, "owned_by": "openai", "context_length": 400000,
+		"id": modelID, "object": "model", "type": "model", "created": 0, "created_at": "1970-01-01T00:00:00Z", "owned_by": "openai",
+		"display_name": modelID, "context_length": 400000,
 		"pricing": object{"prompt": "0.00000125", "completion": "0.00001", "request": "0"},
 	}
 }
 
-func plainModel() object {
-	return object{"id": "anthropic/*", "object": "model", "created": 0, "owned_by": "anthropic"}
+func aliasModel() object {
+	m := modelExample()
+	m["id"], m["display_name"], m["alias_of"] = "fast", "fast", modelID
+	return m
 }
 
 // chatRefusals puts the answers of a route of chat together: its own, and errors in the

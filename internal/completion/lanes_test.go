@@ -1,0 +1,254 @@
+package completion_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/completion"
+	"weir/internal/weirtest/table"
+	"weir/schemas"
+)
+
+// lanesOf gives the texts of events as read does those of chunks.
+func lanesOf(t *testing.T, d schemas.Dialect, events ...string) []string {
+	t.Helper()
+	p := completion.For(d)
+	reader := p.Texts()
+	var found completion.Found
+	var list []string
+	for _, raw := range events {
+		c, err := p.Read("", []byte(raw))
+		require.NoError(t, err, raw)
+		require.True(t, reader.Read(c.Raw, &found))
+		for _, text := range found.Texts {
+			require.Equal(t, text.Lane, text.Choice, "each text ends by itself")
+			list = append(list, fmt.Sprintf("%d:%s", text.Lane, text.Append(nil, c.Raw)))
+		}
+		for _, lane := range found.Ended {
+			list = append(list, fmt.Sprintf("end %d", lane))
+		}
+		for _, v := range found.Tokens {
+			list = append(list, "tokens "+string(c.Raw[v.From:v.To]))
+		}
+	}
+	return list
+}
+
+func TestTextsOfResponses(t *testing.T) {
+	t.Parallel()
+	delta := func(kind, more, text string) string {
+		return `{"type":"response.` + kind + `.delta",` + more + `,"delta":"` + text + `"}`
+	}
+	done := func(kind, more string) string { return `{"type":"response.` + kind + `.done",` + more + `,"text":"x"}` }
+	const first = `"item_id":"i","output_index":0,"content_index":0`
+	type testCase struct{ events, want []string }
+	table.Run(t, map[string]testCase{
+		"the published stream": {responseStream(), []string{"0:Hi", "0: there! é", "end 0", "end 0", `1:{"city":`, `1:"Paris"}`, "end 1", "end 1"}},
+		"by its part":          {[]string{delta("output_text", first, "a"), delta("output_text", `"item_id":"i","output_index":0,"content_index":1`, "b"), done("output_text", first)}, []string{"0:a", "1:b", "end 0"}},
+		"by its item":          {[]string{delta("output_text", first, "a"), delta("output_text", `"output_index":1,"content_index":0`, "b")}, []string{"0:a", "1:b"}},
+		"an item loses its index": {
+			[]string{delta("function_call_arguments", first, "a"), delta("function_call_arguments", `"item_id":"i"`, "b"), `{"type":"response.output_item.done","item":{"id":"i"}}`},
+			[]string{"0:a", "0:b", "end 0"},
+		},
+		"an item loses its id": {[]string{delta("output_text", first, "a"), delta("output_text", `"output_index":0`, "b")}, []string{"0:a", "0:b"}},
+		"the id alone":         {[]string{delta("refusal", `"item_id":"i"`, "a"), delta("refusal", `"item_id":"j"`, "b"), delta("refusal", `"item_id":"i"`, "c")}, []string{"0:a", "1:b", "0:c"}},
+		"reasoning": {[]string{
+			delta("reasoning_summary_text", `"output_index":0,"summary_index":0`, "a"), delta("reasoning_summary_text", `"output_index":0,"summary_index":1`, "b"),
+			delta("reasoning_text", `"output_index":0,"content_index":0`, "c"), done("reasoning_summary_text", `"output_index":0,"summary_index":1`),
+		}, []string{"0:a", "1:b", "2:c", "end 1"}},
+		"a part begins with a text": {[]string{
+			`{"type":"response.content_part.added",` + first + `,"part":{"type":"output_text","text":"a"}}`, delta("output_text", first, "b"),
+			`{"type":"response.content_part.added","output_index":1,"content_index":0,"part":{"type":"refusal","refusal":"c"}}`, delta("refusal", `"output_index":1,"content_index":0`, "d"),
+			`{"type":"response.reasoning_summary_part.added","output_index":2,"summary_index":1,"part":{"type":"summary_text","text":"e"}}`, delta("reasoning_summary_text", `"output_index":2,"summary_index":1`, "f"),
+		}, []string{"0:a", "0:b", "1:c", "1:d", "2:e", "2:f"}},
+		"an item begins with a text": {[]string{
+			`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","id":"i","arguments":"a"}}`, delta("function_call_arguments", first, "b"),
+			`{"type":"response.output_item.added","output_index":1,"item":{"type":"message","id":"j","content":[{"type":"output_text","text":"c"}]}}`, delta("output_text", `"output_index":1,"content_index":0`, "d"),
+			`{"type":"response.output_item.added","output_index":2,"item":7}`,
+		}, []string{"0:a", "0:b", "1:c", "1:d"}},
+		"a kind to come":    {[]string{delta("new", first, "a"), delta("newer", first, "b"), delta("new", first, "c"), done("new", first)}, []string{"0:a", "1:b", "0:c", "end 0"}},
+		"others":            {[]string{delta("shell_call_command", `"output_index":0`, "a"), delta("audio.transcript", `"x":1`, "b"), delta("audio.transcript", `"x":1`, "c")}, []string{"0:a", "1:b", "1:c"}},
+		"no text":           {[]string{delta("output_text", first, ""), `{"type":"response.x.delta","delta":{"a":"b"}}`, `{"type":"response.x","delta":"a"}`, `{"type":"response.y.done","text":"a"}`}, nil},
+		"the delta's place": {[]string{`{"type":"response.output_text.delta","delta":"a","output_index":3}`, `{"d\u0065lta":"b","output_index":3,"type":"response.output_text.delta"}`}, []string{"0:a", "0:b"}},
+		"its tokens": {[]string{
+			`{"type":"response.output_text.delta","logprobs":[{"token":"a","top_logprobs":[{"token":"z"}]},{"token":"b"}],` + first + `,"delta":"ab"}`,
+			`{"type":"response.output_text.delta",` + first + `,"delta":"c","logprobs":[{"token":"c"}]}`,
+			`{"type":"response.output_text.done",` + first + `,"text":"abc","logprobs":[{"token":"abc"}]}`,
+		}, []string{
+			"1:a", "1:b", "0:ab", `tokens [{"token":"a","top_logprobs":[{"token":"z"}]},{"token":"b"}]`,
+			"0:c", "1:c", `tokens [{"token":"c"}]`, "2:abc", "end 2", "end 0", "end 1", `tokens [{"token":"abc"}]`,
+		}},
+		"tokens of a whole": {[]string{
+			`{"type":"response.completed","response":{"output":[{"content":[{"text":"ab","logprobs":[{"token":"a"},{"token":"b"},7]}]}]}}`, `{"object":"response","output":[{"content":[{"logprobs":[{"token":"c"}]}]}]}`,
+		}, []string{"0:a", "0:b", "end 0", `tokens [{"token":"a"},{"token":"b"},7]`, "0:c", "end 0", `tokens [{"token":"c"}]`}},
+	}, func(t *testing.T, tt testCase) {
+		assert.Equal(t, tt.want, lanesOf(t, schemas.DialectResponses, tt.events...))
+	})
+}
+
+func TestTextsOfMessages(t *testing.T) {
+	t.Parallel()
+	type testCase struct{ events, want []string }
+	table.Run(t, map[string]testCase{
+		"the published stream": {messageStream(), []string{
+			"0:Let me ", "0:see\n", "1:EqQB==", "end 0", "end 1", `2:Okay, \ud83d`, `2:\ude00!`, "end 2", `3:{"location": "San`, `3: Francisco", "n": 1.50}`, "end 3",
+		}},
+		"a block begins with a text": {[]string{
+			`{"type":"content_block_start","index":0,"content_block":{"type":"text","id":"x","name":"n","text":"a","citations":[]}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"b"}}`,
+		}, []string{"0:a", "0:b"}},
+		"by the block":   {[]string{`{"type":"content_block_delta","index":0,"delta":{"text":"a"}}`, `{"type":"content_block_delta","index":1,"delta":{"text":"b"}}`, `{"type":"content_block_stop","index":0}`, `{"type":"content_block_stop","index":7}`}, []string{"0:a", "1:b", "end 0"}},
+		"no index":       {[]string{`{"type":"content_block_delta","delta":{"text":"a"}}`, `{"type":"content_block_delta","index":0,"delta":{"text":"b"}}`}, []string{"0:a", "0:b"}},
+		"a kind to come": {[]string{`{"type":"content_block_delta","index":0,"delta":{"type":"x_delta","a":"1","b":2}}`}, []string{"0:1"}},
+		"others":         {[]string{`{"type":"message_delta","delta":{"stop_reason":"x"}}`, `{"type":"message","content":[{"text":"x"}]}`, `{"type":"content_block_delta","delta":"x"}`}, nil},
+	}, func(t *testing.T, tt testCase) {
+		assert.Equal(t, tt.want, lanesOf(t, schemas.DialectMessages, tt.events...))
+	})
+}
+
+// TestTextsAreBounded: an answer with more texts, or more bytes of names, than any has is refused.
+func TestTextsAreBounded(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("n", 70<<10)
+	for name, tt := range map[string]struct {
+		dialect schemas.Dialect
+		event   string
+	}{
+		"items":      {schemas.DialectResponses, `{"type":"response.output_text.delta","output_index":%d,"delta":"x"}`},
+		"long ids":   {schemas.DialectResponses, `{"type":"response.x.delta","item_id":"` + long + `%d","delta":"x"}`},
+		"long kinds": {schemas.DialectResponses, `{"type":"response.` + long + `%d.delta","delta":"x"}`},
+		"blocks":     {schemas.DialectMessages, `{"type":"content_block_delta","index":%d,"delta":{"text":"x"}}`},
+	} {
+		reader := completion.For(tt.dialect).Texts()
+		var found completion.Found
+		n := 0
+		for n < 10_000 && reader.Read(json.RawMessage(fmt.Sprintf(tt.event, n)), &found) {
+			n++
+		}
+		assert.Less(t, n, 8193, name)
+	}
+	var found completion.Found
+	many := strings.TrimSuffix(strings.Repeat(`{"token":"x"},`, 140_000), ",")
+	assert.False(t, completion.For(schemas.DialectResponses).Texts().Read(json.RawMessage(`{"type":"response.x.done","logprobs":[`+many+`]}`), &found))
+}
+
+// FuzzProtocols: for any input all results are valid, and the events in the log give the same answer.
+func FuzzProtocols(f *testing.F) {
+	list := schemas.Dialects()
+	for i, events := range map[int][]string{1: responseStream(), 2: messageStream()} {
+		f.Add(byte(i), strings.Join(events, "\n"))
+	}
+	for d, docs := range wholeAnswers() {
+		for _, doc := range docs {
+			f.Add(byte(slices.Index(list, d)), doc)
+		}
+	}
+	f.Add(byte(3), `{"data":[],"usage":{"total_tokens":1}}`)
+	f.Fuzz(func(t *testing.T, which byte, stream string) {
+		d := list[int(which)%len(list)]
+		p, o := completion.For(d), completion.Options{ID: "act", Previous: "before", Usage: true}
+		a, again, texts := p.Answer(o), p.Answer(o), p.Texts()
+		var found completion.Found
+		for data := range strings.SplitSeq(stream, "\n") {
+			c, err := p.Read("name", []byte(data))
+			if err != nil {
+				continue
+			}
+			require.True(t, json.Valid(c.Raw))
+			require.True(t, texts.Read(c.Raw, &found))
+			at := 0
+			for _, text := range found.Texts {
+				require.GreaterOrEqual(t, text.From, at)
+				at = text.To
+				require.True(t, json.Valid(c.Raw[text.From:text.To]))
+			}
+			for _, v := range found.Tokens {
+				require.True(t, json.Valid(c.Raw[v.From:v.To]))
+			}
+			a.Add(c)
+			if raw, keep := a.Give(c); keep {
+				require.True(t, json.Valid(raw), "%s", raw)
+				c, err := p.Read("", raw)
+				require.NoError(t, err, "%s", raw)
+				again.Add(c)
+			}
+			if whole, err := p.Split(c.Raw, true); err == nil && c.Type == "" {
+				for _, raw := range whole {
+					require.True(t, json.Valid(raw), "%s", raw)
+				}
+			}
+			require.True(t, json.Valid(p.Named(c.Raw, o)))
+		}
+		doc := a.Document()
+		require.True(t, doc == nil || json.Valid(doc), "%s", doc)
+		require.GreaterOrEqual(t, min(a.Size(), a.Output()), int64(0))
+		require.Equal(t, a.Finished(), again.Finished())
+		if d != schemas.DialectChat {
+			require.Equal(t, string(doc), string(again.Document()))
+			require.Equal(t, a.Reasons(), again.Reasons())
+		}
+	})
+}
+
+const (
+	responseDelta = `{"type":"response.output_text.delta","sequence_number":1234,"item_id":"msg_67c9fdcf37fc8190ba82116e33fb28c507b8b0ad4e5eb654","output_index":0,"content_index":0,"delta":" token","logprobs":[],"obfuscation":"0123456789"}`
+	blockText     = `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" token"}}`
+)
+
+//nolint:paralleltest // it counts the allocations of the process
+func TestAllocationsOfOtherDialects(t *testing.T) {
+	read := 1.0
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		read = 8 // pools lose what they hold then
+	}
+	for d, raw := range map[schemas.Dialect]string{schemas.DialectResponses: responseDelta, schemas.DialectMessages: blockText} {
+		p := completion.For(d)
+		reader, a := p.Texts(), p.Answer(completion.Options{ID: "act"})
+		var found completion.Found
+		data := []byte(raw)
+		c, err := p.Read("", data)
+		require.NoError(t, err)
+		a.Add(c)
+		for name, pin := range map[string]struct {
+			most float64
+			do   func()
+		}{
+			"read":  {read, func() { _, _ = p.Read("", data) }},
+			"texts": {0, func() { reader.Read(c.Raw, &found) }},
+			"give":  {0, func() { a.Give(c) }},
+		} {
+			assert.LessOrEqual(t, testing.AllocsPerRun(200, pin.do), pin.most, "%s %s", d, name)
+		}
+	}
+}
+
+// BenchmarkEvent is what one event of a stream costs, as BenchmarkChunk has it for a chunk.
+func BenchmarkEvent(b *testing.B) {
+	for d, raw := range map[schemas.Dialect]string{schemas.DialectResponses: responseDelta, schemas.DialectMessages: blockText, schemas.DialectChat: streamed} {
+		b.Run(string(d), func(b *testing.B) {
+			data, p := []byte(raw), completion.For(d)
+			var texts completion.TextReader
+			var whole completion.Answer
+			var found completion.Found
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				if n%1000 == 0 {
+					texts, whole = p.Texts(), p.Answer(completion.Options{ID: "act"})
+				}
+				c, err := p.Read("", data)
+				if err != nil || !texts.Read(c.Raw, &found) {
+					b.Fatal(err)
+				}
+				whole.Add(c)
+				whole.Give(c)
+			}
+		})
+	}
+}

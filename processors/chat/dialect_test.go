@@ -1,0 +1,267 @@
+package chat_test
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/ledger"
+	"weir/internal/policy"
+	"weir/internal/weirtest/harness"
+	"weir/internal/weirtest/table"
+	"weir/schemas"
+)
+
+// TestADialect: its request goes to its own route with the caller's headers, and the result, the
+// deltas and the evidence are its own.
+func TestADialect(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		dialect schemas.Dialect
+		order   schemas.ChatOrder
+		url     string
+		accept  string
+		body    string
+	}
+	background := order("small")
+	background.Background, background.Stream = true, false
+	background.Body = json.RawMessage(`{"model":"small","background":true,"input":"<hi>","x":1.50}`)
+	table.Bubble(t, map[string]testCase{
+		"responses":    {schemas.DialectResponses, order("small"), "/responses", "text/event-stream", `{"model":"real-a","input":[{"role":"user","content":"<hi>"}],"stream":true,"x":1.50}`},
+		"background":   {schemas.DialectResponses, background, "/responses", "application/json", `{"model":"real-a","input":"<hi>","x":1.50}`},
+		"messages":     {schemas.DialectMessages, order("small"), "/messages", "text/event-stream", `{"model":"real-a","input":[{"role":"user","content":"<hi>"}],"stream":true,"x":1.50}`},
+		"count_tokens": {schemas.DialectCount, whole(), "/messages/count_tokens", "application/json", `{"model":"real-a","input":[{"role":"user","content":"<hi>"}]}`},
+		"embeddings":   {schemas.DialectEmbeddings, whole(), "/embeddings", "application/json", `{"model":"real-a","input":[{"role":"user","content":"<hi>"}]}`},
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t, modelOf("small", "a"))
+		e := h.run(in(tt.dialect, tt.order))
+		require.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
+		got := h.calls[0]
+		assert.Equal(t, []any{"http://a.example/v1" + tt.url, tt.accept, tt.body}, []any{got.url, got.accept, got.body})
+		assert.Equal(t, append([]schemas.Header{{Name: "accept", Value: tt.accept}}, in(tt.dialect, tt.order).Headers...), got.headers)
+		assert.Equal(t, tt.dialect, got.talk.Dialect)
+		assert.Equal(t, tt.dialect, e.result.Dialect)
+		assert.Equal(t, tt.dialect, e.audits[0].Dialect)
+		assert.Equal(t, tt.order.Stream, e.deltas > 0)
+		assert.Equal(t, tt.dialect == schemas.DialectResponses, e.result.ProviderID == "resp_theirs")
+		if tt.dialect == schemas.DialectResponses {
+			assert.Contains(t, string(e.result.Completion), `"id":"resp_`+ref.ID+`"`)
+			assert.NotContains(t, string(e.result.Completion), "resp_theirs")
+		}
+	})
+}
+
+// TestADialectHasItsUpstreams: others are not asked, whatever follows.
+func TestADialectHasItsUpstreams(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		dialect schemas.Dialect
+		a, b    []schemas.Dialect
+		asked   []string
+	}
+	chat, responses, messages := schemas.DialectChat, schemas.DialectResponses, schemas.DialectMessages
+	table.Bubble(t, map[string]testCase{
+		"both":                 {responses, nil, []schemas.Dialect{chat, responses}, []string{"a", "b"}},
+		"the second":           {responses, []schemas.Dialect{chat, messages}, nil, []string{"b"}},
+		"the first":            {messages, []schemas.Dialect{messages}, []schemas.Dialect{chat}, []string{"a"}},
+		"a count is Messages'": {schemas.DialectCount, []schemas.Dialect{chat}, []schemas.Dialect{messages}, []string{"b"}},
+		"chat":                 {chat, []schemas.Dialect{responses}, []schemas.Dialect{chat}, []string{"b"}},
+		"none":                 {schemas.DialectEmbeddings, []schemas.Dialect{responses}, []schemas.Dialect{chat}, nil},
+	}, func(t *testing.T, tt testCase) {
+		m := modelOf("small", "a", "b")
+		m.Upstreams[0].Dialects, m.Upstreams[1].Dialects = tt.a, tt.b
+		h := newHouse(t, m)
+		h.acts["a"], h.acts["b"] = []act{{status: 503}}, []act{{status: 503}}
+		e := h.run(in(tt.dialect, whole()))
+		assert.Equal(t, schemas.OutcomeFailed, e.Outcome)
+		assert.Equal(t, tt.asked, h.asked())
+		if tt.asked == nil {
+			assert.Equal(t, []any{schemas.ValidationError, 400}, []any{e.Code, e.result.Error.Status})
+			assert.Contains(t, e.result.Error.Message, "list embeddings in dialects")
+		}
+	})
+}
+
+// TestAnotherProtocol: the error names the protocol and the key of the configuration.
+func TestAnotherProtocol(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[schemas.Dialect]string{
+		schemas.DialectChat:       "the protocol of chat completions",
+		schemas.DialectResponses:  "the protocol of Responses; if the upstream does not speak it, leave responses out of the upstream's dialects",
+		schemas.DialectCount:      "the protocol of Messages; if the upstream does not speak it, leave messages out of the upstream's dialects",
+		schemas.DialectEmbeddings: "the protocol of embeddings; if the upstream does not speak it, leave embeddings out of the upstream's dialects",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t, modelOf("small", "a"))
+			h.acts["a"] = []act{broke(schemas.UpstreamProtocol, 200)}
+			e := h.run(in(d, whole()))
+			assert.Equal(t, schemas.UpstreamProtocol, e.Code)
+			assert.True(t, strings.HasSuffix(e.result.Error.Message, want), e.result.Error.Message)
+		})
+	}
+}
+
+// TestACountCostsNothing: no budget bears it, and none refuses it.
+func TestACountCostsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1, Requests: 1}}
+		e := h.run(in(schemas.DialectCount, whole()))
+		assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
+		assert.JSONEq(t, `{"input_tokens":9}`, string(e.result.Completion))
+		assert.Nil(t, e.result.Usage)
+		assert.Nil(t, e.audits[0].Usage)
+		assert.Equal(t, "count_tokens", e.audits[0].GenAI["gen_ai.operation.name"])
+		assert.Empty(t, h.account("all").Budget, "it has no account")
+	})
+}
+
+// TestEmbeddingsHaveAPromptAlone, where the provider reports it and where it is estimated.
+func TestEmbeddingsHaveAPromptAlone(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		act  act
+		want schemas.ChatUsage
+	}{
+		"reported":  {act{usage: &schemas.ChatUsage{Prompt: 10, Total: 10}}, schemas.ChatUsage{Prompt: 10, Total: 10, Nanos: 10_007, Priced: true}},
+		"estimated": {act{silent: true}, schemas.ChatUsage{Prompt: 100, Total: 100, Estimated: true, Nanos: 100_007, Priced: true}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t, modelOf("small", "a"))
+			h.budgets = []schemas.Budget{{Name: "all", Tokens: 401}} // the prompt's 400 bytes, and one token
+			h.acts["a"] = []act{tt.act}
+			e := h.run(in(schemas.DialectEmbeddings, whole()))
+			require.Equal(t, schemas.OutcomeSucceeded, e.Outcome, name)
+			assert.Equal(t, &tt.want, e.result.Usage)
+			assert.InDelta(t, float64(tt.want.Total), h.account("all").Tokens.Used, 0)
+			assert.Equal(t, "embeddings", e.audits[0].GenAI["gen_ai.operation.name"])
+		})
+	}
+}
+
+// TestCacheWrites are charged at their own price, and a budget holds the prompt at that price.
+func TestCacheWrites(t *testing.T) {
+	t.Parallel()
+	for limit, outcome := range map[int64]schemas.Outcome{2_800_007: schemas.OutcomeSucceeded, 2_800_006: schemas.OutcomeDenied} {
+		synctest.Test(t, func(t *testing.T) {
+			m := modelOf("small", "a")
+			m.Price.CacheWrite, m.Price.Cached = 2_000_000, 100_000 // 2000 and 100 for each token
+			h := newHouse(t, m)
+			h.budgets = []schemas.Budget{{Name: "all", Nanos: limit}}
+			h.acts["a"] = []act{{texts: []string{"Hel", "lo"}, usage: &schemas.ChatUsage{Prompt: 300, Cached: 100, CacheWrites: 150, Completion: 10, Total: 310}}}
+			o := in(schemas.DialectMessages, order("small"))
+			o.Output = 1000
+			e := h.run(o)
+			require.Equal(t, outcome, e.Outcome)
+			if outcome == schemas.OutcomeSucceeded {
+				assert.EqualValues(t, 50*1000+100*100+150*2000+10*2000+7, e.result.Usage.Nanos)
+				assert.EqualValues(t, 150, e.audits[0].GenAI["gen_ai.usage.cache_creation.input_tokens"])
+				assert.EqualValues(t, 100, e.audits[0].GenAI["gen_ai.usage.cache_read.input_tokens"])
+			}
+		})
+	}
+}
+
+// answered is an action c-0 that has ended, which another can continue.
+func (h *house) answered(o schemas.ChatOrder, principal string, s schemas.Settled, r schemas.ChatResult) {
+	h.T.Helper()
+	payload, err := ledger.Encode(o)
+	require.NoError(h.T, err)
+	if s.Result, err = ledger.Encode(r); err != nil {
+		h.T.Fatal(err)
+	}
+	st := harness.Claim(h.T, h.Door, schemas.Action{ID: "c-0", Tenant: ref.Tenant, Kind: schemas.KindChat, Principal: principal, Payload: payload}, nil)
+	if s.Outcome != "" {
+		h.Apart(func() {
+			harness.Append(h.T, h.Door, st, schemas.Event{Type: schemas.EventSettled, Settled: &s})
+		})
+	}
+}
+
+// TestPreviousResponse: only the upstream that made it is asked, by its own id, and no response of
+// another is continued.
+func TestPreviousResponse(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		principal string
+		outcome   schemas.Outcome
+		before    func(o *schemas.ChatOrder, r *schemas.ChatResult)
+		order     func(o *schemas.ChatOrder)
+		action    func(a *schemas.Action)
+		acts      map[string][]act
+		asked     []string
+		missing   string // a part of the error
+	}
+	const unknown, elsewhere = "does not exist", "the upstream that made it does not serve this request any more"
+	ofTask := func(o *schemas.ChatOrder, _ *schemas.ChatResult) { o.TaskID = "t-9" }
+	table.Bubble(t, map[string]testCase{
+		"it is continued":                     {asked: []string{"b"}},
+		"by the task's own":                   {before: ofTask, order: func(o *schemas.ChatOrder) { o.TaskID = "t-9" }, asked: []string{"b"}},
+		"a task's, by its owner":              {before: ofTask, asked: []string{"b"}},
+		"no other is asked":                   {acts: map[string][]act{"b": {{status: 503}}}, asked: []string{"b"}},
+		"another principal's":                 {principal: "tok-2", missing: unknown},
+		"it failed":                           {outcome: schemas.OutcomeFailed, missing: unknown},
+		"it has not ended":                    {outcome: "none", missing: unknown},
+		"it is another's name":                {order: func(o *schemas.ChatOrder) { o.Previous = "c-9" }, missing: unknown},
+		"another dialect's":                   {before: func(o *schemas.ChatOrder, _ *schemas.ChatResult) { o.Dialect = schemas.DialectMessages }, missing: unknown},
+		"another task's":                      {before: ofTask, order: func(o *schemas.ChatOrder) { o.TaskID = "t-1" }, missing: unknown},
+		"it has no id":                        {before: func(_ *schemas.ChatOrder, r *schemas.ChatResult) { r.ProviderID = "" }, missing: unknown},
+		"its upstream is gone":                {before: func(_ *schemas.ChatOrder, r *schemas.ChatResult) { r.Upstream = "z" }, missing: elsewhere},
+		"its upstream is no longer permitted": {action: func(a *schemas.Action) { a.Entries = []string{schemas.ModelEntry("a")} }, missing: elsewhere},
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t, modelOf("small", "a", "b"))
+		maps.Copy(h.acts, tt.acts)
+		before, result := in(schemas.DialectResponses, order("small")), schemas.ChatResult{Upstream: "b", ProviderID: "resp_of_b"}
+		if tt.before != nil {
+			tt.before(&before, &result)
+		}
+		s := schemas.Settled{Outcome: schemas.OutcomeSucceeded}
+		switch tt.outcome {
+		case "":
+		case "none":
+			s.Outcome = ""
+		default:
+			s.Outcome = tt.outcome
+		}
+		principal := tt.principal
+		if principal == "" {
+			principal = "tok-1"
+		}
+		h.answered(before, principal, s, result)
+		h.Queue = nil // it is not this worker's to perform
+		o := in(schemas.DialectResponses, order("small"))
+		o.Previous, o.Body = "c-0", json.RawMessage(`{"model":"small","input":"go on","previous_response_id":"resp_c-0","stream":true}`)
+		if tt.order != nil {
+			tt.order(&o)
+		}
+		e := h.run(o, tt.action)
+		assert.Equal(t, tt.asked, h.asked())
+		if tt.missing != "" {
+			assert.Equal(t, []any{schemas.OutcomeFailed, schemas.ValidationError, 400}, []any{e.Outcome, e.Code, e.result.Error.Status})
+			assert.Contains(t, e.result.Error.Message, tt.missing)
+			assert.JSONEq(t, `{"provider_code":"previous_response_not_found","provider_param":"previous_response_id"}`, string(e.result.Error.Metadata))
+			return
+		}
+		assert.Contains(t, h.calls[0].body, `"previous_response_id":"resp_of_b"`)
+		assert.Equal(t, "c-0", h.calls[0].talk.Previous)
+	})
+}
+
+// TestARouteOfADialect: policy permits the routes of an upstream's dialects alone.
+func TestARouteOfADialect(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.entries = func(e *policy.Entry) { e.Routes = []string{"POST /chat/completions", "GET /models"} }
+		h.configure(modelOf("small", "a"))
+		e := h.run(in(schemas.DialectMessages, order("small")))
+		assert.Equal(t, []any{schemas.OutcomeDenied, schemas.DenyPath}, []any{e.Outcome, e.Code})
+		assert.Empty(t, h.asked())
+	})
+}

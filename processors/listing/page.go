@@ -1,0 +1,124 @@
+package listing
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"weir/internal/models/listed"
+	"weir/internal/redact"
+	"weir/schemas"
+)
+
+// page is one answer of a provider.
+type page struct {
+	// isList: the answer has the form of a list.
+	isList bool
+	models []schemas.ListedModel
+	// next is the id after which the next page begins; empty: there is none.
+	next string
+}
+
+// parse reads a list in the form of OpenAI or of Anthropic. What it cannot read of a model is left
+// out, and so are models without a name that callers could write, or with a secret in it.
+func parse(doc json.RawMessage) (p page) {
+	var list struct {
+		Data    []json.RawMessage `json:"data"`
+		HasMore json.RawMessage   `json:"has_more"`
+		LastID  json.RawMessage   `json:"last_id"`
+	}
+	if json.Unmarshal(doc, &list) != nil || list.Data == nil {
+		return page{}
+	}
+	p.isList = true
+	for _, raw := range list.Data {
+		var m map[string]json.RawMessage
+		if json.Unmarshal(raw, &m) != nil {
+			continue
+		}
+		if l := model(m); schemas.ValidModel(l.ID) && !strings.Contains(l.ID, redact.Mark) {
+			p.models = append(p.models, l)
+		}
+	}
+	if last := text(list.LastID); string(list.HasMore) == "true" && schemas.ValidModel(last) {
+		p.next = last
+	}
+	return p
+}
+
+func model(m map[string]json.RawMessage) schemas.ListedModel {
+	l := schemas.ListedModel{ID: text(m["id"]), DisplayName: display(text(m["display_name"])), Created: created(m)}
+	for _, name := range []string{"context_length", "max_model_len", "context_window", "max_input_tokens"} {
+		if n := number(m[name]); n > 0 && n <= maxContext {
+			l.Context = n
+			break
+		}
+	}
+	return l
+}
+
+const (
+	maxContext = 1_000_000_000 // that of the configuration
+	maxDisplay = 128
+)
+
+// created is when a model was made, as Unix time; 0: unknown.
+func created(m map[string]json.RawMessage) int64 {
+	n := number(m["created"])
+	if at, err := time.Parse(time.RFC3339, text(m["created_at"])); n == 0 && err == nil {
+		n = at.Unix()
+	}
+	if n < 0 || time.Unix(n, 0).UTC().Year() > 9999 {
+		return 0
+	}
+	return n
+}
+
+// display is a name for people, or empty where it is no plain text.
+func display(name string) string {
+	if utf8.RuneCountInString(name) > maxDisplay || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return ""
+	}
+	return name
+}
+
+// text is a JSON string; empty for anything else.
+func text(raw json.RawMessage) (s string) {
+	if json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// number is a JSON integer; 0 for anything else.
+func number(raw json.RawMessage) (n int64) {
+	if json.Unmarshal(raw, &n) != nil {
+		return 0
+	}
+	return n
+}
+
+// join adds the models of a further page. What is over the limits is left out, and full reports it.
+func join(all, more []schemas.ListedModel) (joined []schemas.ListedModel, full bool) {
+	seen, size := make(map[string]bool, len(all)), 0
+	weigh := func(m schemas.ListedModel) int { return len(m.ID) + len(m.DisplayName) + overhead }
+	for _, m := range all {
+		seen[m.ID], size = true, size+weigh(m)
+	}
+	for _, m := range more {
+		if seen[m.ID] {
+			continue
+		}
+		if len(all) == listed.MaxModels || size+weigh(m) > listed.MaxBytes {
+			return all, true
+		}
+		seen[m.ID], size = true, size+weigh(m)
+		all = append(all, m)
+	}
+	return all, false
+}
+
+// overhead is what the record of a model has beside its texts, at most.
+const overhead = 100
