@@ -54,7 +54,28 @@ var (
 		chunk: chatHead + `{"content":"@%d-%d "},"finish_reason":null}]}` + "\n\n",
 		end:   chatHead + `{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n",
 	}
+	responses = dialect{
+		name: "events of a response", route: schemas.RouteResponses,
+		ask: `{"model":"bench","stream":true,"user":%q,"input":"%s"}`,
+		head: typed("response.created", `"sequence_number":0,"response":{"id":"resp_bench","object":"response","status":"in_progress","output":[]}`) +
+			typed("response.output_item.added", `"sequence_number":1,"output_index":0,"item":{"type":"message","id":"m1","role":"assistant","content":[]}`),
+		chunk: typed("response.output_text.delta", `"item_id":"m1","output_index":0,"content_index":0,"delta":"@%d-%d "`),
+		end:   typed("response.completed", `"response":{"id":"resp_bench","object":"response","status":"completed","output":[]}`),
+	}
+	messages = dialect{
+		name: "events of a message", route: schemas.RouteMessages,
+		ask: `{"model":"bench","stream":true,"max_tokens":100000,"metadata":{"user_id":%q},"messages":[{"role":"user","content":"%s"}]}`,
+		head: typed("message_start", `"message":{"id":"msg_bench","type":"message","role":"assistant","content":[],"stop_reason":null}`) +
+			typed("content_block_start", `"index":0,"content_block":{"type":"text","text":""}`),
+		chunk: typed("content_block_delta", `"index":0,"delta":{"type":"text_delta","text":"@%d-%d "}`),
+		end:   typed("content_block_stop", `"index":0`) + typed("message_delta", `"delta":{"stop_reason":"end_turn"}`) + typed("message_stop", `"end":true`),
+	}
 )
+
+// typed is an event that has its type as its name, and further members.
+func typed(kind, members string) string {
+	return "event: " + kind + "\ndata: {\"type\":\"" + kind + "\"," + members + "}\n\n"
+}
 
 // teller answers runs and completions with the tale that they ask for.
 type teller struct {
@@ -95,6 +116,11 @@ var (
 func (a *teller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	d, id := chats, ""
+	for _, other := range []dialect{responses, messages} {
+		if strings.HasSuffix(r.URL.Path, other.route) {
+			d = other
+		}
+	}
 	if m := asksID.FindSubmatch(body); m != nil {
 		d, id = runs, string(m[1])
 	}
@@ -279,6 +305,12 @@ func TestStreams(t *testing.T) { //nolint:paralleltest // it measures
 		{chats, 20, 500, 20 * time.Millisecond},
 		{chats, 500, 500, 20 * time.Millisecond},
 		{chats, 20, 1, 0},
+		{responses, 1, 500, 20 * time.Millisecond},
+		{responses, 20, 500, 20 * time.Millisecond},
+		{responses, 500, 500, 20 * time.Millisecond},
+		{messages, 1, 500, 20 * time.Millisecond},
+		{messages, 20, 500, 20 * time.Millisecond},
+		{messages, 500, 500, 20 * time.Millisecond},
 	} {
 		n, what := sized(r.streams, min(r.streams, 2)), tale{sized(r.chunks, min(r.chunks, 3)), r.pace}
 		for _, b := range bases {

@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// block is one block of a message's content: as it began, and what has come of it since.
+// block is one block of a message's content: its first object, and the pieces that followed.
 type block struct {
 	index int
 	raw   []byte
@@ -16,7 +16,7 @@ type block struct {
 	input []byte // JSON between the quotes of strings
 }
 
-// begin takes the beginning of the block, and returns how many bytes of text it has.
+// begin sets the first object of the block, and returns how many bytes of text it has.
 func (b *block) begin(v gjson.Result) int64 {
 	b.raw, b.over, b.input = []byte(v.Raw), node{}, nil
 	var t tally
@@ -27,7 +27,7 @@ func (b *block) begin(v gjson.Result) int64 {
 	return t.text
 }
 
-// add takes a piece of the block, and returns how many bytes of text it has.
+// add appends a piece to the block, and returns how many bytes of text it has.
 func (b *block) add(delta gjson.Result) (text int64) {
 	switch kind := delta.Get("type").Str; kind {
 	case "text_delta":
@@ -47,7 +47,7 @@ func (b *block) add(delta gjson.Result) (text int64) {
 		if v := delta.Get("citation"); v.Exists() {
 			b.member("citations").elements(v.Raw)
 		}
-	default: // of a kind to come, as those that there are
+	default: // an unknown type, read like the known ones
 		for name, v := range delta.All() {
 			if name.Str != "type" && v.Type == gjson.String {
 				text += b.grow(name.Str, v)
@@ -57,7 +57,7 @@ func (b *block) add(delta gjson.Result) (text int64) {
 	return text
 }
 
-// grow adds a piece of a text.
+// grow appends a piece to a text.
 func (b *block) grow(name string, v gjson.Result) int64 {
 	if v.Type != gjson.String {
 		return 0
@@ -66,7 +66,7 @@ func (b *block) grow(name string, v gjson.Result) int64 {
 	return length(inner(v))
 }
 
-// member is a member that grows, from its value at the beginning of the block.
+// member returns a growing member. It begins with the value in the block's first object.
 func (b *block) member(name string) *node {
 	n := b.over.member(name)
 	if n.kind != 0 {
@@ -83,7 +83,7 @@ func (b *block) member(name string) *node {
 
 func (b *block) size() int64 { return int64(len(b.raw)+len(b.input)) + b.over.size() }
 
-// write adds the block to a document.
+// write appends the block to a document.
 func (b *block) write(to []byte) []byte {
 	to = append(to, '{')
 	input := b.readInput()
@@ -111,8 +111,8 @@ func (b *block) write(to []byte) []byte {
 	return append(to, '}')
 }
 
-// readInput is the input of a tool that came in pieces: an object, or the text of it where that is
-// none; nil: none came.
+// readInput returns the input of a tool from its pieces: an object, or a text where the pieces are no
+// valid object. nil: there are no pieces.
 func (b *block) readInput() []byte {
 	if len(b.input) == 0 {
 		return nil

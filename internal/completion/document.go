@@ -8,8 +8,7 @@ import (
 	"weir/schemas"
 )
 
-// embeddings is DialectEmbeddings, and count is DialectCount. Their answers are documents and have
-// no streams.
+// embeddings is DialectEmbeddings, and count is DialectCount. Their answers are never streamed.
 type (
 	embeddings struct{ document }
 	count      struct{ document }
@@ -25,7 +24,7 @@ func (embeddings) Read(_ string, data []byte) (Chunk, error) {
 	return c, err
 }
 
-// embeddingsUsage reads the usage of an embedding, which has no output.
+// embeddingsUsage reads the usage of embeddings, which have no output tokens.
 func embeddingsUsage(usage gjson.Result) *schemas.ChatUsage {
 	var most int64
 	for _, name := range []string{"prompt_tokens", "input_tokens", "total_tokens"} {
@@ -42,7 +41,7 @@ func embeddingsUsage(usage gjson.Result) *schemas.ChatUsage {
 	return &schemas.ChatUsage{Prompt: most, Total: most}
 }
 
-// Read reads a document that says how many tokens a request has. It costs nothing, and has no usage.
+// Read reads the token count of a request. It costs nothing, so it has no usage.
 func (count) Read(_ string, data []byte) (Chunk, error) {
 	e, ok := open("", data)
 	if !ok {
@@ -58,7 +57,7 @@ func (count) Read(_ string, data []byte) (Chunk, error) {
 	return c, err
 }
 
-// document is what dialects without streams have in common.
+// document implements the methods that dialects without streams share.
 type document struct{}
 
 // Split is the document itself.
@@ -74,7 +73,7 @@ func (document) Texts() TextReader { return wholeTexts{} }
 
 func (document) Answer(Options) Answer { return &documentAnswer{} }
 
-// wholeTexts finds nothing: each string of a document is whole.
+// wholeTexts finds nothing: each string of a document is whole, and the caller scrubs it.
 type wholeTexts struct{}
 
 func (wholeTexts) Read(_ json.RawMessage, found *Found) bool {
@@ -100,7 +99,7 @@ func (a *documentAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) { return
 
 func (a *documentAnswer) Finished() bool { return a.whole != nil }
 
-// Reasons are none: nothing of a document can be left out.
+// Reasons returns none: these documents have no finish reason.
 func (a *documentAnswer) Reasons() []string { return nil }
 
 func (a *documentAnswer) Size() int64 { return int64(len(a.whole)) }

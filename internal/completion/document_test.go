@@ -25,21 +25,21 @@ func TestDocuments(t *testing.T) {
 	e, n := schemas.DialectEmbeddings, schemas.DialectCount
 	const list = `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.0010,-1e-3]}],"model":"m"`
 	table.Run(t, map[string]testCase{
-		"embeddings":            {dialect: e, in: list + `,"usage":{"prompt_tokens":5,"total_tokens":5}}`, usage: &schemas.ChatUsage{Prompt: 5, Total: 5}},
-		"one of the two counts": {dialect: e, in: list + `,"usage":{"total_tokens":5}}`, usage: &schemas.ChatUsage{Prompt: 5, Total: 5}},
-		"no usage":              {dialect: e, in: list + `}`},
-		"a wrong usage":         {dialect: e, in: list + `,"usage":{"prompt_tokens":-5,"total_tokens":5}}`},
-		"an error":              {dialect: e, in: `{"error":{"message":"no","code":"model_not_found"}}`, fault: &completion.Fault{Status: 404, Message: "no", Code: "model_not_found"}},
-		"no embeddings":         {dialect: e, in: `{"object":"list"}`, refused: true},
-		"a completion":          {dialect: e, in: `{"object":"chat.completion","choices":[]}`, refused: true},
-		"a count":               {dialect: n, in: `{"input_tokens":2095,"context_management":{"original_input_tokens":7}}`},
-		"an error of Messages":  {dialect: n, in: `{"type":"error","error":{"type":"not_found_error","message":"no"}}`, fault: &completion.Fault{Status: 404, Message: "no", Type: "not_found_error"}},
-		"a count that is none":  {dialect: n, in: `{"input_tokens":"x"}`, refused: true},
-		"a message":             {dialect: n, in: `{"type":"message","content":[],"input_tokens":1}`, refused: true},
-		"an event":              {dialect: n, in: `{"type":"ping"}`, refused: true},
-		"embeddings for count":  {dialect: n, in: list + `}`, refused: true},
-		"no JSON":               {dialect: n, in: `x`, refused: true},
-		"no JSON to embed":      {dialect: e, in: `x`, refused: true},
+		"embeddings":           {dialect: e, in: list + `,"usage":{"prompt_tokens":5,"total_tokens":5}}`, usage: &schemas.ChatUsage{Prompt: 5, Total: 5}},
+		"the total alone":      {dialect: e, in: list + `,"usage":{"total_tokens":5}}`, usage: &schemas.ChatUsage{Prompt: 5, Total: 5}},
+		"no usage":             {dialect: e, in: list + `}`},
+		"a wrong usage":        {dialect: e, in: list + `,"usage":{"prompt_tokens":-5,"total_tokens":5}}`},
+		"an error":             {dialect: e, in: `{"error":{"message":"no","code":"model_not_found"}}`, fault: &completion.Fault{Status: 404, Message: "no", Code: "model_not_found"}},
+		"no embeddings":        {dialect: e, in: `{"object":"list"}`, refused: true},
+		"a completion":         {dialect: e, in: `{"object":"chat.completion","choices":[]}`, refused: true},
+		"a count":              {dialect: n, in: `{"input_tokens":2095,"context_management":{"original_input_tokens":7}}`},
+		"an error of Messages": {dialect: n, in: `{"type":"error","error":{"type":"not_found_error","message":"no"}}`, fault: &completion.Fault{Status: 404, Message: "no", Type: "not_found_error"}},
+		"a count that is none": {dialect: n, in: `{"input_tokens":"x"}`, refused: true},
+		"a message":            {dialect: n, in: `{"type":"message","content":[],"input_tokens":1}`, refused: true},
+		"an event":             {dialect: n, in: `{"type":"ping"}`, refused: true},
+		"embeddings for count": {dialect: n, in: list + `}`, refused: true},
+		"no JSON":              {dialect: n, in: `x`, refused: true},
+		"no JSON to embed":     {dialect: e, in: `x`, refused: true},
 	}, func(t *testing.T, tt testCase) {
 		p := completion.For(tt.dialect)
 		c, err := p.Read("", []byte(tt.in))

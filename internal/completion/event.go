@@ -17,17 +17,17 @@ var (
 	errNoDocument = errors.New("completion: the answer is no whole document of its protocol")
 )
 
-// envelope is a typed event, or a whole document, by the members that say what it is.
+// envelope is a typed event or a whole document, with the members that identify it.
 type envelope struct {
 	raw                             json.RawMessage
 	kind, object                    string
 	response, message, delta, usage gjson.Result
-	failure                         gjson.Result // its error
-	lists                           string       // the member that holds the answer of a document
+	failure                         gjson.Result // the member error
+	lists                           string       // the name of the list that identifies a document
 }
 
-// open reads an event as far as every dialect with typed events has it. An event that
-// has its type in its name only gets it as a member, so that the log has it.
+// open reads the members that all dialects with typed events share. If only the event's name has
+// the type, open adds it as a member, because the log stores no names.
 func open(name string, data []byte) (envelope, bool) {
 	raw, ok := normalize(data)
 	if !ok || raw[0] != '{' {
@@ -72,7 +72,7 @@ const (
 	kindAlive = "keepalive"
 )
 
-// family is the dialect that an event or a document belongs to; empty: it does not say.
+// family is the dialect of an event or a document; empty: unknown.
 func (e *envelope) family() schemas.Dialect {
 	switch {
 	case strings.HasPrefix(e.object, "chat.completion"), e.lists == "choices":
@@ -87,7 +87,7 @@ func (e *envelope) family() schemas.Dialect {
 	return ""
 }
 
-// chunk is the chunk of an event of a dialect, or of a whole answer.
+// chunk makes the chunk of an event or a document. It fails if that belongs to another dialect.
 func (e *envelope) chunk(own schemas.Dialect) (Chunk, error) {
 	c := Chunk{Raw: e.raw, Type: e.kind, Blank: e.kind == kindPing || e.kind == kindAlive}
 	switch family := e.family(); {
@@ -101,7 +101,7 @@ func (e *envelope) chunk(own schemas.Dialect) (Chunk, error) {
 	return c, nil
 }
 
-// faultOf is the error in an event that is one.
+// faultOf returns the error of an event or document that reports one.
 func faultOf(raw []byte) *Fault {
 	if f := ReadFault(raw); f != nil {
 		return f
@@ -116,7 +116,7 @@ type edit struct {
 	value string
 }
 
-// edited is a document with edits, which do not overlap. Every other byte stays.
+// edited applies edits, which do not overlap, to a document. Every other byte stays.
 func edited(raw json.RawMessage, edits []edit) json.RawMessage {
 	if len(edits) == 0 {
 		return raw
@@ -134,7 +134,7 @@ func edited(raw json.RawMessage, edits []edit) json.RawMessage {
 	return append(out, raw[kept:]...)
 }
 
-// first is the edit that adds a member to an object as its first.
+// firstMember is the edit that adds a member to an object, before the others.
 func firstMember(object gjson.Result, name, value string) edit {
 	member := string(appendMember([]byte{'{'}, name, value))[1:]
 	if len(object.Raw) > len(`{}`) {
@@ -144,7 +144,7 @@ func firstMember(object gjson.Result, name, value string) edit {
 	return edit{Extent{at, at}, member}
 }
 
-// tally counts what an answer has used, and how much text it has.
+// tally counts the tokens and the text of an answer.
 type tally struct {
 	usage *schemas.ChatUsage
 	text  int64 // bytes
@@ -152,8 +152,7 @@ type tally struct {
 	before int64
 }
 
-// report takes a usage. Of several ones the last counts, unless it is smaller: usage never
-// decreases.
+// report records a usage. The last one counts, unless it is smaller: usage never decreases.
 func (t *tally) report(u *schemas.ChatUsage) {
 	if u != nil && (t.usage == nil || u.Total >= t.usage.Total) {
 		t.usage, t.before = u, t.text

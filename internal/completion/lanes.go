@@ -9,10 +9,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// lanes finds the texts that come in pieces over several typed events. All other strings of an
-// event are whole in it, so that its reader looks for secrets in each: an event that ends a text
-// repeats the whole of it, and texts of two parts or blocks are two. A secret that a model writes
-// half into the one and half into the other is not found, as in two choices of a chat completion.
+// lanes finds the texts that arrive in pieces over several typed events. All other strings of an
+// event are whole, and the caller scrubs each event as a document: a secret cannot be split between
+// two events that end a text, because each of them repeats that whole text. Two parts or blocks are
+// two texts. A secret that spans two of them is not found, like one that spans two choices.
 type lanes struct {
 	find    func(l *lanes, event gjson.Result)
 	numbers map[laneKey]int
@@ -52,7 +52,7 @@ func (l *lanes) Read(raw json.RawMessage, found *Found) bool {
 	return !l.over
 }
 
-// lane is the number of a text.
+// lane returns the number of a text.
 func (l *lanes) lane(key laneKey) int {
 	n, ok := l.numbers[key]
 	if ok {
@@ -69,7 +69,7 @@ func (l *lanes) lane(key laneKey) int {
 	return n
 }
 
-// add notes a piece of a text. Each text ends by itself, so that it is a choice of its own.
+// add reports a piece of a text. Each text ends independently, so each has its own choice.
 func (l *lanes) add(key laneKey, v gjson.Result) {
 	if v.Type != gjson.String || len(v.Raw) == len(`""`) || l.over {
 		return
@@ -84,19 +84,19 @@ func (l *lanes) add(key laneKey, v gjson.Result) {
 	}
 }
 
-// end notes that a text has ended.
+// end reports that a text has ended.
 func (l *lanes) end(key laneKey) {
 	if n, ok := l.numbers[key]; ok {
 		l.found.Ended = append(l.found.Ended, n)
 	}
 }
 
-// endGroup notes that every text of an item or a block has ended.
+// endGroup reports that every text of an item or a block has ended.
 func (l *lanes) endGroup(key groupKey) {
 	l.found.Ended = append(l.found.Ended, l.groups[key]...)
 }
 
-// item is the item of an event of DialectResponses: by its index, or else by its id.
+// item identifies the item of an event of DialectResponses: by its index, or by its id.
 func (l *lanes) item(event gjson.Result) groupKey {
 	id := event.Get("item_id")
 	if id.Type != gjson.String {
@@ -161,8 +161,8 @@ func responseTexts(l *lanes, event gjson.Result) {
 	}
 }
 
-// textOf is the text that the deltas of a type continue: the part of an item that a response has it
-// in, or else one of its own.
+// textOf identifies the text that the deltas of a type continue: the part of an item, as in
+// responseAnswer. The deltas of an unknown type have a text of their own.
 func textOf(group groupKey, base string, event gjson.Result) laneKey {
 	if p := partOf(base, event); p.name != "" {
 		return laneKey{group, p.index, p.list}
@@ -170,20 +170,20 @@ func textOf(group groupKey, base string, event gjson.Result) laneKey {
 	return laneKey{group, int(event.Get("content_index").Int()), base}
 }
 
-// spelled is the text of the tokens of another.
+// spelled identifies the tokens of a text.
 func (k laneKey) spelled() laneKey {
 	k.name += " " + likelihoods
 	return k
 }
 
-// begin notes the text that a part begins with: deltas continue it.
+// begin reports the first piece of a part's text.
 func (l *lanes) begin(key laneKey, part gjson.Result) {
 	for _, name := range []string{"text", "refusal"} {
 		l.add(key, object(part).Get(name))
 	}
 }
 
-// spelled finds the tokens of texts that an event or a document has as a whole.
+// spelled finds the tokens of whole texts in an event or a document.
 func (l *lanes) spelled(event gjson.Result) {
 	if !strings.Contains(event.Raw, `"`+likelihoods+`":[{`) {
 		return
@@ -206,7 +206,7 @@ func (l *lanes) search(v gjson.Result, key laneKey, left int) {
 	}
 }
 
-// tokens notes a list of the tokens of a text, which spell it again.
+// tokens reports a list of the tokens of a text, which spell it again.
 func (l *lanes) tokens(list gjson.Result, key laneKey) {
 	if !list.IsArray() {
 		return

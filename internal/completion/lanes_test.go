@@ -139,8 +139,7 @@ func TestTextsAreBounded(t *testing.T) {
 	assert.False(t, completion.For(schemas.DialectResponses).Texts().Read(json.RawMessage(`{"type":"response.x.done","logprobs":[`+many+`]}`), &found))
 }
 
-// FuzzProtocols: whatever a provider sends, what is made of it is valid, and what the log has reads
-// the same.
+// FuzzProtocols: for any input all results are valid, and the events in the log give the same answer.
 func FuzzProtocols(f *testing.F) {
 	list := schemas.Dialects()
 	for i, events := range map[int][]string{1: responseStream(), 2: messageStream()} {

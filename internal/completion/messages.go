@@ -49,8 +49,8 @@ func (messages) Read(name string, data []byte) (Chunk, error) {
 // kindMessage is the type of a whole answer.
 const kindMessage = "message"
 
-// messagesUsage reads a usage of Messages; nil if it is missing, implausible, or only has what has
-// changed. Its input tokens are those outside of the cache.
+// messagesUsage reads a usage of Messages; nil if it is implausible or lacks a count. The protocol
+// counts the input tokens of the cache separately.
 func messagesUsage(usage gjson.Result) *schemas.ChatUsage {
 	var u schemas.ChatUsage
 	for _, count := range []struct {
@@ -78,12 +78,12 @@ func messagesUsage(usage gjson.Result) *schemas.ChatUsage {
 	return &u
 }
 
-// Named is a message with its own id, or with the action's where it has none.
+// Named adds an id to a message without one.
 func (messages) Named(document json.RawMessage, o Options) json.RawMessage {
 	return edited(document, o.identify(Parse(document)))
 }
 
-// identify are the edits that give a message an id where it has none.
+// identify returns the edits that add an id to a message without one.
 func (o Options) identify(message gjson.Result) []edit {
 	if !message.IsObject() || o.ID == "" {
 		return nil
@@ -109,8 +109,8 @@ type messageAnswer struct {
 	tally
 
 	options Options
-	head    json.RawMessage // the message as it began
-	over    node            // its members that have come later
+	head    json.RawMessage // the message of message_start
+	over    node            // the members of message_delta
 	used    node            // the usage
 	blocks  []*block
 	stopped bool
@@ -140,7 +140,7 @@ func (a *messageAnswer) Add(c Chunk) {
 	}
 }
 
-// addWhole takes a message as the events of it.
+// addWhole adds the events of a whole message.
 func (a *messageAnswer) addWhole(c Chunk) {
 	events, err := messages{}.Split(c.Raw, true)
 	if err != nil {
@@ -153,7 +153,7 @@ func (a *messageAnswer) addWhole(c Chunk) {
 	}
 }
 
-// usageOf is the usage with what an event says of it: a later count is of all so far.
+// usageOf updates the usage with the counts of an event. Each count is a total so far.
 func (a *messageAnswer) usageOf(told gjson.Result) *schemas.ChatUsage {
 	a.used.kind = kindObject
 	for name, v := range told.All() {
@@ -162,7 +162,7 @@ func (a *messageAnswer) usageOf(told gjson.Result) *schemas.ChatUsage {
 	return messagesUsage(Parse(a.used.write(nil)))
 }
 
-// delta takes the members of the message that come at its end.
+// delta sets the members of the message that its last events report.
 func (a *messageAnswer) delta(event gjson.Result) {
 	for name, v := range event.All() {
 		switch name.Str {
@@ -177,7 +177,7 @@ func (a *messageAnswer) delta(event gjson.Result) {
 	}
 }
 
-// block takes a block that begins, or a piece of it.
+// block begins a block, or adds a piece to it.
 func (a *messageAnswer) block(kind string, event gjson.Result) {
 	index := indexOf(event, 0)
 	at, found := slices.BinarySearchFunc(a.blocks, index, func(b *block, n int) int { return b.index - n })
@@ -195,7 +195,7 @@ func (a *messageAnswer) block(kind string, event gjson.Result) {
 	}
 }
 
-// Give drops what is no part of the answer.
+// Give drops pings.
 func (a *messageAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
 	switch {
 	case c.Blank:
@@ -210,7 +210,7 @@ func (a *messageAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
 
 func (a *messageAnswer) Finished() bool { return a.stopped || a.over.find("stop_reason").says() }
 
-// Reasons is why the message ended, in the words of chat completions.
+// Reasons maps the stop reason to a finish reason of chat completions.
 func (a *messageAnswer) Reasons() []string {
 	n := a.over.find("stop_reason")
 	if !n.says() {
@@ -239,10 +239,10 @@ func (a *messageAnswer) Size() int64 {
 
 func (a *messageAnswer) ProviderID() string { return "" }
 
-// noHead is a message of which the beginning has not come.
+// noHead replaces a missing message_start.
 const noHead = `{"type":"message","role":"assistant","content":[],"stop_reason":null,"stop_sequence":null}`
 
-// Document is the message so far, with the members in their order at its beginning.
+// Document is the message so far. Its members have the order of message_start.
 func (a *messageAnswer) Document() json.RawMessage {
 	head := a.head
 	if len(head) == 0 {
@@ -282,7 +282,7 @@ func (a *messageAnswer) Document() json.RawMessage {
 	return messages{}.Named(append(doc, '}'), a.options)
 }
 
-// writeBlocks adds the content; its value at the beginning where no block has come.
+// writeBlocks appends the content. Without any blocks the content of message_start stays.
 func (a *messageAnswer) writeBlocks(to []byte, before gjson.Result) []byte {
 	if len(a.blocks) == 0 && before.Exists() {
 		return append(to, before.Raw...)

@@ -42,9 +42,9 @@ const promptDepth = 16
 // Prompt measures a request of a dialect. Each message counts the bytes of its strings and 16 around
 // them; of all other members that a model may read (tools, response_format, and unknown
 // ones) every byte counts. Sound and film count a token for each 32 bytes of
-// their base64, a document for each 4, and what the request only names 32768. A number of an
-// embedding's input is a token. What a response continues by its id is not in the request, and does
-// not count.
+// their base64, a document for each 4, and what the request only names 32768. A number in the
+// input of embeddings is a token. The conversation behind previous_response_id is not in the request
+// and does not count.
 func Prompt(d schemas.Dialect, body json.RawMessage) Size {
 	var s Size
 	for name, v := range object(Parse(body)).All() {
@@ -66,17 +66,17 @@ func Prompt(d schemas.Dialect, body json.RawMessage) Size {
 	return s
 }
 
-// place says how a member of a request counts.
+// place selects how a member of a request counts.
 type place int
 
 const (
-	whole        place = iota // by every byte
-	unread                    // not at all: the model does not read it
-	conversation              // by its messages
-	inputs                    // by its texts and tokens
+	whole        place = iota // every byte counts
+	unread                    // nothing counts: the model does not read it
+	conversation              // its messages count
+	inputs                    // its texts and tokens count
 )
 
-// placeOf is the place of a member of the request.
+// placeOf returns the place of a member of a request.
 func placeOf(d schemas.Dialect, name string) place {
 	switch name {
 	case "model", "models", "metadata", "stream_options", "user", "service_tier":
@@ -115,7 +115,7 @@ func placeOf(d schemas.Dialect, name string) place {
 	return whole
 }
 
-// inputs counts what an embedding is made of: texts, lists of tokens, or parts.
+// inputs counts the input of embeddings: texts, lists of tokens, or parts.
 func (s *Size) inputs(v gjson.Result, depth int) {
 	switch {
 	case v.Type == gjson.Number:

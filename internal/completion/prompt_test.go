@@ -65,7 +65,8 @@ func TestRequestOfAResponse(t *testing.T) {
 		"a missing one is no error": {`{"model":"a","a":{"background":true}}`, background, `{"model":"b","a":{"background":true}}`},
 		"written with an escape":    {`{"model":"a","b\u0061ckground":true}`, background, `{"model":"b"}`},
 		"the provider's own id": {
-			`{"model":"a","previous_response_id":"resp_w","input":"x"}`, completion.Change{Previous: `resp_"1`},
+			`{"model":"a","previous_response_id":"resp_w","input":"x"}`,
+			completion.Change{Previous: `resp_"1`},
 			`{"model":"a","previous_response_id":"resp_\"1","input":"x"}`,
 		},
 		"no id to replace": {`{"model":"a","previous_response_id":null}`, completion.Change{}, `{"model":"a","previous_response_id":null}`},

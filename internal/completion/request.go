@@ -18,9 +18,9 @@ type Change struct {
 	Model string
 	// Usage adds stream_options.include_usage.
 	Usage bool
-	// Drop are members that the model's provider does not receive.
+	// Drop lists members that the provider does not receive.
 	Drop []string
-	// Previous is the provider's own id for previous_response_id; empty: that stays.
+	// Previous replaces previous_response_id with the provider's own id; empty: the member stays.
 	Previous string
 }
 

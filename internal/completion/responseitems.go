@@ -12,34 +12,34 @@ import (
 // items are the items of a response's output, by their index.
 type items []*item
 
-// item is one of them. Of an item that is done the provider's own object counts, and of another
-// one the object as it began, with the texts that have come.
+// item is one of them. A finished item is the provider's own object. Any other item is its first
+// object with the texts so far.
 type item struct {
 	index int
 	id    string
 	raw   []byte
 	done  bool
-	text  int64 // bytes that came in deltas
+	text  int64 // bytes of its deltas
 	parts []*part
 }
 
-// part is a text of an item: a member of it, or of an element of a list in it.
+// part is a text of an item: a member of the item, or of an element of its lists.
 type part struct {
 	partKey
 
 	kind string // the type of the element
 	name string // of the text's member
-	raw  []byte // the element as it began or ended; nil: only texts have come
+	raw  []byte // the element; nil: only deltas have arrived
 	text []byte // between its quotes
 }
 
-// partKey names a part. Without a list it is a member of the item itself.
+// partKey identifies a part. Without a list the part is a member of the item itself.
 type partKey struct {
 	list  string
 	index int
 }
 
-// take takes an event, and returns how many bytes of text it brings.
+// take applies an event, and returns how many bytes of text it adds.
 func (l *items) take(kind string, event gjson.Result) int64 {
 	name := strings.TrimPrefix(kind, "response.")
 	switch name {
@@ -64,7 +64,7 @@ func (l *items) take(kind string, event gjson.Result) int64 {
 	return size
 }
 
-// partOf is the part that the texts of a type of event belong to; one without a name: none.
+// partOf returns the part to which a type of event adds text. A part without a name is none.
 func partOf(base string, event gjson.Result) part {
 	content := partKey{"content", int(event.Get("content_index").Int())}
 	switch base {
@@ -84,10 +84,10 @@ func partOf(base string, event gjson.Result) part {
 	return part{}
 }
 
-// texts are the members of an item, or of a part of it, that are texts of a model.
+// texts lists the members of items and parts that hold a model's text.
 func texts() []string { return []string{"arguments", "code", "input", "refusal", "text"} }
 
-// itemText is how many bytes of text an item has that came as a whole.
+// itemText counts the bytes of text in a whole item.
 func itemText(item gjson.Result) int64 {
 	var t tally
 	t.count(item, texts()...)
@@ -99,7 +99,7 @@ func itemText(item gjson.Result) int64 {
 	return t.text
 }
 
-// item takes an item that begins or is done.
+// item applies an event that begins or finishes an item.
 func (l *items) item(event gjson.Result, done bool) int64 {
 	v := object(event.Get("item"))
 	if !v.Exists() {
@@ -135,7 +135,7 @@ func (l *items) item(event gjson.Result, done bool) int64 {
 	return 0
 }
 
-// of is the item of an event; nil: it is not known.
+// of finds the item of an event; nil: it is unknown.
 func (l *items) of(event gjson.Result) *item {
 	n, err := strconv.Atoi(event.Get("output_index").Raw)
 	id := event.Get("item_id").Str
@@ -150,7 +150,7 @@ func (l *items) of(event gjson.Result) *item {
 	return nil
 }
 
-// part takes an element of an item's list that begins or is done.
+// part applies an event that begins or finishes an element of a list.
 func (l *items) part(name string, event gjson.Result) {
 	i, v := l.of(event), object(event.Get("part"))
 	if i == nil || i.done || !v.Exists() {
@@ -163,7 +163,7 @@ func (l *items) part(name string, event gjson.Result) {
 	i.add(list, int(event.Get(index).Int()), v)
 }
 
-// add takes an element of a list in the place of what came of it.
+// add replaces an element of a list.
 func (i *item) add(list string, index int, v gjson.Result) {
 	name := "text"
 	if v.Get("type").Str == "refusal" {
@@ -179,7 +179,7 @@ func (i *item) add(list string, index int, v gjson.Result) {
 	}
 }
 
-// find is the part with the key of another, which is taken where there is none; nil: there are too
+// find returns the part with the same key, and adds other if there is none. nil: there are too
 // many.
 func (i *item) find(other part) *part {
 	if other.name == "" {
@@ -213,7 +213,7 @@ func (l *items) size() (n int64) {
 	return n
 }
 
-// write adds the list of the items to a document. ended: their response ended as it should.
+// write appends the list of the items to a document. ended: the response ended normally.
 func (l *items) write(to []byte, ended bool) []byte {
 	to = append(to, '[')
 	for _, i := range *l {
@@ -222,7 +222,7 @@ func (l *items) write(to []byte, ended bool) []byte {
 	return append(to, ']')
 }
 
-// write is the item so far. One that is not done is incomplete, unless its response ended.
+// write returns the item so far. An unfinished item is incomplete, unless the response ended.
 func (i *item) write(ended bool) []byte {
 	raw := i.raw
 	if i.done {
@@ -248,7 +248,7 @@ func (i *item) write(ended bool) []byte {
 	return raw
 }
 
-// list is a list of the item's; nil: no element has come.
+// list returns a list of the item; nil: no element has arrived.
 func (i *item) list(name string) []byte {
 	var list []byte
 	for _, p := range i.parts {
@@ -266,7 +266,7 @@ func (i *item) list(name string) []byte {
 	return append(list, ']')
 }
 
-// write is an element of a list.
+// write returns an element of a list.
 func (p *part) write() []byte {
 	switch {
 	case len(p.text) == 0 && p.raw != nil:
@@ -282,10 +282,10 @@ func (p *part) write() []byte {
 	return append(raw, '}')
 }
 
-// between is a string with what stands between its quotes.
+// between puts quotes around the inside of a string.
 func between(quotes []byte) []byte { return append(append([]byte{'"'}, quotes...), '"') }
 
-// put is an object in which the member has the value: in the place where it stands, or as the last.
+// put sets a member of an object, in its place or as the last one.
 func put(object []byte, name string, value []byte) []byte {
 	with, err := sjson.SetRawBytes(object, name, value)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"weir/schemas"
 )
 
-// responses is DialectResponses. Its answers are known by Weir's own ids: the id of a response is
-// the action's, and so is the id of the one that it continues.
+// responses is DialectResponses. Its callers receive Weir's ids: the id of a response names its
+// action, and previous_response_id names the action before.
 type responses struct{}
 
 // Read reads an event, or a response object.
@@ -44,8 +44,8 @@ const (
 	statusRunning    = "in_progress"
 )
 
-// endOf is the status with which an event ends its response; empty: it does not end it. A whole
-// document ends it.
+// endOf is the status with which an event ends its response; empty: the response continues. A whole
+// document always ends it.
 func endOf(kind string, response gjson.Result) string {
 	switch kind {
 	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
@@ -73,7 +73,7 @@ func (responses) Named(document json.RawMessage, o Options) json.RawMessage {
 	return edited(document, o.named(nil, Parse(document)))
 }
 
-// named adds the edits that give a response object Weir's ids.
+// named adds the edits that replace the ids of a response object.
 func (o Options) named(edits []edit, response gjson.Result) []edit {
 	if !response.IsObject() || o.ID == "" {
 		return edits
@@ -88,7 +88,7 @@ func (o Options) named(edits []edit, response gjson.Result) []edit {
 		case name.Str != "previous_response_id":
 		case o.Previous != "":
 			edits = append(edits, edit{extentOf(v), string(quote(schemas.ResponseID(o.Previous)))})
-		case v.Type != gjson.Null: // the provider's own id of something that is not the caller's
+		case v.Type != gjson.Null: // an id of the provider, which the caller has not named
 			edits = append(edits, edit{extentOf(v), "null"})
 		}
 	}
@@ -110,13 +110,13 @@ type responseAnswer struct {
 
 	options  Options
 	head     json.RawMessage // the last response object
-	status   string          // with which it ended; empty: it has not
+	status   string          // the final one; empty: the response continues
 	items    items
 	sequence int64 // of the next event
 	provider string
 }
 
-// maxID is the longest id of a provider that is kept.
+// maxID is the longest provider's id that is stored.
 const maxID = 512
 
 func (a *responseAnswer) Add(c Chunk) {
@@ -151,7 +151,7 @@ func (a *responseAnswer) Add(c Chunk) {
 	}
 }
 
-// Give writes Weir's ids, and the number of an event that has none.
+// Give replaces the ids, and numbers an event without a number.
 func (a *responseAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
 	if c.Blank {
 		return c.Raw, false
@@ -186,8 +186,8 @@ func (a *responseAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
 
 func (a *responseAnswer) Finished() bool { return a.status != "" }
 
-// Reasons is why the response ended, in the words of chat completions. A response ends with a call
-// that its caller has to perform, or with text.
+// Reasons maps the final status to the finish reasons of chat completions. A completed response with
+// calls for its caller ends with tool_calls.
 func (a *responseAnswer) Reasons() []string {
 	switch a.status {
 	case "":
@@ -210,7 +210,7 @@ func (a *responseAnswer) Reasons() []string {
 	return []string{schemas.ChatReason("")}
 }
 
-// calls reports whether the output has a call that the caller performs.
+// calls reports whether the output has a call that the caller must perform.
 func (a *responseAnswer) calls() bool {
 	for _, item := range array(Parse(a.head).Get("output")).All() {
 		if performed(item.Get("type").Str) {
@@ -225,7 +225,7 @@ func (a *responseAnswer) calls() bool {
 	return false
 }
 
-// performed reports whether the caller performs calls of this type, and not the provider.
+// performed reports whether the caller, and not the provider, performs calls of this type.
 func performed(kind string) bool {
 	switch kind {
 	case "function_call", "custom_tool_call", "computer_call", "local_shell_call", "shell_call", "apply_patch_call":
@@ -239,8 +239,8 @@ func (a *responseAnswer) Size() int64 { return int64(len(a.head)) + a.items.size
 
 func (a *responseAnswer) ProviderID() string { return a.provider }
 
-// Document is the last response object. Where the stream broke off, or a provider ends it with an
-// object without output, the output is what came by items; a broken one is incomplete.
+// Document is the last response object. If it has no output, the items so far are its output: some
+// providers send a last object without output. If the stream broke off, the response is incomplete.
 func (a *responseAnswer) Document() json.RawMessage {
 	head := a.head
 	if head == nil {

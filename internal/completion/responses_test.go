@@ -14,7 +14,7 @@ import (
 	"weir/schemas"
 )
 
-// The published stream of a text, with a call behind it.
+// The published stream of a text and a call.
 const (
 	responseBegan = `{"id":"resp_67c9","object":"response","created_at":1741290958,"status":"in_progress","error":null,"incomplete_details":null,"instructions":"You are a helpful assistant.","max_output_tokens":null,"model":"gpt-4.1-2025-04-14","output":[],"parallel_tool_calls":true,"previous_response_id":null,"reasoning":{"effort":null,"summary":null},"store":true,"temperature":1.0,"text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],"top_p":1.0,"truncation":"disabled","usage":null,"user":null,"metadata":{}}`
 	messageItem   = `{"id":"msg_67c9","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hi there! \u00e9","annotations":[]}]}`
@@ -91,7 +91,7 @@ func TestResponse(t *testing.T) {
 	assert.Empty(t, again.ProviderID(), "the id in the log is not the provider's")
 }
 
-// TestResponseBroke: what has come is an incomplete response, by each event.
+// TestResponseBroke: after each event the part so far is an incomplete response.
 func TestResponseBroke(t *testing.T) {
 	t.Parallel()
 	const part = `{"type":"output_text","text":%s,"annotations":[]}`

@@ -8,13 +8,13 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// script is the events of a stream that is made of a whole answer.
+// script builds the events of a stream from a whole answer.
 type script struct {
 	events   []json.RawMessage
 	numbered bool // as those of DialectResponses
 }
 
-// say adds an event with members, as names and values in turn.
+// say appends an event. members are names and values in turn.
 func (s *script) say(kind string, members ...string) {
 	event := appendMember([]byte{'{'}, "type", string(quote(kind)))
 	if s.numbered {
@@ -26,8 +26,8 @@ func (s *script) say(kind string, members ...string) {
 	s.events = append(s.events, append(event, '}'))
 }
 
-// with is an object in which members that it has get other values, as names and values in turn.
-// Another value stays.
+// with replaces the values of members that an object has. members are names and values in turn. A
+// value that is no object stays.
 func with(v gjson.Result, members ...string) string {
 	if !v.IsObject() {
 		return v.Raw
@@ -51,14 +51,14 @@ const (
 	null      = "null"
 )
 
-// Split makes the events of a message, each text as one piece.
+// Split builds the events of a message. Each text is one piece.
 func (messages) Split(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
 	message := Parse(document)
 	if !message.IsObject() || message.Get("type").Str != kindMessage || !message.Get("content").IsArray() {
 		return nil, errNoDocument
 	}
 	var s script
-	// Clients add the usage of the end to that of the beginning.
+	// Clients update the usage of message_start, so it must exist.
 	usage := message.Get("usage")
 	start := json.RawMessage(with(message, "content", emptyList, "stop_reason", null, "stop_sequence", null))
 	if !usage.IsObject() {
@@ -84,7 +84,7 @@ func (messages) Split(document json.RawMessage, _ bool) ([]json.RawMessage, erro
 	return s.events, nil
 }
 
-// block adds the events of a block.
+// block appends the events of a block.
 func (s *script) block(index string, v gjson.Result) {
 	begin := []string{}
 	type piece struct{ kind, name, value string }
@@ -118,7 +118,7 @@ func (s *script) block(index string, v gjson.Result) {
 	s.say(blockStop, "index", index)
 }
 
-// Split makes the events of a response, each text as one piece. The last one has the response.
+// Split builds the events of a response. Each text is one piece. The last event has the response.
 func (responses) Split(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
 	response := Parse(document)
 	if !response.IsObject() || !response.Get("output").IsArray() && response.Get("object").Str != "response" {
@@ -143,7 +143,7 @@ func (responses) Split(document json.RawMessage, _ bool) ([]json.RawMessage, err
 	return s.events, nil
 }
 
-// item adds the events of an item.
+// item appends the events of an item.
 func (s *script) item(index string, v gjson.Result) {
 	begin := []string{"status", `"` + statusRunning + `"`}
 	kind := v.Get("type").Str
@@ -190,7 +190,7 @@ func (s *script) item(index string, v gjson.Result) {
 	s.say("response.output_item.done", "output_index", index, "item", v.Raw)
 }
 
-// parts adds the events of the elements of an item's list.
+// parts appends the events of the elements of a list.
 func (s *script) parts(name string, at []string, index string, list gjson.Result) {
 	place := 0
 	for _, v := range array(list).All() {

@@ -62,10 +62,9 @@ func TestSplitOfOtherDialects(t *testing.T) {
 				require.True(t, n == 0 || json.Valid(part.Document()), "%s", part.Document())
 			}
 			last, _ := collect(t, d, o, texts(events[:len(events)-1])...)
-			var got, want struct{ Output, Content json.RawMessage }
-			require.NoError(t, json.Unmarshal(last.Document(), &got))
-			require.NoError(t, json.Unmarshal([]byte(doc), &want))
-			assert.Equal(t, want, got, "the end brings no new text")
+			for _, list := range []string{"output", "content"} {
+				assert.Equal(t, completion.Parse([]byte(doc)).Get(list).Raw, completion.Parse(last.Document()).Get(list).Raw, "the end brings no new text")
+			}
 		}
 		for _, doc := range []string{`{}`, `[]`, `{"choices":[]}`, `{"type":"message"}`, `{"object":"list","data":[]}`} {
 			_, err := p.Split(json.RawMessage(doc), true)
@@ -123,5 +122,5 @@ func TestSplitOfAMessage(t *testing.T) {
 	}, texts(events))
 	events, err = p.Split(json.RawMessage(`{"type":"message","content":[]}`), false)
 	require.NoError(t, err)
-	assert.Equal(t, `{"type":"message_start","message":{"type":"message","content":[],"usage":{"input_tokens":0,"output_tokens":0}}}`, string(events[0]), "clients add up what they read")
+	sameBytes(t, `{"type":"message_start","message":{"type":"message","content":[],"usage":{"input_tokens":0,"output_tokens":0}}}`, events[0], "clients add up what they read")
 }

@@ -2,6 +2,7 @@ package chat_test
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -215,9 +216,7 @@ func TestPreviousResponse(t *testing.T) {
 		"its upstream is no longer permitted": {action: func(a *schemas.Action) { a.Entries = []string{schemas.ModelEntry("a")} }, missing: elsewhere},
 	}, func(t *testing.T, tt testCase) {
 		h := newHouse(t, modelOf("small", "a", "b"))
-		for name, list := range tt.acts {
-			h.acts[name] = list
-		}
+		maps.Copy(h.acts, tt.acts)
 		before, result := in(schemas.DialectResponses, order("small")), schemas.ChatResult{Upstream: "b", ProviderID: "resp_of_b"}
 		if tt.before != nil {
 			tt.before(&before, &result)

@@ -52,10 +52,9 @@ func (w *work) readAnswer(ctx context.Context, st *ledger.State) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case json.Unmarshal(payload, &order) != nil || json.Unmarshal(document, &result) != nil:
-	case order.Dialect.Family() != w.order.Dialect.Family() || w.order.TaskID != "" && order.TaskID != w.order.TaskID:
-	default:
+	readable := json.Unmarshal(payload, &order) == nil && json.Unmarshal(document, &result) == nil
+	own := w.order.TaskID == "" || order.TaskID == w.order.TaskID
+	if readable && own && order.Dialect == w.order.Dialect {
 		w.previous = &previous{result.Upstream, result.ProviderID}
 	}
 	return nil
