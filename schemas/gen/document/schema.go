@@ -67,6 +67,8 @@ func published() []public {
 		one("agent.subtoken.request", "The body of POST /agent/task/subtokens", reflect.TypeFor[schemas.SubtokenRequest]()),
 		one("agent.subtoken", "The answer of POST /agent/task/subtokens", reflect.TypeFor[schemas.NewSubtoken]()),
 		one("agent.inquiry.request", "The body of POST /agent/inquiry", reflect.TypeFor[schemas.InquiryRequest]()),
+		one("agent.output.request", "The body of POST /agent/output", reflect.TypeFor[schemas.OutputRequest]()),
+		one("task.output", "A piece of output of a task's command, in an event of type progress", reflect.TypeFor[schemas.TaskOutput]()),
 		{name: "chat.request", title: "The body of POST /chat/completions", types: []reflect.Type{reflect.TypeFor[schemas.ChatRequest]()}, lenient: true},
 		one("chat.completion", "The answer of POST /chat/completions", reflect.TypeFor[schemas.ChatCompletion]()),
 		one("chat.refusal", "The error of the routes of completions and models", reflect.TypeFor[schemas.ChatRefusal]()),
