@@ -51,7 +51,7 @@ func TestSubtokenOfALease(t *testing.T) {
 			return errOf2(w.Ask(ctx, token, func() (string, string, error) { return "?", "", nil }))
 		},
 		"output": func(ctx context.Context, token string) error { return errOf(w.Output(ctx, token, piece(0, "x"))) },
-		"git": func(ctx context.Context, token string) error { return errOf(w.Grant(ctx, token)) },
+		"git":    func(ctx context.Context, token string) error { return errOf(w.Grant(ctx, token)) },
 	}
 	before := w.whats(t, ref)
 	for name, do := range holders {
