@@ -83,8 +83,10 @@ func (l *taskLog) piece(u schemas.TaskUpdate) error {
 	}
 	var missing error
 	if u.Lease != l.lease {
+		if l.end > 0 {
+			_, missing = fmt.Fprintf(l.Err, "\n[another lease]\n")
+		}
 		l.lease, l.end = u.Lease, 0
-		_, missing = fmt.Fprintf(l.Err, "[lease %d]\n", u.Lease)
 	}
 	text, end := u.Text, u.At+int64(len(u.Text))
 	switch {

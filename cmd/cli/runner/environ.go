@@ -46,7 +46,7 @@ func (r *runner) environ(t *schemas.LeasedTask, dir string, at place) []string {
 	return append(env, gitEnviron(t, at)...)
 }
 
-// proxyUser is the user name with which a token is sent to the proxy. Any would do.
+// proxyUser is the user name beside a token where there must be one. Any would do.
 const proxyUser = "weir"
 
 // repo is where git reaches the task's repository. The server may know itself by another URL.
@@ -57,10 +57,17 @@ func (p place) repo(t *schemas.LeasedTask) string {
 	return t.Task.GitRepoURL
 }
 
-// gitEnviron configures git by variables, so that the token is in no file, URL or argument.
+// credentialHelper is a program for the shell that gives git the token from the environment. An agent may send the
+// header itself instead: git then does not need the helper.
+const credentialHelper = `!f() { test "$1" = get && echo username=` + proxyUser + ` && echo "password=$WEIR_TOKEN"; }; f`
+
+// gitEnviron configures git by variables, so that the token is in no file, URL or argument. The empty helper keeps
+// those of the machine from storing it.
 func gitEnviron(t *schemas.LeasedTask, at place) []string {
+	helper := "credential." + at.server + ".helper"
 	config := [][2]string{
-		{"http." + at.server + "/.extraHeader", "Authorization: Bearer " + t.Token},
+		{helper, ""},
+		{helper, credentialHelper},
 		{"user.name", t.Task.GitUserName}, {"user.email", t.Task.GitUserEmail},
 	}
 	if own := at.repo(t); own != t.Task.GitRepoURL { // for agents that read it from the server

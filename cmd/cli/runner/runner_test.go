@@ -198,8 +198,8 @@ func TestCommandKnowsItsTask(t *testing.T) {
 	t.Setenv("WEIR_TOKEN", "AGWCANARY-runner-token")
 	s := newServer(1)
 	cfg, n := setup(t, `env; pwd; echo "prompt: $(cat "$WEIR_TASK_PROMPT_FILE")"
-echo "header: $(git config --get-urlmatch http.extraHeader "$WEIR_TASK_REPO_URL")"
-echo "other: $(git config --get-urlmatch http.extraHeader http://weir.example/git/shop.git)"
+echo "credential: $(echo url=$WEIR_TASK_REPO_URL | git credential fill | tr '\n' ' ')"
+echo "other: $(echo url=http://weir.example/git/shop.git | git credential fill)"
 echo "user: $(git config user.name) <$(git config user.email)>"
 echo "url: $(git ls-remote --get-url https://public/git/shop.git)"
 exit 7`)
@@ -213,7 +213,7 @@ exit 7`)
 		"ANTHROPIC_BASE_URL=http://weir\n", "ANTHROPIC_AUTH_TOKEN=token-0",
 		"WEIR_TASK_REPO_URL=http://weir/git/shop.git", "WEIR_TASK_BRANCH=b-1", "WEIR_TASK_BASE=c0",
 		"HTTP_PROXY=http://weir:token-0@proxy:8093\n", "https_proxy=http://weir:token-0@proxy:8093\n", "NO_PROXY=weir,127.0.0.1,localhost,::1\n",
-		"prompt: Fix it.\n", "header: Authorization: Bearer token-0\n", "other: \n", "user: n <e@x>", "url: http://weir/git/shop.git\n",
+		"prompt: Fix it.\n", "credential: protocol=http host=weir username=weir password=token-0 \n", "other: \n", "user: n <e@x>", "url: http://weir/git/shop.git\n",
 		"MINION_API_BASE_URL=http://weir/api/", "MINION_API_TOKEN=token-0", "WEIR_TASK_ID=t-0", "WEIR_TASK_MODEL=m-1",
 		"HOME=" + filepath.Join(cfg.Dir, "t-0-1"), "\n" + filepath.Join(cfg.Dir, "t-0-1") + "\n",
 	} {
