@@ -127,10 +127,11 @@ func (f *runnerFlags) run(ctx context.Context, env *Env, c *api) (err error) {
 	if f.Dir, err = filepath.Abs(f.Dir); err != nil {
 		return err
 	}
-	script := ""
-	if f.Command, script, err = fromHere(f.Command); err != nil {
+	command, script, err := fromHere(f.Command)
+	if err != nil {
 		return err
 	}
+	f.Command = command
 	f.Output, f.Server = f.output<<10, c.BaseURL()
 	if f.Environ, err = f.environ(env); err != nil {
 		return err

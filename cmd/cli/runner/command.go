@@ -57,7 +57,7 @@ func (r *runner) run(ctx context.Context, t *schemas.LeasedTask, dir string) (en
 	}
 	defer log.Close()
 	out := &output{file: log, left: r.cfg.Output, secrets: secretsOf(t), room: min(r.cfg.Output, schemas.MaxTaskLog)}
-	p, err := r.prepare(t, dir)
+	p, err := r.prepare(t, dir) //nolint:contextcheck // the ways to Weir last as long as the command, see close
 	if err != nil {
 		return ending{}, nil, err
 	}

@@ -61,14 +61,15 @@ func (p place) repo(t *schemas.LeasedTask) string {
 // header itself instead: git then does not need the helper.
 const credentialHelper = `!f() { test "$1" = get && echo username=` + proxyUser + ` && echo "password=$WEIR_TOKEN"; }; f`
 
-// gitEnviron configures git by variables, so that the token is in no file, URL or argument. The empty helper keeps
-// those of the machine from storing it.
+// gitEnviron configures git by variables, so that the token is in no file, URL or argument. The empty helper has git
+// ignore the machine's own helpers, which could store it.
 func gitEnviron(t *schemas.LeasedTask, at place) []string {
 	helper := "credential." + at.server + ".helper"
 	config := [][2]string{
 		{helper, ""},
 		{helper, credentialHelper},
-		{"user.name", t.Task.GitUserName}, {"user.email", t.Task.GitUserEmail},
+		{"user.name", t.Task.GitUserName},
+		{"user.email", t.Task.GitUserEmail},
 	}
 	if own := at.repo(t); own != t.Task.GitRepoURL { // for agents that read it from the server
 		config = append(config, [2]string{"url." + own + ".insteadOf", t.Task.GitRepoURL})

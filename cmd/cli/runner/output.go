@@ -37,7 +37,7 @@ const (
 // cutMark stands where the file ends and the output does not.
 const cutMark = "\n[weir: the output was cut here]\n"
 
-// redacted stands in place of a secret.
+// redacted replaces a secret.
 const redacted = "[redacted]"
 
 // Write takes everything: a command does not wait for the server, nor fail by a full disk.
@@ -88,11 +88,16 @@ func (o *output) undecided() int {
 func (o *output) show(last int) {
 	n := len(o.held) - last
 	fresh := bytes.ToValidUTF8(o.held[:n], []byte("\uFFFD"))
-	dropped := 0
 	o.tail, _ = newest(append(o.tail, fresh...), maxTail)
-	o.text, dropped = newest(append(o.text, fresh...), maxPiece)
-	o.at += int64(dropped)
+	o.text = append(o.text, fresh...)
+	o.trim(maxPiece)
 	o.held = append(o.held[:0], o.held[n:]...)
+}
+
+// trim leaves out the oldest of the text.
+func (o *output) trim(most int) {
+	text, dropped := newest(o.text, most)
+	o.text, o.at = text, o.at+int64(dropped)
 }
 
 // newest is the end of a text, from the beginning of a character, and how much is before it.
@@ -114,9 +119,7 @@ func (o *output) piece(last bool) schemas.OutputRequest {
 	defer o.mu.Unlock()
 	if last {
 		o.show(0)
-		dropped := 0
-		o.text, dropped = newest(o.text, int(max(0, min(o.room, maxPiece))))
-		o.at += int64(dropped)
+		o.trim(int(max(0, min(o.room, maxPiece))))
 	} else if int64(len(o.text)) > o.room-reserve {
 		return schemas.OutputRequest{}
 	}

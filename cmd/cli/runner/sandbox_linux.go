@@ -43,7 +43,7 @@ func NewSandbox(ctx context.Context, read []string) (*Sandbox, error) {
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, bwrap, append(s.args(dir, dir), "sh", "-c", ":")...).CombinedOutput() //nolint:gosec // bubblewrap, with the operator's paths
+	out, err := exec.CommandContext(ctx, bwrap, append(s.args(dir, dir), "sh", "-c", ":")...).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("--sandbox: bubblewrap cannot make a sandbox here: %s (%w); permit namespaces of users, "+
 			"such as with `sysctl kernel.apparmor_restrict_unprivileged_userns=0`, or start the commands in a container instead", bytes.TrimSpace(out), err)

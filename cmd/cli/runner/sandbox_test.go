@@ -130,7 +130,7 @@ func TestSandboxThatCannotBe(t *testing.T) {
 	t.Setenv("PATH", dir)
 	_, err := runner.NewSandbox(t.Context(), nil)
 	require.ErrorContains(t, err, "there is no bwrap in PATH; install it with `apt-get install bubblewrap`")
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "bwrap"), []byte("#!/bin/sh\necho 'no permissions to create a namespace' >&2; exit 1\n"), 0o700)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bwrap"), []byte("#!/bin/sh\necho 'no permissions to create a namespace' >&2; exit 1\n"), 0o700))
 	_, err = runner.NewSandbox(t.Context(), nil)
 	require.ErrorContains(t, err, "bubblewrap cannot make a sandbox here: no permissions to create a namespace")
 	require.ErrorContains(t, err, "permit namespaces of users")
