@@ -228,7 +228,9 @@ func upTo(wire string, n int) string {
 
 func typeOf(t *testing.T, chunk string) string {
 	t.Helper()
-	var v struct{ Type string }
+	var v struct {
+		Type string `json:"type"`
+	}
 	require.NoError(t, json.Unmarshal([]byte(chunk), &v))
 	return v.Type
 }
@@ -315,7 +317,7 @@ func TestFailuresHaveTheFormOfTheirDialect(t *testing.T) {
 			require.Equal(t, "7", w.Header().Get("Retry-After"))
 			require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 			require.Equal(t, "first", w.Header().Get("X-Generation-Id"))
-			require.Equal(t, tc.body, w.Body.String()) //nolint:testifylint // to the byte
+			require.Equal(t, tc.body, w.Body.String())
 		}
 		if tc.in == "" {
 			return
@@ -369,8 +371,13 @@ func TestAStreamOnANodeThatStops(t *testing.T) {
 		require.Equal(t, "error", last[0].name)
 		require.Empty(t, last[0].id)
 		var v struct {
-			Type, Code, Message string
-			Error               struct{ Type, Message string }
+			Type    string `json:"type"`
+			Code    string `json:"code"`
+			Message string `json:"message"`
+			Error   struct {
+				Type    string `json:"type"`
+				Message string `json:"message"`
+			} `json:"error"`
 		}
 		require.NoError(t, json.Unmarshal([]byte(last[0].data), &v))
 		require.Equal(t, "error", v.Type)

@@ -135,17 +135,12 @@ func quotedID(t *testing.T, model string) string {
 	return string(m.ID)
 }
 
-// TestModelsOfAnthropic: their clients read pages, send the token in X-Api-Key, and get errors in
-// their form.
+// TestModelsOfAnthropic: their clients read pages, and get errors in their form.
 func TestModelsOfAnthropic(t *testing.T) {
 	t.Parallel()
 	h := shop(t)
-	ask := func(path, key string) (*httptest.ResponseRecorder, schemas.ModelList) {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/models"+path, http.NoBody)
-		r.Header.Set("Anthropic-Version", "2023-06-01")
-		r.Header.Set("X-Api-Key", key)
-		w := httptest.NewRecorder()
-		h.engine.ServeHTTP(w, r)
+	ask := func(path, who string) (*httptest.ResponseRecorder, schemas.ModelList) {
+		w := h.ask(http.MethodGet, "/v1/models"+path, who, "Anthropic-Version", "2023-06-01")
 		var list schemas.ModelList
 		if w.Code == http.StatusOK {
 			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &list))

@@ -23,9 +23,8 @@ import (
 type provider struct {
 	url string
 
-	mu     sync.Mutex
-	bodies []string
-	heads  []http.Header
+	mu   sync.Mutex
+	body string
 }
 
 func newProvider(t *testing.T) *provider {
@@ -37,17 +36,17 @@ func newProvider(t *testing.T) *provider {
 	return p
 }
 
-// last is the body of the newest request, and its headers.
-func (p *provider) last() (string, http.Header) {
+// last is the body of the newest request.
+func (p *provider) last() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.bodies[len(p.bodies)-1], p.heads[len(p.heads)-1]
+	return p.body
 }
 
 func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	raw, _ := io.ReadAll(r.Body)
 	p.mu.Lock()
-	p.bodies, p.heads = append(p.bodies, string(raw)), append(p.heads, r.Header.Clone())
+	p.body = string(raw)
 	p.mu.Unlock()
 	asked := gjson.ParseBytes(raw)
 	d, _ := schemas.DialectOf(r.URL.Path)
@@ -73,6 +72,8 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch model {
 	case "breaks":
 		events = events[:len(events)-1]
+	case "stalls":
+		events = events[:len(events)-1]
 	case "fails":
 		events = append(events[:len(events)-1:len(events)-1], s.failure)
 	}
@@ -80,7 +81,10 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", gjson.Get(e, "type").Str, e)
 		_ = http.NewResponseController(w).Flush()
 	}
-	if model == "breaks" {
+	switch model {
+	case "stalls":
+		<-r.Context().Done()
+	case "breaks":
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -300,13 +304,13 @@ func TestABackgroundResponse(t *testing.T) {
 	id := gjson.Get(first, "id").Str
 	done := until(id, "completed")
 	assert.Equal(t, "Hello", gjson.Get(done, "output.0.content.0.text").Str)
-	body, _ := upstream.last()
+	body := upstream.last()
 	assert.NotContains(t, body, "background")
 
 	second := ask("fine", `,"previous_response_id":"`+id+`"`)
 	assert.Equal(t, id, gjson.Get(second, "previous_response_id").Str)
 	assert.Equal(t, id, gjson.Get(until(gjson.Get(second, "id").Str, "completed"), "previous_response_id").Str)
-	body, _ = upstream.last()
+	body = upstream.last()
 	assert.Equal(t, "resp_theirs", gjson.Get(body, "previous_response_id").Str)
 
 	hangs := gjson.Get(ask("hangs", ""), "id").Str
@@ -318,6 +322,11 @@ func TestABackgroundResponse(t *testing.T) {
 	}
 	until(hangs, "cancelled")
 
+	// A client of Messages sends its token like this.
+	text, _ := admin.asks(t, http.StatusOK, http.MethodGet, "/v1/responses/"+id, "", "X-Api-Key", admin.token)
+	assert.Equal(t, done, text)
+	admin.asks(t, http.StatusUnauthorized, http.MethodGet, "/v1/responses/"+id, "")
+
 	for path, want := range map[string]int{"/v1/responses/" + id: http.StatusMethodNotAllowed, "/v1/responses/" + id + "/input_items": http.StatusNotFound} {
 		method := http.MethodDelete
 		if want == http.StatusNotFound {
@@ -327,4 +336,39 @@ func TestABackgroundResponse(t *testing.T) {
 		assert.NotEmpty(t, gjson.Get(text, "error.message").Str, text)
 		assert.True(t, json.Valid([]byte(text)))
 	}
+}
+
+// TestAStreamThatIsCanceled ends with the state of its response, for its first reader and for the one who
+// resumes.
+func TestAStreamThatIsCanceled(t *testing.T) {
+	t.Parallel()
+	admin, _ := dialectNode(t)
+	s := scriptOf(schemas.DialectResponses)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, admin.URL()+"/v1/responses", strings.NewReader(s.body("stalls", `,"stream":true`)))
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+admin.token)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	action := resp.Header.Get("X-Generation-Id")
+	id := schemas.ResponseID(action)
+	poll.Until(t, func() bool {
+		events, _ := admin.does(t, http.StatusOK, http.MethodGet, "/v1/actions/"+action+"/events", "", "Accept", "application/json")
+		return strings.Contains(events, "response.output_item.done")
+	}, "all that comes")
+	shown, _ := admin.does(t, http.StatusOK, http.MethodPost, "/v1/responses/"+id+"/cancel", "")
+	assert.Equal(t, "cancelled", gjson.Get(shown, "status").Str, shown)
+	assert.Equal(t, "Hello", gjson.Get(shown, "output.0.content.0.text").Str, shown)
+	stream, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	frames := eventsOf(t, string(stream))
+	require.Len(t, frames, len(s.events))
+	last := frames[len(frames)-1]
+	assert.Equal(t, "response.failed", last[0])
+	assert.Equal(t, "cancelled", gjson.Get(last[2], "response.status").Str)
+	assert.EqualValues(t, len(s.events)-1, gjson.Get(last[2], "sequence_number").Int())
+	rest, _ := admin.does(t, http.StatusOK, http.MethodGet, "/v1/responses/"+id+"?stream=true&starting_after=2", "")
+	assert.Equal(t, frames[3:], eventsOf(t, rest))
 }

@@ -54,23 +54,10 @@ func protocol(r *http.Request) schemas.Dialect {
 
 // asks is who may ask for models. A task's token is that task's in open mode too.
 func (a Answerer) asks(r *http.Request) (egress.Reader, error) {
-	r = keyed(r)
 	if who, ok, err := a.holder(r); ok {
 		return who, err
 	}
 	return a.server.Reader(r, schemas.ScopeActionsWrite, schemas.ScopeActionsRead)
-}
-
-// keyed is a request with its token in Authorization, where it has it in X-Api-Key alone, as
-// clients of Messages send it.
-func keyed(r *http.Request) *http.Request {
-	key := r.Header.Values("X-Api-Key")
-	if len(key) != 1 || len(r.Header.Values("Authorization")) > 0 {
-		return r
-	}
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+key[0])
-	return r
 }
 
 // holder is the holder of a task; ok is false for a request with another token.

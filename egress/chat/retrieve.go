@@ -86,7 +86,7 @@ func readResponseQuery(values url.Values) (q responseQuery, err error) {
 	if err != nil {
 		return q, stream.Invalid("the parameter starting_after must be the sequence_number of an event")
 	}
-	if q.after = int64(n); !q.stream { //nolint:gosec // of 62 bits
+	if q.after = int64(n); !q.stream {
 		return q, stream.Invalid("the parameter starting_after is of a stream; add stream=true, or leave it out")
 	}
 	return q, nil
@@ -94,7 +94,6 @@ func readResponseQuery(values url.Values) (q responseQuery, err error) {
 
 // sender is who reads responses. A task's token is that task's in open mode too.
 func (a Answerer) sender(r *http.Request) (egress.Reader, error) {
-	r = keyed(r)
 	if who, ok, err := a.holder(r); ok {
 		return who, err
 	}

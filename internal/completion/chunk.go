@@ -27,7 +27,7 @@ type Chunk struct {
 	// Fault is an error that came in the place of an answer.
 	Fault *Fault
 	// Blank: it has nothing for a reader but usage: no choice, or choices without text, role,
-	// tool call or end.
+	// tool call or end. In dialects with typed events only a ping is blank.
 	Blank bool
 	// Last: the answer is complete with this chunk, and later events of the stream do not matter.
 	Last bool

@@ -1,7 +1,7 @@
-// Package completion knows the documents of the chat completions protocol as far as a
-// proxy has to: it edits a request without touching what it does not know, reads the
-// chunks of a streamed answer, assembles the whole answer from them, and splits a whole
-// answer into chunks. It is pure.
+// Package completion knows the documents of the protocols of models as far as a proxy has to: it
+// edits a request without touching what it does not know, reads the chunks of a streamed
+// answer, assembles the whole answer from them, and splits a whole answer into chunks. It is
+// pure. A Protocol is one of them; Chunk, Assembler and Texts are those of chat completions.
 //
 // Text is never decoded on its way: the bytes between the quotes are joined. So an escape
 // stays as it came, and a pair of surrogates that two chunks share is whole again.

@@ -173,10 +173,15 @@ func wordStatus(word string) int {
 		return 500
 	case "overloaded_error", "overloaded", "unavailable", "service_unavailable", "serviceunavailableerror", "engine_overloaded":
 		return 503
-	case "timeout", "timeout_error", "deadline_exceeded", "gateway_timeout":
+	case "timeout", "timeout_error", "deadline_exceeded", "gateway_timeout", "vector_store_timeout":
 		return 504
-	case "invalid_request_error", "badrequesterror", "invalid_argument", "context_length_exceeded", "content_filter", "content_policy_violation":
+	case "invalid_request_error", "badrequesterror", "invalid_argument", "context_length_exceeded", "content_filter", "content_policy_violation",
+		"invalid_prompt", "invalid_image", "invalid_image_format", "invalid_base64_image", "invalid_image_url", "invalid_image_mode",
+		"image_too_large", "image_too_small", "image_parse_error", "image_file_too_large", "image_file_not_found", "empty_image_file",
+		"unsupported_image_media_type", "failed_to_download_image", "image_content_policy_violation":
 		return 400
+	case "request_too_large":
+		return 413
 	case "authentication_error", "invalid_api_key", "unauthenticated", "unauthorized":
 		return 401
 	case "insufficient_credits", "billing_error", "payment_required":

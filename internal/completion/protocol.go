@@ -64,8 +64,8 @@ type Answer interface {
 	Size() int64
 	// Document is the whole answer so far as its caller receives it; nil where nothing has come.
 	Document() json.RawMessage
-	// ProviderID is the provider's own id of the answer, where the caller receives another; else
-	// empty.
+	// ProviderID is the provider's own id of the answer, if the caller receives another; else
+	// empty. Chunks from the log have Weir's id already: an answer from them has no ProviderID.
 	ProviderID() string
 }
 

@@ -175,8 +175,10 @@ func FuzzRequest(f *testing.F) {
 		for _, m := range membersOf(t, bare) {
 			require.NotEqual(t, "model", m.name)
 		}
-		size := completion.Prompt(schemas.DialectChat, body)
-		require.GreaterOrEqual(t, min(size.Bytes, size.Images, size.Media), int64(0))
+		for _, d := range schemas.Dialects() {
+			size := completion.Prompt(d, body)
+			require.GreaterOrEqual(t, min(size.Bytes, size.Images, size.Media), int64(0))
+		}
 	})
 }
 

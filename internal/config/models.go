@@ -224,7 +224,7 @@ func (t Target) base() string { return strings.TrimSuffix(t.URL, "/") }
 // routes are the calls that Weir makes of it: its dialects, and its list of models.
 func (t Target) routes() []string {
 	all := []string{"GET " + schemas.RouteModels}
-	for _, d := range slices.Concat(schemas.Dialects(), []schemas.Dialect{schemas.DialectCount}) {
+	for _, d := range schemas.AllDialects() {
 		if (schemas.ModelUpstream{Dialects: t.Dialects}).Speaks(d) {
 			all = append(all, "POST "+d.Route())
 		}

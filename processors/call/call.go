@@ -188,7 +188,7 @@ func (c *Caller) describe(a *schemas.Attempt, t *Task, p guard.Pass, number, hop
 
 // route is the loggable part of an agent's or model's URL.
 func route(url string) string {
-	for _, d := range append(schemas.Dialects(), schemas.DialectCount) {
+	for _, d := range schemas.AllDialects() {
 		if strings.HasSuffix(url, d.Route()) {
 			return d.Route()
 		}

@@ -52,7 +52,7 @@ func (w *sealing) ownOfChat(member string, x any) bool {
 
 // dialect reports whether a text names a protocol of models.
 func dialect(text string) bool {
-	return slices.Contains(append(schemas.Dialects(), schemas.DialectCount), schemas.Dialect(text))
+	return slices.Contains(schemas.AllDialects(), schemas.Dialect(text))
 }
 
 func (w *sealing) wordOfChat(member, text string) bool {

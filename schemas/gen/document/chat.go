@@ -14,7 +14,7 @@ const modelID = "openai/gpt-5"
 // spellings says where else a route is served.
 const spellings = " The route is served under /v1, /api and /api/v1 as well."
 
-// chatPaths are the routes of completions and of models.
+// chatPaths are the routes of chat completions, of models, and of responses by their ids.
 func chatPaths() object {
 	id := object{
 		"name": "id", "in": "path", "required": true, "description": "The name of a model. Its slashes stay as they are.",
@@ -42,8 +42,7 @@ func chat() object {
 		"responses": chatRefusals(object{
 			"200": chatAnswer(),
 			"202": receipt("chat"),
-		}, http.StatusPaymentRequired, schemas.ChatCanceled, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
-			http.StatusUnprocessableEntity, http.StatusBadGateway, http.StatusGatewayTimeout),
+		}, answerStatuses()...),
 	}
 }
 
@@ -144,23 +143,37 @@ func aliasModel() object {
 // chatRefusals puts the answers of a route of chat together: its own, and errors in the
 // form of the protocol, of the statuses that every such route has and of more.
 func chatRefusals(own object, more ...int) object {
-	every := []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
-	for _, status := range append(every, more...) {
+	for _, status := range append(everyStatus(), more...) {
 		code, message, metadata := chatFault(status)
-		metadata["code"], metadata["request_id"], metadata["status"] = string(code), "0199f0c2-7f1e-7c3a-9d55-2f6b0a4c1e10", status
-		var headers []string
-		if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
-			headers = append(headers, "Retry-After")
-		}
+		metadata["code"], metadata["request_id"], metadata["status"] = string(code), requestID, status
 		own[strconv.Itoa(status)] = object{
 			"description": http.StatusText(status) + ": " + message,
-			"headers":     withHeaders(headers...),
+			"headers":     withHeaders(retryHeaders(status)...),
 			"content": content(schema("ChatRefusal"), object{"error": example("An error", object{
 				"error": chatExample(status, code, message, metadata),
 			})}),
 		}
 	}
 	return own
+}
+
+// requestID is the id of the requests in the examples.
+const requestID = "0199f0c2-7f1e-7c3a-9d55-2f6b0a4c1e10"
+
+// everyStatus are the statuses of errors that every route of models has.
+func everyStatus() []int {
+	return []int{
+		http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests,
+		http.StatusInternalServerError, http.StatusServiceUnavailable,
+	}
+}
+
+// retryHeaders are the headers of an error that passes by itself.
+func retryHeaders(status int) []string {
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		return []string{"Retry-After"}
+	}
+	return nil
 }
 
 // chatExample is an error in the protocol's words.

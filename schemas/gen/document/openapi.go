@@ -38,7 +38,7 @@ func openAPI(components object) object {
 			object{"name": "tokens", "description": "Manage tokens, on a node that is not in open mode"},
 			object{"name": "service", "description": "The node itself"},
 		},
-		"paths": joined(taskPaths(), chatPaths(), viaPaths(), operations(), object{
+		"paths": joined(taskPaths(), chatPaths(), dialectPaths(), viaPaths(), operations(), object{
 			"/v1/execute":               object{"post": execute()},
 			"/v1/batch":                 object{"post": batch()},
 			"/v1/plans":                 object{"post": plans()},
