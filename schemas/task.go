@@ -11,6 +11,7 @@ const (
 	RouteAgentInquiry  = "/agent/inquiry"
 	// RouteAgentSubtokens makes a token for a child of the holder.
 	RouteAgentSubtokens = "/agent/task/subtokens"
+	RouteAgentOutput    = "/agent/output"
 	// RouteAPI is the optional prefix of the routes of agents and models, for clients with a base
 	// URL that ends in it.
 	RouteAPI = "/api"
@@ -61,6 +62,9 @@ const (
 	MaxTaskPushes      = 10_000    // updates of its branch
 	MaxTaskSubtokens   = 1_000     // tokens for children of its holders
 	MaxBranch          = 200       // bytes of a branch's name
+	MaxTaskOutput      = 32 << 10  // bytes of one piece of output
+	MaxTaskOutputs     = 2_000     // pieces of output
+	MaxTaskLog         = 4 << 20   // bytes of all pieces
 )
 
 // LeaseShare is how many times a lease is written down while it lasts, at most.
@@ -178,6 +182,20 @@ type Subtoken struct {
 type SubtokenBudget struct {
 	N int `json:"n"`
 	TaskBudget
+}
+
+// TaskWhatOutput is the word of an update that has a piece of output: an event of type progress,
+// with a TaskOutput as its document. It changes no state.
+const TaskWhatOutput = "output"
+
+// TaskOutput is a piece of the output of a task's command. Pieces can be missing, and after an
+// error they can overlap.
+type TaskOutput struct {
+	// Lease numbers the lease of the command, as in TaskEvent.
+	Lease int `json:"lease,omitempty"`
+	// At counts the bytes of output before this piece.
+	At   int64  `json:"at"`
+	Text string `json:"text"`
 }
 
 // TaskInquiry is a question of an agent's.

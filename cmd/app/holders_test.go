@@ -175,7 +175,7 @@ func TestSubtokens(t *testing.T) {
 		c.does(t, http.StatusNotFound, http.MethodGet, "/v1/actions/"+parents.Get("Weir-Action-Id"), "")
 		for method, path := range map[string]string{
 			schemas.RouteAgentTask: http.MethodGet, schemas.RouteAgentComplete: http.MethodPost, schemas.RouteAgentFail: http.MethodPost,
-			schemas.RouteAgentInquiry: http.MethodPost, schemas.RouteTaskRelease: http.MethodPost,
+			schemas.RouteAgentInquiry: http.MethodPost, schemas.RouteAgentOutput: http.MethodPost, schemas.RouteTaskRelease: http.MethodPost,
 		} {
 			body, _ := c.does(t, http.StatusForbidden, path, method, `{}`)
 			require.Contains(t, body, "only the holder")

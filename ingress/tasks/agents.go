@@ -28,6 +28,7 @@ func (h handlers) agentRoutes() []ingress.Route {
 			ingress.Post(base+schemas.RouteAgentFail, h.report(ReadFail)),
 			ingress.Post(base+schemas.RouteAgentInquiry, h.inquire),
 			ingress.Post(base+schemas.RouteAgentSubtokens, h.subtoken),
+			ingress.Post(base+schemas.RouteAgentOutput, h.output),
 		)
 	}
 	return append(
@@ -40,7 +41,7 @@ func (h handlers) agentRoutes() []ingress.Route {
 // agentRoute is the agent's route that a path means which has a slash at its end.
 func agentRoute(path string) (route string, ok bool) {
 	route = strings.TrimSuffix(path, "/")
-	agents := []string{schemas.RouteAgentTask, schemas.RouteAgentComplete, schemas.RouteAgentFail, schemas.RouteAgentInquiry, schemas.RouteAgentSubtokens}
+	agents := []string{schemas.RouteAgentTask, schemas.RouteAgentComplete, schemas.RouteAgentFail, schemas.RouteAgentInquiry, schemas.RouteAgentSubtokens, schemas.RouteAgentOutput}
 	return route, slices.Contains(agents, route) || slices.Contains(agents, strings.TrimPrefix(route, schemas.RouteAPI))
 }
 
@@ -96,6 +97,22 @@ func (h handlers) report(translate func(body []byte) (schemas.TaskReport, error)
 		c.Writer.WriteHeader(http.StatusOK)
 		return nil
 	}
+}
+
+// output stores a piece of output of a task's command, and keeps the lease.
+func (h handlers) output(c *gin.Context) error {
+	ref, err := h.Desk.Output(c.Request.Context(), Bearer(c), func() (schemas.OutputRequest, error) {
+		body, err := h.server.Read(c.Writer, c.Request)
+		if err != nil {
+			return schemas.OutputRequest{}, err
+		}
+		return ReadOutput(body)
+	})
+	if err := visits(c, ref, err); err != nil {
+		return err
+	}
+	c.Writer.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 // inquire puts an agent's question, and waits for its answer.

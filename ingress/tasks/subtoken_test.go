@@ -50,6 +50,7 @@ func TestSubtokenOfALease(t *testing.T) {
 		"ask": func(ctx context.Context, token string) error {
 			return errOf2(w.Ask(ctx, token, func() (string, string, error) { return "?", "", nil }))
 		},
+		"output": func(ctx context.Context, token string) error { return errOf(w.Output(ctx, token, piece(0, "x"))) },
 		"git": func(ctx context.Context, token string) error { return errOf(w.Grant(ctx, token)) },
 	}
 	before := w.whats(t, ref)

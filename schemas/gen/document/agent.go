@@ -94,6 +94,19 @@ func agentSubtoken() object {
 	}, "Conflict", "TooLarge", "MediaType")
 }
 
+func agentOutput() object {
+	return agentOperation(object{
+		"operationId": "agentOutput",
+		"summary":     "Store a piece of output, and keep the lease",
+		"description": "For those who start the agent, such as weir runner. The pieces are events of the task. An empty text only keeps the lease. " +
+			"If the task has ended, the reason of the refusal is its status.",
+		"requestBody": object{"required": true, "content": content(schema("OutputRequest"), object{
+			"piece": example("A piece", object{"at": 1024, "text": "ok  \tshop/totals\t0.012s\n"}),
+		})},
+		"responses": object{"204": object{"description": "The piece is stored.", "headers": withHeaders("Weir-Action-Id")}},
+	}, "NotRunning", "Conflict", "TooLarge", "MediaType")
+}
+
 // taskProblems are the problems of the agents' and git's routes.
 func taskProblems() object {
 	return object{
