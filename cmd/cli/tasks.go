@@ -30,10 +30,11 @@ Writing needs a token with the scope tasks:write, reading that one or actions:re
 			Example: `  weir tasks create --repo shop 'Fix the rounding of totals, with a test'
   weir tasks ls --status Running
   weir tasks follow 01890a5d-…
+  weir tasks logs 01890a5d-…
   weir tasks answer 01890a5d-… 'Round half to even'
   weir tasks show 01890a5d-… --json | jq .head`,
 		},
-		newTaskCreate(env), newTaskList(env), newTaskShow(env), newTaskFollow(env), newTaskAnswer(env), newTaskCancel(env), newTaskToken(env), newSubtoken(env),
+		newTaskCreate(env), newTaskList(env), newTaskShow(env), newTaskFollow(env), newTaskLogs(env), newTaskAnswer(env), newTaskCancel(env), newTaskToken(env), newSubtoken(env),
 	)
 }
 
@@ -178,6 +179,9 @@ func (c *api) followTask(ctx context.Context, id string) error {
 		var u schemas.TaskUpdate // a new one: an event has only the members that are about it
 		if err := json.Unmarshal([]byte(e.Data), &u); err != nil {
 			return fmt.Errorf("the stream holds something that is not JSON: %w", err)
+		}
+		if u.What == schemas.TaskWhatOutput { // see weir tasks logs
+			return nil
 		}
 		if status = u.Status; began.IsZero() {
 			began = u.Time
