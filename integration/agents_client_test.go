@@ -178,6 +178,7 @@ func runAgent(t *testing.T, admin, people caller, task, path, recipe string) (di
 	require.NoError(t, os.WriteFile(token, []byte(decode[schemas.NewToken](t, text).Secret), 0o600))
 	command, err := filepath.Abs(filepath.Join("..", "deploy", "runner", recipe))
 	require.NoError(t, err)
+	require.FileExists(t, command)
 	cmd := exec.CommandContext(t.Context(), binary, "runner", "--server", admin.URL, "--token-file", token, "--exec", command,
 		"--complete-on-success", "--keep", "--dir", filepath.Join(dir, "tasks"))
 	cmd.Env = []string{"PATH=" + path, "HOME=" + dir, "TMPDIR=" + t.TempDir(), "LANG=C.UTF-8"}
