@@ -44,7 +44,7 @@ func (s *shop) complete(tb require.TestingT, at time.Time, id, tenant, task, mod
 	require.NoError(tb, s.led.Append(context.Background(), st, schemas.Event{Type: schemas.EventSettled, Time: at, Settled: &schemas.Settled{Outcome: schemas.OutcomeFailed, Result: doc}}))
 }
 
-// TestUsage: what the index adds up is what the completions have used that have ended, whatever else is on
+// TestUsage: the index adds up the use of the completions that have ended, whatever else is on
 // the log, by the day, the task and the model, and again after a new start.
 func TestUsage(t *testing.T) {
 	t.Parallel()
