@@ -144,6 +144,11 @@ func (c *Client) TaskToken(ctx context.Context, id string) (schemas.NewTask, err
 	return post[schemas.NewTask](ctx, c, task(id, "/token"), nil, nil)
 }
 
+// Subtoken makes a token for a child, with the client's token of a task.
+func (c *Client) Subtoken(ctx context.Context, req schemas.SubtokenRequest) (schemas.NewSubtoken, error) {
+	return post[schemas.NewSubtoken](ctx, c, schemas.RouteAgentSubtokens, nil, req)
+}
+
 // LeaseTask leases a task for a runner; nil: there was none within the request's wait.
 func (c *Client) LeaseTask(ctx context.Context, req schemas.LeaseRequest) (*schemas.LeasedTask, error) {
 	t, err := post[*schemas.LeasedTask](ctx, c, schemas.RouteTaskLease, nil, req)

@@ -24,7 +24,7 @@ func served(t *testing.T) (paths, scopes map[string][]string) {
 	whole := tokenNode.node(t)
 	paths, scopes = map[string][]string{}, map[string][]string{}
 	parameter := regexp.MustCompile(`[:*]([a-z]+)`)
-	base := regexp.MustCompile(`^(/api)?(/v1)?(/chat/completions|/models|/responses|/agent/.*|/ready)`)
+	base := regexp.MustCompile(`^(/api)?(/v1)?(/chat/completions|/models|/responses|/messages|/embeddings|/agent/.*|/ready)`)
 	add := func(surface, method, path string, needs []string) {
 		if surface == "console" || surface == "docs" || surface == "git" || method == http.MethodHead {
 			return // pages, what git's clients ask for, and GET again
