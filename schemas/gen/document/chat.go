@@ -106,7 +106,7 @@ func listModels() object {
 		},
 		"responses": chatRefusals(object{"200": object{
 			"description": "The models, by name.",
-			"content":     content(schema("ModelList"), object{"models": example("Two of them", object{
+			"content": content(schema("ModelList"), object{"models": example("Two of them", object{
 				"object": "list", "data": []any{aliasModel(), modelExample()}, "has_more": false, "first_id": "fast", "last_id": modelID,
 			})}),
 		}}),
