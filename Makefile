@@ -4,6 +4,7 @@ BIN   := $(CURDIR)/.tmp/bin
 LINT  := $(BIN)/golangci-lint
 TAGS  := e2e,nightly
 CLIENTS := integration/clients/node_modules/.package-lock.json
+AGENTS  := integration/clients/agents/node_modules/.package-lock.json
 BROWSER := integration/console/node_modules/.package-lock.json
 PAGES   := egress/console/ui/node_modules/.package-lock.json
 
@@ -43,7 +44,7 @@ programs: ## build the programs that e2e runs
 
 .PHONY: e2e
 e2e: programs ## test the built program from outside: stories, corpora, clients, crashes, the console
-	@$(MAKE) --no-print-directory -k clients browser || { [ -z "$$CI" ] && echo "SKIPPED: the tests that need what is missing, as said above"; }
+	@$(MAKE) --no-print-directory -k clients agents browser || { [ -z "$$CI" ] && echo "SKIPPED: the tests that need what is missing, as said above"; }
 	WEIR_BIN=$(PROGRAMS)/weir .ci/test e2e -tags=e2e -vet=off $(RACE) -count=1 -parallel 6 -timeout 30m -- $(addprefix ./integration/,. canary console corpus crash nats roles)
 
 .PHONY: nightly
@@ -54,6 +55,10 @@ nightly: ## what takes hours: e2e with the race detector, long crashes, disks, p
 # Streams are also read with the client that browsers' programs use.
 .PHONY: clients
 clients: $(CLIENTS) ## install the npm packages that the tests use
+
+# They are large, 800 MB, and no install script of theirs runs.
+.PHONY: agents
+agents: $(AGENTS) ## install the coding agents that the tests run
 
 # The console is looked at with the browser that people have.
 .PHONY: browser
@@ -68,10 +73,12 @@ browser: $(BROWSER) ## install Chromium, and what drives it in tests
 NPM_INSTALL := ci
 $(PAGES): NPM_INSTALL := install --no-save
 $(PAGES): NEEDS_NPM := the pages of the console are built with it
-$(CLIENTS): NEEDS_NPM := TestOpenAIClient, TestOpenAIClientErrors, TestOpenAIClientAborts, TestEventSource and TestNPMObserver need it
+$(CLIENTS): NEEDS_NPM := TestOpenAIClient, TestModelClients and their like, TestEventSource and TestNPMObserver need it
+$(AGENTS): NPM_INSTALL := ci --ignore-scripts
+$(AGENTS): NEEDS_NPM := TestCodingAgents needs it
 $(BROWSER): NEEDS_NPM := weir/integration/console needs it
 
-$(CLIENTS) $(BROWSER) $(PAGES): %/node_modules/.package-lock.json: %/package.json %/package-lock.json
+$(CLIENTS) $(AGENTS) $(BROWSER) $(PAGES): %/node_modules/.package-lock.json: %/package.json %/package-lock.json
 	@command -v npm >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 		apt-get -qq update && apt-get -qq install -y --no-install-recommends nodejs npm; } || \
 		{ echo "npm is missing: $(NEEDS_NPM); install Node.js 20.19 or later, with npm" >&2; exit 1; }

@@ -44,7 +44,11 @@ type Reader struct {
 // reads reports whether the holder of a task may read an action: one that a holder of the same task has
 // sent, with limits that are no wider than its own.
 func (r Reader) reads(a schemas.Action) bool {
-	return a.Task == r.Task && a.Task != "" && task.Bounds{Entries: r.Entries, Models: r.Models}.Covers(task.Of(a))
+	own, of := task.Bounds{Entries: r.Entries, Models: r.Models}, task.Of(a)
+	if a.Kind != schemas.KindChat { // the others use no models
+		own.Models = nil
+	}
+	return a.Task == r.Task && a.Task != "" && own.Covers(of)
 }
 
 // Config of a Server. What names no default is required.

@@ -263,6 +263,25 @@ func TestTheChangesOfATask(t *testing.T) {
 	require.NotContains(t, h.get("/v1/actions/t-1/events", "Accept", "application/json").Body.String(), "5ec4e7")
 }
 
+// TestOutputOfATask is among its events, under a name of its own, for those who read states alone.
+func TestOutputOfATask(t *testing.T) {
+	t.Parallel()
+	h := build(t, tasked)
+	st := h.task("t-1", "d")
+	h.opened(st)
+	h.claimed(st, 1)
+	h.append(st, schemas.Event{Type: schemas.EventProgress, Data: json.RawMessage(`{"lease":1,"at":7,"text":"ok\n\u001b[31m"}`)})
+	h.reported(st, 1)
+	h.completed(st)
+	all := frames(h.get("/v1/tasks/t-1/events", "Accept", "text/event-stream").Body.String())
+	require.Contains(t, all[3], "\nevent: output\ndata: {")
+	_, data, _ := strings.Cut(all[3], "data: ")
+	got := decode[schemas.TaskUpdate](t, strings.NewReader(data))
+	require.Equal(t, []any{"output", schemas.TaskStatusRunning, 1, int64(7), "ok\n\x1b[31m"}, []any{got.What, got.Status, got.Lease, got.At, got.Text})
+	page := decode[schemas.Page[schemas.TaskUpdate]](t, h.get("/v1/tasks/t-1/events", "Accept", "application/json").Body)
+	require.Equal(t, got, page.Items[3])
+}
+
 // TestAChangeIsWaitedFor by a page; what changes nothing does not end the wait.
 func TestAChangeIsWaitedFor(t *testing.T) {
 	t.Parallel()

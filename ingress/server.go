@@ -209,6 +209,8 @@ type Holding struct {
 	// Model is the only model that the holder may use; empty: the identity's Models say which.
 	Model  string
 	Budget *schemas.TaskBudget
+	// Subtokens are the budgets of the subtoken that it has, and of those that this one was made from.
+	Subtokens []schemas.SubtokenBudget
 }
 
 // Task is the id of the task that the sender holds; empty: none.

@@ -1,6 +1,9 @@
 package schemas
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // The resources that a budget counts.
 const (
@@ -19,6 +22,9 @@ const (
 
 // BudgetOfTask is the name of the budget that a task itself brings.
 const BudgetOfTask = "task"
+
+// SubtokenAccount is the task of the account of a subtoken's own budget, as BudgetView has it.
+func SubtokenAccount(task string, n int) string { return task + "/" + strconv.Itoa(n) }
 
 // Budget bounds what is used of models, as the configuration in force describes it. A
 // count of 0 is not bounded.
@@ -41,7 +47,8 @@ type Budget struct {
 // BudgetView is one account, as GET /v1/budgets shows it.
 type BudgetView struct {
 	Budget string `json:"budget"`
-	// Token, Task and Model are whose it is, as far as the budget tells them apart.
+	// Token, Task and Model are whose it is, as far as the budget tells them apart. The account of a
+	// task's subtoken has the number of that after the task, such as ID/3.
 	Token string `json:"token,omitempty"`
 	Task  string `json:"task,omitempty"`
 	Model string `json:"model,omitempty"`

@@ -110,7 +110,7 @@ func Events() []EventHelp {
 		{EventAttempt, "A call is about to be made; it is stored before the first byte is sent.", "attempt", nil, worker},
 		{EventAttempted, "The result of an attempt is known, unless the action ends with it.", "attempted", nil, worker},
 		{EventWaiting, "The action waits, for the reason and until the time that the event names.", "waiting", nil, worker},
-		{EventProgress, "An agent reported progress, or an import of a repository advanced.", "data", []Kind{KindRun, KindRepo}, worker},
+		{EventProgress, "An agent reported progress, a task's command wrote output, or an import of a repository advanced.", "data", []Kind{KindRun, KindRepo, KindTask}, "worker, or ingress for a task"},
 		{EventDelta, "A model or a passthrough's target sent a part of its answer.", "data", []Kind{KindChat, KindPassthrough}, worker},
 		{EventSignal, "An agent or a person changed the task: claim, release, question, answer or report.", "task", []Kind{KindTask}, ingress},
 		{EventStatus, "Weir changed the task: branch created, lease lost, push made, or task closed.", "task", []Kind{KindTask}, worker},

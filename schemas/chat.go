@@ -77,6 +77,8 @@ type ChatOrder struct {
 	TaskID string `json:"task_id,omitempty"`
 	// Budget is what that task may use of models in all; nil: as much as it likes.
 	Budget *TaskBudget `json:"budget,omitempty"`
+	// Subtokens are the budgets of the subtoken that asked, and of those that it was made from.
+	Subtokens []SubtokenBudget `json:"subtoken_budgets,omitempty"`
 	// Prompt is how many tokens the text of the request may have at most, by its bytes.
 	// Images is how many images there are with it, and Media how many tokens its other
 	// files count. Output is how many the answer may have in all its choices by the

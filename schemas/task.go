@@ -1,5 +1,7 @@
 package schemas
 
+import "time"
+
 // The routes of an agent that works on a task, each also under RouteAPI. Every one
 // of them, and every route of git, asks for a token, in open mode as well.
 const (
@@ -7,6 +9,9 @@ const (
 	RouteAgentComplete = "/agent/task/complete"
 	RouteAgentFail     = "/agent/task/fail"
 	RouteAgentInquiry  = "/agent/inquiry"
+	// RouteAgentSubtokens makes a token for a child of the holder.
+	RouteAgentSubtokens = "/agent/task/subtokens"
+	RouteAgentOutput    = "/agent/output"
 	// RouteAPI is the optional prefix of the routes of agents and models, for clients with a base
 	// URL that ends in it.
 	RouteAPI = "/api"
@@ -55,7 +60,11 @@ const (
 	MaxTaskLeases      = 1_000     // times that agents of a pool may take it
 	MaxTaskReissues    = 1_000     // tokens of its own, after the first
 	MaxTaskPushes      = 10_000    // updates of its branch
+	MaxTaskSubtokens   = 1_000     // tokens for children of its holders
 	MaxBranch          = 200       // bytes of a branch's name
+	MaxTaskOutput      = 32 << 10  // bytes of one piece of output
+	MaxTaskOutputs     = 2_000     // pieces of output
+	MaxTaskLog         = 4 << 20   // bytes of all pieces
 )
 
 // LeaseShare is how many times a lease is written down while it lasts, at most.
@@ -104,6 +113,7 @@ const (
 	TaskReleased TaskWhat = "released" // signal: its holder gave it back; it is Queued
 	TaskLost     TaskWhat = "lost"     // status: its holder was not heard of for too long; it is Queued
 	TaskReissued TaskWhat = "reissued" // signal: it has another token of its own, and the one before is dead
+	TaskSubtoken TaskWhat = "subtoken" // signal: its holder has made a token for a child
 	TaskAsked    TaskWhat = "asked"    // signal: the agent asks a person
 	TaskAnswered TaskWhat = "answered" // signal
 	TaskReported TaskWhat = "reported" // signal: the agent says how it ended; nothing can change that any more
@@ -129,6 +139,8 @@ type TaskEvent struct {
 	Agent string `json:"agent,omitempty"`
 	// TokenHash is the hex SHA-256 of the lease's or the task's new token.
 	TokenHash string `json:"token_sha256,omitempty"`
+	// Subtoken is what a new token for a child permits; TokenHash is that token's.
+	Subtoken *Subtoken `json:"subtoken,omitempty"`
 	// Base is the object that the branch began at: opened.
 	Base string `json:"base,omitempty"`
 	// Head is the object that the branch is at now, and Push the action that put it
@@ -141,6 +153,49 @@ type TaskEvent struct {
 	// Code and Message are why Weir ends the task: closed.
 	Code    Code   `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
+}
+
+// The rights of a subtoken on the repository of its task.
+const (
+	RepoRead  = "read"
+	RepoWrite = "write"
+)
+
+// Subtoken is what a token permits that a holder made for a child. It has no secret in it.
+type Subtoken struct {
+	// N numbers a task's subtokens from 1, and Parent is the number of the one that this one was made
+	// with; 0: the holder made it.
+	N      int `json:"n"`
+	Parent int `json:"parent,omitempty"`
+	// Entries and Models are the only ones that it may use; empty: all.
+	Entries []string `json:"entries,omitempty"`
+	Models  []string `json:"models,omitempty"`
+	// Repo is RepoRead or RepoWrite; empty: it has no rights on the repository.
+	Repo string `json:"repo,omitempty"`
+	// Budget is what it may use of models, as a part of the budgets of its parents.
+	Budget *TaskBudget `json:"budget,omitempty"`
+	// ExpiresAt is when it ends at the latest. It also ends with the holder's token.
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// SubtokenBudget is the budget of one subtoken.
+type SubtokenBudget struct {
+	N int `json:"n"`
+	TaskBudget
+}
+
+// TaskWhatOutput is the word of an update that has a piece of output: an event of type progress,
+// with a TaskOutput as its document. It changes no state.
+const TaskWhatOutput = "output"
+
+// TaskOutput is a piece of the output of a task's command. Pieces can be missing, and after an
+// error they can overlap.
+type TaskOutput struct {
+	// Lease numbers the lease of the command, as in TaskEvent.
+	Lease int `json:"lease,omitempty"`
+	// At counts the bytes of output before this piece.
+	At   int64  `json:"at"`
+	Text string `json:"text"`
 }
 
 // TaskInquiry is a question of an agent's.

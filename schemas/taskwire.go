@@ -112,6 +112,8 @@ type LeasedTask struct {
 	// for those whose clocks go otherwise.
 	Remaining int64  `json:"remaining_ms"`
 	Model     string `json:"model,omitempty"`
+	// Base is the commit at which the task's branch begins.
+	Base string `json:"base,omitempty"`
 }
 
 // LeaseRequest is the body of POST /v1/tasks/lease.
@@ -150,9 +152,36 @@ type FailRequest struct {
 	Description string  `json:"description"`
 }
 
+// SubtokenRequest is the body of POST /agent/task/subtokens. Each member that is left out stands for what
+// the token that asks has, but for repo.
+type SubtokenRequest struct {
+	Entries []string `json:"entries,omitempty" jsonschema:"minItems=1,maxItems=64"`
+	Models  []string `json:"models,omitempty" jsonschema:"minItems=1,maxItems=64"`
+	// TTL is how long it lasts, such as "30m"; at most as long as the token that asks.
+	TTL string `json:"ttl,omitempty"`
+	// Repo is read or write; default no rights on the repository.
+	Repo   string      `json:"repo,omitempty" jsonschema:"enum=read,enum=write"`
+	Budget *TaskBudget `json:"budget,omitempty"`
+}
+
+// NewSubtoken answers POST /agent/task/subtokens.
+type NewSubtoken struct {
+	Subtoken
+	// Token is shown this once, and only its hash is kept.
+	Token string `json:"token"`
+}
+
 // InquiryRequest is the body of POST /agent/inquiry, whose answer is a JSON string.
 type InquiryRequest struct {
 	Inquiry string `json:"inquiry" jsonschema:"minLength=1"`
+}
+
+// OutputRequest is the body of POST /agent/output. An empty text only keeps the lease.
+type OutputRequest struct {
+	Text string `json:"text" jsonschema:"maxLength=32768"`
+	// At counts the bytes of output before the text. If pieces are left out, it is larger than the
+	// end of the piece before.
+	At int64 `json:"at,omitempty" jsonschema:"minimum=0"`
 }
 
 // AnswerRequest is the body of POST /v1/tasks/{id}/answer.
@@ -162,12 +191,13 @@ type AnswerRequest struct {
 	Inquiry int `json:"inquiry,omitempty" jsonschema:"minimum=1"`
 }
 
-// TaskUpdate is one change of a task's state, as it is published on StatusSubject
-// and streamed by GET /v1/tasks/{id}/events. It holds no content.
+// TaskUpdate is one change of a task's state, as it is published on StatusSubject and streamed by
+// GET /v1/tasks/{id}/events. It holds no content, except for a piece of output: that is streamed,
+// and not published.
 type TaskUpdate struct {
 	TaskID string     `json:"task_id"`
 	Status TaskStatus `json:"status"`
-	// The event: accepted, one of the TaskWhats, cancel or settled.
+	// The event: accepted, one of the TaskWhats, cancel, settled or output.
 	What string    `json:"what"`
 	Time time.Time `json:"time"`
 	// N is the ordinal of the underlying event in the task's log.
@@ -178,6 +208,9 @@ type TaskUpdate struct {
 	Push    string `json:"push,omitempty"`
 	Code    Code   `json:"code,omitempty"`
 	Reason  string `json:"reason,omitempty"`
+	// At and Text are a piece of output, as in TaskOutput.
+	At   int64  `json:"at,omitempty"`
+	Text string `json:"text,omitempty"`
 }
 
 // TaskAudit is the payload of the evidence of kind task.status: like TaskUpdate, but permanent and

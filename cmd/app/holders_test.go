@@ -132,3 +132,69 @@ func TestLimitsOfTasks(t *testing.T) {
 	body, _ = admin.does(t, http.StatusCreated, http.MethodPost, schemas.RouteTasks, `{"repo":"shop","description":"d","entries":["t"],"models":["a/*"],"model":"b"}`)
 	require.Contains(t, body, `"entries":["t"],"models":["a/*"]`)
 }
+
+// subtoken makes a subtoken with a token.
+func (f filed) subtoken(t *testing.T, request string) (filed, schemas.NewSubtoken) {
+	t.Helper()
+	body, _ := f.does(t, http.StatusCreated, http.MethodPost, schemas.RouteAgentSubtokens, request)
+	var made schemas.NewSubtoken
+	require.NoError(t, json.Unmarshal([]byte(body), &made))
+	return filed{caller{f.App, made.Token}, f.id}, made
+}
+
+// TestSubtokens: a subtoken makes calls by a part of the holder's entries, reads its own actions alone, does
+// nothing that only the holder may do, and ends with the holder's token.
+func TestSubtokens(t *testing.T) {
+	t.Parallel()
+	target, lead, _ := holdersNode(t)
+	call := func(path string) string { return `{"method":"GET","url":"` + target + path + `"}` }
+	holder := lead.files(t, ``)
+	body, _ := holder.does(t, http.StatusForbidden, http.MethodPost, schemas.RouteAgentSubtokens, `{"entries":["third"]}`)
+	require.Contains(t, body, "at /entries: the token may not use third; it may use t, other")
+	for request, says := range map[string]string{
+		`{"entries":[]}`: "leave it out", `{"ttl":"soon"}`: "at /ttl: ", `{"ttl":"1ms"}`: "at /ttl: ", `{"repo":"admin"}`: "at /repo: ",
+		`{"budget":{"usd":-1}}`: "at /budget/usd: ", `{"scopes":["admin"]}`: "scopes", `[]`: "object",
+	} {
+		body, _ := holder.does(t, http.StatusBadRequest, http.MethodPost, schemas.RouteAgentSubtokens, request)
+		require.Contains(t, body, says, request)
+	}
+
+	child, made := holder.subtoken(t, `{"entries":["t"],"ttl":"30m","budget":{"requests":5}}`)
+	require.Equal(t, []string{"t"}, made.Entries)
+	grandchild, _ := child.subtoken(t, `{}`)
+	child.does(t, http.StatusForbidden, http.MethodPost, schemas.RouteAgentSubtokens, `{"entries":["other"]}`)
+	_, parents := holder.does(t, http.StatusOK, http.MethodPost, "/v1/execute", call("/other/secret"))
+	for _, c := range []filed{child, grandchild} {
+		_, head := c.does(t, http.StatusOK, http.MethodPost, "/v1/execute", call("/t/x"))
+		c.does(t, http.StatusOK, http.MethodGet, "/via/t/t/x", "")
+		c.does(t, http.StatusForbidden, http.MethodPost, "/v1/execute", call("/other/x"))
+		c.does(t, http.StatusNotFound, http.MethodGet, "/via/other/x", "")
+		path := "/v1/actions/" + head.Get("Weir-Action-Id")
+		c.does(t, http.StatusOK, http.MethodGet, path, "")
+		holder.does(t, http.StatusOK, http.MethodGet, path, "")
+		c.does(t, http.StatusNotFound, http.MethodGet, "/v1/actions/"+parents.Get("Weir-Action-Id"), "")
+		for method, path := range map[string]string{
+			schemas.RouteAgentTask: http.MethodGet, schemas.RouteAgentComplete: http.MethodPost, schemas.RouteAgentFail: http.MethodPost,
+			schemas.RouteAgentInquiry: http.MethodPost, schemas.RouteTaskRelease: http.MethodPost,
+		} {
+			body, _ := c.does(t, http.StatusForbidden, path, method, `{}`)
+			require.Contains(t, body, "only the holder")
+		}
+		c.does(t, http.StatusForbidden, http.MethodGet, "/git/shop.git/info/refs?service=git-upload-pack", "", "Git-Protocol", "version=2")
+	}
+	reader, _ := holder.subtoken(t, `{"repo":"read"}`)
+	reader.does(t, http.StatusOK, http.MethodGet, "/git/shop.git/info/refs?service=git-upload-pack", "", "Git-Protocol", "version=2")
+	reader.does(t, http.StatusForbidden, http.MethodGet, "/git/shop.git/info/refs?service=git-receive-pack", "")
+	writer, _ := holder.subtoken(t, `{"repo":"write"}`)
+	writer.does(t, http.StatusOK, http.MethodGet, "/git/shop.git/info/refs?service=git-receive-pack", "")
+
+	events, _ := lead.does(t, http.StatusOK, http.MethodGet, "/v1/actions/"+holder.id+"/events", "", "Accept", "application/json")
+	require.NotContains(t, events, child.token)
+	body, _ = lead.does(t, http.StatusOK, http.MethodPost, schemas.RouteTasks+"/"+holder.id+"/token", "")
+	holder.does(t, http.StatusUnauthorized, http.MethodPost, "/v1/execute", call("/t/x"))
+	for _, c := range []filed{child, grandchild, reader} {
+		c.does(t, http.StatusUnauthorized, http.MethodPost, "/v1/execute", call("/t/x"))
+		c.does(t, http.StatusUnauthorized, http.MethodPost, schemas.RouteAgentSubtokens, `{}`)
+	}
+	require.NotContains(t, body, child.token)
+}

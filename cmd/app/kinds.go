@@ -4,7 +4,9 @@ import (
 	"context"
 
 	"weir/egress"
+	"weir/ingress"
 	"weir/internal/limits/budget"
+	"weir/internal/models"
 	"weir/processors"
 	"weir/processors/call"
 	"weir/processors/call/agent"
@@ -55,14 +57,24 @@ func (a *App) chats(w *workshop) processors.Kind {
 
 // taskReader is the holder of a task's token as a reader. It keeps the lease, and changes no task.
 func (a *App) taskReader(ctx context.Context, token string) (egress.Reader, error) {
+	who, err := a.taskSender(ctx, token)
+	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries, Models: who.Models, Task: who.Task()}, err
+}
+
+// modelReader is taskReader for the list of models: a task may have one alone.
+func (a *App) modelReader(ctx context.Context, token string) (egress.Reader, error) {
+	who, err := a.taskSender(ctx, token)
+	if err == nil && who.Holding.Model != "" && models.May(who.Models, who.Holding.Model) {
+		who.Models = []string{who.Holding.Model}
+	}
+	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries, Models: who.Models, Task: who.Task()}, err
+}
+
+// taskSender is the holder of a task's token, which is looked at alone.
+func (a *App) taskSender(ctx context.Context, token string) (ingress.Identity, error) {
 	v, err := a.taskService.Look(ctx, token)
-	if err != nil {
-		return egress.Reader{}, err
+	if err == nil {
+		a.taskService.Touch(ctx, v.Ref, v.Lease)
 	}
-	a.taskService.Touch(ctx, v.Ref, v.Lease)
-	who := v.Identity()
-	if own := who.Holding.Model; own != "" {
-		who.Models = []string{own}
-	}
-	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries, Models: who.Models, Task: who.Task()}, nil
+	return v.Identity(), err
 }

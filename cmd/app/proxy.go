@@ -135,7 +135,7 @@ func (a *App) shutdown(ctx context.Context) error {
 // sender is who sends a call with a token of the registry or of a task, and counts the request.
 func (a *App) sender(ctx context.Context, text string) (ingress.Identity, error) {
 	if task.Is(text) {
-		v, err := a.taskService.Enter(ctx, text)
+		v, err := a.taskService.Send(ctx, text)
 		return v.Identity(), err
 	}
 	if a.open() {
@@ -162,9 +162,14 @@ func (a *App) whileToken(ctx context.Context, text string) (context.Context, fun
 	lost, forget := a.board.Lost(t)
 	ctx, cancel := context.WithCancel(ctx)
 	release := func() { cancel(); forget() }
-	if _, err := a.taskService.Look(ctx, text); err != nil { // after the board: it may have ended before
+	v, err := a.taskService.Look(ctx, text)
+	if err != nil { // after the board: it may have ended before
 		release()
 		return ctx, nil, err
+	}
+	if until := v.Identity().ExpiresAt; !until.IsZero() {
+		stop := time.AfterFunc(time.Until(until), cancel)
+		context.AfterFunc(ctx, func() { stop.Stop() })
 	}
 	go func() {
 		select {

@@ -46,7 +46,7 @@ func (a Answerer) Leased(w http.ResponseWriter, r *http.Request, ref schemas.Ref
 	stream.WriteJSON(w, r, http.StatusOK, schemas.LeasedTask{
 		Task: Agent(t, a.repoURL(t.Order.Repo)), ID: ref.ID, Lease: lease, Token: token,
 		Timeout: timeout.Milliseconds(), Deadline: action.Deadline,
-		Remaining: max(0, action.Deadline.Sub(a.server.Now()).Milliseconds()), Model: t.Order.Model,
+		Remaining: max(0, action.Deadline.Sub(a.server.Now()).Milliseconds()), Model: t.Order.Model, Base: t.Base,
 	})
 	return true
 }

@@ -251,7 +251,11 @@ func (a Answerer) events(r *egress.Request) error {
 			if err != nil || len(doc) == 0 {
 				return nil, err
 			}
-			return stream.AppendFrame(make([]byte, 0, len(doc)+64), it.Seq, "status", doc), nil
+			name := "status"
+			if it.Event.Type == schemas.EventProgress {
+				name = schemas.TaskWhatOutput
+			}
+			return stream.AppendFrame(make([]byte, 0, len(doc)+64), it.Seq, name, doc), nil
 		},
 		Refuse: func(w http.ResponseWriter, r *http.Request, err error) {
 			if problem.Of(err).Code == schemas.NotFound {

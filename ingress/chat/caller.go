@@ -27,8 +27,9 @@ type caller struct {
 	lease int
 	until time.Time
 	// only is the one model of the task; empty: it names none.
-	only   string
-	budget *schemas.TaskBudget
+	only      string
+	budget    *schemas.TaskBudget
+	subtokens []schemas.SubtokenBudget
 }
 
 // caller authenticates the sender: the holder of a task by the task's token or as an agent of a
@@ -40,7 +41,7 @@ func (h handlers) caller(c *gin.Context) (caller, error) {
 		if h.Desk == nil {
 			return caller{}, fault.New(schemas.Unauthorized, "tokens of tasks are not served here")
 		}
-		v, err := h.Desk.Enter(c.Request.Context(), token)
+		v, err := h.Desk.Send(c.Request.Context(), token)
 		return holder(c, v), err
 	}
 	who, err := h.server.Authenticate(c.Request)
@@ -70,7 +71,7 @@ func holder(c *gin.Context, v tasks.Access) caller {
 	ingress.SetTenant(c, who.Tenant)
 	return caller{
 		Caller: who.Asks(schemas.KindChat, ""),
-		task:   &of.Task, lease: of.Lease, until: who.Until(), only: of.Model, budget: of.Budget,
+		task:   &of.Task, lease: of.Lease, until: who.Until(), only: of.Model, budget: of.Budget, subtokens: of.Subtokens,
 	}
 }
 

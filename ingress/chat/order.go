@@ -89,7 +89,7 @@ func (h handlers) read(c *gin.Context, d schemas.Dialect, a *asked) error {
 	}
 	a.order.Headers = headers
 	if a.task != nil {
-		a.order.TaskID, a.order.Budget = a.task.ID, a.budget
+		a.order.TaskID, a.order.Budget, a.order.Subtokens = a.task.ID, a.budget, a.subtokens
 	}
 	if a.order.Previous != "" {
 		if err := h.follows(c.Request.Context(), a); err != nil {

@@ -125,8 +125,16 @@ func Surface(s *ingress.Server, cfg Config) ingress.Surface {
 // fail writes an error in the form of the dialect that a path belongs to.
 func fail(c *gin.Context, p problem.Error, err error) schemas.Code {
 	d, _ := schemas.DialectOf(c.Request.URL.Path)
+	identify(c, d)
 	problem.WriteFor(d)(c.Writer, c.Request, err)
 	return p.Code
+}
+
+// identify repeats the id of the request in the header that clients of Messages read.
+func identify(c *gin.Context, d schemas.Dialect) {
+	if d.Family() == schemas.DialectMessages {
+		c.Header("Request-Id", problem.RequestID(c.Request.Context()))
+	}
 }
 
 // canceled is the result of an action that was canceled before it started.
@@ -161,6 +169,7 @@ func under(path, route string) bool {
 // its chunks or its end.
 func (h handlers) complete(d schemas.Dialect) ingress.Handler {
 	return func(c *gin.Context) error {
+		identify(c, d)
 		var release func()
 		c.Request, release = h.bodies.count(c.Request)
 		defer func() { release() }()

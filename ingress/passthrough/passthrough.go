@@ -145,6 +145,9 @@ func (d *Door) request(c *gin.Context, who ingress.Identity, target, entry strin
 	}
 	own := *r
 	own.Header = withoutTokens(r.Header)
+	if body, err = decoded(c.Writer, own.Header, body, d.server.MaxBody()); err != nil {
+		return req, false, err
+	}
 	asked := executor.Request{Call: call(&own, body)}
 	asked.Call.URL, asked.Call.AllowlistKey = target, entry
 	if key != "" {

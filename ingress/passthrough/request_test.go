@@ -1,8 +1,12 @@
 package passthrough
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/base64"
+	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -10,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"weir/internal/fault"
 	"weir/internal/token"
 	"weir/schemas"
 )
@@ -51,6 +56,48 @@ func TestToken(t *testing.T) {
 		assert.Equal(t, tt.token, Token(tt.given), name)
 		assert.Equal(t, tt.rest, withoutTokens(tt.given), name)
 		assert.Equal(t, before, tt.given, "%s: the request is not changed", name)
+	}
+}
+
+// TestDecoded: policy reads a gzip body, and its size is bounded as it is read.
+func TestDecoded(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write([]byte(strings.Repeat("a", 1000)))
+	require.NoError(t, w.Close())
+	zipped := b.Bytes()
+	for name, tt := range map[string]struct {
+		coding string
+		body   []byte
+		most   int64
+		want   string
+		code   schemas.Code
+	}{
+		"plain":               {"", []byte("a"), 1, "a", ""},
+		"identity":            {"identity", []byte("a"), 1, "a", ""},
+		"gzip":                {"gzip", zipped, 1000, strings.Repeat("a", 1000), ""},
+		"its other name":      {"X-GZIP", zipped, 1000, strings.Repeat("a", 1000), ""},
+		"larger than allowed": {"gzip", zipped, 999, "", schemas.PayloadTooLarge},
+		"no gzip":             {"gzip", []byte("a"), 10, "", schemas.InvalidRequest},
+		"cut":                 {"gzip", zipped[:len(zipped)-9], 1000, "", schemas.InvalidRequest},
+		"two codings":         {"gzip, gzip", zipped, 1000, "", schemas.UnsupportedEncoding},
+		"another":             {"br", []byte("a"), 10, "", schemas.UnsupportedEncoding},
+	} {
+		h := http.Header{}
+		if tt.coding != "" {
+			h.Set("Content-Encoding", tt.coding)
+		}
+		got, err := decoded(httptest.NewRecorder(), h, tt.body, tt.most)
+		if tt.code != "" {
+			public, ok := errors.AsType[*fault.Error](err)
+			require.True(t, ok, name)
+			require.Equal(t, tt.code, public.Code, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.Equal(t, tt.want, string(got), name)
+		require.Empty(t, h, name)
 	}
 }
 

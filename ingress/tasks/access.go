@@ -18,6 +18,7 @@ type Access struct {
 	// Task is where the task stands, this request in it.
 	Task   *task.State
 	action schemas.Action
+	sub    *schemas.Subtoken // the one that the request has; nil: it has the holder's own token
 }
 
 // Enter lets the holder of a task in: with the task's own token, a lease's, or the
@@ -44,24 +45,50 @@ func (d *Service) Holds(ctx context.Context, tenant, holder string) (v Access, o
 	return v, err == nil, err
 }
 
-// Look is Enter for a question that changes nothing: it neither takes the task nor keeps
+// Send is Enter for a request that stores a call or a completion. A subtoken is admitted too, and keeps
+// the lease of its holder.
+func (d *Service) Send(ctx context.Context, token string) (Access, error) {
+	b, err := d.bearer(ctx, token)
+	if err != nil {
+		return Access{}, err
+	}
+	if b.token.Subtoken == 0 {
+		return d.enter(ctx, b, nil)
+	}
+	v, err := d.look(ctx, b)
+	if err == nil {
+		d.Touch(ctx, b.ref, b.lease)
+	}
+	return v, err
+}
+
+// Look is Send for a question that changes nothing: it neither takes the task nor keeps
 // its lease.
 func (d *Service) Look(ctx context.Context, token string) (Access, error) {
 	b, err := d.bearer(ctx, token)
 	if err != nil {
 		return Access{}, err
 	}
+	return d.look(ctx, b)
+}
+
+func (d *Service) look(ctx context.Context, b bearer) (Access, error) {
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
 	f, err := d.open(ctx, b.ref)
+	var sub *schemas.Subtoken
 	if err == nil {
-		_, err = d.acts(b, f)
+		if sub, err = d.subtoken(b, f); sub == nil && err == nil {
+			_, err = d.acts(b, f)
+		}
 	}
 	if err != nil {
 		return Access{}, d.refusal(b, err)
 	}
 	d.known(b)
-	return visit(b, f), nil
+	v := visit(b, f)
+	v.sub = sub
+	return v, nil
 }
 
 // Knows reports whether a text is the token of a running task, or was the current one when the task
@@ -75,7 +102,7 @@ func (d *Service) Knows(ctx context.Context, text string) bool {
 	defer cancel()
 	b := bearer{ref: t.Ref(), lease: t.Lease, token: t}
 	f, err := d.open(ctx, b.ref)
-	if err == nil && (b.holds(f) || b.had(f)) {
+	if err == nil && (b.holds(f) || b.had(f) || f.task.Delegates(t)) {
 		return true
 	}
 	if err == nil || lost(err) { // else the log could not be read, and nothing is known of the token
@@ -97,6 +124,10 @@ func (v Access) Identity() ingress.Identity {
 	}
 	if len(v.Task.Order.Models) == 0 {
 		who.Holding.Model = v.Task.Order.Model
+	}
+	if v.sub != nil {
+		who.Entries, who.Models, who.ExpiresAt = v.sub.Entries, v.sub.Models, v.sub.ExpiresAt
+		who.Holding.Subtokens = v.Task.Budgets(v.sub.N)
 	}
 	return who
 }
@@ -138,7 +169,10 @@ func visit(b bearer, f file) Access {
 // are those of Enter.
 func (d *Service) Grant(ctx context.Context, token string) (task.Grant, error) {
 	if task.Is(token) {
-		v, err := d.Enter(ctx, token)
+		v, err := d.Send(ctx, token)
+		if err == nil && v.sub != nil && v.sub.Repo == "" {
+			err = fault.New(schemas.Forbidden, "this subtoken has no rights on the repository; its holder makes one that has with repo: read or write")
+		}
 		return v.grant(), err
 	}
 	who, err := d.verify(token)
@@ -176,6 +210,9 @@ func (v Access) grant() task.Grant {
 	}
 	if v.Lease > 0 {
 		g.Holder = v.Task.Holder
+	}
+	if v.sub != nil {
+		g.Entries, g.ReadOnly = v.sub.Entries, v.sub.Repo != schemas.RepoWrite
 	}
 	return g
 }
@@ -228,7 +265,7 @@ func (d *Service) knows(ctx context.Context, b bearer, may func(f file) bool) er
 	defer cancel()
 	f, err := d.open(ctx, b.ref)
 	if err == nil && !may(f) {
-		err = b.refused()
+		err = d.refused(b, f)
 	}
 	if err != nil {
 		return d.refusal(b, err)

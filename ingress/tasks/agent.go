@@ -60,6 +60,22 @@ func ReadInquiry(body []byte) (string, error) {
 	return text, err
 }
 
+// ReadOutput reads a checked body of POST /agent/output.
+func ReadOutput(body []byte) (schemas.OutputRequest, error) {
+	var doc struct {
+		Text jsontext.Value `json:"text"`
+		At   int64          `json:"at"`
+	}
+	if err := strict.Decode(body, &doc); err != nil {
+		return schemas.OutputRequest{}, err
+	}
+	text, err := words("text", doc.Text, schemas.MaxTaskOutput)
+	if err == nil && doc.At < 0 {
+		err = refuse("at", "must be the number of bytes of output before the text, from 0")
+	}
+	return schemas.OutputRequest{Text: text, At: doc.At}, err
+}
+
 // ReadAnswer reads a checked body of POST /v1/tasks/{id}/answer.
 func ReadAnswer(body []byte) (schemas.AnswerRequest, error) {
 	var doc struct {

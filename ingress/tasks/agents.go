@@ -27,6 +27,8 @@ func (h handlers) agentRoutes() []ingress.Route {
 			ingress.Post(base+schemas.RouteAgentComplete, h.report(ReadComplete)),
 			ingress.Post(base+schemas.RouteAgentFail, h.report(ReadFail)),
 			ingress.Post(base+schemas.RouteAgentInquiry, h.inquire),
+			ingress.Post(base+schemas.RouteAgentSubtokens, h.subtoken),
+			ingress.Post(base+schemas.RouteAgentOutput, h.output),
 		)
 	}
 	return append(
@@ -39,7 +41,7 @@ func (h handlers) agentRoutes() []ingress.Route {
 // agentRoute is the agent's route that a path means which has a slash at its end.
 func agentRoute(path string) (route string, ok bool) {
 	route = strings.TrimSuffix(path, "/")
-	agents := []string{schemas.RouteAgentTask, schemas.RouteAgentComplete, schemas.RouteAgentFail, schemas.RouteAgentInquiry}
+	agents := []string{schemas.RouteAgentTask, schemas.RouteAgentComplete, schemas.RouteAgentFail, schemas.RouteAgentInquiry, schemas.RouteAgentSubtokens, schemas.RouteAgentOutput}
 	return route, slices.Contains(agents, route) || slices.Contains(agents, strings.TrimPrefix(route, schemas.RouteAPI))
 }
 
@@ -97,6 +99,22 @@ func (h handlers) report(translate func(body []byte) (schemas.TaskReport, error)
 	}
 }
 
+// output stores a piece of output of a task's command, and keeps the lease.
+func (h handlers) output(c *gin.Context) error {
+	ref, err := h.Desk.Output(c.Request.Context(), Bearer(c), func() (schemas.OutputRequest, error) {
+		body, err := h.server.Read(c.Writer, c.Request)
+		if err != nil {
+			return schemas.OutputRequest{}, err
+		}
+		return ReadOutput(body)
+	})
+	if err := visits(c, ref, err); err != nil {
+		return err
+	}
+	c.Writer.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
 // inquire puts an agent's question, and waits for its answer.
 func (h handlers) inquire(c *gin.Context) error {
 	v, n, err := h.Desk.Ask(c.Request.Context(), Bearer(c), func() (text, key string, err error) {
@@ -120,6 +138,22 @@ func (h handlers) inquire(c *gin.Context) error {
 	defer leave()
 	ctx := context.WithoutCancel(c.Request.Context())
 	h.Inquiry(c.Writer, c.Request, v.Ref, v.Lease, n, func() { h.Desk.Touch(ctx, v.Ref, v.Lease) })
+	return nil
+}
+
+// subtoken makes a token for a child of the holder.
+func (h handlers) subtoken(c *gin.Context) error {
+	ref, made, err := h.Desk.Delegate(c.Request.Context(), Bearer(c), func() (schemas.SubtokenRequest, error) {
+		body, err := h.server.Read(c.Writer, c.Request)
+		if err != nil {
+			return schemas.SubtokenRequest{}, err
+		}
+		return ReadSubtoken(body)
+	})
+	if err := visits(c, ref, err); err != nil {
+		return err
+	}
+	ingress.WriteJSON(c, http.StatusCreated, made)
 	return nil
 }
 

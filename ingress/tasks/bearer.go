@@ -33,18 +33,33 @@ func (b bearer) holds(f file) bool {
 func (b bearer) had(f file) bool { return b.agent == "" && f.task.Was(b.token) }
 
 // refused is the answer where it does not hold the task.
-func (b bearer) refused() error {
+func (d *Service) refused(b bearer, f file) error {
 	if b.agent != "" {
 		return errNoTask()
 	}
-	return errToken(nil)
+	if _, err := d.subtoken(b, f); err != nil || b.token.Subtoken == 0 {
+		return errToken(err)
+	}
+	return fault.New(schemas.Forbidden, "this is a subtoken: it makes calls, and only the holder of the task reports and asks; use the holder's token")
+}
+
+// subtoken is what the subtoken of a bearer permits; nil: it has none.
+func (d *Service) subtoken(b bearer, f file) (*schemas.Subtoken, error) {
+	if b.token.Subtoken == 0 {
+		return nil, nil //nolint:nilnil // both are answers
+	}
+	sub, ok := f.task.Subtoken(b.token, d.cfg.Now())
+	if !ok || !d.lives(f, b.lease) {
+		return nil, errToken(nil)
+	}
+	return &sub, nil
 }
 
 // acts are the events that come before whatever the bearer does: its first request
 // takes the task. It is refused where it may do nothing.
 func (d *Service) acts(b bearer, f file) ([]*schemas.TaskEvent, error) {
 	if !b.holds(f) || !d.lives(f, b.lease) {
-		return nil, b.refused()
+		return nil, d.refused(b, f)
 	}
 	if b.lease == 0 && f.task.Status == schemas.TaskStatusQueued {
 		return []*schemas.TaskEvent{{What: schemas.TaskClaimed}}, nil

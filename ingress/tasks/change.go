@@ -75,7 +75,11 @@ func (d *Service) change(ctx context.Context, ref schemas.Ref, decide func(f fil
 			return file{}, false, unknown(err)
 		}
 	}
-	return file{}, false, fault.New(schemas.Unavailable, "the task is changing too fast; try again")
+	return file{}, false, errBusy()
+}
+
+func errBusy() error {
+	return fault.New(schemas.Unavailable, "the task is changing too fast; try again")
 }
 
 // write appends one event, with the resulting status of the task.

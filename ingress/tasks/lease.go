@@ -199,7 +199,7 @@ func (d *Service) release(ctx context.Context, b bearer) (schemas.Ref, error) {
 	_, _, err := d.change(ctx, b.ref, func(f file) ([]*schemas.TaskEvent, error) {
 		switch {
 		case !b.holds(f) || !d.lives(f, b.lease):
-			return nil, b.refused()
+			return nil, d.refused(b, f)
 		case b.lease == 0:
 			return nil, fault.New(schemas.Conflict, "who has a task by its own token cannot give it back; report how it ended, or have it canceled")
 		}

@@ -77,15 +77,8 @@ func Read(body []byte) (Request, error) {
 }
 
 func extras(doc schemas.TaskRequest) error {
-	if b := doc.Budget; b != nil {
-		switch {
-		case b.Requests < 0:
-			return refuse("budget/requests", "must not be negative")
-		case b.Tokens < 0:
-			return refuse("budget/tokens", "must not be negative")
-		case b.USD < 0:
-			return refuse("budget/usd", "must not be negative")
-		}
+	if err := checkBudget(doc.Budget); err != nil {
+		return err
 	}
 	if len(doc.Metadata) > schemas.MaxTaskMetadata {
 		return refuse("metadata", "must have at most "+strconv.Itoa(schemas.MaxTaskMetadata)+" members")
@@ -96,6 +89,21 @@ func extras(doc schemas.TaskRequest) error {
 		}
 	}
 	return nil
+}
+
+func checkBudget(b *schemas.TaskBudget) error {
+	switch {
+	case b == nil:
+		return nil
+	case b.Requests < 0:
+		return refuse("budget/requests", "must not be negative")
+	case b.Tokens < 0:
+		return refuse("budget/tokens", "must not be negative")
+	case b.USD < 0:
+		return refuse("budget/usd", "must not be negative")
+	default:
+		return nil
+	}
 }
 
 // end reads the deadline: a time, or how long from now.

@@ -123,6 +123,13 @@ func (s Secret) Text(ref schemas.Ref, lease int) string {
 	return task.New(ref.Tenant, ref.ID, lease, s.bytes).Text()
 }
 
+// subtoken is the token of a lease's subtoken.
+func (s Secret) subtoken(ref schemas.Ref, lease, n int) string {
+	t := task.New(ref.Tenant, ref.ID, lease, s.bytes)
+	t.Subtoken = n
+	return t.Text()
+}
+
 // Reissue makes another token for a task and revokes the current one. The bounds are those of the
 // caller, who could use the task's with the token. Errors: NOT_FOUND, STREAM_GONE, UNAVAILABLE, FORBIDDEN; CONFLICT if the
 // task has ended, was ever leased by an agent of a pool, or has reached its token limit.

@@ -62,12 +62,16 @@ func (t *task) ordered(payload []byte) bool {
 	return true
 }
 
-// apply folds an event in, but for the texts that an agent and its people write.
+// apply folds an event in, but for the texts and lists that an agent and its people write.
 func (t *task) apply(ev schemas.Event) {
 	if ev.Task != nil {
 		switch ev.Task.What {
 		case schemas.TaskAsked, schemas.TaskAnswered, schemas.TaskPushed:
 			return
+		case schemas.TaskSubtoken:
+			if sub := ev.Task.Subtoken; sub != nil {
+				ev.Task.Subtoken = &schemas.Subtoken{N: sub.N}
+			}
 		case schemas.TaskReported:
 			if r := ev.Task.Report; r != nil {
 				ev.Task.Report = &schemas.TaskReport{Completed: r.Completed}
@@ -92,5 +96,5 @@ type watch struct {
 // board has not heard of yet is no reason.
 func (w *watch) ends(s *folding.State) bool {
 	return s.Over() || s.Canceled || s.Lease > w.lease ||
-		s.Lease == w.lease && (w.lease > 0 && !s.Leased || w.token != nil && !s.Accepts(*w.token))
+		s.Lease == w.lease && (w.lease > 0 && !s.Leased || w.token != nil && !s.Accepts(*w.token) && !s.Delegates(*w.token))
 }

@@ -72,6 +72,9 @@ func Pushes(g task.Grant) error {
 	if g.TaskID == "" {
 		return fault.New(schemas.Forbidden, "this token may read the repository and not push to it; push with the token of a task")
 	}
+	if g.ReadOnly {
+		return fault.New(schemas.Forbidden, "this subtoken may only read the repository; push with the holder's token, or make a subtoken with repo: write")
+	}
 	return nil
 }
 

@@ -37,8 +37,9 @@ type State struct {
 	Inherited int
 	// Events are all events so far, with their sequences. Progress and deltas are only counted:
 	// there may be a hundred thousand of them.
-	Events   []Sequenced
-	Progress int
+	Events        []Sequenced
+	Progress      int
+	ProgressBytes int // of their data
 
 	Started bool
 	// Attempts holds the attempts and probes that were written down, with their results.
@@ -178,6 +179,7 @@ func (s *State) apply(r schemas.Record, ev schemas.Event) {
 	s.Seq, s.N, s.Newest = r.Seq, ev.N, r.Time
 	if ev.Type == schemas.EventProgress || ev.Type == schemas.EventDelta {
 		s.Progress++
+		s.ProgressBytes += len(ev.Data)
 		s.Waiting = nil
 		if t := s.Open(); t != nil && ev.First {
 			t.Shown = r.Seq

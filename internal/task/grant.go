@@ -17,6 +17,8 @@ type Grant struct {
 	// Key tells the token that it was asked with from another one for the same task; it
 	// is a part of its hash.
 	Key string
+	// ReadOnly: the branch may not be updated.
+	ReadOnly bool
 	// Force lets an update drop what was pushed before.
 	Force bool
 	// Principal is the id of the token that asked for the task, or that reads; Holder the

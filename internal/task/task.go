@@ -56,6 +56,8 @@ type State struct {
 	Last  int
 	Left  string
 
+	subtokens []subtoken
+
 	hash string // of the token that is in force, hex
 	was  string // of the one that was when the task ended
 }
@@ -144,6 +146,8 @@ func (s *State) happen(ev schemas.Event, e *schemas.TaskEvent) {
 		if s.Lease == 0 {
 			s.hash, s.Reissues = e.TokenHash, s.Reissues+1
 		}
+	case schemas.TaskSubtoken:
+		s.delegated(e)
 	case schemas.TaskAsked:
 		if q := e.Inquiry; q != nil && q.N == len(s.Inquiries)+1 {
 			s.Inquiries = append(s.Inquiries, Inquiry{TaskInquiry: *q, Asked: at})
@@ -237,12 +241,12 @@ func (s *State) Lives(lease int, deadline, now time.Time) bool {
 // Key is a part of the hash of the token that is in force; empty: none is.
 func (s *State) Key() string { return s.hash[:min(len(s.hash), 16)] }
 
-// Accepts reports whether a token is the one in force, whatever it may still do.
-func (s *State) Accepts(t Token) bool { return same(s.hash, t.hash()) }
+// Accepts reports whether a token is the one in force, whatever it may still do. A subtoken is not.
+func (s *State) Accepts(t Token) bool { return t.Subtoken == 0 && same(s.hash, t.hash()) }
 
 // Was reports whether a token was the one in force when the task ended. It grants
 // nothing but to hear that.
-func (s *State) Was(t Token) bool { return same(s.was, t.hash()) }
+func (s *State) Was(t Token) bool { return t.Subtoken == 0 && same(s.was, t.hash()) }
 
 // Leasable reports whether a pool's agent may take the task: it is queued, its branch exists, no
 // holder has it by a token of its own, no cancel was requested, and its lease limit is not reached.

@@ -15,7 +15,7 @@ import (
 )
 
 // A token reads weirt1_<name>_<secret>. The name says in base32 which task it is for
-// and for which of its leases, so that the task's own events decide about it and
+// and for which of its leases, and of a subtoken which one, so that the task's own events decide about it and
 // there is no list of tokens to keep in step with them; the secret is 32 random bytes.
 const (
 	prefix     = "weirt1_"
@@ -34,8 +34,10 @@ func letters() *base32.Encoding {
 type Token struct {
 	Tenant, ID string
 	// Lease is the number of the lease that it is for; 0: it is the task's own.
-	Lease  int
-	secret [secretSize]byte
+	Lease int
+	// Subtoken is its number among the task's subtokens; 0: it is the holder's own.
+	Subtoken int
+	secret   [secretSize]byte
 }
 
 // New is a token around a secret, which must be random.
@@ -51,6 +53,9 @@ func (t Token) Ref() schemas.Ref {
 // Text is the whole token.
 func (t Token) Text() string {
 	name := t.Tenant + "\x00" + t.ID + "\x00" + strconv.Itoa(t.Lease)
+	if t.Subtoken > 0 {
+		name += "\x00" + strconv.Itoa(t.Subtoken)
+	}
 	return prefix + letters().EncodeToString([]byte(name)) + "_" + base64.RawURLEncoding.EncodeToString(t.secret[:])
 }
 
@@ -74,7 +79,7 @@ func Parse(text string) (Token, bool) {
 		return Token{}, false
 	}
 	parts := strings.Split(string(raw), "\x00")
-	if len(parts) != 3 || !schemas.ValidID(parts[0]) || !schemas.ValidID(parts[1]) {
+	if len(parts) < 3 || len(parts) > 4 || !schemas.ValidID(parts[0]) || !schemas.ValidID(parts[1]) {
 		return Token{}, false
 	}
 	lease, err := strconv.Atoi(parts[2])
@@ -82,6 +87,11 @@ func Parse(text string) (Token, bool) {
 		return Token{}, false
 	}
 	t := Token{Tenant: parts[0], ID: parts[1], Lease: lease}
+	if len(parts) == 4 {
+		if t.Subtoken, err = strconv.Atoi(parts[3]); err != nil || t.Subtoken < 1 {
+			return Token{}, false
+		}
+	}
 	key, err := base64.RawURLEncoding.Strict().DecodeString(secret)
 	if err != nil || len(key) != secretSize {
 		return Token{}, false

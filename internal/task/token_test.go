@@ -14,7 +14,9 @@ import (
 func TestTokenIsRead(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 128)
-	for _, want := range []task.Token{own, first, task.New(long, long, 1<<30, [32]byte{255, 254}), task.New("a.b:c_d-e", "0", 7, [32]byte{})} {
+	child := first
+	child.Subtoken = 3
+	for _, want := range []task.Token{own, first, child, task.New(long, long, 1<<30, [32]byte{255, 254}), task.New("a.b:c_d-e", "0", 7, [32]byte{})} {
 		got, ok := task.Parse(want.Text())
 		require.True(t, ok, want.Text())
 		assert.Equal(t, want, got)

@@ -45,6 +45,12 @@ func Update(id string, ev schemas.Event) (u schemas.TaskUpdate, ok bool) {
 		if e.Report != nil {
 			u.Reason = e.Report.Reason
 		}
+	case schemas.EventProgress:
+		var out schemas.TaskOutput
+		if json.Unmarshal(ev.Data, &out) != nil {
+			return u, false
+		}
+		u.What, u.Status, u.Lease, u.At, u.Text = schemas.TaskWhatOutput, schemas.TaskStatusRunning, out.Lease, out.At, out.Text
 	default:
 		return u, false
 	}

@@ -197,7 +197,7 @@ func TestThePartIsScrubbed(t *testing.T) {
 		h.Replace()
 		h.acts["a"] = []act{{texts: []string{"half"}, fails: &fault.Call{Code: schemas.UpstreamTruncated, Sent: true, Status: 200}}}
 		e := h.run(order("small"))
-		assert.Equal(t, schemas.UpstreamTruncated, e.Code)
+		assert.Equal(t, schemas.Interrupted, e.Code)
 		assert.True(t, e.result.Partial)
 		assert.Contains(t, string(e.result.Completion), `"role":"REDACTED","content":"half"`)
 		assert.EqualValues(t, 1, h.calls[0].talk.Choices)

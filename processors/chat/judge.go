@@ -123,8 +123,20 @@ func (w *work) failed(o *outcome) completionEnd {
 	case code == schemas.BudgetExhausted:
 		return w.cut()
 	}
-	e := bad(schemas.OutcomeFailed, res.Code, statusOf(res.Code), w.describe(o))
+	e := bad(schemas.OutcomeFailed, w.brokenOff(res.Code), statusOf(res.Code), w.describe(o))
 	return w.by(e, o, 0)
+}
+
+// brokenOff is the code of a completion whose call failed with a code: a reader who has the
+// beginning of an answer learns that it was interrupted. The call's own evidence has the cause.
+func (w *work) brokenOff(code schemas.Code) schemas.Code {
+	switch code {
+	case schemas.UpstreamTruncated, schemas.UpstreamTimeout, schemas.UpstreamReset:
+		if w.given() {
+			return schemas.Interrupted
+		}
+	}
+	return code
 }
 
 // describe says how an attempt failed.

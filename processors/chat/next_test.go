@@ -73,7 +73,12 @@ func TestFallback(t *testing.T) {
 		rows[string(code)+" behind it"] = row{broke(code, 200), want{true, status, code, 1}}
 		later := broke(code, 200)
 		later.texts = []string{"Hel"}
-		rows[string(code)+" in the middle"] = row{later, want{false, status, code, 1}}
+		w := want{false, status, code, 1}
+		switch code {
+		case schemas.UpstreamTruncated, schemas.UpstreamTimeout, schemas.UpstreamReset:
+			w.code = schemas.Interrupted // the call's evidence has the cause
+		}
+		rows[string(code)+" in the middle"] = row{later, w}
 	}
 	for _, code := range schemas.DenyCodes() {
 		rows[string(code)+" on its way"] = row{act{open: &fault.Call{Code: code}}, want{true, 403, code, 1}}

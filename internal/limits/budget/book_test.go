@@ -48,6 +48,16 @@ func TestWhoseAccounts(t *testing.T) {
 			{tenant: "t", budget: "task", task: "j"},
 			{tenant: "t", budget: "pair", token: "k", model: "y"},
 		}},
+		"a subtoken": {Order{Tenant: "t", Token: "k", Task: "j", Models: []string{"y"}, Subtokens: []schemas.SubtokenBudget{
+			{N: 3, TaskBudget: schemas.TaskBudget{Requests: 1}}, {N: 2}, {N: 1, TaskBudget: schemas.TaskBudget{Tokens: 1}},
+		}}, []owner{
+			{tenant: "t", budget: "task", task: "j/3"},
+			{tenant: "t", budget: "task", task: "j/1"},
+			{tenant: "t", budget: "tenant"},
+			{tenant: "t", budget: "token", token: "k"},
+			{tenant: "t", budget: "task", task: "j"},
+			{tenant: "t", budget: "pair", token: "k", model: "y"},
+		}},
 	} {
 		var got []owner
 		for _, s := range b.targets(tc.order) {
@@ -58,16 +68,17 @@ func TestWhoseAccounts(t *testing.T) {
 		}
 		require.Equal(t, tc.want, got, name)
 	}
-	for want, given := range map[sum]Order{
-		{}:                                 {Task: "j", TaskBudget: &schemas.TaskBudget{}},
-		{Requests: 1, Tokens: 2}:           {Task: "j", TaskBudget: &schemas.TaskBudget{Requests: 1, Tokens: 2}},
-		{Nanos: 100_000_000}:               {Task: "j", TaskBudget: &schemas.TaskBudget{USD: 0.1}},
-		{Nanos: 4_611_686_018_427_387_904}: {Task: "j", TaskBudget: &schemas.TaskBudget{USD: 1e300}},
+	for want, given := range map[sum]*schemas.TaskBudget{
+		{}:                                 {},
+		{Requests: 1, Tokens: 2}:           {Requests: 1, Tokens: 2},
+		{Nanos: 100_000_000}:               {USD: 0.1},
+		{Nanos: 4_611_686_018_427_387_904}: {USD: 1e300},
 	} {
 		require.Equal(t, want, taskLimit(given))
-		given.Task = ""
-		require.Equal(t, sum{}, taskLimit(given))
+		apart := open().targets(Order{Tenant: "t", TaskBudget: given, Models: []string{"y"}})
+		require.Empty(t, apart, "without a task there is no such account")
 	}
+	require.Equal(t, sum{}, taskLimit(nil))
 	none := open()
 	require.Equal(t, Grant{}, none.reserve(t, order("a")))
 	none.end(t, order("a"), used(1, 1, 1))

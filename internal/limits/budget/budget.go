@@ -96,6 +96,8 @@ type Order struct {
 	Shares map[string]schemas.ChatUsage
 	// TaskBudget is the task's own budget; nil: none.
 	TaskBudget *schemas.TaskBudget
+	// Subtokens are the budgets of the task's subtokens that the completion is charged to.
+	Subtokens []schemas.SubtokenBudget
 	// Prompt and Output are its worst case, in tokens. With Elastic the answer can be cut off:
 	// then any part of Output is enough, from one token on.
 	Prompt, Output int64
@@ -118,7 +120,7 @@ const unsaid = 16_384
 // the fields that name its accounts it sets the task's alone, and it leaves Until to the caller.
 func WorstCase(o *schemas.ChatOrder, list []models.Candidate) Order {
 	w := Order{
-		Task: o.TaskID, TaskBudget: o.Budget,
+		Task: o.TaskID, TaskBudget: o.Budget, Subtokens: o.Subtokens,
 		Prompt: models.Plus(o.Prompt, o.Media), Output: o.Output, Elastic: o.Output == 0 && o.Stream,
 	}
 	image := int64(0)

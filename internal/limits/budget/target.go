@@ -69,11 +69,17 @@ func (t target) share(o Order, used *schemas.ChatUsage) *schemas.ChatUsage {
 	return own
 }
 
-// targets are the accounts that an order touches, its task's own first.
+// targets are the accounts that an order touches, those of its task and of the task's subtokens first.
 func (b *Limiter) targets(o Order) []target {
 	var list []target
-	if limit := taskLimit(o); limit != (sum{}) {
-		list = append(list, target{owner: owner{tenant: o.Tenant, budget: schemas.BudgetOfTask, task: o.Task}, limit: limit, ofTask: true})
+	own := func(task string, of *schemas.TaskBudget) {
+		if limit := taskLimit(of); limit != (sum{}) && o.Task != "" {
+			list = append(list, target{owner: owner{tenant: o.Tenant, budget: schemas.BudgetOfTask, task: task}, limit: limit, ofTask: true})
+		}
+	}
+	own(o.Task, o.TaskBudget)
+	for i := range o.Subtokens {
+		own(schemas.SubtokenAccount(o.Task, o.Subtokens[i].N), &o.Subtokens[i].TaskBudget)
 	}
 	for _, in := range b.cfg.Budgets() {
 		for _, model := range o.Models {
@@ -100,12 +106,12 @@ func limitOf(b schemas.Budget) sum { return sum{b.Requests, b.Tokens, b.Nanos} }
 // nano is how many nanodollars a dollar has.
 const nano = 1e9
 
-// taskLimit is the limit of the task's own budget; the zero sum: there is none.
-func taskLimit(o Order) sum {
-	if o.Task == "" || o.TaskBudget == nil {
+// taskLimit is the limit of the budget of a task or a subtoken; the zero sum: there is none.
+func taskLimit(b *schemas.TaskBudget) sum {
+	if b == nil {
 		return sum{}
 	}
-	return sum{o.TaskBudget.Requests, o.TaskBudget.Tokens, int64(min(math.Round(o.TaskBudget.USD*nano), math.MaxInt64/2))}
+	return sum{b.Requests, b.Tokens, int64(min(math.Round(b.USD*nano), math.MaxInt64/2))}
 }
 
 // ownerOf is the account of a budget that an order touches by one of its models, if any. A budget

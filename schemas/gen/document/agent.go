@@ -75,6 +75,38 @@ func agentInquiry() object {
 	}, "NotRunning", "TooLarge", "MediaType")
 }
 
+func agentSubtoken() object {
+	return agentOperation(object{
+		"operationId": "agentSubtoken",
+		"summary":     "Make a token for a child of the holder",
+		"description": "The subtoken calls, completes and reads its own actions, with a part of what the token that asks permits. It never permits more, it reports and asks nothing, " +
+			"and it ends with the holder's token, or at expires_at. A subtoken makes others in the same way.",
+		"requestBody": object{"required": true, "content": content(schema("SubtokenRequest"), object{
+			"narrow": example("For one entry and one model", object{"entries": []any{"pypi", "model:openai"}, "models": []any{"openai/gpt-5-mini"}, "ttl": "30m", "budget": object{"usd": 0.5}}),
+			"same":   example("All that the token permits, and reading the repository", object{"repo": schemas.RepoRead}),
+		})},
+		"responses": object{"201": object{
+			"description": "The subtoken, which is shown this once.", "headers": withHeaders("Weir-Action-Id"),
+			"content": content(schema("NewSubtoken"), object{"narrow": example("For one entry and one model", object{
+				"n": 1, "entries": []any{"pypi", "model:openai"}, "models": []any{"openai/gpt-5-mini"}, "budget": object{"usd": 0.5}, "expires_at": later, "token": hidden,
+			})}),
+		}},
+	}, "Conflict", "TooLarge", "MediaType")
+}
+
+func agentOutput() object {
+	return agentOperation(object{
+		"operationId": "agentOutput",
+		"summary":     "Store a piece of output, and keep the lease",
+		"description": "For those who start the agent, such as weir runner. The pieces are events of the task. An empty text only keeps the lease. " +
+			"If the task has ended, the reason of the refusal is its status.",
+		"requestBody": object{"required": true, "content": content(schema("OutputRequest"), object{
+			"piece": example("A piece", object{"at": 1024, "text": "ok  \tshop/totals\t0.012s\n"}),
+		})},
+		"responses": object{"204": object{"description": "The piece is stored.", "headers": withHeaders("Weir-Action-Id")}},
+	}, "NotRunning", "Conflict", "TooLarge", "MediaType")
+}
+
 // taskProblems are the problems of the agents' and git's routes.
 func taskProblems() object {
 	return object{

@@ -33,6 +33,8 @@ func taskPaths() object {
 		schemas.RouteAgentComplete:                                 object{"post": agentComplete()},
 		schemas.RouteAgentFail:                                     object{"post": agentFail()},
 		schemas.RouteAgentInquiry:                                  object{"post": agentInquiry()},
+		schemas.RouteAgentSubtokens:                                object{"post": agentSubtoken()},
+		schemas.RouteAgentOutput:                                   object{"post": agentOutput()},
 		schemas.RouteRepos:                                         object{"post": createRepo(), "get": listRepos()},
 		schemas.RouteRepos + "/{name}":                             object{"parameters": []any{parameter("RepoName")}, "get": showRepo()},
 		schemas.RouteGit + "/{name}.git/info/refs":                 object{"parameters": []any{parameter("RepoName")}, "get": gitRefs()},
@@ -121,13 +123,13 @@ func taskEvents() object {
 	ok["description"] = "A stream that ends when the task has, or a page."
 	media, _ := ok["content"].(object)
 	media["text/event-stream"] = sse(
-		"Each event is named status; its id is a position, and its data a TaskUpdate. A reader that was cut off resumes with Last-Event-ID, on any node.",
+		"Each event is named status, or output if it has a piece of output; its id is a position, and its data a TaskUpdate. A reader that was cut off resumes with Last-Event-ID, on any node.",
 		"id: 40\nevent: status\ndata: {\"task_id\":\""+taskID+"\",\"status\":\"Queued\",\"what\":\"accepted\",\"time\":\""+moment+"\",\"n\":1}\n\n"+
 			"id: 44\nevent: status\ndata: {\"task_id\":\""+taskID+"\",\"status\":\"Running\",\"what\":\"claimed\",\"time\":\""+moment+"\",\"n\":4}\n\n")
 	return object{
 		"operationId": "taskEvents",
 		"summary":     "Follow a task's state",
-		"description": "As server-sent events, or with Accept: application/json as pages. The same updates are published on NATS, on weir.status.<tenant>.task.<id>.",
+		"description": "As server-sent events, or with Accept: application/json as pages. The updates, but for output, are published on NATS too, on weir.status.<tenant>.task.<id>.",
 		"tags":        []any{"tasks"},
 		"parameters": []any{
 			parameter("LastEventID"), query("after", "Resume after this event.", object{"type": "string", "pattern": `^[0-9]{1,20}$`}),
@@ -178,7 +180,7 @@ func reissueToken() object {
 
 func leaseTask() object {
 	lease := object{
-		"task": agentTaskExample(), "id": taskID, "lease": 1, "token": hidden, "timeout_ms": 120000, "deadline": later, "remaining_ms": 28740000,
+		"task": agentTaskExample(), "id": taskID, "lease": 1, "token": hidden, "timeout_ms": 120000, "deadline": later, "remaining_ms": 28740000, "base": taskBase,
 	}
 	return object{
 		"operationId": "leaseTask",

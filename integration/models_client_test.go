@@ -1,0 +1,431 @@
+//go:build e2e
+
+package integration_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"weir/internal/weirtest/program"
+	"weir/schemas"
+)
+
+// The clients of models in clients/models.mjs.
+var openAIClients = []string{"openai", "openai7"}
+
+const anthropicClient = "anthropic"
+
+const providerText = "Hello, world. It is said in pieces."
+
+// providerConfig is a configuration whose models are all the provider's, with budgets that show
+// how often each dialect is charged.
+func providerConfig(t *testing.T, p *provider, more string) string {
+	t.Helper()
+	return configFile(t, fmt.Sprintf(`models:
+  "sim/*": {url: "%s/v1", headers: {Authorization: "Bearer ${secret:PROVIDER}"}, price: {input: 1, output: 2}, max_output: 1000}
+budgets:
+  each: {per: [model], models: ["sim/*"], requests: 1000}
+  poor: {per: [model], models: [sim/poor], usd: 0.000001}
+%s`, p.URL, more))
+}
+
+// sayHello answers every request with a text.
+func sayHello(r providerRequest) providerAnswer {
+	if r.Path == "/v1/messages" {
+		return providerAnswer{Output: []map[string]any{sayBlock(providerText)}}
+	}
+	return providerAnswer{Output: []map[string]any{say(providerText)}}
+}
+
+// modelOrder is what clients/models.mjs does.
+type modelOrder struct {
+	Client  string            `json:"client"`
+	Base    string            `json:"base"`
+	Op      string            `json:"op"`
+	Body    map[string]any    `json:"body,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Cut     bool              `json:"cut,omitempty"`
+	Stop    int               `json:"stop,omitempty"`
+	ID      string            `json:"id,omitempty"`
+	After   int               `json:"after"`
+}
+
+// request is what its client asks a model, and base where that client finds Weir.
+func (o modelOrder) asking(w *weir, model string, more map[string]any) modelOrder {
+	o.Base = w.URL + "/v1"
+	o.Body = map[string]any{"model": model, "input": "Say it."}
+	if o.Client == anthropicClient {
+		o.Base = w.URL // the package adds /v1
+		o.Body = map[string]any{"model": model, "messages": []any{map[string]any{"role": "user", "content": "Say it."}}}
+		if o.Op != "count" {
+			o.Body["max_tokens"] = 100
+		}
+	}
+	maps.Copy(o.Body, more)
+	return o
+}
+
+// modelLines are the lines that clients/models.mjs prints.
+type modelLines struct {
+	events    []string
+	frames    []string
+	final     gjson.Result
+	requestID string
+	failure   *modelFailure
+	done      bool
+}
+
+// modelFailure is what a package throws.
+type modelFailure struct {
+	Name      string `json:"name"`
+	Kind      string `json:"kind"`
+	Status    int    `json:"status"`
+	Code      string `json:"code"`
+	Type      string `json:"type"`
+	Message   string `json:"message"`
+	RequestID string `json:"requestID"`
+}
+
+func (l *modelLines) read(t *testing.T, line string) {
+	t.Helper()
+	v := gjson.Parse(line)
+	switch {
+	case v.Get("event").Exists():
+		l.events = append(l.events, v.Get("event").Raw)
+	case v.Get("final").Exists():
+		l.final, l.requestID = v.Get("final"), v.Get("requestID").Str
+	case v.Get("error").Exists():
+		failure := decode[modelFailure](t, v.Get("error").Raw)
+		l.failure = &failure
+	case v.Get("frames").Exists():
+		for _, f := range v.Get("frames").Array() {
+			l.frames = append(l.frames, f.Str)
+		}
+	case v.Get("done").Exists():
+		l.done = true
+	}
+}
+
+// callModels runs packages, one order after the other, and returns what each printed.
+func callModels(t *testing.T, orders ...modelOrder) (all []modelLines) {
+	t.Helper()
+	out, err := modelCommand(t, orders...).Output()
+	require.NoError(t, err)
+	var l modelLines
+	for line := range strings.Lines(string(out)) {
+		l.read(t, line)
+		if l.done {
+			all, l = append(all, l), modelLines{}
+		}
+	}
+	require.Len(t, all, len(orders))
+	return all
+}
+
+func callModel(t *testing.T, o modelOrder) modelLines {
+	t.Helper()
+	return callModels(t, o)[0]
+}
+
+func modelCommand(t *testing.T, orders ...modelOrder) *exec.Cmd {
+	t.Helper()
+	program.Needs(t, filepath.Join("clients", "node_modules", "openai7"), needsNPM)
+	text, err := json.Marshal(orders)
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), "node", "models.mjs", string(text))
+	cmd.Dir, cmd.Stderr = "clients", t.Output()
+	return cmd
+}
+
+// charged is how many requests the budget of a model has counted.
+func charged(t *testing.T, w *weir, model string) float64 {
+	t.Helper()
+	_, text := w.request(t, http.MethodGet, schemas.RouteBudgets, "")
+	for _, b := range decode[struct{ Items []schemas.BudgetView }](t, text).Items {
+		if b.Budget == "each" && b.Model == model {
+			assert.Zero(t, b.Open)
+			return b.Requests.Used
+		}
+	}
+	return 0
+}
+
+// TestModelClients uses the packages of both providers for whole answers, embeddings, counts, lists
+// and responses in the background.
+func TestModelClients(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t, sayHello)
+	w := serveChat(t, t.TempDir(), providerConfig(t, p, "  # no more\n"))
+	for _, client := range openAIClients {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			model := "sim/" + client
+			got := callModel(t, modelOrder{Client: client, Op: "create"}.asking(w, model, nil))
+			require.Nil(t, got.failure)
+			require.Equal(t, providerText, got.final.Get("output_text").Str)
+			require.Equal(t, "completed", got.final.Get("status").Str)
+			id := got.final.Get("id").Str
+			require.Regexp(t, "^resp_", id)
+			require.NotEqual(t, "resp_of_the_provider", id)
+			require.NotEmpty(t, got.requestID)
+
+			got = callModel(t, modelOrder{Client: client, Op: "create"}.asking(w, model, map[string]any{"previous_response_id": id}))
+			require.Nil(t, got.failure)
+			require.Equal(t, id, got.final.Get("previous_response_id").Str)
+			sent := p.received("/v1/responses")
+			require.True(t, slices.ContainsFunc(sent, func(r providerRequest) bool {
+				return r.Body.Get("previous_response_id").Str == "resp_of_the_provider"
+			}), "the upstream receives its own id")
+
+			got = callModel(t, modelOrder{Client: client, Op: "create"}.asking(w, model, map[string]any{"background": true}))
+			require.Nil(t, got.failure)
+			require.Contains(t, []string{"queued", "in_progress"}, got.final.Get("status").Str)
+			id = got.final.Get("id").Str
+			settled(t, w, strings.TrimPrefix(id, "resp_"))
+			got = callModel(t, modelOrder{Client: client, Op: "retrieve", ID: id, Base: w.URL + "/v1"})
+			require.Nil(t, got.failure)
+			require.Equal(t, []string{id, "completed", providerText}, []string{got.final.Get("id").Str, got.final.Get("status").Str, got.final.Get("output_text").Str})
+			require.InEpsilon(t, 3, charged(t, w, model), 1e-9, "three requests")
+
+			for _, format := range []string{"", "float"} { // the package asks for base64 and decodes it
+				body := map[string]any{}
+				if format != "" {
+					body["encoding_format"] = format
+				}
+				got = callModel(t, modelOrder{Client: client, Op: "embeddings"}.asking(w, "sim/embed", body))
+				require.Nil(t, got.failure)
+				require.JSONEq(t, `[0.5,-1]`, got.final.Get("data.0.embedding").Raw, "%s", got.final)
+			}
+			got = callModel(t, modelOrder{Client: client, Op: "models", Base: w.URL + "/v1"})
+			require.Nil(t, got.failure)
+			require.JSONEq(t, `["sim/one"]`, got.final.Raw)
+		})
+	}
+	t.Run(anthropicClient, func(t *testing.T) {
+		t.Parallel()
+		got := callModel(t, modelOrder{Client: anthropicClient, Op: "create"}.asking(w, "sim/claude", nil))
+		require.Nil(t, got.failure)
+		require.Equal(t, providerText, got.final.Get("content.0.text").Str)
+		require.NotEmpty(t, got.requestID)
+		got = callModel(t, modelOrder{Client: anthropicClient, Op: "count"}.asking(w, "sim/claude", nil))
+		require.Nil(t, got.failure)
+		require.Equal(t, int64(42), got.final.Get("input_tokens").Int())
+		require.InEpsilon(t, 1, charged(t, w, "sim/claude"), 1e-9, "a count costs nothing")
+		got = callModel(t, modelOrder{Client: anthropicClient, Op: "models", Base: w.URL})
+		require.Nil(t, got.failure)
+		require.JSONEq(t, `["sim/one"]`, got.final.Raw)
+		for _, r := range p.received("/v1/messages") {
+			require.Equal(t, "2026-10-21", r.Header.Get("Anthropic-Version"), "the version is the package's")
+		}
+	})
+}
+
+// TestModelClientErrors compares the errors of Weir with the classes that the packages have for them.
+func TestModelClientErrors(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t, func(r providerRequest) providerAnswer {
+		if r.Body.Get("model").Str == "sim/down" {
+			return providerAnswer{Status: http.StatusInternalServerError, Error: `{"error":{"message":"down"}}`}
+		}
+		return sayHello(r)
+	})
+	w := serveChat(t, t.TempDir(), providerConfig(t, p, "  busy: {per: [model], models: [sim/busy], window: 8760h, requests: 1}\n"))
+	_, text := w.request(t, http.MethodPost, "/v1/responses", `{"model":"sim/busy","input":"Say it."}`)
+	require.Contains(t, text, `"completed"`, "the first one has room")
+	cases := []struct {
+		name, model string
+		more        map[string]any
+		class       string // of both, but for 402
+		status      int
+		code, typ   string // of OpenAI, of Anthropic
+	}{
+		{"refused", "sim/plain", map[string]any{"api_base": "http://evil.test"}, "BadRequestError", http.StatusBadRequest, "validation_error", "invalid_request_error"},
+		{"spent", "sim/poor", nil, "APIError", http.StatusPaymentRequired, "insufficient_quota", "billing_error"},
+		{"unknown", "nobody/has-it", nil, "NotFoundError", http.StatusNotFound, "model_not_found", "not_found_error"},
+		{"full", "sim/busy", nil, "RateLimitError", http.StatusTooManyRequests, "rate_limit_exceeded", "rate_limit_error"},
+		{"provider", "sim/down", nil, "InternalServerError", http.StatusBadGateway, "model_failed", "api_error"},
+	}
+	for _, client := range append(slices.Clone(openAIClients), anthropicClient) {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			var orders []modelOrder
+			for _, c := range cases {
+				for _, op := range []string{"create", "stream"} {
+					orders = append(orders, modelOrder{Client: client, Op: op}.asking(w, c.model, c.more))
+				}
+			}
+			for i, l := range callModels(t, orders...) {
+				want, got := cases[i/2], l.failure
+				require.NotNil(t, got, want.name)
+				what := fmt.Sprintf("%s, %s: %+v", want.name, orders[i].Op, got)
+				require.Equal(t, want.status, got.Status, what)
+				require.NotEmpty(t, got.Message)
+				if client != anthropicClient {
+					require.Equal(t, []string{want.class, want.code}, []string{got.Name, got.Code}, what)
+					continue
+				}
+				if want.status == http.StatusPaymentRequired {
+					want.class = "PaymentRequiredError"
+				}
+				require.Equal(t, []string{want.class, want.typ}, []string{got.Kind, got.Type}, what)
+				require.NotEmpty(t, got.RequestID, what)
+			}
+		})
+	}
+}
+
+// TestModelStreamsCut cuts each stream after each event and resumes it. The client receives the
+// frames of an uncut stream, byte for byte, and the budget is charged once.
+func TestModelStreamsCut(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t, sayHello)
+	w := serveChat(t, t.TempDir(), providerConfig(t, p, ""))
+	for _, client := range append(slices.Clone(openAIClients), anthropicClient) {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			model := "sim/" + client
+			order := modelOrder{Client: client, Op: "stream", Cut: true, Headers: map[string]string{"Idempotency-Key": client}}.asking(w, model, nil)
+			cut := callModel(t, order)
+			require.Nil(t, cut.failure)
+			order.Cut = false
+			whole := callModel(t, order)
+			require.Nil(t, whole.failure)
+			require.Equal(t, whole.frames, cut.frames)
+			require.Equal(t, whole.events, cut.events)
+			require.JSONEq(t, whole.final.Raw, cut.final.Raw)
+			require.InEpsilon(t, 1, charged(t, w, model), 1e-9)
+			requireProviders(t, p, model, whole.frames)
+			if client == anthropicClient {
+				require.Equal(t, providerText, whole.final.Get("content.0.text").Str)
+				return
+			}
+			require.Equal(t, providerText, whole.final.Get("output_text").Str)
+
+			t.Log("the protocol's own resume: the response's id, and the number of the last event")
+			order.Op, order.Headers = "cuts", map[string]string{"Idempotency-Key": client + "-2"}
+			own := callModel(t, order)
+			require.Nil(t, own.failure)
+			require.Len(t, own.events, len(whole.events))
+			order.Op, order.ID, order.After = "resume", gjson.Get(own.events[0], "response.id").Str, -1
+			again := callModel(t, order)
+			require.Nil(t, again.failure)
+			require.Equal(t, again.events, own.events)
+			require.InEpsilon(t, 2, charged(t, w, model), 1e-9)
+		})
+	}
+}
+
+// requireProviders compares the frames of a stream with the events of the provider: they are the same
+// but for the id of a response, and pings.
+func requireProviders(t *testing.T, p *provider, model string, frames []string) {
+	t.Helper()
+	i := slices.IndexFunc(p.received(""), func(r providerRequest) bool { return r.Body.Get("model").Str == model })
+	require.GreaterOrEqual(t, i, 0)
+	r := p.received("")[i]
+	answer := sayHello(r)
+	var events []map[string]any
+	if r.Path == "/v1/messages" {
+		events, _ = messageEvents(r.Body, answer.Output)
+	} else {
+		events = responseEvents(r.Body, answer.Output)
+	}
+	var want []string
+	for _, e := range events {
+		if e["type"] != "ping" {
+			data, err := json.Marshal(e)
+			require.NoError(t, err)
+			want = append(want, fmt.Sprintf("event: %s\ndata: %s", e["type"], data))
+		}
+	}
+	var got []string
+	for _, f := range frames {
+		var lines []string
+		for line := range strings.SplitSeq(strings.TrimSpace(f), "\n") {
+			if !strings.HasPrefix(line, "id: ") {
+				lines = append(lines, line)
+			}
+		}
+		text := strings.Join(lines, "\n")
+		if id := gjson.Get(text[strings.Index(text, "{"):], "response.id").Str; id != "" {
+			text = strings.ReplaceAll(text, id, "resp_of_the_provider")
+		}
+		got = append(got, text)
+	}
+	require.Equal(t, want, got)
+}
+
+// TestModelStreamsKilled kills the program in the middle of a stream. The next one gives the same
+// events, then the end of a failed stream of the protocol. The budget is charged once.
+func TestModelStreamsKilled(t *testing.T) {
+	t.Parallel()
+	const after = 5
+	for _, client := range append(slices.Clone(openAIClients), anthropicClient) {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			hold := make(chan struct{})
+			defer close(hold)
+			p := newProvider(t, func(r providerRequest) providerAnswer {
+				a := sayHello(r)
+				a.Hold, a.After = hold, after+1
+				return a
+			})
+			dir, config, model := t.TempDir(), providerConfig(t, p, ""), "sim/"+client
+			w := serveChat(t, dir, config, "--durability", "process")
+			order := modelOrder{Client: client, Op: "stream", Headers: map[string]string{"Idempotency-Key": "k"}}.asking(w, model, nil)
+			cmd := modelCommand(t, order)
+			out, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			var before modelLines
+			lines := bufio.NewReader(out)
+			for len(before.events) < after {
+				line, err := lines.ReadString('\n')
+				require.NoError(t, err)
+				before.read(t, line)
+			}
+			w.Kill()
+			rest, err := io.ReadAll(lines)
+			require.NoError(t, err)
+			require.NoError(t, cmd.Wait())
+			for line := range strings.Lines(string(rest)) {
+				before.read(t, line)
+			}
+			require.NotNil(t, before.failure, "the connection broke")
+			require.Len(t, before.frames, len(before.events))
+
+			w = serveChat(t, dir, config, "--durability", "process")
+			again := callModel(t, order.asking(w, model, nil))
+			require.Greater(t, len(again.frames), len(before.frames))
+			require.Equal(t, before.frames, again.frames[:len(before.frames)])
+			last := again.frames[len(again.frames)-1]
+			require.Len(t, p.received(""), 1, "an answer that began does not begin again")
+			require.InEpsilon(t, 1, charged(t, w, model), 1e-9)
+			if client == anthropicClient {
+				require.Contains(t, last, "event: error\n")
+				require.NotNil(t, again.failure)
+				require.Equal(t, "api_error", again.failure.Type, "%+v", again.failure)
+				return
+			}
+			require.Contains(t, last, "event: response.failed\n")
+			order.Op, order.ID, order.After = "resume", gjson.Get(before.events[0], "response.id").Str, after-1
+			resumed := callModel(t, order.asking(w, model, nil))
+			require.Nil(t, resumed.failure)
+			require.Equal(t, again.events[after:], resumed.events)
+			end := gjson.Parse(resumed.events[len(resumed.events)-1])
+			require.Equal(t, []string{"failed", "interrupted"}, []string{end.Get("response.status").Str, end.Get("response.error.code").Str}, end.Raw)
+		})
+	}
+}
