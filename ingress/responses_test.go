@@ -70,9 +70,9 @@ func TestAResponseIsContinued(t *testing.T) {
 		refused(id, "")
 	}
 	who.ID = "another"
-	refused(schemas.ResponseID(first), "no such response")
+	refused(schemas.ResponseID(first), "has no such response")
 	who.ID, who.Tenant = "tok", "other"
-	refused(schemas.ResponseID(first), "no such response")
+	refused(schemas.ResponseID(first), "has no such response")
 }
 
 // The holder of a task continues the responses of that task alone.
