@@ -137,7 +137,7 @@ func agentPrograms(t *testing.T) string {
 	} {
 		program.Needs(t, script, needsAgents)
 		text := fmt.Sprintf("#!/bin/sh\nexec node '%s' \"$@\"\n", script)
-		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte(text), 0o700)) //nolint:gosec // it is run
+		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte(text), 0o700))
 	}
 	return bin + string(os.PathListSeparator) + os.Getenv("PATH")
 }
