@@ -130,11 +130,8 @@ func (w *work) failed(o *outcome) completionEnd {
 // brokenOff is the code of a completion whose call failed with a code: a reader who has the
 // beginning of an answer learns that it was interrupted. The call's own evidence has the cause.
 func (w *work) brokenOff(code schemas.Code) schemas.Code {
-	switch code {
-	case schemas.UpstreamTruncated, schemas.UpstreamTimeout, schemas.UpstreamReset:
-		if w.given() {
-			return schemas.Interrupted
-		}
+	if w.given() && (code == schemas.UpstreamTruncated || code == schemas.UpstreamTimeout || code == schemas.UpstreamReset) {
+		return schemas.Interrupted
 	}
 	return code
 }

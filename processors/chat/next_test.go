@@ -74,8 +74,7 @@ func TestFallback(t *testing.T) {
 		later := broke(code, 200)
 		later.texts = []string{"Hel"}
 		w := want{false, status, code, 1}
-		switch code {
-		case schemas.UpstreamTruncated, schemas.UpstreamTimeout, schemas.UpstreamReset:
+		if code == schemas.UpstreamTruncated || code == schemas.UpstreamTimeout || code == schemas.UpstreamReset {
 			w.code = schemas.Interrupted // the call's evidence has the cause
 		}
 		rows[string(code)+" in the middle"] = row{later, w}
