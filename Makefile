@@ -44,7 +44,7 @@ programs: ## build the programs that e2e runs
 
 .PHONY: e2e
 e2e: programs ## test the built program from outside: stories, corpora, clients, crashes, the console
-	@$(MAKE) --no-print-directory -k clients agents browser || { [ -z "$$CI" ] && echo "SKIPPED: the tests that need what is missing, as said above"; }
+	@$(MAKE) --no-print-directory -k clients agents browser sandbox || { [ -z "$$CI" ] && echo "SKIPPED: the tests that need what is missing, as said above"; }
 	WEIR_BIN=$(PROGRAMS)/weir .ci/test e2e -tags=e2e -vet=off $(RACE) -count=1 -parallel 6 -timeout 30m -- $(addprefix ./integration/,. canary console corpus crash nats roles)
 
 .PHONY: nightly
@@ -67,6 +67,12 @@ browser: $(BROWSER) ## install Chromium, and what drives it in tests
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 		apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium fonts-dejavu-core; } || \
 		{ echo "Chromium is missing: weir/integration/console needs it; install it with your package manager" >&2; exit 1; }
+
+.PHONY: sandbox
+sandbox: ## install bubblewrap, for the sandbox of `weir runner`
+	@command -v bwrap >/dev/null || [ "$$(uname)" != Linux ] || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get -qq update && apt-get -qq install -y --no-install-recommends bubblewrap; } || \
+		{ echo "bubblewrap is missing: weir/cmd/cli/runner and TestStories/runner need it; install it with your package manager" >&2; exit 1; }
 
 # npm ci refuses a lock file that does not name a package for each platform, and a registry
 # need not have them all: the bundler has a package for each.

@@ -129,6 +129,11 @@ func (c *Client) Task(ctx context.Context, id string) (schemas.TaskView, error) 
 	return get[schemas.TaskView](ctx, c, task(id, ""), nil)
 }
 
+// TaskEvents is one page of the changes of a task and of its output.
+func (c *Client) TaskEvents(ctx context.Context, id string, query url.Values) (schemas.Page[schemas.TaskUpdate], error) {
+	return get[schemas.Page[schemas.TaskUpdate]](ctx, c, task(id, "/events"), query)
+}
+
 // CancelTask asks a task to stop.
 func (c *Client) CancelTask(ctx context.Context, id string) (schemas.TaskView, error) {
 	return post[schemas.TaskView](ctx, c, task(id, "/cancel"), nil, nil)
@@ -144,6 +149,11 @@ func (c *Client) TaskToken(ctx context.Context, id string) (schemas.NewTask, err
 	return post[schemas.NewTask](ctx, c, task(id, "/token"), nil, nil)
 }
 
+// Subtoken makes a token for a child, with the client's token of a task.
+func (c *Client) Subtoken(ctx context.Context, req schemas.SubtokenRequest) (schemas.NewSubtoken, error) {
+	return post[schemas.NewSubtoken](ctx, c, schemas.RouteAgentSubtokens, nil, req)
+}
+
 // LeaseTask leases a task for a runner; nil: there was none within the request's wait.
 func (c *Client) LeaseTask(ctx context.Context, req schemas.LeaseRequest) (*schemas.LeasedTask, error) {
 	t, err := post[*schemas.LeasedTask](ctx, c, schemas.RouteTaskLease, nil, req)
@@ -153,9 +163,15 @@ func (c *Client) LeaseTask(ctx context.Context, req schemas.LeaseRequest) (*sche
 	return t, nil
 }
 
-// KeepLease reads the task of the client's token, which is a lease's, and so keeps the lease.
-func (c *Client) KeepLease(ctx context.Context) error {
-	return c.Call(ctx, http.MethodGet, schemas.RouteAgentTask, nil, nil, nil)
+// OutputOfTask stores a piece of output of the task of the client's token, which is a lease's, and so
+// keeps the lease. An empty piece only keeps it.
+func (c *Client) OutputOfTask(ctx context.Context, piece schemas.OutputRequest) error {
+	return c.Call(ctx, http.MethodPost, schemas.RouteAgentOutput, nil, piece, nil)
+}
+
+// CompleteTask ends the task of the client's token, which is a lease's, as completed.
+func (c *Client) CompleteTask(ctx context.Context, req schemas.CompleteRequest) error {
+	return c.Call(ctx, http.MethodPost, schemas.RouteAgentComplete, nil, req, nil)
 }
 
 // FailTask ends the task of the client's token, which is a lease's, as failed.

@@ -14,6 +14,7 @@ func (s *Server) Lists(x *index.Index) Surface {
 	return Surface{Name: "actions", Absent: x == nil, Routes: Routes(
 		s.listed("/v1/actions", x.Serve),
 		s.listed("/v1/stats", x.ServeStats),
+		s.listed("/v1/usage", x.ServeUsage),
 	)}
 }
 

@@ -303,7 +303,7 @@ func TestListsRefuseUnknownParameters(t *testing.T) {
 	t.Parallel()
 	h := build(t, tasked, shelved, listing, func(c *config) { c.Budgets = accounts{} })
 	for _, path := range []string{
-		"/v1/actions", "/v1/actions/a/events", "/v1/stats", "/v1/tasks", "/v1/tasks/a/events", "/v1/evidence", "/v1/dead-letters",
+		"/v1/actions", "/v1/actions/a/events", "/v1/stats", "/v1/usage", "/v1/tasks", "/v1/tasks/a/events", "/v1/evidence", "/v1/dead-letters",
 		"/v1/repos", "/v1/rules", "/v1/tokens", "/v1/budgets",
 	} {
 		w := h.ask(http.MethodGet, path+"?pool=x", "acme")

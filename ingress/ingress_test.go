@@ -70,6 +70,7 @@ type call struct {
 	wait    time.Duration
 	held    bool // somebody expects its end, or has a place for its stream
 	stream  bool
+	order   *schemas.ChatOrder
 	after   uint64
 	chunk   int    // of a completion's event at after
 	left    func() // a completion's
@@ -195,7 +196,20 @@ func (r *responder) Chat(w http.ResponseWriter, req *http.Request, ref schemas.R
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := &r.calls[len(r.calls)-1]
-	last.left, last.receipt, last.chunk = left, receipt, behind.Chunk
+	last.left, last.receipt, last.chunk, last.order = left, receipt, behind.Chunk, order
+}
+
+// Response answers with the id of a response, and its outcome if it has ended.
+func (r *responder) Response(w http.ResponseWriter, req *http.Request, ref schemas.Ref) {
+	st, err := r.ledger.Load(req.Context(), ref)
+	if err != nil {
+		panic(err)
+	}
+	doc := map[string]any{"id": schemas.ResponseID(ref.ID)}
+	if st.Settled != nil {
+		doc["outcome"] = st.Settled.Outcome
+	}
+	respond(w, http.StatusOK, doc)
 }
 
 func (r *responder) ReadRules(w http.ResponseWriter, _ *http.Request, tenant string, req schemas.AgentRequest) {
@@ -351,6 +365,7 @@ func surfacesOf(l *ledger.Ledger, s *ingress.Server, r *responder, cfg config) (
 		talk, work.Models = *cfg.Chat, cfg.Chat.Models
 	}
 	talk.Desk, talk.Stop, talk.Resume, talk.Slot, talk.Answer = cfg.Tasks, cfg.Stop, r.ResumeChat, r.Slot, r.Chat
+	talk.Actions, talk.Respond = l, r.Response
 	talk.Cancel = func(ctx context.Context, tenant, id string) error {
 		_, err := control.Cancel(ctx, tenant, id)
 		return err
@@ -480,6 +495,8 @@ func (w *world) do(t *testing.T, r *http.Request) answer {
 			refusal(t, a)
 		case strings.HasPrefix(r.URL.Path, schemas.RouteAgentAPI), r.URL.Path == schemas.RouteRulesReset:
 			envelope(t, a)
+		case a.body["type"] == "error":
+			refusalIn(t, schemas.DialectMessages, a)
 		case a.field("error", "metadata") != nil:
 			chatFault(t, a)
 		case a.body["error"] != nil:

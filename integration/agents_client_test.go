@@ -137,7 +137,7 @@ func agentPrograms(t *testing.T) string {
 	} {
 		program.Needs(t, script, needsAgents)
 		text := fmt.Sprintf("#!/bin/sh\nexec node '%s' \"$@\"\n", script)
-		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte(text), 0o700)) //nolint:gosec // it is run
+		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte(text), 0o700))
 	}
 	return bin + string(os.PathListSeparator) + os.Getenv("PATH")
 }
@@ -178,6 +178,7 @@ func runAgent(t *testing.T, admin, people caller, task, path, recipe string) (di
 	require.NoError(t, os.WriteFile(token, []byte(decode[schemas.NewToken](t, text).Secret), 0o600))
 	command, err := filepath.Abs(filepath.Join("..", "deploy", "runner", recipe))
 	require.NoError(t, err)
+	require.FileExists(t, command)
 	cmd := exec.CommandContext(t.Context(), binary, "runner", "--server", admin.URL, "--token-file", token, "--exec", command,
 		"--complete-on-success", "--keep", "--dir", filepath.Join(dir, "tasks"))
 	cmd.Env = []string{"PATH=" + path, "HOME=" + dir, "TMPDIR=" + t.TempDir(), "LANG=C.UTF-8"}

@@ -34,7 +34,7 @@ func asked(op, model string, more map[string]any) map[string]any {
 func TestOpenAIClient(t *testing.T) {
 	t.Parallel()
 	tools := llm.Act{Tools: []llm.Tool{{ID: "call-1", Name: "weather", Arguments: []string{`{"city":`, `"Oslo"}`}}}}
-	provider := llm.New(t, llm.Config{Key: providerKey, Models: map[string]llm.Act{"sim/tools": tools}})
+	provider := llm.New(t, llm.Config{Key: providerKey, Models: map[string]llm.Act{"sim/tools": tools}, Listed: []string{"sim/plain", "sim/tools"}})
 	w := serveChat(t, t.TempDir(), chatConfig(t, provider, "budgets:\n  poor: {per: [model], models: [sim/poor], requests: 1}\n"))
 	const hello = "Hello, world"
 	t.Run("create", func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestOpenAIClient(t *testing.T) {
 	})
 	t.Run("models", func(t *testing.T) {
 		t.Parallel()
-		require.Equal(t, []string{"sim/*"}, npm(t, w.URL+"/v1", map[string]any{"op": "models"})[0].Models)
+		require.Equal(t, []string{"sim/plain", "sim/tools"}, npm(t, w.URL+"/v1", map[string]any{"op": "models"})[0].Models)
 	})
 }
 

@@ -359,7 +359,8 @@ func requireProviders(t *testing.T, p *provider, model string, frames []string) 
 			}
 		}
 		text := strings.Join(lines, "\n")
-		if id := gjson.Get(text[strings.Index(text, "{"):], "response.id").Str; id != "" {
+		_, data, _ := strings.Cut(text, "\ndata: ")
+		if id := gjson.Get(data, "response.id").Str; id != "" {
 			text = strings.ReplaceAll(text, id, "resp_of_the_provider")
 		}
 		got = append(got, text)

@@ -69,7 +69,7 @@ func (p *provider) received(path string) (all []providerRequest) {
 func (p *provider) serve(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	t.Helper()
 	data, err := io.ReadAll(r.Body)
-	assert.NoError(t, err)
+	assert.NoError(t, err) //nolint:testifylint // it is not the goroutine of the test
 	req := providerRequest{Path: r.URL.Path, Header: r.Header, Body: gjson.ParseBytes(data)}
 	w.Header().Set("Content-Type", "application/json")
 	if r.Method == http.MethodGet { // Weir reads the list by itself
@@ -113,8 +113,7 @@ func (p *provider) serve(t *testing.T, w http.ResponseWriter, r *http.Request) {
 // write writes the events as a stream, or the document that they are about.
 func (p *provider) write(w http.ResponseWriter, r *http.Request, stream bool, answer providerAnswer, events []map[string]any, document any) {
 	if !stream {
-		data, _ := json.Marshal(document)
-		_, _ = w.Write(data)
+		_, _ = w.Write(encoded(document))
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -126,8 +125,7 @@ func (p *provider) write(w http.ResponseWriter, r *http.Request, stream bool, an
 				return
 			}
 		}
-		data, _ := json.Marshal(e)
-		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", e["type"], data)
+		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", e["type"], encoded(e))
 		_ = http.NewResponseController(w).Flush()
 	}
 }
@@ -153,7 +151,7 @@ func responseEvents(body gjson.Result, output []map[string]any) (events []map[st
 		id := item["id"]
 		switch item["type"] {
 		case "message":
-			text := item["content"].([]map[string]any)[0]["text"].(string) //nolint:forcetypeassert // see say
+			text := item["content"].([]map[string]any)[0]["text"].(string) //nolint:errcheck,forcetypeassert // see say
 			add("response.output_item.added", map[string]any{"output_index": i, "item": map[string]any{"type": "message", "id": id, "role": "assistant", "status": "in_progress", "content": none}})
 			add("response.content_part.added", map[string]any{"item_id": id, "output_index": i, "content_index": 0, "part": map[string]any{"type": "output_text", "text": "", "annotations": none}})
 			for piece := range slices.Chunk([]byte(text), 6) {
@@ -162,7 +160,7 @@ func responseEvents(body gjson.Result, output []map[string]any) (events []map[st
 			add("response.output_text.done", map[string]any{"item_id": id, "output_index": i, "content_index": 0, "text": text, "logprobs": none})
 			add("response.content_part.done", map[string]any{"item_id": id, "output_index": i, "content_index": 0, "part": map[string]any{"type": "output_text", "text": text, "annotations": none}})
 		case "function_call":
-			arguments := item["arguments"].(string) //nolint:forcetypeassert // see callFunction
+			arguments := item["arguments"].(string) //nolint:errcheck,forcetypeassert // see callFunction
 			add("response.output_item.added", map[string]any{"output_index": i, "item": map[string]any{"type": "function_call", "id": id, "call_id": item["call_id"], "name": item["name"], "status": "in_progress", "arguments": ""}})
 			for piece := range slices.Chunk([]byte(arguments), 16) {
 				add("response.function_call_arguments.delta", map[string]any{"item_id": id, "output_index": i, "delta": string(piece)})
@@ -190,7 +188,7 @@ func messageEvents(body gjson.Result, blocks []map[string]any) (events []map[str
 		more["type"] = name
 		events = append(events, more)
 	}
-	message := func(content any, stop any, tokens int) map[string]any {
+	message := func(content, stop any, tokens int) map[string]any {
 		return map[string]any{
 			"id": "msg_1", "type": "message", "role": "assistant", "model": body.Get("model").Str, "content": content,
 			"stop_reason": stop, "stop_sequence": nil, "usage": messageUsage(tokens),
@@ -202,14 +200,13 @@ func messageEvents(body gjson.Result, blocks []map[string]any) (events []map[str
 	for i, block := range blocks {
 		if block["type"] == "text" {
 			add("content_block_start", map[string]any{"index": i, "content_block": map[string]any{"type": "text", "text": ""}})
-			for piece := range slices.Chunk([]byte(block["text"].(string)), 6) { //nolint:forcetypeassert // see sayBlock
+			for piece := range slices.Chunk([]byte(block["text"].(string)), 6) { //nolint:errcheck,forcetypeassert // see sayBlock
 				add("content_block_delta", map[string]any{"index": i, "delta": map[string]any{"type": "text_delta", "text": string(piece)}})
 			}
 		} else {
 			stop = "tool_use"
 			add("content_block_start", map[string]any{"index": i, "content_block": map[string]any{"type": "tool_use", "id": block["id"], "name": block["name"], "input": map[string]any{}}})
-			input, _ := json.Marshal(block["input"])
-			for piece := range slices.Chunk(input, 16) {
+			for piece := range slices.Chunk(encoded(block["input"]), 16) {
 				add("content_block_delta", map[string]any{"index": i, "delta": map[string]any{"type": "input_json_delta", "partial_json": string(piece)}})
 			}
 		}
@@ -218,6 +215,15 @@ func messageEvents(body gjson.Result, blocks []map[string]any) (events []map[str
 	add("message_delta", map[string]any{"delta": map[string]any{"stop_reason": stop, "stop_sequence": nil}, "usage": messageUsage(12)})
 	add("message_stop", map[string]any{})
 	return events, message(blocks, stop, 12)
+}
+
+// encoded is the JSON of what a script has written.
+func encoded(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return data
 }
 
 // say is a message of Responses, and sayBlock a text of Messages.
@@ -229,8 +235,7 @@ func sayBlock(text string) map[string]any { return map[string]any{"type": "text"
 
 // callFunction is a call of a function in Responses, and useTool one of a tool in Messages.
 func callFunction(id, name string, arguments any) map[string]any {
-	text, _ := json.Marshal(arguments)
-	return map[string]any{"type": "function_call", "id": "fc_" + id, "call_id": id, "name": name, "status": "completed", "arguments": string(text)}
+	return map[string]any{"type": "function_call", "id": "fc_" + id, "call_id": id, "name": name, "status": "completed", "arguments": string(encoded(arguments))}
 }
 
 func useTool(id, name string, input any) map[string]any {

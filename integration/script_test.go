@@ -44,7 +44,9 @@ import (
 //	agent-ledger TASK_TYPE     what it was asked, in order, once all of that is over: route, request_id, `answered` or `cut`
 func TestStories(t *testing.T) {
 	t.Parallel()
-	params := storyParams(t, func(string) llm.Config { return llm.Config{Key: storyKey, Listed: []string{"sim/plain", "sim/large", "other"}} })
+	params := storyParams(t, func(string) llm.Config {
+		return llm.Config{Key: storyKey, Listed: []string{"sim/plain", "sim/large", "other"}}
+	})
 	params.Dir = "script"
 	testscript.Run(t, params)
 }

@@ -60,6 +60,34 @@ type ModelUse struct {
 	TTFTMS float64 `json:"ttft_ms,omitempty"`
 }
 
+// Usage is what completions have used of models in a stretch of time, by the day, task or model.
+type Usage struct {
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until"`
+	By    string    `json:"by" jsonschema:"enum=day,enum=task,enum=model"`
+	Freshness
+	Total  UsageSum     `json:"total"`
+	Groups []UsageGroup `json:"groups"`
+	// More is how many groups are not shown.
+	More int `json:"more,omitempty"`
+}
+
+// UsageSum adds up the completions that have ended.
+type UsageSum struct {
+	Completions uint64 `json:"completions"`
+	TokensIn    int64  `json:"tokens_in"`
+	TokensOut   int64  `json:"tokens_out"`
+	// CostUSD is the cost by the prices of the configuration at the time of each completion.
+	CostUSD float64 `json:"cost_usd"`
+}
+
+// UsageGroup is the use of one day, such as 2026-11-27 in UTC, of one task, or of one model. Without a name
+// it is the use of completions that no task's holder sent.
+type UsageGroup struct {
+	Name string `json:"name"`
+	UsageSum
+}
+
 // Freshness is how far an answer is behind the log.
 type Freshness struct {
 	// AsOf: the answer includes everything on the log up to this time. Absent if a part of the log

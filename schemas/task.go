@@ -10,7 +10,7 @@ const (
 	RouteAgentFail     = "/agent/task/fail"
 	RouteAgentInquiry  = "/agent/inquiry"
 	// RouteAgentSubtokens makes a token for a child of the holder.
-	RouteAgentSubtokens = "/agent/task/subtokens"
+	RouteAgentSubtokens = "/agent/task/subtokens" //nolint:gosec // a route
 	RouteAgentOutput    = "/agent/output"
 	// RouteAPI is the optional prefix of the routes of agents and models, for clients with a base
 	// URL that ends in it.

@@ -92,6 +92,7 @@ func routes() []struct{ method, path, body, scope string } {
 		{"POST", "/v1/actions/{id}/redrive", "", schemas.ScopeActionsWrite},
 		{"GET", "/v1/actions", "", schemas.ScopeActionsRead},
 		{"GET", "/v1/actions/{id}", "", schemas.ScopeActionsRead},
+		{"GET", "/v1/usage", "", schemas.ScopeActionsRead},
 		{"GET", "/v1/actions/{id}/payload", "", schemas.ScopeActionsRead},
 		{"GET", "/v1/actions/{id}/events", "", schemas.ScopeActionsRead},
 		{"GET", "/v1/evidence", "", schemas.ScopeEvidenceRead},
@@ -223,7 +224,7 @@ func TestTenantsDoNotMeet(t *testing.T) {
 		_, ours, _ := mine.do(t, http.MethodGet, path, "", "Accept", "application/json")
 		assert.Regexp(t, `"(mine|meets-\d+)"`, ours, path)
 	}
-	for _, path := range []string{"/v1/actions?tenant=" + meets, "/v1/actions?tenant=*", "/v1/stats?tenant=" + meets} {
+	for _, path := range []string{"/v1/actions?tenant=" + meets, "/v1/actions?tenant=*", "/v1/stats?tenant=" + meets, "/v1/usage?tenant=" + meets} {
 		other.does(t, http.StatusForbidden, http.MethodGet, path, "")
 	}
 	for _, named := range []string{meets, "*"} { // the operator may name them

@@ -372,3 +372,21 @@ func TestAStreamThatIsCanceled(t *testing.T) {
 	rest, _ := admin.does(t, http.StatusOK, http.MethodGet, "/v1/responses/"+id+"?stream=true&starting_after=2", "")
 	assert.Equal(t, frames[3:], eventsOf(t, rest))
 }
+
+// TestATaskReadsItsOwnResponses with the task's token alone, and none of another task.
+func TestATaskReadsItsOwnResponses(t *testing.T) {
+	t.Parallel()
+	admin, _ := dialectNode(t)
+	holder, other := admin.files(t, ""), admin.files(t, "")
+	s := scriptOf(schemas.DialectResponses)
+	made, _ := holder.does(t, http.StatusOK, http.MethodPost, "/v1/responses", s.body("fine", `,"background":true`))
+	path := "/v1/responses/" + gjson.Get(made, "id").Str
+	poll.Until(t, func() bool {
+		shown, _ := holder.does(t, http.StatusOK, http.MethodGet, path, "")
+		return gjson.Get(shown, "status").Str == "completed"
+	}, "completed")
+	admin.does(t, http.StatusOK, http.MethodGet, path, "")
+	other.does(t, http.StatusNotFound, http.MethodGet, path, "")
+	other.does(t, http.StatusNotFound, http.MethodPost, path+"/cancel", "")
+	holder.does(t, http.StatusOK, http.MethodPost, path+"/cancel", "")
+}

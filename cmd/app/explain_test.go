@@ -177,7 +177,7 @@ policy:
 	reader, _ := a.admin(t).grant(t, `{"name":"r","scopes":["actions:read","actions:write"]}`)
 
 	paths := []string{
-		"/v1/policy", "/models", "/v1/models/good", "/v1/actions", "/v1/stats?by=entry", "/v1/evidence", "/v1/dead-letters", "/v1/rules", "/v1/budgets",
+		"/v1/policy", "/models", "/v1/models/good", "/v1/actions", "/v1/stats?by=entry", "/v1/usage", "/v1/evidence", "/v1/dead-letters", "/v1/rules", "/v1/budgets",
 		"/sandbox", "/openapi.json", "/readyz",
 	}
 	absent := func(what, text string) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
@@ -175,7 +176,7 @@ func TestSubtokens(t *testing.T) {
 		c.does(t, http.StatusNotFound, http.MethodGet, "/v1/actions/"+parents.Get("Weir-Action-Id"), "")
 		for method, path := range map[string]string{
 			schemas.RouteAgentTask: http.MethodGet, schemas.RouteAgentComplete: http.MethodPost, schemas.RouteAgentFail: http.MethodPost,
-			schemas.RouteAgentInquiry: http.MethodPost, schemas.RouteTaskRelease: http.MethodPost,
+			schemas.RouteAgentInquiry: http.MethodPost, schemas.RouteAgentOutput: http.MethodPost, schemas.RouteTaskRelease: http.MethodPost,
 		} {
 			body, _ := c.does(t, http.StatusForbidden, path, method, `{}`)
 			require.Contains(t, body, "only the holder")
@@ -197,4 +198,47 @@ func TestSubtokens(t *testing.T) {
 		c.does(t, http.StatusUnauthorized, http.MethodPost, schemas.RouteAgentSubtokens, `{}`)
 	}
 	require.NotContains(t, body, child.token)
+}
+
+// TestSubtokensOfModels: the models of a task and of a subtoken bound completions, a budget of a subtoken is
+// spent for its children too, and a holder reads the actions that it has sent, whatever models it may use.
+func TestSubtokensOfModels(t *testing.T) {
+	t.Parallel()
+	provider := llm.New(t, llm.Config{})
+	a := newApp(t, withTokens+fmt.Sprintf("models:\n  sim/*: {url: %q, price: {input: 1, output: 1}}\n", provider.URL()))
+	lead, _ := a.admin(t).grant(t, `{"name":"lead","scopes":["tasks:write","actions:write","actions:read"],"models":["sim/*"]}`)
+	complete := func(c caller, want int, model string) http.Header {
+		t.Helper()
+		_, head := c.does(t, want, http.MethodPost, schemas.RouteChat, `{"model":"`+model+`","messages":[{"role":"user","content":"hi"}]}`)
+		return head
+	}
+	_, _, _ = a.admin(t).do(t, http.MethodPost, schemas.RouteRepos, `{"name":"shop"}`)
+	body, _ := lead.does(t, http.StatusForbidden, http.MethodPost, schemas.RouteTasks, `{"repo":"shop","description":"d","models":["other/*"]}`)
+	require.Contains(t, body, "at /models: the token may not use other/*; it may use sim/*")
+	holder := lead.files(t, `,"models":["sim/a","sim/b"],"model":"sim/c"`)
+	for model, want := range map[string]int{"sim/a": 200, "sim/b": 200, "sim/c": 200, "sim/d": 403} {
+		complete(holder.caller, want, model)
+	}
+	list, _ := holder.does(t, http.StatusOK, http.MethodGet, schemas.RouteModels, "")
+	require.NotEmpty(t, list)
+	child, _ := holder.subtoken(t, `{"models":["sim/a"],"budget":{"requests":2}}`)
+	grandchild, _ := child.subtoken(t, `{}`)
+	complete(child.caller, http.StatusForbidden, "sim/b")
+	head := complete(child.caller, http.StatusOK, "sim/a")
+	complete(grandchild.caller, http.StatusOK, "sim/a")
+	status, text, _ := child.do(t, http.MethodPost, schemas.RouteChat, `{"model":"sim/a","messages":[{"role":"user","content":"more"}]}`)
+	require.GreaterOrEqual(t, status, 400, text)
+	require.Contains(t, text, "BUDGET")
+	complete(holder.caller, http.StatusOK, "sim/a")
+	for _, reader := range []filed{child, grandchild, holder} {
+		view, _ := reader.does(t, http.StatusOK, http.MethodGet, "/v1/actions/"+head.Get("Weir-Action-Id"), "")
+		require.Contains(t, view, `"task":"`+holder.id+`"`)
+	}
+	only := lead.files(t, `,"model":"sim/a"`)
+	complete(only.caller, http.StatusForbidden, "sim/b")
+	own := complete(only.caller, http.StatusOK, "sim/a")
+	only.does(t, http.StatusOK, http.MethodGet, "/v1/actions/"+own.Get("Weir-Action-Id"), "")
+	holder.does(t, http.StatusNotFound, http.MethodGet, "/v1/actions/"+own.Get("Weir-Action-Id"), "")
+	accounts, _ := lead.does(t, http.StatusOK, http.MethodGet, schemas.RouteBudgets, "")
+	require.Contains(t, accounts, `"task":"`+holder.id+`/1"`)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,6 +26,10 @@ type runnerFlags struct {
 	pool   string
 	pass   []string
 	output int64
+
+	proxyURL string
+	sandbox  bool
+	read     []string
 }
 
 func newRunner(env *Env) *cobra.Command {
@@ -35,28 +40,39 @@ func newRunner(env *Env) *cobra.Command {
 		Long: `Lease tasks and start a command for each, until interrupted. Any number of runners on any
 machines may lease from the same pools. The token needs the scope tasks:work.
 
-sh runs the command, in an empty directory and a process group of its own. The command
-gets these variables:
+sh runs the command, in a new directory and a process group of its own. The command gets
+these variables, and with them common agents use Weir with the task's token alone:
 
-  MINION_API_BASE_URL, MINION_API_TOKEN    the agents' HTTP interface: read the task, ask,
-                                           complete, fail, use git
+  WEIR_URL, WEIR_TOKEN                      Weir, and the task's token
+  OPENAI_BASE_URL, OPENAI_API_KEY           its models, for clients of OpenAI
+  ANTHROPIC_BASE_URL, ANTHROPIC_AUTH_TOKEN  its models, for clients of Anthropic
+  WEIR_TASK_PROMPT_FILE                     a file with the task's description
+  WEIR_TASK_REPO_URL, WEIR_TASK_BRANCH      what to clone; git has the credentials and a user
+  WEIR_TASK_BASE                            the commit at which the branch begins
   WEIR_TASK_ID, WEIR_TASK_MODEL, WEIR_TASK_DEADLINE
+  HTTP_PROXY, HTTPS_PROXY, NO_PROXY         with --proxy: the forward proxy of Weir
+  MINION_API_BASE_URL, MINION_API_TOKEN     the agents' HTTP interface
   PATH, LANG, TZ, TMPDIR and those of --pass, from the runner; never the runner's token
 
 A command that begins with a path is relative to the directory in which the runner starts.
-Processes of one user can read each other's secrets. Run the commands as another user or
-in a container if they must not read the runner's.
+Processes of one user can read each other's secrets. With --sandbox, bubblewrap starts each
+command with a file system of its task alone, the programs of the system, and no network
+but Weir and --proxy. --read shows it more paths, such as that of an agent outside /usr.
 
-The runner keeps the lease while the command runs. It stops the command at the task's
-deadline, and when the task is canceled or ends otherwise. If the command exits without
-a report of the result, the task fails (TechnicalIssues). If the command cannot start, the
-runner releases the task. An interrupt stops the commands and releases their tasks.
+The runner keeps the lease while the command runs, and stores its output with the task: see
+weir tasks logs. It ends the command and all its processes at the
+task's deadline, and within seconds if the task is canceled or lost. If the command exits
+without a report of the result, the task fails (TechnicalIssues), with the exit status in
+the description. With --complete-on-success, status 0 completes it, with the end of the
+output as the description. If the command cannot start, the runner releases the task. An
+interrupt stops the commands and releases their tasks.
 
 The output of a command is in a file beside its directory. The runner removes both after a
 success.`,
 		Example: `  export WEIR_TOKEN=$(weir tokens create --name runner-1 --scope tasks:work --pool default)
   weir runner --exec ./agent.sh
-  weir runner --exec 'docker run --rm -e MINION_API_BASE_URL -e MINION_API_TOKEN my/agent' --slots 4`,
+  weir runner --exec deploy/runner/codex.sh --complete-on-success --sandbox
+  weir runner --exec 'docker run --rm -e WEIR_URL -e WEIR_TOKEN my/agent' --slots 4`,
 		Args: Exactly(0, "no arguments, but --exec"),
 	}
 	flags := cmd.Flags()
@@ -68,9 +84,28 @@ success.`,
 	flags.BoolVar(&f.Once, "once", false, "end when there is no task to lease")
 	flags.Int64Var(&f.output, "output", 1024, "the most KiB to keep of a command's output")
 	flags.DurationVar(&f.Grace, "grace", 10*time.Second, "the time to wait for a command to stop before it is killed")
+	flags.BoolVar(&f.CompleteOnSuccess, "complete-on-success", false, "complete the task if the command exits with status 0 without a report")
+	flags.StringVar(&f.proxyURL, "proxy", "", "the URL of Weir's forward proxy (see proxy.listen), for the command")
+	flags.BoolVar(&f.sandbox, "sandbox", false, "start the commands in a sandbox of bubblewrap (Linux)")
+	flags.StringArrayVar(&f.read, "read", nil, "a `PATH` that the commands may read in the sandbox; may be repeated")
 	flags.StringArrayVar(&f.pass, "pass", nil, "a variable of the environment to pass to the command; may be repeated")
 	f.words = true
 	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error { return f.run(ctx, env, c) })
+}
+
+// newRunnerRelay is what a runner starts in a sandbox.
+func newRunnerRelay(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use: runner.RelayCommand + " COMMAND", Hidden: true, DisableFlagParsing: true,
+		Args: Exactly(1, "the command of a task, from `weir runner --sandbox`"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			code, err := runner.Relay(cmd.Context(), args[0], env.In)
+			if err == nil && code != 0 {
+				err = exitError{code: code}
+			}
+			return err
+		},
+	}
 }
 
 func (f *runnerFlags) run(ctx context.Context, env *Env, c *api) (err error) {
@@ -83,16 +118,28 @@ func (f *runnerFlags) run(ctx context.Context, env *Env, c *api) (err error) {
 		return usageError{errors.New("--output is 1 to 1048576 KiB")}
 	case f.Grace <= 0:
 		return usageError{errors.New("--grace is a time such as 10s")}
+	case len(f.read) > 0 && !f.sandbox:
+		return usageError{errors.New("--read is for --sandbox; without it, the commands can read what the runner can")}
+	}
+	if f.Proxy, err = proxyAddress(f.proxyURL); err != nil {
+		return err
 	}
 	if f.Dir, err = filepath.Abs(f.Dir); err != nil {
 		return err
 	}
-	if f.Command, err = fromHere(f.Command); err != nil {
+	command, script, err := fromHere(f.Command)
+	if err != nil {
 		return err
 	}
-	f.Output, f.BaseURL = f.output<<10, c.BaseURL()+schemas.RouteAPI+"/"
+	f.Command = command
+	f.Output, f.Server = f.output<<10, c.BaseURL()
 	if f.Environ, err = f.environ(env); err != nil {
 		return err
+	}
+	if f.sandbox {
+		if f.Sandbox, err = f.newSandbox(ctx, script); err != nil {
+			return err
+		}
 	}
 	if err := runner.Hide(); err != nil {
 		return err
@@ -108,29 +155,59 @@ func (f *runnerFlags) run(ctx context.Context, env *Env, c *api) (err error) {
 	return runner.Run(ctx, w, f.Config)
 }
 
+// newSandbox makes the sandbox, in which the commands may read the script that they begin with.
+func (f *runnerFlags) newSandbox(ctx context.Context, script string) (*runner.Sandbox, error) {
+	var read []string
+	for _, path := range append(f.read, script) {
+		if path == "" {
+			continue
+		}
+		abs, err := filepath.Abs(path)
+		if err == nil {
+			_, err = os.Stat(abs)
+		}
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--read: %w", err)}
+		}
+		read = append(read, abs)
+	}
+	return runner.NewSandbox(ctx, read)
+}
+
+// proxyAddress is the host:port of a proxy's URL.
+func proxyAddress(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" || u.Hostname() == "" || u.Port() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+		return "", usageError{errors.New("--proxy is the URL of Weir's forward proxy, such as http://127.0.0.1:8093; the runner adds the task's token")}
+	}
+	return u.Host, nil
+}
+
 // fromHere has a command that begins with a path find it from where the runner was
-// started: it is run elsewhere.
-func fromHere(command string) (string, error) {
+// started: it is run elsewhere. It returns that path too, if there is one.
+func fromHere(command string) (_, path string, err error) {
 	command = strings.TrimLeft(command, " \t\n")
 	first, rest := command, ""
 	if i := strings.IndexAny(command, " \t\n;&|<>"); i >= 0 {
 		first, rest = command[:i], command[i:]
 	}
 	if !strings.Contains(first, "/") || strings.ContainsAny(first, "$`'\"\\*?[~=(){}") {
-		return command, nil // a name for PATH, or something for the shell to say
+		return command, "", nil // a name for PATH, or something for the shell to say
 	}
-	path, err := filepath.Abs(first)
-	if err != nil {
-		return "", err
+	if path, err = filepath.Abs(first); err != nil {
+		return "", "", err
 	}
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return "", usageError{fmt.Errorf("--exec: %w", err)}
+		return "", "", usageError{fmt.Errorf("--exec: %w", err)}
 	case info.IsDir() || info.Mode()&0o111 == 0:
-		return "", usageError{fmt.Errorf("--exec: %s is no program that may be run; chmod +x, or name a shell before it", first)}
+		return "", "", usageError{fmt.Errorf("--exec: %s is no program that may be run; chmod +x, or name a shell before it", first)}
 	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'" + rest, nil
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'" + rest, path, nil
 }
 
 // environ is what commands get of the runner's environment.
@@ -172,9 +249,20 @@ func (p *leaser) Lease(ctx context.Context) (*schemas.LeasedTask, error) {
 	return t, err
 }
 
-// Keep asks for the task again, which keeps it.
-func (p *leaser) Keep(ctx context.Context, token string) error {
-	return p.as(ctx, token, (*client.Client).KeepLease)
+// Keep keeps the lease, and stores a piece of output.
+func (p *leaser) Keep(ctx context.Context, token string, piece schemas.OutputRequest) error {
+	err := p.as(ctx, token, func(c *client.Client, ctx context.Context) error { return c.OutputOfTask(ctx, piece) })
+	if no, ok := errors.AsType[*client.Error](err); ok && no.Problem.Code == schemas.Conflict {
+		return runner.ErrFull
+	}
+	return err
+}
+
+// Complete reports that the task is done.
+func (p *leaser) Complete(ctx context.Context, token, description string) error {
+	return p.as(ctx, token, func(c *client.Client, ctx context.Context) error {
+		return c.CompleteTask(ctx, schemas.CompleteRequest{Description: description})
+	})
 }
 
 // Fail reports a failure that is none of the agent's making.
@@ -243,9 +331,12 @@ func said(n runner.Notice) string {
 		if n.Exit != nil {
 			text = fmt.Sprintf("ended with exit status %d", *n.Exit)
 		}
-		if n.Reported {
+		switch {
+		case n.Reported:
 			text += "; its agent reported the result"
-		} else {
+		case n.Completed:
+			text += "; the task is completed"
+		default:
 			text += " without a report: the task is reported as failed"
 		}
 	case runner.Late:

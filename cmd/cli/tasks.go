@@ -30,10 +30,11 @@ Writing needs a token with the scope tasks:write, reading that one or actions:re
 			Example: `  weir tasks create --repo shop 'Fix the rounding of totals, with a test'
   weir tasks ls --status Running
   weir tasks follow 01890a5d-…
+  weir tasks logs 01890a5d-…
   weir tasks answer 01890a5d-… 'Round half to even'
   weir tasks show 01890a5d-… --json | jq .head`,
 		},
-		newTaskCreate(env), newTaskList(env), newTaskShow(env), newTaskFollow(env), newTaskAnswer(env), newTaskCancel(env), newTaskToken(env),
+		newTaskCreate(env), newTaskList(env), newTaskShow(env), newTaskFollow(env), newTaskLogs(env), newTaskAnswer(env), newTaskCancel(env), newTaskToken(env), newSubtoken(env),
 	)
 }
 
@@ -67,7 +68,9 @@ not need it.`,
 	flags.StringVar(&f.Repo, "repo", "", "the repository")
 	flags.StringVar(&f.BaseRef, "base", "", "the branch to begin at (default the repository's)")
 	flags.StringVar(&f.Branch, "branch", "", "the branch to create for it (default the task's UUID)")
-	flags.StringVar(&f.Model, "model", "", "the model for the agent")
+	flags.StringVar(&f.Model, "model", "", "the model for the agent; with --allow-model the one that it prefers")
+	flags.StringArrayVar(&f.Models, "allow-model", nil, "a model that the agent may use, or a pattern such as openai/*; may be repeated (default the token's)")
+	flags.StringArrayVar(&f.Entries, "entry", nil, "an entry of the policy that the agent may use, such as pypi or model:openai; may be repeated (default the token's)")
 	flags.StringVar(&f.Deadline, "deadline", "", "when it expires: a time, or how long from now, such as 2h (default the server's)")
 	flags.StringVar(&f.Pool, "pool", "", "the pool whose runners may lease it, or none (default \"default\")")
 	flags.BoolVar(&f.ForcePush, "force-push", false, "let the agent replace what it has pushed")
@@ -176,6 +179,9 @@ func (c *api) followTask(ctx context.Context, id string) error {
 		var u schemas.TaskUpdate // a new one: an event has only the members that are about it
 		if err := json.Unmarshal([]byte(e.Data), &u); err != nil {
 			return fmt.Errorf("the stream holds something that is not JSON: %w", err)
+		}
+		if u.What == schemas.TaskWhatOutput { // see weir tasks logs
+			return nil
 		}
 		if status = u.Status; began.IsZero() {
 			began = u.Time

@@ -98,6 +98,8 @@ const (
 	memberInput     = "input"
 	memberPrevious  = "previous_response_id"
 	memberWaits     = "background"
+	memberPrompt    = "prompt"
+	memberTalk      = "conversation"
 	memberStream    = "stream"
 	memberOptions   = "stream_options"
 	memberN         = "n"
@@ -147,7 +149,7 @@ func read(body []byte) (document, error) {
 // member is the one that Weir reads which is folded like this; empty: none is.
 func member(folded string) string {
 	switch folded {
-	case memberModel, memberModels, memberMessages, memberInput, memberWaits, memberStream, memberN:
+	case memberModel, memberModels, memberMessages, memberInput, memberWaits, memberPrompt, memberTalk, memberStream, memberN:
 		return folded
 	case "previousresponseid":
 		return memberPrevious

@@ -12,47 +12,71 @@ import (
 
 	"weir/ingress/chat"
 	"weir/ingress/strict"
+	"weir/internal/completion"
 	"weir/internal/fault"
+	"weir/internal/problem"
 	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
 
 const fixtures = "../../schemas/chat/testdata"
 
+// dirs are the folders of the dialects' fixtures.
+func dirs() map[schemas.Dialect]string {
+	return map[schemas.Dialect]string{
+		schemas.DialectChat: fixtures, schemas.DialectResponses: "testdata/responses", schemas.DialectMessages: "testdata/messages",
+		schemas.DialectCount: "testdata/count_tokens", schemas.DialectEmbeddings: "testdata/embeddings",
+	}
+}
+
 // outcome is what a fixture expects: an order, or a refusal. How many tokens a prompt
 // may have is not this package's to say.
 type outcome struct {
 	Order   *schemas.ChatOrder `json:"order,omitempty"`
 	Code    schemas.Code       `json:"code,omitempty"`
+	Word    string             `json:"word,omitempty"`
 	Message string             `json:"message,omitempty"`
 }
 
-// read takes a body the way the door takes it.
+// read takes a body of chat completions the way the door takes it.
 func read(tb testing.TB, body []byte) outcome {
 	tb.Helper()
+	return readAs(tb, schemas.DialectChat, body)
+}
+
+func readAs(tb testing.TB, d schemas.Dialect, body []byte) outcome {
+	tb.Helper()
 	before := bytes.Clone(body)
-	order, _, err := chat.Read(schemas.DialectChat, body)
+	order, _, err := chat.Read(d, body)
 	require.Equal(tb, before, body, "the body stays as it was")
 	if err != nil {
+		require.Zero(tb, order)
+		if specific, ok := errors.AsType[*problem.Error](err); ok {
+			return outcome{Code: specific.Code, Word: specific.Word, Message: specific.Detail}
+		}
 		public, ok := errors.AsType[*fault.Error](err)
 		require.True(tb, ok, "%v", err)
-		require.Zero(tb, order)
 		return outcome{Code: public.Code, Message: public.Message}
 	}
-	require.Positive(tb, order.Prompt)
+	require.Equal(tb, completion.Prompt(order.Dialect, order.Body).Bytes, order.Prompt)
 	order.Prompt = 0
 	return outcome{Order: &order}
 }
 
 func TestFixtures(t *testing.T) {
 	t.Parallel()
-	set := fixture.Set{Dir: fixtures, Valid: "order.json", Invalid: "error.json"}
-	set.Run(t, func(t *testing.T, _ string, body []byte) (any, bool) {
-		t.Helper()
-		require.NoError(t, strict.Check(body, strict.Limits{}))
-		got := read(t, body)
-		return got, got.Order != nil
-	})
+	for d, dir := range dirs() {
+		set := fixture.Set{Dir: dir, Valid: "order.json", Invalid: "error.json"}
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			set.Run(t, func(t *testing.T, _ string, body []byte) (any, bool) {
+				t.Helper()
+				require.NoError(t, strict.Check(body, strict.Limits{}))
+				got := readAs(t, d, body)
+				return got, got.Order != nil
+			})
+		})
+	}
 }
 
 // A refusal names the member and shows nothing of what it holds.
@@ -80,7 +104,7 @@ func TestEveryOtherByteStays(t *testing.T) {
 	members := []string{` "model" : "m"`, "\n\"messages\":[ {\"role\":\"user\",\"content\":\"\\u00e9\"} ]", `"x":[1.50, 1E2]`}
 	for at := range len(members) + 1 {
 		with := append(append(append([]string{}, members[:at]...), ` "models": ["b"]`), members[at:]...)
-		order, _, err := chat.Read(schemas.DialectChat, []byte("{" + strings.Join(with, ",") + "}"))
+		order, _, err := chat.Read(schemas.DialectChat, []byte("{"+strings.Join(with, ",")+"}"))
 		require.NoError(t, err)
 		require.Equal(t, []string{"b"}, order.Models)
 		require.Equal(t, "{"+strings.Join(members, ",")+"}", string(order.Body), "%d", at)
@@ -140,28 +164,32 @@ func TestMembersAreBounded(t *testing.T) {
 	require.NotNil(t, read(t, body(5000, true)).Order)
 }
 
-// FuzzRead holds what is stored for a body that is accepted against the body.
+// FuzzRead holds what is stored for a body that is accepted against the body, in every dialect.
 func FuzzRead(f *testing.F) {
-	fixture.Seed(f, fixtures)
+	for _, dir := range dirs() {
+		fixture.Seed(f, dir)
+	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if strict.Check(body, strict.Limits{}) != nil {
 			return
 		}
-		got := read(t, body)
-		if got.Order == nil {
-			require.Contains(t, []schemas.Code{schemas.ValidationError, schemas.InvalidRequest}, got.Code)
-			return
+		for d := range dirs() {
+			got := readAs(t, d, body)
+			if got.Order == nil {
+				require.Contains(t, []schemas.Code{schemas.ValidationError, schemas.InvalidRequest}, got.Code)
+				continue
+			}
+			require.True(t, schemas.ValidModel(got.Order.Model))
+			require.Positive(t, got.Order.Choices)
+			var was, is map[string]json.RawMessage
+			require.NoError(t, json.Unmarshal(body, &was))
+			require.NoError(t, json.Unmarshal(got.Order.Body, &is), "%s", got.Order.Body)
+			delete(was, "models")
+			require.Equal(t, was, is)
+			again := readAs(t, d, got.Order.Body)
+			require.NotNil(t, again.Order, "%+v", again)
+			require.Equal(t, got.Order.Body, again.Order.Body)
+			require.Empty(t, again.Order.Models)
 		}
-		require.True(t, schemas.ValidModel(got.Order.Model))
-		require.Positive(t, got.Order.Choices)
-		var was, is map[string]json.RawMessage
-		require.NoError(t, json.Unmarshal(body, &was))
-		require.NoError(t, json.Unmarshal(got.Order.Body, &is), "%s", got.Order.Body)
-		delete(was, "models")
-		require.Equal(t, was, is)
-		again := read(t, got.Order.Body)
-		require.NotNil(t, again.Order, "%+v", again)
-		require.Equal(t, got.Order.Body, again.Order.Body)
-		require.Empty(t, again.Order.Models)
 	})
 }

@@ -45,15 +45,16 @@ func dated(fields []string) (string, error) {
 // maxBetas is how long the list of a request's betas may be, in bytes.
 const maxBetas = 2048
 
+// betaSigns are the characters of such a list.
+const betaSigns = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:=/, "
+
 // betas adds the header that lists the betas which a request uses, where there are any.
 func betas(to []schemas.Header, name string, h http.Header) ([]schemas.Header, error) {
 	list := strings.Join(h.Values(name), ",")
 	if list == "" {
 		return to, nil
 	}
-	if len(list) > maxBetas || strings.ContainsFunc(list, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.:=/, ", r))
-	}) {
+	if len(list) > maxBetas || strings.ContainsFunc(list, func(r rune) bool { return !strings.ContainsRune(betaSigns, r) }) {
 		return nil, fault.New(schemas.InvalidRequest, "the header "+name+" must list names of betas, such as "+
 			"context-1m-2025-08-07, of letters, digits and - _ . : = /, with commas between them; send at most 2048 bytes")
 	}

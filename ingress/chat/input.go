@@ -34,7 +34,7 @@ func given(o *schemas.ChatOrder, doc document) error {
 	input := doc.values[memberInput]
 	switch {
 	case doc.absent(memberInput):
-		if o.Previous == "" && doc.absent("prompt") && doc.absent("conversation") {
+		if o.Previous == "" && doc.absent(memberPrompt) && doc.absent(memberTalk) {
 			return refuse("/"+memberInput, "is missing; write a text, or a list of messages and other items")
 		}
 		return nil

@@ -185,8 +185,8 @@ var places = map[schemas.Dialect]map[string]position{ //nolint:gochecknoglobals 
 		"provider": known, "plugins": known, "suffix": known, "chat_template": known, "banned_strings": known, "preserved_tokens": known,
 	},
 	schemas.DialectResponses: {
-		memberInput: items, "instructions": block, "prompt": echoed, "tools": tools, "tool_choice": choice, "text": shape,
-		"metadata": labels, "client_metadata": labels, "chat_template_kwargs": texts, "conversation": known,
+		memberInput: items, "instructions": block, memberPrompt: echoed, "tools": tools, "tool_choice": choice, "text": shape,
+		"metadata": labels, "client_metadata": labels, "chat_template_kwargs": texts, memberTalk: known,
 		"provider": known, "plugins": known,
 	},
 	schemas.DialectMessages: {

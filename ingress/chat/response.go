@@ -41,7 +41,7 @@ func (h handlers) follows(ctx context.Context, a *asked) error {
 	st, order, err := h.response(ctx, &a.caller, a.order.Previous)
 	switch {
 	case errors.Is(err, fault.ErrNotFound):
-		return errNoPrevious("there is no such response of this token's; write the id of one of its responses, or leave it out and send the whole conversation")
+		return errNoPrevious("this token has no such response; write the id of a response that it made, or leave it out and send the whole conversation")
 	case err != nil:
 		return err
 	case st.Settled == nil:
@@ -86,7 +86,10 @@ func (h handlers) cancel(c *gin.Context) error {
 		return err
 	case st.Settled == nil:
 		err := h.Cancel(ctx, by.Tenant, action)
-		if public, ok := errors.AsType[*fault.Error](err); err != nil && !(ok && public.Code == schemas.Conflict) { // it has ended meanwhile
+		if public, ok := errors.AsType[*fault.Error](err); ok && public.Code == schemas.Conflict {
+			err = nil // it has ended meanwhile
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -96,5 +99,5 @@ func (h handlers) cancel(c *gin.Context) error {
 }
 
 func errNoResponse() error {
-	return fault.New(schemas.NotFound, "there is no response with this id that this token may cancel; write the id of one of its responses")
+	return fault.New(schemas.NotFound, "there is no response with this id that this token may cancel; write the id of a response that it made")
 }

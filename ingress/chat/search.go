@@ -19,6 +19,7 @@ const (
 type Further struct {
 	Name string // the member's, or the type of a tool that the provider performs
 	At   string // a pointer to where it stands first
+	tool bool   // that the provider performs
 }
 
 // search looks for what a request may not say, wherever it stands outside of the
@@ -58,7 +59,7 @@ func (s *search) object(v gjson.Result, p position, opened bool) error {
 	if p == item || p == block {
 		of, stored := ofItem(p, v)
 		if stored != "" {
-			if err := s.note(stored); err != nil {
+			if err := s.note(stored, false); err != nil {
 				return err
 			}
 		}
@@ -67,7 +68,7 @@ func (s *search) object(v gjson.Result, p position, opened bool) error {
 	if p == tool {
 		by, kind := executor(s.dialect, v)
 		if kind != "" && !opened {
-			if err := s.note(kind); err != nil {
+			if err := s.note(kind, true); err != nil {
 				return err
 			}
 		}
@@ -89,7 +90,7 @@ func (s *search) member(name string, v gjson.Result, p position, opened bool) er
 		return refuse(pointer(s.at...), whyName)
 	}
 	if !opened && p.further(s.dialect, name, folded) {
-		if err := s.note(name); err != nil {
+		if err := s.note(name, false); err != nil {
 			return err
 		}
 		opened = true
@@ -97,8 +98,8 @@ func (s *search) member(name string, v gjson.Result, p position, opened bool) er
 	return s.value(v, p.member(s.dialect, name), opened)
 }
 
-// note remembers a member beyond the closed set.
-func (s *search) note(name string) error {
+// note remembers a member beyond the closed set, or the type of a tool.
+func (s *search) note(name string, tool bool) error {
 	if _, there := s.seen[name]; there {
 		return nil
 	}
@@ -111,7 +112,7 @@ func (s *search) note(name string) error {
 	}
 	name = strings.Clone(name) // the body's memory is not held for it
 	s.seen[name] = struct{}{}
-	s.further = append(s.further, Further{name, at})
+	s.further = append(s.further, Further{name, at, tool})
 	return nil
 }
 
@@ -121,21 +122,24 @@ const maxLacks = 8
 // Unpassed is the refusal of a request with members that no upstream passes. lacks are
 // those that one upstream does not, and key is where the configuration describes it.
 func Unpassed(further []Further, lacks []string, key string) error {
-	at := ""
+	var first Further
 	for _, f := range further {
 		if f.Name == lacks[0] {
-			at = f.At
+			first = f
 		}
 	}
 	for _, name := range lacks {
 		if !completion.ValidMember(name) || completion.Refused(name) {
-			return refuse(at, "no upstream of this model passes this member; leave it out")
+			return refuse(first.At, "no upstream of this model passes this member; leave it out")
 		}
 	}
 	more := ""
 	if len(lacks) > maxLacks {
 		lacks, more = lacks[:maxLacks], ", …"
 	}
-	return refuse(at, "no upstream of this model passes "+lacks[0]+"; leave it out, or have the operator write "+
-		key+".pass: ["+strings.Join(lacks, ", ")+more+"]")
+	open := "have the operator write " + key + ".pass: [" + strings.Join(lacks, ", ") + more + "]"
+	if first.tool {
+		return refuse(first.At, "the provider performs the tool "+lacks[0]+" itself, and no upstream of this model passes it; turn it off in the client, or "+open)
+	}
+	return refuse(first.At, "no upstream of this model passes "+lacks[0]+"; leave it out, or "+open)
 }

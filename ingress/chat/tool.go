@@ -80,6 +80,10 @@ func ofTool(p position, name string) position {
 	switch name {
 	case "type", "name", "description", "cache_control":
 		return known
+	case "definition": // of a tool that the conversation adds
+		if p == tool {
+			return tool
+		}
 	case "tools": // of tool_choice, or of a namespace
 		if p == tool || p == choice {
 			return tools

@@ -50,7 +50,8 @@ func TestSubtokenOfALease(t *testing.T) {
 		"ask": func(ctx context.Context, token string) error {
 			return errOf2(w.Ask(ctx, token, func() (string, string, error) { return "?", "", nil }))
 		},
-		"git": func(ctx context.Context, token string) error { return errOf(w.Grant(ctx, token)) },
+		"output": func(ctx context.Context, token string) error { return errOf(w.Output(ctx, token, piece(0, "x"))) },
+		"git":    func(ctx context.Context, token string) error { return errOf(w.Grant(ctx, token)) },
 	}
 	before := w.whats(t, ref)
 	for name, do := range holders {

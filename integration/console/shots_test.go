@@ -76,7 +76,7 @@ func TestShots(t *testing.T) { //nolint:paralleltest // one page after the other
 	}{{"wide-light", 1280, 860, "light"}, {"wide-dark", 1280, 860, "dark"}, {"phone-light", 390, 800, "light"}, {"phone-dark", 390, 800, "dark"}} {
 		p := n.signIn(form.name, n.admin, do{"viewport": do{"width": form.width, "height": form.height}, "colorScheme": form.colours})
 		for name, at := range map[string][2]string{
-			"flow": {"#/flow", "Flow"}, "actions": {"#/actions", "Actions"}, "action": {"#/actions/retried-1", "Timeline"}, "tasks": {"#/tasks", "Tasks"}, "task": {"#/tasks/totals-1", "Log"}, "runs": {"#/runs", "Runs and chats"}, "run": {"#/runs/review-1", "Stream"}, "chat": {"#/runs/" + chat, "Answer"}, "dead": {"#/dead", "Dead letters"}, "rules": {"#/rules", "Rules"}, "policy": {"#/policy", "Policy"}, "evidence": {"#/evidence", "Evidence"}, "denied": {"#/actions/metadata-1", "Decision"},
+			"flow": {"#/flow", "Flow"}, "actions": {"#/actions", "Actions"}, "action": {"#/actions/retried-1", "Timeline"}, "tasks": {"#/tasks", "Tasks"}, "task": {"#/tasks/totals-1", "Timeline"}, "runs": {"#/runs", "Runs and chats"}, "run": {"#/runs/review-1", "Stream"}, "chat": {"#/runs/" + chat, "Answer"}, "dead": {"#/dead", "Dead letters"}, "rules": {"#/rules", "Rules"}, "policy": {"#/policy", "Policy"}, "evidence": {"#/evidence", "Evidence"}, "denied": {"#/actions/metadata-1", "Decision"},
 			"operations": {"#/operations", "Operations"}, "budgets": {"#/budgets", "Budgets"}, "tokens": {"#/tokens", "Tokens"}, "nodes": {"#/nodes", "Nodes"},
 		} {
 			p.to(at[0])
@@ -115,6 +115,16 @@ func (n *node) tasks() {
 	gitkit.Write(n.t, dir, "totals.go", "package totals\n")
 	require.Zero(n.t, git("push", "-q", "origin", "HEAD").Code)
 	require.NotZero(n.t, git("push", "-q", "origin", "HEAD:main").Code)
+	for _, prompt := range []string{"How are totals rounded?", "Write the test."} {
+		status, text, _ := n.ask(leased.Token, http.MethodPost, schemas.RouteChat, `{"model":"sim/large","messages":[{"role":"user","content":"`+prompt+`"}]}`)
+		require.Equal(n.t, http.StatusOK, status, text)
+		status, text, _ = n.ask(leased.Token, http.MethodPost, schemas.RouteAgentOutput, `{"text":"--- PASS: TestTotals (0.00s)\nok  \tshop/totals\t0.012s\n"}`)
+		require.Less(n.t, status, 300, text)
+	}
+	for _, path := range []string{"/orders", "/gone"} {
+		status, text, _ := n.ask(leased.Token, http.MethodPost, "/v1/execute", `{"method":"GET","url":"`+n.up.URL()+path+`"}`)
+		require.Less(n.t, status, 500, text)
+	}
 	n.inquire(leased.Token, "Are totals to be rounded half up, or half to even?\nThe tests of the till say half up, the ledger says half to even.")
 	for i, what := range []string{"Take the old till's protocol out", "Say in the README how to seed a database"} {
 		n.file(fmt.Sprintf("done-%d", i), what, "")

@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/program"
+	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
 
@@ -117,6 +118,17 @@ func TestTasks(t *testing.T) {
 	require.Zero(t, r.Code, r.Err)
 	one.css(`section:has(#h-pushes) li:has-text("succeeded") >> text=` + head[:10])
 	one.css(`section:has(#h-log) .event.pushed a`)
+	n.up.Handle("/paint", upstream.Respond(http.StatusOK, `{"colour":"red"}`))
+	n.up.Handle("/none", upstream.Respond(http.StatusNotFound, `{}`))
+	for _, path := range []string{"/paint", "/none"} {
+		n.ask(leased.Token, http.MethodPost, "/v1/execute", `{"method":"GET","url":"`+n.up.URL()+path+`"}`)
+	}
+	one.css(`section:has(#h-log) .event.made:has-text("200") >> text=/paint`)
+	one.css(`section:has(#h-log) .event.made:has-text("404") >> text=/none`)
+	status, text, _ := n.ask(leased.Token, http.MethodPost, schemas.RouteAgentOutput, `{"text":"first <coat>\n"}`)
+	require.Less(t, status, 300, text)
+	one.css(`section:has(#h-log) .event.output >> text=first <coat>`)
+	one.css(`section:has(#h-use) .facts div:has-text("HTTP calls") dd:text-is("2")`)
 	require.NotZero(t, git("push", "-q", "origin", "HEAD:main").Code)
 	one.css(`section:has(#h-pushes) li:has-text("denied") >> text=on main`)
 	one.css(`section:has(#h-pushes) li:has-text("denied") >> text=` + string(schemas.GitRefDenied))
@@ -130,7 +142,7 @@ func TestTasks(t *testing.T) {
 	n.run()
 	board.do(do{"op": "gone", "text": "Disconnected"})
 	one.do(do{"op": "gone", "text": "Disconnected"})
-	status, text, _ := n.ask(leased.Token, http.MethodPost, schemas.RouteAgentComplete, `{"description":"The shed is red."}`)
+	status, text, _ = n.ask(leased.Token, http.MethodPost, schemas.RouteAgentComplete, `{"description":"The shed is red."}`)
 	require.Equal(t, http.StatusOK, status, text)
 	one.css(`section:has(#h-end) >> text=The shed is red.`)
 	one.css(`.head .badge >> text=Completed`)

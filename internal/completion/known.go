@@ -95,7 +95,7 @@ func Known() []Members {
 			list("chat_template_kwargs min_p models repetition_penalty"),
 		},
 		{
-			messages, Tool, list(`allowed_callers cache_control configs defer_loading description display_height_px display_number
+			messages, Tool, list(`allowed_callers cache_control configs defer_loading definition description display_height_px display_number
 			display_width_px eager_input_streaming enable_zoom input_examples input_schema max_characters name strict type`), nil,
 		},
 		{messages, Choice, list("disable_parallel_tool_use name type"), nil},
@@ -118,7 +118,7 @@ func CallerTools(d schemas.Dialect) []string {
 	case schemas.DialectResponses:
 		return []string{"apply_patch", "computer", "computer_use_preview", "custom", "function", "local_shell", "namespace", "shell"}
 	case schemas.DialectMessages:
-		return []string{"bash", "browser_toolset", "computer", "computer_toolset", "custom", "memory", "text_editor", "tool_reference"}
+		return []string{"bash", "browser_toolset", "computer", "computer_toolset", "custom", "memory", "text_editor", "tool_definition", "tool_reference"}
 	case schemas.DialectEmbeddings:
 		return nil
 	default:

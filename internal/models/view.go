@@ -12,7 +12,7 @@ import (
 
 // Scope is what a reader of GET /models may see, and what is known beside the configuration.
 type Scope struct {
-	// Patterns are those of the only models that the reader may use; none: all.
+	// Patterns match the only models that the reader may use; none: all.
 	Patterns []string
 	// Entry says which entries of the policy it may use; nil: all.
 	Entry func(entry string) bool

@@ -34,7 +34,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 		"GET /agent/task", "GET /git/{name}.git/info/refs",
 		"GET /health", "GET /health/ready", "GET /healthz", "GET /metrics", "GET /models", "GET /models/{id}", "GET /openapi.json", "GET /ready", "GET /readyz", "GET /responses/{id}", "GET /sandbox",
 		"GET /v1/actions", "GET /v1/actions/{id}", "GET /v1/actions/{id}/events", "GET /v1/actions/{id}/payload", "GET /v1/actions/{id}/response", "GET /v1/backup", "GET /v1/budgets", "GET /v1/dead-letters", "GET /v1/evidence", "GET /v1/operations",
-		"GET /v1/policy", "GET /v1/repos", "GET /v1/repos/{name}", "GET /v1/rules", "GET /v1/stats", "GET /v1/tasks", "GET /v1/tasks/{id}", "GET /v1/tasks/{id}/events", "GET /v1/tokens",
+		"GET /v1/policy", "GET /v1/repos", "GET /v1/repos/{name}", "GET /v1/rules", "GET /v1/stats", "GET /v1/tasks", "GET /v1/tasks/{id}", "GET /v1/tasks/{id}/events", "GET /v1/tokens", "GET /v1/usage",
 		"POST /agent/inquiry", "POST /agent/output", "POST /agent/task/complete", "POST /agent/task/fail", "POST /agent/task/subtokens",
 		"POST /agents/run/stream", "POST /agents/run/sync", "POST /chat/completions",
 		"POST /embeddings", "POST /messages", "POST /messages/count_tokens", "POST /responses", "POST /responses/{id}/cancel",

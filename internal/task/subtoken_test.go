@@ -116,7 +116,7 @@ func TestSubtokensPermitNoMore(t *testing.T) {
 	})
 }
 
-// TestDerive: what a request asks for beyond its parent is refused by name.
+// TestDerive: a request for more than the parent has is refused by name.
 func TestDerive(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1e9, 0).UTC()

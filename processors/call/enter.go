@@ -83,7 +83,7 @@ func (c *Caller) learn(ctx context.Context, t *Task, permit *destination.Permit,
 		return
 	}
 	res := try.Result
-	switch until, asks := c.requestedPause(t, res); {
+	switch until, asks := c.requestedPause(t, try.LastWord().Entry, res); {
 	case asks:
 		permit.Asked(ctx, until)
 	case res.NoMemory:
@@ -100,7 +100,7 @@ func (c *Caller) learn(ctx context.Context, t *Task, permit *destination.Permit,
 // requestedPause reads from an answer until when its target wants no calls: 429 always means that, 503 only
 // with Retry-After. All calls wait as long as a retry would. A wait beyond the action's deadline is
 // ignored.
-func (c *Caller) requestedPause(t *Task, res *schemas.Attempted) (until time.Time, asks bool) {
+func (c *Caller) requestedPause(t *Task, entry string, res *schemas.Attempted) (until time.Time, asks bool) {
 	var wish time.Duration
 	if res.Answer != nil {
 		wish = res.Answer.RetryAfter
@@ -114,7 +114,7 @@ func (c *Caller) requestedPause(t *Task, res *schemas.Attempted) (until time.Tim
 	case !res.RetryAt.IsZero():
 		until = res.RetryAt
 	case wish <= 0 || !d.IsZero() && until.After(d):
-		until = now.Add(c.cfg.Schedule.Base)
+		until = now.Add(c.schedule(c.guard.Contract(entry)).Base)
 	}
 	return until, true
 }

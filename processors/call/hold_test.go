@@ -273,9 +273,13 @@ func TestWhatAnswersSay(t *testing.T) {
 		until time.Duration // until when it is not; zero: it is at once
 	}
 	table.Bubble(t, map[string]testCase{
-		"a wish":                            {deskConfig{method: "POST", script: []end{{status: 429, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
-		"a wish of a server with no time":   {deskConfig{method: "POST", script: []end{{status: 503, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
-		"too many, and no wish":             {deskConfig{method: "POST", script: status(429)}, 200 * time.Millisecond, 190 * time.Millisecond},
+		"a wish":                          {deskConfig{method: "POST", script: []end{{status: 429, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
+		"a wish of a server with no time": {deskConfig{method: "POST", script: []end{{status: 503, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
+		"too many, and no wish":           {deskConfig{method: "POST", script: status(429)}, 200 * time.Millisecond, 190 * time.Millisecond},
+		"too many, by the entry's own base": {
+			deskConfig{method: "POST", script: status(429), contract: policy.Contract{Retry: &policy.Retry{Attempts: 2, Base: 3 * time.Second, Cap: time.Minute}}},
+			3 * time.Second, 2900 * time.Millisecond,
+		},
 		"no time, and no wish":              {deskConfig{method: "POST", script: status(503)}, 0, 0},
 		"a wish that outlasts the deadline": {deskConfig{method: "POST", script: []end{{status: 429, wish: time.Hour}}}, 200 * time.Millisecond, 190 * time.Millisecond},
 		"a wish with a good answer":         {deskConfig{method: "POST", script: []end{{status: 200, wish: time.Minute}}}, 0, 0},

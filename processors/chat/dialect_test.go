@@ -14,6 +14,7 @@ import (
 	"weir/internal/policy"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
+	"weir/processors/call/model"
 	"weir/schemas"
 )
 
@@ -92,9 +93,9 @@ func TestAnotherProtocol(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[schemas.Dialect]string{
 		schemas.DialectChat:       "the protocol of chat completions",
-		schemas.DialectResponses:  "the protocol of Responses; if the upstream does not speak it, leave responses out of the upstream's dialects",
-		schemas.DialectCount:      "the protocol of Messages; if the upstream does not speak it, leave messages out of the upstream's dialects",
-		schemas.DialectEmbeddings: "the protocol of embeddings; if the upstream does not speak it, leave embeddings out of the upstream's dialects",
+		schemas.DialectResponses:  "the protocol of Responses; if the upstream does not speak Responses, leave responses out of the upstream's dialects",
+		schemas.DialectCount:      "the protocol of Messages; if the upstream does not speak Messages, leave messages out of the upstream's dialects",
+		schemas.DialectEmbeddings: "the protocol of embeddings; if the upstream does not speak embeddings, leave embeddings out of the upstream's dialects",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHouse(t, modelOf("small", "a"))
@@ -104,6 +105,34 @@ func TestAnotherProtocol(t *testing.T) {
 			assert.True(t, strings.HasSuffix(e.result.Error.Message, want), e.result.Error.Message)
 		})
 	}
+}
+
+// TestAMissingRoute: an upstream that does not serve the route of a dialect answers with 404, as it
+// does for a model that it does not have.
+func TestAMissingRoute(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		dialect schemas.Dialect
+		fault   *model.Fault
+		want    string
+	}
+	table.Bubble(t, map[string]testCase{
+		"no words": {
+			schemas.DialectResponses, nil,
+			"the model's provider answered with status 404; if the upstream does not speak Responses, leave responses out of the upstream's dialects",
+		},
+		"no code": {
+			schemas.DialectEmbeddings, &model.Fault{Message: "Not Found"},
+			"Not Found; if the upstream does not speak embeddings, leave embeddings out of the upstream's dialects",
+		},
+		"no such model": {schemas.DialectResponses, &model.Fault{Message: "no such model", Code: "model_not_found"}, "no such model"},
+		"chat":          {schemas.DialectChat, nil, "the model's provider answered with status 404"},
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.acts["a"] = []act{{status: 404, fault: tt.fault}}
+		e := h.run(in(tt.dialect, whole()))
+		assert.Equal(t, []any{404, tt.want}, []any{e.result.Error.Status, e.result.Error.Message})
+	})
 }
 
 // TestACountCostsNothing: no budget bears it, and none refuses it.

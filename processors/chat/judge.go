@@ -146,9 +146,7 @@ func (w *work) describe(o *outcome) string {
 	switch {
 	case res.Code == schemas.UpstreamProtocol && res.Status != 0:
 		what = "the model's provider did not answer in the protocol of " + protocolName(w.order.Dialect)
-		if d := w.order.Dialect.Family(); d != schemas.DialectChat {
-			what += "; if the upstream does not speak it, leave " + string(d) + " out of the upstream's dialects"
-		}
+		what += w.unspoken()
 	case res.Code == schemas.Interrupted && !w.given() && w.interruptions() > maxInterrupted:
 		what = "the workers that made the calls are gone, several in a row; the request may be what ends them"
 	}
@@ -159,6 +157,15 @@ func (w *work) describe(o *outcome) string {
 		what = "the answer broke off: " + what
 	}
 	return what
+}
+
+// unspoken says what to do about an upstream that does not speak the dialect.
+func (w *work) unspoken() string {
+	d := w.order.Dialect.Family()
+	if d == schemas.DialectChat {
+		return ""
+	}
+	return "; if the upstream does not speak " + protocolName(d) + ", leave " + string(d) + " out of the upstream's dialects"
 }
 
 // rejected is the end that a provider has reported.
@@ -183,6 +190,9 @@ func (w *work) rejected(o *outcome) completionEnd {
 		own.Message = words
 	default:
 		own.Message += ": " + words
+	}
+	if f := response.Fault; status == statusNotFound && (f == nil || f.Code == "" && f.Type == "") {
+		e.result.Error.Message += w.unspoken()
 	}
 	return w.by(e, o, status)
 }

@@ -8,7 +8,7 @@ import (
 	"weir/processors/guard"
 )
 
-// reader is the adapter of one call: what it finds is in page, and not in the answer.
+// reader is the adapter of one call. It puts the list into page, and leaves it out of the answer.
 type reader struct {
 	call.Adapter
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -17,7 +16,8 @@ import (
 )
 
 const (
-	statusOK = http.StatusOK
+	methodGet = "GET"
+	statusOK  = 200
 	// anthropicVersion is the version of the Messages API whose list is read. Others ignore it.
 	anthropicVersion = "2023-06-01"
 	maxPages         = 5
@@ -35,7 +35,7 @@ func (e *failedError) Error() string { return e.kind }
 // noList reports whether the provider says that it has no list.
 func (e *failedError) noList() bool {
 	switch e.status {
-	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusNotImplemented:
+	case 404, 405, 410, 501:
 		return true
 	}
 	return false
@@ -55,21 +55,21 @@ func failureOf(err error) *failedError {
 }
 
 // ask reads the list of an upstream, in pages where it has them.
-func (r *Refresher) ask(ctx context.Context, up schemas.ModelUpstream) (all []schemas.ListedModel, err error) {
+func (r *Refresher) ask(ctx context.Context, up schemas.ModelUpstream) ([]schemas.ListedModel, error) {
 	now := r.cfg.Now()
 	id := "models-" + uuid.NewString()
 	st := &ledger.State{
 		Ref:    schemas.Ref{Tenant: schemas.Operator, Kind: schemas.KindChat, ID: id},
 		Action: schemas.Action{ID: id, Tenant: schemas.Operator, Kind: schemas.KindChat, AcceptedAt: now, Deadline: now.Add(patience)},
 	}
-	all = []schemas.ListedModel{}
+	all := []schemas.ListedModel{}
 	for n, after := 0, ""; n < maxPages; n++ {
-		var p page
-		if p, err = r.page(ctx, st, n, up, after); err != nil {
+		p, err := r.page(ctx, st, n, up, after)
+		if err != nil {
 			return nil, err
 		}
-		full := false
-		if all, full = join(all, p.models); full || p.next == "" || p.next == after {
+		more, full := join(all, p.models)
+		if all = more; full || p.next == "" || p.next == after {
 			break
 		}
 		after = p.next
@@ -80,7 +80,7 @@ func (r *Refresher) ask(ctx context.Context, up schemas.ModelUpstream) (all []sc
 // page asks for one page. Each call, and each denial, leaves evidence.
 func (r *Refresher) page(ctx context.Context, st *ledger.State, n int, up schemas.ModelUpstream, after string) (p page, err error) {
 	entry := schemas.ModelEntry(up.Name)
-	target := http.MethodGet + " " + entry + schemas.RouteModels
+	target := methodGet + " " + entry + schemas.RouteModels
 	at := up.URL + schemas.RouteModels
 	if after != "" {
 		at += "?" + url.Values{"after_id": {after}, "limit": {pageSize}}.Encode()
@@ -89,11 +89,11 @@ func (r *Refresher) page(ctx context.Context, st *ledger.State, n int, up schema
 		State: st, Step: n, Attempts: 1, KeyRequired: true, Agent: true, Abort: true, Stop: never{}, Timeout: patience,
 		Via: reader{r.cfg.Adapter, &p},
 		Call: schemas.HTTPCall{
-			Method: http.MethodGet, URL: at, AllowlistKey: entry,
+			Method: methodGet, URL: at, AllowlistKey: entry,
 			Headers: []schemas.Header{{Name: "accept", Value: "application/json"}, {Name: "anthropic-version", Value: anthropicVersion}},
 		},
 		Record: func(ctx context.Context, t ledger.Attempt) error {
-			made, err := settle.Made(st, t, http.MethodGet, target, call.Describe(t))
+			made, err := settle.Made(st, t, methodGet, target, call.Describe(t))
 			return r.leave(ctx, err, made...)
 		},
 	}
@@ -102,7 +102,7 @@ func (r *Refresher) page(ctx context.Context, st *ledger.State, n int, up schema
 	case err != nil:
 		return p, err
 	case res.Denied:
-		denial, err := settle.Denial(st, n, http.MethodGet, target, res.Decision, len(st.AttemptsOf(n)))
+		denial, err := settle.Denial(st, n, methodGet, target, res.Decision, len(st.AttemptsOf(n)))
 		if err := r.leave(ctx, err, denial); err != nil {
 			return p, err
 		}

@@ -79,7 +79,7 @@ func (r *Refresher) Refresh() {
 }
 
 func (r *Refresher) run(ctx context.Context) {
-	anew := true // after a start too: what was wrong may have been mended
+	anew := true // after a start too: the cause of a failure may be gone
 	for {
 		next := r.round(ctx, anew)
 		timer := time.NewTimer(max(next.Sub(r.cfg.Now()), time.Second))
@@ -119,7 +119,7 @@ func (r *Refresher) visit(ctx context.Context, up schemas.ModelUpstream, anew bo
 	if source := listed.Source(up); was.Source != source {
 		was = schemas.ProviderModels{Upstream: up.Name, Source: source}
 	}
-	if now.Before(was.Due) && !(anew && was.Failures > 0) {
+	if now.Before(was.Due) && (!anew || was.Failures == 0) {
 		return was.Due
 	}
 	taken := was

@@ -21,8 +21,8 @@ type page struct {
 	next string
 }
 
-// parse reads a list in the form of OpenAI or of Anthropic. What it cannot read of a model is left
-// out, and so are models without a name that callers could write, or with a secret in it.
+// parse reads a list in the form of OpenAI or of Anthropic. It leaves out members that it cannot
+// read, and models whose name callers could not write or holds a secret.
 func parse(doc json.RawMessage) (p page) {
 	var list struct {
 		Data    []json.RawMessage `json:"data"`
@@ -60,7 +60,7 @@ func model(m map[string]json.RawMessage) schemas.ListedModel {
 }
 
 const (
-	maxContext = 1_000_000_000 // that of the configuration
+	maxContext = 1_000_000_000 // as in the configuration
 	maxDisplay = 128
 )
 
@@ -100,7 +100,7 @@ func number(raw json.RawMessage) (n int64) {
 	return n
 }
 
-// join adds the models of a further page. What is over the limits is left out, and full reports it.
+// join adds the models of a further page up to the limits. full reports that some are left out.
 func join(all, more []schemas.ListedModel) (joined []schemas.ListedModel, full bool) {
 	seen, size := make(map[string]bool, len(all)), 0
 	weigh := func(m schemas.ListedModel) int { return len(m.ID) + len(m.DisplayName) + overhead }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -43,123 +44,150 @@ func (e ending) sentence() string {
 // run starts the command in a directory of its own and waits for its end. Meanwhile it keeps the lease, and ends
 // the command when there is no more reason to run: the deadline, the runner's own end, and an end of the task that
 // the command does not follow by itself.
-func (r *runner) run(ctx context.Context, t *schemas.LeasedTask, dir string) (ending, error) {
+func (r *runner) run(ctx context.Context, t *schemas.LeasedTask, dir string) (ending, *output, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil { // one that is there is not this lease's
-		return ending{}, err
+		return ending{}, nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, promptFile), []byte(t.Task.Description), 0o600); err != nil {
+		return ending{}, nil, err
 	}
 	log, err := os.OpenFile(dir+".log", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return ending{}, err
+		return ending{}, nil, err
 	}
 	defer log.Close()
-	out := &capped{to: log, left: r.cfg.Output}
-	cmd := exec.Command("sh", "-c", r.cfg.Command) //nolint:gosec,noctx // what the operator says is what it runs, and end ends it
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, r.environ(t, dir), out, out
-	cmd.WaitDelay = time.Second // what it has left running may hold its output open
-	apart(cmd)
-	runtime.LockOSThread() // the command ends with the thread that has started it, see apart
+	out := &output{file: log, left: r.cfg.Output, secrets: secretsOf(t), room: min(r.cfg.Output, schemas.MaxTaskLog)}
+	p, err := r.prepare(t, dir) //nolint:contextcheck // the ways to Weir last as long as the command, see close
+	if err != nil {
+		return ending{}, nil, err
+	}
+	defer p.close()
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	p.cmd.WaitDelay = time.Second // what it has left running may hold its output open
+	runtime.LockOSThread()        // the command ends with the thread that has started it, see apart
 	defer runtime.UnlockOSThread()
-	if err := cmd.Start(); err != nil {
-		return ending{}, err
+	if err := p.cmd.Start(); err != nil {
+		return ending{}, nil, err
 	}
 	began, done := time.Now(), make(chan struct{})
 	life, late := context.WithTimeoutCause(ctx, time.Duration(t.Remaining)*time.Millisecond, errLate)
 	defer late()
 	life, over := context.WithCancelCause(life)
 	var keeping sync.WaitGroup
-	keeping.Go(func() { r.keep(life, t, over) })
+	keeping.Go(func() { r.keep(life, t, out, over) })
 	killed := make(chan error, 1)
-	go func() { killed <- r.end(life, cmd, done) }()
-	err = cmd.Wait()
+	go func() { killed <- r.end(life, p, done) }()
+	err = p.cmd.Wait()
 	close(done)
 	e := ending{killed: <-killed}
 	over(nil)
 	keeping.Wait()
-	kill(cmd) // whatever is left of its group
-	e.exit, e.took = cmd.ProcessState.ExitCode(), time.Since(began)
+	kill(p.cmd) // whatever is left of its group
+	e.exit, e.took = p.cmd.ProcessState.ExitCode(), time.Since(began)
 	if _, own := errors.AsType[*exec.ExitError](err); own || errors.Is(err, exec.ErrWaitDelay) {
 		err = nil
 	}
-	return e, err
+	return e, out, err
 }
 
-// environ is the environment of the command: of the runner's own, only the variables that
-// the configuration names.
-func (r *runner) environ(t *schemas.LeasedTask, dir string) []string {
-	return append(append([]string(nil), r.cfg.Environ...),
-		"HOME="+dir, "PWD="+dir, "GIT_TERMINAL_PROMPT=0",
-		"MINION_API_BASE_URL="+r.cfg.BaseURL, "MINION_API_TOKEN="+t.Token,
-		"WEIR_TASK_ID="+t.ID, "WEIR_TASK_MODEL="+t.Model, "WEIR_TASK_DEADLINE="+t.Deadline.UTC().Format(time.RFC3339),
-	)
+// process is a command that is ready to start.
+type process struct {
+	cmd *exec.Cmd
+	// ask asks all its processes to end.
+	ask func()
+	// close removes what it needed, after its end.
+	close func()
 }
 
-// keep keeps the lease until ctx ends. When the task is over for its holder, the command has the grace to end by
-// itself. A server that does not answer says nothing about the lease, and is not waited for longer than until the
-// next time.
-func (r *runner) keep(ctx context.Context, t *schemas.LeasedTask, over context.CancelCauseFunc) {
-	every := max(time.Duration(t.Timeout)*time.Millisecond/3, 50*time.Millisecond)
+// prepare makes the command of a task, in the sandbox if there is one.
+func (r *runner) prepare(t *schemas.LeasedTask, dir string) (*process, error) {
+	if r.cfg.Sandbox != nil {
+		return r.cfg.Sandbox.prepare(r, t, dir)
+	}
+	cmd := exec.Command("sh", "-c", r.cfg.Command) //nolint:gosec,noctx // what the operator says is what it runs, and end ends it
+	cmd.Dir, cmd.Env = dir, r.environ(t, dir, place{r.cfg.Server, r.cfg.Proxy})
+	apart(cmd)
+	return &process{cmd, func() { ask(cmd) }, func() {}}, nil
+}
+
+// beat is the longest time until the runner sees that a task was canceled, and shows new output.
+const beat = 2 * time.Second
+
+// keepWait bounds one request to keep a lease.
+const keepWait = 10 * time.Second
+
+// keep keeps the lease until ctx ends, and hands over the output. When the agent has reported how the task ended,
+// the command has the grace to end by itself; if the task is over for another reason, it is ended at once. A
+// server that does not answer says nothing about the lease: its output waits.
+func (r *runner) keep(ctx context.Context, t *schemas.LeasedTask, out *output, over context.CancelCauseFunc) {
+	lease := time.Duration(t.Timeout) * time.Millisecond
+	every := min(max(lease/3, 50*time.Millisecond), beat)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for {
+	began := time.Now()
+	for shown := began; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		one, cancel := context.WithTimeout(ctx, every)
-		err := r.weir.Keep(one, t.Token)
+		var piece schemas.OutputRequest
+		if due := max(every, time.Since(began)/piecesShare); time.Since(shown) >= due-every/2 {
+			shown, piece = time.Now(), out.piece(false)
+		}
+		one, cancel := context.WithTimeout(ctx, min(max(lease/3, every), keepWait))
+		err := r.weir.Keep(one, t.Token, piece)
 		cancel()
-		if errors.Is(err, ErrOver) {
+		switch {
+		case err == nil:
+			out.sent(piece)
+		case errors.Is(err, ErrFull):
+			out.full()
+		case errors.Is(err, ErrReported):
 			r.wait(ctx, r.cfg.Grace)
+			over(ErrOver)
+			return
+		case errors.Is(err, ErrOver):
 			over(ErrOver)
 			return
 		}
 	}
 }
 
-// end asks the command's group to end when ctx does, and ends it if it does not. It returns why, unless the
+// piecesShare spaces the pieces of a long run: the number of pieces grows by the logarithm of its time, and stays
+// far below schemas.MaxTaskOutputs.
+const piecesShare = 60
+
+// flush hands over the output that is left, for a while.
+func (r *runner) flush(ctx context.Context, t *schemas.LeasedTask, out *output) {
+	ctx, cancel := context.WithTimeout(ctx, keepWait)
+	defer cancel()
+	for piece := out.piece(true); piece.Text != "" && ctx.Err() == nil; {
+		err := r.weir.Keep(ctx, t.Token, piece)
+		if err == nil || errors.Is(err, ErrFull) || errors.Is(err, ErrReported) || errors.Is(err, ErrOver) {
+			return
+		}
+		r.wait(ctx, r.cfg.Pause)
+	}
+}
+
+// end asks the command's processes to end when ctx does, and ends them if they do not. It returns why, unless the
 // command was done before.
-func (r *runner) end(ctx context.Context, cmd *exec.Cmd, done <-chan struct{}) error {
+func (r *runner) end(ctx context.Context, p *process, done <-chan struct{}) error {
 	select {
 	case <-done:
 		return nil
 	case <-ctx.Done():
 	}
-	ask(cmd)
+	p.ask()
 	grace := time.NewTimer(r.cfg.Grace)
 	defer grace.Stop()
 	select {
 	case <-done:
 	case <-grace.C:
-		kill(cmd)
+		kill(p.cmd)
 	}
 	return context.Cause(ctx)
-}
-
-// capped writes up to a size and forgets the rest.
-type capped struct {
-	mu   sync.Mutex
-	to   io.Writer
-	left int64
-}
-
-// cutMark stands where output was left out.
-const cutMark = "\n[weir: the output was cut here]\n"
-
-func (c *capped) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	keep := p[:min(int64(len(p)), c.left)]
-	if len(keep) > 0 {
-		if _, err := c.to.Write(keep); err != nil {
-			c.left = 0 // a full disk is no reason to end the command
-		}
-		c.left -= min(int64(len(keep)), c.left)
-		if c.left == 0 {
-			_, _ = io.WriteString(c.to, cutMark)
-		}
-	}
-	return len(p), nil
 }
 
 const (

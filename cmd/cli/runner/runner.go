@@ -20,8 +20,11 @@ import (
 type Weir interface {
 	// Lease takes a task, or nothing where there is none within a while.
 	Lease(ctx context.Context) (*schemas.LeasedTask, error)
-	// Keep says that a lease's holder is there. ErrOver: it has the task no more.
-	Keep(ctx context.Context, token string) error
+	// Keep keeps a lease, and stores a piece of output if that has a text. ErrReported and ErrOver are as
+	// for Fail. ErrFull: the task takes no more output.
+	Keep(ctx context.Context, token string, piece schemas.OutputRequest) error
+	// Complete reports that the task is done. Its errors are those of Fail.
+	Complete(ctx context.Context, token, description string) error
 	// Fail reports a failure. ErrReported: the agent has said already how the task
 	// ended. ErrOver: the task is over for another reason, or is another's.
 	Fail(ctx context.Context, token, description string) error
@@ -34,14 +37,22 @@ var (
 	ErrOver = errors.New("the task is over for this holder")
 	// ErrReported says that the holder of a token has said how its task ended.
 	ErrReported = errors.New("the agent has said how the task ended")
+	// ErrFull says that a task takes no more output.
+	ErrFull = errors.New("the task has as much output as it may have")
 )
 
 // Config of Run. A field without a default says so.
 type Config struct {
 	// Command is run by the system's shell; required.
 	Command string
-	// BaseURL is what the command gets as MINION_API_BASE_URL; required.
-	BaseURL string
+	// Server is the base URL of Weir, without a slash at its end; required.
+	Server string
+	// Proxy is the host:port of Weir's forward proxy; empty: the command gets no proxy.
+	Proxy string
+	// CompleteOnSuccess completes a task whose command ends with status 0 and has not reported.
+	CompleteOnSuccess bool
+	// Sandbox is where the commands run; nil: in none.
+	Sandbox *Sandbox
 	// Dir holds a directory for each task; required.
 	Dir string
 	// Environ is what the command finds besides its task, as NAME=value.
@@ -80,6 +91,8 @@ type Notice struct {
 	Exit *int `json:"exit,omitempty"`
 	// Reported: the agent said itself how its task ended.
 	Reported bool `json:"reported,omitempty"`
+	// Completed: the runner completed the task, as the command ended with status 0.
+	Completed bool `json:"completed,omitempty"`
 	// Output is the file with the command's output, and Tail the end of it, of a command
 	// that did not do well.
 	Output string   `json:"output,omitempty"`
@@ -178,7 +191,7 @@ func (r *runner) work(ctx context.Context, t *schemas.LeasedTask) (began bool) {
 	if ctx.Err() == nil {
 		r.cfg.Tell(Notice{What: Started, TaskID: t.ID, Lease: t.Lease})
 	}
-	end, err := r.run(ctx, t, name)
+	end, out, err := r.run(ctx, t, name)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), wrapUp)
 	defer cancel()
 	if err != nil {
@@ -194,8 +207,11 @@ func (r *runner) work(ctx context.Context, t *schemas.LeasedTask) (began bool) {
 		r.cfg.Tell(note)
 		return false
 	}
-	r.conclude(ctx, last, t, end, &note)
-	if end.exit == 0 && note.Reported && !r.cfg.Keep {
+	if !errors.Is(end.killed, ErrOver) {
+		r.flush(last, t, out)
+	}
+	r.conclude(ctx, last, t, end, out, &note)
+	if end.exit == 0 && (note.Reported || note.Completed) && !r.cfg.Keep {
 		note.Output = ""
 		r.tidy(name)
 	} else {
@@ -206,7 +222,7 @@ func (r *runner) work(ctx context.Context, t *schemas.LeasedTask) (began bool) {
 }
 
 // conclude says to the server how a command ended, where that is for the runner to say.
-func (r *runner) conclude(ctx, last context.Context, t *schemas.LeasedTask, end ending, note *Notice) {
+func (r *runner) conclude(ctx, last context.Context, t *schemas.LeasedTask, end ending, out *output, note *Notice) {
 	note.What, note.Exit = Ended, &end.exit
 	switch {
 	case errors.Is(end.killed, errLate): // the server has ended the task by itself
@@ -214,32 +230,34 @@ func (r *runner) conclude(ctx, last context.Context, t *schemas.LeasedTask, end 
 	case ctx.Err() != nil && end.killed != nil && !errors.Is(end.killed, ErrOver):
 		note.What, note.Exit = Released, nil
 		r.release(last, t, note)
+	case r.cfg.CompleteOnSuccess && end.exit == 0 && end.killed == nil:
+		note.Completed = r.report(last, t, note, r.weir.Complete, cmp.Or(out.summary(), "the command ended with exit status 0"))
 	default:
-		r.report(last, t, end.sentence(), note)
+		r.report(last, t, note, r.weir.Fail, end.sentence())
 	}
 }
 
 // wrapUp bounds the last words about a task.
 const wrapUp = 30 * time.Second
 
-// report says that the task failed, unless its agent has said how it ended.
-func (r *runner) report(ctx context.Context, t *schemas.LeasedTask, sentence string, note *Notice) {
+// report says how the task ended, unless its agent has. It returns whether the server has stored that.
+func (r *runner) report(ctx context.Context, t *schemas.LeasedTask, note *Notice, say func(ctx context.Context, token, text string) error, text string) bool {
 	for {
-		switch err := r.weir.Fail(ctx, t.Token, sentence); {
+		switch err := say(ctx, t.Token, text); {
 		case err == nil:
-			return
+			return true
 		case errors.Is(err, ErrReported):
 			note.Reported = true
-			return
+			return false
 		case errors.Is(err, ErrOver):
 			note.What = Lost
-			return
+			return false
 		default:
 			r.trouble(ctx, err)
 			note.Error = err.Error()
 		}
 		if ctx.Err() != nil { // the lease runs out, and another runner has the task
-			return
+			return false
 		}
 		note.Error = ""
 	}

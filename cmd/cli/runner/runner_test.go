@@ -23,7 +23,18 @@ import (
 	"weir/schemas"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain has this program be the relay of a sandbox, as `weir` is.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == runner.RelayCommand {
+		code, err := runner.Relay(context.Background(), os.Args[2], os.Stdin)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 99
+		}
+		os.Exit(code)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // server is a Weir with some tasks, and keeps a ledger of what it was asked.
 type server struct {
@@ -34,6 +45,8 @@ type server struct {
 	kept   chan string
 	fails  int  // how many requests fail from now on
 	mute   bool // it does not answer who keeps a lease
+	pieces []schemas.OutputRequest
+	lost   error // the answer to a piece of output
 }
 
 func newServer(n int) *server {
@@ -41,7 +54,8 @@ func newServer(n int) *server {
 	for i := range n {
 		s.tasks = append(s.tasks, &schemas.LeasedTask{
 			ID: fmt.Sprintf("t-%d", i), Lease: 1, Token: fmt.Sprintf("token-%d", i), Model: "m-1",
-			Timeout: 300, Deadline: time.Now().Add(time.Minute), Remaining: time.Minute.Milliseconds(),
+			Task:    schemas.AgentTask{Description: "Fix it.\n", GitRepoURL: "https://public/git/shop.git", GitBranch: "b-1", GitUserName: "n", GitUserEmail: "e@x"},
+			Timeout: 300, Base: "c0", Deadline: time.Now().Add(time.Minute), Remaining: time.Minute.Milliseconds(),
 		})
 	}
 	return s
@@ -93,16 +107,44 @@ func (s *server) Lease(context.Context) (*schemas.LeasedTask, error) {
 	return t, nil
 }
 
-func (s *server) Keep(ctx context.Context, token string) error {
+func (s *server) Keep(ctx context.Context, token string, piece schemas.OutputRequest) error {
 	s.kept <- token
 	if s.mute {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	if s.standing(token) != nil {
-		return runner.ErrOver
+	if err := s.standing(token); err != nil {
+		return err
 	}
-	return nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if piece.Text != "" && s.lost == nil {
+		s.pieces = append(s.pieces, piece)
+	}
+	return s.lost
+}
+
+func (s *server) Complete(_ context.Context, token, text string) error {
+	if err := s.standing(token); err != nil {
+		return err
+	}
+	return s.ask("complete " + token + ": " + text)
+}
+
+// output is what the pieces make, with a mark where one is missing.
+func (s *server) output() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var b strings.Builder
+	end := int64(0)
+	for _, p := range s.pieces {
+		if p.At != end {
+			fmt.Fprintf(&b, "[%d]", p.At-end)
+		}
+		b.WriteString(p.Text)
+		end = p.At + int64(len(p.Text))
+	}
+	return b.String()
 }
 
 func (s *server) Fail(_ context.Context, token, text string) error {
@@ -145,7 +187,7 @@ func setup(t *testing.T, command string) (runner.Config, *notices) {
 	t.Helper()
 	n := &notices{}
 	return runner.Config{
-		Command: command, BaseURL: "http://weir/api/", Dir: filepath.Join(t.TempDir(), "work"),
+		Command: command, Server: "http://weir", Dir: filepath.Join(t.TempDir(), "work"),
 		Environ: []string{"PATH=" + os.Getenv("PATH")}, Once: true, Grace: time.Second, Pause: time.Millisecond, Tell: n.tell,
 	}, n
 }
@@ -155,12 +197,23 @@ func setup(t *testing.T, command string) (runner.Config, *notices) {
 func TestCommandKnowsItsTask(t *testing.T) {
 	t.Setenv("WEIR_TOKEN", "AGWCANARY-runner-token")
 	s := newServer(1)
-	cfg, n := setup(t, "env; pwd; ls -A; exit 7")
+	cfg, n := setup(t, `env; pwd; echo "prompt: $(cat "$WEIR_TASK_PROMPT_FILE")"
+echo "credential: $(echo url=$WEIR_TASK_REPO_URL | git credential fill | tr '\n' ' ')"
+echo "other: $(echo url=http://weir.example/git/shop.git | git credential fill)"
+echo "user: $(git config user.name) <$(git config user.email)>"
+echo "url: $(git ls-remote --get-url https://public/git/shop.git)"
+exit 7`)
+	cfg.Proxy = "proxy:8093"
 	require.NoError(t, runner.Run(t.Context(), s, cfg))
 	end := n.last()
 	out, err := os.ReadFile(end.Output)
 	require.NoError(t, err)
 	for _, want := range []string{
+		"WEIR_URL=http://weir\n", "WEIR_TOKEN=token-0", "OPENAI_BASE_URL=http://weir/v1\n", "OPENAI_API_KEY=token-0",
+		"ANTHROPIC_BASE_URL=http://weir\n", "ANTHROPIC_AUTH_TOKEN=token-0",
+		"WEIR_TASK_REPO_URL=http://weir/git/shop.git", "WEIR_TASK_BRANCH=b-1", "WEIR_TASK_BASE=c0",
+		"HTTP_PROXY=http://weir:token-0@proxy:8093\n", "https_proxy=http://weir:token-0@proxy:8093\n", "NO_PROXY=weir,127.0.0.1,localhost,::1\n",
+		"prompt: Fix it.\n", "credential: protocol=http host=weir username=weir password=token-0 \n", "other: \n", "user: n <e@x>", "url: http://weir/git/shop.git\n",
 		"MINION_API_BASE_URL=http://weir/api/", "MINION_API_TOKEN=token-0", "WEIR_TASK_ID=t-0", "WEIR_TASK_MODEL=m-1",
 		"HOME=" + filepath.Join(cfg.Dir, "t-0-1"), "\n" + filepath.Join(cfg.Dir, "t-0-1") + "\n",
 	} {
@@ -237,13 +290,13 @@ func requireNobodyIn(t *testing.T, dir string) {
 	poll.Until(t, nobody, "still works in %s: %v", dir, &there)
 }
 
-// TestLostTaskIsEnded: a command whose task is another's, or canceled, is given the
-// grace and ended; nothing is reported for it.
+// TestLostTaskIsEnded at once: a command whose task is another's, or canceled, is not waited for. Nothing is
+// reported for it.
 func TestLostTaskIsEnded(t *testing.T) {
 	t.Parallel()
 	s := newServer(1)
-	cfg, n := setup(t, "mkfifo hold; read x < hold")
-	cfg.Grace = 50 * time.Millisecond
+	cfg, n := setup(t, "mkfifo hold; (read x < hold) & read x < hold")
+	cfg.Grace = time.Hour // for one that does not obey
 	n.on = func(x runner.Notice) {
 		if x.What == runner.Started {
 			s.end("token-0", runner.ErrOver)
@@ -252,6 +305,142 @@ func TestLostTaskIsEnded(t *testing.T) {
 	require.NoError(t, runner.Run(t.Context(), s, cfg))
 	assert.Equal(t, runner.Lost, n.last().What)
 	assert.Empty(t, s.said())
+	requireNobodyIn(t, filepath.Join(cfg.Dir, "t-0-1"))
+}
+
+// TestDeafGrandchildIsKilled after the grace, when its task was canceled.
+func TestDeafGrandchildIsKilled(t *testing.T) {
+	t.Parallel()
+	s := newServer(1)
+	cfg, n := setup(t, `mkfifo hold; sh -c 'trap "" TERM; (trap "" TERM; read x < hold) & read x < hold' & read x < hold`)
+	cfg.Grace = 50 * time.Millisecond
+	n.on = func(x runner.Notice) {
+		if x.What == runner.Started {
+			s.end("token-0", runner.ErrOver)
+		}
+	}
+	require.NoError(t, runner.Run(t.Context(), s, cfg))
+	requireNobodyIn(t, filepath.Join(cfg.Dir, "t-0-1"))
+}
+
+// TestReportedTaskMayEndByItself: its agent tidies up after its report.
+func TestReportedTaskMayEndByItself(t *testing.T) {
+	t.Parallel()
+	s := newServer(1)
+	cfg, n := setup(t, "mkfifo hold; read x < hold; exit 5")
+	cfg.Grace = time.Hour
+	n.on = func(x runner.Notice) {
+		if x.What == runner.Started {
+			s.end("token-0", runner.ErrReported)
+			go func() {
+				<-s.kept // the runner knows by its answer, and waits
+				release(filepath.Join(cfg.Dir, "t-0-1", "hold"))
+			}()
+		}
+	}
+	require.NoError(t, runner.Run(t.Context(), s, cfg))
+	require.Equal(t, 5, *n.last().Exit)
+	require.True(t, n.last().Reported)
+}
+
+// release opens the pipe that a command reads of.
+func release(pipe string) {
+	for {
+		if f, err := os.OpenFile(pipe, os.O_WRONLY, 0); err == nil {
+			_ = f.Close()
+			return
+		}
+	}
+}
+
+// TestSuccessCompletes with the flag alone, and with the end of the output.
+func TestSuccessCompletes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		command string
+		want    string
+		exit    int
+	}{
+		"output":  {"yes 0123456789 | head -n 1000; echo \"it is $WEIR_TOKEN\"; echo done.", "complete token-0: ", 0},
+		"silence": {":", "complete token-0: the command ended with exit status 0", 0},
+		"failure": {"echo no; exit 3", "fail token-0: the command ended with exit status 3, and had not said how the task ended", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(1)
+			cfg, n := setup(t, c.command)
+			cfg.CompleteOnSuccess = true
+			require.NoError(t, runner.Run(t.Context(), s, cfg))
+			require.Len(t, s.said(), 1)
+			require.True(t, strings.HasPrefix(s.said()[0], c.want), s.said()[0])
+			require.Equal(t, []any{c.exit, c.exit == 0}, []any{*n.last().Exit, n.last().Completed})
+			if name == "output" {
+				require.True(t, strings.HasSuffix(s.said()[0], "0123456789\nit is [redacted]\ndone."), s.said()[0])
+				require.Less(t, len(s.said()[0]), 5000)
+				require.NoDirExists(t, filepath.Join(cfg.Dir, "t-0-1"), "it did well")
+			}
+		})
+	}
+}
+
+// TestOutputIsShown while the command runs, without its token.
+func TestOutputIsShown(t *testing.T) {
+	t.Parallel()
+	s := newServer(1)
+	cfg, n := setup(t, `mkfifo hold; printf 'my t'; echo "oken is $WEIR_TOKEN"; printf "weir:$WEIR_TOKEN" | base64; read x < hold; printf 'gr\303'; printf '\274n \377\n'`)
+	n.on = func(x runner.Notice) {
+		if x.What == runner.Started {
+			go func() {
+				for range s.kept {
+					if strings.Contains(s.output(), "is [redacted]\n[redacted]\n") {
+						release(filepath.Join(cfg.Dir, "t-0-1", "hold"))
+						return
+					}
+				}
+			}()
+		}
+	}
+	require.NoError(t, runner.Run(t.Context(), s, cfg))
+	require.Equal(t, "my token is [redacted]\n[redacted]\ngrün \uFFFD\n", s.output())
+}
+
+// TestOutputWaitsForTheServer, and the command does not: the oldest is left out.
+func TestOutputWaitsForTheServer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fails error
+		want  func(output string) bool
+	}{
+		"away": {errAway, func(out string) bool { // the end, when it is back
+			return strings.HasPrefix(out, "[") && strings.HasSuffix(out, "the end\n") && len(out) < schemas.MaxTaskOutput+100
+		}},
+		"full": {runner.ErrFull, func(out string) bool { return out == "" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(1)
+			s.lost = c.fails
+			cfg, n := setup(t, "mkfifo hold; yes 0123456789abcdef | head -c 300000; echo the end; read x < hold")
+			cfg.Keep = true
+			n.on = func(x runner.Notice) {
+				if x.What == runner.Started {
+					go func() {
+						<-s.kept
+						<-s.kept
+						s.mu.Lock()
+						s.lost = nil
+						s.mu.Unlock()
+						release(filepath.Join(cfg.Dir, "t-0-1", "hold"))
+					}()
+				}
+			}
+			require.NoError(t, runner.Run(t.Context(), s, cfg))
+			require.True(t, c.want(s.output()), "%d bytes: %.200s", len(s.output()), s.output())
+			file, err := os.Stat(n.last().Output)
+			require.NoError(t, err)
+			require.EqualValues(t, 300_008, file.Size(), "the file has all")
+		})
+	}
 }
 
 // TestInterruptGivesTheTaskBack: and the lease is kept until then.

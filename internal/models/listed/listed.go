@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// version is that of the stored form. A record of another version counts as none.
+	// version is the version of the stored form. A record of another version counts as none.
 	version = 1
 	// page is small because one record may hold MaxBytes.
 	page = 8

@@ -61,7 +61,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": data}) // the caller is gone if it fails
+	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": data}) //nolint:errchkjson // the caller is gone if it fails
 }
 
 // complete answers a completion; false: not all of it.

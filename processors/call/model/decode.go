@@ -151,7 +151,11 @@ func (d *decoder) fault(f *completion.Fault) {
 
 // document reads an answer that is one document, of which the first byte was read.
 func (d *decoder) document(ctx context.Context, begin byte) (call.Reply, error) {
-	rest, err := d.readAll(d.cfg.Event - 1)
+	limit := d.cfg.Event
+	if d.options.Dialect == schemas.DialectEmbeddings { // many of them are one document
+		limit = d.cfg.Answer
+	}
+	rest, err := d.readAll(limit - 1)
 	if err != nil {
 		return call.Reply{}, err
 	}

@@ -28,8 +28,8 @@ type Config struct {
 	// Stream is the most that a stream may have in all; default 256 MiB. Of that a token
 	// may take some hundred times what it is long.
 	Stream int64
-	// Answer is the largest size of a streamed answer, assembled; default 32 MiB.
-	// It is what a call holds on to, in several copies at its end.
+	// Answer is the largest size of a streamed answer, assembled, and of embeddings; default
+	// 32 MiB. It is what a call holds on to, in several copies at its end.
 	Answer int64
 	// Grace is how long a stream in which every choice has ended is waited for, for what
 	// was used and for its end: without a byte of it, and twelve times as long in all.

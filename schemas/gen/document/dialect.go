@@ -104,14 +104,14 @@ func messagesParameters() []any {
 	}, betaHeader("Anthropic-Beta"))
 }
 
-// apiKey says where clients of the Messages protocol may send their token.
-const apiKey = " The token may be in X-Api-Key if the request has no Authorization."
+// inOtherHeader says where clients of the Messages protocol may send their token.
+const inOtherHeader = " The token may be in X-Api-Key if the request has no Authorization."
 
 func createMessage() object {
 	return object{
 		"operationId": "createMessage",
 		"summary":     "Have a model answer, in the Messages protocol",
-		"description": "A stream resumes by the same Idempotency-Key and Last-Event-ID." + shared + apiKey + spellings,
+		"description": "A stream resumes by the same Idempotency-Key and Last-Event-ID." + shared + inOtherHeader + spellings,
 		"tags":        []any{"chat"},
 		"parameters":  messagesParameters(),
 		"requestBody": object{"required": true, "content": content(schema("MessagesRequest"), object{
@@ -135,7 +135,7 @@ func countTokens() object {
 	return object{
 		"operationId": "countTokens",
 		"summary":     "Count the tokens of a message",
-		"description": "An upstream of the model counts them. It costs nothing, and no budget counts it." + apiKey + spellings,
+		"description": "An upstream of the model counts them. It costs nothing, and no budget counts it." + inOtherHeader + spellings,
 		"tags":        []any{"chat"},
 		"parameters":  messagesParameters(),
 		"requestBody": object{"required": true, "content": content(schema("CountRequest"), object{

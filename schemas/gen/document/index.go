@@ -43,6 +43,31 @@ func listActions() object {
 	}
 }
 
+func showUsage() object {
+	sum := object{"completions": 12, "tokens_in": 34000, "tokens_out": 5600, "cost_usd": 0.42}
+	return object{
+		"operationId": "showUsage",
+		"summary":     "See what completions have used, by the day, task or model",
+		"description": "Adds up the completions that were accepted in the time and have ended, each once, with the usage and the cost of its end. It covers what the log still holds. " +
+			"Days are of UTC. There are at most 100 groups, the costliest first, and days in their order.",
+		"tags": []any{"actions"},
+		"parameters": []any{
+			query("by", "What groups are made by; default day.", object{"type": "string", "enum": []any{"day", "task", "model"}}),
+			query("task", "Only the completions of this task.", object{"type": "string", "pattern": `^[A-Za-z0-9._:-]{1,128}$`}),
+			query("tenant", "Another tenant, or * for all; for an admin of the operator's tenant.", object{"type": "string"}),
+			query("since", "From this time on: an instant, or how long ago, at most 93 days before until. Default 7 days before it, or with task its beginning.", object{"type": "string", "examples": []any{"2026-11-01T00:00:00Z", "30d"}}),
+			query("until", "Before this time: an instant, or how long ago.", object{"type": "string", "examples": []any{"2026-11-01T00:00:00Z", "1h"}}),
+		},
+		"responses": responses(object{"200": object{
+			"description": "The use.",
+			"content": content(schema("Usage"), object{"days": example("One day", object{
+				"since": moment, "until": later, "by": "day", "as_of": later, "total": sum,
+				"groups": []any{joined(object{"name": "2026-01-02"}, sum)},
+			})}),
+		}}, readers()...),
+	}
+}
+
 func showStats() object {
 	sum := object{"accepted": 12, "settled": 12, "rate": 0.2, "p50_ms": 3.1, "p99_ms": 17.2, "outcomes": object{"succeeded": 12}}
 	return object{

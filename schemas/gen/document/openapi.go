@@ -51,6 +51,7 @@ func openAPI(components object) object {
 			schemas.RouteRulesReset:     object{"post": resetRules()},
 			"/v1/actions":               object{"get": listActions()},
 			"/v1/stats":                 object{"get": showStats()},
+			"/v1/usage":                 object{"get": showUsage()},
 			"/v1/actions/{id}":          object{"parameters": []any{parameter("ActionID")}, "get": showAction()},
 			"/v1/actions/{id}/payload":  object{"parameters": []any{parameter("ActionID")}, "get": showPayload()},
 			"/v1/actions/{id}/events":   object{"parameters": []any{parameter("ActionID")}, "get": events()},

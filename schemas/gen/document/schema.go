@@ -96,6 +96,7 @@ func published() []public {
 		one("problem", "An error of every other route", reflect.TypeFor[schemas.Problem]()),
 		one("action", "Where an action stands", reflect.TypeFor[schemas.ActionView]()),
 		one("action.page", "A page of actions", reflect.TypeFor[schemas.ActionPage]()),
+		one("usage", "The answer of GET /v1/usage", reflect.TypeFor[schemas.Usage]()),
 		one("stats", "The answer of GET /v1/stats", reflect.TypeFor[schemas.Stats]()),
 		one("action.payload", "What an action asks for", reflect.TypeFor[schemas.ActionPayload]()),
 		one("action.status", "The answer of a cancel and a resolve", reflect.TypeFor[schemas.ActionStatus]()),

@@ -37,6 +37,8 @@ export interface Task {
   moved: boolean;
   pushes: number;
   model?: string;
+  entries?: string[];
+  models?: string[];
   budget?: Budget;
   force_push?: boolean;
   pool: string;
@@ -76,6 +78,8 @@ export interface TaskUpdate {
   push?: string;
   code?: string;
   reason?: string;
+  at?: number;
+  text?: string;
 }
 
 export interface Repo {

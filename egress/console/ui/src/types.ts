@@ -42,6 +42,25 @@ export interface ModelUse {
   ttft_ms?: number;
 }
 
+/** What the chats that have ended have used of models. */
+export interface UsageSum {
+  completions: number;
+  tokens_in: number;
+  tokens_out: number;
+  cost_usd: number;
+}
+
+export interface UsageGroup extends UsageSum {
+  name: string;
+}
+
+export interface Usage {
+  by: "day" | "task" | "model";
+  total: UsageSum;
+  groups: UsageGroup[];
+  more?: number;
+}
+
 /** The last answer of the target. */
 export interface Answered {
   http_status?: number;

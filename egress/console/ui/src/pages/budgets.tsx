@@ -4,6 +4,7 @@ import { useReading } from "../live";
 import { link } from "../route";
 import type { BudgetCount, BudgetView } from "../types";
 import { Empty, Failure, Head, LiveMark, Loading, Time } from "../ui";
+import { Cost } from "./cost";
 
 const most = 500; // accounts on the page
 
@@ -16,6 +17,7 @@ export function Budgets() {
         <h1>Budgets</h1>
         <LiveMark error={live.error} />
       </div>
+      <Cost />
       <Failure error={live.error} again={live.again} />
       {!live.data ? (
         !live.error && <Loading what="budgets" />
@@ -35,7 +37,7 @@ export function Budgets() {
                     {b.token && <>token {b.token} </>}
                     {b.task && (
                       <>
-                        task <a href={link("tasks", b.task)}>{b.task}</a>{" "}
+                        task <a href={link("tasks", b.task.split("/")[0]!)}>{b.task}</a>{" "}
                       </>
                     )}
                     {b.model && <>model {b.model}</>}

@@ -1,24 +1,21 @@
 import { useState } from "preact/hooks";
 import { post } from "../api";
-import { useEvents } from "../events";
 import { useCall } from "../live";
 import { link } from "../route";
-import { ended, firstLine, holder, type NewTask, short, type Task, type TaskUpdate, toneOf } from "../tasks";
+import { ended, firstLine, holder, type NewTask, short, type Task, toneOf } from "../tasks";
 import { Badge, Copy, Dialog, Facts, Failure, Loading, Time } from "../ui";
 import { useMay } from "../who";
 import { Live, Missing, Records, useUntil } from "./about";
 import { Token } from "./filetask";
 import { Inquiries, Words } from "./inquiries";
 import { Pushes } from "./pushes";
-import { TaskLog } from "./tasklog";
+import { TaskLog, TaskUse, useLog } from "./tasklog";
 import "./tasks.css";
-
-const always = () => true;
 
 export function TaskPage({ id }: { id: string }) {
   const path = `/v1/tasks/${encodeURIComponent(id)}`;
   const view = useUntil<Task>(path, (t) => ended(t.status));
-  const stream = useEvents<TaskUpdate>(path, view.again, always);
+  const stream = useLog(path, view.again);
   const t = view.data;
   const over = !!t && ended(t.status);
   if (!t) return view.error ? <Missing error={view.error} again={view.again} id={id} all="tasks" what="task" /> : <Loading what="the task" />;
@@ -52,7 +49,7 @@ export function TaskPage({ id }: { id: string }) {
               {t.result && <Words text={t.result} name="What the agent said" />}
             </section>
           )}
-          <Pushes t={t} news={stream.events.length + stream.dropped} />
+          <Pushes t={t} news={stream.value.events.items.length + stream.value.events.dropped} />
           <TaskLog t={t} stream={stream} />
         </div>
         <div>
@@ -60,6 +57,7 @@ export function TaskPage({ id }: { id: string }) {
             <h2 id="h-what">Description</h2>
             <Words text={t.description} name="Description" />
           </section>
+          <TaskUse t={t} />
           <Known t={t} />
           <Records id={t.id} again={over} from={t.created} />
         </div>
@@ -83,6 +81,8 @@ function Known({ t }: { t: Task }) {
           ["Agent", holder(t)],
           ["Pool", t.pool],
           ["Model", t.model],
+          ["Entries", t.entries?.join(", ")],
+          ["Models", t.models?.join(", ")],
           ["Budget", budget.join(", ")],
           ["Force push", t.force_push && "allowed"],
           ["Created", <Time at={t.created} />],
