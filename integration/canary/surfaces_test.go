@@ -216,7 +216,7 @@ func (w *world) chats() {
 
 var responseID = regexp.MustCompile(`resp_[A-Za-z0-9._~-]+`)
 
-// response reads a response again, continues it, and begins one in the background that is canceled.
+// response reads a response again, continues it, and has others made in the background.
 func (w *world) response(id string) {
 	at := schemas.RouteResponses + "/" + id
 	w.owner.ask(http.MethodGet, at, "")
@@ -224,7 +224,9 @@ func (w *world) response(id string) {
 	for _, more := range []string{`"previous_response_id":"` + id + `",`, `"background":true,`} {
 		for _, model := range []string{"any/full", "any/tells", "any/refuses-400"} {
 			_, text := w.owner.ask(http.MethodPost, schemas.RouteResponses, strings.Replace(w.ask(schemas.DialectResponses, model, false), "{", "{"+more, 1))
-			if next := responseID.FindString(text); next != "" {
+			next := responseID.FindString(text)
+			assert.True(w.t, next != "" || model == "any/refuses-400", "%s%s: %.300s", more, model, text)
+			if next != "" {
 				w.settled(strings.TrimPrefix(next, "resp_"))
 				w.owner.ask(http.MethodGet, schemas.RouteResponses+"/"+next, "")
 			}
