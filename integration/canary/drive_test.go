@@ -87,6 +87,8 @@ func (w *world) requests(section string, at int) {
 				ids = append(ids, page.Items[0].ID)
 			}
 		}
+		assert.NotEmpty(w.t, w.responses)
+		ids = append(ids, w.responses...)
 	}
 	turn := make(chan struct{}, at)
 	var all []func()
@@ -160,7 +162,11 @@ func (w *world) upstreams() {
 	} {
 		w.plain.Handle(path, b)
 	}
-	for _, route := range []string{schemas.RouteRunStream, schemas.RouteRunSync, schemas.RouteChat} {
+	routes := []string{schemas.RouteRunStream, schemas.RouteRunSync}
+	for _, d := range schemas.AllDialects() {
+		routes = append(routes, d.Route())
+	}
+	for _, route := range routes {
 		w.plain.Handle("/wire"+route, w.full("wire", ok))
 	}
 	w.tls.Handle("/ok", w.full("tls", ok))

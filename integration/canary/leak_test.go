@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,8 +55,8 @@ func TestNothingLeaks(t *testing.T) {
 }
 
 // work has a call of each sort under way. It returns the ids of two that are not sent again
-// after a crash, of a stream, and of two that are.
-func (w *world) work(class string) (once []string, stream string, again []string) {
+// after a crash, of streams, and of two that are.
+func (w *world) work(class string) (once, streams, again []string) {
 	at := w.plain.URL() + "/held?q="
 	once = []string{
 		w.begin("plain", "/v1/execute", w.json(object{"method": "POST", "url": at + w.g.plant(class+" query"), "body": object{w.g.plant(class + " key"): w.g.plant(class + " body")}})),
@@ -65,23 +66,26 @@ func (w *world) work(class string) (once []string, stream string, again []string
 		w.begin("plain", "/v1/execute", w.json(object{"method": "GET", "url": at + w.g.plant(class+" query of a GET")})),
 		w.begin("llm", schemas.RouteChat, w.chat("held", false)),
 	}
-	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.p.URL+schemas.RouteChat, strings.NewReader(w.chat("held", true)))
-	require.NoError(w.t, err)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+w.owner.token)
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(w.t, err)
-	w.t.Cleanup(func() { _ = resp.Body.Close() })
-	w.wait("llm")
-	return once, resp.Header.Get(schemas.HeaderGeneration), again
+	for _, d := range []schemas.Dialect{schemas.DialectChat, schemas.DialectResponses, schemas.DialectMessages} {
+		req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.p.URL+d.Route(), strings.NewReader(w.ask(d, "held", true)))
+		require.NoError(w.t, err)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Authorization", "Bearer "+w.owner.token)
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(w.t, err)
+		w.t.Cleanup(func() { _ = resp.Body.Close() })
+		w.wait("llm")
+		streams = append(streams, resp.Header.Get(schemas.HeaderGeneration))
+	}
+	return once, streams, again
 }
 
 // crash kills the program in the middle of its work and starts it again.
 func (w *world) crash() {
-	once, stream, again := w.work("killed")
+	once, streams, again := w.work("killed")
 	w.p.Kill()
 	w.start()
-	for _, id := range append(once, stream) {
+	for _, id := range slices.Concat(once, streams) {
 		w.settled(id)
 		w.owner.ask(http.MethodGet, "/v1/actions/"+id, "")
 	}
@@ -91,8 +95,10 @@ func (w *world) crash() {
 		w.owner.ask(http.MethodPost, "/v1/actions/"+id+"/cancel", "")
 		w.settled(id)
 	}
-	for id, code := range map[string]schemas.Code{once[0]: schemas.OutcomeUnknownCode, once[1]: schemas.OutcomeUnknownCode, stream: schemas.Interrupted, again[0]: schemas.Canceled, again[1]: schemas.Canceled} {
-		contains(w.t, w.owner.get("/v1/actions/"+id), string(code), "an action that was under way")
+	for code, ids := range map[schemas.Code][]string{schemas.OutcomeUnknownCode: once, schemas.Interrupted: streams, schemas.Canceled: again} {
+		for _, id := range ids {
+			contains(w.t, w.owner.get("/v1/actions/"+id), string(code), "an action that was under way")
+		}
 	}
 }
 
@@ -134,12 +140,21 @@ func (w *world) reached() {
 	for who, c := range map[string]struct{ text, classes string }{
 		"an upstream": {wire.String(), "header|query|body|basic|other|sent key|sent value|sent item|sent deep key|sent query|sent parameter|sent idempotency key|sent header name|sent header|echoed body|echoed header|upstream key|keyed body|over tls|sent mail|" +
 			"hop query|plan path|plan header|plan parameter|plan value|plan body key|plan body|rule path|rule query|rule wildcard|rule header|run query|run body|killed query|killed body|aborted body|body query|body header|body name|body deep name|body deep"},
-		"an agent":       {agents.String(), "agent|run user|run workflow|run input key|run input|killed input|aborted input|run stage|run domain|run name|run value"},
-		"a model":        {models.String(), "model|beside|chat system|chat name|chat text part|chat image query|chat file|chat argument|chat tool answer|chat tool description|chat enum|chat format title|chat stop|chat user|chat metadata key|chat unknown value"},
+		"an agent": {agents.String(), "agent|run user|run workflow|run input key|run input|killed input|aborted input|run stage|run domain|run name|run value"},
+		"a model": {models.String(), "model|beside|chat system|chat name|chat text part|chat image query|chat file|chat argument|chat tool answer|chat tool description|chat enum|chat format title|chat stop|chat user|chat metadata key|chat unknown value|" +
+			"responses beta|responses instructions|responses text part|responses image query|responses file|responses answered|responses encrypted|responses argument|responses tool answer|responses tool description|responses enum|responses grammar|responses format title|responses metadata|responses client|responses unknown value|" +
+			"messages beta|messages system|messages text part|messages image|messages image query|messages document|messages thinking|messages redacted|messages argument|messages tool answer|messages tool description|messages enum|messages example|messages stop|messages user|messages unknown value|" +
+			"count_tokens beta|count_tokens system|count_tokens text part|count_tokens schema title|embeddings beta|embeddings input|embeddings further input|embeddings instruction|embeddings unknown value"},
 		"the git server": {objects, "push upstream content|push upstream file|push upstream author|push upstream message"},
 		"the owner": {w.owner.seen.String(), "ok key|ok value|ok deep value|ok header name|ok header value|ok location|ok etag|echoed body|text body|bare body|zipped|plan effect|plan id|rule mock key|rule mock value|rule mock header|rule marked answer|" +
 			"agent RUN.FULL output|agent RUN.FULL progress|agent RUN.FULL data over lines|agent RUN.JSON grounding|agent RUN.FAILED error message|agent RUN.FAILED details|agent RUN.CUT before the cut|agent while held|" +
 			"model text|model message|model full content|model full refusal|model full detail|model full argument|model full inner|model full id|model full token|model refuses-400 message|model refuses-400 raw|" +
+			"model full responses content|model full responses refusal|model full responses summary|model full responses argument|model full responses inner|model full responses token|model full responses usage key|" +
+			"model full responses stream content|model full responses stream refusal|model full responses stream argument|model full responses stream summary|model full responses stream unknown delta|" +
+			"model full messages content|model full messages thinking|model full messages cited|model full messages argument|model full messages refusal|model full messages inner|" +
+			"model full messages stream content|model full messages stream thinking|model full messages stream cited|model full messages stream argument|model full messages stream refusal|" +
+			"model full count_tokens inner|model full embeddings embedding|model full embeddings inner|" +
+			"model breaks responses message|model breaks responses stream content|model breaks responses stream message|model breaks messages message|model breaks messages stream content|model breaks messages stream message|" +
 			"task completed description|task failed metadata|task inquiry|task answer|task result|task failure|said by the git server|why the git server refuses|token name"},
 		"the operator": {w.past[0].Said(), "wrong configuration"},
 	} {

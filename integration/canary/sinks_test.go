@@ -371,8 +371,10 @@ func (c *collector) take(r *http.Request, key string) {
 	for _, rs := range req.GetResourceSpans() {
 		for _, ss := range rs.GetScopeSpans() {
 			for _, s := range ss.GetSpans() {
-				if strings.HasPrefix(s.GetName(), "chat ") {
-					s.Name = "chat"
+				for _, d := range schemas.AllDialects() {
+					if operation := d.Operation(); strings.HasPrefix(s.GetName(), operation+" ") {
+						s.Name = operation
+					}
 				}
 				s.Attributes = slices.DeleteFunc(s.GetAttributes(), func(a *common.KeyValue) bool { return strings.HasSuffix(a.GetKey(), ".model") })
 			}

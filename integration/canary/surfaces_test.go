@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -44,7 +45,7 @@ func jsonText(v any) string {
 func (w *world) answer(name, id string, asked []byte, header http.Header) (status int, media, body string) {
 	bearer, basic := strings.TrimPrefix(header.Get("Authorization"), "Bearer "), strings.TrimPrefix(header.Get("X-Beside"), "Basic ")
 	head, body, _ := strings.Cut(w.expand(name+" ", w.section("answers.txtar", name), map[string]string{
-		"request_id": id, "key": bearer, "beside": basic, "coded": base64.StdEncoding.EncodeToString([]byte("k=" + bearer + " " + basic)), "body": strings.Trim(jsonText(string(asked)), `"`),
+		"request_id": id, "key": bearer, "key 1": bearer[:len(bearer)/2], "key 2": bearer[len(bearer)/2:], "beside": basic, "coded": base64.StdEncoding.EncodeToString([]byte("k=" + bearer + " " + basic)), "body": strings.Trim(jsonText(string(asked)), `"`),
 	}), "\n")
 	_, err := fmt.Sscan(head, &status)
 	assert.NoError(w.t, err)
@@ -114,14 +115,17 @@ func (w *world) cancel(id string) {
 // provider answers with canaries in every place, echoes its keys, or fails.
 func (w *world) provider() llm.Config {
 	of := func(place string) string { return w.g.plant("model " + place) }
-	cfg := llm.Config{Key: w.g.secret("model"), Models: map[string]llm.Act{"held": {Answer: w.holdsChat}}, Default: llm.Act{
+	cfg := llm.Config{Key: w.g.secret("model"), Models: map[string]llm.Act{"held": {Answer: w.holdsModel}}, Default: llm.Act{
 		Texts: []string{of("text"), " ", of("more text")}, Reasoning: []string{of("reasoning")}, Message: of("message"),
 		Header: map[string]string{"Openai-Organization": of("organization"), "Set-Cookie": of("cookie"), "Retry-After": of("Retry-After"), "X-Request-Id": of("request id"), of("header name"): "v"},
 	}}
-	for _, name := range []string{"full", "tells", "refuses-400", "refuses-401", "refuses-429", "refuses-500"} {
+	for _, name := range append(refusals(), "full", "tells", "breaks") {
 		cfg.Models[name] = llm.Act{Answer: func(x *llm.Exchange) {
-			section := "model " + name
-			if x.Asked.Stream && !strings.HasPrefix(name, "refuses") {
+			section, answers := "model "+name, !strings.HasPrefix(name, "refuses")
+			if answers && x.Dialect != schemas.DialectChat {
+				section += " " + string(x.Dialect)
+			}
+			if answers && x.Asked.Stream {
 				section += " stream"
 			}
 			status, media, body := w.answer(section, "", x.Body, x.Header)
@@ -132,43 +136,75 @@ func (w *world) provider() llm.Config {
 	return cfg
 }
 
-func (w *world) holdsChat(x *llm.Exchange) {
+// refusals are the models whose provider refuses every request.
+func refusals() []string { return []string{"refuses-400", "refuses-401", "refuses-429", "refuses-500"} }
+
+func (w *world) holdsModel(x *llm.Exchange) {
 	if x.Asked.Stream {
+		begun := w.g.plant("model while held")
 		x.Stream()
-		x.Data(jsonText(object{"object": "chat.completion.chunk", "choices": []any{object{"index": 0, "delta": object{"content": w.g.plant("model while held")}}}}))
+		x.Data(jsonText(map[schemas.Dialect]object{
+			schemas.DialectChat:      {"object": "chat.completion.chunk", "choices": []any{object{"index": 0, "delta": object{"content": begun}}}},
+			schemas.DialectResponses: {"type": "response.output_text.delta", "delta": begun},
+			schemas.DialectMessages:  {"type": "content_block_delta", "index": 0, "delta": object{"type": "text_delta", "text": begun}},
+		}[x.Dialect]))
 	}
 	w.held["llm"] <- struct{}{}
 	x.Await()
 }
 
-// chat is a conversation with a canary in everything that a request can have.
-func (w *world) chat(model string, stream bool) string {
-	_, doc, _ := strings.Cut(w.section("answers.txtar", "chat"), "\n")
-	return w.expand("chat ", doc, map[string]string{"model": model, "stream": strconv.FormatBool(stream)})
+// ask is a request of a dialect with a canary in everything that it can have.
+func (w *world) ask(d schemas.Dialect, model string, stream bool) string {
+	_, doc, _ := strings.Cut(w.section("answers.txtar", string(d)), "\n")
+	return w.expand(string(d)+" ", doc, map[string]string{"model": model, "stream": strconv.FormatBool(stream)})
 }
 
-// chats are completions of every model, whole and as streams.
-func (w *world) chats() {
-	models := []string{
-		"any/fine", "any/full", "any/tells", "any/refuses-400", "any/refuses-401", "any/refuses-429", "any/refuses-500", "wire", "forged", "gone", "keyless", "unknown/model", "spent/fine", "spent/fine",
-		"any/" + w.g.word("model's name"),
+// chat is a conversation with a canary in everything that a request can have.
+func (w *world) chat(model string, stream bool) string {
+	return w.ask(schemas.DialectChat, model, stream)
+}
+
+// asked are the models that are asked in a dialect.
+func (w *world) asked(d schemas.Dialect) []string {
+	models := []string{"any/full", "any/tells", "wire", "forged", "gone", "keyless", "unknown/model", "spent/full", "spent/full", "any/" + w.g.word("model's name")}
+	for _, name := range refusals() {
+		models = append(models, "any/"+name)
 	}
-	for _, f := range llm.Faults() {
-		if f != llm.Endless {
-			models = append(models, "any/"+string(f))
-		}
-	}
-	var all []func()
-	for _, model := range models {
-		all = append(all, func() {
-			for i, stream := range []bool{false, true} {
-				base := schemas.ChatBases()[(len(model)+i)%len(schemas.ChatBases())]
-				_, text := w.owner.ask(http.MethodPost, base+schemas.RouteChat, w.chat(model, stream), "Idempotency-Key", w.g.plant("chat key"), "User-Agent", w.g.plant("chat user agent"), "X-Title", w.g.plant("chat title"))
-				if model == "any/tells" || model == "any/echo-key" {
-					contains(w.t, text, "REDACTED", model)
-				}
+	switch d {
+	case schemas.DialectResponses, schemas.DialectMessages:
+		return append(models, "any/breaks")
+	case schemas.DialectChat:
+		models = append(models, "any/fine")
+		for _, f := range llm.Faults() {
+			if f != llm.Endless {
+				models = append(models, "any/"+string(f))
 			}
-		})
+		}
+	case schemas.DialectCount, schemas.DialectEmbeddings:
+	}
+	return models
+}
+
+// chats are answers of every model in every dialect, whole and as streams.
+func (w *world) chats() {
+	var all []func()
+	for _, d := range schemas.AllDialects() {
+		for _, model := range w.asked(d) {
+			all = append(all, func() {
+				for i, stream := range []bool{false, true} {
+					base := schemas.ChatBases()[(len(model)+i)%len(schemas.ChatBases())]
+					of := func(place string) string { return w.g.plant(string(d) + " " + place) }
+					_, text := w.owner.ask(http.MethodPost, base+d.Route(), w.ask(d, model, stream), "Idempotency-Key", of("key"), "User-Agent", of("user agent"), "X-Title", of("title"),
+						"Anthropic-Beta", of("beta"), "Openai-Beta", of("beta"))
+					if model == "any/tells" || model == "any/echo-key" {
+						contains(w.t, text, "REDACTED", string(d)+" "+model)
+					}
+					if d == schemas.DialectResponses && model == "any/full" {
+						w.response(responseID.FindString(text))
+					}
+				}
+			})
+		}
 	}
 	parallel(all...)
 	for _, path := range []string{schemas.RouteModels, schemas.RouteModels + "/any/" + w.g.word("model in a path"), schemas.RouteBudgets + "?limit=1000"} {
@@ -176,6 +212,29 @@ func (w *world) chats() {
 	}
 	w.owner.ask(http.MethodPost, schemas.RouteChat, w.chat("any/fine", false), "Idempotency-Key", "shared-chat")
 	w.cancel(w.begin("llm", schemas.RouteChat, w.chat("held", false)))
+}
+
+var responseID = regexp.MustCompile(`resp_[A-Za-z0-9._~-]+`)
+
+// response reads a response again, continues it, and has others made in the background.
+func (w *world) response(id string) {
+	at := schemas.RouteResponses + "/" + id
+	w.owner.ask(http.MethodGet, at, "")
+	w.owner.ask(http.MethodGet, at+"?stream=true&starting_after=0", "")
+	for _, more := range []string{`"previous_response_id":"` + id + `",`, `"background":true,`} {
+		for _, model := range []string{"any/full", "any/tells", "any/refuses-400"} {
+			_, text := w.owner.ask(http.MethodPost, schemas.RouteResponses, strings.Replace(w.ask(schemas.DialectResponses, model, false), "{", "{"+more, 1))
+			next := responseID.FindString(text)
+			assert.True(w.t, next != "" || model == "any/refuses-400", "%s%s: %.300s", more, model, text)
+			if next != "" {
+				w.settled(strings.TrimPrefix(next, "resp_"))
+				w.owner.ask(http.MethodGet, schemas.RouteResponses+"/"+next, "")
+			}
+		}
+	}
+	w.mu.Lock()
+	w.responses = append(w.responses, strings.TrimPrefix(id, "resp_"))
+	w.mu.Unlock()
 }
 
 // held is a task, and the agent that has its token.

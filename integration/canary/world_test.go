@@ -56,6 +56,9 @@ type world struct {
 	held                      map[string]chan struct{} // each request that a service holds sends one
 	updates                   capture.Buffer
 
+	mu        sync.Mutex
+	responses []string // actions behind the owner's responses
+
 	admin, owner, stranger, nobody *person
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"weir/internal/weirtest/line"
+	"weir/schemas"
 )
 
 // Request is one request that the provider has read.
@@ -15,6 +16,8 @@ type Request struct {
 	Method, Path string
 	Header       http.Header
 	Body         []byte
+	// Dialect is that of the path.
+	Dialect schemas.Dialect
 	// Asked is Body, decoded; its zero value where that is no request.
 	Asked Asked
 

@@ -19,6 +19,8 @@
 //	<-r.Closed()                                               // over, for whatever reason
 //	r.Cut()                                                    // whether the caller left before the end
 //
+// The other dialects are served only for the models whose Act has an Answer.
+//
 // An Act waits at its channels, so that a test waits on signals alone; Act.Answer
 // writes whatever a test wants to the wire. Faults lists every fault.
 package llm

@@ -19,19 +19,24 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	record := &Request{Call: line.NewCall(), Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Body: body}
+	var known bool
+	record.Dialect, known = schemas.DialectOf(r.URL.Path)
+	known = known && r.URL.Path == Prefix+record.Dialect.Route()
 	notJSON := json.Unmarshal(body, &record.Asked)
 	s.Enter(record)
 	defer s.Leave(record.Call)
 	x := &Exchange{Request: record, w: w, out: w, Line: line.Of(r.Context())}
 	switch {
-	case r.URL.Path != Prefix+schemas.RouteChat:
+	case !known:
 		x.Refuse(http.StatusNotFound, "there is nothing here")
 	case r.Method != http.MethodPost:
 		x.Refuse(http.StatusMethodNotAllowed, "only POST is served")
 	case s.cfg.Key != "" && record.Key() != s.cfg.Key:
 		x.Refuse(http.StatusUnauthorized, "Incorrect API key provided")
-	case notJSON != nil || record.Asked.Model == "" || len(record.Asked.Messages) == 0:
+	case notJSON != nil || record.Asked.Model == "" || record.Dialect == schemas.DialectChat && len(record.Asked.Messages) == 0:
 		x.Refuse(http.StatusBadRequest, "model and messages are needed")
+	case record.Dialect != schemas.DialectChat && s.cfg.Models[record.Asked.Model].Answer == nil:
+		x.Refuse(http.StatusNotFound, "no test answers this model in this dialect")
 	default:
 		x.act = s.act(record)
 		done := x.complete()

@@ -176,6 +176,9 @@ func (d *decoder) document(ctx context.Context, begin byte) (call.Reply, error) 
 		d.fault(doc.Fault)
 		return d.reply()
 	}
+	if doc, err = d.unspelled(doc); err != nil {
+		return call.Reply{}, err
+	}
 	whole := d.protocol.Answer(d.options.answer())
 	if err := d.split(doc.Raw, whole); err != nil {
 		return call.Reply{}, d.failure(schemas.UpstreamProtocol, err)
@@ -195,6 +198,22 @@ func (d *decoder) document(ctx context.Context, begin byte) (call.Reply, error) 
 		}
 	}
 	return d.reply()
+}
+
+// unspelled is a whole answer without the secrets that several of its strings spell, as its tokens do.
+func (d *decoder) unspelled(doc completion.Chunk) (completion.Chunk, error) {
+	held := newRedactor(d.scrub, d.protocol)
+	list, ok := held.add(doc)
+	if !ok {
+		return doc, d.failure(schemas.UpstreamTooLarge, errMuch)
+	}
+	if len(list) == 0 {
+		var err error
+		if list, err = held.end(); err != nil {
+			return doc, d.failure(schemas.UpstreamProtocol, err)
+		}
+	}
+	return list[0], nil
 }
 
 // split gives an answer the events of a whole one.

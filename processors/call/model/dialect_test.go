@@ -248,3 +248,24 @@ func TestSecretOfADialect(t *testing.T) {
 		}
 	}
 }
+
+// TestSecretInTokensOfADocument: the tokens of an answer that is no stream do not spell a secret.
+func TestSecretInTokensOfADocument(t *testing.T) {
+	t.Parallel()
+	tokens := `[{"token":"` + key[:5] + `"},{"token":"` + key[5:] + `"}]`
+	documents := map[schemas.Dialect]string{
+		schemas.DialectChat:      `{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"logprobs":{"content":` + tokens + `},"finish_reason":"stop"}]}`,
+		schemas.DialectResponses: `{"object":"response","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"a","logprobs":` + tokens + `}]}]}`,
+	}
+	for d, document := range documents {
+		for _, streams := range []bool{true, false} {
+			for secret, hit := range map[string]bool{key: true, "another-secret": false} {
+				chunks, response, err := read(t, d, streams, redact.Values([]string{secret}), &slow{parts: []string{document}, ends: true, closed: make(chan struct{})})
+				require.NoError(t, err)
+				all := strings.Join(chunks, "") + string(response.Completion)
+				assert.Equal(t, hit, !strings.Contains(all, key[5:]), "%s: %s", d, all)
+				assert.Equal(t, hit, strings.Contains(string(response.Completion), `"logprobs":null`), "%s: %s", d, all)
+			}
+		}
+	}
+}
