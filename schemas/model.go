@@ -43,7 +43,7 @@ func ValidModel(s string) bool {
 
 // Model is a model, or a pattern of models, as the configuration in force describes it.
 type Model struct {
-	// Name is what it is asked for by: an exact name, or a pattern that ends in /* or is *.
+	// Name is what it is asked for by: an exact name, or a pattern that ends in *.
 	Name string
 	// Alias is the name of the model that it stands for; its other members are empty then.
 	Alias string

@@ -631,7 +631,7 @@ func TestBadBudgets(t *testing.T) {
 		{head + "per: token}", at + `per: is a YAML string; write a list: [a, b], or one "- " a line`},
 		{head + "per: [user]}", at + "per[0]: is none of its words; use tenant, token, task or model"},
 		{head + "per: [token, model, token]}", at + "per[2]: is there twice; remove one"},
-		{head + "models: ['openai*']}", at + "models[0]: is neither the name of a model nor a pattern, such as openai/* or *"},
+		{head + "models: ['open*ai']}", at + "models[0]: is neither the name of a model nor a pattern, such as openai/* or *"},
 		{head + "models: [a, 'a b']}", at + "models[1]: is neither the name of a model nor a pattern, such as openai/* or *"},
 		{head + "tenants: [a/b]}", at + "tenants[0]: is not the name of a tenant; write at most 128 letters, digits, dots, underscores, colons and hyphens"},
 		{head + "window: 1d}", at + "window: cannot be read; write a duration in ms, s, m or h, such as 30s or 168h"},

@@ -18,7 +18,7 @@ func TestBadModels(t *testing.T) {
 	t.Parallel()
 	const (
 		at   = "weir.yaml:3: models.m."
-		name = "is not the name of a model; write at most 256 letters, digits and . _ : @ + - in parts with a slash between, or a pattern: such parts with /* after them, or * alone"
+		name = "is not the name of a model; write at most 256 letters, digits and . _ : @ + - in parts with a slash between, or a pattern: the beginning of names with * after it, such as openai/*, or * alone"
 		sent = "is not the name of a model; write letters, digits and . _ : @ + - in parts with a slash between, one * at most"
 	)
 	long := strings.Repeat("a", schemas.MaxModel)
@@ -28,7 +28,7 @@ func TestBadModels(t *testing.T) {
 		{"models:\n  a/b:\n    ulr: canary", `weir.yaml:3: models."a/b".ulr: unknown key; did you mean url?`},
 		{"models:\n  m: {url: 'http://h'}\n  m: {}", "weir.yaml:3: models.m: the key is here twice, first at weir.yaml:2; remove one"},
 		{"models:\n  'a b': {url: http://h}", `weir.yaml:2: models."a b": ` + name},
-		{"models:\n  'a*': {url: http://h}", `weir.yaml:2: models."a*": ` + name},
+		{"models:\n  'a*b': {url: http://h}", `weir.yaml:2: models."a*b": ` + name},
 		{"models:\n  '*/a': {url: http://h}", `weir.yaml:2: models."*/a": ` + name},
 		{"models:\n  a//b: {url: http://h}", `weir.yaml:2: models."a//b": ` + name},
 		{"models:\n  ../b: {url: http://h}", `weir.yaml:2: models."../b": ` + name},

@@ -110,7 +110,7 @@ func (r *reader) checkModels(c *Config) {
 		m, key := c.Models[name], join("models", name)
 		switch {
 		case r.refuse(!models.ValidPattern(name), key, "is not the name of a model; write at most %d letters, digits and "+
-			". _ : @ + - in parts with a slash between, or a pattern: such parts with /* after them, or * alone", schemas.MaxModel):
+			". _ : @ + - in parts with a slash between, or a pattern: the beginning of names with * after it, such as openai/*, or * alone", schemas.MaxModel):
 		case m.Alias != "":
 			r.checkAlias(c, key, m)
 		case r.refuse(len(m.Upstreams) == 0 && m.URL == "", key, "has no place; write its url, its upstreams, or the alias that it is"):

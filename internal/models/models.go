@@ -57,8 +57,12 @@ func (s *Set) Usable(asked string, may func(name string) bool) bool {
 	return ok && (may == nil || may(asked) || may(name))
 }
 
-// ValidPattern reports whether a text is an exact name, name/* or *.
+// ValidPattern reports whether a text is an exact name, or a pattern: *, or the beginning of names
+// with * after it, such as openai/* or claude-*.
 func ValidPattern(s string) bool {
-	prefix, ok := strings.CutSuffix(s, "/*")
-	return s == "*" || schemas.ValidModel(prefix) && (!ok || len(s) <= schemas.MaxModel)
+	prefix, ok := strings.CutSuffix(s, "*")
+	if ok {
+		prefix = strings.TrimSuffix(prefix, "/")
+	}
+	return s == "*" || schemas.ValidModel(prefix) && len(s) <= schemas.MaxModel
 }

@@ -92,10 +92,10 @@ func TestMay(t *testing.T) {
 
 func TestValidPattern(t *testing.T) {
 	t.Parallel()
-	for _, good := range []string{"*", "a", "a/*", "a/b:free/*", "a.b-c_d@1+2", strings.Repeat("a", schemas.MaxModel-2) + "/*"} {
+	for _, good := range []string{"*", "a", "a/*", "a/b:free/*", "a.b-c_d@1+2", "a*", "claude-*", "a/b-*", strings.Repeat("a", schemas.MaxModel-2) + "/*"} {
 		require.True(t, models.ValidPattern(good), good)
 	}
-	for _, bad := range []string{"", "/*", "a*", "**", "a/*/b", "*/a", "a//*", "../*", "a /*", "a/**", strings.Repeat("a", schemas.MaxModel-1) + "/*"} {
+	for _, bad := range []string{"", "/*", "**", "a/*/b", "*/a", "a//*", "../*", "a /*", "a/**", strings.Repeat("a", schemas.MaxModel-1) + "/*"} {
 		require.False(t, models.ValidPattern(bad), bad)
 	}
 }

@@ -41,7 +41,7 @@ func (n Names) Match(asked string) (name string, ok bool) {
 }
 
 // May reports whether one of a token's patterns matches a name. An empty list matches every name. A
-// pattern is an exact name, a prefix followed by /*, or *.
+// pattern is an exact name, the beginning of names followed by *, or *.
 func May(patterns []string, name string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return fits(p, name) })
 }

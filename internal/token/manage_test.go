@@ -52,7 +52,7 @@ func TestCreateSaysWhatIsWrong(t *testing.T) {
 			r.Pools, r.Scopes = []string{"a", "none"}, []string{schemas.ScopeTasksWork}
 		},
 		"/models":     func(r *schemas.TokenRequest) { r.Models = many },
-		"/models/0":   func(r *schemas.TokenRequest) { r.Models = []string{"a*"} },
+		"/models/0":   func(r *schemas.TokenRequest) { r.Models = []string{"a*b"} },
 		"/models/0 ":  func(r *schemas.TokenRequest) { r.Models = []string{""} },
 		"/models/0  ": func(r *schemas.TokenRequest) { r.Models = []string{"a/../b"} },
 		"/models/1":   func(r *schemas.TokenRequest) { r.Models = []string{"a/*", "a/*"} },

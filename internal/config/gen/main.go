@@ -170,7 +170,7 @@ func refine(raw []byte) ([]byte, error) {
 			"pattern": names, "maxLength": schemas.MaxAgentTask, "not": map[string]any{"enum": schemas.BuiltinTasks()},
 		}},
 		{"properties.models", "propertyNames", map[string]any{
-			"pattern": `^(\*|[A-Za-z0-9._:@+-]+(/[A-Za-z0-9._:@+-]+)*(/\*)?)$`, "maxLength": schemas.MaxModel,
+			"pattern": `^(\*|[A-Za-z0-9._:@+-]+(/[A-Za-z0-9._:@+-]+)*(/?\*)?)$`, "maxLength": schemas.MaxModel,
 		}},
 	} {
 		if add.at != "" && !gjson.GetBytes(raw, add.at).IsObject() {

@@ -77,7 +77,7 @@ func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
 		"telemetry: {log_level: trace}", "redact_headers: X",
 		"agents: [a]", "agents: {T: {}}", "agents: {T: {url: 'http://h', mode: both}}", "agents: {T: {url: 'http://h', tokn: a}}",
 		"agents: {ECHO: {url: 'http://h'}}", "agents: {'a b': {url: 'http://h'}}",
-		"models: [a]", "models: {'a*': {url: 'http://h'}}", "models: {'a b': {url: 'http://h'}}", "models: {m: {ulr: 'http://h'}}",
+		"models: [a]", "models: {'a*b': {url: 'http://h'}}", "models: {'a b': {url: 'http://h'}}", "models: {m: {ulr: 'http://h'}}",
 		"models: {m: {upstreams: {a: {url: 'http://h'}}}}", "models: {m: {upstreams: [{url: 'http://h'}]}}",
 		"models: {m: {url: 'http://h', price: {input: 1}}}", "models: {m: {url: 'http://h', price: {input: -1, output: 1}}}",
 	} {
