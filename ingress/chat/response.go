@@ -10,6 +10,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/models"
+	"weir/internal/task"
 	"weir/schemas"
 )
 
@@ -17,7 +18,7 @@ import (
 // where there is none that this caller may continue or cancel.
 func (h handlers) response(ctx context.Context, by *caller, action string) (*ledger.State, *schemas.ChatOrder, error) {
 	st, err := h.Actions.Peek(ctx, by.Tenant, action)
-	if errors.Is(err, fault.ErrGone) || err == nil && (st.Kind != schemas.KindChat || st.Action.Principal != by.Principal) {
+	if errors.Is(err, fault.ErrGone) || err == nil && (st.Kind != schemas.KindChat || !by.owns(st.Action)) {
 		err = fault.ErrNotFound
 	}
 	if err != nil {
@@ -28,11 +29,18 @@ func (h handlers) response(ctx context.Context, by *caller, action string) (*led
 		return nil, nil, err
 	}
 	var order schemas.ChatOrder
-	if json.Unmarshal(payload, &order) != nil || order.Dialect != schemas.DialectResponses || by.task != nil && order.TaskID != by.task.ID {
+	if json.Unmarshal(payload, &order) != nil || order.Dialect != schemas.DialectResponses {
 		return nil, nil, fault.ErrNotFound
 	}
 	order.Body = nil
 	return st, &order, nil
+}
+
+// owns reports whether an action is the caller's own: one that the same principal has sent, and for the
+// holder of a task one of that task, with limits that are no wider than the holder's.
+func (p caller) owns(a schemas.Action) bool {
+	own := task.Bounds{Entries: p.Entries, Models: p.Models}
+	return a.Principal == p.Principal && (p.task == nil || a.Task == p.task.ID && own.Covers(task.Of(a)))
 }
 
 // follows checks that a request may continue the response that it names. What that response holds counts
