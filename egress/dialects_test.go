@@ -503,7 +503,7 @@ func TestWhoReadsAResponse(t *testing.T) {
 			}
 			return who, nil
 		}
-		c.Config.Holder = holderOf
+		c.Holder = holderOf
 	})
 	of := func(task string) schemas.ChatOrder {
 		o := order(schemas.DialectResponses)

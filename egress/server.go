@@ -39,6 +39,8 @@ type Reader struct {
 	ID string
 	// Task is the id of the task that the reader holds; empty: it holds none.
 	Task string
+	// Model is the only model that the holder of a task may use; empty: Models say which.
+	Model string
 }
 
 // Reads reports whether the holder of a task may read an action: one that a holder of the same task has

@@ -126,12 +126,12 @@ func (s *Server) ReadAction(path string, serve func(r *Request) error) []Route {
 }
 
 // Sender is the sender of a request: the holder of a task by a token of the task, in open mode too, or
-// the reader with another token, which needs no scope.
-func (s *Server) Sender(r *http.Request) (Reader, error) {
+// the reader with another token, which needs one of the scopes, if any.
+func (s *Server) Sender(r *http.Request, scopes ...string) (Reader, error) {
 	if who, ok, err := s.holder(r); ok {
 		return who, err
 	}
-	return s.Reader(r)
+	return s.Reader(r, scopes...)
 }
 
 // holder authenticates the holder of a task; ok is false for a request with another token.

@@ -168,7 +168,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 		Resume: outruns.Resume, Slot: slots.Acquire, Stream: outruns.NewAnswerer(out).Stream,
 	})), one(outruns.Surface()), executors{schemas.KindRun: a.runs})
 
-	completions := outchat.NewAnswerer(out, outchat.Config{Models: a.models, Lists: a.providerModels, Budgets: a.budgetLimiter, Holder: a.modelReader, Watch: slots.Watch})
+	completions := outchat.NewAnswerer(out, outchat.Config{Models: a.models, Lists: a.providerModels, Budgets: a.budgetLimiter, Watch: slots.Watch})
 	all.add(one(inchat.Surface(in, inchat.Config{
 		Models: a.models, Budgets: a.budgetLimiter, Desk: a.taskService, MaxBody: int64(a.cfg.Limits.Chat), Draining: a.draining, Stop: a.stopWork,
 		Actions: a.ledger, Cancel: cancel,
