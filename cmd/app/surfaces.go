@@ -171,7 +171,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	completions := outchat.NewAnswerer(out, outchat.Config{Models: a.models, Lists: a.providerModels, Budgets: a.budgetLimiter, Watch: slots.Watch})
 	all.add(one(inchat.Surface(in, inchat.Config{
 		Models: a.models, Budgets: a.budgetLimiter, Desk: a.taskService, MaxBody: int64(a.cfg.Limits.Chat), Draining: a.draining, Stop: a.stopWork,
-		Actions: a.ledger, Cancel: cancel,
+		Actions: a.ledger, Reserve: a.reserve, Cancel: cancel,
 		Resume: outchat.Resume, Slot: slots.Acquire, Answer: completions.Answer, Respond: completions.Respond,
 	})), completions.Surfaces(), executors{schemas.KindChat: a.chats})
 

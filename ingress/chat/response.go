@@ -24,6 +24,11 @@ func (h handlers) response(ctx context.Context, by *caller, action string) (*led
 	if err != nil {
 		return nil, nil, err
 	}
+	release, err := h.Reserve(ctx, by.Tenant, st.Action.PayloadBlob)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
 	payload, err := h.Actions.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
 	if err != nil {
 		return nil, nil, err
@@ -57,17 +62,8 @@ func (h handlers) follows(ctx context.Context, a *asked) error {
 	case st.Settled.Outcome != schemas.OutcomeSucceeded:
 		return errNoPrevious("this response did not succeed; leave the id out and send the whole conversation")
 	}
-	doc, err := ledger.Result(ctx, st.Settled, func(ctx context.Context, name string) (json.RawMessage, error) {
-		return h.Actions.Blob(ctx, nil, name)
-	})
-	if errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone) {
-		return errNoPrevious("this response was dropped at the end of its retention; leave the id out and send the whole conversation")
-	}
-	if err != nil {
-		return err
-	}
 	var result schemas.ChatResult
-	if json.Unmarshal(doc, &result) == nil && result.Usage != nil {
+	if json.Unmarshal(st.Settled.Result, &result) == nil && result.Usage != nil {
 		a.order.Media = models.Plus(a.order.Media, models.Plus(result.Usage.Prompt, result.Usage.Completion))
 	} else {
 		a.order.Media = models.Plus(a.order.Media, models.Plus(order.Prompt, order.Media))
