@@ -48,6 +48,8 @@ type surfaces struct {
 	works executors
 	// passthrough serves the requests of the forward proxy too.
 	passthrough *inpassthrough.Door
+	// slots are the streams that the holders of tasks hold open.
+	slots *outtasks.Slots
 }
 
 // executors make what executes the actions of a kind, on a node that works.
@@ -135,6 +137,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	}
 	redriver := actions.NewRedriver(a.broker, a.ledger, in.Acceptor(), all.kind)
 	slots := outtasks.NewSlots(out, a.cfg.Auth.Streams)
+	all.slots = slots
 	r := &a.repositories
 
 	all.add(actions.Surfaces(in, control, redriver), []egress.Surface{out.Records(), out.Lists(a.index)}, nil)

@@ -135,6 +135,7 @@ func (w *work) brokenOff(code schemas.Code) schemas.Code {
 		if w.given() {
 			return schemas.Interrupted
 		}
+	default:
 	}
 	return code
 }

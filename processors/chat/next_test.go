@@ -77,6 +77,7 @@ func TestFallback(t *testing.T) {
 		switch code {
 		case schemas.UpstreamTruncated, schemas.UpstreamTimeout, schemas.UpstreamReset:
 			w.code = schemas.Interrupted // the call's evidence has the cause
+		default:
 		}
 		rows[string(code)+" in the middle"] = row{later, w}
 	}
