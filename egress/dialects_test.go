@@ -81,7 +81,7 @@ func (h *house) ordered(id string, o schemas.ChatOrder, principal string) *ledge
 	require.NoError(h.t, err)
 	r := chatRef(id)
 	st, _, err := h.led.Claim(h.t.Context(), schemas.Action{
-		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: schemas.ClassOnce, IDSource: schemas.IDRequest, Principal: principal,
+		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: schemas.ClassOnce, IDSource: schemas.IDRequest, Principal: principal, Task: o.TaskID,
 		Fingerprint: "f", AcceptedAt: time.Unix(1_700_000_000, 0).UTC(), Deadline: time.Now().Add(time.Minute).UTC(), Payload: payload,
 	})
 	require.NoError(h.t, err)

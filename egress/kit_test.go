@@ -115,7 +115,6 @@ type config struct {
 	Lists       func(up schemas.ModelUpstream) []schemas.ListedModel
 	Budgets     chat.Budgets
 	Operations  func() schemas.OperationsView
-	Holder      func(ctx context.Context, token string) (egress.Reader, error)
 	TaskStreams int
 	ChatHold    time.Duration
 	Git         *git.Config
@@ -162,7 +161,7 @@ func (e *room) RecordRules(w http.ResponseWriter, r *http.Request, tenant, princ
 func surfaces(s *egress.Server, cfg config) (*room, []egress.Surface) {
 	e := &room{Server: s, slots: tasks.NewSlots(s, cfg.TaskStreams), rules: rules.NewAnswerer(s, cfg.Rules)}
 	e.Answerer = tasks.NewAnswerer(s, tasks.Config{Repos: cfg.Repos, Index: cfg.Index, PublicURL: cfg.PublicURL, Partitions: layout.Partitions})
-	e.chat = chat.NewAnswerer(s, chat.Config{Models: cfg.Models, Lists: cfg.Lists, Budgets: cfg.Budgets, Holder: cfg.Holder, Watch: e.slots.Watch, Hold: cfg.ChatHold})
+	e.chat = chat.NewAnswerer(s, chat.Config{Models: cfg.Models, Lists: cfg.Lists, Budgets: cfg.Budgets, Watch: e.slots.Watch, Hold: cfg.ChatHold})
 	all := []egress.Surface{
 		s.Records(), s.Lists(cfg.Index), executor.Surface(), passthrough.Surface(s), plans.Surface(), runs.Surface(), e.rules.Surface(),
 		git.Surface(cfg.Git), egress.Service(cfg.Service),

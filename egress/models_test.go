@@ -53,6 +53,10 @@ func shop(t *testing.T) *house {
 				return egress.Reader{Tenant: "acme", Models: []string{"openai/gpt"}}, nil
 			case agentOf("bound"):
 				return egress.Reader{Tenant: "acme", Entries: []string{"model:here"}}, nil
+			case agentOf("one"):
+				return egress.Reader{Tenant: "acme", Model: "fast", Models: []string{"openai/*"}}, nil
+			case agentOf("none"):
+				return egress.Reader{Tenant: "acme", Model: "fast", Models: []string{"local/*"}}, nil
 			}
 			return egress.Reader{}, fault.New(schemas.Unauthorized, "no such task")
 		}
@@ -99,6 +103,9 @@ func TestModels(t *testing.T) {
 		{"/models", "acme/model:azure", 200, list(fast, gpt)},
 		{"/models", "acme/model:none", 200, list()},
 		{"/models", agentOf("bound"), 200, list(phi)},
+		{"/models", agentOf("one"), 200, list(fast)},
+		{"/models/openai/gpt", agentOf("one"), 404, none},
+		{"/models/fast", agentOf("none"), 404, none},
 		{"/models/fast", "acme", 200, fast},
 		{"/models/fast", "acme/model:here", 404, none},
 		{"/models/local/llama/3", "acme/model:here", 200, llama},

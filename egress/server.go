@@ -39,11 +39,13 @@ type Reader struct {
 	ID string
 	// Task is the id of the task that the reader holds; empty: it holds none.
 	Task string
+	// Model is the only model that the holder of a task may use; empty: Models say which.
+	Model string
 }
 
-// reads reports whether the holder of a task may read an action: one that a holder of the same task has
+// Reads reports whether the holder of a task may read an action: one that a holder of the same task has
 // sent, with limits that are no wider than its own.
-func (r Reader) reads(a schemas.Action) bool {
+func (r Reader) Reads(a schemas.Action) bool {
 	own, of := task.Bounds{Entries: r.Entries, Models: r.Models}, task.Of(a)
 	if a.Kind != schemas.KindChat { // the others use no models
 		own.Models = nil

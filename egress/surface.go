@@ -109,11 +109,13 @@ func (s *Server) ReadAction(path string, serve func(r *Request) error) []Route {
 	routes := s.Read(path, serve, schemas.ScopeActionsRead)
 	for i, read := range routes {
 		routes[i].Handle = func(c *gin.Context) error {
-			text, _ := githttp.BearerToken(c.Request.Header.Values("Authorization"), false)
-			if s.cfg.Holder == nil || !task.Is(text) {
+			who, ok, err := s.holder(c.Request)
+			if !ok {
 				return read.Handle(c)
 			}
-			who, err := s.holder(c.Request.Context(), text, c.Param("id"))
+			if err == nil {
+				err = s.owns(c.Request.Context(), who, c.Param("id"))
+			}
 			if err != nil {
 				return err
 			}
@@ -123,21 +125,36 @@ func (s *Server) ReadAction(path string, serve func(r *Request) error) []Route {
 	return routes
 }
 
-// holder authenticates the holder of a task, for an action that it may read.
-func (s *Server) holder(ctx context.Context, token, id string) (Reader, error) {
-	who, err := s.cfg.Holder(ctx, token)
-	if err != nil {
+// Sender is the sender of a request: the holder of a task by a token of the task, in open mode too, or
+// the reader with another token, which needs one of the scopes, if any.
+func (s *Server) Sender(r *http.Request, scopes ...string) (Reader, error) {
+	if who, ok, err := s.holder(r); ok {
 		return who, err
 	}
+	return s.Reader(r, scopes...)
+}
+
+// holder authenticates the holder of a task; ok is false for a request with another token.
+func (s *Server) holder(r *http.Request) (who Reader, ok bool, err error) {
+	token, _ := githttp.BearerToken(r.Header.Values("Authorization"), false)
+	if s.cfg.Holder == nil || !task.Is(token) {
+		return who, false, nil
+	}
+	who, err = s.cfg.Holder(r.Context(), token)
+	return who, true, err
+}
+
+// owns refuses an action that the holder of a task may not read.
+func (s *Server) owns(ctx context.Context, who Reader, id string) error {
 	absent := fault.New(schemas.NotFound, "there is no such action of this task that this token may read")
 	if !schemas.ValidActionID(id) {
-		return who, absent
+		return absent
 	}
 	st, err := s.actions.Find(ctx, who.Tenant, id)
-	if errors.Is(err, fault.ErrNotFound) || err == nil && !who.reads(st.Action) {
-		err = absent
+	if errors.Is(err, fault.ErrNotFound) || err == nil && !who.Reads(st.Action) {
+		return absent
 	}
-	return who, err
+	return err
 }
 
 // Routes joins lists of routes.

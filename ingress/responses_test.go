@@ -1,6 +1,7 @@
 package ingress_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress"
+	"weir/ingress/chat"
 	"weir/schemas"
 )
 
@@ -73,6 +75,35 @@ func TestAResponseIsContinued(t *testing.T) {
 	refused(schemas.ResponseID(first), "has no such response")
 	who.ID, who.Tenant = "tok", "other"
 	refused(schemas.ResponseID(first), "has no such response")
+}
+
+// A long response is continued by what the log has of it: its request takes memory of the tenant, and its
+// answer is not read.
+func TestALongResponseIsContinued(t *testing.T) {
+	t.Parallel()
+	var reserved, released []string
+	w := setup(t, desk(func(c *chat.Config) {
+		c.Reserve = func(_ context.Context, _ string, blobs ...string) (func(), error) {
+			reserved = append(reserved, blobs...)
+			return func() { released = append(released, blobs...) }, nil
+		}
+	}))
+	long := `{"model":"fast","input":"` + strings.Repeat("a", schemas.InlineLimit) + `"}`
+	id := w.do(t, post("/v1/responses", long)).Header().Get(schemas.HeaderGeneration)
+	doc, err := json.Marshal(schemas.ChatResult{Usage: &schemas.ChatUsage{Prompt: 100, Completion: 20}})
+	require.NoError(t, err)
+	st, err := w.ledger.Find(t.Context(), "default", id)
+	require.NoError(t, err)
+	require.NotEmpty(t, st.Action.PayloadBlob)
+	require.NoError(t, w.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}}))
+	require.NoError(t, w.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{
+		Outcome: schemas.OutcomeSucceeded, Result: doc, ResultBlob: "nowhere",
+	}}))
+	a := w.do(t, post("/v1/responses", continuing(schemas.ResponseID(id))))
+	require.Equal(t, http.StatusAccepted, a.Code, a.Body)
+	require.EqualValues(t, 120, w.order(t, a.Header().Get(schemas.HeaderGeneration)).Media)
+	require.Equal(t, []string{st.Action.PayloadBlob}, reserved)
+	require.Equal(t, reserved, released)
 }
 
 // The holder of a task continues the responses of that task alone.

@@ -130,8 +130,11 @@ func (a *App) allow(r *http.Request, scope string) error {
 }
 
 // watch lets a request hold an event stream open, for as long as its token is
-// in force.
+// in force. The streams of a task's holders end with their actions.
 func (a *App) watch(r *http.Request) (context.Context, func(), error) {
+	if watch := a.surfaces.slots.Watch(r); watch != nil {
+		return watch(r)
+	}
 	if a.open() {
 		return r.Context(), func() {}, nil
 	}

@@ -390,3 +390,34 @@ func TestATaskReadsItsOwnResponses(t *testing.T) {
 	other.does(t, http.StatusNotFound, http.MethodPost, path+"/cancel", "")
 	holder.does(t, http.StatusOK, http.MethodPost, path+"/cancel", "")
 }
+
+// TestASubtokenHasItsOwnResponses: it neither reads, continues nor cancels those that were made with wider
+// limits than its own.
+func TestASubtokenHasItsOwnResponses(t *testing.T) {
+	t.Parallel()
+	admin, _ := dialectNode(t)
+	holder := admin.files(t, `,"models":["m/fine","m/hangs"]`)
+	child, _ := holder.subtoken(t, `{"models":["m/fine"]}`)
+	s := scriptOf(schemas.DialectResponses)
+	makes := func(c filed) (id string) {
+		t.Helper()
+		made, _ := c.does(t, http.StatusOK, http.MethodPost, "/v1/responses", s.body("fine", ""))
+		return gjson.Get(made, "id").Str
+	}
+	for _, c := range []struct {
+		by, maker filed
+		shown     int // the status of a read and of a cancel
+		continued int
+	}{
+		{child, holder, http.StatusNotFound, http.StatusBadRequest},
+		{child, child, http.StatusOK, http.StatusOK},
+		{holder, child, http.StatusOK, http.StatusOK},
+	} {
+		id := makes(c.maker)
+		path := "/v1/responses/" + id
+		c.by.does(t, c.shown, http.MethodGet, path, "")
+		c.by.asks(t, c.shown, http.MethodGet, path, "", "X-Api-Key", c.by.token)
+		c.by.does(t, c.shown, http.MethodPost, path+"/cancel", "")
+		c.by.does(t, c.continued, http.MethodPost, "/v1/responses", s.body("fine", `,"previous_response_id":"`+id+`"`))
+	}
+}

@@ -173,7 +173,10 @@ func TestSubtokens(t *testing.T) {
 		path := "/v1/actions/" + head.Get("Weir-Action-Id")
 		c.does(t, http.StatusOK, http.MethodGet, path, "")
 		holder.does(t, http.StatusOK, http.MethodGet, path, "")
+		frames, _ := c.does(t, http.StatusOK, http.MethodGet, path+"/events", "", "Accept", "text/event-stream")
+		require.Contains(t, frames, "event: settled\n")
 		c.does(t, http.StatusNotFound, http.MethodGet, "/v1/actions/"+parents.Get("Weir-Action-Id"), "")
+		c.does(t, http.StatusNotFound, http.MethodGet, "/v1/actions/"+parents.Get("Weir-Action-Id")+"/events", "", "Accept", "text/event-stream")
 		for method, path := range map[string]string{
 			schemas.RouteAgentTask: http.MethodGet, schemas.RouteAgentComplete: http.MethodPost, schemas.RouteAgentFail: http.MethodPost,
 			schemas.RouteAgentInquiry: http.MethodPost, schemas.RouteAgentOutput: http.MethodPost, schemas.RouteTaskRelease: http.MethodPost,

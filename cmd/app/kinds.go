@@ -4,9 +4,7 @@ import (
 	"context"
 
 	"weir/egress"
-	"weir/ingress"
 	"weir/internal/limits/budget"
-	"weir/internal/models"
 	"weir/processors"
 	"weir/processors/call"
 	"weir/processors/call/agent"
@@ -55,26 +53,14 @@ func (a *App) chats(w *workshop) processors.Kind {
 	return processors.Kind{Executor: p, Ended: traced{ended: p.Ended, traces: a.traces, docs: a.ledger}.Ended}
 }
 
-// taskReader is the holder of a task's token as a reader. It keeps the lease, and changes no task.
+// taskReader is the holder of a task's token as a reader, who is looked at alone. It keeps the lease, and
+// changes no task.
 func (a *App) taskReader(ctx context.Context, token string) (egress.Reader, error) {
-	who, err := a.taskSender(ctx, token)
-	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries, Models: who.Models, Task: who.Task()}, err
-}
-
-// modelReader is taskReader for the list of models: a task may have one alone.
-func (a *App) modelReader(ctx context.Context, token string) (egress.Reader, error) {
-	who, err := a.taskSender(ctx, token)
-	if err == nil && who.Holding.Model != "" && models.May(who.Models, who.Holding.Model) {
-		who.Models = []string{who.Holding.Model}
-	}
-	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries, Models: who.Models, Task: who.Task()}, err
-}
-
-// taskSender is the holder of a task's token, which is looked at alone.
-func (a *App) taskSender(ctx context.Context, token string) (ingress.Identity, error) {
 	v, err := a.taskService.Look(ctx, token)
-	if err == nil {
-		a.taskService.Touch(ctx, v.Ref, v.Lease)
+	if err != nil {
+		return egress.Reader{}, err
 	}
-	return v.Identity(), err
+	a.taskService.Touch(ctx, v.Ref, v.Lease)
+	who := v.Identity()
+	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries, Models: who.Models, Task: who.Task(), Model: who.Holding.Model}, nil
 }

@@ -48,6 +48,8 @@ type surfaces struct {
 	works executors
 	// passthrough serves the requests of the forward proxy too.
 	passthrough *inpassthrough.Door
+	// slots are the streams that the holders of tasks hold open.
+	slots *outtasks.Slots
 }
 
 // executors make what executes the actions of a kind, on a node that works.
@@ -135,6 +137,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	}
 	redriver := actions.NewRedriver(a.broker, a.ledger, in.Acceptor(), all.kind)
 	slots := outtasks.NewSlots(out, a.cfg.Auth.Streams)
+	all.slots = slots
 	r := &a.repositories
 
 	all.add(actions.Surfaces(in, control, redriver), []egress.Surface{out.Records(), out.Lists(a.index)}, nil)
@@ -168,10 +171,10 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 		Resume: outruns.Resume, Slot: slots.Acquire, Stream: outruns.NewAnswerer(out).Stream,
 	})), one(outruns.Surface()), executors{schemas.KindRun: a.runs})
 
-	completions := outchat.NewAnswerer(out, outchat.Config{Models: a.models, Lists: a.providerModels, Budgets: a.budgetLimiter, Holder: a.modelReader, Watch: slots.Watch})
+	completions := outchat.NewAnswerer(out, outchat.Config{Models: a.models, Lists: a.providerModels, Budgets: a.budgetLimiter, Watch: slots.Watch})
 	all.add(one(inchat.Surface(in, inchat.Config{
 		Models: a.models, Budgets: a.budgetLimiter, Desk: a.taskService, MaxBody: int64(a.cfg.Limits.Chat), Draining: a.draining, Stop: a.stopWork,
-		Actions: a.ledger, Cancel: cancel,
+		Actions: a.ledger, Reserve: a.reserve, Cancel: cancel,
 		Resume: outchat.Resume, Slot: slots.Acquire, Answer: completions.Answer, Respond: completions.Respond,
 	})), completions.Surfaces(), executors{schemas.KindChat: a.chats})
 

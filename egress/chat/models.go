@@ -12,10 +12,8 @@ import (
 	"weir/egress"
 	"weir/egress/stream"
 	"weir/internal/fault"
-	"weir/internal/githttp"
 	"weir/internal/models"
 	"weir/internal/problem"
-	"weir/internal/task"
 	"weir/schemas"
 )
 
@@ -33,7 +31,7 @@ func (a Answerer) models() []egress.Route {
 // of the sender's protocol.
 func (a Answerer) modelsFor(serve func(c *gin.Context, who egress.Reader) error) egress.Handler {
 	return func(c *gin.Context) error {
-		who, err := a.asks(c.Request)
+		who, err := a.server.Sender(c.Request, schemas.ScopeActionsWrite, schemas.ScopeActionsRead)
 		if err == nil {
 			err = serve(c, who)
 		}
@@ -50,24 +48,6 @@ func protocol(r *http.Request) schemas.Dialect {
 		return schemas.DialectMessages
 	}
 	return schemas.DialectChat
-}
-
-// asks is who may ask for models. A task's token is that task's in open mode too.
-func (a Answerer) asks(r *http.Request) (egress.Reader, error) {
-	if who, ok, err := a.holder(r); ok {
-		return who, err
-	}
-	return a.server.Reader(r, schemas.ScopeActionsWrite, schemas.ScopeActionsRead)
-}
-
-// holder is the holder of a task; ok is false for a request with another token.
-func (a Answerer) holder(r *http.Request) (who egress.Reader, ok bool, err error) {
-	token, _ := githttp.BearerToken(r.Header.Values("Authorization"), false)
-	if !task.Is(token) || a.cfg.Holder == nil {
-		return who, false, nil
-	}
-	who, err = a.cfg.Holder(r.Context(), token)
-	return who, true, err
 }
 
 func (a Answerer) listModels(c *gin.Context, who egress.Reader) error {
@@ -121,6 +101,13 @@ func (a Answerer) scope(who egress.Reader) models.Scope {
 	if len(who.Entries) > 0 {
 		s.Entry = func(entry string) bool { return slices.Contains(who.Entries, entry) }
 	}
+	if who.Model == "" {
+		return s
+	}
+	if !a.cfg.Models().Usable(who.Model, func(name string) bool { return models.May(who.Models, name) }) {
+		s.Entry = func(string) bool { return false }
+	}
+	s.Patterns = []string{who.Model}
 	return s
 }
 

@@ -40,7 +40,7 @@ func (a Answerer) inForm(serve egress.Handler) egress.Handler {
 
 // showResponse answers with a response in its state, or with its stream.
 func (a Answerer) showResponse(c *gin.Context) error {
-	who, err := a.sender(c.Request)
+	who, err := a.server.Sender(c.Request)
 	if err != nil {
 		return err
 	}
@@ -92,14 +92,6 @@ func readResponseQuery(values url.Values) (q responseQuery, err error) {
 	return q, nil
 }
 
-// sender is who reads responses. A task's token is that task's in open mode too.
-func (a Answerer) sender(r *http.Request) (egress.Reader, error) {
-	if who, ok, err := a.holder(r); ok {
-		return who, err
-	}
-	return a.server.Reader(r)
-}
-
 // stored is an action of kind chat as the log has it, and its order without the body.
 type stored struct {
 	*ledger.State
@@ -108,14 +100,14 @@ type stored struct {
 }
 
 // find returns a response that the sender may read: as a reader of the tenant's actions, as their
-// principal, or by the token of the task that it belongs to.
+// principal, or by a token of the task that it belongs to, see egress.Reader.Reads.
 func (a Answerer) find(ctx context.Context, who egress.Reader, id string) (stored, error) {
 	action, ok := schemas.ResponseAction(id)
 	if !ok || !schemas.ValidActionID(action) {
 		return stored{}, errNoResponse()
 	}
 	st, err := a.server.Actions().Find(ctx, who.Tenant, action)
-	if errors.Is(err, fault.ErrNotFound) || err == nil && st.Kind != schemas.KindChat {
+	if errors.Is(err, fault.ErrNotFound) || err == nil && (st.Kind != schemas.KindChat || !mayRead(who, st.Action)) {
 		return stored{}, errNoResponse()
 	}
 	if err != nil {
@@ -125,20 +117,20 @@ func (a Answerer) find(ctx context.Context, who egress.Reader, id string) (store
 	switch {
 	case err != nil:
 		return stored{}, dropped(err)
-	case s.order.Dialect != schemas.DialectResponses, !mayRead(who, s):
+	case s.order.Dialect != schemas.DialectResponses:
 		return stored{}, errNoResponse()
 	}
 	return s, nil
 }
 
-func mayRead(who egress.Reader, s stored) bool {
+func mayRead(who egress.Reader, of schemas.Action) bool {
 	switch {
 	case who.Task != "":
-		return s.order.TaskID == who.Task
+		return who.Reads(of)
 	case schemas.Grants(who.Scopes, schemas.ScopeActionsRead):
 		return true
 	default:
-		return who.ID != "" && who.ID == s.Action.Principal
+		return who.ID != "" && who.ID == of.Principal
 	}
 }
 

@@ -22,9 +22,6 @@ type Config struct {
 	Lists func(up schemas.ModelUpstream) []schemas.ListedModel
 	// Budgets are the accounts of budgets; nil: they are not served.
 	Budgets Budgets
-	// Holder returns the holder of a task by the task's token, without scopes, and changes
-	// nothing; nil: there are no tasks.
-	Holder func(ctx context.Context, token string) (egress.Reader, error)
 	// Watch is the way to a stream for the holder of a task; nil as a result: the sender may hold event
 	// streams open as others do.
 	Watch func(r *http.Request) stream.Watch

@@ -10,6 +10,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/models"
+	"weir/internal/task"
 	"weir/schemas"
 )
 
@@ -17,22 +18,34 @@ import (
 // where there is none that this caller may continue or cancel.
 func (h handlers) response(ctx context.Context, by *caller, action string) (*ledger.State, *schemas.ChatOrder, error) {
 	st, err := h.Actions.Peek(ctx, by.Tenant, action)
-	if errors.Is(err, fault.ErrGone) || err == nil && (st.Kind != schemas.KindChat || st.Action.Principal != by.Principal) {
+	if errors.Is(err, fault.ErrGone) || err == nil && (st.Kind != schemas.KindChat || !by.owns(st.Action)) {
 		err = fault.ErrNotFound
 	}
 	if err != nil {
 		return nil, nil, err
 	}
+	release, err := h.Reserve(ctx, by.Tenant, st.Action.PayloadBlob)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
 	payload, err := h.Actions.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
 	if err != nil {
 		return nil, nil, err
 	}
 	var order schemas.ChatOrder
-	if json.Unmarshal(payload, &order) != nil || order.Dialect != schemas.DialectResponses || by.task != nil && order.TaskID != by.task.ID {
+	if json.Unmarshal(payload, &order) != nil || order.Dialect != schemas.DialectResponses {
 		return nil, nil, fault.ErrNotFound
 	}
 	order.Body = nil
 	return st, &order, nil
+}
+
+// owns reports whether an action is the caller's own: one that the same principal has sent, and for the
+// holder of a task one of that task, with limits that are no wider than the holder's.
+func (p caller) owns(a schemas.Action) bool {
+	own := task.Bounds{Entries: p.Entries, Models: p.Models}
+	return a.Principal == p.Principal && (p.task == nil || a.Task == p.task.ID && own.Covers(task.Of(a)))
 }
 
 // follows checks that a request may continue the response that it names. What that response holds counts
@@ -49,17 +62,8 @@ func (h handlers) follows(ctx context.Context, a *asked) error {
 	case st.Settled.Outcome != schemas.OutcomeSucceeded:
 		return errNoPrevious("this response did not succeed; leave the id out and send the whole conversation")
 	}
-	doc, err := ledger.Result(ctx, st.Settled, func(ctx context.Context, name string) (json.RawMessage, error) {
-		return h.Actions.Blob(ctx, nil, name)
-	})
-	if errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone) {
-		return errNoPrevious("this response was dropped at the end of its retention; leave the id out and send the whole conversation")
-	}
-	if err != nil {
-		return err
-	}
 	var result schemas.ChatResult
-	if json.Unmarshal(doc, &result) == nil && result.Usage != nil {
+	if json.Unmarshal(st.Settled.Result, &result) == nil && result.Usage != nil {
 		a.order.Media = models.Plus(a.order.Media, models.Plus(result.Usage.Prompt, result.Usage.Completion))
 	} else {
 		a.order.Media = models.Plus(a.order.Media, models.Plus(order.Prompt, order.Media))

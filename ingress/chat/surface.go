@@ -43,6 +43,9 @@ type Config struct {
 	Stop func(ref schemas.Ref)
 	// Actions reads the actions that responses continue, and those to be canceled.
 	Actions Reader
+	// Reserve waits until there is memory for a tenant to load what is stored under the names, of which
+	// some may be empty. nil: nothing is reserved.
+	Reserve func(ctx context.Context, tenant string, blobs ...string) (release func(), err error)
 	// Cancel asks a completion to stop, on the log.
 	Cancel func(ctx context.Context, tenant, id string) error
 	// Draining is closed when the node goes down: a completion whose client has left is
@@ -92,6 +95,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Stop == nil {
 		c.Stop = func(schemas.Ref) {}
+	}
+	if c.Reserve == nil {
+		c.Reserve = func(context.Context, string, ...string) (func(), error) { return func() {}, nil }
 	}
 	return c
 }

@@ -50,7 +50,7 @@ func ofItem(p position, v gjson.Result) (of position, stored string) {
 	switch kind := text(v.Get("type")); {
 	case kind == "mcp_list_tools", kind == "mcp_tool_listing":
 		return part, ""
-	case p == item && kind == itemReference, p == item && kind == "" && text(v.Get("role")) == "":
+	case kind == itemReference, p == item && kind == "" && text(v.Get("role")) == "":
 		return p, itemReference
 	default:
 		return p, ""

@@ -205,6 +205,27 @@ func TestLost(t *testing.T) {
 	require.True(t, shut(ended))
 }
 
+// TestASubtokenIsLost with the token that it was made with, and is not before the board has heard of it.
+func TestASubtokenIsLost(t *testing.T) {
+	t.Parallel()
+	p := newPaper(t)
+	b := p.start(Config{})
+	p.open("one")
+	own, child := folding.Token{Tenant: "t", ID: "one"}, folding.New("t", "one", 0, [32]byte{1})
+	child.Subtoken = 1
+	p.tell("one", schemas.TaskEvent{What: schemas.TaskReissued, TokenHash: own.Hash()})
+	lost, forget := b.Lost(child)
+	defer forget()
+	require.False(t, shut(lost), "another node made it")
+	p.tell("one", schemas.TaskEvent{What: schemas.TaskSubtoken, TokenHash: child.Hash(), Subtoken: &schemas.Subtoken{N: 1}})
+	require.False(t, shut(lost))
+	forged, forget := b.Lost(folding.Token{Tenant: "t", ID: "one", Subtoken: 1})
+	defer forget()
+	require.True(t, shut(forged))
+	p.tell("one", schemas.TaskEvent{What: schemas.TaskReissued, TokenHash: "y"})
+	require.True(t, shut(lost))
+}
+
 func TestOverWithALease(t *testing.T) {
 	t.Parallel()
 	p := newPaper(t)

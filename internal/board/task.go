@@ -92,9 +92,9 @@ type watch struct {
 	over  chan struct{}
 }
 
-// ends reports whether what is known of a task ends a lease of it. A lease that the
+// ends reports whether what is known of a task ends a lease of it. A lease or a subtoken that the
 // board has not heard of yet is no reason.
 func (w *watch) ends(s *folding.State) bool {
 	return s.Over() || s.Canceled || s.Lease > w.lease ||
-		s.Lease == w.lease && (w.lease > 0 && !s.Leased || w.token != nil && !s.Accepts(*w.token) && !s.Delegates(*w.token))
+		s.Lease == w.lease && (w.lease > 0 && !s.Leased || w.token != nil && w.token.Subtoken <= s.Subtokens() && !s.Accepts(*w.token) && !s.Delegates(*w.token))
 }

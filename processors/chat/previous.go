@@ -48,11 +48,7 @@ func (w *work) readAnswer(ctx context.Context, st *ledger.State) error {
 	if err != nil {
 		return err
 	}
-	document, err := w.ledger.Blob(ctx, st.Settled.Result, st.Settled.ResultBlob)
-	if err != nil {
-		return err
-	}
-	readable := json.Unmarshal(payload, &order) == nil && json.Unmarshal(document, &result) == nil
+	readable := json.Unmarshal(payload, &order) == nil && json.Unmarshal(st.Settled.Result, &result) == nil
 	own := w.order.TaskID == "" || order.TaskID == w.order.TaskID
 	if readable && own && order.Dialect == w.order.Dialect {
 		w.previous = &previous{result.Upstream, result.ProviderID}
