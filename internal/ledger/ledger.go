@@ -47,6 +47,7 @@ type Ledger struct {
 	log    Log
 	layout schemas.Layout
 	now    func() time.Time
+	recent *recent
 }
 
 // New returns a ledger over log. A nil clock is time.Now.
@@ -54,7 +55,7 @@ func New(log Log, layout schemas.Layout, now func() time.Time) *Ledger {
 	if now == nil {
 		now = time.Now
 	}
-	return &Ledger{log: log, layout: layout, now: now}
+	return &Ledger{log: log, layout: layout, now: now, recent: &recent{states: map[schemas.Ref]*State{}}}
 }
 
 // Layout is how the log is cut.
@@ -171,11 +172,17 @@ func (l *Ledger) Load(ctx context.Context, ref schemas.Ref) (*State, error) {
 
 // load is Load of the events up to one that is known to be there, at least.
 func (l *Ledger) load(ctx context.Context, ref schemas.Ref, known uint64) (*State, error) {
-	st := &State{Ref: ref}
-	if err := l.until(ctx, ref, 0, known, st.fold); err != nil {
-		return nil, err
+	st := l.base(ctx, ref)
+	if st.Seq < known {
+		if err := l.until(ctx, ref, st.Seq, known, st.fold); err != nil {
+			return nil, err
+		}
 	}
-	return st.folded()
+	st, err := st.folded()
+	if err == nil {
+		l.recent.keep(st)
+	}
+	return st, err
 }
 
 // Replay gives an action's events so far to fn, in order, progress and deltas too; none that was

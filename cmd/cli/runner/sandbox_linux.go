@@ -66,7 +66,9 @@ func systemPaths() []string {
 	paths := []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 	for _, name := range []string{
 		"alternatives", "ca-certificates", "group", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types",
-		"nsswitch.conf", "passwd", "pki", "profile", "ssl",
+		"nsswitch.conf", "passwd", "profile",
+		"pki/ca-trust", "pki/tls/cert.pem", "pki/tls/certs", "pki/tls/openssl.cnf", // beside them are private keys
+		"ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf",
 	} {
 		paths = append(paths, "/etc/"+name)
 	}

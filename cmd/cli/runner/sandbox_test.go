@@ -43,14 +43,14 @@ func TestSandboxHasItsTaskAlone(t *testing.T) {
 	s := newServer(1)
 	cfg, n := sandboxed(t, fmt.Sprintf(`cat %s; echo "read $?"; cat %s; echo; (echo x >> %s) 2>/dev/null; echo "write $?"
 (echo x > /usr/x) 2>/dev/null; echo "usr $?"; pwd; cat "$WEIR_TASK_PROMPT_FILE"; echo kept > made; ls -d /proc/[0-9]* | wc -l
-ls /home /root /var /etc/shadow 2>/dev/null; echo "url $WEIR_URL"; exit 7`, secret, shown, shown), shown)
+ls /home /root /var /etc/shadow /etc/ssl/private /etc/pki/tls/private 2>/dev/null; echo "hidden $?"; echo "url $WEIR_URL"; exit 7`, secret, shown, shown), shown)
 	require.NoError(t, runner.Run(t.Context(), s, cfg))
 	out, err := os.ReadFile(n.last().Output)
 	require.NoError(t, err)
 	text := string(out)
 	require.NotContains(t, text, "AGWCANARY")
 	dir := filepath.Join(cfg.Dir, "t-0-1")
-	for _, want := range []string{"read 1\n", "shown\n", "write 2\n", "usr 2\n", dir + "\nFix it.\n", "url http://127.0.0.1:8092\n"} {
+	for _, want := range []string{"read 1\n", "shown\n", "write 2\n", "usr 2\n", "hidden 2\nurl", dir + "\nFix it.\n", "url http://127.0.0.1:8092\n"} {
 		assert.Contains(t, text, want)
 	}
 	assert.FileExists(t, filepath.Join(dir, "made"))
