@@ -76,7 +76,6 @@ func TestFallback(t *testing.T) {
 		w := want{false, status, code, 1}
 		if code == schemas.UpstreamTruncated || code == schemas.UpstreamTimeout || code == schemas.UpstreamReset {
 			w.code = schemas.Interrupted // the call's evidence has the cause
-		default:
 		}
 		rows[string(code)+" in the middle"] = row{later, w}
 	}
