@@ -48,6 +48,7 @@ func ParseUsage(q url.Values, tenant string, now time.Time) (out UsageQuery, err
 		out.until = now.UnixNano()
 	}
 	switch {
+	case p.err != nil: // the first mistake is the answer
 	case out.since == 0 && out.task == "":
 		out.since = out.until - int64(usageSpan)
 	case out.since >= out.until:

@@ -128,7 +128,7 @@ func TestUsageRefuses(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	for query, says := range map[string]string{
-		"by=entry": "by can be day, task or model", "since=94d": "at most 93 days", "since=1h&until=2h": "before until", "step=1m": "no parameter of that name", "by=day&by=task": "by",
+		"by=entry": "by can be day, task or model", "since=94d": "at most 93 days", "since=1h&until=2h": "before until", "step=1m": "no parameter of that name", "since=yesterday": "the parameter since must be a", "by=day&by=task": "by",
 	} {
 		values, err := url.ParseQuery(query)
 		require.NoError(t, err)

@@ -49,7 +49,7 @@ func (r *recent) keep(st *State) {
 	case kept != nil && kept.Seq >= st.Seq:
 		return
 	case kept == nil && len(r.states) >= maxRecent:
-		for other := range r.states { // any: what is needed again comes back
+		for other := range r.states { // any: the next load keeps it again
 			delete(r.states, other)
 			break
 		}
