@@ -126,7 +126,7 @@ func (s *Server) ReadAction(path string, serve func(r *Request) error) []Route {
 }
 
 // Sender is the sender of a request: the holder of a task by a token of the task, in open mode too, or
-// the reader with another token, which needs one of the scopes, if any.
+// the reader with another token that has one of the scopes; no scopes: every token will do.
 func (s *Server) Sender(r *http.Request, scopes ...string) (Reader, error) {
 	if who, ok, err := s.holder(r); ok {
 		return who, err

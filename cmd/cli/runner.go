@@ -60,10 +60,10 @@ command with a file system of its task alone, the programs of the system, and no
 but Weir and --proxy. --read shows it more paths, such as that of an agent outside /usr.
 
 The runner keeps the lease while the command runs, and stores its output with the task: see
-weir tasks logs. It ends the command and all its processes at the
-task's deadline, and within seconds if the task is canceled or lost. If the command exits
-without a report of the result, the task fails (TechnicalIssues), with the exit status in
-the description. With --complete-on-success, status 0 completes it, with the end of the
+weir tasks logs. It ends the command's process group at the task's deadline, and within
+seconds if the task is canceled or lost; with --sandbox, every process of the command. If
+the command exits without a report of the result, the task fails (TechnicalIssues), with
+the exit status in the description. With --complete-on-success, status 0 completes it, with the end of the
 output as the description. If the command cannot start, the runner releases the task. An
 interrupt stops the commands and releases their tasks.
 
@@ -167,7 +167,7 @@ func (f *runnerFlags) newSandbox(ctx context.Context, script string) (*runner.Sa
 			_, err = os.Stat(abs)
 		}
 		if err != nil {
-			return nil, usageError{fmt.Errorf("--read: %w", err)}
+			return nil, usageError{fmt.Errorf("--read: %w; name a file or directory of this machine", err)}
 		}
 		read = append(read, abs)
 	}
@@ -203,7 +203,7 @@ func fromHere(command string) (_, path string, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return "", "", usageError{fmt.Errorf("--exec: %w", err)}
+		return "", "", usageError{fmt.Errorf("--exec: %w; name a program of this machine, or one that PATH has", err)}
 	case info.IsDir() || info.Mode()&0o111 == 0:
 		return "", "", usageError{fmt.Errorf("--exec: %s is no program that may be run; chmod +x, or name a shell before it", first)}
 	}

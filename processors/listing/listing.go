@@ -39,7 +39,8 @@ const (
 	patience = time.Minute
 	// claim is how long other workers leave a list to the one that reads it.
 	claim = 2 * patience
-	// soonest is the wait after a first failure. Each further one doubles it, up to Every.
+	// soonest is the wait after a first failure. Each further one doubles it, up to Every. A provider
+	// without a list is asked again after Every.
 	soonest = time.Minute
 )
 
@@ -157,14 +158,13 @@ func (r *Refresher) outcome(ctx context.Context, was schemas.ProviderModels, fou
 		}
 		return is
 	}
-	e := failureOf(err)
-	if e.noList() {
-		is.Models = nil
+	e, wait := failureOf(err), min(soonest<<min(is.Failures, 10), r.cfg.Every)
+	if e.noList() { // a provider does not get one within minutes
+		is.Models, wait = nil, r.cfg.Every
 	}
 	if is.Reason = e.kind; is.Reason != was.Reason {
 		log.WarnContext(ctx, "model_list_failed", slog.String("err_kind", is.Reason))
 	}
-	wait := min(soonest<<min(is.Failures, 10), r.cfg.Every)
 	is.Failures++
 	is.Due = now.Add(around(wait))
 	return is

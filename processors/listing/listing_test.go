@@ -255,6 +255,27 @@ func TestNoList(t *testing.T) {
 	}
 }
 
+// TestAProviderWithoutAList is asked as rarely as one with a list; one that fails is asked sooner.
+func TestAProviderWithoutAList(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	up := schemas.ModelUpstream{Name: "a", URL: p.url}
+	d := newDesk(t, up)
+	r, lists := d.worker()
+	p.says(http.StatusOK, `{"data":[{"id":"gone"}]}`)
+	r.Round(t.Context(), false)
+	for status, none := range map[int]bool{http.StatusNotFound: true, http.StatusMethodNotAllowed: true, http.StatusServiceUnavailable: false} {
+		p.says(status, "")
+		d.pass(time.Hour)
+		before := d.clock()
+		wait := r.Round(t.Context(), false).Sub(before)
+		require.Equal(t, none, wait > 5*time.Minute, "%d %s", status, wait)
+		if none {
+			require.Empty(t, ids(lists.Models(up)), status)
+		}
+	}
+}
+
 // TestForms: both forms of a list are read, in pages, and what is no name of a model is left out.
 func TestForms(t *testing.T) {
 	t.Parallel()
