@@ -63,9 +63,9 @@ The runner keeps the lease while the command runs, and stores its output with th
 weir tasks logs. It ends the command's process group at the task's deadline, and within
 seconds if the task is canceled or lost; with --sandbox, every process of the command. If
 the command exits without a report of the result, the task fails (TechnicalIssues), with
-the exit status in the description. With --complete-on-success, status 0 completes it, with the end of the
-output as the description. If the command cannot start, the runner releases the task. An
-interrupt stops the commands and releases their tasks.
+the exit status in the description. With --complete-on-success, status 0 completes it,
+with the end of the output as the description. If the command cannot start, the runner
+releases the task. An interrupt stops the commands and releases their tasks.
 
 The output of a command is in a file beside its directory. The runner removes both after a
 success.`,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,6 +43,8 @@ type Bench struct {
 	Queue   []Delivery
 	Crashes int
 
+	queued sync.Mutex // guards Queue: a timer's goroutine may append to the log meanwhile
+
 	// Context is that of the worker at hand, which Stop ends.
 	Context context.Context //nolint:containedctx // it is the life of a worker
 	Stop    context.CancelFunc
@@ -67,7 +70,7 @@ func New(t *testing.T, kind schemas.Kind, before func(schemas.Append) error) *Be
 	for _, q := range schemas.Queues() {
 		stop, err := b.Log.Live(schemas.LiveLog+strings.TrimPrefix(q.Filter(0), schemas.LogRoot), func(r schemas.Record) {
 			if ref, _, err := schemas.ParseSubject(r.Subject); err == nil && ref.Kind == kind {
-				b.Queue = append(b.Queue, Delivery{Record: r, first: true})
+				b.put(Delivery{Record: r, first: true})
 			}
 		}, nil)
 		require.NoError(t, err)
@@ -119,11 +122,13 @@ func (b *Bench) Advance(d time.Duration) {
 	for range 10_000 {
 		b.Drain()
 		next, ok := b.Log.NextWake()
+		b.queued.Lock()
 		for _, m := range b.Queue {
 			if !ok || m.after.Before(next) {
 				next, ok = m.after, true
 			}
 		}
+		b.queued.Unlock()
 		if !ok || next.After(until) {
 			wait(until)
 			return
@@ -141,10 +146,7 @@ func wait(until time.Time) { <-time.After(time.Until(until)) }
 // Drain has the worker take the messages that are due.
 func (b *Bench) Drain() {
 	b.T.Helper()
-	due := func(m Delivery) bool { return !m.after.After(time.Now()) }
-	for i := slices.IndexFunc(b.Queue, due); i >= 0; i = slices.IndexFunc(b.Queue, due) {
-		m := b.Queue[i]
-		b.Queue = slices.Delete(slices.Clone(b.Queue), i, i+1)
+	for m, ok := b.due(); ok; m, ok = b.due() {
 		err := b.Handle(m.Record, m.first)
 		if b.Dead() {
 			b.Crashes++
@@ -153,9 +155,28 @@ func (b *Bench) Drain() {
 			b.Replace()
 		}
 		if ack, again := fault.Disposition(err); !ack {
-			b.Queue = append(b.Queue, Delivery{Record: m.Record, after: time.Now().Add(again)})
+			b.put(Delivery{Record: m.Record, after: time.Now().Add(again)})
 		}
 	}
+}
+
+func (b *Bench) put(m Delivery) {
+	b.queued.Lock()
+	defer b.queued.Unlock()
+	b.Queue = append(b.Queue, m)
+}
+
+// due takes the first message that is due out of the queue.
+func (b *Bench) due() (m Delivery, ok bool) {
+	b.queued.Lock()
+	defer b.queued.Unlock()
+	i := slices.IndexFunc(b.Queue, func(m Delivery) bool { return !m.after.After(time.Now()) })
+	if i < 0 {
+		return m, false
+	}
+	m = b.Queue[i]
+	b.Queue = slices.Delete(slices.Clone(b.Queue), i, i+1)
+	return m, true
 }
 
 // Write appends an event to an action as it is on the log now, whoever else writes meanwhile, unless
