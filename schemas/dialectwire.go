@@ -29,6 +29,32 @@ func MessagesErrors() []string {
 	}
 }
 
+// MessagesError is the class of an error with an HTTP status in the Messages protocol.
+func MessagesError(status int) string {
+	switch status {
+	case 401:
+		return "authentication_error"
+	case 402:
+		return "billing_error"
+	case 403:
+		return "permission_error"
+	case 404:
+		return "not_found_error"
+	case 408, 504:
+		return "timeout_error"
+	case 413:
+		return "request_too_large"
+	case 429:
+		return "rate_limit_error"
+	case 503:
+		return "overloaded_error"
+	}
+	if status >= 500 {
+		return "api_error"
+	}
+	return "invalid_request_error"
+}
+
 // ResponsesRequest is the body of POST /responses as far as Weir reads it. Further members of the protocol
 // and those that the model's upstream passes are sent as they are; others are refused.
 type ResponsesRequest struct {

@@ -50,26 +50,5 @@ func (e *Error) class() string {
 	if json.Unmarshal(e.Details, &provider) == nil && slices.Contains(schemas.MessagesErrors(), provider.Type) {
 		return provider.Type
 	}
-	switch e.Status {
-	case http.StatusUnauthorized:
-		return "authentication_error"
-	case http.StatusPaymentRequired:
-		return "billing_error"
-	case http.StatusForbidden:
-		return "permission_error"
-	case http.StatusNotFound:
-		return "not_found_error"
-	case http.StatusRequestEntityTooLarge:
-		return "request_too_large"
-	case http.StatusTooManyRequests:
-		return "rate_limit_error"
-	case http.StatusServiceUnavailable:
-		return "overloaded_error"
-	case http.StatusGatewayTimeout, http.StatusRequestTimeout:
-		return "timeout_error"
-	}
-	if e.Status >= http.StatusInternalServerError {
-		return "api_error"
-	}
-	return "invalid_request_error"
+	return schemas.MessagesError(e.Status)
 }

@@ -3,7 +3,6 @@ package document
 import (
 	"net/http"
 	"strconv"
-	"strings"
 
 	"weir/schemas"
 )
@@ -179,35 +178,9 @@ func messagesRefusals(own object, more ...int) object {
 			"headers":     withHeaders(retryHeaders(status)...),
 			"content": content(schema("MessagesRefusal"), object{"error": example("An error", object{
 				"type": "error", "request_id": requestID,
-				"error": object{"type": messagesClass(status), "message": message, "metadata": metadata},
+				"error": object{"type": schemas.MessagesError(status), "message": message, "metadata": metadata},
 			})}),
 		}
 	}
 	return own
-}
-
-// messagesClass is the class of an error in the examples.
-func messagesClass(status int) string {
-	switch status {
-	case http.StatusUnauthorized:
-		return "authentication_error"
-	case http.StatusPaymentRequired:
-		return "billing_error"
-	case http.StatusForbidden:
-		return "permission_error"
-	case http.StatusNotFound:
-		return "not_found_error"
-	case http.StatusRequestEntityTooLarge:
-		return "request_too_large"
-	case http.StatusTooManyRequests:
-		return "rate_limit_error"
-	case http.StatusServiceUnavailable:
-		return "overloaded_error"
-	case http.StatusGatewayTimeout:
-		return "timeout_error"
-	}
-	if strings.HasPrefix(strconv.Itoa(status), "5") {
-		return "api_error"
-	}
-	return "invalid_request_error"
 }
