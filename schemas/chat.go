@@ -52,8 +52,7 @@ func ChatModel(sent, told string) string {
 type ChatOrder struct {
 	// Dialect is the protocol of the request; empty: DialectChat.
 	Dialect Dialect `json:"dialect,omitempty"`
-	// Headers are those of the caller that its protocol has the upstream read, such as
-	// anthropic-version.
+	// Headers are the caller's headers for the upstream, such as anthropic-version.
 	Headers []Header `json:"headers,omitempty"`
 	// Previous is the action whose answer the request continues, for previous_response_id of
 	// DialectResponses.
@@ -137,7 +136,7 @@ type ChatResult struct {
 	// Completion is the whole answer, a document of the request's dialect; for a broken answer, the
 	// received part. Absent: nothing was received.
 	Completion json.RawMessage `json:"completion,omitempty"`
-	// Dialect is that of the order.
+	// Dialect is the order's dialect.
 	Dialect Dialect `json:"dialect,omitempty"`
 	// ProviderID is the provider's own id of a response, see ResponseID.
 	ProviderID string `json:"provider_id,omitempty"`

@@ -184,7 +184,7 @@ type SubtokenBudget struct {
 	TaskBudget
 }
 
-// TaskWhatOutput is the word of an update that has a piece of output: an event of type progress,
+// TaskWhatOutput marks an update that has a piece of output: an event of type progress,
 // with a TaskOutput as its document. It changes no state.
 const TaskWhatOutput = "output"
 

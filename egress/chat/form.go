@@ -62,3 +62,14 @@ func appendEvent(b []byte, name string, p schemas.ChatPlace, event any) []byte {
 	b = append(b, '\n')
 	return appendFrame(b, p, string(line))
 }
+
+func messagesBody(r *RefusalError) any { return problem.Messages(&r.problem, "") }
+
+func failedMessage(_ context.Context, _ *frames, it *stream.Item, r *RefusalError) ([]byte, error) {
+	return appendEvent(nil, "error", schemas.ChatPlace{Seq: it.Seq}, messagesBody(r)), nil
+}
+
+func cutMessage(_ *frames, why string) []byte {
+	r := refused(schemas.Unavailable, schemas.ChatError{Message: why + resend})
+	return appendEvent(nil, "error", schemas.ChatPlace{}, messagesBody(r))
+}

@@ -21,15 +21,7 @@ import (
 type caller struct {
 	grant.Caller
 
-	// task is set if a task's holder asks, by its lease; until is when the task ends
-	// at the latest.
-	task  *schemas.Ref
-	lease int
-	until time.Time
-	// only is the one model of the task; empty: it names none.
-	only      string
-	budget    *schemas.TaskBudget
-	subtokens []schemas.SubtokenBudget
+	who ingress.Identity
 }
 
 // caller authenticates the sender: the holder of a task by the task's token or as an agent of a
@@ -58,42 +50,30 @@ func (h handlers) caller(c *gin.Context) (caller, error) {
 			return caller{}, fault.New(schemas.TaskNotRunning, "Task is not running: this token holds no task, and may ask for completions only while it does")
 		}
 	}
-	return caller{Caller: who.Asks(schemas.KindChat, "")}, fault.Scope(who.Scopes, schemas.ScopeActionsWrite)
+	return caller{who.Asks(schemas.KindChat, ""), who}, fault.Scope(who.Scopes, schemas.ScopeActionsWrite)
 }
 
 // holder is the holder of a task: it may what the token that filed the task might.
 func holder(c *gin.Context, v tasks.Access) caller {
 	who := v.Identity()
-	of := who.Holding
-	if of == nil {
+	if who.Holding == nil {
 		return caller{}
 	}
 	ingress.SetTenant(c, who.Tenant)
-	return caller{
-		Caller: who.Asks(schemas.KindChat, ""),
-		task:   &of.Task, lease: of.Lease, until: who.Until(), only: of.Model, budget: of.Budget, subtokens: of.Subtokens,
-	}
-}
-
-// route scopes Idempotency-Keys to this caller: the keys of a task's holder are separate from all
-// others.
-func (p caller) route(d schemas.Dialect) string {
-	if p.task == nil {
-		return d.Route()
-	}
-	return d.Route() + "?task=" + p.task.ID
+	return caller{who.Asks(schemas.KindChat, ""), who}
 }
 
 // narrow leaves the task's own model of what is asked, where the task has one. Another
 // name for it is as good.
 func (p caller) narrow(set *models.Set, o *schemas.ChatOrder) error {
-	if p.only == "" {
+	if p.who.Holding == nil || p.who.Holding.Model == "" {
 		return nil
 	}
+	only := p.who.Holding.Model
 	_, asked, ok := set.Find(o.Model)
-	_, own, known := set.Find(p.only)
-	if o.Model != p.only && (!ok || !known || asked != own) {
-		return fault.New(schemas.Forbidden, "at /model: the task may use no model but "+p.only)
+	_, own, known := set.Find(only)
+	if o.Model != only && (!ok || !known || asked != own) {
+		return fault.New(schemas.Forbidden, "at /model: the task may use no model but "+only)
 	}
 	o.Models = nil
 	return nil

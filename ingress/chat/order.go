@@ -59,11 +59,8 @@ func (h handlers) completion(c *gin.Context, d schemas.Dialect) (a asked, err er
 	names := append([]string{a.order.Model}, a.order.Models...)
 	found := models.Passing(models.Speaking(set.Candidates(names, a.May, a.Enters, ""), d), a.order.Further)
 	a.req = accept.Request{
-		Name: accept.NameOf(a.Tenant, a.route(d), "", key), Tenant: a.Tenant, Kind: schemas.KindChat, Sensitive: true, Until: a.until,
+		Name: accept.NameOf(a.Tenant, a.who.Keys(d.Route()), "", key), Tenant: a.Tenant, Kind: schemas.KindChat, Sensitive: true, Until: a.who.Until(), Task: a.who.Task(),
 		Payload: payload, Principal: a.Principal, Entries: a.Entries, Models: a.Models, TraceParent: header.Get(schemas.HeaderTraceParent),
-	}
-	if a.task != nil {
-		a.req.Task = a.task.ID
 	}
 	for _, f := range found {
 		if !slices.Contains(a.req.Answers, f.Name) {
@@ -88,8 +85,8 @@ func (h handlers) read(c *gin.Context, d schemas.Dialect, a *asked) error {
 		return err
 	}
 	a.order.Headers = headers
-	if a.task != nil {
-		a.order.TaskID, a.order.Budget, a.order.Subtokens = a.task.ID, a.budget, a.subtokens
+	if of := a.who.Holding; of != nil {
+		a.order.TaskID, a.order.Budget, a.order.Subtokens = of.Task.ID, of.Budget, of.Subtokens
 	}
 	if a.order.Previous != "" {
 		if err := h.follows(c.Request.Context(), a); err != nil {

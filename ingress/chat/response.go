@@ -45,7 +45,7 @@ func (h handlers) response(ctx context.Context, by *caller, action string) (*led
 // holder of a task one of that task, with limits that are no wider than the holder's.
 func (p caller) owns(a schemas.Action) bool {
 	own := task.Bounds{Entries: p.Entries, Models: p.Models}
-	return a.Principal == p.Principal && (p.task == nil || a.Task == p.task.ID && own.Covers(task.Of(a)))
+	return a.Principal == p.Principal && (p.who.Holding == nil || a.Task == p.who.Task() && own.Covers(task.Of(a)))
 }
 
 // follows checks that a request may continue the response that it names. What that response holds counts

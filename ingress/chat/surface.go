@@ -221,8 +221,8 @@ func (h handlers) answer(c *gin.Context, a *asked, release func()) error {
 	if a.cancels {
 		left = ingress.Canceler{Stop: h.Stop, Cancel: h.Cancel, Draining: h.Draining}.Left(c, h.server, out.Ref)
 	}
-	if a.task != nil && a.lease != 0 { // the answer keeps the lease of a task's holder
-		defer h.Desk.Hold(task.Grant{Tenant: a.Tenant, TaskID: a.task.ID, Lease: a.lease})()
+	if of := a.who.Holding; of != nil && of.Lease != 0 { // the answer keeps the lease of a task's holder
+		defer h.Desk.Hold(task.Grant{Tenant: a.Tenant, TaskID: of.Task.ID, Lease: of.Lease})()
 	}
 	h.Answer(c.Writer, r, out.Ref, out.Receipt, &a.order, a.after, prefer.Hold(), left)
 	return nil

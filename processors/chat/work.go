@@ -22,7 +22,7 @@ type work struct {
 	st    *ledger.State
 	order schemas.ChatOrder
 	stop  call.Stop
-	// protocol is that of the order's dialect, and previous the answer that it continues; nil: none.
+	// protocol reads the order's dialect. previous is the answer that the order continues; nil: none.
 	protocol completion.Protocol
 	previous *previous
 
