@@ -21,7 +21,7 @@ import (
 //   - The name of a schema, parameter, header or answer stands for a reference to that component, and a
 //     list of names of schemas for any of them.
 //   - An example is a pair: its summary and its value.
-//   - The schema and examples of a JSON body stand beside its description; text, sse and other media
+//   - The schema and examples of a JSON body are beside its description; text, sse and other media
 //     types have theirs below.
 //   - errors are names of groups of answers or of single ones, see failures. Later ones replace earlier ones.
 //
