@@ -306,24 +306,26 @@ func (f failure) agent() object {
 func chatFailures() (every, more []failure) {
 	limit := func(source, what string) object { return object{"limit_source": source, "limit_what": what} }
 	provider := object{"provider_name": "openai"}
-	return []failure{
-			{400, schemas.ValidationError, "at /api_base: a request cannot choose where it goes; leave this member out", "", nil},
-			{401, schemas.Unauthorized, "a bearer token is needed", "", nil},
-			{403, schemas.Forbidden, "at /model: the token may not use this model; GET /models shows those it may", "", nil},
-			{404, schemas.ModelNotFound, "at /model: there is no such model here; GET /models shows those there are", "", nil},
-			{429, schemas.RateLimited, "the window of the budget hourly is full; wait as long as Retry-After says", "", limit("hourly", schemas.BudgetTokens)},
-			{500, schemas.Internal, "something went wrong on our side", "", nil},
-			{503, schemas.Unavailable, "the log did not answer; try again", "", nil},
-		}, []failure{
-			{402, schemas.BudgetExhausted, "the budget monthly has not enough left for the worst case of this request: ask for less (max_tokens), or have the budget raised", "", limit("monthly", schemas.BudgetUSD)},
-			{schemas.ChatCanceled, schemas.Canceled, "the completion was canceled", "", nil},
-			{409, schemas.Conflict, "this id was used by an action whose history has been dropped; use a new one", "", nil},
-			{413, schemas.PayloadTooLarge, "the body is larger than 16777216 bytes", "", nil},
-			{415, schemas.UnsupportedMediaType, "the media type is not accepted; send Content-Type: application/json", "", nil},
-			{422, schemas.IdempotencyMismatch, "this Idempotency-Key was used for another request; use a new key for a new action", "", nil},
-			{502, schemas.ModelFailed, "the provider could not answer", "", provider},
-			{504, schemas.UpstreamTimeout, "the provider did not answer in time", "", provider},
-		}
+	every = []failure{
+		{400, schemas.ValidationError, "at /api_base: a request cannot choose where it goes; leave this member out", "", nil},
+		{401, schemas.Unauthorized, "a bearer token is needed", "", nil},
+		{403, schemas.Forbidden, "at /model: the token may not use this model; GET /models shows those it may", "", nil},
+		{404, schemas.ModelNotFound, "at /model: there is no such model here; GET /models shows those there are", "", nil},
+		{429, schemas.RateLimited, "the window of the budget hourly is full; wait as long as Retry-After says", "", limit("hourly", schemas.BudgetTokens)},
+		{500, schemas.Internal, "something went wrong on our side", "", nil},
+		{503, schemas.Unavailable, "the log did not answer; try again", "", nil},
+	}
+	more = []failure{
+		{402, schemas.BudgetExhausted, "the budget monthly has not enough left for the worst case of this request: ask for less (max_tokens), or have the budget raised", "", limit("monthly", schemas.BudgetUSD)},
+		{schemas.ChatCanceled, schemas.Canceled, "the completion was canceled", "", nil},
+		{409, schemas.Conflict, "this id was used by an action whose history has been dropped; use a new one", "", nil},
+		{413, schemas.PayloadTooLarge, "the body is larger than 16777216 bytes", "", nil},
+		{415, schemas.UnsupportedMediaType, "the media type is not accepted; send Content-Type: application/json", "", nil},
+		{422, schemas.IdempotencyMismatch, "this Idempotency-Key was used for another request; use a new key for a new action", "", nil},
+		{502, schemas.ModelFailed, "the provider could not answer", "", provider},
+		{504, schemas.UpstreamTimeout, "the provider did not answer in time", "", provider},
+	}
+	return every, more
 }
 
 // chat is the answer in the form of chat completions.
