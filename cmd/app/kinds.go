@@ -49,13 +49,13 @@ func (a *App) runs(w *workshop) processors.Kind {
 	return processors.Kind{Executor: r, WritesStarted: r.WritesStarted}
 }
 
-// chats is kind chat, whose ends are reported to a collector of traces if there is one.
+// chats is kind chat.
 func (a *App) chats(w *workshop) processors.Kind {
 	adapter := model.New(w.client, a.secrets, model.Config{Event: int64(a.cfg.Limits.Response), Stream: int64(a.cfg.Limits.Stream)})
 	p := chat.New(a.ledger, w.caller, a.recorder, w.answers, chat.Config{
 		Models: a.models, Adapter: adapter, Budgets: a.budgetLimiter, Mac: a.seal.Mac, Metrics: a.metrics, Draining: a.draining,
 	})
-	return processors.Kind{Executor: p, Ended: traced{ended: p.Ended, traces: a.traces, docs: a.ledger}.Ended}
+	return processors.Kind{Executor: p, Ended: p.Ended}
 }
 
 // taskReader is the holder of a task's token as a reader, who is looked at alone. It keeps the lease, and
