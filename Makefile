@@ -184,7 +184,7 @@ generate: ## write the generated files anew
 
 .PHONY: docs
 docs: ## write the generated parts of docs anew; make test fails if they are out of date
-	$(GO) test ./cmd/app ./internal/telemetry ./internal/completion -run 'TestReference|ThePageListsTheOpenRoutes|DocsList' -update
+	$(GO) test ./cmd/app ./internal/telemetry ./internal/completion -run 'TestReference|TestErrorsPage|ThePageListsTheOpenRoutes|DocsList' -update
 
 .PHONY: drift
 drift: generate console ## fail if a generated file is out of date

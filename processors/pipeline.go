@@ -43,7 +43,7 @@ type Stages struct {
 	Barrier func(context.Context) error
 	// Ended, if set, hears of every end that is durable, whatever the kind, and again if
 	// the worker may have died before it returned. It must not block.
-	Ended func(st *ledger.State)
+	Ended func(ctx context.Context, st *ledger.State)
 }
 
 // Pipeline handles delivered messages. It is safe for concurrent use.
@@ -195,7 +195,7 @@ func (p *Pipeline) ended(ctx context.Context, st *ledger.State) error {
 		}
 	}
 	if p.Ended != nil {
-		p.Ended(st)
+		p.Ended(ctx, st)
 	}
 	return nil
 }

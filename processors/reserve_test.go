@@ -24,7 +24,7 @@ func TestReserve(t *testing.T) {
 	h := newHouse()
 	w := h.worker(t, "w")
 	ends := 0
-	w.Ended = func(*ledger.State) { ends++ }
+	w.Ended = func(context.Context, *ledger.State) { ends++ }
 	execute, release := w.Reserve(first)
 	rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
 	harness.Later(t, w.Handle(t.Context(), rec, true), 2*time.Second)

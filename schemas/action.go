@@ -1,7 +1,11 @@
 package schemas
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -149,4 +153,61 @@ type Receipt struct {
 	Duplicate  bool       `json:"duplicate"`
 	Durability Durability `json:"durability"`
 	Class      Class      `json:"class,omitempty"`
+}
+
+// Seed is what the idempotency keys of an action are derived from. It is the same for every worker.
+// The instant of acceptance is part of it, so that an id that another tenant can guess gives no key
+// away.
+func (a *Action) Seed() string {
+	if a.KeySeed != "" {
+		return a.KeySeed
+	}
+	sum := sha256.Sum256([]byte(a.Tenant + "\x00" + a.ID + "\x00" + a.AcceptedAt.UTC().Format(time.RFC3339Nano)))
+	return hex.EncodeToString(sum[:])
+}
+
+// DerivedKey is the idempotency key of the call of a step, for a target that knows keys and a caller
+// that gave none. It has the form of a UUID, of the version for own use, because some targets take
+// no other.
+func (a *Action) DerivedKey(step int) string {
+	sum := sha256.Sum256([]byte(a.Seed() + "\x00" + strconv.Itoa(step)))
+	sum[6] = sum[6]&0x0f | 0x80
+	sum[8] = sum[8]&0x3f | 0x80
+	text := hex.EncodeToString(sum[:16])
+	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+}
+
+// MaxGeneration is how many actions one request may have, one after another.
+const MaxGeneration = 100
+
+// Successor is the id of the n-th action of a request, from 2 on. ValidID refuses it, so that
+// no caller can give an action such an id.
+func Successor(id string, n int) string { return id + "~" + strconv.Itoa(n) }
+
+// Generation takes an action's id apart: the id that its caller gave, and which of the
+// request's actions it names, from 1 on.
+func Generation(id string) (callers string, n int) {
+	callers, suffix, ok := strings.Cut(id, "~")
+	if !ok {
+		return id, 1
+	}
+	n, err := strconv.Atoi(suffix)
+	if err != nil || n < 2 || n > MaxGeneration || Successor(callers, n) != id {
+		return id, 1
+	}
+	return callers, n
+}
+
+// ValidActionID reports whether an action may have an id: a ValidID, or the id of a successor.
+func ValidActionID(s string) bool {
+	callers, _ := Generation(s)
+	return ValidID(callers)
+}
+
+// RunPlace is the position of a run's reader: a position on the log, in the stream of one of the
+// request's actions. The zero place is the beginning.
+type RunPlace struct {
+	Seq uint64
+	// Generation is the action's generation; see the function Generation.
+	Generation int
 }

@@ -235,3 +235,95 @@ func ParseRate(s string) (count int, per time.Duration, ok bool) {
 	count, err := strconv.Atoi(number)
 	return count, per, err == nil
 }
+
+// RoutePassthrough is the path before the name of an entry and the path of its target.
+const RoutePassthrough = "/via/"
+
+// HeaderRefused is set on the answers of passthrough that are Weir's own, to their code. Those of
+// the target do not have it.
+const HeaderRefused = "Weir-Refused"
+
+// AnswerPart is the data of a delta of kind passthrough: a piece of an answer that arrives in
+// several. The first one has the status and the headers.
+type AnswerPart struct {
+	Status  int      `json:"status,omitempty"`
+	Headers []Header `json:"headers,omitempty"`
+	// Hidden are those of Headers whose values are hidden there, as they came: see Answer.
+	Hidden []Header `json:"hidden,omitempty"`
+	// Text is the piece if it is valid UTF-8, otherwise Base64 is.
+	Text   string `json:"text,omitempty"`
+	Base64 []byte `json:"base64,omitempty"`
+}
+
+// Piece is what the part adds to the body.
+func (p AnswerPart) Piece() []byte {
+	if p.Base64 != nil {
+		return p.Base64
+	}
+	return []byte(p.Text)
+}
+
+// Bytes are the bytes of an answer's body. It is false for a body that cannot be read.
+func (a Answer) Bytes() (body []byte, ok bool) {
+	switch {
+	case a.JSON:
+		return a.Body, true
+	case len(a.Body) == 0, string(a.Body) == "null":
+		return nil, true
+	case a.Base64:
+		return body, json.Unmarshal(a.Body, &body) == nil
+	default:
+		var text string
+		err := json.Unmarshal(a.Body, &text)
+		return []byte(text), err == nil
+	}
+}
+
+// TunnelState is the state of a tunnel of the forward proxy in a record.
+type TunnelState string
+
+// The states. A tunnel that is opened has a record of its end later, unless its node was killed.
+const (
+	TunnelOpened  TunnelState = "opened"
+	TunnelRefused TunnelState = "refused"
+	TunnelEnded   TunnelState = "ended"
+)
+
+// TunnelEnd is how a tunnel ended.
+type TunnelEnd string
+
+// The ends of a tunnel.
+const (
+	TunnelClosed  TunnelEnd = "closed"  // the client and the target had both ended
+	TunnelFailed  TunnelEnd = "failed"  // the client or the target broke the connection
+	TunnelIdle    TunnelEnd = "idle"    // nothing passed for as long as proxy.idle
+	TunnelTooLong TunnelEnd = "longest" // it was open for as long as proxy.longest
+	TunnelName    TunnelEnd = "name"    // TLS in it asked for another host than the one permitted
+	TunnelRevoked TunnelEnd = "revoked" // its token ended
+	TunnelDenied  TunnelEnd = "denied"  // a reload denied or changed its entry
+	TunnelStopped TunnelEnd = "stopped" // its node stopped
+)
+
+// TunnelEnds lists the ends.
+func TunnelEnds() []TunnelEnd {
+	return []TunnelEnd{TunnelClosed, TunnelFailed, TunnelIdle, TunnelTooLong, TunnelName, TunnelRevoked, TunnelDenied, TunnelStopped}
+}
+
+// TunnelAudit is the payload of the evidence of kind proxy.tunnel. The records of one tunnel have one
+// action_id, which names no action: a tunnel is none, and cannot be replayed.
+type TunnelAudit struct {
+	State TunnelState `json:"state"` // opened, refused or ended
+	// Target is the host and the port, as policy reads them; empty if they cannot be read.
+	Target string `json:"target,omitempty"`
+	// Connect is tunnel or inspect, as the entry says. Network is what the entry grants, and what the
+	// dialled address is: public, loopback or private. Both are empty if policy denied the tunnel.
+	Connect string `json:"connect,omitempty"`
+	Network string `json:"network,omitempty"`
+	// Reason says why it was refused.
+	Reason string    `json:"reason,omitempty"`
+	End    TunnelEnd `json:"end,omitempty"`
+	// BytesUp went to the target, BytesDown to the client.
+	BytesUp    int64 `json:"bytes_up"`
+	BytesDown  int64 `json:"bytes_down"`
+	DurationMS int64 `json:"duration_ms"`
+}

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -25,7 +26,6 @@ import (
 	"weir/ingress/tasks"
 	"weir/internal/board"
 	"weir/internal/broker"
-	"weir/internal/broker/access"
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
 	"weir/internal/ledger"
@@ -43,7 +43,6 @@ import (
 	"weir/processors/janitor"
 	"weir/processors/settle"
 	"weir/processors/tunnel"
-	"weir/schemas"
 )
 
 // Options is what an App needs to be made.
@@ -310,56 +309,6 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-func (a *App) layout() schemas.Layout {
-	return schemas.Layout{Partitions: a.cfg.Log.Partitions}
-}
-
-// externalLog is the log of a configuration, as far as it does not depend on who opens it.
-func externalLog(c config.Config) broker.Config {
-	return broker.Config{
-		URL: c.NATS.URL, Creds: c.NATS.Creds, TLS: broker.TLS(c.NATS.TLS),
-		Layout:  schemas.Layout{Partitions: c.Log.Partitions},
-		History: c.Log.History, TenantShare: c.TenantShare(), Durability: c.Log.Durability, Replicas: c.Log.Replicas,
-	}
-}
-
-func (a *App) openBroker(ctx context.Context) error {
-	cfg := externalLog(a.cfg)
-	cfg.Role, cfg.Logger, cfg.Metrics = access.Role(a.role.String()), a.log, a.metrics
-	if a.cfg.Embedded() {
-		server, err := embedded.Start(embedded.Config{
-			Dir: a.cfg.Data, Layout: a.layout(), Durability: a.cfg.Log.Durability,
-			Listen: a.cfg.NATS.Listen, Sync: a.opts.Sync, AcceptLoss: a.opts.AcceptLoss, Logger: a.log,
-		})
-		if err != nil {
-			return err
-		}
-		a.server, cfg.Server = server, server
-		a.teardown.push(func(context.Context) error { return server.Stop() })
-		// The soft limit lies below the server's own wall, whatever the file says.
-		if limit := int64(a.cfg.Log.MaxBytes); limit > 0 && limit < server.MaxBytes()/16*15 {
-			cfg.MaxBytes = limit
-		}
-	}
-	b, err := broker.Open(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	a.broker = b
-	a.tellLoss()
-	a.teardown.push(func(ctx context.Context) error { b.Close(ctx); return nil })
-	a.ledger = ledger.New(b, a.layout(), nil)
-	return nil
-}
-
-// copies is on how many servers of a cluster the log lies; 0: it is this node's.
-func (a *App) copies() int {
-	if a.cfg.Embedded() {
-		return 0
-	}
-	return a.cfg.Log.Replicas
-}
-
 func portOf(addr string) uint16 {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -376,4 +325,29 @@ func workerName() string {
 		host = "weir"
 	}
 	return fmt.Sprintf("%s-%d-%x", filepath.Base(host), os.Getpid(), time.Now().UnixNano())
+}
+
+// stack holds what must be undone, in the order in which it was done. A failed
+// New and an ordinary Stop unwind the same stack.
+type stack struct {
+	undo []func(context.Context) error
+}
+
+// push registers the teardown of something that was just made.
+func (s *stack) push(f func(context.Context) error) { s.undo = append(s.undo, f) }
+
+// unwind undoes everything, the last first, and leaves the stack empty.
+func (s *stack) unwind(ctx context.Context) error { return s.unwindTo(ctx, 0) }
+
+// depth is how much there is to undo.
+func (s *stack) depth() int { return len(s.undo) }
+
+// unwindTo undoes what was done since the stack had a depth.
+func (s *stack) unwindTo(ctx context.Context, depth int) error {
+	var errs []error
+	for _, undo := range slices.Backward(s.undo[depth:]) {
+		errs = append(errs, undo(ctx))
+	}
+	s.undo = s.undo[:depth]
+	return errors.Join(errs...)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -112,22 +113,43 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func (a *App) ask(t *testing.T, method, path, body string, header ...string) (status int, text string, h http.Header) {
+// answered is the head of an answer.
+type answered struct {
+	StatusCode int
+	Header     http.Header
+}
+
+// fetch sends a request and returns the answer.
+func fetch(t *testing.T, c *http.Client, method, target, body string, header ...string) (answered, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, a.URL()+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
 	require.NoError(t, err)
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
 	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
+		req.Header.Add(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := c.Do(req)
 	require.NoError(t, err)
 	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
+	text, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	return resp.StatusCode, string(data), resp.Header
+	return answered{resp.StatusCode, resp.Header}, string(text)
+}
+
+// askVia is fetch that follows no redirect.
+func askVia(t *testing.T, method, target, body string, header ...string) (answered, string) {
+	t.Helper()
+	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return fetch(t, c, method, target, body, header...)
+}
+
+// ask is fetch from this node, with JSON for a body unless the header says otherwise.
+func (a *App) ask(t *testing.T, method, path, body string, header ...string) (status int, text string, h http.Header) {
+	t.Helper()
+	if body != "" && !slices.Contains(header, "Content-Type") {
+		header = append([]string{"Content-Type", "application/json"}, header...)
+	}
+	got, text := fetch(t, http.DefaultClient, method, a.URL()+path, body, header...)
+	return got.StatusCode, text, got.Header
 }
 
 // asks is ask whose answer must have this status.

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -85,53 +83,4 @@ func TestABatchWaitsAtItsWorker(t *testing.T) {
 	open()
 	poll.Until(t, func() bool { return len(u.order()) == many })
 	require.Equal(t, "0", caller{App: a}.metric(t, `weir_work_overflowed_total{kind="http"}`))
-}
-
-// BenchmarkBatch compares one batch of a thousand calls with a thousand single calls of 64 callers,
-// in one run. durability: disk, so that every acceptance waits for a sync.
-func BenchmarkBatch(b *testing.B) {
-	const callers = 64
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"ok":true}`) }))
-	b.Cleanup(target.Close)
-	a, err := begin(b.Context(), b.TempDir(), "log: {durability: disk}\ntelemetry: {log_level: error}\n")
-	require.NoError(b, err)
-	b.Cleanup(func() { _ = a.Stop(b.Context()) })
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
-	call := `{"method":"GET","url":"` + target.URL + `/x"}`
-	send := func(path, body string) {
-		resp, err := client.Post(a.URL()+path, "application/json", strings.NewReader(body))
-		if err != nil {
-			b.Error(err)
-			return
-		}
-		defer resp.Body.Close()
-		data, err := io.ReadAll(resp.Body)
-		if err != nil || resp.StatusCode != http.StatusOK || bytes.Contains(data, []byte(`"error"`)) {
-			b.Errorf("%s %v: %.200s", resp.Status, err, data)
-		}
-	}
-	batch := `{"requests":[` + strings.Repeat(call+",", schemas.MaxBatch-1) + call + `]}`
-	var together, apart time.Duration
-	for b.Loop() {
-		start := time.Now()
-		send("/v1/batch", batch)
-		together += time.Since(start)
-		start = time.Now()
-		var group sync.WaitGroup
-		var left atomic.Int64
-		left.Store(schemas.MaxBatch)
-		for range callers {
-			group.Go(func() {
-				for left.Add(-1) >= 0 {
-					send("/v1/execute", call)
-				}
-			})
-		}
-		group.Wait()
-		apart += time.Since(start)
-	}
-	rate := func(d time.Duration) float64 { return float64(b.N*schemas.MaxBatch) / d.Seconds() }
-	b.ReportMetric(rate(together), "batch/s")
-	b.ReportMetric(rate(apart), "single/s")
-	b.ReportMetric(rate(together)/rate(apart), "ratio")
 }

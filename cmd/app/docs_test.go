@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"weir/cmd/cli"
 	"weir/internal/problem"
@@ -27,7 +29,7 @@ import (
 func TestReference(t *testing.T) {
 	t.Parallel()
 	for page, generate := range map[string]func(t *testing.T) string{
-		"http-api": routesPage, "cli": commandsPage, "configuration": keysPage, "errors": codesPage, "events": eventsPage,
+		"http-api": routesPage, "cli": commandsPage, "configuration": keysPage,
 	} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
@@ -190,67 +192,94 @@ func (s *configSchema) kind() string {
 	return "text"
 }
 
-// codesPage is the catalogue of the codes, by where they occur.
-func codesPage(t *testing.T) string {
-	t.Helper()
-	var b strings.Builder
-	for code, meaning := range cli.ExitMeanings() {
-		fmt.Fprintf(&b, "- %d: %s\n", code, meaning)
+// headings are the texts below the headings of the third level, and what precedes the first, by their first lines.
+func headings(page string) map[string]string {
+	all := map[string]string{}
+	for part := range strings.SplitSeq(page, "\n### ") {
+		name, text, _ := strings.Cut(part, "\n")
+		text, _, _ = strings.Cut(text, "\n## ")
+		all[name] = text
 	}
-	exits := b.String()
-	b.Reset()
-	sections := map[string]*strings.Builder{}
-	for _, h := range schemas.Catalogue() {
-		section := "Requests"
-		switch {
-		case h.Code.Denied():
-			section = "Policy"
-		case slices.Contains(schemas.UpstreamCodes(), h.Code):
-			section = "Targets"
-		case slices.Contains(schemas.SettleCodes(), h.Code) && !slices.Contains(schemas.DoorCodes(), h.Code):
-			section = "Outcomes"
-		}
-		if sections[section] == nil {
-			sections[section] = new(strings.Builder)
-		}
-		status := fmt.Sprintf("HTTP %d. ", problem.Status(h.Code))
-		if section == "Outcomes" && problem.Status(h.Code) == http.StatusInternalServerError {
-			status = "" // it depends on the surface
-		}
-		fmt.Fprintf(sections[section], "### %s\n\n%s%s\n\n- cause: %s\n- what to do: %s\n\n", h.Code, status, h.Meaning, h.Cause, h.Action)
-	}
-	for _, section := range []string{"Policy", "Targets", "Outcomes", "Requests"} {
-		fmt.Fprintf(&b, "## %s\n\n%s", section, sections[section])
-	}
-	return b.String() + "## Exit codes\n\n" + exits
+	return all
 }
 
-// eventsPage lists the types of events and the kinds of evidence.
-func eventsPage(t *testing.T) string {
-	t.Helper()
-	var b strings.Builder
-	b.WriteString("## Events\n\n")
-	for _, e := range schemas.Events() {
-		fmt.Fprintf(&b, "### %s\n\n%s\n\n- written by: %s\n", e.Type, e.When, e.Written)
-		if e.Member != "" {
-			fmt.Fprintf(&b, "- document: the member `%s` of the schema `event`\n", e.Member)
-		}
-		if len(e.Kinds) > 0 {
-			var kinds []string
-			for _, k := range e.Kinds {
-				kinds = append(kinds, string(k))
+// TestErrorsPage: docs/reference/errors.md explains each code in its section, with its status, and no other.
+func TestErrorsPage(t *testing.T) {
+	t.Parallel()
+	const file = "../../docs/reference/errors.md"
+	var exits strings.Builder
+	for code, meaning := range cli.ExitMeanings() {
+		fmt.Fprintf(&exits, "- %d: %s\n", code, meaning)
+	}
+	fixture.Page(t, file, "exit codes", exits.String())
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	codes := slices.Concat(schemas.SettleCodes(), schemas.DoorCodes())
+	slices.Sort(codes)
+	codes = slices.Compact(codes)
+	var explained []schemas.Code
+	for _, part := range regexp.MustCompile(`(?m)^## `).Split(string(text), -1)[1:] {
+		section, _, _ := strings.Cut(part, "\n")
+		for name, text := range headings(part) {
+			code := schemas.Code(name)
+			if name == section {
+				continue
 			}
-			fmt.Fprintf(&b, "- kinds: %s\n", strings.Join(kinds, ", "))
+			explained = append(explained, code)
+			require.Equal(t, sectionOf(code), section, code)
+			status := fmt.Sprintf("HTTP %d. ", problem.Status(code))
+			if section == "Outcomes" && problem.Status(code) == http.StatusInternalServerError {
+				status = "" // it depends on the surface
+			}
+			require.Regexp(t, `^\n`+status+`[A-Z](?s:.+)\.\n\n- cause: (?s:.+)\.\n- what to do: (?s:.+)\.\n`, text, code)
 		}
-		b.WriteString("\n")
 	}
-	b.WriteString("## Evidence\n\n")
-	for _, e := range schemas.EvidenceKinds() {
-		fmt.Fprintf(&b, "- `%s`: %s", e.Kind, e.When)
-		if e.Payload != "" {
-			fmt.Fprintf(&b, " The schema of its payload is `%s`.", e.Payload)
+	slices.Sort(explained)
+	require.Equal(t, codes, explained)
+}
+
+// sectionOf is the section of the page of errors that explains a code.
+func sectionOf(code schemas.Code) string {
+	switch {
+	case code.Denied():
+		return "Policy"
+	case slices.Contains(schemas.UpstreamCodes(), code):
+		return "Targets"
+	case slices.Contains(schemas.SettleCodes(), code) && !slices.Contains(schemas.DoorCodes(), code):
+		return "Outcomes"
+	default:
+		return "Requests"
+	}
+}
+
+// TestEventsPage: docs/reference/events.md explains each type of event with the member that has its document, and
+// each kind of evidence with the schema of its payload.
+func TestEventsPage(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/reference/events.md")
+	require.NoError(t, err)
+	schema, err := published.Files.ReadFile("event.json")
+	require.NoError(t, err)
+	explained := headings(string(text))
+	types := gjson.GetBytes(schema, "$defs.EventType.enum").Array()
+	require.Len(t, explained, len(types)+1) // and the head of the page
+	for _, of := range types {
+		require.Regexp(t, `^\n[A-Z](?s:.+)\.\n\n- written by: \w`, explained[of.Str], of.Str)
+		if m := regexp.MustCompile("the member `(.+)` of the schema `event`").FindStringSubmatch(explained[of.Str]); m != nil {
+			require.True(t, gjson.GetBytes(schema, "$defs.EventView.properties."+m[1]).Exists(), m[1])
 		}
-		b.WriteString("\n")
 	}
-	return b.String()
+	source, err := os.ReadFile("../../schemas/record.go")
+	require.NoError(t, err)
+	kinds := regexp.MustCompile(`(?m)^\tEvidence\w+ += "(.+?)"`).FindAllStringSubmatch(string(source), -1)
+	require.NotEmpty(t, kinds)
+	rows := regexp.MustCompile("(?m)^- `([a-z.]+[_a-z]*)`: ").FindAllStringSubmatch(string(text), -1)
+	for i, kind := range kinds {
+		require.Equal(t, kind[1], rows[i][1])
+	}
+	require.Len(t, rows, len(kinds))
+	for _, m := range regexp.MustCompile("schema of its\\s+payload is\\s+`(.+)`").FindAllStringSubmatch(string(text), -1) {
+		_, err := published.Files.ReadFile(m[1] + ".json")
+		require.NoError(t, err)
+	}
 }

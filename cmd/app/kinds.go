@@ -2,15 +2,20 @@ package app
 
 import (
 	"context"
+	"fmt"
 
 	"weir/egress"
 	"weir/internal/limits/budget"
+	"weir/internal/models/listed"
 	"weir/processors"
 	"weir/processors/call"
 	"weir/processors/call/agent"
+	"weir/processors/call/direct"
 	"weir/processors/call/model"
 	"weir/processors/chat"
+	"weir/processors/listing"
 	"weir/processors/runs"
+	"weir/schemas"
 )
 
 // openBudgets opens the accounts of what is used of models.
@@ -44,13 +49,13 @@ func (a *App) runs(w *workshop) processors.Kind {
 	return processors.Kind{Executor: r, WritesStarted: r.WritesStarted}
 }
 
-// chats is kind chat, whose ends are reported to a collector of traces if there is one.
+// chats is kind chat.
 func (a *App) chats(w *workshop) processors.Kind {
 	adapter := model.New(w.client, a.secrets, model.Config{Event: int64(a.cfg.Limits.Response), Stream: int64(a.cfg.Limits.Stream)})
 	p := chat.New(a.ledger, w.caller, a.recorder, w.answers, chat.Config{
 		Models: a.models, Adapter: adapter, Budgets: a.budgetLimiter, Mac: a.seal.Mac, Metrics: a.metrics, Draining: a.draining,
 	})
-	return processors.Kind{Executor: p, Ended: traced{ended: p.Ended, traces: a.traces, docs: a.ledger}.Ended}
+	return processors.Kind{Executor: p, Ended: p.Ended}
 }
 
 // taskReader is the holder of a task's token as a reader, who is looked at alone. It keeps the lease, and
@@ -63,4 +68,34 @@ func (a *App) taskReader(ctx context.Context, token string) (egress.Reader, erro
 	a.taskService.Touch(ctx, v.Ref, v.Lease)
 	who := v.Identity()
 	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries, Models: who.Models, Task: who.Task(), Model: who.Holding.Model}, nil
+}
+
+// openModels begins to follow the lists of models that providers have.
+func (a *App) openModels(ctx context.Context) error {
+	if !a.role.works() && !a.role.shows() {
+		return nil
+	}
+	a.lists = listed.New(a.broker.Models(), a.log)
+	if err := a.lists.Start(ctx); err != nil {
+		return fmt.Errorf("models: %w", err)
+	}
+	a.teardown.push(func(context.Context) error { a.lists.Stop(); return nil })
+	return nil
+}
+
+// providerModels is an upstream's own list of models.
+func (a *App) providerModels(up schemas.ModelUpstream) []schemas.ListedModel {
+	if a.lists == nil {
+		return nil
+	}
+	return a.lists.Models(up)
+}
+
+// newListing makes what reads those lists. Its calls are made as all calls are, and belong to no action.
+func (a *App) newListing(adapter *direct.Adapter, calls call.Config) *listing.Refresher {
+	return listing.New(listing.Config{
+		Upstreams: func() []schemas.ModelUpstream { return a.models().Listing() }, Lists: a.lists,
+		Caller: call.New(listing.Unlogged{}, a.guard, adapter, calls), Adapter: adapter,
+		Record: a.recorder.Record, Logger: a.log,
+	})
 }

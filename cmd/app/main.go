@@ -29,7 +29,7 @@ func Main(ctx context.Context, args, environ []string, s Streams) int {
 // commands are those that run a node or work on its log.
 func commands(env *cli.Env) []*cobra.Command {
 	return []*cobra.Command{
-		newServe(env), newRole(env, RoleIngress), newRole(env, RoleWorker), newRole(env, RoleEgress), newDemo(env), newNATS(env), newInit(env), newConfig(env), newRestore(env), newProxy(env),
+		newRole(env, RoleAll), newRole(env, RoleIngress), newRole(env, RoleWorker), newRole(env, RoleEgress), newDemo(env), newNATS(env), newInit(env), newConfig(env), newRestore(env), newProxy(env),
 	}
 }
 

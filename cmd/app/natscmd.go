@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -182,7 +183,11 @@ const provisionTimeout = 5 * time.Minute
 func newNATSProvision(env *cli.Env) *cobra.Command {
 	path, asJSON := "", false
 	var tenants []string
-	values := map[string]*string{"nats.url": new(string), "nats.creds": new(string), "nats.tls.ca": new(string)}
+	set := settingFlags{
+		{"nats", "nats.url", "the cluster, with commas between URLs (default nats.url)"},
+		{"creds", "nats.creds", "the provisioner's credentials (default nats.creds)"},
+		{"ca", "nats.tls.ca", "the authority of the servers' certificates (default nats.tls.ca)"},
+	}
 	cmd := &cobra.Command{
 		Use:   "provision",
 		Short: "Create the streams, queues and buckets on a NATS cluster",
@@ -194,13 +199,9 @@ may not do this refuse to start until it was done.`,
   weir nats provision --config weir.yaml --tenant acme     # and the place of acme's observer in the evidence`,
 		Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			set := map[string]string{}
-			for key, value := range values {
-				if *value != "" {
-					set[key] = *value
-				}
-			}
-			cfg, err := config.Load(path, env.Environ, set)
+			given := set.given(cmd)
+			maps.DeleteFunc(given, func(_, text string) bool { return text == "" })
+			cfg, err := config.Load(path, env.Environ, given)
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -221,24 +222,20 @@ may not do this refuse to start until it was done.`,
 			return errors.Join(tellProvision(env, did, asJSON), err)
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&path, "config", "", "the configuration file (default ./weir.yaml if there is one)")
-	flags.StringVar(values["nats.url"], "nats", "", "the cluster, with commas between URLs (default nats.url)")
-	flags.StringVar(values["nats.creds"], "creds", "", "the provisioner's credentials (default nats.creds)")
-	flags.StringVar(values["nats.tls.ca"], "ca", "", "the authority of the servers' certificates (default nats.tls.ca)")
-	flags.StringArrayVar(&tenants, "tenant", nil, "a tenant whose observer gets a place in the evidence; repeat it")
-	flags.BoolVar(&asJSON, "json", false, "print a line of JSON for each")
+	configFlag(cmd, &path)
+	set.register(cmd)
+	cmd.Flags().StringArrayVar(&tenants, "tenant", nil, "a tenant whose observer gets a place in the evidence; repeat it")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each")
 	return cmd
 }
 
 func tellProvision(env *cli.Env, did []broker.Resource, asJSON bool) error {
+	if asJSON {
+		return printEach(env, did)
+	}
 	kept := 0
 	for _, t := range did {
 		switch {
-		case asJSON:
-			if err := cli.PrintDocument(env.Out, t); err != nil {
-				return err
-			}
 		case t.Did == broker.ResourceKept:
 			kept++
 		case t.Was != "":
@@ -247,8 +244,18 @@ func tellProvision(env *cli.Env, did []broker.Resource, asJSON bool) error {
 			fmt.Fprintf(env.Out, "%s %s\n", t.Did, t.Name)
 		}
 	}
-	if !asJSON && kept > 0 {
+	if kept > 0 {
 		fmt.Fprintf(env.Out, "kept %d as they are\n", kept)
+	}
+	return nil
+}
+
+// printEach prints documents as JSON, one a line.
+func printEach[T any](env *cli.Env, all []T) error {
+	for _, doc := range all {
+		if err := cli.PrintDocument(env.Out, doc); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -319,12 +326,7 @@ deleted by the server.`,
 
 func printConsumers(env *cli.Env, all []embedded.Consumer, asJSON bool) error {
 	if asJSON {
-		for _, c := range all {
-			if err := cli.PrintDocument(env.Out, c); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printEach(env, all)
 	}
 	table := tabwriter.NewWriter(env.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tDURABLE\tCREATED\tLAST RECORD\tPENDING\tUNACKED\tFILTERS")

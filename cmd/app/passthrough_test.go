@@ -91,27 +91,6 @@ func TestPassthroughBytes(t *testing.T) {
 	each.Wait()
 }
 
-// viaReply is an answer without its body.
-type viaReply struct {
-	StatusCode int
-	Header     http.Header
-}
-
-func askVia(t *testing.T, method, url, body string, headers ...string) (viaReply, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	require.NoError(t, err)
-	for i := 0; i < len(headers); i += 2 {
-		req.Header.Add(headers[i], headers[i+1])
-	}
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	got, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	return viaReply{resp.StatusCode, resp.Header}, string(got)
-}
-
 // TestPassthroughStream: an answer is shown while it arrives, and can be read again.
 func TestPassthroughStream(t *testing.T) {
 	t.Parallel()

@@ -45,28 +45,6 @@ func (a *App) proxied(t *testing.T, token string, trusted *x509.CertPool) *http.
 	return &http.Client{Transport: transport}
 }
 
-// answered is the head of an answer.
-type answered struct {
-	StatusCode int
-	Header     http.Header
-}
-
-// fetch sends a request and returns the answer.
-func fetch(t *testing.T, c *http.Client, method, target, body string, header ...string) (answered, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
-	require.NoError(t, err)
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := c.Do(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	return answered{resp.StatusCode, resp.Header}, string(text)
-}
-
 // TestInspect: a client that knows nothing of Weir reaches an https target with the entry's secret, and
 // each of its requests is an action.
 func TestInspect(t *testing.T) {

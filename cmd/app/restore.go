@@ -26,8 +26,7 @@ import (
 
 func newRestore(env *cli.Env) *cobra.Command {
 	file, replace, asJSON := "", false, false
-	values := map[string]*string{}
-	flags := []settingFlag{{"data", "data", "the directory to restore into (default ./weir-data)"}}
+	set := settingFlags{{"data", "data", "the directory to restore into (default ./weir-data)"}}
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Restore a backup into the data directory of a Weir that does not run",
@@ -41,7 +40,7 @@ Event ids and tokens stay valid. The configuration and admin.token are not in a 
   weir restore weir-2026-11-26.backup --config /etc/weir.yaml --replace`,
 		Args: cli.Exactly(1, "the file of a backup"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := config.Load(file, env.Environ, chosen(cmd, flags, values))
+			cfg, err := config.Load(file, env.Environ, set.given(cmd))
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -58,10 +57,10 @@ Event ids and tokens stay valid. The configuration and admin.token are not in a 
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "the configuration file (default ./weir.yaml if there is one)")
+	configFlag(cmd, &file)
 	cmd.Flags().BoolVar(&replace, "replace", false, "move the content of the data directory to replaced-TIME in it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	registerFlags(cmd, flags, values)
+	set.register(cmd)
 	return cmd
 }
 

@@ -15,13 +15,68 @@ import (
 	ingressexecutor "weir/ingress/executor"
 	"weir/ingress/tasks"
 	"weir/internal/board"
+	"weir/internal/broker"
+	"weir/internal/broker/access"
+	"weir/internal/broker/embedded"
+	"weir/internal/config"
 	"weir/internal/jsonschema"
+	"weir/internal/ledger"
 	"weir/internal/openapi"
 	"weir/internal/postcondition"
 	"weir/internal/redact"
 	"weir/internal/telemetry"
 	"weir/schemas"
 )
+
+func (a *App) layout() schemas.Layout {
+	return schemas.Layout{Partitions: a.cfg.Log.Partitions}
+}
+
+// externalLog is the log of a configuration, as far as it does not depend on who opens it.
+func externalLog(c config.Config) broker.Config {
+	return broker.Config{
+		URL: c.NATS.URL, Creds: c.NATS.Creds, TLS: broker.TLS(c.NATS.TLS),
+		Layout:  schemas.Layout{Partitions: c.Log.Partitions},
+		History: c.Log.History, TenantShare: c.TenantShare(), Durability: c.Log.Durability, Replicas: c.Log.Replicas,
+	}
+}
+
+func (a *App) openBroker(ctx context.Context) error {
+	cfg := externalLog(a.cfg)
+	cfg.Role, cfg.Logger, cfg.Metrics = access.Role(a.role.String()), a.log, a.metrics
+	if a.cfg.Embedded() {
+		server, err := embedded.Start(embedded.Config{
+			Dir: a.cfg.Data, Layout: a.layout(), Durability: a.cfg.Log.Durability,
+			Listen: a.cfg.NATS.Listen, Sync: a.opts.Sync, AcceptLoss: a.opts.AcceptLoss, Logger: a.log,
+		})
+		if err != nil {
+			return err
+		}
+		a.server, cfg.Server = server, server
+		a.teardown.push(func(context.Context) error { return server.Stop() })
+		// The soft limit lies below the server's own wall, whatever the file says.
+		if limit := int64(a.cfg.Log.MaxBytes); limit > 0 && limit < server.MaxBytes()/16*15 {
+			cfg.MaxBytes = limit
+		}
+	}
+	b, err := broker.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	a.broker = b
+	a.tellLoss()
+	a.teardown.push(func(ctx context.Context) error { b.Close(ctx); return nil })
+	a.ledger = ledger.New(b, a.layout(), nil)
+	return nil
+}
+
+// copies is on how many servers of a cluster the log lies; 0: it is this node's.
+func (a *App) copies() int {
+	if a.cfg.Embedded() {
+		return 0
+	}
+	return a.cfg.Log.Replicas
+}
 
 // openTasks begins to follow the tasks that have not ended, and creates the task service at
 // which agents and their people change them.

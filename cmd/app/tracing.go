@@ -18,12 +18,24 @@ import (
 	"weir/schemas"
 )
 
-// openTracing opens the traces before anything that sends to them, so that they are the
-// last to close.
-func (a *App) openTracing(ctx context.Context) (err error) {
-	a.traces, err = a.openTraces(ctx)
+// openTracing opens the way of spans to a collector, if the configuration names one. It comes before
+// anything that sends to it, so that it is the last to close.
+func (a *App) openTracing(ctx context.Context) error {
+	if a.cfg.Telemetry.OTLP.Endpoint == "" {
+		return nil // nil traces send nothing
+	}
+	client := outbound.Operator()
+	traces, err := a.metrics.NewTraces(ctx, telemetry.TracesConfig{
+		Client: otlptracehttp.WithHTTPClient(client), Idle: client.CloseIdleConnections,
+		Endpoint: a.cfg.Telemetry.OTLP.Endpoint, Version: cli.Version, Logger: a.log,
+	})
+	if err != nil {
+		return err
+	}
+	a.traces = traces
+	a.teardown.push(traces.Close)
 	a.teardown.push(func(context.Context) error { a.traced.Wait(); return nil }) // the requests themselves have ended by then
-	return err
+	return nil
 }
 
 // trace links the work of a request to the caller's trace. With a collector each request is a span
@@ -79,9 +91,12 @@ func probes(route string) bool {
 }
 
 // tellEnd sends the spans of an action that has ended, and of its calls.
-func (a *App) tellEnd(st *ledger.State) {
+func (a *App) tellEnd(ctx context.Context, st *ledger.State) {
 	if a.traces == nil || st.Settled == nil {
 		return
+	}
+	if st.Kind == schemas.KindChat {
+		a.traces.Chat(completion(ctx, st, a.ledger.Blob))
 	}
 	w := telemetry.Work{Action: st.Action, Settled: *st.Settled, Ended: endOf(st)}
 	tries := make(map[[4]int]schemas.Attempt, len(st.Attempts))
@@ -99,58 +114,26 @@ func (a *App) tellEnd(st *ledger.State) {
 	a.traces.Ended(w)
 }
 
-// openTraces opens the way of spans to a collector, if the configuration names one.
-func (a *App) openTraces(ctx context.Context) (*telemetry.Traces, error) {
-	if a.cfg.Telemetry.OTLP.Endpoint == "" {
-		return nil, nil // nil traces send nothing
-	}
-	client := outbound.Operator()
-	traces, err := a.metrics.NewTraces(ctx, telemetry.TracesConfig{
-		Client: otlptracehttp.WithHTTPClient(client), Idle: client.CloseIdleConnections,
-		Endpoint: a.cfg.Telemetry.OTLP.Endpoint, Version: cli.Version, Logger: a.log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	a.teardown.push(traces.Close)
-	return traces, nil
-}
-
-// traced reports the ends of completions to a collector of traces.
-type traced struct {
-	ended  func(ctx context.Context, st *ledger.State) error // called first
-	traces *telemetry.Traces
-	docs   interface {
-		Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
-	}
-}
-
-// Ended is as in processors.Kind.
-func (t traced) Ended(ctx context.Context, st *ledger.State) error {
-	if err := t.ended(ctx, st); err != nil || t.traces == nil || st.Settled == nil {
-		return err
-	}
+// completion is what is known of a completion that has ended: its documents may be missing. One that is kept
+// aside may be inline too if it was read before.
+func completion(ctx context.Context, st *ledger.State, blob func(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)) telemetry.Completion {
 	c := telemetry.Completion{Action: st.Action, Settled: *st.Settled, Ended: endOf(st)}
 	var order struct {
 		Dialect schemas.Dialect `json:"dialect"`
 		Model   string          `json:"model"`
 	}
-	t.read(ctx, st.Action.Payload, st.Action.PayloadBlob, &order)
-	t.read(ctx, st.Settled.Result, st.Settled.ResultBlob, &c.Result)
+	read := func(inline json.RawMessage, name string, into any) {
+		if len(inline) > 0 {
+			name = ""
+		}
+		if doc, err := blob(ctx, inline, name); err == nil {
+			_ = json.Unmarshal(doc, into)
+		}
+	}
+	read(st.Action.Payload, st.Action.PayloadBlob, &order)
+	read(st.Settled.Result, st.Settled.ResultBlob, &c.Result)
 	c.Asked, c.Result.Dialect = order.Model, order.Dialect
-	t.traces.Chat(c)
-	return nil
-}
-
-// read reads a document that may be missing: a span includes what is known. A separately stored
-// document may be inline if it was read before.
-func (t traced) read(ctx context.Context, inline json.RawMessage, name string, into any) {
-	if len(inline) > 0 {
-		name = ""
-	}
-	if doc, err := t.docs.Blob(ctx, inline, name); err == nil {
-		_ = json.Unmarshal(doc, into)
-	}
+	return c
 }
 
 // endOf is when an action was settled.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -21,10 +20,8 @@ import (
 	span "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"weir/internal/config"
 	"weir/internal/ledger"
-	"weir/internal/telemetry"
-	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/llm"
 	"weir/schemas"
 )
 
@@ -65,17 +62,19 @@ func TestOneTrace(t *testing.T) {
 	t.Cleanup(up.Close)
 	a := newApp(t, fmt.Sprintf(`log: {durability: process}
 telemetry: {otlp: {endpoint: %q}}
+models: {small: {url: %[3]q}}
 policy:
   allowlist:
     - {name: told, url_prefix: "%[2]s/told", network: loopback, headers: {Traceparent: "${trace}"}}
     - {name: untold, url_prefix: "%[2]s/untold", network: loopback}
-`, sink.URL, up.URL))
+`, sink.URL, up.URL, llm.New(t, llm.Config{}).URL()))
 
 	caller := []string{"Traceparent", "00-" + trace + "-b7ad6b7169203331-01"}
 	for _, key := range []string{"told", "untold"} {
 		body := fmt.Sprintf(`{"method":"GET","url":"%s/%s","allowlist_key":%q,"request_id":%q}`, up.URL, key, key, key)
 		a.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", body, caller...)
 	}
+	a.asks(t, http.StatusOK, http.MethodPost, schemas.RouteChat, `{"model":"small","messages":[{"role":"user","content":"hi"}]}`, caller...)
 	header := <-told
 	require.Empty(t, <-told, "an entry that does not say so tells nobody")
 	text, _ := a.asks(t, http.StatusOK, http.MethodGet, "/v1/actions/told/events", "", append([]string{"Accept", "text/event-stream"}, caller...)...)
@@ -95,6 +94,7 @@ policy:
 	require.Len(t, collected.got["GET /v1/actions/:id/events"], 1, "%v", collected.got)
 	require.Len(t, collected.got["action http"], 2)
 	require.Len(t, collected.got["GET"], 2)
+	require.Len(t, collected.got["chat small"], 1)
 	require.True(t, schemas.ValidTraceParent(header), header)
 	called := strings.Split(header, "-")
 	require.Equal(t, trace, called[1])
@@ -114,67 +114,29 @@ policy:
 	require.Equal(t, 1, mine, "the action is a child of its request")
 }
 
-type teller struct{ err error }
-
-func (l teller) Ended(context.Context, *ledger.State) error { return l.err }
-
-// docs are the documents that were put aside.
-type docs map[string]string
-
-func (d docs) Blob(_ context.Context, inline json.RawMessage, name string) (json.RawMessage, error) {
-	if name == "" {
-		return inline, nil
-	}
-	if doc, ok := d[name]; ok {
-		return json.RawMessage(doc), nil
-	}
-	return nil, errors.New("gone")
-}
-
-func completed(id, blob string) *ledger.State {
-	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	settled := schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: blob}
-	return &ledger.State{
-		Action:  schemas.Action{ID: id, Tenant: "t", Kind: schemas.KindChat, AcceptedAt: at, Payload: json.RawMessage(`{"model":"small"}`)},
-		Settled: &settled,
-		Events:  []ledger.Sequenced{{Event: schemas.Event{Type: schemas.EventSettled, Time: at.Add(time.Second), Settled: &settled}}},
-	}
-}
-
-// TestTheEndOfACompletionIsTraced once it is told, whatever of it is still there.
-func TestTheEndOfACompletionIsTraced(t *testing.T) {
+// TestTheSpanOfACompletion has what is still there of its documents.
+func TestTheSpanOfACompletion(t *testing.T) {
 	t.Parallel()
-	var sent capture.Buffer
-	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, err := io.Copy(&sent, r.Body)
-		assert.NoError(t, err)
-	}))
-	t.Cleanup(collector.Close)
-	a := &App{
-		cfg:     config.Config{Telemetry: config.Telemetry{OTLP: config.OTLP{Endpoint: collector.URL}}},
-		metrics: telemetry.NewMetrics(), log: slog.New(slog.DiscardHandler),
+	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	blob := func(_ context.Context, inline json.RawMessage, name string) (json.RawMessage, error) {
+		switch name {
+		case "":
+			return inline, nil
+		case "kept":
+			return json.RawMessage(`{"upstream":"provider-1","usage":{"prompt_tokens":1}}`), nil
+		default:
+			return nil, errors.New("gone")
+		}
 	}
-	traces, err := new(App).openTraces(t.Context())
-	require.NoError(t, err)
-	require.Nil(t, traces, "no collector, no traces")
-	traces, err = a.openTraces(t.Context())
-	require.NoError(t, err)
-
-	kept := docs{"b1": `{"upstream":"provider-1","usage":{"prompt_tokens":1}}`}
-	tell := traced{ended: teller{}.Ended, traces: traces, docs: kept}
-	require.NoError(t, tell.Ended(t.Context(), completed("a-whole", "b1")))
-	require.NoError(t, tell.Ended(t.Context(), completed("a-gone", "b2")))
-	large := completed("a-large", "b1")
-	large.Action.Payload, large.Action.PayloadBlob = json.RawMessage(`{"model":"large"}`), "p1" // as it is once it was read
-	require.NoError(t, tell.Ended(t.Context(), large))
-	require.NoError(t, traced{ended: teller{}.Ended, docs: kept}.Ended(t.Context(), completed("a-untold", "b1")), "without a collector")
-	again := errors.New("again")
-	require.ErrorIs(t, traced{ended: teller{again}.Ended, traces: traces, docs: kept}.Ended(t.Context(), completed("a-again", "b1")), again)
-
-	require.NoError(t, a.teardown.unwind(t.Context()), "which sends what is left")
-	for _, want := range []string{"chat small", "a-whole", "provider-1", "gen_ai.usage.input_tokens", "a-gone", "chat large"} {
-		assert.Contains(t, sent.String(), want)
+	for _, tt := range []struct{ result, payload, upstream string }{
+		{"kept", "", "provider-1"}, {"gone", "", ""}, {"kept", "gone", "provider-1"}, // the payload was read before
+	} {
+		settled := schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: tt.result}
+		got := completion(t.Context(), &ledger.State{
+			Action:  schemas.Action{ID: "a", Payload: json.RawMessage(`{"model":"small","dialect":"responses"}`), PayloadBlob: tt.payload},
+			Settled: &settled,
+			Events:  []ledger.Sequenced{{Event: schemas.Event{Type: schemas.EventSettled, Time: at, Settled: &settled}}},
+		}, blob)
+		assert.Equal(t, []any{"small", schemas.DialectResponses, tt.upstream, at}, []any{got.Asked, got.Result.Dialect, got.Result.Upstream, got.Ended})
 	}
-	assert.NotContains(t, sent.String(), "a-untold")
-	assert.NotContains(t, sent.String(), "a-again", "it is told of when it comes back")
 }

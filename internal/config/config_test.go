@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -306,40 +307,32 @@ func TestAllowedHostsWhenNobodySays(t *testing.T) {
 
 func TestEveryVariable(t *testing.T) {
 	t.Parallel()
-	c, err := config.Parse("", nil, []string{
+	environ := []string{
 		"WEIR_LISTEN=localhost:0", "WEIR_DATA=/d", "WEIR_LOG_PARTITIONS=5", "WEIR_LOG_DURABILITY=process", "WEIR_LOG_REPLICAS=5",
 		"WEIR_LOG_HISTORY=48h", "WEIR_LOG_MAX_BYTES=1GiB", "WEIR_NATS_URL=nats://n", "WEIR_NATS_CREDS=/creds", "WEIR_NATS_TLS_CA=/ca", "WEIR_NATS_TLS_CERT=/cert", "WEIR_NATS_TLS_KEY=/key",
 		"WEIR_WORKERS_SLOTS=9", "WEIR_WORKERS_CHATS=10", "WEIR_WORKERS_DRAIN=8s", "WEIR_LIMITS_BODY=2048", "WEIR_LIMITS_CHAT=65KiB", "WEIR_LIMITS_HEADERS=5KiB", "WEIR_LIMITS_RESPONSE=3MiB",
 		"WEIR_LIMITS_RESPONSE_HEADERS=6KiB", "WEIR_LIMITS_STREAM=7MiB", "WEIR_LIMITS_QUEUED=8", "WEIR_LIMITS_QUEUED_PER_TENANT=6", "WEIR_LIMITS_TENANT_SHARE=31", "WEIR_LIMITS_ANSWERS=17MiB", "WEIR_LIMITS_CONNECTIONS=99", "WEIR_LIMITS_CONNECTIONS_PER_PEER=98",
 		"WEIR_AUTH_MODE=tokens", "WEIR_AUTH_ADMIN_TOKEN_FILE=/t", "WEIR_AUTH_RATE=7/h", "WEIR_AUTH_STREAMS=97",
-		"WEIR_SECRETS_AGE_FILE=/a", "WEIR_SECRETS_AGE_IDENTITY=/i", "WEIR_TOKEN=hush", "WEIR_URL=http://x", "WEIR_RELAY_TOKEN=hush", "WEIR_RULES_AGENT_API=false", "WEIR_RULES_LIMIT=96", "WEIR_DEADLINE_HTTP=3s", "WEIR_DEADLINE_PLAN=4s", "WEIR_DEADLINE_RUN=5s",
+		"WEIR_SECRETS_AGE_FILE=/a", "WEIR_SECRETS_AGE_IDENTITY=/i", "WEIR_RULES_AGENT_API=false", "WEIR_RULES_LIMIT=96", "WEIR_DEADLINE_HTTP=3s", "WEIR_DEADLINE_PLAN=4s", "WEIR_DEADLINE_RUN=5s",
 		"WEIR_PUBLIC_URL=http://w", "WEIR_DEADLINE_TASK=6s", "WEIR_DEADLINE_PUSH=7s", "WEIR_DEADLINE_REPO=8s", "WEIR_DEADLINE_CHAT=9s", "WEIR_TASKS_LEASE=11s",
 		"WEIR_GIT_DIR=/g", "WEIR_GIT_PROGRAM=gitt", "WEIR_GIT_MAX_PACK=1KiB", "WEIR_GIT_MAX_REPO=2MiB", "WEIR_GIT_TIMEOUT=12s", "WEIR_GIT_MEMORY=65MiB", "WEIR_GIT_PROCESSES=13",
 		"WEIR_PROXY_LISTEN=localhost:1", "WEIR_PROXY_CA_CERT=/pc", "WEIR_PROXY_CA_KEY=/pk", "WEIR_PROXY_IDLE=14s", "WEIR_PROXY_LONGEST=15s", "WEIR_PROXY_TUNNELS=16", "WEIR_PROXY_TUNNELS_PER_TOKEN=17",
 		"WEIR_POLICY_TIMEOUT=1s", "WEIR_SECRETS_DIR=/s", "WEIR_REDACT_HEADERS=a,b", "WEIR_LOG_LEVEL=warn", "WEIR_LOG_FORMAT=text", "WEIR_TELEMETRY_OTLP_ENDPOINT=http://c:4318",
-		"WEIR_SECRET_TOKEN=hush", "PATH=/bin", "malformed",
-	}, nil)
+	}
+	others := []string{"WEIR_TOKEN=hush", "WEIR_URL=http://x", "WEIR_RELAY_TOKEN=hush", "WEIR_SECRET_TOKEN=hush", "PATH=/bin", "malformed"}
+	c, err := config.Parse("", nil, slices.Concat(environ, others), nil)
 	require.NoError(t, err)
-	same(t, config.Config{
-		Listen: "localhost:0", PublicURL: "http://w", Data: "/d",
-		Log: config.Log{
-			Partitions: 5, Durability: schemas.DurabilityProcess, Replicas: 5, History: 48 * time.Hour, MaxBytes: 1 << 30,
-		},
-		NATS:          config.NATS{URL: "nats://n", Creds: "/creds", TLS: config.NATSTLS{CA: "/ca", Cert: "/cert", Key: "/key"}},
-		Workers:       config.Workers{Slots: 9, Chats: 10, Drain: 8 * time.Second},
-		Limits:        config.Limits{Body: 2048, Chat: 65 << 10, Headers: 5 << 10, Response: 3 << 20, ResponseHeaders: 6 << 10, Stream: 7 << 20, Queued: 8, QueuedPerTenant: 6, TenantShare: 31, Answers: 17 << 20, Connections: 99, ConnectionsPerPeer: 98},
-		Auth:          config.Auth{Mode: config.AuthTokens, AdminTokenFile: "/t", Rate: "7/h", Streams: 97},
-		Deadline:      config.Deadline{HTTP: 3 * time.Second, Plan: 4 * time.Second, Run: 5 * time.Second, Task: 6 * time.Second, Push: 7 * time.Second, Repo: 8 * time.Second, Chat: 9 * time.Second},
-		Rules:         config.Rules{Limit: 96},
-		Tasks:         config.Tasks{Lease: 11 * time.Second},
-		Git:           config.Git{Dir: "/g", Program: "gitt", MaxPack: 1 << 10, MaxRepo: 2 << 20, Timeout: 12 * time.Second, Memory: 65 << 20, Processes: 13},
-		Policy:        config.Policy{Timeout: time.Second},
-		Proxy:         config.Proxy{Listen: "localhost:1", CACert: "/pc", CAKey: "/pk", Idle: 14 * time.Second, Longest: 15 * time.Second, Tunnels: 16, TunnelsPerToken: 17},
-		Secrets:       config.Secrets{Dir: "/s", AgeFile: "/a", AgeIdentity: "/i"},
-		RedactHeaders: []string{"a", "b"},
-		Telemetry:     config.Telemetry{LogLevel: "warn", LogFormat: "text", OTLP: config.OTLP{Endpoint: "http://c:4318"}},
-	}, c)
 	require.Empty(t, c.Warnings())
+	// Each variable has changed the key of its name, and nothing else has changed.
+	changed := map[string]bool{}
+	for _, key := range config.Defaults().NeedsRestart(c) {
+		changed["WEIR_"+strings.ToUpper(strings.ReplaceAll(strings.Replace(key, "telemetry.log", "log", 1), ".", "_"))] = true
+	}
+	for _, pair := range environ {
+		name, _, _ := strings.Cut(pair, "=")
+		require.True(t, changed[name], name)
+	}
+	require.Len(t, changed, len(environ))
 }
 
 func TestDrainTimeout(t *testing.T) {
@@ -624,7 +617,6 @@ func TestBadBudgets(t *testing.T) {
 		{head + "request: 1}", at + "request: unknown key; did you mean requests?"},
 		{"budgets:\n  task: {usd: 1}", "weir.yaml:2: budgets.task: is what the budget is called that a task brings itself; give this one another name"},
 		{"budgets:\n  a b: {usd: 1}", `weir.yaml:2: budgets."a b": ` + name},
-		{"budgets:\n  a/b: {usd: 1}", `weir.yaml:2: budgets."a/b": ` + name},
 		{"budgets:\n  " + long + ": {usd: 1}", "weir.yaml:2: budgets.\"" + long[:64] + `": ` + name},
 		{"budgets:\n  \"\": {usd: 1}", `weir.yaml:2: budgets."": ` + name},
 
@@ -632,18 +624,10 @@ func TestBadBudgets(t *testing.T) {
 		{head + "per: [user]}", at + "per[0]: is none of its words; use tenant, token, task or model"},
 		{head + "per: [token, model, token]}", at + "per[2]: is there twice; remove one"},
 		{head + "models: ['open*ai']}", at + "models[0]: is neither the name of a model nor a pattern, such as openai/* or *"},
-		{head + "models: [a, 'a b']}", at + "models[1]: is neither the name of a model nor a pattern, such as openai/* or *"},
 		{head + "tenants: [a/b]}", at + "tenants[0]: is not the name of a tenant; write at most 128 letters, digits, dots, underscores, colons and hyphens"},
-		{head + "window: 1d}", at + "window: cannot be read; write a duration in ms, s, m or h, such as 30s or 168h"},
-		{head + "window: 999ms}", at + "window: is 999ms; use 0 or 1s to 8760h"},
 		{head + "window: 8761h}", at + "window: is 8761h; use 0 or 1s to 8760h"},
-		{head + "window: -1h}", at + "window: is -1h; use 0 or 1s to 8760h"},
-		{head + "tokens: -1}", at + "tokens: is -1; use 1 to 1000000000000000"},
 		{head + "tokens: 1.5}", at + "tokens: is a YAML float; write a whole number of at most 18 digits, without quotes"},
-		{head + "tokens: 1000000000000001}", at + "tokens: is 1000000000000001; use 1 to 1000000000000000"},
-		{head + "tokens: 0}", at + "tokens: is 0; use 1 to 1000000000000000"},
 		{head + "usd: 0.0}", at + "usd: is 0.0; use 0.000000001 to 999999999.999999999"},
-		{head + "usd: -5}", at + "usd: cannot be read; write an amount of US dollars such as 12 or 2.5, with at most nine digits after the point"},
 		{head + "usd: 5 USD}", at + "usd: cannot be read; write an amount of US dollars such as 12 or 2.5, with at most nine digits after the point"},
 		{"budgets:\n  b: {window: 1h}", "weir.yaml:2: budgets.b: bounds nothing; give it requests, tokens or usd"},
 		{"budgets:\n  b:", "weir.yaml:2: budgets.b: bounds nothing; give it requests, tokens or usd"},

@@ -13,20 +13,17 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"weir/internal/limits"
 	"weir/internal/telemetry"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
@@ -281,18 +278,6 @@ func TestHostsAreBoundedAcrossReloads(t *testing.T) {
 		"a host that policy no longer names")
 }
 
-// The worst a hostile caller can do to the labels of a retry.
-func TestRetryLabelsAreBounded(t *testing.T) {
-	t.Parallel()
-	m := telemetry.NewMetrics()
-	for i := range 2000 {
-		s := strconv.Itoa(i)
-		m.Retry(s, "M"+s, i, "k"+s, s)
-	}
-	// attempts 1–9 have no valid status; other has none, 429 or one of 500–599.
-	require.Equal(t, 9+1+101, count(t, m, "executor_http_retry_total"))
-}
-
 func TestMetricsAreSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	m := telemetry.NewMetrics()
@@ -454,35 +439,16 @@ func TestPolicySeries(t *testing.T) {
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestDeployedNames: every metric that the alerts, the dashboard and the scaler ask for is
-// one that a node has.
+// one that a node has, by the page that TestDocsListTheMetrics checks.
 func TestDeployedNames(t *testing.T) {
 	t.Parallel()
-	m := telemetry.NewMetrics()
-	m.QueueLag(func(context.Context) (map[schemas.Queue]uint64, error) {
-		return map[schemas.Queue]uint64{"new": 1}, nil
-	})
-	m.TenantBytes(func() map[string]limits.Room {
-		return map[string]limits.Room{"t": {Used: 1, Limit: 2}}
-	})
-	var registered []*prometheus.Desc
-	found := make(chan *prometheus.Desc)
-	go func() {
-		defer close(found)
-		telemetry.Describe(m, found)
-	}()
-	for d := range found {
-		registered = append(registered, d)
-	}
+	page, err := os.ReadFile("../../docs/reference/metrics.md")
+	require.NoError(t, err)
 	known := map[string]bool{}
-	for series := range scrape(t, m) { // the ones that are read at a scrape
-		name, _, _ := strings.Cut(series, "{")
-		known[name] = true
-	}
-	quoted := regexp.MustCompile(`fqName: "([^"]+)"`)
-	for _, d := range registered {
-		name := quoted.FindStringSubmatch(d.String())[1]
-		for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
-			known[name+suffix] = true
+	for _, row := range regexp.MustCompile("(?m)^- `([a-z_]+)` \\(([a-z]+)").FindAllStringSubmatch(string(page), -1) {
+		known[row[1]] = true
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			known[row[1]+suffix] = row[2] == "histogram"
 		}
 	}
 	files := []string{"../../deploy/helm/weir/templates/monitoring.yaml"}

@@ -1,209 +1,205 @@
 package document
 
 import (
+	"bytes"
+	"cmp"
+	"embed"
+	"fmt"
+	"io/fs"
 	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
-	"weir/schemas"
+	"github.com/goccy/go-yaml"
 )
 
-// Version is the version of the HTTP surfaces.
-const Version = "1.0.0"
+// operations are the description of the routes in YAML. It is OpenAPI with these abbreviations:
+//
+//   - An operation has METHOD and path as its key, and the statuses of its answers among its members;
+//     path are the parameters of its path, id, tag and body its operationId, tags and requestBody.
+//   - The name of a schema, parameter, header or answer stands for a reference to that component, and a
+//     list of names of schemas for any of them.
+//   - An example is a pair: its summary and its value.
+//   - The schema and examples of a JSON body are beside its description; text, sse and other media
+//     types have theirs below.
+//   - errors are names of groups of answers or of single ones, see failures. Later ones replace earlier ones.
+//
+//go:embed openapi/*.yaml
+var operations embed.FS
 
 // openAPI describes the routes. Components are the definitions of all documents.
-func openAPI(components object) object {
-	return object{
-		"openapi": "3.1.0",
-		"info": object{
-			"title":   "Weir",
-			"version": Version,
-			"description": "A durable, policy-guarded gateway between agents and the services that they call. " +
-				"An acknowledged action is settled exactly once, whatever crashes; a call that may have had its effect is never repeated blindly. " +
-				"A node that runs one role alone answers what another role serves with 421 and the code MISDIRECTED, and every route but /healthz with 503 and Retry-After while it has no log.",
-		},
-		"servers":  []any{object{"url": "http://127.0.0.1:8092", "description": "weir serve, as it comes"}},
-		"security": []any{object{"bearer": []any{}}, object{}},
-		"tags": []any{
-			object{"name": "write", "description": "Have something done"},
-			object{"name": "runs", "description": "Have an agent do something"},
-			object{"name": "chat", "description": "Have a model answer"},
-			object{"name": "rules", "description": "Rehearse, steer and hold back what is called"},
-			object{"name": "tasks", "description": "File jobs for coding agents, and read their results"},
-			object{"name": "agents", "description": "Work on a task"},
-			object{"name": "repos", "description": "Make and see repositories"},
-			object{"name": "git", "description": "What git's own clients ask for"},
-			object{"name": "actions", "description": "See what is being done, and what was"},
-			object{"name": "evidence", "description": "Prove what was done, and what was refused"},
-			object{"name": "policy", "description": "See what may leave, and change it"},
-			object{"name": "tokens", "description": "Manage tokens, on a node that is not in open mode"},
-			object{"name": "service", "description": "The node itself"},
-		},
-		"paths": joined(taskPaths(), chatPaths(), dialectPaths(), viaPaths(), operations(), object{
-			"/v1/execute":               object{"post": execute()},
-			"/v1/batch":                 object{"post": batch()},
-			"/v1/plans":                 object{"post": plans()},
-			schemas.RouteRunSync:        object{"post": runSync()},
-			schemas.RouteRunStream:      object{"post": runStream()},
-			schemas.RouteAgentAPI:       object{"post": agentAPI()},
-			"/v1/rules":                 object{"get": listRules()},
-			"/v1/rules/preview":         object{"post": previewRules()},
-			"/v1/rules/record":          object{"post": recordRules()},
-			schemas.RouteRulesReset:     object{"post": resetRules()},
-			"/v1/actions":               object{"get": listActions()},
-			"/v1/stats":                 object{"get": showStats()},
-			"/v1/usage":                 object{"get": showUsage()},
-			"/v1/actions/{id}":          object{"parameters": []any{parameter("ActionID")}, "get": showAction()},
-			"/v1/actions/{id}/payload":  object{"parameters": []any{parameter("ActionID")}, "get": showPayload()},
-			"/v1/actions/{id}/events":   object{"parameters": []any{parameter("ActionID")}, "get": events()},
-			"/v1/actions/{id}/response": object{"parameters": []any{parameter("ActionID")}, "get": showResponse()},
-			"/v1/actions/{id}/cancel":   object{"parameters": []any{parameter("ActionID")}, "post": cancel()},
-			"/v1/actions/{id}/resolve":  object{"parameters": []any{parameter("ActionID")}, "post": resolve()},
-			schemas.RouteBudgets:        object{"get": listBudgets()},
-			schemas.RouteOperations:     object{"get": showOperations()},
-			"/v1/actions/{id}/redrive":  object{"parameters": []any{parameter("ActionID")}, "post": redriveAction()},
-			"/v1/evidence":              object{"get": evidence()},
-			"/v1/dead-letters":          object{"get": listDead()},
-			"/v1/dead-letters/redrive":  object{"post": redrive()},
-			"/v1/policy":                object{"get": showPolicy()},
-			"/v1/policy/explain":        object{"post": explain()},
-			"/v1/policy/reload":         object{"post": reload()},
-			"/v1/tokens":                object{"post": createToken(), "get": listTokens()},
-			"/v1/tokens/{id}/revoke":    object{"parameters": []any{parameter("TokenID")}, "post": revokeToken()},
-			"/healthz":                  object{"get": healthz()},
-			"/readyz":                   object{"get": readyz()},
-			"/health":                   object{"get": health()},
-			"/health/ready":             object{"get": healthReady()},
-			"/ready":                    object{"get": agentReady()},
-			"/sandbox":                  object{"get": sandbox()},
-			"/metrics":                  object{"get": metrics()},
-			schemas.RouteBackup:         object{"get": backup()},
-			"/openapi.json":             object{"get": description()},
-		}),
-		"components": object{
-			"schemas":    components,
-			"parameters": parameters(),
-			"headers":    headers(),
-			"responses":  problems(),
-			"securitySchemes": object{
-				"bearer": object{"type": "http", "scheme": "bearer", "description": "Not needed where the node is open, which it can be on a loopback address only, but by agents and git."},
-				"basic":  object{"type": "http", "scheme": "basic", "description": "For git: any user name, and a token as the password."},
-			},
-		},
+func openAPI(components object) (object, error) {
+	doc, err := readOperations()
+	if err != nil {
+		return nil, err
 	}
+	known, groups := failures()
+	paths := object{}
+	for route, value := range doc {
+		method, path, ok := strings.Cut(route, " ")
+		if !ok {
+			continue
+		}
+		delete(doc, route)
+		item, _ := paths[path].(object)
+		if item == nil {
+			item = object{}
+			paths[path] = item
+		}
+		op, _ := value.(object)
+		if of := member[[]any](op, "path"); of != nil {
+			item["parameters"] = referred("parameters", of)
+		}
+		if item[strings.ToLower(method)], err = operation(op, groups); err != nil {
+			return nil, fmt.Errorf("%s: %w", route, err)
+		}
+	}
+	delete(doc, "shared")
+	doc["paths"] = paths
+	own := member[object](doc, "components")
+	own["schemas"], own["responses"] = components, known
+	return doc, nil
 }
 
-// joined is all of some objects.
-func joined(all ...object) object {
-	out := object{}
-	for _, o := range all {
-		maps.Copy(out, o)
+// readOperations reads all files as one text: common.yaml has the anchors of the others.
+func readOperations() (doc object, err error) {
+	files, err := fs.Glob(operations, "openapi/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	const first = "openapi/common.yaml"
+	slices.SortFunc(files, func(a, b string) int {
+		return cmp.Or(strings.Compare(strconv.FormatBool(b == first), strconv.FormatBool(a == first)), strings.Compare(a, b))
+	})
+	var all bytes.Buffer
+	for _, file := range files {
+		text, err := operations.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		all.Write(text)
+	}
+	if err := yaml.Unmarshal(all.Bytes(), &doc); err != nil {
+		return nil, fmt.Errorf("the operations: %w", err)
+	}
+	return doc, nil
+}
+
+// operation writes an operation out.
+func operation(short object, groups map[string]object) (object, error) {
+	op, responses := object{"operationId": short["id"], "tags": []any{short["tag"]}}, object{}
+	for _, name := range member[[]any](short, "errors") {
+		group, ok := groups[fmt.Sprint(name)]
+		if !ok {
+			return nil, fmt.Errorf("there are no errors of the name %v", name)
+		}
+		maps.Copy(responses, group)
+	}
+	for name, value := range short {
+		switch name {
+		case "id", "tag", "path", "errors":
+		case "parameters":
+			op[name] = referred(name, value)
+		case "body":
+			b := body(member[object](short, name))
+			if b["optional"] == nil {
+				b["required"] = true
+			}
+			delete(b, "optional")
+			op["requestBody"] = b
+		case "summary", "description", "security":
+			op[name] = value
+		default: // a status
+			responses[name] = body(member[object](short, name))
+		}
+	}
+	op["responses"] = responses
+	return op, nil
+}
+
+// member is a member of a type, or the zero value.
+func member[T any](of object, name string) T {
+	value, _ := of[name].(T)
+	return value
+}
+
+// body writes a body, or an answer with one, out.
+func body(short object) object {
+	b, content := object{}, object{}
+	for name, value := range short {
+		switch name {
+		case "description", "optional":
+			b[name] = value
+		case "headers":
+			headers := object{}
+			for _, h := range member[[]any](short, name) {
+				headers[fmt.Sprint(h)] = reference(name, h)
+			}
+			b[name] = headers
+		case "schema":
+			content["application/json"] = medium(short)
+		case "examples":
+		default:
+			media := map[string]string{"json": "application/json", "text": "text/plain", "sse": "text/event-stream"}
+			content[cmp.Or(media[name], name)] = medium(member[object](short, name))
+		}
+	}
+	if len(content) > 0 {
+		b["content"] = content
+	}
+	return b
+}
+
+// medium is the body in one media type.
+func medium(short object) object {
+	examples := object{}
+	for name, value := range member[object](short, "examples") {
+		pair, _ := value.([]any)
+		examples[name] = object{"summary": pair[0], "value": pair[1]}
+	}
+	schema := reference("schemas", short["schema"])
+	if _, several := short["schema"].([]any); several {
+		schema = object{"anyOf": referred("schemas", short["schema"])}
+	}
+	return object{"schema": schema, "examples": examples}
+}
+
+// reference refers to a component, if the value is the name of one.
+func reference(kind string, value any) any {
+	if name, ok := value.(string); ok {
+		return object{"$ref": "#/components/" + kind + "/" + name}
+	}
+	return value
+}
+
+func referred(kind string, list any) (out []any) {
+	items, _ := list.([]any)
+	for _, item := range items {
+		out = append(out, reference(kind, item))
 	}
 	return out
 }
 
 // componented moves references from a document's definitions to the components.
-func componented(doc object) object {
-	moved, _ := move(doc).(object)
-	return moved
-}
-
-func move(node any) any {
+func componented(node any) any {
 	switch n := node.(type) {
 	case object:
 		out := make(object, len(n))
 		for key, v := range n {
 			if text, ok := v.(string); ok && key == "$ref" {
-				out[key] = strings.Replace(text, "#/$defs/", "#/components/schemas/", 1)
-				continue
+				v = strings.Replace(text, "#/$defs/", "#/components/schemas/", 1)
 			}
-			out[key] = move(v)
+			out[key] = componented(v)
 		}
 		return out
 	case []any:
 		out := make([]any, len(n))
 		for i, v := range n {
-			out[i] = move(v)
+			out[i] = componented(v)
 		}
 		return out
 	default:
 		return node
-	}
-}
-
-func schema(name string) object    { return object{"$ref": "#/components/schemas/" + name} }
-func parameter(name string) object { return object{"$ref": "#/components/parameters/" + name} }
-func problem(name string) object   { return object{"$ref": "#/components/responses/" + name} }
-
-// withHeaders refers to headers by their names.
-func withHeaders(names ...string) object {
-	out := object{}
-	for _, name := range names {
-		out[name] = object{"$ref": "#/components/headers/" + name}
-	}
-	return out
-}
-
-// example is one named example.
-func example(summary string, value any) object { return object{"summary": summary, "value": value} }
-
-// content is a JSON body.
-func content(schema, examples object) object {
-	return object{"application/json": object{"schema": schema, "examples": examples}}
-}
-
-// parameters are the ones that more than one operation has, and the headers that
-// callers send.
-func parameters() object {
-	in := func(where, name, description string, schema object, more ...object) object {
-		p := object{"name": name, "in": where, "description": description, "schema": schema}
-		for _, m := range more {
-			maps.Copy(p, m)
-		}
-		return p
-	}
-	id := object{"type": "string", "pattern": `^[A-Za-z0-9._:-]{1,128}$`}
-	position := object{"type": "string", "pattern": `^[0-9]{1,20}$`}
-	return object{
-		"ActionID": in("path", "id", "The id of an action.", id, object{"required": true, "example": actionID}),
-		"TaskID":   in("path", "id", "The id of a task.", id, object{"required": true, "example": taskID}),
-		"RepoName": in("path", "name", "The name of a repository.", object{"type": "string", "pattern": `^[a-z0-9][a-z0-9._-]{0,99}$`}, object{"required": true, "example": taskRepo}),
-		"TokenID":  in("path", "id", "The id of a token.", id, object{"required": true, "example": holderID}),
-		"IdempotencyKey": in("header", "Idempotency-Key",
-			"Names the request. The same key with the same body joins the action that exists, and gets its stored answer; with another body it is refused with 422; while the first is still running, with 409.",
-			object{"type": "string", "minLength": 1, "maxLength": 255}, object{"example": "order-4711"}),
-		"Delay": in("header", schemas.HeaderDelay,
-			"Begin this much later: the action is accepted at once and answered with 202, unless Prefer says how long to wait. Not with "+schemas.HeaderNotBefore+". The deadline counts from that beginning; an action whose deadline would be later than log.history allows is refused.",
-			object{"type": "string"}, object{"example": "30s"}),
-		"NotBefore": in("header", schemas.HeaderNotBefore,
-			"Begin at this instant at the earliest, as with "+schemas.HeaderDelay+". One that is past means at once.",
-			object{"type": "string", "format": "date-time"}, object{"example": moment}),
-		"Priority": in("header", schemas.HeaderPriority,
-			"high: workers get the action before those that are not and wait. It changes nothing for what has begun.",
-			object{"type": "string", "enum": []any{schemas.PriorityHigh, schemas.PriorityNormal}, "default": schemas.PriorityNormal}, object{"example": schemas.PriorityHigh}),
-		"Prefer": in("header", "Prefer",
-			"respond-async answers 202 at once; wait=N answers 202 if the action has not ended after N seconds.",
-			object{"type": "string"}, object{"example": "respond-async"}),
-		"LastEventID": in("header", "Last-Event-ID", "Resume after this event. It goes before the parameter of that purpose.", position, object{"example": "41"}),
-		"Limit":       in("query", "limit", "How many items a page may have.", object{"type": "integer", "minimum": 1, "maximum": 1000}),
-		"Cursor":      in("query", "cursor", "The next of an earlier page.", object{"type": "string"}),
-	}
-}
-
-// headers are those of answers.
-func headers() object {
-	text := func(description, example string) object {
-		return object{"description": description, "schema": object{"type": "string"}, "example": example}
-	}
-	return object{
-		"Weir-Action-Id":         text("The action that was made or joined.", actionID),
-		"Location":               text("Where the action can be looked up.", "/v1/actions/"+actionID),
-		"Idempotency-Replayed":   text("true where the stored answer of an earlier request with this key is given.", "true"),
-		"Preference-Applied":     text("What of Prefer was followed.", "respond-async"),
-		"Retry-After":            text("Seconds after which a repeat may succeed.", "1"),
-		schemas.HeaderTaskToken:  text("The token of the lease that was made. Who sends it is held to this lease.", "weirt1_…"),
-		"ETag":                   text("The version of the rule set.", `"`+rulesEtag+`"`),
-		schemas.HeaderRefused:    text("The code of an answer that is Weir's own, and not the target's.", string(schemas.DenyPath)),
-		schemas.HeaderGeneration: text("The action that was made or joined.", actionID),
-		"Link":                   text("Where the action's status is.", "</v1/actions/"+actionID+`>; rel="describedby"`),
 	}
 }

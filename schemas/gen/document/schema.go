@@ -143,7 +143,11 @@ func All(source string) (map[string][]byte, error) {
 		}
 		maps.Copy(components, defs)
 	}
-	files["openapi.json"], err = encode(componented(openAPI(components)))
+	description, err := openAPI(components)
+	if err != nil {
+		return nil, err
+	}
+	files["openapi.json"], err = encode(componented(description))
 	return files, err
 }
 
@@ -344,7 +348,7 @@ func eachObject(defs object, visit func(def, properties object)) {
 }
 
 // encode writes a file: sorted names, two spaces, no HTML escapes.
-func encode(doc object) ([]byte, error) {
+func encode(doc any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
