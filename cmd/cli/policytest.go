@@ -72,7 +72,7 @@ Exit codes:
 				if p.Explain != nil {
 					return p.Explain(one.call, one.entries)
 				}
-				return c.Explain(cmd.Context(), one.call)
+				return post[schemas.Explanation](cmd.Context(), c, routeExplain, one.call)
 			})
 		},
 	}
@@ -92,7 +92,7 @@ func (c *api) testPolicy(file string, cases []policyCase, explain func(policyCas
 		if !r.Pass {
 			failed++
 		}
-		if err := c.print(r, "%s", r.text(file)); err != nil {
+		if err := c.print(r, nil, "%s", r.text(file)); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -23,7 +24,6 @@ import (
 
 // relayFlags are what `weir rules relay` takes.
 type relayFlags struct {
-	clientFlags
 	url            string
 	session        string
 	relayTokenFile string
@@ -52,7 +52,7 @@ every agent in the session has the rights of that token.`,
 	cmd.Flags().StringVar(&f.session, "session", "", "the session to serve (default a new one, which is printed)")
 	cmd.Flags().StringVar(&f.relayTokenFile, "relay-token-file", "", "a file with the relay's token (default $WEIR_RELAY_TOKEN)")
 	cmd.Flags().BoolVar(&f.lend, "lend-token", false, "send this client's own token with requests that have none")
-	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error { return f.run(ctx, env, c) })
+	return remote(env, cmd, func(ctx context.Context, c *api, _ []string) error { return f.run(ctx, env, c) })
 }
 
 func (f *relayFlags) run(ctx context.Context, env *Env, c *api) error {
@@ -111,7 +111,8 @@ func (c *api) carry(lend bool) func(ctx context.Context, body []byte, tokened bo
 	return func(ctx context.Context, body []byte, tokened bool) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, relayWait)
 		defer cancel()
-		resp, err := c.Post(ctx, schemas.RouteAgentAPI, c.tokenFor(body, lend && !tokened), body)
+		header := http.Header{"Accept": {"application/json"}}
+		resp, err := c.As(c.tokenFor(body, lend && !tokened)).Do(ctx, http.MethodPost, schemas.RouteAgentAPI, header, body)
 		if err != nil {
 			return nil, err
 		}

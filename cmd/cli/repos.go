@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -35,7 +34,6 @@ actions:read or tasks:write may read everything.`,
 }
 
 func newRepoCreate(env *Env) *cobra.Command {
-	var f clientFlags
 	var req schemas.RepoRequest
 	cmd := &cobra.Command{
 		Use:   "create NAME",
@@ -53,25 +51,21 @@ from the policy's entry, never from the URL.`,
 	flags.StringVar(&req.DefaultBranch, "branch", "", "the branch that tasks begin at (default main, or the URL's own)")
 	flags.StringVar(&req.AllowlistKey, "key", "", "the entry of the policy for the URL (default the first that fits)")
 	flags.StringVar(&req.RequestID, "id", "", "the id of the request; a repeat joins it")
-	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) error {
+	return remote(env, cmd, func(ctx context.Context, c *api, args []string) error {
 		req.Name = args[0]
 		if req.ImportURL != "" && req.UpstreamURL != "" {
 			return usageError{errors.New("a repository is either copied (--import) or stays where it is (--upstream)")}
 		}
 		made, err := c.createRepo(ctx, req)
-		if err != nil {
-			return err
-		}
-		return c.print(made, "repository %s, %s, branch %s: %s", made.Name, made.Mode, made.DefaultBranch, made.URL)
+		return c.print(made, err, "repository %s, %s, branch %s: %s", made.Name, made.Mode, made.DefaultBranch, made.URL)
 	})
 }
 
 func newRepoList(env *Env) *cobra.Command {
-	var f clientFlags
-	return f.command(env, &cobra.Command{Use: "ls", Short: "List repositories", Example: "  weir repos ls", Args: Exactly(0, "no arguments")},
+	return remote(env, &cobra.Command{Use: "ls", Short: "List repositories", Example: "  weir repos ls", Args: Exactly(0, "no arguments")},
 		func(ctx context.Context, c *api, _ []string) error {
 			const empty = "there are no repositories; `weir repos create NAME` makes one"
-			return printList(c, allOf(ctx, c.Repos, url.Values{}), empty, "NAME\tMODE\tBRANCH\tCREATED\tURL", func(r schemas.Repo) []any {
+			return printList(c, list[schemas.Repo](ctx, c, schemas.RouteRepos, nil, everything), empty, "NAME\tMODE\tBRANCH\tCREATED\tURL", func(r schemas.Repo) []any {
 				return []any{r.Name, r.Mode, r.DefaultBranch, when(r.Created), r.URL}
 			})
 		})
@@ -119,7 +113,7 @@ func (c *api) askRepo(ctx context.Context, req schemas.RepoRequest, begun func(i
 			schemas.Repo
 			Action string `json:"id"` // of one that goes on
 		}
-		err := c.CreateRepo(ctx, header, req, &made)
+		err := c.Call(ctx, http.MethodPost, schemas.RouteRepos, header, req, &made)
 		if err != nil || made.Name != "" {
 			return made.Repo, err
 		}
@@ -139,7 +133,7 @@ func (c *api) askRepo(ctx context.Context, req schemas.RepoRequest, begun func(i
 // followCopy says how far the copying of a repository is, until ctx ends. Whoever may not
 // read the action is shown only that it goes on.
 func (c *api) followCopy(ctx context.Context, id string, say func(string)) {
-	_ = c.Follow(ctx, eventsPath(id), func(e sse.Event) error {
+	_ = c.Follow(ctx, within(routeActions, id, "/events"), func(e sse.Event) error {
 		if e.Type != string(schemas.EventProgress) {
 			return nil
 		}

@@ -21,7 +21,6 @@ import (
 
 // runnerFlags are what `weir runner` takes.
 type runnerFlags struct {
-	clientFlags
 	runner.Config
 	pool   string
 	pass   []string
@@ -89,8 +88,7 @@ success.`,
 	flags.BoolVar(&f.sandbox, "sandbox", false, "start the commands in a sandbox of bubblewrap (Linux)")
 	flags.StringArrayVar(&f.read, "read", nil, "a `PATH` that the commands may read in the sandbox; may be repeated")
 	flags.StringArrayVar(&f.pass, "pass", nil, "a variable of the environment to pass to the command; may be repeated")
-	f.words = true
-	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error { return f.run(ctx, env, c) })
+	return clientFlags{words: true}.command(env, cmd, func(ctx context.Context, c *api, _ []string) error { return f.run(ctx, env, c) })
 }
 
 // newRunnerRelay is what a runner starts in a sandbox.
@@ -149,7 +147,7 @@ func (f *runnerFlags) run(ctx context.Context, env *Env, c *api) (err error) {
 	if f.Once {
 		w.wait = 0
 	}
-	if !f.asJSON {
+	if !c.asJSON {
 		fmt.Fprintf(env.Err, "leasing from %s, %d at a time; interrupt to stop\n", c.BaseURL(), f.Slots)
 	}
 	return runner.Run(ctx, w, f.Config)
@@ -242,16 +240,19 @@ func (p *leaser) Lease(ctx context.Context) (*schemas.LeasedTask, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.wait+answerWait)
 	defer cancel()
 	ask := schemas.LeaseRequest{Pool: p.pool, WaitMS: int(p.wait.Milliseconds())}
-	t, err := p.LeaseTask(ctx, ask)
-	if err == nil && t != nil && !schemas.ValidID(t.ID) { // it becomes the name of a directory
+	t, err := post[*schemas.LeasedTask](ctx, p.api, schemas.RouteTaskLease, ask)
+	if err != nil {
+		return nil, err // and not what could be read of the answer
+	}
+	if t != nil && !schemas.ValidID(t.ID) { // it becomes the name of a directory
 		return nil, errors.New("the server's answer names a task that cannot be one")
 	}
-	return t, err
+	return t, nil
 }
 
 // Keep keeps the lease, and stores a piece of output.
 func (p *leaser) Keep(ctx context.Context, token string, piece schemas.OutputRequest) error {
-	err := p.as(ctx, token, func(c *client.Client, ctx context.Context) error { return c.OutputOfTask(ctx, piece) })
+	err := p.as(ctx, token, schemas.RouteAgentOutput, piece)
 	if no, ok := errors.AsType[*client.Error](err); ok && no.Problem.Code == schemas.Conflict {
 		return runner.ErrFull
 	}
@@ -260,29 +261,25 @@ func (p *leaser) Keep(ctx context.Context, token string, piece schemas.OutputReq
 
 // Complete reports that the task is done.
 func (p *leaser) Complete(ctx context.Context, token, description string) error {
-	return p.as(ctx, token, func(c *client.Client, ctx context.Context) error {
-		return c.CompleteTask(ctx, schemas.CompleteRequest{Description: description})
-	})
+	return p.as(ctx, token, schemas.RouteAgentComplete, schemas.CompleteRequest{Description: description})
 }
 
 // Fail reports a failure that is none of the agent's making.
 func (p *leaser) Fail(ctx context.Context, token, description string) error {
 	reason := schemas.ReasonTechnicalIssues
-	return p.as(ctx, token, func(c *client.Client, ctx context.Context) error {
-		return c.FailTask(ctx, schemas.FailRequest{Reason: &reason, Description: description})
-	})
+	return p.as(ctx, token, schemas.RouteAgentFail, schemas.FailRequest{Reason: &reason, Description: description})
 }
 
 // Release gives the task back.
 func (p *leaser) Release(ctx context.Context, token string) error {
-	return p.as(ctx, token, (*client.Client).ReleaseTask)
+	return p.as(ctx, token, schemas.RouteTaskRelease, nil)
 }
 
 // as sends a request with the token of a lease.
-func (p *leaser) as(ctx context.Context, token string, send func(c *client.Client, ctx context.Context) error) error {
+func (p *leaser) as(ctx context.Context, token, route string, body any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
-	return ended(send(p.As(token), ctx))
+	return ended(p.Client.As(token).Call(ctx, http.MethodPost, route, nil, body, nil))
 }
 
 // ended distinguishes errors for a task that is over from others. If a task does not run, the reason

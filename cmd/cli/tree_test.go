@@ -226,7 +226,7 @@ func TestColours(t *testing.T) {
 		var text strings.Builder
 		out := printer{to: &text, colour: colour}
 		c := &api{Streams: Streams{Out: out, Err: out}}
-		require.NoError(t, printList(c, given(rows), "", "ID\tSTATUS\tEND", func(e schemas.ActionEntry) []any { return []any{e.ID, e.Status, "."} }))
+		require.NoError(t, printList(c, read(rows, nil), "", "ID\tSTATUS\tEND", func(e schemas.ActionEntry) []any { return []any{e.ID, e.Status, "."} }))
 		return text.String()
 	}
 	plain, coloured := list(false), list(true)

@@ -22,7 +22,6 @@ func newPolicy(env *Env) *cobra.Command {
 }
 
 func newPolicyReload(env *Env) *cobra.Command {
-	f := clientFlags{words: true}
 	all := false
 	cmd := &cobra.Command{
 		Use:   "reload",
@@ -39,8 +38,12 @@ afterwards. A node that cannot be reached is not in the list.`,
 		Args: Exactly(0, "no arguments"),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "reload every node of the cluster, not only the one at the URL")
-	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
-		done, err := c.Reload(ctx, all)
+	return clientFlags{words: true}.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
+		var req any
+		if all {
+			req = schemas.ReloadRequest{All: true}
+		}
+		done, err := post[schemas.Reload](ctx, c, routePolicy+"/reload", req)
 		if err != nil {
 			return err
 		}
@@ -124,7 +127,7 @@ The policy is the one in force on a running Weir, or with --config the one of a 
 			var v schemas.PolicyView
 			if p.View != nil {
 				v = p.View()
-			} else if v, err = c.Policy(cmd.Context()); err != nil {
+			} else if v, err = get[schemas.PolicyView](cmd.Context(), c, routePolicy, nil); err != nil {
 				return err
 			}
 			if c.asJSON {

@@ -1,4 +1,4 @@
-package client_test
+package cli
 
 import (
 	"net/http"
@@ -6,10 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
-	"weir/client"
-	"weir/schemas"
 )
 
 // TestALeaseIsWholeOrAnError: a runner must not work on a task of which only a part was read.
@@ -24,6 +20,7 @@ func TestALeaseIsWholeOrAnError(t *testing.T) {
 		"a task":        {http.StatusOK, `{"id":"t","token":"x"}`, "t", false},
 		"none":          {http.StatusNoContent, "", "", false},
 		"half a task":   {http.StatusOK, `{"id":"t","token":7}`, "", true},
+		"a path":        {http.StatusOK, `{"id":"../t"}`, "", true},
 		"no task":       {http.StatusOK, `[]`, "", true},
 		"a wrong time":  {http.StatusOK, `{"id":"t","deadline":"soon"}`, "", true},
 		"a broken body": {http.StatusOK, `{"id":"t"`, "", true},
@@ -33,9 +30,7 @@ func TestALeaseIsWholeOrAnError(t *testing.T) {
 			w.WriteHeader(tt.status)
 			_, _ = w.Write([]byte(tt.answer))
 		}))
-		c, err := client.New(s.URL, "")
-		require.NoError(t, err)
-		task, err := c.LeaseTask(t.Context(), schemas.LeaseRequest{})
+		task, err := (&leaser{api: clientOf(t, s.URL)}).Lease(t.Context())
 		s.Close()
 		assert.Equal(t, tt.fails, err != nil, "%s: %v", name, err)
 		if assert.Equal(t, tt.id != "", task != nil, name); task != nil {
