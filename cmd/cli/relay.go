@@ -70,10 +70,10 @@ func (f *relayFlags) run(ctx context.Context, env *Env, c *api) error {
 	cfg.Notice, cfg.Ask = log.event, c.carry(f.lend)
 	r := relay.New(cfg)
 	err = r.Run(ctx)
-	if n := r.Counts(); n.Dropped+n.Unheard > 0 { // no other output reports them
-		fmt.Fprintf(env.Err, "weir: %d messages could not be read and were dropped; %d answers had no receiver\n", n.Dropped, n.Unheard)
+	if dropped, unheard := r.Dropped.Load(), r.Unheard.Load(); dropped+unheard > 0 { // no other output reports them
+		fmt.Fprintf(env.Err, "weir: %d messages could not be read and were dropped; %d answers had no receiver\n", dropped, unheard)
 	}
-	return relayEnded(err)
+	return err
 }
 
 // config is what the flags say of the relay.
@@ -137,21 +137,6 @@ func (c *api) tokenFor(body []byte, lent bool) string {
 		return ""
 	}
 	return token
-}
-
-// relayEnded adds to a final error what to do about it.
-func relayEnded(err error) error {
-	refused, ok := errors.AsType[*relay.RefusedError](err)
-	switch {
-	case ok && refused.Denied():
-		return fmt.Errorf("%w: set the relay's token in $WEIR_RELAY_TOKEN or name a file with --relay-token-file", err)
-	case ok:
-		return fmt.Errorf("%w: see --url and --session", err)
-	case errors.Is(err, relay.ErrReplaced):
-		return fmt.Errorf("%w: each has a --session of its own", err)
-	default:
-		return err
-	}
 }
 
 func loopbackHost(u *url.URL) bool {

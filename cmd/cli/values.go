@@ -120,7 +120,9 @@ func flagSources() map[string]source {
 		"budget": listed(schemas.RouteBudgets, func(b schemas.BudgetView) (string, string) { return b.Budget, ownerOf(b) }),
 		"entry":  entryNames(func(string) bool { return true }),
 		// Those of agents and models are for runs and completions.
-		"key":   entryNames(func(name string) bool { return !strings.HasPrefix(name, "agent:") && !strings.HasPrefix(name, "model:") }),
+		"key": entryNames(func(name string) bool {
+			return !strings.HasPrefix(name, "agent:") && !strings.HasPrefix(name, "model:")
+		}),
 		"model": modelNames,
 		"repo":  listed(schemas.RouteRepos, func(r schemas.Repo) (string, string) { return r.Name, string(r.Mode) }),
 		"task":  listed(schemas.RouteTasks, func(t schemas.TaskView) (string, string) { return t.ID, string(t.Status) + ": " + t.Description }),
