@@ -178,7 +178,6 @@ const (
 	routeActions = "/v1/actions"
 	routeDead    = "/v1/dead-letters"
 	routePolicy  = "/v1/policy"
-	routeExplain = routePolicy + "/explain"
 	routeTokens  = "/v1/tokens"
 )
 

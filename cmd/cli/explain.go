@@ -24,19 +24,24 @@ func (f *policyFlags) register(cmd *cobra.Command, env *Env) {
 	cmd.Flags().StringVar(&f.config, "config", "", "use the policy of this configuration file, and not a running Weir's")
 }
 
-// source is the policy of the configuration file that a flag names, or else a running Weir; then the functions of
-// the policy are nil.
-func (f *policyFlags) source(cmd *cobra.Command, env *Env) (c *api, p Policy, err error) {
-	file := cmd.Flags().Changed("config")
-	if file && cmd.Flags().Changed("server") {
-		return nil, p, usageError{errors.New("--config and --server name two policies; give one of them")}
+// source is the policy of the configuration file that a flag names, or else of a running Weir; local says which. A
+// running Weir decides for the token, and not for a list of entries.
+func (f *policyFlags) source(cmd *cobra.Command, env *Env) (c *api, p Policy, local bool, err error) {
+	local = cmd.Flags().Changed("config")
+	switch {
+	case local && cmd.Flags().Changed("server"):
+		return nil, p, local, usageError{errors.New("--config and --server name two policies; give one of them")}
+	case local:
+		p, err = env.Policy(f.config)
+		return &api{Streams: env.Streams, asJSON: f.asJSON}, p, local, err
 	}
-	if !file {
-		c, err = f.client(env)
-		return c, p, err
-	}
-	p, err = env.Policy(f.config)
-	return &api{Streams: env.Streams, asJSON: f.asJSON}, p, err
+	c, err = f.client(env)
+	return c, Policy{
+		View: func() (schemas.PolicyView, error) { return get[schemas.PolicyView](cmd.Context(), c, routePolicy, nil) },
+		Explain: func(req schemas.ExplainRequest, _ []string) (schemas.Explanation, error) {
+			return post[schemas.Explanation](cmd.Context(), c, routePolicy+"/explain", req)
+		},
+	}, local, err
 }
 
 // callFlags describe the call that is asked about.
@@ -71,16 +76,11 @@ denied. For a CONNECT through the forward proxy, write host:port in place of the
 			if err != nil {
 				return err
 			}
-			c, p, err := f.source(cmd, env)
+			c, p, _, err := f.source(cmd, env)
 			if err != nil {
 				return err
 			}
-			var x schemas.Explanation
-			if p.Explain != nil {
-				x, err = p.Explain(req, nil)
-			} else {
-				x, err = post[schemas.Explanation](cmd.Context(), c, routeExplain, req)
-			}
+			x, err := p.Explain(req, nil)
 			if err != nil {
 				return err
 			}

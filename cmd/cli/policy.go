@@ -120,18 +120,13 @@ The policy is the one in force on a running Weir, or with --config the one of a 
   weir policy show --config weir.yaml`,
 		Args: Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, p, err := f.source(cmd, env)
+			c, p, _, err := f.source(cmd, env)
 			if err != nil {
 				return err
 			}
-			var v schemas.PolicyView
-			if p.View != nil {
-				v = p.View()
-			} else if v, err = get[schemas.PolicyView](cmd.Context(), c, routePolicy, nil); err != nil {
-				return err
-			}
-			if c.asJSON {
-				return PrintDocument(c.Out, v)
+			v, err := p.View()
+			if err != nil || c.asJSON {
+				return c.print(v, err, "")
 			}
 			return printPolicy(c.Out, v)
 		},

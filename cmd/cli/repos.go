@@ -1,12 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -71,66 +71,48 @@ func newRepoList(env *Env) *cobra.Command {
 		})
 }
 
-// createRepo has a repository made and waits for it. Of one that is copied it shows a person how far that is.
-func (c *api) createRepo(ctx context.Context, req schemas.RepoRequest) (schemas.Repo, error) {
-	if req.RequestID == "" {
-		req.RequestID = uuid.NewString() // so that asking again joins the same action
-	}
-	if req.ImportURL == "" || c.asJSON {
-		return c.askRepo(ctx, req, nil)
-	}
-	following, stop := context.WithCancel(ctx)
-	action, end := "", func() {}
-	var done sync.WaitGroup
-	made, err := c.askRepo(ctx, req, func(id string) { // what is refused at once is not said to be copied
-		var say func(string)
-		say, end = running(c.Err, "copying; this takes as long as a clone")
-		if action = id; say != nil {
-			done.Go(func() { c.followCopy(following, id, say) })
-		}
-	})
-	stop()
-	done.Wait()
-	end()
-	if err != nil && ctx.Err() != nil && action != "" {
-		err = fmt.Errorf("the copying goes on without you: `weir tail actions %s` follows it, `weir actions cancel %s` ends it", action, action)
-	}
-	return made, err
-}
-
 // askPause is how long a client waits before it asks again for what is still being made.
 const askPause = 500 * time.Millisecond
 
-// askRepo asks for a repository until it is there: a node that stops answers that the action
-// goes on. The request has an id. begun, if any, receives the action's id once, as soon as it is known.
-func (c *api) askRepo(ctx context.Context, req schemas.RepoRequest, begun func(id string)) (schemas.Repo, error) {
+// createRepo has a repository made and asks until it is there: a node that stops answers that the action
+// goes on. Of one that is copied it shows a person how far that is.
+func (c *api) createRepo(ctx context.Context, req schemas.RepoRequest) (schemas.Repo, error) {
+	req.RequestID = cmp.Or(req.RequestID, uuid.NewString()) // so that asking again joins the same action
+	header := http.Header{}
+	if req.ImportURL != "" && !c.asJSON {
+		header.Set("Prefer", "respond-async")
+	}
+	action, end := "", func() {}
+	defer func() { end() }()
 	for {
-		header := http.Header{}
-		if begun != nil {
-			header.Set("Prefer", "respond-async")
-		}
 		var made struct {
 			schemas.Repo
 			Action string `json:"id"` // of one that goes on
 		}
 		err := c.Call(ctx, http.MethodPost, schemas.RouteRepos, header, req, &made)
+		if err != nil && ctx.Err() != nil && action != "" {
+			err = fmt.Errorf("the copying goes on without you: `weir tail actions %s` follows it, `weir actions cancel %s` ends it", action, action)
+		}
 		if err != nil || made.Name != "" {
 			return made.Repo, err
 		}
-		if begun != nil {
-			begun(made.Action)
-			begun = nil
+		if header.Get("Prefer") == "" {
+			select {
+			case <-time.After(askPause):
+			case <-ctx.Done():
+			}
 			continue
 		}
-		select {
-		case <-time.After(askPause):
-		case <-ctx.Done():
-			return schemas.Repo{}, context.Cause(ctx)
+		header.Del("Prefer")
+		var say func(string)
+		say, end = running(c.Err, "copying; this takes as long as a clone") // what is refused at once is not said to be
+		if action = made.Action; say != nil {
+			c.followCopy(ctx, action, say)
 		}
 	}
 }
 
-// followCopy says how far the copying of a repository is, until ctx ends. Whoever may not
+// followCopy says how far the copying of a repository is, until that or ctx ends. A caller that may not
 // read the action is shown only that it goes on.
 func (c *api) followCopy(ctx context.Context, id string, say func(string)) {
 	_ = c.Follow(ctx, within(routeActions, id, "/events"), func(e sse.Event) error {
