@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,21 +14,6 @@ import (
 
 	"weir/schemas"
 )
-
-// desk is a server that answers as a test says, and what it was asked.
-func desk(t *testing.T, answer func(r *http.Request) any) (run func(want int, args ...string) (out, said string)) {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		assert.NoError(t, json.NewEncoder(w).Encode(answer(r)))
-	}))
-	t.Cleanup(s.Close)
-	return func(want int, args ...string) (string, string) {
-		t.Helper()
-		code, out, said := weir(t, "", []string{"WEIR_URL=" + s.URL}, args...)
-		require.Equal(t, want, code, said)
-		return out, said
-	}
-}
 
 func TestActionsList(t *testing.T) {
 	t.Parallel()
@@ -221,4 +207,41 @@ func TestBarText(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "redrive [###############...............] 5/10", barText("redrive", 5, 10))
 	require.Equal(t, "redrive [..............................] 0/0", barText("redrive", 0, 0))
+}
+
+func TestActionsResolve(t *testing.T) {
+	t.Parallel()
+	sent := make(chan string, 2)
+	var resolution *schemas.Resolution
+	run := desk(t, func(r *http.Request) any {
+		switch r.URL.Path {
+		case "/v1/actions/a/resolve":
+			if body, err := io.ReadAll(r.Body); assert.NoError(t, err) {
+				sent <- string(body)
+			}
+			return schemas.ActionStatus{ID: "a", Status: "outcome_unknown", Resolution: "applied"}
+		case "/v1/actions/a":
+			return schemas.ActionView{ID: "a", Status: "outcome_unknown", ResolveURL: "/v1/actions/a/resolve", Resolution: resolution}
+		default:
+			return schemas.Page[schemas.EventView]{}
+		}
+	})
+	out, _ := run(ExitOK, "actions", "resolve", "a", "--applied", "--note", "seen <1>")
+	require.Equal(t, "a\toutcome_unknown, resolved as applied\n", out)
+	require.JSONEq(t, `{"effect":"applied","note":"seen <1>"}`, <-sent)
+	out, _ = run(ExitOK, "actions", "resolve", "a", "--not-applied", "--json")
+	require.JSONEq(t, `{"id":"a","status":"outcome_unknown","resolution":"applied"}`, out)
+	require.JSONEq(t, `{"effect":"not_applied"}`, <-sent)
+	for _, args := range [][]string{{"a"}, {"a", "--applied", "--not-applied"}, {"--applied"}} {
+		_, said := run(ExitUsage, append([]string{"actions", "resolve"}, args...)...)
+		require.NotEmpty(t, said)
+	}
+	require.Empty(t, sent, "a mistake sends nothing")
+
+	const hint = "weir actions resolve a --applied, or --not-applied\n"
+	_, said := run(ExitOK, "actions", "show", "a")
+	require.Contains(t, said, hint)
+	resolution = &schemas.Resolution{Effect: "applied"}
+	_, said = run(ExitOK, "actions", "show", "a")
+	require.NotContains(t, said, hint)
 }

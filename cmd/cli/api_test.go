@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,55 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/client"
 	"weir/schemas"
 )
-
-// weir runs the program with something on standard input, and returns its exit code and what it printed.
-func weir(t *testing.T, in string, environ []string, args ...string) (code int, out, errs string) {
-	t.Helper()
-	var stdout, stderr bytes.Buffer
-	code = program(t.Context(), args, environ, Streams{In: strings.NewReader(in), Out: &stdout, Err: &stderr})
-	return code, stdout.String(), stderr.String()
-}
-
-// program is the program without the commands that need a node.
-func program(ctx context.Context, args, environ []string, s Streams) int {
-	return Run(ctx, args, &Env{Streams: s, Environ: environ}, func(*Env) []*cobra.Command { return nil })
-}
-
-// command runs the program with nothing but its arguments.
-func command(t *testing.T, args ...string) (code int, out, errs string) {
-	t.Helper()
-	return weir(t, "", nil, args...)
-}
-
-// clientOf is a client without a token.
-func clientOf(t *testing.T, url string) *api {
-	t.Helper()
-	c, err := client.New(url, "")
-	require.NoError(t, err)
-	return &api{Client: c}
-}
-
-// always is a server that answers every request alike.
-func always(t *testing.T, status int, kind, body string, header ...string) (url string) {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", kind)
-		for i := 0; i+1 < len(header); i += 2 {
-			w.Header().Set(header[i], header[i+1])
-		}
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, body)
-	}))
-	t.Cleanup(s.Close)
-	return s.URL
-}
 
 // TestTokensAreListedPageByPage, each page of the tenant that was named.
 func TestTokensAreListedPageByPage(t *testing.T) {

@@ -223,12 +223,12 @@ exit 7`)
 	require.NoError(t, err)
 	own, _ := url.Parse(s.URL)
 	for _, want := range []string{
-		"WEIR_URL="+s.URL+"\n", "WEIR_TOKEN=token-0", "OPENAI_BASE_URL="+s.URL+"/v1\n", "OPENAI_API_KEY=token-0",
-		"ANTHROPIC_BASE_URL="+s.URL+"\n", "ANTHROPIC_AUTH_TOKEN=token-0",
-		"WEIR_TASK_REPO_URL="+s.URL+"/git/shop.git", "WEIR_TASK_BRANCH=b-1", "WEIR_TASK_BASE=c0",
+		"WEIR_URL=" + s.URL + "\n", "WEIR_TOKEN=token-0", "OPENAI_BASE_URL=" + s.URL + "/v1\n", "OPENAI_API_KEY=token-0",
+		"ANTHROPIC_BASE_URL=" + s.URL + "\n", "ANTHROPIC_AUTH_TOKEN=token-0",
+		"WEIR_TASK_REPO_URL=" + s.URL + "/git/shop.git", "WEIR_TASK_BRANCH=b-1", "WEIR_TASK_BASE=c0",
 		"HTTP_PROXY=http://weir:token-0@proxy:8093\n", "https_proxy=http://weir:token-0@proxy:8093\n", "NO_PROXY=127.0.0.1,127.0.0.1,localhost,::1\n",
-		"prompt: Fix it.\n", "credential: protocol=http host="+own.Host+" username=weir password=token-0 \n", "other: \n", "user: n <e@x>", "url: "+s.URL+"/git/shop.git\n",
-		"MINION_API_BASE_URL="+s.URL+"/api/", "MINION_API_TOKEN=token-0", "WEIR_TASK_ID=t-0", "WEIR_TASK_MODEL=m-1",
+		"prompt: Fix it.\n", "credential: protocol=http host=" + own.Host + " username=weir password=token-0 \n", "other: \n", "user: n <e@x>", "url: " + s.URL + "/git/shop.git\n",
+		"MINION_API_BASE_URL=" + s.URL + "/api/", "MINION_API_TOKEN=token-0", "WEIR_TASK_ID=t-0", "WEIR_TASK_MODEL=m-1",
 		"HOME=" + filepath.Join(cfg.Dir, "t-0-1"), "\n" + filepath.Join(cfg.Dir, "t-0-1") + "\n",
 	} {
 		assert.Contains(t, string(out), want)
