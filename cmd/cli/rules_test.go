@@ -215,28 +215,12 @@ func TestRulesInput(t *testing.T) {
 	assert.Equal(t, "e2", s.args(t, 2)["if_match"], "each on top of the one before")
 
 	nobody := script(t)
-	for _, args := range [][]string{
-		{"create"},
-		{"create", "{"},
-		{"create", "[]"},
-		{"create", file + ".not"},
-		{"create", ""},
-		{"create", "{}", "{}"},
-		{"patch", "x"},
-		{"patch", "x", "{"},
-		{"get"},
-		{"enable"},
-		{"on", "x"},
-		{"list", "x"},
-		{"frob"},
-		{"preview", "GET"},
-		{"preview", "GET", "http://a", "-H", "x"},
-		{"preview", "GET", "http://a", "--rule", "{"},
-		{"record"},
-		{"record", "x", "--expires-in", "-1s"},
+	for _, line := range []string{
+		"create", "create {", "create []", "create " + file + ".not", "create {} {}", "patch x", "patch x {", "get", "enable", "on x", "list x", "frob",
+		"preview GET", "preview GET http://a -H x", "preview GET http://a --rule {", "record", "record x --expires-in -1s",
 	} {
-		code, out, errs := nobody.run(t, "", args...)
-		assert.Equal(t, ExitUsage, code, "%v: %s", args, errs)
+		code, out, errs := nobody.run(t, "", strings.Fields(line)...)
+		assert.Equal(t, ExitUsage, code, "%s: %s", line, errs)
 		assert.Empty(t, out)
 	}
 	_, _, errs = nobody.run(t, "", "create", `{"id":"x",`)
