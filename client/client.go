@@ -1,6 +1,6 @@
-// Package client is a client of Weir's HTTP API. Its methods follow the OpenAPI document
-// (`weir schema openapi`) and use the types of weir/schemas. All take a context, are safe for
-// concurrent use and repeat nothing by themselves, unless they say so.
+// Package client is a client of Weir's HTTP API. Its routes are those of the OpenAPI document
+// (`weir schema openapi`), its documents the types of weir/schemas. All functions take a context, are
+// safe for concurrent use and repeat nothing by themselves, unless they say so.
 package client
 
 import (
@@ -78,18 +78,25 @@ type Error struct {
 
 func (e *Error) Error() string { return e.text }
 
-// Do sends one request, whose body is encoded as JSON; nil: none. The body of the answer is
-// the caller's to close. An answer with any status is no error.
+// Do sends one request, whose body is encoded as JSON; nil: none, and bytes: as they are. The body of
+// the answer is the caller's to close. An answer with any status is no error.
 func (c *Client) Do(ctx context.Context, method, path string, header http.Header, body any) (*http.Response, error) {
-	var payload io.Reader
-	if body != nil {
-		data, err := Encode(body)
-		if err != nil {
+	data, raw := body.([]byte)
+	if body != nil && !raw {
+		var err error
+		if data, err = Encode(body); err != nil {
 			return nil, &RequestError{err}
 		}
-		payload = bytes.NewReader(data)
 	}
-	return c.send(ctx, method, path, header, payload)
+	req, err := c.request(ctx, method, path, header, data)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, &UnreachableError{c.base}
+	}
+	return resp, err
 }
 
 // Encode is JSON whose texts stay as they are: json.Marshal escapes <, > and & in them.
@@ -101,20 +108,8 @@ func Encode(doc any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-func (c *Client) send(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response, error) {
-	req, err := c.request(ctx, method, path, header, body)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := c.http.Do(req)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, &UnreachableError{c.base}
-	}
-	return resp, err
-}
-
-func (c *Client) request(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+func (c *Client) request(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, &RequestError{err}
 	}
@@ -151,7 +146,8 @@ func (c *Client) Call(ctx context.Context, method, path string, header http.Head
 	return json.NewDecoder(resp.Body).Decode(into)
 }
 
-func get[T any](ctx context.Context, c *Client, path string, query url.Values) (doc T, err error) {
+// Get reads the document of a route.
+func Get[T any](ctx context.Context, c *Client, path string, query url.Values) (doc T, err error) {
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
@@ -159,8 +155,9 @@ func get[T any](ctx context.Context, c *Client, path string, query url.Values) (
 	return doc, err
 }
 
-func post[T any](ctx context.Context, c *Client, path string, header http.Header, body any) (doc T, err error) {
-	err = c.Call(ctx, http.MethodPost, path, header, body, &doc)
+// Post sends a document to a route, nil: none, and returns the document that answers it.
+func Post[T any](ctx context.Context, c *Client, path string, body any) (doc T, err error) {
+	err = c.Call(ctx, http.MethodPost, path, nil, body, &doc)
 	return doc, err
 }
 

@@ -28,9 +28,9 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	canceled, err := c.Cancel(context.Background(), "a-1")
+	canceled, err := client.Post[schemas.ActionStatus](context.Background(), c, "/v1/actions/a-1/cancel", nil)
 	fmt.Println(canceled.Status, err)
-	_, err = c.As("").Cancel(context.Background(), "a-1")
+	_, err = client.Post[schemas.ActionStatus](context.Background(), c.As(""), "/v1/actions/a-1/cancel", nil)
 	refused, ok := errors.AsType[*client.Error](err)
 	fmt.Println(ok, refused.Status, refused.Problem.Code == schemas.Unauthorized)
 	// Output:

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -53,9 +52,3 @@ func (c *Client) Follow(ctx context.Context, path string, each func(sse.Event) e
 
 // errEnded ends a follow: there will be nothing more.
 var errEnded = errors.New("the stream has ended")
-
-// Post sends a JSON document as it is, with a token in place of the client's; empty: with none.
-// The body of the answer is the caller's to close.
-func (c *Client) Post(ctx context.Context, path, token string, document []byte) (*http.Response, error) {
-	return c.As(token).send(ctx, http.MethodPost, path, http.Header{"Accept": {"application/json"}}, bytes.NewReader(document))
-}

@@ -44,7 +44,7 @@ func localPolicy(path string, environ []string) (cli.Policy, error) {
 		return cli.Policy{}, cli.Usage(err)
 	}
 	return cli.Policy{
-		View: func() schemas.PolicyView { return p.View(time.Now(), nil, true) },
+		View: func() (schemas.PolicyView, error) { return p.View(time.Now(), nil, true), nil },
 		Explain: func(req schemas.ExplainRequest, only []string) (schemas.Explanation, error) {
 			call, err := executor.Asked(req)
 			if err != nil {

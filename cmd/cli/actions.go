@@ -1,16 +1,18 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"weir/schemas"
 )
@@ -28,9 +30,9 @@ func newActions(env *Env) *cobra.Command {
 	}, newActionList(env), newActionShow(env), newActionCancel(env), newActionResolve(env), newActionRedrive(env))
 }
 
-// filterFlags are the parameters of GET /v1/actions. A flag has hyphens for underscores, and --search
+// actionFilters are the parameters of GET /v1/actions. A flag has hyphens for underscores, and --search
 // is the parameter q.
-func filterFlags() [][2]string {
+func actionFilters() [][2]string {
 	return [][2]string{
 		{"status", "only these statuses: accepted, started, waiting, open for all three, or an outcome; separate several with commas"},
 		{"kind", "only these kinds: http, plan, run, rule, task, push, repo, chat, passthrough; separate several with commas"},
@@ -50,10 +52,30 @@ func filterFlags() [][2]string {
 	}
 }
 
+// registerFilters adds the flags of the filters, without one of them.
+func registerFilters(flags *pflag.FlagSet, without string) {
+	for _, f := range actionFilters() {
+		if f[0] != without {
+			flags.String(f[0], "", f[1])
+		}
+	}
+}
+
+// filters are the names of the filters that are set, in alphabetical order, and their parameters.
+func filters(flags *pflag.FlagSet) (names []string, query url.Values) {
+	query = url.Values{}
+	for _, f := range actionFilters() {
+		if name := f[0]; flags.Changed(name) {
+			names = append(names, name)
+			query.Set(strings.ReplaceAll(cmp.Or(map[string]string{"search": "q"}[name], name), "-", "_"), flags.Lookup(name).Value.String())
+		}
+	}
+	slices.Sort(names)
+	return names, query
+}
+
 func newActionList(env *Env) *cobra.Command {
-	var f clientFlags
 	limit, count, follow := 50, false, false
-	filters := map[string]*string{}
 	cmd := &cobra.Command{
 		Use: "ls", Short: "List actions, newest first", Args: Exactly(0, "no arguments"),
 		Example: `  weir actions ls --status open                # open actions
@@ -62,19 +84,12 @@ func newActionList(env *Env) *cobra.Command {
   weir actions ls --task task-17 --json | jq .id
   weir actions ls --kind run --since 24h --count`,
 	}
-	for _, p := range filterFlags() {
-		filters[p[0]] = cmd.Flags().String(p[0], "", p[1])
-	}
+	registerFilters(cmd.Flags(), "")
 	cmd.Flags().IntVar(&limit, "limit", limit, "the most actions to list")
 	cmd.Flags().BoolVar(&count, "count", false, "print only the number of actions for each outcome")
 	cmd.Flags().BoolVar(&follow, "follow", false, "go on with each action as it is accepted and as it ends")
-	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
-		query := url.Values{}
-		for name, v := range filters {
-			if cmd.Flags().Changed(name) {
-				query.Set(parameterOf(name), *v)
-			}
-		}
+	return remote(env, cmd, func(ctx context.Context, c *api, _ []string) error {
+		_, query := filters(cmd.Flags())
 		switch {
 		case limit < 1:
 			return usageError{fmt.Errorf("--limit %d: it takes a number of at least 1", limit)}
@@ -90,47 +105,28 @@ func newActionList(env *Env) *cobra.Command {
 	})
 }
 
-// parameterOf is the parameter of GET /v1/actions that a flag sets.
-func parameterOf(flag string) string {
-	if flag == "search" {
-		return "q"
-	}
-	return strings.ReplaceAll(flag, "-", "_")
-}
-
-// biggestPage is how many items the server gives at once.
-const biggestPage = 1000
-
 func (c *api) listActions(ctx context.Context, query url.Values, limit int) error {
-	var last schemas.ActionPage
-	left := limit
-	all := pages(func() (items []schemas.ActionEntry, next string, err error) {
-		query.Set("limit", strconv.Itoa(min(left, biggestPage)))
-		last, err = c.Actions(ctx, query)
-		left -= len(last.Items)
-		return last.Items, last.Next, err
-	}, query, limit)
 	const empty, header = "weir: there are no such actions", "TIME\tID\tCALL\tHTTP\tSTATUS\tCODE\tDURATION\tCALLER"
 	now := time.Now()
-	err := printList(c, all, empty, header, func(e schemas.ActionEntry) []any {
+	err := printList(c, list[schemas.ActionEntry](ctx, c, routeActions, query, limit), empty, header, func(e schemas.ActionEntry) []any {
 		return []any{listTime(e.Created, now), e.ID, cut(entryCall(e), longestCall), httpStatus(e.HTTPStatus), e.Status, orDash(e.Code), took(e.DurationMS), orDash(e.Caller)}
 	})
 	if err != nil {
 		return err
 	}
-	if c.asJSON && left == limit {
+	if c.asJSON && c.items == 0 {
 		fmt.Fprintln(c.Err, empty)
 	}
-	if last.Next == "" {
-		c.behindNote(last.Freshness)
+	if c.last.Next == "" {
+		c.behindNote()
 	}
 	return nil
 }
 
 // behindNote says that what was printed may lack the newest.
-func (c *api) behindNote(f schemas.Freshness) {
-	if f.Behind > 0 {
-		fmt.Fprintf(c.Err, "weir: the index is %d records behind the log, so the newest may be missing; ask again\n", f.Behind)
+func (c *api) behindNote() {
+	if c.last.Behind > 0 {
+		fmt.Fprintf(c.Err, "weir: the index is %d records behind the log, so the newest may be missing; ask again\n", c.last.Behind)
 	}
 }
 
@@ -155,14 +151,19 @@ func (c *api) countActions(ctx context.Context, query url.Values) error {
 		}
 	}
 	printRow(table, schemas.Outcome("total"), count.Total)
-	c.behindNote(page.Freshness)
+	c.last.Freshness = page.Freshness
+	c.behindNote()
 	return table.Flush()
 }
+
+// longWay is the number of missing records from which on a bar is shown.
+const longWay = 10_000
 
 // caughtUp reads a page and, where a person looks on, waits for an index that is being
 // built, with a bar.
 func (c *api) caughtUp(ctx context.Context, query url.Values) (schemas.ActionPage, error) {
-	page, err := c.Actions(ctx, query)
+	read := func() (schemas.ActionPage, error) { return get[schemas.ActionPage](ctx, c, routeActions, query) }
+	page, err := read()
 	if err != nil || page.Behind < longWay || !Terminal(c.Err) {
 		return page, err
 	}
@@ -170,58 +171,34 @@ func (c *api) caughtUp(ctx context.Context, query url.Values) (schemas.ActionPag
 	b := newBar(c.Err, "reading the log", int(most)) //nolint:gosec // no log is that long
 	defer b.end()
 	for page.Behind > 0 && ctx.Err() == nil {
-		done := b.done
-		if page.Behind < most {
-			done = int(most - page.Behind) //nolint:gosec // below most
-		}
-		b.add(done - b.done)
-		if page, err = c.Actions(ctx, query); err != nil {
+		b.at(b.total - int(min(page.Behind, most))) //nolint:gosec // at most the total
+		if page, err = read(); err != nil {
 			return page, err
 		}
 	}
-	b.add(b.total - b.done)
+	b.at(b.total)
 	return page, nil
 }
 
-// longWay is the number of missing records from which on a bar is shown.
-const longWay = 10_000
-
-// took is a time in milliseconds for a person.
-func took(ms *float64) string {
-	if ms == nil {
-		return "-"
-	}
-	d := time.Duration(*ms * float64(time.Millisecond))
-	switch {
-	case d < time.Millisecond:
-		return d.Round(10 * time.Microsecond).String()
-	case d < time.Second:
-		return d.Round(100 * time.Microsecond).String()
-	default:
-		return d.Round(10 * time.Millisecond).String()
-	}
-}
-
 func newActionCancel(env *Env) *cobra.Command {
-	var f clientFlags
-	return f.command(env, &cobra.Command{
+	return remote(env, &cobra.Command{
 		Use: "cancel ID…", Short: "Cancel actions",
 		Example: `  weir actions cancel 01890a5d-…`,
 		Args:    between(1, math.MaxInt, "actions cancel takes ids; `weir actions ls --status open` shows them"),
 	}, func(ctx context.Context, c *api, ids []string) error {
 		failed := false
 		for _, id := range ids {
-			s, err := c.Cancel(ctx, id)
-			if err != nil && len(ids) > 1 {
+			s, err := post[schemas.ActionStatus](ctx, c, within(routeActions, id, "/cancel"), nil)
+			state := string(s.Status)
+			if s.CancelRequested {
+				state += ", and asked to stop"
+			}
+			if err := c.print(s, err, "%s\t%s", s.ID, state); err != nil {
+				if len(ids) == 1 {
+					return err
+				}
 				failed = true
 				fmt.Fprintf(c.Err, "weir: %s: %v\n", id, err)
-				continue
-			}
-			if err == nil {
-				err = c.print(s, "%s\t%s", s.ID, canceled(s))
-			}
-			if err != nil {
-				return err
 			}
 		}
 		if failed {
@@ -231,9 +208,36 @@ func newActionCancel(env *Env) *cobra.Command {
 	})
 }
 
-func canceled(s schemas.ActionStatus) string {
-	if s.CancelRequested {
-		return string(s.Status) + ", and asked to stop"
+func newActionResolve(env *Env) *cobra.Command {
+	var applied, notApplied bool
+	var req schemas.ResolveRequest
+	cmd := &cobra.Command{
+		Use:   "resolve ID --applied | --not-applied",
+		Short: "Record whether a call with an unknown outcome took effect",
+		Long: `Record whether a call took effect whose action ended as outcome_unknown. Look at the target
+first: Weir cannot know. The answer is recorded once; the status of the action stays.`,
+		Example: `  weir actions resolve 01890a5d-… --applied --note 'the order is there, number 4711'
+  weir actions resolve 01890a5d-… --not-applied`,
+		Args: Exactly(1, "the id of an action"),
 	}
-	return string(s.Status)
+	cmd.Flags().BoolVar(&applied, "applied", false, "the call took effect")
+	cmd.Flags().BoolVar(&notApplied, "not-applied", false, "the call had no effect")
+	cmd.Flags().StringVar(&req.Note, "note", "", "how you know, at most 2000 bytes")
+	return remote(env, cmd, func(ctx context.Context, c *api, args []string) error {
+		if applied == notApplied {
+			return usageError{errors.New("say what you found at the target: give one of --applied and --not-applied")}
+		}
+		req.Effect = schemas.EffectApplied
+		if notApplied {
+			req.Effect = schemas.EffectNotApplied
+		}
+		s, err := post[schemas.ActionStatus](ctx, c, within(routeActions, args[0], "/resolve"), req)
+		if err := c.print(s, err, "%s\t%s, resolved as %s", s.ID, s.Status, s.Resolution); err != nil {
+			return err
+		}
+		if s.Resolution == schemas.EffectNotApplied {
+			fmt.Fprintf(c.Err, "to make the call again: weir actions redrive %s\n", s.ID)
+		}
+		return nil
+	})
 }

@@ -2,8 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -13,21 +13,6 @@ import (
 
 	"weir/schemas"
 )
-
-// desk is a server that answers as a test says, and what it was asked.
-func desk(t *testing.T, answer func(r *http.Request) any) (run func(want int, args ...string) (out, said string)) {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		assert.NoError(t, json.NewEncoder(w).Encode(answer(r)))
-	}))
-	t.Cleanup(s.Close)
-	return func(want int, args ...string) (string, string) {
-		t.Helper()
-		code, out, said := weir(t, "", []string{"WEIR_URL=" + s.URL}, args...)
-		require.Equal(t, want, code, said)
-		return out, said
-	}
-}
 
 func TestActionsList(t *testing.T) {
 	t.Parallel()
@@ -67,23 +52,11 @@ func TestActionsList(t *testing.T) {
 	out, said = run(ExitOK, "actions", "ls", "--code", "NO")
 	require.Empty(t, out)
 	require.Contains(t, said, "there are no such actions")
-	for _, args := range [][]string{
-		{"ls", "--limit", "0"},
-		{"ls", "--q", "x"},
-		{"ls", "--method", "FETCH"},
-		{"ls", "--limit", "-1"},
-		{"ls", "x"},
-		{"ls", "--follow", "--count"},
-		{"ls", "--follow", "--kind", "run"},
-		{"cancel"},
-		{"show"},
-		{"redrive"},
-		{"redrive", "a", "--all"},
-		{"redrive", "a", "--code", "X"},
-		{"redrive", "--all", "--rate", "fast"},
-		{"redrive", "--all", "--kind", "tea"},
+	for _, line := range []string{
+		"ls --limit 0", "ls --q x", "ls --method FETCH", "ls --limit -1", "ls x", "ls --follow --count", "ls --follow --kind run", "cancel", "show", "redrive",
+		"redrive a --all", "redrive a --code X", "redrive --all --rate fast", "redrive --all --kind tea", "redrive --host h", "redrive --all --host h", "redrive a --status failed",
 	} {
-		_, said := run(ExitUsage, append([]string{"actions"}, args...)...)
+		_, said := run(ExitUsage, append([]string{"actions"}, strings.Fields(line)...)...)
 		require.NotEmpty(t, said)
 	}
 }
@@ -119,78 +92,59 @@ func TestActionsShow(t *testing.T) {
 	require.Contains(t, out, `"status":"failed"`)
 }
 
+// TestActionsRedrive: actions are redriven by id, by the filters of the list, oldest first and only with --yes, or as
+// dead letters, of each the newest. One that is refused does not end the others.
 func TestActionsRedrive(t *testing.T) {
 	t.Parallel()
-	sent := make(chan string, 20)
-	run := desk(t, func(r *http.Request) any {
-		if r.Method == http.MethodPost {
-			var body struct {
-				Sequence int `json:"sequence"`
-			}
-			assert.NoError(t, json.NewDecoder(r.Body).Decode(&body)) //nolint:testifylint // not on the test's goroutine
-			sent <- string(rune('0' + body.Sequence))
-			return schemas.Receipt{ID: "new-" + string(rune('0'+body.Sequence)), Status: "accepted"}
-		}
-		return schemas.Page[schemas.DeadLetterView]{Items: []schemas.DeadLetterView{
-			{Seq: 1, ActionID: "a", Kind: "http", Code: schemas.Poison},
-			{Seq: 2, ActionID: "b", Kind: "run", Code: schemas.Poison},
-			{Seq: 3, ActionID: "a", Kind: "http", Code: schemas.Poison},
-		}}
-	})
-	out, said := run(ExitOK, "actions", "redrive", "--all", "--rate", "1000/s")
-	require.Equal(t, "a\tnew-3\nb\tnew-2\n", out)
-	require.Empty(t, said, "no bar where there is no terminal")
-	require.Equal(t, "3", <-sent)
-	require.Equal(t, "2", <-sent)
-	out, _ = run(ExitOK, "actions", "redrive", "--all", "--kind", "run", "--json")
-	require.Contains(t, out, `"redrives":"b"`)
-}
-
-// TestActionsRedriveSelected: actions are redriven by id, or by the filters of the list, oldest first
-// and only with --yes. One that is refused does not end the others.
-func TestActionsRedriveSelected(t *testing.T) {
-	t.Parallel()
 	var sent []string
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url := served(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		id, _ := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/v1/actions/"), "/redrive")
 		var doc any
-		switch id, redrive := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/v1/actions/"), "/redrive"); {
+		switch {
+		case r.Method == http.MethodGet && r.URL.Path == routeDead:
+			doc = schemas.Page[schemas.DeadLetterView]{Items: []schemas.DeadLetterView{{Seq: 1, ActionID: "a", Kind: "http"}, {Seq: 2, ActionID: "b", Kind: "run"}, {Seq: 3, ActionID: "a", Kind: "http"}}}
 		case r.Method == http.MethodGet:
-			assert.Equal(t, "api.example", r.URL.Query().Get("host"))
-			assert.Equal(t, "failed", r.URL.Query().Get("status"))
+			assert.Equal(t, "api.example failed", r.URL.Query().Get("host")+" "+r.URL.Query().Get("status"))
 			doc = schemas.ActionPage{Items: []schemas.ActionEntry{{ID: "c", Status: "failed"}, {ID: "b", Status: "failed"}}}
-		case redrive && id == "refused":
+		case id == "refused":
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(http.StatusConflict)
 			doc = schemas.Problem{Title: "Conflict", Code: schemas.Conflict, Status: http.StatusConflict, Detail: "the target answered a call with status 201"}
 		default:
-			sent = append(sent, id)
-			doc = schemas.Receipt{ID: "new-" + id, Status: "accepted", Duplicate: id == "a"}
+			sent = append(sent, id+string(body))
+			doc = schemas.Receipt{ID: "new", Status: "accepted", Duplicate: id == "a"}
 		}
 		assert.NoError(t, json.NewEncoder(w).Encode(doc))
-	}))
-	t.Cleanup(s.Close)
-	run := func(want int, args ...string) (out, said string) {
-		t.Helper()
-		code, out, said := command(t, append([]string{"actions", "redrive", "--server", s.URL, "--rate", "1000/s"}, args...)...)
-		require.Equal(t, want, code, said)
-		return out, said
+	})
+	for _, tt := range []struct {
+		args      string
+		code      int
+		out, errs string
+		sent      []string
+	}{
+		{"a refused b", ExitFailed, "a\tnew\nb\tnew\n", "weir: a was redriven before; the new action is: accepted\n" +
+			"weir: refused: the target answered a call with status 201 (CONFLICT)\nweir: 1 of 3 were not redriven\n", []string{"a", "b"}},
+		{"--status failed --host api.example --yes", ExitOK, "b\tnew\nc\tnew\n", "", []string{"b", "c"}},
+		{"--all", ExitOK, "a\tnew\nb\tnew\n", "", []string{`/v1/dead-letters{"sequence":3}`, `/v1/dead-letters{"sequence":2}`}},
+		{"--all --kind run --json", ExitOK, `{"redrives":"b","id":"new","status":"accepted","duplicate":false,"durability":""}` + "\n", "", []string{`/v1/dead-letters{"sequence":2}`}},
+		{"--all --code NONE", ExitOK, "", "weir: there are no such dead letters\n", nil},
+	} {
+		sent = nil
+		code, out, errs := command(t, append(strings.Fields("actions redrive --rate 1000/s --server "+url), strings.Fields(tt.args)...)...)
+		require.Equal(t, tt.code, code, errs)
+		require.Equal(t, tt.out, out)
+		require.Equal(t, tt.errs, errs, "and no bar where there is no terminal")
+		require.Equal(t, tt.sent, sent)
 	}
-	out, said := run(ExitFailed, "a", "refused", "b")
-	require.Equal(t, "a\tnew-a\nb\tnew-b\n", out)
-	require.Contains(t, said, "a was redriven before; the new action is: accepted")
-	require.Contains(t, said, "refused: the target answered a call with status 201")
-	require.Contains(t, said, "1 of 3 were not redriven")
 	sent = nil
-	out, said = run(ExitOK, "--status", "failed", "--host", "api.example")
+	code, out, errs := command(t, "actions", "redrive", "--status", "failed", "--host", "api.example", "--server", url)
+	require.Equal(t, ExitOK, code, errs)
 	require.Contains(t, out, "failed")
-	require.Contains(t, said, "add --yes")
+	require.Contains(t, errs, "add --yes")
 	require.Empty(t, sent, "without --yes nothing is sent")
-	out, _ = run(ExitOK, "--status", "failed", "--host", "api.example", "--yes")
-	require.Equal(t, "b\tnew-b\nc\tnew-c\n", out)
-	for _, bad := range [][]string{{"--host", "h"}, {"a", "--status", "failed"}, {"--all", "--host", "h"}} {
-		run(ExitUsage, bad...)
-	}
 }
 
 func TestTop(t *testing.T) {
@@ -221,4 +175,41 @@ func TestBarText(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "redrive [###############...............] 5/10", barText("redrive", 5, 10))
 	require.Equal(t, "redrive [..............................] 0/0", barText("redrive", 0, 0))
+}
+
+func TestActionsResolve(t *testing.T) {
+	t.Parallel()
+	sent := make(chan string, 2)
+	var resolution *schemas.Resolution
+	run := desk(t, func(r *http.Request) any {
+		switch r.URL.Path {
+		case "/v1/actions/a/resolve":
+			if body, err := io.ReadAll(r.Body); assert.NoError(t, err) {
+				sent <- string(body)
+			}
+			return schemas.ActionStatus{ID: "a", Status: "outcome_unknown", Resolution: "applied"}
+		case "/v1/actions/a":
+			return schemas.ActionView{ID: "a", Status: "outcome_unknown", ResolveURL: "/v1/actions/a/resolve", Resolution: resolution}
+		default:
+			return schemas.Page[schemas.EventView]{}
+		}
+	})
+	out, _ := run(ExitOK, "actions", "resolve", "a", "--applied", "--note", "seen <1>")
+	require.Equal(t, "a\toutcome_unknown, resolved as applied\n", out)
+	require.JSONEq(t, `{"effect":"applied","note":"seen <1>"}`, <-sent)
+	out, _ = run(ExitOK, "actions", "resolve", "a", "--not-applied", "--json")
+	require.JSONEq(t, `{"id":"a","status":"outcome_unknown","resolution":"applied"}`, out)
+	require.JSONEq(t, `{"effect":"not_applied"}`, <-sent)
+	for _, args := range [][]string{{"a"}, {"a", "--applied", "--not-applied"}, {"--applied"}} {
+		_, said := run(ExitUsage, append([]string{"actions", "resolve"}, args...)...)
+		require.NotEmpty(t, said)
+	}
+	require.Empty(t, sent, "a mistake sends nothing")
+
+	const hint = "weir actions resolve a --applied, or --not-applied\n"
+	_, said := run(ExitOK, "actions", "show", "a")
+	require.Contains(t, said, hint)
+	resolution = &schemas.Resolution{Effect: "applied"}
+	_, said = run(ExitOK, "actions", "show", "a")
+	require.NotContains(t, said, hint)
 }

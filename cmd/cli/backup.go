@@ -14,11 +14,11 @@ import (
 
 	"weir/client"
 	"weir/cmd/cli/archive"
+	"weir/schemas"
 )
 
 func newBackup(env *Env) *cobra.Command {
-	f := adminFlags()
-	return f.command(env, &cobra.Command{
+	return adminFlags().command(env, &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Back up a running Weir with an embedded log into a file",
 		Long: `Back up a running Weir into FILE: the log, the evidence, tokens, rules, budgets and the
@@ -36,7 +36,7 @@ It needs a token with the scope admin of the tenant default. weir restore reads 
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 			return usageError{fmt.Errorf("%s exists already; name another file, or remove it", name)}
 		}
-		resp, err := c.Backup(ctx)
+		resp, err := c.Do(ctx, http.MethodGet, schemas.RouteBackup, nil, nil)
 		if err != nil {
 			return err
 		}
@@ -88,5 +88,5 @@ func receiveBackup(c *api, body io.Reader, file string) (err error) {
 	for _, p := range m.Parts {
 		total += p.Bytes
 	}
-	return c.print(m, "%d parts, %d bytes, of Weir %s", len(m.Parts), total, m.Weir)
+	return c.print(m, nil, "%d parts, %d bytes, of Weir %s", len(m.Parts), total, m.Weir)
 }

@@ -23,7 +23,6 @@ import (
 
 // chatFlags are what `weir chat` takes besides the client's flags.
 type chatFlags struct {
-	clientFlags
 	system, key string
 	whole       bool
 	maxTokens   int64
@@ -54,7 +53,7 @@ Exit codes:
 	flags.BoolVar(&f.whole, "no-stream", false, "wait for the whole answer")
 	flags.Int64Var(&f.maxTokens, "max-tokens", 0, "the most tokens of the answer (default the model's own)")
 	flags.StringVar(&f.key, "idempotency-key", "", "make a repeat of this command join the same completion")
-	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) error {
+	return remote(env, cmd, func(ctx context.Context, c *api, args []string) error {
 		if flags.Changed("max-tokens") && f.maxTokens < 1 {
 			return usageError{errors.New("--max-tokens is below 1; leave it out for the model's own")}
 		}
@@ -137,7 +136,7 @@ func (f *chatFlags) chat(ctx context.Context, c *api, body chatRequest) error {
 		header.Set("Accept", "text/event-stream")
 	}
 	setAll(header, "Idempotency-Key", f.key)
-	resp, err := c.Chat(ctx, header, body)
+	resp, err := c.Do(ctx, http.MethodPost, "/v1"+schemas.RouteChat, header, body)
 	if err != nil {
 		return stopped(ctx, err)
 	}
@@ -225,8 +224,7 @@ func chatHint(resp *http.Response, code schemas.Code) string {
 }
 
 func newModels(env *Env) *cobra.Command {
-	var f clientFlags
-	return f.command(env, &cobra.Command{
+	return remote(env, &cobra.Command{
 		Use:   "models",
 		Short: "List the models that the token may use",
 		Long: `List the models that the token may use: exact names, other names for them, and the models that
@@ -238,11 +236,8 @@ dollars for a million tokens.`,
 		Args: Exactly(0, "no arguments"),
 	}, func(ctx context.Context, c *api, _ []string) error {
 		list, err := c.models(ctx)
-		if err != nil {
-			return err
-		}
 		const empty = "there are no models that this token may ask; the configuration has them under models"
-		return printList(c, given(list.Data), empty, "MODEL\tOWNER\tCONTEXT\tINPUT\tOUTPUT\tREQUEST\tALIAS OF", modelRow)
+		return printList(c, read(list.Data, err), empty, "MODEL\tOWNER\tCONTEXT\tINPUT\tOUTPUT\tREQUEST\tALIAS OF", modelRow)
 	})
 }
 

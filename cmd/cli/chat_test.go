@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -196,32 +195,22 @@ func TestChatThatGoesWrong(t *testing.T) {
 
 func TestChatSaysWhyItIsRefused(t *testing.T) {
 	t.Parallel()
-	type testCase struct {
-		status int
-		body   string
-		header string // Retry-After
-		want   string
+	refusal := func(message, code string) string {
+		return `{"error":{"message":"` + message + `","metadata":{"code":"` + code + `","limit_source":"daily"}}}`
 	}
-	table.Run(t, map[string]testCase{
-		"no such model": {404, `{"error":{"code":404,"message":"there is no model m","metadata":{"code":"MODEL_NOT_FOUND"}}}`, "", "weir: there is no model m (MODEL_NOT_FOUND)\n`weir models` lists the models there are\n"},
-		"a budget":      {402, `{"error":{"code":402,"message":"nothing is left","metadata":{"code":"BUDGET_EXHAUSTED","limit_source":"daily"}}}`, "", "weir: nothing is left, by the budget daily (BUDGET_EXHAUSTED)\n`weir budgets` shows what is left of each\n"},
-		"a window":      {429, `{"error":{"code":429,"message":"slow down","metadata":{"code":"RATE_LIMITED"}}}`, "12", "weir: slow down (RATE_LIMITED)\ntry again in 12 s\n"},
-		"a token":       {401, `{"error":{"code":401,"message":"who are you","metadata":{"code":"UNAUTHORIZED"}}}`, "", "weir: who are you (UNAUTHORIZED)\nthe token that was sent is unknown here"},
-		"another model": {403, `{"error":{"code":403,"message":"not yours","metadata":{"code":"FORBIDDEN"}}}`, "", "weir: not yours (FORBIDDEN)\n`weir models` lists the models that the token may use\n"},
-		"a key":         {422, `{"error":{"code":422,"message":"it was another","metadata":{"code":"IDEMPOTENCY_MISMATCH"}}}`, "", "weir: it was another (IDEMPOTENCY_MISMATCH)\ngive another question another --idempotency-key\n"},
-		"no Weir":       {400, `{"error":{"message":"bad","type":"invalid_request_error","param":null,"code":"x"}}`, "", "weir: bad\n"},
-	}, func(t *testing.T, tt testCase) {
-		server := always(t, tt.status, "application/json", tt.body, "Retry-After", tt.header)
-		code, out, errs := saying(t, "", "chat", "m", "Hi", "--server", server)
-		assert.Equal(t, ExitFailed, code)
-		assert.Empty(t, out)
-		assert.True(t, strings.HasPrefix(errs, tt.want), errs)
-
-		code, out, errs = saying(t, "", "chat", "m", "Hi", "--json", "--server", server)
-		assert.Equal(t, ExitFailed, code)
-		assert.Empty(t, out)
-		assert.JSONEq(t, tt.body, errs)
-	})
+	noModel := refusal("there is no model m", "MODEL_NOT_FOUND")
+	examples(t, "chat m Hi", map[string]example{
+		"no such model": {status: 404, answer: noModel, code: ExitFailed, errs: "weir: there is no model m, by the budget daily (MODEL_NOT_FOUND)\n`weir models` lists the models there are\n"},
+		"as JSON":       {args: "--json", status: 404, answer: noModel, code: ExitFailed, errs: noModel + "\n"},
+		"a budget":      {status: 402, answer: refusal("nothing is left", "BUDGET_EXHAUSTED"), code: ExitFailed, errs: "weir: nothing is left, by the budget daily (BUDGET_EXHAUSTED)\n`weir budgets` shows what is left of each\n"},
+		"a window":      {status: 429, answer: refusal("slow down", "RATE_LIMITED"), code: ExitFailed, errs: "(RATE_LIMITED)\ntry again in 12 s\n"},
+		"a token":       {status: 401, answer: refusal("who are you", "UNAUTHORIZED"), code: ExitFailed, errs: "(UNAUTHORIZED)\nset $WEIR_TOKEN"},
+		"another model": {status: 403, answer: refusal("not yours", "FORBIDDEN"), code: ExitFailed, errs: "(FORBIDDEN)\n`weir models` lists the models that the token may use\n"},
+		"a key":         {status: 422, answer: refusal("it was another", "IDEMPOTENCY_MISMATCH"), code: ExitFailed, errs: "(IDEMPOTENCY_MISMATCH)\ngive another question another --idempotency-key\n"},
+		"no Weir":       {status: 400, answer: `{"error":{"message":"bad","type":"invalid_request_error","param":null,"code":"x"}}`, code: ExitFailed, errs: "weir: bad\n"},
+	}, "Retry-After", "12")
+	_, _, errs := saying(t, "", "chat", "m", "Hi", "--server", always(t, http.StatusUnauthorized, "application/json", refusal("no", "UNAUTHORIZED")))
+	require.Contains(t, errs, "the token that was sent is unknown here")
 }
 
 // firstWrite is an output that says when something has come.
@@ -279,41 +268,18 @@ func TestChatIsStoppedBeforeItAsks(t *testing.T) {
 	assert.Contains(t, errs.String(), "stopped; nothing was asked")
 }
 
-// TestWeirModels prints a line for each model, or a document.
-func TestWeirModels(t *testing.T) {
+// TestModels prints a line for each model, or a document.
+func TestModels(t *testing.T) {
 	t.Parallel()
+	const fast = `{"id":"fast","object":"model","created":0,"owned_by":"m","alias_of":"m/x","context_length":128000,"pricing":{"prompt":"0.0000025","completion":"0.00001","request":"0"}}`
 	const plain = `{"id":"m/x","object":"model","type":"model","created":0,"created_at":"1970-01-01T00:00:00Z","owned_by":"m","display_name":"X"}`
-	answer, status := `{"object":"list","data":[
-		{"id":"fast","object":"model","created":0,"owned_by":"m","alias_of":"m/x","context_length":128000,"pricing":{"prompt":"0.0000025","completion":"0.00001","request":"0"}},
-		`+plain+`]}`, http.StatusOK
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		assert.Equal(t, "/v1/models", r.URL.Path)
-		assert.Equal(t, "Bearer wt", r.Header.Get("Authorization"))
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, answer)
-	}))
-	t.Cleanup(upstream.Close)
-	server := "--server=" + upstream.URL
-	code, out, errs := saying(t, "", "models", server)
-	require.Zero(t, code, errs)
-	assert.Equal(t, "MODEL  OWNER  CONTEXT  INPUT  OUTPUT  REQUEST  ALIAS OF\n"+
-		"fast   m      128000   2.5    10      0        m/x\n"+
-		"m/x    m      -        -      -       -        -\n", out)
-	code, out, _ = saying(t, "", "models", "--json", server)
-	require.Zero(t, code)
-	assert.JSONEq(t, plain, strings.Split(out, "\n")[1])
-
-	answer = `{"object":"list","data":[]}`
-	code, out, errs = saying(t, "", "models", server)
-	require.Zero(t, code)
-	assert.Empty(t, out)
-	assert.Contains(t, errs, "there are no models")
-	answer, status = `{"error":{"code":401,"message":"no such token","metadata":{"code":"UNAUTHORIZED"}}}`, http.StatusUnauthorized
-	code, _, errs = saying(t, "", "models", server)
-	assert.Equal(t, 1, code)
-	assert.Contains(t, errs, "no such token")
-	assert.Contains(t, errs, "weir tokens create")
-	code, _, _ = saying(t, "", "models", "one", server)
-	assert.Equal(t, 2, code)
+	examples(t, "models", map[string]example{
+		"a table": {answer: `{"data":[` + fast + `,` + plain + `]}`, out: "MODEL  OWNER  CONTEXT  INPUT  OUTPUT  REQUEST  ALIAS OF\n" +
+			"fast   m      128000   2.5    10      0        m/x\n" +
+			"m/x    m      -        -      -       -        -\n"},
+		"JSON":      {args: "--json", answer: `{"data":[` + plain + `]}`, out: plain + "\n"},
+		"none":      {answer: `{"data":[]}`, errs: "there are no models"},
+		"a refusal": {status: 401, answer: `{"error":{"message":"no such token","metadata":{"code":"UNAUTHORIZED"}}}`, code: ExitFailed, errs: "no such token|set $WEIR_TOKEN"},
+		"a mistake": {args: "one", code: ExitUsage, errs: "has no command"},
+	})
 }

@@ -31,9 +31,9 @@ type Env struct {
 	Policy func(path string) (Policy, error)
 }
 
-// Policy is a policy that is not in force anywhere.
+// Policy is a policy that can be asked: a configuration's, or a running Weir's.
 type Policy struct {
-	View func() schemas.PolicyView
+	View func() (schemas.PolicyView, error)
 	// Explain decides about a call, and says why. Only are the entries that it may use; empty: all.
 	Explain func(req schemas.ExplainRequest, only []string) (schemas.Explanation, error)
 }

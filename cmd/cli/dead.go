@@ -27,8 +27,7 @@ Remove the cause, then redrive them with weir actions redrive.`,
 }
 
 func newDeadList(env *Env) *cobra.Command {
-	f := clientFlags{words: true}
-	return f.command(env, &cobra.Command{
+	return clientFlags{words: true}.command(env, &cobra.Command{
 		Use: "ls", Short: "List dead letters, oldest first",
 		Example: `  weir dead ls
   weir dead ls --json | jq .action_id`,
@@ -48,30 +47,29 @@ func (c *api) deadLetters(ctx context.Context, after uint64) iter.Seq2[schemas.D
 	if after > 0 {
 		query.Set("cursor", strconv.FormatUint(after, 10))
 	}
-	return allOf(ctx, c.DeadLetters, query)
+	return list[schemas.DeadLetterView](ctx, c, routeDead, query, everything)
 }
 
 func newDeadShow(env *Env) *cobra.Command {
-	f := clientFlags{words: true}
-	return f.command(env, &cobra.Command{
+	return clientFlags{words: true}.command(env, &cobra.Command{
 		Use: "show SEQ", Short: "Show one dead letter", Example: "  weir dead show 17", Args: Exactly(1, "a sequence number"),
 	}, func(ctx context.Context, c *api, args []string) error {
 		seq, err := strconv.ParseUint(args[0], 10, 64)
 		if err != nil || seq == 0 {
 			return usageError{fmt.Errorf("%q is not a sequence number; `weir dead ls` shows them", args[0])}
 		}
-		page, err := c.DeadLetters(ctx, url.Values{"limit": {"1"}, "cursor": {strconv.FormatUint(seq-1, 10)}})
+		letters, err := page[schemas.DeadLetterView](ctx, c, routeDead, url.Values{"limit": {"1"}, "cursor": {strconv.FormatUint(seq-1, 10)}})
 		if err != nil {
 			return err
 		}
-		if len(page.Items) == 0 || page.Items[0].Seq != seq {
+		if len(letters) == 0 || letters[0].Seq != seq {
 			return fmt.Errorf("there is no dead letter %d; `weir dead ls` lists them", seq)
 		}
 		enc := json.NewEncoder(c.Out)
 		if !c.asJSON {
 			enc.SetIndent("", "  ")
 		}
-		return enc.Encode(page.Items[0])
+		return enc.Encode(letters[0])
 	})
 }
 

@@ -3,6 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,19 +24,24 @@ func (f *policyFlags) register(cmd *cobra.Command, env *Env) {
 	cmd.Flags().StringVar(&f.config, "config", "", "use the policy of this configuration file, and not a running Weir's")
 }
 
-// source is the policy of the configuration file that a flag names, or else a running Weir; then the functions of
-// the policy are nil.
-func (f *policyFlags) source(cmd *cobra.Command, env *Env) (c *api, p Policy, err error) {
-	file := cmd.Flags().Changed("config")
-	if file && cmd.Flags().Changed("server") {
-		return nil, p, usageError{errors.New("--config and --server name two policies; give one of them")}
+// source is the policy of the configuration file that a flag names, or else of a running Weir; local says which. A
+// running Weir decides for the token, and not for a list of entries.
+func (f *policyFlags) source(cmd *cobra.Command, env *Env) (c *api, p Policy, local bool, err error) {
+	local = cmd.Flags().Changed("config")
+	switch {
+	case local && cmd.Flags().Changed("server"):
+		return nil, p, local, usageError{errors.New("--config and --server name two policies; give one of them")}
+	case local:
+		p, err = env.Policy(f.config)
+		return &api{Streams: env.Streams, asJSON: f.asJSON}, p, local, err
 	}
-	if !file {
-		c, err = f.client(env)
-		return c, p, err
-	}
-	p, err = env.Policy(f.config)
-	return &api{Streams: env.Streams, asJSON: f.asJSON}, p, err
+	c, err = f.client(env)
+	return c, Policy{
+		View: func() (schemas.PolicyView, error) { return get[schemas.PolicyView](cmd.Context(), c, routePolicy, nil) },
+		Explain: func(req schemas.ExplainRequest, _ []string) (schemas.Explanation, error) {
+			return post[schemas.Explanation](cmd.Context(), c, routePolicy+"/explain", req)
+		},
+	}, local, err
 }
 
 // callFlags describe the call that is asked about.
@@ -68,16 +76,11 @@ denied. For a CONNECT through the forward proxy, write host:port in place of the
 			if err != nil {
 				return err
 			}
-			c, p, err := f.source(cmd, env)
+			c, p, _, err := f.source(cmd, env)
 			if err != nil {
 				return err
 			}
-			var x schemas.Explanation
-			if p.Explain != nil {
-				x, err = p.Explain(req, nil)
-			} else {
-				x, err = c.Explain(cmd.Context(), req)
-			}
+			x, err := p.Explain(req, nil)
 			if err != nil {
 				return err
 			}
@@ -199,4 +202,87 @@ func classText(c schemas.Class) string {
 	default:
 		return string(c)
 	}
+}
+
+// retriesText says how often a call of a class is repeated, and after what.
+func retriesText(class schemas.Class, c *schemas.Contract) string {
+	if c.Attempts <= 1 {
+		return "none"
+	}
+	after := "a failure to connect or to send"
+	if class.Repeatable() {
+		after = "a lost answer or status " + strings.Join(c.RetryOn, ", ")
+	}
+	text := fmt.Sprintf("up to %d attempts, %s to %s apart, after %s", c.Attempts, c.Base, c.Cap, after)
+	if never := neverText(c.NeverRetry); never != "" {
+		text += "; never after " + never
+	}
+	return text
+}
+
+// neverText is the answers after which a call is not repeated.
+func neverText(n *schemas.EntryNeverRetry) string {
+	if n == nil {
+		return ""
+	}
+	var all []string
+	for _, status := range n.Status {
+		all = append(all, strconv.Itoa(status))
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.Header)) {
+		all = append(all, name+": "+n.Header[name])
+	}
+	return strings.Join(all, ", ")
+}
+
+// keyText is the idempotency key that a call is sent with.
+func keyText(c *schemas.Contract) string {
+	var text string
+	switch c.Key {
+	case schemas.KeyCaller:
+		text = "the caller's, sent as " + c.KeyHeader
+	case schemas.KeyDerived:
+		text = "derived by Weir, sent as " + c.KeyHeader
+	default:
+		return ""
+	}
+	if c.KeyTTL != "" {
+		text += ", valid for " + c.KeyTTL
+	}
+	if c.RequiresKey {
+		text += ", required by the entry"
+	}
+	return text
+}
+
+// deliveryText is the delivery contract and the limits of an entry.
+func deliveryText(e schemas.EntryView) string {
+	var keys, attempts, on, probe, schema, rate, concurrency string
+	if e.UpstreamIdempotencyTTL != "" {
+		keys = e.UpstreamIdempotencyTTL
+		switch {
+		case e.DerivesKey:
+			keys += " derived"
+		case e.RequiresKey:
+			keys += " required"
+		}
+	}
+	if r := e.Retry; r != nil {
+		attempts = strconv.Itoa(r.Attempts)
+		on = strings.Trim(strings.ReplaceAll(fmt.Sprint(r.On), " ", ", "), "[]")
+	}
+	if e.Reconcile != nil {
+		probe = e.Reconcile.Method
+	}
+	if e.ResponseSchema != nil {
+		schema = e.ResponseSchema.Mode
+	}
+	if l := e.Limits; l != nil {
+		rate = l.Rate
+		if l.Concurrency > 0 {
+			concurrency = strconv.Itoa(l.Concurrency)
+		}
+	}
+	return labels(": ", "; ", "keys", keys, "attempts", attempts, "retry on", on, "never retry", neverText(e.NeverRetry),
+		"probe", probe, "schema", schema, "rate", rate, "concurrency", concurrency)
 }

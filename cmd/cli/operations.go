@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -92,7 +91,6 @@ func pinWords() []string { return []string{schemas.PinOpen, schemas.PinClosed, "
 func operation(
 	env *Env, cmd *cobra.Command, n int, request func(first string, req *schemas.OperationRequest) (route, said string, err error),
 ) *cobra.Command {
-	var f clientFlags
 	var req schemas.OperationRequest
 	what := "an entry of the policy or --destination"
 	cmd.Flags().StringVar(&req.Destination, "destination", "", "calls to this destination, such as https://api.example.com")
@@ -101,7 +99,7 @@ func operation(
 		cmd.Flags().StringVar(&req.Tenant, "tenant", "", "calls for this tenant")
 		cmd.Flags().StringVar((*string)(&req.Kind), "kind", "", "calls of this kind of action, such as plan")
 	}
-	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) error {
+	return remote(env, cmd, func(ctx context.Context, c *api, args []string) error {
 		if len(args) > n {
 			req.Entry = args[n]
 		}
@@ -112,11 +110,8 @@ func operation(
 		if err != nil {
 			return err
 		}
-		op, err := c.Operate(ctx, route, req)
-		if err != nil {
-			return err
-		}
-		return c.print(op, said, aboutOf(op.Target))
+		op, err := post[schemas.Operation](ctx, c, route, req)
+		return c.print(op, err, said, aboutOf(op.Target))
 	})
 }
 
@@ -135,8 +130,7 @@ func aboutOf(t schemas.Target) string {
 }
 
 func newOperations(env *Env) *cobra.Command {
-	var f clientFlags
-	return f.command(env, &cobra.Command{
+	return remote(env, &cobra.Command{
 		Use:   "operations",
 		Short: "List the calls that are held back, and why",
 		Long: `List the pauses and pins of operators, and the destinations that Weir does not call because
@@ -145,16 +139,12 @@ they answered with 429 or Retry-After or failed too often in a row.`,
   weir operations --json`,
 		Args: Exactly(0, "no arguments"),
 	}, func(ctx context.Context, c *api, _ []string) error {
-		v, err := c.Operations(ctx)
-		switch {
-		case err != nil:
-			return err
-		case c.asJSON:
-			return PrintDocument(c.Out, v)
-		default:
-			const header = "WHAT\tCALLS\tBY\tSINCE\tUNTIL\tREASON"
-			return printList(c, given(heldBack(v)), "nothing is held back", header, func(row []any) []any { return row })
+		v, err := get[schemas.OperationsView](ctx, c, schemas.RouteOperations, nil)
+		if err != nil || c.asJSON {
+			return c.print(v, err, "")
 		}
+		const header = "WHAT\tCALLS\tBY\tSINCE\tUNTIL\tREASON"
+		return printList(c, read(heldBack(v), nil), "nothing is held back", header, func(row []any) []any { return row })
 	})
 }
 
@@ -183,7 +173,6 @@ func heldBack(v schemas.OperationsView) (rows [][]any) {
 }
 
 func newBudgets(env *Env) *cobra.Command {
-	var f clientFlags
 	name := ""
 	cmd := &cobra.Command{
 		Use:   "budgets",
@@ -196,23 +185,20 @@ a task's own.`,
 		Args: Exactly(0, "no arguments"),
 	}
 	cmd.Flags().StringVar(&name, "budget", "", "only the accounts of this budget")
-	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
-		query, some := url.Values{}, name == ""
+	return remote(env, cmd, func(ctx context.Context, c *api, _ []string) error {
+		query, empty := url.Values{}, "no budget was used yet; `budgets` in the configuration bounds what may be used"
 		if name != "" {
 			query.Set("budget", name)
+			empty = ""
 		}
-		all := pages(func() ([]schemas.BudgetView, string, error) {
-			page, err := c.Budgets(ctx, query)
-			some = some || len(page.Items) > 0
-			if err == nil && page.Next == "" && !some {
-				err = noBudget(ctx, c, name)
-			}
-			return page.Items, page.Next, err
-		}, query, math.MaxInt)
-		const empty = "no budget was used yet; `budgets` in the configuration bounds what may be used"
-		return printList(c, all, empty, "BUDGET\tOF\tREQUESTS\tTOKENS\tUSD\tOPEN\tBEGINS ANEW", func(b schemas.BudgetView) []any {
+		all := list[schemas.BudgetView](ctx, c, schemas.RouteBudgets, query, everything)
+		err := printList(c, all, empty, "BUDGET\tOF\tREQUESTS\tTOKENS\tUSD\tOPEN\tBEGINS ANEW", func(b schemas.BudgetView) []any {
 			return []any{b.Budget, ownerOf(b), countOf(b.Requests), countOf(b.Tokens), countOf(b.USD), b.Open, cmp.Or(when(b.Resets), "never")}
 		})
+		if err == nil && name != "" && c.items == 0 {
+			err = noBudget(ctx, c, name)
+		}
+		return err
 	})
 }
 
@@ -220,7 +206,7 @@ a task's own.`,
 // the budget may be new.
 func noBudget(ctx context.Context, c *api, name string) error {
 	var used []string
-	for b, err := range allOf(ctx, c.Budgets, url.Values{}) {
+	for b, err := range list[schemas.BudgetView](ctx, c, schemas.RouteBudgets, nil, everything) {
 		if err != nil {
 			return err
 		}
@@ -228,10 +214,11 @@ func noBudget(ctx context.Context, c *api, name string) error {
 			used = append(used, b.Budget)
 		}
 	}
-	if len(used) == 0 {
-		return fmt.Errorf("there is no budget %s, or nothing was used of it yet; nothing was used of any", name)
+	said := "nothing was used of any"
+	if len(used) > 0 {
+		said = "used were: " + strings.Join(used, ", ")
 	}
-	return fmt.Errorf("there is no budget %s, or nothing was used of it yet; used were: %s", name, strings.Join(used, ", "))
+	return fmt.Errorf("there is no budget %s, or nothing was used of it yet; %s", name, said)
 }
 
 // ownerOf is whose an account is, as far as its budget tells them apart.

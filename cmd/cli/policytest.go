@@ -59,21 +59,16 @@ Exit codes:
 			if err != nil {
 				return usageError{err}
 			}
-			c, p, err := f.source(cmd, env)
+			c, p, local, err := f.source(cmd, env)
 			if err != nil {
 				return err
 			}
 			for _, one := range cases {
-				if one.entries != nil && p.Explain == nil {
+				if one.entries != nil && !local {
 					return usageError{fmt.Errorf("%s:%d: entries: only for a local configuration; with --server the token says which may be used", args[0], one.line)}
 				}
 			}
-			return c.testPolicy(args[0], cases, func(one policyCase) (schemas.Explanation, error) {
-				if p.Explain != nil {
-					return p.Explain(one.call, one.entries)
-				}
-				return c.Explain(cmd.Context(), one.call)
-			})
+			return c.testPolicy(args[0], cases, p)
 		},
 	}
 	f.register(cmd, env)
@@ -81,10 +76,10 @@ Exit codes:
 }
 
 // testPolicy decides every case and prints how it came out.
-func (c *api) testPolicy(file string, cases []policyCase, explain func(policyCase) (schemas.Explanation, error)) error {
+func (c *api) testPolicy(file string, cases []policyCase, p Policy) error {
 	failed := 0
 	for _, one := range cases {
-		x, err := explain(one)
+		x, err := p.Explain(one.call, one.entries)
 		if err != nil {
 			return err
 		}
@@ -92,7 +87,7 @@ func (c *api) testPolicy(file string, cases []policyCase, explain func(policyCas
 		if !r.Pass {
 			failed++
 		}
-		if err := c.print(r, "%s", r.text(file)); err != nil {
+		if err := c.print(r, nil, "%s", r.text(file)); err != nil {
 			return err
 		}
 	}

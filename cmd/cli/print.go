@@ -2,13 +2,12 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"math"
-	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -90,6 +89,16 @@ func Unescaped(w io.Writer) io.Writer {
 		return p.to
 	}
 	return w
+}
+
+// Terminal reports whether w shows its output to a person.
+func Terminal(w io.Writer) bool {
+	f, ok := Unescaped(w).(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // tableWriter aligns the cells of rows, with tabs between them.
@@ -175,82 +184,32 @@ func printOutcome(out io.Writer, text string) error {
 }
 
 // printList prints documents, one a line of JSON, or as a table for a person: a header, and a row for
-// each. If there are none, a person reads empty on Err.
-func printList[T any](c *api, all iter.Seq2[T, error], empty, header string, row func(T) []any) error {
-	if c.asJSON {
-		for one, err := range all {
-			if err == nil {
-				err = PrintDocument(c.Out, one)
-			}
-			if err != nil {
+// each. If there are none, a person reads empty on Err, unless that is empty. It prints what was read before an error.
+func printList[T any](c *api, all iter.Seq2[T, error], empty, header string, row func(T) []any) (err error) {
+	table := newTable(c.Out)
+	defer func() { err = errors.Join(err, table.Flush()) }()
+	headed := c.asJSON
+	for one, err := range all {
+		switch {
+		case err != nil:
+			return err
+		case c.asJSON:
+			if err := PrintDocument(c.Out, one); err != nil {
 				return err
 			}
-		}
-		return nil
-	}
-	table := newTable(c.Out)
-	defer table.Flush() // what was read before an error
-	headed := false
-	for one, err := range all {
-		if err != nil {
-			return err
+			continue
 		}
 		cells := row(one)
 		if !headed {
-			headed = true
 			table.printHeader(header, cells)
 		}
+		headed = true
 		printRow(table, cells...)
 	}
-	if !headed {
+	if !headed && empty != "" {
 		fmt.Fprintln(c.Err, empty)
 	}
-	return table.Flush()
-}
-
-// pages reads a list page by page, until there is no more of it or as many items as limit. read reads the
-// page that the query names.
-func pages[T any](read func() (items []T, next string, err error), query url.Values, limit int) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for left := limit; left > 0; {
-			items, next, err := read()
-			if err != nil {
-				var none T
-				yield(none, err)
-				return
-			}
-			for _, one := range items[:min(len(items), left)] {
-				if left--; !yield(one, nil) {
-					return
-				}
-			}
-			if next == "" {
-				return
-			}
-			query.Set("cursor", next)
-		}
-	}
-}
-
-// allOf is the items of a whole list.
-func allOf[T any](
-	ctx context.Context, read func(ctx context.Context, query url.Values) (schemas.Page[T], error), query url.Values,
-) iter.Seq2[T, error] {
-	return pages(func() ([]T, string, error) {
-		page, err := read(ctx, query)
-		return page.Items, page.Next, err
-	}, query, math.MaxInt)
-}
-
-// given is the items of a slice, as a list that is read.
-func given[T any](all []T) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for _, one := range all {
-			if !yield(one, nil) {
-				return
-			}
-		}
-	}
+	return nil
 }
 
 // printFacts prints pairs of a name and a text, and leaves out those without a text. Only the characters
@@ -272,13 +231,17 @@ func printFacts(out io.Writer, keep string, facts [][2]string) error {
 // PrintDocument prints a document as a line of JSON.
 func PrintDocument(out io.Writer, doc any) error { return json.NewEncoder(out).Encode(doc) }
 
-// print prints a document, or a line of text about it.
-func (c *api) print(doc any, format string, args ...any) error {
-	if c.asJSON {
+// print prints a document, or a line of text about it, unless there is an error.
+func (c *api) print(doc any, err error, format string, args ...any) error {
+	switch {
+	case err != nil:
+		return err
+	case c.asJSON:
 		return PrintDocument(c.Out, doc)
+	default:
+		_, err = fmt.Fprintf(c.Out, format+"\n", args...)
+		return err
 	}
-	_, err := fmt.Fprintf(c.Out, format+"\n", args...)
-	return err
 }
 
 // printPlain prints a document as it is or, for a person, as text; JSON of it has <, > and & unescaped.
@@ -288,6 +251,11 @@ func printPlain(out io.Writer, asJSON bool, doc any, text func() string) error {
 		return err
 	}
 	data, err := client.Encode(doc)
+	return printRaw(out, data, err)
+}
+
+// printRaw prints a document as it came, on a line of its own, unless there is an error.
+func printRaw(out io.Writer, data json.RawMessage, err error) error {
 	if err == nil {
 		_, err = fmt.Fprintf(out, "%s\n", data)
 	}
@@ -324,11 +292,11 @@ func labels(equals, separator string, pairs ...string) string {
 // bar shows a person how far something has come. On anything but a terminal it shows
 // nothing.
 type bar struct {
-	out         io.Writer
-	what        string
-	total, done int
-	drawn       time.Time
-	shows       bool
+	out   io.Writer
+	what  string
+	total int
+	drawn time.Time
+	shows bool
 }
 
 // The width of a bar, and how often it is drawn at most.
@@ -341,12 +309,11 @@ func newBar(out io.Writer, what string, total int) *bar {
 	return &bar{out: out, what: what, total: total, shows: total > 0 && Terminal(out)}
 }
 
-// add counts more of it as done.
-func (b *bar) add(n int) {
-	b.done += n
-	if b.shows && (time.Since(b.drawn) >= barEvery || b.done == b.total) {
+// at shows how much of it is done.
+func (b *bar) at(done int) {
+	if b.shows && (time.Since(b.drawn) >= barEvery || done == b.total) {
 		b.drawn = time.Now()
-		fmt.Fprint(Unescaped(b.out), "\r"+barText(b.what, b.done, b.total)+"\x1b[K")
+		fmt.Fprint(Unescaped(b.out), "\r"+barText(b.what, done, b.total)+"\x1b[K")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -23,7 +24,6 @@ import (
 
 // relayFlags are what `weir rules relay` takes.
 type relayFlags struct {
-	clientFlags
 	url            string
 	session        string
 	relayTokenFile string
@@ -52,7 +52,7 @@ every agent in the session has the rights of that token.`,
 	cmd.Flags().StringVar(&f.session, "session", "", "the session to serve (default a new one, which is printed)")
 	cmd.Flags().StringVar(&f.relayTokenFile, "relay-token-file", "", "a file with the relay's token (default $WEIR_RELAY_TOKEN)")
 	cmd.Flags().BoolVar(&f.lend, "lend-token", false, "send this client's own token with requests that have none")
-	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error { return f.run(ctx, env, c) })
+	return remote(env, cmd, func(ctx context.Context, c *api, _ []string) error { return f.run(ctx, env, c) })
 }
 
 func (f *relayFlags) run(ctx context.Context, env *Env, c *api) error {
@@ -70,10 +70,10 @@ func (f *relayFlags) run(ctx context.Context, env *Env, c *api) error {
 	cfg.Notice, cfg.Ask = log.event, c.carry(f.lend)
 	r := relay.New(cfg)
 	err = r.Run(ctx)
-	if n := r.Counts(); n.Dropped+n.Unheard > 0 { // no other output reports them
-		fmt.Fprintf(env.Err, "weir: %d messages could not be read and were dropped; %d answers had no receiver\n", n.Dropped, n.Unheard)
+	if dropped, unheard := r.Dropped.Load(), r.Unheard.Load(); dropped+unheard > 0 { // no other output reports them
+		fmt.Fprintf(env.Err, "weir: %d messages could not be read and were dropped; %d answers had no receiver\n", dropped, unheard)
 	}
-	return relayEnded(err)
+	return err
 }
 
 // config is what the flags say of the relay.
@@ -111,7 +111,8 @@ func (c *api) carry(lend bool) func(ctx context.Context, body []byte, tokened bo
 	return func(ctx context.Context, body []byte, tokened bool) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, relayWait)
 		defer cancel()
-		resp, err := c.Post(ctx, schemas.RouteAgentAPI, c.tokenFor(body, lend && !tokened), body)
+		header := http.Header{"Accept": {"application/json"}}
+		resp, err := c.As(c.tokenFor(body, lend && !tokened)).Do(ctx, http.MethodPost, schemas.RouteAgentAPI, header, body)
 		if err != nil {
 			return nil, err
 		}
@@ -136,21 +137,6 @@ func (c *api) tokenFor(body []byte, lent bool) string {
 		return ""
 	}
 	return token
-}
-
-// relayEnded adds to a final error what to do about it.
-func relayEnded(err error) error {
-	refused, ok := errors.AsType[*relay.RefusedError](err)
-	switch {
-	case ok && refused.Denied():
-		return fmt.Errorf("%w: set the relay's token in $WEIR_RELAY_TOKEN or name a file with --relay-token-file", err)
-	case ok:
-		return fmt.Errorf("%w: see --url and --session", err)
-	case errors.Is(err, relay.ErrReplaced):
-		return fmt.Errorf("%w: each has a --session of its own", err)
-	default:
-		return err
-	}
 }
 
 func loopbackHost(u *url.URL) bool {

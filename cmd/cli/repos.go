@@ -1,13 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -35,7 +34,6 @@ actions:read or tasks:write may read everything.`,
 }
 
 func newRepoCreate(env *Env) *cobra.Command {
-	var f clientFlags
 	var req schemas.RepoRequest
 	cmd := &cobra.Command{
 		Use:   "create NAME",
@@ -53,93 +51,71 @@ from the policy's entry, never from the URL.`,
 	flags.StringVar(&req.DefaultBranch, "branch", "", "the branch that tasks begin at (default main, or the URL's own)")
 	flags.StringVar(&req.AllowlistKey, "key", "", "the entry of the policy for the URL (default the first that fits)")
 	flags.StringVar(&req.RequestID, "id", "", "the id of the request; a repeat joins it")
-	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) error {
+	return remote(env, cmd, func(ctx context.Context, c *api, args []string) error {
 		req.Name = args[0]
 		if req.ImportURL != "" && req.UpstreamURL != "" {
 			return usageError{errors.New("a repository is either copied (--import) or stays where it is (--upstream)")}
 		}
 		made, err := c.createRepo(ctx, req)
-		if err != nil {
-			return err
-		}
-		return c.print(made, "repository %s, %s, branch %s: %s", made.Name, made.Mode, made.DefaultBranch, made.URL)
+		return c.print(made, err, "repository %s, %s, branch %s: %s", made.Name, made.Mode, made.DefaultBranch, made.URL)
 	})
 }
 
 func newRepoList(env *Env) *cobra.Command {
-	var f clientFlags
-	return f.command(env, &cobra.Command{Use: "ls", Short: "List repositories", Example: "  weir repos ls", Args: Exactly(0, "no arguments")},
+	return remote(env, &cobra.Command{Use: "ls", Short: "List repositories", Example: "  weir repos ls", Args: Exactly(0, "no arguments")},
 		func(ctx context.Context, c *api, _ []string) error {
 			const empty = "there are no repositories; `weir repos create NAME` makes one"
-			return printList(c, allOf(ctx, c.Repos, url.Values{}), empty, "NAME\tMODE\tBRANCH\tCREATED\tURL", func(r schemas.Repo) []any {
+			return printList(c, list[schemas.Repo](ctx, c, schemas.RouteRepos, nil, everything), empty, "NAME\tMODE\tBRANCH\tCREATED\tURL", func(r schemas.Repo) []any {
 				return []any{r.Name, r.Mode, r.DefaultBranch, when(r.Created), r.URL}
 			})
 		})
 }
 
-// createRepo has a repository made and waits for it. Of one that is copied it shows a person how far that is.
-func (c *api) createRepo(ctx context.Context, req schemas.RepoRequest) (schemas.Repo, error) {
-	if req.RequestID == "" {
-		req.RequestID = uuid.NewString() // so that asking again joins the same action
-	}
-	if req.ImportURL == "" || c.asJSON {
-		return c.askRepo(ctx, req, nil)
-	}
-	following, stop := context.WithCancel(ctx)
-	action, end := "", func() {}
-	var done sync.WaitGroup
-	made, err := c.askRepo(ctx, req, func(id string) { // what is refused at once is not said to be copied
-		var say func(string)
-		say, end = running(c.Err, "copying; this takes as long as a clone")
-		if action = id; say != nil {
-			done.Go(func() { c.followCopy(following, id, say) })
-		}
-	})
-	stop()
-	done.Wait()
-	end()
-	if err != nil && ctx.Err() != nil && action != "" {
-		err = fmt.Errorf("the copying goes on without you: `weir tail actions %s` follows it, `weir actions cancel %s` ends it", action, action)
-	}
-	return made, err
-}
-
 // askPause is how long a client waits before it asks again for what is still being made.
 const askPause = 500 * time.Millisecond
 
-// askRepo asks for a repository until it is there: a node that stops answers that the action
-// goes on. The request has an id. begun, if any, receives the action's id once, as soon as it is known.
-func (c *api) askRepo(ctx context.Context, req schemas.RepoRequest, begun func(id string)) (schemas.Repo, error) {
+// createRepo has a repository made and asks until it is there: a node that stops answers that the action
+// goes on. Of one that is copied it shows a person how far that is.
+func (c *api) createRepo(ctx context.Context, req schemas.RepoRequest) (schemas.Repo, error) {
+	req.RequestID = cmp.Or(req.RequestID, uuid.NewString()) // so that asking again joins the same action
+	header := http.Header{}
+	if req.ImportURL != "" && !c.asJSON {
+		header.Set("Prefer", "respond-async")
+	}
+	action, end := "", func() {}
+	defer func() { end() }()
 	for {
-		header := http.Header{}
-		if begun != nil {
-			header.Set("Prefer", "respond-async")
-		}
 		var made struct {
 			schemas.Repo
 			Action string `json:"id"` // of one that goes on
 		}
-		err := c.CreateRepo(ctx, header, req, &made)
+		err := c.Call(ctx, http.MethodPost, schemas.RouteRepos, header, req, &made)
+		if err != nil && ctx.Err() != nil && action != "" {
+			err = fmt.Errorf("the copying goes on without you: `weir tail actions %s` follows it, `weir actions cancel %s` ends it", action, action)
+		}
 		if err != nil || made.Name != "" {
 			return made.Repo, err
 		}
-		if begun != nil {
-			begun(made.Action)
-			begun = nil
+		if header.Get("Prefer") == "" {
+			select {
+			case <-time.After(askPause):
+			case <-ctx.Done():
+			}
 			continue
 		}
-		select {
-		case <-time.After(askPause):
-		case <-ctx.Done():
-			return schemas.Repo{}, context.Cause(ctx)
+		header.Del("Prefer")
+		var say func(string)
+		say, end = running(c.Err, "copying; this takes as long as a clone") // what is refused at once is not said to be
+		if action = made.Action; say != nil {
+			c.followCopy(ctx, action, say)
 		}
 	}
 }
 
-// followCopy says how far the copying of a repository is, until ctx ends. Whoever may not
+// followCopy says how far the copying of a repository is, until that or ctx ends. A caller that may not
 // read the action is shown only that it goes on.
 func (c *api) followCopy(ctx context.Context, id string, say func(string)) {
-	_ = c.Follow(ctx, eventsPath(id), func(e sse.Event) error {
+	_ = c.Follow(ctx, within(routeActions, id, "/events"), func(e sse.Event) error {
 		if e.Type != string(schemas.EventProgress) {
 			return nil
 		}

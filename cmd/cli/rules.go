@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -53,32 +52,23 @@ reset admin.`,
 	)
 }
 
-// writeFlags are the flags of the subcommands that change rules.
-type writeFlags struct {
-	clientFlags
-	ifMatch string
-}
-
-// command completes a command that changes the rules.
-func (f *writeFlags) command(
-	env *Env, cmd *cobra.Command, run func(ctx context.Context, w *ruleWriter, args []string) error,
-) *cobra.Command {
-	cmd.Flags().StringVar(&f.ifMatch, "if-match", "", "the etag of the rules that the change is for (default the newest, tried again once)")
-	return f.clientFlags.command(env, cmd, func(ctx context.Context, c *api, args []string) error {
-		return run(ctx, &ruleWriter{api: c, etag: f.ifMatch, pinned: f.ifMatch != "", tries: ruleTries}, args)
+// changesRules completes a command that changes the rules.
+func changesRules(env *Env, cmd *cobra.Command, run func(ctx context.Context, w *ruleWriter, args []string) error) *cobra.Command {
+	ifMatch := cmd.Flags().String("if-match", "", "the etag of the rules that the change is for (default the newest, tried again once)")
+	return remote(env, cmd, func(ctx context.Context, c *api, args []string) error {
+		return run(ctx, &ruleWriter{api: c, etag: *ifMatch, pinned: *ifMatch != "", tries: ruleTries}, args)
 	})
 }
 
 // newRuleSwitch is a command that turns one rule or all of them on or off. done is printed then, with the
 // rule's id at its %s.
 func newRuleSwitch(env *Env, use, short, example, operation, done string) *cobra.Command {
-	var f writeFlags
 	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: Exactly(0, "no arguments")}
 	one := strings.HasSuffix(use, " ID")
 	if one {
 		cmd.Args = Exactly(1, "the id of a rule")
 	}
-	return f.command(env, cmd, func(ctx context.Context, w *ruleWriter, args []string) error {
+	return changesRules(env, cmd, func(ctx context.Context, w *ruleWriter, args []string) error {
 		if !one {
 			w.tries = switchTries
 			return w.change(ctx, operation, map[string]any{}, done)
@@ -88,8 +78,7 @@ func newRuleSwitch(env *Env, use, short, example, operation, done string) *cobra
 }
 
 func newRulesPatch(env *Env) *cobra.Command {
-	var f writeFlags
-	return f.command(env, &cobra.Command{
+	return changesRules(env, &cobra.Command{
 		Use:   "patch ID PATCH",
 		Short: "Change some members of a rule",
 		Long: `Change some members of a rule. The others stay, null removes a member, and a list is
@@ -106,15 +95,8 @@ replaced as a whole. PATCH is JSON, FILE, @FILE or -.`,
 	})
 }
 
-// createFlags are those of `weir rules create`.
-type createFlags struct {
-	writeFlags
-	group       string
-	createGroup bool
-}
-
 func newRulesCreate(env *Env) *cobra.Command {
-	var f createFlags
+	group, createGroup := "", false
 	cmd := &cobra.Command{
 		Use:   "create RULE",
 		Short: "Create a rule",
@@ -125,9 +107,9 @@ it names itself, or else to "default".`,
   weir rules create @rule.json --group checkout --create-group`,
 		Args: Exactly(1, "a rule"),
 	}
-	cmd.Flags().StringVar(&f.group, "group", "", "the group that the rule goes to")
-	cmd.Flags().BoolVar(&f.createGroup, "create-group", false, "create the group if it does not exist")
-	return f.command(env, cmd, func(ctx context.Context, w *ruleWriter, args []string) error {
+	cmd.Flags().StringVar(&group, "group", "", "the group that the rule goes to")
+	cmd.Flags().BoolVar(&createGroup, "create-group", false, "create the group if it does not exist")
+	return changesRules(env, cmd, func(ctx context.Context, w *ruleWriter, args []string) error {
 		doc, err := w.looseDocument("rule", args[0])
 		if err != nil {
 			return err
@@ -140,7 +122,18 @@ it names itself, or else to "default".`,
 			return usageError{errors.New("the list holds no rule")}
 		}
 		for _, rule := range rules {
-			if err := f.create(ctx, w, rule); err != nil {
+			var named struct {
+				Group string `json:"group"`
+			}
+			_ = json.Unmarshal(rule, &named) // the server says what is wrong with it
+			done, err := w.create(ctx, rule, cmp.Or(group, named.Group), createGroup)
+			if err == nil && done.Rule == nil {
+				err = errors.New("the server made a rule and did not say which")
+			}
+			if err != nil {
+				return err
+			}
+			if err := w.say(done, fmt.Sprintf("rule %s is made in group %s", done.Rule.ID, done.Rule.Group)); err != nil {
 				return err
 			}
 		}
@@ -148,31 +141,8 @@ it names itself, or else to "default".`,
 	})
 }
 
-func (f *createFlags) create(ctx context.Context, w *ruleWriter, rule json.RawMessage) error {
-	var named struct {
-		Group string `json:"group"`
-	}
-	_ = json.Unmarshal(rule, &named) // the server says what is wrong with it
-	args := map[string]any{"rule": rule}
-	if group := cmp.Or(f.group, named.Group); group != "" {
-		args["group"] = group
-	}
-	if f.createGroup {
-		args["create_group_if_missing"] = true
-	}
-	done, err := w.write(ctx, schemas.OpRulesCreate, args)
-	if err == nil && done.Rule == nil {
-		err = errors.New("the server made a rule and did not say which")
-	}
-	if err != nil {
-		return err
-	}
-	return w.say(done, fmt.Sprintf("rule %s is made in group %s", done.Rule.ID, done.Rule.Group))
-}
-
 func newRulesReset(env *Env) *cobra.Command {
-	var f clientFlags
-	return f.command(env, &cobra.Command{
+	return remote(env, &cobra.Command{
 		Use:   "reset",
 		Short: "Replace rules that cannot be read by an empty set",
 		Long: `Replace a set of rules that the running Weir cannot read, because it is damaged or a newer
@@ -182,7 +152,7 @@ be read, the command is refused and changes nothing.`,
 		Example: "  weir rules reset",
 		Args:    Exactly(0, "no arguments"),
 	}, func(ctx context.Context, c *api, _ []string) error {
-		done, err := readData(c.agent(ctx, schemas.RouteRulesReset, http.Header{"Idempotency-Key": {newAgentID()}}, nil))
+		done, err := c.agent(ctx, schemas.RouteRulesReset, http.Header{"Idempotency-Key": {newAgentID()}}, nil)
 		if err != nil {
 			return err
 		}
@@ -191,22 +161,17 @@ be read, the command is refused and changes nothing.`,
 }
 
 func newRulesList(env *Env) *cobra.Command {
-	var f clientFlags
 	group := ""
 	cmd := &cobra.Command{Use: "ls", Short: "List rules, oldest first", Example: "  weir rules ls --group checkout", Args: Exactly(0, "no arguments")}
 	cmd.Flags().StringVar(&group, "group", "", "only this group")
-	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
+	return remote(env, cmd, func(ctx context.Context, c *api, _ []string) error {
 		args := map[string]any{}
 		if cmd.Flags().Changed("group") {
 			args["group"] = group
 		}
-		data, err := c.operate(ctx, schemas.OpRulesList, args)
-		if c.asJSON {
-			return printData(c.Out, data, err)
-		}
-		all, err := readData(data, err)
-		if err != nil {
-			return err
+		all, err := c.operate(ctx, schemas.OpRulesList, args)
+		if err != nil || c.asJSON {
+			return printRaw(c.Out, all.data, err)
 		}
 		s, err := c.rulesStatus(ctx)
 		if err != nil {
@@ -228,12 +193,11 @@ func newRulesList(env *Env) *cobra.Command {
 }
 
 func newRulesGet(env *Env) *cobra.Command {
-	var f clientFlags
-	return f.command(env, &cobra.Command{Use: "get ID", Short: "Show one rule", Example: "  weir rules get no-pay", Args: Exactly(1, "the id of a rule")},
+	return remote(env, &cobra.Command{Use: "get ID", Short: "Show one rule", Example: "  weir rules get no-pay", Args: Exactly(1, "the id of a rule")},
 		func(ctx context.Context, c *api, args []string) error {
 			one, err := c.rule(ctx, args[0])
 			if err != nil || c.asJSON {
-				return printData(c.Out, one.data, err)
+				return printRaw(c.Out, one.data, err)
 			}
 			enc := json.NewEncoder(c.Out)
 			enc.SetEscapeHTML(false)
@@ -247,13 +211,12 @@ func newRulesGet(env *Env) *cobra.Command {
 }
 
 func newRulesStatus(env *Env) *cobra.Command {
-	var f clientFlags
-	return f.command(env, &cobra.Command{
+	return remote(env, &cobra.Command{
 		Use: "status", Short: "Show whether the rules are on, their number and their etag", Example: "  weir rules status", Args: Exactly(0, "no arguments"),
 	}, func(ctx context.Context, c *api, _ []string) error {
 		s, err := c.rulesStatus(ctx)
 		if err != nil || c.asJSON {
-			return printData(c.Out, s.data, err)
+			return printRaw(c.Out, s.data, err)
 		}
 		word := "on"
 		if !s.GlobalActive {
@@ -264,20 +227,10 @@ func newRulesStatus(env *Env) *cobra.Command {
 	})
 }
 
-// printData prints what the agent API answered, on a line of its own, unless
-// there is an error.
-func printData(out io.Writer, data json.RawMessage, err error) error {
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "%s\n", data)
-	return err
-}
-
 // printRules prints rules as a table.
 func (c *api) printRules(rules []schemas.Rule, empty string) error {
 	now := time.Now()
-	return printList(c, given(rules), empty, "ID\tTYPE\tSTATE\tPRIORITY\tGROUP\tMETHOD\tPATTERN\tACTION\tSCOPE", func(r schemas.Rule) []any {
+	return printList(c, read(rules, nil), empty, "ID\tTYPE\tSTATE\tPRIORITY\tGROUP\tMETHOD\tPATTERN\tACTION\tSCOPE", func(r schemas.Rule) []any {
 		return []any{
 			oneLine(r.ID), oneLine(r.Type), stateOf(r, now), r.Priority, oneLine(r.Group), oneLine(cmp.Or(r.Match.Method, "ANY")),
 			oneLine(cut(r.Match.URLPattern, 60)), oneLine(cut(actionText(r), 60)), oneLine(scopeText(r.Scope)),

@@ -215,28 +215,12 @@ func TestRulesInput(t *testing.T) {
 	assert.Equal(t, "e2", s.args(t, 2)["if_match"], "each on top of the one before")
 
 	nobody := script(t)
-	for _, args := range [][]string{
-		{"create"},
-		{"create", "{"},
-		{"create", "[]"},
-		{"create", file + ".not"},
-		{"create", ""},
-		{"create", "{}", "{}"},
-		{"patch", "x"},
-		{"patch", "x", "{"},
-		{"get"},
-		{"enable"},
-		{"on", "x"},
-		{"list", "x"},
-		{"frob"},
-		{"preview", "GET"},
-		{"preview", "GET", "http://a", "-H", "x"},
-		{"preview", "GET", "http://a", "--rule", "{"},
-		{"record"},
-		{"record", "x", "--expires-in", "-1s"},
+	for _, line := range []string{
+		"create", "create {", "create []", "create " + file + ".not", "create {} {}", "patch x", "patch x {", "get", "enable", "on x", "list x", "frob",
+		"preview GET", "preview GET http://a -H x", "preview GET http://a --rule {", "record", "record x --expires-in -1s",
 	} {
-		code, out, errs := nobody.run(t, "", args...)
-		assert.Equal(t, ExitUsage, code, "%v: %s", args, errs)
+		code, out, errs := nobody.run(t, "", strings.Fields(line)...)
+		assert.Equal(t, ExitUsage, code, "%s: %s", line, errs)
 		assert.Empty(t, out)
 	}
 	_, _, errs = nobody.run(t, "", "create", `{"id":"x",`)
@@ -291,43 +275,27 @@ func TestRulesShown(t *testing.T) {
 	assert.Equal(t, "rules are on; 1 of them; etag-1-a\n", out)
 }
 
-// TestRulesStrangers: what answers need not be a Weir.
-func TestRulesStrangers(t *testing.T) {
+// TestRulesRefused: what answers need not be a Weir, a preview and a recording are refused with a problem, and who
+// rehearses must know that a call goes out.
+func TestRulesRefused(t *testing.T) {
 	t.Parallel()
-	type testCase struct{ kind, body, want string }
-	table.Run(t, map[string]testCase{
-		"a page":           {"text/html", "<html>", "the server answered 404 Not Found"},
-		"a problem":        {"application/problem+json", `{"title":"Not Found","detail":"there is no such route","code":"NOT_FOUND"}`, "there is no such route (NOT_FOUND)"},
-		"another document": {"application/json", `{"a":1}`, "no agent response"},
-		"both":             {"application/json", `{"ok":true,"error":{"code":"X"}}`, "no agent response"},
-		"nothing":          {"application/json", ``, "no agent response"},
-		"odd data":         {"application/json", `{"ok":true,"data":[]}`, "cannot be read"},
-	}, func(t *testing.T, tt testCase) {
-		code, out, errs := command(t, "rules", "list", "--server", always(t, http.StatusNotFound, tt.kind, tt.body))
-		assert.Equal(t, ExitFailed, code)
-		assert.Empty(t, out)
-		assert.Contains(t, errs, tt.want)
+	const problem, none = "application/problem+json", `{"title":"Not Found","detail":"there is no such route","code":"NOT_FOUND"}`
+	const inFlight = `{"type":"about:blank","title":"Conflict","status":409,"code":"IN_FLIGHT","detail":"not \u001b[2Jyet","retryable":true}`
+	const said = "weir: not \\u001b[2Jyet (IN_FLIGHT)\n"
+	const partly = `{"rules":[],"skipped":[{"step":1,"reason":"same","rule":"slow"},{"step":2,"reason":"no answer came"}]}`
+	const goesOut = "weir: step 1 is not recorded: same\nweir: step 2 is not recorded: no answer came\nweir: a rehearsal is not without effect: calls of its that go out: 1\n"
+	examples(t, "rules", map[string]example{
+		"a page":               {args: "list", status: 404, kind: "text/html", answer: "<html>", code: ExitFailed, errs: "the server answered 404 Not Found"},
+		"a problem":            {args: "list", status: 404, kind: problem, answer: none, code: ExitFailed, errs: "there is no such route (NOT_FOUND)"},
+		"another document":     {args: "list", answer: `{"a":1}`, code: ExitFailed, errs: "no agent response"},
+		"both":                 {args: "list", answer: `{"ok":true,"error":{"code":"X"}}`, code: ExitFailed, errs: "no agent response"},
+		"nothing":              {args: "list", code: ExitFailed, errs: "no agent response"},
+		"odd data":             {args: "list", answer: `{"ok":true,"data":[]}`, code: ExitFailed, errs: "cannot be read"},
+		"a recording":          {args: "record a1", status: 409, kind: problem, answer: inFlight, code: ExitFailed, errs: said},
+		"a recording, as JSON": {args: "record a1 --json", status: 409, kind: problem, answer: inFlight + "\n", code: ExitFailed, errs: inFlight + "\n"},
+		"a preview":            {args: "preview GET http://a/", status: 409, kind: problem, answer: inFlight, code: ExitFailed, errs: said},
+		"an incomplete one":    {args: "record a1 --dry-run --json", answer: partly, code: ExitFailed, out: partly + "\n", errs: goesOut},
 	})
-}
-
-// TestRulesProblems: preview and record are refused with a problem, and --json has
-// that too.
-func TestRulesProblems(t *testing.T) {
-	t.Parallel()
-	const problem = `{"type":"about:blank","title":"Conflict","status":409,"code":"IN_FLIGHT","detail":"not \u001b[2Jyet","retryable":true}`
-	url := always(t, http.StatusConflict, "application/problem+json", problem+"\n")
-	for _, args := range [][]string{{"rules", "record", "a1"}, {"rules", "preview", "GET", "http://a/"}} {
-		args = append(args, "--server", url)
-		code, out, errs := command(t, args...)
-		assert.Equal(t, ExitFailed, code)
-		assert.Empty(t, out)
-		assert.Equal(t, "weir: not \\u001b[2Jyet (IN_FLIGHT)\n", errs)
-		code, out, errs = command(t, append(args, "--json")...)
-		assert.Equal(t, ExitFailed, code)
-		assert.Empty(t, out)
-		assert.JSONEq(t, problem, errs)
-		assert.Equal(t, 1, strings.Count(errs, "\n"), "one document, on a line")
-	}
 }
 
 // TestRulesRecordedAgain: with --replace what was recorded comes back.
@@ -410,18 +378,6 @@ func TestReplacement(t *testing.T) {
 		got, err := traffic.Patch(old, text, now)
 		require.NoError(t, err)
 		assert.Equal(t, want, got)
-	}
-}
-
-// TestAnIncompleteRecordingFails: who rehearses must know that a call goes out.
-func TestAnIncompleteRecordingFails(t *testing.T) {
-	t.Parallel()
-	url := always(t, http.StatusOK, "application/json", `{"rules":[`+rule1+`],"skipped":[{"step":1,"reason":"same","rule":"slow"},{"step":2,"reason":"no answer came"}]}`)
-	for _, format := range []string{"--json=false", "--json"} {
-		code, out, errs := command(t, "rules", "record", "a1", "--dry-run", format, "--server", url)
-		assert.Equal(t, ExitFailed, code)
-		assert.Contains(t, out, "slow")
-		assert.Equal(t, "weir: step 1 is not recorded: same\nweir: step 2 is not recorded: no answer came\nweir: a rehearsal is not without effect: calls of its that go out: 1\n", errs)
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 
 // recordFlags are those of `weir rules record`.
 type recordFlags struct {
-	writeFlags
 	scopeFlags
 	group     string
 	expiresIn time.Duration
@@ -53,7 +52,7 @@ rule answers: a rehearsal would send it. The other rules are created.`,
 	cmd.Flags().DurationVar(&f.expiresIn, "expires-in", recordedFor, "how long the rules answer; 0: for ever")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the rules and make none")
 	cmd.Flags().BoolVar(&f.replace, "replace", false, "where the action was recorded before, put its answers back")
-	return f.command(env, cmd, func(ctx context.Context, w *ruleWriter, args []string) error {
+	return changesRules(env, cmd, func(ctx context.Context, w *ruleWriter, args []string) error {
 		if f.expiresIn < 0 {
 			return usageError{errors.New("--expires-in is a duration such as 1h, or 0 for ever")}
 		}
@@ -66,7 +65,7 @@ func (f *recordFlags) record(ctx context.Context, w *ruleWriter, action string) 
 	if f.expiresIn > 0 {
 		req.ExpiresAt = time.Now().Add(f.expiresIn).UTC().Truncate(time.Second)
 	}
-	rec, err := w.RecordRules(ctx, req)
+	rec, err := post[schemas.Recording](ctx, w.api, "/v1/rules/record", req)
 	if err != nil {
 		return err
 	}
@@ -108,11 +107,7 @@ func (c *api) unrecorded(rec schemas.Recording) error {
 
 // keep makes a rule, or with --replace puts it in the place of the one with its id.
 func (f *recordFlags) keep(ctx context.Context, w *ruleWriter, r schemas.Rule) (written, error) {
-	args := map[string]any{"rule": r}
-	if f.group != "" {
-		args["group"], args["create_group_if_missing"] = f.group, true
-	}
-	done, err := w.write(ctx, schemas.OpRulesCreate, args)
+	done, err := w.create(ctx, r, f.group, f.group != "")
 	no, refused := errors.AsType[*agentError](err)
 	if !refused || no.answer.Error.Detail != schemas.DetailRuleExists {
 		return done, err
@@ -194,7 +189,7 @@ func membersOf(doc any, names ...string) (map[string]any, error) {
 func (c *api) printRecording(rec schemas.Recording) error {
 	if c.asJSON {
 		text, err := client.Encode(rec)
-		if err := printData(c.Out, text, err); err != nil {
+		if err := printRaw(c.Out, text, err); err != nil {
 			return err
 		}
 	} else if err := c.printRules(rec.Rules, ""); err != nil {
@@ -223,7 +218,6 @@ func (f *scopeFlags) scope() *schemas.RuleScope {
 
 // previewFlags are those of `weir rules preview`.
 type previewFlags struct {
-	clientFlags
 	callFlags
 	scopeFlags
 	rule string
@@ -247,13 +241,13 @@ scope actions:read or rules:write. Exit 3 if the policy would deny the call.`,
 	f.callFlags.bind(cmd)
 	f.scopeFlags.bind(cmd, "the action that would make the call")
 	cmd.Flags().StringVar(&f.rule, "rule", "", "a rule to look at as well: JSON, FILE, @FILE or -")
-	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) error {
+	return remote(env, cmd, func(ctx context.Context, c *api, args []string) error {
 		req, err := f.preview(env, args[0], args[1])
 		if err != nil {
 			return err
 		}
-		var raw json.RawMessage
-		if err := c.PreviewRule(ctx, req, &raw); err != nil {
+		raw, err := post[json.RawMessage](ctx, c, "/v1/rules/preview", req)
+		if err != nil {
 			return err
 		}
 		var p schemas.Preview
@@ -261,7 +255,7 @@ scope actions:read or rules:write. Exit 3 if the policy would deny the call.`,
 			return fmt.Errorf("the server's answer cannot be read: %w", err)
 		}
 		if c.asJSON {
-			_, err = fmt.Fprintf(c.Out, "%s\n", raw)
+			err = printRaw(c.Out, raw, nil)
 		} else {
 			err = printOutcome(c.Out, previewed(p))
 		}

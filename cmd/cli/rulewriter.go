@@ -25,10 +25,10 @@ const (
 
 // operate asks the agent API for one operation and returns its data. A refusal is
 // an *agentError.
-func (c *api) operate(ctx context.Context, operation string, args map[string]any) (json.RawMessage, error) {
+func (c *api) operate(ctx context.Context, operation string, args map[string]any) (written, error) {
 	text, err := client.Encode(args)
 	if err != nil {
-		return nil, usageError{err}
+		return written{}, usageError{err}
 	}
 	body := schemas.AgentEnvelope{
 		Type:    schemas.AgentAPIType,
@@ -41,18 +41,23 @@ func newAgentID() string { return "weir-" + rand.Text() }
 
 // agent sends a request that is answered in the words of the agent API, again
 // where it is cut off, and returns the data of the answer.
-func (c *api) agent(ctx context.Context, path string, header http.Header, body any) (json.RawMessage, error) {
+func (c *api) agent(ctx context.Context, path string, header http.Header, body any) (done written, err error) {
 	for try := 1; ; try++ {
-		data, err := c.agentOnce(ctx, path, header, body)
-		if err == nil || !cutOff(err, try) {
-			return data, err
-		}
-		if try == agentTries {
-			return nil, fmt.Errorf("%w; whether it was done is not known: `weir rules ls` shows what is there", err)
+		done.data, err = c.agentOnce(ctx, path, header, body)
+		switch {
+		case err == nil:
+			if err := json.Unmarshal(done.data, &done); err != nil {
+				return done, fmt.Errorf("the server's answer cannot be read: %w", err)
+			}
+			return done, nil
+		case !cutOff(err, try):
+			return done, err
+		case try == agentTries:
+			return done, fmt.Errorf("%w; whether it was done is not known: `weir rules ls` shows what is there", err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return done, err
 		case <-time.After(agentPause << (try - 1)):
 		}
 	}
@@ -167,22 +172,10 @@ type written struct {
 	data json.RawMessage
 }
 
-// readData reads the data of an answer.
-func readData(data json.RawMessage, err error) (written, error) {
-	done := written{data: data}
-	if err != nil {
-		return done, err
-	}
-	if err := json.Unmarshal(data, &done); err != nil {
-		return done, fmt.Errorf("the server's answer cannot be read: %w", err)
-	}
-	return done, nil
-}
-
 // say prints what was done: for a program the data, for a person a line.
 func (c *api) say(done written, line string) error {
 	if c.asJSON {
-		return printData(c.Out, done.data, nil)
+		return printRaw(c.Out, done.data, nil)
 	}
 	_, err := fmt.Fprintf(c.Out, "%s; %s\n", line, done.RulesEtag)
 	return err
@@ -227,17 +220,29 @@ func (w *ruleWriter) once(ctx context.Context, operation string, args map[string
 		w.etag = s.RulesEtag
 	}
 	args["if_match"] = w.etag
-	return readData(w.operate(ctx, operation, args))
+	return w.operate(ctx, operation, args)
+}
+
+// create makes a rule, in a group if one is named. makes says to make that too if there is none.
+func (w *ruleWriter) create(ctx context.Context, rule any, group string, makes bool) (written, error) {
+	args := map[string]any{"rule": rule}
+	if group != "" {
+		args["group"] = group
+	}
+	if makes {
+		args["create_group_if_missing"] = true
+	}
+	return w.write(ctx, schemas.OpRulesCreate, args)
 }
 
 // rulesStatus is the data of the operation status.
 func (c *api) rulesStatus(ctx context.Context) (written, error) {
-	return readData(c.operate(ctx, schemas.OpStatus, map[string]any{}))
+	return c.operate(ctx, schemas.OpStatus, map[string]any{})
 }
 
 // rule reads one rule, and the etag of the set that it is in.
 func (c *api) rule(ctx context.Context, id string) (written, error) {
-	one, err := readData(c.operate(ctx, schemas.OpRulesGet, map[string]any{"id": id}))
+	one, err := c.operate(ctx, schemas.OpRulesGet, map[string]any{"id": id})
 	if err == nil && one.Rule == nil {
 		err = errors.New("the server's answer holds no rule that can be read")
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -14,16 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/client"
 	"weir/cmd/cli/runner"
-	"weir/schemas"
 )
 
 // runnerFlags are what `weir runner` takes.
 type runnerFlags struct {
-	clientFlags
 	runner.Config
-	pool   string
 	pass   []string
 	output int64
 
@@ -78,7 +73,7 @@ success.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.Command, "exec", "", "the command, for sh")
 	flags.IntVar(&f.Slots, "slots", 1, "the most tasks to run at the same time")
-	flags.StringVar(&f.pool, "pool", "", "the only pool to lease from (default every pool that the token has)")
+	flags.StringVar(&f.Pool, "pool", "", "the only pool to lease from (default every pool that the token has)")
 	flags.StringVar(&f.Dir, "dir", "weir-runner", "the directory in which each task gets a directory")
 	flags.BoolVar(&f.Keep, "keep", false, "keep the directories and outputs of successful tasks too")
 	flags.BoolVar(&f.Once, "once", false, "end when there is no task to lease")
@@ -89,8 +84,7 @@ success.`,
 	flags.BoolVar(&f.sandbox, "sandbox", false, "start the commands in a sandbox of bubblewrap (Linux)")
 	flags.StringArrayVar(&f.read, "read", nil, "a `PATH` that the commands may read in the sandbox; may be repeated")
 	flags.StringArrayVar(&f.pass, "pass", nil, "a variable of the environment to pass to the command; may be repeated")
-	f.words = true
-	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error { return f.run(ctx, env, c) })
+	return clientFlags{words: true}.command(env, cmd, func(ctx context.Context, c *api, _ []string) error { return f.run(ctx, env, c) })
 }
 
 // newRunnerRelay is what a runner starts in a sandbox.
@@ -132,7 +126,7 @@ func (f *runnerFlags) run(ctx context.Context, env *Env, c *api) (err error) {
 		return err
 	}
 	f.Command = command
-	f.Output, f.Server = f.output<<10, c.BaseURL()
+	f.Client, f.Output = c.Client, f.output<<10
 	if f.Environ, err = f.environ(env); err != nil {
 		return err
 	}
@@ -145,14 +139,10 @@ func (f *runnerFlags) run(ctx context.Context, env *Env, c *api) (err error) {
 		return err
 	}
 	f.Tell = (&runnerLog{api: c}).tell
-	w := &leaser{api: c, pool: f.pool, wait: leaseWait}
-	if f.Once {
-		w.wait = 0
-	}
-	if !f.asJSON {
+	if !c.asJSON {
 		fmt.Fprintf(env.Err, "leasing from %s, %d at a time; interrupt to stop\n", c.BaseURL(), f.Slots)
 	}
-	return runner.Run(ctx, w, f.Config)
+	return runner.Run(ctx, f.Config)
 }
 
 // newSandbox makes the sandbox, in which the commands may read the script that they begin with.
@@ -222,86 +212,6 @@ func (f *runnerFlags) environ(env *Env) ([]string, error) {
 		}
 	}
 	return all, nil
-}
-
-// leaseWait is how long the server may hold a request for a task.
-const leaseWait = 20 * time.Second
-
-// answerWait is how long the answer to a request of a runner may take.
-const answerWait = 10 * time.Second
-
-// leaser is the server, as a runner asks it.
-type leaser struct {
-	*api
-	pool string
-	wait time.Duration
-}
-
-// Lease asks for a task, with the runner's own token.
-func (p *leaser) Lease(ctx context.Context) (*schemas.LeasedTask, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.wait+answerWait)
-	defer cancel()
-	ask := schemas.LeaseRequest{Pool: p.pool, WaitMS: int(p.wait.Milliseconds())}
-	t, err := p.LeaseTask(ctx, ask)
-	if err == nil && t != nil && !schemas.ValidID(t.ID) { // it becomes the name of a directory
-		return nil, errors.New("the server's answer names a task that cannot be one")
-	}
-	return t, err
-}
-
-// Keep keeps the lease, and stores a piece of output.
-func (p *leaser) Keep(ctx context.Context, token string, piece schemas.OutputRequest) error {
-	err := p.as(ctx, token, func(c *client.Client, ctx context.Context) error { return c.OutputOfTask(ctx, piece) })
-	if no, ok := errors.AsType[*client.Error](err); ok && no.Problem.Code == schemas.Conflict {
-		return runner.ErrFull
-	}
-	return err
-}
-
-// Complete reports that the task is done.
-func (p *leaser) Complete(ctx context.Context, token, description string) error {
-	return p.as(ctx, token, func(c *client.Client, ctx context.Context) error {
-		return c.CompleteTask(ctx, schemas.CompleteRequest{Description: description})
-	})
-}
-
-// Fail reports a failure that is none of the agent's making.
-func (p *leaser) Fail(ctx context.Context, token, description string) error {
-	reason := schemas.ReasonTechnicalIssues
-	return p.as(ctx, token, func(c *client.Client, ctx context.Context) error {
-		return c.FailTask(ctx, schemas.FailRequest{Reason: &reason, Description: description})
-	})
-}
-
-// Release gives the task back.
-func (p *leaser) Release(ctx context.Context, token string) error {
-	return p.as(ctx, token, (*client.Client).ReleaseTask)
-}
-
-// as sends a request with the token of a lease.
-func (p *leaser) as(ctx context.Context, token string, send func(c *client.Client, ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
-	return ended(send(p.As(token), ctx))
-}
-
-// ended distinguishes errors for a task that is over from others. If a task does not run, the reason
-// is its status.
-func ended(err error) error {
-	no, ok := errors.AsType[*client.Error](err)
-	if !ok || no.Body == nil { // not Weir's answer
-		return err
-	}
-	why := no.Problem
-	reported := why.Reason == string(schemas.TaskStatusCompleted) || why.Reason == string(schemas.TaskStatusFailed)
-	switch {
-	case why.Code == schemas.TaskNotRunning && reported:
-		return runner.ErrReported
-	case why.Code == schemas.TaskNotRunning, no.Status == http.StatusUnauthorized:
-		return runner.ErrOver
-	default:
-		return err
-	}
 }
 
 // runnerLog tells a person or a program what a runner does.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"time"
@@ -18,9 +17,8 @@ import (
 )
 
 func newTail(env *Env) *cobra.Command {
-	f := clientFlags{words: true}
 	const takes = "tail takes one of: actions [ID], evidence, dead"
-	return f.command(env, &cobra.Command{
+	return clientFlags{words: true}.command(env, &cobra.Command{
 		Use:   "tail actions [ID] | evidence | dead",
 		Short: "Follow actions, evidence or dead letters as they come",
 		Example: `  weir tail actions                     # each action, as it is accepted and as it goes on
@@ -31,7 +29,7 @@ func newTail(env *Env) *cobra.Command {
 	}, func(ctx context.Context, c *api, args []string) error {
 		switch what := args[0]; {
 		case len(args) == 2 && what == "actions":
-			return c.Follow(ctx, eventsPath(args[1]), c.showEvent)
+			return c.Follow(ctx, within(routeActions, args[1], "/events"), c.showEvent)
 		case len(args) == 2:
 			return usageError{errors.New(takes)}
 		case what == "actions":
@@ -45,9 +43,6 @@ func newTail(env *Env) *cobra.Command {
 		}
 	})
 }
-
-// eventsPath is the route of an action's events.
-func eventsPath(id string) string { return "/v1/actions/" + url.PathEscape(id) + "/events" }
 
 // showEvent prints one event.
 func (c *api) showEvent(e sse.Event) error {
@@ -64,19 +59,22 @@ func (c *api) showEvent(e sse.Event) error {
 		v, _ := doc[key].(string)
 		words = append(words, v)
 	}
-	nested, ok := doc[e.Type].(map[string]any)
-	if !ok {
-		nested, ok = doc["data"].(map[string]any)
+	payload, err := json.Marshal(doc["payload"])
+	if err != nil {
+		return err
 	}
-	if payload, err := json.Marshal(doc["payload"]); err == nil {
-		words = append(words, cut(evidenceText(payload), 160))
-	}
-	if ok {
-		if brief, err := json.Marshal(nested); err == nil {
+	words = append(words, cut(evidenceText(payload), 160))
+	for _, key := range []string{e.Type, "data"} {
+		if nested, ok := doc[key].(map[string]any); ok {
+			brief, err := json.Marshal(nested)
+			if err != nil {
+				return err
+			}
 			words = append(words, cut(string(brief), 160))
+			break
 		}
 	}
-	_, err := fmt.Fprintln(c.Out, oneLine(joined("  ", words...)))
+	_, err = fmt.Fprintln(c.Out, oneLine(joined("  ", words...)))
 	return err
 }
 
@@ -132,7 +130,7 @@ func (c *api) watchActions(ctx context.Context) error {
 		since = oldest
 		for _, e := range slices.Backward(changed) { // the list is newest first
 			shown[e.ID] = e.Status
-			if err := c.print(e, "%s", oneLine(tailLine(e))); err != nil {
+			if err := c.print(e, nil, "%s", oneLine(tailLine(e))); err != nil {
 				return err
 			}
 		}
@@ -146,19 +144,15 @@ func (c *api) changedActions(
 	ctx context.Context, shown map[string]schemas.Status, since time.Time,
 ) (changed []schemas.ActionEntry, oldest time.Time, err error) {
 	if since.IsZero() {
-		page, err := c.Actions(ctx, url.Values{"limit": {"10"}})
+		newest, err := page[schemas.ActionEntry](ctx, c, routeActions, url.Values{"limit": {"10"}})
 		oldest = time.Unix(1, 0)
-		if n := len(page.Items); n > 0 {
-			oldest = page.Items[n-1].Created
+		if n := len(newest); n > 0 {
+			oldest = newest[n-1].Created
 		}
-		return page.Items, oldest, err
+		return newest, oldest, err
 	}
-	query, quiet := url.Values{"limit": {"50"}}, 0
-	all := pages(func() ([]schemas.ActionEntry, string, error) {
-		page, err := c.Actions(ctx, query)
-		return page.Items, page.Next, err
-	}, query, math.MaxInt)
-	for e, err := range all {
+	quiet := 0
+	for e, err := range list[schemas.ActionEntry](ctx, c, routeActions, url.Values{"limit": {"50"}}, everything) {
 		if err != nil {
 			return nil, since, err
 		}

@@ -2,38 +2,37 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/tmaxmax/go-sse"
 
 	"weir/schemas"
 )
 
 func newTaskList(env *Env) *cobra.Command {
-	var f clientFlags
 	status, limit := "", 50
 	cmd := &cobra.Command{Use: "ls", Short: "List tasks, newest first", Example: "  weir tasks ls --status Running", Args: Exactly(0, "no arguments")}
 	cmd.Flags().StringVar(&status, "status", "", "only this status: Queued, Running, Completed, Failed, Canceled or Expired")
 	cmd.Flags().IntVar(&limit, "limit", 50, "the most tasks to list")
-	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
+	return remote(env, cmd, func(ctx context.Context, c *api, _ []string) error {
 		query := url.Values{}
 		if status != "" {
 			query.Set("status", status)
 		}
-		var last schemas.TaskPage
-		all := pages(func() (items []schemas.TaskView, next string, err error) {
-			last, err = c.Tasks(ctx, query)
-			return last.Items, last.Next, err
-		}, query, limit)
 		const empty = "there are no such tasks; `weir tasks create` makes one"
+		all := list[schemas.TaskView](ctx, c, schemas.RouteTasks, query, limit)
 		err := printList(c, all, empty, "ID\tSTATUS\tREPO\tPUSHES\tCREATED\tDESCRIPTION", func(t schemas.TaskView) []any {
 			first, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
 			return []any{t.ID, standingOf(t), t.Repo, t.Pushes, when(t.Created), oneLine(cut(first, 60))}
 		})
 		if err == nil {
-			c.behindNote(last.Freshness)
+			c.behindNote()
 		}
 		return err
 	})
@@ -50,15 +49,11 @@ func standingOf(t schemas.TaskView) standing {
 }
 
 func newTaskShow(env *Env) *cobra.Command {
-	var f clientFlags
-	return f.command(env, &cobra.Command{Use: "show ID", Short: "Show one task", Example: "  weir tasks show 01890a5d-…", Args: Exactly(1, "the id of a task")},
+	return remote(env, &cobra.Command{Use: "show ID", Short: "Show one task", Example: "  weir tasks show 01890a5d-…", Args: Exactly(1, "the id of a task")},
 		func(ctx context.Context, c *api, args []string) error {
-			t, err := c.Task(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			if c.asJSON {
-				return PrintDocument(c.Out, t)
+			t, err := get[schemas.TaskView](ctx, c, within(schemas.RouteTasks, args[0], ""), nil)
+			if err != nil || c.asJSON {
+				return c.print(t, err, "")
 			}
 			return printFacts(c.Out, "\n", taskFacts(t))
 		})
@@ -99,4 +94,136 @@ func taskFacts(t schemas.TaskView) [][2]string {
 		facts = append(facts, [2]string{fmt.Sprintf("question %d", q.N), q.Question}, [2]string{"answer", answer})
 	}
 	return facts
+}
+
+func newTaskFollow(env *Env) *cobra.Command {
+	return remote(env, &cobra.Command{
+		Use: "follow ID", Short: "Follow a task until it ends", Args: Exactly(1, "the id of a task"),
+		Example: `  weir tasks follow 01890a5d-…`,
+		Long:    `Follow a task from its beginning until it ends. Exit 0 if it is completed, else 1.`,
+	}, func(ctx context.Context, c *api, args []string) error { return c.followTask(ctx, args[0]) })
+}
+
+// updates follows a task until it ends. each gets an update, and that as it came.
+func (c *api) updates(ctx context.Context, id string, each func(u schemas.TaskUpdate, raw string) error) error {
+	return c.Follow(ctx, within(schemas.RouteTasks, id, "/events"), func(e sse.Event) error {
+		var u schemas.TaskUpdate // a new one: an event has only the members that are about it
+		if err := json.Unmarshal([]byte(e.Data), &u); err != nil {
+			return fmt.Errorf("the stream holds something that is not JSON: %w", err)
+		}
+		return each(u, e.Data)
+	})
+}
+
+// followTask prints the updates of a task until it ends.
+func (c *api) followTask(ctx context.Context, id string) error {
+	var status schemas.TaskStatus
+	var began time.Time
+	err := c.updates(ctx, id, func(u schemas.TaskUpdate, raw string) error {
+		if u.What == schemas.TaskWhatOutput { // see weir tasks logs
+			return nil
+		}
+		if status = u.Status; began.IsZero() {
+			began = u.Time
+		}
+		if c.asJSON {
+			_, err := fmt.Fprintln(c.Out, raw)
+			return err
+		}
+		if _, err := fmt.Fprintf(c.Out, "%s  %9s  ", u.Time.Local().Format(time.TimeOnly), sinceText(began, u.Time)); err != nil {
+			return err
+		}
+		return printOutcome(c.Out, updateText(u)+"\n")
+	})
+	if err == nil && ctx.Err() == nil && status != schemas.TaskStatusCompleted {
+		return Printed()
+	}
+	return err
+}
+
+// sinceText is the time from the beginning of a task to an event.
+func sinceText(began, at time.Time) string {
+	d := max(at.Sub(began), 0)
+	if d < time.Minute {
+		return "+" + d.Round(100*time.Millisecond).String()
+	}
+	return "+" + d.Round(time.Second).String()
+}
+
+// updateText is an update for a person: the status, the event, and the members that the event has.
+func updateText(u schemas.TaskUpdate) string {
+	about := ""
+	switch {
+	case u.Inquiry > 0 && u.What == string(schemas.TaskAsked):
+		about = fmt.Sprintf("question %d; answer it with: weir tasks answer %s --inquiry %d TEXT", u.Inquiry, u.TaskID, u.Inquiry)
+	case u.Inquiry > 0:
+		about = fmt.Sprintf("question %d", u.Inquiry)
+	case u.Head != "":
+		about = u.Head
+	case u.Lease > 0:
+		about = fmt.Sprintf("lease %d", u.Lease)
+	}
+	return fmt.Sprintf("%-10s %s", u.Status, oneLine(joined(" ", u.What, about, u.Reason, string(u.Code))))
+}
+
+func newTaskLogs(env *Env) *cobra.Command {
+	follow := false
+	cmd := &cobra.Command{
+		Use: "logs ID", Short: "Print the output of a task's command", Args: Exactly(1, "the id of a task"),
+		Example: `  weir tasks logs 01890a5d-…
+  weir tasks logs 01890a5d-… --follow`,
+		Long: `Print the output of the command that a runner started for a task. The runner sends it in
+pieces every few seconds, without the task's token. Of output that is too much, the end
+is kept. The runner has the complete file. With --json, print the pieces.`,
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the task ends")
+	return remote(env, cmd, func(ctx context.Context, c *api, args []string) error {
+		l := &taskLog{api: c}
+		if follow {
+			return c.updates(ctx, args[0], func(u schemas.TaskUpdate, _ string) error { return l.piece(u) })
+		}
+		updates, _, err := history[schemas.TaskUpdate](ctx, c, within(schemas.RouteTasks, args[0], "/events"), everything)
+		for _, u := range updates {
+			if err := l.piece(u); err != nil {
+				return err
+			}
+		}
+		return err
+	})
+}
+
+// taskLog prints the pieces of a task's output.
+type taskLog struct {
+	*api
+	lease int
+	end   int64 // of the last piece
+}
+
+// piece prints an update that is a piece of output: of one that overlaps the piece before, the rest.
+func (l *taskLog) piece(u schemas.TaskUpdate) error {
+	if u.What != schemas.TaskWhatOutput {
+		return nil
+	}
+	if l.asJSON {
+		return PrintDocument(l.Out, u)
+	}
+	var missing error
+	if u.Lease != l.lease {
+		if l.end > 0 {
+			_, missing = fmt.Fprintf(l.Err, "\n[another lease]\n")
+		}
+		l.lease, l.end = u.Lease, 0
+	}
+	text, end := u.Text, u.At+int64(len(u.Text))
+	switch {
+	case end <= l.end:
+		return missing
+	case u.At < l.end:
+		text = text[l.end-u.At:]
+	case u.At > l.end:
+		_, missing = fmt.Fprintf(l.Err, "\n[%d bytes are left out]\n", u.At-l.end)
+	}
+	l.end = end
+	_, err := fmt.Fprint(l.Out, text)
+	return errors.Join(missing, err)
 }

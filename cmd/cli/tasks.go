@@ -2,17 +2,14 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/tmaxmax/go-sse"
+	"github.com/spf13/pflag"
 
 	"weir/schemas"
 )
@@ -40,10 +37,9 @@ Writing needs a token with the scope tasks:write, reading that one or actions:re
 
 // taskFlags are those of `weir tasks create`.
 type taskFlags struct {
-	clientFlags
 	schemas.TaskRequest
 	metadata  []string
-	budget    schemas.TaskBudget
+	budget    budgetFlags
 	tokenFile string
 	follow    bool
 	begin     beginFlags
@@ -77,18 +73,16 @@ not need it.`,
 	f.begin.register(flags)
 	flags.StringVar(&f.RequestID, "id", "", "the task's id (default a new one); a repeat joins the task")
 	flags.StringArrayVar(&f.metadata, "meta", nil, "a NAME=VALUE to keep with it; may be repeated")
-	flags.Int64Var(&f.budget.Requests, "budget-requests", 0, "requests to models")
-	flags.Int64Var(&f.budget.Tokens, "budget-tokens", 0, "tokens of models")
-	flags.Float64Var(&f.budget.USD, "budget-usd", 0, "dollars for models")
+	f.budget.register(flags)
 	flags.StringVar(&f.tokenFile, "task-token-file", "", "a file to write the task's token to, instead of printing it")
 	flags.BoolVar(&f.follow, "follow", false, "follow the task until it ends; exit 1 unless it is completed")
-	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) error {
+	return remote(env, cmd, func(ctx context.Context, c *api, args []string) error {
 		header := http.Header{}
 		if err := f.request(env, args[0], header); err != nil {
 			return err
 		}
-		made, err := c.CreateTask(ctx, header, f.TaskRequest)
-		if err != nil {
+		var made schemas.NewTask
+		if err := c.Call(ctx, http.MethodPost, schemas.RouteTasks, header, f.TaskRequest, &made); err != nil {
 			return err
 		}
 		if err := c.printNewTask(made, f.tokenFile, f.follow); err != nil || !f.follow {
@@ -117,10 +111,25 @@ func (f *taskFlags) request(env *Env, text string, header http.Header) error {
 		}
 		f.Metadata[name] = value
 	}
-	if f.budget != (schemas.TaskBudget{}) {
-		f.Budget = &f.budget
-	}
+	f.Budget = f.budget.given()
 	return f.begin.header(header)
+}
+
+// budgetFlags bound what a token may use of models.
+type budgetFlags struct{ schemas.TaskBudget }
+
+func (f *budgetFlags) register(flags *pflag.FlagSet) {
+	flags.Int64Var(&f.Requests, "budget-requests", 0, "requests to models")
+	flags.Int64Var(&f.Tokens, "budget-tokens", 0, "tokens of models")
+	flags.Float64Var(&f.USD, "budget-usd", 0, "dollars for models")
+}
+
+// given is nil if no flag was given.
+func (f *budgetFlags) given() *schemas.TaskBudget {
+	if f.TaskBudget == (schemas.TaskBudget{}) {
+		return nil
+	}
+	return &f.TaskBudget
 }
 
 // secretFile writes a secret to a file that only its owner may read. how is os.O_TRUNC or os.O_EXCL for a file that
@@ -162,117 +171,87 @@ func (c *api) printNewTask(made schemas.NewTask, file string, followed bool) err
 	return nil
 }
 
-func newTaskFollow(env *Env) *cobra.Command {
-	var f clientFlags
-	return f.command(env, &cobra.Command{
-		Use: "follow ID", Short: "Follow a task until it ends", Args: Exactly(1, "the id of a task"),
-		Example: `  weir tasks follow 01890a5d-…`,
-		Long:    `Follow a task from its beginning until it ends. Exit 0 if it is completed, else 1.`,
-	}, func(ctx context.Context, c *api, args []string) error { return c.followTask(ctx, args[0]) })
-}
-
-// followTask prints the updates of a task until it ends.
-func (c *api) followTask(ctx context.Context, id string) error {
-	var status schemas.TaskStatus
-	var began time.Time
-	err := c.Follow(ctx, schemas.RouteTasks+"/"+url.PathEscape(id)+"/events", func(e sse.Event) error {
-		var u schemas.TaskUpdate // a new one: an event has only the members that are about it
-		if err := json.Unmarshal([]byte(e.Data), &u); err != nil {
-			return fmt.Errorf("the stream holds something that is not JSON: %w", err)
-		}
-		if u.What == schemas.TaskWhatOutput { // see weir tasks logs
-			return nil
-		}
-		if status = u.Status; began.IsZero() {
-			began = u.Time
-		}
-		if c.asJSON {
-			_, err := fmt.Fprintln(c.Out, e.Data)
-			return err
-		}
-		if _, err := fmt.Fprintf(c.Out, "%s  %9s  ", u.Time.Local().Format(time.TimeOnly), sinceText(began, u.Time)); err != nil {
-			return err
-		}
-		return printOutcome(c.Out, updateText(u)+"\n")
-	})
-	if err == nil && ctx.Err() == nil && status != schemas.TaskStatusCompleted {
-		return Printed()
-	}
-	return err
-}
-
-// sinceText is the time from the beginning of a task to an event.
-func sinceText(began, at time.Time) string {
-	d := max(at.Sub(began), 0)
-	if d < time.Minute {
-		return "+" + d.Round(100*time.Millisecond).String()
-	}
-	return "+" + d.Round(time.Second).String()
-}
-
-// updateText is an update for a person: the status, the event, and the members that the event has.
-func updateText(u schemas.TaskUpdate) string {
-	about := ""
-	switch {
-	case u.Inquiry > 0 && u.What == string(schemas.TaskAsked):
-		about = fmt.Sprintf("question %d; answer it with: weir tasks answer %s --inquiry %d TEXT", u.Inquiry, u.TaskID, u.Inquiry)
-	case u.Inquiry > 0:
-		about = fmt.Sprintf("question %d", u.Inquiry)
-	case u.Head != "":
-		about = u.Head
-	case u.Lease > 0:
-		about = fmt.Sprintf("lease %d", u.Lease)
-	}
-	return fmt.Sprintf("%-10s %s", u.Status, oneLine(joined(" ", u.What, about, u.Reason, string(u.Code))))
-}
-
 func newTaskAnswer(env *Env) *cobra.Command {
-	var f clientFlags
 	var req schemas.AnswerRequest
 	cmd := &cobra.Command{
 		Use: "answer ID TEXT", Short: "Answer a question of a task's agent", Example: `  weir tasks answer 01890a5d-… 'Round half to even'`,
 		Args: Exactly(2, "the id of a task and a text, @FILE or -"),
 	}
 	cmd.Flags().IntVar(&req.Inquiry, "inquiry", 0, "the number of the question (default the one that is open)")
-	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) (err error) {
+	return remote(env, cmd, func(ctx context.Context, c *api, args []string) (err error) {
 		if req.Answer, err = env.text(args[1]); err != nil {
 			return err
 		}
-		t, err := c.AnswerTask(ctx, args[0], req)
-		if err != nil {
-			return err
-		}
-		return c.print(t, "task %s is answered", t.ID)
+		t, err := post[schemas.TaskView](ctx, c, within(schemas.RouteTasks, args[0], "/answer"), req)
+		return c.print(t, err, "task %s is answered", t.ID)
 	})
 }
 
 func newTaskCancel(env *Env) *cobra.Command {
-	var f clientFlags
-	return f.command(env, &cobra.Command{
+	return remote(env, &cobra.Command{
 		Use: "cancel ID", Short: "Cancel a task and revoke its token at once", Example: "  weir tasks cancel 01890a5d-…",
 		Args: Exactly(1, "the id of a task"),
 	}, func(ctx context.Context, c *api, args []string) error {
-		t, err := c.CancelTask(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return c.print(t, "task %s is canceled, and its token is revoked", t.ID)
+		t, err := post[schemas.TaskView](ctx, c, within(schemas.RouteTasks, args[0], "/cancel"), nil)
+		return c.print(t, err, "task %s is canceled, and its token is revoked", t.ID)
 	})
 }
 
 func newTaskToken(env *Env) *cobra.Command {
-	var f clientFlags
 	file := ""
 	cmd := &cobra.Command{
 		Use: "token ID", Short: "Replace the token of a task", Example: "  weir tasks token 01890a5d-… --task-token-file task.token",
 		Args: Exactly(1, "the id of a task"),
 	}
 	cmd.Flags().StringVar(&file, "task-token-file", "", "a file to write the token to, instead of printing it")
-	return f.command(env, cmd, func(ctx context.Context, c *api, args []string) error {
-		made, err := c.TaskToken(ctx, args[0])
+	return remote(env, cmd, func(ctx context.Context, c *api, args []string) error {
+		made, err := post[schemas.NewTask](ctx, c, within(schemas.RouteTasks, args[0], "/token"), nil)
 		if err != nil {
 			return err
 		}
 		return c.printNewTask(made, file, false)
+	})
+}
+
+func newSubtoken(env *Env) *cobra.Command {
+	var req schemas.SubtokenRequest
+	var budget budgetFlags
+	file := ""
+	cmd := &cobra.Command{
+		Use: "subtoken", Short: "Make a token for a child of a task's holder", Args: Exactly(0, "no arguments"),
+		Long: `Make a token for a child process or an agent of your own, with the token of a task or with another
+subtoken. The new token never permits more than the one that makes it, reports and asks nothing,
+and ends with the token of the task's holder. It goes to standard output or to --task-token-file.`,
+		Example: `  WEIR_TOKEN=$(weir tasks subtoken --entry pypi --ttl 30m) ./child
+  weir tasks subtoken --model openai/gpt-5-mini --entry model:openai --budget-usd 0.5`,
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&req.Entries, "entry", nil, "an entry of the policy that it may use; may be repeated (default all that the token may)")
+	flags.StringArrayVar(&req.Models, "model", nil, "a model that it may use, or a pattern; may be repeated (default all that the token may)")
+	flags.StringVar(&req.TTL, "ttl", "", "how long it lasts, such as 30m (default as long as the token)")
+	flags.StringVar(&req.Repo, "repo", "", "read or write: its rights on the repository (default none)")
+	budget.register(flags)
+	flags.StringVar(&file, "task-token-file", "", "a file to write the token to, instead of printing it")
+	return remote(env, cmd, func(ctx context.Context, c *api, _ []string) error {
+		req.Budget = budget.given()
+		made, err := post[schemas.NewSubtoken](ctx, c, schemas.RouteAgentSubtokens, req)
+		if err != nil {
+			return err
+		}
+		token := made.Token
+		if file != "" {
+			if err := secretFile(file, token, os.O_TRUNC); err != nil {
+				return fmt.Errorf("the subtoken is made, and could not be kept: %w; make another", err)
+			}
+			token, made.Token = "", ""
+		}
+		if c.asJSON {
+			return PrintDocument(c.Out, made)
+		}
+		fmt.Fprintf(c.Err, "subtoken %d, until %s\n", made.N, made.ExpiresAt.Local().Format("2006-01-02 15:04:05"))
+		if token != "" {
+			_, err = fmt.Fprintln(c.Out, token)
+		}
+		return err
 	})
 }

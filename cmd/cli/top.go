@@ -19,8 +19,6 @@ import (
 
 // topFlags are the flags of weir top.
 type topFlags struct {
-	clientFlags
-
 	since, tenant string
 	every         time.Duration
 	once          bool
@@ -43,7 +41,7 @@ Ctrl-C; elsewhere it is printed once.`,
 	cmd.Flags().DurationVar(&f.every, "every", 2*time.Second, "how often it is drawn")
 	cmd.Flags().BoolVar(&f.once, "once", false, "print it once, on a terminal too")
 	cmd.Flags().StringVar(&f.tenant, "tenant", "", "another tenant, or * for all; it needs an admin of the tenant default")
-	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
+	return remote(env, cmd, func(ctx context.Context, c *api, _ []string) error {
 		if f.every < 200*time.Millisecond || f.every > time.Hour {
 			return usageError{fmt.Errorf("--every %s: it takes from 200ms to 1h", f.every)}
 		}
@@ -57,7 +55,7 @@ func (c *api) figures(ctx context.Context, f *topFlags, by string) (schemas.Stat
 	if f.tenant != "" {
 		q.Set("tenant", f.tenant)
 	}
-	return c.Stats(ctx, q)
+	return get[schemas.Stats](ctx, c, "/v1/stats", q)
 }
 
 // The sequences that draw on a terminal: another screen without a cursor, and back; the
@@ -73,10 +71,7 @@ const (
 func (c *api) top(ctx context.Context, f *topFlags) error {
 	if c.asJSON {
 		s, err := c.figures(ctx, f, "entry")
-		if err != nil {
-			return err
-		}
-		return PrintDocument(c.Out, s)
+		return c.print(s, err, "")
 	}
 	text, err := c.topText(ctx, f)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,39 +72,60 @@ func (c choice) complete(_ *cobra.Command, _ []string, typed string) ([]cobra.Co
 }
 
 // source reads ids or names from a running Weir. A description follows after a tab.
-type source func(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error]
+type source func(ctx context.Context, c *api) []cobra.Completion
+
+// listed is the source of a value, and a description of it, for each item of the list that a route has.
+func listed[T any](route string, text func(T) (value, description string)) source {
+	return func(ctx context.Context, c *api) []cobra.Completion {
+		return described(list[T](ctx, c, route, nil, mostCompletions), text)
+	}
+}
 
 // arguments are the sources of a command's arguments, by its path below weir. The last one is also
 // for the arguments after it, if the command takes several.
 func arguments() map[string][]source {
+	actions := listed(routeActions, func(e schemas.ActionEntry) (string, string) { return e.ID, entryCall(e) + " " + string(e.Status) })
+	dead := listed(routeDead, func(d schemas.DeadLetterView) (string, string) { return d.ActionID, string(d.Code) })
+	sequences := listed(routeDead, func(d schemas.DeadLetterView) (string, string) { return strconv.FormatUint(d.Seq, 10), string(d.Code) })
+	tokens := listed(routeTokens, func(t schemas.Token) (string, string) { return t.ID, t.Name })
+	states := func(context.Context, *api) []cobra.Completion { return pinWords() }
+	tasks, entries, models := flagSources()["task"], flagSources()["entry"], flagSources()["model"]
 	return map[string][]source{
-		"actions cancel":  {actionIDs},
-		"actions redrive": {deadIDs},
-		"actions resolve": {actionIDs},
-		"actions show":    {actionIDs},
-		"chat":            {modelNames},
-		"dead show":       {deadSequences},
-		"pause":           {entryNames},
-		"pin":             {pinStates, entryNames},
-		"resume":          {entryNames},
+		"actions cancel":  {actions},
+		"actions redrive": {dead},
+		"actions resolve": {actions},
+		"actions show":    {actions},
+		"chat":            {models},
+		"dead show":       {sequences},
+		"pause":           {entries},
+		"pin":             {states, entries},
+		"resume":          {entries},
 		"rules disable":   {ruleIDs},
 		"rules enable":    {ruleIDs},
 		"rules get":       {ruleIDs},
 		"rules patch":     {ruleIDs},
-		"rules record":    {actionIDs},
-		"tasks answer":    {taskIDs},
-		"tasks cancel":    {taskIDs},
-		"tasks follow":    {taskIDs},
-		"tasks show":      {taskIDs},
-		"tasks token":     {taskIDs},
-		"tokens revoke":   {tokenIDs},
+		"rules record":    {actions},
+		"tasks answer":    {tasks},
+		"tasks cancel":    {tasks},
+		"tasks follow":    {tasks},
+		"tasks show":      {tasks},
+		"tasks token":     {tasks},
+		"tokens revoke":   {tokens},
 	}
 }
 
 // flagSources are the sources of flags that have the same meaning in every command.
 func flagSources() map[string]source {
 	return map[string]source{
-		"budget": budgetNames, "entry": entryNames, "key": keyNames, "model": modelNames, "repo": repoNames, "task": taskIDs,
+		"budget": listed(schemas.RouteBudgets, func(b schemas.BudgetView) (string, string) { return b.Budget, ownerOf(b) }),
+		"entry":  entryNames(func(string) bool { return true }),
+		// Those of agents and models are for runs and completions.
+		"key": entryNames(func(name string) bool {
+			return !strings.HasPrefix(name, "agent:") && !strings.HasPrefix(name, "model:")
+		}),
+		"model": modelNames,
+		"repo":  listed(schemas.RouteRepos, func(r schemas.Repo) (string, string) { return r.Name, string(r.Mode) }),
+		"task":  listed(schemas.RouteTasks, func(t schemas.TaskView) (string, string) { return t.ID, string(t.Status) + ": " + t.Description }),
 	}
 }
 
@@ -164,115 +184,51 @@ func completions(cmd *cobra.Command, env *Env, from source) ([]cobra.Completion,
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionWait)
 	defer cancel()
-	var all []cobra.Completion
-	for one, err := range from(ctx, c) {
-		if err != nil || len(all) == mostCompletions {
+	return from(ctx, c), cobra.ShellCompDirectiveNoFileComp
+}
+
+// described are the items of a list until an error: a value, and a description of it.
+func described[T any](all iter.Seq2[T, error], text func(T) (value, description string)) (found []cobra.Completion) {
+	for one, err := range all {
+		if err != nil || len(found) == mostCompletions {
 			break
 		}
-		all = append(all, one)
+		value, about := text(one)
+		about, _, _ = strings.Cut(strings.TrimSpace(about), "\n")
+		found = append(found, cobra.CompletionWithDesc(oneLine(value), oneLine(cut(about, 60))))
 	}
-	return all, cobra.ShellCompDirectiveNoFileComp
+	return found
 }
 
-// mapped is a list with each item as a completion: a value, and a description of it.
-func mapped[T any](all iter.Seq2[T, error], text func(T) (value, description string)) iter.Seq2[cobra.Completion, error] {
-	return func(yield func(cobra.Completion, error) bool) {
-		for one, err := range all {
-			if err != nil {
-				yield("", err)
-				return
-			}
-			value, about := text(one)
-			about, _, _ = strings.Cut(strings.TrimSpace(about), "\n")
-			if !yield(cobra.CompletionWithDesc(oneLine(value), oneLine(cut(about, 60))), nil) {
-				return
-			}
-		}
+// entryNames is the source of the policy's entries, those that fit.
+func entryNames(fits func(name string) bool) source {
+	return func(ctx context.Context, c *api) []cobra.Completion {
+		v, err := get[schemas.PolicyView](ctx, c, routePolicy, nil)
+		entries := slices.DeleteFunc(v.Entries, func(e schemas.EntryView) bool { return !fits(e.Name) })
+		return described(read(entries, err), func(e schemas.EntryView) (string, string) { return e.Name, e.URLPrefix })
 	}
 }
 
-// failed is a list that cannot be read.
-func failed[T any](err error) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var none T
-		yield(none, err)
-	}
-}
-
-func pinStates(context.Context, *api) iter.Seq2[cobra.Completion, error] {
-	return given(pinWords())
-}
-
-func actionIDs(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
-	query := url.Values{"limit": {strconv.Itoa(mostCompletions)}}
-	all := pages(func() ([]schemas.ActionEntry, string, error) {
-		page, err := c.Actions(ctx, query)
-		return page.Items, page.Next, err
-	}, query, mostCompletions)
-	return mapped(all, func(e schemas.ActionEntry) (string, string) { return e.ID, entryCall(e) + " " + string(e.Status) })
-}
-
-func taskIDs(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
-	query := url.Values{}
-	all := pages(func() ([]schemas.TaskView, string, error) {
-		page, err := c.Tasks(ctx, query)
-		return page.Items, page.Next, err
-	}, query, mostCompletions)
-	return mapped(all, func(t schemas.TaskView) (string, string) { return t.ID, string(t.Status) + ": " + t.Description })
-}
-
-func deadIDs(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
-	return mapped(c.deadLetters(ctx, 0), func(d schemas.DeadLetterView) (string, string) { return d.ActionID, string(d.Code) })
-}
-
-func deadSequences(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
-	return mapped(c.deadLetters(ctx, 0), func(d schemas.DeadLetterView) (string, string) { return strconv.FormatUint(d.Seq, 10), string(d.Code) })
-}
-
-func repoNames(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
-	return mapped(allOf(ctx, c.Repos, url.Values{}), func(r schemas.Repo) (string, string) { return r.Name, string(r.Mode) })
-}
-
-func tokenIDs(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
-	return mapped(allOf(ctx, c.Tokens, url.Values{}), func(t schemas.Token) (string, string) { return t.ID, t.Name })
-}
-
-func budgetNames(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
-	return mapped(allOf(ctx, c.Budgets, url.Values{}), func(b schemas.BudgetView) (string, string) { return b.Budget, ownerOf(b) })
-}
-
-func entryNames(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
-	v, err := c.Policy(ctx)
-	if err != nil {
-		return failed[cobra.Completion](err)
-	}
-	return mapped(given(v.Entries), func(e schemas.EntryView) (string, string) { return e.Name, e.URLPrefix })
-}
-
-// keyNames are the entries that a caller may name for a call: those of agents and models are for runs and completions.
-func keyNames(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
-	return func(yield func(cobra.Completion, error) bool) {
-		for one, err := range entryNames(ctx, c) {
-			name, _, _ := strings.Cut(one, "\t")
-			if !strings.HasPrefix(name, "agent:") && !strings.HasPrefix(name, "model:") && !yield(one, err) {
-				return
-			}
-		}
-	}
-}
-
-func modelNames(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
+func modelNames(ctx context.Context, c *api) []cobra.Completion {
 	list, err := c.models(ctx)
-	if err != nil {
-		return failed[cobra.Completion](err)
-	}
-	return mapped(given(list.Data), func(m schemas.ModelView) (string, string) { return m.ID, m.OwnedBy })
+	return described(read(list.Data, err), func(m schemas.ModelView) (string, string) { return m.ID, m.OwnedBy })
 }
 
-func ruleIDs(ctx context.Context, c *api) iter.Seq2[cobra.Completion, error] {
-	all, err := readData(c.operate(ctx, schemas.OpRulesList, map[string]any{}))
+func ruleIDs(ctx context.Context, c *api) []cobra.Completion {
+	all, err := c.operate(ctx, schemas.OpRulesList, map[string]any{})
+	return described(read(all.Rules, err), func(r schemas.Rule) (string, string) { return r.ID, r.Type })
+}
+
+// read is the items of a slice, or the error with which they could not be read.
+func read[T any](all []T, err error) iter.Seq2[T, error] {
 	if err != nil {
-		return failed[cobra.Completion](err)
+		all = make([]T, 1)
 	}
-	return mapped(given(all.Rules), func(r schemas.Rule) (string, string) { return r.ID, r.Type })
+	return func(yield func(T, error) bool) {
+		for _, one := range all {
+			if !yield(one, err) {
+				return
+			}
+		}
+	}
 }

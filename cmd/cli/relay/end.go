@@ -12,43 +12,33 @@ import (
 	"github.com/coder/websocket"
 )
 
-// ErrReplaced says that another end has connected to the session: coming back
-// would only put that one out.
-var ErrReplaced = errors.New("another relay client has taken this session over")
+// finalError ends a Relay: coming back would not help.
+type finalError string
 
-// RefusedError says that the relay does not take this end.
-type RefusedError struct {
-	// Status is the status of the handshake, or 0. Then the relay closed the connection
-	// with Code and Reason.
-	Status int
-	Code   int
-	Reason string
-}
+func (e finalError) Error() string { return string(e) }
 
-func (e *RefusedError) Error() string {
+// What to do about a final error.
+const (
+	errReplaced finalError = "another relay client has taken this session over: each has a --session of its own"
+	setToken               = ": set the relay's token in $WEIR_RELAY_TOKEN or name a file with --relay-token-file"
+	seeTheFlags            = ": see --url and --session"
+)
+
+// refused is the error of a handshake that the relay ended with a status.
+func refused(status int) error {
 	switch {
-	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
-		return fmt.Sprintf("the relay does not take the token (%d)", e.Status)
-	case e.Status == http.StatusBadRequest:
-		return "the relay does not take the session (400)"
-	case e.Status >= 300 && e.Status < 400:
-		return fmt.Sprintf("the relay sends its clients elsewhere (%d): name that place itself", e.Status)
-	case e.Status != 0:
-		return fmt.Sprintf("there is no relay at this address: it answers %d", e.Status)
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return finalError(fmt.Sprintf("the relay does not take the token (%d)", status) + setToken)
+	case status == http.StatusBadRequest:
+		return finalError("the relay does not take the session (400)" + seeTheFlags)
+	case status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusTooManyRequests,
+		status >= http.StatusInternalServerError, status < http.StatusMultipleChoices: // it may be another the next time
+		return fmt.Errorf("the relay answers %d", status)
+	case status < http.StatusBadRequest:
+		return finalError(fmt.Sprintf("the relay sends its clients elsewhere (%d): name that place itself", status) + seeTheFlags)
 	default:
-		return fmt.Sprintf("the relay has closed the connection and does not take the token (%d%s)", e.Code, quoted(e.Reason))
+		return finalError(fmt.Sprintf("there is no relay at this address: it answers %d", status) + seeTheFlags)
 	}
-}
-
-// Denied reports whether the token is at fault.
-func (e *RefusedError) Denied() bool {
-	return e.Status == 0 || e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
-}
-
-// final reports whether coming back would not help.
-func final(err error) bool {
-	_, refused := errors.AsType[*RefusedError](err)
-	return refused || errors.Is(err, ErrReplaced)
 }
 
 // The codes with which relays turn away who they do not trust, beside the policy
@@ -69,9 +59,9 @@ func closed(err error) error {
 	case !ok:
 		return errors.New("the connection to the relay was lost")
 	case strings.Contains(strings.ToLower(end.Reason), "replaced"):
-		return ErrReplaced
+		return errReplaced
 	case end.Code == websocket.StatusPolicyViolation, end.Code == closeUnauthorized, end.Code == closeForbidden:
-		return &RefusedError{Code: int(end.Code), Reason: end.Reason}
+		return finalError(fmt.Sprintf("the relay has closed the connection and does not take the token (%d%s)", end.Code, quoted(end.Reason)) + setToken)
 	default:
 		return fmt.Errorf("the relay has closed the connection (%d%s)", end.Code, quoted(end.Reason))
 	}
@@ -81,10 +71,7 @@ func closed(err error) error {
 // and so the token: only the text of its cause is passed on.
 func undialed(resp *http.Response, err error) error {
 	if resp != nil && resp.StatusCode != http.StatusSwitchingProtocols {
-		if passing(resp.StatusCode) {
-			return fmt.Errorf("the relay answers %d", resp.StatusCode)
-		}
-		return &RefusedError{Status: resp.StatusCode}
+		return refused(resp.StatusCode)
 	}
 	if resp != nil {
 		return errors.New("what is at this address does not speak WebSocket")
@@ -96,16 +83,6 @@ func undialed(resp *http.Response, err error) error {
 		return fmt.Errorf("the relay cannot be reached: %w", cause.Err)
 	}
 	return errors.New("the relay cannot be reached")
-}
-
-// passing reports whether a status may be another one the next time.
-func passing(status int) bool {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return true
-	default:
-		return status >= http.StatusInternalServerError || status < http.StatusMultipleChoices
-	}
 }
 
 // quoted is a text of the relay's, made safe to show.

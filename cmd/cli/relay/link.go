@@ -137,7 +137,7 @@ func (l *link) read(reading, carrying context.Context) error {
 			f, ok = read(data)
 		}
 		if !ok {
-			l.relay.dropped.Add(1)
+			l.relay.Dropped.Add(1)
 			continue
 		}
 		l.take(carrying, f)
@@ -185,10 +185,9 @@ func (l *link) answer(ctx context.Context, f frame, response []byte, began time.
 		err = l.conn.Write(ctx, websocket.MessageText, message)
 	}
 	if err != nil {
-		l.relay.unheard.Add(1)
+		l.relay.Unheard.Add(1)
 		return
 	}
-	l.relay.served.Add(1)
 	l.relay.cfg.Notice(Event{Event: Served, Operation: known(f.Operation), Result: word(envelope.Result(response)), Took: time.Since(began)})
 }
 

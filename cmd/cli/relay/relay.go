@@ -76,19 +76,14 @@ type Event struct {
 	Wait   time.Duration
 }
 
-// Counts are the numbers of messages by their outcome.
-type Counts struct {
-	// Served were answered, and Dropped could not be: they were too large, no text,
-	// or had no request_id. The answers of Unheard could not be sent.
-	Served, Dropped, Unheard uint64
-}
-
 // Relay is one end of a relay's session.
 type Relay struct {
 	cfg    Config
 	client *http.Client
 
-	served, dropped, unheard atomic.Uint64
+	// Dropped are the messages that could not be answered: they were too large, no text, or had no
+	// request_id. Unheard are those whose answers could not be sent.
+	Dropped, Unheard atomic.Uint64
 }
 
 // New returns a Relay that is not connected. Run it once.
@@ -96,13 +91,8 @@ func New(cfg Config) *Relay {
 	return &Relay{cfg: cfg.withDefaults(), client: newClient()}
 }
 
-// Counts are those so far.
-func (r *Relay) Counts() Counts {
-	return Counts{Served: r.served.Load(), Dropped: r.dropped.Load(), Unheard: r.unheard.Load()}
-}
-
 // Run serves until ctx ends, and then returns nil; or until coming back would not
-// help, with ErrReplaced or a *RefusedError.
+// help, with an error that says what to do.
 func (r *Relay) Run(ctx context.Context) error {
 	defer r.client.CloseIdleConnections()
 	for failures := 0; ; failures++ {
@@ -111,7 +101,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case final(err):
+		case errors.As(err, new(finalError)):
 			return err
 		case time.Since(began) >= r.cfg.MaxWait:
 			failures = 0

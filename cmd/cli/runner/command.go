@@ -21,7 +21,7 @@ import (
 type ending struct {
 	exit int // its status; -1 where a signal ended it
 	took time.Duration
-	// killed is why the runner ended it: errLate, ErrOver or the runner's own end; nil: it did not.
+	// killed is why the runner ended it: errLate, errOver or the runner's own end; nil: it did not.
 	killed error
 }
 
@@ -105,7 +105,7 @@ func (r *runner) prepare(t *schemas.LeasedTask, dir string) (*process, error) {
 		return r.cfg.Sandbox.prepare(r, t, dir)
 	}
 	cmd := exec.Command("sh", "-c", r.cfg.Command) //nolint:gosec,noctx // what the operator says is what it runs, and end ends it
-	cmd.Dir, cmd.Env = dir, r.environ(t, dir, place{r.cfg.Server, r.cfg.Proxy})
+	cmd.Dir, cmd.Env = dir, r.environ(t, dir, place{r.cfg.Client.BaseURL(), r.cfg.Proxy})
 	apart(cmd)
 	return &process{cmd, func() { ask(cmd) }, func() {}}, nil
 }
@@ -136,19 +136,19 @@ func (r *runner) keep(ctx context.Context, t *schemas.LeasedTask, out *output, o
 			shown, piece = time.Now(), out.piece(false)
 		}
 		one, cancel := context.WithTimeout(ctx, min(max(lease/3, every), keepWait))
-		err := r.weir.Keep(one, t.Token, piece)
+		err := r.say(one, t, schemas.RouteAgentOutput, piece)
 		cancel()
 		switch {
 		case err == nil:
 			out.sent(piece)
-		case errors.Is(err, ErrFull):
+		case errors.Is(err, errFull):
 			out.full()
-		case errors.Is(err, ErrReported):
+		case errors.Is(err, errReported):
 			r.wait(ctx, r.cfg.Grace)
-			over(ErrOver)
+			over(errOver)
 			return
-		case errors.Is(err, ErrOver):
-			over(ErrOver)
+		case errors.Is(err, errOver):
+			over(errOver)
 			return
 		}
 	}
@@ -163,8 +163,8 @@ func (r *runner) flush(ctx context.Context, t *schemas.LeasedTask, out *output) 
 	ctx, cancel := context.WithTimeout(ctx, keepWait)
 	defer cancel()
 	for piece := out.piece(true); piece.Text != "" && ctx.Err() == nil; {
-		err := r.weir.Keep(ctx, t.Token, piece)
-		if err == nil || errors.Is(err, ErrFull) || errors.Is(err, ErrReported) || errors.Is(err, ErrOver) {
+		err := r.say(ctx, t, schemas.RouteAgentOutput, piece)
+		if err == nil || errors.Is(err, errFull) || errors.Is(err, errReported) || errors.Is(err, errOver) {
 			return
 		}
 		r.wait(ctx, r.cfg.Pause)

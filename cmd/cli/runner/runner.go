@@ -13,40 +13,18 @@ import (
 	"sync"
 	"time"
 
+	"weir/client"
 	"weir/schemas"
-)
-
-// Weir is what a runner asks of the server.
-type Weir interface {
-	// Lease takes a task, or nothing where there is none within a while.
-	Lease(ctx context.Context) (*schemas.LeasedTask, error)
-	// Keep keeps a lease, and stores a piece of output if that has a text. ErrReported and ErrOver are as
-	// for Fail. ErrFull: the task takes no more output.
-	Keep(ctx context.Context, token string, piece schemas.OutputRequest) error
-	// Complete reports that the task is done. Its errors are those of Fail.
-	Complete(ctx context.Context, token, description string) error
-	// Fail reports a failure. ErrReported: the agent has said already how the task
-	// ended. ErrOver: the task is over for another reason, or is another's.
-	Fail(ctx context.Context, token, description string) error
-	// Release gives a task back, so that another runner has it at once.
-	Release(ctx context.Context, token string) error
-}
-
-var (
-	// ErrOver says that a token stands for no task any more.
-	ErrOver = errors.New("the task is over for this holder")
-	// ErrReported says that the holder of a token has said how its task ended.
-	ErrReported = errors.New("the agent has said how the task ended")
-	// ErrFull says that a task takes no more output.
-	ErrFull = errors.New("the task has as much output as it may have")
 )
 
 // Config of Run. A field without a default says so.
 type Config struct {
+	// Client has the runner's own token; required.
+	Client *client.Client
+	// Pool is the only pool to lease from; empty: all that the token has.
+	Pool string
 	// Command is run by the system's shell; required.
 	Command string
-	// Server is the base URL of Weir, without a slash at its end; required.
-	Server string
 	// Proxy is the host:port of Weir's forward proxy; empty: the command gets no proxy.
 	Proxy string
 	// CompleteOnSuccess completes a task whose command ends with status 0 and has not reported.
@@ -111,20 +89,17 @@ const (
 	Trouble  = "trouble"
 )
 
-type runner struct {
-	weir Weir
-	cfg  Config
-}
+type runner struct{ cfg Config }
 
 // Run leases tasks until ctx ends, or with Once until there are none. When ctx ends, it
 // stops the running commands and gives their tasks back. It returns the error of the first
 // request alone: it waits for a server that has answered before.
-func Run(ctx context.Context, w Weir, cfg Config) error {
-	r := &runner{weir: w, cfg: cfg.withDefaults()}
+func Run(ctx context.Context, cfg Config) error {
+	r := &runner{cfg.withDefaults()}
 	if err := os.MkdirAll(r.cfg.Dir, 0o700); err != nil {
 		return err
 	}
-	first, err := w.Lease(ctx)
+	first, err := r.lease(ctx)
 	if err != nil {
 		return err
 	}
@@ -143,7 +118,7 @@ func (r *runner) slot(ctx context.Context, taken *schemas.LeasedTask) {
 	for ctx.Err() == nil || taken != nil {
 		if taken == nil {
 			var err error
-			taken, err = r.weir.Lease(ctx)
+			taken, err = r.lease(ctx)
 			if err != nil {
 				r.trouble(ctx, err)
 				continue
@@ -207,7 +182,7 @@ func (r *runner) work(ctx context.Context, t *schemas.LeasedTask) (began bool) {
 		r.cfg.Tell(note)
 		return false
 	}
-	if !errors.Is(end.killed, ErrOver) {
+	if !errors.Is(end.killed, errOver) {
 		r.flush(last, t, out)
 	}
 	r.conclude(ctx, last, t, end, out, &note)
@@ -227,13 +202,14 @@ func (r *runner) conclude(ctx, last context.Context, t *schemas.LeasedTask, end 
 	switch {
 	case errors.Is(end.killed, errLate): // the server has ended the task by itself
 		note.What = Late
-	case ctx.Err() != nil && end.killed != nil && !errors.Is(end.killed, ErrOver):
+	case ctx.Err() != nil && end.killed != nil && !errors.Is(end.killed, errOver):
 		note.What, note.Exit = Released, nil
 		r.release(last, t, note)
 	case r.cfg.CompleteOnSuccess && end.exit == 0 && end.killed == nil:
-		note.Completed = r.report(last, t, note, r.weir.Complete, cmp.Or(out.summary(), "the command ended with exit status 0"))
-	default:
-		r.report(last, t, note, r.weir.Fail, end.sentence())
+		done := cmp.Or(out.summary(), "the command ended with exit status 0")
+		note.Completed = r.report(last, t, note, schemas.RouteAgentComplete, schemas.CompleteRequest{Description: done})
+	default: // none of the agent's making
+		r.report(last, t, note, schemas.RouteAgentFail, schemas.FailRequest{Reason: new(schemas.ReasonTechnicalIssues), Description: end.sentence()})
 	}
 }
 
@@ -241,15 +217,15 @@ func (r *runner) conclude(ctx, last context.Context, t *schemas.LeasedTask, end 
 const wrapUp = 30 * time.Second
 
 // report says how the task ended, unless its agent has. It returns whether the server has stored that.
-func (r *runner) report(ctx context.Context, t *schemas.LeasedTask, note *Notice, say func(ctx context.Context, token, text string) error, text string) bool {
+func (r *runner) report(ctx context.Context, t *schemas.LeasedTask, note *Notice, route string, how any) bool {
 	for {
-		switch err := say(ctx, t.Token, text); {
+		switch err := r.say(ctx, t, route, how); {
 		case err == nil:
 			return true
-		case errors.Is(err, ErrReported):
+		case errors.Is(err, errReported):
 			note.Reported = true
 			return false
-		case errors.Is(err, ErrOver):
+		case errors.Is(err, errOver):
 			note.What = Lost
 			return false
 		default:
@@ -264,10 +240,10 @@ func (r *runner) report(ctx context.Context, t *schemas.LeasedTask, note *Notice
 }
 
 func (r *runner) release(ctx context.Context, t *schemas.LeasedTask, note *Notice) {
-	switch err := r.weir.Release(ctx, t.Token); {
-	case errors.Is(err, ErrReported):
+	switch err := r.say(ctx, t, schemas.RouteTaskRelease, nil); {
+	case errors.Is(err, errReported):
 		note.What, note.Reported = Ended, true
-	case errors.Is(err, ErrOver):
+	case errors.Is(err, errOver):
 		note.What = Lost
 	case err != nil: // the lease runs out
 		note.Error = err.Error()

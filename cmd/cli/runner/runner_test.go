@@ -4,8 +4,12 @@ package runner_test
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"weir/client"
 	"weir/cmd/cli/runner"
 	"weir/internal/weirtest/poll"
 	"weir/schemas"
@@ -36,21 +41,39 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// ending is how a task is over.
+type ending struct {
+	status int
+	code   schemas.Code
+	reason schemas.TaskStatus
+}
+
+// The ends that a test has a task come to, or a piece of output.
+var (
+	reported = ending{http.StatusConflict, schemas.TaskNotRunning, schemas.TaskStatusCompleted}
+	canceled = ending{http.StatusConflict, schemas.TaskNotRunning, schemas.TaskStatusCanceled}
+	revoked  = ending{http.StatusUnauthorized, schemas.Unauthorized, ""}
+	full     = ending{http.StatusConflict, schemas.Conflict, ""}
+	away     = ending{status: http.StatusBadGateway} // nothing of Weir's
+)
+
 // server is a Weir with some tasks, and keeps a ledger of what it was asked.
 type server struct {
+	*httptest.Server
 	mu     sync.Mutex
 	tasks  []*schemas.LeasedTask
-	over   map[string]error // of tokens that stand for no task any more
+	over   map[string]ending // of tokens that stand for no task any more
 	ledger []string
 	kept   chan string
 	fails  int  // how many requests fail from now on
 	mute   bool // it does not answer who keeps a lease
 	pieces []schemas.OutputRequest
-	lost   error // the answer to a piece of output
+	lost   ending // the answer to a piece of output
 }
 
-func newServer(n int) *server {
-	s := &server{over: map[string]error{}, kept: make(chan string, 1000)}
+func newServer(t *testing.T, n int) *server {
+	t.Helper()
+	s := &server{over: map[string]ending{}, kept: make(chan string, 1000)}
 	for i := range n {
 		s.tasks = append(s.tasks, &schemas.LeasedTask{
 			ID: fmt.Sprintf("t-%d", i), Lease: 1, Token: fmt.Sprintf("token-%d", i), Model: "m-1",
@@ -58,77 +81,79 @@ func newServer(n int) *server {
 			Timeout: 300, Base: "c0", Deadline: time.Now().Add(time.Minute), Remaining: time.Minute.Milliseconds(),
 		})
 	}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
 	return s
 }
 
-var errAway = errors.New("no answer")
-
-func (s *server) ask(line string) error {
+// ServeHTTP answers the routes of a runner, and any other with what came.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	token, route := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), strings.TrimPrefix(r.URL.Path, "/base")
+	keeps := route == schemas.RouteAgentOutput
+	if keeps {
+		s.kept <- token
+	}
+	if keeps && s.mute {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.fails > 0 {
+	how, ended := s.over[token]
+	switch {
+	case !keeps && !ended && s.fails > 0:
 		s.fails--
-		return errAway
+		how, ended = away, true
+	case keeps && !ended:
+		how, ended = s.lost, s.lost.status != 0
 	}
-	s.ledger = append(s.ledger, line)
-	return nil
+	if ended {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(how.status)
+		if how.code != "" {
+			_ = json.NewEncoder(w).Encode(schemas.Problem{Title: "no", Code: how.code, Reason: string(how.reason)})
+		}
+		return
+	}
+	var body struct {
+		schemas.OutputRequest
+		Description string `json:"description"`
+	}
+	_ = json.NewDecoder(r.Body).Decode(&body) // there need not be one
+	switch route {
+	case schemas.RouteTaskLease:
+		if len(s.tasks) == 0 {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(s.tasks[0])
+		s.tasks = s.tasks[1:]
+	case schemas.RouteAgentOutput:
+		if body.Text != "" {
+			s.pieces = append(s.pieces, body.OutputRequest)
+		}
+	case schemas.RouteAgentComplete:
+		s.ledger = append(s.ledger, "complete "+token+": "+body.Description)
+	case schemas.RouteAgentFail:
+		s.ledger = append(s.ledger, "fail "+token+": "+body.Description)
+	case schemas.RouteTaskRelease:
+		s.ledger = append(s.ledger, "release "+token)
+	default:
+		fmt.Fprintf(w, "weir %s %s %s", r.Host, r.RequestURI, r.Header.Get("Authorization"))
+	}
 }
 
 func (s *server) said() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]string(nil), s.ledger...)
+	return slices.Clone(s.ledger)
 }
 
-func (s *server) end(token string, how error) {
+func (s *server) end(token string, how ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over[token] = how
-}
-
-func (s *server) standing(token string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.over[token]
-}
-
-func (s *server) Lease(context.Context) (*schemas.LeasedTask, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.fails > 0 {
-		s.fails--
-		return nil, errAway
-	}
-	if len(s.tasks) == 0 {
-		return nil, nil //nolint:nilnil // as the interface says
-	}
-	t := s.tasks[0]
-	s.tasks = s.tasks[1:]
-	return t, nil
-}
-
-func (s *server) Keep(ctx context.Context, token string, piece schemas.OutputRequest) error {
-	s.kept <- token
-	if s.mute {
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	if err := s.standing(token); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if piece.Text != "" && s.lost == nil {
-		s.pieces = append(s.pieces, piece)
-	}
-	return s.lost
-}
-
-func (s *server) Complete(_ context.Context, token, text string) error {
-	if err := s.standing(token); err != nil {
-		return err
-	}
-	return s.ask("complete " + token + ": " + text)
 }
 
 // output is what the pieces make, with a mark where one is missing.
@@ -145,20 +170,6 @@ func (s *server) output() string {
 		end = p.At + int64(len(p.Text))
 	}
 	return b.String()
-}
-
-func (s *server) Fail(_ context.Context, token, text string) error {
-	if err := s.standing(token); err != nil {
-		return err
-	}
-	return s.ask("fail " + token + ": " + text)
-}
-
-func (s *server) Release(_ context.Context, token string) error {
-	if err := s.standing(token); err != nil {
-		return err
-	}
-	return s.ask("release " + token)
 }
 
 // notices collects what a runner says.
@@ -183,11 +194,13 @@ func (n *notices) last() runner.Notice {
 	return n.all[len(n.all)-1]
 }
 
-func setup(t *testing.T, command string) (runner.Config, *notices) {
+func setup(t *testing.T, s *server, command string) (runner.Config, *notices) {
 	t.Helper()
 	n := &notices{}
+	c, err := client.New(s.URL, "")
+	require.NoError(t, err)
 	return runner.Config{
-		Command: command, Server: "http://weir", Dir: filepath.Join(t.TempDir(), "work"),
+		Client: c, Command: command, Dir: filepath.Join(t.TempDir(), "work"),
 		Environ: []string{"PATH=" + os.Getenv("PATH")}, Once: true, Grace: time.Second, Pause: time.Millisecond, Tell: n.tell,
 	}, n
 }
@@ -196,25 +209,26 @@ func setup(t *testing.T, command string) (runner.Config, *notices) {
 // runner's own.
 func TestCommandKnowsItsTask(t *testing.T) {
 	t.Setenv("WEIR_TOKEN", "AGWCANARY-runner-token")
-	s := newServer(1)
-	cfg, n := setup(t, `env; pwd; echo "prompt: $(cat "$WEIR_TASK_PROMPT_FILE")"
+	s := newServer(t, 1)
+	cfg, n := setup(t, s, `env; pwd; echo "prompt: $(cat "$WEIR_TASK_PROMPT_FILE")"
 echo "credential: $(echo url=$WEIR_TASK_REPO_URL | git credential fill | tr '\n' ' ')"
 echo "other: $(echo url=http://weir.example/git/shop.git | git credential fill)"
 echo "user: $(git config user.name) <$(git config user.email)>"
 echo "url: $(git ls-remote --get-url https://public/git/shop.git)"
 exit 7`)
 	cfg.Proxy = "proxy:8093"
-	require.NoError(t, runner.Run(t.Context(), s, cfg))
+	require.NoError(t, runner.Run(t.Context(), cfg))
 	end := n.last()
 	out, err := os.ReadFile(end.Output)
 	require.NoError(t, err)
+	own, _ := url.Parse(s.URL)
 	for _, want := range []string{
-		"WEIR_URL=http://weir\n", "WEIR_TOKEN=token-0", "OPENAI_BASE_URL=http://weir/v1\n", "OPENAI_API_KEY=token-0",
-		"ANTHROPIC_BASE_URL=http://weir\n", "ANTHROPIC_AUTH_TOKEN=token-0",
-		"WEIR_TASK_REPO_URL=http://weir/git/shop.git", "WEIR_TASK_BRANCH=b-1", "WEIR_TASK_BASE=c0",
-		"HTTP_PROXY=http://weir:token-0@proxy:8093\n", "https_proxy=http://weir:token-0@proxy:8093\n", "NO_PROXY=weir,127.0.0.1,localhost,::1\n",
-		"prompt: Fix it.\n", "credential: protocol=http host=weir username=weir password=token-0 \n", "other: \n", "user: n <e@x>", "url: http://weir/git/shop.git\n",
-		"MINION_API_BASE_URL=http://weir/api/", "MINION_API_TOKEN=token-0", "WEIR_TASK_ID=t-0", "WEIR_TASK_MODEL=m-1",
+		"WEIR_URL=" + s.URL + "\n", "WEIR_TOKEN=token-0", "OPENAI_BASE_URL=" + s.URL + "/v1\n", "OPENAI_API_KEY=token-0",
+		"ANTHROPIC_BASE_URL=" + s.URL + "\n", "ANTHROPIC_AUTH_TOKEN=token-0",
+		"WEIR_TASK_REPO_URL=" + s.URL + "/git/shop.git", "WEIR_TASK_BRANCH=b-1", "WEIR_TASK_BASE=c0",
+		"HTTP_PROXY=http://weir:token-0@proxy:8093\n", "https_proxy=http://weir:token-0@proxy:8093\n", "NO_PROXY=127.0.0.1,127.0.0.1,localhost,::1\n",
+		"prompt: Fix it.\n", "credential: protocol=http host=" + own.Host + " username=weir password=token-0 \n", "other: \n", "user: n <e@x>", "url: " + s.URL + "/git/shop.git\n",
+		"MINION_API_BASE_URL=" + s.URL + "/api/", "MINION_API_TOKEN=token-0", "WEIR_TASK_ID=t-0", "WEIR_TASK_MODEL=m-1",
 		"HOME=" + filepath.Join(cfg.Dir, "t-0-1"), "\n" + filepath.Join(cfg.Dir, "t-0-1") + "\n",
 	} {
 		assert.Contains(t, string(out), want)
@@ -230,13 +244,13 @@ exit 7`)
 // to add and nothing to keep.
 func TestReportedTaskLeavesNothing(t *testing.T) {
 	t.Parallel()
-	s := newServer(3)
-	cfg, n := setup(t, "echo done")
+	s := newServer(t, 3)
+	cfg, n := setup(t, s, "echo done")
 	cfg.Slots = 2
 	for i := range 3 {
-		s.end(fmt.Sprintf("token-%d", i), runner.ErrReported)
+		s.end(fmt.Sprintf("token-%d", i), reported)
 	}
-	require.NoError(t, runner.Run(t.Context(), s, cfg))
+	require.NoError(t, runner.Run(t.Context(), cfg))
 	assert.Empty(t, s.said())
 	left, err := os.ReadDir(cfg.Dir)
 	require.NoError(t, err)
@@ -247,10 +261,10 @@ func TestReportedTaskLeavesNothing(t *testing.T) {
 
 func TestOutputIsCut(t *testing.T) {
 	t.Parallel()
-	s := newServer(1)
-	cfg, n := setup(t, "yes 0123456789abcdef | head -c 100000; echo; echo the end >&2")
+	s := newServer(t, 1)
+	cfg, n := setup(t, s, "yes 0123456789abcdef | head -c 100000; echo; echo the end >&2")
 	cfg.Output = 1000
-	require.NoError(t, runner.Run(t.Context(), s, cfg))
+	require.NoError(t, runner.Run(t.Context(), cfg))
 	out, err := os.ReadFile(n.last().Output)
 	require.NoError(t, err)
 	assert.Less(t, len(out), 1100)
@@ -261,12 +275,12 @@ func TestOutputIsCut(t *testing.T) {
 // TestDeadlineEndsTheGroup: the command and whatever it has started, deaf or not.
 func TestDeadlineEndsTheGroup(t *testing.T) {
 	t.Parallel()
-	s := newServer(1)
+	s := newServer(t, 1)
 	s.tasks[0].Remaining = 200
 	s.mute = true // a wait for it must not last until the deadline
-	cfg, n := setup(t, `trap "" TERM; mkfifo hold; (trap "" TERM; read x < hold) & read x < hold`)
+	cfg, n := setup(t, s, `trap "" TERM; mkfifo hold; (trap "" TERM; read x < hold) & read x < hold`)
 	cfg.Grace = 50 * time.Millisecond
-	require.NoError(t, runner.Run(t.Context(), s, cfg))
+	require.NoError(t, runner.Run(t.Context(), cfg))
 	require.Equal(t, -1, *n.last().Exit)
 	assert.Equal(t, runner.Late, n.last().What)
 	assert.Empty(t, s.said(), "the server ends the task by itself")
@@ -294,15 +308,15 @@ func requireNobodyIn(t *testing.T, dir string) {
 // reported for it.
 func TestLostTaskIsEnded(t *testing.T) {
 	t.Parallel()
-	s := newServer(1)
-	cfg, n := setup(t, "mkfifo hold; (read x < hold) & read x < hold")
+	s := newServer(t, 1)
+	cfg, n := setup(t, s, "mkfifo hold; (read x < hold) & read x < hold")
 	cfg.Grace = time.Hour // for one that does not obey
 	n.on = func(x runner.Notice) {
 		if x.What == runner.Started {
-			s.end("token-0", runner.ErrOver)
+			s.end("token-0", canceled)
 		}
 	}
-	require.NoError(t, runner.Run(t.Context(), s, cfg))
+	require.NoError(t, runner.Run(t.Context(), cfg))
 	assert.Equal(t, runner.Lost, n.last().What)
 	assert.Empty(t, s.said())
 	requireNobodyIn(t, filepath.Join(cfg.Dir, "t-0-1"))
@@ -311,34 +325,34 @@ func TestLostTaskIsEnded(t *testing.T) {
 // TestDeafGrandchildIsKilled after the grace, when its task was canceled.
 func TestDeafGrandchildIsKilled(t *testing.T) {
 	t.Parallel()
-	s := newServer(1)
-	cfg, n := setup(t, `mkfifo hold; sh -c 'trap "" TERM; (trap "" TERM; read x < hold) & read x < hold' & read x < hold`)
+	s := newServer(t, 1)
+	cfg, n := setup(t, s, `mkfifo hold; sh -c 'trap "" TERM; (trap "" TERM; read x < hold) & read x < hold' & read x < hold`)
 	cfg.Grace = 50 * time.Millisecond
 	n.on = func(x runner.Notice) {
 		if x.What == runner.Started {
-			s.end("token-0", runner.ErrOver)
+			s.end("token-0", canceled)
 		}
 	}
-	require.NoError(t, runner.Run(t.Context(), s, cfg))
+	require.NoError(t, runner.Run(t.Context(), cfg))
 	requireNobodyIn(t, filepath.Join(cfg.Dir, "t-0-1"))
 }
 
 // TestReportedTaskMayEndByItself: its agent tidies up after its report.
 func TestReportedTaskMayEndByItself(t *testing.T) {
 	t.Parallel()
-	s := newServer(1)
-	cfg, n := setup(t, "mkfifo hold; read x < hold; exit 5")
+	s := newServer(t, 1)
+	cfg, n := setup(t, s, "mkfifo hold; read x < hold; exit 5")
 	cfg.Grace = time.Hour
 	n.on = func(x runner.Notice) {
 		if x.What == runner.Started {
-			s.end("token-0", runner.ErrReported)
+			s.end("token-0", reported)
 			go func() {
 				<-s.kept // the runner knows by its answer, and waits
 				release(filepath.Join(cfg.Dir, "t-0-1", "hold"))
 			}()
 		}
 	}
-	require.NoError(t, runner.Run(t.Context(), s, cfg))
+	require.NoError(t, runner.Run(t.Context(), cfg))
 	require.Equal(t, 5, *n.last().Exit)
 	require.True(t, n.last().Reported)
 }
@@ -367,10 +381,10 @@ func TestSuccessCompletes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newServer(1)
-			cfg, n := setup(t, c.command)
+			s := newServer(t, 1)
+			cfg, n := setup(t, s, c.command)
 			cfg.CompleteOnSuccess = true
-			require.NoError(t, runner.Run(t.Context(), s, cfg))
+			require.NoError(t, runner.Run(t.Context(), cfg))
 			require.Len(t, s.said(), 1)
 			require.True(t, strings.HasPrefix(s.said()[0], c.want), s.said()[0])
 			require.Equal(t, []any{c.exit, c.exit == 0}, []any{*n.last().Exit, n.last().Completed})
@@ -386,8 +400,8 @@ func TestSuccessCompletes(t *testing.T) {
 // TestOutputIsShown while the command runs, without its token.
 func TestOutputIsShown(t *testing.T) {
 	t.Parallel()
-	s := newServer(1)
-	cfg, n := setup(t, `mkfifo hold; printf 'my t'; echo "oken is $WEIR_TOKEN"; printf "weir:$WEIR_TOKEN" | base64; read x < hold; printf 'gr\303'; printf '\274n \377\n'`)
+	s := newServer(t, 1)
+	cfg, n := setup(t, s, `mkfifo hold; printf 'my t'; echo "oken is $WEIR_TOKEN"; printf "weir:$WEIR_TOKEN" | base64; read x < hold; printf 'gr\303'; printf '\274n \377\n'`)
 	n.on = func(x runner.Notice) {
 		if x.What == runner.Started {
 			go func() {
@@ -400,7 +414,7 @@ func TestOutputIsShown(t *testing.T) {
 			}()
 		}
 	}
-	require.NoError(t, runner.Run(t.Context(), s, cfg))
+	require.NoError(t, runner.Run(t.Context(), cfg))
 	require.Equal(t, "my token is [redacted]\n[redacted]\ngrün \uFFFD\n", s.output())
 }
 
@@ -408,19 +422,19 @@ func TestOutputIsShown(t *testing.T) {
 func TestOutputWaitsForTheServer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		fails error
+		fails ending
 		want  func(output string) bool
 	}{
-		"away": {errAway, func(out string) bool { // the end, when it is back
+		"away": {away, func(out string) bool { // the end, when it is back
 			return strings.HasPrefix(out, "[") && strings.HasSuffix(out, "the end\n") && len(out) < schemas.MaxTaskOutput+100
 		}},
-		"full": {runner.ErrFull, func(out string) bool { return out == "" }},
+		"full": {full, func(out string) bool { return out == "" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newServer(1)
+			s := newServer(t, 1)
 			s.lost = c.fails
-			cfg, n := setup(t, "mkfifo hold; yes 0123456789abcdef | head -c 300000; echo the end; read x < hold")
+			cfg, n := setup(t, s, "mkfifo hold; yes 0123456789abcdef | head -c 300000; echo the end; read x < hold")
 			cfg.Keep = true
 			n.on = func(x runner.Notice) {
 				if x.What == runner.Started {
@@ -428,13 +442,13 @@ func TestOutputWaitsForTheServer(t *testing.T) {
 						<-s.kept
 						<-s.kept
 						s.mu.Lock()
-						s.lost = nil
+						s.lost = ending{}
 						s.mu.Unlock()
 						release(filepath.Join(cfg.Dir, "t-0-1", "hold"))
 					}()
 				}
 			}
-			require.NoError(t, runner.Run(t.Context(), s, cfg))
+			require.NoError(t, runner.Run(t.Context(), cfg))
 			require.True(t, c.want(s.output()), "%d bytes: %.200s", len(s.output()), s.output())
 			file, err := os.Stat(n.last().Output)
 			require.NoError(t, err)
@@ -446,13 +460,13 @@ func TestOutputWaitsForTheServer(t *testing.T) {
 // TestInterruptGivesTheTaskBack: and the lease is kept until then.
 func TestInterruptGivesTheTaskBack(t *testing.T) {
 	t.Parallel()
-	s := newServer(2)
-	cfg, n := setup(t, "mkfifo hold; read x < hold")
+	s := newServer(t, 2)
+	cfg, n := setup(t, s, "mkfifo hold; read x < hold")
 	cfg.Slots, cfg.Once = 2, false
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- runner.Run(ctx, s, cfg) }()
+	go func() { done <- runner.Run(ctx, cfg) }()
 	seen := map[string]bool{}
 	for len(seen) < 2 {
 		seen[<-s.kept] = true
@@ -466,10 +480,10 @@ func TestInterruptGivesTheTaskBack(t *testing.T) {
 // TestServerThatIsAwayIsWaitedFor, but not at the very beginning.
 func TestServerThatIsAwayIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	s := newServer(1)
+	s := newServer(t, 1)
 	s.fails = 1
-	cfg, n := setup(t, "exit 3")
-	require.ErrorIs(t, runner.Run(t.Context(), s, cfg), errAway)
+	cfg, n := setup(t, s, "exit 3")
+	require.ErrorContains(t, runner.Run(t.Context(), cfg), "502")
 	n.on = func(x runner.Notice) {
 		if x.What == runner.Started {
 			s.mu.Lock()
@@ -477,7 +491,7 @@ func TestServerThatIsAwayIsWaitedFor(t *testing.T) {
 			s.mu.Unlock()
 		}
 	}
-	require.NoError(t, runner.Run(t.Context(), s, cfg))
+	require.NoError(t, runner.Run(t.Context(), cfg))
 	assert.Len(t, s.said(), 1, "the report came through in the end")
 }
 
@@ -485,8 +499,8 @@ func TestServerThatIsAwayIsWaitedFor(t *testing.T) {
 // and the next one is not tried at once.
 func TestCommandThatCannotBegin(t *testing.T) {
 	t.Parallel()
-	s := newServer(3)
-	cfg, n := setup(t, "true")
+	s := newServer(t, 3)
+	cfg, n := setup(t, s, "true")
 	cfg.Once, cfg.Pause = false, time.Hour
 	require.NoError(t, os.MkdirAll(cfg.Dir, 0o700))
 	for i := range 3 {
@@ -499,7 +513,7 @@ func TestCommandThatCannotBegin(t *testing.T) {
 			cancel()
 		}
 	}
-	require.NoError(t, runner.Run(ctx, s, cfg))
+	require.NoError(t, runner.Run(ctx, cfg))
 	assert.Equal(t, []string{"release token-0"}, s.said())
 	assert.Contains(t, n.last().Error, "could not begin")
 }
@@ -508,9 +522,9 @@ func TestCommandThatCannotBegin(t *testing.T) {
 // of a command from being seen nor its deadline.
 func TestHangingServerHoldsNothingUp(t *testing.T) {
 	t.Parallel()
-	s := newServer(1)
+	s := newServer(t, 1)
 	s.mute = true
-	cfg, n := setup(t, "mkfifo hold; (read x < hold; exit 5)")
+	cfg, n := setup(t, s, "mkfifo hold; (read x < hold; exit 5)")
 	n.on = func(x runner.Notice) {
 		if x.What == runner.Started {
 			go func() {
@@ -525,7 +539,26 @@ func TestHangingServerHoldsNothingUp(t *testing.T) {
 			}()
 		}
 	}
-	require.NoError(t, runner.Run(t.Context(), s, cfg))
+	require.NoError(t, runner.Run(t.Context(), cfg))
 	require.NotNil(t, n.last().Exit)
 	assert.Len(t, s.said(), 1)
+}
+
+// TestALeaseIsWholeOrAnError: a runner must not work on a task of which only a part was read.
+func TestALeaseIsWholeOrAnError(t *testing.T) {
+	t.Parallel()
+	for answer, fails := range map[string]bool{
+		"": false, `{"id":"t","token":7}`: true, `[]`: true, `{"id":"t","deadline":"soon"}`: true, `{"id":"t"`: true, `{"id":"../t"}`: true,
+	} {
+		s := newServer(t, 0)
+		s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if answer == "" {
+				w.WriteHeader(http.StatusNoContent)
+			}
+			_, _ = io.WriteString(w, answer)
+		})
+		cfg, n := setup(t, s, "exit 1")
+		require.Equal(t, fails, runner.Run(t.Context(), cfg) != nil, answer)
+		require.Empty(t, n.all)
+	}
 }

@@ -98,7 +98,7 @@ func (s *Sandbox) prepare(r *runner, t *schemas.LeasedTask, dir string) (*proces
 		return nil, err
 	}
 	clean := func() { _ = os.RemoveAll(sockets) }
-	ways, err := openWays(sockets, r.cfg.Server, r.cfg.Proxy)
+	ways, err := openWays(sockets, r.cfg.Client.BaseURL(), r.cfg.Proxy)
 	if err != nil {
 		clean()
 		return nil, err

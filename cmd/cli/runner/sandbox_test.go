@@ -15,11 +15,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/client"
 	"weir/cmd/cli/runner"
 )
 
 // sandboxed is setup with a sandbox.
-func sandboxed(t *testing.T, command string, read ...string) (runner.Config, *notices) {
+func sandboxed(t *testing.T, s *server, command string, read ...string) (runner.Config, *notices) {
 	t.Helper()
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		t.Skip("bubblewrap is missing: install it, such as with `apt-get install bubblewrap`")
@@ -28,7 +29,7 @@ func sandboxed(t *testing.T, command string, read ...string) (runner.Config, *no
 	if err != nil {
 		t.Skip(err)
 	}
-	cfg, n := setup(t, command)
+	cfg, n := setup(t, s, command)
 	cfg.Sandbox, cfg.Keep = box, true
 	return cfg, n
 }
@@ -40,11 +41,11 @@ func TestSandboxHasItsTaskAlone(t *testing.T) {
 	require.NoError(t, os.WriteFile(secret, []byte("AGWCANARY"), 0o600))
 	shown := filepath.Join(t.TempDir(), "shown")
 	require.NoError(t, os.WriteFile(shown, []byte("shown"), 0o600))
-	s := newServer(1)
-	cfg, n := sandboxed(t, fmt.Sprintf(`cat %s; echo "read $?"; cat %s; echo; (echo x >> %s) 2>/dev/null; echo "write $?"
+	s := newServer(t, 1)
+	cfg, n := sandboxed(t, s, fmt.Sprintf(`cat %s; echo "read $?"; cat %s; echo; (echo x >> %s) 2>/dev/null; echo "write $?"
 (echo x > /usr/x) 2>/dev/null; echo "usr $?"; pwd; cat "$WEIR_TASK_PROMPT_FILE"; echo kept > made; ls -d /proc/[0-9]* | wc -l
 ls /home /root /var /etc/shadow /etc/ssl/private /etc/pki/tls/private 2>/dev/null; echo "hidden $?"; echo "url $WEIR_URL"; exit 7`, secret, shown, shown), shown)
-	require.NoError(t, runner.Run(t.Context(), s, cfg))
+	require.NoError(t, runner.Run(t.Context(), cfg))
 	out, err := os.ReadFile(n.last().Output)
 	require.NoError(t, err)
 	text := string(out)
@@ -63,24 +64,22 @@ func TestSandboxReachesWeirAlone(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is missing")
 	}
-	weir := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "weir %s %s %s", r.Host, r.RequestURI, r.Header.Get("Authorization"))
-	}))
-	defer weir.Close()
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, token, _ := (&http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}).BasicAuth()
 		fmt.Fprintf(w, "proxy %s %s", r.RequestURI, token)
 	}))
 	defer proxy.Close()
-	s := newServer(1)
-	cfg, n := sandboxed(t, `curl -sS -H "Authorization: Bearer $WEIR_TOKEN" "$OPENAI_BASE_URL/models?a=b;c"; echo
+	s := newServer(t, 1)
+	cfg, n := sandboxed(t, s, `curl -sS -H "Authorization: Bearer $WEIR_TOKEN" "$OPENAI_BASE_URL/models?a=b;c"; echo
 curl -sS http://elsewhere.example/x; echo
-curl -sS --noproxy '*' `+weir.URL+`; echo "direct $?"`)
-	cfg.Server, cfg.Proxy = weir.URL+"/base", proxy.Listener.Addr().String()
-	require.NoError(t, runner.Run(t.Context(), s, cfg))
+curl -sS --noproxy '*' `+s.URL+`; echo "direct $?"`)
+	base, err := client.New(s.URL+"/base", "")
+	require.NoError(t, err)
+	cfg.Client, cfg.Proxy = base, proxy.Listener.Addr().String()
+	require.NoError(t, runner.Run(t.Context(), cfg))
 	out, err := os.ReadFile(n.last().Output)
 	require.NoError(t, err)
-	assert.Contains(t, string(out), "weir "+weir.Listener.Addr().String()+" /base/v1/models?a=b;c Bearer token-0\n")
+	assert.Contains(t, string(out), "weir "+s.Listener.Addr().String()+" /base/v1/models?a=b;c Bearer token-0\n")
 	assert.Contains(t, string(out), "proxy http://elsewhere.example/x token-0\n")
 	assert.Contains(t, string(out), "direct 7\n", "there is no other network")
 }
@@ -94,8 +93,8 @@ func TestSandboxIsAskedToEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newServer(1)
-			cfg, n := sandboxed(t, command)
+			s := newServer(t, 1)
+			cfg, n := sandboxed(t, s, command)
 			cfg.Grace = time.Hour
 			if name == "deaf" {
 				cfg.Grace = 50 * time.Millisecond
@@ -106,14 +105,14 @@ func TestSandboxIsAskedToEnd(t *testing.T) {
 					go func() {
 						for range s.kept {
 							if _, err := os.Stat(began); err == nil {
-								s.end("token-0", runner.ErrOver)
+								s.end("token-0", canceled)
 								return
 							}
 						}
 					}()
 				}
 			}
-			require.NoError(t, runner.Run(t.Context(), s, cfg))
+			require.NoError(t, runner.Run(t.Context(), cfg))
 			require.Equal(t, runner.Lost, n.last().What)
 			if name == "obeys" {
 				require.Equal(t, 4, *n.last().Exit)

@@ -1,66 +1,19 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/client"
 	"weir/schemas"
 )
-
-// weir runs the program with something on standard input, and returns its exit code and what it printed.
-func weir(t *testing.T, in string, environ []string, args ...string) (code int, out, errs string) {
-	t.Helper()
-	var stdout, stderr bytes.Buffer
-	code = program(t.Context(), args, environ, Streams{In: strings.NewReader(in), Out: &stdout, Err: &stderr})
-	return code, stdout.String(), stderr.String()
-}
-
-// program is the program without the commands that need a node.
-func program(ctx context.Context, args, environ []string, s Streams) int {
-	return Run(ctx, args, &Env{Streams: s, Environ: environ}, func(*Env) []*cobra.Command { return nil })
-}
-
-// command runs the program with nothing but its arguments.
-func command(t *testing.T, args ...string) (code int, out, errs string) {
-	t.Helper()
-	return weir(t, "", nil, args...)
-}
-
-// clientOf is a client without a token.
-func clientOf(t *testing.T, url string) *api {
-	t.Helper()
-	c, err := client.New(url, "")
-	require.NoError(t, err)
-	return &api{Client: c}
-}
-
-// always is a server that answers every request alike.
-func always(t *testing.T, status int, kind, body string, header ...string) (url string) {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", kind)
-		for i := 0; i+1 < len(header); i += 2 {
-			w.Header().Set(header[i], header[i+1])
-		}
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, body)
-	}))
-	t.Cleanup(s.Close)
-	return s.URL
-}
 
 // TestTokensAreListedPageByPage, each page of the tenant that was named.
 func TestTokensAreListedPageByPage(t *testing.T) {
@@ -80,87 +33,60 @@ func TestTokensAreListedPageByPage(t *testing.T) {
 // TestRefusalsAreSaid in the words of the answer, or by its status.
 func TestRefusalsAreSaid(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		status int
-		body   string
-		args   []string
-		want   string
-		code   int
-	}{
-		"a problem":      {409, `{"title":"Conflict","detail":"there is one","code":"CONFLICT"}`, []string{"actions", "cancel", "a"}, "there is one (CONFLICT)", ExitFailed},
-		"a title":        {409, `{"title":"Conflict","code":"CONFLICT"}`, []string{"policy", "reload"}, "Conflict (CONFLICT)", ExitFailed},
-		"another server": {502, `<html>`, []string{"policy", "reload"}, "the server answered 502", ExitFailed},
-		"no such token":  {404, `{"title":"Not Found","detail":"no such token","code":"NOT_FOUND"}`, []string{"token", "revoke", "x"}, "weir: no such token (NOT_FOUND)", ExitFailed},
-		"no document":    {200, `[`, []string{"dead", "ls"}, "unexpected EOF", ExitFailed},
-		"a parameter":    {400, `{"title":"Bad Request","detail":"since must be a time","code":"INVALID_REQUEST"}`, []string{"actions", "ls", "--since", "yesterday"}, "since must be a time (INVALID_REQUEST)", ExitUsage},
-		"a value":        {422, `{"title":"Unprocessable","detail":"no rate","code":"VALIDATION_ERROR"}`, []string{"actions", "ls", "--json"}, `"VALIDATION_ERROR"}`, ExitUsage},
-	} {
-		code, _, errs := command(t, append(tt.args, "--server", always(t, tt.status, "application/problem+json", tt.body))...)
-		assert.Equal(t, tt.code, code, name)
-		assert.Contains(t, errs, tt.want, name)
-	}
+	const problem, invalid = "application/problem+json", `{"title":"Unprocessable","detail":"no rate","code":"VALIDATION_ERROR"}`
+	examples(t, "", map[string]example{
+		"a problem":      {args: "actions cancel a", status: 409, kind: problem, answer: `{"title":"Conflict","detail":"there is one","code":"CONFLICT"}`, code: ExitFailed, errs: "there is one (CONFLICT)"},
+		"a title":        {args: "policy reload", status: 409, kind: problem, answer: `{"title":"Conflict","code":"CONFLICT"}`, code: ExitFailed, errs: "Conflict (CONFLICT)"},
+		"another server": {args: "policy reload", status: 502, kind: problem, answer: `<html>`, code: ExitFailed, errs: "the server answered 502"},
+		"no such token":  {args: "token revoke x", status: 404, kind: problem, answer: `{"title":"Not Found","detail":"no such token","code":"NOT_FOUND"}`, code: ExitFailed, errs: "weir: no such token (NOT_FOUND)"},
+		"no document":    {args: "dead ls", answer: `[`, code: ExitFailed, errs: "unexpected EOF"},
+		"a parameter":    {args: "actions ls --since yesterday", status: 400, kind: problem, answer: `{"title":"Bad Request","detail":"since must be a time","code":"INVALID_REQUEST"}`, code: ExitUsage, errs: "since must be a time (INVALID_REQUEST)"},
+		"a value":        {args: "actions ls --json", status: 422, kind: problem, answer: invalid, code: ExitUsage, errs: invalid + "\n"},
+	})
 }
 
-// One dead letter is read by itself, however many follow.
+// TestDeadShowReadsOneLetter, however many follow.
 func TestDeadShowReadsOneLetter(t *testing.T) {
 	t.Parallel()
-	asked := make(chan string, 10)
+	var asked []string
 	run := desk(t, func(r *http.Request) any {
-		asked <- r.URL.RequestURI()
+		asked = append(asked, r.URL.RequestURI())
 		return json.RawMessage(`{"items":[{"seq":17,"action_id":"a","code":"POISON"}],"next":"17"}`)
 	})
 	out, _ := run(ExitOK, "dead", "show", "17", "--json")
 	require.Contains(t, out, `"seq":17`)
-	require.Equal(t, "/v1/dead-letters?cursor=16&limit=1", <-asked)
-	require.Empty(t, asked)
-
 	out, said := run(ExitFailed, "dead", "show", "16", "--json") // the first letter behind 15 is another
 	require.Empty(t, out)
 	require.Equal(t, "weir: there is no dead letter 16; `weir dead ls` lists them\n", said)
+	require.Equal(t, []string{"/v1/dead-letters?cursor=16&limit=1", "/v1/dead-letters?cursor=15&limit=1"}, asked)
 }
 
-func TestBudgetsCommand(t *testing.T) {
+func TestBudgets(t *testing.T) {
 	t.Parallel()
-	all := []schemas.BudgetView{
-		{Budget: "pair", Token: "k1", Model: "openai/m", Tokens: &schemas.BudgetCount{Limit: 2_000_000, Used: 1234}},
-		{Budget: "team", Requests: &schemas.BudgetCount{Limit: 10, Used: 3, Held: 2}, USD: &schemas.BudgetCount{Limit: 12.5, Used: 0.000001, Held: 0.25}, Open: 2},
-	}
+	const pair = `{"budget":"pair","token":"k1","model":"openai/m","tokens":{"limit":2000000,"used":1234,"held":0},"open":0}`
+	const team = `{"budget":"team","requests":{"limit":10,"used":3,"held":2},"usd":{"limit":12.5,"used":0.000001,"held":0.25},"open":2}`
 	var asked []string
-	ended := desk(t, func(r *http.Request) any {
-		assert.Equal(t, schemas.RouteBudgets, r.URL.Path)
+	run := desk(t, func(r *http.Request) any {
 		asked = append(asked, r.URL.RawQuery)
-		switch query := r.URL.Query(); {
-		case query.Get("cursor") == "n":
-			return schemas.Page[schemas.BudgetView]{Items: all[1:]}
-		case query.Get("budget") == "none":
-			return schemas.Page[schemas.BudgetView]{Items: []schemas.BudgetView{}}
-		default:
-			return schemas.Page[schemas.BudgetView]{Items: all[:1], Next: "n"}
-		}
+		return json.RawMessage(map[string]string{
+			"": `{"items":[` + pair + `],"next":"n"}`, "budget=pair": `{"items":[` + pair + `]}`, "cursor=n": `{"items":[` + team + `]}`,
+		}[r.URL.RawQuery] + map[bool]string{true: `{"items":[]}`}[r.URL.Query().Get("budget") == "none"])
 	})
-	out, _ := ended(ExitOK, "budgets")
+	out, _ := run(ExitOK, "budgets")
 	require.Equal(t, `BUDGET  OF                        REQUESTS  TOKENS        USD                   OPEN  BEGINS ANEW
 pair    token k1, model openai/m  -         1234/2000000  -                     0     never
 team    all                       3/10 (2)  -             0.000001/12.5 (0.25)  2     never
 `, out)
-	out, _ = ended(ExitOK, "budgets", "--json", "--budget", "pair")
-	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
-	require.Len(t, lines, 2)
-	require.JSONEq(t, `{"budget":"pair","token":"k1","model":"openai/m","tokens":{"limit":2000000,"used":1234,"held":0},"open":0}`, lines[0])
-	require.JSONEq(t, `{"budget":"team","requests":{"limit":10,"used":3,"held":2},"usd":{"limit":12.5,"used":0.000001,"held":0.25},"open":2}`, lines[1])
-	for _, args := range [][]string{{"--budget", "none"}, {"--budget", "none", "--json"}} {
-		out, errs := ended(ExitFailed, append([]string{"budgets"}, args...)...)
-		require.Empty(t, out)
-		require.Contains(t, errs, "there is no budget none, or nothing was used of it yet; used were: pair, team\n")
-	}
-	require.Equal(t, []string{"", "cursor=n", "budget=pair", "budget=pair&cursor=n", "budget=none", "", "cursor=n", "budget=none", "", "cursor=n"}, asked)
-
-	empty := always(t, http.StatusOK, "application/json", `{"items":[]}`)
-	out, errs := ended(ExitOK, "budgets", "--server", empty)
+	out, _ = run(ExitOK, "budgets", "--json", "--budget", "pair")
+	require.JSONEq(t, pair, out)
+	out, said := run(ExitFailed, "budgets", "--budget", "none", "--json")
 	require.Empty(t, out)
-	require.Contains(t, errs, "no budget was used yet")
-	_, errs = ended(ExitFailed, "budgets", "--server", empty, "--budget", "team")
-	require.Contains(t, errs, "there is no budget team, or nothing was used of it yet; nothing was used of any")
+	require.Equal(t, "weir: there is no budget none, or nothing was used of it yet; used were: pair, team\n", said)
+	require.Equal(t, []string{"", "cursor=n", "budget=pair", "budget=none", "", "cursor=n"}, asked)
+	examples(t, "budgets", map[string]example{
+		"none":       {answer: `{"items":[]}`, errs: "no budget was used yet"},
+		"none named": {args: "--budget team", answer: `{"items":[]}`, code: ExitFailed, errs: "there is no budget team, or nothing was used of it yet; nothing was used of any"},
+	})
 }
 
 func TestHealthCommand(t *testing.T) {
@@ -168,18 +94,11 @@ func TestHealthCommand(t *testing.T) {
 	const good = `{"ready":true,"durability":"disk","partitions":1,"policy_version":"v","checks":{"log":"ok"}}`
 	const bad = `{"ready":false,"durability":"disk","partitions":1,"policy_version":"v","checks":{"log":"failed"},"reasons":["log is not ready"]}`
 	node := func(alive, ready int, body string) string {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		return served(t, func(w http.ResponseWriter, r *http.Request) {
 			assert.Empty(t, r.Header.Get("Authorization"), "health needs no token")
-			switch r.URL.Path {
-			case "/healthz":
-				w.WriteHeader(alive)
-			case "/readyz":
-				w.WriteHeader(ready)
-				_, _ = w.Write([]byte(body))
-			}
-		}))
-		t.Cleanup(server.Close)
-		return server.URL
+			w.WriteHeader(map[string]int{"/healthz": alive, "/readyz": ready}[r.URL.Path])
+			_, _ = io.WriteString(w, body)
+		})
 	}
 	well, busy, other := node(200, 200, good), node(200, 503, bad), node(200, 200, "hello")
 	const gone = "http://127.0.0.1:1"

@@ -39,7 +39,7 @@ func adminFlags() clientFlags {
 }
 
 func newTokenCreate(env *Env) *cobra.Command {
-	f, out := adminFlags(), ""
+	out := ""
 	var req schemas.TokenRequest
 	cmd := &cobra.Command{
 		Use:   "create --name NAME --scope SCOPE…",
@@ -68,14 +68,14 @@ names, or patterns such as openai/*.`,
 	cmd.Flags().StringArrayVar(&req.Pools, "pool", nil, "a pool whose tasks it may lease; may be repeated (default all)")
 	cmd.Flags().StringArrayVar(&req.Models, "model", nil, "a model that it may use, or a pattern such as openai/*; may be repeated (default all)")
 	cmd.Flags().StringVar(&req.Rate, "rate", "", "how many requests it may send, such as 10/s (default the server's)")
-	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
+	return adminFlags().command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
 		if req.Name == "" || len(req.Scopes) == 0 {
 			return usageError{errors.New("a token needs --name and at least one --scope")}
 		}
 		if _, err := os.Lstat(out); out != "" && err == nil {
 			return usageError{fmt.Errorf("--out: %s exists, and no token was created; name a new file, or remove that one", out)}
 		}
-		made, err := c.CreateToken(ctx, req)
+		made, err := post[schemas.NewToken](ctx, c, routeTokens, req)
 		if err != nil {
 			return err
 		}
@@ -98,16 +98,16 @@ names, or patterns such as openai/*.`,
 }
 
 func newTokenList(env *Env) *cobra.Command {
-	f, tenant := adminFlags(), ""
+	tenant := ""
 	cmd := &cobra.Command{Use: "ls", Short: "List the tokens of a tenant, oldest first", Example: "  weir tokens ls", Args: Exactly(0, "no arguments")}
 	cmd.Flags().StringVar(&tenant, "tenant", "", "the tenant (default the admin's own)")
-	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
+	return adminFlags().command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
 		query := url.Values{}
 		if tenant != "" {
 			query.Set("tenant", tenant)
 		}
 		const header = "ID\tNAME\tTENANT\tSTATUS\tENDS\tRATE\tSCOPES\tENTRIES\tPOOLS\tMODELS"
-		return printList(c, allOf(ctx, c.Tokens, query), "there are no such tokens", header, tokenRow)
+		return printList(c, list[schemas.Token](ctx, c, routeTokens, query, everything), "there are no such tokens", header, tokenRow)
 	})
 }
 
@@ -135,8 +135,7 @@ func ends(t schemas.Token) string {
 }
 
 func newTokenRevoke(env *Env) *cobra.Command {
-	f := adminFlags()
-	return f.command(env, &cobra.Command{
+	return adminFlags().command(env, &cobra.Command{
 		Use: "revoke ID", Short: "Revoke a token", Args: Exactly(1, "the id of a token"),
 		Example: `  weir tokens revoke k7m2q9x4v8c3b6n3`,
 		Long: `Revoke a token and end the streams that are open with it. Actions that were accepted with
@@ -145,11 +144,8 @@ it go on; cancel them if they must not.`,
 		if id, whole := wholeToken(args[0]); whole {
 			return usageError{fmt.Errorf("that is a whole token, and nothing was sent; name its id alone: weir tokens revoke %s", id)}
 		}
-		t, err := c.RevokeToken(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return c.print(t, "%s %s", t.ID, ends(t))
+		t, err := post[schemas.Token](ctx, c, within(routeTokens, args[0], "/revoke"), nil)
+		return c.print(t, err, "%s %s", t.ID, ends(t))
 	})
 }
 

@@ -22,7 +22,6 @@ func newPolicy(env *Env) *cobra.Command {
 }
 
 func newPolicyReload(env *Env) *cobra.Command {
-	f := clientFlags{words: true}
 	all := false
 	cmd := &cobra.Command{
 		Use:   "reload",
@@ -39,8 +38,12 @@ afterwards. A node that cannot be reached is not in the list.`,
 		Args: Exactly(0, "no arguments"),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "reload every node of the cluster, not only the one at the URL")
-	return f.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
-		done, err := c.Reload(ctx, all)
+	return clientFlags{words: true}.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
+		var req any
+		if all {
+			req = schemas.ReloadRequest{All: true}
+		}
+		done, err := post[schemas.Reload](ctx, c, routePolicy+"/reload", req)
 		if err != nil {
 			return err
 		}
@@ -117,18 +120,13 @@ The policy is the one in force on a running Weir, or with --config the one of a 
   weir policy show --config weir.yaml`,
 		Args: Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, p, err := f.source(cmd, env)
+			c, p, _, err := f.source(cmd, env)
 			if err != nil {
 				return err
 			}
-			var v schemas.PolicyView
-			if p.View != nil {
-				v = p.View()
-			} else if v, err = c.Policy(cmd.Context()); err != nil {
-				return err
-			}
-			if c.asJSON {
-				return PrintDocument(c.Out, v)
+			v, err := p.View()
+			if err != nil || c.asJSON {
+				return c.print(v, err, "")
 			}
 			return printPolicy(c.Out, v)
 		},

@@ -2,152 +2,22 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"mime"
 	"net/http"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"weir/client"
 	"weir/schemas"
 )
-
-// api is a running Weir, as one command uses it.
-type api struct {
-	*client.Client
-	Streams
-
-	asJSON bool
-}
-
-// clientFlags are the flags of each command that calls a running Weir.
-type clientFlags struct {
-	server    string
-	tokenFile string
-	asJSON    bool
-	// fallback is a file with a token that need not be there.
-	fallback string
-	// words has a refusal said in words with --json too.
-	words bool
-}
-
-func (f *clientFlags) register(cmd *cobra.Command, env *Env) {
-	registerServer(cmd, env, &f.server)
-	cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "a file with the token to send (default $WEIR_TOKEN)")
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON, one document a line")
-}
-
-func registerServer(cmd *cobra.Command, env *Env, server *string) {
-	cmd.Flags().StringVar(server, "server", env.serverURL(), "the URL of the Weir ($WEIR_URL)")
-}
-
-// command completes a command that calls a running Weir: it has the flags, and run has the client.
-func (f *clientFlags) command(env *Env, cmd *cobra.Command, run apiFunc) *cobra.Command {
-	f.register(cmd, env)
-	cmd.RunE = f.runs(env, run)
-	return cmd
-}
-
-// apiFunc is what a command does with a running Weir.
-type apiFunc func(ctx context.Context, c *api, args []string) error
-
-func (f *clientFlags) runs(env *Env, run apiFunc) func(cmd *cobra.Command, args []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		c, err := f.client(env)
-		if err != nil {
-			return err
-		}
-		return f.refused(env, run(cmd.Context(), c, args))
-	}
-}
-
-// refused prints an answer of the server that is an error, in the form that was asked for.
-func (f *clientFlags) refused(env *Env, err error) error {
-	var raw json.RawMessage
-	if no, refused := errors.AsType[*agentError](err); refused {
-		raw = no.raw
-	} else if no, refused := errors.AsType[*client.Error](err); refused {
-		raw = no.Body
-	}
-	if raw == nil || !f.asJSON || f.words {
-		return err
-	}
-	fmt.Fprintf(env.Err, "%s\n", bytes.TrimSpace(raw))
-	return exitError{code: exitCode(err)}
-}
-
-func (f *clientFlags) client(env *Env) (*api, error) {
-	token, err := f.token(env)
-	if err != nil {
-		return nil, err
-	}
-	c, err := client.New(f.server, token)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--server %w", err)}
-	}
-	return &api{c, env.Streams, f.asJSON}, nil
-}
-
-// token is what the file holds, or the environment, or the fallback; nothing
-// where there is none, for a server may be open.
-func (f *clientFlags) token(env *Env) (string, error) {
-	if f.tokenFile != "" {
-		return readToken("--token-file", f.tokenFile, " \t\r\n")
-	}
-	if token := env.Lookup("WEIR_TOKEN", ""); token != "" || f.fallback == "" {
-		return token, nil
-	}
-	token, err := readToken("--token-file", f.fallback, " \t\r\n")
-	if _, unread := errors.AsType[*fs.PathError](err); unread {
-		return "", nil // it need not be there
-	}
-	return token, err
-}
-
-// readToken reads a file that holds one token and nothing else, which a flag names. The token has none of the
-// characters of not.
-func readToken(flag, name, not string) (string, error) {
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return "", usageError{fmt.Errorf("%s: %w", flag, err)}
-	}
-	token := strings.TrimSpace(string(data))
-	if token == "" || strings.ContainsAny(token, not) {
-		return "", usageError{fmt.Errorf("%s does not hold one token", name)}
-	}
-	return token, nil
-}
-
-// serverURL is the Weir that is called if no flag names another.
-func (e *Env) serverURL() string { return e.Lookup("WEIR_URL", "http://127.0.0.1:8092") }
-
-// Lookup is a variable of the environment, or other.
-func (e *Env) Lookup(name, other string) string {
-	for _, kv := range e.Environ {
-		if k, v, ok := strings.Cut(kv, "="); ok && k == name && v != "" {
-			return v
-		}
-	}
-	return other
-}
-
-// Terminal reports whether w shows its output to a person.
-func Terminal(w io.Writer) bool {
-	f, ok := Unescaped(w).(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
 
 // The most that is read of a text, and of a document.
 const (
@@ -275,11 +145,110 @@ func (f *beginFlags) header(h http.Header) error {
 	return nil
 }
 
-// setAll sets the headers that have a value, from names and values in turn.
-func setAll(h http.Header, pairs ...string) {
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			h.Set(pairs[i], pairs[i+1])
+// bodyFlags give the body of a call in one of several forms.
+type bodyFlags struct {
+	data, binary  string
+	fields, parts []string
+}
+
+func (f *bodyFlags) bind(flags *pflag.FlagSet) {
+	flags.StringVarP(&f.data, "data", "d", "", "the body, which must be JSON: a text, @FILE, or @- for standard input")
+	flags.StringVar(&f.binary, "data-binary", "", "a body of any bytes: a text, @FILE, or @- for standard input; -H sets its Content-Type")
+	flags.StringArrayVar(&f.fields, "data-urlencode", nil, "a field of a form, `'name=value'`, sent as application/x-www-form-urlencoded; may be repeated")
+	flags.StringArrayVarP(&f.parts, "form", "F", nil, "a field of a form, `'name=value'` or 'name=@FILE;type=TYPE', sent as multipart/form-data; may be repeated")
+}
+
+// member is the member of a request that gives the body, and its value; "" without a body.
+func (f *bodyFlags) member(env *Env) (name string, value json.RawMessage, err error) {
+	given := 0
+	for _, one := range []bool{f.data != "", f.binary != "", len(f.fields) > 0, len(f.parts) > 0} {
+		if one {
+			given++
 		}
 	}
+	switch {
+	case given > 1:
+		return "", nil, usageError{errors.New("a call has one body; use one of -d, --data-binary, --data-urlencode and -F")}
+	case f.data != "":
+		value, err = env.document("body", f.data)
+		return "body", value, err
+	case f.binary != "":
+		raw := []byte(f.binary)
+		if file, ok := strings.CutPrefix(f.binary, "@"); ok {
+			raw, err = env.read(file, maxInput)
+		}
+		if err == nil {
+			value, err = json.Marshal(raw)
+		}
+		return "body_base64", value, err
+	case len(f.fields) > 0:
+		value, err = form("--data-urlencode", f.fields, func(text string) (any, error) { return text, nil })
+		return "form", value, err
+	case len(f.parts) > 0:
+		value, err = form("-F", f.parts, env.part)
+		return "form", value, err
+	default:
+		return "", nil, nil
+	}
+}
+
+// form is fields in the order of their first names. The values of a name that is given again follow its first one.
+func form(flag string, fields []string, value func(text string) (any, error)) (json.RawMessage, error) {
+	var names []string
+	values := map[string][]any{}
+	for _, field := range fields {
+		name, text, ok := strings.Cut(field, "=")
+		if !ok || name == "" {
+			return nil, usageError{fmt.Errorf("%s %q has no name; write %s 'name=value'", flag, field, flag)}
+		}
+		v, err := value(text)
+		if err != nil {
+			return nil, err
+		}
+		if values[name] == nil {
+			names = append(names, name)
+		}
+		values[name] = append(values[name], v)
+	}
+	var members [][]byte
+	for _, name := range names {
+		one, err := json.Marshal(map[string]any{name: values[name]})
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, one[1:len(one)-1])
+	}
+	return slices.Concat([]byte("{"), bytes.Join(members, []byte(",")), []byte("}")), nil
+}
+
+// formPart is a part of a form. Marshal writes bytes as base64.
+type formPart struct {
+	Filename    string  `json:"filename,omitempty"`
+	ContentType string  `json:"content_type,omitempty"`
+	Text        *string `json:"text,omitempty"`
+	Base64      []byte  `json:"base64,omitzero"`
+}
+
+// part is the value of -F: a text, or a file with its type and name.
+func (s *Streams) part(text string) (any, error) {
+	name, file := strings.CutPrefix(text, "@")
+	if !file {
+		return formPart{Text: &text}, nil
+	}
+	name, options, _ := strings.Cut(name, ";")
+	p := formPart{Filename: filepath.Base(name), ContentType: mime.TypeByExtension(filepath.Ext(name))}
+	for option := range strings.SplitSeq(options, ";") {
+		switch key, value, _ := strings.Cut(strings.TrimSpace(option), "="); key {
+		case "type":
+			p.ContentType = value
+		case "filename":
+			p.Filename = value
+		case "":
+		default:
+			return nil, usageError{fmt.Errorf("-F has no option %q; use type and filename: -F 'name=@FILE;type=image/png;filename=a.png'", key)}
+		}
+	}
+	data, err := s.read(name, maxInput)
+	p.Base64 = append([]byte{}, data...)
+	return p, err
 }

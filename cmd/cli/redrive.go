@@ -17,15 +17,15 @@ import (
 
 // redriveFlags say which actions are made anew, and how fast.
 type redriveFlags struct {
-	clientFlags
+	all, yes   bool
+	rate       string
+	kind, code string // empty: any
 
-	all, yes bool
-	rate     string
-	filters  map[string]*string
+	query url.Values
 }
 
 func newActionRedrive(env *Env) *cobra.Command {
-	f := redriveFlags{filters: map[string]*string{}}
+	var f redriveFlags
 	cmd := &cobra.Command{
 		Use:   "redrive ID… | --all | --status STATUS",
 		Short: "Redrive failed actions and dead letters as new actions",
@@ -44,12 +44,8 @@ With --status, list the selected actions; add --yes to redrive them.`,
 	cmd.Flags().BoolVar(&f.all, "all", false, "every dead letter, or every one with --kind and --code")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --status: redrive the actions instead of listing them")
 	cmd.Flags().StringVar(&f.rate, "rate", "10/s", "the most actions in a time, such as 10/s or 100/m")
-	for _, p := range filterFlags() {
-		if p[0] != "tenant" { // a redrive belongs to the token's own
-			f.filters[p[0]] = cmd.Flags().String(p[0], "", p[1])
-		}
-	}
-	return f.command(env, cmd, func(ctx context.Context, c *api, ids []string) error {
+	registerFilters(cmd.Flags(), "tenant") // a redrive belongs to the token's own
+	return remote(env, cmd, func(ctx context.Context, c *api, ids []string) error {
 		pace, err := f.check(cmd.Flags(), ids)
 		if err != nil {
 			return err
@@ -58,27 +54,21 @@ With --status, list the selected actions; add --yes to redrive them.`,
 			return c.redriveLetters(ctx, &f, pace)
 		}
 		if len(ids) == 0 {
-			if ids, err = c.selected(ctx, &f, cmd.Flags()); err != nil || !f.yes {
+			if ids, err = c.selected(ctx, &f); err != nil || !f.yes {
 				return err
 			}
 		}
-		return c.redriveAll(ctx, len(ids), pace, func(i int) (string, error) {
-			r, err := c.RedriveAction(ctx, ids[i])
-			return ids[i], c.redriven(ids[i], r, err)
+		return c.redriveAll(ctx, ids, pace, func(id string) (schemas.Receipt, error) {
+			return post[schemas.Receipt](ctx, c, within(routeActions, id, "/redrive"), nil)
 		})
 	})
 }
 
 func (f *redriveFlags) check(flags *pflag.FlagSet, args []string) (*rate.Limiter, error) {
 	var filtered []string
-	for name := range f.filters {
-		if flags.Changed(name) {
-			filtered = append(filtered, name)
-		}
-	}
-	slices.Sort(filtered)
+	filtered, f.query = filters(flags)
+	f.kind, f.code = f.query.Get("kind"), f.query.Get("code")
 	count, per, ok := schemas.ParseRate(f.rate)
-	kind, status := *f.filters["kind"], *f.filters["status"]
 	switch {
 	case !ok:
 		return nil, usageError{fmt.Errorf("--rate %q is no rate; write 10/s, 100/m or 1000/h", f.rate)}
@@ -88,34 +78,25 @@ func (f *redriveFlags) check(flags *pflag.FlagSet, args []string) (*rate.Limiter
 		return nil, usageError{fmt.Errorf("actions redrive takes ids or --%s, not both", filtered[0])}
 	case f.all && slices.ContainsFunc(filtered, func(name string) bool { return name != "kind" && name != "code" }):
 		return nil, usageError{errors.New("with --all, only --kind and --code choose among the dead letters")}
-	case !f.all && len(args) == 0 && status == "":
+	case !f.all && len(args) == 0 && f.query.Get("status") == "":
 		return nil, usageError{errors.New("actions redrive takes ids, --status, or --all; `weir dead ls` lists the dead letters")}
-	case f.all && kind != "" && !slices.Contains(schemas.Kinds(), schemas.Kind(kind)):
-		return nil, usageError{fmt.Errorf("--kind: there is no kind %q; choose from %v", kind, schemas.Kinds())}
+	case f.all && f.kind != "" && !slices.Contains(schemas.Kinds(), schemas.Kind(f.kind)):
+		return nil, usageError{fmt.Errorf("--kind: there is no kind %q; choose from %v", f.kind, schemas.Kinds())}
 	}
 	return rate.NewLimiter(rate.Every(per/time.Duration(count)), 1), nil
 }
 
 // selected are the ids of the actions that the filters select, oldest first. Without --yes they are
 // listed.
-func (c *api) selected(ctx context.Context, f *redriveFlags, flags *pflag.FlagSet) (ids []string, err error) {
-	query := url.Values{}
-	for name, v := range f.filters {
-		if flags.Changed(name) {
-			query.Set(parameterOf(name), *v)
-		}
-	}
+func (c *api) selected(ctx context.Context, f *redriveFlags) (ids []string, err error) {
 	if !f.yes {
-		if err := c.listActions(ctx, query, biggestPage); err != nil {
+		if err := c.listActions(ctx, f.query, biggestPage); err != nil {
 			return nil, err
 		}
 		fmt.Fprintln(c.Err, "weir: nothing was redriven; add --yes to redrive these actions")
 		return nil, nil
 	}
-	for e, err := range allOf(ctx, func(ctx context.Context, query url.Values) (schemas.Page[schemas.ActionEntry], error) {
-		page, err := c.Actions(ctx, query)
-		return schemas.Page[schemas.ActionEntry]{Items: page.Items, Next: page.Next}, err
-	}, query) {
+	for e, err := range list[schemas.ActionEntry](ctx, c, routeActions, f.query, everything) {
 		if err != nil {
 			return nil, err
 		}
@@ -127,48 +108,51 @@ func (c *api) selected(ctx context.Context, f *redriveFlags, flags *pflag.FlagSe
 
 // redriveLetters redrives dead letters, of an action the newest.
 func (c *api) redriveLetters(ctx context.Context, f *redriveFlags, pace *rate.Limiter) error {
-	newest := map[string]schemas.DeadLetterView{}
+	newest := map[string]uint64{} // the sequence, by action
 	var order []string
 	for d, err := range c.deadLetters(ctx, 0) {
 		if err != nil {
 			return err
 		}
-		if kind, code := *f.filters["kind"], *f.filters["code"]; kind != "" && kind != string(d.Kind) || code != "" && code != string(d.Code) {
+		if f.kind != "" && f.kind != string(d.Kind) || f.code != "" && f.code != string(d.Code) {
 			continue
 		}
 		if _, known := newest[d.ActionID]; !known {
 			order = append(order, d.ActionID)
 		}
-		newest[d.ActionID] = d
+		newest[d.ActionID] = d.Seq
 	}
 	if len(order) == 0 {
 		fmt.Fprintln(c.Err, "weir: there are no such dead letters")
 		return nil
 	}
-	return c.redriveAll(ctx, len(order), pace, func(i int) (string, error) {
-		r, err := c.Redrive(ctx, newest[order[i]].Seq)
-		return order[i], c.redriven(order[i], r, err)
+	return c.redriveAll(ctx, order, pace, func(id string) (schemas.Receipt, error) {
+		return post[schemas.Receipt](ctx, c, routeDead+"/redrive", map[string]uint64{"sequence": newest[id]})
 	})
 }
 
-// redriveAll redrives n actions at a pace, and goes on after a refusal.
-func (c *api) redriveAll(ctx context.Context, n int, pace *rate.Limiter, redrive func(i int) (id string, err error)) error {
+// redriveAll redrives actions at a pace and prints the old and the new of each. It goes on after a refusal.
+func (c *api) redriveAll(ctx context.Context, ids []string, pace *rate.Limiter, redrive func(id string) (schemas.Receipt, error)) error {
 	failed := 0
-	b := newBar(c.Err, "redrive", n)
-	for i := range n {
+	b := newBar(c.Err, "redrive", len(ids))
+	for i, id := range ids {
 		if err := pace.Wait(ctx); err != nil {
 			b.end()
 			return err
 		}
-		if id, err := redrive(i); err != nil {
+		r, err := redrive(id)
+		if err == nil && r.Duplicate {
+			fmt.Fprintf(c.Err, "weir: %s was redriven before; the new action is: %s\n", id, r.Status)
+		}
+		if err := c.print(redrivenAs{Redrives: id, Receipt: r}, err, "%s\t%s", id, r.ID); err != nil {
 			failed++
 			fmt.Fprintf(c.Err, "weir: %s: %v\n", id, err)
 		}
-		b.add(1)
+		b.at(i + 1)
 	}
 	b.end()
 	if failed > 0 {
-		fmt.Fprintf(c.Err, "weir: %d of %d were not redriven\n", failed, n)
+		fmt.Fprintf(c.Err, "weir: %d of %d were not redriven\n", failed, len(ids))
 		return Printed()
 	}
 	return nil
@@ -178,15 +162,4 @@ func (c *api) redriveAll(ctx context.Context, n int, pace *rate.Limiter, redrive
 type redrivenAs struct {
 	Redrives string `json:"redrives"`
 	schemas.Receipt
-}
-
-// redriven prints the old and the new action.
-func (c *api) redriven(old string, r schemas.Receipt, err error) error {
-	if err != nil {
-		return err
-	}
-	if r.Duplicate {
-		fmt.Fprintf(c.Err, "weir: %s was redriven before; the new action is: %s\n", old, r.Status)
-	}
-	return c.print(redrivenAs{Redrives: old, Receipt: r}, "%s\t%s", old, r.ID)
 }

@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weir/client"
+	"weir/schemas"
+)
+
+// api is a running Weir, as one command uses it.
+type api struct {
+	*client.Client
+	Streams
+
+	asJSON bool
+	// last is the end of the page that was read last, and items the number of items on all pages.
+	last  pageEnd
+	items int
+}
+
+// pageEnd is a page of a list without its items.
+type pageEnd struct {
+	Next string `json:"next"`
+	schemas.Freshness
+}
+
+// apiFunc is what a command does with a running Weir.
+type apiFunc func(ctx context.Context, c *api, args []string) error
+
+// clientFlags are the flags of each command that calls a running Weir.
+type clientFlags struct {
+	server    string
+	tokenFile string
+	asJSON    bool
+	// fallback is a file with a token that need not be there.
+	fallback string
+	// words has a refusal said in words with --json too.
+	words bool
+}
+
+func (f *clientFlags) register(cmd *cobra.Command, env *Env) {
+	registerServer(cmd, env, &f.server)
+	cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "a file with the token to send (default $WEIR_TOKEN)")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON, one document a line")
+}
+
+func registerServer(cmd *cobra.Command, env *Env, server *string) {
+	cmd.Flags().StringVar(server, "server", env.serverURL(), "the URL of the Weir ($WEIR_URL)")
+}
+
+// remote completes a command that calls a running Weir.
+func remote(env *Env, cmd *cobra.Command, run apiFunc) *cobra.Command {
+	return clientFlags{}.command(env, cmd, run)
+}
+
+// command completes a command that calls a running Weir: it has the flags, and run has the client.
+func (f clientFlags) command(env *Env, cmd *cobra.Command, run apiFunc) *cobra.Command {
+	f.register(cmd, env)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := f.client(env)
+		if err != nil {
+			return err
+		}
+		return f.refused(env, run(cmd.Context(), c, args))
+	}
+	return cmd
+}
+
+// refused prints an answer of the server that is an error, in the form that was asked for.
+func (f *clientFlags) refused(env *Env, err error) error {
+	var raw json.RawMessage
+	if no, refused := errors.AsType[*agentError](err); refused {
+		raw = no.raw
+	} else if no, refused := errors.AsType[*client.Error](err); refused {
+		raw = no.Body
+	}
+	if raw == nil || !f.asJSON || f.words {
+		return err
+	}
+	fmt.Fprintf(env.Err, "%s\n", bytes.TrimSpace(raw))
+	return exitError{code: exitCode(err)}
+}
+
+func (f *clientFlags) client(env *Env) (*api, error) {
+	token, err := f.token(env)
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(f.server, token)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--server %w", err)}
+	}
+	return &api{Client: c, Streams: env.Streams, asJSON: f.asJSON}, nil
+}
+
+// token is what the file holds, or the environment, or the fallback; nothing
+// where there is none, for a server may be open.
+func (f *clientFlags) token(env *Env) (string, error) {
+	if f.tokenFile != "" {
+		return readToken("--token-file", f.tokenFile, " \t\r\n")
+	}
+	if token := env.Lookup("WEIR_TOKEN", ""); token != "" || f.fallback == "" {
+		return token, nil
+	}
+	token, err := readToken("--token-file", f.fallback, " \t\r\n")
+	if _, unread := errors.AsType[*fs.PathError](err); unread {
+		return "", nil // it need not be there
+	}
+	return token, err
+}
+
+// readToken reads a file that holds one token and nothing else, which a flag names. The token has none of the
+// characters of not.
+func readToken(flag, name, not string) (string, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return "", usageError{fmt.Errorf("%s: %w", flag, err)}
+	}
+	token := strings.TrimSpace(string(data))
+	if token == "" || strings.ContainsAny(token, not) {
+		return "", usageError{fmt.Errorf("%s does not hold one token", name)}
+	}
+	return token, nil
+}
+
+// serverURL is the Weir that is called if no flag names another.
+func (e *Env) serverURL() string { return e.Lookup("WEIR_URL", "http://127.0.0.1:8092") }
+
+// Lookup is a variable of the environment, or other.
+func (e *Env) Lookup(name, other string) string {
+	for _, kv := range e.Environ {
+		if k, v, ok := strings.Cut(kv, "="); ok && k == name && v != "" {
+			return v
+		}
+	}
+	return other
+}
+
+// setAll sets the headers that have a value, from names and values in turn.
+func setAll(h http.Header, pairs ...string) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			h.Set(pairs[i], pairs[i+1])
+		}
+	}
+}
+
+// get reads the document of a route.
+func get[T any](ctx context.Context, c *api, route string, query url.Values) (T, error) {
+	return client.Get[T](ctx, c.Client, route, query)
+}
+
+// post sends a document to a route, nil: none, and returns the document that answers it.
+func post[T any](ctx context.Context, c *api, route string, body any) (T, error) {
+	return client.Post[T](ctx, c.Client, route, body)
+}
+
+// within is the path of something below a route that lists such things.
+func within(route, id, rest string) string { return route + "/" + url.PathEscape(id) + rest }
+
+// The routes without a constant in the schemas, which other commands share.
+const (
+	routeActions = "/v1/actions"
+	routeDead    = "/v1/dead-letters"
+	routePolicy  = "/v1/policy"
+	routeTokens  = "/v1/tokens"
+)
+
+// everything is the limit of a list without one.
+const everything = math.MaxInt
+
+// biggestPage is how many items the server gives at once.
+const biggestPage = 1000
+
+// list reads the items of a route page by page, until there are no more of them or as many as limit.
+func list[T any](ctx context.Context, c *api, route string, query url.Values, limit int) iter.Seq2[T, error] {
+	query = maps.Clone(query)
+	if query == nil {
+		query = url.Values{}
+	}
+	return func(yield func(T, error) bool) {
+		for left := limit; left > 0; query.Set("cursor", c.last.Next) {
+			if limit < everything {
+				query.Set("limit", strconv.Itoa(min(left, biggestPage)))
+			}
+			items, err := page[T](ctx, c, route, query)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, one := range items[:min(len(items), left)] {
+				if left--; !yield(one, nil) {
+					return
+				}
+			}
+			if c.last.Next == "" {
+				return
+			}
+		}
+	}
+}
+
+// page reads one page of a list.
+func page[T any](ctx context.Context, c *api, route string, query url.Values) ([]T, error) {
+	p, err := get[struct {
+		Items []T `json:"items"`
+		pageEnd
+	}](ctx, c, route, query)
+	c.last, c.items = p.pageEnd, c.items+len(p.Items)
+	return p.Items, err
+}
