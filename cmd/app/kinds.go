@@ -11,11 +11,12 @@ import (
 	"weir/processors/call/model"
 	"weir/processors/chat"
 	"weir/processors/runs"
+	"weir/schemas"
 )
 
 // openBudgets opens the accounts of what is used of models.
 func (a *App) openBudgets(ctx context.Context) error {
-	a.budgetLimiter = budget.NewLimiter(a.broker.Budgets(), budget.Config{Budgets: a.budgets, Logger: a.log})
+	a.budgetLimiter = budget.NewLimiter(a.broker.Bucket(schemas.BudgetBucket), budget.Config{Budgets: a.budgets, Logger: a.log})
 	if !a.role.works() {
 		return nil // who works keeps them tidy
 	}

@@ -16,7 +16,7 @@ func (a *App) openModels(ctx context.Context) error {
 	if !a.role.works() && !a.role.shows() {
 		return nil
 	}
-	a.lists = listed.New(a.broker.Models(), a.log)
+	a.lists = listed.New(a.broker.Bucket(schemas.ModelBucket), a.log)
 	if err := a.lists.Start(ctx); err != nil {
 		return fmt.Errorf("models: %w", err)
 	}

@@ -25,7 +25,7 @@ func (n *node) second(t *testing.T) *Broker {
 
 func TestBucketIsFenced(t *testing.T) {
 	t.Parallel()
-	k := open(t, embedded.Config{}, Config{}).Tokens()
+	k := open(t, embedded.Config{}, Config{}).Bucket(schemas.TokenBucket)
 	first := must(k.Put(t.Context(), "a", []byte("1"), 0))(t)
 	_, err := k.Put(t.Context(), "a", []byte("2"), 0)
 	require.ErrorIs(t, err, fault.ErrFenced)
@@ -45,7 +45,7 @@ func TestBucketIsFenced(t *testing.T) {
 
 func TestBucketIsReadInPages(t *testing.T) {
 	t.Parallel()
-	k := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{}).Tokens()
+	k := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{}).Bucket(schemas.TokenBucket)
 	empty := must(k.Read(t.Context(), 0, 10))(t)
 	require.Empty(t, empty)
 	const count = 25
@@ -71,9 +71,9 @@ func TestBucketIsSharedByNodes(t *testing.T) {
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
 	other := n.second(t)
 	got := make(chan schemas.Record, 10)
-	stop := must(other.Tokens().Watch(func(r schemas.Record) { got <- r }, func() { t.Error("lost") }))(t)
+	stop := must(other.Bucket(schemas.TokenBucket).Watch(func(r schemas.Record) { got <- r }, func() { t.Error("lost") }))(t)
 	defer stop()
-	rev := must(n.Tokens().Put(t.Context(), "a", []byte("1"), 0))(t)
+	rev := must(n.Bucket(schemas.TokenBucket).Put(t.Context(), "a", []byte("1"), 0))(t)
 	r := <-got
 	require.Equal(t, "a", r.Subject)
 	require.Equal(t, rev, r.Seq)
@@ -86,7 +86,7 @@ func TestBucketIsSharedByNodes(t *testing.T) {
 	r = <-got
 	require.Equal(t, "a", r.Subject)
 	require.Empty(t, r.Data)
-	all := must(other.Tokens().Read(t.Context(), rev, 10))(t)
+	all := must(other.Bucket(schemas.TokenBucket).Read(t.Context(), rev, 10))(t)
 	require.Len(t, all, 1)
 	require.Empty(t, all[0].Data)
 }
@@ -94,7 +94,7 @@ func TestBucketIsSharedByNodes(t *testing.T) {
 func TestBucketOutOfReach(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
-	k := n.Tokens()
+	k := n.Bucket(schemas.TokenBucket)
 	require.NoError(t, n.js.DeleteKeyValue(t.Context(), schemas.TokenBucket))
 	_, err := k.Read(t.Context(), 0, 10)
 	require.Error(t, err, "a store that is gone is not an empty one")
@@ -109,7 +109,7 @@ func TestBucketOutOfReach(t *testing.T) {
 // TestBucketForgets one key, up to a revision, and leaves no mark of it.
 func TestBucketForgets(t *testing.T) {
 	t.Parallel()
-	k := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{}).Tokens()
+	k := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{}).Bucket(schemas.TokenBucket)
 	put := func(key string, last uint64) uint64 {
 		rev := must(k.Put(t.Context(), key, []byte(key), last))(t)
 		return rev
@@ -141,7 +141,7 @@ func TestBucketForgets(t *testing.T) {
 func TestBucketOfBudgets(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
-	k := n.Budgets()
+	k := n.Bucket(schemas.BudgetBucket)
 	const key = "acme%2Einc.team.%.%.openai%2Fgpt-4%2E1"
 	one := must(k.Put(t.Context(), key, []byte("1"), 0))(t)
 	two := must(k.Put(t.Context(), key, []byte("2"), one))(t)
@@ -174,7 +174,7 @@ func TestBucketOfBudgets(t *testing.T) {
 func TestBucketIsSet(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
-	k, there := n.Leases(), n.second(t).Leases()
+	k, there := n.Bucket(schemas.LeaseBucket), n.second(t).Bucket(schemas.LeaseBucket)
 	begun := time.Now()
 	first := must(k.Set(t.Context(), "t.a", []byte("1")))(t)
 	next := must(there.Set(t.Context(), "t.a", []byte("2")))(t)
@@ -204,12 +204,12 @@ func TestBucketsOfTasks(t *testing.T) {
 	heard := make(chan string, 10)
 	stop := must(n.Listen(schemas.LiveRoot+".>", func(subject string, _ []byte) { heard <- subject }))(t)
 	defer stop()
-	rev := must(n.Repos().Put(t.Context(), "t.r", []byte("1"), 0))(t)
-	_, err := n.Repos().Put(t.Context(), "t.r", []byte("2"), 0)
+	rev := must(n.Bucket(schemas.RepoBucket).Put(t.Context(), "t.r", []byte("1"), 0))(t)
+	_, err := n.Bucket(schemas.RepoBucket).Put(t.Context(), "t.r", []byte("2"), 0)
 	require.ErrorIs(t, err, fault.ErrFenced)
-	r := must(n.Repos().Get(t.Context(), "t.r"))(t)
+	r := must(n.Bucket(schemas.RepoBucket).Get(t.Context(), "t.r"))(t)
 	require.Equal(t, rev, r.Seq)
-	must(n.Leases().Set(t.Context(), "t.a", []byte("1")))(t)
+	must(n.Bucket(schemas.LeaseBucket).Set(t.Context(), "t.a", []byte("1")))(t)
 	for bucket, age := range map[string]time.Duration{schemas.RepoBucket: 0, schemas.LeaseBucket: time.Hour} {
 		s := must(n.js.Stream(t.Context(), "KV_"+bucket))(t)
 		cfg := s.CachedInfo().Config
@@ -217,7 +217,7 @@ func TestBucketsOfTasks(t *testing.T) {
 		require.EqualValues(t, 1, cfg.MaxMsgsPerSubject)
 		require.Nil(t, cfg.RePublish)
 	}
-	for _, k := range []*Bucket{n.Repos(), n.Leases()} {
+	for _, k := range []*Bucket{n.Bucket(schemas.RepoBucket), n.Bucket(schemas.LeaseBucket)} {
 		_, err = k.Watch(func(schemas.Record) {}, nil)
 		require.ErrorIs(t, err, errUnwatched)
 	}
@@ -229,7 +229,7 @@ func TestBucketsOfTasks(t *testing.T) {
 func TestBucketKeepsHistory(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
-	k := n.Rules()
+	k := n.Bucket(schemas.RuleBucket)
 	_, err := k.Get(t.Context(), "a")
 	require.ErrorIs(t, err, fault.ErrNotFound)
 	_, err = k.Next(t.Context(), "a", 0)
@@ -265,18 +265,18 @@ func TestBucketsAreApart(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
 	heard := make(chan schemas.Record, 10)
-	stop := must(n.Rules().Watch(func(r schemas.Record) { heard <- r }, func() { t.Error("lost") }))(t)
+	stop := must(n.Bucket(schemas.RuleBucket).Watch(func(r schemas.Record) { heard <- r }, func() { t.Error("lost") }))(t)
 	defer stop()
-	must(n.Tokens().Put(t.Context(), "a", []byte("token"), 0))(t)
+	must(n.Bucket(schemas.TokenBucket).Put(t.Context(), "a", []byte("token"), 0))(t)
 	key := schemas.EscapeToken("acme.inc:1") // as a tenant may be called
-	rev := must(n.Rules().Put(t.Context(), key, []byte("rules"), 0))(t)
+	rev := must(n.Bucket(schemas.RuleBucket).Put(t.Context(), key, []byte("rules"), 0))(t)
 	r := <-heard
 	require.Equal(t, "rules", string(r.Data))
 	require.Equal(t, key, r.Subject)
 	require.Equal(t, rev, r.Seq)
-	_, err := n.Rules().Get(t.Context(), "a")
+	_, err := n.Bucket(schemas.RuleBucket).Get(t.Context(), "a")
 	require.ErrorIs(t, err, fault.ErrNotFound)
-	for bucket, want := range map[*Bucket]string{n.Tokens(): "token", n.Rules(): "rules"} {
+	for bucket, want := range map[*Bucket]string{n.Bucket(schemas.TokenBucket): "token", n.Bucket(schemas.RuleBucket): "rules"} {
 		all := must(bucket.Read(t.Context(), 0, 10))(t)
 		require.Len(t, all, 1)
 		require.Equal(t, want, string(all[0].Data))
@@ -290,10 +290,10 @@ func TestBucketsOfAFullLog(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{MaxBytes: 1})
 	n.usage.bytes.Add(2)
-	for _, k := range []*Bucket{n.Rules(), n.Tokens(), n.Repos(), n.Leases(), n.Budgets()} {
+	for _, k := range []*Bucket{n.Bucket(schemas.RuleBucket), n.Bucket(schemas.TokenBucket), n.Bucket(schemas.RepoBucket), n.Bucket(schemas.LeaseBucket), n.Bucket(schemas.BudgetBucket)} {
 		must(k.Put(t.Context(), "a", []byte("1"), 0))(t)
 	}
-	must(n.Leases().Set(t.Context(), "a", []byte("2")))(t)
+	must(n.Bucket(schemas.LeaseBucket).Set(t.Context(), "a", []byte("2")))(t)
 	must(n.SealKey(t.Context()))(t)
 	require.ErrorIs(t, n.Accepting(), fault.ErrFull)
 	_, err := n.Append(t.Context(), claim("a", "x"))
@@ -303,7 +303,7 @@ func TestBucketsOfAFullLog(t *testing.T) {
 func TestBucketGetIsTheLeaders(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
-	k := n.Rules()
+	k := n.Bucket(schemas.RuleBucket)
 	rev := must(k.Put(t.Context(), "a", []byte("1"), 0))(t)
 	kv := must(n.js.KeyValue(t.Context(), schemas.RuleBucket))(t)
 	require.NoError(t, kv.Delete(t.Context(), "a"))

@@ -156,29 +156,18 @@ const page = 1000
 
 // catchUp reads what was stored since the last time, to its end.
 func (k *Keeper) catchUp(ctx context.Context) error {
-	for {
-		asked := k.cfg.Now()
-		k.mu.RLock()
-		after := k.read
-		k.mu.RUnlock()
-		records, err := k.store.Read(ctx, after, page)
-		if err != nil {
-			return err
-		}
-		for _, r := range records {
-			k.learn(r)
-		}
-		k.mu.Lock()
-		if n := len(records); n > 0 {
-			k.read = records[n-1].Seq
-		}
-		if len(records) < page {
-			k.whole = asked
-			k.mu.Unlock()
-			return nil
-		}
-		k.mu.Unlock()
+	asked := k.cfg.Now()
+	k.mu.RLock()
+	after := k.read
+	k.mu.RUnlock()
+	last, err := mirror.Read(ctx, k.store, after, page, k.learn)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.read = max(k.read, last)
+	if err == nil {
+		k.whole = asked
 	}
+	return err
 }
 
 // learn applies one record, unless a newer one of its key is known.
@@ -229,26 +218,25 @@ func (*LimitedError) Error() string { return "the token has sent too many reques
 
 var errStale = errors.New("the copy of the tokens is too old")
 
-// Verify finds out whose request has these Authorization headers, and counts
-// it. Errors: UNAUTHORIZED; a *LimitedError; UNAVAILABLE
-// while the store has not been read, or has been out of reach for too long.
+// Verify finds out whose request has these Authorization headers, and counts it. Errors:
+// UNAUTHORIZED; a *LimitedError; UNAVAILABLE while the store has not been read, or has been out of
+// reach for too long.
 func (k *Keeper) Verify(fields []string) (schemas.Token, error) {
 	h, err := k.find(fields)
 	if err != nil {
 		return schemas.Token{}, err
 	}
-	return k.count(h)
+	return k.charge(h)
 }
 
-// Known reports whether these Authorization headers show a token in force. It counts no
-// request.
+// Known reports whether these Authorization headers show a token in force. It counts no request.
 func (k *Keeper) Known(fields []string) bool {
 	_, err := k.find(fields)
 	return err == nil
 }
 
-// count counts a request of a token.
-func (k *Keeper) count(h *held) (schemas.Token, error) {
+// charge counts a request of a token.
+func (k *Keeper) charge(h *held) (schemas.Token, error) {
 	if wait := h.use.take(k.cfg.Now()); wait > 0 {
 		return schemas.Token{}, &LimitedError{Wait: wait}
 	}
@@ -263,23 +251,41 @@ func (k *Keeper) find(fields []string) (*held, error) {
 	return k.look(id, s, false)
 }
 
-// look does the same work for every token of the right form, so that its time
-// does not tell an unknown id from a wrong secret.
+// look finds the token, or the session, with this secret. It does the same work for every token of
+// the right form, so that its time does not tell an unknown id from a wrong secret.
 func (k *Keeper) look(id string, s secret, session bool) (*held, error) {
 	now := k.cfg.Now()
 	hash := s.hash()
 	if k.stale(now) {
 		return nil, errUnknown(errStale)
 	}
-	k.mu.RLock()
-	h, known := k.held[id]
-	k.mu.RUnlock()
-	if !known {
-		h = &held{gone: true}
-	}
-	same := subtle.ConstantTimeCompare(hash[:], h.hash[:]) == 1
-	if !same || h.gone || h.session != session || statusAt(h.token, now) != active {
+	h := cmp.Or(k.get(id), &held{gone: true})
+	if same := subtle.ConstantTimeCompare(hash[:], h.hash[:]) == 1; !same || !h.valid(session, now) {
 		return nil, errUnauthorized()
 	}
 	return h, nil
+}
+
+// get is the token with an id, or nil.
+func (k *Keeper) get(id string) *held {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.held[id]
+}
+
+// count is how many tokens and sessions fit.
+func (k *Keeper) count(fits func(*held) bool) (n int) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for _, h := range k.held {
+		if fits(h) {
+			n++
+		}
+	}
+	return n
+}
+
+// valid reports whether this is a token, or a session, that is in force.
+func (h *held) valid(session bool, now time.Time) bool {
+	return !h.gone && h.session == session && statusAt(h.token, now) == active
 }

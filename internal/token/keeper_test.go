@@ -343,7 +343,7 @@ func TestStreams(t *testing.T) {
 		cancel()
 		require.Error(t, mine.Err())
 		leave()
-		require.Empty(t, k.held[last.ID].use.streams)
+		require.Empty(t, k.held[last.ID].use.ends)
 		mine, leave, err = k.Stream(t.Context(), bearing(last.Secret))
 		require.NoError(t, err)
 		defer leave()

@@ -45,9 +45,7 @@ func (k *Keeper) List(tenant, cursor string, limit int) (schemas.Page[schemas.To
 
 // Name is the name of a token, by its id; empty: there is no such token.
 func (k *Keeper) Name(id string) string {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	if h := k.held[id]; h != nil {
+	if h := k.get(id); h != nil {
 		return h.token.Name
 	}
 	return ""

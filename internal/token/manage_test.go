@@ -20,7 +20,7 @@ func TestCreateSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	s := shelf.New()
 	k := node(t, s, Config{})
-	many := make([]string, maxEntries+1)
+	many := make([]string, maxNames+1)
 	for i := range many {
 		many[i] = "e" + strconv.Itoa(i)
 	}

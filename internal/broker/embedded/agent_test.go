@@ -123,7 +123,7 @@ func TestAgentIsDeniedTheRest(t *testing.T) {
 		require.NoError(t, nc.Flush())
 		require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, subject)
 	}
-	must(o.Rules().Put(t.Context(), "t", []byte("rules"), 0))(t)
+	must(o.Bucket(schemas.RuleBucket).Put(t.Context(), "t", []byte("rules"), 0))(t)
 	require.NoError(t, o.Notify("weir.status.t.task.id", []byte("Running")))
 	must(nc.Request(schemas.AgentAPISubject("t"), nil, 5*time.Second))(t)
 	require.Empty(t, heard)

@@ -96,7 +96,7 @@ func TestExternalServer(t *testing.T) {
 	got := make(chan schemas.Record, 10)
 	stop := must(b.Live(schemas.LiveLog+".>", func(r schemas.Record) { got <- r }, func() { lost <- struct{}{} }))(t)
 	defer stop()
-	k := b.Tokens()
+	k := b.Bucket(schemas.TokenBucket)
 	heard, unheard := make(chan schemas.Record, 10), make(chan struct{}, 10)
 	unwatch := must(k.Watch(func(r schemas.Record) { heard <- r }, func() { unheard <- struct{}{} }))(t)
 	defer unwatch()
@@ -236,7 +236,7 @@ func replicatedLog(t *testing.T, nodes []*server.Server) {
 // connected to, and it hears of it besides.
 func replicatedTokens(t *testing.T, nodes []*server.Server) {
 	t.Helper()
-	here, there := dial(t, nodes[0].ClientURL(), 3).Tokens(), dial(t, nodes[1].ClientURL(), 3).Tokens()
+	here, there := dial(t, nodes[0].ClientURL(), 3).Bucket(schemas.TokenBucket), dial(t, nodes[1].ClientURL(), 3).Bucket(schemas.TokenBucket)
 	var heard atomic.Uint64
 	stop := must(there.Watch(func(r schemas.Record) { heard.Store(r.Seq) }, nil))(t)
 	defer stop()
