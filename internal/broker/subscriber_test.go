@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -333,37 +332,6 @@ func TestHeartbeatsKeepWhatIsHeld(t *testing.T) {
 	require.Zero(t, n.metrics.get(&n.metrics.redelivered))
 }
 
-// A message that has come again while its handler runs is given back for the ack wait: the
-// handler's next heartbeat keeps it, whoever gave it back. Without one it comes.
-func TestAHeartbeatReplacesADelay(t *testing.T) {
-	t.Parallel()
-	const ackWait = 4 * time.Second
-	n := open(t, embedded.Config{}, Config{AckWait: ackWait})
-	n.put(t, claim("a", "x"))
-	c := must(n.js.Consumer(t.Context(), schemas.LogStream(0), string(schemas.QueueNew)))(t)
-	take := func(wait time.Duration) jetstream.Msg {
-		m, err := c.Next(jetstream.FetchMaxWait(wait))
-		if errors.Is(err, nats.ErrTimeout) {
-			return nil
-		}
-		require.NoError(t, err)
-		return m
-	}
-	slow := take(time.Minute)
-	require.NotNil(t, slow)
-	again := take(5 * ackWait) // its heartbeats were late
-	require.NotNil(t, again)
-	require.NoError(t, again.NakWithDelay(ackWait))
-	for range 3 {
-		require.Nil(t, take(ackWait/4), "a living handler's message went to another")
-		require.NoError(t, slow.InProgress())
-	}
-	third := take(5 * ackWait)
-	require.NotNil(t, third)
-	meta := must(third.Metadata())(t)
-	require.EqualValues(t, 3, meta.NumDelivered)
-}
-
 // A worker that dies says nothing; what it held returns after the ack wait.
 func TestDeadWorkersMessagesReturn(t *testing.T) {
 	t.Parallel()
@@ -572,21 +540,6 @@ func TestManyWorkersShareTheWork(t *testing.T) {
 		require.Equal(t, 1, times, seq)
 	}
 	n.settled(t)
-}
-
-func TestWorkConsumers(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{}, Config{})
-	require.Equal(t, []string{"WEIR_LOG_3/new", "WEIR_LOG_3/wake", "WEIR_LOG_3/overflow", "WEIR_LOG_3/overflow_long"}, Topics(3))
-	for i, topic := range Topics(0) {
-		stream, durable, _ := strings.Cut(topic, "/")
-		c := must(n.js.Consumer(t.Context(), stream, durable))(t)
-		cfg := c.CachedInfo().Config
-		require.Equal(t, schemas.Queues()[i].Filter(0), cfg.FilterSubject)
-		require.Empty(t, cfg.FilterSubjects)
-		require.Equal(t, jetstream.AckExplicitPolicy, cfg.AckPolicy)
-		require.Equal(t, -1, cfg.MaxDeliver)
-	}
 }
 
 // TestPlaceOfAQuietQueueKeepsUp: the place of a queue that nothing was given out of moves behind

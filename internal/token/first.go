@@ -21,7 +21,7 @@ import (
 // after that. So no valid token is lost, wherever a failure occurs. The next First finds a leftover
 // temporary file.
 func (k *Keeper) First(ctx context.Context, file string, another bool) (made bool, err error) {
-	if k.stale(k.cfg.Now()) {
+	if k.stale(time.Now()) {
 		return false, errUnknown(errStale)
 	}
 	beside := file + ".new"
@@ -52,7 +52,7 @@ func (k *Keeper) First(ctx context.Context, file string, another bool) (made boo
 // Administered reports whether the operator's tenant has an admin that may do everything, as far as
 // this node knows.
 func (k *Keeper) Administered() bool {
-	now := k.cfg.Now()
+	now := time.Now()
 	return k.count(func(h *held) bool { return h.governs(now) }) > 0
 }
 
@@ -69,7 +69,7 @@ func (k *Keeper) works(file string) bool {
 		return false
 	}
 	h, err := k.find([]string{"Bearer " + strings.TrimSuffix(string(data), "\n")})
-	return err == nil && h.governs(k.cfg.Now())
+	return err == nil && h.governs(time.Now())
 }
 
 // writePrivate puts a file in place of another, whole or not at all.

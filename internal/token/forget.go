@@ -53,7 +53,7 @@ func (k *Keeper) tidy(ctx context.Context) {
 // be dropped is tried again the next time; it is not shown meanwhile. Records that cannot be read
 // stay: another version may know what they are.
 func (k *Keeper) forget(ctx context.Context) error {
-	now := k.cfg.Now()
+	now := time.Now()
 	old := map[string]*held{}
 	k.mu.RLock()
 	for id, h := range k.held {
@@ -71,7 +71,7 @@ func (k *Keeper) forget(ctx context.Context) error {
 }
 
 func (k *Keeper) drop(ctx context.Context, id string, h *held) error {
-	ctx, cancel := context.WithTimeout(ctx, k.cfg.StoreTimeout)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if !k.cfg.Reads {
 		if err := k.store.Forget(ctx, id, h.revision); err != nil {

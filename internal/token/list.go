@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"time"
 
 	"weir/internal/fault"
 	"weir/schemas"
@@ -21,7 +22,7 @@ func (k *Keeper) List(tenant, cursor string, limit int) (schemas.Page[schemas.To
 			return page, fault.New(schemas.InvalidRequest, "the parameter cursor must be the next of an earlier page")
 		}
 	}
-	now := k.cfg.Now()
+	now := time.Now()
 	if k.stale(now) {
 		return page, errUnknown(errStale)
 	}

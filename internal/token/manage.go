@@ -28,9 +28,9 @@ func (k *Keeper) Create(ctx context.Context, admin schemas.Token, req schemas.To
 	if err != nil {
 		return schemas.NewToken{}, err
 	}
-	now := k.cfg.Now()
-	if k.count(func(h *held) bool { return h.token.Tenant == t.Tenant && h.valid(false, now) }) >= k.cfg.Active {
-		return schemas.NewToken{}, fault.New(schemas.Conflict, "the tenant "+t.Tenant+" has "+strconv.Itoa(k.cfg.Active)+
+	now := time.Now()
+	if k.count(func(h *held) bool { return h.token.Tenant == t.Tenant && h.valid(false, now) }) >= k.cfg.active {
+		return schemas.NewToken{}, fault.New(schemas.Conflict, "the tenant "+t.Tenant+" has "+strconv.Itoa(k.cfg.active)+
 			" tokens in force, which is the limit; revoke unused ones, and give new ones an expires_in")
 	}
 	id, s, text := mint()
@@ -44,7 +44,7 @@ func (k *Keeper) Create(ctx context.Context, admin schemas.Token, req schemas.To
 
 // design reads what is asked for and holds it against what the admin may give.
 func (k *Keeper) design(admin schemas.Token, req schemas.TokenRequest) (schemas.Token, error) {
-	now := k.cfg.Now().UTC().Truncate(time.Millisecond)
+	now := time.Now().UTC().Truncate(time.Millisecond)
 	t := schemas.Token{
 		Name: req.Name, Tenant: cmp.Or(req.Tenant, admin.Tenant), Scopes: req.Scopes, Entries: either(req.Entries, admin.Entries),
 		Pools: req.Pools, Models: either(req.Models, admin.Models), Rate: req.Rate, CreatedAt: now, CreatedBy: admin.ID,
@@ -155,13 +155,13 @@ const maxTries = 8
 func (k *Keeper) Revoke(ctx context.Context, admin schemas.Token, id string) (schemas.Token, error) {
 	for range maxTries {
 		h := k.get(id)
-		if h == nil || !h.shown(k.cfg.Now()) || (h.token.Tenant != admin.Tenant && admin.Tenant != schemas.Operator) {
+		if h == nil || !h.shown(time.Now()) || (h.token.Tenant != admin.Tenant && admin.Tenant != schemas.Operator) {
 			return schemas.Token{}, fault.New(schemas.NotFound, "there is no token with this id")
 		}
 		t := h.token
 		var err error
 		if t.RevokedAt.IsZero() {
-			t.RevokedAt = k.cfg.Now().UTC().Truncate(time.Millisecond)
+			t.RevokedAt = time.Now().UTC().Truncate(time.Millisecond)
 			err = k.put(ctx, &held{token: t, hash: h.hash}, h.revision)
 		} else {
 			err = k.barrier(ctx) // a record of another writer may not be durable yet
@@ -187,7 +187,7 @@ func (k *Keeper) put(ctx context.Context, h *held, last uint64) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.cfg.StoreTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	if h.revision, err = k.store.Put(ctx, h.token.ID, data, last); err != nil {
 		return err
@@ -197,7 +197,7 @@ func (k *Keeper) put(ctx context.Context, h *held, last uint64) error {
 }
 
 func (k *Keeper) barrier(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.cfg.StoreTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	return k.store.Barrier(ctx)
 }

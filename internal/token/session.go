@@ -31,14 +31,14 @@ func (k *Keeper) SignIn(ctx context.Context, token string) (value string, until 
 		return "", until, err
 	}
 	of := func(s *held) bool { return s.session && !s.gone && s.token.CreatedBy == h.token.ID }
-	if k.count(of) >= forgotten*k.cfg.Sessions {
+	if k.count(of) >= forgotten*k.cfg.sessions {
 		return "", until, fault.New(schemas.Conflict, "too many browsers were signed in and out with this token within the hour; wait, or sign in with another")
 	}
-	now := k.cfg.Now().UTC().Truncate(time.Millisecond)
-	if k.count(func(s *held) bool { return of(s) && s.valid(true, now) }) >= k.cfg.Sessions {
-		return "", until, fault.New(schemas.Conflict, "as many browsers are signed in with this token as may be, "+strconv.Itoa(k.cfg.Sessions)+"; sign out in one")
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	if k.count(func(s *held) bool { return of(s) && s.valid(true, now) }) >= k.cfg.sessions {
+		return "", until, fault.New(schemas.Conflict, "as many browsers are signed in with this token as may be, "+strconv.Itoa(k.cfg.sessions)+"; sign out in one")
 	}
-	until = now.Add(k.cfg.Session)
+	until = now.Add(sessionLife)
 	if end := h.token.ExpiresAt; !end.IsZero() && end.Before(until) {
 		until = end
 	}
@@ -64,7 +64,7 @@ func (k *Keeper) SignOut(ctx context.Context, value string) error {
 		return err
 	}
 	t := h.token
-	t.RevokedAt = k.cfg.Now().UTC().Truncate(time.Millisecond)
+	t.RevokedAt = time.Now().UTC().Truncate(time.Millisecond)
 	err = k.put(ctx, &held{token: t, hash: h.hash, session: true}, h.revision)
 	if errors.Is(err, fault.ErrFenced) { // the only other write of a session is its end
 		err = k.catchUp(ctx)
@@ -105,7 +105,7 @@ func (k *Keeper) stands(value string) (session, h *held, err error) {
 	if session, err = k.look(id, s, true); err != nil {
 		return nil, nil, err
 	}
-	if h = k.get(session.token.CreatedBy); h == nil || !h.valid(false, k.cfg.Now()) {
+	if h = k.get(session.token.CreatedBy); h == nil || !h.valid(false, time.Now()) {
 		return nil, nil, errUnauthorized()
 	}
 	return session, h, nil

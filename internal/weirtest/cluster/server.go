@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,8 +39,8 @@ func (s *Server) Write(p []byte) (int, error) {
 	return s.log.Write(p)
 }
 
-// Said is what the process has written.
-func (s *Server) Said() string {
+// said is what the process has written.
+func (s *Server) said() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.log.String()
@@ -79,14 +80,7 @@ func (s *Server) Start(ctx context.Context) error {
 
 var errServerEnded = errors.New("the server has ended")
 
-func (s *Server) asEnded() error { return fmt.Errorf("%s: %w: %s", s.Name, errServerEnded, s.Said()) }
-
-// PID is the process's, as long as it runs.
-func (s *Server) PID() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cmd.Process.Pid
-}
+func (s *Server) asEnded() error { return fmt.Errorf("%s: %w: %s", s.Name, errServerEnded, s.said()) }
 
 // Kill ends the process at once and waits for it.
 func (s *Server) Kill() {
@@ -231,7 +225,7 @@ http: %s
 ping_interval: "2s"
 ping_max: 2
 write_deadline: "5s"
-jetstream: {store_dir: %q, max_file_store: %d, max_mem: 64MB, sync_interval: %s}
+jetstream: {store_dir: %q, max_file_store: %d, max_mem: 64MB, sync_interval: %q}
 cluster: {
   name: c
   listen: %s
@@ -242,5 +236,5 @@ cluster: {
   ping_max: 2
   routes: [%s]
 }
-`, s.Name, s.client, s.monitor, s.Store, c.config.room(i), c.config.sync(), c.ports[i], strings.Join(routes, ", "))
+`, s.Name, s.client, s.monitor, s.Store, cmp.Or(c.config.Room, defaultRoom), cmp.Or(c.config.Sync, "always"), c.ports[i], strings.Join(routes, ", "))
 }
