@@ -301,7 +301,7 @@ func (s *site) tenantIsRemoved(t *testing.T) {
 
 	must(natsconf.Remove(s.dir, "acme", time.Now()))(t)
 	for _, server := range s.servers {
-		require.NoError(t, server.Process.Signal(syscall.SIGHUP))
+		require.NoError(t, server.Signal(syscall.SIGHUP))
 	}
 	select {
 	case <-cut:

@@ -11,7 +11,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -39,7 +38,7 @@ var layout = schemas.Layout{Partitions: 2}
 type site struct {
 	dir     string
 	url     string
-	servers []*exec.Cmd
+	servers []*program.Program
 }
 
 // start writes the files for three servers, with accounts for these tenants, and runs them.
@@ -59,16 +58,12 @@ func start(t *testing.T, tenants ...string) *site {
 	var urls []string
 	for _, server := range plan.Servers {
 		urls = append(urls, server.URL())
-		cmd := exec.Command(natsBinary, "-c", filepath.Join(natsconf.ServerDir(s.dir, server.Name), "nats.conf"))
-		var said strings.Builder
-		cmd.Stderr = &said
-		require.NoError(t, cmd.Start())
-		s.servers = append(s.servers, cmd)
+		p := must(program.Launch(natsBinary, program.How{Args: []string{"-c", filepath.Join(natsconf.ServerDir(s.dir, server.Name), "nats.conf")}}))(t)
+		s.servers = append(s.servers, p)
 		t.Cleanup(func() {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
+			p.Kill()
 			if t.Failed() {
-				t.Logf("%s: %s", server.Name, said.String())
+				t.Logf("%s: %s", server.Name, p.Said())
 			}
 		})
 	}

@@ -62,6 +62,24 @@ func next(t *testing.T, out <-chan *message.Message) *message.Message {
 	return m
 }
 
+// ackAll acks so many messages, of which none comes twice, and returns their sequences. Each must be
+// the nth delivery of its record; 0: any.
+func ackAll(t *testing.T, out <-chan *message.Message, many int, nth uint64) map[uint64]bool {
+	t.Helper()
+	seen := map[uint64]bool{}
+	for range many {
+		m := next(t, out)
+		rec, deliveries := RecordOf(m)
+		if nth > 0 {
+			require.Equal(t, nth, deliveries)
+		}
+		require.False(t, seen[rec.Seq])
+		seen[rec.Seq] = true
+		m.Ack()
+	}
+	return seen
+}
+
 // pending is what the consumer has not seen acked.
 func (n *node) pending(t *testing.T) int {
 	t.Helper()
@@ -180,17 +198,10 @@ func TestManyMessagesInFlight(t *testing.T) {
 		t.Fatal("more messages than slots")
 	case <-time.After(100 * time.Millisecond):
 	}
-	seen := map[uint64]bool{}
-	for len(seen) < 30 {
-		if len(held) == 0 {
-			held = append(held, next(t, out))
-		}
-		rec, deliveries := RecordOf(held[0])
-		require.EqualValues(t, 1, deliveries)
-		seen[rec.Seq] = true
-		held[0].Ack()
-		held = held[1:]
+	for _, m := range held {
+		m.Ack()
 	}
+	ackAll(t, out, 10, 1)
 	n.settled(t)
 }
 
@@ -221,13 +232,8 @@ func TestAWorkerThatIsAloneHoldsMore(t *testing.T) {
 	n := open(t, embedded.Config{}, Config{})
 	_, out := n.subscribe(t, SubscriberConfig{Slots: 4, Alone: true})
 	n.fill(t, 4+16)
-	for i := range 4 + 16 {
-		m := next(t, out)
-		if i == 0 { // all are here
-			poll.Until(t, func() bool { return n.given(t) == 4+16 })
-		}
-		m.Ack()
-	}
+	poll.Until(t, func() bool { return n.given(t) == 4+16 }, "all are here")
+	ackAll(t, out, 4+16, 1)
 	n.settled(t)
 	require.Zero(t, n.metrics.get(&n.metrics.overflowed))
 }
@@ -322,12 +328,7 @@ func TestHeartbeatsKeepWhatIsHeld(t *testing.T) {
 	case <-time.After(2 * ackWait):
 	}
 	first.Ack()
-	for range 4 {
-		m := next(t, slow)
-		_, deliveries := RecordOf(m)
-		require.EqualValues(t, 1, deliveries)
-		m.Ack()
-	}
+	ackAll(t, slow, 4, 1)
 	n.settled(t)
 	require.Zero(t, n.metrics.get(&n.metrics.redelivered))
 }
@@ -347,12 +348,7 @@ func TestDeadWorkersMessagesReturn(t *testing.T) {
 	other.nc.Close() // as a killed process does
 
 	_, mine := n.subscribe(t, SubscriberConfig{})
-	for range 3 {
-		m := next(t, mine)
-		_, deliveries := RecordOf(m)
-		require.EqualValues(t, 2, deliveries)
-		m.Ack()
-	}
+	ackAll(t, mine, 3, 2)
 	n.settled(t)
 	require.Equal(t, 3, n.metrics.get(&n.metrics.redelivered))
 	require.NoError(t, dying.Close())
@@ -373,15 +369,8 @@ func TestCloseHandsOverAndWaits(t *testing.T) {
 	}()
 	// What has not begun goes to another at once.
 	_, other := n.subscribe(t, SubscriberConfig{})
-	seen := map[uint64]bool{}
-	for range 7 {
-		m := next(t, other)
-		rec, _ := RecordOf(m)
-		seen[rec.Seq] = true
-		m.Ack()
-	}
+	seen := ackAll(t, other, 7, 0)
 	rec, _ := RecordOf(running)
-	require.Len(t, seen, 7)
 	require.False(t, seen[rec.Seq])
 	select {
 	case <-closed:
