@@ -32,7 +32,7 @@ type repositories struct {
 // openGit opens the repositories on this node's disk, and the way to those elsewhere.
 func (a *App) openGit(ctx context.Context) error {
 	r := &a.repositories
-	r.table = repos.New(a.broker.Repos())
+	r.table = repos.New(a.broker.Bucket(schemas.RepoBucket))
 	if err := a.openProgram(ctx); err != nil || !a.role.works() {
 		return err
 	}

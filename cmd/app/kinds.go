@@ -20,7 +20,7 @@ import (
 
 // openBudgets opens the accounts of what is used of models.
 func (a *App) openBudgets(ctx context.Context) error {
-	a.budgetLimiter = budget.NewLimiter(a.broker.Budgets(), budget.Config{Budgets: a.budgets, Logger: a.log})
+	a.budgetLimiter = budget.NewLimiter(a.broker.Bucket(schemas.BudgetBucket), budget.Config{Budgets: a.budgets, Logger: a.log})
 	if !a.role.works() {
 		return nil // who works keeps them tidy
 	}
@@ -75,7 +75,7 @@ func (a *App) openModels(ctx context.Context) error {
 	if !a.role.works() && !a.role.shows() {
 		return nil
 	}
-	a.lists = listed.New(a.broker.Models(), a.log)
+	a.lists = listed.New(a.broker.Bucket(schemas.ModelBucket), a.log)
 	if err := a.lists.Start(ctx); err != nil {
 		return fmt.Errorf("models: %w", err)
 	}

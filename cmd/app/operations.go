@@ -15,9 +15,9 @@ import (
 func (a *App) openDestinations(ctx context.Context) error {
 	var shared destination.Store
 	if !a.cfg.Embedded() && (a.role.works() || a.role.shows()) {
-		shared = a.broker.Destinations()
+		shared = a.broker.Bucket(schemas.DestinationBucket)
 	}
-	b := destination.New(a.broker.Operations(), shared, destination.Config{
+	b := destination.New(a.broker.Bucket(schemas.OperationBucket), shared, destination.Config{
 		Worker: a.worker, Notify: a.ledger.Notify, Logger: a.log, Metrics: a.metrics,
 	})
 	if err := b.Start(ctx); err != nil {

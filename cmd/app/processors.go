@@ -172,7 +172,7 @@ func (a *App) startWork(ctx context.Context) error {
 func (a *App) startJanitor(ctx context.Context) {
 	cfg := a.opts.Janitor
 	cfg.Layout, cfg.Worker, cfg.Alone, cfg.Metrics, cfg.Log = a.layout(), a.worker, a.cfg.Embedded(), a.metrics, a.log
-	j := janitor.New(a.broker, a.broker.Janitor(), a.ledger, cfg)
+	j := janitor.New(a.broker, a.broker.Bucket(schemas.JanitorBucket), a.ledger, cfg)
 	j.Start(ctx)
 	a.teardown.push(func(context.Context) error { j.Stop(); return nil })
 }

@@ -86,7 +86,7 @@ func (a *App) openTasks(ctx context.Context) error {
 		return fmt.Errorf("tasks: %w", err)
 	}
 	a.teardown.push(func(context.Context) error { a.board.Stop(); return nil })
-	a.taskService = tasks.NewService(a.ledger, a.board, a.broker.Leases(), tasks.Config{
+	a.taskService = tasks.NewService(a.ledger, a.board, a.broker.Bucket(schemas.LeaseBucket), tasks.Config{
 		Verify:  func(token string) (schemas.Token, error) { return a.verify([]string{"Bearer " + token}) },
 		Barrier: a.broker.Barrier, Lease: a.cfg.Tasks.Lease, Rate: a.cfg.Auth.Rate, Draining: a.draining,
 	})

@@ -24,7 +24,7 @@ import (
 
 // openRules copies the tenants' traffic rules and begins to follow them.
 func (a *App) openRules(ctx context.Context) error {
-	k := rules.New(a.broker.Rules(), rules.Config{Changed: a.rulesChanged, Logger: a.log})
+	k := rules.New(a.broker.Bucket(schemas.RuleBucket), rules.Config{Changed: a.rulesChanged, Logger: a.log})
 	if err := k.Start(ctx); err != nil {
 		return fmt.Errorf("rules: %w", err)
 	}

@@ -198,7 +198,7 @@ func TestRulesThatNobodyCanRead(t *testing.T) {
 	target, calls := counted(t, `{}`)
 	of := fresh("unreadable")
 	c, _ := tokenNode.node(t).admin(t).grant(t, fmt.Sprintf(`{"name":"all","tenant":%q,"scopes":["admin"]}`, of))
-	_, err := c.broker.Rules().Put(t.Context(), schemas.EscapeToken(of), []byte(`{"v":99}`), 0)
+	_, err := c.broker.Bucket(schemas.RuleBucket).Put(t.Context(), schemas.EscapeToken(of), []byte(`{"v":99}`), 0)
 	require.NoError(t, err)
 	code, out, errs := c.command(t, "rules", "preview", "GET", target+"/")
 	assert.Equal(t, cli.ExitDenied, code, errs)

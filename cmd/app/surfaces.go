@@ -197,7 +197,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	}), people.Surfaces(), executors{
 		schemas.KindTask: func(*workshop) processors.Kind {
 			work := tasks.New(a.ledger, r.branch, a.recorder, tasks.Config{
-				Leases: a.broker.Leases(), Lease: a.cfg.Tasks.Lease, Announce: a.broker.Notify, Barrier: a.broker.Barrier,
+				Leases: a.broker.Bucket(schemas.LeaseBucket), Lease: a.cfg.Tasks.Lease, Announce: a.broker.Notify, Barrier: a.broker.Barrier,
 			})
 			return processors.Kind{Executor: work, WritesStarted: processors.Always, Ended: work.Ended}
 		},

@@ -425,7 +425,7 @@ func storeRules(t *testing.T, dir string, rows []outboundRow) {
 			}
 			rules[i] = encode(rule)
 		}
-		_, err = b.Rules().Put(ctx, schemas.EscapeToken(storedTenant(&r)), encode(map[string]any{
+		_, err = b.Bucket(schemas.RuleBucket).Put(ctx, schemas.EscapeToken(storedTenant(&r)), encode(map[string]any{
 			"v": schemas.RuleSetVersion, "tenant": storedTenant(&r), "global_active": true, "groups": []string{}, "rules": rules,
 			"by": "test", "previous": 0, "at": time.Now().UTC(),
 		}), 0)

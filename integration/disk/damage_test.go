@@ -35,15 +35,7 @@ func torn(b []byte) []byte { return append(b, b[:100]...) }
 // last one, keeps nobody from starting and costs nothing. No call is made once more for it.
 func TestDamageThatIsMended(t *testing.T) { //nolint:tparallel // its parts would be two dozen programs at once
 	t.Parallel()
-	w := newWorld(t)
-	dir := t.TempDir()
-	p := w.start(t, filepath.Join(dir, "data"))
-	ids := w.fill(t, p, 30, 100)
-	p.Kill()
-	clone(t, filepath.Join(dir, "data"), filepath.Join(dir, "killed"))
-	p = w.start(t, filepath.Join(dir, "data"))
-	require.NoError(t, p.Terminate(t.Context()))
-
+	w, dir, ids := left(t)
 	const log = "jetstream/$G/streams/WEIR_LOG_0/"
 	for _, d := range []damage{ //nolint:paralleltest // see above
 		{log + "meta.inf", "zeros", zeros},
@@ -82,6 +74,23 @@ func TestDamageThatIsMended(t *testing.T) { //nolint:tparallel // its parts woul
 	w.once(t, ids)
 }
 
+// left is the data of a program that was killed, and of one that was stopped, with the same actions
+// in both.
+func left(t *testing.T) (w *world, dir string, ids []string) {
+	t.Helper()
+	w, dir = newWorld(t), t.TempDir()
+	data := filepath.Join(dir, "data")
+	p := w.start(t, data)
+	ids = w.fill(t, p, 30, 100)
+	covered(t, data, len(ids))
+	p.Kill()
+	clone(t, data, filepath.Join(dir, "killed"))
+	p = w.start(t, data)
+	require.Equal(t, len(ids), found(t, p, ids))
+	require.NoError(t, p.Terminate(t.Context()))
+	return w, dir, ids
+}
+
 // befall does the damage. A file may be missing where a killed program has not written it yet.
 func (d damage) befall(t *testing.T, data string, missing bool) {
 	t.Helper()
@@ -108,17 +117,7 @@ func clone(t *testing.T, from, to string) {
 // does not start, says what is gone and what to do, and starts with --accept-loss.
 func TestDamageThatIsRefused(t *testing.T) { //nolint:tparallel // its parts would be a dozen programs at once
 	t.Parallel()
-	w := newWorld(t)
-	dir := t.TempDir()
-	p := w.start(t, filepath.Join(dir, "data"))
-	ids := w.fill(t, p, 30, 100)
-	covered(t, filepath.Join(dir, "data"), len(ids))
-	p.Kill()
-	clone(t, filepath.Join(dir, "data"), filepath.Join(dir, "killed"))
-	p = w.start(t, filepath.Join(dir, "data"))
-	require.Equal(t, len(ids), found(t, p, ids))
-	require.NoError(t, p.Terminate(t.Context()))
-
+	w, dir, ids := left(t)
 	const streams = "jetstream/$G/streams/"
 	for _, tc := range []struct { //nolint:paralleltest // see above
 		damage

@@ -19,25 +19,15 @@ const nobody = 65534
 
 // TestRefusedDirectories: a data directory that this program cannot use is refused at the
 // start with a sentence that says what to do, on the standard error, with exit code 1, and
-// nothing in it is changed.
+// nothing in it is changed. The other refusals are in internal/broker/embedded.
 func TestRefusedDirectories(t *testing.T) {
 	t.Parallel()
-	put := func(t *testing.T, path, content string) {
-		t.Helper()
-		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-	}
 	for name, tc := range map[string]struct {
 		prepare func(t *testing.T, w *world, data string)
 		more    string
 		as      *syscall.SysProcAttr
 		says    []string
 	}{
-		"another version": {
-			prepare: func(t *testing.T, _ *world, data string) {
-				t.Helper()
-				put(t, filepath.Join(data, "weir.json"), `{"format":3,"partitions":1}`)
-			}, says: []string{"has format 3 and this weir reads format 2", "run the weir that wrote it, or name another directory"},
-		},
 		"another partition count": {
 			prepare: func(t *testing.T, w *world, data string) {
 				t.Helper()
@@ -47,19 +37,6 @@ func TestRefusedDirectories(t *testing.T) {
 		"in use": {
 			prepare: func(t *testing.T, w *world, data string) { t.Helper(); w.start(t, data) },
 			says:    []string{"is in use by another weir: stop that one, or name another directory"},
-		},
-		"a damaged marker": {
-			prepare: func(t *testing.T, _ *world, data string) {
-				t.Helper()
-				put(t, filepath.Join(data, "weir.json"), "\x00\x00")
-			},
-			says: []string{"weir.json is damaged: restore it from a copy, or name another directory"},
-		},
-		"a store of somebody else's": {
-			prepare: func(t *testing.T, _ *world, data string) {
-				t.Helper()
-				require.NoError(t, os.Mkdir(filepath.Join(data, "jetstream"), 0o700))
-			}, says: []string{"holds a message store and no weir.json", "restore that file, or name another directory"},
 		},
 		"not its own": {
 			prepare: func(t *testing.T, w *world, data string) {
@@ -76,14 +53,6 @@ func TestRefusedDirectories(t *testing.T) {
 				require.NoError(t, os.Remove(data))
 				require.NoError(t, os.Chmod(filepath.Dir(data), 0o555))
 			}, as: dropped(), says: []string{"cannot be created: give this user the right to write there, or name another directory"},
-		},
-		"a file": {
-			prepare: func(t *testing.T, _ *world, data string) {
-				t.Helper()
-				require.NoError(t, os.Remove(data))
-				put(t, data, "")
-			},
-			says: []string{"is a file: name a directory"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

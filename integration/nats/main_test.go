@@ -11,7 +11,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -39,7 +38,7 @@ var layout = schemas.Layout{Partitions: 2}
 type site struct {
 	dir     string
 	url     string
-	servers []*exec.Cmd
+	servers []*program.Program
 }
 
 // start writes the files for three servers, with accounts for these tenants, and runs them.
@@ -52,25 +51,19 @@ func start(t *testing.T, tenants ...string) *site {
 		plan.Servers = append(plan.Servers, natsconf.Server{Name: fmt.Sprint("n", i), Host: "127.0.0.1", Port: ports[i], Route: ports[3+i]})
 	}
 	plan.Partitions, plan.Store = layout.Partitions, 1<<30
-	_, err := natsconf.Init(s.dir, plan, time.Now())
-	require.NoError(t, err)
+	must(natsconf.Init(s.dir, plan, time.Now()))(t)
 	for _, name := range tenants {
-		_, err := natsconf.Tenant(s.dir, name, time.Now())
-		require.NoError(t, err)
+		must(natsconf.Tenant(s.dir, name, time.Now()))(t)
 	}
 	var urls []string
 	for _, server := range plan.Servers {
 		urls = append(urls, server.URL())
-		cmd := exec.Command(natsBinary, "-c", filepath.Join(natsconf.ServerDir(s.dir, server.Name), "nats.conf"))
-		var said strings.Builder
-		cmd.Stderr = &said
-		require.NoError(t, cmd.Start())
-		s.servers = append(s.servers, cmd)
+		p := must(program.Launch(natsBinary, program.How{Args: []string{"-c", filepath.Join(natsconf.ServerDir(s.dir, server.Name), "nats.conf")}}))(t)
+		s.servers = append(s.servers, p)
 		t.Cleanup(func() {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
+			p.Kill()
 			if t.Failed() {
-				t.Logf("%s: %s", server.Name, said.String())
+				t.Logf("%s: %s", server.Name, p.Said())
 			}
 		})
 	}
@@ -80,8 +73,7 @@ func start(t *testing.T, tenants ...string) *site {
 
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
-	addrs, err := cluster.FreePorts(t.Context(), n)
-	require.NoError(t, err)
+	addrs := must(cluster.FreePorts(t.Context(), n))(t)
 	all := make([]int, n)
 	for i, addr := range addrs {
 		_, text, err := net.SplitHostPort(addr)
@@ -117,8 +109,7 @@ func (s *site) provision(t *testing.T, tenants ...string) []broker.Resource {
 
 func (s *site) open(t *testing.T, r access.Role) *broker.Broker {
 	t.Helper()
-	b, err := broker.Open(t.Context(), s.config(r))
-	require.NoError(t, err)
+	b := must(broker.Open(t.Context(), s.config(r)))(t)
 	t.Cleanup(func() { b.Close(context.Background()) })
 	return b
 }
@@ -127,11 +118,33 @@ func (s *site) open(t *testing.T, r access.Role) *broker.Broker {
 func (s *site) dial(t *testing.T, creds string, opts ...nats.Option) (nc *nats.Conn, denied chan error) {
 	t.Helper()
 	denied = make(chan error, 256)
-	seed, err := nats.NkeyOptionFromSeed(creds)
-	require.NoError(t, err)
-	nc, err = nats.Connect(s.url, append(opts, seed, nats.RootCAs(natsconf.CAFile(s.dir)),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))...)
-	require.NoError(t, err)
+	seed := must(nats.NkeyOptionFromSeed(creds))(t)
+	nc = must(nats.Connect(s.url, append(opts, seed, nats.RootCAs(natsconf.CAFile(s.dir)),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))...))(t)
 	t.Cleanup(nc.Close)
 	return nc, denied
+}
+
+// denies has the servers deny a user what it publishes, and what it subscribes to.
+func denies(t *testing.T, nc *nats.Conn, denied chan error, publish, subscribe []string) {
+	t.Helper()
+	for _, subject := range publish {
+		require.NoError(t, nc.Publish(subject, []byte("{}")))
+		require.NoError(t, nc.Flush())
+		require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, subject)
+	}
+	for _, subject := range subscribe {
+		must(nc.SubscribeSync(subject))(t)
+		require.NoError(t, nc.Flush())
+		require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, subject)
+	}
+}
+
+// must returns the result of a call that may not fail.
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		require.NoError(t, err)
+		return v
+	}
 }

@@ -93,28 +93,6 @@ func (p *port) Append(ctx context.Context, m schemas.Append) (uint64, error) {
 	return seq, err
 }
 
-// Send is Append whose writer does something else in the meantime.
-func (p *port) Send(ctx context.Context, m schemas.Append) (wait func(context.Context) (uint64, error)) {
-	type ack struct {
-		seq uint64
-		err error
-	}
-	done := make(chan ack, 1)
-	ctx = with(ctx, p.or(nil, "send "+m.Subject)) // the writer goes on with its own dice
-	p.w.do(func() {
-		seq, err := p.Append(ctx, m)
-		done <- ack{seq, err}
-	})
-	return func(ctx context.Context) (uint64, error) {
-		select {
-		case a := <-done:
-			return a.seq, a.err
-		case <-ctx.Done():
-			return 0, fmt.Errorf("%w: %w", fault.ErrUnavailable, ctx.Err())
-		}
-	}
-}
-
 // store is the append as it reaches the log.
 func (p *port) store(m schemas.Append) (uint64, error) {
 	id, marked := strings.CutPrefix(m.Guard, idMark)

@@ -34,18 +34,13 @@ type Log interface {
 type Config struct {
 	Layout schemas.Layout
 	// Check is how often the log is asked for what the feed has missed; default 2 s.
-	Check time.Duration
-	// Now is the clock that deadlines are held against; default time.Now.
-	Now    func() time.Time
+	Check  time.Duration
 	Logger *slog.Logger
 }
 
 func (c Config) withDefaults() Config {
 	c.Check = cmp.Or(c.Check, 2*time.Second)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
-	if c.Now == nil {
-		c.Now = time.Now
-	}
 	return c
 }
 
@@ -102,7 +97,7 @@ func New(l Log, cfg Config) *Board {
 // Leasable are the tenant's tasks that a pool's agent could take, the oldest first: those that it may
 // take, at most limit, whose deadline has not passed. The board waits while may looks.
 func (b *Board) Leasable(tenant string, may func(Entry) bool, limit int) []Entry {
-	now := b.cfg.Now()
+	now := time.Now()
 	var all []Entry
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,7 +122,7 @@ func (b *Board) Leasable(tenant string, may func(Entry) bool, limit int) []Entry
 // Held is the oldest task of the tenant whose newest lease is in force and held by a token. One whose
 // deadline has passed is not.
 func (b *Board) Held(tenant, holder string) (Entry, bool) {
-	now := b.cfg.Now()
+	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	h := b.halls[tenant]

@@ -47,16 +47,27 @@ func TestLeasable(t *testing.T) {
 	require.Equal(t, 8*time.Hour, e.Deadline.Sub(e.Accepted))
 	require.Zero(t, e.Lease)
 
-	now := time.Now()
-	again := p.start(Config{Now: func() time.Time { return now }})
+	again := p.start(Config{})
 	require.Equal(t, b.queue("t"), again.queue("t"), "and as the log does")
-	p.lease("one", 1, "k")
-	now = now.Add(7 * time.Hour)
-	require.Len(t, again.queue("t"), 4)
-	now = now.Add(2 * time.Hour) // deadlines have passed: the worker has not come to it yet
-	require.Empty(t, again.queue("t"))
-	_, held := again.Held("t", "k")
-	require.False(t, held)
+}
+
+// TestPastDeadlines: what has passed its deadline is not leasable, nor held, though no worker has
+// ended it yet.
+func TestPastDeadlines(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPaper(t)
+		b := p.start(Config{Check: time.Hour})
+		defer b.Stop()
+		p.open("one", "two")
+		p.lease("one", 1, "k")
+		for after, open := range []bool{true, false} {
+			_, held := b.Held("t", "k")
+			require.Equal(t, open, held, after)
+			require.Equal(t, open, len(b.queue("t")) == 1, after)
+			pass(8 * time.Hour)
+		}
+	})
 }
 
 func TestALeaseAndItsEnd(t *testing.T) {
@@ -149,7 +160,7 @@ func TestOver(t *testing.T) {
 	end := map[string]func(p *paper, id string){
 		"reported": (*paper).report, "settled": (*paper).settle,
 		"canceled": func(p *paper, id string) { p.write(id, schemas.Event{Type: schemas.EventCancel}) },
-		"damaged":  func(p *paper, id string) { p.half(id) },
+		"damaged":  func(p *paper, id string) { p.spoilt(id, schemas.SectionEvent, broken) },
 	}
 	for name, end := range end {
 		t.Run(name, func(t *testing.T) {

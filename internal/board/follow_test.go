@@ -303,16 +303,16 @@ func TestWhatNobodyCanRead(t *testing.T) {
 		if deaf {
 			p.set(func(p *paper) { p.deaf = nothing })
 		}
-		p.damaged("never", schemas.SectionAccepted)
+		p.spoilt("never", schemas.SectionAccepted, "{")
 		p.opened("never")
 		p.accept("no order", schemas.Action{Payload: []byte(`[]`)})
 		p.opened("no order")
 		p.open("one", "two", "three")
-		p.damaged("one", schemas.SectionWake)
+		p.spoilt("one", schemas.SectionWake, "{")
 		p.lease("one", 1, "k")
-		p.half("two")
+		p.spoilt("two", schemas.SectionEvent, broken)
 		p.spoilt("three", schemas.SectionWake, `{"v":1,"n":2,"type":"started"}`) // not what its subject says
-		p.half("three")
+		p.spoilt("three", schemas.SectionEvent, broken)
 		_, err := p.Append(t.Context(), schemas.Append{Subject: layout.Subject(ref("three"), schemas.SectionWake)})
 		require.NoError(t, err)
 		_, err = p.Append(t.Context(), schemas.Append{Subject: "weir.log.0.accepted.t.task.%", Data: []byte(`{"v":1}`)})
@@ -417,7 +417,7 @@ func step(t *testing.T, p *paper, rnd *rand.Rand, times int) {
 		case 8:
 			p.tell(id, schemas.TaskEvent{What: schemas.TaskClaimed})
 		case 9:
-			p.damaged(id, []schemas.Section{schemas.SectionEvent, schemas.SectionWake}[rnd.IntN(2)])
+			p.spoilt(id, []schemas.Section{schemas.SectionEvent, schemas.SectionWake}[rnd.IntN(2)], "{")
 		case 10:
 			p.write(id, schemas.Event{Type: schemas.EventProgress, Data: json.RawMessage(`{}`)})
 		case 11:

@@ -115,43 +115,24 @@ func ref(id string) schemas.Ref {
 // write appends an event. Names are "id", or "tenant/id".
 func (p *paper) write(id string, ev schemas.Event) {
 	p.tb.Helper()
-	r := ref(id)
-	p.mu.Lock()
-	f := p.files[r]
-	if f == nil {
-		f = &file{}
-		p.files[r] = f
-	}
-	f.n++
-	ev.V, ev.N, ev.Time = schemas.EventVersion, f.n, time.Now().UTC()
-	last := f.last
-	p.mu.Unlock()
-	data, err := json.Marshal(ev)
-	require.NoError(p.tb, err)
-	p.raw(id, schemas.SectionOf(ev.Type), data, last)
+	p.append(id, schemas.SectionOf(ev.Type), func(n int) []byte {
+		ev.V, ev.N, ev.Time = schemas.EventVersion, n, time.Now().UTC()
+		data, err := json.Marshal(ev)
+		require.NoError(p.tb, err)
+		return data
+	})
 }
 
-func (p *paper) raw(id string, s schemas.Section, data []byte, last uint64) {
-	p.tb.Helper()
-	r := ref(id)
-	seq, err := p.Append(p.tb.Context(), schemas.Append{Subject: layout.Subject(r, s), Data: data, Guarded: true, Guard: layout.All(r), Last: last})
-	require.NoError(p.tb, err)
-	p.set(func(p *paper) { p.files[r].last = seq })
-}
+// broken is half of an end.
+const broken = `{"v":1,"n":9,"type":"settled",`
 
-// damaged appends what nobody can read.
-func (p *paper) damaged(id string, s schemas.Section) {
-	p.tb.Helper()
-	p.spoilt(id, s, "{")
-}
-
-// half appends half of an end.
-func (p *paper) half(id string) {
-	p.tb.Helper()
-	p.spoilt(id, schemas.SectionEvent, `{"v":1,"n":9,"type":"settled",`)
-}
-
+// spoilt appends a record that cannot be read.
 func (p *paper) spoilt(id string, s schemas.Section, data string) {
+	p.tb.Helper()
+	p.append(id, s, func(int) []byte { return []byte(data) })
+}
+
+func (p *paper) append(id string, s schemas.Section, data func(n int) []byte) {
 	p.tb.Helper()
 	r := ref(id)
 	p.mu.Lock()
@@ -160,13 +141,16 @@ func (p *paper) spoilt(id string, s schemas.Section, data string) {
 	}
 	f := p.files[r]
 	f.n++
-	last := f.last
+	n, last := f.n, f.last
 	p.mu.Unlock()
-	p.raw(id, s, []byte(data), last)
+	seq, err := p.Append(p.tb.Context(), schemas.Append{Subject: layout.Subject(r, s), Data: data(n), Guarded: true, Guard: layout.All(r), Last: last})
+	require.NoError(p.tb, err)
+	p.set(func(*paper) { f.last = seq })
 }
 
 // file has a task accepted.
 func (p *paper) file(id, pool string) {
+	p.tb.Helper()
 	p.order(id, schemas.TaskOrder{Description: "d", Repo: "r", Pool: pool})
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -111,14 +110,11 @@ func TestAppendUnavailable(t *testing.T) {
 	_, err = n.Range(t.Context(), schemas.LogStream(0), "weir.log.>", 0, 1)
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 	require.ErrorIs(t, n.Ready(t.Context()), fault.ErrUnavailable)
-}
 
-func TestAppendAfterClose(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{}, Config{})
+	n = open(t, embedded.Config{}, Config{})
 	n.Close(t.Context())
 	n.Close(t.Context())
-	_, err := n.Append(t.Context(), claim("b", "x"))
+	_, err = n.Append(t.Context(), claim("b", "x"))
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 	require.ErrorIs(t, n.Ready(t.Context()), fault.ErrUnavailable)
 }
@@ -242,33 +238,6 @@ func TestAcknowledgements(t *testing.T) {
 		got, err := stored(&nats.Msg{Data: []byte(raw)})
 		require.Equal(t, want, got, raw)
 		require.Equal(t, want == 0, err != nil, raw)
-	}
-}
-
-func BenchmarkAppend(b *testing.B) {
-	s, err := embedded.Start(embedded.Config{Dir: b.TempDir(), Layout: layout, Durability: schemas.DurabilityProcess})
-	require.NoError(b, err)
-	defer func() { _ = s.Stop() }()
-	br, err := Open(b.Context(), Config{Server: s, Layout: layout})
-	require.NoError(b, err)
-	defer br.Close(context.Background())
-	data := make([]byte, 512)
-	var id atomic.Int64
-	for _, p := range []int{1, 32} {
-		b.Run(fmt.Sprintf("goroutines-%d", 2*p), func(b *testing.B) {
-			b.ReportAllocs()
-			b.SetParallelism(p)
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					m := claim(strconv.FormatInt(id.Add(1), 10), "")
-					m.Data = data
-					if _, err := br.Append(context.Background(), m); err != nil {
-						b.Error(err)
-						return
-					}
-				}
-			})
-		})
 	}
 }
 

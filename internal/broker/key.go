@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	keyStream = "KV_" + schemas.KeyBucket
-	// sealSubject is the subject of the evidence's key.
-	sealSubject = "$KV." + schemas.KeyBucket + ".evidence"
+	// sealKey is the evidence's key in schemas.KeyBucket.
+	sealKey = "evidence"
 	// SealKeyLen is the length of that key in bytes.
 	SealKeyLen = 32
 )
@@ -29,20 +28,23 @@ var errKeyDamaged = errors.New("the key in the bucket " + schemas.KeyBucket + " 
 // creates it, and concurrent calls agree. SealKey returns after the key is as durable as promised,
 // so that no hash outlives its key.
 func (b *Broker) SealKey(ctx context.Context) ([]byte, error) {
-	key, err := b.readKey(ctx)
+	k := b.Bucket(schemas.KeyBucket)
+	r, err := k.Get(ctx, sealKey)
 	if errors.Is(err, fault.ErrNotFound) {
 		fresh := make([]byte, SealKeyLen)
 		_, _ = rand.Read(fresh) // never fails
-		// Not Append: a log that is full still opens.
-		_, err = b.write(ctx, schemas.Append{Subject: sealSubject, Data: fresh, Guarded: true, Guard: sealSubject})
+		_, err = k.Put(ctx, sealKey, fresh, 0)
 		if err == nil || errors.Is(err, fault.ErrFenced) || errors.Is(err, fault.ErrUnavailable) {
 			// The stored key wins, even if another process wrote it. A cluster refuses a second
 			// write before it shows the first.
-			key, err = b.readKey(ctx)
+			r, err = k.Get(ctx, sealKey)
 			for pause := 10 * time.Millisecond; errors.Is(err, fault.ErrNotFound) && pause < readTimeout && retry.Pause(ctx, pause); pause *= 2 {
-				key, err = b.readKey(ctx)
+				r, err = k.Get(ctx, sealKey)
 			}
 		}
+	}
+	if err == nil && len(r.Data) != SealKeyLen {
+		err = errKeyDamaged
 	}
 	if err == nil {
 		err = b.Barrier(ctx)
@@ -50,13 +52,5 @@ func (b *Broker) SealKey(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the key of the evidence: %w", err)
 	}
-	return key, nil
-}
-
-func (b *Broker) readKey(ctx context.Context) ([]byte, error) {
-	r, err := b.lead(ctx, keyStream, directGet{Last: sealSubject})
-	if err == nil && len(r.Data) != SealKeyLen {
-		err = errKeyDamaged
-	}
-	return r.Data, err
+	return r.Data, nil
 }

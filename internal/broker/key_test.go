@@ -36,7 +36,7 @@ func TestNodesAgreeOnTheKey(t *testing.T) {
 	for _, key := range keys {
 		require.Equal(t, keys[0], key)
 	}
-	first, last, err := n.Bounds(t.Context(), keyStream)
+	first, last, err := n.Bounds(t.Context(), "KV_"+schemas.KeyBucket)
 	require.NoError(t, err)
 	require.Equal(t, first, last, "one was stored")
 	other := must(open(t, embedded.Config{}, Config{}).SealKey(t.Context()))(t)

@@ -67,34 +67,9 @@ type Bucket struct {
 	live   string // the same, where changes are republished
 }
 
-// Tokens is the bucket of tokens and sessions.
-func (b *Broker) Tokens() *Bucket { return b.bucket(schemas.TokenBucket) }
-
-// Rules is the bucket of rule sets.
-func (b *Broker) Rules() *Bucket { return b.bucket(schemas.RuleBucket) }
-
-// Repos is the bucket of repositories. It cannot be watched.
-func (b *Broker) Repos() *Bucket { return b.bucket(schemas.RepoBucket) }
-
-// Leases is the bucket of task holders' leases. It cannot be watched.
-func (b *Broker) Leases() *Bucket { return b.bucket(schemas.LeaseBucket) }
-
-// Budgets is the bucket of budget accounts. It cannot be watched.
-func (b *Broker) Budgets() *Bucket { return b.bucket(schemas.BudgetBucket) }
-
-// Janitor is the bucket of the janitors' positions in the log. It cannot be watched.
-func (b *Broker) Janitor() *Bucket { return b.bucket(schemas.JanitorBucket) }
-
-// Operations is the bucket of operators' pauses and pins.
-func (b *Broker) Operations() *Bucket { return b.bucket(schemas.OperationBucket) }
-
-// Destinations is the bucket of workers' reports on destinations.
-func (b *Broker) Destinations() *Bucket { return b.bucket(schemas.DestinationBucket) }
-
-// Models is the bucket of providers' lists of models.
-func (b *Broker) Models() *Bucket { return b.bucket(schemas.ModelBucket) }
-
-func (b *Broker) bucket(name string) *Bucket {
+// Bucket is one of the key-value buckets that package access lists. Only those with a Live subject
+// there can be watched.
+func (b *Broker) Bucket(name string) *Bucket {
 	k := &Bucket{b: b, stream: "KV_" + name, keys: keysOf(name)}
 	for _, listed := range access.Buckets() {
 		if listed.Name == name {

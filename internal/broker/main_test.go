@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -16,10 +15,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(crashDir); dir != "" {
-		writeUntilKilled(dir)
-		return
-	}
 	// Watermill's suite leaves its own fan-in behind when it has read enough.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/ThreeDotsLabs/watermill/internal/subscriber.(*multiplier).Subscribe.func2"),

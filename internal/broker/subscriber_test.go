@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -61,6 +60,24 @@ func next(t *testing.T, out <-chan *message.Message) *message.Message {
 	m, ok := <-out
 	require.True(t, ok, "the feed has ended")
 	return m
+}
+
+// ackAll acks so many messages, of which none comes twice, and returns their sequences. Each must be
+// the nth delivery of its record; 0: any.
+func ackAll(t *testing.T, out <-chan *message.Message, many int, nth uint64) map[uint64]bool {
+	t.Helper()
+	seen := map[uint64]bool{}
+	for range many {
+		m := next(t, out)
+		rec, deliveries := RecordOf(m)
+		if nth > 0 {
+			require.Equal(t, nth, deliveries)
+		}
+		require.False(t, seen[rec.Seq])
+		seen[rec.Seq] = true
+		m.Ack()
+	}
+	return seen
 }
 
 // pending is what the consumer has not seen acked.
@@ -181,17 +198,10 @@ func TestManyMessagesInFlight(t *testing.T) {
 		t.Fatal("more messages than slots")
 	case <-time.After(100 * time.Millisecond):
 	}
-	seen := map[uint64]bool{}
-	for len(seen) < 30 {
-		if len(held) == 0 {
-			held = append(held, next(t, out))
-		}
-		rec, deliveries := RecordOf(held[0])
-		require.EqualValues(t, 1, deliveries)
-		seen[rec.Seq] = true
-		held[0].Ack()
-		held = held[1:]
+	for _, m := range held {
+		m.Ack()
 	}
+	ackAll(t, out, 10, 1)
 	n.settled(t)
 }
 
@@ -222,13 +232,8 @@ func TestAWorkerThatIsAloneHoldsMore(t *testing.T) {
 	n := open(t, embedded.Config{}, Config{})
 	_, out := n.subscribe(t, SubscriberConfig{Slots: 4, Alone: true})
 	n.fill(t, 4+16)
-	for i := range 4 + 16 {
-		m := next(t, out)
-		if i == 0 { // all are here
-			poll.Until(t, func() bool { return n.given(t) == 4+16 })
-		}
-		m.Ack()
-	}
+	poll.Until(t, func() bool { return n.given(t) == 4+16 }, "all are here")
+	ackAll(t, out, 4+16, 1)
 	n.settled(t)
 	require.Zero(t, n.metrics.get(&n.metrics.overflowed))
 }
@@ -323,45 +328,9 @@ func TestHeartbeatsKeepWhatIsHeld(t *testing.T) {
 	case <-time.After(2 * ackWait):
 	}
 	first.Ack()
-	for range 4 {
-		m := next(t, slow)
-		_, deliveries := RecordOf(m)
-		require.EqualValues(t, 1, deliveries)
-		m.Ack()
-	}
+	ackAll(t, slow, 4, 1)
 	n.settled(t)
 	require.Zero(t, n.metrics.get(&n.metrics.redelivered))
-}
-
-// A message that has come again while its handler runs is given back for the ack wait: the
-// handler's next heartbeat keeps it, whoever gave it back. Without one it comes.
-func TestAHeartbeatReplacesADelay(t *testing.T) {
-	t.Parallel()
-	const ackWait = 4 * time.Second
-	n := open(t, embedded.Config{}, Config{AckWait: ackWait})
-	n.put(t, claim("a", "x"))
-	c := must(n.js.Consumer(t.Context(), schemas.LogStream(0), string(schemas.QueueNew)))(t)
-	take := func(wait time.Duration) jetstream.Msg {
-		m, err := c.Next(jetstream.FetchMaxWait(wait))
-		if errors.Is(err, nats.ErrTimeout) {
-			return nil
-		}
-		require.NoError(t, err)
-		return m
-	}
-	slow := take(time.Minute)
-	require.NotNil(t, slow)
-	again := take(5 * ackWait) // its heartbeats were late
-	require.NotNil(t, again)
-	require.NoError(t, again.NakWithDelay(ackWait))
-	for range 3 {
-		require.Nil(t, take(ackWait/4), "a living handler's message went to another")
-		require.NoError(t, slow.InProgress())
-	}
-	third := take(5 * ackWait)
-	require.NotNil(t, third)
-	meta := must(third.Metadata())(t)
-	require.EqualValues(t, 3, meta.NumDelivered)
 }
 
 // A worker that dies says nothing; what it held returns after the ack wait.
@@ -379,12 +348,7 @@ func TestDeadWorkersMessagesReturn(t *testing.T) {
 	other.nc.Close() // as a killed process does
 
 	_, mine := n.subscribe(t, SubscriberConfig{})
-	for range 3 {
-		m := next(t, mine)
-		_, deliveries := RecordOf(m)
-		require.EqualValues(t, 2, deliveries)
-		m.Ack()
-	}
+	ackAll(t, mine, 3, 2)
 	n.settled(t)
 	require.Equal(t, 3, n.metrics.get(&n.metrics.redelivered))
 	require.NoError(t, dying.Close())
@@ -405,15 +369,8 @@ func TestCloseHandsOverAndWaits(t *testing.T) {
 	}()
 	// What has not begun goes to another at once.
 	_, other := n.subscribe(t, SubscriberConfig{})
-	seen := map[uint64]bool{}
-	for range 7 {
-		m := next(t, other)
-		rec, _ := RecordOf(m)
-		seen[rec.Seq] = true
-		m.Ack()
-	}
+	seen := ackAll(t, other, 7, 0)
 	rec, _ := RecordOf(running)
-	require.Len(t, seen, 7)
 	require.False(t, seen[rec.Seq])
 	select {
 	case <-closed:
@@ -572,21 +529,6 @@ func TestManyWorkersShareTheWork(t *testing.T) {
 		require.Equal(t, 1, times, seq)
 	}
 	n.settled(t)
-}
-
-func TestWorkConsumers(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{}, Config{})
-	require.Equal(t, []string{"WEIR_LOG_3/new", "WEIR_LOG_3/wake", "WEIR_LOG_3/overflow", "WEIR_LOG_3/overflow_long"}, Topics(3))
-	for i, topic := range Topics(0) {
-		stream, durable, _ := strings.Cut(topic, "/")
-		c := must(n.js.Consumer(t.Context(), stream, durable))(t)
-		cfg := c.CachedInfo().Config
-		require.Equal(t, schemas.Queues()[i].Filter(0), cfg.FilterSubject)
-		require.Empty(t, cfg.FilterSubjects)
-		require.Equal(t, jetstream.AckExplicitPolicy, cfg.AckPolicy)
-		require.Equal(t, -1, cfg.MaxDeliver)
-	}
 }
 
 // TestPlaceOfAQuietQueueKeepsUp: the place of a queue that nothing was given out of moves behind

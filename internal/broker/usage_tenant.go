@@ -85,25 +85,30 @@ func (c *counted) frees(next int64, kept [ages]time.Duration) int64 {
 	return next
 }
 
-func (c *counted) empty() bool { return len(c[ageLog])+len(c[ageBlob])+len(c[ageEvidence]) == 0 }
-
 // tenantBytes is the size of one tenant's records in the log.
 type tenantBytes struct {
-	own      counted             // written by this process
-	others   map[string]*counted // by the instance that wrote them
+	counts   map[string]*counted // by the instance of the process that wrote them
 	total    int64               // of all of them
 	reserved int64               // for answers that this process receives
-	dirty    bool                // own has changed since it was stored
+	dirty    bool                // the count of this process has changed since it was stored
 }
 
 // tenant is the tenant's count, made where there is none. The caller holds mu.
 func (u *usage) tenant(name string) *tenantBytes {
 	s := u.tenants[name]
 	if s == nil {
-		s = &tenantBytes{others: map[string]*counted{}}
+		s = &tenantBytes{counts: map[string]*counted{}}
 		u.tenants[name] = s
 	}
 	return s
+}
+
+// of is the count of an instance, made where there is none.
+func (s *tenantBytes) of(instance string) *counted {
+	if s.counts[instance] == nil {
+		s.counts[instance] = &counted{}
+	}
+	return s.counts[instance]
 }
 
 // count adds to what a tenant has stored; n may be negative.
@@ -114,7 +119,7 @@ func (u *usage) count(tenant string, n int64, a age) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := u.tenant(tenant)
-	s.own.add(n, a, u.kept[a])
+	s.of(u.instance).add(n, a, u.kept[a])
 	s.dirty = true
 	u.change(s, n)
 }
@@ -143,8 +148,8 @@ func (u *usage) roomOf(s *tenantBytes) (r limits.Room) {
 	}
 	r.Limit = max(u.division.Share, u.limit-u.division.Share-max(u.stored-r.Used, 0))
 	if s != nil && r.Over() {
-		next := s.own.frees(math.MaxInt64, u.kept)
-		for _, c := range s.others {
+		next := int64(math.MaxInt64)
+		for _, c := range s.counts {
 			next = c.frees(next, u.kept)
 		}
 		r.Frees = time.Unix(next, 0)
@@ -195,14 +200,13 @@ func (u *usage) expire(now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for name, s := range u.tenants {
-		u.change(s, -s.own.expire(now, u.kept))
-		for instance, c := range s.others {
+		for instance, c := range s.counts {
 			u.change(s, -c.expire(now, u.kept))
-			if c.empty() {
-				delete(s.others, instance)
+			if len(c[ageLog])+len(c[ageBlob])+len(c[ageEvidence]) == 0 {
+				delete(s.counts, instance)
 			}
 		}
-		if s.own.empty() && len(s.others) == 0 && s.reserved == 0 && !s.dirty {
+		if len(s.counts) == 0 && s.reserved == 0 && !s.dirty {
 			delete(u.tenants, name)
 		}
 	}
@@ -247,7 +251,7 @@ func (b *Broker) shareUsage(ctx context.Context) error {
 	defer cancel()
 	b.usage.sharing.Lock()
 	defer b.usage.sharing.Unlock()
-	bucket := b.bucket(schemas.UsageBucket)
+	bucket := b.Bucket(schemas.UsageBucket)
 	return errors.Join(b.usage.publish(ctx, bucket), b.usage.follow(ctx, bucket))
 }
 
@@ -257,7 +261,7 @@ func (u *usage) publish(ctx context.Context, to *Bucket) error {
 	changed := map[string][]byte{}
 	for name, s := range u.tenants {
 		if s.dirty {
-			changed[name], _ = json.Marshal(s.own) //nolint:errchkjson // a map of numbers
+			changed[name], _ = json.Marshal(s.of(u.instance)) //nolint:errchkjson // a map of numbers
 			s.dirty = false
 		}
 	}
@@ -296,9 +300,6 @@ func (u *usage) learn(r schemas.Record) {
 	defer u.mu.Unlock()
 	c.expire(time.Now(), u.kept)
 	s := u.tenant(tenant)
-	if before := s.others[instance]; before != nil {
-		u.change(s, -before.sum())
-	}
-	u.change(s, c.sum())
-	s.others[instance] = c
+	u.change(s, c.sum()-s.of(instance).sum())
+	s.counts[instance] = c
 }

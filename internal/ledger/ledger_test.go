@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -78,6 +77,11 @@ func TestClaim(t *testing.T) {
 	_, duplicate, err = l.Claim(t.Context(), other)
 	require.NoError(t, err, "an id belongs to its tenant")
 	assert.False(t, duplicate)
+
+	found := must(l.Find(t.Context(), "t", "a"))(t)
+	assert.Equal(t, st.Ref, found.Ref)
+	_, err = l.Find(t.Context(), "t", "b")
+	require.ErrorIs(t, err, fault.ErrNotFound)
 }
 
 // TestFullLogKnowsItsActions: while new ones are refused, a repeat still joins.
@@ -154,51 +158,6 @@ func TestFence(t *testing.T) {
 	assert.Equal(t, "succeeded", other.Status())
 }
 
-// TestCancelYieldsToWhatIsDone: a request to cancel that came in between stands before the result
-// of a call and the end of the action, and fences what is new.
-func TestCancelYieldsToWhatIsDone(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		kind   schemas.Kind // http where it is empty
-		next   schemas.Event
-		fenced bool
-	}{
-		"attempted": {next: schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Status: 200}}},
-		"settled":   {next: schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded}}},
-		"progress":  {next: schemas.Event{Type: schemas.EventProgress, Data: []byte("{}")}},
-		"delta":     {next: schemas.Event{Type: schemas.EventDelta, Data: []byte("{}")}},
-		"started":   {next: schemas.Event{Type: schemas.EventStarted}, fenced: true},
-		"attempt":   {next: schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1}}, fenced: true},
-		"waiting":   {next: schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{}}, fenced: true},
-
-		"the end of a task": {kind: schemas.KindTask, next: schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeExpired}}, fenced: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l, log := setup(memlog.Hooks{})
-			a := action("f")
-			a.Kind = cmp.Or(tt.kind, a.Kind)
-			st := claim(t, l, a)
-			other := load(t, l, st.Ref)
-			require.NoError(t, l.Append(t.Context(), other, schemas.Event{Type: schemas.EventCancel}))
-			wakeUp(t, log, st.Ref)
-			err := l.Append(t.Context(), st, tt.next)
-			if tt.fenced {
-				require.ErrorIs(t, err, fault.ErrFenced)
-				return
-			}
-			require.NoError(t, err)
-			loaded := load(t, l, st.Ref)
-			assert.Equal(t, 3, loaded.N)
-			assert.Equal(t, "cancel", string(loaded.Events[1].Type), "the ordinal follows the cancel's")
-			assert.Equal(t, 2, loaded.Events[1].N)
-			assert.True(t, st.CancelRequested)
-			assert.Equal(t, st.Progress, loaded.Progress)
-			assert.Equal(t, st.Events, loaded.Events)
-		})
-	}
-}
-
 // TestProgressIsCounted: it takes a place in the stream, and none in the state.
 func TestProgressIsCounted(t *testing.T) {
 	t.Parallel()
@@ -218,41 +177,6 @@ func TestProgressIsCounted(t *testing.T) {
 	assert.Equal(t, many+3, loaded.N)
 	assert.Len(t, loaded.Events, 2)
 	assert.Equal(t, "succeeded", loaded.Status())
-}
-
-// TestAppendWhoseAcknowledgementIsLost: it was written once, and counts once.
-func TestAppendWhoseAcknowledgementIsLost(t *testing.T) {
-	t.Parallel()
-	lose := false
-	l, _ := setup(memlog.Hooks{After: func(schemas.Append, uint64) error {
-		if lose {
-			return fault.ErrUnavailable
-		}
-		return nil
-	}})
-	st := claim(t, l, action("f"))
-	lose = true
-	for _, ev := range []schemas.Event{begun, progress, progress, progress} {
-		require.NoError(t, l.Append(t.Context(), st, ev))
-	}
-	loaded := load(t, l, st.Ref)
-	assert.Equal(t, []int{3, 3, 5}, []int{st.Progress, loaded.Progress, loaded.N})
-	assert.Equal(t, loaded.Seq, st.Seq)
-}
-
-func TestFind(t *testing.T) {
-	t.Parallel()
-	l, _ := setup(memlog.Hooks{})
-	a := action("f")
-	a.Kind = schemas.KindPlan
-	claim(t, l, a)
-	st, err := l.Find(t.Context(), "t", "a")
-	require.NoError(t, err)
-	assert.Equal(t, schemas.KindPlan, st.Kind)
-	_, err = l.Find(t.Context(), "t", "b")
-	require.ErrorIs(t, err, fault.ErrNotFound)
-	_, err = l.Find(t.Context(), "u", "a")
-	require.ErrorIs(t, err, fault.ErrNotFound)
 }
 
 func TestFold(t *testing.T) {

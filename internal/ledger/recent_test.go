@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
 	"time"
@@ -15,22 +14,10 @@ import (
 	"weir/schemas"
 )
 
-// shown is a log that counts the records that it shows.
-type shown struct {
-	*memlog.Log
-	records int
-}
-
-func (c *shown) Page(ctx context.Context, stream, filter string, from uint64, limit, size int) ([]schemas.Record, bool, error) {
-	list, more, err := c.Log.Page(ctx, stream, filter, from, limit, size)
-	c.records += len(list)
-	return list, more, err
-}
-
 // TestLoadTaskWithOutput: a task's state is what its whole log says, and its output is read once.
 func TestLoadTaskWithOutput(t *testing.T) {
 	t.Parallel()
-	log := &shown{Log: memlog.New(layout, time.Now, memlog.Hooks{})}
+	log := &counted{Log: memlog.New(layout, time.Now, memlog.Hooks{})}
 	l := ledger.New(log, layout, nil)
 	a := action("f")
 	a.Kind = schemas.KindTask

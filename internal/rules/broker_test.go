@@ -22,7 +22,7 @@ func start(t *testing.T, server *embedded.Server, cfg rules.Config) *rules.Keepe
 	b, err := broker.Open(t.Context(), broker.Config{Server: server, Layout: layout, AttemptTimeout: 5 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { b.Close(context.Background()) })
-	k := rules.New(b.Rules(), cfg)
+	k := rules.New(b.Bucket(schemas.RuleBucket), cfg)
 	require.NoError(t, k.Start(t.Context()))
 	t.Cleanup(k.Stop)
 	return k

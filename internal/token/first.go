@@ -2,6 +2,7 @@ package token
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,7 +21,7 @@ import (
 // after that. So no valid token is lost, wherever a failure occurs. The next First finds a leftover
 // temporary file.
 func (k *Keeper) First(ctx context.Context, file string, another bool) (made bool, err error) {
-	if k.stale(k.cfg.Now()) {
+	if k.stale(time.Now()) {
 		return false, errUnknown(errStale)
 	}
 	beside := file + ".new"
@@ -48,39 +49,31 @@ func (k *Keeper) First(ctx context.Context, file string, another bool) (made boo
 	return true, replace(file, beside)
 }
 
-// Administered reports whether the operator's tenant has an admin that may do
-// everything, as far as this node knows.
+// Administered reports whether the operator's tenant has an admin that may do everything, as far as
+// this node knows.
 func (k *Keeper) Administered() bool {
-	now := k.cfg.Now()
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	for _, h := range k.held {
-		if h.governs(now) {
-			return true
-		}
-	}
-	return false
+	now := time.Now()
+	return k.count(func(h *held) bool { return h.governs(now) }) > 0
 }
 
 func (h *held) governs(now time.Time) bool {
 	t := h.token
-	return !h.gone && !h.session && t.Tenant == schemas.Operator && len(t.Entries) == 0 && len(t.Pools) == 0 && len(t.Models) == 0 &&
-		statusAt(t, now) == active && schemas.Grants(t.Scopes, schemas.ScopeAdmin)
+	return h.valid(false, now) && t.Tenant == schemas.Operator && len(t.Entries)+len(t.Pools)+len(t.Models) == 0 &&
+		schemas.Grants(t.Scopes, schemas.ScopeAdmin)
 }
 
-// works reports whether the token in a file is that of an admin who may do
-// everything.
+// works reports whether the token in a file is that of an admin who may do everything.
 func (k *Keeper) works(file string) bool {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return false
 	}
 	h, err := k.find([]string{"Bearer " + strings.TrimSuffix(string(data), "\n")})
-	return err == nil && h.governs(k.cfg.Now())
+	return err == nil && h.governs(time.Now())
 }
 
 // writePrivate puts a file in place of another, whole or not at all.
-func writePrivate(name, content string) (err error) {
+func writePrivate(name, content string) error {
 	dir := filepath.Dir(name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -89,22 +82,14 @@ func writePrivate(name, content string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
 	_, err = f.WriteString(content)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closing := f.Close(); err == nil {
-		err = closing
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = replace(name, f.Name())
 	}
 	if err != nil {
-		return err
+		_ = os.Remove(f.Name())
 	}
-	return replace(name, f.Name())
+	return err
 }
 
 // replace durably replaces a file by another in the same directory.

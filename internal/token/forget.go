@@ -33,19 +33,6 @@ func past(t schemas.Token, now time.Time) bool {
 // shown reports whether a token can be seen at all.
 func (h *held) shown(now time.Time) bool { return !h.gone && !h.session && !past(h.token, now) }
 
-// active counts the tokens of a tenant that are in force.
-func (k *Keeper) active(tenant string) (n int) {
-	now := k.cfg.Now()
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	for _, h := range k.held {
-		if !h.gone && !h.session && h.token.Tenant == tenant && statusAt(h.token, now) == active {
-			n++
-		}
-	}
-	return n
-}
-
 // tidy drops what is past, now and then.
 func (k *Keeper) tidy(ctx context.Context) {
 	tick := time.NewTicker(tidyEvery)
@@ -63,37 +50,37 @@ func (k *Keeper) tidy(ctx context.Context) {
 }
 
 // forget drops what is past from the store, where this node may, and then from memory. What cannot
-// be dropped is tried again the next time; it is not shown meanwhile. Records
-// that cannot be read stay: another version may know what they are.
+// be dropped is tried again the next time; it is not shown meanwhile. Records that cannot be read
+// stay: another version may know what they are.
 func (k *Keeper) forget(ctx context.Context) error {
-	now := k.cfg.Now()
-	old := map[string]uint64{}
+	now := time.Now()
+	old := map[string]*held{}
 	k.mu.RLock()
 	for id, h := range k.held {
 		if !h.gone && h.done(now) {
-			old[id] = h.revision
+			old[id] = h
 		}
 	}
 	k.mu.RUnlock()
-	for id, revision := range old {
-		if err := k.drop(ctx, id, revision); err != nil {
+	for id, h := range old {
+		if err := k.drop(ctx, id, h); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (k *Keeper) drop(ctx context.Context, id string, revision uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, k.cfg.StoreTimeout)
+func (k *Keeper) drop(ctx context.Context, id string, h *held) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if !k.cfg.Reads {
-		if err := k.store.Forget(ctx, id, revision); err != nil {
+		if err := k.store.Forget(ctx, id, h.revision); err != nil {
 			return err
 		}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h := k.held[id]; h != nil && h.revision == revision {
+	if k.held[id] == h {
 		delete(k.held, id)
 	}
 	return nil

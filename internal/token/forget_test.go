@@ -13,7 +13,7 @@ import (
 )
 
 // slow asks the store seldom, so that a bubble's days pass quickly.
-func slow() Config { return Config{Check: time.Hour, Stale: 3 * time.Hour} }
+func slow() Config { return Config{check: time.Hour, stale: 3 * time.Hour} }
 
 // TestEndedTokensAreForgotten thirty days after their end, whichever came first,
 // on every node and in the store.
@@ -80,7 +80,7 @@ func TestATenantHasSoManyTokens(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := shelf.New()
-		k := node(t, s, Config{Active: 2})
+		k := node(t, s, Config{active: 2})
 		req := schemas.TokenRequest{Name: "n", Tenant: "acme", Scopes: []string{schemas.ScopeActionsRead}}
 		k.make(t, schemas.TokenRequest{})
 		one := k.make(t, req)

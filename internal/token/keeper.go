@@ -18,17 +18,13 @@ import (
 	"weir/schemas"
 )
 
-// Store holds one value a key and numbers the writes to all of them. In its
-// records Subject is the key and Seq the number of the write; without Data the
-// key is gone.
+// Store stores one value per key and numbers the writes to all of them; see broker.Bucket. In its
+// records Subject is the key and Seq the number of the write; without Data the key is gone.
 type Store interface {
+	mirror.Reader
 	// Put stores a value if the key's newest write is last, 0 for none.
 	Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error)
-	// Read returns up to limit records behind a write, oldest first. Fewer
-	// than limit says that there were no more when it was called.
-	Read(ctx context.Context, after uint64, limit int) ([]schemas.Record, error)
-	// Watch calls fn for what is stored from now on, and lost when some of
-	// that may be missing.
+	// Watch calls fn for what is stored from now on, and lost when some of that may be missing.
 	Watch(fn func(schemas.Record), lost func()) (stop func(), err error)
 	// Forget drops the stored values of a key up to a write, without notice to other nodes. A
 	// missing value is not an error.
@@ -41,47 +37,39 @@ type Store interface {
 type Config struct {
 	// Rate is for tokens without a rate of their own; default 500/s. Each node counts for itself.
 	Rate string
-	// Streams is how many event streams one token may hold open on this node;
-	// default 1000.
+	// Streams is how many event streams one token may hold open on this node; default 1000.
 	Streams int
-	// Active is how many tokens of one tenant may be in force; default 10,000.
-	// Each node counts those it has heard of, so a few more can come of requests
-	// at the same time.
-	Active int
-	// Check is how often the store is asked whether the copy is whole, beside
-	// being followed; default 500 ms. It bounds how long a revocation on
-	// another node can go unseen when the news of it is lost.
-	Check time.Duration
-	// Stale is how long the store may be unreachable before all requests are refused; default 10 s.
-	// Open streams end up to half as much later.
-	Stale time.Duration
 	// Reads: tokens that ended long ago are dropped from memory only. Other nodes drop them from
 	// the store, which this one may not do.
-	Reads bool
-	// StoreTimeout bounds one write and its barrier; default 10 s.
-	StoreTimeout time.Duration
-	// Session is how long a browser stays signed in at most; default 12 h.
-	Session time.Duration
-	// Sessions is how many browsers may be signed in with one token; default 100.
-	Sessions int
-	// Now is the clock; default time.Now.
-	Now    func() time.Time
+	Reads  bool
 	Logger *slog.Logger // default: none
+
+	// active is how many tokens of one tenant may be in force, and sessions how many browsers may
+	// be signed in with one token; defaults 10,000 and 100. Each node counts those it knows, so
+	// concurrent requests can add a few more.
+	active, sessions int
+	// check is how often the store is asked whether the copy is whole, beside being followed;
+	// default 500 ms. It bounds how long a revocation on another node can go unseen when its notice
+	// is lost. After stale without the store all requests are refused; default 10 s. Open streams
+	// end up to half as much later.
+	check, stale time.Duration
 }
 
+const (
+	// storeTimeout bounds one write and its barrier.
+	storeTimeout = 10 * time.Second
+	// sessionLife is how long a browser stays signed in at most.
+	sessionLife = 12 * time.Hour
+)
+
 func (c Config) withDefaults() Config {
-	c.Check = cmp.Or(c.Check, 500*time.Millisecond)
-	c.Stale = cmp.Or(c.Stale, 10*time.Second)
-	c.StoreTimeout = cmp.Or(c.StoreTimeout, 10*time.Second)
-	c.Session = cmp.Or(c.Session, 12*time.Hour)
 	c.Rate = cmp.Or(c.Rate, "500/s")
 	c.Streams = cmp.Or(c.Streams, 1000)
-	c.Active = cmp.Or(c.Active, 10_000)
-	c.Sessions = cmp.Or(c.Sessions, 100)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
-	if c.Now == nil {
-		c.Now = time.Now
-	}
+	c.active = cmp.Or(c.active, 10_000)
+	c.sessions = cmp.Or(c.sessions, 100)
+	c.check = cmp.Or(c.check, 500*time.Millisecond)
+	c.stale = cmp.Or(c.stale, 10*time.Second)
 	return c
 }
 
@@ -113,7 +101,7 @@ type held struct {
 func New(s Store, cfg Config) *Keeper {
 	k := &Keeper{store: s, cfg: cfg.withDefaults(), held: map[string]*held{}, stop: func() {}}
 	k.follower = mirror.New(mirror.Config{
-		Name: "tokens", Component: "token", Check: k.cfg.Check, Patience: k.cfg.Stale / 2, Logger: k.cfg.Logger, Look: k.refresh,
+		Name: "tokens", Component: "token", Check: k.cfg.check, Patience: k.cfg.stale / 2, Logger: k.cfg.Logger, Look: k.refresh,
 	})
 	return k
 }
@@ -138,7 +126,7 @@ func (k *Keeper) Stop() { k.stop() }
 // cannot for too long, a stream may belong to a token that was revoked meanwhile: all of them end.
 func (k *Keeper) refresh(ctx context.Context) error {
 	err := k.catchUp(ctx)
-	if err != nil && k.stale(k.cfg.Now()) {
+	if err != nil && k.stale(time.Now()) {
 		k.endStreams()
 	}
 	return err
@@ -148,7 +136,7 @@ func (k *Keeper) refresh(ctx context.Context) error {
 func (k *Keeper) stale(now time.Time) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.whole.IsZero() || now.Sub(k.whole) >= k.cfg.Stale
+	return k.whole.IsZero() || now.Sub(k.whole) >= k.cfg.stale
 }
 
 // page is how many records are read at once.
@@ -156,29 +144,18 @@ const page = 1000
 
 // catchUp reads what was stored since the last time, to its end.
 func (k *Keeper) catchUp(ctx context.Context) error {
-	for {
-		asked := k.cfg.Now()
-		k.mu.RLock()
-		after := k.read
-		k.mu.RUnlock()
-		records, err := k.store.Read(ctx, after, page)
-		if err != nil {
-			return err
-		}
-		for _, r := range records {
-			k.learn(r)
-		}
-		k.mu.Lock()
-		if n := len(records); n > 0 {
-			k.read = records[n-1].Seq
-		}
-		if len(records) < page {
-			k.whole = asked
-			k.mu.Unlock()
-			return nil
-		}
-		k.mu.Unlock()
+	asked := time.Now()
+	k.mu.RLock()
+	after := k.read
+	k.mu.RUnlock()
+	last, err := mirror.Read(ctx, k.store, after, page, k.learn)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.read = max(k.read, last)
+	if err == nil {
+		k.whole = asked
 	}
+	return err
 }
 
 // learn applies one record, unless a newer one of its key is known.
@@ -229,27 +206,26 @@ func (*LimitedError) Error() string { return "the token has sent too many reques
 
 var errStale = errors.New("the copy of the tokens is too old")
 
-// Verify finds out whose request has these Authorization headers, and counts
-// it. Errors: UNAUTHORIZED; a *LimitedError; UNAVAILABLE
-// while the store has not been read, or has been out of reach for too long.
+// Verify finds out whose request has these Authorization headers, and counts it. Errors:
+// UNAUTHORIZED; a *LimitedError; UNAVAILABLE while the store has not been read, or has been out of
+// reach for too long.
 func (k *Keeper) Verify(fields []string) (schemas.Token, error) {
 	h, err := k.find(fields)
 	if err != nil {
 		return schemas.Token{}, err
 	}
-	return k.count(h)
+	return k.charge(h)
 }
 
-// Known reports whether these Authorization headers show a token in force. It counts no
-// request.
+// Known reports whether these Authorization headers show a token in force. It counts no request.
 func (k *Keeper) Known(fields []string) bool {
 	_, err := k.find(fields)
 	return err == nil
 }
 
-// count counts a request of a token.
-func (k *Keeper) count(h *held) (schemas.Token, error) {
-	if wait := h.use.take(k.cfg.Now()); wait > 0 {
+// charge counts a request of a token.
+func (k *Keeper) charge(h *held) (schemas.Token, error) {
+	if wait := h.use.take(time.Now()); wait > 0 {
 		return schemas.Token{}, &LimitedError{Wait: wait}
 	}
 	return h.token, nil
@@ -263,23 +239,41 @@ func (k *Keeper) find(fields []string) (*held, error) {
 	return k.look(id, s, false)
 }
 
-// look does the same work for every token of the right form, so that its time
-// does not tell an unknown id from a wrong secret.
+// look finds the token, or the session, with this secret. It does the same work for every token of
+// the right form, so that its time does not tell an unknown id from a wrong secret.
 func (k *Keeper) look(id string, s secret, session bool) (*held, error) {
-	now := k.cfg.Now()
+	now := time.Now()
 	hash := s.hash()
 	if k.stale(now) {
 		return nil, errUnknown(errStale)
 	}
-	k.mu.RLock()
-	h, known := k.held[id]
-	k.mu.RUnlock()
-	if !known {
-		h = &held{gone: true}
-	}
-	same := subtle.ConstantTimeCompare(hash[:], h.hash[:]) == 1
-	if !same || h.gone || h.session != session || statusAt(h.token, now) != active {
+	h := cmp.Or(k.get(id), &held{gone: true})
+	if same := subtle.ConstantTimeCompare(hash[:], h.hash[:]) == 1; !same || !h.valid(session, now) {
 		return nil, errUnauthorized()
 	}
 	return h, nil
+}
+
+// get is the token with an id, or nil.
+func (k *Keeper) get(id string) *held {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.held[id]
+}
+
+// count is how many tokens and sessions fit.
+func (k *Keeper) count(fits func(*held) bool) (n int) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for _, h := range k.held {
+		if fits(h) {
+			n++
+		}
+	}
+	return n
+}
+
+// valid reports whether this is a token, or a session, that is in force.
+func (h *held) valid(session bool, now time.Time) bool {
+	return !h.gone && h.session == session && statusAt(h.token, now) == active
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"time"
 
 	"weir/internal/fault"
 	"weir/schemas"
@@ -21,7 +22,7 @@ func (k *Keeper) List(tenant, cursor string, limit int) (schemas.Page[schemas.To
 			return page, fault.New(schemas.InvalidRequest, "the parameter cursor must be the next of an earlier page")
 		}
 	}
-	now := k.cfg.Now()
+	now := time.Now()
 	if k.stale(now) {
 		return page, errUnknown(errStale)
 	}
@@ -45,9 +46,7 @@ func (k *Keeper) List(tenant, cursor string, limit int) (schemas.Page[schemas.To
 
 // Name is the name of a token, by its id; empty: there is no such token.
 func (k *Keeper) Name(id string) string {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	if h := k.held[id]; h != nil {
+	if h := k.get(id); h != nil {
 		return h.token.Name
 	}
 	return ""

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -14,9 +15,7 @@ import (
 )
 
 const (
-	maxEntries  = 64
-	maxPools    = 64
-	maxModels   = 64
+	maxNames    = 64 // of entries, pools or models
 	maxLifetime = 10 * 365 * 24 * time.Hour
 )
 
@@ -29,8 +28,9 @@ func (k *Keeper) Create(ctx context.Context, admin schemas.Token, req schemas.To
 	if err != nil {
 		return schemas.NewToken{}, err
 	}
-	if k.active(t.Tenant) >= k.cfg.Active {
-		return schemas.NewToken{}, fault.New(schemas.Conflict, "the tenant "+t.Tenant+" has "+strconv.Itoa(k.cfg.Active)+
+	now := time.Now()
+	if k.count(func(h *held) bool { return h.token.Tenant == t.Tenant && h.valid(false, now) }) >= k.cfg.active {
+		return schemas.NewToken{}, fault.New(schemas.Conflict, "the tenant "+t.Tenant+" has "+strconv.Itoa(k.cfg.active)+
 			" tokens in force, which is the limit; revoke unused ones, and give new ones an expires_in")
 	}
 	id, s, text := mint()
@@ -44,22 +44,13 @@ func (k *Keeper) Create(ctx context.Context, admin schemas.Token, req schemas.To
 
 // design reads what is asked for and holds it against what the admin may give.
 func (k *Keeper) design(admin schemas.Token, req schemas.TokenRequest) (schemas.Token, error) {
-	now := k.cfg.Now().UTC().Truncate(time.Millisecond)
+	now := time.Now().UTC().Truncate(time.Millisecond)
 	t := schemas.Token{
-		Name: req.Name, Tenant: req.Tenant, Scopes: req.Scopes, Entries: req.Entries, Pools: req.Pools, Models: req.Models, Rate: req.Rate,
-		CreatedAt: now, CreatedBy: admin.ID,
+		Name: req.Name, Tenant: cmp.Or(req.Tenant, admin.Tenant), Scopes: req.Scopes, Entries: either(req.Entries, admin.Entries),
+		Pools: req.Pools, Models: either(req.Models, admin.Models), Rate: req.Rate, CreatedAt: now, CreatedBy: admin.ID,
 	}
-	if t.Tenant == "" {
-		t.Tenant = admin.Tenant
-	}
-	if len(t.Entries) == 0 {
-		t.Entries = slices.Clone(admin.Entries)
-	}
-	if len(t.Pools) == 0 && schemas.Grants(t.Scopes, schemas.ScopeTasksWork) {
-		t.Pools = slices.Clone(admin.Pools)
-	}
-	if len(t.Models) == 0 {
-		t.Models = slices.Clone(admin.Models)
+	if schemas.Grants(t.Scopes, schemas.ScopeTasksWork) {
+		t.Pools = either(t.Pools, admin.Pools)
 	}
 	if err := check(t); err != nil {
 		return t, err
@@ -84,91 +75,69 @@ func (k *Keeper) design(admin schemas.Token, req schemas.TokenRequest) (schemas.
 			return t, err
 		}
 	}
-	if !within(t.Entries, admin.Entries) {
-		return t, fault.New(schemas.Forbidden, "a token that is limited to entries may give away only those")
-	}
-	if !within(t.Pools, admin.Pools) {
-		return t, fault.New(schemas.Forbidden, "a token that is limited to pools may give away only those")
-	}
-	if slices.ContainsFunc(t.Models, func(m string) bool { return !models.May(admin.Models, m) }) {
-		return t, fault.New(schemas.Forbidden, "a token that is limited to models may give away only those")
+	for _, l := range []struct {
+		of           string
+		names, limit []string
+		may          func(limit []string, name string) bool
+	}{{"entries", t.Entries, admin.Entries, among}, {"pools", t.Pools, admin.Pools, among}, {"models", t.Models, admin.Models, models.May}} {
+		if slices.ContainsFunc(l.names, func(name string) bool { return !l.may(l.limit, name) }) {
+			return t, fault.New(schemas.Forbidden, "a token that is limited to "+l.of+" may give away only those")
+		}
 	}
 	return t, nil
 }
 
-// within reports whether a limit contains all names; an empty limit contains none.
-func within(names, limit []string) bool {
-	for _, name := range names {
-		if len(limit) > 0 && !slices.Contains(limit, name) {
-			return false
-		}
+// either is the names, or where there are none those of the limit.
+func either(names, limit []string) []string {
+	if len(names) == 0 {
+		return slices.Clone(limit)
 	}
-	return true
+	return names
 }
 
+// among reports whether a limit contains a name; an empty limit contains all.
+func among(limit []string, name string) bool { return len(limit) == 0 || slices.Contains(limit, name) }
+
 func check(t schemas.Token) error {
-	if !schemas.ValidID(t.Name) {
-		return wrong("name", "must be 1 to 128 of the characters A-Z a-z 0-9 . _ : -")
+	const id = "must be 1 to 128 of the characters A-Z a-z 0-9 . _ : -"
+	scopes := "one of " + strings.Join(schemas.Scopes(), ", ")
+	switch {
+	case !schemas.ValidID(t.Name):
+		return wrong("name", id)
+	case !schemas.ValidID(t.Tenant):
+		return wrong("tenant", id)
+	case len(t.Scopes) == 0:
+		return wrong("scopes", "must name at least "+scopes)
 	}
-	if !schemas.ValidID(t.Tenant) {
-		return wrong("tenant", "must be 1 to 128 of the characters A-Z a-z 0-9 . _ : -")
-	}
-	if len(t.Scopes) == 0 {
-		return wrong("scopes", "must name at least one of "+strings.Join(schemas.Scopes(), ", "))
-	}
-	for i, s := range t.Scopes {
-		if !slices.Contains(schemas.Scopes(), s) || slices.Contains(t.Scopes[:i], s) {
-			return wrong("scopes/"+strconv.Itoa(i), "must be one of "+strings.Join(schemas.Scopes(), ", ")+", each once")
+	for _, list := range []struct {
+		at    string
+		names []string
+		what  string
+		valid func(string) bool
+	}{
+		{"scopes", t.Scopes, scopes, func(s string) bool { return slices.Contains(schemas.Scopes(), s) }},
+		{"entries", t.Entries, "the name of an entry", schemas.ValidID},
+		{"pools", t.Pools, "the name of a pool", schemas.ValidID},
+		// It takes what no model is called now too: one may be called that later.
+		{"models", t.Models, "the name of a model, or a pattern such as openai/* or *", models.ValidPattern},
+	} {
+		if len(list.names) > maxNames {
+			return wrong(list.at, "must be at most "+strconv.Itoa(maxNames))
+		}
+		for i, name := range list.names {
+			if !list.valid(name) || slices.Contains(list.names[:i], name) {
+				return wrong(list.at+"/"+strconv.Itoa(i), "must be "+list.what+", each once")
+			}
 		}
 	}
-	if len(t.Entries) > maxEntries {
-		return wrong("entries", "must be at most "+strconv.Itoa(maxEntries))
+	if len(t.Pools) > 0 && !schemas.Grants(t.Scopes, schemas.ScopeTasksWork) {
+		return wrong("pools", "is for tokens that lease tasks; add the scope "+schemas.ScopeTasksWork+", or leave it out")
 	}
-	for i, e := range t.Entries {
-		if !schemas.ValidID(e) || slices.Contains(t.Entries[:i], e) {
-			return wrong("entries/"+strconv.Itoa(i), "must be the name of an entry, each once")
-		}
-	}
-	if err := checkPools(t); err != nil {
-		return err
-	}
-	if err := checkModels(t); err != nil {
-		return err
+	if i := slices.Index(t.Pools, schemas.PoolNone); i >= 0 {
+		return wrong("pools/"+strconv.Itoa(i), "must not be "+schemas.PoolNone+": tasks of that pool are not leased")
 	}
 	if _, _, ok := schemas.ParseRate(t.Rate); t.Rate != "" && !ok {
 		return wrong("rate", `must be a count a second, minute or hour, such as "10/s"`)
-	}
-	return nil
-}
-
-func checkPools(t schemas.Token) error {
-	switch {
-	case len(t.Pools) > maxPools:
-		return wrong("pools", "must be at most "+strconv.Itoa(maxPools))
-	case len(t.Pools) > 0 && !schemas.Grants(t.Scopes, schemas.ScopeTasksWork):
-		return wrong("pools", "is for tokens that lease tasks; add the scope "+schemas.ScopeTasksWork+", or leave it out")
-	}
-	for i, p := range t.Pools {
-		at := "pools/" + strconv.Itoa(i)
-		if !schemas.ValidID(p) || slices.Contains(t.Pools[:i], p) {
-			return wrong(at, "must be the name of a pool, each once")
-		}
-		if p == schemas.PoolNone {
-			return wrong(at, "must not be "+schemas.PoolNone+": tasks of that pool are not leased")
-		}
-	}
-	return nil
-}
-
-// checkModels takes what no model is called now too: it may be one day.
-func checkModels(t schemas.Token) error {
-	if len(t.Models) > maxModels {
-		return wrong("models", "must be at most "+strconv.Itoa(maxModels))
-	}
-	for i, m := range t.Models {
-		if !models.ValidPattern(m) || slices.Contains(t.Models[:i], m) {
-			return wrong("models/"+strconv.Itoa(i), "must be the name of a model, or a pattern such as openai/* or *, each once")
-		}
 	}
 	return nil
 }
@@ -185,16 +154,14 @@ const maxTries = 8
 // the admin may not see; UNAVAILABLE: whether it was stored is unknown, so revoke it again.
 func (k *Keeper) Revoke(ctx context.Context, admin schemas.Token, id string) (schemas.Token, error) {
 	for range maxTries {
-		k.mu.RLock()
-		h := k.held[id]
-		k.mu.RUnlock()
-		if h == nil || !h.shown(k.cfg.Now()) || (h.token.Tenant != admin.Tenant && admin.Tenant != schemas.Operator) {
+		h := k.get(id)
+		if h == nil || !h.shown(time.Now()) || (h.token.Tenant != admin.Tenant && admin.Tenant != schemas.Operator) {
 			return schemas.Token{}, fault.New(schemas.NotFound, "there is no token with this id")
 		}
 		t := h.token
 		var err error
 		if t.RevokedAt.IsZero() {
-			t.RevokedAt = k.cfg.Now().UTC().Truncate(time.Millisecond)
+			t.RevokedAt = time.Now().UTC().Truncate(time.Millisecond)
 			err = k.put(ctx, &held{token: t, hash: h.hash}, h.revision)
 		} else {
 			err = k.barrier(ctx) // a record of another writer may not be durable yet
@@ -220,7 +187,7 @@ func (k *Keeper) put(ctx context.Context, h *held, last uint64) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.cfg.StoreTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	if h.revision, err = k.store.Put(ctx, h.token.ID, data, last); err != nil {
 		return err
@@ -230,7 +197,7 @@ func (k *Keeper) put(ctx context.Context, h *held, last uint64) error {
 }
 
 func (k *Keeper) barrier(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.cfg.StoreTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	return k.store.Barrier(ctx)
 }

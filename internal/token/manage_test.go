@@ -20,7 +20,7 @@ func TestCreateSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	s := shelf.New()
 	k := node(t, s, Config{})
-	many := make([]string, maxEntries+1)
+	many := make([]string, maxNames+1)
 	for i := range many {
 		many[i] = "e" + strconv.Itoa(i)
 	}
@@ -28,7 +28,6 @@ func TestCreateSaysWhatIsWrong(t *testing.T) {
 	for at, spoil := range map[string]func(*schemas.TokenRequest){
 		"/name":       func(r *schemas.TokenRequest) { r.Name = "" },
 		"/name ":      func(r *schemas.TokenRequest) { r.Name = "a b" },
-		"/name  ":     func(r *schemas.TokenRequest) { r.Name = strings.Repeat("a", 129) },
 		"/tenant":     func(r *schemas.TokenRequest) { r.Tenant = "a/b" },
 		"/scopes":     func(r *schemas.TokenRequest) { r.Scopes = nil },
 		"/scopes/0":   func(r *schemas.TokenRequest) { r.Scopes = []string{"root"} },
@@ -37,27 +36,18 @@ func TestCreateSaysWhatIsWrong(t *testing.T) {
 		"/expires_in ": func(r *schemas.TokenRequest) {
 			r.ExpiresIn = "0s"
 		},
-		"/expires_in  ":  func(r *schemas.TokenRequest) { r.ExpiresIn = "-1h" },
 		"/expires_in   ": func(r *schemas.TokenRequest) { r.ExpiresIn = "87601h" },
 		"/entries":       func(r *schemas.TokenRequest) { r.Entries = many },
 		"/entries/0":     func(r *schemas.TokenRequest) { r.Entries = []string{""} },
 		"/entries/1":     func(r *schemas.TokenRequest) { r.Entries = []string{"a", "a"} },
 		"/pools":         func(r *schemas.TokenRequest) { r.Pools = []string{"ci"} },
-		"/pools ":        func(r *schemas.TokenRequest) { r.Pools, r.Scopes = many, []string{schemas.ScopeTasksWork} },
 		"/pools/0":       func(r *schemas.TokenRequest) { r.Pools, r.Scopes = []string{"a b"}, []string{schemas.ScopeTasksWork} },
-		"/pools/1": func(r *schemas.TokenRequest) {
-			r.Pools, r.Scopes = []string{"a", "a"}, []string{schemas.ScopeTasksWork}
-		},
 		"/pools/1 ": func(r *schemas.TokenRequest) {
 			r.Pools, r.Scopes = []string{"a", "none"}, []string{schemas.ScopeTasksWork}
 		},
-		"/models":     func(r *schemas.TokenRequest) { r.Models = many },
-		"/models/0":   func(r *schemas.TokenRequest) { r.Models = []string{"a*b"} },
-		"/models/0 ":  func(r *schemas.TokenRequest) { r.Models = []string{""} },
-		"/models/0  ": func(r *schemas.TokenRequest) { r.Models = []string{"a/../b"} },
-		"/models/1":   func(r *schemas.TokenRequest) { r.Models = []string{"a/*", "a/*"} },
-		"/rate":       func(r *schemas.TokenRequest) { r.Rate = "0/s" },
-		"/rate ":      func(r *schemas.TokenRequest) { r.Rate = "fast" },
+		"/models/0": func(r *schemas.TokenRequest) { r.Models = []string{"a*b"} },
+		"/rate":     func(r *schemas.TokenRequest) { r.Rate = "0/s" },
+		"/rate ":    func(r *schemas.TokenRequest) { r.Rate = "fast" },
 	} {
 		req := good
 		spoil(&req)

@@ -25,20 +25,20 @@ const forgotten = 10
 func (k *Keeper) SignIn(ctx context.Context, token string) (value string, until time.Time, err error) {
 	h, err := k.find([]string{"Bearer " + token})
 	if err == nil {
-		_, err = k.count(h)
+		_, err = k.charge(h)
 	}
 	if err != nil {
 		return "", until, err
 	}
-	inForce, known := k.sessions(h.token.ID)
-	if known >= forgotten*k.cfg.Sessions {
+	of := func(s *held) bool { return s.session && !s.gone && s.token.CreatedBy == h.token.ID }
+	if k.count(of) >= forgotten*k.cfg.sessions {
 		return "", until, fault.New(schemas.Conflict, "too many browsers were signed in and out with this token within the hour; wait, or sign in with another")
 	}
-	if inForce >= k.cfg.Sessions {
-		return "", until, fault.New(schemas.Conflict, "as many browsers are signed in with this token as may be, "+strconv.Itoa(k.cfg.Sessions)+"; sign out in one")
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	if k.count(func(s *held) bool { return of(s) && s.valid(true, now) }) >= k.cfg.sessions {
+		return "", until, fault.New(schemas.Conflict, "as many browsers are signed in with this token as may be, "+strconv.Itoa(k.cfg.sessions)+"; sign out in one")
 	}
-	now := k.cfg.Now().UTC().Truncate(time.Millisecond)
-	until = now.Add(k.cfg.Session)
+	until = now.Add(sessionLife)
 	if end := h.token.ExpiresAt; !end.IsZero() && end.Before(until) {
 		until = end
 	}
@@ -50,23 +50,6 @@ func (k *Keeper) SignIn(ctx context.Context, token string) (value string, until 
 	return text, until, nil
 }
 
-// sessions counts the sessions of a token: in force, and known, which includes ended ones that are
-// not dropped yet.
-func (k *Keeper) sessions(of string) (inForce, known int) {
-	now := k.cfg.Now()
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	for _, h := range k.held {
-		if h.session && !h.gone && h.token.CreatedBy == of {
-			known++
-			if statusAt(h.token, now) == active {
-				inForce++
-			}
-		}
-	}
-	return inForce, known
-}
-
 // SignOut ends a session, and its streams. One that has ended, or never was, is no error.
 func (k *Keeper) SignOut(ctx context.Context, value string) error {
 	id, s, ok := parseAs(ofSession, value)
@@ -75,14 +58,13 @@ func (k *Keeper) SignOut(ctx context.Context, value string) error {
 	}
 	h, err := k.look(id, s, true)
 	if err != nil {
-		var public *fault.Error
-		if errors.As(err, &public) && public.Code == schemas.Unauthorized {
+		if public, ok := errors.AsType[*fault.Error](err); ok && public.Code == schemas.Unauthorized {
 			return nil
 		}
 		return err
 	}
 	t := h.token
-	t.RevokedAt = k.cfg.Now().UTC().Truncate(time.Millisecond)
+	t.RevokedAt = time.Now().UTC().Truncate(time.Millisecond)
 	err = k.put(ctx, &held{token: t, hash: h.hash, session: true}, h.revision)
 	if errors.Is(err, fault.ErrFenced) { // the only other write of a session is its end
 		err = k.catchUp(ctx)
@@ -100,7 +82,7 @@ func (k *Keeper) VerifySession(value string) (t schemas.Token, until time.Time, 
 	if err != nil {
 		return t, until, err
 	}
-	t, err = k.count(h)
+	t, err = k.charge(h)
 	return t, session.token.ExpiresAt, err
 }
 
@@ -111,7 +93,7 @@ func (k *Keeper) StreamSession(ctx context.Context, value string) (_ context.Con
 	if err != nil {
 		return ctx, nil, err
 	}
-	return k.hold(ctx, h, session)
+	return k.hold(ctx, true, h, session)
 }
 
 // stands finds a session and the token that it stands for, both in force.
@@ -123,10 +105,7 @@ func (k *Keeper) stands(value string) (session, h *held, err error) {
 	if session, err = k.look(id, s, true); err != nil {
 		return nil, nil, err
 	}
-	k.mu.RLock()
-	h = k.held[session.token.CreatedBy]
-	k.mu.RUnlock()
-	if h == nil || h.gone || h.session || statusAt(h.token, k.cfg.Now()) != active {
+	if h = k.get(session.token.CreatedBy); h == nil || !h.valid(false, time.Now()) {
 		return nil, nil, errUnauthorized()
 	}
 	return session, h, nil

@@ -123,7 +123,7 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 func TestSessionsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := node(t, shelf.New(), Config{Sessions: 2, Active: 1})
+		k := node(t, shelf.New(), Config{sessions: 2, active: 1})
 		defer k.Stop()
 		synctest.Wait() // what is dropped at the start has been
 		made := k.make(t, schemas.TokenRequest{})

@@ -16,14 +16,11 @@ type use struct {
 	limiter *rate.Limiter
 
 	mu      sync.Mutex
-	last    int
-	streams map[int]context.CancelFunc
-	others  map[int]context.CancelFunc // that are no streams, and are not counted
+	streams int
+	ends    map[*context.CancelFunc]struct{} // of the streams, and of what else follows the token
 }
 
-func newUse(l *rate.Limiter) *use {
-	return &use{limiter: l, streams: map[int]context.CancelFunc{}, others: map[int]context.CancelFunc{}}
-}
+func newUse(l *rate.Limiter) *use { return &use{limiter: l, ends: map[*context.CancelFunc]struct{}{}} }
 
 // rate is the token's own rate, or the default. A burst may contain as many requests as its count.
 func (k *Keeper) rate(t schemas.Token) *rate.Limiter {
@@ -49,16 +46,16 @@ func (u *use) take(now time.Time) time.Duration {
 	return wait
 }
 
-// Stream lets the sender of these Authorization headers hold one more event
-// stream open, until it calls release. The context that comes back ends sooner
-// than ctx when the token expires or is revoked. The request itself was counted
-// by Verify. Errors: UNAUTHORIZED, UNAVAILABLE; RATE_LIMITED for one stream too many.
+// Stream lets the sender of these Authorization headers hold one more event stream open, until it
+// calls release. The context that comes back ends sooner than ctx when the token expires or is
+// revoked. The request itself was counted by Verify. Errors: UNAUTHORIZED, UNAVAILABLE;
+// RATE_LIMITED for one stream too many.
 func (k *Keeper) Stream(ctx context.Context, fields []string) (_ context.Context, release func(), err error) {
 	h, err := k.find(fields)
 	if err != nil {
 		return ctx, nil, err
 	}
-	return k.hold(ctx, h)
+	return k.hold(ctx, true, h)
 }
 
 // While returns a context that ends sooner than ctx when the token of these Authorization headers
@@ -68,50 +65,31 @@ func (k *Keeper) While(ctx context.Context, fields []string) (_ context.Context,
 	if err != nil {
 		return ctx, nil, err
 	}
-	ctx, end := context.WithCancel(ctx)
-	var timer *time.Timer
-	if expires := h.token.ExpiresAt; !expires.IsZero() {
-		timer = time.AfterFunc(expires.Sub(k.cfg.Now()), end)
-	}
-	leave := h.use.follow(end)
-	release = func() {
-		leave()
-		if timer != nil {
-			timer.Stop()
-		}
-	}
-	if _, err := k.find(fields); err != nil { // it ended between find and follow
-		release()
-		return ctx, nil, err
-	}
-	return ctx, release, nil
+	return k.hold(ctx, false, h)
 }
 
-// hold counts one more stream for each of some, which ends with the first of them.
-func (k *Keeper) hold(ctx context.Context, all ...*held) (_ context.Context, release func(), err error) {
+// hold returns a context that ends with the first of some tokens. With counted it is a stream of
+// each.
+func (k *Keeper) hold(ctx context.Context, counted bool, all ...*held) (_ context.Context, release func(), err error) {
 	ctx, end := context.WithCancel(ctx)
-	var undo []func()
-	release = func() {
-		end()
+	undo := []func(){end}
+	release = sync.OnceFunc(func() {
 		for _, f := range undo {
 			f()
 		}
-	}
+	})
 	for _, h := range all {
 		if !h.token.ExpiresAt.IsZero() {
-			timer := time.AfterFunc(h.token.ExpiresAt.Sub(k.cfg.Now()), end)
+			timer := time.AfterFunc(h.token.ExpiresAt.Sub(time.Now()), end)
 			undo = append(undo, func() { timer.Stop() })
 		}
-		leave, ok := h.use.enter(end, k.cfg.Streams)
+		leave, ok := h.use.enter(&end, counted, k.cfg.Streams)
 		if !ok {
 			release()
 			return ctx, nil, fault.New(schemas.RateLimited, "this token holds as many event streams open as it may; close one first")
 		}
 		undo = append(undo, leave)
-		k.mu.RLock()
-		again := k.held[h.token.ID]
-		k.mu.RUnlock()
-		if again == nil || again.gone || !again.token.RevokedAt.IsZero() { // between look and enter
+		if again := k.get(h.token.ID); again == nil || again.gone || !again.token.RevokedAt.IsZero() { // between look and enter
 			release()
 			return ctx, nil, errUnauthorized()
 		}
@@ -119,51 +97,37 @@ func (k *Keeper) hold(ctx context.Context, all ...*held) (_ context.Context, rel
 	return ctx, release, nil
 }
 
-// enter counts a stream. leave may be called twice.
-func (u *use) enter(cancel context.CancelFunc, most int) (leave func(), ok bool) {
+// enter has end called when the token ends, until leave is called.
+func (u *use) enter(end *context.CancelFunc, counted bool, most int) (leave func(), ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if len(u.streams) >= most {
+	if counted && u.streams >= most {
 		return nil, false
 	}
-	u.last++
-	n := u.last
-	u.streams[n] = cancel
+	n := 0
+	if counted {
+		n = 1
+	}
+	u.streams += n
+	u.ends[end] = struct{}{}
 	return func() {
-		cancel()
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		delete(u.streams, n)
+		u.streams -= n
+		delete(u.ends, end)
 	}, true
 }
 
-// follow has cancel called when the token ends. leave may be called twice.
-func (u *use) follow(cancel context.CancelFunc) (leave func()) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.last++
-	n := u.last
-	u.others[n] = cancel
-	return func() {
-		cancel()
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		delete(u.others, n)
-	}
-}
-
-// end ends every stream, and what follows the token.
+// end ends every stream, and what else follows the token.
 func (u *use) end() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, all := range []map[int]context.CancelFunc{u.streams, u.others} {
-		for _, cancel := range all {
-			cancel()
-		}
+	for end := range u.ends {
+		(*end)()
 	}
 }
 
-// endStreams ends all streams.
+// endStreams ends what follows any token.
 func (k *Keeper) endStreams() {
 	k.mu.RLock()
 	defer k.mu.RUnlock()

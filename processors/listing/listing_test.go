@@ -135,7 +135,7 @@ func (d *desk) worker() (*listing.Refresher, *listed.Keeper) {
 	b, err := broker.Open(d.t.Context(), broker.Config{Server: d.server, Layout: harness.Layout(), AttemptTimeout: 5 * time.Second})
 	require.NoError(d.t, err)
 	d.t.Cleanup(func() { b.Close(context.Background()) })
-	lists := listed.New(b.Models(), slog.New(slog.DiscardHandler))
+	lists := listed.New(b.Bucket(schemas.ModelBucket), slog.New(slog.DiscardHandler))
 	require.NoError(d.t, lists.Start(d.t.Context()))
 	d.t.Cleanup(lists.Stop)
 	client := outbound.New(outbound.Config{MaxBodyBytes: 1 << 20})

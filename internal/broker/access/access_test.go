@@ -141,7 +141,7 @@ func TestTenantsHaveTheirOwn(t *testing.T) {
 	require.True(t, access.CoveredBy("weir.evidence.a%2Eb.http.e.id", access.Observer("a.b").Streams))
 }
 
-func TestCoveredBy(t *testing.T) {
+func TestCovers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		pattern, subject string
@@ -160,8 +160,11 @@ func TestCoveredBy(t *testing.T) {
 		{"a.b", "a.*", false},
 		{"a.*", "a.*", true},
 		{"a.*.>", "a.>", false},
+		{"a.*.c", "a.b.c", true},
+		{"*.b", "a.b", true},
+		{"a.>.c", "a.b.c", false},
 	} {
-		require.Equal(t, c.want, access.CoveredBy(c.subject, []string{c.pattern}), "%s %s", c.pattern, c.subject)
+		require.Equal(t, c.want, access.Covers(c.pattern, c.subject), "%s %s", c.pattern, c.subject)
 	}
 }
 

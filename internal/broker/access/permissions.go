@@ -37,23 +37,25 @@ func Subjects(rules []Rule) []string {
 
 // CoveredBy reports whether one of the patterns covers a whole subject, which may be a pattern too.
 func CoveredBy(subject string, patterns []string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool { return covers(p, subject) })
+	return slices.ContainsFunc(patterns, func(p string) bool { return Covers(p, subject) })
 }
 
-// covers reports whether everything that inner matches is matched by outer.
-func covers(outer, inner string) bool {
-	o, in := strings.Split(outer, "."), strings.Split(inner, ".")
-	for i, token := range o {
+// Covers reports whether everything that inner matches is matched by outer: '*' stands for one
+// token, a last '>' for one or more.
+func Covers(outer, inner string) bool {
+	for {
+		o, outerRest, outerMore := strings.Cut(outer, ".")
+		in, innerRest, innerMore := strings.Cut(inner, ".")
 		switch {
-		case token == ">":
-			return len(in) > i
-		case i >= len(in) || in[i] == ">":
+		case o == ">" && !outerMore:
+			return in != ""
+		case o != in && (o != "*" || in == "" || in == ">"):
 			return false
-		case token != "*" && token != in[i]:
-			return false
+		case !outerMore || !innerMore:
+			return outerMore == innerMore
 		}
+		outer, inner = outerRest, innerRest
 	}
-	return len(o) == len(in)
 }
 
 // Family is the listed pattern that a subject belongs to, for any user. It names the operation
@@ -63,7 +65,7 @@ func Family(subject string, partitions int) string {
 		p := Of(r, partitions)
 		for _, rules := range [][]Rule{p.Publish, p.Subscribe} {
 			for _, s := range Subjects(rules) {
-				if covers(s, subject) {
+				if Covers(s, subject) {
 					return s
 				}
 			}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -84,11 +82,9 @@ func claim(id string) (schemas.Append, string) {
 
 func TestExternalServer(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	at := open(t)
-	s := serve(t, &server.Options{StoreDir: dir})
-	at.leadTo(t, s)
-	b := dial(t, "nats://"+at.Addr().String(), 1)
+	dir, at := t.TempDir(), routes(t, 1)[0]
+	s := serve(t, &server.Options{StoreDir: dir, Port: portOf(t, at)})
+	b := dial(t, at.String(), 1)
 	require.Equal(t, schemas.DurabilityProcess, b.Durability(), "one copy is no replica")
 	require.NoError(t, b.Barrier(t.Context()))
 	require.NoError(t, b.Ready(t.Context()))
@@ -96,7 +92,7 @@ func TestExternalServer(t *testing.T) {
 	got := make(chan schemas.Record, 10)
 	stop := must(b.Live(schemas.LiveLog+".>", func(r schemas.Record) { got <- r }, func() { lost <- struct{}{} }))(t)
 	defer stop()
-	k := b.Tokens()
+	k := b.Bucket(schemas.TokenBucket)
 	heard, unheard := make(chan schemas.Record, 10), make(chan struct{}, 10)
 	unwatch := must(k.Watch(func(r schemas.Record) { heard <- r }, func() { unheard <- struct{}{} }))(t)
 	defer unwatch()
@@ -114,14 +110,13 @@ func TestExternalServer(t *testing.T) {
 	(<-out).Ack()
 
 	// The server goes away and comes back at its address.
-	at.lock()
 	s.Shutdown()
 	s.WaitForShutdown()
 	_, err := b.Append(t.Context(), m)
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 	_, err = k.Read(t.Context(), 0, 10)
 	require.ErrorIs(t, err, fault.ErrUnavailable, "not an empty store")
-	at.leadTo(t, serve(t, &server.Options{StoreDir: dir}))
+	serve(t, &server.Options{StoreDir: dir, Port: portOf(t, at)})
 	<-lost
 	poll.Until(t, func() bool {
 		_, err := b.Append(t.Context(), m)
@@ -144,7 +139,7 @@ func TestExternalServer(t *testing.T) {
 	msg.Ack()
 
 	// A log that is there is not cut another way.
-	_, err = broker.Open(t.Context(), broker.Config{URL: "nats://" + at.Addr().String(), Layout: schemas.Layout{Partitions: 3}, Replicas: 1})
+	_, err = broker.Open(t.Context(), broker.Config{URL: at.String(), Layout: schemas.Layout{Partitions: 3}, Replicas: 1})
 	require.ErrorContains(t, err, `has "2" partitions and 3 are configured`)
 }
 
@@ -236,7 +231,7 @@ func replicatedLog(t *testing.T, nodes []*server.Server) {
 // connected to, and it hears of it besides.
 func replicatedTokens(t *testing.T, nodes []*server.Server) {
 	t.Helper()
-	here, there := dial(t, nodes[0].ClientURL(), 3).Tokens(), dial(t, nodes[1].ClientURL(), 3).Tokens()
+	here, there := dial(t, nodes[0].ClientURL(), 3).Bucket(schemas.TokenBucket), dial(t, nodes[1].ClientURL(), 3).Bucket(schemas.TokenBucket)
 	var heard atomic.Uint64
 	stop := must(there.Watch(func(r schemas.Record) { heard.Store(r.Seq) }, nil))(t)
 	defer stop()
@@ -267,65 +262,6 @@ func replicatedTokens(t *testing.T, nodes []*server.Server) {
 		rev, err := here.Put(t.Context(), "more"+strconv.Itoa(more), nil, 0)
 		return err == nil && heard.Load() == rev
 	})
-}
-
-// door is the address of a server that goes away and comes back: its listener stays, so that nobody
-// else gets the port meanwhile.
-type door struct {
-	net.Listener
-	leads atomic.Value // the address of the server, or ""
-}
-
-func open(t *testing.T) *door {
-	t.Helper()
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	d := &door{Listener: l}
-	d.leads.Store("")
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() { d.pass(c) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		all.Wait()
-	})
-	return d
-}
-
-// leadTo has the connections to come go on to s, until the test's end stops it.
-func (d *door) leadTo(t *testing.T, s *server.Server) {
-	t.Helper()
-	d.leads.Store(s.Addr().String())
-	t.Cleanup(d.lock)
-}
-
-// lock has the connections to come end at once.
-func (d *door) lock() { d.leads.Store("") }
-
-func (d *door) pass(c net.Conn) {
-	defer func() { _ = c.Close() }()
-	at, _ := d.leads.Load().(string)
-	if at == "" {
-		return
-	}
-	to, err := net.Dial("tcp", at)
-	if err != nil {
-		return
-	}
-	var back sync.WaitGroup
-	back.Go(func() {
-		_, _ = io.Copy(c, to)
-		_ = c.Close()
-	})
-	_, _ = io.Copy(to, c)
-	_ = to.Close()
-	back.Wait()
 }
 
 // replicatedKey: nodes that start at once, each on a replica of its own, have one key.

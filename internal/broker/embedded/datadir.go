@@ -171,25 +171,18 @@ func (d *dataDir) close() error { return errors.Join(unlockFile(d.lock), d.lock.
 
 // writeFile replaces a file so that a crash leaves the old content or the new, and the new is on
 // the disk when it returns. Only this user may read it.
-func writeFile(path string, data []byte) (err error) {
+func writeFile(path string, data []byte) error {
 	dir, name := filepath.Split(path)
 	tmp, err := os.CreateTemp(dir, "."+strings.TrimSuffix(name, filepath.Ext(name))+"-*")
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(tmp.Name()))
-		}
-	}()
-	if _, err = tmp.Write(data); err == nil {
-		err = tmp.Sync()
+	_, err = tmp.Write(data)
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
 	}
-	if err = errors.Join(err, tmp.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(tmp.Name(), path); err != nil {
-		return err
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
 	}
 	return syncDir(dir)
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nkeys"
+
 	"weir/internal/broker/access"
 	"weir/schemas"
 )
@@ -30,41 +32,48 @@ type Report struct {
 	Removed []string `json:"removed,omitempty"`
 }
 
-// open reads the state of a directory.
-func open(dir string) (r Report, s state, err error) {
-	if r.Dir, err = filepath.Abs(dir); err == nil {
-		s, err = readState(r.Dir)
+// change reads the state of a directory, has it changed, and writes it with the servers' files that
+// follow from it. Where there is no state, missing says whether that is an error.
+func change(dir string, now time.Time, missing func(dir string) error, do func(*Report, *state) error) (r Report, err error) {
+	if r.Dir, err = filepath.Abs(dir); err != nil {
+		return r, err
 	}
-	r.Plan = s.Plan
-	return r, s, err
+	s, err := readState(r.Dir)
+	if errors.Is(err, ErrNone) {
+		err = missing(r.Dir)
+	}
+	if err == nil {
+		err = intact(r.Dir, s)
+	}
+	if err == nil {
+		err = do(&r, &s)
+	}
+	if err == nil {
+		r.Plan = s.Plan
+		err = r.write(s, now)
+	}
+	return r, err
 }
+
+func none(string) error { return ErrNone }
 
 // Init writes the configuration of a cluster into a directory. It keeps keys, the authority, and
 // certificates that are valid for another ninety days. It writes the rest again, from the plan and
 // from what the roles of this version need.
 func Init(dir string, p Plan, now time.Time) (Report, error) {
-	r, s, err := open(dir)
-	if errors.Is(err, ErrNone) {
-		err = vacant(r.Dir)
-	}
-	if err != nil {
-		return Report{}, err
-	}
-	s.Plan = p.over(s.Plan)
-	r.Plan = s.Plan
-	if err := s.validate(); err != nil {
-		return Report{}, err
-	}
-	if err := intact(r.Dir, s); err != nil {
-		return Report{}, err
-	}
-	s.Users = map[string]string{}
-	for _, name := range users() {
-		if s.Users[name], err = r.key(CredentialsFile(r.Dir, name)); err != nil {
-			return r, err
+	return change(dir, now, vacant, func(r *Report, s *state) (err error) {
+		s.Plan = p.over(s.Plan)
+		if err := s.validate(); err != nil {
+			return err
 		}
-	}
-	return r, r.write(s, now)
+		s.Users = map[string]string{}
+		for _, name := range users() {
+			if s.Users[name], err = r.key(CredentialsFile(r.Dir, name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // users are those of Weir's own account, and systemUser.
@@ -78,51 +87,42 @@ func users() []string {
 
 // Tenant adds the accounts of a tenant's programs, or keeps the existing ones.
 func Tenant(dir, name string, now time.Time) (Report, error) {
-	r, s, err := open(dir)
-	if err != nil {
-		return Report{}, err
-	}
-	if !schemas.ValidID(name) {
-		return Report{}, fmt.Errorf("%q is not the name of a tenant: letters, digits and ._:- are, up to 128", name)
-	}
-	if err := intact(r.Dir, s); err != nil {
-		return Report{}, err
-	}
-	t := tenant{Name: name}
-	if t.Observer, err = r.key(ObserverFile(r.Dir, name)); err != nil {
-		return r, err
-	}
-	if t.Agent, err = r.key(AgentFile(r.Dir, name)); err != nil {
-		return r, err
-	}
-	s.Tenants = append(slices.DeleteFunc(s.Tenants, func(other tenant) bool { return other.Name == name }), t)
-	slices.SortFunc(s.Tenants, func(a, b tenant) int { return strings.Compare(a.Name, b.Name) })
-	return r, r.write(s, now)
+	return change(dir, now, none, func(r *Report, s *state) (err error) {
+		if !schemas.ValidID(name) {
+			return fmt.Errorf("%q is not the name of a tenant: letters, digits and ._:- are, up to 128", name)
+		}
+		t := tenant{Name: name}
+		if t.Observer, err = r.key(ObserverFile(r.Dir, name)); err != nil {
+			return err
+		}
+		if t.Agent, err = r.key(AgentFile(r.Dir, name)); err != nil {
+			return err
+		}
+		s.Tenants = append(slices.DeleteFunc(s.Tenants, func(other tenant) bool { return other.Name == name }), t)
+		slices.SortFunc(s.Tenants, func(a, b tenant) int { return strings.Compare(a.Name, b.Name) })
+		return nil
+	})
 }
 
 // Remove deletes the accounts of a tenant's programs and their credentials: a later tenant of that
 // name gets new ones. The servers disconnect these users when they reload their files.
 func Remove(dir, name string, now time.Time) (Report, error) {
-	r, s, err := open(dir)
+	r, err := change(dir, now, none, func(_ *Report, s *state) error {
+		var names []string
+		for _, t := range s.Tenants {
+			names = append(names, t.Name)
+		}
+		at := slices.Index(names, name)
+		switch {
+		case at < 0 && len(names) == 0:
+			return fmt.Errorf("tenant %q has no accounts here, and no other has", name)
+		case at < 0:
+			return fmt.Errorf("tenant %q has no accounts here; those that have are %s", name, strings.Join(names, ", "))
+		}
+		s.Tenants = slices.Delete(s.Tenants, at, at+1)
+		return nil
+	})
 	if err != nil {
-		return Report{}, err
-	}
-	var names []string
-	for _, t := range s.Tenants {
-		names = append(names, t.Name)
-	}
-	at := slices.Index(names, name)
-	switch {
-	case at < 0 && len(names) == 0:
-		return Report{}, fmt.Errorf("tenant %q has no accounts here, and no other has", name)
-	case at < 0:
-		return Report{}, fmt.Errorf("tenant %q has no accounts here; those that have are %s", name, strings.Join(names, ", "))
-	}
-	if err := intact(r.Dir, s); err != nil {
-		return Report{}, err
-	}
-	s.Tenants = slices.Delete(s.Tenants, at, at+1)
-	if err := r.write(s, now); err != nil {
 		return r, err
 	}
 	for _, file := range []string{ObserverFile(r.Dir, name), AgentFile(r.Dir, name)} {
@@ -160,10 +160,20 @@ func (r *Report) key(file string) (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return public, err
 	}
-	if public, err = newKey(file); err == nil {
-		r.Made = append(r.Made, file)
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return "", err
 	}
-	return public, err
+	defer pair.Wipe()
+	seed, err := pair.Seed()
+	if err == nil {
+		err = write(file, append(seed, '\n'), secret)
+	}
+	if err != nil {
+		return "", err
+	}
+	r.Made = append(r.Made, file)
+	return pair.PublicKey()
 }
 
 // write writes the state, and the servers' files that follow from it.

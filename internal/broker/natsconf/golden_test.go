@@ -1,6 +1,7 @@
 package natsconf
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,8 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGolden: the files of a small cluster are byte for byte as they are stored. Write them anew
-// with -update.
+var update = flag.Bool("update", false, "write the files anew")
+
+// TestGolden: the files of a small cluster, and those of the servers that deploy/nats shows, are
+// byte for byte as they are stored. The accounts that deploy/nats shows are as of the last -update:
+// they grow with every bucket.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	single := state{
@@ -19,16 +23,25 @@ func TestGolden(t *testing.T) {
 	}
 	three := single
 	three.Servers = []Server{{"n1", "nats.example.com", 4222, 6222}, {"n2", "::1", 4223, 6223}, {"n3", "127.0.0.1", 4224, 6224}}
-	for name, text := range map[string]string{
-		"single.conf": serverConf(single.Plan, single.Servers[0], "/etc/a b"), "first.conf": serverConf(three.Plan, three.Servers[0], "/x"),
-		"second.conf": serverConf(three.Plan, three.Servers[1], "/y"), "accounts.conf": accountsConf(single),
-	} {
-		file := filepath.Join("testdata", name)
+	files := map[string]string{
+		"testdata/single.conf": serverConf(single.Plan, single.Servers[0], "/etc/a b"), "testdata/first.conf": serverConf(three.Plan, three.Servers[0], "/x"),
+		"testdata/second.conf": serverConf(three.Plan, three.Servers[1], "/y"), "testdata/accounts.conf": accountsConf(single),
+	}
+	shown := filepath.Join("..", "..", "..", "deploy", "nats")
+	s, err := readState(shown)
+	require.NoError(t, err)
+	for _, server := range s.Servers {
+		files[filepath.Join(shown, "servers", server.Name, "nats.conf")] = serverConf(s.Plan, server, s.At)
+	}
+	if *update {
+		require.NoError(t, write(filepath.Join(shown, "accounts.conf"), []byte(accountsConf(s)), plain))
+	}
+	for file, text := range files {
 		if *update {
-			require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+			require.NoError(t, write(file, []byte(text), plain))
 		}
-		want, err := os.ReadFile(file)
+		have, err := os.ReadFile(file)
 		require.NoError(t, err)
-		require.Equal(t, string(want), text, name)
+		require.Equal(t, text, string(have), "%s is old: go test ./internal/broker/natsconf -run Golden -update", file)
 	}
 }

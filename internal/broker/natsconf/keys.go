@@ -24,22 +24,6 @@ func storedKey(file string) (public string, err error) {
 	return pair.PublicKey()
 }
 
-func newKey(file string) (public string, err error) {
-	pair, err := nkeys.CreateUser()
-	if err != nil {
-		return "", err
-	}
-	defer pair.Wipe()
-	if public, err = pair.PublicKey(); err != nil {
-		return "", err
-	}
-	seed, err := pair.Seed()
-	if err != nil {
-		return "", err
-	}
-	return public, write(file, append(seed, '\n'), secret)
-}
-
 // The modes of files: secrets are their owner's alone.
 const (
 	secret = fs.FileMode(0o600)

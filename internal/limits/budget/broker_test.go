@@ -24,7 +24,7 @@ func node(t *testing.T, server *embedded.Server, budgets ...schemas.Budget) (*bu
 	b, err := broker.Open(t.Context(), broker.Config{Server: server, Layout: layout, AttemptTimeout: 5 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { b.Close(context.Background()) })
-	return budget.NewLimiter(b.Budgets(), budget.Config{Budgets: func() []schemas.Budget { return budgets }}), b
+	return budget.NewLimiter(b.Bucket(schemas.BudgetBucket), budget.Config{Budgets: func() []schemas.Budget { return budgets }}), b
 }
 
 func serve(t *testing.T, dir string) *embedded.Server {

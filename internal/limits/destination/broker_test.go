@@ -23,7 +23,7 @@ func worker(t *testing.T, server *embedded.Server, name string) *destination.Lim
 	b, err := broker.Open(t.Context(), broker.Config{Server: server, Layout: layout, AttemptTimeout: 5 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { b.Close(context.Background()) })
-	k := destination.New(b.Operations(), b.Destinations(), destination.Config{Worker: name})
+	k := destination.New(b.Bucket(schemas.OperationBucket), b.Bucket(schemas.DestinationBucket), destination.Config{Worker: name})
 	require.NoError(t, k.Start(t.Context()))
 	t.Cleanup(k.Stop)
 	return k

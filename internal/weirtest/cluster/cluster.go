@@ -33,9 +33,8 @@ type Config struct {
 	Binary, Dir string
 	// Sync is how often a server syncs: a duration, or "always", which is the default.
 	Sync string
-	// Room is how many bytes a server may store; default 2 GiB. RoomOf is that of some.
-	Room   int64
-	RoomOf map[int]int64
+	// Room is how many bytes a server may store; default 2 GiB.
+	Room int64
 	// StoreOf are the folders of servers that do not store under Dir.
 	StoreOf map[int]string
 	// Direct has the servers reach each other without links, which nothing can be done to
@@ -46,23 +45,6 @@ type Config struct {
 }
 
 const defaultRoom = 2 << 30
-
-func (c Config) sync() string {
-	if c.Sync == "" {
-		return "always"
-	}
-	return strconv.Quote(c.Sync)
-}
-
-func (c Config) room(i int) int64 {
-	if n := c.RoomOf[i]; n > 0 {
-		return n
-	}
-	if c.Room > 0 {
-		return c.Room
-	}
-	return defaultRoom
-}
 
 // Cluster is three servers and the links between them.
 type Cluster struct {
@@ -178,16 +160,12 @@ func (c *Cluster) Direct() string {
 	return strings.Join(urls, ",")
 }
 
-// Between are the links between two servers, whoever dialled; the first is i's.
-func (c *Cluster) Between(i, j int) (mine, yours *Link) { return c.routes[i][j], c.routes[j][i] }
-
 // Isolate cuts a server off from the others. Its clients reach it.
 func (c *Cluster) Isolate(i int) {
 	for j := range Size {
 		if j != i {
-			mine, yours := c.Between(i, j)
-			mine.Cut()
-			yours.Cut()
+			c.routes[i][j].Cut()
+			c.routes[j][i].Cut()
 		}
 	}
 }
@@ -201,9 +179,8 @@ func (c *Cluster) Deafen(i int, mute bool) {
 	}
 	for j := range Size {
 		if j != i {
-			mine, yours := c.Between(i, j)
-			mine.Hold(in)
-			yours.Hold(out)
+			c.routes[i][j].Hold(in)
+			c.routes[j][i].Hold(out)
 		}
 	}
 }

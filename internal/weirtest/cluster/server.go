@@ -1,19 +1,19 @@
 package cluster
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"weir/internal/weirtest/program"
 )
 
 // Server is one NATS server, a process of its own.
@@ -25,50 +25,32 @@ type Server struct {
 	client, monitor string // addresses
 	environ         []string
 
-	mu     sync.Mutex
-	cmd    *exec.Cmd
-	exited chan struct{}
-	log    bytes.Buffer
+	mu      sync.Mutex
+	process *program.Program // nil: it was never started
 }
 
-// Write takes the process's output.
-func (s *Server) Write(p []byte) (int, error) {
+func (s *Server) current() *program.Program {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.log.Write(p)
-}
-
-// Said is what the process has written.
-func (s *Server) Said() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.log.String()
+	return s.process
 }
 
 // Start runs the process and returns when it takes connections.
 func (s *Server) Start(ctx context.Context) error {
-	cmd := exec.Command(s.binary, "-c", s.config) //nolint:gosec,noctx // it ends when it is killed
-	cmd.Env = append(os.Environ(), s.environ...)
-	cmd.Stdout, cmd.Stderr = s, s
-	exited := make(chan struct{})
-	s.mu.Lock()
-	err := cmd.Start()
-	s.cmd, s.exited = cmd, exited
-	s.mu.Unlock()
+	p, err := program.Launch(s.binary, program.How{Args: []string{"-c", s.config}, Environ: s.environ})
 	if err != nil {
 		return err
 	}
-	go func() {
-		defer close(exited)
-		_ = cmd.Wait()
-	}()
+	s.mu.Lock()
+	s.process = p
+	s.mu.Unlock()
 	for {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp4", s.client)
 		if err == nil {
 			return conn.Close()
 		}
 		select {
-		case <-exited:
+		case <-p.Exited():
 			return s.asEnded()
 		case <-ctx.Done():
 			return fmt.Errorf("%s takes no connections: %w", s.Name, ctx.Err())
@@ -79,46 +61,27 @@ func (s *Server) Start(ctx context.Context) error {
 
 var errServerEnded = errors.New("the server has ended")
 
-func (s *Server) asEnded() error { return fmt.Errorf("%s: %w: %s", s.Name, errServerEnded, s.Said()) }
-
-// PID is the process's, as long as it runs.
-func (s *Server) PID() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cmd.Process.Pid
+func (s *Server) asEnded() error {
+	return fmt.Errorf("%s: %w: %s", s.Name, errServerEnded, s.current().Said())
 }
 
 // Kill ends the process at once and waits for it.
 func (s *Server) Kill() {
-	s.mu.Lock()
-	cmd, exited := s.cmd, s.exited
-	s.mu.Unlock()
-	if cmd == nil || cmd.Process == nil {
-		return
+	if p := s.current(); p != nil {
+		p.Kill()
 	}
-	_ = cmd.Process.Signal(syscall.SIGKILL)
-	<-exited
 }
 
 // Pause stops the process where it is, until Resume.
-func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
+func (s *Server) Pause() error { return s.current().Signal(syscall.SIGSTOP) }
 
 // Resume lets a paused process go on.
-func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
-
-func (s *Server) signal(sig os.Signal) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cmd.Process.Signal(sig)
-}
+func (s *Server) Resume() error { return s.current().Signal(syscall.SIGCONT) }
 
 // Ended reports whether the process has ended.
 func (s *Server) Ended() bool {
-	s.mu.Lock()
-	exited := s.exited
-	s.mu.Unlock()
 	select {
-	case <-exited:
+	case <-s.current().Exited():
 		return true
 	default:
 		return false
@@ -231,7 +194,7 @@ http: %s
 ping_interval: "2s"
 ping_max: 2
 write_deadline: "5s"
-jetstream: {store_dir: %q, max_file_store: %d, max_mem: 64MB, sync_interval: %s}
+jetstream: {store_dir: %q, max_file_store: %d, max_mem: 64MB, sync_interval: %q}
 cluster: {
   name: c
   listen: %s
@@ -242,5 +205,5 @@ cluster: {
   ping_max: 2
   routes: [%s]
 }
-`, s.Name, s.client, s.monitor, s.Store, c.config.room(i), c.config.sync(), c.ports[i], strings.Join(routes, ", "))
+`, s.Name, s.client, s.monitor, s.Store, cmp.Or(c.config.Room, defaultRoom), cmp.Or(c.config.Sync, "always"), c.ports[i], strings.Join(routes, ", "))
 }

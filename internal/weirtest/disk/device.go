@@ -45,8 +45,6 @@ type Device struct {
 	cache   []write          // what was written since the last flush, in order
 	faults  Faults
 	off     bool
-	flushes int
-	writes  int
 	trip    int // so many writes before the power fails; 0: it does not
 	tripped chan struct{}
 }
@@ -80,13 +78,6 @@ func Load(path string) (*Device, error) {
 
 // Size is how many bytes it holds.
 func (d *Device) Size() int64 { return d.size }
-
-// Counts is how often the device was written to and flushed.
-func (d *Device) Counts() (writes, flushes int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.writes, d.flushes
-}
 
 // Fail sets what the device does wrong from now on.
 func (d *Device) Fail(f Faults) {
@@ -138,7 +129,6 @@ func (d *Device) Write(p []byte, at int64) error {
 	case d.faults.FailWrites:
 		return ErrBroken
 	}
-	d.writes++
 	for n := 0; n < len(p); n += sector {
 		w := write{at: at + int64(n), data: [sector]byte(p[n : n+sector])}
 		d.cache = append(d.cache, w)
@@ -177,7 +167,6 @@ func (d *Device) Flush() error {
 	case d.faults.FailFlushes:
 		return ErrBroken
 	}
-	d.flushes++
 	for i := range d.cache {
 		d.cache[i].apply(d.cells)
 	}

@@ -3,6 +3,7 @@ package history
 import (
 	"maps"
 	"slices"
+	"strconv"
 
 	"weir/schemas"
 )
@@ -62,7 +63,7 @@ func (n *name) lots() []*lot {
 	byStep := map[int]*lot{}
 	get := func(step int) *lot {
 		if byStep[step] == nil {
-			byStep[step] = &lot{step: "step " + itoa(step) + " was"}
+			byStep[step] = &lot{step: "step " + strconv.Itoa(step) + " was"}
 		}
 		return byStep[step]
 	}
@@ -122,7 +123,7 @@ func (l *lot) most(attempts int) (why string, most int) {
 		}
 		if once {
 			most++
-			why = "of class once (step " + itoa(step) + ")"
+			why = "of class once (step " + strconv.Itoa(step) + ")"
 		} else {
 			most += attempts * (hops + 1)
 		}

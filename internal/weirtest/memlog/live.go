@@ -1,18 +1,19 @@
 package memlog
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"weir/internal/broker/access"
 	"weir/schemas"
 )
 
-// feed hands stored records to the listeners, in the order in which they were
-// stored, on the goroutine of whoever appends. A listener may append: its
-// records come after the one it is looking at.
+// feed gives stored records to the listeners, in the order in which they were stored, on the
+// goroutine of an Append. A listener may append: its records come after the one it is looking at.
 type feed struct {
 	mu        sync.Mutex
 	listeners []*listener
@@ -20,11 +21,12 @@ type feed struct {
 	draining  bool
 }
 
+// listener has either stored or sent.
 type listener struct {
 	filter string
-	fn     func(schemas.Record)
+	stored func(schemas.Record)
 	lost   func()
-	core   func(subject string, data []byte)
+	sent   func(subject string, data []byte)
 }
 
 // queue is called under the lock of the log, which gives the order.
@@ -34,33 +36,31 @@ func (f *feed) queue(r schemas.Record) {
 	f.waiting = append(f.waiting, r)
 }
 
-// drain delivers what is queued. One caller at a time does; the others leave
-// their records to it.
+// drain delivers what is queued. One caller at a time does; the others leave their records to it.
 func (f *feed) drain() {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.draining {
-		f.mu.Unlock()
 		return
 	}
 	f.draining = true
 	for len(f.waiting) > 0 {
 		r := f.waiting[0]
 		f.waiting = f.waiting[1:]
-		subject, republished := liveSubject(r.Subject)
-		listeners := slices.Clone(f.listeners)
 		f.mu.Unlock()
-		for _, ln := range listeners {
-			if republished && ln.fn != nil && Match(ln.filter, subject) {
-				ln.fn(r)
+		if subject := liveSubject(r.Subject); subject != "" {
+			for _, ln := range f.snapshot() {
+				if ln.stored != nil && access.Covers(ln.filter, subject) {
+					ln.stored(r)
+				}
 			}
 		}
 		f.mu.Lock()
 	}
 	f.draining = false
-	f.mu.Unlock()
 }
 
-func (f *feed) add(ln *listener) (stop func()) {
+func (f *feed) add(ln *listener) (stop func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.listeners = append(f.listeners, ln)
@@ -68,7 +68,7 @@ func (f *feed) add(ln *listener) (stop func()) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.listeners = slices.DeleteFunc(slices.Clone(f.listeners), func(l *listener) bool { return l == ln })
-	}
+	}, nil
 }
 
 func (f *feed) snapshot() []*listener {
@@ -77,23 +77,21 @@ func (f *feed) snapshot() []*listener {
 	return slices.Clone(f.listeners)
 }
 
-// liveSubject is what a stored message is republished under.
-func liveSubject(subject string) (string, bool) {
-	switch {
-	case strings.HasPrefix(subject, schemas.LogRoot+"."):
-		return schemas.LiveLog + strings.TrimPrefix(subject, schemas.LogRoot), true
-	case strings.HasPrefix(subject, schemas.EvidenceRoot+"."):
-		return schemas.LiveRoot + strings.TrimPrefix(subject, "weir"), true
-	default:
-		return "", false
+// liveSubject is what a stored message is republished under; empty: it is not.
+func liveSubject(subject string) string {
+	if rest, ok := strings.CutPrefix(subject, schemas.LogRoot+"."); ok {
+		return schemas.LiveLog + "." + rest
 	}
+	if strings.HasPrefix(subject, schemas.EvidenceRoot+".") {
+		return schemas.LiveRoot + strings.TrimPrefix(subject, "weir")
+	}
+	return ""
 }
 
-// Live calls fn for every message that is republished under subject from now
-// on; the record has the subject it is stored under. lost may be nil; it is
-// called by Lose alone.
+// Live calls fn for every message that is republished under subject from now on; the record has the
+// subject it is stored under. lost may be nil; it is called by Lose alone.
 func (l *Log) Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error) {
-	return l.feed.add(&listener{filter: subject, fn: fn, lost: lost}), nil
+	return l.feed.add(&listener{filter: subject, stored: fn, lost: lost})
 }
 
 // Lose tells every listener that it may have missed messages.
@@ -107,14 +105,14 @@ func (l *Log) Lose() {
 
 // Listen calls fn for every message that Notify sends under subject.
 func (l *Log) Listen(subject string, fn func(subject string, data []byte)) (stop func(), err error) {
-	return l.feed.add(&listener{filter: subject, core: fn}), nil
+	return l.feed.add(&listener{filter: subject, sent: fn})
 }
 
-// Notify sends a message that is not stored; nobody may be listening.
+// Notify sends a message that is not stored. It needs no listener.
 func (l *Log) Notify(subject string, data []byte) error {
 	for _, ln := range l.feed.snapshot() {
-		if ln.core != nil && Match(ln.filter, subject) {
-			ln.core(subject, data)
+		if ln.sent != nil && access.Covers(ln.filter, subject) {
+			ln.sent(subject, data)
 		}
 	}
 	return nil
@@ -134,8 +132,8 @@ func (l *Log) Wake(_ context.Context, ref schemas.Ref, at time.Time) error {
 	return nil
 }
 
-// Due appends the wake messages that are planned for now or before, the
-// earliest first, and returns how many there were.
+// Due appends the wake messages that are planned for now or before, the earliest first, and returns
+// how many there were.
 func (l *Log) Due(ctx context.Context, now time.Time) (int, error) {
 	l.mu.Lock()
 	var due []pending
@@ -146,12 +144,7 @@ func (l *Log) Due(ctx context.Context, now time.Time) (int, error) {
 		}
 	}
 	l.mu.Unlock()
-	slices.SortFunc(due, func(a, b pending) int {
-		if c := a.at.Compare(b.at); c != 0 {
-			return c
-		}
-		return strings.Compare(a.subject, b.subject)
-	})
+	slices.SortFunc(due, func(a, b pending) int { return cmp.Or(a.at.Compare(b.at), strings.Compare(a.subject, b.subject)) })
 	for i, p := range due {
 		if _, err := l.Append(ctx, schemas.Append{Subject: p.subject}); err != nil {
 			return i, err

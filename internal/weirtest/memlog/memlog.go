@@ -1,7 +1,6 @@
-// Package memlog is an action log in memory that behaves as the broker does:
-// one sequence a stream, guards that may hold wildcards, reads by subject,
-// records republished to whoever listens. It starts no goroutine and has no
-// clock, so that a simulation can drive every step of it.
+// Package memlog is an action log in memory that behaves as the broker does: one sequence a
+// stream, guards that may hold wildcards, reads by subject, records republished to listeners. It
+// starts no goroutine and has no clock, so that a simulation can drive every step of it.
 package memlog
 
 import (
@@ -10,30 +9,33 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"weir/internal/broker/access"
 	"weir/internal/fault"
 	"weir/schemas"
 )
 
-// ErrNoStream says that no stream holds the subject of an append.
-var ErrNoStream = errors.New("no stream holds this subject")
+// errNoStream says that no stream holds the subject of an append.
+var errNoStream = errors.New("no stream holds this subject")
 
-// Hooks stand at the outer edge of the log: faults are planted and crashes
-// timed here. They run without any lock of the log and may call it.
+// Hooks stand at the outer edge of the log: faults are planted and crashes timed here. They run
+// without any lock of the log and may call it. Each may be nil.
 type Hooks struct {
 	// Before runs before an append. Its error is returned, nothing is stored.
 	Before func(schemas.Append) error
-	// After runs once the message is stored, before the caller hears of it.
-	// Its error is returned instead of the sequence: an acknowledgement lost.
+	// After runs once the message is stored, before the caller continues. Its error is returned
+	// instead of the sequence: an acknowledgement lost.
 	After func(m schemas.Append, seq uint64) error
-	// Read runs before Last, Newest, Range, Page and GetBlob. Its error is returned.
+	// Read runs before each read. Its error is returned.
 	Read func() error
-	// Late is how many of a stream's newest messages Last, Range and Page do not show,
-	// as a replica that is late would not. Last shows one where there is no other.
+	// Late is how many of a stream's newest messages Last, Range and Page do not show, like a
+	// replica that lags. Last shows one where there is no other.
 	Late func() int
 	// Barrier is what Barrier returns.
 	Barrier func() error
@@ -53,16 +55,6 @@ type Log struct {
 	feed feed
 }
 
-// stream is one append-only sequence of messages, oldest first.
-type stream struct {
-	first   uint64 // the oldest sequence that can still be read
-	last    uint64
-	records []schemas.Record
-	// byKey lists the places in records by the token of the action's id, so
-	// that a guard with a wildcard need not read the whole stream.
-	byKey map[string][]int
-}
-
 // New returns an empty log. now stamps the records and must not be nil.
 func New(layout schemas.Layout, now func() time.Time, hooks Hooks) *Log {
 	return &Log{
@@ -71,15 +63,67 @@ func New(layout schemas.Layout, now func() time.Time, hooks Hooks) *Log {
 	}
 }
 
+// stream is one append-only sequence of messages, oldest first.
+type stream struct {
+	first   uint64 // the oldest sequence that can still be read
+	last    uint64
+	records []schemas.Record
+	// places lists the places in records by the id of the action, so that a guard with a wildcard
+	// need not read the whole stream; under "" it has all of them.
+	places map[string][]int
+}
+
+// stream is the stream with a name, made where there is none. The caller holds mu.
+func (l *Log) stream(name string) *stream {
+	if l.streams[name] == nil {
+		l.streams[name] = &stream{first: 1, places: map[string][]int{}}
+	}
+	return l.streams[name]
+}
+
+// idOf is the id of the action in a subject or filter of the log; empty: it names no single one.
+func idOf(subject string) string {
+	_, action, _ := schemas.Split(subject)
+	_, rest, _ := strings.Cut(action, ".")
+	_, id, _ := strings.Cut(rest, ".")
+	if strings.ContainsAny(id, ".*>") {
+		return ""
+	}
+	return id
+}
+
+// under iterates over the records that a filter covers, oldest first.
+func (s *stream) under(filter string) iter.Seq[schemas.Record] {
+	return func(yield func(schemas.Record) bool) {
+		for _, i := range s.places[idOf(filter)] {
+			if !s.covered(i, filter) {
+				continue
+			}
+			if !yield(s.records[i]) {
+				return
+			}
+		}
+	}
+}
+
+// newest is the last record that a filter covers.
+func (s *stream) newest(filter string) (schemas.Record, error) {
+	for _, i := range slices.Backward(s.places[idOf(filter)]) {
+		if s.covered(i, filter) {
+			return s.records[i], nil
+		}
+	}
+	return schemas.Record{}, fault.ErrNotFound
+}
+
+func (s *stream) covered(i int, filter string) bool {
+	return s.records[i].Seq >= s.first && access.Covers(filter, s.records[i].Subject)
+}
+
 // Append stores one message, as ledger.Log says.
 func (l *Log) Append(ctx context.Context, m schemas.Append) (uint64, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
-	}
-	if l.hooks.Before != nil {
-		if err := l.hooks.Before(m); err != nil {
-			return 0, err
-		}
+	if err := l.before(ctx, m); err != nil {
+		return 0, err
 	}
 	r, err := l.store(m)
 	if err != nil {
@@ -94,6 +138,16 @@ func (l *Log) Append(ctx context.Context, m schemas.Append) (uint64, error) {
 	return r.Seq, nil
 }
 
+func (l *Log) before(ctx context.Context, m schemas.Append) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
+	}
+	if l.hooks.Before != nil {
+		return l.hooks.Before(m)
+	}
+	return nil
+}
+
 func (l *Log) store(m schemas.Append) (schemas.Record, error) {
 	name, err := streamOf(m.Subject)
 	if err != nil {
@@ -101,80 +155,43 @@ func (l *Log) store(m schemas.Append) (schemas.Record, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.streams[name]
-	if s == nil {
-		s = &stream{first: 1, byKey: map[string][]int{}}
-		l.streams[name] = s
-	}
+	s := l.stream(name)
 	if m.Guarded {
 		guard := m.Guard
 		if guard == "" {
 			guard = m.Subject
 		}
-		var last uint64
-		if r, ok := s.newest(guard); ok {
-			last = r.Seq
-		}
-		if last != m.Last {
+		if r, _ := s.newest(guard); r.Seq != m.Last {
 			return schemas.Record{}, fault.ErrFenced
 		}
 	}
 	s.last++
-	r := schemas.Record{
-		Stream: name, Subject: m.Subject, Seq: s.last, Time: l.now().UTC(),
-		Data: append([]byte(nil), m.Data...),
-	}
-	if key := keyOf(m.Subject); key != "" {
-		s.byKey[key] = append(s.byKey[key], len(s.records))
+	r := schemas.Record{Stream: name, Subject: m.Subject, Seq: s.last, Time: l.now().UTC(), Data: slices.Clone(m.Data)}
+	s.places[""] = append(s.places[""], len(s.records))
+	if id := idOf(m.Subject); id != "" {
+		s.places[id] = append(s.places[id], len(s.records))
 	}
 	s.records = append(s.records, r)
 	l.feed.queue(r)
 	return r, nil
 }
 
-// Last returns the newest message under filter, as ledger.Log says.
-func (l *Log) Last(ctx context.Context, stream, filter string) (schemas.Record, error) {
-	if err := l.readable(ctx); err != nil {
-		return schemas.Record{}, err
+// read has a reader look at a stream.
+func (l *Log) read(ctx context.Context, name string, look func(s *stream) error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
 	}
-	late := l.late()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := l.streams[stream]
-	if s == nil {
-		return schemas.Record{}, fault.ErrNotFound
-	}
-	r, ok := s.newest(filter)
-	if !ok {
-		return r, fault.ErrNotFound
-	}
-	if late > 0 {
-		s.each(filter, func(shown schemas.Record) bool {
-			if shown.Seq+late <= s.last {
-				r = shown
-			}
-			return shown.Seq+late < s.last
-		})
-	}
-	return r, nil
-}
-
-// Newest is Last that is not late.
-func (l *Log) Newest(ctx context.Context, stream, filter string) (schemas.Record, error) {
-	if err := l.readable(ctx); err != nil {
-		return schemas.Record{}, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if s := l.streams[stream]; s != nil {
-		if r, ok := s.newest(filter); ok {
-			return r, nil
+	if l.hooks.Read != nil {
+		if err := l.hooks.Read(); err != nil {
+			return err
 		}
 	}
-	return schemas.Record{}, fault.ErrNotFound
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return look(l.stream(name))
 }
 
-// late is how many messages are not to be shown.
+// late is how many messages a lagging replica does not show.
 func (l *Log) late() uint64 {
 	if l.hooks.Late == nil {
 		return 0
@@ -182,48 +199,61 @@ func (l *Log) late() uint64 {
 	return uint64(max(l.hooks.Late(), 0))
 }
 
-// Range returns messages under filter from a sequence on, as ledger.Log says.
-func (l *Log) Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error) {
-	if err := l.readable(ctx); err != nil {
-		return nil, err
-	}
+// Last returns the newest message under filter, as ledger.Log says.
+func (l *Log) Last(ctx context.Context, name, filter string) (r schemas.Record, err error) {
 	late := l.late()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := l.streams[stream]
-	if s == nil {
-		return nil, nil
-	}
-	var out []schemas.Record
-	s.each(filter, func(r schemas.Record) bool {
-		if r.Seq >= from && r.Seq+late <= s.last {
-			out = append(out, r)
+	err = l.read(ctx, name, func(s *stream) (err error) {
+		if r, err = s.newest(filter); late == 0 {
+			return err
 		}
-		return len(out) < limit
+		for shown := range s.under(filter) {
+			if shown.Seq+late <= s.last {
+				r = shown
+			}
+		}
+		return err
 	})
-	return out, nil
+	return r, err
+}
+
+// Newest is Last that is not late.
+func (l *Log) Newest(ctx context.Context, name, filter string) (r schemas.Record, err error) {
+	err = l.read(ctx, name, func(s *stream) (err error) {
+		r, err = s.newest(filter)
+		return err
+	})
+	return r, err
+}
+
+// Range returns messages under filter from a sequence on, as broker.Broker does.
+func (l *Log) Range(ctx context.Context, name, filter string, from uint64, limit int) (all []schemas.Record, err error) {
+	late := l.late()
+	err = l.read(ctx, name, func(s *stream) error {
+		for r := range s.under(filter) {
+			if r.Seq >= from && r.Seq+late <= s.last && len(all) < limit {
+				all = append(all, r)
+			}
+		}
+		return nil
+	})
+	return all, err
 }
 
 // Next is the first message under filter from a sequence on. It is not late.
-func (l *Log) Next(ctx context.Context, stream, filter string, from uint64) (found schemas.Record, err error) {
-	if err := l.readable(ctx); err != nil {
-		return schemas.Record{}, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	err = fault.ErrNotFound
-	if s := l.streams[stream]; s != nil {
-		s.each(filter, func(r schemas.Record) bool {
+func (l *Log) Next(ctx context.Context, name, filter string, from uint64) (found schemas.Record, err error) {
+	err = l.read(ctx, name, func(s *stream) error {
+		for r := range s.under(filter) {
 			if r.Seq >= from {
-				found, err = r, nil
+				found = r
+				return nil
 			}
-			return err != nil
-		})
-	}
+		}
+		return fault.ErrNotFound
+	})
 	return found, err
 }
 
-// Page is Range that ends early, behind the record that makes it as large as size.
+// Page is Range that ends early, after the record that makes it as large as size.
 func (l *Log) Page(ctx context.Context, stream, filter string, from uint64, limit, size int) ([]schemas.Record, bool, error) {
 	all, err := l.Range(ctx, stream, filter, from, limit+1)
 	sum := 0
@@ -235,27 +265,22 @@ func (l *Log) Page(ctx context.Context, stream, filter string, from uint64, limi
 	return all, false, err
 }
 
-// Bounds are the oldest and the newest sequence of a stream. An empty stream
-// has a first that is one past its last.
-func (l *Log) Bounds(ctx context.Context, stream string) (first, last uint64, err error) {
-	if err := l.readable(ctx); err != nil {
-		return 0, 0, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if s := l.streams[stream]; s != nil {
-		return s.first, s.last, nil
-	}
-	return 1, 0, nil
+// Bounds are the oldest and the newest sequence of a stream. An empty stream has a first that is
+// one past its last.
+func (l *Log) Bounds(ctx context.Context, name string) (first, last uint64, err error) {
+	err = l.read(ctx, name, func(s *stream) error {
+		first, last = s.first, s.last
+		return nil
+	})
+	return first, last, err
 }
 
 // Purge drops what lies below a sequence, as the end of the history does.
 func (l *Log) Purge(stream string, below uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s := l.streams[stream]; s != nil && below > s.first {
-		s.first = min(below, s.last+1)
-	}
+	s := l.stream(stream)
+	s.first = max(s.first, min(below, s.last+1))
 }
 
 // Accepting is always nil: memory is never full.
@@ -263,36 +288,28 @@ func (l *Log) Accepting() error { return nil }
 
 // PutBlob stores data under its hash.
 func (l *Log) PutBlob(ctx context.Context, _ string, data []byte) (string, error) {
-	if err := ctx.Err(); err != nil {
-		return "", fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
-	}
-	if l.hooks.Before != nil {
-		if err := l.hooks.Before(schemas.Append{Subject: schemas.BlobBucket, Data: data}); err != nil {
-			return "", err
-		}
+	if err := l.before(ctx, schemas.Append{Subject: schemas.BlobBucket, Data: data}); err != nil {
+		return "", err
 	}
 	sum := sha256.Sum256(data)
 	name := hex.EncodeToString(sum[:])
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, ok := l.blobs[name]; !ok {
-		l.blobs[name] = append([]byte(nil), data...)
-	}
+	l.blobs[name] = slices.Clone(data)
 	return name, nil
 }
 
 // GetBlob returns what PutBlob stored.
-func (l *Log) GetBlob(ctx context.Context, name string) ([]byte, error) {
-	if err := l.readable(ctx); err != nil {
-		return nil, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	data, ok := l.blobs[name]
-	if !ok {
-		return nil, fault.ErrNotFound
-	}
-	return append([]byte(nil), data...), nil
+func (l *Log) GetBlob(ctx context.Context, name string) (data []byte, err error) {
+	err = l.read(ctx, "", func(*stream) error {
+		stored, ok := l.blobs[name]
+		if !ok {
+			return fault.ErrNotFound
+		}
+		data = append([]byte{}, stored...)
+		return nil
+	})
+	return data, err
 }
 
 // Barrier returns at once: memory survives nothing, so there is nothing to wait for.
@@ -306,20 +323,9 @@ func (l *Log) Barrier(ctx context.Context) error {
 	return nil
 }
 
-func (l *Log) readable(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
-	}
-	if l.hooks.Read != nil {
-		return l.hooks.Read()
-	}
-	return nil
-}
-
 // streamOf names the stream that holds a subject.
 func streamOf(subject string) (string, error) {
-	parts := strings.SplitN(subject, ".", 4)
-	if len(parts) == 4 && parts[0] == "weir" {
+	if parts := strings.SplitN(subject, ".", 4); len(parts) == 4 && parts[0] == "weir" {
 		switch parts[1] {
 		case "log", "sched":
 			if p, err := strconv.Atoi(parts[2]); err == nil && p >= 0 {
@@ -331,5 +337,5 @@ func streamOf(subject string) (string, error) {
 			return schemas.DeadStream, nil
 		}
 	}
-	return "", ErrNoStream
+	return "", errNoStream
 }

@@ -19,30 +19,6 @@ func at() time.Time { return time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) }
 
 func newLog() *memlog.Log { return memlog.New(layout(), at, memlog.Hooks{}) }
 
-func TestMatch(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		filter, subject string
-		want            bool
-	}{
-		{"a.b", "a.b", true},
-		{"a.b", "a.b.c", false},
-		{"a.b.c", "a.b", false},
-		{"a.*", "a.b", true},
-		{"a.*", "a", false},
-		{"a.*", "a.b.c", false},
-		{"a.*.c", "a.b.c", true},
-		{"a.>", "a.b.c", true},
-		{"a.>", "a", false},
-		{">", "a", true},
-		{"*.b", "a.b", true},
-		{"a.>.c", "a.b.c", false},
-		{"a", "b", false},
-	} {
-		require.Equal(t, tc.want, memlog.Match(tc.filter, tc.subject), "%s %s", tc.filter, tc.subject)
-	}
-}
-
 func TestLiveKeepsTheOrderWhenAListenerAppends(t *testing.T) {
 	t.Parallel()
 	log, l := newLog(), layout()

@@ -138,15 +138,35 @@ type How struct {
 	As  *syscall.SysProcAttr
 }
 
-// Run runs a command that serves and returns when it is ready. A start that ended is an
-// *Ended.
-func Run(binary string, how How) (*Program, error) {
-	p := &Program{exited: make(chan struct{})}
-	p.cmd = exec.Command(binary, append([]string{cmp.Or(how.Command, "serve"), "--listen", "127.0.0.1:0"}, how.Args...)...) //nolint:gosec,noctx // a test names it
+// prepare is a program that was not started.
+func prepare(binary string, how How, args ...string) *Program {
+	p := &Program{exited: make(chan struct{}), cmd: exec.Command(binary, args...)} //nolint:noctx // a test ends it
 	p.cmd.SysProcAttr = how.As
 	p.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "WEIR_BIN=") }), how.Environ...)
 	p.cmd.Dir = cmp.Or(how.Dir, filepath.Dir(binary))
 	p.cmd.Stderr = p
+	return p
+}
+
+// Launch runs another program with just these arguments, and does not wait until it is ready. Said
+// is all of its output.
+func Launch(binary string, how How) (*Program, error) {
+	p := prepare(binary, how, how.Args...)
+	p.cmd.Stdout = p
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(p.exited)
+		p.err = p.cmd.Wait()
+	}()
+	return p, nil
+}
+
+// Run runs a command that serves and returns when it is ready. A start that ended is an
+// *Ended.
+func Run(binary string, how How) (*Program, error) {
+	p := prepare(binary, how, append([]string{cmp.Or(how.Command, "serve"), "--listen", "127.0.0.1:0"}, how.Args...)...)
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
