@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -93,16 +94,16 @@ func TestAwkwardNames(t *testing.T) {
 
 		// It is put together and split by its own name, and its texts are found.
 		chunk := `{` + member + `,"choices":[{"index":0,"delta":{` + string(quoted) + `:"te"},` + string(quoted) + `:1.50}]}`
-		var a completion.Assembler
-		add(t, &a, chunk, strings.Replace(chunk, `"te"`, `"xt"`, 1))
+		a := chat.Answer(completion.Options{})
+		add(t, a, chunk, strings.Replace(chunk, `"te"`, `"xt"`, 1))
 		want := `{"object":"chat.completion",` + member + `,"choices":[{"index":0,"message":{"role":"assistant","content":null,` + string(quoted) + `:"text"},` +
 			string(quoted) + `:1.50,"finish_reason":null}]}`
 		require.Equal(t, want, string(a.Document()))
-		chunks, err := completion.Split(a.Document(), true)
+		chunks, err := chat.Split(a.Document(), true)
 		require.NoError(t, err)
 		require.Equal(t, want, string(assemble(t, texts(chunks)...).Document()))
-		require.Equal(t, []string{"0:te", "0:xt"}, read(t, chunk, strings.Replace(chunk, `"te"`, `"xt"`, 1)), name)
-		require.Len(t, completion.Merge(raws(chunk, chunk)), 2, "only a text that the protocol knows grows")
+		require.Equal(t, []string{"0:te", "0:xt"}, read(t, chat, chunk, strings.Replace(chunk, `"te"`, `"xt"`, 1)), name)
+		require.Len(t, chat.Merge(raws(chunk, chunk)), 2, "only a text that the protocol knows grows")
 	}
 }
 
@@ -168,7 +169,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		require.Equal(t, was, is)
 		if model != "" {
-			require.NotEmpty(t, completion.Named(got, "id"))
+			require.NotEmpty(t, chat.Named(got, completion.Options{ID: "id"}))
 		}
 		bare := completion.Without(got, "model")
 		require.True(t, jsontext.Value(bare).IsValid(jsontext.AllowInvalidUTF8(true)), "%s", bare)
@@ -270,4 +271,21 @@ func TestMembers(t *testing.T) {
 	for _, name := range []string{"", "*", "a b", "a/b", "--", "é", strings.Repeat("a", completion.MaxMember+1)} {
 		assert.False(t, completion.ValidMember(name), name)
 	}
+}
+
+// BenchmarkRequest is what a request of 256 messages costs.
+func BenchmarkRequest(b *testing.B) {
+	message := `{"role":"user","content":"` + strings.Repeat("some words ", 100) + `\n"},`
+	body := []byte(`{"model":"a","messages":[` + strings.TrimSuffix(strings.Repeat(message, 256), ",") + `],"n":` + strconv.Itoa(1) + `}`)
+	b.Run("prompt", func(b *testing.B) {
+		for b.Loop() {
+			completion.Prompt(schemas.DialectChat, body)
+		}
+	})
+	b.Run("change", func(b *testing.B) {
+		for b.Loop() {
+			_, err := completion.Request(body, completion.Change{Model: "b", Usage: true})
+			require.NoError(b, err)
+		}
+	})
 }

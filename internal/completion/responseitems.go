@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
 )
 
 // items are the items of a response's output, by their index.
@@ -66,22 +65,26 @@ func (l *items) take(kind string, event gjson.Result) int64 {
 
 // partOf returns the part to which a type of event adds text. A part without a name is none.
 func partOf(base string, event gjson.Result) part {
-	content := partKey{"content", int(event.Get("content_index").Int())}
-	switch base {
-	case "output_text", "reasoning_text":
-		return part{partKey: content, kind: base, name: "text"}
-	case "refusal":
-		return part{partKey: content, kind: base, name: "refusal"}
-	case "reasoning_summary_text":
-		return part{partKey: partKey{"summary", int(event.Get("summary_index").Int())}, kind: "summary_text", name: "text"}
-	case "function_call_arguments", "mcp_call_arguments":
-		return part{name: "arguments"}
-	case "custom_tool_call_input":
-		return part{name: "input"}
-	case "code_interpreter_call_code":
-		return part{name: "code"}
+	p := textEvents[base]
+	switch p.list {
+	case "content":
+		p.index = int(event.Get("content_index").Int())
+	case "summary":
+		p.index = int(event.Get("summary_index").Int())
 	}
-	return part{}
+	return p
+}
+
+// textEvents are the parts by the types of the events that add text to them.
+var textEvents = map[string]part{ //nolint:gochecknoglobals // a constant
+	"output_text":                {partKey: partKey{list: "content"}, kind: "output_text", name: "text"},
+	"reasoning_text":             {partKey: partKey{list: "content"}, kind: "reasoning_text", name: "text"},
+	"refusal":                    {partKey: partKey{list: "content"}, kind: "refusal", name: "refusal"},
+	"reasoning_summary_text":     {partKey: partKey{list: "summary"}, kind: "summary_text", name: "text"},
+	"function_call_arguments":    {name: "arguments"},
+	"mcp_call_arguments":         {name: "arguments"},
+	"custom_tool_call_input":     {name: "input"},
+	"code_interpreter_call_code": {name: "code"},
 }
 
 // texts lists the members of items and parts that hold a model's text.
@@ -284,12 +287,3 @@ func (p *part) write() []byte {
 
 // between puts quotes around the inside of a string.
 func between(quotes []byte) []byte { return append(append([]byte{'"'}, quotes...), '"') }
-
-// put sets a member of an object, in its place or as the last one.
-func put(object []byte, name string, value []byte) []byte {
-	with, err := sjson.SetRawBytes(object, name, value)
-	if err != nil {
-		return object
-	}
-	return with
-}

@@ -51,8 +51,8 @@ const (
 	null      = "null"
 )
 
-// Split builds the events of a message. Each text is one piece.
-func (messages) Split(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
+// splitMessage builds the events of a message. Each text is one piece.
+func splitMessage(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
 	message := Parse(document)
 	if !message.IsObject() || message.Get("type").Str != kindMessage || !message.Get("content").IsArray() {
 		return nil, errNoDocument
@@ -118,8 +118,8 @@ func (s *script) block(index string, v gjson.Result) {
 	s.say(blockStop, "index", index)
 }
 
-// Split builds the events of a response. Each text is one piece. The last event has the response.
-func (responses) Split(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
+// splitResponse builds the events of a response. Each text is one piece. The last event has the response.
+func splitResponse(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
 	response := Parse(document)
 	if !response.IsObject() || !response.Get("output").IsArray() && response.Get("object").Str != "response" {
 		return nil, errNoDocument

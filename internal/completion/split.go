@@ -8,10 +8,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Split makes chunks of a whole answer. A reader assembles the same answer from them. With usage the last one tells it. Each choice is one chunk, and where it has
-// ended a second one that says so.
-func Split(document json.RawMessage, usage bool) ([]json.RawMessage, error) {
-	c, err := ReadChunk(document)
+// splitCompletion makes chunks of a completion: one for each choice, and another for its end.
+func splitCompletion(document json.RawMessage, usage bool) ([]json.RawMessage, error) {
+	c, err := readChunk("", document)
 	whole := Parse(c.Raw)
 	choices := whole.Get("choices")
 	if err != nil || !choices.IsArray() || says(whole.Get("error")) {

@@ -20,12 +20,14 @@ import (
 
 const key = "zq-CANARY-0123456789"
 
+var chat = completion.For(schemas.DialectChat)
+
 // through gives chunks to a redactor one by one, and what had come by each.
 func through(t *testing.T, s *redact.Scrubber, chunks ...string) (out []string, after []int) {
 	t.Helper()
-	h := newRedactor(s, completion.For(schemas.DialectChat))
+	h := newRedactor(s, chat)
 	for _, raw := range chunks {
-		c, err := completion.ReadChunk([]byte(raw))
+		c, err := chat.Read("", []byte(raw))
 		require.NoError(t, err)
 		list, ok := h.add(c)
 		require.True(t, ok)
@@ -126,14 +128,14 @@ func TestRedactor(t *testing.T) {
 func TestRedactorIsBounded(t *testing.T) {
 	t.Parallel()
 	s := redact.Values([]string{key})
-	h := newRedactor(s, completion.For(schemas.DialectChat))
-	c, err := completion.ReadChunk([]byte(content(0, "zq-CANARY", "")))
+	h := newRedactor(s, chat)
+	c, err := chat.Read("", []byte(content(0, "zq-CANARY", "")))
 	require.NoError(t, err)
 	given := 0
 	list, ok := h.add(c)
 	require.True(t, ok)
 	require.Empty(t, list)
-	other, err := completion.ReadChunk([]byte(content(1, strings.Repeat("x", 1000), "")))
+	other, err := chat.Read("", []byte(content(1, strings.Repeat("x", 1000), "")))
 	require.NoError(t, err)
 	for range 1200 {
 		list, ok = h.add(other)
@@ -150,11 +152,11 @@ func FuzzRedactor(f *testing.F) {
 	f.Add(`{"choices":[{"logprobs":{"content":[{"token":"zq-CANARY-0123456789"}],"logprobs":{}},"delta":{"x":[[{}]]}}]}`, `{"choices":[{"index":-1}],"a":{"b":[1,"\\"]}}`)
 	s := redact.Values([]string{key})
 	f.Fuzz(func(t *testing.T, a, b string) {
-		h := newRedactor(s, completion.For(schemas.DialectChat))
+		h := newRedactor(s, chat)
 		var got []completion.Chunk
 		n := 0
 		for _, raw := range []string{a, b} {
-			c, err := completion.ReadChunk([]byte(raw))
+			c, err := chat.Read("", []byte(raw))
 			if err != nil {
 				continue
 			}
@@ -171,8 +173,8 @@ func FuzzRedactor(f *testing.F) {
 
 //nolint:paralleltest // it counts the allocations of the process
 func TestRedactorAllocates(t *testing.T) {
-	h := newRedactor(redact.Values([]string{key}), completion.For(schemas.DialectChat))
-	c, err := completion.ReadChunk([]byte(content(0, " token", `,"finish_reason":null`)))
+	h := newRedactor(redact.Values([]string{key}), chat)
+	c, err := chat.Read("", []byte(content(0, " token", `,"finish_reason":null`)))
 	require.NoError(t, err)
 	assert.Zero(t, testing.AllocsPerRun(200, func() { h.add(c) }))
 }
@@ -180,18 +182,17 @@ func TestRedactorAllocates(t *testing.T) {
 // joined is the answer that chunks are put together to, as the one who reads them has it.
 func joined(t *testing.T, chunks ...string) string {
 	t.Helper()
-	var a completion.Assembler
+	a := chat.Answer(completion.Options{})
 	for _, raw := range chunks {
-		c, err := completion.ReadChunk([]byte(raw))
+		c, err := chat.Read("", []byte(raw))
 		require.NoError(t, err, raw)
 		a.Add(c)
 	}
 	return strings.ReplaceAll(string(a.Document()), `\u`, `u`)
 }
 
-// TestRedactorJoinsAsTheAssembler: whatever an Assembler makes one text of is looked at as
-// one text.
-func TestRedactorJoinsAsTheAssembler(t *testing.T) {
+// TestRedactorJoins: whatever an answer makes one text of is looked at as one text.
+func TestRedactorJoins(t *testing.T) {
 	t.Parallel()
 	const half, rest = "zq-C", "ANARY-0123456789"
 	const emoji = "zq-\U0001F511-0123456789"
@@ -236,9 +237,9 @@ func TestRedactorJoinsAsTheAssembler(t *testing.T) {
 	})
 }
 
-// TestRedactorAndAssemblerAgree: pieces of a secret in chunks of any shapes, with anything
+// TestRedactorAndAnswerAgree: pieces of a secret in chunks of any shapes, with anything
 // between them.
-func TestRedactorAndAssemblerAgree(t *testing.T) {
+func TestRedactorAndAnswerAgree(t *testing.T) {
 	t.Parallel()
 	shapes := []string{
 		`{"choices":[{"index":0,"delta":{"content":%s}}]}`, `{"choices":[{"delta":{"content":%s},"index":1}]}`, `{"choices":[{"delta":{"content":%s}}]}`,
@@ -305,9 +306,9 @@ func TestRedactorCosts(t *testing.T) {
 		"many of one name":       {`{"choices":[{` + many(5000, `"message":{"x":%d}`) + `}]}`, true},
 		"all deep in each other": {`{"choices":[` + strings.Repeat(`{"a":[`, 120) + `"x"` + strings.Repeat(`]}`, 120) + `]}`, true},
 	} {
-		c, err := completion.ReadChunk([]byte(tt.chunk))
+		c, err := chat.Read("", []byte(tt.chunk))
 		require.NoError(t, err, name)
-		h := newRedactor(redact.Values([]string{key}), completion.For(schemas.DialectChat))
+		h := newRedactor(redact.Values([]string{key}), chat)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, ok := h.add(c)
