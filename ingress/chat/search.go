@@ -43,7 +43,7 @@ func (s *search) value(v gjson.Result, p position, opened bool) error {
 		n := 0
 		for _, e := range v.All() {
 			s.at = append(s.at, strconv.Itoa(n))
-			if err := s.value(e, p.item(), opened); err != nil {
+			if err := s.value(e, rules[p].elements, opened); err != nil {
 				return err
 			}
 			s.at = s.at[:len(s.at)-1]
