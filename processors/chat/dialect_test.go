@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/completion"
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
-	"weir/processors/call/model"
 	"weir/schemas"
 )
 
@@ -113,7 +113,7 @@ func TestAMissingRoute(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
 		dialect schemas.Dialect
-		fault   *model.Fault
+		fault   *completion.Fault
 		want    string
 	}
 	table.Bubble(t, map[string]testCase{
@@ -122,10 +122,10 @@ func TestAMissingRoute(t *testing.T) {
 			"the model's provider answered with status 404; if the upstream does not speak Responses, leave responses out of the upstream's dialects",
 		},
 		"no code": {
-			schemas.DialectEmbeddings, &model.Fault{Message: "Not Found"},
+			schemas.DialectEmbeddings, &completion.Fault{Message: "Not Found"},
 			"Not Found; if the upstream does not speak embeddings, leave embeddings out of the upstream's dialects",
 		},
-		"no such model": {schemas.DialectResponses, &model.Fault{Message: "no such model", Code: "model_not_found"}, "no such model"},
+		"no such model": {schemas.DialectResponses, &completion.Fault{Message: "no such model", Code: "model_not_found"}, "no such model"},
 		"chat":          {schemas.DialectChat, nil, "the model's provider answered with status 404"},
 	}, func(t *testing.T, tt testCase) {
 		h := newHouse(t, modelOf("small", "a"))

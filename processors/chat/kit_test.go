@@ -318,7 +318,7 @@ type act struct {
 	hang   bool          // after the chunks nothing comes
 	fails  *fault.Call   // how it breaks off
 	status int           // default 200
-	fault  *model.Fault
+	fault  *completion.Fault
 	after  time.Duration // Retry-After
 	usage  *schemas.ChatUsage
 	silent bool     // there is no usage
@@ -398,7 +398,7 @@ func (v voice) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
 		return nil, a.open
 	}
 	protocol := completion.For(v.talk.Dialect)
-	whole := protocol.Answer(completion.Options{ID: v.talk.ID, Previous: v.talk.Previous, Usage: v.talk.Usage, Choices: v.talk.Choices})
+	whole := protocol.Answer(v.talk.Options)
 	return &exchange{voice: v, act: a, upstream: upstream, pass: p, begun: make(chan struct{}), protocol: protocol, whole: whole}, nil
 }
 

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -113,7 +114,7 @@ func (w *work) next(list []models.Candidate) (c models.Candidate, pause time.Dur
 		return c, 0, false
 	}
 	if w.paused < n {
-		pause = retry.Default().Delay(n, w.cfg.Rand(), 0)
+		pause = retry.Default().Delay(n, rand.Float64(), 0)
 	}
 	return list[0], pause, true
 }

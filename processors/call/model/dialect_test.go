@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/completion"
 	"weir/internal/redact"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
@@ -96,7 +97,7 @@ func events(lists ...[]string) (all []string) {
 func read(t *testing.T, d schemas.Dialect, streams bool, s *redact.Scrubber, from stream) (chunks []string, response Response, err error) {
 	t.Helper()
 	e := &exchange{adapter: adapter{&Adapter{cfg: Config{}.withDefaults()}, CallOptions{
-		Dialect: d, ID: "act-1", Stream: streams,
+		Dialect: d, Options: completion.Options{ID: "act-1"}, Stream: streams,
 		Chunk: func(_ context.Context, p Piece) error {
 			if p.Raw != nil {
 				chunks = append(chunks, string(p.Raw))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/completion"
 	"weir/internal/fault"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
@@ -66,7 +67,7 @@ func hearUntil(ctx context.Context, choices int64, s *slow) (response Response, 
 	s.closed = make(chan struct{})
 	defer context.AfterFunc(ctx, s.Close)()
 	start := time.Now()
-	e := &exchange{adapter: adapter{&Adapter{cfg: Config{Grace: s.grace}.withDefaults()}, CallOptions{ID: "i", Stream: true, Choices: choices}}}
+	e := &exchange{adapter: adapter{&Adapter{cfg: Config{Grace: s.grace}.withDefaults()}, CallOptions{Options: completion.Options{ID: "i", Choices: choices}, Stream: true}}}
 	reply, err := (&decoder{exchange: e, status: 200, asked: start, stream: s}).decode(ctx)
 	if err == nil {
 		err = json.Unmarshal(reply.Answer.Body, &response)
@@ -203,7 +204,7 @@ func TestBroke(t *testing.T) {
 		var broke *schemas.ChatUsage
 		n := 0
 		e := &exchange{adapter: adapter{&Adapter{cfg: Config{}.withDefaults()}, CallOptions{
-			ID: "i", Stream: true, Broke: func(used *schemas.ChatUsage) { broke = used },
+			Options: completion.Options{ID: "i"}, Stream: true, Broke: func(used *schemas.ChatUsage) { broke = used },
 			Chunk: func(context.Context, Piece) error {
 				if n++; n == tt.stops {
 					return enough
@@ -249,7 +250,7 @@ func TestALargeAnswer(t *testing.T) {
 	}, func(t *testing.T, tt testCase) {
 		given := 0
 		e := &exchange{adapter: adapter{&Adapter{cfg: Config{Answer: 1 << 20}.withDefaults()}, CallOptions{
-			ID: "i", Stream: true, Chunk: func(_ context.Context, p Piece) error { given += len(p.Raw); return nil },
+			Options: completion.Options{ID: "i"}, Stream: true, Chunk: func(_ context.Context, p Piece) error { given += len(p.Raw); return nil },
 		}}}
 		_, err := (&decoder{exchange: e, status: 200, stream: &endless{left: tt.times, event: tt.event}}).decode(t.Context())
 		require.Equal(t, tt.code, codeOf(err), "%v", err)
