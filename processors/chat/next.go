@@ -42,12 +42,11 @@ func (w *work) serving(set *models.Set) []models.Candidate {
 func (w *work) places(set *models.Set) []models.Candidate {
 	a := &w.st.Action
 	may := func(name string) bool { return models.May(a.Models, name) }
-	if len(a.Entries) == 0 {
-		return set.Candidates(w.names(), may, nil, w.st.ID)
-	}
-	entry := func(name string) bool { return slices.Contains(a.Entries, name) }
-	if list := set.Candidates(w.names(), may, entry, w.st.ID); len(list) > 0 {
-		return list
+	if len(a.Entries) > 0 {
+		entry := func(name string) bool { return slices.Contains(a.Entries, name) }
+		if list := set.Candidates(w.names(), may, entry, w.st.ID); len(list) > 0 {
+			return list
+		}
 	}
 	return set.Candidates(w.names(), may, nil, w.st.ID)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
@@ -21,29 +20,6 @@ import (
 const key = "zq-CANARY-0123456789"
 
 var chat = completion.For(schemas.DialectChat)
-
-// through gives chunks to a redactor one by one, and what had come by each.
-func through(t *testing.T, s *redact.Scrubber, chunks ...string) (out []string, after []int) {
-	t.Helper()
-	h := newRedactor(s, chat)
-	for _, raw := range chunks {
-		c, err := chat.Read("", []byte(raw))
-		require.NoError(t, err)
-		list, ok := h.add(c)
-		require.True(t, ok)
-		for _, c := range list {
-			out = append(out, string(c.Raw))
-		}
-		after = append(after, len(out))
-	}
-	list, err := h.end()
-	require.NoError(t, err)
-	for _, c := range list {
-		out = append(out, string(c.Raw))
-	}
-	require.Len(t, out, len(chunks))
-	return out, after
-}
 
 func content(index int, text, more string) string {
 	quoted, _ := json.Marshal(text) //nolint:errchkjson // a string
@@ -118,7 +94,7 @@ func TestRedactor(t *testing.T) {
 			after: []int{1},
 		},
 	}, func(t *testing.T, tt testCase) {
-		got, after := through(t, s, tt.in...)
+		got, after := clean(t, schemas.DialectChat, s, tt.in...)
 		assert.Equal(t, tt.want, got)
 		assert.Equal(t, tt.after, after)
 	})
@@ -171,26 +147,6 @@ func FuzzRedactor(f *testing.F) {
 	})
 }
 
-//nolint:paralleltest // it counts the allocations of the process
-func TestRedactorAllocates(t *testing.T) {
-	h := newRedactor(redact.Values([]string{key}), chat)
-	c, err := chat.Read("", []byte(content(0, " token", `,"finish_reason":null`)))
-	require.NoError(t, err)
-	assert.Zero(t, testing.AllocsPerRun(200, func() { h.add(c) }))
-}
-
-// joined is the answer that chunks are put together to, as the one who reads them has it.
-func joined(t *testing.T, chunks ...string) string {
-	t.Helper()
-	a := chat.Answer(completion.Options{})
-	for _, raw := range chunks {
-		c, err := chat.Read("", []byte(raw))
-		require.NoError(t, err, raw)
-		a.Add(c)
-	}
-	return strings.ReplaceAll(string(a.Document()), `\u`, `u`)
-}
-
 // TestRedactorJoins: whatever an answer makes one text of is looked at as one text.
 func TestRedactorJoins(t *testing.T) {
 	t.Parallel()
@@ -228,52 +184,13 @@ func TestRedactorJoins(t *testing.T) {
 	}, func(t *testing.T, tt testCase) {
 		secret := cmp.Or(tt.secret, key)
 		text := cmp.Or(tt.text, secret)
-		require.Contains(t, joined(t, tt.in...), text, "it is the same text")
-		out, _ := through(t, redact.Values([]string{secret}), tt.in...)
-		doc := joined(t, out...)
+		require.Contains(t, whole(t, schemas.DialectChat, tt.in...), text, "it is the same text")
+		out, _ := clean(t, schemas.DialectChat, redact.Values([]string{secret}), tt.in...)
+		doc := whole(t, schemas.DialectChat, out...)
 		assert.NotContains(t, doc, text)
 		assert.NotContains(t, doc, secret)
 		assert.Contains(t, doc, redact.Mark)
 	})
-}
-
-// TestRedactorAndAnswerAgree: pieces of a secret in chunks of any shapes, with anything
-// between them.
-func TestRedactorAndAnswerAgree(t *testing.T) {
-	t.Parallel()
-	shapes := []string{
-		`{"choices":[{"index":0,"delta":{"content":%s}}]}`, `{"choices":[{"delta":{"content":%s},"index":1}]}`, `{"choices":[{"delta":{"content":%s}}]}`,
-		`{"choices":[{},{"delta":{"c\u006fntent":%s}}]}`, `{"choices":[{"index":1.0,"message":{"content":%s}}]}`, `{"choices":[{"delta":{"content":"x","content":%s}}]}`,
-		`{"choices":[{"message":{"content":"no"},"delta":{"content":%s,"tool_calls":[]}}]}`, `{"choices":[{"delta":[],"message":{"content":%s}}]}`,
-		`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":%s}}]}}]}`,
-		`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":%s}}]}}]}`, `{"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"arguments":%s}}]}}]}`,
-		`{"choices":[{"delta":{"tool_calls":[{"id":"b","index":0,"function":{"name":"g","arguments":%s}}]}}]}`, `{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":%s}},{"id":"b"}]}}]}`,
-		`{"choices":[{"delta":{"function_call":{"arguments":%s}}}]}`, `{"choices":[{"delta":{"reasoning":%s},"finish_reason":null}]}`, `{"choices":[{"delta":{"x":{"content":%s}},"finish_reason":"stop"}]}`,
-	}
-	s := redact.Values([]string{key})
-	same := 0
-	for seed := range uint64(2000) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		var in []string
-		say := func(text string) {
-			quoted, err := json.Marshal(text)
-			require.NoError(t, err)
-			in = append(in, fmt.Sprintf(shapes[r.IntN(len(shapes))], quoted))
-		}
-		for rest := key; rest != ""; {
-			n := min(1+r.IntN(12), len(rest))
-			if say(rest[:n]); r.IntN(3) == 0 {
-				say("-")
-			}
-			rest = rest[n:]
-		}
-		if strings.Contains(joined(t, in...), key) {
-			same++
-		}
-		out, _ := through(t, s, in...)
-		require.NotContains(t, joined(t, out...), key, "%q", in)
-	}
-	assert.Greater(t, same, 20)
 }
 
 // TestRedactorCosts: an answer that is made of names is refused, or costs no more than
