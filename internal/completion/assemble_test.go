@@ -316,57 +316,6 @@ func TestMergeLeavesApart(t *testing.T) {
 	}
 }
 
-func FuzzAssemble(f *testing.F) {
-	f.Add([]byte(strings.Join([]string{choice(`{"role":"assistant","content":""}`, "null"), choice(`{"content":"a"}`, "null"), choice(`{"content":"\ud83d"}`, "null"), choice(`{}`, `"stop"`), `{"choices":[],"usage":{"prompt_tokens":1}}`}, "\n")))
-	f.Add([]byte(strings.Join([]string{choice(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}`, "null"), choice(`{"tool_calls":[{"index":0,"function":{"arguments":"1"}}]}`, "null"), choice(`{"tool_calls":[{"index":0,"function":{"arguments":"2"}}]}`, "null")}, "\n")))
-	f.Add([]byte(choice(`{"content":[{"type":"x"}],"reasoning":"a","reasoning_content":"a"}`, "null") + "\n" + choice(`{"content":"b","function_call":{"name":"f"}}`, "null") + "\n" + choice(`{"content":"c"}`, "null")))
-	f.Add([]byte(`{"choices":[{"index":3,"message":{"content":"m"},"logprobs":{"content":[1]},"usage":{"total_tokens":1}}],"error":{}}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		whole, merged := chat.Answer(completion.Options{}), chat.Answer(completion.Options{})
-		var chunks []json.RawMessage
-		for part := range strings.SplitSeq(string(data), "\n") {
-			c, err := chat.Read("", []byte(part))
-			if err != nil {
-				continue
-			}
-			require.True(t, json.Valid(c.Raw))
-			require.NotContains(t, string(c.Raw), "\r")
-			again, err := chat.Read("", c.Raw)
-			require.NoError(t, err)
-			require.Equal(t, c, again, "what is read is read again")
-			bare, _ := chat.Answer(completion.Options{}).Give(c)
-			require.True(t, json.Valid(bare), "%s", bare)
-			require.True(t, json.Valid(chat.Named(c.Raw, completion.Options{ID: "id"})))
-			whole.Add(c)
-			chunks = append(chunks, c.Raw)
-		}
-		together := chat.Merge(chunks)
-		require.LessOrEqual(t, len(together), len(chunks))
-		for _, raw := range together {
-			c, err := chat.Read("", raw)
-			require.NoError(t, err)
-			merged.Add(c)
-		}
-		document := whole.Document()
-		require.Equal(t, string(document), string(merged.Document()))
-		require.Equal(t, whole.Output(), merged.Output())
-		require.Equal(t, whole.Reasons(), merged.Reasons())
-		require.Equal(t, whole.Usage(), merged.Usage())
-		require.Equal(t, whole.Finished(), merged.Finished())
-		if document == nil {
-			return
-		}
-		require.True(t, json.Valid(document), "%s", document)
-		apart, err := chat.Split(document, true)
-		require.NoError(t, err)
-		again := assemble(t, texts(apart)...)
-		require.Equal(t, string(document), string(again.Document()))
-		require.Equal(t, whole.Usage(), again.Usage())
-		require.Equal(t, whole.Reasons(), again.Reasons())
-		require.Equal(t, string(chat.Named(document, completion.Options{ID: "x"})), string(chat.Named(again.Document(), completion.Options{ID: "x"})))
-	})
-}
-
 func TestSplit(t *testing.T) {
 	t.Parallel()
 	document := json.RawMessage(`{ "object":"chat.completion","id":"c-1","created":7,"model":"m","choices":[
@@ -413,23 +362,4 @@ func TestSplitRefuses(t *testing.T) {
 		_, err := chat.Split(json.RawMessage(in), false)
 		require.Error(t, err, in)
 	}
-}
-
-func FuzzSplit(f *testing.F) {
-	f.Add([]byte(`{"id":"x","choices":[{"index":1,"message":{"content":"a","tool_calls":[{"id":"t","function":{"name":"f","arguments":{}}}]},"finish_reason":"stop"},{"delta":{"content":[1]}}],"usage":{"total_tokens":1}}`))
-	f.Add([]byte(`{"choices":[{"index":0,"message":{"reasoning":"a"},"logprobs":{"content":[1],"x":"y"}}],"error":null,"object":"error","m\u006fdel":1}`))
-	f.Fuzz(func(t *testing.T, document []byte) {
-		chunks, err := chat.Split(document, true)
-		if err != nil {
-			return
-		}
-		once := assemble(t, texts(chunks)...).Document()
-		if once == nil {
-			return
-		}
-		require.True(t, json.Valid(once), "%s", once)
-		again, err := chat.Split(once, true)
-		require.NoError(t, err)
-		require.Equal(t, string(once), string(assemble(t, texts(again)...).Document()))
-	})
 }

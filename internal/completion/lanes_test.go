@@ -114,7 +114,8 @@ func TestTextsAreBounded(t *testing.T) {
 	assert.False(t, completion.For(schemas.DialectResponses).Texts().Read(json.RawMessage(`{"type":"response.x.done","logprobs":[`+many+`]}`), &found))
 }
 
-// FuzzProtocols: for any input all results are valid, and the events in the log give the same answer.
+// FuzzProtocols: for any input all results are valid, and the events in the log, merged or not, give the
+// same answer, as those of a whole completion do.
 func FuzzProtocols(f *testing.F) {
 	list := schemas.Dialects()
 	for i, events := range map[int][]string{1: responseStream(), 2: messageStream()} {
@@ -128,18 +129,32 @@ func FuzzProtocols(f *testing.F) {
 	f.Add(byte(3), `{"data":[],"usage":{"total_tokens":1}}`)
 	f.Add(byte(0), `{"choices":[{"index":0,"delta":{"content":"a\ud83d","tool_calls":[{"index":0,"id":"x","function":{"arguments":1}}]},"message":{}}]}`+"\n"+`{"choices":[{"message":{"content":"b"}}]}`)
 	f.Add(byte(0), `{"choices":[{"x":[[{"index":3}]],"x":"y","logprobs":{"a":{"logprobs":{}}},"finish_reason":"z"}],"choices":[{"delta":null}]}`+"\n"+`{"choices":[{}]}`)
+	for _, chunks := range [][]string{
+		{choice(`{"role":"assistant","content":""}`, "null"), choice(`{"content":"a"}`, "null"), choice(`{"content":"\ud83d"}`, "null"), choice(`{}`, `"stop"`), `{"choices":[],"usage":{"prompt_tokens":1}}`},
+		{choice(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}`, "null"), choice(`{"tool_calls":[{"index":0,"function":{"arguments":"1"}}]}`, "null"), choice(`{"tool_calls":[{"index":0,"function":{"arguments":"2"}}]}`, "null")},
+		{choice(`{"content":[{"type":"x"}],"reasoning":"a","reasoning_content":"a"}`, "null"), choice(`{"content":"b","function_call":{"name":"f"}}`, "null"), choice(`{"content":"c"}`, "null")},
+		{`{"choices":[{"index":3,"message":{"content":"m"},"logprobs":{"content":[1],"x":"y"},"usage":{"total_tokens":1}}],"error":{}}`},
+		{`{"id":"x","choices":[{"index":1,"message":{"content":"a","tool_calls":[{"id":"t","function":{"name":"f","arguments":{}}}]},"finish_reason":"stop"},{"delta":{"content":[1]}}],"usage":{"total_tokens":1}}`},
+	} {
+		f.Add(byte(0), strings.Join(chunks, "\n"))
+	}
 	f.Fuzz(func(t *testing.T, which byte, stream string) {
 		d := list[int(which)%len(list)]
 		p, o := completion.For(d), completion.Options{ID: "act", Previous: "before", Usage: true}
-		a, again, texts := p.Answer(o), p.Answer(o), p.Texts()
+		a, again, reader := p.Answer(o), p.Answer(o), p.Texts()
 		var found completion.Found
+		var given []json.RawMessage
 		for data := range strings.SplitSeq(stream, "\n") {
 			c, err := p.Read("name", []byte(data))
 			if err != nil {
 				continue
 			}
 			require.True(t, json.Valid(c.Raw))
-			require.True(t, texts.Read(c.Raw, &found))
+			require.NotContains(t, string(c.Raw), "\r")
+			same, err := p.Read("", c.Raw)
+			require.NoError(t, err)
+			require.Equal(t, c, same, "what is read is read again")
+			require.True(t, reader.Read(c.Raw, &found))
 			at := 0
 			for _, text := range found.Texts {
 				require.GreaterOrEqual(t, text.From, at)
@@ -153,9 +168,7 @@ func FuzzProtocols(f *testing.F) {
 			a.Add(c)
 			if raw, keep := a.Give(c); keep {
 				require.True(t, json.Valid(raw), "%s", raw)
-				c, err := p.Read("", raw)
-				require.NoError(t, err, "%s", raw)
-				again.Add(c)
+				given = append(given, raw)
 			}
 			if whole, err := p.Split(c.Raw, true); err == nil && c.Type == "" {
 				for _, raw := range whole {
@@ -164,14 +177,27 @@ func FuzzProtocols(f *testing.F) {
 			}
 			require.True(t, json.Valid(p.Named(c.Raw, o)))
 		}
+		together := p.Merge(given)
+		require.LessOrEqual(t, len(together), len(given))
+		for _, raw := range together {
+			c, err := p.Read("", raw)
+			require.NoError(t, err, "%s", raw)
+			again.Add(c)
+		}
 		doc := a.Document()
 		require.True(t, doc == nil || json.Valid(doc), "%s", doc)
 		require.GreaterOrEqual(t, min(a.Size(), a.Output()), int64(0))
 		require.Equal(t, a.Finished(), again.Finished())
-		if d != schemas.DialectChat {
-			require.Equal(t, string(doc), string(again.Document()))
-			require.Equal(t, a.Reasons(), again.Reasons())
+		require.Equal(t, string(doc), string(again.Document()))
+		require.Equal(t, a.Reasons(), again.Reasons())
+		if doc == nil || d != schemas.DialectChat {
+			return
 		}
+		require.Equal(t, a.Output(), again.Output())
+		require.Equal(t, a.Usage(), again.Usage())
+		apart, err := p.Split(doc, true)
+		require.NoError(t, err)
+		require.Equal(t, string(doc), string(assemble(t, texts(apart)...).Document()))
 	})
 }
 
