@@ -97,10 +97,8 @@ func (a *chatAnswer) add(c Chunk) {
 	for name, v := range Parse(c.Raw).All() {
 		switch name.Str {
 		case "choices":
-			place := 0
-			for _, choice := range array(v).All() {
-				a.addChoice(choice, place)
-				place++
+			for place, choice := range array(v).All() {
+				a.addChoice(choice, int(place.Num))
 			}
 		case "object", "usage", "error", "obfuscation":
 		default:

@@ -89,10 +89,8 @@ func (t *Texts) response(event gjson.Result) {
 			t.piece(path{of: group}, item.Get(name))
 		}
 		for _, list := range []string{"content", "summary"} {
-			n := 0
-			for _, e := range array(item.Get(list)).All() {
-				t.begin(path{of: group, index: n, name: list}, e)
-				n++
+			for place, e := range array(item.Get(list)).All() {
+				t.begin(path{of: group, index: int(place.Num), name: list}, e)
 			}
 		}
 	case "output_item.done":

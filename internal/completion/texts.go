@@ -143,12 +143,10 @@ func (t *Texts) value(v gjson.Result, at location) {
 		}
 	case v.IsArray():
 		at.lists++
-		place := 0
-		for _, e := range v.All() {
-			if t.value(e, t.element(e, place, at)); t.over {
+		for place, e := range v.All() {
+			if t.value(e, t.element(e, int(place.Num), at)); t.over {
 				return
 			}
-			place++
 		}
 	}
 }
