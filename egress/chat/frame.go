@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -93,26 +94,6 @@ func appendFrame(b []byte, p schemas.ChatPlace, data string) []byte {
 	return append(b, "\n\n"...)
 }
 
-// chunk is the one that an error comes in.
-type chunk struct {
-	ID      string              `json:"id"`
-	Object  string              `json:"object"`
-	Created int64               `json:"created"`
-	Model   string              `json:"model"`
-	Choices [1]choice           `json:"choices"`
-	Error   schemas.ChatRefused `json:"error"`
-}
-
-type choice struct {
-	Index  int    `json:"index"`
-	Delta  delta  `json:"delta"`
-	Reason string `json:"finish_reason"`
-}
-
-type delta struct {
-	Content string `json:"content"`
-}
-
 // Last is the frames of the end of a completion; refusal is nil where it succeeded.
 func Last(ref schemas.Ref, seq uint64, at time.Time, refusal *RefusalError) []byte {
 	b := []byte{}
@@ -133,24 +114,26 @@ func Cut(ref schemas.Ref, at time.Time, detail string) []byte {
 
 // frame returns the chunk with the error, as a chunk of the answer that it ends.
 func (r *RefusalError) frame(ref schemas.Ref, at time.Time) []byte {
-	c := chunk{Object: "chat.completion.chunk", Error: r.said()}
-	c.Choices[0].Reason = "error"
-	var own struct {
-		ID      string `json:"id"`
-		Created int64  `json:"created"`
-		Model   string `json:"model"`
+	type delta struct {
+		Content string `json:"content"`
 	}
-	_ = json.Unmarshal(r.partial, &own) // what cannot be read stays empty
-	if c.ID = own.ID; c.ID == "" {
-		c.ID = ref.ID
+	type choice struct {
+		Index  int    `json:"index"`
+		Delta  delta  `json:"delta"`
+		Reason string `json:"finish_reason"`
 	}
-	if c.Created = own.Created; c.Created == 0 {
-		c.Created = at.Unix()
-	}
-	if c.Model = own.Model; c.Model == "" {
-		c.Model = r.model
-	}
-	line, err := ledger.Encode(c)
+	own := completion.Parse(r.partial)
+	line, err := ledger.Encode(struct {
+		ID      string              `json:"id"`
+		Object  string              `json:"object"`
+		Created int64               `json:"created"`
+		Model   string              `json:"model"`
+		Choices []choice            `json:"choices"`
+		Error   schemas.ChatRefused `json:"error"`
+	}{
+		cmp.Or(own.Get("id").Str, ref.ID), "chat.completion.chunk", cmp.Or(own.Get("created").Int(), at.Unix()),
+		cmp.Or(own.Get("model").Str, r.model), []choice{{Reason: "error"}}, r.said(),
+	})
 	if err != nil { // Metadata is JSON wherever it was read from: cannot fail
 		return nil
 	}

@@ -132,7 +132,7 @@ func read(body []byte) (document, error) {
 		if n++; n > maxMembers {
 			return doc, fault.New(schemas.ValidationError, "the request has more than "+strconv.Itoa(maxMembers)+" members of its own; leave out those that no model reads")
 		}
-		is := member(completion.Fold(name.Str))
+		is := spelled[completion.Fold(name.Str)]
 		if is != "" && is != name.Str {
 			return doc, refuse(pointer(name.Str), "names are read as they are spelled; this one is '"+is+"'")
 		}
@@ -146,24 +146,14 @@ func read(body []byte) (document, error) {
 	return doc, nil
 }
 
-// member is the one that Weir reads which is folded like this; empty: none is.
-func member(folded string) string {
-	switch folded {
-	case memberModel, memberModels, memberMessages, memberInput, memberWaits, memberPrompt, memberTalk, memberStream, memberN:
-		return folded
-	case "previousresponseid":
-		return memberPrevious
-	case "streamoptions":
-		return memberOptions
-	case "bestof":
-		return memberBestOf
-	case "maxtokens":
-		return memberMax
-	case "maxcompletiontokens":
-		return memberMaxAnswer
-	case "maxoutputtokens":
-		return memberMaxOutput
-	default:
-		return ""
+// spelled are the members that Weir reads, by their folded names.
+var spelled = func() map[string]string { //nolint:gochecknoglobals // a constant
+	all := map[string]string{}
+	for _, name := range []string{
+		memberModel, memberModels, memberMessages, memberInput, memberPrevious, memberWaits, memberPrompt, memberTalk,
+		memberStream, memberOptions, memberN, memberBestOf, memberMax, memberMaxAnswer, memberMaxOutput,
+	} {
+		all[completion.Fold(name)] = name
 	}
-}
+	return all
+}()

@@ -2,7 +2,6 @@ package chat
 
 import (
 	"net/http"
-	"strconv"
 
 	"github.com/tidwall/gjson"
 
@@ -43,12 +42,10 @@ func given(o *schemas.ChatOrder, doc document) error {
 	case !input.IsArray():
 		return refuse("/"+memberInput, "must be a string or an array of items")
 	}
-	n := 0
-	for _, item := range input.All() {
+	for at, item := range input.All() {
 		if !item.IsObject() {
-			return refuse("/"+memberInput+"/"+strconv.Itoa(n), "must be an object, such as a message with role and content")
+			return refuse("/"+memberInput+"/"+at.String(), "must be an object, such as a message with role and content")
 		}
-		n++
 	}
 	return nil
 }

@@ -59,9 +59,8 @@ func said(_ *schemas.ChatOrder, doc document) error {
 	if !list.IsArray() {
 		return refuse("/messages", "must be an array of messages")
 	}
-	n := 0
-	for _, message := range list.All() {
-		at := "/messages/" + strconv.Itoa(n)
+	for n, message := range list.All() {
+		at := "/messages/" + n.String()
 		if !message.IsObject() {
 			return refuse(at, "must be an object with a role")
 		}
@@ -71,9 +70,8 @@ func said(_ *schemas.ChatOrder, doc document) error {
 		case text(role) == "":
 			return refuse(at+"/role", "must be a string that says who speaks, such as user")
 		}
-		n++
 	}
-	if n == 0 {
+	if !list.Get("0").Exists() {
 		return refuse("/messages", "is empty; send at least one message")
 	}
 	return nil

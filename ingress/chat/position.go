@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"maps"
+
 	"github.com/tidwall/gjson"
 
 	"weir/internal/completion"
@@ -48,45 +50,92 @@ const (
 	choice   // tool_choice
 	shape    // of an answer: a schema, and what is around it
 	speech   // the form of a spoken answer
+
+	// elsewhere is the place of a member that has none by its object: known for sites, else unknown.
+	elsewhere
 )
 
-// object is the closed set that the members of an object in this place are of; empty:
-// of none.
-func (p position) object() completion.Object {
-	switch p {
-	case top:
-		return completion.Body
-	case message:
-		return completion.Message
-	case call:
-		return completion.Call
-	case invoked:
-		return completion.Called
-	case tool, served:
-		return completion.Tool
-	case declared:
-		return completion.Function
-	case choice:
-		return completion.Choice
-	case speech:
-		return completion.Speech
-	case unknown, known, texts, labels, echoed, part, block, talk, messages, items, item, calls, tools, filter, shape:
-	}
-	return ""
+// rule is how the values in one place are read.
+type rule struct {
+	// object is the closed set that the members of an object are of; empty: of none. stored: a member
+	// that names a stored object goes only to upstreams that pass it.
+	object completion.Object
+	stored bool
+	// members are the places of members, and rest is that of all others. elements is the place of an
+	// array's values.
+	members        map[string]position
+	rest, elements position
 }
+
+// rules are constants. Members of the body depend on the dialect: see ofBody.
+var rules = func() [elsewhere]rule { //nolint:gochecknoglobals // a constant
+	at := func(p position, names ...string) map[string]position {
+		m := map[string]position{}
+		for _, name := range names {
+			m[name] = p
+		}
+		return m
+	}
+	all := func(lists ...map[string]position) map[string]position {
+		m := map[string]position{}
+		for _, list := range lists {
+			maps.Copy(m, list)
+		}
+		return m
+	}
+	said := at(talk, "text", "input", "arguments", "data")
+	turn := all(said, at(tools, "tools"), at(tool, "tool"))
+	described := at(known, "type", "name", "description", "cache_control")
+	declares := all(described, at(texts, "format"), at(talk, "parameters", "input_schema", "output_schema", "input_examples"))
+	return [elsewhere]rule{
+		unknown: {stored: true, rest: elsewhere, elements: unknown},
+		known:   {stored: true, rest: elsewhere, elements: known},
+		texts:   {rest: texts, elements: texts},
+		labels:  {rest: texts, elements: texts},
+		echoed:  {stored: true, rest: echoed, elements: echoed},
+		talk:    {rest: talk, elements: talk},
+		part:    {stored: true, members: said, rest: part, elements: part},
+		block:   {stored: true, members: turn, rest: block, elements: block},
+		item:    {stored: true, members: turn, rest: block, elements: block},
+
+		messages: {rest: elsewhere, elements: message},
+		items:    {rest: elsewhere, elements: item},
+		calls:    {rest: elsewhere, elements: call},
+		tools:    {rest: elsewhere, elements: tool},
+
+		top: {object: completion.Body},
+		message: {object: completion.Message, rest: echoed, members: all(
+			at(part, "content"), at(talk, "parsed"), at(calls, "tool_calls"), at(invoked, "function_call"),
+			at(known, "role", "name", "tool_call_id", "prefix", "partial", "cache_control"),
+		)},
+		call: {object: completion.Call, rest: echoed, members: at(invoked, "function", "custom")},
+		invoked: {object: completion.Called, members: all(
+			at(talk, "arguments", "input", "parsed_arguments"), at(echoed, "extra_content", "provider_specific_fields"), at(known, "name"),
+		)},
+		tool: {object: completion.Tool, rest: elsewhere, members: all(
+			declares, at(declared, "function", "custom"), at(tool, "definition"), at(tools, "tools"), // of a namespace
+		)},
+		served:   {object: completion.Tool, rest: elsewhere, members: all(described, at(unknown, "function", "custom"), at(filter, "filters"))},
+		filter:   {rest: elsewhere, elements: filter, members: all(described, at(unknown, "function", "custom"), at(filter, "filters"), at(known, "value"))},
+		declared: {object: completion.Function, rest: elsewhere, elements: declared, members: all(declares, at(unknown, "function", "custom"))},
+		choice: {object: completion.Choice, rest: elsewhere, members: all(
+			described, at(known, "function", "custom", "mode"), at(tools, "tools"), at(choice, "allowed_tools"),
+		)},
+		shape: {members: all(
+			at(shape, "json_schema"), at(known, "type", "name", "description", "grammar", "regex", "choice", "triggers"),
+			at(talk, "schema", "json", "value", "structural_tag", "structures", "format", "properties", "items", "definitions", "$defs", "anyOf", "oneOf", "allOf"),
+		)},
+		speech: {object: completion.Speech, rest: speech},
+	}
+}()
 
 // further reports whether a member of an object in this place goes only to upstreams that
 // pass it: it is none of the dialect's closed set, or names a stored object. folded is its name.
 func (p position) further(d schemas.Dialect, name, folded string) bool {
-	if o := p.object(); o != "" {
+	if o := rules[p].object; o != "" {
 		return !completion.Knows(d, o, name)
 	}
-	switch p {
-	case unknown, known, echoed, part, block, item:
-		return completion.Stored(folded)
-	default: // names of the caller's own, or texts
-		return false
-	}
+	return rules[p].stored && completion.Stored(folded)
 }
 
 // refuses reports whether a member of an object in this place may not be there; v is its
@@ -110,56 +159,24 @@ func (p position) refuses(spelled, name string, v gjson.Result) bool {
 
 // member is the place of a member's value.
 func (p position) member(d schemas.Dialect, name string) position {
-	switch p {
-	case top:
-		return ofBody(d, name)
-	case message:
-		return ofMessage(name)
-	case call, invoked:
-		return ofCall(p, name)
-	case tool, served, filter, declared, choice:
-		return ofTool(p, name)
-	case shape:
-		return ofShape(name)
-	case labels:
-		return texts
-	case part, block, item:
-		return ofPart(p, name)
-	case texts, echoed, talk, speech:
-		return p
-	case unknown, known, messages, items, calls, tools:
+	of := rules[p]
+	if p == top {
+		of = rule{members: ofBody[d.Family()], rest: elsewhere}
+		if completion.Knows(d, completion.Body, name) {
+			of.rest = known
+		}
 	}
-	return elsewhere(name)
-}
-
-// elsewhere is the place of a member that has none by its object.
-func elsewhere(name string) position {
+	in, there := of.members[name]
+	if !there {
+		in = of.rest
+	}
+	if in != elsewhere {
+		return in
+	}
 	if sites(name) {
 		return known
 	}
 	return unknown
-}
-
-// item is the place of an array's values.
-func (p position) item() position {
-	switch p {
-	case messages:
-		return message
-	case items:
-		return item
-	case item:
-		return block
-	case calls:
-		return call
-	case tools:
-		return tool
-	case labels:
-		return texts
-	case top, message, call, invoked, tool, served, choice, shape, speech:
-		return unknown
-	case unknown, known, texts, echoed, part, block, talk, filter, declared:
-	}
-	return p
 }
 
 // sites are members of many providers that say where the web is searched, in addresses
@@ -174,8 +191,8 @@ func sites(name string) bool {
 	}
 }
 
-// places are the places of members of a body, by dialect. Others of its closed set are known.
-var places = map[schemas.Dialect]map[string]position{ //nolint:gochecknoglobals // a constant
+// ofBody are the places of members of a body, by dialect. Others of its closed set are known.
+var ofBody = map[schemas.Dialect]map[string]position{ //nolint:gochecknoglobals // a constant
 	schemas.DialectChat: {
 		memberMessages: messages, "prediction": message,
 		"tools": tools, "functions": declared, "tool_choice": choice, "function_call": choice,
@@ -194,30 +211,4 @@ var places = map[schemas.Dialect]map[string]position{ //nolint:gochecknoglobals 
 		"compaction": texts, "metadata": labels, "chat_template_kwargs": texts, "container": known, "provider": known, "plugins": known,
 	},
 	schemas.DialectEmbeddings: {memberInput: part, "instruction": known, "provider": known},
-}
-
-// ofBody is the place of a member of the body.
-func ofBody(d schemas.Dialect, name string) position {
-	if p, there := places[d.Family()][name]; there {
-		return p
-	}
-	if completion.Knows(d, completion.Body, name) {
-		return known
-	}
-	return elsewhere(name)
-}
-
-// ofShape is the place of a member of response_format, and of what stands for it.
-func ofShape(name string) position {
-	switch name {
-	case "json_schema":
-		return shape
-	case "schema", "json", "value", "structural_tag", "structures", "format",
-		"properties", "items", "definitions", "$defs", "anyOf", "oneOf", "allOf":
-		return talk
-	case "type", "name", "description", "grammar", "regex", "choice", "triggers":
-		return known
-	default:
-		return unknown
-	}
 }

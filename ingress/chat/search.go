@@ -40,14 +40,12 @@ func (s *search) value(v gjson.Result, p position, opened bool) error {
 	case v.IsObject():
 		return s.object(v, p, opened)
 	case v.IsArray():
-		n := 0
-		for _, e := range v.All() {
-			s.at = append(s.at, strconv.Itoa(n))
-			if err := s.value(e, p.item(), opened); err != nil {
+		for n, e := range v.All() {
+			s.at = append(s.at, n.String())
+			if err := s.value(e, rules[p].elements, opened); err != nil {
 				return err
 			}
 			s.at = s.at[:len(s.at)-1]
-			n++
 		}
 	case p == unknown && v.Type == gjson.String && address(v.Str):
 		return refuse(pointer(s.at...), whyText)

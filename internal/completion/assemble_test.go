@@ -13,18 +13,20 @@ import (
 	"weir/schemas"
 )
 
+var chat = completion.For(schemas.DialectChat)
+
 // assemble reads chunks and puts them together.
-func assemble(t *testing.T, chunks ...string) *completion.Assembler {
+func assemble(t *testing.T, chunks ...string) completion.Answer {
 	t.Helper()
-	var a completion.Assembler
-	add(t, &a, chunks...)
-	return &a
+	a := chat.Answer(completion.Options{})
+	add(t, a, chunks...)
+	return a
 }
 
-func add(t *testing.T, a *completion.Assembler, chunks ...string) {
+func add(t *testing.T, a completion.Answer, chunks ...string) {
 	t.Helper()
 	for _, raw := range chunks {
-		c, err := completion.ReadChunk([]byte(raw))
+		c, err := chat.Read("", []byte(raw))
 		require.NoError(t, err, raw)
 		a.Add(c)
 	}
@@ -101,7 +103,7 @@ func TestAssemble(t *testing.T) {
 			document := assemble(t, c.chunks...).Document()
 			require.Equal(t, c.want, string(document))
 			require.True(t, json.Valid(document))
-			apart, err := completion.Split(document, true)
+			apart, err := chat.Split(document, true)
 			require.NoError(t, err)
 			require.Equal(t, c.want, string(assemble(t, texts(apart)...).Document()), "apart and together again")
 		})
@@ -118,31 +120,31 @@ func texts(chunks []json.RawMessage) []string {
 
 func TestAssemblerTells(t *testing.T) {
 	t.Parallel()
-	var a completion.Assembler
+	a := chat.Answer(completion.Options{})
 	require.Nil(t, a.Document())
-	require.False(t, a.Finished(1))
+	require.False(t, a.Finished())
 	require.Nil(t, a.Usage())
 	require.Empty(t, a.Reasons())
 	require.Zero(t, a.Output())
 
-	add(t, &a, `{"id":"a","choices":[]}`)
-	add(t, &a, `{"choices":[{"index":0,"delta":{"content":""}}]}`)
+	add(t, a, `{"id":"a","choices":[]}`)
+	add(t, a, `{"choices":[{"index":0,"delta":{"content":""}}]}`)
 	require.Nil(t, a.Document())
-	add(t, &a, `{"error":{"message":"x"}}`)
+	add(t, a, `{"error":{"message":"x"}}`)
 	require.Nil(t, a.Document())
-	add(t, &a, `{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`)
+	add(t, a, `{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`)
 	require.NotNil(t, a.Document())
-	add(t, &a, `{"choices":[{"index":0,"delta":{"content":"12345"}},{"index":1,"delta":{"reasoning":"1234","reasoning_content":"1234"}}]}`)
+	add(t, a, `{"choices":[{"index":0,"delta":{"content":"12345"}},{"index":1,"delta":{"reasoning":"1234","reasoning_content":"1234"}}]}`)
 	require.EqualValues(t, 3, a.Output())
-	add(t, &a, `{"choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"123"}}]},"finish_reason":"length"}]}`)
+	add(t, a, `{"choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"123"}}]},"finish_reason":"length"}]}`)
 	require.EqualValues(t, 3, a.Output())
-	require.False(t, a.Finished(1))
-	add(t, &a, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"},{"index":2,"delta":{},"finish_reason":"length"},{"index":3,"finish_reason":"see <b>"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
-	require.True(t, a.Finished(1))
+	require.False(t, a.Finished())
+	add(t, a, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"},{"index":2,"delta":{},"finish_reason":"length"},{"index":3,"finish_reason":"see <b>"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+	require.True(t, a.Finished())
 	require.Equal(t, []string{"stop", "length", "other"}, a.Reasons())
-	add(t, &a, `{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":9}}`)
+	add(t, a, `{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":9}}`)
 	require.EqualValues(t, 9, a.Usage().Completion)
-	add(t, &a, `{"choices":[],"usage":null}`)
+	add(t, a, `{"choices":[],"usage":null}`)
 	require.EqualValues(t, 9, a.Usage().Completion)
 }
 
@@ -168,9 +170,9 @@ func TestUsageToldAgain(t *testing.T) {
 		"text with it":     {[]string{`{"choices":[{"index":0,"delta":{"content":"12345678"}}],"usage":{"prompt_tokens":5,"completion_tokens":9}}`}, 9, 0, 0},
 		"text before less": {[]string{large, says(0, "12345678"), small}, 9, 0, 2},
 	}, func(t *testing.T, tt testCase) {
-		var a completion.Assembler
+		a := chat.Answer(completion.Options{})
 		require.Nil(t, a.Spent())
-		add(t, &a, tt.chunks...)
+		add(t, a, tt.chunks...)
 		u := schemas.ChatUsage{Prompt: 5, Completion: tt.completion, Total: 5 + tt.completion, Cached: tt.cached}
 		require.Equal(t, &u, a.Usage())
 		u.Completion, u.Total, u.Estimated = u.Completion+tt.late, u.Total+tt.late, tt.late > 0
@@ -211,8 +213,8 @@ func TestOutputCountsAll(t *testing.T) {
 			`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":256,"function":{"arguments":"` + text + `"}}]}}]}`,
 		}, false},
 	}, func(t *testing.T, tt testCase) {
-		var a completion.Assembler
-		add(t, &a, tt.chunks...)
+		a := chat.Answer(completion.Options{})
+		add(t, a, tt.chunks...)
 		require.EqualValues(t, 100, a.Output())
 		require.Equal(t, tt.kept, strings.Contains(string(a.Document()), text))
 	})
@@ -220,10 +222,10 @@ func TestOutputCountsAll(t *testing.T) {
 
 func TestAssemblerIsBounded(t *testing.T) {
 	t.Parallel()
-	var a completion.Assembler
+	a := chat.Answer(completion.Options{})
 	for i := range 1000 {
 		n := strings.Repeat("x", i%100) + string(rune('a'+i%26))
-		add(t, &a, `{"`+n+`":1,"choices":[{"index":0,"`+n+`":1,"delta":{"`+n+`":"a","tool_calls":[{"id":"`+n+`","`+n+`":1}]}}]}`)
+		add(t, a, `{"`+n+`":1,"choices":[{"index":0,"`+n+`":1,"delta":{"`+n+`":"a","tool_calls":[{"id":"`+n+`","`+n+`":1}]}}]}`)
 	}
 	require.Less(t, len(a.Document()), 1<<20)
 	require.InEpsilon(t, len(a.Document()), a.Size(), 0.5, "which leaves out the punctuation")
@@ -281,7 +283,7 @@ func TestMerge(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, c.want, texts(completion.Merge(raws(c.in...))))
+			require.Equal(t, c.want, texts(chat.Merge(raws(c.in...))))
 		})
 	}
 }
@@ -309,60 +311,9 @@ func TestMergeLeavesApart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, pair[:], texts(completion.Merge(raws(pair[:]...))))
+			require.Equal(t, pair[:], texts(chat.Merge(raws(pair[:]...))))
 		})
 	}
-}
-
-func FuzzAssemble(f *testing.F) {
-	f.Add([]byte(strings.Join([]string{choice(`{"role":"assistant","content":""}`, "null"), choice(`{"content":"a"}`, "null"), choice(`{"content":"\ud83d"}`, "null"), choice(`{}`, `"stop"`), `{"choices":[],"usage":{"prompt_tokens":1}}`}, "\n")))
-	f.Add([]byte(strings.Join([]string{choice(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}`, "null"), choice(`{"tool_calls":[{"index":0,"function":{"arguments":"1"}}]}`, "null"), choice(`{"tool_calls":[{"index":0,"function":{"arguments":"2"}}]}`, "null")}, "\n")))
-	f.Add([]byte(choice(`{"content":[{"type":"x"}],"reasoning":"a","reasoning_content":"a"}`, "null") + "\n" + choice(`{"content":"b","function_call":{"name":"f"}}`, "null") + "\n" + choice(`{"content":"c"}`, "null")))
-	f.Add([]byte(`{"choices":[{"index":3,"message":{"content":"m"},"logprobs":{"content":[1]},"usage":{"total_tokens":1}}],"error":{}}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var whole, merged completion.Assembler
-		var chunks []json.RawMessage
-		for part := range strings.SplitSeq(string(data), "\n") {
-			c, err := completion.ReadChunk([]byte(part))
-			if err != nil {
-				continue
-			}
-			require.True(t, json.Valid(c.Raw))
-			require.NotContains(t, string(c.Raw), "\r")
-			again, err := completion.ReadChunk(c.Raw)
-			require.NoError(t, err)
-			require.Equal(t, c, again, "what is read is read again")
-			bare, _ := completion.WithoutUsage(c)
-			require.True(t, json.Valid(bare), "%s", bare)
-			require.True(t, json.Valid(completion.Named(c.Raw, "id")))
-			whole.Add(c)
-			chunks = append(chunks, c.Raw)
-		}
-		together := completion.Merge(chunks)
-		require.LessOrEqual(t, len(together), len(chunks))
-		for _, raw := range together {
-			c, err := completion.ReadChunk(raw)
-			require.NoError(t, err)
-			merged.Add(c)
-		}
-		document := whole.Document()
-		require.Equal(t, string(document), string(merged.Document()))
-		require.Equal(t, whole.Output(), merged.Output())
-		require.Equal(t, whole.Reasons(), merged.Reasons())
-		require.Equal(t, whole.Usage(), merged.Usage())
-		require.Equal(t, whole.Finished(1), merged.Finished(1))
-		if document == nil {
-			return
-		}
-		require.True(t, json.Valid(document), "%s", document)
-		apart, err := completion.Split(document, true)
-		require.NoError(t, err)
-		again := assemble(t, texts(apart)...)
-		require.Equal(t, string(document), string(again.Document()))
-		require.Equal(t, whole.Usage(), again.Usage())
-		require.Equal(t, whole.Reasons(), again.Reasons())
-		require.Equal(t, string(completion.Named(document, "x")), string(completion.Named(again.Document(), "x")))
-	})
 }
 
 func TestSplit(t *testing.T) {
@@ -377,17 +328,16 @@ func TestSplit(t *testing.T) {
 		begin + `{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`,
 		begin + `{"index":1,"delta":{"role":"assistant","content":"ho"},"finish_reason":null}]}`,
 	}
-	got, err := completion.Split(document, false)
+	got, err := chat.Split(document, false)
 	require.NoError(t, err)
 	require.Equal(t, want, texts(got))
 
-	got, err = completion.Split(document, true)
+	got, err = chat.Split(document, true)
 	require.NoError(t, err)
 	want = append(want, begin+`],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`)
 	require.Equal(t, want, texts(got))
 
-	var whole completion.Assembler
-	whole.AddAll(append(got, json.RawMessage("no chunk")))
+	whole := assemble(t, texts(got)...)
 	require.Equal(t, &schemas.ChatUsage{Prompt: 1, Completion: 2, Total: 3}, whole.Usage())
 	require.Equal(t, []string{"tool_calls"}, whole.Reasons())
 	require.Positive(t, whole.Output())
@@ -400,7 +350,7 @@ func TestSplitOfAwkwardAnswers(t *testing.T) {
 		`{"choices":[{}]}`: {`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":null}]}`},
 		`{"choices":[{"message":{"content":"a","tool_calls":[1,{"index":7}]}}],"error":null}`: {`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"a","tool_calls":[1,{"index":1}]},"finish_reason":null}]}`},
 	} {
-		got, err := completion.Split(json.RawMessage(in), true)
+		got, err := chat.Split(json.RawMessage(in), true)
 		require.NoError(t, err)
 		require.Equal(t, want, texts(got), in)
 	}
@@ -409,26 +359,7 @@ func TestSplitOfAwkwardAnswers(t *testing.T) {
 func TestSplitRefuses(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{``, `null`, `{}`, `{"choices":null}`, `{"choices":[1]}`, `{"choices":[],"error":{"message":"x"}}`, `<html>`, `[{"choices":[]}]`} {
-		_, err := completion.Split(json.RawMessage(in), false)
+		_, err := chat.Split(json.RawMessage(in), false)
 		require.Error(t, err, in)
 	}
-}
-
-func FuzzSplit(f *testing.F) {
-	f.Add([]byte(`{"id":"x","choices":[{"index":1,"message":{"content":"a","tool_calls":[{"id":"t","function":{"name":"f","arguments":{}}}]},"finish_reason":"stop"},{"delta":{"content":[1]}}],"usage":{"total_tokens":1}}`))
-	f.Add([]byte(`{"choices":[{"index":0,"message":{"reasoning":"a"},"logprobs":{"content":[1],"x":"y"}}],"error":null,"object":"error","m\u006fdel":1}`))
-	f.Fuzz(func(t *testing.T, document []byte) {
-		chunks, err := completion.Split(document, true)
-		if err != nil {
-			return
-		}
-		once := assemble(t, texts(chunks)...).Document()
-		if once == nil {
-			return
-		}
-		require.True(t, json.Valid(once), "%s", once)
-		again, err := completion.Split(once, true)
-		require.NoError(t, err)
-		require.Equal(t, string(once), string(assemble(t, texts(again)...).Document()))
-	})
 }

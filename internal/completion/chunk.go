@@ -37,9 +37,8 @@ type Chunk struct {
 	told string // the usage as it came, in Raw
 }
 
-// ReadChunk reads the data of one event; it keeps nothing of it. Its error says that it
-// is no chunk.
-func ReadChunk(data []byte) (Chunk, error) {
+// readChunk reads an event of a stream of DialectChat, or a whole answer.
+func readChunk(_ string, data []byte) (Chunk, error) {
 	raw, ok := normalize(data)
 	if !ok || raw[0] != '{' {
 		return Chunk{}, errNoChunk
@@ -87,30 +86,31 @@ func blank(choice gjson.Result) bool {
 	return silent(choice, "index", "usage", "delta", "message") && silent(choice.Get("delta")) && silent(choice.Get("message"))
 }
 
-// WithoutUsage is a chunk for a reader that has not asked for usage: without that member.
-// keep is false where nothing is left to read.
-func WithoutUsage(c Chunk) (raw json.RawMessage, keep bool) {
-	for name, v := range Parse(c.Raw).All() {
+// withoutUsage is a chunk for a reader that has not asked for usage.
+func withoutUsage(chunk json.RawMessage) json.RawMessage {
+	for name, v := range Parse(chunk).All() {
 		if name.Str != "usage" {
 			continue
 		}
 		from, to := name.Index, v.Index+len(v.Raw)
-		if c.Raw[to] == ',' {
+		if chunk[to] == ',' {
 			to++
-		} else if c.Raw[from-1] == ',' {
+		} else if chunk[from-1] == ',' {
 			from--
 		}
-		raw = append(make([]byte, 0, len(c.Raw)), c.Raw[:from]...)
-		return append(raw, c.Raw[to:]...), !c.Blank
+		return slices.Concat(chunk[:from], chunk[to:])
 	}
-	return c.Raw, !c.Blank
+	return chunk
 }
 
-// Named is a chunk or a whole answer, normalized, with an id: its own, or this one where it
-// has none or an empty one, or one that is no text.
-func Named(raw json.RawMessage, id string) json.RawMessage {
+// namedCompletion is a chunk or a whole answer with an id.
+func namedCompletion(raw json.RawMessage, o Options) json.RawMessage { return identified(raw, o.ID) }
+
+// identified is an object, normalized, with an id: its own, or this one if it has none or an empty
+// one, or one that is no text.
+func identified(raw json.RawMessage, id string) json.RawMessage {
 	doc := Parse(raw)
-	if own := doc.Get("id"); !doc.IsObject() || own.Type == gjson.String && own.Str != "" {
+	if own := doc.Get("id"); !doc.IsObject() || id == "" || own.Type == gjson.String && own.Str != "" {
 		return raw
 	}
 	return set(raw, "id", string(quote(id)))
@@ -123,7 +123,12 @@ func set(object []byte, name, value string) []byte {
 		first := appendMember([]byte{'{'}, name, value)
 		return slices.Concat(first, []byte{','}, object[1:])
 	}
-	with, err := sjson.SetRawBytes(object, name, []byte(value))
+	return put(object, name, []byte(value))
+}
+
+// put sets a member of an object, in its place or as the last one.
+func put(object []byte, name string, value []byte) []byte {
+	with, err := sjson.SetRawBytes(object, name, value)
 	if err != nil {
 		return object
 	}

@@ -3,8 +3,6 @@ package completion_test
 import (
 	"encoding/json"
 	"fmt"
-	"runtime/debug"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -47,7 +45,7 @@ func TestReadChunk(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			data := []byte(c.in)
-			got, err := completion.ReadChunk(data)
+			got, err := chat.Read("", data)
 			require.NoError(t, err)
 			clear(data) // the reader keeps nothing of it
 			if c.raw == "" {
@@ -57,7 +55,7 @@ func TestReadChunk(t *testing.T) {
 			require.Equal(t, c.blank, got.Blank)
 			require.Equal(t, c.usage, got.Usage)
 			require.Equal(t, c.fault, got.Fault)
-			raw, keep := completion.WithoutUsage(got)
+			raw, keep := chat.Answer(completion.Options{}).Give(got)
 			require.Equal(t, c.forOthers != "", keep)
 			if keep {
 				require.Equal(t, c.forOthers, string(raw))
@@ -70,7 +68,7 @@ func TestReadChunk(t *testing.T) {
 func TestReadChunkRefuses(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{"", "[DONE]", "null", "1", `"x"`, "[]", "{", `{"choices":"x"}`, `{"choices":[1]}`, `{"choices":{}}`, `{} {}`, "<html>", strings.Repeat(`{"a":`, 300) + "1" + strings.Repeat("}", 300)} {
-		_, err := completion.ReadChunk([]byte(in))
+		_, err := chat.Read("", []byte(in))
 		require.Error(t, err, in)
 	}
 }
@@ -87,7 +85,7 @@ func TestNamed(t *testing.T) {
 		`{"a":{"id":"inside"}}`: `{"id":"w\"1","a":{"id":"inside"}}`,
 		`[]`:                    `[]`,
 	} {
-		require.Equal(t, want, string(completion.Named(json.RawMessage(in), `w"1`)), in)
+		require.Equal(t, want, string(chat.Named(json.RawMessage(in), completion.Options{ID: `w"1`})), in)
 	}
 }
 
@@ -133,7 +131,7 @@ func TestReadUsage(t *testing.T) {
 		{`null`, nil},
 		{`[1]`, nil},
 	} {
-		chunk, err := completion.ReadChunk([]byte(`{"usage":` + c.in + `}`))
+		chunk, err := chat.Read("", []byte(`{"usage":`+c.in+`}`))
 		require.NoError(t, err)
 		require.Equal(t, c.want, chunk.Usage, c.in)
 	}
@@ -245,10 +243,10 @@ func FuzzReadFault(f *testing.F) {
 	})
 }
 
-// read gives the texts of chunks, as lane:text, and a mark where a choice ends.
-func read(t *testing.T, chunks ...string) []string {
+// read gives the texts of chunks, as lane:text, and a mark where one or its choice ends.
+func read(t *testing.T, p completion.Protocol, chunks ...string) []string {
 	t.Helper()
-	var texts completion.Texts
+	texts := p.Texts()
 	var found completion.Found
 	var list []string
 	lanes, choices := map[int]int{}, map[int]int{}
@@ -259,10 +257,11 @@ func read(t *testing.T, chunks ...string) []string {
 		return of[n]
 	}
 	for _, raw := range chunks {
-		c, err := completion.ReadChunk([]byte(raw))
+		c, err := p.Read("", []byte(raw))
 		require.NoError(t, err, raw)
 		require.True(t, texts.Read(c.Raw, &found))
 		for _, text := range found.Texts {
+			number(choices, text.Choice)
 			list = append(list, fmt.Sprintf("%d:%s", number(lanes, text.Lane), text.Append(nil, c.Raw)))
 		}
 		for _, choice := range found.Ended {
@@ -299,7 +298,7 @@ func TestTexts(t *testing.T) {
 		// To find an index a list is gone over once more; that is not done at any depth.
 		"deep lists": {[]string{deep(100, two)}, []string{"0:a", "0:b", "0:c"}},
 	}, func(t *testing.T, tt testCase) {
-		require.Equal(t, tt.want, read(t, tt.chunks...))
+		require.Equal(t, tt.want, read(t, chat, tt.chunks...))
 	})
 }
 
@@ -309,59 +308,9 @@ func TestReadChunkOfDuplicateNames(t *testing.T) {
 	t.Parallel()
 	raw := `{"a":1,"\u0061":2.50,"choices":[{"x":{"y":"1"},"index":0,"index":1,"x":"2<","delta":{"content":"a","role":"r","content":"b"}}]}`
 	want := `{"a":2.50,"choices":[{"delta":{"content":"b","role":"r"},"index":1,"x":"2<"}]}`
-	c, err := completion.ReadChunk([]byte(raw))
+	c, err := chat.Read("", []byte(raw))
 	require.NoError(t, err)
 	require.Equal(t, want, string(c.Raw))
 }
 
-func FuzzTexts(f *testing.F) {
-	f.Add(`{"choices":[{"index":0,"delta":{"content":"a\ud83d","tool_calls":[{"index":0,"id":"x","function":{"arguments":1}}]},"message":{}}]}`, `{"choices":[{"message":{"content":"b"}}]}`)
-	f.Add(`{"choices":[{"x":[[{"index":3}]],"x":"y","logprobs":{"a":{"logprobs":{}}},"finish_reason":"z"}],"choices":[{"delta":null}]}`, `{"choices":[{}]}`)
-	f.Fuzz(func(t *testing.T, a, b string) {
-		var texts completion.Texts
-		var found completion.Found
-		for _, raw := range []string{a, b} {
-			c, err := completion.ReadChunk([]byte(raw))
-			if err != nil {
-				continue
-			}
-			require.True(t, texts.Read(c.Raw, &found))
-			at := 0
-			for _, text := range found.Texts {
-				require.GreaterOrEqual(t, text.From, at)
-				at = text.To
-				require.True(t, json.Valid(c.Raw[text.From:text.To]))
-				text.Append(nil, c.Raw)
-			}
-			for _, v := range found.Tokens {
-				require.True(t, json.Valid(c.Raw[v.From:v.To]))
-			}
-		}
-	})
-}
-
 const streamed = `{"id":"chatcmpl-AbCdEfGhIjKlMnOpQrStUvWxYz012","object":"chat.completion.chunk","created":1727000000,"model":"some-model-2024-08-06","service_tier":"default","system_fingerprint":"fp_0123456789","choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}],"usage":null}`
-
-//nolint:paralleltest // it counts the allocations of the process
-func TestAllocations(t *testing.T) {
-	data := []byte(streamed)
-	c, err := completion.ReadChunk(data)
-	require.NoError(t, err)
-	read := 1.0
-	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		read = 8 // pools lose what they hold then
-	}
-	one, many := []json.RawMessage{c.Raw}, []json.RawMessage{c.Raw, c.Raw, c.Raw, c.Raw, c.Raw, c.Raw, c.Raw, c.Raw}
-	for name, pin := range map[string]struct {
-		most float64
-		do   func()
-	}{
-		"read":          {read, func() { _, _ = completion.ReadChunk(data) }},
-		"merge one":     {1, func() { completion.Merge(one) }},
-		"merge many":    {3, func() { completion.Merge(many) }},
-		"without usage": {1, func() { completion.WithoutUsage(c) }},
-		"named":         {0, func() { completion.Named(c.Raw, "x") }},
-	} {
-		require.LessOrEqual(t, testing.AllocsPerRun(200, pin.do), pin.most, name)
-	}
-}

@@ -82,13 +82,13 @@ func normalize(data []byte) (json.RawMessage, bool) {
 	if !unique && !v.IsValid(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) {
 		return nil, false
 	}
-	end, depth, loose := span(v)
+	depth, loose := span(v)
 	switch {
 	case depth > maxDepth:
 		return nil, false
 	case !unique:
 		return lastOfEach(v)
-	case loose || end < len(v):
+	case loose:
 		return json.RawMessage(v), v.Compact() == nil
 	}
 	return json.RawMessage(v), true
@@ -110,31 +110,24 @@ func lastOfEach(raw []byte) (json.RawMessage, bool) {
 	return bytes.TrimSpace(out.Bytes()), err == nil
 }
 
-// span is where the first object or array in b ends, how deep values are nested in it, and
-// whether there is white space between them; end is 0 where it does not end. Only strings,
-// brackets and white space are looked at.
-func span(b []byte) (end, depth int, loose bool) {
+// span is how deep values are nested in a valid document, and whether there is white space around them.
+// Only strings, brackets and white space are looked at.
+func span(b []byte) (depth int, loose bool) {
 	open := 0
 	for at := 0; at < len(b); at++ {
 		switch b[at] {
 		case '"':
-			n := quoted(b[at+1:])
-			if n == 0 {
-				return 0, depth, loose
-			}
-			at += n
+			at += quoted(b[at+1:])
 		case '{', '[':
 			open++
 			depth = max(depth, open)
 		case '}', ']':
-			if open--; open == 0 {
-				return at + 1, depth, loose
-			}
+			open--
 		case ' ', '\t', '\r', '\n':
 			loose = true
 		}
 	}
-	return 0, depth, loose
+	return depth, loose
 }
 
 // quoted is how many bytes of b belong to a string that began before it, with its closing

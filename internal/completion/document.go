@@ -8,13 +8,7 @@ import (
 	"weir/schemas"
 )
 
-// embeddings is DialectEmbeddings, and count is DialectCount. Their answers are never streamed.
-type (
-	embeddings struct{ document }
-	count      struct{ document }
-)
-
-func (embeddings) Read(_ string, data []byte) (Chunk, error) {
+func readEmbeddings(_ string, data []byte) (Chunk, error) {
 	e, ok := open("", data)
 	if !ok {
 		return Chunk{}, errNoEvent
@@ -41,8 +35,8 @@ func embeddingsUsage(usage gjson.Result) *schemas.ChatUsage {
 	return &schemas.ChatUsage{Prompt: most, Total: most}
 }
 
-// Read reads the token count of a request. It costs nothing, so it has no usage.
-func (count) Read(_ string, data []byte) (Chunk, error) {
+// readCount reads the token count of a request. It costs nothing, so it has no usage.
+func readCount(_ string, data []byte) (Chunk, error) {
 	e, ok := open("", data)
 	if !ok {
 		return Chunk{}, errNoEvent
@@ -57,31 +51,7 @@ func (count) Read(_ string, data []byte) (Chunk, error) {
 	return c, err
 }
 
-// document implements the methods that dialects without streams share.
-type document struct{}
-
-// Split is the document itself.
-func (document) Split(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
-	return []json.RawMessage{document}, nil
-}
-
-func (document) Named(document json.RawMessage, _ Options) json.RawMessage { return document }
-
-func (document) Merge(chunks []json.RawMessage) []json.RawMessage { return chunks }
-
-func (document) Texts() TextReader { return wholeTexts{} }
-
-func (document) Answer(Options) Answer { return &documentAnswer{} }
-
-// wholeTexts finds nothing: each string of a document is whole, and the caller scrubs it.
-type wholeTexts struct{}
-
-func (wholeTexts) Read(_ json.RawMessage, found *Found) bool {
-	*found = Found{found.Texts[:0], found.Tokens[:0], found.Ended[:0]}
-	return true
-}
-
-// documentAnswer is a document.
+// documentAnswer is an answer that is one document, without a finish reason.
 type documentAnswer struct {
 	tally
 
@@ -99,11 +69,8 @@ func (a *documentAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) { return
 
 func (a *documentAnswer) Finished() bool { return a.whole != nil }
 
-// Reasons returns none: these documents have no finish reason.
 func (a *documentAnswer) Reasons() []string { return nil }
 
 func (a *documentAnswer) Size() int64 { return int64(len(a.whole)) }
 
 func (a *documentAnswer) Document() json.RawMessage { return a.whole }
-
-func (a *documentAnswer) ProviderID() string { return "" }

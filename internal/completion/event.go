@@ -109,41 +109,6 @@ func faultOf(raw []byte) *Fault {
 	return &Fault{Message: "the provider reports an error and gives no reason"}
 }
 
-// edit replaces a range of a document.
-type edit struct {
-	Extent
-
-	value string
-}
-
-// edited applies edits, which do not overlap, to a document. Every other byte stays.
-func edited(raw json.RawMessage, edits []edit) json.RawMessage {
-	if len(edits) == 0 {
-		return raw
-	}
-	slices.SortStableFunc(edits, func(a, b edit) int { return a.From - b.From })
-	size := len(raw)
-	for _, e := range edits {
-		size += len(e.value)
-	}
-	out, kept := make([]byte, 0, size), 0
-	for _, e := range edits {
-		out = append(append(out, raw[kept:e.From]...), e.value...)
-		kept = e.To
-	}
-	return append(out, raw[kept:]...)
-}
-
-// firstMember is the edit that adds a member to an object, before the others.
-func firstMember(object gjson.Result, name, value string) edit {
-	member := string(appendMember([]byte{'{'}, name, value))[1:]
-	if len(object.Raw) > len(`{}`) {
-		member += ","
-	}
-	at := object.Index + 1
-	return edit{Extent{at, at}, member}
-}
-
 // tally counts the tokens and the text of an answer.
 type tally struct {
 	usage *schemas.ChatUsage
@@ -153,10 +118,11 @@ type tally struct {
 }
 
 // report records a usage. The last one counts, unless it is smaller: usage never decreases.
-func (t *tally) report(u *schemas.ChatUsage) {
-	if u != nil && (t.usage == nil || u.Total >= t.usage.Total) {
+func (t *tally) report(u *schemas.ChatUsage) (counts bool) {
+	if counts = u != nil && (t.usage == nil || u.Total >= t.usage.Total); counts {
 		t.usage, t.before = u, t.text
 	}
+	return counts
 }
 
 func (t *tally) Usage() *schemas.ChatUsage { return t.usage }
@@ -173,6 +139,9 @@ func (t *tally) Spent() *schemas.ChatUsage {
 }
 
 func (t *tally) Output() int64 { return Tokens(t.text) }
+
+// ProviderID is empty: the caller receives the provider's own id.
+func (t *tally) ProviderID() string { return "" }
 
 // count adds the texts of an object's members with these names.
 func (t *tally) count(v gjson.Result, names ...string) {

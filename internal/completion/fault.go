@@ -13,13 +13,15 @@ import (
 // Fault is an error in the words of a provider.
 type Fault struct {
 	// Status is its code if that is an HTTP status, or the status of its keyword, or 0.
-	Status int
+	Status int `json:"status,omitempty"`
 	// Message is one line of at most 4 KiB.
-	Message string
+	Message string `json:"message,omitempty"`
 	// Code, Type and Param are the error's further members, if they are keywords such as
 	// context_length_exceeded; otherwise empty. Of nested errors the innermost with any of them
 	// counts.
-	Code, Type, Param string
+	Code  string `json:"code,omitempty"`
+	Type  string `json:"type,omitempty"`
+	Param string `json:"param,omitempty"`
 }
 
 const (

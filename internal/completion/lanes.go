@@ -1,243 +1,186 @@
 package completion
 
 import (
-	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
 )
 
-// lanes finds the texts that arrive in pieces over several typed events. All other strings of an
+// This file finds the texts that arrive in pieces over several typed events. All other strings of an
 // event are whole, and the caller scrubs each event as a document: a secret cannot be split between
 // two events that end a text, because each of them repeats that whole text. Two parts or blocks are
-// two texts. A secret that spans two of them is not found, like one that spans two choices.
-type lanes struct {
-	find    func(l *lanes, event gjson.Result)
-	numbers map[laneKey]int
-	groups  map[groupKey][]int // the lanes of an item or a block
-	indexes map[string]int     // of items, by their ids
-	names   int                // bytes
-	over    bool
-	found   *Found
-}
+// two texts. A secret that spans two of them is not found, like one that spans two choices. Each
+// text ends independently, so each has its own choice.
 
-// laneKey names a text.
-type laneKey struct {
-	groupKey
-
-	part int
-	name string
-}
-
-// groupKey names an item or a block: by its id where it has no index.
-type groupKey struct {
-	index int
-	id    string
-}
-
-// Read is TextReader's.
-func (l *lanes) Read(raw json.RawMessage, found *Found) bool {
-	if l.numbers == nil {
-		l.numbers, l.groups, l.indexes = map[laneKey]int{}, map[groupKey][]int{}, map[string]int{}
-	}
-	*found = Found{found.Texts[:0], found.Tokens[:0], found.Ended[:0]}
-	l.found = found
-	l.find(l, Parse(raw))
-	l.found = nil
-	if len(found.Texts) > 1 {
-		slices.SortFunc(found.Texts, func(a, b Text) int { return a.From - b.From })
-	}
-	return !l.over
-}
-
-// lane returns the number of a text.
-func (l *lanes) lane(key laneKey) int {
-	n, ok := l.numbers[key]
-	if ok {
-		return n
-	}
-	l.names += len(key.name) + len(key.id)
-	if n = len(l.numbers); n >= maxPaths || l.names > maxNames {
-		l.over = true
-		return n
-	}
-	key.name, key.id = strings.Clone(key.name), strings.Clone(key.id)
-	l.numbers[key] = n
-	l.groups[key.groupKey] = append(l.groups[key.groupKey], n)
-	return n
-}
-
-// add reports a piece of a text. Each text ends independently, so each has its own choice.
-func (l *lanes) add(key laneKey, v gjson.Result) {
-	if v.Type != gjson.String || len(v.Raw) == len(`""`) || l.over {
+// piece notes a piece of a text.
+func (t *Texts) piece(of path, v gjson.Result) {
+	if v.Type != gjson.String || v.Raw == emptyText || t.over {
 		return
 	}
-	if len(l.found.Texts) == maxTexts {
-		l.over = true
-		return
+	known := len(t.paths)
+	n := t.number(of)
+	if n > known {
+		t.groups[of.of] = append(t.groups[of.of], n)
 	}
-	n := l.lane(key)
-	if !l.over {
-		l.found.Texts = append(l.found.Texts, Text{extentOf(v), n, n})
-	}
+	t.add(v, n, n)
 }
 
 // end reports that a text has ended.
-func (l *lanes) end(key laneKey) {
-	if n, ok := l.numbers[key]; ok {
-		l.found.Ended = append(l.found.Ended, n)
+func (t *Texts) end(text path) {
+	if n, ok := t.paths[text]; ok {
+		t.found.Ended = append(t.found.Ended, n)
 	}
 }
 
 // endGroup reports that every text of an item or a block has ended.
-func (l *lanes) endGroup(key groupKey) {
-	l.found.Ended = append(l.found.Ended, l.groups[key]...)
+func (t *Texts) endGroup(group int) { t.found.Ended = append(t.found.Ended, t.groups[group]...) }
+
+// group is the number of an item or a block: by its id where it has no index.
+func (t *Texts) group(index int, id string) int {
+	return t.number(path{element: true, index: index, name: id})
 }
 
-// item identifies the item of an event of DialectResponses: by its index, or by its id.
-func (l *lanes) item(event gjson.Result) groupKey {
+// item is the number of the item of an event of DialectResponses: by its index, or by its id.
+func (t *Texts) item(event gjson.Result) int {
 	id := event.Get("item_id")
 	if id.Type != gjson.String {
 		id = event.Get("item.id")
 	}
 	n, err := strconv.Atoi(event.Get("output_index").Raw)
-	known, ok := l.indexes[id.Str]
+	known, ok := t.indexes[id.Str]
 	switch {
-	case err == nil && id.Str != "" && !ok && len(l.indexes) < maxPaths:
-		l.indexes[strings.Clone(id.Str)] = n
-		l.names += len(id.Str)
+	case err == nil && id.Str != "" && !ok && len(t.indexes) < maxPaths:
+		t.indexes[strings.Clone(id.Str)] = n
+		t.names += len(id.Str)
 	case err == nil:
 	case ok:
-		return groupKey{index: known}
+		n = known
 	default:
-		return groupKey{index: -1, id: id.Str}
+		return t.group(-1, id.Str)
 	}
-	return groupKey{index: n}
+	return t.group(n, "")
 }
 
 // likelihoods is the name of the list that spells a text again by its tokens.
 const likelihoods = "logprobs"
 
-// responseTexts finds the texts of an event of DialectResponses.
-func responseTexts(l *lanes, event gjson.Result) {
+// response finds the texts of an event of DialectResponses.
+func (t *Texts) response(event gjson.Result) {
 	kind := strings.TrimPrefix(event.Get("type").Str, "response.")
-	group := l.item(event)
+	group := t.item(event)
 	if base, ok := strings.CutSuffix(kind, ".delta"); ok {
 		key := textOf(group, base, event)
-		l.add(key, event.Get("delta"))
+		t.piece(key, event.Get("delta"))
 		if list := event.Get(likelihoods); !hollow(list) {
-			l.tokens(list, key.spelled())
+			t.tokens(list, key.spelled())
 		}
 		return
 	}
-	l.spelled(event)
+	t.spelled(event)
 	switch kind {
 	case "content_part.added":
-		l.begin(laneKey{group, int(event.Get("content_index").Int()), "content"}, event.Get("part"))
+		t.begin(path{of: group, index: int(event.Get("content_index").Int()), name: "content"}, event.Get("part"))
 	case "reasoning_summary_part.added":
-		l.begin(laneKey{group, int(event.Get("summary_index").Int()), "summary"}, event.Get("part"))
+		t.begin(path{of: group, index: int(event.Get("summary_index").Int()), name: "summary"}, event.Get("part"))
 	case "output_item.added":
 		item := object(event.Get("item"))
 		for _, name := range texts() {
-			l.add(laneKey{group, 0, ""}, item.Get(name))
+			t.piece(path{of: group}, item.Get(name))
 		}
 		for _, list := range []string{"content", "summary"} {
-			n := 0
-			for _, e := range array(item.Get(list)).All() {
-				l.begin(laneKey{group, n, list}, e)
-				n++
+			for place, e := range array(item.Get(list)).All() {
+				t.begin(path{of: group, index: int(place.Num), name: list}, e)
 			}
 		}
 	case "output_item.done":
-		l.endGroup(group)
+		t.endGroup(group)
 	default:
 		if base, ok := strings.CutSuffix(kind, ".done"); ok {
 			key := textOf(group, base, event)
-			l.end(key)
-			l.end(key.spelled())
+			t.end(key)
+			t.end(key.spelled())
 		}
 	}
 }
 
 // textOf identifies the text that the deltas of a type continue: the part of an item, as in
 // responseAnswer. The deltas of an unknown type have a text of their own.
-func textOf(group groupKey, base string, event gjson.Result) laneKey {
+func textOf(group int, base string, event gjson.Result) path {
 	if p := partOf(base, event); p.name != "" {
-		return laneKey{group, p.index, p.list}
+		return path{of: group, index: p.index, name: p.list}
 	}
-	return laneKey{group, int(event.Get("content_index").Int()), base}
+	return path{of: group, index: int(event.Get("content_index").Int()), name: base}
 }
 
 // spelled identifies the tokens of a text.
-func (k laneKey) spelled() laneKey {
-	k.name += " " + likelihoods
-	return k
+func (p path) spelled() path {
+	p.name += " " + likelihoods
+	return p
 }
 
 // begin reports the first piece of a part's text.
-func (l *lanes) begin(key laneKey, part gjson.Result) {
+func (t *Texts) begin(key path, part gjson.Result) {
 	for _, name := range []string{"text", "refusal"} {
-		l.add(key, object(part).Get(name))
+		t.piece(key, object(part).Get(name))
 	}
 }
 
 // spelled finds the tokens of whole texts in an event or a document.
-func (l *lanes) spelled(event gjson.Result) {
+func (t *Texts) spelled(event gjson.Result) {
 	if !strings.Contains(event.Raw, `"`+likelihoods+`":[{`) {
 		return
 	}
-	key := laneKey{groupKey{index: -1}, -1, likelihoods}
-	l.search(event, key, maxNested)
-	l.end(key)
+	key := path{of: t.group(-1, ""), index: -1, name: likelihoods}
+	t.search(event, key, maxNested)
+	t.end(key)
 }
 
-func (l *lanes) search(v gjson.Result, key laneKey, left int) {
-	if v.Type != gjson.JSON || left == 0 || l.over {
+func (t *Texts) search(v gjson.Result, key path, left int) {
+	if v.Type != gjson.JSON || left == 0 || t.over {
 		return
 	}
 	for name, m := range v.All() {
 		if v.IsObject() && name.Str == likelihoods && m.IsArray() {
-			l.tokens(m, key)
+			t.tokens(m, key)
 			continue
 		}
-		l.search(m, key, left-1)
+		t.search(m, key, left-1)
 	}
 }
 
 // tokens reports a list of the tokens of a text, which spell it again.
-func (l *lanes) tokens(list gjson.Result, key laneKey) {
+func (t *Texts) tokens(list gjson.Result, key path) {
 	if !list.IsArray() {
 		return
 	}
-	l.found.Tokens = append(l.found.Tokens, extentOf(list))
+	t.found.Tokens = append(t.found.Tokens, extentOf(list))
 	for _, token := range list.All() {
-		l.add(key, object(token).Get("token"))
+		t.piece(key, object(token).Get("token"))
 	}
 }
 
-// messageTexts finds the texts of an event of DialectMessages.
-func messageTexts(l *lanes, event gjson.Result) {
+// message finds the texts of an event of DialectMessages.
+func (t *Texts) message(event gjson.Result) {
 	kind := event.Get("type").Str
 	if !strings.HasPrefix(kind, "content_block_") {
 		return
 	}
-	group := groupKey{index: indexOf(event, 0)}
+	group := t.group(indexOf(event, 0), "")
 	switch kind {
 	case "content_block_start":
 		for name, v := range object(event.Get("content_block")).All() {
 			if name.Str != "type" && name.Str != "id" && name.Str != "name" {
-				l.add(laneKey{group, 0, name.Str}, v)
+				t.piece(path{of: group, name: name.Str}, v)
 			}
 		}
 	case "content_block_delta":
 		for name, v := range object(event.Get("delta")).All() {
 			if name.Str != "type" {
-				l.add(laneKey{group, 0, name.Str}, v)
+				t.piece(path{of: group, name: name.Str}, v)
 			}
 		}
 	case "content_block_stop":
-		l.endGroup(group)
+		t.endGroup(group)
 	}
 }

@@ -16,31 +16,6 @@ import (
 	"weir/schemas"
 )
 
-// lanesOf gives the texts of events as read does those of chunks.
-func lanesOf(t *testing.T, d schemas.Dialect, events ...string) []string {
-	t.Helper()
-	p := completion.For(d)
-	reader := p.Texts()
-	var found completion.Found
-	var list []string
-	for _, raw := range events {
-		c, err := p.Read("", []byte(raw))
-		require.NoError(t, err, raw)
-		require.True(t, reader.Read(c.Raw, &found))
-		for _, text := range found.Texts {
-			require.Equal(t, text.Lane, text.Choice, "each text ends by itself")
-			list = append(list, fmt.Sprintf("%d:%s", text.Lane, text.Append(nil, c.Raw)))
-		}
-		for _, lane := range found.Ended {
-			list = append(list, fmt.Sprintf("end %d", lane))
-		}
-		for _, v := range found.Tokens {
-			list = append(list, "tokens "+string(c.Raw[v.From:v.To]))
-		}
-	}
-	return list
-}
-
 func TestTextsOfResponses(t *testing.T) {
 	t.Parallel()
 	delta := func(kind, more, text string) string {
@@ -82,14 +57,14 @@ func TestTextsOfResponses(t *testing.T) {
 			`{"type":"response.output_text.delta",` + first + `,"delta":"c","logprobs":[{"token":"c"}]}`,
 			`{"type":"response.output_text.done",` + first + `,"text":"abc","logprobs":[{"token":"abc"}]}`,
 		}, []string{
-			"1:a", "1:b", "0:ab", `tokens [{"token":"a","top_logprobs":[{"token":"z"}]},{"token":"b"}]`,
-			"0:c", "1:c", `tokens [{"token":"c"}]`, "2:abc", "end 2", "end 0", "end 1", `tokens [{"token":"abc"}]`,
+			"0:a", "0:b", "1:ab", `tokens [{"token":"a","top_logprobs":[{"token":"z"}]},{"token":"b"}]`,
+			"1:c", "0:c", `tokens [{"token":"c"}]`, "2:abc", "end 2", "end 1", "end 0", `tokens [{"token":"abc"}]`,
 		}},
 		"tokens of a whole": {[]string{
 			`{"type":"response.completed","response":{"output":[{"content":[{"text":"ab","logprobs":[{"token":"a"},{"token":"b"},7]}]}]}}`, `{"object":"response","output":[{"content":[{"logprobs":[{"token":"c"}]}]}]}`,
 		}, []string{"0:a", "0:b", "end 0", `tokens [{"token":"a"},{"token":"b"},7]`, "0:c", "end 0", `tokens [{"token":"c"}]`}},
 	}, func(t *testing.T, tt testCase) {
-		assert.Equal(t, tt.want, lanesOf(t, schemas.DialectResponses, tt.events...))
+		assert.Equal(t, tt.want, read(t, completion.For(schemas.DialectResponses), tt.events...))
 	})
 }
 
@@ -109,7 +84,7 @@ func TestTextsOfMessages(t *testing.T) {
 		"a kind to come": {[]string{`{"type":"content_block_delta","index":0,"delta":{"type":"x_delta","a":"1","b":2}}`}, []string{"0:1"}},
 		"others":         {[]string{`{"type":"message_delta","delta":{"stop_reason":"x"}}`, `{"type":"message","content":[{"text":"x"}]}`, `{"type":"content_block_delta","delta":"x"}`}, nil},
 	}, func(t *testing.T, tt testCase) {
-		assert.Equal(t, tt.want, lanesOf(t, schemas.DialectMessages, tt.events...))
+		assert.Equal(t, tt.want, read(t, completion.For(schemas.DialectMessages), tt.events...))
 	})
 }
 
@@ -139,7 +114,8 @@ func TestTextsAreBounded(t *testing.T) {
 	assert.False(t, completion.For(schemas.DialectResponses).Texts().Read(json.RawMessage(`{"type":"response.x.done","logprobs":[`+many+`]}`), &found))
 }
 
-// FuzzProtocols: for any input all results are valid, and the events in the log give the same answer.
+// FuzzProtocols: for any input all results are valid, and the events in the log, merged or not, give the
+// same answer, as those of a whole completion do.
 func FuzzProtocols(f *testing.F) {
 	list := schemas.Dialects()
 	for i, events := range map[int][]string{1: responseStream(), 2: messageStream()} {
@@ -151,23 +127,40 @@ func FuzzProtocols(f *testing.F) {
 		}
 	}
 	f.Add(byte(3), `{"data":[],"usage":{"total_tokens":1}}`)
+	f.Add(byte(0), `{"choices":[{"index":0,"delta":{"content":"a\ud83d","tool_calls":[{"index":0,"id":"x","function":{"arguments":1}}]},"message":{}}]}`+"\n"+`{"choices":[{"message":{"content":"b"}}]}`)
+	f.Add(byte(0), `{"choices":[{"x":[[{"index":3}]],"x":"y","logprobs":{"a":{"logprobs":{}}},"finish_reason":"z"}],"choices":[{"delta":null}]}`+"\n"+`{"choices":[{}]}`)
+	for _, chunks := range [][]string{
+		{choice(`{"role":"assistant","content":""}`, "null"), choice(`{"content":"a"}`, "null"), choice(`{"content":"\ud83d"}`, "null"), choice(`{}`, `"stop"`), `{"choices":[],"usage":{"prompt_tokens":1}}`},
+		{choice(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}`, "null"), choice(`{"tool_calls":[{"index":0,"function":{"arguments":"1"}}]}`, "null"), choice(`{"tool_calls":[{"index":0,"function":{"arguments":"2"}}]}`, "null")},
+		{choice(`{"content":[{"type":"x"}],"reasoning":"a","reasoning_content":"a"}`, "null"), choice(`{"content":"b","function_call":{"name":"f"}}`, "null"), choice(`{"content":"c"}`, "null")},
+		{`{"choices":[{"index":3,"message":{"content":"m"},"logprobs":{"content":[1],"x":"y"},"usage":{"total_tokens":1}}],"error":{}}`},
+		{`{"id":"x","choices":[{"index":1,"message":{"content":"a","tool_calls":[{"id":"t","function":{"name":"f","arguments":{}}}]},"finish_reason":"stop"},{"delta":{"content":[1]}}],"usage":{"total_tokens":1}}`},
+	} {
+		f.Add(byte(0), strings.Join(chunks, "\n"))
+	}
 	f.Fuzz(func(t *testing.T, which byte, stream string) {
 		d := list[int(which)%len(list)]
 		p, o := completion.For(d), completion.Options{ID: "act", Previous: "before", Usage: true}
-		a, again, texts := p.Answer(o), p.Answer(o), p.Texts()
+		a, again, reader := p.Answer(o), p.Answer(o), p.Texts()
 		var found completion.Found
+		var given []json.RawMessage
 		for data := range strings.SplitSeq(stream, "\n") {
 			c, err := p.Read("name", []byte(data))
 			if err != nil {
 				continue
 			}
 			require.True(t, json.Valid(c.Raw))
-			require.True(t, texts.Read(c.Raw, &found))
+			require.NotContains(t, string(c.Raw), "\r")
+			same, err := p.Read("", c.Raw)
+			require.NoError(t, err)
+			require.Equal(t, c, same, "what is read is read again")
+			require.True(t, reader.Read(c.Raw, &found))
 			at := 0
 			for _, text := range found.Texts {
 				require.GreaterOrEqual(t, text.From, at)
 				at = text.To
 				require.True(t, json.Valid(c.Raw[text.From:text.To]))
+				text.Append(nil, c.Raw)
 			}
 			for _, v := range found.Tokens {
 				require.True(t, json.Valid(c.Raw[v.From:v.To]))
@@ -175,9 +168,7 @@ func FuzzProtocols(f *testing.F) {
 			a.Add(c)
 			if raw, keep := a.Give(c); keep {
 				require.True(t, json.Valid(raw), "%s", raw)
-				c, err := p.Read("", raw)
-				require.NoError(t, err, "%s", raw)
-				again.Add(c)
+				given = append(given, raw)
 			}
 			if whole, err := p.Split(c.Raw, true); err == nil && c.Type == "" {
 				for _, raw := range whole {
@@ -186,14 +177,27 @@ func FuzzProtocols(f *testing.F) {
 			}
 			require.True(t, json.Valid(p.Named(c.Raw, o)))
 		}
+		together := p.Merge(given)
+		require.LessOrEqual(t, len(together), len(given))
+		for _, raw := range together {
+			c, err := p.Read("", raw)
+			require.NoError(t, err, "%s", raw)
+			again.Add(c)
+		}
 		doc := a.Document()
 		require.True(t, doc == nil || json.Valid(doc), "%s", doc)
 		require.GreaterOrEqual(t, min(a.Size(), a.Output()), int64(0))
 		require.Equal(t, a.Finished(), again.Finished())
-		if d != schemas.DialectChat {
-			require.Equal(t, string(doc), string(again.Document()))
-			require.Equal(t, a.Reasons(), again.Reasons())
+		require.Equal(t, string(doc), string(again.Document()))
+		require.Equal(t, a.Reasons(), again.Reasons())
+		if doc == nil || d != schemas.DialectChat {
+			return
 		}
+		require.Equal(t, a.Output(), again.Output())
+		require.Equal(t, a.Usage(), again.Usage())
+		apart, err := p.Split(doc, true)
+		require.NoError(t, err)
+		require.Equal(t, string(doc), string(assemble(t, texts(apart)...).Document()))
 	})
 }
 
@@ -203,38 +207,51 @@ const (
 )
 
 //nolint:paralleltest // it counts the allocations of the process
-func TestAllocationsOfOtherDialects(t *testing.T) {
+func TestAllocations(t *testing.T) {
 	read := 1.0
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		read = 8 // pools lose what they hold then
 	}
-	for d, raw := range map[schemas.Dialect]string{schemas.DialectResponses: responseDelta, schemas.DialectMessages: blockText} {
+	for d, tt := range map[schemas.Dialect]struct {
+		raw         string
+		texts, give float64
+	}{schemas.DialectChat: {streamed, 0, 1}, schemas.DialectResponses: {responseDelta, 0, 0}, schemas.DialectMessages: {blockText, 0, 0}} {
 		p := completion.For(d)
 		reader, a := p.Texts(), p.Answer(completion.Options{ID: "act"})
 		var found completion.Found
-		data := []byte(raw)
+		data := []byte(tt.raw)
 		c, err := p.Read("", data)
 		require.NoError(t, err)
 		a.Add(c)
+		one, many := []json.RawMessage{c.Raw}, []json.RawMessage{c.Raw, c.Raw, c.Raw, c.Raw, c.Raw, c.Raw, c.Raw, c.Raw}
 		for name, pin := range map[string]struct {
 			most float64
 			do   func()
 		}{
-			"read":  {read, func() { _, _ = p.Read("", data) }},
-			"texts": {0, func() { reader.Read(c.Raw, &found) }},
-			"give":  {0, func() { a.Give(c) }},
+			"read":       {read, func() { _, _ = p.Read("", data) }},
+			"texts":      {tt.texts, func() { reader.Read(c.Raw, &found) }},
+			"give":       {tt.give, func() { a.Give(c) }},
+			"merge one":  {1, func() { p.Merge(one) }},
+			"merge many": {3, func() { p.Merge(many) }},
 		} {
 			assert.LessOrEqual(t, testing.AllocsPerRun(200, pin.do), pin.most, "%s %s", d, name)
 		}
 	}
 }
 
-// BenchmarkEvent is what one event of a stream costs, as BenchmarkChunk has it for a chunk.
+// BenchmarkEvent is what one event of a stream costs from its data to the delta that is written.
 func BenchmarkEvent(b *testing.B) {
-	for d, raw := range map[schemas.Dialect]string{schemas.DialectResponses: responseDelta, schemas.DialectMessages: blockText, schemas.DialectChat: streamed} {
-		b.Run(string(d), func(b *testing.B) {
-			data, p := []byte(raw), completion.For(d)
-			var texts completion.TextReader
+	call := strings.Replace(streamed, `"content":" token"`, `"tool_calls":[{"index":0,"function":{"arguments":"{\"city\": \"P"}}]`, 1)
+	for name, tt := range map[string]struct {
+		dialect schemas.Dialect
+		raw     string
+	}{
+		"responses": {schemas.DialectResponses, responseDelta}, "messages": {schemas.DialectMessages, blockText}, "chat": {schemas.DialectChat, streamed},
+		"call": {schemas.DialectChat, call}, "large": {schemas.DialectChat, strings.Replace(streamed, " token", strings.Repeat("some words ", 10_000), 1)},
+	} {
+		b.Run(name, func(b *testing.B) {
+			data, p := []byte(tt.raw), completion.For(tt.dialect)
+			var texts *completion.Texts
 			var whole completion.Answer
 			var found completion.Found
 			b.ReportAllocs()
@@ -247,7 +264,8 @@ func BenchmarkEvent(b *testing.B) {
 					b.Fatal(err)
 				}
 				whole.Add(c)
-				whole.Give(c)
+				raw, _ := whole.Give(c)
+				p.Merge([]json.RawMessage{raw, raw})
 			}
 		})
 	}

@@ -7,12 +7,11 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Merge joins neighbours that differ in nothing but the next piece of one text of one
+// mergeChunks joins neighbours that differ in nothing but the next piece of one text of one
 // choice: its content, refusal, reasoning, or the arguments of a tool call. A
 // reader assembles the same answer from the result. The time of the first chunk stays, and
-// so does its padding. It reads normalized chunks, as ReadChunk gives
-// them; the result shares what it did not join.
-func Merge(chunks []json.RawMessage) []json.RawMessage {
+// so does its padding. The result shares what it did not join.
+func mergeChunks(chunks []json.RawMessage) []json.RawMessage {
 	merged := make([]json.RawMessage, 0, len(chunks))
 	var pieces [][]byte
 	for i := 0; i < len(chunks); {

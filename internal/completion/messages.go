@@ -10,10 +10,7 @@ import (
 	"weir/schemas"
 )
 
-// messages is DialectMessages.
-type messages struct{}
-
-// The types of its events.
+// The types of the events of DialectMessages.
 const (
 	messageStart = "message_start"
 	messageDelta = "message_delta"
@@ -23,8 +20,8 @@ const (
 	blockStop    = "content_block_stop"
 )
 
-// Read reads an event, or a message.
-func (messages) Read(name string, data []byte) (Chunk, error) {
+// readMessage reads an event, or a message.
+func readMessage(name string, data []byte) (Chunk, error) {
 	e, ok := open(name, data)
 	if !ok {
 		return Chunk{}, errNoEvent
@@ -78,31 +75,13 @@ func messagesUsage(usage gjson.Result) *schemas.ChatUsage {
 	return &u
 }
 
-// Named adds an id to a message without one.
-func (messages) Named(document json.RawMessage, o Options) json.RawMessage {
-	return edited(document, o.identify(Parse(document)))
-}
-
-// identify returns the edits that add an id to a message without one.
-func (o Options) identify(message gjson.Result) []edit {
-	if !message.IsObject() || o.ID == "" {
-		return nil
+// namedMessage is a message with an id.
+func namedMessage(message json.RawMessage, o Options) json.RawMessage {
+	if o.ID == "" {
+		return message
 	}
-	id, value := message.Get("id"), string(quote("msg_"+o.ID))
-	switch {
-	case !id.Exists():
-		return []edit{firstMember(message, "id", value)}
-	case id.Type == gjson.String && id.Str != "":
-		return nil
-	}
-	return []edit{{extentOf(id), value}}
+	return identified(message, "msg_"+o.ID)
 }
-
-func (messages) Merge(chunks []json.RawMessage) []json.RawMessage { return chunks }
-
-func (messages) Texts() TextReader { return &lanes{find: messageTexts} }
-
-func (messages) Answer(o Options) Answer { return &messageAnswer{options: o} }
 
 // messageAnswer is a message so far.
 type messageAnswer struct {
@@ -142,12 +121,12 @@ func (a *messageAnswer) Add(c Chunk) {
 
 // addWhole adds the events of a whole message.
 func (a *messageAnswer) addWhole(c Chunk) {
-	events, err := messages{}.Split(c.Raw, true)
+	events, err := splitMessage(c.Raw, true)
 	if err != nil {
 		return
 	}
 	for _, raw := range events {
-		if c, err := (messages{}).Read("", raw); err == nil {
+		if c, err := readMessage("", raw); err == nil {
 			a.Add(c)
 		}
 	}
@@ -201,9 +180,11 @@ func (a *messageAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
 	case c.Blank:
 		return c.Raw, false
 	case c.Type == messageStart:
-		return edited(c.Raw, a.options.identify(Parse(c.Raw).Get("message"))), true
+		if message := Parse(c.Raw).Get("message"); message.IsObject() {
+			return put(c.Raw, "message", namedMessage(json.RawMessage(message.Raw), a.options)), true
+		}
 	case c.Type == kindMessage:
-		return messages{}.Named(c.Raw, a.options), true
+		return namedMessage(c.Raw, a.options), true
 	}
 	return c.Raw, true
 }
@@ -237,59 +218,35 @@ func (a *messageAnswer) Size() int64 {
 	return n
 }
 
-func (a *messageAnswer) ProviderID() string { return "" }
-
 // noHead replaces a missing message_start.
 const noHead = `{"type":"message","role":"assistant","content":[],"stop_reason":null,"stop_sequence":null}`
 
-// Document is the message so far. Its members have the order of message_start.
+// Document is the message so far. Its members have the order of message_start. Without any blocks its
+// content stays.
 func (a *messageAnswer) Document() json.RawMessage {
-	head := a.head
-	if len(head) == 0 {
+	doc := a.head
+	if len(doc) == 0 {
 		if len(a.blocks) == 0 {
 			return nil
 		}
-		head = json.RawMessage(noHead)
+		doc = json.RawMessage(noHead)
 	}
-	doc := []byte{'{'}
-	var listed, counted bool
-	message := Parse(head)
-	for name, v := range message.All() {
-		switch n := a.over.find(name.Str); {
-		case name.Str == "content":
-			listed = true
-			doc = a.writeBlocks(appendName(doc, name.Str), v)
-		case name.Str == "usage" && a.used.kind != 0:
-			counted = true
-			doc = a.used.write(appendName(doc, name.Str))
-		case n.says():
-			doc = n.write(appendName(doc, name.Str))
-		default:
-			doc = appendMember(doc, name.Str, v.Raw)
+	has := func(path string) bool { return Parse(doc).Get(path).Exists() }
+	if len(a.blocks) > 0 || !has("content") {
+		content := []byte{'['}
+		for _, b := range a.blocks {
+			content = b.write(appendComma(content))
 		}
-	}
-	if !listed {
-		doc = a.writeBlocks(appendName(doc, "content"), gjson.Result{})
+		doc = put(doc, "content", append(content, ']'))
 	}
 	for i := range a.over.list {
-		if n := &a.over.list[i]; !message.Get(gjson.Escape(n.name)).Exists() && n.name != "content" && n.name != "usage" {
-			doc = n.writeMember(doc)
+		n := &a.over.list[i]
+		if path := gjson.Escape(n.name); n.name != "content" && n.name != "usage" && (n.says() || !has(path)) {
+			doc = put(doc, ":"+path, n.write(nil)) // the colon: it is no number
 		}
 	}
-	if !counted && a.used.kind != 0 {
-		doc = a.used.write(appendName(doc, "usage"))
+	if a.used.kind != 0 {
+		doc = put(doc, "usage", a.used.write(nil))
 	}
-	return messages{}.Named(append(doc, '}'), a.options)
-}
-
-// writeBlocks appends the content. Without any blocks the content of message_start stays.
-func (a *messageAnswer) writeBlocks(to []byte, before gjson.Result) []byte {
-	if len(a.blocks) == 0 && before.Exists() {
-		return append(to, before.Raw...)
-	}
-	to = append(to, '[')
-	for _, b := range a.blocks {
-		to = b.write(appendComma(to))
-	}
-	return append(to, ']')
+	return namedMessage(doc, a.options)
 }

@@ -3,25 +3,27 @@ package completion
 import (
 	"encoding/json"
 
+	"github.com/tidwall/gjson"
+
 	"weir/schemas"
 )
 
-// Protocol reads the answers of one dialect. Its values are constants, safe for concurrent use.
-type Protocol interface {
+// Protocol reads the answers of one dialect. It is safe for concurrent use.
+type Protocol struct {
 	// Read reads one event of a stream, or a whole answer, and keeps nothing of data. name is the
 	// event's; empty: it has none. An error says that data is no part of this protocol.
-	Read(name string, data []byte) (Chunk, error)
+	Read func(name string, data []byte) (Chunk, error)
 	// Split makes the events of a stream of a whole answer, as Read returns whole answers. A reader
 	// assembles the same answer from them. usage: the last one reports the usage.
-	Split(document json.RawMessage, usage bool) ([]json.RawMessage, error)
+	Split func(document json.RawMessage, usage bool) ([]json.RawMessage, error)
 	// Named is a whole answer as its caller receives it.
-	Named(document json.RawMessage, o Options) json.RawMessage
+	Named func(document json.RawMessage, o Options) json.RawMessage
 	// Merge joins neighbours whose texts are pieces of one, where the protocol permits that.
-	Merge(chunks []json.RawMessage) []json.RawMessage
+	Merge func(chunks []json.RawMessage) []json.RawMessage
 	// Texts returns a reader of one answer's texts, in which secrets are looked for.
-	Texts() TextReader
+	Texts func() *Texts
 	// Answer returns an accumulator for one answer.
-	Answer(o Options) Answer
+	Answer func(o Options) Answer
 }
 
 // Options describe the request behind an answer.
@@ -35,12 +37,6 @@ type Options struct {
 	Usage bool
 	// Choices is how many answers were asked for; 0: one.
 	Choices int64
-}
-
-// TextReader finds the texts of an answer's chunks in their order. It belongs to one goroutine.
-type TextReader interface {
-	// Read overwrites found, and reuses its memory. It is false if the answer exceeds the limits.
-	Read(raw json.RawMessage, found *Found) bool
 }
 
 // Answer puts the chunks of an answer together. It belongs to one goroutine.
@@ -71,60 +67,37 @@ type Answer interface {
 
 // For returns the protocol of a dialect.
 func For(d schemas.Dialect) Protocol {
+	one := func(chunks []json.RawMessage) []json.RawMessage { return chunks }
+	whole := Protocol{ // its answers are never streamed
+		Split: func(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
+			return []json.RawMessage{document}, nil
+		},
+		Named:  func(document json.RawMessage, _ Options) json.RawMessage { return document },
+		Merge:  one,
+		Texts:  func() *Texts { return &Texts{find: func(*Texts, gjson.Result) {}} },
+		Answer: func(Options) Answer { return &documentAnswer{} },
+	}
 	switch d {
 	case schemas.DialectResponses:
-		return responses{}
+		return Protocol{
+			readResponse, splitResponse, namedResponse, one, func() *Texts { return &Texts{find: (*Texts).response} },
+			func(o Options) Answer { return &responseAnswer{options: o} },
+		}
 	case schemas.DialectMessages:
-		return messages{}
+		return Protocol{
+			readMessage, splitMessage, namedMessage, one, func() *Texts { return &Texts{find: (*Texts).message} },
+			func(o Options) Answer { return &messageAnswer{options: o} },
+		}
 	case schemas.DialectCount:
-		return count{}
+		whole.Read = readCount
+		return whole
 	case schemas.DialectEmbeddings:
-		return embeddings{}
+		whole.Read = readEmbeddings
+		return whole
 	default:
-		return chat{}
+		return Protocol{
+			readChunk, splitCompletion, namedCompletion, mergeChunks, func() *Texts { return &Texts{find: (*Texts).completion} },
+			func(o Options) Answer { return &chatAnswer{options: o} },
+		}
 	}
 }
-
-// chat is DialectChat.
-type chat struct{}
-
-func (chat) Read(_ string, data []byte) (Chunk, error) { return ReadChunk(data) }
-
-func (chat) Split(document json.RawMessage, usage bool) ([]json.RawMessage, error) {
-	return Split(document, usage)
-}
-
-func (chat) Named(document json.RawMessage, o Options) json.RawMessage { return Named(document, o.ID) }
-
-func (chat) Merge(chunks []json.RawMessage) []json.RawMessage { return Merge(chunks) }
-
-func (chat) Texts() TextReader { return &Texts{} }
-
-func (chat) Answer(o Options) Answer { return &chatAnswer{options: o} }
-
-// chatAnswer is an Assembler with the options of its request.
-type chatAnswer struct {
-	Assembler
-
-	options Options
-}
-
-func (a *chatAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
-	c.Raw = Named(c.Raw, a.options.ID)
-	if a.options.Usage {
-		return c.Raw, true
-	}
-	return WithoutUsage(c)
-}
-
-func (a *chatAnswer) Finished() bool { return a.Assembler.Finished(a.options.Choices) }
-
-func (a *chatAnswer) Document() json.RawMessage {
-	doc := a.Assembler.Document()
-	if doc == nil {
-		return nil
-	}
-	return Named(doc, a.options.ID)
-}
-
-func (a *chatAnswer) ProviderID() string { return "" }

@@ -39,7 +39,7 @@ func Request(body json.RawMessage, c Change) (json.RawMessage, error) {
 		}
 	}
 	if c.Previous != "" {
-		if body, err = sjson.SetRawBytes(body, "previous_response_id", quote(c.Previous)); err != nil {
+		if body, err = sjson.SetRawBytes(body, previousID, quote(c.Previous)); err != nil {
 			return nil, err
 		}
 	}

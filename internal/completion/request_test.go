@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,12 +14,13 @@ import (
 
 	"weir/internal/completion"
 	"weir/internal/weirtest/fixture"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
 func TestRequestTouchesNothingElse(t *testing.T) {
 	t.Parallel()
-	both := completion.Change{Model: "m-2", Usage: true}
+	both, background := completion.Change{Model: "m-2", Usage: true}, completion.Change{Model: "b", Drop: []string{"background"}}
 	for _, c := range []struct {
 		name, in string
 		change   completion.Change
@@ -37,6 +39,11 @@ func TestRequestTouchesNothingElse(t *testing.T) {
 		{"usage refused before", `{"stream_options":{"include_usage":false,"x":1.50},"model":"a"}`, both, `{"stream_options":{"include_usage":true,"x":1.50},"model":"m-2"}`},
 		{"options that are null", `{"stream_options":null,"model":"a"}`, both, `{"stream_options":{"include_usage":true},"model":"m-2"}`},
 		{"options that are empty", `{"stream_options":{ },"model":"a"}`, both, `{"stream_options":{ "include_usage":true},"model":"m-2"}`},
+		{"a member is dropped", `{"background":true,"model":"a","x":1.50}`, background, `{"model":"b","x":1.50}`},
+		{"a missing one is no error", `{"model":"a","a":{"background":true}}`, background, `{"model":"b","a":{"background":true}}`},
+		{"written with an escape", `{"model":"a","b\u0061ckground":true}`, background, `{"model":"b"}`},
+		{"no id to replace", `{"model":"a","previous_response_id":null}`, completion.Change{}, `{"model":"a","previous_response_id":null}`},
+		{"the provider's own id", `{"model":"a","previous_response_id":"resp_w","input":"x"}`, completion.Change{Previous: `resp_"1`}, `{"model":"a","previous_response_id":"resp_\"1","input":"x"}`},
 		{"half of a pair stays", `{"model":"a","user":"\ud83d"}`, completion.Change{Model: "b"}, `{"model":"b","user":"\ud83d"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -93,16 +100,16 @@ func TestAwkwardNames(t *testing.T) {
 
 		// It is put together and split by its own name, and its texts are found.
 		chunk := `{` + member + `,"choices":[{"index":0,"delta":{` + string(quoted) + `:"te"},` + string(quoted) + `:1.50}]}`
-		var a completion.Assembler
-		add(t, &a, chunk, strings.Replace(chunk, `"te"`, `"xt"`, 1))
+		a := chat.Answer(completion.Options{})
+		add(t, a, chunk, strings.Replace(chunk, `"te"`, `"xt"`, 1))
 		want := `{"object":"chat.completion",` + member + `,"choices":[{"index":0,"message":{"role":"assistant","content":null,` + string(quoted) + `:"text"},` +
 			string(quoted) + `:1.50,"finish_reason":null}]}`
 		require.Equal(t, want, string(a.Document()))
-		chunks, err := completion.Split(a.Document(), true)
+		chunks, err := chat.Split(a.Document(), true)
 		require.NoError(t, err)
 		require.Equal(t, want, string(assemble(t, texts(chunks)...).Document()))
-		require.Equal(t, []string{"0:te", "0:xt"}, read(t, chunk, strings.Replace(chunk, `"te"`, `"xt"`, 1)), name)
-		require.Len(t, completion.Merge(raws(chunk, chunk)), 2, "only a text that the protocol knows grows")
+		require.Equal(t, []string{"0:te", "0:xt"}, read(t, chat, chunk, strings.Replace(chunk, `"te"`, `"xt"`, 1)), name)
+		require.Len(t, chat.Merge(raws(chunk, chunk)), 2, "only a text that the protocol knows grows")
 	}
 }
 
@@ -168,7 +175,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		require.Equal(t, was, is)
 		if model != "" {
-			require.NotEmpty(t, completion.Named(got, "id"))
+			require.NotEmpty(t, chat.Named(got, completion.Options{ID: "id"}))
 		}
 		bare := completion.Without(got, "model")
 		require.True(t, jsontext.Value(bare).IsValid(jsontext.AllowInvalidUTF8(true)), "%s", bare)
@@ -187,31 +194,58 @@ func TestPrompt(t *testing.T) {
 	message := func(content string) string {
 		return `{"model":"a-long-name","metadata":{"a":"b"},"logit_bias":{"1":2},"messages":[{"role":"user","content":` + content + `}]}`
 	}
-	const frame = 16 + 4 // and the role
-	for _, c := range []struct {
-		name, in string
-		want     completion.Size
-	}{
-		{"nothing", `{}`, completion.Size{}},
-		{"text", message(`"hello"`), completion.Size{Bytes: frame + 5}},
-		{"escapes", message(`"a\n\u00e9\""`), completion.Size{Bytes: frame + 1 + 1 + 3 + 1}},
-		{"bytes, not letters", message(`"日本"`), completion.Size{Bytes: frame + 6}},
-		{"parts", message(`[{"type":"text","text":"hello"}]`), completion.Size{Bytes: frame + 4 + 5}},
-		{"an image by its data", message(`[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("A", 9999) + `","detail":"high"}}]`), completion.Size{Bytes: frame + 9 + 4, Images: 1}},
-		{"an image by its address", message(`[{"type":"image_url","image_url":"https://a.example/b.png"}]`), completion.Size{Bytes: frame + 9, Images: 1}},
-		{"images", message(`[{"type":"image_url","image_url":{"url":"https://a.example/b.png"}},{"type":"input_image","file_id":"f"}]`), completion.Size{Bytes: frame + 9 + 11, Images: 2}},
-		{"text in the place of an image", message(`[{"type":"image_url","text":"` + strings.Repeat("a", 9999) + `"}]`), completion.Size{Bytes: frame + 9 + 9999, Images: 1}},
-		{"sound", message(`[{"type":"input_audio","input_audio":{"data":"` + strings.Repeat("A", 320_000) + `","format":"mp3"}}]`), completion.Size{Bytes: frame + 11 + 3, Media: 10_000}},
-		{"a document", message(`[{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,` + strings.Repeat("A", 40_000) + `"}}]`), completion.Size{Bytes: frame + 4 + 5, Media: 10_007}},
-		{"a document by its name", message(`[{"type":"file","file":{"file_id":"f-1"}}]`), completion.Size{Bytes: frame + 4, Media: 32768}},
-		{"tools and the like", `{"tools":[ {"type":"function"} ],"response_format":{"type":"json_object"},"input":"abc","n":1}`, completion.Size{Bytes: 21 + 22 + 5}},
-		{"a call", `{"messages":[{"tool_calls":[{"id":"t0","function":{"name":"f","arguments":"{\"a\":1}"}}]}]}`, completion.Size{Bytes: 16 + 2 + 1 + 7}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			require.Equal(t, c.want, completion.Prompt(schemas.DialectChat, json.RawMessage(c.in)))
-		})
+	const (
+		frame = 16 + 4             // and the role
+		data  = "AAAAAAAAAAAAAAAA" // 16 bytes
+	)
+	long := strings.Repeat(data, 1000)
+	type testCase struct {
+		dialect schemas.Dialect
+		in      string
+		want    completion.Size
 	}
+	c, r, m, e := schemas.DialectChat, schemas.DialectResponses, schemas.DialectMessages, schemas.DialectEmbeddings
+	table.Run(t, map[string]testCase{
+		"nothing":                        {c, `{}`, completion.Size{}},
+		"text":                           {c, message(`"hello"`), completion.Size{Bytes: frame + 5}},
+		"escapes":                        {c, message(`"a\n\u00e9\""`), completion.Size{Bytes: frame + 1 + 1 + 3 + 1}},
+		"bytes, not letters":             {c, message(`"日本"`), completion.Size{Bytes: frame + 6}},
+		"parts":                          {c, message(`[{"type":"text","text":"hello"}]`), completion.Size{Bytes: frame + 4 + 5}},
+		"an image by its data":           {c, message(`[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("A", 9999) + `","detail":"high"}}]`), completion.Size{Bytes: frame + 9 + 4, Images: 1}},
+		"an image by its address":        {c, message(`[{"type":"image_url","image_url":"https://a.example/b.png"}]`), completion.Size{Bytes: frame + 9, Images: 1}},
+		"images":                         {c, message(`[{"type":"image_url","image_url":{"url":"https://a.example/b.png"}},{"type":"input_image","file_id":"f"}]`), completion.Size{Bytes: frame + 9 + 11, Images: 2}},
+		"text in the place of an image":  {c, message(`[{"type":"image_url","text":"` + strings.Repeat("a", 9999) + `"}]`), completion.Size{Bytes: frame + 9 + 9999, Images: 1}},
+		"sound":                          {c, message(`[{"type":"input_audio","input_audio":{"data":"` + strings.Repeat("A", 320_000) + `","format":"mp3"}}]`), completion.Size{Bytes: frame + 11 + 3, Media: 10_000}},
+		"a document":                     {c, message(`[{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,` + strings.Repeat("A", 40_000) + `"}}]`), completion.Size{Bytes: frame + 4 + 5, Media: 10_007}},
+		"a document by its name":         {c, message(`[{"type":"file","file":{"file_id":"f-1"}}]`), completion.Size{Bytes: frame + 4, Media: 32768}},
+		"tools and the like":             {c, `{"tools":[ {"type":"function"} ],"response_format":{"type":"json_object"},"input":"abc","n":1}`, completion.Size{Bytes: 21 + 22 + 5}},
+		"a call":                         {c, `{"messages":[{"tool_calls":[{"id":"t0","function":{"name":"f","arguments":"{\"a\":1}"}}]}]}`, completion.Size{Bytes: 16 + 2 + 1 + 7}},
+		"a text of Responses":            {r, `{"model":"a","input":"a\n日","instructions":"xyz","store":false}`, completion.Size{Bytes: 16 + 5 + 16 + 3}},
+		"items":                          {r, `{"input":[{"role":"user","content":[{"type":"input_text","text":"hello"}]},{"type":"function_call_output","output":"abc"}]}`, completion.Size{Bytes: 16 + 4 + 10 + 5 + 16 + 20 + 3}},
+		"an input image by its address":  {r, `{"input":[{"content":[{"type":"input_image","image_url":"https://a.example/b.png"}]}]}`, completion.Size{Bytes: 16 + 11, Images: 1}},
+		"a screenshot":                   {r, `{"input":[{"output":{"type":"computer_screenshot","image_url":"data:image/png;base64,` + long + `"}}]}`, completion.Size{Bytes: 16 + 19, Images: 1}},
+		"a made image":                   {r, `{"input":[{"type":"image_generation_call","result":"` + long + `"}]}`, completion.Size{Bytes: 16 + 21, Images: 1}},
+		"a file of Responses":            {r, `{"input":[{"content":[{"type":"input_file","file_data":"` + long + `"}]}]}`, completion.Size{Bytes: 16 + 10, Media: 4000}},
+		"a tool counts whole":            {r, `{"tools":[{"type":"x"}],"client_metadata":{"a":"b"},"prompt_cache_key":"k","include":["a"]}`, completion.Size{Bytes: int64(len(`[{"type":"x"}]`))}},
+		"a continued response":           {r, `{"previous_response_id":"resp_1","input":""}`, completion.Size{Bytes: 16}},
+		"messages and a system text":     {m, `{"system":"abc","messages":[{"role":"user","content":"hello"}],"stop_sequences":["x"]}`, completion.Size{Bytes: 16 + 3 + 16 + 4 + 5}},
+		"system blocks":                  {m, `{"system":[{"type":"text","text":"abc"},{"type":"text","text":"d"}]}`, completion.Size{Bytes: 2*(16+4) + 3 + 1}},
+		"an image block":                 {m, `{"messages":[{"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + long + `"}}]}]}`, completion.Size{Bytes: 16 + 5 + 6 + 9, Images: 1}},
+		"an image block by its address":  {m, `{"messages":[{"content":[{"type":"image","source":{"type":"url","url":"https://a.example/b.png"}}]}]}`, completion.Size{Bytes: 16 + 5 + 3, Images: 1}},
+		"a document block":               {m, `{"messages":[{"content":[{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"` + long + `"}}]}]}`, completion.Size{Bytes: 16 + 8 + 6 + 15, Media: 4000}},
+		"an image in a tool's result":    {m, `{"messages":[{"content":[{"type":"tool_result","content":[{"type":"image","source":{"data":"` + data + `"}}]}]}]}`, completion.Size{Bytes: 16 + 11 + 5, Images: 1}},
+		"count_tokens":                   {schemas.DialectCount, `{"system":"abc"}`, completion.Size{Bytes: 16 + 3}},
+		"a text to embed":                {e, `{"input":"hello","dimensions":8,"encoding_format":"float"}`, completion.Size{Bytes: 5}},
+		"texts to embed":                 {e, `{"input":["hello","ab"]}`, completion.Size{Bytes: 7}},
+		"tokens to embed":                {e, `{"input":[1,2,3]}`, completion.Size{Media: 3}},
+		"lists of tokens to embed":       {e, `{"input":[[1,2,3],[4]]}`, completion.Size{Media: 4}},
+		"parts to embed":                 {e, `{"input":[{"type":"image_url","image_url":"https://a.example"},{"type":"text","text":"abc"}]}`, completion.Size{Bytes: 9 + 4 + 3, Images: 1}},
+		"chat reads no input by its way": {schemas.DialectChat, `{"input":"abc","system":"d"}`, completion.Size{Bytes: 5 + 3}},
+		"no dialect is chat":             {"", `{"messages":[{"content":"abc"}]}`, completion.Size{Bytes: 16 + 3}},
+	}, func(t *testing.T, tt testCase) {
+		require.True(t, json.Valid([]byte(tt.in)))
+		assert.Equal(t, tt.want, completion.Prompt(tt.dialect, json.RawMessage(tt.in)))
+	})
 }
 
 func TestPromptOfDeepRequests(t *testing.T) {
@@ -270,4 +304,21 @@ func TestMembers(t *testing.T) {
 	for _, name := range []string{"", "*", "a b", "a/b", "--", "é", strings.Repeat("a", completion.MaxMember+1)} {
 		assert.False(t, completion.ValidMember(name), name)
 	}
+}
+
+// BenchmarkRequest is what a request of 256 messages costs.
+func BenchmarkRequest(b *testing.B) {
+	message := `{"role":"user","content":"` + strings.Repeat("some words ", 100) + `\n"},`
+	body := []byte(`{"model":"a","messages":[` + strings.TrimSuffix(strings.Repeat(message, 256), ",") + `],"n":` + strconv.Itoa(1) + `}`)
+	b.Run("prompt", func(b *testing.B) {
+		for b.Loop() {
+			completion.Prompt(schemas.DialectChat, body)
+		}
+	})
+	b.Run("change", func(b *testing.B) {
+		for b.Loop() {
+			_, err := completion.Request(body, completion.Change{Model: "b", Usage: true})
+			require.NoError(b, err)
+		}
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
 )
 
 // items are the items of a response's output, by their index.
@@ -42,11 +41,15 @@ type partKey struct {
 // take applies an event, and returns how many bytes of text it adds.
 func (l *items) take(kind string, event gjson.Result) int64 {
 	name := strings.TrimPrefix(kind, "response.")
+	i := l.of(event)
 	switch name {
 	case "output_item.added", "output_item.done":
-		return l.item(event, name == "output_item.done")
-	case "content_part.added", "content_part.done", "reasoning_summary_part.added", "reasoning_summary_part.done":
-		l.part(name, event)
+		return l.item(i, event, name == "output_item.done")
+	case "content_part.added", "content_part.done":
+		i.add(partKey{"content", int(event.Get("content_index").Int())}, object(event.Get("part")))
+		return 0
+	case "reasoning_summary_part.added", "reasoning_summary_part.done":
+		i.add(partKey{"summary", int(event.Get("summary_index").Int())}, object(event.Get("part")))
 		return 0
 	}
 	delta := event.Get("delta")
@@ -55,7 +58,7 @@ func (l *items) take(kind string, event gjson.Result) int64 {
 		return 0
 	}
 	size := length(inner(delta))
-	if i := l.of(event); i != nil && !i.done {
+	if i != nil && !i.done {
 		i.text += size
 		if p := i.find(partOf(base, event)); p != nil {
 			p.text = append(p.text, inner(delta)...)
@@ -66,22 +69,26 @@ func (l *items) take(kind string, event gjson.Result) int64 {
 
 // partOf returns the part to which a type of event adds text. A part without a name is none.
 func partOf(base string, event gjson.Result) part {
-	content := partKey{"content", int(event.Get("content_index").Int())}
-	switch base {
-	case "output_text", "reasoning_text":
-		return part{partKey: content, kind: base, name: "text"}
-	case "refusal":
-		return part{partKey: content, kind: base, name: "refusal"}
-	case "reasoning_summary_text":
-		return part{partKey: partKey{"summary", int(event.Get("summary_index").Int())}, kind: "summary_text", name: "text"}
-	case "function_call_arguments", "mcp_call_arguments":
-		return part{name: "arguments"}
-	case "custom_tool_call_input":
-		return part{name: "input"}
-	case "code_interpreter_call_code":
-		return part{name: "code"}
+	p := textEvents[base]
+	switch p.list {
+	case "content":
+		p.index = int(event.Get("content_index").Int())
+	case "summary":
+		p.index = int(event.Get("summary_index").Int())
 	}
-	return part{}
+	return p
+}
+
+// textEvents are the parts by the types of the events that add text to them.
+var textEvents = map[string]part{ //nolint:gochecknoglobals // a constant
+	"output_text":                {partKey: partKey{list: "content"}, kind: "output_text", name: "text"},
+	"reasoning_text":             {partKey: partKey{list: "content"}, kind: "reasoning_text", name: "text"},
+	"refusal":                    {partKey: partKey{list: "content"}, kind: "refusal", name: "refusal"},
+	"reasoning_summary_text":     {partKey: partKey{list: "summary"}, kind: "summary_text", name: "text"},
+	"function_call_arguments":    {name: "arguments"},
+	"mcp_call_arguments":         {name: "arguments"},
+	"custom_tool_call_input":     {name: "input"},
+	"code_interpreter_call_code": {name: "code"},
 }
 
 // texts lists the members of items and parts that hold a model's text.
@@ -99,13 +106,12 @@ func itemText(item gjson.Result) int64 {
 	return t.text
 }
 
-// item applies an event that begins or finishes an item.
-func (l *items) item(event gjson.Result, done bool) int64 {
+// item applies an event that begins or finishes an item; i is nil for a new one.
+func (l *items) item(i *item, event gjson.Result, done bool) int64 {
 	v := object(event.Get("item"))
 	if !v.Exists() {
 		return 0
 	}
-	i := l.of(event)
 	if i == nil {
 		n, err := strconv.Atoi(event.Get("output_index").Raw)
 		if err != nil {
@@ -119,17 +125,14 @@ func (l *items) item(event gjson.Result, done bool) int64 {
 		*l = slices.Insert(*l, at, i)
 	}
 	i.raw, i.done, i.id, i.parts = []byte(v.Raw), done, text(v.Get("id")), nil
-	if done {
-		if i.text == 0 {
-			return itemText(v)
-		}
-		return 0
-	}
-	for _, list := range []string{"content", "summary"} {
-		n := 0
-		for _, e := range array(v.Get(list)).All() {
-			i.add(list, n, e)
-			n++
+	switch {
+	case done && i.text == 0:
+		return itemText(v)
+	case !done:
+		for _, list := range []string{"content", "summary"} {
+			for place, e := range array(v.Get(list)).All() {
+				i.add(partKey{list, int(place.Num)}, e)
+			}
 		}
 	}
 	return 0
@@ -150,32 +153,20 @@ func (l *items) of(event gjson.Result) *item {
 	return nil
 }
 
-// part applies an event that begins or finishes an element of a list.
-func (l *items) part(name string, event gjson.Result) {
-	i, v := l.of(event), object(event.Get("part"))
+// add replaces an element of a list.
+func (i *item) add(key partKey, v gjson.Result) {
 	if i == nil || i.done || !v.Exists() {
 		return
 	}
-	list, index := "content", "content_index"
-	if strings.HasPrefix(name, "reasoning_summary") {
-		list, index = "summary", "summary_index"
-	}
-	i.add(list, int(event.Get(index).Int()), v)
-}
-
-// add replaces an element of a list.
-func (i *item) add(list string, index int, v gjson.Result) {
 	name := "text"
 	if v.Get("type").Str == "refusal" {
 		name = "refusal"
 	}
-	p := i.find(part{partKey: partKey{list, index}, name: name})
-	if p == nil {
-		return
-	}
-	p.name, p.raw, p.text = name, []byte(v.Raw), p.text[:0]
-	if t := v.Get(name); t.Type == gjson.String {
-		p.text = append(p.text, inner(t)...)
+	if p := i.find(part{partKey: key, name: name}); p != nil {
+		p.name, p.raw, p.text = name, []byte(v.Raw), p.text[:0]
+		if t := v.Get(name); t.Type == gjson.String {
+			p.text = append(p.text, inner(t)...)
+		}
 	}
 }
 
@@ -235,35 +226,23 @@ func (i *item) write(ended bool) []byte {
 	if Parse(raw).Get("status").Str == statusRunning {
 		raw = set(raw, "status", `"`+status+`"`)
 	}
-	for _, name := range []string{"content", "summary"} {
-		if list := i.list(name); list != nil {
-			raw = put(raw, name, list)
-		}
-	}
+	lists := map[string][]byte{}
 	for _, p := range i.parts {
 		if p.list == "" {
 			raw = put(raw, p.name, between(p.text))
+			continue
+		}
+		if lists[p.list] == nil {
+			lists[p.list] = []byte{'['}
+		}
+		lists[p.list] = append(appendComma(lists[p.list]), p.write()...)
+	}
+	for _, name := range []string{"content", "summary"} {
+		if list := lists[name]; list != nil {
+			raw = put(raw, name, append(list, ']'))
 		}
 	}
 	return raw
-}
-
-// list returns a list of the item; nil: no element has arrived.
-func (i *item) list(name string) []byte {
-	var list []byte
-	for _, p := range i.parts {
-		switch {
-		case p.list != name:
-			continue
-		case list == nil:
-			list = []byte{'['}
-		}
-		list = append(appendComma(list), p.write()...)
-	}
-	if list == nil {
-		return nil
-	}
-	return append(list, ']')
 }
 
 // write returns an element of a list.
@@ -284,12 +263,3 @@ func (p *part) write() []byte {
 
 // between puts quotes around the inside of a string.
 func between(quotes []byte) []byte { return append(append([]byte{'"'}, quotes...), '"') }
-
-// put sets a member of an object, in its place or as the last one.
-func put(object []byte, name string, value []byte) []byte {
-	with, err := sjson.SetRawBytes(object, name, value)
-	if err != nil {
-		return object
-	}
-	return with
-}

@@ -10,12 +10,8 @@ import (
 	"weir/schemas"
 )
 
-// responses is DialectResponses. Its callers receive Weir's ids: the id of a response names its
-// action, and previous_response_id names the action before.
-type responses struct{}
-
-// Read reads an event, or a response object.
-func (responses) Read(name string, data []byte) (Chunk, error) {
+// readResponse reads an event of DialectResponses, or a response object.
+func readResponse(name string, data []byte) (Chunk, error) {
 	e, ok := open(name, data)
 	if !ok {
 		return Chunk{}, errNoEvent
@@ -69,40 +65,24 @@ func failureOf(response gjson.Result) *Fault {
 	return faultOf(nil)
 }
 
-func (responses) Named(document json.RawMessage, o Options) json.RawMessage {
-	return edited(document, o.named(nil, Parse(document)))
+// namedResponse is a response with Weir's ids: its own names its action, and previous_response_id names
+// the action before.
+func namedResponse(response json.RawMessage, o Options) json.RawMessage {
+	if o.ID == "" || !Parse(response).IsObject() {
+		return response
+	}
+	response = set(response, "id", string(quote(schemas.ResponseID(o.ID))))
+	switch v := Parse(response).Get(previousID); {
+	case !v.Exists():
+	case o.Previous != "":
+		response = put(response, previousID, quote(schemas.ResponseID(o.Previous)))
+	case v.Type != gjson.Null: // an id of the provider, which the caller has not named
+		response = put(response, previousID, []byte(null))
+	}
+	return response
 }
 
-// named adds the edits that replace the ids of a response object.
-func (o Options) named(edits []edit, response gjson.Result) []edit {
-	if !response.IsObject() || o.ID == "" {
-		return edits
-	}
-	found := false
-	id := string(quote(schemas.ResponseID(o.ID)))
-	for name, v := range response.All() {
-		switch {
-		case name.Str == "id":
-			found = true
-			edits = append(edits, edit{extentOf(v), id})
-		case name.Str != "previous_response_id":
-		case o.Previous != "":
-			edits = append(edits, edit{extentOf(v), string(quote(schemas.ResponseID(o.Previous)))})
-		case v.Type != gjson.Null: // an id of the provider, which the caller has not named
-			edits = append(edits, edit{extentOf(v), "null"})
-		}
-	}
-	if !found {
-		edits = append(edits, firstMember(response, "id", id))
-	}
-	return edits
-}
-
-func (responses) Merge(chunks []json.RawMessage) []json.RawMessage { return chunks }
-
-func (responses) Texts() TextReader { return &lanes{find: responseTexts} }
-
-func (responses) Answer(o Options) Answer { return &responseAnswer{options: o} }
+const previousID = "previous_response_id"
 
 // responseAnswer is a response so far.
 type responseAnswer struct {
@@ -153,35 +133,27 @@ func (a *responseAnswer) Add(c Chunk) {
 
 // Give replaces the ids, and numbers an event without a number.
 func (a *responseAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
-	if c.Blank {
+	switch {
+	case c.Blank:
 		return c.Raw, false
+	case c.Type == "":
+		return namedResponse(c.Raw, a.options), true
 	}
-	if c.Type == "" {
-		return edited(c.Raw, a.options.named(nil, Parse(c.Raw))), true
+	raw = c.Raw
+	event := Parse(raw)
+	if v := event.Get("response"); v.IsObject() {
+		raw = put(raw, "response", namedResponse(json.RawMessage(v.Raw), a.options))
 	}
-	var edits []edit
-	numbered := false
-	for name, v := range Parse(c.Raw).All() {
-		switch {
-		case name.Str == "response":
-			edits = a.options.named(edits, v)
-		case name.Str == "response_id" && v.Type == gjson.String && a.options.ID != "":
-			edits = append(edits, edit{extentOf(v), string(quote(schemas.ResponseID(a.options.ID)))})
-		case name.Str == "sequence_number":
-			if n, err := strconv.ParseInt(v.Raw, 10, 64); err == nil && n >= 0 {
-				numbered, a.sequence = true, n
-				continue
-			}
-			numbered = true
-			edits = append(edits, edit{extentOf(v), strconv.FormatInt(a.sequence, 10)})
-		}
+	if event.Get("response_id").Type == gjson.String && a.options.ID != "" {
+		raw = put(raw, "response_id", quote(schemas.ResponseID(a.options.ID)))
 	}
-	if !numbered {
-		at := len(c.Raw) - 1
-		edits = append(edits, edit{Extent{at, at}, `,"sequence_number":` + strconv.FormatInt(a.sequence, 10)})
+	if n, err := strconv.ParseInt(event.Get("sequence_number").Raw, 10, 64); err == nil && n >= 0 {
+		a.sequence = n
+	} else {
+		raw = put(raw, "sequence_number", strconv.AppendInt(nil, a.sequence, 10))
 	}
 	a.sequence++
-	return edited(c.Raw, edits), true
+	return raw, true
 }
 
 func (a *responseAnswer) Finished() bool { return a.status != "" }
@@ -249,27 +221,11 @@ func (a *responseAnswer) Document() json.RawMessage {
 		}
 		head = json.RawMessage(`{"object":"response","status":"in_progress","output":[]}`)
 	}
-	response := Parse(head)
-	edits := a.options.named(nil, response)
-	ends, lists := a.status != "", false
-	for name, v := range response.All() {
-		switch {
-		case name.Str == "status" && a.status == "":
-			ends = true
-			edits = append(edits, edit{extentOf(v), `"` + statusIncomplete + `"`})
-		case name.Str != "output":
-		case len(a.items) == 0:
-			lists = true
-		default:
-			lists = true
-			edits = append(edits, edit{extentOf(v), string(a.items.write(nil, a.status != ""))})
-		}
-	}
-	doc := edited(head, edits)
-	if !ends {
+	doc := namedResponse(head, a.options)
+	if a.status == "" {
 		doc = set(doc, "status", `"`+statusIncomplete+`"`)
 	}
-	if !lists {
+	if len(a.items) > 0 || !Parse(doc).Get("output").Exists() {
 		doc = set(doc, "output", string(a.items.write(nil, a.status != "")))
 	}
 	return doc

@@ -51,8 +51,8 @@ const (
 	null      = "null"
 )
 
-// Split builds the events of a message. Each text is one piece.
-func (messages) Split(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
+// splitMessage builds the events of a message. Each text is one piece.
+func splitMessage(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
 	message := Parse(document)
 	if !message.IsObject() || message.Get("type").Str != kindMessage || !message.Get("content").IsArray() {
 		return nil, errNoDocument
@@ -66,10 +66,8 @@ func (messages) Split(document json.RawMessage, _ bool) ([]json.RawMessage, erro
 		start = put(start, "usage", []byte(usage.Raw))
 	}
 	s.say(messageStart, "message", string(start))
-	place := 0
-	for _, block := range message.Get("content").All() {
-		s.block(strconv.Itoa(place), block)
-		place++
+	for place, block := range message.Get("content").All() {
+		s.block(place.String(), block)
 	}
 	end := []byte{'{'}
 	for _, name := range []string{"stop_reason", "stop_sequence"} {
@@ -118,8 +116,8 @@ func (s *script) block(index string, v gjson.Result) {
 	s.say(blockStop, "index", index)
 }
 
-// Split builds the events of a response. Each text is one piece. The last event has the response.
-func (responses) Split(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
+// splitResponse builds the events of a response. Each text is one piece. The last event has the response.
+func splitResponse(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
 	response := Parse(document)
 	if !response.IsObject() || !response.Get("output").IsArray() && response.Get("object").Str != "response" {
 		return nil, errNoDocument
@@ -129,10 +127,8 @@ func (responses) Split(document json.RawMessage, _ bool) ([]json.RawMessage, err
 		"completed_at", null, "incomplete_details", null, "error", null)
 	s.say("response.created", "response", begun)
 	s.say("response.in_progress", "response", begun)
-	place := 0
-	for _, item := range array(response.Get("output")).All() {
-		s.item(strconv.Itoa(place), item)
-		place++
+	for place, item := range array(response.Get("output")).All() {
+		s.item(place.String(), item)
 	}
 	switch status := endOf("", response); status {
 	case statusIncomplete, statusFailed:
@@ -192,11 +188,9 @@ func (s *script) item(index string, v gjson.Result) {
 
 // parts appends the events of the elements of a list.
 func (s *script) parts(name string, at []string, index string, list gjson.Result) {
-	place := 0
-	for _, v := range array(list).All() {
-		at := append(slices.Clone(at), index, strconv.Itoa(place))
+	for place, v := range array(list).All() {
+		at := append(slices.Clone(at), index, place.String())
 		say := func(kind string, more ...string) { s.say("response."+kind, append(slices.Clone(at), more...)...) }
-		place++
 		base, member, notes := v.Get("type").Str, "text", v.Get("annotations")
 		switch base {
 		case "refusal":
@@ -219,10 +213,8 @@ func (s *script) parts(name string, at []string, index string, list gjson.Result
 				}
 			}
 			say(base+".delta", append([]string{"delta", value.Raw}, tokens...)...)
-			n := 0
-			for _, note := range array(notes).All() {
-				say(base+".annotation.added", "annotation_index", strconv.Itoa(n), "annotation", note.Raw)
-				n++
+			for n, note := range array(notes).All() {
+				say(base+".annotation.added", "annotation_index", n.String(), "annotation", note.Raw)
 			}
 			say(base+".done", append([]string{member, value.Raw}, tokens...)...)
 		}

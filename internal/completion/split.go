@@ -8,10 +8,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Split makes chunks of a whole answer. A reader assembles the same answer from them. With usage the last one tells it. Each choice is one chunk, and where it has
-// ended a second one that says so.
-func Split(document json.RawMessage, usage bool) ([]json.RawMessage, error) {
-	c, err := ReadChunk(document)
+// splitCompletion makes chunks of a completion: one for each choice, and another for its end.
+func splitCompletion(document json.RawMessage, usage bool) ([]json.RawMessage, error) {
+	c, err := readChunk("", document)
 	whole := Parse(c.Raw)
 	choices := whole.Get("choices")
 	if err != nil || !choices.IsArray() || says(whole.Get("error")) {
@@ -33,14 +32,12 @@ func Split(document json.RawMessage, usage bool) ([]json.RawMessage, error) {
 		return slices.Concat(head, []byte(`,"choices":[`), choice, []byte("]}"))
 	}
 	var chunks []json.RawMessage
-	place := 0
-	for _, choice := range choices.All() {
-		delta, end := splitChoice(choice, strconv.Itoa(indexOf(choice, place)))
+	for place, choice := range choices.All() {
+		delta, end := splitChoice(choice, strconv.Itoa(indexOf(choice, int(place.Num))))
 		chunks = append(chunks, chunk(delta))
 		if end != nil {
 			chunks = append(chunks, chunk(end))
 		}
-		place++
 	}
 	if usage && c.told != "" {
 		chunks = append(chunks, append(appendMember(append(head, `,"choices":[]`...), "usage", c.told), '}'))
@@ -85,14 +82,12 @@ func appendDelta(to []byte, message gjson.Result) []byte {
 			continue
 		}
 		to = append(to, '[')
-		place := 0
-		for _, call := range v.All() {
-			if raw := []byte(call.Raw); call.IsObject() {
-				to = append(appendComma(to), set(raw, "index", strconv.Itoa(place))...)
-			} else {
-				to = append(appendComma(to), raw...)
+		for place, call := range v.All() {
+			raw := []byte(call.Raw)
+			if call.IsObject() {
+				raw = set(raw, "index", place.String())
 			}
-			place++
+			to = append(appendComma(to), raw...)
 		}
 		to = append(to, ']')
 	}

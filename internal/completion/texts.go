@@ -10,16 +10,22 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Texts finds the texts of an answer's chunks, and knows which of them are one: those
-// that an Assembler joins, and of the others those with the same path. It belongs to one
-// goroutine. The zero Texts is ready.
+// Texts finds the texts of an answer's chunks in their order, and knows which of them are pieces of
+// one. In DialectChat those are the texts that its answer joins, and of the others those with the same
+// path. It belongs to one goroutine.
 type Texts struct {
-	paths   map[path]int // numbered as they come, from 1
-	names   int          // bytes of their names
-	choices map[int]int  // likewise, by their index
+	find  func(t *Texts, chunk gjson.Result)
+	paths map[path]int // numbered as they come, from 1
+	names int          // bytes of their names
+	over  bool
+	found *Found
+
+	// Of DialectChat: choices, numbered as they come, by their index, and calls by the path of their list.
+	choices map[int]int
 	calls   map[int]*callKeys
-	over    bool
-	found   *Found
+	// Of the others: the texts of items and blocks, and the indexes of items by their ids.
+	groups  map[int][]int
+	indexes map[string]int
 }
 
 // path is a member of an object, or an element of a list, by the path of that.
@@ -99,17 +105,23 @@ type location struct {
 	lists, nested int  // how many it is nested in
 }
 
-// Read finds the texts of a chunk as ReadChunk gave it. It overwrites
-// found, and reuses its memory. It is false if the answer exceeds the limits.
+// Read overwrites found, and reuses its memory. It is false if the answer exceeds the limits.
 func (t *Texts) Read(raw json.RawMessage, found *Found) bool {
 	if t.paths == nil {
 		t.paths, t.choices, t.calls = map[path]int{}, map[int]int{}, map[int]*callKeys{}
+		t.groups, t.indexes = map[int][]int{}, map[string]int{}
 	}
 	*found = Found{found.Texts[:0], found.Tokens[:0], found.Ended[:0]}
 	t.found = found
-	t.value(Parse(raw).Get("choices"), location{position: inChoices})
+	t.find(t, Parse(raw))
+	slices.SortFunc(found.Texts, func(a, b Text) int { return a.From - b.From })
 	t.found = nil
 	return !t.over
+}
+
+// completion finds the texts of a chunk of DialectChat.
+func (t *Texts) completion(chunk gjson.Result) {
+	t.value(chunk.Get("choices"), location{position: inChoices})
 }
 
 // value finds the texts of a value.
@@ -117,7 +129,7 @@ func (t *Texts) value(v gjson.Result, at location) {
 	at.nested++
 	switch {
 	case v.Type == gjson.String:
-		t.text(v, at)
+		t.add(v, at.path, at.choice)
 	case v.Type == gjson.JSON && at.nested > maxNested:
 		t.flat(v, at)
 	case v.IsObject():
@@ -131,12 +143,10 @@ func (t *Texts) value(v gjson.Result, at location) {
 		}
 	case v.IsArray():
 		at.lists++
-		place := 0
-		for _, e := range v.All() {
-			if t.value(e, t.element(e, place, at)); t.over {
+		for place, e := range v.All() {
+			if t.value(e, t.element(e, int(place.Num), at)); t.over {
 				return
 			}
-			place++
 		}
 	}
 }
@@ -151,18 +161,18 @@ func (t *Texts) flat(v gjson.Result, at location) {
 		from := i
 		i += quoted(raw[i+1:])
 		if raw[i+1] != ':' { // brackets are around it
-			t.text(gjson.Result{Raw: v.Raw[from : i+1], Index: v.Index + from}, at)
+			t.add(gjson.Result{Raw: v.Raw[from : i+1], Index: v.Index + from}, at.path, at.choice)
 		}
 	}
 }
 
-// text notes a piece of a text.
-func (t *Texts) text(v gjson.Result, at location) {
+// add notes a piece of a text.
+func (t *Texts) add(v gjson.Result, lane, choice int) {
 	if v.Raw == `""` {
 		return
 	}
 	if t.over = t.over || len(t.found.Texts) == maxTexts; !t.over {
-		t.found.Texts = append(t.found.Texts, Text{extentOf(v), at.path, at.choice})
+		t.found.Texts = append(t.found.Texts, Text{extentOf(v), lane, choice})
 	}
 }
 
@@ -182,7 +192,7 @@ func (t *Texts) number(p path) int {
 	return n
 }
 
-// member finds the texts of a member. As in an Assembler, a message replaces a
+// member finds the texts of a member. As in a chatAnswer, a message replaces a
 // missing delta, arguments become a text, and text and text parts are one.
 func (t *Texts) member(v gjson.Result, name string, at location) {
 	in, becomes := at.position, argument(at.position, name) && v.Type != gjson.Null
@@ -192,7 +202,7 @@ func (t *Texts) member(v gjson.Result, name string, at location) {
 	case in == inChoice && name == "message" && at.instead:
 		name = "delta"
 	case in == inContent && name == "text" && v.Type == gjson.String:
-		t.text(v, at)
+		t.add(v, at.path, at.choice)
 		return
 	case in == inChoice && name == "finish_reason" && !hollow(v) && !slices.Contains(t.found.Ended, at.choice):
 		t.found.Ended = append(t.found.Ended, at.choice)
@@ -204,13 +214,13 @@ func (t *Texts) member(v gjson.Result, name string, at location) {
 	}
 	at.position, at.path = in.member(name), t.number(path{of: at.path, name: name})
 	if becomes {
-		t.text(v, at)
+		t.add(v, at.path, at.choice)
 	} else {
 		t.value(v, at)
 	}
 }
 
-// element is the location of an element of a list. As in an Assembler, a choice without an
+// element is the location of an element of a list. As in a chatAnswer, a choice without an
 // index has its place as index.
 func (t *Texts) element(v gjson.Result, place int, at location) location {
 	p := path{of: at.path, element: true}

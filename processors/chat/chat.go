@@ -10,7 +10,6 @@ package chat
 import (
 	"context"
 	"encoding/json"
-	"math/rand/v2"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -22,42 +21,9 @@ import (
 	"weir/schemas"
 )
 
-// Ledger is where the events of a completion are written, and read back.
-type Ledger interface {
-	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	// Replay gives an action's events so far, in order.
-	Replay(ctx context.Context, ref schemas.Ref, fn func(schemas.Event) error) error
-	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
-	// Peek is where an action stands, however long its history is.
-	Peek(ctx context.Context, tenant, id string) (*ledger.State, error)
-}
-
-// Caller makes the attempts of a call.
-type Caller interface {
-	Run(ctx context.Context, t *call.Task) (call.Result, error)
-}
-
-// Recorder leaves evidence.
-type Recorder interface {
-	// Recall has a state know what an earlier worker has left.
-	Recall(ctx context.Context, st *ledger.State) error
-	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
-}
-
-// Answers reads answers, wherever they are kept.
-type Answers interface {
-	Answer(ctx context.Context, t *ledger.Attempt) (*schemas.Answer, error)
-}
-
 // Adapter speaks the protocol of models.
 type Adapter interface {
 	For(t model.CallOptions) call.Adapter
-}
-
-// Budgets hold what completions may cost; see budget.Book.
-type Budgets interface {
-	Reserve(ctx context.Context, o budget.Order) (budget.Grant, error)
-	Settle(ctx context.Context, o budget.Order, used *schemas.ChatUsage) error
 }
 
 // Metrics describe completions. Models and upstreams have their configured names.
@@ -74,31 +40,26 @@ type Config struct {
 	// Models are those in force.
 	Models  func() *models.Set
 	Adapter Adapter
-	Budgets Budgets // nil: there are none
+	Budgets *budget.Limiter // nil: there are none
 	// Mac is the keyed hash that stands for content in a tenant's evidence; nil: it has
 	// no hashes.
 	Mac     func(tenant, content string) string
 	Metrics Metrics // nil: no metrics
 	// Draining is closed when nothing more may begin; nil never is.
 	Draining <-chan struct{}
-	// Rand is for tests. Default: rand.Float64.
-	Rand func() float64
 }
 
 // Chat performs kind chat. It is safe for concurrent use.
 type Chat struct {
-	ledger   Ledger
-	caller   Caller
-	recorder Recorder
-	answers  Answers
+	ledger   *ledger.Ledger
+	caller   *call.Caller
+	recorder *settle.Recorder
+	answers  call.Answers
 	cfg      Config
 }
 
 // New returns an executor of completions.
-func New(l Ledger, c Caller, r Recorder, a Answers, cfg Config) *Chat {
-	if cfg.Rand == nil {
-		cfg.Rand = rand.Float64
-	}
+func New(l *ledger.Ledger, c *call.Caller, r *settle.Recorder, a call.Answers, cfg Config) *Chat {
 	return &Chat{ledger: l, caller: c, recorder: r, answers: a, cfg: cfg}
 }
 

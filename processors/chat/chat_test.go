@@ -71,20 +71,6 @@ func types(list []schemas.EventType) string {
 	return strings.Join(words, " ")
 }
 
-// TestAWhole answer leaves no delta.
-func TestAWhole(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
-		e := h.run(whole())
-		assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
-		assert.Equal(t, "accepted attempt attempted settled", types(e.types))
-		assert.Equal(t, "Hello", said(e.result.Completion))
-		assert.Equal(t, `{"model":"real-a","messages":[{"role":"user","content":"<hi>"}]}`, h.calls[0].body) //nolint:testifylint // to the byte
-		assert.Equal(t, "application/json", h.calls[0].accept)
-	})
-}
-
 // TestNoUsage is an estimate, and is marked as one; so is one that nobody can believe, of which nothing is
 // taken. What is no text is in tokens, and is charged as it is.
 func TestNoUsage(t *testing.T) {

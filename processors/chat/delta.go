@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -34,108 +36,93 @@ type deltaWriter struct {
 	write func(ctx context.Context, chunks []json.RawMessage) error
 	merge func(chunks []json.RawMessage) []json.RawMessage
 
-	mu      sync.Mutex
-	changed sync.Cond // any of these
-	queue   []json.RawMessage
-	size    int
-	running bool
-	err     error // why nothing more is taken
-	lost    error // why not all is on the log
+	room  *semaphore.Weighted // bytes of the queue
+	more  chan struct{}       // something was queued
+	ends  func()              // no more comes
+	end   <-chan struct{}
+	start sync.Once
+	done  chan struct{} // the goroutine has returned
 
-	ends func() // no more comes
-	end  <-chan struct{}
+	mu    sync.Mutex
+	queue []json.RawMessage
+	err   error // why nothing more is taken
+	lost  error // why not all is on the log
 }
 
 func (w *work) newDeltaWriter() *deltaWriter {
 	end, ends := context.WithCancel(context.Background())
-	d := &deltaWriter{write: w.write, merge: w.protocol.Merge, ends: ends, end: end.Done()}
-	d.changed.L = &d.mu
-	return d
+	return &deltaWriter{
+		write: w.write, merge: w.protocol.Merge, room: semaphore.NewWeighted(backlog), more: make(chan struct{}, 1),
+		ends: ends, end: end.Done(), done: make(chan struct{}),
+	}
 }
+
+// room is how much of the backlog a chunk takes. One that is larger waits until nothing else does.
+func room(chunk json.RawMessage) int64 { return int64(min(len(chunk), backlog)) }
 
 // put takes the next chunk, and waits while there is no room for it. It is called by one
 // goroutine. Its errors are *fault.Call.
 func (w *deltaWriter) put(ctx context.Context, chunk json.RawMessage) error {
+	var late error
+	if !w.room.TryAcquire(room(chunk)) {
+		late = w.room.Acquire(ctx, room(chunk))
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.full(chunk) {
-		defer context.AfterFunc(ctx, w.wake)()
-	}
-	for w.full(chunk) && ctx.Err() == nil {
-		w.changed.Wait()
-	}
 	switch {
 	case w.err != nil:
 		return w.err
-	case w.full(chunk):
-		return call.CutOff(ctx.Err())
+	case late != nil:
+		return call.CutOff(late)
 	}
-	w.queue, w.size = append(w.queue, chunk), w.size+len(chunk)
-	if !w.running {
-		w.running = true
-		go w.run(ctx)
+	w.queue = append(w.queue, chunk)
+	w.start.Do(func() { go w.run(ctx) })
+	select {
+	case w.more <- struct{}{}:
+	default:
 	}
-	w.changed.Broadcast()
 	return nil
-}
-
-// full reports whether a chunk has to wait.
-func (w *deltaWriter) full(chunk json.RawMessage) bool {
-	return w.err == nil && w.size > 0 && w.size+len(chunk) > backlog
-}
-
-func (w *deltaWriter) wake() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.changed.Broadcast()
 }
 
 // close returns once all that was taken is on the log, or known not to get there. A
 // request to stop does not keep it from that.
 func (w *deltaWriter) close(context.Context) error {
 	w.ends()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.changed.Broadcast()
-	for w.running {
-		w.changed.Wait()
-	}
+	w.start.Do(func() { close(w.done) })
+	<-w.done
 	return w.lost
 }
 
 func (w *deltaWriter) run(ctx context.Context) {
-	for chunks := w.next(); len(chunks) > 0; chunks = w.next() {
-		var took time.Duration
-		for batch := range batches(chunks) {
-			merged, start := w.merge(batch), time.Now()
-			if !w.written(w.write(ctx, merged)) {
-				break
-			}
-			took += time.Since(start)
+	defer close(w.done)
+	for over := false; !over; {
+		select {
+		case <-w.more:
+		case <-w.end:
+			over = true
 		}
-		w.rest(ctx, took)
+		w.rest(ctx, w.flush(ctx))
 	}
 }
 
-// next takes all available chunks, and waits for at least one; nil: no more follow. Chunks after a
-// failure are dropped.
-func (w *deltaWriter) next() []json.RawMessage {
+// flush writes all that is queued, and returns how long that took. After a failure it drops it.
+func (w *deltaWriter) flush(ctx context.Context) (took time.Duration) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	defer w.changed.Broadcast()
-	for len(w.queue) == 0 || w.lost != nil {
-		w.queue, w.size = nil, 0
-		select {
-		case <-w.end:
-			w.running = false
-			return nil
-		default:
-			w.changed.Wait()
-		}
-	}
 	chunks := w.queue
-	w.queue, w.size = nil, 0
-	return chunks
+	w.queue = nil
+	w.mu.Unlock()
+	for _, c := range chunks {
+		w.room.Release(room(c))
+	}
+	for batch := range batches(chunks) {
+		if w.lost != nil {
+			break
+		}
+		merged, start := w.merge(batch), time.Now()
+		w.written(w.write(ctx, merged))
+		took += time.Since(start)
+	}
+	return took
 }
 
 // rest pauses after a slow write to relieve the log, unless the answer is complete.
@@ -152,19 +139,17 @@ func (w *deltaWriter) rest(ctx context.Context, took time.Duration) {
 	}
 }
 
-// written handles the result of a write, and reports whether there may be another. A stop request
-// does not prevent one: what arrived before it is kept.
-func (w *deltaWriter) written(err error) bool {
+// written handles the result of a write. A stop request does not prevent another: what arrived before
+// it is kept.
+func (w *deltaWriter) written(err error) {
+	if err == nil {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch {
-	case err == nil:
-	case errors.Is(err, call.ErrStopped):
-		w.err = err
-	default:
-		w.err, w.lost = err, err
+	if w.err = err; !errors.Is(err, call.ErrStopped) {
+		w.lost = err
 	}
-	return w.lost == nil
 }
 
 // batches cuts chunks into what is written in one event each.

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/completion"
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
-	"weir/processors/call/model"
 	"weir/schemas"
 )
 
@@ -33,6 +33,7 @@ func TestADialect(t *testing.T) {
 	background.Background, background.Stream = true, false
 	background.Body = json.RawMessage(`{"model":"small","background":true,"input":"<hi>","x":1.50}`)
 	table.Bubble(t, map[string]testCase{
+		"chat":         {schemas.DialectChat, whole(), "/chat/completions", "application/json", `{"model":"real-a","messages":[{"role":"user","content":"<hi>"}]}`},
 		"responses":    {schemas.DialectResponses, order("small"), "/responses", "text/event-stream", `{"model":"real-a","input":[{"role":"user","content":"<hi>"}],"stream":true,"x":1.50}`},
 		"background":   {schemas.DialectResponses, background, "/responses", "application/json", `{"model":"real-a","input":"<hi>","x":1.50}`},
 		"messages":     {schemas.DialectMessages, order("small"), "/messages", "text/event-stream", `{"model":"real-a","input":[{"role":"user","content":"<hi>"}],"stream":true,"x":1.50}`},
@@ -45,9 +46,8 @@ func TestADialect(t *testing.T) {
 		got := h.calls[0]
 		assert.Equal(t, []any{"http://a.example/v1" + tt.url, tt.accept, tt.body}, []any{got.url, got.accept, got.body})
 		assert.Equal(t, append([]schemas.Header{{Name: "accept", Value: tt.accept}}, in(tt.dialect, tt.order).Headers...), got.headers)
-		assert.Equal(t, tt.dialect, got.talk.Dialect)
-		assert.Equal(t, tt.dialect, e.result.Dialect)
-		assert.Equal(t, tt.dialect, e.audits[0].Dialect)
+		dialect := in(tt.dialect, tt.order).Dialect // empty for chat
+		assert.Equal(t, []schemas.Dialect{dialect, dialect, dialect}, []schemas.Dialect{got.talk.Dialect, e.result.Dialect, e.audits[0].Dialect})
 		assert.Equal(t, tt.order.Stream, e.deltas > 0)
 		assert.Equal(t, tt.dialect == schemas.DialectResponses, e.result.ProviderID == "resp_theirs")
 		if tt.dialect == schemas.DialectResponses {
@@ -113,7 +113,7 @@ func TestAMissingRoute(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
 		dialect schemas.Dialect
-		fault   *model.Fault
+		fault   *completion.Fault
 		want    string
 	}
 	table.Bubble(t, map[string]testCase{
@@ -122,10 +122,10 @@ func TestAMissingRoute(t *testing.T) {
 			"the model's provider answered with status 404; if the upstream does not speak Responses, leave responses out of the upstream's dialects",
 		},
 		"no code": {
-			schemas.DialectEmbeddings, &model.Fault{Message: "Not Found"},
+			schemas.DialectEmbeddings, &completion.Fault{Message: "Not Found"},
 			"Not Found; if the upstream does not speak embeddings, leave embeddings out of the upstream's dialects",
 		},
-		"no such model": {schemas.DialectResponses, &model.Fault{Message: "no such model", Code: "model_not_found"}, "no such model"},
+		"no such model": {schemas.DialectResponses, &completion.Fault{Message: "no such model", Code: "model_not_found"}, "no such model"},
 		"chat":          {schemas.DialectChat, nil, "the model's provider answered with status 404"},
 	}, func(t *testing.T, tt testCase) {
 		h := newHouse(t, modelOf("small", "a"))

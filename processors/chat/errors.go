@@ -22,15 +22,15 @@ const (
 
 // protocolName is how errors name a dialect.
 func protocolName(d schemas.Dialect) string {
-	switch d.Family() {
+	switch d = d.Family(); d {
 	case schemas.DialectResponses:
 		return "Responses"
 	case schemas.DialectMessages:
 		return "Messages"
-	case schemas.DialectEmbeddings:
-		return "embeddings"
-	default:
+	case schemas.DialectChat:
 		return "chat completions"
+	default:
+		return string(d)
 	}
 }
 
@@ -47,15 +47,16 @@ func (e completionEnd) with(more map[string]any) completionEnd {
 	return e
 }
 
-// limited is the metadata of a budget error; an unknown resource is left empty.
+// limited is the metadata of a budget error, without what is unknown.
 func limited(source, what string) map[string]any {
-	switch {
-	case source == "":
-		return nil
-	case what == "":
-		return map[string]any{"limit_source": source}
+	more := map[string]any{}
+	if source != "" {
+		more["limit_source"] = source
+		if what != "" {
+			more["limit_what"] = what
+		}
 	}
-	return map[string]any{"limit_source": source, "limit_what": what}
+	return more
 }
 
 // statusOf is the status of a call that brought no complete answer.

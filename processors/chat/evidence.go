@@ -3,7 +3,9 @@ package chat
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 
+	"weir/internal/completion"
 	"weir/internal/ledger"
 	"weir/internal/limits/budget"
 	"weir/internal/models"
@@ -86,16 +88,16 @@ func (w *work) audit(ctx context.Context, at int) (schemas.ChatAudit, error) {
 	if a.Usage, err = w.charge(ctx, at); err != nil {
 		return a, err
 	}
-	answered := ""
+	var answer json.RawMessage
 	if response != nil {
 		a.Finish, a.FirstMS = response.Reasons, response.First.Milliseconds()
-		answered = modelOf(response.Completion)
+		answer = response.Completion
 	} else if w.given() && at == len(w.st.Attempts)-1 {
 		p, err := w.transcript(ctx)
 		if err != nil {
 			return a, err
 		}
-		a.Finish, answered = p.reasons, modelOf(p.document)
+		a.Finish, answer = p.reasons, p.document
 	}
 	if res.Answer != nil {
 		a.ResponseHash = w.mac(res.Answer.Hash)
@@ -103,7 +105,7 @@ func (w *work) audit(ctx context.Context, at int) (schemas.ChatAudit, error) {
 	if res.Code == schemas.BudgetExhausted {
 		a.LimitSource = cmp.Or(w.grant.Source, w.grant.Cap)
 	}
-	a.GenAI = attributes(a, answered, w.codeOf(at))
+	a.GenAI = attributes(a, completion.Parse(answer).Get("model").Str, w.codeOf(at))
 	return a, nil
 }
 

@@ -2,7 +2,6 @@ package chat
 
 import (
 	"cmp"
-	"encoding/json"
 
 	"weir/schemas"
 )
@@ -29,15 +28,4 @@ func attributes(a schemas.ChatAudit, answered string, code schemas.Code) map[str
 		m["error.type"] = string(code)
 	}
 	return m
-}
-
-// modelOf is the model that an answer names.
-func modelOf(document json.RawMessage) string {
-	var d struct {
-		Model string `json:"model"`
-	}
-	if len(document) == 0 || json.Unmarshal(document, &d) != nil {
-		return ""
-	}
-	return d.Model
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"weir/internal/models"
 	"weir/internal/policy"
 	"weir/internal/weirtest/harness"
+	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/shelf"
 	"weir/processors"
@@ -318,7 +320,7 @@ type act struct {
 	hang   bool          // after the chunks nothing comes
 	fails  *fault.Call   // how it breaks off
 	status int           // default 200
-	fault  *model.Fault
+	fault  *completion.Fault
 	after  time.Duration // Retry-After
 	usage  *schemas.ChatUsage
 	silent bool     // there is no usage
@@ -398,7 +400,7 @@ func (v voice) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
 		return nil, a.open
 	}
 	protocol := completion.For(v.talk.Dialect)
-	whole := protocol.Answer(completion.Options{ID: v.talk.ID, Previous: v.talk.Previous, Usage: v.talk.Usage, Choices: v.talk.Choices})
+	whole := protocol.Answer(v.talk.Options)
 	return &exchange{voice: v, act: a, upstream: upstream, pass: p, begun: make(chan struct{}), protocol: protocol, whole: whole}, nil
 }
 
@@ -418,21 +420,8 @@ func (e *exchange) Renew(guard.Pass) error { return nil }
 func (e *exchange) Begun() <-chan struct{} { return e.begun }
 func (e *exchange) Close()                 { e.once.Do(func() { close(e.begun) }) }
 
-// text is a text as JSON.
-func text(s string) string {
-	doc, err := ledger.Encode(s)
-	if err != nil {
-		panic(err)
-	}
-	return string(doc)
-}
-
 // chunk is an event of an answer's stream.
-func chunk(said string) string {
-	return `{"id":"c","object":"chat.completion.chunk","created":1,"model":"real","choices":[{"index":0,"delta":{"content":` + text(said) + `},"finish_reason":null}]}`
-}
-
-const last = `{"id":"c","object":"chat.completion.chunk","created":1,"model":"real","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
+func chunk(said string) string { return llm.Say(schemas.DialectChat, said).Pieces[0] }
 
 func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	e.Close()
@@ -466,7 +455,7 @@ func (e *exchange) answer(ctx context.Context) (call.Reply, error) {
 	if a.first != nil {
 		a.first()
 	}
-	whole, say := e.whole, speechOf(e.talk.Dialect)
+	whole, say := e.whole, llm.Say(e.talk.Dialect, a.texts...)
 	give := func(raw string) error {
 		c, err := e.protocol.Read("", []byte(raw))
 		if err != nil {
@@ -487,25 +476,16 @@ func (e *exchange) answer(ctx context.Context) (call.Reply, error) {
 		e.count()
 		return e.talk.Chunk(ctx, model.Piece{Raw: shown, Output: whole.Output()})
 	}
-	if len(a.texts) > 0 {
-		for _, raw := range say.begin {
-			if err := give(raw); err != nil {
+	begin := say.Begin
+	if len(a.texts) == 0 {
+		begin = nil
+	}
+	for at, raw := range slices.Concat(begin, say.Pieces, a.raw) {
+		if said := at - len(begin); said >= 0 && said < len(say.Pieces) {
+			if err := rest(ctx, a.every); err != nil {
 				return call.Reply{}, err
 			}
 		}
-	}
-	for _, said := range a.texts {
-		if say.piece == nil { // the dialect has no streams
-			break
-		}
-		if err := rest(ctx, a.every); err != nil {
-			return call.Reply{}, err
-		}
-		if err := give(say.piece(said)); err != nil {
-			return call.Reply{}, err
-		}
-	}
-	for _, raw := range a.raw {
 		if err := give(raw); err != nil {
 			return call.Reply{}, err
 		}
@@ -525,7 +505,7 @@ func (e *exchange) answer(ctx context.Context) (call.Reply, error) {
 		status = 200
 	}
 	if status == 200 && a.fault == nil {
-		for _, raw := range say.end(a.texts) {
+		for _, raw := range slices.Concat(say.Begin[len(begin):], say.End) {
 			if err := give(raw); err != nil {
 				return call.Reply{}, err
 			}
@@ -571,4 +551,22 @@ func said(doc json.RawMessage) string {
 		}
 	}
 	return ""
+}
+
+// in is an order in a dialect.
+func in(d schemas.Dialect, o schemas.ChatOrder) schemas.ChatOrder {
+	if d == schemas.DialectChat {
+		return o
+	}
+	o.Dialect = d
+	if d.Family() == schemas.DialectMessages {
+		o.Headers = []schemas.Header{{Name: "anthropic-version", Value: "2023-06-01"}}
+	}
+	o.Body = json.RawMessage(strings.Replace(string(o.Body), `"messages"`, `"input"`, 1))
+	return o
+}
+
+// streamed are the dialects that have streams.
+func streamed() []schemas.Dialect {
+	return []schemas.Dialect{schemas.DialectChat, schemas.DialectResponses, schemas.DialectMessages}
 }

@@ -18,27 +18,32 @@ import (
 // kept. refused reports that a budget is too low; e is the end then.
 func (w *work) reserve(ctx context.Context, list []models.Candidate) (e completionEnd, refused bool, err error) {
 	if w.budgets() == nil {
-		return completionEnd{}, false, nil
+		return e, false, nil
 	}
 	spent, err := w.used(ctx)
-	if err != nil {
-		return completionEnd{}, false, err
-	}
-	if w.held != nil && (spent == nil || w.held.Spent != nil && *spent == *w.held.Spent) {
-		return completionEnd{}, false, nil
+	if err != nil || w.held != nil && (spent == nil || w.held.Spent != nil && *spent == *w.held.Spent) {
+		return e, false, err
 	}
 	o := w.worst(list)
 	o.Spent = spent
+	r, err := w.hold(ctx, o)
+	if err == nil && r != nil {
+		e, err = w.unaffordable(ctx, list, r)
+	}
+	return e, r != nil, err
+}
+
+// hold reserves an order, or returns the refusal of a budget.
+func (w *work) hold(ctx context.Context, o budget.Order) (*budget.Refusal, error) {
 	grant, err := w.budgets().Reserve(ctx, o)
 	if r, ok := errors.AsType[*budget.Refusal](err); ok {
-		e, err = w.unaffordable(ctx, list, r)
-		return e, true, err
+		return r, nil
 	}
 	if err != nil {
-		return completionEnd{}, false, &fault.RetryAfter{Cause: err}
+		return nil, &fault.RetryAfter{Cause: err}
 	}
 	w.grant, w.held = grant, &o
-	return completionEnd{}, false, nil
+	return nil, nil
 }
 
 // regrant finds what an earlier worker was granted that has cut the answer off by it:
@@ -48,17 +53,11 @@ func (w *work) regrant(ctx context.Context) error {
 	if w.budgets() == nil || n == 0 || w.st.Open() != nil || w.st.Attempts[n-1].Result.Code != schemas.BudgetExhausted {
 		return nil
 	}
-	o := w.worst(w.candidates(w.cfg.Models()))
-	grant, err := w.budgets().Reserve(ctx, o)
-	if r, ok := errors.AsType[*budget.Refusal](err); ok {
+	r, err := w.hold(ctx, w.worst(w.candidates(w.cfg.Models())))
+	if r != nil {
 		w.grant = budget.Grant{Source: r.Source} // it began in a past window, or this is unknown
-		return nil
 	}
-	if err != nil {
-		return &fault.RetryAfter{Cause: err}
-	}
-	w.grant, w.held = grant, &o
-	return nil
+	return err
 }
 
 // bearers are the models whose accounts pay for the completion: those of its acceptance, because an
@@ -137,7 +136,7 @@ func (w *work) pay(ctx context.Context, used *schemas.ChatUsage) error {
 	}
 	if used != nil {
 		var err error
-		if o.Shares, err = w.shares(ctx, o.Models); err != nil {
+		if _, o.Shares, err = w.charges(ctx, o.Models); err != nil {
 			return err
 		}
 	}
@@ -149,30 +148,18 @@ func (w *work) pay(ctx context.Context, used *schemas.ChatUsage) error {
 
 // used is what all calls have used together; nil: nothing.
 func (w *work) used(ctx context.Context) (*schemas.ChatUsage, error) {
-	var all *schemas.ChatUsage
-	for at := range w.st.Attempts {
-		u, err := w.charge(ctx, at)
-		switch {
-		case err != nil:
-			return nil, err
-		case u == nil:
-		case all == nil:
-			all = u
-		default:
-			*all = models.Sum(*all, *u)
-		}
-	}
-	return all, nil
+	all, _, err := w.charges(ctx, nil)
+	return all, err
 }
 
-// shares are the usage by the calls of each of these models. Usage that belongs to no current model
-// is counted for the first one at acceptance.
-func (w *work) shares(ctx context.Context, names []string) (map[string]schemas.ChatUsage, error) {
-	all := map[string]schemas.ChatUsage{}
+// charges are what all calls have used together, nil: nothing, and the calls of each of these models.
+// Usage that belongs to no current model is counted for the first one at acceptance.
+func (w *work) charges(ctx context.Context, names []string) (all *schemas.ChatUsage, shares map[string]schemas.ChatUsage, err error) {
+	shares = map[string]schemas.ChatUsage{}
 	for at := range w.st.Attempts {
 		u, err := w.charge(ctx, at)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if u == nil {
 			continue
@@ -181,12 +168,17 @@ func (w *work) shares(ctx context.Context, names []string) (map[string]schemas.C
 		if len(names) > 0 && !slices.Contains(names, name) {
 			name = names[0]
 		}
-		if before, ok := all[name]; ok {
-			*u = models.Sum(before, *u)
+		share := *u
+		if before, ok := shares[name]; ok {
+			share = models.Sum(before, share)
 		}
-		all[name] = *u
+		shares[name] = share
+		if all != nil {
+			*u = models.Sum(*all, *u)
+		}
+		all = u
 	}
-	return all, nil
+	return all, shares, nil
 }
 
 // charge is what one attempt has used, with its cost: by the provider's own word, or else
@@ -210,23 +202,24 @@ func (w *work) usage(ctx context.Context, at int) (*schemas.ChatUsage, error) {
 		return nil, nil // nothing was used
 	}
 	response, err := w.response(ctx, at)
-	reported := w.reported[w.st.Attempts[at].Step]
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case response != nil && response.Usage != nil:
-		return response.Usage, nil
-	case response == nil && reported != nil:
-		return reported, nil
-	case response != nil && (succeeded(res.Status, response) || response.Began):
-		return w.estimate(at, response.Output), nil
-	case response != nil:
-		return nil, nil // a refusal
-	case at != len(w.st.Attempts)-1 || !w.given():
-		if res.Code == schemas.BudgetExhausted { // the client received nothing, and this call held all of the reservation
-			return w.estimate(at, w.worst(w.candidates(w.cfg.Models())).Output), nil
+	}
+	if response != nil {
+		if response.Usage == nil && (succeeded(res.Status, response) || response.Began) {
+			return w.estimate(at, response.Output), nil
 		}
-		return w.estimate(at, 0), nil
+		return response.Usage, nil // nil: a refusal
+	}
+	if reported := w.reported[w.st.Attempts[at].Step]; reported != nil {
+		return reported, nil
+	}
+	if at != len(w.st.Attempts)-1 || !w.given() {
+		output := int64(0)
+		if res.Code == schemas.BudgetExhausted { // the client received nothing, and this call held all of the reservation
+			output = w.worst(w.candidates(w.cfg.Models())).Output
+		}
+		return w.estimate(at, output), nil
 	}
 	p, err := w.transcript(ctx)
 	switch {

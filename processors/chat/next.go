@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -41,12 +42,11 @@ func (w *work) serving(set *models.Set) []models.Candidate {
 func (w *work) places(set *models.Set) []models.Candidate {
 	a := &w.st.Action
 	may := func(name string) bool { return models.May(a.Models, name) }
-	if len(a.Entries) == 0 {
-		return set.Candidates(w.names(), may, nil, w.st.ID)
-	}
-	entry := func(name string) bool { return slices.Contains(a.Entries, name) }
-	if list := set.Candidates(w.names(), may, entry, w.st.ID); len(list) > 0 {
-		return list
+	if len(a.Entries) > 0 {
+		entry := func(name string) bool { return slices.Contains(a.Entries, name) }
+		if list := set.Candidates(w.names(), may, entry, w.st.ID); len(list) > 0 {
+			return list
+		}
 	}
 	return set.Candidates(w.names(), may, nil, w.st.ID)
 }
@@ -113,7 +113,7 @@ func (w *work) next(list []models.Candidate) (c models.Candidate, pause time.Dur
 		return c, 0, false
 	}
 	if w.paused < n {
-		pause = retry.Default().Delay(n, w.cfg.Rand(), 0)
+		pause = retry.Default().Delay(n, rand.Float64(), 0)
 	}
 	return list[0], pause, true
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/completion"
 	"weir/internal/fault"
 	"weir/internal/policy"
 	"weir/internal/weirtest/table"
-	"weir/processors/call/model"
 	"weir/schemas"
 )
 
@@ -54,9 +54,9 @@ func TestFallback(t *testing.T) {
 		0: {status: 502, falls: true}, 400: {status: 400}, 401: {status: 502, falls: true}, 404: {status: 404}, 408: {status: 504, falls: true}, 429: {status: 429, falls: true}, 500: {status: 502, falls: true}, 529: {status: 502, falls: true},
 	} {
 		w.code = schemas.ModelFailed
-		rows[fmt.Sprint("an error first ", status)] = row{act{fault: &model.Fault{Status: status, Message: "words"}}, w}
+		rows[fmt.Sprint("an error first ", status)] = row{act{fault: &completion.Fault{Status: status, Message: "words"}}, w}
 		w.falls = false
-		rows[fmt.Sprint("an error later ", status)] = row{act{texts: []string{"Hel"}, fault: &model.Fault{Status: status, Message: "words"}}, w}
+		rows[fmt.Sprint("an error later ", status)] = row{act{texts: []string{"Hel"}, fault: &completion.Fault{Status: status, Message: "words"}}, w}
 	}
 	for _, code := range append(schemas.UpstreamCodes(), schemas.SecretUnavailable) {
 		status, times := 502, 1
@@ -324,7 +324,7 @@ func TestWhatAProviderSays(t *testing.T) {
 	t.Parallel()
 	const own = "the model's provider does not accept the gateway's own credential or account"
 	key := func(status int) act {
-		return act{status: status, fault: &model.Fault{Status: status, Message: "key sk-1 of org-2", Code: "sk-1", Type: "org-2"}}
+		return act{status: status, fault: &completion.Fault{Status: status, Message: "key sk-1 of org-2", Code: "sk-1", Type: "org-2"}}
 	}
 	type testCase struct {
 		act
@@ -333,9 +333,9 @@ func TestWhatAProviderSays(t *testing.T) {
 		meta    string // behind the provider's name
 	}
 	table.Bubble(t, map[string]testCase{
-		"a wish": {act{status: 429, after: 7 * time.Second, fault: &model.Fault{Status: 429, Message: "slow down"}}, 429, "slow down", `"provider_status":429`},
+		"a wish": {act{status: 429, after: 7 * time.Second, fault: &completion.Fault{Status: 429, Message: "slow down"}}, 429, "slow down", `"provider_status":429`},
 		"a reason": {
-			act{status: 400, fault: &model.Fault{Status: 400, Message: "too long", Code: "context_length_exceeded", Param: "messages"}},
+			act{status: 400, fault: &completion.Fault{Status: 400, Message: "too long", Code: "context_length_exceeded", Param: "messages"}},
 			400, "too long",
 			`"provider_status":400,"provider_code":"context_length_exceeded","provider_param":"messages"`,
 		},

@@ -1,7 +1,6 @@
 package chat_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,9 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
-	"weir/internal/ledger"
 	"weir/internal/weirtest/table"
-	"weir/processors/chat"
 	"weir/schemas"
 )
 
@@ -39,18 +36,6 @@ func (h *house) blockDeltas() (release chan struct{}) {
 		return nil
 	}
 	return release
-}
-
-// TestTheFormOfADelta is that of its type.
-func TestTheFormOfADelta(t *testing.T) {
-	t.Parallel()
-	for _, chunks := range [][]json.RawMessage{
-		{json.RawMessage(`{"a":1.50,"b":"<&>"}`)}, {json.RawMessage(chunk("Hel")), json.RawMessage(last)}, {},
-	} {
-		want, err := ledger.Encode(schemas.ChatDelta{Chunks: chunks})
-		require.NoError(t, err)
-		require.Equal(t, string(want), string(chat.Delta(chunks...)))
-	}
 }
 
 // TestABusyLog is left alone for longer than it took for an event: what comes meanwhile is
@@ -212,17 +197,24 @@ func TestACancel(t *testing.T) {
 	type testCase struct {
 		act   act
 		given string
+		byLog bool
 	}
 	table.Bubble(t, map[string]testCase{
-		"in the middle":         {act{texts: []string{"Hel", "lo"}, hang: true}, "Hello"},
-		"before the first":      {act{hang: true}, ""},
-		"while it still speaks": {act{texts: texts(10_000), every: time.Millisecond}, ""},
+		"in the middle":         {act{texts: []string{"Hel", "lo"}, hang: true}, "Hello", false},
+		"before the first":      {act{hang: true}, "", false},
+		"while it still speaks": {act{texts: texts(10_000), every: time.Millisecond}, "", false},
+		"by the log alone":      {act{texts: texts(10_000), every: time.Millisecond}, "", true}, // from another node: the next event that is written hears of it
 	}, func(t *testing.T, tt testCase) {
 		h := newHouse(t, modelOf("small", "a", "b"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
-		tt.act.first = func() { time.AfterFunc(500*time.Millisecond, h.cancel) }
+		stop := h.cancel
+		if tt.byLog {
+			stop = func() { h.Cancel(ref) }
+		}
+		tt.act.first = func() { time.AfterFunc(500*time.Millisecond, stop) }
 		h.acts["a"] = []act{tt.act}
 		e := h.run(order("small"))
+		assert.Less(t, e.deltas, 600)
 		assert.Equal(t, []any{schemas.OutcomeCanceled, schemas.Canceled, schemas.ChatCanceled}, []any{e.Outcome, e.Code, e.result.Error.Status})
 		assert.Equal(t, []string{"a"}, h.asked())
 		if tt.given != "" {
@@ -234,19 +226,6 @@ func TestACancel(t *testing.T) {
 		v := h.account("all")
 		assert.InDelta(t, float64(e.result.Usage.Total), v.Tokens.Used, 0)
 		assert.Zero(t, v.Open)
-	})
-}
-
-// TestACancelByTheLogAlone, from another node: the next event that is written hears of it.
-func TestACancelByTheLogAlone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a", "b"))
-		h.acts["a"] = []act{{texts: texts(10_000), every: time.Millisecond, first: func() { time.AfterFunc(500*time.Millisecond, func() { h.Cancel(ref) }) }}}
-		e := h.run(order("small"))
-		assert.Equal(t, schemas.OutcomeCanceled, e.Outcome)
-		assert.Less(t, e.deltas, 600)
-		assert.Equal(t, []string{"a"}, h.asked())
 	})
 }
 

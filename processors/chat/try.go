@@ -27,7 +27,7 @@ func (w *work) try(ctx context.Context, set *models.Set, c models.Candidate) err
 	}
 	writer := w.newDeltaWriter()
 	t.Via = w.cfg.Adapter.For(model.CallOptions{
-		Dialect: w.order.Dialect, ID: w.st.ID, Previous: w.order.Previous, Stream: w.order.Stream, Usage: w.order.Usage, Choices: w.order.Choices,
+		Options: w.options(), Dialect: w.order.Dialect, Stream: w.order.Stream,
 		Connect: c.Model.Connect, FirstByte: c.Model.FirstByte, Idle: c.Model.Idle,
 		Chunk: func(ctx context.Context, p model.Piece) error { return w.chunk(ctx, writer, p) },
 		Clean: func(scrub func(json.RawMessage) json.RawMessage) { w.clean = scrub },

@@ -55,7 +55,7 @@ func (c *Chat) work(st *ledger.State, o schemas.ChatOrder) *work {
 }
 
 // budgets are those that bear the completion; nil: none. A count of tokens costs nothing.
-func (w *work) budgets() Budgets {
+func (w *work) budgets() *budget.Limiter {
 	if w.order.Dialect == schemas.DialectCount {
 		return nil
 	}

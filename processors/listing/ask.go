@@ -78,7 +78,7 @@ func (r *Refresher) ask(ctx context.Context, up schemas.ModelUpstream) ([]schema
 }
 
 // page asks for one page. Each call, and each denial, leaves evidence.
-func (r *Refresher) page(ctx context.Context, st *ledger.State, n int, up schemas.ModelUpstream, after string) (p page, err error) {
+func (r *Refresher) page(ctx context.Context, st *ledger.State, n int, up schemas.ModelUpstream, after string) (page, error) {
 	entry := schemas.ModelEntry(up.Name)
 	target := methodGet + " " + entry + schemas.RouteModels
 	at := up.URL + schemas.RouteModels
@@ -87,7 +87,7 @@ func (r *Refresher) page(ctx context.Context, st *ledger.State, n int, up schema
 	}
 	t := &call.Task{
 		State: st, Step: n, Attempts: 1, KeyRequired: true, Agent: true, Abort: true, Stop: never{}, Timeout: patience,
-		Via: reader{r.cfg.Adapter, &p},
+		Via: r.cfg.Adapter,
 		Call: schemas.HTTPCall{
 			Method: methodGet, URL: at, AllowlistKey: entry,
 			Headers: []schemas.Header{{Name: "accept", Value: "application/json"}, {Name: "anthropic-version", Value: anthropicVersion}},
@@ -100,21 +100,24 @@ func (r *Refresher) page(ctx context.Context, st *ledger.State, n int, up schema
 	res, err := r.cfg.Caller.Run(ctx, t)
 	switch {
 	case err != nil:
-		return p, err
+		return page{}, err
 	case res.Denied:
 		denial, err := settle.Denial(st, n, methodGet, target, res.Decision, len(st.AttemptsOf(n)))
 		if err := r.leave(ctx, err, denial); err != nil {
-			return p, err
+			return page{}, err
 		}
-		return p, failed(res.Decision.Code)
+		return page{}, failed(res.Decision.Code)
 	case !res.Answered:
-		return p, failed(code(res))
+		return page{}, failed(code(res))
 	case res.Last.Result.Status != statusOK:
-		return p, &failedError{"status", res.Last.Result.Status}
-	case !p.isList:
-		return p, &failedError{kind: "not_a_list"}
+		return page{}, &failedError{"status", res.Last.Result.Status}
 	}
-	return p, nil
+	if a := res.Last.Result.Answer; a != nil && a.JSON {
+		if p, isList := parse(a.Body); isList {
+			return p, nil
+		}
+	}
+	return page{}, &failedError{kind: "not_a_list"}
 }
 
 // code is why a call brought no answer.
@@ -164,7 +167,7 @@ func (u Unlogged) Hold(ctx context.Context, st *ledger.State, ev schemas.Event) 
 	return u.Append(ctx, st, ev)
 }
 
-// PutBlob keeps a body where it is: no answer is large, see exchange.
+// PutBlob keeps a body where it is, for it is read at once.
 func (Unlogged) PutBlob(_ context.Context, _ string, doc json.RawMessage) (inline json.RawMessage, name string, err error) {
 	return doc, "", nil
 }

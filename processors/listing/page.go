@@ -2,10 +2,13 @@ package listing
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
 
 	"weir/internal/models/listed"
 	"weir/internal/redact"
@@ -14,8 +17,6 @@ import (
 
 // page is one answer of a provider.
 type page struct {
-	// isList: the answer has the form of a list.
-	isList bool
 	models []schemas.ListedModel
 	// next is the id after which the next page begins; empty: there is none.
 	next string
@@ -23,35 +24,27 @@ type page struct {
 
 // parse reads a list in the form of OpenAI or of Anthropic. It leaves out members that it cannot
 // read, and models whose name callers could not write or holds a secret.
-func parse(doc json.RawMessage) (p page) {
-	var list struct {
-		Data    []json.RawMessage `json:"data"`
-		HasMore json.RawMessage   `json:"has_more"`
-		LastID  json.RawMessage   `json:"last_id"`
+func parse(doc json.RawMessage) (p page, isList bool) {
+	list := gjson.ParseBytes(doc)
+	data := list.Get("data")
+	if !list.IsObject() || !data.IsArray() {
+		return p, false
 	}
-	if json.Unmarshal(doc, &list) != nil || list.Data == nil {
-		return page{}
-	}
-	p.isList = true
-	for _, raw := range list.Data {
-		var m map[string]json.RawMessage
-		if json.Unmarshal(raw, &m) != nil {
-			continue
-		}
+	for _, m := range data.Array() {
 		if l := model(m); schemas.ValidModel(l.ID) && !strings.Contains(l.ID, redact.Mark) {
 			p.models = append(p.models, l)
 		}
 	}
-	if last := text(list.LastID); string(list.HasMore) == "true" && schemas.ValidModel(last) {
+	if last := text(list.Get("last_id")); list.Get("has_more").Type == gjson.True && schemas.ValidModel(last) {
 		p.next = last
 	}
-	return p
+	return p, true
 }
 
-func model(m map[string]json.RawMessage) schemas.ListedModel {
-	l := schemas.ListedModel{ID: text(m["id"]), DisplayName: display(text(m["display_name"])), Created: created(m)}
+func model(m gjson.Result) schemas.ListedModel {
+	l := schemas.ListedModel{ID: text(m.Get("id")), DisplayName: display(text(m.Get("display_name"))), Created: created(m)}
 	for _, name := range []string{"context_length", "max_model_len", "context_window", "max_input_tokens"} {
-		if n := number(m[name]); n > 0 && n <= maxContext {
+		if n := number(m.Get(name)); n > 0 && n <= maxContext {
 			l.Context = n
 			break
 		}
@@ -65,9 +58,9 @@ const (
 )
 
 // created is when a model was made, as Unix time; 0: unknown.
-func created(m map[string]json.RawMessage) int64 {
-	n := number(m["created"])
-	if at, err := time.Parse(time.RFC3339, text(m["created_at"])); n == 0 && err == nil {
+func created(m gjson.Result) int64 {
+	n := number(m.Get("created"))
+	if at, err := time.Parse(time.RFC3339, text(m.Get("created_at"))); n == 0 && err == nil {
 		n = at.Unix()
 	}
 	if n < 0 || time.Unix(n, 0).UTC().Year() > 9999 {
@@ -84,17 +77,18 @@ func display(name string) string {
 	return name
 }
 
-// text is a JSON string; empty for anything else.
-func text(raw json.RawMessage) (s string) {
-	if json.Unmarshal(raw, &s) != nil {
+// text is a copy of a JSON string; empty for anything else.
+func text(v gjson.Result) string {
+	if v.Type != gjson.String {
 		return ""
 	}
-	return s
+	return strings.Clone(v.Str)
 }
 
 // number is a JSON integer; 0 for anything else.
-func number(raw json.RawMessage) (n int64) {
-	if json.Unmarshal(raw, &n) != nil {
+func number(v gjson.Result) int64 {
+	n, err := strconv.ParseInt(v.Raw, 10, 64)
+	if err != nil {
 		return 0
 	}
 	return n

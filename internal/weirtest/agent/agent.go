@@ -113,7 +113,7 @@ func New(tb testing.TB, cfg Config) *Agent {
 	}
 	a := &Agent{cfg: cfg}
 	var err error
-	if a.Server, err = line.Serve[*Request](nil, a.routes(), tb.Fatalf); err != nil {
+	if a.Server, err = line.Serve[*Request](a.routes(), tb.Fatalf); err != nil {
 		tb.Fatalf("agent: %v", err)
 	}
 	tb.Cleanup(a.Close)

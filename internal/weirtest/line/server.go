@@ -63,15 +63,11 @@ type Server[R any] struct {
 	running int
 }
 
-// Serve starts a server. Without a listener it takes a port of loopback; the listener is closed
-// with the server. fatal ends a wait that takes too long; nil: it panics.
-func Serve[R any](listener net.Listener, handler http.Handler, fatal func(format string, args ...any)) (*Server[R], error) {
-	if listener == nil {
-		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp4", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		listener = l
+// Serve starts a server on a port of loopback. fatal ends a wait that takes too long; nil: it panics.
+func Serve[R any](handler http.Handler, fatal func(format string, args ...any)) (*Server[R], error) {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // Close calls it
 	if fatal == nil {

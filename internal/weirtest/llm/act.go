@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"weir/schemas"
 )
 
 // Act is what the provider does with one request.
@@ -21,18 +19,16 @@ type Act struct {
 	Tools []Tool
 	// Finish is why each choice ends; empty: stop, or tool_calls.
 	Finish string
-	// Usage is what is told of it; nil: 7 of the prompt and one for each piece.
-	Usage *schemas.ChatUsage
 	// Header are further headers of the answer, whatever it is.
 	Header map[string]string
 	// Message is that of an error; empty: one that names the fault.
 	Message string
 	// Interval is a pause before each piece but the first.
 	Interval time.Duration
-	// Begin is waited for before the head of the answer, Open between that and the first
-	// event, Step once before each piece, Hold before what comes behind the last one, or
-	// before an answer that is no stream. A closed channel holds nothing up; nil: no wait.
-	Begin, Open, Step, Hold <-chan struct{}
+	// Begin is waited for before the head of the answer, Step once before each piece, Hold before what
+	// comes behind the last one, or before an answer that is no stream. A closed channel holds nothing
+	// up; nil: no wait.
+	Begin, Step, Hold <-chan struct{}
 	// Pace, if set, is all that happens with a stream: see there.
 	Pace *Pace
 	// Answer, if set, is all that happens.
@@ -52,8 +48,6 @@ type Pace struct {
 	Every  time.Duration
 	// Text is the content of each.
 	Text string
-	// Stamp: the content of each is the time that it left, in nanoseconds of Unix.
-	Stamp bool
 }
 
 // Fault is what is wrong with an answer.

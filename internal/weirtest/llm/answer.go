@@ -77,7 +77,7 @@ func (x *Exchange) whole() bool {
 		d.Choices = append(d.Choices, choice{Index: i, Message: &m, Finish: &finish})
 	}
 	if x.act.Fault != NoUsage {
-		d.Usage = usageOf(x.act.Usage, int64(len(pieces)*x.choices()))
+		d.Usage = usageOf(int64(len(pieces) * x.choices()))
 	}
 	kind := "application/json"
 	if x.act.Fault == NoType {

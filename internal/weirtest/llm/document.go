@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-
-	"weir/schemas"
 )
 
 // created is the time of every answer.
@@ -49,16 +47,9 @@ type function struct {
 }
 
 type usage struct {
-	Prompt     int64   `json:"prompt_tokens"`
-	Completion int64   `json:"completion_tokens"`
-	Total      int64   `json:"total_tokens"`
-	Details    *detail `json:"prompt_tokens_details,omitempty"`
-	Thought    *detail `json:"completion_tokens_details,omitempty"`
-}
-
-type detail struct {
-	Cached    int64 `json:"cached_tokens,omitempty"`
-	Reasoning int64 `json:"reasoning_tokens,omitempty"`
+	Prompt     int64 `json:"prompt_tokens"`
+	Completion int64 `json:"completion_tokens"`
+	Total      int64 `json:"total_tokens"`
 }
 
 type errorMember struct {
@@ -66,19 +57,8 @@ type errorMember struct {
 	Message string `json:"message"`
 }
 
-func usageOf(u *schemas.ChatUsage, pieces int64) *usage {
-	if u == nil {
-		u = &schemas.ChatUsage{Prompt: 7, Completion: pieces, Total: 7 + pieces}
-	}
-	doc := &usage{Prompt: u.Prompt, Completion: u.Completion, Total: u.Total}
-	if u.Cached > 0 {
-		doc.Details = &detail{Cached: u.Cached}
-	}
-	if u.Reasoning > 0 {
-		doc.Thought = &detail{Reasoning: u.Reasoning}
-	}
-	return doc
-}
+// usageOf is 7 tokens of the prompt and one for each piece.
+func usageOf(pieces int64) *usage { return &usage{Prompt: 7, Completion: pieces, Total: 7 + pieces} }
 
 // encode is the JSON of v without HTML escapes.
 func encode(v any) string {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -121,9 +120,6 @@ func (x *Exchange) pace(p *Pace) bool {
 		if !x.Pause(time.Until(start.Add(time.Duration(n) * p.Every))) {
 			return false
 		}
-		if p.Stamp {
-			text = strconv.FormatInt(time.Now().UnixNano(), 10)
-		}
 		if !x.Event(x.Write(before + text + after)) {
 			return false
 		}
@@ -133,7 +129,7 @@ func (x *Exchange) pace(p *Pace) bool {
 	}
 	if x.Asked.StreamOptions.IncludeUsage {
 		d := x.document("chat.completion.chunk")
-		d.Choices, d.Usage = []choice{}, usageOf(x.act.Usage, int64(p.Chunks))
+		d.Choices, d.Usage = []choice{}, usageOf(int64(p.Chunks))
 		if !x.Data(encode(d)) {
 			return false
 		}

@@ -26,7 +26,6 @@
 package llm
 
 import (
-	"net"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -48,8 +47,6 @@ type Config struct {
 	Listed []string
 	// Default is the act of every other model.
 	Default Act
-	// Listener is where it listens; nil: a port of loopback. It is closed with the server.
-	Listener net.Listener
 }
 
 // Prefix stands before the routes of a provider.
@@ -79,7 +76,7 @@ func Start(cfg Config) (*Server, error) { return start(cfg, nil) }
 
 func start(cfg Config, fatal func(format string, args ...any)) (s *Server, err error) {
 	s = &Server{cfg: cfg}
-	s.Server, err = line.Serve[*Request](cfg.Listener, http.HandlerFunc(s.serve), fatal)
+	s.Server, err = line.Serve[*Request](http.HandlerFunc(s.serve), fatal)
 	return s, err
 }
 

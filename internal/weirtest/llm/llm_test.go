@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"weir/internal/completion"
 	"weir/internal/weirtest/llm"
+	"weir/schemas"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -84,6 +87,24 @@ data: [DONE]
 	<-list[1].Closed()
 	assert.True(t, list[1].Done())
 	assert.Equal(t, 7, list[1].Sent())
+}
+
+// TestSay: the events of an answer make its document.
+func TestSay(t *testing.T) {
+	t.Parallel()
+	for _, d := range schemas.AllDialects() {
+		s, p := llm.Say(d, "a\"", "b"), completion.For(d)
+		answer := p.Answer(completion.Options{})
+		for _, raw := range slices.Concat(s.Begin, s.Pieces, s.End) {
+			c, err := p.Read("", []byte(raw))
+			require.NoError(t, err)
+			answer.Add(c)
+		}
+		require.True(t, answer.Finished(), d)
+		if s.Document != "" {
+			require.JSONEq(t, s.Document, string(answer.Document()))
+		}
+	}
 }
 
 // TestFaults: each of them can be asked for by the name of a model, and comes to an

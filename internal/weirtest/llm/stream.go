@@ -19,9 +19,6 @@ func (x *Exchange) stream() bool {
 		x.Await()
 		return false
 	}
-	if !x.Wait(x.act.Open) {
-		return false
-	}
 	if x.act.Fault == ErrorFirst {
 		d := x.document("chat.completion.chunk")
 		d.Choices, d.Error = []choice{}, &errorMember{429, x.message()}
@@ -44,7 +41,7 @@ func (x *Exchange) stream() bool {
 		for i := range x.choices() {
 			d := chunk(x, i, p, "")
 			if x.act.Fault == UsageEach {
-				d.Usage = usageOf(x.act.Usage, int64(n+1))
+				d.Usage = usageOf(int64(n + 1))
 			}
 			if !x.event(d) {
 				return false
@@ -102,7 +99,7 @@ func (x *Exchange) finish(pieces []message) bool {
 		return x.Write(`data: {"id":"chatcmpl-`)
 	default:
 	}
-	told := usageOf(x.act.Usage, int64(len(pieces)*x.choices()))
+	told := usageOf(int64(len(pieces) * x.choices()))
 	asked := x.Asked.StreamOptions.IncludeUsage && f != NoUsage || f == UsageEver
 	for i := range x.choices() {
 		d := chunk(x, i, message{}, x.reason(pieces))

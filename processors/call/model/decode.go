@@ -65,7 +65,7 @@ func (d *decoder) decode(ctx context.Context) (reply call.Reply, err error) {
 		return d.refused()
 	}
 	d.protocol = completion.For(d.options.Dialect)
-	d.whole = d.protocol.Answer(d.options.answer())
+	d.whole = d.protocol.Answer(d.options.Options)
 	defer func() {
 		if d.called && d.options.Done != nil {
 			if late := d.options.Done(ctx); late != nil && err == nil {
@@ -142,7 +142,7 @@ func (d *decoder) refused() (call.Reply, error) {
 // fault takes an error of the provider.
 func (d *decoder) fault(f *completion.Fault) {
 	if f != nil {
-		d.response.Fault = &Fault{
+		d.response.Fault = &completion.Fault{
 			Status: f.Status, Message: d.scrub.String(f.Message),
 			Code: d.scrub.String(f.Code), Type: d.scrub.String(f.Type), Param: d.scrub.String(f.Param),
 		}
@@ -179,12 +179,12 @@ func (d *decoder) document(ctx context.Context, begin byte) (call.Reply, error) 
 	if doc, err = d.unspelled(doc); err != nil {
 		return call.Reply{}, err
 	}
-	whole := d.protocol.Answer(d.options.answer())
+	whole := d.protocol.Answer(d.options.Options)
 	if err := d.split(doc.Raw, whole); err != nil {
 		return call.Reply{}, d.failure(schemas.UpstreamProtocol, err)
 	}
 	d.began()
-	d.response.Completion = d.protocol.Named(doc.Raw, d.options.answer())
+	d.response.Completion = d.protocol.Named(doc.Raw, d.options.Options)
 	d.response.Reasons, d.response.Output, d.response.ProviderID = whole.Reasons(), whole.Output(), whole.ProviderID()
 	if d.options.Stream {
 		chunks, err := d.protocol.Split(d.response.Completion, d.options.Usage)

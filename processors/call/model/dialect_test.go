@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/completion"
 	"weir/internal/redact"
+	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -26,59 +28,26 @@ func event(data string) string {
 	return "event: " + typed.Type + "\ndata: " + data + "\n\n"
 }
 
-// sample is a stream of a dialect with a text in two pieces, and the same answer as a document.
+// sample is what two dialects say of a text in two pieces, and what else their streams may have.
 type sample struct {
-	begin, text, end []string // events
-	failed           string   // an event that ends it as a failure
-	ping             string
-	document         string
-	own              string // the id in the answer that the caller receives
-	provider         string // that of the provider, where it is another
+	llm.Speech
+	failed   string // an event that ends it as a failure
+	ping     string
+	own      string // the id in the answer that the caller receives
+	provider string // that of the provider, where it is another
 }
 
 func samples(first, second string) map[schemas.Dialect]sample {
-	const usage = `{"input_tokens":7,"output_tokens":3,"total_tokens":10}`
-	text := first + second
-	message := `{"type":"message","id":"m1","status":"completed","role":"assistant","content":[{"type":"output_text","text":"` + text + `","annotations":[]}]}`
-	completed := `{"id":"resp_theirs","object":"response","status":"completed","model":"real","output":[` + message + `],"usage":` + usage + `}`
 	return map[schemas.Dialect]sample{
 		schemas.DialectResponses: {
-			begin: []string{
-				`{"type":"response.created","sequence_number":0,"response":{"id":"resp_theirs","object":"response","status":"in_progress","model":"real","output":[]}}`,
-				`{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"type":"message","id":"m1","status":"in_progress","role":"assistant","content":[]}}`,
-				`{"type":"response.content_part.added","sequence_number":2,"item_id":"m1","output_index":0,"content_index":0,"part":{"type":"output_text","text":"","annotations":[]}}`,
-			},
-			text: []string{
-				`{"type":"response.output_text.delta","sequence_number":3,"item_id":"m1","output_index":0,"content_index":0,"delta":"` + first + `"}`,
-				`{"type":"response.output_text.delta","sequence_number":4,"item_id":"m1","output_index":0,"content_index":0,"delta":"` + second + `"}`,
-			},
-			end: []string{
-				`{"type":"response.output_text.done","sequence_number":5,"item_id":"m1","output_index":0,"content_index":0,"text":"` + text + `"}`,
-				`{"type":"response.output_item.done","sequence_number":6,"output_index":0,"item":` + message + `}`,
-				`{"type":"response.completed","sequence_number":7,"response":` + completed + `}`,
-			},
-			failed:   `{"type":"response.failed","sequence_number":5,"response":{"id":"resp_theirs","object":"response","status":"failed","error":{"code":"server_error","message":"out of order"},"output":[]}}`,
-			ping:     `{"type":"keepalive","sequence_number":9}`,
-			document: completed, own: "resp_act-1", provider: "resp_theirs",
+			llm.Say(schemas.DialectResponses, first, second),
+			`{"type":"response.failed","sequence_number":5,"response":{"id":"resp_theirs","object":"response","status":"failed","error":{"code":"server_error","message":"out of order"},"output":[]}}`,
+			`{"type":"keepalive","sequence_number":9}`, "resp_act-1", "resp_theirs",
 		},
 		schemas.DialectMessages: {
-			begin: []string{
-				`{"type":"message_start","message":{"id":"msg_theirs","type":"message","role":"assistant","model":"real","content":[],"stop_reason":null,"usage":{"input_tokens":7,"output_tokens":1}}}`,
-				`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
-			},
-			text: []string{
-				`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + first + `"}}`,
-				`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + second + `"}}`,
-			},
-			end: []string{
-				`{"type":"content_block_stop","index":0}`,
-				`{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":3}}`,
-				`{"type":"message_stop"}`,
-			},
-			failed:   `{"type":"error","error":{"type":"overloaded_error","message":"out of order"}}`,
-			ping:     `{"type":"ping"}`,
-			document: `{"id":"msg_theirs","type":"message","role":"assistant","model":"real","content":[{"type":"text","text":"` + text + `"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":7,"output_tokens":3}}`,
-			own:      "msg_theirs",
+			llm.Say(schemas.DialectMessages, first, second),
+			`{"type":"error","error":{"type":"overloaded_error","message":"out of order"}}`,
+			`{"type":"ping"}`, "msg_theirs", "",
 		},
 	}
 }
@@ -95,19 +64,15 @@ func events(lists ...[]string) (all []string) {
 // read has a decoder of a dialect read a stream, and gives the chunks of its reader.
 func read(t *testing.T, d schemas.Dialect, streams bool, s *redact.Scrubber, from stream) (chunks []string, response Response, err error) {
 	t.Helper()
-	e := &exchange{adapter: adapter{&Adapter{cfg: Config{}.withDefaults()}, CallOptions{
-		Dialect: d, ID: "act-1", Stream: streams,
+	response, err = decode(t.Context(), Config{}, CallOptions{
+		Dialect: d, Options: completion.Options{ID: "act-1"}, Stream: streams,
 		Chunk: func(_ context.Context, p Piece) error {
 			if p.Raw != nil {
 				chunks = append(chunks, string(p.Raw))
 			}
 			return nil
 		},
-	}}}
-	reply, err := (&decoder{exchange: e, status: 200, asked: time.Now(), stream: from, scrub: s}).decode(t.Context())
-	if err == nil {
-		require.NoError(t, json.Unmarshal(reply.Answer.Body, &response))
-	}
+	}, s, from)
 	return chunks, response, err
 }
 
@@ -125,26 +90,26 @@ func TestEndOfADialect(t *testing.T) {
 	cases := map[string]testCase{}
 	for d, s := range samples("Hel", "lo") {
 		name := string(d) + ": "
-		all := len(s.begin) + len(s.text) + len(s.end)
-		cases[name+"its last event"] = testCase{d, events(s.begin, s.text, s.end), true, "", "", all}
-		cases[name+"more behind it"] = testCase{d, append(events(s.begin, s.text, s.end), event(s.ping), "data: nonsense\n\n"), true, "", "", all}
-		cases[name+"pings"] = testCase{d, append([]string{event(s.ping)}, append(events(s.begin, []string{s.ping}, s.text, []string{s.ping}, s.end), ": ping\n\n")...), true, "", "", all}
-		cases[name+"done says nothing"] = testCase{d, append(append(events(s.begin, s.text), "data: [DONE]\n\n"), events(s.end)...), true, "", "", all}
-		cases[name+"done is no end"] = testCase{d, append(events(s.begin, s.text), "data: [DONE]\n\n"), false, schemas.UpstreamTruncated, "", all - len(s.end)}
-		cases[name+"no last event"] = testCase{d, events(s.begin, s.text, s.end[:len(s.end)-1]), false, schemas.UpstreamTruncated, "", all - 1}
-		cases[name+"half of the last event"] = testCase{d, append(events(s.begin, s.text), strings.TrimSuffix(event(s.end[len(s.end)-1]), "}\n\n")), false, schemas.UpstreamTruncated, "", all - len(s.end)}
-		cases[name+"a failure"] = testCase{d, append(events(s.begin, s.text), event(s.failed)), true, "", "out of order", all - len(s.end)}
+		all := len(s.Begin) + len(s.Pieces) + len(s.End)
+		cases[name+"its last event"] = testCase{d, events(s.Begin, s.Pieces, s.End), true, "", "", all}
+		cases[name+"more behind it"] = testCase{d, append(events(s.Begin, s.Pieces, s.End), event(s.ping), "data: nonsense\n\n"), true, "", "", all}
+		cases[name+"pings"] = testCase{d, append([]string{event(s.ping)}, append(events(s.Begin, []string{s.ping}, s.Pieces, []string{s.ping}, s.End), ": ping\n\n")...), true, "", "", all}
+		cases[name+"done says nothing"] = testCase{d, append(append(events(s.Begin, s.Pieces), "data: [DONE]\n\n"), events(s.End)...), true, "", "", all}
+		cases[name+"done is no end"] = testCase{d, append(events(s.Begin, s.Pieces), "data: [DONE]\n\n"), false, schemas.UpstreamTruncated, "", all - len(s.End)}
+		cases[name+"no last event"] = testCase{d, events(s.Begin, s.Pieces, s.End[:len(s.End)-1]), false, schemas.UpstreamTruncated, "", all - 1}
+		cases[name+"half of the last event"] = testCase{d, append(events(s.Begin, s.Pieces), strings.TrimSuffix(event(s.End[len(s.End)-1]), "}\n\n")), false, schemas.UpstreamTruncated, "", all - len(s.End)}
+		cases[name+"a failure"] = testCase{d, append(events(s.Begin, s.Pieces), event(s.failed)), true, "", "out of order", all - len(s.End)}
 		cases[name+"a failure at once"] = testCase{d, []string{event(s.failed)}, true, "", "out of order", 0}
-		cases[name+"an error without a type"] = testCase{d, append(events(s.begin), "event: error\ndata: {\"message\":\"out of order\"}\n\n"), true, "", "out of order", len(s.begin)}
-		cases[name+"no JSON"] = testCase{d, append(events(s.begin), "event: x\ndata: nonsense\n\n"), true, schemas.UpstreamProtocol, "", len(s.begin)}
+		cases[name+"an error without a type"] = testCase{d, append(events(s.Begin), "event: error\ndata: {\"message\":\"out of order\"}\n\n"), true, "", "out of order", len(s.Begin)}
+		cases[name+"no JSON"] = testCase{d, append(events(s.Begin), "event: x\ndata: nonsense\n\n"), true, schemas.UpstreamProtocol, "", len(s.Begin)}
 		for other, o := range samples("Hel", "lo") {
 			if other != d {
-				cases[name+"events of "+string(other)] = testCase{d, events(o.begin, o.text, o.end), true, schemas.UpstreamProtocol, "", 0}
-				cases[name+"a document of "+string(other)] = testCase{d, []string{o.document}, false, schemas.UpstreamProtocol, "", 0}
+				cases[name+"events of "+string(other)] = testCase{d, events(o.Begin, o.Pieces, o.End), true, schemas.UpstreamProtocol, "", 0}
+				cases[name+"a document of "+string(other)] = testCase{d, []string{o.Document}, false, schemas.UpstreamProtocol, "", 0}
 			}
 		}
 		cases[name+"events of chat"] = testCase{d, []string{firstEnds, usage, "data: [DONE]\n\n"}, true, schemas.UpstreamProtocol, "", 0}
-		cases["chat: a document of "+string(d)] = testCase{schemas.DialectChat, []string{s.document}, false, schemas.UpstreamProtocol, "", 0}
+		cases["chat: a document of "+string(d)] = testCase{schemas.DialectChat, []string{s.Document}, false, schemas.UpstreamProtocol, "", 0}
 	}
 	table.Bubble(t, cases, func(t *testing.T, tt testCase) {
 		from := &slow{parts: tt.parts, ends: !tt.open, closed: make(chan struct{})}
@@ -170,11 +135,11 @@ func TestEndOfADialect(t *testing.T) {
 func TestAnswerOfADialect(t *testing.T) {
 	t.Parallel()
 	for d, s := range samples("Hel", "lo") {
-		for name, parts := range map[string][]string{"a stream": events(s.begin, s.text, s.end), "a document": {s.document}} {
+		for name, parts := range map[string][]string{"a stream": events(s.Begin, s.Pieces, s.End), "a document": {s.Document}} {
 			for _, streams := range []bool{true, false} {
 				chunks, response, err := read(t, d, streams, nil, &slow{parts: parts, ends: true, closed: make(chan struct{})})
 				require.NoError(t, err, name)
-				assert.JSONEq(t, strings.ReplaceAll(s.document, "resp_theirs", s.own), string(response.Completion), "%s: %s", d, name)
+				assert.JSONEq(t, strings.ReplaceAll(s.Document, "resp_theirs", s.own), string(response.Completion), "%s: %s", d, name)
 				assert.Equal(t, s.provider, response.ProviderID)
 				assert.Equal(t, &schemas.ChatUsage{Prompt: 7, Completion: 3, Total: 10}, response.Usage)
 				assert.Equal(t, []string{"stop"}, response.Reasons)
@@ -210,8 +175,8 @@ func TestDocumentOfADialect(t *testing.T) {
 		"a count: an error":      {schemas.DialectCount, failed, "", nil, "out of order"},
 		"embeddings: a count":    {schemas.DialectEmbeddings, counted, schemas.UpstreamProtocol, nil, ""},
 		"a count: embeddings":    {schemas.DialectCount, embedding, schemas.UpstreamProtocol, nil, ""},
-		"a count: a message":     {schemas.DialectCount, message.document, schemas.UpstreamProtocol, nil, ""},
-		"a count: a stream":      {schemas.DialectCount, strings.Join(events(message.begin), ""), schemas.UpstreamProtocol, nil, ""},
+		"a count: a message":     {schemas.DialectCount, message.Document, schemas.UpstreamProtocol, nil, ""},
+		"a count: a stream":      {schemas.DialectCount, strings.Join(events(message.Begin), ""), schemas.UpstreamProtocol, nil, ""},
 		"embeddings: a stream":   {schemas.DialectEmbeddings, usage, schemas.UpstreamProtocol, nil, ""},
 		"embeddings: no JSON":    {schemas.DialectEmbeddings, "{", schemas.UpstreamProtocol, nil, ""},
 		"a message: a count":     {schemas.DialectMessages, counted, schemas.UpstreamProtocol, nil, ""},
@@ -237,7 +202,7 @@ func TestSecretOfADialect(t *testing.T) {
 	t.Parallel()
 	for at := 1; at < len(key); at++ {
 		for d, s := range samples("a "+key[:at], key[at:]+" b") {
-			for name, parts := range map[string][]string{"a stream": events(s.begin, s.text, s.end), "a document": {s.document}} {
+			for name, parts := range map[string][]string{"a stream": events(s.Begin, s.Pieces, s.End), "a document": {s.Document}} {
 				chunks, response, err := read(t, d, true, redact.Values([]string{key}), &slow{parts: parts, ends: true, closed: make(chan struct{})})
 				require.NoError(t, err)
 				all := strings.Join(chunks, "") + string(response.Completion)

@@ -14,7 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/completion"
 	"weir/internal/fault"
+	"weir/internal/redact"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -56,21 +58,22 @@ func (s *slow) Read(p []byte) (int, error) {
 
 func (s *slow) Close() { s.once.Do(func() { close(s.closed) }) }
 
-// hear reads a stream.
-func hear(choices int64, s *slow) (response Response, took time.Duration, err error) {
-	return hearUntil(context.Background(), choices, s)
-}
-
-// hearUntil reads a stream that closes with its context, as one of a provider does.
-func hearUntil(ctx context.Context, choices int64, s *slow) (response Response, took time.Duration, err error) {
-	s.closed = make(chan struct{})
-	defer context.AfterFunc(ctx, s.Close)()
-	start := time.Now()
-	e := &exchange{adapter: adapter{&Adapter{cfg: Config{Grace: s.grace}.withDefaults()}, CallOptions{ID: "i", Stream: true, Choices: choices}}}
-	reply, err := (&decoder{exchange: e, status: 200, asked: start, stream: s}).decode(ctx)
+// decode has a decoder read a stream.
+func decode(ctx context.Context, cfg Config, o CallOptions, s *redact.Scrubber, from stream) (response Response, err error) {
+	e := &exchange{adapter: adapter{&Adapter{cfg: cfg.withDefaults()}, o}}
+	reply, err := (&decoder{exchange: e, status: 200, asked: time.Now(), stream: from, scrub: s}).decode(ctx)
 	if err == nil {
 		err = json.Unmarshal(reply.Answer.Body, &response)
 	}
+	return response, err
+}
+
+// hear reads a stream that closes with its context, as one of a provider does.
+func hear(ctx context.Context, choices int64, s *slow) (response Response, took time.Duration, err error) {
+	s.closed = make(chan struct{})
+	defer context.AfterFunc(ctx, s.Close)()
+	start := time.Now()
+	response, err = decode(ctx, Config{Grace: s.grace}, CallOptions{Options: completion.Options{ID: "i", Choices: choices}, Stream: true}, nil, s)
 	return response, time.Since(start), err
 }
 
@@ -106,7 +109,7 @@ func TestEndOfChoices(t *testing.T) {
 		"it waits for less":           {1, &slow{parts: []string{firstEnds}, grace: time.Second}, "", time.Second, `"a"`},
 		"nobody has said how many":    {0, &slow{parts: []string{firstEnds}}, "", 5 * time.Second, `"a"`},
 	}, func(t *testing.T, tt testCase) {
-		response, took, err := hear(tt.choices, tt.s)
+		response, took, err := hear(t.Context(), tt.choices, tt.s)
 		assert.Equal(t, tt.took, took)
 		require.Equal(t, tt.code, codeOf(err), "%v", err)
 		assert.Contains(t, string(response.Completion), tt.whole)
@@ -122,7 +125,7 @@ func TestACancelInTheGrace(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), after)
 			defer cancel()
-			_, took, err := hearUntil(ctx, 1, &slow{parts: []string{firstEnds}, lag: lag})
+			_, took, err := hear(ctx, 1, &slow{parts: []string{firstEnds}, lag: lag})
 			require.Equal(t, want, codeOf(err), "%v", err)
 			require.Equal(t, min(after, 5*time.Second)+lag, took)
 		})
@@ -135,7 +138,7 @@ func TestGraceGoesByBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := []string{firstEnds, usage[:2], usage[2:40], usage[40:70], usage[70:], "data: [DONE]\n\n"}
-		response, took, err := hear(1, &slow{parts: parts, every: 4 * time.Second})
+		response, took, err := hear(t.Context(), 1, &slow{parts: parts, every: 4 * time.Second})
 		require.NoError(t, err)
 		require.NotNil(t, response.Usage)
 		assert.EqualValues(t, 3, response.Usage.Total)
@@ -146,7 +149,7 @@ func TestGraceGoesByBytes(t *testing.T) {
 		for range 1000 {
 			parts = append(parts, ": still here\n\n")
 		}
-		response, took, err := hear(1, &slow{parts: parts, every: 4 * time.Second})
+		response, took, err := hear(t.Context(), 1, &slow{parts: parts, every: 4 * time.Second})
 		require.NoError(t, err)
 		assert.NotNil(t, response.Completion)
 		assert.Equal(t, 64*time.Second, took, "four, and a minute")
@@ -202,24 +205,21 @@ func TestBroke(t *testing.T) {
 	}, func(t *testing.T, tt testCase) {
 		var broke *schemas.ChatUsage
 		n := 0
-		e := &exchange{adapter: adapter{&Adapter{cfg: Config{}.withDefaults()}, CallOptions{
-			ID: "i", Stream: true, Broke: func(used *schemas.ChatUsage) { broke = used },
+		s := &slow{parts: tt.parts, ends: tt.ends, closed: make(chan struct{})}
+		response, err := decode(t.Context(), Config{}, CallOptions{
+			Options: completion.Options{ID: "i"}, Stream: true, Broke: func(used *schemas.ChatUsage) { broke = used },
 			Chunk: func(context.Context, Piece) error {
 				if n++; n == tt.stops {
 					return enough
 				}
 				return nil
 			},
-		}}}
-		s := &slow{parts: tt.parts, ends: tt.ends, closed: make(chan struct{})}
-		reply, err := (&decoder{exchange: e, status: 200, stream: s}).decode(t.Context())
-		response := Response{Usage: broke}
+		}, nil, s)
+		require.Equal(t, tt.reply, err == nil, "%v", err)
 		if tt.reply {
-			require.NoError(t, err)
 			require.Nil(t, broke)
-			require.NoError(t, json.Unmarshal(reply.Answer.Body, &response))
 		} else {
-			require.Error(t, err)
+			response.Usage = broke
 		}
 		if tt.total == 0 {
 			require.Nil(t, response.Usage)
@@ -248,10 +248,9 @@ func TestALargeAnswer(t *testing.T) {
 		"wordy":        {chunk("x", 4<<10), 2 << 10, schemas.UpstreamTruncated},
 	}, func(t *testing.T, tt testCase) {
 		given := 0
-		e := &exchange{adapter: adapter{&Adapter{cfg: Config{Answer: 1 << 20}.withDefaults()}, CallOptions{
-			ID: "i", Stream: true, Chunk: func(_ context.Context, p Piece) error { given += len(p.Raw); return nil },
-		}}}
-		_, err := (&decoder{exchange: e, status: 200, stream: &endless{left: tt.times, event: tt.event}}).decode(t.Context())
+		_, err := decode(t.Context(), Config{Answer: 1 << 20}, CallOptions{
+			Options: completion.Options{ID: "i"}, Stream: true, Chunk: func(_ context.Context, p Piece) error { given += len(p.Raw); return nil },
+		}, nil, &endless{left: tt.times, event: tt.event})
 		require.Equal(t, tt.code, codeOf(err), "%v", err)
 		if tt.code == schemas.UpstreamTooLarge {
 			assert.Less(t, given, 2<<20)

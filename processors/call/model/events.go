@@ -153,7 +153,7 @@ func (d *decoder) ended(ctx context.Context, held *redactor, broke error, late b
 	if doc == nil {
 		return call.Reply{}, d.failure(schemas.UpstreamProtocol, errNoAnswer)
 	}
-	d.whole = d.protocol.Answer(d.options.answer()) // a large answer is in memory often enough
+	d.whole = d.protocol.Answer(d.options.Options) // a large answer is in memory often enough
 	d.response.Completion = d.last(doc)
 	return d.reply()
 }

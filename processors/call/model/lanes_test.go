@@ -16,8 +16,8 @@ import (
 )
 
 // clean gives events to a redactor, as a decoder does with those of an upstream, and what its reader
-// receives.
-func clean(t *testing.T, d schemas.Dialect, s *redact.Scrubber, events ...string) (out []string) {
+// receives, with how much of it had come by each event.
+func clean(t *testing.T, d schemas.Dialect, s *redact.Scrubber, events ...string) (out []string, after []int) {
 	t.Helper()
 	p := completion.For(d)
 	h := newRedactor(s, p)
@@ -27,17 +27,18 @@ func clean(t *testing.T, d schemas.Dialect, s *redact.Scrubber, events ...string
 		}
 	}
 	for _, raw := range events {
-		c, err := p.Read("", s.JSON([]byte(raw)))
+		c, err := (&decoder{protocol: p, scrub: s}).clean("", []byte(raw))
 		require.NoError(t, err)
 		list, ok := h.add(c)
 		require.True(t, ok)
 		take(list)
+		after = append(after, len(out))
 	}
 	list, err := h.end()
 	require.NoError(t, err)
 	take(list)
 	require.Len(t, out, len(events))
-	return out
+	return out, after
 }
 
 // whole is the answer that a reader of events assembles.
@@ -50,7 +51,7 @@ func whole(t *testing.T, d schemas.Dialect, events ...string) string {
 		require.NoError(t, err)
 		a.Add(c)
 	}
-	return string(a.Document())
+	return strings.ReplaceAll(string(a.Document()), `\u`, `u`)
 }
 
 // deltas joins the texts of all deltas.
@@ -58,6 +59,9 @@ func deltas(events ...string) string {
 	var b strings.Builder
 	for _, raw := range events {
 		delta := completion.Parse([]byte(raw)).Get("delta")
+		if text := completion.Parse([]byte(raw)).Get("choices.0.delta.content"); text.Exists() {
+			delta = text
+		}
 		if !delta.IsObject() {
 			b.WriteString(delta.String())
 		}
@@ -97,6 +101,10 @@ func streams() map[string]struct {
 		}
 	}
 	return map[string]stream{
+		"chat": {
+			dialect: schemas.DialectChat, delta: []string{`{"choices":[{"index":0,"delta":{"content":%s},"finish_reason":null}]}`},
+			done: []string{`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`},
+		},
 		"output_text":  response("output_text", `"content_index":0`, `{"id":"i","type":"message","content":[]}`, `"text"`),
 		"refusal":      response("refusal", `"content_index":0`, `{"id":"i","type":"message","content":[]}`, `"refusal"`),
 		"summary":      response("reasoning_summary_text", `"summary_index":1`, `{"id":"i","type":"reasoning","summary":[]}`, `"text"`),
@@ -139,11 +147,11 @@ func TestSecretsInDeltas(t *testing.T) {
 					for _, piece := range cut {
 						events = append(events, fill(tt.delta[0], piece))
 					}
-					broken := clean(t, tt.dialect, s, events...)
+					broken, _ := clean(t, tt.dialect, s, events...)
 					for _, event := range tt.done {
 						events = append(events, fill(event, all))
 					}
-					out := clean(t, tt.dialect, s, events...)
+					out, _ := clean(t, tt.dialect, s, events...)
 					said := deltas(out[len(tt.before) : len(tt.before)+len(cut)]...)
 					said = strings.Replace(said, key[:1]+redact.Mark, redact.Mark, 1) // the first byte of it may be seen
 					require.Equal(t, before+redact.Mark+after, said, "%q", cut)
@@ -203,7 +211,7 @@ func TestSecretInTokens(t *testing.T) {
 		return `"logprobs":[` + strings.TrimSuffix(b.String(), ",") + `]`
 	}
 	const at = `"item_id":"i","output_index":0,"content_index":0`
-	out := clean(t, schemas.DialectResponses, s,
+	out, _ := clean(t, schemas.DialectResponses, s,
 		`{"type":"response.output_text.delta",`+at+`,"delta":"zq-CANARY-",`+tokens("zq-", "CANARY-")+`}`,
 		`{"type":"response.output_text.delta",`+at+`,"delta":"0123456789",`+tokens("0123456789")+`}`,
 		`{"type":"response.output_text.delta",`+at+`,"delta":" ok",`+tokens(" ok")+`}`,
@@ -219,11 +227,20 @@ func TestSecretInTokens(t *testing.T) {
 	}, out)
 }
 
-// TestRedactorAndAnswersAgree: pieces of a secret in events of any shapes. Whatever an answer makes
-// one text of is looked at as one text.
+// TestRedactorAndAnswersAgree: pieces of a secret in events of any shapes, with anything between them.
+// Whatever an answer makes one text of is looked at as one text.
 func TestRedactorAndAnswersAgree(t *testing.T) {
 	t.Parallel()
 	shapes := map[schemas.Dialect][]string{
+		schemas.DialectChat: {
+			`{"choices":[{"index":0,"delta":{"content":%s}}]}`, `{"choices":[{"delta":{"content":%s},"index":1}]}`, `{"choices":[{"delta":{"content":%s}}]}`,
+			`{"choices":[{},{"delta":{"c\u006fntent":%s}}]}`, `{"choices":[{"index":1.0,"message":{"content":%s}}]}`, `{"choices":[{"delta":{"content":"x","content":%s}}]}`,
+			`{"choices":[{"message":{"content":"no"},"delta":{"content":%s,"tool_calls":[]}}]}`, `{"choices":[{"delta":[],"message":{"content":%s}}]}`,
+			`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":%s}}]}}]}`,
+			`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":%s}}]}}]}`, `{"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"arguments":%s}}]}}]}`,
+			`{"choices":[{"delta":{"tool_calls":[{"id":"b","index":0,"function":{"name":"g","arguments":%s}}]}}]}`, `{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":%s}},{"id":"b"}]}}]}`,
+			`{"choices":[{"delta":{"function_call":{"arguments":%s}}}]}`, `{"choices":[{"delta":{"reasoning":%s},"finish_reason":null}]}`, `{"choices":[{"delta":{"x":{"content":%s}},"finish_reason":"stop"}]}`,
+		},
 		schemas.DialectResponses: {
 			`{"type":"response.output_item.added","output_index":0,"item":{"id":"i","type":"message","content":[{"type":"output_text","text":%s}]}}`,
 			`{"type":"response.output_item.added","output_index":1,"item":{"id":"j","type":"function_call","arguments":%s}}`,
@@ -266,11 +283,15 @@ func TestRedactorAndAnswersAgree(t *testing.T) {
 				quoted, err := json.Marshal(rest[:n])
 				require.NoError(t, err)
 				in, rest = append(in, fmt.Sprintf(few[r.IntN(len(few))], quoted)), rest[n:]
+				if r.IntN(5) == 0 {
+					in = append(in, fmt.Sprintf(list[r.IntN(len(list))], `"-"`))
+				}
 			}
 			if strings.Contains(whole(t, d, in...), key) {
 				same++
 			}
-			require.NotContains(t, whole(t, d, clean(t, d, s, in...)...), key, "%q", in)
+			out, _ := clean(t, d, s, in...)
+			require.NotContains(t, whole(t, d, out...), key, "%q", in)
 		}
 		assert.Greater(t, same, 8, d)
 	}

@@ -69,14 +69,11 @@ func New(c *outbound.Client, s added.Secrets, cfg Config) *Adapter {
 type CallOptions struct {
 	// Dialect is the protocol of the answer; empty: schemas.DialectChat.
 	Dialect schemas.Dialect
-	// ID and Previous are the action's, see completion.Options.
-	ID, Previous string
-	// Stream: the caller reads chunks, of a model that answers as a whole too. Usage: it
-	// wants to read what was used.
-	Stream, Usage bool
-	// Choices is how many were asked for; 0: one. A stream of DialectChat is over without
-	// [DONE] when as many have ended.
-	Choices int64
+	// Options describe the request. A stream of DialectChat is over without [DONE] when as many choices
+	// as were asked for have ended.
+	completion.Options
+	// Stream: the caller reads chunks, of a model that answers as a whole too.
+	Stream bool
 	// Connect, FirstByte and Idle bound the time until the connection stands, then until
 	// the answer begins, and then until more of it arrives; zero: the attempt's own.
 	Connect, FirstByte, Idle time.Duration
@@ -93,11 +90,6 @@ type CallOptions struct {
 	// Done returns once every chunk is on the log. It is called before Do returns, if
 	// Chunk was called, whatever came of the call.
 	Done func(ctx context.Context) error
-}
-
-// answer describes the request to the protocol of its answer.
-func (o CallOptions) answer() completion.Options {
-	return completion.Options{ID: o.ID, Previous: o.Previous, Usage: o.Usage, Choices: o.Choices}
 }
 
 // Piece is one chunk of an answer.
@@ -121,21 +113,11 @@ type Response struct {
 	Reasons []string           `json:"reasons,omitempty"`
 	// Fault is what the provider said went wrong: with its status where it refused, and
 	// with a 2xx status of the answer where it said so in the stream.
-	Fault *Fault `json:"fault,omitempty"`
+	Fault *completion.Fault `json:"fault,omitempty"`
 	// Began: a part of the answer had been given to the reader.
 	Began bool `json:"began,omitempty"`
 	// First is how long it took until the first of the answer.
 	First time.Duration `json:"first_ns,omitempty"`
-}
-
-// Fault is an error of a provider, as its caller may read it.
-type Fault struct {
-	Status  int    `json:"status,omitempty"` // where the provider named one
-	Message string `json:"message,omitempty"`
-	// Code, Type and Param are its words for it, each empty or a single one.
-	Code  string `json:"code,omitempty"`
-	Type  string `json:"type,omitempty"`
-	Param string `json:"param,omitempty"`
 }
 
 // For returns an adapter for one call. A success has a whole answer that ended: a stream of

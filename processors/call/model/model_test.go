@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"weir/internal/completion"
 	"weir/internal/fault"
 	"weir/internal/outbound"
 	"weir/internal/policy"
@@ -174,7 +175,7 @@ func TestMemoryOfALargeCompletion(t *testing.T) {
 				}}
 			}
 		})
-		ex, err := l.adapter.For(model.CallOptions{ID: id}).Open(t.Context(), l.pass(t, request("m", false)))
+		ex, err := l.adapter.For(model.CallOptions{Options: completion.Options{ID: id}}).Open(t.Context(), l.pass(t, request("m", false)))
 		require.NoError(t, err)
 		reply, err := ex.Do(t.Context())
 		require.NoError(t, err)
@@ -218,7 +219,7 @@ func TestStream(t *testing.T) {
 	assert.Equal(t, secret, got.Key())
 	assert.Equal(t, "application/json", got.Header.Get("Content-Type"))
 
-	h = l.call(t.Context(), t, request("m", true), model.CallOptions{Stream: true, Usage: true})
+	h = l.call(t.Context(), t, request("m", true), model.CallOptions{Stream: true, Options: completion.Options{Usage: true}})
 	require.NoError(t, h.err)
 	assert.Len(t, h.chunks, 6)
 	assert.Contains(t, h.chunks[5], `"usage":{"prompt_tokens":7`)
@@ -285,7 +286,7 @@ func TestEveryFault(t *testing.T) {
 			if f == llm.None {
 				name = "m"
 			}
-			for _, options := range []model.CallOptions{{Stream: true, Usage: true}, {Stream: true}, {}} {
+			for _, options := range []model.CallOptions{{Stream: true, Options: completion.Options{Usage: true}}, {Stream: true}, {}} {
 				options.FirstByte, options.Idle = 10*time.Second, 10*time.Second
 				switch f {
 				case llm.HangMid: // long enough for what comes before

@@ -15,7 +15,7 @@ import (
 type redactor struct {
 	scrub    *redact.Scrubber
 	protocol completion.Protocol
-	texts    completion.TextReader
+	texts    *completion.Texts
 	lanes    []*lane // by their numbers
 	some     []*lane // all of which pieces wait, and others
 	queue    []*held
