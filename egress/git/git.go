@@ -87,7 +87,7 @@ type server struct {
 	Config
 
 	auth  githttp.Authorizer
-	limit *githttp.TaskLimit
+	limit githttp.TaskLimit
 }
 
 const (
@@ -214,7 +214,7 @@ func (d *server) until(ctx context.Context, who task.Grant) (_ context.Context, 
 	if who.TaskID == "" {
 		return ctx, func() {}
 	}
-	over, drop := d.Over(schemas.Ref{Tenant: who.Tenant, Kind: schemas.KindTask, ID: who.TaskID}, who.Lease)
+	over, drop := d.Over(who.Task(), who.Lease)
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		select {

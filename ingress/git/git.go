@@ -66,7 +66,7 @@ type handler struct {
 	server *ingress.Server
 	reply  Reply
 	auth   githttp.Authorizer
-	limit  *githttp.TaskLimit
+	limit  githttp.TaskLimit
 	shares *limits.Shares // of incoming pushes; nil: not divided
 }
 

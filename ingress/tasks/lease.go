@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -57,7 +56,7 @@ func (d *Service) Take(ctx context.Context, token string) (v Access, leased stri
 		return Access{}, "", err
 	}
 	if ok {
-		v, err = d.enter(ctx, b, nil)
+		v, err = d.enter(ctx, b)
 		return v, "", err
 	}
 	v, leased, err = d.lease(ctx, Worker{Tenant: who.Tenant, Holder: who.ID, Name: who.Name, Pools: who.Pools, Entries: who.Entries, Models: who.Models})
@@ -76,18 +75,13 @@ func (d *Service) own(ctx context.Context, token string) (Access, error) {
 	if err != nil {
 		return Access{}, err
 	}
-	v, err := d.enter(ctx, b, nil)
-	if public, ok := errors.AsType[*fault.Error](err); !ok || public.Code != schemas.Unauthorized {
-		return v, err
-	}
-	ctx, cancel := d.bounded(ctx)
-	defer cancel()
-	f, unread := d.open(ctx, b.ref)
-	if unread != nil || !b.had(f) {
-		return v, err
-	}
-	d.known(b)
-	return visit(b, f), d.durable(ctx)
+	v, _, err := d.serve(ctx, b, request{allow: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
+		if b.had(f) {
+			return nil, nil
+		}
+		return d.acts(b, f)
+	}})
+	return v, err
 }
 
 // Await leases the oldest task that there is for a worker, which may hold others, and
@@ -160,7 +154,7 @@ func (d *Service) claim(ctx context.Context, ref schemas.Ref, w Worker) (v Acces
 			return nil, nil
 		}
 		lease = f.task.Lease + 1
-		return []*schemas.TaskEvent{{What: schemas.TaskClaimed, Lease: lease, Holder: w.Holder, Agent: w.Name, TokenHash: secret.Hash()}}, nil
+		return one(schemas.TaskEvent{What: schemas.TaskClaimed, Lease: lease, Holder: w.Holder, Agent: w.Name, TokenHash: secret.Hash()}), nil
 	})
 	switch {
 	case err != nil && lost(err):
@@ -170,7 +164,7 @@ func (d *Service) claim(ctx context.Context, ref schemas.Ref, w Worker) (v Acces
 	case !wrote:
 		return Access{}, "", nil
 	}
-	v = visit(bearer{ref: ref, lease: lease, agent: w.Holder}, f)
+	v = access(bearer{ref: ref, lease: lease, agent: w.Holder}, f)
 	if err := d.durable(ctx); err != nil {
 		return v, "", err
 	}
@@ -194,19 +188,11 @@ func (d *Service) Return(ctx context.Context, v Access) error {
 }
 
 func (d *Service) release(ctx context.Context, b bearer) (schemas.Ref, error) {
-	ctx, cancel := d.bounded(ctx)
-	defer cancel()
-	_, _, err := d.change(ctx, b.ref, func(f file) ([]*schemas.TaskEvent, error) {
-		switch {
-		case !b.holds(f) || !d.lives(f, b.lease):
-			return nil, d.refused(b, f)
-		case b.lease == 0:
+	v, _, err := d.serve(ctx, b, request{allow: d.acts, do: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
+		if b.lease == 0 {
 			return nil, fault.New(schemas.Conflict, "who has a task by its own token cannot give it back; report how it ended, or have it canceled")
 		}
-		return []*schemas.TaskEvent{{What: schemas.TaskReleased, Lease: b.lease, Holder: f.task.Holder}}, nil
-	})
-	if err != nil {
-		return schemas.Ref{}, d.refusal(b, err)
-	}
-	return b.ref, d.durable(ctx)
+		return one(schemas.TaskEvent{What: schemas.TaskReleased, Lease: b.lease, Holder: f.task.Holder}), nil
+	}})
+	return v.Ref, err
 }

@@ -13,6 +13,7 @@ import (
 	"weir/internal/board"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/limits"
 	"weir/internal/task"
 	"weir/schemas"
 )
@@ -89,16 +90,16 @@ type Service struct {
 	cfg     Config
 	touch   *touches
 	rates   *rates
-	leasing *keyedMutex
-	waits   *waits
+	leasing keyedMutex
+	waits   *limits.PerKey[holding]
 }
 
 // NewService returns a Service.
 func NewService(l Ledger, b Board, leases Leases, cfg Config) *Service {
 	cfg = cfg.withDefaults()
 	return &Service{
-		ledger: l, board: b, cfg: cfg,
-		touch: newTouches(leases, cfg.Lease/schemas.LeaseShare, cfg.Now), rates: newRates(cfg.Rate, cfg.Now), leasing: newKeyedMutex(), waits: &waits{of: map[holding]int{}},
+		ledger: l, board: b, cfg: cfg, rates: newRates(cfg.Rate, cfg.Now), leasing: newKeyedMutex(),
+		touch: newTouches(leases, cfg.Lease/schemas.LeaseShare, cfg.Now), waits: limits.NewPerKey[holding](maxWaits),
 	}
 }
 
@@ -135,7 +136,7 @@ func (s Secret) subtoken(ref schemas.Ref, lease, n int) string {
 // task has ended, was ever leased by an agent of a pool, or has reached its token limit.
 func (d *Service) Reissue(ctx context.Context, tenant, id string, bounds task.Bounds) (ref schemas.Ref, token string, err error) {
 	secret := d.Secret()
-	ref, err = d.people(ctx, tenant, id, func(f file) (*schemas.TaskEvent, error) {
+	ref, err = d.people(ctx, tenant, id, func(f file) ([]*schemas.TaskEvent, error) {
 		switch {
 		case !bounds.Covers(task.Of(f.log.Action)):
 			return nil, fault.New(schemas.Forbidden, "the task may use entries of the policy or models that this token may not")
@@ -146,7 +147,7 @@ func (d *Service) Reissue(ctx context.Context, tenant, id string, bounds task.Bo
 		case f.task.Reissues >= schemas.MaxTaskReissues:
 			return nil, fault.New(schemas.Conflict, "the task has had "+strconv.Itoa(schemas.MaxTaskReissues)+" other tokens, which is the most; cancel it and file another one")
 		}
-		return &schemas.TaskEvent{What: schemas.TaskReissued, TokenHash: secret.Hash()}, nil
+		return one(schemas.TaskEvent{What: schemas.TaskReissued, TokenHash: secret.Hash()}), nil
 	})
 	if err != nil {
 		return ref, "", err

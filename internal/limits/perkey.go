@@ -1,0 +1,35 @@
+package limits
+
+import "sync"
+
+// PerKey limits how many of something each key has at a time. It is safe for concurrent use.
+type PerKey[K comparable] struct {
+	most int
+
+	mu sync.Mutex
+	of map[K]int
+}
+
+// NewPerKey returns a limit.
+func NewPerKey[K comparable](most int) *PerKey[K] { return &PerKey[K]{most: most, of: map[K]int{}} }
+
+// Most is how many a key may have.
+func (l *PerKey[K]) Most() int { return l.most }
+
+// Try counts one more of a key until release, which is called once. ok is false where it has as many as
+// it may.
+func (l *PerKey[K]) Try(key K) (release func(), ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of[key] >= l.most {
+		return nil, false
+	}
+	l.of[key]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.of[key]--; l.of[key] == 0 {
+			delete(l.of, key)
+		}
+	}, true
+}
