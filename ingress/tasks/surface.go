@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -136,11 +137,7 @@ func (h handlers) newTask(c *gin.Context) (accept.Request, error) {
 	if err != nil {
 		return accept.Request{}, err
 	}
-	body, err := h.server.Read(c.Writer, c.Request)
-	if err != nil {
-		return accept.Request{}, err
-	}
-	t, err := Read(body)
+	t, err := body(h, c, Read)()
 	if err != nil {
 		return accept.Request{}, err
 	}
@@ -233,11 +230,7 @@ func (h handlers) feasible(ctx context.Context, who ingress.Identity, o schemas.
 	if err != nil {
 		return unseen(err)
 	}
-	base := o.BaseRef
-	if base == "" {
-		base = repo.DefaultBranch
-	}
-	there, err := h.Branches(ctx, repo, base)
+	there, err := h.Branches(ctx, repo, cmp.Or(o.BaseRef, repo.DefaultBranch))
 	switch {
 	case errors.Is(err, git.ErrNoRepo): // the node that has it checks once the task is stored
 		return nil
@@ -279,11 +272,7 @@ func (h handlers) cancel(c *gin.Context) error {
 
 // answer answers an agent's question.
 func (h handlers) answer(c *gin.Context) error {
-	body, err := h.server.Read(c.Writer, c.Request)
-	if err != nil {
-		return err
-	}
-	req, err := ReadAnswer(body)
+	req, err := body(h, c, ReadAnswer)()
 	if err != nil {
 		return err
 	}
