@@ -625,6 +625,12 @@ func TestAListOfAFewAmongMany(t *testing.T) {
 	require.NotEmpty(t, next, "one page costs only so much")
 	_, next = list("status=Failed&cursor=" + next)
 	require.Empty(t, next)
+	for i := range 20 {
+		h.claimed(h.task(fmt.Sprintf("long-%d", i), strings.Repeat("x", schemas.MaxTaskDescription)), 1)
+	}
+	ids, next = list("limit=50")
+	require.Len(t, ids, 16, "long tasks make a short page")
+	require.NotEmpty(t, next)
 }
 
 func (h *house) filed(id string) *ledger.State {
