@@ -164,7 +164,7 @@ func (s *server) push(w http.ResponseWriter, r *http.Request) {
 	}
 	var progress []byte
 	rep, err := s.git.ReceivePack(r.Context(), r.PathValue("repo"), Push{
-		Commands: commands, Pack: bytes.NewReader(pack), Force: s.force,
+		Command: commands.List[0], Capabilities: commands.Capabilities, Pack: bytes.NewReader(pack), Force: s.force,
 		Progress: func(b []byte) { progress = gitwire.AppendProgress(progress, b) },
 	})
 	if err != nil {
@@ -239,8 +239,8 @@ func head(t *testing.T, g *Git, id, branch string) string {
 
 func pushOf(branch, from, to string, pack io.Reader) Push {
 	return Push{
-		Pack:     pack,
-		Commands: gitwire.Commands{List: []gitwire.Command{{Old: from, New: to, Ref: schemas.RefOf(branch)}}},
+		Pack:    pack,
+		Command: gitwire.Command{Old: from, New: to, Ref: schemas.RefOf(branch)},
 	}
 }
 

@@ -47,8 +47,6 @@ type fetchReader struct {
 	behind bool // of v2: the capabilities are over; else the wants are
 }
 
-func misplaced() error { return malformed("a line or a packet stands where it does not belong") }
-
 // read reads of v2 a command with its capabilities, and behind a delimiter its arguments; otherwise wants, with
 // capabilities on the first, a flush, and what the client has, with flushes between: it ends in one, or in "done".
 func (d *fetchReader) read(p *Packets) error {

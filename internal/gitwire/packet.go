@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strconv"
 )
 
@@ -71,6 +72,29 @@ func (p *Packets) Next() (Kind, []byte, error) {
 	}
 	return KindData, p.buf, nil
 }
+
+// lines returns the data of the packets up to a flush. where names them in the error of an early end.
+func (p *Packets) lines(where string) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for {
+			kind, data, err := p.Next()
+			switch {
+			case err != nil:
+				yield(nil, ended(err, where))
+				return
+			case kind == KindFlush:
+				return
+			case kind != KindData:
+				yield(nil, misplaced())
+				return
+			case !yield(data, nil):
+				return
+			}
+		}
+	}
+}
+
+func misplaced() error { return malformed("a line or a packet stands where it does not belong") }
 
 // ended tells the end of r, which comes too early, from its failure. One that
 // failed with io.ErrUnexpectedEOF itself is the same to every caller.

@@ -32,11 +32,9 @@ const ref = "refs/heads/work"
 // talk is a push of a pack that is all here.
 func talk() git.PushCall {
 	return git.PushCall{
-		Commands: gitwire.Commands{
-			List:         []gitwire.Command{{Old: gitwire.Zero, New: gitwire.Zero, Ref: ref}},
-			Capabilities: []string{gitwire.CapReport, gitwire.CapSideBand},
-		},
-		Pack: func() (io.Reader, int64, error) { return bytes.NewReader(gitwire.EmptyPack()), 32, nil },
+		Command:      gitwire.Command{Old: gitwire.Zero, New: gitwire.Zero, Ref: ref},
+		Capabilities: []string{gitwire.CapReport, gitwire.CapSideBand},
+		Pack:         func() (io.Reader, int64, error) { return bytes.NewReader(gitwire.EmptyPack()), 32, nil },
 	}
 }
 

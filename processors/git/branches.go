@@ -177,19 +177,18 @@ func (o *opening) look(ctx context.Context) (base, branch string, err error) {
 
 // push makes one push of the branch, or reads its end off the log.
 func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, error) {
-	c := gitwire.Commands{
-		List:         []gitwire.Command{{Old: gitwire.Zero, New: cmp.Or(oid, gitwire.Zero), Ref: schemas.RefOf(o.branch)}},
+	t := o.cfg.remoteTask(o.st, o.repo, PushCall{
+		Command:      gitwire.Command{Old: gitwire.Zero, New: cmp.Or(oid, gitwire.Zero), Ref: schemas.RefOf(o.branch)},
 		Capabilities: capabilities(schemas.PushOrder{}),
-	}
-	t := remoteTask(o.st, o.repo, c, o.cfg.Recorder)
+		Pack: func() (io.Reader, int64, error) {
+			if oid == "" { // its end is on the log; such a command would delete the branch
+				return nil, 0, errNoLook
+			}
+			pack := bytes.NewReader(gitwire.EmptyPack())
+			return pack, pack.Size(), nil
+		},
+	})
 	t.Step, t.Stop, t.Timeout = step, unstopped{}, openingTimeout
-	t.Via = o.cfg.Upstream.Adapter(PushCall{Commands: c, Pack: func() (io.Reader, int64, error) {
-		if oid == "" { // its end is on the log; such a command would delete the branch
-			return nil, 0, errNoLook
-		}
-		pack := bytes.NewReader(gitwire.EmptyPack())
-		return pack, pack.Size(), nil
-	}})
 	r, err := o.cfg.Upstream.Caller.Run(ctx, t)
 	if err == nil && !r.Again.IsZero() {
 		err = &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay, Step: step}

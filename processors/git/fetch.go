@@ -66,7 +66,7 @@ func (f *Forward) advertise(ctx context.Context, who caller, repo schemas.Repo, 
 		if err != nil {
 			return told(err)
 		}
-		if a.Version == 1 || a.Version == 2 && protocol != 2 {
+		if a.Version == 2 && protocol != 2 {
 			return told(gitwire.ErrMalformed)
 		}
 		a.Service = service

@@ -232,19 +232,16 @@ func (w *work) watch(ctx context.Context, over <-chan struct{}) error {
 	}
 }
 
-// commands are the commands of the push, of which there is one.
-func (w *work) commands() gitwire.Commands {
-	return gitwire.Commands{
-		List:         []gitwire.Command{{Old: w.order.Old, New: w.order.New, Ref: w.order.Ref}},
-		Capabilities: w.order.Capabilities,
-	}
+// command is the push's.
+func (w *work) command() gitwire.Command {
+	return gitwire.Command{Old: w.order.Old, New: w.order.New, Ref: w.order.Ref}
 }
 
 // local has this node's git take the push. Git is asked for once the pack has arrived, so that no turn waits for a
 // client. The pack's end goes to git last: a task that ends before that has pushed nothing.
 func (w *work) local(ctx, during context.Context) (pushEnd, error) {
 	rep, err := w.cfg.Hosted.ReceivePack(during, w.repo.ID, hosted.Push{
-		Tenant: w.st.Tenant, Commands: w.commands(), Pack: w.pack(during), Force: w.order.Force, Progress: w.progress,
+		Tenant: w.st.Tenant, Command: w.command(), Capabilities: w.order.Capabilities, Pack: w.pack(during), Force: w.order.Force, Progress: w.progress,
 	})
 	released, cause := w.ended()
 	switch {

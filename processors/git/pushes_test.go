@@ -395,7 +395,7 @@ func TestABranchIsLookedForAgain(t *testing.T) {
 	now := time.Now()
 	up := &away{}
 	r := newRoom(t, options{pause: 10 * time.Second, now: func() time.Time { return now }, adapter: func(next push) push {
-		return func(t git.PushCall) call.Adapter { return &awayOnce{next(t), up, t.Commands.List[0].New} }
+		return func(t git.PushCall) call.Adapter { return &awayOnce{next(t), up, t.Command.New} }
 	}})
 	repo := r.proxy()
 	order := schemas.TaskOrder{Repo: repo.Name}

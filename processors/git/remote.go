@@ -17,16 +17,16 @@ import (
 // remote has the push made at the repository's upstream, as far as the log does not hold that
 // it was.
 func (w *work) remote(ctx context.Context) (pushEnd, error) {
-	c := w.commands()
-	c.Capabilities = capabilities(w.order)
-	t := remoteTask(w.st, w.repo, c, w.cfg.Recorder)
+	t := w.cfg.remoteTask(w.st, w.repo, PushCall{
+		Command: w.command(), Capabilities: capabilities(w.order), Progress: w.progress,
+		Pack: func() (io.Reader, int64, error) {
+			if w.spool == nil {
+				return nil, 0, errGone
+			}
+			return w.pack(ctx), w.size.Load(), nil
+		},
+	})
 	t.Stop, t.TaskID, t.Timeout = w.stop, w.order.TaskID, w.cfg.Timeout
-	t.Via = w.cfg.Upstream.Adapter(PushCall{Commands: c, Progress: w.progress, Pack: func() (io.Reader, int64, error) {
-		if w.spool == nil {
-			return nil, 0, errGone
-		}
-		return w.pack(ctx), w.size.Load(), nil
-	}})
 	r, err := w.cfg.Upstream.Caller.Run(ctx, t)
 	if rest, waits := errors.AsType[*call.Deferral](err); waits || err == nil && !r.Again.IsZero() {
 		return w.tooLong(rest, r), nil
@@ -71,13 +71,13 @@ func capabilities(o schemas.PushOrder) []string {
 	return append(list, "object-format=sha1", "agent="+Agent)
 }
 
-// remoteTask is the call that makes a push, but for how it is made.
-func remoteTask(st *ledger.State, repo schemas.Repo, c gitwire.Commands, to settle.Leaver) *call.Task {
-	// The commands stand for the body where policy and the attempt's digest are concerned: what
-	// follows them is objects.
-	body, _ := ledger.Encode(string(c.Bytes(nil))) // a text always encodes
+// remoteTask is the call that makes a push.
+func (c *Config) remoteTask(st *ledger.State, repo schemas.Repo, p PushCall) *call.Task {
+	// The command stands for the body where policy and the attempt's digest are concerned: what
+	// follows it is objects.
+	body, _ := ledger.Encode(string(p.Command.Request())) // a text always encodes
 	return &call.Task{
-		State: st,
+		State: st, Via: c.Upstream.Adapter(p),
 		Call: schemas.HTTPCall{
 			Method: postMethod, URL: repo.UpstreamURL + "/" + schemas.GitReceivePack, AllowlistKey: repo.AllowlistKey,
 			Headers: headers(gitwire.ResultType(schemas.GitReceivePack), 0), Body: body, TextBody: true,
@@ -87,7 +87,7 @@ func remoteTask(st *ledger.State, repo schemas.Repo, c gitwire.Commands, to sett
 			if err != nil {
 				return err
 			}
-			return to.Leave(ctx, st, records...)
+			return c.Recorder.Leave(ctx, st, records...)
 		},
 	}
 }
