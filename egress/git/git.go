@@ -2,7 +2,6 @@
 package git
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -33,8 +32,8 @@ type Source interface {
 	// Advertise writes the answer to GET info/refs, with the service line where the
 	// protocol has one. Protocol is 0 or 2.
 	Advertise(ctx context.Context, repo schemas.Repo, g task.Grant, service string, protocol int, w io.Writer) error
-	// UploadPack writes the answer to one request of a fetch. The request is well-formed.
-	UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, protocol int, in []byte, w io.Writer) error
+	// UploadPack writes the answer to one request of a fetch.
+	UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, f gitwire.Fetch, w io.Writer) error
 }
 
 // Config of the reading routes. A field without a default says so.
@@ -184,7 +183,7 @@ func (d *server) fetch(w http.ResponseWriter, r *http.Request, named string) err
 	}
 	defer leave()
 	defer d.Hold(who)()
-	in, probe, err := d.request(w, r, protocol == 2)
+	f, err := d.request(w, r, protocol == 2)
 	if err != nil {
 		return err
 	}
@@ -194,10 +193,10 @@ func (d *server) fetch(w http.ResponseWriter, r *http.Request, named string) err
 		return err
 	}
 	return d.answer(w, r.WithContext(ctx), gitwire.ResultType(schemas.GitUploadPack), func(ctx context.Context, w *githttp.Stream) error {
-		if probe {
+		if f.Command == "" { // a probe asks whether a large request would be let in
 			return nil
 		}
-		err := source.UploadPack(ctx, repo, who, protocol, in, w)
+		err := source.UploadPack(ctx, repo, who, f, w)
 		switch said, own := gaveUp(err); {
 		case own && w.Begun():
 			return nil // it has told the client why
@@ -226,25 +225,23 @@ func (d *server) until(ctx context.Context, who task.Grant) (_ context.Context, 
 	return ctx, func() { cancel(); drop() }
 }
 
-// request reads what a fetch asks for, and looks at it before git does. A probe asks for
-// nothing: it finds out whether a large request would be let in.
-func (d *server) request(w http.ResponseWriter, r *http.Request, v2 bool) (in []byte, probe bool, err error) {
+// request reads what a fetch asks for, and looks at it before git does.
+func (d *server) request(w http.ResponseWriter, r *http.Request, v2 bool) (f gitwire.Fetch, err error) {
 	if r.ContentLength > maxRequest {
-		return nil, false, githttp.Refusal(gitwire.ErrTooLarge, "the request of the fetch")
+		return f, githttp.Refusal(gitwire.ErrTooLarge, "the request of the fetch")
 	}
 	body, err := githttp.NewBody(w, r, githttp.Limits{Bytes: maxRequest, Total: d.Timeout})
 	if err != nil {
-		return nil, false, err
+		return f, err
 	}
-	var buf bytes.Buffer
-	var asked gitwire.Fetch
-	if _, err = buf.ReadFrom(body); err == nil {
-		asked, err = gitwire.ParseFetch(buf.Bytes(), v2)
+	in, err := io.ReadAll(body)
+	if err == nil {
+		f, err = gitwire.ParseFetch(in, v2)
 	}
 	if err != nil {
-		return nil, false, githttp.Refusal(err, "the request of the fetch")
+		err = githttp.Refusal(err, "the request of the fetch")
 	}
-	return buf.Bytes(), asked.Command == "", nil
+	return f, err
 }
 
 func (d *server) source(repo schemas.Repo) (Source, error) {
@@ -294,7 +291,7 @@ func handler(serve func(w http.ResponseWriter, r *http.Request, named string) er
 // Program runs git on the repositories of this node, see internal/git.
 type Program interface {
 	Advertise(ctx context.Context, id, service string, protocol int, v git.View, w io.Writer) error
-	UploadPack(ctx context.Context, id string, protocol int, v git.View, in io.Reader, w io.Writer) error
+	UploadPack(ctx context.Context, id string, f gitwire.Fetch, v git.View, w io.Writer) error
 }
 
 // Hosted is the Source of the repositories on this node's disk.
@@ -309,8 +306,8 @@ func (h Hosted) Advertise(ctx context.Context, repo schemas.Repo, g task.Grant, 
 }
 
 // UploadPack has git answer a fetch of what the grant lets be seen.
-func (h Hosted) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, protocol int, in []byte, w io.Writer) error {
-	return public(h.program.UploadPack(ctx, repo.ID, protocol, view(repo, g), bytes.NewReader(in), w))
+func (h Hosted) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, f gitwire.Fetch, w io.Writer) error {
+	return public(h.program.UploadPack(ctx, repo.ID, f, view(repo, g), w))
 }
 
 // view is what Grant.Reads allows, in the form that git takes, and the tenant whose turn it is.

@@ -15,6 +15,9 @@ const (
 
 // Fetch is one request of a fetch.
 type Fetch struct {
+	// Request is all of it as it was sent, and V2 whether it is of protocol 2.
+	Request []byte
+	V2      bool
 	// Command is what is asked for: in protocol 2 CommandLsRefs or CommandFetch, else
 	// CommandFetch; empty: nothing, which is the probe of a large request.
 	Command string
@@ -31,7 +34,7 @@ type Fetch struct {
 // that it does not know are git's to judge.
 func ParseFetch(data []byte, v2 bool) (Fetch, error) {
 	r := bytes.NewReader(data)
-	d := fetchReader{v2: v2}
+	d := fetchReader{f: Fetch{Request: data, V2: v2}}
 	if err := d.read(NewPackets(r)); err != nil {
 		return Fetch{}, ended(err, "the request")
 	}
@@ -42,7 +45,6 @@ func ParseFetch(data []byte, v2 bool) (Fetch, error) {
 }
 
 type fetchReader struct {
-	v2     bool
 	f      Fetch
 	behind bool // of v2: the capabilities are over; else the wants are
 }
@@ -51,7 +53,7 @@ type fetchReader struct {
 // capabilities on the first, a flush, and what the client has, with flushes between: it ends in one, or in "done".
 func (d *fetchReader) read(p *Packets) error {
 	flushed := false
-	for n := 0; d.v2 || !d.f.Done; n++ {
+	for n := 0; d.f.V2 || !d.f.Done; n++ {
 		kind, data, err := p.Next()
 		switch {
 		case err == io.EOF && flushed: //nolint:errorlint // between packets, and nowhere else
@@ -61,15 +63,15 @@ func (d *fetchReader) read(p *Packets) error {
 		}
 		flushed = kind == KindFlush
 		switch {
-		case flushed && !d.v2:
+		case flushed && !d.f.V2:
 			d.behind = true
 		case flushed && (d.f.Command != "" || n == 0):
 			return nil
-		case kind == KindDelim && d.v2 && d.f.Command != "" && !d.behind:
+		case kind == KindDelim && d.f.V2 && d.f.Command != "" && !d.behind:
 			d.behind = true
 		case kind != KindData:
 			return misplaced()
-		case d.v2 && !d.behind:
+		case d.f.V2 && !d.behind:
 			err = d.capability(line(data))
 		default:
 			err = d.argument(line(data))
@@ -104,7 +106,7 @@ func (d *fetchReader) capability(text string) error {
 func (d *fetchReader) argument(text string) error {
 	f := &d.f
 	word, rest, _ := strings.Cut(text, " ")
-	if first := len(f.Wants) == 0; !d.v2 {
+	if first := len(f.Wants) == 0; !d.f.V2 {
 		behind := word == "have" || word == "done"
 		known := behind || slices.Contains([]string{"want", "shallow", "deepen", "deepen-since", "deepen-not", "filter"}, word)
 		if !known || behind != d.behind || first && word != "want" {

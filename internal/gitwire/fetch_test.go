@@ -68,6 +68,9 @@ func TestParseFetch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := gitwire.ParseFetch([]byte(test.in), test.v2)
+			if !test.bad {
+				test.want.Request, test.want.V2 = []byte(test.in), test.v2
+			}
 			require.Equal(t, test.want, got)
 			if test.bad {
 				require.ErrorIs(t, err, gitwire.ErrMalformed)

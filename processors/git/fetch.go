@@ -26,8 +26,8 @@ func (f *Forward) Advertise(ctx context.Context, repo schemas.Repo, g task.Grant
 
 // UploadPack forwards one request of a fetch. A client without a view of all refs cannot name a
 // hidden ref; the upstream decides about requests by object id alone.
-func (f *Forward) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, protocol int, in []byte, w io.Writer) error {
-	return f.uploadPack(ctx, reader(g, repo), repo, protocol, in, w)
+func (f *Forward) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, q gitwire.Fetch, w io.Writer) error {
+	return f.uploadPack(ctx, reader(g, repo), repo, q, w)
 }
 
 // reader is the caller of a fetch. A fetch without a task belongs
@@ -48,9 +48,9 @@ func (a caller) shown(refs []gitwire.Ref) []gitwire.Ref {
 }
 
 // headers are those of every request.
-func headers(accept string, protocol int) []schemas.Header {
+func headers(accept string, v2 bool) []schemas.Header {
 	list := []schemas.Header{{Name: "accept", Value: accept}}
-	if protocol == 2 {
+	if v2 {
 		list = append(list, schemas.Header{Name: "git-protocol", Value: "version=2"})
 	}
 	return append(list, schemas.Header{Name: "user-agent", Value: Agent})
@@ -79,11 +79,9 @@ func (f *Forward) advertise(ctx context.Context, who caller, repo schemas.Repo, 
 
 // discover asks for an advertisement. Of a push there is none in protocol 2.
 func (f *Forward) discover(ctx context.Context, who caller, repo schemas.Repo, service string, protocol int, read readAnswer) error {
-	if service != schemas.GitUploadPack {
-		protocol = 0
-	}
+	v2 := protocol == 2 && service == schemas.GitUploadPack
 	return f.ask(ctx, who, repo, request{
-		method: getMethod, suffix: "/info/refs?service=" + service, headers: headers("*/*", protocol),
+		method: getMethod, suffix: "/info/refs?service=" + service, headers: headers("*/*", v2),
 		want: gitwire.AdvertisementType(service),
 	}, read)
 }
@@ -126,17 +124,14 @@ func passedOn(a gitwire.Advertisement, service string) []string {
 	return kept
 }
 
-func (f *Forward) uploadPack(ctx context.Context, who caller, repo schemas.Repo, protocol int, in []byte, w io.Writer) error {
-	q, err := gitwire.ParseFetch(in, protocol == 2)
+func (f *Forward) uploadPack(ctx context.Context, who caller, repo schemas.Repo, q gitwire.Fetch, w io.Writer) error {
 	switch {
-	case err != nil:
-		return &fault.Error{Code: schemas.InvalidRequest, Message: "the request is not a fetch", Cause: err}
 	case q.Command == "":
 		return nil // the probe of a large request
 	case len(q.WantRefs) > 0, q.Filter != "":
 		return fault.New(schemas.InvalidRequest, "the repository is passed on from elsewhere: it has no partial clones, and refs are not wanted by name; fetch without a filter")
 	}
-	return f.fetch(ctx, who, repo, protocol, in, func(r io.Reader, mocked bool) error {
+	return f.fetch(ctx, who, repo, q, func(r io.Reader, mocked bool) error {
 		if q.Command != gitwire.CommandLsRefs || mocked {
 			_, err := io.Copy(w, r)
 			return told(err)
@@ -150,11 +145,11 @@ func (f *Forward) uploadPack(ctx context.Context, who caller, repo schemas.Repo,
 	})
 }
 
-func (f *Forward) fetch(ctx context.Context, who caller, repo schemas.Repo, protocol int, in []byte, read readAnswer) error {
+func (f *Forward) fetch(ctx context.Context, who caller, repo schemas.Repo, q gitwire.Fetch, read readAnswer) error {
 	result := gitwire.ResultType(schemas.GitUploadPack)
 	return f.ask(ctx, who, repo, request{
-		method: postMethod, suffix: "/" + schemas.GitUploadPack, headers: headers(result, protocol),
-		body: in, contentType: gitwire.RequestType(schemas.GitUploadPack), want: result,
+		method: postMethod, suffix: "/" + schemas.GitUploadPack, headers: headers(result, q.V2),
+		body: q.Request, contentType: gitwire.RequestType(schemas.GitUploadPack), want: result,
 	}, read)
 }
 
@@ -168,8 +163,8 @@ func (f *Forward) refs(ctx context.Context, who caller, repo schemas.Repo, prefi
 	if err != nil || a.Version != 2 {
 		return a.Refs, err
 	}
-	in := gitwire.LsRefs(append([]string{gitwire.HEAD}, prefixes...)...)
-	err = f.fetch(ctx, who, repo, 2, in, func(r io.Reader, _ bool) error {
+	in := gitwire.Fetch{V2: true, Request: gitwire.LsRefs(append([]string{gitwire.HEAD}, prefixes...)...)}
+	err = f.fetch(ctx, who, repo, in, func(r io.Reader, _ bool) error {
 		refs, err = gitwire.ReadRefs(r)
 		return told(err)
 	})

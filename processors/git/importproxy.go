@@ -190,9 +190,9 @@ func (p *importProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = p.forward.advertise(r.Context(), p.who, p.repo, schemas.GitUploadPack, protocol, out)
 	case r.Method == http.MethodPost && suffix == "/"+schemas.GitUploadPack:
 		out = githttp.NewStream(w, gitwire.ResultType(schemas.GitUploadPack))
-		var in []byte
-		if in, err = asked(w, r); err == nil {
-			err = p.forward.uploadPack(r.Context(), p.who, p.repo, protocol, in, out)
+		var asked gitwire.Fetch
+		if asked, err = read(w, r, protocol == 2); err == nil {
+			err = p.forward.uploadPack(r.Context(), p.who, p.repo, asked, out)
 		}
 	default:
 		http.NotFound(w, r)
@@ -211,15 +211,18 @@ func (p *importProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "the upstream could not be asked", http.StatusBadGateway)
 }
 
-// asked is the body of a request, unpacked.
-func asked(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// read reads a request of this node's git.
+func read(w http.ResponseWriter, r *http.Request, v2 bool) (f gitwire.Fetch, err error) {
 	body, err := githttp.NewBody(w, r, githttp.Limits{Bytes: maxAsk, Total: time.Minute})
 	if err != nil {
-		return nil, err
+		return f, err
 	}
 	in, err := io.ReadAll(body)
+	if err == nil {
+		f, err = gitwire.ParseFetch(in, v2)
+	}
 	if errors.Is(err, gitwire.ErrTooLarge) || errors.Is(err, gitwire.ErrMalformed) { // else git has ended
 		err = githttp.Refusal(err, "a request of the import")
 	}
-	return in, err
+	return f, err
 }

@@ -80,7 +80,7 @@ func (c *Config) remoteTask(st *ledger.State, repo schemas.Repo, p PushCall) *ca
 		State: st, Via: c.Upstream.Adapter(p),
 		Call: schemas.HTTPCall{
 			Method: postMethod, URL: repo.UpstreamURL + "/" + schemas.GitReceivePack, AllowlistKey: repo.AllowlistKey,
-			Headers: headers(gitwire.ResultType(schemas.GitReceivePack), 0), Body: body, TextBody: true,
+			Headers: headers(gitwire.ResultType(schemas.GitReceivePack), false), Body: body, TextBody: true,
 		},
 		Record: func(ctx context.Context, t ledger.Attempt) error {
 			records, err := callRecord(st, t)
