@@ -126,10 +126,7 @@ func (e *exchange) read(status int, headers []schemas.Header, r io.Reader, scrub
 	}
 	err := errNoGit
 	if mediaType(headers) == gitwire.ResultType(schemas.GitReceivePack) {
-		err = heard(r, func(r io.Reader) (err error) {
-			answer.Body, err = e.report(r, scrub)
-			return err
-		})
+		answer.Body, err = e.report(r, scrub)
 	}
 	if _, failed := errors.AsType[*fault.Call](err); err != nil && !failed {
 		err = &fault.Call{Code: schemas.UpstreamProtocol, Sent: true, Status: status, Cause: err}
@@ -190,28 +187,4 @@ func mediaType(headers []schemas.Header) string {
 		}
 	}
 	return ""
-}
-
-// heard has read take an answer. If the call failed, that is its error: read may have taken
-// the failure for an early end.
-func heard(answer io.Reader, read func(io.Reader) error) error {
-	l := &answerReader{Reader: answer}
-	err := read(l)
-	if err != nil && l.failed != nil {
-		return l.failed
-	}
-	return err
-}
-
-type answerReader struct {
-	io.Reader
-	failed *fault.Call
-}
-
-func (l *answerReader) Read(b []byte) (int, error) {
-	n, err := l.Reader.Read(b)
-	if failed, ok := errors.AsType[*fault.Call](err); ok {
-		l.failed = failed
-	}
-	return n, err
 }

@@ -183,7 +183,10 @@ func at(refs []gitwire.Ref, name string) string {
 
 // told turns what is wrong with an upstream's answer into what may be said of it.
 func told(err error) error {
+	_, failed := errors.AsType[*fault.Call](err)
 	switch _, refused := errors.AsType[*gitwire.RemoteError](err); {
+	case failed: // the call did, and the answer may be malformed for that
+		return err
 	case refused:
 		return &fault.Error{Code: schemas.HTTPFailure, Message: "the repository's upstream refuses; look at the credential that the policy's entry adds", Cause: err}
 	case errors.Is(err, gitwire.ErrMalformed):

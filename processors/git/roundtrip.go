@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/google/uuid"
@@ -120,7 +119,7 @@ func (v *roundTrip) once(ctx context.Context, read readAnswer) error {
 	case mediaType(s.Headers) != v.q.want:
 		return fault.New(schemas.UpstreamProtocol, "what answers at the repository's upstream is no git server that speaks smart HTTP; look at its URL")
 	}
-	return heard(s, func(r io.Reader) error { return read(r, false) })
+	return read(s, false)
 }
 
 // send asks policy for the last time and sends. A reload of it waits until the first
