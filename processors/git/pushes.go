@@ -129,7 +129,7 @@ func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) 
 	if err != nil {
 		return settle.Outcome{}, err
 	}
-	if e.outcome == schemas.OutcomeSucceeded {
+	if e.Outcome == schemas.OutcomeSucceeded {
 		if err := p.tasks.pushed(ctx, st, order); err != nil {
 			return settle.Outcome{}, err
 		}
@@ -138,7 +138,8 @@ func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) 
 	if err == nil {
 		err = p.cfg.Recorder.Leave(ctx, st, record)
 	}
-	return w.verdict(e), err
+	e.Result = w.result(e)
+	return e, err
 }
 
 // Evidence is the records of the calls to an upstream. The worker that finds the result of the push

@@ -47,7 +47,7 @@ func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 	if err != nil && (!known || errors.Is(err, fault.ErrUnavailable)) {
 		return settle.Outcome{}, later(err)
 	}
-	e := pushEnd{outcome: schemas.OutcomeSucceeded}
+	e := settle.Outcome{Outcome: schemas.OutcomeSucceeded}
 	if err != nil {
 		e = refusal(said)
 		if err := r.undo(ctx, w); err != nil {
@@ -58,12 +58,11 @@ func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 	if err == nil {
 		err = r.cfg.Recorder.Leave(ctx, st, record)
 	}
-	v := settle.Outcome{Outcome: e.outcome, Code: e.code, Message: e.reason}
-	if e.code == "" {
+	if e.Code == "" {
 		repo.ID, repo.Tenant = "", ""
-		v.Result = repo
+		e.Result = repo
 	}
-	return v, err
+	return e, err
 }
 
 // later retries a system failure. A lost race on another log does not fence this action.
@@ -75,15 +74,15 @@ func later(err error) error {
 }
 
 // refusal is the end of what is not made.
-func refusal(why *fault.Error) pushEnd {
+func refusal(why *fault.Error) settle.Outcome {
 	e := failed(why.Code, why.Message)
 	switch {
 	case why.Code.Denied():
-		e.outcome = schemas.OutcomeDenied
+		e.Outcome = schemas.OutcomeDenied
 	case why.Code == schemas.Canceled:
-		e.outcome = schemas.OutcomeCanceled
+		e.Outcome = schemas.OutcomeCanceled
 	case why.Code == schemas.DeadlineExceeded:
-		e.outcome = schemas.OutcomeExpired
+		e.Outcome = schemas.OutcomeExpired
 	}
 	return e
 }
@@ -262,9 +261,9 @@ func importError(err error) error {
 // repoID follows an action's id in the id of the record of its repository.
 const repoID = ".repo"
 
-func (r *Repos) evidence(w *wanted, mode schemas.RepoMode, e pushEnd) (schemas.Evidence, error) {
-	doc, err := ledger.Encode(schemas.RepoAudit{Repo: w.order.Name, Mode: mode, Result: cmp.Or(string(e.code), schemas.AuditOK)})
+func (r *Repos) evidence(w *wanted, mode schemas.RepoMode, e settle.Outcome) (schemas.Evidence, error) {
+	doc, err := ledger.Encode(schemas.RepoAudit{Repo: w.order.Name, Mode: mode, Result: cmp.Or(string(e.Code), schemas.AuditOK)})
 	return schemas.Evidence{
-		ID: w.st.ID + repoID, Tenant: w.st.Tenant, ActionID: w.st.ID, Kind: schemas.EvidenceRepo, Code: e.code, Payload: doc,
+		ID: w.st.ID + repoID, Tenant: w.st.Tenant, ActionID: w.st.ID, Kind: schemas.EvidenceRepo, Code: e.Code, Payload: doc,
 	}, err
 }
