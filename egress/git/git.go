@@ -160,7 +160,6 @@ func refused(code schemas.Code, detail string) error {
 	return &problem.Error{Problem: schemas.Problem{Code: code, Status: http.StatusBadRequest, Detail: detail}}
 }
 
-// fetch answers POST git-upload-pack.
 func (d *server) fetch(w http.ResponseWriter, r *http.Request, named string) error {
 	who, repo, err := d.auth.Authorize(r, named)
 	if err != nil {

@@ -105,12 +105,10 @@ func rejected(res schemas.PushResult, reason string, own bool) ([]byte, bool) {
 	}
 }
 
-// sentence is why a push was denied, with its code.
 func sentence(s *schemas.Settled, res schemas.PushResult) string {
 	return cmp.Or(res.Reason, s.Message, "this push is not allowed") + " (" + string(cmp.Or(s.Code, schemas.GitRefDenied)) + ")"
 }
 
-// refusal is the public error of an end.
 func refusal(s *schemas.Settled, res schemas.PushResult) error {
 	message := cmp.Or(res.Reason, s.Message)
 	switch s.Outcome {

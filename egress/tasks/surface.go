@@ -166,7 +166,6 @@ func (a Answerer) fold(ctx context.Context, st *ledger.State) (*task.State, erro
 	return t, nil
 }
 
-// payload is what an action was accepted with, wherever it lies.
 func (a Answerer) payload(ctx context.Context, of schemas.Action) (json.RawMessage, error) {
 	doc, err := a.server.Actions().Blob(ctx, of.Payload, of.PayloadBlob)
 	if errors.Is(err, fault.ErrNotFound) {
@@ -262,7 +261,6 @@ func (a Answerer) showRepo(r *egress.Request) error {
 	return err
 }
 
-// made answers for the making of a repository.
 func (a Answerer) made(w http.ResponseWriter, r *http.Request, _ schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
 	repo, err := Made(s, doc)
 	if err != nil {

@@ -67,7 +67,6 @@ func visits(c *gin.Context, ref schemas.Ref, err error) error {
 	return err
 }
 
-// body returns a function that reads the body of a request.
 func body[T any](h handlers, c *gin.Context, read func(body []byte) (T, error)) func() (T, error) {
 	return func() (v T, err error) {
 		doc, err := h.server.Read(c.Writer, c.Request)
@@ -92,7 +91,6 @@ func (h handlers) agentTask(c *gin.Context) error {
 	return nil
 }
 
-// report accepts an agent's final report.
 func (h handlers) report(translate func(body []byte) (schemas.TaskReport, error)) ingress.Handler {
 	return func(c *gin.Context) error {
 		ref, err := h.Desk.Report(c.Request.Context(), Bearer(c), body(h, c, translate))
@@ -114,7 +112,6 @@ func (h handlers) output(c *gin.Context) error {
 	return nil
 }
 
-// inquire puts an agent's question, and waits for its answer.
 func (h handlers) inquire(c *gin.Context) error {
 	v, n, err := h.Desk.Ask(c.Request.Context(), Bearer(c), func() (text, key string, err error) {
 		if key, err = accept.Key(c.Request.Header.Values("Idempotency-Key")); err != nil {
@@ -136,7 +133,6 @@ func (h handlers) inquire(c *gin.Context) error {
 	return nil
 }
 
-// subtoken makes a token for a child of the holder.
 func (h handlers) subtoken(c *gin.Context) error {
 	ref, made, err := h.Desk.Delegate(c.Request.Context(), Bearer(c), body(h, c, ReadSubtoken))
 	if err := visits(c, ref, err); err != nil {
@@ -180,7 +176,6 @@ func (h handlers) lease(c *gin.Context) error {
 	return nil
 }
 
-// release takes a task back from the holder of its lease.
 func (h handlers) release(c *gin.Context) error {
 	ref, err := h.Desk.Release(c.Request.Context(), Bearer(c))
 	if err := visits(c, ref, err); err != nil {

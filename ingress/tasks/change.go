@@ -10,7 +10,6 @@ import (
 	"weir/schemas"
 )
 
-// file is a task as the log has it.
 type file struct {
 	log  *ledger.State
 	task *task.State

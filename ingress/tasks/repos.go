@@ -18,7 +18,6 @@ import (
 	"weir/schemas"
 )
 
-// createRepo stores the making of a repository and answers with that.
 func (h handlers) createRepo(c *gin.Context) error {
 	if err := accept.AtOnce(c.Request.Header); err != nil {
 		return err

@@ -124,7 +124,6 @@ func (s Secret) Text(ref schemas.Ref, lease int) string {
 	return task.New(ref.Tenant, ref.ID, lease, s.bytes).Text()
 }
 
-// subtoken is the token of a lease's subtoken.
 func (s Secret) subtoken(ref schemas.Ref, lease, n int) string {
 	t := task.New(ref.Tenant, ref.ID, lease, s.bytes)
 	t.Subtoken = n

@@ -165,7 +165,6 @@ func (h handlers) newTask(c *gin.Context) (accept.Request, error) {
 	}, nil
 }
 
-// boundsOf are the bounds of a sender.
 func boundsOf(who ingress.Identity) task.Bounds {
 	return task.Bounds{Entries: who.Entries, Models: who.Models}
 }
@@ -261,7 +260,6 @@ func unseen(err error) error {
 	return &fault.Error{Code: schemas.Unavailable, Message: "the repository cannot be looked at just now, nothing was stored; try again", Cause: err}
 }
 
-// cancel asks a task to stop.
 func (h handlers) cancel(c *gin.Context) error {
 	if err := h.server.ReadNothing(c.Writer, c.Request); err != nil {
 		return err
@@ -270,7 +268,6 @@ func (h handlers) cancel(c *gin.Context) error {
 	return h.show(c, s.Ref(), err, http.StatusAccepted, "")
 }
 
-// answer answers an agent's question.
 func (h handlers) answer(c *gin.Context) error {
 	req, err := body(h, c, ReadAnswer)()
 	if err != nil {
@@ -281,7 +278,6 @@ func (h handlers) answer(c *gin.Context) error {
 	return h.show(c, ref, err, http.StatusOK, "")
 }
 
-// reissue gives a task another token of its own.
 func (h handlers) reissue(c *gin.Context) error {
 	if err := h.server.ReadNothing(c.Writer, c.Request); err != nil {
 		return err
@@ -291,7 +287,6 @@ func (h handlers) reissue(c *gin.Context) error {
 	return h.show(c, ref, err, http.StatusOK, token)
 }
 
-// show answers with a task that was changed.
 func (h handlers) show(c *gin.Context, ref schemas.Ref, err error, status int, token string) error {
 	if ref.ID != "" {
 		ingress.SetAction(c, ref)

@@ -24,7 +24,6 @@ type touches struct {
 	swept time.Time
 }
 
-// holding is one lease of a task.
 type holding struct {
 	ref   schemas.Ref
 	lease int

@@ -11,7 +11,6 @@ import (
 	"weir/schemas"
 )
 
-// service is the command behind a service's name.
 func service(name string) (string, bool) {
 	switch name {
 	case schemas.GitUploadPack:

@@ -74,7 +74,6 @@ func Demux(r io.Reader, sideBand bool, progress func([]byte)) (Report, error) {
 	return Report{}, err
 }
 
-// collect gathers the packets of the report, and returns nil when there are no more.
 func collect(p *Packets, sideBand bool, raw *bytes.Buffer, progress func([]byte)) error {
 	for raw.Len() <= maxReport {
 		kind, data, err := p.Next()
@@ -128,7 +127,6 @@ func parseReport(r io.Reader) (rep Report, err error) {
 	return rep, err
 }
 
-// reportLine reads one line of a report.
 func reportLine(r *Report, text string) bool {
 	word, rest, _ := strings.Cut(text, " ")
 	if r.Unpack == "" {

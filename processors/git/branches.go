@@ -99,7 +99,6 @@ func taken(name string) error {
 // Records is the evidence of the calls that made a task's branch, or should have.
 func (b *Branches) Records(st *ledger.State) ([]schemas.Evidence, error) { return callRecords(st) }
 
-// opening is the making of one branch at an upstream.
 type opening struct {
 	*Branches
 

@@ -83,7 +83,6 @@ func (w *work) kept(cause error) settle.Outcome {
 	}
 }
 
-// result is the document of an end.
 func (w *work) result(e settle.Outcome) schemas.PushResult {
 	o := w.order
 	return schemas.PushResult{
@@ -95,7 +94,6 @@ func (w *work) result(e settle.Outcome) schemas.PushResult {
 // pushID follows an action's id in the id of the record of its push.
 const pushID = ".push"
 
-// evidence is the record of the push.
 func (w *work) evidence(e settle.Outcome) (schemas.Evidence, error) {
 	o := w.order
 	doc, err := ledger.Encode(schemas.PushAudit{

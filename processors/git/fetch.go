@@ -39,7 +39,6 @@ func reader(g task.Grant, repo schemas.Repo) caller {
 	return a
 }
 
-// shown are the refs that a caller may see.
 func (a caller) shown(refs []gitwire.Ref) []gitwire.Ref {
 	if a.hides == nil {
 		return refs
@@ -47,7 +46,6 @@ func (a caller) shown(refs []gitwire.Ref) []gitwire.Ref {
 	return gitwire.KeepRefs(refs, func(ref string) bool { return !a.hides(ref) })
 }
 
-// headers are those of every request.
 func headers(accept string, v2 bool) []schemas.Header {
 	list := []schemas.Header{{Name: "accept", Value: accept}}
 	if v2 {
@@ -104,7 +102,6 @@ func passes(version int, service string) []string {
 	}
 }
 
-// passedOn are the capabilities of an upstream that are passed on.
 func passedOn(a gitwire.Advertisement, service string) []string {
 	names, features := passes(a.Version, service), []string{"shallow", "wait-for-done"} // of the command fetch
 	var kept []string

@@ -22,7 +22,6 @@ import (
 	"weir/schemas"
 )
 
-// importing has this node's git copy a repository.
 func (r *Repos) importing(ctx context.Context, st *wanted) (defaultBranch string, err error) {
 	p, err := openImportProxy(ctx, r.cfg.Upstream.Forward, callerOf(st.st, ""), schemas.Repo{
 		Tenant: st.st.Tenant, UpstreamURL: st.order.ImportURL, AllowlistKey: st.order.AllowlistKey,

@@ -181,7 +181,6 @@ func (w *work) lives(ctx context.Context) error {
 	return w.tasks.lives(ctx, w.st.Tenant, w.order)
 }
 
-// late reports whether the push's own time is up.
 func (w *work) late() bool {
 	d := w.st.Action.Deadline
 	return !d.IsZero() && !w.cfg.Now().Before(d)
@@ -234,7 +233,6 @@ func (w *work) watch(ctx context.Context, over <-chan struct{}) error {
 	}
 }
 
-// command is the push's.
 func (w *work) command() gitwire.Command {
 	return gitwire.Command{Old: w.order.Old, New: w.order.New, Ref: w.order.Ref}
 }
@@ -260,7 +258,6 @@ func (w *work) local(ctx, during context.Context) (settle.Outcome, error) {
 	}
 }
 
-// refused is the end of a push of which git has not seen all.
 func refused(err error) settle.Outcome {
 	switch {
 	case errors.Is(err, hosted.ErrFull):
@@ -278,7 +275,6 @@ func refused(err error) settle.Outcome {
 	}
 }
 
-// reported is the end of a push by git's word.
 func (w *work) reported(rep gitwire.Report) settle.Outcome {
 	one, told := rep.Of(w.order.Ref)
 	w.unpack = rep.Unpack
@@ -293,7 +289,6 @@ func (w *work) reported(rep gitwire.Report) settle.Outcome {
 	return w.succeeded(rep.Unpack)
 }
 
-// explained adds to git's reason what would help.
 func explained(reason string, force bool) string {
 	if !force && strings.Contains(reason, "non-fast-forward") {
 		return reason + ": fetch and merge, or have the task filed with force_push"

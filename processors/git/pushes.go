@@ -158,12 +158,10 @@ func callRecords(st *ledger.State) ([]schemas.Evidence, error) {
 	return all, nil
 }
 
-// callRecord is what one call to an upstream leaves.
 func callRecord(st *ledger.State, t ledger.Attempt) ([]schemas.Evidence, error) {
 	return settle.Made(st, t, t.Method, callurl.Target(t.Method, t.URL), call.Describe(t))
 }
 
-// payload reads the order of an action.
 func payload(st *ledger.State) (schemas.PushOrder, error) {
 	var o schemas.PushOrder
 	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {

@@ -71,7 +71,6 @@ func capabilities(o schemas.PushOrder) []string {
 	return append(list, "object-format=sha1", "agent="+Agent)
 }
 
-// remoteTask is the call that makes a push.
 func (c *Config) remoteTask(st *ledger.State, repo schemas.Repo, p PushCall) *call.Task {
 	// The command stands for the body where policy and the attempt's digest are concerned: what
 	// follows it is objects.
@@ -124,7 +123,6 @@ func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error
 	}
 }
 
-// deny is the end of a push that policy refused.
 func (w *work) deny(ctx context.Context, r call.Result) (settle.Outcome, error) {
 	target := remoteTarget(w.repo)
 	if err := settle.Deny(ctx, w.cfg.Recorder, w.st, 0, postMethod, target, r.Decision); err != nil {
@@ -136,7 +134,6 @@ func (w *work) deny(ctx context.Context, r call.Result) (settle.Outcome, error) 
 	}, nil
 }
 
-// answered is the end of a push that the upstream has answered.
 func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause error) (settle.Outcome, error) {
 	word, status, err := readReport(ctx, w.cfg.Upstream.Answers, r.Last)
 	early := w.spool != nil && !whole

@@ -25,7 +25,6 @@ type Repos struct{ cfg Config }
 // NewRepos returns an executor of the making of repositories.
 func NewRepos(cfg Config) *Repos { return &Repos{cfg.withDefaults()} }
 
-// wanted is one repository that an action makes.
 type wanted struct {
 	st    *ledger.State
 	order schemas.RepoOrder
@@ -90,7 +89,6 @@ func refusal(why *fault.Error) settle.Outcome {
 // Evidence is empty: the worker that finds the result of a repository's creation stores its record.
 func (r *Repos) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
 
-// identity is the id of the repository that an action makes.
 func identity(st *ledger.State) string {
 	return uuid.NewSHA1(uuid.NameSpaceOID, []byte("repo\x00"+st.Tenant+"\x00"+st.ID)).String()
 }

@@ -36,7 +36,6 @@ type denial struct{ schemas.Decision }
 
 func (*denial) Error() string { return "policy does not let the request pass" }
 
-// roundTrip is one request and what is known of it.
 type roundTrip struct {
 	*Forward
 	who    caller
@@ -87,7 +86,6 @@ func (v *roundTrip) check(ctx context.Context) error {
 	}
 }
 
-// once makes the request once.
 func (v *roundTrip) once(ctx context.Context, read readAnswer) error {
 	if err := v.check(ctx); err != nil {
 		return err
@@ -179,7 +177,6 @@ func (v *roundTrip) end(ctx context.Context, err error) error {
 	return errors.Join(err, failed)
 }
 
-// try is the request as an attempt.
 func (v *roundTrip) try(err error) ledger.Attempt {
 	var code schemas.Code
 	sent := v.sent
@@ -197,7 +194,6 @@ func (v *roundTrip) try(err error) ledger.Attempt {
 	}
 }
 
-// public is an error as its caller may see it.
 func public(err error, t ledger.Attempt) error {
 	failed, ok := errors.AsType[*fault.Call](err)
 	if !ok {
@@ -210,7 +206,6 @@ func public(err error, t ledger.Attempt) error {
 	return &fault.Error{Code: failed.Code, Message: "the repository's upstream could not be asked: " + message, Cause: err}
 }
 
-// denies is a denial as its caller may see it.
 func denies(d schemas.Decision) error {
 	return fault.New(d.Code, "policy does not let the repository's upstream be asked: "+d.Reason)
 }

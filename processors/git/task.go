@@ -90,7 +90,6 @@ func (t tasks) pushed(ctx context.Context, push *ledger.State, o schemas.PushOrd
 
 var errBusy = errors.New("the task's log is busy")
 
-// knows reports whether a task's log has a push.
 func (t tasks) knows(ctx context.Context, push *ledger.State, o schemas.PushOrder) (bool, error) {
 	st, _, err := t.read(ctx, push.Tenant, o.TaskID)
 	switch {
@@ -102,7 +101,6 @@ func (t tasks) knows(ctx context.Context, push *ledger.State, o schemas.PushOrde
 	return has(st, push.ID), nil
 }
 
-// has reports whether a task's log has a push.
 func has(st *ledger.State, push string) bool {
 	for _, ev := range st.Events {
 		if ev.Task != nil && ev.Task.What == schemas.TaskPushed && ev.Task.Push == push {

@@ -98,12 +98,10 @@ type caller struct {
 	hides func(ref string) bool
 }
 
-// callerOf is the caller of an action.
 func callerOf(st *ledger.State, taskID string) caller {
 	return caller{action: st.Ref, kind: st.Kind, taskID: taskID, principal: st.Action.Principal, entries: st.Action.Entries}
 }
 
-// request is one request to a repository's upstream.
 type request struct {
 	method, suffix string // of the repository's URL
 	headers        []schemas.Header

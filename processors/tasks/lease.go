@@ -60,7 +60,6 @@ type holders struct {
 	swept time.Time
 }
 
-// sign is a sign of life.
 type sign struct {
 	lease    int
 	revision uint64
@@ -95,7 +94,6 @@ func (h *holders) silent(ref schemas.Ref, s sign, age time.Duration) time.Durati
 	return age
 }
 
-// forget drops a task that has ended.
 func (h *holders) forget(ref schemas.Ref) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

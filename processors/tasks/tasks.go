@@ -183,7 +183,6 @@ func (p *Tasks) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
 	return p.branches.Records(st)
 }
 
-// payload reads the order of an action.
 func payload(st *ledger.State) (schemas.TaskOrder, error) {
 	var o schemas.TaskOrder
 	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
