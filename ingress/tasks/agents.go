@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -128,8 +127,8 @@ func (h handlers) inquire(c *gin.Context) error {
 		return visits(c, v.Ref, err)
 	}
 	defer leave()
-	ctx := context.WithoutCancel(c.Request.Context())
-	h.Inquiry(c.Writer, c.Request, v.Ref, v.Lease, n, func() { h.Desk.Touch(ctx, v.Ref, v.Lease) })
+	defer h.Desk.Hold(v.grant())()
+	h.Inquiry(c.Writer, c.Request, v.Ref, v.Lease, n)
 	return nil
 }
 

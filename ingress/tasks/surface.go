@@ -63,8 +63,8 @@ type SurfaceConfig struct {
 	// after how long without a call the lease is lost. If given is false, the token was not sent.
 	Leased func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease int, token string, timeout time.Duration) (given bool)
 	// Inquiry waits for the answer to a task's n-th question while the lease that asks holds the
-	// task, and answers with that. It calls touch at intervals, which keeps the lease.
-	Inquiry func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease, n int, touch func())
+	// task, and answers with that.
+	Inquiry func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease, n int)
 }
 
 type handlers struct {
