@@ -185,17 +185,3 @@ func TestValidRefAgreesWithGit(t *testing.T) {
 	require.Greater(t, valid, 100)
 	require.False(t, gitwire.ValidRef("refs/heads/a\x00b"))
 }
-
-func FuzzValidRef(f *testing.F) {
-	for _, s := range []string{main, "refs/heads/..", "a/b.lock", "@{", "a//b"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if !gitwire.ValidRef(s) {
-			return
-		}
-		require.False(t, strings.ContainsAny(s, " \n\x00\\:*?[~^") || strings.Contains(s, "..") || strings.Contains(s, "//"))
-		require.Contains(t, s, "/")
-		require.True(t, gitwire.ValidRef("refs/"+s))
-	})
-}
