@@ -89,7 +89,7 @@ func gitGrants(_ context.Context, token string) (task.Grant, error) {
 // gitHouse serves git over a stable of repositories, on an engine as cmd/app makes it.
 func gitHouse(t *testing.T, s *stable, change ...func(*git.Config)) *house {
 	t.Helper()
-	cfg := git.Config{Grant: gitGrants, Repos: s, Hosted: s}
+	cfg := git.Config{Authorizer: githttp.Authorizer{Grant: gitGrants, Repos: s}, Hosted: s}
 	for _, f := range change {
 		f(&cfg)
 	}

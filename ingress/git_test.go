@@ -95,7 +95,7 @@ func (p *pusher) reserve(ref schemas.Ref) (execute func(context.Context), releas
 func gitSetup(t *testing.T, change ...func(*git.Config)) *gitWorld {
 	t.Helper()
 	w := &gitWorld{pusher: &pusher{reserved: map[schemas.Ref]bool{}}}
-	cfg := git.Config{Grant: gitGrants, Repos: repoTable{}, Reserve: w.pusher.reserve}
+	cfg := git.Config{Authorizer: githttp.Authorizer{Grant: gitGrants, Repos: repoTable{}}, Reserve: w.pusher.reserve}
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -38,10 +38,8 @@ type Source interface {
 
 // Config of the reading routes. A field without a default says so.
 type Config struct {
-	// Grant says what the holder of a token may do with repositories. Required.
-	Grant func(ctx context.Context, token string) (task.Grant, error)
-	// Repos finds repositories. Required.
-	Repos githttp.Repos
+	// Authorizer is required.
+	githttp.Authorizer
 	// Hosted has the repositories of this node, and Proxied those of upstream servers; of
 	// one that is nil nothing is served.
 	Hosted, Proxied Source
@@ -85,7 +83,6 @@ func Surface(cfg *Config) egress.Surface {
 type server struct {
 	Config
 
-	auth  githttp.Authorizer
 	limit githttp.TaskLimit
 }
 
@@ -102,12 +99,12 @@ func newServer(c Config) *server {
 		c.Hold = func(task.Grant) func() { return func() {} }
 	}
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
-	return &server{c, githttp.Authorizer{Grant: c.Grant, Repos: c.Repos}, githttp.NewTaskLimit("fetches", fetches)}
+	return &server{c, githttp.NewTaskLimit("fetches", fetches)}
 }
 
 // refs answers GET info/refs, with which every fetch and push begins.
 func (d *server) refs(w http.ResponseWriter, r *http.Request, named string) error {
-	who, repo, err := d.auth.Authorize(r, named)
+	who, repo, err := d.Authorize(r, named)
 	if err != nil {
 		return err
 	}
@@ -161,7 +158,7 @@ func refused(code schemas.Code, detail string) error {
 }
 
 func (d *server) fetch(w http.ResponseWriter, r *http.Request, named string) error {
-	who, repo, err := d.auth.Authorize(r, named)
+	who, repo, err := d.Authorize(r, named)
 	if err != nil {
 		return err
 	}
@@ -188,7 +185,7 @@ func (d *server) fetch(w http.ResponseWriter, r *http.Request, named string) err
 	}
 	ctx, forget := d.until(r.Context(), who)
 	defer forget()
-	if _, _, err := d.auth.Authorize(r, named); err != nil { // it may have ended while its request came
+	if _, _, err := d.Authorize(r, named); err != nil { // it may have ended while its request came
 		return err
 	}
 	return d.answer(w, r.WithContext(ctx), gitwire.ResultType(schemas.GitUploadPack), func(ctx context.Context, w *githttp.Stream) error {

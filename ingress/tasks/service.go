@@ -4,6 +4,7 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -50,36 +51,20 @@ type Config struct {
 	// Rate is how many requests may come with one task's token; default 500/s. Each
 	// node counts for itself.
 	Rate string
-	// StoreTimeout bounds one change; default 10 s. It runs even if the client has gone.
-	StoreTimeout time.Duration
 	// Draining is closed when the node shuts down; waiting requests then return.
 	Draining <-chan struct{}
 	// Now is the clock; default time.Now.
 	Now func() time.Time
-	// Random fills what becomes the secret of a token; default crypto/rand, which
-	// never fails.
-	Random func([]byte)
 }
 
 func (c Config) withDefaults() Config {
 	if c.Barrier == nil {
 		c.Barrier = func(context.Context) error { return nil }
 	}
-	if c.Lease <= 0 {
-		c.Lease = 2 * time.Minute
-	}
-	if c.Rate == "" {
-		c.Rate = "500/s"
-	}
-	if c.StoreTimeout <= 0 {
-		c.StoreTimeout = 10 * time.Second
-	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Random == nil {
-		c.Random = func(b []byte) { _, _ = rand.Read(b) }
-	}
+	c.Lease, c.Rate = cmp.Or(c.Lease, 2*time.Minute), cmp.Or(c.Rate, "500/s")
 	return c
 }
 
@@ -110,9 +95,9 @@ func (d *Service) Lease() time.Duration { return d.cfg.Lease }
 type Secret struct{ bytes [32]byte }
 
 // Secret makes one.
-func (d *Service) Secret() Secret {
+func (*Service) Secret() Secret {
 	var s Secret
-	d.cfg.Random(s.bytes[:])
+	_, _ = rand.Read(s.bytes[:]) // it never fails
 	return s
 }
 

@@ -33,7 +33,7 @@ func NewBranches(cfg Config) *Branches { return &Branches{cfg.withDefaults()} }
 // internal/git: it is another node that knows.
 func (b *Branches) Exists(ctx context.Context, repo schemas.Repo, branch string) (bool, error) {
 	if repo.Mode == schemas.RepoProxy {
-		who := caller{action: schemas.Ref{Tenant: repo.Tenant, Kind: schemas.KindTask, ID: "look-" + uuid.NewString()}, kind: schemas.KindTask}
+		who := caller{action: taskRef(repo.Tenant, "look-"+uuid.NewString())}
 		refs, err := b.cfg.Upstream.Forward.refs(ctx, who, repo, schemas.RefOf(branch))
 		return at(refs, schemas.RefOf(branch)) != "", err
 	}

@@ -33,10 +33,10 @@ func (f *Forward) UploadPack(ctx context.Context, repo schemas.Repo, g task.Gran
 // reader is the caller of a fetch. A fetch without a task belongs
 // to no action: it has an id of its own.
 func reader(g task.Grant, repo schemas.Repo) caller {
-	a := caller{kind: schemas.KindTask, taskID: g.TaskID, principal: g.Principal, entries: g.Entries}
-	a.action = schemas.Ref{Tenant: g.Tenant, Kind: schemas.KindTask, ID: cmp.Or(g.TaskID, "fetch-"+uuid.NewString())}
-	a.hides = func(ref string) bool { return !g.Reads(ref, repo.DefaultBranch) }
-	return a
+	return caller{
+		action: taskRef(g.Tenant, cmp.Or(g.TaskID, "fetch-"+uuid.NewString())), taskID: g.TaskID, principal: g.Principal, entries: g.Entries,
+		hides: func(ref string) bool { return !g.Reads(ref, repo.DefaultBranch) },
+	}
 }
 
 func (a caller) shown(refs []gitwire.Ref) []gitwire.Ref {

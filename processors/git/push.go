@@ -178,7 +178,7 @@ func (w *work) lives(ctx context.Context) error {
 	if w.stop.Requested() || w.st.CancelRequested {
 		return errStopped
 	}
-	return w.tasks.lives(ctx, w.st.Tenant, w.order)
+	return w.mayPush(ctx, w.st.Tenant, w.order)
 }
 
 func (w *work) late() bool {
@@ -226,7 +226,7 @@ func (w *work) watch(ctx context.Context, over <-chan struct{}) error {
 			return errStopped
 		case <-over:
 			over = nil // it says so once, and may have been wrong
-			if cause := w.tasks.lives(ctx, w.st.Tenant, w.order); cause != nil {
+			if cause := w.mayPush(ctx, w.st.Tenant, w.order); cause != nil {
 				return cause
 			}
 		}
@@ -301,7 +301,7 @@ const quiet = time.Minute
 
 // fate derives from the branch the result of a push whose worker, or whose body, is gone.
 func (w *work) fate(ctx context.Context) (settle.Outcome, error) {
-	if done, err := w.tasks.knows(ctx, w.st, w.order); err != nil || done {
+	if done, err := w.knows(ctx, w.st, w.order); err != nil || done {
 		return w.succeeded(gitwire.UnpackOK), err
 	}
 	asked, cancel := context.WithTimeout(ctx, quiet)

@@ -78,15 +78,11 @@ func (c Config) withDefaults() Config {
 }
 
 // Pushes executes kind push. It is safe for concurrent use.
-type Pushes struct {
-	tasks tasks
-	cfg   Config
-}
+type Pushes struct{ cfg Config }
 
 // NewPushes returns an executor of pushes.
 func NewPushes(cfg Config) *Pushes {
-	cfg = cfg.withDefaults()
-	return &Pushes{tasks: tasks{cfg.Ledger, cfg.Now}, cfg: cfg}
+	return &Pushes{cfg.withDefaults()}
 }
 
 // elsewhere is when a push is looked at again that another node may be executing.
@@ -130,7 +126,7 @@ func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) 
 		return settle.Outcome{}, err
 	}
 	if e.Outcome == schemas.OutcomeSucceeded {
-		if err := p.tasks.pushed(ctx, st, order); err != nil {
+		if err := p.pushed(ctx, st, order); err != nil {
 			return settle.Outcome{}, err
 		}
 	}

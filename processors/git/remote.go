@@ -165,7 +165,7 @@ func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause er
 
 // lost derives from the upstream's branch the result of a push whose answer was lost.
 func (w *work) lost(ctx context.Context) (settle.Outcome, error) {
-	if done, err := w.tasks.knows(ctx, w.st, w.order); err != nil || done {
+	if done, err := w.knows(ctx, w.st, w.order); err != nil || done {
 		return w.succeeded(gitwire.UnpackOK), err
 	}
 	refs, err := w.cfg.Upstream.Forward.refs(ctx, callerOf(w.st, w.order.TaskID), w.repo, w.order.Ref)

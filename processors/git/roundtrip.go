@@ -54,7 +54,7 @@ type roundTrip struct {
 func (v *roundTrip) check(ctx context.Context) error {
 	scope := judge.Scope{
 		Internal: true, Tenant: v.who.action.Tenant, Only: v.who.entries,
-		Facts: traffic.Facts{Kind: v.who.kind, Principal: v.who.principal, TaskID: v.who.taskID, ActionID: v.who.action.ID},
+		Facts: traffic.Facts{Kind: v.who.action.Kind, Principal: v.who.principal, TaskID: v.who.taskID, ActionID: v.who.action.ID},
 	}
 	for {
 		p, d := v.guard.Check(v.call, scope)

@@ -88,9 +88,7 @@ func NewForward(g *guard.Guard, c *outbound.Client, r settle.Leaver, cfg Forward
 
 // caller is the caller on whose behalf an upstream is called.
 type caller struct {
-	// action owns the evidence of the call, and kind is its kind.
-	action    schemas.Ref
-	kind      schemas.Kind
+	action    schemas.Ref // owns the evidence of the call
 	taskID    string
 	principal string
 	entries   []string
@@ -99,7 +97,7 @@ type caller struct {
 }
 
 func callerOf(st *ledger.State, taskID string) caller {
-	return caller{action: st.Ref, kind: st.Kind, taskID: taskID, principal: st.Action.Principal, entries: st.Action.Entries}
+	return caller{action: st.Ref, taskID: taskID, principal: st.Action.Principal, entries: st.Action.Entries}
 }
 
 type request struct {
