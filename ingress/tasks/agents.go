@@ -155,7 +155,7 @@ func (h handlers) lease(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	w := Worker{Tenant: who.Tenant, Holder: who.Caller(), Name: who.Name, Pools: who.Pools, Entries: who.Entries, Models: who.Models}
+	w := schemas.Token{Tenant: who.Tenant, ID: who.Caller(), Name: who.Name, Pools: who.Pools, Entries: who.Entries, Models: who.Models}
 	if req.Pool != "" {
 		w.Pools = []string{req.Pool}
 	}

@@ -12,24 +12,9 @@ import (
 	"weir/schemas"
 )
 
-// Worker is who leases tasks.
-type Worker struct {
-	Tenant string
-	// Holder is the id of its token.
-	Holder string
-	// Name is the name of its token.
-	Name string
-	// Pools are the only pools that it leases of; empty: all of the tenant's.
-	Pools []string
-	// Entries are the only entries of the policy that it may use; empty: all. A task that
-	// may use others is none for it.
-	Entries []string
-	// Models are patterns of the only models that it may use, likewise.
-	Models []string
-}
-
-// may reports whether it may lease the tasks of a pool that were made with entries and models.
-func (w Worker) may(pool string, entries, models []string) bool {
+// may reports whether a worker may lease the tasks of a pool that were made with entries and models.
+// An empty list of a worker's allows all.
+func may(w schemas.Token, pool string, entries, models []string) bool {
 	return (len(w.Pools) == 0 || slices.Contains(w.Pools, pool)) && task.Bounds{Entries: w.Entries, Models: w.Models}.Covers(task.Bounds{Entries: entries, Models: models})
 }
 
@@ -46,7 +31,7 @@ func (d *Service) Take(ctx context.Context, token string) (v Access, leased stri
 	if err != nil {
 		return Access{}, "", err
 	}
-	leave, err := d.leasing.lock(ctx, who.Tenant+"\x00"+who.ID) // otherwise it could get two
+	leave, err := d.leasing.Lock(ctx, who.Tenant+"\x00"+who.ID) // otherwise it could get two
 	if err != nil {
 		return Access{}, "", unread(err)
 	}
@@ -59,7 +44,7 @@ func (d *Service) Take(ctx context.Context, token string) (v Access, leased stri
 		v, err = d.enter(ctx, b)
 		return v, "", err
 	}
-	v, leased, err = d.lease(ctx, Worker{Tenant: who.Tenant, Holder: who.ID, Name: who.Name, Pools: who.Pools, Entries: who.Entries, Models: who.Models})
+	v, leased, err = d.lease(ctx, who)
 	if err == nil && leased == "" {
 		err = &problem.Error{
 			Problem:    schemas.Problem{Code: schemas.NotFound, Detail: "there is no task to lease; ask again"},
@@ -86,7 +71,7 @@ func (d *Service) own(ctx context.Context, token string) (Access, error) {
 
 // Await leases the oldest task that there is for a worker, which may hold others, and
 // waits up to a time for one. Without any the token is empty.
-func (d *Service) Await(ctx context.Context, w Worker, wait time.Duration) (v Access, token string, err error) {
+func (d *Service) Await(ctx context.Context, w schemas.Token, wait time.Duration) (v Access, token string, err error) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
@@ -122,7 +107,7 @@ const (
 )
 
 // lease leases one task. Without any the token is empty.
-func (d *Service) lease(ctx context.Context, w Worker) (v Access, token string, err error) {
+func (d *Service) lease(ctx context.Context, w schemas.Token) (v Access, token string, err error) {
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
 	for try := range leaseTries {
@@ -131,7 +116,7 @@ func (d *Service) lease(ctx context.Context, w Worker) (v Access, token string, 
 				return Access{}, "", unread(err)
 			}
 		}
-		list := d.board.Leasable(w.Tenant, func(e board.Entry) bool { return w.may(e.Pool, e.Entries, e.Models) }, candidates)
+		list := d.board.Leasable(w.Tenant, func(e board.Entry) bool { return may(w, e.Pool, e.Entries, e.Models) }, candidates)
 		if len(list) == 0 && try > 0 {
 			break
 		}
@@ -147,14 +132,14 @@ func (d *Service) lease(ctx context.Context, w Worker) (v Access, token string, 
 
 // claim leases a task, if it still can be. Without that the token is empty. A visit with
 // an error says that it is leased, but may not stay so.
-func (d *Service) claim(ctx context.Context, ref schemas.Ref, w Worker) (v Access, token string, err error) {
+func (d *Service) claim(ctx context.Context, ref schemas.Ref, w schemas.Token) (v Access, token string, err error) {
 	secret, lease := d.Secret(), 0
 	f, wrote, err := d.change(ctx, ref, func(f file) ([]*schemas.TaskEvent, error) {
-		if !f.task.Leasable() || d.over(f) || !w.may(f.task.Order.Pool, f.log.Action.Entries, f.log.Action.Models) {
+		if !f.task.Leasable() || d.over(f) || !may(w, f.task.Order.Pool, f.log.Action.Entries, f.log.Action.Models) {
 			return nil, nil
 		}
 		lease = f.task.Lease + 1
-		return one(schemas.TaskEvent{What: schemas.TaskClaimed, Lease: lease, Holder: w.Holder, Agent: w.Name, TokenHash: secret.Hash()}), nil
+		return one(schemas.TaskEvent{What: schemas.TaskClaimed, Lease: lease, Holder: w.ID, Agent: w.Name, TokenHash: secret.Hash()}), nil
 	})
 	switch {
 	case err != nil && lost(err):
@@ -164,7 +149,7 @@ func (d *Service) claim(ctx context.Context, ref schemas.Ref, w Worker) (v Acces
 	case !wrote:
 		return Access{}, "", nil
 	}
-	v = access(bearer{ref: ref, lease: lease, agent: w.Holder}, f)
+	v = access(bearer{ref: ref, lease: lease, agent: w.ID}, f)
 	if err := d.durable(ctx); err != nil {
 		return v, "", err
 	}

@@ -1,8 +1,6 @@
 package tasks
 
 import (
-	"context"
-	"hash/fnv"
 	"maps"
 	"sync"
 	"time"
@@ -122,27 +120,4 @@ func (r *rates) sweep(now time.Time) {
 	}
 	maps.DeleteFunc(r.held, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= float64(r.burst) })
 	r.swept = now
-}
-
-// keyedMutex admits one request for each key at a time, and now and then makes one wait for another key's.
-type keyedMutex [256]chan struct{}
-
-func newKeyedMutex() (m keyedMutex) {
-	for i := range m {
-		m[i] = make(chan struct{}, 1)
-	}
-	return m
-}
-
-// lock waits for the key, and holds it until leave.
-func (m *keyedMutex) lock(ctx context.Context, key string) (leave func(), err error) {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(key))
-	of := m[h.Sum32()%uint32(len(m))]
-	select {
-	case of <- struct{}{}:
-		return func() { <-of }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }

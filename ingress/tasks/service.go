@@ -75,7 +75,7 @@ type Service struct {
 	cfg     Config
 	touch   *touches
 	rates   *rates
-	leasing keyedMutex
+	leasing *limits.KeyedMutex
 	waits   *limits.PerKey[holding]
 }
 
@@ -83,7 +83,7 @@ type Service struct {
 func NewService(l Ledger, b Board, leases Leases, cfg Config) *Service {
 	cfg = cfg.withDefaults()
 	return &Service{
-		ledger: l, board: b, cfg: cfg, rates: newRates(cfg.Rate, cfg.Now), leasing: newKeyedMutex(),
+		ledger: l, board: b, cfg: cfg, rates: newRates(cfg.Rate, cfg.Now), leasing: limits.NewKeyedMutex(),
 		touch: newTouches(leases, cfg.Lease/schemas.LeaseShare, cfg.Now), waits: limits.NewPerKey[holding](maxWaits),
 	}
 }

@@ -34,11 +34,12 @@ type work struct {
 	size   atomic.Int64    // of what was received of it
 	unpack string          // git's result for the objects
 
-	mu sync.Mutex
-	// released: the end of the pack has gone out. Cause is why it is kept back.
-	released bool
-	cause    error
+	end atomic.Pointer[packEnd] // nil: not decided yet
 }
+
+// packEnd is whether the end of the pack goes out. Once it is kept back it stays so; another attempt
+// after one that has sent nothing asks again.
+type packEnd struct{ cause error } // why it is kept back; nil: it goes out
 
 // perform works until it is known how the push ends. An error says when to come back.
 func (w *work) perform(ctx context.Context) (settle.Outcome, error) {
@@ -147,29 +148,30 @@ func (g *checkedReader) Read(b []byte) (int, error) {
 
 // release lets the end of the pack go out, or returns why not.
 func (w *work) release(ctx context.Context) error {
-	err := w.lives(ctx)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.cause = cmp.Or(w.cause, err)
-	w.released = w.cause == nil
-	return w.cause
+	next := &packEnd{w.lives(ctx)}
+	for {
+		was := w.end.Load()
+		if was != nil && was.cause != nil {
+			return was.cause
+		}
+		if w.end.CompareAndSwap(was, next) {
+			return next.cause
+		}
+	}
 }
 
 // keepBack keeps the end of the pack back, and reports false if it has gone out.
 func (w *work) keepBack(cause error) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.released {
-		w.cause = cmp.Or(w.cause, cause)
-	}
-	return !w.released
+	w.end.CompareAndSwap(nil, &packEnd{cause})
+	return w.end.Load().cause != nil
 }
 
 // ended reports whether the end of the pack has gone out, and why not.
 func (w *work) ended() (released bool, cause error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.released, w.cause
+	if e := w.end.Load(); e != nil {
+		return e.cause == nil, e.cause
+	}
+	return false, nil
 }
 
 // lives is nil while the task's holder may push, and otherwise errOver, errStopped or
