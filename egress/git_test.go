@@ -22,6 +22,7 @@ import (
 	"weir/egress/git"
 	"weir/internal/fault"
 	"weir/internal/githttp"
+	"weir/internal/gitwire"
 	"weir/internal/problem"
 	"weir/internal/task"
 	"weir/internal/weirtest/table"
@@ -48,8 +49,9 @@ func (s *stable) Advertise(_ context.Context, repo schemas.Repo, g task.Grant, s
 	return s.say(w, repo.ID+" "+g.TaskID+" "+service+" "+strconv.Itoa(protocol))
 }
 
-func (s *stable) UploadPack(_ context.Context, repo schemas.Repo, _ task.Grant, protocol int, in []byte, w io.Writer) error {
-	return s.say(w, repo.ID+" "+strconv.Itoa(protocol)+" "+string(in))
+func (s *stable) UploadPack(_ context.Context, repo schemas.Repo, _ task.Grant, f gitwire.Fetch, w io.Writer) error {
+	protocol := map[bool]string{true: "2", false: "0"}[f.V2]
+	return s.say(w, repo.ID+" "+protocol+" "+string(f.Request))
 }
 
 func (s *stable) say(w io.Writer, text string) error {
@@ -87,7 +89,7 @@ func gitGrants(_ context.Context, token string) (task.Grant, error) {
 // gitHouse serves git over a stable of repositories, on an engine as cmd/app makes it.
 func gitHouse(t *testing.T, s *stable, change ...func(*git.Config)) *house {
 	t.Helper()
-	cfg := git.Config{Grant: gitGrants, Repos: s, Hosted: s}
+	cfg := git.Config{Authorizer: githttp.Authorizer{Grant: gitGrants, Repos: s}, Hosted: s}
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -27,6 +27,7 @@ import (
 	"weir/internal/gitwire"
 	"weir/internal/problem"
 	"weir/internal/task"
+	"weir/internal/weirtest/gitkit"
 	"weir/schemas"
 )
 
@@ -94,7 +95,7 @@ func (p *pusher) reserve(ref schemas.Ref) (execute func(context.Context), releas
 func gitSetup(t *testing.T, change ...func(*git.Config)) *gitWorld {
 	t.Helper()
 	w := &gitWorld{pusher: &pusher{reserved: map[schemas.Ref]bool{}}}
-	cfg := git.Config{Grant: gitGrants, Repos: repoTable{}, Reserve: w.pusher.reserve}
+	cfg := git.Config{Authorizer: githttp.Authorizer{Grant: gitGrants, Repos: repoTable{}}, Reserve: w.pusher.reserve}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -109,12 +110,10 @@ var (
 	oidB = strings.Repeat("b", 40)
 )
 
-func command(from, to, ref string) gitwire.Command {
-	return gitwire.Command{Old: from, New: to, Ref: ref}
-}
+func command(from, to, ref string) gitkit.Update { return gitkit.Update{Old: from, New: to, Ref: ref} }
 
-func pushOf(pack string, caps []string, list ...gitwire.Command) string {
-	return string(gitwire.Commands{List: list}.Bytes(caps)) + pack
+func pushOf(pack string, caps []string, list ...gitkit.Update) string {
+	return string(gitkit.PushBodyWith(list, caps, []byte(pack)))
 }
 
 var clientCaps = []string{"report-status-v2", "report-status", "side-band-64k", "quiet", "object-format=sha1", "agent=git/2.39.5", "push-cert=x"}
@@ -452,20 +451,20 @@ func TestPushesOfOneTenant(t *testing.T) {
 func TestDeniedPushes(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		list []gitwire.Command
+		list []gitkit.Update
 		says string
 	}{
-		"IN-GIT-043 delete": {[]gitwire.Command{command(oidA, gitwire.Zero, "refs/heads/work")}, "deleted"},
-		"IN-GIT-045 a path": {[]gitwire.Command{command(oidA, oidB, "refs/heads/../../config")}, "push to refs/heads/work"},
+		"IN-GIT-043 delete": {[]gitkit.Update{command(oidA, gitwire.Zero, "refs/heads/work")}, "deleted"},
+		"IN-GIT-045 a path": {[]gitkit.Update{command(oidA, oidB, "refs/heads/../../config")}, "push to refs/heads/work"},
 
-		"create":                  {[]gitwire.Command{command(gitwire.Zero, oidB, "refs/heads/work")}, "created"},
-		"another branch":          {[]gitwire.Command{command(oidA, oidB, "refs/heads/main")}, "push to refs/heads/work"},
-		"another branch, created": {[]gitwire.Command{command(gitwire.Zero, oidB, "refs/heads/x")}, "push to refs/heads/work"},
-		"a tag of that name":      {[]gitwire.Command{command(oidA, oidB, "refs/tags/work")}, "push to refs/heads/work"},
+		"create":                  {[]gitkit.Update{command(gitwire.Zero, oidB, "refs/heads/work")}, "created"},
+		"another branch":          {[]gitkit.Update{command(oidA, oidB, "refs/heads/main")}, "push to refs/heads/work"},
+		"another branch, created": {[]gitkit.Update{command(gitwire.Zero, oidB, "refs/heads/x")}, "push to refs/heads/work"},
+		"a tag of that name":      {[]gitkit.Update{command(oidA, oidB, "refs/tags/work")}, "push to refs/heads/work"},
 
-		"below it":       {[]gitwire.Command{command(oidA, oidB, "refs/heads/work/x")}, "push to refs/heads/work"},
-		"two":            {[]gitwire.Command{command(oidA, oidB, "refs/heads/work"), command(oidA, oidB, "refs/heads/main")}, "one branch alone"},
-		"the same twice": {[]gitwire.Command{command(oidA, oidB, "refs/heads/work"), command(oidB, oidA, "refs/heads/work")}, "one branch alone"},
+		"below it":       {[]gitkit.Update{command(oidA, oidB, "refs/heads/work/x")}, "push to refs/heads/work"},
+		"two":            {[]gitkit.Update{command(oidA, oidB, "refs/heads/work"), command(oidA, oidB, "refs/heads/main")}, "one branch alone"},
+		"the same twice": {[]gitkit.Update{command(oidA, oidB, "refs/heads/work"), command(oidB, oidA, "refs/heads/work")}, "one branch alone"},
 	} {
 		w := gitSetup(t)
 		rec := w.push(receive, "task", pushOf("PACK…", clientCaps, tc.list...))
@@ -527,7 +526,7 @@ func TestRefusedPushes(t *testing.T) {
 	}
 }
 
-func make40(from, to string) (list []gitwire.Command) {
+func make40(from, to string) (list []gitkit.Update) {
 	for i := range 40 {
 		list = append(list, command(from, to, "refs/heads/b"+strconv.Itoa(i)))
 	}

@@ -245,9 +245,8 @@ func (r *responder) Leased(w http.ResponseWriter, _ *http.Request, ref schemas.R
 	return true
 }
 
-// Inquiry touches once and answers with the question's number.
-func (r *responder) Inquiry(w http.ResponseWriter, _ *http.Request, _ schemas.Ref, _, n int, touch func()) {
-	touch()
+// Inquiry answers with the question's number.
+func (r *responder) Inquiry(w http.ResponseWriter, _ *http.Request, _ schemas.Ref, _, n int) {
 	if r.asking != nil {
 		r.asking()
 	}

@@ -73,7 +73,7 @@ func lobby(t *testing.T, change ...func(*config)) *hall {
 // lobbyOf is lobby with leases of another length.
 func lobbyOf(t *testing.T, lease time.Duration, change ...func(*config)) *hall {
 	t.Helper()
-	h := &hall{branches: map[string]bool{"main": true, "dev": true, "taken": true}, touched: make(chan string, 10)}
+	h := &hall{branches: map[string]bool{"main": true, "dev": true, "taken": true}, touched: make(chan string, 1000)}
 	late := &later{}
 	h.world = setup(t, append([]func(*config){func(c *config) {
 		c.Tasks = tasks.NewService(late, h, h, tasks.Config{Lease: lease, Verify: func(token string) (schemas.Token, error) {
@@ -374,6 +374,21 @@ func TestLeasing(t *testing.T) {
 	require.NotEmpty(t, leased)
 	require.Equal(t, http.StatusOK, h.send(holding(leased, post("/agent/task/complete", `{"description":""}`))).Code)
 	h.do(t, holding("pool", post("/agent/task/complete", `{"description":""}`))).refused(t, http.StatusBadRequest, schemas.TaskNotRunning)
+}
+
+// TestAQuestionKeepsItsLease for as long as its answer is waited for.
+func TestAQuestionKeepsItsLease(t *testing.T) {
+	t.Parallel()
+	h := lobbyOf(t, 8*time.Millisecond)
+	h.file(t, "a")
+	h.open(t, "a")
+	token, _ := h.do(t, bare(schemas.RouteTaskLease)).field("token").(string)
+	h.responder.asking = func() {
+		for range 3 { // of which one is the request's own
+			<-h.touched
+		}
+	}
+	require.Equal(t, http.StatusOK, h.send(holding(token, post("/agent/inquiry", `{"inquiry":"?"}`))).Code)
 }
 
 // TestLimitsOfATasksToken: pools, and entries of the policy that repositories go by.

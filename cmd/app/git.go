@@ -11,6 +11,7 @@ import (
 	ingressgit "weir/ingress/git"
 	"weir/internal/fault"
 	"weir/internal/git"
+	"weir/internal/githttp"
 	"weir/internal/gitwire"
 	"weir/internal/outbound"
 	"weir/internal/repos"
@@ -83,13 +84,18 @@ func packLimits(size int64) gitwire.PackLimits {
 	return gitwire.PackLimits{Bytes: size, Objects: 5_000_000, Object: max(size, 64<<20), Unpacked: 8 * max(size, 64<<20)}
 }
 
+func (a *App) gitAuthorizer() githttp.Authorizer {
+	return githttp.Authorizer{Grant: a.taskService.Grant, Repos: a.repositories.table}
+}
+
 func (a *App) gitReads() *egressgit.Config {
 	if a.role != RoleAll {
 		return nil
 	}
 	r := &a.repositories
 	return &egressgit.Config{
-		Grant: a.taskService.Grant, Hold: a.taskService.Hold, Over: a.board.Over, Repos: r.table, Hosted: egressgit.NewHosted(r.program), Proxied: r.forward, Timeout: a.cfg.Git.Timeout,
+		Authorizer: a.gitAuthorizer(), Hold: a.taskService.Hold, Over: a.board.Over,
+		Hosted: egressgit.NewHosted(r.program), Proxied: r.forward, Timeout: a.cfg.Git.Timeout,
 	}
 }
 
@@ -97,7 +103,7 @@ func (a *App) gitReads() *egressgit.Config {
 func (a *App) gitDoor() ingressgit.Config {
 	r := &a.repositories
 	return ingressgit.Config{
-		Grant: a.taskService.Grant, Hold: a.taskService.Hold, Repos: r.table, Hosted: r.program, Reserve: a.reservePush,
+		Authorizer: a.gitAuthorizer(), Hold: a.taskService.Hold, Hosted: r.program, Reserve: a.reservePush,
 		MaxPack: int64(a.cfg.Git.MaxPack), Timeout: a.cfg.Git.Timeout, Slots: a.cfg.Workers.Slots, TenantShare: a.cfg.TenantShare(),
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/fault"
 	"weir/internal/git"
+	"weir/internal/gitwire"
 	processorsgit "weir/processors/git"
 	"weir/schemas"
 )
@@ -39,7 +40,7 @@ func TestNoGit(t *testing.T) {
 			require.NotErrorAs(t, err, &verdict, what)
 		}
 		_, err := a.branchExists(ctx, schemas.Repo{Mode: schemas.RepoHosted}, "main")
-		for _, err := range []error{err, a.hosts(), none.Advertise(ctx, "r", schemas.GitUploadPack, 2, git.View{}, nil), none.UploadPack(ctx, "r", 2, git.View{}, nil, nil)} {
+		for _, err := range []error{err, a.hosts(), none.Advertise(ctx, "r", schemas.GitUploadPack, 2, git.View{}, nil), none.UploadPack(ctx, "r", gitwire.Fetch{}, git.View{}, nil)} {
 			var said *fault.Error
 			if alone {
 				require.ErrorAs(t, err, &said)

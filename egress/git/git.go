@@ -2,7 +2,6 @@
 package git
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -33,16 +32,14 @@ type Source interface {
 	// Advertise writes the answer to GET info/refs, with the service line where the
 	// protocol has one. Protocol is 0 or 2.
 	Advertise(ctx context.Context, repo schemas.Repo, g task.Grant, service string, protocol int, w io.Writer) error
-	// UploadPack writes the answer to one request of a fetch. The request is well-formed.
-	UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, protocol int, in []byte, w io.Writer) error
+	// UploadPack writes the answer to one request of a fetch.
+	UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, f gitwire.Fetch, w io.Writer) error
 }
 
 // Config of the reading routes. A field without a default says so.
 type Config struct {
-	// Grant says what the holder of a token may do with repositories. Required.
-	Grant func(ctx context.Context, token string) (task.Grant, error)
-	// Repos finds repositories. Required.
-	Repos githttp.Repos
+	// Authorizer is required.
+	githttp.Authorizer
 	// Hosted has the repositories of this node, and Proxied those of upstream servers; of
 	// one that is nil nothing is served.
 	Hosted, Proxied Source
@@ -86,8 +83,7 @@ func Surface(cfg *Config) egress.Surface {
 type server struct {
 	Config
 
-	auth  githttp.Authorizer
-	limit *githttp.TaskLimit
+	limit githttp.TaskLimit
 }
 
 const (
@@ -103,12 +99,12 @@ func newServer(c Config) *server {
 		c.Hold = func(task.Grant) func() { return func() {} }
 	}
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
-	return &server{c, githttp.Authorizer{Grant: c.Grant, Repos: c.Repos}, githttp.NewTaskLimit("fetches", fetches)}
+	return &server{c, githttp.NewTaskLimit("fetches", fetches)}
 }
 
 // refs answers GET info/refs, with which every fetch and push begins.
 func (d *server) refs(w http.ResponseWriter, r *http.Request, named string) error {
-	who, repo, err := d.auth.Authorize(r, named)
+	who, repo, err := d.Authorize(r, named)
 	if err != nil {
 		return err
 	}
@@ -161,9 +157,8 @@ func refused(code schemas.Code, detail string) error {
 	return &problem.Error{Problem: schemas.Problem{Code: code, Status: http.StatusBadRequest, Detail: detail}}
 }
 
-// fetch answers POST git-upload-pack.
 func (d *server) fetch(w http.ResponseWriter, r *http.Request, named string) error {
-	who, repo, err := d.auth.Authorize(r, named)
+	who, repo, err := d.Authorize(r, named)
 	if err != nil {
 		return err
 	}
@@ -184,20 +179,20 @@ func (d *server) fetch(w http.ResponseWriter, r *http.Request, named string) err
 	}
 	defer leave()
 	defer d.Hold(who)()
-	in, probe, err := d.request(w, r, protocol == 2)
+	f, err := d.request(w, r, protocol == 2)
 	if err != nil {
 		return err
 	}
 	ctx, forget := d.until(r.Context(), who)
 	defer forget()
-	if _, _, err := d.auth.Authorize(r, named); err != nil { // it may have ended while its request came
+	if _, _, err := d.Authorize(r, named); err != nil { // it may have ended while its request came
 		return err
 	}
 	return d.answer(w, r.WithContext(ctx), gitwire.ResultType(schemas.GitUploadPack), func(ctx context.Context, w *githttp.Stream) error {
-		if probe {
+		if f.Command == "" { // a probe asks whether a large request would be let in
 			return nil
 		}
-		err := source.UploadPack(ctx, repo, who, protocol, in, w)
+		err := source.UploadPack(ctx, repo, who, f, w)
 		switch said, own := gaveUp(err); {
 		case own && w.Begun():
 			return nil // it has told the client why
@@ -214,7 +209,7 @@ func (d *server) until(ctx context.Context, who task.Grant) (_ context.Context, 
 	if who.TaskID == "" {
 		return ctx, func() {}
 	}
-	over, drop := d.Over(schemas.Ref{Tenant: who.Tenant, Kind: schemas.KindTask, ID: who.TaskID}, who.Lease)
+	over, drop := d.Over(who.Task(), who.Lease)
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		select {
@@ -226,25 +221,23 @@ func (d *server) until(ctx context.Context, who task.Grant) (_ context.Context, 
 	return ctx, func() { cancel(); drop() }
 }
 
-// request reads what a fetch asks for, and looks at it before git does. A probe asks for
-// nothing: it finds out whether a large request would be let in.
-func (d *server) request(w http.ResponseWriter, r *http.Request, v2 bool) (in []byte, probe bool, err error) {
+// request reads what a fetch asks for, and looks at it before git does.
+func (d *server) request(w http.ResponseWriter, r *http.Request, v2 bool) (f gitwire.Fetch, err error) {
 	if r.ContentLength > maxRequest {
-		return nil, false, githttp.Refusal(gitwire.ErrTooLarge, "the request of the fetch")
+		return f, githttp.Refusal(gitwire.ErrTooLarge, "the request of the fetch")
 	}
 	body, err := githttp.NewBody(w, r, githttp.Limits{Bytes: maxRequest, Total: d.Timeout})
 	if err != nil {
-		return nil, false, err
+		return f, err
 	}
-	var buf bytes.Buffer
-	var asked gitwire.Fetch
-	if _, err = buf.ReadFrom(body); err == nil {
-		asked, err = gitwire.ParseFetch(buf.Bytes(), v2)
+	in, err := io.ReadAll(body)
+	if err == nil {
+		f, err = gitwire.ParseFetch(in, v2)
 	}
 	if err != nil {
-		return nil, false, githttp.Refusal(err, "the request of the fetch")
+		err = githttp.Refusal(err, "the request of the fetch")
 	}
-	return buf.Bytes(), asked.Command == "", nil
+	return f, err
 }
 
 func (d *server) source(repo schemas.Repo) (Source, error) {
@@ -294,7 +287,7 @@ func handler(serve func(w http.ResponseWriter, r *http.Request, named string) er
 // Program runs git on the repositories of this node, see internal/git.
 type Program interface {
 	Advertise(ctx context.Context, id, service string, protocol int, v git.View, w io.Writer) error
-	UploadPack(ctx context.Context, id string, protocol int, v git.View, in io.Reader, w io.Writer) error
+	UploadPack(ctx context.Context, id string, f gitwire.Fetch, v git.View, w io.Writer) error
 }
 
 // Hosted is the Source of the repositories on this node's disk.
@@ -309,8 +302,8 @@ func (h Hosted) Advertise(ctx context.Context, repo schemas.Repo, g task.Grant, 
 }
 
 // UploadPack has git answer a fetch of what the grant lets be seen.
-func (h Hosted) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, protocol int, in []byte, w io.Writer) error {
-	return public(h.program.UploadPack(ctx, repo.ID, protocol, view(repo, g), bytes.NewReader(in), w))
+func (h Hosted) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, f gitwire.Fetch, w io.Writer) error {
+	return public(h.program.UploadPack(ctx, repo.ID, f, view(repo, g), w))
 }
 
 // view is what Grant.Reads allows, in the form that git takes, and the tenant whose turn it is.

@@ -64,18 +64,15 @@ func said(s *schemas.Settled, res schemas.PushResult) (body []byte, ok bool) {
 	case s.Outcome == schemas.OutcomeSucceeded:
 		return accepted(res), true
 	case s.Outcome == schemas.OutcomeFailed && s.Code == schemas.GitRejected:
-		return rejected(res, cmp.Or(res.Reason, "git refused the update"), res.Report)
+		return rejected(res, message(s, res), res.Report)
 	case s.Outcome == schemas.OutcomeDenied:
-		return rejected(res, sentence(s, res), false)
+		return rejected(res, message(s, res)+" ("+string(code(s))+")", false)
 	case s.Outcome == schemas.OutcomeUnknown:
-		return rejected(res, cmp.Or(res.Reason, s.Message, unknown), false)
+		return rejected(res, message(s, res), false)
 	default:
 		return nil, false
 	}
 }
-
-// unknown is for a push whose end is not known.
-const unknown = "it is unknown whether the branch was updated: look at it with git ls-remote, and push again if it was not"
 
 func accepted(res schemas.PushResult) []byte {
 	switch {
@@ -92,47 +89,48 @@ func accepted(res schemas.PushResult) []byte {
 // what ends a push. A client with neither takes any 200 for a success.
 func rejected(res schemas.PushResult, reason string, own bool) ([]byte, bool) {
 	switch {
-	case res.SideBand && !own:
+	case res.SideBand && (!own || !res.Report):
 		return gitwire.AppendFatal(nil, reason), true
 	case res.Report:
 		return gitwire.AppendReport(nil, gitwire.Report{
 			Unpack: cmp.Or(res.Unpack, gitwire.UnpackOK), Refs: []gitwire.RefReport{{Ref: res.Ref, Reason: reason}},
 		}, res.SideBand), true
-	case res.SideBand:
-		return gitwire.AppendFatal(nil, reason), true
 	default:
 		return nil, false
 	}
 }
 
-// sentence is why a push was denied, with its code.
-func sentence(s *schemas.Settled, res schemas.PushResult) string {
-	return cmp.Or(res.Reason, s.Message, "this push is not allowed") + " (" + string(cmp.Or(s.Code, schemas.GitRefDenied)) + ")"
-}
-
 // refusal is the public error of an end.
 func refusal(s *schemas.Settled, res schemas.PushResult) error {
-	message := cmp.Or(res.Reason, s.Message)
-	switch s.Outcome {
-	case schemas.OutcomeCanceled:
-		return &problem.Error{Problem: schemas.Problem{
-			Code: schemas.Canceled, Status: http.StatusForbidden,
-			Detail: cmp.Or(message, "the task ended, or its token is no more, before the push was whole; the branch is as it was"),
-		}}
-	case schemas.OutcomeExpired:
-		return fault.New(schemas.DeadlineExceeded, cmp.Or(message, "the time for the push is over; look at the branch with git ls-remote, and push again"))
-	case schemas.OutcomeUnknown:
-		return fault.New(schemas.OutcomeUnknownCode, cmp.Or(message, unknown))
-	case schemas.OutcomeDenied:
-		return fault.New(cmp.Or(s.Code, schemas.GitRefDenied), cmp.Or(message, "this push is not allowed"))
-	case schemas.OutcomeSucceeded, schemas.OutcomeFailed:
+	if s.Outcome == schemas.OutcomeCanceled {
+		return &problem.Error{Problem: schemas.Problem{Code: schemas.Canceled, Status: http.StatusForbidden, Detail: message(s, res)}}
 	}
-	return fault.New(cmp.Or(s.Code, schemas.Internal), cmp.Or(message, failure(s.Code)))
+	return fault.New(code(s), message(s, res))
 }
 
-// failure says what to do about a failure that brings no sentence.
-func failure(code schemas.Code) string {
-	switch code {
+func code(s *schemas.Settled) schemas.Code {
+	if s.Outcome == schemas.OutcomeDenied {
+		return cmp.Or(s.Code, schemas.GitRefDenied)
+	}
+	return cmp.Or(s.Code, s.Outcome.Code())
+}
+
+// message is the sentence of an end; one that brings none gets the advice for its code.
+func message(s *schemas.Settled, res schemas.PushResult) string {
+	return cmp.Or(res.Reason, s.Message, advice(s))
+}
+
+func advice(s *schemas.Settled) string {
+	if s.Outcome == schemas.OutcomeDenied {
+		return "this push is not allowed"
+	}
+	switch code(s) {
+	case schemas.Canceled:
+		return "the task ended, or its token is no more, before the push was whole; the branch is as it was"
+	case schemas.DeadlineExceeded:
+		return "the time for the push is over; look at the branch with git ls-remote, and push again"
+	case schemas.OutcomeUnknownCode:
+		return "it is unknown whether the branch was updated: look at it with git ls-remote, and push again if it was not"
 	case schemas.GitPackTooLarge:
 		return "the push is larger than this node takes, or unpacks to more; push fewer commits at a time, or smaller files"
 	case schemas.GitIncomplete:

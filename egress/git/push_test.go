@@ -205,9 +205,8 @@ func (p *program) Advertise(_ context.Context, id, service string, protocol int,
 	return p.err
 }
 
-func (p *program) UploadPack(_ context.Context, id string, protocol int, v internal.View, in io.Reader, w io.Writer) error {
-	data, _ := io.ReadAll(in)
-	p.id, p.in, p.protocol, p.view = id, string(data), protocol, v
+func (p *program) UploadPack(_ context.Context, id string, f gitwire.Fetch, v internal.View, w io.Writer) error {
+	p.id, p.in, p.view = id, string(f.Request), v
 	_, _ = io.WriteString(w, p.say)
 	return p.err
 }
@@ -232,7 +231,7 @@ func TestHostedShowsWhatTheGrantReads(t *testing.T) {
 		for _, ref := range tc.want.Refs {
 			require.True(t, tc.g.Reads(ref, repo.DefaultBranch), "%s: one rule", name)
 		}
-		require.NoError(t, git.NewHosted(p).UploadPack(t.Context(), repo, tc.g, 2, []byte("in"), &out), name)
+		require.NoError(t, git.NewHosted(p).UploadPack(t.Context(), repo, tc.g, gitwire.Fetch{Request: []byte("in")}, &out), name)
 		require.Equal(t, tc.want, p.view, name)
 		require.Equal(t, "in", p.in, name)
 	}
@@ -254,7 +253,7 @@ func TestHostedFails(t *testing.T) {
 		h := git.NewHosted(&program{err: tc.err})
 		for _, err := range []error{
 			h.Advertise(t.Context(), schemas.Repo{}, task.Grant{}, schemas.GitUploadPack, 2, io.Discard),
-			h.UploadPack(t.Context(), schemas.Repo{}, task.Grant{}, 2, nil, io.Discard),
+			h.UploadPack(t.Context(), schemas.Repo{}, task.Grant{}, gitwire.Fetch{}, io.Discard),
 		} {
 			require.ErrorIs(t, err, tc.err)
 			public, ok := errors.AsType[*fault.Error](err)

@@ -89,17 +89,11 @@ func refused(t *task.State, lease int) error {
 	}
 }
 
-// touching is how often the lease of who waits for an answer is kept. The desk writes
-// that down as often as it has to.
-const touching = 2 * time.Second
-
 // Inquiry waits for the answer to a question, for as long as the client waits and holds the task by
-// its lease. It calls touch at intervals. If this node stops, the client asks again on another
-// node, and joins its own question.
-func (a Answerer) Inquiry(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease, n int, touch func()) {
+// its lease. If this node stops, the client asks again on another node, and joins its own question.
+func (a Answerer) Inquiry(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease, n int) {
 	// The deadline of the request's body would end the wait for its answer.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	defer every(touching, touch)()
 	var answer *string
 	_, t, err := a.follow(r.Context(), ref, func(t *task.State) bool {
 		if n >= 1 && n <= len(t.Inquiries) {
@@ -116,28 +110,6 @@ func (a Answerer) Inquiry(w http.ResponseWriter, r *http.Request, ref schemas.Re
 		err = refused(t, lease)
 	}
 	answerAgent(w, r, err)
-}
-
-// every calls f again and again until stop has returned.
-func every(d time.Duration, f func()) (stop func()) {
-	quit, gone := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(gone)
-		tick := time.NewTicker(d)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				f()
-			case <-quit:
-				return
-			}
-		}
-	}()
-	return func() {
-		close(quit)
-		<-gone
-	}
 }
 
 // follow reads a task until done says so of what is known of it. It begins with all that

@@ -1,10 +1,14 @@
 package tasks
 
 import (
+	"context"
+	"errors"
 	"net/url"
 	"slices"
 
+	"weir/egress/index"
 	"weir/egress/stream"
+	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/task"
 	"weir/schemas"
@@ -60,41 +64,51 @@ const pageBytes = 4 << 20
 // that ends there is short and has a next.
 const maxOthers = 100
 
-// Batch is how many tasks to name at a time for one page.
-func (q Query) Batch() int { return max(q.Limit, maxOthers) }
-
-// Page is a page of tasks that is being filled.
-type Page struct {
-	query  Query
-	items  []schemas.TaskView
-	size   int
-	others int
-}
-
-// NewPage is an empty one.
-func NewPage(q Query) *Page { return &Page{query: q, items: []schemas.TaskView{}} }
-
-// Add puts a task in if it was asked for. More is false when the page is full, or has cost
-// enough.
-func (p *Page) Add(v schemas.TaskView) (added, more bool, err error) {
-	if p.query.Status != "" && p.query.Status != v.Status {
-		return false, p.Pass(), nil
+// page lists tasks by the index and shows their state from the log, because tasks that are open in
+// the index may have ended since.
+func (a Answerer) page(ctx context.Context, tenant string, q Query) (schemas.TaskPage, error) {
+	p := schemas.TaskPage{Items: []schemas.TaskView{}, Next: q.Cursor}
+	seen := make([]uint64, a.cfg.Partitions) // of each partition, up to where the log was read
+	size, others := 0, 0
+	ends, chosen := q.Ends()
+	for full := false; !full; {
+		asked, err := index.Of(tenant, schemas.KindTask, ends, chosen, max(q.Limit, maxOthers), p.Next)
+		if err != nil {
+			return p, err
+		}
+		var named []index.Named
+		if named, p.Next, p.Freshness, err = a.cfg.Index.Refs(ctx, asked); err != nil {
+			return p, err
+		}
+		full = p.Next == "" || len(named) == 0
+		for i, n := range named {
+			view, seq, err := a.view(ctx, n.Ref)
+			dropped := errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone)
+			switch {
+			case err != nil && !dropped:
+				return p, err
+			case dropped, q.Status != "" && q.Status != view.Status:
+				others++
+			default:
+				doc, err := ledger.Encode(view)
+				if err != nil {
+					return p, err
+				}
+				p.Items, size = append(p.Items, view), size+len(doc)
+				seen[a.server.Partition(n.Ref)] = max(seen[a.server.Partition(n.Ref)], seq)
+			}
+			if len(p.Items) == q.Limit || size >= pageBytes || others >= maxOthers {
+				if full = true; i < len(named)-1 {
+					p.Next = n.Next
+				}
+				break
+			}
+		}
 	}
-	doc, err := ledger.Encode(v)
-	if err != nil {
-		return false, false, err
+	for partition, seq := range seen { // shown are only records that would survive
+		if err := a.server.Feed().Durable(ctx, schemas.LogStream(partition), seq); err != nil {
+			return p, err
+		}
 	}
-	p.items, p.size = append(p.items, v), p.size+len(doc)
-	return true, len(p.items) < p.query.Limit && p.size < pageBytes, nil
-}
-
-// Pass counts a task that is not shown. More is false when the page has cost enough.
-func (p *Page) Pass() (more bool) {
-	p.others++
-	return p.others < maxOthers
-}
-
-// With is the page with what names the next one, and how closely the list follows the log.
-func (p *Page) With(next string, f schemas.Freshness) schemas.TaskPage {
-	return schemas.TaskPage{Items: p.items, Next: next, Freshness: f}
+	return p, nil
 }

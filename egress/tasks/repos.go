@@ -66,7 +66,6 @@ func Made(s *schemas.Settled, doc json.RawMessage) (r schemas.Repo, err error) {
 	return r, e
 }
 
-// messageOf says what to do next.
 func messageOf(o schemas.Outcome) string {
 	switch o {
 	case schemas.OutcomeCanceled:

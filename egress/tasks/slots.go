@@ -3,12 +3,12 @@ package tasks
 import (
 	"context"
 	"net/http"
-	"sync"
 
 	"weir/egress"
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/githttp"
+	"weir/internal/limits"
 	"weir/internal/task"
 	"weir/schemas"
 )
@@ -17,10 +17,7 @@ import (
 // is safe for concurrent use.
 type Slots struct {
 	server *egress.Server
-	most   int
-
-	mu sync.Mutex
-	of map[schemas.Ref]int
+	limit  *limits.PerKey[schemas.Ref]
 }
 
 // NewSlots allows the tokens of one task so many streams on this node; 0: 1000.
@@ -28,7 +25,7 @@ func NewSlots(s *egress.Server, most int) *Slots {
 	if most <= 0 {
 		most = 1000
 	}
-	return &Slots{server: s, most: most, of: map[schemas.Ref]int{}}
+	return &Slots{s, limits.NewPerKey[schemas.Ref](most)}
 }
 
 // Acquire acquires a slot for the sender of a request, before anything is stored for it. The answer's
@@ -47,24 +44,10 @@ func (s *Slots) Watch(r *http.Request) stream.Watch {
 	}
 	of, _ := task.Parse(token) // whether it is in force was checked before
 	return func(r *http.Request) (context.Context, func(), error) {
-		release, err := s.take(of.Ref())
-		return r.Context(), release, err
-	}
-}
-
-// take counts one more, until it is released once.
-func (s *Slots) take(ref schemas.Ref) (release func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of[ref] >= s.most {
-		return nil, fault.New(schemas.RateLimited, "this task holds as many streams open as it may; close one first")
-	}
-	s.of[ref]++
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.of[ref]--; s.of[ref] == 0 {
-			delete(s.of, ref)
+		release, ok := s.limit.Try(of.Ref())
+		if !ok {
+			return nil, nil, fault.New(schemas.RateLimited, "this task holds as many streams open as it may; close one first")
 		}
-	}, nil
+		return r.Context(), release, nil
+	}
 }

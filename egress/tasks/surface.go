@@ -102,67 +102,6 @@ func (a Answerer) list(r *egress.Request) error {
 	return err
 }
 
-// page lists tasks by the index and shows their state from the log, because tasks that are open in
-// the index may have ended since.
-func (a Answerer) page(ctx context.Context, tenant string, q Query) (schemas.TaskPage, error) {
-	page, seen := NewPage(q), make([]uint64, a.cfg.Partitions)
-	ends, chosen := q.Ends()
-	for cursor := q.Cursor; ; {
-		asked, err := index.Of(tenant, schemas.KindTask, ends, chosen, q.Batch(), cursor)
-		if err != nil {
-			return schemas.TaskPage{}, err
-		}
-		named, next, fresh, err := a.cfg.Index.Refs(ctx, asked)
-		if err != nil {
-			return schemas.TaskPage{}, err
-		}
-		looked, more, err := a.addTasks(ctx, page, named, seen)
-		if err != nil {
-			return schemas.TaskPage{}, err
-		}
-		if looked < len(named) {
-			next = named[looked-1].Next
-		}
-		if !more || next == "" || len(named) == 0 {
-			return page.With(next, fresh), a.shownUpTo(ctx, seen)
-		}
-		cursor = next
-	}
-}
-
-// addTasks puts tasks in until the page wants no more, and notes in seen up to where it has
-// read the log.
-func (a Answerer) addTasks(ctx context.Context, page *Page, named []index.Named, seen []uint64) (looked int, more bool, err error) {
-	for i, n := range named {
-		added, more := false, false
-		view, seq, err := a.view(ctx, n.Ref)
-		switch {
-		case errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone):
-			more, err = page.Pass(), nil // the log has dropped it
-		case err == nil:
-			added, more, err = page.Add(view)
-		}
-		if added {
-			p := a.server.Partition(n.Ref)
-			seen[p] = max(seen[p], seq)
-		}
-		if err != nil || !more {
-			return i + 1, false, err
-		}
-	}
-	return len(named), true, nil
-}
-
-// shownUpTo waits until what was read of each partition may be shown.
-func (a Answerer) shownUpTo(ctx context.Context, seen []uint64) error {
-	for p, seq := range seen {
-		if err := a.server.Feed().Durable(ctx, schemas.LogStream(p), seq); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (a Answerer) show(r *egress.Request) error {
 	view, err := a.durable(r.Request.Context(), taskRef(r.Reader.Tenant, r.Param("id")))
 	if err != nil {
@@ -227,7 +166,6 @@ func (a Answerer) fold(ctx context.Context, st *ledger.State) (*task.State, erro
 	return t, nil
 }
 
-// payload is what an action was accepted with, wherever it lies.
 func (a Answerer) payload(ctx context.Context, of schemas.Action) (json.RawMessage, error) {
 	doc, err := a.server.Actions().Blob(ctx, of.Payload, of.PayloadBlob)
 	if errors.Is(err, fault.ErrNotFound) {
@@ -323,7 +261,6 @@ func (a Answerer) showRepo(r *egress.Request) error {
 	return err
 }
 
-// made answers for the making of a repository.
 func (a Answerer) made(w http.ResponseWriter, r *http.Request, _ schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
 	repo, err := Made(s, doc)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -131,27 +130,6 @@ func TestQueries(t *testing.T) {
 		require.Error(t, err, query)
 		require.Equal(t, 400, problem.Of(err).Status, query)
 	}
-}
-
-// TestAPageIsShort where its tasks are long.
-func TestAPageIsShort(t *testing.T) {
-	t.Parallel()
-	p := tasks.NewPage(tasks.Query{Limit: 1000, Status: schemas.TaskStatusQueued})
-	n := 0
-	for more := true; more; n++ {
-		_, other, err := p.Add(schemas.TaskView{Status: schemas.TaskStatusRunning})
-		require.NoError(t, err)
-		require.True(t, other)
-		var added bool
-		added, more, err = p.Add(schemas.TaskView{Status: schemas.TaskStatusQueued, Description: strings.Repeat("x", schemas.MaxTaskDescription)})
-		require.NoError(t, err)
-		require.True(t, added)
-	}
-	require.Equal(t, 16, n)
-	page := p.With("next", schemas.Freshness{Behind: 3})
-	require.Len(t, page.Items, 16)
-	require.Equal(t, "next", page.Next)
-	require.EqualValues(t, 3, page.Behind)
 }
 
 func repo(name string) schemas.Repo {

@@ -35,10 +35,8 @@ type Hosted interface {
 
 // Config of the push route. A field without a default says so.
 type Config struct {
-	// Grant says what the holder of a token may do with repositories. Required.
-	Grant func(ctx context.Context, token string) (task.Grant, error)
-	// Repos finds repositories. Required.
-	Repos githttp.Repos
+	// Authorizer is required.
+	githttp.Authorizer
 	// Reserve has this process execute a push that is about to be accepted, and returns how; see
 	// processors.Pipeline. Execute returns when the push has ended, or cannot go on here. Required.
 	Reserve func(ref schemas.Ref) (execute func(context.Context), release func())
@@ -65,8 +63,7 @@ type handler struct {
 
 	server *ingress.Server
 	reply  Reply
-	auth   githttp.Authorizer
-	limit  *githttp.TaskLimit
+	limit  githttp.TaskLimit
 	shares *limits.Shares // of incoming pushes; nil: not divided
 }
 
@@ -78,7 +75,7 @@ func Surface(s *ingress.Server, cfg Config, reply Reply) ingress.Surface {
 	cfg.MaxPack = cmp.Or(cfg.MaxPack, 1<<30)
 	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Minute)
 	const pushes = 4 // of one task at a time
-	d := handler{cfg, s, reply, githttp.Authorizer{Grant: cfg.Grant, Repos: cfg.Repos}, githttp.NewTaskLimit("pushes", pushes), nil}
+	d := handler{cfg, s, reply, githttp.NewTaskLimit("pushes", pushes), nil}
 	if places := limits.Percent(int64(cfg.Slots), cmp.Or(cfg.TenantShare, 100)); places.Share < places.Capacity {
 		d.shares = limits.NewShares(places)
 	}
@@ -167,7 +164,7 @@ const commandRoom = 1 << 20
 // one can be read at all: nothing of the body has been read. Until it leaves, it counts as one that is on
 // its way, and has its lease kept.
 func (d handler) admit(w http.ResponseWriter, r *http.Request, named string) (who task.Grant, body *githttp.Body, leave func(), err error) {
-	who, repo, err := d.auth.Authorize(r, named)
+	who, repo, err := d.Authorize(r, named)
 	if err == nil {
 		err = githttp.Pushes(who)
 	}

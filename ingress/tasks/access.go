@@ -5,7 +5,6 @@ import (
 
 	"weir/ingress"
 	"weir/internal/fault"
-	"weir/internal/problem"
 	"weir/internal/task"
 	"weir/schemas"
 )
@@ -21,6 +20,10 @@ type Access struct {
 	sub    *schemas.Subtoken // the one that the request has; nil: it has the holder's own token
 }
 
+func access(b bearer, f file) Access {
+	return Access{Ref: b.ref, Lease: b.lease, Task: f.task, action: f.log.Action}
+}
+
 // Enter lets the holder of a task in: with the task's own token, a lease's, or the
 // token of a pool's agent that has leased one. The first request with its own token
 // takes the task, which is Running then. Each keeps the lease. Errors are public ones:
@@ -31,7 +34,12 @@ func (d *Service) Enter(ctx context.Context, token string) (Access, error) {
 	if err != nil {
 		return Access{}, err
 	}
-	return d.enter(ctx, b, nil)
+	return d.enter(ctx, b)
+}
+
+func (d *Service) enter(ctx context.Context, b bearer) (Access, error) {
+	v, _, err := d.serve(ctx, b, request{allow: d.acts})
+	return v, err
 }
 
 // Holds is Enter for a caller that has authenticated with another kind of token: it finds the task
@@ -41,7 +49,7 @@ func (d *Service) Holds(ctx context.Context, tenant, holder string) (v Access, o
 	if err != nil || !ok {
 		return Access{}, false, err
 	}
-	v, err = d.enter(ctx, b, nil)
+	v, err = d.enter(ctx, b)
 	return v, err == nil, err
 }
 
@@ -53,7 +61,7 @@ func (d *Service) Send(ctx context.Context, token string) (Access, error) {
 		return Access{}, err
 	}
 	if b.token.Subtoken == 0 {
-		return d.enter(ctx, b, nil)
+		return d.enter(ctx, b)
 	}
 	v, err := d.look(ctx, b)
 	if err == nil {
@@ -73,22 +81,13 @@ func (d *Service) Look(ctx context.Context, token string) (Access, error) {
 }
 
 func (d *Service) look(ctx context.Context, b bearer) (Access, error) {
-	ctx, cancel := d.bounded(ctx)
-	defer cancel()
-	f, err := d.open(ctx, b.ref)
-	var sub *schemas.Subtoken
-	if err == nil {
-		if sub, err = d.subtoken(b, f); sub == nil && err == nil {
-			_, err = d.acts(b, f)
-		}
-	}
+	f, err := d.allowed(ctx, b, d.delegates)
 	if err != nil {
-		return Access{}, d.refusal(b, err)
+		return Access{}, err
 	}
-	d.known(b)
-	v := visit(b, f)
-	v.sub = sub
-	return v, nil
+	v := access(b, f)
+	v.sub, err = d.subtoken(b, f)
+	return v, err
 }
 
 // Knows reports whether a text is the token of a running task, or was the current one when the task
@@ -132,38 +131,6 @@ func (v Access) Identity() ingress.Identity {
 	return who
 }
 
-// enter authorizes a bearer, and writes the event of do, if any, in the same append.
-func (d *Service) enter(ctx context.Context, b bearer, do func(f file) (*schemas.TaskEvent, error)) (Access, error) {
-	ctx, cancel := d.bounded(ctx)
-	defer cancel()
-	f, wrote, err := d.change(ctx, b.ref, func(f file) ([]*schemas.TaskEvent, error) {
-		events, err := d.acts(b, f)
-		if err != nil || do == nil {
-			return events, err
-		}
-		more, err := do(f)
-		if more != nil {
-			events = append(events, more)
-		}
-		return events, err
-	})
-	if err != nil {
-		return Access{}, d.refusal(b, err)
-	}
-	d.known(b)
-	if wrote || do != nil { // a joined write must be durable as well
-		if err := d.durable(ctx); err != nil {
-			return Access{}, err
-		}
-	}
-	d.Touch(ctx, b.ref, b.lease)
-	return visit(b, f), nil
-}
-
-func visit(b bearer, f file) Access {
-	return Access{Ref: b.ref, Lease: b.lease, Task: f.task, action: f.log.Action}
-}
-
 // Grant says what the holder of a token may do with repositories: of a task with its
 // own branch, as Enter has it, or of any other token with what it may read. Its errors
 // are those of Enter.
@@ -186,7 +153,7 @@ func (d *Service) Grant(ctx context.Context, token string) (task.Grant, error) {
 			return task.Grant{}, err
 		}
 		if ok {
-			v, err := d.enter(ctx, b, nil)
+			v, err := d.enter(ctx, b)
 			return v.grant(), err
 		}
 	}
@@ -215,61 +182,4 @@ func (v Access) grant() task.Grant {
 		g.Entries, g.ReadOnly = v.sub.Entries, v.sub.Repo != schemas.RepoWrite
 	}
 	return g
-}
-
-// Report accepts an agent's report of how its task ended. read reads the report after the token is
-// authorized. Only the first report counts: a repeat from the same token is no error, and any other
-// report for an ended task is TASK_NOT_RUNNING. The other errors are those of Enter and of read.
-func (d *Service) Report(ctx context.Context, token string, read func() (schemas.TaskReport, error)) (schemas.Ref, error) {
-	b, err := d.bearer(ctx, token)
-	if err != nil {
-		return schemas.Ref{}, err
-	}
-	if err := d.knows(ctx, b, func(f file) bool { return b.holds(f) || b.had(f) }); err != nil {
-		return schemas.Ref{}, err
-	}
-	r, err := read()
-	if err != nil {
-		return b.ref, err
-	}
-	ctx, cancel := d.bounded(ctx)
-	defer cancel()
-	_, _, err = d.change(ctx, b.ref, func(f file) ([]*schemas.TaskEvent, error) {
-		switch {
-		case b.had(f) && f.task.Report != nil && *f.task.Report == r:
-			return nil, nil
-		case b.had(f), b.holds(f) && !d.lives(f, b.lease):
-			return nil, notRunning(f.task)
-		}
-		events, err := d.acts(b, f)
-		return append(events, &schemas.TaskEvent{What: schemas.TaskReported, Lease: b.lease, Report: &r}), err
-	})
-	if err != nil {
-		return b.ref, unread(err)
-	}
-	return b.ref, d.durable(ctx)
-}
-
-// notRunning is task.NotRunning with the state that the task is in.
-func notRunning(s *task.State) error {
-	return &problem.Error{
-		Problem: schemas.Problem{Code: schemas.TaskNotRunning, Detail: task.NotRunningText, Reason: string(s.Status)},
-		Cause:   task.NotRunning(),
-	}
-}
-
-// knows refuses a bearer that has no part in its task, before anything that it sends
-// is looked at.
-func (d *Service) knows(ctx context.Context, b bearer, may func(f file) bool) error {
-	ctx, cancel := d.bounded(ctx)
-	defer cancel()
-	f, err := d.open(ctx, b.ref)
-	if err == nil && !may(f) {
-		err = d.refused(b, f)
-	}
-	if err != nil {
-		return d.refusal(b, err)
-	}
-	d.known(b)
-	return nil
 }

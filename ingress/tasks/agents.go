@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,7 +15,7 @@ import (
 	"weir/schemas"
 )
 
-// agentRoutes serve the agents who work on  Their token names the task, in open mode
+// agentRoutes serve the agents who work on tasks. Their token names the task, in open mode
 // too.
 func (h handlers) agentRoutes() []ingress.Route {
 	var routes []ingress.Route
@@ -67,6 +66,16 @@ func visits(c *gin.Context, ref schemas.Ref, err error) error {
 	return err
 }
 
+func body[T any](h handlers, c *gin.Context, read func(body []byte) (T, error)) func() (T, error) {
+	return func() (v T, err error) {
+		doc, err := h.server.Read(c.Writer, c.Request)
+		if err != nil {
+			return v, err
+		}
+		return read(doc)
+	}
+}
+
 // agentTask gives an agent its task. Whatever body it sends is not looked at.
 func (h handlers) agentTask(c *gin.Context) error {
 	v, leased, err := h.Desk.Take(c.Request.Context(), Bearer(c))
@@ -81,16 +90,9 @@ func (h handlers) agentTask(c *gin.Context) error {
 	return nil
 }
 
-// report accepts an agent's final report.
 func (h handlers) report(translate func(body []byte) (schemas.TaskReport, error)) ingress.Handler {
 	return func(c *gin.Context) error {
-		ref, err := h.Desk.Report(c.Request.Context(), Bearer(c), func() (schemas.TaskReport, error) {
-			body, err := h.server.Read(c.Writer, c.Request)
-			if err != nil {
-				return schemas.TaskReport{}, err
-			}
-			return translate(body)
-		})
+		ref, err := h.Desk.Report(c.Request.Context(), Bearer(c), body(h, c, translate))
 		if err := visits(c, ref, err); err != nil {
 			return err
 		}
@@ -101,13 +103,7 @@ func (h handlers) report(translate func(body []byte) (schemas.TaskReport, error)
 
 // output stores a piece of output of a task's command, and keeps the lease.
 func (h handlers) output(c *gin.Context) error {
-	ref, err := h.Desk.Output(c.Request.Context(), Bearer(c), func() (schemas.OutputRequest, error) {
-		body, err := h.server.Read(c.Writer, c.Request)
-		if err != nil {
-			return schemas.OutputRequest{}, err
-		}
-		return ReadOutput(body)
-	})
+	ref, err := h.Desk.Output(c.Request.Context(), Bearer(c), body(h, c, ReadOutput))
 	if err := visits(c, ref, err); err != nil {
 		return err
 	}
@@ -115,17 +111,12 @@ func (h handlers) output(c *gin.Context) error {
 	return nil
 }
 
-// inquire puts an agent's question, and waits for its answer.
 func (h handlers) inquire(c *gin.Context) error {
 	v, n, err := h.Desk.Ask(c.Request.Context(), Bearer(c), func() (text, key string, err error) {
 		if key, err = accept.Key(c.Request.Header.Values("Idempotency-Key")); err != nil {
 			return "", "", err
 		}
-		body, err := h.server.Read(c.Writer, c.Request)
-		if err != nil {
-			return "", "", err
-		}
-		text, err = ReadInquiry(body)
+		text, err = body(h, c, ReadInquiry)()
 		return text, key, err
 	})
 	if err := visits(c, v.Ref, err); err != nil {
@@ -136,20 +127,13 @@ func (h handlers) inquire(c *gin.Context) error {
 		return visits(c, v.Ref, err)
 	}
 	defer leave()
-	ctx := context.WithoutCancel(c.Request.Context())
-	h.Inquiry(c.Writer, c.Request, v.Ref, v.Lease, n, func() { h.Desk.Touch(ctx, v.Ref, v.Lease) })
+	defer h.Desk.Hold(v.grant())()
+	h.Inquiry(c.Writer, c.Request, v.Ref, v.Lease, n)
 	return nil
 }
 
-// subtoken makes a token for a child of the holder.
 func (h handlers) subtoken(c *gin.Context) error {
-	ref, made, err := h.Desk.Delegate(c.Request.Context(), Bearer(c), func() (schemas.SubtokenRequest, error) {
-		body, err := h.server.Read(c.Writer, c.Request)
-		if err != nil {
-			return schemas.SubtokenRequest{}, err
-		}
-		return ReadSubtoken(body)
-	})
+	ref, made, err := h.Desk.Delegate(c.Request.Context(), Bearer(c), body(h, c, ReadSubtoken))
 	if err := visits(c, ref, err); err != nil {
 		return err
 	}
@@ -160,14 +144,18 @@ func (h handlers) subtoken(c *gin.Context) error {
 // lease leases another task for a runner, which may have any number of them.
 func (h handlers) lease(c *gin.Context) error {
 	who := ingress.Caller(c)
-	req, err := h.leaseRequest(c)
+	var req schemas.LeaseRequest
+	var err error
+	if c.Request.ContentLength != 0 { // the body may be left out
+		req, err = body(h, c, ReadLease)()
+	}
 	if err == nil {
 		err = MayLease(req.Pool, who.Pools)
 	}
 	if err != nil {
 		return err
 	}
-	w := Worker{Tenant: who.Tenant, Holder: who.Caller(), Name: who.Name, Pools: who.Pools, Entries: who.Entries, Models: who.Models}
+	w := schemas.Token{Tenant: who.Tenant, ID: who.Caller(), Name: who.Name, Pools: who.Pools, Entries: who.Entries, Models: who.Models}
 	if req.Pool != "" {
 		w.Pools = []string{req.Pool}
 	}
@@ -187,19 +175,6 @@ func (h handlers) lease(c *gin.Context) error {
 	return nil
 }
 
-// leaseRequest reads the body, which may be left out.
-func (h handlers) leaseRequest(c *gin.Context) (req schemas.LeaseRequest, err error) {
-	if c.Request.ContentLength == 0 {
-		return req, nil
-	}
-	body, err := h.server.Read(c.Writer, c.Request)
-	if err != nil {
-		return req, err
-	}
-	return ReadLease(body)
-}
-
-// release takes a task back from the holder of its lease.
 func (h handlers) release(c *gin.Context) error {
 	ref, err := h.Desk.Release(c.Request.Context(), Bearer(c))
 	if err := visits(c, ref, err); err != nil {

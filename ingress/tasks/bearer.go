@@ -55,18 +55,6 @@ func (d *Service) subtoken(b bearer, f file) (*schemas.Subtoken, error) {
 	return &sub, nil
 }
 
-// acts are the events that come before whatever the bearer does: its first request
-// takes the task. It is refused where it may do nothing.
-func (d *Service) acts(b bearer, f file) ([]*schemas.TaskEvent, error) {
-	if !b.holds(f) || !d.lives(f, b.lease) {
-		return nil, d.refused(b, f)
-	}
-	if b.lease == 0 && f.task.Status == schemas.TaskStatusQueued {
-		return []*schemas.TaskEvent{{What: schemas.TaskClaimed}}, nil
-	}
-	return nil, nil
-}
-
 // bearer finds out who shows a token, as far as the token tells, and counts the
 // request. Errors: UNAUTHORIZED, FORBIDDEN, RATE_LIMITED, UNAVAILABLE;
 // TASK_NOT_RUNNING for an agent of a pool that holds no task.

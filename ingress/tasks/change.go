@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"errors"
+	"time"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -10,7 +11,6 @@ import (
 	"weir/schemas"
 )
 
-// file is a task as the log has it.
 type file struct {
 	log  *ledger.State
 	task *task.State
@@ -90,9 +90,12 @@ func (d *Service) write(ctx context.Context, f file, e *schemas.TaskEvent) error
 	return d.ledger.Append(ctx, f.log, ev)
 }
 
+// storeTimeout bounds one change.
+const storeTimeout = 10 * time.Second
+
 // bounded is the time that one change has, the client gone or not.
-func (d *Service) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), d.cfg.StoreTimeout)
+func (*Service) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 }
 
 // durable waits until what was read or written would survive.

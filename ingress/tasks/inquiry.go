@@ -19,24 +19,21 @@ func (d *Service) Ask(ctx context.Context, token string, read func() (text, key 
 	if err != nil {
 		return Access{}, 0, err
 	}
-	if err := d.knows(ctx, b, func(f file) bool { return b.holds(f) && d.lives(f, b.lease) }); err != nil {
-		return Access{}, 0, err
-	}
-	text, key, err := read()
-	if err != nil {
-		return Access{}, 0, err
-	}
-	v, err = d.enter(ctx, b, func(f file) (*schemas.TaskEvent, error) {
-		if n, err = asked(f, text, key); err != nil || n > 0 {
-			return nil, err
-		}
-		n = len(f.task.Inquiries) + 1
-		if n > schemas.MaxTaskInquiries {
-			return nil, fault.New(schemas.Conflict, "the task has asked "+strconv.Itoa(schemas.MaxTaskInquiries)+" questions, which is the most; go on by what was answered")
-		}
-		return &schemas.TaskEvent{
-			What: schemas.TaskAsked, Lease: b.lease, Inquiry: &schemas.TaskInquiry{N: n, Key: key, Text: text},
-		}, nil
+	var text, key string
+	v, _, err = d.serve(ctx, b, request{
+		allow: d.acts, joins: true,
+		read: func() (err error) { text, key, err = read(); return err },
+		do: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
+			if n, err = asked(f, text, key); err != nil || n > 0 {
+				return nil, err
+			}
+			if n = len(f.task.Inquiries) + 1; n > schemas.MaxTaskInquiries {
+				return nil, fault.New(schemas.Conflict, "the task has asked "+strconv.Itoa(schemas.MaxTaskInquiries)+" questions, which is the most; go on by what was answered")
+			}
+			return one(schemas.TaskEvent{
+				What: schemas.TaskAsked, Lease: b.lease, Inquiry: &schemas.TaskInquiry{N: n, Key: key, Text: text},
+			}), nil
+		},
 	})
 	return v, n, err
 }
@@ -61,7 +58,7 @@ func asked(f file, text, key string) (int, error) {
 // VALIDATION_ERROR where it does not say which question it answers; CONFLICT where that
 // one has another answer, or the task has ended.
 func (d *Service) Answer(ctx context.Context, tenant, id string, req schemas.AnswerRequest, by string) (schemas.Ref, error) {
-	return d.people(ctx, tenant, id, func(f file) (*schemas.TaskEvent, error) {
+	return d.people(ctx, tenant, id, func(f file) ([]*schemas.TaskEvent, error) {
 		to, done, err := answers(f, req.Inquiry, req.Answer)
 		switch {
 		case err != nil || done:
@@ -69,7 +66,7 @@ func (d *Service) Answer(ctx context.Context, tenant, id string, req schemas.Ans
 		case d.over(f):
 			return nil, errEnded()
 		}
-		return &schemas.TaskEvent{What: schemas.TaskAnswered, Inquiry: &schemas.TaskInquiry{N: to, Text: req.Answer, By: by}}, nil
+		return one(schemas.TaskEvent{What: schemas.TaskAnswered, Inquiry: &schemas.TaskInquiry{N: to, Text: req.Answer, By: by}}), nil
 	})
 }
 
@@ -101,21 +98,14 @@ func answers(f file, n int, text string) (to int, done bool, err error) {
 }
 
 // people runs a change of a task by its people.
-func (d *Service) people(ctx context.Context, tenant, id string, decide func(f file) (*schemas.TaskEvent, error)) (schemas.Ref, error) {
+func (d *Service) people(ctx context.Context, tenant, id string, decide func(f file) ([]*schemas.TaskEvent, error)) (schemas.Ref, error) {
 	ref := schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: id}
 	if !schemas.ValidID(id) {
 		return schemas.Ref{}, missing(fault.ErrNotFound)
 	}
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
-	_, _, err := d.change(ctx, ref, func(f file) ([]*schemas.TaskEvent, error) {
-		e, err := decide(f)
-		if err != nil || e == nil {
-			return nil, err
-		}
-		return []*schemas.TaskEvent{e}, nil
-	})
-	if err != nil {
+	if _, _, err := d.change(ctx, ref, decide); err != nil {
 		return schemas.Ref{}, missing(err)
 	}
 	return ref, d.durable(ctx)

@@ -320,7 +320,7 @@ func (w *world) take(tb testing.TB, token string) (tasks.Access, string) {
 }
 
 // await leases a task that is there now; without one the token is empty.
-func (w *world) await(tb testing.TB, who tasks.Worker) (tasks.Access, string) {
+func (w *world) await(tb testing.TB, who schemas.Token) (tasks.Access, string) {
 	tb.Helper()
 	v, secret, err := w.Await(tb.Context(), who, 0)
 	require.NoError(tb, err)

@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -13,24 +12,9 @@ import (
 	"weir/schemas"
 )
 
-// Worker is who leases tasks.
-type Worker struct {
-	Tenant string
-	// Holder is the id of its token.
-	Holder string
-	// Name is the name of its token.
-	Name string
-	// Pools are the only pools that it leases of; empty: all of the tenant's.
-	Pools []string
-	// Entries are the only entries of the policy that it may use; empty: all. A task that
-	// may use others is none for it.
-	Entries []string
-	// Models are patterns of the only models that it may use, likewise.
-	Models []string
-}
-
-// may reports whether it may lease the tasks of a pool that were made with entries and models.
-func (w Worker) may(pool string, entries, models []string) bool {
+// may reports whether a worker may lease the tasks of a pool that were made with entries and models.
+// An empty list of a worker's allows all.
+func may(w schemas.Token, pool string, entries, models []string) bool {
 	return (len(w.Pools) == 0 || slices.Contains(w.Pools, pool)) && task.Bounds{Entries: w.Entries, Models: w.Models}.Covers(task.Bounds{Entries: entries, Models: models})
 }
 
@@ -47,7 +31,7 @@ func (d *Service) Take(ctx context.Context, token string) (v Access, leased stri
 	if err != nil {
 		return Access{}, "", err
 	}
-	leave, err := d.leasing.lock(ctx, who.Tenant+"\x00"+who.ID) // otherwise it could get two
+	leave, err := d.leasing.Lock(ctx, who.Tenant+"\x00"+who.ID) // otherwise it could get two
 	if err != nil {
 		return Access{}, "", unread(err)
 	}
@@ -57,10 +41,10 @@ func (d *Service) Take(ctx context.Context, token string) (v Access, leased stri
 		return Access{}, "", err
 	}
 	if ok {
-		v, err = d.enter(ctx, b, nil)
+		v, err = d.enter(ctx, b)
 		return v, "", err
 	}
-	v, leased, err = d.lease(ctx, Worker{Tenant: who.Tenant, Holder: who.ID, Name: who.Name, Pools: who.Pools, Entries: who.Entries, Models: who.Models})
+	v, leased, err = d.lease(ctx, who)
 	if err == nil && leased == "" {
 		err = &problem.Error{
 			Problem:    schemas.Problem{Code: schemas.NotFound, Detail: "there is no task to lease; ask again"},
@@ -76,23 +60,18 @@ func (d *Service) own(ctx context.Context, token string) (Access, error) {
 	if err != nil {
 		return Access{}, err
 	}
-	v, err := d.enter(ctx, b, nil)
-	if public, ok := errors.AsType[*fault.Error](err); !ok || public.Code != schemas.Unauthorized {
-		return v, err
-	}
-	ctx, cancel := d.bounded(ctx)
-	defer cancel()
-	f, unread := d.open(ctx, b.ref)
-	if unread != nil || !b.had(f) {
-		return v, err
-	}
-	d.known(b)
-	return visit(b, f), d.durable(ctx)
+	v, _, err := d.serve(ctx, b, request{allow: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
+		if b.had(f) {
+			return nil, nil
+		}
+		return d.acts(b, f)
+	}})
+	return v, err
 }
 
 // Await leases the oldest task that there is for a worker, which may hold others, and
 // waits up to a time for one. Without any the token is empty.
-func (d *Service) Await(ctx context.Context, w Worker, wait time.Duration) (v Access, token string, err error) {
+func (d *Service) Await(ctx context.Context, w schemas.Token, wait time.Duration) (v Access, token string, err error) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
@@ -128,7 +107,7 @@ const (
 )
 
 // lease leases one task. Without any the token is empty.
-func (d *Service) lease(ctx context.Context, w Worker) (v Access, token string, err error) {
+func (d *Service) lease(ctx context.Context, w schemas.Token) (v Access, token string, err error) {
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
 	for try := range leaseTries {
@@ -137,7 +116,7 @@ func (d *Service) lease(ctx context.Context, w Worker) (v Access, token string, 
 				return Access{}, "", unread(err)
 			}
 		}
-		list := d.board.Leasable(w.Tenant, func(e board.Entry) bool { return w.may(e.Pool, e.Entries, e.Models) }, candidates)
+		list := d.board.Leasable(w.Tenant, func(e board.Entry) bool { return may(w, e.Pool, e.Entries, e.Models) }, candidates)
 		if len(list) == 0 && try > 0 {
 			break
 		}
@@ -153,14 +132,14 @@ func (d *Service) lease(ctx context.Context, w Worker) (v Access, token string, 
 
 // claim leases a task, if it still can be. Without that the token is empty. A visit with
 // an error says that it is leased, but may not stay so.
-func (d *Service) claim(ctx context.Context, ref schemas.Ref, w Worker) (v Access, token string, err error) {
+func (d *Service) claim(ctx context.Context, ref schemas.Ref, w schemas.Token) (v Access, token string, err error) {
 	secret, lease := d.Secret(), 0
 	f, wrote, err := d.change(ctx, ref, func(f file) ([]*schemas.TaskEvent, error) {
-		if !f.task.Leasable() || d.over(f) || !w.may(f.task.Order.Pool, f.log.Action.Entries, f.log.Action.Models) {
+		if !f.task.Leasable() || d.over(f) || !may(w, f.task.Order.Pool, f.log.Action.Entries, f.log.Action.Models) {
 			return nil, nil
 		}
 		lease = f.task.Lease + 1
-		return []*schemas.TaskEvent{{What: schemas.TaskClaimed, Lease: lease, Holder: w.Holder, Agent: w.Name, TokenHash: secret.Hash()}}, nil
+		return one(schemas.TaskEvent{What: schemas.TaskClaimed, Lease: lease, Holder: w.ID, Agent: w.Name, TokenHash: secret.Hash()}), nil
 	})
 	switch {
 	case err != nil && lost(err):
@@ -170,7 +149,7 @@ func (d *Service) claim(ctx context.Context, ref schemas.Ref, w Worker) (v Acces
 	case !wrote:
 		return Access{}, "", nil
 	}
-	v = visit(bearer{ref: ref, lease: lease, agent: w.Holder}, f)
+	v = access(bearer{ref: ref, lease: lease, agent: w.ID}, f)
 	if err := d.durable(ctx); err != nil {
 		return v, "", err
 	}
@@ -194,19 +173,11 @@ func (d *Service) Return(ctx context.Context, v Access) error {
 }
 
 func (d *Service) release(ctx context.Context, b bearer) (schemas.Ref, error) {
-	ctx, cancel := d.bounded(ctx)
-	defer cancel()
-	_, _, err := d.change(ctx, b.ref, func(f file) ([]*schemas.TaskEvent, error) {
-		switch {
-		case !b.holds(f) || !d.lives(f, b.lease):
-			return nil, d.refused(b, f)
-		case b.lease == 0:
+	v, _, err := d.serve(ctx, b, request{allow: d.acts, do: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
+		if b.lease == 0 {
 			return nil, fault.New(schemas.Conflict, "who has a task by its own token cannot give it back; report how it ended, or have it canceled")
 		}
-		return []*schemas.TaskEvent{{What: schemas.TaskReleased, Lease: b.lease, Holder: f.task.Holder}}, nil
-	})
-	if err != nil {
-		return schemas.Ref{}, d.refusal(b, err)
-	}
-	return b.ref, d.durable(ctx)
+		return one(schemas.TaskEvent{What: schemas.TaskReleased, Lease: b.lease, Holder: f.task.Holder}), nil
+	}})
+	return v.Ref, err
 }

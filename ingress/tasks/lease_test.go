@@ -195,7 +195,7 @@ func TestOneLease(t *testing.T) {
 	require.Equal(t, won[0] == "own", err == nil)
 }
 
-var worker = tasks.Worker{Tenant: "t", Holder: "p1"}
+var worker = schemas.Token{Tenant: "t", ID: "p1"}
 
 func TestARunnerLeasesMany(t *testing.T) {
 	t.Parallel()
@@ -310,7 +310,7 @@ func TestTheBoardMayBeWrong(t *testing.T) {
 	taken, token := w.file(t, "own")
 	require.NoError(t, errOf(w.Enter(t.Context(), token)))
 	leased, _ := w.file(t, "leased", pool("x"))
-	_, _ = w.await(t, tasks.Worker{Tenant: "t", Holder: "p2", Pools: []string{"x"}})
+	_, _ = w.await(t, schemas.Token{Tenant: "t", ID: "p2", Pools: []string{"x"}})
 	none := schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "none"}
 	w.board.late = true
 	for _, ref := range []schemas.Ref{other, taken, leased, none} {
@@ -381,7 +381,7 @@ func TestEntriesOfAWorker(t *testing.T) {
 	w.entries = nil
 	w.file(t, "all")
 	require.Equal(t, schemas.NotFound, code(t, errOf2(w.Take(t.Context(), "pool-f"))), "as if there were none")
-	limited := tasks.Worker{Tenant: "t", Holder: "pf", Entries: []string{"f"}}
+	limited := schemas.Token{Tenant: "t", ID: "pf", Entries: []string{"f"}}
 	_, token := w.await(t, limited)
 	require.Empty(t, token)
 	w.entries = []string{"f"}
@@ -390,7 +390,7 @@ func TestEntriesOfAWorker(t *testing.T) {
 	require.Equal(t, mine, v.Ref)
 	v, _ = w.take(t, "pool-e")
 	require.Equal(t, "e0", v.Ref.ID)
-	v, token = w.await(t, tasks.Worker{Tenant: "t", Holder: "p9"})
+	v, token = w.await(t, schemas.Token{Tenant: "t", ID: "p9"})
 	require.NotEmpty(t, token)
 	require.Equal(t, "e1", v.Ref.ID, "who may use all entries has all tasks")
 
@@ -474,11 +474,11 @@ func TestModelsOfALease(t *testing.T) {
 	_, ok, err := w.Holds(t.Context(), "t", "p9")
 	require.NoError(t, err)
 	require.False(t, ok)
-	v, token := w.await(t, tasks.Worker{Tenant: "t", Holder: "p9", Models: []string{"a/*"}})
+	v, token := w.await(t, schemas.Token{Tenant: "t", ID: "p9", Models: []string{"a/*"}})
 	require.NotEmpty(t, token)
 	require.Equal(t, mine, v.Ref)
 	require.Equal(t, []string{"a/1"}, v.Identity().Models)
-	_, token = w.await(t, tasks.Worker{Tenant: "t", Holder: "p9", Models: []string{"a/*"}})
+	_, token = w.await(t, schemas.Token{Tenant: "t", ID: "p9", Models: []string{"a/*"}})
 	require.Empty(t, token)
 
 	v, ok, err = w.Holds(t.Context(), "t", "p9")

@@ -19,32 +19,23 @@ func (d *Service) Output(ctx context.Context, token string, read func() (schemas
 	if err != nil {
 		return schemas.Ref{}, err
 	}
-	if err := d.knows(ctx, b, func(f file) bool { return b.holds(f) || b.had(f) }); err != nil {
-		return schemas.Ref{}, err
-	}
-	out, err := read()
-	if err != nil {
-		return b.ref, err
-	}
-	ctx, cancel := d.bounded(ctx)
-	defer cancel()
-	for range maxTries {
-		f, wrote, err := d.change(ctx, b.ref, func(f file) ([]*schemas.TaskEvent, error) {
-			if b.had(f) || b.holds(f) && !d.lives(f, b.lease) {
+	var out schemas.OutputRequest
+	q := request{
+		allow: d.reports,
+		read:  func() (err error) { out, err = read(); return err },
+		do: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
+			if !d.lives(f, b.lease) {
 				return nil, notRunning(f.task)
 			}
 			return d.acts(b, f)
-		})
-		if err == nil && wrote {
-			err = d.durable(ctx)
+		},
+	}
+	for range maxTries {
+		v, f, err := d.serve(ctx, b, q)
+		if err != nil || out.Text == "" {
+			return v.Ref, err
 		}
-		if err != nil {
-			return b.ref, unread(err)
-		}
-		d.Touch(ctx, b.ref, b.lease)
-		if out.Text == "" {
-			return b.ref, nil
-		}
+		q.read = nil
 		err = d.append(ctx, f, schemas.TaskOutput{Lease: b.lease, At: out.At, Text: out.Text})
 		if !errors.Is(err, fault.ErrFenced) {
 			return b.ref, err
@@ -55,6 +46,8 @@ func (d *Service) Output(ctx context.Context, token string, read func() (schemas
 
 // append writes a piece of output. Output is shown without a barrier: its loss loses no state.
 func (d *Service) append(ctx context.Context, f file, out schemas.TaskOutput) error {
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
 	if f.log.Progress >= schemas.MaxTaskOutputs || f.log.ProgressBytes+len(out.Text) > schemas.MaxTaskLog {
 		return fault.New(schemas.Conflict, "the task has reached its limit of output: "+strconv.Itoa(schemas.MaxTaskOutputs)+" pieces or "+
 			strconv.Itoa(schemas.MaxTaskLog>>20)+" MiB; keep the rest on the agent's machine")

@@ -1,7 +1,7 @@
 package tasks
 
 import (
-	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -19,13 +19,13 @@ type rates struct {
 
 	mu        sync.Mutex
 	held      map[string]*rate.Limiter
-	most      int           // of held, when it is swept next
+	swept     time.Time
 	strangers *rate.Limiter // of the tokens that were refused
 }
 
 // newRates takes a rate that was checked; another lets nothing pass.
 func newRates(text string, now func() time.Time) *rates {
-	r := &rates{now: now, held: map[string]*rate.Limiter{}, most: sweepFrom}
+	r := &rates{now: now, held: map[string]*rate.Limiter{}}
 	if count, per, ok := schemas.ParseRate(text); ok {
 		r.limit, r.burst = rate.Limit(float64(count)/per.Seconds()), count
 	}
@@ -110,48 +110,14 @@ func count(l *rate.Limiter, now time.Time) time.Duration {
 	return delay
 }
 
+// sweepEvery is how often the tokens are dropped that have sent nothing for a while.
+const sweepEvery = time.Minute
+
 // sweep drops those that have all their requests to come, as one has that is new.
 func (r *rates) sweep(now time.Time) {
-	if len(r.held) < r.most {
+	if age := now.Sub(r.swept); age >= 0 && age < sweepEvery {
 		return
 	}
-	for key, l := range r.held {
-		if l.TokensAt(now) >= float64(r.burst) {
-			delete(r.held, key)
-		}
-	}
-	r.most = max(sweepFrom, 2*len(r.held))
-}
-
-// keyedMutex admits one request for each key at a time.
-type keyedMutex struct {
-	mu    sync.Mutex
-	taken map[string]chan struct{}
-}
-
-func newKeyedMutex() *keyedMutex { return &keyedMutex{taken: map[string]chan struct{}{}} }
-
-// lock waits for the key, and holds it until leave.
-func (t *keyedMutex) lock(ctx context.Context, key string) (leave func(), err error) {
-	for {
-		t.mu.Lock()
-		before, ok := t.taken[key]
-		if !ok {
-			mine := make(chan struct{})
-			t.taken[key] = mine
-			t.mu.Unlock()
-			return func() {
-				t.mu.Lock()
-				defer t.mu.Unlock()
-				delete(t.taken, key)
-				close(mine)
-			}, nil
-		}
-		t.mu.Unlock()
-		select {
-		case <-before:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
+	maps.DeleteFunc(r.held, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= float64(r.burst) })
+	r.swept = now
 }

@@ -4,6 +4,7 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"weir/internal/board"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/limits"
 	"weir/internal/task"
 	"weir/schemas"
 )
@@ -49,36 +51,20 @@ type Config struct {
 	// Rate is how many requests may come with one task's token; default 500/s. Each
 	// node counts for itself.
 	Rate string
-	// StoreTimeout bounds one change; default 10 s. It runs even if the client has gone.
-	StoreTimeout time.Duration
 	// Draining is closed when the node shuts down; waiting requests then return.
 	Draining <-chan struct{}
 	// Now is the clock; default time.Now.
 	Now func() time.Time
-	// Random fills what becomes the secret of a token; default crypto/rand, which
-	// never fails.
-	Random func([]byte)
 }
 
 func (c Config) withDefaults() Config {
 	if c.Barrier == nil {
 		c.Barrier = func(context.Context) error { return nil }
 	}
-	if c.Lease <= 0 {
-		c.Lease = 2 * time.Minute
-	}
-	if c.Rate == "" {
-		c.Rate = "500/s"
-	}
-	if c.StoreTimeout <= 0 {
-		c.StoreTimeout = 10 * time.Second
-	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Random == nil {
-		c.Random = func(b []byte) { _, _ = rand.Read(b) }
-	}
+	c.Lease, c.Rate = cmp.Or(c.Lease, 2*time.Minute), cmp.Or(c.Rate, "500/s")
 	return c
 }
 
@@ -89,16 +75,16 @@ type Service struct {
 	cfg     Config
 	touch   *touches
 	rates   *rates
-	leasing *keyedMutex
-	waits   *waits
+	leasing *limits.KeyedMutex
+	waits   *limits.PerKey[holding]
 }
 
 // NewService returns a Service.
 func NewService(l Ledger, b Board, leases Leases, cfg Config) *Service {
 	cfg = cfg.withDefaults()
 	return &Service{
-		ledger: l, board: b, cfg: cfg,
-		touch: newTouches(leases, cfg.Lease/schemas.LeaseShare, cfg.Now), rates: newRates(cfg.Rate, cfg.Now), leasing: newKeyedMutex(), waits: &waits{of: map[holding]int{}},
+		ledger: l, board: b, cfg: cfg, rates: newRates(cfg.Rate, cfg.Now), leasing: limits.NewKeyedMutex(),
+		touch: newTouches(leases, cfg.Lease/schemas.LeaseShare, cfg.Now), waits: limits.NewPerKey[holding](maxWaits),
 	}
 }
 
@@ -109,9 +95,9 @@ func (d *Service) Lease() time.Duration { return d.cfg.Lease }
 type Secret struct{ bytes [32]byte }
 
 // Secret makes one.
-func (d *Service) Secret() Secret {
+func (*Service) Secret() Secret {
 	var s Secret
-	d.cfg.Random(s.bytes[:])
+	_, _ = rand.Read(s.bytes[:]) // it never fails
 	return s
 }
 
@@ -123,7 +109,6 @@ func (s Secret) Text(ref schemas.Ref, lease int) string {
 	return task.New(ref.Tenant, ref.ID, lease, s.bytes).Text()
 }
 
-// subtoken is the token of a lease's subtoken.
 func (s Secret) subtoken(ref schemas.Ref, lease, n int) string {
 	t := task.New(ref.Tenant, ref.ID, lease, s.bytes)
 	t.Subtoken = n
@@ -135,7 +120,7 @@ func (s Secret) subtoken(ref schemas.Ref, lease, n int) string {
 // task has ended, was ever leased by an agent of a pool, or has reached its token limit.
 func (d *Service) Reissue(ctx context.Context, tenant, id string, bounds task.Bounds) (ref schemas.Ref, token string, err error) {
 	secret := d.Secret()
-	ref, err = d.people(ctx, tenant, id, func(f file) (*schemas.TaskEvent, error) {
+	ref, err = d.people(ctx, tenant, id, func(f file) ([]*schemas.TaskEvent, error) {
 		switch {
 		case !bounds.Covers(task.Of(f.log.Action)):
 			return nil, fault.New(schemas.Forbidden, "the task may use entries of the policy or models that this token may not")
@@ -146,7 +131,7 @@ func (d *Service) Reissue(ctx context.Context, tenant, id string, bounds task.Bo
 		case f.task.Reissues >= schemas.MaxTaskReissues:
 			return nil, fault.New(schemas.Conflict, "the task has had "+strconv.Itoa(schemas.MaxTaskReissues)+" other tokens, which is the most; cancel it and file another one")
 		}
-		return &schemas.TaskEvent{What: schemas.TaskReissued, TokenHash: secret.Hash()}, nil
+		return one(schemas.TaskEvent{What: schemas.TaskReissued, TokenHash: secret.Hash()}), nil
 	})
 	if err != nil {
 		return ref, "", err

@@ -39,47 +39,30 @@ func (d *Service) Delegate(
 	if err != nil {
 		return ref, made, err
 	}
-	err = d.knows(ctx, b, func(f file) bool {
-		sub, err := d.subtoken(b, f)
-		return sub != nil || err == nil && b.holds(f) && d.lives(f, b.lease)
-	})
-	if err != nil {
-		return ref, made, err
-	}
-	req, err := read()
-	if err != nil {
-		return b.ref, made, err
-	}
-	ctx, cancel := d.bounded(ctx)
-	defer cancel()
+	var req schemas.SubtokenRequest
 	secret := d.Secret()
-	_, _, err = d.change(ctx, b.ref, func(f file) ([]*schemas.TaskEvent, error) {
-		parent, err := d.subtoken(b, f)
-		var events []*schemas.TaskEvent
-		if parent == nil && err == nil {
-			events, err = d.acts(b, f)
-		}
-		if err != nil {
-			return nil, err
-		}
-		now := d.cfg.Now()
-		sub, err := task.Derive(req, parent, task.Of(f.log.Action), now, f.log.Action.Deadline)
-		if err != nil {
-			return nil, err
-		}
-		if sub.N = f.task.Subtokens() + 1; sub.N > schemas.MaxTaskSubtokens {
-			return nil, fault.New(schemas.Conflict, "the task has "+strconv.Itoa(schemas.MaxTaskSubtokens)+" subtokens, which is the most; use one that it has")
-		}
-		made.Subtoken = sub
-		return append(events, &schemas.TaskEvent{What: schemas.TaskSubtoken, Lease: b.lease, TokenHash: secret.Hash(), Subtoken: &sub}), nil
+	v, _, err := d.serve(ctx, b, request{
+		allow: d.delegates,
+		read:  func() (err error) { req, err = read(); return err },
+		do: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
+			parent, err := d.subtoken(b, f)
+			if err != nil {
+				return nil, err
+			}
+			sub, err := task.Derive(req, parent, task.Of(f.log.Action), d.cfg.Now(), f.log.Action.Deadline)
+			if err != nil {
+				return nil, err
+			}
+			if sub.N = f.task.Subtokens() + 1; sub.N > schemas.MaxTaskSubtokens {
+				return nil, fault.New(schemas.Conflict, "the task has "+strconv.Itoa(schemas.MaxTaskSubtokens)+" subtokens, which is the most; use one that it has")
+			}
+			made.Subtoken = sub
+			return one(schemas.TaskEvent{What: schemas.TaskSubtoken, Lease: b.lease, TokenHash: secret.Hash(), Subtoken: &sub}), nil
+		},
 	})
-	if err == nil {
-		err = d.durable(ctx)
-	}
 	if err != nil {
-		return b.ref, schemas.NewSubtoken{}, d.refusal(b, err)
+		return v.Ref, schemas.NewSubtoken{}, err
 	}
-	d.Touch(ctx, b.ref, b.lease)
 	made.Token = secret.subtoken(b.ref, b.lease, made.N)
 	return b.ref, made, nil
 }

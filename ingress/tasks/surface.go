@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -62,8 +63,8 @@ type SurfaceConfig struct {
 	// after how long without a call the lease is lost. If given is false, the token was not sent.
 	Leased func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease int, token string, timeout time.Duration) (given bool)
 	// Inquiry waits for the answer to a task's n-th question while the lease that asks holds the
-	// task, and answers with that. It calls touch at intervals, which keeps the lease.
-	Inquiry func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease, n int, touch func())
+	// task, and answers with that.
+	Inquiry func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease, n int)
 }
 
 type handlers struct {
@@ -136,11 +137,7 @@ func (h handlers) newTask(c *gin.Context) (accept.Request, error) {
 	if err != nil {
 		return accept.Request{}, err
 	}
-	body, err := h.server.Read(c.Writer, c.Request)
-	if err != nil {
-		return accept.Request{}, err
-	}
-	t, err := Read(body)
+	t, err := body(h, c, Read)()
 	if err != nil {
 		return accept.Request{}, err
 	}
@@ -168,7 +165,6 @@ func (h handlers) newTask(c *gin.Context) (accept.Request, error) {
 	}, nil
 }
 
-// boundsOf are the bounds of a sender.
 func boundsOf(who ingress.Identity) task.Bounds {
 	return task.Bounds{Entries: who.Entries, Models: who.Models}
 }
@@ -233,11 +229,7 @@ func (h handlers) feasible(ctx context.Context, who ingress.Identity, o schemas.
 	if err != nil {
 		return unseen(err)
 	}
-	base := o.BaseRef
-	if base == "" {
-		base = repo.DefaultBranch
-	}
-	there, err := h.Branches(ctx, repo, base)
+	there, err := h.Branches(ctx, repo, cmp.Or(o.BaseRef, repo.DefaultBranch))
 	switch {
 	case errors.Is(err, git.ErrNoRepo): // the node that has it checks once the task is stored
 		return nil
@@ -268,7 +260,6 @@ func unseen(err error) error {
 	return &fault.Error{Code: schemas.Unavailable, Message: "the repository cannot be looked at just now, nothing was stored; try again", Cause: err}
 }
 
-// cancel asks a task to stop.
 func (h handlers) cancel(c *gin.Context) error {
 	if err := h.server.ReadNothing(c.Writer, c.Request); err != nil {
 		return err
@@ -277,13 +268,8 @@ func (h handlers) cancel(c *gin.Context) error {
 	return h.show(c, s.Ref(), err, http.StatusAccepted, "")
 }
 
-// answer answers an agent's question.
 func (h handlers) answer(c *gin.Context) error {
-	body, err := h.server.Read(c.Writer, c.Request)
-	if err != nil {
-		return err
-	}
-	req, err := ReadAnswer(body)
+	req, err := body(h, c, ReadAnswer)()
 	if err != nil {
 		return err
 	}
@@ -292,7 +278,6 @@ func (h handlers) answer(c *gin.Context) error {
 	return h.show(c, ref, err, http.StatusOK, "")
 }
 
-// reissue gives a task another token of its own.
 func (h handlers) reissue(c *gin.Context) error {
 	if err := h.server.ReadNothing(c.Writer, c.Request); err != nil {
 		return err
@@ -302,7 +287,6 @@ func (h handlers) reissue(c *gin.Context) error {
 	return h.show(c, ref, err, http.StatusOK, token)
 }
 
-// show answers with a task that was changed.
 func (h handlers) show(c *gin.Context, ref schemas.Ref, err error, status int, token string) error {
 	if ref.ID != "" {
 		ingress.SetAction(c, ref)

@@ -2,9 +2,12 @@ package tasks
 
 import (
 	"context"
+	"maps"
+	"strconv"
 	"sync"
 	"time"
 
+	"weir/internal/problem"
 	"weir/internal/task"
 	"weir/schemas"
 )
@@ -16,23 +19,19 @@ type touches struct {
 	every  time.Duration
 	now    func() time.Time
 
-	mu   sync.Mutex
-	last map[holding]time.Time
-	most int // of last, when it is swept next
+	mu    sync.Mutex
+	last  map[holding]time.Time
+	swept time.Time
 }
 
-// holding is one lease of a task.
 type holding struct {
 	ref   schemas.Ref
 	lease int
 }
 
 func newTouches(l Leases, every time.Duration, now func() time.Time) *touches {
-	return &touches{leases: l, every: every, now: now, last: map[holding]time.Time{}, most: sweepFrom}
+	return &touches{leases: l, every: every, now: now, last: map[holding]time.Time{}}
 }
-
-// sweepFrom is how large a table grows before what says nothing any more is dropped.
-const sweepFrom = 1024
 
 // Touch keeps a lease, as every request of its holder does: for those that last longer.
 // It may be called as often as one likes; lease 0 is never lost. A write that fails
@@ -62,7 +61,7 @@ func (d *Service) Hold(g task.Grant) (release func()) {
 		for {
 			select {
 			case <-tick.C:
-				d.Touch(ctx, schemas.Ref{Tenant: g.Tenant, Kind: schemas.KindTask, ID: g.TaskID}, g.Lease)
+				d.Touch(ctx, g.Task(), g.Lease)
 			case <-ctx.Done():
 				return
 			}
@@ -80,13 +79,9 @@ func (t *touches) due(ref schemas.Ref, lease int) bool {
 		return false
 	}
 	t.last[of] = now
-	if len(t.last) > t.most {
-		for of, was := range t.last {
-			if !t.fresh(was, now) {
-				delete(t.last, of)
-			}
-		}
-		t.most = max(sweepFrom, 2*len(t.last))
+	if !t.fresh(t.swept, now) {
+		maps.DeleteFunc(t.last, func(_ holding, was time.Time) bool { return !t.fresh(was, now) })
+		t.swept = now
 	}
 	return true
 }
@@ -101,4 +96,24 @@ func (t *touches) forget(ref schemas.Ref, lease int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.last, holding{ref, lease})
+}
+
+// maxWaits is how many requests of one lease may wait for answers on one node. An agent asks one
+// question at a time, and more only after a disconnect.
+const maxWaits = 8
+
+// Wait lets a visitor wait for an answer, until it leaves. Above a small limit it is RATE_LIMITED.
+// The question stays, and a repeat joins it.
+func (d *Service) Wait(v Access) (leave func(), err error) {
+	leave, ok := d.waits.Try(holding{v.Ref, v.Lease})
+	if !ok {
+		err = &problem.Error{
+			Problem: schemas.Problem{
+				Code: schemas.RateLimited, Detail: strconv.Itoa(maxWaits) + " requests for this task wait for answers already; " +
+					"the question is kept, so ask it again once one of them has its answer",
+			},
+			RetryAfter: time.Second,
+		}
+	}
+	return leave, err
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"hash/fnv"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"weir/schemas"
 )
@@ -42,9 +40,11 @@ func (g *Git) Branch(ctx context.Context, id, branch, base, taskID string) (oid 
 		return "", err
 	}
 	defer t.end()
-	mine := g.claims.of(r)
-	mine.Lock()
-	defer mine.Unlock()
+	unlock, err := g.claims.Lock(t.ctx, string(r)) //nolint:contextcheck // it is ctx, or ends earlier
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
 	c, err := r.claim(branch)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -146,13 +146,4 @@ func (r repository) putClaim(branch string, c claim) error {
 		return err
 	}
 	return errors.Join(syncPath(filepath.Dir(path)), syncPath(r.own()))
-}
-
-// stripes are locks, one for some of the repositories.
-type stripes [64]sync.Mutex
-
-func (s *stripes) of(r repository) *sync.Mutex {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(r))
-	return &s[h.Sum32()%uint32(len(s))]
 }

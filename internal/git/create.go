@@ -42,7 +42,6 @@ func (g *Git) Create(ctx context.Context, id, defaultBranch string) (head string
 	return g.tip(t, r, ref)
 }
 
-// firstCommit is what fast-import makes an empty commit of.
 func firstCommit(branch string) string {
 	const message = "Begin\n"
 	return fmt.Sprintf("commit %s\ncommitter %s <%s> now\ndata %d\n%s\n",

@@ -11,10 +11,6 @@ import (
 	"weir/schemas"
 )
 
-// maxRequest is the largest request of a fetch that is looked into.
-const maxRequest = 16 << 20
-
-// service is the command behind a service's name.
 func service(name string) (string, bool) {
 	switch name {
 	case schemas.GitUploadPack:
@@ -52,31 +48,28 @@ func (g *Git) Advertise(ctx context.Context, id, name string, protocol int, v Vi
 	return g.run(t, j)
 }
 
-// UploadPack answers one request of a fetch. Nothing is held in memory but in, which is small. An
-// error after something was written means that git could not go on; it has said why to the client before.
-func (g *Git) UploadPack(ctx context.Context, id string, protocol int, v View, in io.Reader, w io.Writer) error {
+// UploadPack answers one request of a fetch. An error after something was written means that git could
+// not go on; it has said why to the client before.
+func (g *Git) UploadPack(ctx context.Context, id string, f gitwire.Fetch, v View, w io.Writer) error {
+	protocol := 0
+	if f.V2 {
+		protocol = 2
+	}
 	t, j, err := g.uploadOrReceive(ctx, id, "upload-pack", protocol, v)
 	if err != nil {
 		return err
 	}
 	defer t.end()
-	request, err := io.ReadAll(io.LimitReader(in, maxRequest+1))
-	if err != nil {
-		return err
-	}
-	if len(request) > maxRequest {
-		return gitwire.ErrTooLarge
-	}
+	request := f.Request
 	if !v.All {
-		asked, refusal, err := g.within(t, repository(j.dir), v, protocol == 2, request)
-		if err != nil {
+		var refusal string
+		if request, refusal, err = g.within(t, repository(j.dir), v, f); err != nil {
 			return err
 		}
 		if refusal != "" {
 			_, err := w.Write(gitwire.AppendErr(nil, "upload-pack: "+refusal))
 			return err
 		}
-		request = asked
 	}
 	j.args = append(j.args, ".")
 	j.in = &source{Reader: bytes.NewReader(request)}

@@ -103,7 +103,7 @@ func TestFetchOfNothing(t *testing.T) {
 	for _, id := range []string{"nobody", "", "..", "../repos/r1", "r1.git", "a/b", "r1\x00"} {
 		var out bytes.Buffer
 		require.ErrorIs(t, g.Advertise(t.Context(), id, schemas.GitUploadPack, 2, View{All: true}, &out), ErrNoRepo, id)
-		require.ErrorIs(t, g.UploadPack(t.Context(), id, 2, View{All: true}, &out, &out), ErrNoRepo, id)
+		require.ErrorIs(t, g.UploadPack(t.Context(), id, gitwire.Fetch{}, View{All: true}, &out), ErrNoRepo, id)
 		_, err := g.ReceivePack(t.Context(), id, Push{})
 		require.ErrorIs(t, err, ErrNoRepo, id)
 		require.Empty(t, out.Bytes())
@@ -134,13 +134,13 @@ func TestFetchEndsWithItsClient(t *testing.T) {
 	request = gitwire.AppendPacket(request, []byte("want "+oid+"\n"))
 	request = gitwire.AppendPacket(request, []byte("done\n"))
 	request = append(request, gitwire.Flush...)
-	err := g.UploadPack(t.Context(), "r1", 2, View{All: true}, bytes.NewReader(request), &goneWriter{left: 1 << 20})
+	err := upload(t.Context(), g, "r1", 2, View{All: true}, request, &goneWriter{left: 1 << 20})
 	require.ErrorIs(t, err, errGone)
 	require.Empty(t, childrenOf(g.cfg.Dir))
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	w := writerFunc(func(b []byte) (int, error) { cancel(errGone); return len(b), nil })
-	err = g.UploadPack(ctx, "r1", 2, View{All: true}, bytes.NewReader(request), w)
+	err = upload(ctx, g, "r1", 2, View{All: true}, request, w)
 	require.ErrorIs(t, err, errGone)
 	require.Empty(t, childrenOf(g.cfg.Dir))
 }
@@ -168,9 +168,9 @@ func TestMalformedFetchGetsGitsWord(t *testing.T) {
 	g := open(t, Config{})
 	begin(t, g, "work")
 	var out bytes.Buffer
-	require.ErrorIs(t, g.UploadPack(t.Context(), "r1", 2, View{}, strings.NewReader("0003"), &out), gitwire.ErrMalformed)
+	require.ErrorIs(t, g.UploadPack(t.Context(), "r1", gitwire.Fetch{Request: []byte("0003"), V2: true}, View{}, &out), gitwire.ErrMalformed)
 	var failed *ExitError
-	require.ErrorAs(t, g.UploadPack(t.Context(), "r1", 2, View{All: true}, strings.NewReader("0003"), &out), &failed)
+	require.ErrorAs(t, g.UploadPack(t.Context(), "r1", gitwire.Fetch{Request: []byte("0003"), V2: true}, View{All: true}, &out), &failed)
 	require.NotEmpty(t, failed.Text)
 	require.NotContains(t, failed.Text, g.cfg.Dir)
 }

@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"weir/internal/limits"
 )
 
 // Config of Open. All but Dir have defaults.
@@ -91,8 +93,8 @@ type Git struct {
 	lock     *os.File // of the directory
 
 	slots  slots
-	spools *Spools // packs that come in
-	claims stripes // over the making of branches
+	spools *Spools            // packs that come in
+	claims *limits.KeyedMutex // over the making of branches
 	joins  joins
 
 	open  context.Context //nolint:containedctx // it ends with Close
@@ -110,7 +112,7 @@ func Open(ctx context.Context, cfg Config) (*Git, error) {
 		return nil, errors.New("git needs a directory for its repositories")
 	}
 	cfg.Dir = dir
-	g := &Git{cfg: cfg, slots: newSlots(cfg.Processes, cfg.TenantShare), joins: joins{failed: map[repository]int{}}}
+	g := &Git{cfg: cfg, slots: newSlots(cfg.Processes, cfg.TenantShare), claims: limits.NewKeyedMutex(), joins: joins{failed: map[repository]int{}}}
 	g.open, g.close = context.WithCancel(context.WithoutCancel(ctx))
 	g.spools = NewSpools(g.tmpDir(), cfg.MaxPack, cfg.TenantShare)
 	if err := g.find(ctx); err != nil {
@@ -168,24 +170,4 @@ func (g *Git) Close() {
 	g.mu.Unlock()
 	g.busy.Wait()
 	_ = g.lock.Close() // again does no harm
-}
-
-// live returns a context that ends with ctx or with Close; Close waits for end.
-func (g *Git) live(ctx context.Context) (context.Context, context.CancelCauseFunc, func(), error) {
-	if g.none != nil {
-		return nil, nil, nil, g.none
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.open.Err() != nil {
-		return nil, nil, nil, ErrClosed
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	forget := context.AfterFunc(g.open, func() { cancel(ErrClosed) })
-	g.busy.Add(1)
-	return ctx, cancel, func() {
-		forget()
-		cancel(nil)
-		g.busy.Done()
-	}, nil
 }

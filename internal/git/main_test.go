@@ -5,6 +5,7 @@ package git
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -141,9 +142,19 @@ func (s *server) fetch(w http.ResponseWriter, r *http.Request) {
 	body, err := plainBody(r)
 	if err == nil {
 		w.Header().Set("Content-Type", "application/x-git-upload-pack-result")
-		err = s.git.UploadPack(r.Context(), r.PathValue("repo"), protocolOf(r), s.view, body, w)
+		in, _ := io.ReadAll(body)
+		err = upload(r.Context(), s.git, r.PathValue("repo"), protocolOf(r), s.view, in, w)
 	}
 	s.end(w, err)
+}
+
+// upload has git answer a fetch.
+func upload(ctx context.Context, g *Git, id string, protocol int, v View, in []byte, w io.Writer) error {
+	f, err := gitwire.ParseFetch(in, protocol == 2)
+	if err != nil {
+		return err
+	}
+	return g.UploadPack(ctx, id, f, v, w)
 }
 
 func (s *server) push(w http.ResponseWriter, r *http.Request) {
@@ -164,7 +175,7 @@ func (s *server) push(w http.ResponseWriter, r *http.Request) {
 	}
 	var progress []byte
 	rep, err := s.git.ReceivePack(r.Context(), r.PathValue("repo"), Push{
-		Commands: commands, Pack: bytes.NewReader(pack), Force: s.force,
+		Command: commands.List[0], Capabilities: commands.Capabilities, Pack: bytes.NewReader(pack), Force: s.force,
 		Progress: func(b []byte) { progress = gitwire.AppendProgress(progress, b) },
 	})
 	if err != nil {
@@ -239,8 +250,8 @@ func head(t *testing.T, g *Git, id, branch string) string {
 
 func pushOf(branch, from, to string, pack io.Reader) Push {
 	return Push{
-		Pack:     pack,
-		Commands: gitwire.Commands{List: []gitwire.Command{{Old: from, New: to, Ref: schemas.RefOf(branch)}}},
+		Pack:    pack,
+		Command: gitwire.Command{Old: from, New: to, Ref: schemas.RefOf(branch)},
 	}
 }
 

@@ -18,9 +18,11 @@ import (
 // Push is one update of one ref.
 type Push struct {
 	// Tenant is whose turn it takes.
-	Tenant   string
-	Commands gitwire.Commands // one command, for a branch
-	Pack     io.Reader        // already bounded. Git runs while it is read: see Spool
+	Tenant  string
+	Command gitwire.Command // for a branch
+	// Capabilities are those that the client asked for.
+	Capabilities []string
+	Pack         io.Reader // already bounded. Git runs while it is read: see Spool
 	// Force lets the update drop what the ref was at.
 	Force bool
 	// Progress takes what git has to say while it works. It is not called after ReceivePack has returned.
@@ -36,9 +38,9 @@ func (g *Git) ReceivePack(ctx context.Context, id string, p Push) (gitwire.Repor
 	if err != nil {
 		return gitwire.Report{}, err
 	}
-	ref, err := p.ref()
-	if err != nil {
-		return gitwire.Report{}, err
+	ref := p.Command.Ref
+	if !strings.HasPrefix(ref, schemas.RefOf("")) || !gitwire.ValidRef(ref) {
+		return gitwire.Report{}, errors.New("a push is for a branch")
 	}
 	t, err := g.taking(ctx, p.Tenant)
 	if err != nil {
@@ -69,28 +71,16 @@ func (g *Git) ReceivePack(ctx context.Context, id string, p Push) (gitwire.Repor
 	return rep, nil
 }
 
-// ref is the branch that a push is about.
-func (p Push) ref() (string, error) {
-	if len(p.Commands.List) != 1 {
-		return "", errors.New("a push has one command")
-	}
-	ref := p.Commands.List[0].Ref
-	if !strings.HasPrefix(ref, "refs/heads/") || !gitwire.ValidRef(ref) {
-		return "", errors.New("a push is for a branch")
-	}
-	return ref, nil
-}
-
 // capabilities are sent to git regardless of the client's own, because this process parses the
 // report and the progress first.
 func (p Push) capabilities() []string {
 	list := []string{gitwire.CapReport, gitwire.CapSideBand}
 	for _, c := range []string{gitwire.CapOfsDelta, gitwire.CapAtomic} {
-		if p.Commands.Has(c) {
+		if slices.Contains(p.Capabilities, c) {
 			list = append(list, c)
 		}
 	}
-	if p.Progress == nil || p.Commands.Has(gitwire.CapQuiet) {
+	if p.Progress == nil || slices.Contains(p.Capabilities, gitwire.CapQuiet) {
 		list = append(list, gitwire.CapQuiet)
 	}
 	return list
@@ -101,7 +91,7 @@ func (g *Git) receive(t slot, r repository, p Push, hold []*os.File) (gitwire.Re
 	whole, room := false, true
 	progress := g.scrubbed(p.Progress)
 	var said []byte // the end of what was said, as a sentence may come in pieces
-	in := &source{Reader: io.MultiReader(bytes.NewReader(p.Commands.Bytes(p.capabilities())), p.Pack)}
+	in := &source{Reader: io.MultiReader(bytes.NewReader(p.Command.Request(p.capabilities()...)), p.Pack)}
 	err := g.run(t, job{
 		args: []string{"receive-pack", "--stateless-rpc", "."},
 		dir:  string(r), env: []string{offline}, settings: g.receiving(p.Force),

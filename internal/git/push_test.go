@@ -174,15 +174,12 @@ func TestOddPushes(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
 	first := begin(t, g, "work")
-	two := pushOf("work", first, first, nil)
-	two.Commands.List = append(two.Commands.List, two.Commands.List[0])
 	tag := pushOf("work", first, first, nil)
-	tag.Commands.List[0].Ref = "refs/tags/x"
+	tag.Command.Ref = "refs/tags/x"
 	for name, p := range map[string]Push{
-		"no command":   {},
-		"two commands": two,
-		"a tag":        tag,
-		"no ref":       pushOf("../../config", first, first, nil),
+		"no command": {},
+		"a tag":      tag,
+		"no ref":     pushOf("../../config", first, first, nil),
 	} {
 		_, err := g.ReceivePack(t.Context(), "r1", p)
 		require.Error(t, err, name)

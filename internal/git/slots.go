@@ -62,11 +62,24 @@ func (g *Git) lookUp(ctx context.Context) (slot, error) {
 	return g.wait(ctx, "", min(g.cfg.Timeout, smallTimeout), g.slots.small)
 }
 
-// wait takes one of each, in their order.
+// wait takes one of each, in their order. Close ends the slot's context, and waits for its end.
 func (g *Git) wait(ctx context.Context, tenant string, timeout time.Duration, each ...*limits.Shares) (slot, error) {
-	ctx, cancel, end, err := g.live(ctx)
-	if err != nil {
-		return slot{}, err
+	if g.none != nil {
+		return slot{}, g.none
+	}
+	g.mu.Lock()
+	if g.open.Err() != nil {
+		g.mu.Unlock()
+		return slot{}, ErrClosed
+	}
+	g.busy.Add(1)
+	g.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	forget := context.AfterFunc(g.open, func() { cancel(ErrClosed) })
+	end := func() {
+		forget()
+		cancel(nil)
+		g.busy.Done()
 	}
 	waiting, late := context.WithTimeoutCause(ctx, timeout, ErrBusy)
 	defer late()

@@ -95,17 +95,13 @@ func (g *Git) firstOf(t slot, r repository, walk string) (string, error) {
 
 // within holds the request of a fetch to what is in a view: it returns what git is to see of it, or why it is to see
 // nothing. Git looks at what is hidden in some places where it should not.
-func (g *Git) within(t slot, r repository, v View, v2 bool, request []byte) (asked []byte, refusal string, err error) {
-	if v2 {
-		f, err := gitwire.ParseFetch(request, true)
-		if err != nil {
-			return nil, "", err
-		}
+func (g *Git) within(t slot, r repository, v View, f gitwire.Fetch) (asked []byte, refusal string, err error) {
+	if f.V2 {
 		if oid, err := g.unseen(t, r, v, f); err != nil || oid != "" {
 			return nil, "not our ref " + oid, err
 		}
 	}
-	return v.excluding(request)
+	return v.excluding(f.Request)
 }
 
 const deepenNot = "deepen-not "

@@ -59,11 +59,11 @@ func TestViewHidesTheRest(t *testing.T) {
 		request := gitwire.AppendPacket(nil, []byte("want "+oid+" ofs-delta\n"))
 		request = gitwire.AppendPacket(append(request, gitwire.Flush...), []byte("done\n"))
 		var out bytes.Buffer
-		err := g.UploadPack(t.Context(), "r1", 0, View{Refs: []string{"refs/heads/main"}}, bytes.NewReader(request), &out)
+		err := upload(t.Context(), g, "r1", 0, View{Refs: []string{"refs/heads/main"}}, request, &out)
 		require.Error(t, err)
 		require.Contains(t, out.String(), "not our ref")
 		out.Reset()
-		require.NoError(t, g.UploadPack(t.Context(), "r1", 0, View{All: true}, bytes.NewReader(request), &out))
+		require.NoError(t, upload(t.Context(), g, "r1", 0, View{All: true}, request, &out))
 		require.Contains(t, out.String(), "PACK")
 	}
 }
@@ -120,7 +120,7 @@ func shallow(t *testing.T, g *Git, version int, v View, want, not string) (strin
 		in = append(in, gitwire.Flush...)
 	}
 	var out bytes.Buffer
-	err := g.UploadPack(t.Context(), "r1", version, v, bytes.NewReader(in), &out)
+	err := upload(t.Context(), g, "r1", version, v, in, &out)
 	return out.String(), err
 }
 

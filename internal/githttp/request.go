@@ -12,10 +12,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 
 	"weir/internal/fault"
 	"weir/internal/gitwire"
+	"weir/internal/limits"
 	"weir/internal/task"
 	"weir/schemas"
 )
@@ -145,36 +145,22 @@ func MediaType(h http.Header, service string) error {
 // shared resource. It is safe for concurrent use.
 type TaskLimit struct {
 	what string
-	most int
-
-	mu sync.Mutex
-	of map[holder]int
+	of   *limits.PerKey[schemas.Ref]
 }
 
-type holder struct{ tenant, task string }
-
 // NewTaskLimit returns a limit. what names the requests, in the plural.
-func NewTaskLimit(what string, most int) *TaskLimit {
-	return &TaskLimit{what: what, most: most, of: map[holder]int{}}
+func NewTaskLimit(what string, most int) TaskLimit {
+	return TaskLimit{what, limits.NewPerKey[schemas.Ref](most)}
 }
 
 // Acquire takes one of a task's requests until release. A caller without a task is not counted.
-func (c *TaskLimit) Acquire(g task.Grant) (release func(), err error) {
+func (l TaskLimit) Acquire(g task.Grant) (release func(), err error) {
 	if g.TaskID == "" {
 		return func() {}, nil
 	}
-	who := holder{g.Tenant, g.TaskID}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.of[who] >= c.most {
-		return nil, fault.New(schemas.RateLimited, "this task has "+strconv.Itoa(c.most)+" "+c.what+" on their way already; try again when one of them has ended")
+	release, ok := l.of.Try(g.Task())
+	if !ok {
+		err = fault.New(schemas.RateLimited, "this task has "+strconv.Itoa(l.of.Most())+" "+l.what+" on their way already; try again when one of them has ended")
 	}
-	c.of[who]++
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.of[who]--; c.of[who] == 0 {
-			delete(c.of, who)
-		}
-	}, nil
+	return release, err
 }

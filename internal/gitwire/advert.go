@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 )
 
 const (
 	servicePrefix = "# service="
 	versionPrefix = "version "
+	version2      = versionPrefix + "2"
 	noRefs        = "capabilities^{}" // stands for the ref where there is none
 	peeledMark    = "^{}"
 	symrefCap     = "symref="
@@ -42,10 +42,10 @@ type Ref struct{ Name, Oid, Symref, Peeled string }
 type Advertisement struct {
 	// Service is what the first line names; empty: there is none, as protocol 2 has it.
 	Service string
-	// Version is 0, 1 or 2.
+	// Version is 0 or 2.
 	Version int
-	// Capabilities have their values, and among those of versions 0 and 1 is no symref, which
-	// Refs know. Of version 2 they are all that there is.
+	// Capabilities have their values, and among those of version 0 is no symref, which Refs know.
+	// Of version 2 they are all that there is.
 	Capabilities []string
 	Refs         []Ref
 	Shallow      []string
@@ -53,28 +53,22 @@ type Advertisement struct {
 
 // readLines reads the lines of a server up to its flush. An ERR packet is a *RemoteError.
 func readLines(p *Packets) (lines []string, err error) {
-	for {
-		kind, data, err := p.Next()
+	for data, err := range p.lines("the list of refs") {
+		text := line(data)
+		said, refused := strings.CutPrefix(text, errPrefix)
 		switch {
 		case err != nil:
-			return nil, ended(err, "the list of refs")
-		case p.size > maxAdvertisement:
+			return nil, err
+		case p.size > maxAdvertisement, len(lines) == maxLines:
 			return nil, tooLarge("the list of refs has more than 16 MiB")
-		case kind == KindFlush:
-			return lines, nil
-		case kind != KindData:
-			return nil, malformed("a packet stands where it does not belong")
 		case len(data) > maxLine:
 			return nil, tooLarge("a line of the list of refs")
-		}
-		text := line(data)
-		if said, ok := strings.CutPrefix(text, errPrefix); ok {
+		case refused:
 			return nil, &RemoteError{Text: clean([]byte(said))}
 		}
-		if lines = append(lines, text); len(lines) > maxLines {
-			return nil, tooLarge("the list of refs has too many lines")
-		}
+		lines = append(lines, text)
 	}
+	return lines, nil
 }
 
 // ReadAdvertisement reads an advertisement to its flush, of up to 16 MiB. An ERR packet
@@ -90,14 +84,11 @@ func ReadAdvertisement(r io.Reader) (Advertisement, error) {
 			lines, err = readLines(p)
 		}
 	}
-	if err == nil && len(lines) > 0 {
-		if v, ok := strings.CutPrefix(lines[0], versionPrefix); ok {
-			if v != "1" && v != "2" {
-				return Advertisement{}, malformed("the version is none that there is")
-			}
-			a.Version, _ = strconv.Atoi(v)
-			lines = lines[1:]
+	if err == nil && len(lines) > 0 && strings.HasPrefix(lines[0], versionPrefix) {
+		if lines[0] != version2 {
+			return Advertisement{}, malformed("the version is neither 0 nor 2")
 		}
+		a.Version, lines = 2, lines[1:]
 	}
 	if err == nil {
 		err = a.take(lines)
@@ -138,7 +129,7 @@ func (a *Advertisement) take(lines []string) error {
 	return nil
 }
 
-// ref reads a line of versions 0 and 1, without capabilities.
+// ref reads a line of version 0, without capabilities.
 func (a *Advertisement) ref(text string, symrefs map[string]string) error {
 	if oid, ok := strings.CutPrefix(text, shallowPrefix); ok {
 		if !ValidOid(oid) {
@@ -177,10 +168,8 @@ func (a *Advertisement) Bytes() []byte {
 	if a.Service != "" {
 		b = append(appendLine(b, servicePrefix+a.Service+"\n"), Flush...)
 	}
-	if a.Version > 0 {
-		b = appendLine(b, versionPrefix+strconv.Itoa(a.Version)+"\n")
-	}
 	if a.Version == 2 {
+		b = appendLine(b, version2+"\n")
 		for _, c := range a.Capabilities {
 			b = appendLine(b, c+"\n")
 		}

@@ -29,11 +29,9 @@ func TestReadAdvertisement(t *testing.T) {
 				Refs: []gitwire.Ref{{Name: "HEAD", Oid: one, Symref: main}, {Name: main, Oid: one}, {Name: "refs/tags/v1", Oid: two, Peeled: one}},
 			},
 		},
-		"version 1, empty": {
-			in: head + p("version 1") + p(gitwire.Zero+" capabilities^{}\x00thin-pack") + "0000",
-			want: gitwire.Advertisement{
-				Service: "git-upload-pack", Version: 1, Capabilities: []string{"thin-pack"},
-			},
+		"empty": {
+			in:   head + p(gitwire.Zero+" capabilities^{}\x00thin-pack") + "0000",
+			want: gitwire.Advertisement{Service: "git-upload-pack", Capabilities: []string{"thin-pack"}},
 		},
 		"a push, with what others have": {
 			in:   p(one+" "+main+"\x00report-status") + p(two+" .have") + "0000",
@@ -50,7 +48,7 @@ func TestReadAdvertisement(t *testing.T) {
 		"a page":                    {in: "<!DOCTYPE html>", err: gitwire.ErrMalformed},
 		"no end":                    {in: head + p(one+" "+main), err: gitwire.ErrMalformed},
 		"no end of the service":     {in: p("# service=git-upload-pack\n") + p(one+" "+main) + "0000", err: gitwire.ErrMalformed},
-		"version 3":                 {in: p("version 3") + "0000", err: gitwire.ErrMalformed},
+		"version 1":                 {in: p("version 1") + "0000", err: gitwire.ErrMalformed},
 		"a ref outside":             {in: p(one+" ../config\x00") + "0000", err: gitwire.ErrMalformed},
 		"no id":                     {in: p("main") + "0000", err: gitwire.ErrMalformed},
 		"capabilities later":        {in: p(one+" "+main+"\x00a") + p(one+" "+main+"\x00b") + "0000", err: gitwire.ErrMalformed},

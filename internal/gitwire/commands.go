@@ -41,9 +41,7 @@ type Command struct {
 // Commands are the first part of a push.
 type Commands struct {
 	List         []Command
-	Shallow      []string
 	Capabilities []string
-	Options      []string // push options
 }
 
 // Has reports whether the client asked for a capability. Side band is
@@ -54,8 +52,9 @@ func (c Commands) Has(capability string) bool { return slices.Contains(c.Capabil
 func (c Commands) Reports() bool { return c.Has(CapReport) || c.Has(CapReportV2) }
 
 // ReadCommands reads the commands of a push up to their flush, and the push options if they were
-// requested, and not a byte more of r, because the pack follows. A lone flush is no command and no
-// error: the probe of a large push; neither are a shallow repository's lines without a command.
+// requested, and not a byte more of r, because the pack follows. Shallow lines and options are checked
+// and not kept. A lone flush is no command and no error: the probe of a large push; neither are a
+// shallow repository's lines without a command.
 //
 // Limits: 64 KiB, 32 commands, refs of 1,024 bytes, capabilities of 8 KiB, and 8,192 shallow lines
 // that do not count for the 64 KiB; beyond them it is ErrTooLarge. Input that git would not send is
@@ -67,13 +66,7 @@ func ReadCommands(r io.Reader) (Commands, error) {
 	d := commandReader{p: NewPackets(r)}
 	err := d.lines("the commands", d.take)
 	if err == nil && len(d.c.List) > 0 && d.c.Has(CapPushOptions) {
-		err = d.lines("the push options", func(text string) error {
-			if !plain(text) {
-				return malformed("a push option is no plain text")
-			}
-			d.c.Options = append(d.c.Options, text)
-			return nil
-		})
+		err = d.lines("the push options", func(string) error { return nil })
 	}
 	if err != nil {
 		return Commands{}, err
@@ -82,22 +75,17 @@ func ReadCommands(r io.Reader) (Commands, error) {
 }
 
 type commandReader struct {
-	p    *Packets
-	c    Commands
-	size int // bytes so far, but for the shallow lines
+	p       *Packets
+	c       Commands
+	shallow int // lines
+	size    int // bytes so far, but for the shallow lines
 }
 
 // lines hands over the lines up to the flush.
 func (d *commandReader) lines(where string, take func(text string) error) error {
-	for {
-		kind, data, err := d.p.Next()
-		switch {
-		case err != nil:
-			return ended(err, where)
-		case kind == KindFlush:
-			return nil
-		case kind != KindData:
-			return malformed("a push has a packet that belongs to a fetch")
+	for data, err := range d.p.lines(where) {
+		if err != nil {
+			return err
 		}
 		text := line(data)
 		if !strings.HasPrefix(text, shallowPrefix) || len(d.c.List) > 0 {
@@ -110,19 +98,19 @@ func (d *commandReader) lines(where string, take func(text string) error) error 
 			return err
 		}
 	}
+	return nil
 }
 
 func (d *commandReader) take(text string) error {
 	if oid, ok := strings.CutPrefix(text, shallowPrefix); ok {
-		switch {
+		switch d.shallow++; {
 		case !ValidOid(oid) || oid == Zero:
 			return malformed("a shallow line has no object id")
 		case len(d.c.List) > 0:
 			return malformed("a shallow line follows a command")
-		case len(d.c.Shallow) == maxShallow:
+		case d.shallow > maxShallow:
 			return tooLarge("a push has more than 8,192 shallow lines")
 		}
-		d.c.Shallow = append(d.c.Shallow, oid)
 		return nil
 	}
 	text, list, has := strings.Cut(text, "\x00")
@@ -176,26 +164,11 @@ func ascii(s string) bool {
 	return true
 }
 
-// Bytes are the commands as git takes them, with capabilities of the caller's
-// choice; the push options are there if CapPushOptions is among those.
-func (c Commands) Bytes(capabilities []string) []byte {
-	var b []byte
-	for _, oid := range c.Shallow {
-		b = appendLine(b, shallowPrefix+oid+"\n")
+// Request is a push of the command alone, up to its pack.
+func (c Command) Request(capabilities ...string) []byte {
+	text := c.Old + " " + c.New + " " + c.Ref
+	if len(capabilities) > 0 {
+		text += "\x00 " + strings.Join(capabilities, " ")
 	}
-	for i, cmd := range c.List {
-		list := ""
-		if i == 0 && len(capabilities) > 0 {
-			list = "\x00 " + strings.Join(capabilities, " ")
-		}
-		b = appendLine(b, cmd.Old+" "+cmd.New+" "+cmd.Ref+list)
-	}
-	b = append(b, Flush...)
-	if len(c.List) == 0 || !slices.Contains(capabilities, CapPushOptions) {
-		return b
-	}
-	for _, o := range c.Options {
-		b = appendLine(b, o+"\n")
-	}
-	return append(b, Flush...)
+	return append(appendLine(nil, text), Flush...)
 }

@@ -3,7 +3,6 @@ package gitwire
 import (
 	"bytes"
 	"io"
-	"slices"
 	"strings"
 )
 
@@ -15,6 +14,9 @@ const (
 
 // Fetch is one request of a fetch.
 type Fetch struct {
+	// Request is all of it as it was sent, and V2 whether it is of protocol 2.
+	Request []byte
+	V2      bool
 	// Command is what is asked for: in protocol 2 CommandLsRefs or CommandFetch, else
 	// CommandFetch; empty: nothing, which is the probe of a large request.
 	Command string
@@ -22,68 +24,88 @@ type Fetch struct {
 	Wants, WantRefs []string
 	// Filter is the filter of a partial clone, if there is one.
 	Filter string
-	Done   bool
 }
 
-// ParseFetch reads the request of a fetch to its end, v2 or not. ErrMalformed is what is not
-// one: lengths that lie, no packet at all, commands other than ls-refs and fetch, no
-// flush at the end (without v2 also a "done"), anything after it. A lone flush is the probe of a large request. Arguments
-// that it does not know are git's to judge.
+// ParseFetch reads the request of a fetch to its end, v2 or not. ErrMalformed is what is not one: lengths
+// that lie, no packet at all, ids that are none; of v2 also commands other than ls-refs and fetch, no
+// flush at the end, anything after it. A lone flush is the probe of a large request. Arguments that it
+// does not know are git's to judge, and so is the order of the lines without v2.
 func ParseFetch(data []byte, v2 bool) (Fetch, error) {
 	r := bytes.NewReader(data)
-	d := fetchReader{v2: v2}
-	if err := d.read(NewPackets(r)); err != nil {
+	f := Fetch{Request: data, V2: v2}
+	read := f.readV0
+	if v2 {
+		read = f.readV2
+	}
+	if err := read(NewPackets(r)); err != nil {
 		return Fetch{}, ended(err, "the request")
 	}
 	if r.Len() > 0 {
 		return Fetch{}, malformed("the request continues after its end")
 	}
-	return d.f, nil
+	return f, nil
 }
 
-type fetchReader struct {
-	v2     bool
-	f      Fetch
-	behind bool // of v2: the capabilities are over; else the wants are
-}
-
-func misplaced() error { return malformed("a line or a packet stands where it does not belong") }
-
-// read reads of v2 a command with its capabilities, and behind a delimiter its arguments; otherwise wants, with
-// capabilities on the first, a flush, and what the client has, with flushes between: it ends in one, or in "done".
-func (d *fetchReader) read(p *Packets) error {
-	flushed := false
-	for n := 0; d.v2 || !d.f.Done; n++ {
+// readV0 reads wants, with capabilities on the first, and what the client has, with flushes between.
+func (f *Fetch) readV0(p *Packets) error {
+	for n := 0; ; n++ {
 		kind, data, err := p.Next()
 		switch {
-		case err == io.EOF && flushed: //nolint:errorlint // between packets, and nowhere else
+		case err == io.EOF && n > 0: //nolint:errorlint // between packets, and nowhere else
 			return nil
 		case err != nil:
 			return err
-		}
-		flushed = kind == KindFlush
-		switch {
-		case flushed && !d.v2:
-			d.behind = true
-		case flushed && (d.f.Command != "" || n == 0):
-			return nil
-		case kind == KindDelim && d.v2 && d.f.Command != "" && !d.behind:
-			d.behind = true
+		case kind == KindFlush:
+			continue
 		case kind != KindData:
 			return misplaced()
-		case d.v2 && !d.behind:
-			err = d.capability(line(data))
+		}
+		text := line(data)
+		if want, ok := strings.CutPrefix(text, "want "); f.Command == "" {
+			if f.Command = CommandFetch; !ok {
+				return misplaced()
+			}
+			oid, list, _ := strings.Cut(want, " ")
+			for c := range strings.FieldsSeq(list) {
+				if err := f.capability(c); err != nil {
+					return err
+				}
+			}
+			text = "want " + oid
+		}
+		if err := f.argument(text); err != nil {
+			return err
+		}
+	}
+}
+
+// readV2 reads a command with its capabilities, and behind a delimiter its arguments.
+func (f *Fetch) readV2(p *Packets) error {
+	behind := false
+	for n := 0; ; n++ {
+		kind, data, err := p.Next()
+		switch {
+		case err != nil:
+			return err
+		case kind == KindFlush && (f.Command != "" || n == 0):
+			return nil
+		case kind == KindDelim && f.Command != "" && !behind:
+			behind = true
+			continue
+		case kind != KindData:
+			return misplaced()
+		case behind:
+			err = f.argument(line(data))
 		default:
-			err = d.argument(line(data))
+			err = f.capability(line(data))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
-func (d *fetchReader) capability(text string) error {
+func (f *Fetch) capability(text string) error {
 	name, command := strings.CutPrefix(text, "command=")
 	format, named := strings.CutPrefix(text, capFormat)
 	switch {
@@ -93,54 +115,31 @@ func (d *fetchReader) capability(text string) error {
 		return malformed("the object ids are not by SHA-1")
 	case !command:
 		return nil
-	case d.f.Command != "":
+	case f.Command != "":
 		return malformed("the request has two commands")
 	case name != CommandLsRefs && name != CommandFetch:
 		return malformed("the command is neither ls-refs nor fetch")
 	}
-	d.f.Command = name
+	f.Command = name
 	return nil
 }
 
-// argument reads one line after the delimiter or, without v2, one line of the request.
-func (d *fetchReader) argument(text string) error {
-	f := &d.f
-	word, rest, _ := strings.Cut(text, " ")
-	if first := len(f.Wants) == 0; !d.v2 {
-		behind := word == "have" || word == "done"
-		known := behind || slices.Contains([]string{"want", "shallow", "deepen", "deepen-since", "deepen-not", "filter"}, word)
-		if !known || behind != d.behind || first && word != "want" {
-			return misplaced()
-		}
-		if first {
-			var list string
-			f.Command = CommandFetch
-			rest, list, _ = strings.Cut(rest, " ")
-			for c := range strings.SplitSeq(list, " ") {
-				if err := d.capability(c); c != "" && err != nil {
-					return err
-				}
-			}
-		}
-	}
+func (f *Fetch) argument(text string) error {
 	if f.Command == CommandLsRefs {
 		return nil
 	}
-	switch word {
+	switch word, rest, _ := strings.Cut(text, " "); word {
 	case "want", "have", "shallow":
 		if !ValidOid(rest) {
 			return malformed("a line has an object id that is none")
 		}
-	}
-	switch word {
-	case "want":
-		f.Wants = append(f.Wants, rest)
+		if word == "want" {
+			f.Wants = append(f.Wants, rest)
+		}
 	case "want-ref":
 		f.WantRefs = append(f.WantRefs, rest)
 	case "filter":
 		f.Filter = rest
-	case "done":
-		f.Done = true
 	}
 	return nil
 }

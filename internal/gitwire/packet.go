@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strconv"
 )
 
@@ -46,7 +47,7 @@ func NewPackets(r io.Reader) *Packets { return &Packets{r: r} }
 // io.ErrUnexpectedEOF at the same time.
 func (p *Packets) Next() (Kind, []byte, error) {
 	var head [headSize]byte
-	if _, err := io.ReadFull(p.r, head[:]); errors.Is(err, io.EOF) {
+	if _, err := io.ReadFull(p.r, head[:]); err == io.EOF { //nolint:errorlint // of r, and not around another
 		return 0, nil, io.EOF
 	} else if err != nil {
 		return 0, nil, ended(err, "the length of a packet")
@@ -72,11 +73,37 @@ func (p *Packets) Next() (Kind, []byte, error) {
 	return KindData, p.buf, nil
 }
 
-// ended tells the end of r, which comes too early, from its failure. One that
-// failed with io.ErrUnexpectedEOF itself is the same to every caller.
+// lines returns the data of the packets up to a flush. where names them in the error of an early end.
+func (p *Packets) lines(where string) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for {
+			kind, data, err := p.Next()
+			switch {
+			case err != nil:
+				yield(nil, ended(err, where))
+				return
+			case kind == KindFlush:
+				return
+			case kind != KindData:
+				yield(nil, misplaced())
+				return
+			case !yield(data, nil):
+				return
+			}
+		}
+	}
+}
+
+func misplaced() error { return malformed("a line or a packet stands where it does not belong") }
+
+// ended tells the end of r, which comes too early, from its failure. One that failed with
+// io.ErrUnexpectedEOF itself, or an error around that, is malformed as well.
 func ended(err error, where string) error {
+	if err == io.EOF { //nolint:errorlint // of r, and not around another
+		err = io.ErrUnexpectedEOF
+	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: %w in %s", ErrMalformed, io.ErrUnexpectedEOF, where)
+		return fmt.Errorf("%w: %w in %s", ErrMalformed, err, where)
 	}
 	return err
 }

@@ -74,7 +74,6 @@ func Demux(r io.Reader, sideBand bool, progress func([]byte)) (Report, error) {
 	return Report{}, err
 }
 
-// collect gathers the packets of the report, and returns nil when there are no more.
 func collect(p *Packets, sideBand bool, raw *bytes.Buffer, progress func([]byte)) error {
 	for raw.Len() <= maxReport {
 		kind, data, err := p.Next()
@@ -113,26 +112,21 @@ func collect(p *Packets, sideBand bool, raw *bytes.Buffer, progress func([]byte)
 }
 
 // parseReport reads a whole report, and ignores what follows it.
-func parseReport(r io.Reader) (Report, error) {
-	var rep Report
-	p := NewPackets(r)
-	for {
-		kind, data, err := p.Next()
-		switch {
-		case err != nil:
-			return Report{}, ended(err, "the report")
-		case kind == KindFlush && rep.Unpack != "":
-			return rep, nil
-		case kind != KindData:
-			return Report{}, malformed("the report is empty, or has a packet that belongs to a fetch")
+func parseReport(r io.Reader) (rep Report, err error) {
+	for data, err := range NewPackets(r).lines("the report") {
+		if err == nil && !reportLine(&rep, line(data)) {
+			err = malformed("a line of the report is none")
 		}
-		if !reportLine(&rep, line(data)) {
-			return Report{}, malformed("a line of the report is none")
+		if err != nil {
+			return Report{}, err
 		}
 	}
+	if rep.Unpack == "" {
+		err = malformed("the report is empty")
+	}
+	return rep, err
 }
 
-// reportLine reads one line of a report.
 func reportLine(r *Report, text string) bool {
 	word, rest, _ := strings.Cut(text, " ")
 	if r.Unpack == "" {

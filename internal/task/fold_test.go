@@ -60,13 +60,6 @@ func TestALeaseTooMany(t *testing.T) {
 	require.False(t, s.Leasable())
 }
 
-func TestReissuesAreCounted(t *testing.T) {
-	t.Parallel()
-	again := happened(schemas.TaskEvent{What: schemas.TaskReissued, TokenHash: next.Hash()})
-	require.Equal(t, 2, told(schemas.TaskOrder{}, opened, again, again).Reissues)
-	require.Zero(t, told(schemas.TaskOrder{}, opened, leased(first), again).Reissues)
-}
-
 func TestTheRecordOfALease(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "a%2Eb.x%3A1.7", task.LeaseKey(schemas.Ref{Tenant: "a.b", ID: "x:1"}, 7))

@@ -1,6 +1,10 @@
 package task
 
-import "weir/schemas"
+import (
+	"cmp"
+
+	"weir/schemas"
+)
 
 // Grant is what the sender of a request may do with repositories. The rooms hand it
 // to each other; only who has looked at a token makes one.
@@ -28,15 +32,16 @@ type Grant struct {
 	Entries []string
 }
 
+// Task is the task of the holder.
+func (g Grant) Task() schemas.Ref {
+	return schemas.Ref{Tenant: g.Tenant, Kind: schemas.KindTask, ID: g.TaskID}
+}
+
 // Reads reports whether a ref may be shown. Of a task's repository that is its own
 // branch and the one it began at.
 func (g Grant) Reads(ref, defaultBranch string) bool {
 	if g.TaskID == "" {
 		return true
 	}
-	base := g.Base
-	if base == "" {
-		base = defaultBranch
-	}
-	return ref == schemas.RefOf(g.Branch) || ref == schemas.RefOf(base)
+	return ref == schemas.RefOf(g.Branch) || ref == schemas.RefOf(cmp.Or(g.Base, defaultBranch))
 }

@@ -81,6 +81,9 @@ func TestStatesAndTokens(t *testing.T) {
 		"no branch":                {[]schemas.Event{settled(schemas.OutcomeFailed)}, schemas.TaskStatusFailed, nil, false},
 		"canceled, then claimed":   {[]schemas.Event{opened, cancel, leased(first), completed}, schemas.TaskStatusQueued, nil, false},
 		"canceled, then reported":  {[]schemas.Event{opened, claimed, cancel, completed}, schemas.TaskStatusRunning, nil, false},
+		"closed":                   {[]schemas.Event{opened, claimed, stopped}, schemas.TaskStatusCanceled, nil, false},
+		"closed, then reported":    {[]schemas.Event{opened, claimed, stopped, completed}, schemas.TaskStatusCanceled, nil, false},
+		"closed without an end":    {[]schemas.Event{opened, claimed, happened(schemas.TaskEvent{What: schemas.TaskClosed, Status: schemas.TaskStatusRunning})}, schemas.TaskStatusRunning, tokens{own}, false},
 		"canceled, then closed":    {[]schemas.Event{opened, claimed, cancel, stopped}, schemas.TaskStatusCanceled, nil, false},
 		"settled, then whatever":   {[]schemas.Event{opened, settled(schemas.OutcomeExpired), leased(first), completed}, schemas.TaskStatusExpired, nil, false},
 		"settled as it was said":   {[]schemas.Event{opened, claimed, completed, settled(schemas.OutcomeSucceeded)}, schemas.TaskStatusCompleted, nil, false},
@@ -100,6 +103,7 @@ func TestStatesAndTokens(t *testing.T) {
 				assert.False(t, s.Lives(tok.Lease, begun, begun), "at the deadline it is over")
 			}
 			assert.Equal(t, c.live, live)
+			assert.False(t, s.Report != nil && s.Closed != nil, "the first end counts")
 			other := task.New("t", "a", 0, [32]byte{9})
 			assert.False(t, s.Accepts(other))
 			assert.False(t, s.Was(other))
@@ -124,13 +128,6 @@ func TestNobodyLeasesFromNone(t *testing.T) {
 	assert.False(t, told(schemas.TaskOrder{Pool: "p"}, opened, cancel).Leasable())
 }
 
-// TestHead is where the branch is, also by a push that was heard of after the end.
-func TestHead(t *testing.T) {
-	t.Parallel()
-	s := told(schemas.TaskOrder{}, opened, claimed, completed, pushed, settled(schemas.OutcomeSucceeded), pushed)
-	assert.Equal(t, []any{"b0", "h1", 2, schemas.TaskStatusCompleted}, []any{s.Base, s.Head, s.Pushes, s.Status})
-}
-
 func TestInquiries(t *testing.T) {
 	t.Parallel()
 	asked := func(n int, text string) schemas.Event {
@@ -151,10 +148,10 @@ func TestReissue(t *testing.T) {
 	t.Parallel()
 	other := task.New("t", "a", 0, [32]byte{8})
 	again := happened(schemas.TaskEvent{What: schemas.TaskReissued, TokenHash: other.Hash()})
-	s := told(schemas.TaskOrder{}, opened, again)
-	assert.Equal(t, []bool{false, true}, []bool{s.Accepts(own), s.Accepts(other)})
+	s := told(schemas.TaskOrder{}, opened, again, again)
+	assert.Equal(t, []any{false, true, 2}, []any{s.Accepts(own), s.Accepts(other), s.Reissues})
 	s = told(schemas.TaskOrder{}, opened, leased(first), again)
-	assert.Equal(t, []bool{false, true}, []bool{s.Accepts(other), s.Accepts(first)}, "the lease's token is not replaced by the task's")
+	assert.Equal(t, []any{false, true, 0}, []any{s.Accepts(other), s.Accepts(first), s.Reissues}, "the lease's token is not replaced by the task's")
 }
 
 func TestBranch(t *testing.T) {

@@ -25,7 +25,6 @@ const (
 	maxText = 768
 )
 
-// letters is the alphabet of a token's name.
 func letters() *base32.Encoding {
 	return base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 }

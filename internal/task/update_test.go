@@ -72,32 +72,3 @@ func TestUpdate(t *testing.T) {
 		}
 	}
 }
-
-// TestClosed: Weir's own word ends a task like its agent's, and the first one counts.
-func TestClosed(t *testing.T) {
-	t.Parallel()
-	closed := schemas.Event{N: 2, Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskClosed, Status: schemas.TaskStatusExpired, Code: schemas.DeadlineExceeded}}
-	reported := schemas.Event{N: 3, Type: schemas.EventSignal, Task: &schemas.TaskEvent{What: schemas.TaskReported, Status: "Completed", Report: &schemas.TaskReport{Completed: true}}}
-	token := task.New("acme", "t-1", 0, [32]byte{1})
-	begin := func() *task.State {
-		return task.Begin(schemas.Action{ID: "t-1", Tenant: "acme", TokenHash: token.Hash()}, schemas.TaskOrder{})
-	}
-	s := begin()
-	require.True(t, s.Accepts(token))
-	s.Apply(closed)
-	s.Apply(reported)
-	s.Apply(schemas.Event{Type: schemas.EventCancel})
-	require.Equal(t, []any{schemas.TaskStatusExpired, true, false}, []any{s.Status, s.Over(), s.Canceled})
-	require.Nil(t, s.Report)
-	require.False(t, s.Accepts(token))
-	require.True(t, s.Was(token))
-	s = begin()
-	s.Apply(reported)
-	s.Apply(closed)
-	require.Nil(t, s.Closed)
-	require.Equal(t, schemas.TaskStatusCompleted, s.Status)
-	s = begin()
-	closed.Task.Status = schemas.TaskStatusRunning // what no worker writes
-	s.Apply(closed)
-	require.False(t, s.Over())
-}

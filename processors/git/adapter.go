@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"weir/internal/fault"
@@ -24,8 +25,9 @@ const mostAnswer = 8 << 20
 
 // PushCall is the request of one push.
 type PushCall struct {
-	// Commands are the commands as sent. There is one.
-	Commands gitwire.Commands
+	Command gitwire.Command
+	// Capabilities are those that are sent with it.
+	Capabilities []string
 	// Pack returns the pack and its size. It is called before the connection is opened, and again
 	// if that fails. Its error means that there is no pack: then nothing is sent, and the push is
 	// not retried. The pack is read right before it is sent; a small one is read completely before
@@ -99,7 +101,7 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: errMembers}
 	}
 	q := outbound.Request{ContentType: gitwire.RequestType(schemas.GitReceivePack)}
-	body := io.MultiReader(bytes.NewReader(e.call.Commands.Bytes(e.call.Commands.Capabilities)), e.pack)
+	body := io.MultiReader(bytes.NewReader(e.call.Command.Request(e.call.Capabilities...)), e.pack)
 	if e.size > whole {
 		q.Stream = io.NopCloser(body)
 	} else {
@@ -124,10 +126,7 @@ func (e *exchange) read(status int, headers []schemas.Header, r io.Reader, scrub
 	}
 	err := errNoGit
 	if mediaType(headers) == gitwire.ResultType(schemas.GitReceivePack) {
-		err = heard(r, func(r io.Reader) (err error) {
-			answer.Body, err = e.report(r, scrub)
-			return err
-		})
+		answer.Body, err = e.report(r, scrub)
 	}
 	if _, failed := errors.AsType[*fault.Call](err); err != nil && !failed {
 		err = &fault.Call{Code: schemas.UpstreamProtocol, Sent: true, Status: status, Cause: err}
@@ -141,17 +140,16 @@ func (e *exchange) read(status int, headers []schemas.Header, r io.Reader, scrub
 
 // report reads the server's word, and passes on what is said meanwhile.
 func (e *exchange) report(r io.Reader, scrub *redact.Scrubber) (json.RawMessage, error) {
-	c := e.call.Commands
 	progress := e.call.Progress
 	if progress != nil && scrub != nil {
 		progress = func(b []byte) { e.call.Progress(scrub.Bytes(b)) }
 	}
-	rep, err := gitwire.Demux(r, c.Has(gitwire.CapSideBand), progress)
+	rep, err := gitwire.Demux(r, slices.Contains(e.call.Capabilities, gitwire.CapSideBand), progress)
 	if refused, said := errors.AsType[*gitwire.RemoteError](err); said {
 		text := scrub.String(refused.Text)
 		return ledger.Encode(pushReport{Refused: &text})
 	}
-	one, told := rep.Of(c.List[0].Ref)
+	one, told := rep.Of(e.call.Command.Ref)
 	w := pushReport{Unpack: scrub.String(rep.Unpack), Reason: scrub.String(one.Reason)}
 	switch {
 	case err != nil:
@@ -189,28 +187,4 @@ func mediaType(headers []schemas.Header) string {
 		}
 	}
 	return ""
-}
-
-// heard has read take an answer. If the call failed, that is its error: read may have taken
-// the failure for an early end.
-func heard(answer io.Reader, read func(io.Reader) error) error {
-	l := &answerReader{Reader: answer}
-	err := read(l)
-	if err != nil && l.failed != nil {
-		return l.failed
-	}
-	return err
-}
-
-type answerReader struct {
-	io.Reader
-	failed *fault.Call
-}
-
-func (l *answerReader) Read(b []byte) (int, error) {
-	n, err := l.Reader.Read(b)
-	if failed, ok := errors.AsType[*fault.Call](err); ok {
-		l.failed = failed
-	}
-	return n, err
 }

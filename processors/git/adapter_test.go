@@ -32,11 +32,9 @@ const ref = "refs/heads/work"
 // talk is a push of a pack that is all here.
 func talk() git.PushCall {
 	return git.PushCall{
-		Commands: gitwire.Commands{
-			List:         []gitwire.Command{{Old: gitwire.Zero, New: gitwire.Zero, Ref: ref}},
-			Capabilities: []string{gitwire.CapReport, gitwire.CapSideBand},
-		},
-		Pack: func() (io.Reader, int64, error) { return bytes.NewReader(gitwire.EmptyPack()), 32, nil },
+		Command:      gitwire.Command{Old: gitwire.Zero, New: gitwire.Zero, Ref: ref},
+		Capabilities: []string{gitwire.CapReport, gitwire.CapSideBand},
+		Pack:         func() (io.Reader, int64, error) { return bytes.NewReader(gitwire.EmptyPack()), 32, nil },
 	}
 }
 
@@ -148,26 +146,6 @@ func packed(size int64, pack io.Reader) func() (io.Reader, int64, error) {
 type broken struct{ err error }
 
 func (b broken) Read([]byte) (int, error) { return 0, b.err }
-
-// TestLargePack is streamed as it is read.
-func TestLargePack(t *testing.T) {
-	t.Parallel()
-	s := upstream.New(t, result(report(gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: ref}}})))
-	tk := talk()
-	tk.Pack = packed(2<<20, strings.NewReader("PACKmore"))
-	got, _, err := do(t, s, tk)
-	require.NoError(t, err)
-	assert.True(t, got.Updated)
-	assert.True(t, strings.HasSuffix(string(s.Ledger()[0].Body), "0000PACKmore"))
-	assert.Equal(t, "chunked", s.Ledger()[0].Header("Transfer-Encoding"))
-
-	tk.Pack = packed(2<<20, io.MultiReader(strings.NewReader("PACK"), broken{errors.New("gone")}))
-	_, _, err = do(t, s, tk)
-	failed(t, err, schemas.Canceled, true)
-	require.ErrorIs(t, err, outbound.ErrBody)
-	s.WaitIdle()
-	assert.Equal(t, 1, s.Hits(), "half a push is none")
-}
 
 func TestNothingIsSent(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ func NewBranches(cfg Config) *Branches { return &Branches{cfg.withDefaults()} }
 // internal/git: it is another node that knows.
 func (b *Branches) Exists(ctx context.Context, repo schemas.Repo, branch string) (bool, error) {
 	if repo.Mode == schemas.RepoProxy {
-		who := caller{action: schemas.Ref{Tenant: repo.Tenant, Kind: schemas.KindTask, ID: "look-" + uuid.NewString()}, kind: schemas.KindTask}
+		who := caller{action: taskRef(repo.Tenant, "look-"+uuid.NewString())}
 		refs, err := b.cfg.Upstream.Forward.refs(ctx, who, repo, schemas.RefOf(branch))
 		return at(refs, schemas.RefOf(branch)) != "", err
 	}
@@ -99,7 +99,6 @@ func taken(name string) error {
 // Records is the evidence of the calls that made a task's branch, or should have.
 func (b *Branches) Records(st *ledger.State) ([]schemas.Evidence, error) { return callRecords(st) }
 
-// opening is the making of one branch at an upstream.
 type opening struct {
 	*Branches
 
@@ -177,19 +176,18 @@ func (o *opening) look(ctx context.Context) (base, branch string, err error) {
 
 // push makes one push of the branch, or reads its end off the log.
 func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, error) {
-	c := gitwire.Commands{
-		List:         []gitwire.Command{{Old: gitwire.Zero, New: cmp.Or(oid, gitwire.Zero), Ref: schemas.RefOf(o.branch)}},
+	t := o.cfg.remoteTask(o.st, o.repo, PushCall{
+		Command:      gitwire.Command{Old: gitwire.Zero, New: cmp.Or(oid, gitwire.Zero), Ref: schemas.RefOf(o.branch)},
 		Capabilities: capabilities(schemas.PushOrder{}),
-	}
-	t := remoteTask(o.st, o.repo, c, o.cfg.Recorder)
+		Pack: func() (io.Reader, int64, error) {
+			if oid == "" { // its end is on the log; such a command would delete the branch
+				return nil, 0, errNoLook
+			}
+			pack := bytes.NewReader(gitwire.EmptyPack())
+			return pack, pack.Size(), nil
+		},
+	})
 	t.Step, t.Stop, t.Timeout = step, unstopped{}, openingTimeout
-	t.Via = o.cfg.Upstream.Adapter(PushCall{Commands: c, Pack: func() (io.Reader, int64, error) {
-		if oid == "" { // its end is on the log; such a command would delete the branch
-			return nil, 0, errNoLook
-		}
-		pack := bytes.NewReader(gitwire.EmptyPack())
-		return pack, pack.Size(), nil
-	}})
 	r, err := o.cfg.Upstream.Caller.Run(ctx, t)
 	if err == nil && !r.Again.IsZero() {
 		err = &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay, Step: step}

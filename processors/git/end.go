@@ -13,37 +13,33 @@ import (
 	"weir/schemas"
 )
 
-// pushEnd is the end of a push.
-type pushEnd struct {
-	outcome schemas.Outcome
-	code    schemas.Code // empty if the branch was updated
-	// reason is a sentence for a person.
-	reason string
-	// unpack is git's result for the objects.
-	unpack string
+func failed(code schemas.Code, reason string) settle.Outcome {
+	return settle.Outcome{Outcome: schemas.OutcomeFailed, Code: code, Message: reason}
 }
 
-func failed(code schemas.Code, reason string) pushEnd {
-	return pushEnd{outcome: schemas.OutcomeFailed, code: code, reason: reason}
+// succeeded is the end of a push with git's result for its objects.
+func (w *work) succeeded(unpack string) settle.Outcome {
+	w.unpack = unpack
+	return settle.Outcome{Outcome: schemas.OutcomeSucceeded}
 }
 
 // rejected is the end of a push that git, or the upstream, refused.
-func rejected(reason string) pushEnd { return failed(schemas.GitRejected, reason) }
+func rejected(reason string) settle.Outcome { return failed(schemas.GitRejected, reason) }
 
-func denied(reason string) pushEnd {
-	return pushEnd{outcome: schemas.OutcomeDenied, code: schemas.GitRefDenied, reason: reason}
+func denied(reason string) settle.Outcome {
+	return settle.Outcome{Outcome: schemas.OutcomeDenied, Code: schemas.GitRefDenied, Message: reason}
 }
 
-func canceled(reason string) pushEnd {
-	return pushEnd{outcome: schemas.OutcomeCanceled, code: schemas.Canceled, reason: reason}
+func canceled(reason string) settle.Outcome {
+	return settle.Outcome{Outcome: schemas.OutcomeCanceled, Code: schemas.Canceled, Message: reason}
 }
 
-func expired() pushEnd {
-	return pushEnd{outcome: schemas.OutcomeExpired, code: schemas.DeadlineExceeded, reason: "the push took longer than it may, and the branch was not updated"}
+func expired() settle.Outcome {
+	return settle.Outcome{Outcome: schemas.OutcomeExpired, Code: schemas.DeadlineExceeded, Message: "the push took longer than it may, and the branch was not updated"}
 }
 
-func unknown(reason string) pushEnd {
-	return pushEnd{outcome: schemas.OutcomeUnknown, code: schemas.OutcomeUnknownCode, reason: reason}
+func unknown(reason string) settle.Outcome {
+	return settle.Outcome{Outcome: schemas.OutcomeUnknown, Code: schemas.OutcomeUnknownCode, Message: reason}
 }
 
 // Why a pack's end is kept back, beside what is wrong with the pack itself.
@@ -59,7 +55,7 @@ var (
 )
 
 // kept is the end of a push whose last bytes were not sent, so that it had no effect.
-func (w *work) kept(cause error) pushEnd {
+func (w *work) kept(cause error) settle.Outcome {
 	const still = "; the branch was not updated"
 	switch {
 	case errors.Is(cause, errOver), errors.Is(cause, errStopped):
@@ -87,27 +83,25 @@ func (w *work) kept(cause error) pushEnd {
 	}
 }
 
-// verdict is the end as the action's.
-func (w *work) verdict(e pushEnd) settle.Outcome {
+func (w *work) result(e settle.Outcome) schemas.PushResult {
 	o := w.order
-	return settle.Outcome{Outcome: e.outcome, Code: e.code, Message: e.reason, Result: schemas.PushResult{
-		Repo: o.Repo, Ref: o.Ref, Old: o.Old, New: o.New, TaskID: o.TaskID, Unpack: e.unpack, Reason: e.reason,
+	return schemas.PushResult{
+		Repo: o.Repo, Ref: o.Ref, Old: o.Old, New: o.New, TaskID: o.TaskID, Unpack: w.unpack, Reason: e.Message,
 		Bytes: w.size.Load(), Report: o.Report, SideBand: o.SideBand,
-	}}
+	}
 }
 
 // pushID follows an action's id in the id of the record of its push.
 const pushID = ".push"
 
-// evidence is the record of the push.
-func (w *work) evidence(e pushEnd) (schemas.Evidence, error) {
+func (w *work) evidence(e settle.Outcome) (schemas.Evidence, error) {
 	o := w.order
 	doc, err := ledger.Encode(schemas.PushAudit{
 		Repo: o.Repo, Ref: o.Ref, Old: o.Old, New: o.New, TaskID: o.TaskID, Lease: o.Lease, Agent: o.Holder,
-		Result: cmp.Or(string(e.code), schemas.AuditOK), Mode: w.repo.Mode, Bytes: w.size.Load(),
+		Result: cmp.Or(string(e.Code), schemas.AuditOK), Mode: w.repo.Mode, Bytes: w.size.Load(),
 		Duration: w.cfg.Now().Sub(w.st.Action.AcceptedAt).Milliseconds(),
 	})
 	return schemas.Evidence{
-		ID: w.st.ID + pushID, Tenant: w.st.Tenant, ActionID: w.st.ID, Kind: schemas.EvidencePush, Code: e.code, Payload: doc,
+		ID: w.st.ID + pushID, Tenant: w.st.Tenant, ActionID: w.st.ID, Kind: schemas.EvidencePush, Code: e.Code, Payload: doc,
 	}, err
 }

@@ -25,7 +25,7 @@ func (r *room) take(repo schemas.Repo, o schemas.PushOrder, pack []byte) {
 	r.t.Helper()
 	rep, err := r.git.ReceivePack(r.t.Context(), repo.ID, hosted.Push{
 		Force: o.Force, Pack: bytes.NewReader(pack),
-		Commands: gitwire.Commands{List: []gitwire.Command{{Old: o.Old, New: o.New, Ref: o.Ref}}, Capabilities: o.Capabilities},
+		Command: gitwire.Command{Old: o.Old, New: o.New, Ref: o.Ref}, Capabilities: o.Capabilities,
 	})
 	require.NoError(r.t, err)
 	one, told := rep.Of(o.Ref)

@@ -26,20 +26,19 @@ func (f *Forward) Advertise(ctx context.Context, repo schemas.Repo, g task.Grant
 
 // UploadPack forwards one request of a fetch. A client without a view of all refs cannot name a
 // hidden ref; the upstream decides about requests by object id alone.
-func (f *Forward) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, protocol int, in []byte, w io.Writer) error {
-	return f.uploadPack(ctx, reader(g, repo), repo, protocol, in, w)
+func (f *Forward) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, q gitwire.Fetch, w io.Writer) error {
+	return f.uploadPack(ctx, reader(g, repo), repo, q, w)
 }
 
 // reader is the caller of a fetch. A fetch without a task belongs
 // to no action: it has an id of its own.
 func reader(g task.Grant, repo schemas.Repo) caller {
-	a := caller{kind: schemas.KindTask, taskID: g.TaskID, principal: g.Principal, entries: g.Entries}
-	a.action = schemas.Ref{Tenant: g.Tenant, Kind: schemas.KindTask, ID: cmp.Or(g.TaskID, "fetch-"+uuid.NewString())}
-	a.hides = func(ref string) bool { return !g.Reads(ref, repo.DefaultBranch) }
-	return a
+	return caller{
+		action: taskRef(g.Tenant, cmp.Or(g.TaskID, "fetch-"+uuid.NewString())), taskID: g.TaskID, principal: g.Principal, entries: g.Entries,
+		hides: func(ref string) bool { return !g.Reads(ref, repo.DefaultBranch) },
+	}
 }
 
-// shown are the refs that a caller may see.
 func (a caller) shown(refs []gitwire.Ref) []gitwire.Ref {
 	if a.hides == nil {
 		return refs
@@ -47,10 +46,9 @@ func (a caller) shown(refs []gitwire.Ref) []gitwire.Ref {
 	return gitwire.KeepRefs(refs, func(ref string) bool { return !a.hides(ref) })
 }
 
-// headers are those of every request.
-func headers(accept string, protocol int) []schemas.Header {
+func headers(accept string, v2 bool) []schemas.Header {
 	list := []schemas.Header{{Name: "accept", Value: accept}}
-	if protocol == 2 {
+	if v2 {
 		list = append(list, schemas.Header{Name: "git-protocol", Value: "version=2"})
 	}
 	return append(list, schemas.Header{Name: "user-agent", Value: Agent})
@@ -66,7 +64,7 @@ func (f *Forward) advertise(ctx context.Context, who caller, repo schemas.Repo, 
 		if err != nil {
 			return told(err)
 		}
-		if a.Version == 1 || a.Version == 2 && protocol != 2 {
+		if a.Version == 2 && protocol != 2 {
 			return told(gitwire.ErrMalformed)
 		}
 		a.Service = service
@@ -79,11 +77,9 @@ func (f *Forward) advertise(ctx context.Context, who caller, repo schemas.Repo, 
 
 // discover asks for an advertisement. Of a push there is none in protocol 2.
 func (f *Forward) discover(ctx context.Context, who caller, repo schemas.Repo, service string, protocol int, read readAnswer) error {
-	if service != schemas.GitUploadPack {
-		protocol = 0
-	}
+	v2 := protocol == 2 && service == schemas.GitUploadPack
 	return f.ask(ctx, who, repo, request{
-		method: getMethod, suffix: "/info/refs?service=" + service, headers: headers("*/*", protocol),
+		method: getMethod, suffix: "/info/refs?service=" + service, headers: headers("*/*", v2),
 		want: gitwire.AdvertisementType(service),
 	}, read)
 }
@@ -106,7 +102,6 @@ func passes(version int, service string) []string {
 	}
 }
 
-// passedOn are the capabilities of an upstream that are passed on.
 func passedOn(a gitwire.Advertisement, service string) []string {
 	names, features := passes(a.Version, service), []string{"shallow", "wait-for-done"} // of the command fetch
 	var kept []string
@@ -126,17 +121,14 @@ func passedOn(a gitwire.Advertisement, service string) []string {
 	return kept
 }
 
-func (f *Forward) uploadPack(ctx context.Context, who caller, repo schemas.Repo, protocol int, in []byte, w io.Writer) error {
-	q, err := gitwire.ParseFetch(in, protocol == 2)
+func (f *Forward) uploadPack(ctx context.Context, who caller, repo schemas.Repo, q gitwire.Fetch, w io.Writer) error {
 	switch {
-	case err != nil:
-		return &fault.Error{Code: schemas.InvalidRequest, Message: "the request is not a fetch", Cause: err}
 	case q.Command == "":
 		return nil // the probe of a large request
 	case len(q.WantRefs) > 0, q.Filter != "":
 		return fault.New(schemas.InvalidRequest, "the repository is passed on from elsewhere: it has no partial clones, and refs are not wanted by name; fetch without a filter")
 	}
-	return f.fetch(ctx, who, repo, protocol, in, func(r io.Reader, mocked bool) error {
+	return f.fetch(ctx, who, repo, q, func(r io.Reader, mocked bool) error {
 		if q.Command != gitwire.CommandLsRefs || mocked {
 			_, err := io.Copy(w, r)
 			return told(err)
@@ -150,11 +142,11 @@ func (f *Forward) uploadPack(ctx context.Context, who caller, repo schemas.Repo,
 	})
 }
 
-func (f *Forward) fetch(ctx context.Context, who caller, repo schemas.Repo, protocol int, in []byte, read readAnswer) error {
+func (f *Forward) fetch(ctx context.Context, who caller, repo schemas.Repo, q gitwire.Fetch, read readAnswer) error {
 	result := gitwire.ResultType(schemas.GitUploadPack)
 	return f.ask(ctx, who, repo, request{
-		method: postMethod, suffix: "/" + schemas.GitUploadPack, headers: headers(result, protocol),
-		body: in, contentType: gitwire.RequestType(schemas.GitUploadPack), want: result,
+		method: postMethod, suffix: "/" + schemas.GitUploadPack, headers: headers(result, q.V2),
+		body: q.Request, contentType: gitwire.RequestType(schemas.GitUploadPack), want: result,
 	}, read)
 }
 
@@ -168,8 +160,8 @@ func (f *Forward) refs(ctx context.Context, who caller, repo schemas.Repo, prefi
 	if err != nil || a.Version != 2 {
 		return a.Refs, err
 	}
-	in := gitwire.LsRefs(append([]string{gitwire.HEAD}, prefixes...)...)
-	err = f.fetch(ctx, who, repo, 2, in, func(r io.Reader, _ bool) error {
+	in := gitwire.Fetch{V2: true, Request: gitwire.LsRefs(append([]string{gitwire.HEAD}, prefixes...)...)}
+	err = f.fetch(ctx, who, repo, in, func(r io.Reader, _ bool) error {
 		refs, err = gitwire.ReadRefs(r)
 		return told(err)
 	})
@@ -188,7 +180,10 @@ func at(refs []gitwire.Ref, name string) string {
 
 // told turns what is wrong with an upstream's answer into what may be said of it.
 func told(err error) error {
+	_, failed := errors.AsType[*fault.Call](err)
 	switch _, refused := errors.AsType[*gitwire.RemoteError](err); {
+	case failed: // the call did, and the answer may be malformed for that
+		return err
 	case refused:
 		return &fault.Error{Code: schemas.HTTPFailure, Message: "the repository's upstream refuses; look at the credential that the policy's entry adds", Cause: err}
 	case errors.Is(err, gitwire.ErrMalformed):

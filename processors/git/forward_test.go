@@ -41,9 +41,12 @@ func (r *room) front(repo schemas.Repo, g task.Grant) string {
 			w.Header().Set("Content-Type", "application/x-"+service+"-advertisement")
 			err = r.forward.Advertise(q.Context(), repo, g, service, protocol, &out)
 		default:
-			in, _ := io.ReadAll(q.Body)
 			w.Header().Set("Content-Type", "application/x-git-upload-pack-result")
-			err = r.forward.UploadPack(q.Context(), repo, g, protocol, in, &out)
+			in, _ := io.ReadAll(q.Body)
+			var f gitwire.Fetch
+			if f, err = gitwire.ParseFetch(in, protocol == 2); err == nil {
+				err = r.forward.UploadPack(q.Context(), repo, g, f, &out)
+			}
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
@@ -106,19 +109,15 @@ func TestFetchThatIsRefused(t *testing.T) {
 	repo := r.proxy()
 	var out bytes.Buffer
 	for name, in := range map[string][]byte{
-		"nonsense":     []byte("nonsense"),
-		"by name":      gitkit.FetchV2("fetch", "want-ref refs/heads/secret", "done"),
-		"with filter":  gitkit.FetchV2("fetch", "want "+repo.main, "filter blob:none", "done"),
-		"something":    gitkit.FetchV2("object-info", "size"),
-		"half a lines": gitkit.FetchV2("fetch", "want "+repo.main)[:20],
+		"by name":     gitkit.FetchV2("fetch", "want-ref refs/heads/secret", "done"),
+		"with filter": gitkit.FetchV2("fetch", "want "+repo.main, "filter blob:none", "done"),
 	} {
-		err := r.forward.UploadPack(t.Context(), repo.Repo, grant(), 2, in, &out)
-		said(t, err, schemas.InvalidRequest)
+		f, err := gitwire.ParseFetch(in, true)
+		require.NoError(t, err)
+		said(t, r.forward.UploadPack(t.Context(), repo.Repo, grant(), f, &out), schemas.InvalidRequest)
 		assert.Empty(t, out.Bytes(), name)
 	}
 	assert.Empty(t, repo.Requests(), "the upstream saw nothing of them")
-	require.NoError(t, r.forward.UploadPack(t.Context(), repo.Repo, grant(), 2, []byte("0000"), &out), "the probe")
-	assert.Empty(t, out.Bytes())
 }
 
 func TestUpstreamThatCannotBeRead(t *testing.T) {

@@ -22,7 +22,6 @@ import (
 	"weir/schemas"
 )
 
-// importing has this node's git copy a repository.
 func (r *Repos) importing(ctx context.Context, st *wanted) (defaultBranch string, err error) {
 	p, err := openImportProxy(ctx, r.cfg.Upstream.Forward, callerOf(st.st, ""), schemas.Repo{
 		Tenant: st.st.Tenant, UpstreamURL: st.order.ImportURL, AllowlistKey: st.order.AllowlistKey,
@@ -190,9 +189,9 @@ func (p *importProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = p.forward.advertise(r.Context(), p.who, p.repo, schemas.GitUploadPack, protocol, out)
 	case r.Method == http.MethodPost && suffix == "/"+schemas.GitUploadPack:
 		out = githttp.NewStream(w, gitwire.ResultType(schemas.GitUploadPack))
-		var in []byte
-		if in, err = asked(w, r); err == nil {
-			err = p.forward.uploadPack(r.Context(), p.who, p.repo, protocol, in, out)
+		var asked gitwire.Fetch
+		if asked, err = read(w, r, protocol == 2); err == nil {
+			err = p.forward.uploadPack(r.Context(), p.who, p.repo, asked, out)
 		}
 	default:
 		http.NotFound(w, r)
@@ -211,15 +210,18 @@ func (p *importProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "the upstream could not be asked", http.StatusBadGateway)
 }
 
-// asked is the body of a request, unpacked.
-func asked(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// read reads a request of this node's git.
+func read(w http.ResponseWriter, r *http.Request, v2 bool) (f gitwire.Fetch, err error) {
 	body, err := githttp.NewBody(w, r, githttp.Limits{Bytes: maxAsk, Total: time.Minute})
 	if err != nil {
-		return nil, err
+		return f, err
 	}
 	in, err := io.ReadAll(body)
+	if err == nil {
+		f, err = gitwire.ParseFetch(in, v2)
+	}
 	if errors.Is(err, gitwire.ErrTooLarge) || errors.Is(err, gitwire.ErrMalformed) { // else git has ended
 		err = githttp.Refusal(err, "a request of the import")
 	}
-	return in, err
+	return f, err
 }

@@ -16,6 +16,7 @@ import (
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
 	"weir/processors/call"
+	"weir/processors/settle"
 	"weir/schemas"
 )
 
@@ -31,15 +32,17 @@ type work struct {
 	upload *githttp.Upload // nil: it is not here
 	spool  *hosted.Spool   // the pack; nil: none was received
 	size   atomic.Int64    // of what was received of it
+	unpack string          // git's result for the objects
 
-	mu sync.Mutex
-	// released: the end of the pack has gone out. Cause is why it is kept back.
-	released bool
-	cause    error
+	end atomic.Pointer[packEnd] // nil: not decided yet
 }
 
+// packEnd is whether the end of the pack goes out. Once it is kept back it stays so; another attempt
+// after one that has sent nothing asks again.
+type packEnd struct{ cause error } // why it is kept back; nil: it goes out
+
 // perform works until it is known how the push ends. An error says when to come back.
-func (w *work) perform(ctx context.Context) (pushEnd, error) {
+func (w *work) perform(ctx context.Context) (settle.Outcome, error) {
 	if w.order.Denied != "" {
 		return denied(w.order.Denied), nil
 	}
@@ -47,7 +50,7 @@ func (w *work) perform(ctx context.Context) (pushEnd, error) {
 	if errors.Is(err, fault.ErrNotFound) {
 		return rejected("the repository is not there any more"), nil
 	} else if err != nil {
-		return pushEnd{}, err
+		return settle.Outcome{}, err
 	}
 	w.repo = repo
 	w.upload = githttp.TakeUpload(ctx)
@@ -72,7 +75,7 @@ func (w *work) perform(ctx context.Context) (pushEnd, error) {
 	err = w.upload.Receive(during, w.receive)
 	switch {
 	case ctx.Err() != nil:
-		return pushEnd{}, ctx.Err()
+		return settle.Outcome{}, ctx.Err()
 	case err != nil:
 		_, cause := w.ended()
 		return w.kept(cmp.Or(cause, err)), nil
@@ -145,29 +148,30 @@ func (g *checkedReader) Read(b []byte) (int, error) {
 
 // release lets the end of the pack go out, or returns why not.
 func (w *work) release(ctx context.Context) error {
-	err := w.lives(ctx)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.cause = cmp.Or(w.cause, err)
-	w.released = w.cause == nil
-	return w.cause
+	next := &packEnd{w.lives(ctx)}
+	for {
+		was := w.end.Load()
+		if was != nil && was.cause != nil {
+			return was.cause
+		}
+		if w.end.CompareAndSwap(was, next) {
+			return next.cause
+		}
+	}
 }
 
 // keepBack keeps the end of the pack back, and reports false if it has gone out.
 func (w *work) keepBack(cause error) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.released {
-		w.cause = cmp.Or(w.cause, cause)
-	}
-	return !w.released
+	w.end.CompareAndSwap(nil, &packEnd{cause})
+	return w.end.Load().cause != nil
 }
 
 // ended reports whether the end of the pack has gone out, and why not.
 func (w *work) ended() (released bool, cause error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.released, w.cause
+	if e := w.end.Load(); e != nil {
+		return e.cause == nil, e.cause
+	}
+	return false, nil
 }
 
 // lives is nil while the task's holder may push, and otherwise errOver, errStopped or
@@ -176,10 +180,9 @@ func (w *work) lives(ctx context.Context) error {
 	if w.stop.Requested() || w.st.CancelRequested {
 		return errStopped
 	}
-	return w.tasks.lives(ctx, w.st.Tenant, w.order)
+	return w.mayPush(ctx, w.st.Tenant, w.order)
 }
 
-// late reports whether the push's own time is up.
 func (w *work) late() bool {
 	d := w.st.Action.Deadline
 	return !d.IsZero() && !w.cfg.Now().Before(d)
@@ -225,33 +228,29 @@ func (w *work) watch(ctx context.Context, over <-chan struct{}) error {
 			return errStopped
 		case <-over:
 			over = nil // it says so once, and may have been wrong
-			if cause := w.tasks.lives(ctx, w.st.Tenant, w.order); cause != nil {
+			if cause := w.mayPush(ctx, w.st.Tenant, w.order); cause != nil {
 				return cause
 			}
 		}
 	}
 }
 
-// commands are the commands of the push, of which there is one.
-func (w *work) commands() gitwire.Commands {
-	return gitwire.Commands{
-		List:         []gitwire.Command{{Old: w.order.Old, New: w.order.New, Ref: w.order.Ref}},
-		Capabilities: w.order.Capabilities,
-	}
+func (w *work) command() gitwire.Command {
+	return gitwire.Command{Old: w.order.Old, New: w.order.New, Ref: w.order.Ref}
 }
 
 // local has this node's git take the push. Git is asked for once the pack has arrived, so that no turn waits for a
 // client. The pack's end goes to git last: a task that ends before that has pushed nothing.
-func (w *work) local(ctx, during context.Context) (pushEnd, error) {
+func (w *work) local(ctx, during context.Context) (settle.Outcome, error) {
 	rep, err := w.cfg.Hosted.ReceivePack(during, w.repo.ID, hosted.Push{
-		Tenant: w.st.Tenant, Commands: w.commands(), Pack: w.pack(during), Force: w.order.Force, Progress: w.progress,
+		Tenant: w.st.Tenant, Command: w.command(), Capabilities: w.order.Capabilities, Pack: w.pack(during), Force: w.order.Force, Progress: w.progress,
 	})
 	released, cause := w.ended()
 	switch {
 	case err == nil:
 		return w.reported(rep), nil
 	case ctx.Err() != nil:
-		return pushEnd{}, ctx.Err() // the next worker asks the ref
+		return settle.Outcome{}, ctx.Err() // the next worker asks the ref
 	case released:
 		return w.fate(ctx)
 	case cause != nil:
@@ -261,8 +260,7 @@ func (w *work) local(ctx, during context.Context) (pushEnd, error) {
 	}
 }
 
-// refused is the end of a push of which git has not seen all.
-func refused(err error) pushEnd {
+func refused(err error) settle.Outcome {
 	switch {
 	case errors.Is(err, hosted.ErrFull):
 		return rejected("the repository is as large as it may be")
@@ -279,23 +277,20 @@ func refused(err error) pushEnd {
 	}
 }
 
-// reported is the end of a push by git's word.
-func (w *work) reported(rep gitwire.Report) pushEnd {
+func (w *work) reported(rep gitwire.Report) settle.Outcome {
 	one, told := rep.Of(w.order.Ref)
-	e := pushEnd{outcome: schemas.OutcomeSucceeded, unpack: rep.Unpack}
+	w.unpack = rep.Unpack
 	switch {
 	case rep.Unpack != gitwire.UnpackOK && one.Reason == "":
-		e = rejected(rep.Unpack)
+		return rejected(rep.Unpack)
 	case one.Reason != "":
-		e = rejected(explained(one.Reason, w.order.Force))
+		return rejected(explained(one.Reason, w.order.Force))
 	case !told:
-		e = rejected("git said nothing of the branch")
+		return rejected("git said nothing of the branch")
 	}
-	e.unpack = rep.Unpack
-	return e
+	return w.succeeded(rep.Unpack)
 }
 
-// explained adds to git's reason what would help.
 func explained(reason string, force bool) string {
 	if !force && strings.Contains(reason, "non-fast-forward") {
 		return reason + ": fetch and merge, or have the task filed with force_push"
@@ -307,9 +302,9 @@ func explained(reason string, force bool) string {
 const quiet = time.Minute
 
 // fate derives from the branch the result of a push whose worker, or whose body, is gone.
-func (w *work) fate(ctx context.Context) (pushEnd, error) {
-	if done, err := w.tasks.knows(ctx, w.st, w.order); err != nil || done {
-		return pushEnd{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, err
+func (w *work) fate(ctx context.Context) (settle.Outcome, error) {
+	if done, err := w.knows(ctx, w.st, w.order); err != nil || done {
+		return w.succeeded(gitwire.UnpackOK), err
 	}
 	asked, cancel := context.WithTimeout(ctx, quiet)
 	defer cancel()
@@ -318,11 +313,11 @@ func (w *work) fate(ctx context.Context) (pushEnd, error) {
 	case err == nil:
 		return e, nil
 	case ctx.Err() != nil:
-		return pushEnd{}, ctx.Err()
+		return settle.Outcome{}, ctx.Err()
 	case w.late():
 		return unknown("the push was interrupted, and the node that has the repository could not be asked; look at the branch before the push is made again"), nil
 	default: // not this node's repository, or not now
-		return pushEnd{}, &fault.RetryAfter{After: 2 * time.Second, Cause: err}
+		return settle.Outcome{}, &fault.RetryAfter{After: 2 * time.Second, Cause: err}
 	}
 }
 
@@ -330,7 +325,7 @@ func (w *work) fate(ctx context.Context) (pushEnd, error) {
 // This is checked before the branch's history, because a branch that was reset to the old object
 // also has it in its history. If others have pushed since, the history contains the pushed object
 // if the push was accepted, unless it was dropped again.
-func (w *work) found(ctx context.Context) (pushEnd, error) {
+func (w *work) found(ctx context.Context) (settle.Outcome, error) {
 	const again = "the push was interrupted, and the branch was not updated; push again"
 	o := w.order
 	f, err := w.cfg.Hosted.PushState(ctx, w.repo.ID, w.branch(), o.New)
@@ -338,21 +333,21 @@ func (w *work) found(ctx context.Context) (pushEnd, error) {
 	case errors.Is(err, hosted.ErrNoRef):
 		return unknown("the push was interrupted, and the branch is not there any more"), nil
 	case err != nil:
-		return pushEnd{}, err
+		return settle.Outcome{}, err
 	case f.Head == o.New:
-		return pushEnd{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, nil
+		return w.succeeded(gitwire.UnpackOK), nil
 	case f.Head == o.Old, !f.Has && !o.Force:
 		return failed(schemas.GitIncomplete, again), nil
 	}
 	if f.Has && o.Force { // it may have been part of what was there before
 		before, err := w.cfg.Hosted.PushState(ctx, w.repo.ID, w.branch(), o.Old)
 		if err != nil {
-			return pushEnd{}, err
+			return settle.Outcome{}, err
 		}
 		f.Has = !before.Has
 	}
 	if f.Has {
-		return pushEnd{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, nil
+		return w.succeeded(gitwire.UnpackOK), nil
 	}
 	return unknown("the push was interrupted, and the branch was pushed to since; fetch, and look whether it has what was pushed"), nil
 }

@@ -78,15 +78,11 @@ func (c Config) withDefaults() Config {
 }
 
 // Pushes executes kind push. It is safe for concurrent use.
-type Pushes struct {
-	tasks tasks
-	cfg   Config
-}
+type Pushes struct{ cfg Config }
 
 // NewPushes returns an executor of pushes.
 func NewPushes(cfg Config) *Pushes {
-	cfg = cfg.withDefaults()
-	return &Pushes{tasks: tasks{cfg.Ledger, cfg.Now}, cfg: cfg}
+	return &Pushes{cfg.withDefaults()}
 }
 
 // elsewhere is when a push is looked at again that another node may be executing.
@@ -129,8 +125,8 @@ func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) 
 	if err != nil {
 		return settle.Outcome{}, err
 	}
-	if e.outcome == schemas.OutcomeSucceeded {
-		if err := p.tasks.pushed(ctx, st, order); err != nil {
+	if e.Outcome == schemas.OutcomeSucceeded {
+		if err := p.pushed(ctx, st, order); err != nil {
 			return settle.Outcome{}, err
 		}
 	}
@@ -138,7 +134,8 @@ func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) 
 	if err == nil {
 		err = p.cfg.Recorder.Leave(ctx, st, record)
 	}
-	return w.verdict(e), err
+	e.Result = w.result(e)
+	return e, err
 }
 
 // Evidence is the records of the calls to an upstream. The worker that finds the result of the push
@@ -157,12 +154,10 @@ func callRecords(st *ledger.State) ([]schemas.Evidence, error) {
 	return all, nil
 }
 
-// callRecord is what one call to an upstream leaves.
 func callRecord(st *ledger.State, t ledger.Attempt) ([]schemas.Evidence, error) {
 	return settle.Made(st, t, t.Method, callurl.Target(t.Method, t.URL), call.Describe(t))
 }
 
-// payload reads the order of an action.
 func payload(st *ledger.State) (schemas.PushOrder, error) {
 	var o schemas.PushOrder
 	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -353,21 +352,6 @@ func TestPushDoesNotRest(t *testing.T) {
 	})
 }
 
-// TestFalseParent: what looks like a parent in a commit's text is none, so that a task without
-// force_push does not drop what was pushed by it.
-func TestFalseParent(t *testing.T) {
-	t.Parallel()
-	r, up, base := proxying(t, options{})
-	tree := gitkit.TreeOf()
-	evil := gitkit.Object{Type: gitkit.Commit, Data: []byte("tree " + tree.ID() + "\n" +
-		"author a <a@b> 1 +0000\ncommitter a <a@b> 1 +0000\nparent " + base + "\n\nrewound\n")}
-	p := r.push("push-1", order(up.Repo, base, evil.ID()), bytes.NewReader(gitkit.Pack(evil, tree)))
-	assert.Equal(t, schemas.GitRejected, p.Code)
-	assert.Contains(t, p.result.Reason, "force_push")
-	up.is(t, base)
-	assert.True(t, strings.HasPrefix(p.result.Reason, "the push is not seen to build"))
-}
-
 // away is an upstream that cannot be reached the first time, and what was to be sent.
 type away struct {
 	asked int
@@ -395,7 +379,7 @@ func TestABranchIsLookedForAgain(t *testing.T) {
 	now := time.Now()
 	up := &away{}
 	r := newRoom(t, options{pause: 10 * time.Second, now: func() time.Time { return now }, adapter: func(next push) push {
-		return func(t git.PushCall) call.Adapter { return &awayOnce{next(t), up, t.Commands.List[0].New} }
+		return func(t git.PushCall) call.Adapter { return &awayOnce{next(t), up, t.Command.New} }
 	}})
 	repo := r.proxy()
 	order := schemas.TaskOrder{Repo: repo.Name}

@@ -16,22 +16,22 @@ import (
 
 // remote has the push made at the repository's upstream, as far as the log does not hold that
 // it was.
-func (w *work) remote(ctx context.Context) (pushEnd, error) {
-	c := w.commands()
-	c.Capabilities = capabilities(w.order)
-	t := remoteTask(w.st, w.repo, c, w.cfg.Recorder)
+func (w *work) remote(ctx context.Context) (settle.Outcome, error) {
+	t := w.cfg.remoteTask(w.st, w.repo, PushCall{
+		Command: w.command(), Capabilities: capabilities(w.order), Progress: w.progress,
+		Pack: func() (io.Reader, int64, error) {
+			if w.spool == nil {
+				return nil, 0, errGone
+			}
+			return w.pack(ctx), w.size.Load(), nil
+		},
+	})
 	t.Stop, t.TaskID, t.Timeout = w.stop, w.order.TaskID, w.cfg.Timeout
-	t.Via = w.cfg.Upstream.Adapter(PushCall{Commands: c, Progress: w.progress, Pack: func() (io.Reader, int64, error) {
-		if w.spool == nil {
-			return nil, 0, errGone
-		}
-		return w.pack(ctx), w.size.Load(), nil
-	}})
 	r, err := w.cfg.Upstream.Caller.Run(ctx, t)
 	if rest, waits := errors.AsType[*call.Deferral](err); waits || err == nil && !r.Again.IsZero() {
 		return w.tooLong(rest, r), nil
 	} else if err != nil {
-		return pushEnd{}, err
+		return settle.Outcome{}, err
 	}
 	whole, cause := w.ended()
 	return w.judge(ctx, r, whole, cause)
@@ -39,7 +39,7 @@ func (w *work) remote(ctx context.Context) (pushEnd, error) {
 
 // tooLong is the end of a push of which nothing was sent, and nothing could be for a while: its
 // body does not wait for that, since its client does not.
-func (w *work) tooLong(rest *call.Deferral, r call.Result) pushEnd {
+func (w *work) tooLong(rest *call.Deferral, r call.Result) settle.Outcome {
 	switch {
 	case w.spool == nil:
 		return unsent()
@@ -51,7 +51,7 @@ func (w *work) tooLong(rest *call.Deferral, r call.Result) pushEnd {
 	return rejected("the repository's upstream could not be asked: " + call.Describe(*r.Last) + "; nothing was sent, push again later")
 }
 
-func unsent() pushEnd {
+func unsent() settle.Outcome {
 	return failed(schemas.GitIncomplete, "the push was interrupted before anything of it was sent; push again")
 }
 
@@ -71,30 +71,29 @@ func capabilities(o schemas.PushOrder) []string {
 	return append(list, "object-format=sha1", "agent="+Agent)
 }
 
-// remoteTask is the call that makes a push, but for how it is made.
-func remoteTask(st *ledger.State, repo schemas.Repo, c gitwire.Commands, to settle.Leaver) *call.Task {
-	// The commands stand for the body where policy and the attempt's digest are concerned: what
-	// follows them is objects.
-	body, _ := ledger.Encode(string(c.Bytes(nil))) // a text always encodes
+func (c *Config) remoteTask(st *ledger.State, repo schemas.Repo, p PushCall) *call.Task {
+	// The command stands for the body where policy and the attempt's digest are concerned: what
+	// follows it is objects.
+	body, _ := ledger.Encode(string(p.Command.Request())) // a text always encodes
 	return &call.Task{
-		State: st,
+		State: st, Via: c.Upstream.Adapter(p),
 		Call: schemas.HTTPCall{
 			Method: postMethod, URL: repo.UpstreamURL + "/" + schemas.GitReceivePack, AllowlistKey: repo.AllowlistKey,
-			Headers: headers(gitwire.ResultType(schemas.GitReceivePack), 0), Body: body, TextBody: true,
+			Headers: headers(gitwire.ResultType(schemas.GitReceivePack), false), Body: body, TextBody: true,
 		},
 		Record: func(ctx context.Context, t ledger.Attempt) error {
 			records, err := callRecord(st, t)
 			if err != nil {
 				return err
 			}
-			return to.Leave(ctx, st, records...)
+			return c.Recorder.Leave(ctx, st, records...)
 		},
 	}
 }
 
 // judge derives the end of a push from the result of its call. whole reports that the complete pack
 // was sent, as far as this worker has sent it, and cause why not.
-func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error) (pushEnd, error) {
+func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error) (settle.Outcome, error) {
 	switch {
 	case r.Canceled:
 		return canceled(errStopped.Error() + "; nothing was sent"), nil
@@ -108,7 +107,7 @@ func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error
 	res := r.Last.Result
 	switch {
 	case r.Failed && res.Code.Denied():
-		return pushEnd{outcome: schemas.OutcomeDenied, code: res.Code, reason: call.Describe(*r.Last)}, nil
+		return settle.Outcome{Outcome: schemas.OutcomeDenied, Code: res.Code, Message: call.Describe(*r.Last)}, nil
 	case w.spool != nil && !whole && cause != nil:
 		return w.kept(cause), nil
 	case r.Last.Mocked():
@@ -124,25 +123,23 @@ func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error
 	}
 }
 
-// deny is the end of a push that policy refused.
-func (w *work) deny(ctx context.Context, r call.Result) (pushEnd, error) {
+func (w *work) deny(ctx context.Context, r call.Result) (settle.Outcome, error) {
 	target := remoteTarget(w.repo)
 	if err := settle.Deny(ctx, w.cfg.Recorder, w.st, 0, postMethod, target, r.Decision); err != nil {
-		return pushEnd{}, err
+		return settle.Outcome{}, err
 	}
-	return pushEnd{
-		outcome: schemas.OutcomeDenied, code: r.Decision.Code,
-		reason: "policy does not let the push to the repository's upstream pass: " + r.Decision.Reason,
+	return settle.Outcome{
+		Outcome: schemas.OutcomeDenied, Code: r.Decision.Code,
+		Message: "policy does not let the push to the repository's upstream pass: " + r.Decision.Reason,
 	}, nil
 }
 
-// answered is the end of a push that the upstream has answered.
-func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause error) (pushEnd, error) {
+func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause error) (settle.Outcome, error) {
 	word, status, err := readReport(ctx, w.cfg.Upstream.Answers, r.Last)
 	early := w.spool != nil && !whole
 	switch {
 	case err != nil:
-		return pushEnd{}, err
+		return settle.Outcome{}, err
 	case early && cause != nil:
 		return w.kept(cause), nil
 	case r.Last.Mocked() && status == statusOK:
@@ -151,7 +148,7 @@ func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause er
 		return rejected(fmt.Sprintf("a traffic rule answers in the upstream's place, with status %d; nothing was pushed", status)), nil
 	case status >= 500 && !early, word.Refused != nil && !early, word.Updated && early:
 		e, err := w.lost(ctx)
-		if e.outcome == schemas.OutcomeUnknown && word.Refused != nil {
+		if e.Outcome == schemas.OutcomeUnknown && word.Refused != nil {
 			e = rejected("the repository's upstream says: " + *word.Refused)
 		}
 		return e, err
@@ -160,24 +157,23 @@ func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause er
 	case word.Refused != nil:
 		return rejected("the repository's upstream says: " + *word.Refused), nil
 	case !word.Updated:
-		e := rejected(word.Reason)
-		e.unpack = word.Unpack
-		return e, nil
+		w.unpack = word.Unpack
+		return rejected(word.Reason), nil
 	}
-	return pushEnd{outcome: schemas.OutcomeSucceeded, unpack: word.Unpack}, nil
+	return w.succeeded(word.Unpack), nil
 }
 
 // lost derives from the upstream's branch the result of a push whose answer was lost.
-func (w *work) lost(ctx context.Context) (pushEnd, error) {
-	if done, err := w.tasks.knows(ctx, w.st, w.order); err != nil || done {
-		return pushEnd{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, err
+func (w *work) lost(ctx context.Context) (settle.Outcome, error) {
+	if done, err := w.knows(ctx, w.st, w.order); err != nil || done {
+		return w.succeeded(gitwire.UnpackOK), err
 	}
 	refs, err := w.cfg.Upstream.Forward.refs(ctx, callerOf(w.st, w.order.TaskID), w.repo, w.order.Ref)
 	switch {
 	case ctx.Err() != nil:
-		return pushEnd{}, ctx.Err()
+		return settle.Outcome{}, ctx.Err()
 	case err == nil && at(refs, w.order.Ref) == w.order.New:
-		return pushEnd{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, nil
+		return w.succeeded(gitwire.UnpackOK), nil
 	}
 	return unknown("the answer of the repository's upstream was lost; fetch, and look at the branch before the push is made again"), nil
 }

@@ -25,7 +25,6 @@ type Repos struct{ cfg Config }
 // NewRepos returns an executor of the making of repositories.
 func NewRepos(cfg Config) *Repos { return &Repos{cfg.withDefaults()} }
 
-// wanted is one repository that an action makes.
 type wanted struct {
 	st    *ledger.State
 	order schemas.RepoOrder
@@ -47,7 +46,7 @@ func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 	if err != nil && (!known || errors.Is(err, fault.ErrUnavailable)) {
 		return settle.Outcome{}, later(err)
 	}
-	e := pushEnd{outcome: schemas.OutcomeSucceeded}
+	e := settle.Outcome{Outcome: schemas.OutcomeSucceeded}
 	if err != nil {
 		e = refusal(said)
 		if err := r.undo(ctx, w); err != nil {
@@ -58,12 +57,11 @@ func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 	if err == nil {
 		err = r.cfg.Recorder.Leave(ctx, st, record)
 	}
-	v := settle.Outcome{Outcome: e.outcome, Code: e.code, Message: e.reason}
-	if e.code == "" {
+	if e.Code == "" {
 		repo.ID, repo.Tenant = "", ""
-		v.Result = repo
+		e.Result = repo
 	}
-	return v, err
+	return e, err
 }
 
 // later retries a system failure. A lost race on another log does not fence this action.
@@ -75,15 +73,15 @@ func later(err error) error {
 }
 
 // refusal is the end of what is not made.
-func refusal(why *fault.Error) pushEnd {
+func refusal(why *fault.Error) settle.Outcome {
 	e := failed(why.Code, why.Message)
 	switch {
 	case why.Code.Denied():
-		e.outcome = schemas.OutcomeDenied
+		e.Outcome = schemas.OutcomeDenied
 	case why.Code == schemas.Canceled:
-		e.outcome = schemas.OutcomeCanceled
+		e.Outcome = schemas.OutcomeCanceled
 	case why.Code == schemas.DeadlineExceeded:
-		e.outcome = schemas.OutcomeExpired
+		e.Outcome = schemas.OutcomeExpired
 	}
 	return e
 }
@@ -91,7 +89,6 @@ func refusal(why *fault.Error) pushEnd {
 // Evidence is empty: the worker that finds the result of a repository's creation stores its record.
 func (r *Repos) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
 
-// identity is the id of the repository that an action makes.
 func identity(st *ledger.State) string {
 	return uuid.NewSHA1(uuid.NameSpaceOID, []byte("repo\x00"+st.Tenant+"\x00"+st.ID)).String()
 }
@@ -262,9 +259,9 @@ func importError(err error) error {
 // repoID follows an action's id in the id of the record of its repository.
 const repoID = ".repo"
 
-func (r *Repos) evidence(w *wanted, mode schemas.RepoMode, e pushEnd) (schemas.Evidence, error) {
-	doc, err := ledger.Encode(schemas.RepoAudit{Repo: w.order.Name, Mode: mode, Result: cmp.Or(string(e.code), schemas.AuditOK)})
+func (r *Repos) evidence(w *wanted, mode schemas.RepoMode, e settle.Outcome) (schemas.Evidence, error) {
+	doc, err := ledger.Encode(schemas.RepoAudit{Repo: w.order.Name, Mode: mode, Result: cmp.Or(string(e.Code), schemas.AuditOK)})
 	return schemas.Evidence{
-		ID: w.st.ID + repoID, Tenant: w.st.Tenant, ActionID: w.st.ID, Kind: schemas.EvidenceRepo, Code: e.code, Payload: doc,
+		ID: w.st.ID + repoID, Tenant: w.st.Tenant, ActionID: w.st.ID, Kind: schemas.EvidenceRepo, Code: e.Code, Payload: doc,
 	}, err
 }

@@ -176,19 +176,6 @@ func TestImportThatIsToStop(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrNotFound)
 }
 
-// TestImportedHead: HEAD is the branch that was asked for, not the one of the other side.
-func TestImportedHead(t *testing.T) {
-	t.Parallel()
-	r := newRoom(t, options{})
-	up := r.proxy()
-	repo := r.made("repo-1", schemas.RepoOrder{Name: "own", ImportURL: up.UpstreamURL, DefaultBranch: "secret"})
-	assert.Equal(t, "secret", repo.DefaultBranch)
-	var b bytes.Buffer
-	view := hosted.View{Refs: []string{schemas.RefOf("secret")}}
-	require.NoError(t, r.git.Advertise(t.Context(), repo.ID, schemas.GitUploadPack, 0, view, &b))
-	assert.Contains(t, b.String(), " HEAD")
-}
-
 // TestNothingIsLeftBehind of a repository that is not made, by a worker before this one as well.
 func TestNothingIsLeftBehind(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,7 +36,6 @@ type denial struct{ schemas.Decision }
 
 func (*denial) Error() string { return "policy does not let the request pass" }
 
-// roundTrip is one request and what is known of it.
 type roundTrip struct {
 	*Forward
 	who    caller
@@ -56,7 +54,7 @@ type roundTrip struct {
 func (v *roundTrip) check(ctx context.Context) error {
 	scope := judge.Scope{
 		Internal: true, Tenant: v.who.action.Tenant, Only: v.who.entries,
-		Facts: traffic.Facts{Kind: v.who.kind, Principal: v.who.principal, TaskID: v.who.taskID, ActionID: v.who.action.ID},
+		Facts: traffic.Facts{Kind: v.who.action.Kind, Principal: v.who.principal, TaskID: v.who.taskID, ActionID: v.who.action.ID},
 	}
 	for {
 		p, d := v.guard.Check(v.call, scope)
@@ -88,7 +86,6 @@ func (v *roundTrip) check(ctx context.Context) error {
 	}
 }
 
-// once makes the request once.
 func (v *roundTrip) once(ctx context.Context, read readAnswer) error {
 	if err := v.check(ctx); err != nil {
 		return err
@@ -120,7 +117,7 @@ func (v *roundTrip) once(ctx context.Context, read readAnswer) error {
 	case mediaType(s.Headers) != v.q.want:
 		return fault.New(schemas.UpstreamProtocol, "what answers at the repository's upstream is no git server that speaks smart HTTP; look at its URL")
 	}
-	return heard(s, func(r io.Reader) error { return read(r, false) })
+	return read(s, false)
 }
 
 // send asks policy for the last time and sends. A reload of it waits until the first
@@ -180,7 +177,6 @@ func (v *roundTrip) end(ctx context.Context, err error) error {
 	return errors.Join(err, failed)
 }
 
-// try is the request as an attempt.
 func (v *roundTrip) try(err error) ledger.Attempt {
 	var code schemas.Code
 	sent := v.sent
@@ -198,7 +194,6 @@ func (v *roundTrip) try(err error) ledger.Attempt {
 	}
 }
 
-// public is an error as its caller may see it.
 func public(err error, t ledger.Attempt) error {
 	failed, ok := errors.AsType[*fault.Call](err)
 	if !ok {
@@ -211,7 +206,6 @@ func public(err error, t ledger.Attempt) error {
 	return &fault.Error{Code: failed.Code, Message: "the repository's upstream could not be asked: " + message, Cause: err}
 }
 
-// denies is a denial as its caller may see it.
 func denies(d schemas.Decision) error {
 	return fault.New(d.Code, "policy does not let the repository's upstream be asked: "+d.Reason)
 }

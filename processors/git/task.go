@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -12,23 +11,17 @@ import (
 	"weir/schemas"
 )
 
-// tasks reads the tasks that pushes are for, by their own events.
-type tasks struct {
-	ledger Ledger
-	now    func() time.Time
-}
-
 func taskRef(tenant, id string) schemas.Ref {
 	return schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: id}
 }
 
-// read folds a task. fault.ErrNotFound, fault.ErrGone: there is none any more.
-func (t tasks) read(ctx context.Context, tenant, id string) (*ledger.State, *task.State, error) {
-	st, err := t.ledger.Load(ctx, taskRef(tenant, id))
+// task folds a task. fault.ErrNotFound, fault.ErrGone: there is none any more.
+func (p *Pushes) task(ctx context.Context, tenant, id string) (*ledger.State, *task.State, error) {
+	st, err := p.cfg.Ledger.Load(ctx, taskRef(tenant, id))
 	if err != nil {
 		return nil, nil, err
 	}
-	doc, err := t.ledger.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
+	doc, err := p.cfg.Ledger.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -39,17 +32,17 @@ func (t tasks) read(ctx context.Context, tenant, id string) (*ledger.State, *tas
 // errLook: the log could not be asked about the task.
 var errLook = errors.New("the task could not be read")
 
-// lives is nil while the client may push: errOver where the task has ended or the
+// mayPush is nil while the client may push: errOver where the task has ended or the
 // lease is lost, errBranch where the branch is not the task's, errMany where it was pushed
 // to as often as it may be, and errLook where that is not known.
-func (t tasks) lives(ctx context.Context, tenant string, o schemas.PushOrder) error {
-	st, s, err := t.read(ctx, tenant, o.TaskID)
+func (p *Pushes) mayPush(ctx context.Context, tenant string, o schemas.PushOrder) error {
+	st, s, err := p.task(ctx, tenant, o.TaskID)
 	switch {
 	case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
 		return errOver
 	case err != nil:
 		return fmt.Errorf("%w: %w", errLook, err)
-	case !s.Lives(o.Lease, st.Action.Deadline, t.now()), o.Key != "" && o.Key != s.Key():
+	case !s.Lives(o.Lease, st.Action.Deadline, p.cfg.Now()), o.Key != "" && o.Key != s.Key():
 		return errOver
 	case s.Order.Repo != o.Repo || o.Ref != schemas.RefOf(s.Branch):
 		return errBranch
@@ -64,23 +57,23 @@ const maxFenced = 20
 
 // pushed records a push to its branch on a task's log, once, and after the task's end as
 // well: the task must show where its branch is.
-func (t tasks) pushed(ctx context.Context, push *ledger.State, o schemas.PushOrder) error {
+func (p *Pushes) pushed(ctx context.Context, push *ledger.State, o schemas.PushOrder) error {
 	for range maxFenced {
-		st, s, err := t.read(ctx, push.Tenant, o.TaskID)
+		st, s, err := p.task(ctx, push.Tenant, o.TaskID)
 		switch {
 		case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
 			return nil
 		case err != nil:
 			return err
 		case has(st, push.ID): // its writer may have died before the next line
-			return t.ledger.Notify(ctx, st.Ref)
+			return p.cfg.Ledger.Notify(ctx, st.Ref)
 		}
-		err = t.ledger.Append(ctx, st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{
+		err = p.cfg.Ledger.Append(ctx, st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{
 			What: schemas.TaskPushed, Status: s.Status, Lease: o.Lease, Head: o.New, Push: push.ID,
 		}})
 		switch {
 		case err == nil:
-			return t.ledger.Notify(ctx, st.Ref) // its worker announces it
+			return p.cfg.Ledger.Notify(ctx, st.Ref) // its worker announces it
 		case !errors.Is(err, fault.ErrFenced): // that is not the push's own fence
 			return &fault.RetryAfter{Cause: err}
 		}
@@ -90,9 +83,8 @@ func (t tasks) pushed(ctx context.Context, push *ledger.State, o schemas.PushOrd
 
 var errBusy = errors.New("the task's log is busy")
 
-// knows reports whether a task's log has a push.
-func (t tasks) knows(ctx context.Context, push *ledger.State, o schemas.PushOrder) (bool, error) {
-	st, _, err := t.read(ctx, push.Tenant, o.TaskID)
+func (p *Pushes) knows(ctx context.Context, push *ledger.State, o schemas.PushOrder) (bool, error) {
+	st, _, err := p.task(ctx, push.Tenant, o.TaskID)
 	switch {
 	case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
 		return false, nil
@@ -102,7 +94,6 @@ func (t tasks) knows(ctx context.Context, push *ledger.State, o schemas.PushOrde
 	return has(st, push.ID), nil
 }
 
-// has reports whether a task's log has a push.
 func has(st *ledger.State, push string) bool {
 	for _, ev := range st.Events {
 		if ev.Task != nil && ev.Task.What == schemas.TaskPushed && ev.Task.Push == push {

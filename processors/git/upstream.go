@@ -88,9 +88,7 @@ func NewForward(g *guard.Guard, c *outbound.Client, r settle.Leaver, cfg Forward
 
 // caller is the caller on whose behalf an upstream is called.
 type caller struct {
-	// action owns the evidence of the call, and kind is its kind.
-	action    schemas.Ref
-	kind      schemas.Kind
+	action    schemas.Ref // owns the evidence of the call
 	taskID    string
 	principal string
 	entries   []string
@@ -98,12 +96,10 @@ type caller struct {
 	hides func(ref string) bool
 }
 
-// callerOf is the caller of an action.
 func callerOf(st *ledger.State, taskID string) caller {
-	return caller{action: st.Ref, kind: st.Kind, taskID: taskID, principal: st.Action.Principal, entries: st.Action.Entries}
+	return caller{action: st.Ref, taskID: taskID, principal: st.Action.Principal, entries: st.Action.Entries}
 }
 
-// request is one request to a repository's upstream.
 type request struct {
 	method, suffix string // of the repository's URL
 	headers        []schemas.Header

@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -56,10 +57,9 @@ type holders struct {
 
 	mu    sync.Mutex
 	of    map[schemas.Ref]seen
-	sweep int // how many there are when those that are of no use any more are looked for
+	swept time.Time
 }
 
-// sign is a sign of life.
 type sign struct {
 	lease    int
 	revision uint64
@@ -72,11 +72,8 @@ type seen struct {
 	age time.Duration // how old it was then, as far as the clocks could say
 }
 
-// few is how many holders are not worth a sweep.
-const few = 256
-
 func newHolders(lease time.Duration) *holders {
-	return &holders{keep: 2 * lease, of: map[schemas.Ref]seen{}, sweep: few}
+	return &holders{keep: 2 * lease, of: map[schemas.Ref]seen{}}
 }
 
 // silent is for how long there has been no sign after s, which is of an age as the
@@ -90,24 +87,13 @@ func (h *holders) silent(ref schemas.Ref, s sign, age time.Duration) time.Durati
 	}
 	age = max(age, 0)
 	h.of[ref] = seen{sign: s, at: now, age: age}
-	h.tidy(now)
+	if now.Sub(h.swept) > h.keep { // others look after some tasks by now
+		maps.DeleteFunc(h.of, func(_ schemas.Ref, was seen) bool { return now.Sub(was.at) > h.keep })
+		h.swept = now
+	}
 	return age
 }
 
-// tidy drops what is of tasks that others look after by now, if there are many.
-func (h *holders) tidy(now time.Time) {
-	if len(h.of) < h.sweep {
-		return
-	}
-	for ref, was := range h.of {
-		if now.Sub(was.at) > h.keep {
-			delete(h.of, ref)
-		}
-	}
-	h.sweep = max(few, 2*len(h.of))
-}
-
-// forget drops a task that has ended.
 func (h *holders) forget(ref schemas.Ref) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

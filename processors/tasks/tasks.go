@@ -32,10 +32,7 @@ type Brancher interface {
 	// *fault.Error ends the task with its code and its sentence; *call.Deferral and
 	// *fault.RetryAfter say when to come back. Whatever else goes wrong is tried again.
 	Open(ctx context.Context, st *ledger.State, order schemas.TaskOrder, branch string) (base string, err error)
-}
-
-// Caller is a Brancher that makes calls for a task, which leave evidence.
-type Caller interface {
+	// Records is the evidence of the calls that Open has made for a task.
 	Records(st *ledger.State) ([]schemas.Evidence, error)
 }
 
@@ -183,13 +180,9 @@ func (w *work) close(ctx context.Context, status schemas.TaskStatus, code schema
 // Evidence is the evidence of a task's calls. The evidence of the task itself follows its
 // announcements, so Execute stores it.
 func (p *Tasks) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
-	if c, ok := p.branches.(Caller); ok {
-		return c.Records(st)
-	}
-	return nil, nil
+	return p.branches.Records(st)
 }
 
-// payload reads the order of an action.
 func payload(st *ledger.State) (schemas.TaskOrder, error) {
 	var o schemas.TaskOrder
 	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {

@@ -3,7 +3,6 @@ package tasks_test
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -259,37 +258,12 @@ func TestWithoutADeadline(t *testing.T) {
 	})
 }
 
-// TestManyTasksAreForgotten that others look after by now.
-func TestManyTasksAreForgotten(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := tasks.NewHolders(lease)
-		for i := range 10 * tasks.Few {
-			h.Silent(schemas.Ref{ID: strconv.Itoa(i)}, 1, 1, 0)
-			time.Sleep(time.Second)
-		}
-		require.Less(t, h.Len(), 3*tasks.Few)
-		require.Equal(t, time.Second, h.Silent(schemas.Ref{ID: strconv.Itoa(10*tasks.Few - 1)}, 1, 1, 0), "the newest is known")
-	})
-}
-
-// calling is a Brancher that makes calls.
-type calling struct{ *house }
-
-func (calling) Records(st *ledger.State) ([]schemas.Evidence, error) {
-	return []schemas.Evidence{{ID: st.ID + ".attempt"}}, nil
-}
-
 // TestEvidenceOfCalls is that of who makes them; the task's own comes with the telling.
 func TestEvidenceOfCalls(t *testing.T) {
 	t.Parallel()
-	st := &ledger.State{Ref: ref}
-	none, err := tasks.New(nil, &house{}, nil, tasks.Config{}).Evidence(st)
+	made, err := tasks.New(nil, &house{}, nil, tasks.Config{}).Evidence(&ledger.State{Ref: ref})
 	require.NoError(t, err)
-	require.Empty(t, none)
-	some, err := tasks.New(nil, calling{&house{}}, nil, tasks.Config{}).Evidence(st)
-	require.NoError(t, err)
-	require.Equal(t, "t-1.attempt", some[0].ID)
+	require.Equal(t, "t-1.attempt", made[0].ID)
 }
 
 // TestALeaseIsLost when nobody hears of its holder, and the next one has it then.

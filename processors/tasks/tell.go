@@ -80,13 +80,10 @@ func (w *work) audit(u schemas.TaskUpdate) schemas.TaskAudit {
 	return a
 }
 
-// changeID is the evidence id of the change that an event made.
 func changeID(action string, n int) string { return fmt.Sprintf("%s.task.%d", action, n) }
 
-// endID is the evidence id of a task's end.
 func endID(action string) string { return action + ".task.settled" }
 
-// record is the evidence of a change.
 func record(st *ledger.State, id string, a schemas.TaskAudit) (schemas.Evidence, error) {
 	payload, err := ledger.Encode(a)
 	return schemas.Evidence{
