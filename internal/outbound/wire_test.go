@@ -35,15 +35,6 @@ func overConn(conn net.Conn) *wire {
 	return newWire(&link{Conn: s, socket: s}, 1<<10)
 }
 
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 // TestSealedIsSilent: after "not sent" was reported, nothing is sent.
 func TestSealedIsSilent(t *testing.T) {
 	t.Parallel()

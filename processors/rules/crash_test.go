@@ -64,6 +64,9 @@ func TestCrash(t *testing.T) {
 	for _, fate := range []string{notSent, stored, failed, unheard, arrives, tooLate, noWorker} {
 		for _, empty := range []bool{true, false} { // before the write
 			for _, others := range []int{0, 1, history - 1, history + 1} { // writes since
+				if empty && others == history-1 {
+					continue
+				}
 				for code, hinder := range hindrances() {
 					t.Run(fmt.Sprint(fate, empty, others, code), func(t *testing.T) {
 						t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
@@ -22,12 +23,12 @@ import (
 // slow is a worker whose write is on its way, and does not arrive before release.
 type slow struct {
 	release chan struct{}
-	ended   chan ended
+	ended   chan struct{}
 }
 
 func (r *room) slow(st *ledger.State) *slow {
 	r.t.Helper()
-	s, sent := &slow{make(chan struct{}), make(chan ended, 1)}, make(chan struct{})
+	s, sent := &slow{make(chan struct{}), make(chan struct{})}, make(chan struct{})
 	r.bucket.Hook(func() (error, bool) {
 		close(sent)
 		<-s.release
@@ -35,8 +36,9 @@ func (r *room) slow(st *ledger.State) *slow {
 	})
 	worker := r.executor()
 	go func() {
+		defer close(s.ended)
 		v, err := worker.Execute(r.t.Context(), st, harness.NoStop{})
-		s.ended <- ended{settled: v, err: err}
+		assert.True(r.t, err != nil || v.Outcome != "")
 	}()
 	<-sent
 	r.bucket.Hook(nil)
@@ -44,9 +46,9 @@ func (r *room) slow(st *ledger.State) *slow {
 }
 
 // arrive lets the write through, and waits for the worker's end.
-func (s *slow) arrive() ended {
+func (s *slow) arrive() {
 	close(s.release)
-	return <-s.ended
+	<-s.ended
 }
 
 // TestVoidUnheard: whether the set is in its own place is not known, and nothing is
