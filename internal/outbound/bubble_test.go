@@ -2,7 +2,6 @@ package outbound_test
 
 import (
 	"bufio"
-	"compress/gzip"
 	"context"
 	"io"
 	"net"
@@ -107,53 +106,70 @@ func timedOut(t *testing.T, err error, phase outbound.Phase, status int) {
 	assert.Equal(t, phase, got.Phase)
 }
 
-// largeAnswer is the size of an answer for which memory is reserved, in bytes.
-const largeAnswer = 300 << 10
-
-// bounded is a connection with such an answer, of an action whose quota is reserved by a function.
-func bounded(t *testing.T, reserve func(ctx context.Context, n int64) (int64, func(), error)) *outbound.Conn {
-	t.Helper()
-	c := piped(ok200+"Content-Length: "+strconv.Itoa(largeAnswer)+"\r\n\r\n"+strings.Repeat("x", largeAnswer), func(cfg *outbound.Config) {
-		cfg.Quota = func(string) outbound.Quota { return outbound.Quota{Bytes: 1 << 20, Reserve: reserve} }
-	})
-	conn := open(t.Context(), t, c, public(t, "GET", api))
-	conn.Bound("a")
-	return conn
-}
-
-// TestNoMemory: an answer that waits for memory until its time is up is a timeout that says so.
-func TestNoMemory(t *testing.T) {
+// TestQuota: an answer over 256 KiB may have what is granted to it. One that waits for memory until its
+// time is up is a timeout that says so. The length of a coded body bounds nothing.
+func TestQuota(t *testing.T) {
 	t.Parallel()
-	for name, read := range map[string]func(context.Context, *outbound.Conn) error{
-		"whole": func(ctx context.Context, c *outbound.Conn) error {
-			_, err := c.Do(ctx, outbound.Request{})
-			return err
-		},
-		"stream": func(ctx context.Context, c *outbound.Conn) error {
-			s, err := c.Stream(ctx, outbound.Request{}, outbound.StreamLimits{})
-			if err == nil {
-				_, err = s.ReadAll(1 << 20)
-			}
-			return err
-		},
+	const size, most = 300 << 10, 1 << 20
+	permit, text := public(t, "GET", api), strings.Repeat("x", size)
+	sized := func(fields, body string) string {
+		return ok200 + fields + "Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
+	}
+	for name, c := range map[string]struct {
+		words    string
+		asked    int64
+		granted  int64 // 0: nothing, before the time is up
+		code     schemas.Code
+		noMemory bool
+	}{
+		"all of it":  {sized("", text), size, size, "", false},
+		"too little": {sized("", text), size, 8 << 10, schemas.UpstreamTooLarge, false},
+		"gzip":       {sized("Content-Encoding: gzip\r\n", upstream.Compress(text)), most, most, "", false},
+		"no memory":  {sized("", text), size, 0, schemas.UpstreamTimeout, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		reserve := func(ctx context.Context, n int64) (int64, func(), error) {
+			assert.Equal(t, c.asked, n, name)
+			if c.granted == 0 {
+				<-ctx.Done()
+			}
+			return c.granted, func() {}, ctx.Err()
+		}
+		for _, streamed := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				conn := bounded(t, func(ctx context.Context, n int64) (int64, func(), error) {
-					assert.EqualValues(t, largeAnswer, n)
-					<-ctx.Done()
-					return 0, nil, ctx.Err()
-				})
+				conn := open(ctx, t, piped(c.words, func(cfg *outbound.Config) {
+					cfg.Quota = func(string) outbound.Quota { return outbound.Quota{Bytes: most, Reserve: reserve} }
+				}), permit)
 				defer conn.Close()
-				failed := failure(t, read(ctx, conn), schemas.UpstreamTimeout, true)
-				assert.True(t, failed.NoMemory)
-				assert.Equal(t, 200, failed.Status)
+				conn.Bound("a")
+				body, err := readWhole(ctx, conn, streamed)
+				if c.code == "" {
+					require.NoError(t, err, name)
+					assert.Len(t, body, size, name)
+					return
+				}
+				failed := failure(t, err, c.code, true)
+				assert.Equal(t, []any{200, c.noMemory}, []any{failed.Status, failed.NoMemory}, name)
 			})
-		})
+		}
 	}
+}
+
+// readWhole makes a request and reads its answer, at once or as it comes.
+func readWhole(ctx context.Context, c *outbound.Conn, streamed bool) ([]byte, error) {
+	if !streamed {
+		resp, err := c.Do(ctx, outbound.Request{})
+		if err != nil {
+			return nil, err
+		}
+		return resp.Body, nil
+	}
+	s, err := c.Stream(ctx, outbound.Request{}, outbound.StreamLimits{})
+	if err != nil {
+		return nil, err
+	}
+	return s.ReadAll(1 << 20)
 }
 
 // TestCancel: a caller that leaves is let go at once, with the truth about sending.
@@ -255,62 +271,6 @@ func untaken(t *testing.T, take <-chan struct{}) *outbound.Client {
 		_, _ = io.WriteString(far, ok200+"Content-Length: 2\r\n\r\n{}")
 		_, _ = io.Copy(io.Discard, far)
 	})
-}
-
-// TestGranted: an answer may have what is granted to it, whatever its limit was when the connection was made.
-func TestGranted(t *testing.T) {
-	t.Parallel()
-	for granted, fits := range map[int64]bool{8 << 10: false, largeAnswer: true} {
-		synctest.Test(t, func(t *testing.T) {
-			conn := bounded(t, func(context.Context, int64) (int64, func(), error) { return granted, func() {}, nil })
-			defer conn.Close()
-			_, err := conn.Do(t.Context(), outbound.Request{})
-			if fits {
-				require.NoError(t, err)
-			} else {
-				assert.Equal(t, 200, failure(t, err, schemas.UpstreamTooLarge, true).Status)
-			}
-		})
-	}
-}
-
-// TestGzipIsReservedDecoded: the length of a coded body bounds nothing, whether it is read whole or as it comes.
-func TestGzipIsReservedDecoded(t *testing.T) {
-	t.Parallel()
-	permit := public(t, "GET", api)
-	text := strings.Repeat("x", 300<<10)
-	var coded strings.Builder
-	zip := gzip.NewWriter(&coded)
-	_, _ = io.WriteString(zip, text)
-	require.NoError(t, zip.Close())
-	words := ok200 + "Content-Encoding: gzip\r\nContent-Length: " + strconv.Itoa(coded.Len()) + "\r\n\r\n" + coded.String()
-	quota := func(string) outbound.Quota {
-		return outbound.Quota{Bytes: 1 << 20, Reserve: func(_ context.Context, n int64) (int64, func(), error) { return n, func() {}, nil }}
-	}
-	for name, read := range map[string]func(*outbound.Conn) ([]byte, error){
-		"whole": func(c *outbound.Conn) ([]byte, error) {
-			resp, err := c.Do(t.Context(), outbound.Request{})
-			if err != nil {
-				return nil, err
-			}
-			return resp.Body, nil
-		},
-		"stream": func(c *outbound.Conn) ([]byte, error) {
-			s, err := c.Stream(t.Context(), outbound.Request{}, outbound.StreamLimits{})
-			if err != nil {
-				return nil, err
-			}
-			return s.ReadAll(1 << 20)
-		},
-	} {
-		conn, err := piped(words, func(cfg *outbound.Config) { cfg.Quota = quota }).Open(t.Context(), permit)
-		require.NoError(t, err, name)
-		conn.Bound("a")
-		body, err := read(conn)
-		require.NoError(t, err, name)
-		assert.Len(t, body, len(text), name)
-		conn.Close()
-	}
 }
 
 // saying is speak for pieces with a pause before each.

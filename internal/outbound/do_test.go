@@ -269,18 +269,6 @@ func TestAmbiguousFields(t *testing.T) {
 	}
 }
 
-// TestEchoOfItsOwnBody: a large body goes out and comes back whole.
-func TestEchoOfItsOwnBody(t *testing.T) {
-	t.Parallel()
-	s := upstream.New(t, upstream.Answer(func(x *upstream.Exchange) {
-		x.Write(upstream.Message("POST", 200, string(x.Request.Body)))
-	}))
-	body := []byte(strings.Repeat("0123456789abcdef", 1<<16))
-	resp, err := call(t, client(t, outbound.Config{}), s, "POST", "/", outbound.Request{Body: body})
-	require.NoError(t, err)
-	assert.True(t, bytes.Equal(body, resp.Body))
-}
-
 // TestRecheck: a connection that was made under one policy carries a request
 // under another only if that one lets every address pass, and the same target.
 func TestRecheck(t *testing.T) {

@@ -86,6 +86,21 @@ func (c *Client) Open(ctx context.Context, p policy.Permit) (*Conn, error) {
 	return c.conn(p, l, poolKey{}), nil
 }
 
+// Connect resolves and dials the target of a tunnel, by the checks and with the errors of Open. It
+// puts nothing on the wire. The addresses are all of the answer: a later policy must permit each of
+// them.
+func (c *Client) Connect(ctx context.Context, p policy.Permit) (net.Conn, []netip.Addr, error) {
+	if !p.Valid() || p.Connect() == "" || p.Method() != policy.MethodConnect {
+		return nil, nil, &fault.Call{Code: schemas.DenyAddress, Cause: ErrNoPermit}
+	}
+	addrs, err := c.resolve(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := c.connect(ctx, p, addrs)
+	return conn, addrs, err
+}
+
 func (c *Client) conn(p policy.Permit, l *link, k poolKey) *Conn {
 	return &Conn{client: c, permit: p, wire: newWire(l, c.cfg.MaxHeaderBytes), keep: k.used, tenant: k.tenant}
 }

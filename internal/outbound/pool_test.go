@@ -156,63 +156,49 @@ func TestAKeptConnectionThatCloses(t *testing.T) {
 	assert.Equal(t, []int{3, 2}, []int{s.Hits(), s.Accepted()})
 }
 
-// TestWhoMayReuse: a call that may not be repeated gets a connection of its own, and so does one
-// by another entry or another policy, or after the client was told to forget.
+// TestWhoMayReuse: a call that may not be repeated gets a connection of its own, and so does one of
+// another tenant, entry or policy, or after the client was told to forget.
 func TestWhoMayReuse(t *testing.T) {
 	t.Parallel()
-	for name, next := range map[string]func(t *testing.T, c *outbound.Client, url string) error{
-		"one that is not repeated": func(t *testing.T, c *outbound.Client, url string) error {
-			t.Helper()
-			conn, err := c.Take(t.Context(), loopback(t, "POST", url), "t", false)
-			require.NoError(t, err)
-			require.False(t, conn.Used())
-			_, err = conn.Do(t.Context(), outbound.Request{})
-			return err
-		},
-		"another entry": func(t *testing.T, c *outbound.Client, url string) error {
-			t.Helper()
-			e := policy.Entry{Name: "other", URLPrefix: origin(url), Methods: everyMethod, Network: policy.NetworkLoopback}
-			_, err := again(t, c, decide(t, e, "GET", url), outbound.Request{})
-			return err
-		},
-		"another policy": func(t *testing.T, c *outbound.Client, url string) error {
-			t.Helper()
-			e := policy.Entry{Name: "local", URLPrefix: origin(url), Methods: []string{"GET"}, Network: policy.NetworkLoopback}
-			_, err := again(t, c, decide(t, e, "GET", url), outbound.Request{})
-			return err
-		},
-		"another tenant": func(t *testing.T, c *outbound.Client, url string) error {
-			t.Helper()
-			conn, err := c.Take(t.Context(), loopback(t, "GET", url), "other", true)
-			require.NoError(t, err)
-			_, err = conn.Do(t.Context(), outbound.Request{})
-			return err
-		},
-		"told to forget while one is in use": func(t *testing.T, c *outbound.Client, url string) error {
-			t.Helper()
-			conn, err := c.Take(t.Context(), loopback(t, "GET", url), "t", true)
-			require.NoError(t, err)
-			require.True(t, conn.Used())
-			c.Forget()
-			_, err = conn.Do(t.Context(), outbound.Request{})
-			require.NoError(t, err)
-			_, err = again(t, c, loopback(t, "GET", url), outbound.Request{})
-			return err
-		},
-		"told to forget": func(t *testing.T, c *outbound.Client, url string) error {
-			t.Helper()
-			c.Forget()
-			_, err := again(t, c, loopback(t, "GET", url), outbound.Request{})
-			return err
-		},
+	entry := policy.Entry{Name: "local", Methods: everyMethod, Network: policy.NetworkLoopback}
+	other, narrower := entry, entry
+	other.Name, narrower.Methods = "other", []string{"GET"}
+	for name, next := range map[string]struct {
+		entry      policy.Entry
+		tenant     string
+		repeatable bool
+		before     func(c *outbound.Client)
+		during     func(c *outbound.Client)
+	}{
+		"one that is not repeated":           {entry, "t", false, nil, nil},
+		"another entry":                      {other, "t", true, nil, nil},
+		"another policy":                     {narrower, "t", true, nil, nil},
+		"another tenant":                     {entry, "other", true, nil, nil},
+		"told to forget":                     {entry, "t", true, (*outbound.Client).Forget, nil},
+		"told to forget while one is in use": {entry, "t", true, nil, (*outbound.Client).Forget},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := upstream.New(t)
-			c := client(t, outbound.Config{})
-			_, err := again(t, c, loopback(t, "GET", s.URL()+"/"), outbound.Request{})
+			c, url := client(t, outbound.Config{}), s.URL()+"/"
+			_, err := again(t, c, loopback(t, "GET", url), outbound.Request{})
 			require.NoError(t, err)
-			require.NoError(t, next(t, c, s.URL()+"/"))
+			if next.before != nil {
+				next.before(c)
+			}
+			next.entry.URLPrefix = s.URL()
+			conn, err := c.Take(t.Context(), decide(t, next.entry, "GET", url), next.tenant, next.repeatable)
+			require.NoError(t, err)
+			require.Equal(t, next.during != nil, conn.Used())
+			if next.during != nil {
+				next.during(c)
+			}
+			_, err = conn.Do(t.Context(), outbound.Request{})
+			require.NoError(t, err)
+			if next.during != nil {
+				_, err = again(t, c, loopback(t, "GET", url), outbound.Request{})
+				require.NoError(t, err)
+			}
 			assert.Equal(t, 2, s.Accepted())
 		})
 	}

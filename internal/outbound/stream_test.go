@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -143,74 +144,60 @@ func TestStreamIsAReader(t *testing.T) {
 	}
 }
 
-// TestStreamBytes: up to the limit all is read, and not a byte more.
+// TestStreamBytes: up to a limit all is read, and not a byte more. The stream may have twice what
+// ReadAll may.
 func TestStreamBytes(t *testing.T) {
 	t.Parallel()
 	const limit = 100
+	long := strings.Repeat("x", limit+1)
+	chunks := ok200 + "Transfer-Encoding: chunked\r\n\r\n65\r\n" + long + "\r\n0\r\n\r\n"
 	for name, tt := range map[string]struct {
 		behaviour upstream.Behaviour
-		read      int // before it is too large; -1: it is not
-	}{
-		"exactly":          {upstream.BodyBytes(limit), -1},
-		"one over":         {upstream.BodyBytes(limit + 1), 0}, // by its own word, before a byte is read
-		"no length":        {upstream.Raw(ok200 + "\r\n" + strings.Repeat("x", limit+1)), limit},
-		"no length, fits":  {upstream.Raw(ok200 + "\r\n" + strings.Repeat("x", limit)), -1},
-		"chunks":           {upstream.Raw(ok200 + "Transfer-Encoding: chunked\r\n\r\n65\r\n" + strings.Repeat("x", limit+1) + "\r\n0\r\n\r\n"), limit},
-		"endless":          {upstream.InfiniteBody(), limit},
-		"endless chunks":   {upstream.InfiniteChunked(), limit},
-		"a failure's body": {upstream.Respond(503, strings.Repeat("x", limit+1)), 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := upstream.New(t, tt.behaviour)
-			got, err := stream(t, client(t, outbound.Config{}), s, http.MethodGet, "/", outbound.Request{}, outbound.StreamLimits{Bytes: limit})
-			require.NoError(t, err)
-			body, err := io.ReadAll(got)
-			if tt.read < 0 {
-				require.NoError(t, err)
-				assert.Len(t, body, limit)
-				return
-			}
-			assert.Equal(t, got.Status, failure(t, err, schemas.UpstreamTooLarge, true).Status)
-			assert.Len(t, body, tt.read)
-			s.WaitIdle() // the connection is let go without a Close
-		})
-	}
-}
-
-// TestStreamReadAll: a whole answer of a known size, where no stream is spoken.
-func TestStreamReadAll(t *testing.T) {
-	t.Parallel()
-	c := client(t, outbound.Config{})
-	for name, tt := range map[string]struct {
-		behaviour upstream.Behaviour
+		read      int // before Read fails; -1: it does not
 		code      schemas.Code
 	}{
-		"fits":                {upstream.BodyBytes(100), ""},
-		"nothing":             {upstream.Respond(204, ""), ""},
-		"over":                {upstream.BodyBytes(101), schemas.UpstreamTooLarge},
-		"over, no length":     {upstream.Raw(ok200 + "\r\n" + strings.Repeat("x", 101)), schemas.UpstreamTooLarge},
-		"over the stream's":   {upstream.BodyBytes(201), schemas.UpstreamTooLarge},
-		"cut":                 {upstream.LyingLength(90, "half"), schemas.UpstreamTruncated},
-		"gzip":                {upstream.Gzip(strings.Repeat("x", 100)), ""},
-		"gzip, over":          {upstream.GzipBomb(101), schemas.UpstreamTooLarge},
-		"another coding":      {upstream.Encoding("br", "text"), schemas.UpstreamEncoding},
-		"over, and then cut":  {upstream.LyingLength(190, strings.Repeat("x", 101)), schemas.UpstreamTooLarge},
-		"over in one reading": {upstream.Raw(ok200 + "Transfer-Encoding: chunked\r\n\r\n65\r\n" + strings.Repeat("x", 101) + "\r\n0\r\n\r\n"), schemas.UpstreamTooLarge},
+		"exactly":            {upstream.BodyBytes(limit), -1, ""},
+		"exactly, no length": {upstream.Raw(ok200 + "\r\n" + long[1:]), -1, ""},
+		"exactly, gzip":      {upstream.Gzip(long[1:]), -1, ""},
+		"over":               {upstream.BodyBytes(limit + 1), 0, schemas.UpstreamTooLarge}, // by its own word, before a byte is read
+		"over, no length":    {upstream.Raw(ok200 + "\r\n" + long), limit, schemas.UpstreamTooLarge},
+		"over, chunks":       {upstream.Raw(chunks), limit, schemas.UpstreamTooLarge},
+		"over, gzip":         {upstream.GzipBomb(limit + 1), limit, schemas.UpstreamTooLarge},
+		"over, and then cut": {upstream.LyingLength(2*limit-10, long), 0, schemas.UpstreamTooLarge},
+		"over the stream's":  {upstream.BodyBytes(2*limit + 1), 0, schemas.UpstreamTooLarge},
+		"endless":            {upstream.InfiniteBody(), limit, schemas.UpstreamTooLarge},
+		"a failure's body":   {upstream.Respond(503, long), 0, schemas.UpstreamTooLarge},
+		"cut within it":      {upstream.LyingLength(limit-10, "half"), 4, schemas.UpstreamTruncated},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := stream(t, c, upstream.New(t, tt.behaviour), http.MethodGet, "/", outbound.Request{}, outbound.StreamLimits{Bytes: 200})
-			require.NoError(t, err)
-			body, err := got.ReadAll(100)
-			if tt.code == "" {
+		for _, all := range []bool{false, true} {
+			t.Run(name+", all "+strconv.FormatBool(all), func(t *testing.T) {
+				t.Parallel()
+				s, limits := upstream.New(t, tt.behaviour), outbound.StreamLimits{Bytes: limit}
+				if all {
+					limits.Bytes = 2 * limit
+				}
+				got, err := stream(t, client(t, outbound.Config{}), s, http.MethodGet, "/", outbound.Request{}, limits)
 				require.NoError(t, err)
-				assert.Equal(t, 200 <= got.Status && got.Status != 204, len(body) == 100)
-				return
-			}
-			failed(t, err, tt.code, true)
-			assert.Nil(t, body)
-		})
+				var body []byte
+				if all {
+					body, err = got.ReadAll(limit)
+				} else {
+					body, err = io.ReadAll(got)
+				}
+				if tt.code == "" {
+					require.NoError(t, err)
+					assert.Len(t, body, limit)
+					return
+				}
+				assert.Equal(t, got.Status, failure(t, err, tt.code, true).Status)
+				if all {
+					assert.Nil(t, body)
+				} else {
+					assert.Len(t, body, tt.read)
+				}
+				s.WaitIdle() // the connection is let go without a Close
+			})
+		}
 	}
 }
 

@@ -35,38 +35,6 @@ func overConn(conn net.Conn) *wire {
 	return newWire(&link{Conn: s, socket: s}, 1<<10)
 }
 
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
-// TestOfferedIsNotGuessed: a write that goes on although the connection was given
-// up keeps everybody waiting; without one, giving up is enough.
-func TestOfferedIsNotGuessed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		held := make(chan struct{})
-		w := overConn(&scripted{write: func(p []byte) (int, error) { <-held; return len(p), nil }})
-		go func() { _, _ = w.Write([]byte("x")) }()
-		synctest.Wait()
-		require.NoError(t, w.letGo())
-		synctest.Wait()
-		assert.False(t, closed(w.offered))
-		close(held)
-		<-w.offered
-	})
-	w := overConn(&scripted{})
-	require.NoError(t, w.letGo())
-	assert.True(t, closed(w.offered))
-	w = overConn(&scripted{})
-	require.NoError(t, w.Close())
-	assert.True(t, closed(w.offered))
-}
-
 // TestSealedIsSilent: after "not sent" was reported, nothing is sent.
 func TestSealedIsSilent(t *testing.T) {
 	t.Parallel()

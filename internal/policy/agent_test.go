@@ -133,26 +133,6 @@ func TestAgentsHaveATableOfTheirOwn(t *testing.T) {
 	require.False(t, p.Reaches("POST", far, true))
 }
 
-// An agent is held to what every target is: addresses, Weir's own ports, headers.
-func TestAgentsAreCheckedLikeEveryTarget(t *testing.T) {
-	t.Parallel()
-	c := fleet()
-	c.SelfPorts = []uint16{9001}
-	p := compile(t, c)
-	ask := func(key, url string, headers ...schemas.Header) policy.Decision {
-		return p.Decide(policy.Request{Agent: true, Key: key, Method: "POST", URL: url, Headers: headers})
-	}
-	require.Equal(t, schemas.DenyAddress, ask("agent:A", "http://localhost:9001/a/agents/run/sync").Code, "Weir is no agent of its own")
-	permit, ok := ask("agent:B", "https://agents.test/agents/run/sync").Permit()
-	require.True(t, ok)
-	require.NoError(t, permit.CheckAddr(addr("93.184.216.34")))
-	require.Error(t, permit.CheckAddr(addr("127.0.0.1")))
-	require.Error(t, permit.CheckAddr(addr("169.254.169.254")))
-	require.Equal(t, schemas.DenyHeader, ask("agent:B", "https://agents.test/agents/run/sync", schemas.Header{Name: "Authorization", Value: "x"}).Code)
-	require.Equal(t, schemas.DenyPath, ask("agent:B", "https://agents.test/agents/run/%2e%2e/x").Code)
-	require.Equal(t, schemas.DenyRedirect, permit.Hop("/agents/run/stream", 307, 1).Code)
-}
-
 // Whoever may look sees agents, marked as such and without what they are sent. Where they are, and
 // what is added, operators see.
 func TestAgentsInTheView(t *testing.T) {
@@ -207,41 +187,6 @@ func TestAgentsAreNotExplained(t *testing.T) {
 	require.Equal(t, schemas.DenyKeyUnknown, ordinary.Code)
 	r.Agent = true
 	require.Equal(t, ordinary, p.Explain(r), "it says no more to who calls himself an agent's caller")
-}
-
-// A call of an agent that has not begun is decided anew when its policy changes.
-func TestRenewOfAgents(t *testing.T) {
-	t.Parallel()
-	r := policy.Request{Agent: true, Key: "agent:B", Method: "POST", URL: "https://agents.test/agents/run/sync"}
-	call, ok := compile(t, fleet()).Decide(r).Permit()
-	require.True(t, ok)
-	for name, tt := range map[string]struct {
-		change func(*policy.Config)
-		code   schemas.Code
-	}{
-		"nothing":      {func(*policy.Config) {}, allowed},
-		"another":      {func(c *policy.Config) { c.Entries[2].URLPrefix = "https://elsewhere.test/agents/run/" }, allowed},
-		"gone":         {func(c *policy.Config) { c.Entries = c.Entries[1:] }, schemas.DenyKeyUnknown},
-		"moved":        {func(c *policy.Config) { c.Entries[0].URLPrefix = "https://other.test/agents/run/" }, schemas.DenyHost},
-		"another path": {func(c *policy.Config) { c.Entries[0].URLPrefix = "https://agents.test/v2/agents/run/" }, schemas.DenyPath},
-	} {
-		c := fleet()
-		tt.change(&c)
-		p := compile(t, c)
-		d := p.Renew(call, r)
-		require.Equal(t, tt.code, d.Code, name)
-		fresh, ok := d.Permit()
-		require.Equal(t, tt.code == allowed, ok, name)
-		if ok {
-			require.Equal(t, p.Version(), fresh.Version())
-			require.Equal(t, "agent:B", fresh.Entry())
-		}
-	}
-	limited := r
-	limited.Only = []string{"agent:A"}
-	fresh := fleet()
-	fresh.Entries[0].Headers = nil
-	require.Equal(t, schemas.DenyKeyUnknown, compile(t, fresh).Renew(call, limited).Code)
 }
 
 // TestOwnEntriesTakeLargeBodies: what a model is asked has come through the door, which

@@ -29,11 +29,12 @@ func (e *entry) callerHeader(name string) bool {
 func (e *entry) namesCredential(name string) bool { return slices.Contains(e.callerHeaders, name) }
 
 // checkCallerQuery refuses a query with a parameter that the entry does not leave to callers.
-func checkCallerQuery(e *entry, query string) denial {
-	if e.injects {
-		if _, foreign := foreignParam(e, query); foreign {
-			return deniedQueryCaller
-		}
+func checkCallerQuery(e *entry, q *question, r *Request) denial {
+	if !e.injects || r.Internal {
+		return nil
+	}
+	if _, foreign := foreignParam(e, q.url.Query); foreign {
+		return deniedQueryCaller
 	}
 	return nil
 }

@@ -65,19 +65,6 @@ func TestCallersBesideWhatAnEntryAdds(t *testing.T) {
 	}
 }
 
-// TestOfWhichEntryADenialSpeaks: entries for other hosts say nothing about a call.
-func TestOfWhichEntryADenialSpeaks(t *testing.T) {
-	t.Parallel()
-	p := compile(t, policy.Config{Entries: []policy.Entry{
-		{Name: "http", URLPrefix: "http://a.test/"}, {Name: "https", URLPrefix: "https://b.test/"},
-	}})
-	for url, want := range map[string]schemas.Code{
-		"https://c.test/": schemas.DenyHost, "http://c.test/": schemas.DenyHost, "https://a.test/": schemas.DenyScheme, "http://b.test/": schemas.DenyScheme,
-	} {
-		require.Equal(t, want, p.Decide(policy.Request{Method: "GET", URL: url}).Code, url)
-	}
-}
-
 // What CallerHeader refuses, Decide refuses, and what it lets pass, Decide does
 // under an entry that adds a credential elsewhere. AnswerHeader refuses no more.
 func TestHeadersThatNobodySets(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/policy"
-	"weir/schemas"
 )
 
 func TestCompileNamesEntryAndKey(t *testing.T) {
@@ -148,17 +147,6 @@ func TestErrorsKeepAddedValuesToThemselves(t *testing.T) {
 	}
 }
 
-func TestLaterEntryOfANameWins(t *testing.T) {
-	t.Parallel()
-	p := compile(t, policy.Config{Entries: []policy.Entry{
-		{Name: "a", URLPrefix: "https://old.test/"},
-		{Name: "a", URLPrefix: "https://new.test/"},
-	}})
-	require.Equal(t, schemas.DenyHost, p.Decide(policy.Request{Key: "a", Method: "GET", URL: "https://old.test/"}).Code)
-	require.Equal(t, schemas.DenyHost, p.Decide(policy.Request{Method: "GET", URL: "https://old.test/"}).Code)
-	require.True(t, p.Decide(policy.Request{Key: "a", Method: "GET", URL: "https://new.test/"}).Allowed)
-}
-
 func TestVersionIsOfTheMeaning(t *testing.T) {
 	t.Parallel()
 	base := func() policy.Config {
@@ -198,30 +186,6 @@ func TestVersionIsOfTheMeaning(t *testing.T) {
 		c := base()
 		change(&c)
 		require.NotEqual(t, want, compile(t, c).Version(), name)
-	}
-}
-
-// The version tells of agents, wherever they stand.
-func TestVersionOfAgents(t *testing.T) {
-	t.Parallel()
-	base := compile(t, fleet()).Version()
-	for name, c := range map[string]struct {
-		same   bool
-		change func(*policy.Config)
-	}{
-		"order": {true, func(c *policy.Config) { c.Entries[0], c.Entries[2] = c.Entries[2], c.Entries[0] }},
-		"place": {true, func(c *policy.Config) { c.Entries = append(c.Entries[1:], c.Entries[0]) }},
-		"url":   {false, func(c *policy.Config) { c.Entries[0].URLPrefix = "https://agents.test/v2/agents/run/" }},
-		"token": {false, func(c *policy.Config) {
-			c.Entries[0].Headers = map[string]string{"Authorization": "Bearer ${secret:B}"}
-		}},
-		"network": {false, func(c *policy.Config) { c.Entries[0].Network = policy.NetworkLoopback }},
-		"name":    {false, func(c *policy.Config) { c.Entries[0].Name = "agent:C" }},
-		"gone":    {false, func(c *policy.Config) { c.Entries = c.Entries[1:] }},
-	} {
-		changed := fleet()
-		c.change(&changed)
-		require.Equal(t, c.same, base == compile(t, changed).Version(), name)
 	}
 }
 

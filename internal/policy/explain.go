@@ -89,17 +89,6 @@ func (p Permit) explain(class schemas.Class, keyed bool) *schemas.Contract {
 // keyed reports whether one entry is asked for by name.
 func (r *Request) keyed() bool { return r.Key != "" || r.KeyRequired || r.Agent }
 
-// hold asks one entry about the whole request.
-func (p *Policy) hold(e *entry, q *question, r *Request) denial {
-	if q.urlForm != nil {
-		return q.urlForm
-	}
-	if f := e.fits(q); f != nil {
-		return f
-	}
-	return p.admits(e, q, r)
-}
-
 func (e *entry) mode() string {
 	if e.Shadow {
 		return ModeShadow

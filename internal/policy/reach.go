@@ -10,57 +10,34 @@ import (
 
 // Reaches reports whether a call could be permitted whose URL begins with prefix, or equals it if
 // whole is set, with a method; an empty method means any. It serves programs that prepare URLs for
-// later calls. False is certain under this policy. True is not a decision: Decide and the Permit
-// check the rest of the URL, headers, body, the entry that a key names and the addresses of a name.
-// Shadow entries and agents' entries never match.
+// later calls. The prefix is empty, or reaches beyond the slashes that follow the scheme. False is
+// certain under this policy. True is not a decision: Decide and the Permit check the rest of the
+// URL, headers, body, the entry that a key names and the addresses of a name. Shadow entries and
+// agents' entries never match.
 func (p *Policy) Reaches(method, prefix string, whole bool) bool {
-	b, ok := begin(prefix, reached(method))
-	if p == nil || !ok {
-		return false
-	}
-	return slices.ContainsFunc(p.enforced.entries, p.reach(b, whole))
+	b, ok := begin(prefix, method)
+	return ok && p != nil && slices.ContainsFunc(p.enforced.entries, func(e *entry) bool { return p.reach(e, b, whole) })
 }
 
 // AgentReaches is Reaches for calls to agents, by their entries alone. Where agents
 // are is not public: a host that has begun may become any of theirs, so that no
 // caller finds one out letter by letter. Entries of models lead nowhere.
 func (p *Policy) AgentReaches(method, prefix string, whole bool) bool {
-	b, ok := begin(prefix, reached(method))
-	if p == nil || !ok {
-		return false
-	}
-	leads := p.reach(b, whole)
-	if !whole && !b.closed {
-		leads = func(e *entry) bool { return e.methods&b.methods != 0 }
-	}
-	return slices.ContainsFunc(p.agents.entries, func(e *entry) bool {
-		return strings.HasPrefix(e.Name, schemas.AgentEntryPrefix) && leads(e)
+	b, ok := begin(prefix, method)
+	return ok && p != nil && slices.ContainsFunc(p.agents.entries, func(e *entry) bool {
+		if !strings.HasPrefix(e.Name, schemas.AgentEntryPrefix) {
+			return false
+		}
+		return !whole && !b.closed && e.methods&b.methods != 0 || p.reach(e, b, whole)
 	})
-}
-
-// reached are the methods that one stands for; all where it is empty.
-func reached(method string) methods {
-	if method == "" {
-		return methodsAll
-	}
-	_, bit := parseMethod(method)
-	return bit
-}
-
-// reach is what tells whether an entry leads where a URL begins so, or to the URL.
-func (p *Policy) reach(b beginning, whole bool) func(*entry) bool {
-	if whole {
-		return func(e *entry) bool { return p.leadsTo(e, b) }
-	}
-	return func(e *entry) bool { return p.leadsOn(e, b) }
 }
 
 // beginning is how a URL begins.
 type beginning struct {
 	text    string
 	methods methods
-	// scheme is empty if the text ends before the scheme does. authority follows the scheme and its
-	// slashes; closed says that more follows it: rest.
+	// scheme is empty if the text is. authority follows the scheme and its slashes; closed says that
+	// more follows it: rest.
 	scheme    string
 	authority string
 	closed    bool
@@ -68,31 +45,43 @@ type beginning struct {
 }
 
 // begin is false for what no URL begins with that Decide might permit.
-func begin(text string, m methods) (beginning, bool) {
-	b := beginning{text: text, methods: m}
+func begin(text, method string) (beginning, bool) {
+	b := beginning{text: text, methods: methodsAll}
+	if method != "" {
+		_, b.methods = parseMethod(method)
+	}
 	for i := range len(text) {
 		if !urlByte(text[i]) {
 			return b, false
 		}
 	}
-	for _, scheme := range []string{schemeHTTP, schemeHTTPS} {
-		head := scheme + "://"
-		if len(text) < len(head) || !equalLower(text[:len(head)], head) {
-			continue
-		}
-		b.scheme, b.authority = scheme, text[len(head):]
-		if i := strings.IndexAny(b.authority, "/?"); i >= 0 {
-			b.authority, b.rest, b.closed = b.authority[:i], b.authority[i:], true
-		}
-		return b, len(text) <= MaxURL
+	if text == "" {
+		return b, true
 	}
-	return b, b.inScheme(schemeHTTP) || b.inScheme(schemeHTTPS)
+	scheme, rest, ok := strings.Cut(text, "://")
+	switch {
+	case !ok || len(text) > MaxURL:
+		return b, false
+	case equalLower(scheme, schemeHTTP):
+		b.scheme = schemeHTTP
+	case equalLower(scheme, schemeHTTPS):
+		b.scheme = schemeHTTPS
+	default:
+		return b, false
+	}
+	b.authority = rest
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		b.authority, b.rest, b.closed = rest[:i], rest[i:], true
+	}
+	return b, true
 }
 
-// inScheme reports whether the text ends before the slashes behind a scheme do.
-func (b beginning) inScheme(scheme string) bool {
-	head := scheme + "://"
-	return len(b.text) < len(head) && equalLower(b.text, head[:len(b.text)])
+// reach reports whether an entry leads where a URL begins so, or to the URL.
+func (p *Policy) reach(e *entry, b beginning, whole bool) bool {
+	if whole {
+		return p.leadsTo(e, b)
+	}
+	return p.leadsOn(e, b)
 }
 
 // leadsTo reports whether an entry covers the URL that is all there is.
@@ -107,7 +96,7 @@ func (p *Policy) leadsOn(e *entry, b beginning) bool {
 	case e.methods&b.methods == 0:
 		return false
 	case b.scheme == "":
-		return e.Scheme == "" && (b.inScheme(schemeHTTP) || b.inScheme(schemeHTTPS)) || e.Scheme != "" && b.inScheme(e.Scheme)
+		return true
 	case e.Scheme != "" && e.Scheme != b.scheme:
 		return false
 	case !b.closed:

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -37,11 +38,10 @@ func TestReaches(t *testing.T) {
 		urls        []string
 	}{
 		{"GET", false, true, []string{
-			"", "HTTP", "https:/", "https://", "http://shop.test:80", "http://shop.test:8080/%c", "http://shop.test:8080/%c3%a",
+			"", "HTTP://", "https://", "http://shop.test:80", "http://shop.test:8080/%c", "http://shop.test:8080/%c3%a",
 			"https://[", "https://[2606:4700:0", "https://[2606:4700:0::1111]/", "https://any", "http://127.0.0.1:9000/",
 			"http://127.0.",
 		}},
-		{"", false, true, []string{"h"}},
 		{"POST", false, true, []string{
 			"https://a", "https://API.test", "https://api.test:", "https://api.test:44", "https://api.test/",
 			"https://api.test/v", "https://api.test/v1", "https://api.test/v1/", "https://api.test/v1/..",
@@ -54,12 +54,12 @@ func TestReaches(t *testing.T) {
 		{"DELETE", true, true, []string{"http://a.sub.test:65535/"}},
 
 		{"GET", true, false, []string{
-			"", "https", "https://", "https://evil.test/", "https://api.tests", "https://api.test/admin", "https://api.test/v",
+			"", "https://", "https://evil.test/", "https://api.tests", "https://api.test/admin", "https://api.test/v",
 			"https://api.test/v1", "https://api.test/v1/ x", "https://shadow.test/", "http://127.0.0.1:7777/",
 			"https://owner.test/?key=v",
 		}},
 		{"GET", false, false, []string{
-			"ftp", "https:x", "httpx", "https://evil.test/", "http://api.test/", "https://api.test:8", "https://api.test:44x",
+			"ftp://", "https:x", "https", "https://evil.test/", "http://api.test/", "https://api.test:8", "https://api.test:44x",
 			"https://api.test/admin", "https://api.test/V", "https://api.test/v1x", "https://api.test/v1/../",
 			"https://api.test/v1//", "https://api.test/v1/%zz/", "https://api.test/v1?", "https://api.test?",
 			"https://api.test/v1/..?", "https://user@api.test/v1/", "https://user@", "https://u:p", "https://api.test/v1/x#",
@@ -134,6 +134,9 @@ func FuzzReaches(f *testing.F) {
 		for _, p := range policies {
 			passes := p.Decide(policy.Request{Method: method, URL: url}).Allowed
 			for i := range url {
+				if i > 0 && i < strings.Index(url, "://")+len("://") {
+					continue // no program prepares a part of a scheme
+				}
 				for _, m := range []string{method, ""} {
 					if got := p.Reaches(m, url[:i], false); passes && !got {
 						t.Fatalf("%s %q passes and %q does not lead there", m, url, url[:i])

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -72,17 +73,26 @@ func (p *Policy) judge(t *table, q *question, r *Request) (*entry, denial) {
 	switch {
 	case f != nil:
 		return nil, f
+	case e != nil:
+		return e, p.hold(e, q, r)
 	case q.urlForm != nil:
-		return e, q.urlForm
-	case e == nil:
-		e, f = p.choose(t, q, r)
-	default:
-		f = e.fits(q)
+		return nil, q.urlForm
 	}
-	if f == nil {
+	if e, f = p.choose(t, q, r); f == nil {
 		f = p.admits(e, q, r)
 	}
 	return e, f
+}
+
+// hold asks one entry about the whole request.
+func (p *Policy) hold(e *entry, q *question, r *Request) denial {
+	if q.urlForm != nil {
+		return q.urlForm
+	}
+	if f := e.fits(q); f != nil {
+		return f
+	}
+	return p.admits(e, q, r)
 }
 
 // selected gives the entry that the key names; nil where there is no key and
@@ -161,24 +171,13 @@ func (p *Policy) admits(e *entry, q *question, r *Request) denial {
 	if q.connect {
 		return p.checkTarget(e, &q.url.target)
 	}
-	f := checkQuery(e, q.url.Query)
-	if f == nil && !r.Internal {
-		f = checkCallerQuery(e, q.url.Query)
-	}
-	if f == nil {
-		f = checkHeaders(e, r.Headers)
-	}
-	if f == nil {
-		f = checkKey(e, q.bit, r.IdempotencyKey)
-	}
-	if f == nil {
-		f = p.checkBody(q.bit, r)
-	}
-	if f == nil {
-		f = checkMembers(e, q.bit, r)
-	}
-	if f == nil {
-		f = p.checkTarget(e, &q.url.target)
-	}
-	return f
+	return cmp.Or(
+		checkQuery(e, q.url.Query),
+		checkCallerQuery(e, q, r),
+		checkHeaders(e, r.Headers),
+		checkKey(e, q.bit, r.IdempotencyKey),
+		p.checkBody(q.bit, r),
+		checkMembers(e, q.bit, r),
+		p.checkTarget(e, &q.url.target),
+	)
 }

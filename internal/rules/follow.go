@@ -1,8 +1,14 @@
 package rules
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/internal/mirror"
@@ -17,96 +23,134 @@ const (
 	patience = 5 * time.Second
 )
 
+// loadedSet is a tenant's set as last read. It is compiled when it is first asked for.
+type loadedSet struct {
+	revision uint64
+	digest   [sha256.Size]byte // of the stored bytes
+	stored   bool              // the key has a value
+	replaced chan struct{}
+	snapshot func() (Snapshot, error)
+	opened   atomic.Pointer[Snapshot] // the snapshot, if this node has written it
+}
+
+// load takes over a record. A set that cannot be read is logged once.
+func (k *Keeper) load(tenant string, r schemas.Record, opened *Snapshot) *loadedSet {
+	h := &loadedSet{revision: r.Seq, digest: sha256.Sum256(r.Data), stored: len(r.Data) > 0, replaced: make(chan struct{})}
+	h.opened.Store(opened)
+	h.snapshot = sync.OnceValues(func() (Snapshot, error) {
+		if s := h.opened.Load(); s != nil {
+			return *s, nil
+		}
+		s, err := k.open(tenant, r)
+		if err != nil {
+			_, kind, _ := strings.Cut(err.Error(), ": ")
+			k.cfg.Logger.Warn("rule set not readable", "component", "rules", "tenant", tenant, "seq", r.Seq, "err_kind", kind)
+		}
+		s.Revision = r.Seq
+		return s, err
+	})
+	return h
+}
+
+func (k *Keeper) holds(tenant string) *loadedSet {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.sets[tenant]
+}
+
+// learn puts a record in force unless the held one is as new, and returns the result. older reports
+// that it was not put in force. was is the set held before the leader was asked; with it, the
+// record comes from the leader and counts even if it is older, unless another record arrived
+// meanwhile. opened is the record's snapshot; nil: it is not compiled yet.
+func (k *Keeper) learn(tenant string, r schemas.Record, was *loadedSet, opened *Snapshot) (h *loadedSet, older bool) {
+	h = k.load(tenant, r, opened)
+	k.mu.Lock()
+	old := k.sets[tenant]
+	back := old != nil && h.revision <= old.revision
+	same := old != nil && h.revision == old.revision && h.digest == old.digest
+	older = !same && back && old != was
+	if same || older || old == nil && h.revision == 0 { // to have been asked for makes no set
+		k.mu.Unlock()
+		if same {
+			if h = old; opened != nil {
+				h.opened.Store(opened)
+			}
+		}
+		return h, older
+	}
+	k.sets[tenant] = h
+	k.mu.Unlock()
+	if old != nil {
+		if old.stored && !h.stored { // Weir deletes none
+			k.cfg.Logger.Warn("rule set deleted", "component", "rules", "tenant", tenant, "seq", r.Seq)
+		}
+		close(old.replaced)
+	}
+	k.cfg.Changed(tenant)
+	if back { // and so may those of other tenants be
+		k.cfg.Logger.Warn("rule set older than before", "component", "rules", "tenant", tenant, "seq", r.Seq)
+		k.anew.Store(true)
+		k.follower.Notify()
+	}
+	return h, false
+}
+
 // Start copies the store and begins to follow it. It returns when the copy is
 // whole; on an error nothing runs.
 func (k *Keeper) Start(ctx context.Context) error {
-	err := k.follower.Start(ctx, func(lost func()) (func(), error) { return k.store.Watch(k.hear, lost) })
-	if err != nil {
-		k.Stop()
-	}
-	return err
+	return k.follower.Start(ctx, func(lost func()) (func(), error) { return k.store.Watch(k.hear, lost) })
 }
 
 // Stop ends what Start began. It may be called twice, and without Start.
-func (k *Keeper) Stop() {
-	k.follower.Stop()
-	k.mu.Lock() // so that what is still heard has begun its goroutine, or begins none
-	k.end()
-	k.mu.Unlock()
-	k.done.Wait()
-}
+func (k *Keeper) Stop() { k.follower.Stop() }
 
-// catchUp reads the records stored since the last time and applies the newest of each key: before
-// it returns the first time, and in goroutines later. Records read before an error count.
+// catchUp applies the newest record of each key that was stored since the last time, and asks the
+// leader about records that came late. Records read before an error count.
 func (k *Keeper) catchUp(ctx context.Context) (err error) {
 	newest := map[string]schemas.Record{}
 	if k.anew.Swap(false) {
 		k.read = 0
-		for _, tenant := range k.known() { // sets that were not found are read again: they may be gone
-			key := schemas.EscapeToken(tenant)
-			newest[key] = schemas.Record{Subject: key}
+		k.mu.RLock()
+		for tenant, h := range k.sets { // a set that is not found again may be gone
+			if key := schemas.EscapeToken(tenant); h.stored {
+				newest[key] = schemas.Record{Subject: key}
+			}
 		}
+		k.mu.RUnlock()
 	}
 	k.read, err = mirror.Read(ctx, k.store, k.read, page, func(r schemas.Record) { newest[r.Subject] = r })
-	k.mu.RLock()
-	whole := k.whole
-	k.mu.RUnlock()
 	for _, r := range newest {
-		if whole {
-			k.hear(r)
-		} else if tenant, ok := k.owner(r); ok {
-			k.adopt(ctx, tenant, r, false)
-		}
+		k.hear(r)
 	}
 	k.mu.Lock()
-	k.whole = whole || err == nil
+	k.whole = k.whole || err == nil
+	doubted := slices.Collect(maps.Keys(k.doubted))
+	clear(k.doubted)
 	k.mu.Unlock()
+	for _, tenant := range doubted {
+		if _, err := k.Newest(ctx, tenant); err != nil && !errors.Is(err, ErrUnreadable) {
+			k.doubt(tenant) // the next look at the store asks again
+		}
+	}
 	return err
 }
 
-// hear has one record taken over as it comes from the store, on a goroutine of its
-// tenant's: a large set of one delays no other's. Of what is heard meanwhile only
-// the newest is taken over.
+// hear takes over one record as it comes from the store. If it is older than the held one, it came
+// late, or the store is no longer the one that was followed: the leader must be asked.
 func (k *Keeper) hear(r schemas.Record) {
-	tenant, ok := k.owner(r)
-	if !ok {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	s := k.entry(tenant)
-	switch {
-	case s.heard == nil || s.heard.Seq < r.Seq:
-		s.heard = &r
-	case s.heard.Seq > r.Seq || !bytes.Equal(s.heard.Data, r.Data):
-		s.ask = true
-	}
-	if !s.busy && k.life.Err() == nil {
-		s.busy = true
-		k.done.Go(func() { k.attend(tenant, s) })
-	}
-}
-
-// attend takes over what is heard of a tenant until nothing is left.
-func (k *Keeper) attend(tenant string, s *tenantEntry) {
-	for {
-		k.mu.Lock()
-		r, ask := s.heard, s.ask
-		s.heard, s.ask = nil, false
-		s.busy = r != nil && k.life.Err() == nil
-		k.mu.Unlock()
-		if r == nil || k.life.Err() != nil {
-			return
-		}
-		k.adopt(k.life, tenant, *r, ask)
-	}
-}
-
-// owner is the tenant that a record is of.
-func (k *Keeper) owner(r schemas.Record) (tenant string, ok bool) {
 	tenant, err := schemas.UnescapeToken(r.Subject)
 	if err != nil {
 		k.cfg.Logger.Warn("rule set without a tenant", "component", "rules", "seq", r.Seq)
+		return
 	}
-	return tenant, err == nil
+	if _, older := k.learn(tenant, r, nil, nil); older {
+		k.doubt(tenant)
+		k.follower.Notify()
+	}
+}
+
+func (k *Keeper) doubt(tenant string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.doubted[tenant] = true
 }

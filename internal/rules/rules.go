@@ -79,29 +79,24 @@ type Snapshot struct {
 
 // Keeper knows every tenant's rule set. It is safe for concurrent use.
 type Keeper struct {
-	store Store
-	cfg   Config
+	store    Store
+	cfg      Config
+	open     func(tenant string, r schemas.Record) (Snapshot, error)
+	follower *mirror.Follower
 
 	mu      sync.RWMutex
-	entries map[string]*tenantEntry // by tenant
-	whole   bool                    // the store was read to its end at least once
+	sets    map[string]*loadedSet // by tenant
+	doubted map[string]bool       // tenants of which a record came late: the leader must be asked
+	whole   bool                  // the store was read to its end at least once
 
 	read uint64      // everything up to here was read from the store; only of catchUp
 	anew atomic.Bool // the store is no longer the one that was read
-
-	open func(tenant string, r schemas.Record) (Snapshot, error)
-
-	follower *mirror.Follower
-	life     context.Context //nolint:containedctx // of the goroutines that take over what is heard
-	end      context.CancelFunc
-	done     sync.WaitGroup
 }
 
 // New returns a Keeper over a store. Before Start nothing is in force: InForce
 // gives an error.
 func New(s Store, cfg Config) *Keeper {
-	k := &Keeper{store: s, cfg: cfg.withDefaults(), entries: map[string]*tenantEntry{}, open: open}
-	k.life, k.end = context.WithCancel(context.Background())
+	k := &Keeper{store: s, cfg: cfg.withDefaults(), open: open, sets: map[string]*loadedSet{}, doubted: map[string]bool{}}
 	k.follower = mirror.New(mirror.Config{
 		Name: "rules", Component: "rules", Check: k.cfg.Check, Patience: patience, Logger: k.cfg.Logger, Look: k.catchUp,
 	})
@@ -114,22 +109,22 @@ var errUnread = errors.New("the rule sets were not read yet")
 // InForce is the set that calls of a tenant go by now, nil for a tenant without
 // one, and a channel that is closed when another comes into force; nil without a
 // set. An error says that the stored set cannot be read: calls must not go out as if
-// there were none. It asks memory alone.
+// there were none. It asks memory alone, and compiles a set that was not asked for yet.
 func (k *Keeper) InForce(tenant string) (set *traffic.Set, replaced <-chan struct{}, err error) {
 	k.mu.RLock()
-	h, whole := k.entries[tenant].set(), k.whole
+	h, whole := k.sets[tenant], k.whole
 	k.mu.RUnlock()
 	switch {
 	case !whole:
 		return nil, nil, errUnread
-	case h == nil:
-		return nil, nil, nil
-	case h.err != nil:
-		return nil, nil, h.err
-	case !h.stored:
+	case h == nil || !h.stored:
 		return nil, nil, nil
 	}
-	return h.snapshot.Set, h.replaced, nil
+	s, err := h.snapshot()
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.Set, h.replaced, nil
 }
 
 // Newest is the tenant's set as the store's leader has it. It is in force on this node when Newest
@@ -144,8 +139,8 @@ func (k *Keeper) Newest(ctx context.Context, tenant string) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	h, _ := k.learn(ctx, tenant, r, was)
-	return h.snapshot, h.err
+	h, _ := k.learn(tenant, r, was, nil)
+	return h.snapshot()
 }
 
 // After is the first set that was written behind a revision and is still kept;
@@ -157,8 +152,8 @@ func (k *Keeper) After(ctx context.Context, tenant string, revision uint64) (Sna
 			return Snapshot{}, err
 		}
 		if len(r.Data) > 0 { // otherwise the set was deleted: no rules
-			h, _ := k.learn(ctx, tenant, r, nil)
-			return h.snapshot, h.err
+			h, _ := k.learn(tenant, r, nil, nil)
+			return h.snapshot()
 		}
 		revision = r.Seq
 	}
@@ -187,16 +182,16 @@ func (k *Keeper) Put(ctx context.Context, tenant string, doc schemas.RuleSet, re
 	if err != nil {
 		return Snapshot{}, err // an unreadable set stops every call of the tenant
 	}
-	defer k.expect(tenant, value, opened)()
 	was := k.holds(tenant)
 	if r.Seq, err = k.store.Put(ctx, r.Subject, value, revision); err != nil {
 		return Snapshot{}, err
 	}
-	h, _ := k.learn(ctx, tenant, r, was)
+	opened = opened.at(r.Seq)
+	h, _ := k.learn(tenant, r, was, &opened)
 	if err := k.store.Barrier(ctx); err != nil {
 		return Snapshot{}, err
 	}
-	return h.snapshot, h.err
+	return h.snapshot()
 }
 
 // Reset puts an empty set, in which GlobalActive holds, in the place of a tenant's

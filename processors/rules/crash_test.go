@@ -33,97 +33,160 @@ func (r *room) others(n int) {
 	}
 }
 
-// TestCrash: a worker dies over a write, and the next one finds out what became of
-// it. No write is made twice, and none is told of that was not made.
+// What became of the write of a first worker, which then died.
+const (
+	notSent  = "it was not sent"
+	stored   = "it was stored, and nobody was told"
+	failed   = "its store was away, and it was not stored"
+	unheard  = "its store was away, and it was stored"
+	arrives  = "it arrives as the second worker voids it"
+	tooLate  = "it arrives after the second worker's end"
+	noWorker = "there was no first worker"
+)
+
+// hindrances are what keeps a second worker from a write, by what it says then.
+func hindrances() map[schemas.Code]func(*room, *ledger.State) {
+	return map[schemas.Code]func(*room, *ledger.State){
+		"": func(*room, *ledger.State) {},
+		schemas.Canceled: func(r *room, st *ledger.State) {
+			harness.Append(r.t, r.ledger, st, schemas.Event{Type: schemas.EventCancel})
+		},
+		schemas.DeadlineExceeded: func(r *room, _ *ledger.State) { r.now = r.now.Add(time.Minute) },
+		schemas.ValidationError:  func(r *room, _ *ledger.State) { r.enforce() },
+	}
+}
+
+// TestCrash: whatever became of the write of a worker that died, however many others have written
+// since and whatever keeps the next one from it, no write is made twice, a write that was reported
+// as not made does not arrive afterwards, and only what cannot be known is reported as unknown.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	const died, before = "died", "before"
-	for name, tt := range map[string]struct {
-		// at is where the first worker died: before its write, or behind it; empty:
-		// there was none.
-		at    string
-		other int // writes of others since
-		// prior are writes of others before the first worker read.
-		prior   int
-		outcome schemas.Outcome
-		code    schemas.Code
-	}{
-		"nobody was there":                     {"", 0, 0, schemas.OutcomeSucceeded, ""},
-		"nobody was there, another was":        {"", 1, 0, schemas.OutcomeFailed, schemas.EtagMismatch},
-		"nobody was there, many were":          {"", history + 1, 0, schemas.OutcomeFailed, schemas.EtagMismatch},
-		"before the write":                     {before, 0, 0, schemas.OutcomeSucceeded, ""},
-		"before the write, then another":       {before, 1, 0, schemas.OutcomeFailed, schemas.EtagMismatch},
-		"before the write, then a history":     {before, history, 0, schemas.OutcomeFailed, schemas.EtagMismatch},
-		"before the write, then many":          {before, history + 1, 0, schemas.OutcomeUnknown, schemas.OutcomeUnknownCode},
-		"behind the write":                     {died, 0, 0, schemas.OutcomeSucceeded, ""},
-		"behind the write, then another":       {died, 1, 0, schemas.OutcomeSucceeded, ""},
-		"behind the write, then nearly all":    {died, history - 1, 0, schemas.OutcomeSucceeded, ""},
-		"behind the write, then many":          {died, history + 1, 0, schemas.OutcomeUnknown, schemas.OutcomeUnknownCode},
-		"behind the write of a longer history": {died, 2, history + 6, schemas.OutcomeSucceeded, ""},
-		"before the write of a longer history": {before, 2, history + 6, schemas.OutcomeFailed, schemas.EtagMismatch},
-	} {
-		for _, o := range []schemas.RuleOrder{create(delay("n")), patch("a", `{"priority":5}`), on(schemas.OpRulesDisable, "a"), on(schemas.OpGlobalOff, "")} {
-			t.Run(name+", "+o.Operation, func(t *testing.T) {
-				t.Parallel()
-				r := newRoom(t)
-				r.do(create(delay("a")))
-				r.others(tt.prior)
-				o.IfMatch = r.etag()
-				st := r.claim(o)
-				want := ""
-				switch tt.at {
-				case before:
-					r.start(st)
-				case died: // its write is in, and no word of it anywhere else
-					r.start(st)
-					r.dies(st)
-					want = r.etag()
+	for _, fate := range []string{notSent, stored, failed, unheard, arrives, tooLate, noWorker} {
+		for _, empty := range []bool{true, false} { // before the write
+			for _, others := range []int{0, 1, history - 1, history + 1} { // writes since
+				if empty && others == history-1 {
+					continue
 				}
-				r.others(tt.other)
-				rev := r.newest().Revision
-				if tt.at != "" {
-					st = r.again(st)
-				} else {
-					r.start(st)
+				for code, hinder := range hindrances() {
+					t.Run(fmt.Sprint(fate, empty, others, code), func(t *testing.T) {
+						t.Parallel()
+						crash{fate, empty, others, code}.run(t, hinder)
+					})
 				}
-				e := r.verdict(st)
-				require.Equal(t, tt.outcome, e.Outcome)
-				require.Equal(t, tt.code, e.Code)
-				made := 0
-				for _, rec := range r.bucket.All() {
-					doc := harness.Decode[schemas.RuleSet](t, rec.Data)
-					if doc.By == st.ID {
-						made++
-					}
-				}
-				if e.Outcome != schemas.OutcomeSucceeded {
-					require.Equal(t, rev, r.newest().Revision)
-					require.NotNil(t, e.result.Error)
-					require.Equal(t, r.etag(), e.result.RulesEtag)
-					_, audit := r.audit()
-					after := r.etag()
-					if e.Outcome == schemas.OutcomeUnknown {
-						after = "" // nobody knows
-					}
-					require.Equal(t, []string{string(tt.code), r.etag(), after}, []string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter})
-					return
-				}
-				require.Equal(t, 1, made)
-				if want != "" {
-					require.Equal(t, want, e.result.RulesEtag, "the etag of the write, not of what came after it")
-				}
-				if o.Operation == schemas.OpRulesCreate {
-					require.Equal(t, "n", e.result.Rule.ID)
-				} else if o.ID != "" {
-					require.Equal(t, "a", e.result.Rule.ID)
-				}
-				all := r.evidence(st.ID)
-				require.Len(t, all, 1)
-				audit := harness.Decode[schemas.RuleAudit](t, all[0].Payload)
-				require.Equal(t, []string{"ok", o.IfMatch, e.result.RulesEtag, r.now.Format(time.RFC3339Nano)},
-					[]string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter, audit.Timestamp})
-			})
+			}
 		}
+	}
+}
+
+// crash is one case of TestCrash.
+type crash struct {
+	fate   string
+	empty  bool
+	others int
+	code   schemas.Code // of what hinders the second worker
+}
+
+// want is how the second worker ends.
+func (c crash) want() (schemas.Outcome, schemas.Code) {
+	late := c.fate == arrives && c.others == 0 && c.code != ""
+	switch {
+	case (c.fate == stored || c.fate == unheard) && c.others < history, late:
+		return schemas.OutcomeSucceeded, ""
+	case c.fate != noWorker && c.others > history:
+		return schemas.OutcomeUnknown, schemas.OutcomeUnknownCode
+	case c.code == schemas.Canceled:
+		return schemas.OutcomeCanceled, c.code
+	case c.code == schemas.DeadlineExceeded:
+		return schemas.OutcomeExpired, c.code
+	case c.others > 0:
+		return schemas.OutcomeFailed, schemas.EtagMismatch
+	case c.code != "":
+		return schemas.OutcomeFailed, c.code
+	}
+	return schemas.OutcomeSucceeded, ""
+}
+
+func (c crash) run(t *testing.T, hinder func(*room, *ledger.State)) {
+	t.Helper()
+	r := newRoom(t)
+	if !c.empty {
+		r.do(create(delay("a")))
+	}
+	o := create(redirect("n", "https://old.test/*", "https://api.test/v1/x"))
+	o.IfMatch = r.etag()
+	st := r.claim(o)
+	var way *slow
+	made := "" // the etag of the first worker's write
+	if c.fate != noWorker {
+		r.start(st)
+	}
+	switch c.fate {
+	case stored:
+		r.dies(st)
+		made = r.etag()
+	case failed, unheard:
+		r.bucket.Hook(func() (error, bool) { return fault.ErrUnavailable, c.fate == unheard })
+		require.ErrorIs(t, harness.As[*fault.RetryAfter](t, r.perform(st).err), fault.ErrUnavailable)
+		require.Empty(t, r.evidence(st.ID))
+		r.bucket.Hook(nil)
+	case arrives, tooLate:
+		way = r.slow(st)
+	}
+	r.others(c.others)
+	if c.fate == noWorker {
+		r.start(st)
+	} else {
+		st = r.again(st)
+	}
+	hinder(r, st)
+	if c.fate == arrives {
+		r.bucket.Hook(func() (error, bool) {
+			r.bucket.Hook(nil)
+			way.arrive()
+			return nil, true
+		})
+	}
+	was := r.newest()
+	e := r.verdict(st)
+	r.bucket.Hook(nil)
+	told, records := r.newest(), r.evidence(st.ID)
+	if c.fate == tooLate || c.fate == arrives && told.Etag == was.Etag {
+		way.arrive()
+		require.Equal(t, told, r.newest(), "nothing arrives after the end")
+	}
+
+	outcome, code := c.want()
+	require.Equal(t, []any{outcome, code}, []any{e.Outcome, e.Code})
+	writes := 0
+	for _, rec := range r.bucket.All() {
+		if harness.Decode[schemas.RuleSet](t, rec.Data).By == st.ID {
+			writes++
+		}
+	}
+	if way == nil {
+		require.Len(t, records, 1)
+	}
+	audit := harness.Decode[schemas.RuleAudit](t, records[len(records)-1].Payload)
+	switch {
+	case outcome == schemas.OutcomeSucceeded:
+		require.Equal(t, 1, writes)
+		require.Equal(t, "n", e.result.Rule.ID)
+		require.Equal(t, []string{"ok", o.IfMatch, e.result.RulesEtag}, []string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter})
+		if made != "" {
+			require.Equal(t, made, e.result.RulesEtag, "the etag of the write, not of what came after it")
+		}
+	case outcome == schemas.OutcomeUnknown:
+		require.Equal(t, []string{string(code), was.Etag, ""}, []string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter})
+		require.Equal(t, was, told)
+	default:
+		require.Zero(t, writes)
+		require.Equal(t, []string{string(code), was.Etag, told.Etag}, []string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter})
+		require.Equal(t, told.Etag, e.result.RulesEtag)
+		// Where an earlier worker may have sent the write, the set stands in its own place: that write
+		// cannot arrive any more.
+		void := c.others == 0 && c.fate != noWorker
+		require.Equal(t, void, told.Revision > was.Revision)
+		require.Equal(t, was.Doc.Rules, told.Doc.Rules)
 	}
 }
 
@@ -137,23 +200,6 @@ func (m mute) Put(ctx context.Context, tenant string, doc schemas.RuleSet, revis
 		return rules.Snapshot{}, err
 	}
 	return rules.Snapshot{}, errDied
-}
-
-// TestFirstWrite of a tenant: there is no set before it.
-func TestFirstWrite(t *testing.T) {
-	t.Parallel()
-	for _, others := range []int{0, 1, history + 1} {
-		r := newRoom(t)
-		st := r.begun(create(delay("n")))
-		r.dies(st)
-		r.others(others)
-		e := r.verdict(r.again(st))
-		if others > history {
-			require.Equal(t, schemas.OutcomeUnknown, e.Outcome)
-			continue
-		}
-		require.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
-	}
 }
 
 // TestRevisionOfAnotherTenant: an etag that never was this tenant's is refused,
@@ -170,28 +216,6 @@ func TestRevisionOfAnotherTenant(t *testing.T) {
 	st := r.begun(o)
 	e := r.verdict(r.again(st))
 	require.Equal(t, schemas.EtagMismatch, e.Code)
-}
-
-// TestUnknownAck: the write may be in, and the next delivery finds out.
-func TestUnknownAck(t *testing.T) {
-	t.Parallel()
-	for _, stored := range []bool{true, false} {
-		for _, told := range []error{fault.ErrUnavailable, fault.ErrFull, context.Canceled} {
-			r := newRoom(t)
-			r.do(create(delay("a")))
-			r.bucket.Hook(func() (error, bool) { return told, stored })
-			st := r.begun(patch("a", `{"priority":5}`))
-			e := r.perform(st)
-			later := harness.As[*fault.RetryAfter](t, e.err)
-			require.ErrorIs(t, later, told)
-			require.Empty(t, r.evidence(st.ID))
-			r.bucket.Hook(nil)
-			e = r.verdict(r.again(st))
-			require.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
-			require.Equal(t, uint64(2), r.newest().Revision)
-			require.Equal(t, r.etag(), e.result.RulesEtag)
-		}
-	}
 }
 
 // TestOvertaken: another is first between the reading and the write.
@@ -223,57 +247,6 @@ func TestOvertaken(t *testing.T) {
 	e := r.try(o)
 	later := harness.As[*fault.RetryAfter](t, e.err)
 	require.NotErrorIs(t, later, fault.ErrFenced, "the pipeline would take it for the action's own fence")
-}
-
-// TestStopped: what was not made is not made any more, and what was made is.
-func TestStopped(t *testing.T) {
-	t.Parallel()
-	type testCase struct {
-		stop    func(r *room, st *ledger.State)
-		outcome schemas.Outcome
-		code    schemas.Code
-	}
-	table.Run(t, map[string]testCase{
-		"canceled": {func(r *room, st *ledger.State) {
-			harness.Append(r.t, r.ledger, st, schemas.Event{Type: schemas.EventCancel})
-		}, schemas.OutcomeCanceled, schemas.Canceled},
-		"expired": {func(r *room, _ *ledger.State) { r.now = r.now.Add(time.Minute) }, schemas.OutcomeExpired, schemas.DeadlineExceeded},
-	}, func(t *testing.T, tt testCase) {
-		for _, begun := range []bool{true, false} {
-			r := newRoom(t)
-			o := create(delay("n"))
-			o.IfMatch = r.etag()
-			st := r.claim(o)
-			if begun {
-				r.start(st)
-			}
-			tt.stop(r, st)
-			e := r.verdict(r.again(st))
-			require.Equal(t, []any{tt.outcome, tt.code}, []any{e.Outcome, e.Code})
-			require.Equal(t, schemas.AgentError{Code: schemas.InternalError, Message: e.Message, Detail: string(tt.code)}, *e.result.Error)
-			set := r.newest()
-			require.Empty(t, set.Doc.Rules)
-			require.True(t, set.Doc.GlobalActive)
-			// Where another worker had begun, the set stands in its own place: the
-			// other's write cannot arrive any more.
-			require.Equal(t, begun, set.Revision > 0)
-			require.Equal(t, set.Etag, e.result.RulesEtag)
-			_, audit := r.audit()
-			require.Equal(t, []string{string(tt.code), o.IfMatch, set.Etag}, []string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter})
-		}
-		r := newRoom(t)
-		st := r.begun(create(delay("n")))
-		r.dies(st)
-		tt.stop(r, st)
-		require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.again(st)).Outcome, "it is in")
-	})
-	r := newRoom(t)
-	st := r.begun(create(delay("n")))
-	stop := harness.NewStop(t)
-	stop.Pull()
-	v, err := r.executor().Execute(t.Context(), st, stop)
-	require.NoError(t, err)
-	require.Equal(t, schemas.OutcomeCanceled, v.Outcome)
 }
 
 // TestOutOfReach: without the store nothing is said.

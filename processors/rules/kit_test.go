@@ -1,7 +1,6 @@
 package rules_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/rules"
@@ -215,42 +213,4 @@ func patch(id, doc string) schemas.RuleOrder {
 
 func on(operation, id string) schemas.RuleOrder {
 	return schemas.RuleOrder{Operation: operation, ID: id}
-}
-
-// heap holds one set as it is given, and compiles nothing.
-type heap struct {
-	doc      schemas.RuleSet
-	revision uint64
-	size     int
-	err      error // of each write
-}
-
-func (h *heap) etag() string { return fmt.Sprintf("etag-%d-0123456789abcdef", h.revision) }
-
-func (h *heap) Newest(context.Context, string) (rules.Snapshot, error) {
-	return rules.Snapshot{Doc: h.doc, Revision: h.revision, Etag: h.etag()}, nil
-}
-
-func (h *heap) After(context.Context, string, uint64) (rules.Snapshot, error) {
-	return rules.Snapshot{}, fault.ErrNotFound
-}
-
-func (h *heap) Reset(context.Context, string, string) (rules.Snapshot, error) {
-	return rules.Snapshot{}, fault.ErrFenced
-}
-
-func (h *heap) Put(ctx context.Context, tenant string, doc schemas.RuleSet, revision uint64) (rules.Snapshot, error) {
-	data, err := ledger.Encode(doc)
-	switch {
-	case err != nil:
-		return rules.Snapshot{}, err
-	case revision != h.revision:
-		return rules.Snapshot{}, fault.ErrFenced
-	case len(data) > schemas.MaxRuleSet:
-		return rules.Snapshot{}, fault.ErrTooLarge
-	case h.err != nil:
-		return rules.Snapshot{}, h.err
-	}
-	h.doc, h.size, h.revision = doc, len(data), h.revision+1
-	return h.Newest(ctx, tenant)
 }

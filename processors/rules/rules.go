@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"weir/internal/fault"
@@ -41,7 +42,7 @@ type Rules struct {
 	policy   func() *policy.Policy
 	recorder settle.Leaver
 	cfg      Config
-	turns    *tenantLocks
+	turns    sync.Map // by tenant, channels that hold one element while a write is made
 }
 
 // New returns an executor of writes. Current gives the policy in force, which a
@@ -51,7 +52,7 @@ func New(s Sets, current func() *policy.Policy, r settle.Leaver, cfg Config) *Ru
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Rules{sets: s, policy: current, recorder: r, cfg: cfg, turns: newTenantLocks()}
+	return &Rules{sets: s, policy: current, recorder: r, cfg: cfg}
 }
 
 // Execute makes the write, unless an earlier worker had made it already.
@@ -80,7 +81,7 @@ func (p *Rules) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 
 // make makes the write in its tenant's turn. Its errors are those of carry.
 func (w *write) make(ctx context.Context, stop call.Stop) (end, error) {
-	over, err := w.turns.lock(ctx, w.st.Tenant)
+	over, err := w.turn(ctx, w.st.Tenant)
 	if err != nil {
 		return end{}, err
 	}
@@ -94,6 +95,19 @@ func (w *write) make(ctx context.Context, stop call.Stop) (end, error) {
 		e, err = carry(ctx, stop)
 	}
 	return e, err
+}
+
+// turn waits until no other write of the tenant is made, or for the end of ctx, whose error it returns
+// then. The cost of a write grows with its set: each loser of a race would pay for all of it.
+func (p *Rules) turn(ctx context.Context, tenant string) (over func(), err error) {
+	own, _ := p.turns.LoadOrStore(tenant, make(chan struct{}, 1))
+	locked, _ := own.(chan struct{})
+	select {
+	case locked <- struct{}{}:
+		return func() { <-locked }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // Evidence is empty: the log does not show whether a write is stored. The next worker of the action

@@ -1,11 +1,10 @@
 package rules_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -359,42 +358,49 @@ func TestLimits(t *testing.T) {
 func TestBytes(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	heap := &heap{doc: schemas.RuleSet{GlobalActive: true}}
-	r.sets = heap
 	try := func(o schemas.RuleOrder) ended {
-		o.IfMatch = heap.etag()
+		o.IfMatch = r.etag()
 		// As the pipeline hands it over: a payload of this size lies beside the log.
 		st := r.claim(schemas.RuleOrder{Operation: o.Operation})
 		var err error
 		st.Action.Payload, err = ledger.Encode(o)
 		require.NoError(t, err)
 		r.start(st)
-		e := r.verdict(st)
-		require.Equal(t, heap.etag(), e.result.RulesEtag)
-		return e
+		return r.verdict(st)
+	}
+	size := func() int { return len(r.bucket.Newest(tenant).Data) }
+	grow := func(change func(doc *schemas.RuleSet)) {
+		was := r.newest()
+		doc := was.Doc
+		doc.Rules = slices.Clone(doc.Rules)
+		change(&doc)
+		_, err := r.keeper.Put(t.Context(), tenant, doc, was.Revision)
+		require.NoError(t, err)
 	}
 	mock := func(id string, n int) json.RawMessage {
 		return json.RawMessage(`{"id":"` + id + `","type":"mock","match":{"url_pattern":"https://api.test/*"},"action":{"body_mode":"text","body":"` + strings.Repeat("x", n) + `"}}`)
 	}
-	const size = 220 << 10
-	require.Equal(t, schemas.OutcomeSucceeded, try(create(mock("m0", size))).Outcome)
-	for i := range schemas.MaxRuleSet/size - 1 {
-		more := heap.doc.Rules[0]
-		more.ID = fmt.Sprint("m", i+1)
-		heap.doc.Rules = append(heap.doc.Rules, more)
-	}
-	require.Equal(t, schemas.RuleLimitExceeded, try(create(mock("n", size))).Code)
+	const large = 220 << 10
+	require.Equal(t, schemas.OutcomeSucceeded, try(create(mock("m0", large))).Outcome)
+	grow(func(doc *schemas.RuleSet) {
+		for i := range schemas.MaxRuleSet/large - 1 {
+			more := doc.Rules[0]
+			more.ID = fmt.Sprint("m", i+1)
+			doc.Rules = append(doc.Rules, more)
+		}
+	})
+	require.Equal(t, schemas.RuleLimitExceeded, try(create(mock("n", large))).Code)
 	require.Equal(t, schemas.OutcomeSucceeded, try(create(mock("n", 1<<10))).Outcome)
 	// Up to the very brink, where no rule would be taken any more.
-	last := &heap.doc.Rules[len(heap.doc.Rules)-1]
-	last.Action.Body = json.RawMessage(`"` + strings.Repeat("x", 1<<10+schemas.MaxRuleSet-heap.size-100) + `"`)
+	body := json.RawMessage(`"` + strings.Repeat("x", 1<<10+schemas.MaxRuleSet-size()-100) + `"`)
+	grow(func(doc *schemas.RuleSet) { doc.Rules[len(doc.Rules)-1].Action.Body = body })
 	require.Equal(t, schemas.RuleLimitExceeded, try(patch("m0", `{"priority":1}`)).Code)
 	for _, o := range []schemas.RuleOrder{on(schemas.OpRulesDisable, "m0"), on(schemas.OpRulesDisable, "n"), on(schemas.OpGlobalOff, "")} {
 		require.Equal(t, schemas.OutcomeSucceeded, try(o).Outcome)
-		require.Greater(t, heap.size, schemas.MaxRuleSet-200)
+		require.Greater(t, size(), schemas.MaxRuleSet-200)
 	}
 	for told, code := range map[error]schemas.Code{fault.ErrTooLarge: schemas.RuleLimitExceeded, rules.ErrUnreadable: schemas.InternalError} {
-		heap.err = told
+		r.sets = closed{r.keeper, told}
 		require.Equal(t, code, try(on(schemas.OpGlobalOn, "")).Code)
 	}
 }
@@ -414,38 +420,4 @@ func TestPoison(t *testing.T) {
 	records, err := r.executor().Evidence(r.claim(on(schemas.OpGlobalOff, "")))
 	require.NoError(t, err)
 	assert.Empty(t, records)
-}
-
-// TestHundredWriters of one etag: one is in, and the others are told so.
-func TestHundredWriters(t *testing.T) {
-	t.Parallel()
-	r := newRoom(t)
-	r.do(create(delay("a")))
-	etag := r.etag()
-	var wg sync.WaitGroup
-	ends := make([]ended, 100)
-	for i := range ends {
-		o := create(delay(fmt.Sprint("w", i)))
-		o.IfMatch = etag
-		st := r.begun(o)
-		wg.Go(func() { ends[i] = r.perform(st) })
-	}
-	wg.Wait()
-	won := 0
-	for _, e := range ends {
-		require.NoError(t, e.err)
-		if e.Outcome == schemas.OutcomeSucceeded {
-			won++
-			assert.Equal(t, r.etag(), e.result.RulesEtag)
-			assert.Equal(t, e.result.Rule.ID, r.newest().Doc.Rules[1].ID)
-			continue
-		}
-		assert.Equal(t, schemas.EtagMismatch, e.Code)
-		assert.Equal(t, r.etag(), e.result.RulesEtag)
-	}
-	assert.Equal(t, 1, won)
-	assert.Len(t, r.newest().Doc.Rules, 2)
-	records, err := r.log.Range(context.Background(), schemas.EvidenceStream, schemas.EvidenceFilter(tenant, "", "", "", false), 1, 1000)
-	require.NoError(t, err)
-	assert.Len(t, records, 101)
 }

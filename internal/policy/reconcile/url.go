@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"errors"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,9 +20,9 @@ type part struct {
 
 // parse compiles a URL's template. A placeholder may only follow the host and port, which the operator
 // alone chooses.
-func parse(env *cel.Env, url string) ([]part, error) {
+func parse(env *cel.Env, template string) ([]part, error) {
 	const member = "url"
-	scheme, rest, ok := strings.Cut(url, "://")
+	scheme, rest, ok := strings.Cut(template, "://")
 	if !ok || scheme != "http" && scheme != "https" {
 		return nil, &Error{Member: member, Reason: "it is not an absolute URL; begin it with https:// or http://"}
 	}
@@ -29,25 +30,25 @@ func parse(env *cel.Env, url string) ([]part, error) {
 		return nil, &Error{Member: member, Reason: "the scheme, host and port must be written out, followed by a path; placeholders may only follow them"}
 	}
 	var parts []part
-	for at := 0; at < len(url); {
-		begin := strings.IndexAny(url[at:], "{}#")
+	for at := 0; at < len(template); {
+		begin := strings.IndexAny(template[at:], "{}#")
 		if begin < 0 {
-			parts = append(parts, part{text: url[at:]})
+			parts = append(parts, part{text: template[at:]})
 			break
 		}
 		begin += at
-		position := len([]rune(url[:begin])) + 1
-		switch url[begin] {
+		position := len([]rune(template[:begin])) + 1
+		switch template[begin] {
 		case '#':
 			return nil, &Error{Member: member, Position: position, Reason: "a fragment is never sent; remove it"}
 		case '}':
 			return nil, &Error{Member: member, Position: position, Reason: "this brace closes no placeholder; write it as %7D"}
 		}
-		length := strings.IndexAny(url[begin+1:], "{}")
-		if length < 0 || url[begin+1+length] == '{' {
+		length := strings.IndexAny(template[begin+1:], "{}")
+		if length < 0 || template[begin+1+length] == '{' {
 			return nil, &Error{Member: member, Position: position, Reason: "the placeholder is not closed; write {expression}, without braces in it"}
 		}
-		program, kind, err := compile(env, member, url[begin+1:begin+1+length], position)
+		program, kind, err := compile(env, member, template[begin+1:begin+1+length], position)
 		if err != nil {
 			return nil, err
 		}
@@ -55,7 +56,7 @@ func parse(env *cel.Env, url string) ([]part, error) {
 			return nil, &Error{Member: member, Position: position, Reason: "the value is of type " + kind.String() + "; a URL takes a string, a number or a bool"}
 		}
 		if at < begin {
-			parts = append(parts, part{text: url[at:begin]})
+			parts = append(parts, part{text: template[at:begin]})
 		}
 		parts = append(parts, part{value: program})
 		at = begin + length + 2
@@ -92,7 +93,7 @@ func (p *Probe) URL(r Request) (string, error) {
 		if !ok || len(text) > maxValue || strings.Trim(text, ".") == "" {
 			return "", errValue
 		}
-		escape(&b, text)
+		b.WriteString(strings.ReplaceAll(url.QueryEscape(text), "+", "%20"))
 	}
 	return b.String(), nil
 }
@@ -123,20 +124,5 @@ func textOf(v ref.Val) (string, bool) {
 		return strconv.FormatBool(bool(v)), true
 	default:
 		return "", false
-	}
-}
-
-// escape writes a text with every byte escaped that is not unreserved in RFC 3986.
-func escape(b *strings.Builder, text string) {
-	const hex = "0123456789ABCDEF"
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-._~", c) >= 0:
-			b.WriteByte(c)
-		default:
-			b.WriteByte('%')
-			b.WriteByte(hex[c>>4])
-			b.WriteByte(hex[c&15])
-		}
 	}
 }

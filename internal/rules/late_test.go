@@ -14,60 +14,35 @@ import (
 	"weir/schemas"
 )
 
-// TestOneTenantDelaysNoOther: while the set of one is opened, those of others come
-// into force, and of what it wrote meanwhile only the newest is opened.
-func TestOneTenantDelaysNoOther(t *testing.T) {
+// TestASetIsCompiledOnce, by Put or when it is asked for, and none is that was replaced before.
+func TestASetIsCompiledOnce(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
-	here := node(t, s, Config{})
-	there := New(s, Config{Check: time.Hour})
-	begun, goOn := make(chan struct{}, 100), make(chan struct{})
-	there.open = func(tenant string, r schemas.Record) (Snapshot, error) {
-		if tenant == "slow" {
-			begun <- struct{}{}
-			<-goOn
-		}
-		return open(tenant, r)
+	here, there := New(s, Config{Check: time.Hour}), New(s, Config{Check: time.Hour})
+	compiledHere, compiledThere := here.opens(), there.opens()
+	for _, k := range []*Keeper{here, there} {
+		require.NoError(t, k.Start(t.Context()))
+		t.Cleanup(k.Stop)
 	}
-	require.NoError(t, there.Start(t.Context()))
-	defer there.Stop()
-	var last, quick Snapshot
-	for i := range 6 {
-		last = here.put(t, "slow", doc(many(i)...), last.Revision)
-		if i == 0 {
-			<-begun
-		}
-		quick = here.put(t, "quick", doc(many(i)...), quick.Revision)
+	var last Snapshot
+	for i := range 3 {
+		last = here.put(t, "t", doc(many(i)...), last.Revision)
+		require.Equal(t, last.Etag, here.force(t, "t"))
 	}
-	poll.Until(t, func() bool { return there.force(t, "quick") == quick.Etag })
-	require.Empty(t, there.force(t, "slow"))
-	close(goOn)
-	poll.Until(t, func() bool { return there.force(t, "slow") == last.Etag })
-	require.Len(t, begun, 1, "those in between are not opened")
+	newest, err := here.Newest(t.Context(), "t")
+	require.NoError(t, err)
+	require.Equal(t, last, newest)
+	require.Equal(t, 3, compiledHere("t"))
+	for range 2 {
+		require.Equal(t, last.Etag, there.force(t, "t"))
+	}
+	require.Equal(t, 1, compiledThere("t"))
+	fresh, err := open("t", s.Newest("t"))
+	require.NoError(t, err)
+	require.Equal(t, fresh, last, "it is what another node reads")
 }
 
-// TestPutOpensOnce, although its own write is heard as well.
-func TestPutOpensOnce(t *testing.T) {
-	t.Parallel()
-	s := newShelf()
-	k := New(s, Config{Check: time.Hour})
-	opened := k.opens()
-	require.NoError(t, k.Start(t.Context()))
-	one := k.put(t, "t", doc(rule("a")), 0)
-	require.Equal(t, 1, opened("t"))
-	newest, err := k.Newest(t.Context(), "t")
-	require.NoError(t, err)
-	require.Equal(t, one, newest)
-	k.Stop() // what was heard is taken over
-	require.Equal(t, 1, opened("t"))
-	fresh, err := open("t", s.Records[0])
-	require.NoError(t, err)
-	require.Equal(t, fresh, one, "it is what another node reads")
-	require.Equal(t, one.Etag, one.Set.Etag())
-	require.Empty(t, k.entries["t"].expected)
-}
-
-// TestStartReadsLittleAtOnce, and opens no set that was replaced.
+// TestStartReadsLittleAtOnce: a page of the largest sets fits into memory.
 func TestStartReadsLittleAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
@@ -81,11 +56,8 @@ func TestStartReadsLittleAtOnce(t *testing.T) {
 	most := 0 // records that were asked for at once
 	s.Set(func(s *shelf.Shelf) { s.Paging = func(limit int) error { most = max(most, limit); return nil } })
 	k := New(s, Config{Check: time.Hour})
-	opened := k.opens()
 	require.NoError(t, k.Start(t.Context()))
 	defer k.Stop()
-	require.Equal(t, 1, opened("a"))
-	require.Equal(t, 1, opened("b"))
 	require.LessOrEqual(t, most*schemas.MaxRuleSet, 8<<20)
 }
 
@@ -107,22 +79,10 @@ func restored(t *testing.T, cfg Config) (s *shelf.Shelf, k *Keeper, was map[stri
 	k.follower.Notify()
 	poll.Until(t, func() (whole bool) {
 		s.Set(func(s *shelf.Shelf) { whole = s.Seen == s.Last })
-		return whole && k.idle() // what is heard late would ask the backup
+		return whole
 	})
 	s.Set(func(s *shelf.Shelf) { s.Records, s.Last = backup, last })
 	return s, k, was
-}
-
-// idle: nothing that was heard waits to be taken over.
-func (k *Keeper) idle() bool {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	for _, s := range k.entries {
-		if s.busy || s.ask || s.heard != nil {
-			return false
-		}
-	}
-	return true
 }
 
 // TestLeadersWordCounts also where it is older than what was heard: the store was
@@ -136,7 +96,7 @@ func TestLeadersWordCounts(t *testing.T) {
 		defer k.Stop()
 		_, replaced, err := k.InForce("t")
 		require.NoError(t, err)
-		require.Equal(t, was["t"].Revision+3, k.holds("t").snapshot.Revision)
+		require.Equal(t, was["t"].Revision+3, k.holds("t").revision)
 		for len(changed) > 0 {
 			<-changed
 		}
@@ -168,7 +128,7 @@ func TestWriteToARestoredStore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, k, was := restored(t, Config{Check: time.Hour})
 				defer k.Stop()
-				require.EqualValues(t, 4, k.holds("t").snapshot.Revision)
+				require.EqualValues(t, 4, k.holds("t").revision)
 				other := node(t, s, Config{Check: time.Hour})
 				defer other.Stop()
 				s.Set(func(s *shelf.Shelf) { s.Last = number - 1 })
@@ -233,28 +193,16 @@ func TestLeaderIsAskedAgain(t *testing.T) {
 	})
 }
 
-// TestHeardOutOfOrder while another is opened: which of those that wait is the
-// newest is the leader's to say.
+// TestHeardOutOfOrder: which of two records is the newest is the leader's to say.
 func TestHeardOutOfOrder(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
-	other := node(t, s, Config{})
-	k := New(s, Config{Check: time.Hour})
-	begun, goOn := make(chan struct{}, 100), make(chan struct{})
-	k.open = func(tenant string, r schemas.Record) (Snapshot, error) {
-		begun <- struct{}{}
-		<-goOn
-		return open(tenant, r)
-	}
-	require.NoError(t, k.Start(t.Context()))
-	defer k.Stop()
+	other, k := node(t, s, Config{Check: time.Hour}), node(t, s, Config{Check: time.Hour})
 	one := other.put(t, "t", doc(rule("a")), 0)
-	<-begun
 	gone := s.Records[0]
 	gone.Seq = 9
 	s.Set(func(s *shelf.Shelf) { s.Watchers[1].Heard(gone) })
 	two := other.put(t, "t", doc(rule("b")), one.Revision)
 	require.Less(t, two.Revision, gone.Seq)
-	close(goOn)
 	poll.Until(t, func() bool { return k.force(t, "t") == two.Etag })
 }
