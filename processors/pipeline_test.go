@@ -305,6 +305,12 @@ func TestActionThatAReplicaDoesNotKnow(t *testing.T) {
 		require.NoError(t, n.Handle(t.Context(), rec, false))
 		assert.Equal(t, schemas.OutcomeSucceeded, d.state(t, "mine", "one").Settled.Outcome)
 		assert.Equal(t, 1, d.sent)
+
+		rec = d.take(t, "mine", "two", "POST")
+		d.log.Purge(schemas.LogStream(0), rec.Seq+1)
+		require.NoError(t, n.Handle(t.Context(), rec, false), "history has dropped it")
+		assert.Equal(t, 1, d.sent)
+		assert.Empty(t, harness.Dead(t, d.log))
 	})
 }
 

@@ -34,7 +34,7 @@ func TestSettle(t *testing.T) {
 	t.Parallel()
 	l := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{}), layout, nil)
 	waited := 0
-	s := settle.New(l, func(context.Context) error { waited++; return nil }, telemetry.NewMetrics())
+	s := settle.Settler{Ledger: l, Barrier: func(context.Context) error { waited++; return nil }, Metrics: telemetry.NewMetrics()}
 
 	st := claim(t, l, "small")
 	require.NoError(t, s.Settle(t.Context(), st, settle.Outcome{Outcome: schemas.OutcomeSucceeded, Result: map[string]string{"a": "<b>"}}))
@@ -84,7 +84,7 @@ func TestWhatAnEndRestsOn(t *testing.T) {
 			}
 			return nil
 		}}), layout, nil)
-		s := settle.New(l, func(context.Context) error { order = append(order, "barrier"); return nil }, telemetry.NewMetrics())
+		s := settle.Settler{Ledger: l, Barrier: func(context.Context) error { order = append(order, "barrier"); return nil }, Metrics: telemetry.NewMetrics()}
 		st := claim(t, l, "a")
 		st.Underived = tt.loose
 		require.NoError(t, s.Settle(t.Context(), st, settle.Outcome{Outcome: schemas.OutcomeSucceeded, Result: tt.result}))
@@ -114,7 +114,7 @@ func TestSettleWhoseBarrierFails(t *testing.T) {
 	t.Parallel()
 	l := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{}), layout, nil)
 	broken := errors.New("the disk is gone")
-	s := settle.New(l, func(context.Context) error { return broken }, telemetry.NewMetrics())
+	s := settle.Settler{Ledger: l, Barrier: func(context.Context) error { return broken }, Metrics: telemetry.NewMetrics()}
 	require.ErrorIs(t, s.Settle(t.Context(), claim(t, l, "a"), settle.Outcome{Outcome: schemas.OutcomeSucceeded}), broken)
 }
 
@@ -154,7 +154,7 @@ func TestAttemptEvidenceHoldsNoContent(t *testing.T) {
 
 func BenchmarkSettle(b *testing.B) {
 	l := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{}), layout, nil)
-	s := settle.New(l, func(context.Context) error { return nil }, telemetry.NewMetrics())
+	s := settle.Settler{Ledger: l, Barrier: func(context.Context) error { return nil }, Metrics: telemetry.NewMetrics()}
 	result := schemas.HTTPResult{Answer: &schemas.Answer{
 		Status: 200, JSON: true, Body: json.RawMessage(`{"ok":true}`), Headers: []schemas.Header{{Name: "content-type", Value: "application/json"}},
 	}}
