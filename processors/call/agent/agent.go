@@ -9,11 +9,9 @@ import (
 	"io"
 	"time"
 
-	"weir/internal/fault"
 	"weir/internal/outbound"
 	"weir/internal/redact"
 	"weir/processors/call"
-	"weir/processors/call/added"
 	"weir/processors/call/dial"
 	"weir/processors/guard"
 	"weir/schemas"
@@ -46,12 +44,12 @@ func (c Config) withDefaults() Config {
 // Adapter calls agents through the guarded client. It is safe for concurrent use.
 type Adapter struct {
 	client  *outbound.Client
-	secrets added.Secrets
+	secrets dial.Secrets
 	cfg     Config
 }
 
 // New returns an Adapter.
-func New(c *outbound.Client, s added.Secrets, cfg Config) *Adapter {
+func New(c *outbound.Client, s dial.Secrets, cfg Config) *Adapter {
 	return &Adapter{client: c, secrets: s, cfg: cfg.withDefaults()}
 }
 
@@ -95,22 +93,15 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if e.Pass.Mocked() {
 		return e.mocked(ctx, e.Mock())
 	}
-	own, err := added.Read(ctx, e.secrets, e.Pass)
+	req, scrub, err := e.Request(ctx, e.secrets, e.Pass.Call().Body)
 	if err != nil {
 		return call.Reply{}, err
 	}
-	c := e.Pass.Call()
-	body, err := added.Members(c.Body, own.Body)
-	if err != nil {
-		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: err}
-	}
+	req.ContentType = "application/json"
 	asked := time.Now()
 	// Only ctx bounds the time before the first event, and between two events: an agent may think
 	// for as long as its run may take.
-	s, err := e.Conn.Stream(ctx, outbound.Request{
-		Headers: c.Headers, Injected: own.Headers, Query: own.Query,
-		Body: body, ContentType: "application/json",
-	}, outbound.StreamLimits{Header: -1, Bytes: e.cfg.Stream})
+	s, err := e.Conn.Stream(ctx, req, outbound.StreamLimits{Header: -1, Bytes: e.cfg.Stream})
 	if err != nil {
 		return call.Reply{}, err
 	}
@@ -118,7 +109,7 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if e.opts.Answering != nil {
 		e.opts.Answering(s.Status)
 	}
-	l := &decoder{exchange: e, head: head{s.Status, s.Headers, s.RetryAfter}, stream: s, scrub: own.Scrubber(), asked: asked}
+	l := &decoder{exchange: e, head: head{s.Status, s.Headers, s.RetryAfter}, stream: s, scrub: scrub, asked: asked}
 	l.reader.opts = e.opts
 	return l.decode(ctx)
 }
