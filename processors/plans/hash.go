@@ -21,12 +21,10 @@ import (
 func executionHash(refs map[string]schemas.ArtifactRef, decisions []schemas.PolicyDecision, status string) string {
 	var doc any
 	_ = json.Unmarshal(encode(map[string]any{"artifact_refs": refs, "policy_decisions": decisions, "status": status}), &doc) // it was just encoded
-	text, _ := jsonv2.Marshal(canonical(doc), jsonv2.Deterministic(true), jsontext.AllowInvalidUTF8(true)) // maps, lists, texts: cannot fail
+	text, _ := jsonv2.Marshal(canonical(doc), jsonv2.Deterministic(true), jsontext.AllowInvalidUTF8(true))                   // maps, lists, texts: cannot fail
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
-
-var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 func canonical(v any) any {
 	switch v := v.(type) {
@@ -39,7 +37,7 @@ func canonical(v any) any {
 			v[i] = canonical(item)
 		}
 	case string:
-		return strings.TrimFunc(lineEnds.Replace(v), space)
+		return strings.TrimFunc(strings.ReplaceAll(strings.ReplaceAll(v, "\r\n", "\n"), "\r", "\n"), space)
 	}
 	return v
 }
