@@ -5,10 +5,12 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"time"
 
+	"weir/internal/fault"
 	"weir/internal/outbound"
 	"weir/internal/redact"
 	"weir/processors/call"
@@ -29,16 +31,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Event <= 0 {
-		c.Event = 8 << 20
-	}
-	if c.Stream <= 0 {
-		c.Stream = 256 << 20
-	}
-	if c.Grace <= 0 {
-		c.Grace = time.Second
-	}
-	return c
+	return Config{cmp.Or(c.Event, 8<<20), cmp.Or(c.Stream, 256<<20), cmp.Or(c.Grace, time.Second)}
 }
 
 // Adapter calls agents through the guarded client. It is safe for concurrent use.
@@ -91,7 +84,8 @@ type exchange struct {
 // possible. If a traffic rule answers, the agent is not called, and neither is Answering.
 func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if e.Pass.Mocked() {
-		return e.mocked(ctx, e.Mock())
+		r := e.Mock()
+		return e.decoder(head{r.Status, r.Headers, r.RetryAfter}, page{bytes.NewReader(r.Body)}, nil, time.Now()).decode(ctx)
 	}
 	req, scrub, err := e.Request(ctx, e.secrets, e.Pass.Call().Body)
 	if err != nil {
@@ -109,9 +103,11 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if e.opts.Answering != nil {
 		e.opts.Answering(s.Status)
 	}
-	l := &decoder{exchange: e, head: head{s.Status, s.Headers, s.RetryAfter}, stream: s, scrub: scrub, asked: asked}
-	l.reader.opts = e.opts
-	return l.decode(ctx)
+	return e.decoder(head{s.Status, s.Headers, s.RetryAfter}, s, scrub, asked).decode(ctx)
+}
+
+func (e *exchange) decoder(h head, s stream, scrub *redact.Scrubber, asked time.Time) *decoder {
+	return &decoder{exchange: e, head: h, stream: s, scrub: scrub, asked: asked, reader: ends{opts: e.opts}}
 }
 
 // head is the beginning of an answer.
@@ -166,3 +162,17 @@ func (l *decoder) decode(ctx context.Context) (call.Reply, error) {
 		return l.events(ctx, io.MultiReader(bytes.NewReader(first), l.stream))
 	}
 }
+
+// page is a body that is all there.
+type page struct{ *bytes.Reader }
+
+// ReadAll reads what is left, where that is no more than limit.
+func (p page) ReadAll(limit int64) ([]byte, error) {
+	if int64(p.Len()) > limit {
+		return nil, &fault.Call{Code: schemas.UpstreamTooLarge}
+	}
+	return io.ReadAll(p)
+}
+
+// Close does nothing.
+func (page) Close() {}

@@ -75,16 +75,8 @@ func present(raw json.RawMessage) json.RawMessage {
 }
 
 // text is a member that is a string.
-func text(raw json.RawMessage) (string, bool) {
-	if !isString(raw) {
-		return "", false
-	}
-	var s string
-	err := json.Unmarshal(raw, &s)
-	return s, err == nil
-}
-
-func isString(raw json.RawMessage) bool {
+func text(raw json.RawMessage) (s string, ok bool) {
 	raw = bytes.TrimSpace(raw)
-	return len(raw) > 0 && raw[0] == '"'
+	ok = len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &s) == nil
+	return s, ok
 }

@@ -39,6 +39,16 @@ func PutBody(a *schemas.Answer, raw []byte, contentType string, scrub *redact.Sc
 	}
 }
 
+// ContentType is the Content-Type of an answer as the target sent it, "" without one.
+func ContentType(headers []schemas.Header) string {
+	for _, h := range headers {
+		if h.Name == "content-type" {
+			return h.Value
+		}
+	}
+	return ""
+}
+
 // JSON is a body that is JSON, without secrets. clean is raw, scrubbed. False: it is none, or it is
 // nested too deep to be kept as JSON.
 func JSON(raw, clean []byte, scrub *redact.Scrubber) (doc json.RawMessage, ok bool) {

@@ -87,7 +87,7 @@ func (e *exchange) reply(r *outbound.Response, scrub *redact.Scrubber) call.Repl
 	if e.adapter.passing != nil {
 		reply.Answer.Body, reply.Answer.Base64 = asCame(scrub.Bytes(r.Body))
 	} else {
-		dial.PutBody(&reply.Answer, r.Body, contentType(r.Headers), scrub)
+		dial.PutBody(&reply.Answer, r.Body, dial.ContentType(r.Headers), scrub)
 	}
 	if len(r.Body) > 0 {
 		// Over the bytes as they came, secrets included, so that the upstream's own
@@ -133,16 +133,6 @@ func asCame(body []byte) (doc json.RawMessage, encoded bool) {
 	default:
 		return append(base64.StdEncoding.AppendEncode([]byte{'"'}, body), '"'), true
 	}
-}
-
-// contentType is the Content-Type of an answer as the target sent it, "" without one.
-func contentType(headers []schemas.Header) string {
-	for _, h := range headers {
-		if h.Name == "content-type" {
-			return h.Value
-		}
-	}
-	return ""
 }
 
 // scrubbed are headers without secrets, in their names too: those came in lower

@@ -10,6 +10,7 @@ import (
 	"weir/internal/redact"
 	"weir/internal/retry"
 	"weir/processors/call"
+	"weir/processors/call/dial"
 	"weir/schemas"
 )
 
@@ -44,7 +45,7 @@ func (e *exchange) pass(ctx context.Context, req outbound.Request, scrub *redact
 	}
 	defer s.Close()
 	r := &outbound.Response{Status: s.Status, Headers: s.Headers, Location: s.Location, RetryAfter: s.RetryAfter}
-	media, _, _ := mime.ParseMediaType(contentType(s.Headers)) // what cannot be read is none
+	media, _, _ := mime.ParseMediaType(dial.ContentType(s.Headers)) // what cannot be read is none
 	events := media == "text/event-stream"
 	if !events {
 		s.Patience(o.Idle)
