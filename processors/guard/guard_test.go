@@ -91,6 +91,8 @@ func TestRenew(t *testing.T) {
 	assert.False(t, gone.Valid())
 	assert.False(t, gone.SamePolicy(fresh))
 	assert.Equal(t, schemas.DenyHost, d.Code)
+	_, d = g.Connect("up.example:443", judge.Scope{})
+	assert.Equal(t, schemas.DenyHost, d.Code)
 
 	zero, d := g.Renew(guard.Pass{})
 	assert.False(t, zero.Valid())
@@ -346,6 +348,8 @@ func TestMockedPass(t *testing.T) {
 	assert.True(t, d.Allowed)
 	assert.Equal(t, "one", d.Entry)
 	require.True(t, p.Mocked())
+	assert.Equal(t, []string{schemas.RuleMock}, p.RuleTypes())
+	assert.False(t, p.Traced())
 	assert.Equal(t, 418, p.Answer().Status)
 	assert.JSONEq(t, `{"a":1}`, string(p.Answer().Body))
 	assert.Equal(t, 2, p.Redirects())

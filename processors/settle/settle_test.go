@@ -105,6 +105,18 @@ func TestLooseEvidence(t *testing.T) {
 	require.False(t, leave(claim(t, l, "a"), settle.AttemptID("a", schemas.Attempt{Number: 1})))
 	require.True(t, leave(claim(t, l, "b"), settle.DenialID("b", 0, 0)))
 	require.True(t, leave(claim(t, l, "c"), settle.ClosingID("c")))
+	st := claim(t, l, "e")
+	st.Attempts = []ledger.Attempt{{Attempt: schemas.Attempt{Number: 1}, Result: &schemas.Attempted{}}, {Attempt: schemas.Attempt{Number: 2}, Result: &schemas.Attempted{Code: schemas.DenyAddress}}}
+	made := func(a ledger.Attempt) ([]schemas.Evidence, error) {
+		return settle.Made(st, a, "GET", "GET http://up/", "reason")
+	}
+	for _, a := range st.Attempts {
+		require.NoError(t, settle.Record(r, st, made)(t.Context(), a))
+	}
+	all, err := settle.Records(st, made)
+	require.NoError(t, err)
+	require.Equal(t, []string{"e.attempt.0.1.0", "e.attempt.0.2.0", "e.attempt.0.2.0.denial"}, []string{all[0].ID, all[1].ID, all[2].ID})
+	require.Len(t, harness.Evidence(t, log, "e"), len(all))
 	large := claim(t, l, "d")
 	large.Action.PayloadBlob = "x"
 	require.True(t, leave(large, settle.AttemptID("d", schemas.Attempt{Number: 1})), "its payload is not at hand when the message comes again")
