@@ -118,10 +118,9 @@ bench: ## run the benchmarks and the end-to-end comparison with the floor
 backlog: ## queue and drain a million actions, with each durability
 	$(GO) test -tags nightly ./integration/bench -run TestBacklog -count 1 -timeout 4h -v -full
 
-QUEUED ?= 1000000
 .PHONY: bench-scale
-bench-scale: ## measure the roles over three NATS servers, with QUEUED actions queued (default 1000000)
-	$(GO) test -tags nightly ./integration/bench -run 'TestScale$$' -count 1 -timeout 6h -v -full -queued $(QUEUED)
+bench-scale: ## measure the roles over three NATS servers
+	$(GO) test -tags nightly ./integration/bench -run 'TestScale$$' -count 1 -timeout 6h -v -full
 
 ROUNDS ?= 10
 .PHONY: crash

@@ -2,6 +2,7 @@ package processors
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,25 +12,21 @@ import (
 	"weir/schemas"
 )
 
-// deferredActions holds the actions that this process has deferred because a traffic rule
-// holds them back, so that other rules are heard of at once. It is no more than
-// that: whom it forgets is woken when it is due.
+// deferredActions holds the actions that this process has deferred because a traffic rule holds them
+// back, with their wake-up times, so that a change of the rules wakes them at once. An action that it
+// forgets is woken when it is due.
 type deferredActions struct {
 	notify func(context.Context, schemas.Ref) error
 
-	mu       sync.Mutex
-	byTenant map[string]*tenantDeferred
-	closing  chan struct{} // no more notifications
-	waking   sync.WaitGroup
+	mu     sync.Mutex
+	until  map[schemas.Ref]time.Time
+	sweep  int             // size at which actions woken by others are removed
+	life   context.Context //nolint:containedctx // ends with close: no more notifications
+	end    context.CancelFunc
+	waking sync.WaitGroup
 }
 
-// tenantDeferred holds a tenant's deferred actions and their wake-up times.
-type tenantDeferred struct {
-	until map[schemas.Ref]time.Time
-	sweep int // size at which actions woken by others are removed
-}
-
-// rouseTimeout bounds one round of waking a tenant's actions. Those that it did not
+// wakeTimeout bounds one round of waking actions. Those that it did not
 // reach are woken in the next one, which comes between firstPause and lastPause later.
 const (
 	wakeTimeout = 10 * time.Second
@@ -40,8 +37,10 @@ const (
 // fewest is the size below which a sweep is not worth its cost.
 const fewest = 64
 
-func newDeferredActions(nudge func(context.Context, schemas.Ref) error) *deferredActions {
-	return &deferredActions{notify: nudge, byTenant: make(map[string]*tenantDeferred), closing: make(chan struct{})}
+func newDeferredActions(notify func(context.Context, schemas.Ref) error) *deferredActions {
+	r := &deferredActions{notify: notify, until: make(map[schemas.Ref]time.Time), sweep: fewest}
+	r.life, r.end = context.WithCancel(context.Background())
+	return r
 }
 
 // put registers an action that is deferred until a time, or wakes it if its rules have been replaced
@@ -55,80 +54,59 @@ func (r *deferredActions) put(ref schemas.Ref, until time.Time, replaced <-chan 
 		return
 	default:
 	}
-	s := r.byTenant[ref.Tenant]
-	if s == nil {
-		s = &tenantDeferred{until: make(map[schemas.Ref]time.Time), sweep: fewest}
-		r.byTenant[ref.Tenant] = s
+	r.until[ref] = until
+	if len(r.until) >= r.sweep { // drop the actions that must be awake by now
+		now := time.Now()
+		maps.DeleteFunc(r.until, func(_ schemas.Ref, at time.Time) bool { return at.Before(now) })
+		r.sweep = max(fewest, 2*len(r.until))
 	}
-	s.until[ref] = until
-	s.tidy(time.Now())
-}
-
-// tidy drops the actions that must be awake by now, if there are many.
-func (s *tenantDeferred) tidy(now time.Time) {
-	if len(s.until) < s.sweep {
-		return
-	}
-	for ref, until := range s.until {
-		if until.Before(now) {
-			delete(s.until, ref)
-		}
-	}
-	s.sweep = max(fewest, 2*len(s.until))
 }
 
 // forget drops an action that is running.
 func (r *deferredActions) forget(ref schemas.Ref) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s := r.byTenant[ref.Tenant]; s != nil {
-		if delete(s.until, ref); len(s.until) == 0 {
-			delete(r.byTenant, ref.Tenant)
-		}
-	}
+	delete(r.until, ref)
 }
 
 // wakeTenant wakes a tenant's actions, without waiting for them.
 func (r *deferredActions) wakeTenant(tenant string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.byTenant[tenant]
-	if s == nil {
-		return
+	woken := map[schemas.Ref]time.Time{}
+	for ref, at := range r.until {
+		if ref.Tenant == tenant {
+			woken[ref] = at
+			delete(r.until, ref)
+		}
 	}
-	delete(r.byTenant, tenant)
-	r.wake(s.until)
+	if len(woken) > 0 {
+		r.wake(woken)
+	}
 }
 
 // wake notifies actions until each of them is awake, or due. The caller holds the lock.
 func (r *deferredActions) wake(until map[schemas.Ref]time.Time) {
-	select {
-	case <-r.closing:
+	if r.life.Err() != nil {
 		return
-	default:
 	}
 	r.waking.Go(func() {
 		for pause := firstPause; r.round(until); pause = min(2*pause, lastPause) {
 			select {
-			case <-r.closing:
-				return // they wake when they are due
+			case <-r.life.Done(): // they wake when they are due
+				return
 			case <-time.After(pause):
 			}
 		}
 	})
 }
 
-// round nudges actions and drops those that need no more of it. It reports whether
+// round notifies actions and drops those that need no more of it. It reports whether
 // there are others: the log does not answer, or there are many.
 func (r *deferredActions) round(until map[schemas.Ref]time.Time) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), wakeTimeout)
+	ctx, cancel := context.WithTimeout(r.life, wakeTimeout)
 	defer cancel()
 	for ref, at := range until {
-		select {
-		case <-r.closing:
-			return false // they wake when they are due
-		default:
-		}
 		if time.Now().Before(at) && r.notify(ctx, ref) != nil {
 			return true
 		}
@@ -137,14 +115,10 @@ func (r *deferredActions) round(until map[schemas.Ref]time.Time) bool {
 	return false
 }
 
-// close stops all wake-ups, and waits for the running ones.
+// close stops all wake-ups, and waits for the running ones. It may be called twice.
 func (r *deferredActions) close() {
 	r.mu.Lock()
-	select {
-	case <-r.closing: // a second time
-	default:
-		close(r.closing)
-	}
+	r.end()
 	r.mu.Unlock()
 	r.waking.Wait()
 }
@@ -157,11 +131,11 @@ func (p *Pipeline) rest(ctx context.Context, st *ledger.State, w *work, r *call.
 	said := schemas.Waiting{For: r.Reason, Until: r.Until.UTC(), Step: r.Step, Rules: r.Rules}
 	if r.Reason != schemas.WaitInFlight && !r.Quiet && !waits(st, said) {
 		ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &said}
-		if err := p.ledger.Append(ctx, st, ev); err != nil {
+		if err := p.Ledger.Append(ctx, st, ev); err != nil {
 			return err
 		}
 	}
-	if err := p.waker.Wake(ctx, st.Ref, r.Until); err != nil {
+	if err := p.Waker.Wake(ctx, st.Ref, r.Until); err != nil {
 		return err
 	}
 	if r.Reason == schemas.WaitRule || r.OnDeferred != nil {

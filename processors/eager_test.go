@@ -3,8 +3,6 @@ package processors_test
 import (
 	"encoding/json"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -50,22 +48,6 @@ func TestRecordsOfACall(t *testing.T) {
 		order := h.watch()
 		require.NoError(t, h.worker(t, "w").Handle(t.Context(), rec, true))
 		require.Equal(t, tt.want, *order)
-	})
-}
-
-// TestOldWorkIsNotBegunEarly: what a queue that was made anew gives out may have ended long
-// ago. Nobody is dialled for it, and it is not written down a second time that it began.
-func TestOldWorkIsNotBegunEarly(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newHouse()
-		rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
-		require.NoError(t, h.worker(t, "w").Handle(t.Context(), rec, true))
-		require.Equal(t, 1, h.opened)
-		time.Sleep(time.Minute)
-		require.NoError(t, h.worker(t, "w2").Handle(t.Context(), rec, true))
-		require.Equal(t, 1, h.opened)
-		require.Equal(t, 1, h.sent)
 	})
 }
 

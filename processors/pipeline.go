@@ -11,58 +11,94 @@ import (
 	"weir/internal/failpoint"
 	"weir/internal/fault"
 	"weir/internal/ledger"
-	"weir/processors/admit"
 	"weir/processors/call"
-	"weir/processors/park"
 	"weir/processors/settle"
 	"weir/schemas"
 )
 
-// Ledger is what the pipeline itself asks of the log.
-type Ledger interface {
-	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
-	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	// Notify wakes an action at once.
-	Notify(ctx context.Context, ref schemas.Ref) error
+// Executor does the work of one kind. It may be called on the state of an
+// action that another worker began, and does nothing again that the log holds.
+type Executor interface {
+	// Execute works until there is an outcome: guard and call are its steps. The payload is loaded,
+	// wherever it is stored. An error is the log's, or says when to come back (*fault.RetryAfter,
+	// *call.Deferral).
+	Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error)
+	// Evidence is every record that the finished attempts of an action have stored or should have;
+	// nil for a kind without calls.
+	Evidence(st *ledger.State) ([]schemas.Evidence, error)
 }
+
+// Kind is what the pipeline knows of one kind: its executor, and hooks that most kinds do not
+// have.
+type Kind struct {
+	Executor
+
+	// Here returns nil if this worker can do an action's work, and otherwise when to look again
+	// (*fault.RetryAfter). The pipeline calls it before it writes anything for the action. nil: every
+	// worker can.
+	Here func(ctx context.Context, st *ledger.State) error
+	// WritesStarted reports whether an action does something that can be seen before it writes
+	// anything down: that it has begun is then an event of its own. nil: none does.
+	WritesStarted func(st *ledger.State) bool
+	// Ended is called once an action's end is durable, and again if a worker may have
+	// died before it returned.
+	Ended func(ctx context.Context, st *ledger.State) error
+}
+
+// Always is a WritesStarted of kinds all of whose actions do.
+func Always(*ledger.State) bool { return true }
 
 // Waker wakes an action later.
 type Waker interface {
 	Wake(ctx context.Context, ref schemas.Ref, at time.Time) error
 }
 
-// Stages are the pipeline's parts, in the order of the work.
-type Stages struct {
-	Admit    *admit.Admitter
-	Kinds    map[schemas.Kind]Kind // guard and call are theirs
-	Caller   *call.Caller
-	Evidence *settle.Recorder
-	Settle   *settle.Settler
-	Park     *park.Parker
+// Config is what a Pipeline consists of. AckWait, Ended and Now are optional.
+type Config struct {
+	Ledger *ledger.Ledger
+	Waker  Waker
+	// Worker names this process in attempts.
+	Worker string
+	// Alone: no other process can be working on this log, because the embedded broker holds its
+	// data directory locked. An attempt of another worker is then an attempt of a dead one, and
+	// does not have to expire first.
+	Alone bool
+	// AckWait is how long the log waits for a message's worker before it gives the message to
+	// another. Default 10 s.
+	AckWait     time.Duration
+	Kinds       map[schemas.Kind]Kind
+	Caller      *call.Caller
+	Evidence    *settle.Recorder
+	DeadLetters DeadLetters
 	// Barrier waits until what was stored is as durable as promised.
 	Barrier func(context.Context) error
-	// Ended, if set, hears of every end that is durable, whatever the kind, and again if
+	Metrics settle.Metrics
+	// Ended hears of every end that is durable, whatever the kind, and again if
 	// the worker may have died before it returned. It must not block.
 	Ended func(ctx context.Context, st *ledger.State)
+	Now   func() time.Time
 }
 
 // Pipeline handles delivered messages. It is safe for concurrent use.
 type Pipeline struct {
-	Stages
-	ledger   Ledger
-	waker    Waker
-	worker   string
+	Config
+
+	settler  settle.Settler
 	running  *running
 	deferred *deferredActions
-	// executing are the actions that are executed without a message; see Reserve.
-	executing *executions
 }
 
-// NewPipeline returns a pipeline whose attempts bear the worker's name.
-func NewPipeline(l Ledger, w Waker, worker string, s Stages) *Pipeline {
+// New returns a pipeline.
+func New(cfg Config) *Pipeline {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.AckWait == 0 {
+		cfg.AckWait = 10 * time.Second
+	}
 	return &Pipeline{
-		Stages: s, ledger: l, waker: w, worker: worker,
-		running: newRunning(), deferred: newDeferredActions(l.Notify), executing: newExecutions(),
+		Config: cfg, settler: settle.Settler{Ledger: cfg.Ledger, Barrier: cfg.Barrier, Metrics: cfg.Metrics},
+		running: newRunning(), deferred: newDeferredActions(cfg.Ledger.Notify),
 	}
 }
 
@@ -72,9 +108,9 @@ const busyDelay = 2 * time.Second
 // Handle works on the action that a message of the log belongs to. The error
 // says what is to happen to the message: see fault.Disposition.
 func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) error {
-	ref, _, err := schemas.ParseSubject(rec.Subject)
+	ref, section, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {
-		return p.deadLetterMessage(ctx, rec, nil, &fault.Terminal{Code: schemas.Poison, Reason: "the subject does not belong to the log", Cause: err})
+		return p.deadLetter(ctx, rec, nil, &fault.Terminal{Code: schemas.Poison, Reason: "the subject does not belong to the log", Cause: err})
 	}
 	w, ok := p.running.begin(ref, rec.Seq)
 	if !ok {
@@ -84,13 +120,18 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 	p.deferred.forget(ref)
 	defer p.leave(w) //nolint:contextcheck // it wakes others whatever the result of this message
 
-	st, err := p.admission(ctx, rec, first)
+	var st *ledger.State
+	if first && section == schemas.SectionAccepted {
+		st, err = p.loadFirst(ctx, ref, rec)
+	} else {
+		st, err = p.load(ctx, ref, rec, false)
+	}
 	if err == nil {
 		err = p.work(ctx, st, w)
 	}
 	if errors.Is(err, fault.ErrFenced) {
 		// Another writer was first: its events decide what to do now.
-		if st, err = p.Admit.Fenced(ctx, rec); err == nil {
+		if st, err = p.load(ctx, ref, rec, true); err == nil {
 			err = p.work(ctx, st, w)
 		}
 	}
@@ -103,32 +144,12 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 // delay if it is long enough.
 func (p *Pipeline) busy(w *work, rec schemas.Record) error {
 	if w.message == rec.Seq {
-		return &fault.RetryAfter{After: p.Admit.AckWait()}
+		return &fault.RetryAfter{After: p.AckWait}
 	}
 	return &fault.RetryAfter{After: busyDelay}
 }
 
-// leave ends the work on an action. A deferred action can be woken only after this: before, its
-// message would have found it running.
-func (p *Pipeline) leave(w *work) {
-	p.running.end(w.ref)
-	switch r := w.rest; {
-	case r == nil:
-	case r.OnDeferred != nil:
-		r.OnDeferred()
-	default:
-		p.deferred.put(w.ref, r.Until, r.Replaced)
-	}
-}
-
-func (p *Pipeline) admission(ctx context.Context, rec schemas.Record, first bool) (*ledger.State, error) {
-	if first {
-		return p.Admit.First(ctx, rec)
-	}
-	return p.Admit.Again(ctx, rec)
-}
-
-// work carries an admitted action to its verdict.
+// work executes a loaded action and settles it.
 func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) error {
 	kind, ok := p.Kinds[st.Kind]
 	if !ok {
@@ -139,7 +160,7 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 			return err
 		}
 	}
-	if until, early := p.Admit.Early(st); early && !stop.Requested() {
+	if until := st.Action.NotBefore; !st.Started && !st.CancelRequested && !stop.Requested() && p.Now().Before(until) {
 		return &call.Deferral{Until: until, Reason: schemas.WaitDelay}
 	}
 	if st.Inherited > 1 {
@@ -148,17 +169,11 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 		}
 	}
 	if !st.Started {
-		if err := p.link(ctx, st); err != nil {
+		if err := p.start(ctx, st, kind); err != nil {
 			return err
 		}
-		if kind.WritesStarted != nil && kind.WritesStarted(st) {
-			started := schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: p.worker}}
-			if err := p.ledger.Append(ctx, st, started); err != nil {
-				return err
-			}
-		}
 	}
-	verdict, err := kind.Execute(ctx, st, stop)
+	outcome, err := kind.Execute(ctx, st, stop)
 	if err != nil {
 		// The result of an attempt is kept, whatever ended the work.
 		steady, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
@@ -168,37 +183,11 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 		}
 		return err
 	}
-	return p.settle(ctx, st, verdict)
+	return p.settle(ctx, st, outcome)
 }
 
 // parting is how long a worker that gives an action back may take to write such a result.
 const parting = 5 * time.Second
-
-// settle ends an action and notifies its kind.
-func (p *Pipeline) settle(ctx context.Context, st *ledger.State, v settle.Outcome) error {
-	failpoint.At(failpoint.Settling, st.ID)
-	if err := p.Settle.Settle(ctx, st, v); err != nil {
-		return err
-	}
-	return p.ended(ctx, st)
-}
-
-func (p *Pipeline) ended(ctx context.Context, st *ledger.State) error {
-	if !st.Started { // ingress has canceled it
-		if err := p.link(ctx, st); err != nil {
-			return err
-		}
-	}
-	if ended := p.Kinds[st.Kind].Ended; ended != nil {
-		if err := ended(ctx, st); err != nil {
-			return err
-		}
-	}
-	if p.Ended != nil {
-		p.Ended(ctx, st)
-	}
-	return nil
-}
 
 // recover takes over from a worker that is gone: it closes the attempt that was
 // left open, and leaves the evidence that was not left.
@@ -213,57 +202,49 @@ func (p *Pipeline) recover(ctx context.Context, st *ledger.State, kind Kind) err
 	return p.Evidence.Leave(ctx, st, records...)
 }
 
+// start writes what precedes the work of an action that no worker has begun.
+func (p *Pipeline) start(ctx context.Context, st *ledger.State, kind Kind) error {
+	if err := p.link(ctx, st); err != nil {
+		return err
+	}
+	if kind.WritesStarted == nil || !kind.WritesStarted(st) {
+		return nil
+	}
+	return p.Ledger.Append(ctx, st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: p.Worker}})
+}
+
+// settle ends an action and notifies its kind.
+func (p *Pipeline) settle(ctx context.Context, st *ledger.State, o settle.Outcome) error {
+	failpoint.At(failpoint.Settling, st.ID)
+	if err := p.settler.Settle(ctx, st, o); err != nil {
+		return err
+	}
+	return p.ended(ctx, st)
+}
+
 // conclude turns the end of the work into the message's disposition.
 func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.State, w *work, err error) error {
-	var rest *call.Deferral
-	var parked *fault.Terminal
+	var deferral *call.Deferral
+	var terminal *fault.Terminal
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, admit.ErrDone):
-		if st != nil && rec.Seq < st.SettledSeq && !p.executing.settledBy(st.Ref) { // another worker settled it with a message like this
+	case errors.Is(err, errDone):
+		if st != nil && rec.Seq < st.SettledSeq && !p.running.settledBy(st.Ref) { // another worker settled it with a message like this
 			return p.complete(ctx, st)
 		}
 		return nil
-	case errors.As(err, &rest):
-		return p.rest(ctx, st, w, rest)
-	case errors.As(err, &parked):
-		return p.deadLetterMessage(ctx, rec, st, parked)
+	case errors.As(err, &deferral):
+		return p.rest(ctx, st, w, deferral)
+	case errors.As(err, &terminal):
+		return p.deadLetter(ctx, rec, st, terminal)
 	case errors.Is(err, fault.ErrFenced):
 		return &fault.RetryAfter{Cause: err}
 	case errors.Is(err, fault.ErrTooLarge):
-		return p.deadLetterMessage(ctx, rec, st, &fault.Terminal{Code: schemas.Poison, Reason: "a record of it is larger than the log takes", Cause: err})
+		return p.deadLetter(ctx, rec, st, &fault.Terminal{Code: schemas.Poison, Reason: "a record of it is larger than the log takes", Cause: err})
 	default:
 		return err
 	}
-}
-
-// deadLetterMessage stores the message as a dead letter and settles its action, if it has one.
-func (p *Pipeline) deadLetterMessage(ctx context.Context, rec schemas.Record, st *ledger.State, why *fault.Terminal) error {
-	if err := p.Park.Park(ctx, rec, why); err != nil {
-		return err
-	}
-	if st == nil {
-		return p.Barrier(ctx)
-	}
-	st.Underived = true // the action's events do not include the dead letter
-	return p.settle(ctx, st, settle.Outcome{Outcome: schemas.OutcomeFailed, Code: why.Code, Message: why.Reason})
-}
-
-// DeadLetter dead-letters a message that crashes the pipeline, and settles its
-// action as failed if the action can be read.
-func (p *Pipeline) DeadLetter(ctx context.Context, rec schemas.Record, why *fault.Terminal) error {
-	if _, _, err := schemas.ParseSubject(rec.Subject); err != nil {
-		return p.deadLetterMessage(ctx, rec, nil, why)
-	}
-	st, err := p.Admit.Again(ctx, rec)
-	switch {
-	case errors.Is(err, admit.ErrDone):
-		return nil
-	case st == nil: // it could not be read now: nothing may be acknowledged
-		return err
-	}
-	return p.deadLetterMessage(ctx, rec, st, why)
 }
 
 // Stop asks for the action to stop, if it is running in this process. The durable request is the

@@ -2,18 +2,28 @@ package processors
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
 
+	"weir/internal/failpoint"
+	"weir/internal/fault"
 	"weir/processors/call"
 	"weir/schemas"
 )
 
 // running knows which actions this process works on: a message that is
 // delivered again while its handler runs is turned away, and a request to
-// cancel finds the handler.
+// cancel finds the handler. It also counts the actions that are executed without a message, see Reserve.
 type running struct {
-	mu    sync.Mutex
-	works map[schemas.Ref]*work
+	mu     sync.Mutex
+	works  map[schemas.Ref]*work
+	closed bool // no execution begins
+
+	executing sync.WaitGroup
+	limit     context.Context    //nolint:containedctx // the life of all executions
+	end       context.CancelFunc // cancels the remaining executions
+	settled   sync.Map           // by ref: the actions that executions have settled lately
 }
 
 // work is one running action. Its context ends when a stop is requested.
@@ -25,7 +35,11 @@ type work struct {
 	cancel  context.CancelFunc
 }
 
-func newRunning() *running { return &running{works: make(map[schemas.Ref]*work)} }
+func newRunning() *running {
+	r := &running{works: make(map[schemas.Ref]*work)}
+	r.limit, r.end = context.WithCancel(context.Background())
+	return r
+}
 
 // begin registers an action for a message; if it is running already, ok is false and w is that
 // work.
@@ -39,15 +53,6 @@ func (r *running) begin(ref schemas.Ref, message uint64) (w *work, ok bool) {
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	r.works[ref] = w
 	return w, true
-}
-
-func (r *running) end(ref schemas.Ref) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if w := r.works[ref]; w != nil {
-		w.cancel()
-		delete(r.works, ref)
-	}
 }
 
 // stop asks an action to stop, if it is running here.
@@ -64,3 +69,108 @@ var _ call.Stop = (*work)(nil)
 func (w *work) Requested() bool                         { return w.ctx.Err() != nil }
 func (w *work) Done() <-chan struct{}                   { return w.ctx.Done() }
 func (w *work) AfterFunc(f func()) (forget func() bool) { return context.AfterFunc(w.ctx, f) }
+
+// leave ends the work on an action. A deferred action can be woken only after this: before, its
+// message would have found it running.
+func (p *Pipeline) leave(w *work) {
+	p.running.mu.Lock()
+	w.cancel()
+	delete(p.running.works, w.ref)
+	p.running.mu.Unlock()
+	switch r := w.rest; {
+	case r == nil:
+	case r.OnDeferred != nil:
+		r.OnDeferred()
+	default:
+		p.deferred.put(w.ref, r.Until, r.Replaced)
+	}
+}
+
+// execution reports whether an execution may begin. If so, the caller calls executing.Done at its end.
+func (r *running) execution() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.executing.Add(1)
+	}
+	return !r.closed
+}
+
+// drain lets no execution begin, and waits for the others.
+func (r *running) drain() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.executing.Wait()
+}
+
+// remember is how long after an execution its message is only acknowledged.
+const remember = time.Minute
+
+// note remembers that an execution has settled its action.
+func (r *running) note(ref schemas.Ref) {
+	r.settled.Store(ref, true)
+	time.AfterFunc(remember, func() { r.settled.Delete(ref) })
+}
+
+// settledBy reports, once, whether an execution of this process has settled an action lately, so that
+// nothing that goes with its end is missing.
+func (r *running) settledBy(ref schemas.Ref) bool {
+	_, ok := r.settled.LoadAndDelete(ref)
+	return ok
+}
+
+// Reserve makes this process execute an action that is about to be accepted, because only this
+// process has what the action needs. A message of the action that this process receives meanwhile
+// is redelivered later. Execute does what the worker does for a message; if it leaves work undone,
+// the worker continues with the next message. Release ends the reservation and may be called twice;
+// execute calls it.
+func (p *Pipeline) Reserve(ref schemas.Ref) (execute func(context.Context), release func()) {
+	w, ok := p.running.begin(ref, 0)
+	if !ok {
+		return func(context.Context) {}, func() {}
+	}
+	release = sync.OnceFunc(func() { p.leave(w) })
+	return func(ctx context.Context) {
+		defer release()
+		if !p.running.execution() {
+			return
+		}
+		defer p.running.executing.Done()
+		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		defer cancel()
+		defer context.AfterFunc(p.running.limit, cancel)()
+		failpoint.At(failpoint.Fetched, ref.ID)
+		p.execute(ctx, ref, w)
+	}, release
+}
+
+// The log may not show an action that it has just accepted.
+const (
+	loads     = 5
+	loadPause = 200 * time.Millisecond
+)
+
+// execute works on a reserved action. Its errors are the next message's to handle.
+func (p *Pipeline) execute(ctx context.Context, ref schemas.Ref, w *work) {
+	for range loads {
+		st, err := p.load(ctx, ref, schemas.Record{}, false)
+		if err == nil {
+			err = p.work(ctx, st, w)
+		}
+		switch {
+		case err == nil:
+			p.running.note(ref)
+			return
+		case errors.Is(err, fault.ErrFenced): // what another has written decides what to do now
+		case errors.Is(err, fault.ErrUnavailable) && st == nil:
+			select {
+			case <-time.After(loadPause):
+			case <-ctx.Done():
+				return
+			}
+		default:
+			return
+		}
+	}
+}

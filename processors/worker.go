@@ -79,11 +79,11 @@ func (w *Worker) Start(ctx context.Context) error {
 // Stop accepts no more messages, waits for running work and returns. Unstarted messages go back to
 // the log. It may be called twice.
 func (w *Worker) Stop() error {
-	late := time.AfterFunc(w.cfg.DrainTimeout, w.pipeline.executing.end)
+	late := time.AfterFunc(w.cfg.DrainTimeout, w.pipeline.running.end)
 	defer late.Stop()
 	err := w.router.Close()
 	<-w.done
-	w.pipeline.executing.drain()
+	w.pipeline.running.drain()
 	w.pipeline.deferred.close()
 	return err
 }

@@ -23,7 +23,7 @@ import (
 	"weir/ingress/strict"
 	"weir/internal/ledger"
 	"weir/internal/redact"
-	callkept "weir/processors/call/kept"
+	"weir/processors/call/dial"
 	"weir/schemas"
 )
 
@@ -48,7 +48,7 @@ func anyBody(r *rand.Rand) []byte {
 	pieces := []string{"a", " ", "\n", "\"", "\\", "<&>", "é", "😀", "\u2028", "\ufffd", "\x00", "\x1b", "\xff", "\xc3", "{", "}", "[1,2.50]", "null", "1e400", "\ufeff", "\r\n"}
 	switch r.IntN(4) {
 	case 0:
-		return fmt.Appendf(nil, ` {"n":%g,"s":%s,"l": [null,true,%d]}`, r.Float64(), callkept.Quoted(pieces[r.IntN(len(pieces))]), r.Int64())
+		return fmt.Appendf(nil, ` {"n":%g,"s":%s,"l": [null,true,%d]}`, r.Float64(), dial.Quoted(pieces[r.IntN(len(pieces))]), r.Int64())
 	case 1:
 		raw := make([]byte, r.IntN(200))
 		for i := range raw {
@@ -125,7 +125,7 @@ func TestAnswersAreShownAsTheyCame(t *testing.T) {
 		raw := anyBody(r)
 		media := mediaTypes[i%len(mediaTypes)]
 		answer := schemas.Answer{Status: 200}
-		callkept.Put(&answer, raw, media, scrub)
+		dial.PutBody(&answer, raw, media, scrub)
 		stored, err := ledger.Encode(schemas.HTTPResult{Answer: &answer})
 		require.NoError(t, err)
 		_, rendered, err := egressexecutor.Render(schemas.Ref{}, &schemas.Settled{Outcome: schemas.OutcomeSucceeded}, stored)

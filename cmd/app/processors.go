@@ -14,14 +14,12 @@ import (
 	"weir/internal/redact"
 	"weir/internal/secrets"
 	"weir/processors"
-	"weir/processors/admit"
 	"weir/processors/call"
 	"weir/processors/call/direct"
 	"weir/processors/executor"
 	"weir/processors/git"
 	"weir/processors/janitor"
 	"weir/processors/listing"
-	"weir/processors/park"
 	"weir/processors/plans"
 	"weir/processors/runs"
 	"weir/processors/settle"
@@ -88,11 +86,11 @@ func (a *App) openProcessors(context.Context) error {
 	}
 	caller := call.New(a.ledger, a.guard, adapter, calls)
 	a.work.listing = a.newListing(adapter, calls)
-	pipeline := processors.NewPipeline(a.ledger, a.broker, a.worker, processors.Stages{
-		Admit: admit.New(a.ledger, admit.Config{Worker: a.worker, Alone: a.cfg.Embedded(), AckWait: a.broker.AckWait()}),
+	pipeline := processors.New(processors.Config{
+		Ledger: a.ledger, Waker: a.broker, Worker: a.worker, Alone: a.cfg.Embedded(), AckWait: a.broker.AckWait(),
 		Kinds: a.surfaces.kinds(a.newWorkshop(client, adapter, caller)), Caller: caller, Evidence: a.recorder,
-		Settle: settle.New(a.ledger, a.broker.Barrier, a.metrics),
-		Park:   park.New(broker.NewPublisher(a.broker), a.metrics, a.log), Barrier: a.broker.Barrier, Ended: a.tellEnd,
+		DeadLetters: processors.DeadLetters{Publisher: broker.NewPublisher(a.broker), Metrics: a.metrics, Log: a.log},
+		Barrier:     a.broker.Barrier, Metrics: a.metrics, Ended: a.tellEnd,
 	})
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
 		Slots: a.cfg.Workers.Slots, SlotsOf: map[schemas.Kind]int{schemas.KindChat: a.cfg.Workers.Chats}, DrainTimeout: a.cfg.DrainTimeout(),

@@ -3,9 +3,11 @@ package runs
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"weir/internal/ledger"
 	"weir/schemas"
@@ -28,10 +30,10 @@ func (r Stream) progress(stored json.RawMessage) (json.RawMessage, error) {
 	case p.Omitted > 0:
 		own = []member{{key: "omitted_bytes", name: `"omitted_bytes"`, value: fmt.Appendf(nil, "%d", p.Omitted)}}
 	case object(p.Data):
-		var err error
-		if own, err = members(p.Data); err != nil {
-			return nil, err
+		if !json.Valid(p.Data) {
+			return nil, errors.New("the event is not JSON")
 		}
+		own = members(p.Data)
 	case len(p.Data) > 0 && string(p.Data) != "null":
 		own = []member{{key: "data", name: `"data"`, value: p.Data}}
 	}
@@ -46,26 +48,12 @@ type member struct {
 }
 
 // members takes an object apart.
-func members(object json.RawMessage) ([]member, error) {
-	dec := json.NewDecoder(bytes.NewReader(object))
-	if _, err := dec.Token(); err != nil {
-		return nil, err
-	}
-	var all []member
-	for dec.More() {
-		before := dec.InputOffset()
-		key, err := dec.Token()
-		if err != nil {
-			return nil, err
-		}
-		m := member{name: strings.TrimLeft(string(object[before:dec.InputOffset()]), ", \t\r\n")}
-		m.key, _ = key.(string) // a member's name is one
-		if err := dec.Decode(&m.value); err != nil {
-			return nil, err
-		}
-		all = append(all, m)
-	}
-	return all, nil
+func members(object json.RawMessage) (all []member) {
+	gjson.ParseBytes(object).ForEach(func(key, value gjson.Result) bool {
+		all = append(all, member{key: key.String(), name: key.Raw, value: json.RawMessage(value.Raw)})
+		return true
+	})
+	return all
 }
 
 // merge writes the members of an event: ours where the agent has none, then its

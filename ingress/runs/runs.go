@@ -4,6 +4,7 @@ package runs
 
 import (
 	stdjson "encoding/json"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"weir/ingress/plans"
 	"weir/ingress/strict"
 	"weir/internal/fault"
+	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -121,7 +123,7 @@ type Run struct {
 
 // Translate looks into the inputs of the task types that Weir serves itself,
 // by the rules of the routes that serve the same. Those of every other type go
-// on as they are. Its errors are *fault.Error or *Error.
+// on as they are. Its errors are *fault.Error or *problem.Error.
 func Translate(o schemas.RunOrder, p executor.Policy, c executor.Checker) (Run, error) {
 	run := Run{Run: schemas.Run{RunOrder: o}}
 	switch o.TaskType {
@@ -174,4 +176,23 @@ func plan(run *Run) error {
 
 func twoNames() error {
 	return refuse("inputs/request_id", "a run has one name, the request_id beside inputs; leave this one out")
+}
+
+// inside words what is wrong with inputs as a fault of the run that they are
+// part of. The executor's variant and code go into the details.
+func inside(err error) error {
+	p := problem.Error{Problem: schemas.Problem{Code: schemas.ValidationError}, Cause: err}
+	if own, ok := errors.AsType[*executor.Error](err); ok {
+		p.Detail = "in inputs: " + own.Message
+		p.Details, _ = json.Marshal(struct {
+			Variant string       `json:"variant"`
+			Code    schemas.Code `json:"code"`
+		}{own.Variant, own.Code}) // two words: cannot fail
+		return &p
+	}
+	if public, ok := errors.AsType[*fault.Error](err); ok {
+		p.Detail = "in inputs: " + public.Message
+		return &p
+	}
+	return err
 }

@@ -2,7 +2,6 @@ package runs_test
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,8 +12,8 @@ import (
 	"weir/ingress/executor"
 	"weir/ingress/runs"
 	"weir/ingress/strict"
-	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/problem"
 	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
@@ -65,13 +64,9 @@ func translate(tb testing.TB, body []byte) outcome {
 		run, err = runs.Translate(req.Order, door{}, executor.Checker{})
 	}
 	if err != nil {
-		public, ok := errors.AsType[*fault.Error](err)
-		require.True(tb, ok, "%v", err)
-		out := outcome{ID: req.ID, Code: public.Code, Message: public.Message}
-		if own, ok := errors.AsType[*runs.Error](err); ok {
-			out.Details = own.Details
-		}
-		return out
+		p := problem.Of(err)
+		require.NotEqual(tb, schemas.Internal, p.Code, "%v", err)
+		return outcome{ID: req.ID, Code: p.Code, Message: p.Detail, Details: p.Details}
 	}
 	out := outcome{ID: req.ID, Sensitive: run.Sensitive(), Denied: run.Denied, Run: &run.Run}
 	if d := run.Timeout(); d > 0 {

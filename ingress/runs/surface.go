@@ -2,7 +2,6 @@ package runs
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
@@ -192,12 +191,9 @@ func canceled(_ json.RawMessage, message string) (json.RawMessage, error) {
 
 // fail writes an error in the run contract's form. A request that reached no route is
 // malformed as a message, not as a run.
-func fail(c *gin.Context, p problem.Error, err error) schemas.Code {
+func fail(c *gin.Context, p problem.Error, _ error) schemas.Code {
 	if p.Code != schemas.InvalidRequest || ingress.Reached(c) {
 		p.Status = 0
-	}
-	if own, ok := errors.AsType[*Error](err); ok {
-		p.Details = own.Details
 	}
 	problem.WriteRun(c.Writer, c.GetString(keyID), &p)
 	return p.Code

@@ -5,7 +5,7 @@
 // and Weir are measured in one run, in turns, because a machine is never twice the same.
 //
 // Only this suite shows what Weir costs: a call beside the floor, a target far away, a tenant
-// beside a flood, history, streams, a long queue, and more of each role over three servers.
+// beside a flood, history, streams, a long queue, and more workers over three servers.
 //
 // Without flags each measurement is made in a tiny form that shows that the harness works
 // and that its counts are right; no time is asserted. -full makes the real ones and prints

@@ -28,9 +28,6 @@ var (
 	partitions = flag.Int("partitions", 2, "with -full, the queues that they share")
 	takes      = flag.Duration("takes", 100*time.Millisecond, "how long their target takes over a call")
 	worked     = flag.Duration("worked", 20*time.Second, "with -full, how long each number of workers has work")
-	queued     = flag.Int("queued", 1_000_000, "with -full, how many actions are queued on a cluster")
-	drained    = flag.Int("drained", 100_000, "with -full, how many of them are worked off")
-	viewers    = flag.Int("viewers", 2000, "with -full, how many read the events of runs")
 )
 
 // usualPartitions are the default of a cluster, and usualSlots are for
@@ -41,22 +38,18 @@ const (
 )
 
 // TestScale measures roles of Weir as processes of their own over three NATS servers, the
-// log on one of them and on all: what copies cost, whether more workers do more, whether a long
-// queue is slower, and what a second egress brings. Each action is performed once and each event
-// read once.
+// log on one of them and on all: what copies cost, and whether more workers do more. Each action is
+// performed once.
 func TestScale(t *testing.T) { //nolint:paralleltest // it measures
 	servers := program.Path(program.NATS)
 	part := func(name string, copies, partitions int, measure func(*testing.T, *ground)) {
 		t.Run(fmt.Sprintf("%s/R%d", name, copies), func(t *testing.T) { measure(t, newGround(t, servers, copies, partitions)) })
 	}
 	all := sized(numbers(t, *copies), []int{1, 3})
-	most := all[len(all)-1]
 	for _, n := range all {
 		part("copies", n, sized(usualPartitions, 2), measureCosts)
 		part("workers", n, sized(*partitions, 2), measureWorkers)
 	}
-	part("streams", most, sized(usualPartitions, 2), measureFans)
-	part("queue", most, sized(usualPartitions, 2), measureQueue)
 }
 
 // ground is three NATS servers that reach each other directly, an ingress on them, and the
@@ -65,7 +58,6 @@ type ground struct {
 	cluster            *cluster.Cluster
 	copies, partitions int
 	target             *upstream
-	agent              *teller
 	ingress            *process
 	where              string // for titles
 }
@@ -75,7 +67,7 @@ const room = 64 << 30
 
 func newGround(t *testing.T, servers string, copies, partitions int) *ground {
 	t.Helper()
-	g := &ground{copies: copies, partitions: partitions, target: newUpstream(t), agent: newTeller(t)}
+	g := &ground{copies: copies, partitions: partitions, target: newUpstream(t)}
 	g.where = fmt.Sprintf("three NATS servers that sync each write, log R%d in %d partitions", copies, partitions)
 	var err error
 	g.cluster, err = cluster.Start(t.Context(), cluster.Config{Binary: servers, Dir: t.TempDir(), Room: room, Direct: true})
@@ -89,8 +81,8 @@ func newGround(t *testing.T, servers string, copies, partitions int) *ground {
 // start runs a role of Weir until the test ends.
 func (g *ground) start(t *testing.T, role string, slots int) *process {
 	t.Helper()
-	config := weirConfig(t, g.target.url, fmt.Sprintf("nats: {url: %q}\nlog: {partitions: %d, replicas: %d}\nworkers: {slots: %d}\nagents: {BENCH: {url: %q, mode: stream, concurrency: 256}}\n",
-		g.cluster.Direct(), g.partitions, g.copies, slots, g.agent.url))
+	config := weirConfig(t, g.target.url, fmt.Sprintf("nats: {url: %q}\nlog: {partitions: %d, replicas: %d}\nworkers: {slots: %d}\n",
+		g.cluster.Direct(), g.partitions, g.copies, slots))
 	return start(t, role, "--config", config, "--log-level", "error")
 }
 
@@ -193,54 +185,4 @@ func measureWorkers(t *testing.T, g *ground) { //nolint:thelper // it is a part 
 			rows.row(n, ideal, rate, share(rate/ideal), share(rate/(alone*float64(n))))
 		}
 	}
-}
-
-// measureQueue queues actions while there is no worker, and then has workers do the first of
-// them, with all others behind.
-func measureQueue(t *testing.T, g *ground) { //nolint:thelper // it is a part of the test
-	n := sized(*queued/deciles*deciles, 200)
-	part := min(sized(*drained/deciles*deciles, n), n)
-	l := g.target.lot(n, 0)
-	rows := queueTable(fmt.Sprintf("%s, %d actions, of which two workers do %d", g.where, n, part))
-	l.queue(t, rows, execute(g.ingress, l.next), g.ingress)
-	crew := g.crew(t, 2, 4) // enough to leave nothing idle
-	l.workOff(t, rows, part, append(crew, g.ingress)...)
-	if part == n {
-		settledBy(t, n, crew...)
-	}
-	terminate(t, crew...) // they finish what they have begun
-	l.once(t, int(l.answered.Load()))
-}
-
-// measureFans has many read the events of a few runs, from one egress and from two.
-func measureFans(t *testing.T, g *ground) { //nolint:thelper // it is a part of the test
-	worker := g.start(t, "worker", usualSlots)
-	nodes := []*process{g.start(t, "egress", usualSlots), g.start(t, "egress", usualSlots)}
-	count, many, told := sized(20, 2), sized(*viewers/20*20, 8), 0
-	rows := newTable(fmt.Sprintf("%s; %d runs, %d viewers in equal parts, one worker", g.where, count, many),
-		"events of a run", "egress nodes", "events/s to viewers", "p50", "p99", "largest node, before", "with the viewers")
-	for _, what := range sized([]tale{{50, 200 * time.Millisecond}, {100, 0}}, []tale{{3, 0}}) {
-		for n := 1; n <= len(nodes); n++ {
-			letGo, ids := g.agent.hold(), make([]string, count)
-			for i := range ids {
-				told++
-				ids[i] = fmt.Sprintf("tale-of-%d", told)
-				run := target{
-					name: "run", method: http.MethodPost, url: g.ingress.URL + schemas.RouteRunSync, body: same(fmt.Sprintf(runs.ask, ids[i], what)),
-					header: http.Header{"Content-Type": {"application/json"}},
-				}
-				run.async().put(t, load{callers: 1}, limit{calls: 1})
-			}
-			before, begun := heaviest(nodes...), time.Time{}
-			took, _ := readAll(t, many, what, func(i int, s *stream, began func()) error {
-				url := nodes[i/count%n].URL + "/v1/actions/" + ids[i%count] + "/events"
-				return s.read(t.Context(), http.MethodGet, url, "", began)
-			}, func() {
-				begun = time.Now()
-				letGo()
-			})
-			rows.row(what, n, float64(len(took))/time.Since(begun).Seconds(), percentile(took, 50), percentile(took, 99), before, heaviest(nodes...))
-		}
-	}
-	terminate(t, append(nodes, worker)...)
 }

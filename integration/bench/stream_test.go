@@ -77,34 +77,15 @@ func typed(kind, members string) string {
 	return "event: " + kind + "\ndata: {\"type\":\"" + kind + "\"," + members + "}\n\n"
 }
 
-// teller answers runs and completions with the tale that they ask for.
-type teller struct {
-	url string
-
-	mu   sync.Mutex
-	gate chan struct{} // nothing but the beginning is told before it is closed
-}
-
-func newTeller(tb testing.TB) *teller {
+// newTeller serves runs and completions with the tale that they ask for.
+func newTeller(tb testing.TB) (url string) {
 	tb.Helper()
-	a := &teller{gate: make(chan struct{})}
-	close(a.gate)
-	s := httptest.NewServer(a)
-	a.url = s.URL
+	s := httptest.NewServer(http.HandlerFunc(tell))
 	tb.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
 	})
-	return a
-}
-
-// hold has streams that begin from now on wait for what it returns to be called.
-func (a *teller) hold() (open func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	gate := make(chan struct{})
-	a.gate = gate
-	return func() { close(gate) }
+	return s.URL
 }
 
 var (
@@ -112,8 +93,8 @@ var (
 	asksID   = regexp.MustCompile(`"request_id":"([^"]+)"`)
 )
 
-// ServeHTTP is one stream.
-func (a *teller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// tell is one stream.
+func tell(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	d, id := chats, ""
 	for _, other := range []dialect{responses, messages} {
@@ -131,19 +112,12 @@ func (a *teller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	chunks, _ := strconv.Atoi(string(m[1]))
 	pace, _ := time.ParseDuration(string(m[2]) + "ms")
-	a.mu.Lock()
-	gate := a.gate
-	a.mu.Unlock()
-	if chunks == 0 {
-		gate = nil
-	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
 	_, _ = io.WriteString(w, strings.ReplaceAll(d.head, "$ID", id))
 	_ = out.Flush()
-	select {
-	case <-gate:
-	case <-r.Context().Done():
+	if chunks == 0 {
+		<-r.Context().Done()
 		return
 	}
 	tick := time.NewTicker(max(pace, 1))
@@ -171,33 +145,24 @@ type stream struct {
 
 var errTurn = errors.New("a chunk is missing, came twice or out of turn")
 
-// read reads to the end, and calls began at the first event. Each must come once, in turn.
-func (s *stream) read(ctx context.Context, method, url, body string, began func()) error {
+// read reads to the end. Each chunk must come once, in turn.
+func (s *stream) read(ctx context.Context, url, body string) error {
 	start := time.Now()
-	resp, err := openStream(ctx, method, url, body)
+	resp, err := openStream(ctx, url, body)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
 	s.took = make([]time.Duration, 0, s.chunks)
-	last := uint64(0)
 	scan := bufio.NewScanner(resp.Body)
 	scan.Buffer(nil, 1<<20)
 	for scan.Scan() {
-		if text, ok := bytes.CutPrefix(scan.Bytes(), []byte("id: ")); ok && method == http.MethodGet { // an action's; a run's end has a part
-			id, err := strconv.ParseUint(string(text), 10, 64)
-			if err != nil || id <= last {
-				return fmt.Errorf("%w: id %s behind %d", errTurn, text, last)
-			}
-			last = id
-		}
 		data, ok := bytes.CutPrefix(scan.Bytes(), []byte("data: "))
 		if !ok {
 			continue
 		}
 		if s.first == 0 {
 			s.first = time.Since(start)
-			began()
 		}
 		if err := s.chunk(string(data)); err != nil {
 			return err
@@ -230,8 +195,8 @@ func (s *stream) chunk(data string) error {
 	}
 }
 
-func openStream(ctx context.Context, method, url, body string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+func openStream(ctx context.Context, url, body string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -246,23 +211,16 @@ func openStream(ctx context.Context, method, url, body string) (*http.Response, 
 }
 
 // readAll has streams read side by side, and gives how long their chunks took and their first
-// ones, by length. Once all have begun, it calls then.
-func readAll(tb testing.TB, n int, what tale, read func(i int, s *stream, began func()) error, then func()) (took, first []time.Duration) {
+// ones, by length.
+func readAll(tb testing.TB, n int, what tale, read func(i int, s *stream) error) (took, first []time.Duration) {
 	tb.Helper()
 	all := make([]stream, n)
-	var begun, done sync.WaitGroup
-	begun.Add(n)
+	var done sync.WaitGroup
 	for i := range all {
 		s := &all[i]
 		s.tale = what
-		done.Go(func() {
-			began := sync.OnceFunc(begun.Done)
-			defer began()
-			s.err = read(i, s, began)
-		})
+		done.Go(func() { s.err = read(i, s) })
 	}
-	begun.Wait()
-	then()
 	done.Wait()
 	for _, s := range all {
 		require.NoError(tb, s.err)
@@ -282,10 +240,10 @@ func percentile(all []time.Duration, p int) time.Duration {
 // TestStreams measures the time from an agent's or a model's write of a chunk to its arrival at the
 // reader, that to the first of an answer, and what streams that are silent take.
 func TestStreams(t *testing.T) { //nolint:paralleltest // it measures
-	a := newTeller(t)
-	config := weirConfig(t, a.url, fmt.Sprintf("workers: {slots: 600, chats: 600}\nagents: {BENCH: {url: %q, mode: stream, concurrency: 600}}\nmodels: {bench: {url: %[1]q, usage: false}}\n", a.url))
+	url := newTeller(t)
+	config := weirConfig(t, url, fmt.Sprintf("workers: {slots: 600, chats: 600}\nagents: {BENCH: {url: %q, mode: stream, concurrency: 600}}\nmodels: {bench: {url: %[1]q, usage: false}}\n", url))
 	type base struct{ name, url string }
-	bases := []base{{"direct", a.url}}
+	bases := []base{{"direct", url}}
 	for _, durability := range durabilities() {
 		bases = append(bases, base{durability, startWeir(t, t.TempDir(), config, durability).URL})
 	}
@@ -316,9 +274,9 @@ func TestStreams(t *testing.T) { //nolint:paralleltest // it measures
 		for _, b := range bases {
 			ids++
 			begun := time.Now()
-			took, first := readAll(t, n, what, func(i int, s *stream, began func()) error {
-				return s.read(t.Context(), http.MethodPost, b.url+r.route, fmt.Sprintf(r.ask, fmt.Sprintf("bench-%d-%d", ids, i), what), began)
-			}, func() {})
+			took, first := readAll(t, n, what, func(i int, s *stream) error {
+				return s.read(t.Context(), b.url+r.route, fmt.Sprintf(r.ask, fmt.Sprintf("bench-%d-%d", ids, i), what))
+			})
 			rate := float64(len(took)) / time.Since(begun).Seconds()
 			rows.row(n, r.name, b.name, rate, percentile(took, 50), percentile(took, 99), percentile(first, 50), percentile(first, 99))
 		}
@@ -333,7 +291,7 @@ func idle(t *testing.T, config string) {
 	streams, silent := sized(10_000, 20), sized(100, 4)
 	p := startWeir(t, t.TempDir(), config, "process")
 	open := func(i int) {
-		resp, err := openStream(t.Context(), http.MethodPost, p.URL+runs.route, fmt.Sprintf(runs.ask, fmt.Sprintf("idle-%d", i%silent), tale{}))
+		resp, err := openStream(t.Context(), p.URL+runs.route, fmt.Sprintf(runs.ask, fmt.Sprintf("idle-%d", i%silent), tale{}))
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = resp.Body.Close() })
 		_, err = bufio.NewReader(resp.Body).ReadString('\n')

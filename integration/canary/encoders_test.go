@@ -33,7 +33,7 @@ import (
 	"weir/internal/telemetry"
 	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/logline"
-	"weir/processors/park"
+	"weir/processors"
 	"weir/processors/plans"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -226,7 +226,7 @@ type encoders struct {
 	metrics  *telemetry.Metrics
 	traces   *telemetry.Traces
 	recorder *settle.Recorder
-	parker   *park.Parker
+	letters  processors.DeadLetters
 	loggers  []*slog.Logger
 	out      map[string]*capture.Buffer
 }
@@ -249,7 +249,7 @@ func newEncoders(t *testing.T) *encoders {
 	})
 	require.NoError(t, err)
 	e.recorder = settle.NewRecorder(publisher{e.out["evidence"]}, nil, e.metrics)
-	e.parker = park.New(publisher{e.out["dead letters"]}, e.metrics, e.loggers[0])
+	e.letters = processors.DeadLetters{Publisher: publisher{e.out["dead letters"]}, Metrics: e.metrics, Log: e.loggers[0]}
 	return e
 }
 
@@ -364,7 +364,7 @@ func (e *encoders) leave(rt *rapid.T, p *planter) {
 	require.NoError(rt, err)
 	require.NoError(rt, e.recorder.Leave(rt.Context(), st, attempt))
 	why := &fault.Terminal{Code: schemas.Poison, Reason: "a reason", Cause: p.fails()}
-	require.NoError(rt, e.parker.Park(rt.Context(), filled[schemas.Record](p), why))
+	require.NoError(rt, e.letters.Store(rt.Context(), filled[schemas.Record](p), why))
 }
 
 // update encodes what observers receive of every event of a task.

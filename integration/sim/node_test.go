@@ -15,11 +15,9 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/retry"
 	"weir/processors"
-	"weir/processors/admit"
 	"weir/processors/call"
 	"weir/processors/executor"
 	"weir/processors/guard"
-	"weir/processors/park"
 	"weir/processors/plans"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -84,13 +82,13 @@ func (n *node) build() {
 		Rand: func() float64 { return float64(mix(n.name, w.program.seed, uint64(time.Now().UnixNano()))%1000) / 1000 },
 	})
 	answers := call.Answers{Blobs: l}
-	n.pipeline = processors.NewPipeline(l, n.port, n.name, processors.Stages{
-		Admit: admit.New(l, admit.Config{Worker: n.name, Alone: w.program.alone, AckWait: ackWait, Now: n.now}),
+	n.pipeline = processors.New(processors.Config{
+		Ledger: l, Waker: n.port, Worker: n.name, Alone: w.program.alone, AckWait: ackWait, Now: n.now,
 		Kinds: map[schemas.Kind]processors.Kind{
 			schemas.KindHTTP: {Executor: executor.New(caller, recorder, answers)}, schemas.KindPlan: {Executor: plans.New(caller, recorder)},
 		},
-		Caller: caller, Evidence: recorder, Settle: settle.New(l, n.port.Barrier, deaf{}),
-		Park: park.New(publisher, deaf{}, slog.New(slog.DiscardHandler)), Barrier: n.port.Barrier,
+		Caller: caller, Evidence: recorder, Metrics: deaf{}, Barrier: n.port.Barrier,
+		DeadLetters: processors.DeadLetters{Publisher: publisher, Metrics: deaf{}, Log: slog.New(slog.DiscardHandler)},
 	})
 	n.acceptor = accept.New(w.mutant.claims(l), accept.Config{
 		Barrier: n.port.Barrier, Now: n.now, NewID: func() (string, error) { return fmt.Sprintf("made-%d", time.Now().UnixNano()), nil },

@@ -190,26 +190,6 @@ func TestAgentScope(t *testing.T) {
 	})
 }
 
-// TestAgentScopeIsKept: a reload while the agent is dialled decides within it, too.
-func TestAgentScopeIsKept(t *testing.T) {
-	t.Parallel()
-	b := newDesk(t, deskConfig{method: "POST"})
-	agent := policy.Entry{Name: schemas.AgentEntry("T"), URLPrefix: "http://up.example/agents/run/", Methods: []string{"POST"}, Agent: true}
-	other := agent
-	other.Headers = map[string]string{"X-New": "1"}
-	b.enforce(t, unkeyed(), agent)
-	b.task.Agent, b.task.Call.AllowlistKey, b.task.Call.URL = true, "agent:T", "http://up.example/agents/run/sync"
-	b.target.script = []end{{opening: func() { b.enforce(t, unkeyed(), other) }, status: 200}}
-	r := b.run()
-	assert.True(t, r.Answered, "%+v", r)
-
-	b.task.Step = 1
-	b.target.script = []end{{}, {opening: func() { b.enforce(t, unkeyed()) }, status: 200}}
-	r = b.run()
-	assert.True(t, r.Denied && r.Decision.Code == schemas.DenyKeyUnknown, "the agent is gone: %+v", r)
-	assert.Equal(t, 1, b.target.sent)
-}
-
 // TestTheWorkerEnds: a call that is cut off because its worker's time is up is on
 // the log at once as one of which nobody knows, and nobody waits for it to expire.
 func TestTheWorkerEnds(t *testing.T) {
@@ -291,38 +271,6 @@ func TestTheWorkerEndsWithItsLog(t *testing.T) {
 		r := b.run()
 		assert.True(t, r.Unknown && r.Last.Result.Code == schemas.Interrupted, "%+v", r)
 		assert.Equal(t, 1, b.target.sent, "and it is not made again")
-	})
-}
-
-// TestInterrupted: an exchange that cannot write any more may say so at once, and
-// then nobody has to wait until its attempt expires. Its effect is as unknown.
-func TestInterrupted(t *testing.T) {
-	t.Parallel()
-	b := newDesk(t, deskConfig{method: "POST", script: []end{{sendErr: &fault.Call{Code: schemas.Interrupted, Sent: true, Cause: fault.ErrFull}}}})
-	b.task.Abort = true
-	r := b.run()
-	assert.True(t, r.Unknown && r.Last.Result.Code == schemas.Interrupted, "%+v", r)
-	assert.Nil(t, b.task.State.Open())
-	checkLog(t, b)
-}
-
-// TestRunUnderWayOutlivesTheDrain: a drain begins nothing, and cuts nothing off.
-func TestRunUnderWayOutlivesTheDrain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		draining := make(chan struct{})
-		b := newDesk(t, deskConfig{method: "POST", draining: draining})
-		b.target.script = []end{{status: 200, during: func() {
-			close(draining)
-			<-time.After(time.Minute)
-		}}}
-		b.task.Abort, b.task.Timeout = true, long
-		r := b.run()
-		assert.True(t, r.Answered, "%+v", r)
-		b.task.Step = 1
-		_, err := b.caller.Run(t.Context(), b.task)
-		require.ErrorAs(t, err, new(*fault.RetryAfter), "the next step is for the next worker")
-		assert.Equal(t, 1, b.target.sent)
 	})
 }
 

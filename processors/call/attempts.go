@@ -65,13 +65,13 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 			last := tries[len(tries)-1]
 			number = last.Number + 1
 			if last.Result.RetryAt.IsZero() && (!last.NotApplied || last.Number >= c.most(t, last.Decision.Entry)) {
-				return c.conclude(t, tries), nil
+				return conclude(t, tries), nil
 			}
 			wait := last.Result.RetryAt.Sub(c.cfg.Now())
 			switch {
 			case t.over(c.cfg.Now()): // nothing is waited for any more
 			case wait > c.cfg.Inline, t.probe != nil && wait > 0:
-				return c.rest(Result{Again: last.Result.RetryAt}, tries), nil
+				return concluded(Result{Again: last.Result.RetryAt}, tries), nil
 			default:
 				if err := c.pause(ctx, t.Stop, wait, nil); err != nil {
 					return Result{}, err
@@ -79,7 +79,7 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 			}
 		}
 		if t.over(c.cfg.Now()) {
-			return c.stopped(t, tries), nil
+			return stopped(t, tries), nil
 		}
 		p, decision := c.ask(t, from)
 		failpoint.At(failpoint.Decided, t.State.ID)
@@ -91,10 +91,10 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 			}
 			continue
 		default:
-			return c.refused(decision, tries), nil
+			return refused(decision, tries), nil
 		}
 		if !c.canRetry(p, tries) {
-			return c.conclude(t, tries), nil
+			return conclude(t, tries), nil
 		}
 		if c.draining() {
 			return Result{}, ErrDraining
@@ -116,9 +116,9 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 			held = time.Time{}
 		case errors.Is(err, errReshaped): // nothing was sent, and no attempt was made
 		case errors.As(err, &denial):
-			return c.refused(denial.decision, t.tries()), nil
+			return refused(denial.decision, t.tries()), nil
 		case errors.Is(err, errNoRepeat):
-			return c.conclude(t, t.tries()), nil
+			return conclude(t, t.tries()), nil
 		default:
 			return Result{}, err
 		}
@@ -127,20 +127,15 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 
 // refused is the result of a task whose next attempt policy denies. A call that
 // was in doubt stays in doubt: a denial says that nothing was sent.
-func (c *Caller) refused(d schemas.Decision, tries []ledger.Attempt) Result {
-	if inDoubt(tries) != nil {
-		return c.rest(Result{Unknown: true}, tries)
-	}
-	return c.rest(Result{Denied: true, Decision: d}, tries)
+func refused(d schemas.Decision, tries []ledger.Attempt) Result {
+	return doubted(Result{Denied: true, Decision: d}, tries)
 }
 
 // stopped is the result of a task that makes no further attempt because it must stop or its
 // deadline has passed.
-func (c *Caller) stopped(t *Task, tries []ledger.Attempt) Result {
-	if inDoubt(tries) != nil {
-		return c.rest(Result{Unknown: true}, tries)
-	}
-	return c.rest(Result{Canceled: t.canceled(), Expired: !t.canceled()}, tries)
+func stopped(t *Task, tries []ledger.Attempt) Result {
+	canceled := t.canceled()
+	return doubted(Result{Canceled: canceled, Expired: !canceled}, tries)
 }
 
 // inDoubt is the newest try that may have had an unknown effect that is not harmless to repeat; nil:
@@ -277,22 +272,27 @@ func (e ends) repeatable(t *Task, class schemas.Class, status int, failed *fault
 }
 
 // conclude reads the result off a task's last attempt.
-func (c *Caller) conclude(t *Task, tries []ledger.Attempt) Result {
+func conclude(t *Task, tries []ledger.Attempt) Result {
 	last := &tries[len(tries)-1]
 	res := last.Result
 	if res.Code == "" {
-		return c.rest(Result{Answered: true, Exhausted: res.Repeatable}, tries)
+		return concluded(Result{Answered: true, Exhausted: res.Repeatable}, tries)
 	}
 	switch {
 	case t.canceled() && (last.Class == schemas.ClassSafe || t.Abort && res.Code == schemas.Canceled):
-		return c.rest(Result{Canceled: true}, tries)
+		return concluded(Result{Canceled: true}, tries)
 	case t.Abort && t.expired(last):
-		return c.rest(Result{Expired: true}, tries)
+		return concluded(Result{Expired: true}, tries)
 	}
+	return doubted(Result{Failed: true, Exhausted: last.NotApplied || res.Repeatable}, tries)
+}
+
+// doubted is a result, or an unknown one if a try is in doubt.
+func doubted(r Result, tries []ledger.Attempt) Result {
 	if inDoubt(tries) != nil {
-		return c.rest(Result{Unknown: true}, tries)
+		r = Result{Unknown: true}
 	}
-	return c.rest(Result{Failed: true, Exhausted: last.NotApplied || res.Repeatable}, tries)
+	return concluded(r, tries)
 }
 
 // Failure is the failed call that a result records; nil where an answer came.
@@ -303,8 +303,8 @@ func Failure(res *schemas.Attempted) *fault.Call {
 	return &fault.Call{Code: res.Code, Sent: res.Sent, Status: res.Status}
 }
 
-// rest adds to a result the attempts it rests on.
-func (c *Caller) rest(r Result, tries []ledger.Attempt) Result {
+// concluded adds to a result the attempts that led to it.
+func concluded(r Result, tries []ledger.Attempt) Result {
 	r.Tries = tries
 	if len(tries) > 0 {
 		r.Last = &tries[len(tries)-1]

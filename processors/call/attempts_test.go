@@ -83,6 +83,10 @@ func TestRun(t *testing.T) {
 			deskConfig{method: "POST", key: "k", declared: true, script: []end{reset, {status: 503}, refused}},
 			gaveUp, 2, 3, 600 * time.Millisecond,
 		},
+		"an exchange that could not write to the log": {
+			deskConfig{method: "POST", script: []end{{sendErr: &fault.Call{Code: schemas.Interrupted, Sent: true, Cause: fault.ErrFull}}}},
+			unknown, 1, 1, 0,
+		},
 		"an answer that broke a limit would break it again": {deskConfig{method: "GET", script: []end{huge}}, failed, 1, 1, 0},
 		"the upstream's wish is granted": {
 			deskConfig{method: "GET", script: []end{{status: 503, wish: 2 * time.Second}, {status: 200}}},
@@ -228,20 +232,6 @@ func TestAbandon(t *testing.T) {
 
 func guardOf(b *desk) (guard.Pass, schemas.Decision) {
 	return b.guard.Check(b.task.Call, judge.Scope{Key: func() string { return b.task.State.Action.DerivedKey(0) }})
-}
-
-func TestKeyOutlived(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "POST", key: "k", declared: true, script: []end{reset}})
-		b.task.State.Action.Deadline = time.Now().Add(3 * time.Hour)
-		attempt := schemas.Attempt{Number: 1, Class: schemas.ClassKeyed, KeyExpiresAt: time.Now().Add(100 * time.Millisecond)}
-		harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt})
-		require.NoError(t, b.caller.Abandon(t.Context(), b.task.State))
-		r := b.run()
-		assert.True(t, r.Unknown, "a repeat with a key that has run out is a blind one")
-		assert.Zero(t, b.target.sent)
-	})
 }
 
 // TestDrain: a worker that drains begins nothing, and gives the message back.

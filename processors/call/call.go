@@ -3,6 +3,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -108,18 +109,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Timeout == 0 {
-		c.Timeout = 30 * time.Second
-	}
-	if c.Margin == 0 {
-		c.Margin = 5 * time.Second
-	}
-	if c.Inline == 0 {
-		c.Inline = 3 * time.Second
-	}
-	if c.Hold == 0 {
-		c.Hold = 500 * time.Millisecond
-	}
+	c.Timeout, c.Margin = cmp.Or(c.Timeout, 30*time.Second), cmp.Or(c.Margin, 5*time.Second)
+	c.Inline, c.Hold = cmp.Or(c.Inline, 3*time.Second), cmp.Or(c.Hold, 500*time.Millisecond)
 	if c.Schedule.Attempts == 0 {
 		c.Schedule = retry.Default()
 	}
@@ -153,10 +144,7 @@ var ErrNoPass = errors.New("a call needs a pass")
 
 // limit is when an attempt that starts now is given up.
 func (c *Caller) limit(t *Task, p guard.Pass, start time.Time) time.Time {
-	timeout, deadline := c.cfg.Timeout, t.State.Action.Deadline
-	if t.Timeout > 0 {
-		timeout = t.Timeout
-	}
+	timeout, deadline := cmp.Or(t.Timeout, c.cfg.Timeout), t.State.Action.Deadline
 	if own := p.Call().Timeout; own > 0 && own < timeout {
 		timeout = own
 	}

@@ -381,20 +381,6 @@ func TestLimitsOfAnEntry(t *testing.T) {
 	})
 }
 
-// TestASecondsWorth waits in the worker's slot where that is short.
-func TestASecondsWorth(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "POST", script: status(200), limits: policy.Limits{Rate: "10/s"}})
-		for range 14 {
-			b.anew(t)
-			r := b.run()
-			require.True(t, r.Answered)
-		}
-		require.Equal(t, 400*time.Millisecond, b.elapsed())
-	})
-}
-
 // TestNoSeat: a call of an entry that has no room rests, and gives its own seat back.
 func TestNoSeat(t *testing.T) {
 	t.Parallel()

@@ -43,62 +43,48 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 		if err != nil || !r.Unknown {
 			return r, err
 		}
-		known, err := c.reconcile(ctx, t, r)
-		if err != nil || !known.repeat {
-			return known.Result, err
+		r, repeat, err := c.reconcile(ctx, t, r)
+		if err != nil || !repeat {
+			return r, err
 		}
 	}
 }
 
-// reconciled is what probes made of an unknown result. With repeat, the call was not applied.
-type reconciled struct {
-	Result
-
-	repeat bool
-}
-
 // reconcile probes after a task's result is unknown, unless the log already has what the probes have
-// shown. Before each probe it asks for the entry in force, which may have another probe, or none.
-func (c *Caller) reconcile(ctx context.Context, t *Task, r Result) (reconciled, error) {
+// shown. repeat: the call was not applied. Before each probe it asks for the entry in force, which may
+// have another probe, or none.
+func (c *Caller) reconcile(ctx context.Context, t *Task, r Result) (known Result, repeat bool, err error) {
 	for {
 		probes := t.State.ProbesOf(t.Step, r.Last.Number)
 		if n := len(probes); n > 0 && probes[n-1].Result.RetryAt.IsZero() {
-			return read(r, &probes[n-1]), nil
+			last := &probes[n-1]
+			if last.Result.Effect == schemas.EffectApplied {
+				return Result{Answered: true, Reconciled: true, Last: last, Tries: r.Tries}, false, nil
+			}
+			return r, last.Result.Effect == schemas.EffectNotApplied, nil
 		}
 		if t.over(c.cfg.Now()) {
-			return reconciled{Result: r}, nil
+			return r, false, nil
 		}
 		probe, err := c.probe(ctx, t, r)
 		if probe == nil || err != nil {
-			return reconciled{Result: r}, err
+			return r, false, err
 		}
 		found, err := c.run(ctx, probe)
 		wait := found.Again.Sub(c.cfg.Now())
 		switch {
 		case err != nil:
-			return reconciled{}, err
+			return r, false, err
 		case found.Denied:
-			return reconciled{Result: r}, c.refuseProbe(ctx, probe, found.Decision)
+			return r, false, c.refuseProbe(ctx, probe, found.Decision)
 		case found.Again.IsZero():
 		case wait > c.cfg.Inline:
-			return reconciled{Result: c.rest(Result{Again: found.Again}, r.Tries)}, nil
+			return concluded(Result{Again: found.Again}, r.Tries), false, nil
 		default:
 			if err := c.pause(ctx, t.Stop, wait, nil); err != nil {
-				return reconciled{}, err
+				return r, false, err
 			}
 		}
-	}
-}
-
-// read is the result of a task whose probes have ended.
-func read(r Result, probe *ledger.Attempt) reconciled {
-	switch probe.Result.Effect {
-	case schemas.EffectApplied:
-		return reconciled{Result: Result{Answered: true, Reconciled: true, Last: probe, Tries: r.Tries}}
-	case schemas.EffectNotApplied:
-		return reconciled{repeat: true}
-	default:
-		return reconciled{Result: r}
 	}
 }
 

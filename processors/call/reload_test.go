@@ -97,6 +97,7 @@ func TestTheLastWordIsRecorded(t *testing.T) {
 		assert.Equal(t, b.rules.InForce().Version(), res.Decision.Version)
 		assert.Equal(t, before.Version(), r.Tries[0].Decision.Version, "what was written down stands")
 		assert.Equal(t, tt.code != "", r.Failed)
+		assert.NoError(t, b.guard.Settle(t.Context()), "no reload waits for a call that was refused")
 		checkLog(t, b)
 	})
 }
@@ -163,29 +164,5 @@ func TestNoReloadWaitsForEver(t *testing.T) {
 		b = newDesk(t, deskConfig{method: "GET", script: []end{tt.end}})
 		b.run()
 		<-settled
-	})
-}
-
-// TestNoReloadWaitsForWhatWasRefused: a call that the last look stops has not
-// begun, and is over.
-func TestNoReloadWaitsForWhatWasRefused(t *testing.T) {
-	t.Parallel()
-	type testCase struct {
-		entries []policy.Entry
-		renew   error
-	}
-	table.Bubble(t, map[string]testCase{
-		"it is revoked":         {},
-		"an address is refused": {[]policy.Entry{unkeyed()}, &fault.Call{Code: schemas.DenyAddress}},
-	}, func(t *testing.T, tt testCase) {
-		var b *desk
-		b = newDesk(t, deskConfig{method: "POST", script: []end{{status: 200, renewErr: tt.renew}}, barrier: func(context.Context) error {
-			b.enforce(t, tt.entries...)
-			return nil
-		}})
-		r := b.run()
-		require.True(t, r.Failed)
-		assert.Zero(t, b.target.sent)
-		assert.NoError(t, b.guard.Settle(t.Context()))
 	})
 }

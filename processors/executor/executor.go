@@ -18,36 +18,22 @@ import (
 	"weir/schemas"
 )
 
-// Caller makes the attempts of a call.
-type Caller interface {
-	Run(ctx context.Context, t *call.Task) (call.Result, error)
-}
-
-// Answers reads answers, wherever they are kept. The memory of a large one is reserved until release.
-type Answers interface {
-	Reserved(ctx context.Context, tenant string, t *ledger.Attempt) (answer *schemas.Answer, release func(), err error)
-}
-
 // Executor performs kind http. It is safe for concurrent use.
 type Executor struct {
-	caller   Caller
+	caller   *call.Caller
 	recorder settle.Leaver
-	answers  Answers
+	answers  call.Answers
 	schemas  *jsonschema.Cache
 }
 
 // New returns an Executor with a cache of compiled response schemas of its own.
-func New(c Caller, r settle.Leaver, a Answers) *Executor {
+func New(c *call.Caller, r settle.Leaver, a call.Answers) *Executor {
 	return &Executor{caller: c, recorder: r, answers: a, schemas: jsonschema.NewCache(jsonschema.CacheConfig{})}
 }
 
 // Execute makes the action's call and evaluates its result.
 func (e *Executor) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
-	c, err := payload(st)
-	if err != nil {
-		return settle.Outcome{}, err
-	}
-	return e.Make(ctx, st, c, stop)
+	return e.Through(ctx, st, stop, nil, 0)
 }
 
 // Through is Execute with attempts by an adapter of its own. Timeout is as in call.Task.
@@ -73,13 +59,7 @@ func (e *Executor) make(
 	}
 	t := &call.Task{
 		State: st, Call: c, JudgeStatus: true, Ends: true, Stop: stop, Via: via, Timeout: timeout,
-		Record: func(ctx context.Context, t ledger.Attempt) error {
-			records, err := evidence(st, c, t)
-			if err != nil {
-				return err
-			}
-			return e.recorder.Leave(ctx, st, records...)
-		},
+		Record: settle.Record(e.recorder, st, evidence(st, c)),
 	}
 	r, err := e.caller.Run(ctx, t)
 	if err != nil {
@@ -154,20 +134,14 @@ func (e *Executor) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
 
 // Records is Evidence for a call that an action of another kind holds.
 func (e *Executor) Records(st *ledger.State, c schemas.HTTPCall) ([]schemas.Evidence, error) {
-	var all []schemas.Evidence
-	for _, t := range st.Attempts {
-		records, err := evidence(st, c, t)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, records...)
-	}
-	return all, nil
+	return settle.Records(st, evidence(st, c))
 }
 
 // evidence is what one attempt leaves.
-func evidence(st *ledger.State, c schemas.HTTPCall, t ledger.Attempt) ([]schemas.Evidence, error) {
-	return settle.Made(st, t, c.Method, callurl.Target(c.Method, c.URL), call.Describe(t))
+func evidence(st *ledger.State, c schemas.HTTPCall) settle.Evidence {
+	return func(t ledger.Attempt) ([]schemas.Evidence, error) {
+		return settle.Made(st, t, c.Method, callurl.Target(c.Method, c.URL), call.Describe(t))
+	}
 }
 
 // payload reads the call of an action.

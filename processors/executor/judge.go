@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"fmt"
 	"net/http" //nolint:depguard // no more than the names of statuses
 	"strings"
@@ -64,39 +65,19 @@ func denied(c schemas.HTTPCall, r call.Result, d schemas.Decision) settle.Outcom
 // refusal names what policy refuses, and why where that is not the host. The protocol has
 // one variant for all of it.
 func refusal(c schemas.HTTPCall, d schemas.Decision) string {
-	var what string
-	switch d.Code {
-	case schemas.DenyHost, schemas.DenyAddress:
+	if d.Code == schemas.DenyHost || d.Code == schemas.DenyAddress {
 		return "disallowed host '" + host(c) + "'"
-	case schemas.DenyKeyUnknown:
-		what = "allowlist key"
-	case schemas.DenyURLInvalid:
-		what = "url"
-	case schemas.DenyScheme:
-		what = "scheme"
-	case schemas.DenyUserinfo:
-		what = "user in the url"
-	case schemas.DenyPort:
-		what = "port"
-	case schemas.DenyMethod:
-		what = "method '" + c.Method + "'"
-	case schemas.DenyPath:
-		what = "path"
-	case schemas.DenyHeader:
-		what = "header"
-	case schemas.DenyBody:
-		what = "body"
-	case schemas.DenySchema:
-		what = "response schema"
-	case schemas.DenyRedirect:
-		what = "redirect"
-	default:
-		what = "request"
 	}
-	if d.Reason == "" {
-		return "disallowed " + what
+	what := map[schemas.Code]string{
+		schemas.DenyKeyUnknown: "allowlist key", schemas.DenyURLInvalid: "url", schemas.DenyScheme: "scheme", schemas.DenyUserinfo: "user in the url",
+		schemas.DenyPort: "port", schemas.DenyMethod: "method '" + c.Method + "'", schemas.DenyPath: "path", schemas.DenyHeader: "header",
+		schemas.DenyBody: "body", schemas.DenySchema: "response schema", schemas.DenyRedirect: "redirect",
+	}[d.Code]
+	text := "disallowed " + cmp.Or(what, "request")
+	if d.Reason != "" {
+		text += ": " + d.Reason
 	}
-	return "disallowed " + what + ": " + d.Reason
+	return text
 }
 
 func exhausted(r call.Result, answer *schemas.Answer) settle.Outcome {

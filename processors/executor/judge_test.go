@@ -90,7 +90,7 @@ func TestJudge(t *testing.T) {
 		"canceled":              {result: call.Result{Canceled: true}, outcome: schemas.OutcomeCanceled, code: schemas.Canceled, variant: "Canceled"},
 		"expired":               {result: call.Result{Expired: true}, outcome: schemas.OutcomeExpired, code: schemas.DeadlineExceeded, variant: "Expired"},
 	}
-	e := New(nil, nil, nil)
+	e := New(nil, nil, call.Answers{})
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

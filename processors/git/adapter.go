@@ -110,12 +110,12 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 			return call.Reply{}, &fault.Call{Code: schemas.Canceled, Cause: err}
 		}
 	}
-	s, own, err := e.stream(ctx, e.Base, q, mostAnswer)
+	s, scrub, err := e.stream(ctx, e.Base, q, mostAnswer)
 	if err != nil {
 		return call.Reply{}, err
 	}
 	defer s.Close()
-	return e.read(s.Status, s.Headers, s, own.Scrubber())
+	return e.read(s.Status, s.Headers, s, scrub)
 }
 
 // read reads an answer of any status.

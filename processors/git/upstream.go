@@ -12,8 +12,8 @@ import (
 
 	"weir/internal/ledger"
 	"weir/internal/outbound"
+	"weir/internal/redact"
 	"weir/processors/call"
-	"weir/processors/call/added"
 	"weir/processors/call/dial"
 	"weir/processors/guard"
 	"weir/processors/settle"
@@ -52,7 +52,7 @@ const (
 // defaults.
 type ForwardConfig struct {
 	// Secrets fills what the policy's entries add.
-	Secrets added.Secrets
+	Secrets dial.Secrets
 	// Worker names this process in evidence.
 	Worker string
 	// Timeout bounds one request with its answer, what traffic rules hold it back for
@@ -130,12 +130,12 @@ func (f *Forward) ask(ctx context.Context, who caller, repo schemas.Repo, q requ
 
 // stream sends a request over a line, with what the policy's entry adds. The secrets in that are read as late
 // as can be.
-func (f *Forward) stream(ctx context.Context, line *dial.Base, q outbound.Request, most int64) (*outbound.Stream, added.Additions, error) {
-	own, err := added.Read(ctx, f.cfg.Secrets, line.Pass)
+func (f *Forward) stream(ctx context.Context, line *dial.Base, q outbound.Request, most int64) (*outbound.Stream, *redact.Scrubber, error) {
+	own, scrub, err := line.Request(ctx, f.cfg.Secrets, nil)
 	if err != nil {
-		return nil, own, err
+		return nil, nil, err
 	}
-	q.Headers, q.Injected, q.Query = line.Pass.Call().Headers, own.Headers, own.Query
+	q.Headers, q.Injected, q.Query = own.Headers, own.Injected, own.Query
 	s, err := line.Conn.Stream(ctx, q, outbound.StreamLimits{Header: -1, Idle: idle, Bytes: most})
-	return s, own, err
+	return s, scrub, err
 }

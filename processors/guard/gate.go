@@ -2,6 +2,8 @@ package guard
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"weir/schemas"
@@ -12,61 +14,24 @@ import (
 // acknowledged in between.
 type gate struct {
 	mu      sync.Mutex
-	now     *epoch
-	earlier []*epoch // settled ones that were not empty yet
-}
-
-// epoch is the calls that passed between two reloads.
-type epoch struct {
-	passing int
-	closed  bool // no more will join
-	empty   chan struct{}
+	passing map[chan struct{}]bool // each is closed when its call leaves
 }
 
 // enter counts a call in until it leaves; leaving again does nothing.
 func (g *gate) enter() (leave func()) {
+	left := make(chan struct{})
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.now == nil {
-		g.now = &epoch{empty: make(chan struct{})}
+	if g.passing == nil {
+		g.passing = make(map[chan struct{}]bool)
 	}
-	e, once := g.now, sync.Once{}
-	e.passing++
-	return func() {
-		once.Do(func() {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			e.passing--
-			e.settle()
-		})
-	}
-}
-
-func (e *epoch) settle() {
-	if e.closed && e.passing == 0 {
-		close(e.empty)
-	}
-}
-
-// turn begins a new epoch and returns those before it that still hold calls.
-func (g *gate) turn() []*epoch {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	open := g.earlier[:0:0]
-	for _, e := range g.earlier {
-		if e.passing > 0 {
-			open = append(open, e)
-		}
-	}
-	if e := g.now; e != nil {
-		g.now, e.closed = nil, true
-		e.settle()
-		if e.passing > 0 {
-			open = append(open, e)
-		}
-	}
-	g.earlier = open
-	return append([]*epoch(nil), open...)
+	g.passing[left] = true
+	return sync.OnceFunc(func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.passing, left)
+		close(left)
+	})
 }
 
 // Begin is Renew at the last moment: a permitted call must begin at once. Call leave when its first
@@ -82,9 +47,12 @@ func (g *Guard) Begin(p Pass) (fresh Pass, d schemas.Decision, leave func()) {
 // exchanged: from then on no call begins that the new one denies. New calls do
 // not wait for it.
 func (g *Guard) Settle(ctx context.Context) error {
-	for _, e := range g.gate.turn() {
+	g.gate.mu.Lock()
+	earlier := slices.Collect(maps.Keys(g.gate.passing))
+	g.gate.mu.Unlock()
+	for _, left := range earlier {
 		select {
-		case <-e.empty:
+		case <-left:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -25,16 +25,6 @@ import (
 	"weir/schemas"
 )
 
-// rules is a policy that a test can exchange.
-type rules struct{ now atomic.Pointer[policy.Policy] }
-
-func (r *rules) set(t *testing.T, entries ...policy.Entry) {
-	t.Helper()
-	p, err := policy.Compile(policy.Config{Entries: entries})
-	require.NoError(t, err)
-	r.now.Store(p)
-}
-
 func entry(name string) policy.Entry {
 	return policy.Entry{
 		Name: name, URLPrefix: "https://up.example/", Methods: []string{"GET", "POST"}, Redirects: 2,
@@ -43,11 +33,11 @@ func entry(name string) policy.Entry {
 	}
 }
 
-func setup(t *testing.T, entries ...policy.Entry) (*rules, *guard.Guard) {
+func setup(t *testing.T, entries ...policy.Entry) (*harness.Policy, *guard.Guard) {
 	t.Helper()
-	r := &rules{}
-	r.set(t, entries...)
-	return r, guard.New(r.now.Load, nil)
+	r := &harness.Policy{}
+	r.Enforce(t, entries...)
+	return r, guard.New(r.InForce, nil)
 }
 
 func get(key string) schemas.HTTPCall {
@@ -88,18 +78,20 @@ func TestRenew(t *testing.T) {
 	assert.True(t, same.SamePolicy(p))
 	assert.Equal(t, p.Decision(), d)
 
-	r.set(t, entry("two"))
+	r.Enforce(t, entry("two"))
 	fresh, d := g.Renew(p)
 	require.True(t, fresh.Valid())
 	assert.False(t, fresh.SamePolicy(p))
 	assert.Equal(t, "two", d.Entry)
 	assert.Equal(t, map[string]string{"X-Key": "${secret:TWO}"}, fresh.Headers(), "the credentials are those of the entry that now lets it pass")
-	assert.Equal(t, r.now.Load().Version(), fresh.Permit().Version())
+	assert.Equal(t, r.InForce().Version(), fresh.Permit().Version())
 
-	r.set(t)
+	r.Enforce(t)
 	gone, d := g.Renew(fresh)
 	assert.False(t, gone.Valid())
 	assert.False(t, gone.SamePolicy(fresh))
+	assert.Equal(t, schemas.DenyHost, d.Code)
+	_, d = g.Connect("up.example:443", judge.Scope{})
 	assert.Equal(t, schemas.DenyHost, d.Code)
 
 	zero, d := g.Renew(guard.Pass{})
@@ -112,7 +104,7 @@ func TestRenewKeepsTheScope(t *testing.T) {
 	t.Parallel()
 	r, g := setup(t, entry("one"))
 	p, _ := g.Check(get(""), judge.Scope{Only: []string{"one"}})
-	r.set(t, entry("two"))
+	r.Enforce(t, entry("two"))
 	fresh, d := g.Renew(p)
 	assert.False(t, fresh.Valid(), "%+v", d)
 }
@@ -130,21 +122,21 @@ func TestHopIsDecidedByThePolicyInForce(t *testing.T) {
 
 	other := entry("one")
 	other.Headers = map[string]string{"X-Key": "${secret:OTHER}"}
-	r.set(t, other)
+	r.Enforce(t, other)
 	fresh, d := g.Renew(hop)
 	require.True(t, fresh.Valid(), "%+v", d)
-	assert.Equal(t, r.now.Load().Version(), d.Version)
+	assert.Equal(t, r.InForce().Version(), d.Version)
 	assert.Equal(t, map[string]string{"X-Key": "${secret:ONE}"}, fresh.Headers(), "what was sent before the hop")
 
 	none := entry("one")
 	none.Redirects = 0
-	r.set(t, none)
+	r.Enforce(t, none)
 	_, d = g.Hop(p, "/b", 302, 1)
 	assert.Equal(t, schemas.DenyRedirect, d.Code)
 	_, d = g.Renew(hop)
 	assert.Equal(t, schemas.DenyRedirect, d.Code)
 
-	r.set(t)
+	r.Enforce(t)
 	_, d = g.Hop(p, "/b", 302, 1)
 	assert.False(t, d.Allowed)
 }
@@ -203,7 +195,7 @@ func TestSettleWaitsForWhatWasLetPass(t *testing.T) {
 
 		early, _, leave := g.Begin(p)
 		require.True(t, early.Valid())
-		r.set(t)
+		r.Enforce(t)
 		var settled atomic.Bool
 		go func() {
 			assert.NoError(t, g.Settle(context.Background()))
@@ -261,11 +253,11 @@ func TestRequest(t *testing.T) {
 }
 
 // under is a guard with rules beside the policy.
-func under(t *testing.T, entries ...policy.Entry) (*rules, *rulebook.Book, *guard.Guard) {
+func under(t *testing.T, entries ...policy.Entry) (*harness.Policy, *rulebook.Book, *guard.Guard) {
 	t.Helper()
-	r, b := &rules{}, &rulebook.Book{}
-	r.set(t, entries...)
-	return r, b, guard.New(r.now.Load, b)
+	r, b := &harness.Policy{}, &rulebook.Book{}
+	r.Enforce(t, entries...)
+	return r, b, guard.New(r.InForce, b)
 }
 
 // TestRulesBeforePolicy: policy decides about what the rules leave of a call, and a
@@ -315,7 +307,7 @@ func TestRulesBeforePolicy(t *testing.T) {
 		p, d := g.Check(call, scope)
 		assert.Equal(t, tt.code, d.Code, d.Reason)
 		assert.Equal(t, tt.code == "", p.Valid())
-		assert.Equal(t, r.now.Load().Version(), d.Version)
+		assert.Equal(t, r.InForce().Version(), d.Version)
 		require.NotNil(t, d.Traffic)
 		assert.Equal(t, tt.want, *d.Traffic)
 		if tt.code == schemas.DenyRule {
@@ -324,20 +316,9 @@ func TestRulesBeforePolicy(t *testing.T) {
 			}
 		}
 		set, _, _ := b.InForce("t")
-		_, judged := judge.Judge(r.now.Load(), set, call, scope, time.Now())
+		_, judged := judge.Judge(r.InForce(), set, call, scope, time.Now())
 		assert.Equal(t, d, judged.Decision, "a preview says the same")
 	})
-}
-
-// TestRulesOfNobody: without rules nothing is said of them.
-func TestRulesOfNobody(t *testing.T) {
-	t.Parallel()
-	_, _, g := under(t, entry("one"))
-	p, d := g.Check(get(""), judge.Scope{Tenant: "t"})
-	require.True(t, p.Valid())
-	assert.Nil(t, d.Traffic)
-	assert.False(t, g.Reshaped(p))
-	assert.Nil(t, p.Replaced())
 }
 
 // TestUnreadableRules: nothing is sent as if there were no rules.
@@ -367,6 +348,8 @@ func TestMockedPass(t *testing.T) {
 	assert.True(t, d.Allowed)
 	assert.Equal(t, "one", d.Entry)
 	require.True(t, p.Mocked())
+	assert.Equal(t, []string{schemas.RuleMock}, p.RuleTypes())
+	assert.False(t, p.Traced())
 	assert.Equal(t, 418, p.Answer().Status)
 	assert.JSONEq(t, `{"a":1}`, string(p.Answer().Body))
 	assert.Equal(t, 2, p.Redirects())
@@ -377,21 +360,6 @@ func TestMockedPass(t *testing.T) {
 	failed := harness.As[*fault.Call](t, err)
 	assert.Equal(t, schemas.DenyAddress, failed.Code)
 	require.ErrorIs(t, err, outbound.ErrNoPermit)
-}
-
-// TestScopesOfRules are held against the action.
-func TestScopesOfRules(t *testing.T) {
-	t.Parallel()
-	_, b, g := under(t, entry("one"))
-	r := rulebook.Mock("m", "*", 200, "")
-	r.Scope = &schemas.RuleScope{ActionKind: schemas.KindRun, Agent: "T", RequestID: "a-1"}
-	b.Put(t, r)
-	facts := traffic.Facts{Kind: schemas.KindRun, TaskType: "T", ActionID: "a-1"}
-	p, _ := g.Check(get(""), judge.Scope{Facts: facts})
-	assert.True(t, p.Mocked())
-	facts.ActionID = "a-2"
-	p, _ = g.Check(get(""), judge.Scope{Facts: facts})
-	assert.False(t, p.Mocked())
 }
 
 // TestReshaped: a pass is good for as long as the rules make the same of its call.
@@ -455,7 +423,7 @@ func TestRenewOfShaped(t *testing.T) {
 	assert.Equal(t, "https://two.example/b", p.Call().URL)
 	b.Put(t)
 
-	r.set(t, second)
+	r.Enforce(t, second)
 	fresh, d := g.Renew(p)
 	require.True(t, fresh.Valid())
 	assert.Equal(t, "two", d.Entry)
@@ -464,7 +432,7 @@ func TestRenewOfShaped(t *testing.T) {
 	assert.Equal(t, p.Call(), fresh.Call())
 	assert.True(t, g.Reshaped(fresh))
 
-	r.set(t, first)
+	r.Enforce(t, first)
 	gone, d, leave := g.Begin(p)
 	leave()
 	assert.False(t, gone.Valid())
@@ -472,7 +440,7 @@ func TestRenewOfShaped(t *testing.T) {
 	assert.Contains(t, d.Reason, "(r)")
 	assert.Equal(t, "r", d.Traffic.Redirected)
 
-	r.set(t)
+	r.Enforce(t)
 	_, d = g.Renew(p)
 	assert.Equal(t, schemas.DenyHost, d.Code, "the rule is not why")
 }
@@ -562,7 +530,7 @@ func TestCostOfCheck(t *testing.T) { //nolint:paralleltest // AllocsPerRun count
 	r, b, g := under(t, e)
 	call, scope := get("one"), judge.Scope{Tenant: "t"}
 	check := func() { _, _ = g.Check(call, scope) }
-	bare := guard.New(r.now.Load, nil)
+	bare := guard.New(r.InForce, nil)
 	require.InDelta(t, 1, testing.AllocsPerRun(100, func() { _, _ = bare.Check(call, scope) }), 0)
 	require.InDelta(t, 1, testing.AllocsPerRun(100, check), 0)
 	b.Put(t, rulebook.Mock("m", "https://other.example/*", 200, ""))

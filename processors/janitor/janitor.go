@@ -5,6 +5,7 @@
 package janitor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -74,20 +75,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	for _, d := range []struct {
-		v   *time.Duration
-		def time.Duration
-	}{{&c.Every, 5 * time.Second}, {&c.Idle, 5 * time.Second}, {&c.Grace, 15 * time.Second}, {&c.Again, 5 * time.Minute}} {
-		if *d.v <= 0 {
-			*d.v = d.def
-		}
-	}
-	if c.Most <= 0 {
-		c.Most = 1024
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Every, c.Idle = cmp.Or(c.Every, 5*time.Second), cmp.Or(c.Idle, 5*time.Second)
+	c.Grace, c.Again = cmp.Or(c.Grace, 15*time.Second), cmp.Or(c.Again, 5*time.Minute)
+	c.Most, c.Log = cmp.Or(c.Most, 1024), cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 

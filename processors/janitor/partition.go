@@ -1,6 +1,7 @@
 package janitor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -143,12 +144,4 @@ func (p *partition) again(o open) {
 	}
 }
 
-func bySeq(a, b open) int {
-	switch {
-	case a.Seq < b.Seq:
-		return -1
-	case a.Seq > b.Seq:
-		return 1
-	}
-	return 0
-}
+func bySeq(a, b open) int { return cmp.Compare(a.Seq, b.Seq) }

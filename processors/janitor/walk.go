@@ -136,26 +136,17 @@ func (p *partition) page(ctx context.Context) (more bool, err error) {
 // record is overdue.
 func (p *partition) look(ctx context.Context, rec schemas.Record) error {
 	o := open{Seq: rec.Seq}
-	ref, _, err := schemas.ParseSubject(rec.Subject)
-	if err != nil {
-		p.forget(o) // has no owner
-		return nil  //nolint:nilerr // a worker parks it
-	}
-	ended, err := p.ended(ctx, ref)
-	if err != nil {
-		return err
-	}
-	if ended {
-		p.forget(o)
-		return nil
-	}
-	newest, err := p.log.Newest(ctx, p.stream, p.cfg.Layout.All(ref))
-	if errors.Is(err, fault.ErrNotFound) { // history has dropped it
-		p.forget(o)
-		return nil
+	newest, over, err := schemas.Record{}, true, error(nil)
+	ref, _, unknown := schemas.ParseSubject(rec.Subject)
+	if unknown == nil { // a worker dead-letters it otherwise
+		newest, over, err = p.newest(ctx, ref)
 	}
 	if err != nil {
 		return err
+	}
+	if over {
+		p.forget(o)
+		return nil
 	}
 	now := time.Now()
 	if o.Due = p.next(rec, newest); now.Before(o.Due) {
@@ -203,13 +194,20 @@ func (p *partition) next(rec, newest schemas.Record) time.Time {
 	return end
 }
 
-// ended reports whether an action has its end.
-func (p *partition) ended(ctx context.Context, ref schemas.Ref) (bool, error) {
+// newest is the newest record of an action. over: it has its end, or history has dropped it.
+func (p *partition) newest(ctx context.Context, ref schemas.Ref) (newest schemas.Record, over bool, err error) {
 	last, err := p.log.Newest(ctx, p.stream, p.cfg.Layout.Subject(ref, schemas.SectionEvent))
-	if errors.Is(err, fault.ErrNotFound) {
-		return false, nil
+	switch {
+	case err == nil && last.Ends():
+		return last, true, nil
+	case err != nil && !errors.Is(err, fault.ErrNotFound):
+		return last, false, err
 	}
-	return err == nil && last.Ends(), err
+	newest, err = p.log.Newest(ctx, p.stream, p.cfg.Layout.All(ref))
+	if errors.Is(err, fault.ErrNotFound) {
+		return newest, true, nil
+	}
+	return newest, false, err
 }
 
 // known says that an action is kept in mind.

@@ -12,25 +12,16 @@ import (
 	"weir/schemas"
 )
 
-// Caller makes the attempts of a call.
-type Caller interface {
-	Run(ctx context.Context, t *call.Task) (call.Result, error)
-}
-
 // Plans performs kind plan. It is safe for concurrent use.
 type Plans struct {
-	caller   Caller
+	caller   *call.Caller
 	recorder settle.Leaver
 }
 
 // New returns an executor of plans.
-func New(c Caller, r settle.Leaver) *Plans {
+func New(c *call.Caller, r settle.Leaver) *Plans {
 	return &Plans{caller: c, recorder: r}
 }
-
-// Eager says that Execute may begin early: before an attempt is on the log, its target
-// is only dialled.
-func (p *Plans) Eager() {}
 
 // Execute carries the decisions out in order. One that fails does not keep the
 // others from being tried; a cancel or the deadline does.
@@ -97,12 +88,12 @@ func (p *Plans) decision(ctx context.Context, st *ledger.State, stop call.Stop, 
 		step.Message = err.Error()
 		refused := schemas.Decision{Code: Refusal(err), Reason: step.Message}
 		end.count(refused.Code, false)
-		return step, p.deny(ctx, st, i, c, view, refused)
+		return step, settle.Deny(ctx, p.recorder, st, i, c.Method, view.Fingerprint, refused)
 	}
 	step.View = view
 	t := &call.Task{
 		State: st, Step: i, Call: c, KeyRequired: true, Stop: stop,
-		Record: func(ctx context.Context, t ledger.Attempt) error { return p.record(ctx, st, d, view, c, t) },
+		Record: settle.Record(p.recorder, st, func(t ledger.Attempt) ([]schemas.Evidence, error) { return evidence(st, d, view, c, t) }),
 	}
 	r, err := p.caller.Run(ctx, t)
 	switch {
@@ -123,7 +114,7 @@ func (p *Plans) decision(ctx context.Context, st *ledger.State, stop call.Stop, 
 	}
 	step.Message = end.failure(r, view)
 	if r.Denied {
-		return step, p.deny(ctx, st, i, c, view, r.Decision)
+		return step, settle.Deny(ctx, p.recorder, st, i, c.Method, view.Fingerprint, r.Decision)
 	}
 	return step, nil
 }
@@ -141,11 +132,6 @@ func Refusal(err error) schemas.Code {
 	return schemas.ValidationError
 }
 
-// deny leaves the record of a denial.
-func (p *Plans) deny(ctx context.Context, st *ledger.State, step int, c schemas.HTTPCall, v View, d schemas.Decision) error {
-	return settle.Deny(ctx, p.recorder, st, step, c.Method, v.Fingerprint, d)
-}
-
 // Evidence is the records of all tries.
 func (p *Plans) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
 	plan, err := payload(st)
@@ -157,8 +143,7 @@ func (p *Plans) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
 
 // Records is Evidence for a plan that an action of another kind holds.
 func (p *Plans) Records(st *ledger.State, plan schemas.PlanRequest) ([]schemas.Evidence, error) {
-	var all []schemas.Evidence
-	for _, t := range st.Attempts {
+	return settle.Records(st, func(t ledger.Attempt) ([]schemas.Evidence, error) {
 		if t.Step >= len(plan.Plan.Decisions) {
 			return nil, &fault.Terminal{Code: schemas.Poison, Reason: "an attempt names a decision that the plan does not have"}
 		}
@@ -167,21 +152,8 @@ func (p *Plans) Records(st *ledger.State, plan schemas.PlanRequest) ([]schemas.E
 		if err != nil {
 			return nil, &fault.Terminal{Code: schemas.Poison, Reason: "an attempt was made of a decision that cannot be read", Cause: err}
 		}
-		records, err := evidence(st, d, view, c, t)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, records...)
-	}
-	return all, nil
-}
-
-func (p *Plans) record(ctx context.Context, st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Attempt) error {
-	records, err := evidence(st, d, v, c, t)
-	if err != nil {
-		return err
-	}
-	return p.recorder.Leave(ctx, st, records...)
+		return evidence(st, d, view, c, t)
+	})
 }
 
 // evidence is the connector's record of a call that was answered, and Weir's

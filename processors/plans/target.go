@@ -162,5 +162,6 @@ func absent(raw json.RawMessage) bool { return len(raw) == 0 || bytes.Equal(raw,
 
 // str is a JSON string's content.
 func str(raw json.RawMessage) (s string, ok bool) {
-	return s, len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &s) == nil
+	ok = len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &s) == nil
+	return s, ok
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/tidwall/gjson"
 )
 
 // member is one member of an object, its value as it came.
@@ -17,27 +19,18 @@ type member struct {
 
 // members reads a valid object in the order of its text. Of a name that stands
 // twice, the first gives the place and the last the value.
-func members(raw json.RawMessage) []member {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if _, err := dec.Token(); err != nil {
-		return nil
-	}
-	var list []member
+func members(raw json.RawMessage) (list []member) {
 	at := make(map[string]int)
-	for dec.More() {
-		token, err := dec.Token()
-		name, ok := token.(string)
-		var value json.RawMessage
-		if err != nil || !ok || dec.Decode(&value) != nil {
-			return list
+	gjson.ParseBytes(raw).ForEach(func(key, value gjson.Result) bool {
+		m := member{key.String(), json.RawMessage(value.Raw)}
+		if i, twice := at[m.name]; twice {
+			list[i] = m
+			return true
 		}
-		if i, twice := at[name]; twice {
-			list[i].value = value
-			continue
-		}
-		at[name] = len(list)
-		list = append(list, member{name, value})
-	}
+		at[m.name] = len(list)
+		list = append(list, m)
+		return true
+	})
 	return list
 }
 

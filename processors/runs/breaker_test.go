@@ -20,7 +20,7 @@ type tried struct {
 func brokenOff(t *testing.T) *tried {
 	t.Helper()
 	b := &tried{t: t}
-	b.breaker = newBreaker(func(open bool) { b.open = open })
+	b.breaker = &breaker{changed: func(open bool) { b.open = open }}
 	for range tolerated {
 		assert.False(t, b.open)
 		b.lets(true, false)
@@ -72,11 +72,11 @@ func TestABreakerByTheClock(t *testing.T) {
 			b.isAlone()
 		},
 		"nothing, though it was made": func(b *tried) {
-			b.cut()
+			b.returned(true)
 			b.isAlone()
 		},
 		"nothing, for it was not made": func(b *tried) {
-			b.untried()
+			b.returned(false)
 			assert.True(b.t, b.open)
 			assert.Zero(b.t, b.remaining())
 			b.lets(true, true)
@@ -118,8 +118,8 @@ func TestABreakerByTheClock(t *testing.T) {
 		"an old success": func(b *tried) {
 			b.success()
 			assert.False(b.t, b.open)
-			b.cut() // of the probe, which does not matter any more
-			b.untried()
+			b.returned(true) // of the probe, which does not matter any more
+			b.returned(false)
 			b.lets(true, false)
 		},
 	}, func(t *testing.T, then func(b *tried)) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"weir/internal/fault"
@@ -88,18 +89,6 @@ func unavailable(why string, more any) (settle.Outcome, error) {
 		schemas.RunError{Code: string(schemas.AgentUnavailable), Message: "the agent could not be asked: " + why}, more)
 }
 
-// gone is a run whose agent the configuration does not name any more.
-func gone() (settle.Outcome, error) {
-	return unavailable("no agent is configured for this task type any more", details{})
-}
-
-// alone is a run that came while its agent is left alone.
-func alone(a *away) (settle.Outcome, error) {
-	return unavailable("it failed several times in a row and is left alone; try again in "+seconds(a.after), struct {
-		RetryAfterMS int64 `json:"retry_after_ms"`
-	}{a.after.Milliseconds()})
-}
-
 // answered judges a complete answer.
 func answered(a *schemas.Answer, res *schemas.Attempted) (settle.Outcome, error) {
 	var told schemas.RunResult
@@ -122,6 +111,10 @@ func answered(a *schemas.Answer, res *schemas.Attempted) (settle.Outcome, error)
 	}
 }
 
+// mayHaveBegun is for statuses that a proxy in front of an agent may send after it has forwarded
+// the run.
+const mayHaveBegun = "the agent, or a proxy in front of it, answered with status %d; the agent may have begun: look at it before the run is sent again"
+
 // unprocessable is the status of a request that the agent finds invalid.
 const unprocessable = 422
 
@@ -129,7 +122,7 @@ const unprocessable = 422
 func refusal(status int, told schemas.RunResult) (settle.Outcome, error) {
 	message := fmt.Sprintf("the agent answered with status %d", status)
 	if told.Error == nil {
-		e, err := detailed(task(message), statusDetails{Status: status})
+		e, err := detailed(task(message), details{Status: status})
 		if err != nil {
 			return settle.Outcome{}, err
 		}
@@ -151,10 +144,32 @@ func early(err error) (settle.Outcome, error) {
 	case errors.As(err, &over):
 		return stopped(over.canceled)
 	case errors.As(err, &left):
-		return alone(left)
+		return unavailable(fmt.Sprintf("it failed several times in a row and is left alone; try again in %d s", int(math.Ceil(left.after.Seconds()))),
+			details{RetryAfterMS: left.after.Milliseconds()})
 	case errors.Is(err, errGone):
-		return gone()
+		return unavailable("no agent is configured for this task type any more", details{})
 	default:
 		return settle.Outcome{}, err
 	}
+}
+
+// quoting is an answer's status with what else came with it.
+func quoting(a *schemas.Answer, told schemas.RunResult) details {
+	d := details{Status: a.Status, RetryAfterMS: a.RetryAfter.Milliseconds()}
+	if e := told.Error; e != nil && e.Message != agent.NoWords {
+		d.Told = &quote{Code: e.Code, Message: bounded(e.Message)}
+	} else if e != nil && e.Code != string(schemas.TaskFailed) {
+		d.Told = &quote{Code: e.Code}
+	}
+	return d
+}
+
+// maxQuote is how much is quoted of an agent, in code points.
+const maxQuote = 512
+
+func bounded(s string) string {
+	if r := []rune(s); len(r) > maxQuote {
+		return string(r[:maxQuote])
+	}
+	return s
 }

@@ -1,8 +1,6 @@
 package runs
 
 import (
-	"fmt"
-	"math"
 	"time"
 
 	"weir/internal/ledger"
@@ -15,14 +13,6 @@ import (
 type away struct{ after time.Duration }
 
 func (*away) Error() string { return "the agent is left alone" }
-
-// well is *away if the breaker is open.
-func (d *agentState) well() error {
-	if after := d.breaker.remaining(); after > 0 {
-		return &away{after}
-	}
-	return nil
-}
 
 // acquire permits one call, unless the breaker is open; after its time it permits a single probe.
 func (d *agentState) acquire(st *ledger.State) (*callPermit, error) {
@@ -65,16 +55,10 @@ func (t *callPermit) learn(r call.Result) {
 	}
 }
 
-// over gives back a probe that has shown nothing. One that was sent and cut off has
-// taken its time, and the next comes after as long again; where nothing was sent
-// the next one is due at once.
+// over gives back a probe that has shown nothing.
 func (t *callPermit) over() {
-	switch {
-	case !t.probe:
-	case t.sent():
-		t.breaker.cut()
-	default:
-		t.breaker.untried()
+	if t.probe {
+		t.breaker.returned(t.sent())
 	}
 }
 
@@ -93,6 +77,3 @@ func (t *callPermit) sent() bool {
 func faulty(res *schemas.Attempted) bool {
 	return call.Faulty(res) && (res.Code != "" || !agent.NoRoute(res.Status))
 }
-
-// seconds rounds up.
-func seconds(d time.Duration) string { return fmt.Sprintf("%d s", int(math.Ceil(d.Seconds()))) }

@@ -51,26 +51,26 @@ type RemoteConfig struct {
 
 // Remote performs the runs of agents elsewhere. It is safe for concurrent use.
 type Remote struct {
-	ledger   Ledger
+	ledger   call.Events
 	caller   Caller
 	recorder settle.Leaver
 	answers  Answers
 	cfg      RemoteConfig
-	desks    agentStates
+	agents   agents
 }
 
 // NewRemote returns an executor of remote runs.
-func NewRemote(l Ledger, c Caller, r settle.Leaver, a Answers, cfg RemoteConfig) *Remote {
+func NewRemote(l call.Events, c Caller, r settle.Leaver, a Answers, cfg RemoteConfig) *Remote {
 	cfg.TenantShare = cmp.Or(cfg.TenantShare, 100)
 	return &Remote{
 		ledger: l, caller: c, recorder: r, answers: a, cfg: cfg,
-		desks: agentStates{find: cfg.Agents, metrics: cfg.Metrics},
+		agents: agents{find: cfg.Agents, metrics: cfg.Metrics},
 	}
 }
 
 // Refresh is called when other agents have come into force: nothing is said any
 // more of those that have moved or are gone.
-func (m *Remote) Refresh() { m.desks.refresh() }
+func (m *Remote) Refresh() { m.agents.refresh() }
 
 // Execute has the agent do the run, as far as the log does not hold that it was
 // done.
@@ -106,7 +106,7 @@ func (m *Remote) further(ctx context.Context, st *ledger.State, run schemas.Run,
 		if canceled, over := call.Over(st, stop, time.Now()); over {
 			return asked{}, &closed{canceled}
 		}
-		a, d, found := m.desks.of(run.TaskType)
+		a, d, found := m.agents.of(run.TaskType)
 		if !found {
 			return asked{}, errGone
 		}
@@ -116,21 +116,16 @@ func (m *Remote) further(ctx context.Context, st *ledger.State, run schemas.Run,
 	}
 }
 
-// visit takes a place of an agent, makes the call, and releases the place.
+// visit takes a place of an agent, makes the call of a run, and releases the place. The
+// agent may have moved while the run waited, or while policy was asked about its
+// old place: then there is nothing to be said of this one.
 func (m *Remote) visit(ctx context.Context, d *agentState, st *ledger.State, run schemas.Run, concurrency int, stop call.Stop) (r asked, moved bool, err error) {
 	leave, err := m.enter(ctx, d, st, concurrency, stop)
 	if err != nil {
 		return r, false, err
 	}
 	defer leave()
-	return m.ask(ctx, d, st, run, stop)
-}
-
-// ask makes the call of a run that has a place. The
-// agent may have moved while the run waited, or while policy was asked about its
-// old place: then there is nothing to be said of this one.
-func (m *Remote) ask(ctx context.Context, d *agentState, st *ledger.State, run schemas.Run, stop call.Stop) (r asked, moved bool, err error) {
-	a, now, _ := m.desks.of(run.TaskType)
+	a, now, _ := m.agents.of(run.TaskType)
 	if now != d {
 		return r, true, nil
 	}
@@ -155,7 +150,7 @@ func (m *Remote) ask(ctx context.Context, d *agentState, st *ledger.State, run s
 	}
 	permit.learn(r.Result)
 	if r.Denied {
-		_, now, _ = m.desks.of(run.TaskType)
+		_, now, _ = m.agents.of(run.TaskType)
 	}
 	return r, now != d, nil
 }
@@ -164,13 +159,7 @@ func (m *Remote) ask(ctx context.Context, d *agentState, st *ledger.State, run s
 func (m *Remote) task(st *ledger.State, run schemas.Run, step int, stop call.Stop) *call.Task {
 	return &call.Task{
 		State: st, Step: step, KeyRequired: true, Agent: true, Stop: stop, Abort: true,
-		Record: func(ctx context.Context, t ledger.Attempt) error {
-			records, err := made(st, run.TaskType, t)
-			if err != nil {
-				return err
-			}
-			return m.recorder.Leave(ctx, st, records...)
-		},
+		Record: settle.Record(m.recorder, st, made(st, run.TaskType)),
 	}
 }
 
@@ -196,24 +185,18 @@ func request(id string, run schemas.Run, a schemas.Agent, step int) (schemas.HTT
 
 // Records is every record that the calls of a run have left, or should have.
 func (m *Remote) Records(st *ledger.State, run schemas.Run) ([]schemas.Evidence, error) {
-	var all []schemas.Evidence
-	for _, t := range st.Attempts {
-		records, err := made(st, run.TaskType, t)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, records...)
-	}
-	return all, nil
+	return settle.Records(st, made(st, run.TaskType))
 }
 
 // made is what one attempt leaves.
-func made(st *ledger.State, taskType string, t ledger.Attempt) ([]schemas.Evidence, error) {
-	target, err := target(taskType, t.Step)
-	if err != nil {
-		return nil, err
+func made(st *ledger.State, taskType string) settle.Evidence {
+	return func(t ledger.Attempt) ([]schemas.Evidence, error) {
+		target, err := target(taskType, t.Step)
+		if err != nil {
+			return nil, err
+		}
+		return settle.Made(st, t, "POST", target, call.Describe(t))
 	}
-	return settle.Made(st, t, "POST", target, call.Describe(t))
 }
 
 // progress writes one event of the agent to the log. One that the log does not take ends

@@ -3,7 +3,6 @@ package runs_test
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -132,54 +131,55 @@ func TestWhatTheAgentIsAsked(t *testing.T) {
 	assert.Contains(t, string(got.Body), `"own":{"z":1.50,"a":null}`, "byte for byte")
 }
 
-func TestAStopClosesTheAgentsConnection(t *testing.T) {
+// TestEndsOfItsOwn: a stop, the run's deadline and the agent's time end a run, whatever the agent or the
+// log does meanwhile: the end is known, and its connection is closed. Before the agent's first word nobody
+// knows what it did in its own time.
+func TestEndsOfItsOwn(t *testing.T) {
 	t.Parallel()
-	table.Run(t, map[string]double.Fault{"mid-stream": double.Stalls, "before the first word": double.NeverAnswers}, func(t *testing.T, f double.Fault) {
-		a := double.New(t, double.Config{Fault: f})
-		r := newRoom(t, options{}, to(a))
+	type testCase struct {
+		fault    double.Fault
+		stop     bool
+		deadline time.Duration
+		timeout  time.Duration // the agent's
+		logAway  bool
+		outcome  schemas.Outcome
+		code     schemas.Code
+	}
+	table.Run(t, map[string]testCase{
+		"a stop, mid-stream":                  {double.Stalls, true, time.Minute, 0, false, schemas.OutcomeCanceled, schemas.Canceled},
+		"a stop, before the first word":       {double.NeverAnswers, true, time.Minute, 0, false, schemas.OutcomeCanceled, schemas.Canceled},
+		"a stop, and the log is away":         {double.EndlessEvents, true, time.Minute, 0, true, schemas.OutcomeCanceled, schemas.Canceled},
+		"the deadline, mid-stream":            {double.Stalls, false, 2 * time.Second, 0, false, schemas.OutcomeExpired, schemas.DeadlineExceeded},
+		"the deadline, before the first word": {double.NeverAnswers, false, 2 * time.Second, 0, false, schemas.OutcomeExpired, schemas.DeadlineExceeded},
+		"the deadline, and the log is away":   {double.EndlessEvents, false, 2 * time.Second, 0, true, schemas.OutcomeExpired, schemas.DeadlineExceeded},
+		"its own time, mid-stream":            {double.Stalls, false, time.Minute, 2 * time.Second, false, schemas.OutcomeFailed, schemas.UpstreamTimeout},
+		"its own time, before the first word": {double.NeverAnswers, false, time.Minute, 2 * time.Second, false, schemas.OutcomeUnknown, schemas.OutcomeUnknownCode},
+	}, func(t *testing.T, tt testCase) {
 		stop := harness.NewStop(t)
-		go func() {
-			a.WaitRun(1)
-			stop.Pull()
-		}()
-		e := r.done(r.claim("r-1", schemas.Run{}, time.Minute), stop)
-		assert.Equal(t, schemas.OutcomeCanceled, e.Outcome)
-		assert.JSONEq(t, `{"code":"CANCELED"}`, string(e.result.Error.Details))
+		hooks := memlog.Hooks{Before: func(m schemas.Append) error {
+			if ev, err := ledger.Decode(m.Data); !tt.logAway || err != nil || ev.Type != schemas.EventProgress {
+				return nil
+			}
+			return fault.ErrUnavailable
+		}}
+		a := double.New(t, double.Config{Fault: tt.fault})
+		served := to(a)
+		served.Timeout = tt.timeout
+		r := newRoom(t, options{hooks: hooks}, served)
+		if tt.stop {
+			go func() {
+				a.WaitRun(1)
+				stop.Pull()
+			}()
+		}
+		e := r.done(r.claim("r-1", schemas.Run{}, tt.deadline), stop)
+		assert.Equal(t, tt.outcome, e.Outcome)
+		assert.Equal(t, tt.code, e.Code)
+		assert.Contains(t, string(e.result.Error.Details), `{"code":"`+string(tt.code)+`"`)
 		<-a.WaitRun(1).Closed()
 		assert.True(t, a.WaitRun(1).Cut())
 		assert.Len(t, r.evidence("r-1"), 1)
 	})
-}
-
-func TestTheDeadlineEndsARun(t *testing.T) {
-	t.Parallel()
-	for _, f := range []double.Fault{double.NeverAnswers, double.Stalls} {
-		t.Run("fault "+string(f), func(t *testing.T) {
-			t.Parallel()
-			a := double.New(t, double.Config{Fault: f})
-			r := newRoom(t, options{}, to(a))
-			e := r.done(r.claim("r-1", schemas.Run{}, 3*time.Second), still)
-			assert.Equal(t, schemas.OutcomeExpired, e.Outcome)
-			assert.Equal(t, schemas.DeadlineExceeded, e.Code)
-			assert.JSONEq(t, `{"code":"DEADLINE_EXCEEDED"}`, string(e.result.Error.Details))
-			<-a.WaitRun(1).Closed()
-		})
-	}
-}
-
-// TestTheAgentsOwnTimeout: before its first word nobody knows what it did.
-func TestTheAgentsOwnTimeout(t *testing.T) {
-	t.Parallel()
-	for f, want := range map[double.Fault]schemas.Outcome{double.NeverAnswers: schemas.OutcomeUnknown, double.Stalls: schemas.OutcomeFailed} {
-		a := double.New(t, double.Config{Fault: f})
-		quick := to(a)
-		quick.Timeout = 3 * time.Second
-		e := newRoom(t, options{}, quick).run("r-1")
-		assert.Equal(t, want, e.Outcome, f)
-		if want == schemas.OutcomeFailed {
-			assert.Equal(t, schemas.UpstreamTimeout, e.Code)
-		}
-	}
 }
 
 // TestWhatTheLogHoldsIsNotAskedAgain, whoever asks: an end that was written down
@@ -259,38 +259,6 @@ func TestAnAgentThatIsNotThere(t *testing.T) {
 	})
 }
 
-// TestALogThatIsAway while the run is stopped or its time is up: how it ended is
-// known, and written down once the log is back.
-func TestALogThatIsAway(t *testing.T) {
-	t.Parallel()
-	type testCase struct {
-		stop     bool
-		deadline time.Duration
-		want     schemas.Outcome
-	}
-	table.Run(t, map[string]testCase{
-		"a stop":       {true, time.Minute, schemas.OutcomeCanceled},
-		"the deadline": {false, 3 * time.Second, schemas.OutcomeExpired},
-	}, func(t *testing.T, tt testCase) {
-		stop := harness.NewStop(t)
-		hooks := memlog.Hooks{Before: func(m schemas.Append) error {
-			ev, err := ledger.Decode(m.Data)
-			if err == nil && ev.Type == schemas.EventProgress {
-				if tt.stop {
-					stop.Pull()
-				}
-				return fault.ErrUnavailable
-			}
-			return nil
-		}}
-		a := double.New(t, double.Config{Fault: double.EndlessEvents})
-		r := newRoom(t, options{hooks: hooks}, to(a))
-		e := r.done(r.claim("r-1", schemas.Run{}, tt.deadline), stop)
-		assert.Equal(t, tt.want, e.Outcome)
-		<-a.WaitRun(1).Closed()
-	})
-}
-
 // TestAStepThatNoRunHas is no step of a run: whatever wrote it, nothing is made of it.
 func TestAStepThatNoRunHas(t *testing.T) {
 	t.Parallel()
@@ -307,18 +275,6 @@ func TestAStepThatNoRunHas(t *testing.T) {
 		require.ErrorAs(t, err, &parked)
 		assert.Zero(t, a.Hits())
 	})
-}
-
-func TestADrainGivesTheRunBack(t *testing.T) {
-	t.Parallel()
-	a := double.New(t, double.Config{})
-	r := newRoom(t, options{}, to(a))
-	close(r.draining)
-	e := r.perform(r.claim("r-1", schemas.Run{}, time.Minute), still)
-	require.ErrorAs(t, e.err, new(*fault.RetryAfter))
-	assert.Zero(t, a.Hits())
-	var rest *call.Deferral
-	require.NotErrorAs(t, e.err, &rest)
 }
 
 // refuse is an agent that answers the first call with a status and a body, and others well.
@@ -424,14 +380,6 @@ func TestASyncAnswerIsKept(t *testing.T) {
 	assert.NotContains(t, r.types("r-2"), schemas.EventProgress)
 }
 
-// answers is a run whose agent, or what stands before it, answers with a status.
-func answers(t *testing.T, status int, body string) ended {
-	t.Helper()
-	return told(t, &schemas.Attempted{Number: 1, Sent: true, Status: status, Answer: &schemas.Answer{
-		Status: status, Body: json.RawMessage(body), RetryAfter: 7 * time.Second,
-	}})
-}
-
 // told is a run whose call has ended in a way.
 func told(t *testing.T, res *schemas.Attempted) ended {
 	t.Helper()
@@ -445,51 +393,51 @@ func told(t *testing.T, res *schemas.Attempted) ended {
 	return e
 }
 
-// TestWhatStandsBeforeAnAgent may have passed the run on: nobody is told that it
-// was not begun.
-func TestWhatStandsBeforeAnAgent(t *testing.T) {
+// TestWhatAnEndSays: an agent that is busy is unavailable, and what it said is kept up to a length. What
+// stands before an agent may have passed the run on, and what was done by the end of a run stands: nobody
+// is told that it was not begun.
+func TestWhatAnEndSays(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{http.StatusBadGateway, http.StatusGatewayTimeout} {
-		e := answers(t, status, `{}`)
-		assert.Equal(t, schemas.OutcomeFailed, e.Outcome)
-		assert.Equal(t, schemas.TaskFailed, e.Code)
-		assert.Equal(t, "TASK_FAILED", e.result.Error.Code)
-		assert.Contains(t, e.result.Error.Message, "may have begun")
-		assert.Contains(t, e.result.Error.Message, "before the run is sent again")
-
-		e = answers(t, status, `{"error":{"code":"AGENT_UNAVAILABLE","message":"m"}}`)
-		assert.Equal(t, "TASK_FAILED", e.result.Error.Code)
-		assert.JSONEq(t, `{"status":`+strconv.Itoa(status)+`,"retry_after_ms":7000,"agent_error":{"code":"AGENT_UNAVAILABLE","message":"m"}}`, string(e.result.Error.Details))
+	long, again := strings.Repeat("ä", 600), "before the run is sent again"
+	type testCase struct {
+		status  int
+		broke   schemas.Code // in place of an answer
+		body    string
+		code    schemas.Code // of the error
+		says    string
+		details string
 	}
-}
-
-// TestAnAgentThatIsBusy: what it said of it is kept, up to a length.
-func TestAnAgentThatIsBusy(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("ä", 600)
-	for body, want := range map[string]string{
-		`{}`: `{"status":503,"retry_after_ms":7000}`,
-		`{"error":{"code":"OVERLOADED","message":"ask again later","details":{"queue":9}}}`: `{"status":503,"retry_after_ms":7000,"agent_error":{"code":"OVERLOADED","message":"ask again later"}}`,
-		`{"error":{"code":"X","message":"` + long + `"}}`:                                   `{"status":503,"retry_after_ms":7000,"agent_error":{"code":"X","message":"` + long[:1024] + `"}}`,
-	} {
-		e := answers(t, http.StatusServiceUnavailable, body)
-		assert.Equal(t, schemas.AgentUnavailable, e.Code)
-		assert.Equal(t, "AGENT_UNAVAILABLE", e.result.Error.Code)
-		assert.JSONEq(t, want, string(e.result.Error.Details))
+	cases := map[string]testCase{
+		"503, no words": {503, "", `{}`, schemas.AgentUnavailable, "status 503", `{"status":503,"retry_after_ms":7000}`},
+		"429, no words": {429, "", `{}`, schemas.AgentUnavailable, "status 429", `{"status":429,"retry_after_ms":7000}`},
+		"503, its words": {
+			503, "", `{"error":{"code":"OVERLOADED","message":"ask again later","details":{"queue":9}}}`, schemas.AgentUnavailable, "status 503",
+			`{"status":503,"retry_after_ms":7000,"agent_error":{"code":"OVERLOADED","message":"ask again later"}}`,
+		},
+		"503, many words": {
+			503, "", `{"error":{"code":"X","message":"` + long + `"}}`, schemas.AgentUnavailable, "status 503",
+			`{"status":503,"retry_after_ms":7000,"agent_error":{"code":"X","message":"` + long[:1024] + `"}}`,
+		},
+		"504, its words": {
+			504, "", `{"error":{"code":"AGENT_UNAVAILABLE","message":"m"}}`, schemas.TaskFailed, "may have begun",
+			`{"status":504,"retry_after_ms":7000,"agent_error":{"code":"AGENT_UNAVAILABLE","message":"m"}}`,
+		},
+		"502, no words": {502, "", `{}`, schemas.TaskFailed, again, `{"status":502,"retry_after_ms":7000}`},
 	}
-	assert.JSONEq(t, `{"status":429,"retry_after_ms":7000}`, string(answers(t, http.StatusTooManyRequests, `{}`).result.Error.Details))
-}
-
-// TestARunThatBrokeOff: what was done by then stands.
-func TestARunThatBrokeOff(t *testing.T) {
-	t.Parallel()
 	for _, code := range []schemas.Code{schemas.UpstreamTruncated, schemas.UpstreamReset, schemas.UpstreamProtocol, schemas.UpstreamTooLarge, schemas.UpstreamTimeout} {
-		e := told(t, &schemas.Attempted{Number: 1, Sent: true, Status: 200, Code: code})
-		assert.Equal(t, schemas.OutcomeFailed, e.Outcome)
-		assert.Equal(t, "TASK_FAILED", e.result.Error.Code)
-		assert.Contains(t, e.result.Error.Message, "the agent's work until then stays in effect")
-		assert.Contains(t, e.result.Error.Message, "before the run is sent again")
+		cases["200, "+string(code)] = testCase{200, code, "", schemas.TaskFailed, "the agent's work until then stays in effect: look at it " + again, `{"code":"` + string(code) + `"}`}
 	}
+	table.Run(t, cases, func(t *testing.T, tt testCase) {
+		res := &schemas.Attempted{Number: 1, Sent: true, Status: tt.status, Code: tt.broke}
+		if tt.broke == "" {
+			res.Answer = &schemas.Answer{Status: tt.status, Body: json.RawMessage(tt.body), RetryAfter: 7 * time.Second}
+		}
+		e := told(t, res)
+		assert.Equal(t, schemas.OutcomeFailed, e.Outcome)
+		assert.Equal(t, string(tt.code), e.result.Error.Code)
+		assert.Contains(t, e.result.Error.Message, tt.says)
+		assert.JSONEq(t, tt.details, string(e.result.Error.Details))
+	})
 }
 
 const anyAgent = "*://*:*/agents/run/*"

@@ -9,31 +9,16 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/processors/call"
+	"weir/processors/executor"
+	"weir/processors/plans"
 	"weir/processors/settle"
 	"weir/schemas"
 )
 
-// Ledger is where the events of a run are written.
-type Ledger interface {
-	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-}
-
-// HTTP performs the call of HTTP_EXECUTE.
-type HTTP interface {
-	Make(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (settle.Outcome, error)
-	Records(st *ledger.State, c schemas.HTTPCall) ([]schemas.Evidence, error)
-}
-
-// Plans performs the plan of HTTP_PLAN.
-type Plans interface {
-	Carry(ctx context.Context, st *ledger.State, p schemas.PlanRequest, stop call.Stop) (settle.Outcome, error)
-	Records(st *ledger.State, p schemas.PlanRequest) ([]schemas.Evidence, error)
-}
-
 // Config is what Runs needs besides its collaborators.
 type Config struct {
-	HTTP   HTTP
-	Plans  Plans
+	HTTP   *executor.Executor // performs the call of HTTP_EXECUTE
+	Plans  *plans.Plans       // performs the plan of HTTP_PLAN
 	Remote *Remote
 	// Draining is closed when nothing more may begin; nil never is.
 	Draining <-chan struct{}
@@ -41,12 +26,12 @@ type Config struct {
 
 // Runs performs kind run. It is safe for concurrent use.
 type Runs struct {
-	ledger Ledger
+	ledger call.Events
 	cfg    Config
 }
 
 // New returns an executor of runs.
-func New(l Ledger, cfg Config) *Runs { return &Runs{ledger: l, cfg: cfg} }
+func New(l call.Events, cfg Config) *Runs { return &Runs{ledger: l, cfg: cfg} }
 
 // Refresh is called when other agents have come into force.
 func (r *Runs) Refresh() { r.cfg.Remote.Refresh() }

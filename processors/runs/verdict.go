@@ -14,6 +14,17 @@ type details struct {
 	// Code is the code that the action settles with, or that its call ended with.
 	Code       schemas.Code `json:"code,omitempty"`
 	ResolveURL string       `json:"resolve_url,omitempty"`
+	// Status is that of an answer which is known by its status alone. RetryAfterMS is the agent's own
+	// wish, or the time until it is asked again.
+	Status       int    `json:"status,omitempty"`
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
+	Told         *quote `json:"agent_error,omitempty"`
+}
+
+// quote is what an agent says of its own error.
+type quote struct {
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message,omitempty"`
 }
 
 // failed is a verdict with an error of Weir's own words.

@@ -33,18 +33,24 @@ var errGone = errors.New("no agent serves the task type")
 // enter takes a place at an agent, and waits for it a little. Where there is none
 // the run is to rest.
 func (m *Remote) enter(ctx context.Context, d *agentState, st *ledger.State, concurrency int, stop call.Stop) (leave func(), err error) {
-	if err := d.well(); err != nil {
-		return nil, err
+	if after := d.breaker.remaining(); after > 0 {
+		return nil, &away{after}
 	}
-	granted, release := d.join(st.Tenant, limits.Percent(int64(concurrency), m.cfg.TenantShare))
+	d.places.Resize(limits.Percent(int64(concurrency), m.cfg.TenantShare))
+	granted, release := d.places.Join(st.Tenant, 1)
 	if err := m.place(ctx, d, granted, st, stop); err != nil {
 		release()
 		return nil, err
 	}
-	d.count(1)
+	count := func(change int) {
+		if m.cfg.Metrics != nil {
+			m.cfg.Metrics.AgentRuns(d.taskType, change)
+		}
+	}
+	count(1)
 	return func() {
 		release()
-		d.count(-1)
+		count(-1)
 	}, nil
 }
 

@@ -279,6 +279,32 @@ type Leaver interface {
 	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
 }
 
+// Evidence is what one finished attempt leaves.
+type Evidence func(t ledger.Attempt) ([]schemas.Evidence, error)
+
+// Records are the evidence of all attempts of an action.
+func Records(st *ledger.State, of Evidence) (all []schemas.Evidence, err error) {
+	for _, t := range st.Attempts {
+		records, err := of(t)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, records...)
+	}
+	return all, nil
+}
+
+// Record returns what leaves the evidence of an attempt: a call.Task's Record.
+func Record(to Leaver, st *ledger.State, of Evidence) func(ctx context.Context, t ledger.Attempt) error {
+	return func(ctx context.Context, t ledger.Attempt) error {
+		records, err := of(t)
+		if err != nil {
+			return err
+		}
+		return to.Leave(ctx, st, records...)
+	}
+}
+
 // Made is the evidence of one attempt: its record, and the record of a denial if it was refused on
 // its way, with the reason for the failure. Method and target are the call's; a probe has its own.
 func Made(st *ledger.State, t ledger.Attempt, method, target, reason string) ([]schemas.Evidence, error) {

@@ -1,8 +1,11 @@
 package settle
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"weir/schemas"
@@ -15,94 +18,111 @@ type rule int
 const (
 	unknown  rule = iota
 	hashed        // its name stays
-	keep          // it stays where it is of Weir's own making, see own
+	keep          // it stays where it is of Weir's own making, see member.own
 	leaveOut      // not even a hash: a snippet is a part of something that has one
 	effects       // a plan's effects under their own names
 	nested        // an object of Weir's own making, by the rules of its members
 	words         // a list of words, each as keep has it
 )
 
-// rule is the treatment of a member of the current record.
-func (w *sealing) rule(member string) rule {
-	if w.kind == schemas.EvidenceChat {
-		return chatRule(member)
-	}
-	return ruleOf(member)
+// member is what may stay of a member. own reports whether a value is of Weir's own making
+// and not one that a caller or a target could have chosen; entry is the record's.
+type member struct {
+	rule rule
+	own  func(v any, entry string) bool
 }
 
-// ruleOf is the whole list of the members that records have, but for those of models'
-// calls; see chatRule.
-func ruleOf(member string) rule {
-	switch member {
-	case "step", "attempt", "hop", "probe", "effect", "schema_code", "schema_mode", "schema_violations", "effects", "duration_ms", "sent",
-		"status", "method", "class", "code", "worker", "allowlist", "entry",
-		"timestamp", "operation", "result":
-		return keep
-	case "request_fingerprint", "fingerprint", "target", "url",
-		"request_digest", "response_hash", "execution_hash",
-		"effect_ref", "idempotency_key", "error", "reason",
-		"caller", "request_id", "rule_id", "rules_etag_before", "rules_etag_after":
-		return hashed
-	case "artifact_refs":
-		return effects
-	case "response_snippet":
-		return leaveOut
-	default:
-		return unknown
+// treatments are the whole list of the members that records have: those of models' calls, which hold no
+// content by design except text that a provider may send in place of a keyword, and those of all others.
+type treatments struct{ chat, others map[string]member }
+
+func newTreatments() treatments {
+	return treatments{chat: chatMembers(), others: otherMembers()}
+}
+
+func number(v any, _ string) bool { _, ok := v.(float64); return ok }
+
+func flag(v any, _ string) bool { _, ok := v.(bool); return ok }
+
+// text is a string for which a predicate holds.
+func text(holds func(s, entry string) bool) func(v any, entry string) bool {
+	return func(v any, entry string) bool {
+		s, ok := v.(string)
+		return ok && holds(s, entry)
 	}
 }
 
-// own reports whether a member that may stay has a value of Weir's own making
-// and not one that a caller or a target could have chosen.
-func (w *sealing) own(member string, v json.RawMessage) bool {
+// word is a string of a closed set.
+func word(holds func(s string) bool) func(v any, entry string) bool {
+	return text(func(s, _ string) bool { return holds(s) })
+}
+
+func oneOf(list ...string) func(s string) bool {
+	return func(s string) bool { return slices.Contains(list, s) }
+}
+
+// isCode holds for the codes that an action settles with, and those of ingress.
+func isCode(s string) bool {
+	return slices.Contains(append(schemas.SettleCodes(), schemas.DoorCodes()...), schemas.Code(s))
+}
+
+// table gives each of the names in a list one treatment.
+type table map[string]member
+
+func (t table) add(r rule, own func(v any, entry string) bool, names ...string) {
+	for _, name := range names {
+		t[name] = member{r, own}
+	}
+}
+
+func otherMembers() table {
+	t := table{}
+	t.add(keep, number, "step", "attempt", "hop", "probe", "schema_violations", "effects", "duration_ms")
+	t.add(keep, flag, "sent")
+	status := oneOf("applied", "succeeded", "partial", "failed")
+	t.add(keep, func(v any, _ string) bool { s, isText := v.(string); return isText && status(s) || number(v, "") }, "status")
+	t.add(keep, word(schemas.KnownMethod), "method")
+	t.add(keep, word(func(s string) bool { return schemas.Class(s).Repeatable() || schemas.Class(s) == schemas.ClassOnce }), "class")
+	t.add(keep, word(oneOf(schemas.EffectApplied, schemas.EffectNotApplied)), "effect")
+	t.add(keep, word(oneOf("strict", "warn", "redact")), "schema_mode")
+	t.add(keep, word(isCode), "code", "schema_code")
+	t.add(keep, word(schemas.ValidID), "worker")
+	t.add(keep, text(func(s, entry string) bool { return s == entry }), "allowlist", "entry")
+	t.add(keep, word(func(s string) bool { _, err := time.Parse(time.RFC3339Nano, s); return err == nil }), "timestamp")
+	t.add(keep, word(oneOf(append(schemas.AgentWrites(), schemas.OpRulesReset)...)), "operation")
+	t.add(keep, word(func(s string) bool { return s == schemas.RuleWritten || isCode(s) }), "result")
+	t.add(hashed, nil, "request_fingerprint", "fingerprint", "target", "url", "request_digest", "response_hash", "execution_hash",
+		"effect_ref", "idempotency_key", "error", "reason", "caller", "request_id", "rule_id", "rules_etag_before", "rules_etag_after")
+	t.add(effects, nil, "artifact_refs")
+	t.add(leaveOut, nil, "response_snippet")
+	return t
+}
+
+func chatMembers() table {
+	t := table{}
+	isDialect := func(s string) bool { return slices.Contains(schemas.AllDialects(), schemas.Dialect(s)) }
+	t.add(keep, number, "attempt", "status", "first_ms", "duration_ms", "prompt_tokens", "completion_tokens", "total_tokens",
+		"cached_tokens", "cache_write_tokens", "reasoning_tokens", "cost_nanousd", "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens",
+		"gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.reasoning.output_tokens")
+	t.add(keep, flag, "stream", "sent", "estimated", "priced")
+	t.add(keep, word(schemas.ValidModel), "model_asked", "model", "model_sent", "gen_ai.request.model", "gen_ai.response.model")
+	t.add(keep, text(func(s, entry string) bool { return schemas.ModelEntry(s) == entry }), "upstream", "gen_ai.provider.name")
+	t.add(keep, word(schemas.ValidID), "task_id", "limit_source")
+	t.add(keep, word(isDialect), "dialect")
+	t.add(keep, word(func(s string) bool { return isDialect(s) && s == schemas.Dialect(s).Operation() }), "gen_ai.operation.name")
+	t.add(keep, word(isCode), "error.type")
+	t.add(keep, word(func(s string) bool {
+		sum, sealed := strings.CutPrefix(s, SealPrefix)
+		raw, err := hex.DecodeString(sum)
+		return sealed && err == nil && len(raw) == sha256.Size
+	}), "request_hmac_sha256", "response_hmac_sha256")
+	t.add(words, word(func(s string) bool { return s == schemas.ChatReason(s) }), "finish_reasons", "gen_ai.response.finish_reasons")
+	t.add(nested, nil, "usage", "gen_ai")
+	return t
+}
+
+// isOwn reports whether a value that may stay is of Weir's own making.
+func (m member) isOwn(v json.RawMessage, entry string) bool {
 	var x any
-	if json.Unmarshal(v, &x) != nil {
-		return false
-	}
-	if w.kind == schemas.EvidenceChat {
-		return w.ownOfChat(member, x)
-	}
-	switch x := x.(type) {
-	case bool:
-		return member == "sent"
-	case float64:
-		switch member {
-		case "step", "attempt", "hop", "probe", "schema_violations", "effects", "duration_ms", "status":
-			return true
-		}
-	case string:
-		return w.word(member, x)
-	}
-	return false
-}
-
-// word reports whether a text is of the closed set that its member has.
-func (w *sealing) word(member, text string) bool {
-	switch member {
-	case "status":
-		return slices.Contains([]string{"applied", "succeeded", "partial", "failed"}, text)
-	case "method":
-		return schemas.KnownMethod(text)
-	case "class":
-		return schemas.Class(text).Repeatable() || schemas.Class(text) == schemas.ClassOnce
-	case "effect":
-		return text == schemas.EffectApplied || text == schemas.EffectNotApplied
-	case "schema_mode":
-		return slices.Contains([]string{"strict", "warn", "redact"}, text)
-	case "code", "schema_code":
-		return slices.Contains(append(schemas.SettleCodes(), schemas.DoorCodes()...), schemas.Code(text))
-	case "worker":
-		return schemas.ValidID(text)
-	case "allowlist", "entry":
-		return text == w.entry
-	case "timestamp":
-		_, err := time.Parse(time.RFC3339Nano, text)
-		return err == nil
-	case "operation":
-		return text == schemas.OpRulesReset || slices.Contains(schemas.AgentWrites(), text)
-	case "result":
-		return text == schemas.RuleWritten || w.word("code", text)
-	default:
-		return false
-	}
+	return json.Unmarshal(v, &x) == nil && m.own(x, entry)
 }

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tidwall/gjson"
+
 	"weir/internal/ledger"
 	"weir/schemas"
 )
@@ -23,16 +25,19 @@ const SealPrefix = "hmac-sha256:"
 // equal hash, so that records can be compared; without the key a guess cannot be verified.
 //
 // It is safe for concurrent use.
-type Seal struct{ key []byte }
+type Seal struct {
+	key     []byte
+	members treatments
+}
 
 // NewSeal returns a seal with a key of at least 16 random bytes, which it copies.
-func NewSeal(key []byte) *Seal { return &Seal{slices.Clone(key)} }
+func NewSeal(key []byte) *Seal { return &Seal{slices.Clone(key), newTreatments()} }
 
 // ephemeral is a seal with a random key that is not stored.
 func ephemeral() *Seal {
 	key := make([]byte, sha256.Size)
 	_, _ = rand.Read(key) // never fails
-	return &Seal{key}
+	return &Seal{key, newTreatments()}
 }
 
 // Mac is the text that replaces content in a tenant's evidence; for a digest, it hashes its hex
@@ -53,7 +58,10 @@ func mac(key []byte, content string) []byte {
 // record is a record without content. Its identifying fields stay as they are: id, kind, entry and
 // code.
 func (s *Seal) record(e schemas.Evidence) (schemas.Evidence, error) {
-	w := sealing{key: s.tenantKey(e.Tenant), kind: e.Kind, entry: e.Entry}
+	w := sealing{key: s.tenantKey(e.Tenant), members: s.members.others, entry: e.Entry}
+	if e.Kind == schemas.EvidenceChat {
+		w.members = s.members.chat
+	}
 	payload, err := w.value(e.Payload)
 	if err == nil && len(payload) > schemas.InlineLimit {
 		// Hashes are longer than much that they stand for: a long list of effects
@@ -80,10 +88,10 @@ func (s *Seal) record(e schemas.Evidence) (schemas.Evidence, error) {
 
 // sealing is the walk over one payload.
 type sealing struct {
-	key   []byte
-	kind  string // the record's
-	entry string // the record's own
-	brief bool   // lists of effects as one hash
+	key     []byte
+	members map[string]member
+	entry   string // the record's own
+	brief   bool   // lists of effects as one hash
 }
 
 // value is a payload, or one of its objects, without content.
@@ -96,56 +104,41 @@ func (w *sealing) value(raw json.RawMessage) (json.RawMessage, error) {
 
 // object writes the members that each gives for one; none for a nil value.
 func (w *sealing) object(raw json.RawMessage, each func(name string, v json.RawMessage) (string, json.RawMessage, error)) (json.RawMessage, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if _, err := d.Token(); err != nil {
-		return nil, err
+	if !json.Valid(raw) {
+		return nil, fmt.Errorf("a value of %d bytes is not JSON", len(raw))
 	}
 	out := []byte{'{'}
-	for d.More() {
-		token, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		name, _ := token.(string) // where a member begins, there is nothing else
-		var v json.RawMessage
-		if err := d.Decode(&v); err != nil {
-			return nil, err
-		}
-		if name, v, err = each(name, v); err != nil {
-			return nil, err
-		}
-		if v == nil {
-			continue
+	var failed error
+	gjson.ParseBytes(raw).ForEach(func(key, value gjson.Result) bool {
+		name, v, err := each(key.String(), json.RawMessage(value.Raw))
+		if err != nil || v == nil {
+			failed = err
+			return err == nil
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
 		quoted, err := ledger.Encode(name)
-		if err != nil {
-			return nil, err
-		}
-		out = append(append(append(out, quoted...), ':'), v...)
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, err
-	}
-	return append(out, '}'), nil
+		out, failed = append(append(append(out, quoted...), ':'), v...), err
+		return err == nil
+	})
+	return append(out, '}'), failed
 }
 
-// member is the treatment of a payload's member.
+// member seals a payload's member.
 func (w *sealing) member(name string, v json.RawMessage) (string, json.RawMessage, error) {
 	var err error
-	switch rule := w.rule(name); {
-	case rule == leaveOut:
+	switch m := w.members[name]; {
+	case m.rule == leaveOut:
 		return name, nil, nil
-	case empty(v), rule == keep && w.own(name, v):
-	case rule == effects && !w.brief:
+	case empty(v), m.rule == keep && m.isOwn(v, w.entry):
+	case m.rule == effects && !w.brief:
 		v, err = w.effects(v)
-	case rule == nested:
+	case m.rule == nested:
 		v, err = w.value(v)
-	case rule == words:
-		v, err = w.words(name, v)
-	case rule == unknown:
+	case m.rule == words:
+		v, err = w.words(m, v)
+	case m.rule == unknown:
 		name = w.hash(name) // it may be content itself
 		fallthrough
 	default:
@@ -166,13 +159,13 @@ func (w *sealing) effects(v json.RawMessage) (json.RawMessage, error) {
 }
 
 // words are a list whose words stay as far as they are of Weir's own making.
-func (w *sealing) words(name string, v json.RawMessage) (json.RawMessage, error) {
+func (w *sealing) words(m member, v json.RawMessage) (json.RawMessage, error) {
 	var list []json.RawMessage
 	if json.Unmarshal(v, &list) != nil {
 		return w.mac(v)
 	}
 	for i, word := range list {
-		if w.own(name, word) {
+		if m.isOwn(word, w.entry) {
 			continue
 		}
 		var err error

@@ -4,7 +4,6 @@ package settle
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"weir/internal/ledger"
@@ -22,12 +21,6 @@ type Outcome struct {
 	AnswerBlob string
 }
 
-// Ledger is where the terminal event is written.
-type Ledger interface {
-	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	PutBlob(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)
-}
-
 // Metrics counts how actions end. took is the time since the action was accepted.
 type Metrics interface {
 	Settled(kind schemas.Kind, outcome schemas.Outcome, code schemas.Code, took time.Duration)
@@ -35,22 +28,17 @@ type Metrics interface {
 
 // Settler writes terminal events. It is safe for concurrent use.
 type Settler struct {
-	ledger  Ledger
-	barrier func(context.Context) error
-	metrics Metrics
-}
-
-// New returns a Settler. Barrier waits until what was appended is as durable as
-// promised.
-func New(l Ledger, barrier func(context.Context) error, m Metrics) *Settler {
-	return &Settler{ledger: l, barrier: barrier, metrics: m}
+	Ledger *ledger.Ledger
+	// Barrier waits until what was appended is as durable as promised.
+	Barrier func(context.Context) error
+	Metrics Metrics
 }
 
 // Settle writes the terminal event and waits until it is durable. Evidence was stored before, or is
 // stored together with it: one barrier then covers both, and watchers see the end only after it.
 // Results in blobs, and evidence that no worker could store again, have a barrier of their own, so
 // that a power cut cannot keep the end and lose them. An already settled state is not changed.
-func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Outcome) error {
+func (s Settler) Settle(ctx context.Context, st *ledger.State, v Outcome) error {
 	if st.Settled != nil {
 		return nil
 	}
@@ -60,7 +48,7 @@ func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Outcome) error
 		if err != nil {
 			return err
 		}
-		if settled.Result, settled.ResultBlob, err = s.ledger.PutBlob(ctx, st.Tenant, doc); err != nil {
+		if settled.Result, settled.ResultBlob, err = s.Ledger.PutBlob(ctx, st.Tenant, doc); err != nil {
 			return err
 		}
 		if r, ok := v.Result.(schemas.ChatResult); ok && settled.ResultBlob != "" {
@@ -71,15 +59,15 @@ func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Outcome) error
 		}
 	}
 	if st.Underived || settled.ResultBlob != "" {
-		if err := s.barrier(ctx); err != nil {
+		if err := s.Barrier(ctx); err != nil {
 			return err
 		}
 	}
-	if err := s.ledger.Append(ctx, st, schemas.Event{Type: schemas.EventSettled, Settled: &settled}); err != nil {
+	if err := s.Ledger.Append(ctx, st, schemas.Event{Type: schemas.EventSettled, Settled: &settled}); err != nil {
 		return err
 	}
-	s.metrics.Settled(st.Kind, v.Outcome, v.Code, time.Since(st.Action.AcceptedAt))
-	return s.barrier(ctx)
+	s.Metrics.Settled(st.Kind, v.Outcome, v.Code, time.Since(st.Action.AcceptedAt))
+	return s.Barrier(ctx)
 }
 
 // Attempts counts an action's attempts; the hops of one are one, and probes are none.

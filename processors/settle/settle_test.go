@@ -34,7 +34,7 @@ func TestSettle(t *testing.T) {
 	t.Parallel()
 	l := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{}), layout, nil)
 	waited := 0
-	s := settle.New(l, func(context.Context) error { waited++; return nil }, telemetry.NewMetrics())
+	s := settle.Settler{Ledger: l, Barrier: func(context.Context) error { waited++; return nil }, Metrics: telemetry.NewMetrics()}
 
 	st := claim(t, l, "small")
 	require.NoError(t, s.Settle(t.Context(), st, settle.Outcome{Outcome: schemas.OutcomeSucceeded, Result: map[string]string{"a": "<b>"}}))
@@ -84,7 +84,7 @@ func TestWhatAnEndRestsOn(t *testing.T) {
 			}
 			return nil
 		}}), layout, nil)
-		s := settle.New(l, func(context.Context) error { order = append(order, "barrier"); return nil }, telemetry.NewMetrics())
+		s := settle.Settler{Ledger: l, Barrier: func(context.Context) error { order = append(order, "barrier"); return nil }, Metrics: telemetry.NewMetrics()}
 		st := claim(t, l, "a")
 		st.Underived = tt.loose
 		require.NoError(t, s.Settle(t.Context(), st, settle.Outcome{Outcome: schemas.OutcomeSucceeded, Result: tt.result}))
@@ -105,6 +105,18 @@ func TestLooseEvidence(t *testing.T) {
 	require.False(t, leave(claim(t, l, "a"), settle.AttemptID("a", schemas.Attempt{Number: 1})))
 	require.True(t, leave(claim(t, l, "b"), settle.DenialID("b", 0, 0)))
 	require.True(t, leave(claim(t, l, "c"), settle.ClosingID("c")))
+	st := claim(t, l, "e")
+	st.Attempts = []ledger.Attempt{{Attempt: schemas.Attempt{Number: 1}, Result: &schemas.Attempted{}}, {Attempt: schemas.Attempt{Number: 2}, Result: &schemas.Attempted{Code: schemas.DenyAddress}}}
+	made := func(a ledger.Attempt) ([]schemas.Evidence, error) {
+		return settle.Made(st, a, "GET", "GET http://up/", "reason")
+	}
+	for _, a := range st.Attempts {
+		require.NoError(t, settle.Record(r, st, made)(t.Context(), a))
+	}
+	all, err := settle.Records(st, made)
+	require.NoError(t, err)
+	require.Equal(t, []string{"e.attempt.0.1.0", "e.attempt.0.2.0", "e.attempt.0.2.0.denial"}, []string{all[0].ID, all[1].ID, all[2].ID})
+	require.Len(t, harness.Evidence(t, log, "e"), len(all))
 	large := claim(t, l, "d")
 	large.Action.PayloadBlob = "x"
 	require.True(t, leave(large, settle.AttemptID("d", schemas.Attempt{Number: 1})), "its payload is not at hand when the message comes again")
@@ -114,7 +126,7 @@ func TestSettleWhoseBarrierFails(t *testing.T) {
 	t.Parallel()
 	l := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{}), layout, nil)
 	broken := errors.New("the disk is gone")
-	s := settle.New(l, func(context.Context) error { return broken }, telemetry.NewMetrics())
+	s := settle.Settler{Ledger: l, Barrier: func(context.Context) error { return broken }, Metrics: telemetry.NewMetrics()}
 	require.ErrorIs(t, s.Settle(t.Context(), claim(t, l, "a"), settle.Outcome{Outcome: schemas.OutcomeSucceeded}), broken)
 }
 
@@ -154,7 +166,7 @@ func TestAttemptEvidenceHoldsNoContent(t *testing.T) {
 
 func BenchmarkSettle(b *testing.B) {
 	l := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{}), layout, nil)
-	s := settle.New(l, func(context.Context) error { return nil }, telemetry.NewMetrics())
+	s := settle.Settler{Ledger: l, Barrier: func(context.Context) error { return nil }, Metrics: telemetry.NewMetrics()}
 	result := schemas.HTTPResult{Answer: &schemas.Answer{
 		Status: 200, JSON: true, Body: json.RawMessage(`{"ok":true}`), Headers: []schemas.Header{{Name: "content-type", Value: "application/json"}},
 	}}

@@ -37,20 +37,28 @@ func (x *Tunnel) tick() time.Duration { return min(x.all.cfg.Idle/4, 15*time.Sec
 // Carry copies bytes between the client and the target until the tunnel ends, and closes both. Early is
 // what the client has sent already. A client that is a *net.TCPConn has its bytes copied by the kernel.
 func (x *Tunnel) Carry(client net.Conn, early []byte) {
-	defer x.finish()
-	closed := context.AfterFunc(x.ctx, func() {
-		_ = client.Close()
-		_ = x.target.Close()
-	})
-	defer closed()
-	longest := time.AfterFunc(x.all.cfg.Longest, func() { x.cancel(&endError{end: schemas.TunnelTooLong}) })
-	defer longest.Stop()
+	defer x.begin(client, x.target)()
 	x.active.Store(int64(time.Since(x.opened)))
 	var both sync.WaitGroup
 	both.Go(func() { x.end(x.copy(client, x.target, &x.down)) })
 	both.Go(func() { x.end(x.rise(client, early)) })
 	both.Wait()
 	x.cancel(&endError{end: schemas.TunnelClosed})
+}
+
+// begin bounds the time of a tunnel, at whose end the connections are closed.
+func (x *Tunnel) begin(conns ...net.Conn) (end func()) {
+	closed := context.AfterFunc(x.ctx, func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	})
+	longest := time.AfterFunc(x.all.cfg.Longest, func() { x.cancel(&endError{end: schemas.TunnelTooLong}) })
+	return func() {
+		longest.Stop()
+		closed()
+		x.finish()
+	}
 }
 
 // end cuts the tunnel for an error of one direction.
@@ -115,11 +123,7 @@ func closeWrite(c net.Conn) error {
 // Inspect has serve answer the requests of a client, and ends the tunnel as serve says. It closes the
 // client's connection if the tunnel ends before.
 func (x *Tunnel) Inspect(client net.Conn, serve func(client net.Conn) schemas.TunnelEnd) {
-	defer x.finish()
-	closed := context.AfterFunc(x.ctx, func() { _ = client.Close() })
-	defer closed()
-	longest := time.AfterFunc(x.all.cfg.Longest, func() { x.cancel(&endError{end: schemas.TunnelTooLong}) })
-	defer longest.Stop()
+	defer x.begin(client)()
 	why := &endError{end: serve(&counted{client, x})}
 	if why.end == schemas.TunnelName {
 		why.code = schemas.DenyHost

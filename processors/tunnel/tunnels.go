@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -108,7 +110,7 @@ func (e *endError) Error() string { return string(e.end) }
 // the target leaves evidence.
 func (t *Tunnels) Open(ctx context.Context, who Caller, authority string) (*Tunnel, error) {
 	pass, d := t.guard.Connect(authority, judge.Scope{Tenant: who.Tenant, Only: who.Entries})
-	x := &Tunnel{all: t, id: newID(), caller: who, pass: pass, opened: time.Now()}
+	x := &Tunnel{all: t, id: "tunnel-" + uuid.Must(uuid.NewV7()).String(), caller: who, pass: pass, opened: time.Now()}
 	if !pass.Valid() {
 		return nil, x.refuse(ctx, authority, d, &fault.Call{Code: d.Code})
 	}
@@ -326,11 +328,7 @@ func (t *Tunnels) Refresh() {
 func (t *Tunnels) list() []*Tunnel {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := make([]*Tunnel, 0, len(t.open))
-	for x := range t.open {
-		all = append(all, x)
-	}
-	return all
+	return slices.Collect(maps.Keys(t.open))
 }
 
 // Stop refuses new tunnels, cuts the open ones and returns when the records of their ends are stored, or
@@ -350,12 +348,4 @@ func (t *Tunnels) Stop(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// newID names a tunnel.
-func newID() string {
-	if id, err := uuid.NewV7(); err == nil {
-		return "tunnel-" + id.String()
-	}
-	return "tunnel-" + uuid.NewString()
 }

@@ -14,9 +14,7 @@ import (
 	"weir/internal/telemetry"
 	"weir/internal/weirtest/memlog"
 	"weir/processors"
-	"weir/processors/admit"
 	"weir/processors/call"
-	"weir/processors/park"
 	"weir/processors/settle"
 	"weir/schemas"
 )
@@ -88,9 +86,8 @@ func (w Worker) Pipeline() *processors.Pipeline {
 		w.Barrier = NoBarrier
 	}
 	metrics, recorder := telemetry.NewMetrics(), Recorder(w.Log)
-	return processors.NewPipeline(w.Ledger, w.Waker, w.Name, processors.Stages{
-		Admit: admit.New(w.Ledger, admit.Config{Worker: w.Name, Alone: w.Alone}),
-		Kinds: w.Kinds(recorder), Caller: w.Caller, Evidence: recorder, Settle: settle.New(w.Ledger, w.Barrier, metrics),
-		Park: park.New(Publisher(w.Log), metrics, slog.New(slog.DiscardHandler)), Barrier: w.Barrier,
+	return processors.New(processors.Config{
+		Ledger: w.Ledger, Waker: w.Waker, Worker: w.Name, Alone: w.Alone, Kinds: w.Kinds(recorder), Caller: w.Caller, Evidence: recorder, Metrics: metrics,
+		DeadLetters: processors.DeadLetters{Publisher: Publisher(w.Log), Metrics: metrics, Log: slog.New(slog.DiscardHandler)}, Barrier: w.Barrier,
 	})
 }

@@ -5,6 +5,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"weir/internal/outbound"
 	"weir/internal/redact"
 	"weir/processors/call"
-	"weir/processors/call/added"
 	"weir/processors/call/dial"
 	"weir/processors/guard"
 	"weir/schemas"
@@ -31,27 +31,18 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Event <= 0 {
-		c.Event = 8 << 20
-	}
-	if c.Stream <= 0 {
-		c.Stream = 256 << 20
-	}
-	if c.Grace <= 0 {
-		c.Grace = time.Second
-	}
-	return c
+	return Config{cmp.Or(c.Event, 8<<20), cmp.Or(c.Stream, 256<<20), cmp.Or(c.Grace, time.Second)}
 }
 
 // Adapter calls agents through the guarded client. It is safe for concurrent use.
 type Adapter struct {
 	client  *outbound.Client
-	secrets added.Secrets
+	secrets dial.Secrets
 	cfg     Config
 }
 
 // New returns an Adapter.
-func New(c *outbound.Client, s added.Secrets, cfg Config) *Adapter {
+func New(c *outbound.Client, s dial.Secrets, cfg Config) *Adapter {
 	return &Adapter{client: c, secrets: s, cfg: cfg.withDefaults()}
 }
 
@@ -93,24 +84,18 @@ type exchange struct {
 // possible. If a traffic rule answers, the agent is not called, and neither is Answering.
 func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if e.Pass.Mocked() {
-		return e.mocked(ctx, e.Mock())
+		r := e.Mock()
+		return e.decoder(head{r.Status, r.Headers, r.RetryAfter}, page{bytes.NewReader(r.Body)}, nil, time.Now()).decode(ctx)
 	}
-	own, err := added.Read(ctx, e.secrets, e.Pass)
+	req, scrub, err := e.Request(ctx, e.secrets, e.Pass.Call().Body)
 	if err != nil {
 		return call.Reply{}, err
 	}
-	c := e.Pass.Call()
-	body, err := added.Members(c.Body, own.Body)
-	if err != nil {
-		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: err}
-	}
+	req.ContentType = "application/json"
 	asked := time.Now()
 	// Only ctx bounds the time before the first event, and between two events: an agent may think
 	// for as long as its run may take.
-	s, err := e.Conn.Stream(ctx, outbound.Request{
-		Headers: c.Headers, Injected: own.Headers, Query: own.Query,
-		Body: body, ContentType: "application/json",
-	}, outbound.StreamLimits{Header: -1, Bytes: e.cfg.Stream})
+	s, err := e.Conn.Stream(ctx, req, outbound.StreamLimits{Header: -1, Bytes: e.cfg.Stream})
 	if err != nil {
 		return call.Reply{}, err
 	}
@@ -118,9 +103,11 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if e.opts.Answering != nil {
 		e.opts.Answering(s.Status)
 	}
-	l := &decoder{exchange: e, head: head{s.Status, s.Headers, s.RetryAfter}, stream: s, scrub: own.Scrubber(), asked: asked}
-	l.reader.opts = e.opts
-	return l.decode(ctx)
+	return e.decoder(head{s.Status, s.Headers, s.RetryAfter}, s, scrub, asked).decode(ctx)
+}
+
+func (e *exchange) decoder(h head, s stream, scrub *redact.Scrubber, asked time.Time) *decoder {
+	return &decoder{exchange: e, head: h, stream: s, scrub: scrub, asked: asked, reader: ends{opts: e.opts}}
 }
 
 // head is the beginning of an answer.
@@ -175,3 +162,17 @@ func (l *decoder) decode(ctx context.Context) (call.Reply, error) {
 		return l.events(ctx, io.MultiReader(bytes.NewReader(first), l.stream))
 	}
 }
+
+// page is a body that is all there.
+type page struct{ *bytes.Reader }
+
+// ReadAll reads what is left, where that is no more than limit.
+func (p page) ReadAll(limit int64) ([]byte, error) {
+	if int64(p.Len()) > limit {
+		return nil, &fault.Call{Code: schemas.UpstreamTooLarge}
+	}
+	return io.ReadAll(p)
+}
+
+// Close does nothing.
+func (page) Close() {}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"weir/processors/call/kept"
+	"weir/processors/call/dial"
 )
 
 // data is what an event or an answer holds, without secrets.
@@ -26,7 +26,7 @@ type data struct {
 // read takes data apart. mended: it was not valid UTF-8 as it came.
 func (l *decoder) read(raw []byte, mended bool) data {
 	clean := l.scrub.Bytes(raw)
-	doc, isJSON := kept.JSON(raw, clean, l.scrub)
+	doc, isJSON := dial.JSON(raw, clean, l.scrub)
 	switch {
 	case len(raw) == 0:
 		return data{doc: json.RawMessage("null")}
@@ -50,7 +50,7 @@ func (l *decoder) quoted(clean []byte) json.RawMessage {
 	if !utf8.ValidString(text) {
 		text = l.scrub.String(strings.ToValidUTF8(text, "\uFFFD"))
 	}
-	return kept.Quoted(text)
+	return dial.Quoted(text)
 }
 
 // object is a document's members by their exact names; nil where it is no object.
@@ -75,16 +75,8 @@ func present(raw json.RawMessage) json.RawMessage {
 }
 
 // text is a member that is a string.
-func text(raw json.RawMessage) (string, bool) {
-	if !isString(raw) {
-		return "", false
-	}
-	var s string
-	err := json.Unmarshal(raw, &s)
-	return s, err == nil
-}
-
-func isString(raw json.RawMessage) bool {
+func text(raw json.RawMessage) (s string, ok bool) {
 	raw = bytes.TrimSpace(raw)
-	return len(raw) > 0 && raw[0] == '"'
+	ok = len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &s) == nil
+	return s, ok
 }

@@ -3,10 +3,13 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
+	"weir/internal/ledger"
 	"weir/schemas"
 )
 
@@ -301,4 +304,24 @@ func shorten(s string) string {
 		return string(r[:maxStrayWords])
 	}
 	return s
+}
+
+// Timed adds to a result's usage how long the run took, where the agent did not
+// say it.
+func Timed(r schemas.RunResult, took time.Duration) schemas.RunResult {
+	var usage map[string]json.RawMessage
+	if r.Usage != nil && json.Unmarshal(r.Usage, &usage) != nil {
+		return r
+	}
+	if d, ok := usage["duration_ms"]; ok && string(d) != "null" {
+		return r
+	}
+	if usage == nil {
+		usage = make(map[string]json.RawMessage, 1)
+	}
+	usage["duration_ms"] = fmt.Append(nil, took.Milliseconds())
+	if doc, err := ledger.Encode(usage); err == nil {
+		r.Usage = doc
+	}
+	return r
 }

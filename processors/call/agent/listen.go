@@ -17,6 +17,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/processors/call"
+	"weir/processors/call/dial"
 	"weir/processors/call/sse"
 	"weir/schemas"
 )
@@ -29,17 +30,11 @@ const (
 // mediaType is what an answer says that it is; empty where it does not say it in
 // a way that can be read.
 func mediaType(headers []schemas.Header) string {
-	for _, h := range headers {
-		if h.Name != "content-type" {
-			continue
-		}
-		t, _, _ := mime.ParseMediaType(h.Value)
-		if strings.HasSuffix(t, "+json") {
-			return jsonType
-		}
-		return t
+	t, _, _ := mime.ParseMediaType(dial.ContentType(headers))
+	if strings.HasSuffix(t, "+json") {
+		return jsonType
 	}
-	return ""
+	return t
 }
 
 // peek passes over white space and gives the first other byte.

@@ -1,13 +1,17 @@
 // Package dial is the common part of all exchanges: a guarded connection and its pass, or the
-// answer of a traffic rule without a connection.
+// answer of a traffic rule without a connection; the request with what its entry adds; and what may
+// be kept of a body: without the secrets that were sent, as JSON, text or base64.
 package dial
 
 import (
 	"context"
 	"errors"
+	"strings"
+	"time"
 
 	"weir/internal/fault"
 	"weir/internal/outbound"
+	"weir/internal/retry"
 	"weir/processors/call"
 	"weir/processors/guard"
 	"weir/schemas"
@@ -84,4 +88,30 @@ func (l *Base) Close() {
 		l.Conn.Close()
 		l.Conn.Release()
 	}
+}
+
+// head is the method whose answers have no body.
+const head = "HEAD"
+
+// Mock is the answer of the traffic rule that answers in the target's place, in the
+// form in which an upstream's would have come.
+func (l *Base) Mock() *outbound.Response {
+	a := l.Pass.Answer()
+	r := &outbound.Response{Status: a.Status, Headers: a.Headers}
+	if l.Pass.Call().Method != head && len(a.Body) > 0 {
+		r.Body = a.Body
+	}
+	values := func(name string) (all []string) {
+		for _, h := range a.Headers {
+			if strings.EqualFold(h.Name, name) {
+				all = append(all, h.Value)
+			}
+		}
+		return all
+	}
+	r.RetryAfter = retry.Wish(r.Status, values, time.Now())
+	if locations := values("location"); len(locations) == 1 {
+		r.Location = locations[0]
+	}
+	return r
 }

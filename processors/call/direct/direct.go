@@ -5,12 +5,21 @@ package direct
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"weir/internal/fault"
 	"weir/internal/outbound"
 	"weir/internal/redact"
+	"weir/internal/traffic"
 	"weir/processors/call"
-	"weir/processors/call/added"
 	"weir/processors/call/dial"
 	"weir/processors/guard"
 	"weir/schemas"
@@ -19,23 +28,24 @@ import (
 // Adapter makes calls through the guarded client.
 type Adapter struct {
 	client   *outbound.Client
-	secrets  added.Secrets
+	secrets  dial.Secrets
 	redactor *redact.Redactor
+	passing  *PassOptions // nil: answers are read as a whole
 }
 
 // New returns an Adapter. The redactor decides which headers' values are hidden
 // in the answers that are kept.
-func New(c *outbound.Client, s added.Secrets, r *redact.Redactor) *Adapter {
+func New(c *outbound.Client, s dial.Secrets, r *redact.Redactor) *Adapter {
 	return &Adapter{client: c, secrets: s, redactor: r}
 }
 
 // Open dials the target of the pass.
 func (a *Adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
-	line, err := dial.Take(ctx, a.client, p)
+	base, err := dial.Take(ctx, a.client, p)
 	if err != nil {
 		return nil, err
 	}
-	return &exchange{line, a}, nil
+	return &exchange{base, a}, nil
 }
 
 type exchange struct {
@@ -47,43 +57,94 @@ type exchange struct {
 // traffic rule answers, neither is done.
 func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if e.Pass.Mocked() {
-		return e.answer(e.Mock(), nil), nil
+		return e.reply(e.Mock(), nil), nil
 	}
-	req, scrub, err := e.request(ctx)
+	c := e.Pass.Call()
+	body, err := c.Sent()
+	if err != nil {
+		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: err}
+	}
+	req, scrub, err := e.Request(ctx, e.adapter.secrets, body)
 	if err != nil {
 		return call.Reply{}, err
+	}
+	if body != nil {
+		req.ContentType = cmp.Or(c.ContentType, "application/json")
+	}
+	if e.adapter.passing != nil {
+		return e.pass(ctx, req, scrub)
 	}
 	resp, err := e.Conn.Do(ctx, req)
 	if err != nil {
 		return call.Reply{}, err
 	}
-	return e.answer(resp, scrub), nil
+	return e.reply(resp, scrub), nil
 }
 
-// request is what the call sends, with what its entry adds, and what takes the secrets of both out of
-// the answer.
-func (e *exchange) request(ctx context.Context) (outbound.Request, *redact.Scrubber, error) {
-	own, err := added.Read(ctx, e.adapter.secrets, e.Pass)
-	if err != nil {
-		return outbound.Request{}, nil, err
+// reply is an answer that is there as a whole. Its body is as it came if it is passed on.
+func (e *exchange) reply(r *outbound.Response, scrub *redact.Scrubber) call.Reply {
+	reply := e.head(r, scrub)
+	if e.adapter.passing != nil {
+		reply.Answer.Body, reply.Answer.Base64 = asCame(scrub.Bytes(r.Body))
+	} else {
+		dial.PutBody(&reply.Answer, r.Body, dial.ContentType(r.Headers), scrub)
 	}
-	c := e.Pass.Call()
-	body, err := Body(c)
-	if err == nil {
-		body, err = added.Members(body, own.Body)
+	if len(r.Body) > 0 {
+		// Over the bytes as they came, secrets included, so that the upstream's own
+		// log can be held against it. Who knows all the rest of a body could try
+		// guesses of a secret in it: that is no way in where secrets are random.
+		sum := sha256.Sum256(r.Body)
+		reply.Answer.Hash = hex.EncodeToString(sum[:])
 	}
-	if err != nil {
-		return outbound.Request{}, nil, &fault.Call{Code: schemas.DenyBody, Cause: err}
-	}
-	req := outbound.Request{
-		Headers: c.Headers, Injected: own.Headers, Query: own.Query,
-		Body: body, IdempotencyKey: c.IdempotencyKey,
-	}
-	if body != nil {
-		req.ContentType = cmp.Or(c.ContentType, "application/json")
-	}
-	return req, own.Scrubber(), nil
+	return reply
 }
 
-// Body is what a call sends: its JSON as it came, or the text or the bytes in it.
-func Body(c schemas.HTTPCall) ([]byte, error) { return c.Sent() }
+// head is a reply without a body, as stored: first secrets are redacted by value, then traffic rules
+// change headers, and then headers are hidden by name. A Location that holds a secret is
+// not followed: a redirect carries no credentials.
+func (e *exchange) head(r *outbound.Response, scrub *redact.Scrubber) call.Reply {
+	headers := scrubbed(r.Headers, scrub)
+	if changes := e.Pass.ResponseChanges(); len(changes) > 0 {
+		headers = traffic.EditHeaders(headers, changes)
+	}
+	shown := e.adapter.redactor.Headers(headers)
+	reply := call.Reply{Answer: schemas.Answer{Status: r.Status, Headers: shown, RetryAfter: r.RetryAfter}}
+	if e.adapter.passing != nil {
+		for i, h := range headers {
+			if h != shown[i] && utf8.ValidString(h.Value) {
+				reply.Answer.Hidden = append(reply.Answer.Hidden, h)
+			}
+		}
+	}
+	if scrub.String(r.Location) == r.Location {
+		reply.Location = r.Location
+	}
+	return reply
+}
+
+// asCame is a body that every byte can be read from again.
+func asCame(body []byte) (doc json.RawMessage, encoded bool) {
+	switch {
+	case len(body) == 0:
+		return json.RawMessage("null"), false
+	case utf8.Valid(body):
+		doc, _ = jsontext.AppendQuote(make([]byte, 0, len(body)+len(body)/8+2), body) // valid UTF-8: cannot fail
+		return doc, false
+	default:
+		return append(base64.StdEncoding.AppendEncode([]byte{'"'}, body), '"'), true
+	}
+}
+
+// scrubbed are headers without secrets, in their names too: those came in lower
+// case, and stay so.
+func scrubbed(headers []schemas.Header, scrub *redact.Scrubber) []schemas.Header {
+	if scrub == nil {
+		return headers
+	}
+	out := make([]schemas.Header, len(headers))
+	for i, h := range headers {
+		out[i] = schemas.Header{Name: strings.ToLower(scrub.String(h.Name)), Value: scrub.String(h.Value)}
+	}
+	slices.SortStableFunc(out, func(a, b schemas.Header) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}

@@ -33,7 +33,7 @@ import (
 	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
 	"weir/processors/call"
-	"weir/processors/call/added"
+	"weir/processors/call/dial"
 	"weir/processors/call/direct"
 	"weir/processors/executor"
 	"weir/processors/guard"
@@ -205,7 +205,7 @@ func (b *books) events() (types []schemas.EventType) {
 
 // spy is a Secrets that notes how far the log was at each question.
 type spy struct {
-	added.Secrets
+	dial.Secrets
 	books *books
 	up    *upstream.Server
 	asked [][]schemas.EventType

@@ -28,11 +28,11 @@ const (
 // to Part while more is read, so that an answer which the log keeps up with is one part for each
 // read, and another one has fewer.
 type parts struct {
-	*passage
-	ctx    context.Context //nolint:containedctx // lives as long as the exchange
-	head   *outbound.Response
-	scrub  *redact.Scrubber
-	stream *outbound.Stream
+	exchange *exchange
+	ctx      context.Context //nolint:containedctx // lives as long as the exchange
+	head     *outbound.Response
+	scrub    *redact.Scrubber
+	stream   *outbound.Stream
 
 	mu      sync.Mutex
 	changed sync.Cond // any of these
@@ -50,15 +50,15 @@ type parts struct {
 	size   int64
 }
 
-func newParts(ctx context.Context, e *passage, head *outbound.Response, scrub *redact.Scrubber, s *outbound.Stream) *parts {
-	p := &parts{passage: e, ctx: ctx, head: head, scrub: scrub, stream: s}
+func newParts(ctx context.Context, e *exchange, head *outbound.Response, scrub *redact.Scrubber, s *outbound.Stream) *parts {
+	p := &parts{exchange: e, ctx: ctx, head: head, scrub: scrub, stream: s}
 	p.changed.L = &p.mu
 	return p
 }
 
 // read reads to the end.
 func (p *parts) read() (call.Reply, error) {
-	hold := time.AfterFunc(p.options.Hold, p.begin)
+	hold := time.AfterFunc(p.exchange.adapter.passing.Hold, p.begin)
 	defer hold.Stop()
 	buf := make([]byte, p.bufferSize())
 	var err error
@@ -77,9 +77,9 @@ func (p *parts) read() (call.Reply, error) {
 		return call.Reply{}, err
 	case !p.begun:
 		p.head.Body = p.body
-		return p.reply(p.head, p.scrub), nil
+		return p.exchange.reply(p.head, p.scrub), nil
 	}
-	reply := p.passage.head(p.head, p.scrub)
+	reply := p.exchange.head(p.head, p.scrub)
 	reply.Answer.Body, reply.Answer.Streamed, reply.Answer.Size = []byte("null"), true, p.size
 	reply.Answer.Hash = hex.EncodeToString(p.sum.Sum(nil))
 	return reply, nil
@@ -169,7 +169,7 @@ func (p *parts) end() error {
 // give gives parts until there are no more. If one cannot be given, the target is not read any
 // further.
 func (p *parts) give() {
-	head := p.passage.head(p.head, p.scrub).Answer
+	head := p.exchange.head(p.head, p.scrub).Answer
 	part := schemas.AnswerPart{Status: head.Status, Headers: head.Headers, Hidden: head.Hidden}
 	var err error
 	for more := true; more && err == nil; {
@@ -182,7 +182,7 @@ func (p *parts) give() {
 		} else {
 			part.Base64 = piece
 		}
-		err = p.options.Part(p.ctx, part)
+		err = p.exchange.adapter.passing.Part(p.ctx, part)
 		part = schemas.AnswerPart{}
 	}
 	p.mu.Lock()

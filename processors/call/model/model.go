@@ -11,10 +11,8 @@ import (
 	"time"
 
 	"weir/internal/completion"
-	"weir/internal/fault"
 	"weir/internal/outbound"
 	"weir/processors/call"
-	"weir/processors/call/added"
 	"weir/processors/call/dial"
 	"weir/processors/guard"
 	"weir/schemas"
@@ -56,12 +54,12 @@ func (c Config) withDefaults() Config {
 // Adapter calls models through the guarded client. It is safe for concurrent use.
 type Adapter struct {
 	client  *outbound.Client
-	secrets added.Secrets
+	secrets dial.Secrets
 	cfg     Config
 }
 
 // New returns an Adapter.
-func New(c *outbound.Client, s added.Secrets, cfg Config) *Adapter {
+func New(c *outbound.Client, s dial.Secrets, cfg Config) *Adapter {
 	return &Adapter{client: c, secrets: s, cfg: cfg.withDefaults()}
 }
 
@@ -160,29 +158,22 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 		d.status, d.retryAfter = r.Status, r.RetryAfter
 		return d.decode(ctx)
 	}
-	own, err := added.Read(ctx, e.secrets, e.Pass)
+	req, scrub, err := e.Request(ctx, e.secrets, e.Pass.Call().Body)
 	if err != nil {
 		return call.Reply{}, err
 	}
-	c := e.Pass.Call()
-	body, err := added.Members(c.Body, own.Body)
-	if err != nil {
-		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: err}
-	}
+	req.ContentType = "application/json"
 	asked := time.Now()
 	limits := outbound.StreamLimits{Header: -1, Idle: e.options.Idle, Bytes: e.cfg.Stream}
 	if e.options.FirstByte > 0 {
 		limits.Header = e.options.FirstByte
 	}
-	s, err := e.Conn.Stream(ctx, outbound.Request{
-		Headers: c.Headers, Injected: own.Headers, Query: own.Query,
-		Body: body, ContentType: "application/json",
-	}, limits)
+	s, err := e.Conn.Stream(ctx, req, limits)
 	if err != nil {
 		return call.Reply{}, err
 	}
 	defer s.Close()
-	d := &decoder{exchange: e, stream: s, asked: asked, scrub: own.Scrubber()}
+	d := &decoder{exchange: e, stream: s, asked: asked, scrub: scrub}
 	d.status, d.retryAfter = s.Status, s.RetryAfter
 	if e.options.FirstByte > 0 {
 		d.first = newTimeout(s.Close)

@@ -1,12 +1,9 @@
-// Package added computes the additions of a call's entry to its request, with their secrets, and
-// the values to redact from the response.
-package added
+package dial
 
 import (
 	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -14,12 +11,14 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"weir/internal/fault"
+	"weir/internal/outbound"
 	"weir/internal/policy"
 	"weir/internal/redact"
 	"weir/internal/secrets"
 	"weir/internal/traceparent"
-	"weir/processors/guard"
 	"weir/schemas"
 )
 
@@ -29,47 +28,53 @@ type Secrets interface {
 	Resolve(template string) (value secrets.Value, used []secrets.Value, err error)
 }
 
-// Additions are what the entry adds to one request, secrets filled in.
-type Additions struct {
-	Headers, Query, Body []schemas.Header
-	secret               []string
-	span                 string // of the call, for its target
+// Request is what the call of the pass sends with a body, and what takes the entry's secrets and the
+// caller's own credentials out of the answer; nil: there is nothing to take out. It reads the secrets,
+// so it is called as late as possible. A redirect carries no secrets, but its target may know them
+// anyway, so they are read for redaction. If a secret cannot be read, or does not fit, the error is a
+// *fault.Call that was not sent.
+//
+// A header for the call's span gets the span of ctx.
+func (l *Base) Request(ctx context.Context, s Secrets, body []byte) (outbound.Request, *redact.Scrubber, error) {
+	c, own := l.Pass.Call(), additions{secrets: s, span: traceparent.From(ctx), secret: credentials(l.Pass.Credentials())}
+	req := outbound.Request{Headers: c.Headers, Body: body, IdempotencyKey: c.IdempotencyKey}
+	var members []schemas.Header
+	for _, part := range []struct {
+		into      *[]schemas.Header
+		templates map[string]string
+		fits      func(string) bool
+	}{
+		{&req.Injected, l.Pass.Headers(), headerText}, {&req.Query, l.Pass.Query(), anyText}, {&members, l.Pass.Body(), utf8.ValidString},
+	} {
+		var err error
+		if *part.into, err = own.fill(part.templates, part.fits); err != nil {
+			return outbound.Request{}, nil, err
+		}
+	}
+	if l.Pass.Hop() {
+		req.Injected, req.Query, members = nil, nil, nil
+	}
+	if len(members) > 0 && body != nil {
+		var err error
+		if req.Body, err = withMembers(body, members); err != nil {
+			return outbound.Request{}, nil, &fault.Call{Code: schemas.DenyBody, Cause: err}
+		}
+	}
+	if len(own.secret) == 0 {
+		return req, nil, nil
+	}
+	return req, redact.Values(own.secret), nil
 }
 
-// Scrubber takes what was added, where it is secret, and the caller's own credentials
-// out of an answer.
-func (a *Additions) Scrubber() *redact.Scrubber {
-	if len(a.secret) == 0 {
-		return nil
-	}
-	return redact.Values(a.secret)
+// additions are what an entry adds to one request while its secrets are filled in.
+type additions struct {
+	secrets Secrets
+	secret  []string
+	span    string // of the call, for its target
 }
 
 // errUnfit is the cause if a secret's value is not allowed at its position.
 var errUnfit = errors.New("a value cannot be sent where its entry puts it")
-
-// Read reads the entry's secrets, so it is called as late as possible. A redirect carries no
-// secrets, but its target may know them anyway, so they are read for redaction. If a secret cannot
-// be read, or does not fit, the error is a *fault.Call that was not sent.
-//
-// A header for the call's span gets the span of ctx.
-func Read(ctx context.Context, s Secrets, p guard.Pass) (Additions, error) {
-	a := Additions{span: traceparent.From(ctx), secret: own(p.Credentials())}
-	var err error
-	if a.Headers, err = a.fill(s, p.Headers(), headerText); err != nil {
-		return Additions{}, err
-	}
-	if a.Query, err = a.fill(s, p.Query(), anyText); err != nil {
-		return Additions{}, err
-	}
-	if a.Body, err = a.fill(s, p.Body(), utf8.ValidString); err != nil {
-		return Additions{}, err
-	}
-	if p.Hop() {
-		return Additions{secret: a.secret}, nil
-	}
-	return a, nil
-}
 
 const (
 	// minCookie is the shortest value of one cookie that is taken out by itself. Shorter
@@ -84,15 +89,15 @@ const (
 // null or test, are words that answers have for other reasons.
 const minOwn = 8
 
-// own are the secrets in headers of the caller's: each value, what follows the scheme of an
+// credentials are the secrets in headers of the caller's: each value, what follows the scheme of an
 // authorization, and the values of cookies.
-func own(headers []schemas.Header) []string {
+func credentials(headers []schemas.Header) []string {
 	var list []string
 	for _, h := range headers {
 		list = append(append(list, h.Value), basic(h.Value)...)
 		if !strings.EqualFold(h.Name, "Cookie") {
-			_, credentials, _ := strings.Cut(h.Value, " ")
-			list = append(list, credentials)
+			_, token, _ := strings.Cut(h.Value, " ")
+			list = append(list, token)
 			continue
 		}
 		list = append(list, cookies(h.Value)...)
@@ -114,7 +119,7 @@ func cookies(header string) []string {
 }
 
 // fill resolves templates, in the order of their names.
-func (a *Additions) fill(s Secrets, templates map[string]string, fits func(string) bool) ([]schemas.Header, error) {
+func (a *additions) fill(templates map[string]string, fits func(string) bool) ([]schemas.Header, error) {
 	var list []schemas.Header
 	for _, name := range slices.Sorted(maps.Keys(templates)) {
 		if policy.IsTrace(name, templates[name]) {
@@ -123,7 +128,7 @@ func (a *Additions) fill(s Secrets, templates map[string]string, fits func(strin
 			}
 			continue
 		}
-		value, parts, err := s.Resolve(templates[name])
+		value, parts, err := a.secrets.Resolve(templates[name])
 		if err == nil && !fits(value.ExposeSecret()) {
 			err = errUnfit
 		}
@@ -168,45 +173,28 @@ func basic(value string) []string {
 	return []string{string(decoded), password}
 }
 
-// Members adds members at the end of a JSON object, without changing any of its bytes. Policy has
-// checked that the body is an object without these members. Members checks the object again,
+// withMembers adds members at the end of a JSON object, without changing any of its bytes. Policy has
+// checked that the body is an object without these members. It is checked again here,
 // because other text could leak the secret.
-func Members(body []byte, members []schemas.Header) ([]byte, error) {
-	if len(members) == 0 || body == nil {
-		return body, nil
-	}
+func withMembers(body []byte, members []schemas.Header) ([]byte, error) {
 	end := bytes.LastIndexByte(body, '}')
 	start := bytes.IndexByte(body, '{')
 	if start < 0 || end <= start || len(bytes.TrimSpace(body[:start])) > 0 || len(bytes.TrimSpace(body[end+1:])) > 0 {
 		return nil, errors.New("the body is not a JSON object")
 	}
-	var b bytes.Buffer
-	b.Write(body[:end])
-	first := len(bytes.TrimSpace(body[start+1:end])) == 0
-	for _, m := range members {
-		if !first {
-			b.WriteByte(',')
+	out := slices.Clone(body[:end])
+	for i, m := range members {
+		if i > 0 || len(bytes.TrimSpace(body[start+1:end])) > 0 {
+			out = append(out, ',')
 		}
-		first = false
-		if err := quote(&b, m.Name); err != nil {
-			return nil, err
+		for _, text := range []string{m.Name, m.Value} {
+			var err error
+			if out, err = jsontext.AppendQuote(out, text); err != nil {
+				return nil, err
+			}
+			out = append(out, ':')
 		}
-		b.WriteByte(':')
-		if err := quote(&b, m.Value); err != nil {
-			return nil, err
-		}
+		out = out[:len(out)-1] // nothing follows the value
 	}
-	b.Write(body[end:])
-	return b.Bytes(), nil
-}
-
-// quote writes a JSON string without escaping what HTML would want escaped.
-func quote(b *bytes.Buffer, s string) error {
-	enc := json.NewEncoder(b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(s); err != nil {
-		return err
-	}
-	b.Truncate(b.Len() - 1) // the encoder's line break
-	return nil
+	return append(out, body[end:]...), nil
 }

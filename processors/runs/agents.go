@@ -10,9 +10,9 @@ import (
 // queued is how many runs may wait for one agent in their workers' slots, which all agents share.
 const queued = 8
 
-// agentStates are the states of the agents, one for each task type. A state belongs to one URL: an
+// agents are the states of the agents, one for each task type. A state belongs to one URL: an
 // agent that moves gets a new one.
-type agentStates struct {
+type agents struct {
 	find    func(taskType string) (schemas.Agent, bool)
 	metrics Metrics
 
@@ -22,13 +22,14 @@ type agentStates struct {
 
 // of is the agent that serves a task type now, and its state. Both are read at once, so that a
 // reader with an older configuration cannot restore an older state.
-func (d *agentStates) of(taskType string) (a schemas.Agent, at *agentState, found bool) {
+func (d *agents) of(taskType string) (a schemas.Agent, at *agentState, found bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.reread(taskType)
 }
 
-func (d *agentStates) reread(taskType string) (a schemas.Agent, at *agentState, found bool) {
+// reread is of; the lock is held.
+func (d *agents) reread(taskType string) (a schemas.Agent, at *agentState, found bool) {
 	a, found = d.find(taskType)
 	at = d.byType[taskType]
 	if at != nil && (!found || at.url != a.URL) {
@@ -47,7 +48,7 @@ func (d *agentStates) reread(taskType string) (a schemas.Agent, at *agentState, 
 }
 
 // refresh retires the states of agents that have moved or are gone.
-func (d *agentStates) refresh() {
+func (d *agents) refresh() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for taskType := range d.byType {
@@ -69,7 +70,7 @@ type agentState struct {
 
 func newAgentState(taskType, url string, m Metrics) *agentState {
 	d := &agentState{url: url, taskType: taskType, metrics: m, places: limits.NewShares(limits.Division{})}
-	d.breaker = newBreaker(d.reportBreaker)
+	d.breaker = &breaker{changed: d.reportBreaker}
 	return d
 }
 
@@ -88,19 +89,6 @@ func (d *agentState) retire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.retired = true
-}
-
-// join takes a place for a tenant's run, or waits for one until leave; see limits.Shares.
-func (d *agentState) join(tenant string, all limits.Division) (granted <-chan struct{}, leave func()) {
-	d.places.Resize(all)
-	return d.places.Join(tenant, 1)
-}
-
-// count adds to the number of the agent's active runs.
-func (d *agentState) count(change int) {
-	if d.metrics != nil {
-		d.metrics.AgentRuns(d.taskType, change)
-	}
 }
 
 // queue adds a waiting run; ok is false if there are too many.

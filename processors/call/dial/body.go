@@ -1,6 +1,4 @@
-// Package kept turns the body of an answer into what may be kept of it: without the secrets that were
-// sent, as JSON, text or base64, and otherwise unaltered.
-package kept
+package dial
 
 import (
 	"bytes"
@@ -18,10 +16,10 @@ import (
 // snippetLength is how many code points of a body are kept in the open.
 const snippetLength = 512
 
-// Put gives an answer its body: JSON as it came, a string of its text if its media type is textual, or
+// PutBody gives an answer its body: JSON as it came, a string of its text if its media type is textual, or
 // a string of base64. contentType is the Content-Type, "" if the answer has none. The snippet of bytes
 // that are no text is empty.
-func Put(a *schemas.Answer, raw []byte, contentType string, scrub *redact.Scrubber) {
+func PutBody(a *schemas.Answer, raw []byte, contentType string, scrub *redact.Scrubber) {
 	clean := scrub.Bytes(raw)
 	doc, isJSON := JSON(raw, clean, scrub)
 	switch {
@@ -39,6 +37,16 @@ func Put(a *schemas.Answer, raw []byte, contentType string, scrub *redact.Scrubb
 	if utf8.Valid(clean) {
 		a.Snippet = snippet(string(clean))
 	}
+}
+
+// ContentType is the Content-Type of an answer as the target sent it, "" without one.
+func ContentType(headers []schemas.Header) string {
+	for _, h := range headers {
+		if h.Name == "content-type" {
+			return h.Value
+		}
+	}
+	return ""
 }
 
 // JSON is a body that is JSON, without secrets. clean is raw, scrubbed. False: it is none, or it is

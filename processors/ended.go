@@ -1,0 +1,91 @@
+package processors
+
+import (
+	"context"
+	"errors"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// ended reports an end that is durable.
+func (p *Pipeline) ended(ctx context.Context, st *ledger.State) error {
+	if !st.Started { // ingress has canceled it
+		if err := p.link(ctx, st); err != nil {
+			return err
+		}
+	}
+	if ended := p.Kinds[st.Kind].Ended; ended != nil {
+		if err := ended(ctx, st); err != nil {
+			return err
+		}
+	}
+	if p.Ended != nil {
+		p.Ended(st)
+	}
+	return nil
+}
+
+// complete repeats the side effects of an end that is on the log already: its worker may have died
+// before it reported the end. Also, a power cut may have kept the end and lost evidence that was
+// stored before it: one sync covers both, and a device writes unsynced data in any order. The
+// message was not acknowledged before that sync, so it is redelivered.
+func (p *Pipeline) complete(ctx context.Context, st *ledger.State) error {
+	if err := p.attest(ctx, st); err != nil {
+		return err
+	}
+	return p.ended(ctx, st)
+}
+
+// attest leaves what is missing of an ended action's evidence, as its attempts call for.
+// An action whose payload cannot be read, or is not at hand, has only what it has.
+func (p *Pipeline) attest(ctx context.Context, st *ledger.State) error {
+	kind, known := p.Kinds[st.Kind]
+	if !known || st.Open() != nil || st.Action.PayloadBlob != "" {
+		return nil
+	}
+	records, err := kind.Evidence(st)
+	if _, terminal := errors.AsType[*fault.Terminal](err); terminal {
+		return nil
+	}
+	if err != nil || len(records) == 0 {
+		return err
+	}
+	if err := p.Evidence.Leave(ctx, st, records...); err != nil {
+		return err
+	}
+	return p.Barrier(ctx)
+}
+
+// links is how often the name of a successor is written while others write to its predecessor.
+const links = 4
+
+// link writes the name of a successor to its predecessor, unless it is there. The worker does
+// this rather than the ingress that accepted the successor: the worker's message is redelivered
+// until it is done, so no crash loses the name. A predecessor that the log has dropped is skipped.
+func (p *Pipeline) link(ctx context.Context, st *ledger.State) error {
+	if st.Action.Supersedes == "" {
+		return nil
+	}
+	ref := schemas.Ref{Tenant: st.Tenant, Kind: st.Kind, ID: st.Action.Supersedes}
+	for n := 1; ; n++ {
+		before, err := p.Ledger.Load(ctx, ref)
+		switch {
+		case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
+			return nil
+		case err != nil:
+			return err
+		case before.SupersededBy != "" || before.Settled == nil:
+			return nil
+		}
+		err = p.Ledger.Append(ctx, before, schemas.Event{Type: schemas.EventSuperseded, Superseded: &schemas.Superseded{By: st.ID}})
+		if errors.Is(err, fault.ErrFenced) && n < links {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		return p.Barrier(ctx)
+	}
+}
