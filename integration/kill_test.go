@@ -15,69 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/agent"
-	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
-
-// TestKilledInACompletion kills the program before the first chunk, and after some: the first
-// completion is requested again, and the second ends with the chunks that had come.
-func TestKilledInACompletion(t *testing.T) {
-	t.Parallel()
-	t.Run("before the first chunk", func(t *testing.T) {
-		t.Parallel()
-		hold := make(chan struct{})
-		provider := llm.New(t, llm.Config{Script: []llm.Act{{Begin: hold}, {}}})
-		dir, config := t.TempDir(), chatConfig(t, provider, "")
-		w := serveChat(t, dir, config, "--durability", "disk")
-		body := chatBody("sim/plain", false, "")
-		resp, text := w.request(t, http.MethodPost, schemas.RouteChat, body, "Prefer", "respond-async", "Idempotency-Key", "k")
-		require.Equal(t, http.StatusAccepted, resp.StatusCode, text)
-		r := provider.WaitRequest(1)
-		w.Kill()
-		<-r.Closed()
-		close(hold)
-
-		w = serveChat(t, dir, config, "--durability", "disk")
-		resp, text = w.request(t, http.MethodPost, schemas.RouteChat, body, "Idempotency-Key", "k")
-		require.Equal(t, http.StatusOK, resp.StatusCode, text)
-		require.Contains(t, text, "Hello, world")
-		require.Equal(t, 2, provider.Hits())
-	})
-	t.Run("after some chunks", func(t *testing.T) {
-		t.Parallel()
-		hold := make(chan struct{})
-		defer close(hold)
-		provider := llm.New(t, llm.Config{Script: []llm.Act{{Texts: []string{"One", " two"}, Hold: hold}}})
-		dir, config := t.TempDir(), chatConfig(t, provider, "")
-		w := serveChat(t, dir, config, "--durability", "process")
-		body := chatBody("sim/plain", true, "")
-		first, err := post(t.Context(), http.DefaultClient, w.URL+schemas.RouteChat, body, "Idempotency-Key", "k")
-		require.NoError(t, err)
-		defer first.Body.Close()
-		got := readChat(t, first.Body, "One two")
-		require.Equal(t, "One two", got.text)
-		id := first.Header.Get(schemas.HeaderGeneration)
-		w.Kill()
-
-		w = serveChat(t, dir, config, "--durability", "process")
-		again, err := post(t.Context(), http.DefaultClient, w.URL+schemas.RouteChat, body, "Idempotency-Key", "k")
-		require.NoError(t, err)
-		defer again.Body.Close()
-		require.Equal(t, id, again.Header.Get(schemas.HeaderGeneration))
-		got = readChat(t, again.Body, "")
-		require.Equal(t, []any{"One two", 1}, []any{got.text, got.done})
-		require.NotNil(t, got.fault)
-		require.Equal(t, schemas.Interrupted, got.fault.Metadata.Code)
-		end := settled(t, w, id)
-		require.Equal(t, schemas.OutcomeFailed, end.Outcome)
-		res := decode[schemas.ChatResult](t, string(end.Result))
-		require.True(t, res.Partial)
-		require.Contains(t, string(res.Completion), "One two")
-		require.True(t, res.Usage.Estimated)
-		require.Equal(t, 1, provider.Hits(), "an answer that was begun is not begun again")
-	})
-}
 
 // TestKilledInARun kills the program in the middle of an agent's stream: the run is not given to
 // the agent again, keeps its progress, and ends once, with an outcome that is not known.
