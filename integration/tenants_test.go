@@ -403,24 +403,3 @@ policy:
 		}
 	}
 }
-
-// TestAFullLogRefusesBeforeItAccepts: nothing is stored of a request that is refused, and reads and
-// operators are served.
-func TestAFullLogRefusesBeforeItAccepts(t *testing.T) {
-	t.Parallel()
-	w := serve(t, t.TempDir(), "--durability", "process", "--config", policyFile(t, "http://127.0.0.1:1", "log: {max_bytes: 16MiB}\n"))
-	big := fmt.Sprintf(`{"method":"POST","url":"http://127.0.0.1:1/","body":%q}`, strings.Repeat("x", 200<<10))
-	for i := range 2000 {
-		resp, body := w.request(t, http.MethodPost, "/v1/execute", big, "Prefer", "respond-async", "Idempotency-Key", fmt.Sprintf("k-%d", i))
-		if resp.StatusCode != http.StatusServiceUnavailable {
-			continue
-		}
-		assert.Contains(t, body, string(schemas.LogFull))
-		assert.NotEmpty(t, resp.Header.Get("Retry-After"))
-		assert.Empty(t, resp.Header.Get("Weir-Action-Id"))
-		resp, body = w.request(t, http.MethodGet, "/readyz", "")
-		assert.Equal(t, http.StatusOK, resp.StatusCode, body)
-		return
-	}
-	t.Fatal("the log never became full")
-}
