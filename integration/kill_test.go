@@ -16,6 +16,7 @@ import (
 
 	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
 
@@ -61,42 +62,51 @@ func TestKilledInARun(t *testing.T) {
 // the program ends with 0. The next one performs the rest of the plan.
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	upstream := newLedgerServer(t)
-	dir, config := t.TempDir(), policyFile(t, upstream.URL, "")
+	release := make(chan struct{})
+	target := upstream.New(t, upstream.Hold(release, upstream.OK()))
+	count := func(path string) (n int) {
+		for _, r := range target.Ledger() {
+			if r.Target == path {
+				n++
+			}
+		}
+		return n
+	}
+	dir, config := t.TempDir(), policyFile(t, target.URL(), "")
 	w := serve(t, dir, "--config", config)
 	answered := make(chan string, 1)
 	go func() {
-		body := fmt.Sprintf(`{"type":"Http","request_id":"slow","args":{"method":"POST","url":"%s/slow","body":{}}}`, upstream.URL)
+		body := fmt.Sprintf(`{"type":"Http","request_id":"slow","args":{"method":"POST","url":"%s/slow","body":{}}}`, target.URL())
 		_, text, err := w.try(t.Context(), http.MethodPost, "/v1/execute", body)
 		answered <- fmt.Sprint(text, err)
 	}()
-	<-upstream.arrived
+	target.WaitHits(1)
 	decisions := make([]string, 3)
 	for i := range decisions {
-		decisions[i] = fmt.Sprintf(`{"effect_ref":"e%d","target_state":{"method":"POST","url":"%s/%d","allowlist_key":"up","body":{}}}`, i, upstream.URL, i)
+		decisions[i] = fmt.Sprintf(`{"effect_ref":"e%d","target_state":{"method":"POST","url":"%s/%d","allowlist_key":"up","body":{}}}`, i, target.URL(), i)
 	}
 	body := fmt.Sprintf(`{"request_id":"plan","state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[%s]}}`, strings.Join(decisions, ","))
 	resp, text := w.request(t, http.MethodPost, "/v1/plans", body, "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, resp.StatusCode, text)
-	<-upstream.arrived
+	target.WaitHits(2)
 
 	require.NoError(t, w.Signal(syscall.SIGTERM))
 	for err := error(nil); err == nil; { // the listener closes first
 		_, _, err = w.try(t.Context(), http.MethodGet, "/healthz", "", "Connection", "close")
 	}
-	upstream.open()
+	close(release)
 	assert.Contains(t, <-answered, `"status":200`)
 	_, err := w.Wait(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, 1, upstream.count(http.MethodPost, "/0"))
-	assert.Zero(t, upstream.count(http.MethodPost, "/2"), "nothing new is begun")
+	assert.Equal(t, 1, count("/0"))
+	assert.Zero(t, count("/2"), "nothing new is begun")
 
 	w = serve(t, dir, "--config", config)
 	for _, id := range []string{"slow", "plan"} {
 		assert.Equal(t, schemas.OutcomeSucceeded, settled(t, w, id).Outcome, id)
 	}
 	for _, path := range []string{"/slow", "/0", "/1", "/2"} {
-		assert.Equal(t, 1, upstream.count(http.MethodPost, path), path)
+		assert.Equal(t, 1, count(path), path)
 	}
 }
 
