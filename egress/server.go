@@ -25,14 +25,6 @@ type Log interface {
 	GetBlob(ctx context.Context, name string) ([]byte, error)
 }
 
-// Actions reads actions; the ledger does.
-type Actions interface {
-	Find(ctx context.Context, tenant, id string) (*ledger.State, error)
-	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
-	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
-	Replay(ctx context.Context, ref schemas.Ref, fn func(schemas.Event) error) error
-}
-
 // Reader is the sender of a request that reads.
 type Reader struct {
 	// Tenant is whose records it may read.
@@ -87,7 +79,7 @@ type Config struct {
 // It is safe for concurrent use and starts nothing.
 type Server struct {
 	log     Log
-	actions Actions
+	actions *ledger.Ledger
 	cfg     Config
 	views   map[schemas.Kind]View
 
@@ -97,7 +89,7 @@ type Server struct {
 }
 
 // NewServer returns the server over a log and the ledger that folds it. Follow completes it.
-func NewServer(log Log, actions Actions, cfg Config) (*Server, error) {
+func NewServer(log Log, actions *ledger.Ledger, cfg Config) (*Server, error) {
 	switch {
 	case cfg.Live == nil:
 		return nil, errors.New("egress needs the live feed")
@@ -132,7 +124,7 @@ func (s *Server) Follow(feed *stream.Feed, surfaces []Surface) {
 func (s *Server) Now() time.Time { return s.cfg.Now() }
 
 // Actions reads actions from the log.
-func (s *Server) Actions() Actions { return s.actions }
+func (s *Server) Actions() *ledger.Ledger { return s.actions }
 
 // Events serves the events of actions.
 func (s *Server) Events() *stream.Events { return s.events }
