@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -179,90 +178,6 @@ func TestStatusOfARecordThatCannotBeRead(t *testing.T) {
 	require.Equal(t, schemas.KindPlan, v.Kind)
 }
 
-func (h *house) list(query string, limit int) (ids []string) {
-	h.t.Helper()
-	for _, it := range pages[schemas.ActionEntry](h, "/v1/actions"+query, limit) {
-		ids = append(ids, it.ID)
-	}
-	return ids
-}
-
-func TestListIsNewestFirst(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	var want, plans []string
-	for i := range 40 {
-		ref := httpRef(fmt.Sprintf("a-%d", i))
-		if i%7 == 0 {
-			ref = planRef(ref.ID)
-			plans = append(plans, ref.ID)
-		}
-		st := h.claim(ref)
-		h.claim(schemas.Ref{Tenant: "other", Kind: schemas.KindHTTP, ID: fmt.Sprintf("o-%d", i)})
-		if i == 21 {
-			h.settle(st, schemas.Settled{Outcome: schemas.OutcomeDenied, Code: schemas.DenyHost})
-		}
-		want = append(want, ref.ID)
-	}
-	slices.Reverse(want)
-	slices.Reverse(plans)
-	for _, limit := range []int{1000, 40, 33, 3} {
-		require.Equal(t, want, h.list("", limit), "limit %d", limit)
-	}
-	require.Equal(t, plans, h.list("?kind=plan", 4))
-	require.Empty(t, h.list("?status=expired", 50))
-	page := decode[schemas.Page[schemas.ActionEntry]](t, h.get("/v1/actions?status=denied").Body)
-	require.Len(t, page.Items, 1)
-	entry := page.Items[0]
-	require.Equal(t, schemas.DenyHost, entry.Code)
-	require.Equal(t, schemas.ClassOnce, entry.Class)
-	require.Equal(t, "/v1/actions/a-21", entry.URL)
-}
-
-func TestListWords(t *testing.T) {
-	t.Parallel()
-	h := build(t, tasked)
-	word := func(id string, want schemas.Status) {
-		t.Helper()
-		for _, e := range decode[schemas.Page[schemas.ActionEntry]](t, h.get("/v1/actions").Body).Items {
-			if e.ID == id {
-				require.Equal(t, want, e.Status)
-				require.Equal(t, want, decode[schemas.ActionView](t, h.get("/v1/actions/"+id).Body).Status)
-				return
-			}
-		}
-		require.Fail(t, "absent", id)
-	}
-	waiting := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: schemas.WaitDelay}}
-	st := h.claim(httpRef("a"))
-	word("a", "accepted")
-	h.append(st, schemas.Event{Type: schemas.EventCancel})
-	word("a", "accepted")
-	h.attempt(st)
-	word("a", "started")
-	h.append(st, waiting)
-	word("a", "waiting")
-	_, err := h.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(httpRef("a"), schemas.SectionWake)})
-	require.NoError(t, err)
-	word("a", "waiting")
-	st, err = h.led.Load(t.Context(), httpRef("a"))
-	require.NoError(t, err)
-	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.Interrupted})
-	word("a", "outcome_unknown")
-	h.append(st, schemas.Event{Type: schemas.EventResolution, Resolution: &schemas.Resolution{Effect: "applied"}})
-	word("a", "outcome_unknown")
-
-	task := h.task("t-1", "d")
-	h.claimed(task, 0)
-	word("t-1", "accepted")
-	h.opened(task)
-	word("t-1", "started")
-	h.append(task, waiting)
-	word("t-1", "waiting")
-	h.asked(task, 1, "a")
-	word("t-1", "started")
-}
-
 func TestListRefuses(t *testing.T) {
 	t.Parallel()
 	h := build(t)
@@ -277,25 +192,6 @@ func TestListRefuses(t *testing.T) {
 	for _, query := range []string{"by=code", "step=7s", "since=1h&until=2h", "since=30d&step=10s", "limit=3", "kind=teapot"} {
 		require.Equal(t, http.StatusBadRequest, h.get("/v1/stats?"+query).Code, query)
 	}
-}
-
-func FuzzCursor(f *testing.F) {
-	for _, s := range []string{"1", "0dn2rzwvite69", "zz", "--", "1-1", "%00"} {
-		f.Add(s)
-	}
-	h := build(f)
-	h.claim(httpRef("a"))
-	f.Fuzz(func(t *testing.T, cursor string) {
-		r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "/v1/actions", http.NoBody)
-		require.NoError(t, err)
-		q := r.URL.Query()
-		q.Set("cursor", cursor)
-		w := httptest.NewRecorder()
-		r.URL.RawQuery = q.Encode()
-		r.Header.Set("Authorization", "Bearer acme")
-		h.engine.ServeHTTP(w, r)
-		require.Contains(t, []int{200, 400}, w.Code)
-	})
 }
 
 // A filter that a list does not know would show everything.

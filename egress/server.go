@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"weir/egress/evidence"
-	"weir/egress/status"
 	"weir/egress/stream"
 	"weir/internal/fault"
+	"weir/internal/ledger"
 	"weir/internal/redact"
 	"weir/internal/task"
 	"weir/schemas"
@@ -79,18 +79,17 @@ type Config struct {
 // It is safe for concurrent use and starts nothing.
 type Server struct {
 	log     Log
-	actions status.Actions
+	actions *ledger.Ledger
 	cfg     Config
 	views   map[schemas.Kind]View
 
 	feed    *stream.Feed
 	events  *stream.Events
-	status  *status.Status
 	records *evidence.Records
 }
 
 // NewServer returns the server over a log and the ledger that folds it. Follow completes it.
-func NewServer(log Log, actions status.Actions, cfg Config) (*Server, error) {
+func NewServer(log Log, actions *ledger.Ledger, cfg Config) (*Server, error) {
 	switch {
 	case cfg.Live == nil:
 		return nil, errors.New("egress needs the live feed")
@@ -118,7 +117,6 @@ func (s *Server) Follow(feed *stream.Feed, surfaces []Surface) {
 	}
 	s.feed = feed
 	s.events = stream.NewEvents(feed, s.cfg.HTTP)
-	s.status = status.New(s.actions, feed, status.Config{Layout: s.cfg.Layout, Result: s.result, Reserve: s.cfg.Reserve, Payload: s.payload})
 	s.records = evidence.New(s.log, s.cfg.Live, feed, s.cfg.HTTP, feed.Draining())
 }
 
@@ -126,7 +124,7 @@ func (s *Server) Follow(feed *stream.Feed, surfaces []Surface) {
 func (s *Server) Now() time.Time { return s.cfg.Now() }
 
 // Actions reads actions from the log.
-func (s *Server) Actions() status.Actions { return s.actions }
+func (s *Server) Actions() *ledger.Ledger { return s.actions }
 
 // Events serves the events of actions.
 func (s *Server) Events() *stream.Events { return s.events }
@@ -144,32 +142,23 @@ func (s *Server) Durable(ctx context.Context, ref schemas.Ref, seq uint64) error
 
 // Records are the routes that read actions of every kind, and what is recorded of them.
 func (s *Server) Records() Surface {
-	// The functions read what they are of for each request: Follow sets it.
-	type server func(w http.ResponseWriter, r *http.Request, tenant, id string)
-	by := func(serve server) func(r *Request) error {
+	serve := func(serve func(w http.ResponseWriter, r *http.Request, tenant string)) func(r *Request) error {
 		return func(r *Request) error {
-			serve(r.Writer, r.Request, r.Reader.Tenant, r.Param("id"))
+			serve(r.Writer, r.Request, r.Reader.Tenant)
 			return nil
 		}
 	}
 	return Surface{Name: "actions", Routes: Routes(
-		s.ReadAction("/v1/actions/:id", by(func(w http.ResponseWriter, r *http.Request, tenant, id string) { s.status.Serve(w, r, tenant, id) })),
-		s.ReadAction("/v1/actions/:id/payload", by(func(w http.ResponseWriter, r *http.Request, tenant, id string) {
-			s.status.ServePayload(w, r, tenant, id)
-		})),
-		s.ReadAction("/v1/actions/:id/events", by(func(w http.ResponseWriter, r *http.Request, tenant, id string) { s.events.Serve(w, r, tenant, id) })),
-		s.Read("/v1/dead-letters", by(func(w http.ResponseWriter, r *http.Request, tenant, _ string) { s.records.ServeDead(w, r, tenant) }), schemas.ScopeActionsRead),
-		s.Read("/v1/evidence", by(func(w http.ResponseWriter, r *http.Request, tenant, _ string) { s.records.Serve(w, r, tenant) }), schemas.ScopeEvidenceRead),
+		s.ReadAction("/v1/actions/:id", s.showStatus),
+		s.ReadAction("/v1/actions/:id/payload", s.showPayload),
+		s.ReadAction("/v1/actions/:id/events", func(r *Request) error {
+			s.events.Serve(r.Writer, r.Request, r.Reader.Tenant, r.Param("id"))
+			return nil
+		}),
+		// Follow sets the records.
+		s.Read("/v1/dead-letters", serve(func(w http.ResponseWriter, r *http.Request, tenant string) { s.records.ServeDead(w, r, tenant) }), schemas.ScopeActionsRead),
+		s.Read("/v1/evidence", serve(func(w http.ResponseWriter, r *http.Request, tenant string) { s.records.Serve(w, r, tenant) }), schemas.ScopeEvidenceRead),
 	)}
-}
-
-// payload returns what shows the payloads of a kind, or nil.
-func (s *Server) payload(kind schemas.Kind) func(payload json.RawMessage) (json.RawMessage, error) {
-	show := s.views[kind].Payload
-	if show == nil {
-		return nil
-	}
-	return func(payload json.RawMessage) (json.RawMessage, error) { return show(s.cfg.Redactor, payload) }
 }
 
 // Payload is the stored payload of an action. Memory is reserved for a large one until release. One

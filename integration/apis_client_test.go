@@ -203,21 +203,14 @@ func stripe(t *testing.T, u *unchanged) {
 
 func openAI(t *testing.T, u *unchanged) {
 	t.Helper()
-	order := asked("create", "sim/plain", nil)
-	order["apiKey"] = u.token
-	got := npm(t, u.via("models")+"/v1", order)
-	require.NotNil(t, got[0].Completion, "%+v", got[0].Error)
-	assert.Equal(t, "Hello, world", got[0].Completion.Choices[0].Message.Content)
-	order["op"] = "stream"
-	var text strings.Builder
-	for _, l := range npm(t, u.via("models")+"/v1", order) {
-		if l.Chunk != nil {
-			for _, c := range l.Chunk.Choices {
-				text.WriteString(c.Delta.Content)
-			}
-		}
+	order := modelOrder{Client: chatClient, Op: "create", Key: u.token}.asking(u.weir, "sim/plain", nil)
+	order.Base = u.via("models") + "/v1"
+	streamed := order
+	streamed.Op = "stream"
+	for _, got := range callModels(t, order, streamed) {
+		require.Nil(t, got.failure)
+		assert.Equal(t, "Hello, world", got.final.Get("choices.0.message.content").Str)
 	}
-	assert.Equal(t, "Hello, world", text.String())
 	for _, r := range u.models.Ledger() {
 		assert.Equal(t, targetKey, r.Key())
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/weirtest/disk"
+	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
 
@@ -28,13 +29,12 @@ func TestGitDiskIsFull(t *testing.T) { //nolint:paralleltest // its process is i
 	if !disk.Inside(t) {
 		return
 	}
-	dir, upstream := t.TempDir(), newLedgerServer(t)
-	upstream.open()
+	dir, target := t.TempDir(), upstream.New(t)
 	repos := filepath.Join(dir, "git")
 	require.NoError(t, os.Mkdir(repos, 0o700))
 	require.NoError(t, unix.Mount("tmpfs", repos, "tmpfs", 0, "size=24m"))
 	defer func() { require.NoError(t, unix.Unmount(repos, unix.MNT_DETACH)) }()
-	w := serve(t, dir, "--config", policyFile(t, upstream.URL, ""))
+	w := serve(t, dir, "--config", policyFile(t, target.URL(), ""))
 	w.makeRepo(t, "shop")
 	task := w.makeTask(t, "")
 	g, old, head := w.noisy(t, task, 27)
@@ -52,7 +52,7 @@ func TestGitDiskIsFull(t *testing.T) { //nolint:paralleltest // its process is i
 	}
 	g.do(t, ".", "clone", "-q", "-b", task.Branch, w.gitURL("shop"), "copy")
 	assert.Equal(t, old, g.do(t, "copy", "rev-parse", "HEAD"), "what is there can be fetched")
-	resp, text := w.request(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"POST","url":"%s/meanwhile","body":{}}`, upstream.URL))
+	resp, text := w.request(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"POST","url":"%s/meanwhile","body":{}}`, target.URL()))
 	require.Equal(t, http.StatusOK, resp.StatusCode, text)
 
 	require.NoError(t, os.Remove(ballast))

@@ -15,69 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/agent"
-	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
-
-// TestKilledInACompletion kills the program before the first chunk, and after some: the first
-// completion is requested again, and the second ends with the chunks that had come.
-func TestKilledInACompletion(t *testing.T) {
-	t.Parallel()
-	t.Run("before the first chunk", func(t *testing.T) {
-		t.Parallel()
-		hold := make(chan struct{})
-		provider := llm.New(t, llm.Config{Script: []llm.Act{{Begin: hold}, {}}})
-		dir, config := t.TempDir(), chatConfig(t, provider, "")
-		w := serveChat(t, dir, config, "--durability", "disk")
-		body := chatBody("sim/plain", false, "")
-		resp, text := w.request(t, http.MethodPost, schemas.RouteChat, body, "Prefer", "respond-async", "Idempotency-Key", "k")
-		require.Equal(t, http.StatusAccepted, resp.StatusCode, text)
-		r := provider.WaitRequest(1)
-		w.Kill()
-		<-r.Closed()
-		close(hold)
-
-		w = serveChat(t, dir, config, "--durability", "disk")
-		resp, text = w.request(t, http.MethodPost, schemas.RouteChat, body, "Idempotency-Key", "k")
-		require.Equal(t, http.StatusOK, resp.StatusCode, text)
-		require.Contains(t, text, "Hello, world")
-		require.Equal(t, 2, provider.Hits())
-	})
-	t.Run("after some chunks", func(t *testing.T) {
-		t.Parallel()
-		hold := make(chan struct{})
-		defer close(hold)
-		provider := llm.New(t, llm.Config{Script: []llm.Act{{Texts: []string{"One", " two"}, Hold: hold}}})
-		dir, config := t.TempDir(), chatConfig(t, provider, "")
-		w := serveChat(t, dir, config, "--durability", "process")
-		body := chatBody("sim/plain", true, "")
-		first, err := post(t.Context(), http.DefaultClient, w.URL+schemas.RouteChat, body, "Idempotency-Key", "k")
-		require.NoError(t, err)
-		defer first.Body.Close()
-		got := readChat(t, first.Body, "One two")
-		require.Equal(t, "One two", got.text)
-		id := first.Header.Get(schemas.HeaderGeneration)
-		w.Kill()
-
-		w = serveChat(t, dir, config, "--durability", "process")
-		again, err := post(t.Context(), http.DefaultClient, w.URL+schemas.RouteChat, body, "Idempotency-Key", "k")
-		require.NoError(t, err)
-		defer again.Body.Close()
-		require.Equal(t, id, again.Header.Get(schemas.HeaderGeneration))
-		got = readChat(t, again.Body, "")
-		require.Equal(t, []any{"One two", 1}, []any{got.text, got.done})
-		require.NotNil(t, got.fault)
-		require.Equal(t, schemas.Interrupted, got.fault.Metadata.Code)
-		end := settled(t, w, id)
-		require.Equal(t, schemas.OutcomeFailed, end.Outcome)
-		res := decode[schemas.ChatResult](t, string(end.Result))
-		require.True(t, res.Partial)
-		require.Contains(t, string(res.Completion), "One two")
-		require.True(t, res.Usage.Estimated)
-		require.Equal(t, 1, provider.Hits(), "an answer that was begun is not begun again")
-	})
-}
 
 // TestKilledInARun kills the program in the middle of an agent's stream: the run is not given to
 // the agent again, keeps its progress, and ends once, with an outcome that is not known.
@@ -121,42 +62,51 @@ func TestKilledInARun(t *testing.T) {
 // the program ends with 0. The next one performs the rest of the plan.
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	upstream := newLedgerServer(t)
-	dir, config := t.TempDir(), policyFile(t, upstream.URL, "")
+	release := make(chan struct{})
+	target := upstream.New(t, upstream.Hold(release, upstream.OK()))
+	count := func(path string) (n int) {
+		for _, r := range target.Ledger() {
+			if r.Target == path {
+				n++
+			}
+		}
+		return n
+	}
+	dir, config := t.TempDir(), policyFile(t, target.URL(), "")
 	w := serve(t, dir, "--config", config)
 	answered := make(chan string, 1)
 	go func() {
-		body := fmt.Sprintf(`{"type":"Http","request_id":"slow","args":{"method":"POST","url":"%s/slow","body":{}}}`, upstream.URL)
+		body := fmt.Sprintf(`{"type":"Http","request_id":"slow","args":{"method":"POST","url":"%s/slow","body":{}}}`, target.URL())
 		_, text, err := w.try(t.Context(), http.MethodPost, "/v1/execute", body)
 		answered <- fmt.Sprint(text, err)
 	}()
-	<-upstream.arrived
+	target.WaitHits(1)
 	decisions := make([]string, 3)
 	for i := range decisions {
-		decisions[i] = fmt.Sprintf(`{"effect_ref":"e%d","target_state":{"method":"POST","url":"%s/%d","allowlist_key":"up","body":{}}}`, i, upstream.URL, i)
+		decisions[i] = fmt.Sprintf(`{"effect_ref":"e%d","target_state":{"method":"POST","url":"%s/%d","allowlist_key":"up","body":{}}}`, i, target.URL(), i)
 	}
 	body := fmt.Sprintf(`{"request_id":"plan","state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[%s]}}`, strings.Join(decisions, ","))
 	resp, text := w.request(t, http.MethodPost, "/v1/plans", body, "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, resp.StatusCode, text)
-	<-upstream.arrived
+	target.WaitHits(2)
 
 	require.NoError(t, w.Signal(syscall.SIGTERM))
 	for err := error(nil); err == nil; { // the listener closes first
 		_, _, err = w.try(t.Context(), http.MethodGet, "/healthz", "", "Connection", "close")
 	}
-	upstream.open()
+	close(release)
 	assert.Contains(t, <-answered, `"status":200`)
 	_, err := w.Wait(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, 1, upstream.count(http.MethodPost, "/0"))
-	assert.Zero(t, upstream.count(http.MethodPost, "/2"), "nothing new is begun")
+	assert.Equal(t, 1, count("/0"))
+	assert.Zero(t, count("/2"), "nothing new is begun")
 
 	w = serve(t, dir, "--config", config)
 	for _, id := range []string{"slow", "plan"} {
 		assert.Equal(t, schemas.OutcomeSucceeded, settled(t, w, id).Outcome, id)
 	}
 	for _, path := range []string{"/slow", "/0", "/1", "/2"} {
-		assert.Equal(t, 1, upstream.count(http.MethodPost, path), path)
+		assert.Equal(t, 1, count(path), path)
 	}
 }
 

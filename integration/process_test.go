@@ -7,10 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -90,54 +88,6 @@ func policyFile(tb testing.TB, upstream, more string) string {
   allowlist:
     - {name: up, url_prefix: "%s/", methods: [GET, HEAD, POST, PUT, PATCH, DELETE], network: loopback}
 `, upstream)+more)
-}
-
-// ledgerServer writes each request down before it answers, and while it is held
-// answers none.
-type ledgerServer struct {
-	*httptest.Server
-	mu      sync.Mutex
-	hits    map[string]int
-	arrived chan struct{} // has room for every arrival
-	release chan struct{}
-}
-
-func newLedgerServer(tb testing.TB) *ledgerServer {
-	tb.Helper()
-	s := &ledgerServer{hits: map[string]int{}, arrived: make(chan struct{}, 10_000), release: make(chan struct{})}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		s.hits[r.Method+" "+r.URL.Path]++
-		release := s.release
-		s.mu.Unlock()
-		s.arrived <- struct{}{}
-		select {
-		case <-release:
-		case <-r.Context().Done():
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"ok":true}`))
-	}))
-	tb.Cleanup(func() { s.open(); s.Close() })
-	return s
-}
-
-// open lets all requests be answered, those to come too.
-func (s *ledgerServer) open() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-s.release:
-	default:
-		close(s.release)
-	}
-}
-
-func (s *ledgerServer) count(method, path string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.hits[method+" "+path]
 }
 
 // patiently asks again while the answer is that the log is away: on a busy machine the servers

@@ -22,15 +22,10 @@ const chunk = 64
 // pageBytes ends a page early.
 const pageBytes = 4 << 20
 
-// Durable waits until what was read may be shown; the feed does.
-type Durable interface {
-	Durable(ctx context.Context, stream string, seq uint64) error
-}
-
 // Records serves the streams of evidence and dead letters.
 type Records struct {
 	log      stream.Log
-	durable  Durable
+	durable  stream.Durable
 	notifier *notifier
 	cfg      stream.HTTP
 	done     <-chan struct{}
@@ -38,7 +33,7 @@ type Records struct {
 
 // New serves from log. live notifies of new evidence while there are watchers; done ends every
 // stream.
-func New(log stream.Log, live stream.Live, durable Durable, cfg stream.HTTP, done <-chan struct{}) *Records {
+func New(log stream.Log, live stream.Live, durable stream.Durable, cfg stream.HTTP, done <-chan struct{}) *Records {
 	return &Records{log: log, durable: durable, notifier: newNotifier(live), cfg: cfg.WithDefaults(), done: done}
 }
 

@@ -9,9 +9,29 @@ import (
 
 	jsonv1 "github.com/go-json-experiment/json/v1" // encoding/json in a third of the time
 
+	"weir/egress"
+	"weir/egress/stream"
 	"weir/internal/ledger"
+	"weir/internal/redact"
 	"weir/schemas"
 )
+
+// Surface answers for kind http.
+func Surface() egress.Surface {
+	return egress.Surface{Name: "executor", Views: []egress.View{{
+		Kind: schemas.KindHTTP, Result: Result, Payload: egress.Shown(Hide),
+		Answer: func(w http.ResponseWriter, _ *http.Request, ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
+			status, body, err := Render(ref, s, doc)
+			if err == nil {
+				stream.WriteBody(w, status, "application/json", body)
+			}
+			return err
+		},
+	}}}
+}
+
+// Hide hides the values of a call's headers that carry credentials.
+func Hide(r *redact.Redactor, call *schemas.HTTPCall) { call.Headers = r.Headers(call.Headers) }
 
 // success is the answer to a call that came back as it should.
 type success struct {
@@ -20,24 +40,6 @@ type success struct {
 	// Reconciled: the call's own answer was lost, and this is the answer of the probe.
 	Reconciled bool     `json:"reconciled,omitempty"`
 	Warnings   []string `json:"warnings,omitempty"`
-}
-
-type failure struct {
-	Error any `json:"error"`
-}
-
-// common is what every variant has.
-type common struct {
-	Variant   string       `json:"variant"`
-	Message   string       `json:"message"`
-	Code      schemas.Code `json:"code,omitempty"`
-	Retryable bool         `json:"retryable"`
-}
-
-type denied struct {
-	common
-	Rule   string `json:"rule,omitempty"`
-	Reason string `json:"reason,omitempty"`
 }
 
 // answer is what came back of the target.
@@ -49,37 +51,27 @@ type answer struct {
 	BodyEncoding string `json:"body_encoding,omitempty"`
 }
 
-// rejected is a call whose answer, if one came, was not what was wanted.
-type rejected struct {
-	common
-	*answer // the last that came; nil: none did
+type failure struct {
+	Error fault `json:"error"`
 }
 
-type httpFailure struct {
-	common
-	answer
-}
+// fault is how a call went wrong. The members after retryable are those of its variant.
+type fault struct {
+	Variant   string       `json:"variant"`
+	Message   string       `json:"message"`
+	Code      schemas.Code `json:"code,omitempty"`
+	Retryable bool         `json:"retryable"`
 
-type exhausted struct {
-	common
-	Attempts  int                   `json:"attempts"`
-	History   []schemas.RetryRecord `json:"history"`
-	LastError string                `json:"last_error"`
-	*answer                         // the last that came; nil: none did
-}
+	Rule      string                 `json:"rule,omitempty"`
+	Reason    string                 `json:"reason,omitempty"`
+	Attempts  *int                   `json:"attempts,omitempty"`
+	History   *[]schemas.RetryRecord `json:"history,omitempty"`
+	LastError *string                `json:"last_error,omitempty"`
+	Report    json.RawMessage        `json:"report,omitempty"`
+	*answer                          // the last that came; nil: none did
 
-type failedPostcondition struct {
-	common
-	Report json.RawMessage `json:"report"`
-	*answer
-}
-
-type unknown struct {
-	common
-	Attempts   int    `json:"attempts"`
-	ActionURL  string `json:"action_url"`
-	ResolveURL string `json:"resolve_url"`
-
+	ActionURL  string              `json:"action_url,omitempty"`
+	ResolveURL string              `json:"resolve_url,omitempty"`
 	Resolution *schemas.Resolution `json:"resolution,omitempty"`
 }
 
@@ -96,9 +88,9 @@ func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (int, []by
 		body, err := ledger.Encode(success{answer: answered(res), Postcondition: res.Report, Reconciled: res.Reconciled, Warnings: res.Warnings})
 		return http.StatusOK, body, err
 	}
-	status, fault := failed(ref, s, res)
-	body, err := ledger.Encode(fault)
-	return status, body, err
+	e := failed(ref, s, res)
+	body, err := ledger.Encode(failure{e})
+	return Status(e.Variant, s.Code), body, err
 }
 
 // Result is the body that Render gives, for the places that show an end beside
@@ -125,39 +117,38 @@ func answered(res schemas.HTTPResult) answer {
 	return came
 }
 
-func failed(ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) (int, failure) {
+func failed(ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) fault {
 	variant := variantOf(s, res)
-	c := common{Variant: variant, Message: messageOf(variant, ref, s, res), Code: s.Code, Retryable: retryable(variant, s)}
-	var e any = c
-	var last *answer
-	if res.Answer != nil {
-		came := answered(res)
-		last = &came
+	e := fault{Variant: variant, Message: messageOf(variant, ref, s, res), Code: s.Code, Retryable: retryable(variant, s)}
+	last := func() {
+		if res.Answer != nil {
+			came := answered(res)
+			e.answer = &came
+		}
 	}
 	switch variant {
 	case schemas.VariantDisallowedHost:
-		d := denied{common: c}
 		if res.Decision != nil {
-			d.Rule, d.Reason = res.Decision.Entry, res.Decision.Reason
+			e.Rule, e.Reason = res.Decision.Entry, res.Decision.Reason
 		}
-		e = d
 	case schemas.VariantHTTPFailure:
-		e = httpFailure{common: c, answer: answered(res)}
+		came := answered(res)
+		e.answer = &came
 	case schemas.VariantRetriesExhausted:
-		h := res.History
-		if h == nil {
-			h = []schemas.RetryRecord{}
-		}
-		e = exhausted{common: c, Attempts: max(len(h), s.Attempts), History: h, LastError: res.LastError, answer: last}
+		history := append([]schemas.RetryRecord{}, res.History...)
+		attempts := max(len(history), s.Attempts)
+		e.Attempts, e.History, e.LastError = &attempts, &history, &res.LastError
+		last()
 	case schemas.VariantSchemaValidationFailed, schemas.VariantRequest:
-		e = rejected{common: c, answer: last}
+		last()
 	case schemas.VariantPostconditionFailed:
-		e = failedPostcondition{common: c, Report: res.Report, answer: last}
+		e.Report = res.Report
+		last()
 	case schemas.VariantOutcomeUnknown:
-		url := "/v1/actions/" + ref.ID
-		e = unknown{common: c, Attempts: s.Attempts, ActionURL: url, ResolveURL: url + "/resolve", Resolution: s.Resolution}
+		e.Attempts, e.Resolution = &s.Attempts, s.Resolution
+		e.ActionURL, e.ResolveURL = stream.ActionURL(ref.ID), stream.ResolveURL(ref.ID)
 	}
-	return Status(variant, s.Code), failure{Error: e}
+	return e
 }
 
 // Refusal is how a call without an answer ended, for surfaces with a form of their own.

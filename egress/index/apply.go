@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"strings"
 	"time"
 
 	"weir/schemas"
@@ -33,9 +34,16 @@ type amount struct {
 
 // batchWriter writes one batch.
 type batchWriter struct {
-	tx                                      *sql.Tx
-	insert, move, answer, settle, read, add *sql.Stmt // which end with the transaction
-	figures                                 map[counter]*amount
+	tx                              *sql.Tx
+	find, insert, update, read, add *sql.Stmt // which end with the transaction
+	rows                            map[schemas.Ref]*row
+	order                           []*row // in the order of their first records
+	figures                         map[counter]*amount
+}
+
+// row is an action that a batch has records of: as the file has it, and as it becomes.
+type row struct {
+	was, now action // was has no key if the batch begins with its acceptance
 }
 
 // errMoved says that another process has read on in the same file.
@@ -54,9 +62,9 @@ func (s *store) apply(ctx context.Context, partition int, from uint64, to place,
 		if n, err := res.RowsAffected(); err != nil || n == 0 {
 			return errors.Join(err, errMoved)
 		}
-		b := &batchWriter{tx: tx, figures: map[counter]*amount{}}
+		b := &batchWriter{tx: tx, rows: map[schemas.Ref]*row{}, figures: map[counter]*amount{}}
 		for query, into := range map[string]**sql.Stmt{
-			insertAction: &b.insert, moveAction: &b.move, answerAction: &b.answer, settleAction: &b.settle, readSpread: &b.read, addFigure: &b.add,
+			findAction: &b.find, insertAction: &b.insert, updateAction: &b.update, readSpread: &b.read, addFigure: &b.add,
 		} {
 			if *into, err = tx.PrepareContext(ctx, query); err != nil {
 				return err
@@ -66,108 +74,90 @@ func (s *store) apply(ctx context.Context, partition int, from uint64, to place,
 	})
 }
 
-const (
-	insertAction = "INSERT INTO action (" + columns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-	selectAction = "SELECT " + columns + " FROM action WHERE tenant = ? AND id = ?"
+var (
+	insertAction = "INSERT INTO action (" + columns + ") VALUES (" + marks(columns) + ") ON CONFLICT DO NOTHING"
+	findAction   = "SELECT " + columns + " FROM action WHERE tenant = ? AND id = ?"
 	deleteAction = "DELETE FROM action WHERE tenant = ? AND id = ? RETURNING " + columns
-	moveAction   = `UPDATE action SET state = iif(?1 = 'resumed', 'started', ?1)
-WHERE tenant = ?2 AND id = ?3 AND status = '' AND state <> ?1 AND (?1 <> 'resumed' OR state = 'waiting')`
-	answerAction = `UPDATE action SET http_status = iif(?1 = 0, http_status, ?1),
-method = iif(host = '', ?2, method), host = iif(host = '', ?3, host), path = iif(host = '', ?4, path)
-WHERE tenant = ?5 AND id = ?6 AND status = ''`
-	settleAction = `UPDATE action SET status = ?1, code = ?2, entry = ?3, settled = ?4, attempts = ?5,
-http_status = iif(?6 = 0, http_status, ?6), model = iif(?7 = '', model, ?7), tokens_in = ?8, tokens_out = ?9, nano_usd = ?10, ttft = ?11
-WHERE tenant = ?12 AND id = ?13 AND status = '' RETURNING at, kind, agent`
+	updateAction = "UPDATE action SET (" + changing + ") = (" + marks(changing) + ") WHERE at = ?"
 )
+
+// marks are as many parameters as there are columns.
+func marks(columns string) string { return "?" + strings.Repeat(", ?", strings.Count(columns, ",")) }
 
 // write stores a batch. Most actions end in the batch that they begin in, and are written once.
 func (b *batchWriter) write(ctx context.Context, partition int, records []schemas.Record) error {
-	var accepted, settled []*action
-	changes := map[schemas.Ref]*change{}
-	mine := map[schemas.Ref]*action{}
 	for _, rec := range records {
 		ref, section, err := schemas.ParseSubject(rec.Subject)
-		switch {
-		case err != nil:
-		case section == schemas.SectionAccepted:
-			a := readAccepted(ref, rec)
-			a.part = partition
-			accepted, mine[ref] = append(accepted, a), a
-		case rec.Ends():
-			if a := mine[ref]; a == nil {
-				a = &action{ref: ref}
-				a.settle(rec)
-				settled = append(settled, a)
-			} else if a.status == "" {
-				a.settle(rec)
-			}
-		default:
-			if a := mine[ref]; a != nil {
-				c := &change{state: a.state}
-				c.read(ref.Kind, rec)
-				c.apply(a)
-				continue
-			}
-			if changes[ref] == nil {
-				changes[ref] = &change{}
-			}
-			changes[ref].read(ref.Kind, rec)
+		if err != nil {
+			continue
 		}
-	}
-	for _, a := range accepted {
-		if err := b.accept(ctx, a); err != nil {
+		if section == schemas.SectionAccepted {
+			b.hold(ref, &row{now: readAccepted(ref, rec, partition)})
+			continue
+		}
+		r, err := b.row(ctx, ref)
+		if err != nil {
 			return err
 		}
-	}
-	for ref, c := range changes {
-		if err := b.change(ctx, ref, c); err != nil {
-			return err
+		if r != nil {
+			r.now.fold(rec)
 		}
 	}
-	for _, a := range settled {
-		if err := b.end(ctx, a); err != nil {
+	for _, r := range b.order {
+		if err := b.store(ctx, r); err != nil {
 			return err
 		}
 	}
 	return b.writeFigures(ctx)
 }
 
-// change changes an action of an earlier batch that has not ended.
-func (b *batchWriter) change(ctx context.Context, ref schemas.Ref, c *change) error {
-	if c.state != "" {
-		if _, err := b.move.ExecContext(ctx, c.state, ref.Tenant, ref.ID); err != nil {
-			return err
-		}
+// row is the row of an action that was accepted before; nil: the log has dropped its acceptance.
+func (b *batchWriter) row(ctx context.Context, ref schemas.Ref) (*row, error) {
+	if r, ok := b.rows[ref]; ok {
+		return r, nil
 	}
-	if c.httpStatus != 0 || c.called.Host != "" {
-		if _, err := b.answer.ExecContext(ctx, c.httpStatus, c.called.Method, c.called.Host, c.called.Path, ref.Tenant, ref.ID); err != nil {
-			return err
-		}
+	var was action
+	err := b.find.QueryRowContext(ctx, ref.Tenant, ref.ID).Scan(was.fields()...)
+	switch {
+	case errors.Is(err, sql.ErrNoRows) || err == nil && was.ref.Kind != ref.Kind:
+		b.rows[ref] = nil
+		return nil, nil //nolint:nilnil // as documented
+	case err != nil:
+		return nil, err
 	}
-	if c.resolution != "" {
-		if _, err := b.tx.ExecContext(ctx, "UPDATE action SET resolution = ? WHERE tenant = ? AND id = ?", c.resolution, ref.Tenant, ref.ID); err != nil {
-			return err
-		}
-	}
-	if c.agent == "" {
-		return nil
-	}
-	var a action
-	err := b.tx.QueryRowContext(ctx, selectAction, ref.Tenant, ref.ID).Scan(a.fields()...)
-	if err != nil || a.agent == c.agent {
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil // the log has dropped it
-		}
-		return err
-	}
-	b.tally(&a, -1)
-	a.agent = c.agent
-	b.tally(&a, 1)
-	_, err = b.tx.ExecContext(ctx, "UPDATE action SET agent = ? WHERE tenant = ? AND id = ?", a.agent, ref.Tenant, ref.ID)
-	return err
+	return b.hold(ref, &row{was: was, now: was}), nil
 }
 
-// accept adds a new action, with its end if that is known.
+func (b *batchWriter) hold(ref schemas.Ref, r *row) *row {
+	b.rows[ref] = r
+	b.order = append(b.order, r)
+	return r
+}
+
+// store writes a row, and counts its action by what it has become.
+func (b *batchWriter) store(ctx context.Context, r *row) error {
+	a := &r.now
+	switch {
+	case r.was.at == 0:
+		if err := b.accept(ctx, a); err != nil {
+			return err
+		}
+	case r.now == r.was:
+		return nil
+	default:
+		if _, err := b.update.ExecContext(ctx, append(a.fields()[fixed:], a.at)...); err != nil {
+			return err
+		}
+		b.tally(&r.was, -1)
+	}
+	b.tally(a, 1)
+	if a.status != r.was.status {
+		b.ended(a)
+	}
+	return nil
+}
+
+// accept adds a new action.
 func (b *batchWriter) accept(ctx context.Context, a *action) error {
 	for {
 		res, err := b.insert.ExecContext(ctx, a.fields()...)
@@ -191,28 +181,9 @@ func (b *batchWriter) accept(ctx context.Context, a *action) error {
 			return err
 		}
 	}
-	b.tally(a, 1)
 	for _, l := range levels {
 		b.amount(counter{level: int64(l), slot: a.at / int64(l), tenant: a.ref.Tenant, kind: string(a.ref.Kind)}).n++
 	}
-	b.ended(a)
-	return nil
-}
-
-// end ends an action of an earlier batch. The log has dropped one that is not there; one that
-// has ended keeps its end.
-func (b *batchWriter) end(ctx context.Context, a *action) error {
-	row := b.settle.QueryRowContext(ctx, a.status, a.code, a.entry, a.settled, a.attempts,
-		a.httpStatus, a.model, a.tokensIn, a.tokensOut, a.nanoUSD, a.ttft, a.ref.Tenant, a.ref.ID)
-	if err := row.Scan(&a.at, &a.ref.Kind, &a.agent); err != nil {
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		return err
-	}
-	b.tally(&action{at: a.at, ref: a.ref, agent: a.agent}, -1)
-	b.tally(a, 1)
-	b.ended(a)
 	return nil
 }
 
@@ -231,11 +202,8 @@ func (b *batchWriter) tally(a *action, n int64) {
 	}).n += n
 }
 
-// ended counts an action that has ended when it ended, with its latency.
+// ended counts an action when it ended, with its latency.
 func (b *batchWriter) ended(a *action) {
-	if a.status == "" {
-		return
-	}
 	class := classOf(time.Duration(a.settled - a.at))
 	for _, l := range levels {
 		to := b.amount(counter{

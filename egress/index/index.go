@@ -16,7 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/egress/status"
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/problem"
@@ -54,7 +53,7 @@ type Config struct {
 // Index is safe for concurrent use. The file is opened when it is first needed.
 type Index struct {
 	log     Log
-	durable status.Durable
+	durable stream.Durable
 	cfg     Config
 	own     string // a temporary directory for the file; empty: none
 
@@ -71,7 +70,7 @@ type Index struct {
 }
 
 // New returns an index that reads nothing yet. It stores no record that is not yet durable.
-func New(log Log, durable status.Durable, cfg Config) *Index {
+func New(log Log, durable stream.Durable, cfg Config) *Index {
 	cfg.Wait = cmp.Or(cfg.Wait, 3*time.Second)
 	cfg.Every = cmp.Or(cfg.Every, 10*time.Second)
 	cfg.Looks = cmp.Or(cfg.Looks, 20_000)

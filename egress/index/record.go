@@ -36,15 +36,6 @@ type response struct {
 	ttft                float64 // milliseconds
 }
 
-// change is what the events of an action in one batch change before its end.
-type change struct {
-	state      string
-	httpStatus int
-	called     schemas.Called // of a push or a repository
-	agent      string         // of a task
-	resolution string
-}
-
 // end is how an action ended.
 type end struct {
 	status   string // an outcome; empty: it has not ended
@@ -54,22 +45,29 @@ type end struct {
 	attempts int
 }
 
-// columns are those of table action, in the order of fields.
-const columns = "at, tenant, kind, id, class, agent, task, caller, method, host, path, calls, created, deadline, part, state, " +
-	"http_status, model, tokens_in, tokens_out, nano_usd, ttft, status, code, entry, settled, attempts, resolution"
+// columns are those of table action, in the order of fields: the fixed ones, and those that change
+// until the action has ended.
+const (
+	columns  = "at, tenant, kind, id, class, task, caller, created, deadline, part, " + changing
+	changing = "agent, method, host, path, calls, state, http_status, model, tokens_in, tokens_out, nano_usd, ttft, " +
+		"status, code, entry, settled, attempts, resolution"
+	fixed = 10
+)
 
 func (a *action) fields() []any {
 	return []any{
-		&a.at, &a.ref.Tenant, &a.ref.Kind, &a.ref.ID, &a.class, &a.agent, &a.task, &a.caller,
-		&a.called.Method, &a.called.Host, &a.called.Path, &a.called.Calls, &a.created, &a.deadline, &a.part, &a.state,
-		&a.httpStatus, &a.model, &a.tokensIn, &a.tokensOut, &a.nanoUSD, &a.ttft, &a.status, &a.code, &a.entry, &a.settled, &a.attempts, &a.resolution,
+		&a.at, &a.ref.Tenant, &a.ref.Kind, &a.ref.ID, &a.class, &a.task, &a.caller, &a.created, &a.deadline, &a.part,
+		&a.agent, &a.called.Method, &a.called.Host, &a.called.Path, &a.called.Calls, &a.state,
+		&a.httpStatus, &a.model, &a.tokensIn, &a.tokensOut, &a.nanoUSD, &a.ttft,
+		&a.status, &a.code, &a.entry, &a.settled, &a.attempts, &a.resolution,
 	}
 }
 
 // readAccepted reads what a list shows from an accepted event. An event that cannot be
 // decoded is still an action.
-func readAccepted(ref schemas.Ref, rec schemas.Record) *action {
-	a := &action{at: rec.Time.UnixNano(), ref: ref, created: rec.Time.UnixNano(), state: string(schemas.EventAccepted)}
+func readAccepted(ref schemas.Ref, rec schemas.Record, part int) action {
+	at := rec.Time.UnixNano()
+	a := action{at: at, ref: ref, part: part, created: at, state: string(schemas.EventAccepted)}
 	var accepted, deadline time.Time
 	var taskType, principal string
 	var called, payload gjson.Result
@@ -100,7 +98,7 @@ func readAccepted(ref schemas.Ref, rec schemas.Record) *action {
 		return true
 	})
 	if accepted.IsZero() {
-		return &action{at: a.at, ref: ref, created: a.created, state: a.state}
+		return action{at: at, ref: ref, part: part, created: at, state: a.state}
 	}
 	a.agent, a.caller, a.created = taskType, cmp.Or(a.caller, principal), accepted.UnixNano()
 	if !deadline.IsZero() {
@@ -163,55 +161,44 @@ func readSettled(rec schemas.Record) end {
 	return end{string(outcome), get("settled.code").Str, entry, rec.Time.UnixNano(), int(get("settled.attempts").Int())}
 }
 
-// read adds an event of an action of a kind that has not ended.
-func (c *change) read(kind schemas.Kind, rec schemas.Record) {
+// fold adds an event after the acceptance. An action that has ended keeps its end; a person may still
+// resolve it.
+func (a *action) fold(rec schemas.Record) {
 	get := func(path string) gjson.Result { return gjson.GetBytes(rec.Data, path) }
 	typ := schemas.EventType(get("type").Str)
-	c.state = stateAfter(c.state, typ)
-	switch typ { //nolint:exhaustive // the others change the state alone
+	switch {
+	case rec.Ends():
+		if a.status == "" {
+			a.settle(rec)
+		}
+		return
+	case typ == schemas.EventResolution:
+		a.resolution = get("resolution.effect").Str
+		return
+	case a.status != "":
+		return
+	}
+	switch typ { //nolint:exhaustive // the others change nothing
+	case schemas.EventStarted:
+		a.state = string(schemas.EventStarted)
 	case schemas.EventAttempt, schemas.EventAttempted:
-		if ledger.Remote(kind) && c.called.Host == "" {
-			c.called = ledger.CallOf(get("attempt.method").Str, get("attempt.url").Str)
+		a.state = string(schemas.EventStarted)
+		if ledger.Remote(a.ref.Kind) && a.called.Host == "" {
+			if c := ledger.CallOf(get("attempt.method").Str, get("attempt.url").Str); c.Host != "" {
+				a.called = c
+			}
 		}
 		if typ == schemas.EventAttempted && !get("attempted.probe").Exists() {
-			c.httpStatus = cmp.Or(int(get("attempted.status").Int()), c.httpStatus)
+			a.httpStatus = cmp.Or(int(get("attempted.status").Int()), a.httpStatus)
 		}
-	case schemas.EventResolution:
-		c.resolution = get("resolution.effect").Str
-	case schemas.EventSignal:
-		if get("task.what").Str == string(schemas.TaskClaimed) {
-			c.agent = cmp.Or(get("task.agent").Str, get("task.holder").Str, c.agent)
-		}
-	}
-}
-
-// apply adds a change to an action that the same batch has accepted.
-func (c *change) apply(a *action) {
-	a.state, a.httpStatus, a.agent = c.state, cmp.Or(c.httpStatus, a.httpStatus), cmp.Or(c.agent, a.agent)
-	a.resolution = cmp.Or(c.resolution, a.resolution)
-	if a.called.Host == "" && c.called.Host != "" {
-		a.called = c.called
-	}
-}
-
-// resumed is the state of an action that waits no more, if it did; it is accepted or started.
-const resumed = "resumed"
-
-// stateAfter is the status of an action that has not ended after an event. Before that it was
-// state, which is empty if it is not known here.
-func stateAfter(state string, event schemas.EventType) string {
-	switch event { //nolint:exhaustive // the others change no state
-	case schemas.EventStarted, schemas.EventAttempt, schemas.EventAttempted:
-		return string(schemas.EventStarted)
 	case schemas.EventWaiting:
-		return string(schemas.EventWaiting)
+		a.state = string(schemas.EventWaiting)
 	case schemas.EventProgress, schemas.EventDelta, schemas.EventSignal, schemas.EventStatus:
-		switch state {
-		case "":
-			return resumed
-		case string(schemas.EventWaiting):
-			return string(schemas.EventStarted)
+		if a.state == string(schemas.EventWaiting) { // it waits no more
+			a.state = string(schemas.EventStarted)
+		}
+		if typ == schemas.EventSignal && get("task.what").Str == string(schemas.TaskClaimed) {
+			a.agent = cmp.Or(get("task.agent").Str, get("task.holder").Str, a.agent)
 		}
 	}
-	return state
 }

@@ -108,32 +108,6 @@ func (r *recorder) Flush() {
 	r.buf.Reset()
 }
 
-func TestKeepAliveOnASilentStream(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, stream.Config{})
-		defer n.feed.Close()
-		a := n.claim("a")
-		w := &recorder{header: http.Header{}, out: make(chan string)}
-		events := stream.NewEvents(n.feed, stream.HTTP{})
-		begin := time.Now()
-		go func() {
-			defer close(w.out)
-			events.Serve(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a", http.NoBody), "acme", "a")
-		}()
-		require.Equal(t, ":\n\n", <-w.out)
-		require.Contains(t, <-w.out, "event: accepted\n")
-		for i := range 3 {
-			require.Equal(t, ":\n\n", <-w.out)
-			require.Equal(t, time.Duration(i+1)*15*time.Second, time.Since(begin))
-		}
-		a.settle(`1`)
-		require.Contains(t, <-w.out, "event: settled\n")
-		_, more := <-w.out
-		require.False(t, more, "the stream ends after the terminal event")
-	})
-}
-
 // plain hides everything but the three methods of a ResponseWriter.
 type plain struct{ http.ResponseWriter }
 

@@ -50,6 +50,11 @@ type Live interface {
 	Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error)
 }
 
+// Durable waits until what was read may be shown; a Feed does.
+type Durable interface {
+	Durable(ctx context.Context, stream string, seq uint64) error
+}
+
 // Config shapes a feed. Zero fields take the default that is named.
 type Config struct {
 	Layout schemas.Layout // required

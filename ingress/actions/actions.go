@@ -4,7 +4,6 @@ package actions
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -13,15 +12,6 @@ import (
 	"weir/internal/ledger"
 	"weir/schemas"
 )
-
-// Ledger is what this package needs of the action log.
-type Ledger interface {
-	Find(ctx context.Context, tenant, id string) (*ledger.State, error)
-	Peek(ctx context.Context, tenant, id string) (*ledger.State, error)
-	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
-	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
-}
 
 // Config of a Control. The zero value of each does nothing, or is refused.
 type Config struct {
@@ -45,12 +35,12 @@ type Kinds func(kind schemas.Kind) ingress.Surface
 
 // Control cancels and resolves actions. It is safe for concurrent use.
 type Control struct {
-	ledger Ledger
+	ledger *ledger.Ledger
 	cfg    Config
 }
 
 // New returns a Control over the ledger.
-func New(l Ledger, cfg Config) *Control {
+func New(l *ledger.Ledger, cfg Config) *Control {
 	if cfg.Barrier == nil {
 		cfg.Barrier = func(context.Context) error { return nil }
 	}

@@ -19,22 +19,17 @@ type Dead interface {
 	Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error)
 }
 
-// Acceptor stores the new action.
-type Acceptor interface {
-	Accept(ctx context.Context, r accept.Request) (accept.Accepted, error)
-}
-
 // Redriver makes new actions of those that have ended without success. It is safe for concurrent use.
 type Redriver struct {
 	dead     Dead
-	ledger   Ledger
-	acceptor Acceptor
+	ledger   *ledger.Ledger
+	acceptor *accept.Acceptor
 	kinds    Kinds
 	now      func() time.Time
 }
 
 // NewRedriver returns a Redriver.
-func NewRedriver(d Dead, l Ledger, a Acceptor, kinds Kinds) *Redriver {
+func NewRedriver(d Dead, l *ledger.Ledger, a *accept.Acceptor, kinds Kinds) *Redriver {
 	return &Redriver{dead: d, ledger: l, acceptor: a, kinds: kinds, now: time.Now}
 }
 

@@ -56,11 +56,16 @@ func (cfg Config) order(who ingress.Identity, p Policy, body []byte) (ingress.Or
 	if err != nil {
 		return ingress.Order{}, err
 	}
-	o := ingress.Order{Class: req.Class, ID: req.ID, Payload: req.Call, Denied: req.Denied()}
+	return req.Order(), nil
+}
+
+// Order is what is stored of the request.
+func (r Request) Order() ingress.Order {
+	o := ingress.Order{Class: r.Class, ID: r.ID, Payload: r.Call, Denied: r.Denied()}
 	if o.Denied {
-		o.Kept = req.Kept()
+		o.Kept = r.Kept()
 	}
-	return o, nil
+	return o
 }
 
 // Redrive completes requests for actions that repeat a stored call; see ingress.Surface.

@@ -16,7 +16,6 @@ import (
 	"weir/ingress/executor"
 	"weir/ingress/grant"
 	"weir/internal/fault"
-	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/problem"
 	"weir/schemas"
@@ -167,17 +166,10 @@ func (d *Door) request(c *gin.Context, who ingress.Identity, target, entry strin
 	if asked.Decision.Code == schemas.DenyHeader {
 		problem.ReportOf(r.Context()).Hint = refusedHeader(decides, asked.Call)
 	}
-	req = accept.Request{
-		Name: accept.NameOf(who.Tenant, who.Keys(route(target, entry)), "", key), Tenant: who.Tenant, Kind: schemas.KindPassthrough, Class: asked.Class,
-		Principal: who.ID, Entries: who.Entries, Task: who.Task(), Until: who.Until(), Terms: terms, Joins: true, TraceParent: r.Header.Get(schemas.HeaderTraceParent),
-	}
-	if req.Whole, err = ledger.Encode(asked.Call); err != nil {
-		return req, false, err
-	}
-	if req.Payload = req.Whole; asked.Denied() {
-		req.Payload, err = ledger.Encode(asked.Kept())
-	}
-	return req, asked.Denied(), err
+	o := asked.Order()
+	req, err = o.Request(who, schemas.KindPassthrough, accept.NameOf(who.Tenant, who.Keys(route(target, entry)), "", key), terms)
+	req.Joins, req.TraceParent = true, r.Header.Get(schemas.HeaderTraceParent)
+	return req, o.Denied, err
 }
 
 // takeKey makes the header in which an entry's target reads keys the key of a call. It does nothing

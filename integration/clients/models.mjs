@@ -4,9 +4,10 @@
 //
 //   node models.mjs '[{"client": "openai", "base": URL, "key": TOKEN, "op": "create", "body": {…}}, …]'
 //
-// {done} ends the lines of each order. client is openai (6), openai7 or anthropic. headers are sent along. cut: the connection breaks after
-// each event of a stream, and the next one resumes with Idempotency-Key and Last-Event-ID. stop ends
-// a stream after so many events, and leaves.
+// {done} ends the lines of each order. client is openai (6), openai7, anthropic, or chat for the
+// completions of openai. headers are sent along. cut: the connection breaks after each event of a
+// stream, and the next one resumes with Idempotency-Key and Last-Event-ID. stop ends a stream after
+// so many events, and leaves.
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import OpenAI7 from "openai7";
@@ -116,6 +117,16 @@ async function run(order) {
     models: () => ids(client.models.list(options)),
   };
 
+  const chat = {
+    create: async () => print({ final: await client.chat.completions.create(order.body, options) }),
+    async stream() {
+      if (order.stop) return follow(await client.chat.completions.create({ ...order.body, stream: true }, options));
+      const stream = client.chat.completions.stream(order.body, options);
+      return follow(stream, () => stream.finalChatCompletion());
+    },
+    models: openai.models,
+  };
+
   const anthropic = {
     async create() {
       const final = await client.messages.create(order.body, options);
@@ -130,10 +141,10 @@ async function run(order) {
   };
 
   try {
-    await (order.client === "anthropic" ? anthropic : openai)[order.op]();
+    await ({ anthropic, chat }[order.client] ?? openai)[order.op]();
   } catch (e) {
     // The name of the class is in `name` too, because the package may be minified.
-    print({ error: { name: e.constructor.name, kind: e.name, status: e.status, code: e.code, type: e.type, message: e.message, requestID: e.requestID } });
+    print({ error: { name: e.constructor.name, kind: e.name, status: e.status, code: e.code, type: e.type, message: e.message, requestID: e.requestID, body: e.error } });
   }
   print({ frames });
   print({ done: true });

@@ -3,7 +3,6 @@
 package console_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"testing"
@@ -100,30 +99,6 @@ func TestFlow(t *testing.T) {
 	p.do(do{"op": "click", "css": `.mix a[href="#/actions?status=denied"]`})
 	p.seeRole("link", "denied-1")
 	p.do(do{"op": "gone", "role": "link", "name": "ok-1"})
-}
-
-// TestFlowIsOfOnesOwnTenant: what others do is in none of a reader's figures.
-func TestFlowIsOfOnesOwnTenant(t *testing.T) {
-	t.Parallel()
-	n := start(t)
-	n.up.Handle("/ok", upstream.Respond(http.StatusOK, `{}`))
-	n.call("theirs-1", http.MethodGet, n.up.URL()+"/ok")
-	member := func(name, scope string) string {
-		body, err := json.Marshal(schemas.TokenRequest{Name: name, Tenant: "acme", Scopes: []string{scope}})
-		require.NoError(t, err)
-		status, text, _ := n.ask(n.admin, http.MethodPost, "/v1/tokens", string(body))
-		require.Equal(t, http.StatusCreated, status, text)
-		return decode[schemas.NewToken](t, text).Secret
-	}
-	writer := member("writer", schemas.ScopeActionsWrite)
-	p := n.signIn("reader", member("reader", schemas.ScopeActionsRead), nil)
-	p.click("link", "Flow")
-	p.see("No actions yet.")
-	p.ended("succeeded", 0)
-	status, text, _ := n.ask(writer, http.MethodPost, "/v1/execute", `{"method":"GET","url":"`+n.up.URL()+`/ok"}`)
-	require.Equal(t, http.StatusOK, status, text)
-	p.ended("succeeded", 1)
-	p.stage("Ingress", "in 15 min", "1")
 }
 
 // crowded makes the node's index look behind, with more open actions than the page reads.

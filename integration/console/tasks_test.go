@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/gitkit"
@@ -258,36 +257,4 @@ func TestFilingATask(t *testing.T) {
 	p.css(`.stack:has(#state-Canceled) >> text=1 of 1`)
 	p.fill("Search", "peas")
 	p.css(`.stack:has(#state-Canceled) >> text=0 of 1`)
-}
-
-// TestAReaderOfTasksMayNotWrite: the pages offer no write. The node refuses it too.
-func TestAReaderOfTasksMayNotWrite(t *testing.T) {
-	t.Parallel()
-	n := start(t)
-	n.shop()
-	filed := n.file("read-1", "Look at this", `,"pool":"none"`)
-	_ = n.inquire(filed.Token, "May I?")
-	p := n.signIn("reader", n.token("reader", schemas.ScopeActionsRead), nil)
-	p.click("link", "Tasks")
-	p.see("This token is read-only")
-	p.click("link", "Look at this")
-	p.see("Waiting for an answer.")
-	p.see("This token is read-only")
-	var buttons []string
-	p.evaluate(&buttons, `() => [...document.querySelectorAll("main button")].map((b) => b.textContent)`, nil)
-	require.Equal(t, []string{"Copy as git clone"}, buttons)
-	for _, ask := range [][]any{
-		{"POST", "/v1/tasks", `{"repo":"shop","description":"x"}`, true},
-		{"POST", "/v1/tasks/read-1/answer", `{"answer":"x"}`, true},
-		{"POST", "/v1/tasks/read-1/token", "", true},
-		{"POST", "/v1/tasks/read-1/cancel", "", true},
-		{"POST", "/v1/repos", `{"name":"mine"}`, true},
-	} {
-		var status int
-		p.evaluate(&status, fetch, ask)
-		require.Equal(t, http.StatusForbidden, status, ask)
-	}
-	v := n.task("read-1")
-	assert.Equal(t, schemas.TaskStatusRunning, v.Status)
-	assert.Nil(t, v.Inquiries[0].Answer)
 }

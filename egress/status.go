@@ -1,0 +1,182 @@
+package egress
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"weir/egress/stream"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// showStatus answers GET /v1/actions/{id}.
+func (s *Server) showStatus(r *Request) error {
+	st, err := s.find(r)
+	if err == nil {
+		err = s.show(r, st)
+	}
+	return found(err, "there is no such action")
+}
+
+// show answers with an action. The memory of a large result is reserved until it is written.
+func (s *Server) show(r *Request, st *ledger.State) error {
+	if end := st.Settled; end != nil {
+		release, err := s.cfg.Reserve(r.Request.Context(), st.Tenant, end.ResultBlob, end.AnswerBlob)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	view, err := s.view(r.Request.Context(), st)
+	if err == nil {
+		stream.WriteJSON(r.Writer, r.Request, http.StatusOK, view)
+	}
+	return err
+}
+
+// showPayload answers GET /v1/actions/{id}/payload: the payload, without the values of credential
+// headers. The payloads of some kinds are never shown.
+func (s *Server) showPayload(r *Request) error {
+	const absent = "there is no such action, or it is of a kind whose payload is not shown"
+	st, err := s.find(r)
+	if err != nil {
+		return found(err, absent)
+	}
+	shown := s.views[st.Kind].Payload
+	if shown == nil {
+		return fault.New(schemas.NotFound, absent)
+	}
+	payload, release, err := s.Payload(r.Request.Context(), &st.Action)
+	if err != nil {
+		return err
+	}
+	defer release()
+	doc := schemas.ActionPayload{ID: st.ID, Kind: st.Kind}
+	if doc.Payload, err = shown(s.cfg.Redactor, payload); err == nil {
+		stream.WriteJSON(r.Writer, r.Request, http.StatusOK, doc)
+	}
+	return err
+}
+
+// find is the action of a request, once it may be shown.
+func (s *Server) find(r *Request) (*ledger.State, error) {
+	ctx, id := r.Request.Context(), r.Param("id")
+	if !schemas.ValidActionID(id) {
+		return nil, fault.ErrNotFound
+	}
+	st, err := s.actions.Find(ctx, r.Reader.Tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	return st, s.Durable(ctx, st.Ref, st.Seq)
+}
+
+// found words the error of a record that is not there.
+func found(err error, absent string) error {
+	if errors.Is(err, fault.ErrNotFound) {
+		return fault.New(schemas.NotFound, absent)
+	}
+	return err
+}
+
+// blob reads a stored document.
+func (s *Server) blob(ctx context.Context, name string) (json.RawMessage, error) {
+	return s.log.GetBlob(ctx, name)
+}
+
+func (s *Server) view(ctx context.Context, st *ledger.State) (*schemas.ActionView, error) {
+	v := &schemas.ActionView{
+		ID: st.ID, Kind: st.Kind, Called: st.Called(), Agent: agentOf(st), Caller: cmp.Or(st.Action.Caller, st.Action.Principal), Task: st.Action.Task, TaskType: st.Action.TaskType, Status: schemas.Status(st.Status()), Class: st.Action.Class,
+		Created: st.Action.AcceptedAt, Deadline: st.Action.Deadline, NotBefore: st.Action.NotBefore, Priority: cmp.Or(st.Action.Priority, schemas.PriorityNormal), Supersedes: st.Action.Supersedes, SupersededBy: st.SupersededBy,
+		Waiting: st.Waiting, Resolution: st.Resolution,
+		CancelRequested: st.CancelRequested && st.Settled == nil,
+		Attempts:        attempts(st), Decision: decision(st), EventsURL: stream.EventsURL(st.ID),
+	}
+	return v, s.addEnd(ctx, st, v)
+}
+
+// agentOf is the task type of a run, or the name of the token that leased a task last.
+func agentOf(st *ledger.State) string {
+	name := st.Action.TaskType
+	for _, ev := range st.Events {
+		if t := ev.Task; t != nil && t.What == schemas.TaskClaimed {
+			name = cmp.Or(t.Agent, t.Holder, name)
+		}
+	}
+	return name
+}
+
+// addEnd adds what only an action that has ended has.
+func (s *Server) addEnd(ctx context.Context, st *ledger.State, v *schemas.ActionView) error {
+	if st.Settled == nil {
+		return nil
+	}
+	resolved := *st.Settled
+	resolved.Resolution = st.Resolution
+	end := &resolved
+	for _, ev := range st.Events {
+		if ev.Seq == st.SettledSeq {
+			v.Settled = ev.Time
+		}
+	}
+	v.Code, v.Message = end.Code, end.Message
+	if end.Outcome == schemas.OutcomeUnknown {
+		v.Message = end.UnknownText(st.ID)
+		v.ResolveURL = stream.ResolveURL(st.ID)
+	}
+	doc, err := ledger.Result(ctx, end, s.blob)
+	if err != nil {
+		return err
+	}
+	if len(doc) > 0 {
+		v.Result = s.result(st.Ref, end, doc)
+		v.Decision = deniedBy(st, doc, v.Decision)
+	}
+	return nil
+}
+
+func attempts(st *ledger.State) []schemas.AttemptView {
+	list := make([]schemas.AttemptView, 0, len(st.Attempts))
+	for _, t := range st.Attempts {
+		a := schemas.AttemptView{
+			Step: t.Step, Number: t.Number, Hop: t.Hop, Probe: t.Probe, Class: t.Class,
+			Entry: t.Decision.Entry, Version: t.Decision.Version, ExpiresAt: t.ExpiresAt,
+		}
+		if res := t.Result; res != nil {
+			ms := stream.Milliseconds(res.Duration)
+			a.Done, a.Code, a.Sent, a.Status, a.Effect, a.DurationMS = true, res.Code, &res.Sent, res.Status, res.Effect, &ms
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// decision is what policy said of the newest call.
+func decision(st *ledger.State) *schemas.Decision {
+	n := len(st.Attempts)
+	if n == 0 {
+		return nil
+	}
+	last := st.Attempts[n-1].LastWord()
+	return &last
+}
+
+// deniedBy is the decision in the result of a call that was refused, whether the
+// action is the call or a run that makes it.
+func deniedBy(st *ledger.State, doc json.RawMessage, other *schemas.Decision) *schemas.Decision {
+	type call struct {
+		Decision *schemas.Decision `json:"decision"`
+	}
+	var res struct {
+		call
+		HTTP call `json:"http"`
+	}
+	if st.Kind == schemas.KindPlan || json.Unmarshal(doc, &res) != nil {
+		return other
+	}
+	return cmp.Or(res.Decision, res.HTTP.Decision, other)
+}
