@@ -22,7 +22,7 @@ func (p *Pipeline) ended(ctx context.Context, st *ledger.State) error {
 		}
 	}
 	if p.Ended != nil {
-		p.Ended(st)
+		p.Ended(ctx, st)
 	}
 	return nil
 }
