@@ -70,7 +70,7 @@ type agentState struct {
 
 func newAgentState(taskType, url string, m Metrics) *agentState {
 	d := &agentState{url: url, taskType: taskType, metrics: m, places: limits.NewShares(limits.Division{})}
-	d.breaker = &breaker{changed: d.reportBreaker}
+	d.breaker = newBreaker(d.reportBreaker)
 	return d
 }
 

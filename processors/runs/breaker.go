@@ -3,6 +3,8 @@ package runs
 import (
 	"sync"
 	"time"
+
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 )
 
 // An agent that failed so many times in a row is left alone for so long.
@@ -14,20 +16,31 @@ const (
 // breaker counts an agent's consecutive failures. Too many open it: no call passes for a while,
 // then a single probe. Its result closes the breaker, or keeps it open for the same time again. It
 // is safe for concurrent use.
+//
+// The states and their times are the library's. It does not match results to calls, and does not
+// know calls without a result or with an early one; breaker translates these for it.
 type breaker struct {
-	changed func(open bool) // receives whether it is open now, also where that is the same
+	mu    sync.Mutex // held over what asks the library more than once
+	state circuitbreaker.CircuitBreaker[any]
+	// probed is when the newest probe was let through.
+	probed time.Time
+}
 
-	mu       sync.Mutex
-	failures int       // in a row
-	until    time.Time // no call passes before; zero: it is closed
-	probed   time.Time // when the probe was let through that has no result yet; zero: there is none
+// newBreaker returns one that is closed. changed hears whether it is open now, and
+// may hear the same twice.
+func newBreaker(changed func(open bool)) *breaker {
+	return &breaker{state: circuitbreaker.NewBuilder[any]().
+		WithFailureThreshold(tolerated).WithSuccessThreshold(1).WithDelay(quarantine).
+		OnOpen(func(circuitbreaker.StateChangedEvent) { changed(true) }).
+		OnClose(func(circuitbreaker.StateChangedEvent) { changed(false) }).
+		Build()}
 }
 
 // remaining is how long no call is let through yet.
 func (b *breaker) remaining() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return max(0, time.Until(b.until))
+	return b.state.RemainingDelay()
 }
 
 // acquire lets a call through, or not. probe: it is the one alone. A probe that was silent
@@ -35,36 +48,27 @@ func (b *breaker) remaining() time.Duration {
 func (b *breaker) acquire() (probe, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := time.Now()
-	switch {
-	case b.until.IsZero():
-		return false, true
-	case now.Before(b.until), !b.probed.IsZero() && now.Sub(b.probed) < quarantine:
-		return false, false
+	ok = b.state.TryAcquirePermit()
+	if !ok && b.state.IsHalfOpen() && time.Since(b.probed) >= quarantine {
+		b.state.Open()
+		b.state.HalfOpen()
+		ok = b.state.TryAcquirePermit()
 	}
-	b.probed = now
-	return true, true
-}
-
-func (b *breaker) open() {
-	b.until, b.probed = time.Now().Add(quarantine), time.Time{}
-	b.changed(true)
-}
-
-// close lets calls pass until there are too many failures beside those given.
-func (b *breaker) close(failures int) {
-	open := !b.until.IsZero()
-	b.failures, b.until, b.probed = failures, time.Time{}, time.Time{}
-	if open {
-		b.changed(false)
+	if probe = ok && b.state.IsHalfOpen(); probe {
+		b.probed = time.Now()
 	}
+	return probe, ok
 }
 
 // success is a call that shows the agent well, whenever it began.
 func (b *breaker) success() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.close(0)
+	if b.state.IsClosed() {
+		b.state.RecordSuccess()
+		return
+	}
+	b.state.Close()
 }
 
 // trial is a probe that is being answered. Others may call now, but the next
@@ -72,7 +76,10 @@ func (b *breaker) success() {
 func (b *breaker) trial() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.close(tolerated - 1)
+	b.state.Close()
+	for range tolerated - 1 {
+		b.state.RecordFailure()
+	}
 }
 
 // failure is a call that speaks against the agent. One that began before the
@@ -80,22 +87,22 @@ func (b *breaker) trial() {
 func (b *breaker) failure(probe bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	closed := b.until.IsZero()
-	if closed {
-		b.failures++
-	}
-	if closed && b.failures >= tolerated || !closed && probe && !b.probed.IsZero() {
-		b.open()
+	if probe || b.state.IsClosed() {
+		b.state.RecordFailure()
 	}
 }
 
 // returned is a probe that has shown nothing. If it was sent, the next comes after as long again;
-// otherwise the next call takes its place.
+// otherwise the next call takes its place: the library takes no permit back, but gives a new one
+// with the state.
 func (b *breaker) returned(sent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if sent && !b.probed.IsZero() {
-		b.open()
+	if !b.state.IsHalfOpen() {
+		return
 	}
-	b.probed = time.Time{}
+	b.state.Open()
+	if !sent {
+		b.state.HalfOpen()
+	}
 }

@@ -20,7 +20,7 @@ type tried struct {
 func brokenOff(t *testing.T) *tried {
 	t.Helper()
 	b := &tried{t: t}
-	b.breaker = &breaker{changed: func(open bool) { b.open = open }}
+	b.breaker = newBreaker(func(open bool) { b.open = open })
 	for range tolerated {
 		assert.False(t, b.open)
 		b.lets(true, false)

@@ -6,9 +6,9 @@ import "time"
 // is.
 func (m *Remote) Pass(taskType string) bool {
 	_, d, found := m.agents.of(taskType)
-	if !found || d.breaker.remaining() == 0 {
+	if !found || !d.breaker.state.IsOpen() {
 		return false
 	}
-	d.breaker.until = time.Now()
+	d.breaker.state.HalfOpen()
 	return true
 }
