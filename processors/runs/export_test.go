@@ -1,7 +1,5 @@
 package runs
 
-import "time"
-
 // Pass lets the time go by for which the agent of a task type is left alone, if it
 // is.
 func (m *Remote) Pass(taskType string) bool {
