@@ -1,4 +1,4 @@
-package openapi_test
+package published_test
 
 import (
 	"encoding/json"
@@ -139,7 +139,7 @@ func TestRecordsFitTheirSchemas(t *testing.T) {
 // fixtures are the rules that are accepted.
 func fixtures(t *testing.T) []schemas.Rule {
 	t.Helper()
-	files, err := filepath.Glob("../../schemas/rules/testdata/valid/*.txtar")
+	files, err := filepath.Glob("../rules/testdata/valid/*.txtar")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	var all []schemas.Rule
