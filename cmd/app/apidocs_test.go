@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/openapi"
 	"weir/schemas"
+	published "weir/schemas/json"
 )
 
 // served are the paths of the routes of a node, by the method and path of the OpenAPI document, which has
@@ -106,7 +106,7 @@ func routesPage(t *testing.T) string {
 	t.Helper()
 	paths, scopes := served(t)
 	var doc apiDocument
-	require.NoError(t, json.Unmarshal(openapi.Document(), &doc))
+	require.NoError(t, json.Unmarshal(published.OpenAPI(), &doc))
 	sections, documented := map[string][]string{}, map[string]bool{}
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
 		shared := []apiParameter{}

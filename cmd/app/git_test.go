@@ -19,7 +19,7 @@ func TestNoGit(t *testing.T) {
 	t.Parallel()
 	const why = "git is not installed"
 	for _, alone := range []bool{true, false} {
-		cfg := config.Defaults()
+		var cfg config.Config
 		if !alone {
 			cfg.NATS.URL = "nats://n"
 		}
@@ -56,7 +56,7 @@ func TestNoGit(t *testing.T) {
 	program, err := git.Open(t.Context(), git.Config{Dir: t.TempDir()})
 	require.NoError(t, err)
 	defer program.Close()
-	a := &App{cfg: config.Defaults()}
+	a := &App{}
 	a.repositories.program = program
 	a.repositories.branch = processorsgit.NewBranches(processorsgit.Config{Hosted: program})
 	require.NoError(t, a.hosts())

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -184,17 +184,13 @@ func unread(code schemas.Code) []byte {
 		return nil
 	}
 	var b bytes.Buffer
-	b.WriteString("HTTP/1.1 " + strconv.Itoa(p.Status) + " " + p.Title + "\r\n")
-	_ = http.Header{
-		"Content-Type":           {problem.MediaType},
-		"Content-Length":         {strconv.Itoa(len(body))},
-		"Cache-Control":          {"no-store"},
-		"X-Content-Type-Options": {"nosniff"},
-		"Connection":             {"close"},
-		"Date":                   {time.Now().UTC().Format(http.TimeFormat)},
-	}.Write(&b) // to a buffer: cannot fail
-	b.WriteString("\r\n")
-	b.Write(body)
+	_ = (&http.Response{
+		StatusCode: p.Status, ProtoMajor: 1, ProtoMinor: 1, Close: true, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
+		Header: http.Header{
+			"Content-Type": {problem.MediaType}, "Cache-Control": {"no-store"}, "X-Content-Type-Options": {"nosniff"},
+			"Date": {time.Now().UTC().Format(http.TimeFormat)},
+		},
+	}).Write(&b) // to a buffer: cannot fail
 	return b.Bytes()
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -123,7 +124,10 @@ func gather(ctx context.Context, words <-chan policyWord) []schemas.NodeReload {
 	called, told := time.NewTimer(calling), time.NewTimer(telling)
 	defer called.Stop()
 	defer told.Stop()
-	for listening, waiting := true, true; waiting && (listening || undone(found)); {
+	undone := func() bool {
+		return slices.ContainsFunc(slices.Collect(maps.Values(found)), func(w policyWord) bool { return !w.Done })
+	}
+	for listening, waiting := true, true; waiting && (listening || undone()); {
 		select {
 		case w := <-words:
 			if !found[w.Node].Done {
@@ -148,13 +152,4 @@ func gather(ctx context.Context, words <-chan policyWord) []schemas.NodeReload {
 		return cmp.Or(strings.Compare(a.Role, b.Role), strings.Compare(a.Node, b.Node))
 	})
 	return nodes
-}
-
-func undone(found map[string]policyWord) bool {
-	for _, w := range found {
-		if !w.Done {
-			return true
-		}
-	}
-	return false
 }

@@ -21,11 +21,11 @@ import (
 	"weir/internal/config"
 	"weir/internal/jsonschema"
 	"weir/internal/ledger"
-	"weir/internal/openapi"
 	"weir/internal/postcondition"
 	"weir/internal/redact"
 	"weir/internal/telemetry"
 	"weir/schemas"
+	published "weir/schemas/json"
 )
 
 func (a *App) layout() schemas.Layout {
@@ -149,7 +149,7 @@ func (a *App) service() egress.Surface {
 			{Name: "log", Run: a.broker.Ready},
 			{Name: "accepting", Run: a.accepting},
 		},
-		Metrics: a.metrics.Handler(), OpenAPI: openapi.Document(), Allow: a.allow, Backup: a.backup,
+		Metrics: a.metrics.Handler(), OpenAPI: published.OpenAPI(), Allow: a.allow, Backup: a.backup,
 	}
 	if a.feed != nil {
 		cfg.Draining = a.feed.Draining()

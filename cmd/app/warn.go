@@ -20,37 +20,26 @@ func secretWarnings(c config.Config, store *secrets.Store) (all []string) {
 	if err := store.Check(); err != nil {
 		all = append(all, fmt.Sprintf("secrets: %v", err))
 	}
-	for _, e := range c.Policy.Allowlist {
-		for _, added := range []struct {
-			what      string
-			templates map[string]string
-		}{{"header", e.Headers}, {"query parameter", e.Query}, {"body member", e.Body}} {
-			for _, name := range slices.Sorted(maps.Keys(added.templates)) {
-				if w := unsafeSecret(store, added.templates[name]); w != "" {
-					all = append(all, fmt.Sprintf("entry %q: %s %s: %s", e.Name, added.what, name, w))
-				}
+	warn := func(whose string, templates map[string]string) {
+		for _, name := range slices.Sorted(maps.Keys(templates)) {
+			if w := unsafeSecret(store, templates[name]); w != "" {
+				all = append(all, whose+name+": "+w)
 			}
 		}
 	}
+	for _, e := range c.Policy.Allowlist {
+		entry := fmt.Sprintf("entry %q: ", e.Name)
+		warn(entry+"header ", e.Headers)
+		warn(entry+"query parameter ", e.Query)
+		warn(entry+"body member ", e.Body)
+	}
 	for _, taskType := range slices.Sorted(maps.Keys(c.Agents)) {
-		if w := unsafeSecret(store, c.Agents[taskType].Token); w != "" {
-			all = append(all, fmt.Sprintf("agent %s: token: %s", taskType, w))
-		}
+		warn("agent "+taskType+": ", map[string]string{"token": c.Agents[taskType].Token})
 	}
 	for _, m := range slices.Sorted(maps.Keys(c.Models)) {
-		all = append(all, unsafeHeaders(store, "model "+m, c.Models[m].Headers)...)
+		warn("model "+m+": header ", c.Models[m].Headers)
 		for _, u := range c.Models[m].Upstreams {
-			all = append(all, unsafeHeaders(store, "model "+m+": upstream "+u.Name, u.Headers)...)
-		}
-	}
-	return all
-}
-
-// unsafeHeaders says what is wrong with the secrets of headers, by their names.
-func unsafeHeaders(store *secrets.Store, whose string, headers map[string]string) (all []string) {
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		if w := unsafeSecret(store, headers[name]); w != "" {
-			all = append(all, whose+": header "+name+": "+w)
+			warn("model "+m+": upstream "+u.Name+": header ", u.Headers)
 		}
 	}
 	return all

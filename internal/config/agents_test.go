@@ -113,9 +113,9 @@ func TestAgents(t *testing.T) {
 			}
 		}
 	}
-	require.Empty(t, config.Defaults().RunAgents())
+	require.Empty(t, defaults(t).RunAgents())
 	require.Equal(t, 24*time.Hour, schemas.MaxRunTimeout, "the bounds of agents.*.timeout name it")
-	require.Equal(t, config.Defaults().Policy.AllowedHosts, config.Defaults().Targets())
+	require.Equal(t, defaults(t).Policy.AllowedHosts, defaults(t).Targets())
 }
 
 // Where nobody says where an agent lies, its URL does.

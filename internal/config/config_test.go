@@ -31,6 +31,12 @@ func parse(t *testing.T, text string, environ ...string) config.Config {
 	return c
 }
 
+// defaults is the configuration of nobody who says anything.
+func defaults(t *testing.T) config.Config {
+	t.Helper()
+	return parse(t, "")
+}
+
 func same(t *testing.T, want, got config.Config) {
 	t.Helper()
 	// A config prints redacted, so it is compared by its fields.
@@ -63,7 +69,7 @@ func TestDefaults(t *testing.T) {
 		Proxy:     config.Proxy{Idle: 5 * time.Minute, Longest: 24 * time.Hour, Tunnels: 1000, TunnelsPerToken: 250},
 		Telemetry: config.Telemetry{LogLevel: "info", LogFormat: "json"},
 	}
-	same(t, want, config.Defaults())
+	same(t, want, defaults(t))
 	for name, text := range map[string]string{
 		"empty": "", "comment": "# nothing\n", "null": "null\n", "separator": "---\n", "empty sections": "log:\npolicy:\nnats: {}\n",
 	} {
@@ -325,7 +331,7 @@ func TestEveryVariable(t *testing.T) {
 	require.Empty(t, c.Warnings())
 	// Each variable has changed the key of its name, and nothing else has changed.
 	changed := map[string]bool{}
-	for _, key := range config.Defaults().NeedsRestart(c) {
+	for _, key := range defaults(t).NeedsRestart(c) {
 		changed["WEIR_"+strings.ToUpper(strings.ReplaceAll(strings.Replace(key, "telemetry.log", "log", 1), ".", "_"))] = true
 	}
 	for _, pair := range environ {
@@ -337,7 +343,7 @@ func TestEveryVariable(t *testing.T) {
 
 func TestDrainTimeout(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, 40*time.Second, config.Defaults().DrainTimeout())
+	require.Equal(t, 40*time.Second, defaults(t).DrainTimeout())
 	require.Equal(t, 13*time.Second, parse(t, "policy: {timeout: 3s}").DrainTimeout())
 	require.Equal(t, 2*time.Second, parse(t, "policy: {timeout: 3s}\nworkers: {drain: 2s}").DrainTimeout())
 }
@@ -447,7 +453,7 @@ func TestExample(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, c.Warnings())
 	// What the example shows as commented-out defaults is what the defaults are.
-	want := config.Defaults()
+	want := defaults(t)
 	got := c
 	got.Policy, got.Agents, got.Models, got.Budgets = want.Policy, want.Agents, want.Models, want.Budgets
 	same(t, want, got)
@@ -659,7 +665,7 @@ budgets:
 	}
 	require.Equal(t, want, c.ModelBudgets())
 	require.Empty(t, c.Warnings())
-	require.Empty(t, config.Defaults().ModelBudgets())
+	require.Empty(t, defaults(t).ModelBudgets())
 	require.Empty(t, parse(t, "budgets:").ModelBudgets())
 }
 

@@ -28,13 +28,6 @@ const (
 	drainMargin = 10 * time.Second
 )
 
-// Defaults is the configuration that an empty file describes.
-func Defaults() Config {
-	c := standard[Config]()
-	new(reader).derive(&c)
-	return c
-}
-
 // derive sets the defaults that depend on another key, where none was given.
 func (r *reader) derive(c *Config) {
 	if !c.Embedded() {

@@ -8,3 +8,9 @@ import "embed"
 //
 //go:embed *.json
 var Files embed.FS
+
+// OpenAPI is the description of the HTTP surfaces, in JSON. The caller may change it.
+func OpenAPI() []byte {
+	text, _ := Files.ReadFile("openapi.json") // it is part of the program
+	return text
+}
