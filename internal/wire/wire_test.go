@@ -67,7 +67,8 @@ func dial(t *testing.T, addr string) *net.TCPConn {
 // response reads the next one.
 func response(t *testing.T, from *bufio.Reader) (status int, header http.Header, body string) {
 	t.Helper()
-	resp := must(http.ReadResponse(from, nil))(t)
+	resp, err := http.ReadResponse(from, nil)
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	return resp.StatusCode, resp.Header, string(must(io.ReadAll(resp.Body))(t))
 }
