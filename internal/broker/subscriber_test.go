@@ -307,7 +307,7 @@ func TestUrgentGoesFirst(t *testing.T) {
 // TestAMoveThatIsNotDurable: the message is not acknowledged, and comes again.
 func TestAMoveThatIsNotDurable(t *testing.T) {
 	t.Parallel()
-	n := open(t, embedded.Config{}, Config{Barrier: func(context.Context) error { return errors.New("the disk is gone") }})
+	n := open(t, embedded.Config{Sync: func() error { return errors.New("the disk is gone") }}, Config{})
 	_, out := n.subscribe(t, SubscriberConfig{Slots: 1, Backlog: 1, NakDelay: 50 * time.Millisecond})
 	n.put(t, claim("a", "held"))
 	held := next(t, out)
