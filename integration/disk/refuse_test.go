@@ -5,7 +5,6 @@ package disk_test
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -23,56 +22,51 @@ const nobody = 65534
 func TestRefusedDirectories(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		prepare func(t *testing.T, w *world, data string)
+		lives   bool // a program is on the directory
 		more    string
-		as      *syscall.SysProcAttr
+		dropped bool // the program runs as another user, where this one may do that
+		prepare func(data string) error
 		says    []string
 	}{
-		"another partition count": {
-			prepare: func(t *testing.T, w *world, data string) {
-				t.Helper()
-				w.start(t, data).Kill()
-			}, more: "log: {partitions: 4}\n", says: []string{"has 1 partitions and 4 are configured", "configure 1, or name another directory"},
-		},
-		"in use": {
-			prepare: func(t *testing.T, w *world, data string) { t.Helper(); w.start(t, data) },
-			says:    []string{"is in use by another weir: stop that one, or name another directory"},
-		},
-		"not its own": {
-			prepare: func(t *testing.T, w *world, data string) {
-				t.Helper()
-				w.start(t, data).Kill()
-				if os.Geteuid() != 0 { // it is this user's, who gives up the right
-					require.NoError(t, os.Chmod(filepath.Join(data, "weir.lock"), 0))
-				}
-			}, as: dropped(), says: []string{"cannot be written: give it to the user that runs weir, or name another directory"},
-		},
-		"below what is not its own": {
-			prepare: func(t *testing.T, _ *world, data string) {
-				t.Helper()
-				require.NoError(t, os.Remove(data))
-				require.NoError(t, os.Chmod(filepath.Dir(data), 0o555))
-			}, as: dropped(), says: []string{"cannot be created: give this user the right to write there, or name another directory"},
-		},
+		"another partition count": {more: "log: {partitions: 4}\n", says: []string{"has 1 partitions and 4 are configured", "configure 1, or name another directory"}},
+		"in use":                  {lives: true, says: []string{"is in use by another weir: stop that one, or name another directory"}},
+		"not its own": {dropped: true, prepare: func(data string) error {
+			if os.Geteuid() == 0 {
+				return nil
+			}
+			return os.Chmod(filepath.Join(data, "weir.lock"), 0) // this user gives up the right
+		}, says: []string{"cannot be written: give it to the user that runs weir, or name another directory"}},
+		"below what is not its own": {dropped: true, prepare: func(data string) error {
+			if err := os.RemoveAll(data); err != nil {
+				return err
+			}
+			return os.Chmod(filepath.Dir(data), 0o555)
+		}, says: []string{"cannot be created: give this user the right to write there, or name another directory"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			open := openDir(t)
-			data := filepath.Join(open, "data")
-			require.NoError(t, os.Mkdir(data, 0o700))
-			tc.prepare(t, w, data)
-			config, err := program.Config(open, w.URL, tc.more)
-			if err != nil { // the folder was closed
-				config = w.config
+			w, base := newWorld(t), openDir(t)
+			data := filepath.Join(base, "parent", "data")
+			require.NoError(t, os.Mkdir(filepath.Dir(data), 0o755))
+			first := w.start(t, data)
+			if !tc.lives {
+				first.Kill()
 			}
-			lives := name == "in use" // by one that writes its marks
-			before := listing(t, data, lives)
-			runs := binary
-			if tc.as != nil {
-				runs = copied(t, open)
+			config, err := program.Config(base, w.URL, tc.more)
+			require.NoError(t, err)
+			require.NoError(t, os.Chmod(config, 0o644))
+			runs, as := binary, (*syscall.SysProcAttr)(nil)
+			if tc.dropped && os.Geteuid() == 0 {
+				runs, as = filepath.Join(base, program.Weir), &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+				raw, err := os.ReadFile(binary)
+				require.NoError(t, err)
+				require.NoError(t, os.WriteFile(runs, raw, 0o755))
 			}
-			_, err = program.StartAs(runs, tc.as, data, "--config", readableBy(t, config))
+			if tc.prepare != nil {
+				require.NoError(t, tc.prepare(data))
+			}
+			before := listing(data)
+			_, err = program.StartAs(runs, as, data, "--config", config)
 			var ended *program.Ended
 			require.ErrorAs(t, err, &ended)
 			require.Equal(t, 1, ended.Code)
@@ -80,27 +74,11 @@ func TestRefusedDirectories(t *testing.T) {
 				require.Contains(t, ended.Said, s)
 			}
 			require.NotContains(t, ended.Said, "goroutine")
-			require.Equal(t, before, listing(t, data, lives))
+			if !tc.lives { // the other program writes there
+				require.Equal(t, before, listing(data))
+			}
 		})
 	}
-}
-
-// copied is the program in a folder that another user reaches.
-func copied(t *testing.T, dir string) string {
-	t.Helper()
-	data, err := os.ReadFile(binary)
-	require.NoError(t, err)
-	path := filepath.Join(dir, program.Weir)
-	require.NoError(t, os.WriteFile(path, data, 0o755))
-	return path
-}
-
-// dropped is a process of a user without rights, where this user may make one.
-func dropped() *syscall.SysProcAttr {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 }
 
 // openDir is a folder that every user reaches.
@@ -110,39 +88,18 @@ func openDir(t *testing.T) string {
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))
 	t.Cleanup(func() {
-		_ = os.Chmod(dir, 0o755)
+		_ = os.Chmod(filepath.Join(dir, "parent"), 0o755)
 		_ = os.RemoveAll(dir)
 	})
 	return dir
 }
 
-// readableBy copies a configuration to where every user reads it.
-func readableBy(t *testing.T, config string) string {
-	t.Helper()
-	text, err := os.ReadFile(config)
-	require.NoError(t, err)
-	path := filepath.Join(openDir(t), "weir.yaml")
-	require.NoError(t, os.WriteFile(path, text, 0o644))
-	return path
-}
-
-// listing is what lies in a directory, the lock aside, with the marker's content. The
-// marks, and what becomes them, come and go while a program lives there.
-func listing(t *testing.T, dir string, lives bool) (names []string) {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
+// listing is what lies in a directory, with the marker's content.
+func listing(dir string) (names []string) {
+	entries, _ := os.ReadDir(dir) // there may be none
 	for _, e := range entries {
-		name := e.Name()
-		if name == "weir.lock" || lives && (name == "weir.marks" || name == "index" || strings.HasPrefix(name, ".weir-")) {
-			continue
-		}
-		names = append(names, name)
+		names = append(names, e.Name())
 	}
-	if raw, err := os.ReadFile(filepath.Join(dir, "weir.json")); err == nil {
-		names = append(names, string(raw))
-	}
-	return names
+	marker, _ := os.ReadFile(filepath.Join(dir, "weir.json"))
+	return append(names, string(marker))
 }

@@ -115,40 +115,48 @@ func (a act) plan() schemas.PlanRequest {
 	}}}
 }
 
+// each has one node after the other do something until try reports that it is done. It is false
+// where the run ends before that.
+func (w *world) each(ctx context.Context, d *dice, least, most time.Duration, try func(n *node) (done bool)) bool {
+	for ctx.Err() == nil {
+		if n := w.any(d); n != nil && try(n) {
+			return true
+		}
+		select {
+		case <-time.After(d.within(least, most)):
+		case <-ctx.Done():
+		}
+	}
+	return false
+}
+
 // client asks for an action, at one node after the other, until it knows how it ended.
 func (w *world) client(ctx context.Context, d *dice, a act) {
-	for ctx.Err() == nil {
-		if n := w.any(d); n != nil {
-			asked := w.ask(ctx, d, n, a)
-			w.mu.Lock()
-			w.asked = append(w.asked, asked)
-			w.mu.Unlock()
-			if asked.Outcome == schemas.OutcomeUnknown && d.chance(.7) {
-				w.resolve(ctx, d, a)
-			}
-			if asked.Outcome != "" || a.content && asked.Answer == history.Accepted {
-				return
-			}
-			if asked.Answer == history.Accepted {
-				w.took(clientLeft, a.name)
-			}
+	told := w.each(ctx, d, 100*time.Millisecond, 4*time.Second, func(n *node) bool {
+		asked := w.ask(ctx, d, n, a)
+		w.mu.Lock()
+		w.asked = append(w.asked, asked)
+		w.mu.Unlock()
+		if asked.Outcome == schemas.OutcomeUnknown && d.chance(.7) {
+			w.resolve(ctx, d, a)
 		}
-		rest(ctx, d.within(100*time.Millisecond, 4*time.Second))
+		done := asked.Outcome != "" || a.content && asked.Answer == history.Accepted
+		if !done && asked.Answer == history.Accepted {
+			w.took(clientLeft, a.name)
+		}
+		return done
+	})
+	if !told {
+		w.breach(history.Violation{Invariant: "I2", Tenant: a.tenant, Subject: a.name, Detail: "a client that went on asking was never told the end"})
 	}
-	w.breach(history.Violation{Invariant: "I2", Tenant: a.tenant, Subject: a.name, Detail: "a client that went on asking was never told the end"})
 }
 
 // resolve is a person who has looked at the target, and says so until it is heard.
 func (w *world) resolve(ctx context.Context, d *dice, a act) {
-	for ctx.Err() == nil {
-		if n := w.any(d); n != nil {
-			_, err := n.control.Resolve(ctx, a.tenant, a.ref().ID, schemas.Resolution{Effect: schemas.EffectApplied})
-			if err == nil && !n.isDead() {
-				return
-			}
-		}
-		rest(ctx, d.within(100*time.Millisecond, 3*time.Second))
-	}
+	w.each(ctx, d, 100*time.Millisecond, 3*time.Second, func(n *node) bool {
+		_, err := n.control.Resolve(ctx, a.tenant, a.ref().ID, schemas.Resolution{Effect: schemas.EffectApplied})
+		return err == nil && !n.isDead()
+	})
 }
 
 // ask is one request of a client, and what it hears.
@@ -222,27 +230,24 @@ func shown(s *schemas.Settled) string {
 
 // stranger asks for something else under a name that is in use.
 func (w *world) stranger(ctx context.Context, d *dice, a act) {
-	for ctx.Err() == nil {
-		if n := w.any(d); n != nil {
-			other := a.request()
-			other.Payload = json.RawMessage(`{"method":"GET","url":"http://up.example/other"}`)
-			_, found := w.log.Newest(context.Background(), w.stream(a), layout.AnyKind(a.tenant, other.ID))
-			if found == nil {
-				_, err := n.acceptor.Accept(ctx, other)
-				public, ok := errors.AsType[*fault.Error](err)
-				switch {
-				case n.isDead() || ctx.Err() != nil:
-				case ok && (public.Code == schemas.Conflict || public.Code == schemas.IdempotencyMismatch):
-					w.tally.add(refused, 1)
-					return
-				case !ok || public.Code != schemas.Unavailable:
-					w.breach(history.Violation{Invariant: "I9", Tenant: a.tenant, Subject: a.name, Detail: fmt.Sprintf("another payload was not refused: %v", err)})
-					return
-				}
-			}
+	w.each(ctx, d, 100*time.Millisecond, 3*time.Second, func(n *node) bool {
+		other := a.request()
+		other.Payload = json.RawMessage(`{"method":"GET","url":"http://up.example/other"}`)
+		if _, err := w.log.Newest(context.Background(), w.stream(a), layout.AnyKind(a.tenant, other.ID)); err != nil {
+			return false // it is not in use yet
 		}
-		rest(ctx, d.within(100*time.Millisecond, 3*time.Second))
-	}
+		_, err := n.acceptor.Accept(ctx, other)
+		public, ok := errors.AsType[*fault.Error](err)
+		switch {
+		case n.isDead() || ctx.Err() != nil, ok && public.Code == schemas.Unavailable:
+			return false
+		case ok && (public.Code == schemas.Conflict || public.Code == schemas.IdempotencyMismatch):
+			w.tally.add(refused, 1)
+		default:
+			w.breach(history.Violation{Invariant: "I9", Tenant: a.tenant, Subject: a.name, Detail: fmt.Sprintf("another payload was not refused: %v", err)})
+		}
+		return true
+	})
 }
 
 func (w *world) stream(a act) string {
@@ -251,23 +256,11 @@ func (w *world) stream(a act) string {
 
 // canceler asks an action to stop until it hears a word on that.
 func (w *world) canceler(ctx context.Context, d *dice, a act) {
-	for ctx.Err() == nil {
-		if n := w.any(d); n != nil {
-			_, err := n.control.Cancel(ctx, a.tenant, a.ref().ID)
-			public, ok := errors.AsType[*fault.Error](err)
-			if !n.isDead() && (err == nil || ok && public.Code == schemas.Conflict) {
-				return
-			}
-		}
-		rest(ctx, d.within(200*time.Millisecond, 2*time.Second))
-	}
-}
-
-func rest(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
+	w.each(ctx, d, 200*time.Millisecond, 2*time.Second, func(n *node) bool {
+		_, err := n.control.Cancel(ctx, a.tenant, a.ref().ID)
+		public, ok := errors.AsType[*fault.Error](err)
+		return !n.isDead() && (err == nil || ok && public.Code == schemas.Conflict)
+	})
 }
 
 // watcher reads an action's events from their beginning to their end, cut off now and then.
@@ -279,19 +272,16 @@ func (w *world) watcher(ctx context.Context, d *dice, a act) {
 		w.mu.Unlock()
 	}()
 	at := uint64(0)
-	for ctx.Err() == nil && !seen.Ended {
-		if n := w.any(d); n != nil {
-			live := ctx
-			cancel := func() {}
-			if cuts--; cuts >= 0 {
-				live, cancel = context.WithTimeout(ctx, d.within(0, 10*time.Second))
-				w.tally.add(readerCut, 1)
-			}
-			w.follow(live, n, a, &at, &seen)
-			cancel()
+	w.each(ctx, d, 10*time.Millisecond, 2*time.Second, func(n *node) bool {
+		live, cancel := ctx, func() {}
+		if cuts--; cuts >= 0 {
+			live, cancel = context.WithTimeout(ctx, d.within(0, 10*time.Second))
+			w.tally.add(readerCut, 1)
 		}
-		rest(ctx, d.within(10*time.Millisecond, 2*time.Second))
-	}
+		defer cancel()
+		w.follow(live, n, a, &at, &seen)
+		return seen.Ended
+	})
 }
 
 // follow is one connection of a watcher. What comes from a node that is dead by then did

@@ -103,73 +103,58 @@ func (b *Board) readOn(ctx context.Context, p int) error {
 	if err != nil {
 		return err
 	}
-	if err := b.bound(p, first, last); err != nil {
+	from, err := b.bound(p, first, last)
+	if err != nil {
 		return err
 	}
-	for {
-		from := b.from(p)
-		if from > last {
-			return nil
-		}
+	for from <= last {
 		records, _, err := b.log.Page(ctx, stream, filter, from, page, pageSize)
 		if err != nil {
 			return err
 		}
 		if len(records) == 0 { // or not known to who was asked
-			switch next, err := b.log.Next(ctx, stream, filter, from); {
+			next, err := b.log.Next(ctx, stream, filter, from)
+			switch {
 			case errors.Is(err, fault.ErrNotFound):
-				b.advance(p, last)
+				b.take(p, nil, last)
 				return nil
 			case err != nil:
 				return err
-			default:
-				records = []schemas.Record{next}
 			}
+			records = []schemas.Record{next}
 		}
-		b.take(p, records)
+		to := records[len(records)-1].Seq
+		b.take(p, records, to)
+		from = to + 1
 	}
-}
-
-// from is where a partition is read on.
-func (b *Board) from(p int) uint64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.read[p] + 1
-}
-
-// advance notes that there is nothing more up to a place.
-func (b *Board) advance(p int, to uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.read[p] = max(b.read[p], to)
+	return nil
 }
 
 // errShort: records that were read before are missing, perhaps only for now.
 var errShort = errors.New("the log is shorter than it was")
 
-// bound drops the tasks whose beginning history has dropped: they cannot continue. If a log ends
-// before the last record read, it is read again from its end.
-func (b *Board) bound(p int, first, last uint64) error {
+// bound drops the tasks whose beginning history has dropped: they cannot continue. It returns where
+// the partition is read on. If a log ends before the last record read, it is read again from its end.
+func (b *Board) bound(p int, first, last uint64) (from uint64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if last < b.read[p] {
 		b.read[p] = last
-		return fmt.Errorf("%w: %w", fault.ErrUnavailable, errShort)
+		return 0, fmt.Errorf("%w: %w", fault.ErrUnavailable, errShort)
 	}
-	if first <= b.first[p] {
-		return nil
-	}
-	b.first[p] = first
-	for ref, t := range b.tasks {
-		if t.first < first && b.cfg.Layout.Partition(ref.Tenant, ref.ID) == p {
-			b.drop(t)
+	if first > b.first[p] {
+		b.first[p] = first
+		for ref, t := range b.tasks {
+			if t.first < first && b.cfg.Layout.Partition(ref.Tenant, ref.ID) == p {
+				b.drop(t)
+			}
 		}
 	}
-	return nil
+	return b.read[p] + 1, nil
 }
 
-// take takes over what was read.
-func (b *Board) take(p int, records []schemas.Record) {
+// take takes over what was read of a partition, up to a place.
+func (b *Board) take(p int, records []schemas.Record, to uint64) {
 	events := make([]event, 0, len(records))
 	for _, r := range records { // without the lock
 		if e, ok := decode(r); ok {
@@ -181,7 +166,7 @@ func (b *Board) take(p int, records []schemas.Record) {
 	for _, e := range events {
 		b.learn(e)
 	}
-	b.read[p] = records[len(records)-1].Seq
+	b.read[p] = max(b.read[p], to)
 }
 
 // readOrders reads the orders that lie aside, of tasks that have not ended meanwhile.

@@ -63,8 +63,6 @@ type Config struct {
 	// Durability is the promise of Barrier. Default: the embedded server's, or replicated, or
 	// process with one replica. It does not configure the servers.
 	Durability schemas.Durability
-	// Barrier replaces the embedded server's.
-	Barrier func(context.Context) error
 	// AckWait is when a message of a dead worker is delivered again. Live workers send a heartbeat
 	// three times as often. Default DefaultAckWait with an embedded server, else ClusterAckWait.
 	AckWait time.Duration
@@ -98,9 +96,6 @@ func (c Config) withDefaults() Config {
 		own, attempt, ack = c.Server.Durability(), embeddedAttemptTimeout, DefaultAckWait
 		c.Replicas = 1
 		c.MaxBytes = cmp.Or(c.MaxBytes, c.Server.MaxBytes()-c.Server.MaxBytes()/16)
-		if c.Barrier == nil {
-			c.Barrier = c.Server.Barrier
-		}
 	case c.Replicas == 1:
 		own = schemas.DurabilityProcess
 	}
@@ -213,11 +208,11 @@ func start(ctx context.Context, cfg Config) (*Broker, error) {
 // Barrier returns once every record that was appended before the call has the promised durability.
 // On a cluster, and with durability process, acknowledged records already have it.
 func (b *Broker) Barrier(ctx context.Context) error {
-	if b.cfg.Barrier == nil {
+	if b.cfg.Server == nil {
 		return nil
 	}
 	begun := time.Now()
-	err := b.cfg.Barrier(ctx)
+	err := b.cfg.Server.Barrier(ctx)
 	b.cfg.Metrics.Barrier(time.Since(begun))
 	return err
 }

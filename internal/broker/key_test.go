@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -54,7 +53,7 @@ func TestKeyIsDurableBeforeUse(t *testing.T) {
 		require.Equal(t, before+1, n.metrics.get(&n.metrics.barriers))
 	}
 	broken := errors.New("the disk is gone")
-	n = open(t, embedded.Config{}, Config{Barrier: func(context.Context) error { return broken }})
+	n = open(t, embedded.Config{Sync: func() error { return broken }}, Config{})
 	key, err := n.SealKey(t.Context())
 	require.ErrorIs(t, err, broken)
 	require.Nil(t, key)

@@ -156,10 +156,6 @@ func TestBarrier(t *testing.T) {
 	require.NoError(t, n.Ready(t.Context()))
 	require.ErrorIs(t, n.Barrier(t.Context()), broken)
 	require.ErrorIs(t, n.Ready(t.Context()), fault.ErrUnavailable)
-
-	mine := errors.New("mine")
-	n = open(t, embedded.Config{}, Config{Barrier: func(context.Context) error { return mine }})
-	require.ErrorIs(t, n.Barrier(t.Context()), mine)
 }
 
 func TestOpenRefusals(t *testing.T) {

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -301,6 +302,23 @@ func TestUrgentGoesFirst(t *testing.T) {
 		require.Equal(t, want, m.Metadata[headerUrgent])
 		m.Ack()
 	}
+}
+
+// TestAMoveThatIsNotDurable: the message is not acknowledged, and comes again.
+func TestAMoveThatIsNotDurable(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{Sync: func() error { return errors.New("the disk is gone") }}, Config{})
+	_, out := n.subscribe(t, SubscriberConfig{Slots: 1, Backlog: 1, NakDelay: 50 * time.Millisecond})
+	n.put(t, claim("a", "held"))
+	held := next(t, out)
+	for _, id := range []string{"b", "c"} {
+		n.put(t, claim(id, id))
+	}
+	poll.Until(t, func() bool { return n.metrics.get(&n.metrics.redelivered) > 0 })
+	held.Ack()
+	ackAll(t, out, 2, 0)
+	n.settled(t)
+	require.Zero(t, n.metrics.get(&n.metrics.overflowed))
 }
 
 // oneWaits reports whether a single message waits, and none is being moved.

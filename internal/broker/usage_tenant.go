@@ -252,7 +252,10 @@ func (b *Broker) shareUsage(ctx context.Context) error {
 	b.usage.sharing.Lock()
 	defer b.usage.sharing.Unlock()
 	bucket := b.Bucket(schemas.UsageBucket)
-	return errors.Join(b.usage.publish(ctx, bucket), b.usage.follow(ctx, bucket))
+	err := b.usage.publish(ctx, bucket)
+	last, unread := mirror.Read(ctx, bucket, b.usage.read, usagePage, b.usage.learn)
+	b.usage.read = last
+	return errors.Join(err, unread)
 }
 
 // publish stores the counts that have changed.
@@ -281,12 +284,6 @@ func (u *usage) publish(ctx context.Context, to *Bucket) error {
 
 // usagePage is how many counts are read at once.
 const usagePage = 1000
-
-// follow reads the counts that other processes have stored since the last call.
-func (u *usage) follow(ctx context.Context, from *Bucket) (err error) {
-	u.read, err = mirror.Read(ctx, from, u.read, usagePage, u.learn)
-	return err
-}
 
 // learn takes over what another process has counted. What cannot be read is no count.
 func (u *usage) learn(r schemas.Record) {

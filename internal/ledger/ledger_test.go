@@ -107,24 +107,36 @@ func TestFullLogKnowsItsActions(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrFull)
 }
 
+// TestClaimWhoseAcknowledgementIsLost: the log is read back, and says whether it was stored, and
+// whose claim stands there.
 func TestClaimWhoseAcknowledgementIsLost(t *testing.T) {
 	t.Parallel()
-	for name, stored := range map[string]bool{"stored": true, "not stored": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			hooks := memlog.Hooks{Before: func(schemas.Append) error { return fault.ErrUnavailable }}
-			if stored {
-				hooks = memlog.Hooks{After: func(schemas.Append, uint64) error { return fault.ErrUnavailable }}
+	var log *memlog.Log
+	other := action("f")
+	other.AcceptedAt = other.AcceptedAt.Add(time.Second)
+	began := false
+	for name, tt := range map[string]struct {
+		hooks     memlog.Hooks
+		duplicate bool
+		err       error
+	}{
+		"stored":     {hooks: memlog.Hooks{After: func(schemas.Append, uint64) error { return fault.ErrUnavailable }}},
+		"not stored": {hooks: memlog.Hooks{Before: func(schemas.Append) error { return fault.ErrUnavailable }}, err: fault.ErrUnavailable},
+		"another's": {hooks: memlog.Hooks{Before: func(schemas.Append) error {
+			if began {
+				return nil
 			}
-			l, _ := setup(hooks)
-			_, duplicate, err := l.Claim(t.Context(), action("f"))
-			if !stored {
-				require.ErrorIs(t, err, fault.ErrUnavailable)
-				return
-			}
-			require.NoError(t, err, "the log was read back, and the claim was there")
-			assert.False(t, duplicate, "it was our own")
-		})
+			began = true
+			_, err := log.Append(t.Context(), schemas.Append{Subject: layout.Subject(schemas.Ref{Tenant: "t", Kind: other.Kind, ID: "a"}, schemas.SectionAccepted), Data: accepted(t, other)})
+			require.NoError(t, err)
+			return fault.ErrUnavailable
+		}}, duplicate: true},
+	} {
+		var l *ledger.Ledger
+		l, log = setup(tt.hooks)
+		_, duplicate, err := l.Claim(t.Context(), action("f"))
+		require.ErrorIs(t, err, tt.err, name)
+		assert.Equal(t, tt.duplicate, duplicate, name)
 	}
 }
 

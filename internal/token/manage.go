@@ -161,8 +161,7 @@ func (k *Keeper) Revoke(ctx context.Context, admin schemas.Token, id string) (sc
 		t := h.token
 		var err error
 		if t.RevokedAt.IsZero() {
-			t.RevokedAt = time.Now().UTC().Truncate(time.Millisecond)
-			err = k.put(ctx, &held{token: t, hash: h.hash}, h.revision)
+			t, err = k.end(ctx, h)
 		} else {
 			err = k.barrier(ctx) // a record of another writer may not be durable yet
 		}
@@ -178,6 +177,13 @@ func (k *Keeper) Revoke(ctx context.Context, admin schemas.Token, id string) (sc
 		return t, nil
 	}
 	return schemas.Token{}, fault.New(schemas.Unavailable, "the token is changing too fast; try again")
+}
+
+// end stores that a token, or a session, is revoked.
+func (k *Keeper) end(ctx context.Context, h *held) (schemas.Token, error) {
+	t := h.token
+	t.RevokedAt = time.Now().UTC().Truncate(time.Millisecond)
+	return t, k.put(ctx, &held{token: t, hash: h.hash, session: h.session}, h.revision)
 }
 
 // put stores a token, the caller gone or not, takes it over at once, and waits

@@ -63,9 +63,7 @@ func (k *Keeper) SignOut(ctx context.Context, value string) error {
 		}
 		return err
 	}
-	t := h.token
-	t.RevokedAt = time.Now().UTC().Truncate(time.Millisecond)
-	err = k.put(ctx, &held{token: t, hash: h.hash, session: true}, h.revision)
+	_, err = k.end(ctx, h)
 	if errors.Is(err, fault.ErrFenced) { // the only other write of a session is its end
 		err = k.catchUp(ctx)
 	}

@@ -80,7 +80,7 @@ func (k *Keeper) hold(ctx context.Context, counted bool, all ...*held) (_ contex
 	})
 	for _, h := range all {
 		if !h.token.ExpiresAt.IsZero() {
-			timer := time.AfterFunc(h.token.ExpiresAt.Sub(time.Now()), end)
+			timer := time.AfterFunc(time.Until(h.token.ExpiresAt), end)
 			undo = append(undo, func() { timer.Stop() })
 		}
 		leave, ok := h.use.enter(&end, counted, k.cfg.Streams)

@@ -16,28 +16,6 @@ func TestCleanRun(t *testing.T) {
 	require.Empty(t, history.Check(history.Run{}, history.Bounds{}))
 }
 
-// TestRead: the fold keeps what a sound log never holds.
-func TestRead(t *testing.T) {
-	t.Parallel()
-	b := clean()
-	b.event(schemas.KindHTTP, get, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 9}})
-	b.run.Log = append(b.run.Log, schemas.Record{Subject: "weir.sched.0.0.t.http.x.at", Seq: 900}, schemas.Record{
-		Subject: subject(schemas.KindHTTP, get, schemas.SectionEvent), Seq: 901, Data: []byte("{"),
-	})
-	all := history.Read(b.run.Log)
-	require.Len(t, all, 7)
-	a := all[0]
-	require.Equal(t, get, a.ID)
-	require.Len(t, a.Tries, 2)
-	require.Equal(t, schemas.Interrupted, a.Tries[0].Result.Code)
-	require.True(t, a.Tries[1].Declared)
-	require.Len(t, a.Orphans, 1)
-	require.Equal(t, []uint64{901}, a.Unread)
-	require.Equal(t, 200, a.Result().Answer.Status)
-	require.True(t, all[4].Tries[0].Mocked())
-	require.False(t, all[4].Tries[0].MayHaveLeft())
-}
-
 // planted is a breach, and the one invariant that is to find it.
 type planted struct {
 	name      string
