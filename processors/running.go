@@ -37,7 +37,7 @@ type work struct {
 
 func newRunning() *running {
 	r := &running{works: make(map[schemas.Ref]*work)}
-	r.limit, r.end = context.WithCancel(context.Background())
+	r.limit, r.end = context.WithCancel(context.Background()) //nolint:gosec // a worker that stops calls it
 	return r
 }
 
@@ -139,7 +139,7 @@ func (p *Pipeline) Reserve(ref schemas.Ref) (execute func(context.Context), rele
 		defer p.running.executing.Done()
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
-		defer context.AfterFunc(p.running.limit, cancel)()
+		defer context.AfterFunc(p.running.limit, cancel)() //nolint:contextcheck // the life of all executions bounds this one
 		failpoint.At(failpoint.Fetched, ref.ID)
 		p.execute(ctx, ref, w)
 	}, release

@@ -280,17 +280,19 @@ func TestRestEndsWithACancel(t *testing.T) {
 func TestPlannedRetryIsAskedAboutAgain(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
+		class    schemas.Class // of the attempt
 		declared bool          // by the entry as it is now
 		good     time.Duration // for how long the key still is
 	}
 	table.Bubble(t, map[string]testCase{
-		"the entry declares nothing any more": {false, time.Hour},
-		"the key ran out while it waited":     {true, 0},
+		"the entry declares nothing any more": {schemas.ClassKeyed, false, time.Hour},
+		"the key ran out while it waited":     {schemas.ClassKeyed, true, 0},
+		"it was never to be repeated":         {schemas.ClassOnce, true, time.Hour},
 	}, func(t *testing.T, tt testCase) {
 		b := newDesk(t, deskConfig{method: "POST", key: "k", declared: tt.declared, script: status(200)})
 		now := time.Now()
 		harness.Append(t, b.ledger, b.task.State,
-			schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, Class: schemas.ClassKeyed, KeyExpiresAt: now.Add(tt.good)}},
+			schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, Class: tt.class, KeyExpiresAt: now.Add(tt.good)}},
 			schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Code: schemas.UpstreamReset, Sent: true, RetryAt: now}})
 		r := b.run()
 		assert.True(t, r.Unknown)

@@ -12,10 +12,10 @@ import (
 // that the upstream said.
 func Describe(t ledger.Attempt) string {
 	code := t.Result.Code
-	switch code {
-	case "":
+	if code == "" {
 		return ""
-	case schemas.SecretUnavailable:
+	}
+	if code == schemas.SecretUnavailable {
 		return fmt.Sprintf("a secret that the entry %q adds could not be read; nothing was sent", t.LastWord().Entry)
 	}
 	return cmp.Or(map[schemas.Code]string{

@@ -97,7 +97,7 @@ func TestTheLastWordIsRecorded(t *testing.T) {
 		assert.Equal(t, b.rules.InForce().Version(), res.Decision.Version)
 		assert.Equal(t, before.Version(), r.Tries[0].Decision.Version, "what was written down stands")
 		assert.Equal(t, tt.code != "", r.Failed)
-		assert.NoError(t, b.guard.Settle(t.Context()), "no reload waits for a call that was refused")
+		require.NoError(t, b.guard.Settle(t.Context()), "no reload waits for a call that was refused")
 		checkLog(t, b)
 	})
 }
@@ -149,7 +149,7 @@ func TestNoReloadWaitsForEver(t *testing.T) {
 		tt.end.during = sync.OnceFunc(func() {
 			go func() {
 				defer close(settled)
-				assert.NoError(t, b.guard.Settle(context.Background()))
+				require.NoError(t, b.guard.Settle(context.Background()))
 			}()
 			synctest.Wait()
 			select {

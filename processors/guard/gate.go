@@ -26,12 +26,14 @@ func (g *gate) enter() (leave func()) {
 		g.passing = make(map[chan struct{}]bool)
 	}
 	g.passing[left] = true
-	return sync.OnceFunc(func() {
+	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		delete(g.passing, left)
-		close(left)
-	})
+		if g.passing[left] {
+			delete(g.passing, left)
+			close(left)
+		}
+	}
 }
 
 // Begin is Renew at the last moment: a permitted call must begin at once. Call leave when its first
