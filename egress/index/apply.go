@@ -74,11 +74,15 @@ func (s *store) apply(ctx context.Context, partition int, from uint64, to place,
 	})
 }
 
-var (
-	insertAction = "INSERT INTO action (" + columns + ") VALUES (" + marks(columns) + ") ON CONFLICT DO NOTHING"
+const (
 	findAction   = "SELECT " + columns + " FROM action WHERE tenant = ? AND id = ?"
 	deleteAction = "DELETE FROM action WHERE tenant = ? AND id = ? RETURNING " + columns
-	updateAction = "UPDATE action SET (" + changing + ") = (" + marks(changing) + ") WHERE at = ?"
+)
+
+// These too are constants.
+var (
+	insertAction = "INSERT INTO action (" + columns + ") VALUES (" + marks(columns) + ") ON CONFLICT DO NOTHING" //nolint:gochecknoglobals // as above
+	updateAction = "UPDATE action SET (" + changing + ") = (" + marks(changing) + ") WHERE at = ?"               //nolint:gochecknoglobals // as above
 )
 
 // marks are as many parameters as there are columns.

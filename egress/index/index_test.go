@@ -193,6 +193,42 @@ func TestFiltersAndCounts(t *testing.T) {
 	require.Empty(t, first.Tenant)
 }
 
+// TestStates: an action that waits no more runs, and one that has ended keeps its end and is counted
+// once, however its events are cut into batches.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	waiting := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: schemas.WaitDelay}}
+	for name, cut := range map[string]bool{"one batch": false, "a batch an event": true} {
+		s := open(t)
+		st := s.claim("acme", schemas.KindHTTP, "a")
+		is := func(want schemas.Status) {
+			t.Helper()
+			if cut {
+				require.Equal(t, want, s.page("acme", "").Items[0].Status, name)
+			}
+		}
+		is("accepted")
+		s.append(st, schemas.Event{Type: schemas.EventCancel})
+		is("accepted")
+		for _, typ := range []schemas.EventType{schemas.EventProgress, schemas.EventDelta} {
+			s.append(st, waiting)
+			is("waiting")
+			s.append(st, schemas.Event{Type: typ})
+			is("started")
+		}
+		s.append(st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.Interrupted}})
+		is("outcome_unknown")
+		_, err := s.log.Append(t.Context(), schemas.Append{
+			Subject: layout.Subject(st.Ref, schemas.SectionEvent), Data: []byte(`{"v":1,"n":9,"type":"settled","settled":{"outcome":"succeeded"}}`),
+		})
+		require.NoError(t, err)
+		is("outcome_unknown")
+		cut = true
+		is("outcome_unknown")
+		require.EqualValues(t, 1, s.stats("acme", "").Total.Settled, name)
+	}
+}
+
 func TestTenantsAreApart(t *testing.T) {
 	t.Parallel()
 	s := open(t)

@@ -268,4 +268,5 @@ func TestResolved(t *testing.T) {
 		require.Equal(t, want, strings.Join(got, " "), query)
 		require.EqualValues(t, len(got), page.Count.Total, query)
 	}
+	require.EqualValues(t, 4, s.stats("acme", "").Total.Settled, "a resolution is no second end")
 }

@@ -100,8 +100,7 @@ func plain(fields, hidden []schemas.Header) []schemas.Header {
 
 // refused is the problem of a call without an answer that may be given.
 func refused(r *http.Request, ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) error {
-	end := executor.Refused(ref, s, res)
-	p := &problem.Error{Problem: schemas.Problem{Code: end.Code, Status: end.Status, Detail: end.Message, Retryable: end.Retryable}}
+	p := &problem.Error{Problem: executor.Refused(ref, s, res)}
 	if s.Outcome == schemas.OutcomeUnknown {
 		p.Code = s.Outcome.Code()
 		if s.Resolution == nil {

@@ -2,7 +2,6 @@ package passthrough
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 
 	jsonv1 "github.com/go-json-experiment/json/v1" // encoding/json in a third of the time
@@ -30,20 +29,13 @@ func Surface(s *egress.Server) egress.Surface {
 
 // response is GET /v1/actions/{id}/response.
 func response(s *egress.Server, r *egress.Request) error {
-	id := r.Param("id")
-	if !schemas.ValidActionID(id) {
-		return fault.New(schemas.NotFound, "there is no such action")
-	}
-	ctx := r.Request.Context()
-	st, err := s.Actions().Find(ctx, r.Reader.Tenant, id)
+	const absent = "there is no such action, or it is of a kind whose calls are not answered to its caller"
+	st, err := s.Find(r, absent)
 	switch {
-	case errors.Is(err, fault.ErrNotFound), err == nil && st.Kind != schemas.KindHTTP && st.Kind != schemas.KindPassthrough:
-		return fault.New(schemas.NotFound, "there is no such action, or it is of a kind whose calls are not answered to its caller")
 	case err != nil:
 		return err
-	}
-	if err := s.Durable(ctx, st.Ref, st.Seq); err != nil {
-		return err
+	case st.Kind != schemas.KindHTTP && st.Kind != schemas.KindPassthrough:
+		return fault.New(schemas.NotFound, absent)
 	}
 	if n := len(st.Attempts); n > 0 && st.Attempts[n-1].Shown > 0 {
 		held, release, err := s.Events().AcquireSlot(r.Request, nil)
@@ -57,7 +49,7 @@ func response(s *egress.Server, r *egress.Request) error {
 	if st.Settled == nil {
 		return fault.New(schemas.Conflict, "the action has no answer yet, its status is "+st.Status()+"; try again later")
 	}
-	doc, release, err := s.Document(ctx, st.Tenant, st.Settled)
+	doc, release, err := s.Document(r.Request.Context(), st.Tenant, st.Settled)
 	if err != nil {
 		return err
 	}

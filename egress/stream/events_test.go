@@ -2,7 +2,6 @@ package stream_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -91,21 +90,6 @@ func TestStreamHeadersAndFirstByte(t *testing.T) {
 	rest, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
 	require.Equal(t, 1, strings.Count(string(rest), "event: settled\n"))
-}
-
-// recorder is a response whose writes a test sees as they are flushed.
-type recorder struct {
-	header http.Header
-	out    chan string
-	buf    bytes.Buffer
-}
-
-func (r *recorder) Header() http.Header         { return r.header }
-func (r *recorder) WriteHeader(int)             {}
-func (r *recorder) Write(p []byte) (int, error) { return r.buf.Write(p) }
-func (r *recorder) Flush() {
-	r.out <- r.buf.String()
-	r.buf.Reset()
 }
 
 // plain hides everything but the three methods of a ResponseWriter.

@@ -144,6 +144,9 @@ func TestEntriesArePartOfTheRequest(t *testing.T) {
 				crossed.Models, crossed.Entries = nil, crossed.Models
 			}
 			require.Equal(t, want, w.refusal(t, crossed), "an entry is no model")
+			ofTask := ask("a", "b/*")
+			ofTask.Task = "task"
+			require.Equal(t, want, w.refusal(t, ofTask), "a task's action is joined by its holders alone")
 			w.settle(t, name.ID)
 			w.accept(t, ask("b/*", "a")) // in any order
 		}

@@ -9,13 +9,20 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"weir/ingress"
+	"weir/ingress/executor"
+	"weir/ingress/grant"
 	"weir/internal/fault"
+	"weir/internal/ledger"
 	"weir/internal/token"
+	"weir/internal/weirtest/memlog"
 	"weir/schemas"
 )
 
@@ -153,4 +160,44 @@ func TestBodies(t *testing.T) {
 			t.Fatalf("%q became %q, %v", body, c.Body, ok)
 		}
 	})
+}
+
+// allows is a policy that permits, or denies, every call.
+type allows bool
+
+func (allows) MaxTimeout() time.Duration { return time.Minute }
+
+func (a allows) Judge(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+	if !a {
+		return schemas.Decision{Code: schemas.DenyHost}, schemas.ClassOnce
+	}
+	return schemas.Decision{Allowed: true}, schemas.ClassOnce
+}
+
+// TestStored: a repeat under a key joins the call that has not ended, and of a denied call neither
+// headers nor body are kept.
+func TestStored(t *testing.T) {
+	t.Parallel()
+	for _, permits := range []allows{true, false} {
+		layout := schemas.Layout{Partitions: 1}
+		led := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{}), layout, nil)
+		var got []schemas.Receipt
+		door := New(ingress.NewServer(led, ingress.Config{}), Config{
+			Policy: func(grant.Caller) executor.Policy { return permits },
+			Answer: func(_ http.ResponseWriter, _ *http.Request, _ schemas.Ref, receipt schemas.Receipt, _ time.Duration, _ func()) {
+				got = append(got, receipt)
+			},
+		})
+		for range 2 {
+			c, _ := gin.CreateTestContext(httptest.NewRecorder())
+			c.Request = httptest.NewRequest(http.MethodPost, "/via/e/x", strings.NewReader("secret-body"))
+			c.Request.Header = http.Header{"Idempotency-Key": {"k"}, "X-A": {"secret-header"}}
+			require.NoError(t, door.Serve(c, ingress.Identity{Tenant: "a"}, "http://h.example/x", "e"))
+		}
+		require.Equal(t, []bool{false, true}, []bool{got[0].Duplicate, got[1].Duplicate})
+		st, err := led.Find(t.Context(), "a", got[0].ID)
+		require.NoError(t, err)
+		require.Equal(t, bool(permits), strings.Contains(string(st.Action.Payload), "secret-body"))
+		require.Equal(t, bool(permits), strings.Contains(string(st.Action.Payload), "secret-header"))
+	}
 }
