@@ -167,10 +167,12 @@ func TestReload(t *testing.T) {
 	// The policy alone is taken, and warned of as at a start. Of everything else the operator is told.
 	mark := len(s.said.String())
 	s.write(t, "workers: {slots: 3}\nredact_headers: [x-mine]\npolicy:\n  timeout: 3s\n  allowlist:\n"+
-		"  - {name: new, url_prefix: \"https://a.example/\", headers: {X-Key: \"${secret:NOWHERE}\"}}\n")
+		"  - {name: new, url_prefix: \"https://a.example/\", methods: [POST], headers: {X-Key: \"${secret:A}\"}, query: {key: \"${secret:B}\"}, body: {key: \"${secret:C}\"}}\n")
 	assert.True(t, s.reloaded(t).Changed)
 	told := s.said.String()[mark:]
-	assert.Contains(t, told, `entry "new": header X-Key: `)
+	for _, added := range []string{"header X-Key", "query parameter key", "body member key"} {
+		assert.Contains(t, told, `entry "new": `+added+": secret ")
+	}
 	for _, key := range []string{"workers.slots", "redact_headers", "policy.timeout"} {
 		assert.Contains(t, told, key+": the change takes effect after a restart")
 	}
