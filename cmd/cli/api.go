@@ -42,7 +42,6 @@ type pageEnd struct {
 // apiFunc is what a command does with a running Weir.
 type apiFunc func(ctx context.Context, c *api, args []string) error
 
-// clientFlags are the flags of each command that calls a running Weir.
 type clientFlags struct {
 	server    string
 	tokenFile string

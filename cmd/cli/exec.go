@@ -16,7 +16,6 @@ import (
 	"weir/schemas"
 )
 
-// execFlags are what `weir exec` takes besides the client's flags.
 type execFlags struct {
 	bodyFlags
 	headers                                  []string
@@ -96,7 +95,6 @@ Exit codes:
 	})
 }
 
-// request is the body of POST /v1/execute.
 func (f *execFlags) request(env *Env, method, target string) (map[string]any, error) {
 	args := map[string]any{"method": method, "url": target}
 	headers, err := headersOf(f.headers)
@@ -128,7 +126,6 @@ func (f *execFlags) request(env *Env, method, target string) (map[string]any, er
 	return body, nil
 }
 
-// target is the number of arguments that weir exec takes.
 func (f *execFlags) target(cmd *cobra.Command, args []string) error {
 	if f.batch == "" {
 		return Exactly(2, "a method and a URL, or --batch FILE")(cmd, args)

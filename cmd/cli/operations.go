@@ -82,7 +82,6 @@ of the policy, or for one. A destination's pin overrides its entry's. Off remove
 	})
 }
 
-// pinWords are the first arguments of pin.
 func pinWords() []string { return []string{schemas.PinOpen, schemas.PinClosed, "off"} }
 
 // operation completes a command that holds calls back or lets them go, and names what it is about in an argument
@@ -115,7 +114,6 @@ func operation(
 	})
 }
 
-// aboutOf words a target.
 func aboutOf(t schemas.Target) string {
 	switch {
 	case t.Entry != "":

@@ -94,7 +94,6 @@ func reloaded(version, previous string, changed bool) string {
 	}
 }
 
-// agree reports whether all nodes have taken the same policy.
 func agree(nodes []schemas.NodeReload) bool {
 	for _, n := range nodes {
 		if n.Error != "" || n.Version != nodes[0].Version {

@@ -85,7 +85,6 @@ Exit codes:
 	return cmd
 }
 
-// testPolicy decides every case and prints how it came out.
 func (c *api) testPolicy(file string, cases []policyCase, p Policy) error {
 	failed := 0
 	for _, one := range cases {
@@ -125,7 +124,6 @@ func (c *policyCase) compare(x schemas.Explanation) caseResult {
 	return r
 }
 
-// text is the result for a person: one line.
 func (r caseResult) text(file string) string {
 	word := map[bool]string{true: "PASS", false: "FAIL"}[r.Pass]
 	decided := "allowed" + labels(" ", "", " by", r.Entry)
@@ -151,7 +149,6 @@ type policyCase struct {
 	call    schemas.ExplainRequest
 }
 
-// caseKeys are the keys of a case.
 var caseKeys = []string{"allow", "deny", "because", "by", "key", "headers", "body", "idempotency_key", "entries"} //nolint:gochecknoglobals // a constant
 
 // readCases reads a YAML list of cases. The error joins one for each mistake, with its line.
@@ -250,7 +247,6 @@ func (c *policyCase) read(node ast.Node) (wrong []error) {
 	return wrong
 }
 
-// target reads a method and a URL.
 func (c *policyCase) target(value any) error {
 	text, _ := value.(string)
 	parts := strings.Fields(text)

@@ -18,7 +18,6 @@ import (
 	"weir/schemas"
 )
 
-// redriveFlags say which actions are made anew, and how fast.
 type redriveFlags struct {
 	all, yes   bool
 	rate       string

@@ -16,7 +16,6 @@ import (
 	"weir/cmd/cli/runner"
 )
 
-// runnerFlags are what `weir runner` takes.
 type runnerFlags struct {
 	runner.Config
 	pass   []string

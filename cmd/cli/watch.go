@@ -49,7 +49,6 @@ func newTail(env *Env) *cobra.Command {
 	})
 }
 
-// showEvent prints one event.
 func (c *api) showEvent(e sse.Event) error {
 	if c.asJSON {
 		_, err := fmt.Fprintln(c.Out, e.Data)
@@ -191,7 +190,6 @@ func (c *api) watchDead(ctx context.Context) error {
 	})
 }
 
-// topFlags are the flags of weir top.
 type topFlags struct {
 	since, tenant string
 	every         time.Duration
@@ -291,7 +289,6 @@ func (c *api) topText(ctx context.Context, f *topFlags) (string, error) {
 // mostRows is the most entries that are shown, the slowest first.
 const mostRows = 10
 
-// topView is the figures for a person.
 func topView(entries, kinds schemas.Stats, server string) string {
 	var b strings.Builder
 	total := entries.Total
