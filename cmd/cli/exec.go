@@ -63,7 +63,7 @@ Exit codes:
 	cmd.Flags().StringVar(&f.schema, "response-schema", "", "a JSON Schema that the answer must satisfy: JSON, or @FILE")
 	cmd.Flags().StringVar(&f.idempotent, "idempotency-key", "", "make a repeat of this command join the same action")
 	cmd.Flags().StringVar(&f.upstream, "upstream-idempotency-key", "", "the Idempotency-Key that the target gets")
-	f.outputFlags.register(cmd.Flags())
+	f.register(cmd.Flags())
 	f.begin.register(cmd.Flags())
 	cmd.Flags().StringVar(&f.batch, "batch", "", "make the calls in this `FILE`; - reads standard input")
 	cmd.Flags().BoolVar(&f.async, "async", false, "do not wait for the outcome")

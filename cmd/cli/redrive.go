@@ -179,7 +179,7 @@ Remove the cause, then redrive them with weir actions redrive.`,
 }
 
 func newDeadList(env *Env) *cobra.Command {
-	return clientFlags{words: true}.command(env, &cobra.Command{
+	return (&clientFlags{words: true}).command(env, &cobra.Command{
 		Use: "ls", Short: "List dead letters, oldest first",
 		Example: `  weir dead ls
   weir dead ls --json | jq .action_id`,
@@ -203,7 +203,7 @@ func (c *api) deadLetters(ctx context.Context, after uint64) iter.Seq2[schemas.D
 }
 
 func newDeadShow(env *Env) *cobra.Command {
-	return clientFlags{words: true}.command(env, &cobra.Command{
+	return (&clientFlags{words: true}).command(env, &cobra.Command{
 		Use: "show SEQ", Short: "Show one dead letter", Example: "  weir dead show 17", Args: Exactly(1, "a sequence number"),
 	}, func(ctx context.Context, c *api, args []string) error {
 		seq, err := strconv.ParseUint(args[0], 10, 64)

@@ -295,7 +295,7 @@ const (
 // completions reads the values of a source with the flags that were given. It prints no error: the
 // shell is about to show a line that a person is typing.
 func completions(cmd *cobra.Command, env *Env, from source) ([]cobra.Completion, cobra.ShellCompDirective) {
-	f := clientFlags{}
+	f := new(clientFlags)
 	if cmd.Parent().Name() == "tokens" {
 		f = adminFlags()
 	}

@@ -23,7 +23,7 @@ import (
 
 func newTail(env *Env) *cobra.Command {
 	const takes = "tail takes one of: actions [ID], evidence, dead"
-	return clientFlags{words: true}.command(env, &cobra.Command{
+	return (&clientFlags{words: true}).command(env, &cobra.Command{
 		Use:   "tail actions [ID] | evidence | dead",
 		Short: "Follow actions, evidence or dead letters as they come",
 		Example: `  weir tail actions                     # each action, as it is accepted and as it goes on

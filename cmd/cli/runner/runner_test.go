@@ -61,6 +61,7 @@ var (
 // server is a Weir with some tasks, and keeps a ledger of what it was asked.
 type server struct {
 	*httptest.Server
+	t      *testing.T
 	mu     sync.Mutex
 	tasks  []*schemas.LeasedTask
 	over   map[string]ending // of tokens that stand for no task any more
@@ -74,7 +75,7 @@ type server struct {
 
 func newServer(t *testing.T, n int) *server {
 	t.Helper()
-	s := &server{over: map[string]ending{}, kept: make(chan string, 1000)}
+	s := &server{t: t, over: map[string]ending{}, kept: make(chan string, 1000)}
 	for i := range n {
 		s.tasks = append(s.tasks, &schemas.LeasedTask{
 			ID: fmt.Sprintf("t-%d", i), Lease: 1, Token: fmt.Sprintf("token-%d", i), Model: "m-1",
@@ -113,7 +114,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(how.status)
 		if how.code != "" {
-			_ = json.NewEncoder(w).Encode(schemas.Problem{Title: "no", Code: how.code, Reason: string(how.reason)})
+			assert.NoError(s.t, json.NewEncoder(w).Encode(schemas.Problem{Title: "no", Code: how.code, Reason: string(how.reason)}))
 		}
 		return
 	}
@@ -128,7 +129,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(s.tasks[0])
+		assert.NoError(s.t, json.NewEncoder(w).Encode(s.tasks[0]))
 		s.tasks = s.tasks[1:]
 	case schemas.RouteAgentOutput:
 		if body.Text != "" {
