@@ -139,7 +139,6 @@ func printTimeline(out io.Writer, began time.Time, events []schemas.EventView) {
 	}
 }
 
-// attemptedText is the result of an attempt, in a few words.
 func attemptedText(a *schemas.EventViewAttempted) string {
 	status := ""
 	if a.Status > 0 {
@@ -165,7 +164,6 @@ func attemptName(step, number, probe int) string {
 	return fmt.Sprintf("step %d, %s", step+1, name)
 }
 
-// eventText is what an event says, in a few words.
 func eventText(e schemas.EventView) string {
 	switch {
 	case e.Action != nil:
@@ -209,12 +207,10 @@ func callText(kind schemas.Kind, c schemas.Called, name string) string {
 	}
 }
 
-// entryCall is the call of an action in a list.
 func entryCall(e schemas.ActionEntry) string {
 	return callText(e.Kind, e.Called, joined("", e.Model, e.Agent))
 }
 
-// viewCall is the call of an action.
 func viewCall(v schemas.ActionView) string {
 	var result struct {
 		Dialect string `json:"dialect"`
@@ -226,7 +222,6 @@ func viewCall(v schemas.ActionView) string {
 	return callText(v.Kind, v.Called, joined(" ", result.Dialect, result.Model, v.Agent))
 }
 
-// httpStatus is a status in a table.
 func httpStatus(status int) string {
 	if status == 0 {
 		return "-"

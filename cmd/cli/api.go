@@ -42,7 +42,6 @@ type pageEnd struct {
 // apiFunc is what a command does with a running Weir.
 type apiFunc func(ctx context.Context, c *api, args []string) error
 
-// clientFlags are the flags of each command that calls a running Weir.
 type clientFlags struct {
 	server    string
 	tokenFile string
@@ -65,11 +64,11 @@ func registerServer(cmd *cobra.Command, env *Env, server *string) {
 
 // remote completes a command that calls a running Weir.
 func remote(env *Env, cmd *cobra.Command, run apiFunc) *cobra.Command {
-	return clientFlags{}.command(env, cmd, run)
+	return new(clientFlags).command(env, cmd, run)
 }
 
 // command completes a command that calls a running Weir: it has the flags, and run has the client.
-func (f clientFlags) command(env *Env, cmd *cobra.Command, run apiFunc) *cobra.Command {
+func (f *clientFlags) command(env *Env, cmd *cobra.Command, run apiFunc) *cobra.Command {
 	f.register(cmd, env)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := f.client(env)

@@ -39,6 +39,7 @@ func TestRefusalsAreSaid(t *testing.T) {
 		"a title":        {args: "policy reload", status: 409, kind: problem, answer: `{"title":"Conflict","code":"CONFLICT"}`, code: ExitFailed, errs: "Conflict (CONFLICT)"},
 		"another server": {args: "policy reload", status: 502, kind: problem, answer: `<html>`, code: ExitFailed, errs: "the server answered 502"},
 		"no such token":  {args: "token revoke x", status: 404, kind: problem, answer: `{"title":"Not Found","detail":"no such token","code":"NOT_FOUND"}`, code: ExitFailed, errs: "weir: no such token (NOT_FOUND)"},
+		"in words":       {args: "tokens ls --json", status: 422, kind: problem, answer: invalid, code: ExitUsage, errs: "weir: no rate (VALIDATION_ERROR)\n"},
 		"no document":    {args: "dead ls", answer: `[`, code: ExitFailed, errs: "unexpected EOF"},
 		"a parameter":    {args: "actions ls --since yesterday", status: 400, kind: problem, answer: `{"title":"Bad Request","detail":"since must be a time","code":"INVALID_REQUEST"}`, code: ExitUsage, errs: "since must be a time (INVALID_REQUEST)"},
 		"a value":        {args: "actions ls --json", status: 422, kind: problem, answer: invalid, code: ExitUsage, errs: invalid + "\n"},

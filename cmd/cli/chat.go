@@ -21,7 +21,6 @@ import (
 	"weir/schemas"
 )
 
-// chatFlags are what `weir chat` takes besides the client's flags.
 type chatFlags struct {
 	system, key string
 	whole       bool
@@ -65,13 +64,11 @@ Exit codes:
 	})
 }
 
-// chatMessage is a message of a conversation.
 type chatMessage struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
 }
 
-// chatRequest is the request that the command sends.
 type chatRequest struct {
 	Model         string          `json:"model"`
 	Messages      []chatMessage   `json:"messages"`

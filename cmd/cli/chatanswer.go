@@ -71,7 +71,6 @@ func (a *chatAnswer) stream(body io.Reader) error {
 	return a.end()
 }
 
-// document prints a whole answer.
 func (a *chatAnswer) document(body io.Reader) error {
 	raw, err := io.ReadAll(io.LimitReader(body, maxAnswer))
 	if err != nil {
@@ -143,7 +142,6 @@ func (a *chatAnswer) print(text string) error {
 	return err
 }
 
-// line ends a line that has begun.
 func (a *chatAnswer) line() error {
 	if !a.broken {
 		return nil
@@ -180,7 +178,6 @@ func (a *chatAnswer) end() error {
 	return nil
 }
 
-// cut ends an answer whose connection broke off.
 func (a *chatAnswer) cut(err error) error {
 	return errors.Join(a.line(), fmt.Errorf("%w: %w", a.lacking("the answer broke off"), err))
 }

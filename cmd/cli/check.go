@@ -15,7 +15,6 @@ import (
 	"weir/schemas"
 )
 
-// checkFlags are what `weir check` takes.
 type checkFlags struct {
 	clientFlags
 	inputs, idPrefix string

@@ -16,7 +16,6 @@ import (
 	"weir/schemas"
 )
 
-// execFlags are what `weir exec` takes besides the client's flags.
 type execFlags struct {
 	bodyFlags
 	headers                                  []string
@@ -64,7 +63,7 @@ Exit codes:
 	cmd.Flags().StringVar(&f.schema, "response-schema", "", "a JSON Schema that the answer must satisfy: JSON, or @FILE")
 	cmd.Flags().StringVar(&f.idempotent, "idempotency-key", "", "make a repeat of this command join the same action")
 	cmd.Flags().StringVar(&f.upstream, "upstream-idempotency-key", "", "the Idempotency-Key that the target gets")
-	f.outputFlags.register(cmd.Flags())
+	f.register(cmd.Flags())
 	f.begin.register(cmd.Flags())
 	cmd.Flags().StringVar(&f.batch, "batch", "", "make the calls in this `FILE`; - reads standard input")
 	cmd.Flags().BoolVar(&f.async, "async", false, "do not wait for the outcome")
@@ -96,7 +95,6 @@ Exit codes:
 	})
 }
 
-// request is the body of POST /v1/execute.
 func (f *execFlags) request(env *Env, method, target string) (map[string]any, error) {
 	args := map[string]any{"method": method, "url": target}
 	headers, err := headersOf(f.headers)
@@ -128,7 +126,6 @@ func (f *execFlags) request(env *Env, method, target string) (map[string]any, er
 	return body, nil
 }
 
-// target is the number of arguments that weir exec takes.
 func (f *execFlags) target(cmd *cobra.Command, args []string) error {
 	if f.batch == "" {
 		return Exactly(2, "a method and a URL, or --batch FILE")(cmd, args)

@@ -18,7 +18,6 @@ import (
 	"weir/schemas"
 )
 
-// outputFlags say how `weir exec` prints an answer.
 type outputFlags struct {
 	include bool
 	output  string
@@ -55,7 +54,6 @@ func (f *outputFlags) check(asJSON bool) error {
 // newFile are the permissions of a new file, of which the umask takes some.
 const newFile = 0o666
 
-// execAnswer is the answer to POST /v1/execute: an outcome, an error of the executor or a problem.
 type execAnswer struct {
 	schemas.ExecuteOutcome
 
@@ -139,7 +137,6 @@ func (f *outputFlags) print(c *api, a schemas.ExecuteOutcome, id string) error {
 	return err
 }
 
-// coded is a sentence with its code.
 func coded(text string, code schemas.Code) string {
 	if code == "" {
 		return text
@@ -147,7 +144,6 @@ func coded(text string, code schemas.Code) string {
 	return text + " (" + string(code) + ")"
 }
 
-// headText is the status and the headers of an answer.
 func headText(status int, headers []schemas.Header) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "HTTP/1.1 %s\n", statusText(status))
@@ -241,7 +237,6 @@ func (f *outputFlags) failed(c *api, resp *http.Response, e *schemas.ExecuteFaul
 	return exitError{code: exit}
 }
 
-// faultExit is the exit code for an error of the executor.
 func faultExit(e *schemas.ExecuteFault) int {
 	switch e.Variant {
 	case schemas.VariantDisallowedHost:

@@ -44,7 +44,6 @@ func (f *policyFlags) source(cmd *cobra.Command, env *Env) (c *api, p Policy, lo
 	}, local, err
 }
 
-// callFlags describe the call that is asked about.
 type callFlags struct {
 	bodyFlags
 	headers         []string
@@ -124,7 +123,6 @@ func (f *callFlags) request(env *Env, method, target string) (req schemas.Explai
 	return req, err
 }
 
-// explained is an explanation for a person.
 func explained(x schemas.Explanation) string {
 	lines := labelled{width: 8}
 	if x.Allowed {

@@ -62,7 +62,6 @@ and standard error says why. It sends no token. URL is the node's, in place of -
 	return cmd
 }
 
-// health asks once.
 func health(ctx context.Context, c *client.Client, ready bool) healthReport {
 	report, path := healthReport{URL: c.BaseURL()}, "/healthz"
 	if ready {
@@ -94,7 +93,6 @@ func health(ctx context.Context, c *client.Client, ready bool) healthReport {
 	return report
 }
 
-// tellHealth prints a report and makes the exit code of it.
 func tellHealth(env *Env, r healthReport, ready, asJSON bool) error {
 	switch {
 	case asJSON:

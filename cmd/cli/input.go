@@ -145,7 +145,6 @@ func (f *beginFlags) header(h http.Header) error {
 	return nil
 }
 
-// bodyFlags give the body of a call in one of several forms.
 type bodyFlags struct {
 	data, binary  string
 	fields, parts []string

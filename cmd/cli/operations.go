@@ -15,9 +15,16 @@ import (
 	"weir/schemas"
 )
 
+// operation is what an operator does to calls, by the state that the first argument of a command names.
+type operation struct {
+	state, route string
+	said         string // of it afterwards, with a place for the calls
+}
+
+const oneEntry = "%s takes one entry of the policy; see `%s --help`"
+
 func newPause(env *Env) *cobra.Command {
-	reason := ""
-	cmd := &cobra.Command{
+	return operatorCommand(env, true, &cobra.Command{
 		Use:   "pause [ENTRY]",
 		Short: "Pause calls, on all workers",
 		Long: `Hold back the calls of an entry of the policy, to a destination, for a tenant or of a
@@ -28,32 +35,22 @@ still accepted. Calls that are already sent go on.`,
   weir pause --tenant acme
   weir pause --kind plan`,
 		Args: between(0, 1, oneEntry),
-	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why; weir operations shows it")
-	return operation(env, cmd, 0, func(_ string, req *schemas.OperationRequest) (route, said string, err error) {
-		req.Reason = reason
-		return schemas.RouteOperationsPause, "paused: calls %s wait until `weir resume` lets them go", nil
-	})
+	}, operation{"", schemas.RouteOperationsPause, "paused: calls %s wait until `weir resume` lets them go"})
 }
 
-const oneEntry = "%s takes one entry of the policy; see `%s --help`"
-
 func newResume(env *Env) *cobra.Command {
-	return operation(env, &cobra.Command{
+	return operatorCommand(env, false, &cobra.Command{
 		Use:   "resume [ENTRY]",
 		Short: "Resume calls that are paused",
 		Long:  `Resume the calls that a pause holds back. Waiting calls go on at once.`,
 		Example: `  weir resume github
   weir resume --tenant acme`,
 		Args: between(0, 1, oneEntry),
-	}, 0, func(string, *schemas.OperationRequest) (route, said string, err error) {
-		return schemas.RouteOperationsResume, "resumed: calls %s", nil
-	})
+	}, operation{"", schemas.RouteOperationsResume, "resumed: calls %s"})
 }
 
 func newPin(env *Env) *cobra.Command {
-	reason := ""
-	cmd := &cobra.Command{
+	return operatorCommand(env, true, &cobra.Command{
 		Use:   "pin open|closed|off [ENTRY]",
 		Short: "Pin the breaker of a destination open or closed",
 		Long: `Pin the breaker of a destination. Weir stops calls to a destination that failed too often in
@@ -64,38 +61,25 @@ of the policy, or for one. A destination's pin overrides its entry's. Off remove
   weir pin open github --reason "their data is wrong today"
   weir pin off github`,
 		Args: between(1, 2, "%s takes open, closed or off, and an entry or --destination; see `%s --help`"),
-	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why; weir operations shows it")
-	return operation(env, cmd, 1, func(state string, req *schemas.OperationRequest) (route, said string, err error) {
-		req.State, req.Reason = state, reason
-		switch state {
-		case schemas.PinOpen:
-			return schemas.RouteOperationsPin, "pinned open: calls %s wait", nil
-		case schemas.PinClosed:
-			return schemas.RouteOperationsPin, "pinned closed: calls %s are made, whatever becomes of them", nil
-		case "off":
-			req.State = ""
-			return schemas.RouteOperationsUnpin, "unpinned: calls %s are made as Weir finds their destination", nil
-		default:
-			return "", "", usageError{fmt.Errorf("%q is not open, closed or off%s", state, nearest.Hint(state, pinWords()))}
-		}
-	})
+	},
+		operation{schemas.PinOpen, schemas.RouteOperationsPin, "pinned open: calls %s wait"},
+		operation{schemas.PinClosed, schemas.RouteOperationsPin, "pinned closed: calls %s are made, whatever becomes of them"},
+		operation{"off", schemas.RouteOperationsUnpin, "unpinned: calls %s are made as Weir finds their destination"})
 }
 
-// pinWords are the first arguments of pin.
 func pinWords() []string { return []string{schemas.PinOpen, schemas.PinClosed, "off"} }
 
-// operation completes a command that holds calls back or lets them go, and names what it is about in an argument
-// after the first n, or in a flag. request fills in the rest, by the first argument, if there is one before that,
-// and returns the route and what is said then, with a place for what it is about.
-func operation(
-	env *Env, cmd *cobra.Command, n int, request func(first string, req *schemas.OperationRequest) (route, said string, err error),
-) *cobra.Command {
+// operatorCommand completes a command for operations, which may have a reason. Several differ by their states: the first
+// argument names one. The calls are those of an argument after that, or of a flag.
+func operatorCommand(env *Env, reason bool, cmd *cobra.Command, all ...operation) *cobra.Command {
 	var req schemas.OperationRequest
-	what := "an entry of the policy or --destination"
+	what, n := "an entry of the policy or --destination", 1
 	cmd.Flags().StringVar(&req.Destination, "destination", "", "calls to this destination, such as https://api.example.com")
-	if n == 0 {
-		what = "an entry of the policy, --destination, --tenant or --kind"
+	if reason {
+		cmd.Flags().StringVar(&req.Reason, "reason", "", "why; weir operations shows it")
+	}
+	if len(all) == 1 {
+		what, n = "an entry of the policy, --destination, --tenant or --kind", 0
 		cmd.Flags().StringVar(&req.Tenant, "tenant", "", "calls for this tenant")
 		cmd.Flags().StringVar((*string)(&req.Kind), "kind", "", "calls of this kind of action, such as plan")
 	}
@@ -106,16 +90,19 @@ func operation(
 		if req.Named() != 1 {
 			return usageError{fmt.Errorf("name one of these: %s; see `%s --help`", what, cmd.CommandPath())}
 		}
-		route, said, err := request(strings.Join(args[:n], ""), &req)
-		if err != nil {
-			return err
+		state := strings.Join(args[:n], "")
+		i := slices.IndexFunc(all, func(o operation) bool { return o.state == state })
+		if i < 0 {
+			return usageError{fmt.Errorf("%q is not open, closed or off%s", state, nearest.Hint(state, pinWords()))}
 		}
-		op, err := post[schemas.Operation](ctx, c, route, req)
-		return c.print(op, err, said, aboutOf(op.Target))
+		if state != "off" {
+			req.State = state
+		}
+		op, err := post[schemas.Operation](ctx, c, all[i].route, req)
+		return c.print(op, err, all[i].said, aboutOf(op.Target))
 	})
 }
 
-// aboutOf words a target.
 func aboutOf(t schemas.Target) string {
 	switch {
 	case t.Entry != "":

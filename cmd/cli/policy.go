@@ -38,7 +38,7 @@ afterwards. A node that cannot be reached is not in the list.`,
 		Args: Exactly(0, "no arguments"),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "reload every node of the cluster, not only the one at the URL")
-	return clientFlags{words: true}.command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
+	return (&clientFlags{words: true}).command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
 		var req any
 		if all {
 			req = schemas.ReloadRequest{All: true}
@@ -94,7 +94,6 @@ func reloaded(version, previous string, changed bool) string {
 	}
 }
 
-// agree reports whether all nodes have taken the same policy.
 func agree(nodes []schemas.NodeReload) bool {
 	for _, n := range nodes {
 		if n.Error != "" || n.Version != nodes[0].Version {

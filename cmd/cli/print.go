@@ -309,7 +309,6 @@ func newBar(out io.Writer, what string, total int) *bar {
 	return &bar{out: out, what: what, total: total, shows: total > 0 && Terminal(out)}
 }
 
-// at shows how much of it is done.
 func (b *bar) at(done int) {
 	if b.shows && (time.Since(b.drawn) >= barEvery || done == b.total) {
 		b.drawn = time.Now()

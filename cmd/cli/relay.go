@@ -22,7 +22,6 @@ import (
 	"weir/schemas"
 )
 
-// relayFlags are what `weir rules relay` takes.
 type relayFlags struct {
 	url            string
 	session        string

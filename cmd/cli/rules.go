@@ -227,7 +227,6 @@ func newRulesStatus(env *Env) *cobra.Command {
 	})
 }
 
-// printRules prints rules as a table.
 func (c *api) printRules(rules []schemas.Rule, empty string) error {
 	now := time.Now()
 	return printList(c, read(rules, nil), empty, "ID\tTYPE\tSTATE\tPRIORITY\tGROUP\tMETHOD\tPATTERN\tACTION\tSCOPE", func(r schemas.Rule) []any {
@@ -252,7 +251,6 @@ func stateOf(r schemas.Rule, now time.Time) string {
 	}
 }
 
-// actionText says in a few words what a rule does.
 func actionText(r schemas.Rule) string {
 	switch a := r.Action; r.Type {
 	case schemas.RuleMock:
@@ -285,7 +283,6 @@ func changeTexts(where string, changes []schemas.HeaderChange) []string {
 	return texts
 }
 
-// compact is a JSON document without white space.
 func compact(doc json.RawMessage) string {
 	var b bytes.Buffer
 	if err := json.Compact(&b, doc); err != nil {
@@ -294,7 +291,6 @@ func compact(doc json.RawMessage) string {
 	return b.String()
 }
 
-// scopeText says which actions a rule is for.
 func scopeText(s *schemas.RuleScope) string {
 	if s == nil {
 		return "all"

@@ -16,7 +16,6 @@ import (
 	"weir/schemas"
 )
 
-// recordFlags are those of `weir rules record`.
 type recordFlags struct {
 	scopeFlags
 	group     string
@@ -216,7 +215,6 @@ func (f *scopeFlags) scope() *schemas.RuleScope {
 	return &f.RuleScope
 }
 
-// previewFlags are those of `weir rules preview`.
 type previewFlags struct {
 	callFlags
 	scopeFlags

@@ -94,14 +94,13 @@ func (c *api) agentOnce(ctx context.Context, path string, header http.Header, bo
 		return nil, client.NewError(resp.StatusCode, text, nil)
 	}
 	if !answer.OK {
-		return nil, &agentError{status: resp.StatusCode, answer: answer, raw: raw, token: client.TokenHint(resp, answer.Error.Code)}
+		return nil, &agentError{answer: answer, raw: raw, token: client.TokenHint(resp, answer.Error.Code)}
 	}
 	return answer.Data, nil
 }
 
 // agentError is an answer of the agent API that is an error.
 type agentError struct {
-	status int
 	answer schemas.AgentResponse
 	raw    []byte
 	token  string // what to do about the token

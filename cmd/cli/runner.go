@@ -16,7 +16,6 @@ import (
 	"weir/cmd/cli/runner"
 )
 
-// runnerFlags are what `weir runner` takes.
 type runnerFlags struct {
 	runner.Config
 	pass   []string
@@ -84,7 +83,7 @@ success.`,
 	flags.BoolVar(&f.sandbox, "sandbox", false, "start the commands in a sandbox of bubblewrap (Linux)")
 	flags.StringArrayVar(&f.read, "read", nil, "a `PATH` that the commands may read in the sandbox; may be repeated")
 	flags.StringArrayVar(&f.pass, "pass", nil, "a variable of the environment to pass to the command; may be repeated")
-	return clientFlags{words: true}.command(env, cmd, func(ctx context.Context, c *api, _ []string) error { return f.run(ctx, env, c) })
+	return (&clientFlags{words: true}).command(env, cmd, func(ctx context.Context, c *api, _ []string) error { return f.run(ctx, env, c) })
 }
 
 // newRunnerRelay is what a runner starts in a sandbox.

@@ -59,7 +59,6 @@ func newTaskShow(env *Env) *cobra.Command {
 		})
 }
 
-// taskFacts is a task for a person.
 func taskFacts(t schemas.TaskView) [][2]string {
 	head := t.Head
 	switch {
@@ -192,7 +191,6 @@ is kept. The runner has the complete file. With --json, print the pieces.`,
 	})
 }
 
-// taskLog prints the pieces of a task's output.
 type taskLog struct {
 	*api
 	lease int

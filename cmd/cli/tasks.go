@@ -35,7 +35,6 @@ Writing needs a token with the scope tasks:write, reading that one or actions:re
 	)
 }
 
-// taskFlags are those of `weir tasks create`.
 type taskFlags struct {
 	schemas.TaskRequest
 	metadata  []string
@@ -92,7 +91,6 @@ not need it.`,
 	})
 }
 
-// request fills in what the flags say in other words.
 func (f *taskFlags) request(env *Env, text string, header http.Header) error {
 	if f.Repo == "" {
 		return usageError{errors.New("a task needs --repo; `weir repos ls` lists them, `weir repos create` makes one")}

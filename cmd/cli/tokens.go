@@ -34,8 +34,8 @@ $WEIR_TOKEN, or weir-data/admin.token, which the first start writes.`,
 
 // adminFlags are the flags of a command for admins. They fall back to the file with the first token, which a start
 // in the same directory writes.
-func adminFlags() clientFlags {
-	return clientFlags{fallback: filepath.Join("weir-data", "admin.token"), words: true}
+func adminFlags() *clientFlags {
+	return &clientFlags{fallback: filepath.Join("weir-data", "admin.token"), words: true}
 }
 
 func newTokenCreate(env *Env) *cobra.Command {

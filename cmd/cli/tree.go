@@ -2,15 +2,20 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"weir/internal/nearest"
+	"weir/schemas"
 )
 
 // group is a section of `weir --help`.
@@ -133,4 +138,220 @@ func listing(env *Env, build func(*Env) *cobra.Command) *cobra.Command {
 	ls.Use = "ls"
 	cmd.AddCommand(ls)
 	return cmd
+}
+
+// choices are the words that a flag takes, by the path of the command below weir and the flag.
+func choices() map[string][]string {
+	statuses := append(texts(schemas.Statuses()...), "open")
+	kinds := texts(schemas.Kinds()...)
+	return map[string][]string{
+		"actions ls --status":    statuses,
+		"actions ls --kind":      kinds,
+		"actions ls --method":    schemas.Methods(),
+		"actions redrive --kind": kinds,
+		"pause --kind":           kinds,
+		"resume --kind":          kinds,
+		"rules preview --kind":   kinds,
+		"rules record --kind":    kinds,
+		"tasks ls --status":      texts(schemas.TaskStatuses()...),
+		"tokens create --scope":  schemas.Scopes(),
+	}
+}
+
+func texts[T ~string](all ...T) []string {
+	list := make([]string, len(all))
+	for i, one := range all {
+		list[i] = string(one)
+	}
+	return list
+}
+
+// choice is a flag whose values, separated by commas, come from a list.
+type choice struct {
+	pflag.Value
+
+	words []string
+}
+
+// Set implements pflag.Value.
+func (c choice) Set(text string) error {
+	for word := range strings.SplitSeq(text, ",") {
+		if word = strings.TrimSpace(word); slices.Contains(c.words, word) {
+			continue
+		}
+		return fmt.Errorf("there is no %q%s", word, cmp.Or(nearest.Hint(word, c.words), "; choose from "+strings.Join(c.words, ", ")))
+	}
+	return c.Value.Set(text)
+}
+
+// complete completes the last of the words of a flag.
+func (c choice) complete(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	before := typed[:strings.LastIndex(typed, ",")+1]
+	all := make([]cobra.Completion, len(c.words))
+	for i, word := range c.words {
+		all[i] = before + word
+	}
+	return all, cobra.ShellCompDirectiveNoFileComp
+}
+
+// source reads ids or names from a running Weir. A description follows after a tab.
+type source func(ctx context.Context, c *api) []cobra.Completion
+
+// listed is the source of a value, and a description of it, for each item of the list that a route has.
+func listed[T any](route string, text func(T) (value, description string)) source {
+	return func(ctx context.Context, c *api) []cobra.Completion {
+		return described(list[T](ctx, c, route, nil, mostCompletions), text)
+	}
+}
+
+// arguments are the sources of a command's arguments, by its path below weir. The last one is also
+// for the arguments after it, if the command takes several.
+func arguments() map[string][]source {
+	actions := listed(routeActions, func(e schemas.ActionEntry) (string, string) { return e.ID, entryCall(e) + " " + string(e.Status) })
+	dead := listed(routeDead, func(d schemas.DeadLetterView) (string, string) { return d.ActionID, string(d.Code) })
+	sequences := listed(routeDead, func(d schemas.DeadLetterView) (string, string) { return strconv.FormatUint(d.Seq, 10), string(d.Code) })
+	tokens := listed(routeTokens, func(t schemas.Token) (string, string) { return t.ID, t.Name })
+	states := func(context.Context, *api) []cobra.Completion { return pinWords() }
+	tasks, entries, models := flagSources()["task"], flagSources()["entry"], flagSources()["model"]
+	return map[string][]source{
+		"actions cancel":  {actions},
+		"actions redrive": {dead},
+		"actions resolve": {actions},
+		"actions show":    {actions},
+		"chat":            {models},
+		"dead show":       {sequences},
+		"pause":           {entries},
+		"pin":             {states, entries},
+		"resume":          {entries},
+		"rules disable":   {ruleIDs},
+		"rules enable":    {ruleIDs},
+		"rules get":       {ruleIDs},
+		"rules patch":     {ruleIDs},
+		"rules record":    {actions},
+		"tasks answer":    {tasks},
+		"tasks cancel":    {tasks},
+		"tasks follow":    {tasks},
+		"tasks show":      {tasks},
+		"tasks token":     {tasks},
+		"tokens revoke":   {tokens},
+	}
+}
+
+// flagSources are the sources of flags that have the same meaning in every command.
+func flagSources() map[string]source {
+	return map[string]source{
+		"budget": listed(schemas.RouteBudgets, func(b schemas.BudgetView) (string, string) { return b.Budget, ownerOf(b) }),
+		"entry":  entryNames(func(string) bool { return true }),
+		// Those of agents and models are for runs and completions.
+		"key": entryNames(func(name string) bool {
+			return !strings.HasPrefix(name, "agent:") && !strings.HasPrefix(name, "model:")
+		}),
+		"model": modelNames,
+		"repo":  listed(schemas.RouteRepos, func(r schemas.Repo) (string, string) { return r.Name, string(r.Mode) }),
+		"task":  listed(schemas.RouteTasks, func(t schemas.TaskView) (string, string) { return t.ID, string(t.Status) + ": " + t.Description }),
+	}
+}
+
+// suggestValues checks the flags that take words from a list, and completes them and the names and
+// ids that a running Weir knows.
+func suggestValues(cmd *cobra.Command, env *Env) {
+	path := strings.TrimPrefix(cmd.CommandPath(), "weir ")
+	for name, words := range choices() {
+		if at, flag, _ := strings.Cut(name, " --"); at == path {
+			c := choice{cmd.Flags().Lookup(flag).Value, words}
+			cmd.Flags().Lookup(flag).Value = c
+			_ = cmd.RegisterFlagCompletionFunc(flag, c.complete) // it fails for an unknown flag and for a second function
+		}
+	}
+	if cmd.Flags().Lookup("server") == nil {
+		return
+	}
+	for name, from := range flagSources() {
+		if cmd.Flags().Lookup(name) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(name, func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+				return completions(cmd, env, from)
+			})
+		}
+	}
+	all := arguments()[path]
+	several := strings.Contains(cmd.Use, "…")
+	if len(all) == 0 {
+		return
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) >= len(all) && !several {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return completions(cmd, env, all[min(len(args), len(all)-1)])
+	}
+}
+
+// The most values that a completion has, and how long reading them may take.
+const (
+	mostCompletions = 100
+	completionWait  = time.Second
+)
+
+// completions reads the values of a source with the flags that were given. It prints no error: the
+// shell is about to show a line that a person is typing.
+func completions(cmd *cobra.Command, env *Env, from source) ([]cobra.Completion, cobra.ShellCompDirective) {
+	f := new(clientFlags)
+	if cmd.Parent().Name() == "tokens" {
+		f = adminFlags()
+	}
+	f.server, _ = cmd.Flags().GetString("server")
+	f.tokenFile, _ = cmd.Flags().GetString("token-file")
+	c, err := f.client(env)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionWait)
+	defer cancel()
+	return from(ctx, c), cobra.ShellCompDirectiveNoFileComp
+}
+
+// described are the items of a list until an error: a value, and a description of it.
+func described[T any](all iter.Seq2[T, error], text func(T) (value, description string)) (found []cobra.Completion) {
+	for one, err := range all {
+		if err != nil || len(found) == mostCompletions {
+			break
+		}
+		value, about := text(one)
+		about, _, _ = strings.Cut(strings.TrimSpace(about), "\n")
+		found = append(found, cobra.CompletionWithDesc(oneLine(value), oneLine(cut(about, 60))))
+	}
+	return found
+}
+
+// entryNames is the source of the policy's entries, those that fit.
+func entryNames(fits func(name string) bool) source {
+	return func(ctx context.Context, c *api) []cobra.Completion {
+		v, err := get[schemas.PolicyView](ctx, c, routePolicy, nil)
+		entries := slices.DeleteFunc(v.Entries, func(e schemas.EntryView) bool { return !fits(e.Name) })
+		return described(read(entries, err), func(e schemas.EntryView) (string, string) { return e.Name, e.URLPrefix })
+	}
+}
+
+func modelNames(ctx context.Context, c *api) []cobra.Completion {
+	list, err := c.models(ctx)
+	return described(read(list.Data, err), func(m schemas.ModelView) (string, string) { return m.ID, m.OwnedBy })
+}
+
+func ruleIDs(ctx context.Context, c *api) []cobra.Completion {
+	all, err := c.operate(ctx, schemas.OpRulesList, map[string]any{})
+	return described(read(all.Rules, err), func(r schemas.Rule) (string, string) { return r.ID, r.Type })
+}
+
+// read is the items of a slice, or the error with which they could not be read.
+func read[T any](all []T, err error) iter.Seq2[T, error] {
+	if err != nil {
+		all = make([]T, 1)
+	}
+	return func(yield func(T, error) bool) {
+		for _, one := range all {
+			if !yield(one, err) {
+				return
+			}
+		}
+	}
 }

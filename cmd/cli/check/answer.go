@@ -34,7 +34,6 @@ type answer struct {
 	notDoc string
 }
 
-// document is a JSON object, member by member.
 type document map[string]json.RawMessage
 
 // ask sends one request and reads the document that answers it.
@@ -137,7 +136,6 @@ func (d document) text(name string) (string, bool) {
 	return *s, true
 }
 
-// says reports whether a member is this boolean.
 func (d document) says(name string, value bool) bool {
 	return string(d[name]) == strconv.FormatBool(value)
 }
@@ -154,7 +152,6 @@ func (d document) found(name string) string {
 	return name + " is " + written(raw)
 }
 
-// kind is what a JSON value is.
 func kind(raw json.RawMessage) string {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {

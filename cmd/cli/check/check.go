@@ -172,10 +172,8 @@ func (r rule) judge(s *seen, failed map[string]string) Result {
 	return result
 }
 
-// unknownTask is a task type that no service has.
 const unknownTask = "WEIR_CHECK.NO_SUCH_TASK"
 
-// prober asks one target.
 type prober struct {
 	target Target
 	cfg    Config

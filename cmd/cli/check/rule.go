@@ -16,7 +16,6 @@ type seen struct {
 	stream                                  *streamed
 }
 
-// rule is one demand of the contract.
 type rule struct {
 	id, what, hint string
 	group          string

@@ -38,7 +38,6 @@ type streamed struct {
 	stopped string
 }
 
-// event is one event, unnamed in the stream or not.
 type event struct {
 	word string // its name: the event line's, else data.event's or data.type's
 	doc  document
@@ -231,7 +230,6 @@ func wordOf(data []byte) string {
 	return ""
 }
 
-// note keeps the first of its kind.
 func note(first *string, what []byte) {
 	if *first == "" {
 		*first = quote(string(what))

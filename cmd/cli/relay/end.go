@@ -17,11 +17,12 @@ type finalError string
 
 func (e finalError) Error() string { return string(e) }
 
+const errReplaced finalError = "another relay client has taken this session over: each has a --session of its own"
+
 // What to do about a final error.
 const (
-	errReplaced finalError = "another relay client has taken this session over: each has a --session of its own"
-	setToken               = ": set the relay's token in $WEIR_RELAY_TOKEN or name a file with --relay-token-file"
-	seeTheFlags            = ": see --url and --session"
+	setToken    = ": set the relay's token in $WEIR_RELAY_TOKEN or name a file with --relay-token-file" //nolint:gosec // no credential
+	seeTheFlags = ": see --url and --session"
 )
 
 // refused is the error of a handshake that the relay ended with a status.

@@ -95,7 +95,6 @@ func message(err error) string {
 	return "the message cannot be read"
 }
 
-// reply is the message that brings an agent its answer.
 type reply struct {
 	Namespace string          `json:"namespace"`
 	Direction string          `json:"direction"`

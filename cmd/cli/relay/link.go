@@ -34,7 +34,6 @@ func newClient() *http.Client {
 	}
 }
 
-// link is one connection.
 type link struct {
 	relay    *Relay
 	conn     *websocket.Conn

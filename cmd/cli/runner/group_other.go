@@ -7,9 +7,6 @@ import "os/exec"
 // apart does nothing: this system has no process groups.
 func apart(*exec.Cmd) {}
 
-// Hide does nothing here.
-func Hide() error { return nil }
-
 func ask(cmd *exec.Cmd) { kill(cmd) }
 
 func kill(cmd *exec.Cmd) { _ = cmd.Process.Kill() } // it may have ended

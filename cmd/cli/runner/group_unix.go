@@ -7,6 +7,12 @@ import (
 	"syscall"
 )
 
+// apart puts a command into a process group of its own. Where the system can, the command ends with the runner.
+func apart(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	endWithParent(cmd.SysProcAttr)
+}
+
 // ask asks everything in the command's group to end.
 func ask(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) } // the group may be empty
 

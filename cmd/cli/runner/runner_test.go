@@ -25,6 +25,7 @@ import (
 	"weir/client"
 	"weir/cmd/cli/runner"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -60,6 +61,7 @@ var (
 // server is a Weir with some tasks, and keeps a ledger of what it was asked.
 type server struct {
 	*httptest.Server
+	t      *testing.T
 	mu     sync.Mutex
 	tasks  []*schemas.LeasedTask
 	over   map[string]ending // of tokens that stand for no task any more
@@ -73,7 +75,7 @@ type server struct {
 
 func newServer(t *testing.T, n int) *server {
 	t.Helper()
-	s := &server{over: map[string]ending{}, kept: make(chan string, 1000)}
+	s := &server{t: t, over: map[string]ending{}, kept: make(chan string, 1000)}
 	for i := range n {
 		s.tasks = append(s.tasks, &schemas.LeasedTask{
 			ID: fmt.Sprintf("t-%d", i), Lease: 1, Token: fmt.Sprintf("token-%d", i), Model: "m-1",
@@ -112,7 +114,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(how.status)
 		if how.code != "" {
-			_ = json.NewEncoder(w).Encode(schemas.Problem{Title: "no", Code: how.code, Reason: string(how.reason)})
+			assert.NoError(s.t, json.NewEncoder(w).Encode(schemas.Problem{Title: "no", Code: how.code, Reason: string(how.reason)}))
 		}
 		return
 	}
@@ -127,7 +129,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(s.tasks[0])
+		assert.NoError(s.t, json.NewEncoder(w).Encode(s.tasks[0]))
 		s.tasks = s.tasks[1:]
 	case schemas.RouteAgentOutput:
 		if body.Text != "" {
@@ -272,19 +274,38 @@ func TestOutputIsCut(t *testing.T) {
 	assert.NotEmpty(t, n.last().Tail)
 }
 
-// TestDeadlineEndsTheGroup: the command and whatever it has started, deaf or not.
-func TestDeadlineEndsTheGroup(t *testing.T) {
+// TestTheGroupIsEnded: the command and whatever it has started, deaf or not, at the deadline, and at once where the
+// task is another's or was canceled. Nothing is reported for it.
+func TestTheGroupIsEnded(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, 1)
-	s.tasks[0].Remaining = 200
-	s.mute = true // a wait for it must not last until the deadline
-	cfg, n := setup(t, s, `trap "" TERM; mkfifo hold; (trap "" TERM; read x < hold) & read x < hold`)
-	cfg.Grace = 50 * time.Millisecond
-	require.NoError(t, runner.Run(t.Context(), cfg))
-	require.Equal(t, -1, *n.last().Exit)
-	assert.Equal(t, runner.Late, n.last().What)
-	assert.Empty(t, s.said(), "the server ends the task by itself")
-	requireNobodyIn(t, filepath.Join(cfg.Dir, "t-0-1"))
+	type testCase struct {
+		command, what string
+		over          ending // from the start on; without one, the deadline passes
+		grace         time.Duration
+	}
+	table.Run(t, map[string]testCase{
+		"late and deaf":     {`trap "" TERM; mkfifo hold; (trap "" TERM; read x < hold) & read x < hold`, runner.Late, ending{}, 50 * time.Millisecond},
+		"lost":              {"mkfifo hold; (read x < hold) & read x < hold", runner.Lost, revoked, time.Hour},
+		"canceled and deaf": {`mkfifo hold; sh -c 'trap "" TERM; (trap "" TERM; read x < hold) & read x < hold' & read x < hold`, runner.Lost, canceled, 50 * time.Millisecond},
+	}, func(t *testing.T, c testCase) {
+		s := newServer(t, 1)
+		cfg, n := setup(t, s, c.command)
+		cfg.Grace = c.grace
+		if c.over.status == 0 {
+			s.tasks[0].Remaining = 200
+			s.mute = true // a wait for it must not last until the deadline
+		}
+		n.on = func(x runner.Notice) {
+			if x.What == runner.Started && c.over.status != 0 {
+				s.end("token-0", c.over)
+			}
+		}
+		require.NoError(t, runner.Run(t.Context(), cfg))
+		assert.Equal(t, c.what, n.last().What)
+		assert.Equal(t, -1, *n.last().Exit)
+		assert.Empty(t, s.said())
+		requireNobodyIn(t, filepath.Join(cfg.Dir, "t-0-1"))
+	})
 }
 
 // requireNobodyIn reads from the system that no process works in a directory.
@@ -302,39 +323,6 @@ func requireNobodyIn(t *testing.T, dir string) {
 	}
 	// What is killed leaves its pipes before it leaves its directory.
 	poll.Until(t, nobody, "still works in %s: %v", dir, &there)
-}
-
-// TestLostTaskIsEnded at once: a command whose task is another's, or canceled, is not waited for. Nothing is
-// reported for it.
-func TestLostTaskIsEnded(t *testing.T) {
-	t.Parallel()
-	s := newServer(t, 1)
-	cfg, n := setup(t, s, "mkfifo hold; (read x < hold) & read x < hold")
-	cfg.Grace = time.Hour // for one that does not obey
-	n.on = func(x runner.Notice) {
-		if x.What == runner.Started {
-			s.end("token-0", canceled)
-		}
-	}
-	require.NoError(t, runner.Run(t.Context(), cfg))
-	assert.Equal(t, runner.Lost, n.last().What)
-	assert.Empty(t, s.said())
-	requireNobodyIn(t, filepath.Join(cfg.Dir, "t-0-1"))
-}
-
-// TestDeafGrandchildIsKilled after the grace, when its task was canceled.
-func TestDeafGrandchildIsKilled(t *testing.T) {
-	t.Parallel()
-	s := newServer(t, 1)
-	cfg, n := setup(t, s, `mkfifo hold; sh -c 'trap "" TERM; (trap "" TERM; read x < hold) & read x < hold' & read x < hold`)
-	cfg.Grace = 50 * time.Millisecond
-	n.on = func(x runner.Notice) {
-		if x.What == runner.Started {
-			s.end("token-0", canceled)
-		}
-	}
-	require.NoError(t, runner.Run(t.Context(), cfg))
-	requireNobodyIn(t, filepath.Join(cfg.Dir, "t-0-1"))
 }
 
 // TestReportedTaskMayEndByItself: its agent tidies up after its report.
@@ -370,31 +358,28 @@ func release(pipe string) {
 // TestSuccessCompletes with the flag alone, and with the end of the output.
 func TestSuccessCompletes(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		command string
-		want    string
-		exit    int
-	}{
+	type testCase struct {
+		command, want string
+		exit          int
+	}
+	table.RunNamed(t, map[string]testCase{
 		"output":  {"yes 0123456789 | head -n 1000; echo \"it is $WEIR_TOKEN\"; echo done.", "complete token-0: ", 0},
 		"silence": {":", "complete token-0: the command ended with exit status 0", 0},
 		"failure": {"echo no; exit 3", "fail token-0: the command ended with exit status 3, and had not said how the task ended", 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newServer(t, 1)
-			cfg, n := setup(t, s, c.command)
-			cfg.CompleteOnSuccess = true
-			require.NoError(t, runner.Run(t.Context(), cfg))
-			require.Len(t, s.said(), 1)
-			require.True(t, strings.HasPrefix(s.said()[0], c.want), s.said()[0])
-			require.Equal(t, []any{c.exit, c.exit == 0}, []any{*n.last().Exit, n.last().Completed})
-			if name == "output" {
-				require.True(t, strings.HasSuffix(s.said()[0], "0123456789\nit is [redacted]\ndone."), s.said()[0])
-				require.Less(t, len(s.said()[0]), 5000)
-				require.NoDirExists(t, filepath.Join(cfg.Dir, "t-0-1"), "it did well")
-			}
-		})
-	}
+	}, func(t *testing.T, name string, c testCase) {
+		s := newServer(t, 1)
+		cfg, n := setup(t, s, c.command)
+		cfg.CompleteOnSuccess = true
+		require.NoError(t, runner.Run(t.Context(), cfg))
+		require.Len(t, s.said(), 1)
+		require.True(t, strings.HasPrefix(s.said()[0], c.want), s.said()[0])
+		require.Equal(t, []any{c.exit, c.exit == 0}, []any{*n.last().Exit, n.last().Completed})
+		if name == "output" {
+			require.True(t, strings.HasSuffix(s.said()[0], "0123456789\nit is [redacted]\ndone."), s.said()[0])
+			require.Less(t, len(s.said()[0]), 5000)
+			require.NoDirExists(t, filepath.Join(cfg.Dir, "t-0-1"), "it did well")
+		}
+	})
 }
 
 // TestOutputIsShown while the command runs, without its token.
@@ -529,13 +514,7 @@ func TestHangingServerHoldsNothingUp(t *testing.T) {
 		if x.What == runner.Started {
 			go func() {
 				<-s.kept // it is being asked, and does not answer
-				for {
-					f, err := os.OpenFile(filepath.Join(cfg.Dir, "t-0-1", "hold"), os.O_WRONLY, 0)
-					if err == nil {
-						_ = f.Close()
-						return
-					}
-				}
+				release(filepath.Join(cfg.Dir, "t-0-1", "hold"))
 			}()
 		}
 	}

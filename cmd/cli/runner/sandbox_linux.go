@@ -8,10 +8,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"weir/schemas"
 )
+
+// Hide keeps other processes of the same user, such as the commands, from looking into
+// this one, where its token is. It does not keep out the superuser.
+func Hide() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
+
+// endWithParent ends a process if the runner is killed.
+func endWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }
 
 // Sandbox starts commands with bubblewrap, in namespaces of their own: they see the directory of their task,
 // the programs of the system, and no network but Weir's.

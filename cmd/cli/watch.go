@@ -3,6 +3,8 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -13,11 +15,181 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/tmaxmax/go-sse"
 
+	"weir/internal/nearest"
 	"weir/schemas"
 )
 
-// topFlags are the flags of weir top.
+func newTail(env *Env) *cobra.Command {
+	const takes = "tail takes one of: actions [ID], evidence, dead"
+	return (&clientFlags{words: true}).command(env, &cobra.Command{
+		Use:   "tail actions [ID] | evidence | dead",
+		Short: "Follow actions, evidence or dead letters as they come",
+		Example: `  weir tail actions                     # each action, as it is accepted and as it goes on
+  weir tail actions 01890a5d-…          # one action, from its beginning to its end
+  weir tail evidence --json | jq .payload`,
+		ValidArgs: []string{"actions", "evidence", "dead"},
+		Args:      between(1, 2, takes),
+	}, func(ctx context.Context, c *api, args []string) error {
+		switch what := args[0]; {
+		case len(args) == 2 && what == "actions":
+			return c.Follow(ctx, within(routeActions, args[1], "/events"), c.showEvent)
+		case len(args) == 2:
+			return usageError{errors.New(takes)}
+		case what == "actions":
+			return c.watchActions(ctx)
+		case what == "evidence":
+			return c.Follow(ctx, "/v1/evidence", c.showEvent)
+		case what == "dead":
+			return c.watchDead(ctx)
+		default:
+			return usageError{fmt.Errorf("%q is not actions, evidence or dead%s", what, nearest.Hint(what, []string{"actions", "evidence", "dead"}))}
+		}
+	})
+}
+
+func (c *api) showEvent(e sse.Event) error {
+	if c.asJSON {
+		_, err := fmt.Fprintln(c.Out, e.Data)
+		return err
+	}
+	var doc map[string]any
+	if err := json.Unmarshal([]byte(e.Data), &doc); err != nil {
+		return fmt.Errorf("the stream holds something that is not JSON: %w", err)
+	}
+	words := []string{fmt.Sprintf("%-8s %-10s", e.LastEventID, e.Type)}
+	for _, key := range []string{"time", "action_id", "kind", "entry", "code", "reason"} {
+		v, _ := doc[key].(string)
+		words = append(words, v)
+	}
+	payload, err := json.Marshal(doc["payload"])
+	if err != nil {
+		return err
+	}
+	words = append(words, cut(evidenceText(payload), 160))
+	for _, key := range []string{e.Type, "data"} {
+		if nested, ok := doc[key].(map[string]any); ok {
+			brief, err := json.Marshal(nested)
+			if err != nil {
+				return err
+			}
+			words = append(words, cut(string(brief), 160))
+			break
+		}
+	}
+	_, err = fmt.Fprintln(c.Out, oneLine(joined("  ", words...)))
+	return err
+}
+
+// cut shortens a text to n characters.
+func cut(s string, n int) string {
+	r := []rune(s)
+	if len(r) <= n {
+		return s
+	}
+	return string(r[:n-1]) + "…"
+}
+
+// watchEvery is how often a list is looked at. Lists are not streams: one
+// action's events are, and the evidence is.
+const watchEvery = 500 * time.Millisecond
+
+// watch calls look again and again until ctx ends, which is no error. Only a
+// first look that fails ends it.
+func watch(ctx context.Context, look func(context.Context) error) error {
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	for seen := false; ; {
+		err := look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil // the person has seen enough
+		case err == nil:
+			seen = true
+		case !seen:
+			return err
+		} // a server that was there comes back: a restart is not the end
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// quietRun is the number of unchanged actions in a row that ends a look: all older ones are history.
+const quietRun = 20
+
+// watchActions prints each action as it is accepted and as its status changes,
+// beginning with the newest ten.
+func (c *api) watchActions(ctx context.Context) error {
+	shown := map[string]schemas.Status{}
+	var since time.Time // when the oldest action that is watched was accepted
+	return watch(ctx, func(ctx context.Context) error {
+		changed, oldest, err := c.changedActions(ctx, shown, since)
+		if err != nil {
+			return err
+		}
+		since = oldest
+		for _, e := range slices.Backward(changed) { // the list is newest first
+			shown[e.ID] = e.Status
+			if err := c.print(e, nil, "%s", oneLine(tailLine(e))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// changedActions lists the actions since an instant whose status is not the one that was shown. Without an
+// instant it lists the newest and begins at the oldest of them.
+func (c *api) changedActions(
+	ctx context.Context, shown map[string]schemas.Status, since time.Time,
+) (changed []schemas.ActionEntry, oldest time.Time, err error) {
+	if since.IsZero() {
+		newest, err := page[schemas.ActionEntry](ctx, c, routeActions, url.Values{"limit": {"10"}})
+		oldest = time.Unix(1, 0)
+		if n := len(newest); n > 0 {
+			oldest = newest[n-1].Created
+		}
+		return newest, oldest, err
+	}
+	quiet := 0
+	for e, err := range list[schemas.ActionEntry](ctx, c, routeActions, url.Values{"limit": {"50"}}, everything) {
+		if err != nil {
+			return nil, since, err
+		}
+		if e.Created.Before(since) || quiet == quietRun {
+			break
+		}
+		if quiet++; shown[e.ID] != e.Status {
+			quiet = 0
+			changed = append(changed, e)
+		}
+	}
+	return changed, since, nil
+}
+
+// watchDead prints each dead letter as it is parked, from the first one on.
+func (c *api) watchDead(ctx context.Context) error {
+	last := uint64(0)
+	return watch(ctx, func(ctx context.Context) error {
+		for d, err := range c.deadLetters(ctx, last) {
+			if err == nil && c.asJSON {
+				err = PrintDocument(c.Out, d)
+			} else if err == nil {
+				printRow(c.Out, letterRow(d)...)
+			}
+			if err != nil {
+				return err
+			}
+			last = d.Seq
+		}
+		return nil
+	})
+}
+
 type topFlags struct {
 	since, tenant string
 	every         time.Duration
@@ -117,7 +289,6 @@ func (c *api) topText(ctx context.Context, f *topFlags) (string, error) {
 // mostRows is the most entries that are shown, the slowest first.
 const mostRows = 10
 
-// topView is the figures for a person.
 func topView(entries, kinds schemas.Stats, server string) string {
 	var b strings.Builder
 	total := entries.Total
