@@ -131,8 +131,8 @@ func (r *RefusalError) frame(ref schemas.Ref, at time.Time) []byte {
 		Choices []choice            `json:"choices"`
 		Error   schemas.ChatRefused `json:"error"`
 	}{
-		cmp.Or(own.Get("id").Str, ref.ID), "chat.completion.chunk", cmp.Or(own.Get("created").Int(), at.Unix()),
-		cmp.Or(own.Get("model").Str, r.model), []choice{{Reason: "error"}}, r.said(),
+		ID: cmp.Or(own.Get("id").Str, ref.ID), Object: "chat.completion.chunk", Created: cmp.Or(own.Get("created").Int(), at.Unix()),
+		Model: cmp.Or(own.Get("model").Str, r.model), Choices: []choice{{Reason: "error"}}, Error: r.said(),
 	})
 	if err != nil { // Metadata is JSON wherever it was read from: cannot fail
 		return nil

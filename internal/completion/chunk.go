@@ -98,7 +98,8 @@ func withoutUsage(chunk json.RawMessage) json.RawMessage {
 		} else if chunk[from-1] == ',' {
 			from--
 		}
-		return slices.Concat(chunk[:from], chunk[to:])
+		rest := append(make([]byte, 0, len(chunk)), chunk[:from]...)
+		return append(rest, chunk[to:]...)
 	}
 	return chunk
 }

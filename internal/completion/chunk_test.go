@@ -144,67 +144,48 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// TestReadFault: an error has a status, a message, and its code, type and place, where each is a word.
 func TestReadFault(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		in      string
-		status  int
-		message string
-	}{
-		{`{"error":{"message":"no such model","type":"invalid_request_error","param":null,"code":"model_not_found"}}`, 404, "no such model"},
-		{`{"error":{"message":"slow down","code":429,"metadata":{"provider_name":"x","raw":"over capacity"}}}`, 429, "slow down: over capacity"},
-		{`{"error":{"message":"Provider returned error","code":502,"metadata":{"raw":"{\"error\":{\"message\":\"deep\",\"code\":503}}"}}}`, 502, "Provider returned error: deep"},
-		{`{"error":{"message":"the server had an error","type":"server_error","param":null,"code":null}}`, 500, "the server had an error"},
-		{`{"error":"just text"}`, 0, "just text"},
-		{`{"message":"Internal Server Error","statusCode":500}`, 500, "Internal Server Error"},
-		{`{"detail":"Not Found"}`, 0, "Not Found"},
-		{`{"detail":[{"loc":["body","n"],"msg":"must be more"}]}`, 0, "must be more"},
-		{`{"object":"error","message":"too long","type":"BadRequestError","param":null,"code":400}`, 400, "too long"},
-		{`[{"error":{"code":503,"message":"try later","status":"UNAVAILABLE"}}]`, 503, "try later"},
-		{`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, 503, "Overloaded"},
-		{`{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}`, 413, "Request exceeds the maximum size"},
-		{`{"code":"invalid_prompt","message":"no"}`, 400, "no"},
-		{`{"code":"vector_store_timeout","message":"late"}`, 504, "late"},
-		{`{"errors":[{"message":"first"},{"message":"second"}]}`, 0, "first"},
-		{`{"title":"Forbidden","detail":"not you","status":403}`, 403, "not you"},
-		{`{"fault":{"faultstring":"quota","detail":{"errorcode":"x"}}}`, 0, "quota"},
-		{`{"error":{"code":"429","message":"as text"}}`, 429, "as text"},
-		{`{"error":{"code":1234,"message":"no status"}}`, 0, "no status"},
-		{`{"error":{"code":200,"message":"odd"}}`, 0, "odd"},
-		{`{"error":{"code":500}}`, 500, ""},
-		{`{"error":{"message":"a\n\u0000\u001b[31mb\u2028"}}`, 0, "a   [31mb"},
-		{`  {"error":{"message":" é "}}  `, 0, "é"},
-		{`"quoted"`, 0, "quoted"},
-		{"no healthy upstream\n", 0, "no healthy upstream"},
-	} {
-		got := completion.ReadFault([]byte(c.in))
-		require.NotNil(t, got, c.in)
-		require.Equal(t, []any{c.status, c.message}, []any{got.Status, got.Message}, c.in)
-	}
-}
-
-// TestReadFaultsWords: an error is told by its code, its type and its place, where each is a word.
-func TestReadFaultsWords(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 129)
 	for _, c := range []struct {
 		in   string
-		want [3]string // code, type, param
+		want completion.Fault
 	}{
-		{`{"error":{"message":"m","type":"invalid_request_error","param":"messages[0].content","code":"context_length_exceeded"}}`, [3]string{"context_length_exceeded", "invalid_request_error", "messages[0].content"}},
-		{`{"error":{"message":"m","type":"server_error","param":null,"code":null}}`, [3]string{"", "server_error", ""}},
-		{`{"error":{"message":"m","code":400}}`, [3]string{}},
-		{`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, [3]string{"", "overloaded_error", ""}},
-		{`{"type":"error","message":"m"}`, [3]string{}},
-		{`{"code":"outer","error":{"message":"m"}}`, [3]string{"outer", "", ""}},
-		{`{"code":"outer","error":{"message":"m","code":"inner"}}`, [3]string{"inner", "", ""}},
-		{`{"error":{"message":"m","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"deep\",\"code\":\"context_length_exceeded\"}}"}}}`, [3]string{"context_length_exceeded", "", ""}},
-		{`{"error":{"message":"m","code":"two words","type":"` + long + `","param":"a\u001bb"}}`, [3]string{}},
-		{`{"error":{"message":"m","code":"` + long[1:] + `"}}`, [3]string{long[1:], "", ""}},
+		{`{"error":{"message":"no such model","type":"invalid_request_error","param":null,"code":"model_not_found"}}`, completion.Fault{Status: 404, Message: "no such model", Code: "model_not_found", Type: "invalid_request_error"}},
+		{`{"error":{"message":"slow down","code":429,"metadata":{"provider_name":"x","raw":"over capacity"}}}`, completion.Fault{Status: 429, Message: "slow down: over capacity"}},
+		{`{"error":{"message":"Provider returned error","code":502,"metadata":{"raw":"{\"error\":{\"message\":\"deep\",\"code\":503}}"}}}`, completion.Fault{Status: 502, Message: "Provider returned error: deep"}},
+		{`{"error":{"message":"the server had an error","type":"server_error","param":null,"code":null}}`, completion.Fault{Status: 500, Message: "the server had an error", Type: "server_error"}},
+		{`{"error":"just text"}`, completion.Fault{Message: "just text"}},
+		{`{"message":"Internal Server Error","statusCode":500}`, completion.Fault{Status: 500, Message: "Internal Server Error"}},
+		{`{"detail":"Not Found"}`, completion.Fault{Message: "Not Found"}},
+		{`{"detail":[{"loc":["body","n"],"msg":"must be more"}]}`, completion.Fault{Message: "must be more"}},
+		{`[{"error":{"code":503,"message":"try later","status":"UNAVAILABLE"}}]`, completion.Fault{Status: 503, Message: "try later"}},
+		{`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, completion.Fault{Status: 503, Message: "Overloaded", Type: "overloaded_error"}},
+		{`{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}`, completion.Fault{Status: 413, Message: "Request exceeds the maximum size", Type: "request_too_large"}},
+		{`{"code":"invalid_prompt","message":"no"}`, completion.Fault{Status: 400, Message: "no", Code: "invalid_prompt"}},
+		{`{"code":"vector_store_timeout","message":"late"}`, completion.Fault{Status: 504, Message: "late", Code: "vector_store_timeout"}},
+		{`{"errors":[{"message":"first"},{"message":"second"}]}`, completion.Fault{Message: "first"}},
+		{`{"title":"Forbidden","detail":"not you","status":403}`, completion.Fault{Status: 403, Message: "not you"}},
+		{`{"fault":{"faultstring":"quota","detail":{"errorcode":"x"}}}`, completion.Fault{Message: "quota"}},
+		{`{"error":{"code":"429","message":"as text"}}`, completion.Fault{Status: 429, Message: "as text", Code: "429"}},
+		{`{"error":{"code":1234,"message":"no status"}}`, completion.Fault{Message: "no status"}},
+		{`{"error":{"code":200,"message":"odd"}}`, completion.Fault{Message: "odd"}},
+		{`{"error":{"code":500}}`, completion.Fault{Status: 500}},
+		{`{"error":{"message":"a\n\u0000\u001b[31mb\u2028"}}`, completion.Fault{Message: "a   [31mb"}},
+		{`  {"error":{"message":" é "}}  `, completion.Fault{Message: "é"}},
+		{`"quoted"`, completion.Fault{Message: "quoted"}},
+		{"no healthy upstream\n", completion.Fault{Message: "no healthy upstream"}},
+		{`{"error":{"message":"m","type":"invalid_request_error","param":"messages[0].content","code":"context_length_exceeded"}}`, completion.Fault{Status: 400, Message: "m", Code: "context_length_exceeded", Type: "invalid_request_error", Param: "messages[0].content"}},
+		{`{"type":"error","message":"m"}`, completion.Fault{Message: "m"}},
+		{`{"code":"outer","error":{"message":"m"}}`, completion.Fault{Message: "m", Code: "outer"}},
+		{`{"code":"outer","error":{"message":"m","code":"inner"}}`, completion.Fault{Message: "m", Code: "inner"}},
+		{`{"error":{"message":"m","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"deep\",\"code\":\"context_length_exceeded\"}}"}}}`, completion.Fault{Status: 400, Message: "m: deep", Code: "context_length_exceeded"}},
+		{`{"object":"error","message":"too long","type":"BadRequestError","param":null,"code":400}`, completion.Fault{Status: 400, Message: "too long", Type: "BadRequestError"}},
+		{`{"error":{"message":"m","code":"two words","type":"` + long + `","param":"a\u001bb"}}`, completion.Fault{Message: "m"}},
+		{`{"error":{"message":"m","code":"` + long[1:] + `"}}`, completion.Fault{Message: "m", Code: long[1:]}},
 	} {
-		got := completion.ReadFault([]byte(c.in))
-		require.NotNil(t, got, c.in)
-		require.Equal(t, c.want, [3]string{got.Code, got.Type, got.Param}, c.in)
+		require.Equal(t, &c.want, completion.ReadFault([]byte(c.in)), c.in)
 	}
 }
 

@@ -113,7 +113,7 @@ func (w *work) next(list []models.Candidate) (c models.Candidate, pause time.Dur
 		return c, 0, false
 	}
 	if w.paused < n {
-		pause = retry.Default().Delay(n, rand.Float64(), 0)
+		pause = retry.Default().Delay(n, rand.Float64(), 0) //nolint:gosec // a spread, no secret
 	}
 	return list[0], pause, true
 }

@@ -237,6 +237,7 @@ func TestNoList(t *testing.T) {
 		{"a redirect", func() { p.says(http.StatusFound, "") }, schemas.EvidenceAttempt, "status", 1},
 		{"HTML", func() { p.says(http.StatusOK, "<html>") }, schemas.EvidenceAttempt, "not_a_list", 1},
 		{"an object", func() { p.says(http.StatusOK, `{"models":[]}`) }, schemas.EvidenceAttempt, "not_a_list", 1},
+		{"an object of data", func() { p.says(http.StatusOK, `{"data":{"id":"m"}}`) }, schemas.EvidenceAttempt, "not_a_list", 1},
 		{"too much", func() { p.says(http.StatusOK, `{"data":["`+strings.Repeat("x", 2<<20)+`"]}`) }, schemas.EvidenceAttempt, "UPSTREAM_TOO_LARGE", 1},
 		{"denied", func() { d.enforce() }, schemas.EvidenceDecision, "DENY_KEY_UNKNOWN", 0},
 	} {

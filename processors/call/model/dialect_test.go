@@ -234,3 +234,12 @@ func TestSecretInTokensOfADocument(t *testing.T) {
 		}
 	}
 }
+
+// TestSecretInANestedError: an error may hold another as a text, in which the secret is escaped.
+func TestSecretInANestedError(t *testing.T) {
+	t.Parallel()
+	body := `{"error":{"message":"m","metadata":{"raw":"{\"message\":\"\\u007a` + key[1:] + `\"}"}}}`
+	_, response, err := read(t, schemas.DialectChat, false, redact.Values([]string{key}), &slow{parts: []string{body}, ends: true, closed: make(chan struct{})})
+	require.NoError(t, err)
+	assert.Equal(t, "m: "+redact.Mark, response.Fault.Message)
+}
