@@ -47,7 +47,7 @@ func NewPackets(r io.Reader) *Packets { return &Packets{r: r} }
 // io.ErrUnexpectedEOF at the same time.
 func (p *Packets) Next() (Kind, []byte, error) {
 	var head [headSize]byte
-	if _, err := io.ReadFull(p.r, head[:]); err == io.EOF { //nolint:errorlint // of r, and not around another
+	if _, err := io.ReadFull(p.r, head[:]); err == io.EOF {
 		return 0, nil, io.EOF
 	} else if err != nil {
 		return 0, nil, ended(err, "the length of a packet")
@@ -99,7 +99,7 @@ func misplaced() error { return malformed("a line or a packet stands where it do
 // ended tells the end of r, which comes too early, from its failure. One that failed with
 // io.ErrUnexpectedEOF itself, or an error around that, is malformed as well.
 func ended(err error, where string) error {
-	if err == io.EOF { //nolint:errorlint // of r, and not around another
+	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
