@@ -99,7 +99,7 @@ func misplaced() error { return malformed("a line or a packet stands where it do
 // ended tells the end of r, which comes too early, from its failure. One that failed with
 // io.ErrUnexpectedEOF itself, or an error around that, is malformed as well.
 func ended(err error, where string) error {
-	if err == io.EOF {
+	if err == io.EOF { //nolint:errorlint // of r, and not around another
 		err = io.ErrUnexpectedEOF
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
