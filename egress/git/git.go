@@ -179,7 +179,7 @@ func (d *server) fetch(w http.ResponseWriter, r *http.Request, named string) err
 	}
 	defer leave()
 	defer d.Hold(who)()
-	f, err := d.request(w, r, protocol == 2)
+	f, err := githttp.ReadFetch(w, r, protocol == 2, githttp.Limits{Bytes: maxRequest, Total: d.Timeout}, "the request of the fetch")
 	if err != nil {
 		return err
 	}
@@ -219,25 +219,6 @@ func (d *server) until(ctx context.Context, who task.Grant) (_ context.Context, 
 		cancel()
 	}()
 	return ctx, func() { cancel(); drop() }
-}
-
-// request reads what a fetch asks for, and looks at it before git does.
-func (d *server) request(w http.ResponseWriter, r *http.Request, v2 bool) (f gitwire.Fetch, err error) {
-	if r.ContentLength > maxRequest {
-		return f, githttp.Refusal(gitwire.ErrTooLarge, "the request of the fetch")
-	}
-	body, err := githttp.NewBody(w, r, githttp.Limits{Bytes: maxRequest, Total: d.Timeout})
-	if err != nil {
-		return f, err
-	}
-	in, err := io.ReadAll(body)
-	if err == nil {
-		f, err = gitwire.ParseFetch(in, v2)
-	}
-	if err != nil {
-		err = githttp.Refusal(err, "the request of the fetch")
-	}
-	return f, err
 }
 
 func (d *server) source(repo schemas.Repo) (Source, error) {

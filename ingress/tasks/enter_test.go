@@ -125,7 +125,8 @@ func TestWithoutTheLogNobodyKnows(t *testing.T) {
 	require.Equal(t, schemas.PayloadTooLarge, code(t, report(t, w, token, done("d"))))
 	w.set(func() { w.before, w.after = nil, fault.ErrUnavailable })
 	require.NoError(t, report(t, w, token, done("d")), "an acknowledgement that was lost is found")
-	w.set(func() { w.after = nil })
+	w.set(func() { w.after, w.barrier = nil, errors.New("private") })
+	require.Equal(t, schemas.Unavailable, code(t, report(t, w, token, done("d"))), "a repeat says nothing before the first is durable")
 	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed, schemas.TaskReported}, w.whats(t, ref))
 }
 

@@ -75,7 +75,7 @@ func (g *Git) wait(ctx context.Context, tenant string, timeout time.Duration, ea
 	g.busy.Add(1)
 	g.mu.Unlock()
 	ctx, cancel := context.WithCancelCause(ctx)
-	forget := context.AfterFunc(g.open, func() { cancel(ErrClosed) })
+	forget := context.AfterFunc(g.open, func() { cancel(ErrClosed) }) //nolint:contextcheck // it is that of Close
 	end := func() {
 		forget()
 		cancel(nil)

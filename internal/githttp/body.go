@@ -161,6 +161,25 @@ func Refusal(err error, what string) error {
 	}
 }
 
+// ReadFetch reads the request of a fetch. what names it in public errors.
+func ReadFetch(w http.ResponseWriter, r *http.Request, v2 bool, limits Limits, what string) (f gitwire.Fetch, err error) {
+	if r.ContentLength > limits.Bytes {
+		return f, Refusal(gitwire.ErrTooLarge, what)
+	}
+	body, err := NewBody(w, r, limits)
+	if err != nil {
+		return f, err
+	}
+	in, err := io.ReadAll(body)
+	if err == nil {
+		f, err = gitwire.ParseFetch(in, v2)
+	}
+	if err != nil {
+		err = Refusal(err, what)
+	}
+	return f, err
+}
+
 // The most that is read of a refused request's body. If the server stops reading, a client that
 // still sends sees a reset connection and not the answer.
 const (

@@ -102,6 +102,20 @@ func TestDrain(t *testing.T) {
 	require.True(t, body.Whole(), "as it comes, past what it is read to otherwise")
 }
 
+func TestReadFetch(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]schemas.Code{"0000": "", "0003": schemas.InvalidRequest, "0000" + strings.Repeat("0000", 9): schemas.PayloadTooLarge} {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(in))
+		f, err := githttp.ReadFetch(httptest.NewRecorder(), r, true, githttp.Limits{Bytes: 30, Total: time.Minute}, "it")
+		if want == "" {
+			require.NoError(t, err)
+			require.Equal(t, in, string(f.Request))
+			continue
+		}
+		require.Equal(t, want, code(t, err), in)
+	}
+}
+
 func FuzzBody(f *testing.F) {
 	f.Add([]byte("abc"), false, 3)
 	f.Add([]byte("\x1f\x8b\b\x00\x00\x00\x00\x00\x00\xffJLJ\x06\x04\x00\x00\xff\xff\xc2A$5\x03\x00\x00\x00"), true, 100)

@@ -47,7 +47,7 @@ func NewPackets(r io.Reader) *Packets { return &Packets{r: r} }
 // io.ErrUnexpectedEOF at the same time.
 func (p *Packets) Next() (Kind, []byte, error) {
 	var head [headSize]byte
-	if _, err := io.ReadFull(p.r, head[:]); err == io.EOF { //nolint:errorlint // of r, and not around another
+	if _, err := io.ReadFull(p.r, head[:]); err == io.EOF {
 		return 0, nil, io.EOF
 	} else if err != nil {
 		return 0, nil, ended(err, "the length of a packet")

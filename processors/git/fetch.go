@@ -78,10 +78,9 @@ func (f *Forward) advertise(ctx context.Context, who caller, repo schemas.Repo, 
 // discover asks for an advertisement. Of a push there is none in protocol 2.
 func (f *Forward) discover(ctx context.Context, who caller, repo schemas.Repo, service string, protocol int, read readAnswer) error {
 	v2 := protocol == 2 && service == schemas.GitUploadPack
-	return f.ask(ctx, who, repo, request{
-		method: getMethod, suffix: "/info/refs?service=" + service, headers: headers("*/*", v2),
-		want: gitwire.AdvertisementType(service),
-	}, read)
+	return f.ask(ctx, who, schemas.HTTPCall{
+		Method: getMethod, URL: repo.UpstreamURL + "/info/refs?service=" + service, AllowlistKey: repo.AllowlistKey, Headers: headers("*/*", v2),
+	}, nil, gitwire.AdvertisementType(service), read)
 }
 
 // passes are the names of the capabilities that are passed on. Left out are those by which a client
@@ -144,10 +143,9 @@ func (f *Forward) uploadPack(ctx context.Context, who caller, repo schemas.Repo,
 
 func (f *Forward) fetch(ctx context.Context, who caller, repo schemas.Repo, q gitwire.Fetch, read readAnswer) error {
 	result := gitwire.ResultType(schemas.GitUploadPack)
-	return f.ask(ctx, who, repo, request{
-		method: postMethod, suffix: "/" + schemas.GitUploadPack, headers: headers(result, q.V2),
-		body: q.Request, contentType: gitwire.RequestType(schemas.GitUploadPack), want: result,
-	}, read)
+	return f.ask(ctx, who, schemas.HTTPCall{
+		Method: postMethod, URL: repo.UpstreamURL + "/" + schemas.GitUploadPack, AllowlistKey: repo.AllowlistKey, Headers: headers(result, q.V2),
+	}, q.Request, result, read)
 }
 
 // refs are the upstream's refs that begin with one of the prefixes, and HEAD.

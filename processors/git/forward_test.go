@@ -137,8 +137,12 @@ func TestUpstreamThatCannotBeRead(t *testing.T) {
 		denial bool
 	}
 	table.Run(t, map[string]testCase{
-		"a page":            {answer: says("text/html", "<html>"), code: schemas.UpstreamProtocol, says: "no git server"},
-		"nonsense":          {answer: says(advert, "<html>"), code: schemas.UpstreamProtocol, says: "does not follow git's protocol"},
+		"a page":   {answer: says("text/html", "<html>"), code: schemas.UpstreamProtocol, says: "no git server"},
+		"nonsense": {answer: says(advert, "<html>"), code: schemas.UpstreamProtocol, says: "does not follow git's protocol"},
+		"cut off": {answer: func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "99")
+			says(advert, gitkit.Pkt("# service=git-upload-pack\n")+"00")(w, r)
+		}, code: schemas.UpstreamTruncated, says: "before it was complete"},
 		"an error of git's": {answer: says(advert, gitkit.Pkt("ERR go away")), code: schemas.HTTPFailure, says: "credential"},
 		"a redirect":        {answer: http.RedirectHandler("/elsewhere", http.StatusFound).ServeHTTP, code: schemas.HTTPFailure, says: "redirect"},
 		"nobody":            {answer: http.NotFound, code: schemas.HTTPFailure, says: "404"},

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -190,8 +189,12 @@ func (p *importProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost && suffix == "/"+schemas.GitUploadPack:
 		out = githttp.NewStream(w, gitwire.ResultType(schemas.GitUploadPack))
 		var asked gitwire.Fetch
-		if asked, err = read(w, r, protocol == 2); err == nil {
+		asked, err = githttp.ReadFetch(w, r, protocol == 2, githttp.Limits{Bytes: maxAsk, Total: time.Minute}, "a request of the import")
+		switch {
+		case err == nil:
 			err = p.forward.uploadPack(r.Context(), p.who, p.repo, asked, out)
+		case !errors.Is(err, gitwire.ErrTooLarge) && !errors.Is(err, gitwire.ErrMalformed):
+			return // git has ended
 		}
 	default:
 		http.NotFound(w, r)
@@ -208,20 +211,4 @@ func (p *importProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	http.Error(w, "the upstream could not be asked", http.StatusBadGateway)
-}
-
-// read reads a request of this node's git.
-func read(w http.ResponseWriter, r *http.Request, v2 bool) (f gitwire.Fetch, err error) {
-	body, err := githttp.NewBody(w, r, githttp.Limits{Bytes: maxAsk, Total: time.Minute})
-	if err != nil {
-		return f, err
-	}
-	in, err := io.ReadAll(body)
-	if err == nil {
-		f, err = gitwire.ParseFetch(in, v2)
-	}
-	if errors.Is(err, gitwire.ErrTooLarge) || errors.Is(err, gitwire.ErrMalformed) { // else git has ended
-		err = githttp.Refusal(err, "a request of the import")
-	}
-	return f, err
 }

@@ -71,7 +71,7 @@ func capabilities(o schemas.PushOrder) []string {
 	return append(list, "object-format=sha1", "agent="+Agent)
 }
 
-func (c *Config) remoteTask(st *ledger.State, repo schemas.Repo, p PushCall) *call.Task {
+func (c Config) remoteTask(st *ledger.State, repo schemas.Repo, p PushCall) *call.Task {
 	// The command stands for the body where policy and the attempt's digest are concerned: what
 	// follows it is objects.
 	body, _ := ledger.Encode(string(p.Command.Request())) // a text always encodes

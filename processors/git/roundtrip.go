@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"weir/internal/fault"
+	"weir/internal/gitwire"
 	"weir/internal/ledger"
 	"weir/internal/outbound"
 	"weir/internal/policy/callurl"
@@ -39,8 +40,9 @@ func (*denial) Error() string { return "policy does not let the request pass" }
 type roundTrip struct {
 	*Forward
 	who    caller
-	q      request
 	call   schemas.HTTPCall
+	body   []byte
+	want   string // the media type of the answer
 	start  time.Time
 	held   time.Time // since when traffic rules hold it back
 	pass   guard.Pass
@@ -114,7 +116,7 @@ func (v *roundTrip) once(ctx context.Context, read readAnswer) error {
 	switch {
 	case s.Status != statusOK:
 		return v.refused()
-	case mediaType(s.Headers) != v.q.want:
+	case mediaType(s.Headers) != v.want:
 		return fault.New(schemas.UpstreamProtocol, "what answers at the repository's upstream is no git server that speaks smart HTTP; look at its URL")
 	}
 	return read(s, false)
@@ -138,7 +140,11 @@ func (v *roundTrip) send(ctx context.Context, line *dial.Base) (*outbound.Stream
 		<-line.Begun() // at the latest when the line is closed
 		leave()
 	}()
-	s, _, err := v.stream(ctx, line, outbound.Request{Body: v.q.body, ContentType: v.q.contentType}, v.cfg.Answer)
+	contentType := ""
+	if v.body != nil {
+		contentType = gitwire.RequestType(schemas.GitUploadPack)
+	}
+	s, _, err := v.stream(ctx, line, outbound.Request{Body: v.body, ContentType: contentType}, v.cfg.Answer)
 	return s, err
 }
 
@@ -185,7 +191,7 @@ func (v *roundTrip) try(err error) ledger.Attempt {
 	} else if told, ok := errors.AsType[*fault.Error](err); ok && told.Code != schemas.HTTPFailure {
 		code = told.Code // an answer of any status is one
 	}
-	digest := sha256.Sum256(append([]byte(v.call.Method+"\x00"+v.call.URL+"\x00"), v.q.body...)) // names it without its content
+	digest := sha256.Sum256(append([]byte(v.call.Method+"\x00"+v.call.URL+"\x00"), v.body...)) // names it without its content
 	return ledger.Attempt{
 		Attempt: schemas.Attempt{
 			Number: 1, Class: schemas.ClassSafe, Worker: v.cfg.Worker, Decision: v.pass.Decision(), Digest: hex.EncodeToString(digest[:]),

@@ -100,24 +100,16 @@ func callerOf(st *ledger.State, taskID string) caller {
 	return caller{action: st.Ref, taskID: taskID, principal: st.Action.Principal, entries: st.Action.Entries}
 }
 
-type request struct {
-	method, suffix string // of the repository's URL
-	headers        []schemas.Header
-	body           []byte
-	contentType    string
-	want           string // the media type of its answer
-}
-
 // readAnswer takes an answer with the status and of the type that were wanted. A mocked one is what
 // a traffic rule says, whatever that is.
 type readAnswer func(r io.Reader, mocked bool) error
 
-// ask makes one request, has read take the answer, and leaves evidence. It returns read's error.
-func (f *Forward) ask(ctx context.Context, who caller, repo schemas.Repo, q request, read readAnswer) error {
+// ask makes one request with a body, has read take the answer, which has the media type want, and leaves
+// evidence. It returns read's error.
+func (f *Forward) ask(ctx context.Context, who caller, q schemas.HTTPCall, body []byte, want string, read readAnswer) error {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.Timeout)
 	defer cancel()
-	v := &roundTrip{Forward: f, who: who, q: q, start: f.cfg.Now()}
-	v.call = schemas.HTTPCall{Method: q.method, URL: repo.UpstreamURL + q.suffix, AllowlistKey: repo.AllowlistKey, Headers: q.headers}
+	v := &roundTrip{Forward: f, who: who, call: q, body: body, want: want, start: f.cfg.Now()}
 	err := errReshaped
 	for errors.Is(err, errReshaped) {
 		err = v.once(ctx, read)
