@@ -12,8 +12,9 @@ import (
 )
 
 // assertion is one check, compiled.
-type assertion interface {
-	check(a *answer) result
+type assertion struct {
+	kind  string // in a report
+	check func(a *answer) result
 }
 
 // answer is an answer whose body is decoded at most once in either way.
@@ -63,20 +64,20 @@ const (
 	kindPath = "json_path_equals"
 )
 
-func parseAssertion(raw json.RawMessage) (assertion, *Error) {
+func parseAssertion(raw json.RawMessage) (a assertion, _ *Error) {
 	if first(raw) != '{' {
-		return nil, invalid("an assertion must be an object")
+		return a, invalid("an assertion must be an object")
 	}
 	var m members
 	if err := json.Unmarshal(raw, &m); err != nil {
-		return nil, invalid("is not valid JSON")
+		return a, invalid("is not valid JSON")
 	}
 	if m.Type == nil {
-		return nil, invalid("an assertion must have a type")
+		return a, invalid("an assertion must have a type")
 	}
 	name, ok := text(m.Type)
 	if !ok {
-		return nil, invalid("the type of an assertion must be a string")
+		return a, invalid("the type of an assertion must be a string")
 	}
 	switch name {
 	case typeStatus:
@@ -86,137 +87,110 @@ func parseAssertion(raw json.RawMessage) (assertion, *Error) {
 	case typeDOM:
 		return parseContains(m)
 	default:
-		return nil, &Error{Variant: schemas.VariantUnsupportedPostcondition, Message: "no such type of assertion: '" + short(name) + "'"}
+		return a, &Error{Variant: schemas.VariantUnsupportedPostcondition, Message: "no such type of assertion: '" + short(name) + "'"}
 	}
 }
 
-// statusEquals is http_status. It accepts any integer, also one that is no status.
-type statusEquals struct{ want json.Number }
-
+// parseStatus reads http_status. It accepts any integer, also one that is no status.
 func parseStatus(m members) (assertion, *Error) {
 	n, ok := parseNumber(string(m.Equals))
 	if !ok {
-		return nil, invalid("http_status must have a number in equals")
+		return assertion{}, invalid("http_status must have a number in equals")
 	}
 	if n.exponent < 0 {
-		return nil, invalid("equals of http_status must be an integer")
+		return assertion{}, invalid("equals of http_status must be an integer")
 	}
-	want := strings.TrimSpace(string(m.Equals))
-	if f, err := strconv.ParseFloat(want, 64); err == nil && 0 <= f && f < 1e9 {
-		want = strconv.Itoa(int(f))
+	text := strings.TrimSpace(string(m.Equals))
+	if f, err := strconv.ParseFloat(text, 64); err == nil && 0 <= f && f < 1e9 {
+		text = strconv.Itoa(int(f))
 	}
-	return statusEquals{want: json.Number(want)}, nil
+	want := json.Number(text)
+	return assertion{typeStatus, func(a *answer) result {
+		got := json.Number(strconv.Itoa(a.Status))
+		detail := map[string]any{"status": got}
+		if sameNumber(got, want) {
+			return held(typeStatus, detail)
+		}
+		message := fmt.Sprintf("expected status %s, observed %s", short(text), got)
+		return missed(typeStatus, codeStatus, message, map[string]any{"status": want}).observed(detail)
+	}}, nil
 }
 
-func (s statusEquals) check(a *answer) result {
-	got := json.Number(strconv.Itoa(a.Status))
-	detail := map[string]any{"status": got}
-	if sameNumber(got, s.want) {
-		return held(typeStatus, detail)
-	}
-	message := fmt.Sprintf("expected status %s, observed %s", short(s.want.String()), got)
-	return missed(typeStatus, codeStatus, message, map[string]any{"status": s.want}).observed(detail)
-}
-
-// pathEquals is json_path.
-type pathEquals struct {
-	path  string
-	steps []any
-	want  any
-}
-
+// parsePathEquals reads json_path.
 func parsePathEquals(m members) (assertion, *Error) {
 	path, ok := text(m.Path)
 	if !ok {
-		return nil, invalid("json_path must have a string in path")
+		return assertion{}, invalid("json_path must have a string in path")
 	}
 	if m.Equals == nil {
-		return nil, invalid("json_path must have equals")
+		return assertion{}, invalid("json_path must have equals")
 	}
 	steps, err := parsePath(path)
 	if err != nil {
-		return nil, invalid("the path of json_path " + err.Error())
+		return assertion{}, invalid("the path of json_path " + err.Error())
 	}
 	want, err := decode(m.Equals)
 	if err != nil {
-		return nil, invalid("equals of json_path cannot be read")
+		return assertion{}, invalid("equals of json_path cannot be read")
 	}
-	return pathEquals{path: path, steps: steps, want: want}, nil
+	return assertion{kindPath, func(a *answer) result {
+		doc, err := a.json()
+		if err != nil {
+			return missed(kindPath, codeMissing, "the body is not JSON, so that "+path+" leads nowhere", want)
+		}
+		got, ok := walk(doc, steps)
+		switch {
+		case !ok:
+			return missed(kindPath, codeMissing, path+" leads nowhere", want)
+		case !equal(got, want):
+			return missed(kindPath, codePredicate, "the value at "+path+" is not the expected one", want).observed(got)
+		default:
+			return held(kindPath, map[string]any{"path": path, "value": redact(got)})
+		}
+	}}, nil
 }
 
-func (p pathEquals) check(a *answer) result {
-	doc, err := a.json()
-	if err != nil {
-		return missed(kindPath, codeMissing, "the body is not JSON, so that "+p.path+" leads nowhere", p.want)
-	}
-	got, ok := walk(doc, p.steps)
-	switch {
-	case !ok:
-		return missed(kindPath, codeMissing, p.path+" leads nowhere", p.want)
-	case !equal(got, p.want):
-		return missed(kindPath, codePredicate, "the value at "+p.path+" is not the expected one", p.want).observed(got)
-	default:
-		return held(kindPath, map[string]any{"path": p.path, "value": redact(got)})
-	}
-}
-
-// domContains is dom_contains. Its text has its white space collapsed, and its
-// case folded if fold is set.
-type domContains struct {
-	text     string
-	fold     bool
-	selector *selector // nil: the whole document
-	selected string    // the selector as it was given
-}
-
+// parseContains reads dom_contains. White space in its text is collapsed.
 func parseContains(m members) (assertion, *Error) {
 	want, ok := text(m.Text)
 	if !ok {
-		return nil, invalid("dom_contains must have a string in text")
+		return assertion{}, invalid("dom_contains must have a string in text")
 	}
-	c := domContains{text: collapse(want)}
-	if c.text == "" {
-		return nil, invalid("the text of dom_contains must not be empty")
+	if want = collapse(want); want == "" {
+		return assertion{}, invalid("the text of dom_contains must not be empty")
 	}
+	match := func(content string) bool { return strings.Contains(content, want) }
 	switch string(m.CaseInsensitive) {
 	case "", "null", "false":
 	case "true":
-		c.fold, c.text = true, fold(c.text)
+		want = fold(want)
+		match = func(content string) bool { return strings.Contains(fold(content), want) }
 	default:
-		return nil, invalid("case_insensitive of dom_contains must be a boolean")
+		return assertion{}, invalid("case_insensitive of dom_contains must be a boolean")
 	}
-	if m.Selector == nil || string(m.Selector) == "null" {
-		return c, nil
-	}
-	if c.selected, ok = text(m.Selector); !ok {
-		return nil, invalid("the selector of dom_contains must be a string")
-	}
-	var err error
-	if c.selector, err = parseSelector(c.selected); err != nil {
-		return nil, invalid("the selector of dom_contains " + err.Error())
-	}
-	return c, nil
-}
-
-func (d domContains) check(a *answer) result {
+	var within *selector // nil: the whole document
 	detail := map[string]any{"matched": true}
-	if d.selector != nil {
-		detail["selector"] = d.selected
-	}
-	match := func(content string) bool {
-		if d.fold {
-			content = fold(content)
+	if m.Selector != nil && string(m.Selector) != "null" {
+		selected, ok := text(m.Selector)
+		if !ok {
+			return assertion{}, invalid("the selector of dom_contains must be a string")
 		}
-		return strings.Contains(content, d.text)
+		var err error
+		if within, err = parseSelector(selected); err != nil {
+			return assertion{}, invalid("the selector of dom_contains " + err.Error())
+		}
+		detail["selector"] = selected
 	}
-	switch found, elements := search(a.text(), d.selector, match); {
-	case found:
-		return held(typeDOM, detail)
-	case elements == 0 && d.selector != nil:
-		return missed(typeDOM, codeText, "no element fits the selector", d.text)
-	default:
-		return missed(typeDOM, codeText, "the text is not in the body", d.text).observed(redacted)
-	}
+	return assertion{typeDOM, func(a *answer) result {
+		switch found, elements := search(a.text(), within, match); {
+		case found:
+			return held(typeDOM, detail)
+		case elements == 0 && within != nil:
+			return missed(typeDOM, codeText, "no element fits the selector", want)
+		default:
+			return missed(typeDOM, codeText, "the text is not in the body", want).observed(redacted)
+		}
+	}}, nil
 }
 
 // text reads a member that must be a string.

@@ -101,7 +101,7 @@ func parseList(raw json.RawMessage) (*Postcondition, error) {
 			err.Message = fmt.Sprintf("assertion %d: %s", i, err.Message)
 			return nil, err
 		}
-		if _, ok := a.(domContains); ok {
+		if a.kind == typeDOM {
 			pages++
 		}
 		p.assertions = append(p.assertions, a)

@@ -23,24 +23,3 @@ func TestFirstLettersCostLittle(t *testing.T) {
 		}
 	}
 }
-
-// TestPairs: the look at two bytes passes over nothing that a form may begin with.
-func TestPairs(t *testing.T) {
-	t.Parallel()
-	s := Values([]string{"sk-sécret 0123", "aaaa", "+/+/"})
-	for _, p := range s.patterns {
-		for c := range 256 {
-			if !p.accepts(0, byte(c)) {
-				continue
-			}
-			for d := range 256 {
-				b := []byte{byte(c), byte(d)}
-				left := budget(1 << 20)
-				if _, open := p.match(b, 0, 0, &left); open >= 0 {
-					assert.True(t, s.near(b, 0), "%q", b)
-				}
-			}
-			assert.True(t, s.near([]byte{byte(c)}, 0), "what may go on")
-		}
-	}
-}

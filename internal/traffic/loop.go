@@ -91,33 +91,23 @@ func (x *search) circle(from *site, url string, steps int) bool {
 // r for enabled, no rule for expired and the rules for active. A redirect that only
 // ever leads a call to where it was going counts as one.
 func (s *Set) Circular(r schemas.Rule) string {
-	id, _ := s.circular(r)
-	return id
-}
-
-// circular counts as well what it has looked at.
-func (s *Set) circular(r schemas.Rule) (id string, looks int) {
 	with, err := s.With(r)
 	if err != nil || r.Type != schemas.RuleRedirect {
-		return "", 0
+		return ""
 	}
 	self := &with.rules[slices.IndexFunc(with.rules, func(o rule) bool { return o.ID == r.ID })]
 	self.Enabled = true
 	if self.useless {
-		return self.ID, 0
+		return self.ID
 	}
 	x := &search{set: with, left: ruleLooks, keep: true}
-	id = x.circleFrom(self, self, ruleSteps)
-	for i := range with.rules {
-		start := &with.rules[i]
-		if id != "" || x.left < 0 {
-			break
-		}
-		if start != self && start.Type == schemas.RuleRedirect && start.Enabled {
+	id := x.circleFrom(self, self, ruleSteps)
+	for i := 0; i < len(with.rules) && id == "" && x.left >= 0; i++ {
+		if start := &with.rules[i]; start != self && start.Type == schemas.RuleRedirect && start.Enabled {
 			id = x.circleFrom(start, self, otherSteps)
 		}
 	}
-	return id, ruleLooks - x.left
+	return id
 }
 
 // stays reports whether a redirect leads a call to where it is going: the call is

@@ -167,15 +167,15 @@ func (c crash) run(t *testing.T, hinder func(*room, *ledger.State)) {
 		require.Len(t, records, 1)
 	}
 	audit := harness.Decode[schemas.RuleAudit](t, records[len(records)-1].Payload)
-	switch {
-	case outcome == schemas.OutcomeSucceeded:
+	switch outcome {
+	case schemas.OutcomeSucceeded:
 		require.Equal(t, 1, writes)
 		require.Equal(t, "n", e.result.Rule.ID)
 		require.Equal(t, []string{"ok", o.IfMatch, e.result.RulesEtag}, []string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter})
 		if made != "" {
 			require.Equal(t, made, e.result.RulesEtag, "the etag of the write, not of what came after it")
 		}
-	case outcome == schemas.OutcomeUnknown:
+	case schemas.OutcomeUnknown:
 		require.Equal(t, []string{string(code), was.Etag, ""}, []string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter})
 		require.Equal(t, was, told)
 	default:

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const tenant = "acme"
 
-// history is how many sets of a tenant the bucket keeps, as the broker's does.
-const history = 64
+// history is how many sets of a tenant the bucket keeps; the broker's keeps more.
+const history = 16
 
 // room is a worker without its pipeline: the executor of writes over the real
 // keeper, a bucket and a log in memory.
