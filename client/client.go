@@ -146,7 +146,7 @@ func (c *Client) Call(ctx context.Context, method, path string, header http.Head
 	return json.NewDecoder(resp.Body).Decode(into)
 }
 
-// Get reads the document of a route.
+// Get reads the document of a route, such as a schemas.Page of what the route lists.
 func Get[T any](ctx context.Context, c *Client, path string, query url.Values) (doc T, err error) {
 	if len(query) > 0 {
 		path += "?" + query.Encode()

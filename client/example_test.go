@@ -28,9 +28,9 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	canceled, err := client.Post[schemas.ActionStatus](context.Background(), c, "/v1/actions/a-1/cancel", nil)
+	canceled, err := c.Cancel(context.Background(), "a-1")
 	fmt.Println(canceled.Status, err)
-	_, err = client.Post[schemas.ActionStatus](context.Background(), c.As(""), "/v1/actions/a-1/cancel", nil)
+	_, err = c.As("").Cancel(context.Background(), "a-1")
 	refused, ok := errors.AsType[*client.Error](err)
 	fmt.Println(ok, refused.Status, refused.Problem.Code == schemas.Unauthorized)
 	// Output:

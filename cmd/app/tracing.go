@@ -111,7 +111,7 @@ func (a *App) tellEnd(ctx context.Context, st *ledger.State) {
 			w.Calls = append(w.Calls, telemetry.Call{Attempt: tries[[4]int{r.Step, r.Number, r.Hop, r.Probe}], Result: *r, Ended: e.Time})
 		}
 	}
-	a.traces.Ended(w)
+	a.traces.Ended(w) //nolint:contextcheck // spans are sent also when the work is interrupted
 }
 
 // completion is what is known of a completion that has ended: its documents may be missing. One that is kept

@@ -29,7 +29,7 @@ func (c *api) showAction(ctx context.Context, id string) error {
 		raw, err := get[json.RawMessage](ctx, c, route, nil)
 		return printRaw(c.Out, raw, err)
 	}
-	view, err := get[schemas.ActionView](ctx, c, route, nil)
+	view, err := c.Action(ctx, id)
 	if err != nil {
 		return err
 	}

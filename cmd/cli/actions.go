@@ -162,7 +162,7 @@ const longWay = 10_000
 // caughtUp reads a page and, where a person looks on, waits for an index that is being
 // built, with a bar.
 func (c *api) caughtUp(ctx context.Context, query url.Values) (schemas.ActionPage, error) {
-	read := func() (schemas.ActionPage, error) { return get[schemas.ActionPage](ctx, c, routeActions, query) }
+	read := func() (schemas.ActionPage, error) { return c.Actions(ctx, query) }
 	page, err := read()
 	if err != nil || page.Behind < longWay || !Terminal(c.Err) {
 		return page, err
@@ -188,7 +188,7 @@ func newActionCancel(env *Env) *cobra.Command {
 	}, func(ctx context.Context, c *api, ids []string) error {
 		failed := false
 		for _, id := range ids {
-			s, err := post[schemas.ActionStatus](ctx, c, within(routeActions, id, "/cancel"), nil)
+			s, err := c.Cancel(ctx, id)
 			state := string(s.Status)
 			if s.CancelRequested {
 				state += ", and asked to stop"
@@ -231,7 +231,7 @@ first: Weir cannot know. The answer is recorded once; the status of the action s
 		if notApplied {
 			req.Effect = schemas.EffectNotApplied
 		}
-		s, err := post[schemas.ActionStatus](ctx, c, within(routeActions, args[0], "/resolve"), req)
+		s, err := c.Resolve(ctx, args[0], req)
 		if err := c.print(s, err, "%s\t%s, resolved as %s", s.ID, s.Status, s.Resolution); err != nil {
 			return err
 		}

@@ -133,7 +133,7 @@ func (f *chatFlags) chat(ctx context.Context, c *api, body chatRequest) error {
 		header.Set("Accept", "text/event-stream")
 	}
 	setAll(header, "Idempotency-Key", f.key)
-	resp, err := c.Do(ctx, http.MethodPost, "/v1"+schemas.RouteChat, header, body)
+	resp, err := c.Chat(ctx, header, body)
 	if err != nil {
 		return stopped(ctx, err)
 	}

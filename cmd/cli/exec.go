@@ -86,7 +86,7 @@ Exit codes:
 		if err != nil {
 			return err
 		}
-		resp, err := c.Do(ctx, http.MethodPost, "/v1/execute", header, body)
+		resp, err := c.Execute(ctx, header, body)
 		if err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (f *execFlags) sendBatch(ctx context.Context, c *api, header http.Header) e
 		return usageError{fmt.Errorf("--batch: %w", err)}
 	}
 	header.Set("Accept", schemas.MediaNDJSON)
-	resp, err := c.Do(ctx, http.MethodPost, "/v1/batch", header, map[string]any{"requests": requests})
+	resp, err := c.Batch(ctx, header, requests)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (f *policyFlags) source(cmd *cobra.Command, env *Env) (c *api, p Policy, lo
 	return c, Policy{
 		View: func() (schemas.PolicyView, error) { return get[schemas.PolicyView](cmd.Context(), c, routePolicy, nil) },
 		Explain: func(req schemas.ExplainRequest, _ []string) (schemas.Explanation, error) {
-			return post[schemas.Explanation](cmd.Context(), c, routePolicy+"/explain", req)
+			return c.Explain(cmd.Context(), req)
 		},
 	}, local, err
 }

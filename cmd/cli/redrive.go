@@ -60,9 +60,7 @@ With --status, list the selected actions; add --yes to redrive them.`,
 				return err
 			}
 		}
-		return c.redriveAll(ctx, ids, pace, func(id string) (schemas.Receipt, error) {
-			return post[schemas.Receipt](ctx, c, within(routeActions, id, "/redrive"), nil)
-		})
+		return c.redriveAll(ctx, ids, pace, func(id string) (schemas.Receipt, error) { return c.Redrive(ctx, id) })
 	})
 }
 

@@ -51,7 +51,7 @@ func standingOf(t schemas.TaskView) standing {
 func newTaskShow(env *Env) *cobra.Command {
 	return remote(env, &cobra.Command{Use: "show ID", Short: "Show one task", Example: "  weir tasks show 01890a5d-…", Args: Exactly(1, "the id of a task")},
 		func(ctx context.Context, c *api, args []string) error {
-			t, err := get[schemas.TaskView](ctx, c, within(schemas.RouteTasks, args[0], ""), nil)
+			t, err := c.Task(ctx, args[0])
 			if err != nil || c.asJSON {
 				return c.print(t, err, "")
 			}

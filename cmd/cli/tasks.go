@@ -80,8 +80,8 @@ not need it.`,
 		if err := f.request(env, args[0], header); err != nil {
 			return err
 		}
-		var made schemas.NewTask
-		if err := c.Call(ctx, http.MethodPost, schemas.RouteTasks, header, f.TaskRequest, &made); err != nil {
+		made, err := c.CreateTask(ctx, header, f.TaskRequest)
+		if err != nil {
 			return err
 		}
 		if err := c.printNewTask(made, f.tokenFile, f.follow); err != nil || !f.follow {

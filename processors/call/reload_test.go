@@ -149,7 +149,7 @@ func TestNoReloadWaitsForEver(t *testing.T) {
 		tt.end.during = sync.OnceFunc(func() {
 			go func() {
 				defer close(settled)
-				require.NoError(t, b.guard.Settle(context.Background()))
+				assert.NoError(t, b.guard.Settle(context.Background()))
 			}()
 			synctest.Wait()
 			select {
