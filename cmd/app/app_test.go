@@ -20,6 +20,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/cmd/cli"
+	"weir/egress"
+	"weir/ingress"
 	"weir/internal/broker"
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
@@ -304,4 +307,38 @@ func TestARunThatOutlastsTheDrain(t *testing.T) {
 	long := `{"request_id":"r2","task_type":"ECHO","budgets":{"timeout_ms":3000001}}`
 	body, _ = second.asks(t, http.StatusUnprocessableEntity, http.MethodPost, "/agents/run/sync", long)
 	assert.Contains(t, body, "from 1 to 3000000")
+}
+
+// TestCheckOfWeir holds Weir itself against the contract that it checks.
+func TestCheckOfWeir(t *testing.T) {
+	t.Parallel()
+	a := openNode.node(t)
+	code, out, errs := command(t, "check", a.URL()+"=ECHO")
+	assert.Equal(t, cli.ExitOK, code, out+errs)
+	assert.Contains(t, out, " passed, 0 failed, 0 skipped, 0 warnings\n")
+	assert.Empty(t, errs)
+
+	code, out, _ = command(t, "check", a.URL()+"=ECHO", "--inputs", `{"steps":3}`, "--json")
+	assert.Equal(t, cli.ExitOK, code, out)
+}
+
+// TestASurfaceIsWhole: a node does not start without one of the parts of a kind, which its first request
+// would find missing.
+func TestASurfaceIsWhole(t *testing.T) {
+	t.Parallel()
+	for missing, leave := range map[string]func(s *surfaces){
+		"kind plan has no surface in ingress": func(s *surfaces) {
+			s.in = slices.DeleteFunc(s.in, func(in ingress.Surface) bool { return in.Kind == schemas.KindPlan })
+		},
+		"kind plan has no view with an answer in egress": func(s *surfaces) {
+			s.out = slices.DeleteFunc(s.out, func(out egress.Surface) bool { return out.Name == "plans" })
+		},
+		"kind plan has no executor in processors": func(s *surfaces) { delete(s.works, schemas.KindPlan) },
+		"kind echo is not in schemas.Kinds":       func(s *surfaces) { s.add(one(ingress.Surface{Kind: "echo"}), nil, nil) },
+	} {
+		s := (&App{role: RoleWorker}).descriptions()
+		require.NoError(t, s.whole())
+		leave(s)
+		require.EqualError(t, s.whole(), missing)
+	}
 }

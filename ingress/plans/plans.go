@@ -9,6 +9,9 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"weir/ingress"
+	"weir/ingress/accept"
+	"weir/ingress/grant"
 	"weir/ingress/strict"
 	"weir/internal/fault"
 	"weir/schemas"
@@ -145,3 +148,31 @@ func mapping(v jsontext.Value, none, other string) error {
 }
 
 func refuse(message string) error { return fault.New(schemas.ValidationError, message) }
+
+// Surface is POST /v1/plans: an ordered list of decisions.
+func Surface(s *ingress.Server) ingress.Surface {
+	return ingress.Surface{
+		Name: "plans", Kind: schemas.KindPlan,
+		Routes: []ingress.Route{ingress.Post("/v1/plans", s.Store(order), schemas.ScopeActionsWrite)},
+		Redrive: func(req *accept.Request, by grant.Caller) error {
+			plan, err := ingress.Payload[schemas.PlanRequest](req.Payload)
+			if err != nil {
+				return err
+			}
+			return grant.Plan(plan, by.Entries)
+		},
+	}
+}
+
+func order(who ingress.Identity, body []byte) (ingress.Order, error) {
+	req, err := Translate(body)
+	if err == nil {
+		err = grant.Plan(req, who.Entries)
+	}
+	if err != nil {
+		return ingress.Order{}, err
+	}
+	id := req.RequestID
+	req.RequestID = "" // it names the action, and is no part of the plan
+	return ingress.Order{ID: id, Payload: req}, nil
+}

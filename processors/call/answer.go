@@ -1,9 +1,11 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"weir/internal/fault"
@@ -74,4 +76,56 @@ func (a Answers) Answer(ctx context.Context, t *ledger.Attempt) (*schemas.Answer
 		return nil, &fault.Terminal{Code: schemas.Poison, Reason: "the stored answer cannot be read", Cause: err}
 	}
 	return &answer, nil
+}
+
+// Shallow reports whether a text is nested no deeper than limit, were it JSON.
+// Every reader of JSON has a limit of its own, and what lies inside a record must
+// stay below all of them.
+func Shallow(raw []byte, limit int) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > limit {
+				return false
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return true
+}
+
+// Describe is a failed attempt in a sentence that names no address and nothing
+// that the upstream said.
+func Describe(t ledger.Attempt) string {
+	code := t.Result.Code
+	if code == "" {
+		return ""
+	}
+	if code == schemas.SecretUnavailable {
+		return fmt.Sprintf("a secret that the entry %q adds could not be read; nothing was sent", t.LastWord().Entry)
+	}
+	return cmp.Or(map[schemas.Code]string{
+		schemas.UpstreamDNS:             "the target's name could not be resolved",
+		schemas.UpstreamConnect:         "the target could not be connected to",
+		schemas.UpstreamTLS:             "the TLS handshake with the target failed",
+		schemas.UpstreamTimeout:         "the target did not answer in time",
+		schemas.UpstreamReset:           "the target closed the connection before it answered",
+		schemas.UpstreamProtocol:        "the target's answer is not valid HTTP",
+		schemas.UpstreamTruncated:       "the target's answer ended before it was complete",
+		schemas.UpstreamTooLarge:        "the target's answer is larger than is allowed",
+		schemas.UpstreamHeadersTooLarge: "the headers of the target's answer are larger than is allowed",
+		schemas.UpstreamEncoding:        "the coding of the target's answer is not one that was asked for, or is broken",
+		schemas.Interrupted:             "the worker that made the call is gone",
+		schemas.Canceled:                "it was given up before an answer came",
+		schemas.DenyAddress:             "an address that the target's name resolves to is not permitted for its entry",
+		schemas.DenyRedirect:            "the target answered with a redirect that its entry does not allow",
+		schemas.DenyRule:                "policy denies what the tenant's traffic rules make of the call",
+	}[code], string(code))
 }
