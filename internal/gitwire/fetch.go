@@ -27,9 +27,9 @@ type Fetch struct {
 }
 
 // ParseFetch reads the request of a fetch to its end, v2 or not. ErrMalformed is what is not one: lengths
-// that lie, no packet at all, ids that are none; of v2 also commands other than ls-refs and fetch, no
-// flush at the end, anything after it. A lone flush is the probe of a large request. Arguments that it
-// does not know are git's to judge, and so is the order of the lines without v2.
+// that lie, no packet at all, ids that are none, commands other than ls-refs and fetch, no flush at the
+// end (without v2 also a "done"), anything after it. A lone flush is the probe of a large request.
+// Arguments of v2 that it does not know are git's to judge.
 func ParseFetch(data []byte, v2 bool) (Fetch, error) {
 	r := bytes.NewReader(data)
 	f := Fetch{Request: data, V2: v2}
@@ -46,26 +46,44 @@ func ParseFetch(data []byte, v2 bool) (Fetch, error) {
 	return f, nil
 }
 
-// readV0 reads wants, with capabilities on the first, and what the client has, with flushes between.
+// readV0 reads wants, with capabilities on the first, a flush, and what the client has, with flushes
+// between. It ends in one, or in "done".
 func (f *Fetch) readV0(p *Packets) error {
-	for n := 0; ; n++ {
+	flushed, haves := false, false
+	for {
 		kind, data, err := p.Next()
 		switch {
-		case err == io.EOF && n > 0: //nolint:errorlint // between packets, and nowhere else
+		case err == io.EOF && flushed: //nolint:errorlint // between packets, and nowhere else
 			return nil
 		case err != nil:
 			return err
-		case kind == KindFlush:
+		}
+		if flushed = kind == KindFlush; flushed {
+			haves = true
 			continue
-		case kind != KindData:
-			return misplaced()
 		}
 		text := line(data)
-		if want, ok := strings.CutPrefix(text, "want "); f.Command == "" {
-			if f.Command = CommandFetch; !ok {
+		word, rest, _ := strings.Cut(text, " ")
+		first := f.Command == ""
+		switch word {
+		case "want":
+			if haves {
 				return misplaced()
 			}
-			oid, list, _ := strings.Cut(want, " ")
+		case "shallow", "deepen", "deepen-since", "deepen-not", "filter":
+			if haves || first {
+				return misplaced()
+			}
+		case "have", "done":
+			if !haves || first {
+				return misplaced()
+			}
+		default:
+			return misplaced()
+		}
+		if first {
+			f.Command = CommandFetch
+			oid, list, _ := strings.Cut(rest, " ")
 			for c := range strings.FieldsSeq(list) {
 				if err := f.capability(c); err != nil {
 					return err
@@ -73,7 +91,7 @@ func (f *Fetch) readV0(p *Packets) error {
 			}
 			text = "want " + oid
 		}
-		if err := f.argument(text); err != nil {
+		if err := f.argument(text); err != nil || word == "done" {
 			return err
 		}
 	}
