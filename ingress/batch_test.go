@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress/accept"
+	"weir/internal/fault"
 	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
@@ -179,6 +180,20 @@ func TestABatchWaitsAsItsCallerPrefers(t *testing.T) {
 			require.Equal(t, want != 0, w.responder.calls[i].held, "an end that is waited for is expected")
 		}
 	}
+}
+
+// TestAFullLogRefusesItemsOneByOne with the status and the delay of a single call.
+func TestAFullLogRefusesItemsOneByOne(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	require.Equal(t, http.StatusOK, w.do(t, post("/v1/batch", batchOf(named("a", okGet)))).Code)
+	w.plant(fault.ErrFull, nil)
+	a := w.do(t, post("/v1/batch", batchOf(named("a", okGet), named("b", okGet))))
+	require.Equal(t, http.StatusOK, a.Code)
+	items := itemsOf(t, a)
+	require.NotNil(t, items[0].Receipt, "the first joins")
+	require.Equal(t, http.StatusServiceUnavailable, items[1].Status)
+	require.Equal(t, 60, items[1].RetryAfter)
 }
 
 // longQueue is a log on which so many actions wait, all of one tenant.

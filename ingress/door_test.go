@@ -217,6 +217,21 @@ func TestLaterBeginning(t *testing.T) {
 	})
 }
 
+// TestTheSameRequestInOtherTerms joins its action, whatever its delay then is.
+func TestTheSameRequestInOtherTerms(t *testing.T) {
+	t.Parallel()
+	for header, values := range map[string][2]string{"Weir-Delay": {"30s", "45s"}, schemas.HeaderPriority: {"high", "normal"}} {
+		w := setup(t)
+		ask := func(value string) answer {
+			return w.do(t, post("/v1/execute", okPost, "Idempotency-Key", "k", "Prefer", "respond-async", header, value))
+		}
+		first := ask(values[0])
+		again := ask(values[1]).refused(t, http.StatusConflict, schemas.InFlight)
+		require.Equal(t, first.Header().Get("Weir-Action-Id"), again.Header().Get("Weir-Action-Id"), header)
+		require.EqualValues(t, 1, w.records(t))
+	}
+}
+
 // TestPriority: high is written down, normal is what goes without saying.
 func TestPriority(t *testing.T) {
 	t.Parallel()

@@ -8,15 +8,18 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/gitkit"
@@ -211,6 +214,47 @@ func TestLargeAnswersAreStoredOnce(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, text)
 }
 
+// TestMemoryOfLargeAnswers: answers of one tenant that come in slowly hold memory; another tenant's
+// large answer comes through.
+func TestMemoryOfLargeAnswers(t *testing.T) {
+	t.Parallel()
+	const size = 4<<20 - 4<<10 // four of them, with their headers, fill the 16 MiB, of which one tenant may have three
+	begun, hold := make(chan struct{}, 8), make(chan struct{})
+	target := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(size))
+		// Nearly all of it: sockets hold half of it for a reader that reads the beginning alone.
+		if _, err := w.Write([]byte(strings.Repeat("x", size-1))); err != nil {
+			return // the attempt has ended without reading it
+		}
+		if r.URL.Path == "/slow" {
+			begun <- struct{}{}
+			<-hold
+		}
+		_, _ = w.Write([]byte("x"))
+	}))
+	target.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { // what is not read is not sent
+		tcp, ok := c.(*net.TCPConn)
+		assert.True(t, ok)
+		assert.NoError(t, tcp.SetWriteBuffer(1<<16))
+		return ctx
+	}
+	target.Start()
+	t.Cleanup(target.Close)
+	admin := serveTenants(t, t.TempDir(), "limits: {answers: 16MiB}\npolicy: {timeout: 100s, allowed_hosts: [127.0.0.1]}\n")
+	first, second := admin.tenants(t)
+	t.Cleanup(sync.OnceFunc(func() { close(hold) }))
+	for range 6 {
+		status, text, _ := first.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL+"/slow"), "Prefer", "respond-async")
+		require.Equal(t, http.StatusAccepted, status, text)
+	}
+	for range 3 {
+		<-begun
+	}
+	status, text, _ := second.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL+"/fast"))
+	require.Equal(t, http.StatusOK, status, text[:min(len(text), 200)])
+	require.Empty(t, begun, "of the first tenant's other answers nothing more was read")
+}
+
 // coder is a tenant with one repository and one task that runs.
 type coder struct {
 	caller
@@ -358,4 +402,25 @@ policy:
 			require.Contains(t, answer, "unpack ok")
 		}
 	}
+}
+
+// TestAFullLogRefusesBeforeItAccepts: nothing is stored of a request that is refused, and reads and
+// operators are served.
+func TestAFullLogRefusesBeforeItAccepts(t *testing.T) {
+	t.Parallel()
+	w := serve(t, t.TempDir(), "--durability", "process", "--config", policyFile(t, "http://127.0.0.1:1", "log: {max_bytes: 16MiB}\n"))
+	big := fmt.Sprintf(`{"method":"POST","url":"http://127.0.0.1:1/","body":%q}`, strings.Repeat("x", 200<<10))
+	for i := range 2000 {
+		resp, body := w.request(t, http.MethodPost, "/v1/execute", big, "Prefer", "respond-async", "Idempotency-Key", fmt.Sprintf("k-%d", i))
+		if resp.StatusCode != http.StatusServiceUnavailable {
+			continue
+		}
+		assert.Contains(t, body, string(schemas.LogFull))
+		assert.NotEmpty(t, resp.Header.Get("Retry-After"))
+		assert.Empty(t, resp.Header.Get("Weir-Action-Id"))
+		resp, body = w.request(t, http.MethodGet, "/readyz", "")
+		assert.Equal(t, http.StatusOK, resp.StatusCode, body)
+		return
+	}
+	t.Fatal("the log never became full")
 }

@@ -193,7 +193,7 @@ func list[T any](ctx context.Context, c *api, route string, query url.Values, li
 		query = url.Values{}
 	}
 	return func(yield func(T, error) bool) {
-		for left := limit; left > 0; query.Set("cursor", c.last.Next) {
+		for left := limit; left > 0; {
 			if limit < everything {
 				query.Set("limit", strconv.Itoa(min(left, biggestPage)))
 			}
@@ -203,14 +203,16 @@ func list[T any](ctx context.Context, c *api, route string, query url.Values, li
 				yield(none, err)
 				return
 			}
+			next := c.last.Next
 			for _, one := range items[:min(len(items), left)] {
 				if left--; !yield(one, nil) {
 					return
 				}
 			}
-			if c.last.Next == "" {
+			if next == "" {
 				return
 			}
+			query.Set("cursor", next)
 		}
 	}
 }

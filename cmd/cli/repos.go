@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -104,15 +105,19 @@ func (c *api) createRepo(ctx context.Context, req schemas.RepoRequest) (schemas.
 			continue
 		}
 		header.Del("Prefer")
-		var say func(string)
-		say, end = running(c.Err, "copying; this takes as long as a clone") // what is refused at once is not said to be
+		say, over := running(c.Err, "copying; this takes as long as a clone") // what is refused at once is not said to be
+		end = over
 		if action = made.Action; say != nil {
-			c.followCopy(ctx, action, say)
+			// Beside the next request: if the server goes away, that one fails, and the stream is retried for ever.
+			following, stop := context.WithCancel(ctx)
+			var done sync.WaitGroup
+			done.Go(func() { c.followCopy(following, action, say) })
+			end = func() { stop(); done.Wait(); over() }
 		}
 	}
 }
 
-// followCopy says how far the copying of a repository is, until that or ctx ends. A caller that may not
+// followCopy says how far the copying of a repository is, until ctx ends. A caller that may not
 // read the action is shown only that it goes on.
 func (c *api) followCopy(ctx context.Context, id string, say func(string)) {
 	_ = c.Follow(ctx, within(routeActions, id, "/events"), func(e sse.Event) error {

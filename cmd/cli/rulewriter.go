@@ -46,7 +46,7 @@ func (c *api) agent(ctx context.Context, path string, header http.Header, body a
 		done.data, err = c.agentOnce(ctx, path, header, body)
 		switch {
 		case err == nil:
-			if err := json.Unmarshal(done.data, &done); err != nil {
+			if err := json.Unmarshal(done.data, &done); err != nil && !c.asJSON {
 				return done, fmt.Errorf("the server's answer cannot be read: %w", err)
 			}
 			return done, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -181,13 +182,17 @@ is kept. The runner has the complete file. With --json, print the pieces.`,
 		if follow {
 			return c.updates(ctx, args[0], func(u schemas.TaskUpdate, _ string) error { return l.piece(u) })
 		}
-		updates, _, err := history[schemas.TaskUpdate](ctx, c, within(schemas.RouteTasks, args[0], "/events"), everything)
-		for _, u := range updates {
-			if err := l.piece(u); err != nil {
+		for query := (url.Values{"limit": {strconv.Itoa(biggestPage)}}); ; query.Set("after", c.last.Next) {
+			updates, err := page[schemas.TaskUpdate](ctx, c, within(schemas.RouteTasks, args[0], "/events"), query)
+			for _, u := range updates {
+				if err := l.piece(u); err != nil {
+					return err
+				}
+			}
+			if err != nil || len(updates) == 0 || c.last.Next == "" {
 				return err
 			}
 		}
-		return err
 	})
 }
 

@@ -28,7 +28,7 @@ import (
 // TestCluster starts servers once, for all that can be seen on them.
 func TestCluster(t *testing.T) { //nolint:tparallel // one after the other, on the same servers
 	t.Parallel()
-	s := start(t, "acme", "a.b")
+	s := start(t, 3, "acme", "a.b")
 	made := s.provision(t, "acme", "a.b")
 	require.Equal(t, broker.ResourceMade, made[0].Did)
 	t.Run("provisioned again", s.provisionedAgain)        //nolint:paralleltest // one after the other, on the same servers
@@ -40,6 +40,21 @@ func TestCluster(t *testing.T) { //nolint:tparallel // one after the other, on t
 	t.Run("programs", s.programs)                         //nolint:paralleltest // one after the other, on the same servers
 	t.Run("the first admin", s.firstAdmin)                //nolint:paralleltest // one after the other, on the same servers
 	t.Run("a tenant is removed", s.tenantIsRemoved)       //nolint:paralleltest // one after the other, on the same servers
+}
+
+// TestOneServer: a log without replicas is read by requests that not all roles may make.
+func TestOneServer(t *testing.T) {
+	t.Parallel()
+	s := start(t, 1)
+	cfg := s.config(access.Provisioner)
+	cfg.Replicas = 1
+	poll.Until(t, func() bool {
+		_, err := broker.Provision(t.Context(), cfg, nil)
+		if err != nil {
+			t.Log(err)
+		}
+		return err == nil
+	})
 }
 
 func (s *site) provisionedAgain(t *testing.T) {

@@ -41,14 +41,14 @@ type site struct {
 	servers []*program.Program
 }
 
-// start writes the files for three servers, with accounts for these tenants, and runs them.
-func start(t *testing.T, tenants ...string) *site {
+// start writes the files for so many servers, with accounts for these tenants, and runs them.
+func start(t *testing.T, servers int, tenants ...string) *site {
 	t.Helper()
 	s := &site{dir: t.TempDir()}
-	ports := freePorts(t, 6)
+	ports := freePorts(t, 2*servers)
 	var plan natsconf.Plan
-	for i := range 3 {
-		plan.Servers = append(plan.Servers, natsconf.Server{Name: fmt.Sprint("n", i), Host: "127.0.0.1", Port: ports[i], Route: ports[3+i]})
+	for i := range servers {
+		plan.Servers = append(plan.Servers, natsconf.Server{Name: fmt.Sprint("n", i), Host: "127.0.0.1", Port: ports[i], Route: ports[servers+i]})
 	}
 	plan.Partitions, plan.Store = layout.Partitions, 1<<30
 	must(natsconf.Init(s.dir, plan, time.Now()))(t)

@@ -28,8 +28,9 @@ var errKeyDamaged = errors.New("the key in the bucket " + schemas.KeyBucket + " 
 // creates it, and concurrent calls agree. SealKey returns after the key is as durable as promised,
 // so that no hash outlives its key.
 func (b *Broker) SealKey(ctx context.Context) ([]byte, error) {
+	// A provisioner may ask the leader only, so the key is read by Next, which always does.
 	k := b.Bucket(schemas.KeyBucket)
-	r, err := k.Get(ctx, sealKey)
+	r, err := k.Next(ctx, sealKey, 0)
 	if errors.Is(err, fault.ErrNotFound) {
 		fresh := make([]byte, SealKeyLen)
 		_, _ = rand.Read(fresh) // never fails
@@ -37,9 +38,9 @@ func (b *Broker) SealKey(ctx context.Context) ([]byte, error) {
 		if err == nil || errors.Is(err, fault.ErrFenced) || errors.Is(err, fault.ErrUnavailable) {
 			// The stored key wins, even if another process wrote it. A cluster refuses a second
 			// write before it shows the first.
-			r, err = k.Get(ctx, sealKey)
+			r, err = k.Next(ctx, sealKey, 0)
 			for pause := 10 * time.Millisecond; errors.Is(err, fault.ErrNotFound) && pause < readTimeout && retry.Pause(ctx, pause); pause *= 2 {
-				r, err = k.Get(ctx, sealKey)
+				r, err = k.Next(ctx, sealKey, 0)
 			}
 		}
 	}
