@@ -290,6 +290,16 @@ func TestActionThatAReplicaDoesNotKnow(t *testing.T) {
 	})
 }
 
+// TestMissingAction: a log that gave out a message and shows no such action is asked again. Only
+// this message leads to the action, so its acknowledgement would lose it.
+func TestMissingAction(t *testing.T) {
+	t.Parallel()
+	rec := newHouse().accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
+	h := newHouse()
+	require.ErrorIs(t, h.worker(t, "w").Handle(t.Context(), rec, false), fault.ErrUnavailable)
+	assert.Zero(t, h.sent)
+}
+
 // TestCostOfAnAction: what one call of a pipeline allocates between the log and its
 // target, both in memory. The broker's tests count what an append costs.
 func TestCostOfAnAction(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the whole process

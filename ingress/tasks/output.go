@@ -30,14 +30,19 @@ func (d *Service) Output(ctx context.Context, token string, read func() (schemas
 			return d.acts(b, f)
 		},
 	}
+	v, f, err := d.serve(ctx, b, q)
+	if err != nil || out.Text == "" {
+		return v.Ref, err
+	}
+	q.read = nil
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
 	for range maxTries {
-		v, f, err := d.serve(ctx, b, q)
-		if err != nil || out.Text == "" {
-			return v.Ref, err
-		}
-		q.read = nil
 		err = d.append(ctx, f, schemas.TaskOutput{Lease: b.lease, At: out.At, Text: out.Text})
 		if !errors.Is(err, fault.ErrFenced) {
+			return b.ref, err
+		}
+		if _, f, err = d.serve(ctx, b, q); err != nil {
 			return b.ref, err
 		}
 	}
@@ -46,8 +51,6 @@ func (d *Service) Output(ctx context.Context, token string, read func() (schemas
 
 // append writes a piece of output. Output is shown without a barrier: its loss loses no state.
 func (d *Service) append(ctx context.Context, f file, out schemas.TaskOutput) error {
-	ctx, cancel := d.bounded(ctx)
-	defer cancel()
 	if f.log.Progress >= schemas.MaxTaskOutputs || f.log.ProgressBytes+len(out.Text) > schemas.MaxTaskLog {
 		return fault.New(schemas.Conflict, "the task has reached its limit of output: "+strconv.Itoa(schemas.MaxTaskOutputs)+" pieces or "+
 			strconv.Itoa(schemas.MaxTaskLog>>20)+" MiB; keep the rest on the agent's machine")

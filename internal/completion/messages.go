@@ -232,13 +232,7 @@ func (a *messageAnswer) Document() json.RawMessage {
 		doc = json.RawMessage(noHead)
 	}
 	has := func(path string) bool { return Parse(doc).Get(path).Exists() }
-	if len(a.blocks) > 0 || !has("content") {
-		content := []byte{'['}
-		for _, b := range a.blocks {
-			content = b.write(appendComma(content))
-		}
-		doc = put(doc, "content", append(content, ']'))
-	}
+	// The content is last: it is large, and each put copies the document.
 	for i := range a.over.list {
 		n := &a.over.list[i]
 		if path := gjson.Escape(n.name); n.name != "content" && n.name != "usage" && (n.says() || !has(path)) {
@@ -247,6 +241,13 @@ func (a *messageAnswer) Document() json.RawMessage {
 	}
 	if a.used.kind != 0 {
 		doc = put(doc, "usage", a.used.write(nil))
+	}
+	if len(a.blocks) > 0 || !has("content") {
+		content := []byte{'['}
+		for _, b := range a.blocks {
+			content = b.write(appendComma(content))
+		}
+		doc = put(doc, "content", append(content, ']'))
 	}
 	return namedMessage(doc, a.options)
 }

@@ -24,7 +24,8 @@ type Texts struct {
 	choices map[int]int
 	calls   map[int]*callKeys
 	// Of the others: the texts of items and blocks, and the indexes of items by their ids.
-	groups  map[int][]int
+	groups  map[int][]int    // by the number of an item or a block
+	order   map[groupKey]int // those numbers
 	indexes map[string]int
 }
 
@@ -109,7 +110,7 @@ type location struct {
 func (t *Texts) Read(raw json.RawMessage, found *Found) bool {
 	if t.paths == nil {
 		t.paths, t.choices, t.calls = map[path]int{}, map[int]int{}, map[int]*callKeys{}
-		t.groups, t.indexes = map[int][]int{}, map[string]int{}
+		t.groups, t.indexes, t.order = map[int][]int{}, map[string]int{}, map[groupKey]int{}
 	}
 	*found = Found{found.Texts[:0], found.Tokens[:0], found.Ended[:0]}
 	t.found = found

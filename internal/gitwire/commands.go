@@ -66,7 +66,12 @@ func ReadCommands(r io.Reader) (Commands, error) {
 	d := commandReader{p: NewPackets(r)}
 	err := d.lines("the commands", d.take)
 	if err == nil && len(d.c.List) > 0 && d.c.Has(CapPushOptions) {
-		err = d.lines("the push options", func(string) error { return nil })
+		err = d.lines("the push options", func(text string) error {
+			if !plain(text) {
+				return malformed("a push option is no plain text")
+			}
+			return nil
+		})
 	}
 	if err != nil {
 		return Commands{}, err

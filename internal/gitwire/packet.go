@@ -99,6 +99,9 @@ func misplaced() error { return malformed("a line or a packet stands where it do
 // ended tells the end of r, which comes too early, from its failure. One that failed with
 // io.ErrUnexpectedEOF itself, or an error around that, is malformed as well.
 func ended(err error, where string) error {
+	if errors.Is(err, ErrMalformed) {
+		return err // it says where already
+	}
 	if err == io.EOF { //nolint:errorlint // of r, and not around another
 		err = io.ErrUnexpectedEOF
 	}

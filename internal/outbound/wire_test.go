@@ -167,3 +167,35 @@ func TestDialerRechecks(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	assert.Zero(t, s.Accepted())
 }
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestOfferedIsNotGuessed: a write that goes on although the connection was given
+// up keeps everybody waiting; without one, giving up is enough.
+func TestOfferedIsNotGuessed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		held := make(chan struct{})
+		w := overConn(&scripted{write: func(p []byte) (int, error) { <-held; return len(p), nil }})
+		go func() { _, _ = w.Write([]byte("x")) }()
+		synctest.Wait()
+		require.NoError(t, w.letGo())
+		synctest.Wait()
+		assert.False(t, closed(w.offered))
+		close(held)
+		<-w.offered
+	})
+	w := overConn(&scripted{})
+	require.NoError(t, w.letGo())
+	assert.True(t, closed(w.offered))
+	w = overConn(&scripted{})
+	require.NoError(t, w.Close())
+	assert.True(t, closed(w.offered))
+}

@@ -205,3 +205,23 @@ func TestOwnEntriesTakeLargeBodies(t *testing.T) {
 	d := p.Decide(policy.Request{Key: "other", Method: "POST", URL: "https://m.example.com/x", HasBody: true, BodySize: 1<<20 + 1})
 	require.Equal(t, schemas.DenyBody, d.Code)
 }
+
+// An agent is held to what every target is: addresses, Weir's own ports, headers.
+func TestAgentsAreCheckedLikeEveryTarget(t *testing.T) {
+	t.Parallel()
+	c := fleet()
+	c.SelfPorts = []uint16{9001}
+	p := compile(t, c)
+	ask := func(key, url string, headers ...schemas.Header) policy.Decision {
+		return p.Decide(policy.Request{Agent: true, Key: key, Method: "POST", URL: url, Headers: headers})
+	}
+	require.Equal(t, schemas.DenyAddress, ask("agent:A", "http://localhost:9001/a/agents/run/sync").Code, "Weir is no agent of its own")
+	permit, ok := ask("agent:B", "https://agents.test/agents/run/sync").Permit()
+	require.True(t, ok)
+	require.NoError(t, permit.CheckAddr(addr("93.184.216.34")))
+	require.Error(t, permit.CheckAddr(addr("127.0.0.1")))
+	require.Error(t, permit.CheckAddr(addr("169.254.169.254")))
+	require.Equal(t, schemas.DenyHeader, ask("agent:B", "https://agents.test/agents/run/sync", schemas.Header{Name: "Authorization", Value: "x"}).Code)
+	require.Equal(t, schemas.DenyPath, ask("agent:B", "https://agents.test/agents/run/%2e%2e/x").Code)
+	require.Equal(t, schemas.DenyRedirect, permit.Hop("/agents/run/stream", 307, 1).Code)
+}

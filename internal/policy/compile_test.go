@@ -244,3 +244,27 @@ func TestAllowedHostGrantsItsOwnHost(t *testing.T) {
 		}
 	}
 }
+
+// The version tells of agents, wherever they stand.
+func TestVersionOfAgents(t *testing.T) {
+	t.Parallel()
+	base := compile(t, fleet()).Version()
+	for name, c := range map[string]struct {
+		same   bool
+		change func(*policy.Config)
+	}{
+		"order": {true, func(c *policy.Config) { c.Entries[0], c.Entries[2] = c.Entries[2], c.Entries[0] }},
+		"place": {true, func(c *policy.Config) { c.Entries = append(c.Entries[1:], c.Entries[0]) }},
+		"url":   {false, func(c *policy.Config) { c.Entries[0].URLPrefix = "https://agents.test/v2/agents/run/" }},
+		"token": {false, func(c *policy.Config) {
+			c.Entries[0].Headers = map[string]string{"Authorization": "Bearer ${secret:B}"}
+		}},
+		"network": {false, func(c *policy.Config) { c.Entries[0].Network = policy.NetworkLoopback }},
+		"name":    {false, func(c *policy.Config) { c.Entries[0].Name = "agent:C" }},
+		"gone":    {false, func(c *policy.Config) { c.Entries = c.Entries[1:] }},
+	} {
+		changed := fleet()
+		c.change(&changed)
+		require.Equal(t, c.same, base == compile(t, changed).Version(), name)
+	}
+}

@@ -1,5 +1,5 @@
-// Package rules keeps the rule sets of all tenants. It follows their store, compiles each set as it
-// changes, and writes a new one only if it replaces the one that the writer had read.
+// Package rules keeps the rule sets of all tenants. It follows their store, compiles a set when
+// it is first asked for, and writes a new one only if it replaces the one that the writer had read.
 package rules
 
 import (

@@ -190,6 +190,26 @@ func TestAgentScope(t *testing.T) {
 	})
 }
 
+// TestAgentScopeIsKept: a reload while the agent is dialled decides within it, too.
+func TestAgentScopeIsKept(t *testing.T) {
+	t.Parallel()
+	b := newDesk(t, deskConfig{method: "POST"})
+	agent := policy.Entry{Name: schemas.AgentEntry("T"), URLPrefix: "http://up.example/agents/run/", Methods: []string{"POST"}, Agent: true}
+	other := agent
+	other.Headers = map[string]string{"X-New": "1"}
+	b.enforce(t, unkeyed(), agent)
+	b.task.Agent, b.task.Call.AllowlistKey, b.task.Call.URL = true, "agent:T", "http://up.example/agents/run/sync"
+	b.target.script = []end{{opening: func() { b.enforce(t, unkeyed(), other) }, status: 200}}
+	r := b.run()
+	assert.True(t, r.Answered, "%+v", r)
+
+	b.task.Step = 1
+	b.target.script = []end{{}, {opening: func() { b.enforce(t, unkeyed()) }, status: 200}}
+	r = b.run()
+	assert.True(t, r.Denied && r.Decision.Code == schemas.DenyKeyUnknown, "the agent is gone: %+v", r)
+	assert.Equal(t, 1, b.target.sent)
+}
+
 // TestTheWorkerEnds: a call that is cut off because its worker's time is up is on
 // the log at once as one of which nobody knows, and nobody waits for it to expire.
 func TestTheWorkerEnds(t *testing.T) {

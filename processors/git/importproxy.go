@@ -193,7 +193,7 @@ func (p *importProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case err == nil:
 			err = p.forward.uploadPack(r.Context(), p.who, p.repo, asked, out)
-		case !errors.Is(err, gitwire.ErrTooLarge) && !errors.Is(err, gitwire.ErrMalformed):
+		case r.Context().Err() != nil:
 			return // git has ended
 		}
 	default:

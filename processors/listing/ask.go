@@ -113,7 +113,9 @@ func (r *Refresher) page(ctx context.Context, st *ledger.State, n int, up schema
 		return page{}, &failedError{"status", res.Last.Result.Status}
 	}
 	if a := res.Last.Result.Answer; a != nil && a.JSON {
-		if p, isList := parse(a.Body); isList {
+		p, isList := parse(a.Body)
+		a.Body, a.Snippet = json.RawMessage("null"), "" // the attempt is kept until the refresh ends
+		if isList {
 			return p, nil
 		}
 	}

@@ -145,7 +145,7 @@ func early(err error) (settle.Outcome, error) {
 		return stopped(over.canceled)
 	case errors.As(err, &left):
 		return unavailable(fmt.Sprintf("it failed several times in a row and is left alone; try again in %d s", int(math.Ceil(left.after.Seconds()))),
-			details{RetryAfterMS: left.after.Milliseconds()})
+			details{RetryAfterMS: max(1, left.after.Milliseconds())})
 	case errors.Is(err, errGone):
 		return unavailable("no agent is configured for this task type any more", details{})
 	default:
@@ -168,8 +168,11 @@ func quoting(a *schemas.Answer, told schemas.RunResult) details {
 const maxQuote = 512
 
 func bounded(s string) string {
-	if r := []rune(s); len(r) > maxQuote {
-		return string(r[:maxQuote])
+	n := 0
+	for i := range s {
+		if n++; n > maxQuote {
+			return s[:i]
+		}
 	}
 	return s
 }
