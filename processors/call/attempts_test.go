@@ -283,20 +283,30 @@ func TestPlannedRetryIsAskedAboutAgain(t *testing.T) {
 		class    schemas.Class // of the attempt
 		declared bool          // by the entry as it is now
 		good     time.Duration // for how long the key still is
+		other    bool          // it is another request now
+		sent     int
 	}
 	table.Bubble(t, map[string]testCase{
-		"the entry declares nothing any more": {schemas.ClassKeyed, false, time.Hour},
-		"the key ran out while it waited":     {schemas.ClassKeyed, true, 0},
-		"it was never to be repeated":         {schemas.ClassOnce, true, time.Hour},
+		"nothing has changed":                 {schemas.ClassKeyed, true, time.Hour, false, 1},
+		"the entry declares nothing any more": {schemas.ClassKeyed, false, time.Hour, false, 0},
+		"the key ran out while it waited":     {schemas.ClassKeyed, true, 0, false, 0},
+		"it is another request":               {schemas.ClassKeyed, true, time.Hour, true, 0},
+		"it was never to be repeated":         {schemas.ClassOnce, true, time.Hour, false, 0},
 	}, func(t *testing.T, tt testCase) {
+		first := newDesk(t, deskConfig{method: "POST", key: "k", declared: true, script: status(200)})
+		first.run()
+		digest := first.task.State.Attempts[0].Digest
+		if tt.other {
+			digest = ""
+		}
 		b := newDesk(t, deskConfig{method: "POST", key: "k", declared: tt.declared, script: status(200)})
 		now := time.Now()
 		harness.Append(t, b.ledger, b.task.State,
-			schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, Class: tt.class, KeyExpiresAt: now.Add(tt.good)}},
+			schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, Class: tt.class, KeyExpiresAt: now.Add(tt.good), Digest: digest}},
 			schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Code: schemas.UpstreamReset, Sent: true, RetryAt: now}})
 		r := b.run()
-		assert.True(t, r.Unknown)
-		assert.Zero(t, b.target.sent)
+		assert.Equal(t, tt.sent, b.target.sent)
+		assert.Equal(t, tt.sent == 0, r.Unknown)
 	})
 }
 
