@@ -150,7 +150,7 @@ func TestSettledIsLeftAlone(t *testing.T) {
 		handle("2", true) // it dials before the fence tells
 		handle("3", false)
 		time.Sleep(20 * time.Second) // longer than AckWait, and before the deadline
-		handle("4", true) // as from a queue that was made anew: nobody is dialled for it
+		handle("4", true)            // as from a queue that was made anew: nobody is dialled for it
 		assert.Equal(t, []int{1, 2}, []int{h.sent, h.opened})
 		assert.Equal(t, schemas.OutcomeSucceeded, h.check(t, "delivered four times", 1))
 	})
