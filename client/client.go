@@ -62,7 +62,7 @@ func (e *RequestError) Unwrap() error { return e.error }
 type UnreachableError struct{ BaseURL string }
 
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("no server answers at %s: start one with `weir serve`, or name another with --server", e.BaseURL)
+	return fmt.Sprintf("no server answers at %s; `weir serve` starts one", e.BaseURL)
 }
 
 // Error is an answer that is an error.

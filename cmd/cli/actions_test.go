@@ -126,7 +126,7 @@ func TestActionsRedrive(t *testing.T) {
 		sent      []string
 	}{
 		{"a refused b", ExitFailed, "a\tnew\nb\tnew\n", "weir: a was redriven before; the new action is: accepted\n" +
-			"weir: refused: the target answered a call with status 201 (CONFLICT)\nweir: 1 of 3 were not redriven\n", []string{"a", "b"}},
+			"weir: refused: the target answered a call with status 201 (CONFLICT)\nweir: not redriven: 1 of 3\n", []string{"a", "b"}},
 		{"--status failed --host api.example --yes", ExitOK, "b\tnew\nc\tnew\n", "", []string{"b", "c"}},
 		{"--all", ExitOK, "a\tnew\nb\tnew\n", "", []string{`/v1/dead-letters{"sequence":3}`, `/v1/dead-letters{"sequence":2}`}},
 		{"--all --kind run --json", ExitOK, `{"redrives":"b","id":"new","status":"accepted","duplicate":false,"durability":""}` + "\n", "", []string{`/v1/dead-letters{"sequence":2}`}},

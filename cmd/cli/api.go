@@ -82,6 +82,9 @@ func (f *clientFlags) command(env *Env, cmd *cobra.Command, run apiFunc) *cobra.
 
 // refused prints an answer of the server that is an error, in the form that was asked for.
 func (f *clientFlags) refused(env *Env, err error) error {
+	if _, nobody := errors.AsType[*client.UnreachableError](err); nobody {
+		return fmt.Errorf("%w, or name another with --server", err)
+	}
 	var raw json.RawMessage
 	if no, refused := errors.AsType[*agentError](err); refused {
 		raw = no.raw

@@ -151,11 +151,13 @@ func (c *api) redriveAll(ctx context.Context, ids []string, pace *rate.Limiter, 
 		b.at(i + 1)
 	}
 	b.end()
-	if failed > 0 {
-		fmt.Fprintf(c.Err, "weir: %d of %d were not redriven\n", failed, len(ids))
-		return Printed()
+	if failed == 0 {
+		return nil
 	}
-	return nil
+	if len(ids) > 1 {
+		fmt.Fprintf(c.Err, "weir: not redriven: %d of %d\n", failed, len(ids))
+	}
+	return Printed()
 }
 
 // redrivenAs is a line of JSON: an old action, and the receipt of the new one.
