@@ -62,7 +62,7 @@ ls /home /root /var /etc/shadow /etc/ssl/private /etc/pki/tls/private 2>/dev/nul
 func TestSandboxReachesWeirAlone(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("curl is missing")
+		t.Skip("curl is missing: install it, such as with `apt-get install curl`")
 	}
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, token, _ := (&http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}).BasicAuth()
