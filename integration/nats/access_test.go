@@ -21,6 +21,7 @@ import (
 	"weir/internal/broker/access"
 	"weir/internal/broker/natsconf"
 	"weir/internal/fault"
+	"weir/internal/weirtest/cluster"
 	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
@@ -196,7 +197,7 @@ func (s *site) rolesAreBounded(t *testing.T) {
 
 	for _, r := range []access.Role{access.Ingress, access.Worker, access.Egress, access.Provisioner} {
 		nc, denied := s.dial(t, natsconf.CredentialsFile(s.dir, string(r)), nats.CustomInboxPrefix(r.Inbox()))
-		denies(t, nc, denied, []string{
+		cluster.Denies(t, nc, denied, []string{
 			"$JS.API.STREAM.DELETE.WEIR_LOG_0", "$JS.API.STREAM.PURGE.WEIR_LOG_0", "$JS.API.STREAM.MSG.DELETE.WEIR_LOG_0", "$JS.API.STREAM.PURGE.WEIR_EVIDENCE",
 			"$JS.API.STREAM.CREATE.OTHER", "$JS.API.STREAM.SNAPSHOT.WEIR_LOG_0", "$JS.API.CONSUMER.DELETE.WEIR_LOG_0.http", "$JS.API.STREAM.NAMES",
 			"$JS.API.CONSUMER.MSG.NEXT.WEIR_EVIDENCE." + access.ObserverQueue("acme"), "$SYS.REQ.SERVER.PING", "anything", "_INBOX.serve.x",
@@ -254,7 +255,7 @@ func (s *site) tenantsAreApart(t *testing.T) {
 	require.Empty(t, deniedAcme)
 	require.Empty(t, deniedOther)
 
-	denies(t, acme, deniedAcme, []string{
+	cluster.Denies(t, acme, deniedAcme, []string{
 		"$JS.API.CONSUMER.MSG.NEXT.WEIR_EVIDENCE." + access.ObserverQueue("a.b"), "$JS.API.CONSUMER.INFO.WEIR_EVIDENCE." + access.ObserverQueue("a.b"),
 		"$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.mine", "$JS.API.STREAM.INFO.WEIR_EVIDENCE", "$JS.API.DIRECT.GET.WEIR_EVIDENCE", "$JS.API.STREAM.MSG.GET.WEIR_EVIDENCE",
 		"$JS.ACK.WEIR_EVIDENCE." + access.ObserverQueue("a.b") + ".1.1.1.1.0", "weir.evidence.acme.http.e.a", "weir.log.0.accepted.acme.http.a",
@@ -265,7 +266,7 @@ func (s *site) tenantsAreApart(t *testing.T) {
 	m := must(agent.Request(schemas.AgentAPISubject("acme"), []byte("ping"), 10*time.Second))(t)
 	require.Equal(t, "weir.rpc.agent-api.acme ping", string(m.Data))
 	require.Empty(t, denied)
-	denies(t, agent, denied, []string{schemas.AgentAPISubject("a.b"), "weir.evidence.acme.http.e.a", "$JS.API.CONSUMER.INFO.WEIR_EVIDENCE." + access.ObserverQueue("acme")}, nil)
+	cluster.Denies(t, agent, denied, []string{schemas.AgentAPISubject("a.b"), "weir.evidence.acme.http.e.a", "$JS.API.CONSUMER.INFO.WEIR_EVIDENCE." + access.ObserverQueue("acme")}, nil)
 }
 
 // entrance: nobody comes in without TLS, by another authority, or without credentials.

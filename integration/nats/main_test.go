@@ -125,21 +125,6 @@ func (s *site) dial(t *testing.T, creds string, opts ...nats.Option) (nc *nats.C
 	return nc, denied
 }
 
-// denies has the servers deny a user what it publishes, and what it subscribes to.
-func denies(t *testing.T, nc *nats.Conn, denied chan error, publish, subscribe []string) {
-	t.Helper()
-	for _, subject := range publish {
-		require.NoError(t, nc.Publish(subject, []byte("{}")))
-		require.NoError(t, nc.Flush())
-		require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, subject)
-	}
-	for _, subject := range subscribe {
-		must(nc.SubscribeSync(subject))(t)
-		require.NoError(t, nc.Flush())
-		require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, subject)
-	}
-}
-
 // must returns the result of a call that may not fail.
 func must[T any](v T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {

@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/broker"
 	"weir/internal/broker/embedded"
+	"weir/internal/weirtest/cluster"
 	"weir/schemas"
 )
 
@@ -38,21 +39,6 @@ func (o *outside) dial(t *testing.T, file string) (nc *nats.Conn, denied chan er
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	return nc, denied
-}
-
-// denies has the server deny a user what it publishes, and what it subscribes to.
-func denies(t *testing.T, nc *nats.Conn, denied chan error, publish, subscribe []string) {
-	t.Helper()
-	for _, subject := range publish {
-		require.NoError(t, nc.Publish(subject, []byte("{}")))
-		require.NoError(t, nc.Flush())
-		require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, subject)
-	}
-	for _, subject := range subscribe {
-		must(nc.SubscribeSync(subject))(t)
-		require.NoError(t, nc.Flush())
-		require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, subject)
-	}
 }
 
 func expose(t *testing.T) *outside {
@@ -88,7 +74,7 @@ func TestAgentAsks(t *testing.T) {
 	observer, refused := o.dial(t, embedded.CredentialsFile(o.dir))
 	heard := make(chan *nats.Msg, 64)
 	must(observer.ChanSubscribe("_INBOX.>", heard))(t)
-	denies(t, observer, refused, []string{schemas.AgentAPISubject("t")}, []string{"weir.rpc.>"})
+	cluster.Denies(t, observer, refused, []string{schemas.AgentAPISubject("t")}, []string{"weir.rpc.>"})
 	for range 2 { // the way back is open for each
 		m := must(nc.Request(schemas.AgentAPISubject("acme.inc"), []byte("ping"), 5*time.Second))(t)
 		require.Equal(t, "answer to ping", string(m.Data))
@@ -108,7 +94,7 @@ func TestAgentIsDeniedTheRest(t *testing.T) {
 	t.Parallel()
 	o := expose(t)
 	nc, denied := o.dial(t, embedded.AgentCredentialsFile(o.dir))
-	denies(t, nc, denied, []string{
+	cluster.Denies(t, nc, denied, []string{
 		"weir.log.0.accepted.t.rule.id", "weir.evidence.t.k.e.id", "weir.cancel.t.http.x", "weir.sched.0.x", "weir.rpc", "weir.rpc.other.t", "anything",
 		"weir.live.rules.t", "_INBOX.x", "_WEIR.x", "_R_.x",
 		"weir.status.t.task.id", "$KV.WEIR_REPOS.t.r", "$KV.WEIR_LEASES.t.id", "$KV.WEIR_RULES.t", "$KV.WEIR_TOKENS.t", "$KV.WEIR_KEYS.evidence",

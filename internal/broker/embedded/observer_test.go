@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/broker/embedded"
+	"weir/internal/weirtest/cluster"
 	"weir/schemas"
 )
 
@@ -121,7 +122,7 @@ func TestObserverIsDeniedTheRest(t *testing.T) {
 	t.Parallel()
 	w := watch(t)
 	w.record(t, "e", 1)
-	denies(t, w.observer, w.denied, []string{
+	cluster.Denies(t, w.observer, w.denied, []string{
 		"weir.log.0.event.t.http.id", "weir.evidence.t.k.e.id", "weir.cancel.t", "weir.sched.0.x", "anything",
 		"weir.status.t.task.id", "$KV.WEIR_REPOS.t.r", "$KV.WEIR_LEASES.t.id", "$JS.API.DIRECT.GET.KV_WEIR_REPOS",
 		"$JS.API.STREAM.INFO.WEIR_LOG_0", "$JS.API.STREAM.MSG.GET.WEIR_LOG_0", "$JS.API.DIRECT.GET.WEIR_LOG_0",

@@ -11,7 +11,11 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/program"
 )
@@ -206,4 +210,21 @@ cluster: {
   routes: [%s]
 }
 `, s.Name, s.client, s.monitor, s.Store, cmp.Or(c.config.Room, defaultRoom), cmp.Or(c.config.Sync, "always"), c.ports[i], strings.Join(routes, ", "))
+}
+
+// Denies has the servers deny a user what it publishes, and what it subscribes to. denied receives
+// the errors of its connection.
+func Denies(t *testing.T, nc *nats.Conn, denied <-chan error, publish, subscribe []string) {
+	t.Helper()
+	for _, subject := range publish {
+		require.NoError(t, nc.Publish(subject, []byte("{}")))
+		require.NoError(t, nc.Flush())
+		require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, subject)
+	}
+	for _, subject := range subscribe {
+		_, err := nc.SubscribeSync(subject)
+		require.NoError(t, err)
+		require.NoError(t, nc.Flush())
+		require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, subject)
+	}
 }
