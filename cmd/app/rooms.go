@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"runtime"
+	"sync"
 	"time"
 
 	"weir/egress"
@@ -41,10 +44,20 @@ func externalLog(c config.Config) broker.Config {
 	}
 }
 
+// addProcessor adds one processor to the Go scheduler's default, once for the process. A thread in
+// a sync keeps its processor until the scheduler takes it back: on two cores, half of the program
+// waited for the disk. An operator's GOMAXPROCS stays as it is. See ADR 0005.
+var addProcessor = sync.OnceFunc(func() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	}
+})
+
 func (a *App) openBroker(ctx context.Context) error {
 	cfg := externalLog(a.cfg)
 	cfg.Role, cfg.Logger, cfg.Metrics = access.Role(a.role.String()), a.log, a.metrics
 	if a.cfg.Embedded() {
+		addProcessor()
 		server, err := embedded.Start(embedded.Config{
 			Dir: a.cfg.Data, Layout: a.layout(), Durability: a.cfg.Log.Durability,
 			Listen: a.cfg.NATS.Listen, Sync: a.opts.Sync, AcceptLoss: a.opts.AcceptLoss, Logger: a.log,

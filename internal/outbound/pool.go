@@ -20,9 +20,9 @@ const (
 	keepFor        = 90 * time.Second // from when it was dialled, so that changes of DNS take effect
 	keepIdle       = 30 * time.Second
 	spareIdle      = 3 * time.Second
-	keepEach       = 64 // of a key
+	keepEach       = 256 // of a key: as many as workers.slots, by default, use at a time
 	spareEach      = 4
-	keepAltogether = 512
+	keepAltogether = 1024
 )
 
 // link is a connection, TLS included. It has one owner at a time: a Conn, or the pool.
