@@ -356,14 +356,14 @@ func surfacesOf(l *ledger.Ledger, s *ingress.Server, r *responder, cfg config) (
 		AgentAPI: !cfg.NoAgentAPI, PolicyVersion: cfg.PolicyVersion, Preview: cfg.Preview, Read: r.ReadRules, Record: r.RecordRules,
 	})...)
 	work := tasks.SurfaceConfig{
-		Desk: cfg.Tasks, Control: control, Policy: cfg.Judge, Repos: cfg.Repos, Branches: cfg.Branches, Hosts: cfg.Hosts, MaxTask: cfg.MaxTask,
+		Tasks: cfg.Tasks, Control: control, Policy: cfg.Judge, Repos: cfg.Repos, Branches: cfg.Branches, Hosts: cfg.Hosts, MaxTask: cfg.MaxTask,
 		Show: r.Task, Agent: r.AgentTask, Leased: r.Leased, Inquiry: r.Inquiry,
 	}
 	talk := chat.Config{}
 	if cfg.Chat != nil {
 		talk, work.Models = *cfg.Chat, cfg.Chat.Models
 	}
-	talk.Desk, talk.Stop, talk.Resume, talk.Slot, talk.Answer = cfg.Tasks, cfg.Stop, r.ResumeChat, r.Slot, r.Chat
+	talk.Tasks, talk.Stop, talk.Resume, talk.Slot, talk.Answer = cfg.Tasks, cfg.Stop, r.ResumeChat, r.Slot, r.Chat
 	talk.Actions, talk.Respond = l, r.Response
 	talk.Cancel = func(ctx context.Context, tenant, id string) error {
 		_, err := control.Cancel(ctx, tenant, id)

@@ -92,7 +92,7 @@ const (
 	InternalError     Code = "INTERNAL_ERROR"      // the agent API's word for what is not the caller's fault
 )
 
-// What the door answers. These stand in problem bodies only.
+// What ingress and egress answer. These are in problem bodies only.
 const (
 	InvalidRequest       Code = "INVALID_REQUEST"
 	ValidationError      Code = "VALIDATION_ERROR"
@@ -146,8 +146,8 @@ func SettleCodes() []Code {
 		BudgetExhausted, RateLimited, ModelFailed, ModelNotFound)
 }
 
-// DoorCodes lists what the door answers.
-func DoorCodes() []Code {
+// IngressCodes lists the codes of problem bodies.
+func IngressCodes() []Code {
 	return []Code{
 		InvalidRequest, ValidationError, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable,
 		UnsupportedMediaType, UnsupportedEncoding, PayloadTooLarge, URITooLong, HeadersTooLarge, RequestTimeout, Conflict, IdempotencyMismatch, InFlight,

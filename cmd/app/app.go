@@ -48,7 +48,7 @@ import (
 // Options is what an App needs to be made.
 type Options struct {
 	Config config.Config
-	// Role is which rooms the process has. Any but RoleAll needs an external log.
+	// Role is which parts of Weir the process runs. Any but RoleAll needs an external log.
 	Role Role
 	// Environ is where secrets are looked up.
 	Environ []string
@@ -91,7 +91,7 @@ func (n Network) over(c outbound.Config) outbound.Config {
 }
 
 // App is a Weir in one process: the embedded broker or a connection to an external one,
-// the rooms of its role and the HTTP server. Start returns when it is ready to serve;
+// the parts of its role and the HTTP server. Start returns when it is ready to serve;
 // Stop drains it.
 type App struct {
 	opts    Options
@@ -135,7 +135,7 @@ type App struct {
 	ingress  *ingress.Server
 	egress   *egress.Server
 	surfaces *surfaces
-	work     workRoom
+	work     workers
 	http     *httpServer
 	proxy    *httpServer // the forward proxy; nil: there is none
 	tunnels  *tunnel.Tunnels
@@ -177,11 +177,11 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 		}
 		return a, nil
 	}
-	return a, a.openRooms(ctx)
+	return a, a.openServices(ctx)
 }
 
-// openRooms opens the log and what the role does with it, in the order of the data's way.
-func (a *App) openRooms(ctx context.Context) error {
+// openServices opens the log and what the role does with it, in the order of the data's way.
+func (a *App) openServices(ctx context.Context) error {
 	for _, step := range a.steps() {
 		if err := step(ctx); err != nil {
 			return err
@@ -223,7 +223,7 @@ func (a *App) Start(ctx context.Context) error {
 	if err := start(ctx); err != nil {
 		return err
 	}
-	if a.role.works() { // once: the rooms may have been opened more than once
+	if a.role.works() { // once: the parts may have been opened more than once
 		a.metrics.QueueLag(a.broker.Lag) //nolint:contextcheck // a scrape has its own time
 	}
 	if a.role != RoleEgress {

@@ -99,8 +99,8 @@ func (a *App) gitReads() *egressgit.Config {
 	}
 }
 
-// gitDoor takes pushes, where the process that takes one also works on it.
-func (a *App) gitDoor() ingressgit.Config {
+// gitIngress takes pushes, where the process that takes one also works on it.
+func (a *App) gitIngress() ingressgit.Config {
 	r := &a.repositories
 	return ingressgit.Config{
 		Authorizer: a.gitAuthorizer(), Hold: a.taskService.Hold, Hosted: r.program, Reserve: a.reservePush,
@@ -117,7 +117,7 @@ func (a *App) reservePush(ref schemas.Ref) (execute func(context.Context), relea
 // perhaps there.
 func (a *App) hosts() error { return a.repositories.none }
 
-// branchExists asks about a branch at the door. A repository that is not on this node is
+// branchExists looks up a branch for ingress. A repository that is not on this node is
 // on another one, unless there is no other.
 func (a *App) branchExists(ctx context.Context, repo schemas.Repo, branch string) (bool, error) {
 	if a.repositories.branch == nil { // a worker finds out

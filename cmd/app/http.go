@@ -27,7 +27,7 @@ import (
 type httpServer struct {
 	listener net.Listener
 	server   *http.Server
-	rooms    http.Handler // the surfaces, served once the log is ready
+	surfaces http.Handler // the surfaces, served once the log is ready
 	front    front
 	done     chan struct{} // closed when it stops serving; nil: it was not started
 }
@@ -90,7 +90,7 @@ func (a *App) openHTTP(context.Context) error {
 	if a.role != RoleAll {
 		a.surfaces.elsewhere(engine) //nolint:contextcheck // requests bring their own
 	}
-	a.http.rooms = engine
+	a.http.surfaces = engine
 	a.openProxy()
 	return nil
 }
@@ -220,7 +220,7 @@ func (a *App) serve(h *httpServer) {
 // running calls, which answers their clients, and disconnects the other waiting clients.
 func (a *App) startHTTP() {
 	h := a.http
-	h.front.set(h.rooms)
+	h.front.set(h.surfaces)
 	a.serveHTTP()
 	a.teardown.push(func(ctx context.Context) error {
 		if f := a.feed; f != nil {

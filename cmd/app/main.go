@@ -1,4 +1,4 @@
-// Package app wires the rooms together: roles, lifecycle, reload, and the commands that need
+// Package app wires ingress, processors and egress together: roles, lifecycle, reload, and the commands that need
 // them.
 package app
 

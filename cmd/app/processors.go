@@ -26,8 +26,8 @@ import (
 	"weir/schemas"
 )
 
-// workRoom is the processors, wired.
-type workRoom struct {
+// workers is the processors, wired.
+type workers struct {
 	pipeline *processors.Pipeline
 	worker   *processors.Worker
 	runs     *runs.Runs
@@ -111,7 +111,7 @@ func (a *App) openProcessors(context.Context) error {
 // are large by the memory that is shared.
 func (a *App) answerQuota() func(tenant string) outbound.Quota {
 	return func(tenant string) outbound.Quota {
-		bytes := max(a.broker.TenantRoom(tenant).Left(), broker.LeastAnswer)
+		bytes := max(a.broker.TenantQuota(tenant).Remaining(), broker.LeastAnswer)
 		return outbound.Quota{Bytes: bytes, Reserve: func(ctx context.Context, n int64) (int64, func(), error) {
 			release, err := a.memory.Acquire(ctx, tenant, n)
 			if err != nil {

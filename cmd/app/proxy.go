@@ -75,15 +75,15 @@ func (a *App) openProxy() {
 	}
 	cfg := proxy.Config{
 		Authenticate: a.sender, While: a.whileToken, Open: a.openTunnel, Serve: a.surfaces.passthrough.Serve,
-		Remedy: func(who ingress.Identity, authority string) string {
+		Hint: func(who ingress.Identity, authority string) string {
 			return a.Explain(schemas.HTTPCall{Method: http.MethodConnect, URL: authority}, who.Entries).Remedy
 		},
 	}
 	if a.inspected != nil {
 		cfg.Inspector = a.inspector
-		a.inspected.rooms = a.proxyEngine(a.inspector.Surface(cfg.Serve))
+		a.inspected.surfaces = a.proxyEngine(a.inspector.Surface(cfg.Serve))
 	}
-	a.proxy.rooms = a.proxyEngine(cfg.Surface())
+	a.proxy.surfaces = a.proxyEngine(cfg.Surface())
 }
 
 // openTunnel opens a tunnel for the proxy.
@@ -109,7 +109,7 @@ func (a *App) proxyEngine(s *ingress.Surface) http.Handler {
 func (a *App) startProxy() {
 	for _, h := range []*httpServer{a.inspected, a.proxy} {
 		if h != nil {
-			h.front.set(h.rooms)
+			h.front.set(h.surfaces)
 			a.serve(h)
 		}
 	}

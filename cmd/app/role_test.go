@@ -114,7 +114,7 @@ func TestRoutesElsewhere(t *testing.T) {
 	t.Parallel()
 	whole := tokenNode.node(t) // an open node signs nobody in
 	all := map[string]bool{}
-	served, ok := whole.http.rooms.(*gin.Engine)
+	served, ok := whole.http.surfaces.(*gin.Engine)
 	require.True(t, ok)
 	for _, r := range served.Routes() {
 		all[r.Method+" "+r.Path] = true

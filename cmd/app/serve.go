@@ -208,7 +208,7 @@ func wait(ctx context.Context, a *App, hangup <-chan os.Signal) error {
 	}
 }
 
-// Role is which rooms a process has. Processes of any roles share one log; a role of its
+// Role is which parts of Weir a process runs. Processes of any roles share one log; a role of its
 // own needs an external one.
 type Role string
 

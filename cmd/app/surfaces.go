@@ -40,14 +40,14 @@ import (
 	"weir/schemas"
 )
 
-// surfaces are the public protocols in the three rooms: how they enter, how they are answered, and
+// surfaces are the public protocols in ingress, processors and egress: how they enter, how they are answered, and
 // how workers execute their kinds.
 type surfaces struct {
 	in    []ingress.Surface
 	out   []egress.Surface
 	works executors
 	// passthrough serves the requests of the forward proxy too.
-	passthrough *inpassthrough.Door
+	passthrough *inpassthrough.Handler
 	// slots are the streams that the holders of tasks hold open.
 	slots *outtasks.Slots
 }
@@ -148,12 +148,12 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 		schemas.KindHTTP: func(w *workshop) processors.Kind { return processors.Kind{Executor: w.calls} },
 	})
 
-	door := inpassthrough.New(in, inpassthrough.Config{
+	handler := inpassthrough.New(in, inpassthrough.Config{
 		Policy: a.judge, Entries: a.policy.Load, Answer: out.ReplyOr,
 		Canceler: ingress.Canceler{Stop: a.stopWork, Cancel: cancel, Draining: a.draining},
 	})
-	all.passthrough = door
-	all.add(one(door.Surface()), one(outpassthrough.Surface(out)), executors{
+	all.passthrough = handler
+	all.add(one(handler.Surface()), one(outpassthrough.Surface(out)), executors{
 		schemas.KindPassthrough: func(w *workshop) processors.Kind {
 			return processors.Kind{Executor: passthrough.New(w.calls, w.adapter, a.ledger, passthrough.Config{
 				Idle: a.cfg.Policy.Timeout, Whole: int64(a.cfg.Limits.Response), Stream: int64(a.cfg.Limits.Stream),
@@ -173,7 +173,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 
 	completions := outchat.NewAnswerer(out, outchat.Config{Models: a.models, Lists: a.providerModels, Budgets: a.budgetLimiter, Watch: slots.Watch})
 	all.add(one(inchat.Surface(in, inchat.Config{
-		Models: a.models, Budgets: a.budgetLimiter, Desk: a.taskService, MaxBody: int64(a.cfg.Limits.Chat), Draining: a.draining, Stop: a.stopWork,
+		Models: a.models, Budgets: a.budgetLimiter, Tasks: a.taskService, MaxBody: int64(a.cfg.Limits.Chat), Draining: a.draining, Stop: a.stopWork,
 		Actions: a.ledger, Reserve: a.reserve, Cancel: cancel,
 		Resume: outchat.Resume, Slot: slots.Acquire, Answer: completions.Answer, Respond: completions.Respond,
 	})), completions.Surfaces(), executors{schemas.KindChat: a.chats})
@@ -191,7 +191,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 		Repos: r.table, Index: a.index, PublicURL: a.baseURL, Partitions: a.cfg.Log.Partitions,
 	})
 	all.add(intasks.Surfaces(in, intasks.SurfaceConfig{
-		Desk: a.taskService, Control: control, Policy: a.judge, Repos: r.table, Branches: a.branchExists, Hosts: a.hosts,
+		Tasks: a.taskService, Control: control, Policy: a.judge, Repos: r.table, Branches: a.branchExists, Hosts: a.hosts,
 		Models: a.models, Entries: func() []string { return a.policy.Load().EntryNames() }, MaxTask: a.cfg.LongestAction(),
 		Show: people.Task, Agent: people.AgentTask, Leased: people.Leased, Inquiry: people.Inquiry,
 	}), people.Surfaces(), executors{
@@ -206,7 +206,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 		},
 	})
 
-	pushes := ingit.Surface(in, a.gitDoor(), out.Reply)
+	pushes := ingit.Surface(in, a.gitIngress(), out.Reply)
 	pushes.Absent = a.role != RoleAll // a pack never goes to the log
 	all.add(one(pushes), one(outgit.Surface(a.gitReads())), executors{schemas.KindPush: func(w *workshop) processors.Kind {
 		p := git.NewPushes(w.repos)

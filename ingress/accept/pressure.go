@@ -23,7 +23,7 @@ type PressureConfig struct {
 	// one tenant's; 0: any number.
 	Queued, QueuedPerTenant uint64
 	// Stored is what a tenant has on the log; nil: nothing bounds it.
-	Stored func(tenant string) limits.Room
+	Stored func(tenant string) limits.Quota
 	Now    func() time.Time // default time.Now
 }
 
@@ -117,7 +117,7 @@ func (p *Pressure) stored(tenant string) error {
 		return nil
 	}
 	s := p.cfg.Stored(tenant)
-	if !s.Over() {
+	if !s.Exhausted() {
 		return nil
 	}
 	return &problem.Error{

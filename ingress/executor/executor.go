@@ -47,7 +47,7 @@ type Request struct {
 	ID    string
 	Call  schemas.HTTPCall
 	Class schemas.Class
-	// Decision is what policy said at the door. The worker asks again.
+	// Decision is policy's answer on ingress. The worker evaluates it again.
 	Decision schemas.Decision
 }
 

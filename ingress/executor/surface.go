@@ -96,7 +96,7 @@ func Canceled(_ json.RawMessage, message string) (json.RawMessage, error) {
 func fail(c *gin.Context, p problem.Error, err error) schemas.Code {
 	status, e := refused(c, p, err)
 	p.Status = status
-	p.Remedy(c.Writer.Header())
+	p.SetHeaders(c.Writer.Header())
 	ingress.WriteJSON(c, status, schemas.ExecuteError{Error: e})
 	return e.Code
 }

@@ -209,7 +209,7 @@ func (p *planter) fails() error {
 		fault.ErrUnavailable, context.DeadlineExceeded, fault.ErrFenced, fault.ErrNotFound, fault.ErrGone, fault.ErrConflict, fault.ErrFull, fault.ErrTooLarge,
 	}).Draw(p.rt, "error")
 	for range rapid.IntRange(0, 3).Draw(p.rt, "depth") {
-		code := rapid.SampledFrom(slices.Concat(schemas.SettleCodes(), schemas.DoorCodes())).Draw(p.rt, "code")
+		code := rapid.SampledFrom(slices.Concat(schemas.SettleCodes(), schemas.IngressCodes())).Draw(p.rt, "code")
 		err = rapid.SampledFrom([]error{
 			fmt.Errorf("%s: %w", text("wrapped"), err),
 			&fault.Call{Code: code, Cause: err}, &fault.RetryAfter{Cause: err},

@@ -192,8 +192,8 @@ func TestAnAgentOutOfReach(t *testing.T) {
 		"{url: 'https://agent.example', network: private, cidrs: [10.0.0.0/8]}": "",
 	} {
 		var expected []string
-		if network, remedy, ok := strings.Cut(want, "; "); ok {
-			expected = []string{"agents.T.url: names an address that network: " + network + " does not reach: every run of it will be denied with DENY_ADDRESS; " + remedy}
+		if network, hint, ok := strings.Cut(want, "; "); ok {
+			expected = []string{"agents.T.url: names an address that network: " + network + " does not reach: every run of it will be denied with DENY_ADDRESS; " + hint}
 		}
 		require.Equal(t, expected, parse(t, "agents: {T: "+text+"}").Warnings(), text)
 	}

@@ -30,24 +30,24 @@ func Percent(capacity int64, percent int) Division {
 // is larger than the share does: it could never begin otherwise.
 func (d Division) Entitles(held, n int64) bool { return held == 0 || held+n <= d.Share }
 
-// Room is what a tenant has of a capacity that is not given back on demand, such as stored bytes, and what it may have
+// Quota is what a tenant has of a capacity that is not given back on demand, such as stored bytes, and what it may have
 // now. A Limit of 0 means that nothing bounds it.
-type Room struct {
+type Quota struct {
 	Used, Limit int64
 	// Frees is when some of it is free again, for a tenant that is Over.
 	Frees time.Time
 }
 
-// Left is how much more the tenant may have.
-func (r Room) Left() int64 {
+// Remaining is how much more the tenant may have.
+func (r Quota) Remaining() int64 {
 	if r.Limit == 0 {
 		return math.MaxInt64
 	}
 	return max(r.Limit-r.Used, 0)
 }
 
-// Over reports whether the tenant has all that it may have.
-func (r Room) Over() bool { return r.Left() == 0 }
+// Exhausted reports whether the tenant has all that it may have.
+func (r Quota) Exhausted() bool { return r.Remaining() == 0 }
 
 // Shares is a semaphore whose capacity is divided between tenants:
 //

@@ -44,7 +44,7 @@ type Request struct {
 }
 
 // owned reports whether a field, in canonical case, frames, routes or
-// negotiates. Policy refuses these at the door; that they are refused here
+// negotiates. Policy refuses these on ingress; that they are refused here
 // again keeps a mistake there from becoming two requests on the wire.
 func owned(name string) bool {
 	switch name {

@@ -162,7 +162,7 @@ func TestAgentsInTheView(t *testing.T) {
 	require.Equal(t, v.Entries[:2], others.Entries[:2], "other entries are for every caller")
 }
 
-// What explains an ordinary call knows of no agent, in verdicts and in remedies.
+// What explains an ordinary call knows of no agent, in verdicts and in hints.
 func TestAgentsAreNotExplained(t *testing.T) {
 	t.Parallel()
 	p := compile(t, fleet())

@@ -8,7 +8,7 @@ const (
 	// defaultMaxBody is the default of Config.MaxBody.
 	defaultMaxBody = 1 << 20
 	// maxOwnBody is the limit of a call to an agent or a model, whose body came whole through the
-	// door, which has limits of its own; with room for what Weir adds.
+	// ingress, which has limits of its own; with room for what Weir adds.
 	maxOwnBody = 64<<20 + 1<<20
 	maxDepth   = 64
 )

@@ -13,7 +13,7 @@ import (
 // are the allowed hosts if the request has a key. A request to an agent is explained as an ordinary
 // one. Like Decide it makes no DNS request.
 //
-// The remedy may repeat the request's host, method and header names, so it is for the caller and
+// The hint may repeat the request's host, method and header names, so it is for the caller and
 // not for a log. It never contains values that the worker adds.
 func (p *Policy) Explain(r Request) schemas.Explanation {
 	r.Agent, r.Connect = false, equalLower(r.Method, "connect")
@@ -42,7 +42,7 @@ func (p *Policy) Explain(r Request) schemas.Explanation {
 	}
 	if !d.Allowed {
 		e, f := p.judge(&p.enforced, &q, &r)
-		x.Remedy = (&remedy{policy: p, entry: e, q: &q, r: &r}).of(f)
+		x.Remedy = (&hint{policy: p, entry: e, q: &q, r: &r}).of(f)
 	}
 	return x
 }

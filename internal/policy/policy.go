@@ -205,7 +205,7 @@ type Request struct {
 	IdempotencyKey string
 	HasBody        bool
 	BodySize       int // bytes that are sent
-	BodyDepth      int // nesting of a JSON body; 0 where the door has bounded it
+	BodyDepth      int // nesting of a JSON body; 0 where ingress has bounded it
 	// Body is the JSON value that is sent; nil where there is none or it is not
 	// known. Only an entry that adds members looks into it, and refuses a body
 	// that it does not know.

@@ -163,7 +163,7 @@ func (m *Metrics) actions() {
 	m.settledCode = m.closed("weir_actions_settled_code_total",
 		"Actions that settled with a code, by that code. A success has none.", kinds, codes)
 	m.refused = m.closed("weir_requests_refused_total",
-		"Requests answered with a problem at the door, by its code.", among("code", schemas.DoorCodes()))
+		"Requests that ingress or egress answered with a problem, by its code.", among("code", schemas.IngressCodes()))
 	m.denied = m.closed("weir_policy_denials_total",
 		"Calls that policy refused, by the check that refused.", among("code", schemas.DenyCodes()))
 	m.parked = m.closed("weir_dead_letters_total",

@@ -99,7 +99,7 @@ func (w *work) unanswered() schemas.Outcome {
 }
 
 // unknown is a completion of models that the configuration in force does not have, or
-// that the token may not use: the door knew others.
+// that the token may not use: ingress knew others.
 func (w *work) unknown(set *models.Set) completionEnd {
 	message := "no model of this name is configured any more"
 	if slices.ContainsFunc(w.names(), func(name string) bool { return set.Usable(name, nil) }) {

@@ -264,8 +264,8 @@ func refused(err error) settle.Outcome {
 	switch {
 	case errors.Is(err, hosted.ErrFull):
 		return rejected("the repository is as large as it may be")
-	case errors.Is(err, hosted.ErrNoRoom):
-		return rejected(hosted.ErrNoRoom.Error() + "; push again when its operator has made some")
+	case errors.Is(err, hosted.ErrDiskFull):
+		return rejected(hosted.ErrDiskFull.Error() + "; push again when its operator has made some")
 	case errors.Is(err, hosted.ErrSpool):
 		return rejected(err.Error() + "; push again in a moment")
 	case errors.Is(err, hosted.ErrBusy):

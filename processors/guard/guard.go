@@ -13,9 +13,9 @@ import (
 // Guard decides by the rules and the policy in force at the moment of the
 // question. It is safe for concurrent use.
 type Guard struct {
-	policy func() *policy.Policy
-	rules  Rules
-	gate   gate
+	policy   func() *policy.Policy
+	rules    Rules
+	starting starting
 }
 
 // New returns a guard that reads the policy in force from current, and the traffic

@@ -109,7 +109,7 @@ func (w *write) fits(doc schemas.RuleSet) *schemas.AgentError {
 		return nil
 	}
 	data, err := ledger.Encode(doc)
-	if err != nil { // a rule holds JSON that is none: the door lets no such through
+	if err != nil { // a rule holds JSON that is none: ingress accepts no such rule
 		return invalid("", "the rule cannot be stored; send it as JSON")
 	}
 	if len(data) > schemas.MaxRuleSet-roomToTurn {

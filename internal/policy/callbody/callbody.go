@@ -31,7 +31,7 @@ type Forms struct {
 // Error refuses a member of a request.
 type Error struct {
 	Member string
-	Reason string // the fault, then its remedy; it shows no value
+	Reason string // the fault, then what to do; it shows no value
 }
 
 func (e *Error) Error() string { return "'" + e.Member + "' " + e.Reason }

@@ -176,7 +176,7 @@ func (a *App) newIngress(out *egress.Server) *ingress.Server {
 			Caller: func(id string) string { return a.tokens.Name(id) },
 			Pressure: accept.NewPressure(a.broker, accept.PressureConfig{
 				Queued: uint64(max(a.cfg.Limits.Queued, 0)), QueuedPerTenant: uint64(max(a.cfg.Limits.QueuedPerTenant, 0)),
-				Stored: a.broker.TenantRoom,
+				Stored: a.broker.TenantQuota,
 			}),
 		},
 		Authenticate: a.authenticate, Sender: a.sender, Reply: out.Reply, Expect: out.Expect,

@@ -13,8 +13,8 @@ import (
 // maxListed bounds the names in one sentence.
 const maxListed = 10
 
-// remedy looks for what would make a denied request pass.
-type remedy struct {
+// hint looks for what would make a denied request pass.
+type hint struct {
 	policy *Policy
 	entry  *entry // the one that it came closest to; nil: none
 	q      *question
@@ -22,7 +22,7 @@ type remedy struct {
 }
 
 // of is empty where nothing would help.
-func (m *remedy) of(f denial) string {
+func (m *hint) of(f denial) string {
 	switch f.Check {
 	case CheckKey, CheckScheme, CheckHost, CheckPort, CheckMethod, CheckPath, CheckAddress:
 		if s := m.other(); s != "" {
@@ -57,7 +57,7 @@ func advice(f denial) string {
 }
 
 // other is another entry that takes the request as it is.
-func (m *remedy) other() string {
+func (m *hint) other() string {
 	if m.q.urlForm != nil {
 		return ""
 	}
@@ -78,7 +78,7 @@ func (m *remedy) other() string {
 	return shadow
 }
 
-func (m *remedy) key(f denial) string {
+func (m *hint) key(f denial) string {
 	switch {
 	case f == deniedNoPolicy:
 		return advice(f)
@@ -109,7 +109,7 @@ func (m *remedy) key(f denial) string {
 	return "set allowlist_key to one of " + strings.Join(list, ", ")
 }
 
-func (m *remedy) match(f denial) string {
+func (m *hint) match(f denial) string {
 	e, u := m.entry, &m.q.url
 	switch f {
 	case deniedHostDot:
@@ -157,7 +157,7 @@ func (m *remedy) match(f denial) string {
 }
 
 // orEntry proposes an entry of the target's own, where one could lead there.
-func (m *remedy) orEntry(what string) string {
+func (m *hint) orEntry(what string) string {
 	switch {
 	case m.policy.network(&m.q.url.target) == "":
 		return ""
@@ -169,7 +169,7 @@ func (m *remedy) orEntry(what string) string {
 }
 
 // newEntry describes an entry that would allow the call, if one can lead there; empty for a URL that cannot be read.
-func (m *remedy) newEntry() string {
+func (m *hint) newEntry() string {
 	if m.q.urlForm != nil {
 		return ""
 	}
@@ -196,7 +196,7 @@ func (m *remedy) newEntry() string {
 }
 
 // grant is the entry that would have to be added for a host that none covers.
-func (m *remedy) grant() string {
+func (m *hint) grant() string {
 	if len(m.r.Only) > 0 {
 		return "use a token whose entries cover this host"
 	}
@@ -207,7 +207,7 @@ func (m *remedy) grant() string {
 	return added
 }
 
-func (m *remedy) address(f denial) string {
+func (m *hint) address(f denial) string {
 	network := m.policy.network(&m.q.url.target)
 	switch {
 	case network == "":
@@ -243,7 +243,7 @@ func (p *Policy) loopback(t *target) bool { return loopbackName(t.Host) || p.ran
 
 func single(a netip.Addr) string { return netip.PrefixFrom(a, a.BitLen()).String() }
 
-func (m *remedy) header(f denial) string {
+func (m *hint) header(f denial) string {
 	if f == deniedKeyRequired {
 		return "set idempotency_key, or set derive in upstream_idempotency of " + m.entry.label() + " in place of requires_key"
 	}
@@ -269,7 +269,7 @@ func (m *remedy) header(f denial) string {
 
 // faultyHeader is the name of the first header that is refused, where it is a
 // name at all.
-func (m *remedy) faultyHeader() string {
+func (m *hint) faultyHeader() string {
 	for i, h := range m.r.Headers {
 		repeated := slices.ContainsFunc(m.r.Headers[:i], func(o schemas.Header) bool { return strings.EqualFold(o.Name, h.Name) })
 		if (repeated || h.Value == redact.Mark || checkHeader(m.entry, h) != nil) && headerToken(h.Name) {
@@ -279,7 +279,7 @@ func (m *remedy) faultyHeader() string {
 	return ""
 }
 
-func (m *remedy) body(f denial) string {
+func (m *hint) body(f denial) string {
 	switch f {
 	case deniedBodyOwned:
 		return "leave out the members that " + m.entry.label() + " adds: " + strings.Join(names(m.entry.Body), ", ")

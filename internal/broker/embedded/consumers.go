@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// gateTimeout bounds one request that the gate passes on.
-	gateTimeout = 5 * time.Second
+	// consumerTimeout bounds one request that the handler passes on.
+	consumerTimeout = 5 * time.Second
 	// mostConsumers is how many consumers observers may have together. The server keeps a file and
 	// some memory for each.
 	mostConsumers = 32
@@ -29,20 +29,20 @@ const (
 	consumerForgotten = 30 * 24 * time.Hour
 )
 
-// gate creates and removes consumers for observers. No permission can look into a request: a consumer that
-// pushes to a subject of its creator's choice would write to the log. So the gate stands between the
+// consumerHandler creates and removes consumers for observers. No permission can look into a request: a consumer that
+// pushes to a subject of its creator's choice would write to the log. So the handler is between the
 // accounts.
-type gate struct {
+type consumerHandler struct {
 	outside *nats.Conn // in the observers' account
 	inside  *nats.Conn // in Weir's
 
 	creating sync.Mutex // so that two requests do not both take the last place
 }
 
-func openGate(s *Server) (g *gate, err error) {
-	g = &gate{}
-	if g.inside, err = s.Connect(nats.Name("weir gate")); err == nil {
-		g.outside, err = nats.Connect("", append(s.inside(s.access.gate), nats.Name("weir gate"))...)
+func openConsumerHandler(s *Server) (g *consumerHandler, err error) {
+	g = &consumerHandler{}
+	if g.inside, err = s.Connect(nats.Name("weir consumers")); err == nil {
+		g.outside, err = nats.Connect("", append(s.inside(s.access.gate), nats.Name("weir consumers"))...)
 	}
 	for subject, answer := range map[string]nats.MsgHandler{
 		apiConsumerCreate: g.create, apiDurableCreate: g.create, apiEphemeralCreate: g.create, apiConsumerDelete: g.pass,
@@ -52,16 +52,16 @@ func openGate(s *Server) (g *gate, err error) {
 		}
 	}
 	if err == nil {
-		err = g.outside.FlushTimeout(gateTimeout)
+		err = g.outside.FlushTimeout(consumerTimeout)
 	}
 	if err != nil {
 		g.close()
-		return nil, fmt.Errorf("the observers' gate: %w", err)
+		return nil, fmt.Errorf("the handler of observers' consumers: %w", err)
 	}
 	return g, nil
 }
 
-func (g *gate) close() {
+func (g *consumerHandler) close() {
 	for _, nc := range []*nats.Conn{g.outside, g.inside} {
 		if nc != nil {
 			nc.Close()
@@ -83,7 +83,7 @@ type creation struct {
 }
 
 // create passes on the decoded request, encoded anew: unknown and repeated members never reach the server.
-func (g *gate) create(m *nats.Msg) {
+func (g *consumerHandler) create(m *nats.Msg) {
 	var req creation
 	err := json.Unmarshal(m.Data, &req)
 	if err == nil {
@@ -95,7 +95,7 @@ func (g *gate) create(m *nats.Msg) {
 	g.creating.Lock()
 	defer g.creating.Unlock()
 	if err == nil {
-		err = g.room(cmp.Or(req.Config.Durable, req.Config.Name))
+		err = g.checkCount(cmp.Or(req.Config.Durable, req.Config.Name))
 	}
 	if err != nil {
 		body, _ := json.Marshal(refusal{ //nolint:errchkjson // it has texts and numbers
@@ -111,18 +111,18 @@ func (g *gate) create(m *nats.Msg) {
 }
 
 // pass has the server answer a request.
-func (g *gate) pass(m *nats.Msg) {
-	if answer, err := g.inside.Request(m.Subject, m.Data, gateTimeout); err == nil {
+func (g *consumerHandler) pass(m *nats.Msg) {
+	if answer, err := g.inside.Request(m.Subject, m.Data, consumerTimeout); err == nil {
 		_ = m.Respond(answer.Data)
 	}
 }
 
-// room reports why there can be no more consumers. An existing one may be changed.
-func (g *gate) room(name string) error {
+// checkCount reports why there can be no more consumers. An existing one may be changed.
+func (g *consumerHandler) checkCount(name string) error {
 	var there struct {
 		Consumers []string `json:"consumers"`
 	}
-	answer, err := g.inside.Request("$JS.API.CONSUMER.NAMES."+schemas.EvidenceStream, nil, gateTimeout)
+	answer, err := g.inside.Request("$JS.API.CONSUMER.NAMES."+schemas.EvidenceStream, nil, consumerTimeout)
 	if err != nil || json.Unmarshal(answer.Data, &there) != nil {
 		return errors.New("the consumers cannot be counted; try again")
 	}

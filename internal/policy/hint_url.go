@@ -8,7 +8,7 @@ import (
 )
 
 // url says where in the URL the trouble is. Positions count bytes from 1.
-func (m *remedy) url(f denial) string {
+func (m *hint) url(f denial) string {
 	s := m.r.URL
 	switch f {
 	case deniedURLLength:

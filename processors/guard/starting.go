@@ -9,28 +9,28 @@ import (
 	"weir/schemas"
 )
 
-// gate tracks the permitted calls that have not started. A call reads a secret and waits for the
-// scheduler between the last policy check and its first byte; without the gate a reload could be
+// starting tracks the permitted calls that have not started. A call reads a secret and waits for the
+// scheduler between the last policy check and its first byte; without it a reload could be
 // acknowledged in between.
-type gate struct {
-	mu      sync.Mutex
-	passing map[chan struct{}]bool // each is closed when its call leaves
+type starting struct {
+	mu    sync.Mutex
+	calls map[chan struct{}]bool // each is closed when its call leaves
 }
 
-// enter counts a call in until it leaves; leaving again does nothing.
-func (g *gate) enter() (leave func()) {
+// add counts a call in until it leaves; leaving again does nothing.
+func (g *starting) add() (leave func()) {
 	left := make(chan struct{})
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.passing == nil {
-		g.passing = make(map[chan struct{}]bool)
+	if g.calls == nil {
+		g.calls = make(map[chan struct{}]bool)
 	}
-	g.passing[left] = true
+	g.calls[left] = true
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if g.passing[left] {
-			delete(g.passing, left)
+		if g.calls[left] {
+			delete(g.calls, left)
 			close(left)
 		}
 	}
@@ -39,7 +39,7 @@ func (g *gate) enter() (leave func()) {
 // Begin is Renew at the last moment: a permitted call must begin at once. Call leave when its first
 // byte is sent or the call is given up; repeated calls are allowed.
 func (g *Guard) Begin(p Pass) (fresh Pass, d schemas.Decision, leave func()) {
-	leave = g.gate.enter() // before the policy is read: see Settle
+	leave = g.starting.add() // before the policy is read: see Settle
 	fresh, d = g.Renew(p)
 	return fresh, d, leave
 }
@@ -49,9 +49,9 @@ func (g *Guard) Begin(p Pass) (fresh Pass, d schemas.Decision, leave func()) {
 // exchanged: from then on no call begins that the new one denies. New calls do
 // not wait for it.
 func (g *Guard) Settle(ctx context.Context) error {
-	g.gate.mu.Lock()
-	earlier := slices.Collect(maps.Keys(g.gate.passing))
-	g.gate.mu.Unlock()
+	g.starting.mu.Lock()
+	earlier := slices.Collect(maps.Keys(g.starting.calls))
+	g.starting.mu.Unlock()
 	for _, left := range earlier {
 		select {
 		case <-left:
