@@ -133,10 +133,15 @@ func TestThePageListsTheOpenRoutes(t *testing.T) {
 		open[r.Path] = append(open[r.Path], r.Method)
 	}
 	require.NotEmpty(t, open)
-	var lines []string
+	of := map[string][]string{}
 	for _, path := range slices.Sorted(maps.Keys(open)) {
 		slices.Sort(open[path])
-		lines = append(lines, "- `"+path+"`: "+strings.Join(open[path], ", "))
+		methods := strings.Join(open[path], ", ")
+		of[methods] = append(of[methods], "`"+path+"`")
+	}
+	var lines []string
+	for _, methods := range slices.Sorted(maps.Keys(of)) {
+		lines = append(lines, "- "+methods+":\n  "+strings.Join(of[methods], ",\n  "))
 	}
 	fixture.Page(t, "../../docs/explanation/security.md", "open routes", strings.Join(lines, "\n"))
 }

@@ -220,7 +220,7 @@ func TestErrorsPage(t *testing.T) {
 			if section == "Outcomes" && problem.Status(code) == http.StatusInternalServerError {
 				status = "" // it depends on the surface
 			}
-			require.Regexp(t, `^`+status+`: [A-Z`+"`"+`](?s:.+)[.?] [A-Z](?s:.+)\.$`, strings.ReplaceAll(line, "\n", " "), code)
+			require.Regexp(t, `^`+status+`: [A-Z`+"`"+`](?s:.+)[.?] +[A-Z](?s:.+)\.$`, strings.ReplaceAll(line, "\n", " "), code)
 		}
 	}
 	slices.Sort(explained)
