@@ -24,7 +24,7 @@ import (
 	"weir/ingress"
 	"weir/ingress/proxy"
 	"weir/ingress/tasks"
-	"weir/internal/board"
+	"weir/internal/activetasks"
 	"weir/internal/broker"
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
@@ -115,14 +115,14 @@ type App struct {
 	secrets  *secrets.Store
 
 	destinations  *destination.Limiter
-	board         *board.Board
+	activeTasks   *activetasks.Cache
 	taskService   *tasks.Service
 	budgetLimiter *budget.Limiter
 	lists         *listed.Keeper // nil: the role neither reads nor shows providers' models
 	repositories  repositories
 
-	rules   *rules.Keeper
-	resting atomic.Pointer[processors.Pipeline] // that wakes what rules held back
+	rules  *rules.Keeper
+	waking atomic.Pointer[processors.Pipeline] // wakes the actions that traffic rules delay
 
 	memory    *limits.Shares // of large answers; see reserve
 	backingUp sync.Mutex     // held during a backup
@@ -210,10 +210,10 @@ func (a *App) steps() []func(context.Context) error {
 	return append(steps, a.openHTTP)
 }
 
-// Start begins to work and to serve. With an external log it serves at once what a node
-// says about itself, and returns when the log is there and the rest is served too, or
-// with an error that no waiting helps. Until then, and whenever the log cannot be reached
-// later, /readyz says so and requests are answered 503.
+// Start begins to work and to serve. With an external log it serves the node's reports about itself
+// at once. It returns when the log can be used and all routes are served, or with an error that
+// waiting cannot cure. Until then, and whenever the log cannot be reached later, /readyz reports it
+// and requests are answered 503.
 func (a *App) Start(ctx context.Context) error {
 	began := time.Now()
 	start := a.startWork

@@ -23,8 +23,8 @@ const awaitPause = 500 * time.Millisecond
 const waitRetry = 2 * time.Second
 
 // await opens the parts of the role on an external log, and tries again for as long as waiting may
-// help: whichever of the log and its nodes starts first does not matter. Meanwhile the
-// node says that it is alive, and why it is not ready.
+// help: the log and its nodes may start in any order. Meanwhile the node reports that it is alive,
+// and why it is not ready.
 func (a *App) await(ctx context.Context) error {
 	var why atomic.Pointer[string]
 	say := func(text string) { why.Store(&text) }

@@ -48,8 +48,8 @@ func (a *App) openGit(ctx context.Context) error {
 	return nil
 }
 
-// openProgram finds git. Where there is none, or no place for repositories, Weir goes
-// without: those elsewhere can still be used.
+// openProgram finds git. Without git, or without a folder for repositories, Weir starts anyway:
+// repositories of upstreams can still be used.
 func (a *App) openProgram(ctx context.Context) error {
 	if a.role != RoleAll {
 		a.noGit("repositories on disk are served by nodes that run `weir serve`")
@@ -94,7 +94,7 @@ func (a *App) gitReads() *egressgit.Config {
 	}
 	r := &a.repositories
 	return &egressgit.Config{
-		Authorizer: a.gitAuthorizer(), Hold: a.taskService.Hold, Over: a.board.Over,
+		Authorizer: a.gitAuthorizer(), Hold: a.taskService.Hold, Over: a.activeTasks.Over,
 		Hosted: egressgit.NewHosted(r.program), Proxied: r.forward, Timeout: a.cfg.Git.Timeout,
 	}
 }

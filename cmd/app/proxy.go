@@ -132,7 +132,8 @@ func (a *App) shutdown(ctx context.Context) error {
 	return errors.Join(a.http.server.Shutdown(ctx), <-others)
 }
 
-// sender is who sends a call with a token of the registry or of a task, and counts the request.
+// sender returns the sender of a call with a token of the registry or of a task, and counts the
+// request.
 func (a *App) sender(ctx context.Context, text string) (ingress.Identity, error) {
 	if task.Is(text) {
 		v, err := a.taskService.Send(ctx, text)
@@ -159,11 +160,11 @@ func (a *App) whileToken(ctx context.Context, text string) (context.Context, fun
 		return a.tokens.While(ctx, []string{"Bearer " + text})
 	}
 	t, _ := task.Parse(text) // one that cannot be read is refused below
-	lost, forget := a.board.Lost(t)
+	lost, forget := a.activeTasks.Lost(t)
 	ctx, cancel := context.WithCancel(ctx)
 	release := func() { cancel(); forget() }
 	v, err := a.taskService.Look(ctx, text)
-	if err != nil { // after the board: it may have ended before
+	if err != nil { // after the cache: it may have ended before
 		release()
 		return ctx, nil, err
 	}

@@ -122,7 +122,7 @@ func TestRoutesElsewhere(t *testing.T) {
 	engine := gin.New()
 	egress.Mount(engine, []egress.Surface{whole.service()})
 	a := &App{role: RoleWorker, metrics: whole.metrics}
-	a.descriptions().elsewhere(engine)
+	a.descriptions().misdirected(engine)
 	for _, r := range engine.Routes() {
 		require.True(t, all[r.Method+" "+r.Path], "%s %s is no route", r.Method, r.Path)
 		delete(all, r.Method+" "+r.Path)

@@ -14,7 +14,7 @@ import (
 	"weir/ingress/accept"
 	ingressexecutor "weir/ingress/executor"
 	"weir/ingress/tasks"
-	"weir/internal/board"
+	"weir/internal/activetasks"
 	"weir/internal/broker"
 	"weir/internal/broker/access"
 	"weir/internal/broker/embedded"
@@ -54,7 +54,7 @@ func (a *App) openBroker(ctx context.Context) error {
 		}
 		a.server, cfg.Server = server, server
 		a.teardown.push(func(context.Context) error { return server.Stop() })
-		// The soft limit lies below the server's own wall, whatever the file says.
+		// The soft limit is below the server's own limit, whatever the file says.
 		if limit := int64(a.cfg.Log.MaxBytes); limit > 0 && limit < server.MaxBytes()/16*15 {
 			cfg.MaxBytes = limit
 		}
@@ -64,7 +64,7 @@ func (a *App) openBroker(ctx context.Context) error {
 		return err
 	}
 	a.broker = b
-	a.tellLoss()
+	a.reportLoss()
 	a.teardown.push(func(ctx context.Context) error { b.Close(ctx); return nil })
 	a.ledger = ledger.New(b, a.layout(), nil)
 	return nil
@@ -78,15 +78,15 @@ func (a *App) copies() int {
 	return a.cfg.Log.Replicas
 }
 
-// openTasks begins to follow the tasks that have not ended, and creates the task service at
-// which agents and their people change them.
+// openTasks begins to follow the tasks that have not ended, and creates the task service, through
+// which agents and people change them.
 func (a *App) openTasks(ctx context.Context) error {
-	a.board = board.New(a.broker, board.Config{Layout: a.layout(), Logger: a.log})
-	if err := a.board.Start(ctx); err != nil {
+	a.activeTasks = activetasks.New(a.broker, activetasks.Config{Layout: a.layout(), Logger: a.log})
+	if err := a.activeTasks.Start(ctx); err != nil {
 		return fmt.Errorf("tasks: %w", err)
 	}
-	a.teardown.push(func(context.Context) error { a.board.Stop(); return nil })
-	a.taskService = tasks.NewService(a.ledger, a.board, a.broker.Bucket(schemas.LeaseBucket), tasks.Config{
+	a.teardown.push(func(context.Context) error { a.activeTasks.Stop(); return nil })
+	a.taskService = tasks.NewService(a.ledger, a.activeTasks, a.broker.Bucket(schemas.LeaseBucket), tasks.Config{
 		Verify:  func(token string) (schemas.Token, error) { return a.verify([]string{"Bearer " + token}) },
 		Barrier: a.broker.Barrier, Lease: a.cfg.Tasks.Lease, Rate: a.cfg.Auth.Rate, Draining: a.draining,
 	})

@@ -137,7 +137,7 @@ func (f *runnerFlags) run(ctx context.Context, env *Env, c *api) (err error) {
 	if err := runner.Hide(); err != nil {
 		return err
 	}
-	f.Tell = (&runnerLog{api: c}).tell
+	f.Notify = (&runnerLog{api: c}).tell
 	if !c.asJSON {
 		fmt.Fprintf(env.Err, "leasing from %s, %d at a time; interrupt to stop\n", c.BaseURL(), f.Slots)
 	}

@@ -29,7 +29,7 @@ type door struct{}
 
 func (door) MaxTimeout() time.Duration { return 30 * time.Second }
 
-func (door) Judge(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+func (door) Evaluate(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	d := schemas.Decision{Version: "v1"}
 	u, err := url.Parse(c.URL)
 	switch {
@@ -118,7 +118,7 @@ func TestFixtures(t *testing.T) {
 	})
 }
 
-func TestEveryVariantOfTheDoorHasAFixture(t *testing.T) {
+func TestEveryVariantOfIngressHasAFixture(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	files, err := filepath.Glob(filepath.Join(fixtures, "invalid", "*.txtar"))
@@ -145,7 +145,7 @@ type compiled struct {
 	*policy.Policy
 }
 
-func (r compiled) Judge(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+func (r compiled) Evaluate(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	d := r.Decide(policy.Request{
 		Key: c.AllowlistKey, Method: c.Method, URL: c.URL, Headers: c.Headers,
 		IdempotencyKey: c.IdempotencyKey, HasBody: c.Body != nil, BodySize: len(c.Body),
@@ -192,7 +192,7 @@ func TestWhatCouldNotBeReadIsNeverPermitted(t *testing.T) {
 	require.True(t, req.Denied())
 	later, err := policy.Compile(policy.Config{AllowedHosts: []string{"evil.example"}})
 	require.NoError(t, err)
-	d, _ := compiled{Policy: later}.Judge(req.Call)
+	d, _ := compiled{Policy: later}.Evaluate(req.Call)
 	require.Equal(t, schemas.DenyHeader, d.Code, "a policy that has changed meanwhile sends no half of a request")
 }
 

@@ -156,11 +156,11 @@ func (d *Handler) request(c *gin.Context, who ingress.Identity, target, entry st
 		return req, false, err
 	}
 	decides := d.cfg.Policy(who.Asks(schemas.KindPassthrough, ""))
-	asked.Decision, asked.Class = decides.Judge(asked.Call)
+	asked.Decision, asked.Class = decides.Evaluate(asked.Call)
 	if asked.Decision.Code == schemas.DenyHeader && key == "" {
 		name := d.cfg.Entries().KeyHeader(asked.Decision.Entry)
 		if key = takeKey(&asked.Call, name); key != "" {
-			asked.Decision, asked.Class = decides.Judge(asked.Call)
+			asked.Decision, asked.Class = decides.Evaluate(asked.Call)
 		}
 	}
 	if asked.Decision.Code == schemas.DenyHeader {
@@ -194,7 +194,7 @@ func refusedHeader(decides executor.Policy, c schemas.HTTPCall) string {
 	all := c.Headers
 	for i := range all {
 		c.Headers = all[i : i+1]
-		if d, _ := decides.Judge(c); d.Code == schemas.DenyHeader {
+		if d, _ := decides.Evaluate(c); d.Code == schemas.DenyHeader {
 			return "the header is " + all[i].Name
 		}
 	}

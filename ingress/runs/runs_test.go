@@ -25,7 +25,7 @@ type door struct{}
 
 func (door) MaxTimeout() time.Duration { return 30 * time.Second }
 
-func (door) Judge(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+func (door) Evaluate(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	d := schemas.Decision{Version: "v1"}
 	switch {
 	case !strings.Contains(c.URL, "://"):

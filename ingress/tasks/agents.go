@@ -78,7 +78,7 @@ func body[T any](h handlers, c *gin.Context, read func(body []byte) (T, error)) 
 
 // agentTask gives an agent its task. Whatever body it sends is not looked at.
 func (h handlers) agentTask(c *gin.Context) error {
-	v, leased, err := h.Tasks.Take(c.Request.Context(), Bearer(c))
+	v, leased, err := h.Tasks.AuthorizeOrLease(c.Request.Context(), Bearer(c))
 	if err := visits(c, v.Ref, err); err != nil {
 		return err
 	}

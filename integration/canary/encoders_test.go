@@ -356,13 +356,13 @@ func (e *encoders) leave(rt *rapid.T, p *planter) {
 	for i := range records {
 		records[i].Code = ""
 	}
-	require.NoError(rt, e.recorder.Leave(rt.Context(), st, records...))
+	require.NoError(rt, e.recorder.Store(rt.Context(), st, records...))
 
 	st.Action.Sensitive = false // the digests and the target are the tenant's, and no canaries here
 	try.Digest, try.Result.Answer.Hash = "digest", "hash"
 	attempt, err = settle.Attempt(st, try, "POST", "POST http://up.example/?")
 	require.NoError(rt, err)
-	require.NoError(rt, e.recorder.Leave(rt.Context(), st, attempt))
+	require.NoError(rt, e.recorder.Store(rt.Context(), st, attempt))
 	why := &fault.Terminal{Code: schemas.Poison, Reason: "a reason", Cause: p.fails()}
 	require.NoError(rt, e.letters.Store(rt.Context(), filled[schemas.Record](p), why))
 }

@@ -161,7 +161,7 @@ func (s *scene) play(ctx context.Context) {
 	s.goOn(ctx, "the load behind it")
 	s.must(s.crowd.Rest())
 	s.counts = s.crowd.Counts()
-	s.judge(ctx)
+	s.check(ctx)
 }
 
 // goOn waits until some more ends were told.
@@ -184,8 +184,8 @@ func (s *scene) heard(ctx context.Context) string {
 	}
 }
 
-// judge reads the three ledgers.
-func (s *scene) judge(ctx context.Context) {
+// check reads the three ledgers.
+func (s *scene) check(ctx context.Context) {
 	var run history.Run
 	var err error
 	run.Left, err = s.log.drained(ctx)

@@ -149,9 +149,9 @@ func (c *clients) heal(patience time.Duration) error {
 	return c.Rest()
 }
 
-// judge holds what clients were told and what the target received against a data directory that
+// check holds what clients were told and what the target received against a data directory that
 // no program has open, and returns what was promised and is not there. lost is what heal found.
-func (c *clients) judge(t *testing.T, data string, lost error) (broken []history.Violation) {
+func (c *clients) check(t *testing.T, data string, lost error) (broken []history.Violation) {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "copy")
 	out, err := exec.CommandContext(t.Context(), "cp", "-a", data, copied).CombinedOutput()

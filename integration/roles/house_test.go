@@ -171,8 +171,8 @@ func (h *house) stored() (run history.Run) {
 	return run
 }
 
-// judge holds what crowds were told against what is stored and what the target heard.
-func (h *house) judge(crowds ...*crowd.Crowd) {
+// check holds what crowds were told against what is stored and what the target heard.
+func (h *house) check(crowds ...*crowd.Crowd) {
 	h.t.Helper()
 	run := h.stored()
 	for _, c := range crowds {

@@ -33,7 +33,7 @@ func TestRoles(t *testing.T) { //nolint:paralleltest // it counts on the machine
 	after := h.crowd("after")
 	after.Send(h.ctx, after.Order(crowd.Post))
 	require.NoError(t, after.Rest())
-	h.judge(load, taken, paused, after)
+	h.check(load, taken, paused, after)
 }
 
 // elsewhere: each role says who serves what it does not.

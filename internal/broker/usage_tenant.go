@@ -61,7 +61,7 @@ func (c *counted) sum() (n int64) {
 	return n
 }
 
-// expire drops what has aged out and returns how much that is.
+// expire drops the expired bytes and returns their number.
 func (c *counted) expire(now time.Time, kept [ages]time.Duration) (n int64) {
 	for a, parts := range c {
 		for written, bytes := range parts {
@@ -195,7 +195,7 @@ func (b *Broker) StoredByTenant() map[string]limits.Quota {
 	return tenants
 }
 
-// expire forgets what has aged out.
+// expire forgets the expired bytes.
 func (u *usage) expire(now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -212,7 +212,7 @@ func (u *usage) expire(now time.Time) {
 	}
 }
 
-// wrote counts what was stored under a subject.
+// wrote counts the bytes that were stored under a subject.
 func (b *Broker) wrote(subject string, data []byte) {
 	tenant, a := tenantOf(subject)
 	b.usage.add(tenant, int64(len(subject)+len(data)), a)

@@ -21,7 +21,7 @@ func TestBadAgents(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"agents: [a]", "weir.yaml:1: agents: is a YAML sequence; write keys and values below it"},
 		{"agents: {T: http://h}", "weir.yaml:1: agents.T: is a YAML string; write keys and values below it"},
-		{"agents:\n  T: {url: 'http://h'}\n  T: {}", "weir.yaml:3: agents.T: the key is here twice, first at weir.yaml:2; remove one"},
+		{"agents:\n  T: {url: 'http://h'}\n  T: {}", "weir.yaml:3: agents.T: the key appears twice, first at weir.yaml:2; remove one"},
 		{"agents:\n  T:\n    tokn: canary", at + "tokn: unknown key; did you mean token?"},
 		{"agents:\n  T:\n    token: 5", at + "token: is a YAML int; write text, in quotes where it looks like something else"},
 

@@ -158,7 +158,7 @@ func (l TaskLimit) Acquire(g task.Grant) (release func(), err error) {
 	if g.TaskID == "" {
 		return func() {}, nil
 	}
-	release, ok := l.of.Try(g.Task())
+	release, ok := l.of.TryAcquire(g.Task())
 	if !ok {
 		err = fault.New(schemas.RateLimited, "this task has "+strconv.Itoa(l.of.Most())+" "+l.what+" on their way already; try again when one of them has ended")
 	}

@@ -223,5 +223,5 @@ func TestAgentsAreCheckedLikeEveryTarget(t *testing.T) {
 	require.Error(t, permit.CheckAddr(addr("169.254.169.254")))
 	require.Equal(t, schemas.DenyHeader, ask("agent:B", "https://agents.test/agents/run/sync", schemas.Header{Name: "Authorization", Value: "x"}).Code)
 	require.Equal(t, schemas.DenyPath, ask("agent:B", "https://agents.test/agents/run/%2e%2e/x").Code)
-	require.Equal(t, schemas.DenyRedirect, permit.Hop("/agents/run/stream", 307, 1).Code)
+	require.Equal(t, schemas.DenyRedirect, permit.Redirect("/agents/run/stream", 307, 1).Code)
 }

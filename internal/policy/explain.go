@@ -35,13 +35,13 @@ func (p *Policy) Explain(r Request) schemas.Explanation {
 			continue
 		}
 		v := schemas.EntryVerdict{Entry: e.Name, Mode: e.mode(), Fits: true}
-		if f := p.hold(e, &q, &r); f != nil {
+		if f := p.checkEntry(e, &q, &r); f != nil {
 			v.Fits, v.Check, v.Reason = false, f.Check.String(), f.Reason
 		}
 		x.Entries = append(x.Entries, v)
 	}
 	if !d.Allowed {
-		e, f := p.judge(&p.enforced, &q, &r)
+		e, f := p.evaluate(&p.enforced, &q, &r)
 		x.Remedy = (&hint{policy: p, entry: e, q: &q, r: &r}).of(f)
 	}
 	return x
@@ -86,7 +86,7 @@ func (p Permit) explain(class schemas.Class, keyed bool) *schemas.Contract {
 	return x
 }
 
-// keyed reports whether one entry is asked for by name.
+// keyed reports whether the request names one entry.
 func (r *Request) keyed() bool { return r.Key != "" || r.KeyRequired || r.Agent }
 
 func (e *entry) mode() string {

@@ -48,7 +48,7 @@ func (m *hint) of(f denial) string {
 	}
 }
 
-// advice is the half of a denial's sentence that says what to do.
+// advice is the second half of a denial's sentence: what to do.
 func advice(f denial) string {
 	if _, after, ok := strings.Cut(f.Reason, "; "); ok {
 		return after
@@ -64,7 +64,7 @@ func (m *hint) other() string {
 	shadow := ""
 	for _, e := range m.policy.all {
 		switch {
-		case !m.r.usable(e) || m.policy.hold(e, m.q, m.r) != nil:
+		case !m.r.usable(e) || m.policy.checkEntry(e, m.q, m.r) != nil:
 		case e.Shadow:
 			if shadow == "" {
 				shadow = "set mode of entry " + e.Name + " to " + ModeEnforce

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// url says where in the URL the trouble is. Positions count bytes from 1.
+// url names the faulty place in the URL. Positions count bytes from 1.
 func (m *hint) url(f denial) string {
 	s := m.r.URL
 	switch f {

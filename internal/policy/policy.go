@@ -146,8 +146,8 @@ type Policy struct {
 	// all are the named entries as they are written, shadow ones too, then the
 	// allowed hosts. The agents' and the models' are not among them.
 	all []*entry
-	// enforced is what decides. Rehearsal is what would decide if the shadow
-	// entries were enforced; nil where there are none.
+	// enforced decides. Rehearsal would decide if the shadow entries were enforced; nil without
+	// shadow entries.
 	enforced  table
 	rehearsal *table
 	// agents are the entries of remote agents and of models, which only a Request with Agent

@@ -76,7 +76,7 @@ func TestUnauthorizedNamesTheScheme(t *testing.T) {
 	require.Equal(t, "Bearer", w.Header().Get("WWW-Authenticate"))
 }
 
-func TestEveryDoorCodeHasAStatus(t *testing.T) {
+func TestEveryIngressCodeHasAStatus(t *testing.T) {
 	t.Parallel()
 	for _, c := range schemas.IngressCodes() {
 		if c != schemas.Internal {

@@ -71,7 +71,7 @@ func FuzzCursor(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if p, ok := parsePlace(text); ok && p.String() != text {
+		if p, ok := parsePosition(text); ok && p.String() != text {
 			t.Fatalf("%q reads as %q", text, p)
 		}
 	})

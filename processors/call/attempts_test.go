@@ -13,7 +13,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
@@ -231,7 +231,7 @@ func TestAbandon(t *testing.T) {
 }
 
 func guardOf(b *desk) (guard.Pass, schemas.Decision) {
-	return b.guard.Check(b.task.Call, judge.Scope{Key: func() string { return b.task.State.Action.DerivedKey(0) }})
+	return b.guard.Check(b.task.Call, evaluate.Scope{Key: func() string { return b.task.State.Action.DerivedKey(0) }})
 }
 
 // TestDrain: a worker that drains begins nothing, and gives the message back.

@@ -144,9 +144,9 @@ func TestRulesBehindTheRecord(t *testing.T) {
 	checkLog(t, b)
 }
 
-// TestHopUnderRules: each redirect of the target's is shaped, held back and written
+// TestRedirectUnderRules: each redirect of the target's is shaped, held back and written
 // down as a call of its own.
-func TestHopUnderRules(t *testing.T) {
+func TestRedirectUnderRules(t *testing.T) {
 	t.Parallel()
 	const y, z = "http://up.example/y", "http://up.example/z"
 	hop, half := end{status: 302, location: "/y"}, rulebook.Delay("d", y, minute/2)

@@ -142,7 +142,7 @@ func hosting(t *testing.T, o options) (r *room, repo schemas.Repo, base string) 
 }
 
 // proxying is hosting for a repository on a git server elsewhere.
-func proxying(t *testing.T, o options) (r *room, repo elsewhere, base string) {
+func proxying(t *testing.T, o options) (r *room, repo upstreamDouble, base string) {
 	t.Helper()
 	r = newRoom(t, o)
 	repo = r.proxy()

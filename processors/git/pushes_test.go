@@ -138,7 +138,7 @@ func TestForcedPush(t *testing.T) {
 	for _, upstream := range []bool{false, true} {
 		r := newRoom(t, options{})
 		var repo schemas.Repo
-		var up elsewhere
+		var up upstreamDouble
 		if upstream {
 			up = r.proxy()
 			repo = up.Repo
@@ -183,9 +183,9 @@ func TestTaskEndsDuringPush(t *testing.T) {
 	})
 }
 
-// TestBoardMayBeWrong: that a board says that a task is over is a reason to look, and
+// TestTheCacheMayBeWrong: that a board says that a task is over is a reason to look, and
 // no more.
-func TestBoardMayBeWrong(t *testing.T) {
+func TestTheCacheMayBeWrong(t *testing.T) {
 	t.Parallel()
 	r, repo, base := hosting(t, options{})
 	close(r.over)
@@ -318,7 +318,7 @@ func TestAWholePackIsSent(t *testing.T) {
 }
 
 // begin has a task's branch be at the upstream, and the task run.
-func (r *room) begin(repo elsewhere) (base string) {
+func (r *room) begin(repo upstreamDouble) (base string) {
 	r.t.Helper()
 	gitkit.Git(r.t, repo.dir, "update-ref", schemas.RefOf(branch), repo.main)
 	r.accept(schemas.KindTask, taskID, schemas.TaskOrder{Description: "d", Repo: repo.Name, Branch: branch, Pool: "none"})
@@ -331,15 +331,15 @@ func (r *room) begin(repo elsewhere) (base string) {
 func TestPushDoesNotRest(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		before func(*testing.T, *room, elsewhere)
+		before func(*testing.T, *room, upstreamDouble)
 		says   string
 	}
 	table.Run(t, map[string]testCase{
-		"for a traffic rule": {func(t *testing.T, r *room, e elsewhere) {
+		"for a traffic rule": {func(t *testing.T, r *room, e upstreamDouble) {
 			t.Helper()
 			r.book.Put(t, rulebook.Delay("d", e.Backend.URL+"/*", 60_000))
 		}, "the traffic rules hold the push back"},
-		"for an upstream": {func(_ *testing.T, r *room, e elsewhere) { r.leave(e.Repo) }, "could not be asked"},
+		"for an upstream": {func(_ *testing.T, r *room, e upstreamDouble) { r.leave(e.Repo) }, "could not be reached"},
 	}, func(t *testing.T, c testCase) {
 		r, up, base := proxying(t, options{pause: time.Minute})
 		c.before(t, r, up)

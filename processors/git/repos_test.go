@@ -245,20 +245,20 @@ func TestUpstreamRepository(t *testing.T) {
 func TestRepositoryThatIsNotMade(t *testing.T) {
 	t.Parallel()
 	const failed, denied = schemas.OutcomeFailed, schemas.OutcomeDenied
-	nothing := func(*room, elsewhere) {}
-	revoked := func(r *room, _ elsewhere) { r.enforce() }
-	copied := func(e elsewhere) schemas.RepoOrder { return schemas.RepoOrder{ImportURL: e.UpstreamURL} }
-	proxied := func(e elsewhere) schemas.RepoOrder { return schemas.RepoOrder{UpstreamURL: e.UpstreamURL} }
-	from := func(url string) func(elsewhere) schemas.RepoOrder {
-		return func(elsewhere) schemas.RepoOrder { return schemas.RepoOrder{ImportURL: url} }
+	nothing := func(*room, upstreamDouble) {}
+	revoked := func(r *room, _ upstreamDouble) { r.enforce() }
+	copied := func(e upstreamDouble) schemas.RepoOrder { return schemas.RepoOrder{ImportURL: e.UpstreamURL} }
+	proxied := func(e upstreamDouble) schemas.RepoOrder { return schemas.RepoOrder{UpstreamURL: e.UpstreamURL} }
+	from := func(url string) func(upstreamDouble) schemas.RepoOrder {
+		return func(upstreamDouble) schemas.RepoOrder { return schemas.RepoOrder{ImportURL: url} }
 	}
-	with := func(order func(elsewhere) schemas.RepoOrder, change func(*schemas.RepoOrder)) func(elsewhere) schemas.RepoOrder {
-		return func(e elsewhere) schemas.RepoOrder { o := order(e); change(&o); return o }
+	with := func(order func(upstreamDouble) schemas.RepoOrder, change func(*schemas.RepoOrder)) func(upstreamDouble) schemas.RepoOrder {
+		return func(e upstreamDouble) schemas.RepoOrder { o := order(e); change(&o); return o }
 	}
 	noBase := func(o *schemas.RepoOrder) { o.DefaultBranch = "none" }
 	type testCase struct {
-		before  func(*room, elsewhere)
-		order   func(elsewhere) schemas.RepoOrder
+		before  func(*room, upstreamDouble)
+		order   func(upstreamDouble) schemas.RepoOrder
 		outcome schemas.Outcome
 		code    schemas.Code
 		says    string
@@ -266,24 +266,26 @@ func TestRepositoryThatIsNotMade(t *testing.T) {
 	table.Run(t, map[string]testCase{
 		"import, denied":           {revoked, copied, denied, schemas.DenyHost, "policy"},
 		"import, of this machine":  {nothing, from("file:///etc"), denied, schemas.DenyScheme, "policy"},
-		"import, another password": {func(_ *room, e elsewhere) { e.Require("another") }, copied, failed, schemas.HTTPFailure, "401"},
+		"import, another password": {func(_ *room, e upstreamDouble) { e.Require("another") }, copied, failed, schemas.HTTPFailure, "401"},
 		"import, nothing there": {
-			nothing, func(e elsewhere) schemas.RepoOrder { return schemas.RepoOrder{ImportURL: e.Backend.URL + "/none.git"} },
+			nothing, func(e upstreamDouble) schemas.RepoOrder {
+				return schemas.RepoOrder{ImportURL: e.Backend.URL + "/none.git"}
+			},
 			failed, schemas.HTTPFailure, "404",
 		},
-		"import, nobody there":      {func(r *room, _ elsewhere) { r.allow(nobody) }, from(nobody + "/app.git"), failed, schemas.UpstreamConnect, "could not be asked"},
+		"import, nobody there":      {func(r *room, _ upstreamDouble) { r.allow(nobody) }, from(nobody + "/app.git"), failed, schemas.UpstreamConnect, "could not be reached"},
 		"import, no such default":   {nothing, with(copied, noBase), failed, schemas.ValidationError, "default_branch"},
 		"upstream, denied":          {revoked, proxied, denied, schemas.DenyHost, "policy"},
 		"upstream, with a query":    {nothing, with(proxied, func(o *schemas.RepoOrder) { o.UpstreamURL += "?x=1" }), failed, schemas.ValidationError, "query"},
 		"upstream, no such default": {nothing, with(proxied, noBase), failed, schemas.ValidationError, "default_branch"},
 		"upstream, empty": {
-			func(r *room, e elsewhere) { e.Add(r.t, "empty.git", "") },
-			func(e elsewhere) schemas.RepoOrder {
+			func(r *room, e upstreamDouble) { e.Add(r.t, "empty.git", "") },
+			func(e upstreamDouble) schemas.RepoOrder {
 				return schemas.RepoOrder{UpstreamURL: e.Backend.URL + "/empty.git"}
 			},
 			failed, schemas.ValidationError, "default_branch",
 		},
-		"canceled": {func(r *room, _ elsewhere) { r.stop.Pull() }, from(""), schemas.OutcomeCanceled, schemas.Canceled, "canceled"},
+		"canceled": {func(r *room, _ upstreamDouble) { r.stop.Pull() }, from(""), schemas.OutcomeCanceled, schemas.Canceled, "canceled"},
 	}, func(t *testing.T, c testCase) {
 		r := newRoom(t, options{})
 		e := r.proxy()

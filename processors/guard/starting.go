@@ -44,10 +44,9 @@ func (g *Guard) Begin(p Pass) (fresh Pass, d schemas.Decision, leave func()) {
 	return fresh, d, leave
 }
 
-// Settle returns when every call that Begin let pass under a policy that is no
-// longer in force has begun or was given up. Call it after the policy was
-// exchanged: from then on no call begins that the new one denies. New calls do
-// not wait for it.
+// Settle returns when every call that Begin permitted under a former policy has started or was
+// given up. Call it after the policy was exchanged: from then on no call starts that the new one
+// denies. New calls do not wait for it.
 func (g *Guard) Settle(ctx context.Context) error {
 	g.starting.mu.Lock()
 	earlier := slices.Collect(maps.Keys(g.starting.calls))

@@ -312,8 +312,8 @@ func TestTheLogIsAway(t *testing.T) {
 	})
 }
 
-// TestAPlaceBeyondTheLog, or one that cannot be read: the walk begins anew.
-func TestAPlaceBeyondTheLog(t *testing.T) {
+// TestAPositionBeyondTheLog, or one that cannot be read: the walk begins anew.
+func TestAPositionBeyondTheLog(t *testing.T) {
 	t.Parallel()
 	table.Bubble(t, map[string]string{"beyond": `{"worker":"x","seq":1000000}`, "unreadable": `?`}, func(t *testing.T, value string) {
 		y := newYard(t)

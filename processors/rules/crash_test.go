@@ -369,7 +369,7 @@ func TestEvidenceFirst(t *testing.T) {
 // deaf takes no records.
 type deaf struct{}
 
-func (deaf) Leave(context.Context, *ledger.State, ...schemas.Evidence) error {
+func (deaf) Store(context.Context, *ledger.State, ...schemas.Evidence) error {
 	return fault.ErrUnavailable
 }
 

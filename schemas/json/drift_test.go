@@ -164,7 +164,7 @@ func TestRulesFitTheirSchemas(t *testing.T) {
 	for _, op := range schemas.AgentReads() {
 		data, err := rules.Read(schemas.AgentRequest{Operation: op, Args: json.RawMessage(`{"id":"` + list.Items[0].ID + `"}`)}, func() (snapshots.Snapshot, error) { return now, nil })
 		require.NoError(t, err)
-		body, err := rules.Answer(rules.Asked{RequestID: "r", Operation: op}, data)
+		body, err := rules.Answer(rules.Request{RequestID: "r", Operation: op}, data)
 		require.NoError(t, err)
 		require.Empty(t, answer.Validate(body), "%s", body)
 	}
@@ -185,7 +185,7 @@ func TestEndsOfWritesFitTheirSchema(t *testing.T) {
 				doc, err = json.Marshal(res)
 				require.NoError(t, err)
 			}
-			_, body, err := rules.Render(rules.Asked{}, &schemas.Settled{Outcome: outcome}, doc)
+			_, body, err := rules.Render(rules.Request{}, &schemas.Settled{Outcome: outcome}, doc)
 			require.NoError(t, err)
 			require.Empty(t, answer.Validate(body), "%s", body)
 		}

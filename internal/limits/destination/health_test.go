@@ -118,8 +118,8 @@ func TestManyTenantsAreAsked(t *testing.T) {
 	require.True(t, h.ask("other", now.Add(2*time.Minute), now.Add(time.Minute)))
 }
 
-// TestPlacesAreForgotten, whatever their destinations had answered, once that does not matter any more.
-func TestPlacesAreForgotten(t *testing.T) {
+// TestSlotsAreForgotten, whatever their destinations had answered, once that does not matter any more.
+func TestSlotsAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := join(t, "a", shelf.New(), nil, Config{})

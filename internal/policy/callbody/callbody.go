@@ -1,5 +1,5 @@
 // Package callbody makes the body of a call from the forms in which a request may give one: JSON, text,
-// base64 and the fields of a form. It judges nothing: policy alone decides about the call.
+// base64 and the fields of a form. It checks nothing: policy alone decides about the call.
 package callbody
 
 import (

@@ -14,7 +14,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/policy"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
@@ -150,11 +150,11 @@ func TestSecretsStayWithTheirEntry(t *testing.T) {
 	} {
 		c.Method = "POST"
 		c.Body = []byte("{}")
-		p, d := h.guard.Check(c, judge.Scope{})
+		p, d := h.guard.Check(c, evaluate.Scope{})
 		assert.False(t, p.Valid(), "%+v", c)
 		assert.NotEmpty(t, d.Code)
 	}
-	p, d := h.guard.Check(schemas.HTTPCall{AllowlistKey: "up", Method: "POST", URL: up.URL() + "/mine", Body: []byte(`{"key":"own"}`)}, judge.Scope{})
+	p, d := h.guard.Check(schemas.HTTPCall{AllowlistKey: "up", Method: "POST", URL: up.URL() + "/mine", Body: []byte(`{"key":"own"}`)}, evaluate.Scope{})
 	assert.False(t, p.Valid())
 	assert.Equal(t, schemas.DenyBody, d.Code)
 	assert.Equal(t, 1, up.Hits())
@@ -169,7 +169,7 @@ func TestRedirectCarriesNothingOfTheEntry(t *testing.T) {
 	up := upstream.New(t, upstream.Respond(200, "you were "+secret+" and "+inQuery+" and "+inParts))
 	h := newHouse(t, full(up.URL()))
 	p := h.pass(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/from", AllowlistKey: "up"})
-	next, d := h.guard.Hop(p, up.URL()+"/to?a=1", 302, 1)
+	next, d := h.guard.Redirect(p, up.URL()+"/to?a=1", 302, 1)
 	require.True(t, next.Valid(), "%+v", d)
 	reply, err := h.send(t, next)
 	require.NoError(t, err)
@@ -222,7 +222,7 @@ func TestLocationWithASecretIsNotFollowed(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, kept, reply.Location)
 		assert.NotContains(t, strings.ToUpper(header(reply.Answer.Headers, "location")), "AGWCANARY")
-		_, d := h.guard.Hop(p, reply.Location, 302, 1)
+		_, d := h.guard.Redirect(p, reply.Location, 302, 1)
 		if kept == "" {
 			assert.Equal(t, schemas.DenyRedirect, d.Code)
 		}

@@ -23,7 +23,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/outbound"
 	"weir/internal/policy"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/internal/redact"
 	"weir/internal/retry"
 	"weir/internal/secrets"
@@ -78,7 +78,7 @@ func plain(base string) policy.Entry {
 
 func (h *house) pass(t *testing.T, c schemas.HTTPCall) guard.Pass {
 	t.Helper()
-	p, d := h.guard.Check(c, judge.Scope{})
+	p, d := h.guard.Check(c, evaluate.Scope{})
 	require.True(t, p.Valid(), "%+v", d)
 	return p
 }
@@ -340,7 +340,7 @@ func mocked(t *testing.T, method string, rules ...schemas.Rule) (call.Reply, err
 	p.Enforce(t, e)
 	var book rulebook.Book
 	book.Put(t, rules...)
-	pass, d := guard.New(p.InForce, &book).Check(schemas.HTTPCall{Method: method, URL: "https://up.example/x"}, judge.Scope{})
+	pass, d := guard.New(p.InForce, &book).Check(schemas.HTTPCall{Method: method, URL: "https://up.example/x"}, evaluate.Scope{})
 	require.True(t, pass.Mocked(), "%+v", d)
 	o := outside{t}
 	client := outbound.New(outbound.Config{Resolver: o, Dial: o.dial})
@@ -464,7 +464,7 @@ func TestWhichConnection(t *testing.T) {
 	h.ask(t, get)
 	h.ask(t, get)
 	h.ask(t, schemas.HTTPCall{Method: "POST", URL: up.URL() + "/x"})
-	next, d := h.guard.Hop(h.pass(t, get), up.URL()+"/to", 302, 1)
+	next, d := h.guard.Redirect(h.pass(t, get), up.URL()+"/to", 302, 1)
 	require.True(t, next.Valid(), "%+v", d)
 	_, err := h.send(t, next)
 	require.NoError(t, err)

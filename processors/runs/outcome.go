@@ -16,8 +16,8 @@ import (
 	"weir/schemas"
 )
 
-// judge turns the end of a call to an agent into the run's verdict.
-func (m *Remote) judge(ctx context.Context, st *ledger.State, run schemas.Run, r asked) (settle.Outcome, error) {
+// outcome turns the end of a call to an agent into the run's verdict.
+func (m *Remote) outcome(ctx context.Context, st *ledger.State, run schemas.Run, r asked) (settle.Outcome, error) {
 	switch {
 	case !r.Again.IsZero():
 		return settle.Outcome{}, &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay}
@@ -89,7 +89,7 @@ func unavailable(why string, more any) (settle.Outcome, error) {
 		schemas.RunError{Code: string(schemas.AgentUnavailable), Message: "the agent could not be asked: " + why}, more)
 }
 
-// answered judges a complete answer.
+// answered checks a complete answer.
 func answered(a *schemas.Answer, res *schemas.Attempted) (settle.Outcome, error) {
 	var told schemas.RunResult
 	if err := json.Unmarshal(a.Body, &told); err != nil {
@@ -157,9 +157,9 @@ func early(err error) (settle.Outcome, error) {
 func quoting(a *schemas.Answer, told schemas.RunResult) details {
 	d := details{Status: a.Status, RetryAfterMS: a.RetryAfter.Milliseconds()}
 	if e := told.Error; e != nil && e.Message != agent.NoWords {
-		d.Told = &quote{Code: e.Code, Message: bounded(e.Message)}
+		d.AgentError = &quote{Code: e.Code, Message: bounded(e.Message)}
 	} else if e != nil && e.Code != string(schemas.TaskFailed) {
-		d.Told = &quote{Code: e.Code}
+		d.AgentError = &quote{Code: e.Code}
 	}
 	return d
 }

@@ -10,13 +10,13 @@ import (
 	"weir/schemas"
 )
 
-// tell folds in the new events, announces them, and stores their evidence. The evidence is last: if
+// announceNew folds in the new events, announces them, and stores their evidence. The evidence is last: if
 // it exists, the rest is done. So a change is announced once it is durable, and at least once.
-func (w *work) tell(ctx context.Context) error {
+func (w *work) announceNew(ctx context.Context) error {
 	var fresh []schemas.TaskAudit
-	for _, ev := range w.st.Events[w.told:] {
+	for _, ev := range w.st.Events[w.announced:] {
 		w.task.Apply(ev.Event)
-		w.told++
+		w.announced++
 		u, ok := task.Update(w.st.ID, ev.Event)
 		if !ok || ev.Type == schemas.EventSettled || w.st.StoredEvidence[changeID(w.st.ID, u.N)] {
 			continue
@@ -42,7 +42,7 @@ func (w *work) tell(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.recorder.Leave(ctx, w.st, records...)
+	return w.recorder.Store(ctx, w.st, records...)
 }
 
 // announce publishes a change where nothing is stored.

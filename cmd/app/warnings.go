@@ -45,7 +45,7 @@ func secretWarnings(c config.Config, store *secrets.Store) (all []string) {
 	return all
 }
 
-// natsWarnings are about what goes over NATS in the clear, and what does not go.
+// natsWarnings warn about content that crosses NATS in clear, and about what NATS does not serve.
 func (a *App) natsWarnings() (all []string) {
 	if at := a.NATS(); at != "" && !config.Loopback(at) {
 		text := fmt.Sprintf("nats.listen: other machines can reach %s, and it has no TLS: anyone who reads its traffic reads the evidence", at)
@@ -60,7 +60,7 @@ func (a *App) natsWarnings() (all []string) {
 	return all
 }
 
-// unsafeSecret says what is wrong with the secrets of a template.
+// unsafeSecret describes the problem with the secrets of a template.
 func unsafeSecret(store *secrets.Store, template string) string {
 	_, used, err := store.Resolve(template)
 	if err != nil {
@@ -74,8 +74,8 @@ func unsafeSecret(store *secrets.Store, template string) string {
 	return ""
 }
 
-// tellLoss says what is gone from the log by the operator's leave.
-func (a *App) tellLoss() {
+// reportLoss lists the records that the operator has given up.
+func (a *App) reportLoss() {
 	if a.server == nil || !a.opts.AcceptLoss {
 		return
 	}

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// placeEvery is how often the place of a quiet queue is checked, and how long the queue must
+	// positionEvery is how often the place of a quiet queue is checked, and how long the queue must
 	// have delivered nothing. It must be much longer than the server takes to count a new message.
-	placeEvery = 15 * time.Second
-	// placeBehind is how many records a place may lag before it is moved.
-	placeBehind = 10_000
+	positionEvery = 15 * time.Second
+	// positionLag is how many records a place may lag before it is moved.
+	positionLag = 10_000
 )
 
-// keepPlace moves the place of a quiet queue forward. The server stores the place of the last
+// advancePosition moves the place of a quiet queue forward. The server stores the place of the last
 // delivered message, and when it starts it searches every record after it, a million per second,
 // while no writes are possible. A queue that is seldom used would cost that at each start.
 //
@@ -25,7 +25,7 @@ const (
 // cluster the stream's leader must confirm that, because the queue's may be late. Later messages
 // are delivered as usual, and once more if they were on their way. After an error the next check
 // tries again.
-func (f *feed) keepPlace() {
+func (f *feed) advancePosition() {
 	f.slots.mu.Lock()
 	quiet := !f.closing && !f.hold && f.asked > 0 && len(f.held) == 0
 	before := f.looked
@@ -41,7 +41,7 @@ func (f *feed) keepPlace() {
 		return
 	}
 	if before > 0 && before <= newest {
-		f.movePlace(ctx, before)
+		f.movePosition(ctx, before)
 	}
 	f.slots.mu.Lock()
 	defer f.slots.mu.Unlock()
@@ -50,8 +50,8 @@ func (f *feed) keepPlace() {
 	}
 }
 
-// movePlace makes to the last record that the queue has passed.
-func (f *feed) movePlace(ctx context.Context, to uint64) {
+// movePosition makes to the last record that the queue has passed.
+func (f *feed) movePosition(ctx context.Context, to uint64) {
 	c, err := f.s.b.js.Consumer(ctx, f.stream, string(f.queue))
 	if err != nil {
 		return
@@ -59,7 +59,7 @@ func (f *feed) movePlace(ctx context.Context, to uint64) {
 	info := c.CachedInfo()
 	seen := info.Delivered.Stream
 	done := info.NumPending == 0 && info.NumAckPending == 0 && info.AckFloor.Stream == seen
-	if !done || seen == 0 || seen+f.s.cfg.PlaceBehind > to { // seen is 0: a start finds it empty at once
+	if !done || seen == 0 || seen+f.s.cfg.PositionLag > to { // seen is 0: a start finds it empty at once
 		return
 	}
 	if f.s.b.cfg.Replicas > 1 {

@@ -58,14 +58,14 @@ func redirects(res *schemas.Attempted) bool {
 	return res.Code == "" && !res.RetryAt.IsZero() && policy.IsRedirect(res.Status)
 }
 
-// ask asks rules and policy about the step's call or, behind from, about where that led:
-// the call must still pass by itself, and its entry follow it there.
+// ask evaluates rules and policy for the step's call or, after from, for its redirect: the call
+// must still be permitted by itself, and its entry must permit the redirect.
 func (c *Caller) ask(t *Task, from *ledger.Attempt) (guard.Pass, schemas.Decision) {
 	p, d := c.check(t)
 	if from == nil || !p.Valid() {
 		return p, d
 	}
-	return c.guard.Hop(p, from.Result.Location, from.Result.Status, from.Hop+1)
+	return c.guard.Redirect(p, from.Result.Location, from.Result.Status, from.Hop+1)
 }
 
 // attempt makes the call or, behind from, the hop that follows it, and has the destination
@@ -80,20 +80,20 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 	var denial *revoked
 	switch {
 	case err != nil && from != nil && errors.As(err, &denial):
-		return c.refuseHop(ctx, t, *from, denial.decision)
+		return c.refuseRedirect(ctx, t, *from, denial.decision)
 	case err != nil:
 		return err
 	}
-	c.learn(ctx, t, permit, &done.try)
-	if res := done.try.Result; redirects(res) && res.Location == "" {
-		_, d := c.guard.Hop(done.pass, "", res.Status, hop+1)
-		return c.refuseHop(ctx, t, done.try, d)
+	c.learn(ctx, t, permit, &done.attempt)
+	if res := done.attempt.Result; redirects(res) && res.Location == "" {
+		_, d := c.guard.Redirect(done.pass, "", res.Status, hop+1)
+		return c.refuseRedirect(ctx, t, done.attempt, d)
 	}
 	return nil
 }
 
-// refuseHop records that a redirect was not followed: nothing was sent for it.
-func (c *Caller) refuseHop(ctx context.Context, t *Task, from ledger.Attempt, d schemas.Decision) error {
+// refuseRedirect records that a redirect was not followed: nothing was sent for it.
+func (c *Caller) refuseRedirect(ctx context.Context, t *Task, from ledger.Attempt, d schemas.Decision) error {
 	a := from.Attempt
 	a.Hop, a.Decision = a.Hop+1, d
 	code := d.Code

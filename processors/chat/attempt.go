@@ -16,9 +16,9 @@ import (
 	"weir/schemas"
 )
 
-// try calls one candidate. Its result is read from the log; only a policy decision before the first
+// attempt calls one candidate. Its result is read from the log; only a policy decision before the first
 // attempt is not there, and is kept here.
-func (w *work) try(ctx context.Context, set *models.Set, c models.Candidate) error {
+func (w *work) attempt(ctx context.Context, set *models.Set, c models.Candidate) error {
 	step := w.step()
 	t := w.task(step)
 	var err error
@@ -56,7 +56,7 @@ func (w *work) task(step int) *call.Task {
 		State: w.st, Step: step, Attempts: 1, KeyRequired: true, Agent: true, Abort: true, Stop: w.stop, TaskID: w.order.TaskID,
 		Timeout: schemas.MaxRunTimeout, // the action's deadline is the bound
 		Record: func(ctx context.Context, t ledger.Attempt) error {
-			return w.leave(ctx, slices.IndexFunc(w.st.Attempts, func(a ledger.Attempt) bool {
+			return w.storeEvidence(ctx, slices.IndexFunc(w.st.Attempts, func(a ledger.Attempt) bool {
 				return a.Step == t.Step && a.Number == t.Number && a.Hop == t.Hop
 			}))
 		},

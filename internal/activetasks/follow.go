@@ -1,4 +1,4 @@
-package board
+package activetasks
 
 import (
 	"context"
@@ -35,7 +35,7 @@ type round struct {
 }
 
 // Start reads the log to its end and begins to follow it. Stop ends that; it may be called twice.
-func (b *Board) Start(ctx context.Context) error {
+func (b *Cache) Start(ctx context.Context) error {
 	err := b.follower.Start(ctx, func(lost func()) (func(), error) { return b.log.Live(feedSubject, b.hear, lost) })
 	if err != nil {
 		return fmt.Errorf("follow tasks: %w", err)
@@ -45,11 +45,11 @@ func (b *Board) Start(ctx context.Context) error {
 }
 
 // Stop ends what Start began.
-func (b *Board) Stop() { b.stop() }
+func (b *Cache) Stop() { b.stop() }
 
-// CatchUp reads what the log has and the board has not: a question after it knows everything that was
+// CatchUp reads what the log has and the cache has not: a question after it knows everything that was
 // acknowledged before it. Callers at the same time share one look. Before Start it waits for that.
-func (b *Board) CatchUp(ctx context.Context) error {
+func (b *Cache) CatchUp(ctx context.Context) error {
 	b.mu.Lock()
 	if b.next == nil {
 		b.next = &round{done: make(chan struct{})}
@@ -68,7 +68,7 @@ func (b *Board) CatchUp(ctx context.Context) error {
 }
 
 // round looks at the log, for those too who wait for that.
-func (b *Board) round(ctx context.Context) error {
+func (b *Cache) round(ctx context.Context) error {
 	b.mu.Lock()
 	r := b.next
 	b.next = nil
@@ -83,7 +83,7 @@ func (b *Board) round(ctx context.Context) error {
 
 // look reads every partition to its end, and the control records. Records read before an error are
 // kept, and a partition that cannot be read does not prevent the others from being read.
-func (b *Board) look(ctx context.Context) error {
+func (b *Cache) look(ctx context.Context) error {
 	errs := make([]error, b.cfg.Layout.Partitions+1)
 	var all sync.WaitGroup
 	for p := range b.cfg.Layout.Partitions {
@@ -97,7 +97,7 @@ func (b *Board) look(ctx context.Context) error {
 // readOn reads a partition to its current end, as the stream's leader reports it; the records
 // themselves may come from any replica. It asks for the end first, because searching for the next
 // task event past other writers' records would scan them all.
-func (b *Board) readOn(ctx context.Context, p int) error {
+func (b *Cache) readOn(ctx context.Context, p int) error {
 	stream, filter := schemas.LogStream(p), schemas.KindFilter(p, schemas.KindTask)
 	first, last, err := b.log.Bounds(ctx, stream)
 	if err != nil {
@@ -135,7 +135,7 @@ var errShort = errors.New("the log is shorter than it was")
 
 // bound drops the tasks whose beginning history has dropped: they cannot continue. It returns where
 // the partition is read on. If a log ends before the last record read, it is read again from its end.
-func (b *Board) bound(p int, first, last uint64) (from uint64, err error) {
+func (b *Cache) bound(p int, first, last uint64) (from uint64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if last < b.read[p] {
@@ -154,7 +154,7 @@ func (b *Board) bound(p int, first, last uint64) (from uint64, err error) {
 }
 
 // take takes over what was read of a partition, up to a place.
-func (b *Board) take(p int, records []schemas.Record, to uint64) {
+func (b *Cache) take(p int, records []schemas.Record, to uint64) {
 	events := make([]event, 0, len(records))
 	for _, r := range records { // without the lock
 		if e, ok := decode(r); ok {
@@ -170,7 +170,7 @@ func (b *Board) take(p int, records []schemas.Record, to uint64) {
 }
 
 // readOrders reads the orders that lie aside, of tasks that have not ended meanwhile.
-func (b *Board) readOrders(ctx context.Context) error {
+func (b *Cache) readOrders(ctx context.Context) error {
 	b.mu.Lock()
 	aside := slices.Collect(maps.Keys(b.aside))
 	b.mu.Unlock()
@@ -181,7 +181,7 @@ func (b *Board) readOrders(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (b *Board) readOrder(ctx context.Context, t *task) error {
+func (b *Cache) readOrder(ctx context.Context, t *task) error {
 	b.mu.Lock()
 	name := t.blob
 	b.mu.Unlock()
@@ -197,7 +197,7 @@ func (b *Board) readOrder(ctx context.Context, t *task) error {
 	case err != nil || !t.ordered(payload):
 		b.drop(t) // its worker settles it
 	default:
-		b.place(t)
+		b.update(t)
 	}
 	return nil
 }

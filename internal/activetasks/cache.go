@@ -1,6 +1,6 @@
-// Package board is a cache of the tasks that have not ended. It follows the log and is not a source
+// Package activetasks is a cache of the tasks that have not ended. It follows the log and is not a source
 // of truth: a caller that acts on a task reads the task's own events first.
-package board
+package activetasks
 
 import (
 	"cmp"
@@ -44,7 +44,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Entry is what the board knows of a task.
+// Entry is what the cache knows of a task.
 type Entry struct {
 	Ref      schemas.Ref
 	Accepted time.Time
@@ -61,47 +61,47 @@ type Entry struct {
 	Leased bool
 }
 
-// Board is the board. It is safe for concurrent use.
-type Board struct {
+// Cache has the tasks that have not ended. It is safe for concurrent use.
+type Cache struct {
 	log Log
 	cfg Config
 
-	mu    sync.Mutex
-	halls map[string]*hall // by tenant; one that was made stays
-	tasks map[schemas.Ref]*task
-	read  []uint64 // of each partition: everything up to here was read from the log
-	first []uint64 // of each partition: what lay before this was dropped by history, and is dropped here
-	watch map[schemas.Ref]map[*watch]struct{}
-	aside map[*task]struct{} // whose orders lie aside and were not read yet
-	next  *round             // the next read of the log, not yet started; nil: no caller is waiting
+	mu      sync.Mutex
+	tenants map[string]*tenantTasks // by tenant; one that was made stays
+	tasks   map[schemas.Ref]*task
+	read    []uint64 // of each partition: everything up to here was read from the log
+	first   []uint64 // of each partition: what lay before this was dropped by history, and is dropped here
+	watch   map[schemas.Ref]map[*watch]struct{}
+	aside   map[*task]struct{} // whose orders lie aside and were not read yet
+	next    *round             // the next read of the log, not yet started; nil: no caller is waiting
 
 	follower *mirror.Follower
 	ended    chan struct{} // closed by Stop
 	stop     func()
 }
 
-// New returns a board that knows nothing before Start.
-func New(l Log, cfg Config) *Board {
-	b := &Board{
+// New returns a cache that knows nothing before Start.
+func New(l Log, cfg Config) *Cache {
+	b := &Cache{
 		log: l, cfg: cfg.withDefaults(),
-		halls: map[string]*hall{}, tasks: map[schemas.Ref]*task{}, watch: map[schemas.Ref]map[*watch]struct{}{}, aside: map[*task]struct{}{},
+		tenants: map[string]*tenantTasks{}, tasks: map[schemas.Ref]*task{}, watch: map[schemas.Ref]map[*watch]struct{}{}, aside: map[*task]struct{}{},
 		read: make([]uint64, cfg.Layout.Partitions), first: make([]uint64, cfg.Layout.Partitions),
 		ended: make(chan struct{}), stop: func() {},
 	}
 	b.follower = mirror.New(mirror.Config{
-		Name: "tasks", Component: "board", Check: b.cfg.Check, Patience: patience, Logger: b.cfg.Logger, Look: b.round,
+		Name: "tasks", Component: "activetasks", Check: b.cfg.Check, Patience: patience, Logger: b.cfg.Logger, Look: b.round,
 	})
 	return b
 }
 
 // Leasable are the tenant's tasks that a pool's agent could take, the oldest first: those that it may
-// take, at most limit, whose deadline has not passed. The board waits while may looks.
-func (b *Board) Leasable(tenant string, may func(Entry) bool, limit int) []Entry {
+// take, at most limit, whose deadline has not passed. The cache waits while may looks.
+func (b *Cache) Leasable(tenant string, may func(Entry) bool, limit int) []Entry {
 	now := time.Now()
 	var all []Entry
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := b.halls[tenant]
+	h := b.tenants[tenant]
 	if h == nil {
 		return nil
 	}
@@ -121,11 +121,11 @@ func (b *Board) Leasable(tenant string, may func(Entry) bool, limit int) []Entry
 
 // Held is the oldest task of the tenant whose newest lease is in force and held by a token. One whose
 // deadline has passed is not.
-func (b *Board) Held(tenant, holder string) (Entry, bool) {
+func (b *Cache) Held(tenant, holder string) (Entry, bool) {
 	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := b.halls[tenant]
+	h := b.tenants[tenant]
 	if h == nil {
 		return Entry{}, false
 	}
@@ -138,10 +138,10 @@ func (b *Board) Held(tenant, holder string) (Entry, bool) {
 }
 
 // Changed is closed when a task of the tenant may have become leasable since the call.
-func (b *Board) Changed(tenant string) <-chan struct{} {
+func (b *Cache) Changed(tenant string) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := b.hall(tenant)
+	h := b.tenant(tenant)
 	if h.changed == nil {
 		h.changed = make(chan struct{})
 	}
@@ -150,18 +150,18 @@ func (b *Board) Changed(tenant string) <-chan struct{} {
 
 // Over is closed when a task has ended or its lease is not the one named any more; lease 0 is the holder of the task's own token.
 //
-// It tells what the board hears from now on, and what it knows. A task that ended
+// It tells what the cache hears from now on, and what it knows. A task that ended
 // before may be forgotten: call it first, and then read whether the task lives.
-func (b *Board) Over(ref schemas.Ref, lease int) (over <-chan struct{}, forget func()) {
+func (b *Cache) Over(ref schemas.Ref, lease int) (over <-chan struct{}, forget func()) {
 	return b.await(ref, &watch{lease: lease, over: make(chan struct{})})
 }
 
 // Lost is Over for the holder of a token: it is also closed when another token replaces that one.
-func (b *Board) Lost(t folding.Token) (lost <-chan struct{}, forget func()) {
+func (b *Cache) Lost(t folding.Token) (lost <-chan struct{}, forget func()) {
 	return b.await(t.Ref(), &watch{lease: t.Lease, token: &t, over: make(chan struct{})})
 }
 
-func (b *Board) await(ref schemas.Ref, w *watch) (over <-chan struct{}, forget func()) {
+func (b *Cache) await(ref schemas.Ref, w *watch) (over <-chan struct{}, forget func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if t := b.tasks[ref]; t != nil && w.ends(t.state) {
@@ -179,31 +179,31 @@ func (b *Board) await(ref schemas.Ref, w *watch) (over <-chan struct{}, forget f
 	}
 }
 
-func (b *Board) unwatch(ref schemas.Ref, w *watch) {
+func (b *Cache) unwatch(ref schemas.Ref, w *watch) {
 	delete(b.watch[ref], w)
 	if len(b.watch[ref]) == 0 {
 		delete(b.watch, ref)
 	}
 }
 
-func (b *Board) hall(tenant string) *hall {
-	h := b.halls[tenant]
+func (b *Cache) tenant(tenant string) *tenantTasks {
+	h := b.tenants[tenant]
 	if h == nil {
-		h = &hall{held: map[string][]*task{}}
-		b.halls[tenant] = h
+		h = &tenantTasks{held: map[string][]*task{}}
+		b.tenants[tenant] = h
 	}
 	return h
 }
 
-// hall is what a tenant's agents come for. Both lists have the oldest first.
-type hall struct {
+// tenantTasks is what a tenant's agents come for. Both lists have the oldest first.
+type tenantTasks struct {
 	queue   []*task            // leasable
 	held    map[string][]*task // by holder: leased
 	changed chan struct{}      // nil: no subscriber
 }
 
-// tell says that there may be something to lease.
-func (h *hall) tell() {
+// notify says that there may be something to lease.
+func (h *tenantTasks) notify() {
 	if h.changed != nil {
 		close(h.changed)
 		h.changed = nil

@@ -1,4 +1,4 @@
-package board
+package activetasks
 
 import (
 	"encoding/json"
@@ -25,7 +25,7 @@ type task struct {
 	n   int    // the ordinal of the newest event
 	seq uint64 // and its place
 
-	queued bool   // in its hall's queue
+	queued bool   // in its tenant's queue
 	holder string // in the list of this holder
 }
 
@@ -50,7 +50,7 @@ func begin(ref schemas.Ref, r schemas.Record, a schemas.Action) (t *task, ok boo
 	return t, t.blob != "" || t.ordered(a.Payload)
 }
 
-// ordered keeps of an order what the board has to know: texts may be long.
+// ordered keeps of an order what the cache has to know: texts may be long.
 func (t *task) ordered(payload []byte) bool {
 	var order struct {
 		Pool string `json:"pool"`
@@ -93,7 +93,7 @@ type watch struct {
 }
 
 // ends reports whether what is known of a task ends a lease of it. A lease or a subtoken that the
-// board has not heard of yet is no reason.
+// cache has not heard of yet is no reason.
 func (w *watch) ends(s *folding.State) bool {
 	return s.Over() || s.Canceled || s.Lease > w.lease ||
 		s.Lease == w.lease && (w.lease > 0 && !s.Leased || w.token != nil && w.token.Subtoken <= s.Subtokens() && !s.Accepts(*w.token) && !s.Delegates(*w.token))

@@ -1,4 +1,4 @@
-package board
+package activetasks
 
 import (
 	"encoding/json"
@@ -29,7 +29,7 @@ func decode(r schemas.Record) (e event, ok bool) {
 
 // hear takes an event of the feed, if it is the very next of its task and was not
 // read yet. Whatever else it is, the log is asked.
-func (b *Board) hear(r schemas.Record) {
+func (b *Cache) hear(r schemas.Record) {
 	e, ok := decode(r)
 	if !ok {
 		return
@@ -51,7 +51,7 @@ func (b *Board) hear(r schemas.Record) {
 }
 
 // learn takes an event over that comes next on the log of its task. It needs the lock.
-func (b *Board) learn(e event) {
+func (b *Cache) learn(e event) {
 	t := b.tasks[e.ref]
 	switch {
 	case t != nil && e.Seq <= t.seq: // known
@@ -65,14 +65,14 @@ func (b *Board) learn(e event) {
 	default:
 		t.n, t.seq = e.N, e.Seq
 		t.apply(e.Event)
-		b.place(t)
+		b.update(t)
 		if e.Ends() {
 			b.drop(t)
 		}
 	}
 }
 
-func (b *Board) accept(e event) {
+func (b *Cache) accept(e event) {
 	if e.bad {
 		return // its worker settles it
 	}
@@ -88,14 +88,14 @@ func (b *Board) accept(e event) {
 	}
 }
 
-// place brings the lists of the task's hall in step with it, and tells who waits for
+// update brings the lists of the tenant in step with it, and tells who waits for
 // what has changed.
-func (b *Board) place(t *task) {
-	h := b.hall(t.ref.Tenant)
+func (b *Cache) update(t *task) {
+	h := b.tenant(t.ref.Tenant)
 	switch leasable := t.leasable(); {
 	case leasable && !t.queued:
 		h.queue, t.queued = insert(h.queue, t), true
-		h.tell()
+		h.notify()
 	case !leasable && t.queued:
 		h.queue, t.queued = remove(h.queue, t), false
 	}
@@ -104,7 +104,7 @@ func (b *Board) place(t *task) {
 		holder = t.state.Holder
 	}
 	if holder != t.holder {
-		b.leave(h, t)
+		b.removeHeld(h, t)
 		if holder != "" {
 			h.held[holder], t.holder = insert(h.held[holder], t), holder
 		}
@@ -117,8 +117,8 @@ func (b *Board) place(t *task) {
 	}
 }
 
-// leave takes the task off its holder's list.
-func (b *Board) leave(h *hall, t *task) {
+// removeHeld takes the task off its holder's list.
+func (b *Cache) removeHeld(h *tenantTasks, t *task) {
 	if t.holder == "" {
 		return
 	}
@@ -129,12 +129,12 @@ func (b *Board) leave(h *hall, t *task) {
 }
 
 // drop forgets a task that has been settled.
-func (b *Board) drop(t *task) {
-	h := b.hall(t.ref.Tenant)
+func (b *Cache) drop(t *task) {
+	h := b.tenant(t.ref.Tenant)
 	if t.queued {
 		h.queue, t.queued = remove(h.queue, t), false
 	}
-	b.leave(h, t)
+	b.removeHeld(h, t)
 	for w := range b.watch[t.ref] {
 		close(w.over)
 		b.unwatch(t.ref, w)

@@ -10,12 +10,12 @@ import (
 	"weir/schemas"
 )
 
-// enter requests the permit for a step's next call, or for the next redirect, and waits a little if
+// acquirePermit requests the permit for a step's next call, or for the next redirect, and waits a little if
 // it is not granted at once; if that takes longer, the error is *Rest. waited reports that it has
 // waited: then everything must be evaluated again. booked is the start time that was reserved
 // before. Granted permits are added to had: a deferred call gives its slot back, and a hop then
 // takes its own.
-func (c *Caller) enter(ctx context.Context, t *Task, p guard.Pass, booked *time.Time, had *permits) (waited bool, err error) {
+func (c *Caller) acquirePermit(ctx context.Context, t *Task, p guard.Pass, booked *time.Time, had *permits) (waited bool, err error) {
 	if c.cfg.Destinations == nil || p.Mocked() {
 		return false, nil
 	}
@@ -36,7 +36,7 @@ func (c *Caller) enter(ctx context.Context, t *Task, p guard.Pass, booked *time.
 	if wait := held.Until.Sub(c.cfg.Now()); wait <= c.cfg.Hold {
 		return true, c.pause(ctx, t.Stop, wait, held.Changed)
 	}
-	return false, t.rest(held)
+	return false, t.deferral(held)
 }
 
 // destined is a call as its destination's limits see it.
@@ -56,9 +56,9 @@ func (c *Caller) destined(t *Task, p guard.Pass) destination.Call {
 	return asked
 }
 
-// rest defers an action because its call is held back. It does not repeat what the log already
+// deferral defers an action because its call is delayed. It does not repeat what the log already
 // records, except the reserved time.
-func (t *Task) rest(held *destination.Held) *Deferral {
+func (t *Task) deferral(held *destination.Held) *Deferral {
 	r := &Deferral{Until: held.Until, Reason: held.For, Step: t.Step, OnDeferred: held.Deferred}
 	if d := t.State.Action.Deadline; !d.IsZero() && d.Before(r.Until) {
 		r.Until = d
@@ -69,7 +69,7 @@ func (t *Task) rest(held *destination.Held) *Deferral {
 	return r
 }
 
-// booked is when the step's next call may begin, as the log has it; zero: it has nothing.
+// booked is the reserved start of the step's next call, according to the log; zero: none.
 func (t *Task) booked() time.Time {
 	if w := t.State.Waiting; w != nil && w.For == schemas.WaitLimit && w.Step == t.Step {
 		return w.Until
@@ -77,7 +77,7 @@ func (t *Task) booked() time.Time {
 	return time.Time{}
 }
 
-// learn tells what an attempt says of its destination.
+// learn reports the result of an attempt to its destination.
 func (c *Caller) learn(ctx context.Context, t *Task, permit *destination.Permit, try *ledger.Attempt) {
 	if permit == nil || try.Mocked() {
 		return
@@ -87,7 +87,7 @@ func (c *Caller) learn(ctx context.Context, t *Task, permit *destination.Permit,
 	case asks:
 		permit.Asked(ctx, until)
 	case res.NoMemory:
-		// The target was not read to the end: that says nothing of it.
+		// The answer was not read to the end: that proves nothing about the target.
 	case res.Code == schemas.UpstreamTimeout && res.Duration < c.cfg.Timeout:
 		// The caller's own deadline was shorter: that proves nothing about the target.
 	case Faulty(res):
@@ -124,8 +124,7 @@ const (
 	statusUnavailable = 503
 )
 
-// Faulty reports whether an attempt ended in a way that speaks of its target, not of what
-// it was asked for.
+// Faulty reports whether an attempt failed because of its target, and not because of the call.
 func Faulty(res *schemas.Attempted) bool {
 	if res.NoMemory {
 		return false

@@ -1,7 +1,7 @@
-// Package judge evaluates a call by values alone: it applies a tenant's traffic rules, then policy
+// Package evaluate evaluates a call by values alone: it applies a tenant's traffic rules, then policy
 // to the result. It gives no permission to send; processors/guard does. Previews and policy tests
 // use this package.
-package judge
+package evaluate
 
 import (
 	"slices"
@@ -46,9 +46,9 @@ func Request(call schemas.HTTPCall, s Scope) policy.Request {
 	}
 }
 
-// Judge says what the rules of a set make of a call at a time, and what policy says
+// Call says what the rules of a set make of a call at a time, and what policy says
 // of what they leave. A nil set has no rules.
-func Judge(p *policy.Policy, set *traffic.Set, call schemas.HTTPCall, s Scope, now time.Time) (traffic.Effect, policy.Decision) {
+func Call(p *policy.Policy, set *traffic.Set, call schemas.HTTPCall, s Scope, now time.Time) (traffic.Effect, policy.Decision) {
 	e := Shape(set, call, s, now)
 	return e, Decide(p, e, call, Applied(e, call), s)
 }
@@ -117,16 +117,16 @@ func Decide(p *policy.Policy, e traffic.Effect, call, shaped schemas.HTTPCall, s
 	return d
 }
 
-// Hop asks about a redirect from a call that policy lets be followed, as the
+// Redirect asks about a redirect from a call that policy lets be followed, as the
 // rules leave it. They can lead it elsewhere under the same entry, and to no other.
 // Policy is asked about the headers whether they change any or not: it has seen those
 // of the call before it, of which rules may have taken some away.
-func Hop(under *policy.Policy, from policy.Permit, d policy.Decision, e traffic.Effect, shaped schemas.HTTPCall, s Scope, status, hop int) policy.Decision {
+func Redirect(under *policy.Policy, from policy.Permit, d policy.Decision, e traffic.Effect, shaped schemas.HTTPCall, s Scope, status, hop int) policy.Decision {
 	if d, ok := impossible(under, e, s); ok {
 		return d
 	}
 	if e.URL != "" {
-		d = from.Hop(e.URL, status, hop)
+		d = from.Redirect(e.URL, status, hop)
 	}
 	if permit, ok := d.Permit(); ok {
 		d = permit.Carry(shaped.Headers)

@@ -15,11 +15,11 @@ import (
 // Plans performs kind plan. It is safe for concurrent use.
 type Plans struct {
 	caller   *call.Caller
-	recorder settle.Leaver
+	recorder settle.Storer
 }
 
 // New returns an executor of plans.
-func New(c *call.Caller, r settle.Leaver) *Plans {
+func New(c *call.Caller, r settle.Storer) *Plans {
 	return &Plans{caller: c, recorder: r}
 }
 
@@ -49,10 +49,10 @@ func (p *Plans) Carry(ctx context.Context, st *ledger.State, plan schemas.PlanRe
 		ID: settle.ClosingID(st.ID), Tenant: st.Tenant, ActionID: st.ID,
 		Kind: schemas.EvidenceConnector, Payload: closingRecord(report),
 	}
-	if err := p.recorder.Leave(ctx, st, closing); err != nil {
+	if err := p.recorder.Store(ctx, st, closing); err != nil {
 		return settle.Outcome{}, err
 	}
-	return end.verdict(report), nil
+	return end.outcome(report), nil
 }
 
 // closingRecord fits a plan's closing record into a message of the log: without
@@ -234,8 +234,8 @@ func (t *tally) failure(r call.Result, v View) string {
 	return Failure(call.Describe(*r.Last)).Error()
 }
 
-// verdict is the plan's end. The report goes with every one of them.
-func (t *tally) verdict(report schemas.PlanResult) settle.Outcome {
+// outcome is the plan's end. The report goes with every one of them.
+func (t *tally) outcome(report schemas.PlanResult) settle.Outcome {
 	v := settle.Outcome{Outcome: schemas.OutcomeFailed, Code: t.first, Result: report}
 	switch {
 	case t.unknown > 0:

@@ -33,8 +33,8 @@ func result(r call.Result, results ...schemas.Attempted) call.Result {
 	return r
 }
 
-// TestJudge holds every end of a call against the executor's words for it.
-func TestJudge(t *testing.T) {
+// TestOutcome holds every end of a call against the executor's words for it.
+func TestOutcome(t *testing.T) {
 	t.Parallel()
 	schema := json.RawMessage(`{"type":"object","required":["ok"],"properties":{"ok":{"type":"boolean"}}}`)
 	ok := schemas.Attempted{Status: 200, Sent: true}
@@ -94,7 +94,7 @@ func TestJudge(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := e.judge(tt.call, tt.result, tt.answer)
+			v := e.outcome(tt.call, tt.result, tt.answer)
 			assert.Equal(t, tt.outcome, v.Outcome)
 			assert.Equal(t, tt.code, v.Code)
 			doc, ok := v.Result.(schemas.HTTPResult)
@@ -127,9 +127,9 @@ func TestTheLastAnswerIsKept(t *testing.T) {
 		{result(call.Result{Failed: true, Exhausted: true}, lost), nil},
 		{result(call.Result{Failed: true}, busy, lost), nil},
 	} {
-		require.Same(t, tt.want, judged(tt.result).Result.Answer)
+		require.Same(t, tt.want, answeredAttempt(tt.result).Result.Answer)
 	}
-	require.Nil(t, judged(call.Result{Denied: true}))
+	require.Nil(t, answeredAttempt(call.Result{Denied: true}))
 }
 
 func TestHistoryCountsHopsOnce(t *testing.T) {

@@ -94,7 +94,7 @@ func (r *Refresher) page(ctx context.Context, st *ledger.State, n int, up schema
 		},
 		Record: func(ctx context.Context, t ledger.Attempt) error {
 			made, err := settle.Made(st, t, methodGet, target, call.Describe(t))
-			return r.leave(ctx, err, made...)
+			return r.storeEvidence(ctx, err, made...)
 		},
 	}
 	res, err := r.cfg.Caller.Run(ctx, t)
@@ -103,7 +103,7 @@ func (r *Refresher) page(ctx context.Context, st *ledger.State, n int, up schema
 		return page{}, err
 	case res.Denied:
 		denial, err := settle.Denial(st, n, methodGet, target, res.Decision, len(st.AttemptsOf(n)))
-		if err := r.leave(ctx, err, denial); err != nil {
+		if err := r.storeEvidence(ctx, err, denial); err != nil {
 			return page{}, err
 		}
 		return page{}, failed(res.Decision.Code)
@@ -130,7 +130,7 @@ func code(res call.Result) schemas.Code {
 	return schemas.Canceled
 }
 
-func (r *Refresher) leave(ctx context.Context, err error, records ...schemas.Evidence) error {
+func (r *Refresher) storeEvidence(ctx context.Context, err error, records ...schemas.Evidence) error {
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ type details struct {
 	// wish, or the time until it is asked again.
 	Status       int    `json:"status,omitempty"`
 	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
-	Told         *quote `json:"agent_error,omitempty"`
+	AgentError   *quote `json:"agent_error,omitempty"`
 }
 
 // quote is what an agent says of its own error.

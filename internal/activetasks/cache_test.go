@@ -1,4 +1,4 @@
-package board
+package activetasks
 
 import (
 	"strconv"
@@ -109,7 +109,7 @@ func TestALeaseAndItsEnd(t *testing.T) {
 		p.settle(id)
 	}
 	require.Empty(t, b.tasks)
-	for _, h := range b.halls {
+	for _, h := range b.tenants {
 		require.Empty(t, h.queue)
 		require.Empty(t, h.held)
 	}

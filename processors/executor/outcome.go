@@ -15,22 +15,22 @@ import (
 	"weir/schemas"
 )
 
-// judge turns the end of a call into a verdict in the executor's words.
-func (e *Executor) judge(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Outcome {
+// outcome turns the end of a call into a verdict in the executor's words.
+func (e *Executor) outcome(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Outcome {
 	switch {
 	case r.Canceled:
-		return verdict(schemas.OutcomeCanceled, schemas.Canceled, schemas.HTTPResult{
+		return settledAs(schemas.OutcomeCanceled, schemas.Canceled, schemas.HTTPResult{
 			Variant: schemas.VariantCanceled, Message: "the action was canceled; no further attempt is made",
 		})
 	case r.Expired:
-		return verdict(schemas.OutcomeExpired, schemas.DeadlineExceeded, schemas.HTTPResult{
+		return settledAs(schemas.OutcomeExpired, schemas.DeadlineExceeded, schemas.HTTPResult{
 			Variant: schemas.VariantExpired, Message: "the action's deadline passed; no further attempt is made",
 			History: history(r.Tries),
 		})
 	case r.Denied:
 		return denied(c, r, r.Decision)
 	case r.Unknown:
-		return verdict(schemas.OutcomeUnknown, schemas.OutcomeUnknownCode, schemas.HTTPResult{
+		return settledAs(schemas.OutcomeUnknown, schemas.OutcomeUnknownCode, schemas.HTTPResult{
 			Variant: schemas.VariantOutcomeUnknown, Message: schemas.UnknownText, History: history(r.Tries), LastError: describe(r),
 		})
 	case r.Exhausted:
@@ -38,13 +38,13 @@ func (e *Executor) judge(c schemas.HTTPCall, r call.Result, answer *schemas.Answ
 	case r.Failed:
 		return failed(c, r, answer)
 	case r.Reconciled: // the schema and the postcondition are for the call's own answer, which is lost
-		return verdict(schemas.OutcomeSucceeded, "", schemas.HTTPResult{Answer: answer, Reconciled: true})
+		return settledAs(schemas.OutcomeSucceeded, "", schemas.HTTPResult{Answer: answer, Reconciled: true})
 	default:
 		return e.answered(c, answer, r.Last.Result.Schema)
 	}
 }
 
-func verdict(o schemas.Outcome, code schemas.Code, res schemas.HTTPResult) settle.Outcome {
+func settledAs(o schemas.Outcome, code schemas.Code, res schemas.HTTPResult) settle.Outcome {
 	return settle.Outcome{Outcome: o, Code: code, Message: res.Message, Result: res}
 }
 
@@ -57,7 +57,7 @@ func denied(c schemas.HTTPCall, r call.Result, d schemas.Decision) settle.Outcom
 			outcome = schemas.OutcomeFailed
 		}
 	}
-	return verdict(outcome, d.Code, schemas.HTTPResult{
+	return settledAs(outcome, d.Code, schemas.HTTPResult{
 		Variant: schemas.VariantDisallowedHost, Message: refusal(c, d), Decision: &d, History: history(r.Tries),
 	})
 }
@@ -83,7 +83,7 @@ func refusal(c schemas.HTTPCall, d schemas.Decision) string {
 func exhausted(r call.Result, answer *schemas.Answer) settle.Outcome {
 	n := r.Last.Number
 	last := describe(r)
-	return verdict(schemas.OutcomeFailed, schemas.RetriesExhausted, schemas.HTTPResult{
+	return settledAs(schemas.OutcomeFailed, schemas.RetriesExhausted, schemas.HTTPResult{
 		Variant: schemas.VariantRetriesExhausted,
 		Message: fmt.Sprintf("every attempt failed, %d in all; the last: %s", n, last),
 		Answer:  answer, History: history(r.Tries), LastError: last,
@@ -103,26 +103,26 @@ func failed(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Ou
 		}
 		return denied(c, r, d)
 	}
-	return verdict(schemas.OutcomeFailed, code, schemas.HTTPResult{
+	return settledAs(schemas.OutcomeFailed, code, schemas.HTTPResult{
 		Variant: schemas.VariantRequest, Message: begun(r) + describe(r), Answer: answer,
 		History: history(r.Tries), LastError: describe(r),
 	})
 }
 
 func refusedRedirect(a *schemas.Answer) settle.Outcome {
-	return verdict(schemas.OutcomeFailed, schemas.DenyRedirect, schemas.HTTPResult{
+	return settledAs(schemas.OutcomeFailed, schemas.DenyRedirect, schemas.HTTPResult{
 		Variant: schemas.VariantHTTPFailure, Message: statusText(a.Status) + "; the entry does not allow this redirect", Answer: a,
 	})
 }
 
-// answered judges a complete answer: status, then the entry's schema and the caller's, then
+// answered checks a complete answer: status, then the entry's schema and the caller's, then
 // postconditions. found is what the entry's schema finds wrong with it.
 func (e *Executor) answered(c schemas.HTTPCall, a *schemas.Answer, found *schemas.SchemaFinding) settle.Outcome {
 	switch {
 	case policy.IsRedirect(a.Status):
 		return refusedRedirect(a)
 	case a.Status < 200 || a.Status > 299:
-		return verdict(schemas.OutcomeFailed, schemas.HTTPFailure, schemas.HTTPResult{
+		return settledAs(schemas.OutcomeFailed, schemas.HTTPFailure, schemas.HTTPResult{
 			Variant: schemas.VariantHTTPFailure, Message: statusText(a.Status), Answer: a,
 		})
 	}
@@ -132,33 +132,33 @@ func (e *Executor) answered(c schemas.HTTPCall, a *schemas.Answer, found *schema
 	case found.Mode == policy.SchemaWarn:
 		res.Warnings = found.Violations
 	default:
-		return verdict(schemas.OutcomeFailed, found.Code, schemas.HTTPResult{
+		return settledAs(schemas.OutcomeFailed, found.Code, schemas.HTTPResult{
 			Variant: schemas.VariantSchemaValidationFailed, Message: strings.Join(found.Violations, "; "), Answer: a,
 		})
 	}
 	if c.ResponseSchema != nil {
 		if code, messages := e.violations(c, a); len(messages) > 0 {
-			return verdict(schemas.OutcomeFailed, code, schemas.HTTPResult{
+			return settledAs(schemas.OutcomeFailed, code, schemas.HTTPResult{
 				Variant: schemas.VariantSchemaValidationFailed, Message: strings.Join(messages, "; "), Answer: a,
 			})
 		}
 	}
 	if c.Postcondition == nil {
-		return verdict(schemas.OutcomeSucceeded, "", res)
+		return settledAs(schemas.OutcomeSucceeded, "", res)
 	}
 	p, err := postcondition.Parse(c.Postcondition)
 	if err != nil { // ingress has parsed it before
-		return verdict(schemas.OutcomeFailed, schemas.PostconditionFailed, schemas.HTTPResult{
+		return settledAs(schemas.OutcomeFailed, schemas.PostconditionFailed, schemas.HTTPResult{
 			Variant: schemas.VariantInvalidPostcondition, Message: "the postcondition cannot be read", Answer: a,
 		})
 	}
 	passed, report := p.Evaluate(*a)
 	res.Report = report
 	if passed {
-		return verdict(schemas.OutcomeSucceeded, "", res)
+		return settledAs(schemas.OutcomeSucceeded, "", res)
 	}
 	res.Variant, res.Message = schemas.VariantPostconditionFailed, "a postcondition does not hold"
-	return verdict(schemas.OutcomeFailed, schemas.PostconditionFailed, res)
+	return settledAs(schemas.OutcomeFailed, schemas.PostconditionFailed, res)
 }
 
 // violations holds a body against its schema.

@@ -1,4 +1,4 @@
-package board
+package activetasks
 
 import (
 	"context"
@@ -218,7 +218,7 @@ func (p *paper) settle(id string) {
 }
 
 // start follows the log until the test's end; in a bubble it is stopped before that.
-func (p *paper) start(cfg Config) *Board {
+func (p *paper) start(cfg Config) *Cache {
 	p.tb.Helper()
 	cfg.Layout = layout
 	b := New(p, cfg)
@@ -227,7 +227,7 @@ func (p *paper) start(cfg Config) *Board {
 	return b
 }
 
-func (b *Board) queue(tenant string, pools ...string) []string {
+func (b *Cache) queue(tenant string, pools ...string) []string {
 	ids := []string{}
 	for _, e := range b.Leasable(tenant, of(pools...), 1_000_000) {
 		ids = append(ids, e.Ref.ID)
@@ -240,7 +240,7 @@ func of(pools ...string) func(Entry) bool {
 	return func(e Entry) bool { return len(pools) == 0 || slices.Contains(pools, e.Pool) }
 }
 
-func (b *Board) caughtUp(tb testing.TB) *Board {
+func (b *Cache) caughtUp(tb testing.TB) *Cache {
 	tb.Helper()
 	require.NoError(tb, b.CatchUp(tb.Context()))
 	return b
