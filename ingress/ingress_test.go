@@ -43,12 +43,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// door is a policy that grants http://ok.example and nothing else.
-type door struct{}
+// policyDouble is a policy that grants http://ok.example and nothing else.
+type policyDouble struct{}
 
-func (door) MaxTimeout() time.Duration { return 30 * time.Second }
+func (policyDouble) MaxTimeout() time.Duration { return 30 * time.Second }
 
-func (door) Evaluate(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+func (policyDouble) Evaluate(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	decision := schemas.Decision{Version: "v"}
 	switch {
 	case !strings.Contains(c.URL, "://"):
@@ -323,7 +323,7 @@ type config struct {
 // surfacesOf are the surfaces of a world, whose answers are a responder's.
 func surfacesOf(l *ledger.Ledger, s *ingress.Server, r *responder, cfg config) (all []ingress.Surface) {
 	if cfg.Evaluate == nil {
-		cfg.Evaluate = func(grant.Caller) executor.Policy { return door{} }
+		cfg.Evaluate = func(grant.Caller) executor.Policy { return policyDouble{} }
 	}
 	if cfg.PublicURL == nil {
 		cfg.PublicURL = func() string { return "" }

@@ -400,7 +400,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-type keyed struct{ door }
+type keyed struct{ policyDouble }
 
 func (keyed) Evaluate(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	return schemas.Decision{Allowed: true, Version: "v"}, schemas.ClassKeyed

@@ -102,15 +102,15 @@ func TestWokenByOthers(t *testing.T) {
 func TestPutOff(t *testing.T) {
 	t.Parallel()
 	table.Bubble(t, map[string]bool{"its time comes": false, "it is asked to stop": true}, func(t *testing.T, stop bool) {
-		h := newHouse()
-		rec := harness.Accepted(t, h.log, harness.Claim(t, h.door(), schemas.Action{
+		h := newEnv()
+		rec := harness.Accepted(t, h.log, harness.Claim(t, h.ingressLedger(), schemas.Action{
 			Kind: schemas.KindHTTP, Class: schemas.ClassSafe, NotBefore: time.Now().Add(30 * time.Second).UTC(),
 		}, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"}).Ref)
 		p := h.worker(t, "w")
 		require.NoError(t, p.Handle(t.Context(), rec, true))
 		st := h.state(t)
 		if stop {
-			harness.Append(t, h.door(), st, schemas.Event{Type: schemas.EventCancel})
+			harness.Append(t, h.ingressLedger(), st, schemas.Event{Type: schemas.EventCancel})
 			require.NoError(t, p.Handle(t.Context(), rec, false))
 			require.Equal(t, schemas.OutcomeCanceled, h.state(t).Settled.Outcome)
 			require.Empty(t, h.state(t).Attempts)

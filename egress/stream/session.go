@@ -256,7 +256,7 @@ func (s *session) flush() error {
 	return s.out.Flush()
 }
 
-// close releases the stream's resources, and reports whether its client left before the end.
+// close releases the stream's resources, and calls gone if its client left before the end.
 func (s *session) close() {
 	if s.release != nil {
 		s.e.cfg.Watching(-1)

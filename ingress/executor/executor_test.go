@@ -23,13 +23,13 @@ import (
 
 const fixtures = "../../schemas/executor/testdata"
 
-// door is a policy of two grants: the host localhost, and the key orders,
+// policyDouble is a policy of two grants: the host localhost, and the key orders,
 // whose target honours idempotency keys.
-type door struct{}
+type policyDouble struct{}
 
-func (door) MaxTimeout() time.Duration { return 30 * time.Second }
+func (policyDouble) MaxTimeout() time.Duration { return 30 * time.Second }
 
-func (door) Evaluate(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+func (policyDouble) Evaluate(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	d := schemas.Decision{Version: "v1"}
 	u, err := url.Parse(c.URL)
 	switch {
@@ -98,7 +98,7 @@ type outcome struct {
 func translate(t *testing.T, body []byte) outcome {
 	t.Helper()
 	require.NoError(t, strict.Check(body, strict.Limits{}))
-	req, err := executor.Translate(body, door{}, checker())
+	req, err := executor.Translate(body, policyDouble{}, checker())
 	if err != nil {
 		var e *executor.Error
 		require.ErrorAs(t, err, &e)
@@ -141,7 +141,7 @@ func TestEveryVariantOfIngressHasAFixture(t *testing.T) {
 
 // compiled is the policy as a node has it.
 type compiled struct {
-	door
+	policyDouble
 	*policy.Policy
 }
 
@@ -187,7 +187,7 @@ func TestUnderARealPolicy(t *testing.T) {
 
 func TestWhatCouldNotBeReadIsNeverPermitted(t *testing.T) {
 	t.Parallel()
-	req, err := executor.Translate([]byte(`{"method":"POST","url":"http://evil.example/x","headers":{"X-A":5},"body":{"a":1}}`), door{}, checker())
+	req, err := executor.Translate([]byte(`{"method":"POST","url":"http://evil.example/x","headers":{"X-A":5},"body":{"a":1}}`), policyDouble{}, checker())
 	require.NoError(t, err)
 	require.True(t, req.Denied())
 	later, err := policy.Compile(policy.Config{AllowedHosts: []string{"evil.example"}})
@@ -212,7 +212,7 @@ func FuzzTranslate(f *testing.F) {
 		if strict.Check(body, strict.Limits{}) != nil {
 			return
 		}
-		req, err := executor.Translate(body, door{}, checker())
+		req, err := executor.Translate(body, policyDouble{}, checker())
 		if err != nil {
 			var e *executor.Error
 			if !errors.As(err, &e) || e.Variant == "" || e.Message == "" || executor.Status(e.Variant) >= 500 {
@@ -247,7 +247,7 @@ func TestAskedIsWhatTranslateGives(t *testing.T) {
 	} {
 		var req schemas.ExplainRequest
 		require.NoError(t, json.Unmarshal([]byte(body), &req))
-		got, err := executor.Translate([]byte(body), door{}, checker())
+		got, err := executor.Translate([]byte(body), policyDouble{}, checker())
 		require.NoError(t, err, body)
 		asked, err := executor.Asked(req)
 		require.NoError(t, err, body)

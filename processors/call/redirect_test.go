@@ -21,7 +21,7 @@ import (
 )
 
 // somebody takes a turn at the bench's target, whatever it is for.
-func (b *desk) somebody(l destination.Limits) *destination.Permit {
+func (b *env) somebody(l destination.Limits) *destination.Permit {
 	b.t.Helper()
 	turn, held, err := b.destinations.Acquire(context.Background(), destination.Call{
 		Ref: schemas.Ref{Tenant: b.task.State.Tenant, Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80",
@@ -33,7 +33,7 @@ func (b *desk) somebody(l destination.Limits) *destination.Permit {
 }
 
 // pause holds the bench's entry back until the returned func is called.
-func (b *desk) pause() (resume func()) {
+func (b *env) pause() (resume func()) {
 	b.t.Helper()
 	order := schemas.Operation{Do: schemas.OperationPause, Target: schemas.Target{Entry: "up"}}
 	_, err := b.destinations.Order(context.Background(), order)
@@ -46,7 +46,7 @@ func (b *desk) pause() (resume func()) {
 
 // arrived runs the task to its end: the redirect was followed once, as part of the attempt
 // that led to it.
-func (b *desk) arrived() {
+func (b *env) arrived() {
 	b.t.Helper()
 	r := b.run()
 	require.True(b.t, r.Answered, "%+v", r)
@@ -68,15 +68,15 @@ func TestHeldRedirectRests(t *testing.T) {
 		limits policy.Limits
 		rules  []schemas.Rule
 		// during runs while the first request is out
-		during func(b *desk)
-		rests  func(b *desk)
+		during func(b *env)
+		rests  func(b *env)
 		// at is when the redirect is followed, and no later than half as late again; zero: any time
 		at time.Duration
 	}
 	table.Bubble(t, map[string]testCase{
 		"the entry's rate": {
 			limits: policy.Limits{Rate: "60/m"},
-			rests: func(b *desk) {
+			rests: func(b *env) {
 				rest := b.rested(b.t)
 				assert.Equal(b.t, schemas.WaitLimit, rest.Reason)
 				assert.Equal(b.t, time.Second, rest.Until.Sub(b.start).Round(time.Millisecond))
@@ -86,7 +86,7 @@ func TestHeldRedirectRests(t *testing.T) {
 		},
 		"its seats, once it has rested": {
 			limits: policy.Limits{Rate: "60/m", Concurrency: 1},
-			rests: func(b *desk) {
+			rests: func(b *env) {
 				rest := b.rested(b.t)
 				assert.Equal(b.t, schemas.WaitLimit, rest.Reason)
 				other := b.somebody(destination.Limits{Count: 60, Per: time.Minute, Concurrency: 1})
@@ -97,8 +97,8 @@ func TestHeldRedirectRests(t *testing.T) {
 			},
 		},
 		"a pause": {
-			during: func(b *desk) { time.AfterFunc(time.Minute, b.pause()) },
-			rests: func(b *desk) {
+			during: func(b *env) { time.AfterFunc(time.Minute, b.pause()) },
+			rests: func(b *env) {
 				assert.Equal(b.t, schemas.WaitPaused, b.rested(b.t).Reason)
 				time.Sleep(time.Minute)
 				synctest.Wait()
@@ -106,12 +106,12 @@ func TestHeldRedirectRests(t *testing.T) {
 			at: time.Minute,
 		},
 		"a wish of the destination's": {
-			during: func(b *desk) {
+			during: func(b *env) {
 				turn := b.somebody(destination.Limits{})
 				turn.Asked(context.Background(), time.Now().Add(8*time.Second))
 				turn.Release()
 			},
-			rests: func(b *desk) {
+			rests: func(b *env) {
 				rest := b.rested(b.t)
 				assert.Equal(b.t, schemas.WaitDestination, rest.Reason)
 				time.Sleep(time.Until(rest.Until))
@@ -119,8 +119,8 @@ func TestHeldRedirectRests(t *testing.T) {
 			at: 8 * time.Second,
 		},
 		"the breaker, behind a pause": {
-			during: func(b *desk) { time.AfterFunc(time.Second, b.pause()) },
-			rests: func(b *desk) {
+			during: func(b *env) { time.AfterFunc(time.Second, b.pause()) },
+			rests: func(b *env) {
 				turn := b.somebody(destination.Limits{}) // it was let through before the pause was known to it
 				assert.Equal(b.t, schemas.WaitPaused, b.rested(b.t).Reason)
 				for range 100 {
@@ -137,7 +137,7 @@ func TestHeldRedirectRests(t *testing.T) {
 		},
 		"a traffic rule": {
 			rules: []schemas.Rule{rulebook.Delay("d", "http://up.example/y", minute)},
-			rests: func(b *desk) {
+			rests: func(b *env) {
 				rest := b.rested(b.t)
 				assert.Equal(b.t, schemas.WaitRule, rest.Reason)
 				assert.Equal(b.t, []string{"d"}, rest.Rules)
@@ -146,7 +146,7 @@ func TestHeldRedirectRests(t *testing.T) {
 			at: time.Minute,
 		},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, deskConfig{method: "GET", redirects: 1, limits: tt.limits})
+		b := newEnv(t, envConfig{method: "GET", redirects: 1, limits: tt.limits})
 		b.book.Put(b.t, tt.rules...)
 		b.target.script = []end{{status: 302, location: "/y"}, {status: 200}}
 		if tt.during != nil {
@@ -167,7 +167,7 @@ func TestHeldRedirectRests(t *testing.T) {
 func TestRedirectsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "GET", redirects: 2, limits: policy.Limits{Rate: "4/s", Concurrency: 1}})
+		b := newEnv(t, envConfig{method: "GET", redirects: 2, limits: policy.Limits{Rate: "4/s", Concurrency: 1}})
 		b.target.script = []end{{status: 302, location: "/y"}, {status: 302, location: "z?a=b"}, {status: 200}}
 		for n := range 3 {
 			b.anew(t)
@@ -186,7 +186,7 @@ func TestRedirectsTakeTurns(t *testing.T) {
 func TestRedirectAfterADeath(t *testing.T) {
 	t.Parallel()
 	table.Run(t, map[string]bool{"it was written down": true, "it was not": false}, func(t *testing.T, written bool) {
-		b := newDesk(t, deskConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
+		b := newEnv(t, envConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
 		dead, record := errors.New("the worker is gone"), b.task.Record
 		b.task.Record = func(context.Context, ledger.Attempt) error { return dead }
 		_, err := b.caller.Run(t.Context(), b.task)
@@ -222,7 +222,7 @@ func TestRestedRedirectIsDecidedAnew(t *testing.T) {
 		"a rule leads it out":             {entry: policy.Entry{Name: "up", URLPrefix: prefix, Redirects: 1}, rules: []schemas.Rule{rulebook.Redirect("r", prefix+"y", "http://evil.example/")}, code: schemas.DenyRule},
 		"a rule answers it":               {entry: policy.Entry{Name: "up", URLPrefix: prefix, Redirects: 1}, rules: []schemas.Rule{rulebook.Mock("m", prefix+"y", 200, "{}")}},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, deskConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
+		b := newEnv(t, envConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
 		var resume func()
 		b.target.script[0].during = func() { resume = b.pause() }
 		assert.Equal(t, schemas.WaitPaused, b.rested(t).Reason)
@@ -256,7 +256,7 @@ func TestRedirectToNowhere(t *testing.T) {
 		}},
 		"another host": {[]end{{status: 302, location: "http://evil.example/"}}, 1, func(r call.Result) bool { return r.Failed && r.Last.Result.Code == schemas.DenyRedirect }},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, deskConfig{method: "GET", redirects: 1, script: tt.script})
+		b := newEnv(t, envConfig{method: "GET", redirects: 1, script: tt.script})
 		r := b.run()
 		assert.True(t, tt.want(r), "%+v", r.Last.Result)
 		assert.Equal(t, tt.sent, b.target.sent)

@@ -21,7 +21,7 @@ import (
 )
 
 // take has git take a push past everybody.
-func (r *room) take(repo schemas.Repo, o schemas.PushOrder, pack []byte) {
+func (r *env) take(repo schemas.Repo, o schemas.PushOrder, pack []byte) {
 	r.t.Helper()
 	rep, err := r.git.ReceivePack(r.t.Context(), repo.ID, hosted.Push{
 		Force: o.Force, Pack: bytes.NewReader(pack),
@@ -34,7 +34,7 @@ func (r *room) take(repo schemas.Repo, o schemas.PushOrder, pack []byte) {
 }
 
 // lost is a push whose worker is gone.
-func (r *room) lost(id string, o schemas.PushOrder) *ledger.State {
+func (r *env) lost(id string, o schemas.PushOrder) *ledger.State {
 	r.t.Helper()
 	st := r.accept(schemas.KindPush, id, o)
 	harness.Start(r.t, r.ledger, st)
@@ -82,7 +82,7 @@ func TestFate(t *testing.T) {
 		},
 		"the branch is gone": {gone: true, outcome: schemas.OutcomeUnknown, code: schemas.OutcomeUnknownCode},
 	}, func(t *testing.T, c testCase) {
-		r := newRoom(t, options{})
+		r := newEnv(t, options{})
 		repo := r.host()
 		_, base := r.file(repo, true)
 		one, first := commit("one", base)
@@ -172,7 +172,7 @@ func (slipping) Read([]byte) (int, error) { panic("a slip") }
 func TestASlipEndsOnePush(t *testing.T) {
 	t.Parallel()
 	table.Run(t, map[string]bool{"hosted": false, "elsewhere": true}, func(t *testing.T, proxied bool) {
-		r := newRoom(t, options{})
+		r := newEnv(t, options{})
 		repo := r.host()
 		if proxied {
 			repo = r.proxy().Repo

@@ -14,9 +14,9 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/bucket"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
-	"weir/internal/weirtest/shelf"
 	"weir/internal/weirtest/table"
 	"weir/processors/janitor"
 	"weir/schemas"
@@ -37,7 +37,7 @@ type yard struct {
 	t      *testing.T
 	log    *memlog.Log
 	led    *ledger.Ledger
-	places *shelf.Shelf
+	places *bucket.Bucket
 
 	mu               sync.Mutex
 	nudged, requeued map[string][]time.Duration // by action, since the beginning
@@ -47,7 +47,7 @@ type yard struct {
 
 func newYard(t *testing.T) *yard {
 	t.Helper()
-	y := &yard{t: t, nudged: map[string][]time.Duration{}, requeued: map[string][]time.Duration{}, begun: time.Now(), places: shelf.New()}
+	y := &yard{t: t, nudged: map[string][]time.Duration{}, requeued: map[string][]time.Duration{}, begun: time.Now(), places: bucket.New()}
 	y.log = memlog.New(layout, time.Now, memlog.Hooks{})
 	y.led = ledger.New(y.log, layout, nil)
 	return y

@@ -24,7 +24,7 @@ import (
 )
 
 // pass lets the time go by for which the double is left alone.
-func (r *room) pass() {
+func (r *env) pass() {
 	r.t.Helper()
 	require.True(r.t, r.remote.Pass(double.TaskType), "the agent is not left alone")
 }
@@ -46,7 +46,7 @@ func TestAnAgentThatFailsIsLeftAlone(t *testing.T) {
 			t.Parallel()
 			script := append(acts(6, f), double.Act{})
 			a := double.New(t, double.Config{Script: script})
-			r := newRoom(t, options{}, to(a))
+			r := newEnv(t, options{}, to(a))
 			r.breakOff()
 			e := r.run("6")
 			assert.Equal(t, schemas.AgentUnavailable, e.Code)
@@ -80,7 +80,7 @@ func TestWhatIsNoFaultOfTheAgent(t *testing.T) {
 	t.Parallel()
 	for _, f := range []double.Fault{double.Failed, double.Status400, double.Status422, double.ErrorText} {
 		a := double.New(t, double.Config{Fault: f})
-		r := newRoom(t, options{}, to(a))
+		r := newEnv(t, options{}, to(a))
 		for _, id := range []string{"1", "2", "3", "4", "5", "6"} {
 			r.run(id)
 		}
@@ -88,7 +88,7 @@ func TestWhatIsNoFaultOfTheAgent(t *testing.T) {
 		assert.False(t, r.metrics.isOpen(), f)
 	}
 	a := double.New(t, double.Config{Fault: double.NeverAnswers})
-	r := newRoom(t, options{}, to(a))
+	r := newEnv(t, options{}, to(a))
 	for _, id := range []string{"1", "2", "3", "4", "5", "6"} {
 		e := r.done(r.claim(id, schemas.Run{}, 50*time.Millisecond), still)
 		require.Equal(t, schemas.OutcomeExpired, e.Outcome)
@@ -103,7 +103,7 @@ func TestASuccessBetweenFailures(t *testing.T) {
 	script := append(append(acts(4, double.Status500), double.Act{}), acts(5, double.Status500)...)
 	a := double.New(t, double.Config{Script: script})
 	moved := double.New(t, double.Config{})
-	r := newRoom(t, options{}, to(a))
+	r := newEnv(t, options{}, to(a))
 	for _, id := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"} {
 		r.run(id)
 		assert.False(t, r.metrics.isOpen(), id)
@@ -126,7 +126,7 @@ func TestAProbeIsOne(t *testing.T) {
 	hold := make(chan struct{})
 	script := append(acts(5, double.Status500), double.Act{Fault: double.NeverAnswers}, double.Act{Hold: hold}, double.Act{})
 	a := double.New(t, double.Config{Script: script})
-	r := newRoom(t, options{}, to(a))
+	r := newEnv(t, options{}, to(a))
 	r.breakOff()
 	r.pass()
 	stop := harness.NewStop(t)
@@ -154,7 +154,7 @@ func TestAFullAgent(t *testing.T) {
 	a := double.New(t, double.Config{Script: []double.Act{{Hold: hold}}})
 	full := to(a)
 	full.Concurrency = 1
-	r := newRoom(t, options{}, full)
+	r := newEnv(t, options{}, full)
 	ends := make(chan ended, 10)
 	begin := func(id string) {
 		st := r.claim(id, schemas.Run{}, time.Minute)
@@ -183,7 +183,7 @@ func TestAFullAgent(t *testing.T) {
 func TestWaitingForAPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoom(t, options{}, schemas.Agent{TaskType: double.TaskType, URL: "http://127.0.0.1:1", Mode: schemas.AgentStream})
+		r := newEnv(t, options{}, schemas.Agent{TaskType: double.TaskType, URL: "http://127.0.0.1:1", Mode: schemas.AgentStream})
 		st := r.claim("1", schemas.Run{}, time.Minute)
 		var delays []time.Duration
 		for range 8 {
@@ -231,7 +231,7 @@ func TestWaitingForAPlace(t *testing.T) {
 // takes no place in a queue that is full, nor blames an agent that is left alone.
 func TestNothingToWaitFor(t *testing.T) {
 	t.Parallel()
-	over := func(r *room) {
+	over := func(r *env) {
 		r.t.Helper()
 		stop := harness.NewStop(r.t)
 		stop.Pull()
@@ -243,7 +243,7 @@ func TestNothingToWaitFor(t *testing.T) {
 	t.Run("a full queue", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			r := newRoom(t, options{}, schemas.Agent{TaskType: double.TaskType, URL: "http://127.0.0.1:1", Mode: schemas.AgentStream})
+			r := newEnv(t, options{}, schemas.Agent{TaskType: double.TaskType, URL: "http://127.0.0.1:1", Mode: schemas.AgentStream})
 			var waiting sync.WaitGroup
 			for i := range 8 {
 				st := r.claim(strconv.Itoa(i), schemas.Run{}, time.Hour)
@@ -270,13 +270,13 @@ func TestNothingToWaitFor(t *testing.T) {
 	t.Run("an agent that is left alone", func(t *testing.T) {
 		t.Parallel()
 		a := double.New(t, double.Config{Fault: double.Status500})
-		r := newRoom(t, options{}, to(a))
+		r := newEnv(t, options{}, to(a))
 		r.breakOff()
 		over(r)
 	})
 	t.Run("an agent that is gone", func(t *testing.T) {
 		t.Parallel()
-		over(newRoom(t, options{}))
+		over(newEnv(t, options{}))
 	})
 }
 
@@ -284,7 +284,7 @@ func TestNothingToWaitFor(t *testing.T) {
 func TestAProbeThatIsNotMade(t *testing.T) {
 	t.Parallel()
 	a := double.New(t, double.Config{Script: append(acts(5, double.Status500), double.Act{})})
-	r := newRoom(t, options{}, to(a))
+	r := newEnv(t, options{}, to(a))
 	r.breakOff()
 	r.pass()
 	for i := range 3 {
@@ -305,7 +305,7 @@ func (broken) Run(context.Context, *call.Task) (call.Result, error) { panic("bro
 // TestARunThatPanics leaves its place.
 func TestARunThatPanics(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
+	r := newEnv(t, options{})
 	m := runs.NewRemote(r.ledger, broken{}, nil, nil, runs.RemoteConfig{
 		Agents: func(string) (schemas.Agent, bool) {
 			return schemas.Agent{URL: "http://127.0.0.1:1", Mode: schemas.AgentStream, Concurrency: 1}, true
@@ -324,7 +324,7 @@ func TestARunThatPanics(t *testing.T) {
 func TestAProbeThatADrainStops(t *testing.T) {
 	t.Parallel()
 	a := double.New(t, double.Config{Fault: double.Status500})
-	r := newRoom(t, options{}, to(a))
+	r := newEnv(t, options{}, to(a))
 	r.breakOff()
 	r.pass()
 	close(r.draining)
@@ -346,8 +346,8 @@ func TestAnAgentThatMoves(t *testing.T) {
 			old, moved := double.New(t, double.Config{}), double.New(t, double.Config{})
 			synced := to(moved)
 			synced.Mode = schemas.AgentSync
-			var r *room
-			r = newRoom(t, options{reading: func(what string, n int) {
+			var r *env
+			r = newEnv(t, options{reading: func(what string, n int) {
 				if what == at.what && n == at.n {
 					r.enforce(synced)
 				}
@@ -367,8 +367,8 @@ func TestAnAgentThatGoes(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"agents", "policy"} {
 		a := double.New(t, double.Config{})
-		var r *room
-		r = newRoom(t, options{reading: func(what string, n int) {
+		var r *env
+		r = newEnv(t, options{reading: func(what string, n int) {
 			if what == at && n == map[string]int{"agents": 2, "policy": 1}[at] {
 				r.enforce()
 			}
@@ -390,7 +390,7 @@ func TestWhatIsSaidOfAnAgentThatMoved(t *testing.T) {
 		begin := make(chan struct{})
 		script := append([]double.Act{{Fault: double.Status500, Begin: begin}}, acts(9, double.Status500)...)
 		a := double.New(t, double.Config{Script: script})
-		r := newRoom(t, options{}, to(a))
+		r := newEnv(t, options{}, to(a))
 		late := make(chan ended, 1)
 		st := r.claim("late", schemas.Run{}, 1<<40)
 		go func() { late <- r.perform(st, still) }()
@@ -423,8 +423,8 @@ func TestWhatIsSaidOfAnAgentThatMoved(t *testing.T) {
 func TestAMoveIsNoFavour(t *testing.T) {
 	t.Parallel()
 	old, moved := double.New(t, double.Config{}), double.New(t, double.Config{Fault: double.Status500})
-	var r *room
-	r = newRoom(t, options{reading: func(what string, n int) {
+	var r *env
+	r = newEnv(t, options{reading: func(what string, n int) {
 		if what == "agents" && n == 2 {
 			r.enforce(to(moved))
 		}

@@ -1,7 +1,7 @@
 // Package crowd is the clients of a Weir that faults befall: they ask for actions of each
 // class, ask again under the same name for what they did not hear the end of, follow events
 // over cut streams, and write down what they were told, for package history to judge.
-package crowd
+package callers
 
 import (
 	"cmp"
@@ -40,7 +40,7 @@ type Config struct {
 	// Clients ask at a time; default 8. Each rests so long behind what it was told; default
 	// 25 ms.
 	Clients int
-	Rest    time.Duration
+	Pause   time.Duration
 	// Patience is how long one request is waited for; default 15 s.
 	Patience time.Duration
 	// Only are the classes; default all.
@@ -58,15 +58,15 @@ type Config struct {
 
 // Counts are what a crowd was told so far.
 type Counts struct {
-	// Told are orders whose end was told, Unheard requests that nothing came of, Away those
+	// Ended are orders whose end was told, Unheard requests that nothing came of, Away those
 	// of them that were answered with 503, and Streams the readers that saw the end.
-	Told, Unheard, Away, Streams int
+	Ended, Unheard, Away, Streams int
 	// Gap is the longest time in which no order's end was told.
 	Gap time.Duration
 }
 
-// Crowd is at work between Start and Rest. It is safe for concurrent use.
-type Crowd struct {
+// Callers is at work between Start and Rest. It is safe for concurrent use.
+type Callers struct {
 	cfg    Config
 	client *http.Client
 
@@ -84,12 +84,12 @@ type Crowd struct {
 }
 
 // New is a crowd that waits to be started.
-func New(cfg Config) *Crowd {
+func New(cfg Config) *Callers {
 	if cfg.Clients == 0 {
 		cfg.Clients = 8
 	}
-	if cfg.Rest == 0 {
-		cfg.Rest = 25 * time.Millisecond
+	if cfg.Pause == 0 {
+		cfg.Pause = 25 * time.Millisecond
 	}
 	if cfg.Patience == 0 {
 		cfg.Patience = 15 * time.Second
@@ -98,11 +98,11 @@ func New(cfg Config) *Crowd {
 		cfg.Only = Classes()
 	}
 	cfg.Under, cfg.Tenant = cmp.Or(cfg.Under, "plain"), cmp.Or(cfg.Tenant, Tenant)
-	return &Crowd{cfg: cfg, changed: make(chan struct{}), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: cfg.Clients}}}
+	return &Callers{cfg: cfg, changed: make(chan struct{}), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: cfg.Clients}}}
 }
 
 // Start has the clients work until Rest; what they have begun they go on with until ctx ends.
-func (c *Crowd) Start(ctx context.Context) {
+func (c *Callers) Start(ctx context.Context) {
 	fresh, leave := context.WithCancel(ctx)
 	c.leave = leave
 	c.last = time.Now()
@@ -110,15 +110,15 @@ func (c *Crowd) Start(ctx context.Context) {
 		c.wg.Go(func() {
 			for fresh.Err() == nil {
 				c.send(ctx, c.next())
-				_ = poll.Rest(fresh, c.cfg.Rest)
+				_ = poll.Rest(fresh, c.cfg.Pause)
 			}
 		})
 	}
 }
 
-// Rest begins nothing new and returns when the end of all that was begun was told, or ctx
+// Stop begins nothing new and returns when the end of all that was begun was told, or ctx
 // of Start has ended, which is an error.
-func (c *Crowd) Rest() error {
+func (c *Callers) Stop() error {
 	if c.leave != nil {
 		c.leave()
 	}
@@ -130,7 +130,7 @@ func (c *Crowd) Rest() error {
 }
 
 // Await blocks until the counts fit.
-func (c *Crowd) Await(ctx context.Context, what string, fit func(Counts) bool) error {
+func (c *Callers) Await(ctx context.Context, what string, fit func(Counts) bool) error {
 	for {
 		c.mu.Lock()
 		counts, changed := c.counts, c.changed
@@ -147,14 +147,14 @@ func (c *Crowd) Await(ctx context.Context, what string, fit func(Counts) bool) e
 }
 
 // Counts is what was told so far.
-func (c *Crowd) Counts() Counts {
+func (c *Callers) Counts() Counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.counts
 }
 
 // Fill adds what the clients know to a run. The crowd must rest.
-func (c *Crowd) Fill(run *history.Run) {
+func (c *Callers) Fill(run *history.Run) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	run.Asked = append(run.Asked, c.asked...)
@@ -175,14 +175,14 @@ type Order struct {
 }
 
 // Order is one with the class of a name of its own.
-func (c *Crowd) Order(class string) Order {
+func (c *Callers) Order(class string) Order {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.names++
 	return Order{Name: fmt.Sprintf("%s-%s-%d", c.cfg.Name, class, c.names), Class: class}
 }
 
-func (c *Crowd) next() Order {
+func (c *Callers) next() Order {
 	c.mu.Lock()
 	n := c.names
 	c.mu.Unlock()
@@ -192,9 +192,9 @@ func (c *Crowd) next() Order {
 }
 
 // Send asks for an order until its end is told, in the background.
-func (c *Crowd) Send(ctx context.Context, o Order) { c.wg.Go(func() { c.send(ctx, o) }) }
+func (c *Callers) Send(ctx context.Context, o Order) { c.wg.Go(func() { c.send(ctx, o) }) }
 
-func (c *Crowd) send(ctx context.Context, o Order) {
+func (c *Callers) send(ctx context.Context, o Order) {
 	if o.Watch {
 		c.Watch(ctx, o.Name, nil)
 	}
@@ -210,7 +210,7 @@ func (c *Crowd) send(ctx context.Context, o Order) {
 			}
 			if a.Outcome != "" {
 				now := time.Now()
-				c.counts.Told++
+				c.counts.Ended++
 				c.counts.Gap = max(c.counts.Gap, now.Sub(c.last))
 				c.last = now
 			}
@@ -226,13 +226,13 @@ func (c *Crowd) send(ctx context.Context, o Order) {
 }
 
 // Ended reports whether somebody was told the end of what has a name.
-func (c *Crowd) Ended(name string) bool {
+func (c *Callers) Ended(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(c.asked, func(a history.Asked) bool { return a.Name == name && a.Outcome != "" })
 }
 
-func (c *Crowd) note(what func()) {
+func (c *Callers) note(what func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	what()

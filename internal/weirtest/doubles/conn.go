@@ -1,20 +1,20 @@
 // Package line is what the doubles of upstreams have in common: a server with a ledger of the
 // requests that it has read, and the connection that a request came on, as a double waits on it.
-package line
+package doubles
 
 import (
 	"context"
 	"time"
 )
 
-// Line ends when its caller has left or the double stops.
-type Line struct{ gone <-chan struct{} }
+// Conn ends when its caller has left or the double stops.
+type Conn struct{ gone <-chan struct{} }
 
 // Of is the line of a request with this context.
-func Of(ctx context.Context) Line { return Line{ctx.Done()} }
+func Of(ctx context.Context) Conn { return Conn{ctx.Done()} }
 
 // Ended reports whether it is.
-func (l Line) Ended() bool {
+func (l Conn) Ended() bool {
 	select {
 	case <-l.gone:
 		return true
@@ -24,11 +24,11 @@ func (l Line) Ended() bool {
 }
 
 // Await blocks until then.
-func (l Line) Await() { <-l.gone }
+func (l Conn) Await() { <-l.gone }
 
 // Wait blocks until the channel gives or is closed; false: the caller has left before. A
 // nil channel is not waited for.
-func (l Line) Wait(c <-chan struct{}) bool {
+func (l Conn) Wait(c <-chan struct{}) bool {
 	if c == nil {
 		return true
 	}
@@ -41,7 +41,7 @@ func (l Line) Wait(c <-chan struct{}) bool {
 }
 
 // Pause lets time go by; false: the caller has left before.
-func (l Line) Pause(d time.Duration) bool {
+func (l Conn) Pause(d time.Duration) bool {
 	if d <= 0 {
 		return true
 	}

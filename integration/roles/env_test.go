@@ -21,8 +21,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/callers"
 	"weir/internal/weirtest/cluster"
-	"weir/internal/weirtest/crowd"
 	"weir/internal/weirtest/history"
 	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
@@ -32,12 +32,12 @@ import (
 
 var weirBinary, natsBinary = program.Path(program.Weir), program.Path(program.NATS)
 
-// house is the processes of all roles on one cluster, and the target of their calls.
-type house struct {
+// env is the processes of all roles on one cluster, and the target of their calls.
+type env struct {
 	t       *testing.T
 	ctx     context.Context
 	cluster *cluster.Cluster
-	target  *crowd.Target
+	target  *callers.Target
 	config  string
 	turn    atomic.Uint64
 
@@ -45,12 +45,12 @@ type house struct {
 	nodes map[string][]*program.Program
 }
 
-// newHouse starts three servers, and two processes of each role at once.
-func newHouse(t *testing.T) *house {
+// newEnv starts three servers, and two processes of each role at once.
+func newEnv(t *testing.T) *env {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
-	h := &house{t: t, ctx: ctx, target: crowd.NewTarget(), nodes: map[string][]*program.Program{}}
+	h := &env{t: t, ctx: ctx, target: callers.NewTarget(), nodes: map[string][]*program.Program{}}
 	t.Cleanup(func() {
 		h.target.Release()
 		h.target.CloseClientConnections()
@@ -79,7 +79,7 @@ func newHouse(t *testing.T) *house {
 }
 
 // add starts processes of these roles at once and returns when all are ready.
-func (h *house) add(roles ...string) {
+func (h *env) add(roles ...string) {
 	h.t.Helper()
 	errs := make(chan error, len(roles))
 	for _, role := range roles {
@@ -90,7 +90,7 @@ func (h *house) add(roles ...string) {
 	}
 }
 
-func (h *house) start(role string) error {
+func (h *env) start(role string) error {
 	p, err := program.Run(weirBinary, program.How{Command: role, Args: []string{"--config", h.config}})
 	if err != nil {
 		return fmt.Errorf("%s: %w", role, err)
@@ -102,14 +102,14 @@ func (h *house) start(role string) error {
 }
 
 // first is the oldest process of a role.
-func (h *house) first(role string) *program.Program {
+func (h *env) first(role string) *program.Program {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.nodes[role][0]
 }
 
 // kill ends the oldest process of a role as a crash would.
-func (h *house) kill(role string) {
+func (h *env) kill(role string) {
 	p := h.first(role)
 	h.mu.Lock()
 	h.nodes[role] = h.nodes[role][1:]
@@ -118,7 +118,7 @@ func (h *house) kill(role string) {
 }
 
 // some is the address of a process of a role, another one each time.
-func (h *house) some(role string) string {
+func (h *env) some(role string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := h.nodes[role]
@@ -126,15 +126,15 @@ func (h *house) some(role string) string {
 }
 
 // crowd is one whose names begin with a word. It writes to ingress and reads from egress.
-func (h *house) crowd(name string) *crowd.Crowd {
-	return crowd.New(crowd.Config{
+func (h *env) crowd(name string) *callers.Callers {
+	return callers.New(callers.Config{
 		Name: name, Target: h.target,
 		Write: func() string { return h.some("ingress") }, Read: func() string { return h.some("egress") },
 	})
 }
 
 // ask is one request; status 0: no answer.
-func (h *house) ask(method, url, body string) (status int, text string, header http.Header) {
+func (h *env) ask(method, url, body string) (status int, text string, header http.Header) {
 	resp, text, err := program.Ask(h.ctx, method, url, body, "Connection", "close")
 	if err != nil {
 		return 0, err.Error(), http.Header{}
@@ -143,7 +143,7 @@ func (h *house) ask(method, url, body string) (status int, text string, header h
 }
 
 // eventually waits until it is so.
-func (h *house) eventually(so func() bool, what string) {
+func (h *env) eventually(so func() bool, what string) {
 	h.t.Helper()
 	poll.Until(h.t, so, what)
 }
@@ -152,7 +152,7 @@ func (h *house) eventually(so func() bool, what string) {
 func partitions() []string { return []string{schemas.LogStream(0), schemas.LogStream(1)} }
 
 // stored reads what the log and the evidence hold, past Weir, when no queue has anything left.
-func (h *house) stored() (run history.Run) {
+func (h *env) stored() (run history.Run) {
 	h.t.Helper()
 	log, err := stored.Open(h.cluster.Direct())
 	require.NoError(h.t, err)
@@ -172,7 +172,7 @@ func (h *house) stored() (run history.Run) {
 }
 
 // check holds what crowds were told against what is stored and what the target heard.
-func (h *house) check(crowds ...*crowd.Crowd) {
+func (h *env) check(crowds ...*callers.Callers) {
 	h.t.Helper()
 	run := h.stored()
 	for _, c := range crowds {

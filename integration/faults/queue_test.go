@@ -16,7 +16,7 @@ func lost() time.Duration { return long(3*time.Second, 12*time.Second) }
 
 // cutOffNodes takes the servers away from a node, each time in another way, while it has
 // calls under way.
-func cutOffNodes(ctx context.Context, s *scene) {
+func cutOffNodes(ctx context.Context, s *fixture) {
 	ways := map[string]func(*cluster.Link){
 		"cut":       (*cluster.Link).Cut,
 		"held":      func(l *cluster.Link) { l.Hold(cluster.Out, cluster.Back) },
@@ -32,7 +32,7 @@ func cutOffNodes(ctx context.Context, s *scene) {
 				do(l)
 			}
 			s.target.Release()
-			s.bite(how, 1)
+			s.inject(how, 1)
 			s.must(poll.Rest(ctx, lost()))
 			for _, l := range n.lines {
 				l.Heal()
@@ -44,12 +44,12 @@ func cutOffNodes(ctx context.Context, s *scene) {
 }
 
 // deafLeader lets a partition's leader say what it wants and hear nothing.
-func deafLeader(ctx context.Context, s *scene) { oneWay(ctx, s, false) }
+func deafLeader(ctx context.Context, s *fixture) { oneWay(ctx, s, false) }
 
 // muteLeader lets it hear everything and say nothing.
-func muteLeader(ctx context.Context, s *scene) { oneWay(ctx, s, true) }
+func muteLeader(ctx context.Context, s *fixture) { oneWay(ctx, s, true) }
 
-func oneWay(ctx context.Context, s *scene, mute bool) {
+func oneWay(ctx context.Context, s *fixture, mute bool) {
 	for range s.times(1, 3) {
 		group := schemas.LogStream(s.chance.IntN(s.layout.Partitions))
 		i, err := s.cluster.Leader(ctx, group)
@@ -65,7 +65,7 @@ func oneWay(ctx context.Context, s *scene, mute bool) {
 
 // leaderUnreached cuts every node's line to a partition's leader: it has the followers, and
 // they have the nodes.
-func leaderUnreached(ctx context.Context, s *scene) {
+func leaderUnreached(ctx context.Context, s *fixture) {
 	for range s.times(1, 3) {
 		i, err := s.cluster.Leader(ctx, schemas.LogStream(0))
 		s.must(err)
@@ -73,7 +73,7 @@ func leaderUnreached(ctx context.Context, s *scene) {
 			n.lines[i].Cut()
 		}
 		s.goOn(ctx, "the load over the followers")
-		s.bite("went round", 1)
+		s.inject("went round", 1)
 		for _, n := range s.nodes {
 			n.lines[i].Heal()
 		}
@@ -82,19 +82,19 @@ func leaderUnreached(ctx context.Context, s *scene) {
 
 // badWeather delays every packet between all processes by 100 ms, half of that more or less,
 // and loses one of twenty.
-func badWeather(ctx context.Context, s *scene) {
+func badWeather(ctx context.Context, s *fixture) {
 	s.cluster.Each(func(l *cluster.Link) {
 		l.Set(cluster.Weather{Delay: 100 * time.Millisecond, Jitter: 50 * time.Millisecond, Loss: 50})
 	})
 	for range s.times(1, 4) {
 		s.goOn(ctx, "the load in bad weather")
-		s.bite("went on", 1)
+		s.inject("went on", 1)
 	}
 }
 
 // storm breaks every connection of every node every two seconds: nothing runs full of what
 // was begun for each.
-func storm(ctx context.Context, s *scene) {
+func storm(ctx context.Context, s *fixture) {
 	before := s.goroutines(ctx)
 	broken := 0
 	for range s.times(3, 30) {
@@ -107,13 +107,13 @@ func storm(ctx context.Context, s *scene) {
 		}
 		s.must(poll.Rest(ctx, 2*time.Second))
 	}
-	s.bite("ends of connections broken", broken)
+	s.inject("ends of connections broken", broken)
 	s.goOn(ctx, "the load behind the storm")
 	s.must(until(ctx, "goroutines to end", func() bool { return s.goroutines(ctx) < before*1.5 }))
 }
 
 // goroutines are those of all nodes.
-func (s *scene) goroutines(ctx context.Context) float64 {
+func (s *fixture) goroutines(ctx context.Context) float64 {
 	total := 0.0
 	for _, n := range s.nodes {
 		total += n.gauge(ctx, "go_goroutines")

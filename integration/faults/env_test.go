@@ -16,8 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/callers"
 	"weir/internal/weirtest/cluster"
-	"weir/internal/weirtest/crowd"
 	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 	"weir/schemas"
@@ -31,18 +31,18 @@ type kit struct {
 	// weir is the program that they run, and more a part of their configuration.
 	weir, more string
 	// policy is theirs, for a target; default the target's own.
-	policy func(*crowd.Target) string
+	policy func(*callers.Target) string
 	// environ is added to the environment of a node.
 	environ func(name string) []string
 }
 
-// rig is a cluster, the nodes on it, and the target of their calls.
-type rig struct {
+// env is a cluster, the nodes on it, and the target of their calls.
+type env struct {
 	kit
 	dir     string
 	layout  schemas.Layout
 	cluster *cluster.Cluster
-	target  *crowd.Target
+	target  *callers.Target
 	nodes   []*node
 	log     *log
 
@@ -62,7 +62,7 @@ func (k kit) withDefaults() kit {
 		k.roles = assembly()
 	}
 	if k.policy == nil {
-		k.policy = (*crowd.Target).Policy
+		k.policy = (*callers.Target).Policy
 	}
 	if k.environ == nil {
 		k.environ = func(string) []string { return nil }
@@ -70,12 +70,12 @@ func (k kit) withDefaults() kit {
 	return k
 }
 
-// newRig starts everything, and ends it with the test.
-func newRig(t *testing.T, k kit) *rig {
+// newEnv starts everything, and ends it with the test.
+func newEnv(t *testing.T, k kit) *env {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	r := &rig{kit: k.withDefaults(), dir: t.TempDir(), layout: schemas.Layout{Partitions: 2}, target: crowd.NewTarget()}
+	r := &env{kit: k.withDefaults(), dir: t.TempDir(), layout: schemas.Layout{Partitions: 2}, target: callers.NewTarget()}
 	t.Cleanup(func() {
 		r.target.Release()
 		r.target.CloseClientConnections()
@@ -123,7 +123,7 @@ func last(text string) string {
 }
 
 // that are the nodes that do something.
-func (r *rig) that(do func(role) bool) []*node {
+func (r *env) that(do func(role) bool) []*node {
 	var some []*node
 	for _, n := range r.nodes {
 		if do(n.role) {
@@ -133,11 +133,11 @@ func (r *rig) that(do func(role) bool) []*node {
 	return some
 }
 
-func (r *rig) workers() []*node { return r.that(func(o role) bool { return o.work }) }
-func (r *rig) writers() []*node { return r.that(func(o role) bool { return o.write }) }
+func (r *env) workers() []*node { return r.that(func(o role) bool { return o.work }) }
+func (r *env) writers() []*node { return r.that(func(o role) bool { return o.write }) }
 
 // somewhere is the address of one of those that do it, another one each time.
-func (r *rig) somewhere(do func(role) bool) string {
+func (r *env) somewhere(do func(role) bool) string {
 	some := r.that(do)
 	for range some {
 		if url := some[r.turn.Add(1)%uint64(len(some))].url(); url != "" {
@@ -148,15 +148,15 @@ func (r *rig) somewhere(do func(role) bool) string {
 }
 
 // crowd is one whose names begin with a word.
-func (r *rig) crowd(cfg crowd.Config) *crowd.Crowd {
+func (r *env) crowd(cfg callers.Config) *callers.Callers {
 	cfg.Target = r.target
 	cfg.Write = func() string { return r.somewhere(func(o role) bool { return o.write }) }
 	cfg.Read = func() string { return r.somewhere(func(o role) bool { return o.read }) }
-	return crowd.New(cfg)
+	return callers.New(cfg)
 }
 
 // heal ends every fault and returns when all is up.
-func (r *rig) heal(ctx context.Context) error {
+func (r *env) heal(ctx context.Context) error {
 	r.target.Release()
 	r.target.Takes(0)
 	r.cluster.Heal()
@@ -190,7 +190,7 @@ func (r *rig) heal(ctx context.Context) error {
 }
 
 // restart ends a node and starts it anew, with faults armed.
-func (r *rig) restart(ctx context.Context, n *node, environ ...string) error {
+func (r *env) restart(ctx context.Context, n *node, environ ...string) error {
 	if err := n.terminate(ctx); err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 // Package shelf is a bucket in memory, for tests of what keeps its state in one.
-package shelf
+package bucket
 
 import (
 	"cmp"
@@ -12,8 +12,8 @@ import (
 	"weir/schemas"
 )
 
-// Shelf is a bucket in memory that several nodes share. Its fields are read and set inside Set.
-type Shelf struct {
+// Bucket is a bucket in memory that several nodes share. Its fields are read and set inside Set.
+type Bucket struct {
 	mu sync.Mutex
 
 	// Records are the values that are kept, oldest first, and Last is the newest one's number.
@@ -47,22 +47,22 @@ type Shelf struct {
 
 // Watcher is what Watch was called with.
 type Watcher struct {
-	Heard func(schemas.Record)
-	Lost  func()
+	Received func(schemas.Record)
+	Lost     func()
 }
 
 // New returns an empty one.
-func New() *Shelf { return &Shelf{Watchers: map[int]Watcher{}, Now: time.Now} }
+func New() *Bucket { return &Bucket{Watchers: map[int]Watcher{}, Now: time.Now} }
 
 // Set changes or reads fields under the lock.
-func (s *Shelf) Set(change func(*Shelf)) {
+func (s *Bucket) Set(change func(*Bucket)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(s)
 }
 
 // Of are the kept values of a key, oldest first. It is for use inside Set.
-func (s *Shelf) Of(key string) (all []schemas.Record) {
+func (s *Bucket) Of(key string) (all []schemas.Record) {
 	for _, r := range s.Records {
 		if r.Subject == key {
 			all = append(all, r)
@@ -72,7 +72,7 @@ func (s *Shelf) Of(key string) (all []schemas.Record) {
 }
 
 // Newest is a key's newest value; the zero one: there is none. It is for use inside Set.
-func (s *Shelf) Newest(key string) (r schemas.Record) {
+func (s *Bucket) Newest(key string) (r schemas.Record) {
 	if all := s.Of(key); len(all) > 0 {
 		r = all[len(all)-1]
 	}
@@ -80,7 +80,7 @@ func (s *Shelf) Newest(key string) (r schemas.Record) {
 }
 
 // Store stores a value, whatever the key has. It is for use inside Set.
-func (s *Shelf) Store(key string, value []byte) uint64 {
+func (s *Bucket) Store(key string, value []byte) uint64 {
 	s.Last++
 	r := schemas.Record{Subject: key, Seq: s.Last, Time: s.Now().UTC(), Data: slices.Clone(value)}
 	s.Records = append(s.Records, r)
@@ -89,17 +89,17 @@ func (s *Shelf) Store(key string, value []byte) uint64 {
 	}
 	for _, w := range s.Watchers {
 		if !s.Deaf {
-			w.Heard(r)
+			w.Received(r)
 		}
 	}
 	return s.Last
 }
 
 // Put stores a value if the key's newest write is last.
-func (s *Shelf) Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error) {
+func (s *Bucket) Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error) {
 	stored, lost := true, error(nil)
 	var before func(string) (bool, error)
-	if s.Set(func(s *Shelf) { before = s.Before }); before != nil {
+	if s.Set(func(s *Bucket) { before = s.Before }); before != nil {
 		stored, lost = before(key)
 	}
 	s.mu.Lock()
@@ -120,9 +120,9 @@ func (s *Shelf) Put(ctx context.Context, key string, value []byte, last uint64) 
 }
 
 // Get is the key's newest write.
-func (s *Shelf) Get(_ context.Context, key string) (schemas.Record, error) {
+func (s *Bucket) Get(_ context.Context, key string) (schemas.Record, error) {
 	var asked func() error
-	r, err := s.read(func(s *Shelf) schemas.Record {
+	r, err := s.read(func(s *Bucket) schemas.Record {
 		s.Gets++
 		asked = s.Asked
 		return s.Newest(key)
@@ -134,14 +134,14 @@ func (s *Shelf) Get(_ context.Context, key string) (schemas.Record, error) {
 }
 
 // read looks a record up.
-func (s *Shelf) read(find func(*Shelf) schemas.Record) (r schemas.Record, err error) {
+func (s *Bucket) read(find func(*Bucket) schemas.Record) (r schemas.Record, err error) {
 	var reads func() error
-	if s.Set(func(s *Shelf) { reads = s.Reads }); reads != nil {
+	if s.Set(func(s *Bucket) { reads = s.Reads }); reads != nil {
 		if err = reads(); err != nil {
 			return r, err
 		}
 	}
-	s.Set(func(s *Shelf) { r, err = find(s), s.Down })
+	s.Set(func(s *Bucket) { r, err = find(s), s.Down })
 	if r.Seq == 0 {
 		err = cmp.Or(err, fault.ErrNotFound)
 	}
@@ -149,8 +149,8 @@ func (s *Shelf) read(find func(*Shelf) schemas.Record) (r schemas.Record, err er
 }
 
 // Next is the first kept write of a key after a write.
-func (s *Shelf) Next(_ context.Context, key string, after uint64) (schemas.Record, error) {
-	return s.read(func(s *Shelf) (r schemas.Record) {
+func (s *Bucket) Next(_ context.Context, key string, after uint64) (schemas.Record, error) {
+	return s.read(func(s *Bucket) (r schemas.Record) {
 		if i := slices.IndexFunc(s.Of(key), func(r schemas.Record) bool { return r.Seq > after }); i >= 0 {
 			r = s.Of(key)[i]
 		}
@@ -159,7 +159,7 @@ func (s *Shelf) Next(_ context.Context, key string, after uint64) (schemas.Recor
 }
 
 // Read returns up to limit records after a write.
-func (s *Shelf) Read(_ context.Context, after uint64, limit int) (all []schemas.Record, err error) {
+func (s *Bucket) Read(_ context.Context, after uint64, limit int) (all []schemas.Record, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err = s.Down; err == nil && s.Paging != nil {
@@ -174,7 +174,7 @@ func (s *Shelf) Read(_ context.Context, after uint64, limit int) (all []schemas.
 }
 
 // Forget drops what is stored of a key up to a write.
-func (s *Shelf) Forget(_ context.Context, key string, upTo uint64) error {
+func (s *Bucket) Forget(_ context.Context, key string, upTo uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.Down == nil && s.Newest(key).Seq <= upTo {
@@ -184,7 +184,7 @@ func (s *Shelf) Forget(_ context.Context, key string, upTo uint64) error {
 }
 
 // Watch calls heard for what is stored from now on.
-func (s *Shelf) Watch(heard func(schemas.Record), lost func()) (func(), error) {
+func (s *Bucket) Watch(heard func(schemas.Record), lost func()) (func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.Down != nil {
@@ -192,11 +192,11 @@ func (s *Shelf) Watch(heard func(schemas.Record), lost func()) (func(), error) {
 	}
 	n := len(s.Watchers)
 	s.Watchers[n] = Watcher{heard, lost}
-	return func() { s.Set(func(s *Shelf) { delete(s.Watchers, n) }) }, nil
+	return func() { s.Set(func(s *Bucket) { delete(s.Watchers, n) }) }, nil
 }
 
 // Barrier counts, and fails if Broken says so.
-func (s *Shelf) Barrier(context.Context) error {
+func (s *Bucket) Barrier(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Barriers++
@@ -204,8 +204,8 @@ func (s *Shelf) Barrier(context.Context) error {
 }
 
 // Away has the store answer nobody, or answer again.
-func (s *Shelf) Away(away bool) {
-	s.Set(func(s *Shelf) {
+func (s *Bucket) Away(away bool) {
+	s.Set(func(s *Bucket) {
 		if s.Down = nil; away {
 			s.Down = fault.ErrUnavailable
 		}
@@ -213,8 +213,8 @@ func (s *Shelf) Away(away bool) {
 }
 
 // Hook has f run before each Put; nil: nothing. Its error is the Put's; stored says whether the value is stored all the same.
-func (s *Shelf) Hook(f func() (err error, stored bool)) {
-	s.Set(func(s *Shelf) {
+func (s *Bucket) Hook(f func() (err error, stored bool)) {
+	s.Set(func(s *Bucket) {
 		if s.Before = nil; f != nil {
 			s.Before = func(string) (bool, error) {
 				err, stored := f()
@@ -225,16 +225,16 @@ func (s *Shelf) Hook(f func() (err error, stored bool)) {
 }
 
 // Overwrite stores a value whatever stands there, as another program does. It is no Put.
-func (s *Shelf) Overwrite(key, value string) { s.Set(func(s *Shelf) { s.Store(key, []byte(value)) }) }
+func (s *Bucket) Overwrite(key, value string) { s.Set(func(s *Bucket) { s.Store(key, []byte(value)) }) }
 
 // Written is how often Put has stored something.
-func (s *Shelf) Written() (n int) {
-	s.Set(func(s *Shelf) { n = s.Stored })
+func (s *Bucket) Written() (n int) {
+	s.Set(func(s *Bucket) { n = s.Stored })
 	return n
 }
 
 // All are the values that are kept, oldest first.
-func (s *Shelf) All() (all []schemas.Record) {
-	s.Set(func(s *Shelf) { all = slices.Clone(s.Records) })
+func (s *Bucket) All() (all []schemas.Record) {
+	s.Set(func(s *Bucket) { all = slices.Clone(s.Records) })
 	return all
 }

@@ -1,4 +1,4 @@
-package crowd
+package callers
 
 import (
 	"crypto/sha256"

@@ -1,4 +1,4 @@
-package line
+package doubles
 
 import (
 	"context"
@@ -120,8 +120,8 @@ func (s *Server[R]) Enter(r R) int {
 	return len(s.ledger)
 }
 
-// Leave ends the exchange of a request.
-func (s *Server[R]) Leave(c *Call) {
+// Remove ends the exchange of a request.
+func (s *Server[R]) Remove(c *Call) {
 	if !c.Done() {
 		c.cut.Store(true)
 	}

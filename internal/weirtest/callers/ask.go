@@ -1,4 +1,4 @@
-package crowd
+package callers
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ var (
 )
 
 // Body is what is asked for by an order.
-func (c *Crowd) Body(o Order) string {
+func (c *Callers) Body(o Order) string {
 	args := map[string]any{"method": http.MethodPost, "url": c.cfg.Target.URL + "/" + c.cfg.Under + "/" + o.Name, "body": map[string]string{"of": o.Name, "pad": strings.Repeat("x", c.cfg.Pad)}}
 	doc := map[string]any{"type": "Http", "request_id": o.Name, "args": args}
 	switch o.Class {
@@ -57,17 +57,17 @@ func (t *Target) Policy() string {
 }
 
 // Ask is one request for an order, at a place, written down with the others.
-func (c *Crowd) Ask(ctx context.Context, base string, o Order) (history.Asked, error) {
+func (c *Callers) Ask(ctx context.Context, base string, o Order) (history.Asked, error) {
 	a, err := c.askAt(ctx, base, o, o.Async)
 	c.note(func() { c.asked = append(c.asked, a) })
 	return a, err
 }
 
-func (c *Crowd) ask(ctx context.Context, o Order, async bool) (history.Asked, error) {
+func (c *Callers) ask(ctx context.Context, o Order, async bool) (history.Asked, error) {
 	return c.askAt(ctx, c.cfg.Write(), o, async)
 }
 
-func (c *Crowd) askAt(ctx context.Context, base string, o Order, async bool) (history.Asked, error) {
+func (c *Callers) askAt(ctx context.Context, base string, o Order, async bool) (history.Asked, error) {
 	a := history.Asked{Tenant: c.cfg.Tenant, Name: o.Name, Answer: history.Unheard}
 	if base == "" {
 		return a, errNowhere
@@ -96,7 +96,7 @@ func (c *Crowd) askAt(ctx context.Context, base string, o Order, async bool) (hi
 }
 
 // show adds the token to a request.
-func (c *Crowd) show(req *http.Request) {
+func (c *Callers) show(req *http.Request) {
 	if c.cfg.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.cfg.Token)
 	}
@@ -151,7 +151,7 @@ func outcome(v schemas.Variant) schemas.Outcome {
 // Watch reads an action's events from the beginning until it is told that there are no
 // more, going on behind the last one, wherever it may, whenever its stream breaks. opened, if it
 // is not nil, is called for the first event.
-func (c *Crowd) Watch(ctx context.Context, id string, opened func()) {
+func (c *Callers) Watch(ctx context.Context, id string, opened func()) {
 	w := &history.Watched{Tenant: c.cfg.Tenant, ID: id}
 	c.note(func() { c.watched = append(c.watched, w) })
 	c.wg.Go(func() {
@@ -167,7 +167,7 @@ func (c *Crowd) Watch(ctx context.Context, id string, opened func()) {
 }
 
 // read is one stream, for as long as it lasts.
-func (c *Crowd) read(ctx context.Context, w *history.Watched, opened func()) error {
+func (c *Callers) read(ctx context.Context, w *history.Watched, opened func()) error {
 	base := c.cfg.Read()
 	if base == "" {
 		return errNowhere
