@@ -119,7 +119,7 @@ func TestASuccessBetweenFailures(t *testing.T) {
 }
 
 // TestAProbeIsOne, and one that is canceled before it has shown anything is given
-// back: the agent is left alone for as long again, not for ever. One that is
+// back: the agent is paused for as long again, not for ever. One that is
 // answered has shown enough, however long its run goes on.
 func TestAProbeIsOne(t *testing.T) {
 	t.Parallel()
