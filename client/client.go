@@ -1,4 +1,4 @@
-// Package client is a client of Weir's HTTP API. Its routes are those of the OpenAPI document
+// Package client is a client of Weir's HTTP API. It has the routes of the OpenAPI document
 // (`weir schema openapi`), its documents the types of weir/schemas. All functions take a context, are
 // safe for concurrent use and repeat nothing by themselves, unless they say so.
 package client

@@ -26,11 +26,11 @@ type batch struct {
 	releases []func()
 }
 
-func (b *batch) add(h *house, id string, duplicate bool, wait time.Duration) {
+func (b *batch) add(h *env, id string, duplicate bool, wait time.Duration) {
 	rc := receipt(id, duplicate)
 	release := func() {}
 	if wait != 0 {
-		release = h.room.Expect(httpRef(id))
+		release = h.server.Expect(httpRef(id))
 	}
 	b.items = append(b.items, schemas.BatchItem{Index: len(b.items), ActionID: id, Receipt: &rc})
 	b.waits, b.releases = append(b.waits, wait), append(b.releases, release)
@@ -41,12 +41,12 @@ func (b *batch) refused() {
 	b.waits, b.releases = append(b.waits, 0), append(b.releases, func() {})
 }
 
-func (b *batch) answer(ctx context.Context, h *house, w http.ResponseWriter, header ...string) {
+func (b *batch) answer(ctx context.Context, h *env, w http.ResponseWriter, header ...string) {
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/batch", http.NoBody)
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	executor.NewBatcher(h.room.Server).Answer(w, r, "acme", b.items, func(i int) time.Duration { return b.waits[i] }, func(i int) { b.releases[i]() })
+	executor.NewBatcher(h.server.Server).Answer(w, r, "acme", b.items, func(i int) time.Duration { return b.waits[i] }, func(i int) { b.releases[i]() })
 }
 
 // TestABatchIsAnsweredInTheOrderOfItsRequests, each item as /v1/execute answers: also one that was
@@ -68,7 +68,7 @@ func TestABatchIsAnsweredInTheOrderOfItsRequests(t *testing.T) {
 	document := func(body string) json.RawMessage {
 		return json.RawMessage(`{"answer":{"status":200,"headers":[],"body":"` + body + `"}}`)
 	}
-	_, blob, err := h.led.PutBlob(t.Context(), "acme", json.RawMessage(`{"status":200,"headers":[],"body":"`+strings.Repeat("y", schemas.InlineLimit)+`"}`))
+	_, blob, err := h.ledger.PutBlob(t.Context(), "acme", json.RawMessage(`{"status":200,"headers":[],"body":"`+strings.Repeat("y", schemas.InlineLimit)+`"}`))
 	require.NoError(t, err)
 	ends := map[string]schemas.Settled{
 		"short":  {Outcome: schemas.OutcomeSucceeded, Result: document("x")},

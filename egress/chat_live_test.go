@@ -19,9 +19,9 @@ import (
 )
 
 // listened is a stream of the completion a that is read as it comes.
-func (h *house) listened() (st *ledger.State, got chan string) {
+func (h *env) listened() (st *ledger.State, got chan string) {
 	st = h.claim(chatRef("a"))
-	w := &sink{header: http.Header{}, got: make(chan string)}
+	w := &flushRecorder{header: http.Header{}, got: make(chan string)}
 	go func() {
 		defer close(w.got)
 		h.talk(w, talk{id: "a"})
@@ -73,23 +73,23 @@ func TestAClientThatGoes(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
 		whole  bool
-		before func(h *house, st *ledger.State)
-		does   func(h *house, st *ledger.State, leave func())
+		before func(h *env, st *ledger.State)
+		does   func(h *env, st *ledger.State, leave func())
 		left   int64
 	}
 	table.Bubble(t, map[string]testCase{
-		"held":          {left: 1, does: func(_ *house, _ *ledger.State, leave func()) { leave() }},
-		"waiting":       {whole: true, left: 1, does: func(_ *house, _ *ledger.State, leave func()) { leave() }},
-		"in the middle": {left: 1, before: func(h *house, st *ledger.State) { h.delta(st, `{}`) }, does: func(_ *house, _ *ledger.State, leave func()) { leave() }},
-		"resting": {left: 1, before: func(h *house, st *ledger.State) { h.delta(st, `{}`) }, does: func(_ *house, _ *ledger.State, leave func()) {
+		"held":          {left: 1, does: func(_ *env, _ *ledger.State, leave func()) { leave() }},
+		"waiting":       {whole: true, left: 1, does: func(_ *env, _ *ledger.State, leave func()) { leave() }},
+		"in the middle": {left: 1, before: func(h *env, st *ledger.State) { h.delta(st, `{}`) }, does: func(_ *env, _ *ledger.State, leave func()) { leave() }},
+		"resting": {left: 1, before: func(h *env, st *ledger.State) { h.delta(st, `{}`) }, does: func(_ *env, _ *ledger.State, leave func()) {
 			time.Sleep(20 * time.Second)
 			leave()
 		}},
-		"at the end":      {does: func(h *house, st *ledger.State, leave func()) { h.settle(st, said); synctest.Wait(); leave() }},
-		"refused":         {does: func(h *house, st *ledger.State, leave func()) { h.settle(st, broken); synctest.Wait(); leave() }},
-		"answered":        {whole: true, does: func(h *house, st *ledger.State, leave func()) { h.settle(st, said); synctest.Wait(); leave() }},
-		"sent away":       {does: func(h *house, _ *ledger.State, leave func()) { h.feed.EndWaits(); synctest.Wait(); leave() }},
-		"waits sent away": {whole: true, does: func(h *house, _ *ledger.State, leave func()) { h.feed.EndWaits(); synctest.Wait(); leave() }},
+		"at the end":      {does: func(h *env, st *ledger.State, leave func()) { h.settle(st, said); synctest.Wait(); leave() }},
+		"refused":         {does: func(h *env, st *ledger.State, leave func()) { h.settle(st, broken); synctest.Wait(); leave() }},
+		"answered":        {whole: true, does: func(h *env, st *ledger.State, leave func()) { h.settle(st, said); synctest.Wait(); leave() }},
+		"sent away":       {does: func(h *env, _ *ledger.State, leave func()) { h.feed.EndWaits(); synctest.Wait(); leave() }},
+		"waits sent away": {whole: true, does: func(h *env, _ *ledger.State, leave func()) { h.feed.EndWaits(); synctest.Wait(); leave() }},
 	}, func(t *testing.T, tc testCase) {
 		h := build(t)
 		defer h.feed.Close()
@@ -153,11 +153,11 @@ func TestACompletionOutlastsADrain(t *testing.T) {
 		defer h.feed.Close()
 		type heard struct {
 			st *ledger.State
-			w  *sink
+			w  *flushRecorder
 		}
 		all := map[string]heard{}
 		for _, id := range []string{"a", "b", "c"} {
-			l := heard{h.claim(chatRef(id)), &sink{header: http.Header{}, got: make(chan string, 10)}}
+			l := heard{h.claim(chatRef(id)), &flushRecorder{header: http.Header{}, got: make(chan string, 10)}}
 			h.delta(l.st, `{"c":1}`)
 			all[id] = l
 			go func() {
@@ -192,7 +192,7 @@ func TestACompletionOutlastsADrain(t *testing.T) {
 
 // crowd is the readers of one completion on one node, each with a way to leave.
 type crowd struct {
-	*house
+	*env
 	st    *ledger.State
 	left  atomic.Int64 // how often it was told that nobody is there any more
 	leave map[string]func()
@@ -200,7 +200,7 @@ type crowd struct {
 
 func gather(t *testing.T) *crowd {
 	t.Helper()
-	c := &crowd{house: build(t), leave: map[string]func(){}}
+	c := &crowd{env: build(t), leave: map[string]func(){}}
 	c.st = c.claim(chatRef("a"))
 	c.delta(c.st, `{"c":1}`)
 	return c

@@ -37,7 +37,7 @@ var broken = schemas.Settled{
 // errorEnd is the end of a stream that broke off by broken.
 const errorEnd = `data: {"id":"gen-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],"error":{"message":"slow down","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded","metadata":{"code":"MODEL_FAILED","status":429}}}`
 
-func (h *house) delta(st *ledger.State, chunks ...string) {
+func (h *env) delta(st *ledger.State, chunks ...string) {
 	h.t.Helper()
 	raw := make([]json.RawMessage, len(chunks))
 	for i, c := range chunks {
@@ -62,7 +62,7 @@ type talk struct {
 	left      func()
 }
 
-func (h *house) talk(w http.ResponseWriter, k talk) {
+func (h *env) talk(w http.ResponseWriter, k talk) {
 	if k.ctx == nil {
 		k.ctx = context.Background()
 	}
@@ -71,10 +71,10 @@ func (h *house) talk(w http.ResponseWriter, k talk) {
 		r.Header.Set("Authorization", "Bearer "+k.token)
 	}
 	k.order.Stream = !k.whole
-	h.room.Chat(w, r, chatRef(k.id), receipt(k.id, k.duplicate), &k.order, schemas.ChatPlace{Seq: k.after, Chunk: k.chunk}, k.wait, k.left)
+	h.server.Chat(w, r, chatRef(k.id), receipt(k.id, k.duplicate), &k.order, schemas.ChatPlace{Seq: k.after, Chunk: k.chunk}, k.wait, k.left)
 }
 
-func (h *house) talked(k talk) *httptest.ResponseRecorder {
+func (h *env) talked(k talk) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.talk(w, k)
 	return w
@@ -146,7 +146,7 @@ func TestWhatFailsInTheMiddleIsToldInTheStream(t *testing.T) {
 		case "blob":
 			big := json.RawMessage(strings.Replace(string(broken.Result), "slow down", "slow down"+strings.Repeat(" ", schemas.InlineLimit), 1))
 			var err error
-			_, outcome.ResultBlob, err = h.led.PutBlob(t.Context(), "t", big)
+			_, outcome.ResultBlob, err = h.ledger.PutBlob(t.Context(), "t", big)
 			require.NoError(t, err)
 			outcome.Result = nil
 			want = strings.Replace(want, "slow down", "slow down"+strings.Repeat(" ", schemas.InlineLimit), 1)
@@ -190,7 +190,7 @@ func TestATaskHasSoManyStreams(t *testing.T) {
 	seat := func(token string) (*http.Request, func(), error) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteChat, http.NoBody)
 		r.Header.Set("Authorization", "Bearer "+token)
-		return h.room.Slot(r)
+		return h.server.Slot(r)
 	}
 	one, leaveOne, err := seat(agent())
 	require.NoError(t, err)
@@ -208,7 +208,7 @@ func TestATaskHasSoManyStreams(t *testing.T) {
 	_, leaveTwo, err = seat(agent())
 	require.NoError(t, err, "the stream before has given its place back")
 	body := httptest.NewRecorder()
-	h.room.Chat(body, one, chatRef("a"), receipt("a", true), &schemas.ChatOrder{Stream: true}, schemas.ChatPlace{}, 0, nil)
+	h.server.Chat(body, one, chatRef("a"), receipt("a", true), &schemas.ChatOrder{Stream: true}, schemas.ChatPlace{}, 0, nil)
 	require.Equal(t, http.StatusOK, body.Code, "it has a place already")
 	leaveOne() // which the stream has given back
 	_, leaveOne, err = seat(agent())
@@ -297,10 +297,10 @@ func TestAStreamIsCutAtEveryByte(t *testing.T) {
 		if id != "" {
 			r.Header.Set("Last-Event-ID", id)
 		}
-		behind, err := h.room.ResumeChat(r)
+		behind, err := h.server.ResumeChat(r)
 		require.NoError(t, err)
 		w := httptest.NewRecorder()
-		h.room.Chat(w, r, chatRef("a"), receipt("a", true), &schemas.ChatOrder{Stream: true}, behind, -1, nil)
+		h.server.Chat(w, r, chatRef("a"), receipt("a", true), &schemas.ChatOrder{Stream: true}, behind, -1, nil)
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		return w.Body.String()
 	}
@@ -328,14 +328,14 @@ func TestWhereACompletionGoesOn(t *testing.T) {
 	for id, want := range map[string]schemas.ChatPlace{"": {}, "7": {Seq: 7}, "7.2": {Seq: 7, Chunk: 2}} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteChat, http.NoBody)
 		r.Header.Set("Last-Event-ID", id)
-		got, err := h.room.ResumeChat(r)
+		got, err := h.server.ResumeChat(r)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
 	for _, ids := range [][]string{{"7.0"}, {"x"}, {"7", "8"}, {"7.1", "7.1"}} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteChat, http.NoBody)
 		r.Header["Last-Event-Id"] = ids
-		_, err := h.room.ResumeChat(r)
+		_, err := h.server.ResumeChat(r)
 		require.ErrorContains(t, err, "INVALID_REQUEST")
 	}
 	// No other surface knows such a place.
@@ -344,7 +344,7 @@ func TestWhereACompletionGoesOn(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, h.get("/v1/actions/a/events?after=7.1").Code)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteRunStream, http.NoBody)
 	r.Header.Set("Last-Event-ID", "7.1")
-	_, err := h.room.Resume(r)
+	_, err := h.server.Resume(r)
 	require.ErrorContains(t, err, "INVALID_REQUEST")
 }
 

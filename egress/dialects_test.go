@@ -75,12 +75,12 @@ func order(d schemas.Dialect) schemas.ChatOrder {
 }
 
 // ordered claims an action of kind chat for an order.
-func (h *house) ordered(id string, o schemas.ChatOrder, principal string) *ledger.State {
+func (h *env) ordered(id string, o schemas.ChatOrder, principal string) *ledger.State {
 	h.t.Helper()
 	payload, err := json.Marshal(o)
 	require.NoError(h.t, err)
 	r := chatRef(id)
-	st, _, err := h.led.Claim(h.t.Context(), schemas.Action{
+	st, _, err := h.ledger.Claim(h.t.Context(), schemas.Action{
 		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: schemas.ClassOnce, IDSource: schemas.IDRequest, Principal: principal, Task: o.TaskID,
 		Fingerprint: "f", AcceptedAt: time.Unix(1_700_000_000, 0).UTC(), Deadline: time.Now().Add(time.Minute).UTC(), Payload: payload,
 	})
@@ -105,7 +105,7 @@ func fails(d schemas.Dialect, partial string) schemas.Settled {
 }
 
 // deltas stores chunks, with several in some events.
-func (h *house) deltas(st *ledger.State, chunks []string) {
+func (h *env) deltas(st *ledger.State, chunks []string) {
 	h.t.Helper()
 	for n := 1; len(chunks) > 0; n = n%4 + 1 {
 		n = min(n, len(chunks))
@@ -144,16 +144,16 @@ func framesOf(t *testing.T, wire string) (all []frame) {
 }
 
 // again reads a stream with the key of its request, after an event.
-func (h *house) again(d schemas.Dialect, after string) *httptest.ResponseRecorder {
+func (h *env) again(d schemas.Dialect, after string) *httptest.ResponseRecorder {
 	h.t.Helper()
 	r := httptest.NewRequestWithContext(h.t.Context(), http.MethodPost, d.Route(), http.NoBody)
 	if after != "" {
 		r.Header.Set("Last-Event-ID", after)
 	}
-	place, err := h.room.ResumeChat(r)
+	place, err := h.server.ResumeChat(r)
 	require.NoError(h.t, err)
 	w := httptest.NewRecorder()
-	h.room.Chat(w, r, chatRef("a"), receipt("a", true), &schemas.ChatOrder{Dialect: d, Model: "m", Stream: true}, place, -1, nil)
+	h.server.Chat(w, r, chatRef("a"), receipt("a", true), &schemas.ChatOrder{Dialect: d, Model: "m", Stream: true}, place, -1, nil)
 	return w
 }
 
@@ -256,9 +256,9 @@ func TestARunningResponseContinues(t *testing.T) {
 		st := h.ordered("a", order(schemas.DialectResponses), "")
 		h.attempt(st)
 		h.delta(st, tale.chunks[:4]...)
-		got := map[int]*sink{}
+		got := map[int]*flushRecorder{}
 		for _, after := range []int{-1, 0, 2, 3, 5} {
-			w := &sink{header: http.Header{}, got: make(chan string, 100)}
+			w := &flushRecorder{header: http.Header{}, got: make(chan string, 100)}
 			got[after] = w
 			target := "/v1/responses/resp_a?stream=true"
 			if after >= 0 {
@@ -359,7 +359,7 @@ func TestAStreamOnANodeThatStops(t *testing.T) {
 		defer h.feed.Close()
 		st := h.ordered("a", order(d), "")
 		h.delta(st, tale(d, 1).chunks[0])
-		w := &sink{header: http.Header{}, got: make(chan string, 10)}
+		w := &flushRecorder{header: http.Header{}, got: make(chan string, 10)}
 		go func() {
 			defer close(w.got)
 			h.talk(w, talk{id: "a", order: order(d)})
@@ -449,7 +449,7 @@ func TestTheStatesOfAResponse(t *testing.T) {
 		h.settle(h.ordered("a", background, ""), end)
 		check(want)
 		w := httptest.NewRecorder()
-		h.room.chat.Respond(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/responses/resp_a/cancel", http.NoBody), chatRef("a"))
+		h.server.chat.Respond(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/responses/resp_a/cancel", http.NoBody), chatRef("a"))
 		require.JSONEq(t, want, w.Body.String(), "the answer of a cancel, too")
 	}
 	incomplete := told{doc: `{"id":"resp_a","status":"incomplete"}`}

@@ -87,7 +87,7 @@ func gitGrants(_ context.Context, token string) (task.Grant, error) {
 }
 
 // gitHouse serves git over a stable of repositories, on an engine as cmd/app makes it.
-func gitHouse(t *testing.T, s *stable, change ...func(*git.Config)) *house {
+func gitHouse(t *testing.T, s *stable, change ...func(*git.Config)) *env {
 	t.Helper()
 	cfg := git.Config{Authorizer: githttp.Authorizer{Grant: gitGrants, Repos: s}, Hosted: s}
 	for _, f := range change {
@@ -113,7 +113,7 @@ const (
 )
 
 // fetch sends a body as the client of git does.
-func (h *house) fetch(path, token, body string, headers ...string) *httptest.ResponseRecorder {
+func (h *env) fetch(path, token, body string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, path, strings.NewReader(body))
 	for i, header := 0, append([]string{"Authorization", "Bearer " + token, "Content-Type", fetchType, "Git-Protocol", "version=2"}, headers...); i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
@@ -256,7 +256,7 @@ func TestGitFetches(t *testing.T) {
 	require.Equal(t, "id-own 0 "+old, w.Body.String())
 
 	silent := gitHouse(t, &stable{err: nil, silent: true})
-	for body, h := range map[string]*house{"0000": h, lsRefs: silent} { // a probe; a source without an answer
+	for body, h := range map[string]*env{"0000": h, lsRefs: silent} { // a probe; a source without an answer
 		w = h.fetch("/git/own/git-upload-pack", "task", body)
 		require.Equal(t, http.StatusOK, w.Code)
 		require.Empty(t, w.Body.String())
@@ -401,14 +401,14 @@ func TestRespondToAPush(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	ref := schemas.Ref{Tenant: "acme", Kind: schemas.KindPush, ID: "p-1"}
-	release := h.room.Expect(ref)
+	release := h.server.Expect(ref)
 	defer release()
 	st := h.claim(ref)
 	h.settle(st, schemas.Settled{
 		Outcome: schemas.OutcomeSucceeded, Result: []byte(`{"repo":"own","ref":"refs/heads/work","old":"` + strings.Repeat("a", 40) + `","new":"` + strings.Repeat("b", 40) + `","task_id":"t-1","bytes":4,"report":true,"side_band":true}`),
 	})
 	a, rec, r := pushed(t, githttp.Asked{Ref: "refs/heads/work", Report: true, SideBand: true})
-	h.room.Reply(a, r, ref, schemas.Receipt{ID: "p-1"}, -1)
+	h.server.Reply(a, r, ref, schemas.Receipt{ID: "p-1"}, -1)
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Equal(t, "application/x-git-receive-pack-result", rec.Header().Get("Content-Type"))
 	require.Contains(t, rec.Body.String(), "unpack ok")
@@ -427,7 +427,7 @@ func TestAPushIsNotLeftBehind(t *testing.T) {
 	h.claim(ref)
 	h.feed.EndWaits()
 	a, rec, r := pushed(t, githttp.Asked{SideBand: true})
-	h.room.Reply(a, r, ref, schemas.Receipt{ID: "p-2"}, -1)
+	h.server.Reply(a, r, ref, schemas.Receipt{ID: "p-2"}, -1)
 	require.Equal(t, http.StatusServiceUnavailable, rec.Code, "git takes no receipt")
 	require.NotEmpty(t, rec.Header().Get("Retry-After"))
 	require.Equal(t, "text/plain; charset=utf-8", rec.Header().Get("Content-Type"))
@@ -439,6 +439,6 @@ func TestAPushIsNotLeftBehind(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	a, rec, r = pushed(t, githttp.Asked{SideBand: true})
-	h.room.Reply(a, r.WithContext(ctx), ref, schemas.Receipt{ID: "p-3"}, -1)
+	h.server.Reply(a, r.WithContext(ctx), ref, schemas.Receipt{ID: "p-3"}, -1)
 	require.Empty(t, rec.Body.String(), "nobody is left to answer")
 }

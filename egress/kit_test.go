@@ -46,13 +46,13 @@ func TestMain(m *testing.M) {
 
 var layout = schemas.Layout{Partitions: 3}
 
-// house is a server with its surfaces over a log in memory.
-type house struct {
+// env is a server with its surfaces over a log in memory.
+type env struct {
 	t        testing.TB
 	log      *memlog.Log
-	led      *ledger.Ledger
+	ledger   *ledger.Ledger
 	feed     *stream.Feed
-	room     *room
+	server   *server
 	surfaces []egress.Surface
 	engine   *gin.Engine
 	reads    atomic.Int64
@@ -63,7 +63,7 @@ type house struct {
 }
 
 // ear is what the feed hears of the log.
-type ear struct{ *house }
+type ear struct{ *env }
 
 // Live is the log's, but for what is missed.
 func (e ear) Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error) {
@@ -75,7 +75,7 @@ func (e ear) Live(subject string, fn func(schemas.Record), lost func()) (stop fu
 }
 
 // failing has reads of the log answer as f says.
-func (h *house) failing(f func() error) { h.fail.Store(&f) }
+func (h *env) failing(f func() error) { h.fail.Store(&f) }
 
 // readerOf takes the tenant from a bearer token of its name, and entries from
 // what follows a slash in it. Poor is a token without the scopes of a reader.
@@ -121,8 +121,8 @@ type config struct {
 	Index       *index.Index
 }
 
-// room is the server with what its surfaces answer for.
-type room struct {
+// server is the server with what its surfaces answer for.
+type server struct {
 	*egress.Server
 
 	slots *tasks.Slots
@@ -131,35 +131,35 @@ type room struct {
 	tasks.Answerer
 }
 
-func (*room) Resume(r *http.Request) (schemas.RunPlace, error)      { return runs.Resume(r) }
-func (*room) ResumeChat(r *http.Request) (schemas.ChatPlace, error) { return chat.Resume(r) }
+func (*server) Resume(r *http.Request) (schemas.RunPlace, error)      { return runs.Resume(r) }
+func (*server) ResumeChat(r *http.Request) (schemas.ChatPlace, error) { return chat.Resume(r) }
 
-func (e *room) Slot(r *http.Request) (held *http.Request, release func(), err error) {
+func (e *server) Slot(r *http.Request) (held *http.Request, release func(), err error) {
 	return e.slots.Acquire(r)
 }
 
-func (e *room) Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref, taskType string, after uint64) {
+func (e *server) Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref, taskType string, after uint64) {
 	runs.NewAnswerer(e.Server).Stream(w, r, ref, taskType, after)
 }
 
-func (e *room) Chat(
+func (e *server) Chat(
 	w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt,
 	order *schemas.ChatOrder, after schemas.ChatPlace, wait time.Duration, left func(),
 ) {
 	e.chat.Answer(w, r, ref, receipt, order, after, wait, left)
 }
 
-func (e *room) ReadRules(w http.ResponseWriter, r *http.Request, tenant string, req schemas.AgentRequest) {
+func (e *server) ReadRules(w http.ResponseWriter, r *http.Request, tenant string, req schemas.AgentRequest) {
 	e.rules.Read(w, r, tenant, req)
 }
 
-func (e *room) RecordRules(w http.ResponseWriter, r *http.Request, tenant, principal string, req schemas.RecordRequest) {
+func (e *server) RecordRules(w http.ResponseWriter, r *http.Request, tenant, principal string, req schemas.RecordRequest) {
 	e.rules.Record(w, r, tenant, principal, req)
 }
 
 // surfaces are those that are configured, and make the room of a server.
-func surfaces(s *egress.Server, cfg config) (*room, []egress.Surface) {
-	e := &room{Server: s, slots: tasks.NewSlots(s, cfg.TaskStreams), rules: rules.NewAnswerer(s, cfg.Rules)}
+func surfaces(s *egress.Server, cfg config) (*server, []egress.Surface) {
+	e := &server{Server: s, slots: tasks.NewSlots(s, cfg.TaskStreams), rules: rules.NewAnswerer(s, cfg.Rules)}
 	e.Answerer = tasks.NewAnswerer(s, tasks.Config{Repos: cfg.Repos, Index: cfg.Index, PublicURL: cfg.PublicURL, Partitions: layout.Partitions})
 	e.chat = chat.NewAnswerer(s, chat.Config{Models: cfg.Models, Lists: cfg.Lists, Budgets: cfg.Budgets, Watch: e.slots.Watch, Hold: cfg.ChatHold})
 	all := []egress.Surface{
@@ -180,9 +180,9 @@ func surfaces(s *egress.Server, cfg config) (*room, []egress.Surface) {
 	return e, all
 }
 
-func build(tb testing.TB, change ...func(*config)) *house {
+func build(tb testing.TB, change ...func(*config)) *env {
 	tb.Helper()
-	h := &house{t: tb}
+	h := &env{t: tb}
 	h.log = memlog.New(layout, time.Now, memlog.Hooks{Read: func() error {
 		h.reads.Add(1)
 		if fail := h.fail.Load(); fail != nil {
@@ -190,7 +190,7 @@ func build(tb testing.TB, change ...func(*config)) *house {
 		}
 		return nil
 	}, Late: func() int { return int(h.late.Load()) }})
-	h.led = ledger.New(h.log, layout, nil)
+	h.ledger = ledger.New(h.log, layout, nil)
 	cfg := config{
 		Config: egress.Config{Layout: layout, Live: h.log, Reader: readerOf},
 		Service: egress.ServiceConfig{
@@ -215,9 +215,9 @@ func build(tb testing.TB, change ...func(*config)) *house {
 	for _, f := range change {
 		f(&cfg)
 	}
-	server, err = egress.NewServer(h.log, h.led, cfg.Config)
+	server, err = egress.NewServer(h.log, h.ledger, cfg.Config)
 	require.NoError(tb, err)
-	h.room, h.surfaces = surfaces(server, cfg)
+	h.server, h.surfaces = surfaces(server, cfg)
 	server.Follow(h.feed, h.surfaces)
 	h.engine = gin.New()
 	h.engine.RedirectTrailingSlash = false
@@ -225,9 +225,9 @@ func build(tb testing.TB, change ...func(*config)) *house {
 	return h
 }
 
-func (h *house) claim(r schemas.Ref) *ledger.State {
+func (h *env) claim(r schemas.Ref) *ledger.State {
 	h.t.Helper()
-	st, _, err := h.led.Claim(context.Background(), schemas.Action{
+	st, _, err := h.ledger.Claim(context.Background(), schemas.Action{
 		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: schemas.ClassOnce, IDSource: schemas.IDRequest,
 		Fingerprint: "f", AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(time.Minute).UTC(),
 		Payload: json.RawMessage(`{"method":"GET","url":"http://u:secret.example@API.example/orders?key=secret.example"}`),
@@ -236,17 +236,17 @@ func (h *house) claim(r schemas.Ref) *ledger.State {
 	return st
 }
 
-func (h *house) append(st *ledger.State, ev schemas.Event) {
+func (h *env) append(st *ledger.State, ev schemas.Event) {
 	h.t.Helper()
-	require.NoError(h.t, h.led.Append(context.Background(), st, ev))
+	require.NoError(h.t, h.ledger.Append(context.Background(), st, ev))
 }
 
-func (h *house) settle(st *ledger.State, s schemas.Settled) {
+func (h *env) settle(st *ledger.State, s schemas.Settled) {
 	h.t.Helper()
 	h.append(st, schemas.Event{Type: schemas.EventSettled, Settled: &s})
 }
 
-func (h *house) attempt(st *ledger.State) {
+func (h *env) attempt(st *ledger.State) {
 	h.t.Helper()
 	h.append(st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "worker-7"}})
 	h.append(st, schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{
@@ -256,7 +256,7 @@ func (h *house) attempt(st *ledger.State) {
 }
 
 // ask sends a request as a tenant, without a socket.
-func (h *house) ask(method, target, tenant string, header ...string) *httptest.ResponseRecorder {
+func (h *env) ask(method, target, tenant string, header ...string) *httptest.ResponseRecorder {
 	h.t.Helper()
 	r := httptest.NewRequestWithContext(context.Background(), method, target, http.NoBody)
 	if tenant != "" {
@@ -270,7 +270,7 @@ func (h *house) ask(method, target, tenant string, header ...string) *httptest.R
 	return w
 }
 
-func (h *house) get(target string, header ...string) *httptest.ResponseRecorder {
+func (h *env) get(target string, header ...string) *httptest.ResponseRecorder {
 	h.t.Helper()
 	return h.ask(http.MethodGet, target, "acme", header...)
 }
@@ -292,7 +292,7 @@ func planRef(id string) schemas.Ref {
 var errDown = errors.New("dial 10.0.0.1: down")
 
 // pages reads every page of a list of tenant acme, of so many items at most.
-func pages[T any](h *house, path string, limit int) (all []T) {
+func pages[T any](h *env, path string, limit int) (all []T) {
 	h.t.Helper()
 	target := path + "?"
 	if strings.Contains(path, "?") {

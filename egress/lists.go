@@ -18,8 +18,8 @@ func (s *Server) Lists(x *index.Index) Surface {
 	)}
 }
 
-// listed serves what is counted of a tenant. An admin of the operator's may name
-// another, or all of them.
+// listed serves the figures of a tenant. An admin of the operator's tenant may name another tenant,
+// or all.
 func (s *Server) listed(path string, serve func(w http.ResponseWriter, r *http.Request, tenant string)) []Route {
 	return s.Read(path, func(r *Request) error {
 		tenant, err := tenantOf(r.Request, r.Reader)

@@ -19,7 +19,7 @@ import (
 )
 
 // shop is a house with models, of which the token of thrifty may use some.
-func shop(t *testing.T) *house {
+func shop(t *testing.T) *env {
 	t.Helper()
 	up := func(name string) []schemas.ModelUpstream { return []schemas.ModelUpstream{{Name: name}} }
 	set := models.New([]schemas.Model{

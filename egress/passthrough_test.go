@@ -19,7 +19,7 @@ import (
 var passed = schemas.Ref{Tenant: "acme", Kind: schemas.KindPassthrough, ID: "p"}
 
 // part writes the next part of an answer; the first one if it has a status.
-func (h *house) part(st *ledger.State, status int, text string) {
+func (h *env) part(st *ledger.State, status int, text string) {
 	h.t.Helper()
 	p := schemas.AnswerPart{Status: status, Text: text}
 	if status != 0 {
@@ -32,13 +32,13 @@ func (h *house) part(st *ledger.State, status int, text string) {
 }
 
 // tried writes an attempt.
-func (h *house) tried(st *ledger.State, number int) {
+func (h *env) tried(st *ledger.State, number int) {
 	h.t.Helper()
 	h.append(st, schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: number, Class: schemas.ClassSafe, Worker: "w"}})
 }
 
 // passedOn ends an action with a streamed answer.
-func (h *house) passedOn(st *ledger.State, size int64) {
+func (h *env) passedOn(st *ledger.State, size int64) {
 	h.t.Helper()
 	a := &schemas.Answer{Status: 200, Headers: []schemas.Header{}, Body: []byte("null"), Streamed: true, Size: size}
 	doc, err := ledger.Encode(schemas.HTTPResult{Answer: a})
@@ -60,10 +60,10 @@ type reader struct {
 func (r *reader) end() (cut bool) { return <-r.done }
 
 // joins has a client wait for the answer, as the one that has made the action or as another.
-func (h *house) joins(another bool) *reader {
+func (h *env) joins(another bool) *reader {
 	ctx, leave := context.WithCancel(h.t.Context())
 	r := &reader{w: httptest.NewRecorder(), leave: leave, done: make(chan bool, 1)}
-	release := h.room.Expect(passed)
+	release := h.server.Expect(passed)
 	go func() {
 		defer release()
 		defer func() {
@@ -71,13 +71,13 @@ func (h *house) joins(another bool) *reader {
 			r.done <- errors.Is(err, http.ErrAbortHandler)
 		}()
 		req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/via/e/x", http.NoBody)
-		h.room.ReplyOr(r.w, req, passed, schemas.Receipt{Duplicate: another}, -1, func() { r.left++ })
+		h.server.ReplyOr(r.w, req, passed, schemas.Receipt{Duplicate: another}, -1, func() { r.left++ })
 	}()
 	return r
 }
 
 // begins has a client get the beginning of an answer.
-func (h *house) begins() (*ledger.State, *reader) {
+func (h *env) begins() (*ledger.State, *reader) {
 	h.t.Helper()
 	st := h.claim(passed)
 	first := h.joins(false)

@@ -101,7 +101,7 @@ func TestWhoSentAnAction(t *testing.T) {
 	h := build(t)
 	claim := func(a schemas.Action) *ledger.State {
 		a.Tenant, a.Fingerprint, a.IDSource, a.AcceptedAt, a.Deadline = "acme", "f", schemas.IDRequest, time.Now(), time.Now().Add(time.Hour)
-		st, _, err := h.led.Claim(t.Context(), a)
+		st, _, err := h.ledger.Claim(t.Context(), a)
 		require.NoError(t, err)
 		return st
 	}
@@ -169,7 +169,7 @@ func TestStatusOfARecordThatCannotBeRead(t *testing.T) {
 	w := h.get("/v1/actions/a/events?live=long-poll")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Contains(t, w.Body.String(), `"type":"unknown"`)
-	st, err := h.led.Load(t.Context(), planRef("a"))
+	st, err := h.ledger.Load(t.Context(), planRef("a"))
 	require.NoError(t, err)
 	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.Poison})
 	v := decode[schemas.ActionView](t, h.get("/v1/actions/a").Body)
@@ -211,7 +211,7 @@ func TestListsRefuseUnknownParameters(t *testing.T) {
 	require.Contains(t, w.Body.String(), "there is no parameter of that name; did you mean status?")
 }
 
-func (h *house) evidence(tenant, kind, entry, action string) schemas.Evidence {
+func (h *env) evidence(tenant, kind, entry, action string) schemas.Evidence {
 	h.t.Helper()
 	e := schemas.Evidence{
 		ID: fmt.Sprintf("%s-%s-%d", tenant, action, h.barrier.Add(1)), Time: time.Now().UTC(), Tenant: tenant,
@@ -311,8 +311,8 @@ func TestEvidencePages(t *testing.T) {
 }
 
 // watched opens the stream of the evidence of tenant acme, and gives its frames one by one.
-func (h *house) watched(query, after string) (next func() string) {
-	w := &sink{header: http.Header{}, got: make(chan string, 10)}
+func (h *env) watched(query, after string) (next func() string) {
+	w := &flushRecorder{header: http.Header{}, got: make(chan string, 10)}
 	done := make(chan struct{})
 	r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/v1/evidence"+query, http.NoBody)
 	for name, value := range map[string]string{"Accept": "text/event-stream", "Authorization": "Bearer acme", "Last-Event-ID": after} {
@@ -360,17 +360,17 @@ func TestEvidenceWrittenOnSeveralLinesStaysOneEvent(t *testing.T) {
 	require.Len(t, decode[schemas.Page[json.RawMessage]](t, h.get("/v1/evidence").Body).Items, 1)
 }
 
-// sink is a response whose flushes a test reads.
-type sink struct {
+// flushRecorder is a response whose flushes a test reads.
+type flushRecorder struct {
 	header http.Header
 	buf    strings.Builder
 	got    chan string
 }
 
-func (s *sink) Header() http.Header         { return s.header }
-func (s *sink) WriteHeader(int)             {}
-func (s *sink) Write(p []byte) (int, error) { return s.buf.Write(p) }
-func (s *sink) Flush() {
+func (s *flushRecorder) Header() http.Header         { return s.header }
+func (s *flushRecorder) WriteHeader(int)             {}
+func (s *flushRecorder) Write(p []byte) (int, error) { return s.buf.Write(p) }
+func (s *flushRecorder) Flush() {
 	s.got <- s.buf.String()
 	s.buf.Reset()
 }

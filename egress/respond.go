@@ -19,18 +19,17 @@ import (
 // release after Reply has returned. It spares the answer a read of the log.
 func (s *Server) Expect(ref schemas.Ref) (release func()) { return s.feed.Expect(ref) }
 
-// Reply answers for an action that was accepted or joined: with its end in
-// the surface's own form, or with 202 and the receipt once wait is over.
-// wait < 0 waits for as long as the client does; 0 answers at once. The answer
-// depends on the stored end and its resolution alone, so a replay gets the same bytes. A client
-// that goes away gets nothing, not even a status, and its action goes on. So does one that
-// only sends nothing more: to the server they are the same.
+// Reply answers for an action that was accepted or joined: with its end in the surface's own form,
+// or with 202 and the receipt after wait. wait < 0 waits for as long as the client does; 0 answers
+// at once. The answer depends on the stored end and its resolution alone, so a replay gets the same
+// bytes. A client that disconnects, or only ends its sending side, gets no answer, not even a
+// status, and its action continues.
 func (s *Server) Reply(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration) {
 	s.ReplyOr(w, r, ref, receipt, wait, nil)
 }
 
-// ReplyOr is Reply, and calls left if the client has gone before the end and no other on this node
-// reads the action or waits for it. left may be nil.
+// ReplyOr is Reply, and calls left if the client has gone before the end and no other client of
+// this node reads the action or waits for it. left may be nil.
 func (s *Server) ReplyOr(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration, left func()) {
 	s.ReplyAs(w, r, s.views[ref.Kind], ref, receipt, wait, left)
 }
@@ -86,7 +85,7 @@ func (v View) fail(w http.ResponseWriter, r *http.Request, ref schemas.Ref, err 
 	v.Fail(w, r, ref, err)
 }
 
-// accepted is the answer that leaves the rest to the action's own routes.
+// accepted answers with the receipt; the client reads the action's own routes.
 func (v View) accepted(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt) {
 	w.Header().Set("Location", stream.ActionURL(ref.ID))
 	if v.Accepted == nil {

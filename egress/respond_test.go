@@ -23,9 +23,9 @@ import (
 )
 
 // respond answers as ingress would have it.
-func (h *house) respond(ctx context.Context, ref schemas.Ref, rc schemas.Receipt, wait time.Duration) *httptest.ResponseRecorder {
+func (h *env) respond(ctx context.Context, ref schemas.Ref, rc schemas.Receipt, wait time.Duration) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.room.Reply(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/execute", http.NoBody), ref, rc, wait)
+	h.server.Reply(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/execute", http.NoBody), ref, rc, wait)
 	return w
 }
 
@@ -55,7 +55,7 @@ func TestRespondInTheDialectOfTheKind(t *testing.T) {
 		{httpRef("x"), `{"answer":{"status":200,"headers":[],"body":1.0}}`, `{"status":200,"headers":[],"body":1.0}`},
 		{planRef("p"), plan, plan},
 	} {
-		release := h.room.Expect(tc.ref)
+		release := h.server.Expect(tc.ref)
 		st := h.claim(tc.ref)
 		before := h.reads.Load()
 		got := make(chan *httptest.ResponseRecorder, 1)
@@ -108,7 +108,7 @@ func TestMemoryIsReservedForALargeResult(t *testing.T) {
 			return func() { held.Add(-1) }, nil
 		}
 	})
-	_, blob, err := h.led.PutBlob(t.Context(), "acme", json.RawMessage(`{"status":200,"headers":[],"body":"`+strings.Repeat("x", schemas.InlineLimit)+`"}`))
+	_, blob, err := h.ledger.PutBlob(t.Context(), "acme", json.RawMessage(`{"status":200,"headers":[],"body":"`+strings.Repeat("x", schemas.InlineLimit)+`"}`))
 	require.NoError(t, err)
 	for _, ref := range []schemas.Ref{httpRef("big"), {Tenant: "full", Kind: schemas.KindHTTP, ID: "big"}} {
 		h.settle(h.claim(ref), schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage("{}"), AnswerBlob: blob, Attempts: 1})
@@ -117,7 +117,7 @@ func TestMemoryIsReservedForALargeResult(t *testing.T) {
 	answers := map[string]func(w http.ResponseWriter, r *http.Request, id string){
 		"status": func(w http.ResponseWriter, r *http.Request, _ string) { h.engine.ServeHTTP(w, r) },
 		"respond": func(w http.ResponseWriter, r *http.Request, id string) {
-			h.room.Reply(w, r, httpRef(id), receipt(id, true), -1)
+			h.server.Reply(w, r, httpRef(id), receipt(id, true), -1)
 		},
 	}
 	for name, answer := range answers {
@@ -233,7 +233,7 @@ func TestAClientThatHasOnlyStoppedToSend(t *testing.T) {
 		ref := schemas.Ref{Tenant: "acme", Kind: kind, ID: string(kind)}
 		h.claim(ref)
 		return func(w http.ResponseWriter, r *http.Request) {
-			h.room.Reply(w, r, ref, receipt(ref.ID, false), -1)
+			h.server.Reply(w, r, ref, receipt(ref.ID, false), -1)
 		}
 	}
 	talking := func(id string, streams bool, deltas ...string) func(w http.ResponseWriter, r *http.Request) {
@@ -242,28 +242,28 @@ func TestAClientThatHasOnlyStoppedToSend(t *testing.T) {
 			h.delta(st, d)
 		}
 		return func(w http.ResponseWriter, r *http.Request) {
-			h.room.Chat(w, r, chatRef(id), receipt(id, false), &schemas.ChatOrder{Stream: streams}, schemas.ChatPlace{}, -1, nil)
+			h.server.Chat(w, r, chatRef(id), receipt(id, false), &schemas.ChatOrder{Stream: streams}, schemas.ChatPlace{}, -1, nil)
 		}
 	}
 	run := schemas.Ref{Tenant: "acme", Kind: schemas.KindRun, ID: "streamed"}
 	h.claim(run)
 	down := func(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
-		h.room.Chat(w, r, chatRef("held"), receipt("held", true), &schemas.ChatOrder{Stream: true}, schemas.ChatPlace{}, -1, nil)
+		h.server.Chat(w, r, chatRef("held"), receipt("held", true), &schemas.ChatOrder{Stream: true}, schemas.ChatPlace{}, -1, nil)
 	}
 	for name, answer := range map[string]http.HandlerFunc{
 		"execute": respond(schemas.KindHTTP), "plan": respond(schemas.KindPlan), "run": respond(schemas.KindRun),
 		"rule": respond(schemas.KindRule), "repo": respond(schemas.KindRepo), "push": respond(schemas.KindPush),
 		"completion": talking("whole", false), "held back": talking("held", true), "gone before": down,
 		"inquiry": func(w http.ResponseWriter, r *http.Request) {
-			h.room.Inquiry(w, r, taskOf("t-1"), 0, 1)
+			h.server.Inquiry(w, r, taskOf("t-1"), 0, 1)
 		},
 	} {
 		require.Empty(t, halfClosed(t, answer), name)
 	}
 	for name, answer := range map[string]http.HandlerFunc{
 		"completion": talking("begun", true, `{"c":1}`),
-		"run":        func(w http.ResponseWriter, r *http.Request) { h.room.Stream(w, r, run, "LIT", 0) },
+		"run":        func(w http.ResponseWriter, r *http.Request) { h.server.Stream(w, r, run, "LIT", 0) },
 	} {
 		t.Run(name+" that is streamed", func(t *testing.T) {
 			t.Parallel()
@@ -276,7 +276,7 @@ func TestAClientThatHasOnlyStoppedToSend(t *testing.T) {
 		st := h.claim(chatRef("over"))
 		h.settle(st, said)
 		got := halfClosed(t, func(w http.ResponseWriter, r *http.Request) {
-			h.room.Chat(w, r.WithContext(context.WithoutCancel(r.Context())), chatRef("over"), receipt("over", true), &schemas.ChatOrder{}, schemas.ChatPlace{}, -1, nil)
+			h.server.Chat(w, r.WithContext(context.WithoutCancel(r.Context())), chatRef("over"), receipt("over", true), &schemas.ChatOrder{}, schemas.ChatPlace{}, -1, nil)
 		})
 		require.True(t, strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n"))
 		require.Contains(t, got, fmt.Sprintf("Content-Length: %d\r\n", len(answer)))

@@ -104,14 +104,14 @@ func TestReadsOfTheAgentAPI(t *testing.T) {
 		h := build(t, shelved)
 		w := httptest.NewRecorder()
 		req := schemas.AgentRequest{RequestID: "r <1>", Operation: tc.operation, Args: json.RawMessage(tc.args)}
-		h.room.ReadRules(w, asking(t.Context(), req.RequestID, req.Operation), tc.tenant, req)
+		h.server.ReadRules(w, asking(t.Context(), req.RequestID, req.Operation), tc.tenant, req)
 		require.Equal(t, tc.status, w.Code, tc)
 		require.Equal(t, tc.want, w.Body.String())
 		require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 		require.Equal(t, tc.status == 503, w.Header().Get("Retry-After") != "")
 	}
 	w := httptest.NewRecorder()
-	build(t).room.ReadRules(w, asking(t.Context(), "r", "status"), "acme", schemas.AgentRequest{RequestID: "r", Operation: "status"})
+	build(t).server.ReadRules(w, asking(t.Context(), "r", "status"), "acme", schemas.AgentRequest{RequestID: "r", Operation: "status"})
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 }
 
@@ -119,9 +119,9 @@ func ruleRef() schemas.Ref {
 	return schemas.Ref{Tenant: "acme", Kind: schemas.KindRule, ID: "rul-1"}
 }
 
-func (h *house) respondAgent(ctx context.Context, ref schemas.Ref, rc schemas.Receipt, wait time.Duration) *httptest.ResponseRecorder {
+func (h *env) respondAgent(ctx context.Context, ref schemas.Ref, rc schemas.Receipt, wait time.Duration) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.room.Reply(w, asking(ctx, "req-1", "global.off"), ref, rc, wait)
+	h.server.Reply(w, asking(ctx, "req-1", "global.off"), ref, rc, wait)
 	return w
 }
 
@@ -211,10 +211,10 @@ func TestADrainingNodeGivesNoReceiptForAnAnswer(t *testing.T) {
 }
 
 // called puts a call that was answered on the log, and ends its action if it is to.
-func (h *house) called(ref schemas.Ref, a schemas.Action, end bool) {
+func (h *env) called(ref schemas.Ref, a schemas.Action, end bool) {
 	h.t.Helper()
 	a.ID, a.Tenant, a.Kind, a.AcceptedAt, a.Fingerprint = ref.ID, ref.Tenant, ref.Kind, time.Now(), "f"
-	st, _, err := h.led.Claim(context.Background(), a)
+	st, _, err := h.ledger.Claim(context.Background(), a)
 	require.NoError(h.t, err)
 	h.append(st, schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, Method: "GET", URL: "http://h/a"}})
 	h.append(st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{
@@ -249,7 +249,7 @@ func TestRecordings(t *testing.T) {
 	} {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/rules/record", http.NoBody)
-		h.room.RecordRules(w, r, "acme", tc.principal, schemas.RecordRequest{ActionID: tc.id})
+		h.server.RecordRules(w, r, "acme", tc.principal, schemas.RecordRequest{ActionID: tc.id})
 		require.Equal(t, tc.status, w.Code, tc)
 		if tc.status != http.StatusOK {
 			require.Equal(t, tc.code, decode[schemas.Problem](t, w.Body).Code, tc)

@@ -26,7 +26,7 @@ func runRef(id string) schemas.Ref {
 }
 
 // run writes a life with every kind of record in it, and n progress events.
-func (h *house) run(id string, n int) *ledger.State {
+func (h *env) run(id string, n int) *ledger.State {
 	st := h.claim(runRef(id))
 	h.attempt(st)
 	for i := range n {
@@ -37,25 +37,25 @@ func (h *house) run(id string, n int) *ledger.State {
 	return st
 }
 
-func (h *house) progress(st *ledger.State, data string) {
+func (h *env) progress(st *ledger.State, data string) {
 	h.append(st, schemas.Event{Type: schemas.EventProgress, Data: json.RawMessage(data)})
 }
 
 // stream answers as ingress would have it.
-func (h *house) stream(ctx context.Context, w http.ResponseWriter, id string, header ...string) {
+func (h *env) stream(ctx context.Context, w http.ResponseWriter, id string, header ...string) {
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, schemas.RouteRunStream, http.NoBody)
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}
-	behind, err := h.room.Resume(r)
+	behind, err := h.server.Resume(r)
 	if err != nil {
 		problem.WriteRun(w, id, err)
 		return
 	}
-	h.room.Stream(w, r, runRef(id), "LIT", behind.Seq)
+	h.server.Stream(w, r, runRef(id), "LIT", behind.Seq)
 }
 
-func (h *house) streamed(id string, header ...string) *httptest.ResponseRecorder {
+func (h *env) streamed(id string, header ...string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.stream(context.Background(), w, id, header...)
 	return w
@@ -156,7 +156,7 @@ func TestASuccessorAnswers(t *testing.T) {
 	for _, odd := range []string{"5~1", "5~", "~2", "5~2~2", "5~101", "5 ~2"} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteRunStream, http.NoBody)
 		r.Header.Set("Last-Event-ID", odd)
-		_, err := h.room.Resume(r)
+		_, err := h.server.Resume(r)
 		require.ErrorContains(t, err, "INVALID_REQUEST", odd)
 	}
 
@@ -179,7 +179,7 @@ func TestALargeResultIsInTheTerminalEvent(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	doc := `{"outputs":{"text":"` + strings.Repeat("x", schemas.InlineLimit) + `"}}`
-	_, blob, err := h.led.PutBlob(t.Context(), "t", json.RawMessage(doc))
+	_, blob, err := h.ledger.PutBlob(t.Context(), "t", json.RawMessage(doc))
 	require.NoError(t, err)
 	st := h.claim(runRef("big"))
 	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: blob, Attempts: 1})
@@ -230,7 +230,7 @@ func TestRespondToARun(t *testing.T) {
 func TestRunsInListsAndStatus(t *testing.T) {
 	t.Parallel()
 	h := build(t)
-	st, _, err := h.led.Claim(t.Context(), schemas.Action{
+	st, _, err := h.ledger.Claim(t.Context(), schemas.Action{
 		ID: "a", Tenant: "acme", Kind: schemas.KindRun, TaskType: "LIT", IDSource: schemas.IDRequest, Fingerprint: "f",
 		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(time.Minute).UTC(), Payload: json.RawMessage(`{}`),
 	})
@@ -303,7 +303,7 @@ func TestALogThatIsAwayDelaysTheEnd(t *testing.T) {
 			}
 			return nil
 		})
-		_, blob, err := h.led.PutBlob(t.Context(), "t", json.RawMessage(`{"outputs":{"text":"`+strings.Repeat("x", schemas.InlineLimit)+`"}}`))
+		_, blob, err := h.ledger.PutBlob(t.Context(), "t", json.RawMessage(`{"outputs":{"text":"`+strings.Repeat("x", schemas.InlineLimit)+`"}}`))
 		require.NoError(t, err)
 		st := h.claim(runRef("a"))
 		got := make(chan string, 1)

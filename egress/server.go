@@ -1,6 +1,5 @@
-// Package egress is the server that every read and every record leaves through: the
-// answers to callers who wait, the streams, the lists, the evidence, and what a node reports
-// about itself.
+// Package egress is the server that every read and every record leaves through: the answers to
+// waiting callers, the streams, the lists, the evidence, and a node's reports about itself.
 package egress
 
 import (
@@ -56,7 +55,7 @@ func (r Reader) Reads(a schemas.Action) bool {
 // Config of a Server. What names no default is required.
 type Config struct {
 	Layout schemas.Layout
-	// Live is what evidence is watched through.
+	// Live is the source of new evidence.
 	Live stream.Live
 	// Reader returns the sender of a request, or refuses it with an error that becomes
 	// a problem. With no scope every token will do. There is no open default.
@@ -66,7 +65,7 @@ type Config struct {
 	// Redactor knows the headers of a payload whose values are hidden; nil: those that are
 	// always hidden.
 	Redactor *redact.Redactor
-	// Reserve waits until there is memory for a tenant to load, render and answer with what is stored under the
+	// Reserve waits until a tenant may use memory to load, render and send the objects with these
 	// names, of which some may be empty. It ends with ctx. nil: nothing is reserved.
 	Reserve func(ctx context.Context, tenant string, blobs ...string) (release func(), err error)
 	// HTTP are the limits of streams; see stream.HTTP.
@@ -108,7 +107,7 @@ func NewServer(log Log, actions *ledger.Ledger, cfg Config) (*Server, error) {
 }
 
 // Follow has the server answer by a feed, which the caller closes, and by the views of surfaces. It
-// is called once, before anything is served.
+// is called once, before the first request.
 func (s *Server) Follow(feed *stream.Feed, surfaces []Surface) {
 	for _, surface := range surfaces {
 		for _, v := range surface.Views {
@@ -135,7 +134,7 @@ func (s *Server) Feed() *stream.Feed { return s.feed }
 // Partition is the index of an action's partition.
 func (s *Server) Partition(ref schemas.Ref) int { return s.cfg.Layout.Partition(ref.Tenant, ref.ID) }
 
-// Durable returns when what was read of an action, up to a sequence, may be shown.
+// Durable returns when the records of an action, up to a sequence, may be shown.
 func (s *Server) Durable(ctx context.Context, ref schemas.Ref, seq uint64) error {
 	return s.feed.Durable(ctx, schemas.LogStream(s.Partition(ref)), seq)
 }
@@ -174,7 +173,7 @@ func (s *Server) Payload(ctx context.Context, a *schemas.Action) (payload json.R
 	return payload, release, gone(err)
 }
 
-// gone is for an action that is there while its stored result was dropped.
+// gone is the error for an existing action whose stored result was dropped.
 func gone(err error) error {
 	if errors.Is(err, fault.ErrNotFound) {
 		return fault.ErrGone

@@ -19,11 +19,11 @@ const checkTimeout = 2 * time.Second
 
 // Check is one thing that a node needs in order to be ready.
 type Check struct {
-	Name string // shown when it fails; the error is not
+	Name string // shown if it fails; the error is not
 	Run  func(ctx context.Context) error
 }
 
-// ServiceConfig is what a node of every role reports about itself.
+// ServiceConfig configures the reports of a node of any role about itself.
 type ServiceConfig struct {
 	// Reader is as in Config; required.
 	Reader func(r *http.Request, scope string) (Reader, error)
@@ -44,8 +44,7 @@ type ServiceConfig struct {
 	Backup func(ctx context.Context, w io.Writer) error
 }
 
-// Service is what a node of every role reports about itself. Its routes name no
-// tenant and show no record.
+// Service reports about a node of any role. Its routes name no tenant and show no record.
 func Service(cfg ServiceConfig) Surface {
 	e := service{cfg}
 	return Surface{Name: "service", Routes: Routes(
@@ -110,8 +109,8 @@ func (e service) backup(c *gin.Context) error {
 
 func absent() error { return fault.New(schemas.NotFound, "this node does not serve that") }
 
-// hidden answers a sender who may not see a route as if there were none, unless a later request
-// would be served.
+// hidden answers a sender without the right to a route as if the route did not exist, unless a
+// later request would be served.
 func hidden(err error) error {
 	if problem.Of(err).Retryable {
 		return err
@@ -119,8 +118,8 @@ func hidden(err error) error {
 	return fault.New(schemas.NotFound, "there is nothing at this path")
 }
 
-// ready is 200 when every check passes, else 503 and the names of those that do
-// not. Why they do not is for the log: an error may hold an address.
+// ready is 200 if every check passes, else 503 and the names of the failed ones. The causes are
+// only logged: an error may contain an address.
 func (e service) ready(w http.ResponseWriter, r *http.Request) (int, schemas.Readiness) {
 	out := e.cfg.Ready
 	out.Ready, out.Checks = true, map[string]string{}

@@ -87,10 +87,10 @@ func TestConfigIsChecked(t *testing.T) {
 	} {
 		cfg := good
 		spoil(&cfg)
-		_, err := egress.NewServer(h.log, h.led, cfg)
+		_, err := egress.NewServer(h.log, h.ledger, cfg)
 		require.Error(t, err, name)
 	}
-	_, err := egress.NewServer(h.log, h.led, good)
+	_, err := egress.NewServer(h.log, h.ledger, good)
 	require.NoError(t, err)
 }
 

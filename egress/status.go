@@ -63,8 +63,8 @@ func (s *Server) showPayload(r *Request) error {
 	return err
 }
 
-// Find is the action that a request names, once it may be shown. absent is the error's text if there is
-// none.
+// Find returns the action that a request names, once it may be shown. absent is the error's text if
+// it does not exist.
 func (s *Server) Find(r *Request, absent string) (*ledger.State, error) {
 	ctx, id := r.Request.Context(), r.Param("id")
 	if !schemas.ValidActionID(id) {
@@ -77,7 +77,7 @@ func (s *Server) Find(r *Request, absent string) (*ledger.State, error) {
 	return st, s.Durable(ctx, st.Ref, st.Seq)
 }
 
-// found words the error of a record that is not there.
+// found turns a missing record into a public error.
 func found(err error, absent string) error {
 	if errors.Is(err, fault.ErrNotFound) {
 		return fault.New(schemas.NotFound, absent)
@@ -112,7 +112,7 @@ func agentOf(st *ledger.State) string {
 	return name
 }
 
-// addEnd adds what only an action that has ended has.
+// addEnd adds the fields of an ended action.
 func (s *Server) addEnd(ctx context.Context, st *ledger.State, v *schemas.ActionView) error {
 	if st.Settled == nil {
 		return nil
@@ -157,7 +157,7 @@ func attempts(st *ledger.State) []schemas.AttemptView {
 	return list
 }
 
-// decision is what policy said of the newest call.
+// decision is policy's decision on the newest call.
 func decision(st *ledger.State) *schemas.Decision {
 	n := len(st.Attempts)
 	if n == 0 {

@@ -29,7 +29,7 @@ type Surface struct {
 	Absent bool
 }
 
-// View is how the actions of one kind are answered for.
+// View is the form of the answers for the actions of one kind.
 type View struct {
 	Kind schemas.Kind
 	// Answer writes the whole answer for an end, whose stored document is doc. It depends on these
@@ -45,13 +45,13 @@ type View struct {
 	Payload func(r *redact.Redactor, payload json.RawMessage) (json.RawMessage, error)
 	// Fail writes an error in the protocol's own form; nil: a problem.
 	Fail func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, err error)
-	// Accepted answers for an action whose end is not waited for; nil: 202 and the receipt.
+	// Accepted answers for an action before its end; nil: 202 and the receipt.
 	Accepted func(w http.ResponseWriter, r *http.Request, receipt schemas.Receipt) error
 	// Stopping is the error for callers who wait without bound on a node that stops, and whose
 	// protocol knows no receipt; nil: as for any other whose wait is over.
 	Stopping error
 	// Live answers with an answer that has begun to arrive, to its end. left is as in
-	// Server.ReplyOr. nil: the end of an action is waited for.
+	// Server.ReplyOr. nil: Reply waits for the end of an action.
 	Live func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, left func())
 	// Reading: the request's body is still read while the answer waits.
 	Reading bool

@@ -55,11 +55,11 @@ func taskOf(id string) schemas.Ref {
 }
 
 // task files a task.
-func (h *house) task(id, description string) *ledger.State {
+func (h *env) task(id, description string) *ledger.State {
 	h.t.Helper()
 	payload, err := ledger.Encode(schemas.TaskOrder{Description: description, Repo: "shop", Branch: "b-" + id, Pool: "default", Model: "m-1"})
 	require.NoError(h.t, err)
-	st, _, err := h.led.Claim(context.Background(), schemas.Action{
+	st, _, err := h.ledger.Claim(context.Background(), schemas.Action{
 		ID: id, Tenant: "acme", Kind: schemas.KindTask, IDSource: schemas.IDRequest, Fingerprint: "f", TokenHash: "5ec4e7",
 		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(time.Hour).UTC(), Payload: payload,
 	})
@@ -67,35 +67,35 @@ func (h *house) task(id, description string) *ledger.State {
 	return st
 }
 
-func (h *house) signal(st *ledger.State, e schemas.TaskEvent) {
+func (h *env) signal(st *ledger.State, e schemas.TaskEvent) {
 	h.t.Helper()
 	h.append(st, schemas.Event{Type: schemas.EventSignal, Task: &e})
 }
 
 // status writes what a worker says of a task.
-func (h *house) status(st *ledger.State, e schemas.TaskEvent) {
+func (h *env) status(st *ledger.State, e schemas.TaskEvent) {
 	h.t.Helper()
 	h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &e})
 }
 
 // lost is the loss of the first lease.
-func (h *house) lost(st *ledger.State) {
+func (h *env) lost(st *ledger.State) {
 	h.t.Helper()
 	h.status(st, schemas.TaskEvent{What: schemas.TaskLost, Status: "Queued", Lease: 1})
 }
 
-func (h *house) canceled(st *ledger.State) {
+func (h *env) canceled(st *ledger.State) {
 	h.t.Helper()
 	h.append(st, schemas.Event{Type: schemas.EventCancel})
 }
 
-func (h *house) opened(st *ledger.State) {
+func (h *env) opened(st *ledger.State) {
 	h.t.Helper()
 	h.append(st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "worker-7"}})
 	h.status(st, schemas.TaskEvent{What: schemas.TaskOpened, Status: "Queued", Base: "b0"})
 }
 
-func (h *house) claimed(st *ledger.State, lease int) {
+func (h *env) claimed(st *ledger.State, lease int) {
 	h.t.Helper()
 	e := schemas.TaskEvent{What: schemas.TaskClaimed, Status: "Running", Lease: lease}
 	if lease > 0 {
@@ -104,22 +104,22 @@ func (h *house) claimed(st *ledger.State, lease int) {
 	h.signal(st, e)
 }
 
-func (h *house) asked(st *ledger.State, n int, text string) {
+func (h *env) asked(st *ledger.State, n int, text string) {
 	h.t.Helper()
 	h.signal(st, schemas.TaskEvent{What: schemas.TaskAsked, Status: "Running", Inquiry: &schemas.TaskInquiry{N: n, Text: text}})
 }
 
-func (h *house) answered(st *ledger.State, n int, text string) {
+func (h *env) answered(st *ledger.State, n int, text string) {
 	h.t.Helper()
 	h.signal(st, schemas.TaskEvent{What: schemas.TaskAnswered, Status: "Running", Inquiry: &schemas.TaskInquiry{N: n, Text: text}})
 }
 
-func (h *house) reported(st *ledger.State, lease int) {
+func (h *env) reported(st *ledger.State, lease int) {
 	h.t.Helper()
 	h.signal(st, schemas.TaskEvent{What: schemas.TaskReported, Status: "Completed", Lease: lease, Report: &schemas.TaskReport{Completed: true, Description: "did it"}})
 }
 
-func (h *house) completed(st *ledger.State) {
+func (h *env) completed(st *ledger.State) {
 	h.t.Helper()
 	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(`{"status":"Completed","description":"did it","branch":"b","base":"b0","head":"c1"}`)})
 }
@@ -204,7 +204,7 @@ func TestTheListOfTasks(t *testing.T) {
 }
 
 // whole is a task that has ended, with a cancel that came too late.
-func (h *house) whole(id string) *ledger.State {
+func (h *env) whole(id string) *ledger.State {
 	st := h.task(id, "d")
 	h.opened(st)
 	h.append(st, schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: schemas.WaitAgent}})
@@ -303,9 +303,9 @@ func TestAChangeIsWaitedFor(t *testing.T) {
 }
 
 // agent answers as ingress has it for GET /agent/task.
-func (h *house) agent(ctx context.Context, lease int) *httptest.ResponseRecorder {
+func (h *env) agent(ctx context.Context, lease int) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.room.AgentTask(w, httptest.NewRequestWithContext(ctx, http.MethodGet, schemas.RouteAgentTask, http.NoBody), taskOf("t-1"), lease)
+	h.server.AgentTask(w, httptest.NewRequestWithContext(ctx, http.MethodGet, schemas.RouteAgentTask, http.NoBody), taskOf("t-1"), lease)
 	return w
 }
 
@@ -314,22 +314,22 @@ func TestAnAgentWaitsForItsBranch(t *testing.T) {
 	const ready = `{"status":"Running","description":"d","git_user_name":"weir[bot]","git_user_email":"weir[bot]@users.noreply.weir.invalid",` +
 		`"git_repo_url":"https://weir.example/git/shop.git","git_branch":"b-t-1"}`
 	type testCase struct {
-		live   func(h *house, st *ledger.State)
+		live   func(h *env, st *ledger.State)
 		status int
 		code   schemas.Code // or the status of a task that has ended
 	}
 	table.BubbleNamed(t, map[string]testCase{
-		"it is there":    {func(h *house, st *ledger.State) { h.opened(st); h.claimed(st, 0) }, 200, ""},
-		"it comes":       {func(h *house, st *ledger.State) { time.Sleep(9 * time.Second); h.opened(st) }, 200, ""},
-		"it comes late":  {func(*house, *ledger.State) { time.Sleep(11 * time.Second) }, 503, schemas.Unavailable},
-		"it is canceled": {(*house).canceled, 400, schemas.TaskNotRunning},
-		"it cannot be made": {func(h *house, st *ledger.State) {
+		"it is there":    {func(h *env, st *ledger.State) { h.opened(st); h.claimed(st, 0) }, 200, ""},
+		"it comes":       {func(h *env, st *ledger.State) { time.Sleep(9 * time.Second); h.opened(st) }, 200, ""},
+		"it comes late":  {func(*env, *ledger.State) { time.Sleep(11 * time.Second) }, 503, schemas.Unavailable},
+		"it is canceled": {(*env).canceled, 400, schemas.TaskNotRunning},
+		"it cannot be made": {func(h *env, st *ledger.State) {
 			h.status(st, schemas.TaskEvent{What: schemas.TaskClosed, Status: "Failed", Code: schemas.Conflict})
 		}, 200, "Failed"},
-		"it has ended":          {func(h *house, st *ledger.State) { h.opened(st); h.claimed(st, 0); h.reported(st, 0); h.completed(st) }, 200, "Completed"},
-		"it is lost":            {func(h *house, st *ledger.State) { h.lost(st); h.opened(st) }, 401, schemas.Unauthorized},
-		"it is lost to another": {func(h *house, st *ledger.State) { h.lost(st); h.opened(st); h.claimed(st, 2) }, 401, schemas.Unauthorized},
-		"the node stops":        {func(h *house, _ *ledger.State) { h.feed.EndStreams() }, 503, schemas.Unavailable},
+		"it has ended":          {func(h *env, st *ledger.State) { h.opened(st); h.claimed(st, 0); h.reported(st, 0); h.completed(st) }, 200, "Completed"},
+		"it is lost":            {func(h *env, st *ledger.State) { h.lost(st); h.opened(st) }, 401, schemas.Unauthorized},
+		"it is lost to another": {func(h *env, st *ledger.State) { h.lost(st); h.opened(st); h.claimed(st, 2) }, 401, schemas.Unauthorized},
+		"the node stops":        {func(h *env, _ *ledger.State) { h.feed.EndStreams() }, 503, schemas.Unavailable},
 	}, func(t *testing.T, name string, tc testCase) {
 		h := build(t, tasked)
 		st := h.task("t-1", "d")
@@ -367,7 +367,7 @@ func TestATaskThatIsLeased(t *testing.T) {
 	h.claimed(st, 1)
 	leased := func(lease int) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		given := h.room.Leased(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteTaskLease, http.NoBody), taskOf("t-1"), lease, "weirt1_x", 90*time.Second)
+		given := h.server.Leased(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteTaskLease, http.NoBody), taskOf("t-1"), lease, "weirt1_x", 90*time.Second)
 		require.Equal(t, w.Code == http.StatusOK, given)
 		return w
 	}
@@ -386,7 +386,7 @@ func TestATaskWithItsToken(t *testing.T) {
 	h.task("t-1", "d")
 	answer := func(id string, status int, token string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		h.room.Task(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteTasks, http.NoBody), taskOf(id), status, token)
+		h.server.Task(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteTasks, http.NoBody), taskOf(id), status, token)
 		return w
 	}
 	w := answer("t-1", http.StatusCreated, "weirt1_x")
@@ -401,29 +401,29 @@ func TestATaskWithItsToken(t *testing.T) {
 }
 
 // inquire answers as ingress has it for POST /agent/inquiry.
-func (h *house) inquire(ctx context.Context, lease, n int) *httptest.ResponseRecorder {
+func (h *env) inquire(ctx context.Context, lease, n int) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.room.Inquiry(w, httptest.NewRequestWithContext(ctx, http.MethodPost, schemas.RouteAgentInquiry, http.NoBody), taskOf("t-1"), lease, n)
+	h.server.Inquiry(w, httptest.NewRequestWithContext(ctx, http.MethodPost, schemas.RouteAgentInquiry, http.NoBody), taskOf("t-1"), lease, n)
 	return w
 }
 
 func TestAnAnswerIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		live   func(h *house, st *ledger.State)
+		live   func(h *env, st *ledger.State)
 		status int
 		want   string // a part of the body
 	}
 	table.BubbleNamed(t, map[string]testCase{
-		"answered":            {func(h *house, st *ledger.State) { h.answered(st, 1, "half <even> \u00fc") }, 200, `"half <even> ü"`},
-		"answered with none":  {func(h *house, st *ledger.State) { h.answered(st, 1, "") }, 200, `""`},
-		"another is answered": {func(h *house, st *ledger.State) { h.asked(st, 2, "b"); h.answered(st, 2, "B"); h.answered(st, 1, "A") }, 200, `"A"`},
-		"completed meanwhile": {func(h *house, st *ledger.State) { h.reported(st, 1) }, 400, "Task is not running"},
-		"canceled":            {(*house).canceled, 400, "Task is not running"},
-		"lost":                {(*house).lost, 401, "UNAUTHORIZED"},
-		"lost to another":     {func(h *house, st *ledger.State) { h.lost(st); h.claimed(st, 2) }, 401, "UNAUTHORIZED"},
-		"the node stops":      {func(h *house, _ *ledger.State) { h.feed.EndStreams() }, 503, "ask again"},
-		"the log is lost": {func(h *house, st *ledger.State) {
+		"answered":            {func(h *env, st *ledger.State) { h.answered(st, 1, "half <even> \u00fc") }, 200, `"half <even> ü"`},
+		"answered with none":  {func(h *env, st *ledger.State) { h.answered(st, 1, "") }, 200, `""`},
+		"another is answered": {func(h *env, st *ledger.State) { h.asked(st, 2, "b"); h.answered(st, 2, "B"); h.answered(st, 1, "A") }, 200, `"A"`},
+		"completed meanwhile": {func(h *env, st *ledger.State) { h.reported(st, 1) }, 400, "Task is not running"},
+		"canceled":            {(*env).canceled, 400, "Task is not running"},
+		"lost":                {(*env).lost, 401, "UNAUTHORIZED"},
+		"lost to another":     {func(h *env, st *ledger.State) { h.lost(st); h.claimed(st, 2) }, 401, "UNAUTHORIZED"},
+		"the node stops":      {func(h *env, _ *ledger.State) { h.feed.EndStreams() }, 503, "ask again"},
+		"the log is lost": {func(h *env, st *ledger.State) {
 			h.log.Purge(schemas.LogStream(layout.Partition("acme", "t-1")), st.Seq)
 		}, 200, `"after all"`},
 	}, func(t *testing.T, name string, tc testCase) {
@@ -523,15 +523,15 @@ func TestEndsOfTheNewKinds(t *testing.T) {
 // replica, which has not heard of that, that it does not.
 func TestALateReplicaIsNotBelieved(t *testing.T) {
 	t.Parallel()
-	table.RunNamed(t, map[string]func(h *house) *httptest.ResponseRecorder{
-		"the task": func(h *house) *httptest.ResponseRecorder { return h.agent(h.t.Context(), 2) },
-		"the lease": func(h *house) *httptest.ResponseRecorder {
+	table.RunNamed(t, map[string]func(h *env) *httptest.ResponseRecorder{
+		"the task": func(h *env) *httptest.ResponseRecorder { return h.agent(h.t.Context(), 2) },
+		"the lease": func(h *env) *httptest.ResponseRecorder {
 			w := httptest.NewRecorder()
-			h.room.Leased(w, httptest.NewRequestWithContext(h.t.Context(), http.MethodPost, schemas.RouteTaskLease, http.NoBody), taskOf("t-1"), 2, "weirt1_x", time.Minute)
+			h.server.Leased(w, httptest.NewRequestWithContext(h.t.Context(), http.MethodPost, schemas.RouteTaskLease, http.NoBody), taskOf("t-1"), 2, "weirt1_x", time.Minute)
 			return w
 		},
-		"the answer": func(h *house) *httptest.ResponseRecorder { return h.inquire(h.t.Context(), 2, 1) },
-	}, func(t *testing.T, name string, do func(h *house) *httptest.ResponseRecorder) {
+		"the answer": func(h *env) *httptest.ResponseRecorder { return h.inquire(h.t.Context(), 2, 1) },
+	}, func(t *testing.T, name string, do func(h *env) *httptest.ResponseRecorder) {
 		for late := range 6 {
 			synctest.Test(t, func(t *testing.T) {
 				h := build(t, tasked)
@@ -627,7 +627,7 @@ func TestAListOfAFewAmongMany(t *testing.T) {
 	require.NotEmpty(t, next)
 }
 
-func (h *house) filed(id string) *ledger.State {
+func (h *env) filed(id string) *ledger.State {
 	h.t.Helper()
 	st := h.task(id, "d")
 	h.claimed(st, 1)

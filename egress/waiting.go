@@ -9,8 +9,8 @@ import (
 	"weir/schemas"
 )
 
-// Waiting is what a node reports about itself before it has its log: that it is
-// alive, and why it is not ready. state is called for each request.
+// Waiting has the reports of a node that does not have its log yet: that it is alive, and why it is
+// not ready. state is called for each request.
 func Waiting(state func() schemas.Readiness) Surface {
 	return Surface{Name: "service", Routes: Routes(alive(), readiness(func(w http.ResponseWriter, _ *http.Request) (int, schemas.Readiness) {
 		w.Header().Set("Retry-After", "1")
@@ -18,7 +18,7 @@ func Waiting(state func() schemas.Readiness) Surface {
 	}))}
 }
 
-// alive are the routes that answer for as long as the process does.
+// alive has the routes that answer as long as the process runs.
 func alive() []Route {
 	return Routes(
 		Read("/healthz", func(c *gin.Context) error {

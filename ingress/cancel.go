@@ -13,8 +13,8 @@ import (
 	"weir/schemas"
 )
 
-// How often, and for how long, an action is canceled whose client has left, while the log does not
-// take it. A write that takes its time counts too.
+// How often, and for how long, ingress retries a cancel for a client that has left while the log
+// does not accept it. The duration of a write counts too.
 const (
 	cancelFor   = 3 * time.Minute
 	cancelPause = 250 * time.Millisecond
@@ -23,11 +23,11 @@ const (
 
 // Canceler stops actions that have no reader left.
 type Canceler struct {
-	// Stop notifies the worker of a running action.
+	// Stop notifies the worker of a running action that it must stop.
 	Stop func(ref schemas.Ref)
-	// Cancel asks an action to stop, on the log.
+	// Cancel writes the request to stop an action to the log.
 	Cancel func(ctx context.Context, tenant, id string) error
-	// Draining is closed when the node goes down: an action is then asked to stop once. nil: never.
+	// Draining is closed when the node stops: each cancel is then tried once more. nil: never.
 	Draining <-chan struct{}
 }
 
@@ -47,7 +47,7 @@ func (l Canceler) Left(c *gin.Context, s *Server, ref schemas.Ref) func() {
 	}
 }
 
-// canceled asks an action to stop until it has been asked, or has ended.
+// canceled writes the request to stop an action, until the log has it or the action has ended.
 func (l Canceler) canceled(ctx context.Context, ref schemas.Ref) error {
 	ctx, cancel := context.WithTimeout(ctx, cancelFor)
 	defer cancel()

@@ -21,7 +21,7 @@ import (
 
 	"weir/ingress"
 	"weir/ingress/chat"
-	"weir/internal/board"
+	"weir/internal/activetasks"
 	"weir/internal/fault"
 	"weir/internal/limits/budget"
 	"weir/internal/models"
@@ -460,7 +460,7 @@ func TestTheCompletionsOfAPoolsAgent(t *testing.T) {
 
 	require.Equal(t, http.StatusOK, h.send(holding("pool", get(schemas.RouteAgentTask))).Code)
 	ref := h.leasable[0].Ref
-	h.held = &board.Entry{Ref: ref, Lease: 1, Holder: "p", Leased: true}
+	h.held = &activetasks.Entry{Ref: ref, Lease: 1, Holder: "p", Leased: true}
 	require.Equal(t, http.StatusAccepted, h.do(t, ask()).Code)
 	require.Contains(t, string(h.action(t, "default", h.responder.last(t).ref.ID).Payload), `"task_id":"one"`)
 
@@ -477,7 +477,7 @@ func TestALeaseIsKeptByACompletion(t *testing.T) {
 	h.file(t, "one")
 	h.open(t, "one")
 	require.Equal(t, http.StatusOK, h.send(holding("pool", get(schemas.RouteAgentTask))).Code)
-	h.held = &board.Entry{Ref: h.leasable[0].Ref, Lease: 1, Holder: "p", Leased: true}
+	h.held = &activetasks.Entry{Ref: h.leasable[0].Ref, Lease: 1, Holder: "p", Leased: true}
 
 	h.responder.rest = func() {
 		for len(h.touched) > 0 {

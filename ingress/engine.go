@@ -20,32 +20,29 @@ type EngineConfig struct {
 	// Surfaces are those whose errors requests may get that reach no route, and whose paths are
 	// tidied.
 	Surfaces []Surface
-	// Local refuses requests that name another host than this machine, or come
-	// from a page of another one. In open mode the loopback listener is all that
-	// stands between Weir and the web pages that a browser on this machine
-	// shows: a page may have its own name resolve to 127.0.0.1.
+	// Local refuses requests that name another host than this machine, or come from a page of
+	// another one. In open mode, only the loopback listener is between Weir and the web pages that
+	// a browser on this machine shows: a page may have its own name resolve to 127.0.0.1.
 	Local bool
-	// Known reports whether a request shows a token in force, of whatever kind. Local
-	// serves such a request under any Host: a container calls the machine
-	// host.docker.internal. Throttling passes it over. nil: no request does.
+	// Known reports whether a request has a valid token of any kind. Local serves such a request
+	// under any Host: a container calls the machine host.docker.internal. Throttling skips it. nil:
+	// no request has one.
 	Known func(r *http.Request) bool
-	// BodyTimeout is how long the body of any request may take to come, read or
-	// not; default 20 s.
+	// BodyTimeout is the longest time for the body of any request to arrive, read or not; default
+	// 20 s.
 	BodyTimeout time.Duration
 	// Proxy is the surface of a forward proxy, whose one route gets every request, whatever its method
 	// and target. Tokens are in Proxy-Authorization. nil: the engine is no proxy.
 	Proxy *Surface
-	// Otherwise is what a request is answered that reaches no route; default: that there is
-	// nothing at its path.
+	// Otherwise is the error for a request that reaches no route; default: not found.
 	Otherwise error
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 }
 
-// NewEngine returns the engine that all routes are mounted on. A path is
-// taken as it was sent, or not at all: there is no redirect to a tidier one. The
-// caller's address is the connection's, whatever a header says. Unknown routes
-// and methods get problems, and gin itself prints nothing.
+// NewEngine returns the engine that all routes are mounted on. It serves a path exactly as it was
+// sent, without redirects to a cleaner one. The caller's address is the connection's, whatever a
+// header says. Unknown routes and methods get problems, and gin itself prints nothing.
 func NewEngine(cfg EngineConfig) *gin.Engine {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -43,12 +43,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// door is a policy that grants http://ok.example and nothing else.
-type door struct{}
+// policyDouble is a policy that grants http://ok.example and nothing else.
+type policyDouble struct{}
 
-func (door) MaxTimeout() time.Duration { return 30 * time.Second }
+func (policyDouble) MaxTimeout() time.Duration { return 30 * time.Second }
 
-func (door) Judge(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+func (policyDouble) Evaluate(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	decision := schemas.Decision{Version: "v"}
 	switch {
 	case !strings.Contains(c.URL, "://"):
@@ -297,7 +297,7 @@ type world struct {
 type config struct {
 	ingress.Config
 
-	Judge         func(who grant.Caller) executor.Policy
+	Evaluate      func(who grant.Caller) executor.Policy
 	NoAgentAPI    bool
 	PolicyVersion func() string
 	Preview       func(ctx context.Context, who grant.Caller, q rules.Question) (schemas.Preview, error)
@@ -322,8 +322,8 @@ type config struct {
 
 // surfacesOf are the surfaces of a world, whose answers are a responder's.
 func surfacesOf(l *ledger.Ledger, s *ingress.Server, r *responder, cfg config) (all []ingress.Surface) {
-	if cfg.Judge == nil {
-		cfg.Judge = func(grant.Caller) executor.Policy { return door{} }
+	if cfg.Evaluate == nil {
+		cfg.Evaluate = func(grant.Caller) executor.Policy { return policyDouble{} }
 	}
 	if cfg.PublicURL == nil {
 		cfg.PublicURL = func() string { return "" }
@@ -348,22 +348,22 @@ func surfacesOf(l *ledger.Ledger, s *ingress.Server, r *responder, cfg config) (
 		}
 	}
 	absent(false, actions.Surfaces(s, control, redriver)...)
-	absent(false, executor.Surface(s, executor.Config{Policy: cfg.Judge, Batch: r.Batch}), plans.Surface(s))
+	absent(false, executor.Surface(s, executor.Config{Policy: cfg.Evaluate, Batch: r.Batch}), plans.Surface(s))
 	absent(false, runs.Surface(s, runs.Config{
-		Policy: cfg.Judge, Serves: cfg.Serves, MaxRun: cfg.MaxRun, Resume: r.Resume, Slot: r.Slot, Stream: r.Stream,
+		Policy: cfg.Evaluate, Serves: cfg.Serves, MaxRun: cfg.MaxRun, Resume: r.Resume, Slot: r.Slot, Stream: r.Stream,
 	}))
 	absent(false, rules.Surfaces(s, rules.Config{
 		AgentAPI: !cfg.NoAgentAPI, PolicyVersion: cfg.PolicyVersion, Preview: cfg.Preview, Read: r.ReadRules, Record: r.RecordRules,
 	})...)
 	work := tasks.SurfaceConfig{
-		Desk: cfg.Tasks, Control: control, Policy: cfg.Judge, Repos: cfg.Repos, Branches: cfg.Branches, Hosts: cfg.Hosts, MaxTask: cfg.MaxTask,
+		Tasks: cfg.Tasks, Control: control, Policy: cfg.Evaluate, Repos: cfg.Repos, Branches: cfg.Branches, Hosts: cfg.Hosts, MaxTask: cfg.MaxTask,
 		Show: r.Task, Agent: r.AgentTask, Leased: r.Leased, Inquiry: r.Inquiry,
 	}
 	talk := chat.Config{}
 	if cfg.Chat != nil {
 		talk, work.Models = *cfg.Chat, cfg.Chat.Models
 	}
-	talk.Desk, talk.Stop, talk.Resume, talk.Slot, talk.Answer = cfg.Tasks, cfg.Stop, r.ResumeChat, r.Slot, r.Chat
+	talk.Tasks, talk.Stop, talk.Resume, talk.Slot, talk.Answer = cfg.Tasks, cfg.Stop, r.ResumeChat, r.Slot, r.Chat
 	talk.Actions, talk.Respond = l, r.Response
 	talk.Cancel = func(ctx context.Context, tenant, id string) error {
 		_, err := control.Cancel(ctx, tenant, id)

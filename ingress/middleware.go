@@ -38,8 +38,8 @@ func (m *middleware) observe(c *gin.Context) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	if len(c.Request.TransferEncoding) > 0 {
-		// A chunked body is the last thing on its connection: whatever a server
-		// before this one takes to follow it is not read here as a request.
+		// A chunked body is the last thing on its connection: bytes after it, which a proxy before
+		// this server may take for a request, are not read as one.
 		h.Set("Connection", "close")
 	}
 	if c.Request.ContentLength != 0 {
@@ -129,10 +129,9 @@ func errPlain(c *gin.Context) error {
 // TargetTooLong says what is wrong with a request target over wire.MaxTarget.
 const TargetTooLong = "the request target is longer than 8192 bytes; send what is long in the body"
 
-// guard refuses what a server that is no proxy is never asked: CONNECT, TRACE,
-// targets in absolute form, the preface of HTTP/2, and requests that two
-// servers could read differently. It also ends the connections of those that
-// cannot mean this server.
+// guard refuses requests that are only meant for a proxy or that two servers could read
+// differently: CONNECT, TRACE, targets in absolute form, and the preface of HTTP/2. It also ends
+// the connections of those that cannot mean this server.
 func (m *middleware) guard(c *gin.Context) {
 	r := c.Request
 	bad := wire.Bad(r.Context())
@@ -149,7 +148,7 @@ func (m *middleware) guard(c *gin.Context) {
 		}
 		text := "this method is never served"
 		if r.Method == http.MethodConnect {
-			text = "CONNECT is not served at this address" + elsewhere
+			text = "CONNECT is not served at this address" + proxyHint
 		}
 		fail(c, fault.New(schemas.MethodNotAllowed, text))
 	case len(r.RequestURI) > wire.MaxTarget:
@@ -157,7 +156,7 @@ func (m *middleware) guard(c *gin.Context) {
 	case m.Proxy != nil:
 		m.proxy(c)
 	case absolute:
-		fail(c, fault.New(schemas.InvalidRequest, "the request target must be a path: this address is no proxy"+elsewhere))
+		fail(c, fault.New(schemas.InvalidRequest, "the request target must be a path: this address is no proxy"+proxyHint))
 	case websocket(r) && m.owner(r).Fail != nil:
 		fail(c, errPlain(c))
 	case m.Local && foreign(r), m.Local && !loopback(r.Host) && !m.Known(r):
@@ -167,13 +166,13 @@ func (m *middleware) guard(c *gin.Context) {
 	}
 }
 
-// elsewhere says where the forward proxy is.
-const elsewhere = "; run `weir serve --proxy-listen ADDRESS`, and use that address as the proxy"
+// proxyHint says where the forward proxy is.
+const proxyHint = "; run `weir serve --proxy-listen ADDRESS`, and use that address as the proxy"
 
 // proxy serves the request of a forward proxy.
 func (m *middleware) proxy(c *gin.Context) {
 	m.Proxy.mark(c)
-	c.Status(http.StatusOK) // the router had set the status for a path without a route
+	c.Status(http.StatusOK) // the router has set the status for a path without a route
 	if err := m.Proxy.Routes[0].Handle(c); err != nil {
 		fail(c, err)
 	}

@@ -59,7 +59,7 @@ func (m *middleware) owner(r *http.Request) *Surface {
 	return &Surface{}
 }
 
-// delayed names when to come back for the refusals that pass by themselves.
+// delayed returns the Retry-After of refusals that pass by themselves.
 func delayed(err error) error {
 	var public *fault.Error
 	if !errors.As(err, &public) || public.Code != schemas.InFlight {

@@ -193,8 +193,8 @@ func TestRefusalsOfTheAgentAPI(t *testing.T) {
 	}
 }
 
-// TestTheDoorOfTheAgentAPI: its refusals have the envelope too, whatever the method.
-func TestTheDoorOfTheAgentAPI(t *testing.T) {
+// TestTheRouteOfTheAgentAPI: its refusals have the envelope too, whatever the method.
+func TestTheRouteOfTheAgentAPI(t *testing.T) {
 	t.Parallel()
 	w := setup(t, func(c *config) { c.MaxBody = 300 })
 	refused(t, w.do(t, post("/v1/agent-api", api("r", "ping", `{}`), "Content-Type", "text/plain")), 415, "INVALID_REQUEST", "UNSUPPORTED_MEDIA_TYPE", "", "")
@@ -400,20 +400,20 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-type keyed struct{ door }
+type keyed struct{ policyDouble }
 
-func (keyed) Judge(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+func (keyed) Evaluate(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	return schemas.Decision{Allowed: true, Version: "v"}, schemas.ClassKeyed
 }
 
-// TestTheDoorKnowsWhoAsks: the rules that a call is judged under are its tenant's.
-func TestTheDoorKnowsWhoAsks(t *testing.T) {
+// TestTheRouteKnowsTheCaller: the rules that a call is judged under are its tenant's.
+func TestTheRouteKnowsTheCaller(t *testing.T) {
 	t.Parallel()
 	var asked []grant.Caller
 	w := setup(t, func(c *config) {
 		served(c)
 		c.Authenticate = people
-		c.Judge = func(who grant.Caller) executor.Policy { asked = append(asked, who); return keyed{} }
+		c.Evaluate = func(who grant.Caller) executor.Policy { asked = append(asked, who); return keyed{} }
 	})
 	w.do(t, post("/v1/execute", okGet, "Authorization", "Bearer limited"))
 	require.Equal(t, schemas.ClassKeyed, w.responder.last(t).receipt.Class, "as that policy has it")

@@ -1,6 +1,6 @@
-// Package ingress is the server through which every write enters: it authenticates a
-// request, reads it strictly, has its surface translate it to an action and stores that. It
-// performs nothing, and leaves the answer to the functions of egress that it is given.
+// Package ingress is the server that every write enters through. It authenticates a request,
+// decodes it strictly, has its surface translate it to an action, and stores the action. It
+// executes nothing, and gets the functions that answer from egress.
 package ingress
 
 import (
@@ -37,8 +37,7 @@ func (noMetrics) Refused(schemas.Code)  {}
 
 func (noMetrics) Answered(string, string, bool, int, time.Duration) {}
 
-// Config of a Server. Everything has a default but Reply, which the routes need that store
-// an action.
+// Config of a Server. All fields have defaults but Reply, which routes that store an action need.
 type Config struct {
 	// Accept names, bounds and stores the actions; see accept.Config.
 	Accept accept.Config
@@ -118,8 +117,8 @@ func (s *Server) Now() time.Time { return s.cfg.Accept.Now() }
 // Authenticate returns the sender of a request, for routes that name no scopes.
 func (s *Server) Authenticate(r *http.Request) (Identity, error) { return s.cfg.Authenticate(r) }
 
-// Sender returns the sender of a request by the text of a token that it brings, which may be the token
-// of a task, for routes that name no scopes. Empty: the request has no such text.
+// Sender returns the sender of a request by its token, which may be the token of a task, for routes
+// that name no scopes. Empty: the request has no token.
 func (s *Server) Sender(r *http.Request, text string) (Identity, error) {
 	if text == "" || s.cfg.Sender == nil {
 		return s.cfg.Authenticate(r)
@@ -201,7 +200,7 @@ type Identity struct {
 	Holding *Holding
 }
 
-// Holding is the part that the holder of a task has in it.
+// Holding describes the lease and the budgets of a task's holder.
 type Holding struct {
 	Task schemas.Ref
 	// Lease is the number of its lease; 0: it has the task's own token.
@@ -221,7 +220,7 @@ func (i Identity) Task() string {
 	return i.Holding.Task.ID
 }
 
-// Until is when the actions of a task's holder end at the latest; zero: others are not bounded so.
+// Until is the latest end of the actions of a task's holder; zero: no bound.
 func (i Identity) Until() time.Time {
 	if i.Holding == nil {
 		return time.Time{}

@@ -121,8 +121,8 @@ func (s *Server) Wait(prefer accept.Preference, notBefore time.Time, denied bool
 	return wait, applied
 }
 
-// Expect has the end of a request's action expected before it can be stored, until release is
-// called after the answer.
+// Expect announces that the answer will wait for the end of a request's action, before the action
+// can be stored. Call release after the answer.
 func (s *Server) Expect(req *accept.Request) (release func()) {
 	held := func() {}
 	req.Before = func(ref schemas.Ref) {

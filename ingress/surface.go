@@ -125,9 +125,9 @@ func Written(write func(w http.ResponseWriter, r *http.Request, err error)) func
 	}
 }
 
-// Elsewhere answers 421 at the routes of a surface that nothing of the engine serves: nodes of
+// Misdirected answers 421 at the routes of a surface that nothing of the engine serves: nodes of
 // another role serve them. role says which.
-func Elsewhere(e *gin.Engine, s Surface, role string) {
+func Misdirected(e *gin.Engine, s Surface, role string) {
 	here := map[[2]string]bool{}
 	for _, r := range e.Routes() {
 		here[[2]string{r.Method, r.Path}] = true

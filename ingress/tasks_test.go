@@ -17,7 +17,7 @@ import (
 
 	"weir/ingress"
 	"weir/ingress/tasks"
-	"weir/internal/board"
+	"weir/internal/activetasks"
 	"weir/internal/fault"
 	"weir/internal/git"
 	"weir/internal/weirtest/table"
@@ -27,8 +27,8 @@ import (
 // hall is an ingress that serves tasks.
 type hall struct {
 	*world
-	leasable []board.Entry
-	held     *board.Entry
+	leasable []activetasks.Entry
+	held     *activetasks.Entry
 	branches map[string]bool
 	known    string // a repository beside app
 	repos    error
@@ -50,9 +50,11 @@ func (h *hall) exists(_ context.Context, repo schemas.Repo, branch string) (bool
 	return repo.Name == "app" && h.branches[branch], h.upstream
 }
 
-func (h *hall) Leasable(string, func(board.Entry) bool, int) []board.Entry { return h.leasable }
+func (h *hall) Leasable(string, func(activetasks.Entry) bool, int) []activetasks.Entry {
+	return h.leasable
+}
 
-func (h *hall) Held(_, _ string) (e board.Entry, ok bool) {
+func (h *hall) Held(_, _ string) (e activetasks.Entry, ok bool) {
 	if h.held == nil {
 		return e, false
 	}
@@ -114,7 +116,7 @@ func (h *hall) open(t *testing.T, id string) {
 	st, err := h.ledger.Find(t.Context(), "default", id)
 	require.NoError(t, err)
 	require.NoError(t, h.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskOpened, Base: "b"}}))
-	h.leasable = []board.Entry{{Ref: st.Ref}}
+	h.leasable = []activetasks.Entry{{Ref: st.Ref}}
 }
 
 func TestFilingATask(t *testing.T) {

@@ -76,10 +76,10 @@ func (t *throttle) count(peer netip.Prefix) {
 	l.AllowN(now, 1)
 }
 
-// serve answers 429 to the wrong tokens of a peer that has sent too many. A token in
-// force is still served: behind a proxy all callers are one peer, and no caller can lock the
-// others out. A token in a body is not looked at here: while its peer is over
-// the limit it must come as a header.
+// serve answers 429 to the wrong tokens of a peer that has sent too many. A valid token is still
+// served: behind a proxy all callers are one peer, and no caller can lock the others out. Tokens in
+// bodies are not read here: while its peer is over the limit, a caller must send its token as a
+// header.
 func (t *throttle) serve(c *gin.Context) {
 	addr, err := netip.ParseAddrPort(c.Request.RemoteAddr)
 	if err != nil || !t.showsToken(c.Request) {
@@ -102,8 +102,8 @@ func (t *throttle) serve(c *gin.Context) {
 	}
 }
 
-// showsToken reports whether a request has a token that counts, in its header or maybe in its
-// body. An open node asks for tokens of tasks, agents and git alone; others send it any.
+// showsToken reports whether a request has a token that counts, in its header or maybe in its body.
+// An open node requires only the tokens of tasks, agents and git; clients may send it any other.
 func (t *throttle) showsToken(r *http.Request) bool {
 	if t.proxy {
 		return !t.open && len(r.Header.Values("Proxy-Authorization")) > 0

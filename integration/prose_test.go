@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -90,6 +91,34 @@ func TestProse(t *testing.T) {
 			t.Error(f)
 		}
 	}
+}
+
+// maxWords is how many words the pages that are written by hand may have together, as `wc -w` counts them.
+const maxWords = 18_000
+
+// TestWords limits the README and the documentation, without decisions and generated pages.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	generated := []string{"../docs/reference/cli.md", "../docs/reference/configuration.md", "../docs/reference/http-api.md", "../docs/reference/metrics.md"}
+	pages := []string{"../README.md", "../docs/index.md"}
+	for _, folder := range []string{"tutorial", "how-to", "explanation", "reference"} {
+		found, err := filepath.Glob("../docs/" + folder + "/*.md")
+		require.NoError(t, err)
+		require.NotEmpty(t, found, folder)
+		pages = append(pages, found...)
+	}
+	total, report := 0, ""
+	for _, page := range pages {
+		if slices.Contains(generated, page) {
+			continue
+		}
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		words := len(strings.Fields(string(text)))
+		total += words
+		report += fmt.Sprintf("%6d %s\n", words, page)
+	}
+	require.LessOrEqual(t, total, maxWords, "shorten a page; they have:\n%s", report)
 }
 
 // areaOf is the area whose limit covers a file; empty: none does.

@@ -72,7 +72,7 @@ func TestCrashRows(t *testing.T) {
 
 func (r *crashRow) run(t *testing.T) {
 	t.Helper()
-	h := newHouse()
+	h := newEnv()
 	for _, e := range r.Policy.Entries {
 		entry := policy.Entry{Name: e.Name, URLPrefix: e.URLPrefix, Methods: e.Methods}
 		if e.Idempotency != nil {
@@ -110,7 +110,7 @@ func (r *crashRow) run(t *testing.T) {
 
 // arm has the worker die at the row's point: before or after the log stores an event, or
 // while the request is on its way.
-func (r *crashRow) arm(t *testing.T, h *house) {
+func (r *crashRow) arm(t *testing.T, h *env) {
 	t.Helper()
 	at := func(event schemas.EventType) func(schemas.Append) error {
 		return func(m schemas.Append) error {

@@ -12,9 +12,9 @@ import (
 	"weir/schemas"
 )
 
-// deferredActions holds the actions that this process has deferred because a traffic rule holds them
-// back, with their wake-up times, so that a change of the rules wakes them at once. An action that it
-// forgets is woken when it is due.
+// deferredActions has the actions that this process has deferred because of a traffic rule, with
+// their wake-up times, so that a change of the rules wakes them at once. A forgotten action is
+// woken when it is due.
 type deferredActions struct {
 	notify func(context.Context, schemas.Ref) error
 
@@ -26,8 +26,8 @@ type deferredActions struct {
 	waking sync.WaitGroup
 }
 
-// wakeTimeout bounds one round of waking actions. Those that it did not
-// reach are woken in the next one, which comes between firstPause and lastPause later.
+// wakeTimeout bounds one round of wake-ups. The rest is woken in the next round, which starts
+// between firstPause and lastPause later.
 const (
 	wakeTimeout = 10 * time.Second
 	firstPause  = time.Second
@@ -123,11 +123,11 @@ func (r *deferredActions) close() {
 	r.waking.Wait()
 }
 
-// rest gives the slot back and schedules the action's wake-up. It does not write an event while
+// deferAction gives the slot back and schedules the action's wake-up. It does not write an event while
 // another worker's attempt is open: that attempt's fence must hold. A repeated wait for the same
 // reason writes nothing more, but its wake-up is scheduled again, because the current message may
 // be the former wake-up.
-func (p *Pipeline) rest(ctx context.Context, st *ledger.State, w *work, r *call.Deferral) error {
+func (p *Pipeline) deferAction(ctx context.Context, st *ledger.State, w *work, r *call.Deferral) error {
 	said := schemas.Waiting{For: r.Reason, Until: r.Until.UTC(), Step: r.Step, Rules: r.Rules}
 	if r.Reason != schemas.WaitInFlight && !r.Quiet && !waits(st, said) {
 		ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &said}
@@ -139,13 +139,13 @@ func (p *Pipeline) rest(ctx context.Context, st *ledger.State, w *work, r *call.
 		return err
 	}
 	if r.Reason == schemas.WaitRule || r.OnDeferred != nil {
-		w.rest = r
+		w.deferral = r
 	}
 	return p.Barrier(ctx) // the ack must not outlive the wake-up
 }
 
-// waits reports whether the log says already that an action rests like this. A
-// moment more or less is none; it is woken when it is due.
+// waits reports whether the log already shows this wait. Small differences of the time do not
+// count: the action is woken when it is due.
 func waits(st *ledger.State, r schemas.Waiting) bool {
 	w := st.Waiting
 	return w != nil && w.For == r.For && w.Step == r.Step && slices.Equal(w.Rules, r.Rules) && w.Until.Sub(r.Until).Abs() < time.Second

@@ -16,7 +16,7 @@ import (
 
 // watch notes the types of all that is stored, in the order of both streams: evidence
 // goes by its kind.
-func (h *house) watch() *[]string {
+func (h *env) watch() *[]string {
 	var order []string
 	h.refuse = func(m schemas.Append) error {
 		var doc struct {
@@ -43,7 +43,7 @@ func TestRecordsOfACall(t *testing.T) {
 		"sent":   {"http://up.example/x", []string{"attempt", schemas.EvidenceAttempt, "settled"}},
 		"denied": {"http://elsewhere.example/x", []string{schemas.EvidenceDecision, "settled"}},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse()
+		h := newEnv()
 		rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: tt.url})
 		order := h.watch()
 		require.NoError(t, h.worker(t, "w").Handle(t.Context(), rec, true))
@@ -56,7 +56,7 @@ func TestRecordsOfACall(t *testing.T) {
 func TestNothingIsSentUnlessBegun(t *testing.T) {
 	t.Parallel()
 	table.Run(t, map[string]string{"sent": "http://up.example/x", "denied": "http://elsewhere.example/x"}, func(t *testing.T, url string) {
-		h := newHouse()
+		h := newEnv()
 		rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: url})
 		h.refuse = func(schemas.Append) error { return fault.ErrFenced }
 		require.ErrorAs(t, h.worker(t, "w").Handle(t.Context(), rec, true), new(*fault.RetryAfter))
@@ -67,28 +67,28 @@ func TestNothingIsSentUnlessBegun(t *testing.T) {
 
 // succeed claims a successor as ingress does that dies right after it, and its predecessor
 // before it, if there is one. It returns the successor's accepted record.
-func (h *house) succeed(t *testing.T, before bool) schemas.Record {
+func (h *env) succeed(t *testing.T, before bool) schemas.Record {
 	t.Helper()
 	claim := func(id, supersedes string) *ledger.State {
-		return harness.Claim(t, h.door(), schemas.Action{ID: id, Kind: schemas.KindHTTP, Supersedes: supersedes}, schemas.HTTPCall{
+		return harness.Claim(t, h.ingressLedger(), schemas.Action{ID: id, Kind: schemas.KindHTTP, Supersedes: supersedes}, schemas.HTTPCall{
 			Method: "GET", URL: "http://up.example/x",
 		})
 	}
 	if before {
 		end := &schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.AgentUnavailable}
-		harness.Append(t, h.door(), claim("a", ""), schemas.Event{Type: schemas.EventSettled, Settled: end})
+		harness.Append(t, h.ingressLedger(), claim("a", ""), schemas.Event{Type: schemas.EventSettled, Settled: end})
 	}
 	return harness.Accepted(t, h.log, claim("a~2", "a").Ref)
 }
 
 // linked checks that two actions name each other, once, and have one end each.
-func (h *house) linked(t *testing.T, what string) {
+func (h *env) linked(t *testing.T, what string) {
 	t.Helper()
 	for id, want := range map[string]map[schemas.EventType]int{
 		"a":   {schemas.EventSettled: 1, schemas.EventSuperseded: 1},
 		"a~2": {schemas.EventSettled: 1},
 	} {
-		st := harness.Load(t, h.door(), schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: id})
+		st := harness.Load(t, h.ingressLedger(), schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: id})
 		got := map[schemas.EventType]int{}
 		for _, ev := range st.Events {
 			if ev.Type == schemas.EventSettled || ev.Type == schemas.EventSuperseded {
@@ -110,7 +110,7 @@ func TestASuccessorIsLinked(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []bool{false, true} {
 		for n, over := 0, false; !over; n++ {
-			h := newHouse()
+			h := newEnv()
 			rec := h.succeed(t, true)
 			h.DieAt(n, kept)
 			over = h.worker(t, "w1").Handle(t.Context(), rec, true) == nil
@@ -125,9 +125,9 @@ func TestASuccessorIsLinked(t *testing.T) {
 // TestACanceledSuccessorIsLinked, which ingress has ended before a worker took it.
 func TestACanceledSuccessorIsLinked(t *testing.T) {
 	t.Parallel()
-	h := newHouse()
+	h := newEnv()
 	rec := h.succeed(t, true)
-	l := h.door()
+	l := h.ingressLedger()
 	st, err := l.Find(t.Context(), "default", "a~2")
 	require.NoError(t, err)
 	harness.Append(t, l, st, schemas.Event{Type: schemas.EventCancel})
@@ -141,9 +141,9 @@ func TestACanceledSuccessorIsLinked(t *testing.T) {
 // TestASuccessorAlone: a predecessor that the log has dropped is not missed.
 func TestASuccessorAlone(t *testing.T) {
 	t.Parallel()
-	h := newHouse()
+	h := newEnv()
 	require.NoError(t, h.worker(t, "w1").Handle(t.Context(), h.succeed(t, false), true))
-	st, err := h.door().Find(t.Context(), "default", "a~2")
+	st, err := h.ingressLedger().Find(t.Context(), "default", "a~2")
 	require.NoError(t, err)
 	require.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
 }

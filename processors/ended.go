@@ -9,7 +9,7 @@ import (
 	"weir/schemas"
 )
 
-// ended reports an end that is durable.
+// ended reports a durable end.
 func (p *Pipeline) ended(ctx context.Context, st *ledger.State) error {
 	if !st.Started { // ingress has canceled it
 		if err := p.link(ctx, st); err != nil {
@@ -27,7 +27,7 @@ func (p *Pipeline) ended(ctx context.Context, st *ledger.State) error {
 	return nil
 }
 
-// complete repeats the side effects of an end that is on the log already: its worker may have died
+// complete repeats the side effects of an end that is already on the log: its worker may have died
 // before it reported the end. Also, a power cut may have kept the end and lost evidence that was
 // stored before it: one sync covers both, and a device writes unsynced data in any order. The
 // message was not acknowledged before that sync, so it is redelivered.
@@ -38,8 +38,8 @@ func (p *Pipeline) complete(ctx context.Context, st *ledger.State) error {
 	return p.ended(ctx, st)
 }
 
-// attest leaves what is missing of an ended action's evidence, as its attempts call for.
-// An action whose payload cannot be read, or is not at hand, has only what it has.
+// attest stores the missing evidence of an ended action's attempts. An action whose payload cannot
+// be read keeps the evidence that it has.
 func (p *Pipeline) attest(ctx context.Context, st *ledger.State) error {
 	kind, known := p.Kinds[st.Kind]
 	if !known || st.Open() != nil || st.Action.PayloadBlob != "" {
@@ -52,18 +52,18 @@ func (p *Pipeline) attest(ctx context.Context, st *ledger.State) error {
 	if err != nil || len(records) == 0 {
 		return err
 	}
-	if err := p.Evidence.Leave(ctx, st, records...); err != nil {
+	if err := p.Evidence.Store(ctx, st, records...); err != nil {
 		return err
 	}
 	return p.Barrier(ctx)
 }
 
-// links is how often the name of a successor is written while others write to its predecessor.
+// links is how many times the name of a successor is written while others write to its predecessor.
 const links = 4
 
-// link writes the name of a successor to its predecessor, unless it is there. The worker does
-// this rather than the ingress that accepted the successor: the worker's message is redelivered
-// until it is done, so no crash loses the name. A predecessor that the log has dropped is skipped.
+// link writes the name of a successor to its predecessor, unless it has it. The worker does this
+// rather than the ingress that accepted the successor: the worker's message is redelivered until it
+// is done, so no crash loses the name. A predecessor that the log has dropped is skipped.
 func (p *Pipeline) link(ctx context.Context, st *ledger.State) error {
 	if st.Action.Supersedes == "" {
 		return nil

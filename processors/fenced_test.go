@@ -20,7 +20,7 @@ import (
 // the delay. Any other of its action rests for a moment.
 func TestTheSameMessageAgain(t *testing.T) {
 	t.Parallel()
-	h := newHouse()
+	h := newEnv()
 	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
 	p := h.worker(t, "w")
 	executor := gated{begun: make(chan struct{}), end: make(chan error)}

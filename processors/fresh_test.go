@@ -18,7 +18,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/outbound"
 	"weir/internal/policy"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
@@ -255,6 +255,6 @@ func TestReloadWaitsForWhatItLetPass(t *testing.T) {
 
 // allows asks about the tests' call by the policy in force.
 func (s *site) allows() bool {
-	p, _ := s.guard.Check(schemas.HTTPCall{Method: http.MethodGet, URL: "http://up.example/a"}, judge.Scope{})
+	p, _ := s.guard.Check(schemas.HTTPCall{Method: http.MethodGet, URL: "http://up.example/a"}, evaluate.Scope{})
 	return p.Valid()
 }

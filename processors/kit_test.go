@@ -52,8 +52,8 @@ func assemble(w harness.Worker, g *guard.Guard, a call.Adapter) *processors.Pipe
 	return w.Pipeline()
 }
 
-// house is a log and a target that outlive the workers that use them.
-type house struct {
+// env is a log and a target that outlive the workers that use them.
+type env struct {
 	harness.Life
 	log *memlog.Log
 
@@ -73,8 +73,8 @@ type house struct {
 	book rulebook.Book // the traffic rules
 }
 
-func newHouse() *house {
-	h := &house{}
+func newEnv() *env {
+	h := &env{}
 	hooks := h.Hooks(func(m schemas.Append) error {
 		if h.refuse == nil {
 			return nil
@@ -109,7 +109,7 @@ func newHouse() *house {
 	return h
 }
 
-func (h *house) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
+func (h *env) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.opened++
@@ -117,7 +117,7 @@ func (h *house) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
 }
 
 type exchange struct {
-	h      *house
+	h      *env
 	mocked bool
 	key    string
 }
@@ -159,12 +159,12 @@ type nowhere struct{}
 func (nowhere) Wake(context.Context, schemas.Ref, time.Time) error { return nil }
 
 // worker is a pipeline of its own, as a new process has it.
-func (h *house) worker(t *testing.T, name string) *processors.Pipeline {
+func (h *env) worker(t *testing.T, name string) *processors.Pipeline {
 	t.Helper()
 	return h.employ(t, harness.Worker{Name: name, Alone: true, Waker: nowhere{}})
 }
 
-func (h *house) employ(t *testing.T, w harness.Worker) *processors.Pipeline {
+func (h *env) employ(t *testing.T, w harness.Worker) *processors.Pipeline {
 	t.Helper()
 	var p harness.Policy
 	entries := h.entries
@@ -180,35 +180,35 @@ func (h *house) employ(t *testing.T, w harness.Worker) *processors.Pipeline {
 }
 
 // accept claims an action for a call and returns its accepted record.
-func (h *house) accept(t *testing.T, c schemas.HTTPCall) schemas.Record {
+func (h *env) accept(t *testing.T, c schemas.HTTPCall) schemas.Record {
 	t.Helper()
 	return h.claim(t, schemas.KindHTTP, c)
 }
 
-func (h *house) claim(t *testing.T, kind schemas.Kind, doc any) schemas.Record {
+func (h *env) claim(t *testing.T, kind schemas.Kind, doc any) schemas.Record {
 	t.Helper()
-	return harness.Accepted(t, h.log, harness.Claim(t, h.door(), schemas.Action{Kind: kind}, doc).Ref)
+	return harness.Accepted(t, h.log, harness.Claim(t, h.ingressLedger(), schemas.Action{Kind: kind}, doc).Ref)
 }
 
 // store puts an accepted message of the first action on the log as it is.
-func (h *house) store(t *testing.T, data []byte) schemas.Record {
+func (h *env) store(t *testing.T, data []byte) schemas.Record {
 	t.Helper()
 	_, err := h.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(first, schemas.SectionAccepted), Data: data})
 	require.NoError(t, err)
 	return harness.Accepted(t, h.log, first)
 }
 
-// door is the log as ingress has it.
-func (h *house) door() *ledger.Ledger { return ledger.New(h.log, layout, time.Now) }
+// ingressLedger is the log as ingress has it.
+func (h *env) ingressLedger() *ledger.Ledger { return ledger.New(h.log, layout, time.Now) }
 
 // state is the first action as it is on the log.
-func (h *house) state(t *testing.T) *ledger.State {
+func (h *env) state(t *testing.T) *ledger.State {
 	t.Helper()
-	return harness.Load(t, h.door(), first)
+	return harness.Load(t, h.ingressLedger(), first)
 }
 
 // evidence are the records by id, with how often each is stored.
-func (h *house) evidence(t *testing.T) map[string]int {
+func (h *env) evidence(t *testing.T) map[string]int {
 	t.Helper()
 	found := map[string]int{}
 	for _, e := range harness.Evidence(t, h.log, "") {
@@ -236,7 +236,7 @@ func (a *alarm) Wake(_ context.Context, ref schemas.Ref, at time.Time) error {
 
 // dormitory is a pipeline whose log hands every nudge to it, as the broker does.
 type dormitory struct {
-	*house
+	*env
 	alarm    *alarm
 	ledger   *ledger.Ledger
 	pipeline *processors.Pipeline
@@ -245,7 +245,7 @@ type dormitory struct {
 
 func newDormitory(t *testing.T) *dormitory {
 	t.Helper()
-	d := &dormitory{house: newHouse(), alarm: &alarm{at: map[string]time.Time{}}, handled: make(chan error, 1000)}
+	d := &dormitory{env: newEnv(), alarm: &alarm{at: map[string]time.Time{}}, handled: make(chan error, 1000)}
 	d.ledger = ledger.New(d.log, layout, time.Now)
 	d.pipeline = d.node(t, "w1", true)
 	stop, err := d.log.Live(schemas.LiveLog+".>", func(r schemas.Record) {

@@ -11,7 +11,7 @@ import (
 	"weir/schemas"
 )
 
-// errDone says that the action has ended: the message has done its work.
+// errDone reports that the action has ended: the message needs no more work.
 var errDone = errors.New("the action has settled")
 
 // loadFirst is load for the first delivery of an accepted event. It folds that event alone, because
@@ -24,17 +24,17 @@ func (p *Pipeline) loadFirst(ctx context.Context, ref schemas.Ref, rec schemas.R
 		return nil, err
 	}
 	if p.Now().Sub(st.Action.AcceptedAt) >= p.AckWait {
-		return p.load(ctx, ref, rec, false) // it may have begun or ended
+		return p.load(ctx, ref, rec, false) // it may have started or ended
 	}
 	st.Again = false
 	return p.ready(ctx, st, rec, false)
 }
 
-// load returns the state of an action that is ready for work, from all its events. rec is the message
-// that brought it, the zero record if this process executes the action without one. fenced: a write
-// has found another's before it. Who wrote that lives: it may have taken the action over by the very
-// message that is at hand, which then says nothing of it. A state that comes with an error tells what
-// the error is about.
+// load returns the state of an action that is ready for work, from all its events. rec is the
+// delivered message, the zero record if this process executes the action without one. fenced: a
+// write has found another's before it. That writer is alive: it may have taken the action over by
+// this same message, which then proves nothing about it. A state that is returned with an error
+// says which action the error is about.
 func (p *Pipeline) load(ctx context.Context, ref schemas.Ref, rec schemas.Record, fenced bool) (*ledger.State, error) {
 	st, err := p.Ledger.Load(ctx, ref)
 	switch {
@@ -48,8 +48,8 @@ func (p *Pipeline) load(ctx context.Context, ref schemas.Ref, rec schemas.Record
 	return p.ready(ctx, st, rec, fenced)
 }
 
-// missing tells an action that history has dropped from one that the log does not
-// show yet, though it has accepted it or given out its message: to acknowledge that would lose it.
+// missing distinguishes an action that history has dropped from one that the log does not show yet,
+// although it has accepted it or delivered its message: an acknowledgement would lose that one.
 func (p *Pipeline) missing(ctx context.Context, ref schemas.Ref, rec schemas.Record) error {
 	dropped, err := false, error(nil)
 	if rec.Seq > 0 {

@@ -20,25 +20,24 @@ import (
 // action that another worker began, and does nothing again that the log holds.
 type Executor interface {
 	// Execute works until there is an outcome: guard and call are its steps. The payload is loaded,
-	// wherever it is stored. An error is the log's, or says when to come back (*fault.RetryAfter,
-	// *call.Deferral).
+	// wherever it is stored. An error is the log's, or names the time of the next try
+	// (*fault.RetryAfter, *call.Deferral).
 	Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error)
 	// Evidence is every record that the finished attempts of an action have stored or should have;
 	// nil for a kind without calls.
 	Evidence(st *ledger.State) ([]schemas.Evidence, error)
 }
 
-// Kind is what the pipeline knows of one kind: its executor, and hooks that most kinds do not
-// have.
+// Kind is the pipeline's view of one kind: its executor, and hooks that most kinds do not have.
 type Kind struct {
 	Executor
 
-	// Here returns nil if this worker can do an action's work, and otherwise when to look again
-	// (*fault.RetryAfter). The pipeline calls it before it writes anything for the action. nil: every
-	// worker can.
+	// Here returns nil if this worker can do an action's work, and otherwise the time of the next
+	// try (*fault.RetryAfter). The pipeline calls it before it writes an event of the action. nil:
+	// every worker can.
 	Here func(ctx context.Context, st *ledger.State) error
-	// WritesStarted reports whether an action does something that can be seen before it writes
-	// anything down: that it has begun is then an event of its own. nil: none does.
+	// WritesStarted reports whether an action has a visible effect before its first attempt: its
+	// start is then an event of its own. nil: no action does.
 	WritesStarted func(st *ledger.State) bool
 	// Ended is called once an action's end is durable, and again if a worker may have
 	// died before it returned.
@@ -73,8 +72,8 @@ type Config struct {
 	// Barrier waits until what was stored is as durable as promised.
 	Barrier func(context.Context) error
 	Metrics settle.Metrics
-	// Ended hears of every end that is durable, whatever the kind, and again if
-	// the worker may have died before it returned. It must not block.
+	// Ended is called for every durable end of any kind, and again if the worker may have died
+	// before it returned. It must not block.
 	Ended func(ctx context.Context, st *ledger.State)
 	Now   func() time.Time
 }
@@ -105,8 +104,8 @@ func New(cfg Config) *Pipeline {
 // busyDelay is the delay of a message that arrives while this process already runs its action.
 const busyDelay = 2 * time.Second
 
-// Handle works on the action that a message of the log belongs to. The error
-// says what is to happen to the message: see fault.Disposition.
+// Handle works on the action of a message of the log. The error decides the message's disposition:
+// see fault.Disposition.
 func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) error {
 	ref, section, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {
@@ -118,7 +117,7 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 	}
 	failpoint.At(failpoint.Fetched, ref.ID)
 	p.deferred.forget(ref)
-	defer p.leave(w) //nolint:contextcheck // it wakes others whatever the result of this message
+	defer p.finish(w) //nolint:contextcheck // it wakes others whatever the result of this message
 
 	var st *ledger.State
 	if first && section == schemas.SectionAccepted {
@@ -138,10 +137,10 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 	return p.conclude(ctx, rec, st, w, err)
 }
 
-// busy gives back a message of an action that already runs here. If it is the running message
-// itself, its heartbeats were late. It must not go to another node, which would take this one for
-// dead: the delay replaces the wait for an acknowledgement, and the next heartbeat replaces the
-// delay if it is long enough.
+// busy returns a message of an action that already runs here. If it is the running message itself,
+// its heartbeats were late. It must not go to another node, which would consider this one dead: the
+// delay replaces the wait for an acknowledgement, and the next heartbeat replaces the delay if it
+// is long enough.
 func (p *Pipeline) busy(w *work, rec schemas.Record) error {
 	if w.message == rec.Seq {
 		return &fault.RetryAfter{After: p.AckWait}
@@ -153,7 +152,7 @@ func (p *Pipeline) busy(w *work, rec schemas.Record) error {
 func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) error {
 	kind, ok := p.Kinds[st.Kind]
 	if !ok {
-		return &fault.Terminal{Code: schemas.Poison, Reason: "no worker knows this kind"}
+		return &fault.Terminal{Code: schemas.Poison, Reason: "no worker executes this kind"}
 	}
 	if kind.Here != nil {
 		if err := kind.Here(ctx, st); err != nil {
@@ -178,7 +177,7 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 		// The result of an attempt is kept, whatever ended the work.
 		steady, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
 		defer cancel()
-		if lost := st.Flush(steady); lost != nil { // it was not ours to perform
+		if lost := st.Flush(steady); lost != nil { // another worker performs it
 			return lost
 		}
 		return err
@@ -186,11 +185,11 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 	return p.settle(ctx, st, outcome)
 }
 
-// parting is how long a worker that gives an action back may take to write such a result.
+// parting is the time limit for writing such a result when a worker returns an action.
 const parting = 5 * time.Second
 
-// recover takes over from a worker that is gone: it closes the attempt that was
-// left open, and leaves the evidence that was not left.
+// recover takes over from a dead worker: it closes the open attempt, and stores the missing
+// evidence.
 func (p *Pipeline) recover(ctx context.Context, st *ledger.State, kind Kind) error {
 	if err := p.Caller.Abandon(ctx, st); err != nil {
 		return err
@@ -199,10 +198,10 @@ func (p *Pipeline) recover(ctx context.Context, st *ledger.State, kind Kind) err
 	if err != nil {
 		return err
 	}
-	return p.Evidence.Leave(ctx, st, records...)
+	return p.Evidence.Store(ctx, st, records...)
 }
 
-// start writes what precedes the work of an action that no worker has begun.
+// start writes the events before the work of an action that no worker has started.
 func (p *Pipeline) start(ctx context.Context, st *ledger.State, kind Kind) error {
 	if err := p.link(ctx, st); err != nil {
 		return err
@@ -222,7 +221,7 @@ func (p *Pipeline) settle(ctx context.Context, st *ledger.State, o settle.Outcom
 	return p.ended(ctx, st)
 }
 
-// conclude turns the end of the work into the message's disposition.
+// conclude turns the result of the work into the message's disposition.
 func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.State, w *work, err error) error {
 	var deferral *call.Deferral
 	var terminal *fault.Terminal
@@ -230,12 +229,12 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 	case err == nil:
 		return nil
 	case errors.Is(err, errDone):
-		if st != nil && rec.Seq < st.SettledSeq && !p.running.settledBy(st.Ref) { // another worker settled it with a message like this
+		if st != nil && rec.Seq < st.SettledSeq && !p.running.settledBy(st.Ref) { // another worker settled it with such a message
 			return p.complete(ctx, st)
 		}
 		return nil
 	case errors.As(err, &deferral):
-		return p.rest(ctx, st, w, deferral)
+		return p.deferAction(ctx, st, w, deferral)
 	case errors.As(err, &terminal):
 		return p.deadLetter(ctx, rec, st, terminal)
 	case errors.Is(err, fault.ErrFenced):
@@ -247,10 +246,10 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 	}
 }
 
-// Stop asks for the action to stop, if it is running in this process. The durable request is the
+// Stop requests that the action stops, if it is running in this process. The durable request is the
 // cancel event on the log; this notifies the worker at once.
 func (p *Pipeline) Stop(ref schemas.Ref) { p.running.stop(ref) }
 
-// RulesChanged is called when other traffic rules of a tenant have come into force,
-// and wakes what the ones before held back. It does not wait for that.
+// RulesChanged wakes the actions that a tenant's former traffic rules delay, after other rules took
+// effect. It does not wait for them.
 func (p *Pipeline) RulesChanged(tenant string) { p.deferred.wakeTenant(tenant) }

@@ -41,7 +41,7 @@ func TestCrashAtEveryAppend(t *testing.T) {
 	branches := map[schemas.Outcome]int{}
 	for name, tt := range calls {
 		harness.EachStep(t, 1, func(t *testing.T, n int, done bool, msg string) bool { //nolint:thelper // it is the test
-			h := newHouse()
+			h := newEnv()
 			h.book.Put(t, rulebook.Mock("m", "http://up.example/mocked", 200, ""))
 			rec := h.accept(t, tt.call)
 			h.DieAt(n, done)
@@ -67,7 +67,7 @@ func TestCrashAtEveryAppend(t *testing.T) {
 }
 
 // check holds the log, the target and the evidence against each other.
-func (h *house) check(t *testing.T, what string, most int) schemas.Outcome {
+func (h *env) check(t *testing.T, what string, most int) schemas.Outcome {
 	t.Helper()
 	st := h.state(t)
 	settled := 0
@@ -109,7 +109,7 @@ func TestCrashInAPlan(t *testing.T) {
 		{EffectRef: "get", TargetState: target("GET", "http://up.example/2")},
 	}}}
 	harness.EachStep(t, 8, func(t *testing.T, n int, done bool, what string) bool { //nolint:thelper // it is the test
-		h := newHouse()
+		h := newEnv()
 		rec := h.claim(t, schemas.KindPlan, plan)
 		h.DieAt(n, done)
 		err := h.worker(t, "w1").Handle(t.Context(), rec, true)
@@ -121,7 +121,7 @@ func TestCrashInAPlan(t *testing.T) {
 		} else {
 			assert.Equal(t, 2, h.sent)
 		}
-		st := harness.Load(t, h.door(), schemas.Ref{Tenant: "default", Kind: schemas.KindPlan, ID: "a"})
+		st := harness.Load(t, h.ingressLedger(), schemas.Ref{Tenant: "default", Kind: schemas.KindPlan, ID: "a"})
 		require.NotNil(t, st.Settled, what)
 		result := harness.Decode[schemas.PlanResult](t, st.Settled.Result)
 		assert.Equal(t, "partial", result.Report.Status, what)
@@ -141,7 +141,7 @@ func TestCrashInAPlan(t *testing.T) {
 func TestSettledIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse()
+		h := newEnv()
 		rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
 		handle := func(name string, first bool) {
 			require.NoError(t, h.worker(t, name).Handle(t.Context(), rec, first))
@@ -160,7 +160,7 @@ func TestSettledIsLeftAlone(t *testing.T) {
 // of bringing it back for ever.
 func TestTooLargeEnds(t *testing.T) {
 	t.Parallel()
-	h := newHouse()
+	h := newEnv()
 	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
 	h.refuse = func(m schemas.Append) error {
 		if strings.HasPrefix(m.Subject, schemas.EvidenceRoot) {
@@ -177,7 +177,7 @@ func TestTooLargeEnds(t *testing.T) {
 // TestCondemnWaitsForTheLog: an action that cannot be read is not acknowledged.
 func TestCondemnWaitsForTheLog(t *testing.T) {
 	t.Parallel()
-	h := newHouse()
+	h := newEnv()
 	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
 	why := &fault.Terminal{Code: schemas.Poison, Reason: "again and again"}
 	h.Kill() // nothing can be read
@@ -194,7 +194,7 @@ func TestCondemnWaitsForTheLog(t *testing.T) {
 // TestALargeMessageIsParked: its letter fits into a message of any server.
 func TestALargeMessageIsParked(t *testing.T) {
 	t.Parallel()
-	h := newHouse()
+	h := newEnv()
 	large := bytes.Repeat([]byte("["), 1<<20)
 	rec := h.store(t, large)
 	require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
@@ -214,7 +214,7 @@ func TestPoisonIsParkedAndSettled(t *testing.T) {
 		"unknown version": `{"v":99,"n":1,"type":"accepted","action":{}}`,
 		"not a call":      `{"v":1,"n":1,"type":"accepted","action":{"id":"a","tenant":"default","kind":"http","payload":[1]}}`,
 	}, func(t *testing.T, data string) {
-		h := newHouse()
+		h := newEnv()
 		rec := h.store(t, []byte(data))
 		require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
 
@@ -232,7 +232,7 @@ func TestPoisonIsParkedAndSettled(t *testing.T) {
 // acknowledged before the end was durable. Nothing is sent for it.
 func TestEvidenceThatAPowerCutTook(t *testing.T) {
 	t.Parallel()
-	h := newHouse()
+	h := newEnv()
 	rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
 	require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
 	id := settle.AttemptID("a", schemas.Attempt{Number: 1})
@@ -294,8 +294,8 @@ func TestActionThatAReplicaDoesNotKnow(t *testing.T) {
 // this message leads to the action, so its acknowledgement would lose it.
 func TestMissingAction(t *testing.T) {
 	t.Parallel()
-	rec := newHouse().accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
-	h := newHouse()
+	rec := newEnv().accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
+	h := newEnv()
 	require.ErrorIs(t, h.worker(t, "w").Handle(t.Context(), rec, false), fault.ErrUnavailable)
 	assert.Zero(t, h.sent)
 }
@@ -303,11 +303,11 @@ func TestMissingAction(t *testing.T) {
 // TestCostOfAnAction: what one call of a pipeline allocates between the log and its
 // target, both in memory. The broker's tests count what an append costs.
 func TestCostOfAnAction(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the whole process
-	h := newHouse()
+	h := newEnv()
 	p := h.worker(t, "w")
 	records := make([]schemas.Record, 0, 201)
 	for i := range cap(records) {
-		st := harness.Claim(t, h.door(), schemas.Action{
+		st := harness.Claim(t, h.ingressLedger(), schemas.Action{
 			ID: strconv.Itoa(i), Kind: schemas.KindHTTP, Deadline: time.Now().Add(time.Hour),
 		}, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
 		records = append(records, harness.Accepted(t, h.log, st.Ref))

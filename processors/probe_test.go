@@ -35,7 +35,7 @@ type shopConfig struct {
 
 // shop is a target that keeps a ledger of its effects, by key, and shows them to a probe.
 type shop struct {
-	*house
+	*env
 	shopConfig
 
 	mu      sync.Mutex
@@ -158,7 +158,7 @@ func TestCrashWithAProbe(t *testing.T) {
 			t.Parallel()
 			seen := map[schemas.Outcome]int{}
 			harness.EachStep(t, 1, func(t *testing.T, n int, done bool, what string) bool { //nolint:thelper // it is the test
-				s := &shop{house: newHouse(), shopConfig: tt.shop, effects: map[string]int{}}
+				s := &shop{env: newEnv(), shopConfig: tt.shop, effects: map[string]int{}}
 				rec := s.accept(t, tt.call)
 				s.DieAt(n, done)
 				err := s.worker(t, "w1").Handle(t.Context(), rec, true)
@@ -223,7 +223,7 @@ func TestResponseSchemaOfAPlan(t *testing.T) {
 	for mode, want := range map[string]schemas.Outcome{
 		policy.SchemaStrict: schemas.OutcomeFailed, policy.SchemaRedact: schemas.OutcomeFailed, policy.SchemaWarn: schemas.OutcomeSucceeded,
 	} {
-		h := newHouse()
+		h := newEnv()
 		h.entries = []policy.Entry{{
 			Name: "up", URLPrefix: "http://up.example/", Methods: []string{"PUT"},
 			Contract: policy.Contract{ResponseSchema: &policy.ResponseSchema{Schema: []byte(`{"required":["id"]}`), Mode: mode}},
@@ -232,7 +232,7 @@ func TestResponseSchemaOfAPlan(t *testing.T) {
 			{EffectRef: "put", TargetState: json.RawMessage(`{"method":"PUT","url":"http://up.example/1","allowlist_key":"up"}`)},
 		}}})
 		require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
-		st := harness.Load(t, h.door(), schemas.Ref{Tenant: "default", Kind: schemas.KindPlan, ID: "a"})
+		st := harness.Load(t, h.ingressLedger(), schemas.Ref{Tenant: "default", Kind: schemas.KindPlan, ID: "a"})
 		require.NotNil(t, st.Settled)
 		assert.Equal(t, want, st.Settled.Outcome, mode)
 		if want == schemas.OutcomeFailed {

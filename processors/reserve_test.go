@@ -21,7 +21,7 @@ import (
 // comes meanwhile comes again, and finds it done. What was released is the message's.
 func TestReserve(t *testing.T) {
 	t.Parallel()
-	h := newHouse()
+	h := newEnv()
 	w := h.worker(t, "w")
 	ends := 0
 	w.Ended = func(context.Context, *ledger.State) { ends++ }
@@ -39,9 +39,9 @@ func TestReserve(t *testing.T) {
 	require.Equal(t, 1, ends, "it is told once")
 	require.NoError(t, w.Handle(t.Context(), rec, false))
 	require.Equal(t, 2, ends, "another worker may have died")
-	require.Equal(t, schemas.OutcomeSucceeded, harness.Load(t, h.door(), first).Settled.Outcome)
+	require.Equal(t, schemas.OutcomeSucceeded, harness.Load(t, h.ingressLedger(), first).Settled.Outcome)
 
-	h = newHouse()
+	h = newEnv()
 	w = h.worker(t, "w")
 	_, release = w.Reserve(first)
 	rec = h.accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
@@ -53,7 +53,7 @@ func TestReserve(t *testing.T) {
 // TestReservedBehindOthers: the log does not show the action at once, and another writes to it first.
 func TestReservedBehindOthers(t *testing.T) {
 	t.Parallel()
-	h := newHouse()
+	h := newEnv()
 	w := h.worker(t, "w")
 	execute, _ := w.Reserve(first)
 	h.accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
@@ -64,13 +64,13 @@ func TestReservedBehindOthers(t *testing.T) {
 		}
 		once = false
 		var st *ledger.State
-		h.Apart(func() { st = harness.Load(t, h.door(), first) })
-		harness.Append(t, h.door(), st, schemas.Event{Type: schemas.EventCancel})
+		h.Apart(func() { st = harness.Load(t, h.ingressLedger(), first) })
+		harness.Append(t, h.ingressLedger(), st, schemas.Event{Type: schemas.EventCancel})
 		return fault.ErrFenced
 	}
 	h.late = time.Now().Add(300 * time.Millisecond)
 	execute(t.Context())
-	require.Equal(t, schemas.OutcomeCanceled, harness.Load(t, h.door(), first).Settled.Outcome)
+	require.Equal(t, schemas.OutcomeCanceled, harness.Load(t, h.ingressLedger(), first).Settled.Outcome)
 	require.Zero(t, h.sent)
 }
 
@@ -90,7 +90,7 @@ func (p waiting) Execute(ctx context.Context, _ *ledger.State, _ call.Stop) (set
 // and executes nothing more.
 func TestReservedAtAStop(t *testing.T) {
 	t.Parallel()
-	h := newHouse()
+	h := newEnv()
 	executor := waiting{begun: make(chan struct{})}
 	w, pipeline := h.employed(t, executor, make(inbox), again{}, 50*time.Millisecond, io.Discard)
 	execute, _ := pipeline.Reserve(first)

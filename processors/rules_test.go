@@ -137,7 +137,7 @@ func TestTrafficOfSensitiveActions(t *testing.T) {
 // TestPlanUnderRules: each decision of a plan goes by the rules, and its record says so.
 func TestPlanUnderRules(t *testing.T) {
 	t.Parallel()
-	h := newHouse()
+	h := newEnv()
 	h.book.Put(t, rulebook.Mock("m", "http://up.example/1", 200, "{}"), rulebook.Redirect("r", "http://up.example/2", "http://evil.example/"))
 	target := func(url string) json.RawMessage {
 		return json.RawMessage(`{"method":"PUT","url":"` + url + `","allowlist_key":"up"}`)
@@ -149,7 +149,7 @@ func TestPlanUnderRules(t *testing.T) {
 	}}})
 	require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
 	assert.Equal(t, 1, h.sent)
-	st := harness.Load(t, h.door(), schemas.Ref{Tenant: "default", Kind: schemas.KindPlan, ID: "a"})
+	st := harness.Load(t, h.ingressLedger(), schemas.Ref{Tenant: "default", Kind: schemas.KindPlan, ID: "a"})
 	result := harness.Decode[schemas.PlanResult](t, st.Settled.Result)
 	assert.Equal(t, "partial", result.Report.Status)
 	require.Len(t, result.Report.Errors, 1)

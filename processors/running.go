@@ -12,9 +12,9 @@ import (
 	"weir/schemas"
 )
 
-// running knows which actions this process works on: a message that is
-// delivered again while its handler runs is turned away, and a request to
-// cancel finds the handler. It also counts the actions that are executed without a message, see Reserve.
+// running has the actions that this process works on: a message that is redelivered while its
+// handler runs is returned, and a request to cancel finds the handler. It also counts the actions
+// that are executed without a message, see Reserve.
 type running struct {
 	mu     sync.Mutex
 	works  map[schemas.Ref]*work
@@ -28,11 +28,11 @@ type running struct {
 
 // work is one running action. Its context ends when a stop is requested.
 type work struct {
-	ref     schemas.Ref
-	message uint64          // the sequence of the message that it is worked on for
-	rest    *call.Deferral  // set where a traffic rule holds the action back, which now rests
-	ctx     context.Context //nolint:containedctx // it is the stop signal, not a scope
-	cancel  context.CancelFunc
+	ref      schemas.Ref
+	message  uint64          // the sequence of the message that it is worked on for
+	deferral *call.Deferral  // set if a traffic rule delays the action, which is now deferred
+	ctx      context.Context //nolint:containedctx // it is the stop signal, not a scope
+	cancel   context.CancelFunc
 }
 
 func newRunning() *running {
@@ -55,7 +55,7 @@ func (r *running) begin(ref schemas.Ref, message uint64) (w *work, ok bool) {
 	return w, true
 }
 
-// stop asks an action to stop, if it is running here.
+// stop requests that an action stops, if it is running here.
 func (r *running) stop(ref schemas.Ref) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,14 +70,14 @@ func (w *work) Requested() bool                         { return w.ctx.Err() != 
 func (w *work) Done() <-chan struct{}                   { return w.ctx.Done() }
 func (w *work) AfterFunc(f func()) (forget func() bool) { return context.AfterFunc(w.ctx, f) }
 
-// leave ends the work on an action. A deferred action can be woken only after this: before, its
+// finish ends the work on an action. A deferred action can be woken only after this: before, its
 // message would have found it running.
-func (p *Pipeline) leave(w *work) {
+func (p *Pipeline) finish(w *work) {
 	p.running.mu.Lock()
 	w.cancel()
 	delete(p.running.works, w.ref)
 	p.running.mu.Unlock()
-	switch r := w.rest; {
+	switch r := w.deferral; {
 	case r == nil:
 	case r.OnDeferred != nil:
 		r.OnDeferred()
@@ -96,7 +96,7 @@ func (r *running) execution() bool {
 	return !r.closed
 }
 
-// drain lets no execution begin, and waits for the others.
+// drain refuses new executions, and waits for the running ones.
 func (r *running) drain() {
 	r.mu.Lock()
 	r.closed = true
@@ -104,7 +104,7 @@ func (r *running) drain() {
 	r.executing.Wait()
 }
 
-// remember is how long after an execution its message is only acknowledged.
+// remember is how long the messages of an action are only acknowledged after its execution.
 const remember = time.Minute
 
 // note remembers that an execution has settled its action.
@@ -113,8 +113,8 @@ func (r *running) note(ref schemas.Ref) {
 	time.AfterFunc(remember, func() { r.settled.Delete(ref) })
 }
 
-// settledBy reports, once, whether an execution of this process has settled an action lately, so that
-// nothing that goes with its end is missing.
+// settledBy reports, once, whether an execution of this process has settled an action lately, so
+// that none of the end's side effects is missing.
 func (r *running) settledBy(ref schemas.Ref) bool {
 	_, ok := r.settled.LoadAndDelete(ref)
 	return ok
@@ -130,7 +130,7 @@ func (p *Pipeline) Reserve(ref schemas.Ref) (execute func(context.Context), rele
 	if !ok {
 		return func(context.Context) {}, func() {}
 	}
-	release = sync.OnceFunc(func() { p.leave(w) })
+	release = sync.OnceFunc(func() { p.finish(w) })
 	return func(ctx context.Context) {
 		defer release()
 		if !p.running.execution() {
@@ -151,7 +151,7 @@ const (
 	loadPause = 200 * time.Millisecond
 )
 
-// execute works on a reserved action. Its errors are the next message's to handle.
+// execute works on a reserved action. After an error, the next message's handler continues.
 func (p *Pipeline) execute(ctx context.Context, ref schemas.Ref, w *work) {
 	for range loads {
 		st, err := p.load(ctx, ref, schemas.Record{}, false)
@@ -162,7 +162,7 @@ func (p *Pipeline) execute(ctx context.Context, ref schemas.Ref, w *work) {
 		case err == nil:
 			p.running.note(ref)
 			return
-		case errors.Is(err, fault.ErrFenced): // what another has written decides what to do now
+		case errors.Is(err, fault.ErrFenced): // the event of another writer decides the next step
 		case errors.Is(err, fault.ErrUnavailable) && st == nil:
 			select {
 			case <-time.After(loadPause):

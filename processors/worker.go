@@ -15,7 +15,7 @@ import (
 	"weir/schemas"
 )
 
-// Delivery reads what the broker knows of a message.
+// Delivery returns the broker's facts about a message.
 type Delivery interface {
 	// Record is the message of the log, and how often it was delivered.
 	Record(m *message.Message) (rec schemas.Record, deliveries uint64)
@@ -88,7 +88,7 @@ func (w *Worker) Stop() error {
 	return err
 }
 
-// poisonAfter is the delivery from which on a panic is taken to be the message's fault.
+// poisonAfter is the delivery from which on a panic is considered the message's fault.
 const poisonAfter = 5
 
 // handle runs the pipeline on one message and turns its error into the message's disposition: nil
@@ -114,8 +114,8 @@ func (w *Worker) handle(m *message.Message) error {
 	return err
 }
 
-// guarded keeps a panic from ending the process. A message that panics again and
-// again is parked.
+// guarded keeps a panic from ending the process. A message that panics repeatedly becomes a dead
+// letter.
 func (w *Worker) guarded(ctx context.Context, rec schemas.Record, deliveries uint64) (err error) {
 	defer func() {
 		if r := recover(); r == nil {

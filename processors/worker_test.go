@@ -68,7 +68,7 @@ func (g gated) Execute(context.Context, *ledger.State, call.Stop) (settle.Outcom
 func (gated) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
 
 // employed is a worker of a pipeline whose actions an executor executes.
-func (h *house) employed(t *testing.T, e processors.Executor, mail inbox, d processors.Delivery, drain time.Duration, log io.Writer) (*processors.Worker, *processors.Pipeline) {
+func (h *env) employed(t *testing.T, e processors.Executor, mail inbox, d processors.Delivery, drain time.Duration, log io.Writer) (*processors.Worker, *processors.Pipeline) {
 	t.Helper()
 	pipeline := h.worker(t, "w")
 	pipeline.Kinds = map[schemas.Kind]processors.Kind{schemas.KindHTTP: {Executor: e}}
@@ -84,7 +84,7 @@ func (h *house) employed(t *testing.T, e processors.Executor, mail inbox, d proc
 // as after every cancel, is told to those who debug. What a fault delays is told to all.
 func TestWhatComesAgainByPlanIsNoWarning(t *testing.T) {
 	t.Parallel()
-	h := newHouse()
+	h := newEnv()
 	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
 	executor := gated{begun: make(chan struct{}), end: make(chan error)}
 	mail, delivery := make(inbox), again{rec: rec, after: make(chan time.Duration, 1)}
@@ -131,7 +131,7 @@ func (panics) Execute(context.Context, *ledger.State, call.Stop) (settle.Outcome
 // do not hold what a handler panicked with.
 func TestAPanicIsLoggedWithoutItsValue(t *testing.T) {
 	t.Parallel()
-	h := newHouse()
+	h := newEnv()
 	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
 	mail, log := make(inbox), &capture.Buffer{}
 	w, _ := h.employed(t, panics{}, mail, delivered{again{rec: rec}, 100}, time.Minute, log)

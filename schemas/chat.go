@@ -117,7 +117,7 @@ type ChatUsage struct {
 }
 
 // GenAI are the tokens by the names of OpenTelemetry's conventions for generative AI. Input tokens
-// include those of the provider's cache, and output tokens the hidden ones.
+// include the provider's cached tokens, and output tokens the hidden ones.
 func (u ChatUsage) GenAI() map[string]int64 {
 	m := map[string]int64{"gen_ai.usage.input_tokens": u.Prompt, "gen_ai.usage.output_tokens": u.Completion}
 	for name, n := range map[string]int64{

@@ -2,7 +2,7 @@ package schemas
 
 import "strings"
 
-// Code is a reason in the closed vocabulary. The same word stands in the
+// Code is a reason in the closed vocabulary. It is the same in the
 // answer, the evidence, the metric and the log.
 type Code string
 
@@ -44,7 +44,7 @@ const (
 	UpstreamEncoding        Code = "UPSTREAM_ENCODING"
 )
 
-// How an action that was allowed came to a bad end.
+// Failures of a permitted action.
 const (
 	HTTPFailure           Code = "HTTP_FAILURE"
 	RetriesExhausted      Code = "RETRIES_EXHAUSTED"
@@ -59,13 +59,13 @@ const (
 	SecretUnavailable     Code = "SECRET_UNAVAILABLE" // the entry's secret could not be read; nothing was sent
 )
 
-// How a run came to a bad end.
+// Failures of a run.
 const (
 	AgentUnavailable Code = "AGENT_UNAVAILABLE" // the agent could not be asked; nothing was begun
 	TaskFailed       Code = "TASK_FAILED"       // the agent says so, or did not say how it ended
 )
 
-// How a push came to a bad end, or what is wrong with a request of git's.
+// Failures of a push, or of another request of git's.
 const (
 	GitRefDenied        Code = "GIT_REF_DENIED"        // the token may not update this ref, or not like this
 	GitRejected         Code = "GIT_REJECTED"          // git, or the upstream, did not take it
@@ -74,14 +74,14 @@ const (
 	GitProtocolRequired Code = "GIT_PROTOCOL_REQUIRED" // a version of the protocol that is not served
 )
 
-// How a completion came to a bad end.
+// Failures of a completion.
 const (
 	BudgetExhausted Code = "BUDGET_EXHAUSTED" // what may be spent for it is spent, or is less than its worst case
 	ModelFailed     Code = "MODEL_FAILED"     // the model's provider refused the request, or broke the answer off with an error
 	ModelNotFound   Code = "MODEL_NOT_FOUND"  // no such model is configured, or the token may not use it
 )
 
-// TaskNotRunning says that the task has ended, or nobody holds it.
+// TaskNotRunning says that the task has ended, or has no holder.
 const TaskNotRunning Code = "TASK_NOT_RUNNING"
 
 // How a write of the rule set came to a bad end, beside VALIDATION_ERROR and
@@ -92,7 +92,7 @@ const (
 	InternalError     Code = "INTERNAL_ERROR"      // the agent API's word for what is not the caller's fault
 )
 
-// What the door answers. These stand in problem bodies only.
+// What ingress and egress answer. These are in problem bodies only.
 const (
 	InvalidRequest       Code = "INVALID_REQUEST"
 	ValidationError      Code = "VALIDATION_ERROR"
@@ -146,8 +146,8 @@ func SettleCodes() []Code {
 		BudgetExhausted, RateLimited, ModelFailed, ModelNotFound)
 }
 
-// DoorCodes lists what the door answers.
-func DoorCodes() []Code {
+// IngressCodes lists the codes of problem bodies.
+func IngressCodes() []Code {
 	return []Code{
 		InvalidRequest, ValidationError, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable,
 		UnsupportedMediaType, UnsupportedEncoding, PayloadTooLarge, URITooLong, HeadersTooLarge, RequestTimeout, Conflict, IdempotencyMismatch, InFlight,

@@ -237,7 +237,7 @@ const (
 	WaitAgent    = "agent"     // a task waits for an agent, or for what the agent does
 	WaitLimit    = "limit"     // as many calls begin as its entry lets; until then it is booked
 	WaitPaused   = "paused"    // an operator holds it back
-	// WaitDestination: its destination asked to be left alone, or has failed too often.
+	// WaitDestination: its destination requested a pause, or has failed too often.
 	WaitDestination = "destination"
 )
 

@@ -61,14 +61,14 @@ type OperationRequest struct {
 type DestinationView struct {
 	Entry       string `json:"entry"`
 	Destination string `json:"destination"`
-	// State is asked (it asked to be left alone), open (it has failed too often) or
+	// State is asked (it requested a pause), open (it has failed too often) or
 	// trying (one call is let through, to see).
 	State string `json:"state"`
 	// Until is when it is called again.
 	Until time.Time `json:"until,omitzero"`
 	// Failures are those in a row.
 	Failures int `json:"failures,omitempty"`
-	// Tenants are those that it asked, where it asked not all; absent: it is left alone by all.
+	// Tenants are those that must pause, if not all must; absent: it is paused for all.
 	Tenants []string `json:"tenants,omitempty"`
 }
 
@@ -83,7 +83,7 @@ const (
 type OperationsView struct {
 	// Items are what operators have decided, oldest first.
 	Items []Operation `json:"items"`
-	// Destinations are those that are left alone, by entry and destination.
+	// Destinations are the paused ones, by entry and destination.
 	Destinations []DestinationView `json:"destinations"`
 }
 

@@ -16,7 +16,7 @@ type ProposedPlan struct {
 	Decisions []PlanDecision `json:"decisions"`
 }
 
-// PlanDecision is one effect to apply. TargetState is judged when the decision
+// PlanDecision is one effect to apply. TargetState is checked when the decision
 // is performed, so that one bad decision fails alone. Unknown members are ignored.
 type PlanDecision struct {
 	EffectRef      string          `json:"effect_ref" jsonschema:"minLength=1"`

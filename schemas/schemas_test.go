@@ -113,7 +113,7 @@ func request(t *testing.T, file string) json.RawMessage {
 func TestVocabulariesHaveNoDoubles(t *testing.T) {
 	t.Parallel()
 	distinct(t, schemas.SettleCodes())
-	distinct(t, schemas.DoorCodes())
+	distinct(t, schemas.IngressCodes())
 	distinct(t, schemas.Variants())
 	distinct(t, schemas.Scopes())
 	distinct(t, schemas.TaskStatuses())

@@ -15,8 +15,8 @@ import (
 // inForce is the policy that decides now. It is exchanged as a whole.
 type inForce struct{ now atomic.Pointer[dated] }
 
-// dated is a policy, the remote agents that it lets be called, by task type, the
-// models and their budgets, and when this node put the policy in force.
+// dated is a policy with the remote agents that it permits, by task type, the models and their
+// budgets, and the time at which this node put it in force.
 type dated struct {
 	policy  *policy.Policy
 	agents  map[string]schemas.Agent
@@ -26,7 +26,7 @@ type dated struct {
 	since   time.Time
 }
 
-// get is what is in force; before there is a policy, an empty one.
+// get returns the policy in force; before there is a policy, an empty one.
 func (f *inForce) get() *dated {
 	if d := f.now.Load(); d != nil {
 		return d
@@ -62,8 +62,8 @@ func (a *App) agent(taskType string) (schemas.Agent, bool) {
 	return agent, ok
 }
 
-// serves reports whether a remote agent serves a task type now. Those that Weir
-// serves by itself are not among them.
+// serves reports whether a remote agent serves a task type now. Weir's own task types are not
+// included.
 func (a *App) serves(taskType string) bool {
 	_, ok := a.agent(taskType)
 	return ok

@@ -17,7 +17,7 @@ import (
 
 	"weir/internal/config"
 	"weir/internal/models"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/schemas"
 )
 
@@ -30,7 +30,7 @@ func (s *site) runsOf(t *testing.T, task string) schemas.Decision {
 	}
 	_, d := s.guard.Check(schemas.HTTPCall{
 		Method: http.MethodPost, URL: agent.URL + schemas.RouteRunStream, AllowlistKey: schemas.AgentEntry(task), Body: json.RawMessage("{}"),
-	}, judge.Scope{Agent: true})
+	}, evaluate.Scope{Agent: true})
 	return d
 }
 
@@ -42,7 +42,7 @@ func (s *site) completionOf(t *testing.T, model string) schemas.Decision {
 	up := candidates[0].Upstream
 	_, d := s.guard.Check(schemas.HTTPCall{
 		Method: http.MethodPost, URL: up.URL + schemas.RouteChat, AllowlistKey: schemas.ModelEntry(up.Name), Body: json.RawMessage("{}"),
-	}, judge.Scope{Agent: true, KeyRequired: true})
+	}, evaluate.Scope{Agent: true, KeyRequired: true})
 	return d
 }
 

@@ -24,7 +24,7 @@ import (
 	"weir/ingress"
 	"weir/ingress/proxy"
 	"weir/ingress/tasks"
-	"weir/internal/board"
+	"weir/internal/activetasks"
 	"weir/internal/broker"
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
@@ -48,7 +48,7 @@ import (
 // Options is what an App needs to be made.
 type Options struct {
 	Config config.Config
-	// Role is which rooms the process has. Any but RoleAll needs an external log.
+	// Role is which parts of Weir the process runs. Any but RoleAll needs an external log.
 	Role Role
 	// Environ is where secrets are looked up.
 	Environ []string
@@ -91,7 +91,7 @@ func (n Network) over(c outbound.Config) outbound.Config {
 }
 
 // App is a Weir in one process: the embedded broker or a connection to an external one,
-// the rooms of its role and the HTTP server. Start returns when it is ready to serve;
+// the parts of its role and the HTTP server. Start returns when it is ready to serve;
 // Stop drains it.
 type App struct {
 	opts    Options
@@ -115,14 +115,14 @@ type App struct {
 	secrets  *secrets.Store
 
 	destinations  *destination.Limiter
-	board         *board.Board
+	activeTasks   *activetasks.Cache
 	taskService   *tasks.Service
 	budgetLimiter *budget.Limiter
 	lists         *listed.Keeper // nil: the role neither reads nor shows providers' models
 	repositories  repositories
 
-	rules   *rules.Keeper
-	resting atomic.Pointer[processors.Pipeline] // that wakes what rules held back
+	rules  *rules.Keeper
+	waking atomic.Pointer[processors.Pipeline] // wakes the actions that traffic rules delay
 
 	memory    *limits.Shares // of large answers; see reserve
 	backingUp sync.Mutex     // held during a backup
@@ -135,7 +135,7 @@ type App struct {
 	ingress  *ingress.Server
 	egress   *egress.Server
 	surfaces *surfaces
-	work     workRoom
+	work     workers
 	http     *httpServer
 	proxy    *httpServer // the forward proxy; nil: there is none
 	tunnels  *tunnel.Tunnels
@@ -177,11 +177,11 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 		}
 		return a, nil
 	}
-	return a, a.openRooms(ctx)
+	return a, a.openServices(ctx)
 }
 
-// openRooms opens the log and what the role does with it, in the order of the data's way.
-func (a *App) openRooms(ctx context.Context) error {
+// openServices opens the log and what the role does with it, in the order of the data's way.
+func (a *App) openServices(ctx context.Context) error {
 	for _, step := range a.steps() {
 		if err := step(ctx); err != nil {
 			return err
@@ -210,10 +210,10 @@ func (a *App) steps() []func(context.Context) error {
 	return append(steps, a.openHTTP)
 }
 
-// Start begins to work and to serve. With an external log it serves at once what a node
-// says about itself, and returns when the log is there and the rest is served too, or
-// with an error that no waiting helps. Until then, and whenever the log cannot be reached
-// later, /readyz says so and requests are answered 503.
+// Start begins to work and to serve. With an external log it serves the node's reports about itself
+// at once. It returns when the log can be used and all routes are served, or with an error that
+// waiting cannot cure. Until then, and whenever the log cannot be reached later, /readyz reports it
+// and requests are answered 503.
 func (a *App) Start(ctx context.Context) error {
 	began := time.Now()
 	start := a.startWork
@@ -223,7 +223,7 @@ func (a *App) Start(ctx context.Context) error {
 	if err := start(ctx); err != nil {
 		return err
 	}
-	if a.role.works() { // once: the rooms may have been opened more than once
+	if a.role.works() { // once: the parts may have been opened more than once
 		a.metrics.QueueLag(a.broker.Lag) //nolint:contextcheck // a scrape has its own time
 	}
 	if a.role != RoleEgress {

@@ -42,7 +42,7 @@ func (a *App) openTokens(ctx context.Context) error {
 	return nil
 }
 
-// makeAdmin makes the first admin token, or another where one is asked for.
+// makeAdmin makes the first admin token, or another one on request.
 func (a *App) makeAdmin(ctx context.Context) error {
 	made, err := a.tokens.First(ctx, a.cfg.AdminTokenFile(), a.opts.NewAdmin)
 	if err != nil {
@@ -99,7 +99,7 @@ func (a *App) inForce(ctx context.Context, text string) bool {
 	return text != "" && a.tokens.Known([]string{"Bearer " + text})
 }
 
-// limited says when to come back to who has asked too often.
+// limited returns the Retry-After for a client that has sent too many requests.
 func limited(t schemas.Token, err error) (schemas.Token, error) {
 	if limited, ok := errors.AsType[*token.LimitedError](err); ok {
 		err = &problem.Error{
@@ -110,7 +110,7 @@ func limited(t schemas.Token, err error) (schemas.Token, error) {
 	return t, err
 }
 
-// reader says who sent a request that reads. With no scope any token will do.
+// reader returns the sender of a request that reads. Without scopes every token suffices.
 func (a *App) reader(r *http.Request, scope string) (egress.Reader, error) {
 	who, err := a.authenticate(r)
 	if err == nil && scope != "" {
@@ -129,8 +129,8 @@ func (a *App) allow(r *http.Request, scope string) error {
 	return err
 }
 
-// watch lets a request hold an event stream open, for as long as its token is
-// in force. The streams of a task's holders end with their actions.
+// watch permits an event stream for a request, for as long as its token is in force. The streams of
+// a task's holders end with their actions.
 func (a *App) watch(r *http.Request) (context.Context, func(), error) {
 	if watch := a.surfaces.slots.Watch(r); watch != nil {
 		return watch(r)
@@ -167,14 +167,14 @@ func holder(who ingress.Identity) schemas.Token {
 // signIns are the sessions of the tokens.
 type signIns struct{ *token.Keeper }
 
-// SignIn is the keeper's, and says when to come back to who has asked too often.
+// SignIn is the keeper's, with a Retry-After for a client that has sent too many requests.
 func (s signIns) SignIn(ctx context.Context, text string) (value string, until time.Time, err error) {
 	value, until, err = s.Keeper.SignIn(ctx, text)
 	_, err = limited(schemas.Token{}, err)
 	return value, until, err
 }
 
-// who is the token that a request comes with, or that the browser is signed in with.
+// who returns the token of a request, or of the session that its browser has.
 func (a *App) who(r *http.Request) (schemas.Token, error) {
 	value, ok := session.Of(r, a.baseURL())
 	if !ok {

@@ -22,9 +22,9 @@ const awaitPause = 500 * time.Millisecond
 // waitRetry is the Retry-After of a node that has no log yet.
 const waitRetry = 2 * time.Second
 
-// await opens the rooms on an external log, and tries again for as long as waiting may
-// help: whichever of the log and its nodes starts first does not matter. Meanwhile the
-// node says that it is alive, and why it is not ready.
+// await opens the parts of the role on an external log, and tries again for as long as waiting may
+// help: the log and its nodes may start in any order. Meanwhile the node reports that it is alive,
+// and why it is not ready.
 func (a *App) await(ctx context.Context) error {
 	var why atomic.Pointer[string]
 	say := func(text string) { why.Store(&text) }
@@ -60,8 +60,8 @@ func (a *App) await(ctx context.Context) error {
 // bringUp opens the servers and starts the workers. If it fails, the stack of teardowns closes the
 // opened parts.
 func (a *App) bringUp(ctx context.Context) error {
-	a.feed, a.index, a.ingress, a.egress, a.surfaces, a.work = nil, nil, nil, nil, nil, workRoom{}
-	if err := a.openRooms(ctx); err != nil || !a.role.works() {
+	a.feed, a.index, a.ingress, a.egress, a.surfaces, a.work = nil, nil, nil, nil, nil, workers{}
+	if err := a.openServices(ctx); err != nil || !a.role.works() {
 		return err
 	}
 	return a.startWork(ctx)

@@ -30,7 +30,7 @@ import (
 // permissive is a policy that permits every call.
 type permissive struct{}
 
-func (permissive) Judge(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+func (permissive) Evaluate(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	return schemas.Decision{Allowed: true}, schemas.ClassOnce
 }
 

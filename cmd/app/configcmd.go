@@ -103,8 +103,8 @@ Exit 0 if there is no mistake, 1 if there are mistakes, and 2 if the file cannot
 	return cmd
 }
 
-// checkConfig reads a configuration, and returns all mistakes or, without any, the warnings. The error is that of a
-// file that cannot be read.
+// checkConfig reads a configuration, and returns all mistakes or, without any, the warnings. It returns an error if it
+// cannot read a file.
 func checkConfig(path string, environ []string) (config.Config, []configProblem, error) {
 	cfg, err := config.Load(path, environ, nil)
 	all := []configProblem{}

@@ -48,8 +48,8 @@ func (a *App) openGit(ctx context.Context) error {
 	return nil
 }
 
-// openProgram finds git. Where there is none, or no place for repositories, Weir goes
-// without: those elsewhere can still be used.
+// openProgram finds git. Without git, or without a folder for repositories, Weir starts anyway:
+// repositories of upstreams can still be used.
 func (a *App) openProgram(ctx context.Context) error {
 	if a.role != RoleAll {
 		a.noGit("repositories on disk are served by nodes that run `weir serve`")
@@ -94,13 +94,13 @@ func (a *App) gitReads() *egressgit.Config {
 	}
 	r := &a.repositories
 	return &egressgit.Config{
-		Authorizer: a.gitAuthorizer(), Hold: a.taskService.Hold, Over: a.board.Over,
+		Authorizer: a.gitAuthorizer(), Hold: a.taskService.Hold, Over: a.activeTasks.Over,
 		Hosted: egressgit.NewHosted(r.program), Proxied: r.forward, Timeout: a.cfg.Git.Timeout,
 	}
 }
 
-// gitDoor takes pushes, where the process that takes one also works on it.
-func (a *App) gitDoor() ingressgit.Config {
+// gitIngress takes pushes, where the process that takes one also works on it.
+func (a *App) gitIngress() ingressgit.Config {
 	r := &a.repositories
 	return ingressgit.Config{
 		Authorizer: a.gitAuthorizer(), Hold: a.taskService.Hold, Hosted: r.program, Reserve: a.reservePush,
@@ -117,7 +117,7 @@ func (a *App) reservePush(ref schemas.Ref) (execute func(context.Context), relea
 // perhaps there.
 func (a *App) hosts() error { return a.repositories.none }
 
-// branchExists asks about a branch at the door. A repository that is not on this node is
+// branchExists looks up a branch for ingress. A repository that is not on this node is
 // on another one, unless there is no other.
 func (a *App) branchExists(ctx context.Context, repo schemas.Repo, branch string) (bool, error) {
 	if a.repositories.branch == nil { // a worker finds out

@@ -27,12 +27,12 @@ import (
 type httpServer struct {
 	listener net.Listener
 	server   *http.Server
-	rooms    http.Handler // the surfaces, served once the log is ready
+	surfaces http.Handler // the surfaces, served once the log is ready
 	front    front
 	done     chan struct{} // closed when it stops serving; nil: it was not started
 }
 
-// front is what is served now. It is exchanged while requests come.
+// front is the handler in use. It is exchanged while requests are served.
 type front struct{ now atomic.Pointer[http.Handler] }
 
 func (f *front) set(h http.Handler) { f.now.Store(&h) }
@@ -62,9 +62,9 @@ func (a *App) newServer(l net.Listener) *httpServer {
 		ConnContext:       wire.Context,
 		ConnState:         idle,
 		Protocols:         http1(),
-		// OPTIONS * goes the way of every other request.
+		// OPTIONS * is handled like every other request.
 		DisableGeneralOptionsHandler: true,
-		// What net/http says about a connection may hold what a client sent.
+		// The messages of net/http about a connection may contain what a client sent.
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	return h
@@ -88,9 +88,9 @@ func (a *App) openHTTP(context.Context) error {
 	}
 	egress.Mount(engine, []egress.Surface{a.service()}) //nolint:contextcheck // requests bring their own
 	if a.role != RoleAll {
-		a.surfaces.elsewhere(engine) //nolint:contextcheck // requests bring their own
+		a.surfaces.misdirected(engine) //nolint:contextcheck // requests bring their own
 	}
-	a.http.rooms = engine
+	a.http.surfaces = engine
 	a.openProxy()
 	return nil
 }
@@ -99,8 +99,8 @@ func (a *App) openHTTP(context.Context) error {
 // executors.
 func (a *App) descriptions() *surfaces { return a.allSurfaces(new(ingress.Server), new(egress.Server)) }
 
-// elsewhere answers 421 at the routes that this role does not serve.
-func (s *surfaces) elsewhere(engine *gin.Engine) {
+// misdirected answers 421 at the routes that this role does not serve.
+func (s *surfaces) misdirected(engine *gin.Engine) {
 	out := make([]ingress.Surface, 0, len(s.out))
 	for _, e := range s.out {
 		described := ingress.Surface{Name: e.Name}
@@ -116,13 +116,12 @@ func (s *surfaces) elsewhere(engine *gin.Engine) {
 			if one.Name == "git" { // a push is worked on by the process that takes it
 				where = "a node that runs `weir serve` on the same log"
 			}
-			ingress.Elsewhere(engine, one, where)
+			ingress.Misdirected(engine, one, where)
 		}
 	}
 }
 
-// answering tells the connection of a request that its answer begins, and idle
-// that it has ended.
+// answering marks the connection of a request as answering, and idle marks the end of the answer.
 func answering(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		wire.Begin(r.Context())
@@ -220,7 +219,7 @@ func (a *App) serve(h *httpServer) {
 // running calls, which answers their clients, and disconnects the other waiting clients.
 func (a *App) startHTTP() {
 	h := a.http
-	h.front.set(h.rooms)
+	h.front.set(h.surfaces)
 	a.serveHTTP()
 	a.teardown.push(func(ctx context.Context) error {
 		if f := a.feed; f != nil {

@@ -18,11 +18,11 @@ import (
 	"weir/schemas"
 )
 
-// openBudgets opens the accounts of what is used of models.
+// openBudgets opens the accounts of budgets.
 func (a *App) openBudgets(ctx context.Context) error {
 	a.budgetLimiter = budget.NewLimiter(a.broker.Bucket(schemas.BudgetBucket), budget.Config{Budgets: a.budgets, Logger: a.log})
 	if !a.role.works() {
-		return nil // who works keeps them tidy
+		return nil // workers remove the old ones
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	tidy := make(chan struct{})
@@ -58,8 +58,8 @@ func (a *App) chats(w *workshop) processors.Kind {
 	return processors.Kind{Executor: p, Ended: p.Ended}
 }
 
-// taskReader is the holder of a task's token as a reader, who is looked at alone. It keeps the lease, and
-// changes no task.
+// taskReader is the holder of a task's token as a reader of its own task only. It keeps the lease,
+// and changes no task.
 func (a *App) taskReader(ctx context.Context, token string) (egress.Reader, error) {
 	v, err := a.taskService.Look(ctx, token)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package app wires the rooms together: roles, lifecycle, reload, and the commands that need
+// Package app wires ingress, processors and egress together: roles, lifecycle, reload, and the commands that need
 // them.
 package app
 
@@ -12,7 +12,7 @@ import (
 	"weir/ingress/executor"
 	"weir/internal/config"
 	"weir/internal/policy"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/schemas"
 )
 
@@ -55,8 +55,8 @@ func localPolicy(path string, environ []string) (cli.Policy, error) {
 	}, nil
 }
 
-// explain asks a policy about a call of the executor. Only are the entries that
-// the caller may use; empty: all.
+// explain evaluates a call of the executor under a policy. Only are the entries that the caller may
+// use; empty: all.
 func explain(p *policy.Policy, call schemas.HTTPCall, only []string) schemas.Explanation {
-	return p.Explain(judge.Request(call, judge.Scope{Only: only}))
+	return p.Explain(evaluate.Request(call, evaluate.Scope{Only: only}))
 }

@@ -78,7 +78,7 @@ it: nats-server --signal reload.`,
 			if asJSON {
 				return cli.PrintDocument(env.Out, r)
 			}
-			return tellInit(env, r)
+			return printInit(env, r)
 		},
 	}
 	flags := cmd.Flags()
@@ -90,7 +90,7 @@ it: nats-server --signal reload.`,
 	return cmd
 }
 
-func tellInit(env *cli.Env, r natsconf.Report) error {
+func printInit(env *cli.Env, r natsconf.Report) error {
 	for _, file := range r.Made {
 		fmt.Fprintln(env.Out, "made", file)
 	}
@@ -170,7 +170,7 @@ func removeTenant(env *cli.Env, dir, name string, asJSON bool) error {
 	return err
 }
 
-// natsTenant says where the credentials of a tenant's programs are.
+// natsTenant prints the place of the credentials of a tenant's programs.
 type natsTenant struct {
 	Tenant   string `json:"tenant"`
 	Observer string `json:"observer"`
@@ -219,7 +219,7 @@ may not do this refuse to start until it was done.`,
 			if err != nil {
 				err = fmt.Errorf("nats provision: %w", err)
 			}
-			return errors.Join(tellProvision(env, did, asJSON), err)
+			return errors.Join(printProvision(env, did, asJSON), err)
 		},
 	}
 	configFlag(cmd, &path)
@@ -229,7 +229,7 @@ may not do this refuse to start until it was done.`,
 	return cmd
 }
 
-func tellProvision(env *cli.Env, did []broker.Resource, asJSON bool) error {
+func printProvision(env *cli.Env, did []broker.Resource, asJSON bool) error {
 	if asJSON {
 		return printEach(env, did)
 	}

@@ -28,7 +28,7 @@ func (a *App) openDestinations(ctx context.Context) error {
 	return nil
 }
 
-// operationsView is what is held back, and why.
+// operationsView lists the paused and pinned calls, with the reasons.
 func (a *App) operationsView() schemas.OperationsView {
 	v := schemas.OperationsView{Items: a.destinations.Operations(), Destinations: a.destinations.Destinations()}
 	if v.Items == nil {
@@ -40,7 +40,7 @@ func (a *App) operationsView() schemas.OperationsView {
 // operations are what operators decide, for ingress.
 type operations struct{ app *App }
 
-// Order puts an operation in force on this node; on the others as soon as they hear of it.
+// Order puts an operation in force on this node; the others follow when they receive it.
 func (o operations) Order(ctx context.Context, op schemas.Operation) (schemas.Operation, error) {
 	op, err := o.app.destinations.Order(ctx, op)
 	return op, o.durable(ctx, err)
@@ -52,7 +52,7 @@ func (o operations) Lift(ctx context.Context, do string, t schemas.Target) (sche
 	return op, o.durable(ctx, err)
 }
 
-// durable returns when what was decided would survive.
+// durable returns when the decision survives a crash.
 func (o operations) durable(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, destination.ErrUnreadable):

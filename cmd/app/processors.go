@@ -26,8 +26,8 @@ import (
 	"weir/schemas"
 )
 
-// workRoom is the processors, wired.
-type workRoom struct {
+// workers is the processors, wired.
+type workers struct {
 	pipeline *processors.Pipeline
 	worker   *processors.Worker
 	runs     *runs.Runs
@@ -50,7 +50,7 @@ func (a *App) newWorkshop(client *outbound.Client, adapter *direct.Adapter, call
 	w.calls, w.plans = executor.New(caller, a.recorder, w.answers), plans.New(caller, a.recorder)
 	r := &a.repositories
 	w.repos = git.Config{
-		Ledger: a.ledger, Recorder: a.recorder, Repos: r.table, Hosted: r.program, Spools: r.spools, Over: a.board.Over, Timeout: a.cfg.Git.Timeout,
+		Ledger: a.ledger, Recorder: a.recorder, Repos: r.table, Hosted: r.program, Spools: r.spools, Over: a.activeTasks.Over, Timeout: a.cfg.Git.Timeout,
 		Upstream: git.Upstream{Forward: r.forward, Caller: caller, Answers: w.answers, Adapter: r.forward.Push},
 		Limits:   packLimits(int64(a.cfg.Git.MaxPack)), Alone: a.cfg.Embedded(),
 	}
@@ -90,7 +90,7 @@ func (a *App) openProcessors(context.Context) error {
 		Ledger: a.ledger, Waker: a.broker, Worker: a.worker, Alone: a.cfg.Embedded(), AckWait: a.broker.AckWait(),
 		Kinds: a.surfaces.kinds(a.newWorkshop(client, adapter, caller)), Caller: caller, Evidence: a.recorder,
 		DeadLetters: processors.DeadLetters{Publisher: broker.NewPublisher(a.broker), Metrics: a.metrics, Log: a.log},
-		Barrier:     a.broker.Barrier, Metrics: a.metrics, Ended: a.tellEnd,
+		Barrier:     a.broker.Barrier, Metrics: a.metrics, Ended: a.traceEnd,
 	})
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
 		Slots: a.cfg.Workers.Slots, SlotsOf: map[schemas.Kind]int{schemas.KindChat: a.cfg.Workers.Chats}, DrainTimeout: a.cfg.DrainTimeout(),
@@ -102,16 +102,16 @@ func (a *App) openProcessors(context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.resting.Store(pipeline)
+	a.waking.Store(pipeline)
 	a.work.pipeline, a.work.worker = pipeline, worker
 	return nil
 }
 
-// answerQuota bounds the answers of a tenant: by what is left of its share of the log, and all that
-// are large by the memory that is shared.
+// answerQuota bounds the answers of a tenant: by the rest of its share of the log, and all large
+// ones by the shared memory.
 func (a *App) answerQuota() func(tenant string) outbound.Quota {
 	return func(tenant string) outbound.Quota {
-		bytes := max(a.broker.TenantRoom(tenant).Left(), broker.LeastAnswer)
+		bytes := max(a.broker.TenantQuota(tenant).Remaining(), broker.LeastAnswer)
 		return outbound.Quota{Bytes: bytes, Reserve: func(ctx context.Context, n int64) (int64, func(), error) {
 			release, err := a.memory.Acquire(ctx, tenant, n)
 			if err != nil {
@@ -123,7 +123,8 @@ func (a *App) answerQuota() func(tenant string) outbound.Quota {
 	}
 }
 
-// reserve waits until there is memory for a tenant to load what is stored under the names. An empty name is nothing.
+// reserve waits until a tenant may use memory to load the objects with these names. An empty name
+// counts nothing.
 func (a *App) reserve(ctx context.Context, tenant string, blobs ...string) (release func(), err error) {
 	size := int64(0)
 	for _, name := range blobs {
@@ -142,11 +143,11 @@ func (a *App) reserve(ctx context.Context, tenant string, blobs ...string) (rele
 	return a.memory.Acquire(ctx, tenant, size)
 }
 
-// handBack is how long the work that a drain has cut off may take to go back to
-// the log, so that the next worker has it at once.
+// handBack is how long the work that a drain has cut off may take to return to the log, so that the
+// next worker has it at once.
 const handBack = 2 * time.Second
 
-// startWork begins to take work, and to hear of cancels.
+// startWork begins to take work, and to receive cancels.
 func (a *App) startWork(ctx context.Context) error {
 	forget, err := a.broker.Listen(schemas.CancelRoot+".>", func(subject string, _ []byte) {
 		if ref, ok := schemas.ParseCancel(subject); ok {
@@ -175,7 +176,7 @@ func (a *App) startJanitor(ctx context.Context) {
 	a.teardown.push(func(context.Context) error { j.Stop(); return nil })
 }
 
-// secretStore is where ${secret:NAME} comes from.
+// secretStore is the source of ${secret:NAME}.
 func (a *App) secretStore() *secrets.Store { return secretStore(a.cfg, a.opts.Environ) }
 
 func secretStore(c config.Config, environ []string) *secrets.Store {

@@ -75,15 +75,15 @@ func (a *App) openProxy() {
 	}
 	cfg := proxy.Config{
 		Authenticate: a.sender, While: a.whileToken, Open: a.openTunnel, Serve: a.surfaces.passthrough.Serve,
-		Remedy: func(who ingress.Identity, authority string) string {
+		Hint: func(who ingress.Identity, authority string) string {
 			return a.Explain(schemas.HTTPCall{Method: http.MethodConnect, URL: authority}, who.Entries).Remedy
 		},
 	}
 	if a.inspected != nil {
 		cfg.Inspector = a.inspector
-		a.inspected.rooms = a.proxyEngine(a.inspector.Surface(cfg.Serve))
+		a.inspected.surfaces = a.proxyEngine(a.inspector.Surface(cfg.Serve))
 	}
-	a.proxy.rooms = a.proxyEngine(cfg.Surface())
+	a.proxy.surfaces = a.proxyEngine(cfg.Surface())
 }
 
 // openTunnel opens a tunnel for the proxy.
@@ -109,7 +109,7 @@ func (a *App) proxyEngine(s *ingress.Surface) http.Handler {
 func (a *App) startProxy() {
 	for _, h := range []*httpServer{a.inspected, a.proxy} {
 		if h != nil {
-			h.front.set(h.rooms)
+			h.front.set(h.surfaces)
 			a.serve(h)
 		}
 	}
@@ -132,7 +132,8 @@ func (a *App) shutdown(ctx context.Context) error {
 	return errors.Join(a.http.server.Shutdown(ctx), <-others)
 }
 
-// sender is who sends a call with a token of the registry or of a task, and counts the request.
+// sender returns the sender of a call with a token of the registry or of a task, and counts the
+// request.
 func (a *App) sender(ctx context.Context, text string) (ingress.Identity, error) {
 	if task.Is(text) {
 		v, err := a.taskService.Send(ctx, text)
@@ -159,11 +160,11 @@ func (a *App) whileToken(ctx context.Context, text string) (context.Context, fun
 		return a.tokens.While(ctx, []string{"Bearer " + text})
 	}
 	t, _ := task.Parse(text) // one that cannot be read is refused below
-	lost, forget := a.board.Lost(t)
+	lost, forget := a.activeTasks.Lost(t)
 	ctx, cancel := context.WithCancel(ctx)
 	release := func() { cancel(); forget() }
 	v, err := a.taskService.Look(ctx, text)
-	if err != nil { // after the board: it may have ended before
+	if err != nil { // after the cache: it may have ended before
 		release()
 		return ctx, nil, err
 	}

@@ -23,9 +23,9 @@ import (
 
 // reloading is what the reloads know of each other. Only one runs at a time.
 type reloading struct {
-	mu   sync.Mutex
-	last config.Config // whose policy is in force
-	told string        // why the last reload failed; empty: it did not
+	mu        sync.Mutex
+	last      config.Config // whose policy is in force
+	lastError string        // why the last reload failed; empty: it did not
 }
 
 // settleTimeout is how long a reload waits for permitted calls that are about to begin under the
@@ -82,7 +82,8 @@ func ownAddrs() ([]netip.Addr, error) {
 	return own, nil
 }
 
-// enforce puts what a configuration says in force, all at once, and says since when.
+// enforce puts all policies of a configuration in force at once, and returns the time since when
+// they are.
 func (a *App) enforce(d dated, c config.Config, since time.Time) {
 	d.since = since.UTC()
 	a.policy.now.Store(&d)
@@ -102,7 +103,7 @@ func (a *App) policyView(only []string, operator bool) schemas.PolicyView {
 	return d.policy.View(d.since, only, operator)
 }
 
-// Explain says what the policy in force would say of a call.
+// Explain returns the decision of the policy in force about a call.
 func (a *App) Explain(call schemas.HTTPCall, only []string) schemas.Explanation {
 	return explain(a.policy.Load(), call, only)
 }
@@ -113,7 +114,7 @@ func (a *App) Explain(call schemas.HTTPCall, only []string) schemas.Explanation 
 func (a *App) Reload(ctx context.Context) (schemas.Reload, error) {
 	a.reload.mu.Lock()
 	defer a.reload.mu.Unlock()
-	return a.take(ctx, a.next())
+	return a.apply(ctx, a.next())
 }
 
 // refresh reloads if that would change the policy, or fail with a problem that was not reported
@@ -122,19 +123,19 @@ func (a *App) refresh(ctx context.Context) {
 	a.reload.mu.Lock()
 	defer a.reload.mu.Unlock()
 	if n := a.next(); a.differs(n) {
-		_, _ = a.take(ctx, n) // it has told what is wrong
+		_, _ = a.apply(ctx, n) // it has reported the mistakes
 	}
 }
 
-// reading is what the configuration says at one time.
+// reading is the content of the configuration at one time.
 type reading struct {
 	config config.Config
 	drawn  dated
 	err    error // why it is of no use
 }
 
-// next reads the configuration as it is now. One that was there and is gone, or
-// cut to nothing, is a mistake: the defaults would grant what it never did.
+// next reads the configuration as it is now. A file that was removed or emptied is a mistake: the
+// defaults would permit more than it did.
 func (a *App) next() reading {
 	n := reading{config: a.cfg}
 	if a.opts.Load != nil {
@@ -153,19 +154,19 @@ func (a *App) next() reading {
 // problem.
 func (a *App) differs(n reading) bool {
 	if n.err != nil {
-		return n.err.Error() != a.reload.told
+		return n.err.Error() != a.reload.lastError
 	}
 	now := a.policy.now.Load()
-	return a.reload.told != "" || now.otherThan(n.drawn) || len(a.reload.last.NeedsRestart(n.config)) > 0
+	return a.reload.lastError != "" || now.otherThan(n.drawn) || len(a.reload.last.NeedsRestart(n.config)) > 0
 }
 
-// take puts a reading in force.
-func (a *App) take(ctx context.Context, n reading) (schemas.Reload, error) {
+// apply puts a reading in force.
+func (a *App) apply(ctx context.Context, n reading) (schemas.Reload, error) {
 	if n.err != nil {
-		a.reload.told = n.err.Error()
+		a.reload.lastError = n.err.Error()
 		return schemas.Reload{}, a.unloadable(ctx, n.err)
 	}
-	a.reload.told, a.reload.last = "", n.config
+	a.reload.lastError, a.reload.last = "", n.config
 	before := a.policy.now.Load()
 	done := schemas.Reload{Version: n.drawn.policy.Version(), Previous: before.policy.Version()}
 	if !a.cfg.Embedded() {
@@ -196,7 +197,7 @@ func (a *App) take(ctx context.Context, n reading) (schemas.Reload, error) {
 	return done, err
 }
 
-// settled returns when no call is about to begin that an earlier policy let pass.
+// settled returns when every call that an earlier policy permitted has started or was given up.
 func (a *App) settled(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -209,7 +210,7 @@ func (a *App) settled(ctx context.Context) error {
 	return nil
 }
 
-// kept refuses a configuration that says nothing where the last one said something.
+// kept refuses a configuration that leaves out a section that the last one had.
 func kept(last, next config.Config) error {
 	switch {
 	case last.Blank() || !next.Blank():
@@ -221,7 +222,7 @@ func kept(last, next config.Config) error {
 	}
 }
 
-// unloadable tells why a configuration was not taken.
+// unloadable reports why a configuration was not loaded.
 func (a *App) unloadable(ctx context.Context, err error) error {
 	problems := problemsOf(err)
 	a.metrics.PolicyReloaded(false)
@@ -235,7 +236,7 @@ func (a *App) unloadable(ctx context.Context, err error) error {
 	return &fault.Error{Code: schemas.ValidationError, Message: "nothing was changed: " + strings.Join(problems, "; "), Cause: err}
 }
 
-// unapplied tells which changes wait for a restart.
+// unapplied lists the changes that need a restart.
 func (a *App) unapplied(ctx context.Context, next config.Config) {
 	keys := a.cfg.NeedsRestart(next)
 	if len(keys) == 0 {

@@ -356,7 +356,7 @@ func TestGather(t *testing.T) {
 			words <- wordOf("a", false, "")
 			words <- wordOf("b", true, "v2") // its first word was lost, or comes late
 			words <- wordOf("b", false, "")
-		}, []string{"a  it has not said in time what it did", "b v2 "}, telling},
+		}, []string{"a  it has not reported its result in time", "b v2 "}, telling},
 	}, func(t *testing.T, tt testCase) {
 		synctest.Test(t, func(t *testing.T) {
 			words, start := make(chan policyWord), time.Now()

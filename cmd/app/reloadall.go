@@ -17,20 +17,19 @@ import (
 )
 
 const (
-	// calling is how long a node that asks all others listens for who is there.
+	// calling is how long a node that sends a request to all others waits for their first answers.
 	calling = 2 * time.Second
-	// telling is how long it waits for those to have done what they were asked: as long as
-	// a reload may take, and a little.
+	// telling is how long it waits for their results: as long as a reload may take, and a little.
 	telling = settleTimeout + 2*time.Second
 )
 
-// policyWord is what a node says on the way: first that it is there, then what it did.
+// policyWord is the answer of a node: first that it is running, then its result.
 type policyWord struct {
 	schemas.NodeReload
 	Done bool `json:"done"`
 }
 
-// hearReloads subscribes to requests that ask all nodes of the log to reload, and reloads on each.
+// hearReloads subscribes to requests to reload all nodes of the log, and reloads for each.
 func (a *App) hearReloads(ctx context.Context) error {
 	if a.cfg.Embedded() {
 		return nil // there is no other node
@@ -40,8 +39,8 @@ func (a *App) hearReloads(ctx context.Context) error {
 	var under sync.WaitGroup
 	forget, err := a.broker.Listen(schemas.PolicyLookRoot+".*", func(subject string, _ []byte) {
 		ask := strings.TrimPrefix(subject, schemas.PolicyLookRoot+".")
-		a.tellPolicy(ask, word)
-		// Who asks meanwhile must hear at once that this node is there.
+		a.reportPolicy(ask, word)
+		// A node that sends a request meanwhile must receive this node's first answer at once.
 		under.Go(func() { a.obey(ctx, ask, word) })
 	})
 	if err != nil {
@@ -58,7 +57,7 @@ func (a *App) obey(ctx context.Context, ask string, word policyWord) {
 	if err != nil {
 		word.Version, word.Error = a.policy.Load().Version(), publicText(err)
 	}
-	a.tellPolicy(ask, word)
+	a.reportPolicy(ask, word)
 }
 
 func publicText(err error) string {
@@ -68,9 +67,9 @@ func publicText(err error) string {
 	return "the reload failed"
 }
 
-// tellPolicy sends an answer to a reload request. If it is lost, the requester does not list this
+// reportPolicy sends an answer to a reload request. If it is lost, the requester does not list this
 // node.
-func (a *App) tellPolicy(ask string, word policyWord) {
+func (a *App) reportPolicy(ask string, word policyWord) {
 	if data, err := json.Marshal(word); err == nil {
 		_ = a.broker.Notify(schemas.PolicyToldRoot+"."+ask, data)
 	}
@@ -106,7 +105,7 @@ func (a *App) ReloadAll(ctx context.Context) (schemas.Reload, error) {
 	}
 	done := schemas.Reload{Node: a.worker, Version: a.policy.Load().Version(), Nodes: gather(ctx, words)}
 	own := slices.IndexFunc(done.Nodes, func(n schemas.NodeReload) bool { return n.Node == a.worker })
-	if own < 0 { // not even this node has heard it, so nothing went out
+	if own < 0 { // not even this node has received it, so nothing was sent
 		return schemas.Reload{}, unasked(errors.New("this node sent no answer to its own request"))
 	}
 	n := done.Nodes[own]
@@ -115,10 +114,10 @@ func (a *App) ReloadAll(ctx context.Context) (schemas.Reload, error) {
 }
 
 func unasked(err error) error {
-	return &fault.Error{Code: schemas.Unavailable, Message: "the other nodes could not be asked; try again", Cause: err}
+	return &fault.Error{Code: schemas.Unavailable, Message: "the other nodes could not be reached; try again", Cause: err}
 }
 
-// gather listens for who is there, and waits for what each has done.
+// gather collects the first answers, and waits for the result of each node.
 func gather(ctx context.Context, words <-chan policyWord) []schemas.NodeReload {
 	found := map[string]policyWord{}
 	called, told := time.NewTimer(calling), time.NewTimer(telling)
@@ -144,7 +143,7 @@ func gather(ctx context.Context, words <-chan policyWord) []schemas.NodeReload {
 	nodes := make([]schemas.NodeReload, 0, len(found))
 	for _, w := range found {
 		if !w.Done {
-			w.Error = "it has not said in time what it did"
+			w.Error = "it has not reported its result in time"
 		}
 		nodes = append(nodes, w.NodeReload)
 	}

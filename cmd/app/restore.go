@@ -133,7 +133,7 @@ func (r restorer) known(name string) error {
 
 func (r restorer) layout() schemas.Layout { return schemas.Layout{Partitions: r.cfg.Log.Partitions} }
 
-// vacate returns what lies in the data directory and has to be moved away.
+// vacate returns the entries of the data directory that must be moved away.
 func (r restorer) vacate() (old []string, err error) {
 	if err := os.MkdirAll(r.cfg.Data, 0o700); err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func (r restorer) fill(ctx context.Context, f io.Reader, dir string) (unknown in
 	return unknown, b.Barrier(ctx) // syncs the file system, the repositories with it
 }
 
-// entries restores the streams and repositories of a backup. Its entries stand in the order in which they
+// entries restores the streams and repositories of a backup. Its entries have the order in which they
 // were written: a stream's head, its pieces, the next stream's.
 func (r restorer) entries(ctx context.Context, f io.Reader, server *embedded.Server, dir string) error {
 	streams, err := broker.NewRestorer(server)

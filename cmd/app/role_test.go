@@ -114,7 +114,7 @@ func TestRoutesElsewhere(t *testing.T) {
 	t.Parallel()
 	whole := tokenNode.node(t) // an open node signs nobody in
 	all := map[string]bool{}
-	served, ok := whole.http.rooms.(*gin.Engine)
+	served, ok := whole.http.surfaces.(*gin.Engine)
 	require.True(t, ok)
 	for _, r := range served.Routes() {
 		all[r.Method+" "+r.Path] = true
@@ -122,7 +122,7 @@ func TestRoutesElsewhere(t *testing.T) {
 	engine := gin.New()
 	egress.Mount(engine, []egress.Surface{whole.service()})
 	a := &App{role: RoleWorker, metrics: whole.metrics}
-	a.descriptions().elsewhere(engine)
+	a.descriptions().misdirected(engine)
 	for _, r := range engine.Routes() {
 		require.True(t, all[r.Method+" "+r.Path], "%s %s is no route", r.Method, r.Path)
 		delete(all, r.Method+" "+r.Path)

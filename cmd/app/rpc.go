@@ -53,7 +53,7 @@ func (a *App) servesRPC() bool {
 	return !a.open() || a.cfg.Embedded() && (a.NATS() == "" || config.Loopback(a.NATS()))
 }
 
-// rpc answers the agent API's requests with what the HTTP handler says to them.
+// rpc answers the agent API's requests with the answers of its HTTP handler.
 type rpc struct {
 	handler http.Handler
 	log     *slog.Logger
@@ -112,7 +112,7 @@ type inMemory struct {
 
 func (w *inMemory) Header() http.Header         { return w.header }
 func (w *inMemory) Write(p []byte) (int, error) { return w.body.Write(p) }
-func (*inMemory) WriteHeader(int)               {} // the envelope says it
+func (*inMemory) WriteHeader(int)               {} // the envelope has it
 
 // Flush does nothing: parts of an answer are not sent.
 func (*inMemory) Flush() {}

@@ -15,7 +15,7 @@ import (
 	ingressrules "weir/ingress/rules"
 	"weir/internal/ledger"
 	"weir/internal/policy"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/internal/redact"
 	"weir/internal/rules"
 	"weir/internal/traffic"
@@ -33,46 +33,46 @@ func (a *App) openRules(ctx context.Context) error {
 	return nil
 }
 
-// rulesChanged wakes the actions that the former rules held back, once a worker is running.
+// rulesChanged wakes the actions that the former rules delay, once a worker is running.
 func (a *App) rulesChanged(tenant string) {
-	if p := a.resting.Load(); p != nil {
+	if p := a.waking.Load(); p != nil {
 		p.RulesChanged(tenant)
 	}
 }
 
-// askerPolicy is the rules and the policy in force for one caller, as ingress needs them.
-type askerPolicy struct {
+// callerPolicy is the rules and the policy in force for one caller, as ingress needs them.
+type callerPolicy struct {
 	app   *App
-	scope judge.Scope
+	scope evaluate.Scope
 }
 
 // askerPolicy evaluates a caller's calls on ingress. The id of the action is not known yet, so
 // rules for a single request are left to the worker.
-func (a *App) judge(who grant.Caller) ingressexecutor.Policy {
-	return askerPolicy{a, judge.Scope{
+func (a *App) callerPolicy(who grant.Caller) ingressexecutor.Policy {
+	return callerPolicy{a, evaluate.Scope{
 		Tenant: who.Tenant, Only: who.Entries,
 		Facts: traffic.Facts{Kind: who.Kind, TaskType: who.TaskType, Principal: who.Principal},
 	}}
 }
 
-// Judge decides without resolving anything. The decision that counts is made
+// Evaluate decides without resolving anything. The decision that counts is made
 // again right before dispatch.
-func (j askerPolicy) Judge(call schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+func (j callerPolicy) Evaluate(call schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	set, _, err := j.app.rules.InForce(j.scope.Tenant)
 	if err != nil {
-		_, d := j.app.guard.Check(call, j.scope) // it says so
+		_, d := j.app.guard.Check(call, j.scope) // the decision reports it
 		return d, policy.Class(call.Method, call.IdempotencyKey != "", policy.Permit{})
 	}
-	_, d := judge.Judge(j.app.policy.Load(), set, call, j.scope, time.Now())
+	_, d := evaluate.Call(j.app.policy.Load(), set, call, j.scope, time.Now())
 	permit, _ := d.Permit()
 	return d.Decision, policy.Class(call.Method, call.IdempotencyKey != "" || permit.DerivesKey(), permit)
 }
 
 // MaxTimeout is the longest that one attempt may take.
-func (j askerPolicy) MaxTimeout() time.Duration { return j.app.cfg.Policy.Timeout }
+func (j callerPolicy) MaxTimeout() time.Duration { return j.app.cfg.Policy.Timeout }
 
-// Preview says what the traffic rules of the caller's tenant and the policy in force
-// would make of a call.
+// Preview returns the effect of the traffic rules of the caller's tenant, and of the policy in
+// force, on a call.
 func (a *App) Preview(ctx context.Context, who grant.Caller, q ingressrules.Question) (schemas.Preview, error) {
 	scope := a.previewed(who, &q)
 	now, err := a.rules.Newest(ctx, who.Tenant)
@@ -94,10 +94,10 @@ func (a *App) Preview(ctx context.Context, who grant.Caller, q ingressrules.Ques
 	return preview(a.policy.Load(), redact.New(a.cfg.RedactHeaders), now, q.Call, scope, time.Now())
 }
 
-// previewed is what the call of a question is asked within. One to a remote agent goes
-// by the entry of that agent, as the worker has it, whatever the question names.
-func (a *App) previewed(who grant.Caller, q *ingressrules.Question) judge.Scope {
-	s := judge.Scope{Tenant: who.Tenant, Facts: q.Facts, KeyRequired: q.Facts.Kind == schemas.KindPlan, Only: who.Entries}
+// previewed is the scope of a preview's call. A call to a remote agent uses the entry of that
+// agent, as on the worker, whatever the request names.
+func (a *App) previewed(who grant.Caller, q *ingressrules.Question) evaluate.Scope {
+	s := evaluate.Scope{Tenant: who.Tenant, Facts: q.Facts, KeyRequired: q.Facts.Kind == schemas.KindPlan, Only: who.Entries}
 	if q.Facts.Kind == schemas.KindRun && a.serves(q.Facts.TaskType) {
 		s.KeyRequired, s.Agent = true, true
 		q.Call.AllowlistKey = schemas.AgentEntry(q.Facts.TaskType)
@@ -105,9 +105,9 @@ func (a *App) previewed(who grant.Caller, q *ingressrules.Question) judge.Scope 
 	return s
 }
 
-// preview says what a set and a policy make of a call.
-func preview(under *policy.Policy, redactor *redact.Redactor, s rules.Snapshot, call schemas.HTTPCall, scope judge.Scope, now time.Time) (schemas.Preview, error) {
-	effect, d := judge.Judge(under, s.Set, call, scope, now)
+// preview returns the effect of a set and a policy on a call.
+func preview(under *policy.Policy, redactor *redact.Redactor, s rules.Snapshot, call schemas.HTTPCall, scope evaluate.Scope, now time.Time) (schemas.Preview, error) {
+	effect, d := evaluate.Call(under, s.Set, call, scope, now)
 	p := schemas.Preview{
 		GlobalActive: s.Doc.GlobalActive, RulesEtag: s.Etag, Result: schemas.PreviewSent,
 		Method: call.Method, URL: cmp.Or(effect.URL, call.URL), Headers: named(redactor.Headers(effect.Headers)), DelayMS: effect.Delay.Milliseconds(),

@@ -182,12 +182,12 @@ func TestRulesWidenNothing(t *testing.T) {
 
 	var asked schemas.HTTPCall
 	require.NoError(t, json.Unmarshal([]byte(get(one+"/a")), &asked))
-	d, _ := a.judge(grant.Caller{Tenant: schemas.Operator, Kind: schemas.KindHTTP, Principal: made.ID, Entries: []string{"one"}}).Judge(asked)
+	d, _ := a.callerPolicy(grant.Caller{Tenant: schemas.Operator, Kind: schemas.KindHTTP, Principal: made.ID, Entries: []string{"one"}}).Evaluate(asked)
 	assert.Equal(t, schemas.DenyRule, d.Code)
-	d, class := a.judge(grant.Caller{Tenant: schemas.Operator, Kind: schemas.KindHTTP}).Judge(asked)
+	d, class := a.callerPolicy(grant.Caller{Tenant: schemas.Operator, Kind: schemas.KindHTTP}).Evaluate(asked)
 	assert.Equal(t, "two", d.Entry)
 	assert.Equal(t, schemas.ClassSafe, class)
-	d, _ = a.judge(grant.Caller{Tenant: "other", Kind: schemas.KindHTTP}).Judge(asked)
+	d, _ = a.callerPolicy(grant.Caller{Tenant: "other", Kind: schemas.KindHTTP}).Evaluate(asked)
 	assert.Equal(t, "one", d.Entry, "the rules of one tenant are not another's")
 }
 
@@ -218,7 +218,7 @@ func TestRulesThatNobodyCanRead(t *testing.T) {
 	assert.Equal(t, c.policy.Load().Version(), p.Decision.Version)
 	assert.Contains(t, p.Decision.Reason, "`weir rules reset`")
 
-	assert.Regexp(t, `^the rules are given up; there are none now, and calls go out again; etag-\d+-[0-9a-f]{16}\n$`, c.ruled(t, "reset"))
+	assert.Regexp(t, `^the rules were removed; there are none now, and calls are sent again; etag-\d+-[0-9a-f]{16}\n$`, c.ruled(t, "reset"))
 	c.does(t, http.StatusOK, http.MethodPost, "/v1/execute", get(target+"/"))
 	assert.EqualValues(t, 1, calls.Load())
 	c.evidence(t, "?kind=rule.write", `"operation":"rules.reset"`)

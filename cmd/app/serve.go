@@ -18,7 +18,7 @@ import (
 	"weir/schemas"
 )
 
-// roleText is what a role's command says of itself.
+// roleText is the help text of a role's command.
 type roleText struct{ short, long, example string }
 
 func roleTexts() map[Role]roleText {
@@ -151,7 +151,7 @@ func serve(ctx context.Context, opts Options, out io.Writer) error {
 	for _, w := range opts.Config.Warnings() {
 		fmt.Fprintln(opts.Notices, "weir: warning:", w)
 	}
-	hangup := make(chan os.Signal, 1) // one that comes while it starts must not end it
+	hangup := make(chan os.Signal, 1) // a signal during the start must not end it
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	a, err := New(ctx, opts)
@@ -186,7 +186,7 @@ func serve(ctx context.Context, opts Options, out io.Writer) error {
 	return errors.Join(wait(ctx, a, hangup), a.Stop(context.WithoutCancel(ctx)))
 }
 
-// promises is what the ready line says of the log.
+// promises is the log's part of the ready line.
 func (a *App) promises() string {
 	if a.cfg.Embedded() {
 		return fmt.Sprintf("durability %s, data %s", a.broker.Durability(), a.cfg.Data)
@@ -203,24 +203,24 @@ func wait(ctx context.Context, a *App, hangup <-chan os.Signal) error {
 		case <-a.Failed():
 			return errDisk
 		case <-hangup:
-			_, _ = a.Reload(ctx) // it has told what is wrong
+			_, _ = a.Reload(ctx) // it has reported the mistakes
 		}
 	}
 }
 
-// Role is which rooms a process has. Processes of any roles share one log; a role of its
+// Role is which parts of Weir a process runs. Processes of any roles share one log; a role of its
 // own needs an external one.
 type Role string
 
 // The roles.
 const (
 	RoleAll     Role = ""        // every room: `weir serve`
-	RoleIngress Role = "ingress" // takes writes, and answers who waits for their ends
+	RoleIngress Role = "ingress" // accepts writes, and answers clients that wait for their ends
 	RoleWorker  Role = "worker"  // does the work
 	RoleEgress  Role = "egress"  // serves reads and streams
 )
 
-// String is the role's word.
+// String is the role's name.
 func (r Role) String() string {
 	if r == RoleAll {
 		return "serve"
@@ -237,5 +237,5 @@ func (r Role) works() bool { return r == RoleAll || r == RoleWorker }
 // shows reports whether the role serves reads.
 func (r Role) shows() bool { return r == RoleAll || r == RoleEgress }
 
-// answers reports whether the role follows the log for those who wait on it.
+// answers reports whether the role follows the log for waiting clients.
 func (r Role) answers() bool { return r.takes() || r.shows() }

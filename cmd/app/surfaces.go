@@ -40,14 +40,14 @@ import (
 	"weir/schemas"
 )
 
-// surfaces are the public protocols in the three rooms: how they enter, how they are answered, and
+// surfaces are the public protocols in ingress, processors and egress: how they enter, how they are answered, and
 // how workers execute their kinds.
 type surfaces struct {
 	in    []ingress.Surface
 	out   []egress.Surface
 	works executors
 	// passthrough serves the requests of the forward proxy too.
-	passthrough *inpassthrough.Door
+	passthrough *inpassthrough.Handler
 	// slots are the streams that the holders of tasks hold open.
 	slots *outtasks.Slots
 }
@@ -124,10 +124,11 @@ func (s *surfaces) kind(k schemas.Kind) ingress.Surface {
 	return ingress.Surface{}
 }
 
-// allSurfaces is the one list of surfaces. Those that this node does not serve are in it too: their
-// errors and routes are known everywhere. The order does not matter. A new surface is a folder in each
-// room, its kind and payload in schemas, and one call of add; its operations are described in
-// schemas/gen/document, and `go generate ./...` and the tests of this folder say what else is due.
+// allSurfaces is the one list of surfaces. It includes those that this node does not serve: their
+// errors and routes are known everywhere. The order does not matter. A new surface is a folder in
+// ingress, processors and egress, its kind and payload in schemas, and one call of add; its
+// operations are described in schemas/gen/document. `go generate ./...` and the tests of this
+// folder report what else is missing.
 func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	all := &surfaces{works: executors{}}
 	control := actions.New(a.ledger, actions.Config{Barrier: a.broker.Barrier, Stop: a.stopWork, NoEnds: a.role == RoleIngress, Kinds: all.kind})
@@ -143,17 +144,17 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	all.add(actions.Surfaces(in, control, redriver), []egress.Surface{out.Records(), out.Lists(a.index)}, nil)
 
 	all.add(one(inexecutor.Surface(in, inexecutor.Config{
-		Policy: a.judge, Checker: checker(), Batch: outexecutor.NewBatcher(out).Answer,
+		Policy: a.callerPolicy, Checker: checker(), Batch: outexecutor.NewBatcher(out).Answer,
 	})), one(outexecutor.Surface()), executors{
 		schemas.KindHTTP: func(w *workshop) processors.Kind { return processors.Kind{Executor: w.calls} },
 	})
 
-	door := inpassthrough.New(in, inpassthrough.Config{
-		Policy: a.judge, Entries: a.policy.Load, Answer: out.ReplyOr,
+	handler := inpassthrough.New(in, inpassthrough.Config{
+		Policy: a.callerPolicy, Entries: a.policy.Load, Answer: out.ReplyOr,
 		Canceler: ingress.Canceler{Stop: a.stopWork, Cancel: cancel, Draining: a.draining},
 	})
-	all.passthrough = door
-	all.add(one(door.Surface()), one(outpassthrough.Surface(out)), executors{
+	all.passthrough = handler
+	all.add(one(handler.Surface()), one(outpassthrough.Surface(out)), executors{
 		schemas.KindPassthrough: func(w *workshop) processors.Kind {
 			return processors.Kind{Executor: passthrough.New(w.calls, w.adapter, a.ledger, passthrough.Config{
 				Idle: a.cfg.Policy.Timeout, Whole: int64(a.cfg.Limits.Response), Stream: int64(a.cfg.Limits.Stream),
@@ -166,14 +167,14 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	})
 
 	all.add(one(inruns.Surface(in, inruns.Config{
-		Policy: a.judge, Checker: checker(), Serves: a.serves,
-		MaxRun: a.cfg.LongestAction(), // a run that goes on for longer would be forgotten before it ends
+		Policy: a.callerPolicy, Checker: checker(), Serves: a.serves,
+		MaxRun: a.cfg.LongestAction(), // a longer run would be forgotten before it ends
 		Resume: outruns.Resume, Slot: slots.Acquire, Stream: outruns.NewAnswerer(out).Stream,
 	})), one(outruns.Surface()), executors{schemas.KindRun: a.runs})
 
 	completions := outchat.NewAnswerer(out, outchat.Config{Models: a.models, Lists: a.providerModels, Budgets: a.budgetLimiter, Watch: slots.Watch})
 	all.add(one(inchat.Surface(in, inchat.Config{
-		Models: a.models, Budgets: a.budgetLimiter, Desk: a.taskService, MaxBody: int64(a.cfg.Limits.Chat), Draining: a.draining, Stop: a.stopWork,
+		Models: a.models, Budgets: a.budgetLimiter, Tasks: a.taskService, MaxBody: int64(a.cfg.Limits.Chat), Draining: a.draining, Stop: a.stopWork,
 		Actions: a.ledger, Reserve: a.reserve, Cancel: cancel,
 		Resume: outchat.Resume, Slot: slots.Acquire, Answer: completions.Answer, Respond: completions.Respond,
 	})), completions.Surfaces(), executors{schemas.KindChat: a.chats})
@@ -191,7 +192,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 		Repos: r.table, Index: a.index, PublicURL: a.baseURL, Partitions: a.cfg.Log.Partitions,
 	})
 	all.add(intasks.Surfaces(in, intasks.SurfaceConfig{
-		Desk: a.taskService, Control: control, Policy: a.judge, Repos: r.table, Branches: a.branchExists, Hosts: a.hosts,
+		Tasks: a.taskService, Control: control, Policy: a.callerPolicy, Repos: r.table, Branches: a.branchExists, Hosts: a.hosts,
 		Models: a.models, Entries: func() []string { return a.policy.Load().EntryNames() }, MaxTask: a.cfg.LongestAction(),
 		Show: people.Task, Agent: people.AgentTask, Leased: people.Leased, Inquiry: people.Inquiry,
 	}), people.Surfaces(), executors{
@@ -206,7 +207,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 		},
 	})
 
-	pushes := ingit.Surface(in, a.gitDoor(), out.Reply)
+	pushes := ingit.Surface(in, a.gitIngress(), out.Reply)
 	pushes.Absent = a.role != RoleAll // a pack never goes to the log
 	all.add(one(pushes), one(outgit.Surface(a.gitReads())), executors{schemas.KindPush: func(w *workshop) processors.Kind {
 		p := git.NewPushes(w.repos)
@@ -216,7 +217,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	all.add(one(inpolicy.Surface(in, a, operations{a})), one(outpolicy.Surface(out, a.policyView, a.operationsView)), nil)
 	all.add(one(intokens.Surface(in, issuer{a.tokens})), one(outtokens.Surface(out, a.listTokens)), nil)
 	console := session.Surface(in, signIns{a.tokens}, a.baseURL)
-	console.Absent = a.open() // every browser on this machine is let in
+	console.Absent = a.open() // every browser on this machine is permitted
 	all.add(one(console), []egress.Surface{outconsole.Surface(a.consoleSession), outconsole.Docs(pages.Files)}, nil)
 	return all
 }

@@ -18,8 +18,8 @@ import (
 	"weir/schemas"
 )
 
-// openTracing opens the way of spans to a collector, if the configuration names one. It comes before
-// anything that sends to it, so that it is the last to close.
+// openTracing opens the connection to a collector of spans, if the configuration names one. It
+// comes before anything that sends spans, so that it is the last to close.
 func (a *App) openTracing(ctx context.Context) error {
 	if a.cfg.Telemetry.OTLP.Endpoint == "" {
 		return nil // nil traces send nothing
@@ -90,8 +90,8 @@ func probes(route string) bool {
 	}
 }
 
-// tellEnd sends the spans of an action that has ended, and of its calls.
-func (a *App) tellEnd(ctx context.Context, st *ledger.State) {
+// traceEnd sends the spans of an action that has ended, and of its calls.
+func (a *App) traceEnd(ctx context.Context, st *ledger.State) {
 	if a.traces == nil || st.Settled == nil {
 		return
 	}
@@ -114,8 +114,8 @@ func (a *App) tellEnd(ctx context.Context, st *ledger.State) {
 	a.traces.Ended(w) //nolint:contextcheck // spans are sent also when the work is interrupted
 }
 
-// completion is what is known of a completion that has ended: its documents may be missing. One that is kept
-// aside may be inline too if it was read before.
+// completion has the known facts of an ended completion: its documents may be missing. One that is
+// stored as a blob may be inline too if it was read before.
 func completion(ctx context.Context, st *ledger.State, blob func(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)) telemetry.Completion {
 	c := telemetry.Completion{Action: st.Action, Settled: *st.Settled, Ended: endOf(st)}
 	var order struct {

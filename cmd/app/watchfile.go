@@ -17,9 +17,9 @@ const (
 	patience = 5 * quiet
 )
 
-// watchFile reloads when the configuration's file says something new. It
-// watches the folder and not the file: editors and Kubernetes put another file,
-// or another link, in its place. A node that cannot watch goes on without.
+// watchFile reloads when the configuration's file changes. It watches the folder and not the file:
+// editors and Kubernetes put another file, or another link, in its place. A node that cannot watch
+// runs without.
 func (a *App) watchFile(ctx context.Context) {
 	if a.opts.File == "" {
 		return

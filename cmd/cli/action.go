@@ -229,7 +229,7 @@ func httpStatus(status int) string {
 	return strconv.Itoa(status)
 }
 
-// evidenceText is the payload of a record of evidence: what was called, the answer and the duration.
+// evidenceText is the payload of a record of evidence: the call, the answer and the duration.
 func evidenceText(payload json.RawMessage) string {
 	var p struct {
 		Method      string          `json:"method"`

@@ -126,7 +126,7 @@ func (c *api) listActions(ctx context.Context, query url.Values, limit int) erro
 // behindNote says that what was printed may lack the newest.
 func (c *api) behindNote() {
 	if c.last.Behind > 0 {
-		fmt.Fprintf(c.Err, "weir: the index is %d records behind the log, so the newest may be missing; ask again\n", c.last.Behind)
+		fmt.Fprintf(c.Err, "weir: the index is %d records behind the log, so the newest may be missing; try again\n", c.last.Behind)
 	}
 }
 

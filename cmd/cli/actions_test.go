@@ -39,7 +39,7 @@ func TestActionsList(t *testing.T) {
 	require.Equal(t, "entry=github&limit=3&status=denied%2Copen", <-asked)
 	require.Equal(t, "cursor=n&entry=github&limit=2&status=denied%2Copen", <-asked)
 	require.Regexp(t, `TIME +ID +CALL +HTTP +STATUS +CODE +DURATION +CALLER\n.* a-1 +GET api.github.com/zen +302 +denied +DENY_HOST +12.3ms +shop\n.* a-2 +run FETCH +- +started +- +- +-\n`, out)
-	require.Equal(t, "weir: the index is 7 records behind the log, so the newest may be missing; ask again\n", said)
+	require.Equal(t, "weir: the index is 7 records behind the log, so the newest may be missing; try again\n", said)
 
 	out, _ = run(ExitOK, "actions", "ls", "--json", "--limit", "1")
 	require.Contains(t, out, `"id":"a-1"`)

@@ -74,7 +74,7 @@ func TestBudgets(t *testing.T) {
 		}[r.URL.RawQuery] + map[bool]string{true: `{"items":[]}`}[r.URL.Query().Get("budget") == "none"])
 	})
 	out, _ := run(ExitOK, "budgets")
-	require.Equal(t, `BUDGET  OF                        REQUESTS  TOKENS        USD                   OPEN  BEGINS ANEW
+	require.Equal(t, `BUDGET  OF                        REQUESTS  TOKENS        USD                   OPEN  RESETS
 pair    token k1, model openai/m  -         1234/2000000  -                     0     never
 team    all                       3/10 (2)  -             0.000001/12.5 (0.25)  2     never
 `, out)

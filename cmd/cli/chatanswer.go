@@ -185,7 +185,7 @@ func (a *chatAnswer) cut(err error) error {
 // lacking is the error of an answer that is none, or not all of it.
 func (a *chatAnswer) lacking(text string) error {
 	if a.action != "" {
-		text += "; `weir tail actions " + a.action + "` tells what became of it"
+		text += "; `weir tail actions " + a.action + "` shows its result"
 	}
 	return errors.New(text)
 }

@@ -13,7 +13,7 @@ import (
 	"weir/schemas"
 )
 
-// policyFlags choose the policy that a command is for: a running Weir's, or the one of a configuration file.
+// policyFlags choose the policy that a command is for: a running Weir's, or a configuration file's.
 type policyFlags struct {
 	clientFlags
 	config string

@@ -52,7 +52,7 @@ and standard error says why. It sends no token. URL is the node's, in place of -
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return tellHealth(env, health(ctx, c, ready), ready, asJSON)
+			return printHealth(env, health(ctx, c, ready), ready, asJSON)
 		},
 	}
 	registerServer(cmd, env, &server)
@@ -93,7 +93,7 @@ func health(ctx context.Context, c *client.Client, ready bool) healthReport {
 	return report
 }
 
-func tellHealth(env *Env, r healthReport, ready, asJSON bool) error {
+func printHealth(env *Env, r healthReport, ready, asJSON bool) error {
 	switch {
 	case asJSON:
 		if err := PrintDocument(env.Out, r); err != nil {

@@ -119,7 +119,7 @@ func aboutOf(t schemas.Target) string {
 func newOperations(env *Env) *cobra.Command {
 	return remote(env, &cobra.Command{
 		Use:   "operations",
-		Short: "List the calls that are held back, and why",
+		Short: "List paused and pinned calls, and why",
 		Long: `List the pauses and pins of operators, and the destinations that Weir does not call because
 they answered with 429 or Retry-After or failed too often in a row.`,
 		Example: `  weir operations
@@ -131,7 +131,7 @@ they answered with 429 or Retry-After or failed too often in a row.`,
 			return c.print(v, err, "")
 		}
 		const header = "WHAT\tCALLS\tBY\tSINCE\tUNTIL\tREASON"
-		return printList(c, read(heldBack(v), nil), "nothing is held back", header, func(row []any) []any { return row })
+		return printList(c, read(heldBack(v), nil), "nothing is paused or pinned", header, func(row []any) []any { return row })
 	})
 }
 
@@ -146,7 +146,7 @@ func heldBack(v schemas.OperationsView) (rows [][]any) {
 	}
 	for _, d := range v.Destinations {
 		why := map[string]string{
-			schemas.DestinationAsked:  "it asked to be left alone",
+			schemas.DestinationAsked:  "it requested a pause",
 			schemas.DestinationOpen:   fmt.Sprintf("%d failures in a row", d.Failures),
 			schemas.DestinationTrying: "one call sees whether it is well again",
 		}[d.State]
@@ -154,7 +154,7 @@ func heldBack(v schemas.OperationsView) (rows [][]any) {
 			why += ", by tenant " + strings.Join(d.Tenants, ", ")
 		}
 		about := fmt.Sprintf("to %s under the entry %s", d.Destination, d.Entry)
-		rows = append(rows, []any{"left alone", about, "weir", "-", orDash(when(d.Until)), why})
+		rows = append(rows, []any{"paused", about, "weir", "-", orDash(when(d.Until)), why})
 	}
 	return rows
 }
@@ -179,7 +179,7 @@ a task's own.`,
 			empty = ""
 		}
 		all := list[schemas.BudgetView](ctx, c, schemas.RouteBudgets, query, everything)
-		err := printList(c, all, empty, "BUDGET\tOF\tREQUESTS\tTOKENS\tUSD\tOPEN\tBEGINS ANEW", func(b schemas.BudgetView) []any {
+		err := printList(c, all, empty, "BUDGET\tOF\tREQUESTS\tTOKENS\tUSD\tOPEN\tRESETS", func(b schemas.BudgetView) []any {
 			return []any{b.Budget, ownerOf(b), countOf(b.Requests), countOf(b.Tokens), countOf(b.USD), b.Open, cmp.Or(when(b.Resets), "never")}
 		})
 		if err == nil && name != "" && c.items == 0 {

@@ -50,7 +50,7 @@ afterwards. A node that cannot be reached is not in the list.`,
 		if c.asJSON {
 			err = PrintDocument(c.Out, done)
 		} else {
-			tellReload(c.Out, done)
+			printReload(c.Out, done)
 		}
 		if err == nil && !agree(done.Nodes) {
 			return Printed()
@@ -59,8 +59,8 @@ afterwards. A node that cannot be reached is not in the list.`,
 	})
 }
 
-// tellReload prints what became of a reload: of one node, or a line for each.
-func tellReload(out io.Writer, done schemas.Reload) {
+// printReload prints what became of a reload: of one node, or a line for each.
+func printReload(out io.Writer, done schemas.Reload) {
 	if len(done.Nodes) == 0 {
 		fmt.Fprintln(out, reloaded(done.Version, done.Previous, done.Changed))
 		if done.Node != "" {

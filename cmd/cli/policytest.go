@@ -129,7 +129,7 @@ func (r caseResult) text(file string) string {
 	decided := "allowed" + labels(" ", "", " by", r.Entry)
 	if !r.Allowed {
 		reason := r.Reason
-		if r.Remedy != "" { // the remedy is the better advice
+		if r.Remedy != "" { // the hint is the better advice
 			reason, _, _ = strings.Cut(reason, "; ")
 			reason += "; to allow it, " + r.Remedy
 		}

@@ -170,7 +170,7 @@ func painted(text string) string {
 	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", colour, text)
 }
 
-// printOutcome prints a text whose first word is an outcome.
+// printOutcome prints a text that begins with an outcome.
 func printOutcome(out io.Writer, text string) error {
 	if p, ok := out.(printer); ok && p.colour {
 		end := strings.IndexAny(text+"\n", " :\n")

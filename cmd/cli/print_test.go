@@ -80,12 +80,12 @@ func TestTellReload(t *testing.T) {
 		"egress a: nothing changed: policy v2 is in force\nworker b: policy v1 is in force as before: nothing was changed: it is wrong\nthe 2 nodes do not have the same policy\n": {Nodes: []schemas.NodeReload{
 			{Node: "a", Role: "egress", Version: "v2", Previous: "v2"}, {Node: "b", Role: "worker", Version: "v1", Error: "nothing was changed: it is wrong"},
 		}},
-		"worker b: it has not said in time what it did\nthe 1 nodes do not have the same policy\n": {Nodes: []schemas.NodeReload{
-			{Node: "b", Role: "worker", Error: "it has not said in time what it did"},
+		"worker b: it has not reported its result in time\nthe 1 nodes do not have the same policy\n": {Nodes: []schemas.NodeReload{
+			{Node: "b", Role: "worker", Error: "it has not reported its result in time"},
 		}},
 	} {
 		var out bytes.Buffer
-		tellReload(&out, done)
+		printReload(&out, done)
 		require.Equal(t, want, out.String())
 	}
 }

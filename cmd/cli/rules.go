@@ -156,7 +156,7 @@ be read, the command is refused and changes nothing.`,
 		if err != nil {
 			return err
 		}
-		return c.say(done, "the rules are given up; there are none now, and calls go out again")
+		return c.say(done, "the rules were removed; there are none now, and calls are sent again")
 	})
 }
 

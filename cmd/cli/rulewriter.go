@@ -109,11 +109,11 @@ type agentError struct {
 
 func (r *agentError) Error() string {
 	e := r.answer.Error
-	return joined("\n", fmt.Sprintf("%s (%s)", e.Message, joined(", ", string(e.Code), e.Detail)), r.remedy())
+	return joined("\n", fmt.Sprintf("%s (%s)", e.Message, joined(", ", string(e.Code), e.Detail)), r.hint())
 }
 
-// remedy says what to do about a refusal, where that can be said.
-func (r *agentError) remedy() string {
+// hint says what to do about a refusal, where that can be said.
+func (r *agentError) hint() string {
 	switch e := r.answer.Error; {
 	case r.advice != "":
 		return r.advice

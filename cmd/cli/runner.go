@@ -137,7 +137,7 @@ func (f *runnerFlags) run(ctx context.Context, env *Env, c *api) (err error) {
 	if err := runner.Hide(); err != nil {
 		return err
 	}
-	f.Tell = (&runnerLog{api: c}).tell
+	f.Notify = (&runnerLog{api: c}).notify
 	if !c.asJSON {
 		fmt.Fprintf(env.Err, "leasing from %s, %d at a time; interrupt to stop\n", c.BaseURL(), f.Slots)
 	}
@@ -219,7 +219,7 @@ type runnerLog struct {
 	mu sync.Mutex
 }
 
-func (l *runnerLog) tell(n runner.Notice) {
+func (l *runnerLog) notify(n runner.Notice) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_ = printPlain(l.Out, l.asJSON, n, func() string { // a runner works on without a reader

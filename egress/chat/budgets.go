@@ -36,8 +36,8 @@ func (a Answerer) budgets() []egress.Route {
 
 // budgetQuery is what is asked for of a tenant's accounts.
 type budgetQuery struct {
-	budget string      // empty: any
-	after  budgetPlace // the last item of the previous page
+	budget string       // empty: any
+	after  budgetCursor // the last item of the previous page
 	limit  int
 }
 
@@ -65,16 +65,16 @@ func readBudgetQuery(values url.Values) (q budgetQuery, err error) {
 	return q, err
 }
 
-// budgetPlace is where an account stands among a tenant's: its budget, token, task and
+// budgetCursor is where an account stands among a tenant's: its budget, token, task and
 // model.
-type budgetPlace [4]string
+type budgetCursor [4]string
 
-func budgetPlaceOf(v schemas.BudgetView) budgetPlace {
-	return budgetPlace{v.Budget, v.Token, v.Task, v.Model}
+func budgetCursorOf(v schemas.BudgetView) budgetCursor {
+	return budgetCursor{v.Budget, v.Token, v.Task, v.Model}
 }
 
 // String is the cursor after this place. Its parts contain no zero byte.
-func (p budgetPlace) String() string {
+func (p budgetCursor) String() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(p[:], "\x00")))
 }
 
@@ -89,12 +89,12 @@ func (q *budgetQuery) behind(cursor string) bool {
 func (q *budgetQuery) page(all []schemas.BudgetView) schemas.Page[schemas.BudgetView] {
 	page := schemas.Page[schemas.BudgetView]{Items: []schemas.BudgetView{}}
 	for _, v := range all {
-		at := budgetPlaceOf(v)
+		at := budgetCursorOf(v)
 		if q.budget != "" && v.Budget != q.budget || slices.Compare(at[:], q.after[:]) <= 0 {
 			continue
 		}
 		if len(page.Items) == q.limit {
-			page.Next = budgetPlaceOf(page.Items[q.limit-1]).String()
+			page.Next = budgetCursorOf(page.Items[q.limit-1]).String()
 			break
 		}
 		page.Items = append(page.Items, v)

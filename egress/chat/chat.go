@@ -29,7 +29,7 @@ func (r *RefusalError) Write(w http.ResponseWriter, d schemas.Dialect) error {
 		return err
 	}
 	e := problem.Of(&r.problem)
-	e.Remedy(w.Header())
+	e.SetHeaders(w.Header())
 	problem.Limits(w.Header(), e.Limits)
 	write(w, e.Status, body)
 	return nil

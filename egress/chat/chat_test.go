@@ -130,8 +130,8 @@ func TestLostAndCut(t *testing.T) {
 	lost := chat.Lost(&schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.UpstreamReset, ResultBlob: "x"})
 	require.Contains(t, string(chat.Last(ref, 7, at, lost)), `"error":{"message":"the completion could not be made","type":"server_error","param":null,"code":"upstream_reset","metadata":{"code":"UPSTREAM_RESET","status":502}}}`)
 	require.Equal(t, `data: {"id":"act-1","object":"chat.completion.chunk","created":1767323045,"model":"","choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],`+
-		`"error":{"message":"again","type":"server_error","param":null,"code":"unavailable","metadata":{"code":"UNAVAILABLE","status":503}}}`+"\n\ndata: [DONE]\n\n", string(chat.Cut(ref, at, "again")))
-	require.Equal(t, "data: [DONE]\n\n", string(chat.Over(schemas.DialectChat)))
+		`"error":{"message":"again","type":"server_error","param":null,"code":"unavailable","metadata":{"code":"UNAVAILABLE","status":503}}}`+"\n\ndata: [DONE]\n\n", string(chat.Interrupted(ref, at, "again")))
+	require.Equal(t, "data: [DONE]\n\n", string(chat.Ended(schemas.DialectChat)))
 }
 
 func TestDelta(t *testing.T) {
@@ -193,7 +193,7 @@ func FuzzDelta(f *testing.F) {
 				continue
 			}
 			id, line, _ := strings.Cut(part, "\n")
-			place, ok := chat.Place(strings.TrimPrefix(id, "id: "))
+			place, ok := chat.ParsePosition(strings.TrimPrefix(id, "id: "))
 			require.True(t, ok, id)
 			want := schemas.ChatPlace{Seq: 7, Chunk: len(got) + 1}
 			if want.Chunk == len(chunks) {
@@ -231,7 +231,7 @@ func TestPlace(t *testing.T) {
 		"7.2147483647":            {Seq: 7, Chunk: math.MaxInt32},
 		"18446744073709551614.10": {Seq: math.MaxUint64 - 1, Chunk: 10},
 	} {
-		got, ok := chat.Place(id)
+		got, ok := chat.ParsePosition(id)
 		require.True(t, ok, id)
 		require.Equal(t, want, got, id)
 	}
@@ -239,7 +239,7 @@ func TestPlace(t *testing.T) {
 		"", ".", "7.", ".1", "7.0", "7.01", "0.1", "7.1.1", "7.-1", "7.+1", "-7.1", "7.1 ", " 7.1", "7 .1", "7,1", "7.1e1", "7.x", "x.1",
 		"7.2147483648", "7.99999999999999999999", "18446744073709551615.1", "7.\uff11",
 	} {
-		got, ok := chat.Place(id)
+		got, ok := chat.ParsePosition(id)
 		require.False(t, ok, id)
 		require.Zero(t, got, id)
 	}
@@ -252,7 +252,7 @@ func FuzzPlace(f *testing.F) {
 		f.Add(id)
 	}
 	f.Fuzz(func(t *testing.T, id string) {
-		p, ok := chat.Place(id)
+		p, ok := chat.ParsePosition(id)
 		if !ok {
 			require.Zero(t, p)
 			return

@@ -110,7 +110,7 @@ func messageOf(o schemas.Outcome, code schemas.Code) string {
 	case code == schemas.ModelNotFound:
 		return "there is no such model"
 	case code == schemas.RateLimited:
-		return "too much is asked at a time; wait and ask again"
+		return "too many requests at a time; wait and try again"
 	case o == schemas.OutcomeDenied:
 		return "policy refuses the completion"
 	case code == schemas.Interrupted, o == schemas.OutcomeUnknown:

@@ -34,7 +34,7 @@ func formOf(d schemas.Dialect) form {
 		failed: func(_ context.Context, f *frames, it *stream.Item, r *RefusalError) ([]byte, error) {
 			return Last(f.ref, it.Seq, it.Event.Time, r), nil
 		},
-		cut: func(f *frames, why string) []byte { return Cut(f.ref, f.server.Now(), why+resend) },
+		cut: func(f *frames, why string) []byte { return Interrupted(f.ref, f.server.Now(), why+resend) },
 	}
 	switch d {
 	case schemas.DialectResponses:

@@ -20,8 +20,8 @@ import (
 // done is the data of the last event of every stream.
 const done = "data: [DONE]\n\n"
 
-// Over is all of a stream whose client was given everything before.
-func Over(d schemas.Dialect) []byte { return []byte(formOf(d).done) }
+// Ended is all of a stream whose client was given everything before.
+func Ended(d schemas.Dialect) []byte { return []byte(formOf(d).done) }
 
 // aside is the size of a frame without its chunk, with the digits that places have; nameAside is that of
 // the line with the event's name.
@@ -31,7 +31,7 @@ const (
 )
 
 // Delta returns the frames of a delta event, one per chunk, each with the id of the place
-// after it; see Place. The last has the event's position in the log: a client that resumes
+// after it; see ParsePosition. The last has the event's position in the log: a client that resumes
 // there has all of them. Data that is no ChatDelta has no frames.
 func Delta(d schemas.Dialect, seq uint64, data json.RawMessage) []byte {
 	named, aside := formOf(d).named, aside
@@ -86,7 +86,7 @@ func validName(name string) bool {
 func appendFrame(b []byte, p schemas.ChatPlace, data string) []byte {
 	if p.Seq > 0 {
 		b = append(b, "id: "...)
-		b = appendPlace(b, p)
+		b = appendPosition(b, p)
 		b = append(b, '\n')
 	}
 	b = append(b, "data: "...)
@@ -105,9 +105,9 @@ func Last(ref schemas.Ref, seq uint64, at time.Time, refusal *RefusalError) []by
 	return append(b, "\n"+done...)
 }
 
-// Cut is what a stream ends with that ends before its completion does, by err. Its
+// Interrupted is what a stream ends with that ends before its completion does, by err. Its
 // client goes on from the event that it read last.
-func Cut(ref schemas.Ref, at time.Time, detail string) []byte {
+func Interrupted(ref schemas.Ref, at time.Time, detail string) []byte {
 	r := refused(schemas.Unavailable, schemas.ChatError{Message: detail})
 	return append(r.frame(ref, at), done...)
 }
@@ -140,9 +140,9 @@ func (r *RefusalError) frame(ref schemas.Ref, at time.Time) []byte {
 	return appendFrame(nil, schemas.ChatPlace{}, string(line))
 }
 
-// Place reads the id of a frame: the position of an event, and maybe a dot and how many
+// ParsePosition reads the id of a frame: the position of an event, and maybe a dot and how many
 // of the event's chunks lie before the place, from 1 on and without zeros before it.
-func Place(id string) (p schemas.ChatPlace, ok bool) {
+func ParsePosition(id string) (p schemas.ChatPlace, ok bool) {
 	at, chunk, inside := strings.Cut(id, ".")
 	seq, ok := stream.Position(at)
 	if !ok || !inside {
@@ -155,8 +155,8 @@ func Place(id string) (p schemas.ChatPlace, ok bool) {
 	return schemas.ChatPlace{Seq: seq, Chunk: int(n)}, true
 }
 
-// appendPlace is what Place reads.
-func appendPlace(b []byte, p schemas.ChatPlace) []byte {
+// appendPosition writes what ParsePosition reads.
+func appendPosition(b []byte, p schemas.ChatPlace) []byte {
 	b = strconv.AppendUint(b, p.Seq, 10)
 	if p.Chunk > 0 {
 		b = append(b, '.')

@@ -71,7 +71,7 @@ func Resume(r *http.Request) (after schemas.ChatPlace, err error) {
 		return after, nil
 	}
 	if len(values) == 1 {
-		if after, ok := Place(values[0]); ok {
+		if after, ok := ParsePosition(values[0]); ok {
 			return after, nil
 		}
 	}
@@ -103,7 +103,7 @@ func (a Answerer) Answer(
 	}
 	f := &frames{server: a.server, ref: ref, order: order, form: formOf(order.Dialect)}
 	d := a.stream(r, f)
-	d.After, d.Part, d.Hold, d.Left = after.Seq, after.Chunk, a.cfg.Hold, left
+	d.After, d.Part, d.Hold, d.OnAbandon = after.Seq, after.Chunk, a.cfg.Hold, left
 	if after.Chunk > 0 { // of that event there is more
 		d.After--
 	}
@@ -117,7 +117,7 @@ func (a Answerer) Answer(
 func (a Answerer) stream(r *http.Request, f *frames) stream.Dialect {
 	return stream.Dialect{
 		Ref: f.ref, Frame: f.frame, Refuse: f.refuse, Header: http.Header{"Weir-Action-Id": {f.ref.ID}},
-		Watch: a.cfg.Watch(r), Answer: true, Over: Over(f.order.Dialect), Cut: f.end,
+		Watch: a.cfg.Watch(r), Answer: true, Ended: Ended(f.order.Dialect), Interrupted: f.end,
 	}
 }
 

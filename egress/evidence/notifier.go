@@ -27,8 +27,8 @@ func newNotifier(live stream.Live) *notifier {
 	return &notifier{live: live, watchers: map[*watcher]struct{}{}}
 }
 
-// join subscribes the first watcher, and leave unsubscribes with the last.
-func (n *notifier) join(tenant string) (ch <-chan struct{}, leave func(), err error) {
+// subscribe subscribes the first watcher, and leave unsubscribes with the last.
+func (n *notifier) subscribe(tenant string) (ch <-chan struct{}, leave func(), err error) {
 	w := &watcher{
 		prefix: schemas.EvidenceRoot + "." + schemas.EscapeToken(tenant) + ".",
 		ch:     make(chan struct{}, 1),
@@ -42,10 +42,10 @@ func (n *notifier) join(tenant string) (ch <-chan struct{}, leave func(), err er
 		}
 	}
 	n.watchers[w] = struct{}{}
-	return w.ch, func() { n.leave(w) }, nil
+	return w.ch, func() { n.unsubscribe(w) }, nil
 }
 
-func (n *notifier) leave(w *watcher) {
+func (n *notifier) unsubscribe(w *watcher) {
 	n.mu.Lock()
 	delete(n.watchers, w)
 	var stop func()

@@ -29,7 +29,7 @@ func (e *Records) stream(w http.ResponseWriter, r *http.Request, tenant string, 
 	}
 	defer release()
 	r = r.WithContext(ctx)
-	notified, leave, err := e.notifier.join(tenant) // before the log is read
+	notified, leave, err := e.notifier.subscribe(tenant) // before the log is read
 	if err != nil {
 		refuse(w, r, err)
 		return

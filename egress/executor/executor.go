@@ -55,7 +55,7 @@ type failure struct {
 	Error fault `json:"error"`
 }
 
-// fault is how a call went wrong. The members after retryable are those of its variant.
+// fault is the error of a call. The members after retryable belong to its variant.
 type fault struct {
 	Variant   string       `json:"variant"`
 	Message   string       `json:"message"`

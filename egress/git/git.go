@@ -45,7 +45,7 @@ type Config struct {
 	Hosted, Proxied Source
 	// Hold keeps the lease of the client until it is released; default: no client has one.
 	Hold func(g task.Grant) (release func())
-	// Over is closed when a task has ended or its lease is lost; see internal/board. Default:
+	// Over is closed when a task has ended or its lease is lost; see internal/activetasks. Default:
 	// never. It ends a running answer.
 	Over func(ref schemas.Ref, lease int) (over <-chan struct{}, forget func())
 	// Timeout bounds one request and its answer; default 10 min.

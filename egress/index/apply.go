@@ -53,7 +53,7 @@ const moveTo = `INSERT INTO place (partition, seq, stamp_seq, stamp) VALUES (?, 
 ON CONFLICT DO UPDATE SET seq = excluded.seq, stamp_seq = excluded.stamp_seq, stamp = excluded.stamp WHERE seq <= ?`
 
 // apply stores the records of a partition after one sequence, and the place that they lead to.
-func (s *store) apply(ctx context.Context, partition int, from uint64, to place, records []schemas.Record) error {
+func (s *store) apply(ctx context.Context, partition int, from uint64, to position, records []schemas.Record) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, moveTo, partition, to.seq, to.stampSeq, to.stamp, from)
 		if err != nil {

@@ -24,8 +24,8 @@ const (
 	batchSize = 4 << 20
 )
 
-// place is how far a partition has been read, and the newest record up to there.
-type place struct {
+// position is how far a partition has been read, and the newest record up to there.
+type position struct {
 	seq      uint64 // everything up to here is in the index
 	stampSeq uint64
 	stamp    string
@@ -36,7 +36,7 @@ type partition struct {
 	number int
 	stream string
 	busy   chan struct{} // holds the one reader of what follows
-	place
+	position
 	known bool   // place is what the open file has
 	last  uint64 // of the log, when it was last asked
 	first uint64 // of the log, when the index last dropped what the log has dropped
@@ -117,7 +117,7 @@ func (x *Index) follow(ctx context.Context, s *store, p *partition, most int) er
 	}
 	p.last = last
 	if first > 0 && p.seq < first-1 {
-		p.place = place{seq: first - 1}
+		p.position = position{seq: first - 1}
 	}
 	for n := 0; p.seq < last; n++ {
 		if most > 0 && n == most {
@@ -140,7 +140,7 @@ func (x *Index) follow(ctx context.Context, s *store, p *partition, most int) er
 // adopt takes over the place that the file has of a partition, if the log still has the record
 // there: else the file is of another log, or of one that has lost records.
 func (x *Index) adopt(ctx context.Context, s *store, p *partition) error {
-	p.place = place{}
+	p.position = position{}
 	const query = "SELECT seq, stamp_seq, stamp FROM place WHERE partition = ?"
 	err := s.db.QueryRowContext(ctx, query, p.number).Scan(&p.seq, &p.stampSeq, &p.stamp)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -185,9 +185,9 @@ func (x *Index) step(ctx context.Context, s *store, p *partition) error {
 	if err != nil {
 		return err
 	}
-	to := place{p.last, p.stampSeq, p.stamp}
+	to := position{p.last, p.stampSeq, p.stamp}
 	if n := len(records); n > 0 {
-		to = place{records[n-1].Seq, records[n-1].Seq, stampOf(records[n-1])}
+		to = position{records[n-1].Seq, records[n-1].Seq, stampOf(records[n-1])}
 	}
 	// A record that a power cut could remove from the log must not be in the index: another
 	// record may get its sequence.
@@ -198,7 +198,7 @@ func (x *Index) step(ctx context.Context, s *store, p *partition) error {
 		p.known = false
 		return err
 	}
-	p.place = to
+	p.position = to
 	return nil
 }
 

@@ -120,8 +120,8 @@ func readAccepted(ref schemas.Ref, rec schemas.Record, part int) action {
 	return a
 }
 
-// readCalled is the call of an accepted event: the one that stands beside a payload which is kept
-// apart, or the one in the payload.
+// readCalled is the call of an accepted event: the one beside a payload that is stored as a
+// blob, or the one in the payload.
 func readCalled(doc schemas.Action, beside gjson.Result, payload string) schemas.Called {
 	if c := ledger.CalledIn(doc, payload); doc.Sensitive || c != (schemas.Called{}) {
 		return c

@@ -25,7 +25,7 @@ func Surface(s *egress.Server, show func(only []string, operator bool) schemas.P
 		}, schemas.ScopeActionsRead),
 		s.Read(schemas.RouteOperations, func(r *egress.Request) error {
 			// Held calls concern every tenant, so only an operator may list them.
-			if err := fault.Operator(r.Reader.Tenant, "see what is held back"); err != nil {
+			if err := fault.Operator(r.Reader.Tenant, "see what is paused or pinned"); err != nil {
 				return err
 			}
 			if err := stream.Only(r.Request.URL.Query()); err != nil {

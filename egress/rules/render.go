@@ -10,24 +10,24 @@ import (
 	"weir/schemas"
 )
 
-// Asked is what an answer repeats of its request.
-type Asked struct{ RequestID, Operation string }
+// Request is what an answer repeats of its request.
+type Request struct{ RequestID, Operation string }
 
 // Answer is the envelope of something that went well.
-func Answer(asked Asked, data json.RawMessage) ([]byte, error) {
+func Answer(asked Request, data json.RawMessage) ([]byte, error) {
 	return ledger.Encode(schemas.AgentResponse{OK: true, RequestID: asked.RequestID, Operation: asked.Operation, Data: data})
 }
 
 // Render returns the status and the body for the end of a write. doc is the result
 // document, whose own words go before those of asked; it may be empty. The same end
 // always gives the same bytes.
-func Render(asked Asked, s *schemas.Settled, doc json.RawMessage) (int, []byte, error) {
+func Render(asked Request, s *schemas.Settled, doc json.RawMessage) (int, []byte, error) {
 	var res schemas.RuleResult
 	if len(doc) > 0 {
 		if err := json.Unmarshal(doc, &res); err != nil {
 			return 0, nil, err
 		}
-		asked = Asked{RequestID: cmp.Or(res.RequestID, asked.RequestID), Operation: cmp.Or(res.Operation, asked.Operation)}
+		asked = Request{RequestID: cmp.Or(res.RequestID, asked.RequestID), Operation: cmp.Or(res.Operation, asked.Operation)}
 	}
 	if s.Outcome == schemas.OutcomeSucceeded {
 		data, err := ledger.Encode(one{Rule: res.Rule, RulesEtag: res.RulesEtag})
@@ -45,7 +45,7 @@ func Render(asked Asked, s *schemas.Settled, doc json.RawMessage) (int, []byte, 
 // Result is the body that Render gives, for the places that show an end beside
 // other things; nil where the document cannot be read.
 func Result(s *schemas.Settled, doc json.RawMessage) json.RawMessage {
-	_, body, err := Render(Asked{}, s, doc)
+	_, body, err := Render(Request{}, s, doc)
 	if err != nil {
 		return nil
 	}

@@ -25,7 +25,7 @@ import (
 	"weir/schemas"
 )
 
-var asked = rules.Asked{RequestID: "req <1> \u00fc", Operation: schemas.OpRulesCreate}
+var request = rules.Request{RequestID: "req <1> \u00fc", Operation: schemas.OpRulesCreate}
 
 func rule(id, group string) schemas.Rule {
 	ms := int64(1200)
@@ -37,7 +37,7 @@ func rule(id, group string) schemas.Rule {
 }
 
 func result(e *schemas.AgentError) string {
-	res := schemas.RuleResult{Operation: asked.Operation, RequestID: asked.RequestID, RulesEtag: "etag-7-0123456789abcdef", Error: e}
+	res := schemas.RuleResult{Operation: request.Operation, RequestID: request.RequestID, RulesEtag: "etag-7-0123456789abcdef", Error: e}
 	if e == nil {
 		made := rule("checkout-delay-01", "shop")
 		res.Rule = &made
@@ -78,7 +78,7 @@ func TestRender(t *testing.T) {
 		"denied":             {schemas.Settled{Outcome: schemas.OutcomeDenied, Code: schemas.DenyKilled, Message: "stopped by a person"}, ""},
 		"canceled_no_result": {schemas.Settled{Outcome: schemas.OutcomeCanceled}, `{"operation":"","request_id":""}`},
 	} {
-		status, body, err := rules.Render(asked, &e.settled, json.RawMessage(e.doc))
+		status, body, err := rules.Render(request, &e.settled, json.RawMessage(e.doc))
 		require.NoError(t, err, name)
 		var answer schemas.AgentResponse
 		require.NoError(t, json.Unmarshal(body, &answer), name)
@@ -89,7 +89,7 @@ func TestRender(t *testing.T) {
 		require.Equal(t, answer.OK, answer.Data != nil, name)
 		got := fmt.Appendf(nil, "%d %s\n%s\n", status, http.StatusText(status), body)
 		fixture.Golden(t, name, got)
-		if e.doc != "" && answer.RequestID != asked.RequestID {
+		if e.doc != "" && answer.RequestID != request.RequestID {
 			require.Equal(t, string(body), string(rules.Result(&e.settled, json.RawMessage(e.doc))), name)
 		}
 	}
@@ -98,7 +98,7 @@ func TestRender(t *testing.T) {
 func TestADocumentThatIsNoneIsAnError(t *testing.T) {
 	t.Parallel()
 	end := &schemas.Settled{Outcome: schemas.OutcomeSucceeded}
-	_, _, err := rules.Render(asked, end, json.RawMessage(`[]`))
+	_, _, err := rules.Render(request, end, json.RawMessage(`[]`))
 	require.Error(t, err)
 	require.Nil(t, rules.Result(end, json.RawMessage(`[]`)))
 }

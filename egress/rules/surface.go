@@ -52,7 +52,7 @@ func (a Answerer) Surface() egress.Surface {
 		Views: []egress.View{{
 			Kind: schemas.KindRule, Accepted: accepted, Stopping: errNotWaited(),
 			Answer: func(w http.ResponseWriter, r *http.Request, _ schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
-				status, body, err := Render(asked(r), s, doc)
+				status, body, err := Render(requestOf(r), s, doc)
 				if err == nil {
 					stream.WriteBody(w, status, "application/json", body)
 				}
@@ -64,10 +64,10 @@ func (a Answerer) Surface() egress.Surface {
 	}
 }
 
-// asked is what the answer to a request of the agent API repeats.
-func asked(r *http.Request) Asked {
+// requestOf is what the answer to a request of the agent API repeats.
+func requestOf(r *http.Request) Request {
 	id, operation := problem.Agent(r.Context())
-	return Asked{RequestID: id, Operation: operation}
+	return Request{RequestID: id, Operation: operation}
 }
 
 // Read answers an operation of the agent API that changes nothing. The
@@ -76,7 +76,7 @@ func (a Answerer) Read(w http.ResponseWriter, r *http.Request, tenant string, re
 	data, err := Read(req, func() (rules.Snapshot, error) { return a.newest(r.Context(), tenant) })
 	var body []byte
 	if err == nil {
-		body, err = Answer(Asked{RequestID: req.RequestID, Operation: req.Operation}, data)
+		body, err = Answer(Request{RequestID: req.RequestID, Operation: req.Operation}, data)
 	}
 	if err != nil {
 		problem.WriteAgent(w, r, err)
@@ -114,7 +114,7 @@ func accepted(w http.ResponseWriter, r *http.Request, receipt schemas.Receipt) e
 	if err != nil {
 		return err
 	}
-	body, err := Answer(asked(r), data)
+	body, err := Answer(requestOf(r), data)
 	if err == nil {
 		stream.WriteBody(w, http.StatusAccepted, "application/json", body)
 	}

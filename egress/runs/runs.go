@@ -57,7 +57,7 @@ func (e end) status() string {
 // read tells how a run ended. A document that cannot be read is an end too, and
 // no good one: a caller that waits must hear of one.
 func read(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) end {
-	e, err := told(ref, s, doc)
+	e, err := decode(ref, s, doc)
 	if err != nil {
 		e = end{fault: because(schemas.TaskFailed, "the run's result cannot be read", reason{Code: schemas.Poison})}
 	}
@@ -67,7 +67,7 @@ func read(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) end {
 	return e
 }
 
-func told(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (e end, err error) {
+func decode(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (e end, err error) {
 	var res schemas.RunResult
 	if len(doc) > 0 {
 		if err := json.Unmarshal(doc, &res); err != nil {

@@ -111,15 +111,15 @@ func Resume(r *http.Request) (schemas.RunPlace, error) {
 		return schemas.RunPlace{}, nil
 	}
 	if len(values) == 1 {
-		if p, ok := place(values[0]); ok {
+		if p, ok := parsePosition(values[0]); ok {
 			return p, nil
 		}
 	}
 	return schemas.RunPlace{}, stream.Invalid("the Last-Event-ID header must be the id of an event")
 }
 
-// place reads the id of an event.
-func place(id string) (p schemas.RunPlace, ok bool) {
+// parsePosition reads the id of an event.
+func parsePosition(id string) (p schemas.RunPlace, ok bool) {
 	at, generation := schemas.Generation(id)
 	seq, ok := stream.Position(at)
 	return schemas.RunPlace{Seq: seq, Generation: generation}, ok

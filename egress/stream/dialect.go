@@ -20,17 +20,17 @@ type Dialect struct {
 	Ref schemas.Ref
 	// After is the position to begin behind; 0: at the beginning.
 	After uint64
-	// Part is how many server-sent events of the first event's frame were given before. That
-	// event stands right behind After and has more of them, or the position is ErrBeyond. It
-	// is asked for by AnswerAs alone.
+	// Part is the number of server-sent events of the first event's frame that the client already
+	// has. That event must be right after After and have more of them, or the position is
+	// ErrBeyond. Only AnswerAs uses it.
 	Part int
-	// Frame renders an event; an empty frame is not shown. An event that several
-	// watch is rendered once, so that the frame must not depend on who does. ctx ends
-	// with the watcher that has it rendered, and for a terminal event with the feed.
-	// After an error, which is the log's, it is asked again.
+	// Frame renders an event; an empty frame is not shown. An event with several watchers is
+	// rendered once, so the frame must not depend on the watcher. ctx ends with the watcher that
+	// renders it, and for a terminal event with the feed. After an error, which is the log's, Frame
+	// is called again.
 	Frame func(ctx context.Context, it *Item) ([]byte, error)
-	// Data is an event as an item of a page; one without is not shown. It is asked for by
-	// ServeAs alone, and like Frame.
+	// Data is an event as an item of a page; one without is not shown. Only ServeAs uses it, like
+	// Frame.
 	Data func(ctx context.Context, it *Item) ([]byte, error)
 	// Refuse answers with an error instead of a stream.
 	Refuse func(w http.ResponseWriter, r *http.Request, err error)
@@ -38,17 +38,15 @@ type Dialect struct {
 	Header http.Header
 	// Plain: the first that is sent is an event if there is one, and no comment.
 	Plain bool
-	// Hold is how long the beginning of an answer is held back for the first frame, so
-	// that what comes in its place can be answered with a status of its own. After that
-	// a comment begins the stream. 0: it is not.
+	// Hold is how long the beginning of an answer waits for the first frame, so that an error in
+	// its place can have a status of its own. After that a comment begins the stream. 0: no wait.
 	Hold time.Duration
-	// Opening looks at the events before the first frame while the beginning is held. Its
-	// error goes to Refuse, and there is no stream. nil: any event may be the first.
+	// Opening checks the events before the first frame while the beginning waits. Its error goes to
+	// Refuse, and there is no stream. nil: any event may be the first.
 	Opening func(ctx context.Context, it *Item) error
-	// Left is called, once at most, when the client has gone before the end and was the
-	// last on this node who read the action or waited for it, and not where it was sent
-	// away.
-	Left func()
+	// OnAbandon is called, at most once, if the client has gone before the end and no other client
+	// of this node reads the action or waits for it, but not if the node ended the stream.
+	OnAbandon func()
 	// Watch replaces HTTP's; nil: HTTP's. Neither is used if the request has a slot.
 	Watch Watch
 	// Pick is the part of a frame that the reader of this stream receives; nil: all of it. It is
@@ -57,11 +55,11 @@ type Dialect struct {
 	// Answer: the stream is the answer to a request whose work ends. It continues while the node
 	// drains, until EndWaits. For an ended one, a position after the end is ErrBeyond.
 	Answer bool
-	// Over is all of a stream where everything was given before; nil: 204.
-	Over []byte
-	// Cut is what a stream ends with that ends before the action does, for a client
-	// that would take the end for the answer's; nil: nothing.
-	Cut func() []byte
+	// Ended is all of a stream where everything was given before; nil: 204.
+	Ended []byte
+	// Interrupted is the last data of a stream that ends before its action, for a client that would
+	// take the end for the answer's; nil: nothing.
+	Interrupted func() []byte
 }
 
 // views is the dialect of the events route: every event, as its owner sees it.
@@ -86,9 +84,9 @@ func (e *Events) AnswerAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 		err = reader.inside(r.Context(), shared)
 	}
 	if err != nil {
-		alone := reader.leave()
+		alone := reader.unregister()
 		if r.Context().Err() != nil {
-			e.gone(r.Context(), alone, d.Left)
+			e.gone(r.Context(), alone, d.OnAbandon)
 			return
 		}
 		d.Refuse(w, r, explain(w, d.Ref.ID, err))
@@ -102,7 +100,7 @@ func (e *Events) AnswerAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 
 // shared has the frames of a dialect made once for all watchers of an action.
 func (d Dialect) shared() *Dialect {
-	render := d.Frame // and no more of d: it is held for as long as the stream stands
+	render := d.Frame //  no more of d: it is kept for as long as the stream lasts
 	d.Frame = func(ctx context.Context, it *Item) ([]byte, error) { return it.in(ctx, render) }
 	return &d
 }

@@ -19,7 +19,7 @@ var ErrEnough = errors.New("no more events are wanted")
 func (e *Events) Each(client context.Context, ref schemas.Ref, after uint64, left func(), fn func(it *Item) error) error {
 	reader := e.feed.reader(ref, after, follows)
 	gone, err := e.each(client, reader, after, fn)
-	if alone := reader.leave(); gone || client.Err() != nil {
+	if alone := reader.unregister(); gone || client.Err() != nil {
 		e.gone(client, alone, left)
 	}
 	return err

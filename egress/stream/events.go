@@ -31,7 +31,7 @@ type HTTP struct {
 	WriteTimeout time.Duration // what one write may take; default 10 s
 	// Watching is called for every stream that opens (1) and closes (-1).
 	Watching func(delta int)
-	// Watch says which requests may hold a stream open; default: all.
+	// Watch decides which requests may hold a stream open; default: all.
 	Watch Watch
 }
 
@@ -58,7 +58,7 @@ type Events struct {
 // NewEvents serves from feed.
 func NewEvents(feed *Feed, cfg HTTP) *Events { return &Events{feed: feed, cfg: cfg.WithDefaults()} }
 
-// query is what a request of events asks for.
+// query is a decoded request for events.
 type query struct {
 	after uint64
 	poll  bool // a page that is waited for
@@ -106,7 +106,7 @@ func (e *Events) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 	})
 }
 
-// serve answers with what a reader has in the form that the request asks for.
+// serve answers with a reader's events in the requested form.
 func (e *Events) serve(w http.ResponseWriter, r *http.Request, d *Dialect, id string, open func(context.Context, query) (*Reader, error)) {
 	q, err := read(r)
 	if err != nil {
@@ -195,9 +195,8 @@ func (e *Events) page(w http.ResponseWriter, r *http.Request, reader *Reader, po
 	WriteJSON(w, r, http.StatusOK, page)
 }
 
-// collect fills a page from the reader, waiting up to wait for its first item.
-// next stands for as long as there may be more, so that a client follows an
-// action by asking again.
+// collect fills a page from the reader, waiting up to wait for its first item. next is set for as
+// long as there may be more, so that a client follows an action by further requests.
 func (e *Events) collect(ctx context.Context, reader *Reader, limit int, wait time.Duration, d *Dialect) (schemas.Page[json.RawMessage], error) {
 	page := schemas.Page[json.RawMessage]{Items: []json.RawMessage{}}
 	ctx, cancel := context.WithTimeout(ctx, wait+logPatience)

@@ -492,7 +492,7 @@ func TestAStreamNeverJustEnds(t *testing.T) {
 		go func() {
 			w := httptest.NewRecorder()
 			events.AnswerAs(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody), stream.Dialect{
-				Ref: ref("a"), Frame: s.frame, Cut: func() []byte { return []byte("cut\n\n") }, Over: []byte("over\n\n"),
+				Ref: ref("a"), Frame: s.frame, Interrupted: func() []byte { return []byte("cut\n\n") }, Ended: []byte("over\n\n"),
 			})
 			body <- w.Body.String()
 		}()
@@ -529,7 +529,7 @@ func TestAClientThatHasGoneBeforeItsStream(t *testing.T) {
 		left, refused := 0, 0
 		stream.NewEvents(n.feed, stream.HTTP{}).AnswerAs(
 			httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody), stream.Dialect{
-				Ref: ref("nobody"), Left: func() { left++ },
+				Ref: ref("nobody"), OnAbandon: func() { left++ },
 				Refuse: func(http.ResponseWriter, *http.Request, error) { refused++ },
 			})
 		require.Equal(t, tc.left, left, name)

@@ -35,13 +35,13 @@ func (r *Reader) All(ctx context.Context) iter.Seq2[*Item, error] {
 }
 
 // Wait is Await for an action of another's.
-func (f *Feed) Wait(ctx context.Context, ref schemas.Ref) (Ending, error) {
+func (f *Feed) Wait(ctx context.Context, ref schemas.Ref) (Outcome, error) {
 	end, _, err := f.Await(ctx, ref, false)
 	return end, err
 }
 
 // WaitClaimed is Await for an action that the caller has just claimed.
-func (f *Feed) WaitClaimed(ctx context.Context, ref schemas.Ref) (Ending, error) {
+func (f *Feed) WaitClaimed(ctx context.Context, ref schemas.Ref) (Outcome, error) {
 	end, _, err := f.Await(ctx, ref, true)
 	return end, err
 }

@@ -17,13 +17,13 @@ import (
 	"weir/schemas"
 )
 
-// ErrClosed says that the node stops watching: the action goes on, and its
-// watchers resume on another node or later.
+// ErrClosed means that the node stops watching: the action continues, and its watchers resume on
+// another node or later.
 var ErrClosed = errors.New("the feed is closed")
 
 const (
-	// recheck is how often the log is asked for what a watcher has not heard of, so that no
-	// missed message can hang it. The watcher asks, or the feed asks once for an action's watchers.
+	// recheck is how often the log is read for events that a watcher has missed, so that no lost
+	// message can hang it. The watcher reads, or the feed reads once for an action's watchers.
 	recheck = 15 * time.Second
 	// retryPause follows a failure of the log or of the barrier.
 	retryPause = time.Second
@@ -50,7 +50,7 @@ type Live interface {
 	Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error)
 }
 
-// Durable waits until what was read may be shown; a Feed does.
+// Durable waits until a record that was read may be shown; a Feed does.
 type Durable interface {
 	Durable(ctx context.Context, stream string, seq uint64) error
 }
@@ -109,7 +109,7 @@ type Feed struct {
 	mu      sync.Mutex
 	topics  map[string]*topic
 	held    []heldItem // arrived, not yet released; in order
-	kick    chan struct{}
+	notify  chan struct{}
 	durable map[string]uint64 // by stream: the last sequence known to be durable
 }
 
@@ -121,7 +121,7 @@ func Open(log Log, live Live, cfg Config) (*Feed, error) {
 	cfg = cfg.withDefaults()
 	f := &Feed{
 		log: log, cfg: cfg,
-		reads: make(chan struct{}, readsAtOnce), kick: make(chan struct{}, 1),
+		reads: make(chan struct{}, readsAtOnce), notify: make(chan struct{}, 1),
 		topics: map[string]*topic{}, durable: map[string]uint64{},
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
@@ -148,8 +148,7 @@ func (f *Feed) EndStreams() { f.endStreams() }
 // ErrClosed if it has not ended. It may be called twice.
 func (f *Feed) EndWaits() { f.endWaits() }
 
-// Close ends the subscription and tells every watcher ErrClosed. It may be
-// called twice.
+// Close ends the subscription, and returns ErrClosed to every watcher. It may be called twice.
 func (f *Feed) Close() {
 	f.cancel()
 	f.stop()

@@ -38,9 +38,8 @@ type Item struct {
 	other atomic.Pointer[[]byte] // the frame in another dialect
 }
 
-// item decodes a record. One that cannot be read keeps its place with what is
-// legible of it, and a terminal one still ends the action: a record from
-// another version must not hang a watcher.
+// item decodes a record. An unreadable one keeps its position with its readable members, and a
+// terminal one still ends the action: a record from another version must not hang a watcher.
 func (f *Feed) item(ref schemas.Ref, rec schemas.Record) *Item {
 	it := &Item{Ref: ref, Seq: rec.Seq, size: len(rec.Data), result: f.cfg.Result, part: f.cfg.Part, making: make(chan struct{}, 1)}
 	ev, err := ledger.Decode(rec.Data)
@@ -74,8 +73,8 @@ func outline(rec schemas.Record) schemas.Event {
 	return schemas.Event{N: max(o.N, 0), Type: o.Type, Time: o.Time}
 }
 
-func (it *Item) ending() *Ending {
-	return &Ending{Seq: it.Seq, N: it.Event.N, Settled: it.Event.Settled}
+func (it *Item) outcome() *Outcome {
+	return &Outcome{Seq: it.Seq, N: it.Event.N, Settled: it.Event.Settled}
 }
 
 // JSON is the public form of the event, on one line. It is shared: do not

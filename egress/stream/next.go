@@ -10,11 +10,10 @@ import (
 	"weir/schemas"
 )
 
-// Next returns the next events, at least one. It returns none and no error
-// when tick fires and the log has nothing new either. io.EOF follows the
-// terminal event; a resolution is given too if it stands by then. Other
-// errors: ctx's, ErrClosed, and *GoneError when the history ran away from a
-// slow reader. While the log is away it waits.
+// Next returns the next events, at least one. It returns none and no error when tick fires and the
+// log has nothing new. io.EOF follows the terminal event, and a resolution that is known by then.
+// Other errors: ctx's, ErrClosed, and *GoneError if the history was dropped before a slow reader
+// got it. While the log cannot be reached it waits.
 func (r *Reader) Next(ctx context.Context, tick <-chan time.Time) ([]*Item, error) {
 	for {
 		items, err := r.now(ctx)
@@ -45,7 +44,7 @@ func (r *Reader) now(ctx context.Context) ([]*Item, error) {
 			return items, nil
 		case r.behind:
 			if r.late > 0 {
-				if err := r.f.rest(ctx, catchUp); err != nil {
+				if err := r.f.pause(ctx, catchUp); err != nil {
 					return nil, err
 				}
 			}
@@ -106,7 +105,7 @@ func final(t schemas.EventType) bool {
 	return t == schemas.EventSettled || t == schemas.EventResolution || t == schemas.EventSuperseded
 }
 
-// missed asks the log whether there is more than the feed brought.
+// missed reads from the log whether there is more than the feed delivered.
 func (r *Reader) missed(ctx context.Context) bool {
 	rec, ok, err := r.f.last(ctx, r.w.topic.stream, r.w.topic.filter)
 	if err != nil || !ok || rec.Seq <= r.seq {
@@ -116,8 +115,8 @@ func (r *Reader) missed(ctx context.Context) bool {
 	return true
 }
 
-// outlive waits a little after an error of the log, which may come back. It
-// returns the errors that no waiting helps.
+// outlive waits a little after an error of the log that may pass. It returns the errors that
+// waiting cannot cure.
 func (r *Reader) outlive(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -125,6 +124,6 @@ func (r *Reader) outlive(ctx context.Context, err error) error {
 	case errors.Is(err, fault.ErrGone), errors.Is(err, ErrClosed):
 		return err
 	default:
-		return r.f.rest(ctx, retryPause)
+		return r.f.pause(ctx, retryPause)
 	}
 }

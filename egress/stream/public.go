@@ -18,9 +18,8 @@ func ResolveURL(id string) string { return ActionURL(id) + "/resolve" }
 // Milliseconds is a duration as the surfaces show it.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// public is what an owner sees of an event. It copies what is shown instead of
-// striking what is hidden: payloads as they were posted, names of stored
-// objects, workers and fingerprints have no place in it.
+// public is the owner's view of an event. It copies the public members instead of removing hidden
+// ones: payloads, names of stored objects, workers and fingerprints are not in it.
 func (it *Item) public() schemas.EventView {
 	ev := it.Event
 	p := schemas.EventView{
@@ -72,7 +71,7 @@ func attempted(ev schemas.Event) *schemas.EventViewAttempted {
 		Step: a.Step, Number: a.Number, Hop: a.Hop, Probe: a.Probe, Effect: a.Effect, Code: a.Code, Sent: a.Sent,
 		Status: a.Status, DurationMS: Milliseconds(a.Duration), RetryAt: a.RetryAt,
 	}
-	if declared := ev.Attempt; declared != nil { // here alone, and so no event before this one says it
+	if declared := ev.Attempt; declared != nil { // only here, so no event before this one has it
 		v.Traffic = declared.Decision.Traffic
 	}
 	return v

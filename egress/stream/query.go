@@ -29,7 +29,7 @@ func Position(s string) (uint64, bool) {
 	return n, true
 }
 
-// One reads a parameter that may stand once. ok is false where it does not.
+// One reads a parameter that may appear once. ok is false if it appears more often.
 func One(q url.Values, name string) (value string, ok bool, err error) {
 	values, ok := q[name]
 	if !ok {
@@ -120,7 +120,7 @@ func Seconds(q url.Values, name string, most time.Duration) (time.Duration, erro
 	return min(time.Duration(n)*time.Second, most), nil
 }
 
-// Form is what a client wants of a route that can stream.
+// Form is the form of an answer that a client prefers of a route that can stream.
 type Form int
 
 // The forms.
@@ -131,8 +131,8 @@ const (
 	FormNone             // no acceptable form
 )
 
-// Accepts reads the Accept header. A named event stream goes before a page,
-// for that is what a browser's EventSource sends.
+// Accepts reads the Accept header. A named event stream takes precedence over a page, because a
+// browser's EventSource sends that.
 func Accepts(r *http.Request) Form {
 	if strings.TrimSpace(strings.Join(r.Header.Values("Accept"), "")) == "" {
 		return FormAny

@@ -11,10 +11,10 @@ import (
 	"weir/schemas"
 )
 
-// ErrBeyond says that the position to resume at lies past the end of the log.
+// ErrBeyond means that the position to resume at is past the end of the log.
 var ErrBeyond = errors.New("the position is past the end of the stream")
 
-// GoneError says that events after the position to resume at were dropped.
+// GoneError means that events after the position to resume at were dropped.
 type GoneError struct {
 	// Earliest is the oldest event that can still be read, 0 where none can.
 	Earliest uint64
@@ -25,9 +25,9 @@ func (e *GoneError) Error() string { return "the events after this position were
 // Unwrap makes it a fault.ErrGone.
 func (e *GoneError) Unwrap() error { return fault.ErrGone }
 
-// A read of the log asks for few records at first, so that the first event comes at once; then for
-// more and more, because on each read the log counts the remaining records. A page ends with the
-// record that fills it.
+// A read of the log gets few records at first, so that the first event arrives at once; then more
+// and more, because on each read the log counts the remaining records. A page ends with the record
+// that fills it.
 const (
 	firstPage  = 64
 	growth     = 4
@@ -43,7 +43,7 @@ type Reader struct {
 	// seq is the position: every event up to it has been given.
 	seq uint64
 	n   int // the ordinal of the event at seq; 0 while unknown
-	// behind says that the log has to be read before the feed is listened to.
+	// behind means that the log must be read before the feed's events are used.
 	behind bool
 	// known is how far the log is known to go. A replica that is late shows less.
 	known uint64
@@ -80,10 +80,10 @@ func (f *Feed) reader(ref schemas.Ref, after uint64, why purpose) *Reader {
 }
 
 // Close ends the reader. It may be called twice.
-func (r *Reader) Close() { r.leave() }
+func (r *Reader) Close() { r.unregister() }
 
-// leave is Close. alone says that no other reader of the action is left on this node.
-func (r *Reader) leave() (alone bool) { return r.f.leave(r.w) }
+// unregister is Close. alone means that this node has no other reader of the action.
+func (r *Reader) unregister() (alone bool) { return r.f.unregister(r.w) }
 
 // Position is what to resume after.
 func (r *Reader) Position() uint64 { return r.seq }
@@ -116,8 +116,8 @@ func (r *Reader) open(ctx context.Context, after uint64) error {
 	return &GoneError{Earliest: items[0].Seq}
 }
 
-// empty tells apart why there is nothing after a position: the action has
-// ended, has nothing new yet, or does not exist.
+// empty returns why there is nothing after a position: the action has ended, has nothing new yet,
+// or does not exist.
 func (r *Reader) empty(ctx context.Context, after uint64) error {
 	t := r.w.topic
 	newest, ok, err := r.f.last(ctx, t.stream, t.filter)
@@ -139,25 +139,25 @@ func (r *Reader) empty(ctx context.Context, after uint64) error {
 	}
 	end, ok, err := r.f.end(ctx, t)
 	if ok && end.Seq > r.seq {
-		r.expect(end.Seq) // another replica than the one before has it already
+		r.expect(end.Seq) // another replica than the one before already has it
 		return nil
 	}
 	r.ended, r.astray = ok, ok && end.Seq < after && newest.Seq < after
 	return err
 }
 
-// A replica that lags is asked again after catchUp, up to this many times in a row. Records still
+// A lagging replica is read again after catchUp, up to this many times in a row. Records still
 // missing after that may have been dropped.
 const (
 	catchUp  = 10 * time.Millisecond
 	patience = 500
 )
 
-// expect has the log read until it has shown what is known to be there.
+// expect makes the reader read the log until it has shown a known record.
 func (r *Reader) expect(seq uint64) { r.behind, r.known, r.late = true, max(r.known, seq), 0 }
 
-// missing tells an action that never was from one whose history was dropped
-// since the caller read it.
+// missing distinguishes an action that never existed from one whose history was dropped since the
+// caller read it.
 func (f *Feed) missing(ctx context.Context, stream string, after uint64) error {
 	if after == 0 {
 		return fault.ErrNotFound

@@ -28,7 +28,7 @@ func (f *Feed) hold(t *topic, it *Item) {
 	t.held++
 	f.held = append(f.held, heldItem{t, it})
 	select {
-	case f.kick <- struct{}{}:
+	case f.notify <- struct{}{}:
 	default:
 	}
 }
@@ -38,7 +38,7 @@ func (f *Feed) hold(t *topic, it *Item) {
 func (f *Feed) release() {
 	for {
 		select {
-		case <-f.kick:
+		case <-f.notify:
 		case <-f.ctx.Done():
 			return
 		}
@@ -49,7 +49,7 @@ func (f *Feed) release() {
 		if len(batch) == 0 {
 			continue
 		}
-		if !f.pass() {
+		if !f.awaitBarrier() {
 			return
 		}
 		f.mu.Lock()
@@ -62,16 +62,16 @@ func (f *Feed) release() {
 	}
 }
 
-// pass waits for a barrier. It tries for as long as the feed is open: a batch
+// awaitBarrier waits for a barrier. It tries for as long as the feed is open: a batch
 // whose barrier failed is never shown.
-func (f *Feed) pass() bool {
+func (f *Feed) awaitBarrier() bool {
 	for {
 		err := f.cfg.Barrier(f.ctx)
 		if err == nil || f.ctx.Err() != nil {
 			return err == nil
 		}
 		f.cfg.Logger.ErrorContext(f.ctx, "barrier_failed", slog.String("component", "egress/stream"), slog.Any("err_kind", err))
-		if f.rest(f.ctx, retryPause) != nil {
+		if f.pause(f.ctx, retryPause) != nil {
 			return false
 		}
 	}
@@ -87,8 +87,8 @@ func (f *Feed) until(ctx context.Context) (until context.Context, done func()) {
 	}
 }
 
-// rest waits. The error is why it ended early: ctx's, or ErrClosed.
-func (f *Feed) rest(ctx context.Context, d time.Duration) error {
+// pause waits. The error is why it ended early: ctx's, or ErrClosed.
+func (f *Feed) pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

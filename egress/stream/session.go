@@ -56,11 +56,11 @@ func (s *session) start(w http.ResponseWriter, r *http.Request) (ctx context.Con
 		}
 	}
 	if len(s.buf) == 0 && s.reader.Ended() {
-		if s.over = true; d.Over == nil {
-			w.WriteHeader(http.StatusNoContent) // tells an EventSource to stop resuming
+		if s.over = true; d.Ended == nil {
+			w.WriteHeader(http.StatusNoContent) // makes an EventSource stop resuming
 			return nil
 		}
-		s.buf = d.Over
+		s.buf = d.Ended
 	}
 	if r.Method == http.MethodHead {
 		Header(w.Header())
@@ -157,10 +157,10 @@ func (s *session) run(ctx context.Context) {
 			}
 		}
 	}
-	// A stream that has to be resumed elsewhere says so: that its end was read does not mean
-	// that it was given.
-	if s.d.Cut != nil && !s.away && !s.over && s.client.Err() == nil {
-		s.buf = s.d.Cut()
+	// A stream that must be resumed elsewhere reports it: the client may not have received the end,
+	// although the stream has read it.
+	if s.d.Interrupted != nil && !s.away && !s.over && s.client.Err() == nil {
+		s.buf = s.d.Interrupted()
 		s.away = s.flush() != nil
 	}
 	if !s.away {
@@ -187,9 +187,9 @@ func (s *session) drain(ctx context.Context) (more bool) {
 	return false
 }
 
-// send writes events and flushes; many small frames are few writes. more is false where the
-// stream has to end: an event cannot be had, or the client is too slow, or gone. Then the
-// deadline stays, and the server closes.
+// send writes events and flushes; many small frames are few writes. more is false if the stream
+// must end: an event cannot be rendered, or the client is too slow, or gone. Then the deadline
+// stays, and the server closes.
 func (s *session) send(ctx context.Context, items []*Item) (more bool) {
 	shown := false
 	for i, it := range items {
@@ -248,7 +248,7 @@ func (s *session) write() error {
 	return s.out.Write(frames)
 }
 
-// flush writes them and sends what was written.
+// flush writes the frames and flushes them.
 func (s *session) flush() error {
 	if err := s.write(); err != nil {
 		return err
@@ -256,21 +256,20 @@ func (s *session) flush() error {
 	return s.out.Flush()
 }
 
-// close ends what the stream has held, and says so if its client did not wait for the
-// end.
+// close releases the stream's resources, and calls gone if its client left before the end.
 func (s *session) close() {
 	if s.release != nil {
 		s.e.cfg.Watching(-1)
 		s.release()
 	}
-	alone := s.reader.leave()
+	alone := s.reader.unregister()
 	if !s.over && (s.away || s.client.Err() != nil) {
-		s.e.gone(s.client, alone, s.d.Left)
+		s.e.gone(s.client, alone, s.d.OnAbandon)
 	}
 }
 
-// gone handles a client that left early: it calls left if that was the last reader of its action
-// here. A client that is disconnected because the node stops does not count.
+// gone handles a client that left early: it calls left if no other client of this node reads its
+// action. A client that is disconnected because the node stops does not count.
 func (e *Events) gone(client context.Context, alone bool, left func()) {
 	wire.Drop(client)
 	if left != nil && alone && e.feed.waits.Err() == nil {

@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// Watch lets a request hold a stream open until release is called or ctx ends, which may be before
-// the request's own context; or it refuses the request with an error that becomes a problem.
+// Watch permits a stream for a request until release is called or ctx ends, which may be before the
+// request's own context; or it refuses the request with an error that becomes a problem.
 type Watch func(r *http.Request) (ctx context.Context, release func(), err error)
 
 // slot is one of the sender's streams, reserved before there is anything to stream.

@@ -21,9 +21,8 @@ func NewWriter(w http.ResponseWriter, timeout time.Duration) *Writer {
 	return &Writer{w: w, rc: http.NewResponseController(w), timeout: timeout, live: canFlush(innermost(w))}
 }
 
-// Live says whether what is written reaches the client before the end. Where
-// it does not, the stream should end when there is nothing more to give: a
-// client that resumes then polls.
+// Live reports whether written data reaches the client before the end. If not, the stream should
+// end when it has nothing more to send: a client that resumes then polls.
 func (s *Writer) Live() bool { return s.live }
 
 // Header sets the headers of a stream and nothing else.
@@ -34,7 +33,7 @@ func Header(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// Open sets the headers. They leave with what is flushed first.
+// Open sets the headers. They are sent with the first flush.
 func (s *Writer) Open() {
 	s.unhurried()
 	Header(s.w.Header())
@@ -59,7 +58,7 @@ func (s *Writer) Write(frames []byte) error {
 	return err
 }
 
-// Flush sends what was written.
+// Flush sends the written data.
 func (s *Writer) Flush() error {
 	if !s.live {
 		return nil
@@ -74,9 +73,9 @@ func (s *Writer) End() {
 	_ = s.rc.SetWriteDeadline(s.until)
 }
 
-// deadline leaves a write its time, and up to a quarter more: many small ones then have
-// the same. Where it is not supported, the server's own limits hold; where the
-// connection is gone, the write will tell.
+// deadline sets a write's deadline, up to a quarter later: many small writes then have the same.
+// Where deadlines are not supported, the server's own limits apply; if the connection is gone, the
+// write fails.
 func (s *Writer) deadline() {
 	now := time.Now()
 	if s.until.Sub(now) >= s.timeout {
@@ -97,7 +96,7 @@ func innermost(w http.ResponseWriter) http.ResponseWriter {
 	}
 }
 
-// canFlush is asked of the innermost: some wrappers have a Flush that does nothing.
+// canFlush checks the innermost writer: some wrappers have a Flush that does nothing.
 func canFlush(w http.ResponseWriter) bool {
 	switch w.(type) {
 	case http.Flusher, interface{ FlushError() error }:

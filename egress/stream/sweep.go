@@ -2,9 +2,9 @@ package stream
 
 import "time"
 
-// sweep asks the log, action by action, whether the feed has missed something that
-// is watched. Were every stream to ask, thousands of them would have the log busy
-// with nothing else, and their comments would wait for it.
+// sweep reads from the log, action by action, whether the feed has missed a watched event. If every
+// stream read by itself, thousands of them would overload the log, and their comments would wait
+// for it.
 func (f *Feed) sweep() {
 	tick := time.NewTicker(recheck)
 	defer tick.Stop()
@@ -34,7 +34,7 @@ func (f *Feed) followed() []*topic {
 	return all
 }
 
-// reached wakes who has not got as far as the log goes.
+// reached wakes the watchers that do not have all known events.
 func (f *Feed) reached(t *topic, seq uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,19 +13,19 @@ type topic struct {
 
 	watchers  []*watcher
 	followers int // watchers that want every event
-	glances   int // watchers that take what there is, and wait for nothing
+	peeks     int // watchers that take what there is, and wait for nothing
 	pins      int // claims that are being made
 	held      int // events that arrived and are not released yet
-	// lost says that the subscription has missed records since the topic was made.
+	// lost means that the subscription has missed records since the topic was made.
 	lost bool
-	// ending is the terminal event, once it was released.
-	ending *Ending
+	// outcome is the terminal event, once it was released.
+	outcome *Outcome
 	// begun: a part of an answer has arrived, which may not be released yet.
 	begun bool
 }
 
-// wants says whether a record matters here: who only waits for the
-// end has nothing else decoded, and no barrier held for it.
+// wants reports whether a record matters here: for a watcher that only waits for the end nothing
+// else is decoded, and no barrier holds it.
 func (t *topic) wants(rec schemas.Record) bool { return t.followers > 0 || rec.Ends() }
 
 // begin notes that an answer has begun to arrive.
@@ -43,8 +43,8 @@ func (t *topic) begin() {
 
 // deliver hands a released event to every watcher.
 func (t *topic) deliver(it *Item, cfg Config) {
-	if t.ending == nil && it.Event.Type == schemas.EventSettled {
-		t.ending = it.ending()
+	if t.outcome == nil && it.Event.Type == schemas.EventSettled {
+		t.outcome = it.outcome()
 	}
 	for _, w := range t.watchers {
 		w.push(it, cfg)
@@ -57,7 +57,7 @@ type watcher struct {
 	topic  *topic
 	at     int // its place in topic.watchers
 	follow bool
-	glance bool
+	peek   bool
 	parts  bool          // it waits for the beginning of an answer as well
 	first  bool          // it has not looked at its topic yet
 	wake   chan struct{} // holds one signal
@@ -68,17 +68,17 @@ type watcher struct {
 
 	buf  []*Item
 	size int
-	// behind says that the log must be read: the buffer overflowed, or the
-	// subscription lost records.
+	// behind means that the log must be read: the buffer overflowed, or the subscription lost
+	// records.
 	behind bool
 }
 
-// push never blocks: a watcher that does not keep up loses its buffer, and
-// reads the log when it comes round.
+// push never blocks: a watcher that does not keep up loses its buffer, and reads the log on its
+// next turn.
 func (w *watcher) push(it *Item, cfg Config) {
 	switch {
 	case !w.follow:
-		if w.topic.ending == nil {
+		if w.topic.outcome == nil {
 			return
 		}
 	case w.behind:
@@ -118,7 +118,7 @@ const (
 // watch registers a watcher. It receives all records stored from now on, so the log must be read
 // after this and not before.
 func (f *Feed) watch(ref schemas.Ref, why purpose) *watcher {
-	w := &watcher{follow: why > begins, glance: why == glances, parts: why == begins, first: true, wake: make(chan struct{}, 1)}
+	w := &watcher{follow: why > begins, peek: why == glances, parts: why == begins, first: true, wake: make(chan struct{}, 1)}
 	filter := f.cfg.Layout.All(ref)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,8 +128,8 @@ func (f *Feed) watch(ref schemas.Ref, why purpose) *watcher {
 	if w.follow {
 		t.followers++
 	}
-	if w.glance {
-		t.glances++
+	if w.peek {
+		t.peeks++
 	}
 	return w
 }
@@ -146,9 +146,9 @@ func (f *Feed) topic(ref schemas.Ref, filter string) *topic {
 	return t
 }
 
-// leave unregisters a watcher and drops an unused topic. alone reports that this node has no other
+// unregister unregisters a watcher and drops an unused topic. alone reports that this node has no other
 // waiting caller; of concurrent leavers exactly one gets it. A second call never does.
-func (f *Feed) leave(w *watcher) (alone bool) {
+func (f *Feed) unregister(w *watcher) (alone bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := w.topic
@@ -164,10 +164,10 @@ func (f *Feed) leave(w *watcher) (alone bool) {
 	if w.follow {
 		t.followers--
 	}
-	if w.glance {
-		t.glances--
+	if w.peek {
+		t.peeks--
 	}
-	alone = len(t.watchers) == t.glances
+	alone = len(t.watchers) == t.peeks
 	f.drop(t)
 	return alone
 }

@@ -8,8 +8,8 @@ import (
 	"weir/schemas"
 )
 
-// Ending is how an action ended, and the place of that on the log.
-type Ending struct {
+// Outcome is the end of an action, and its position on the log.
+type Outcome struct {
 	Seq     uint64
 	N       int
 	Settled *schemas.Settled
@@ -45,9 +45,9 @@ func (f *Feed) Expect(ref schemas.Ref) (release func()) {
 //
 // alone reports that at the time of giving up, this node had no other waiting caller for the
 // action's end or events. Later callers do not count: of two that give up, one was the last.
-func (f *Feed) Await(ctx context.Context, ref schemas.Ref, claimed bool) (end Ending, alone bool, err error) {
+func (f *Feed) Await(ctx context.Context, ref schemas.Ref, claimed bool) (end Outcome, alone bool, err error) {
 	w := f.watch(ref, awaits)
-	defer func() { alone = f.leave(w) }()
+	defer func() { alone = f.unregister(w) }()
 	end, err = f.wait(ctx, w, claimed)
 	return end, false, err
 }
@@ -57,14 +57,14 @@ func (f *Feed) Await(ctx context.Context, ref schemas.Ref, claimed bool) (end En
 var ErrBegun = errors.New("the answer has begun")
 
 // AwaitPart is Await that returns ErrBegun once a part of an answer is on the log.
-func (f *Feed) AwaitPart(ctx context.Context, ref schemas.Ref, claimed bool) (end Ending, alone bool, err error) {
+func (f *Feed) AwaitPart(ctx context.Context, ref schemas.Ref, claimed bool) (end Outcome, alone bool, err error) {
 	w := f.watch(ref, begins)
-	defer func() { alone = f.leave(w) }()
+	defer func() { alone = f.unregister(w) }()
 	end, err = f.wait(ctx, w, claimed)
 	return end, false, err
 }
 
-func (f *Feed) wait(ctx context.Context, w *watcher, claimed bool) (Ending, error) {
+func (f *Feed) wait(ctx context.Context, w *watcher, claimed bool) (Outcome, error) {
 	end, behind, pinned := f.peek(w)
 	ask := behind || !claimed || !pinned
 	timer := time.NewTimer(recheck)
@@ -72,14 +72,14 @@ func (f *Feed) wait(ctx context.Context, w *watcher, claimed bool) (Ending, erro
 	for end == nil {
 		if ask {
 			var err error
-			if end, err = f.ending(ctx, w.topic); end != nil {
+			if end, err = f.readOutcome(ctx, w.topic); end != nil {
 				break
 			} else if err != nil {
 				timer.Reset(retryPause) // the log is away: the feed may still bring it
 			}
 		}
 		if w.parts && f.begun(w.topic) {
-			return Ending{}, ErrBegun
+			return Outcome{}, ErrBegun
 		}
 		select {
 		case <-w.wake:
@@ -88,26 +88,25 @@ func (f *Feed) wait(ctx context.Context, w *watcher, claimed bool) (Ending, erro
 			timer.Reset(recheck)
 			ask = true
 		case <-ctx.Done():
-			return Ending{}, ctx.Err()
+			return Outcome{}, ctx.Err()
 		case <-f.waits.Done():
-			if end, _ = f.ending(ctx, w.topic); end == nil {
-				return Ending{}, ErrClosed
+			if end, _ = f.readOutcome(ctx, w.topic); end == nil {
+				return Outcome{}, ErrClosed
 			}
 		}
 	}
 	return *end, nil
 }
 
-// peek looks at what the feed knows. behind says that it may have missed
-// something since the topic was made, pinned that it was made by an Expect, or
-// that one joined it.
-func (f *Feed) peek(w *watcher) (end *Ending, behind, pinned bool) {
+// peek returns what the feed knows. behind means that it may have missed something since the topic
+// was made, pinned that Expect made the topic or joined it.
+func (f *Feed) peek(w *watcher) (end *Outcome, behind, pinned bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := w.topic
 	behind = w.behind || (t.lost && w.first)
 	w.behind, w.first = false, false
-	return t.ending, behind, t.pins > 0
+	return t.outcome, behind, t.pins > 0
 }
 
 // begun reports whether a part of an answer has arrived.
@@ -117,8 +116,8 @@ func (f *Feed) begun(t *topic) bool {
 	return t.begun
 }
 
-// ending reads the terminal event from the log; nil where there is none yet.
-func (f *Feed) ending(ctx context.Context, t *topic) (*Ending, error) {
+// readOutcome reads the terminal event from the log; nil where there is none yet.
+func (f *Feed) readOutcome(ctx context.Context, t *topic) (*Outcome, error) {
 	rec, ok, err := f.end(ctx, t)
 	if !ok || err != nil {
 		if err == nil && rec.Delta() {
@@ -131,5 +130,5 @@ func (f *Feed) ending(ctx context.Context, t *topic) (*Ending, error) {
 	if err := f.Durable(ctx, t.stream, rec.Seq); err != nil {
 		return nil, err
 	}
-	return f.item(t.ref, rec).ending(), nil
+	return f.item(t.ref, rec).outcome(), nil
 }

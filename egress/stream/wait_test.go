@@ -60,7 +60,7 @@ func TestWait(t *testing.T) {
 						n.fail.Store(&away)
 						time.AfterFunc(2500*time.Millisecond, func() { n.fail.Store(nil) })
 					}
-					begin, got := time.Now(), make(chan stream.Ending, 1)
+					begin, got := time.Now(), make(chan stream.Outcome, 1)
 					go func() {
 						if end, err := wait(t.Context(), ref("a")); err == nil {
 							got <- end

@@ -44,7 +44,7 @@ func (s *Slots) Watch(r *http.Request) stream.Watch {
 	}
 	of, _ := task.Parse(token) // whether it is in force was checked before
 	return func(r *http.Request) (context.Context, func(), error) {
-		release, ok := s.limit.Try(of.Ref())
+		release, ok := s.limit.TryAcquire(of.Ref())
 		if !ok {
 			return nil, nil, fault.New(schemas.RateLimited, "this task holds as many streams open as it may; close one first")
 		}

@@ -36,9 +36,9 @@ type Config struct {
 	// Durability. After an error this is unknown.
 	Barrier    func(ctx context.Context) error
 	Durability schemas.Durability
-	// Deadlines are how long an action of a kind may take, from its beginning to
-	// its end. Defaults: http and passthrough 2 min, rule 30 s, task 8 h, push and chat 15 min, repo 30 min, any
-	// other kind 10 min.
+	// Deadlines are the longest times of actions of each kind, from acceptance to end. Defaults:
+	// http and passthrough 2 min, rule 30 s, task 8 h, push and chat 15 min, repo 30 min, any other
+	// kind 10 min.
 	Deadlines map[schemas.Kind]time.Duration
 	// Longest is the most time between the acceptance of an action that begins later and its
 	// deadline: the log must still hold its events then. Default 6 days.
@@ -114,9 +114,9 @@ type Request struct {
 	Tenant string
 	Kind   schemas.Kind
 	Class  schemas.Class // kind http
-	// TaskType is that of kind run. Sensitive may be set for it, and is for kind chat. Sync is
-	// set for a run of the synchronous route; who joins a run gets what that one was accepted
-	// with.
+	// TaskType is that of kind run. Sensitive may be set for it, and is for kind chat. Sync is set
+	// for a run of the synchronous route; a request that joins a run gets the value that it was
+	// accepted with.
 	TaskType  string
 	Sensitive bool
 	Sync      bool
@@ -130,16 +130,16 @@ type Request struct {
 	// Whole is the document before something was left out of Payload, by which a repeat is
 	// recognised; nil: Payload.
 	Whole json.RawMessage
-	// Principal is the id of the token that asks; empty in open mode.
+	// Principal is the id of the sender's token; empty in open mode.
 	Principal string
 	// Entries are the only entries of the policy that it may use; empty: all.
 	// Who joins an action that exists gets what that one was accepted with.
 	Entries []string
-	// Models are patterns of the only models that it may use; empty: all. They bound
-	// what is joined as Entries do.
+	// Models are patterns of the only models that the action may use; empty: all. Like Entries,
+	// they decide which actions a request may join.
 	Models []string
-	// Task is the id of the task whose holder asks; empty: none. An action of a task is joined only by
-	// its holders.
+	// Task is the id of the task whose holder sends the request; empty: none. Only the holders of a
+	// task join its actions.
 	Task string
 	// Answers is set for kind chat, see schemas.Action.
 	Answers []string
@@ -154,10 +154,10 @@ type Request struct {
 	// the key expires: later, a call could have a second effect.
 	KeySeed      string
 	KeyExpiresAt time.Time
-	// Refusal, if set, is what a name gets that is new: the request joins an action
-	// that exists, or nothing is stored.
+	// Refusal, if set, is the error for a new name: the request joins an existing action, or
+	// nothing is stored.
 	Refusal error
-	// Resumed: the request goes on with a stream that was cut, and begins no successor.
+	// Resumed: the request resumes a stream, and begins no successor.
 	Resumed bool
 	// Joins: a repeat of an Idempotency-Key waits for an action that has not ended, instead of being
 	// refused.
@@ -176,8 +176,8 @@ type Accepted struct {
 	// Before is the position right before an action that this request has made: where
 	// its history begins.
 	Before uint64
-	// Replayed says that the answer is the stored one of an earlier request
-	// with the same Idempotency-Key.
+	// Replayed means that the answer is the stored one of an earlier request with the same
+	// Idempotency-Key.
 	Replayed bool
 }
 
@@ -205,7 +205,7 @@ func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 	return s.Accepted, s.Err
 }
 
-// bounded is the time that storing has, the client gone or not.
+// bounded has the time limit of storing, which does not end with the client.
 func (a *Acceptor) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), a.cfg.StoreTimeout)
 }
@@ -231,7 +231,7 @@ func (a *Acceptor) store(ctx context.Context, r Request) (s Result) {
 	}
 	arrived, joins := a.cfg.Now(), r.Resumed || r.Refusal != nil
 	if r.Refusal == nil {
-		r.Refusal = a.cfg.Pressure.Refusal(r.Tenant, r.Kind) //nolint:contextcheck // what it has counted is for all who come
+		r.Refusal = a.cfg.Pressure.Refusal(r.Tenant, r.Kind) //nolint:contextcheck // its counts are for all callers
 	}
 	if r.Refusal != nil && action.IDSource == schemas.IDGenerated { // a new name joins nothing
 		return Result{Err: r.Refusal}
@@ -280,8 +280,8 @@ func (s *Result) finish(barrier error) {
 	}
 }
 
-// claim makes the name ours, or finds the action that has it. With a refusal it
-// only finds: that is the answer where there is none.
+// claim claims the name, or finds the action that has it. With a refusal it only finds: the refusal
+// is the error if there is no action.
 func (a *Acceptor) claim(ctx context.Context, action schemas.Action, r Request) (st *ledger.State, duplicate bool, err error) {
 	if r.Before != nil {
 		r.Before(schemas.Ref{Tenant: action.Tenant, Kind: action.Kind, ID: action.ID})
@@ -349,8 +349,8 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 	}, nil
 }
 
-// bounded makes what an action may use a part of what was asked for: a token
-// joins no action that could use more than it may, or less.
+// bounded makes the limits of an action a part of its fingerprint: a token joins no action with
+// other limits.
 func bounded(fingerprint, by string, names []string) string {
 	h := sha256.New()
 	h.Write([]byte(fingerprint + by))

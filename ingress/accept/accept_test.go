@@ -744,8 +744,8 @@ func TestPressure(t *testing.T) {
 func TestStoredShare(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	p := accept.NewPressure(nil, accept.PressureConfig{Now: func() time.Time { return now }, Stored: func(tenant string) limits.Room {
-		return map[string]limits.Room{
+	p := accept.NewPressure(nil, accept.PressureConfig{Now: func() time.Time { return now }, Stored: func(tenant string) limits.Quota {
+		return map[string]limits.Quota{
 			"over": {Used: 3 << 20, Limit: 3 << 20, Frees: now.Add(time.Hour)}, "below": {Used: 1, Limit: 2}, "free": {Used: 1 << 40},
 		}[tenant]
 	}})

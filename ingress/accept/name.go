@@ -10,8 +10,8 @@ import (
 	"weir/schemas"
 )
 
-// Name is the id that a caller gives an action, and where it came from. The
-// zero Name stands for an id that is still to be made.
+// Name is the id that a caller gives an action, and its source. The zero Name means that an id will
+// be made.
 type Name struct {
 	ID     string
 	Source schemas.IDSource

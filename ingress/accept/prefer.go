@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// MaxWait is the longest that a caller may ask an answer to be held back.
+// MaxWait is the longest time for which an answer waits on request.
 const MaxWait = 300 * time.Second
 
-// Preference is what a caller prefers, as RFC 7240 says it.
+// Preference is a caller's Prefer header, see RFC 7240.
 type Preference struct {
 	// Async: the caller would rather have a 202 than wait.
 	Async bool
@@ -27,7 +27,7 @@ func Prefer(fields []string) Preference {
 	for _, item := range split(strings.Join(fields, ","), ',') {
 		head := item
 		if parts := split(item, ';'); len(parts) > 0 {
-			head = parts[0] // parameters of a preference say nothing here
+			head = parts[0] // parameters of a preference have no meaning here
 		}
 		name, value, _ := strings.Cut(head, "=")
 		switch strings.ToLower(strings.TrimSpace(name)) {

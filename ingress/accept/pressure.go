@@ -11,7 +11,7 @@ import (
 	"weir/schemas"
 )
 
-// Queue tells how many new actions wait for a worker; the broker does.
+// Queue returns how many new actions wait for a worker; the broker does.
 type Queue interface {
 	Waiting(ctx context.Context) (uint64, error)
 	WaitingOf(ctx context.Context, tenant string) (uint64, error)
@@ -22,8 +22,8 @@ type PressureConfig struct {
 	// Queued is how many new actions may wait for a worker, and QueuedPerTenant how many of
 	// one tenant's; 0: any number.
 	Queued, QueuedPerTenant uint64
-	// Stored is what a tenant has on the log; nil: nothing bounds it.
-	Stored func(tenant string) limits.Room
+	// Stored is a tenant's use of the log; nil: no bound.
+	Stored func(tenant string) limits.Quota
 	Now    func() time.Time // default time.Now
 }
 
@@ -32,7 +32,7 @@ const (
 	pressureAge = time.Second
 	// pressurePatience bounds one count.
 	pressurePatience = 10 * time.Second
-	// pressureKept is how long a tenant that asks for nothing is remembered.
+	// pressureKept is how long an idle tenant is remembered.
 	pressureKept = time.Minute
 	// pressureRetry is the Retry-After of a refused request.
 	pressureRetry = 5 * time.Second
@@ -117,7 +117,7 @@ func (p *Pressure) stored(tenant string) error {
 		return nil
 	}
 	s := p.cfg.Stored(tenant)
-	if !s.Over() {
+	if !s.Exhausted() {
 		return nil
 	}
 	return &problem.Error{
@@ -182,7 +182,7 @@ const (
 // says nothing of what waits.
 func (g *gauge) unknown(now time.Time) bool { return now.Sub(g.known) > pressureUnknown }
 
-// tidy forgets the tenants that have not asked for long. The caller holds mu.
+// tidy forgets the tenants that have sent nothing for long. The caller holds mu.
 func (p *Pressure) tidy() {
 	for tenant, g := range p.tenants {
 		if !g.busy && p.cfg.Now().Sub(g.asked) > pressureKept {

@@ -8,12 +8,12 @@ import (
 	"weir/schemas"
 )
 
-// Terms are when an action begins, beside what it is: they are no part of the fingerprint, and
-// who joins an action that exists gets that one's.
+// Terms are the start and the priority of an action. They are no part of the fingerprint, and a
+// request that joins an existing action gets that one's.
 type Terms struct {
 	// NotBefore is when it begins at the earliest; zero, or past: at once.
 	NotBefore time.Time
-	// Priority high has workers get it before what is not and waits; empty: normal.
+	// With priority high, workers take the action before the waiting normal ones; empty: normal.
 	Priority schemas.Priority
 }
 

@@ -51,7 +51,7 @@ type keyed struct{}
 
 func (keyed) MaxTimeout() time.Duration { return time.Minute }
 
-func (keyed) Judge(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+func (keyed) Evaluate(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	return schemas.Decision{Allowed: true}, schemas.ClassKeyed
 }
 

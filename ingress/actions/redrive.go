@@ -110,7 +110,7 @@ func (r *Redriver) redrive(ctx context.Context, by grant.Caller, st *ledger.Stat
 	}
 	req.KeySeed, req.KeyExpiresAt = st.Keys()
 	if kind.Redrive == nil { // unknown kinds are refused
-		return accept.Accepted{}, fault.New(schemas.Conflict, "actions of this kind are not redriven here; send the request anew")
+		return accept.Accepted{}, fault.New(schemas.Conflict, "actions of this kind are not redriven here; send a new request")
 	}
 	if err := kind.Redrive(&req, by); err != nil {
 		return accept.Accepted{}, unreadable(err)
@@ -147,9 +147,9 @@ func unreadable(err error) error {
 	var poison *fault.Terminal
 	switch {
 	case errors.As(err, &poison):
-		return &fault.Error{Code: schemas.Conflict, Message: "the old action's own record cannot be read, so there is nothing to redrive; send the request anew", Cause: err}
+		return &fault.Error{Code: schemas.Conflict, Message: "the old action's own record cannot be read, so there is nothing to redrive; send a new request", Cause: err}
 	case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
-		return &fault.Error{Code: schemas.StreamGone, Message: "the history of the old action has been dropped; send the request anew", Cause: err}
+		return &fault.Error{Code: schemas.StreamGone, Message: "the history of the old action has been dropped; send a new request", Cause: err}
 	default:
 		return lookUp(err)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // anew ends the refusals of a redrive that a person can overrule by a request of its own.
-const anew = "send the request anew if it must be made a second time"
+const anew = "send a new request if the call must be made a second time"
 
 // repeatable refuses to redrive an action, if a repeat may make a call take effect twice: it has
 // not ended, it has succeeded, a call took effect, or it is unknown whether one did. keyed says that

@@ -30,10 +30,10 @@ type caller struct {
 // a task's holder while it holds one.
 func (h handlers) caller(c *gin.Context) (caller, error) {
 	if token := tasks.Bearer(c); task.Is(token) {
-		if h.Desk == nil {
+		if h.Tasks == nil {
 			return caller{}, fault.New(schemas.Unauthorized, "tokens of tasks are not served here")
 		}
-		v, err := h.Desk.Send(c.Request.Context(), token)
+		v, err := h.Tasks.Send(c.Request.Context(), token)
 		return holder(c, v), err
 	}
 	who, err := h.server.Authenticate(c.Request)
@@ -41,8 +41,8 @@ func (h handlers) caller(c *gin.Context) (caller, error) {
 		return caller{}, err
 	}
 	ingress.SetTenant(c, who.Tenant)
-	if h.Desk != nil && slices.Contains(who.Scopes, schemas.ScopeTasksWork) {
-		v, ok, err := h.Desk.Holds(c.Request.Context(), who.Tenant, who.ID)
+	if h.Tasks != nil && slices.Contains(who.Scopes, schemas.ScopeTasksWork) {
+		v, ok, err := h.Tasks.Holds(c.Request.Context(), who.Tenant, who.ID)
 		if err != nil || ok {
 			return holder(c, v), err
 		}

@@ -28,8 +28,8 @@ type Config struct {
 	Models func() *models.Set
 	// Budgets says whether a window is full just now; nil: the worker finds out.
 	Budgets Looker
-	// Desk knows the holders of tasks; nil: tokens of tasks are not served.
-	Desk *tasks.Service
+	// Tasks knows the holders of tasks; nil: tokens of tasks are not served.
+	Tasks *tasks.Service
 	// MaxBody is the largest body in bytes; default 16 MiB.
 	MaxBody int64
 	// Limits bound the JSON of a body; default as everywhere, but for 250,000 members: long
@@ -222,7 +222,7 @@ func (h handlers) answer(c *gin.Context, a *asked, release func()) error {
 		left = ingress.Canceler{Stop: h.Stop, Cancel: h.Cancel, Draining: h.Draining}.Left(c, h.server, out.Ref)
 	}
 	if of := a.who.Holding; of != nil && of.Lease != 0 { // the answer keeps the lease of a task's holder
-		defer h.Desk.Hold(task.Grant{Tenant: a.Tenant, TaskID: of.Task.ID, Lease: of.Lease})()
+		defer h.Tasks.Hold(task.Grant{Tenant: a.Tenant, TaskID: of.Task.ID, Lease: of.Lease})()
 	}
 	h.Answer(c.Writer, r, out.Ref, out.Receipt, &a.order, a.after, prefer.Hold(), left)
 	return nil

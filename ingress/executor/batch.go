@@ -140,7 +140,7 @@ func (b *batch) refuse(c *gin.Context, s *ingress.Server, i int, err error) {
 	status, e := refused(c, p, err)
 	p.Status = status
 	h := http.Header{}
-	p.Remedy(h)
+	p.SetHeaders(h)
 	item := &b.items[i]
 	item.Status, item.Error = status, &e
 	item.RetryAfter, _ = strconv.Atoi(h.Get("Retry-After")) // 0: there is none

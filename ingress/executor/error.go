@@ -22,7 +22,7 @@ func (e *Error) Error() string { return e.Variant + ": " + e.Message }
 // Unwrap gives the private cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Status is the HTTP status of a variant that the door answers. The variants
+// Status is the HTTP status of a variant that ingress answers. The variants
 // of calls that were made are rendered elsewhere.
 func Status(variant string) int {
 	switch variant {

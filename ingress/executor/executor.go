@@ -24,8 +24,8 @@ const Primitive = "Http"
 
 // Policy is what translation asks of the policy in force.
 type Policy interface {
-	// Judge decides about a call, without DNS, and says its class.
-	Judge(call schemas.HTTPCall) (schemas.Decision, schemas.Class)
+	// Evaluate decides about a call, without DNS, and says its class.
+	Evaluate(call schemas.HTTPCall) (schemas.Decision, schemas.Class)
 	// MaxTimeout is the longest that one attempt may take.
 	MaxTimeout() time.Duration
 }
@@ -47,7 +47,7 @@ type Request struct {
 	ID    string
 	Call  schemas.HTTPCall
 	Class schemas.Class
-	// Decision is what policy said at the door. The worker asks again.
+	// Decision is policy's answer on ingress. The worker evaluates it again.
 	Decision schemas.Decision
 }
 
@@ -127,7 +127,7 @@ func Translate(body []byte, p Policy, c Checker) (Request, error) {
 	if err != nil {
 		unsendable(&req.Call)
 	}
-	req.Decision, req.Class = p.Judge(req.Call)
+	req.Decision, req.Class = p.Evaluate(req.Call)
 	switch code := req.Decision.Code; {
 	case unreadable(code, req.Call.URL):
 		return Request{}, badURL(req.Decision)

@@ -23,13 +23,13 @@ import (
 
 const fixtures = "../../schemas/executor/testdata"
 
-// door is a policy of two grants: the host localhost, and the key orders,
+// policyDouble is a policy of two grants: the host localhost, and the key orders,
 // whose target honours idempotency keys.
-type door struct{}
+type policyDouble struct{}
 
-func (door) MaxTimeout() time.Duration { return 30 * time.Second }
+func (policyDouble) MaxTimeout() time.Duration { return 30 * time.Second }
 
-func (door) Judge(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+func (policyDouble) Evaluate(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	d := schemas.Decision{Version: "v1"}
 	u, err := url.Parse(c.URL)
 	switch {
@@ -98,7 +98,7 @@ type outcome struct {
 func translate(t *testing.T, body []byte) outcome {
 	t.Helper()
 	require.NoError(t, strict.Check(body, strict.Limits{}))
-	req, err := executor.Translate(body, door{}, checker())
+	req, err := executor.Translate(body, policyDouble{}, checker())
 	if err != nil {
 		var e *executor.Error
 		require.ErrorAs(t, err, &e)
@@ -118,7 +118,7 @@ func TestFixtures(t *testing.T) {
 	})
 }
 
-func TestEveryVariantOfTheDoorHasAFixture(t *testing.T) {
+func TestEveryVariantOfIngressHasAFixture(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	files, err := filepath.Glob(filepath.Join(fixtures, "invalid", "*.txtar"))
@@ -141,11 +141,11 @@ func TestEveryVariantOfTheDoorHasAFixture(t *testing.T) {
 
 // compiled is the policy as a node has it.
 type compiled struct {
-	door
+	policyDouble
 	*policy.Policy
 }
 
-func (r compiled) Judge(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+func (r compiled) Evaluate(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	d := r.Decide(policy.Request{
 		Key: c.AllowlistKey, Method: c.Method, URL: c.URL, Headers: c.Headers,
 		IdempotencyKey: c.IdempotencyKey, HasBody: c.Body != nil, BodySize: len(c.Body),
@@ -187,12 +187,12 @@ func TestUnderARealPolicy(t *testing.T) {
 
 func TestWhatCouldNotBeReadIsNeverPermitted(t *testing.T) {
 	t.Parallel()
-	req, err := executor.Translate([]byte(`{"method":"POST","url":"http://evil.example/x","headers":{"X-A":5},"body":{"a":1}}`), door{}, checker())
+	req, err := executor.Translate([]byte(`{"method":"POST","url":"http://evil.example/x","headers":{"X-A":5},"body":{"a":1}}`), policyDouble{}, checker())
 	require.NoError(t, err)
 	require.True(t, req.Denied())
 	later, err := policy.Compile(policy.Config{AllowedHosts: []string{"evil.example"}})
 	require.NoError(t, err)
-	d, _ := compiled{Policy: later}.Judge(req.Call)
+	d, _ := compiled{Policy: later}.Evaluate(req.Call)
 	require.Equal(t, schemas.DenyHeader, d.Code, "a policy that has changed meanwhile sends no half of a request")
 }
 
@@ -212,7 +212,7 @@ func FuzzTranslate(f *testing.F) {
 		if strict.Check(body, strict.Limits{}) != nil {
 			return
 		}
-		req, err := executor.Translate(body, door{}, checker())
+		req, err := executor.Translate(body, policyDouble{}, checker())
 		if err != nil {
 			var e *executor.Error
 			if !errors.As(err, &e) || e.Variant == "" || e.Message == "" || executor.Status(e.Variant) >= 500 {
@@ -247,7 +247,7 @@ func TestAskedIsWhatTranslateGives(t *testing.T) {
 	} {
 		var req schemas.ExplainRequest
 		require.NoError(t, json.Unmarshal([]byte(body), &req))
-		got, err := executor.Translate([]byte(body), door{}, checker())
+		got, err := executor.Translate([]byte(body), policyDouble{}, checker())
 		require.NoError(t, err, body)
 		asked, err := executor.Asked(req)
 		require.NoError(t, err, body)

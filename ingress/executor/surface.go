@@ -82,7 +82,7 @@ func Redrive(decides func(who grant.Caller) Policy) func(req *accept.Request, by
 			return fault.New(schemas.Conflict, "the call was denied, and its body and headers are not kept; send it again")
 		}
 		who := grant.Caller{Tenant: req.Tenant, Kind: req.Kind, Principal: req.Principal, Entries: req.Entries}
-		_, req.Class = decides(who).Judge(call)
+		_, req.Class = decides(who).Evaluate(call)
 		return nil
 	}
 }
@@ -96,7 +96,7 @@ func Canceled(_ json.RawMessage, message string) (json.RawMessage, error) {
 func fail(c *gin.Context, p problem.Error, err error) schemas.Code {
 	status, e := refused(c, p, err)
 	p.Status = status
-	p.Remedy(c.Writer.Header())
+	p.SetHeaders(c.Writer.Header())
 	ingress.WriteJSON(c, status, schemas.ExecuteError{Error: e})
 	return e.Code
 }

@@ -202,7 +202,7 @@ func (d handler) count(who task.Grant) (leave func(), err error) {
 	if err != nil || d.shares == nil {
 		return left, err
 	}
-	release, ok := d.shares.Try(who.Tenant, 1)
+	release, ok := d.shares.TryAcquire(who.Tenant, 1)
 	if !ok {
 		left()
 		return nil, fault.New(schemas.RateLimited, fmt.Sprintf(

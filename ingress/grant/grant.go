@@ -1,5 +1,5 @@
 // Package grant holds what is asked for against the entries of the policy that
-// a token may use. It refuses at the door what names another entry; what names
+// a token may use. It refuses on ingress what names another entry; what names
 // none is bounded where policy decides.
 package grant
 

@@ -21,7 +21,7 @@ import (
 	"weir/schemas"
 )
 
-// Config of a Door. All are required.
+// Config of a Handler. All are required.
 type Config struct {
 	// Policy returns what decides about a caller's calls; Entries is the policy in force.
 	Policy  func(who grant.Caller) executor.Policy
@@ -33,17 +33,17 @@ type Config struct {
 	Answer func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration, left func())
 }
 
-// Door stores requests that are passed through, and answers them. It is safe for concurrent use.
-type Door struct {
+// Handler stores requests that are passed through, and answers them. It is safe for concurrent use.
+type Handler struct {
 	server *ingress.Server
 	cfg    Config
 }
 
-// New returns a Door of a server.
-func New(s *ingress.Server, cfg Config) *Door { return &Door{s, cfg} }
+// New returns a Handler of a server.
+func New(s *ingress.Server, cfg Config) *Handler { return &Handler{s, cfg} }
 
 // Surface is ANY /via/{entry}/{path}.
-func (d *Door) Surface() ingress.Surface {
+func (d *Handler) Surface() ingress.Surface {
 	out := ingress.Surface{
 		Name: "passthrough", Kind: schemas.KindPassthrough, Fail: Refuse, Redrive: executor.Redrive(d.cfg.Policy), Canceled: executor.Canceled,
 		Owns: func(path string) bool { return strings.HasPrefix(path, schemas.RoutePassthrough) },
@@ -57,7 +57,7 @@ func (d *Door) Surface() ingress.Surface {
 }
 
 // via serves a request for an entry's target.
-func (d *Door) via(c *gin.Context) error {
+func (d *Handler) via(c *gin.Context) error {
 	who, err := d.server.Sender(c.Request, Token(c.Request.Header))
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func unknown(names []string) error {
 // with its Idempotency-Key, and answers. An empty entry stands for the first one that fits. The
 // sender was authenticated before. A Weir token in Authorization or X-Api-Key is not passed on. After
 // an error nothing was written.
-func (d *Door) Serve(c *gin.Context, who ingress.Identity, target, entry string) error {
+func (d *Handler) Serve(c *gin.Context, who ingress.Identity, target, entry string) error {
 	req, denied, err := d.request(c, who, target, entry)
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (d *Door) Serve(c *gin.Context, who ingress.Identity, target, entry string)
 }
 
 // request translates a request.
-func (d *Door) request(c *gin.Context, who ingress.Identity, target, entry string) (req accept.Request, denied bool, err error) {
+func (d *Handler) request(c *gin.Context, who ingress.Identity, target, entry string) (req accept.Request, denied bool, err error) {
 	r := c.Request
 	key, err := accept.Key(r.Header.Values("Idempotency-Key"))
 	if err != nil {
@@ -156,11 +156,11 @@ func (d *Door) request(c *gin.Context, who ingress.Identity, target, entry strin
 		return req, false, err
 	}
 	decides := d.cfg.Policy(who.Asks(schemas.KindPassthrough, ""))
-	asked.Decision, asked.Class = decides.Judge(asked.Call)
+	asked.Decision, asked.Class = decides.Evaluate(asked.Call)
 	if asked.Decision.Code == schemas.DenyHeader && key == "" {
 		name := d.cfg.Entries().KeyHeader(asked.Decision.Entry)
 		if key = takeKey(&asked.Call, name); key != "" {
-			asked.Decision, asked.Class = decides.Judge(asked.Call)
+			asked.Decision, asked.Class = decides.Evaluate(asked.Call)
 		}
 	}
 	if asked.Decision.Code == schemas.DenyHeader {
@@ -194,7 +194,7 @@ func refusedHeader(decides executor.Policy, c schemas.HTTPCall) string {
 	all := c.Headers
 	for i := range all {
 		c.Headers = all[i : i+1]
-		if d, _ := decides.Judge(c); d.Code == schemas.DenyHeader {
+		if d, _ := decides.Evaluate(c); d.Code == schemas.DenyHeader {
 			return "the header is " + all[i].Name
 		}
 	}

@@ -167,7 +167,7 @@ type allows bool
 
 func (allows) MaxTimeout() time.Duration { return time.Minute }
 
-func (a allows) Judge(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+func (a allows) Evaluate(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	if !a {
 		return schemas.Decision{Code: schemas.DenyHost}, schemas.ClassOnce
 	}

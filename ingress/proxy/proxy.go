@@ -29,9 +29,9 @@ type Config struct {
 	While func(ctx context.Context, token string) (_ context.Context, release func(), err error)
 	// Open opens the tunnel to host:port that policy permits.
 	Open func(ctx context.Context, who ingress.Identity, authority string) (Tunnel, error)
-	// Remedy is what would make a denied CONNECT pass; empty: nothing would.
-	Remedy func(who ingress.Identity, authority string) string
-	// Serve stores a request to an absolute URL as an action, and answers; see passthrough.Door.
+	// Hint is what would make a denied CONNECT pass; empty: nothing would.
+	Hint func(who ingress.Identity, authority string) string
+	// Serve stores a request to an absolute URL as an action, and answers; see passthrough.Handler.
 	Serve func(c *gin.Context, who ingress.Identity, target, entry string) error
 	// Inspector serves the requests in the tunnels whose entries say inspect; nil: the node has no CA.
 	Inspector *Inspector
@@ -141,8 +141,8 @@ func (p Config) connect(c *gin.Context, who ingress.Identity, text string) error
 // advise adds to a denial what would make the request pass.
 func (p Config) advise(who ingress.Identity, authority string, err error) error {
 	if denied, ok := errors.AsType[*problem.Error](err); ok && denied.Code.Denied() {
-		if remedy := p.Remedy(who, authority); remedy != "" {
-			denied.Detail += "; to permit it: " + remedy
+		if hint := p.Hint(who, authority); hint != "" {
+			denied.Detail += "; to permit it: " + hint
 		}
 	}
 	return err

@@ -20,12 +20,12 @@ import (
 
 const fixtures = "../../schemas/runs/testdata"
 
-// door is a policy that grants http://localhost and nothing else.
-type door struct{}
+// policyDouble is a policy that grants http://localhost and nothing else.
+type policyDouble struct{}
 
-func (door) MaxTimeout() time.Duration { return 30 * time.Second }
+func (policyDouble) MaxTimeout() time.Duration { return 30 * time.Second }
 
-func (door) Judge(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+func (policyDouble) Evaluate(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	d := schemas.Decision{Version: "v1"}
 	switch {
 	case !strings.Contains(c.URL, "://"):
@@ -61,7 +61,7 @@ func translate(tb testing.TB, body []byte) outcome {
 	}
 	var run runs.Run
 	if err == nil {
-		run, err = runs.Translate(req.Order, door{}, executor.Checker{})
+		run, err = runs.Translate(req.Order, policyDouble{}, executor.Checker{})
 	}
 	if err != nil {
 		p := problem.Of(err)
@@ -88,7 +88,7 @@ func TestFixtures(t *testing.T) {
 
 func TestUnreadableInputsOfATranslatedRunAreRefused(t *testing.T) {
 	t.Parallel()
-	_, err := runs.Translate(schemas.RunOrder{TaskType: schemas.TaskEcho, Inputs: json.RawMessage(`{"steps":`)}, door{}, executor.Checker{})
+	_, err := runs.Translate(schemas.RunOrder{TaskType: schemas.TaskEcho, Inputs: json.RawMessage(`{"steps":`)}, policyDouble{}, executor.Checker{})
 	require.ErrorContains(t, err, "inputs")
 }
 

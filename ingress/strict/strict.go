@@ -106,7 +106,7 @@ func syntax(err error, data []byte) error {
 	}
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return invalid(at.JSONPointer, "the name stands twice in its object; send it once")
+		return invalid(at.JSONPointer, "the name appears twice in its object; send it once")
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return invalid("", "the document ends too early")
 	case surrogate(data, at.ByteOffset):
@@ -171,7 +171,7 @@ func unknown(at jsontext.Pointer, data []byte, v any) error {
 		switch {
 		case !strings.EqualFold(known, name):
 		case has(data, known):
-			return invalid(at, "the name stands twice in its object, in two spellings; send it once, as '"+known+"'")
+			return invalid(at, "the name appears twice in its object, in two spellings; send it once, as '"+known+"'")
 		default:
 			return wrong(at, "names are case-sensitive; this one is '"+known+"'")
 		}

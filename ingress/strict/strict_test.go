@@ -62,8 +62,8 @@ func TestCheckRefuses(t *testing.T) {
 		"invalid UTF-8 in a string": {"{\"a\":\"\xff\"}", "UTF-8"},
 		"invalid UTF-8 in a name":   {"{\"\xc3\x28\":1}", "UTF-8"},
 		"UTF-16":                    {"{\x00}\x00", "not valid JSON"},
-		"duplicate":                 {`{"a":1,"a":2}`, "at /a: the name stands twice"},
-		"duplicate by escape":       {`{"method":1,"metho\u0064":2}`, "at /method: the name stands twice"},
+		"duplicate":                 {`{"a":1,"a":2}`, "at /a: the name appears twice"},
+		"duplicate by escape":       {`{"method":1,"metho\u0064":2}`, "at /method: the name appears twice"},
 		"duplicate deep down":       {`{"x":[{"y":{"a":1,"b":2,"a":3}}]}`, "at /x/0/y/a"},
 		"cut in a string":           {`{"a":"b`, "ends too early"},
 		"cut in an object":          {`{"a":`, "ends too early"},
@@ -126,7 +126,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"not an object": {`[]`, "the body must be a JSON object", schemas.InvalidRequest},
 		"a string":      {`"secret"`, "the body must be a JSON object", schemas.InvalidRequest},
 		"null":          {`null`, "the body must be a JSON object", schemas.InvalidRequest},
-		"two spellings": {`{"sequence":1,"Sequence":2}`, "at /Sequence: the name stands twice in its object, in two spellings; send it once, as 'sequence'", schemas.InvalidRequest},
+		"two spellings": {`{"sequence":1,"Sequence":2}`, "at /Sequence: the name appears twice in its object, in two spellings; send it once, as 'sequence'", schemas.InvalidRequest},
 		"unknown":       {`{"sequence":1,"more":"secret"}`, "at /more: this member is not known here", ""},
 		"other case":    {`{"Sequence":1}`, "this one is 'sequence'", ""},
 		"wrong type":    {`{"note":5}`, "at /note: must be a string", ""},
@@ -263,7 +263,7 @@ func TestOpen(t *testing.T) {
 	require.NoError(t, strict.Open("/args", []byte(`{"id":"a","other":{"ID":1}}`), &v))
 	require.Equal(t, known{ID: "a"}, v)
 	for object, want := range map[string]string{
-		`{"ID":"a"}`: "VALIDATION_ERROR: at /args/ID: names are case-sensitive", `{"ID":"a","id":"b"}`: "INVALID_REQUEST: at /args/ID: the name stands twice", `{"id":1}`: "VALIDATION_ERROR: at /args/id: must be a string", `[]`: "VALIDATION_ERROR: at /args: must be an object",
+		`{"ID":"a"}`: "VALIDATION_ERROR: at /args/ID: names are case-sensitive", `{"ID":"a","id":"b"}`: "INVALID_REQUEST: at /args/ID: the name appears twice", `{"id":1}`: "VALIDATION_ERROR: at /args/id: must be a string", `[]`: "VALIDATION_ERROR: at /args: must be an object",
 	} {
 		require.ErrorContains(t, strict.Open("/args", []byte(object), &v), want, object)
 	}

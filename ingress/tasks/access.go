@@ -24,20 +24,20 @@ func access(b bearer, f file) Access {
 	return Access{Ref: b.ref, Lease: b.lease, Task: f.task, action: f.log.Action}
 }
 
-// Enter lets the holder of a task in: with the task's own token, a lease's, or the
+// Authorize lets the holder of a task in: with the task's own token, a lease's, or the
 // token of a pool's agent that has leased one. The first request with its own token
 // takes the task, which is Running then. Each keeps the lease. Errors are public ones:
 // UNAUTHORIZED, the same for every task's token that is not in force, FORBIDDEN,
 // RATE_LIMITED, UNAVAILABLE, and TASK_NOT_RUNNING for an agent of a pool without a task.
-func (d *Service) Enter(ctx context.Context, token string) (Access, error) {
+func (d *Service) Authorize(ctx context.Context, token string) (Access, error) {
 	b, err := d.bearer(ctx, token)
 	if err != nil {
 		return Access{}, err
 	}
-	return d.enter(ctx, b)
+	return d.authorize(ctx, b)
 }
 
-func (d *Service) enter(ctx context.Context, b bearer) (Access, error) {
+func (d *Service) authorize(ctx context.Context, b bearer) (Access, error) {
 	v, _, err := d.serve(ctx, b, request{allow: d.acts})
 	return v, err
 }
@@ -49,7 +49,7 @@ func (d *Service) Holds(ctx context.Context, tenant, holder string) (v Access, o
 	if err != nil || !ok {
 		return Access{}, false, err
 	}
-	v, err = d.enter(ctx, b)
+	v, err = d.authorize(ctx, b)
 	return v, err == nil, err
 }
 
@@ -61,7 +61,7 @@ func (d *Service) Send(ctx context.Context, token string) (Access, error) {
 		return Access{}, err
 	}
 	if b.token.Subtoken == 0 {
-		return d.enter(ctx, b)
+		return d.authorize(ctx, b)
 	}
 	v, err := d.look(ctx, b)
 	if err == nil {
@@ -153,7 +153,7 @@ func (d *Service) Grant(ctx context.Context, token string) (task.Grant, error) {
 			return task.Grant{}, err
 		}
 		if ok {
-			v, err := d.enter(ctx, b)
+			v, err := d.authorize(ctx, b)
 			return v.grant(), err
 		}
 	}

@@ -78,7 +78,7 @@ func body[T any](h handlers, c *gin.Context, read func(body []byte) (T, error)) 
 
 // agentTask gives an agent its task. Whatever body it sends is not looked at.
 func (h handlers) agentTask(c *gin.Context) error {
-	v, leased, err := h.Desk.Take(c.Request.Context(), Bearer(c))
+	v, leased, err := h.Tasks.AuthorizeOrLease(c.Request.Context(), Bearer(c))
 	if err := visits(c, v.Ref, err); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (h handlers) agentTask(c *gin.Context) error {
 
 func (h handlers) report(translate func(body []byte) (schemas.TaskReport, error)) ingress.Handler {
 	return func(c *gin.Context) error {
-		ref, err := h.Desk.Report(c.Request.Context(), Bearer(c), body(h, c, translate))
+		ref, err := h.Tasks.Report(c.Request.Context(), Bearer(c), body(h, c, translate))
 		if err := visits(c, ref, err); err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (h handlers) report(translate func(body []byte) (schemas.TaskReport, error)
 
 // output stores a piece of output of a task's command, and keeps the lease.
 func (h handlers) output(c *gin.Context) error {
-	ref, err := h.Desk.Output(c.Request.Context(), Bearer(c), body(h, c, ReadOutput))
+	ref, err := h.Tasks.Output(c.Request.Context(), Bearer(c), body(h, c, ReadOutput))
 	if err := visits(c, ref, err); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (h handlers) output(c *gin.Context) error {
 }
 
 func (h handlers) inquire(c *gin.Context) error {
-	v, n, err := h.Desk.Ask(c.Request.Context(), Bearer(c), func() (text, key string, err error) {
+	v, n, err := h.Tasks.Ask(c.Request.Context(), Bearer(c), func() (text, key string, err error) {
 		if key, err = accept.Key(c.Request.Header.Values("Idempotency-Key")); err != nil {
 			return "", "", err
 		}
@@ -122,18 +122,18 @@ func (h handlers) inquire(c *gin.Context) error {
 	if err := visits(c, v.Ref, err); err != nil {
 		return err
 	}
-	leave, err := h.Desk.Wait(v)
+	leave, err := h.Tasks.Wait(v)
 	if err != nil {
 		return visits(c, v.Ref, err)
 	}
 	defer leave()
-	defer h.Desk.Hold(v.grant())()
+	defer h.Tasks.Hold(v.grant())()
 	h.Inquiry(c.Writer, c.Request, v.Ref, v.Lease, n)
 	return nil
 }
 
 func (h handlers) subtoken(c *gin.Context) error {
-	ref, made, err := h.Desk.Delegate(c.Request.Context(), Bearer(c), body(h, c, ReadSubtoken))
+	ref, made, err := h.Tasks.Delegate(c.Request.Context(), Bearer(c), body(h, c, ReadSubtoken))
 	if err := visits(c, ref, err); err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (h handlers) lease(c *gin.Context) error {
 		w.Pools = []string{req.Pool}
 	}
 	ingress.NoDeadlineToRead(c.Writer)
-	v, token, err := h.Desk.Await(c.Request.Context(), w, time.Duration(req.WaitMS)*time.Millisecond)
+	v, token, err := h.Tasks.Await(c.Request.Context(), w, time.Duration(req.WaitMS)*time.Millisecond)
 	switch {
 	case err != nil:
 		return err
@@ -169,14 +169,14 @@ func (h handlers) lease(c *gin.Context) error {
 	default:
 		ingress.SetAction(c, v.Ref)
 		h.handOver(c, v, func(w http.ResponseWriter) (given bool) {
-			return h.Leased(w, c.Request, v.Ref, v.Lease, token, h.Desk.Lease())
+			return h.Leased(w, c.Request, v.Ref, v.Lease, token, h.Tasks.Lease())
 		})
 	}
 	return nil
 }
 
 func (h handlers) release(c *gin.Context) error {
-	ref, err := h.Desk.Release(c.Request.Context(), Bearer(c))
+	ref, err := h.Tasks.Release(c.Request.Context(), Bearer(c))
 	if err := visits(c, ref, err); err != nil {
 		return err
 	}

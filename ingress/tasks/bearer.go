@@ -121,13 +121,13 @@ func (d *Service) worker(text string) (schemas.Token, error) {
 	return who, err
 }
 
-// held finds the task that an agent of a pool holds. The board may be late; the
+// held finds the task that an agent of a pool holds. The cache may be late; the
 // task's own events decide.
 func (d *Service) held(ctx context.Context, who schemas.Token) (b bearer, ok bool, err error) {
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
 	for _, late := range []bool{true, false} {
-		e, there := d.board.Held(who.Tenant, who.ID)
+		e, there := d.active.Held(who.Tenant, who.ID)
 		if there {
 			b = bearer{ref: e.Ref, lease: e.Lease, agent: who.ID}
 			f, err := d.open(ctx, e.Ref)
@@ -141,7 +141,7 @@ func (d *Service) held(ctx context.Context, who schemas.Token) (b bearer, ok boo
 		if !late {
 			break
 		}
-		if err := d.board.CatchUp(ctx); err != nil {
+		if err := d.active.CatchUp(ctx); err != nil {
 			return bearer{}, false, unread(err)
 		}
 	}

@@ -13,7 +13,7 @@ func (h handlers) handOver(c *gin.Context, v Access, answer func(w http.Response
 	out := &handover{ResponseWriter: c.Writer, gone: c.Request.Context().Err}
 	if !answer(out) || !out.out() {
 		// If that fails as well, the worker takes the task back in time.
-		_ = h.Desk.Return(c.Request.Context(), v)
+		_ = h.Tasks.Return(c.Request.Context(), v)
 	}
 }
 

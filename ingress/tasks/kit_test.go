@@ -14,7 +14,7 @@ import (
 	"weir/ingress/accept"
 	"weir/ingress/actions"
 	"weir/ingress/tasks"
-	"weir/internal/board"
+	"weir/internal/activetasks"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/problem"
@@ -196,7 +196,7 @@ type boardDouble struct {
 
 	mu       sync.Mutex
 	refs     []schemas.Ref
-	stale    []board.Entry // what it shows until it catches up; nil: what is so
+	stale    []activetasks.Entry // what it shows until it catches up; nil: what is so
 	late     bool
 	stuck    bool // it never catches up
 	broken   error
@@ -226,21 +226,21 @@ func (b *boardDouble) wake() {
 	b.changed = make(chan struct{})
 }
 
-func (b *boardDouble) entries() []board.Entry {
+func (b *boardDouble) entries() []activetasks.Entry {
 	b.mu.Lock()
 	refs, stale, late := slices.Clone(b.refs), b.stale, b.late
 	b.mu.Unlock()
 	if late {
 		return stale
 	}
-	list := make([]board.Entry, 0, len(refs))
+	list := make([]activetasks.Entry, 0, len(refs))
 	for _, ref := range refs {
 		st, err := b.ledger.Load(context.Background(), ref)
 		if err != nil {
 			continue
 		}
 		s := fold(st)
-		list = append(list, board.Entry{
+		list = append(list, activetasks.Entry{
 			Ref: ref, Accepted: st.Action.AcceptedAt, Deadline: st.Action.Deadline, Pool: s.Order.Pool, Entries: st.Action.Entries, Models: st.Action.Models,
 			Leasable: s.Leasable(), Lease: s.Lease, Holder: s.Holder, Leased: s.Leased,
 		})
@@ -248,7 +248,7 @@ func (b *boardDouble) entries() []board.Entry {
 	return list
 }
 
-func (b *boardDouble) Leasable(tenant string, may func(board.Entry) bool, limit int) (list []board.Entry) {
+func (b *boardDouble) Leasable(tenant string, may func(activetasks.Entry) bool, limit int) (list []activetasks.Entry) {
 	for _, e := range b.entries() {
 		if e.Ref.Tenant == tenant && e.Leasable && may(e) && len(list) < limit {
 			list = append(list, e)
@@ -257,13 +257,13 @@ func (b *boardDouble) Leasable(tenant string, may func(board.Entry) bool, limit 
 	return list
 }
 
-func (b *boardDouble) Held(tenant, holder string) (board.Entry, bool) {
+func (b *boardDouble) Held(tenant, holder string) (activetasks.Entry, bool) {
 	for _, e := range b.entries() {
 		if e.Ref.Tenant == tenant && e.Leased && e.Holder == holder {
 			return e, true
 		}
 	}
-	return board.Entry{}, false
+	return activetasks.Entry{}, false
 }
 
 func (b *boardDouble) CatchUp(context.Context) error {
@@ -314,7 +314,7 @@ func errOf2[T, U any](_ T, _ U, err error) error { return err }
 // take has a pool's token or a task's own lease a task, which must be there.
 func (w *world) take(tb testing.TB, token string) (tasks.Access, string) {
 	tb.Helper()
-	v, secret, err := w.Take(tb.Context(), token)
+	v, secret, err := w.AuthorizeOrLease(tb.Context(), token)
 	require.NoError(tb, err)
 	return v, secret
 }

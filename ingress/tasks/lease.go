@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/board"
+	"weir/internal/activetasks"
 	"weir/internal/fault"
 	"weir/internal/problem"
 	"weir/internal/task"
@@ -18,11 +18,11 @@ func may(w schemas.Token, pool string, entries, models []string) bool {
 	return (len(w.Pools) == 0 || slices.Contains(w.Pools, pool)) && task.Bounds{Entries: w.Entries, Models: w.Models}.Covers(task.Bounds{Entries: entries, Models: models})
 }
 
-// Take is Enter for an agent that asks for its task: where it is of a pool and holds
+// AuthorizeOrLease is Enter for an agent that asks for its task: where it is of a pool and holds
 // none, it leases the oldest there is, and the lease's own token comes back. NOT_FOUND
 // says that there is none. The token that was in force when its task ended gets that task,
 // with its end, and nothing else.
-func (d *Service) Take(ctx context.Context, token string) (v Access, leased string, err error) {
+func (d *Service) AuthorizeOrLease(ctx context.Context, token string) (v Access, leased string, err error) {
 	if task.Is(token) {
 		v, err = d.own(ctx, token)
 		return v, "", err
@@ -41,7 +41,7 @@ func (d *Service) Take(ctx context.Context, token string) (v Access, leased stri
 		return Access{}, "", err
 	}
 	if ok {
-		v, err = d.enter(ctx, b)
+		v, err = d.authorize(ctx, b)
 		return v, "", err
 	}
 	v, leased, err = d.lease(ctx, who)
@@ -75,7 +75,7 @@ func (d *Service) Await(ctx context.Context, w schemas.Token, wait time.Duration
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
-		changed := d.board.Changed(w.Tenant)
+		changed := d.active.Changed(w.Tenant)
 		v, token, err = d.lease(ctx, w)
 		switch {
 		case token != "" && ctx.Err() != nil: // the client is gone
@@ -100,10 +100,10 @@ func (d *Service) Await(ctx context.Context, w schemas.Token, wait time.Duration
 	}
 }
 
-// Others may take what the board shows before it is asked for here.
+// Others may take what the cache shows before it is asked for here.
 const (
 	candidates = 16 // tasks looked at for one lease
-	leaseTries = 4  // times that the board is asked for them
+	leaseTries = 4  // times that the cache is asked for them
 )
 
 // lease leases one task. Without any the token is empty.
@@ -112,11 +112,11 @@ func (d *Service) lease(ctx context.Context, w schemas.Token) (v Access, token s
 	defer cancel()
 	for try := range leaseTries {
 		if try > 0 {
-			if err := d.board.CatchUp(ctx); err != nil {
+			if err := d.active.CatchUp(ctx); err != nil {
 				return Access{}, "", unread(err)
 			}
 		}
-		list := d.board.Leasable(w.Tenant, func(e board.Entry) bool { return may(w, e.Pool, e.Entries, e.Models) }, candidates)
+		list := d.active.Leasable(w.Tenant, func(e activetasks.Entry) bool { return may(w, e.Pool, e.Entries, e.Models) }, candidates)
 		if len(list) == 0 && try > 0 {
 			break
 		}

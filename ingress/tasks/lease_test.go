@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress/tasks"
-	"weir/internal/board"
+	"weir/internal/activetasks"
 	"weir/internal/fault"
 	"weir/internal/problem"
 	"weir/internal/task"
@@ -38,15 +38,15 @@ func TestAPoolTakesTheOldest(t *testing.T) {
 		require.Equal(t, v.Ref, again.Ref)
 		require.Equal(t, 1, again.Lease)
 	}
-	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Enter(t.Context(), own))), "its own token is dead for good")
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Authorize(t.Context(), own))), "its own token is dead for good")
 	other, _ := w.take(t, "pool-2")
 	require.Equal(t, "b", other.Ref.ID)
-	require.NoError(t, errOf2(w.Take(t.Context(), "pool-2")))
+	require.NoError(t, errOf2(w.AuthorizeOrLease(t.Context(), "pool-2")))
 
 	require.NoError(t, report(t, w, "pool-1", done("d")), "the pool's token acts for what it has")
 	require.Equal(t, schemas.TaskNotRunning, code(t, report(t, w, "pool-1", done("d"))), "and has nothing then")
 	require.NoError(t, report(t, w, token, done("d")), "but the lease's had it to the end")
-	_, _, err := w.Take(t.Context(), "pool-1")
+	_, _, err := w.AuthorizeOrLease(t.Context(), "pool-1")
 	require.Equal(t, schemas.NotFound, code(t, err))
 	rich, ok := errors.AsType[*problem.Error](err)
 	require.True(t, ok)
@@ -62,11 +62,11 @@ func TestWhatIsNotLeased(t *testing.T) {
 		"another pool":  func(w *world) { w.file(t, "a", pool("y")) },
 		"its own agent's": func(w *world) {
 			_, token := w.file(t, "a", pool("x"))
-			require.NoError(t, errOf(w.Enter(t.Context(), token)))
+			require.NoError(t, errOf(w.Authorize(t.Context(), token)))
 		},
 		"somebody else's": func(w *world) {
 			w.file(t, "a", pool("x"))
-			require.NoError(t, errOf2(w.Take(t.Context(), "pool-1")))
+			require.NoError(t, errOf2(w.AuthorizeOrLease(t.Context(), "pool-1")))
 		},
 		"asked to stop": func(w *world) {
 			w.file(t, "a", pool("x"))
@@ -78,18 +78,18 @@ func TestWhatIsNotLeased(t *testing.T) {
 	} {
 		w := setup(t)
 		file(w)
-		_, token, err := w.Take(t.Context(), "pool-x")
+		_, token, err := w.AuthorizeOrLease(t.Context(), "pool-x")
 		require.Equal(t, schemas.NotFound, code(t, err), name)
 		require.Empty(t, token)
-		_, token, err = w.Take(t.Context(), "stranger")
+		_, token, err = w.AuthorizeOrLease(t.Context(), "stranger")
 		require.Equal(t, schemas.NotFound, code(t, err), "nor another tenant's: "+name)
 		require.Empty(t, token)
-		require.Equal(t, schemas.Forbidden, code(t, errOf2(w.Take(t.Context(), "reader"))))
+		require.Equal(t, schemas.Forbidden, code(t, errOf2(w.AuthorizeOrLease(t.Context(), "reader"))))
 	}
 }
 
-// TestTheBoardMayBeLate: the log decides, whatever the board shows.
-func TestTheBoardMayBeLate(t *testing.T) {
+// TestTheCacheMayBeLate: the log decides, whatever the board shows.
+func TestTheCacheMayBeLate(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.file(t, "a")
@@ -106,10 +106,10 @@ func TestTheBoardMayBeLate(t *testing.T) {
 	require.NotEmpty(t, token)
 
 	w.set(func() { w.reads = fault.ErrUnavailable })
-	require.Equal(t, schemas.NotFound, code(t, errOf2(w.Take(t.Context(), "pool-2"))), "the double cannot read either")
+	require.Equal(t, schemas.NotFound, code(t, errOf2(w.AuthorizeOrLease(t.Context(), "pool-2"))), "the double cannot read either")
 	w.set(func() { w.reads = nil })
 	w.board.broken = fault.ErrUnavailable
-	require.Equal(t, schemas.Unavailable, code(t, errOf2(w.Take(t.Context(), "pool-2"))))
+	require.Equal(t, schemas.Unavailable, code(t, errOf2(w.AuthorizeOrLease(t.Context(), "pool-2"))))
 }
 
 func TestALostLeaseIsLost(t *testing.T) {
@@ -118,7 +118,7 @@ func TestALostLeaseIsLost(t *testing.T) {
 	ref, _ := w.file(t, "a")
 	_, first := w.take(t, "pool-1")
 	w.write(t, ref, status(schemas.TaskEvent{What: schemas.TaskLost, Lease: 1}))
-	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Enter(t.Context(), first))))
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Authorize(t.Context(), first))))
 	v, second := w.take(t, "pool-2")
 	require.Equal(t, 2, v.Lease)
 	for _, err := range []error{
@@ -140,10 +140,10 @@ func TestGivingBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ref, got)
 	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Release(t.Context(), token))), "the token is dead")
-	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Enter(t.Context(), own))), "and its own stays so")
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Authorize(t.Context(), own))), "and its own stays so")
 	s, _ := w.fold(t, ref)
 	require.Equal(t, schemas.TaskStatusQueued, s.Status)
-	require.NoError(t, errOf2(w.Take(t.Context(), "pool-2")))
+	require.NoError(t, errOf2(w.AuthorizeOrLease(t.Context(), "pool-2")))
 	require.NoError(t, errOf(w.Release(t.Context(), "pool-2")), "the pool's own token will do")
 	require.Equal(t, schemas.TaskNotRunning, code(t, errOf(w.Release(t.Context(), "pool-2"))))
 
@@ -169,14 +169,14 @@ func TestOneLease(t *testing.T) {
 		wg.Go(func() {
 			<-start
 			if i == 0 {
-				if _, err := w.Enter(context.Background(), own); err == nil {
+				if _, err := w.Authorize(context.Background(), own); err == nil {
 					mu.Lock()
 					defer mu.Unlock()
 					won = append(won, "own")
 				}
 				return
 			}
-			v, token, err := w.Take(context.Background(), "agent-"+strconv.Itoa(i))
+			v, token, err := w.AuthorizeOrLease(context.Background(), "agent-"+strconv.Itoa(i))
 			if err == nil {
 				mu.Lock()
 				defer mu.Unlock()
@@ -191,7 +191,7 @@ func TestOneLease(t *testing.T) {
 	wg.Wait()
 	require.Len(t, won, 1)
 	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed}, w.whats(t, ref))
-	_, err := w.Enter(t.Context(), own)
+	_, err := w.Authorize(t.Context(), own)
 	require.Equal(t, won[0] == "own", err == nil)
 }
 
@@ -208,7 +208,7 @@ func TestARunnerLeasesMany(t *testing.T) {
 	for range 20 {
 		v, token := w.await(t, worker)
 		require.NotEmpty(t, token)
-		require.NoError(t, errOf(w.Enter(t.Context(), token)))
+		require.NoError(t, errOf(w.Authorize(t.Context(), token)))
 		seen[v.Ref.ID] = true
 	}
 	require.Len(t, seen, 20)
@@ -248,7 +248,7 @@ func TestWaitingForALease(t *testing.T) {
 		require.Empty(t, got, "a change that is none of its business")
 		w.file(t, "a")
 		w.board.wake()
-		require.NoError(t, errOf(w.Enter(t.Context(), <-got)))
+		require.NoError(t, errOf(w.Authorize(t.Context(), <-got)))
 
 		// Who has gone gets nothing: the task is back at once.
 		ctx, cancel := context.WithCancel(t.Context())
@@ -275,7 +275,7 @@ func TestKeepingALease(t *testing.T) {
 	ref, _ := w.file(t, "a:b")
 	_, token := w.take(t, "pool-1")
 	enter := func() {
-		require.NoError(t, errOf(w.Enter(t.Context(), token)))
+		require.NoError(t, errOf(w.Authorize(t.Context(), token)))
 	}
 	for range 10 {
 		enter()
@@ -302,29 +302,29 @@ func TestKeepingALease(t *testing.T) {
 	require.Equal(t, []string{key + `.2 {"lease":2}`}, w.leases.all()[3:], "another lease is another word, in a place of its own")
 }
 
-// TestTheBoardMayBeWrong: what it shows is not leased for being shown.
-func TestTheBoardMayBeWrong(t *testing.T) {
+// TestTheCacheMayBeWrong: what it shows is not leased for being shown.
+func TestTheCacheMayBeWrong(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	other, _ := w.file(t, "y", pool("y"))
 	taken, token := w.file(t, "own")
-	require.NoError(t, errOf(w.Enter(t.Context(), token)))
+	require.NoError(t, errOf(w.Authorize(t.Context(), token)))
 	leased, _ := w.file(t, "leased", pool("x"))
 	_, _ = w.await(t, schemas.Token{Tenant: "t", ID: "p2", Pools: []string{"x"}})
 	none := schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "none"}
 	w.board.late = true
 	for _, ref := range []schemas.Ref{other, taken, leased, none} {
-		w.board.stale = append(w.board.stale, board.Entry{Ref: ref, Pool: "x", Leasable: true})
+		w.board.stale = append(w.board.stale, activetasks.Entry{Ref: ref, Pool: "x", Leasable: true})
 	}
 	w.board.stuck = true
-	_, token, err := w.Take(t.Context(), "pool-x")
+	_, token, err := w.AuthorizeOrLease(t.Context(), "pool-x")
 	require.Equal(t, schemas.NotFound, code(t, err))
 	require.Empty(t, token)
 	require.Empty(t, w.whats(t, other))
 	require.Len(t, w.whats(t, taken), 1)
 	require.Len(t, w.whats(t, leased), 1)
-	w.board.stale = []board.Entry{{Ref: leased, Lease: 1, Holder: "p1", Leased: true}}
-	require.Equal(t, schemas.TaskNotRunning, code(t, errOf(w.Enter(t.Context(), "pool-1"))), "nor held")
+	w.board.stale = []activetasks.Entry{{Ref: leased, Lease: 1, Holder: "p1", Leased: true}}
+	require.Equal(t, schemas.TaskNotRunning, code(t, errOf(w.Authorize(t.Context(), "pool-1"))), "nor held")
 }
 
 // TestTwoRequestsOfOneToken come just so that each would lease a task of its own.
@@ -338,7 +338,7 @@ func TestTwoRequestsOfOneToken(t *testing.T) {
 		w.set(func() {
 			w.between = func(schemas.Append) {
 				go func() {
-					v, _, err := w.Take(t.Context(), "pool-1")
+					v, _, err := w.AuthorizeOrLease(t.Context(), "pool-1")
 					if err != nil {
 						v.Ref.ID = err.Error()
 					}
@@ -356,7 +356,7 @@ func TestTwoRequestsOfOneToken(t *testing.T) {
 		w.set(func() {
 			w.between = func(schemas.Append) {
 				go func() {
-					_, _, err := w.Take(ctx, "pool-2")
+					_, _, err := w.AuthorizeOrLease(ctx, "pool-2")
 					second <- string(problem.Of(err).Code)
 				}()
 				synctest.Wait()
@@ -364,7 +364,7 @@ func TestTwoRequestsOfOneToken(t *testing.T) {
 				synctest.Wait()
 			}
 		})
-		require.NoError(t, errOf2(w.Take(t.Context(), "pool-2")))
+		require.NoError(t, errOf2(w.AuthorizeOrLease(t.Context(), "pool-2")))
 		require.Equal(t, string(schemas.Unavailable), <-second)
 	})
 }
@@ -380,7 +380,7 @@ func TestEntriesOfAWorker(t *testing.T) {
 	}
 	w.entries = nil
 	w.file(t, "all")
-	require.Equal(t, schemas.NotFound, code(t, errOf2(w.Take(t.Context(), "pool-f"))), "as if there were none")
+	require.Equal(t, schemas.NotFound, code(t, errOf2(w.AuthorizeOrLease(t.Context(), "pool-f"))), "as if there were none")
 	limited := schemas.Token{Tenant: "t", ID: "pf", Entries: []string{"f"}}
 	_, token := w.await(t, limited)
 	require.Empty(t, token)

@@ -81,7 +81,7 @@ func (h handlers) repoDenied(who ingress.Identity, order schemas.RepoOrder) bool
 	if upstream == "" {
 		return false
 	}
-	decision, _ := h.Policy(who.Asks(schemas.KindRepo, "")).Judge(schemas.HTTPCall{
+	decision, _ := h.Policy(who.Asks(schemas.KindRepo, "")).Evaluate(schemas.HTTPCall{
 		Method: http.MethodGet, URL: upstream + "/info/refs?service=" + schemas.GitUploadPack, AllowlistKey: order.AllowlistKey,
 	})
 	return !decision.Allowed

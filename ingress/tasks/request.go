@@ -18,9 +18,9 @@ type request struct {
 	// read reads the body, after the bearer was allowed: others do not learn what is wrong with a body.
 	// nil: there is none.
 	read func() error
-	// do is the request itself; nil: it only enters.
+	// do is the request itself; nil: it only authenticates.
 	do decision
-	// joins: what a repeat finds must be durable, too.
+	// joins: the events that a repeat finds must be durable, too.
 	joins bool
 }
 

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"weir/internal/board"
+	"weir/internal/activetasks"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/limits"
@@ -26,10 +26,10 @@ type Ledger interface {
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
 }
 
-// Board knows the tasks that have not ended, see board.Board.
-type Board interface {
-	Leasable(tenant string, may func(board.Entry) bool, limit int) []board.Entry
-	Held(tenant, holder string) (board.Entry, bool)
+// ActiveTasks knows the tasks that have not ended, see activetasks.Cache.
+type ActiveTasks interface {
+	Leasable(tenant string, may func(activetasks.Entry) bool, limit int) []activetasks.Entry
+	Held(tenant, holder string) (activetasks.Entry, bool)
 	CatchUp(ctx context.Context) error
 	Changed(tenant string) <-chan struct{}
 }
@@ -71,7 +71,7 @@ func (c Config) withDefaults() Config {
 // Service handles the requests about tasks. It is safe for concurrent use, and starts nothing.
 type Service struct {
 	ledger  Ledger
-	board   Board
+	active  ActiveTasks
 	cfg     Config
 	touch   *touches
 	rates   *rates
@@ -80,10 +80,10 @@ type Service struct {
 }
 
 // NewService returns a Service.
-func NewService(l Ledger, b Board, leases Leases, cfg Config) *Service {
+func NewService(l Ledger, b ActiveTasks, leases Leases, cfg Config) *Service {
 	cfg = cfg.withDefaults()
 	return &Service{
-		ledger: l, board: b, cfg: cfg, rates: newRates(cfg.Rate, cfg.Now), leasing: limits.NewKeyedMutex(),
+		ledger: l, active: b, cfg: cfg, rates: newRates(cfg.Rate, cfg.Now), leasing: limits.NewKeyedMutex(),
 		touch: newTouches(leases, cfg.Lease/schemas.LeaseShare, cfg.Now), waits: limits.NewPerKey[holding](maxWaits),
 	}
 }

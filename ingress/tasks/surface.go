@@ -35,7 +35,7 @@ type Repos interface {
 // SurfaceConfig configures the surfaces of tasks and repositories. Fields without a default are
 // required.
 type SurfaceConfig struct {
-	Desk    *Service
+	Tasks   *Service
 	Control *actions.Control
 	// Policy returns what decides about a caller's calls.
 	Policy func(who grant.Caller) executor.Policy
@@ -106,7 +106,7 @@ func (h handlers) create(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	secret := h.Desk.Secret()
+	secret := h.Tasks.Secret()
 	req.TokenHash = secret.Hash()
 	out, err := h.server.Acceptor().Accept(c.Request.Context(), req)
 	if out.ID != "" && accept.InFlight(err) { // it runs for hours, and a repeat of its key needs its name
@@ -274,7 +274,7 @@ func (h handlers) answer(c *gin.Context) error {
 		return err
 	}
 	who := ingress.Caller(c)
-	ref, err := h.Desk.Answer(c.Request.Context(), who.Tenant, c.Param("id"), req, who.Name)
+	ref, err := h.Tasks.Answer(c.Request.Context(), who.Tenant, c.Param("id"), req, who.Name)
 	return h.show(c, ref, err, http.StatusOK, "")
 }
 
@@ -283,7 +283,7 @@ func (h handlers) reissue(c *gin.Context) error {
 		return err
 	}
 	who := ingress.Caller(c)
-	ref, token, err := h.Desk.Reissue(c.Request.Context(), who.Tenant, c.Param("id"), boundsOf(who))
+	ref, token, err := h.Tasks.Reissue(c.Request.Context(), who.Tenant, c.Param("id"), boundsOf(who))
 	return h.show(c, ref, err, http.StatusOK, token)
 }
 

@@ -42,7 +42,7 @@ func (d *Service) Touch(ctx context.Context, ref schemas.Ref, lease int) {
 	}
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
-	if _, err := d.touch.leases.Set(ctx, task.LeaseKey(ref, lease), task.Heard(lease)); err != nil {
+	if _, err := d.touch.leases.Set(ctx, task.LeaseKey(ref, lease), task.EncodeHeartbeat(lease)); err != nil {
 		d.touch.forget(ref, lease)
 	}
 }
@@ -105,7 +105,7 @@ const maxWaits = 8
 // Wait lets a visitor wait for an answer, until it leaves. Above a small limit it is RATE_LIMITED.
 // The question stays, and a repeat joins it.
 func (d *Service) Wait(v Access) (leave func(), err error) {
-	leave, ok := d.waits.Try(holding{v.Ref, v.Lease})
+	leave, ok := d.waits.TryAcquire(holding{v.Ref, v.Lease})
 	if !ok {
 		err = &problem.Error{
 			Problem: schemas.Problem{

@@ -46,7 +46,7 @@ import (
 // Identifiers are exempt; see identifiers.
 func TestEncoders(t *testing.T) {
 	t.Parallel()
-	g, e := &garden{}, newEncoders(t)
+	g, e := &planted{}, newEncoders(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		p := &planter{rt, g}
 		e.log(rt, p)
@@ -77,18 +77,18 @@ func TestScrubberFindsWhatTheScanFinds(t *testing.T) {
 	})
 	escapes := []string{"plain", "URL", "HTML", "JSON"}
 	rapid.Check(t, func(rt *rapid.T) {
-		g := &garden{}
+		g := &planted{}
 		secret := g.secret(rapid.StringMatching("[a-z]{1,12}").Draw(rt, "class"))
 		echo := all[rapid.SampledFrom(undone).Draw(rt, "inner")](secret)
 		if outer := rapid.SampledFrom(escapes).Draw(rt, "outer"); strings.IndexByte(echo, 0) < 0 {
 			echo = all[outer](echo)
 		}
 		text := rapid.StringMatching("[ -~]{0,20}").Draw(rt, "before") + " " + echo + " " + rapid.StringMatching("[ -~]{0,20}").Draw(rt, "after")
-		found, err := scan(g.list(), []sink{{name: "echo", data: []byte(text)}})
+		found, err := scan(g.list(), []output{{name: "echo", data: []byte(text)}})
 		require.NoError(rt, err)
 		require.NotEmpty(rt, found, "the secret is there: %q", text)
 		scrubbed := redact.Values([]string{secret}).Bytes([]byte(text))
-		left, err := scan(g.list(), []sink{{name: "echo", data: scrubbed}})
+		left, err := scan(g.list(), []output{{name: "echo", data: scrubbed}})
 		require.NoError(rt, err)
 		require.Empty(rt, left, "%q became %q", text, scrubbed)
 	})
@@ -129,7 +129,7 @@ func TestEveryMemberIsSent(t *testing.T) {
 // planter fills records with canaries.
 type planter struct {
 	rt *rapid.T
-	g  *garden
+	g  *planted
 }
 
 // identifiers are members whose values Weir or its operator chooses, or that the contract
@@ -209,7 +209,7 @@ func (p *planter) fails() error {
 		fault.ErrUnavailable, context.DeadlineExceeded, fault.ErrFenced, fault.ErrNotFound, fault.ErrGone, fault.ErrConflict, fault.ErrFull, fault.ErrTooLarge,
 	}).Draw(p.rt, "error")
 	for range rapid.IntRange(0, 3).Draw(p.rt, "depth") {
-		code := rapid.SampledFrom(slices.Concat(schemas.SettleCodes(), schemas.DoorCodes())).Draw(p.rt, "code")
+		code := rapid.SampledFrom(slices.Concat(schemas.SettleCodes(), schemas.IngressCodes())).Draw(p.rt, "code")
 		err = rapid.SampledFrom([]error{
 			fmt.Errorf("%s: %w", text("wrapped"), err),
 			&fault.Call{Code: code, Cause: err}, &fault.RetryAfter{Cause: err},
@@ -253,14 +253,14 @@ func newEncoders(t *testing.T) *encoders {
 	return e
 }
 
-func (e *encoders) sinks(t *testing.T) []sink {
+func (e *encoders) sinks(t *testing.T) []output {
 	t.Helper()
 	require.NoError(t, e.traces.Close(context.WithoutCancel(t.Context())))
 	scraped := httptest.NewRecorder()
 	e.metrics.Handler().ServeHTTP(scraped, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
-	sinks := []sink{{name: "metrics", data: scraped.Body.Bytes()}}
+	sinks := []output{{name: "metrics", data: scraped.Body.Bytes()}}
 	for name, b := range e.out {
-		sinks = append(sinks, sink{name: name, data: b.Bytes()})
+		sinks = append(sinks, output{name: name, data: b.Bytes()})
 	}
 	return sinks
 }
@@ -356,13 +356,13 @@ func (e *encoders) leave(rt *rapid.T, p *planter) {
 	for i := range records {
 		records[i].Code = ""
 	}
-	require.NoError(rt, e.recorder.Leave(rt.Context(), st, records...))
+	require.NoError(rt, e.recorder.Store(rt.Context(), st, records...))
 
 	st.Action.Sensitive = false // the digests and the target are the tenant's, and no canaries here
 	try.Digest, try.Result.Answer.Hash = "digest", "hash"
 	attempt, err = settle.Attempt(st, try, "POST", "POST http://up.example/?")
 	require.NoError(rt, err)
-	require.NoError(rt, e.recorder.Leave(rt.Context(), st, attempt))
+	require.NoError(rt, e.recorder.Store(rt.Context(), st, attempt))
 	why := &fault.Terminal{Code: schemas.Poison, Reason: "a reason", Cause: p.fails()}
 	require.NoError(rt, e.letters.Store(rt.Context(), filled[schemas.Record](p), why))
 }

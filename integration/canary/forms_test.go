@@ -97,28 +97,28 @@ func encodings() map[string]func(s string) string {
 // owner reads only the secrets. A sink without data is an error.
 func TestScan(t *testing.T) {
 	t.Parallel()
-	leaks := func(g *garden, s sink) []leak {
-		found, err := scan(g.list(), []sink{s})
+	leaks := func(g *planted, s output) []leak {
+		found, err := scan(g.list(), []output{s})
 		require.NoError(t, err)
 		return found
 	}
-	g := &garden{}
+	g := &planted{}
 	text, key := g.plant("place"), g.secret("key")
 	g.plant("elsewhere")
 	for form, e := range encodings() {
 		for _, text := range []string{text, key} {
-			require.NotEmpty(t, leaks(g, sink{data: []byte("some text before " + e(text) + " and some after")}), form)
+			require.NotEmpty(t, leaks(g, output{data: []byte("some text before " + e(text) + " and some after")}), form)
 		}
-		require.Empty(t, leaks(g, sink{data: []byte(e("ordinary-text-" + random(8)))}), form)
+		require.Empty(t, leaks(g, output{data: []byte(e("ordinary-text-" + random(8)))}), form)
 	}
-	require.Empty(t, leaks(g, sink{data: []byte(text), owner: true}))
-	require.NotEmpty(t, leaks(g, sink{data: []byte(text + key), owner: true}))
+	require.Empty(t, leaks(g, output{data: []byte(text), owner: true}))
+	require.NotEmpty(t, leaks(g, output{data: []byte(text + key), owner: true}))
 
 	for range 200 {
 		g.plant("place")
 	}
 	noise := strings.Repeat(random(512)+" \x1f\x8b\x08 %zz \\u12 \\"+base64.StdEncoding.EncodeToString([]byte(random(256))), 20)
-	require.Empty(t, leaks(g, sink{data: []byte(noise)}))
-	_, err := scan(nil, []sink{{name: "log", data: []byte("x")}, {name: "metrics", data: []byte(" \n")}})
+	require.Empty(t, leaks(g, output{data: []byte(noise)}))
+	_, err := scan(nil, []output{{name: "log", data: []byte("x")}, {name: "metrics", data: []byte(" \n")}})
 	require.ErrorContains(t, err, "metrics")
 }

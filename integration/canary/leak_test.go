@@ -24,7 +24,7 @@ import (
 // in any sink.
 func TestNothingLeaks(t *testing.T) {
 	t.Parallel()
-	g := &garden{}
+	g := &planted{}
 	w := newWorld(t, g)
 	w.drive()
 	w.crash()

@@ -28,8 +28,8 @@ type canary struct {
 	secret bool
 }
 
-// garden holds the canaries of a test. It is safe for concurrent use.
-type garden struct {
+// planted holds the canaries of a test. It is safe for concurrent use.
+type planted struct {
 	mu  sync.Mutex
 	all []canary
 }
@@ -41,17 +41,17 @@ const (
 )
 
 // plant makes a canary for a place in the input.
-func (g *garden) plant(class string) string {
+func (g *planted) plant(class string) string {
 	return g.add(canary{class: class, text: contentMark + tidy(class) + "-" + random(8)})
 }
 
 // word is a canary of lower case that is a valid name of a model, a branch or a host.
-func (g *garden) word(class string) string {
+func (g *planted) word(class string) string {
 	return g.add(canary{class: class, text: strings.ToLower(contentMark) + random(8)})
 }
 
 // once is the canary of a class, which it plants on the first call.
-func (g *garden) once(class string) string {
+func (g *planted) once(class string) string {
 	if text := g.find(class, false); text != "" {
 		return text
 	}
@@ -59,14 +59,14 @@ func (g *garden) once(class string) string {
 }
 
 // secret is the secret of a class, which it makes on the first call.
-func (g *garden) secret(class string) string {
+func (g *planted) secret(class string) string {
 	if text := g.find(class, true); text != "" {
 		return text
 	}
 	return g.add(canary{class: class, text: secretMark + tidy(class) + "-" + random(8), secret: true})
 }
 
-func (g *garden) find(class string, secret bool) string {
+func (g *planted) find(class string, secret bool) string {
 	for _, c := range g.list() {
 		if c.class == class && c.secret == secret {
 			return c.text
@@ -76,23 +76,23 @@ func (g *garden) find(class string, secret bool) string {
 }
 
 // known adds an existing text as a secret.
-func (g *garden) known(class, text string) { g.add(canary{class: class, text: text, secret: true}) }
+func (g *planted) known(class, text string) { g.add(canary{class: class, text: text, secret: true}) }
 
-func (g *garden) add(c canary) string {
+func (g *planted) add(c canary) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.all = append(g.all, c)
 	return c.text
 }
 
-func (g *garden) list() []canary {
+func (g *planted) list() []canary {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.all)
 }
 
 // reached reports whether a text in lower case holds a canary of a class.
-func (g *garden) reached(class, lower string) bool {
+func (g *planted) reached(class, lower string) bool {
 	return slices.ContainsFunc(g.list(), func(c canary) bool {
 		return c.class == class && strings.Contains(lower, strings.ToLower(c.text))
 	})
@@ -121,8 +121,8 @@ func random(bytes int) string {
 	return s.String()
 }
 
-// sink is the output of one place.
-type sink struct {
+// output is the output of one place.
+type output struct {
 	name string
 	data []byte
 	// owner: its reader may see all content but secrets.
@@ -133,11 +133,11 @@ type sink struct {
 }
 
 // leak is a canary in a sink that must not hold it. It names classes, not texts.
-type leak struct{ sink, class, form string }
+type leak struct{ output, class, form string }
 
 // scan searches every sink for every canary, in every form. A sink without data is an error:
 // it proves nothing.
-func scan(canaries []canary, sinks []sink) ([]leak, error) {
+func scan(canaries []canary, sinks []output) ([]leak, error) {
 	all, secrets := newSeeker(canaries, false), newSeeker(canaries, true)
 	found := map[leak]bool{}
 	for _, s := range sinks {

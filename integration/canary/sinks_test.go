@@ -105,14 +105,14 @@ func (w *world) evidence() []byte {
 }
 
 // running are the sinks that are read while the program runs.
-func (w *world) running() []sink {
+func (w *world) running() []output {
 	w.t.Helper()
 	_, metrics := w.admin.send(http.MethodGet, "/metrics", "")
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", w.p.PID()))
 	if err != nil { // there is no /proc
 		line = []byte(w.at("weir.yaml"))
 	}
-	return []sink{
+	return []output{
 		{name: "metrics", data: []byte(metrics)},
 		{name: "arguments", data: line},
 		{name: "children's arguments and environment", data: w.file("children")},
@@ -125,7 +125,7 @@ func (w *world) running() []sink {
 }
 
 // after are the sinks of a program that has ended.
-func (w *world) after() []sink {
+func (w *world) after() []output {
 	w.t.Helper()
 	var out, log strings.Builder
 	for _, p := range append(w.past, w.p) {
@@ -137,15 +137,15 @@ func (w *world) after() []sink {
 	tmpNames, tmpContents := files(w.t, w.at("tmp"))
 	_, index := files(w.t, w.at("data/index"))
 	return append(w.stored(),
-		sink{name: "standard error", data: []byte(log.String()), owner: true},
-		sink{name: "standard error beside words for the operator", data: []byte(forOperator.ReplaceAllString(log.String(), ""))},
-		sink{name: "standard output", data: []byte(out.String())},
-		sink{name: "spans", data: w.spans.got.Bytes()},
-		sink{name: "temporary files", data: append(tmpNames, tmpContents...)},
-		sink{name: "names of files", data: names},
-		sink{name: "index", data: w.uncalled(rows(w.t, w.at("data/index/actions.db")))},
-		sink{name: "file of the index", data: index, shown: called()},
-		sink{name: "files", data: contents, owner: true},
+		output{name: "standard error", data: []byte(log.String()), owner: true},
+		output{name: "standard error beside words for the operator", data: []byte(forOperator.ReplaceAllString(log.String(), ""))},
+		output{name: "standard output", data: []byte(out.String())},
+		output{name: "spans", data: w.spans.got.Bytes()},
+		output{name: "temporary files", data: append(tmpNames, tmpContents...)},
+		output{name: "names of files", data: names},
+		output{name: "index", data: w.uncalled(rows(w.t, w.at("data/index/actions.db")))},
+		output{name: "file of the index", data: index, shown: called()},
+		output{name: "files", data: contents, owner: true},
 	)
 }
 
@@ -227,7 +227,7 @@ func files(tb require.TestingT, dir string) (names, contents []byte) {
 
 // stored returns the streams on the disk: names, subjects, headers, and every
 // document that is not the owner's own content.
-func (w *world) stored() []sink {
+func (w *world) stored() []output {
 	w.t.Helper()
 	parts := map[string]*bytes.Buffer{}
 	to := func(name string) *bytes.Buffer {
@@ -275,9 +275,9 @@ func (w *world) stored() []sink {
 		}
 		require.NoError(w.t, streams.Err())
 	})
-	var sinks []sink
+	var sinks []output
 	for name, b := range parts {
-		sinks = append(sinks, sink{name: name, data: b.Bytes(), owner: name == "stored documents"})
+		sinks = append(sinks, output{name: name, data: b.Bytes(), owner: name == "stored documents"})
 	}
 	require.Len(w.t, sinks, 7)
 	return sinks
@@ -335,7 +335,7 @@ type collector struct {
 	keyed atomic.Bool // its credential came
 }
 
-func collect(t *testing.T, g *garden) *collector {
+func collect(t *testing.T, g *planted) *collector {
 	t.Helper()
 	c := &collector{}
 	var asked atomic.Int64

@@ -39,7 +39,7 @@ var weirBinary, natsBinary = program.Path(program.Weir), program.Path(program.NA
 // world is a Weir in a process of its own, the services that it calls, and all of its output.
 type world struct {
 	t    *testing.T
-	g    *garden
+	g    *planted
 	p    *program.Program
 	past []*program.Program // those that were killed
 	dir  string             // has its configuration, its data and its temporary files
@@ -69,7 +69,7 @@ const beacon = "agwbeacon"
 // patience bounds every wait.
 const patience = 30 * time.Second
 
-func newWorld(t *testing.T, g *garden) *world {
+func newWorld(t *testing.T, g *planted) *world {
 	t.Helper()
 	w := &world{t: t, g: g, dir: filepath.Join(t.TempDir(), beacon), held: map[string]chan struct{}{"plain": make(chan struct{}, 64), "agent": make(chan struct{}, 64), "llm": make(chan struct{}, 64)}}
 	for _, dir := range []string{"", "tmp", "data"} {

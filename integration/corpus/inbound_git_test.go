@@ -42,7 +42,7 @@ func (c *call) git() {
 	for _, body := range bodies {
 		c.began = taken()
 		h := c.push(body)
-		c.judge(h)
+		c.check(h)
 		if h.status == http.StatusOK && c.Code != "" {
 			c.checkRefusedPush(h)
 		}

@@ -69,7 +69,7 @@ func (c *call) rules() {
 	raw := c.bytes()
 	before := c.ruleSet()
 	h := c.send(raw)
-	c.judge(h)
+	c.check(h)
 	c.checkEcho(raw, h)
 	after := c.ruleSet()
 	if h.status != http.StatusOK {
@@ -132,7 +132,7 @@ func (c *call) race() {
 				require.Equal(c.t, -1, won, "both were accepted")
 				won = i
 			}
-			c.judge(h)
+			c.check(h)
 		}
 		require.NotEqual(c.t, -1, won, "none was accepted: %s %s", all[0].body, all[1].body)
 		v := c.view(c.g.tasks, c.task.ID)
@@ -236,7 +236,7 @@ func (c *call) chat() {
 	raw := c.bytes()
 	before := c.g.upstream.count(modelPath)
 	h := c.send(raw)
-	c.judge(h)
+	c.check(h)
 	if h.status != http.StatusOK {
 		assert.Equal(c.t, before, c.g.upstream.count(modelPath), "a refused completion reached the provider")
 	}

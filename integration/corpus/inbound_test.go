@@ -107,7 +107,7 @@ func (c *call) run() {
 	case c.Surface == chatSurface:
 		c.chat()
 	default:
-		c.judge(c.exchange())
+		c.check(c.exchange())
 	}
 	// Others are served, and the log has no secret and nothing that the row forged.
 	if c.Setup != "nats_down" {
@@ -163,8 +163,8 @@ func (c *call) send(raw string) answer {
 	return c.g.send(c.t, strings.NewReader(raw), method)
 }
 
-// judge compares an answer with the row.
-func (c *call) judge(h answer) {
+// check compares an answer with the row.
+func (c *call) check(h answer) {
 	class := c.Class
 	if corrected[c.ID] != "" && c.via == viaTask {
 		class = "2xx"

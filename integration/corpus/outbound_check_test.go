@@ -25,8 +25,8 @@ import (
 	"weir/schemas"
 )
 
-// judge compares a trial with its row.
-func (x *trial) judge() {
+// check compares a trial with its row.
+func (x *trial) check() {
 	x.verdict()
 	x.checkOutcome()
 	x.checkAnswer()

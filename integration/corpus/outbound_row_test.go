@@ -354,15 +354,15 @@ func (n *node) ruled(t *testing.T, r *outboundRow, authority *upstream.Authority
 	t.Helper()
 	token, s := n.as(t, strings.ToLower(r.ID)), newStage(t, r, authority)
 	if x := n.createRules(t, r, s, token); x != nil {
-		x.judge()
+		x.check()
 	} else {
-		n.runAs(t, r, s, token).judge()
+		n.runAs(t, r, s, token).check()
 	}
 	stored := *r
 	if r.Code == string(schemas.ValidationError) { // the code of a rule that cannot be created
 		stored.Code = string(schemas.DenyRule)
 	}
-	n.runAs(t, &stored, newStage(t, r, authority), n.as(t, storedTenant(r))).judge()
+	n.runAs(t, &stored, newStage(t, r, authority), n.as(t, storedTenant(r))).check()
 }
 
 func storedTenant(r *outboundRow) string { return "stored-" + strings.ToLower(r.ID) }

@@ -37,7 +37,7 @@ func TestOutbound(t *testing.T) {
 						n.ruled(sub, &r, l.authority)
 						return
 					}
-					n.run(sub, &r, newStage(sub, &r, l.authority)).judge()
+					n.run(sub, &r, newStage(sub, &r, l.authority)).check()
 				})
 			}
 		})
@@ -89,7 +89,7 @@ func TestOutboundMemory(t *testing.T) { //nolint:paralleltest // as said
 			peak := watch(heap)
 			x := n.run(sub, &r, s)
 			grown := peak() - before
-			x.judge()
+			x.check()
 			assert.Less(sub, grown, r.Assert.MaxRSS<<20, "the heap grew")
 			assert.LessOrEqual(sub, s.server.Written(), int64(max(1, x.attempts()))*maxSent, "the upstream could send too much")
 		})

@@ -9,18 +9,18 @@ import (
 	"strings"
 
 	"weir/internal/failpoint"
-	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/callers"
 	"weir/schemas"
 )
 
 // The classes of actions, as their names have them.
 const (
-	get    = crowd.Get
-	put    = crowd.Put
-	post   = crowd.Post
-	keyed  = crowd.Keyed
+	get    = callers.Get
+	put    = callers.Put
+	post   = callers.Post
+	keyed  = callers.Keyed
 	mocked = "mock" // a POST
-	denied = crowd.Denied
+	denied = callers.Denied
 )
 
 // cell is one fault, and the classes of which an action can come to it.

@@ -24,7 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/broker"
-	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/callers"
 	"weir/internal/weirtest/history"
 	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
@@ -64,9 +64,9 @@ type trial struct {
 	times      map[string]int // and how often
 
 	dir      string
-	upstream *crowd.Target
+	upstream *callers.Target
 	node     *node
-	party    *crowd.Crowd
+	party    *callers.Callers
 
 	t          *testing.T
 	fired      map[string]int
@@ -152,7 +152,7 @@ const (
 func (r *trial) run(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	r.upstream = crowd.NewTarget()
+	r.upstream = callers.NewTarget()
 	if r.cell.hold {
 		r.upstream.HoldFirst()
 	}
@@ -169,14 +169,14 @@ func (r *trial) run(ctx context.Context) {
 		}
 	}()
 	base := r.node.now
-	r.party = crowd.New(crowd.Config{Target: r.upstream, Write: base, Read: base, Name: r.cell.slug(), Patience: patience, Pad: 48 << 10})
+	r.party = callers.New(callers.Config{Target: r.upstream, Write: base, Read: base, Name: r.cell.slug(), Patience: patience, Pad: 48 << 10})
 	r.mock(ctx)
 	drive := r.cell.drive
 	if drive == nil {
 		drive = passThrough
 	}
 	drive(ctx, r)
-	r.must(r.party.Rest(), "the clients")
+	r.must(r.party.Stop(), "the clients")
 	r.settle(ctx)
 	r.upstream.Close()
 	var run history.Run
@@ -211,7 +211,7 @@ func (r *trial) settle(ctx context.Context) {
 
 // begin has the client of a class ask, and a reader follow.
 func (r *trial) begin(ctx context.Context, class string) {
-	r.party.Send(ctx, crowd.Order{Name: r.name(class), Class: class, Watch: true})
+	r.party.Send(ctx, callers.Order{Name: r.name(class), Class: class, Watch: true})
 }
 
 // mock puts the rule in that answers the calls of its class.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/retry"
-	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/callers"
 	"weir/internal/weirtest/history"
 	"weir/schemas"
 )
@@ -77,7 +77,7 @@ func (r *trial) certain() bool {
 }
 
 func (r *trial) unexpected(class, format string, args ...any) {
-	r.violations = append(r.violations, history.Violation{Invariant: r.cell.row, Tenant: crowd.Tenant, Subject: class, Detail: fmt.Sprintf(format, args...)})
+	r.violations = append(r.violations, history.Violation{Invariant: r.cell.row, Tenant: callers.Tenant, Subject: class, Detail: fmt.Sprintf(format, args...)})
 }
 
 // TestSpentActionsAreExcused: three kills during its attempts excuse an end that is not
@@ -100,8 +100,8 @@ func TestSpentActionsAreExcused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &trial{cell: cell{row: "F0", classes: []string{tc.class}}, kills: tc.kills}
-			ref := schemas.Ref{Tenant: crowd.Tenant, Kind: schemas.KindHTTP, ID: r.name(tc.class)}
-			run := history.Run{Asked: []history.Asked{{Tenant: crowd.Tenant, Name: ref.ID, Outcome: tc.outcome}}}
+			ref := schemas.Ref{Tenant: callers.Tenant, Kind: schemas.KindHTTP, ID: r.name(tc.class)}
+			run := history.Run{Asked: []history.Asked{{Tenant: callers.Tenant, Name: ref.ID, Outcome: tc.outcome}}}
 			write := func(ev schemas.Event) {
 				data, err := json.Marshal(ev)
 				require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/callers"
 	"weir/internal/weirtest/program"
 )
 
@@ -25,14 +25,14 @@ var binary = program.Path(program.Weir)
 
 // world is an upstream and a configuration that lets calls to it through.
 type world struct {
-	*crowd.Target
+	*callers.Target
 
 	config string
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{Target: crowd.NewTarget()}
+	w := &world{Target: callers.NewTarget()}
 	t.Cleanup(w.Close)
 	var err error
 	w.config, err = program.Config(t.TempDir(), w.URL, "")

@@ -43,7 +43,7 @@ func TestClocks(t *testing.T) { //nolint:paralleltest // each fault has the mach
 	}
 	begin, rig := chance(t), w.newRig(t)
 	for i, r := range rows {
-		s := newScene(rig, r, begin, i)
+		s := newFixture(rig, r, begin, i)
 		s.bounds = history.Bounds{Heal: 2*time.Hour + time.Minute}
 		if !t.Run(r.slug(), s.test) {
 			return
@@ -55,7 +55,7 @@ func TestClocks(t *testing.T) { //nolint:paralleltest // each fault has the mach
 type watches map[string]*clock.Clock
 
 // newRig starts everything over clocks that can be turned.
-func (w watches) newRig(t *testing.T) *rig {
+func (w watches) newRig(t *testing.T) *env {
 	t.Helper()
 	dir := t.TempDir()
 	args, err := clock.Overlay(dir)
@@ -68,14 +68,14 @@ func (w watches) newRig(t *testing.T) *rig {
 		w[name] = c
 		return c.Environ()
 	}
-	return newRig(t, kit{
+	return newEnv(t, kit{
 		weir: filepath.Join(dir, program.Failpoints), environ: environ,
 		cluster: cluster.Config{Binary: filepath.Join(dir, program.NATS), Environ: func(i int) []string { return environ(fmt.Sprint("n", i)) }},
 	})
 }
 
 // turn turns a clock, and sees that its process goes by it.
-func (w watches) turn(ctx context.Context, s *scene, name string, by time.Duration) {
+func (w watches) turn(ctx context.Context, s *fixture, name string, by time.Duration) {
 	s.must(w[name].Turn(by))
 	now, err := s.clockOf(ctx, name)
 	s.must(err)
@@ -83,12 +83,12 @@ func (w watches) turn(ctx context.Context, s *scene, name string, by time.Durati
 		s.t.Fatalf("the clock of %s was turned by %s, and is off by %s", name, by, off)
 	}
 	if by != 0 {
-		s.bite("clocks turned", 1)
+		s.inject("clocks turned", 1)
 	}
 }
 
 // clockOf is the time that a node or a server tells.
-func (s *scene) clockOf(ctx context.Context, name string) (time.Time, error) {
+func (s *fixture) clockOf(ctx context.Context, name string) (time.Time, error) {
 	for _, server := range s.cluster.Servers {
 		if server.Name == name {
 			state, err := server.State(ctx)
@@ -119,7 +119,7 @@ func (n *node) clock(ctx context.Context) (time.Time, error) {
 }
 
 // right puts every clock right.
-func (w watches) right(ctx context.Context, s *scene) {
+func (w watches) right(ctx context.Context, s *fixture) {
 	for name := range w {
 		w.turn(ctx, s, name, 0)
 	}
@@ -127,8 +127,8 @@ func (w watches) right(ctx context.Context, s *scene) {
 
 // turns has the clocks of one of each be wrong for a while, with calls under way when they
 // step.
-func (w watches) turns(by time.Duration) func(context.Context, *scene) {
-	return func(ctx context.Context, s *scene) {
+func (w watches) turns(by time.Duration) func(context.Context, *fixture) {
+	return func(ctx context.Context, s *fixture) {
 		for range s.times(1, 3) {
 			leader, err := s.cluster.Leader(ctx, schemas.LogStream(0))
 			s.must(err)
@@ -144,7 +144,7 @@ func (w watches) turns(by time.Duration) func(context.Context, *scene) {
 
 // dance turns every clock by something, kills a node, and turns them anew. Servers' clocks
 // go ahead by a little alone: see stranded.
-func (w watches) dance(ctx context.Context, s *scene) {
+func (w watches) dance(ctx context.Context, s *fixture) {
 	steps := []time.Duration{-time.Hour, -20 * time.Second, 0, 20 * time.Second, time.Hour}
 	for range s.times(2, 8) {
 		for _, n := range s.nodes {
@@ -156,7 +156,7 @@ func (w watches) dance(ctx context.Context, s *scene) {
 		s.goOn(ctx, "the load by clocks of many times")
 		n := s.nodes[s.chance.IntN(len(s.nodes))]
 		n.kill()
-		s.bite("nodes killed", 1)
+		s.inject("nodes killed", 1)
 		s.must(n.start())
 		s.must(n.ready(ctx))
 	}
@@ -166,7 +166,7 @@ func (w watches) dance(ctx context.Context, s *scene) {
 // stranded kills the workers while they have messages of servers whose clocks are ahead,
 // and puts the clocks right. The servers wait for an acknowledgement until the time by which
 // they gave the messages out has come; the janitor ends the actions by their deadlines.
-func (w watches) stranded(ctx context.Context, s *scene) {
+func (w watches) stranded(ctx context.Context, s *fixture) {
 	for _, server := range s.cluster.Servers {
 		w.turn(ctx, s, server.Name, time.Hour)
 	}
@@ -176,14 +176,14 @@ func (w watches) stranded(ctx context.Context, s *scene) {
 	}
 	for _, n := range s.workers() {
 		n.kill()
-		s.bite("workers killed", 1)
+		s.inject("workers killed", 1)
 	}
 	s.target.Release()
 	for _, server := range s.cluster.Servers {
 		w.turn(ctx, s, server.Name, 0)
 	}
 	s.left = func(l history.Left) history.Left {
-		s.bite("messages left with nobody for an hour", int(l.Backlog))
+		s.inject("messages left with nobody for an hour", int(l.Backlog))
 		l.Backlog = 0
 		return l
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"weir/internal/weirtest/callers"
 	"weir/internal/weirtest/cluster"
-	"weir/internal/weirtest/crowd"
 	"weir/internal/weirtest/disk"
 	"weir/internal/weirtest/history"
 	"weir/internal/weirtest/poll"
@@ -40,7 +40,7 @@ func TestDisks(t *testing.T) { //nolint:paralleltest // each fault has the machi
 	for i, r := range []struct { //nolint:paralleltest // as above
 		number, title string
 
-		fault func(context.Context, *scene, rack)
+		fault func(context.Context, *fixture, rack)
 		sync  string
 		full  bool
 		room  int64
@@ -55,11 +55,11 @@ func TestDisks(t *testing.T) { //nolint:paralleltest // each fault has the machi
 		if !chosen(r.number, r.title) {
 			continue
 		}
-		s := newScene(nil, row{number: r.number, title: r.title}, begin, i)
+		s := newFixture(nil, row{number: r.number, title: r.title}, begin, i)
 		t.Run(s.slug(), func(t *testing.T) {
 			drives := newRack(t, r.full)
-			s.fault = func(ctx context.Context, s *scene) { r.fault(ctx, s, drives) }
-			s.rig = newRig(t, kit{cluster: cluster.Config{Sync: r.sync, Room: r.room, StoreOf: drives.stores()}})
+			s.fault = func(ctx context.Context, s *fixture) { r.fault(ctx, s, drives) }
+			s.env = newEnv(t, kit{cluster: cluster.Config{Sync: r.sync, Room: r.room, StoreOf: drives.stores()}})
 			s.test(t)
 		})
 	}
@@ -70,7 +70,7 @@ func TestDisks(t *testing.T) { //nolint:paralleltest // each fault has the machi
 // a power cut of all of them loses what was acknowledged, and the judge says so.
 func lossIsFound(t *testing.T, begin uint64) {
 	t.Helper()
-	s := newScene(nil, row{number: "F22", title: "all servers lose their power, synced every 2 minutes"}, begin, 99)
+	s := newFixture(nil, row{number: "F22", title: "all servers lose their power, synced every 2 minutes"}, begin, 99)
 	if !chosen(s.number, s.title) {
 		return
 	}
@@ -78,26 +78,26 @@ func lossIsFound(t *testing.T, begin uint64) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		drives := newRack(t, false)
-		s.rig = newRig(t, kit{cluster: cluster.Config{Sync: "2m", StoreOf: drives.stores()}})
+		s.env = newEnv(t, kit{cluster: cluster.Config{Sync: "2m", StoreOf: drives.stores()}})
 		load := s.load
 		load.Name = s.slug()
-		s.crowd = s.rig.crowd(load)
+		s.crowd = s.env.crowd(load)
 		s.crowd.Start(ctx)
 		s.t = t
 		s.goOn(ctx, "the load")
-		require.NoError(t, s.crowd.Rest()) // nobody is to ask again for what is lost
+		require.NoError(t, s.crowd.Stop()) // nobody is to ask again for what is lost
 		drives.dark(ctx, s, cluster.Size)
 		var run history.Run
 		s.crowd.Fill(&run)
 		if err := s.log.fill(ctx, &run); err != nil {
 			t.Logf("the loss is found: %v", err)
-			s.bite("time that not even the streams were left", 1)
+			s.inject("time that not even the streams were left", 1)
 			s.tell(t)
 			return
 		}
 		found := history.Check(run, history.Bounds{})
 		require.NotEmpty(t, found)
-		s.bite("broken promises found", len(found))
+		s.inject("broken promises found", len(found))
 		s.tell(t)
 	})
 }
@@ -194,8 +194,8 @@ func (d *drive) empty() error { return os.Remove(filepath.Join(d.mounted, "balla
 
 // darkens takes the power from so many servers, in the middle of what a disk writes, several
 // times.
-func darkens(servers int) func(context.Context, *scene, rack) {
-	return func(ctx context.Context, s *scene, drives rack) {
+func darkens(servers int) func(context.Context, *fixture, rack) {
+	return func(ctx context.Context, s *fixture, drives rack) {
 		for range 4 {
 			drives.dark(ctx, s, servers)
 			s.goOn(ctx, "the load with the power back")
@@ -204,7 +204,7 @@ func darkens(servers int) func(context.Context, *scene, rack) {
 }
 
 // dark takes the power from so many servers at once and gives it back.
-func (r rack) dark(ctx context.Context, s *scene, servers int) {
+func (r rack) dark(ctx context.Context, s *fixture, servers int) {
 	first := s.chance.IntN(cluster.Size)
 	keep := []float64{0, 0.5, 0.9}[s.chance.IntN(3)]
 	var off []int
@@ -215,9 +215,9 @@ func (r rack) dark(ctx context.Context, s *scene, servers int) {
 	for _, i := range off { // the disks go first: what is told from here on was synced before, or is a lie
 		device, forgot := r[i].device.Cut(s.chance, keep)
 		after[i] = device
-		s.bite("sectors forgotten", forgot)
+		s.inject("sectors forgotten", forgot)
 	}
-	s.bite("servers without power", len(off))
+	s.inject("servers without power", len(off))
 	s.must(poll.Rest(ctx, 20*time.Millisecond))
 	for _, i := range off {
 		s.cluster.Servers[i].Kill()
@@ -233,15 +233,15 @@ func (r rack) dark(ctx context.Context, s *scene, servers int) {
 
 // fills leaves no room on the disks of so many servers. Where it is one, all goes on; where
 // it is all, nothing is accepted until there is room again.
-func fills(servers int) func(context.Context, *scene, rack) {
-	return func(ctx context.Context, s *scene, drives rack) {
+func fills(servers int) func(context.Context, *fixture, rack) {
+	return func(ctx context.Context, s *fixture, drives rack) {
 		for i := range servers {
 			s.must(drives[i].fill())
-			s.bite("disks filled", 1)
+			s.inject("disks filled", 1)
 		}
 		if servers == cluster.Size {
 			refused := s.refusing(ctx)
-			s.bite("refused", refused)
+			s.inject("refused", refused)
 		} else {
 			s.goOn(ctx, "the load with one disk full")
 		}
@@ -254,15 +254,15 @@ func fills(servers int) func(context.Context, *scene, rack) {
 }
 
 // refusing waits until every node refuses new actions.
-func (s *scene) refusing(ctx context.Context) int {
+func (s *fixture) refusing(ctx context.Context) int {
 	away := s.crowd.Counts().Away
-	s.must(s.crowd.Await(ctx, "refusals", func(c crowd.Counts) bool { return c.Away >= away+20 }))
+	s.must(s.crowd.Await(ctx, "refusals", func(c callers.Counts) bool { return c.Away >= away+20 }))
 	return s.crowd.Counts().Away - away
 }
 
 // stuff stores all that the servers may, in a stream of its own: they refuse what comes
 // then, and nothing that was accepted is lost.
-func stuff(ctx context.Context, s *scene, _ rack) {
+func stuff(ctx context.Context, s *fixture, _ rack) {
 	const name = "BALLAST"
 	_, err := s.log.JS.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{"ballast"}, Replicas: cluster.Size, Storage: jetstream.FileStorage})
 	s.must(err)
@@ -275,8 +275,8 @@ func stuff(ctx context.Context, s *scene, _ rack) {
 			break
 		}
 	}
-	s.bite("stored", stored)
+	s.inject("stored", stored)
 	refused := s.refusing(ctx)
-	s.bite("refused", refused)
+	s.inject("refused", refused)
 	s.must(s.log.JS.DeleteStream(ctx, name))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/callers"
 	"weir/internal/weirtest/history"
 	"weir/schemas"
 )
@@ -24,17 +24,17 @@ type row struct {
 	// short: it is part of the selection.
 	short bool
 	// load is what is asked for meanwhile.
-	load crowd.Config
+	load callers.Config
 	// fault befalls what is at work. It says how often it did, by what it did.
-	fault func(ctx context.Context, s *scene)
+	fault func(ctx context.Context, s *fixture)
 }
 
-// scene is a row while it is played.
-type scene struct {
-	*rig
+// fixture is a row while it is played.
+type fixture struct {
+	*env
 	row
-	crowd  *crowd.Crowd
-	beside []*crowd.Crowd // others, which rest when it is judged
+	crowd  *callers.Callers
+	beside []*callers.Callers // others, which rest when it is judged
 	chance *rand.Rand
 	t      *testing.T
 
@@ -43,7 +43,7 @@ type scene struct {
 	// certain: nobody may have been left in doubt about a call.
 	certain    bool
 	bit        map[string]int
-	counts     crowd.Counts
+	counts     callers.Counts
 	actions    int
 	took       time.Duration
 	violations []history.Violation
@@ -57,8 +57,8 @@ type scene struct {
 	round int
 }
 
-// bite counts what the fault did: a row that did nothing has shown nothing.
-func (s *scene) bite(what string, n int) { s.bit[what] += n }
+// inject counts what the fault did: a row that did nothing has shown nothing.
+func (s *fixture) inject(what string, n int) { s.bit[what] += n }
 
 const (
 	// patience bounds a row of the selection.
@@ -80,9 +80,9 @@ func TestFaults(t *testing.T) { //nolint:paralleltest // each fault has the mach
 	if len(rows) == 0 {
 		return // the chosen ones are of another test; see run
 	}
-	rig := newRig(t, kit{})
+	rig := newEnv(t, kit{})
 	for i, r := range rows {
-		if !t.Run(r.slug(), newScene(rig, r, begin, i).test) {
+		if !t.Run(r.slug(), newFixture(rig, r, begin, i).test) {
 			return // what is broken may break what follows
 		}
 	}
@@ -99,15 +99,15 @@ func chance(t *testing.T) uint64 {
 	return begin
 }
 
-func newScene(rig *rig, r row, begin uint64, i int) *scene {
-	return &scene{rig: rig, row: r, chance: rand.New(rand.NewPCG(begin, uint64(i))), bit: map[string]int{}}
+func newFixture(rig *env, r row, begin uint64, i int) *fixture {
+	return &fixture{env: rig, row: r, chance: rand.New(rand.NewPCG(begin, uint64(i))), bit: map[string]int{}}
 }
 
 func (r row) slug() string {
 	return strings.ToLower(r.number) + "-" + strings.NewReplacer(" ", "-", ",", "", ";", "", "'", "").Replace(r.title)
 }
 
-func (s *scene) test(t *testing.T) {
+func (s *fixture) test(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), s.patience())
 	defer cancel()
@@ -120,7 +120,7 @@ func (s *scene) test(t *testing.T) {
 			s.tell(t)
 		}
 	}()
-	s.play(ctx)
+	s.run(ctx)
 	for i, v := range s.violations {
 		if i == 20 {
 			t.Errorf("and %d more", len(s.violations)-i)
@@ -135,43 +135,43 @@ func (s *scene) test(t *testing.T) {
 }
 
 // must ends the test where something cannot go on as it has to.
-func (s *scene) must(err error) {
+func (s *fixture) must(err error) {
 	s.t.Helper()
 	require.NoError(s.t, err)
 }
 
 // patience bounds a row.
-func (s *scene) patience() time.Duration {
+func (s *fixture) patience() time.Duration {
 	if s.round > 0 {
 		return 10 * time.Minute
 	}
 	return long(patience, 20*time.Minute)
 }
 
-// play brings the fault about under load, heals, and judges.
-func (s *scene) play(ctx context.Context) {
+// run brings the fault about under load, heals, and judges.
+func (s *fixture) run(ctx context.Context) {
 	s.must(s.log.begin(ctx))
 	load := s.load
 	load.Name = s.slug()
-	s.crowd = s.rig.crowd(load)
+	s.crowd = s.env.crowd(load)
 	s.crowd.Start(ctx)
 	s.goOn(ctx, "the load")
 	s.fault(ctx, s)
 	s.must(s.heal(ctx))
 	s.goOn(ctx, "the load behind it")
-	s.must(s.crowd.Rest())
+	s.must(s.crowd.Stop())
 	s.counts = s.crowd.Counts()
-	s.judge(ctx)
+	s.check(ctx)
 }
 
 // goOn waits until some more ends were told.
-func (s *scene) goOn(ctx context.Context, what string) {
-	told := s.crowd.Counts().Told
-	s.must(s.crowd.Await(ctx, what, func(c crowd.Counts) bool { return c.Told >= told+warm }))
+func (s *fixture) goOn(ctx context.Context, what string) {
+	told := s.crowd.Counts().Ended
+	s.must(s.crowd.Await(ctx, what, func(c callers.Counts) bool { return c.Ended >= told+warm }))
 }
 
 // heard is the next of the row's calls that the target holds.
-func (s *scene) heard(ctx context.Context) string {
+func (s *fixture) heard(ctx context.Context) string {
 	for {
 		select {
 		case name := <-s.target.Heard():
@@ -184,8 +184,8 @@ func (s *scene) heard(ctx context.Context) string {
 	}
 }
 
-// judge reads the three ledgers.
-func (s *scene) judge(ctx context.Context) {
+// check reads the three ledgers.
+func (s *fixture) check(ctx context.Context) {
 	var run history.Run
 	var err error
 	run.Left, err = s.log.drained(ctx)
@@ -236,7 +236,7 @@ func every() []row {
 }
 
 // tell logs what became of the row.
-func (s *scene) tell(t *testing.T) {
+func (s *fixture) tell(t *testing.T) {
 	t.Helper()
 	t.Logf("%s %s: %s, %d actions, %v, longest gap %s, %d violations, came to its end: %t",
 		s.number, s.title, s.took.Round(time.Second), s.actions, s.bit, s.counts.Gap, len(s.violations), !s.failed)

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/callers"
 	"weir/internal/weirtest/history"
 	"weir/internal/weirtest/poll"
 	"weir/schemas"
@@ -22,15 +22,15 @@ import (
 // leave has clients go away at every place of a request: before its body, in the middle of
 // it, behind it, and while they follow events. What was whole is done once, what was not is
 // not there, and nobody is waited for.
-func leave(ctx context.Context, s *scene) {
+func leave(ctx context.Context, s *fixture) {
 	for range s.times(2, 10) {
 		for _, n := range s.writers() {
 			for _, part := range []int{0, 1} { // of two halves
 				s.leaveBefore(ctx, n, part)
 			}
-			o := s.crowd.Order(crowd.Post)
+			o := s.crowd.Order(callers.Post)
 			s.must(post(ctx, n, s.crowd.Body(o), 2))
-			s.bite("left behind a request", 1)
+			s.inject("left behind a request", 1)
 			s.crowd.Send(ctx, o) // whether it was accepted or not: it is done once
 		}
 	}
@@ -39,15 +39,15 @@ func leave(ctx context.Context, s *scene) {
 
 // leaveBefore goes away when the head and so many halves of the body are sent. Nothing is
 // accepted, which a later request of the same node's shows.
-func (s *scene) leaveBefore(ctx context.Context, n *node, halves int) {
-	o := s.crowd.Order(crowd.Post)
+func (s *fixture) leaveBefore(ctx context.Context, n *node, halves int) {
+	o := s.crowd.Order(callers.Post)
 	s.must(post(ctx, n, s.crowd.Body(o), halves))
 	s.goOn(ctx, "the load behind one that left")
 	status, text := fetch(ctx, http.MethodGet, s.somewhere(func(r role) bool { return r.read })+"/v1/actions/"+o.Name, "")
 	if status != http.StatusNotFound {
 		s.t.Fatalf("%s was given %d halves of %s, and there is: %d %s", n.name, halves, o.Name, status, text)
 	}
-	s.bite([]string{"left before a body", "left in a body"}[halves], 1)
+	s.inject([]string{"left before a body", "left in a body"}[halves], 1)
 }
 
 // post sends the head of a request and so many halves of its body, and breaks the connection.
@@ -76,8 +76,8 @@ func (n *node) say(ctx context.Context, text string) (net.Conn, error) {
 }
 
 // leaveStreams has many follow an action that does not end, and go away at once.
-func (s *scene) leaveStreams(ctx context.Context) {
-	s.target.Hold(s.slug() + "-" + crowd.Get)
+func (s *fixture) leaveStreams(ctx context.Context) {
+	s.target.Hold(s.slug() + "-" + callers.Get)
 	name := s.heard(ctx)
 	many := s.times(50, 500)
 	open := func(n *node) float64 { return n.gauge(ctx, "weir_sse_streams") }
@@ -99,21 +99,21 @@ func (s *scene) leaveStreams(ctx context.Context) {
 		}
 		// The load follows a few itself.
 		s.must(until(ctx, "the streams to be let go", func() bool { return open(n) < float64(many)/2 }))
-		s.bite("streams left at once", many)
+		s.inject("streams left at once", many)
 	}
 	s.target.Release()
 }
 
 // deepQueue has far more accepted than is under way, has every seventh canceled, and kills a
 // server and a worker while the rest is worked off.
-func deepQueue(ctx context.Context, s *scene) {
+func deepQueue(ctx context.Context, s *fixture) {
 	s.target.Hold(s.slug())
 	depth := s.times(200, 1000)
 	s.queue(ctx, s.crowd, depth, 7)
 	waits, _, err := s.log.backlog(ctx)
 	s.must(err)
-	s.bite("queued", int(waits))
-	s.bite("canceled", depth/7)
+	s.inject("queued", int(waits))
+	s.inject("canceled", depth/7)
 	s.target.Release()
 	s.cluster.Servers[s.chance.IntN(len(s.cluster.Servers))].Kill()
 	s.workers()[0].kill()
@@ -122,7 +122,7 @@ func deepQueue(ctx context.Context, s *scene) {
 }
 
 // queue has so many actions accepted, and every nth canceled; 0: none.
-func (s *scene) queue(ctx context.Context, c *crowd.Crowd, depth, nth int) {
+func (s *fixture) queue(ctx context.Context, c *callers.Callers, depth, nth int) {
 	var group sync.WaitGroup
 	errs := make(chan error, depth)
 	slots := make(chan struct{}, 16)
@@ -130,7 +130,7 @@ func (s *scene) queue(ctx context.Context, c *crowd.Crowd, depth, nth int) {
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
-			errs <- s.enqueue(ctx, c, crowd.Classes()[i%len(crowd.Classes())], nth > 0 && i%nth == nth-1)
+			errs <- s.enqueue(ctx, c, callers.Classes()[i%len(callers.Classes())], nth > 0 && i%nth == nth-1)
 		})
 	}
 	group.Wait()
@@ -143,7 +143,7 @@ func (s *scene) queue(ctx context.Context, c *crowd.Crowd, depth, nth int) {
 }
 
 // enqueue has one action accepted, at whatever node, and canceled.
-func (s *scene) enqueue(ctx context.Context, c *crowd.Crowd, class string, cancel bool) error {
+func (s *fixture) enqueue(ctx context.Context, c *callers.Callers, class string, cancel bool) error {
 	o := c.Order(class)
 	o.Async = true
 	for {
@@ -185,7 +185,7 @@ func poisons() map[string][]byte {
 
 // poison puts messages on the log, past every door, that are no actions. Each is put aside,
 // no node dies of one, and the work behind them goes on.
-func poison(ctx context.Context, s *scene) {
+func poison(ctx context.Context, s *fixture) {
 	before, err := s.log.count(ctx, schemas.DeadStream)
 	s.must(err)
 	var refs []schemas.Ref
@@ -206,7 +206,7 @@ func poison(ctx context.Context, s *scene) {
 		return err == nil && n >= before+uint64(len(refs))
 	})
 	s.must(err)
-	s.bite("put aside", len(refs))
+	s.inject("put aside", len(refs))
 	for _, n := range s.nodes {
 		if n.ended() {
 			s.t.Fatalf("%s died of it", n.name)
@@ -216,7 +216,7 @@ func poison(ctx context.Context, s *scene) {
 
 // sameKey has fifty clients ask for the same thing at the same moment, at every node, and as
 // many change the rules on the same etag: there is one winner.
-func sameKey(ctx context.Context, s *scene) {
+func sameKey(ctx context.Context, s *fixture) {
 	const crowd = 50
 	for range s.times(1, 5) {
 		o := s.crowd.Order("post")
@@ -234,13 +234,13 @@ func sameKey(ctx context.Context, s *scene) {
 				accepted++
 			}
 		}
-		s.bite("of one name accepted", accepted)
+		s.inject("of one name accepted", accepted)
 		s.crowd.Send(ctx, o) // its end is told too
 		s.oneWriter(ctx, crowd)
 	}
 }
 
-func (s *scene) oneWriter(ctx context.Context, crowd int) {
+func (s *fixture) oneWriter(ctx context.Context, crowd int) {
 	operate := func(name, args string) (int, string) {
 		body := fmt.Sprintf(`{"request_id":"rules","operation":%q,"args":%s}`, name, args)
 		return fetch(ctx, http.MethodPost, s.somewhere(func(r role) bool { return r.write })+"/v1/agent-api", body)
@@ -264,5 +264,5 @@ func (s *scene) oneWriter(ctx context.Context, crowd int) {
 	if won != 1 {
 		s.t.Fatalf("of %d writers with the etag %q %d won: %s", crowd, etag, won, text)
 	}
-	s.bite("of one etag won", won)
+	s.inject("of one etag won", won)
 }

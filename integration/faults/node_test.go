@@ -45,7 +45,7 @@ type role struct {
 }
 
 // newNode makes a node that is not started yet.
-func (r *rig) newNode(ctx context.Context, name string, role role) (*node, error) {
+func (r *env) newNode(ctx context.Context, name string, role role) (*node, error) {
 	lines, err := r.cluster.Lines(ctx)
 	if err != nil {
 		return nil, err

@@ -8,15 +8,15 @@ import (
 	"net/http"
 	"time"
 
+	"weir/internal/weirtest/callers"
 	"weir/internal/weirtest/cluster"
-	"weir/internal/weirtest/crowd"
 	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
 // killServers kills the leader of a partition, one of its followers and the leader of the
 // cluster, one after the other; each is started again when the load has gone on without it.
-func killServers(ctx context.Context, s *scene) {
+func killServers(ctx context.Context, s *fixture) {
 	rounds := 1
 	if *all {
 		rounds = (*kills + 2) / 3
@@ -33,7 +33,7 @@ func killServers(ctx context.Context, s *scene) {
 				i = (i + 1) % cluster.Size
 			}
 			s.cluster.Servers[i].Kill()
-			s.bite(which+" killed", 1)
+			s.inject(which+" killed", 1)
 			s.goOn(ctx, "the load goes on without "+s.cluster.Servers[i].Name)
 			s.revive(ctx)
 		}
@@ -41,7 +41,7 @@ func killServers(ctx context.Context, s *scene) {
 }
 
 // revive starts the servers that were killed.
-func (s *scene) revive(ctx context.Context) {
+func (s *fixture) revive(ctx context.Context) {
 	for _, server := range s.cluster.Servers {
 		if server.Ended() {
 			s.must(server.Start(ctx))
@@ -51,24 +51,24 @@ func (s *scene) revive(ctx context.Context) {
 }
 
 // killTwo kills two servers: nothing is accepted meanwhile, and nothing was lost.
-func killTwo(ctx context.Context, s *scene) {
+func killTwo(ctx context.Context, s *fixture) {
 	first := s.chance.IntN(cluster.Size)
 	s.cluster.Servers[first].Kill()
 	s.cluster.Servers[(first+1)%cluster.Size].Kill()
 	refused := s.refused(ctx)
-	s.bite("refused", refused)
+	s.inject("refused", refused)
 	s.revive(ctx)
 }
 
 // killAll kills every server at once.
-func killAll(ctx context.Context, s *scene) {
+func killAll(ctx context.Context, s *fixture) {
 	for range 3 {
 		for _, server := range s.cluster.Servers {
 			server.Kill()
 		}
-		s.bite("servers killed", cluster.Size)
+		s.inject("servers killed", cluster.Size)
 		refused := s.refused(ctx)
-		s.bite("refused", refused)
+		s.inject("refused", refused)
 		s.revive(ctx)
 		s.goOn(ctx, "the load goes on")
 	}
@@ -76,14 +76,14 @@ func killAll(ctx context.Context, s *scene) {
 
 // refused asks every node for an action while the log cannot be written: each says so, with
 // 503 and when to come again, and that it is not ready.
-func (s *scene) refused(ctx context.Context) int {
+func (s *fixture) refused(ctx context.Context) int {
 	nodes := s.writers()
 	for _, n := range nodes {
-		o := s.crowd.Order(crowd.Post)
+		o := s.crowd.Order(callers.Post)
 		o.Async = true
 		err := until(ctx, n.name+" to refuse", func() bool {
 			_, err := s.crowd.Ask(ctx, n.url(), o)
-			return errors.Is(err, crowd.ErrAway)
+			return errors.Is(err, callers.ErrAway)
 		})
 		s.must(err)
 		err = until(ctx, n.name+" to say that it is not ready", func() bool {
@@ -98,7 +98,7 @@ func (s *scene) refused(ctx context.Context) int {
 
 // isolateLeader cuts a partition's leader off from its followers, while every node still
 // reaches it.
-func isolateLeader(ctx context.Context, s *scene) {
+func isolateLeader(ctx context.Context, s *fixture) {
 	for range s.times(1, 3) {
 		i, err := s.cluster.Leader(ctx, schemas.LogStream(0))
 		s.must(err)
@@ -111,7 +111,7 @@ func isolateLeader(ctx context.Context, s *scene) {
 }
 
 // elsewhere waits until another server than i leads a group.
-func (s *scene) elsewhere(ctx context.Context, i int, group string) {
+func (s *fixture) elsewhere(ctx context.Context, i int, group string) {
 	other := (i + 1) % cluster.Size
 	s.must(until(ctx, "another leader of "+group, func() bool {
 		state, err := s.cluster.Servers[other].State(ctx)
@@ -119,13 +119,13 @@ func (s *scene) elsewhere(ctx context.Context, i int, group string) {
 		if err != nil || name == "" || name == s.cluster.Servers[i].Name {
 			return false
 		}
-		s.bite("leaders changed", 1)
+		s.inject("leaders changed", 1)
 		return true
 	}))
 }
 
 // times is how often something is done, in the selection and in the whole.
-func (s *scene) times(short, long int) int {
+func (s *fixture) times(short, long int) int {
 	if *all {
 		return long
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/callers"
 )
 
 const (
@@ -36,7 +36,7 @@ func TestShares(t *testing.T) { //nolint:paralleltest // it has the machine to i
 		return
 	}
 	admin := filepath.Join(t.TempDir(), "admin.token")
-	rig := newRig(t, kit{
+	rig := newEnv(t, kit{
 		more:   fmt.Sprintf("auth: {mode: tokens, rate: 100000/s, admin_token_file: %q}\nworkers: {slots: 16}\ndeadline: {http: 4m}\n", admin),
 		policy: limited,
 	})
@@ -48,13 +48,13 @@ func TestShares(t *testing.T) { //nolint:paralleltest // it has the machine to i
 		require.NoError(t, err)
 		tokens[tenant] = token
 	}
-	r.load = crowd.Config{Tenant: "light", Token: tokens["light"], Under: "light", Only: []string{crowd.Get, crowd.Post, crowd.Denied}}
-	r.fault = func(ctx context.Context, s *scene) { shares(ctx, s, tokens["deep"]) }
-	t.Run(r.slug(), newScene(rig, r, chance(t), 0).test)
+	r.load = callers.Config{Tenant: "light", Token: tokens["light"], Under: "light", Only: []string{callers.Get, callers.Post, callers.Denied}}
+	r.fault = func(ctx context.Context, s *fixture) { shares(ctx, s, tokens["deep"]) }
+	t.Run(r.slug(), newFixture(rig, r, chance(t), 0).test)
 }
 
 // limited is a policy whose entry plain has limits. No call times out while they hang.
-func limited(target *crowd.Target) string {
+func limited(target *callers.Target) string {
 	return fmt.Sprintf(`policy:
   timeout: 2m
   allowlist:
@@ -65,7 +65,7 @@ func limited(target *crowd.Target) string {
 }
 
 // token makes one for a tenant.
-func (r *rig) token(ctx context.Context, admin, tenant string) (string, error) {
+func (r *env) token(ctx context.Context, admin, tenant string) (string, error) {
 	first, err := os.ReadFile(admin)
 	if err != nil {
 		return "", err
@@ -89,56 +89,56 @@ func (r *rig) token(ctx context.Context, admin, tenant string) (string, error) {
 }
 
 // shares fills a tenant's queue with calls that hang, and looks at what of the other's ends.
-func shares(ctx context.Context, s *scene, token string) {
-	cfg := crowd.Config{Name: "deep-" + s.slug(), Tenant: "deep", Token: token}
-	deep := s.rig.crowd(cfg)
+func shares(ctx context.Context, s *fixture, token string) {
+	cfg := callers.Config{Name: "deep-" + s.slug(), Tenant: "deep", Token: token}
+	deep := s.env.crowd(cfg)
 	s.beside = append(s.beside, deep)
 	s.target.Hold(cfg.Name)
 	s.queue(ctx, deep, 1000, 0)
 	waits, _, err := s.log.backlog(ctx)
 	s.must(err)
-	s.bite("queued", int(waits))
+	s.inject("queued", int(waits))
 	s.light(ctx, "while the other's queue hangs")
 	if n := s.target.Most("plain"); n > seats {
 		s.t.Fatalf("%d calls were under way under an entry with %d seats", n, seats)
 	}
 	s.cluster.Servers[s.chance.IntN(len(s.cluster.Servers))].Kill()
 	s.workers()[0].kill()
-	s.bite("processes killed", 2)
+	s.inject("processes killed", 2)
 	s.light(ctx, "while it hangs, and a worker and a server are dead")
 	s.must(s.heal(ctx)) // it releases what hangs
 	s.paced(ctx, cfg.Name)
-	s.must(deep.Rest())
+	s.must(deep.Stop())
 }
 
 // light waits for ends of the tenant that has little, while every call of the other hangs.
-func (s *scene) light(ctx context.Context, what string) {
-	told := s.crowd.Counts().Told
+func (s *fixture) light(ctx context.Context, what string) {
+	told := s.crowd.Counts().Ended
 	s.goOn(ctx, "the light tenant's work "+what)
-	s.bite("ended of the other tenant while all of it hung", s.crowd.Counts().Told-told)
+	s.inject("ended of the other tenant while all of it hung", s.crowd.Counts().Ended-told)
 }
 
 // paced waits until the queue is worked off, and holds how many calls began under the entry
 // against its rate. Where time goes by without a call, the bound is only wider.
-func (s *scene) paced(ctx context.Context, name string) {
+func (s *fixture) paced(ctx context.Context, name string) {
 	began := func() int {
 		n := 0
 		for _, h := range s.target.Hits(name) {
-			if !strings.Contains(h.Mark, "-"+crowd.Keyed+"-") {
+			if !strings.Contains(h.Mark, "-"+callers.Keyed+"-") {
 				n++
 			}
 		}
 		return n
 	}
 	before, begun := began(), time.Now()
-	s.must(s.crowd.Rest()) // or there would always be something
+	s.must(s.crowd.Stop()) // or there would always be something
 	left, err := s.log.drained(ctx)
 	s.must(err)
 	n, most := began()-before, int(rate*(time.Since(begun).Seconds()+behind))
 	if n > most {
 		s.t.Fatalf("%d calls began under a rate of %d a second, and %d is the most by now", n, rate, most)
 	}
-	s.bite("calls begun under the rate", n)
+	s.inject("calls begun under the rate", n)
 	if left.Backlog > 0 {
 		s.t.Fatalf("the queue is not worked off: %+v", left)
 	}

@@ -22,7 +22,7 @@ func TestVersions(t *testing.T) { //nolint:paralleltest // it has the machine to
 		return
 	}
 	old := olderProgram(t)
-	r.fault = func(ctx context.Context, s *scene) {
+	r.fault = func(ctx context.Context, s *fixture) {
 		s.change(ctx, weirBinary)
 		// What queues this version has more it has made, and the older one leaves alone.
 		_, more, err := s.log.backlog(ctx)
@@ -33,8 +33,8 @@ func TestVersions(t *testing.T) { //nolint:paralleltest // it has the machine to
 	}
 	// Nodes of every role: a version from before there were roles has no others.
 	serve := role{command: "serve", write: true, read: true, work: true}
-	rig := newRig(t, kit{weir: old, roles: []role{serve, serve, serve}})
-	t.Run(r.slug(), newScene(rig, r, chance(t), 0).test)
+	rig := newEnv(t, kit{weir: old, roles: []role{serve, serve, serve}})
+	t.Run(r.slug(), newFixture(rig, r, chance(t), 0).test)
 }
 
 // olderProgram is what -faults.older names: a program, or one that is built from a commit.

@@ -116,5 +116,5 @@ func (p *plant) heal(t *testing.T) []history.Violation {
 	lost := p.clients.heal(patience)
 	w.Kill()
 	defer func() { require.NoError(t, v.Unmount()) }()
-	return p.judge(t, filepath.Join(v.Dir, "data"), lost)
+	return p.check(t, filepath.Join(v.Dir, "data"), lost)
 }

@@ -25,7 +25,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/callers"
 	"weir/internal/weirtest/history"
 	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
@@ -53,9 +53,9 @@ const settling = 60 * time.Second
 
 // clients are those of a node over all its lives, and what they were told.
 type clients struct {
-	*crowd.Crowd
+	*callers.Callers
 
-	target *crowd.Target
+	target *callers.Target
 	config string
 	ctx    context.Context // that of the clients
 	stop   context.CancelFunc
@@ -78,10 +78,10 @@ type shown struct {
 // events are shown before they are on the disk.
 func newClients(t *testing.T, name string) *clients {
 	t.Helper()
-	c := &clients{target: crowd.NewTarget(), config: filepath.Join(t.TempDir(), "weir.yaml")}
+	c := &clients{target: callers.NewTarget(), config: filepath.Join(t.TempDir(), "weir.yaml")}
 	t.Cleanup(c.target.Close)
 	require.NoError(t, os.WriteFile(c.config, []byte(c.target.Policy()), 0o600))
-	c.Crowd = crowd.New(crowd.Config{Target: c.target, Write: c.at, Read: c.at, Name: name, Clients: 16, Event: c.saw})
+	c.Callers = callers.New(callers.Config{Target: c.target, Write: c.at, Read: c.at, Name: name, Clients: 16, Event: c.saw})
 	c.ctx, c.stop = context.WithCancel(t.Context())
 	c.Start(c.ctx)
 	t.Cleanup(c.stop)
@@ -118,7 +118,7 @@ func (c *clients) tell(t *testing.T) {
 		resp, text, err := program.Ask(t.Context(), http.MethodPost, c.at()+schemas.RouteRunSync, body, "Prefer", "respond-async")
 		require.NoError(t, err)
 		require.Equal(t, http.StatusAccepted, resp.StatusCode, text)
-		c.runs = append(c.runs, history.Asked{Tenant: crowd.Tenant, Name: id, ID: id, Answer: history.Accepted, Status: resp.StatusCode})
+		c.runs = append(c.runs, history.Asked{Tenant: callers.Tenant, Name: id, ID: id, Answer: history.Accepted, Status: resp.StatusCode})
 		c.Watch(c.ctx, id, nil)
 	}
 }
@@ -126,8 +126,8 @@ func (c *clients) tell(t *testing.T) {
 // press waits until clients have received more ends.
 func (c *clients) press(t *testing.T) {
 	t.Helper()
-	told := c.Counts().Told
-	poll.Until(t, func() bool { return c.Counts().Told > told }, "an end is reported to a client")
+	told := c.Counts().Ended
+	poll.Until(t, func() bool { return c.Counts().Ended > told }, "an end is reported to a client")
 }
 
 // saw keeps an event that a reader was given.
@@ -146,12 +146,12 @@ func (c *clients) saw(id, frame string) {
 // heal waits until each client has received the end of what it requested, if that is not lost.
 func (c *clients) heal(patience time.Duration) error {
 	defer time.AfterFunc(patience, c.stop).Stop()
-	return c.Rest()
+	return c.Stop()
 }
 
-// judge holds what clients were told and what the target received against a data directory that
+// check holds what clients were told and what the target received against a data directory that
 // no program has open, and returns what was promised and is not there. lost is what heal found.
-func (c *clients) judge(t *testing.T, data string, lost error) (broken []history.Violation) {
+func (c *clients) check(t *testing.T, data string, lost error) (broken []history.Violation) {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "copy")
 	out, err := exec.CommandContext(t.Context(), "cp", "-a", data, copied).CombinedOutput()
@@ -160,7 +160,7 @@ func (c *clients) judge(t *testing.T, data string, lost error) (broken []history
 	c.Fill(&run)
 	require.NoError(t, stored.Offline(t.Context(), copied, &run))
 	if lost != nil {
-		broken = append(broken, history.Violation{Invariant: "I2", Tenant: crowd.Tenant, Detail: lost.Error()})
+		broken = append(broken, history.Violation{Invariant: "I2", Tenant: callers.Tenant, Detail: lost.Error()})
 	}
 	run.Left = history.Left{} // what was under way at a cut is given out again after the acknowledgement wait
 	gone := c.gone(run.Log, &broken)
@@ -169,7 +169,7 @@ func (c *clients) judge(t *testing.T, data string, lost error) (broken []history
 	}
 	for _, v := range history.Check(run, history.Bounds{}) {
 		// A call of class safe may be made before its attempt is on the device, and so once more for each cut.
-		if safe := strings.Contains(v.Subject, "-"+crowd.Get+"-"); !safe || v.Invariant != "I3" && v.Invariant != "I4" {
+		if safe := strings.Contains(v.Subject, "-"+callers.Get+"-"); !safe || v.Invariant != "I3" && v.Invariant != "I4" {
 			broken = append(broken, v)
 		}
 	}
@@ -191,7 +191,7 @@ func (c *clients) gone(log []schemas.Record, broken *[]history.Violation) map[ui
 	}
 	breach := func(s shown, format string, args ...any) {
 		*broken = append(*broken, history.Violation{
-			Invariant: "I7", Tenant: crowd.Tenant, Subject: s.id,
+			Invariant: "I7", Tenant: callers.Tenant, Subject: s.id,
 			Detail: fmt.Sprintf("event %d (%s), shown before cut %d: ", s.Seq, s.Type, s.cut+1) + fmt.Sprintf(format, args...),
 		})
 	}

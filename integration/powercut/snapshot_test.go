@@ -106,7 +106,7 @@ func snapshots(t *testing.T, lies bool) {
 	}
 	lost := c.heal(patience)
 	require.NoError(t, a.Stop(context.WithoutCancel(t.Context())))
-	broken := c.judge(t, data, lost)
+	broken := c.check(t, data, lost)
 	if lies {
 		require.NotEmpty(t, broken, "the judge must see the loss")
 		return

@@ -11,33 +11,33 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/callers"
 	"weir/internal/weirtest/history"
 	"weir/schemas"
 )
 
 // TestRoles has the roles work as processes of their own, and lets the worst befall them.
 func TestRoles(t *testing.T) { //nolint:paralleltest // it counts on the machine
-	h := newHouse(t)
+	h := newEnv(t)
 	h.elsewhere()
 	load := h.crowd("load")
 	load.Start(h.ctx)
-	told := func(c crowd.Counts) bool { return c.Told >= 30 }
+	told := func(c callers.Counts) bool { return c.Ended >= 30 }
 	require.NoError(t, load.Await(h.ctx, "the load", told))
 	h.oneOfEach(load)
-	require.NoError(t, load.Rest())
+	require.NoError(t, load.Stop())
 	t.Logf("%+v", load.Counts())
 	taken := h.takenOver()
 	paused := h.paused()
 	h.away()
 	after := h.crowd("after")
-	after.Send(h.ctx, after.Order(crowd.Post))
-	require.NoError(t, after.Rest())
-	h.judge(load, taken, paused, after)
+	after.Send(h.ctx, after.Order(callers.Post))
+	require.NoError(t, after.Stop())
+	h.check(load, taken, paused, after)
 }
 
 // elsewhere: each role says who serves what it does not.
-func (h *house) elsewhere() {
+func (h *env) elsewhere() {
 	for _, tc := range []struct{ role, method, path, says string }{
 		{"egress", http.MethodPost, "/v1/execute", "weir ingress"},
 		{"ingress", http.MethodGet, "/v1/actions", "weir egress"},
@@ -64,10 +64,10 @@ func (h *house) elsewhere() {
 
 // oneOfEach kills a process of each role and a server, the one that leads a partition,
 // under load, and puts others in their places while the load goes on.
-func (h *house) oneOfEach(load *crowd.Crowd) {
+func (h *env) oneOfEach(load *callers.Callers) {
 	goOn := func(what string) {
-		now := load.Counts().Told
-		require.NoError(h.t, load.Await(h.ctx, what, func(c crowd.Counts) bool { return c.Told >= now+25 }))
+		now := load.Counts().Ended
+		require.NoError(h.t, load.Await(h.ctx, what, func(c callers.Counts) bool { return c.Ended >= now+25 }))
 	}
 	for _, role := range []string{"ingress", "worker", "egress"} {
 		h.kill(role)
@@ -84,12 +84,12 @@ func (h *house) oneOfEach(load *crowd.Crowd) {
 
 // takenOver kills a worker that has calls under way which may be made again: another one
 // makes them.
-func (h *house) takenOver() *crowd.Crowd {
+func (h *env) takenOver() *callers.Callers {
 	c := h.crowd("taken")
 	h.target.Hold("taken-")
 	orders := make(map[string]bool)
 	for range 8 { // each worker has some
-		o := c.Order(crowd.Get)
+		o := c.Order(callers.Get)
 		orders[o.Name] = true
 		c.Send(h.ctx, o)
 	}
@@ -103,21 +103,21 @@ func (h *house) takenOver() *crowd.Crowd {
 	require.Contains(h.t, orders, again)
 	h.t.Logf("what a dead worker had was begun elsewhere after %s", took.Round(10*time.Millisecond))
 	h.target.Release()
-	require.NoError(h.t, c.Rest())
+	require.NoError(h.t, c.Stop())
 	h.add("worker")
 	return c
 }
 
 // paused stops a worker where it is, with calls under way, until others have ended what it
 // had. When it goes on, it writes nothing to what is over.
-func (h *house) paused() *crowd.Crowd {
+func (h *env) paused() *callers.Callers {
 	c := h.crowd("paused")
 	h.target.Hold("paused-")
 	const n = 8
 	for i := range n {
-		class := crowd.Get
+		class := callers.Get
 		if i%2 == 1 {
-			class = crowd.Put
+			class = callers.Put
 		}
 		c.Send(h.ctx, c.Order(class))
 	}
@@ -128,7 +128,7 @@ func (h *house) paused() *crowd.Crowd {
 	require.NoError(h.t, p.Signal(syscall.SIGSTOP))
 	<-h.target.Heard() // another worker makes one of its calls again
 	h.target.Release()
-	require.NoError(h.t, c.Rest())
+	require.NoError(h.t, c.Stop())
 	before := events(h.stored())
 	require.NoError(h.t, p.Signal(syscall.SIGCONT))
 	h.eventually(func() bool { // it has come to itself, and answered for what it held
@@ -141,7 +141,7 @@ func (h *house) paused() *crowd.Crowd {
 }
 
 // worksAgain has new work done until a worker has done some of it, which its own count tells.
-func (h *house) worksAgain(worker string) {
+func (h *env) worksAgain(worker string) {
 	count := func() string {
 		_, text, _ := h.ask(http.MethodGet, worker+"/metrics", "")
 		for line := range strings.Lines(text) {
@@ -155,8 +155,8 @@ func (h *house) worksAgain(worker string) {
 	require.NotEmpty(h.t, was)
 	c := h.crowd("proof")
 	h.eventually(func() bool {
-		c.Send(h.ctx, c.Order(crowd.Get))
-		require.NoError(h.t, c.Rest())
+		c.Send(h.ctx, c.Order(callers.Get))
+		require.NoError(h.t, c.Stop())
 		return count() != was
 	}, "the worker works")
 }
@@ -179,7 +179,7 @@ func events(run history.Run) map[string]int {
 
 // away takes all servers away. The processes say so and go on by themselves, and one that
 // is started meanwhile waits for the log.
-func (h *house) away() {
+func (h *env) away() {
 	for _, s := range h.cluster.Servers {
 		s.Kill()
 	}

@@ -32,7 +32,7 @@ const (
 	unfencedEnd  mutant = "a log that does not heed the fence of an end"
 	neverWakes   mutant = "a log that forgets its wake-ups"
 	tellsEarly   mutant = "a stream that does not wait for the barrier"
-	hastyReload  mutant = "a reload that is acknowledged before what it denies has begun"
+	reloadsEarly mutant = "a reload that is acknowledged before what it denies has begun"
 )
 
 // mutants lists them, with the invariants of which each breaks one at least.
@@ -40,7 +40,7 @@ func mutants() map[mutant][]string {
 	return map[mutant][]string{
 		sendsTwice: {"I3", "I4"}, unfenced: {"I2", "I3", "I4"}, noEvidence: {"I6"}, twoRecords: {"I6"}, repeatsPosts: {"I3", "I5"},
 		liesNotSent: {"I3", "I5"}, tooSoon: {"I1"}, otherNames: {"I9", "I3"}, acksAtOnce: {"I2", "I11"}, oneEarly: {"I7"}, oneLate: {"I7"},
-		undeclared: {"I4", "I3"}, unfencedEnd: {"I2"}, neverWakes: {"I2"}, hastyReload: {"I12"}, tellsEarly: {"I13"},
+		undeclared: {"I4", "I3"}, unfencedEnd: {"I2"}, neverWakes: {"I2"}, reloadsEarly: {"I12"}, tellsEarly: {"I13"},
 	}
 }
 
@@ -79,14 +79,14 @@ func (m mutant) barrier(own func(context.Context) error) func(context.Context) e
 // claims is the ledger as an acceptor has it.
 func (m mutant) claims(l *ledger.Ledger) accept.Ledger {
 	if m == tooSoon {
-		return hasty{l}
+		return earlyReload{l}
 	}
 	return l
 }
 
-type hasty struct{ *ledger.Ledger }
+type earlyReload struct{ *ledger.Ledger }
 
-func (h hasty) Claim(ctx context.Context, a schemas.Action) (*ledger.State, bool, error) {
+func (h earlyReload) Claim(ctx context.Context, a schemas.Action) (*ledger.State, bool, error) {
 	if st, err := h.Join(ctx, a); err == nil {
 		return st, true, nil
 	}

@@ -90,7 +90,7 @@ func (w *world) deny(long time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), long)
 	defer cancel()
 	for _, n := range w.snapshot() {
-		if w.mutant != hastyReload && n.guard.Settle(ctx) != nil {
+		if w.mutant != reloadsEarly && n.guard.Settle(ctx) != nil {
 			break // one has not said so
 		}
 	}

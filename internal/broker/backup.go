@@ -24,7 +24,7 @@ const (
 )
 
 // BackupStreams are the streams of a backup in their order: the log comes first, because its records
-// refer to those of the others. The janitor's places are left out: they may be beyond the log's end.
+// refer to the others. The janitor's positions are left out: they may be beyond the log's end.
 func BackupStreams(layout schemas.Layout) (names []string) {
 	for _, name := range access.Streams(layout.Partitions) {
 		if name != "KV_"+schemas.JanitorBucket {

@@ -63,8 +63,9 @@ type Config struct {
 	// Durability is the promise of Barrier. Default: the embedded server's, or replicated, or
 	// process with one replica. It does not configure the servers.
 	Durability schemas.Durability
-	// AckWait is when a message of a dead worker is delivered again. Live workers send a heartbeat
-	// three times as often. Default DefaultAckWait with an embedded server, else ClusterAckWait.
+	// AckWait is when the message of a dead worker is delivered again. Live workers send a
+	// heartbeat three times as often. Default DefaultAckWait with an embedded server, else
+	// ClusterAckWait.
 	AckWait time.Duration
 	// AttemptTimeout is the timeout of one publish. On a cluster it is also the delay when a
 	// stream's leader changes. Default 400 ms; with an embedded server 5 s, because that only waits

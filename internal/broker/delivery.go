@@ -28,9 +28,8 @@ type delivery struct {
 	nak    atomic.Int64 // nanoseconds; 0 is the subscriber's own delay
 }
 
-// arrive reads a message that a consumer delivered. It is not an error for anything but the
-// server's own reply subject to be malformed: whatever else the message holds is for its handler to
-// judge.
+// arrive reads a message that a consumer delivered. The only error is a malformed reply subject of
+// the server: everything else in the message is for its handler to check.
 func arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 	meta, err := m.Metadata()
 	if err != nil {
@@ -99,7 +98,7 @@ func (d *delivery) refuse(byDefault time.Duration) {
 	_ = d.raw.NakWithDelay(after)
 }
 
-// giveBack lets another worker have the message at once.
+// giveBack returns the message, so that another worker gets it at once.
 func (d *delivery) giveBack() { _ = d.raw.Nak() }
 
 // Wake has the action's worker look at it again at a time: an empty message appears on its wake

@@ -110,7 +110,7 @@ func (b *Broker) checkAccess(ctx context.Context) error {
 		return json.Unmarshal(m.Data, &b.granted)
 	})
 	if e, ok := errors.AsType[*DeniedError](err); ok && e.Listen {
-		e.Why = "hear the answers to its own requests; are these the credentials of another role?"
+		e.Why = "receive the answers to its own requests; are these the credentials of another role?"
 		return e
 	}
 	if err != nil {

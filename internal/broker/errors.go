@@ -28,11 +28,10 @@ const (
 // cluster member reports that from its start.
 var errAlone = errors.New("this NATS server is alone and cannot keep copies: name a cluster of three in nats.url (`weir nats init` writes one), or, to try things out, set log.replicas to 1")
 
-// refused says what an error answer of the API means. An answer that is none of these is
-// fault.ErrUnavailable: the server did not store the message, but a caller that reads the log back
-// does no harm.
+// refused translates an error answer of the API. Any other answer is fault.ErrUnavailable: the
+// server did not store the message, but a caller that reads the log back does no harm.
 func refused(code jetstream.ErrorCode, text string) error {
-	switch code { //nolint:exhaustive // the others say that nothing was stored
+	switch code { //nolint:exhaustive // the others report that nothing was stored
 	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant: // the latter of a cluster
 		return fault.ErrFenced
 	case codeAccountLimit, codeServerLimit, codeMemoryLimit, codeStorageLimit:

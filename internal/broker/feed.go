@@ -243,14 +243,14 @@ func (f *feed) handle(d *delivery) {
 	}
 }
 
-// supervise sends the heartbeats of all held messages, repeats silent pulls, and keeps the place of
-// a quiet queue close to the end of the log. It closes the feed when ended is closed.
+// supervise sends the heartbeats of all held messages, repeats silent pulls, and keeps the position
+// of a quiet queue close to the end of the log. It closes the feed when ended is closed.
 func (f *feed) supervise(ended <-chan struct{}) {
 	beat := time.NewTicker(f.beatEvery())
 	defer beat.Stop()
 	watch := time.NewTicker(f.s.cfg.Heartbeat)
 	defer watch.Stop()
-	place := time.NewTicker(f.s.cfg.PlaceEvery)
+	place := time.NewTicker(f.s.cfg.PositionEvery)
 	defer place.Stop()
 	for {
 		select {
@@ -259,7 +259,7 @@ func (f *feed) supervise(ended <-chan struct{}) {
 		case <-watch.C:
 			f.watch()
 		case <-place.C:
-			f.keepPlace()
+			f.advancePosition()
 		case <-ended:
 			f.close()
 			ended = nil // running handlers still need their heartbeats
@@ -348,8 +348,8 @@ func (f *feed) drain() {
 	defer close(f.gone)
 	defer f.s.forget(f)
 	defer f.cancel()
-	// Draining tells the server to send no more and returns messages on their way. It fails on a
-	// closed connection, which has ended the subscription.
+	// Draining makes the server send no more, and returns messages in transit. It fails on a closed
+	// connection, which has ended the subscription.
 	if f.sub.Drain() == nil {
 		await(f.halted, readTimeout)
 	}

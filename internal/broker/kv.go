@@ -102,7 +102,7 @@ func (k *Bucket) Get(ctx context.Context, key string) (schemas.Record, error) {
 // Next is the first stored record of a key after a revision, or fault.ErrNotFound. The stream's
 // leader answers.
 func (k *Bucket) Next(ctx context.Context, key string, after uint64) (schemas.Record, error) {
-	r, err := k.b.lead(ctx, k.stream, directGet{Next: k.keys + key, Seq: after + 1})
+	r, err := k.b.readFromLeader(ctx, k.stream, directGet{Next: k.keys + key, Seq: after + 1})
 	return k.keyed(r), err
 }
 
@@ -162,9 +162,9 @@ func (k *Bucket) keyed(r schemas.Record) schemas.Record {
 	return r
 }
 
-// lead asks the leader of a stream, which has seen every write, for one message. It returns
+// readFromLeader asks the leader of a stream, which has seen every write, for one message. It returns
 // fault.ErrNotFound if there is none.
-func (b *Broker) lead(ctx context.Context, stream string, get directGet) (r schemas.Record, err error) {
+func (b *Broker) readFromLeader(ctx context.Context, stream string, get directGet) (r schemas.Record, err error) {
 	body, err := json.Marshal(get)
 	if err != nil {
 		return r, err
@@ -172,7 +172,7 @@ func (b *Broker) lead(ctx context.Context, stream string, get directGet) (r sche
 	err = insist(func(within time.Duration) error {
 		c, err := b.reads.ask(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: body}, nil, within)
 		if err == nil {
-			r, err = led(c.reply)
+			r, err = decodeMessage(c.reply)
 		}
 		return err
 	})
@@ -180,14 +180,14 @@ func (b *Broker) lead(ctx context.Context, stream string, get directGet) (r sche
 	return r, err
 }
 
-// leadWithin is the timeout of the first request to a leader.
-const leadWithin = 500 * time.Millisecond
+// leaderTimeout is the timeout of the first request to a leader.
+const leaderTimeout = 500 * time.Millisecond
 
 // insist asks again while no answer comes, for readTimeout or a little longer. A request that
 // arrives while the leader changes is lost, and no other server can answer it.
 func insist(ask func(within time.Duration) error) error {
 	begun := time.Now()
-	for within := leadWithin; ; within *= 2 {
+	for within := leaderTimeout; ; within *= 2 {
 		err := ask(within)
 		if !errors.Is(err, errSilent) || time.Since(begun) >= readTimeout {
 			return err
@@ -195,8 +195,8 @@ func insist(ask func(within time.Duration) error) error {
 	}
 }
 
-// led decodes the answer of a stream's leader.
-func led(m *nats.Msg) (schemas.Record, error) {
+// decodeMessage decodes the answer of a stream's leader.
+func decodeMessage(m *nats.Msg) (schemas.Record, error) {
 	var answer struct {
 		Message *struct {
 			Subject string    `json:"subject"`

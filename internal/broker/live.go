@@ -45,7 +45,7 @@ type live struct {
 // it is stored, before any Barrier.
 //
 // An embedded server does not republish the log below schemas.LiveLog, because this process has
-// written all of it. Scheduled wake-ups are not shown then, and a record's time is that of the
+// written all of it. Scheduled wake-ups are not shown then, and a record has the time of its
 // acknowledgement.
 func (b *Broker) Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error) {
 	if b.life.Err() != nil {

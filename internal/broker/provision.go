@@ -70,7 +70,7 @@ func Provision(ctx context.Context, cfg Config, tenants []string) (did []Resourc
 }
 
 // provision creates or updates what this node needs. An embedded server's resources are always
-// updated. On a cluster correct ones are left alone: a node needs no permission to create any.
+// updated. On a cluster correct ones are not changed: a node needs no permission to create any.
 func (b *Broker) provision(ctx context.Context) (all []Resource, err error) {
 	if err := b.checkLayout(ctx); err != nil {
 		return nil, err
@@ -137,9 +137,8 @@ func wrapDenied(err error) error {
 }
 
 const (
-	// madeTries is how often the server is asked for one resource. The first attempt times out
-	// after madeWithin, each further one that much later; madePause is the longest pause in
-	// between.
+	// madeTries is how many requests are sent for one resource. The first one times out after
+	// madeWithin, each further one that much later; madePause is the longest pause in between.
 	madeTries  = 6
 	madeWithin = time.Second
 	madePause  = 500 * time.Millisecond

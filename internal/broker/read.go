@@ -41,7 +41,7 @@ type directGet struct {
 func (b *Broker) Last(ctx context.Context, stream, filter string) (schemas.Record, error) {
 	rec, err := b.one(ctx, stream, directGet{Last: filter})
 	if b.cfg.Replicas > 1 && errors.Is(err, fault.ErrNotFound) {
-		return b.lead(ctx, stream, directGet{Last: filter})
+		return b.readFromLeader(ctx, stream, directGet{Last: filter})
 	}
 	return rec, err
 }
@@ -63,7 +63,7 @@ func (b *Broker) Next(ctx context.Context, stream, filter string, from uint64) (
 // cheaper.
 func (b *Broker) current(ctx context.Context, stream string, req directGet) (schemas.Record, error) {
 	if b.cfg.Replicas > 1 {
-		return b.lead(ctx, stream, req)
+		return b.readFromLeader(ctx, stream, req)
 	}
 	return b.one(ctx, stream, req)
 }
@@ -190,8 +190,8 @@ func stamped(m *nats.Msg) (schemas.Record, error) {
 	}, nil
 }
 
-// last is the last value of a header. The server appends its headers after those of the stored
-// message, so a writer cannot forge them.
+// last is the last value of a header. The server appends its headers after the stored
+// message's, so a writer cannot forge them.
 func last(h nats.Header, name string) string {
 	if vs := h[name]; len(vs) > 0 {
 		return vs[len(vs)-1]

@@ -11,8 +11,8 @@ import (
 	"weir/schemas"
 )
 
-// ledFor is how long the result of haveLeaders is reused: a node may be probed often.
-const ledFor = time.Second
+// leaderWait is how long the result of haveLeaders is reused: a node may be probed often.
+const leaderWait = time.Second
 
 // leadership is the last result of haveLeaders.
 type leadership struct {
@@ -41,11 +41,11 @@ func (b *Broker) Ready(ctx context.Context) error {
 	return b.haveLeaders(ctx)
 }
 
-// haveLeaders asks the leader of each partition, all at once.
+// haveLeaders sends a request to the leader of each partition, all at once.
 func (b *Broker) haveLeaders(ctx context.Context) error {
 	b.leaders.mu.Lock()
 	defer b.leaders.mu.Unlock()
-	if time.Since(b.leaders.at) < ledFor {
+	if time.Since(b.leaders.at) < leaderWait {
 		return b.leaders.err
 	}
 	errs := make([]error, b.cfg.Layout.Partitions)

@@ -91,7 +91,7 @@ func (b *Broker) answer(ctx context.Context, m *nats.Msg, fn func(ctx context.Co
 			"Nats-Service-Error-Code": {"413"}, "Nats-Service-Error": {"the answer is larger than a message may be"},
 		}})
 	}
-	if err != nil { // the requester times out and asks again
+	if err != nil { // the requester times out and tries again
 		b.cfg.Logger.WarnContext(ctx, "reply not sent", "component", "broker", "err_kind", "connection")
 	}
 }

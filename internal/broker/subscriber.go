@@ -41,9 +41,9 @@ type SubscriberConfig struct {
 	// Expiry and Heartbeat are those of one pull; defaults 10 s and 1 s. A pull is sent again after
 	// two heartbeats of silence.
 	Expiry, Heartbeat time.Duration
-	// PlaceEvery and PlaceBehind are described at placeEvery and placeBehind, their defaults.
-	PlaceEvery  time.Duration
-	PlaceBehind uint64
+	// PositionEvery and PlaceBehind are described at placeEvery and placeBehind, their defaults.
+	PositionEvery time.Duration
+	PositionLag   uint64
 }
 
 // backlogShare is the part of the slots whose messages wait beside them: they fill free slots while
@@ -64,8 +64,8 @@ func (c SubscriberConfig) withDefaults() SubscriberConfig {
 	c.NakDelay = cmp.Or(c.NakDelay, time.Second)
 	c.Expiry = cmp.Or(c.Expiry, pullExpiry)
 	c.Heartbeat = cmp.Or(c.Heartbeat, pullHeartbeat)
-	c.PlaceEvery = cmp.Or(c.PlaceEvery, placeEvery)
-	c.PlaceBehind = cmp.Or(c.PlaceBehind, placeBehind)
+	c.PositionEvery = cmp.Or(c.PositionEvery, positionEvery)
+	c.PositionLag = cmp.Or(c.PositionLag, positionLag)
 	return c
 }
 

@@ -549,13 +549,13 @@ func TestManyWorkersShareTheWork(t *testing.T) {
 	n.settled(t)
 }
 
-// TestPlaceOfAQuietQueueKeepsUp: the place of a queue that nothing was given out of moves behind
+// TestPositionOfAQuietQueueKeepsUp: the place of a queue that nothing was given out of moves behind
 // what the log has taken since, and nothing that comes later is left out or comes twice.
-func TestPlaceOfAQuietQueueKeepsUp(t *testing.T) {
+func TestPositionOfAQuietQueueKeepsUp(t *testing.T) {
 	t.Parallel()
 	const others = 40
 	n := open(t, embedded.Config{}, Config{})
-	_, out := n.subscribe(t, SubscriberConfig{PlaceEvery: 2 * time.Second, PlaceBehind: 1})
+	_, out := n.subscribe(t, SubscriberConfig{PositionEvery: 2 * time.Second, PositionLag: 1})
 	give := func(id string) uint64 {
 		seq := n.put(t, claim(id, id))
 		m := next(t, out)
@@ -577,12 +577,12 @@ func TestPlaceOfAQuietQueueKeepsUp(t *testing.T) {
 	require.Zero(t, n.metrics.get(&n.metrics.redelivered))
 }
 
-// TestPlaceStaysBeforeWhatIsLeft: what is held, or was given back, keeps its queue's place.
-func TestPlaceStaysBeforeWhatIsLeft(t *testing.T) {
+// TestPositionStaysBeforePendingMessages: what is held, or was given back, keeps its queue's place.
+func TestPositionStaysBeforePendingMessages(t *testing.T) {
 	t.Parallel()
 	const others = 40
 	n := open(t, embedded.Config{}, Config{})
-	_, out := n.subscribe(t, SubscriberConfig{PlaceEvery: 5 * time.Millisecond, PlaceBehind: 1, NakDelay: 200 * time.Millisecond})
+	_, out := n.subscribe(t, SubscriberConfig{PositionEvery: 5 * time.Millisecond, PositionLag: 1, NakDelay: 200 * time.Millisecond})
 	last := n.put(t, claim("a", "a"))
 	first := last
 	m := next(t, out)

@@ -16,8 +16,8 @@ import (
 const (
 	// usagePoll is how often the stored bytes are counted anew.
 	usagePoll = time.Second
-	// usageShared is how often this process stores what it has counted for each tenant, and reads
-	// what others have.
+	// usageShared is how often this process stores its counts for each tenant, and reads the
+	// others' counts.
 	usageShared = 5 * time.Second
 	// recordOverhead is about what the server stores of a record beside its subject and its data:
 	// the frame, and the headers of the fence.

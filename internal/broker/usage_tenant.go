@@ -61,7 +61,7 @@ func (c *counted) sum() (n int64) {
 	return n
 }
 
-// expire drops what has aged out and returns how much that is.
+// expire drops the expired bytes and returns their number.
 func (c *counted) expire(now time.Time, kept [ages]time.Duration) (n int64) {
 	for a, parts := range c {
 		for written, bytes := range parts {
@@ -130,24 +130,24 @@ func (u *usage) change(s *tenantBytes, n int64) {
 	u.stored += n
 }
 
-// room is what a tenant has and may have. It may always have its share, and beyond it what leaves
+// quota is what a tenant has and may have. It may always have its share, and beyond it what leaves
 // one share free, so that the next tenant finds its own.
-func (u *usage) room(tenant string) limits.Room {
+func (u *usage) quota(tenant string) limits.Quota {
 	if !u.divided() {
-		return limits.Room{}
+		return limits.Quota{}
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.roomOf(u.tenants[tenant])
+	return u.quotaOf(u.tenants[tenant])
 }
 
-// roomOf is room of a count, which may be nil. The caller holds mu.
-func (u *usage) roomOf(s *tenantBytes) (r limits.Room) {
+// quotaOf is room of a count, which may be nil. The caller holds mu.
+func (u *usage) quotaOf(s *tenantBytes) (r limits.Quota) {
 	if s != nil {
 		r.Used = max(s.total+s.reserved, 0)
 	}
 	r.Limit = max(u.division.Share, u.limit-u.division.Share-max(u.stored-r.Used, 0))
-	if s != nil && r.Over() {
+	if s != nil && r.Exhausted() {
 		next := int64(math.MaxInt64)
 		for _, c := range s.counts {
 			next = c.frees(next, u.kept)
@@ -157,9 +157,9 @@ func (u *usage) roomOf(s *tenantBytes) (r limits.Room) {
 	return r
 }
 
-// TenantRoom is what a tenant has on the log and may have, in bytes, exact to some seconds of other
+// TenantQuota is what a tenant has on the log and may have, in bytes, exact to some seconds of other
 // nodes' writes. It has no limit but the log's own where the log is not divided.
-func (b *Broker) TenantRoom(tenant string) limits.Room { return b.usage.room(tenant) }
+func (b *Broker) TenantQuota(tenant string) limits.Quota { return b.usage.quota(tenant) }
 
 // ReserveAnswer counts up to n bytes of an answer, which is going to be stored, as stored: as many
 // as the tenant has room for, and at least LeastAnswer. The answer may have the granted bytes;
@@ -172,7 +172,7 @@ func (b *Broker) ReserveAnswer(tenant string, n int64) (granted int64, release f
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := u.tenant(tenant)
-	n = min(n, max(u.roomOf(s).Left(), LeastAnswer))
+	n = min(n, max(u.quotaOf(s).Remaining(), LeastAnswer))
 	s.reserved += n
 	u.stored += n
 	return n, func() {
@@ -184,18 +184,18 @@ func (b *Broker) ReserveAnswer(tenant string, n int64) (granted int64, release f
 }
 
 // StoredByTenant is the TenantRoom of each tenant that has anything on a divided log.
-func (b *Broker) StoredByTenant() map[string]limits.Room {
+func (b *Broker) StoredByTenant() map[string]limits.Quota {
 	u := &b.usage
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	tenants := make(map[string]limits.Room, len(u.tenants))
+	tenants := make(map[string]limits.Quota, len(u.tenants))
 	for name, s := range u.tenants {
-		tenants[name] = u.roomOf(s)
+		tenants[name] = u.quotaOf(s)
 	}
 	return tenants
 }
 
-// expire forgets what has aged out.
+// expire forgets the expired bytes.
 func (u *usage) expire(now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -212,7 +212,7 @@ func (u *usage) expire(now time.Time) {
 	}
 }
 
-// wrote counts what was stored under a subject.
+// wrote counts the bytes that were stored under a subject.
 func (b *Broker) wrote(subject string, data []byte) {
 	tenant, a := tenantOf(subject)
 	b.usage.add(tenant, int64(len(subject)+len(data)), a)

@@ -18,34 +18,34 @@ func TestWhatATenantHasStored(t *testing.T) {
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{MaxBytes: 1 << 20, TenantShare: 25})
 	other := must(Open(t.Context(), Config{Server: n.cfg.Server, Layout: n.cfg.Layout, MaxBytes: 1 << 20, TenantShare: 25}))(t)
 	t.Cleanup(func() { other.Close(t.Context()) })
-	require.Equal(t, limits.Room{Limit: 3 << 18}, n.TenantRoom("acme.inc"), "a tenant that is alone may have all but a share")
+	require.Equal(t, limits.Quota{Limit: 3 << 18}, n.TenantQuota("acme.inc"), "a tenant that is alone may have all but a share")
 
 	ref := schemas.Ref{Tenant: "acme.inc", Kind: schemas.KindHTTP, ID: "a"}
 	must(n.Append(t.Context(), schemas.Append{Subject: n.cfg.Layout.Subject(ref, schemas.SectionAccepted), Data: make([]byte, 1000)}))(t)
-	used := n.TenantRoom("acme.inc").Used
+	used := n.TenantQuota("acme.inc").Used
 	require.InDelta(t, 1200+Pending, used, 100)
 	must(n.PutBlob(t.Context(), "acme.inc", make([]byte, 5000)))(t)
 	must(n.PutBlob(t.Context(), "b", make([]byte, 5000)))(t)
-	require.InDelta(t, used+5000, n.TenantRoom("acme.inc").Used, 300)
-	require.Zero(t, n.TenantRoom("b").Used, "it lay there already")
+	require.InDelta(t, used+5000, n.TenantQuota("acme.inc").Used, 300)
+	require.Zero(t, n.TenantQuota("b").Used, "it lay there already")
 	must(n.PutBlob(t.Context(), "b", []byte("another")))(t)
-	require.Equal(t, 3<<18-n.TenantRoom("b").Used, n.TenantRoom("acme.inc").Limit, "one share stays free beside what another has")
+	require.Equal(t, 3<<18-n.TenantQuota("b").Used, n.TenantQuota("acme.inc").Limit, "one share stays free beside what another has")
 	must(n.Append(t.Context(), schemas.Append{Subject: n.cfg.Layout.Subject(ref, schemas.SectionEvent), Data: append([]byte(`{"v":1,"n":3,"type":"settled",`), make([]byte, 970)...)}))(t)
-	require.InDelta(t, 2*1200+5300, n.TenantRoom("acme.inc").Used, 300, "the action has ended")
+	require.InDelta(t, 2*1200+5300, n.TenantQuota("acme.inc").Used, 300, "the action has ended")
 
-	require.Zero(t, other.TenantRoom("acme.inc").Used)
+	require.Zero(t, other.TenantQuota("acme.inc").Used)
 	for range 2 { // a count that is stored again is not added again
 		require.NoError(t, n.shareUsage(t.Context()))
 		require.NoError(t, other.shareUsage(t.Context()))
-		require.Equal(t, n.TenantRoom("acme.inc"), other.TenantRoom("acme.inc"))
+		require.Equal(t, n.TenantQuota("acme.inc"), other.TenantQuota("acme.inc"))
 		must(n.PutBlob(t.Context(), "acme.inc", []byte(time.Now().String())))(t)
 	}
 
 	for _, u := range []*usage{&n.usage, &other.usage} {
 		u.expire(time.Now().Add(n.cfg.History * 10 / 8))
-		require.InDelta(t, 5300, u.room("acme.inc").Used, 300, "the body is kept for longer")
+		require.InDelta(t, 5300, u.quota("acme.inc").Used, 300, "the body is kept for longer")
 		u.expire(time.Now().Add(blobAge(n.cfg.History) * 10 / 8))
-		require.Zero(t, u.room("acme.inc").Used)
+		require.Zero(t, u.quota("acme.inc").Used)
 	}
 	require.NoError(t, n.shareUsage(t.Context()))
 	require.Empty(t, other.StoredByTenant())
@@ -62,10 +62,10 @@ func TestAnotherHistory(t *testing.T) {
 		if history == 24*time.Hour {
 			must(b.PutBlob(t.Context(), "acme", make([]byte, 5000)))(t)
 		}
-		require.InDelta(t, 5000, b.TenantRoom("acme").Used, 300, history)
+		require.InDelta(t, 5000, b.TenantQuota("acme").Used, 300, history)
 		b.Close(t.Context())
 		b.usage.expire(time.Now().Add(blobAge(history) + blobAge(24*time.Hour)/usageParts)) // the part in which it was counted
-		require.Zero(t, b.TenantRoom("acme").Used, history)
+		require.Zero(t, b.TenantQuota("acme").Used, history)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestReservedAnswers(t *testing.T) {
 	require.EqualValues(t, LeastAnswer, third)
 	other, _ := n.ReserveAnswer("b", 500<<10)
 	require.EqualValues(t, 1<<18, other, "the share of another")
-	require.True(t, n.TenantRoom("a").Over())
+	require.True(t, n.TenantQuota("a").Exhausted())
 	done()
-	require.False(t, n.TenantRoom("a").Over())
+	require.False(t, n.TenantQuota("a").Exhausted())
 }

@@ -8,7 +8,7 @@
 //
 // gjson and sjson read and edit documents here. They validate nothing and take the first
 // of several members with one name, so that they only get documents that normalize has
-// returned, or requests that the strict decoder at the door has let in.
+// returned, or requests that the strict decoder of ingress has accepted.
 package completion
 
 import (

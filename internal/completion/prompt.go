@@ -48,7 +48,7 @@ const promptDepth = 16
 func Prompt(d schemas.Dialect, body json.RawMessage) Size {
 	var s Size
 	for name, v := range object(Parse(body)).All() {
-		switch place := placeOf(d, name.Str); {
+		switch place := countingOf(d, name.Str); {
 		case place == unread:
 		case place == conversation && v.IsArray():
 			for _, message := range v.All() {
@@ -66,18 +66,18 @@ func Prompt(d schemas.Dialect, body json.RawMessage) Size {
 	return s
 }
 
-// place selects how a member of a request counts.
-type place int
+// counting selects how a member of a request counts.
+type counting int
 
 const (
-	whole        place = iota // every byte counts
-	unread                    // nothing counts: the model does not read it
-	conversation              // its messages count
-	inputs                    // its texts and tokens count
+	whole        counting = iota // every byte counts
+	unread                       // nothing counts: the model does not read it
+	conversation                 // its messages count
+	inputs                       // its texts and tokens count
 )
 
-// placeOf returns the place of a member of a request.
-func placeOf(d schemas.Dialect, name string) place {
+// countingOf returns the place of a member of a request.
+func countingOf(d schemas.Dialect, name string) counting {
 	switch name {
 	case "model", "models", "metadata", "stream_options", "user", "service_tier":
 		return unread

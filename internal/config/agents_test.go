@@ -21,7 +21,7 @@ func TestBadAgents(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"agents: [a]", "weir.yaml:1: agents: is a YAML sequence; write keys and values below it"},
 		{"agents: {T: http://h}", "weir.yaml:1: agents.T: is a YAML string; write keys and values below it"},
-		{"agents:\n  T: {url: 'http://h'}\n  T: {}", "weir.yaml:3: agents.T: the key is here twice, first at weir.yaml:2; remove one"},
+		{"agents:\n  T: {url: 'http://h'}\n  T: {}", "weir.yaml:3: agents.T: the key appears twice, first at weir.yaml:2; remove one"},
 		{"agents:\n  T:\n    tokn: canary", at + "tokn: unknown key; did you mean token?"},
 		{"agents:\n  T:\n    token: 5", at + "token: is a YAML int; write text, in quotes where it looks like something else"},
 
@@ -192,8 +192,8 @@ func TestAnAgentOutOfReach(t *testing.T) {
 		"{url: 'https://agent.example', network: private, cidrs: [10.0.0.0/8]}": "",
 	} {
 		var expected []string
-		if network, remedy, ok := strings.Cut(want, "; "); ok {
-			expected = []string{"agents.T.url: names an address that network: " + network + " does not reach: every run of it will be denied with DENY_ADDRESS; " + remedy}
+		if network, hint, ok := strings.Cut(want, "; "); ok {
+			expected = []string{"agents.T.url: names an address that network: " + network + " does not reach: every run of it will be denied with DENY_ADDRESS; " + hint}
 		}
 		require.Equal(t, expected, parse(t, "agents: {T: "+text+"}").Warnings(), text)
 	}

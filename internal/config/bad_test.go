@@ -31,7 +31,7 @@ func TestBadFiles(t *testing.T) {
 		{"log: &a {partitions: 2}", "weir.yaml:1: log: anchors, aliases and tags are not supported; write the value out"},
 		{"listen: !!str x", "weir.yaml:1: listen: anchors, aliases and tags are not supported; write the value out"},
 		{"listen: *a", "weir.yaml:1: listen: anchors, aliases and tags are not supported; write the value out"},
-		{"data: a\ndata: b", "weir.yaml:2: data: the key is here twice, first at weir.yaml:1; remove one"},
+		{"data: a\ndata: b", "weir.yaml:2: data: the key appears twice, first at weir.yaml:1; remove one"},
 
 		// unknown keys
 		{"listen: localhost:1\n\nLog: {}", "weir.yaml:3: Log: unknown key; did you mean log?"},

@@ -52,7 +52,7 @@ func (r *reader) check(c *Config) {
 	r.checkBudgets(c)
 }
 
-// checkField judges a value by the tags of its key. A default is not judged.
+// checkField checks a value by the tags of its key. A default is not checked.
 func (r *reader) checkField(f field) {
 	if words := f.words(); len(words) > 0 && r.has(f.path) {
 		most := len(words) - 1
@@ -140,7 +140,7 @@ func (r *reader) checkNATS(c *Config) {
 	}
 }
 
-// checkProxy judges the proxy, and whether it can do what the entries say.
+// checkProxy checks the proxy, and whether it can do what the entries say.
 func (r *reader) checkProxy(c *Config) {
 	p := c.Proxy
 	r.refuse((p.CACert == "") != (p.CAKey == ""), "proxy", "has one of ca_cert and ca_key; a CA takes both")
@@ -158,12 +158,12 @@ func (r *reader) checkProxy(c *Config) {
 	}
 }
 
-// checkPolicy lets policy judge each entry, host, agent and model by itself, so that every mistake is
+// checkPolicy has policy check each entry, host, agent and model by itself, so that every mistake is
 // reported with its line.
 func (r *reader) checkPolicy(c *Config) {
 	for i, e := range c.Policy.Allowlist {
 		key := item("policy.allowlist", i)
-		r.judge(key, policy.Config{Entries: []policy.Entry{e}}, nil)
+		r.noteProblems(key, policy.Config{Entries: []policy.Entry{e}}, nil)
 		r.checkReach(key+".url_prefix", e.URLPrefix, "every call of it will be denied with "+string(schemas.DenyAddress), e)
 		r.warn(e.Retry != nil && e.Retry.Attempts > 1 && e.Retry.Base >= c.Deadline.HTTP, key+".retry.base",
 			"is not below deadline.http, %s: no call is repeated", short(c.Deadline.HTTP))
@@ -176,7 +176,7 @@ func (r *reader) checkPolicy(c *Config) {
 		r.warn(slices.Contains(e.CallerParams, "*"), key+".caller_params", open)
 	}
 	for i, host := range c.Policy.AllowedHosts {
-		r.judge(item("policy.allowed_hosts", i), policy.Config{AllowedHosts: []string{host}}, nil)
+		r.noteProblems(item("policy.allowed_hosts", i), policy.Config{AllowedHosts: []string{host}}, nil)
 	}
 	r.checkAgents(c)
 	r.checkModels(c)
@@ -194,19 +194,19 @@ func (r *reader) checkLiterals(key string, values map[string]string) {
 	}
 }
 
-// verdict is a line of what policy says of one entry: after its name or number, the key and the
+// policyProblem is a line of what policy says of one entry: after its name or number, the key and the
 // mistake.
-var verdict = regexp.MustCompile(`^(?:entry (?:\d+|"(?:[^"\\]|\\.)*"): (?:([a-z_]+): )?)?(.*)$`)
+var policyProblem = regexp.MustCompile(`^(?:entry (?:\d+|"(?:[^"\\]|\\.)*"): (?:([a-z_]+): )?)?(.*)$`)
 
-// judge notes what policy says of one entry or host under the path of it. Names are other names of
-// the entry's keys there; one with an empty name was judged before.
-func (r *reader) judge(path string, c policy.Config, names map[string]string) {
+// noteProblems notes what policy says of one entry or host under the path of it. Names are other names of
+// the entry's keys there; one with an empty name was checked before.
+func (r *reader) noteProblems(path string, c policy.Config, names map[string]string) {
 	_, err := policy.Compile(c)
 	if err == nil {
 		return
 	}
 	for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), "policy: "), "\n") {
-		parts := verdict.FindStringSubmatch(line)
+		parts := policyProblem.FindStringSubmatch(line)
 		key, other := names[parts[1]]
 		if !other {
 			key = parts[1]

@@ -427,7 +427,7 @@ func TestErrorsAreProblemsAndAllAreTold(t *testing.T) {
 	require.EqualError(t, err, strings.Join([]string{
 		"weir.yaml:1: lissen: unknown key; did you mean listen?",
 		"weir.yaml:3: log.partitions: is a YAML string; write a whole number of at most 18 digits, without quotes",
-		"weir.yaml:4: log.partitions: the key is here twice, first at weir.yaml:3; remove one",
+		"weir.yaml:4: log.partitions: the key appears twice, first at weir.yaml:3; remove one",
 		"weir.yaml:5: workers: is a YAML int; write keys and values below it",
 	}, "\n"))
 	var p *config.Problem
@@ -618,7 +618,7 @@ func TestBadBudgets(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"budgets: [a]", "weir.yaml:1: budgets: is a YAML sequence; write keys and values below it"},
 		{"budgets: {b: 5}", "weir.yaml:1: budgets.b: is a YAML int; write keys and values below it"},
-		{"budgets:\n  b: {usd: 1}\n  b: {}", "weir.yaml:3: budgets.b: the key is here twice, first at weir.yaml:2; remove one"},
+		{"budgets:\n  b: {usd: 1}\n  b: {}", "weir.yaml:3: budgets.b: the key appears twice, first at weir.yaml:2; remove one"},
 		{many.String(), "weir.yaml:1: budgets: has 101 budgets; every completion is counted in each that is about it, so write at most 100"},
 		{head + "request: 1}", at + "request: unknown key; did you mean requests?"},
 		{"budgets:\n  task: {usd: 1}", "weir.yaml:2: budgets.task: is what the budget is called that a task brings itself; give this one another name"},
@@ -628,7 +628,7 @@ func TestBadBudgets(t *testing.T) {
 
 		{head + "per: token}", at + `per: is a YAML string; write a list: [a, b], or one "- " a line`},
 		{head + "per: [user]}", at + "per[0]: is none of its words; use tenant, token, task or model"},
-		{head + "per: [token, model, token]}", at + "per[2]: is there twice; remove one"},
+		{head + "per: [token, model, token]}", at + "per[2]: appears twice; remove one"},
 		{head + "models: ['open*ai']}", at + "models[0]: is neither the name of a model nor a pattern, such as openai/* or *"},
 		{head + "tenants: [a/b]}", at + "tenants[0]: is not the name of a tenant; write at most 128 letters, digits, dots, underscores, colons and hyphens"},
 		{head + "window: 8761h}", at + "window: is 8761h; use 0 or 1s to 8760h"},

@@ -26,7 +26,7 @@ func TestBadModels(t *testing.T) {
 		{"models: [a]", "weir.yaml:1: models: is a YAML sequence; write keys and values below it"},
 		{"models: {m: http://h}", "weir.yaml:1: models.m: is a YAML string; write keys and values below it"},
 		{"models:\n  a/b:\n    ulr: canary", `weir.yaml:3: models."a/b".ulr: unknown key; did you mean url?`},
-		{"models:\n  m: {url: 'http://h'}\n  m: {}", "weir.yaml:3: models.m: the key is here twice, first at weir.yaml:2; remove one"},
+		{"models:\n  m: {url: 'http://h'}\n  m: {}", "weir.yaml:3: models.m: the key appears twice, first at weir.yaml:2; remove one"},
 		{"models:\n  'a b': {url: http://h}", `weir.yaml:2: models."a b": ` + name},
 		{"models:\n  'a*b': {url: http://h}", `weir.yaml:2: models."a*b": ` + name},
 		{"models:\n  '*/a': {url: http://h}", `weir.yaml:2: models."*/a": ` + name},

@@ -25,14 +25,14 @@ const (
 	maxUpstreamName = 100
 )
 
-// checkOutbound judges a place where Weir itself calls, a remote agent or an upstream of a model: its
+// checkOutbound checks a place where Weir itself calls, a remote agent or an upstream of a model: its
 // URL, and by policy its entry. Secret is the key of its credential, noun what each call of it is, and
 // routes are added to the URL, the first by the call that is tried here.
 func (r *reader) checkOutbound(c *Config, key, raw string, e policy.Entry, secret, noun string, routes ...string) {
 	at, call := key+".url", strings.TrimSuffix(raw, "/")+routes[0]
 	if r.checkURL(at, raw, "put the credential in "+secret, routes...) {
 		names := map[string]string{"url_prefix": "url", "headers": secret, "network": "", "name": ""}
-		r.judge(key, policy.Config{Entries: []policy.Entry{e}}, names)
+		r.noteProblems(key, policy.Config{Entries: []policy.Entry{e}}, names)
 	}
 	plain := strings.HasPrefix(strings.ToLower(raw), "http:") && e.Network != policy.NetworkLoopback
 	r.warn(plain && exposed(e.Headers), at, "is plain http to another machine: it exposes the credential in %s; use https", secret)
@@ -158,7 +158,7 @@ func (r *reader) checkModel(c *Config, key string, m Model) {
 	}
 }
 
-// checkUpstream judges one. The name of a model's only upstream is made from the model's.
+// checkUpstream checks one. The name of a model's only upstream is made from the model's.
 func (r *reader) checkUpstream(c *Config, key, model string, u Upstream, owner map[string]string) {
 	named := key
 	if strings.HasSuffix(key, "]") {
@@ -190,7 +190,7 @@ func (r *reader) checkUpstream(c *Config, key, model string, u Upstream, owner m
 		schemas.RouteCount, schemas.RouteMessages, schemas.RouteEmbeddings)
 }
 
-// checkDialects judges the protocols that an upstream is said to speak.
+// checkDialects checks the protocols that an upstream is said to speak.
 func (r *reader) checkDialects(key string, list []schemas.Dialect) {
 	r.refuse(r.has(key) && len(list) == 0, key, "is empty; name the protocols that the upstream speaks, or leave it out for all")
 	for i, d := range list {
@@ -198,7 +198,7 @@ func (r *reader) checkDialects(key string, list []schemas.Dialect) {
 	}
 }
 
-// checkPass judges the members that an upstream gets beyond those that all get.
+// checkPass checks the members that an upstream gets beyond those that all get.
 func (r *reader) checkPass(key string, pass Pass) {
 	for i, name := range pass {
 		at := item(key, i)
@@ -235,7 +235,7 @@ func (r *reader) checkBudgets(c *Config) {
 
 func (r *reader) checkBudget(c *Config, key string, b Budget) {
 	for i, per := range b.Per {
-		r.refuse(slices.Contains(b.Per[:i], per), item(key+".per", i), "is there twice; remove one")
+		r.refuse(slices.Contains(b.Per[:i], per), item(key+".per", i), "appears twice; remove one")
 	}
 	for i, name := range b.Models {
 		at, of := item(key+".models", i), c.Models[name].Alias

@@ -76,7 +76,7 @@ func Parse(name string, data []byte, environ []string, flags map[string]string) 
 type Problem struct { //nolint:errname // an operator has problems; RFC 9457 bodies are elsewhere
 	Where string // file:line, the environment variable, or "command line"
 	Key   string // the path of the key, such as policy.allowlist[0].methods
-	What  string // the problem and the remedy
+	What  string // the problem and what to do
 }
 
 func (p *Problem) Error() string {

@@ -213,7 +213,7 @@ func (r *reader) mapping(path string, n ast.Node, v reflect.Value) {
 		key := name.Value
 		inner := join(path, key)
 		if first, again := seen[key]; again {
-			r.at(where, inner, "the key is here twice, first at %s; remove one", first)
+			r.at(where, inner, "the key appears twice, first at %s; remove one", first)
 			continue
 		}
 		seen[key] = where

@@ -91,7 +91,7 @@ func (p *Terminal) Error() string { return string(p.Code) + ": " + p.Reason }
 // Unwrap gives the cause.
 func (p *Terminal) Unwrap() error { return p.Cause }
 
-// defaultDelay is how long an error that says nothing else is left alone: a
+// defaultDelay is the pause after an error that names none: a
 // negative acknowledgement without a delay is redelivered in a hot loop.
 const defaultDelay = time.Second
 

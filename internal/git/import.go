@@ -92,8 +92,8 @@ func (g *Git) copyFrom(t slot, r repository, from string, branch func(context.Co
 			"--no-recurse-submodules", "--stdin", from,
 		},
 		dir: string(r), env: env, settings: importing(), file: g.cfg.MaxRepo,
-		in:   text("+refs/heads/*:refs/heads/*\n+refs/tags/*:refs/tags/*\n"),
-		told: progressTo(tell),
+		in:     text("+refs/heads/*:refs/heads/*\n+refs/tags/*:refs/tags/*\n"),
+		onLine: progressTo(tell),
 	})
 	if n, _ := r.size(); n >= g.cfg.MaxRepo {
 		return ErrFull

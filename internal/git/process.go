@@ -24,8 +24,8 @@ type job struct {
 	in       *source // what git reads; nil: nothing
 	// out reads what git writes, to the end; nil: it is discarded. It may touch what it was given until run returns.
 	out func(io.Reader) error
-	// told receives each line of git's standard error, as lastLine has them; nil: they are dropped.
-	told func(line string)
+	// onLine receives each line of git's standard error, as lastLine has them; nil: they are dropped.
+	onLine func(line string)
 	// hold are locks that git and its children keep as long as they live.
 	hold []*os.File
 	// file is the largest that it may write; 0: smallFile.
@@ -74,7 +74,7 @@ func (g *Git) run(t slot, j job) error {
 	fed := make(chan error, 1)
 	go func() { fed <- p.feed(t, j.in) }()
 	said := make(chan string, 1)
-	go func() { said <- lastLine(p.err, j.told) }()
+	go func() { said <- lastLine(p.err, j.onLine) }()
 	out := j.out
 	if out == nil {
 		out = func(r io.Reader) error {

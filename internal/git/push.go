@@ -117,7 +117,7 @@ func (g *Git) receive(t slot, r repository, p Push, hold []*os.File) (gitwire.Re
 		err = errors.New("git receive-pack: it gave no report")
 	}
 	if rep.Unpack = g.scrub(rep.Unpack); !room && rep.Unpack != gitwire.UnpackOK {
-		rep.Unpack = ErrNoRoom.Error() // git tells its own side alone
+		rep.Unpack = ErrDiskFull.Error() // git tells its own side alone
 	}
 	rep.Refs = slices.Clone(rep.Refs)
 	for i := range rep.Refs {
@@ -133,7 +133,7 @@ const noRoom = "No space left on device"
 // roomless is ErrNoRoom where a disk is full, and otherwise err.
 func roomless(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("%w: %w", ErrNoRoom, err)
+		return fmt.Errorf("%w: %w", ErrDiskFull, err)
 	}
 	return err
 }

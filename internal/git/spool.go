@@ -87,7 +87,7 @@ func (s *Spool) Write(p []byte) (int, error) {
 func (s *Spool) append(p []byte) (int, error) {
 	for s.size+int64(len(p)) > s.room {
 		n := min(spoolChunk, s.spools.maxPack)
-		release, ok := s.spools.bytes.Try(s.tenant, n)
+		release, ok := s.spools.bytes.TryAcquire(s.tenant, n)
 		if !ok {
 			return 0, s.spools.full(s.tenant)
 		}

@@ -168,7 +168,7 @@ func grants(_ context.Context, token string) (task.Grant, error) {
 	}
 }
 
-func TestGate(t *testing.T) {
+func TestAuthorizer(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		token, repo string

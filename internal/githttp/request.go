@@ -1,4 +1,4 @@
-// Package githttp is what the rooms' routes of git have in common: who asks, and for
+// Package githttp is what the routes of git in ingress and egress share: the caller, and for
 // which repository; the body that a client of git sends; the answer to a push, which
 // may begin before its end is known. The formats are those of git's documents
 // gitprotocol-http and gitprotocol-v2.
@@ -158,7 +158,7 @@ func (l TaskLimit) Acquire(g task.Grant) (release func(), err error) {
 	if g.TaskID == "" {
 		return func() {}, nil
 	}
-	release, ok := l.of.Try(g.Task())
+	release, ok := l.of.TryAcquire(g.Task())
 	if !ok {
 		err = fault.New(schemas.RateLimited, "this task has "+strconv.Itoa(l.of.Most())+" "+l.what+" on their way already; try again when one of them has ended")
 	}

@@ -150,7 +150,7 @@ func (a *Advertisement) ref(text string, symrefs map[string]string) error {
 	case !peeled:
 		a.Refs = append(a.Refs, Ref{Name: name, Oid: oid, Symref: symrefs[name]})
 	case last < 0 || a.Refs[last].Name != tag:
-		return malformed("a peeled line is not behind its tag's")
+		return malformed("a peeled line does not follow its tag's")
 	default:
 		a.Refs[last].Peeled = oid
 	}

@@ -29,7 +29,7 @@ type Fetch struct {
 // ParseFetch reads the request of a fetch to its end, v2 or not. ErrMalformed is what is not one: lengths
 // that lie, no packet at all, ids that are none, commands other than ls-refs and fetch, no flush at the
 // end (without v2 also a "done"), anything after it. A lone flush is the probe of a large request.
-// Arguments of v2 that it does not know are git's to judge.
+// Arguments of v2 that it does not know are git's to check.
 func ParseFetch(data []byte, v2 bool) (Fetch, error) {
 	r := bytes.NewReader(data)
 	f := Fetch{Request: data, V2: v2}

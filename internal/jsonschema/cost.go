@@ -23,7 +23,7 @@ const maxScope = 2048
 var (
 	errDialect = errors.New("the schema uses a dialect other than " + Draft)
 	errCycle   = errors.New("the schema refers to itself without looking at a smaller part of the document")
-	errCostly  = errors.New("the schema is too costly to judge any document by; it may apply itself too often")
+	errCostly  = errors.New("the schema is too costly to check a document with; it may apply itself too often")
 )
 
 // node is what one subschema adds to the library's representation.

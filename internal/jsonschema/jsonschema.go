@@ -116,7 +116,7 @@ func compileError(err error) error {
 	case errors.As(err, new(*js.AnchorNotFoundError)), errors.As(err, new(*js.JSONPointerNotFoundError)):
 		return errors.New("a $ref in the schema leads nowhere")
 	case errors.As(err, new(*js.DuplicateAnchorError)):
-		return errors.New("an anchor stands twice in the schema")
+		return errors.New("an anchor appears twice in the schema")
 	default:
 		return errCompile
 	}
@@ -144,17 +144,17 @@ func (s *Schema) Validate(instance json.RawMessage) (found []string) {
 		return []string{"(root): is not valid JSON"}
 	}
 	if at, ok := repeated(instance); ok {
-		return []string{cut(at, maxMessage) + ": stands twice in its object; readers differ on which one counts"}
+		return []string{cut(at, maxMessage) + ": appears twice in its object; readers differ on which one counts"}
 	}
 	if err := (&inspector{subject: "(root):"}).value(doc, data, 0, 0); err != nil {
 		return []string{err.Error()}
 	}
 	if !s.affordable(doc) {
-		return []string{"(root): the document is too large to be judged by this schema"}
+		return []string{"(root): the document is too large to be checked by this schema"}
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			found = []string{"(root): the document cannot be judged by this schema"}
+			found = []string{"(root): the document cannot be checked by this schema"}
 		}
 	}()
 	var v *js.ValidationError

@@ -32,8 +32,8 @@ func TestValidate(t *testing.T) {
 		{"const", `{"properties":{"ok":{"const":true}}}`, `{"ok":"yes"}`, []string{"/ok: must be true"}},
 		{"const null", `{"const":null}`, `0`, []string{"(root): must be null"}},
 		{"const false", `{"const":false}`, `0`, []string{"(root): must be false"}},
-		{"a name twice", `{"properties":{"a":{"items":{"required":["ok"]}}}}`, `{"a":[{"ok":1},{"ok":1,"x/y":2,"x\u002fy":3}]}`, []string{"/a/1/x~1y: stands twice in its object; readers differ on which one counts"}},
-		{"a name twice, whatever the schema", `true`, `{"ok":1,"ok":1}`, []string{"/ok: stands twice in its object; readers differ on which one counts"}},
+		{"a name twice", `{"properties":{"a":{"items":{"required":["ok"]}}}}`, `{"a":[{"ok":1},{"ok":1,"x/y":2,"x\u002fy":3}]}`, []string{"/a/1/x~1y: appears twice in its object; readers differ on which one counts"}},
+		{"a name twice, whatever the schema", `true`, `{"ok":1,"ok":1}`, []string{"/ok: appears twice in its object; readers differ on which one counts"}},
 		{"type", `{"type":"object"}`, `[]`, []string{"(root): must be object, is array"}},
 		{"types", `{"type":["integer","null"]}`, `1.5`, []string{"(root): must be null or integer, is number"}},
 		{"integer by value", `{"type":"integer"}`, `1.0`, nil},
@@ -266,7 +266,7 @@ func TestCompileRefuses(t *testing.T) {
 		{"$id", `{"$id":1}`, "$id must be a string"},
 		{"nowhere", `{"$ref":"#/$defs/a"}`, "a $ref in the schema leads nowhere"},
 		{"no anchor", `{"$ref":"#a"}`, "a $ref in the schema leads nowhere"},
-		{"two anchors", `{"$defs":{"a":{"$anchor":"x"},"b":{"$anchor":"x"}}}`, "an anchor stands twice in the schema"},
+		{"two anchors", `{"$defs":{"a":{"$anchor":"x"},"b":{"$anchor":"x"}}}`, "an anchor appears twice in the schema"},
 		{"metaschema says no", `{"properties":{"a":{"type":"strin"}}}`, "the schema is not valid: /properties/a/type: "},
 		{"pattern", `{"pattern":"("}`, "the schema is not valid: /pattern: must be a valid regex"},
 		{"look-ahead", `{"pattern":"(?=a)"}`, "the schema is not valid: /pattern: must be a valid regex"},
@@ -341,7 +341,7 @@ func TestValidateRefusesWhatCannotBeJudgedInTime(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := compile(t, tt.schema)
-			require.Equal(t, []string{"(root): the document is too large to be judged by this schema"}, s.Validate(json.RawMessage(tt.instance)))
+			require.Equal(t, []string{"(root): the document is too large to be checked by this schema"}, s.Validate(json.RawMessage(tt.instance)))
 		})
 	}
 }
@@ -363,7 +363,7 @@ func TestCompileRefusesWhatNoDocumentCanBeJudgedBy(t *testing.T) {
 	t.Parallel()
 	for _, keyword := range []string{"anyOf", "allOf", "oneOf"} {
 		_, err := jsonschema.Compile(json.RawMessage(double(60, keyword)))
-		require.EqualError(t, err, "the schema is too costly to judge any document by; it may apply itself too often", keyword)
+		require.EqualError(t, err, "the schema is too costly to check a document with; it may apply itself too often", keyword)
 	}
 	_, err := jsonschema.Compile(json.RawMessage(`{"items":{"$ref":"#"},"properties":{"a":{"$ref":"#"}}}`))
 	require.NoError(t, err)
@@ -435,4 +435,4 @@ func FuzzReference(f *testing.F) {
 }
 
 // words are what errors say whatever was asked.
-const words = "the schema may not refer to other documents a $ref in the schema leads nowhere an anchor stands twice must begin with"
+const words = "the schema may not refer to other documents a $ref in the schema leads nowhere an anchor appears twice must begin with"

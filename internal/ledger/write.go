@@ -76,7 +76,7 @@ func (l *Ledger) insist(ctx context.Context, st *State, ev *schemas.Event, m sch
 // changed to follow them. Anything else is fault.ErrFenced.
 //
 // The stream's leader says how far to read. With a lagging replica, the writer of an event would
-// take it for another writer's, and its own attempt for that of a worker that may still be running.
+// take it for another writer's, and its own attempt for one of a worker that may still be running.
 func (l *Ledger) readBack(ctx context.Context, st *State, ev *schemas.Event, m *schemas.Append, cause error) (seq uint64, err error) {
 	newest, err := l.log.Newest(ctx, l.stream(st.Ref), m.Guard)
 	switch {

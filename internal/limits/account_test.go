@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"weir/internal/weirtest/bucket"
 	"weir/internal/weirtest/poll"
-	"weir/internal/weirtest/shelf"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // count is a value that tests change.
 type count struct{ N int }
 
-func counts(s *shelf.Shelf) *Accounts[count] {
+func counts(s *bucket.Bucket) *Accounts[count] {
 	return &Accounts[count]{
 		Bucket: s, Readable: func(_ string, c count) bool { return c.N >= 0 }, Clone: func(c count) count { return c }, Within: 10 * time.Second, Now: time.Now,
 	}
@@ -42,7 +42,7 @@ func add(t *testing.T, a *Account[count]) {
 func TestChangesAreStoredTogether(t *testing.T) {
 	t.Parallel()
 	const many = 50
-	s := shelf.New()
+	s := bucket.New()
 	a := counts(s).Open("k", count{}, nil)
 	under, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -74,7 +74,7 @@ func TestLosersPause(t *testing.T) {
 		t.Run(strconv.Itoa(lost), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s, n := shelf.New(), 0
+				s, n := bucket.New(), 0
 				s.Before = func(key string) (bool, error) {
 					if n++; n <= lost { // another process is faster
 						s.Overwrite(key, `{"N":0}`)
@@ -97,7 +97,7 @@ func TestUnreadableValues(t *testing.T) {
 	t.Parallel()
 	unreadable := errors.New("of another version")
 	for _, value := range []string{"x", `{"N":-1}`} {
-		s := shelf.New()
+		s := bucket.New()
 		s.Overwrite("k", value)
 		kind := counts(s)
 		kind.Unreadable = unreadable

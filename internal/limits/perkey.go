@@ -20,9 +20,9 @@ func NewPerKey[K comparable](most int) *PerKey[K] { return &PerKey[K]{most: most
 // Most is how many a key may have.
 func (l *PerKey[K]) Most() int { return l.most }
 
-// Try counts one more of a key until release, which is called once. ok is false where it has as many as
+// TryAcquire counts one more of a key until release, which is called once. ok is false where it has as many as
 // it may.
-func (l *PerKey[K]) Try(key K) (release func(), ok bool) {
+func (l *PerKey[K]) TryAcquire(key K) (release func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.of[key] >= l.most {

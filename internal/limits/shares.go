@@ -30,24 +30,24 @@ func Percent(capacity int64, percent int) Division {
 // is larger than the share does: it could never begin otherwise.
 func (d Division) Entitles(held, n int64) bool { return held == 0 || held+n <= d.Share }
 
-// Room is what a tenant has of a capacity that is not given back on demand, such as stored bytes, and what it may have
+// Quota is what a tenant has of a capacity that is not given back on demand, such as stored bytes, and what it may have
 // now. A Limit of 0 means that nothing bounds it.
-type Room struct {
+type Quota struct {
 	Used, Limit int64
 	// Frees is when some of it is free again, for a tenant that is Over.
 	Frees time.Time
 }
 
-// Left is how much more the tenant may have.
-func (r Room) Left() int64 {
+// Remaining is how much more the tenant may have.
+func (r Quota) Remaining() int64 {
 	if r.Limit == 0 {
 		return math.MaxInt64
 	}
 	return max(r.Limit-r.Used, 0)
 }
 
-// Over reports whether the tenant has all that it may have.
-func (r Room) Over() bool { return r.Left() == 0 }
+// Exhausted reports whether the tenant has all that it may have.
+func (r Quota) Exhausted() bool { return r.Remaining() == 0 }
 
 // Shares is a semaphore whose capacity is divided between tenants:
 //
@@ -94,7 +94,7 @@ func (s *Shares) Acquire(ctx context.Context, tenant string, n int64) (release f
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	granted, leave := s.Join(tenant, n)
+	granted, leave := s.Enqueue(tenant, n)
 	select {
 	case <-granted:
 		return leave, nil
@@ -104,9 +104,9 @@ func (s *Shares) Acquire(ctx context.Context, tenant string, n int64) (release f
 	}
 }
 
-// Try is Acquire for those who do not wait: ok is false where Acquire would.
-func (s *Shares) Try(tenant string, n int64) (release func(), ok bool) {
-	granted, leave := s.Join(tenant, n)
+// TryAcquire is Acquire for those who do not wait: ok is false where Acquire would.
+func (s *Shares) TryAcquire(tenant string, n int64) (release func(), ok bool) {
+	granted, leave := s.Enqueue(tenant, n)
 	select {
 	case <-granted:
 		return leave, true
@@ -116,20 +116,20 @@ func (s *Shares) Try(tenant string, n int64) (release func(), ok bool) {
 	}
 }
 
-// Join is Acquire for those who wait for more than a context. Granted is closed when the tenant may use n more.
+// Enqueue is Acquire for those who wait for more than a context. Granted is closed when the tenant may use n more.
 // Leave gives that back, or ends the wait for it; it must be called, and does nothing when called again.
-func (s *Shares) Join(tenant string, n int64) (granted <-chan struct{}, leave func()) {
+func (s *Shares) Enqueue(tenant string, n int64) (granted <-chan struct{}, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.arrived++
 	w := &waiter{n: max(min(n, s.Capacity), 1), arrived: s.arrived, granted: make(chan struct{})}
 	s.waiting[tenant] = append(s.waiting[tenant], w)
 	s.grant()
-	return w.granted, sync.OnceFunc(func() { s.leave(tenant, w) })
+	return w.granted, sync.OnceFunc(func() { s.release(tenant, w) })
 }
 
-// leave ends a wait, or what it was granted.
-func (s *Shares) leave(tenant string, w *waiter) {
+// release ends a wait, or what it was granted.
+func (s *Shares) release(tenant string, w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.Index(s.waiting[tenant], w); i >= 0 {

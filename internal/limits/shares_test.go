@@ -136,17 +136,17 @@ func TestTryDoesNotWait(t *testing.T) {
 	s := limits.NewShares(limits.Percent(8, 25))
 	var held []func()
 	for range 6 {
-		release, ok := s.Try("a", 1)
+		release, ok := s.TryAcquire("a", 1)
 		require.True(t, ok)
 		held = append(held, release)
 	}
-	_, ok := s.Try("a", 1)
+	_, ok := s.TryAcquire("a", 1)
 	require.False(t, ok, "it leaves a share free")
-	other, ok := s.Try("b", 2)
+	other, ok := s.TryAcquire("b", 2)
 	require.True(t, ok, "and another tenant has it")
-	granted, leave := s.Join("c", 1)
+	granted, leave := s.Enqueue("c", 1)
 	defer leave()
-	_, ok = s.Try("d", 1)
+	_, ok = s.TryAcquire("d", 1)
 	require.False(t, ok, "nor does it pass those who wait")
 	other()
 	other()
@@ -155,7 +155,7 @@ func TestTryDoesNotWait(t *testing.T) {
 	require.EqualValues(t, 5, s.Held("a"))
 	require.Zero(t, s.Held("b"))
 	require.Zero(t, s.Held("d"))
-	again, ok := s.Try("d", 1)
+	again, ok := s.TryAcquire("d", 1)
 	require.True(t, ok)
 	again()
 }
@@ -204,12 +204,12 @@ func TestNothingIsLostOrGivenTwice(t *testing.T) {
 func TestResize(t *testing.T) {
 	t.Parallel()
 	s := limits.NewShares(limits.Percent(1, 25))
-	_, leave := s.Join("a", 1)
-	granted, _ := s.Join("a", 1)
+	_, leave := s.Enqueue("a", 1)
+	granted, _ := s.Enqueue("a", 1)
 	s.Resize(limits.Percent(8, 25))
 	<-granted
 	s.Resize(limits.Percent(1, 25))
-	granted, _ = s.Join("b", 1)
+	granted, _ = s.Enqueue("b", 1)
 	leave()
 	require.EqualValues(t, 1, s.Held("a"), "what is over the new capacity stays held")
 	select {

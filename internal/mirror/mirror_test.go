@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"weir/internal/mirror"
-	"weir/internal/weirtest/shelf"
+	"weir/internal/weirtest/bucket"
 	"weir/schemas"
 )
 
@@ -68,7 +68,7 @@ func TestFollower(t *testing.T) {
 // TestRead takes page by page, and what was read before an error counts.
 func TestRead(t *testing.T) {
 	t.Parallel()
-	s, pages := shelf.New(), 0
+	s, pages := bucket.New(), 0
 	for _, key := range []string{"a", "b", "c", "d", "e"} {
 		s.Overwrite(key, key)
 	}

@@ -68,6 +68,6 @@ func TestATunnelIsNoRequest(t *testing.T) {
 	c := client(t, outbound.Config{})
 	_, err := c.Open(t.Context(), tunnelTo(t, "good.example:443"))
 	failed(t, err, schemas.DenyAddress, false)
-	_, err = c.Take(t.Context(), tunnelTo(t, "good.example:443"), "t", true)
+	_, err = c.Acquire(t.Context(), tunnelTo(t, "good.example:443"), "t", true)
 	failed(t, err, schemas.DenyAddress, false)
 }

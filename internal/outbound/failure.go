@@ -44,8 +44,8 @@ func (x *exchange) headerFailure(err error) error {
 	}
 }
 
-// broken tells a connection that ended from bytes that make no sense. For the
-// end before a trailer net/http has no value but a text.
+// broken distinguishes a connection that ended from malformed bytes. For the end before a trailer
+// net/http has no value but a text.
 func broken(err, readErr error) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF) || readErr != nil && errors.Is(err, readErr) ||
 		strings.Contains(err.Error(), "unexpected EOF")
@@ -69,8 +69,8 @@ func (x *exchange) bodyFailure(err error) error {
 	}
 }
 
-// fail seals the wire and makes the call's error. That the caller or the clock
-// gave up explains whatever the connection then did.
+// fail seals the wire and returns the call's error. A cancellation or a timeout explains whatever
+// the connection then did.
 func (x *exchange) fail(code schemas.Code, cause error) *fault.Call {
 	sent := x.wire.seal()
 	if own, over := givenUp(x.caller); over {
@@ -96,9 +96,9 @@ const (
 // httpPrefix is how every answer begins.
 const httpPrefix = "HTTP/1."
 
-// head watches the header bytes go by. It keeps a few: enough to tell a
-// connection that broke off from one that spoke nonsense, which net/http's
-// parser, taking the end of the connection for the end of a line, does not.
+// head keeps the first header bytes: enough to distinguish a broken connection from malformed
+// bytes. The parser of net/http cannot, because it takes the end of the connection for the end of a
+// line.
 type head struct {
 	first []byte // as far as httpPrefix goes
 	last  []byte // the last two bytes

@@ -62,8 +62,7 @@ func (f *flow) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// declared is how long the body is by the upstream's word; less than zero
-// without one.
+// declared is the length of the body that the upstream announced; less than zero without one.
 func (f *flow) declared() int64 {
 	if f.x.resp.Request.Method == http.MethodHead {
 		return 0

@@ -21,8 +21,8 @@ import (
 var (
 	// ErrNoPermit is behind the refusal of a permit that no decision made.
 	ErrNoPermit = errors.New("no decision permits this")
-	// errElsewhere is behind the refusal of a permit for another target.
-	errElsewhere = errors.New("the permit is for another target")
+	// errOtherTarget is behind the refusal of a permit for another target.
+	errOtherTarget = errors.New("the permit is for another target")
 	// ErrSpent is behind the refusal of a second request on a connection.
 	ErrSpent = errors.New("the connection has carried its request")
 )
@@ -40,7 +40,7 @@ type Conn struct {
 	quota  Quota
 
 	mu      sync.Mutex
-	release func() // of what was reserved for the answer; nil: nothing was
+	release func() // the reserved part for the answer; nil: nothing was reserved
 }
 
 // Bound has the answer go by the quota of a tenant. It comes before Do and Stream; Release after the answer is
@@ -51,7 +51,7 @@ func (c *Conn) Bound(tenant string) {
 	}
 }
 
-// Release gives back what was reserved for the answer. It may be called more than once.
+// Release returns the memory that was reserved for the answer. It may be called more than once.
 func (c *Conn) Release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,12 +126,12 @@ func (c *Client) dial(ctx context.Context, p policy.Permit) (*link, error) {
 	return l, nil
 }
 
-// Take is Open, or gives a connection that waits for a call of the tenant by the permit's entry and
+// Acquire is Open, or gives a connection that waits for a call of the tenant by the permit's entry and
 // policy to its target; its addresses were checked when it was dialled, and are once more. One that
 // has carried other calls is given only to a call that may be repeated, and is kept after it. Where
 // calls that may not be repeated follow each other within seconds, a connection is dialled ahead for
 // the next.
-func (c *Client) Take(ctx context.Context, p policy.Permit, tenant string, repeatable bool) (*Conn, error) {
+func (c *Client) Acquire(ctx context.Context, p policy.Permit, tenant string, repeatable bool) (*Conn, error) {
 	if !p.Valid() || p.Method() == policy.MethodConnect {
 		return c.Open(ctx, p)
 	}
@@ -192,9 +192,8 @@ func (c *Client) resolve(ctx context.Context, p policy.Permit) ([]netip.Addr, er
 	return addrs, nil
 }
 
-// lookup asks once, for the absolute name: no search list makes another of it.
-// net.Resolver gives IPv4 addresses in IPv6 form; they are dialled, and so
-// checked, in their own.
+// lookup resolves the absolute name once: no search list changes it. net.Resolver returns IPv4
+// addresses in IPv6 form; they are dialled, and so checked, in their own.
 func (c *Client) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.DNSTimeout)
 	defer cancel()
@@ -255,8 +254,8 @@ func dialShare(
 	return dial(ctx, network, to.String())
 }
 
-// refusedAddrError is a socket whose address is not the checked one. Its text
-// does not tell the address.
+// refusedAddrError is a socket whose address is not the checked one. Its text does not contain the
+// address.
 type refusedAddrError struct{ cause error }
 
 func (e *refusedAddrError) Error() string { return "refused when the socket was made" }
@@ -265,8 +264,8 @@ func (e *refusedAddrError) Unwrap() error { return e.cause }
 // dialer is the network's, for one permit.
 func dialer(p policy.Permit) *net.Dialer { return &net.Dialer{ControlContext: recheck(p)} }
 
-// recheck is the last look at an address, when it is in the kernel's hands:
-// whatever happened in between, nothing else is connected to.
+// recheck is the last check of an address, when the kernel has it: whatever happened in between,
+// nothing else is connected to.
 func recheck(p policy.Permit) func(context.Context, string, string, syscall.RawConn) error {
 	return func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
@@ -298,8 +297,8 @@ func (c *Client) handshake(ctx context.Context, p policy.Permit, l *link) error 
 	return nil
 }
 
-// unsent makes the failure of a phase before sending. The caller's own end of
-// patience goes before the phase's word.
+// unsent returns the failure of a phase before sending. A cancellation or deadline of the caller
+// takes precedence over the phase's code.
 func unsent(ctx context.Context, code schemas.Code, phase Phase, cause error) *fault.Call {
 	if own, over := givenUp(ctx); over {
 		code = own
@@ -307,7 +306,7 @@ func unsent(ctx context.Context, code schemas.Code, phase Phase, cause error) *f
 	return &fault.Call{Code: code, Cause: &PhaseError{phase, cause}}
 }
 
-// givenUp tells a deadline from a cancellation.
+// givenUp distinguishes a deadline from a cancellation.
 func givenUp(ctx context.Context) (schemas.Code, bool) {
 	switch err := ctx.Err(); {
 	case err == nil:
@@ -330,7 +329,7 @@ func (c *Conn) Recheck(p policy.Permit) error {
 	case !p.Valid():
 		err = ErrNoPermit
 	case p.Method() != c.permit.Method() || p.URL() != c.permit.URL():
-		err = errElsewhere
+		err = errOtherTarget
 	default:
 		err = p.CheckAddrs(c.wire.addrs)
 	}

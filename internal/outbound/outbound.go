@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// Resolver finds a host's addresses. It is asked for absolute names, with
-// their dot at the end, so that no search list can turn them into others.
+// Resolver finds a host's addresses. It receives absolute names, with their dot at the end, so that
+// no search list can change them.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
@@ -29,7 +29,7 @@ type Resolver interface {
 // Config bounds what an upstream can do to Weir. The zero value of each limit
 // is its default.
 type Config struct {
-	// Resolver is asked once a connection; nil is the host's own.
+	// Resolver is called once a connection; nil is the host's own.
 	Resolver Resolver
 	// Dial connects to a checked address, given as IP and port; nil is the
 	// network. Replacing it is for tests: only the default checks the address
@@ -111,12 +111,12 @@ func New(cfg Config) *Client {
 	}
 }
 
-// Close closes the connections that wait, and has none wait from now on. Others belong to those
-// who opened them.
+// Close closes the idle connections, and keeps no others from now on. Connections in use belong to
+// their callers.
 func (c *Client) Close() { c.pool.clear(true) }
 
-// Forget closes the connections that wait, and keeps none of those that are in use: no call is made by
-// one that an earlier policy let be dialled.
+// Forget closes the idle connections, and keeps none of those in use: no later call uses a
+// connection that an earlier policy permitted.
 func (c *Client) Forget() { c.pool.clear(false) }
 
 // Operator returns a client for an address that the operator has named for the node's own
@@ -131,7 +131,7 @@ func Operator() *http.Client {
 	}
 }
 
-// Phase says how far a call had come when it failed.
+// Phase is the progress of a call when it failed.
 type Phase string
 
 // The phases of Open, and then those of Do and Stream.

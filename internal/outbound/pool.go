@@ -39,14 +39,14 @@ type link struct {
 	expiry *time.Timer
 }
 
-// shut ends a link that waits. TLS says goodbye, and briefly.
+// shut ends an idle link. TLS sends its closing alert, for a short time only.
 func (l *link) shut() {
 	l.socket.leaving.Store(true)
 	_ = l.Close()
 }
 
-// poolKey is what may share connections: a tenant's calls of one entry of one policy to one target. There
-// are targets that know who asks by the connection.
+// poolKey identifies calls that may share connections: a tenant's calls of one entry of one policy
+// to one target. Some targets identify a caller by its connection.
 type poolKey struct {
 	tenant, entry, version, scheme, host string
 
@@ -107,7 +107,7 @@ func (p *pool) put(l *link, k poolKey) {
 	}
 }
 
-// take is a link that is ready for a request, and nil where there is none.
+// take returns a link that is ready for a request, or nil.
 func (p *pool) take(k poolKey, permit policy.Permit) *link {
 	for {
 		p.mu.Lock()

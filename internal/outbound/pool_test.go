@@ -19,7 +19,7 @@ import (
 // again makes a request that may be repeated.
 func again(t *testing.T, c *outbound.Client, p policy.Permit, r outbound.Request) (*outbound.Response, error) {
 	t.Helper()
-	conn, err := c.Take(t.Context(), p, "t", true)
+	conn, err := c.Acquire(t.Context(), p, "t", true)
 	require.NoError(t, err)
 	defer conn.Close()
 	return conn.Do(t.Context(), r)
@@ -187,7 +187,7 @@ func TestWhoMayReuse(t *testing.T) {
 				next.before(c)
 			}
 			next.entry.URLPrefix = s.URL()
-			conn, err := c.Take(t.Context(), decide(t, next.entry, "GET", url), next.tenant, next.repeatable)
+			conn, err := c.Acquire(t.Context(), decide(t, next.entry, "GET", url), next.tenant, next.repeatable)
 			require.NoError(t, err)
 			require.Equal(t, next.during != nil, conn.Used())
 			if next.during != nil {
@@ -215,7 +215,7 @@ func TestSpares(t *testing.T) {
 	c := client(t, cfg)
 	p := public(t, http.MethodPost, "https://api.example.com/")
 	for range 4 {
-		conn, err := c.Take(t.Context(), p, "t", false)
+		conn, err := c.Acquire(t.Context(), p, "t", false)
 		require.NoError(t, err)
 		assert.False(t, conn.Used())
 		_, err = conn.Do(t.Context(), outbound.Request{Body: []byte("{}")})

@@ -17,8 +17,8 @@ import (
 	"weir/schemas"
 )
 
-// Request is what goes out beside what the permit says: method, host and
-// target are the permit's alone, but for the parameters that the entry adds.
+// Request is the part of a call that the permit does not have. Method, host and target are the
+// permit's alone, but for the parameters that the entry adds.
 type Request struct {
 	// Headers are the caller's.
 	Headers []schemas.Header
@@ -44,7 +44,7 @@ type Request struct {
 }
 
 // owned reports whether a field, in canonical case, frames, routes or
-// negotiates. Policy refuses these at the door; that they are refused here
+// negotiates. Policy refuses these on ingress; that they are refused here
 // again keeps a mistake there from becoming two requests on the wire.
 func owned(name string) bool {
 	switch name {
@@ -56,12 +56,12 @@ func owned(name string) bool {
 	}
 }
 
-// userAgent stands where neither caller nor entry names one.
+// userAgent is sent if neither caller nor entry sets one.
 const userAgent = "weir"
 
 // build makes the request from the parts of the permit. The target is sent byte for byte as policy
-// matched it and is not parsed again. body replaces r.Body if it is set. identity asks for an
-// answer without coding.
+// matched it and is not parsed again. body replaces r.Body if it is set. identity requests an
+// answer without a content coding.
 func build(ctx context.Context, p policy.Permit, r Request, body *source, identity bool) (*http.Request, error) {
 	target := extend(p.RequestTarget(), r.Query)
 	if !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") {

@@ -34,7 +34,7 @@ var (
 	errCoding    = errors.New("the response's coding was not offered")
 )
 
-// codingOf is what an answer says that its body is in: nothing, gzip, or a coding that was not asked for.
+// codingOf is the content coding of an answer: nothing, gzip, or one that was not requested.
 func codingOf(resp *http.Response) string {
 	switch word := strings.ToLower(strings.TrimSpace(strings.Join(resp.Header["Content-Encoding"], ","))); word {
 	case "identity":
@@ -57,8 +57,8 @@ const freeBytes = 256 << 10
 // errNoMemory ends an answer for which no memory was free in time.
 var errNoMemory = errors.New("no memory for the response's body was free in time")
 
-// readTo reads to the end, or until there is more than limit. expected, the upstream's claim,
-// sizes the buffer within reason, and what is reserved.
+// readTo reads to the end, or until there is more than limit. expected, the announced length, sizes
+// the buffer within reason, and the reservation.
 func (x *exchange) readTo(from io.Reader, limit, expected int64) ([]byte, error) {
 	var buf bytes.Buffer
 	if expected > 0 {

@@ -10,7 +10,7 @@ import (
 // complete request.
 var ErrBody = errors.New("the request's body broke off")
 
-// bodyError is why a body broke off. Its text says nothing of that.
+// bodyError is the cause of a broken body. Its text does not contain it.
 type bodyError struct{ cause error }
 
 func (e *bodyError) Error() string   { return ErrBody.Error() }
@@ -39,7 +39,7 @@ func (s *source) Read(p []byte) (int, error) {
 		return 0, errOver
 	}
 	n, err := s.from.Read(p)
-	if s.over() { // it was let go of, whatever it says
+	if s.over() { // the connection has been released, whatever it says
 		return 0, errOver
 	}
 	if err == nil || errors.Is(err, io.EOF) {

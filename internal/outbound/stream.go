@@ -125,8 +125,8 @@ func (s *Stream) stop(err error) error {
 	return err
 }
 
-// Declared is how long the body is by the target's word; less than zero without one, and for a body
-// that is decoded.
+// Declared is the length of the body that the target announced; less than zero without one, and for
+// a body that is decoded.
 func (s *Stream) Declared() int64 {
 	if s.zipped {
 		return -1
@@ -137,8 +137,8 @@ func (s *Stream) Declared() int64 {
 // Patience bounds the wait of each Read from now on, as StreamLimits.Idle does.
 func (s *Stream) Patience(idle time.Duration) { s.raw.idle = idle }
 
-// ReadAll reads what is left of the body, where that is no more than limit. Its
-// errors are those of Read; UPSTREAM_TOO_LARGE also for more than limit.
+// ReadAll reads the rest of the body, if that is no more than limit. Its errors are those of Read;
+// UPSTREAM_TOO_LARGE also for more than limit.
 func (s *Stream) ReadAll(limit int64) ([]byte, error) { return s.ReadAllBy(s, limit) }
 
 // ReadAllBy is ReadAll by a reader that passes on what it reads from the stream.

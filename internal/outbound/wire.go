@@ -15,7 +15,7 @@ const readAhead = 4 << 10
 
 var (
 	errHeaderBytes = errors.New("the response's headers are over the limit")
-	errSealed      = errors.New("the call was given up before it was sent")
+	errSealed      = errors.New("the call was abandoned before it was sent")
 )
 
 // wire is the connection under one exchange: plain bytes, over TLS or not. It
@@ -49,10 +49,9 @@ func newWire(l *link, maxHeader int64) *wire {
 	}
 }
 
-// Write counts a request as sent from the moment that its first byte is
-// offered to the connection; only a write that provably moved nothing takes
-// that back. Errors are kept and not told: an answer that came before the
-// request was whole, or before a reset, still has to be read.
+// Write counts a request as sent from the moment that its first byte is offered to the connection;
+// only a write that provably moved nothing takes that back. Errors are kept and not returned: an
+// answer that came before the request was whole, or before a reset, must still be read.
 func (w *wire) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	if w.sealed {
@@ -61,7 +60,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	}
 	if w.writeErr != nil { // no hole in what the upstream reads
 		w.mu.Unlock()
-		return len(p), nil // kept, and not told: see above
+		return len(p), nil // kept, and not returned: see above
 	}
 	first := !w.sent
 	w.sent = true
@@ -98,8 +97,8 @@ func (w *wire) deaf() bool {
 	return w.writeErr != nil
 }
 
-// release says that the first write is over, or that there will be none. While a
-// write has not returned, its bytes may still leave, and late.
+// release reports that the first write has ended, or that there will be none. While a write has not
+// returned, its bytes may still leave, and late.
 func (w *wire) release() { w.offer.Do(func() { close(w.offered) }) }
 
 // Read keeps what came, and how it ended.
@@ -132,7 +131,7 @@ func (w *wire) headerDone() {
 	w.inHeader = false
 }
 
-// done says that the answer is whole, so that the end may be a polite one.
+// done marks the answer as whole, so that the connection may be closed in an orderly way.
 func (w *wire) done() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,8 +154,8 @@ func (w *wire) seen() (came opening, readErr error) {
 	return w.head.opening(), w.readErr
 }
 
-// Close ends the connection. TLS says goodbye only after a whole exchange, and
-// briefly: an upstream that stopped reading is not waited for.
+// Close ends the connection. TLS sends its closing alert only after a whole exchange, and for a
+// short time: Close does not wait for an upstream that stopped reading.
 func (w *wire) Close() (err error) {
 	w.seal()
 	w.drop()
@@ -176,8 +175,8 @@ func (w *wire) Close() (err error) {
 	return err
 }
 
-// letGo ends reading and writing. The end itself is left to the owner, who knows how the
-// exchange went.
+// letGo ends reading and writing. The owner, which knows the result of the exchange, closes the
+// connection.
 func (w *wire) letGo() error {
 	if sent := w.seal(); !sent {
 		w.release() // else the write does, as soon as the deadline below ends it
@@ -191,11 +190,11 @@ func (w *wire) letGo() error {
 	return w.socket.SetDeadline(time.Unix(1, 0)) // ends reads and writes in progress
 }
 
-var errUnsolicited = errors.New("the upstream spoke before it was asked")
+var errUnsolicited = errors.New("the upstream sent data before the request")
 
-// quiet looks, without waiting, whether the connection still stands and is
-// silent. It runs before a request is written, so that a connection
-// lost while the attempt was written down is known as not sent.
+// quiet checks, without waiting, that the connection is still open and silent. It runs before a
+// request is written, so that a connection that was lost while the attempt was stored is known as
+// not sent.
 func (l *link) quiet() error {
 	if !l.socket.canPeek() {
 		return nil

@@ -61,7 +61,7 @@ func (e *entry) setAdded(key string, added map[string]string, to *[]string, fold
 		case err != nil:
 			return fmt.Errorf("%s: %w", key, err)
 		case containsFold(*to, folded):
-			return fmt.Errorf("%s: %s is there twice", key, name)
+			return fmt.Errorf("%s: %s appears twice", key, name)
 		case key == "headers" && IsTrace(name, value):
 		default:
 			if err := checkAdded(key, name, value); err != nil {
@@ -78,8 +78,7 @@ func containsFold(list []string, name string) bool {
 	return slices.ContainsFunc(list, func(own string) bool { return strings.EqualFold(own, name) })
 }
 
-// mayAdd holds what would be added against the breadth of the entry: it goes to
-// one host and to no other.
+// mayAdd checks added values against the breadth of the entry: it must cover one host and no other.
 func (e *entry) mayAdd(key string, added map[string]string) error {
 	switch {
 	case len(added) == 0:
@@ -92,17 +91,17 @@ func (e *entry) mayAdd(key string, added map[string]string) error {
 	return nil
 }
 
-// TracePlaceholder stands for the span of the call, as the value of the header traceparent
-// and nowhere else.
+// TracePlaceholder is replaced by the span of the call, as the value of the header traceparent and
+// nowhere else.
 const TracePlaceholder = "${trace}"
 
-// IsTrace reports whether a header that an entry adds is the one that tells its target
-// of the call's span. It is left out of a call without a span.
+// IsTrace reports whether a header that an entry adds passes the call's span to the target. A call
+// without a span does not have it.
 func IsTrace(name, value string) bool {
 	return value == TracePlaceholder && strings.EqualFold(name, "traceparent")
 }
 
-// checkAdded judges a value by the rule of headers, wherever it goes.
+// checkAdded checks a value by the rule of headers, wherever it goes.
 func checkAdded(key, name, value string) error {
 	switch {
 	case !headerText(value) || len(value) > maxHeaderValue:

@@ -93,7 +93,7 @@ type self struct {
 	local map[netip.Addr]bool // this machine's: own ports only
 }
 
-// checkAddr is the one judge of addresses: for literals and for answers of DNS.
+// checkAddr is the only check of addresses: for literals and for answers of DNS.
 func (p *Policy) checkAddr(e *entry, a netip.Addr, port uint16) denial {
 	switch {
 	case !a.IsValid() || a.Zone() != "":
@@ -124,7 +124,7 @@ func (p *Policy) checkAddr(e *entry, a netip.Addr, port uint16) denial {
 	return nil
 }
 
-// checkTarget judges what is known of a target's address before any look-up:
+// checkTarget checks what is known of a target's address before any look-up:
 // all of it for a literal, and for a name whether every answer must fail.
 func (p *Policy) checkTarget(e *entry, t *target) denial {
 	switch {

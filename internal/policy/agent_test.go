@@ -162,7 +162,7 @@ func TestAgentsInTheView(t *testing.T) {
 	require.Equal(t, v.Entries[:2], others.Entries[:2], "other entries are for every caller")
 }
 
-// What explains an ordinary call knows of no agent, in verdicts and in remedies.
+// What explains an ordinary call knows of no agent, in verdicts and in hints.
 func TestAgentsAreNotExplained(t *testing.T) {
 	t.Parallel()
 	p := compile(t, fleet())
@@ -223,5 +223,5 @@ func TestAgentsAreCheckedLikeEveryTarget(t *testing.T) {
 	require.Error(t, permit.CheckAddr(addr("169.254.169.254")))
 	require.Equal(t, schemas.DenyHeader, ask("agent:B", "https://agents.test/agents/run/sync", schemas.Header{Name: "Authorization", Value: "x"}).Code)
 	require.Equal(t, schemas.DenyPath, ask("agent:B", "https://agents.test/agents/run/%2e%2e/x").Code)
-	require.Equal(t, schemas.DenyRedirect, permit.Hop("/agents/run/stream", 307, 1).Code)
+	require.Equal(t, schemas.DenyRedirect, permit.Redirect("/agents/run/stream", 307, 1).Code)
 }

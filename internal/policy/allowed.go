@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// parseItem reads one allowed-host item and gives the entry that it stands for,
-// and its canonical form. An item grants its own host, so a loopback one leads
-// to loopback and a literal address to that address.
+// parseItem reads one allowed-host item and returns its entry and its canonical form. An item
+// permits its own host, so a loopback one leads to loopback and a literal address to that address.
 func (r *ranges) parseItem(s string) (*entry, string, error) {
 	item := strings.TrimSpace(s)
 	e := &entry{item: true, methods: methodsAll}
@@ -83,7 +82,7 @@ func (r *ranges) setItemNetwork(e *entry) error {
 	}
 	addr, err := netip.ParseAddr(e.Host)
 	if err != nil {
-		return nil //nolint:nilerr // a name: its addresses are judged when it is resolved
+		return nil //nolint:nilerr // a name: its addresses are checked when it is resolved
 	}
 	switch {
 	case r.isPublic(addr):

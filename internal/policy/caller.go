@@ -9,10 +9,10 @@ import (
 	"weir/schemas"
 )
 
-// What an entry adds is sent in the operator's name, and targets have any number of headers and
-// parameters that say as whom or for whom the rest is meant. A list of those can never be
-// complete. So beside what an entry adds, callers set only what is known to be harmless, and
-// what the entry names in caller_headers and caller_params.
+// The values that an entry adds are sent in the operator's name, and targets have any number of
+// headers and parameters that name the user or account of a call. A list of those can never be
+// complete. So beside the added values, callers set only what is known to be harmless, and what the
+// entry names in caller_headers and caller_params.
 
 // callerHeader reports whether callers may set a header at an entry that adds something. The name is folded.
 func (e *entry) callerHeader(name string) bool {
@@ -88,7 +88,7 @@ func (e *entry) setPatterns(key string, list []string, to *[]string, check func(
 			return fmt.Errorf("%s: %w", key, err)
 		}
 		if slices.Contains(*to, folded) {
-			return fmt.Errorf("%s: %s is there twice", key, pattern)
+			return fmt.Errorf("%s: %s appears twice", key, pattern)
 		}
 		*to = append(*to, folded)
 	}
@@ -128,8 +128,8 @@ func checkCallerParam(e *entry, pattern, name string) (string, error) {
 // strictest is an entry that permits no credential of the caller's.
 func strictest() *entry { return &entry{credential: true} }
 
-// CallerHeader holds one header against what Decide refuses to every caller,
-// whatever the entry. Its error is a *DeniedError.
+// CallerHeader checks one header against the names that Decide refuses to every caller, whatever
+// the entry. Its error is a *DeniedError.
 func CallerHeader(name, value string) error {
 	return asError(checkHeader(strictest(), schemas.Header{Name: name, Value: value}))
 }
@@ -156,8 +156,8 @@ func checkText(value string) denial {
 	return checkHeader(strictest(), schemas.Header{Name: "x", Value: value})
 }
 
-// Carry asks whether what is permitted may go with these headers of the caller's.
-// Hop does not see them: Carry is for headers that were changed after it.
+// Carry decides whether a permitted call may have these headers of the caller's. Redirect does not
+// check them: Carry is for headers that were changed after it.
 func (p Permit) Carry(headers []schemas.Header) Decision {
 	if !p.Valid() {
 		return deny(nil, nil, deniedNoPermit)

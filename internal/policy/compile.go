@@ -29,16 +29,16 @@ func Compile(c Config) (*Policy, error) {
 	return p, nil
 }
 
-// apart takes the agents' entries out of the others. Each is asked for by its
-// name, so their order means nothing.
+// apart separates the agents' entries from the others. A call names its agent's entry, so their
+// order means nothing.
 func apart(named []*entry) (others []*entry, agents table) {
 	agents = newTable(named, func(e *entry) bool { return e.Agent })
 	slices.SortFunc(agents.entries, func(a, b *entry) int { return strings.Compare(a.Name, b.Name) })
 	return slices.DeleteFunc(named, func(e *entry) bool { return e.Agent }), agents
 }
 
-// compileEntries gives the named entries in order. A replaced one leaves, and
-// what replaces it stands where it is written.
+// compileEntries returns the named entries in order. A replaced entry is removed; its replacement
+// has the place where it is written.
 func compileEntries(list []Entry) ([]*entry, error) {
 	var (
 		out  []*entry
@@ -62,8 +62,7 @@ func compileEntries(list []Entry) ([]*entry, error) {
 	return out, errors.Join(errs...)
 }
 
-// compileHosts gives the entries that the allowed hosts stand for, and keeps
-// the items in canonical form.
+// compileHosts returns the entries of the allowed hosts, and keeps the items in canonical form.
 func (p *Policy) compileHosts(items []string) ([]*entry, error) {
 	p.hosts = []string{}
 	var (

@@ -48,7 +48,7 @@ func TestCompileNamesEntryAndKey(t *testing.T) {
 		`entry "a": headers: an entry for any`:  func(e *policy.Entry) { e.URLPrefix = "*"; e.Headers = map[string]string{"X": "a"} },
 		`query: k`:                              func(e *policy.Entry) { e.Query = map[string]string{"k.a": "", "k_A": ""} },
 		`body: k`:                               func(e *policy.Entry) { e.Body = map[string]string{"ka": "", "kA": ""} },
-		`is there twice`:                        func(e *policy.Entry) { e.Headers = map[string]string{"X-A": "", "x_a": ""} },
+		`appears twice`:                         func(e *policy.Entry) { e.Headers = map[string]string{"X-A": "", "x_a": ""} },
 		`entry "a": limits: rate`:               func(e *policy.Entry) { e.Limits.Rate = "10/day" },
 		`entry "a": limits: concurrency`:        func(e *policy.Entry) { e.Limits.Concurrency = -1 },
 		`entry "a": mode: "dry"`:                func(e *policy.Entry) { e.Mode = "dry" },
@@ -104,10 +104,10 @@ func TestCompileNamesEntryAndKey(t *testing.T) {
 		"caller_headers: Host is refused to every caller":          {Name: "a", Headers: added, CallerHeaders: []string{"Host"}},
 		"caller_headers: Private-Token is refused to every caller": {Name: "a", Headers: added, CallerHeaders: []string{"Private-Token"}},
 		"caller_headers: x-own is set by the entry itself":         {Name: "a", Headers: added, CallerHeaders: []string{"x-own"}},
-		"caller_headers: x_a is there twice":                       {Name: "a", Headers: added, CallerHeaders: []string{"X-A", "x_a"}},
+		"caller_headers: x_a appears twice":                        {Name: "a", Headers: added, CallerHeaders: []string{"X-A", "x_a"}},
 		"caller_params: \"a b\" is not a parameter name":           {Name: "a", Headers: added, CallerParams: []string{"a b"}},
 		"caller_params: key is set by the entry itself":            {Name: "a", Query: query, CallerParams: []string{"key"}},
-		"caller_params: page is there twice":                       {Name: "a", Query: query, CallerParams: []string{"page", "page"}},
+		"caller_params: page appears twice":                        {Name: "a", Query: query, CallerParams: []string{"page", "page"}},
 	} {
 		e.URLPrefix = cmp.Or(e.URLPrefix, "https://a.test/")
 		_, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}})

@@ -106,14 +106,13 @@ func (e *entry) connects(q *question) denial {
 	return nil
 }
 
-// Connect is what the entry says of CONNECT: tunnel, inspect or nothing.
+// Connect is the entry's setting for CONNECT: tunnel, inspect or nothing.
 func (p Permit) Connect() string { return p.granted().Connect }
 
 // Network is the network that the entry grants: public, loopback or private.
 func (p Permit) Network() string { return p.granted().Network }
 
-// SameGrant reports whether two permits were given by entries that say the same, perhaps in two
-// policies.
+// SameGrant reports whether two permits come from equal entries, perhaps in two policies.
 func (p Permit) SameGrant(other Permit) bool {
 	a, b := p.granted(), other.granted()
 	return a.Name != "" && reflect.DeepEqual(a, b)

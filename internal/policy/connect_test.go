@@ -27,7 +27,7 @@ func connectPolicy(t *testing.T, more ...policy.Entry) *policy.Policy {
 	})
 }
 
-// TestConnect lists targets, the entry that permits each, or the code and the remedy of the denial.
+// TestConnect lists targets, the entry that permits each, or the code and the hint of the denial.
 func TestConnect(t *testing.T) {
 	t.Parallel()
 	p := connectPolicy(t)

@@ -26,7 +26,7 @@ type Contract struct {
 	// Reconcile is a request that shows whether a POST or PATCH with a lost answer was applied.
 	Reconcile *Reconcile `json:"reconcile,omitempty" yaml:"reconcile,omitempty"`
 	// ResponseSchema is the schema of the entry's successful answers. Through /via and the proxy, such an
-	// answer is given as a whole, after it was judged.
+	// answer is given as a whole, after it was checked.
 	ResponseSchema *ResponseSchema `json:"response_schema,omitempty" yaml:"response_schema,omitempty"`
 }
 
@@ -143,7 +143,7 @@ func checkFailures(key string, statuses []int) error {
 		case status < 400 || status > 599:
 			return fmt.Errorf("%s: %d is not the status of a failure; use 400 to 599", key, status)
 		case i > 0 && statuses[i-1] == status:
-			return fmt.Errorf("%s: %d is there twice; remove one", key, status)
+			return fmt.Errorf("%s: %d appears twice; remove one", key, status)
 		}
 	}
 	return nil
@@ -170,7 +170,7 @@ func (e *entry) setNeverRetry(c Contract) error {
 		case !headerToken(name):
 			return fmt.Errorf("never_retry: header %q is not a header name", name)
 		case twice:
-			return fmt.Errorf("never_retry: header %s is there twice; remove one", name)
+			return fmt.Errorf("never_retry: header %s appears twice; remove one", name)
 		case value == "" || !headerText(value):
 			return fmt.Errorf("never_retry: header %s needs a value of printable ASCII", name)
 		case n.Header == nil:

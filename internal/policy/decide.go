@@ -8,7 +8,7 @@ const (
 	// defaultMaxBody is the default of Config.MaxBody.
 	defaultMaxBody = 1 << 20
 	// maxOwnBody is the limit of a call to an agent or a model, whose body came whole through the
-	// door, which has limits of its own; with room for what Weir adds.
+	// ingress, which has limits of its own; with room for what Weir adds.
 	maxOwnBody = 64<<20 + 1<<20
 	maxDepth   = 64
 )
@@ -23,7 +23,7 @@ type Decision struct {
 }
 
 // Permit gives what the decision permits. It is false, and the Permit refuses
-// everything, unless Decide or Hop allowed the request.
+// everything, unless Decide or Redirect allowed the request.
 func (d Decision) Permit() (Permit, bool) {
 	if !d.Allowed || !d.permit.Valid() {
 		return Permit{}, false
@@ -31,12 +31,12 @@ func (d Decision) Permit() (Permit, bool) {
 	return d.permit, true
 }
 
-// Decide judges a request, in this order: key, URL, scheme, userinfo, host,
+// Decide checks a request, in this order: key, URL, scheme, userinfo, host,
 // port, method, path, the entry's own parameters of the query (as a flaw of the
 // URL), headers, body, address. It asks no DNS: the addresses of a name are
-// judged by the Permit, by the same rule.
+// checked by the Permit, by the same rule.
 //
-// Where there are shadow entries it judges twice, and Shadow says what a policy
+// Where there are shadow entries it checks twice, and Shadow says what a policy
 // that enforces them would have said, if that is something else. The addresses
 // of names are not part of that rehearsal, and neither are redirects.
 func (p *Policy) Decide(r Request) Decision {
@@ -44,7 +44,7 @@ func (p *Policy) Decide(r Request) Decision {
 		return deny(nil, nil, deniedNoPolicy)
 	}
 	q := ask(&r)
-	d := p.conclude(p.asked(&r), &q, &r)
+	d := p.conclude(p.tableOf(&r), &q, &r)
 	if p.rehearsal != nil && !r.Agent {
 		d.Shadow = d.compare(p.conclude(p.rehearsal, &q, &r))
 	}
@@ -52,14 +52,14 @@ func (p *Policy) Decide(r Request) Decision {
 }
 
 func (p *Policy) conclude(t *table, q *question, r *Request) Decision {
-	e, f := p.judge(t, q, r)
+	e, f := p.evaluate(t, q, r)
 	if f != nil {
 		return deny(p, e, f)
 	}
 	return p.allow(Permit{policy: p, entry: e, target: q.url.target, method: q.method})
 }
 
-// compare gives the rehearsal's word where it is another.
+// compare returns the shadow decision if it differs.
 func (d Decision) compare(rehearsed Decision) *schemas.Shadow {
 	if d.Allowed == rehearsed.Allowed && d.Code == rehearsed.Code && d.Entry == rehearsed.Entry {
 		return nil

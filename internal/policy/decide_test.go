@@ -305,7 +305,7 @@ func TestZeroValuesDeny(t *testing.T) {
 	require.False(t, permit.Valid())
 	require.Error(t, permit.CheckAddr(addr("8.8.8.8")))
 	require.Error(t, permit.CheckAddrs(nil))
-	require.False(t, permit.Hop("/", 302, 1).Allowed)
+	require.False(t, permit.Redirect("/", 302, 1).Allowed)
 	require.Empty(t, permit.URL()+permit.Host()+permit.RequestTarget()+permit.Authority()+permit.Entry()+permit.Version())
 	require.Nil(t, permit.Headers())
 	require.Equal(t, schemas.ClassOnce, policy.Class("POST", true, permit))

@@ -74,7 +74,7 @@ func asError(f denial) error {
 	return f
 }
 
-//nolint:gochecknoglobals,errname // constants, which are named by what they find
+//nolint:gochecknoglobals,errname // constants, named by what they find
 var (
 	deniedNoPolicy   = newDenial(CheckKey, "no policy is in force; load one")
 	deniedKeyMissing = newDenial(CheckKey, "the request names no allowlist entry; set allowlist_key to the name of one")
@@ -182,7 +182,7 @@ var (
 		"send a JSON object, an empty one if need be")
 	deniedBodyNotObject   = newDenial(CheckBody, "the entry adds members to the body, and it is not a JSON object; send one")
 	deniedBodyOwned       = newDenial(CheckBody, "the entry adds a member of the body that is there already; leave it out")
-	deniedAddressForm     = newDenial(CheckAddress, "the address cannot be judged; it must be an IP address without a zone")
+	deniedAddressForm     = newDenial(CheckAddress, "the address cannot be checked; it must be an IP address without a zone")
 	deniedAddressNone     = newDenial(CheckAddress, "there is no address to check; the host must resolve to at least one")
 	deniedAddressMetadata = newDenial(CheckAddress, "the host leads to a metadata service; no entry can grant that")
 	deniedAddressSelf     = newDenial(CheckAddress, "the host leads back to this gateway; no entry can grant that")

@@ -13,7 +13,7 @@ import (
 // are the allowed hosts if the request has a key. A request to an agent is explained as an ordinary
 // one. Like Decide it makes no DNS request.
 //
-// The remedy may repeat the request's host, method and header names, so it is for the caller and
+// The hint may repeat the request's host, method and header names, so it is for the caller and
 // not for a log. It never contains values that the worker adds.
 func (p *Policy) Explain(r Request) schemas.Explanation {
 	r.Agent, r.Connect = false, equalLower(r.Method, "connect")
@@ -35,14 +35,14 @@ func (p *Policy) Explain(r Request) schemas.Explanation {
 			continue
 		}
 		v := schemas.EntryVerdict{Entry: e.Name, Mode: e.mode(), Fits: true}
-		if f := p.hold(e, &q, &r); f != nil {
+		if f := p.checkEntry(e, &q, &r); f != nil {
 			v.Fits, v.Check, v.Reason = false, f.Check.String(), f.Reason
 		}
 		x.Entries = append(x.Entries, v)
 	}
 	if !d.Allowed {
-		e, f := p.judge(&p.enforced, &q, &r)
-		x.Remedy = (&remedy{policy: p, entry: e, q: &q, r: &r}).of(f)
+		e, f := p.evaluate(&p.enforced, &q, &r)
+		x.Remedy = (&hint{policy: p, entry: e, q: &q, r: &r}).of(f)
 	}
 	return x
 }
@@ -86,7 +86,7 @@ func (p Permit) explain(class schemas.Class, keyed bool) *schemas.Contract {
 	return x
 }
 
-// keyed reports whether one entry is asked for by name.
+// keyed reports whether the request names one entry.
 func (r *Request) keyed() bool { return r.Key != "" || r.KeyRequired || r.Agent }
 
 func (e *entry) mode() string {

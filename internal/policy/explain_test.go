@@ -33,14 +33,14 @@ func orders() policy.Config {
 	}
 }
 
-func TestRemedies(t *testing.T) {
+func TestHints(t *testing.T) {
 	t.Parallel()
 	p := compile(t, orders())
 	type request = policy.Request
 	header := func(name, value string) request {
 		return request{Key: "orders", URL: "https://shop.test/api", Headers: []schemas.Header{{Name: name, Value: value}}}
 	}
-	for remedy, r := range map[string]request{
+	for hint, r := range map[string]request{
 		"set allowlist_key to one of orders, stock, local, lan, printer, meta":                                              {Key: "host:nobody", URL: "https://nowhere.test/"},
 		"set allowlist_key to orders ":                                                                                      {Key: "other", URL: "https://nowhere.test/", Only: []string{"orders"}},
 		"add an entry named billing with url_prefix https://nowhere.test/":                                                  {Key: "billing", URL: "https://nowhere.test/x?y"},
@@ -103,8 +103,8 @@ func TestRemedies(t *testing.T) {
 			r.Method = "GET"
 		}
 		x := p.Explain(r)
-		require.False(t, x.Allowed, remedy)
-		require.Equal(t, strings.TrimSpace(remedy), x.Remedy, "%s %s", r.Method, r.URL)
+		require.False(t, x.Allowed, hint)
+		require.Equal(t, strings.TrimSpace(hint), x.Remedy, "%s %s", r.Method, r.URL)
 		require.NotEmpty(t, x.Check)
 		require.Equal(t, p.Decide(r).Decision, x.Decision)
 		require.NotContains(t, x.Remedy+x.Reason, "s3cret")
@@ -112,7 +112,7 @@ func TestRemedies(t *testing.T) {
 }
 
 // Nothing can be done about these, and nothing is promised.
-func TestNoRemedy(t *testing.T) {
+func TestNoHint(t *testing.T) {
 	t.Parallel()
 	p := compile(t, orders())
 	for _, r := range []policy.Request{
@@ -135,12 +135,12 @@ func TestNoRemedy(t *testing.T) {
 	}
 }
 
-// Who does what a remedy says gets through, as far as that one check goes.
-func TestRemediesHelp(t *testing.T) {
+// Who does what a hint says gets through, as far as that one check goes.
+func TestHintsHelp(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		request policy.Request
-		remedy  string
+		hint    string
 		apply   func(*policy.Config, *policy.Request)
 	}{
 		{
@@ -198,9 +198,9 @@ func TestRemediesHelp(t *testing.T) {
 		config := orders()
 		x := compile(t, config).Explain(c.request)
 		require.False(t, x.Allowed)
-		require.Contains(t, x.Remedy, c.remedy)
+		require.Contains(t, x.Remedy, c.hint)
 		c.apply(&config, &c.request)
-		require.True(t, compile(t, config).Explain(c.request).Allowed, c.remedy)
+		require.True(t, compile(t, config).Explain(c.request).Allowed, c.hint)
 	}
 }
 

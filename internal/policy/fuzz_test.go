@@ -132,7 +132,7 @@ func FuzzHop(f *testing.F) {
 	std, err := url.Parse(base)
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, location string) {
-		d := from.Hop(location, 302, 1)
+		d := from.Redirect(location, 302, 1)
 		permit, ok := d.Permit()
 		if !ok {
 			require.Equal(t, CheckRedirect, d.Check)

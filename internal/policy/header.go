@@ -19,7 +19,7 @@ const (
 	maxKey         = 255
 )
 
-// headerKind says why a name is not the caller's to set.
+// headerKind is the reason why callers may not set a header.
 type headerKind uint8
 
 const (
@@ -86,8 +86,8 @@ func checkHeader(e *entry, h schemas.Header) denial {
 	if slices.Contains(e.owned, string(name)) {
 		return deniedHeaderOwned
 	}
-	// A target that echoes what it got would hand it out piece by piece, each
-	// too small to be known for a part of a secret.
+	// A target that echoes its request would return it piece by piece, each too small to be known
+	// for a part of a secret.
 	if e.injects && (string(name) == "range" || string(name) == "if-range") && !matchAny(e.callerHeaders, string(name)) {
 		return deniedHeaderPart
 	}
@@ -204,7 +204,7 @@ func headerText(s string) bool {
 	return true
 }
 
-// checkKey judges a declared idempotency key. None is fine, unless the entry requires one.
+// checkKey checks a declared idempotency key. None is fine, unless the entry requires one.
 func checkKey(e *entry, method methods, key string) denial {
 	if key == "" && e.RequiresKey && method&methodsOnce != 0 {
 		return deniedKeyRequired

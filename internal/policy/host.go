@@ -74,7 +74,7 @@ func numeric(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-// parseIPv6 reads what stands between brackets: an IPv6 address without zone.
+// parseIPv6 reads the text between brackets: an IPv6 address without zone.
 func parseIPv6(s string) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(s)
 	if err != nil || !addr.Is6() || addr.Zone() != "" {

@@ -50,7 +50,7 @@ func TestCallerMaySetNoParameterOfTheEntry(t *testing.T) {
 }
 
 // To follow such a Location would carry a credential on.
-func TestHopMayHoldNoParameterOfTheEntry(t *testing.T) {
+func TestRedirectMayHoldNoParameterOfTheEntry(t *testing.T) {
 	t.Parallel()
 	from := permit(t, adding(t), "a", "https://a.test/x")
 	require.Equal(t, map[string]string{"api_key": "${secret:KEY}", "filter[own]": "x"}, from.Query())
@@ -59,8 +59,8 @@ func TestHopMayHoldNoParameterOfTheEntry(t *testing.T) {
 	require.NotContains(t, from.Query(), "more")
 	require.NotContains(t, from.Body(), "more")
 
-	require.Equal(t, schemas.DenyRedirect, from.Hop("/y?a=1&api_key=leaked", 302, 1).Code)
-	hop, ok := from.Hop("/y?a=1", 302, 1).Permit()
+	require.Equal(t, schemas.DenyRedirect, from.Redirect("/y?a=1&api_key=leaked", 302, 1).Code)
+	hop, ok := from.Redirect("/y?a=1", 302, 1).Permit()
 	require.True(t, ok)
 	require.Empty(t, hop.Query())
 	require.Empty(t, hop.Body())

@@ -10,9 +10,8 @@ import (
 	"weir/internal/policy/reconcile"
 )
 
-// Permit is the permission to make one call, and all that is known of where it
-// goes: the parts that were matched. Only Decide and Hop make one; the zero
-// Permit is refused everywhere and names nothing.
+// Permit is the permission to make one call, with the matched parts of its target. Only Decide and
+// Redirect make one; the zero Permit is refused everywhere and names nothing.
 type Permit struct {
 	policy *Policy
 	entry  *entry
@@ -145,7 +144,7 @@ func (p Permit) added(values map[string]string) map[string]string {
 func (p Permit) Limits() Limits { return p.granted().Limits }
 
 // CheckAddr reports whether one resolved address may be dialled; the error is
-// a *DeniedError. An IPv4-mapped address is judged as the IPv4 address that it
+// a *DeniedError. An IPv4-mapped address is checked as the IPv4 address that it
 // reaches, because net.Resolver reports plain IPv4 answers in that form; dial
 // it unmapped.
 func (p Permit) CheckAddr(a netip.Addr) error {

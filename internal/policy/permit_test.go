@@ -87,7 +87,7 @@ func TestPermitCarriesTheEntry(t *testing.T) {
 	}
 }
 
-func TestHop(t *testing.T) {
+func TestRedirect(t *testing.T) {
 	t.Parallel()
 	p := compile(t, policy.Config{Entries: []policy.Entry{
 		{Name: "a", URLPrefix: "https://a.test/v1/", Redirects: 2, Methods: []string{"GET", "HEAD", "POST"}, Headers: map[string]string{"X": "y"}, CallerParams: []string{"*"}},
@@ -112,7 +112,7 @@ func TestHop(t *testing.T) {
 		"https:a.test/v1/x": "", "https:/a.test/v1/x": "", "javascript:1": "", "\\\\b.test": "", "/\\b.test": "", "/v1/\r\nX: y": "", "/v1/\u00e9": "", "//": "",
 		"https://a.test./v1/x": "",
 	} {
-		d := from.Hop(location, 302, 1)
+		d := from.Redirect(location, 302, 1)
 		pm, ok := d.Permit()
 		if want == "" {
 			require.False(t, ok, "%q", location)
@@ -128,27 +128,27 @@ func TestHop(t *testing.T) {
 
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		require.True(t, policy.IsRedirect(status))
-		require.True(t, from.Hop("/v1/x", status, 1).Allowed)
+		require.True(t, from.Redirect("/v1/x", status, 1).Allowed)
 	}
 	for _, status := range []int{200, 300, 304, 305, 306, 309, 404} {
 		require.False(t, policy.IsRedirect(status))
-		require.Equal(t, schemas.DenyRedirect, from.Hop("/v1/x", status, 1).Code)
+		require.Equal(t, schemas.DenyRedirect, from.Redirect("/v1/x", status, 1).Code)
 	}
-	require.True(t, from.Hop("/v1/x", 302, 2).Allowed)
-	require.False(t, from.Hop("/v1/x", 302, 3).Allowed)
-	require.False(t, from.Hop("/v1/x", 302, 0).Allowed)
-	require.False(t, ask("a", "POST", "https://a.test/v1/x").Hop("/v1/x", 307, 1).Allowed)
-	require.False(t, ask("none", "GET", "https://a.test/v1/x").Hop("/v1/x", 302, 1).Allowed)
+	require.True(t, from.Redirect("/v1/x", 302, 2).Allowed)
+	require.False(t, from.Redirect("/v1/x", 302, 3).Allowed)
+	require.False(t, from.Redirect("/v1/x", 302, 0).Allowed)
+	require.False(t, ask("a", "POST", "https://a.test/v1/x").Redirect("/v1/x", 307, 1).Allowed)
+	require.False(t, ask("none", "GET", "https://a.test/v1/x").Redirect("/v1/x", 302, 1).Allowed)
 
-	head, ok := ask("a", "HEAD", "https://a.test/v1/x").Hop("/v1/y", 303, 1).Permit()
+	head, ok := ask("a", "HEAD", "https://a.test/v1/x").Redirect("/v1/y", 303, 1).Permit()
 	require.True(t, ok)
 	require.Equal(t, "HEAD", head.Method())
 
 	open := ask("open", "GET", "http://b.test/")
-	require.True(t, open.Hop("https://c.test/x", 302, 1).Allowed)
-	require.Equal(t, schemas.DenyRedirect, open.Hop("http://127.0.0.1/", 302, 1).Code)
-	require.Equal(t, schemas.DenyRedirect, open.Hop("http://169.254.169.254/", 302, 1).Code)
-	require.Equal(t, schemas.DenyRedirect, open.Hop("http://c.test:22/", 302, 1).Code)
+	require.True(t, open.Redirect("https://c.test/x", 302, 1).Allowed)
+	require.Equal(t, schemas.DenyRedirect, open.Redirect("http://127.0.0.1/", 302, 1).Code)
+	require.Equal(t, schemas.DenyRedirect, open.Redirect("http://169.254.169.254/", 302, 1).Code)
+	require.Equal(t, schemas.DenyRedirect, open.Redirect("http://c.test:22/", 302, 1).Code)
 }
 
 // TestCarry holds headers that were changed behind a hop's decision against the
@@ -161,7 +161,7 @@ func TestCarry(t *testing.T) {
 	require.NoError(t, err)
 	first, ok := p.Decide(policy.Request{Method: "GET", URL: "https://up.example/a"}).Permit()
 	require.True(t, ok)
-	hop, ok := first.Hop("/b", 302, 1).Permit()
+	hop, ok := first.Redirect("/b", 302, 1).Permit()
 	require.True(t, ok)
 	for name, allowed := range map[string]bool{"X-Any": false, "X-Named": true, "Accept-Language": true, "x-own": false, "Authorization": false, "Host": false, "Range": false, "a b": false} {
 		d := hop.Carry([]schemas.Header{{Name: name, Value: "v"}})

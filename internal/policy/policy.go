@@ -146,8 +146,8 @@ type Policy struct {
 	// all are the named entries as they are written, shadow ones too, then the
 	// allowed hosts. The agents' and the models' are not among them.
 	all []*entry
-	// enforced is what decides. Rehearsal is what would decide if the shadow
-	// entries were enforced; nil where there are none.
+	// enforced decides. Rehearsal would decide if the shadow entries were enforced; nil without
+	// shadow entries.
 	enforced  table
 	rehearsal *table
 	// agents are the entries of remote agents and of models, which only a Request with Agent
@@ -205,7 +205,7 @@ type Request struct {
 	IdempotencyKey string
 	HasBody        bool
 	BodySize       int // bytes that are sent
-	BodyDepth      int // nesting of a JSON body; 0 where the door has bounded it
+	BodyDepth      int // nesting of a JSON body; 0 where ingress has bounded it
 	// Body is the JSON value that is sent; nil where there is none or it is not
 	// known. Only an entry that adds members looks into it, and refuses a body
 	// that it does not know.

@@ -13,14 +13,14 @@ func IsRedirect(status int) bool {
 	return false
 }
 
-// Hop decides about following a redirect: the same entry, GET and HEAD alone, no
+// Redirect decides about following a redirect: the same entry, GET and HEAD alone, no
 // more hops than the entry allows (hop counts from 1), and the new URL decided
 // as if it had been asked for: one that holds a parameter of the entry's query is
 // refused, because to follow it would carry a credential on. Whatever is wrong,
 // the code is DENY_REDIRECT.
 // The Permit of a hop keeps the method and carries no headers of the entry;
 // its addresses must be resolved and checked anew.
-func (p Permit) Hop(location string, status, hop int) Decision {
+func (p Permit) Redirect(location string, status, hop int) Decision {
 	if !p.Valid() {
 		return deny(nil, nil, deniedNoPermit)
 	}
@@ -47,8 +47,8 @@ func (p Permit) Hop(location string, status, hop int) Decision {
 	return p.policy.allow(Permit{policy: p.policy, entry: p.entry, target: q.url.target, method: p.method, hop: hop})
 }
 
-// Leads is a Location made whole against the URL that answered with it, and nothing more:
-// it is for Hop to say whether it may be followed. Without a Location it is empty.
+// Leads resolves a Location against the URL that answered with it; Redirect decides whether it may
+// be followed. Without a Location it is empty.
 func (p Permit) Leads(location string) string {
 	if !p.Valid() || location == "" {
 		return ""

@@ -16,9 +16,9 @@ func TestRenew(t *testing.T) {
 	old := compile(t, policy.Config{Entries: []policy.Entry{base}})
 	call, ok := old.Decide(r).Permit()
 	require.True(t, ok)
-	first, ok := call.Hop("/v1/y", 302, 1).Permit()
+	first, ok := call.Redirect("/v1/y", 302, 1).Permit()
 	require.True(t, ok)
-	second, ok := first.Hop("/v1/z/2", 302, 2).Permit()
+	second, ok := first.Redirect("/v1/z/2", 302, 2).Permit()
 	require.True(t, ok)
 
 	same, ok := old.Renew(call, policy.Request{}).Permit()
@@ -84,7 +84,7 @@ func TestRenewedPermitGoesByTheNewPolicy(t *testing.T) {
 	old := of(policy.Entry{Network: policy.NetworkPrivate, CIDRs: []string{"10.0.0.0/8"}})
 	next := of(policy.Entry{Headers: map[string]string{"X-Key": "${secret:K}"}})
 	call, _ := old.Decide(r).Permit()
-	hop, _ := call.Hop("/y", 302, 1).Permit()
+	hop, _ := call.Redirect("/y", 302, 1).Permit()
 	require.NoError(t, call.CheckAddr(addr("10.0.0.1")))
 	require.NoError(t, hop.CheckAddr(addr("10.0.0.1")))
 
@@ -96,7 +96,7 @@ func TestRenewedPermitGoesByTheNewPolicy(t *testing.T) {
 	require.True(t, ok)
 	require.Error(t, freshHop.CheckAddr(addr("10.0.0.1")))
 	require.Empty(t, freshHop.Headers())
-	require.Equal(t, schemas.DenyRedirect, freshHop.Hop("/z", 302, 2).Code, "hops are still counted")
+	require.Equal(t, schemas.DenyRedirect, freshHop.Redirect("/z", 302, 2).Code, "hops are still counted")
 }
 
 // Allowed hosts are renewed by their item: a named entry is no heir of theirs.

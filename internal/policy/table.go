@@ -59,22 +59,22 @@ func (r *Request) usable(e *entry) bool {
 	return len(r.Only) == 0 || (!e.item && slices.Contains(r.Only, e.Name))
 }
 
-// asked is the table that decides about a request.
-func (p *Policy) asked(r *Request) *table {
+// tableOf is the table that decides about a request.
+func (p *Policy) tableOf(r *Request) *table {
 	if r.Agent {
 		return &p.agents
 	}
 	return &p.enforced
 }
 
-// judge gives the entry that the request is for and what is wrong with it.
-func (p *Policy) judge(t *table, q *question, r *Request) (*entry, denial) {
+// evaluate returns the entry that the request is for and the check that failed.
+func (p *Policy) evaluate(t *table, q *question, r *Request) (*entry, denial) {
 	e, f := p.selected(t, r)
 	switch {
 	case f != nil:
 		return nil, f
 	case e != nil:
-		return e, p.hold(e, q, r)
+		return e, p.checkEntry(e, q, r)
 	case q.urlForm != nil:
 		return nil, q.urlForm
 	}
@@ -84,8 +84,8 @@ func (p *Policy) judge(t *table, q *question, r *Request) (*entry, denial) {
 	return e, f
 }
 
-// hold asks one entry about the whole request.
-func (p *Policy) hold(e *entry, q *question, r *Request) denial {
+// checkEntry checks the whole request against one entry.
+func (p *Policy) checkEntry(e *entry, q *question, r *Request) denial {
 	if q.urlForm != nil {
 		return q.urlForm
 	}
@@ -104,7 +104,7 @@ func (p *Policy) selected(t *table, r *Request) (*entry, denial) {
 		}
 		return nil, nil
 	}
-	// The same word whether such an entry exists or not.
+	// The same denial whether such an entry exists or not.
 	if len(r.Only) > 0 && !slices.Contains(r.Only, r.Key) {
 		return nil, deniedKeyNotYours
 	}

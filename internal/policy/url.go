@@ -26,15 +26,15 @@ type Parts struct {
 	HasQuery bool
 }
 
-// target is where a call goes.
+// target is the destination of a call.
 type target struct {
 	Parts
 
 	addr netip.Addr // valid where the host is a literal address
 }
 
-// parts is a parsed URL together with what is wrong with it in ways that only
-// a later check may say, so that the order of checks holds.
+// parts is a parsed URL together with the flaws that only a later check may report, so that the
+// order of checks holds.
 type parts struct {
 	target
 

@@ -166,7 +166,7 @@ func WriteGit(w http.ResponseWriter, r *http.Request, err error) {
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	e.Remedy(h)
+	e.SetHeaders(h)
 	h.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(e.Status)
 	_, _ = w.Write([]byte(text)) // the client is gone if this fails
@@ -205,7 +205,7 @@ func (e *Error) answer(w http.ResponseWriter, mediaType string, body any) {
 	h.Set("Content-Type", mediaType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	e.Remedy(h)
+	e.SetHeaders(h)
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -215,8 +215,8 @@ func (e *Error) answer(w http.ResponseWriter, mediaType string, body any) {
 	_, _ = w.Write(b.Bytes()) // the client is gone if this fails
 }
 
-// Remedy sets the headers that say how to do better, whatever the body's form.
-func (e *Error) Remedy(h http.Header) {
+// SetHeaders sets the headers that say how to do better, whatever the body's form.
+func (e *Error) SetHeaders(h http.Header) {
 	after := e.RetryAfter
 	switch e.Status {
 	case http.StatusUnauthorized:

@@ -76,9 +76,9 @@ func TestUnauthorizedNamesTheScheme(t *testing.T) {
 	require.Equal(t, "Bearer", w.Header().Get("WWW-Authenticate"))
 }
 
-func TestEveryDoorCodeHasAStatus(t *testing.T) {
+func TestEveryIngressCodeHasAStatus(t *testing.T) {
 	t.Parallel()
-	for _, c := range schemas.DoorCodes() {
+	for _, c := range schemas.IngressCodes() {
 		if c != schemas.Internal {
 			require.NotEqual(t, 500, problem.Status(c), "%s", c)
 		}
@@ -214,7 +214,7 @@ func TestEveryCodeHasAWordForAgents(t *testing.T) {
 		schemas.InvalidRequest, schemas.Unauthorized, schemas.NotFound, schemas.EtagMismatch, schemas.ValidationError,
 		schemas.RuleLimitExceeded, schemas.InternalError, schemas.RateLimited,
 	}
-	for _, c := range append(schemas.SettleCodes(), schemas.DoorCodes()...) {
+	for _, c := range append(schemas.SettleCodes(), schemas.IngressCodes()...) {
 		code, detail := problem.AgentCode(c)
 		require.Contains(t, known, code, "%s", c)
 		require.True(t, code == c || c == schemas.Internal || detail == string(c), "%s", c)

@@ -13,7 +13,7 @@ const layers = 3
 type span struct{ from, to int }
 
 // search scans one text, or its parts. Its budgets, one for each view, apply to all parts together.
-// The views of a part overwrite those of the part before.
+// The views of a part overwrite the views of the part before.
 type search struct {
 	*Scrubber
 	peeler

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/bucket"
 	"weir/internal/weirtest/poll"
-	"weir/internal/weirtest/shelf"
 	"weir/schemas"
 )
 
@@ -32,7 +32,7 @@ func (t *Table) add(tb testing.TB, r schemas.Repo) schemas.Repo {
 
 func TestAddAndGet(t *testing.T) {
 	t.Parallel()
-	table := New(shelf.New())
+	table := New(bucket.New())
 	want := repo("acme.inc:1", "web.app", "a1")
 	given := want
 	given.URL = "http://h/git/web.app.git"
@@ -59,7 +59,7 @@ func TestAddAndGet(t *testing.T) {
 
 func TestARepeatFindsWhatStandsThere(t *testing.T) {
 	t.Parallel()
-	s := shelf.New()
+	s := bucket.New()
 	table := New(s)
 	first := table.add(t, repo("t", "a", "one"))
 	again := repo("t", "a", "one")
@@ -77,7 +77,7 @@ func TestARepeatFindsWhatStandsThere(t *testing.T) {
 
 func TestAddNeedsAll(t *testing.T) {
 	t.Parallel()
-	s := shelf.New()
+	s := bucket.New()
 	for _, spoil := range []func(*schemas.Repo){
 		func(r *schemas.Repo) { r.Name = "a/b" }, func(r *schemas.Repo) { r.Tenant = "" }, func(r *schemas.Repo) { r.ID = "" }, func(r *schemas.Repo) { r.By = "" },
 	} {
@@ -95,7 +95,7 @@ func TestNobodyKnowsWhetherItWasStored(t *testing.T) {
 	for name, stored := range map[string]bool{"it was": true, "it was not": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := shelf.New()
+			s := bucket.New()
 			calls := 0
 			s.Before = func(string) (bool, error) {
 				if calls++; calls == 1 {
@@ -107,7 +107,7 @@ func TestNobodyKnowsWhetherItWasStored(t *testing.T) {
 			require.Len(t, s.Records, 1)
 		})
 	}
-	s := shelf.New()
+	s := bucket.New()
 	s.Before = func(string) (bool, error) { return false, fault.ErrUnavailable }
 	_, err := New(s).Add(t.Context(), repo("t", "a", "one"))
 	require.ErrorIs(t, err, fault.ErrUnavailable)
@@ -124,7 +124,7 @@ func second[T any](_ T, err error) error { return err }
 
 func TestAClientThatLeavesIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	s := shelf.New()
+	s := bucket.New()
 	ctx, cancel := context.WithCancel(t.Context())
 	s.Before = func(string) (bool, error) { cancel(); return true, fault.ErrUnavailable }
 	_, err := New(s).Add(ctx, repo("t", "a", "one"))
@@ -133,12 +133,12 @@ func TestAClientThatLeavesIsNotWaitedFor(t *testing.T) {
 		_, err = New(s).Get(t.Context(), "t", "a")
 		return err == nil
 	})
-	s.Set(func(s *shelf.Shelf) { require.Equal(t, 1, s.Puts) })
+	s.Set(func(s *bucket.Bucket) { require.Equal(t, 1, s.Puts) })
 }
 
 func TestOneOfManyIsFirst(t *testing.T) {
 	t.Parallel()
-	s := shelf.New()
+	s := bucket.New()
 	table := New(s)
 	var all sync.WaitGroup
 	won := make(chan string, 100)
@@ -162,7 +162,7 @@ func TestOneOfManyIsFirst(t *testing.T) {
 
 func TestList(t *testing.T) {
 	t.Parallel()
-	s := shelf.New()
+	s := bucket.New()
 	table := New(s)
 	empty, err := table.List(t.Context(), "t")
 	require.NoError(t, err)
@@ -192,7 +192,7 @@ func TestUnreadableEntriesStay(t *testing.T) {
 		"no JSON": "x", "another version": `{"v":2,"id":"i","name":"a","tenant":"t"}`, "another's": `{"v":1,"id":"i","name":"a","tenant":"u"}`,
 		"another name": `{"v":1,"id":"i","name":"b","tenant":"t"}`, "no id": `{"v":1,"name":"a","tenant":"t"}`,
 	} {
-		s := shelf.New()
+		s := bucket.New()
 		s.Store("t.a", []byte(value))
 		_, err := New(s).Get(t.Context(), "t", "a")
 		require.ErrorIs(t, err, ErrUnreadable, name)

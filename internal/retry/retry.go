@@ -35,7 +35,7 @@ func Default() Schedule {
 // Delay is the wait between the attempt with this number, counted from 1, and
 // the next. rnd in [0,1) is the caller's chance; values outside are cut. An
 // upstream's own wish wins where it is longer, to the nanosecond and whatever
-// its length: whether it fits before the deadline is the caller's to judge.
+// its length: whether it fits before the deadline is the caller's to check.
 func (s Schedule) Delay(attempt int, rnd float64, retryAfter time.Duration) time.Duration {
 	wait := min(s.Base, s.Cap)
 	for i := 1; i < attempt && wait < s.Cap; i++ {

@@ -45,7 +45,7 @@ func TestRetryableCall(t *testing.T) {
 		schemas.UpstreamConnect: true, schemas.UpstreamTLS: true, schemas.UpstreamTimeout: true,
 		schemas.UpstreamReset: true, schemas.UpstreamProtocol: true, schemas.UpstreamTruncated: true, schemas.Interrupted: true,
 	}
-	codes := append(schemas.SettleCodes(), schemas.DoorCodes()...)
+	codes := append(schemas.SettleCodes(), schemas.IngressCodes()...)
 	codes = append(codes, "", "UNHEARD_OF")
 	for _, class := range classes {
 		for _, code := range codes {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/bucket"
 	"weir/internal/weirtest/poll"
-	"weir/internal/weirtest/shelf"
 	"weir/schemas"
 )
 
@@ -47,14 +47,14 @@ func TestStartFails(t *testing.T) {
 	s := newShelf()
 	k := New(s, Config{})
 	k.Stop()
-	s.Set(func(s *shelf.Shelf) { s.Down = fault.ErrUnavailable })
+	s.Set(func(s *bucket.Bucket) { s.Down = fault.ErrUnavailable })
 	require.ErrorIs(t, k.Start(t.Context()), fault.ErrUnavailable)
-	s.Set(func(s *shelf.Shelf) { s.Down = nil })
+	s.Set(func(s *bucket.Bucket) { s.Down = nil })
 	for range 2 * page {
-		s.Set(func(s *shelf.Shelf) { s.Store("t"+strconv.Itoa(int(s.Last)), nil) })
+		s.Set(func(s *bucket.Bucket) { s.Store("t"+strconv.Itoa(int(s.Last)), nil) })
 	}
 	first := true
-	s.Set(func(s *shelf.Shelf) {
+	s.Set(func(s *bucket.Bucket) {
 		s.Paging = func(int) error {
 			defer func() { first = false }()
 			if !first {
@@ -67,7 +67,7 @@ func TestStartFails(t *testing.T) {
 	require.Empty(t, s.Watchers)
 	_, _, err := k.InForce("t")
 	require.Error(t, err, "half a copy is none")
-	s.Set(func(s *shelf.Shelf) { s.Paging = nil })
+	s.Set(func(s *bucket.Bucket) { s.Paging = nil })
 	require.NoError(t, k.Start(t.Context()))
 	_, _, err = k.InForce("t")
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestFollows(t *testing.T) {
 	<-replaced
 	require.Equal(t, two.Etag, there.force(t, "acme.inc:1"))
 	// Nobody's key hurts nobody.
-	s.Set(func(s *shelf.Shelf) { s.Store("a b", []byte("x")); s.Store("%41", []byte("x")) })
+	s.Set(func(s *bucket.Bucket) { s.Store("a b", []byte("x")); s.Store("%41", []byte("x")) })
 	require.Equal(t, two.Etag, there.force(t, "acme.inc:1"))
 }
 
@@ -105,7 +105,7 @@ func TestCheckFindsWhatTheWatchMissed(t *testing.T) {
 		here, there := node(t, s, Config{}), node(t, s, Config{Check: time.Second, Logger: log})
 		defer here.Stop()
 		defer there.Stop()
-		s.Set(func(s *shelf.Shelf) { s.Deaf = true })
+		s.Set(func(s *bucket.Bucket) { s.Deaf = true })
 		one := here.put(t, "t", doc(rule("a")), 0)
 		require.Empty(t, there.force(t, "t"))
 		pass(time.Second)
@@ -113,7 +113,7 @@ func TestCheckFindsWhatTheWatchMissed(t *testing.T) {
 		_, replaced, err := there.InForce("t")
 		require.NoError(t, err)
 		two := here.put(t, "t", doc(), one.Revision)
-		s.Set(func(s *shelf.Shelf) {
+		s.Set(func(s *bucket.Bucket) {
 			for _, w := range s.Watchers {
 				w.Lost()
 			}
@@ -122,10 +122,10 @@ func TestCheckFindsWhatTheWatchMissed(t *testing.T) {
 		<-replaced
 		require.Equal(t, two.Etag, there.force(t, "t"))
 
-		s.Set(func(s *shelf.Shelf) { s.Down = fault.ErrUnavailable })
+		s.Set(func(s *bucket.Bucket) { s.Down = fault.ErrUnavailable })
 		pass(5 * time.Second)
 		require.Equal(t, two.Etag, there.force(t, "t"), "what is known stays in force")
-		s.Set(func(s *shelf.Shelf) { s.Down = nil })
+		s.Set(func(s *bucket.Bucket) { s.Down = nil })
 		pass(time.Second)
 		require.Regexp(t, `(?s)^[^\n]*rules out of reach[^\n]*\n[^\n]*rules in reach[^\n]*\n$`, logged())
 	})
@@ -136,7 +136,7 @@ func TestNewestIsInForce(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
 	here, there := node(t, s, Config{Check: time.Hour}), node(t, s, Config{Check: time.Hour})
-	s.Set(func(s *shelf.Shelf) { s.Deaf = true })
+	s.Set(func(s *bucket.Bucket) { s.Deaf = true })
 	one := here.put(t, "t", doc(rule("a")), 0)
 	require.Empty(t, there.force(t, "t"))
 	newest, err := there.Newest(t.Context(), "t")
@@ -159,7 +159,7 @@ func TestNeverBack(t *testing.T) {
 	k.put(t, "t", doc(rule("a")), 0)
 	two := k.put(t, "t", doc(rule("b")), 1)
 	old := s.Records[0]
-	s.Set(func(s *shelf.Shelf) { s.Watchers[0].Heard(old); s.Watchers[0].Heard(s.Records[1]) })
+	s.Set(func(s *bucket.Bucket) { s.Watchers[0].Received(old); s.Watchers[0].Received(s.Records[1]) })
 	require.Equal(t, two.Etag, k.force(t, "t"))
 	require.EqualValues(t, 2, changed.Load())
 }
@@ -176,7 +176,7 @@ func TestUnreadableSetStopsCalls(t *testing.T) {
 	<-changed
 	_, replaced, err := k.InForce("t")
 	require.NoError(t, err)
-	s.Set(func(s *shelf.Shelf) { s.Store("t", []byte(`{"v":2,"canary":"9d3f"}`)) })
+	s.Set(func(s *bucket.Bucket) { s.Store("t", []byte(`{"v":2,"canary":"9d3f"}`)) })
 	<-replaced
 	require.Equal(t, "t", <-changed)
 	set, _, err := k.InForce("t")

@@ -12,16 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"weir/internal/weirtest/bucket"
 	"weir/internal/weirtest/capture"
-	"weir/internal/weirtest/shelf"
 	"weir/schemas"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // newShelf keeps 64 values of each key, as the broker does.
-func newShelf() *shelf.Shelf {
-	s := shelf.New()
+func newShelf() *bucket.Bucket {
+	s := bucket.New()
 	s.Keep = 64
 	return s
 }

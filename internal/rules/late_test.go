@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/bucket"
 	"weir/internal/weirtest/poll"
-	"weir/internal/weirtest/shelf"
 	"weir/schemas"
 )
 
@@ -54,7 +54,7 @@ func TestStartReadsLittleAtOnce(t *testing.T) {
 		}
 	}
 	most := 0 // records that were asked for at once
-	s.Set(func(s *shelf.Shelf) { s.Paging = func(limit int) error { most = max(most, limit); return nil } })
+	s.Set(func(s *bucket.Bucket) { s.Paging = func(limit int) error { most = max(most, limit); return nil } })
 	k := New(s, Config{Check: time.Hour})
 	require.NoError(t, k.Start(t.Context()))
 	defer k.Stop()
@@ -63,7 +63,7 @@ func TestStartReadsLittleAtOnce(t *testing.T) {
 
 // restored is a shelf whose keys have had three sets each, and the keeper that
 // knows them. Then a backup is restored, in which they have one.
-func restored(t *testing.T, cfg Config) (s *shelf.Shelf, k *Keeper, was map[string]Snapshot) {
+func restored(t *testing.T, cfg Config) (s *bucket.Bucket, k *Keeper, was map[string]Snapshot) {
 	t.Helper()
 	s, was = newShelf(), map[string]Snapshot{}
 	k = node(t, s, cfg)
@@ -78,10 +78,10 @@ func restored(t *testing.T, cfg Config) (s *shelf.Shelf, k *Keeper, was map[stri
 	}
 	k.follower.Notify()
 	poll.Until(t, func() (whole bool) {
-		s.Set(func(s *shelf.Shelf) { whole = s.Seen == s.Last })
+		s.Set(func(s *bucket.Bucket) { whole = s.Seen == s.Last })
 		return whole
 	})
-	s.Set(func(s *shelf.Shelf) { s.Records, s.Last = backup, last })
+	s.Set(func(s *bucket.Bucket) { s.Records, s.Last = backup, last })
 	return s, k, was
 }
 
@@ -131,7 +131,7 @@ func TestWriteToARestoredStore(t *testing.T) {
 				require.EqualValues(t, 4, k.holds("t").revision)
 				other := node(t, s, Config{Check: time.Hour})
 				defer other.Stop()
-				s.Set(func(s *shelf.Shelf) { s.Last = number - 1 })
+				s.Set(func(s *bucket.Bucket) { s.Last = number - 1 })
 				next := other.put(t, "t", doc(rule("x")), was["t"].Revision)
 				require.Equal(t, number, next.Revision)
 				synctest.Wait()
@@ -145,7 +145,7 @@ func TestWriteToARestoredStore(t *testing.T) {
 func TestOwnWriteToARestoredStore(t *testing.T) {
 	t.Parallel()
 	s, k, was := restored(t, Config{Check: time.Hour})
-	s.Set(func(s *shelf.Shelf) { s.Deaf = true })
+	s.Set(func(s *bucket.Bucket) { s.Deaf = true })
 	next := k.put(t, "t", doc(rule("x")), was["t"].Revision)
 	require.Less(t, next.Revision, uint64(4))
 	require.Equal(t, next.Etag, k.force(t, "t"))
@@ -158,9 +158,9 @@ func TestLateAnswerOfTheLeader(t *testing.T) {
 	k := node(t, s, Config{Check: time.Hour})
 	one := k.put(t, "t", doc(rule("a")), 0)
 	var two Snapshot
-	s.Set(func(s *shelf.Shelf) {
+	s.Set(func(s *bucket.Bucket) {
 		s.Asked = func() error {
-			s.Set(func(s *shelf.Shelf) { s.Asked = nil })
+			s.Set(func(s *bucket.Bucket) { s.Asked = nil })
 			two = k.put(t, "t", doc(rule("b")), one.Revision)
 			return nil
 		}
@@ -179,15 +179,15 @@ func TestLeaderIsAskedAgain(t *testing.T) {
 		s, k, was := restored(t, Config{Check: time.Second})
 		defer k.Stop()
 		held := k.force(t, "t")
-		s.Set(func(s *shelf.Shelf) {
+		s.Set(func(s *bucket.Bucket) {
 			s.Asked = func() error { return fault.ErrUnavailable }
 			for _, w := range s.Watchers {
-				w.Heard(s.Records[0])
+				w.Received(s.Records[0])
 			}
 		})
 		pass(3 * time.Second)
 		require.Equal(t, held, k.force(t, "t"), "what is known stays in force")
-		s.Set(func(s *shelf.Shelf) { s.Asked = nil })
+		s.Set(func(s *bucket.Bucket) { s.Asked = nil })
 		pass(2 * time.Second)
 		require.Equal(t, was["t"].Etag, k.force(t, "t"))
 	})
@@ -201,7 +201,7 @@ func TestHeardOutOfOrder(t *testing.T) {
 	one := other.put(t, "t", doc(rule("a")), 0)
 	gone := s.Records[0]
 	gone.Seq = 9
-	s.Set(func(s *shelf.Shelf) { s.Watchers[1].Heard(gone) })
+	s.Set(func(s *bucket.Bucket) { s.Watchers[1].Received(gone) })
 	two := other.put(t, "t", doc(rule("b")), one.Revision)
 	require.Less(t, two.Revision, gone.Seq)
 	poll.Until(t, func() bool { return k.force(t, "t") == two.Etag })

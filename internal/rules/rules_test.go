@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
-	"weir/internal/weirtest/shelf"
+	"weir/internal/weirtest/bucket"
 	"weir/schemas"
 )
 
@@ -43,7 +43,7 @@ func TestPut(t *testing.T) {
 	s := newShelf()
 	var changed []string
 	k := node(t, s, Config{Changed: func(tenant string) { changed = append(changed, tenant) }})
-	s.Set(func(s *shelf.Shelf) { s.Deaf = true })
+	s.Set(func(s *bucket.Bucket) { s.Deaf = true })
 	one := k.put(t, "t", doc(rule("a")), 0)
 	require.Equal(t, one.Etag, k.force(t, "t"))
 	require.Equal(t, 1, s.Barriers)
@@ -84,7 +84,7 @@ func TestPutWithoutAnEnd(t *testing.T) {
 	s := newShelf()
 	k := node(t, s, Config{})
 	broken := errors.New("the disk is gone")
-	s.Set(func(s *shelf.Shelf) { s.Broken = broken })
+	s.Set(func(s *bucket.Bucket) { s.Broken = broken })
 	_, err := k.Put(t.Context(), "t", doc(rule("a")), 0)
 	require.ErrorIs(t, err, broken)
 	next, err := k.After(t.Context(), "t", 0)
@@ -92,7 +92,7 @@ func TestPutWithoutAnEnd(t *testing.T) {
 	require.Equal(t, "action", next.Doc.By)
 	require.Zero(t, next.Doc.Previous)
 	require.Equal(t, next.Etag, k.force(t, "t"))
-	s.Set(func(s *shelf.Shelf) { s.Down = fault.ErrUnavailable })
+	s.Set(func(s *bucket.Bucket) { s.Down = fault.ErrUnavailable })
 	_, err = k.Put(t.Context(), "t", doc(), next.Revision)
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 	_, err = k.Newest(t.Context(), "t")
@@ -139,7 +139,7 @@ func TestDeleted(t *testing.T) {
 	one := k.put(t, "t", doc(rule("a")), 0)
 	_, replaced, err := k.InForce("t")
 	require.NoError(t, err)
-	s.Set(func(s *shelf.Shelf) { s.Store("t", nil) })
+	s.Set(func(s *bucket.Bucket) { s.Store("t", nil) })
 	<-replaced
 	set, replaced, err := k.InForce("t")
 	require.NoError(t, err)
@@ -157,7 +157,7 @@ func TestDeleted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, two, next)
 	// Without a mark it takes somebody who asks to hear of it.
-	s.Set(func(s *shelf.Shelf) { s.Records = nil })
+	s.Set(func(s *bucket.Bucket) { s.Records = nil })
 	require.Equal(t, two.Etag, k.force(t, "t"))
 	none, err = k.Newest(t.Context(), "t")
 	require.NoError(t, err)
@@ -215,7 +215,7 @@ func TestReset(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrFenced)
 	require.Equal(t, was.Etag, k.force(t, "t"))
 
-	s.Set(func(s *shelf.Shelf) { s.Deaf = true; s.Store("t", []byte(`{"v":99}`)) }) // this node has not heard of it
+	s.Set(func(s *bucket.Bucket) { s.Deaf = true; s.Store("t", []byte(`{"v":99}`)) }) // this node has not heard of it
 	now, err := k.Reset(t.Context(), "t", "action")
 	require.NoError(t, err)
 	require.Equal(t, uint64(3), now.Revision)
@@ -226,7 +226,7 @@ func TestReset(t *testing.T) {
 	require.False(t, now.Doc.At.IsZero())
 	require.Equal(t, now.Etag, k.force(t, "t"))
 
-	s.Set(func(s *shelf.Shelf) { s.Down = fault.ErrUnavailable })
+	s.Set(func(s *bucket.Bucket) { s.Down = fault.ErrUnavailable })
 	_, err = k.Reset(t.Context(), "t", "action")
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 }

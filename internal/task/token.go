@@ -111,11 +111,11 @@ func LeaseKey(r schemas.Ref, lease int) string {
 	return schemas.EscapeToken(r.Tenant) + "." + schemas.EscapeToken(r.ID) + "." + strconv.Itoa(lease)
 }
 
-// Heard is that record: the holder of a lease was heard of when it was written.
-func Heard(lease int) []byte { return []byte(`{"lease":` + strconv.Itoa(lease) + `}`) }
+// EncodeHeartbeat is that record: the holder of a lease was heard of when it was written.
+func EncodeHeartbeat(lease int) []byte { return []byte(`{"lease":` + strconv.Itoa(lease) + `}`) }
 
-// HeardOf is the lease that a record is about; ok is false where it cannot be read.
-func HeardOf(record []byte) (lease int, ok bool) {
+// DecodeHeartbeat is the lease that a record is about; ok is false where it cannot be read.
+func DecodeHeartbeat(record []byte) (lease int, ok bool) {
 	var of struct {
 		Lease *int `json:"lease"`
 	}

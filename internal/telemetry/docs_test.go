@@ -29,7 +29,7 @@ var described = regexp.MustCompile(`fqName: "([^"]+)", help: ("(?:[^"\\]|\\.)*")
 func TestDocsListTheMetrics(t *testing.T) {
 	t.Parallel()
 	m := telemetry.NewMetrics()
-	m.TenantBytes(func() map[string]limits.Room { return map[string]limits.Room{"t": {}} })
+	m.TenantBytes(func() map[string]limits.Quota { return map[string]limits.Quota{"t": {}} })
 	m.QueueLag(func(context.Context) (map[schemas.Queue]uint64, error) {
 		return map[schemas.Queue]uint64{"new": 1}, nil
 	})

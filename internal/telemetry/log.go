@@ -201,7 +201,7 @@ func oneOf(lists ...[]string) func(string) bool {
 }
 
 func knownCode(s string) bool {
-	return slices.Contains(schemas.SettleCodes(), schemas.Code(s)) || slices.Contains(schemas.DoorCodes(), schemas.Code(s))
+	return slices.Contains(schemas.SettleCodes(), schemas.Code(s)) || slices.Contains(schemas.IngressCodes(), schemas.Code(s))
 }
 
 // check returns the value to print, or false if there is none.

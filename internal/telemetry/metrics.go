@@ -163,7 +163,7 @@ func (m *Metrics) actions() {
 	m.settledCode = m.closed("weir_actions_settled_code_total",
 		"Actions that settled with a code, by that code. A success has none.", kinds, codes)
 	m.refused = m.closed("weir_requests_refused_total",
-		"Requests answered with a problem at the door, by its code.", among("code", schemas.DoorCodes()))
+		"Requests that ingress or egress answered with a problem, by its code.", among("code", schemas.IngressCodes()))
 	m.denied = m.closed("weir_policy_denials_total",
 		"Calls that policy refused, by the check that refused.", among("code", schemas.DenyCodes()))
 	m.parked = m.closed("weir_dead_letters_total",
@@ -172,7 +172,7 @@ func (m *Metrics) actions() {
 	m.overflowed = m.closed("weir_work_overflowed_total",
 		"Messages moved to an overflow queue because no slot had room for them.", kinds)
 	m.overdue = m.closed("weir_actions_overdue_total",
-		"Times an action was woken whose end or next step was overdue: its message or its wake-up was lost, or workers are behind.", kinds)
+		"Overdue actions that were woken: a message or a wake-up was lost, or workers are late.", kinds)
 	m.evidence = m.closed("weir_evidence_records_total", "Evidence records stored, by kind.", among("kind", evidenceKinds()))
 }
 
@@ -187,18 +187,18 @@ func (m *Metrics) calls() {
 	m.duration = m.histograms("executor_http_attempt_duration_seconds", "Time of one outbound attempt, resolution and connect included.",
 		[]float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "host", "method")
 	m.retries = m.counters("executor_http_retry_total",
-		"Attempts that failed in a way that asks for another, by the attempt that failed.",
+		"Failed attempts that may be repeated, by the number of the attempt.",
 		"host", "method", "attempt_number", "retry_kind", "retry_status")
 	m.held = m.closed("weir_calls_held_total", "Calls that were not let through at once, by what they waited for.",
 		among("reason", []string{schemas.WaitLimit, schemas.WaitCapacity, schemas.WaitDestination, schemas.WaitPaused}))
 	m.destinationPaused = m.gauges("weir_destination_paused",
-		"Destinations of an entry that asked to be left alone, by 429 or Retry-After, and are.", "entry")
+		"Destinations of an entry that are paused because they requested it, by 429 or Retry-After.", "entry")
 	m.destinationBreaker = m.gauges("weir_destination_breaker_open",
-		"Destinations of an entry that are left alone because they failed too often in a row.", "entry")
-	m.operations = m.gauges("weir_operations", "What operators have decided, and have not taken back.", "do")
+		"Destinations of an entry that are paused because they failed too often in a row.", "entry")
+	m.operations = m.gauges("weir_operations", "Pauses and pins in force.", "do")
 	m.OperationsInForce(0, 0)
 	m.policyInfo = m.gauges("weir_policy_info", "1, with the version of the policy in force.", "version")
-	m.policySince = m.gauge("weir_policy_since_timestamp_seconds", "When the policy in force came into force on this node.")
+	m.policySince = m.gauge("weir_policy_since_timestamp_seconds", "When the policy took effect on this node.")
 	m.reloads = m.closed("weir_policy_reloads_total", "Reloads of the policy. One that failed changed nothing.",
 		label{"result", []string{"ok", "failed"}})
 	m.shadow = m.counters("weir_policy_shadow_total",
@@ -207,19 +207,19 @@ func (m *Metrics) calls() {
 		"Answers that do not fit the response schema of their entry, by the schema's mode.", "entry", "mode")
 	m.agentRuns = m.gauges("weir_agent_runs", "Runs that are with a remote agent now, by task type.", "task_type")
 	m.agentBreaker = m.gauges("weir_agent_breaker_open",
-		"1 while a remote agent is left alone because it failed too often in a row, until a run of it does well.", "task_type")
+		"1 while a remote agent is paused because it failed too often in a row, until a run succeeds.", "task_type")
 }
 
 // chats registers what describes the calls of models. The buckets come from the conventions,
 // so that dashboards made for them fit.
 func (m *Metrics) chats() {
 	m.chatTokens = m.histograms("gen_ai_client_token_usage",
-		"Tokens of one call of a model, by whether they went in or came out. Where the provider told none they are estimated.",
+		"Input and output tokens of one call of a model, estimated if the provider reports none.",
 		prometheus.ExponentialBuckets(1, 4, 14), labelOperation, labelProvider, labelModel, "gen_ai_token_type")
 	m.chatDuration = m.histograms("gen_ai_client_operation_duration_seconds",
 		"Time of one call of a model until the end of its answer. error_type is why it failed, and empty where it did not.",
 		prometheus.ExponentialBuckets(.01, 2, 14), labelOperation, labelProvider, labelModel, "error_type")
-	m.chatFirst = m.histograms("gen_ai_server_time_to_first_token_seconds", "Time of one call of a model until the first of its answer came.",
+	m.chatFirst = m.histograms("gen_ai_server_time_to_first_token_seconds", "Time of one call of a model until its answer began.",
 		[]float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}, labelOperation, labelProvider, labelModel)
 	m.chatCost = m.counters("weir_chat_cost_usd_total",
 		"What calls of models have cost by the prices of the configuration, in US dollars.", labelProvider, labelModel)

@@ -69,7 +69,7 @@ func TestClosedVocabulariesStartAtZero(t *testing.T) {
 		"weir_actions_settled_total{kind=\"run\",outcome=%q}":    texts(schemas.Outcomes()),
 		"weir_actions_settled_code_total{code=%q,kind=\"http\"}": codes,
 		"weir_actions_settled_total{kind=%q,outcome=\"failed\"}": kinds,
-		"weir_requests_refused_total{code=%q}":                   texts(schemas.DoorCodes()),
+		"weir_requests_refused_total{code=%q}":                   texts(schemas.IngressCodes()),
 		"weir_policy_denials_total{code=%q}":                     texts(schemas.DenyCodes()),
 		"weir_attempts_total{code=%q}":                           append(texts(schemas.UpstreamCodes()), telemetry.CodeOK),
 		"weir_dead_letters_total{code=%q}":                       append(codes, string(schemas.Internal)),
@@ -558,7 +558,7 @@ func TestAModelHasFewSeries(t *testing.T) {
 	m := telemetry.NewMetrics()
 	m.SetModels(models())
 	usage := &schemas.ChatUsage{Prompt: 1, Completion: 1, Total: 2, Nanos: 1, Priced: true}
-	for _, code := range append(schemas.SettleCodes(), schemas.DoorCodes()...) {
+	for _, code := range append(schemas.SettleCodes(), schemas.IngressCodes()...) {
 		m.ChatCalled(schemas.ChatAudit{Model: "small", Upstream: "here", DurationMS: 1, FirstMS: 1, Usage: usage}, code)
 	}
 	n := count(t, m, `"here"`)

@@ -28,7 +28,7 @@ const storedTenants = 20
 
 // TenantBytes has weir_tenant_stored_bytes{tenant} and weir_tenant_limit_bytes{tenant} read at
 // each scrape, for the 20 tenants that have most. It is called once.
-func (m *Metrics) TenantBytes(read func() map[string]limits.Room) {
+func (m *Metrics) TenantBytes(read func() map[string]limits.Quota) {
 	stored := prometheus.NewDesc("weir_tenant_stored_bytes", "Bytes on the log of the tenants that have most.", []string{"tenant"}, nil)
 	limit := prometheus.NewDesc("weir_tenant_limit_bytes",
 		"Bytes that these tenants may have now, beyond their share while there is room.", []string{"tenant"}, nil)

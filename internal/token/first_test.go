@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
-	"weir/internal/weirtest/shelf"
+	"weir/internal/weirtest/bucket"
 	"weir/schemas"
 )
 
 func TestFirstAdmin(t *testing.T) {
 	t.Parallel()
-	s := shelf.New()
+	s := bucket.New()
 	k := node(t, s, Config{})
 	file := filepath.Join(t.TempDir(), "new", "admin.token")
 	k.first(t, true, file)
@@ -54,7 +54,7 @@ func readToken(t *testing.T, file string) string {
 // TestFirstAdminThatNobodyCouldRead is not made.
 func TestFirstAdminThatNobodyCouldRead(t *testing.T) {
 	t.Parallel()
-	s := shelf.New()
+	s := bucket.New()
 	k := node(t, s, Config{})
 	dir := t.TempDir()
 	blocked := filepath.Join(dir, "file")
@@ -66,7 +66,7 @@ func TestFirstAdminThatNobodyCouldRead(t *testing.T) {
 	require.Error(t, err)
 	require.Zero(t, s.Last)
 	file := filepath.Join(dir, "good")
-	s.Set(func(s *shelf.Shelf) { s.Broken = errDown })
+	s.Set(func(s *bucket.Bucket) { s.Broken = errDown })
 	_, err = k.First(t.Context(), file, false)
 	require.ErrorIs(t, err, errDown)
 }
@@ -76,15 +76,15 @@ func TestFirstAdminThatNobodyCouldRead(t *testing.T) {
 func TestTheTokenBeforeOutlivesAFailure(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		spoil  func(*shelf.Shelf)
+		spoil  func(*bucket.Bucket)
 		stored bool
 	}{
-		"refused": {func(s *shelf.Shelf) { s.Down = fault.ErrFull }, false},
-		"unknown": {func(s *shelf.Shelf) { s.Broken = errDown }, true},
+		"refused": {func(s *bucket.Bucket) { s.Down = fault.ErrFull }, false},
+		"unknown": {func(s *bucket.Bucket) { s.Broken = errDown }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := shelf.New()
+			s := bucket.New()
 			k := node(t, s, Config{})
 			file := filepath.Join(t.TempDir(), "admin.token")
 			_, err := k.First(t.Context(), file, false)
@@ -95,7 +95,7 @@ func TestTheTokenBeforeOutlivesAFailure(t *testing.T) {
 			require.Error(t, err)
 			require.False(t, made)
 			require.Equal(t, before, readToken(t, file))
-			s.Set(func(s *shelf.Shelf) { s.Down, s.Broken = nil, nil })
+			s.Set(func(s *bucket.Bucket) { s.Down, s.Broken = nil, nil })
 
 			again := node(t, s, Config{}) // what was stored is found beside
 			made, err = again.First(t.Context(), file, false)
@@ -111,7 +111,7 @@ func TestTheTokenBeforeOutlivesAFailure(t *testing.T) {
 // TestWhatLiesBesideMustWork to take the place of a token.
 func TestWhatLiesBesideMustWork(t *testing.T) {
 	t.Parallel()
-	k := node(t, shelf.New(), Config{})
+	k := node(t, bucket.New(), Config{})
 	file := filepath.Join(t.TempDir(), "admin.token")
 	_, err := k.First(t.Context(), file, false)
 	require.NoError(t, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
-	"weir/internal/weirtest/shelf"
+	"weir/internal/weirtest/bucket"
 	"weir/schemas"
 )
 
@@ -20,7 +20,7 @@ func slow() Config { return Config{check: time.Hour, stale: 3 * time.Hour} }
 func TestEndedTokensAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := shelf.New()
+		s := bucket.New()
 		here, there := node(t, s, slow()), node(t, s, slow())
 		lasting := here.make(t, schemas.TokenRequest{})
 		expiring := here.make(t, schemas.TokenRequest{ExpiresIn: "24h"})
@@ -57,15 +57,15 @@ func TestEndedTokensAreForgotten(t *testing.T) {
 func TestForgettingIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := shelf.New()
+		s := bucket.New()
 		k := node(t, s, slow())
 		k.make(t, schemas.TokenRequest{ExpiresIn: "1m"})
-		s.Set(func(s *shelf.Shelf) { s.Store("other", []byte(`{"v":9}`)) })
+		s.Set(func(s *bucket.Bucket) { s.Store("other", []byte(`{"v":9}`)) })
 		pass(keep - time.Minute)
-		s.Set(func(s *shelf.Shelf) { s.Down = fault.ErrUnavailable })
+		s.Set(func(s *bucket.Bucket) { s.Down = fault.ErrUnavailable })
 		pass(2 * time.Hour)
 		require.Len(t, k.held, 2)
-		s.Set(func(s *shelf.Shelf) { s.Down = nil })
+		s.Set(func(s *bucket.Bucket) { s.Down = nil })
 		pass(2 * time.Hour)
 		require.Len(t, k.held, 1)
 		require.True(t, k.held["other"].gone)
@@ -79,7 +79,7 @@ func TestForgettingIsTriedAgain(t *testing.T) {
 func TestATenantHasSoManyTokens(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := shelf.New()
+		s := bucket.New()
 		k := node(t, s, Config{active: 2})
 		req := schemas.TokenRequest{Name: "n", Tenant: "acme", Scopes: []string{schemas.ScopeActionsRead}}
 		k.make(t, schemas.TokenRequest{})

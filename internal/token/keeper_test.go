@@ -15,13 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
-	"weir/internal/weirtest/shelf"
+	"weir/internal/weirtest/bucket"
 	"weir/schemas"
 )
 
 func TestVerifyReadsOneSpelling(t *testing.T) {
 	t.Parallel()
-	k := node(t, shelf.New(), Config{})
+	k := node(t, bucket.New(), Config{})
 	made := k.make(t, schemas.TokenRequest{})
 	require.Regexp(t, `^weir1_[a-z0-9]{16}_[A-Za-z0-9_-]{43}$`, made.Secret)
 	id, secret := made.ID, made.Secret[len(made.Secret)-secretText:]
@@ -58,7 +58,7 @@ func TestVerifyReadsOneSpelling(t *testing.T) {
 
 func TestNothingStoredGivesATokenAway(t *testing.T) {
 	t.Parallel()
-	s := shelf.New()
+	s := bucket.New()
 	k := node(t, s, Config{})
 	made := k.make(t, schemas.TokenRequest{Name: "ci", ExpiresIn: "1h", Entries: []string{"orders"}, Rate: "5/s"})
 	stored := string(s.Newest(made.ID).Data)
@@ -82,11 +82,11 @@ func TestRevocationReachesOtherNodes(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := shelf.New()
+				s := bucket.New()
 				here, there := node(t, s, Config{}), node(t, s, Config{})
 				made := here.make(t, schemas.TokenRequest{})
 				there.verifies(t, made.Secret, "a new token is good everywhere at once, as far as the watch goes")
-				s.Set(func(s *shelf.Shelf) { s.Deaf = how != "told" })
+				s.Set(func(s *bucket.Bucket) { s.Deaf = how != "told" })
 				here.revoke(t, made.ID)
 				here.refuses(t, schemas.Unauthorized, made.Secret)
 				if how != "told" {
@@ -96,7 +96,7 @@ func TestRevocationReachesOtherNodes(t *testing.T) {
 					pass(999 * time.Millisecond)
 				}
 				if how == "lost" {
-					s.Set(func(s *shelf.Shelf) { s.Watchers[1].Lost() })
+					s.Set(func(s *bucket.Bucket) { s.Watchers[1].Lost() })
 					synctest.Wait()
 				}
 				there.refuses(t, schemas.Unauthorized, made.Secret)
@@ -109,7 +109,7 @@ func TestRevocationReachesOtherNodes(t *testing.T) {
 
 func TestNobodyIsLetInUnread(t *testing.T) {
 	t.Parallel()
-	s := shelf.New()
+	s := bucket.New()
 	made := node(t, s, Config{}).make(t, schemas.TokenRequest{})
 	k := New(s, Config{})
 	k.refuses(t, schemas.Unavailable, made.Secret, "before Start")
@@ -119,7 +119,7 @@ func TestNobodyIsLetInUnread(t *testing.T) {
 	require.Equal(t, schemas.Unavailable, code(t, err))
 	k.Stop()
 
-	s.Set(func(s *shelf.Shelf) { s.Down = fault.ErrUnavailable })
+	s.Set(func(s *bucket.Bucket) { s.Down = fault.ErrUnavailable })
 	require.Error(t, k.Start(t.Context()))
 	k.refuses(t, schemas.Unavailable, made.Secret)
 	k.refuses(t, schemas.Unauthorized, "x", "what is no token is none without the store")
@@ -130,13 +130,13 @@ func TestNobodyIsLetInUnread(t *testing.T) {
 func TestStoreOutOfReach(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := shelf.New()
+		s := bucket.New()
 		k := node(t, s, Config{})
 		made := k.make(t, schemas.TokenRequest{})
 		ctx, release, err := k.Stream(t.Context(), bearing(made.Secret))
 		require.NoError(t, err)
 		defer release()
-		s.Set(func(s *shelf.Shelf) { s.Down = fault.ErrUnavailable })
+		s.Set(func(s *bucket.Bucket) { s.Down = fault.ErrUnavailable })
 		pass(9 * time.Second)
 		k.verifies(t, made.Secret)
 		require.NoError(t, ctx.Err(), "a short interruption is borne")
@@ -148,7 +148,7 @@ func TestStoreOutOfReach(t *testing.T) {
 		require.Equal(t, schemas.Unavailable, code(t, err))
 		pass(k.cfg.check)
 		require.Error(t, ctx.Err())
-		s.Set(func(s *shelf.Shelf) { s.Down = nil })
+		s.Set(func(s *bucket.Bucket) { s.Down = nil })
 		pass(time.Second)
 		k.verifies(t, made.Secret)
 		again, release, err := k.Stream(t.Context(), bearing(made.Secret))
@@ -162,7 +162,7 @@ func TestStoreOutOfReach(t *testing.T) {
 
 func TestDamagedRecordsLetNobodyIn(t *testing.T) {
 	t.Parallel()
-	s := shelf.New()
+	s := bucket.New()
 	k := node(t, s, Config{})
 	made := k.make(t, schemas.TokenRequest{})
 	good := string(s.Newest(made.ID).Data)
@@ -180,12 +180,12 @@ func TestDamagedRecordsLetNobodyIn(t *testing.T) {
 	} {
 		require.NotEqual(t, good, spoil, name)
 		k.verifies(t, made.Secret, name)
-		s.Set(func(s *shelf.Shelf) { s.Store(made.ID, []byte(spoil)) })
+		s.Set(func(s *bucket.Bucket) { s.Store(made.ID, []byte(spoil)) })
 		k.refuses(t, schemas.Unauthorized, made.Secret, name)
 		_, err := k.Revoke(t.Context(), root(), made.ID)
 		require.Equal(t, schemas.NotFound, code(t, err), name)
 		require.Empty(t, k.list(t, schemas.Operator), name)
-		s.Set(func(s *shelf.Shelf) { s.Store(made.ID, []byte(good)) })
+		s.Set(func(s *bucket.Bucket) { s.Store(made.ID, []byte(good)) })
 	}
 	before := k.held[made.ID]
 	k.learn(schemas.Record{Subject: made.ID, Seq: 1, Data: nil})
@@ -195,7 +195,7 @@ func TestDamagedRecordsLetNobodyIn(t *testing.T) {
 func TestRates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := shelf.New()
+		s := bucket.New()
 		k := node(t, s, Config{Rate: "3/m"})
 		own := k.make(t, schemas.TokenRequest{Rate: "2/s"})
 		shared := k.make(t, schemas.TokenRequest{})
@@ -225,7 +225,7 @@ func TestRates(t *testing.T) {
 func TestWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := node(t, shelf.New(), Config{Streams: 1})
+		k := node(t, bucket.New(), Config{Streams: 1})
 		while := func(text string) (context.Context, func()) {
 			ctx, release, err := k.While(t.Context(), bearing(text))
 			require.NoError(t, err)
@@ -259,7 +259,7 @@ func TestWhile(t *testing.T) {
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := node(t, shelf.New(), Config{Streams: 2})
+		k := node(t, bucket.New(), Config{Streams: 2})
 		made := k.make(t, schemas.TokenRequest{ExpiresIn: "1m", Rate: "1/h"})
 		other := k.make(t, schemas.TokenRequest{})
 		open := func(text string) (context.Context, func()) {

@@ -18,7 +18,7 @@ func (k *Keeper) List(tenant, cursor string, limit int) (schemas.Page[schemas.To
 	var after position
 	if cursor != "" {
 		var ok bool
-		if after, ok = parsePlace(cursor); !ok {
+		if after, ok = parsePosition(cursor); !ok {
 			return page, fault.New(schemas.InvalidRequest, "the parameter cursor must be the next of an earlier page")
 		}
 	}
@@ -28,15 +28,15 @@ func (k *Keeper) List(tenant, cursor string, limit int) (schemas.Page[schemas.To
 	}
 	k.mu.RLock()
 	for _, h := range k.held {
-		if h.shown(now) && h.token.Tenant == tenant && (cursor == "" || after.compare(placeOf(h.token)) < 0) {
+		if h.shown(now) && h.token.Tenant == tenant && (cursor == "" || after.compare(positionOf(h.token)) < 0) {
 			page.Items = append(page.Items, h.token)
 		}
 	}
 	k.mu.RUnlock()
-	slices.SortFunc(page.Items, func(a, b schemas.Token) int { return placeOf(a).compare(placeOf(b)) })
+	slices.SortFunc(page.Items, func(a, b schemas.Token) int { return positionOf(a).compare(positionOf(b)) })
 	if len(page.Items) > limit {
 		page.Items = page.Items[:limit]
-		page.Next = placeOf(page.Items[limit-1]).String()
+		page.Next = positionOf(page.Items[limit-1]).String()
 	}
 	for i, t := range page.Items {
 		page.Items[i].Status = statusAt(t, now)
@@ -59,7 +59,7 @@ type position struct {
 	at int64 // milliseconds
 }
 
-func placeOf(t schemas.Token) position { return position{t.ID, t.CreatedAt.UnixMilli()} }
+func positionOf(t schemas.Token) position { return position{t.ID, t.CreatedAt.UnixMilli()} }
 
 func (p position) compare(q position) int {
 	return cmp.Or(cmp.Compare(p.at, q.at), cmp.Compare(p.id, q.id))
@@ -67,8 +67,8 @@ func (p position) compare(q position) int {
 
 func (p position) String() string { return p.id + "-" + strconv.FormatInt(p.at, 36) }
 
-// parsePlace reads what String has written, and nothing else.
-func parsePlace(text string) (position, bool) {
+// parsePosition reads what String has written, and nothing else.
+func parsePosition(text string) (position, bool) {
 	if len(text) <= idLength+1 {
 		return position{}, false
 	}

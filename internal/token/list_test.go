@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/weirtest/shelf"
+	"weir/internal/weirtest/bucket"
 	"weir/schemas"
 )
 
@@ -18,7 +18,7 @@ import (
 func TestListInPages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := node(t, shelf.New(), Config{})
+		k := node(t, bucket.New(), Config{})
 		const apart, together = 16, 9
 		var want []string
 		for i := range apart + together {
@@ -58,7 +58,7 @@ func TestListInPages(t *testing.T) {
 
 func TestOtherCursorsAreRefused(t *testing.T) {
 	t.Parallel()
-	k := node(t, shelf.New(), Config{})
+	k := node(t, bucket.New(), Config{})
 	id := strings.Repeat("a", idLength)
 	for _, cursor := range []string{"x", id, id + "-", id + "-A", id + "-01", id + "-+1", id + "_1", id + "-1 ", id + "-" + strings.Repeat("z", 20), strings.ToUpper(id) + "-1"} {
 		_, err := k.List(schemas.Operator, cursor, 1)
@@ -71,7 +71,7 @@ func FuzzCursor(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if p, ok := parsePlace(text); ok && p.String() != text {
+		if p, ok := parsePosition(text); ok && p.String() != text {
 			t.Fatalf("%q reads as %q", text, p)
 		}
 	})

@@ -87,7 +87,7 @@ func (k *Keeper) design(admin schemas.Token, req schemas.TokenRequest) (schemas.
 	return t, nil
 }
 
-// either is the names, or where there are none those of the limit.
+// either returns the names, or the limit's if there are none.
 func either(names, limit []string) []string {
 	if len(names) == 0 {
 		return slices.Clone(limit)

@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
-	"weir/internal/weirtest/shelf"
+	"weir/internal/weirtest/bucket"
 	"weir/schemas"
 )
 
 func TestCreateSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	s := shelf.New()
+	s := bucket.New()
 	k := node(t, s, Config{})
 	many := make([]string, maxNames+1)
 	for i := range many {
@@ -64,7 +64,7 @@ func TestCreateSaysWhatIsWrong(t *testing.T) {
 func TestNoTokenOutlivesItsMaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := node(t, shelf.New(), Config{})
+		k := node(t, bucket.New(), Config{})
 		admin := root()
 		admin.ExpiresAt = time.Now().Add(time.Hour)
 		req := schemas.TokenRequest{Name: "a", Scopes: []string{schemas.ScopeActionsRead}}
@@ -83,7 +83,7 @@ func TestNoTokenOutlivesItsMaker(t *testing.T) {
 func TestCreate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := shelf.New()
+		s := bucket.New()
 		k := node(t, s, Config{})
 		made := k.make(t, schemas.TokenRequest{
 			Name: "ci", Tenant: "acme", Scopes: []string{schemas.ScopeActionsWrite}, ExpiresIn: "2m", Entries: []string{"orders"}, Rate: "10/s",
@@ -108,7 +108,7 @@ func TestCreate(t *testing.T) {
 // TestAdminsStayInTheirTenant: all but the operator's.
 func TestAdminsStayInTheirTenant(t *testing.T) {
 	t.Parallel()
-	k := node(t, shelf.New(), Config{})
+	k := node(t, bucket.New(), Config{})
 	admin := func(tenant string) schemas.Token {
 		return k.make(t, schemas.TokenRequest{Tenant: tenant, Scopes: []string{schemas.ScopeAdmin}}).Token
 	}
@@ -137,7 +137,7 @@ func TestAdminsStayInTheirTenant(t *testing.T) {
 // that can use them or give them on, and what is not limited has all of them.
 func TestLimitedTokensGiveAwayWhatTheyHave(t *testing.T) {
 	t.Parallel()
-	s := shelf.New()
+	s := bucket.New()
 	k, other := node(t, s, Config{}), node(t, s, Config{})
 	for name, c := range map[string]struct {
 		of         func(*schemas.TokenRequest) *[]string
@@ -209,10 +209,10 @@ func TestLimitedTokensGiveAwayWhatTheyHave(t *testing.T) {
 func TestRevoke(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := shelf.New()
+		s := bucket.New()
 		k, there := node(t, s, Config{}), node(t, s, slow())
 		made := k.make(t, schemas.TokenRequest{})
-		s.Set(func(s *shelf.Shelf) { s.Deaf = true })
+		s.Set(func(s *bucket.Bucket) { s.Deaf = true })
 		got := k.revoke(t, made.ID)
 		require.Equal(t, "revoked", got.Status)
 		require.Equal(t, time.Now().UTC(), got.RevokedAt)
@@ -233,19 +233,19 @@ func TestRevoke(t *testing.T) {
 
 func TestWhatWasNotStoredIsNotAcknowledged(t *testing.T) {
 	t.Parallel()
-	s := shelf.New()
+	s := bucket.New()
 	k := node(t, s, Config{})
 	made, signed := k.make(t, schemas.TokenRequest{}), k.make(t, schemas.TokenRequest{})
 	value := k.signIn(t, signed.Secret)
 	req := schemas.TokenRequest{Name: "n", Scopes: []string{schemas.ScopeAdmin}}
 	for _, tc := range []struct {
-		spoil func(*shelf.Shelf)
+		spoil func(*bucket.Bucket)
 		want  schemas.Code
 	}{
-		{func(s *shelf.Shelf) { s.Down = fault.ErrUnavailable }, schemas.Unavailable},
-		{func(s *shelf.Shelf) { s.Down = context.DeadlineExceeded }, schemas.Unavailable},
-		{func(s *shelf.Shelf) { s.Down = fault.ErrFull }, schemas.LogFull},
-		{func(s *shelf.Shelf) { s.Broken = errDown }, schemas.Unavailable}, // last: this one is stored
+		{func(s *bucket.Bucket) { s.Down = fault.ErrUnavailable }, schemas.Unavailable},
+		{func(s *bucket.Bucket) { s.Down = context.DeadlineExceeded }, schemas.Unavailable},
+		{func(s *bucket.Bucket) { s.Down = fault.ErrFull }, schemas.LogFull},
+		{func(s *bucket.Bucket) { s.Broken = errDown }, schemas.Unavailable}, // last: this one is stored
 	} {
 		s.Set(tc.spoil)
 		got, err := k.Create(t.Context(), root(), req)
@@ -259,7 +259,7 @@ func TestWhatWasNotStoredIsNotAcknowledged(t *testing.T) {
 		_, _, err = k.SignIn(t.Context(), signed.Secret)
 		require.Equal(t, tc.want, code(t, err))
 		require.Equal(t, tc.want, code(t, k.SignOut(t.Context(), value)))
-		s.Set(func(s *shelf.Shelf) { s.Down, s.Broken = nil, nil })
+		s.Set(func(s *bucket.Bucket) { s.Down, s.Broken = nil, nil })
 	}
 	k.refuses(t, schemas.Unauthorized, made.Secret, "the last one was stored: it holds, though it was not acknowledged")
 	got := k.revoke(t, made.ID)
@@ -269,7 +269,7 @@ func TestWhatWasNotStoredIsNotAcknowledged(t *testing.T) {
 
 func TestAClientThatLeavesStopsNothing(t *testing.T) {
 	t.Parallel()
-	s := shelf.New()
+	s := bucket.New()
 	k := node(t, s, Config{})
 	made := k.make(t, schemas.TokenRequest{})
 	ctx, cancel := context.WithCancel(t.Context())

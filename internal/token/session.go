@@ -84,7 +84,7 @@ func (k *Keeper) VerifySession(value string) (t schemas.Token, until time.Time, 
 	return t, session.token.ExpiresAt, err
 }
 
-// StreamSession is Stream for a session. The stream counts as one of its token's, and ends when
+// StreamSession is Stream for a session. It counts for the session's token, and ends when
 // either of the two ends.
 func (k *Keeper) StreamSession(ctx context.Context, value string) (_ context.Context, release func(), err error) {
 	session, h, err := k.stands(value)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/weirtest/shelf"
+	"weir/internal/weirtest/bucket"
 	"weir/schemas"
 )
 
@@ -22,7 +22,7 @@ func (k *Keeper) signIn(t *testing.T, secret string) string {
 
 func TestASessionStandsForItsToken(t *testing.T) {
 	t.Parallel()
-	shared := shelf.New()
+	shared := bucket.New()
 	k := node(t, shared, Config{})
 	made := k.make(t, schemas.TokenRequest{Tenant: "acme", Entries: []string{"one"}})
 	value := k.signIn(t, made.Secret)
@@ -77,7 +77,7 @@ func TestASessionEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				shared := shelf.New()
+				shared := bucket.New()
 				k := node(t, shared, Config{})
 				defer k.Stop()
 				made := k.make(t, schemas.TokenRequest{ExpiresIn: tc.expires})
@@ -102,7 +102,7 @@ func TestASessionEnds(t *testing.T) {
 func TestEndedSessionsAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		shared := shelf.New()
+		shared := bucket.New()
 		k := node(t, shared, Config{})
 		defer k.Stop()
 		made := k.make(t, schemas.TokenRequest{})
@@ -114,7 +114,7 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 		pass(time.Second)
 		require.Len(t, reads.held, 4)
 		pass(12*time.Hour + tidyEvery)
-		shared.Set(func(s *shelf.Shelf) { require.Len(t, s.Records, 1) })
+		shared.Set(func(s *bucket.Bucket) { require.Len(t, s.Records, 1) })
 		require.Len(t, k.held, 1)
 		require.Len(t, reads.held, 1, "on a node that only reads as well")
 	})
@@ -123,7 +123,7 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 func TestSessionsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := node(t, shelf.New(), Config{sessions: 2, active: 1})
+		k := node(t, bucket.New(), Config{sessions: 2, active: 1})
 		defer k.Stop()
 		synctest.Wait() // what is dropped at the start has been
 		made := k.make(t, schemas.TokenRequest{})
@@ -148,7 +148,7 @@ func TestSessionsAreBounded(t *testing.T) {
 // TestASessionIsItsTokensUse: neither rates nor streams are got around by signing in.
 func TestASessionIsItsTokensUse(t *testing.T) {
 	t.Parallel()
-	k := node(t, shelf.New(), Config{Streams: 1})
+	k := node(t, bucket.New(), Config{Streams: 1})
 	made := k.make(t, schemas.TokenRequest{Rate: "3/h"})
 	value := k.signIn(t, made.Secret) // one
 	_, _, err := k.VerifySession(value)

@@ -30,7 +30,7 @@ func Compile(doc schemas.RuleSet, etag string) (*Set, error) {
 	for i := range doc.Rules {
 		r, err := prepare(&doc.Rules[i])
 		if err == nil && ids[r.ID] {
-			err = &Invalid{Pointer: "/id", Message: "stands twice in the set"}
+			err = &Invalid{Pointer: "/id", Message: "appears twice in the set"}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("rule %d of the set: %w", i, err)

@@ -299,7 +299,7 @@ func TestCompileRefuses(t *testing.T) {
 		rules []schemas.Rule
 		want  string
 	}{
-		"twice":      {[]schemas.Rule{priority(mock("a", "*", `1`), 4), mock("c", "*", `1`), mock("a", "*", `1`)}, "rule 2 of the set: at /id: stands twice in the set"},
+		"twice":      {[]schemas.Rule{priority(mock("a", "*", `1`), 4), mock("c", "*", `1`), mock("a", "*", `1`)}, "rule 2 of the set: at /id: appears twice in the set"},
 		"pattern":    {[]schemas.Rule{bad}, "at /match/url_pattern"},
 		"body":       {[]schemas.Rule{broken}, "at /action/body"},
 		"to_url":     {[]schemas.Rule{redirect("r", "*", "https://b.example/$2")}, "at /action/to_url"},

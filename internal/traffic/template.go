@@ -67,7 +67,7 @@ func parseTemplate(s string, p *pattern) (template, error) {
 }
 
 // callable reports whether the target can be a URL, under any policy. Digits, or nothing, can
-// replace each wildcard but that of a scheme.
+// replace each wildcard except a scheme's.
 func (t *template) callable(p *pattern) bool {
 	return slices.ContainsFunc([]string{"11", ""}, func(stand string) bool {
 		words := slices.Repeat([]string{stand}, p.stars())

@@ -151,6 +151,6 @@ func (c *Conn) CloseWrite() error {
 
 // Close also gives the connection's place to others.
 func (c *Conn) Close() error {
-	defer c.once.Do(func() { c.of.leave(c.who) })
+	defer c.once.Do(func() { c.of.release(c.who) })
 	return c.Conn.Close()
 }

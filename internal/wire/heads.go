@@ -130,7 +130,7 @@ func (h *heads) endHead() {
 	case h.coding > 0 && h.old:
 		h.wrong("HTTP/1.0 knows no transfer coding")
 	case h.lengths > 1:
-		h.wrong("the length of the body stands more than once")
+		h.wrong("the length of the body appears more than once")
 	case h.coding > 0:
 		h.done = true
 	}

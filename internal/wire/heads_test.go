@@ -28,7 +28,7 @@ func TestHeads(t *testing.T) {
 		"both, behind long lines":      {"POST /" + long + " HTTP/1.1\r\nX: " + long + "\r\nContent-Length: 3\r\nTransfer-Encoding: " + long + "\r\n\r\n", "the body has both a length and a transfer coding"},
 		"coding in HTTP/1.0":           {"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/1.0 knows no transfer coding"},
 		"coding in HTTP/1.0, far away": {"POST /" + long + " HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/1.0 knows no transfer coding"},
-		"two equal lengths":            {"POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n", "the length of the body stands more than once"},
+		"two equal lengths":            {"POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n", "the length of the body appears more than once"},
 		"folded":                       {"GET / HTTP/1.1\r\nX: a\r\n b\r\n\r\n", "a header field is folded over several lines"},
 		"folded by a tab":              {"GET / HTTP/1.1\r\nX: a\r\n\tb\r\n\r\n", "a header field is folded over several lines"},
 		"bare LF":                      {"GET / HTTP/1.1\nHost: a\n\n", "a line ends without a carriage return"},

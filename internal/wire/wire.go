@@ -80,7 +80,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			who = Peer(tcp.AddrPort().Addr())
 		}
 		tcp, isTCP := c.(*net.TCPConn)
-		if why := l.admit(who); why != "" {
+		if why := l.acquire(who); why != "" {
 			l.cfg.Refused(why)
 			if isTCP {
 				_ = tcp.SetLinger(0) // the kernel keeps nothing of a flood
@@ -100,7 +100,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 // Linux doubles it.
 const sendBuffer = 128 << 10
 
-func (l *Listener) admit(who netip.Prefix) Reason {
+func (l *Listener) acquire(who netip.Prefix) Reason {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -114,7 +114,7 @@ func (l *Listener) admit(who netip.Prefix) Reason {
 	return ""
 }
 
-func (l *Listener) leave(who netip.Prefix) {
+func (l *Listener) release(who netip.Prefix) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open--

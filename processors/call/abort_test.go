@@ -58,7 +58,7 @@ func TestAbort(t *testing.T) {
 		if tt.method == "" {
 			tt.method = "POST"
 		}
-		b := newDesk(t, deskConfig{method: tt.method, script: []end{tt.script}})
+		b := newEnv(t, envConfig{method: tt.method, script: []end{tt.script}})
 		b.task.Abort, b.task.Timeout = !tt.blunt, long
 		if tt.timeout > 0 {
 			b.task.Timeout = tt.timeout
@@ -105,7 +105,7 @@ func TestAbortAndADeadWorker(t *testing.T) {
 		"answered": {written: &schemas.Attempted{Number: 1, Status: 200, Sent: true, Answer: &schemas.Answer{}}, want: answered},
 		"nothing":  {want: func(r call.Result) bool { return r.Unknown && r.Last.Result.Code == schemas.Interrupted }},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, deskConfig{method: "POST", script: []end{{endless: true}}})
+		b := newEnv(t, envConfig{method: "POST", script: []end{{endless: true}}})
 		b.task.Abort = !tt.blunt
 		st := b.task.State
 		harness.Append(t, b.ledger, st, schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, Class: schemas.ClassOnce}})
@@ -136,7 +136,7 @@ func TestTimeout(t *testing.T) {
 		"the call's wish for more":   {task: time.Minute, call: time.Hour, deadline: 3 * time.Hour, took: time.Minute},
 		"the caller's, a wish for 9": {call: 9 * time.Second, deadline: time.Hour, took: 9 * time.Second},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, deskConfig{method: "POST", deadline: tt.deadline, script: []end{{endless: true}}})
+		b := newEnv(t, envConfig{method: "POST", deadline: tt.deadline, script: []end{{endless: true}}})
 		b.task.Timeout, b.task.Call.Timeout = tt.task, tt.call
 		start := time.Now()
 		r := b.run()
@@ -152,7 +152,7 @@ func TestTimeout(t *testing.T) {
 func TestVia(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "POST", script: status(500)})
+		b := newEnv(t, envConfig{method: "POST", script: status(500)})
 		own := &target{script: []end{refused, {status: 200}}}
 		b.task.Via = own
 		r := b.run()
@@ -180,7 +180,7 @@ func TestAgentScope(t *testing.T) {
 		"another's key":             {agent: true, key: "up"},
 		"not an agent's":            {key: "agent:T"},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, deskConfig{method: "POST", script: status(200)})
+		b := newEnv(t, envConfig{method: "POST", script: status(200)})
 		b.enforce(t, unkeyed(), agent)
 		b.task.State.Action.Entries = tt.only
 		b.task.Agent, b.task.Call.AllowlistKey, b.task.Call.URL = tt.agent, tt.key, "http://up.example/agents/run/sync"
@@ -193,7 +193,7 @@ func TestAgentScope(t *testing.T) {
 // TestAgentScopeIsKept: a reload while the agent is dialled decides within it, too.
 func TestAgentScopeIsKept(t *testing.T) {
 	t.Parallel()
-	b := newDesk(t, deskConfig{method: "POST"})
+	b := newEnv(t, envConfig{method: "POST"})
 	agent := policy.Entry{Name: schemas.AgentEntry("T"), URLPrefix: "http://up.example/agents/run/", Methods: []string{"POST"}, Agent: true}
 	other := agent
 	other.Headers = map[string]string{"X-New": "1"}
@@ -235,7 +235,7 @@ func TestTheWorkerEnds(t *testing.T) {
 	}, func(t *testing.T, tt testCase) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		b := newDesk(t, deskConfig{method: tt.method})
+		b := newEnv(t, envConfig{method: tt.method})
 		tt.script.during = cancel
 		b.target.script = []end{tt.script, {status: 200}}
 		b.task.Abort, b.task.Timeout = true, long
@@ -275,7 +275,7 @@ func TestTheWorkerEndsWithItsLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		b := newDesk(t, deskConfig{method: "POST", script: []end{{endless: true, during: cancel}}})
+		b := newEnv(t, envConfig{method: "POST", script: []end{{endless: true, during: cancel}}})
 		b.task.Abort, b.task.Timeout = true, long
 		caller := call.New(mute{b.ledger}, b.guard, b.target, call.Config{Barrier: func(context.Context) error { return nil }})
 		start := time.Now()
@@ -299,7 +299,7 @@ func TestTheWorkerEndsWithItsLog(t *testing.T) {
 func TestProgressMeetsACancel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "POST"})
+		b := newEnv(t, envConfig{method: "POST"})
 		b.task.Abort = true
 		say := func() {
 			assert.NoError(t, b.ledger.Append(t.Context(), b.task.State, schemas.Event{Type: schemas.EventProgress, Data: []byte("{}")}))

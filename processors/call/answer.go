@@ -21,7 +21,8 @@ type Blobs interface {
 // Answers reads the answers of attempts.
 type Answers struct {
 	Blobs Blobs
-	// Reserve waits until there is memory for what is stored under the names; nil: nothing is reserved.
+	// Reserve waits until there is memory for the objects with these names; nil: nothing is
+	// reserved.
 	Reserve func(ctx context.Context, tenant string, blobs ...string) (release func(), err error)
 }
 
@@ -50,7 +51,7 @@ func (a Answers) Reserved(ctx context.Context, tenant string, t *ledger.Attempt)
 	return answer, release, err
 }
 
-// missing is err, or that an answer is gone that an attempt names.
+// missing is err, or the error for an attempt whose stored answer was dropped.
 func missing(err error) error {
 	if errors.Is(err, fault.ErrNotFound) {
 		return &fault.Terminal{Code: schemas.Poison, Reason: "the stored answer is missing", Cause: err}
@@ -121,9 +122,9 @@ func Describe(t ledger.Attempt) string {
 		schemas.UpstreamTruncated:       "the target's answer ended before it was complete",
 		schemas.UpstreamTooLarge:        "the target's answer is larger than is allowed",
 		schemas.UpstreamHeadersTooLarge: "the headers of the target's answer are larger than is allowed",
-		schemas.UpstreamEncoding:        "the coding of the target's answer is not one that was asked for, or is broken",
+		schemas.UpstreamEncoding:        "the content coding of the target's answer was not requested, or is damaged",
 		schemas.Interrupted:             "the worker that made the call is gone",
-		schemas.Canceled:                "it was given up before an answer came",
+		schemas.Canceled:                "it was abandoned before an answer arrived",
 		schemas.DenyAddress:             "an address that the target's name resolves to is not permitted for its entry",
 		schemas.DenyRedirect:            "the target answered with a redirect that its entry does not allow",
 		schemas.DenyRule:                "policy denies what the tenant's traffic rules make of the call",

@@ -86,7 +86,7 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 		switch {
 		case p.Valid():
 		case from != nil:
-			if err := c.refuseHop(ctx, t, *from, decision); err != nil {
+			if err := c.refuseRedirect(ctx, t, *from, decision); err != nil {
 				return Result{}, err
 			}
 			continue
@@ -104,7 +104,7 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 		} else if waited {
 			continue
 		}
-		if waited, err := c.enter(ctx, t, p, &booked, &had); err != nil {
+		if waited, err := c.acquirePermit(ctx, t, p, &booked, &had); err != nil {
 			return Result{}, err
 		} else if waited {
 			continue
@@ -125,8 +125,8 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 	}
 }
 
-// refused is the result of a task whose next attempt policy denies. A call that
-// was in doubt stays in doubt: a denial says that nothing was sent.
+// refused is the result of a task whose next attempt policy denies. A call whose result is unknown
+// stays so: a denial would mean that nothing was sent.
 func refused(d schemas.Decision, tries []ledger.Attempt) Result {
 	return doubted(Result{Denied: true, Decision: d}, tries)
 }
@@ -207,7 +207,7 @@ func (c *Caller) canRetry(p guard.Pass, tries []ledger.Attempt) bool {
 // ends is what next needs to know of how an attempt ended, besides its result.
 type ends struct {
 	began, at time.Time
-	wish      time.Duration    // how long the upstream asks to wait
+	wish      time.Duration    // the Retry-After of the upstream
 	headers   []schemas.Header // of its answer
 	redirects int              // how many hops the entry allows
 	contract  policy.Contract  // the entry's
@@ -264,7 +264,7 @@ func (c *Caller) most(t *Task, entry string) int {
 // answer that was shown while it arrived get no other, unless its worker is gone.
 func (e ends) repeatable(t *Task, class schemas.Class, status int, failed *fault.Call) bool {
 	switch {
-	case failed == nil && (!t.JudgeStatus || e.contract.NeverRetry.Matches(status, e.headers)),
+	case failed == nil && (!t.RetryStatus || e.contract.NeverRetry.Matches(status, e.headers)),
 		shown(t.State) && (failed == nil || failed.Code != schemas.Interrupted):
 		return false
 	}
@@ -313,7 +313,7 @@ func concluded(r Result, tries []ledger.Attempt) Result {
 }
 
 // Abandon closes an attempt that a dead worker left open: its result will never be known. Whether
-// another follows is decided as for any failure. Its evidence is stored with that of the earlier
+// another follows is decided as for any failure. Its evidence is stored with the evidence of earlier
 // attempts. A probe is repeated at once.
 func (c *Caller) Abandon(ctx context.Context, st *ledger.State) error {
 	open := st.Open()

@@ -13,7 +13,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
@@ -25,91 +25,91 @@ import (
 func TestRun(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		deskConfig
+		envConfig
 		want  func(call.Result) bool
 		sent  int
 		tries int
 		took  time.Duration
 	}
 	table.Bubble(t, map[string]testCase{
-		"a GET that is answered": {deskConfig{method: "GET", script: status(200)}, answered, 1, 1, 0},
+		"a GET that is answered": {envConfig{method: "GET", script: status(200)}, answered, 1, 1, 0},
 		"a GET is tried three times, 200 ms and 400 ms apart": {
-			deskConfig{method: "GET", script: status(500, 429, 200)},
+			envConfig{method: "GET", script: status(500, 429, 200)},
 			answered, 3, 3, 600 * time.Millisecond,
 		},
-		"a task of one attempt":                     {deskConfig{method: "GET", attempts: 1, script: status(503)}, spent, 1, 1, 0},
-		"a task of two":                             {deskConfig{method: "GET", attempts: 2, script: status(503)}, spent, 2, 2, 200 * time.Millisecond},
-		"a task of more attempts than the schedule": {deskConfig{method: "GET", attempts: 5, script: status(503, 503, 503, 200)}, answered, 4, 4, 1400 * time.Millisecond},
-		"the budget of a GET is spent":              {deskConfig{method: "GET", script: status(503)}, spent, 3, 3, 600 * time.Millisecond},
-		"a 404 is final":                            {deskConfig{method: "GET", script: status(404)}, answered, 1, 1, 0},
-		"a plan's 503 is an answer":                 {deskConfig{method: "GET", plan: true, script: status(503)}, answered, 1, 1, 0},
+		"a task of one attempt":                     {envConfig{method: "GET", attempts: 1, script: status(503)}, spent, 1, 1, 0},
+		"a task of two":                             {envConfig{method: "GET", attempts: 2, script: status(503)}, spent, 2, 2, 200 * time.Millisecond},
+		"a task of more attempts than the schedule": {envConfig{method: "GET", attempts: 5, script: status(503, 503, 503, 200)}, answered, 4, 4, 1400 * time.Millisecond},
+		"the budget of a GET is spent":              {envConfig{method: "GET", script: status(503)}, spent, 3, 3, 600 * time.Millisecond},
+		"a 404 is final":                            {envConfig{method: "GET", script: status(404)}, answered, 1, 1, 0},
+		"a plan's 503 is an answer":                 {envConfig{method: "GET", plan: true, script: status(503)}, answered, 1, 1, 0},
 		"a plan's GET is repeated when nothing came back": {
-			deskConfig{method: "GET", plan: true, script: []end{reset, {status: 200}}},
+			envConfig{method: "GET", plan: true, script: []end{reset, {status: 200}}},
 			answered, 2, 2, 200 * time.Millisecond,
 		},
 		"a PUT is repeated after a reset": {
-			deskConfig{method: "PUT", script: []end{reset, {status: 200}}},
+			envConfig{method: "PUT", script: []end{reset, {status: 200}}},
 			answered, 2, 2, 200 * time.Millisecond,
 		},
-		"a DELETE that nobody answers":              {deskConfig{method: "DELETE", script: []end{slow}}, gaveUp, 3, 3, 600 * time.Millisecond},
-		"a POST that was sent is never repeated":    {deskConfig{method: "POST", script: []end{reset}}, unknown, 1, 1, 0},
-		"a POST that timed out is never repeated":   {deskConfig{method: "POST", script: []end{slow}}, unknown, 1, 1, 0},
-		"a POST's 500 is an outcome":                {deskConfig{method: "POST", script: status(500)}, answered, 1, 1, 0},
-		"a POST's 429 is an outcome":                {deskConfig{method: "POST", script: status(429)}, answered, 1, 1, 0},
-		"a status line ends the doubt about a POST": {deskConfig{method: "POST", script: []end{cutOff}}, failed, 1, 1, 0},
+		"a DELETE that nobody answers":              {envConfig{method: "DELETE", script: []end{slow}}, gaveUp, 3, 3, 600 * time.Millisecond},
+		"a POST that was sent is never repeated":    {envConfig{method: "POST", script: []end{reset}}, unknown, 1, 1, 0},
+		"a POST that timed out is never repeated":   {envConfig{method: "POST", script: []end{slow}}, unknown, 1, 1, 0},
+		"a POST's 500 is an outcome":                {envConfig{method: "POST", script: status(500)}, answered, 1, 1, 0},
+		"a POST's 429 is an outcome":                {envConfig{method: "POST", script: status(429)}, answered, 1, 1, 0},
+		"a status line ends the doubt about a POST": {envConfig{method: "POST", script: []end{cutOff}}, failed, 1, 1, 0},
 		"a POST that could not connect may be tried again": {
-			deskConfig{method: "POST", script: []end{refused, refused, {status: 201}}},
+			envConfig{method: "POST", script: []end{refused, refused, {status: 201}}},
 			answered, 1, 3, 600 * time.Millisecond,
 		},
-		"a POST that can never connect": {deskConfig{method: "POST", script: []end{refused}}, gaveUp, 0, 3, 600 * time.Millisecond},
+		"a POST that can never connect": {envConfig{method: "POST", script: []end{refused}}, gaveUp, 0, 3, 600 * time.Millisecond},
 		"a POST of which no byte left may be tried again": {
-			deskConfig{method: "POST", script: []end{unsent, {status: 200}}},
+			envConfig{method: "POST", script: []end{unsent, {status: 200}}},
 			answered, 2, 2, 200 * time.Millisecond,
 		},
-		"a key alone proves nothing": {deskConfig{method: "POST", key: "k", script: []end{reset}}, unknown, 1, 1, 0},
+		"a key alone proves nothing": {envConfig{method: "POST", key: "k", script: []end{reset}}, unknown, 1, 1, 0},
 		"a declared key allows a repeat": {
-			deskConfig{method: "POST", key: "k", declared: true, script: []end{reset, {status: 200}}},
+			envConfig{method: "POST", key: "k", declared: true, script: []end{reset, {status: 200}}},
 			answered, 2, 2, 200 * time.Millisecond,
 		},
 		"a declared key's budget is spent, and nobody knows": {
-			deskConfig{method: "PATCH", key: "k", declared: true, script: []end{reset}},
+			envConfig{method: "PATCH", key: "k", declared: true, script: []end{reset}},
 			unknown, 3, 3, 600 * time.Millisecond,
 		},
 		"a keyed call stays in doubt, though what followed never left": {
-			deskConfig{method: "POST", key: "k", declared: true, script: []end{reset, refused}},
+			envConfig{method: "POST", key: "k", declared: true, script: []end{reset, refused}},
 			unknown, 1, 3, 600 * time.Millisecond,
 		},
 		"an answer ends the doubt": {
-			deskConfig{method: "POST", key: "k", declared: true, script: []end{reset, {status: 503}, refused}},
+			envConfig{method: "POST", key: "k", declared: true, script: []end{reset, {status: 503}, refused}},
 			gaveUp, 2, 3, 600 * time.Millisecond,
 		},
 		"an exchange that could not write to the log": {
-			deskConfig{method: "POST", script: []end{{sendErr: &fault.Call{Code: schemas.Interrupted, Sent: true, Cause: fault.ErrFull}}}},
+			envConfig{method: "POST", script: []end{{sendErr: &fault.Call{Code: schemas.Interrupted, Sent: true, Cause: fault.ErrFull}}}},
 			unknown, 1, 1, 0,
 		},
-		"an answer that broke a limit would break it again": {deskConfig{method: "GET", script: []end{huge}}, failed, 1, 1, 0},
+		"an answer that broke a limit would break it again": {envConfig{method: "GET", script: []end{huge}}, failed, 1, 1, 0},
 		"the upstream's wish is granted": {
-			deskConfig{method: "GET", script: []end{{status: 503, wish: 2 * time.Second}, {status: 200}}},
+			envConfig{method: "GET", script: []end{{status: 503, wish: 2 * time.Second}, {status: 200}}},
 			answered, 2, 2, 2 * time.Second,
 		},
 		"a wish beyond the deadline is not": {
-			deskConfig{method: "GET", script: []end{{status: 503, wish: time.Hour}, {status: 200}}},
+			envConfig{method: "GET", script: []end{{status: 503, wish: time.Hour}, {status: 200}}},
 			answered, 2, 2, 200 * time.Millisecond,
 		},
 		"no retry starts after the deadline": {
-			deskConfig{method: "GET", deadline: 300 * time.Millisecond, script: status(503)},
+			envConfig{method: "GET", deadline: 300 * time.Millisecond, script: status(503)},
 			spent, 2, 2, 200 * time.Millisecond,
 		},
 		"a long wish gives the slot back": {
-			deskConfig{method: "GET", script: []end{{status: 503, wish: 30 * time.Second}}},
+			envConfig{method: "GET", script: []end{{status: 503, wish: 30 * time.Second}}},
 			func(r call.Result) bool { return !r.Again.IsZero() }, 1, 1, 0,
 		},
 		"a method that no entry allows": {
-			deskConfig{method: "TRACE", script: status(200)},
+			envConfig{method: "TRACE", script: status(200)},
 			func(r call.Result) bool { return r.Denied && r.Decision.Code == schemas.DenyMethod }, 0, 0, 0,
 		},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, tt.deskConfig)
+		b := newEnv(t, tt.envConfig)
 		start := time.Now()
 		r := b.run()
 		assert.True(t, tt.want(r), "result: %+v", r)
@@ -123,7 +123,7 @@ func TestRun(t *testing.T) {
 
 // checkLog reads the action back: the fold of the log is the state in hand, and
 // every request that was sent was written down before.
-func checkLog(t *testing.T, b *desk) {
+func checkLog(t *testing.T, b *env) {
 	t.Helper()
 	st := harness.Load(b.t, b.ledger, b.task.State.Ref)
 	assert.Equal(t, b.task.State.Seq, st.Seq)
@@ -142,7 +142,7 @@ func TestNothingIsSentBeforeTheAttemptIsDurable(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the disk is gone")
 	for method, sent := range map[string]int{"POST": 0, "PUT": 0, "GET": 1} {
-		b := newDesk(t, deskConfig{method: method, script: status(200), barrier: func(context.Context) error { return broken }})
+		b := newEnv(t, envConfig{method: method, script: status(200), barrier: func(context.Context) error { return broken }})
 		_, err := b.caller.Run(t.Context(), b.task)
 		assert.Equal(t, sent, b.target.sent, method)
 		if sent == 0 {
@@ -153,7 +153,7 @@ func TestNothingIsSentBeforeTheAttemptIsDurable(t *testing.T) {
 
 func TestFencedWorkerSendsNothing(t *testing.T) {
 	t.Parallel()
-	b := newDesk(t, deskConfig{method: "GET", script: status(200)})
+	b := newEnv(t, envConfig{method: "GET", script: status(200)})
 	other := harness.Load(b.t, b.ledger, b.task.State.Ref)
 	harness.Append(t, b.ledger, other, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w2"}})
 	_, err := b.caller.Run(t.Context(), b.task)
@@ -168,7 +168,7 @@ func TestCancelCutsOffASafeCallOnly(t *testing.T) {
 		want func(call.Result) bool
 	}
 	table.BubbleNamed(t, map[string]testCase{"GET": {reset, canceled}, "PUT": {end{status: 200}, answered}}, func(t *testing.T, method string, tt testCase) {
-		b := newDesk(t, deskConfig{method: method})
+		b := newEnv(t, envConfig{method: method})
 		tt.during = b.stop.Pull
 		b.target.script = []end{tt.end}
 		r := b.run()
@@ -180,14 +180,14 @@ func TestCancelCutsOffASafeCallOnly(t *testing.T) {
 // TestStopBeforeItIsSent: a call that is stopped before it begins, or while it is dialled, is not sent.
 func TestStopBeforeItIsSent(t *testing.T) {
 	t.Parallel()
-	for opened, act := range []func(b *desk){
-		func(b *desk) { b.stop.Pull() },
-		func(b *desk) {
+	for opened, act := range []func(b *env){
+		func(b *env) { b.stop.Pull() },
+		func(b *env) {
 			b.target.script = []end{{opening: b.stop.Pull, openErr: &fault.Call{Code: schemas.Canceled}}}
 			b.task.Abort = true
 		},
 	} {
-		b := newDesk(t, deskConfig{method: "POST", script: status(200)})
+		b := newEnv(t, envConfig{method: "POST", script: status(200)})
 		act(b)
 		r := b.run()
 		assert.True(t, r.Canceled, "%+v", r)
@@ -200,19 +200,19 @@ func TestStopBeforeItIsSent(t *testing.T) {
 func TestAbandon(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		deskConfig
+		envConfig
 		want func(call.Result) bool
 		sent int // by the worker that takes over
 	}
 	table.Bubble(t, map[string]testCase{
-		"safe":       {deskConfig{method: "GET", script: status(200)}, answered, 1},
-		"idempotent": {deskConfig{method: "PUT", script: status(200)}, answered, 1},
-		"keyed":      {deskConfig{method: "POST", key: "k", declared: true, script: status(200)}, answered, 1},
-		"derived":    {deskConfig{method: "POST", declared: true, derive: true, script: status(200)}, answered, 1},
-		"once":       {deskConfig{method: "POST", script: status(200)}, unknown, 0},
-		"once, key":  {deskConfig{method: "POST", key: "k", script: status(200)}, unknown, 0},
+		"safe":       {envConfig{method: "GET", script: status(200)}, answered, 1},
+		"idempotent": {envConfig{method: "PUT", script: status(200)}, answered, 1},
+		"keyed":      {envConfig{method: "POST", key: "k", declared: true, script: status(200)}, answered, 1},
+		"derived":    {envConfig{method: "POST", declared: true, derive: true, script: status(200)}, answered, 1},
+		"once":       {envConfig{method: "POST", script: status(200)}, unknown, 0},
+		"once, key":  {envConfig{method: "POST", key: "k", script: status(200)}, unknown, 0},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, tt.deskConfig)
+		b := newEnv(t, tt.envConfig)
 		p, _ := guardOf(b)
 		attempt := schemas.Attempt{
 			Number: 1, Class: p.Class(), Worker: "w0", Decision: p.Decision(), Digest: call.Digest(p), ExpiresAt: time.Now(),
@@ -230,8 +230,8 @@ func TestAbandon(t *testing.T) {
 	})
 }
 
-func guardOf(b *desk) (guard.Pass, schemas.Decision) {
-	return b.guard.Check(b.task.Call, judge.Scope{Key: func() string { return b.task.State.Action.DerivedKey(0) }})
+func guardOf(b *env) (guard.Pass, schemas.Decision) {
+	return b.guard.Check(b.task.Call, evaluate.Scope{Key: func() string { return b.task.State.Action.DerivedKey(0) }})
 }
 
 // TestDrain: a worker that drains begins nothing, and gives the message back.
@@ -239,7 +239,7 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		draining := make(chan struct{})
-		b := newDesk(t, deskConfig{method: "PUT", draining: draining, script: []end{{status: 503, during: func() { close(draining) }}}})
+		b := newEnv(t, envConfig{method: "PUT", draining: draining, script: []end{{status: 503, during: func() { close(draining) }}}})
 		_, err := b.caller.Run(t.Context(), b.task)
 		require.ErrorAs(t, err, new(*fault.RetryAfter))
 		assert.Equal(t, 1, b.target.sent, "the attempt under way is finished, and none follows")
@@ -252,16 +252,16 @@ func TestDrain(t *testing.T) {
 func TestRestEndsWithACancel(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		deskConfig
+		envConfig
 		want func(call.Result) bool
 	}
 	table.Bubble(t, map[string]testCase{
-		"answered": {deskConfig{method: "GET", script: []end{{status: 503, wish: time.Minute}}}, canceled},
-		"in doubt": {deskConfig{method: "POST", key: "k", declared: true, script: []end{reset}}, unknown},
-		"not sent": {deskConfig{method: "POST", script: []end{refused}}, canceled},
-		"harmless": {deskConfig{method: "PUT", script: []end{reset}}, canceled},
+		"answered": {envConfig{method: "GET", script: []end{{status: 503, wish: time.Minute}}}, canceled},
+		"in doubt": {envConfig{method: "POST", key: "k", declared: true, script: []end{reset}}, unknown},
+		"not sent": {envConfig{method: "POST", script: []end{refused}}, canceled},
+		"harmless": {envConfig{method: "PUT", script: []end{reset}}, canceled},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, tt.deskConfig)
+		b := newEnv(t, tt.envConfig)
 		start := time.Now()
 		time.AfterFunc(50*time.Millisecond, b.stop.Pull)
 		r := b.run()
@@ -293,13 +293,13 @@ func TestPlannedRetryIsAskedAboutAgain(t *testing.T) {
 		"it is another request":               {schemas.ClassKeyed, true, time.Hour, true, 0},
 		"it was never to be repeated":         {schemas.ClassOnce, true, time.Hour, false, 0},
 	}, func(t *testing.T, tt testCase) {
-		first := newDesk(t, deskConfig{method: "POST", key: "k", declared: true, script: status(200)})
+		first := newEnv(t, envConfig{method: "POST", key: "k", declared: true, script: status(200)})
 		first.run()
 		digest := first.task.State.Attempts[0].Digest
 		if tt.other {
 			digest = ""
 		}
-		b := newDesk(t, deskConfig{method: "POST", key: "k", declared: tt.declared, script: status(200)})
+		b := newEnv(t, envConfig{method: "POST", key: "k", declared: tt.declared, script: status(200)})
 		now := time.Now()
 		harness.Append(t, b.ledger, b.task.State,
 			schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, Class: tt.class, KeyExpiresAt: now.Add(tt.good), Digest: digest}},

@@ -72,7 +72,7 @@ type Metrics interface {
 	SchemaViolated(entry, mode string)
 }
 
-// Destinations holds calls back that policy lets pass; see destination.Limiter.
+// Destinations delays permitted calls; see destination.Limiter.
 type Destinations interface {
 	Acquire(ctx context.Context, c destination.Call) (*destination.Permit, *destination.Held, error)
 }
@@ -83,8 +83,8 @@ type Config struct {
 	Worker string
 	// Barrier waits until all that was appended is as durable as promised.
 	Barrier func(context.Context) error
-	// Timeout bounds one attempt, dialling included, where the call asks for
-	// none, and is the most that a call may ask for. Default 30 s.
+	// Timeout bounds one attempt, dialling included, of calls that name none, and is the maximum
+	// for those that do. Default 30 s.
 	Timeout time.Duration
 	// Margin is added to an attempt's timeout for its expires_at. Default 5 s.
 	Margin time.Duration
@@ -101,7 +101,7 @@ type Config struct {
 	// Span names the span of a call by its place in the action, for a target whose entry requests it;
 	// nil: the span of the action's caller.
 	Span func(a schemas.Action, place ...int) string
-	// Destinations says which calls may be made now; nil: all that policy lets pass.
+	// Destinations decides which calls may be made now; nil: all permitted ones.
 	Destinations Destinations
 	// Now and Rand are for tests. Defaults: time.Now, rand.Float64.
 	Now  func() time.Time
@@ -134,12 +134,12 @@ type Caller struct {
 	cfg     Config
 }
 
-// New returns a Caller that sends through adapter what guard lets pass.
+// New returns a Caller that sends the calls that guard permits through adapter.
 func New(l Ledger, g *guard.Guard, a Adapter, cfg Config) *Caller {
 	return &Caller{ledger: l, guard: g, adapter: a, cfg: cfg.withDefaults()}
 }
 
-// ErrNoPass says that a call was asked for without a decision.
+// ErrNoPass means that a call has no decision.
 var ErrNoPass = errors.New("a call needs a pass")
 
 // limit is when an attempt that starts now is given up.
@@ -240,8 +240,8 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, c
 		return nil, err
 	}
 	done := &made{ledger.Attempt{Attempt: *a, Result: &res}, e.pass}
-	c.measure(e.pass, &done.try)
-	return done, t.Record(ctx, done.try)
+	c.measure(e.pass, &done.attempt)
+	return done, t.Record(ctx, done.attempt)
 }
 
 // storeAnswer puts an answer into its result. A large body is stored as a blob, with the whole answer, and

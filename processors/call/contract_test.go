@@ -30,31 +30,31 @@ func TestContract(t *testing.T) {
 		twice = 600 * time.Millisecond
 	)
 	type testCase struct {
-		deskConfig
+		envConfig
 		want func(call.Result) bool
 		took time.Duration
 	}
 	table.Bubble(t, map[string]testCase{
-		"five attempts":                 {deskConfig{method: "GET", contract: scheduled(5), script: status(503)}, tries(5, spent), 7 * time.Second},
-		"one attempt":                   {deskConfig{method: "GET", contract: scheduled(1), script: status(503)}, tries(1, spent), 0},
-		"one attempt, no answer":        {deskConfig{method: "PUT", contract: scheduled(1), script: []end{reset}}, tries(1, gaveUp), 0},
-		"a failed connection":           {deskConfig{method: "POST", contract: scheduled(2), script: []end{refused, {status: 200}}}, tries(2, answered), time.Second},
-		"the kind's own attempts":       {deskConfig{method: "GET", attempts: 2, contract: scheduled(5), script: status(503)}, tries(2, spent), time.Second},
-		"a longer wish":                 {deskConfig{method: "GET", contract: scheduled(2), script: []end{{status: 503, wish: 3 * time.Second}, {status: 200}}}, tries(2, answered), 3 * time.Second},
-		"a status of the list":          {deskConfig{method: "GET", contract: scheduled(3, 409), script: status(409, 200)}, tries(2, answered), time.Second},
-		"a status of the list, spent":   {deskConfig{method: "PUT", contract: scheduled(2, 409), script: status(409)}, tries(2, spent), time.Second},
-		"a status that is not on it":    {deskConfig{method: "GET", contract: scheduled(3, 409), script: status(503)}, tries(1, answered), 0},
-		"once is never repeated":        {deskConfig{method: "POST", contract: scheduled(3, 503), script: status(503)}, tries(1, answered), 0},
-		"once, no answer":               {deskConfig{method: "POST", contract: scheduled(3, 503), script: []end{reset}}, tries(1, unknown), 0},
-		"a plan's answer":               {deskConfig{method: "GET", plan: true, contract: scheduled(3, 409), script: status(409)}, tries(1, answered), 0},
-		"a final status":                {deskConfig{method: "GET", contract: never(policy.NeverRetry{Status: []int{503}}), script: status(503)}, tries(1, answered), 0},
-		"a final status, second answer": {deskConfig{method: "GET", contract: never(policy.NeverRetry{Status: []int{501}}), script: status(503, 501)}, tries(2, answered), once},
-		"another status":                {deskConfig{method: "GET", contract: never(policy.NeverRetry{Status: []int{501}}), script: status(503)}, tries(3, spent), twice},
-		"a final status of a key":       {deskConfig{method: "POST", key: "k", declared: true, contract: never(policy.NeverRetry{Status: []int{500}}), script: status(500)}, tries(1, answered), 0},
-		"a header ends it":              {deskConfig{method: "GET", contract: says, script: said("False")}, tries(1, answered), 0},
-		"a header with another value":   {deskConfig{method: "GET", contract: says, script: said("true")}, tries(2, answered), once},
+		"five attempts":                 {envConfig{method: "GET", contract: scheduled(5), script: status(503)}, tries(5, spent), 7 * time.Second},
+		"one attempt":                   {envConfig{method: "GET", contract: scheduled(1), script: status(503)}, tries(1, spent), 0},
+		"one attempt, no answer":        {envConfig{method: "PUT", contract: scheduled(1), script: []end{reset}}, tries(1, gaveUp), 0},
+		"a failed connection":           {envConfig{method: "POST", contract: scheduled(2), script: []end{refused, {status: 200}}}, tries(2, answered), time.Second},
+		"the kind's own attempts":       {envConfig{method: "GET", attempts: 2, contract: scheduled(5), script: status(503)}, tries(2, spent), time.Second},
+		"a longer wish":                 {envConfig{method: "GET", contract: scheduled(2), script: []end{{status: 503, wish: 3 * time.Second}, {status: 200}}}, tries(2, answered), 3 * time.Second},
+		"a status of the list":          {envConfig{method: "GET", contract: scheduled(3, 409), script: status(409, 200)}, tries(2, answered), time.Second},
+		"a status of the list, spent":   {envConfig{method: "PUT", contract: scheduled(2, 409), script: status(409)}, tries(2, spent), time.Second},
+		"a status that is not on it":    {envConfig{method: "GET", contract: scheduled(3, 409), script: status(503)}, tries(1, answered), 0},
+		"once is never repeated":        {envConfig{method: "POST", contract: scheduled(3, 503), script: status(503)}, tries(1, answered), 0},
+		"once, no answer":               {envConfig{method: "POST", contract: scheduled(3, 503), script: []end{reset}}, tries(1, unknown), 0},
+		"a plan's answer":               {envConfig{method: "GET", plan: true, contract: scheduled(3, 409), script: status(409)}, tries(1, answered), 0},
+		"a final status":                {envConfig{method: "GET", contract: never(policy.NeverRetry{Status: []int{503}}), script: status(503)}, tries(1, answered), 0},
+		"a final status, second answer": {envConfig{method: "GET", contract: never(policy.NeverRetry{Status: []int{501}}), script: status(503, 501)}, tries(2, answered), once},
+		"another status":                {envConfig{method: "GET", contract: never(policy.NeverRetry{Status: []int{501}}), script: status(503)}, tries(3, spent), twice},
+		"a final status of a key":       {envConfig{method: "POST", key: "k", declared: true, contract: never(policy.NeverRetry{Status: []int{500}}), script: status(500)}, tries(1, answered), 0},
+		"a header ends it":              {envConfig{method: "GET", contract: says, script: said("False")}, tries(1, answered), 0},
+		"a header with another value":   {envConfig{method: "GET", contract: says, script: said("true")}, tries(2, answered), once},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, tt.deskConfig)
+		b := newEnv(t, tt.envConfig)
 		r := b.run()
 		assert.True(t, tt.want(r), "result: %+v", r)
 		assert.Equal(t, tt.took, b.elapsed())
@@ -71,20 +71,20 @@ func TestContract(t *testing.T) {
 func TestDerivedKey(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		deskConfig
+		envConfig
 		want    func(call.Result) bool
 		class   schemas.Class
 		derived bool
 	}
 	table.Bubble(t, map[string]testCase{
-		"answered at the second attempt": {deskConfig{method: "POST", script: []end{reset, {status: 200}}}, tries(2, answered), schemas.ClassKeyed, true},
-		"after a 503":                    {deskConfig{method: "PATCH", script: status(503, 201)}, tries(2, answered), schemas.ClassKeyed, true},
-		"never answered":                 {deskConfig{method: "POST", script: []end{reset}}, tries(3, unknown), schemas.ClassKeyed, true},
-		"the caller's own key":           {deskConfig{method: "POST", key: "mine", script: []end{reset, {status: 200}}}, tries(2, answered), schemas.ClassKeyed, false},
-		"a PUT needs none":               {deskConfig{method: "PUT", script: []end{reset, {status: 200}}}, tries(2, answered), schemas.ClassIdempotent, false},
+		"answered at the second attempt": {envConfig{method: "POST", script: []end{reset, {status: 200}}}, tries(2, answered), schemas.ClassKeyed, true},
+		"after a 503":                    {envConfig{method: "PATCH", script: status(503, 201)}, tries(2, answered), schemas.ClassKeyed, true},
+		"never answered":                 {envConfig{method: "POST", script: []end{reset}}, tries(3, unknown), schemas.ClassKeyed, true},
+		"the caller's own key":           {envConfig{method: "POST", key: "mine", script: []end{reset, {status: 200}}}, tries(2, answered), schemas.ClassKeyed, false},
+		"a PUT needs none":               {envConfig{method: "PUT", script: []end{reset, {status: 200}}}, tries(2, answered), schemas.ClassIdempotent, false},
 	}, func(t *testing.T, tt testCase) {
 		tt.declared, tt.derive = true, true
-		b := newDesk(t, tt.deskConfig)
+		b := newEnv(t, tt.envConfig)
 		r := b.run()
 		require.True(t, tt.want(r), "result: %+v", r)
 		want, derived := tt.key, ""
@@ -107,7 +107,7 @@ func TestDerivedKey(t *testing.T) {
 func TestDerivedKeyOfAStep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "POST", declared: true, derive: true, script: status(200)})
+		b := newEnv(t, envConfig{method: "POST", declared: true, derive: true, script: status(200)})
 		b.run()
 		b.task.Step = 1
 		b.run()
@@ -141,7 +141,7 @@ func TestReloadOfAKeyPromise(t *testing.T) {
 		"in another header":     {entry(&policy.Idempotency{TTL: time.Hour, Derive: true, Header: "X-Request-Key"}), tries(1, unknown)},
 		"no promise about keys": {entry(nil), tries(1, unknown)},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, deskConfig{method: "POST", declared: true, derive: true})
+		b := newEnv(t, envConfig{method: "POST", declared: true, derive: true})
 		lost := reset
 		lost.during = func() { b.enforce(t, tt.to) }
 		b.target.script = []end{lost, {status: 200}}
@@ -162,7 +162,7 @@ func TestKeyOfARedrive(t *testing.T) {
 		-time.Minute:           tries(2, answered), // the key is new to the target
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			b := newDesk(t, deskConfig{method: "POST", declared: true, derive: true, script: []end{reset, {status: 200}}})
+			b := newEnv(t, envConfig{method: "POST", declared: true, derive: true, script: []end{reset, {status: 200}}})
 			b.run()
 			seed, until := b.task.State.Keys()
 			require.Equal(t, b.task.State.Action.Seed(), seed)

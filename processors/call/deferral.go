@@ -16,8 +16,8 @@ type Deferral struct {
 	Reason string // a reason from the list of deferrals
 	// Quiet: nothing is written, because the log already has the reason to wait.
 	Quiet bool
-	// Step is the step whose call the traffic rules Rules hold back. Replaced is closed when other
-	// rules come into force, which may not hold it back.
+	// Step is the step whose call the traffic rules Rules delay. Replaced is closed when other
+	// rules take effect, which may not delay it.
 	Step     int
 	Rules    []string
 	Replaced <-chan struct{}

@@ -15,8 +15,8 @@ import (
 
 // made is one attempt at one hop, and the pass by which it was made.
 type made struct {
-	try  ledger.Attempt
-	pass guard.Pass
+	attempt ledger.Attempt
+	pass    guard.Pass
 }
 
 // revoked ends an attempt before it was written down: another policy came into
@@ -95,7 +95,7 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 	return c.finish(ctx, t, e, reply, err)
 }
 
-// via is the adapter that a task's calls are made with.
+// via is the adapter for a task's calls.
 func (c *Caller) via(t *Task) Adapter {
 	if t.Via != nil {
 		return t.Via
@@ -137,8 +137,8 @@ func (c *Caller) declare(ctx context.Context, t *Task, e *started) error {
 	return c.cfg.Barrier(ctx)
 }
 
-// dispatch asks policy for the last time and sends. From here until the first
-// byte is on its way, a reload waits for us.
+// dispatch evaluates policy for the last time and sends. From here until the first byte is sent, a
+// reload waits for this call.
 func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *started) (Reply, error) {
 	fresh, decision, leave := c.guard.Begin(e.pass)
 	defer leave()

@@ -46,8 +46,7 @@ func (c *Caller) delayLeft(t *Task, p guard.Pass, since *time.Time) time.Duratio
 	return due.Sub(now)
 }
 
-// heldSince is when rules began to hold the step's next call back, as the log has
-// it; zero: it knows of nothing.
+// heldSince is when rules began to delay the step's next call, according to the log; zero: unknown.
 func (t *Task) heldSince() (since time.Time) {
 	for _, ev := range slices.Backward(t.State.Events) {
 		switch {

@@ -29,7 +29,7 @@ const (
 
 // rested runs a task that is to be put to rest, and does to the log what the
 // pipeline does.
-func (b *desk) rested(t *testing.T) *call.Deferral {
+func (b *env) rested(t *testing.T) *call.Deferral {
 	t.Helper()
 	_, err := b.caller.Run(t.Context(), b.task)
 	rest := harness.As[*call.Deferral](t, err)
@@ -41,7 +41,7 @@ func (b *desk) rested(t *testing.T) *call.Deferral {
 	return rest
 }
 
-func (b *desk) elapsed() time.Duration { return time.Since(b.start) }
+func (b *env) elapsed() time.Duration { return time.Since(b.start) }
 
 // TestDelay: rules hold each attempt back, and that time is not the attempt's.
 func TestDelay(t *testing.T) {
@@ -51,28 +51,28 @@ func TestDelay(t *testing.T) {
 	by := func(ms int64) func(call.Result) bool {
 		return func(r call.Result) bool { return r.Answered && r.Last.Decision.Traffic.DelayMS == ms }
 	}
-	later := func(f func(b *desk)) func(b *desk) {
-		return func(b *desk) { time.AfterFunc(soon, func() { f(b) }) }
+	later := func(f func(b *env)) func(b *env) {
+		return func(b *env) { time.AfterFunc(soon, func() { f(b) }) }
 	}
-	impatient := deskConfig{method: "GET", plan: true, script: []end{{endless: true}}}
+	impatient := envConfig{method: "GET", plan: true, script: []end{{endless: true}}}
 	table.Bubble(t, map[string]story{
 		"a call":       {want: by(1000), paths: x, took: time.Second},
-		"each attempt": {deskConfig: deskConfig{method: "GET", script: status(503, 503, 200)}, want: tries(3, answered), paths: []string{"/x", "/x", "/x"}, took: 3600 * time.Millisecond},
+		"each attempt": {envConfig: envConfig{method: "GET", script: status(503, 503, 200)}, want: tries(3, answered), paths: []string{"/x", "/x", "/x"}, took: 3600 * time.Millisecond},
 		"not in the attempt's time": {
-			deskConfig: impatient, act: func(b *desk) { b.task.Timeout, b.task.Call.Timeout = soon, soon },
+			envConfig: impatient, act: func(b *env) { b.task.Timeout, b.task.Call.Timeout = soon, soon },
 			want: tries(3, func(r call.Result) bool { return r.Failed }), paths: []string{"/x", "/x", "/x"}, took: 4500 * time.Millisecond,
 		},
-		"a stop":           {act: later(func(b *desk) { b.stop.Pull() }), want: tries(0, canceled), took: soon},
-		"the deadline":     {deskConfig: deskConfig{method: "POST", deadline: soon}, want: tries(0, func(r call.Result) bool { return r.Expired }), took: soon},
+		"a stop":           {act: later(func(b *env) { b.stop.Pull() }), want: tries(0, canceled), took: soon},
+		"the deadline":     {envConfig: envConfig{method: "POST", deadline: soon}, want: tries(0, func(r call.Result) bool { return r.Expired }), took: soon},
 		"the rule is gone": {act: puts(soon), want: by(0), paths: x, took: soon},
-		"rules are off":    {act: later(func(b *desk) { b.book.Off(b.t, second) }), want: answered, paths: x, took: soon},
-		"another delay counts from where the first began": {act: func(b *desk) {
+		"rules are off":    {act: later(func(b *env) { b.book.Off(b.t, second) }), want: answered, paths: x, took: soon},
+		"another delay counts from where the first began": {act: func(b *env) {
 			puts(soon, rulebook.Delay("d", all, 2500))(b)
 			puts(2*soon, rulebook.Delay("d", all, 1500))(b)
 		}, want: by(1500), paths: x, took: 1500 * time.Millisecond},
 		"a mock comes":                   {act: puts(soon, second, rulebook.Mock("m", all, 202, "{}")), want: answers(202), took: time.Second},
-		"policy revokes it":              {act: later(func(b *desk) { b.enforce(b.t) }), want: refusedFor(schemas.DenyKeyUnknown), took: time.Second},
-		"a denied call is not held back": {deskConfig: deskConfig{method: "TRACE"}, want: denied},
+		"policy revokes it":              {act: later(func(b *env) { b.enforce(b.t) }), want: refusedFor(schemas.DenyKeyUnknown), took: time.Second},
+		"a denied call is not held back": {envConfig: envConfig{method: "TRACE"}, want: denied},
 	}, func(t *testing.T, s story) {
 		if s.method == "" {
 			s.method = "POST"
@@ -97,7 +97,7 @@ func TestWhatRulesHoldBackRests(t *testing.T) {
 		"more, together":  {delays: []int64{250, 251}, rests: []string{"d1", "d0"}},
 		"much more":       {delays: []int64{2990}, rests: []string{"d0"}},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, deskConfig{method: "GET", script: []end{{status: 503, wish: time.Second}, {status: 200}}})
+		b := newEnv(t, envConfig{method: "GET", script: []end{{status: 503, wish: time.Second}, {status: 200}}})
 		rules := []schemas.Rule{rulebook.SetHeader("h", all, "X-A", "1")}
 		for i, ms := range tt.delays {
 			rules = append(rules, rulebook.Delay(fmt.Sprintf("d%d", i), all, ms))
@@ -137,7 +137,7 @@ func TestLongDelayRests(t *testing.T) {
 		"by a longer":    {woken: 10 * time.Second, put: []schemas.Rule{rulebook.Delay("d", all, minute), rulebook.Delay("e", all, 30_000)}, again: 90 * time.Second},
 		"past the end":   {woken: 10 * time.Second, put: []schemas.Rule{rulebook.Delay("d", all, minute), rulebook.Delay("e", all, minute), rulebook.Delay("f", all, minute)}, again: 2 * time.Minute},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, deskConfig{method: "POST", script: status(200)})
+		b := newEnv(t, envConfig{method: "POST", script: status(200)})
 		b.task.Step = 3
 		b.book.Put(b.t, rulebook.Delay("d", all, minute))
 		rest := b.rested(t)
@@ -170,7 +170,7 @@ func TestLongDelayRests(t *testing.T) {
 func TestDelaysOfOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "GET", script: status(503, 200)})
+		b := newEnv(t, envConfig{method: "GET", script: status(503, 200)})
 		b.book.Put(b.t, rulebook.Delay("d", all, minute/2))
 		_ = b.rested(t)
 		time.Sleep(30 * time.Second)
@@ -189,7 +189,7 @@ func TestDelayAndDrain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		draining := make(chan struct{})
-		b := newDesk(t, deskConfig{method: "POST", draining: draining, script: status(200)})
+		b := newEnv(t, envConfig{method: "POST", draining: draining, script: status(200)})
 		b.book.Put(b.t, rulebook.Delay("d", all, 400))
 		time.AfterFunc(200*time.Millisecond, func() { close(draining) })
 		_, err := b.caller.Run(t.Context(), b.task)
@@ -199,7 +199,7 @@ func TestDelayAndDrain(t *testing.T) {
 		assert.Zero(t, b.target.opened)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "POST", script: status(200)})
+		b := newEnv(t, envConfig{method: "POST", script: status(200)})
 		b.book.Put(b.t, rulebook.Delay("d", all, 400))
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
@@ -227,7 +227,7 @@ func TestDelayEndsWithItsRule(t *testing.T) {
 		"and another has held it too": {ms: minute, ends: 5 * time.Second, other: 3000, rests: 5 * time.Second, took: 5 * time.Second},
 		"too late":                    {ms: 2000, ends: time.Minute, took: 2 * time.Second},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, deskConfig{method: "POST", hold: 3 * time.Second, script: status(200)})
+		b := newEnv(t, envConfig{method: "POST", hold: 3 * time.Second, script: status(200)})
 		d := rulebook.Delay("d", all, tt.ms)
 		d.ExpiresAt = b.start.Add(tt.ends).UTC()
 		rules := []schemas.Rule{d}
@@ -248,7 +248,7 @@ func TestDelayEndsWithItsRule(t *testing.T) {
 }
 
 // other is a call of somebody else's to the bench's target.
-func (b *desk) other(why string) {
+func (b *env) other(why string) {
 	b.t.Helper()
 	turn, held, err := b.destinations.Acquire(context.Background(), destination.Call{
 		Ref: schemas.Ref{Tenant: b.task.State.Tenant, Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80",
@@ -268,23 +268,23 @@ func (b *desk) other(why string) {
 func TestWhatAnswersSay(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		deskConfig
+		envConfig
 		after time.Duration // when another call is let through again, at the latest
 		until time.Duration // until when it is not; zero: it is at once
 	}
 	table.Bubble(t, map[string]testCase{
-		"a wish":                          {deskConfig{method: "POST", script: []end{{status: 429, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
-		"a wish of a server with no time": {deskConfig{method: "POST", script: []end{{status: 503, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
-		"too many, and no wish":           {deskConfig{method: "POST", script: status(429)}, 200 * time.Millisecond, 190 * time.Millisecond},
+		"a wish":                          {envConfig{method: "POST", script: []end{{status: 429, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
+		"a wish of a server with no time": {envConfig{method: "POST", script: []end{{status: 503, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
+		"too many, and no wish":           {envConfig{method: "POST", script: status(429)}, 200 * time.Millisecond, 190 * time.Millisecond},
 		"too many, by the entry's own base": {
-			deskConfig{method: "POST", script: status(429), contract: policy.Contract{Retry: &policy.Retry{Attempts: 2, Base: 3 * time.Second, Cap: time.Minute}}},
+			envConfig{method: "POST", script: status(429), contract: policy.Contract{Retry: &policy.Retry{Attempts: 2, Base: 3 * time.Second, Cap: time.Minute}}},
 			3 * time.Second, 2900 * time.Millisecond,
 		},
-		"no time, and no wish":              {deskConfig{method: "POST", script: status(503)}, 0, 0},
-		"a wish that outlasts the deadline": {deskConfig{method: "POST", script: []end{{status: 429, wish: time.Hour}}}, 200 * time.Millisecond, 190 * time.Millisecond},
-		"a wish with a good answer":         {deskConfig{method: "POST", script: []end{{status: 200, wish: time.Minute}}}, 0, 0},
+		"no time, and no wish":              {envConfig{method: "POST", script: status(503)}, 0, 0},
+		"a wish that outlasts the deadline": {envConfig{method: "POST", script: []end{{status: 429, wish: time.Hour}}}, 200 * time.Millisecond, 190 * time.Millisecond},
+		"a wish with a good answer":         {envConfig{method: "POST", script: []end{{status: 200, wish: time.Minute}}}, 0, 0},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, tt.deskConfig)
+		b := newEnv(t, tt.envConfig)
 		b.run()
 		require.Equal(t, 1, b.target.sent)
 		if tt.until > 0 {
@@ -300,7 +300,7 @@ func TestWhatAnswersSay(t *testing.T) {
 func TestAWishThatIsGranted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "GET", script: []end{{status: 503, wish: 10 * time.Second}, {status: 200}}})
+		b := newEnv(t, envConfig{method: "GET", script: []end{{status: 503, wish: 10 * time.Second}, {status: 200}}})
 		r := b.run()
 		require.False(t, r.Again.IsZero())
 		b.other(schemas.WaitDestination)
@@ -322,7 +322,7 @@ func TestFailuresInARow(t *testing.T) {
 		"500": {end{status: 500}, true}, "refused": {refused, true}, "reset": {reset, true},
 		"404": {end{status: 404}, false}, "too large": {huge, false}, "impatience": {slow, false}, "no memory": {unread, false},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, deskConfig{method: "POST", script: []end{tt.end}})
+		b := newEnv(t, envConfig{method: "POST", script: []end{tt.end}})
 		for b.target.opened < 100 {
 			b.anew(t)
 			if _, err := b.caller.Run(t.Context(), b.task); err != nil { // between two attempts
@@ -351,7 +351,7 @@ func TestACallWithoutMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		script := append(slices.Repeat([]end{reset}, 99), unread, reset)
-		b := newDesk(t, deskConfig{method: "POST", script: script})
+		b := newEnv(t, envConfig{method: "POST", script: script})
 		for range script {
 			b.other("")
 			b.anew(t)
@@ -366,7 +366,7 @@ func TestACallWithoutMemory(t *testing.T) {
 func TestLimitsOfAnEntry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "POST", script: status(200), limits: policy.Limits{Rate: "6/m"}})
+		b := newEnv(t, envConfig{method: "POST", script: status(200), limits: policy.Limits{Rate: "6/m"}})
 		for n := range 4 {
 			b.anew(t)
 			if n > 0 {
@@ -385,7 +385,7 @@ func TestLimitsOfAnEntry(t *testing.T) {
 func TestNoSeat(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "POST", script: status(200, 200), limits: policy.Limits{Concurrency: 1}})
+		b := newEnv(t, envConfig{method: "POST", script: status(200, 200), limits: policy.Limits{Concurrency: 1}})
 		b.target.script[0].during = func() {
 			_, held, err := b.destinations.Acquire(t.Context(), destination.Call{
 				Ref: schemas.Ref{Tenant: "other", Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80", Limits: destination.Limits{Concurrency: 1},
@@ -406,7 +406,7 @@ func TestNoSeat(t *testing.T) {
 func TestPausedUntilItsDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "GET", script: status(200)})
+		b := newEnv(t, envConfig{method: "GET", script: status(200)})
 		_, err := b.destinations.Order(t.Context(), schemas.Operation{Do: schemas.OperationPause, Target: schemas.Target{Kind: schemas.KindHTTP}})
 		require.NoError(t, err)
 		require.False(t, b.rested(t).Quiet)

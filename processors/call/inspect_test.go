@@ -43,7 +43,7 @@ func TestInspect(t *testing.T) {
 		"redact, text":             {redact, "GET", end{status: 200, body: `secret`}, noJSON, "null"},
 		"redact, a failure's body": {redact, "GET", end{status: 404, body: `{"x":2}`}, "", `{"x":2}`},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, deskConfig{
+		b := newEnv(t, envConfig{
 			method: tt.method, script: []end{tt.answer},
 			contract: policy.Contract{ResponseSchema: &policy.ResponseSchema{Schema: []byte(schema), Mode: tt.mode}},
 		})
@@ -72,13 +72,13 @@ func TestInspectLeavesAlone(t *testing.T) {
 	contract := probed()
 	contract.ResponseSchema = &policy.ResponseSchema{Schema: []byte(`{"required": ["id"], "properties": {"id": {}}}`), Mode: policy.SchemaRedact}
 	contract.Reconcile.Applied = "response.body.state == 'paid'"
-	b := newDesk(t, deskConfig{method: "POST", contract: contract, script: []end{reset, {status: 200, body: `{"state":"paid"}`}}})
+	b := newEnv(t, envConfig{method: "POST", contract: contract, script: []end{reset, {status: 200, body: `{"state":"paid"}`}}})
 	r := b.run()
 	assert.True(t, reconciledTo(r), "%+v", r)
 	assert.JSONEq(t, `{}`, string(r.Last.Result.Answer.Body))
 	assert.Nil(t, r.Last.Result.Schema)
 
-	b = newDesk(t, deskConfig{method: "GET", contract: contract})
+	b = newEnv(t, envConfig{method: "GET", contract: contract})
 	b.book.Put(t, rulebook.Mock("m", "http://up.example/*", 200, `{"a":1}`))
 	r = b.run()
 	assert.Nil(t, r.Last.Result.Schema)

@@ -17,10 +17,10 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/limits/destination"
 	"weir/internal/policy"
+	"weir/internal/weirtest/bucket"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/rulebook"
-	"weir/internal/weirtest/shelf"
 	"weir/processors/call"
 	"weir/processors/guard"
 	"weir/schemas"
@@ -126,8 +126,8 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 	return call.Reply{Answer: answer, Location: x.end.location}, nil
 }
 
-// desk is one action with a call on an in-memory log.
-type desk struct {
+// env is one action with a call on an in-memory log.
+type env struct {
 	t      *testing.T
 	ledger *ledger.Ledger
 	caller *call.Caller
@@ -150,7 +150,7 @@ type desk struct {
 	barrier func()
 }
 
-type deskConfig struct {
+type envConfig struct {
 	draining <-chan struct{}
 	method   string
 	key      string // declared idempotency key
@@ -176,7 +176,7 @@ func (c counter) Retry(string, string, int, string, string)               { c["r
 func (c counter) SchemaViolated(entry, mode string)                       { c[entry+" "+mode]++ }
 func (c counter) RuleApplied(ruleType string)                             { c[ruleType]++ }
 
-func newDesk(t *testing.T, cfg deskConfig) *desk {
+func newEnv(t *testing.T, cfg envConfig) *env {
 	t.Helper()
 	l := ledger.New(memlog.New(harness.Layout(), time.Now, memlog.Hooks{}), harness.Layout(), time.Now)
 	entry := policy.Entry{
@@ -187,13 +187,13 @@ func newDesk(t *testing.T, cfg deskConfig) *desk {
 		entry.UpstreamIdempotency = &policy.Idempotency{TTL: time.Hour, Derive: cfg.derive}
 	}
 	entry.Contract = cfg.contract
-	b := &desk{t: t, ledger: l, target: &target{script: cfg.script}, stop: harness.NewStop(t), book: &rulebook.Book{}, start: time.Now(), counted: map[string]int{}}
+	b := &env{t: t, ledger: l, target: &target{script: cfg.script}, stop: harness.NewStop(t), book: &rulebook.Book{}, start: time.Now(), counted: map[string]int{}}
 	if cfg.barrier == nil {
 		cfg.barrier = harness.NoBarrier
 	}
 	b.rules.Enforce(t, entry)
 	b.guard = guard.New(b.rules.InForce, b.book)
-	b.destinations = destination.New(shelf.New(), nil, destination.Config{Worker: "w1"})
+	b.destinations = destination.New(bucket.New(), nil, destination.Config{Worker: "w1"})
 	b.caller = call.New(l, b.guard, b.target, call.Config{
 		Destinations: b.destinations,
 		Worker:       "w1", Barrier: cfg.barrier, Rand: func() float64 { return 0 }, Draining: cfg.draining, Hold: cfg.hold, Metrics: counter(b.counted),
@@ -203,7 +203,7 @@ func newDesk(t *testing.T, cfg deskConfig) *desk {
 	}
 	b.deadline = cfg.deadline
 	b.task = &call.Task{
-		JudgeStatus: !cfg.plan, Stop: b.stop, Attempts: cfg.attempts,
+		RetryStatus: !cfg.plan, Stop: b.stop, Attempts: cfg.attempts,
 		Call: schemas.HTTPCall{Method: cfg.method, URL: "http://up.example/x", AllowlistKey: "up", IdempotencyKey: cfg.key},
 		Record: func(_ context.Context, t ledger.Attempt) error {
 			b.left = append(b.left, t)
@@ -215,7 +215,7 @@ func newDesk(t *testing.T, cfg deskConfig) *desk {
 }
 
 // anew has the bench make the call of another action.
-func (b *desk) anew(t *testing.T) {
+func (b *env) anew(t *testing.T) {
 	t.Helper()
 	b.actions++
 	b.task.State = harness.Claim(t, b.ledger, schemas.Action{
@@ -224,7 +224,7 @@ func (b *desk) anew(t *testing.T) {
 }
 
 // run makes the call, which must come to a result.
-func (b *desk) run() call.Result {
+func (b *env) run() call.Result {
 	b.t.Helper()
 	r, err := b.caller.Run(b.t.Context(), b.task)
 	require.NoError(b.t, err)
@@ -234,20 +234,20 @@ func (b *desk) run() call.Result {
 // story is a call: what is done to it, what it comes to, the paths that its target is asked for,
 // and how long that takes.
 type story struct {
-	deskConfig
+	envConfig
 	rules []schemas.Rule
-	act   func(b *desk)
+	act   func(b *env)
 	want  func(call.Result) bool
 	paths []string
 	took  time.Duration
 }
 
-func (s story) play(t *testing.T) (*desk, call.Result) {
+func (s story) play(t *testing.T) (*env, call.Result) {
 	t.Helper()
 	if s.script == nil {
 		s.script = status(200)
 	}
-	b := newDesk(t, s.deskConfig)
+	b := newEnv(t, s.envConfig)
 	b.book.Put(t, s.rules...)
 	if s.act != nil {
 		s.act(b)
@@ -261,7 +261,7 @@ func (s story) play(t *testing.T) (*desk, call.Result) {
 }
 
 // asked asserts the paths that the target was asked for.
-func (b *desk) asked(paths ...string) {
+func (b *env) asked(paths ...string) {
 	b.t.Helper()
 	var urls []string
 	for _, path := range paths {
@@ -271,8 +271,8 @@ func (b *desk) asked(paths ...string) {
 }
 
 // puts replaces the rules, after a while or at once.
-func puts(after time.Duration, rules ...schemas.Rule) func(b *desk) {
-	return func(b *desk) {
+func puts(after time.Duration, rules ...schemas.Rule) func(b *env) {
+	return func(b *env) {
 		if put := func() { b.book.Put(b.t, rules...) }; after > 0 {
 			time.AfterFunc(after, put)
 		} else {

@@ -112,7 +112,7 @@ func (c *Caller) probe(ctx context.Context, t *Task, r Result) (*Task, error) {
 	}
 	lost, within := t.written(r.Last), p.Permit().Contract().Reconcile.Within
 	return &Task{
-		State: t.State, Step: t.Step, KeyRequired: t.KeyRequired, JudgeStatus: true, Stop: t.Stop, TaskID: t.TaskID, Record: t.Record,
+		State: t.State, Step: t.Step, KeyRequired: t.KeyRequired, RetryStatus: true, Stop: t.Stop, TaskID: t.TaskID, Record: t.Record,
 		Call:  schemas.HTTPCall{Method: compiled.Method(), URL: url, AllowlistKey: p.Permit().Entry()},
 		probe: &probing{attempt: r.Last.Number, probe: compiled, request: request, within: within, until: lost.Add(within)},
 	}, nil
@@ -141,8 +141,8 @@ func genuine(p guard.Pass) bool {
 	return !p.Mocked() && (d == nil || d.Redirected == "")
 }
 
-// check asks rules and policy about a task's call. A probe that traffic rules answer or redirect is
-// denied.
+// check evaluates rules and policy for a task's call. A probe that traffic rules answer or redirect
+// is denied.
 func (c *Caller) check(t *Task) (guard.Pass, schemas.Decision) {
 	p, d := c.guard.Check(t.Call, t.scope())
 	if t.probe == nil || !p.Valid() || genuine(p) {

@@ -31,7 +31,7 @@ func probed() policy.Contract {
 func reconciledTo(r call.Result) bool { return r.Answered && r.Reconciled && r.Last.Probe > 0 }
 
 // calls counts what was sent beside the probes.
-func (b *desk) calls() (calls, probes int) {
+func (b *env) calls() (calls, probes int) {
 	for _, url := range b.target.urls {
 		if strings.Contains(url, "/look?") {
 			probes++
@@ -50,52 +50,52 @@ func TestProbe(t *testing.T) {
 	then := func(more ...end) []end { return append(slices.Clone(lost), more...) }
 	none := func(n int) []end { return slices.Repeat(status(404), n) }
 	type testCase struct {
-		deskConfig
-		act           func(b *desk)
+		envConfig
+		act           func(b *env)
 		want          func(call.Result) bool
 		calls, probes int
 		took          time.Duration
 	}
 	const until = 8 // probes in all the time, with the last one at its end
 	table.Bubble(t, map[string]testCase{
-		"it was applied":                      {deskConfig{script: then(end{status: 200})}, nil, reconciledTo, 1, 1, 0},
-		"it shows later":                      {deskConfig{script: then(append(none(3), end{status: 200})...)}, nil, reconciledTo, 1, 4, 1400 * time.Millisecond},
-		"it shows at the end":                 {deskConfig{script: then(append(none(until-1), end{status: 200})...)}, nil, reconciledTo, 1, until, all},
-		"it was not applied":                  {deskConfig{script: then(append(none(until), end{status: 201})...)}, nil, answers(201), 2, until, all},
-		"the probe never tells":               {deskConfig{script: then(end{status: 204})}, nil, unknown, 1, until, all},
-		"the probe is never answered":         {deskConfig{script: then(refused)}, nil, unknown, 1, 0, all + 600*time.Millisecond},
-		"the probe is answered at last":       {deskConfig{script: then(append(slices.Repeat([]end{refused}, until+1), none(1)[0], end{status: 201})...)}, nil, answers(201), 2, 1, all + 600*time.Millisecond},
-		"the probe's 503 is no answer":        {deskConfig{script: then(append(slices.Repeat(status(503), until+1), end{status: 200})...)}, nil, reconciledTo, 1, until + 2, all + 600*time.Millisecond},
-		"the target asks for time":            {deskConfig{script: then(end{status: 503, wish: 3 * time.Second}, end{status: 200})}, nil, reconciledTo, 1, 2, 3 * time.Second},
-		"lost again, and applied":             {deskConfig{script: slices.Concat(lost, none(until), lost, status(200))}, nil, reconciledTo, 2, until + 1, all},
-		"lost as often as there are attempts": {deskConfig{script: slices.Concat(lost, none(until), lost, none(until), lost, none(until))}, nil, gaveUp, 3, 3 * until, 3 * all},
-		"an answer ends it":                   {deskConfig{script: slices.Concat(lost, none(until), status(500))}, nil, answers(500), 2, until, all},
-		"nothing left":                        {deskConfig{script: []end{unsent, {status: 200}}}, nil, answered, 2, 0, 200 * time.Millisecond},
-		"a PUT has no need":                   {deskConfig{method: "PUT", script: []end{reset, {status: 200}}}, nil, answered, 2, 0, 200 * time.Millisecond},
-		"of a plan":                           {deskConfig{plan: true, script: then(end{status: 200})}, nil, reconciledTo, 1, 1, 0},
-		"a redirect shows nothing":            {deskConfig{redirects: 1, script: then(end{status: 302, location: "/y"}, end{status: 200})}, nil, reconciledTo, 2, 1, 0},
-		"the deadline comes first":            {deskConfig{deadline: 5 * time.Second, script: then(none(1)...)}, nil, unknown, 1, 5, 3 * time.Second},
-		"it is stopped":                       {deskConfig{script: then(none(1)...)}, func(b *desk) { time.AfterFunc(time.Second, b.stop.Pull) }, unknown, 1, 3, time.Second},
-		"it is stopped before the probe":      {deskConfig{script: []end{{sendErr: reset.sendErr}}}, func(b *desk) { b.target.script[0].during = b.stop.Pull }, unknown, 1, 0, 0},
-		"the entry loses its probe":           {deskConfig{script: then(none(1)...)}, func(b *desk) { time.AfterFunc(time.Second, func() { b.enforce(b.t, unkeyed()) }) }, unknown, 1, 3, 1400 * time.Millisecond},
-		"the entry is gone":                   {deskConfig{script: then(none(1)...)}, func(b *desk) { time.AfterFunc(time.Second, func() { b.enforce(b.t) }) }, unknown, 1, 3, 1400 * time.Millisecond},
-		"another entry permits the call": {deskConfig{script: then(none(1)...)}, func(b *desk) {
+		"it was applied":                      {envConfig{script: then(end{status: 200})}, nil, reconciledTo, 1, 1, 0},
+		"it shows later":                      {envConfig{script: then(append(none(3), end{status: 200})...)}, nil, reconciledTo, 1, 4, 1400 * time.Millisecond},
+		"it shows at the end":                 {envConfig{script: then(append(none(until-1), end{status: 200})...)}, nil, reconciledTo, 1, until, all},
+		"it was not applied":                  {envConfig{script: then(append(none(until), end{status: 201})...)}, nil, answers(201), 2, until, all},
+		"the probe never tells":               {envConfig{script: then(end{status: 204})}, nil, unknown, 1, until, all},
+		"the probe is never answered":         {envConfig{script: then(refused)}, nil, unknown, 1, 0, all + 600*time.Millisecond},
+		"the probe is answered at last":       {envConfig{script: then(append(slices.Repeat([]end{refused}, until+1), none(1)[0], end{status: 201})...)}, nil, answers(201), 2, 1, all + 600*time.Millisecond},
+		"the probe's 503 is no answer":        {envConfig{script: then(append(slices.Repeat(status(503), until+1), end{status: 200})...)}, nil, reconciledTo, 1, until + 2, all + 600*time.Millisecond},
+		"the target asks for time":            {envConfig{script: then(end{status: 503, wish: 3 * time.Second}, end{status: 200})}, nil, reconciledTo, 1, 2, 3 * time.Second},
+		"lost again, and applied":             {envConfig{script: slices.Concat(lost, none(until), lost, status(200))}, nil, reconciledTo, 2, until + 1, all},
+		"lost as often as there are attempts": {envConfig{script: slices.Concat(lost, none(until), lost, none(until), lost, none(until))}, nil, gaveUp, 3, 3 * until, 3 * all},
+		"an answer ends it":                   {envConfig{script: slices.Concat(lost, none(until), status(500))}, nil, answers(500), 2, until, all},
+		"nothing left":                        {envConfig{script: []end{unsent, {status: 200}}}, nil, answered, 2, 0, 200 * time.Millisecond},
+		"a PUT has no need":                   {envConfig{method: "PUT", script: []end{reset, {status: 200}}}, nil, answered, 2, 0, 200 * time.Millisecond},
+		"of a plan":                           {envConfig{plan: true, script: then(end{status: 200})}, nil, reconciledTo, 1, 1, 0},
+		"a redirect shows nothing":            {envConfig{redirects: 1, script: then(end{status: 302, location: "/y"}, end{status: 200})}, nil, reconciledTo, 2, 1, 0},
+		"the deadline comes first":            {envConfig{deadline: 5 * time.Second, script: then(none(1)...)}, nil, unknown, 1, 5, 3 * time.Second},
+		"it is stopped":                       {envConfig{script: then(none(1)...)}, func(b *env) { time.AfterFunc(time.Second, b.stop.Pull) }, unknown, 1, 3, time.Second},
+		"it is stopped before the probe":      {envConfig{script: []end{{sendErr: reset.sendErr}}}, func(b *env) { b.target.script[0].during = b.stop.Pull }, unknown, 1, 0, 0},
+		"the entry loses its probe":           {envConfig{script: then(none(1)...)}, func(b *env) { time.AfterFunc(time.Second, func() { b.enforce(b.t, unkeyed()) }) }, unknown, 1, 3, 1400 * time.Millisecond},
+		"the entry is gone":                   {envConfig{script: then(none(1)...)}, func(b *env) { time.AfterFunc(time.Second, func() { b.enforce(b.t) }) }, unknown, 1, 3, 1400 * time.Millisecond},
+		"another entry permits the call": {envConfig{script: then(none(1)...)}, func(b *env) {
 			b.task.Call.AllowlistKey = ""
 			b.target.script[0].during = func() { b.enforce(b.t, another()) }
 		}, unknown, 1, 0, 0},
-		"a rule answers the probe":             {deskConfig{script: then(none(1)...)}, puts(0, rulebook.Mock("m", "http://up.example/look*", 200, "")), unknown, 1, 0, 0},
-		"a rule sends the probe elsewhere":     {deskConfig{script: then(none(1)...)}, puts(0, rulebook.Redirect("r", "http://up.example/look*", "http://up.example/z")), unknown, 1, 0, 0},
-		"a rule answers later probes":          {deskConfig{script: then(none(1)...)}, puts(time.Second, rulebook.Mock("m", "http://up.example/look*", 200, "")), unknown, 1, 3, 1400 * time.Millisecond},
-		"a rule changes the call meanwhile":    {deskConfig{script: then(none(1)...)}, puts(time.Second, rulebook.SetHeader("h", "http://up.example/x", "X-A", "1")), unknown, 1, 3, 1400 * time.Millisecond},
-		"a rule delays the probe":              {deskConfig{script: then(end{status: 200})}, puts(0, rulebook.Delay("d", "http://up.example/look*", 400)), reconciledTo, 1, 1, 400 * time.Millisecond},
-		"the key has expired":                  {deskConfig{key: "k", declared: true, deadline: 3 * time.Hour, script: []end{{sendErr: slow.sendErr, during: func() { time.Sleep(time.Hour) }}, {status: 200}}}, func(b *desk) { b.task.Timeout = 2 * time.Hour }, reconciledTo, 1, 1, time.Hour},
-		"the key has expired, and not applied": {deskConfig{key: "k", declared: true, deadline: 3 * time.Hour, script: slices.Concat([]end{{sendErr: slow.sendErr, during: func() { time.Sleep(time.Hour) }}}, none(until), status(201))}, func(b *desk) { b.task.Timeout = 2 * time.Hour }, answers(201), 2, until, time.Hour + all},
+		"a rule answers the probe":             {envConfig{script: then(none(1)...)}, puts(0, rulebook.Mock("m", "http://up.example/look*", 200, "")), unknown, 1, 0, 0},
+		"a rule sends the probe elsewhere":     {envConfig{script: then(none(1)...)}, puts(0, rulebook.Redirect("r", "http://up.example/look*", "http://up.example/z")), unknown, 1, 0, 0},
+		"a rule answers later probes":          {envConfig{script: then(none(1)...)}, puts(time.Second, rulebook.Mock("m", "http://up.example/look*", 200, "")), unknown, 1, 3, 1400 * time.Millisecond},
+		"a rule changes the call meanwhile":    {envConfig{script: then(none(1)...)}, puts(time.Second, rulebook.SetHeader("h", "http://up.example/x", "X-A", "1")), unknown, 1, 3, 1400 * time.Millisecond},
+		"a rule delays the probe":              {envConfig{script: then(end{status: 200})}, puts(0, rulebook.Delay("d", "http://up.example/look*", 400)), reconciledTo, 1, 1, 400 * time.Millisecond},
+		"the key has expired":                  {envConfig{key: "k", declared: true, deadline: 3 * time.Hour, script: []end{{sendErr: slow.sendErr, during: func() { time.Sleep(time.Hour) }}, {status: 200}}}, func(b *env) { b.task.Timeout = 2 * time.Hour }, reconciledTo, 1, 1, time.Hour},
+		"the key has expired, and not applied": {envConfig{key: "k", declared: true, deadline: 3 * time.Hour, script: slices.Concat([]end{{sendErr: slow.sendErr, during: func() { time.Sleep(time.Hour) }}}, none(until), status(201))}, func(b *env) { b.task.Timeout = 2 * time.Hour }, answers(201), 2, until, time.Hour + all},
 	}, func(t *testing.T, tt testCase) {
 		if tt.method == "" {
 			tt.method = "POST"
 		}
 		tt.contract = probed()
-		b := newDesk(t, tt.deskConfig)
+		b := newEnv(t, tt.envConfig)
 		if tt.act != nil {
 			tt.act(b)
 		}
@@ -133,7 +133,7 @@ func TestProbeDefers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		contract := probed()
 		contract.Reconcile.Within = 80 * time.Second
-		b := newDesk(t, deskConfig{method: "POST", contract: contract, script: append([]end{reset}, status(404)...)})
+		b := newEnv(t, envConfig{method: "POST", contract: contract, script: append([]end{reset}, status(404)...)})
 		var r call.Result
 		for deferred := 0; ; deferred++ {
 			b.task.State = harness.Load(t, b.ledger, b.task.State.Ref)
@@ -161,7 +161,7 @@ func TestProbeDefers(t *testing.T) {
 func TestProbeOfADrainingWorker(t *testing.T) {
 	t.Parallel()
 	draining := make(chan struct{})
-	b := newDesk(t, deskConfig{method: "POST", contract: probed(), draining: draining, script: []end{{sendErr: reset.sendErr, during: func() { close(draining) }}}})
+	b := newEnv(t, envConfig{method: "POST", contract: probed(), draining: draining, script: []end{{sendErr: reset.sendErr, during: func() { close(draining) }}}})
 	_, err := b.caller.Run(t.Context(), b.task)
 	require.ErrorIs(t, err, call.ErrDraining)
 	assert.Equal(t, 1, b.target.sent)
@@ -185,7 +185,7 @@ func TestProbeOfADeadWorker(t *testing.T) {
 			}
 		},
 	}, func(t *testing.T, events func(first schemas.Attempt) []schemas.Event) {
-		b := newDesk(t, deskConfig{method: "POST", contract: probed(), script: []end{reset}})
+		b := newEnv(t, envConfig{method: "POST", contract: probed(), script: []end{reset}})
 		b.run()
 		first := b.task.State.Attempts[0].Attempt
 		b.anew(t)
@@ -209,7 +209,7 @@ func TestNoProbeWithoutAValue(t *testing.T) {
 	contract := probed()
 	contract.Reconcile.URL = "http://up.example/look?id={request.body.ref}"
 	for body, probes := range map[string]int{`{"ref":"r1"}`: 1, `{"ref":".."}`: 0, `{}`: 0, `"text"`: 0} {
-		b := newDesk(t, deskConfig{method: "POST", contract: contract, script: []end{reset, {status: 200}}})
+		b := newEnv(t, envConfig{method: "POST", contract: contract, script: []end{reset, {status: 200}}})
 		b.task.Call.Body = []byte(body)
 		r := b.run()
 		assert.Equal(t, probes == 0, r.Unknown, body)
@@ -221,7 +221,7 @@ func TestNoProbeWithoutAValue(t *testing.T) {
 // TestRefusedProbeLeavesEvidence with the rule as the reason.
 func TestRefusedProbeLeavesEvidence(t *testing.T) {
 	t.Parallel()
-	b := newDesk(t, deskConfig{method: "POST", contract: probed(), script: []end{reset}})
+	b := newEnv(t, envConfig{method: "POST", contract: probed(), script: []end{reset}})
 	b.book.Put(t, rulebook.Mock("m", "http://up.example/look*", 200, ""))
 	var left []ledger.Attempt
 	b.task.Record = func(_ context.Context, t ledger.Attempt) error { left = append(left, t); return nil }
@@ -241,7 +241,7 @@ func TestARedirectShowsNothing(t *testing.T) {
 		contract := probed()
 		contract.Reconcile.NotApplied = "response.status == 302"
 		script := slices.Concat([]end{reset}, slices.Repeat(status(204), 7), []end{{status: 302, location: "/look?id=2"}, {status: 200}})
-		b := newDesk(t, deskConfig{method: "POST", contract: contract, redirects: 1, script: script})
+		b := newEnv(t, envConfig{method: "POST", contract: contract, redirects: 1, script: script})
 		assert.True(t, reconciledTo(b.run()))
 		assert.False(t, b.task.State.Attempts[0].NotApplied)
 	})

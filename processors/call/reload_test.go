@@ -17,7 +17,7 @@ import (
 )
 
 // enforce exchanges the policy of a bench.
-func (b *desk) enforce(t *testing.T, entries ...policy.Entry) {
+func (b *env) enforce(t *testing.T, entries ...policy.Entry) {
 	t.Helper()
 	b.rules.Enforce(t, entries...)
 }
@@ -32,14 +32,14 @@ func unkeyed() policy.Entry {
 // whatever came of the attempts between.
 func TestNoBlindRepeatAfterAReload(t *testing.T) {
 	t.Parallel()
-	table.Bubble(t, map[string]func(b *desk, reload func()){
-		"after an attempt that never left": func(b *desk, reload func()) {
+	table.Bubble(t, map[string]func(b *env, reload func()){
+		"after an attempt that never left": func(b *env, reload func()) {
 			b.target.script = []end{reset, {openErr: refused.openErr, opening: reload}, {status: 200}}
 		},
-		"while the second one dials": func(b *desk, reload func()) {
+		"while the second one dials": func(b *env, reload func()) {
 			b.target.script = []end{reset, {status: 200, opening: reload}}
 		},
-		"after the second one was written": func(b *desk, reload func()) {
+		"after the second one was written": func(b *env, reload func()) {
 			written := 0
 			b.barrier = func() {
 				if written++; written == 2 {
@@ -48,9 +48,9 @@ func TestNoBlindRepeatAfterAReload(t *testing.T) {
 			}
 			b.target.script = []end{reset, {status: 200}}
 		},
-	}, func(t *testing.T, place func(b *desk, reload func())) {
-		var b *desk
-		b = newDesk(t, deskConfig{method: "POST", key: "k", declared: true, barrier: func(context.Context) error {
+	}, func(t *testing.T, place func(b *env, reload func())) {
+		var b *env
+		b = newEnv(t, envConfig{method: "POST", key: "k", declared: true, barrier: func(context.Context) error {
 			if b.barrier != nil {
 				b.barrier()
 			}
@@ -80,8 +80,8 @@ func TestTheLastWordIsRecorded(t *testing.T) {
 		"denied":             {code: schemas.DenyKeyUnknown},
 		"an address refused": {entries: []policy.Entry{unkeyed()}, renew: &fault.Call{Code: schemas.DenyAddress}, code: schemas.DenyAddress, allowed: true},
 	}, func(t *testing.T, tt testCase) {
-		var b *desk
-		b = newDesk(t, deskConfig{method: "POST", script: []end{{status: 200, renewErr: tt.renew}}, barrier: func(context.Context) error {
+		var b *env
+		b = newEnv(t, envConfig{method: "POST", script: []end{{status: 200, renewErr: tt.renew}}, barrier: func(context.Context) error {
 			b.enforce(t, tt.entries...)
 			return nil
 		}})
@@ -105,7 +105,7 @@ func TestTheLastWordIsRecorded(t *testing.T) {
 // TestRevokedWhileItDials leaves nothing on the log: there was no attempt.
 func TestRevokedWhileItDials(t *testing.T) {
 	t.Parallel()
-	b := newDesk(t, deskConfig{method: "POST"})
+	b := newEnv(t, envConfig{method: "POST"})
 	b.target.script = []end{{status: 200, opening: func() { b.enforce(t) }}}
 	r := b.run()
 	assert.True(t, r.Denied)
@@ -119,7 +119,7 @@ func TestRevokedWhileItDials(t *testing.T) {
 // written down under the one in force.
 func TestAttemptUnderTheFreshPolicy(t *testing.T) {
 	t.Parallel()
-	b := newDesk(t, deskConfig{method: "POST", key: "k", declared: true})
+	b := newEnv(t, envConfig{method: "POST", key: "k", declared: true})
 	b.target.script = []end{{status: 200, opening: func() { b.enforce(t, unkeyed()) }}}
 	r := b.run()
 	require.True(t, r.Answered)
@@ -144,7 +144,7 @@ func TestNoReloadWaitsForEver(t *testing.T) {
 		"a safe one is stopped": {end: end{endless: true}, stop: true},
 		"its time is up":        {end: end{endless: true}},
 	}, func(t *testing.T, tt testCase) {
-		var b *desk
+		var b *env
 		settled := make(chan struct{})
 		tt.end.during = sync.OnceFunc(func() {
 			go func() {
@@ -161,7 +161,7 @@ func TestNoReloadWaitsForEver(t *testing.T) {
 				b.stop.Pull()
 			}
 		})
-		b = newDesk(t, deskConfig{method: "GET", script: []end{tt.end}})
+		b = newEnv(t, envConfig{method: "GET", script: []end{tt.end}})
 		b.run()
 		<-settled
 	})

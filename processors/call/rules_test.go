@@ -20,7 +20,7 @@ import (
 )
 
 // behind puts rules in force once the first request is out.
-func behind(b *desk, first end, rules ...schemas.Rule) {
+func behind(b *env, first end, rules ...schemas.Rule) {
 	b.t.Helper()
 	first.during = func() { b.book.Put(b.t, rules...) }
 	b.target.script = []end{first, {status: 200}}
@@ -38,33 +38,33 @@ func TestRulesBehindAnAttempt(t *testing.T) {
 	inDoubt := func(r call.Result) bool { return r.Unknown && len(r.Tries) == 1 }
 	byRule := func(r call.Result) bool { return answered(r) && r.Last.Mocked() }
 	redirected := func(r call.Result) bool { return answered(r) && r.Last.Decision.Traffic.Redirected == "r" }
-	keyed := deskConfig{method: "POST", key: "k", declared: true}
+	keyed := envConfig{method: "POST", key: "k", declared: true}
 	type testCase struct {
-		deskConfig
+		envConfig
 		first end
 		rule  schemas.Rule
 		want  func(call.Result) bool
 		urls  []string
 	}
 	table.Bubble(t, map[string]testCase{
-		"a GET is redirected":                             {deskConfig{method: "GET"}, end{status: 503}, other, redirected, []string{"/x", "/y"}},
-		"a PUT that was answered is redirected":           {deskConfig{method: "PUT"}, end{status: 503}, other, answered, []string{"/x", "/y"}},
-		"a PUT that nobody answered is shown to no other": {deskConfig{method: "PUT"}, slow, other, once, []string{"/x"}},
-		"an answer that was cut off says too little":      {deskConfig{method: "DELETE"}, cutOff, other, once, []string{"/x"}},
-		"a DELETE goes again as it was":                   {deskConfig{method: "DELETE"}, slow, header, once, []string{"/x"}},
-		"a DELETE, and nothing is changed":                {deskConfig{method: "DELETE"}, slow, delay, answered, []string{"/x", "/x"}},
-		"a mock is no answer to a PUT":                    {deskConfig{method: "PUT"}, slow, mock, once, []string{"/x"}},
-		"a mock behind a PUT that was answered":           {deskConfig{method: "PUT"}, end{status: 503}, mock, byRule, []string{"/x"}},
-		"a PUT that never left":                           {deskConfig{method: "PUT"}, unsent, other, answered, []string{"/x", "/y"}},
+		"a GET is redirected":                             {envConfig{method: "GET"}, end{status: 503}, other, redirected, []string{"/x", "/y"}},
+		"a PUT that was answered is redirected":           {envConfig{method: "PUT"}, end{status: 503}, other, answered, []string{"/x", "/y"}},
+		"a PUT that nobody answered is shown to no other": {envConfig{method: "PUT"}, slow, other, once, []string{"/x"}},
+		"an answer that was cut off says too little":      {envConfig{method: "DELETE"}, cutOff, other, once, []string{"/x"}},
+		"a DELETE goes again as it was":                   {envConfig{method: "DELETE"}, slow, header, once, []string{"/x"}},
+		"a DELETE, and nothing is changed":                {envConfig{method: "DELETE"}, slow, delay, answered, []string{"/x", "/x"}},
+		"a mock is no answer to a PUT":                    {envConfig{method: "PUT"}, slow, mock, once, []string{"/x"}},
+		"a mock behind a PUT that was answered":           {envConfig{method: "PUT"}, end{status: 503}, mock, byRule, []string{"/x"}},
+		"a PUT that never left":                           {envConfig{method: "PUT"}, unsent, other, answered, []string{"/x", "/y"}},
 		"a key is not shown to another":                   {keyed, slow, other, inDoubt, []string{"/x"}},
 		"a key goes with its own bytes":                   {keyed, slow, header, inDoubt, []string{"/x"}},
 		"a key, and nothing is changed":                   {keyed, slow, delay, answered, []string{"/x", "/x"}},
 		"a mock ends no doubt":                            {keyed, slow, mock, inDoubt, []string{"/x"}},
 		"a mock, where there is no doubt":                 {keyed, end{status: 503}, mock, byRule, []string{"/x"}},
-		"a mock behind a GET":                             {deskConfig{method: "GET"}, slow, mock, byRule, []string{"/x"}},
-		"a POST that was sent":                            {deskConfig{method: "POST"}, slow, mock, unknown, []string{"/x"}},
+		"a mock behind a GET":                             {envConfig{method: "GET"}, slow, mock, byRule, []string{"/x"}},
+		"a POST that was sent":                            {envConfig{method: "POST"}, slow, mock, unknown, []string{"/x"}},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, tt.deskConfig)
+		b := newEnv(t, tt.envConfig)
 		behind(b, tt.first, tt.rule)
 		r := b.run()
 		assert.True(t, tt.want(r), "result: %+v", r)
@@ -81,7 +81,7 @@ func TestRulesBehindAnAttempt(t *testing.T) {
 func TestKeyOfTheShorterPromise(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "POST", key: "k"})
+		b := newEnv(t, envConfig{method: "POST", key: "k"})
 		b.task.Call.AllowlistKey = ""
 		entry := func(name, path string, ttl time.Duration) policy.Entry {
 			return policy.Entry{Name: name, URLPrefix: "http://up.example/" + path, Methods: []string{"POST"}, UpstreamIdempotency: &policy.Idempotency{TTL: ttl}}
@@ -112,12 +112,12 @@ func TestRulesWhileItDials(t *testing.T) {
 		"a header":       {story{act: puts(0, rulebook.SetHeader("h", all, "X-A", "1")), want: answered, paths: []string{"/x"}}, 2},
 		"a delay":        {story{act: puts(0, rulebook.Delay("d", all, 400)), want: answered, paths: []string{"/x"}, took: 400 * time.Millisecond}, 2},
 		"rules that nobody can read": {
-			story{act: func(b *desk) { b.book.Break(errors.New("torn")) }, want: refusedFor(schemas.DenyRule)}, 1,
+			story{act: func(b *env) { b.book.Break(errors.New("torn")) }, want: refusedFor(schemas.DenyRule)}, 1,
 		},
 		"one for others": {story{act: puts(0, rulebook.Mock("m", "http://other.example/*", 202, "")), want: answers(200), paths: []string{"/x"}}, 1},
 	}, func(t *testing.T, tt testCase) {
 		change := tt.act
-		tt.method, tt.act = "POST", func(b *desk) {
+		tt.method, tt.act = "POST", func(b *env) {
 			b.target.script = []end{{status: 200, opening: func() { change(b) }}, {status: 200}}
 		}
 		b, r := tt.play(t)
@@ -132,8 +132,8 @@ func TestRulesWhileItDials(t *testing.T) {
 // TestRulesBehindTheRecord: what is written down is what is sent.
 func TestRulesBehindTheRecord(t *testing.T) {
 	t.Parallel()
-	var b *desk
-	b = newDesk(t, deskConfig{method: "POST", script: status(200), barrier: func(context.Context) error {
+	var b *env
+	b = newEnv(t, envConfig{method: "POST", script: status(200), barrier: func(context.Context) error {
 		b.book.Put(b.t, rulebook.Redirect("r", "http://up.example/x", "http://up.example/y"))
 		return nil
 	}})
@@ -144,9 +144,9 @@ func TestRulesBehindTheRecord(t *testing.T) {
 	checkLog(t, b)
 }
 
-// TestHopUnderRules: each redirect of the target's is shaped, held back and written
+// TestRedirectUnderRules: each redirect of the target's is shaped, held back and written
 // down as a call of its own.
-func TestHopUnderRules(t *testing.T) {
+func TestRedirectUnderRules(t *testing.T) {
 	t.Parallel()
 	const y, z = "http://up.example/y", "http://up.example/z"
 	hop, half := end{status: 302, location: "/y"}, rulebook.Delay("d", y, minute/2)
@@ -170,19 +170,19 @@ func TestHopUnderRules(t *testing.T) {
 		"held back, then not":              {rules: []schemas.Rule{half}, act: puts(time.Second), want: arrived, paths: []string{"/x", "/y"}, took: time.Second},
 		"held back for too long, then not": {rules: whole[:1], act: puts(10 * time.Second), want: arrived, paths: []string{"/x", "/y"}, took: 10 * time.Second},
 		"stopped meanwhile": {
-			rules: []schemas.Rule{half}, act: func(b *desk) { time.AfterFunc(time.Second, b.stop.Pull) },
+			rules: []schemas.Rule{half}, act: func(b *env) { time.AfterFunc(time.Second, b.stop.Pull) },
 			want: tries(1, canceled), paths: []string{"/x"}, took: time.Second,
 		},
 		"the deadline comes": {
-			rules: whole, act: func(b *desk) { b.task.Timeout = 3 * time.Minute },
+			rules: whole, act: func(b *env) { b.task.Timeout = 3 * time.Minute },
 			want: tries(1, func(r call.Result) bool { return r.Expired }), paths: []string{"/x"}, took: 2 * time.Minute,
 		},
-		"changed while it is dialled": {act: func(b *desk) {
+		"changed while it is dialled": {act: func(b *env) {
 			change := puts(0, rulebook.Redirect("r", y, z))
 			b.target.script = []end{hop, {status: 200, opening: func() { change(b) }}, {status: 200}}
 		}, want: arrived, paths: []string{"/x", "/z"}},
 	}, func(t *testing.T, s story) {
-		s.deskConfig = deskConfig{method: "GET", redirects: 1, hold: 3 * time.Minute, script: []end{hop, {status: 200}}}
+		s.envConfig = envConfig{method: "GET", redirects: 1, hold: 3 * time.Minute, script: []end{hop, {status: 200}}}
 		_, r := s.play(t)
 		for _, try := range r.Tries {
 			assert.Equal(t, 1, try.Number)
@@ -194,7 +194,7 @@ func TestHopUnderRules(t *testing.T) {
 func TestRulesAreCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "GET", script: status(503, 200)})
+		b := newEnv(t, envConfig{method: "GET", script: status(503, 200)})
 		b.book.Put(b.t, rulebook.Redirect("r", "http://up.example/x", "http://up.example/y"), rulebook.Delay("d", all, 1), rulebook.Delay("e", all, 1),
 			rulebook.SetHeader("h", all, "X-A", "1"), rulebook.SetHeader("i", all, "X-B", "1"))
 		b.run()
@@ -209,24 +209,24 @@ func TestRulesAreCounted(t *testing.T) {
 func TestMock(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		deskConfig
+		envConfig
 		status int
 		want   func(call.Result) bool
 		mocked int
 		took   time.Duration
 	}
 	table.Bubble(t, map[string]testCase{
-		"a GET":               {deskConfig{method: "GET"}, 200, answered, 1, 0},
-		"a POST":              {deskConfig{method: "POST"}, 200, answered, 1, 0},
-		"a GET's 503":         {deskConfig{method: "GET"}, 503, spent, 3, 600 * time.Millisecond},
-		"a GET's 404":         {deskConfig{method: "GET"}, 404, answered, 1, 0},
-		"a POST's 503":        {deskConfig{method: "POST"}, 503, answered, 1, 0},
-		"a keyed POST's 503":  {deskConfig{method: "POST", key: "k", declared: true}, 503, spent, 3, 600 * time.Millisecond},
-		"a plan's 503":        {deskConfig{method: "GET", plan: true}, 503, answered, 1, 0},
-		"what policy refuses": {deskConfig{method: "TRACE"}, 200, func(r call.Result) bool { return r.Denied && r.Decision.Traffic.Mocked == "m" }, 0, 0},
+		"a GET":               {envConfig{method: "GET"}, 200, answered, 1, 0},
+		"a POST":              {envConfig{method: "POST"}, 200, answered, 1, 0},
+		"a GET's 503":         {envConfig{method: "GET"}, 503, spent, 3, 600 * time.Millisecond},
+		"a GET's 404":         {envConfig{method: "GET"}, 404, answered, 1, 0},
+		"a POST's 503":        {envConfig{method: "POST"}, 503, answered, 1, 0},
+		"a keyed POST's 503":  {envConfig{method: "POST", key: "k", declared: true}, 503, spent, 3, 600 * time.Millisecond},
+		"a plan's 503":        {envConfig{method: "GET", plan: true}, 503, answered, 1, 0},
+		"what policy refuses": {envConfig{method: "TRACE"}, 200, func(r call.Result) bool { return r.Denied && r.Decision.Traffic.Mocked == "m" }, 0, 0},
 	}, func(t *testing.T, tt testCase) {
 		tt.barrier = func(context.Context) error { return errors.New("there is nothing to wait for") }
-		b := newDesk(t, tt.deskConfig)
+		b := newEnv(t, tt.envConfig)
 		etag := b.book.Put(b.t, rulebook.Mock("m", all, tt.status, `{"a":1}`))
 		r := b.run()
 		assert.True(t, tt.want(r), "result: %+v", r)
@@ -257,7 +257,7 @@ func TestMock(t *testing.T) {
 // sent, and whoever takes the action up begins anew.
 func TestMockIsNeverInDoubt(t *testing.T) {
 	t.Parallel()
-	b := newDesk(t, deskConfig{method: "POST"})
+	b := newEnv(t, envConfig{method: "POST"})
 	b.book.Put(b.t, rulebook.Mock("m", all, 200, ""))
 	b.target.mocking = func() error { return &fault.Call{Code: schemas.UpstreamProtocol, Sent: true, Status: 200} }
 	r := b.run()
@@ -265,7 +265,7 @@ func TestMockIsNeverInDoubt(t *testing.T) {
 	assert.Len(t, r.Tries, 1, "and it is repeated no more than a real one")
 	assert.False(t, r.Last.Result.Sent)
 
-	b = newDesk(t, deskConfig{method: "POST"})
+	b = newEnv(t, envConfig{method: "POST"})
 	b.book.Put(b.t, rulebook.Mock("m", all, 200, ""))
 	ctx, cut := context.WithCancel(t.Context())
 	b.target.mocking = func() error { cut(); return nil }
@@ -283,7 +283,7 @@ func TestMockIsNeverInDoubt(t *testing.T) {
 func TestDoubtOutlivesAMock(t *testing.T) {
 	t.Parallel()
 	for name, sent := range map[string]bool{"a rule's": false, "the target's": true} {
-		b := newDesk(t, deskConfig{method: "POST", key: "k", declared: true})
+		b := newEnv(t, envConfig{method: "POST", key: "k", declared: true})
 		keyed := schemas.Attempt{Class: schemas.ClassKeyed, Number: 1, KeyExpiresAt: time.Now().Add(time.Hour)}
 		for _, ev := range []schemas.Event{
 			{Type: schemas.EventAttempted, Attempt: &keyed, Attempted: &schemas.Attempted{Code: schemas.UpstreamTimeout, Sent: true}},
@@ -303,7 +303,7 @@ func TestDoubtOutlivesAMock(t *testing.T) {
 func TestKeyIsNotShownByAMock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "POST", key: "k", declared: true, script: status(200)})
+		b := newEnv(t, envConfig{method: "POST", key: "k", declared: true, script: status(200)})
 		b.book.Put(b.t, rulebook.Mock("m", all, 503, ""))
 		b.target.mocking = func() error { b.book.Put(b.t); return nil }
 		r := b.run()

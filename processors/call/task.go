@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir/internal/ledger"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/internal/traffic"
 	"weir/processors/guard"
 	"weir/schemas"
@@ -15,11 +15,11 @@ import (
 
 // Stop notifies a call that its action must stop.
 type Stop interface {
-	// Requested reports whether the request has come.
+	// Requested reports whether the stop was requested.
 	Requested() bool
-	// Done is closed when the request comes.
+	// Done is closed when the stop is requested.
 	Done() <-chan struct{}
-	// AfterFunc runs f when the request comes, until the returned func is called.
+	// AfterFunc runs f when the stop is requested, until the returned func is called.
 	AfterFunc(f func()) (forget func() bool)
 }
 
@@ -32,11 +32,11 @@ type Task struct {
 	Call schemas.HTTPCall
 	// KeyRequired: without an allowlist key, policy denies.
 	KeyRequired bool
-	// JudgeStatus: a status of 429 or 5xx is a failure that may be retried.
-	// Without it, whatever came back ends the call.
-	JudgeStatus bool
-	// Attempts is how many there are at most, in place of the Caller's schedule; zero:
-	// as many as that has. One that a worker left open is followed by its class alone.
+	// RetryStatus: a status of 429 or 5xx is a failure that may be retried. Without it, any answer
+	// ends the call.
+	RetryStatus bool
+	// Attempts is the maximum number of attempts, in place of the Caller's schedule; zero: the
+	// schedule's. An attempt that a worker left open is followed by its class alone.
 	Attempts int
 	Stop     Stop
 	// TaskID is the task that the call is made for; empty: the one that the action names, if any.
@@ -61,21 +61,21 @@ type Task struct {
 	probe *probing // nil: the task is no probe
 }
 
-// scope is what rules and policy are asked within.
-func (t *Task) scope() judge.Scope {
+// scope is the scope of the task's rules and policy.
+func (t *Task) scope() evaluate.Scope {
 	a := &t.State.Action
-	id, _ := schemas.Generation(t.State.ID) // a rule names the caller's id
-	return judge.Scope{
+	id, _ := schemas.Generation(t.State.ID) // rules name the caller's id
+	return evaluate.Scope{
 		Tenant:      t.State.Tenant,
 		Facts:       traffic.Facts{Kind: t.State.Kind, TaskType: a.TaskType, Principal: a.Principal, TaskID: t.taskID(), ActionID: id},
 		KeyRequired: t.KeyRequired, Only: a.Entries, Agent: t.Agent, Key: t.derivedKey,
 	}
 }
 
-// derivedKey is the idempotency key of the step's call where its caller has given none.
+// derivedKey is the idempotency key of the step's call if its caller has given none.
 func (t *Task) derivedKey() string { return t.State.Action.DerivedKey(t.Step) }
 
-// taskID is the task that traffic rules are asked for. An action of kind task is one.
+// taskID is the task that traffic rules match. An action of kind task is one.
 func (t *Task) taskID() string {
 	if t.TaskID == "" && t.State.Kind == schemas.KindTask {
 		return t.State.ID
@@ -89,15 +89,15 @@ func (t *Task) over(now time.Time) bool {
 	return over
 }
 
-// expired reports whether an attempt was cut off by the action's deadline: its
-// result was written down after that.
+// expired reports whether the action's deadline cut an attempt off: its result was stored after
+// that.
 func (t *Task) expired(try *ledger.Attempt) bool {
 	d := t.State.Action.Deadline
 	at := t.written(try)
 	return !d.IsZero() && try.Result.Code == schemas.UpstreamTimeout && !at.IsZero() && !at.Before(d)
 }
 
-// written is when the result of a try was written down; zero: it is not on the log yet.
+// written is when the result of an attempt was stored; zero: it is not on the log yet.
 func (t *Task) written(try *ledger.Attempt) time.Time {
 	for _, ev := range slices.Backward(t.State.Events) {
 		if ev.Attempted == try.Result {

@@ -37,7 +37,7 @@ func TestABudgetRefuses(t *testing.T) {
 		if !tt.price {
 			m.Price = nil
 		}
-		h := newHouse(t, m)
+		h := newEnv(t, m)
 		if tt.budget.Name != "" {
 			h.budgets = []schemas.Budget{tt.budget}
 		}
@@ -71,7 +71,7 @@ func TestABudgetRefuses(t *testing.T) {
 }
 
 // another performs a completion under another id.
-func (h *house) another(id string) {
+func (h *env) another(id string) {
 	h.T.Helper()
 	h.accept(order("small"), func(a *schemas.Action) { a.ID = id })
 	h.Advance(time.Second)
@@ -82,7 +82,7 @@ func (h *house) another(id string) {
 func TestTheBucketIsAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
 		h.shelf.Away(true)
 		h.accept(order("small"))
@@ -105,7 +105,7 @@ func TestTheBucketIsAway(t *testing.T) {
 func TestOneRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a", "b"))
+		h := newEnv(t, modelOf("small", "a", "b"))
 		h.budgets = []schemas.Budget{{Name: "all", Requests: 10}}
 		h.acts["a"] = []act{{status: 503}}
 		h.run(order("small"))
@@ -118,7 +118,7 @@ func TestOneRequest(t *testing.T) {
 func TestEachModelBearsItsOwn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("one", "a"), modelOf("two", "b"))
+		h := newEnv(t, modelOf("one", "a"), modelOf("two", "b"))
 		h.budgets = []schemas.Budget{{Name: "each", Per: []string{schemas.PerModel}, Tokens: 100_000}}
 		h.acts["a"] = []act{broke(schemas.UpstreamTimeout, 0)}
 		h.acts["b"] = []act{{texts: []string{"Hello"}, usage: &schemas.ChatUsage{Prompt: 7, Completion: 2, Total: 9}}}
@@ -141,14 +141,14 @@ func TestEachModelBearsItsOwn(t *testing.T) {
 // has told nobody; where its window is over, and the budget has become less, too.
 func TestWhoCutItOff(t *testing.T) {
 	t.Parallel()
-	table.Bubble(t, map[string]func(h *house){
-		"at once": func(*house) {},
-		"in another window": func(h *house) {
+	table.Bubble(t, map[string]func(h *env){
+		"at once": func(*env) {},
+		"in another window": func(h *env) {
 			time.Sleep(time.Minute)
 			h.budgets[0].Tokens = 10
 		},
-	}, func(t *testing.T, between func(h *house)) {
-		h := newHouse(t, modelOf("small", "a"))
+	}, func(t *testing.T, between func(h *env)) {
+		h := newEnv(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "minute", Tokens: 410, Window: time.Minute}}
 		h.acts["a"] = []act{{texts: manyTexts(30, "tok ")}}
 		rec := h.message(order("small"))
@@ -178,7 +178,7 @@ func TestWhoCutItOff(t *testing.T) {
 func TestAHoldOutlastsItsDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 100_000}}
 		h.acts["a"] = []act{{hang: true}}
 		h.accept(order("small"))
@@ -194,7 +194,7 @@ func TestAHoldOutlastsItsDeadline(t *testing.T) {
 func TestARefusalWritesNoAccount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 300}, {Name: "more", Tokens: 100_000}}
 		reads := 0
 		h.shelf.Reads = func() error { reads++; return nil }

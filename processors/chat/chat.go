@@ -79,7 +79,7 @@ func (c *Chat) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (s
 	if err := w.regrant(ctx); err != nil {
 		return settle.Outcome{}, err
 	}
-	if err := w.takeOver(ctx); err != nil {
+	if err := w.storeMissingEvidence(ctx); err != nil {
 		return settle.Outcome{}, err
 	}
 	e, err := w.ask(ctx)

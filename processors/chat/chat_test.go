@@ -26,7 +26,7 @@ import (
 func TestAStream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 10_000, Nanos: 1 << 40}}
 		h.acts["a"] = []act{{texts: []string{"Hel", "lo"}, every: time.Millisecond, then: synctest.Wait}}
 		o := order("small")
@@ -93,7 +93,7 @@ func TestNoUsage(t *testing.T) {
 	}, func(t *testing.T, tt testCase) {
 		m := modelOf("small", "a")
 		m.ImageTokens = tt.imageTokens
-		h := newHouse(t, m)
+		h := newEnv(t, m)
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
 		a := act{texts: []string{strings.Repeat("x", 40)}, silent: true}
 		if tt.told != "" {
@@ -114,7 +114,7 @@ func TestNoUsage(t *testing.T) {
 func TestALargeAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.acts["a"] = []act{{texts: []string{strings.Repeat("x", 300<<10), strings.Repeat("y", 2<<20), "z"}}}
 		e := h.run(order("small"))
 		assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
@@ -135,7 +135,7 @@ func TestModelsThatAreGone(t *testing.T) {
 		"no such model":           {nil, "no model of this name is configured any more"},
 		"not one that it may use": {func(a *schemas.Action) { a.Models = []string{"other/*"} }, "the token may not use this model"},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		o := order("small")
 		change := tt.change
 		if change == nil {
@@ -154,7 +154,7 @@ func TestPoison(t *testing.T) {
 	t.Parallel()
 	for _, payload := range []string{`[]`, `{}`, `{"model":"small"}`, `{"model":"small","body":[1],"choices":1}`} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t, modelOf("small", "a"))
+			h := newEnv(t, modelOf("small", "a"))
 			h.budgets = []schemas.Budget{{Name: "all", Tokens: 10_000}}
 			e := h.run(order("small"), func(a *schemas.Action) { a.Payload = []byte(payload) })
 			assert.Equal(t, schemas.Poison, e.Code, payload)
@@ -178,7 +178,7 @@ func (c cleaning) For(t model.CallOptions) call.Adapter {
 func TestThePartIsScrubbed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.adapter = cleaning{h.world}
 		h.Replace()
 		h.acts["a"] = []act{{texts: []string{"half"}, fails: &fault.Call{Code: schemas.UpstreamTruncated, Sent: true, Status: 200}}}
@@ -214,7 +214,7 @@ func TestARuleAnswers(t *testing.T) {
 		client := outbound.New(outbound.Config{})
 		t.Cleanup(client.Close)
 		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t, modelOf("small", "a", "b"))
+			h := newEnv(t, modelOf("small", "a", "b"))
 			h.adapter = model.New(client, secrets.New(secrets.Config{}), model.Config{})
 			h.Replace()
 			h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000, Requests: 5}}
@@ -252,7 +252,7 @@ func TestARuleAnswers(t *testing.T) {
 func TestARuleHoldsBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a", "b"))
+		h := newEnv(t, modelOf("small", "a", "b"))
 		h.acts["a"] = []act{{status: 503}}
 		h.book.Put(t, rulebook.Delay("d", "*://b.example:*/*", 30_000))
 		begun := time.Now()
@@ -282,7 +282,7 @@ func TestARuleLeadsAway(t *testing.T) {
 			rulebook.Redirect("there", "*://a.example:*/*", "http://b.example/"), rulebook.Redirect("back", "*://b.example:*/*", "http://a.example/"),
 		}, []string{"a"}, `{"rules":["there"]}`},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, modelOf("small", tt.upstream...))
+		h := newEnv(t, modelOf("small", tt.upstream...))
 		h.book.Put(t, tt.rules...)
 		e := h.run(order("small"))
 		require.NotEmpty(t, e.left)

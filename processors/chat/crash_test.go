@@ -118,7 +118,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 
 func crash(t *testing.T, l life, n int, kept bool, msg string) (crashed bool) {
 	t.Helper()
-	h := newHouse(t, modelOf("small", "a", "b", "c"))
+	h := newEnv(t, modelOf("small", "a", "b", "c"))
 	h.budgets = l.budgets
 	if l.rules != nil {
 		h.book.Put(t, l.rules...)
@@ -157,7 +157,7 @@ func crash(t *testing.T, l life, n int, kept bool, msg string) (crashed bool) {
 }
 
 // accounts holds what the budgets say against the end.
-func (h *house) accounts(e end, msg string) {
+func (h *env) accounts(e end, msg string) {
 	h.T.Helper()
 	for _, b := range h.budgets {
 		v := h.account(b.Name)
@@ -189,7 +189,7 @@ func TestALivingWorker(t *testing.T) {
 		"before the first":       {act: act{wait: 8 * time.Second, texts: texts(20), every: time.Second}},
 		"before the first, anew": {act: act{wait: time.Minute, texts: texts(20), every: time.Second}, first: true},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, modelOf("small", "a", "b"))
+		h := newEnv(t, modelOf("small", "a", "b"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
 		n1, n2 := h.node("n1"), h.node("n2")
 		rec := h.message(order("small"))
@@ -214,7 +214,7 @@ func TestALivingWorker(t *testing.T) {
 func TestTwoLivingWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
 		n1, n2 := h.node("n1"), h.node("n2")
 		rec := h.message(order("small"))
@@ -250,7 +250,7 @@ func TestADeadWorkerOfSeveral(t *testing.T) {
 		"in the middle":    {[]string{"Hel"}, schemas.OutcomeFailed, schemas.Interrupted, 1},
 		"before the first": {nil, schemas.OutcomeSucceeded, "", 2},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		rec := h.message(order("small"))
 		h.acts["a"] = []act{{texts: tt.texts, hang: true}, {texts: []string{"Hello"}}}
 		h.dieIn(rec, 3*time.Second)
@@ -266,16 +266,16 @@ func TestADeadWorkerOfSeveral(t *testing.T) {
 }
 
 // task is another action, which is a task or of another kind.
-func (h *house) task(kind schemas.Kind) *ledger.State {
+func (h *env) task(kind schemas.Kind) *ledger.State {
 	h.T.Helper()
-	return harness.Claim(h.T, h.Door, schemas.Action{ID: "t-1", Tenant: ref.Tenant, Kind: kind, Payload: json.RawMessage(`{}`)}, nil)
+	return harness.Claim(h.T, h.Ingress, schemas.Action{ID: "t-1", Tenant: ref.Tenant, Kind: kind, Payload: json.RawMessage(`{}`)}, nil)
 }
 
 // over ends it.
-func (h *house) over(st *ledger.State, o schemas.Outcome) {
+func (h *env) over(st *ledger.State, o schemas.Outcome) {
 	h.T.Helper()
 	h.Apart(func() {
-		harness.Append(h.T, h.Door, st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: o}})
+		harness.Append(h.T, h.Ingress, st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: o}})
 	})
 }
 
@@ -300,7 +300,7 @@ func TestTheEndOfATask(t *testing.T) {
 		"nobody knows of it":   {"", nil, "", false},
 		"ended before it went": {"before", nil, schemas.KindTask, true},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, modelOf("small", "a", "b"))
+		h := newEnv(t, modelOf("small", "a", "b"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
 		var st *ledger.State
 		if tt.ofKind != "" {

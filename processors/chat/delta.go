@@ -21,9 +21,9 @@ const (
 	eventSize = schemas.InlineLimit
 	// A log is busy that takes longer than busy for an event. Its writer then leaves it
 	// alone for restFactor times as long, and for no longer than longestRest.
-	busy        = 3 * time.Millisecond
-	restFactor  = 2
-	longestRest = 50 * time.Millisecond
+	busy         = 3 * time.Millisecond
+	pauseFactor  = 2
+	longestPause = 50 * time.Millisecond
 )
 
 // deltaWriter writes the chunks of one answer to the log, in a goroutine of its own: while it
@@ -36,12 +36,12 @@ type deltaWriter struct {
 	write func(ctx context.Context, chunks []json.RawMessage) error
 	merge func(chunks []json.RawMessage) []json.RawMessage
 
-	room  *semaphore.Weighted // bytes of the queue
-	more  chan struct{}       // something was queued
-	ends  func()              // no more comes
-	end   <-chan struct{}
-	start sync.Once
-	done  chan struct{} // the goroutine has returned
+	capacity *semaphore.Weighted // bytes of the queue
+	more     chan struct{}       // something was queued
+	ends     func()              // no more comes
+	end      <-chan struct{}
+	start    sync.Once
+	done     chan struct{} // the goroutine has returned
 
 	mu    sync.Mutex
 	queue []json.RawMessage
@@ -52,20 +52,20 @@ type deltaWriter struct {
 func (w *work) newDeltaWriter() *deltaWriter {
 	end, ends := context.WithCancel(context.Background())
 	return &deltaWriter{
-		write: w.write, merge: w.protocol.Merge, room: semaphore.NewWeighted(backlog), more: make(chan struct{}, 1),
+		write: w.write, merge: w.protocol.Merge, capacity: semaphore.NewWeighted(backlog), more: make(chan struct{}, 1),
 		ends: ends, end: end.Done(), done: make(chan struct{}),
 	}
 }
 
-// room is how much of the backlog a chunk takes. One that is larger waits until nothing else does.
-func room(chunk json.RawMessage) int64 { return int64(min(len(chunk), backlog)) }
+// weight is how much of the backlog a chunk takes. One that is larger waits until nothing else does.
+func weight(chunk json.RawMessage) int64 { return int64(min(len(chunk), backlog)) }
 
 // put takes the next chunk, and waits while there is no room for it. It is called by one
 // goroutine. Its errors are *fault.Call.
 func (w *deltaWriter) put(ctx context.Context, chunk json.RawMessage) error {
 	var late error
-	if !w.room.TryAcquire(room(chunk)) {
-		late = w.room.Acquire(ctx, room(chunk))
+	if !w.capacity.TryAcquire(weight(chunk)) {
+		late = w.capacity.Acquire(ctx, weight(chunk))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,7 +101,7 @@ func (w *deltaWriter) run(ctx context.Context) {
 		case <-w.end:
 			over = true
 		}
-		w.rest(ctx, w.flush(ctx))
+		w.pause(ctx, w.flush(ctx))
 	}
 }
 
@@ -112,7 +112,7 @@ func (w *deltaWriter) flush(ctx context.Context) (took time.Duration) {
 	w.queue = nil
 	w.mu.Unlock()
 	for _, c := range chunks {
-		w.room.Release(room(c))
+		w.capacity.Release(weight(c))
 	}
 	for batch := range batches(chunks) {
 		if w.lost != nil {
@@ -125,12 +125,12 @@ func (w *deltaWriter) flush(ctx context.Context) (took time.Duration) {
 	return took
 }
 
-// rest pauses after a slow write to relieve the log, unless the answer is complete.
-func (w *deltaWriter) rest(ctx context.Context, took time.Duration) {
+// pause pauses after a slow write to relieve the log, unless the answer is complete.
+func (w *deltaWriter) pause(ctx context.Context, took time.Duration) {
 	if took <= busy {
 		return
 	}
-	timer := time.NewTimer(min(restFactor*took, longestRest))
+	timer := time.NewTimer(min(pauseFactor*took, longestPause))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

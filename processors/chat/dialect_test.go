@@ -40,7 +40,7 @@ func TestADialect(t *testing.T) {
 		"count_tokens": {schemas.DialectCount, whole(), "/messages/count_tokens", "application/json", `{"model":"real-a","input":[{"role":"user","content":"<hi>"}]}`},
 		"embeddings":   {schemas.DialectEmbeddings, whole(), "/embeddings", "application/json", `{"model":"real-a","input":[{"role":"user","content":"<hi>"}]}`},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		e := h.run(in(tt.dialect, tt.order))
 		require.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
 		got := h.calls[0]
@@ -76,7 +76,7 @@ func TestADialectHasItsUpstreams(t *testing.T) {
 	}, func(t *testing.T, tt testCase) {
 		m := modelOf("small", "a", "b")
 		m.Upstreams[0].Dialects, m.Upstreams[1].Dialects = tt.a, tt.b
-		h := newHouse(t, m)
+		h := newEnv(t, m)
 		h.acts["a"], h.acts["b"] = []act{{status: 503}}, []act{{status: 503}}
 		e := h.run(in(tt.dialect, whole()))
 		assert.Equal(t, schemas.OutcomeFailed, e.Outcome)
@@ -98,7 +98,7 @@ func TestAnotherProtocol(t *testing.T) {
 		schemas.DialectEmbeddings: "the protocol of embeddings; if the upstream does not speak embeddings, leave embeddings out of the upstream's dialects",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t, modelOf("small", "a"))
+			h := newEnv(t, modelOf("small", "a"))
 			h.acts["a"] = []act{broke(schemas.UpstreamProtocol, 200)}
 			e := h.run(in(d, whole()))
 			assert.Equal(t, schemas.UpstreamProtocol, e.Code)
@@ -128,7 +128,7 @@ func TestAMissingRoute(t *testing.T) {
 		"no such model": {schemas.DialectResponses, &completion.Fault{Message: "no such model", Code: "model_not_found"}, "no such model"},
 		"chat":          {schemas.DialectChat, nil, "the model's provider answered with status 404"},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.acts["a"] = []act{{status: 404, fault: tt.fault}}
 		e := h.run(in(tt.dialect, whole()))
 		assert.Equal(t, []any{404, tt.want}, []any{e.result.Error.Status, e.result.Error.Message})
@@ -139,7 +139,7 @@ func TestAMissingRoute(t *testing.T) {
 func TestACountCostsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1, Requests: 1}}
 		e := h.run(in(schemas.DialectCount, whole()))
 		assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
@@ -162,7 +162,7 @@ func TestEmbeddingsHaveAPromptAlone(t *testing.T) {
 		"estimated": {act{silent: true}, schemas.ChatUsage{Prompt: 100, Total: 100, Estimated: true, Nanos: 100_007, Priced: true}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t, modelOf("small", "a"))
+			h := newEnv(t, modelOf("small", "a"))
 			h.budgets = []schemas.Budget{{Name: "all", Tokens: 401}} // the prompt's 400 bytes, and one token
 			h.acts["a"] = []act{tt.act}
 			e := h.run(in(schemas.DialectEmbeddings, whole()))
@@ -181,7 +181,7 @@ func TestCacheWrites(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := modelOf("small", "a")
 			m.Price.CacheWrite, m.Price.Cached = 2_000_000, 100_000 // 2000 and 100 for each token
-			h := newHouse(t, m)
+			h := newEnv(t, m)
 			h.budgets = []schemas.Budget{{Name: "all", Nanos: limit}}
 			h.acts["a"] = []act{{texts: []string{"Hel", "lo"}, usage: &schemas.ChatUsage{Prompt: 300, Cached: 100, CacheWrites: 150, Completion: 10, Total: 310}}}
 			o := in(schemas.DialectMessages, order("small"))
@@ -198,17 +198,17 @@ func TestCacheWrites(t *testing.T) {
 }
 
 // answered is an action c-0 that has ended, which another can continue.
-func (h *house) answered(o schemas.ChatOrder, principal string, s schemas.Settled, r schemas.ChatResult) {
+func (h *env) answered(o schemas.ChatOrder, principal string, s schemas.Settled, r schemas.ChatResult) {
 	h.T.Helper()
 	payload, err := ledger.Encode(o)
 	require.NoError(h.T, err)
 	if s.Result, err = ledger.Encode(r); err != nil {
 		h.T.Fatal(err)
 	}
-	st := harness.Claim(h.T, h.Door, schemas.Action{ID: "c-0", Tenant: ref.Tenant, Kind: schemas.KindChat, Principal: principal, Payload: payload}, nil)
+	st := harness.Claim(h.T, h.Ingress, schemas.Action{ID: "c-0", Tenant: ref.Tenant, Kind: schemas.KindChat, Principal: principal, Payload: payload}, nil)
 	if s.Outcome != "" {
 		h.Apart(func() {
-			harness.Append(h.T, h.Door, st, schemas.Event{Type: schemas.EventSettled, Settled: &s})
+			harness.Append(h.T, h.Ingress, st, schemas.Event{Type: schemas.EventSettled, Settled: &s})
 		})
 	}
 }
@@ -244,7 +244,7 @@ func TestPreviousResponse(t *testing.T) {
 		"its upstream is gone":                {before: func(_ *schemas.ChatOrder, r *schemas.ChatResult) { r.Upstream = "z" }, missing: elsewhere},
 		"its upstream is no longer permitted": {action: func(a *schemas.Action) { a.Entries = []string{schemas.ModelEntry("a")} }, missing: elsewhere},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, modelOf("small", "a", "b"))
+		h := newEnv(t, modelOf("small", "a", "b"))
 		maps.Copy(h.acts, tt.acts)
 		before, result := in(schemas.DialectResponses, order("small")), schemas.ChatResult{Upstream: "b", ProviderID: "resp_of_b"}
 		if tt.before != nil {
@@ -286,7 +286,7 @@ func TestPreviousResponse(t *testing.T) {
 func TestARouteOfADialect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.entries = func(e *policy.Entry) { e.Routes = []string{"POST /chat/completions", "GET /models"} }
 		h.configure(modelOf("small", "a"))
 		e := h.run(in(schemas.DialectMessages, order("small")))

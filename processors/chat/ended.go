@@ -18,8 +18,8 @@ func (c *Chat) Ended(ctx context.Context, st *ledger.State) error {
 	if c.cfg.Budgets == nil || s == nil {
 		return nil
 	}
-	judged := s.Result != nil || s.ResultBlob != ""
-	if judged && st.Inherited < st.N { // this worker has just written the end, behind the settling
+	evaluated := s.Result != nil || s.ResultBlob != ""
+	if evaluated && st.Inherited < st.N { // this worker has just written the end, behind the settling
 		return nil
 	}
 	if st.Action.Payload == nil { // the payload of an already settled action is not read
@@ -38,7 +38,7 @@ func (c *Chat) Ended(ctx context.Context, st *ledger.State) error {
 		return err
 	}
 	var used *schemas.ChatUsage
-	if !judged {
+	if !evaluated {
 		if used, err = w.owed(ctx); err != nil {
 			return err
 		}

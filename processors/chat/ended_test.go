@@ -26,10 +26,10 @@ func large() schemas.ChatOrder {
 }
 
 // settled writes an end of the completion, as a worker does that dies right behind it.
-func (h *house) settled(s schemas.Settled) {
+func (h *env) settled(s schemas.Settled) {
 	h.T.Helper()
-	st := harness.Load(h.T, h.Door, ref)
-	harness.Append(h.T, h.Door, st, schemas.Event{Type: schemas.EventSettled, Settled: &s})
+	st := harness.Load(h.T, h.Ingress, ref)
+	harness.Append(h.T, h.Ingress, st, schemas.Event{Type: schemas.EventSettled, Settled: &s})
 }
 
 // TestWhatWasPutAside is charged by what its attempts have used, the open one too,
@@ -40,11 +40,11 @@ func TestWhatWasPutAside(t *testing.T) {
 	for name, order := range map[string]func() schemas.ChatOrder{
 		"small": func() schemas.ChatOrder { return order("small") }, "large": large,
 	} {
-		for by, aside := range map[string]func(h *house, rec schemas.Record) error{
-			"by this worker": func(h *house, rec schemas.Record) error {
+		for by, aside := range map[string]func(h *env, rec schemas.Record) error{
+			"by this worker": func(h *env, rec schemas.Record) error {
 				return h.node("n2").DeadLetter(h.T.Context(), rec, &fault.Terminal{Code: schemas.Poison})
 			},
-			"by one that died then": func(h *house, rec schemas.Record) error {
+			"by one that died then": func(h *env, rec schemas.Record) error {
 				h.settled(poison)
 				return h.node("n2").Handle(h.T.Context(), rec, false)
 			},
@@ -53,7 +53,7 @@ func TestWhatWasPutAside(t *testing.T) {
 				t.Run(name+", "+by+", "+sent, func(t *testing.T) {
 					t.Parallel()
 					synctest.Test(t, func(t *testing.T) {
-						h := newHouse(t, modelOf("small", "a"))
+						h := newEnv(t, modelOf("small", "a"))
 						h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
 						h.acts["a"] = []act{{texts: texts, hang: true}}
 						rec := h.message(order())
@@ -74,7 +74,7 @@ func TestWhatWasPutAside(t *testing.T) {
 }
 
 // dieIn has a worker take a message up and die after a while.
-func (h *house) dieIn(rec schemas.Record, d time.Duration) {
+func (h *env) dieIn(rec schemas.Record, d time.Duration) {
 	h.T.Helper()
 	end := h.Begin(h.node("n1"), rec)
 	time.Sleep(d)
@@ -86,7 +86,7 @@ func (h *house) dieIn(rec schemas.Record, d time.Duration) {
 func TestPutAsideBehindAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a", "b"))
+		h := newEnv(t, modelOf("small", "a", "b"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
 		h.acts["a"] = []act{broke(schemas.UpstreamTimeout, 0)}
 		h.acts["b"] = []act{{hang: true}}
@@ -103,17 +103,17 @@ func TestPutAsideBehindAFailure(t *testing.T) {
 func TestAnAnswerThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
 		h.acts["a"] = []act{{hang: true}}
 		rec := h.message(order("small"))
 		h.dieIn(rec, time.Minute)
-		st := harness.Load(h.T, h.Door, ref)
-		require.NoError(t, h.Door.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{
+		st := harness.Load(h.T, h.Ingress, ref)
+		require.NoError(t, h.Ingress.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{
 			Number: 1, Sent: true, Status: 200, Answer: &schemas.Answer{Status: 200, Body: json.RawMessage(`"?"`)},
 		}}))
 		require.NoError(t, h.node("n2").Handle(t.Context(), rec, false))
-		st = harness.Load(h.T, h.Door, ref)
+		st = harness.Load(h.T, h.Ingress, ref)
 		require.Equal(t, schemas.Poison, st.Settled.Code)
 		v := h.account("all")
 		assert.Zero(t, v.Open)
@@ -128,7 +128,7 @@ func TestAHoldBehindTheEnd(t *testing.T) {
 	table.Bubble(t, map[string]func() schemas.ChatOrder{
 		"small": func() schemas.ChatOrder { return order("small") }, "large": large,
 	}, func(t *testing.T, order func() schemas.ChatOrder) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
 		rec := h.message(order())
 		h.settled(schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(`{"completion":{}}`)})
@@ -144,12 +144,12 @@ func TestAHoldBehindTheEnd(t *testing.T) {
 }
 
 // books is a book over the house's accounts, with some budgets.
-func (h *house) books(list ...schemas.Budget) *budget.Limiter {
+func (h *env) books(list ...schemas.Budget) *budget.Limiter {
 	return budget.NewLimiter(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return list }})
 }
 
 // holds has somebody else hold so much of some budgets.
-func (h *house) holds(prompt int64, list ...schemas.Budget) {
+func (h *env) holds(prompt int64, list ...schemas.Budget) {
 	h.T.Helper()
 	_, err := h.books(list...).Reserve(h.T.Context(), budget.Order{
 		Tenant: ref.Tenant, Action: "other", Token: "tok-2", Models: []string{"small"}, Prompt: prompt, Output: 1, Until: time.Now().Add(time.Hour),
@@ -158,7 +158,7 @@ func (h *house) holds(prompt int64, list ...schemas.Budget) {
 }
 
 // dies has a worker begin a completion, and go down while it is under way.
-func (h *house) dies(after time.Duration) schemas.Record {
+func (h *env) dies(after time.Duration) schemas.Record {
 	h.T.Helper()
 	rec := h.Queue[0].Record
 	h.Queue = nil
@@ -176,7 +176,7 @@ func (h *house) dies(after time.Duration) schemas.Record {
 func TestWhatADeadWorkerUsed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "total", Tokens: 100_000}, {Name: "minute", Window: time.Minute, Tokens: 1_600}}
 		h.acts["a"] = []act{{hang: true}}
 		h.accept(order("small"))
@@ -199,7 +199,7 @@ func TestWhatADeadWorkerHeard(t *testing.T) {
 	t.Parallel()
 	for asked, total := range map[bool]int64{true: 1303, false: 103} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t, modelOf("small", "a"))
+			h := newEnv(t, modelOf("small", "a"))
 			h.acts["a"] = []act{{raw: []string{`{"choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":300}}`, chunk("Hello, world")}, hang: true}}
 			o := order("small")
 			o.Usage = asked
@@ -217,7 +217,7 @@ func TestWhatADeadWorkerHeard(t *testing.T) {
 func TestWhatADeadWorkerHeld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "minute", Window: time.Minute, Requests: 1}, {Name: "total", Tokens: 100_000}}
 		rec := h.message(order("small"))
 		h.Queue = nil
@@ -238,7 +238,7 @@ func TestWhatADeadWorkerHeld(t *testing.T) {
 // TestAnAccountThatCannotBeRead keeps no completion from its end.
 func TestAnAccountThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	spoil := func(h *house, name string) {
+	spoil := func(h *env, name string) {
 		all := h.shelf.All()
 		i := slices.IndexFunc(all, func(r schemas.Record) bool { return strings.Contains(r.Subject, name) })
 		require.GreaterOrEqual(t, i, 0)
@@ -246,7 +246,7 @@ func TestAnAccountThatCannotBeRead(t *testing.T) {
 	}
 	budgets := []schemas.Budget{{Name: "first", Tokens: 100_000}, {Name: "total", Tokens: 100_000}, {Name: "zlast", Tokens: 100_000}}
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.budgets = budgets
 		h.holds(1, budgets[1])
 		spoil(h, "total")
@@ -259,7 +259,7 @@ func TestAnAccountThatCannotBeRead(t *testing.T) {
 		assert.Zero(t, h.account("first").Open)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.budgets = budgets
 		h.acts["a"] = []act{{texts: []string{"Hello"}, then: func() { spoil(h, "total") }}}
 		e := h.run(order("small"))
@@ -277,7 +277,7 @@ func TestAnAccountThatCannotBeRead(t *testing.T) {
 func TestFurtherStepsAreHeld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a", "b", "c"))
+		h := newEnv(t, modelOf("small", "a", "b", "c"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_500}}
 		var held []float64
 		slow := broke(schemas.UpstreamTimeout, 0)
@@ -291,7 +291,7 @@ func TestFurtherStepsAreHeld(t *testing.T) {
 		h.accounts(e, "")
 	})
 	synctest.Test(t, func(t *testing.T) { // what can be cut off is shorter, and what cost nothing is not held
-		h := newHouse(t, modelOf("small", "a", "b", "c"))
+		h := newEnv(t, modelOf("small", "a", "b", "c"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 510}}
 		var held []float64
 		look := func() { held = append(held, h.account("all").Tokens.Held) }
@@ -314,7 +314,7 @@ func TestTheAccountOfAnAlias(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		one, two := modelOf("one", "a"), modelOf("two", "b")
-		h := newHouse(t, one, two, schemas.Model{Name: "fast", Alias: "one"})
+		h := newEnv(t, one, two, schemas.Model{Name: "fast", Alias: "one"})
 		h.budgets = []schemas.Budget{{Name: "each", Per: []string{schemas.PerModel}, Tokens: 100_000}}
 		h.acts["a"] = []act{{texts: []string{"Hel"}, hang: true}}
 		h.accept(order("fast"), func(a *schemas.Action) { a.Answers = []string{"one"} })

@@ -14,8 +14,8 @@ import (
 	"weir/schemas"
 )
 
-// takeOver leaves what the attempts of an earlier worker should have left.
-func (w *work) takeOver(ctx context.Context) error {
+// storeMissingEvidence leaves what the attempts of an earlier worker should have left.
+func (w *work) storeMissingEvidence(ctx context.Context) error {
 	if !w.st.Again || len(w.st.Attempts) == 0 {
 		return nil
 	}
@@ -26,15 +26,15 @@ func (w *work) takeOver(ctx context.Context) error {
 		if t.Result == nil || w.st.StoredEvidence[settle.AttemptID(w.st.ID, t.Attempt)] {
 			continue
 		}
-		if err := w.leave(ctx, at); err != nil {
+		if err := w.storeEvidence(ctx, at); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// leave leaves the evidence of an attempt, and counts it.
-func (w *work) leave(ctx context.Context, at int) error {
+// storeEvidence leaves the evidence of an attempt, and counts it.
+func (w *work) storeEvidence(ctx context.Context, at int) error {
 	t := w.st.Attempts[at]
 	a, err := w.audit(ctx, at)
 	if err != nil {
@@ -54,7 +54,7 @@ func (w *work) leave(ctx context.Context, at int) error {
 	if refused {
 		records = append(records, refusal)
 	}
-	if err := w.recorder.Leave(ctx, w.st, records...); err != nil {
+	if err := w.recorder.Store(ctx, w.st, records...); err != nil {
 		return err
 	}
 	if w.cfg.Metrics != nil {

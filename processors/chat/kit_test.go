@@ -21,10 +21,10 @@ import (
 	"weir/internal/limits/budget"
 	"weir/internal/models"
 	"weir/internal/policy"
+	"weir/internal/weirtest/bucket"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/rulebook"
-	"weir/internal/weirtest/shelf"
 	"weir/processors"
 	"weir/processors/call"
 	"weir/processors/call/model"
@@ -40,8 +40,8 @@ var ref = schemas.Ref{Tenant: "acme", Kind: schemas.KindChat, ID: "c-1"}
 
 const deadline = 15 * time.Minute
 
-// house is a worker of completions between a log and the upstreams of a test.
-type house struct {
+// env is a worker of completions between a log and the upstreams of a test.
+type env struct {
 	*harness.Bench
 	*world
 
@@ -56,7 +56,7 @@ type house struct {
 	entries func(e *policy.Entry)
 	reading func() // runs before the models are read
 	budgets []schemas.Budget
-	shelf   *shelf.Shelf
+	shelf   *bucket.Bucket
 	metrics *counted
 	book    rulebook.Book
 	adapter chat.Adapter // default: the house's own upstreams
@@ -70,9 +70,9 @@ func modelOf(name string, upstreams ...string) schemas.Model {
 	return m
 }
 
-func newHouse(t *testing.T, list ...schemas.Model) *house {
+func newEnv(t *testing.T, list ...schemas.Model) *env {
 	t.Helper()
-	h := &house{world: &world{acts: map[string][]act{}}, metrics: &counted{}}
+	h := &env{world: &world{acts: map[string][]act{}}, metrics: &counted{}}
 	h.Bench = harness.New(t, schemas.KindChat, func(m schemas.Append) error {
 		if h.hook == nil {
 			return nil
@@ -80,7 +80,7 @@ func newHouse(t *testing.T, list ...schemas.Model) *house {
 		return h.hook(m)
 	})
 	h.adapter = h.world
-	h.shelf = shelf.New()
+	h.shelf = bucket.New()
 	h.shelf.Hook(func() (error, bool) { // every Put is a step of a worker's
 		if err := h.Step(false); err != nil {
 			return err, false
@@ -93,7 +93,7 @@ func newHouse(t *testing.T, list ...schemas.Model) *house {
 }
 
 // configure puts models in force, with their entries.
-func (h *house) configure(list ...schemas.Model) {
+func (h *env) configure(list ...schemas.Model) {
 	h.T.Helper()
 	var entries []policy.Entry
 	for _, m := range list {
@@ -111,7 +111,7 @@ func (h *house) configure(list ...schemas.Model) {
 	h.set = models.New(list)
 }
 
-func (h *house) known() *models.Set {
+func (h *env) known() *models.Set {
 	h.conf.Lock()
 	defer h.conf.Unlock()
 	if h.reading != nil {
@@ -120,16 +120,16 @@ func (h *house) known() *models.Set {
 	return h.set
 }
 
-func (h *house) hire(name string) harness.Handler {
+func (h *env) hire(name string) harness.Handler {
 	h.draining = make(chan struct{})
 	h.worker = h.pipeline(name, true, chat.Config{Metrics: h.metrics, Draining: h.draining, Mac: settle.NewSeal([]byte("0123456789abcdef")).Mac})
 	return h.worker
 }
 
 // node is one of several workers on the house's log.
-func (h *house) node(name string) *processors.Pipeline { return h.pipeline(name, false, chat.Config{}) }
+func (h *env) node(name string) *processors.Pipeline { return h.pipeline(name, false, chat.Config{}) }
 
-func (h *house) pipeline(name string, alone bool, cfg chat.Config) *processors.Pipeline {
+func (h *env) pipeline(name string, alone bool, cfg chat.Config) *processors.Pipeline {
 	l := ledger.New(h.Log, harness.Layout(), time.Now)
 	caller := call.New(l, guard.New(h.policy.InForce, &h.book), nil, call.Config{Worker: name, Barrier: h.Barrier, Draining: cfg.Draining})
 	cfg.Models, cfg.Adapter = h.known, h.adapter
@@ -159,7 +159,7 @@ func whole() schemas.ChatOrder {
 }
 
 // accept takes an order in.
-func (h *house) accept(o schemas.ChatOrder, change ...func(a *schemas.Action)) {
+func (h *env) accept(o schemas.ChatOrder, change ...func(a *schemas.Action)) {
 	h.T.Helper()
 	payload, err := ledger.Encode(o)
 	require.NoError(h.T, err)
@@ -172,25 +172,25 @@ func (h *house) accept(o schemas.ChatOrder, change ...func(a *schemas.Action)) {
 			f(&a)
 		}
 	}
-	harness.Claim(h.T, h.Door, a, nil)
+	harness.Claim(h.T, h.Ingress, a, nil)
 }
 
 // message is accept, and gives the message that a worker has to take.
-func (h *house) message(o schemas.ChatOrder) schemas.Record {
+func (h *env) message(o schemas.ChatOrder) schemas.Record {
 	h.T.Helper()
 	h.accept(o)
 	return h.Queue[len(h.Queue)-1].Record
 }
 
 // cancel asks for the completion to stop, as the door does.
-func (h *house) cancel() {
+func (h *env) cancel() {
 	h.T.Helper()
 	h.Cancel(ref)
 	h.worker.Stop(ref)
 }
 
 // run accepts and performs a completion.
-func (h *house) run(o schemas.ChatOrder, change ...func(a *schemas.Action)) end {
+func (h *env) run(o schemas.ChatOrder, change ...func(a *schemas.Action)) end {
 	h.T.Helper()
 	h.accept(o, change...)
 	h.Advance(2 * deadline)
@@ -211,15 +211,15 @@ type end struct {
 
 // end holds the log, the evidence and the budgets of a settled completion against each
 // other.
-func (h *house) end(msg string) end {
+func (h *env) end(msg string) end {
 	h.T.Helper()
 	var e end
 	var order schemas.ChatOrder
-	_ = json.Unmarshal(harness.Load(h.T, h.Door, ref).Action.Payload, &order) // TestPoison has orders that are none
+	_ = json.Unmarshal(harness.Load(h.T, h.Ingress, ref).Action.Payload, &order) // TestPoison has orders that are none
 	protocol := completion.For(order.Dialect)
 	all := protocol.Answer(completion.Options{ID: ref.ID})
 	ends := 0
-	require.NoError(h.T, h.Door.Replay(h.T.Context(), ref, func(ev schemas.Event) error {
+	require.NoError(h.T, h.Ingress.Replay(h.T.Context(), ref, func(ev schemas.Event) error {
 		e.types = append(e.types, ev.Type)
 		switch ev.Type {
 		case schemas.EventDelta:
@@ -239,13 +239,13 @@ func (h *house) end(msg string) end {
 		return nil
 	}))
 	require.Equal(h.T, 1, ends, "%s: terminal events", msg)
-	doc, err := h.Door.Blob(h.T.Context(), e.Result, e.ResultBlob)
+	doc, err := h.Ingress.Blob(h.T.Context(), e.Result, e.ResultBlob)
 	require.NoError(h.T, err)
 	if len(doc) > 0 {
 		require.NoError(h.T, json.Unmarshal(doc, &e.result), msg)
 	}
 	e.given = said(all.Document())
-	e.attempts = harness.Load(h.T, h.Door, ref).Attempts
+	e.attempts = harness.Load(h.T, h.Ingress, ref).Attempts
 	h.evidence(&e, msg)
 	if e.Outcome == schemas.OutcomeSucceeded {
 		require.Nil(h.T, e.result.Error, msg)
@@ -262,7 +262,7 @@ func (h *house) end(msg string) end {
 }
 
 // evidence holds the records against the attempts: one each, and one alone.
-func (h *house) evidence(e *end, msg string) {
+func (h *env) evidence(e *end, msg string) {
 	h.T.Helper()
 	ids := map[string]bool{}
 	for _, ev := range harness.Evidence(h.T, h.Log, ref.ID) {
@@ -280,7 +280,7 @@ func (h *house) evidence(e *end, msg string) {
 }
 
 // account is the one account of a budget that is used.
-func (h *house) account(name string) schemas.BudgetView {
+func (h *env) account(name string) schemas.BudgetView {
 	h.T.Helper()
 	list, err := h.books(h.budgets...).List(h.T.Context(), ref.Tenant)
 	require.NoError(h.T, err)

@@ -60,7 +60,7 @@ func (w *work) regrant(ctx context.Context) error {
 	return err
 }
 
-// bearers are the models whose accounts pay for the completion: those of its acceptance, because an
+// bearers are the models whose accounts pay for the completion: the models of its acceptance, because an
 // alias may change before its end, and those that may answer it now.
 func (w *work) bearers(list []models.Candidate) []string {
 	names := slices.Clone(w.st.Action.Answers)
@@ -115,7 +115,7 @@ func (w *work) unaffordable(ctx context.Context, list []models.Candidate, r *bud
 	if err != nil {
 		return e, err
 	}
-	if err := w.recorder.Leave(ctx, w.st, rec); err != nil {
+	if err := w.recorder.Store(ctx, w.st, rec); err != nil {
 		return e, err
 	}
 	if w.cfg.Metrics != nil {

@@ -85,7 +85,7 @@ func TestFallback(t *testing.T) {
 	rows["nobody knows"] = row{broke(schemas.Interrupted, 0), want{false, 502, schemas.Interrupted, 4}} // that says nothing of the model
 	table.Run(t, rows, func(t *testing.T, r row) {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t, modelOf("small", "a"))
+			h := newEnv(t, modelOf("small", "a"))
 			h.acts["a"] = []act{r.act}
 			e := h.run(order("small"))
 			assert.Equal(t, r.code, e.Code)
@@ -103,7 +103,7 @@ func TestFallback(t *testing.T) {
 			assert.Len(t, e.audits, len(e.attempts))
 		})
 		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t, modelOf("small", "a", "b"))
+			h := newEnv(t, modelOf("small", "a", "b"))
 			h.acts["a"] = []act{r.act}
 			e := h.run(order("small"))
 			if r.falls {
@@ -126,7 +126,7 @@ func TestInterruptions(t *testing.T) {
 	lost := broke(schemas.Interrupted, 0)
 	for n, outcome := range map[int]schemas.Outcome{1: schemas.OutcomeSucceeded, 3: schemas.OutcomeSucceeded, 4: schemas.OutcomeFailed} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t, modelOf("small", "a", "b"))
+			h := newEnv(t, modelOf("small", "a", "b"))
 			for range n {
 				h.acts["a"] = append(h.acts["a"], lost)
 			}
@@ -196,7 +196,7 @@ func TestCandidates(t *testing.T) {
 			return list
 		}()},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, tt.models...)
+		h := newEnv(t, tt.models...)
 		for _, m := range tt.models {
 			for _, u := range m.Upstreams {
 				h.acts[u.Name] = []act{{status: 503}}
@@ -244,7 +244,7 @@ func TestPolicyDenies(t *testing.T) {
 		"all":                  {entries: refuse("a", "b"), denials: 2, code: schemas.DenyMethod},
 		"every entry to token": {change: func(a *schemas.Action) { a.Entries = []string{"other"} }, denials: 2, code: schemas.DenyKeyUnknown},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t)
+		h := newEnv(t)
 		h.entries = tt.entries
 		h.configure(modelOf("small", "a", "b"))
 		e := h.run(order("small"), tt.change)
@@ -270,14 +270,14 @@ func TestAReloadBetween(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
 		further []string // members of the request that upstreams would have to pass
-		act     func(h *house)
+		act     func(h *env)
 		asked   []string
 		outcome schemas.Outcome
 		code    schemas.Code
 		left    int // records
 	}
-	reload := func(list ...schemas.Model) func(h *house) {
-		return func(h *house) { h.acts["a"] = []act{{status: 503, first: func() { h.configure(list...) }}} }
+	reload := func(list ...schemas.Model) func(h *env) {
+		return func(h *env) { h.acts["a"] = []act{{status: 503, first: func() { h.configure(list...) }}} }
 	}
 	table.Bubble(t, map[string]testCase{
 		"others come in": {act: reload(modelOf("small", "c", "a")), asked: []string{"a", "c"}, outcome: schemas.OutcomeSucceeded, left: 2},
@@ -285,7 +285,7 @@ func TestAReloadBetween(t *testing.T) {
 		"none passes what it says any more": {
 			further: []string{"plugins"}, outcome: schemas.OutcomeFailed, code: schemas.ValidationError,
 		},
-		"it moves while policy is asked": {act: func(h *house) {
+		"it moves while policy is asked": {act: func(h *env) {
 			moved := modelOf("small", "a", "b")
 			moved.Upstreams[0].URL = "http://moved.example"
 			set := h.set
@@ -300,7 +300,7 @@ func TestAReloadBetween(t *testing.T) {
 			}
 		}, asked: []string{"a"}, outcome: schemas.OutcomeSucceeded, left: 1},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, modelOf("small", "a", "b"))
+		h := newEnv(t, modelOf("small", "a", "b"))
 		if tt.act != nil {
 			tt.act(h)
 		}
@@ -343,7 +343,7 @@ func TestWhatAProviderSays(t *testing.T) {
 		"the money":  {key(402), 502, own, `"provider_status":402`},
 		"the rights": {key(403), 502, own, `"provider_status":403`},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.acts["a"] = []act{tt.act}
 		e := h.run(whole())
 		assert.Equal(t, []any{tt.status, tt.message, tt.after.Milliseconds()}, []any{e.result.Error.Status, e.result.Error.Message, e.result.Error.RetryAfterMS})

@@ -25,7 +25,7 @@ func texts(n int) (list []string) {
 }
 
 // blockDeltas has the log take the first delta only once release is closed.
-func (h *house) blockDeltas() (release chan struct{}) {
+func (h *env) blockDeltas() (release chan struct{}) {
 	release = make(chan struct{})
 	first := true
 	h.hook = func(m schemas.Append) error {
@@ -54,7 +54,7 @@ func TestABusyLog(t *testing.T) {
 		"busier":         {100 * time.Millisecond, 3, 4}, // no pause is longer than 50 ms
 		"hardly answers": {time.Second, 2, 2},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.hook = func(m schemas.Append) error {
 			if strings.Contains(string(m.Data), `"type":"delta"`) {
 				time.Sleep(tt.takes)
@@ -79,12 +79,12 @@ func TestABusyLog(t *testing.T) {
 func TestTheFirstOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a", "b"))
+		h := newEnv(t, modelOf("small", "a", "b"))
 		h.acts["a"] = []act{{status: 503}}
 		h.acts["b"] = []act{{texts: texts(5), every: time.Millisecond}}
 		h.run(order("small"))
 		var marks []bool
-		require.NoError(t, h.Door.Replay(t.Context(), ref, func(ev schemas.Event) error {
+		require.NoError(t, h.Ingress.Replay(t.Context(), ref, func(ev schemas.Event) error {
 			if ev.Type == schemas.EventDelta {
 				marks = append(marks, ev.First)
 				assert.Equal(t, ev.First, ev.NeedsBarrier())
@@ -102,7 +102,7 @@ func TestTheFirstOfAnAnswer(t *testing.T) {
 func TestBackPressure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		release := h.blockDeltas()
 		piece := strings.Repeat("z", 100<<10)
 		given := 0
@@ -122,7 +122,7 @@ func TestBackPressure(t *testing.T) {
 		assert.Equal(t, strings.Join(list, ""), e.given)
 		assert.Less(t, given, 25, "more was read than may wait")
 		assert.Greater(t, given, 5)
-		require.NoError(t, h.Door.Replay(t.Context(), ref, func(ev schemas.Event) error {
+		require.NoError(t, h.Ingress.Replay(t.Context(), ref, func(ev schemas.Event) error {
 			if ev.Type == schemas.EventDelta {
 				assert.LessOrEqual(t, len(ev.Data), schemas.InlineLimit+1024)
 			}
@@ -147,7 +147,7 @@ func TestAHardCap(t *testing.T) {
 		"the caller's own word":  {said: 100, limit: 100_000, cut: true, least: 200},
 		"twice that is no error": {said: 400, limit: 100_000},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, modelOf("small", "a", "b"))
+		h := newEnv(t, modelOf("small", "a", "b"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: tt.limit}}
 		h.acts["a"] = []act{{texts: manyTexts(500, "tok "), every: time.Millisecond}}
 		o := order("small")
@@ -173,7 +173,7 @@ func TestAHardCap(t *testing.T) {
 func TestAHardCapOfAWhole(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 100_000}}
 		h.acts["a"] = []act{{texts: manyTexts(2000, "tok "), counts: true}}
 		e := h.run(whole())
@@ -205,7 +205,7 @@ func TestACancel(t *testing.T) {
 		"while it still speaks": {act{texts: texts(10_000), every: time.Millisecond}, "", false},
 		"by the log alone":      {act{texts: texts(10_000), every: time.Millisecond}, "", true}, // from another node: the next event that is written hears of it
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, modelOf("small", "a", "b"))
+		h := newEnv(t, modelOf("small", "a", "b"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
 		stop := h.cancel
 		if tt.byLog {
@@ -233,7 +233,7 @@ func TestACancel(t *testing.T) {
 func TestACancelThatComesLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		release := h.blockDeltas()
 		h.acts["a"] = []act{{texts: []string{"Hel"}, then: func() {
 			synctest.Wait()
@@ -259,7 +259,7 @@ func TestTheDeadline(t *testing.T) {
 	table.Bubble(t, map[string]testCase{
 		"before the first": {}, "in the middle": {texts: []string{"Hel"}}, "before anybody is asked": {over: true},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, modelOf("small", "a", "b"))
+		h := newEnv(t, modelOf("small", "a", "b"))
 		h.acts["a"] = []act{{texts: tt.texts, hang: true}}
 		e := h.run(order("small"), func(a *schemas.Action) {
 			if tt.over {
@@ -293,7 +293,7 @@ func TestADrain(t *testing.T) {
 		"cut off":              {act{texts: []string{"Hel"}, hang: true}, schemas.OutcomeFailed, "Hel", 1},
 		"cut off before first": {act{hang: true}, schemas.OutcomeSucceeded, "Hello", 2},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		tt.act.first = func() {
 			draining, stop := h.draining, h.Stop
 			go func() {
@@ -313,7 +313,7 @@ func TestADrain(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		h.acts["a"] = []act{{open: &fault.Call{Code: schemas.UpstreamConnect}}, {}}
 		close(h.draining)
 		h.accept(order("small"))
@@ -343,7 +343,7 @@ func TestALogThatIsAway(t *testing.T) {
 		"it is too large":    {fault.ErrTooLarge, time.Second, schemas.UpstreamTooLarge, "Hel"},
 		"somebody was first": {fault.ErrFenced, time.Minute, schemas.Interrupted, "Hel"},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		var from time.Time
 		h.hook = func(m schemas.Append) error {
 			delta := strings.Contains(string(m.Data), `"type":"delta"`)
@@ -367,7 +367,7 @@ func TestALogThatIsAway(t *testing.T) {
 func TestNothingAfterALostDelta(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
+		h := newEnv(t, modelOf("small", "a"))
 		refused := false
 		h.hook = func(m schemas.Append) error {
 			if refused || !strings.Contains(string(m.Data), `"lo"`) {
@@ -407,7 +407,7 @@ func TestABrokenStream(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", asked), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					h := newHouse(t, modelOf("small", "a"))
+					h := newEnv(t, modelOf("small", "a"))
 					h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
 					a := tt.act
 					a.raw = tt.raw

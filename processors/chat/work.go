@@ -105,7 +105,7 @@ func (w *work) ask(ctx context.Context) (completionEnd, error) {
 		if e, refused, err := w.reserve(ctx, list); err != nil || refused {
 			return e, err
 		}
-		if err := w.try(ctx, set, next); err != nil {
+		if err := w.attempt(ctx, set, next); err != nil {
 			return completionEnd{}, err
 		}
 	}

@@ -1,4 +1,4 @@
-// Package executor performs actions of kind http: one call, judged by its
+// Package executor performs actions of kind http: one call, checked by its
 // status, its response schema and its postconditions.
 package executor
 
@@ -21,13 +21,13 @@ import (
 // Executor performs kind http. It is safe for concurrent use.
 type Executor struct {
 	caller   *call.Caller
-	recorder settle.Leaver
+	recorder settle.Storer
 	answers  call.Answers
 	schemas  *jsonschema.Cache
 }
 
 // New returns an Executor with a cache of compiled response schemas of its own.
-func New(c *call.Caller, r settle.Leaver, a call.Answers) *Executor {
+func New(c *call.Caller, r settle.Storer, a call.Answers) *Executor {
 	return &Executor{caller: c, recorder: r, answers: a, schemas: jsonschema.NewCache(jsonschema.CacheConfig{})}
 }
 
@@ -58,7 +58,7 @@ func (e *Executor) make(
 		return e.denied(ctx, st, c, stop)
 	}
 	t := &call.Task{
-		State: st, Call: c, JudgeStatus: true, Ends: true, Stop: stop, Via: via, Timeout: timeout,
+		State: st, Call: c, RetryStatus: true, Ends: true, Stop: stop, Via: via, Timeout: timeout,
 		Record: settle.Record(e.recorder, st, evidence(st, c)),
 	}
 	r, err := e.caller.Run(ctx, t)
@@ -73,13 +73,13 @@ func (e *Executor) make(
 			return v, err
 		}
 	}
-	answered := judged(r)
+	answered := answeredAttempt(r)
 	answer, release, err := e.answer(ctx, st.Tenant, c, answered)
 	if err != nil {
 		return v, err
 	}
 	defer release()
-	v = e.judge(c, r, answer)
+	v = e.outcome(c, r, answer)
 	if res, ok := v.Result.(schemas.HTTPResult); ok && res.Answer != nil && answered.Result.AnswerBlob != "" {
 		res.Answer, v.AnswerBlob = nil, answered.Result.AnswerBlob
 		v.Result = res
@@ -104,15 +104,15 @@ func (e *Executor) denied(ctx context.Context, st *ledger.State, c schemas.HTTPC
 	var over bool
 	if r.Canceled, over = call.Over(st, stop, time.Now()); over {
 		r.Expired = !r.Canceled
-		return e.judge(c, r, nil), nil
+		return e.outcome(c, r, nil), nil
 	}
 	r.Denied = true
-	return e.judge(c, r, nil), settle.Deny(ctx, e.recorder, st, 0, c.Method, callurl.Target(c.Method, c.URL), r.Decision)
+	return e.outcome(c, r, nil), settle.Deny(ctx, e.recorder, st, 0, c.Method, callurl.Target(c.Method, c.URL), r.Decision)
 }
 
-// judged is the try whose answer goes with the result: the last one, or, where retries are
+// answeredAttempt is the try whose answer goes with the result: the last one, or, where retries are
 // exhausted, the last that was answered.
-func judged(r call.Result) *ledger.Attempt {
+func answeredAttempt(r call.Result) *ledger.Attempt {
 	if r.Exhausted {
 		for i, t := range slices.Backward(r.Tries) {
 			if t.Result.Answer != nil {

@@ -15,7 +15,7 @@ import (
 	"weir/internal/gitwire"
 	"weir/internal/outbound"
 	"weir/internal/policy"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/internal/secrets"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
@@ -50,7 +50,7 @@ func open(t *testing.T, s *upstream.Server, tk git.PushCall, rules ...schemas.Ru
 	book.Put(t, rules...)
 	g := guard.New(func() *policy.Policy { return p }, book)
 	pass, d := g.Check(
-		schemas.HTTPCall{Method: "POST", URL: s.URL() + "/app.git/git-receive-pack"}, judge.Scope{Tenant: "default"},
+		schemas.HTTPCall{Method: "POST", URL: s.URL() + "/app.git/git-receive-pack"}, evaluate.Scope{Tenant: "default"},
 	)
 	require.True(t, d.Allowed, d.Reason)
 	client := outbound.New(outbound.Config{})

@@ -112,7 +112,7 @@ const (
 	maxOpenings = 5
 	// openingTimeout bounds one push that makes a branch elsewhere.
 	openingTimeout = time.Minute
-	// again is how long an upstream is left alone that could not be asked.
+	// again is the pause after an upstream could not be reached.
 	again = 10 * time.Second
 )
 
@@ -149,7 +149,7 @@ func (o *opening) open(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		made, err := o.judge(ctx, step, r)
+		made, err := o.checkPush(ctx, step, r)
 		switch said, _ := errors.AsType[*fault.Error](err); {
 		case sent && said != nil && said.Code == schemas.GitRejected: // perhaps it is there by now
 		case err != nil:
@@ -163,7 +163,7 @@ func (o *opening) open(ctx context.Context) (string, error) {
 	return "", fault.New(schemas.Unavailable, "the task's branch could not be made at the repository's upstream; file the task again later")
 }
 
-// look is where the base and the branch are now; empty: nowhere. If the upstream could not be asked, the task
+// look is where the base and the branch are now; empty: nowhere. If the upstream could not be reached, the task
 // comes back. What policy denies, and what the upstream refuses, stays so.
 func (o *opening) look(ctx context.Context) (base, branch string, err error) {
 	b, n := schemas.RefOf(o.base), schemas.RefOf(o.branch)
@@ -195,9 +195,9 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 	return r, err
 }
 
-// judge reports whether a push has made the branch. Where it has not, and another would
+// checkPush reports whether a push has made the branch. Where it has not, and another would
 // not either, the error says so.
-func (o *opening) judge(ctx context.Context, step int, r call.Result) (made bool, err error) {
+func (o *opening) checkPush(ctx context.Context, step int, r call.Result) (made bool, err error) {
 	rejected := func(why string) error {
 		return fault.New(schemas.GitRejected, "the repository's upstream did not take the task's branch: "+why)
 	}

@@ -74,7 +74,7 @@ func (w *work) kept(cause error) settle.Outcome {
 		return failed(schemas.GitIncomplete, "the pack is broken"+still+"; push again")
 	case errors.Is(cause, errSlip):
 		return failed(schemas.GitIncomplete, cause.Error()+still)
-	case errors.Is(cause, hosted.ErrNoRoom), errors.Is(cause, hosted.ErrSpool):
+	case errors.Is(cause, hosted.ErrDiskFull), errors.Is(cause, hosted.ErrSpool):
 		return refused(cause)
 	case errors.Is(cause, errLook):
 		return failed(schemas.Unavailable, "the task could not be looked at"+still+"; push again")

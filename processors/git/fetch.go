@@ -62,10 +62,10 @@ func (f *Forward) advertise(ctx context.Context, who caller, repo schemas.Repo, 
 		}
 		a, err := gitwire.ReadAdvertisement(r)
 		if err != nil {
-			return told(err)
+			return publicError(err)
 		}
 		if a.Version == 2 && protocol != 2 {
-			return told(gitwire.ErrMalformed)
+			return publicError(gitwire.ErrMalformed)
 		}
 		a.Service = service
 		a.Refs = who.shown(a.Refs)
@@ -130,11 +130,11 @@ func (f *Forward) uploadPack(ctx context.Context, who caller, repo schemas.Repo,
 	return f.fetch(ctx, who, repo, q, func(r io.Reader, mocked bool) error {
 		if q.Command != gitwire.CommandLsRefs || mocked {
 			_, err := io.Copy(w, r)
-			return told(err)
+			return publicError(err)
 		}
 		refs, err := gitwire.ReadRefs(r)
 		if err != nil {
-			return told(err)
+			return publicError(err)
 		}
 		_, err = w.Write(gitwire.AppendRefs(nil, who.shown(refs)))
 		return err
@@ -153,7 +153,7 @@ func (f *Forward) refs(ctx context.Context, who caller, repo schemas.Repo, prefi
 	var a gitwire.Advertisement
 	err = f.discover(ctx, who, repo, schemas.GitUploadPack, 2, func(r io.Reader, _ bool) error {
 		a, err = gitwire.ReadAdvertisement(r)
-		return told(err)
+		return publicError(err)
 	})
 	if err != nil || a.Version != 2 {
 		return a.Refs, err
@@ -161,7 +161,7 @@ func (f *Forward) refs(ctx context.Context, who caller, repo schemas.Repo, prefi
 	in := gitwire.Fetch{V2: true, Request: gitwire.LsRefs(append([]string{gitwire.HEAD}, prefixes...)...)}
 	err = f.fetch(ctx, who, repo, in, func(r io.Reader, _ bool) error {
 		refs, err = gitwire.ReadRefs(r)
-		return told(err)
+		return publicError(err)
 	})
 	return refs, err
 }
@@ -176,8 +176,8 @@ func at(refs []gitwire.Ref, name string) string {
 	return ""
 }
 
-// told turns what is wrong with an upstream's answer into what may be said of it.
-func told(err error) error {
+// publicError turns what is wrong with an upstream's answer into what may be said of it.
+func publicError(err error) error {
 	_, failed := errors.AsType[*fault.Call](err)
 	switch _, refused := errors.AsType[*gitwire.RemoteError](err); {
 	case failed: // the call did, and the answer may be malformed for that

@@ -26,7 +26,7 @@ func grant() task.Grant {
 }
 
 // front is a door for the real git: it does what the git surface does of it.
-func (r *room) front(repo schemas.Repo, g task.Grant) string {
+func (r *env) front(repo schemas.Repo, g task.Grant) string {
 	r.t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		protocol := 0
@@ -105,7 +105,7 @@ func TestAdvertisementOfAPush(t *testing.T) {
 
 func TestFetchThatIsRefused(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
+	r := newEnv(t, options{})
 	repo := r.proxy()
 	var out bytes.Buffer
 	for name, in := range map[string][]byte{
@@ -131,7 +131,7 @@ func TestUpstreamThatCannotBeRead(t *testing.T) {
 	}
 	type testCase struct {
 		answer http.HandlerFunc
-		before func(*room, string)
+		before func(*env, string)
 		code   schemas.Code
 		says   string
 		denial bool
@@ -146,16 +146,16 @@ func TestUpstreamThatCannotBeRead(t *testing.T) {
 		"an error of git's": {answer: says(advert, gitkit.Pkt("ERR go away")), code: schemas.HTTPFailure, says: "credential"},
 		"a redirect":        {answer: http.RedirectHandler("/elsewhere", http.StatusFound).ServeHTTP, code: schemas.HTTPFailure, says: "redirect"},
 		"nobody":            {answer: http.NotFound, code: schemas.HTTPFailure, says: "404"},
-		"a rule": {before: func(r *room, url string) {
+		"a rule": {before: func(r *env, url string) {
 			r.book.Put(r.t, rulebook.Mock("m", url+"/*", 503, `"busy"`))
 		}, code: schemas.HTTPFailure, says: "503"},
-		"held back": {before: func(r *room, url string) {
+		"held back": {before: func(r *env, url string) {
 			r.book.Put(r.t, rulebook.Delay("d", url+"/*", 60_000))
 		}, code: schemas.UpstreamTimeout, says: "hold"},
-		"policy":  {before: func(r *room, _ string) { r.enforce() }, code: schemas.DenyHost, says: "policy", denial: true},
-		"no rule": {before: func(r *room, _ string) { r.book.Break(io.EOF) }, code: schemas.DenyRule, denial: true},
+		"policy":  {before: func(r *env, _ string) { r.enforce() }, code: schemas.DenyHost, says: "policy", denial: true},
+		"no rule": {before: func(r *env, _ string) { r.book.Break(io.EOF) }, code: schemas.DenyRule, denial: true},
 	}, func(t *testing.T, c testCase) {
-		r := newRoom(t, options{})
+		r := newEnv(t, options{})
 		hits := 0
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 			hits++
@@ -187,7 +187,7 @@ func TestUpstreamThatCannotBeRead(t *testing.T) {
 // the same.
 func TestFetchIsGivenUp(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
+	r := newEnv(t, options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
 		cancel()
@@ -206,7 +206,7 @@ func TestFetchIsGivenUp(t *testing.T) {
 // policy's leave, and a short delay is waited for.
 func TestRulesThatLeadElsewhere(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
+	r := newEnv(t, options{})
 	repo := r.proxy()
 	moved := repo.Repo
 	moved.UpstreamURL = repo.Backend.URL + "/old.git"

@@ -210,5 +210,5 @@ func (p *importProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if out.Begun() { // git must not take it for whole
 		panic(http.ErrAbortHandler)
 	}
-	http.Error(w, "the upstream could not be asked", http.StatusBadGateway)
+	http.Error(w, "the upstream could not be reached", http.StatusBadGateway)
 }

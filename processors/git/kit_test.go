@@ -46,9 +46,9 @@ const (
 
 var taskRef = schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: taskID}
 
-// room is a worker without its pipeline: the executors over the real git, the real
+// env is a worker without its pipeline: the executors over the real git, the real
 // client and a log in memory.
-type room struct {
+type env struct {
 	t       *testing.T
 	log     *memlog.Log
 	ledger  *ledger.Ledger
@@ -83,12 +83,12 @@ type options struct {
 	spools  *hosted.Spools // nil: git's own
 }
 
-func newRoom(t *testing.T, o options) *room {
+func newEnv(t *testing.T, o options) *env {
 	t.Helper()
 	if o.now == nil {
 		o.now = time.Now
 	}
-	r := &room{
+	r := &env{
 		t: t, log: memlog.New(harness.Layout(), o.now, o.hooks), catalog: &catalog{known: map[string]schemas.Repo{}},
 		book: &rulebook.Book{}, stop: harness.NewStop(t), over: make(chan struct{}),
 	}
@@ -133,28 +133,28 @@ func newRoom(t *testing.T, o options) *room {
 
 // hosting is a room with a repository on this node, and a task that may push to it; base is where the
 // task's branch is.
-func hosting(t *testing.T, o options) (r *room, repo schemas.Repo, base string) {
+func hosting(t *testing.T, o options) (r *env, repo schemas.Repo, base string) {
 	t.Helper()
-	r = newRoom(t, o)
+	r = newEnv(t, o)
 	repo = r.host()
 	_, base = r.file(repo, false)
 	return r, repo, base
 }
 
 // proxying is hosting for a repository on a git server elsewhere.
-func proxying(t *testing.T, o options) (r *room, repo elsewhere, base string) {
+func proxying(t *testing.T, o options) (r *env, repo upstreamDouble, base string) {
 	t.Helper()
-	r = newRoom(t, o)
+	r = newEnv(t, o)
 	repo = r.proxy()
 	_, base = r.file(repo.Repo, false)
 	return r, repo, base
 }
 
 // enforce puts entries in force.
-func (r *room) enforce(entries ...policy.Entry) { r.policy.Enforce(r.t, entries...) }
+func (r *env) enforce(entries ...policy.Entry) { r.policy.Enforce(r.t, entries...) }
 
 // allow lets a server be asked, with the password.
-func (r *room) allow(url string) {
+func (r *env) allow(url string) {
 	r.t.Helper()
 	r.enforce(policy.Entry{
 		Name: "upstream", URLPrefix: url + "/", Methods: []string{"GET", "POST"}, Network: policy.NetworkLoopback,
@@ -163,7 +163,7 @@ func (r *room) allow(url string) {
 }
 
 // accept writes an action down.
-func (r *room) accept(kind schemas.Kind, id string, payload any) *ledger.State {
+func (r *env) accept(kind schemas.Kind, id string, payload any) *ledger.State {
 	r.t.Helper()
 	now := time.Now()
 	return harness.Claim(r.t, r.ledger, schemas.Action{
@@ -173,13 +173,13 @@ func (r *room) accept(kind schemas.Kind, id string, payload any) *ledger.State {
 }
 
 // again is an action as another worker reads it.
-func (r *room) again(st *ledger.State) *ledger.State {
+func (r *env) again(st *ledger.State) *ledger.State {
 	r.t.Helper()
 	return harness.Load(r.t, r.ledger, st.Ref)
 }
 
 // host makes a repository on this node of another, and returns it.
-func (r *room) host() schemas.Repo {
+func (r *env) host() schemas.Repo {
 	r.t.Helper()
 	_, err := r.git.Create(r.t.Context(), "app-id", "main")
 	require.NoError(r.t, err)
@@ -189,7 +189,7 @@ func (r *room) host() schemas.Repo {
 }
 
 // file files the task of a repository and opens its branch.
-func (r *room) file(repo schemas.Repo, force bool) (st *ledger.State, base string) {
+func (r *env) file(repo schemas.Repo, force bool) (st *ledger.State, base string) {
 	r.t.Helper()
 	order := schemas.TaskOrder{Description: "d", Repo: repo.Name, Branch: branch, Pool: "none", ForcePush: force}
 	st = r.accept(schemas.KindTask, taskID, order)
@@ -201,13 +201,13 @@ func (r *room) file(repo schemas.Repo, force bool) (st *ledger.State, base strin
 }
 
 // tell appends an event of the task.
-func (r *room) tell(typ schemas.EventType, ev schemas.TaskEvent) {
+func (r *env) tell(typ schemas.EventType, ev schemas.TaskEvent) {
 	r.t.Helper()
 	harness.Append(r.t, r.ledger, harness.Load(r.t, r.ledger, taskRef), schemas.Event{Type: typ, Task: &ev})
 }
 
 // complete ends the task.
-func (r *room) complete() {
+func (r *env) complete() {
 	r.t.Helper()
 	r.tell(schemas.EventSignal, schemas.TaskEvent{What: schemas.TaskReported, Report: &schemas.TaskReport{Completed: true}})
 }
@@ -231,14 +231,14 @@ type pushed struct {
 }
 
 // push performs a push of a body.
-func (r *room) push(id string, o schemas.PushOrder, body io.Reader) pushed {
+func (r *env) push(id string, o schemas.PushOrder, body io.Reader) pushed {
 	r.t.Helper()
 	p, err := r.tryPush(id, o, body)
 	require.NoError(r.t, err)
 	return p
 }
 
-func (r *room) tryPush(id string, o schemas.PushOrder, body io.Reader) (pushed, error) {
+func (r *env) tryPush(id string, o schemas.PushOrder, body io.Reader) (pushed, error) {
 	r.t.Helper()
 	st := r.accept(schemas.KindPush, id, o)
 	harness.Start(r.t, r.ledger, st)
@@ -248,14 +248,14 @@ func (r *room) tryPush(id string, o schemas.PushOrder, body io.Reader) (pushed, 
 }
 
 // perform carries a push out that must have an end.
-func (r *room) perform(st *ledger.State) pushed {
+func (r *env) perform(st *ledger.State) pushed {
 	r.t.Helper()
 	p, err := r.try(r.t.Context(), st)
 	require.NoError(r.t, err)
 	return p
 }
 
-func (r *room) try(ctx context.Context, st *ledger.State) (pushed, error) {
+func (r *env) try(ctx context.Context, st *ledger.State) (pushed, error) {
 	r.t.Helper()
 	v, err := r.pushes.Execute(ctx, st, r.stop)
 	p := pushed{settled: v, st: st}
@@ -265,7 +265,7 @@ func (r *room) try(ctx context.Context, st *ledger.State) (pushed, error) {
 
 // interrupted performs a push whose client stops after some bytes, and does something then. It returns
 // whether the client goes on or not.
-func (r *room) interrupted(o schemas.PushOrder, pack []byte, after int, then func(*stuttering)) pushed {
+func (r *env) interrupted(o schemas.PushOrder, pack []byte, after int, then func(*stuttering)) pushed {
 	r.t.Helper()
 	body := stutter(pack, after)
 	st := r.accept(schemas.KindPush, "push-1", o)
@@ -282,7 +282,7 @@ func (r *room) interrupted(o schemas.PushOrder, pack []byte, after int, then fun
 }
 
 // evidence is what was left of a kind, with its payloads.
-func (r *room) evidence(kind string) (list []schemas.Evidence) {
+func (r *env) evidence(kind string) (list []schemas.Evidence) {
 	r.t.Helper()
 	for _, e := range harness.Evidence(r.t, r.log, "") {
 		all := fmt.Sprintf("%+v %s", e, e.Payload)
@@ -296,7 +296,7 @@ func (r *room) evidence(kind string) (list []schemas.Evidence) {
 }
 
 // audit is the one record of a push.
-func (r *room) audit() schemas.PushAudit {
+func (r *env) audit() schemas.PushAudit {
 	r.t.Helper()
 	list := r.evidence(schemas.EvidencePush)
 	require.Len(r.t, list, 1)
@@ -304,7 +304,7 @@ func (r *room) audit() schemas.PushAudit {
 }
 
 // task is the task's state by its events.
-func (r *room) task() *task.State {
+func (r *env) task() *task.State {
 	r.t.Helper()
 	st := harness.Load(r.t, r.ledger, taskRef)
 	s := task.Begin(st.Action, harness.Decode[schemas.TaskOrder](r.t, st.Action.Payload))
@@ -315,7 +315,7 @@ func (r *room) task() *task.State {
 }
 
 // head is where the task's branch is on this node.
-func (r *room) head(repo schemas.Repo) string {
+func (r *env) head(repo schemas.Repo) string {
 	r.t.Helper()
 	oid, err := r.git.Head(r.t.Context(), repo.ID, branch)
 	require.NoError(r.t, err)

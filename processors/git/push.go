@@ -41,8 +41,8 @@ type work struct {
 // after one that has sent nothing asks again.
 type packEnd struct{ cause error } // why it is kept back; nil: it goes out
 
-// perform works until it is known how the push ends. An error says when to come back.
-func (w *work) perform(ctx context.Context) (settle.Outcome, error) {
+// execute works until it is known how the push ends. An error says when to come back.
+func (w *work) execute(ctx context.Context) (settle.Outcome, error) {
 	if w.order.Denied != "" {
 		return denied(w.order.Denied), nil
 	}
@@ -61,7 +61,7 @@ func (w *work) perform(ctx context.Context) (settle.Outcome, error) {
 	case proxied && w.upload == nil:
 		return unsent(), nil
 	case w.upload == nil:
-		return w.fate(ctx)
+		return w.recoverOutcome(ctx)
 	case w.late():
 		return expired(), nil
 	}
@@ -252,7 +252,7 @@ func (w *work) local(ctx, during context.Context) (settle.Outcome, error) {
 	case ctx.Err() != nil:
 		return settle.Outcome{}, ctx.Err() // the next worker asks the ref
 	case released:
-		return w.fate(ctx)
+		return w.recoverOutcome(ctx)
 	case cause != nil:
 		return w.kept(cause), nil
 	default:
@@ -264,8 +264,8 @@ func refused(err error) settle.Outcome {
 	switch {
 	case errors.Is(err, hosted.ErrFull):
 		return rejected("the repository is as large as it may be")
-	case errors.Is(err, hosted.ErrNoRoom):
-		return rejected(hosted.ErrNoRoom.Error() + "; push again when its operator has made some")
+	case errors.Is(err, hosted.ErrDiskFull):
+		return rejected(hosted.ErrDiskFull.Error() + "; push again when its operator has made some")
 	case errors.Is(err, hosted.ErrSpool):
 		return rejected(err.Error() + "; push again in a moment")
 	case errors.Is(err, hosted.ErrBusy):
@@ -286,7 +286,7 @@ func (w *work) reported(rep gitwire.Report) settle.Outcome {
 	case one.Reason != "":
 		return rejected(explained(one.Reason, w.order.Force))
 	case !told:
-		return rejected("git said nothing of the branch")
+		return rejected("git reported nothing about the branch")
 	}
 	return w.succeeded(rep.Unpack)
 }
@@ -301,8 +301,8 @@ func explained(reason string, force bool) string {
 // quiet is how long what is left of a push may take to end.
 const quiet = time.Minute
 
-// fate derives from the branch the result of a push whose worker, or whose body, is gone.
-func (w *work) fate(ctx context.Context) (settle.Outcome, error) {
+// recoverOutcome derives from the branch the result of a push whose worker, or whose body, is gone.
+func (w *work) recoverOutcome(ctx context.Context) (settle.Outcome, error) {
 	if done, err := w.knows(ctx, w.st, w.order); err != nil || done {
 		return w.succeeded(gitwire.UnpackOK), err
 	}
@@ -315,7 +315,7 @@ func (w *work) fate(ctx context.Context) (settle.Outcome, error) {
 	case ctx.Err() != nil:
 		return settle.Outcome{}, ctx.Err()
 	case w.late():
-		return unknown("the push was interrupted, and the node that has the repository could not be asked; look at the branch before the push is made again"), nil
+		return unknown("the push was interrupted, and the node that has the repository could not be reached; look at the branch before the push is made again"), nil
 	default: // not this node's repository, or not now
 		return settle.Outcome{}, &fault.RetryAfter{After: 2 * time.Second, Cause: err}
 	}

@@ -47,14 +47,14 @@ type Hosted interface {
 // Config is what Pushes, Branches and Repos need. A field without a default says so.
 type Config struct {
 	Ledger   Ledger
-	Recorder settle.Leaver
+	Recorder settle.Storer
 	Repos    Catalog
 	Hosted   Hosted
 	Upstream Upstream
 	// Spools keep the packs of pushes while they come in.
 	Spools *hosted.Spools
 	// Over is closed when a task has ended or a lease is not the newest any more; see
-	// internal/board. It ends a push early; without it, only the look at the task before
+	// internal/activetasks. It ends a push early; without it, only the look at the task before
 	// the pack's end goes out does.
 	Over func(ref schemas.Ref, lease int) (over <-chan struct{}, forget func())
 	// Limits bound a pack.
@@ -85,8 +85,8 @@ func NewPushes(cfg Config) *Pushes {
 	return &Pushes{cfg.withDefaults()}
 }
 
-// elsewhere is when a push is looked at again that another node may be executing.
-const elsewhere = 2 * time.Second
+// remoteRetry is when a push is looked at again that another node may be executing.
+const remoteRetry = 2 * time.Second
 
 // Here returns nil if this worker can tell how a push ends that it does not execute. The node that
 // accepted the push executes it, and has its repository unless that is an upstream's. So a worker
@@ -111,7 +111,7 @@ func (p *Pushes) Here(ctx context.Context, st *ledger.State) error {
 	if !until.IsZero() && !now.Before(until) {
 		return nil
 	}
-	return &fault.RetryAfter{After: elsewhere}
+	return &fault.RetryAfter{After: remoteRetry}
 }
 
 // Execute makes the push, or finds its result.
@@ -121,7 +121,7 @@ func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) 
 		return settle.Outcome{}, err
 	}
 	w := &work{Pushes: p, st: st, order: order, stop: stop}
-	e, err := w.perform(ctx)
+	e, err := w.execute(ctx)
 	if err != nil {
 		return settle.Outcome{}, err
 	}
@@ -132,7 +132,7 @@ func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) 
 	}
 	record, err := w.evidence(e)
 	if err == nil {
-		err = p.cfg.Recorder.Leave(ctx, st, record)
+		err = p.cfg.Recorder.Store(ctx, st, record)
 	}
 	e.Result = w.result(e)
 	return e, err

@@ -59,7 +59,7 @@ func TestPushEnds(t *testing.T) {
 		order   func(*schemas.PushOrder)
 		pack    func(base string) ([]byte, string) // default: a good commit
 		spoil   func(pack []byte) io.Reader
-		before  func(*room)
+		before  func(*env)
 		limits  gitwire.PackLimits
 		outcome schemas.Outcome
 		code    schemas.Code
@@ -100,9 +100,9 @@ func TestPushEnds(t *testing.T) {
 		"the branch is elsewhere by now": {
 			order: func(o *schemas.PushOrder) { o.Old = gitkit.BlobOf("y").ID() }, outcome: failed, code: schemas.GitRejected,
 		},
-		"the task has ended":    {before: (*room).complete, outcome: canceled, code: schemas.Canceled, says: "the task has ended"},
+		"the task has ended":    {before: (*env).complete, outcome: canceled, code: schemas.Canceled, says: "the task has ended"},
 		"the lease is lost":     {order: func(o *schemas.PushOrder) { o.Lease = 1 }, outcome: canceled, code: schemas.Canceled, says: "lease"},
-		"the push was canceled": {before: func(r *room) { r.stop.Pull() }, outcome: canceled, code: schemas.Canceled, says: "canceled"},
+		"the push was canceled": {before: func(r *env) { r.stop.Pull() }, outcome: canceled, code: schemas.Canceled, says: "canceled"},
 	}, func(t *testing.T, c testCase) {
 		r, repo, base := hosting(t, options{limits: c.limits})
 		if c.before != nil {
@@ -136,9 +136,9 @@ func TestPushEnds(t *testing.T) {
 func TestForcedPush(t *testing.T) {
 	t.Parallel()
 	for _, upstream := range []bool{false, true} {
-		r := newRoom(t, options{})
+		r := newEnv(t, options{})
 		var repo schemas.Repo
-		var up elsewhere
+		var up upstreamDouble
 		if upstream {
 			up = r.proxy()
 			repo = up.Repo
@@ -163,17 +163,17 @@ func TestForcedPush(t *testing.T) {
 // the end of the pack waits for a look at the task, whether the client goes on or not.
 func TestTaskEndsDuringPush(t *testing.T) {
 	t.Parallel()
-	table.Run(t, map[string]func(*room, *stuttering){
-		"and the client goes on": func(r *room, s *stuttering) {
+	table.Run(t, map[string]func(*env, *stuttering){
+		"and the client goes on": func(r *env, s *stuttering) {
 			r.complete()
 			s.goOn()
 		},
-		"and the board says so": func(r *room, _ *stuttering) {
+		"and the board says so": func(r *env, _ *stuttering) {
 			r.complete()
 			close(r.over)
 		},
-		"by a cancel of the push": func(r *room, _ *stuttering) { r.stop.Pull() },
-	}, func(t *testing.T, end func(*room, *stuttering)) {
+		"by a cancel of the push": func(r *env, _ *stuttering) { r.stop.Pull() },
+	}, func(t *testing.T, end func(*env, *stuttering)) {
 		r, repo, base := hosting(t, options{})
 		pack, head := commit("one", base)
 		p := r.interrupted(order(repo, base, head), pack, 40, func(s *stuttering) { end(r, s) })
@@ -183,9 +183,9 @@ func TestTaskEndsDuringPush(t *testing.T) {
 	})
 }
 
-// TestBoardMayBeWrong: that a board says that a task is over is a reason to look, and
+// TestTheCacheMayBeWrong: that a board says that a task is over is a reason to look, and
 // no more.
-func TestBoardMayBeWrong(t *testing.T) {
+func TestTheCacheMayBeWrong(t *testing.T) {
 	t.Parallel()
 	r, repo, base := hosting(t, options{})
 	close(r.over)
@@ -242,7 +242,7 @@ func TestPushOfAnotherNode(t *testing.T) {
 }
 
 // attempts are the records of the attempts of one push.
-func (r *room) attempts(push string) (n int) {
+func (r *env) attempts(push string) (n int) {
 	r.t.Helper()
 	for _, e := range r.evidence(schemas.EvidenceAttempt) {
 		if e.ActionID == push {
@@ -298,7 +298,7 @@ func (f *failing) Open(ctx context.Context, p guard.Pass) (call.Exchange, error)
 func TestAWholePackIsSent(t *testing.T) {
 	t.Parallel()
 	table.Run(t, map[string]int64{"untouched": 0, "begun": 100, "small": -1}, func(t *testing.T, read int64) {
-		r := newRoom(t, options{adapter: func(next push) push {
+		r := newEnv(t, options{adapter: func(next push) push {
 			return func(t git.PushCall) call.Adapter { return &failing{Adapter: next(t), talk: t, read: max(read, 0)} }
 		}})
 		asked := 0
@@ -318,7 +318,7 @@ func TestAWholePackIsSent(t *testing.T) {
 }
 
 // begin has a task's branch be at the upstream, and the task run.
-func (r *room) begin(repo elsewhere) (base string) {
+func (r *env) begin(repo upstreamDouble) (base string) {
 	r.t.Helper()
 	gitkit.Git(r.t, repo.dir, "update-ref", schemas.RefOf(branch), repo.main)
 	r.accept(schemas.KindTask, taskID, schemas.TaskOrder{Description: "d", Repo: repo.Name, Branch: branch, Pool: "none"})
@@ -331,15 +331,15 @@ func (r *room) begin(repo elsewhere) (base string) {
 func TestPushDoesNotRest(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		before func(*testing.T, *room, elsewhere)
+		before func(*testing.T, *env, upstreamDouble)
 		says   string
 	}
 	table.Run(t, map[string]testCase{
-		"for a traffic rule": {func(t *testing.T, r *room, e elsewhere) {
+		"for a traffic rule": {func(t *testing.T, r *env, e upstreamDouble) {
 			t.Helper()
 			r.book.Put(t, rulebook.Delay("d", e.Backend.URL+"/*", 60_000))
 		}, "the traffic rules hold the push back"},
-		"for an upstream": {func(_ *testing.T, r *room, e elsewhere) { r.leave(e.Repo) }, "could not be asked"},
+		"for an upstream": {func(_ *testing.T, r *env, e upstreamDouble) { r.leave(e.Repo) }, "could not be reached"},
 	}, func(t *testing.T, c testCase) {
 		r, up, base := proxying(t, options{pause: time.Minute})
 		c.before(t, r, up)
@@ -378,7 +378,7 @@ func TestABranchIsLookedForAgain(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	up := &away{}
-	r := newRoom(t, options{pause: 10 * time.Second, now: func() time.Time { return now }, adapter: func(next push) push {
+	r := newEnv(t, options{pause: 10 * time.Second, now: func() time.Time { return now }, adapter: func(next push) push {
 		return func(t git.PushCall) call.Adapter { return &awayOnce{next(t), up, t.Command.New} }
 	}})
 	repo := r.proxy()

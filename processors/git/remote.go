@@ -34,7 +34,7 @@ func (w *work) remote(ctx context.Context) (settle.Outcome, error) {
 		return settle.Outcome{}, err
 	}
 	whole, cause := w.ended()
-	return w.judge(ctx, r, whole, cause)
+	return w.callOutcome(ctx, r, whole, cause)
 }
 
 // tooLong is the end of a push of which nothing was sent, and nothing could be for a while: its
@@ -48,7 +48,7 @@ func (w *work) tooLong(rest *call.Deferral, r call.Result) settle.Outcome {
 	case rest != nil:
 		return rejected("the traffic rules hold the push back for longer than it can wait; nothing was sent, push again when they let it pass")
 	}
-	return rejected("the repository's upstream could not be asked: " + call.Describe(*r.Last) + "; nothing was sent, push again later")
+	return rejected("the repository's upstream could not be reached: " + call.Describe(*r.Last) + "; nothing was sent, push again later")
 }
 
 func unsent() settle.Outcome {
@@ -86,14 +86,14 @@ func (c Config) remoteTask(st *ledger.State, repo schemas.Repo, p PushCall) *cal
 			if err != nil {
 				return err
 			}
-			return c.Recorder.Leave(ctx, st, records...)
+			return c.Recorder.Store(ctx, st, records...)
 		},
 	}
 }
 
-// judge derives the end of a push from the result of its call. whole reports that the complete pack
+// callOutcome derives the end of a push from the result of its call. whole reports that the complete pack
 // was sent, as far as this worker has sent it, and cause why not.
-func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error) (settle.Outcome, error) {
+func (w *work) callOutcome(ctx context.Context, r call.Result, whole bool, cause error) (settle.Outcome, error) {
 	switch {
 	case r.Canceled:
 		return canceled(errStopped.Error() + "; nothing was sent"), nil
@@ -115,7 +115,7 @@ func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error
 	case r.Failed && !res.Sent && (res.Code == schemas.Interrupted || res.Code == schemas.Canceled):
 		return unsent(), nil // there was no pack to send any more
 	case r.Failed && !res.Sent:
-		return rejected("the repository's upstream could not be asked: " + call.Describe(*r.Last)), nil
+		return rejected("the repository's upstream could not be reached: " + call.Describe(*r.Last)), nil
 	case w.spool != nil && !whole:
 		return rejected("the push to the repository's upstream broke off before the pack was whole; the branch was not updated"), nil
 	default:

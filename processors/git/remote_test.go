@@ -25,8 +25,8 @@ import (
 	"weir/schemas"
 )
 
-// elsewhere is a repository on a git server that asks for the password.
-type elsewhere struct {
+// upstreamDouble is a repository on a git server that asks for the password.
+type upstreamDouble struct {
 	schemas.Repo
 	*gitkit.Backend
 	dir  string // of the upstream's repository
@@ -34,7 +34,7 @@ type elsewhere struct {
 }
 
 // proxy makes one, with the branch secret beside main.
-func (r *room) proxy() elsewhere {
+func (r *env) proxy() upstreamDouble {
 	r.t.Helper()
 	b := gitkit.NewBackend(r.t)
 	from, main := gitkit.NewRepo(r.t)
@@ -44,14 +44,14 @@ func (r *room) proxy() elsewhere {
 	r.allow(b.URL)
 	repo := schemas.Repo{ID: "p", Name: "app", Tenant: tenant, Mode: schemas.RepoProxy, DefaultBranch: "main", UpstreamURL: url}
 	r.catalog.put(repo)
-	return elsewhere{repo, b, dir, main}
+	return upstreamDouble{repo, b, dir, main}
 }
 
 // nobody is where nobody listens.
 const nobody = "http://127.0.0.1:1"
 
 // leave has a repository be where nobody listens.
-func (r *room) leave(repo schemas.Repo) {
+func (r *env) leave(repo schemas.Repo) {
 	r.t.Helper()
 	r.allow(nobody)
 	repo.UpstreamURL = nobody + "/app.git"
@@ -59,12 +59,12 @@ func (r *room) leave(repo schemas.Repo) {
 }
 
 // at is where a branch of the upstream's is; empty: nowhere.
-func (e elsewhere) at(t *testing.T, name string) string {
+func (e upstreamDouble) at(t *testing.T, name string) string {
 	t.Helper()
 	return gitkit.Run(t.Context(), e.dir, gitkit.Env(), nil, "rev-parse", "--verify", "-q", "refs/heads/"+name).Out
 }
 
-func (e elsewhere) is(t *testing.T, oid string) {
+func (e upstreamDouble) is(t *testing.T, oid string) {
 	t.Helper()
 	assert.Equal(t, oid, strings.TrimSpace(e.at(t, branch)))
 }
@@ -106,7 +106,7 @@ func TestUpstreamRefuses(t *testing.T) {
 	t.Parallel()
 	const failed = schemas.OutcomeFailed
 	type testCase struct {
-		before  func(*room, elsewhere)
+		before  func(*env, upstreamDouble)
 		order   func(*schemas.PushOrder)
 		cut     int
 		outcome schemas.Outcome
@@ -116,7 +116,7 @@ func TestUpstreamRefuses(t *testing.T) {
 	}
 	table.Run(t, map[string]testCase{
 		"by its own rules": {
-			before:  func(r *room, e elsewhere) { gitkit.Git(r.t, e.dir, "config", "receive.maxInputSize", "10") },
+			before:  func(r *env, e upstreamDouble) { gitkit.Git(r.t, e.dir, "config", "receive.maxInputSize", "10") },
 			outcome: failed, code: schemas.GitRejected,
 		},
 		"the branch is elsewhere": {
@@ -126,17 +126,19 @@ func TestUpstreamRefuses(t *testing.T) {
 			order:   func(o *schemas.PushOrder) { _, o.New = commit("x", "") },
 			outcome: failed, code: schemas.GitRejected, says: "build on", silent: true,
 		},
-		"the password": {before: func(_ *room, e elsewhere) { e.Require("another") }, outcome: failed, code: schemas.GitRejected, says: "status 401"},
+		"the password": {before: func(_ *env, e upstreamDouble) { e.Require("another") }, outcome: failed, code: schemas.GitRejected, says: "status 401"},
 		"policy": {
-			before:  func(r *room, _ elsewhere) { r.enforce() },
+			before:  func(r *env, _ upstreamDouble) { r.enforce() },
 			outcome: schemas.OutcomeDenied, code: schemas.DenyHost, says: "policy", silent: true,
 		},
 		"a traffic rule": {
-			before:  func(r *room, e elsewhere) { r.book.Put(r.t, rulebook.Mock("m", e.Backend.URL+"/*", 503, `"busy"`)) },
+			before: func(r *env, e upstreamDouble) {
+				r.book.Put(r.t, rulebook.Mock("m", e.Backend.URL+"/*", 503, `"busy"`))
+			},
 			outcome: failed, code: schemas.GitRejected, says: "status 503", silent: true,
 		},
 		"a traffic rule for its task": {
-			before: func(r *room, e elsewhere) {
+			before: func(r *env, e upstreamDouble) {
 				rule := rulebook.Mock("m", e.Backend.URL+"/*", 503, `"busy"`)
 				rule.Scope = &schemas.RuleScope{TaskID: taskID}
 				r.book.Put(r.t, rule)
@@ -144,11 +146,11 @@ func TestUpstreamRefuses(t *testing.T) {
 			outcome: failed, code: schemas.GitRejected, says: "status 503", silent: true,
 		},
 		"nobody is there": {
-			before:  func(r *room, e elsewhere) { r.leave(e.Repo) },
-			outcome: failed, code: schemas.GitRejected, says: "could not be asked", silent: true,
+			before:  func(r *env, e upstreamDouble) { r.leave(e.Repo) },
+			outcome: failed, code: schemas.GitRejected, says: "could not be reached", silent: true,
 		},
 		"half a pack":        {cut: 3, outcome: failed, code: schemas.GitIncomplete, silent: true},
-		"the task has ended": {before: func(r *room, _ elsewhere) { r.complete() }, outcome: schemas.OutcomeCanceled, code: schemas.Canceled, silent: true},
+		"the task has ended": {before: func(r *env, _ upstreamDouble) { r.complete() }, outcome: schemas.OutcomeCanceled, code: schemas.Canceled, silent: true},
 	}, func(t *testing.T, c testCase) {
 		r, repo, base := proxying(t, options{})
 		if c.before != nil {
@@ -211,7 +213,7 @@ func (s *streaming) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // streamed is a repository on such a server.
-func (r *room) streamed(s *streaming) elsewhere {
+func (r *env) streamed(s *streaming) upstreamDouble {
 	r.t.Helper()
 	from, main := gitkit.NewRepo(r.t)
 	s.dir = r.t.TempDir() + "/app.git"
@@ -221,7 +223,7 @@ func (r *room) streamed(s *streaming) elsewhere {
 	r.allow(server.URL)
 	repo := schemas.Repo{ID: "p", Name: "app", Tenant: tenant, Mode: schemas.RepoProxy, DefaultBranch: "main", UpstreamURL: server.URL + "/app.git"}
 	r.catalog.put(repo)
-	return elsewhere{Repo: repo, dir: s.dir, main: main}
+	return upstreamDouble{Repo: repo, dir: s.dir, main: main}
 }
 
 // large is a pack of more than is read at first, which does not get smaller. Parents are
@@ -251,17 +253,17 @@ var largest struct {
 func TestLargePush(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		meanwhile func(*room, *stuttering)
+		meanwhile func(*env, *stuttering)
 		code      schemas.Code // none: it succeeds
 	}
 	table.Run(t, map[string]testCase{
-		"it goes on":        {func(_ *room, s *stuttering) { s.goOn() }, ""},
-		"the client leaves": {func(_ *room, s *stuttering) { s.broken = io.ErrUnexpectedEOF; s.goOn() }, schemas.GitIncomplete},
-		"the task ends":     {func(r *room, s *stuttering) { r.complete(); s.goOn() }, schemas.Canceled},
-		"the board says so": {func(r *room, _ *stuttering) { r.complete(); close(r.over) }, schemas.Canceled},
-		"it is canceled":    {func(r *room, _ *stuttering) { r.stop.Pull() }, schemas.Canceled},
+		"it goes on":        {func(_ *env, s *stuttering) { s.goOn() }, ""},
+		"the client leaves": {func(_ *env, s *stuttering) { s.broken = io.ErrUnexpectedEOF; s.goOn() }, schemas.GitIncomplete},
+		"the task ends":     {func(r *env, s *stuttering) { r.complete(); s.goOn() }, schemas.Canceled},
+		"the board says so": {func(r *env, _ *stuttering) { r.complete(); close(r.over) }, schemas.Canceled},
+		"it is canceled":    {func(r *env, _ *stuttering) { r.stop.Pull() }, schemas.Canceled},
 	}, func(t *testing.T, c testCase) {
-		r := newRoom(t, options{})
+		r := newEnv(t, options{})
 		repo := r.streamed(&streaming{})
 		_, base := r.file(repo.Repo, false)
 		pack, head := large(base)
@@ -308,7 +310,7 @@ func TestAnswerIsLost(t *testing.T) {
 			_, _ = io.WriteString(w, "0006ab")
 		}, schemas.OutcomeUnknown},
 	}, func(t *testing.T, c testCase) {
-		r := newRoom(t, options{})
+		r := newEnv(t, options{})
 		s := &streaming{}
 		repo := r.streamed(s)
 		_, base := r.file(repo.Repo, false)
@@ -348,7 +350,7 @@ func TestWorkerIsLostOverAnUpstream(t *testing.T) {
 func TestBranchElsewhere(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		before func(*room, elsewhere)
+		before func(*env, upstreamDouble)
 		base   string
 		branch string
 		code   schemas.Code // none: it rests until it can be asked
@@ -356,10 +358,10 @@ func TestBranchElsewhere(t *testing.T) {
 	table.Run(t, map[string]testCase{
 		"there is no base": {base: "none", branch: branch, code: schemas.NotFound},
 		"it is there":      {branch: "secret", code: schemas.Conflict},
-		"denied":           {before: func(r *room, _ elsewhere) { r.enforce() }, branch: branch, code: schemas.DenyHost},
-		"nobody is there":  {before: func(r *room, e elsewhere) { r.leave(e.Repo) }, branch: branch},
+		"denied":           {before: func(r *env, _ upstreamDouble) { r.enforce() }, branch: branch, code: schemas.DenyHost},
+		"nobody is there":  {before: func(r *env, e upstreamDouble) { r.leave(e.Repo) }, branch: branch},
 	}, func(t *testing.T, c testCase) {
-		r := newRoom(t, options{})
+		r := newEnv(t, options{})
 		repo := r.proxy()
 		if c.before != nil {
 			c.before(r, repo)
@@ -383,7 +385,7 @@ func TestBranchElsewhere(t *testing.T) {
 	})
 	t.Run("again", func(t *testing.T) {
 		t.Parallel()
-		r := newRoom(t, options{})
+		r := newEnv(t, options{})
 		repo := r.proxy()
 		st, base := r.file(repo.Repo, false)
 		again, err := r.branches.Open(t.Context(), r.again(st), schemas.TaskOrder{Repo: repo.Name}, branch)
@@ -395,7 +397,7 @@ func TestBranchElsewhere(t *testing.T) {
 	})
 	t.Run("the answer is lost", func(t *testing.T) {
 		t.Parallel()
-		r := newRoom(t, options{})
+		r := newEnv(t, options{})
 		repo := r.streamed(&streaming{answer: func(w http.ResponseWriter, _ *http.Request, git func(io.Writer)) {
 			git(io.Discard)
 			w.WriteHeader(http.StatusBadGateway)

@@ -55,7 +55,7 @@ func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 	}
 	record, err := r.evidence(w, repo.Mode, e)
 	if err == nil {
-		err = r.cfg.Recorder.Leave(ctx, st, record)
+		err = r.cfg.Recorder.Store(ctx, st, record)
 	}
 	if e.Code == "" {
 		repo.ID, repo.Tenant = "", ""
@@ -182,7 +182,7 @@ func (r *Repos) fill(ctx context.Context, w *wanted, repo schemas.Repo) (schemas
 	}
 	switch {
 	case w.order.UpstreamURL != "":
-		return r.elsewhere(ctx, w, repo)
+		return r.inspectUpstream(ctx, w, repo)
 	case w.order.ImportURL != "":
 		var err error
 		switch repo.DefaultBranch, err = r.importing(ctx, w); {
@@ -201,8 +201,8 @@ func (r *Repos) fill(ctx context.Context, w *wanted, repo schemas.Repo) (schemas
 	}
 }
 
-// elsewhere looks at a repository that stays where it is.
-func (r *Repos) elsewhere(ctx context.Context, w *wanted, repo schemas.Repo) (schemas.Repo, error) {
+// inspectUpstream looks at a repository that stays where it is.
+func (r *Repos) inspectUpstream(ctx context.Context, w *wanted, repo schemas.Repo) (schemas.Repo, error) {
 	repo.ID, repo.Mode, repo.UpstreamURL = w.id, schemas.RepoProxy, strings.TrimRight(w.order.UpstreamURL, "/")
 	if strings.ContainsAny(repo.UpstreamURL, "?#") {
 		return repo, fault.New(schemas.ValidationError, "upstream_url has a query or a fragment; name the repository's URL alone")

@@ -25,7 +25,7 @@ import (
 )
 
 // make performs the making of a repository.
-func (r *room) make(id string, o schemas.RepoOrder) settle.Outcome {
+func (r *env) make(id string, o schemas.RepoOrder) settle.Outcome {
 	r.t.Helper()
 	st := r.accept(schemas.KindRepo, id, o)
 	v, err := r.repos.Execute(r.t.Context(), st, r.stop)
@@ -33,7 +33,7 @@ func (r *room) make(id string, o schemas.RepoOrder) settle.Outcome {
 	return v
 }
 
-func (r *room) made(id string, o schemas.RepoOrder) schemas.Repo {
+func (r *env) made(id string, o schemas.RepoOrder) schemas.Repo {
 	r.t.Helper()
 	v := r.make(id, o)
 	require.Equal(r.t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
@@ -49,7 +49,7 @@ func (r *room) made(id string, o schemas.RepoOrder) schemas.Repo {
 
 func TestNewRepository(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
+	r := newEnv(t, options{})
 	repo := r.made("repo-1", schemas.RepoOrder{Name: "app"})
 	assert.Equal(t, []any{schemas.RepoHosted, "main", "repo-1"}, []any{repo.Mode, repo.DefaultBranch, repo.By})
 	head, err := r.git.Head(t.Context(), repo.ID, "main")
@@ -81,7 +81,7 @@ func TestNewRepository(t *testing.T) {
 
 func TestImport(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
+	r := newEnv(t, options{})
 	up := r.proxy()
 	gitkit.Git(t, up.dir, "tag", "v1", "main")
 	repo := r.made("repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
@@ -105,7 +105,7 @@ func TestImportSaysHowFarItIs(t *testing.T) {
 	for step, told := range map[time.Duration]bool{time.Millisecond: false, 2 * time.Second: true} {
 		var ticks atomic.Int64
 		begun := time.Now()
-		r := newRoom(t, options{now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * step) }})
+		r := newEnv(t, options{now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * step) }})
 		up := r.proxy()
 		st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
 		harness.Start(r.t, r.ledger, st)
@@ -135,7 +135,7 @@ func TestImportWithoutALog(t *testing.T) {
 		if name == "silent" {
 			hooks = memlog.Hooks{After: func(m schemas.Append, _ uint64) error { return away(m) }}
 		}
-		r := newRoom(t, options{hooks: hooks, now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * 2 * time.Second) }})
+		r := newEnv(t, options{hooks: hooks, now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * 2 * time.Second) }})
 		up := r.proxy()
 		st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
 		harness.Start(r.t, r.ledger, st)
@@ -164,7 +164,7 @@ func TestImportThatIsToStop(t *testing.T) {
 	t.Parallel()
 	var ticks atomic.Int64
 	begun := time.Now()
-	r := newRoom(t, options{now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * 2 * time.Second) }})
+	r := newEnv(t, options{now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * 2 * time.Second) }})
 	up := r.proxy()
 	st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
 	harness.Start(r.t, r.ledger, st)
@@ -182,26 +182,26 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	now := time.Now()
 	type testCase struct {
 		order  schemas.RepoOrder
-		before func(*room, *ledger.State)
+		before func(*env, *ledger.State)
 		code   schemas.Code
 	}
 	table.Run(t, map[string]testCase{
-		"the name is taken meanwhile": {schemas.RepoOrder{}, func(r *room, _ *ledger.State) {
+		"the name is taken meanwhile": {schemas.RepoOrder{}, func(r *env, _ *ledger.State) {
 			r.catalog.late = &schemas.Repo{ID: "other", Name: "new", Tenant: tenant, By: "another"}
 		}, schemas.Conflict},
-		"the name was taken": {schemas.RepoOrder{}, func(r *room, _ *ledger.State) {
+		"the name was taken": {schemas.RepoOrder{}, func(r *env, _ *ledger.State) {
 			r.catalog.put(schemas.Repo{ID: "other", Name: "new", Tenant: tenant, By: "another"})
 		}, schemas.Conflict},
-		"canceled": {schemas.RepoOrder{}, func(r *room, _ *ledger.State) { r.stop.Pull() }, schemas.Canceled},
-		"too late": {schemas.RepoOrder{}, func(_ *room, st *ledger.State) {
+		"canceled": {schemas.RepoOrder{}, func(r *env, _ *ledger.State) { r.stop.Pull() }, schemas.Canceled},
+		"too late": {schemas.RepoOrder{}, func(_ *env, st *ledger.State) {
 			st.Action.Deadline = now.Add(-time.Minute)
 		}, schemas.DeadlineExceeded},
-		"an import without the branch": {schemas.RepoOrder{DefaultBranch: "nope", ImportURL: "there"}, func(r *room, st *ledger.State) {
+		"an import without the branch": {schemas.RepoOrder{DefaultBranch: "nope", ImportURL: "there"}, func(r *env, st *ledger.State) {
 			// Who made it before had no such wish.
 			require.NoError(r.t, r.git.Remove(r.t.Context(), git.Identity(st)))
 		}, schemas.ValidationError},
 	}, func(t *testing.T, c testCase) {
-		r := newRoom(t, options{})
+		r := newEnv(t, options{})
 		up := r.proxy()
 		o := c.order
 		if o.Name = "new"; o.ImportURL != "" {
@@ -222,7 +222,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 // TestWhatIsInTheTableStays, though its action was canceled behind that.
 func TestWhatIsInTheTableStays(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
+	r := newEnv(t, options{})
 	repo := r.made("repo-1", schemas.RepoOrder{Name: "app"})
 	st, err := r.ledger.Load(t.Context(), schemas.Ref{Tenant: tenant, Kind: schemas.KindRepo, ID: "repo-1"})
 	require.NoError(t, err)
@@ -236,7 +236,7 @@ func TestWhatIsInTheTableStays(t *testing.T) {
 
 func TestUpstreamRepository(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
+	r := newEnv(t, options{})
 	up := r.proxy()
 	repo := r.made("repo-1", schemas.RepoOrder{Name: "there", UpstreamURL: up.UpstreamURL + "/", AllowlistKey: "upstream"})
 	assert.Equal(t, []any{schemas.RepoProxy, "main", up.UpstreamURL, "upstream"}, []any{repo.Mode, repo.DefaultBranch, repo.UpstreamURL, repo.AllowlistKey})
@@ -245,20 +245,20 @@ func TestUpstreamRepository(t *testing.T) {
 func TestRepositoryThatIsNotMade(t *testing.T) {
 	t.Parallel()
 	const failed, denied = schemas.OutcomeFailed, schemas.OutcomeDenied
-	nothing := func(*room, elsewhere) {}
-	revoked := func(r *room, _ elsewhere) { r.enforce() }
-	copied := func(e elsewhere) schemas.RepoOrder { return schemas.RepoOrder{ImportURL: e.UpstreamURL} }
-	proxied := func(e elsewhere) schemas.RepoOrder { return schemas.RepoOrder{UpstreamURL: e.UpstreamURL} }
-	from := func(url string) func(elsewhere) schemas.RepoOrder {
-		return func(elsewhere) schemas.RepoOrder { return schemas.RepoOrder{ImportURL: url} }
+	nothing := func(*env, upstreamDouble) {}
+	revoked := func(r *env, _ upstreamDouble) { r.enforce() }
+	copied := func(e upstreamDouble) schemas.RepoOrder { return schemas.RepoOrder{ImportURL: e.UpstreamURL} }
+	proxied := func(e upstreamDouble) schemas.RepoOrder { return schemas.RepoOrder{UpstreamURL: e.UpstreamURL} }
+	from := func(url string) func(upstreamDouble) schemas.RepoOrder {
+		return func(upstreamDouble) schemas.RepoOrder { return schemas.RepoOrder{ImportURL: url} }
 	}
-	with := func(order func(elsewhere) schemas.RepoOrder, change func(*schemas.RepoOrder)) func(elsewhere) schemas.RepoOrder {
-		return func(e elsewhere) schemas.RepoOrder { o := order(e); change(&o); return o }
+	with := func(order func(upstreamDouble) schemas.RepoOrder, change func(*schemas.RepoOrder)) func(upstreamDouble) schemas.RepoOrder {
+		return func(e upstreamDouble) schemas.RepoOrder { o := order(e); change(&o); return o }
 	}
 	noBase := func(o *schemas.RepoOrder) { o.DefaultBranch = "none" }
 	type testCase struct {
-		before  func(*room, elsewhere)
-		order   func(elsewhere) schemas.RepoOrder
+		before  func(*env, upstreamDouble)
+		order   func(upstreamDouble) schemas.RepoOrder
 		outcome schemas.Outcome
 		code    schemas.Code
 		says    string
@@ -266,26 +266,28 @@ func TestRepositoryThatIsNotMade(t *testing.T) {
 	table.Run(t, map[string]testCase{
 		"import, denied":           {revoked, copied, denied, schemas.DenyHost, "policy"},
 		"import, of this machine":  {nothing, from("file:///etc"), denied, schemas.DenyScheme, "policy"},
-		"import, another password": {func(_ *room, e elsewhere) { e.Require("another") }, copied, failed, schemas.HTTPFailure, "401"},
+		"import, another password": {func(_ *env, e upstreamDouble) { e.Require("another") }, copied, failed, schemas.HTTPFailure, "401"},
 		"import, nothing there": {
-			nothing, func(e elsewhere) schemas.RepoOrder { return schemas.RepoOrder{ImportURL: e.Backend.URL + "/none.git"} },
+			nothing, func(e upstreamDouble) schemas.RepoOrder {
+				return schemas.RepoOrder{ImportURL: e.Backend.URL + "/none.git"}
+			},
 			failed, schemas.HTTPFailure, "404",
 		},
-		"import, nobody there":      {func(r *room, _ elsewhere) { r.allow(nobody) }, from(nobody + "/app.git"), failed, schemas.UpstreamConnect, "could not be asked"},
+		"import, nobody there":      {func(r *env, _ upstreamDouble) { r.allow(nobody) }, from(nobody + "/app.git"), failed, schemas.UpstreamConnect, "could not be reached"},
 		"import, no such default":   {nothing, with(copied, noBase), failed, schemas.ValidationError, "default_branch"},
 		"upstream, denied":          {revoked, proxied, denied, schemas.DenyHost, "policy"},
 		"upstream, with a query":    {nothing, with(proxied, func(o *schemas.RepoOrder) { o.UpstreamURL += "?x=1" }), failed, schemas.ValidationError, "query"},
 		"upstream, no such default": {nothing, with(proxied, noBase), failed, schemas.ValidationError, "default_branch"},
 		"upstream, empty": {
-			func(r *room, e elsewhere) { e.Add(r.t, "empty.git", "") },
-			func(e elsewhere) schemas.RepoOrder {
+			func(r *env, e upstreamDouble) { e.Add(r.t, "empty.git", "") },
+			func(e upstreamDouble) schemas.RepoOrder {
 				return schemas.RepoOrder{UpstreamURL: e.Backend.URL + "/empty.git"}
 			},
 			failed, schemas.ValidationError, "default_branch",
 		},
-		"canceled": {func(r *room, _ elsewhere) { r.stop.Pull() }, from(""), schemas.OutcomeCanceled, schemas.Canceled, "canceled"},
+		"canceled": {func(r *env, _ upstreamDouble) { r.stop.Pull() }, from(""), schemas.OutcomeCanceled, schemas.Canceled, "canceled"},
 	}, func(t *testing.T, c testCase) {
-		r := newRoom(t, options{})
+		r := newEnv(t, options{})
 		e := r.proxy()
 		c.before(r, e)
 		o := c.order(e)
@@ -305,7 +307,7 @@ func TestRepositoryThatIsNotMade(t *testing.T) {
 // keeps the next one from it.
 func TestImportIsTakenUpAgain(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
+	r := newEnv(t, options{})
 	up := r.proxy()
 	st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -326,7 +328,7 @@ func TestDefaultOfAnImport(t *testing.T) {
 	}{
 		"named": {"ref: refs/heads/secret\n", "secret"}, "detached": {"", "secret"}, "unborn": {"ref: refs/heads/none\n", "main"},
 	}, func(t *testing.T, c struct{ head, want string }) {
-		r := newRoom(t, options{})
+		r := newEnv(t, options{})
 		up := r.proxy()
 		if c.head == "" {
 			gitkit.Git(t, up.dir, "update-ref", "refs/heads/secret", gitkit.Git(t, up.dir, "commit-tree", "-m", "x", "main^{tree}"))

@@ -16,7 +16,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/outbound"
 	"weir/internal/policy/callurl"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/internal/traffic"
 	"weir/processors/call"
 	"weir/processors/call/dial"
@@ -54,7 +54,7 @@ type roundTrip struct {
 
 // check waits until the rules let the request go, and asks for leave.
 func (v *roundTrip) check(ctx context.Context) error {
-	scope := judge.Scope{
+	scope := evaluate.Scope{
 		Internal: true, Tenant: v.who.action.Tenant, Only: v.who.entries,
 		Facts: traffic.Facts{Kind: v.who.action.Kind, Principal: v.who.principal, TaskID: v.who.taskID, ActionID: v.who.action.ID},
 	}
@@ -165,7 +165,7 @@ func (v *roundTrip) end(ctx context.Context, err error) error {
 		record, failed = settle.Denial(st, 0, v.call.Method, target, denied.Decision, 0)
 		records, err = append(records, record), denies(denied.Decision)
 	} else {
-		t := v.try(err)
+		t := v.attempt(err)
 		records, failed = settle.Made(st, t, v.call.Method, target, call.Describe(t))
 		err = public(err, t)
 	}
@@ -175,7 +175,7 @@ func (v *roundTrip) end(ctx context.Context, err error) error {
 		}
 	}
 	if failed == nil {
-		failed = v.recorder.Leave(ctx, st, records...)
+		failed = v.recorder.Store(ctx, st, records...)
 	}
 	if failed == nil {
 		return err
@@ -183,7 +183,7 @@ func (v *roundTrip) end(ctx context.Context, err error) error {
 	return errors.Join(err, failed)
 }
 
-func (v *roundTrip) try(err error) ledger.Attempt {
+func (v *roundTrip) attempt(err error) ledger.Attempt {
 	var code schemas.Code
 	sent := v.sent
 	if failed, ok := errors.AsType[*fault.Call](err); ok {
@@ -209,11 +209,11 @@ func public(err error, t ledger.Attempt) error {
 	if errors.Is(failed.Cause, errHeld) {
 		message = errHeld.Error()
 	}
-	return &fault.Error{Code: failed.Code, Message: "the repository's upstream could not be asked: " + message, Cause: err}
+	return &fault.Error{Code: failed.Code, Message: "the repository's upstream could not be reached: " + message, Cause: err}
 }
 
 func denies(d schemas.Decision) error {
-	return fault.New(d.Code, "policy does not let the repository's upstream be asked: "+d.Reason)
+	return fault.New(d.Code, "policy does not permit the call to the repository's upstream: "+d.Reason)
 }
 
 // refused is the end of a request that was answered with another status than it should.

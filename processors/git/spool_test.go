@@ -47,7 +47,7 @@ func (a *asked) ReceivePack(ctx context.Context, id string, p hosted.Push) (gitw
 func TestAPackArrivesBeforeItsTurn(t *testing.T) {
 	t.Parallel()
 	turn := make(chan struct{}, 1)
-	r := newRoom(t, options{program: func(g *hosted.Git) git.Hosted { return &asked{g, func() { turn <- struct{}{} }} }})
+	r := newEnv(t, options{program: func(g *hosted.Git) git.Hosted { return &asked{g, func() { turn <- struct{}{} }} }})
 	repo := r.host()
 	_, base := r.file(repo, false)
 	pack, head := filed(base)
@@ -73,13 +73,13 @@ func TestAPackArrivesBeforeItsTurn(t *testing.T) {
 // TestATaskThatEndsWhileItsPushWaits for its turn pushes nothing, also where nobody has told this node of that.
 func TestATaskThatEndsWhileItsPushWaits(t *testing.T) {
 	t.Parallel()
-	table.Run(t, map[string]func(*room){
-		"unheard":  (*room).complete,
-		"heard of": func(r *room) { r.complete(); close(r.over) },
-		"canceled": func(r *room) { r.stop.Pull() },
-	}, func(t *testing.T, end func(*room)) {
-		var r *room
-		r = newRoom(t, options{program: func(g *hosted.Git) git.Hosted { return &asked{g, func() { end(r) }} }})
+	table.Run(t, map[string]func(*env){
+		"unheard":  (*env).complete,
+		"heard of": func(r *env) { r.complete(); close(r.over) },
+		"canceled": func(r *env) { r.stop.Pull() },
+	}, func(t *testing.T, end func(*env)) {
+		var r *env
+		r = newEnv(t, options{program: func(g *hosted.Git) git.Hosted { return &asked{g, func() { end(r) }} }})
 		repo := r.host()
 		_, base := r.file(repo, false)
 		pack, head := commit("one", base)
@@ -107,7 +107,7 @@ func TestAPackWithoutRoom(t *testing.T) {
 func TestATaskHearsOfItsPush(t *testing.T) {
 	t.Parallel()
 	deaf := true
-	r := newRoom(t, options{hooks: memlog.Hooks{Before: func(m schemas.Append) error {
+	r := newEnv(t, options{hooks: memlog.Hooks{Before: func(m schemas.Append) error {
 		if _, _, section := schemas.Split(m.Subject); section == schemas.SectionWake && len(m.Data) == 0 && deaf {
 			return fault.ErrUnavailable
 		}
@@ -132,7 +132,7 @@ func TestATaskHearsOfItsPush(t *testing.T) {
 // TestAPushTooMany: what an agent writes to its task's log is bounded.
 func TestAPushTooMany(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
+	r := newEnv(t, options{})
 	repo := r.host()
 	task, base := r.file(repo, false)
 	st := r.again(task)
@@ -165,7 +165,7 @@ func TestAPushBehindItsTasksEnd(t *testing.T) {
 }
 
 // bare is a node that has no git.
-func (r *room) bare() git.Config {
+func (r *env) bare() git.Config {
 	cfg, none := r.cfg, fmt.Errorf("%w: no git", hosted.ErrNoRepo)
 	cfg.Hosted = hosted.None(none, none)
 	return cfg
@@ -180,7 +180,7 @@ func left(t *testing.T, err error) *call.Deferral {
 }
 
 // rested writes down what a pipeline does.
-func (r *room) rested(st *ledger.State, rest *call.Deferral) *ledger.State {
+func (r *env) rested(st *ledger.State, rest *call.Deferral) *ledger.State {
 	r.t.Helper()
 	harness.Append(r.t, r.ledger, st, schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.Reason, Until: rest.Until}})
 	return r.again(st)
@@ -190,7 +190,7 @@ func (r *room) rested(st *ledger.State, rest *call.Deferral) *ledger.State {
 func TestABranchIsLeftToWhoHasTheRepository(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	r := newRoom(t, options{now: func() time.Time { return now }})
+	r := newEnv(t, options{now: func() time.Time { return now }})
 	repo := r.made("repo-1", schemas.RepoOrder{Name: "app"})
 	o := schemas.TaskOrder{Repo: repo.Name}
 	st := r.accept(schemas.KindTask, taskID, o)
@@ -222,7 +222,7 @@ func TestABranchIsLeftToWhoHasTheRepository(t *testing.T) {
 func TestARepositoryIsLeftToWhoHasGit(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	r := newRoom(t, options{now: func() time.Time { return now }})
+	r := newEnv(t, options{now: func() time.Time { return now }})
 	up := r.proxy()
 	here := git.NewRepos(r.bare())
 	for id, o := range map[string]schemas.RepoOrder{"repo-1": {Name: "new"}, "repo-2": {Name: "copy", ImportURL: up.UpstreamURL}} {

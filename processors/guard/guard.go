@@ -5,7 +5,7 @@ package guard
 
 import (
 	"weir/internal/policy"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/internal/traffic"
 	"weir/schemas"
 )
@@ -13,9 +13,9 @@ import (
 // Guard decides by the rules and the policy in force at the moment of the
 // question. It is safe for concurrent use.
 type Guard struct {
-	policy func() *policy.Policy
-	rules  Rules
-	gate   gate
+	policy   func() *policy.Policy
+	rules    Rules
+	starting starting
 }
 
 // New returns a guard that reads the policy in force from current, and the traffic
@@ -27,29 +27,29 @@ func New(current func() *policy.Policy, rules Rules) *Guard {
 // Contract is the delivery contract of an entry in force.
 func (g *Guard) Contract(entry string) policy.Contract { return g.policy().Contract(entry) }
 
-// Check asks about a call. The Pass is valid only if the decision allows.
-func (g *Guard) Check(call schemas.HTTPCall, s judge.Scope) (Pass, schemas.Decision) {
+// Check evaluates a call. The Pass is valid only if the decision allows.
+func (g *Guard) Check(call schemas.HTTPCall, s evaluate.Scope) (Pass, schemas.Decision) {
 	current := g.policy()
 	sh, err := g.shape(call, s)
 	if err != nil {
-		return Pass{}, judge.Unreadable(current)
+		return Pass{}, evaluate.Unreadable(current)
 	}
-	shaped := judge.Applied(sh.effect, call)
-	d := judge.Decide(current, sh.effect, call, shaped, s)
+	shaped := evaluate.Applied(sh.effect, call)
+	d := evaluate.Decide(current, sh.effect, call, shaped, s)
 	permit, ok := d.Permit()
 	if !ok {
 		return Pass{}, d.Decision
 	}
-	return pass(current, permit, d.Decision, shaped, s, sh, judge.Credentials(call.Headers)), d.Decision
+	return pass(current, permit, d.Decision, shaped, s, sh, evaluate.Credentials(call.Headers)), d.Decision
 }
 
-// Connect asks about a CONNECT to host:port. No traffic rule changes it. The Pass opens a tunnel, and
-// sends no request.
-func (g *Guard) Connect(authority string, s judge.Scope) (Pass, schemas.Decision) {
+// Connect evaluates a CONNECT to host:port. No traffic rule changes it. The Pass opens a tunnel,
+// and sends no request.
+func (g *Guard) Connect(authority string, s evaluate.Scope) (Pass, schemas.Decision) {
 	current := g.policy()
 	s.Connect = true
 	call := schemas.HTTPCall{Method: policy.MethodConnect, URL: authority}
-	d := current.Decide(judge.Request(call, s))
+	d := current.Decide(evaluate.Request(call, s))
 	permit, ok := d.Permit()
 	if !ok {
 		return Pass{}, d.Decision
@@ -58,7 +58,7 @@ func (g *Guard) Connect(authority string, s judge.Scope) (Pass, schemas.Decision
 	return pass(current, permit, d.Decision, call, s, none, nil), d.Decision
 }
 
-func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call schemas.HTTPCall, s judge.Scope, sh shaping, own []schemas.Header) Pass {
+func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call schemas.HTTPCall, s evaluate.Scope, sh shaping, own []schemas.Header) Pass {
 	derived := ""
 	if call.IdempotencyKey == "" && s.Key != nil && permit.DerivesKey() {
 		derived = s.Key()
@@ -70,10 +70,9 @@ func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call s
 	}}
 }
 
-// Renew asks policy about p's call again if another policy is in force than the
-// one that gave p; if not, it gives p back. The fresh Pass may go by another entry,
-// send other credentials and be of another class. The traffic rules are not asked
-// again: see Reshaped.
+// Renew evaluates p's call again if another policy is in force than the one that gave p; if not, it
+// returns p. The fresh Pass may use another entry, send other credentials and have another class.
+// The traffic rules are not evaluated again: see Reshaped.
 func (g *Guard) Renew(p Pass) (Pass, schemas.Decision) {
 	current := g.policy()
 	switch {
@@ -82,16 +81,16 @@ func (g *Guard) Renew(p Pass) (Pass, schemas.Decision) {
 	case current == p.under:
 		return p, p.decision
 	}
-	d := current.Renew(p.permit, judge.Request(p.call, p.scope))
-	if !d.Allowed && !p.hop && p.effect.Changes() && current.Decide(judge.Request(p.unshaped(), p.scope)).Allowed {
-		d = judge.ByRules(d, p.effect)
+	d := current.Renew(p.permit, evaluate.Request(p.call, p.scope))
+	if !d.Allowed && !p.hop && p.effect.Changes() && current.Decide(evaluate.Request(p.unshaped(), p.scope)).Allowed {
+		d = evaluate.ByRules(d, p.effect)
 	}
 	d.Traffic = p.decision.Traffic
 	permit, ok := d.Permit()
 	switch {
 	case !ok:
 		return Pass{}, d.Decision
-	case p.hop: // it sends nothing of the entry's, and must still know what was sent before it
+	case p.hop: // it sends no values of the entry's, and must still know what was sent before it
 		next := *p.grant
 		next.under, next.permit, next.decision = current, permit, d.Decision
 		return Pass{&next}, d.Decision
@@ -99,32 +98,32 @@ func (g *Guard) Renew(p Pass) (Pass, schemas.Decision) {
 	return pass(current, permit, d.Decision, p.call, p.scope, p.shaping, p.added.own), d.Decision
 }
 
-// Hop asks about following a redirect that answered p's call, by the policy in
-// force now. The hop carries the call's own headers but no body and no
-// credentials of the entry's, and the caller's only where it stays at the origin. What policy lets be followed goes by the traffic
-// rules as a call of its own, and where they lead it policy must follow as well.
-func (g *Guard) Hop(p Pass, location string, status, hop int) (Pass, schemas.Decision) {
+// Redirect evaluates a redirect that answered p's call, by the policy in force now. It carries the
+// call's own headers but no body and no credentials of the entry's, and the caller's only if it
+// stays at the origin. The traffic rules apply to a permitted redirect as to a call of its own, and
+// policy must also permit their target.
+func (g *Guard) Redirect(p Pass, location string, status, hop int) (Pass, schemas.Decision) {
 	fresh, d := g.Renew(p)
 	if !fresh.Valid() {
 		return Pass{}, d
 	}
-	next := fresh.permit.Hop(location, status, hop)
+	next := fresh.permit.Redirect(location, status, hop)
 	permit, ok := next.Permit()
 	call := p.unshaped()
 	given := call.URL
 	call.URL, call.Body, call.TextBody, call.Base64Body, call.ContentType = permit.URL(), nil, false, false, ""
-	call = judge.Bound(call, given)
+	call = evaluate.Bound(call, given)
 	sh, err := g.shape(call, p.scope)
 	if err != nil {
-		return Pass{}, judge.Unreadable(fresh.under)
+		return Pass{}, evaluate.Unreadable(fresh.under)
 	}
 	if !ok {
-		next.Traffic = judge.Version(sh.effect)
+		next.Traffic = evaluate.Version(sh.effect)
 		return Pass{}, next.Decision
 	}
-	shaped := judge.Applied(sh.effect, call)
-	next = judge.Hop(fresh.under, fresh.permit, next, sh.effect, shaped, p.scope, status, hop)
-	next.Traffic = judge.Mark(sh.effect, p.scope)
+	shaped := evaluate.Applied(sh.effect, call)
+	next = evaluate.Redirect(fresh.under, fresh.permit, next, sh.effect, shaped, p.scope, status, hop)
+	next.Traffic = evaluate.Mark(sh.effect, p.scope)
 	if permit, ok = next.Permit(); !ok {
 		return Pass{}, next.Decision
 	}

@@ -16,7 +16,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/outbound"
 	"weir/internal/policy"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/internal/traffic"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
@@ -49,16 +49,16 @@ func TestScope(t *testing.T) {
 	_, g := setup(t, entry("one"), entry("two"))
 	for name, tt := range map[string]struct {
 		key   string
-		scope judge.Scope
+		scope evaluate.Scope
 		entry string // empty: denied
 	}{
-		"any":                 {"", judge.Scope{}, "one"},
-		"a key":               {"two", judge.Scope{}, "two"},
-		"a key is required":   {"", judge.Scope{KeyRequired: true}, ""},
-		"only the other":      {"", judge.Scope{Only: []string{"two"}}, "two"},
-		"its own":             {"two", judge.Scope{Only: []string{"two"}}, "two"},
-		"another's":           {"one", judge.Scope{Only: []string{"two"}}, ""},
-		"what does not exist": {"", judge.Scope{Only: []string{"three"}}, ""},
+		"any":                 {"", evaluate.Scope{}, "one"},
+		"a key":               {"two", evaluate.Scope{}, "two"},
+		"a key is required":   {"", evaluate.Scope{KeyRequired: true}, ""},
+		"only the other":      {"", evaluate.Scope{Only: []string{"two"}}, "two"},
+		"its own":             {"two", evaluate.Scope{Only: []string{"two"}}, "two"},
+		"another's":           {"one", evaluate.Scope{Only: []string{"two"}}, ""},
+		"what does not exist": {"", evaluate.Scope{Only: []string{"three"}}, ""},
 	} {
 		p, d := g.Check(get(tt.key), tt.scope)
 		assert.Equal(t, tt.entry != "", p.Valid(), name)
@@ -73,7 +73,7 @@ func TestScope(t *testing.T) {
 func TestRenew(t *testing.T) {
 	t.Parallel()
 	r, g := setup(t, entry("one"))
-	p, _ := g.Check(get(""), judge.Scope{})
+	p, _ := g.Check(get(""), evaluate.Scope{})
 	same, d := g.Renew(p)
 	assert.True(t, same.SamePolicy(p))
 	assert.Equal(t, p.Decision(), d)
@@ -91,7 +91,7 @@ func TestRenew(t *testing.T) {
 	assert.False(t, gone.Valid())
 	assert.False(t, gone.SamePolicy(fresh))
 	assert.Equal(t, schemas.DenyHost, d.Code)
-	_, d = g.Connect("up.example:443", judge.Scope{})
+	_, d = g.Connect("up.example:443", evaluate.Scope{})
 	assert.Equal(t, schemas.DenyHost, d.Code)
 
 	zero, d := g.Renew(guard.Pass{})
@@ -103,21 +103,21 @@ func TestRenew(t *testing.T) {
 func TestRenewKeepsTheScope(t *testing.T) {
 	t.Parallel()
 	r, g := setup(t, entry("one"))
-	p, _ := g.Check(get(""), judge.Scope{Only: []string{"one"}})
+	p, _ := g.Check(get(""), evaluate.Scope{Only: []string{"one"}})
 	r.Enforce(t, entry("two"))
 	fresh, d := g.Renew(p)
 	assert.False(t, fresh.Valid(), "%+v", d)
 }
 
-// TestHopIsDecidedByThePolicyInForce: neither the pass of the call nor that of a
+// TestRedirectIsDecidedByThePolicyInForce: neither the pass of the call nor that of a
 // hop outlives its policy, and a hop always knows the secrets that went before it.
-func TestHopIsDecidedByThePolicyInForce(t *testing.T) {
+func TestRedirectIsDecidedByThePolicyInForce(t *testing.T) {
 	t.Parallel()
 	r, g := setup(t, entry("one"))
-	p, _ := g.Check(get("one"), judge.Scope{})
-	hop, d := g.Hop(p, "/b", 302, 1)
+	p, _ := g.Check(get("one"), evaluate.Scope{})
+	hop, d := g.Redirect(p, "/b", 302, 1)
 	require.True(t, hop.Valid(), "%+v", d)
-	assert.True(t, hop.Hop())
+	assert.True(t, hop.IsRedirect())
 	assert.Equal(t, "https://up.example/b", hop.Call().URL)
 
 	other := entry("one")
@@ -131,13 +131,13 @@ func TestHopIsDecidedByThePolicyInForce(t *testing.T) {
 	none := entry("one")
 	none.Redirects = 0
 	r.Enforce(t, none)
-	_, d = g.Hop(p, "/b", 302, 1)
+	_, d = g.Redirect(p, "/b", 302, 1)
 	assert.Equal(t, schemas.DenyRedirect, d.Code)
 	_, d = g.Renew(hop)
 	assert.Equal(t, schemas.DenyRedirect, d.Code)
 
 	r.Enforce(t)
-	_, d = g.Hop(p, "/b", 302, 1)
+	_, d = g.Redirect(p, "/b", 302, 1)
 	assert.False(t, d.Allowed)
 }
 
@@ -149,12 +149,12 @@ func TestOwnCredentialsStayAtTheirOrigin(t *testing.T) {
 	b.Put(t, rulebook.Redirect("r", "https://ruled.example/*", "https://to.example/$1"), rulebook.Redirect("s", "https://same.example/old/*", "https://same.example/$1"))
 	own := []schemas.Header{{Name: "Authorization", Value: "Bearer t"}, {Name: "cookie", Value: "a=b"}, {Name: "X-Api-Key", Value: "k"}}
 	ask := func(url string) guard.Pass {
-		p, d := g.Check(schemas.HTTPCall{Method: "GET", URL: url, Headers: append([]schemas.Header{{Name: "Accept", Value: "*/*"}}, own...)}, judge.Scope{Tenant: "t"})
+		p, d := g.Check(schemas.HTTPCall{Method: "GET", URL: url, Headers: append([]schemas.Header{{Name: "Accept", Value: "*/*"}}, own...)}, evaluate.Scope{Tenant: "t"})
 		require.True(t, p.Valid(), "%+v", d)
 		return p
 	}
 	hop := func(url, location string) guard.Pass {
-		p, d := g.Hop(ask(url), location, 302, 1)
+		p, d := g.Redirect(ask(url), location, 302, 1)
 		require.True(t, p.Valid(), "%+v", d)
 		return p
 	}
@@ -190,7 +190,7 @@ func TestSettleWaitsForWhatWasLetPass(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, g := setup(t, entry("one"))
-		p, _ := g.Check(get(""), judge.Scope{})
+		p, _ := g.Check(get(""), evaluate.Scope{})
 		require.NoError(t, g.Settle(t.Context()), "nobody is on the way")
 
 		early, _, leave := g.Begin(p)
@@ -220,7 +220,7 @@ func TestSettleGivesUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, g := setup(t, entry("one"))
-		p, _ := g.Check(get(""), judge.Scope{})
+		p, _ := g.Check(get(""), evaluate.Scope{})
 		_, _, leave := g.Begin(p)
 		short, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -248,8 +248,8 @@ func TestRequest(t *testing.T) {
 	assert.Equal(t, policy.Request{
 		Key: "k", KeyRequired: true, Only: []string{"k"}, Method: "POST", URL: c.URL, DropFragment: true, Headers: c.Headers,
 		IdempotencyKey: "i", HasBody: true, BodySize: 4, Body: c.Body, TextBody: true,
-	}, judge.Request(c, judge.Scope{KeyRequired: true, Only: []string{"k"}}))
-	assert.True(t, judge.Request(c, judge.Scope{Agent: true}).Agent)
+	}, evaluate.Request(c, evaluate.Scope{KeyRequired: true, Only: []string{"k"}}))
+	assert.True(t, evaluate.Request(c, evaluate.Scope{Agent: true}).Agent)
 }
 
 // under is a guard with rules beside the policy.
@@ -303,7 +303,7 @@ func TestRulesBeforePolicy(t *testing.T) {
 		if tt.url != "" {
 			call.URL = tt.url
 		}
-		scope := judge.Scope{Tenant: "t", Only: tt.only}
+		scope := evaluate.Scope{Tenant: "t", Only: tt.only}
 		p, d := g.Check(call, scope)
 		assert.Equal(t, tt.code, d.Code, d.Reason)
 		assert.Equal(t, tt.code == "", p.Valid())
@@ -316,7 +316,7 @@ func TestRulesBeforePolicy(t *testing.T) {
 			}
 		}
 		set, _, _ := b.InForce("t")
-		_, judged := judge.Judge(r.InForce(), set, call, scope, time.Now())
+		_, judged := evaluate.Call(r.InForce(), set, call, scope, time.Now())
 		assert.Equal(t, d, judged.Decision, "a preview says the same")
 	})
 }
@@ -325,14 +325,14 @@ func TestRulesBeforePolicy(t *testing.T) {
 func TestUnreadableRules(t *testing.T) {
 	t.Parallel()
 	_, b, g := under(t, entry("one"))
-	p, _ := g.Check(get(""), judge.Scope{})
+	p, _ := g.Check(get(""), evaluate.Scope{})
 	require.True(t, p.Valid())
 	b.Break(errors.New("torn"))
 	assert.True(t, g.Reshaped(p), "a pass of before is good for nothing")
-	hop, d := g.Hop(p, "/b", 302, 1)
+	hop, d := g.Redirect(p, "/b", 302, 1)
 	assert.False(t, hop.Valid())
 	assert.Equal(t, schemas.DenyRule, d.Code)
-	p, d = g.Check(get(""), judge.Scope{})
+	p, d = g.Check(get(""), evaluate.Scope{})
 	assert.False(t, p.Valid())
 	assert.Equal(t, schemas.DenyRule, d.Code)
 	assert.NotContains(t, d.Reason, "torn")
@@ -343,7 +343,7 @@ func TestMockedPass(t *testing.T) {
 	t.Parallel()
 	_, b, g := under(t, entry("one"))
 	b.Put(t, rulebook.Mock("m", "*", 418, `{"a":1}`))
-	p, d := g.Check(get(""), judge.Scope{})
+	p, d := g.Check(get(""), evaluate.Scope{})
 	require.True(t, p.Valid())
 	assert.True(t, d.Allowed)
 	assert.Equal(t, "one", d.Entry)
@@ -379,7 +379,7 @@ func TestReshaped(t *testing.T) {
 	} {
 		_, b, g := under(t, entry("one"))
 		b.Put(t, same)
-		p, d := g.Check(get(""), judge.Scope{})
+		p, d := g.Check(get(""), evaluate.Scope{})
 		require.True(t, p.Valid(), "%s: %s", name, d.Reason)
 		replaced := p.Replaced()
 		require.False(t, g.Reshaped(p), name)
@@ -402,11 +402,11 @@ func TestExpiry(t *testing.T) {
 		r := rulebook.Mock("m", "*", 200, "")
 		r.ExpiresAt = time.Now().Add(time.Minute)
 		b.Put(t, r)
-		p, _ := g.Check(get(""), judge.Scope{})
+		p, _ := g.Check(get(""), evaluate.Scope{})
 		require.True(t, p.Mocked())
 		time.Sleep(time.Minute)
 		assert.True(t, g.Reshaped(p))
-		p, _ = g.Check(get(""), judge.Scope{})
+		p, _ = g.Check(get(""), evaluate.Scope{})
 		assert.False(t, p.Mocked())
 	})
 }
@@ -418,7 +418,7 @@ func TestRenewOfShaped(t *testing.T) {
 	first, second := entry("one"), policy.Entry{Name: "two", URLPrefix: "https://two.example/"}
 	r, b, g := under(t, first, second)
 	etag := b.Put(t, rulebook.Redirect("r", "https://up.example/a", "https://two.example/b"))
-	p, _ := g.Check(get(""), judge.Scope{})
+	p, _ := g.Check(get(""), evaluate.Scope{})
 	require.True(t, p.Valid())
 	assert.Equal(t, "https://two.example/b", p.Call().URL)
 	b.Put(t)
@@ -445,9 +445,9 @@ func TestRenewOfShaped(t *testing.T) {
 	assert.Equal(t, schemas.DenyHost, d.Code, "the rule is not why")
 }
 
-// TestHopsAreCallsOfTheirOwn: a redirect of the target's goes by the rules with the
+// TestRedirectsAreCallsOfTheirOwn: a redirect of the target's goes by the rules with the
 // headers that the action asked for, and where they lead it the entry must too.
-func TestHopsAreCallsOfTheirOwn(t *testing.T) {
+func TestRedirectsAreCallsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	const b = "https://up.example/b"
 	for name, tt := range map[string]struct {
@@ -473,9 +473,9 @@ func TestHopsAreCallsOfTheirOwn(t *testing.T) {
 		etag := book.Put(t, tt.rules...)
 		call := get("")
 		call.Headers = []schemas.Header{{Name: "x-own", Value: "o"}}
-		p, _ := g.Check(call, judge.Scope{})
+		p, _ := g.Check(call, evaluate.Scope{})
 		require.True(t, p.Valid(), name)
-		hop, d := g.Hop(p, tt.location, 302, 1)
+		hop, d := g.Redirect(p, tt.location, 302, 1)
 		assert.Equal(t, tt.code, d.Code, "%s: %s", name, d.Reason)
 		require.NotNil(t, d.Traffic, name)
 		assert.Equal(t, etag, d.Traffic.RulesEtag, name)
@@ -487,7 +487,7 @@ func TestHopsAreCallsOfTheirOwn(t *testing.T) {
 		assert.Equal(t, call.Headers, hop.Call().Headers, name)
 		assert.Equal(t, tt.mocked, hop.Mocked(), name)
 		assert.Equal(t, !tt.mocked, hop.Permit().Valid(), name)
-		assert.True(t, hop.Hop())
+		assert.True(t, hop.IsRedirect())
 		assert.False(t, g.Reshaped(hop), name)
 	}
 }
@@ -498,7 +498,7 @@ func TestNoAddressOfAnAgent(t *testing.T) {
 	_, b, g := under(t, policy.Entry{Name: schemas.AgentEntry("T"), URLPrefix: "https://agent.example/agents/run/", Methods: []string{"POST"}, Agent: true})
 	b.Put(t, rulebook.Redirect("r", "*://*/agents/run/stream", "https://agent.example/agents/run/sync"))
 	call := schemas.HTTPCall{Method: "POST", URL: "https://agent.example/agents/run/stream", AllowlistKey: schemas.AgentEntry("T")}
-	p, d := g.Check(call, judge.Scope{KeyRequired: true, Agent: true})
+	p, d := g.Check(call, evaluate.Scope{KeyRequired: true, Agent: true})
 	require.True(t, p.Valid(), d.Reason)
 	assert.Equal(t, "r", d.Traffic.Redirected)
 	assert.Empty(t, d.Traffic.Target)
@@ -513,7 +513,7 @@ func TestRulesDoNotSteerAgentsAndModels(t *testing.T) {
 		_, b, g := under(t, policy.Entry{Name: key, URLPrefix: at, Methods: []string{"POST"}, Agent: true, Headers: map[string]string{"Authorization": "Bearer ${secret:KEY}"}})
 		check := func(r schemas.Rule) schemas.Code {
 			b.Put(t, r)
-			_, d := g.Check(schemas.HTTPCall{Method: "POST", URL: at, AllowlistKey: key}, judge.Scope{KeyRequired: true, Agent: true})
+			_, d := g.Check(schemas.HTTPCall{Method: "POST", URL: at, AllowlistKey: key}, evaluate.Scope{KeyRequired: true, Agent: true})
 			return d.Code
 		}
 		assert.Empty(t, check(rulebook.SetHeader("h", "*", "X-Request-Id", "1")))
@@ -528,7 +528,7 @@ func TestCostOfCheck(t *testing.T) { //nolint:paralleltest // AllocsPerRun count
 	e := entry("one")
 	e.Headers, e.CallerHeaders = nil, nil
 	r, b, g := under(t, e)
-	call, scope := get("one"), judge.Scope{Tenant: "t"}
+	call, scope := get("one"), evaluate.Scope{Tenant: "t"}
 	check := func() { _, _ = g.Check(call, scope) }
 	bare := guard.New(r.InForce, nil)
 	require.InDelta(t, 1, testing.AllocsPerRun(100, func() { _, _ = bare.Check(call, scope) }), 0)
@@ -542,27 +542,27 @@ func TestCostOfCheck(t *testing.T) { //nolint:paralleltest // AllocsPerRun count
 	require.Zero(t, testing.AllocsPerRun(100, func() { _ = g.Reshaped(p) }), "nothing has changed since")
 }
 
-// TestHopCarriesNothingOfTheEntrys: a header that rules have taken from the call goes
+// TestRedirectCarriesNothingOfTheEntrys: a header that rules have taken from the call goes
 // on no hop of it unasked, whether rules are there for that or not.
-func TestHopCarriesNothingOfTheEntrys(t *testing.T) {
+func TestRedirectCarriesNothingOfTheEntrys(t *testing.T) {
 	t.Parallel()
 	_, b, g := under(t, entry("one"))
 	call := get("")
 	call.Headers = []schemas.Header{{Name: "x-key", Value: "mine"}}
-	_, d := g.Check(call, judge.Scope{})
+	_, d := g.Check(call, evaluate.Scope{})
 	require.Equal(t, schemas.DenyHeader, d.Code)
 	remove := rulebook.SetHeader("h", "https://up.example/a", "x-key", "")
 	remove.Action.RequestHeaders = []schemas.HeaderChange{{Op: schemas.HeaderRemove, Name: "x-key"}}
 	b.Put(t, remove)
-	p, d := g.Check(call, judge.Scope{})
+	p, d := g.Check(call, evaluate.Scope{})
 	require.True(t, p.Valid(), d.Reason)
-	hop, d := g.Hop(p, "/b", 302, 1)
+	hop, d := g.Redirect(p, "/b", 302, 1)
 	assert.False(t, hop.Valid())
 	assert.Equal(t, schemas.DenyHeader, d.Code, "the rules are not why")
 	remove.Match.URLPattern = "https://up.example/*"
 	b.Put(t, remove)
-	p, _ = g.Check(call, judge.Scope{})
-	hop, d = g.Hop(p, "/b", 302, 1)
+	p, _ = g.Check(call, evaluate.Scope{})
+	hop, d = g.Redirect(p, "/b", 302, 1)
 	require.True(t, hop.Valid(), d.Reason)
 	assert.Empty(t, hop.Call().Headers)
 }
@@ -582,13 +582,13 @@ func TestTooManyChanges(t *testing.T) {
 		return rules
 	}
 	b.Put(t, many("https://up.example/b")...)
-	p, d := g.Check(get(""), judge.Scope{})
+	p, d := g.Check(get(""), evaluate.Scope{})
 	require.True(t, p.Valid(), d.Reason)
-	hop, d := g.Hop(p, "/b", 302, 1)
+	hop, d := g.Redirect(p, "/b", 302, 1)
 	assert.False(t, hop.Valid())
 	assert.Equal(t, schemas.DenyRule, d.Code)
 	b.Put(t, many("*")...)
-	p, d = g.Check(get(""), judge.Scope{})
+	p, d = g.Check(get(""), evaluate.Scope{})
 	assert.False(t, p.Valid())
 	assert.Equal(t, schemas.DenyRule, d.Code)
 	assert.Contains(t, d.Reason, "1024")

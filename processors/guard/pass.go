@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"weir/internal/policy"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/internal/traffic"
 	"weir/schemas"
 )
 
-// Pass is the permission to make one call. Only Guard makes one that is valid;
-// the zero Pass is refused by everything that sends. It is a pointer wide: every step of a call has it,
-// and what it says never changes.
+// Pass is the permission to make one call. Only Guard makes a valid one; everything that sends
+// refuses the zero Pass. It is a pointer wide: every step of a call has it, and its content never
+// changes.
 type Pass struct{ *grant }
 
 type grant struct {
@@ -22,7 +22,7 @@ type grant struct {
 	decision schemas.Decision
 	call     schemas.HTTPCall // as the rules leave it
 	derived  string           // the key of a call without one, if its entry derives it
-	scope    judge.Scope
+	scope    evaluate.Scope
 	class    schemas.Class
 	added    added
 	shaping
@@ -36,13 +36,13 @@ type added struct {
 	own                  []schemas.Header
 }
 
-// asked is what of a call the rules may have changed, as it was before.
+// asked is the part of a call that the rules may have changed, as it was before.
 type asked struct {
 	url     string
 	headers []schemas.Header
 }
 
-// Valid reports whether the pass was given by a Guard. Of one that was not, nothing else may be asked.
+// Valid reports whether a Guard made the pass. No other method of an invalid one may be called.
 func (p Pass) Valid() bool { return p.grant != nil }
 
 // Permit is what policy matched, and so what will be sent. Of a call that a traffic
@@ -67,7 +67,7 @@ func (p Pass) Decision() schemas.Decision { return p.decision }
 // Tenant is whose call it is.
 func (p Pass) Tenant() string { return p.scope.Tenant }
 
-// Call is the call that was asked about, as the traffic rules leave it, with the key that is sent.
+// Call is the evaluated call, as the traffic rules leave it, with the key that is sent.
 func (p Pass) Call() schemas.HTTPCall {
 	c := p.call
 	c.IdempotencyKey = cmp.Or(c.IdempotencyKey, p.derived)
@@ -111,8 +111,7 @@ func (p Pass) DelayedBy() []string { return p.effect.Delays }
 // zero: none does.
 func (p Pass) DelayEnds() time.Time { return p.effect.Until }
 
-// Replaced is closed when other rules come into force than those that were asked;
-// nil where there are none.
+// Replaced is closed when other rules take effect than the evaluated ones; nil without rules.
 func (p Pass) Replaced() <-chan struct{} { return p.replaced }
 
 // ResponseChanges are what the rules change in the headers of the answer.
@@ -144,7 +143,7 @@ func (p Pass) RuleTypes() []string {
 // them, because its target may know their secrets.
 func (p Pass) Headers() map[string]string { return p.added.headers }
 
-// Traced reports whether the entry has the call's span told to the target.
+// Traced reports whether the entry sends the call's span to the target.
 func (p Pass) Traced() bool {
 	for name, value := range p.added.headers {
 		if policy.IsTrace(name, value) {
@@ -168,8 +167,8 @@ func (p Pass) Credentials() []schemas.Header { return p.added.own }
 // Class is what may be done if the call's result is lost.
 func (p Pass) Class() schemas.Class { return p.class }
 
-// Hop reports whether this call follows a redirect: it carries no credentials.
-func (p Pass) Hop() bool { return p.hop }
+// IsRedirect reports whether this call follows a redirect: it carries no credentials.
+func (p Pass) IsRedirect() bool { return p.hop }
 
 // SamePolicy reports whether one policy gave both passes.
 func (p Pass) SamePolicy(other Pass) bool {

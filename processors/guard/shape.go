@@ -3,7 +3,7 @@ package guard
 import (
 	"time"
 
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/internal/traffic"
 	"weir/schemas"
 )
@@ -26,8 +26,8 @@ type shaping struct {
 	asked   asked
 }
 
-// shape asks the rules of the scope's tenant.
-func (g *Guard) shape(call schemas.HTTPCall, s judge.Scope) (shaping, error) {
+// shape applies the rules of the scope's tenant.
+func (g *Guard) shape(call schemas.HTTPCall, s evaluate.Scope) (shaping, error) {
 	none := shaping{effect: traffic.Effect{Headers: call.Headers}, asked: asked{call.URL, call.Headers}}
 	if g.rules == nil {
 		return none, nil
@@ -36,7 +36,7 @@ func (g *Guard) shape(call schemas.HTTPCall, s judge.Scope) (shaping, error) {
 	if err != nil || set == nil {
 		return none, err
 	}
-	return shaping{judge.Shape(set, call, s, time.Now()), replaced, !set.Expires(), none.asked}, nil
+	return shaping{evaluate.Shape(set, call, s, time.Now()), replaced, !set.Expires(), none.asked}, nil
 }
 
 // Reshaped reports whether the rules now change p's call differently than before, or are

@@ -28,8 +28,8 @@ type Log interface {
 	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
 }
 
-// Places keeps how far each partition was looked through, and who does it.
-type Places interface {
+// Positions keeps how far each partition was looked through, and who does it.
+type Positions interface {
 	Get(ctx context.Context, key string) (schemas.Record, error)
 	// Put stores a value if the key's newest revision is last; else fault.ErrFenced.
 	Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error)
@@ -87,18 +87,18 @@ const takeover = 3
 // Janitor scans all partitions, one goroutine each. Several may run on one log: one janitor holds a
 // partition at a time, and if two do, an action is only notified twice.
 type Janitor struct {
-	log      Log
-	places   Places
-	notifier Notifier
-	cfg      Config
+	log       Log
+	positions Positions
+	notifier  Notifier
+	cfg       Config
 
 	end  context.CancelFunc
 	work sync.WaitGroup
 }
 
 // New returns a Janitor that does nothing yet.
-func New(l Log, p Places, n Notifier, cfg Config) *Janitor {
-	return &Janitor{log: l, places: p, notifier: n, cfg: cfg.withDefaults(), end: func() {}}
+func New(l Log, p Positions, n Notifier, cfg Config) *Janitor {
+	return &Janitor{log: l, positions: p, notifier: n, cfg: cfg.withDefaults(), end: func() {}}
 }
 
 // Start begins the rounds and returns.

@@ -14,9 +14,9 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/bucket"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
-	"weir/internal/weirtest/shelf"
 	"weir/internal/weirtest/table"
 	"weir/processors/janitor"
 	"weir/schemas"
@@ -37,7 +37,7 @@ type yard struct {
 	t      *testing.T
 	log    *memlog.Log
 	led    *ledger.Ledger
-	places *shelf.Shelf
+	places *bucket.Bucket
 
 	mu               sync.Mutex
 	nudged, requeued map[string][]time.Duration // by action, since the beginning
@@ -47,7 +47,7 @@ type yard struct {
 
 func newYard(t *testing.T) *yard {
 	t.Helper()
-	y := &yard{t: t, nudged: map[string][]time.Duration{}, requeued: map[string][]time.Duration{}, begun: time.Now(), places: shelf.New()}
+	y := &yard{t: t, nudged: map[string][]time.Duration{}, requeued: map[string][]time.Duration{}, begun: time.Now(), places: bucket.New()}
 	y.log = memlog.New(layout, time.Now, memlog.Hooks{})
 	y.led = ledger.New(y.log, layout, nil)
 	return y
@@ -312,8 +312,8 @@ func TestTheLogIsAway(t *testing.T) {
 	})
 }
 
-// TestAPlaceBeyondTheLog, or one that cannot be read: the walk begins anew.
-func TestAPlaceBeyondTheLog(t *testing.T) {
+// TestAPositionBeyondTheLog, or one that cannot be read: the walk begins anew.
+func TestAPositionBeyondTheLog(t *testing.T) {
 	t.Parallel()
 	table.Bubble(t, map[string]string{"beyond": `{"worker":"x","seq":1000000}`, "unreadable": `?`}, func(t *testing.T, value string) {
 		y := newYard(t)

@@ -13,8 +13,8 @@ import (
 	"weir/schemas"
 )
 
-// place is how far a partition was looked through: the value that is stored.
-type place struct {
+// position is how far a partition was looked through: the value that is stored.
+type position struct {
 	// Worker holds the partition for as long as it stores a new revision now and then.
 	Worker string `json:"worker"`
 	// Seq: every action that was accepted up to there was looked at.
@@ -37,7 +37,7 @@ type partition struct {
 	number int
 	stream string
 
-	place
+	position
 	mine     bool
 	revision uint64    // of the place that was seen last
 	since    time.Time // when it was first seen
@@ -53,7 +53,7 @@ func (p *partition) key() string { return strconv.Itoa(p.number) }
 
 // hold makes the partition ours, or says fault.ErrFenced where it is another's.
 func (p *partition) hold(ctx context.Context) error {
-	rec, err := p.places.Get(ctx, p.key())
+	rec, err := p.positions.Get(ctx, p.key())
 	switch {
 	case errors.Is(err, fault.ErrNotFound):
 		rec = schemas.Record{}
@@ -67,9 +67,9 @@ func (p *partition) hold(ctx context.Context) error {
 	if rec.Seq != p.revision || p.since.IsZero() {
 		p.mine, p.revision, p.since = false, rec.Seq, time.Now()
 	}
-	p.place = place{}
-	if err := json.Unmarshal(rec.Data, &p.place); err != nil {
-		p.place = place{} // nothing that can be read: from the beginning
+	p.position = position{}
+	if err := json.Unmarshal(rec.Data, &p.position); err != nil {
+		p.position = position{} // nothing that can be read: from the beginning
 	}
 	fresh := time.Since(p.since) < takeover*p.cfg.Every
 	if rec.Seq > 0 && fresh && !p.cfg.Alone && p.Worker != "" && p.Worker != p.cfg.Worker {
@@ -81,7 +81,7 @@ func (p *partition) hold(ctx context.Context) error {
 		return err
 	}
 	if p.Seq > last {
-		p.place = place{}
+		p.position = position{}
 	}
 	return p.save(ctx)
 }
@@ -89,11 +89,11 @@ func (p *partition) hold(ctx context.Context) error {
 // save stores the place, and renews the hold by that.
 func (p *partition) save(ctx context.Context) error {
 	p.Worker = p.cfg.Worker
-	value, err := json.Marshal(p.place)
+	value, err := json.Marshal(p.position)
 	if err != nil {
 		return err
 	}
-	revision, err := p.places.Put(ctx, p.key(), value, p.revision)
+	revision, err := p.positions.Put(ctx, p.key(), value, p.revision)
 	if err != nil {
 		p.mine = false // or unknown: the next round reads it back
 		return err

@@ -106,15 +106,15 @@ func (r *Refresher) round(ctx context.Context, anew bool) (next time.Time) {
 		if ctx.Err() != nil {
 			break
 		}
-		if due := r.visit(ctx, up, anew); due.Before(next) {
+		if due := r.refresh(ctx, up, anew); due.Before(next) {
 			next = due
 		}
 	}
 	return next
 }
 
-// visit reads the list of one upstream if it is due, and returns when it is due again.
-func (r *Refresher) visit(ctx context.Context, up schemas.ModelUpstream, anew bool) time.Time {
+// refresh reads the list of one upstream if it is due, and returns when it is due again.
+func (r *Refresher) refresh(ctx context.Context, up schemas.ModelUpstream, anew bool) time.Time {
 	now := r.cfg.Now()
 	was, last := r.cfg.Lists.Get(up.Name)
 	if source := listed.Source(up); was.Source != source {

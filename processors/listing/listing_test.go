@@ -74,8 +74,8 @@ func (p *provider) calls() []string {
 	return append([]string{}, p.asked...)
 }
 
-// desk is what workers share: a log, a policy, a clock, and the evidence that they leave.
-type desk struct {
+// env is what workers share: a log, a policy, a clock, and the evidence that they leave.
+type env struct {
 	t      *testing.T
 	server *embedded.Server
 	policy harness.Policy
@@ -86,17 +86,17 @@ type desk struct {
 	evidence []schemas.Evidence
 }
 
-func newDesk(t *testing.T, ups ...schemas.ModelUpstream) *desk {
+func newEnv(t *testing.T, ups ...schemas.ModelUpstream) *env {
 	t.Helper()
 	server, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Layout: harness.Layout()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })
-	d := &desk{t: t, server: server, ups: ups, now: time.Now()}
+	d := &env{t: t, server: server, ups: ups, now: time.Now()}
 	d.enforce(ups...)
 	return d
 }
 
-func (d *desk) enforce(ups ...schemas.ModelUpstream) {
+func (d *env) enforce(ups ...schemas.ModelUpstream) {
 	d.t.Helper()
 	var entries []policy.Entry
 	for _, up := range ups {
@@ -108,20 +108,20 @@ func (d *desk) enforce(ups ...schemas.ModelUpstream) {
 	d.policy.Enforce(d.t, entries...)
 }
 
-func (d *desk) pass(by time.Duration) {
+func (d *env) pass(by time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.now = d.now.Add(by)
 }
 
-func (d *desk) clock() time.Time {
+func (d *env) clock() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.now
 }
 
 // left is the evidence that was left since the last call.
-func (d *desk) left() []schemas.Evidence {
+func (d *env) left() []schemas.Evidence {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := d.evidence
@@ -130,7 +130,7 @@ func (d *desk) left() []schemas.Evidence {
 }
 
 // worker is a node that reads lists, and shows them.
-func (d *desk) worker() (*listing.Refresher, *listed.Keeper) {
+func (d *env) worker() (*listing.Refresher, *listed.Keeper) {
 	d.t.Helper()
 	b, err := broker.Open(d.t.Context(), broker.Config{Server: d.server, Layout: harness.Layout(), AttemptTimeout: 5 * time.Second})
 	require.NoError(d.t, err)
@@ -168,7 +168,7 @@ func TestRefresh(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	up := schemas.ModelUpstream{Name: "one:a", URL: p.url + "/v1"}
-	d := newDesk(t, up)
+	d := newEnv(t, up)
 	r, lists := d.worker()
 	other, shown := d.worker()
 	p.says(http.StatusOK, `{"object":"list","data":[{"id":"gpt","object":"model","created":86400,"owned_by":"x"},{"id":"`+key+`"}]}`)
@@ -221,7 +221,7 @@ func TestNoList(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	up := schemas.ModelUpstream{Name: "a", URL: p.url}
-	d := newDesk(t, up)
+	d := newEnv(t, up)
 	r, lists := d.worker()
 	p.says(http.StatusOK, `{"data":[{"id":"kept"}]}`)
 	r.Round(t.Context(), false)
@@ -261,7 +261,7 @@ func TestAProviderWithoutAList(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	up := schemas.ModelUpstream{Name: "a", URL: p.url}
-	d := newDesk(t, up)
+	d := newEnv(t, up)
 	r, lists := d.worker()
 	p.says(http.StatusOK, `{"data":[{"id":"gone"}]}`)
 	r.Round(t.Context(), false)
@@ -282,7 +282,7 @@ func TestForms(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	up := schemas.ModelUpstream{Name: "a", URL: p.url}
-	d := newDesk(t, up)
+	d := newEnv(t, up)
 	r, lists := d.worker()
 	p.answer = func(q *http.Request) string {
 		if q.URL.Query().Get("after_id") == "claude-1" {
@@ -325,7 +325,7 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	up := schemas.ModelUpstream{Name: "a", URL: p.url}
-	d := newDesk(t, up)
+	d := newEnv(t, up)
 	r, lists := d.worker()
 	p.says(http.StatusServiceUnavailable, "")
 	r.Start(t.Context())

@@ -73,8 +73,8 @@ func (s *target) dial(context.Context, string, string) (net.Conn, error) {
 	return near, nil
 }
 
-// house is a worker between a log and a target.
-type house struct {
+// env is a worker between a log and a target.
+type env struct {
 	*harness.Bench
 	*target
 
@@ -82,9 +82,9 @@ type house struct {
 	client *outbound.Client
 }
 
-func newHouse(t *testing.T, s *target) *house {
+func newEnv(t *testing.T, s *target) *env {
 	t.Helper()
-	h := &house{Bench: harness.New(t, schemas.KindPassthrough, nil), target: s}
+	h := &env{Bench: harness.New(t, schemas.KindPassthrough, nil), target: s}
 	h.policy.Enforce(t, policy.Entry{
 		Name: "up", URLPrefix: "http://up.example/", Methods: []string{"GET", "POST", "PUT"}, Headers: map[string]string{"X-Key": "${secret:KEY}"},
 	})
@@ -95,7 +95,7 @@ func newHouse(t *testing.T, s *target) *house {
 	return h
 }
 
-func (h *house) hire(name string) harness.Handler {
+func (h *env) hire(name string) harness.Handler {
 	l := ledger.New(h.Log, harness.Layout(), time.Now)
 	store := secrets.New(secrets.Config{LookupEnv: func(string) (string, bool) { return hidden, true }})
 	adapter := direct.New(h.client, store, redact.New(nil))
@@ -119,10 +119,10 @@ type end struct {
 	bodies   []string // of the answers that were shown, in order
 }
 
-func (h *house) end(msg string) (e end) {
+func (h *env) end(msg string) (e end) {
 	h.T.Helper()
 	ends := 0
-	require.NoError(h.T, h.Door.Replay(h.T.Context(), ref, func(ev schemas.Event) error {
+	require.NoError(h.T, h.Ingress.Replay(h.T.Context(), ref, func(ev schemas.Event) error {
 		switch ev.Type {
 		case schemas.EventDelta:
 			p := harness.Decode[schemas.AnswerPart](h.T, ev.Data)
@@ -144,7 +144,7 @@ func (h *house) end(msg string) (e end) {
 	if len(e.Result) > 0 {
 		e.result = harness.Decode[schemas.HTTPResult](h.T, e.Result)
 	}
-	e.attempts = harness.Load(h.T, h.Door, ref).Attempts
+	e.attempts = harness.Load(h.T, h.Ingress, ref).Attempts
 	ids := map[string]bool{}
 	for _, ev := range harness.Evidence(h.T, h.Log, ref.ID) {
 		require.False(h.T, ids[ev.ID], "%s: %s was left twice", msg, ev.ID)
@@ -156,10 +156,10 @@ func (h *house) end(msg string) (e end) {
 	return e
 }
 
-func (h *house) run(method string) {
+func (h *env) run(method string) {
 	h.T.Helper()
 	class := policy.Class(method, false, policy.Permit{})
-	harness.Claim(h.T, h.Door, schemas.Action{Kind: schemas.KindPassthrough, Class: class}, schemas.HTTPCall{Method: method, URL: "http://up.example/x", AllowlistKey: "up"})
+	harness.Claim(h.T, h.Ingress, schemas.Action{Kind: schemas.KindPassthrough, Class: class}, schemas.HTTPCall{Method: method, URL: "http://up.example/x", AllowlistKey: "up"})
 	h.Advance(5 * time.Minute)
 }
 
@@ -178,7 +178,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			harness.EachStep(t, 6, func(t *testing.T, n int, done bool, msg string) bool { //nolint:thelper // it is the test
-				h := newHouse(t, slowly(false))
+				h := newEnv(t, slowly(false))
 				h.DieAt(n, done)
 				h.run(method)
 				e := h.end(msg)
@@ -209,7 +209,7 @@ func TestBreaksOff(t *testing.T) {
 	t.Parallel()
 	type testCase struct{ method string }
 	table.Bubble(t, map[string]testCase{"safe": {"GET"}, "idempotent": {"PUT"}, "once": {"POST"}}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, slowly(true))
+		h := newEnv(t, slowly(true))
 		h.run(tt.method)
 		e := h.end("")
 		require.Equal(t, []any{schemas.OutcomeFailed, schemas.UpstreamTruncated}, []any{e.Outcome, e.Code})
@@ -233,7 +233,7 @@ func TestCancel(t *testing.T) {
 		"idempotent": {"PUT", schemas.OutcomeSucceeded, whole},
 		"once":       {"POST", schemas.OutcomeSucceeded, whole},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, slowly(false))
+		h := newEnv(t, slowly(false))
 		time.AfterFunc(2500*time.Millisecond, func() { h.Cancel(ref) })
 		h.run(tt.method)
 		e := h.end("")
@@ -256,13 +256,13 @@ func TestQuickAnswers(t *testing.T) {
 		"none":      {&target{}, `null`},
 		"bytes":     {&target{pieces: []string{"\xff"}}, `"/w=="`},
 	}, func(t *testing.T, tt testCase) {
-		h := newHouse(t, tt.target)
+		h := newEnv(t, tt.target)
 		h.run("GET")
 		e := h.end("")
 		require.Empty(t, e.bodies)
 		require.Equal(t, tt.body, string(e.result.Answer.Body))
 		require.False(t, e.result.Answer.Streamed)
 		require.Equal(t, []schemas.Header{{Name: "set-cookie", Value: "own"}}, e.result.Answer.Hidden)
-		require.Len(t, harness.Load(t, h.Door, ref).Events, 3, "accepted, attempt, settled")
+		require.Len(t, harness.Load(t, h.Ingress, ref).Events, 3, "accepted, attempt, settled")
 	})
 }

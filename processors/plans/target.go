@@ -41,7 +41,7 @@ const maxNesting = 100
 
 // Translate turns a decision's target state into the call it describes. It
 // checks the form alone, in the order url, headers, params, allowlist key; policy
-// judges the rest. Unknown members are ignored. The error's text is the message for the report. A body without
+// checks the rest. Unknown members are ignored. The error's text is the message for the report. A body without
 // a Content-Type header is left for the adapter to name.
 func Translate(raw json.RawMessage) (schemas.HTTPCall, View, error) {
 	var st map[string]json.RawMessage // a struct would take other spellings of a name

@@ -99,9 +99,9 @@ func (w *write) change(doc schemas.RuleSet, now time.Time) (schemas.RuleSet, *sc
 	return doc, w.checkRedirect(doc, &was, r, now)
 }
 
-// roomToTurn is what a new rule leaves free of schemas.MaxRuleSet, so that rules can
+// toggleReserve is what a new rule leaves free of schemas.MaxRuleSet, so that rules can
 // be turned on and off whatever their number.
-const roomToTurn = 8 << 10
+const toggleReserve = 8 << 10
 
 // fits refuses a set that a rule has made larger than is stored.
 func (w *write) fits(doc schemas.RuleSet) *schemas.AgentError {
@@ -109,10 +109,10 @@ func (w *write) fits(doc schemas.RuleSet) *schemas.AgentError {
 		return nil
 	}
 	data, err := ledger.Encode(doc)
-	if err != nil { // a rule holds JSON that is none: the door lets no such through
+	if err != nil { // a rule holds JSON that is none: ingress accepts no such rule
 		return invalid("", "the rule cannot be stored; send it as JSON")
 	}
-	if len(data) > schemas.MaxRuleSet-roomToTurn {
+	if len(data) > schemas.MaxRuleSet-toggleReserve {
 		return tooLarge()
 	}
 	return nil

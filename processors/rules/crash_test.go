@@ -22,7 +22,7 @@ import (
 )
 
 // others makes so many writes of somebody else.
-func (r *room) others(n int) {
+func (r *env) others(n int) {
 	r.t.Helper()
 	for range n {
 		was := r.newest()
@@ -45,14 +45,14 @@ const (
 )
 
 // hindrances are what keeps a second worker from a write, by what it says then.
-func hindrances() map[schemas.Code]func(*room, *ledger.State) {
-	return map[schemas.Code]func(*room, *ledger.State){
-		"": func(*room, *ledger.State) {},
-		schemas.Canceled: func(r *room, st *ledger.State) {
+func hindrances() map[schemas.Code]func(*env, *ledger.State) {
+	return map[schemas.Code]func(*env, *ledger.State){
+		"": func(*env, *ledger.State) {},
+		schemas.Canceled: func(r *env, st *ledger.State) {
 			harness.Append(r.t, r.ledger, st, schemas.Event{Type: schemas.EventCancel})
 		},
-		schemas.DeadlineExceeded: func(r *room, _ *ledger.State) { r.now = r.now.Add(time.Minute) },
-		schemas.ValidationError:  func(r *room, _ *ledger.State) { r.enforce() },
+		schemas.DeadlineExceeded: func(r *env, _ *ledger.State) { r.now = r.now.Add(time.Minute) },
+		schemas.ValidationError:  func(r *env, _ *ledger.State) { r.enforce() },
 	}
 }
 
@@ -106,9 +106,9 @@ func (c crash) want() (schemas.Outcome, schemas.Code) {
 	return schemas.OutcomeSucceeded, ""
 }
 
-func (c crash) run(t *testing.T, hinder func(*room, *ledger.State)) {
+func (c crash) run(t *testing.T, hinder func(*env, *ledger.State)) {
 	t.Helper()
-	r := newRoom(t)
+	r := newEnv(t)
 	if !c.empty {
 		r.do(create(delay("a")))
 	}
@@ -206,7 +206,7 @@ func (m mute) Put(ctx context.Context, tenant string, doc schemas.RuleSet, revis
 // whoever had begun, however many have written.
 func TestRevisionOfAnotherTenant(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newEnv(t)
 	r.do(create(delay("a")))
 	other, err := r.keeper.Put(t.Context(), "other", schemas.RuleSet{GlobalActive: true}, 0)
 	require.NoError(t, err)
@@ -222,7 +222,7 @@ func TestRevisionOfAnotherTenant(t *testing.T) {
 func TestOvertaken(t *testing.T) {
 	t.Parallel()
 	for _, others := range []int{1, history + 1} {
-		r := newRoom(t)
+		r := newEnv(t)
 		r.do(create(delay("a")))
 		o := patch("a", `{"priority":5}`)
 		o.IfMatch = r.etag()
@@ -240,7 +240,7 @@ func TestOvertaken(t *testing.T) {
 		require.Equal(t, schemas.EtagMismatch, e.Code)
 		require.Equal(t, r.etag(), e.result.RulesEtag)
 	}
-	r := newRoom(t)
+	r := newEnv(t)
 	r.bucket.Hook(func() (error, bool) { return fault.ErrFenced, false })
 	o := on(schemas.OpGlobalOff, "")
 	o.IfMatch = r.etag()
@@ -252,7 +252,7 @@ func TestOvertaken(t *testing.T) {
 // TestOutOfReach: without the store nothing is said.
 func TestOutOfReach(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newEnv(t)
 	r.do(create(delay("a")))
 	st := r.begun(create(delay("n")))
 	r.bucket.Away(true)
@@ -271,7 +271,7 @@ func TestNoSuccessor(t *testing.T) {
 		fault.ErrNotFound:    {schemas.EtagMismatch, schemas.OutcomeUnknownCode},
 		rules.ErrUnreadable:  {schemas.EtagMismatch, schemas.OutcomeUnknownCode},
 	} {
-		r := newRoom(t)
+		r := newEnv(t)
 		o := create(delay("n"))
 		o.IfMatch = r.etag()
 		r.others(1)
@@ -307,7 +307,7 @@ func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	for _, begun := range []bool{false, true} {
 		for _, made := range []bool{false, true} {
-			r := newRoom(t)
+			r := newEnv(t)
 			r.do(create(delay("a")))
 			st := r.begun(create(delay("n")))
 			if made {
@@ -339,7 +339,7 @@ func TestUnreadable(t *testing.T) {
 // find right. The write has a record of its own then.
 func TestRefusedThenMade(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newEnv(t)
 	st := r.begun(create(redirect("n", "https://old.test/*", "https://new.test/")))
 	require.Equal(t, schemas.ValidationError, r.perform(st).Code)
 	r.enforce(policy.Entry{Name: "new", URLPrefix: "https://new.test/"})
@@ -357,7 +357,7 @@ func TestRefusedThenMade(t *testing.T) {
 // TestEvidenceFirst: without its record a write has no verdict.
 func TestEvidenceFirst(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newEnv(t)
 	st := r.begun(on(schemas.OpGlobalOff, ""))
 	v, err := writes.New(r.keeper, r.policy.InForce, deaf{}, r.cfg).Execute(t.Context(), st, harness.NoStop{})
 	require.ErrorIs(t, err, fault.ErrUnavailable)
@@ -369,7 +369,7 @@ func TestEvidenceFirst(t *testing.T) {
 // deaf takes no records.
 type deaf struct{}
 
-func (deaf) Leave(context.Context, *ledger.State, ...schemas.Evidence) error {
+func (deaf) Store(context.Context, *ledger.State, ...schemas.Evidence) error {
 	return fault.ErrUnavailable
 }
 
@@ -380,7 +380,7 @@ func reset() schemas.RuleOrder { return schemas.RuleOrder{Operation: schemas.OpR
 func TestReset(t *testing.T) {
 	t.Parallel()
 	for _, stored := range []string{`{"v":99}`, `none`, `{"v":1,"tenant":"other","global_active":true,"groups":[],"rules":[]}`} {
-		r := newRoom(t)
+		r := newEnv(t)
 		r.do(create(delay("a")))
 		r.do(on(schemas.OpGlobalOff, ""))
 		r.bucket.Overwrite(tenant, stored)
@@ -411,7 +411,7 @@ func TestReset(t *testing.T) {
 		_, audit = r.audit()
 		require.Equal(t, []string{"VALIDATION_ERROR", newest, newest}, []string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter})
 	}
-	r := newRoom(t)
+	r := newEnv(t)
 	require.Equal(t, schemas.ValidationError, r.try(reset()).Code, "no set at all is the empty one")
 	require.Zero(t, r.newest().Revision)
 }
@@ -419,28 +419,28 @@ func TestReset(t *testing.T) {
 // TestResetAgain: a worker dies over it, is overtaken or comes too late.
 func TestResetAgain(t *testing.T) {
 	t.Parallel()
-	late := func(r *room) { r.now = r.now.Add(time.Minute) }
-	mend := func(r *room) { // another has reset it
+	late := func(r *env) { r.now = r.now.Add(time.Minute) }
+	mend := func(r *env) { // another has reset it
 		_, err := r.keeper.Reset(r.t.Context(), tenant, "other")
 		require.NoError(r.t, err)
 	}
 	type testCase struct {
 		made, again bool
-		then        func(*room)
+		then        func(*env)
 		outcome     schemas.Outcome
 		code        schemas.Code
 	}
 	table.Run(t, map[string]testCase{
 		"it is in":             {true, true, nil, schemas.OutcomeSucceeded, ""},
 		"it is in, too late":   {true, true, late, schemas.OutcomeSucceeded, ""},
-		"it is in, then more":  {true, true, func(r *room) { r.others(1) }, schemas.OutcomeUnknown, schemas.OutcomeUnknownCode},
+		"it is in, then more":  {true, true, func(r *env) { r.others(1) }, schemas.OutcomeUnknown, schemas.OutcomeUnknownCode},
 		"not in":               {false, true, nil, schemas.OutcomeSucceeded, ""},
 		"not in, too late":     {false, true, late, schemas.OutcomeUnknown, schemas.OutcomeUnknownCode},
 		"not begun, too late":  {false, false, late, schemas.OutcomeExpired, schemas.DeadlineExceeded},
 		"another's":            {false, true, mend, schemas.OutcomeUnknown, schemas.OutcomeUnknownCode},
 		"another's, not begun": {false, false, mend, schemas.OutcomeFailed, schemas.ValidationError},
 	}, func(t *testing.T, tt testCase) {
-		r := newRoom(t)
+		r := newEnv(t)
 		r.bucket.Overwrite(tenant, `{"v":99}`)
 		st := r.claim(reset())
 		r.start(st)
@@ -464,7 +464,7 @@ func TestResetAgain(t *testing.T) {
 		}
 	})
 
-	r := newRoom(t)
+	r := newEnv(t)
 	r.bucket.Overwrite(tenant, `{"v":99}`)
 	r.bucket.Hook(func() (error, bool) { r.bucket.Hook(nil); mend(r); return nil, true })
 	require.Equal(t, schemas.ValidationError, r.try(reset()).Code, "another was first by a hair")

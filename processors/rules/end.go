@@ -68,8 +68,8 @@ func other(etag string, o schemas.Outcome, code schemas.Code, message string) en
 	return e
 }
 
-// verdict is the end as the action's.
-func (w *write) verdict(e end) settle.Outcome {
+// outcome is the end as the action's.
+func (w *write) outcome(e end) settle.Outcome {
 	v := settle.Outcome{Outcome: e.outcome, Code: e.code, Result: schemas.RuleResult{
 		Operation: w.order.Operation, RequestID: w.order.RequestID, Rule: e.rule, RulesEtag: e.after, Error: e.refusal,
 	}}

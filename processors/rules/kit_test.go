@@ -13,9 +13,9 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/rules"
+	"weir/internal/weirtest/bucket"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
-	"weir/internal/weirtest/shelf"
 	writes "weir/processors/rules"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -28,11 +28,11 @@ const tenant = "acme"
 // history is how many sets of a tenant the bucket keeps; the broker's keeps more.
 const history = 16
 
-// room is a worker without its pipeline: the executor of writes over the real
+// env is a worker without its pipeline: the executor of writes over the real
 // keeper, a bucket and a log in memory.
-type room struct {
+type env struct {
 	t      *testing.T
-	bucket *shelf.Shelf
+	bucket *bucket.Bucket
 	log    *memlog.Log
 	ledger *ledger.Ledger
 	keeper *rules.Keeper
@@ -45,9 +45,9 @@ type room struct {
 	n      int
 }
 
-func newRoom(t *testing.T) *room {
+func newEnv(t *testing.T) *env {
 	t.Helper()
-	r := &room{t: t, bucket: shelf.New(), log: memlog.New(harness.Layout(), time.Now, memlog.Hooks{}), now: time.Now().UTC().Truncate(time.Second)}
+	r := &env{t: t, bucket: bucket.New(), log: memlog.New(harness.Layout(), time.Now, memlog.Hooks{}), now: time.Now().UTC().Truncate(time.Second)}
 	r.bucket.Keep = history
 	r.ledger = ledger.New(r.log, harness.Layout(), time.Now)
 	r.keeper = rules.New(r.bucket, rules.Config{})
@@ -57,22 +57,22 @@ func newRoom(t *testing.T) *room {
 	return r
 }
 
-func (r *room) enforce(entries ...policy.Entry) {
+func (r *env) enforce(entries ...policy.Entry) {
 	r.t.Helper()
 	r.policy.Put(r.t, policy.Config{Entries: entries, AllowedHosts: []string{"allowed.test"}})
 }
 
-func (r *room) newest() rules.Snapshot {
+func (r *env) newest() rules.Snapshot {
 	r.t.Helper()
 	s, err := r.keeper.Newest(r.t.Context(), tenant)
 	require.NoError(r.t, err)
 	return s
 }
 
-func (r *room) etag() string { return r.newest().Etag }
+func (r *env) etag() string { return r.newest().Etag }
 
 // claim accepts a write.
-func (r *room) claim(o schemas.RuleOrder) *ledger.State {
+func (r *env) claim(o schemas.RuleOrder) *ledger.State {
 	r.t.Helper()
 	r.mu.Lock()
 	r.n++
@@ -88,7 +88,7 @@ func (r *room) claim(o schemas.RuleOrder) *ledger.State {
 }
 
 // begun accepts a write against the newest set, unless it names another, and has a worker begin it.
-func (r *room) begun(o schemas.RuleOrder) *ledger.State {
+func (r *env) begun(o schemas.RuleOrder) *ledger.State {
 	r.t.Helper()
 	if o.IfMatch == "" {
 		o.IfMatch = r.etag()
@@ -99,13 +99,13 @@ func (r *room) begun(o schemas.RuleOrder) *ledger.State {
 }
 
 // start writes down that a worker begins, as the pipeline does.
-func (r *room) start(st *ledger.State) {
+func (r *env) start(st *ledger.State) {
 	r.t.Helper()
 	harness.Start(r.t, r.ledger, st)
 }
 
 // again is the action as the next worker reads it.
-func (r *room) again(st *ledger.State) *ledger.State {
+func (r *env) again(st *ledger.State) *ledger.State {
 	r.t.Helper()
 	return harness.Load(r.t, r.ledger, st.Ref)
 }
@@ -121,11 +121,11 @@ type ended struct {
 	err    error
 }
 
-func (r *room) executor() *writes.Rules {
+func (r *env) executor() *writes.Rules {
 	return writes.New(r.sets, r.policy.InForce, harness.Recorder(r.log), r.cfg)
 }
 
-func (r *room) perform(st *ledger.State) ended {
+func (r *env) perform(st *ledger.State) ended {
 	v, err := r.executor().Execute(r.t.Context(), st, harness.NoStop{})
 	e := ended{settled: v, err: err}
 	e.result, _ = v.Result.(schemas.RuleResult)
@@ -133,7 +133,7 @@ func (r *room) perform(st *ledger.State) ended {
 }
 
 // try carries an order out for the first time.
-func (r *room) try(o schemas.RuleOrder) ended {
+func (r *env) try(o schemas.RuleOrder) ended {
 	r.t.Helper()
 	st := r.claim(o)
 	if !st.Started {
@@ -143,7 +143,7 @@ func (r *room) try(o schemas.RuleOrder) ended {
 }
 
 // against carries an order out against the newest set.
-func (r *room) against(o schemas.RuleOrder) ended {
+func (r *env) against(o schemas.RuleOrder) ended {
 	r.t.Helper()
 	o.IfMatch = r.etag()
 	e := r.try(o)
@@ -152,7 +152,7 @@ func (r *room) against(o schemas.RuleOrder) ended {
 }
 
 // do carries an order out that must succeed, against the newest set.
-func (r *room) do(o schemas.RuleOrder) ended {
+func (r *env) do(o schemas.RuleOrder) ended {
 	r.t.Helper()
 	e := r.against(o)
 	require.Equal(r.t, schemas.OutcomeSucceeded, e.Outcome, "%+v", e.result.Error)
@@ -160,7 +160,7 @@ func (r *room) do(o schemas.RuleOrder) ended {
 }
 
 // verdict performs a write to its end.
-func (r *room) verdict(st *ledger.State) ended {
+func (r *env) verdict(st *ledger.State) ended {
 	r.t.Helper()
 	e := r.perform(st)
 	require.NoError(r.t, e.err)
@@ -168,7 +168,7 @@ func (r *room) verdict(st *ledger.State) ended {
 }
 
 // dies performs a write whose worker dies once it is in, with no word of it anywhere else.
-func (r *room) dies(st *ledger.State) {
+func (r *env) dies(st *ledger.State) {
 	r.t.Helper()
 	r.sets = mute{r.keeper}
 	require.ErrorIs(r.t, r.perform(st).err, errDied)
@@ -176,13 +176,13 @@ func (r *room) dies(st *ledger.State) {
 }
 
 // evidence are the records that an action has left.
-func (r *room) evidence(id string) []schemas.Evidence {
+func (r *env) evidence(id string) []schemas.Evidence {
 	r.t.Helper()
 	return harness.Evidence(r.t, r.log, id)
 }
 
 // audit is the only record of the newest action.
-func (r *room) audit() (schemas.Evidence, schemas.RuleAudit) {
+func (r *env) audit() (schemas.Evidence, schemas.RuleAudit) {
 	r.t.Helper()
 	all := r.evidence(fmt.Sprintf("rul-%d", r.n))
 	require.Len(r.t, all, 1)

@@ -26,7 +26,7 @@ type slow struct {
 	ended   chan struct{}
 }
 
-func (r *room) slow(st *ledger.State) *slow {
+func (r *env) slow(st *ledger.State) *slow {
 	r.t.Helper()
 	s, sent := &slow{make(chan struct{}), make(chan struct{})}, make(chan struct{})
 	r.bucket.Hook(func() (error, bool) {
@@ -56,7 +56,7 @@ func (s *slow) arrive() {
 func TestVoidUnheard(t *testing.T) {
 	t.Parallel()
 	for _, stored := range []bool{true, false} {
-		r := newRoom(t)
+		r := newEnv(t)
 		r.do(create(delay("a")))
 		st := r.begun(create(delay("n")))
 		s := r.slow(st)
@@ -81,7 +81,7 @@ func TestVoidUnheard(t *testing.T) {
 func TestVoidRefused(t *testing.T) {
 	t.Parallel()
 	for _, told := range []error{fault.ErrTooLarge, rules.ErrUnreadable} {
-		r := newRoom(t)
+		r := newEnv(t)
 		st := r.begun(create(delay("n")))
 		r.sets = closed{r.keeper, told}
 		require.Equal(t, schemas.OutcomeFailed, r.perform(st).Outcome, "no other worker had begun")
@@ -104,7 +104,7 @@ func (c closed) Put(context.Context, string, schemas.RuleSet, uint64) (rules.Sna
 // TestVoidOnce: a set that another worker cannot have written over stays as it is.
 func TestVoidOnce(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newEnv(t)
 	r.do(create(delay("a")))
 	newest := r.etag()
 	for name, tt := range map[string]struct {
@@ -134,7 +134,7 @@ func TestVoidOnce(t *testing.T) {
 func TestUnreadableExpected(t *testing.T) {
 	t.Parallel()
 	for _, begun := range []bool{false, true} {
-		r := newRoom(t)
+		r := newEnv(t)
 		r.bucket.Overwrite(tenant, `{"v":99}`)
 		o := create(delay("n"))
 		o.IfMatch = "etag-1-0123456789abcdef"
@@ -192,7 +192,7 @@ func TestLosersAreCheap(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const writers = 20
-		r := newRoom(t)
+		r := newEnv(t)
 		sets := &counted{Keeper: r.keeper, storing: synctest.Wait} // until the others wait, or have come as far
 		r.sets = sets
 		etag := r.etag()
@@ -227,7 +227,7 @@ func TestLosersAreCheap(t *testing.T) {
 // another tenant.
 func TestTurn(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newEnv(t)
 	storing, release := make(chan struct{}), make(chan struct{})
 	r.sets = &counted{Keeper: r.keeper, storing: func() {
 		close(storing)
@@ -272,7 +272,7 @@ func TestTurn(t *testing.T) {
 // TestFencedByItself: a write is in, and its worker is told that another was first.
 func TestFencedByItself(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newEnv(t)
 	r.bucket.Hook(func() (error, bool) { return fault.ErrFenced, true })
 	e := r.against(create(delay("a")))
 	require.Equal(t, schemas.OutcomeSucceeded, e.Outcome)

@@ -40,14 +40,14 @@ type Config struct {
 type Rules struct {
 	sets     Sets
 	policy   func() *policy.Policy
-	recorder settle.Leaver
+	recorder settle.Storer
 	cfg      Config
-	turns    sync.Map // by tenant, channels that hold one element while a write is made
+	locks    sync.Map // by tenant, channels that hold one element while a write is made
 }
 
 // New returns an executor of writes. Current gives the policy in force, which a
 // redirect is held against.
-func New(s Sets, current func() *policy.Policy, r settle.Leaver, cfg Config) *Rules {
+func New(s Sets, current func() *policy.Policy, r settle.Storer, cfg Config) *Rules {
 	cfg.Limit = cmp.Or(cfg.Limit, schemas.MaxRules)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -73,15 +73,15 @@ func (p *Rules) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 	if err != nil {
 		return settle.Outcome{}, err
 	}
-	if err := p.recorder.Leave(ctx, st, record); err != nil {
+	if err := p.recorder.Store(ctx, st, record); err != nil {
 		return settle.Outcome{}, err
 	}
-	return w.verdict(e), nil
+	return w.outcome(e), nil
 }
 
 // make makes the write in its tenant's turn. Its errors are those of carry.
 func (w *write) make(ctx context.Context, stop call.Stop) (end, error) {
-	over, err := w.turn(ctx, w.st.Tenant)
+	over, err := w.lockTenant(ctx, w.st.Tenant)
 	if err != nil {
 		return end{}, err
 	}
@@ -97,10 +97,10 @@ func (w *write) make(ctx context.Context, stop call.Stop) (end, error) {
 	return e, err
 }
 
-// turn waits until no other write of the tenant is made, or for the end of ctx, whose error it returns
+// lockTenant waits until no other write of the tenant is made, or for the end of ctx, whose error it returns
 // then. The cost of a write grows with its set: each loser of a race would pay for all of it.
-func (p *Rules) turn(ctx context.Context, tenant string) (over func(), err error) {
-	own, _ := p.turns.LoadOrStore(tenant, make(chan struct{}, 1))
+func (p *Rules) lockTenant(ctx context.Context, tenant string) (over func(), err error) {
+	own, _ := p.locks.LoadOrStore(tenant, make(chan struct{}, 1))
 	locked, _ := own.(chan struct{})
 	select {
 	case locked <- struct{}{}:

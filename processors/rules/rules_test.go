@@ -24,7 +24,7 @@ import (
 // and leaves one record of who replaced what with what.
 func TestOperations(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newEnv(t)
 	first := create(delay("a"))
 	first.Group, first.CreateGroup = "checkout", true
 	for _, step := range []struct {
@@ -109,7 +109,7 @@ func TestOperations(t *testing.T) {
 // of what is stored. The first that applies is told.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newEnv(t)
 	stale := r.etag()
 	r.do(create(delay("a")))
 	r.do(create(redirect("there", "https://api.test/v1/x", "https://api.test/v1/y")))
@@ -228,13 +228,13 @@ func TestRedirects(t *testing.T) {
 		"turned off by word": patch("revoked", `{"enabled":false}`),
 		"made a mock":        patch("revoked", `{"type":"mock","action":{"body":1}}`),
 	}, func(t *testing.T, order schemas.RuleOrder) {
-		r := newRoom(t)
+		r := newEnv(t)
 		r.enforce(policy.Entry{Name: "gone", URLPrefix: "https://gone.test/"})
 		r.do(create(redirect("revoked", "https://was.test/", "https://gone.test/")))
 		r.enforce(policy.Entry{Name: "api", URLPrefix: "https://api.test/v1/"})
 		r.do(order)
 	})
-	r := newRoom(t)
+	r := newEnv(t)
 	r.enforce(policy.Entry{Name: "gone", URLPrefix: "https://gone.test/"})
 	r.do(create(redirect("r", "https://was.test/", "https://gone.test/")))
 	r.do(on(schemas.OpRulesDisable, "r"))
@@ -280,7 +280,7 @@ func TestRedirectOfRuns(t *testing.T) {
 		{`{"action_kind":"run"}`, "ANY", "http://agent.test:9000/other", false},
 		{`{"action_kind":"run"}`, "ANY", "http://evil.test/$1", false},
 	} {
-		r := newRoom(t)
+		r := newEnv(t)
 		r.enforce(policy.Entry{Name: "agent:A", URLPrefix: "http://agent.test:9000/base/", Methods: []string{"POST"}, Agent: true})
 		e := r.against(create(json.RawMessage(fmt.Sprintf(
 			`{"id":"n","type":"redirect","match":{"url_pattern":"*://*/v1/*","method":%q},"action":{"to_url":%q},"scope":%s}`, tt.method, tt.to, tt.scope))))
@@ -297,7 +297,7 @@ func TestRedirectOfRuns(t *testing.T) {
 // about it, and does not count before.
 func TestExpired(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newEnv(t)
 	r.cfg.Limit = 2
 	expiring := func(id string, in time.Duration) schemas.RuleOrder {
 		return create(json.RawMessage(strings.Replace(string(delay(id)), "{", `{"expires_at":"`+r.now.Add(in).Format(time.RFC3339)+`",`, 1)))
@@ -325,7 +325,7 @@ func TestExpired(t *testing.T) {
 // was lowered can be changed and turned off.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newEnv(t)
 	r.cfg.Limit = 3
 	for i := range 3 {
 		o := create(delay(fmt.Sprint("r", i)))
@@ -357,7 +357,7 @@ func TestLimits(t *testing.T) {
 // turned off.
 func TestBytes(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newEnv(t)
 	try := func(o schemas.RuleOrder) ended {
 		o.IfMatch = r.etag()
 		// As the pipeline hands it over: a payload of this size lies beside the log.
@@ -408,7 +408,7 @@ func TestBytes(t *testing.T) {
 // TestPoison: what is no order is parked.
 func TestPoison(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newEnv(t)
 	for _, payload := range []string{``, `[]`, `{}`, `{"operation":"rules.list"}`, `{"operation":1}`} {
 		st := r.claim(on(schemas.OpGlobalOff, ""))
 		st.Action.Payload = json.RawMessage(payload)

@@ -38,7 +38,7 @@ func (w *write) carry(ctx context.Context, stop call.Stop) (end, error) {
 	case err != nil && !damaged:
 		return end{}, err
 	case readable && (w.begun || w.sent) && (cur.Revision > expected || damaged):
-		e, settled, err := w.fate(ctx, cur, expected)
+		e, settled, err := w.recoverOutcome(ctx, cur, expected)
 		if err != nil || settled {
 			return e, err
 		}
@@ -109,10 +109,10 @@ func (w *write) put(ctx context.Context, cur rules.Snapshot) (end, error) {
 	return w.written(next), nil
 }
 
-// fate derives from the set that replaced the expected one whether this action wrote it. Settled is
+// recoverOutcome derives from the set that replaced the expected one whether this action wrote it. Settled is
 // false if it did not, or if it had not started: then the write is refused, if only because its
 // etag is outdated.
-func (w *write) fate(ctx context.Context, cur rules.Snapshot, expected uint64) (e end, settled bool, err error) {
+func (w *write) recoverOutcome(ctx context.Context, cur rules.Snapshot, expected uint64) (e end, settled bool, err error) {
 	next, err := w.sets.After(ctx, w.st.Tenant, expected)
 	var lost bool // what replaced it, if anything did
 	switch {

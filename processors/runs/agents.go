@@ -61,7 +61,7 @@ type agentState struct {
 	url, taskType string
 	breaker       *breaker
 	metrics       Metrics
-	places        *limits.Shares // of the agent's concurrent runs
+	slots         *limits.Shares // of the agent's concurrent runs
 
 	mu      sync.Mutex
 	retired bool // it was replaced or removed
@@ -69,7 +69,7 @@ type agentState struct {
 }
 
 func newAgentState(taskType, url string, m Metrics) *agentState {
-	d := &agentState{url: url, taskType: taskType, metrics: m, places: limits.NewShares(limits.Division{})}
+	d := &agentState{url: url, taskType: taskType, metrics: m, slots: limits.NewShares(limits.Division{})}
 	d.breaker = newBreaker(d.reportBreaker)
 	return d
 }

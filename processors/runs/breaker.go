@@ -7,7 +7,7 @@ import (
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 )
 
-// An agent that failed so many times in a row is left alone for so long.
+// An agent that failed so many times in a row is paused for so long.
 const (
 	tolerated  = 5
 	quarantine = 10 * time.Second

@@ -40,7 +40,7 @@ func TestEcho(t *testing.T) {
 		"null":          {`{"steps":null,"interval_ms":null}`, `{"steps":null,"interval_ms":null}`, 1},
 		"the most":      {`{"steps":1000,"interval_ms":0}`, `{"steps":1000,"interval_ms":0}`, 1000},
 	}, func(t *testing.T, tt testCase) {
-		r := newRoom(t, options{})
+		r := newEnv(t, options{})
 		e := r.done(r.claim("1", echo(tt.inputs), time.Minute), still)
 		assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
 		assert.Equal(t, tt.outputs, string(e.result.Outputs))
@@ -57,7 +57,7 @@ func TestEcho(t *testing.T) {
 func TestEchoRefuses(t *testing.T) {
 	t.Parallel()
 	for _, inputs := range []string{`{"steps":0}`, `{"steps":1001}`, `{"steps":1.5}`, `{"steps":"1"}`, `{"interval_ms":-1}`, `{"interval_ms":60001}`, `[]`} {
-		r := newRoom(t, options{})
+		r := newEnv(t, options{})
 		e := r.done(r.claim("1", echo(inputs), time.Minute), still)
 		assert.Equal(t, schemas.OutcomeFailed, e.Outcome, inputs)
 		assert.Equal(t, schemas.TaskFailed, e.Code, inputs)
@@ -69,7 +69,7 @@ func TestEchoByTheClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const slow = `{"steps":10,"interval_ms":1000}`
-		r := newRoom(t, options{})
+		r := newEnv(t, options{})
 		began := time.Now()
 		e := r.done(r.claim("all", echo(slow), time.Minute), still)
 		assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
@@ -105,7 +105,7 @@ func TestEchoByTheClock(t *testing.T) {
 func TestASlowEcho(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoom(t, options{})
+		r := newEnv(t, options{})
 		// carry performs a run as the pipeline does, and says how it ended.
 		carry := func(id string, deadline time.Duration) ended {
 			st := r.claim(id, echo(`{"steps":3,"interval_ms":60000}`), deadline)
@@ -146,9 +146,9 @@ func TestASlowEcho(t *testing.T) {
 }
 
 // calling is a room that may call one upstream.
-func calling(t *testing.T, up *upstream.Server) *room {
+func calling(t *testing.T, up *upstream.Server) *env {
 	t.Helper()
-	return newRoom(t, options{entry: &policy.Entry{Name: "up", URLPrefix: up.URL() + "/", Methods: []string{"GET", "POST"}, Network: policy.NetworkLoopback}})
+	return newEnv(t, options{entry: &policy.Entry{Name: "up", URLPrefix: up.URL() + "/", Methods: []string{"GET", "POST"}, Network: policy.NetworkLoopback}})
 }
 
 func TestHTTPExecute(t *testing.T) {
@@ -232,7 +232,7 @@ func TestHTTPPlan(t *testing.T) {
 // TestPayloadsThatCannotBeRead are parked.
 func TestPayloadsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
+	r := newEnv(t, options{})
 	for _, payload := range []string{`[]`, `{"task_type":"HTTP_EXECUTE"}`, `{"task_type":"HTTP_PLAN"}`, `{`} {
 		st := r.claim(string(rune('a'+len(payload))), schemas.Run{}, time.Minute)
 		st.Action.Payload = json.RawMessage(payload)

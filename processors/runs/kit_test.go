@@ -32,9 +32,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// room is a worker without its pipeline: the executor of runs over the real
+// env is a worker without its pipeline: the executor of runs over the real
 // client and a log in memory.
-type room struct {
+type env struct {
 	t        *testing.T
 	log      *memlog.Log
 	ledger   *ledger.Ledger
@@ -64,9 +64,9 @@ type options struct {
 	reading func(what string, n int)
 }
 
-func newRoom(t *testing.T, o options, agents ...schemas.Agent) *room {
+func newEnv(t *testing.T, o options, agents ...schemas.Agent) *env {
 	t.Helper()
-	r := &room{t: t, log: memlog.New(harness.Layout(), time.Now, o.hooks), metrics: newGauges(), draining: make(chan struct{}), entry: o.entry}
+	r := &env{t: t, log: memlog.New(harness.Layout(), time.Now, o.hooks), metrics: newGauges(), draining: make(chan struct{}), entry: o.entry}
 	r.reading, r.readings = o.reading, map[string]int{}
 	r.ledger = ledger.New(r.log, harness.Layout(), time.Now)
 	r.enforce(agents...)
@@ -94,10 +94,10 @@ func newRoom(t *testing.T, o options, agents ...schemas.Agent) *room {
 }
 
 // undrain puts another worker in the place of one that drains.
-func (r *room) undrain() { r.runs = r.make(nil) }
+func (r *env) undrain() { r.runs = r.make(nil) }
 
 // enforce puts agents in force, with the entries that go with them.
-func (r *room) enforce(agents ...schemas.Agent) {
+func (r *env) enforce(agents ...schemas.Agent) {
 	r.t.Helper()
 	known := make(map[string]schemas.Agent)
 	var entries []policy.Entry
@@ -116,12 +116,12 @@ func (r *room) enforce(agents ...schemas.Agent) {
 	r.policy.Enforce(r.t, entries...)
 }
 
-func (r *room) inForce() *policy.Policy {
+func (r *env) inForce() *policy.Policy {
 	r.reads("policy")
 	return r.policy.InForce()
 }
 
-func (r *room) agent(taskType string) (schemas.Agent, bool) {
+func (r *env) agent(taskType string) (schemas.Agent, bool) {
 	r.reads("agents")
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,7 +130,7 @@ func (r *room) agent(taskType string) (schemas.Agent, bool) {
 }
 
 // reads tells of a reading, before it.
-func (r *room) reads(what string) {
+func (r *env) reads(what string) {
 	if r.reading == nil {
 		return
 	}
@@ -147,7 +147,7 @@ func to(a *double.Agent) schemas.Agent {
 }
 
 // claim accepts a run.
-func (r *room) claim(id string, run schemas.Run, deadline time.Duration) *ledger.State {
+func (r *env) claim(id string, run schemas.Run, deadline time.Duration) *ledger.State {
 	r.t.Helper()
 	if run.TaskType == "" {
 		run.TaskType = double.TaskType
@@ -167,7 +167,7 @@ type ended struct {
 	err    error
 }
 
-func (r *room) perform(st *ledger.State, stop call.Stop) ended {
+func (r *env) perform(st *ledger.State, stop call.Stop) ended {
 	v, err := r.runs.Execute(r.t.Context(), st, stop)
 	e := ended{settled: v, err: err}
 	e.result, _ = v.Result.(schemas.RunResult)
@@ -175,7 +175,7 @@ func (r *room) perform(st *ledger.State, stop call.Stop) ended {
 }
 
 // done performs a run to its end.
-func (r *room) done(st *ledger.State, stop call.Stop) ended {
+func (r *env) done(st *ledger.State, stop call.Stop) ended {
 	r.t.Helper()
 	e := r.perform(st, stop)
 	require.NoError(r.t, e.err)
@@ -184,13 +184,13 @@ func (r *room) done(st *ledger.State, stop call.Stop) ended {
 }
 
 // run accepts and performs a run of the double's type.
-func (r *room) run(id string) ended {
+func (r *env) run(id string) ended {
 	r.t.Helper()
 	return r.done(r.claim(id, schemas.Run{RunOrder: schemas.RunOrder{Inputs: json.RawMessage(`{"q":"1"}`)}}, time.Minute), still)
 }
 
 // breakOff fails five runs of the double: after the last of them, and not before, it is left alone.
-func (r *room) breakOff() {
+func (r *env) breakOff() {
 	r.t.Helper()
 	for i := range 5 {
 		require.False(r.t, r.metrics.isOpen(), i)
@@ -200,7 +200,7 @@ func (r *room) breakOff() {
 }
 
 // types are the events of a run on the log.
-func (r *room) types(id string) (types []schemas.EventType) {
+func (r *env) types(id string) (types []schemas.EventType) {
 	r.t.Helper()
 	for _, ev := range r.events(id) {
 		types = append(types, ev.Type)
@@ -208,7 +208,7 @@ func (r *room) types(id string) (types []schemas.EventType) {
 	return types
 }
 
-func (r *room) events(id string) (all []schemas.Event) {
+func (r *env) events(id string) (all []schemas.Event) {
 	r.t.Helper()
 	for _, rec := range harness.Records(r.t, r.log, schemas.LogStream(0), harness.Layout().All(runRef(id))) {
 		ev, err := ledger.Decode(rec.Data)
@@ -223,7 +223,7 @@ func runRef(id string) schemas.Ref {
 }
 
 // evidence are the records that a run has left.
-func (r *room) evidence(id string) []schemas.Evidence {
+func (r *env) evidence(id string) []schemas.Evidence {
 	r.t.Helper()
 	return harness.Evidence(r.t, r.log, id)
 }

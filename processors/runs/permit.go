@@ -12,7 +12,7 @@ import (
 // away: the agent's breaker is open.
 type away struct{ after time.Duration }
 
-func (*away) Error() string { return "the agent is left alone" }
+func (*away) Error() string { return "the agent is paused" }
 
 // acquire permits one call, unless the breaker is open; after its time it permits a single probe.
 func (d *agentState) acquire(st *ledger.State) (*callPermit, error) {

@@ -32,7 +32,7 @@ type Adapter interface {
 type Metrics interface {
 	// AgentRuns adds to the runs that are with an agent.
 	AgentRuns(taskType string, change int)
-	// AgentBreaker says whether an agent is left alone for now.
+	// AgentBreaker reports whether an agent is paused.
 	AgentBreaker(taskType string, open bool)
 }
 
@@ -53,14 +53,14 @@ type RemoteConfig struct {
 type Remote struct {
 	ledger   call.Events
 	caller   Caller
-	recorder settle.Leaver
+	recorder settle.Storer
 	answers  Answers
 	cfg      RemoteConfig
 	agents   agents
 }
 
 // NewRemote returns an executor of remote runs.
-func NewRemote(l call.Events, c Caller, r settle.Leaver, a Answers, cfg RemoteConfig) *Remote {
+func NewRemote(l call.Events, c Caller, r settle.Storer, a Answers, cfg RemoteConfig) *Remote {
 	cfg.TenantShare = cmp.Or(cfg.TenantShare, 100)
 	return &Remote{
 		ledger: l, caller: c, recorder: r, answers: a, cfg: cfg,
@@ -83,7 +83,7 @@ func (m *Remote) Execute(ctx context.Context, st *ledger.State, run schemas.Run,
 		case r.Answered && fallsBack(st):
 			continue
 		}
-		return m.judge(ctx, st, run, r)
+		return m.outcome(ctx, st, run, r)
 	}
 }
 
@@ -110,17 +110,17 @@ func (m *Remote) further(ctx context.Context, st *ledger.State, run schemas.Run,
 		if !found {
 			return asked{}, errGone
 		}
-		if r, moved, err := m.visit(ctx, d, st, run, a.Concurrency, stop); !moved {
+		if r, moved, err := m.callAgent(ctx, d, st, run, a.Concurrency, stop); !moved {
 			return r, err
 		}
 	}
 }
 
-// visit takes a place of an agent, makes the call of a run, and releases the place. The
+// callAgent takes a place of an agent, makes the call of a run, and releases the place. The
 // agent may have moved while the run waited, or while policy was asked about its
 // old place: then there is nothing to be said of this one.
-func (m *Remote) visit(ctx context.Context, d *agentState, st *ledger.State, run schemas.Run, concurrency int, stop call.Stop) (r asked, moved bool, err error) {
-	leave, err := m.enter(ctx, d, st, concurrency, stop)
+func (m *Remote) callAgent(ctx context.Context, d *agentState, st *ledger.State, run schemas.Run, concurrency int, stop call.Stop) (r asked, moved bool, err error) {
+	leave, err := m.acquireSlot(ctx, d, st, concurrency, stop)
 	if err != nil {
 		return r, false, err
 	}

@@ -61,7 +61,7 @@ func TestEveryVerdict(t *testing.T) {
 		t.Run("fault "+string(f), func(t *testing.T) {
 			t.Parallel()
 			a := double.New(t, double.Config{Fault: f})
-			r := newRoom(t, options{}, to(a))
+			r := newEnv(t, options{}, to(a))
 			e := r.run("r-1")
 			assert.Equal(t, want.outcome, e.Outcome)
 			assert.Equal(t, want.code, e.Code)
@@ -90,7 +90,7 @@ func TestEveryVerdict(t *testing.T) {
 func TestWhatARunLeaves(t *testing.T) {
 	t.Parallel()
 	a := double.New(t, double.Config{})
-	r := newRoom(t, options{}, to(a))
+	r := newEnv(t, options{}, to(a))
 	require.Equal(t, schemas.OutcomeSucceeded, r.run("r-1").Outcome)
 	assert.Equal(t, []schemas.EventType{schemas.EventAccepted, schemas.EventAttempt, schemas.EventProgress, schemas.EventProgress, schemas.EventAttempted}, r.types("r-1"))
 	assert.JSONEq(t, `{"name":"progress","data":{"percent":50,"step":1}}`, string(r.events("r-1")[2].Data))
@@ -115,7 +115,7 @@ func TestWhatTheAgentIsAsked(t *testing.T) {
 	a := double.New(t, double.Config{})
 	synced := to(a)
 	synced.Mode = schemas.AgentSync
-	r := newRoom(t, options{}, synced)
+	r := newEnv(t, options{}, synced)
 	budgets := harness.Decode[schemas.RunBudgets](t, []byte(`{"timeout_ms":60000,"max_output_tokens":60000,"own":{"z":1.50,"a":null}}`))
 	order := schemas.RunOrder{
 		TaskType: double.TaskType, WorkflowID: "w", StageID: "s", UserID: "u", Mode: "LIVE", RiskTier: "PHI", DomainID: "d",
@@ -165,7 +165,7 @@ func TestEndsOfItsOwn(t *testing.T) {
 		a := double.New(t, double.Config{Fault: tt.fault})
 		served := to(a)
 		served.Timeout = tt.timeout
-		r := newRoom(t, options{hooks: hooks}, served)
+		r := newEnv(t, options{hooks: hooks}, served)
 		if tt.stop {
 			go func() {
 				a.WaitRun(1)
@@ -209,7 +209,7 @@ func TestWhatTheLogHoldsIsNotAskedAgain(t *testing.T) {
 		"not sent yet, gone":   {&schemas.Attempted{Number: 1, Code: schemas.UpstreamConnect, RetryAt: time.Now()}, true, schemas.OutcomeFailed, 0},
 	}, func(t *testing.T, tt testCase) {
 		a := double.New(t, double.Config{})
-		r := newRoom(t, options{}, to(a))
+		r := newEnv(t, options{}, to(a))
 		st := r.claim("r-1", schemas.Run{}, time.Minute)
 		attempt := &schemas.Attempt{Number: 1, Class: schemas.ClassOnce, Worker: "w0", Decision: schemas.Decision{Allowed: true, Entry: "agent:DOUBLE"}}
 		harness.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempt, Attempt: attempt})
@@ -227,7 +227,7 @@ func TestAnAgentThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	t.Run("in the configuration", func(t *testing.T) {
 		t.Parallel()
-		e := newRoom(t, options{}).run("r-1")
+		e := newEnv(t, options{}).run("r-1")
 		assert.Equal(t, schemas.AgentUnavailable, e.Code)
 		assert.Equal(t, "AGENT_UNAVAILABLE", e.result.Error.Code)
 		assert.Nil(t, e.result.Error.Details)
@@ -236,7 +236,7 @@ func TestAnAgentThatIsNotThere(t *testing.T) {
 		t.Parallel()
 		a := double.New(t, double.Config{})
 		a.Close()
-		r := newRoom(t, options{}, to(a))
+		r := newEnv(t, options{}, to(a))
 		e := r.run("r-1")
 		assert.Equal(t, schemas.OutcomeFailed, e.Outcome)
 		assert.Equal(t, schemas.AgentUnavailable, e.Code)
@@ -246,7 +246,7 @@ func TestAnAgentThatIsNotThere(t *testing.T) {
 	t.Run("in the policy, for this token", func(t *testing.T) {
 		t.Parallel()
 		a := double.New(t, double.Config{})
-		r := newRoom(t, options{}, to(a))
+		r := newEnv(t, options{}, to(a))
 		st := r.claim("r-1", schemas.Run{}, time.Minute)
 		st.Action.Entries = []string{"another"}
 		e := r.done(st, still)
@@ -267,7 +267,7 @@ func TestAStepThatNoRunHas(t *testing.T) {
 		"to try": {Step: 2, Number: 1, Code: schemas.UpstreamConnect, RetryAt: time.Now()},
 	}, func(t *testing.T, res *schemas.Attempted) {
 		a := double.New(t, double.Config{})
-		r := newRoom(t, options{}, to(a))
+		r := newEnv(t, options{}, to(a))
 		st := r.claim("r-1", schemas.Run{}, time.Minute)
 		harness.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempted, Attempt: &schemas.Attempt{Step: 2, Number: 1, Class: schemas.ClassOnce}, Attempted: res})
 		parked := harness.As[*fault.Terminal](t, r.perform(st, still).err)
@@ -334,7 +334,7 @@ func TestRoutes(t *testing.T) {
 				a := double.New(t, tt.agent)
 				served := to(a)
 				served.Mode = tt.mode
-				r := newRoom(t, options{}, served)
+				r := newEnv(t, options{}, served)
 				r.sync = caller == "sync"
 				e := r.run("r-1")
 				want := tt.routes[i]
@@ -369,7 +369,7 @@ func TestASyncAnswerIsKept(t *testing.T) {
 	a := double.New(t, double.Config{Script: []double.Act{{Extras: members}}})
 	served := to(a)
 	served.Mode = schemas.AgentAuto
-	r := newRoom(t, options{}, served)
+	r := newEnv(t, options{}, served)
 	r.sync = true
 	e := r.run("r-2")
 	require.Nil(t, e.result.Error)
@@ -383,7 +383,7 @@ func TestASyncAnswerIsKept(t *testing.T) {
 // told is a run whose call has ended in a way.
 func told(t *testing.T, res *schemas.Attempted) ended {
 	t.Helper()
-	r := newRoom(t, options{}, schemas.Agent{TaskType: double.TaskType, URL: "http://127.0.0.1:1", Mode: schemas.AgentStream, Concurrency: 1})
+	r := newEnv(t, options{}, schemas.Agent{TaskType: double.TaskType, URL: "http://127.0.0.1:1", Mode: schemas.AgentStream, Concurrency: 1})
 	st := r.claim("r-1", schemas.Run{}, time.Minute)
 	attempt := &schemas.Attempt{Number: 1, Class: schemas.ClassOnce, Worker: "w0", Decision: schemas.Decision{Allowed: true, Entry: "agent:DOUBLE"}}
 	harness.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempt, Attempt: attempt})
@@ -473,7 +473,7 @@ func TestMockedRun(t *testing.T) {
 		a := double.New(t, double.Config{})
 		var book rulebook.Book
 		etag := book.Put(t, tt.rules...)
-		r := newRoom(t, options{rules: &book}, to(a))
+		r := newEnv(t, options{rules: &book}, to(a))
 		e := r.run("r-1")
 		assert.Equal(t, tt.outcome, e.Outcome, "%+v", e.Outcome)
 		assert.Equal(t, tt.code, e.Code)
@@ -517,7 +517,7 @@ func TestMocksSayNothingOfTheAgent(t *testing.T) {
 	a := double.New(t, double.Config{})
 	var book rulebook.Book
 	book.Put(t, rulebook.Mock("m", anyAgent, 500, ""))
-	r := newRoom(t, options{rules: &book}, to(a))
+	r := newEnv(t, options{rules: &book}, to(a))
 	for i := range 2 * 5 {
 		e := r.run("mocked-" + string(rune('a'+i)))
 		assert.Equal(t, schemas.OutcomeFailed, e.Outcome)
@@ -534,7 +534,7 @@ func TestDelayedRun(t *testing.T) {
 	a := double.New(t, double.Config{})
 	var book rulebook.Book
 	book.Put(t, rulebook.Delay("d", anyAgent, 60_000))
-	r := newRoom(t, options{rules: &book}, to(a))
+	r := newEnv(t, options{rules: &book}, to(a))
 	st := r.claim("r-1", schemas.Run{}, 5*time.Minute)
 	e := r.perform(st, still)
 	rest := harness.As[*call.Deferral](t, e.err)
@@ -554,7 +554,7 @@ func TestScopeOfARun(t *testing.T) {
 	mine.Scope = &schemas.RuleScope{ActionKind: schemas.KindRun, Agent: double.TaskType, RequestID: "r-1"}
 	other.Scope, other.Priority = &schemas.RuleScope{Agent: "ANOTHER"}, 9
 	book.Put(t, mine, other)
-	r := newRoom(t, options{rules: &book}, to(a))
+	r := newEnv(t, options{rules: &book}, to(a))
 	assert.Equal(t, schemas.OutcomeSucceeded, r.run("r-1").Outcome)
 	assert.Zero(t, a.Hits())
 	assert.Equal(t, schemas.OutcomeSucceeded, r.run("r-2").Outcome)

@@ -18,9 +18,9 @@ const (
 	// A run that found no free slot is deferred for up to firstRest, then for up to twice as long,
 	// and at last for up to longRest; but never for less than half of that, so that runs that
 	// arrived together do not retry together.
-	firstRest = 4 * time.Second
-	// longRest bounds it: a free slot does not wake a run.
-	longRest = 10 * time.Second
+	firstDelay = 4 * time.Second
+	// longestDelay bounds it: a free slot does not wake a run.
+	longestDelay = 10 * time.Second
 )
 
 // closed: a run needs nothing more of its agent, because it must stop or its deadline has passed.
@@ -30,15 +30,15 @@ func (*closed) Error() string { return "the run is over" }
 
 var errGone = errors.New("no agent serves the task type")
 
-// enter takes a place at an agent, and waits for it a little. Where there is none
+// acquireSlot takes a place at an agent, and waits for it a little. Where there is none
 // the run is to rest.
-func (m *Remote) enter(ctx context.Context, d *agentState, st *ledger.State, concurrency int, stop call.Stop) (leave func(), err error) {
+func (m *Remote) acquireSlot(ctx context.Context, d *agentState, st *ledger.State, concurrency int, stop call.Stop) (leave func(), err error) {
 	if after := d.breaker.remaining(); after > 0 {
 		return nil, &away{after}
 	}
-	d.places.Resize(limits.Percent(int64(concurrency), m.cfg.TenantShare))
-	granted, release := d.places.Join(st.Tenant, 1)
-	if err := m.place(ctx, d, granted, st, stop); err != nil {
+	d.slots.Resize(limits.Percent(int64(concurrency), m.cfg.TenantShare))
+	granted, release := d.slots.Enqueue(st.Tenant, 1)
+	if err := m.awaitSlot(ctx, d, granted, st, stop); err != nil {
 		release()
 		return nil, err
 	}
@@ -54,8 +54,8 @@ func (m *Remote) enter(ctx context.Context, d *agentState, st *ledger.State, con
 	}, nil
 }
 
-// place waits until a place is granted.
-func (m *Remote) place(ctx context.Context, d *agentState, granted <-chan struct{}, st *ledger.State, stop call.Stop) error {
+// awaitSlot waits until a place is granted.
+func (m *Remote) awaitSlot(ctx context.Context, d *agentState, granted <-chan struct{}, st *ledger.State, stop call.Stop) error {
 	select {
 	case <-granted:
 		return nil
@@ -63,7 +63,7 @@ func (m *Remote) place(ctx context.Context, d *agentState, granted <-chan struct
 	}
 	leave, ok := d.queue()
 	if !ok {
-		return rest(st, stop)
+		return deferral(st, stop)
 	}
 	defer leave()
 	patience := time.NewTimer(call.Within(st, inline))
@@ -77,7 +77,7 @@ func (m *Remote) place(ctx context.Context, d *agentState, granted <-chan struct
 			return nil
 		case <-stop.Done():
 		case <-patience.C:
-			return rest(st, stop)
+			return deferral(st, stop)
 		case <-m.cfg.Draining:
 			return call.ErrDraining
 		case <-ctx.Done():
@@ -86,12 +86,12 @@ func (m *Remote) place(ctx context.Context, d *agentState, granted <-chan struct
 	}
 }
 
-// rest defers a run until it can try again for a slot, unless the run is over.
-func rest(st *ledger.State, stop call.Stop) error {
-	delay := firstRest
+// deferral defers a run until it can try again for a slot, unless the run is over.
+func deferral(st *ledger.State, stop call.Stop) error {
+	delay := firstDelay
 	for _, ev := range st.Events {
 		if ev.Waiting != nil && ev.Waiting.For == schemas.WaitCapacity {
-			delay = min(2*delay, longRest)
+			delay = min(2*delay, longestDelay)
 		}
 	}
 	delay = call.Within(st, delay/2+rand.N(delay/2)) //nolint:gosec // a spread, no secret

@@ -55,12 +55,11 @@ func (r *Recorder) Under(s *Seal) *Recorder {
 	return r
 }
 
-// Leave stores records of an action, in order, and returns when all are stored. The log
-// has the action's newest event before that. Where the result of an attempt is held, what
-// follows from that is stored together with it.
-// Where an earlier worker has been at the action, it may have left some of them
-// and died: then what is stored already is read first and not stored again.
-func (r *Recorder) Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error {
+// Store stores records of an action, in order, and returns when all are stored. The log has the
+// action's newest event before that. If the result of an attempt is held, its records are stored
+// together with it. If an earlier worker has stored some of them, they are read first and not
+// stored again.
+func (r *Recorder) Store(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error {
 	if len(records) == 0 {
 		return nil
 	}
@@ -248,9 +247,8 @@ func Denial(st *ledger.State, step int, method, target string, d schemas.Decisio
 	}, err
 }
 
-// Refusal is the record of a call that policy had let pass and that was refused
-// on its way: by an address it resolved to, by a redirect, or by another policy
-// that came into force. ok is false where the try ended in another way.
+// Refusal is the record of a permitted call that was refused later: by an address it resolved to,
+// by a redirect, or by another policy. ok is false if the attempt ended in another way.
 func Refusal(st *ledger.State, t ledger.Attempt, method, target, reason string) (ev schemas.Evidence, ok bool, err error) {
 	if !slices.Contains(schemas.DenyCodes(), t.Result.Code) {
 		return ev, false, nil
@@ -266,17 +264,17 @@ func Refusal(st *ledger.State, t ledger.Attempt, method, target, reason string) 
 }
 
 // Deny leaves the record of the call of a step that policy refused.
-func Deny(ctx context.Context, to Leaver, st *ledger.State, step int, method, target string, d schemas.Decision) error {
+func Deny(ctx context.Context, to Storer, st *ledger.State, step int, method, target string, d schemas.Decision) error {
 	denial, err := Denial(st, step, method, target, d, len(st.AttemptsOf(step)))
 	if err != nil {
 		return err
 	}
-	return to.Leave(ctx, st, denial)
+	return to.Store(ctx, st, denial)
 }
 
-// Leaver stores records.
-type Leaver interface {
-	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
+// Storer stores records.
+type Storer interface {
+	Store(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
 }
 
 // Evidence is what one finished attempt leaves.
@@ -295,13 +293,13 @@ func Records(st *ledger.State, of Evidence) (all []schemas.Evidence, err error) 
 }
 
 // Record returns what leaves the evidence of an attempt: a call.Task's Record.
-func Record(to Leaver, st *ledger.State, of Evidence) func(ctx context.Context, t ledger.Attempt) error {
+func Record(to Storer, st *ledger.State, of Evidence) func(ctx context.Context, t ledger.Attempt) error {
 	return func(ctx context.Context, t ledger.Attempt) error {
 		records, err := of(t)
 		if err != nil {
 			return err
 		}
-		return to.Leave(ctx, st, records...)
+		return to.Store(ctx, st, records...)
 	}
 }
 

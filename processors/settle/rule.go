@@ -63,7 +63,7 @@ func oneOf(list ...string) func(s string) bool {
 
 // isCode holds for the codes that an action settles with, and those of ingress.
 func isCode(s string) bool {
-	return slices.Contains(append(schemas.SettleCodes(), schemas.DoorCodes()...), schemas.Code(s))
+	return slices.Contains(append(schemas.SettleCodes(), schemas.IngressCodes()...), schemas.Code(s))
 }
 
 // table gives each of the names in a list one treatment.

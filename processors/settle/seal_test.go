@@ -56,7 +56,7 @@ func left(t *testing.T, a schemas.Action, e schemas.Evidence, seal *settle.Seal)
 	if seal != nil {
 		r = r.Under(seal)
 	}
-	require.NoError(t, r.Leave(t.Context(), &ledger.State{Action: a}, e))
+	require.NoError(t, r.Store(t.Context(), &ledger.State{Action: a}, e))
 	require.Len(t, s.records, 1)
 	return s.records[0]
 }
@@ -196,7 +196,7 @@ func TestUnknownMembersAreSealed(t *testing.T) {
 	var s shelf
 	r := settle.NewRecorder(&s, &s, telemetry.NewMetrics())
 	for _, payload := range []string{``, `{`, `{"a"`, `{"a":1`, `{"a":}`, `CANARY`, `{"a":CANARY}`} {
-		err := r.Leave(t.Context(), &ledger.State{Action: schemas.Action{Sensitive: true}}, schemas.Evidence{Payload: json.RawMessage(payload)})
+		err := r.Store(t.Context(), &ledger.State{Action: schemas.Action{Sensitive: true}}, schemas.Evidence{Payload: json.RawMessage(payload)})
 		require.Error(t, err, payload)
 		assert.NotContains(t, err.Error(), "CANARY")
 	}
@@ -268,11 +268,11 @@ func FuzzSeal(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Leave(t.Context(), &ledger.State{Action: schemas.Action{Sensitive: true}}, e) == nil && !json.Valid(s.records[0].Payload) {
+		if r.Store(t.Context(), &ledger.State{Action: schemas.Action{Sensitive: true}}, e) == nil && !json.Valid(s.records[0].Payload) {
 			t.Fatalf("%q became %q", payload, s.records[0].Payload)
 		}
 		e.Payload = doc
-		if err := r.Leave(t.Context(), &ledger.State{Action: schemas.Action{Sensitive: true}}, e); err != nil {
+		if err := r.Store(t.Context(), &ledger.State{Action: schemas.Action{Sensitive: true}}, e); err != nil {
 			t.Fatal(err)
 		}
 		got := string(s.records[len(s.records)-1].Payload)

@@ -29,7 +29,7 @@ type Metrics interface {
 // Settler writes terminal events. It is safe for concurrent use.
 type Settler struct {
 	Ledger *ledger.Ledger
-	// Barrier waits until what was appended is as durable as promised.
+	// Barrier waits until the appended events are as durable as promised.
 	Barrier func(context.Context) error
 	Metrics Metrics
 }

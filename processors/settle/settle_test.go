@@ -99,7 +99,7 @@ func TestLooseEvidence(t *testing.T) {
 	l := ledger.New(log, layout, nil)
 	r := harness.Recorder(log)
 	leave := func(st *ledger.State, id string) bool {
-		require.NoError(t, r.Leave(t.Context(), st, schemas.Evidence{ID: id, Tenant: "t", ActionID: st.ID, Kind: schemas.EvidenceAttempt, Payload: json.RawMessage(`{}`)}))
+		require.NoError(t, r.Store(t.Context(), st, schemas.Evidence{ID: id, Tenant: "t", ActionID: st.ID, Kind: schemas.EvidenceAttempt, Payload: json.RawMessage(`{}`)}))
 		return st.Underived
 	}
 	require.False(t, leave(claim(t, l, "a"), settle.AttemptID("a", schemas.Attempt{Number: 1})))
@@ -195,12 +195,12 @@ func TestAllIsRecalled(t *testing.T) {
 	for i := range records {
 		records[i] = schemas.Evidence{ID: "a." + strconv.Itoa(i), Tenant: "t", ActionID: "a", Kind: schemas.EvidenceTask, Entry: strconv.Itoa(i % 3), Payload: []byte("{}")}
 	}
-	require.NoError(t, r.Leave(t.Context(), st, records...))
+	require.NoError(t, r.Store(t.Context(), st, records...))
 	require.NoError(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}}))
 	again, err := l.Load(t.Context(), st.Ref)
 	require.NoError(t, err)
 	fresh := schemas.Evidence{ID: "a.new", Tenant: "t", ActionID: "a", Kind: schemas.EvidenceTask, Payload: []byte("{}")}
-	require.NoError(t, r.Leave(t.Context(), again, append(records[many-3:len(records):len(records)], fresh)...))
+	require.NoError(t, r.Store(t.Context(), again, append(records[many-3:len(records):len(records)], fresh)...))
 	stored, err := log.Range(t.Context(), schemas.EvidenceStream, schemas.EvidenceRoot+".>", 1, 2*many)
 	require.NoError(t, err)
 	require.Len(t, stored, many+1)

@@ -13,7 +13,7 @@ import (
 // to the one that decided the end, so that every worker produces the same; later events on the log
 // change neither.
 func (w *work) end(ctx context.Context) (settle.Outcome, error) {
-	v, res := verdict(w.task)
+	v, res := result(w.task)
 	u := schemas.TaskUpdate{
 		TaskID: w.st.ID, Status: res.Status, What: "settled", Time: w.task.Ended, N: w.task.Last,
 		Head: res.Head, Code: v.Code, Reason: res.Reason,
@@ -24,11 +24,11 @@ func (w *work) end(ctx context.Context) (settle.Outcome, error) {
 	if err != nil {
 		return v, err
 	}
-	return v, w.recorder.Leave(ctx, w.st, rec)
+	return v, w.recorder.Store(ctx, w.st, rec)
 }
 
-// verdict is how a task ends that is over.
-func verdict(t *task.State) (settle.Outcome, schemas.TaskResult) {
+// result is how a task ends that is over.
+func result(t *task.State) (settle.Outcome, schemas.TaskResult) {
 	res := schemas.TaskResult{Status: t.Status, Branch: t.Branch, Base: t.Base, Head: t.Left}
 	var v settle.Outcome
 	switch r, c := t.Report, t.Closed; {

@@ -12,8 +12,8 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/task"
+	"weir/internal/weirtest/bucket"
 	"weir/internal/weirtest/harness"
-	"weir/internal/weirtest/shelf"
 	"weir/processors"
 	"weir/processors/call"
 	"weir/processors/guard"
@@ -31,8 +31,8 @@ const (
 	deadline = time.Hour
 )
 
-// house is a worker of tasks with all that stands around it, and the door's side of one task.
-type house struct {
+// env is a worker of tasks with all that stands around it, and the door's side of one task.
+type env struct {
 	*harness.Bench
 
 	branches map[string]string // by name: the task that they were made for
@@ -40,16 +40,16 @@ type house struct {
 	opening  *ledger.State // the one that a branch is made for
 	refuse   func() error  // what the branches answer; nil: they are made
 	told     []schemas.TaskUpdate
-	leases   *shelf.Shelf
+	leases   *bucket.Bucket
 	jump     time.Duration // how far the worker's clock is off
 	each     func()        // runs before each append of the worker's, evidence among them
 	before   func()        // runs once, before the worker's next append
 	hashes   int
 }
 
-func newHouse(t *testing.T) *house {
+func newEnv(t *testing.T) *env {
 	t.Helper()
-	h := &house{branches: map[string]string{}, leases: shelf.New()}
+	h := &env{branches: map[string]string{}, leases: bucket.New()}
 	h.Bench = harness.New(t, schemas.KindTask, func(schemas.Append) error {
 		if h.each != nil {
 			h.Apart(h.each)
@@ -66,24 +66,24 @@ func newHouse(t *testing.T) *house {
 }
 
 // filed is a house whose task was just accepted.
-func filed(t *testing.T) *house {
+func filed(t *testing.T) *env {
 	t.Helper()
-	h := newHouse(t)
+	h := newEnv(t)
 	h.accept()
 	return h
 }
 
 // queued is one whose task has its branch, and waits for an agent.
-func queued(t *testing.T) *house {
+func queued(t *testing.T) *env {
 	t.Helper()
 	h := filed(t)
 	h.Advance(0)
 	return h
 }
 
-func (h *house) now() time.Time { return time.Now().Add(h.jump) }
+func (h *env) now() time.Time { return time.Now().Add(h.jump) }
 
-func (h *house) hire(name string) harness.Handler {
+func (h *env) hire(name string) harness.Handler {
 	var none harness.Policy
 	none.Enforce(h.T)
 	l := ledger.New(h.Log, harness.Layout(), h.now)
@@ -101,7 +101,7 @@ func (h *house) hire(name string) harness.Handler {
 }
 
 // Open makes branches.
-func (h *house) Open(_ context.Context, st *ledger.State, _ schemas.TaskOrder, branch string) (string, error) {
+func (h *env) Open(_ context.Context, st *ledger.State, _ schemas.TaskOrder, branch string) (string, error) {
 	h.opens++
 	h.opening = st
 	if h.refuse != nil {
@@ -120,11 +120,11 @@ func (h *house) Open(_ context.Context, st *ledger.State, _ schemas.TaskOrder, b
 }
 
 // Records are those of one call.
-func (h *house) Records(st *ledger.State) ([]schemas.Evidence, error) {
+func (h *env) Records(st *ledger.State) ([]schemas.Evidence, error) {
 	return []schemas.Evidence{{ID: st.ID + ".attempt"}}, nil
 }
 
-func (h *house) announce(subject string, data []byte) error {
+func (h *env) announce(subject string, data []byte) error {
 	require.Equal(h.T, schemas.StatusSubject(ref), subject)
 	if err := h.Step(false); err != nil {
 		return err
@@ -134,26 +134,26 @@ func (h *house) announce(subject string, data []byte) error {
 }
 
 // touch is what the desk does when it hears of the holder.
-func (h *house) touch(n int) {
+func (h *env) touch(n int) {
 	h.leases.Overwrite(task.LeaseKey(ref, n), fmt.Sprintf(`{"lease":%d}`, n))
 }
 
 // accept files a task that ends after a while.
-func (h *house) accept() {
+func (h *env) accept() {
 	h.T.Helper()
-	harness.Claim(h.T, h.Door, schemas.Action{
+	harness.Claim(h.T, h.Ingress, schemas.Action{
 		ID: ref.ID, Tenant: ref.Tenant, Kind: ref.Kind, Principal: "tok-1", TokenHash: "00", Deadline: time.Now().Add(deadline),
 	}, schemas.TaskOrder{Repo: "shop", Pool: schemas.PoolDefault, Description: "Fix the <rounding>"})
 }
 
 // load is the task as the log has it.
-func (h *house) load() (*ledger.State, *task.State) {
+func (h *env) load() (*ledger.State, *task.State) {
 	h.T.Helper()
-	st := harness.Load(h.T, h.Door, ref)
+	st := harness.Load(h.T, h.Ingress, ref)
 	return st, h.fold(st)
 }
 
-func (h *house) fold(st *ledger.State) *task.State {
+func (h *env) fold(st *ledger.State) *task.State {
 	h.T.Helper()
 	t := task.Begin(st.Action, harness.Decode[schemas.TaskOrder](h.T, st.Action.Payload))
 	for _, ev := range st.Events {
@@ -163,7 +163,7 @@ func (h *house) fold(st *ledger.State) *task.State {
 }
 
 // signal is what the desk writes if the task can take it; false if it cannot.
-func (h *house) signal(decide func(t *task.State) (schemas.TaskEvent, bool)) bool {
+func (h *env) signal(decide func(t *task.State) (schemas.TaskEvent, bool)) bool {
 	h.T.Helper()
 	return h.Write(ref, func(st *ledger.State) (schemas.Event, bool) {
 		e, ok := decide(h.fold(st))
@@ -172,7 +172,7 @@ func (h *house) signal(decide func(t *task.State) (schemas.TaskEvent, bool)) boo
 }
 
 // claim has an agent of the pool take the task.
-func (h *house) claim(holder string) (n int, ok bool) {
+func (h *env) claim(holder string) (n int, ok bool) {
 	h.T.Helper()
 	ok = h.signal(func(t *task.State) (schemas.TaskEvent, bool) {
 		n = t.Lease + 1
@@ -185,14 +185,14 @@ func (h *house) claim(holder string) (n int, ok bool) {
 }
 
 // leased checks whether an agent holds the task.
-func (h *house) leased(want bool, msg ...any) {
+func (h *env) leased(want bool, msg ...any) {
 	h.T.Helper()
 	_, s := h.load()
 	require.Equal(h.T, want, s.Leased, msg...)
 }
 
 // own has the holder of the task's own token take it.
-func (h *house) own() {
+func (h *env) own() {
 	h.T.Helper()
 	require.True(h.T, h.signal(func(t *task.State) (schemas.TaskEvent, bool) {
 		return schemas.TaskEvent{What: schemas.TaskClaimed, Status: schemas.TaskStatusRunning}, t.Status == schemas.TaskStatusQueued && t.Lease == 0
@@ -200,7 +200,7 @@ func (h *house) own() {
 }
 
 // report is the agent's last word, if it still holds the task.
-func (h *house) report(n int, r schemas.TaskReport) bool {
+func (h *env) report(n int, r schemas.TaskReport) bool {
 	h.T.Helper()
 	return h.signal(func(t *task.State) (schemas.TaskEvent, bool) {
 		status := schemas.TaskStatusFailed
@@ -213,7 +213,7 @@ func (h *house) report(n int, r schemas.TaskReport) bool {
 }
 
 // cancel asks for the task to stop. That alone wakes whoever looks after it.
-func (h *house) cancel() {
+func (h *env) cancel() {
 	h.T.Helper()
 	_, t := h.load()
 	require.False(h.T, t.Over())
@@ -221,16 +221,16 @@ func (h *house) cancel() {
 }
 
 // pushed is what a push writes.
-func (h *house) pushed(head string) {
+func (h *env) pushed(head string) {
 	h.T.Helper()
 	st, t := h.load()
-	harness.Append(h.T, h.Door, st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{
+	harness.Append(h.T, h.Ingress, st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{
 		What: schemas.TaskPushed, Status: t.Status, Lease: t.Lease, Head: head, Push: "p-" + head,
 	}})
 }
 
 // audits are the records of the task by id.
-func (h *house) audits() (byID map[string]schemas.TaskAudit, order []string) {
+func (h *env) audits() (byID map[string]schemas.TaskAudit, order []string) {
 	h.T.Helper()
 	byID = map[string]schemas.TaskAudit{}
 	for _, e := range harness.Evidence(h.T, h.Log, ref.ID) {
@@ -244,7 +244,7 @@ func (h *house) audits() (byID map[string]schemas.TaskAudit, order []string) {
 }
 
 // what are the task's events in short.
-func (h *house) what() (all []string) {
+func (h *env) what() (all []string) {
 	h.T.Helper()
 	st, _ := h.load()
 	for _, ev := range st.Events {
@@ -260,7 +260,7 @@ func (h *house) what() (all []string) {
 
 // check holds the log, the evidence and what was announced against each other, once
 // the task has ended.
-func (h *house) check(msg string) (schemas.Settled, schemas.TaskResult) {
+func (h *env) check(msg string) (schemas.Settled, schemas.TaskResult) {
 	h.T.Helper()
 	st, t := h.load()
 	require.NotNil(h.T, st.Settled, msg)

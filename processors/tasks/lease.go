@@ -12,10 +12,10 @@ import (
 	"weir/schemas"
 )
 
-// hear takes the task back from a holder that was silent for too long, and else rests
+// checkHolder takes the task back from a holder that was silent for too long, and else rests
 // until it will have been.
-func (w *work) hear(ctx context.Context) error {
-	at, revision, err := w.heard(ctx)
+func (w *work) checkHolder(ctx context.Context) error {
+	at, revision, err := w.lastHeartbeat(ctx)
 	if err != nil {
 		return err
 	}
@@ -24,16 +24,16 @@ func (w *work) hear(ctx context.Context) error {
 	// heard of as much later.
 	patience := w.cfg.Lease + w.cfg.Lease/schemas.LeaseShare
 	if silent < patience {
-		return w.rest(patience-silent, schemas.WaitAgent)
+		return w.deferral(patience-silent, schemas.WaitAgent)
 	}
 	return w.say(ctx, schemas.TaskEvent{
 		What: schemas.TaskLost, Status: schemas.TaskStatusQueued, Lease: w.task.Lease, Holder: w.task.Holder,
 	})
 }
 
-// heard is when the holder was last heard of: by the record of its lease, or if there
+// lastHeartbeat is when the holder was last heard of: by the record of its lease, or if there
 // is none when it took the task. The revision is another whenever it is heard of.
-func (w *work) heard(ctx context.Context) (at time.Time, revision uint64, err error) {
+func (w *work) lastHeartbeat(ctx context.Context) (at time.Time, revision uint64, err error) {
 	if w.cfg.Leases == nil {
 		return w.task.Since, 0, nil
 	}
@@ -44,7 +44,7 @@ func (w *work) heard(ctx context.Context) (at time.Time, revision uint64, err er
 	case err != nil:
 		return at, 0, &fault.RetryAfter{Cause: err}
 	}
-	if of, ok := task.HeardOf(rec.Data); !ok || of != w.task.Lease {
+	if of, ok := task.DecodeHeartbeat(rec.Data); !ok || of != w.task.Lease {
 		return w.task.Since, 0, nil // no heartbeat in this lease yet
 	}
 	return rec.Time, rec.Seq, nil

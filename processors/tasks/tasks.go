@@ -47,7 +47,7 @@ type Leases interface {
 type Recorder interface {
 	// Recall has a state know what an earlier worker has left.
 	Recall(ctx context.Context, st *ledger.State) error
-	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
+	Store(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
 }
 
 // Config is what Tasks needs besides its collaborators. All have defaults.
@@ -92,9 +92,9 @@ func New(l Ledger, b Brancher, r Recorder, cfg Config) *Tasks {
 type work struct {
 	*Tasks
 
-	st   *ledger.State
-	task *task.State
-	told int // how many of the events are folded into task and announced
+	st        *ledger.State
+	task      *task.State
+	announced int // how many of the events are folded into task and announced
 }
 
 // Execute checks a task and does the due work, until it has ended or must wait for an event or a
@@ -109,7 +109,7 @@ func (p *Tasks) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 	}
 	w := &work{Tasks: p, st: st, task: task.Begin(st.Action, order)}
 	for {
-		if err := w.tell(ctx); err != nil {
+		if err := w.announceNew(ctx); err != nil {
 			return settle.Outcome{}, err
 		}
 		if w.task.Over() {
@@ -135,12 +135,12 @@ func (w *work) step(ctx context.Context) error {
 	case !w.task.Opened:
 		return w.open(ctx)
 	case w.task.Leased:
-		return w.hear(ctx)
+		return w.checkHolder(ctx)
 	case w.task.Spent():
 		return w.close(ctx, schemas.TaskStatusFailed, schemas.TaskFailed,
 			"the task was leased "+strconv.Itoa(schemas.MaxTaskLeases)+" times without a report and is not leased again; its branch remains, file another task that begins at it")
 	default:
-		return w.rest(longest, schemas.WaitAgent)
+		return w.deferral(longest, schemas.WaitAgent)
 	}
 }
 
@@ -152,9 +152,9 @@ func (w *work) untilDeadline() (left time.Duration, bounded bool) {
 	return d.Sub(w.cfg.Now()), !d.IsZero()
 }
 
-// rest defers the task, at the latest until its deadline. Only the first deferral is written to the
+// deferral defers the task, at the latest until its deadline. Only the first deferral is written to the
 // log: it already shows what a task waits for, and every writer would have to read more events.
-func (w *work) rest(d time.Duration, why string) error {
+func (w *work) deferral(d time.Duration, why string) error {
 	if left, bounded := w.untilDeadline(); bounded {
 		d = min(d, left)
 	}
@@ -194,7 +194,7 @@ func payload(st *ledger.State) (schemas.TaskOrder, error) {
 	return o, nil
 }
 
-// again is how long a branch that could not be made is left alone.
+// again is the pause after a branch could not be created.
 const again = 5 * time.Second
 
 // open makes the task's branch. Its agent may have begun already, and waits.
@@ -216,6 +216,6 @@ func (w *work) open(ctx context.Context) error {
 	case errors.As(err, &public):
 		return w.close(ctx, schemas.TaskStatusFailed, public.Code, public.Message)
 	default:
-		return w.rest(again, schemas.WaitDelay)
+		return w.deferral(again, schemas.WaitDelay)
 	}
 }

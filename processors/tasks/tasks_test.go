@@ -66,52 +66,52 @@ func TestEnds(t *testing.T) {
 	completed := schemas.TaskReport{Completed: true, Description: "d"}
 	failed := schemas.TaskReport{Description: "no", Reason: schemas.ReasonTaskIssues}
 	type testCase struct {
-		live    func(h *house)
+		live    func(h *env)
 		outcome schemas.Outcome
 		code    schemas.Code
 		status  schemas.TaskStatus
 	}
 	table.BubbleNamed(t, map[string]testCase{
-		"completed": {func(h *house) { h.own(); h.report(0, completed) }, schemas.OutcomeSucceeded, "", schemas.TaskStatusCompleted},
-		"failed":    {func(h *house) { h.own(); h.report(0, failed) }, schemas.OutcomeFailed, schemas.TaskFailed, schemas.TaskStatusFailed},
-		"at once":   {func(h *house) { h.Queue = nil; h.own(); h.report(0, completed) }, schemas.OutcomeSucceeded, "", schemas.TaskStatusCompleted},
+		"completed": {func(h *env) { h.own(); h.report(0, completed) }, schemas.OutcomeSucceeded, "", schemas.TaskStatusCompleted},
+		"failed":    {func(h *env) { h.own(); h.report(0, failed) }, schemas.OutcomeFailed, schemas.TaskFailed, schemas.TaskStatusFailed},
+		"at once":   {func(h *env) { h.Queue = nil; h.own(); h.report(0, completed) }, schemas.OutcomeSucceeded, "", schemas.TaskStatusCompleted},
 		"canceled while it is queued": {
-			func(h *house) { h.Advance(time.Minute); h.cancel() }, schemas.OutcomeCanceled, schemas.Canceled, schemas.TaskStatusCanceled,
+			func(h *env) { h.Advance(time.Minute); h.cancel() }, schemas.OutcomeCanceled, schemas.Canceled, schemas.TaskStatusCanceled,
 		},
 		"canceled before anybody has looked": {
-			func(h *house) { h.cancel() }, schemas.OutcomeCanceled, schemas.Canceled, schemas.TaskStatusCanceled,
+			func(h *env) { h.cancel() }, schemas.OutcomeCanceled, schemas.Canceled, schemas.TaskStatusCanceled,
 		},
 		"canceled while it runs": {
-			func(h *house) { h.own(); h.Advance(time.Minute); h.cancel() }, schemas.OutcomeCanceled, schemas.Canceled, schemas.TaskStatusCanceled,
+			func(h *env) { h.own(); h.Advance(time.Minute); h.cancel() }, schemas.OutcomeCanceled, schemas.Canceled, schemas.TaskStatusCanceled,
 		},
 		"nobody came": {
-			func(h *house) { h.Advance(deadline + time.Second) }, schemas.OutcomeExpired, schemas.DeadlineExceeded, schemas.TaskStatusExpired,
+			func(h *env) { h.Advance(deadline + time.Second) }, schemas.OutcomeExpired, schemas.DeadlineExceeded, schemas.TaskStatusExpired,
 		},
 		"the agent is late": {
-			func(h *house) {
+			func(h *env) {
 				h.own()
 				h.Advance(deadline)
 				require.False(h.T, h.report(0, completed))
 			}, schemas.OutcomeExpired, schemas.DeadlineExceeded, schemas.TaskStatusExpired,
 		},
 		"the repository is gone": {
-			func(h *house) {
+			func(h *env) {
 				h.refuse = func() error { return fault.New(schemas.NotFound, "the repository shop is gone") }
 			}, schemas.OutcomeFailed, schemas.NotFound, schemas.TaskStatusFailed,
 		},
 		"the branch exists": {
-			func(h *house) {
+			func(h *env) {
 				_, s := h.load()
 				h.branches[s.Branch] = "another"
 			}, schemas.OutcomeFailed, schemas.Conflict, schemas.TaskStatusFailed,
 		},
 		"the upstream was tried often enough": {
-			func(h *house) {
+			func(h *env) {
 				h.refuse = func() error { return fault.New(schemas.Unavailable, "file the task again later") }
 			}, schemas.OutcomeFailed, schemas.Unavailable, schemas.TaskStatusFailed,
 		},
 		"policy denies the upstream": {
-			func(h *house) {
+			func(h *env) {
 				h.refuse = func() error { return fault.New(schemas.DenyHost, "the host is not allowed") }
 			}, schemas.OutcomeDenied, schemas.DenyHost, schemas.TaskStatusFailed,
 		},
@@ -120,7 +120,7 @@ func TestEnds(t *testing.T) {
 		tt.live(h)
 		h.Advance(time.Second)
 		if name == "at once" { // as a wake-up of an action whose accepted message is lost
-			require.NoError(t, h.Door.Notify(t.Context(), ref))
+			require.NoError(t, h.Ingress.Notify(t.Context(), ref))
 			h.Advance(time.Second)
 		}
 		end, res := h.check(name)
@@ -142,7 +142,7 @@ func TestEnds(t *testing.T) {
 func TestTheBranchCannotBeMadeYet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
+		h := newEnv(t)
 		tries := 0
 		h.refuse = func() error {
 			tries++
@@ -173,7 +173,7 @@ func TestCanceledWhileTheBranchIsMade(t *testing.T) {
 			h.Apart(func() {
 				h.cancel()
 				// As a call finds out that writes to the log.
-				harness.Append(t, h.Door, h.opening, schemas.Event{Type: schemas.EventProgress})
+				harness.Append(t, h.Ingress, h.opening, schemas.Event{Type: schemas.EventProgress})
 				require.True(t, h.opening.CancelRequested)
 			})
 			return &fault.RetryAfter{After: time.Hour}
@@ -190,18 +190,18 @@ func TestCanceledWhileTheBranchIsMade(t *testing.T) {
 func TestFirstWriterWins(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		between func(h *house)
+		between func(h *env)
 		outcome schemas.Outcome
 	}
 	table.BubbleNamed(t, map[string]testCase{
-		"a report at the deadline": {func(h *house) {
+		"a report at the deadline": {func(h *env) {
 			st, _ := h.load() // by the door's clock it is not late
-			require.NoError(h.T, h.Door.Append(h.T.Context(), st, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{
+			require.NoError(h.T, h.Ingress.Append(h.T.Context(), st, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{
 				What: schemas.TaskReported, Status: schemas.TaskStatusCompleted, Report: &schemas.TaskReport{Completed: true, Description: "d"},
 			}}))
 		}, schemas.OutcomeSucceeded},
-		"a cancel at the deadline": {func(h *house) { h.cancel() }, schemas.OutcomeCanceled},
-		"nothing":                  {func(*house) {}, schemas.OutcomeExpired},
+		"a cancel at the deadline": {func(h *env) { h.cancel() }, schemas.OutcomeCanceled},
+		"nothing":                  {func(*env) {}, schemas.OutcomeExpired},
 	}, func(t *testing.T, name string, tt testCase) {
 		h := filed(t)
 		h.own()
@@ -222,13 +222,13 @@ func TestWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for _, payload := range []string{`[]`, `{}`} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t)
-			_, _, err := h.Door.Claim(t.Context(), schemas.Action{
+			h := newEnv(t)
+			_, _, err := h.Ingress.Claim(t.Context(), schemas.Action{
 				ID: ref.ID, Tenant: ref.Tenant, Kind: ref.Kind, Fingerprint: "f", AcceptedAt: time.Now(), Payload: []byte(payload),
 			})
 			require.NoError(t, err)
 			h.Advance(time.Second)
-			st := harness.Load(t, h.Door, ref)
+			st := harness.Load(t, h.Ingress, ref)
 			require.Equal(t, schemas.Poison, st.Settled.Code)
 			require.Len(t, h.told, 1)
 			require.Equal(t, schemas.TaskStatusFailed, h.told[0].Status)
@@ -240,8 +240,8 @@ func TestWhatCannotBeRead(t *testing.T) {
 func TestWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
-		_, _, err := h.Door.Claim(t.Context(), schemas.Action{
+		h := newEnv(t)
+		_, _, err := h.Ingress.Claim(t.Context(), schemas.Action{
 			ID: ref.ID, Tenant: ref.Tenant, Kind: ref.Kind, Principal: "tok-1", Fingerprint: "f", AcceptedAt: time.Now(), Payload: []byte(`{"repo":"shop","pool":"default"}`),
 		})
 		require.NoError(t, err)
@@ -261,7 +261,7 @@ func TestWithoutADeadline(t *testing.T) {
 // TestEvidenceOfCalls is that of who makes them; the task's own comes with the telling.
 func TestEvidenceOfCalls(t *testing.T) {
 	t.Parallel()
-	made, err := tasks.New(nil, &house{}, nil, tasks.Config{}).Evidence(&ledger.State{Ref: ref})
+	made, err := tasks.New(nil, &env{}, nil, tasks.Config{}).Evidence(&ledger.State{Ref: ref})
 	require.NoError(t, err)
 	require.Equal(t, "t-1.attempt", made[0].ID)
 }
@@ -361,7 +361,7 @@ func TestClocksThatJump(t *testing.T) {
 				}
 				h.Advance(lease / 2)
 				h.jump = jump
-				require.NoError(t, h.Door.Notify(t.Context(), ref)) // somebody has it looked at
+				require.NoError(t, h.Ingress.Notify(t.Context(), ref)) // somebody has it looked at
 				h.Drain()
 				h.leased(true, "jump %v", jump)
 				h.due(lease) // its wake-ups are by its own clock, and may come late or at once
@@ -393,7 +393,7 @@ func TestANewWorkerGoesByTheClocks(t *testing.T) {
 		time.Sleep(tt.silent)
 		h.Replace()
 		h.jump = tt.jump
-		require.NoError(t, h.Door.Notify(t.Context(), ref))
+		require.NoError(t, h.Ingress.Notify(t.Context(), ref))
 		h.Drain()
 		_, s := h.load()
 		require.Equal(t, tt.leased, s.Leased)
@@ -406,10 +406,10 @@ func TestANewWorkerGoesByTheClocks(t *testing.T) {
 
 // due lets time go by and has the worker look at the task then, whatever its own
 // wake-up is.
-func (h *house) due(d time.Duration) {
+func (h *env) due(d time.Duration) {
 	h.T.Helper()
 	time.Sleep(d)
-	require.NoError(h.T, h.Door.Notify(h.T.Context(), ref))
+	require.NoError(h.T, h.Ingress.Notify(h.T.Context(), ref))
 	h.Drain()
 }
 
@@ -433,11 +433,11 @@ func TestTheLeasesAreAway(t *testing.T) {
 // push is told of.
 func TestAPushBehindTheEnd(t *testing.T) {
 	t.Parallel()
-	table.RunNamed(t, map[string]func(h *house){
-		"canceled": func(h *house) { h.cancel() },
-		"reported": func(h *house) { require.True(h.T, h.report(0, schemas.TaskReport{Completed: true})) },
-		"expired":  func(h *house) { h.Advance(deadline) },
-	}, func(t *testing.T, name string, end func(h *house)) {
+	table.RunNamed(t, map[string]func(h *env){
+		"canceled": func(h *env) { h.cancel() },
+		"reported": func(h *env) { require.True(h.T, h.report(0, schemas.TaskReport{Completed: true})) },
+		"expired":  func(h *env) { h.Advance(deadline) },
+	}, func(t *testing.T, name string, end func(h *env)) {
 		before := 0 // how many records there were at the push
 		for n := 0; ; n++ {
 			over := false
@@ -488,7 +488,7 @@ func TestATaskThatNobodyKeeps(t *testing.T) {
 		h := queued(t)
 		st, _ := h.load()
 		signal := func(e schemas.TaskEvent) {
-			harness.Append(t, h.Door, st, schemas.Event{Type: schemas.EventSignal, Task: &e})
+			harness.Append(t, h.Ingress, st, schemas.Event{Type: schemas.EventSignal, Task: &e})
 		}
 		for n := 1; n <= schemas.MaxTaskLeases; n++ {
 			signal(schemas.TaskEvent{What: schemas.TaskClaimed, Status: schemas.TaskStatusRunning, Lease: n, Holder: "pool-1", TokenHash: "01"})
@@ -497,7 +497,7 @@ func TestATaskThatNobodyKeeps(t *testing.T) {
 		h.Queue = nil // the workers look once it is over
 		_, ok := h.claim("pool-1")
 		require.False(t, ok)
-		require.NoError(t, h.Door.Notify(t.Context(), ref))
+		require.NoError(t, h.Ingress.Notify(t.Context(), ref))
 		h.Advance(time.Second)
 		st, s := h.load()
 		require.NotNil(t, st.Settled)
@@ -509,8 +509,8 @@ func TestATaskThatNobodyKeeps(t *testing.T) {
 
 // lives are what may happen to a task, as its people and agents do it. None of them
 // knows that workers die.
-func lives() map[string]func(h *house) schemas.Outcome {
-	ask := func(h *house, n int) {
+func lives() map[string]func(h *env) schemas.Outcome {
+	ask := func(h *env, n int) {
 		h.signal(func(t *task.State) (schemas.TaskEvent, bool) {
 			return schemas.TaskEvent{What: schemas.TaskAsked, Status: t.Status, Lease: n, Inquiry: &schemas.TaskInquiry{N: 1, Text: "?"}}, true
 		})
@@ -519,8 +519,8 @@ func lives() map[string]func(h *house) schemas.Outcome {
 			return schemas.TaskEvent{What: schemas.TaskAnswered, Status: t.Status, Inquiry: &schemas.TaskInquiry{N: 1, Text: "!"}}, true
 		})
 	}
-	return map[string]func(h *house) schemas.Outcome{
-		"a whole job of the pool's": func(h *house) schemas.Outcome {
+	return map[string]func(h *env) schemas.Outcome{
+		"a whole job of the pool's": func(h *env) schemas.Outcome {
 			h.Advance(5 * time.Second)
 			n, _ := h.claim("pool-1")
 			h.Advance(5 * time.Second)
@@ -531,7 +531,7 @@ func lives() map[string]func(h *house) schemas.Outcome {
 			h.Advance(30 * time.Second)
 			return schemas.OutcomeSucceeded
 		},
-		"lost, and taken again": func(h *house) schemas.Outcome {
+		"lost, and taken again": func(h *env) schemas.Outcome {
 			h.Advance(5 * time.Second)
 			h.claim("pool-1")
 			h.Advance(lease + 10*time.Second)
@@ -541,19 +541,19 @@ func lives() map[string]func(h *house) schemas.Outcome {
 			h.Advance(30 * time.Second)
 			return schemas.OutcomeFailed
 		},
-		"canceled": func(h *house) schemas.Outcome {
+		"canceled": func(h *env) schemas.Outcome {
 			h.own()
 			h.Advance(5 * time.Second)
 			h.cancel()
 			h.Advance(30 * time.Second)
 			return schemas.OutcomeCanceled
 		},
-		"expired": func(h *house) schemas.Outcome {
+		"expired": func(h *env) schemas.Outcome {
 			h.own()
 			h.Advance(deadline + 30*time.Second)
 			return schemas.OutcomeExpired
 		},
-		"the branch was another's": func(h *house) schemas.Outcome {
+		"the branch was another's": func(h *env) schemas.Outcome {
 			_, s := h.load()
 			h.branches[s.Branch] = "another"
 			h.Advance(30 * time.Second)
@@ -566,7 +566,7 @@ func lives() map[string]func(h *house) schemas.Outcome {
 // one end, and every change is told of and left as evidence once.
 func TestCrashAtEveryStep(t *testing.T) {
 	t.Parallel()
-	table.Run(t, lives(), func(t *testing.T, live func(h *house) schemas.Outcome) {
+	table.Run(t, lives(), func(t *testing.T, live func(h *env) schemas.Outcome) {
 		harness.EachStep(t, 7, func(t *testing.T, n int, done bool, msg string) bool { //nolint:thelper // it is the test
 			h := filed(t)
 			h.DieAt(n, done)

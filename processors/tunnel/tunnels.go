@@ -22,7 +22,7 @@ import (
 	"weir/internal/limits/destination"
 	"weir/internal/outbound"
 	"weir/internal/policy"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/internal/problem"
 	"weir/processors/guard"
 	"weir/processors/settle"
@@ -109,7 +109,7 @@ func (e *endError) Error() string { return string(e.end) }
 // code: DENY_*, UPSTREAM_*, RATE_LIMITED, or UNAVAILABLE. Each refusal of policy and each failure of
 // the target leaves evidence.
 func (t *Tunnels) Open(ctx context.Context, who Caller, authority string) (*Tunnel, error) {
-	pass, d := t.guard.Connect(authority, judge.Scope{Tenant: who.Tenant, Only: who.Entries})
+	pass, d := t.guard.Connect(authority, evaluate.Scope{Tenant: who.Tenant, Only: who.Entries})
 	x := &Tunnel{all: t, id: "tunnel-" + uuid.Must(uuid.NewV7()).String(), caller: who, pass: pass, opened: time.Now()}
 	if !pass.Valid() {
 		return nil, x.refuse(ctx, authority, d, &fault.Call{Code: d.Code})
@@ -211,7 +211,7 @@ func (x *Tunnel) acquire(ctx context.Context, permit policy.Permit) error {
 	}
 	if held != nil {
 		text := map[string]string{
-			schemas.WaitPaused:      "an operator holds back what this tunnel is for; try again later",
+			schemas.WaitPaused:      "an operator paused the target of this tunnel; try again later",
 			schemas.WaitDestination: "the target fails or asked for a pause; try again later",
 		}[held.For]
 		return &problem.Error{

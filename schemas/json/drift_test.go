@@ -164,7 +164,7 @@ func TestRulesFitTheirSchemas(t *testing.T) {
 	for _, op := range schemas.AgentReads() {
 		data, err := rules.Read(schemas.AgentRequest{Operation: op, Args: json.RawMessage(`{"id":"` + list.Items[0].ID + `"}`)}, func() (snapshots.Snapshot, error) { return now, nil })
 		require.NoError(t, err)
-		body, err := rules.Answer(rules.Asked{RequestID: "r", Operation: op}, data)
+		body, err := rules.Answer(rules.Request{RequestID: "r", Operation: op}, data)
 		require.NoError(t, err)
 		require.Empty(t, answer.Validate(body), "%s", body)
 	}
@@ -185,12 +185,12 @@ func TestEndsOfWritesFitTheirSchema(t *testing.T) {
 				doc, err = json.Marshal(res)
 				require.NoError(t, err)
 			}
-			_, body, err := rules.Render(rules.Asked{}, &schemas.Settled{Outcome: outcome}, doc)
+			_, body, err := rules.Render(rules.Request{}, &schemas.Settled{Outcome: outcome}, doc)
 			require.NoError(t, err)
 			require.Empty(t, answer.Validate(body), "%s", body)
 		}
 	}
-	for _, code := range append(schemas.DoorCodes(), schemas.SettleCodes()...) {
+	for _, code := range append(schemas.IngressCodes(), schemas.SettleCodes()...) {
 		w := httptest.NewRecorder()
 		problem.WriteAgent(w, httptest.NewRequest(http.MethodPost, "/", http.NoBody), fault.New(code, "m"))
 		require.Empty(t, answer.Validate(w.Body.Bytes()), "%s", w.Body)
@@ -275,7 +275,7 @@ func TestRunsFitTheirSchemas(t *testing.T) {
 func TestRefusalsOfRunsFitTheirSchema(t *testing.T) {
 	t.Parallel()
 	s := compiled(t, "run.refusal.json")
-	for _, code := range schemas.DoorCodes() {
+	for _, code := range schemas.IngressCodes() {
 		fits(t, s, schemas.RunRefusal{
 			Status: schemas.RunFault, Outputs: json.RawMessage(`{}`), Warnings: []string{},
 			Error: schemas.RunError{Code: string(code), Message: "m"}, Code: code,
@@ -358,7 +358,7 @@ func TestEventsOfTasksFitTheirSchemas(t *testing.T) {
 func TestEveryCodeIsAProblem(t *testing.T) {
 	t.Parallel()
 	s := compiled(t, "problem.json")
-	for _, code := range append(schemas.DoorCodes(), schemas.SettleCodes()...) {
+	for _, code := range append(schemas.IngressCodes(), schemas.SettleCodes()...) {
 		w := httptest.NewRecorder()
 		problem.Write(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody), fault.New(code, "m"))
 		require.Empty(t, s.Validate(w.Body.Bytes()), "%s", w.Body)

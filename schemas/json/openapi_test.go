@@ -51,7 +51,7 @@ func TestEveryBodyHasExamples(t *testing.T) {
 					require.NotEmpty(t, text)
 					continue
 				}
-				require.Empty(t, judge(t, known, components, m.Schema).Validate(encoded(t, e.Value.Value)), "%s %s %s", where, media, name)
+				require.Empty(t, check(t, known, components, m.Schema).Validate(encoded(t, e.Value.Value)), "%s %s %s", where, media, name)
 			}
 		}
 	}
@@ -111,8 +111,8 @@ func componentSchemas(t *testing.T) map[string]json.RawMessage {
 	return doc.Components.Schemas
 }
 
-// judge compiles a schema of the description, each once.
-func judge(t *testing.T, known map[string]*jsonschema.Schema, components map[string]json.RawMessage, ref *openapi3.SchemaRef) *jsonschema.Schema {
+// check compiles a schema of the description, each once.
+func check(t *testing.T, known map[string]*jsonschema.Schema, components map[string]json.RawMessage, ref *openapi3.SchemaRef) *jsonschema.Schema {
 	t.Helper()
 	own := string(encoded(t, ref))
 	if known[own] == nil {

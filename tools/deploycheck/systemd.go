@@ -12,7 +12,7 @@ import (
 const maxExposure = "15"
 
 // units has systemd read the units as it would at a start, in a root directory of their
-// own, and judge what rights they leave.
+// own, and check what rights they leave.
 func units(r *report, dir string) {
 	files, err := filepath.Glob(filepath.Join(dir, "systemd", "*.service"))
 	if err != nil || len(files) == 0 {

@@ -1,6 +1,6 @@
 // Package check holds a service against the run contract: it asks for its health,
 // one run on each route, an unknown task type and a request without an id,
-// and judges the answers by a table of rules.
+// and checks the answers by a table of rules.
 //
 // What it reads is untrusted: answers are bounded in size and in time, redirects
 // are not followed, and what is repeated of an answer is short and escaped.
@@ -138,7 +138,7 @@ func Run(ctx context.Context, t Target, cfg Config) Report {
 	r := Report{Target: t.URL, TaskType: t.TaskType, Passed: true}
 	failed := map[string]string{}
 	for _, rule := range rules() {
-		result := rule.judge(s, failed)
+		result := rule.check(s, failed)
 		switch result.Result {
 		case Failed:
 			failed[rule.id] = rule.id
@@ -151,9 +151,9 @@ func Run(ctx context.Context, t Target, cfg Config) Report {
 	return r
 }
 
-// judge gives the rule's verdict, once those it needs have theirs. Of those that
+// check gives the rule's verdict, once those it needs have theirs. Of those that
 // did not pass, failed has the rule to blame.
-func (r rule) judge(s *seen, failed map[string]string) Result {
+func (r rule) check(s *seen, failed map[string]string) Result {
 	result := Result{ID: r.id, Group: r.group, What: r.what, Result: Passed, Passed: true}
 	for _, need := range r.needs {
 		if blame := failed[need]; blame != "" {

@@ -376,8 +376,8 @@ AT DOUBLE: failed
     failed   stream.first: the first event comes in time
              found: the stream closed without one
              fix:   send started as soon as the run is taken, and flush it
-  refusals  not judged
-  32 rules could not be judged because sync.status and stream.first failed
+  refusals  not checked
+  32 rules could not be checked because sync.status and stream.first failed
   7 passed, 2 failed, 32 skipped, 0 warnings
 `},
 		"nobody there": {dead, `
@@ -386,10 +386,10 @@ AT DOUBLE: failed
     failed   reach: the service answers at all
              found: no answer: "dial tcp ADDRESS: connect: connection refused"
              fix:   start it, and name the address it listens on
-  sync      not judged
-  stream    not judged
-  refusals  not judged
-  40 rules could not be judged because reach failed
+  sync      not checked
+  stream    not checked
+  refusals  not checked
+  40 rules could not be checked because reach failed
   0 passed, 1 failed, 40 skipped, 0 warnings
 `},
 	}, func(t *testing.T, tt testCase) {

@@ -7,7 +7,7 @@ import (
 )
 
 // Text is the report for a person: a line for each group of rules, below it
-// what is wrong there, and one line about all that could not be judged.
+// what is wrong there, and one line about all that could not be checked.
 func (r Report) Text() string {
 	var w strings.Builder
 	verdict := Failed
@@ -25,7 +25,7 @@ func (r Report) Text() string {
 		}
 	}
 	if blamed := r.blamed(); len(blamed) > 0 {
-		fmt.Fprintf(&w, "  %s could not be judged because %s failed\n", rulesOf(r.Count(Skipped)), enumerated(blamed))
+		fmt.Fprintf(&w, "  %s could not be checked because %s failed\n", rulesOf(r.Count(Skipped)), enumerated(blamed))
 	}
 	fmt.Fprintf(&w, "  %d passed, %d failed, %d skipped, %d warnings\n",
 		r.Count(Passed), r.Count(Failed), r.Count(Skipped), r.Count(Warning))
@@ -48,7 +48,7 @@ func (r Report) groups() [][]Result {
 func tally(group []Result) string {
 	r := Report{Rules: group}
 	if r.Count(Skipped) == len(group) {
-		return "not judged"
+		return "not checked"
 	}
 	parts := []string{}
 	for _, verdict := range []string{Failed, Warning, Passed, Skipped} {

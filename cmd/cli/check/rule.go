@@ -39,7 +39,7 @@ func (r rule) advised() rule {
 	return r
 }
 
-func (r rule) told(by func(*seen) (head, document)) rule {
+func (r rule) answeredBy(by func(*seen) (head, document)) rule {
 	r.answered = by
 	return r
 }
@@ -52,7 +52,7 @@ func found(wrong bool, what string) string {
 	return what
 }
 
-// Rules lists the ids of the rules in the order in which they are judged.
+// Rules lists the ids of the rules in the order in which they are checked.
 func Rules() []string {
 	var ids []string
 	for _, r := range rules() {

@@ -18,12 +18,12 @@ func healthRules() []rule {
 			"start it, and name the address it listens on", func(s *seen) string { return s.health.none }),
 		demand("health.status", "reach", "GET /health answers 200",
 			ok, func(s *seen) string { return s.health.failed(s.health.doc) }).
-			told(func(s *seen) (head, document) { return s.health.head, s.health.doc }),
+			answeredBy(func(s *seen) (head, document) { return s.health.head, s.health.doc }),
 		demand("health.body", "health.status", "its body is an object with a string status",
 			ok, func(s *seen) string { return s.health.noStatus() }),
 		demand("ready.status", "reach", "GET /health/ready answers 200",
 			ok, func(s *seen) string { return s.ready.failed(s.ready.doc) }).
-			told(func(s *seen) (head, document) { return s.ready.head, s.ready.doc }),
+			answeredBy(func(s *seen) (head, document) { return s.ready.head, s.ready.doc }),
 		demand("ready.body", "ready.status", "its body is an object with a string status",
 			ok, func(s *seen) string { return s.ready.noStatus() }),
 	}
@@ -34,7 +34,7 @@ func syncRules() []rule {
 		demand("sync.status", "reach", "POST "+schemas.RouteRunSync+" answers 200",
 			"serve this route; answer an accepted run with 200, whatever its result",
 			func(s *seen) string { return s.sync.failed(s.sync.doc) }).
-			told(func(s *seen) (head, document) { return s.sync.head, s.sync.doc }),
+			answeredBy(func(s *seen) (head, document) { return s.sync.head, s.sync.doc }),
 		demand("sync.type", "sync.status", "its content type is application/json",
 			"send Content-Type: application/json and no Content-Encoding",
 			func(s *seen) string { return s.sync.notType("application/json") }),
@@ -44,7 +44,7 @@ func syncRules() []rule {
 			"repeat request_id as it came", func(s *seen) string { return s.sync.doc.notText("request_id", s.syncID) }),
 		demand("sync.success", "sync.body", "it says that the run succeeded",
 			successHint, func(s *seen) string { return s.sync.doc.notSuccess("ok") }).
-			told(func(s *seen) (head, document) { return s.sync.head, s.sync.doc }),
+			answeredBy(func(s *seen) (head, document) { return s.sync.head, s.sync.doc }),
 		demand("sync.error", "sync.success", "a success has no error",
 			"leave error out of an answer that is ok", func(s *seen) string { return s.sync.doc.errorBeside() }),
 		demand("sync.outputs", "sync.body", "outputs is an object",
@@ -62,7 +62,7 @@ func streamRules() []rule {
 		demand("stream.status", "reach", "POST "+schemas.RouteRunStream+" answers 200",
 			"serve this route; answer an accepted run with 200, whatever its result",
 			func(s *seen) string { return s.stream.failed(s.stream.refusal) }).
-			told(func(s *seen) (head, document) { return s.stream.head, s.stream.refusal }),
+			answeredBy(func(s *seen) (head, document) { return s.stream.head, s.stream.refusal }),
 		demand("stream.type", "stream.status", "its content type is text/event-stream",
 			"send Content-Type: text/event-stream and no Content-Encoding",
 			func(s *seen) string { return s.stream.notType("text/event-stream") }),
@@ -117,7 +117,7 @@ func endRules() []rule {
 			"send \"status\":\"ok\", also beside success", func(s *seen) string { return s.stream.end.doc.noText("status") }),
 		demand("end.success", "stream.terminal", "it says that the run succeeded",
 			successHint, func(s *seen) string { return s.stream.end.doc.notSuccess("ok", "success") }).
-			told(func(s *seen) (head, document) { return s.stream.head, s.stream.end.doc }),
+			answeredBy(func(s *seen) (head, document) { return s.stream.head, s.stream.end.doc }),
 		demand("end.error", "end.success", "a success has no error",
 			"leave error out of an end that is ok", func(s *seen) string { return s.stream.end.doc.errorBeside() }),
 		demand("end.outputs", "stream.terminal", "its outputs, or data, is an object",

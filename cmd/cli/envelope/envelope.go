@@ -1,6 +1,6 @@
 // Package envelope reads and words the agent API's documents for the ways to it
-// that are not HTTP: a relay, and NATS. What a request asks for is judged at the
-// door alone; here no more is read of it than what an answer must repeat.
+// that are not HTTP: a relay, and NATS. What a request asks for is checked at the
+// server alone; here no more is read of it than what an answer must repeat.
 package envelope
 
 import (

@@ -74,7 +74,7 @@ func read(data []byte) (f frame, ok bool) {
 }
 
 // check refuses what two readers could read differently: that the request has a
-// token of its own must mean the same here and at the door.
+// token of its own must mean the same here and at the server.
 func check(data []byte, request map[string]json.RawMessage, wrapped bool) error {
 	if err := strict.Check(data, strict.Limits{}); err != nil {
 		return err

@@ -36,9 +36,9 @@ func (e ending) missing() bool {
 
 func (e ending) sentence() string {
 	if e.exit < 0 {
-		return "the command was ended by a signal, and had not said how the task ended"
+		return "the command was ended by a signal, and did not report how the task ended"
 	}
-	return fmt.Sprintf("the command ended with exit status %d, and had not said how the task ended", e.exit)
+	return fmt.Sprintf("the command ended with exit status %d, and did not report how the task ended", e.exit)
 }
 
 // run starts the command in a directory of its own and waits for its end. Meanwhile it keeps the lease, and ends
@@ -105,7 +105,7 @@ func (r *runner) prepare(t *schemas.LeasedTask, dir string) (*process, error) {
 		return r.cfg.Sandbox.prepare(r, t, dir)
 	}
 	cmd := exec.Command("sh", "-c", r.cfg.Command) //nolint:gosec,noctx // what the operator says is what it runs, and end ends it
-	cmd.Dir, cmd.Env = dir, r.environ(t, dir, place{r.cfg.Client.BaseURL(), r.cfg.Proxy})
+	cmd.Dir, cmd.Env = dir, r.environ(t, dir, address{r.cfg.Client.BaseURL(), r.cfg.Proxy})
 	apart(cmd)
 	return &process{cmd, func() { ask(cmd) }, func() {}}, nil
 }

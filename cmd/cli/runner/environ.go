@@ -13,15 +13,15 @@ import (
 // promptFile has the text of the task, in the directory of its command.
 const promptFile = "task.md"
 
-// place is where a command finds Weir and its forward proxy.
-type place struct {
+// address is where a command finds Weir and its forward proxy.
+type address struct {
 	server string // the base URL
 	proxy  string // host:port; empty: there is no proxy
 }
 
 // environ is the environment of the command: of the runner's own, only the variables that
 // the configuration names.
-func (r *runner) environ(t *schemas.LeasedTask, dir string, at place) []string {
+func (r *runner) environ(t *schemas.LeasedTask, dir string, at address) []string {
 	env := append(append([]string(nil), r.cfg.Environ...),
 		"HOME="+dir, "PWD="+dir, "GIT_TERMINAL_PROMPT=0",
 		"WEIR_URL="+at.server, "WEIR_TOKEN="+t.Token,
@@ -50,7 +50,7 @@ func (r *runner) environ(t *schemas.LeasedTask, dir string, at place) []string {
 const proxyUser = "weir"
 
 // repo is where git reaches the task's repository. The server may know itself by another URL.
-func (p place) repo(t *schemas.LeasedTask) string {
+func (p address) repo(t *schemas.LeasedTask) string {
 	if i := strings.LastIndex(t.Task.GitRepoURL, schemas.RouteGit+"/"); i >= 0 {
 		return p.server + t.Task.GitRepoURL[i:]
 	}
@@ -63,7 +63,7 @@ const credentialHelper = `!f() { test "$1" = get && echo username=` + proxyUser 
 
 // gitEnviron configures git by variables, so that the token is in no file, URL or argument. The empty helper has git
 // ignore the machine's own helpers, which could store it.
-func gitEnviron(t *schemas.LeasedTask, at place) []string {
+func gitEnviron(t *schemas.LeasedTask, at address) []string {
 	helper := "credential." + at.server + ".helper"
 	config := [][2]string{
 		{helper, ""},

@@ -47,8 +47,8 @@ type Config struct {
 	Once bool
 	// Pause is the time before a server is asked again that did not answer; default 2 s.
 	Pause time.Duration
-	// Tell receives the notices, from several goroutines; required.
-	Tell func(Notice)
+	// Notify receives the notices, from several goroutines; required.
+	Notify func(Notice)
 }
 
 func (c Config) withDefaults() Config {
@@ -144,7 +144,7 @@ const longPause = 5 * time.Minute
 // trouble waits a little for a server that does not answer.
 func (r *runner) trouble(ctx context.Context, err error) {
 	if ctx.Err() == nil {
-		r.cfg.Tell(Notice{What: Trouble, Error: err.Error()})
+		r.cfg.Notify(Notice{What: Trouble, Error: err.Error()})
 		r.wait(ctx, r.cfg.Pause)
 	}
 }
@@ -164,7 +164,7 @@ func (r *runner) work(ctx context.Context, t *schemas.LeasedTask) (began bool) {
 	name := filepath.Join(r.cfg.Dir, fmt.Sprintf("%s-%d", t.ID, t.Lease))
 	note := Notice{TaskID: t.ID, Lease: t.Lease, Output: name + ".log"}
 	if ctx.Err() == nil {
-		r.cfg.Tell(Notice{What: Started, TaskID: t.ID, Lease: t.Lease})
+		r.cfg.Notify(Notice{What: Started, TaskID: t.ID, Lease: t.Lease})
 	}
 	end, out, err := r.run(ctx, t, name)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), wrapUp)
@@ -172,14 +172,14 @@ func (r *runner) work(ctx context.Context, t *schemas.LeasedTask) (began bool) {
 	if err != nil {
 		note.What, note.Error, note.Output = Released, "the command could not begin: "+err.Error(), ""
 		r.release(last, t, &note)
-		r.cfg.Tell(note)
+		r.cfg.Notify(note)
 		return false
 	}
 	if end.missing() {
 		note.What, note.Error = Released, "the shell cannot find or run the command"
 		r.release(last, t, &note)
 		note.Tail = tail(name + ".log")
-		r.cfg.Tell(note)
+		r.cfg.Notify(note)
 		return false
 	}
 	if !errors.Is(end.killed, errOver) {
@@ -192,7 +192,7 @@ func (r *runner) work(ctx context.Context, t *schemas.LeasedTask) (began bool) {
 	} else {
 		note.Tail = tail(name + ".log")
 	}
-	r.cfg.Tell(note)
+	r.cfg.Notify(note)
 	return true
 }
 

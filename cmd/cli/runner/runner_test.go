@@ -203,7 +203,7 @@ func setup(t *testing.T, s *server, command string) (runner.Config, *notices) {
 	require.NoError(t, err)
 	return runner.Config{
 		Client: c, Command: command, Dir: filepath.Join(t.TempDir(), "work"),
-		Environ: []string{"PATH=" + os.Getenv("PATH")}, Once: true, Grace: time.Second, Pause: time.Millisecond, Tell: n.tell,
+		Environ: []string{"PATH=" + os.Getenv("PATH")}, Once: true, Grace: time.Second, Pause: time.Millisecond, Notify: n.tell,
 	}, n
 }
 
@@ -239,7 +239,7 @@ exit 7`)
 	require.NotNil(t, end.Exit)
 	assert.Equal(t, 7, *end.Exit)
 	assert.False(t, end.Reported)
-	assert.Equal(t, []string{"fail token-0: the command ended with exit status 7, and had not said how the task ended"}, s.said())
+	assert.Equal(t, []string{"fail token-0: the command ended with exit status 7, and did not report how the task ended"}, s.said())
 }
 
 // TestReportedTaskLeavesNothing: where the agent has said it all, there is nothing
@@ -365,7 +365,7 @@ func TestSuccessCompletes(t *testing.T) {
 	table.RunNamed(t, map[string]testCase{
 		"output":  {"yes 0123456789 | head -n 1000; echo \"it is $WEIR_TOKEN\"; echo done.", "complete token-0: ", 0},
 		"silence": {":", "complete token-0: the command ended with exit status 0", 0},
-		"failure": {"echo no; exit 3", "fail token-0: the command ended with exit status 3, and had not said how the task ended", 3},
+		"failure": {"echo no; exit 3", "fail token-0: the command ended with exit status 3, and did not report how the task ended", 3},
 	}, func(t *testing.T, name string, c testCase) {
 		s := newServer(t, 1)
 		cfg, n := setup(t, s, c.command)

@@ -113,7 +113,7 @@ func (s *Sandbox) prepare(r *runner, t *schemas.LeasedTask, dir string) (*proces
 		clean()
 		return nil, err
 	}
-	at := place{server: "http://" + serverPort}
+	at := address{server: "http://" + serverPort}
 	if r.cfg.Proxy != "" {
 		at.proxy = proxyPort
 	}

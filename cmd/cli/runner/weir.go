@@ -20,7 +20,7 @@ var (
 	// errOver says that a token stands for no task any more.
 	errOver = errors.New("the task is over for this holder")
 	// errReported says that the holder of a token has said how its task ended.
-	errReported = errors.New("the agent has said how the task ended")
+	errReported = errors.New("the agent has reported how the task ended")
 	// errFull says that a task takes no more output.
 	errFull = errors.New("the task has as much output as it may have")
 )

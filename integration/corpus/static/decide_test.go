@@ -9,7 +9,7 @@ import (
 	"weir/ingress/strict"
 	"weir/internal/fault"
 	"weir/internal/policy"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/processors/plans"
 	"weir/schemas"
 )
@@ -23,13 +23,13 @@ const maxTimeout = 30 * time.Second
 // asker asks the policy of a row as a node asks its own, and keeps what it said.
 type asker struct {
 	policy *policy.Policy
-	scope  judge.Scope
+	scope  evaluate.Scope
 	said   policy.Decision
 }
 
-// Judge implements executor.Policy.
-func (a *asker) Judge(call schemas.HTTPCall) (schemas.Decision, schemas.Class) {
-	_, a.said = judge.Judge(a.policy, nil, call, a.scope, time.Now())
+// Evaluate implements executor.Policy.
+func (a *asker) Evaluate(call schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+	_, a.said = evaluate.Call(a.policy, nil, call, a.scope, time.Now())
 	permit, _ := a.said.Permit()
 	return a.said.Decision, policy.Class(call.Method, call.IdempotencyKey != "", permit)
 }
@@ -67,7 +67,7 @@ func (a *asker) plan(body []byte) error {
 		return fault.New(plans.Refusal(err), err.Error())
 	}
 	a.scope.KeyRequired = true
-	a.Judge(call)
+	a.Evaluate(call)
 	return nil
 }
 
@@ -82,8 +82,8 @@ func codeOf(err error) schemas.Code {
 	return schemas.Internal
 }
 
-// evaluate decides as the gateway does: by the request, then by the first answer of DNS.
-func evaluate(p *policy.Policy, c *row, check executor.Checker) schemas.Code {
+// answerTo decides as the gateway does: by the request, then by the first answer of DNS.
+func answerTo(p *policy.Policy, c *row, check executor.Checker) schemas.Code {
 	permit, code := decide(p, c, check)
 	switch {
 	case !permit.Valid():

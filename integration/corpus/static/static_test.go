@@ -22,7 +22,7 @@ func check(t *testing.T, line []byte, checker executor.Checker) {
 	require.NoError(t, json.Unmarshal(line, &r))
 	p, err := r.Policy.compile()
 	require.NoError(t, err, r.ID)
-	code := evaluate(p, &r, checker)
+	code := answerTo(p, &r, checker)
 	verdict := map[bool]string{true: "allow", false: "deny"}[code == codeOK]
 	assert.Equal(t, r.Expected, verdict, "%s: %s: %s", r.ID, r.Why, code)
 	if r.Level == "must" {

@@ -35,7 +35,7 @@ func Buckets() []Bucket {
 		{Name: schemas.JanitorBucket, Holds: "the positions of the search for overdue actions", Reads: []Role{Worker}, Writes: []Role{Worker}},
 		{Name: schemas.UsageBucket, Holds: "how much each tenant has stored", Reads: []Role{Ingress, Worker}, Writes: []Role{Ingress, Worker}},
 		{Name: schemas.OperationBucket, Holds: "what operators pause and pin", Live: schemas.LiveRoot + ".operations.", Reads: all, Writes: []Role{Ingress}},
-		{Name: schemas.DestinationBucket, Holds: "which destinations are left alone, and what is used of their limits", Live: schemas.LiveRoot + ".destinations.", Reads: []Role{Worker, Egress}, Writes: []Role{Worker}},
+		{Name: schemas.DestinationBucket, Holds: "which destinations are paused, and the use of their limits", Live: schemas.LiveRoot + ".destinations.", Reads: []Role{Worker, Egress}, Writes: []Role{Worker}},
 		{Name: schemas.ModelBucket, Holds: "the lists of models that providers have", Live: schemas.LiveRoot + ".models.", Reads: []Role{Worker, Egress}, Writes: []Role{Worker}},
 		// Roles that read evidence must not have the key: with it, contents can be guessed.
 		{Name: schemas.KeyBucket, Holds: "the key of sensitive evidence", Reads: []Role{Worker}, Writes: []Role{Provisioner}},

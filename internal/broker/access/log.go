@@ -10,7 +10,7 @@ import (
 func Of(r Role, partitions int) Permissions {
 	p := Permissions{
 		Publish:   []Rule{{"find out what this user may do", []string{"$SYS.REQ.USER.INFO"}}},
-		Subscribe: []Rule{{"hear the answers to its own requests", []string{r.Inbox() + ".>"}}},
+		Subscribe: []Rule{{"receive the answers to its own requests", []string{r.Inbox() + ".>"}}},
 	}
 	if r == Provisioner {
 		p.Publish = append(p.Publish, provision(partitions)...)
@@ -102,7 +102,7 @@ func hear(r Role) (rules []Rule) {
 		{[]Role{Egress}, Rule{"follow the evidence as it is left", []string{schemas.LiveRoot + ".evidence.>"}}},
 		{[]Role{Worker}, Rule{"receive the notice that an action must stop", []string{schemas.CancelRoot + ".>"}}},
 		{[]Role{Ingress, Worker, Egress}, Rule{"receive the notice to reload the policy", []string{schemas.PolicyLookRoot + ".*"}}},
-		{[]Role{Ingress}, Rule{"hear which policy is in force on each node", []string{schemas.PolicyToldRoot + ".*"}}},
+		{[]Role{Ingress}, Rule{"receive the version of the policy of each node", []string{schemas.PolicyToldRoot + ".*"}}},
 		{[]Role{Ingress}, Rule{"answer the agent API", []string{schemas.AgentAPIRoot + ".*"}}},
 	} {
 		if r.is(h.who...) {
@@ -168,7 +168,7 @@ func logStreams(partitions int) []string {
 	return all
 }
 
-// Streams are those of a log of so many partitions: the log itself, then what its records refer to.
+// Streams returns the streams of a log with a number of partitions: the log itself, then what its records refer to.
 func Streams(partitions int) []string {
 	all := append(logStreams(partitions), schemas.EvidenceStream, schemas.DeadStream)
 	for _, b := range Buckets() {

@@ -50,7 +50,9 @@ func Agent(tenant string) Account {
 	return Account{Services: Subjects(asked), Permissions: Permissions{Publish: asked, Subscribe: []Rule{answers()}}}
 }
 
-func answers() Rule { return Rule{"hear the answers to its own requests", []string{inboxRoot + ">"}} }
+func answers() Rule {
+	return Rule{"receive the answers to its own requests", []string{inboxRoot + ">"}}
+}
 
 const accountInfo = "$JS.API.INFO"
 

@@ -121,7 +121,7 @@ const (
 	apiConsumerNext = "$JS.API.CONSUMER.MSG.NEXT." + schemas.EvidenceStream + ".*"
 	ackEvidence     = "$JS.ACK." + schemas.EvidenceStream + ".>"
 
-	// The gate handles these.
+	// The handler of consumers answers these.
 	apiConsumerCreate  = "$JS.API.CONSUMER.CREATE." + schemas.EvidenceStream + ".>"
 	apiDurableCreate   = "$JS.API.CONSUMER.DURABLE.CREATE." + schemas.EvidenceStream + ".*"
 	apiEphemeralCreate = "$JS.API.CONSUMER.CREATE." + schemas.EvidenceStream
@@ -153,7 +153,7 @@ func share(ns *server.Server) error {
 		errs = append(errs, own.AddStreamExport(subject, []*server.Account{observers}), observers.AddStreamImport(own, subject, ""))
 	}
 	// Without the import of the account's info the server would give this account an API of its own, which
-	// would refuse every request before the gate could answer. The info has only counts and limits; clients
+	// would refuse every request before the handler could answer. The info has only counts and limits; clients
 	// request it by default to find out whether there is JetStream.
 	for _, subject := range []string{apiInfo, apiStreamInfo, apiConsumerInfo, apiConsumerList, ackEvidence} {
 		service(observers, subject, server.Singleton)

@@ -102,14 +102,14 @@ func (d *dataDir) losses(stream string, m mark, clean bool) ([]loss, []block, er
 		if err := readAll(stream, newest); err != nil {
 			return nil, nil, err
 		}
-		if all := judge(stream, m, newest); len(all) == 0 {
+		if all := findLosses(stream, m, newest); len(all) == 0 {
 			return nil, nil, nil
 		}
 	}
 	if err := readAll(stream, blocks); err != nil {
 		return nil, nil, err
 	}
-	return judge(stream, m, blocks), blocks, nil
+	return findLosses(stream, m, blocks), blocks, nil
 }
 
 // aheadOf finds that the oldest files are gone. While Weir runs they go with age; between a clean
@@ -141,9 +141,9 @@ func consecutive(blocks []block) bool {
 	return len(blocks) == 0 || int(blocks[len(blocks)-1].index-blocks[0].index) == len(blocks)-1
 }
 
-// judge compares blocks that were read with the mark. A file that is missing in between counts
+// findLosses compares blocks that were read with the mark. A file that is missing in between counts
 // where records are never deleted one by one, or hardly: dead letters are.
-func judge(stream string, m mark, blocks []block) (all []loss) {
+func findLosses(stream string, m mark, blocks []block) (all []loss) {
 	var good uint64
 	add := func(l loss) {
 		l.stream, l.From, l.To = stream, good+1, min(l.To, m.Last)
@@ -213,7 +213,7 @@ func (s *Server) compare(now map[string]uint64) error {
 		s.marks.Streams[l.stream] = mark{Last: now[l.stream]}
 	}
 	if len(all) > 0 && s.cfg.Durability == schemas.DurabilityDisk {
-		s.tell(s.life, s.dir.writeMarks(s.marks))
+		s.report(s.life, s.dir.writeMarks(s.marks))
 	}
 	return nil
 }

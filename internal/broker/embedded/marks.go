@@ -169,7 +169,7 @@ func (s *Server) keepMarks(ctx context.Context) {
 		if grown || err == nil && m.short() {
 			err = s.setMarks(m.reserving())
 		}
-		s.tell(ctx, err)
+		s.report(ctx, err)
 		select {
 		case <-ctx.Done():
 			return
@@ -198,9 +198,9 @@ func (s *Server) setMarks(m marks) error {
 	return err
 }
 
-// tell logs the first of several failures: without fresh marks, damage to what came since goes
+// report logs the first of several failures: without fresh marks, damage to what came since goes
 // unnoticed, and nothing else is worse.
-func (s *Server) tell(ctx context.Context, err error) {
+func (s *Server) report(ctx context.Context, err error) {
 	if err != nil && !s.told {
 		s.cfg.Logger.WarnContext(ctx, "the log's marks cannot be written")
 	}
@@ -224,7 +224,7 @@ func (s *Server) endMarks(m marks) {
 		k.Reserved = 0 // all records that were shown are on the disk
 		m.Streams[stream] = k
 	}
-	s.tell(s.life, s.setMarks(m))
+	s.report(s.life, s.setMarks(m))
 }
 
 // lastSync syncs once more. It fails if that is not possible, or if an earlier sync failed.

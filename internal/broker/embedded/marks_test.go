@@ -158,7 +158,7 @@ func TestMarksThatCannotBeWritten(t *testing.T) {
 	var log bytes.Buffer
 	s := &Server{cfg: Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, dir: &dataDir{path: filepath.Join(t.TempDir(), "gone")}}
 	for range 3 {
-		s.tell(t.Context(), s.setMarks(marks{Version: marksVersion}))
+		s.report(t.Context(), s.setMarks(marks{Version: marksVersion}))
 	}
 	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("the log's marks cannot be written")))
 	require.Zero(t, s.marks.Version)

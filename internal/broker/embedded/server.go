@@ -30,12 +30,12 @@ const (
 
 // Server is a running broker and its data directory. It is safe for concurrent use.
 type Server struct {
-	cfg     Config
-	dir     *dataDir
-	ns      *server.Server
-	access  access
-	gate    *gate
-	release func() error
+	cfg       Config
+	dir       *dataDir
+	ns        *server.Server
+	access    access
+	consumers *consumerHandler
+	release   func() error
 
 	// group is nil where Barrier has nothing to do: durability process, or a server that syncs each
 	// message itself.
@@ -161,7 +161,7 @@ func (s *Server) run() error {
 	if err := s.access.write(s.dir, s.Addr()); err != nil {
 		return err
 	}
-	s.gate, err = openGate(s)
+	s.consumers, err = openConsumerHandler(s)
 	return err
 }
 
@@ -262,8 +262,8 @@ func (s *Server) Stop() error {
 	s.stop.Do(func() {
 		s.end()
 		s.marking.Wait()
-		if s.gate != nil {
-			s.gate.close()
+		if s.consumers != nil {
+			s.consumers.close()
 		}
 		s.shutdown()
 		if s.group != nil {

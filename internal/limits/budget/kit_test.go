@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"weir/internal/weirtest/shelf"
+	"weir/internal/weirtest/bucket"
 	"weir/schemas"
 )
 
@@ -41,7 +41,7 @@ func (c *clock) pass(d time.Duration) {
 // account is what is stored under the only key that begins like this, whoever has made its holds.
 func (b *bench) account(t *testing.T, begin string) (found *account) {
 	t.Helper()
-	b.shelf.Set(func(s *shelf.Shelf) {
+	b.shelf.Set(func(s *bucket.Bucket) {
 		for _, r := range s.Records {
 			if strings.HasPrefix(r.Subject, begin) {
 				require.Nil(t, found, "two accounts begin with "+begin)
@@ -60,19 +60,19 @@ func (b *bench) account(t *testing.T, begin string) (found *account) {
 
 // set stores a value, whatever the key has.
 func (b *bench) set(key string, value []byte) {
-	b.shelf.Set(func(s *shelf.Shelf) { s.Store(key, value) })
+	b.shelf.Set(func(s *bucket.Bucket) { s.Store(key, value) })
 }
 
 // bench is a book over a shelf, with a clock.
 type bench struct {
 	*Limiter
 	*clock
-	shelf *shelf.Shelf
+	shelf *bucket.Bucket
 }
 
 func open(budgets ...schemas.Budget) *bench {
 	c := &clock{now: begun}
-	s := shelf.New()
+	s := bucket.New()
 	s.Now = c.Now
 	return &bench{NewLimiter(s, Config{Budgets: func() []schemas.Budget { return budgets }, Now: c.Now}), c, s}
 }

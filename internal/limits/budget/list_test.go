@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/weirtest/shelf"
+	"weir/internal/weirtest/bucket"
 	"weir/schemas"
 )
 
@@ -111,10 +111,10 @@ func TestWhy(t *testing.T) {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := shelf.New()
+		s := bucket.New()
 
 		store := func() {
-			s.Set(func(s *shelf.Shelf) {
+			s.Set(func(s *bucket.Bucket) {
 				s.Store(owner{tenant: "t", budget: "b"}.key(), []byte(`{"v":1,"ends":1,"used":{}}`))
 			})
 		}
@@ -131,7 +131,7 @@ func TestRun(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, s.Records)
 		require.Empty(t, log.String())
-		s.Set(func(s *shelf.Shelf) { s.Down = errors.New("gone") })
+		s.Set(func(s *bucket.Bucket) { s.Down = errors.New("gone") })
 		time.Sleep(tidyEvery)
 		synctest.Wait()
 		require.Contains(t, log.String(), "accounts of budgets not tidied")

@@ -69,7 +69,7 @@ func (t target) share(o Order, used *schemas.ChatUsage) *schemas.ChatUsage {
 	return own
 }
 
-// targets are the accounts that an order touches, those of its task and of the task's subtokens first.
+// targets are the accounts that an order touches, with its task and the task's subtokens first.
 func (b *Limiter) targets(o Order) []target {
 	var list []target
 	own := func(task string, of *schemas.TaskBudget) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/weirtest/shelf"
+	"weir/internal/weirtest/bucket"
 	"weir/schemas"
 )
 
@@ -17,7 +17,7 @@ import (
 func TestAskedToBeLeftAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		shared, operations := shelf.New(), shelf.New()
+		shared, operations := bucket.New(), bucket.New()
 		a, b := join(t, "a", operations, shared, Config{}), join(t, "b", operations, shared, Config{})
 		asksFor(t, a.enters(t, call("1")), 20*time.Second)
 		for _, n := range []*node{a, b} {
@@ -52,7 +52,7 @@ func TestAskedToBeLeftAlone(t *testing.T) {
 func TestOneTenantIsAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		shared, operations := shelf.New(), shelf.New()
+		shared, operations := bucket.New(), bucket.New()
 		a, b := join(t, "a", operations, shared, Config{}), join(t, "b", operations, shared, Config{})
 		first, second := b.enters(t, of("second")), b.enters(t, of("third"))
 		asksFor(t, a.enters(t, of("first")), 299*time.Second)
@@ -84,7 +84,7 @@ func TestOneTenantIsAsked(t *testing.T) {
 func TestTheWordOfOneEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := join(t, "a", shelf.New(), nil, Config{})
+		n := join(t, "a", bucket.New(), nil, Config{})
 		again := n.enters(t, of("first")) // under way when the tenant is asked
 		asksFor(t, n.enters(t, of("first")), 200*time.Second)
 		asksFor(t, n.enters(t, of("second")), time.Second)
@@ -118,11 +118,11 @@ func TestManyTenantsAreAsked(t *testing.T) {
 	require.True(t, h.ask("other", now.Add(2*time.Minute), now.Add(time.Minute)))
 }
 
-// TestPlacesAreForgotten, whatever their destinations had answered, once that does not matter any more.
-func TestPlacesAreForgotten(t *testing.T) {
+// TestSlotsAreForgotten, whatever their destinations had answered, once that does not matter any more.
+func TestSlotsAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := join(t, "a", shelf.New(), nil, Config{})
+		n := join(t, "a", bucket.New(), nil, Config{})
 		to := func(name string) Call {
 			c := call("1")
 			c.Destination = name
@@ -165,7 +165,7 @@ func TestPlacesAreForgotten(t *testing.T) {
 func TestWishesThatAreNone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := join(t, "a", shelf.New(), nil, Config{})
+		n := join(t, "a", bucket.New(), nil, Config{})
 		for _, wish := range []time.Duration{-time.Second, 0, longest + 1, 99999999 * time.Second} {
 			asksFor(t, n.enters(t, call("1")), wish)
 		}
@@ -178,7 +178,7 @@ func TestWishesThatAreNone(t *testing.T) {
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		shared, operations := shelf.New(), shelf.New()
+		shared, operations := bucket.New(), bucket.New()
 		cfg := Config{Failures: 16}
 		a, b := join(t, "a", operations, shared, cfg), join(t, "b", operations, shared, cfg)
 		for range 15 {
@@ -222,7 +222,7 @@ func TestBreaker(t *testing.T) {
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		shared, operations := shelf.New(), shelf.New()
+		shared, operations := bucket.New(), bucket.New()
 		cfg := Config{Failures: 1}
 		a, b := join(t, "a", operations, shared, cfg), join(t, "b", operations, shared, cfg)
 		fails(t, a)
@@ -247,7 +247,7 @@ func TestProbes(t *testing.T) {
 func TestAloneCountsExactly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := join(t, "a", shelf.New(), nil, Config{})
+		n := join(t, "a", bucket.New(), nil, Config{})
 		for range 100 {
 			fails(t, n)
 		}

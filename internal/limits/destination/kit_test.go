@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"weir/internal/weirtest/shelf"
+	"weir/internal/weirtest/bucket"
 	"weir/schemas"
 )
 
@@ -32,7 +32,7 @@ func (n *node) ids() []string {
 
 // join makes a process on two stores, shared nil for one that is alone. Under synctest
 // the clock is the bubble's.
-func join(t *testing.T, name string, operations, shared *shelf.Shelf, cfg Config) *node {
+func join(t *testing.T, name string, operations, shared *bucket.Bucket, cfg Config) *node {
 	t.Helper()
 	n := &node{}
 	cfg.Worker = name

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/weirtest/shelf"
+	"weir/internal/weirtest/bucket"
 	"weir/schemas"
 )
 
@@ -17,8 +17,8 @@ import (
 func TestRateIsShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		shared, limits := shelf.New(), Limits{Count: 10, Per: time.Second}
-		operations := shelf.New()
+		shared, limits := bucket.New(), Limits{Count: 10, Per: time.Second}
+		operations := bucket.New()
 		nodes := []*node{join(t, "a", operations, shared, Config{}), join(t, "b", operations, shared, Config{})}
 		start := time.Now()
 		var begun []time.Duration
@@ -57,8 +57,8 @@ func TestRateIsShared(t *testing.T) {
 func TestFarFromTheLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		shared := shelf.New()
-		n := join(t, "a", shelf.New(), shared, Config{})
+		shared := bucket.New()
+		n := join(t, "a", bucket.New(), shared, Config{})
 		for range 800 {
 			n.enters(t, limited(call("x"), Limits{Count: 1000, Per: time.Second, Concurrency: 100})).Release()
 		}
@@ -75,7 +75,7 @@ func TestFarFromTheLimit(t *testing.T) {
 func TestBookedTooLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := join(t, "a", shelf.New(), nil, Config{})
+		n := join(t, "a", bucket.New(), nil, Config{})
 		limits := Limits{Count: 1, Per: time.Minute}
 		n.enters(t, limited(call("x"), limits)).Release()
 		first := n.waits(t, limited(call("y"), limits), schemas.WaitLimit)
@@ -97,7 +97,7 @@ func TestBookedTooLate(t *testing.T) {
 func TestSeatsAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		shared, operations := shelf.New(), shelf.New()
+		shared, operations := bucket.New(), bucket.New()
 		limits := Limits{Concurrency: 3}
 		a, b := join(t, "a", operations, shared, Config{}), join(t, "b", operations, shared, Config{})
 		one, two := a.enters(t, limited(call("1"), limits)), a.enters(t, limited(call("2"), limits))
@@ -127,7 +127,7 @@ func TestSeatsAreShared(t *testing.T) {
 func TestSeatsOfTheDead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		shared, operations := shelf.New(), shelf.New()
+		shared, operations := bucket.New(), bucket.New()
 		limits := Limits{Concurrency: 2}
 		dead := New(operations, shared, Config{Worker: "dead"}) // it was never started, and renews nothing
 		for range 2 {
@@ -152,7 +152,7 @@ func TestSeatsOfTheDead(t *testing.T) {
 func TestAloneSeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := join(t, "a", shelf.New(), nil, Config{})
+		n := join(t, "a", bucket.New(), nil, Config{})
 		limits := Limits{Concurrency: 1}
 		turn := n.enters(t, limited(call("1"), limits))
 		for _, id := range []string{"2", "3", "4"} {
@@ -172,8 +172,8 @@ func TestAloneSeats(t *testing.T) {
 func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		shared := shelf.New()
-		n := join(t, "a", shelf.New(), shared, Config{})
+		shared := bucket.New()
+		n := join(t, "a", bucket.New(), shared, Config{})
 		shared.Away(true)
 		_, _, err := n.Acquire(t.Context(), limited(call("1"), Limits{Concurrency: 1}))
 		require.Error(t, err)

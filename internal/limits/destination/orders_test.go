@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
-	"weir/internal/weirtest/shelf"
+	"weir/internal/weirtest/bucket"
 	"weir/schemas"
 )
 
@@ -27,8 +27,8 @@ func TestPause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				operations := shelf.New()
-				a, b := join(t, "a", operations, shelf.New(), Config{}), join(t, "b", operations, shelf.New(), Config{})
+				operations := bucket.New()
+				a, b := join(t, "a", operations, bucket.New(), Config{}), join(t, "b", operations, bucket.New(), Config{})
 				other := Call{Ref: schemas.Ref{Tenant: "other", Kind: schemas.KindPlan}, Entry: "other", Destination: "https://other.example:443"}
 				op, err := a.Order(t.Context(), pausing(target))
 				require.NoError(t, err)
@@ -63,7 +63,7 @@ func TestPause(t *testing.T) {
 func TestPins(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := join(t, "a", shelf.New(), nil, Config{Failures: 1})
+		n := join(t, "a", bucket.New(), nil, Config{Failures: 1})
 		pin := func(state string, target schemas.Target) {
 			_, err := n.Order(t.Context(), schemas.Operation{Do: schemas.OperationPin, Target: target, State: state})
 			require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestPins(t *testing.T) {
 func TestOperationsOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		operations := shelf.New()
+		operations := bucket.New()
 		n := join(t, "a", operations, nil, Config{})
 		_, err := n.Order(t.Context(), pausing(schemas.Target{Entry: "api"}))
 		require.NoError(t, err)

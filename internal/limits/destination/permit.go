@@ -156,7 +156,7 @@ func (p *Permit) Failed(ctx context.Context) {
 		return h.fail(n, probe, now, e.limiter.cfg.Failures)
 	})
 	if err == nil && changed && was.Open == 0 && e.account.Value().Open != 0 {
-		p.logger().InfoContext(ctx, "destination left alone after failures")
+		p.logger().InfoContext(ctx, "destination paused after failures")
 	}
 }
 
@@ -173,7 +173,7 @@ func (p *Permit) Asked(ctx context.Context, until time.Time) {
 	}
 	_, changed, err := p.endpoint.change(ctx, func(h *health, now time.Time) bool { return h.ask(p.tenant, until, now) })
 	if err == nil && changed && wait > time.Second {
-		p.logger().InfoContext(ctx, "destination asked to be left alone")
+		p.logger().InfoContext(ctx, "destination requested a pause")
 	}
 }
 

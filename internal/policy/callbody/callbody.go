@@ -1,5 +1,5 @@
 // Package callbody makes the body of a call from the forms in which a request may give one: JSON, text,
-// base64 and the fields of a form. It judges nothing: policy alone decides about the call.
+// base64 and the fields of a form. It checks nothing: policy alone decides about the call.
 package callbody
 
 import (
@@ -31,7 +31,7 @@ type Forms struct {
 // Error refuses a member of a request.
 type Error struct {
 	Member string
-	Reason string // the fault, then its remedy; it shows no value
+	Reason string // the fault, then what to do; it shows no value
 }
 
 func (e *Error) Error() string { return "'" + e.Member + "' " + e.Reason }

@@ -1,5 +1,5 @@
 // Package callurl reads the URL of a call as HTTP clients write it, and names it without its values. It
-// judges nothing: policy alone parses what is sent.
+// checks nothing: policy alone parses what is sent.
 package callurl
 
 import (
@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// parts are the pieces of a URL that matter here. Nothing is judged or
+// parts are the pieces of a URL that matter here. Nothing is checked or
 // normalised: policy alone parses what is sent.
 type parts struct {
 	scheme, authority, path, query, fragment string

@@ -32,7 +32,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/weirtest/line"
+	"weir/internal/weirtest/doubles"
 	"weir/schemas"
 )
 
@@ -81,7 +81,7 @@ type Act struct {
 
 // Request is one run that the agent was asked for, those it refused left out.
 type Request struct {
-	*line.Call
+	*doubles.Call
 
 	// Route is schemas.RouteRunSync or schemas.RouteRunStream.
 	Route  string
@@ -93,7 +93,7 @@ type Request struct {
 
 // Agent is a running double. It stops with its test.
 type Agent struct {
-	*line.Server[*Request]
+	*doubles.Server[*Request]
 
 	cfg     Config
 	refused atomic.Int64
@@ -113,7 +113,7 @@ func New(tb testing.TB, cfg Config) *Agent {
 	}
 	a := &Agent{cfg: cfg}
 	var err error
-	if a.Server, err = line.Serve[*Request](a.routes(), tb.Fatalf); err != nil {
+	if a.Server, err = doubles.Serve[*Request](a.routes(), tb.Fatalf); err != nil {
 		tb.Fatalf("agent: %v", err)
 	}
 	tb.Cleanup(a.Close)

@@ -5,13 +5,13 @@ import (
 	"net/http"
 	"strings"
 
-	"weir/internal/weirtest/line"
+	"weir/internal/weirtest/doubles"
 )
 
 // Exchange is one run and the connection it came on.
 type Exchange struct {
 	*Request
-	line.Line
+	doubles.Conn
 
 	w    http.ResponseWriter
 	head bool

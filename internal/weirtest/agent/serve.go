@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"weir/internal/weirtest/line"
+	"weir/internal/weirtest/doubles"
 	"weir/schemas"
 )
 
@@ -17,14 +17,14 @@ func (a *Agent) run(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	record := &Request{Call: line.NewCall(), Route: r.URL.Path, Header: r.Header.Clone(), Body: body}
+	record := &Request{Call: doubles.NewCall(), Route: r.URL.Path, Header: r.Header.Clone(), Body: body}
 	if !a.admit(w, record) {
 		a.refused.Add(1)
 		return
 	}
 	act := a.cfg.Script[min(a.Enter(record), len(a.cfg.Script))-1]
-	defer a.Leave(record.Call)
-	x := &Exchange{Request: record, w: w, Line: line.Of(r.Context())}
+	defer a.Remove(record.Call)
+	x := &Exchange{Request: record, w: w, Conn: doubles.Of(r.Context())}
 	if !x.Wait(act.Begin) {
 		return
 	}

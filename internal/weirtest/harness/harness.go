@@ -39,7 +39,7 @@ type Bench struct {
 
 	T       *testing.T
 	Log     *memlog.Log
-	Door    *ledger.Ledger // as ingress has the log
+	Ingress *ledger.Ledger // as ingress has the log
 	Queue   []Delivery
 	Crashes int
 
@@ -66,7 +66,7 @@ func New(t *testing.T, kind schemas.Kind, before func(schemas.Append) error) *Be
 		}
 		return before(m)
 	}))
-	b.Door = ledger.New(b.Log, Layout(), time.Now)
+	b.Ingress = ledger.New(b.Log, Layout(), time.Now)
 	for _, q := range schemas.Queues() {
 		stop, err := b.Log.Live(schemas.LiveLog+strings.TrimPrefix(q.Filter(0), schemas.LogRoot), func(r schemas.Record) {
 			if ref, _, err := schemas.ParseSubject(r.Subject); err == nil && ref.Kind == kind {
@@ -184,12 +184,12 @@ func (b *Bench) due() (m Delivery, ok bool) {
 func (b *Bench) Write(ref schemas.Ref, decide func(st *ledger.State) (schemas.Event, bool)) (written bool) {
 	b.T.Helper()
 	for {
-		st := Load(b.T, b.Door, ref)
+		st := Load(b.T, b.Ingress, ref)
 		ev, ok := decide(st)
 		if !ok {
 			return false
 		}
-		if written = TryAppend(b.T, b.Door, st, ev); written {
+		if written = TryAppend(b.T, b.Ingress, st, ev); written {
 			return true
 		}
 	}

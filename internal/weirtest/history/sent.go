@@ -57,7 +57,7 @@ func (n *name) lots() []*lot {
 		for _, a := range n.actions {
 			l.tries = append(l.tries, a.Tries...)
 		}
-		l.judge(n.actions)
+		l.check(n.actions)
 		return []*lot{l}
 	}
 	byStep := map[int]*lot{}
@@ -78,7 +78,7 @@ func (n *name) lots() []*lot {
 	}
 	lots := make([]*lot, 0, len(byStep))
 	for _, step := range slices.Sorted(maps.Keys(byStep)) {
-		byStep[step].judge(n.actions)
+		byStep[step].check(n.actions)
 		lots = append(lots, byStep[step])
 	}
 	return lots
@@ -89,7 +89,7 @@ func (n *name) single() bool {
 	return !slices.ContainsFunc(n.actions, func(a *Action) bool { return a.Kind != schemas.KindHTTP })
 }
 
-func (l *lot) judge(actions []*Action) {
+func (l *lot) check(actions []*Action) {
 	l.denied, l.mocked = len(actions) > 0, len(l.tries) > 0
 	for _, a := range actions {
 		if s := a.Settled(); s == nil || s.Outcome != schemas.OutcomeDenied {

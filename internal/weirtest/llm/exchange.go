@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/weirtest/line"
+	"weir/internal/weirtest/doubles"
 )
 
 // Exchange is one request and the connection it came on.
 type Exchange struct {
 	*Request
-	line.Line
+	doubles.Conn
 
 	w   http.ResponseWriter
 	out io.Writer

@@ -5,13 +5,13 @@ import (
 	"net/http"
 	"strings"
 
-	"weir/internal/weirtest/line"
+	"weir/internal/weirtest/doubles"
 	"weir/schemas"
 )
 
 // Request is one request that the provider has read.
 type Request struct {
-	*line.Call
+	*doubles.Call
 
 	Method, Path string
 	Header       http.Header

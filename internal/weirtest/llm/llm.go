@@ -30,7 +30,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"weir/internal/weirtest/line"
+	"weir/internal/weirtest/doubles"
 )
 
 // Config says what a provider is like. Its zero value is correct.
@@ -54,7 +54,7 @@ const Prefix = "/v1"
 
 // Server is a running double. Refused requests are in its ledger, too.
 type Server struct {
-	*line.Server[*Request]
+	*doubles.Server[*Request]
 
 	cfg   Config
 	asked atomic.Int64 // for a completion, and not refused
@@ -76,7 +76,7 @@ func Start(cfg Config) (*Server, error) { return start(cfg, nil) }
 
 func start(cfg Config, fatal func(format string, args ...any)) (s *Server, err error) {
 	s = &Server{cfg: cfg}
-	s.Server, err = line.Serve[*Request](http.HandlerFunc(s.serve), fatal)
+	s.Server, err = doubles.Serve[*Request](http.HandlerFunc(s.serve), fatal)
 	return s, err
 }
 

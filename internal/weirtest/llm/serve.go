@@ -5,7 +5,7 @@ import (
 	"io"
 	"net/http"
 
-	"weir/internal/weirtest/line"
+	"weir/internal/weirtest/doubles"
 	"weir/schemas"
 )
 
@@ -18,14 +18,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	record := &Request{Call: line.NewCall(), Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Body: body}
+	record := &Request{Call: doubles.NewCall(), Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Body: body}
 	var known bool
 	record.Dialect, known = schemas.DialectOf(r.URL.Path)
 	known = known && r.URL.Path == Prefix+record.Dialect.Route()
 	notJSON := json.Unmarshal(body, &record.Asked)
 	s.Enter(record)
-	defer s.Leave(record.Call)
-	x := &Exchange{Request: record, w: w, out: w, Line: line.Of(r.Context())}
+	defer s.Remove(record.Call)
+	x := &Exchange{Request: record, w: w, out: w, Conn: doubles.Of(r.Context())}
 	switch {
 	case !known:
 		x.Refuse(http.StatusNotFound, "there is nothing here")

@@ -121,7 +121,7 @@ func (r *Relay) Close() {
 func (r *Relay) serve(w http.ResponseWriter, req *http.Request) {
 	q := req.URL.Query()
 	a := Attempt{Role: q.Get("role"), Session: q.Get("sessionId"), Token: q.Get("token"), Header: req.Header.Clone()}
-	a.Status = r.judge(a)
+	a.Status = r.check(a)
 	if a.Status != http.StatusSwitchingProtocols {
 		r.enter(a)
 		if a.Status >= 300 && a.Status < 400 {
@@ -156,8 +156,8 @@ func (r *Relay) serve(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// judge is the status that a connection gets.
-func (r *Relay) judge(a Attempt) int {
+// check is the status that a connection gets.
+func (r *Relay) check(a Attempt) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {

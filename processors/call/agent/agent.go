@@ -68,7 +68,7 @@ type runAdapter struct {
 
 // Open dials the agent.
 func (v runAdapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
-	line, err := dial.Take(ctx, v.client, p)
+	line, err := dial.Acquire(ctx, v.client, p)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/outbound"
 	"weir/internal/policy"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/internal/secrets"
 	double "weir/internal/weirtest/agent"
 	"weir/internal/weirtest/harness"
@@ -72,7 +72,7 @@ func (l *line) pass(t *testing.T, route string) guard.Pass {
 	pass, d := l.guard.Check(schemas.HTTPCall{
 		Method: "POST", URL: l.url + route, AllowlistKey: schemas.AgentEntry(double.TaskType), Body: body,
 		Headers: []schemas.Header{{Name: "accept", Value: "text/event-stream"}, {Name: "x-request-id", Value: id}},
-	}, judge.Scope{KeyRequired: true, Agent: true})
+	}, evaluate.Scope{KeyRequired: true, Agent: true})
 	require.True(t, pass.Valid(), "%+v", d)
 	return pass
 }

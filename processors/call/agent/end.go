@@ -128,8 +128,8 @@ func (e *ends) again(members map[string]json.RawMessage, success bool, id string
 	}
 }
 
-// verdict is the result of all the ends.
-func (e *ends) verdict() (schemas.RunResult, string) {
+// outcome is the result of all the ends.
+func (e *ends) outcome() (schemas.RunResult, string) {
 	if e.conflict {
 		return schemas.RunResult{Error: protocolError(conflictText)}, e.first.hash
 	}

@@ -18,7 +18,7 @@ func errorMember(members map[string]json.RawMessage) *schemas.RunError {
 	case isText && words != "":
 		told.Message = words
 		return &told
-	case inner != nil && tells(inner):
+	case inner != nil && failureOf(inner):
 		if code, ok := text(inner["code"]); ok && schemas.ValidID(code) {
 			told.Code = code
 		}
@@ -49,9 +49,9 @@ func frameworkError(members map[string]json.RawMessage) *schemas.RunError {
 	return &told
 }
 
-// tells reports whether an error object says anything: the zero value of a type
+// failureOf reports whether an error object says anything: the zero value of a type
 // is what some agents send in place of none.
-func tells(inner map[string]json.RawMessage) bool {
+func failureOf(inner map[string]json.RawMessage) bool {
 	for _, raw := range inner {
 		if !empty(raw) {
 			return true

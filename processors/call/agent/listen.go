@@ -177,7 +177,7 @@ func (l *decoder) ended(err error) (call.Reply, error) {
 	given := broke != nil && (broke.Code == schemas.Canceled || broke.Code == schemas.UpstreamTimeout)
 	switch e := &l.reader; {
 	case e.first != nil:
-		end, hash := e.verdict()
+		end, hash := e.outcome()
 		if l.took > 0 {
 			end = Timed(end, l.took)
 		}

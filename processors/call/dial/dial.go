@@ -33,13 +33,13 @@ func Open(ctx context.Context, c *outbound.Client, p guard.Pass) (*Base, error) 
 	return open(p, func() (*outbound.Conn, error) { return c.Open(ctx, p.Permit()) })
 }
 
-// Take is Open for a call whose attempts follow its class: it may use an idle connection. For a
+// Acquire is Open for a call whose attempts follow its class: it may use an idle connection. For a
 // redirect it dials, because its name must be resolved again.
-func Take(ctx context.Context, c *outbound.Client, p guard.Pass) (*Base, error) {
-	if !p.Valid() || p.Hop() {
+func Acquire(ctx context.Context, c *outbound.Client, p guard.Pass) (*Base, error) {
+	if !p.Valid() || p.IsRedirect() {
 		return Open(ctx, c, p)
 	}
-	return open(p, func() (*outbound.Conn, error) { return c.Take(ctx, p.Permit(), p.Tenant(), p.Class().Repeatable()) })
+	return open(p, func() (*outbound.Conn, error) { return c.Acquire(ctx, p.Permit(), p.Tenant(), p.Class().Repeatable()) })
 }
 
 func open(p guard.Pass, connect func() (*outbound.Conn, error)) (*Base, error) {

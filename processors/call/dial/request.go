@@ -51,7 +51,7 @@ func (l *Base) Request(ctx context.Context, s Secrets, body []byte) (outbound.Re
 			return outbound.Request{}, nil, err
 		}
 	}
-	if l.Pass.Hop() {
+	if l.Pass.IsRedirect() {
 		req.Injected, req.Query, members = nil, nil, nil
 	}
 	if len(members) > 0 && body != nil {

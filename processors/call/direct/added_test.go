@@ -14,7 +14,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/policy"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
@@ -56,7 +56,7 @@ func TestWhatAnEntryAdds(t *testing.T) {
 		{"POST", "/x", `{"inner":{"key":"theirs"}}`, "/x?" + query, `{"inner":{"key":"theirs"},` + members + "}"},
 	} {
 		up := upstream.New(t)
-		h := newHouse(t, full(up.URL()))
+		h := newEnv(t, full(up.URL()))
 		call := schemas.HTTPCall{Method: c.method, URL: up.URL() + c.target, AllowlistKey: "up"}
 		if c.body != "" {
 			call.Body = []byte(c.body)
@@ -85,7 +85,7 @@ func TestKeyInTheHeaderOfTheEntry(t *testing.T) {
 			Name: "up", URLPrefix: up.URL() + "/", Methods: []string{"POST"}, Network: policy.NetworkLoopback,
 			UpstreamIdempotency: &policy.Idempotency{TTL: time.Hour, Header: header},
 		}
-		newHouse(t, e).ask(t, schemas.HTTPCall{Method: "POST", URL: up.URL() + "/x", Body: []byte("{}"), IdempotencyKey: "k-1"})
+		newEnv(t, e).ask(t, schemas.HTTPCall{Method: "POST", URL: up.URL() + "/x", Body: []byte("{}"), IdempotencyKey: "k-1"})
 		got := up.Ledger()[0]
 		for _, name := range []string{"Idempotency-Key", "Paypal-Request-Id"} {
 			assert.Equal(t, name == want, len(got.Values(name)) == 1 && got.Header(name) == "k-1", "%q: %s", header, name)
@@ -107,7 +107,7 @@ func TestWhatCannotBeAddedSendsNothing(t *testing.T) {
 		up := upstream.New(t)
 		e := policy.Entry{Name: "up", URLPrefix: up.URL() + "/", Methods: []string{"POST"}, Network: policy.NetworkLoopback}
 		add(&e)
-		h := newHouse(t, e)
+		h := newEnv(t, e)
 		_, err := h.send(t, h.pass(t, schemas.HTTPCall{Method: "POST", URL: up.URL() + "/x", AllowlistKey: "up", Body: []byte("{}")}))
 		failed := harness.As[*fault.Call](t, err)
 		assert.Equal(t, schemas.SecretUnavailable, failed.Code, name)
@@ -124,7 +124,7 @@ func TestSecretsStayWithTheirEntry(t *testing.T) {
 	up, other := upstream.New(t), upstream.New(t)
 	mine := full(up.URL())
 	mine.URLPrefix = up.URL() + "/mine"
-	h := newHouse(
+	h := newEnv(
 		t, mine,
 		policy.Entry{Name: "bare", URLPrefix: up.URL() + "/bare", Methods: []string{"POST"}, Network: policy.NetworkLoopback},
 		policy.Entry{Name: "other", URLPrefix: other.URL() + "/", Methods: []string{"POST"}, Network: policy.NetworkLoopback},
@@ -150,11 +150,11 @@ func TestSecretsStayWithTheirEntry(t *testing.T) {
 	} {
 		c.Method = "POST"
 		c.Body = []byte("{}")
-		p, d := h.guard.Check(c, judge.Scope{})
+		p, d := h.guard.Check(c, evaluate.Scope{})
 		assert.False(t, p.Valid(), "%+v", c)
 		assert.NotEmpty(t, d.Code)
 	}
-	p, d := h.guard.Check(schemas.HTTPCall{AllowlistKey: "up", Method: "POST", URL: up.URL() + "/mine", Body: []byte(`{"key":"own"}`)}, judge.Scope{})
+	p, d := h.guard.Check(schemas.HTTPCall{AllowlistKey: "up", Method: "POST", URL: up.URL() + "/mine", Body: []byte(`{"key":"own"}`)}, evaluate.Scope{})
 	assert.False(t, p.Valid())
 	assert.Equal(t, schemas.DenyBody, d.Code)
 	assert.Equal(t, 1, up.Hits())
@@ -167,9 +167,9 @@ func TestSecretsStayWithTheirEntry(t *testing.T) {
 func TestRedirectCarriesNothingOfTheEntry(t *testing.T) {
 	t.Parallel()
 	up := upstream.New(t, upstream.Respond(200, "you were "+secret+" and "+inQuery+" and "+inParts))
-	h := newHouse(t, full(up.URL()))
+	h := newEnv(t, full(up.URL()))
 	p := h.pass(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/from", AllowlistKey: "up"})
-	next, d := h.guard.Hop(p, up.URL()+"/to?a=1", 302, 1)
+	next, d := h.guard.Redirect(p, up.URL()+"/to?a=1", 302, 1)
 	require.True(t, next.Valid(), "%+v", d)
 	reply, err := h.send(t, next)
 	require.NoError(t, err)
@@ -192,7 +192,7 @@ func TestOwnCredentialsAreScrubbed(t *testing.T) {
 		{"Cookie", `a=short; sid="AGWCANARY-session"`, `{"sid":"AGWCANARY-session","a":"short"}`},
 	} {
 		up := upstream.New(t, upstream.Respond(200, own.echo, schemas.Header{Name: "X-Echo", Value: own.value}))
-		h := newHouse(t, policy.Entry{Name: "up", URLPrefix: up.URL() + "/", Network: policy.NetworkLoopback})
+		h := newEnv(t, policy.Entry{Name: "up", URLPrefix: up.URL() + "/", Network: policy.NetworkLoopback})
 		answer := h.ask(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/x", Headers: []schemas.Header{{Name: own.name, Value: own.value}}})
 		got := up.Ledger()
 		require.Len(t, got, 1)
@@ -216,13 +216,13 @@ func TestLocationWithASecretIsNotFollowed(t *testing.T) {
 		"/" + secret + "/x": "",
 	} {
 		up := upstream.New(t, upstream.Redirect(302, location))
-		h := newHouse(t, full(up.URL()))
+		h := newEnv(t, full(up.URL()))
 		p := h.pass(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/from", AllowlistKey: "up"})
 		reply, err := h.send(t, p)
 		require.NoError(t, err)
 		assert.Equal(t, kept, reply.Location)
 		assert.NotContains(t, strings.ToUpper(header(reply.Answer.Headers, "location")), "AGWCANARY")
-		_, d := h.guard.Hop(p, reply.Location, 302, 1)
+		_, d := h.guard.Redirect(p, reply.Location, 302, 1)
 		if kept == "" {
 			assert.Equal(t, schemas.DenyRedirect, d.Code)
 		}
@@ -238,7 +238,7 @@ func TestEveryAddedValueIsScrubbed(t *testing.T) {
 			up := upstream.New(t, upstream.Respond(200, strings.Repeat("é", pad)+said, upstream.Header("X-Echo", value), upstream.Header("Location", "/next?x="+url.QueryEscape(value))))
 			e := full(up.URL())
 			e.Headers["X-Basic"] = "Basic ${secret:BASIC}"
-			answer := newHouse(t, e).ask(t, schemas.HTTPCall{Method: "POST", URL: up.URL() + "/x", AllowlistKey: "up", Body: []byte("{}")})
+			answer := newEnv(t, e).ask(t, schemas.HTTPCall{Method: "POST", URL: up.URL() + "/x", AllowlistKey: "up", Body: []byte("{}")})
 			kept := fmt.Sprint(answer.Snippet, answer.Headers)
 			if said == value { // halves of it, apart, are in the body as they came
 				kept += string(answer.Body)
@@ -255,7 +255,7 @@ func TestNamesAndNumbersOfSecrets(t *testing.T) {
 	up := upstream.New(t, upstream.Respond(200, `{"pin":12345678,"AGWCANARY-SECRET-0123456789abcdef":[1.50]}`, upstream.Header("X-AGWCANARY-SECRET-0123456789ABCDEF", "1"), upstream.Header("X-Csrf-Token", "theirs"), upstream.Header("Signature", "theirs")))
 	e := full(up.URL())
 	e.Headers["X-Pin"] = "${secret:PIN}"
-	h := newHouse(t, e)
+	h := newEnv(t, e)
 	h.known = map[string]string{"WEIR_SECRET_PIN": "12345678"}
 	maps.Copy(h.known, known)
 	answer := h.ask(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/x", AllowlistKey: "up"})
@@ -272,7 +272,7 @@ func TestNamesAndNumbersOfSecrets(t *testing.T) {
 func TestShortSecretsWithTheirScheme(t *testing.T) {
 	t.Parallel()
 	up := upstream.New(t, upstream.Respond(200, `abc Bearer abc "YmVhcmVyOg=="`))
-	h := newHouse(t, policy.Entry{
+	h := newEnv(t, policy.Entry{
 		Name: "up", URLPrefix: up.URL() + "/", Network: policy.NetworkLoopback,
 		Headers: map[string]string{"Authorization": "Bearer ${secret:SHORT}"},
 	})
@@ -285,7 +285,7 @@ func TestShortSecretsWithTheirScheme(t *testing.T) {
 func TestRotationMidway(t *testing.T) {
 	t.Parallel()
 	up := upstream.New(t, upstream.Respond(503, "{}"), upstream.Respond(200, "first "+secret+", now AGWCANARY-NEW-9"))
-	h := newHouse(t, policy.Entry{
+	h := newEnv(t, policy.Entry{
 		Name: "up", URLPrefix: up.URL() + "/", Network: policy.NetworkLoopback,
 		Headers: map[string]string{"Authorization": "Bearer ${secret:TOKEN}"},
 	})

@@ -23,7 +23,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/outbound"
 	"weir/internal/policy"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/internal/redact"
 	"weir/internal/retry"
 	"weir/internal/secrets"
@@ -43,26 +43,26 @@ import (
 
 const secret = "AGWCANARY-SECRET-0123456789abcdef"
 
-// house is an adapter over the real client, with entries of the test's own.
-type house struct {
+// env is an adapter over the real client, with entries of the test's own.
+type env struct {
 	adapter *direct.Adapter
 	guard   *guard.Guard
 	known   map[string]string // the secrets
 }
 
-func newHouse(t *testing.T, entries ...policy.Entry) *house {
+func newEnv(t *testing.T, entries ...policy.Entry) *env {
 	t.Helper()
-	return newHouseUnder(t, nil, entries...)
+	return newEnvUnder(t, nil, entries...)
 }
 
-// newHouseUnder is newHouse with traffic rules.
-func newHouseUnder(t *testing.T, rules guard.Rules, entries ...policy.Entry) *house {
+// newEnvUnder is newHouse with traffic rules.
+func newEnvUnder(t *testing.T, rules guard.Rules, entries ...policy.Entry) *env {
 	t.Helper()
 	var p harness.Policy
 	p.Enforce(t, entries...)
 	client := outbound.New(outbound.Config{})
 	t.Cleanup(client.Close)
-	h := &house{known: known, guard: guard.New(p.InForce, rules)}
+	h := &env{known: known, guard: guard.New(p.InForce, rules)}
 	store := secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { v, ok := h.known[name]; return v, ok }})
 	h.adapter = direct.New(client, store, redact.New([]string{"X-Internal"}))
 	return h
@@ -76,14 +76,14 @@ func plain(base string) policy.Entry {
 	}
 }
 
-func (h *house) pass(t *testing.T, c schemas.HTTPCall) guard.Pass {
+func (h *env) pass(t *testing.T, c schemas.HTTPCall) guard.Pass {
 	t.Helper()
-	p, d := h.guard.Check(c, judge.Scope{})
+	p, d := h.guard.Check(c, evaluate.Scope{})
 	require.True(t, p.Valid(), "%+v", d)
 	return p
 }
 
-func (h *house) send(t *testing.T, p guard.Pass) (call.Reply, error) {
+func (h *env) send(t *testing.T, p guard.Pass) (call.Reply, error) {
 	t.Helper()
 	ex, err := h.adapter.Open(t.Context(), p)
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func (h *house) send(t *testing.T, p guard.Pass) (call.Reply, error) {
 }
 
 // ask makes a call that has an answer.
-func (h *house) ask(t *testing.T, c schemas.HTTPCall) schemas.Answer {
+func (h *env) ask(t *testing.T, c schemas.HTTPCall) schemas.Answer {
 	t.Helper()
 	reply, err := h.send(t, h.pass(t, c))
 	require.NoError(t, err)
@@ -138,7 +138,7 @@ func TestBodies(t *testing.T) {
 		"cut on code points":        {sent: upstream.Respond(200, long), body: `"` + long + `"`, snippet: strings.Repeat("é", 512)},
 	}, func(t *testing.T, tt testCase) {
 		up := upstream.New(t, tt.sent)
-		a := newHouse(t, plain(up.URL())).ask(t, schemas.HTTPCall{Method: cmp.Or(tt.method, "GET"), URL: up.URL() + "/x"})
+		a := newEnv(t, plain(up.URL())).ask(t, schemas.HTTPCall{Method: cmp.Or(tt.method, "GET"), URL: up.URL() + "/x"})
 		assert.Equal(t, []any{tt.body, tt.isJSON, tt.snippet, tt.bytes}, []any{string(a.Body), a.JSON, a.Snippet, a.Base64})
 		assert.Equal(t, 1, up.Hits())
 	})
@@ -147,7 +147,7 @@ func TestBodies(t *testing.T) {
 func TestWhatIsSent(t *testing.T) {
 	t.Parallel()
 	up := upstream.New(t, upstream.OK())
-	h := newHouse(t, plain(up.URL()))
+	h := newEnv(t, plain(up.URL()))
 	for _, c := range []schemas.HTTPCall{
 		{Method: "POST", URL: "/json", Body: []byte(`{"n":1.50}`)},
 		{Method: "POST", URL: "/text", Body: []byte(`"a=1&b=\"2\""`), TextBody: true, Headers: []schemas.Header{{Name: "content-TYPE", Value: "text/plain"}}},
@@ -172,7 +172,7 @@ func TestWhatIsSent(t *testing.T) {
 func TestZeroPassOpensNothing(t *testing.T) {
 	t.Parallel()
 	up := upstream.New(t, upstream.OK())
-	_, err := newHouse(t, plain(up.URL())).adapter.Open(t.Context(), guard.Pass{})
+	_, err := newEnv(t, plain(up.URL())).adapter.Open(t.Context(), guard.Pass{})
 	require.ErrorIs(t, err, call.ErrNoPass)
 	assert.Zero(t, up.Accepted())
 }
@@ -340,7 +340,7 @@ func mocked(t *testing.T, method string, rules ...schemas.Rule) (call.Reply, err
 	p.Enforce(t, e)
 	var book rulebook.Book
 	book.Put(t, rules...)
-	pass, d := guard.New(p.InForce, &book).Check(schemas.HTTPCall{Method: method, URL: "https://up.example/x"}, judge.Scope{})
+	pass, d := guard.New(p.InForce, &book).Check(schemas.HTTPCall{Method: method, URL: "https://up.example/x"}, evaluate.Scope{})
 	require.True(t, pass.Mocked(), "%+v", d)
 	o := outside{t}
 	client := outbound.New(outbound.Config{Resolver: o, Dial: o.dial})
@@ -421,7 +421,7 @@ func TestResponseChanges(t *testing.T) {
 		schemas.HeaderChange{Op: schemas.HeaderAppend, Name: "x-upstream", Value: "v"},
 		schemas.HeaderChange{Op: schemas.HeaderRemove, Name: "x-gone"},
 	), rulebook.SetHeader("i", "*", "X-Asked", "yes"))
-	answer := newHouseUnder(t, &book, plain(up.URL())).ask(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/x"})
+	answer := newEnvUnder(t, &book, plain(up.URL())).ask(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/x"})
 	assert.Equal(t, "REDACTED", header(answer.Headers, "x-internal"))
 	assert.Equal(t, "u, v", header(answer.Headers, "x-upstream"))
 	assert.Empty(t, header(answer.Headers, "x-gone"))
@@ -437,7 +437,7 @@ func TestNoWayOutOfAMock(t *testing.T) {
 	up := upstream.New(t)
 	c := schemas.HTTPCall{Method: "GET", URL: up.URL() + "/x"}
 	var book rulebook.Book
-	h := newHouseUnder(t, &book, plain(up.URL()))
+	h := newEnvUnder(t, &book, plain(up.URL()))
 	sent := h.pass(t, c)
 	book.Put(t, rulebook.Mock("m", "*", 200, ""))
 	mock := h.pass(t, c)
@@ -459,12 +459,12 @@ func TestNoWayOutOfAMock(t *testing.T) {
 func TestWhichConnection(t *testing.T) {
 	t.Parallel()
 	up := upstream.New(t)
-	h := newHouse(t, plain(up.URL()))
+	h := newEnv(t, plain(up.URL()))
 	get := schemas.HTTPCall{Method: "GET", URL: up.URL() + "/x"}
 	h.ask(t, get)
 	h.ask(t, get)
 	h.ask(t, schemas.HTTPCall{Method: "POST", URL: up.URL() + "/x"})
-	next, d := h.guard.Hop(h.pass(t, get), up.URL()+"/to", 302, 1)
+	next, d := h.guard.Redirect(h.pass(t, get), up.URL()+"/to", 302, 1)
 	require.True(t, next.Valid(), "%+v", d)
 	_, err := h.send(t, next)
 	require.NoError(t, err)

@@ -25,7 +25,7 @@ type PassOptions struct {
 	// more of a body, but for event streams.
 	Hold, Idle time.Duration
 	// Whole and Stream are the most bytes of an answer that is read as a whole, because another attempt
-	// may follow it or a schema judges it, and of any other.
+	// may follow it or a schema checks it, and of any other.
 	Whole, Stream int64
 }
 
@@ -68,7 +68,7 @@ func (e *exchange) repeated(status int) bool {
 	return policy.IsRedirect(status) || retry.Retryable(e.Pass.Class(), status, e.Pass.Contract().RetryOn(), nil)
 }
 
-// inspected reports whether a schema judges an answer with this status. Nothing of it is shown before.
+// inspected reports whether a schema checks an answer with this status. Nothing of it is shown before.
 func (e *exchange) inspected(status int) bool {
 	schema, _ := e.Pass.Permit().ResponseSchema()
 	return schema != nil && status >= 200 && status <= 299

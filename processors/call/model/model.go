@@ -137,7 +137,7 @@ func (a adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) 
 		ctx, cancel = context.WithTimeout(ctx, a.options.Connect)
 		defer cancel()
 	}
-	line, err := dial.Take(ctx, a.client, p)
+	line, err := dial.Acquire(ctx, a.client, p)
 	if err != nil {
 		return nil, err
 	}

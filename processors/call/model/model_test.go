@@ -21,7 +21,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/outbound"
 	"weir/internal/policy"
-	"weir/internal/policy/judge"
+	"weir/internal/policy/evaluate"
 	"weir/internal/secrets"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/llm"
@@ -114,7 +114,7 @@ func (l *line) pass(t *testing.T, body string) guard.Pass {
 	t.Helper()
 	pass, d := l.guard.Check(schemas.HTTPCall{
 		Method: "POST", URL: l.url + schemas.RouteChat, AllowlistKey: schemas.ModelEntry("up"), Body: json.RawMessage(body),
-	}, judge.Scope{KeyRequired: true, Agent: true})
+	}, evaluate.Scope{KeyRequired: true, Agent: true})
 	require.True(t, pass.Valid(), "%+v", d)
 	return pass
 }

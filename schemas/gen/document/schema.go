@@ -235,7 +235,7 @@ func word(t reflect.Type) *jsonschema.Schema {
 }
 
 func words() map[string][]string {
-	codes := slices.Concat(texts(schemas.SettleCodes()), texts(schemas.DoorCodes()))
+	codes := slices.Concat(texts(schemas.SettleCodes()), texts(schemas.IngressCodes()))
 	slices.Sort(codes)
 	return map[string][]string{
 		"Code":       slices.Compact(codes),

@@ -1,0 +1,236 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"weir/egress"
+	"weir/egress/index"
+	"weir/egress/stream"
+	"weir/ingress"
+	"weir/ingress/accept"
+	ingressexecutor "weir/ingress/executor"
+	"weir/ingress/tasks"
+	"weir/internal/activetasks"
+	"weir/internal/broker"
+	"weir/internal/broker/access"
+	"weir/internal/broker/embedded"
+	"weir/internal/config"
+	"weir/internal/jsonschema"
+	"weir/internal/ledger"
+	"weir/internal/postcondition"
+	"weir/internal/redact"
+	"weir/internal/telemetry"
+	"weir/schemas"
+	published "weir/schemas/json"
+)
+
+func (a *App) layout() schemas.Layout {
+	return schemas.Layout{Partitions: a.cfg.Log.Partitions}
+}
+
+// externalLog is the log of a configuration, as far as it does not depend on who opens it.
+func externalLog(c config.Config) broker.Config {
+	return broker.Config{
+		URL: c.NATS.URL, Creds: c.NATS.Creds, TLS: broker.TLS(c.NATS.TLS),
+		Layout:  schemas.Layout{Partitions: c.Log.Partitions},
+		History: c.Log.History, TenantShare: c.TenantShare(), Durability: c.Log.Durability, Replicas: c.Log.Replicas,
+	}
+}
+
+// addProcessor adds one processor to the Go scheduler's default, once for the process. A thread in
+// a sync keeps its processor until the scheduler takes it back: on two cores, half of the program
+// waited for the disk. An operator's GOMAXPROCS stays as it is. See ADR 0005.
+var addProcessor = sync.OnceFunc(func() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	}
+})
+
+func (a *App) openBroker(ctx context.Context) error {
+	cfg := externalLog(a.cfg)
+	cfg.Role, cfg.Logger, cfg.Metrics = access.Role(a.role.String()), a.log, a.metrics
+	if a.cfg.Embedded() {
+		addProcessor()
+		server, err := embedded.Start(embedded.Config{
+			Dir: a.cfg.Data, Layout: a.layout(), Durability: a.cfg.Log.Durability,
+			Listen: a.cfg.NATS.Listen, Sync: a.opts.Sync, AcceptLoss: a.opts.AcceptLoss, Logger: a.log,
+		})
+		if err != nil {
+			return err
+		}
+		a.server, cfg.Server = server, server
+		a.teardown.push(func(context.Context) error { return server.Stop() })
+		// The soft limit is below the server's own limit, whatever the file says.
+		if limit := int64(a.cfg.Log.MaxBytes); limit > 0 && limit < server.MaxBytes()/16*15 {
+			cfg.MaxBytes = limit
+		}
+	}
+	b, err := broker.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	a.broker = b
+	a.reportLoss()
+	a.teardown.push(func(ctx context.Context) error { b.Close(ctx); return nil })
+	a.ledger = ledger.New(b, a.layout(), nil)
+	return nil
+}
+
+// copies is on how many servers of a cluster the log lies; 0: it is this node's.
+func (a *App) copies() int {
+	if a.cfg.Embedded() {
+		return 0
+	}
+	return a.cfg.Log.Replicas
+}
+
+// openTasks begins to follow the tasks that have not ended, and creates the task service, through
+// which agents and people change them.
+func (a *App) openTasks(ctx context.Context) error {
+	a.activeTasks = activetasks.New(a.broker, activetasks.Config{Layout: a.layout(), Logger: a.log})
+	if err := a.activeTasks.Start(ctx); err != nil {
+		return fmt.Errorf("tasks: %w", err)
+	}
+	a.teardown.push(func(context.Context) error { a.activeTasks.Stop(); return nil })
+	a.taskService = tasks.NewService(a.ledger, a.activeTasks, a.broker.Bucket(schemas.LeaseBucket), tasks.Config{
+		Verify:  func(token string) (schemas.Token, error) { return a.verify([]string{"Bearer " + token}) },
+		Barrier: a.broker.Barrier, Lease: a.cfg.Tasks.Lease, Rate: a.cfg.Auth.Rate, Draining: a.draining,
+	})
+	return nil
+}
+
+// openEgress makes the servers of ingress and egress, and opens the feed that
+// both answer by.
+func (a *App) openEgress(context.Context) error {
+	out, err := egress.NewServer(a.broker, a.ledger, egress.Config{
+		Layout: a.layout(), Live: a.broker, Reader: a.reader, Holder: a.taskReader, Redactor: redact.New(a.cfg.RedactHeaders), Reserve: a.reserve,
+		HTTP: stream.HTTP{Watching: a.metrics.SSE, Watch: a.watch},
+	})
+	if err != nil {
+		return err
+	}
+	cfg := stream.Config{Layout: a.layout(), Result: out.Result, Part: out.Part, Logger: a.log}
+	if a.broker.Durability() != schemas.DurabilityProcess { // otherwise a stored record may be shown at once
+		cfg.Barrier, cfg.Reserved = a.broker.Barrier, a.broker.Reserved
+	}
+	if a.feed, err = stream.Open(a.broker, a.broker, cfg); err != nil {
+		return err
+	}
+	a.teardown.push(func(context.Context) error { a.feed.Close(); return nil })
+	if a.role.shows() {
+		a.index = a.openIndex(a.feed)
+	}
+	a.ingress, a.egress = a.newIngress(out), out
+	return nil
+}
+
+// openSurfaces completes both servers with the surfaces.
+func (a *App) openSurfaces(context.Context) error {
+	if !a.role.answers() {
+		a.surfaces = a.descriptions() //nolint:contextcheck // requests bring their own
+		return a.surfaces.whole()
+	}
+	a.surfaces = a.allSurfaces(a.ingress, a.egress) //nolint:contextcheck // requests bring their own
+	a.egress.Follow(a.feed, a.surfaces.out)
+	return a.surfaces.whole()
+}
+
+// openIndex begins to follow the log for lists and figures. The file is opened when it
+// is first needed: nothing waits for it.
+func (a *App) openIndex(feed *stream.Feed) *index.Index {
+	x := index.New(a.broker, feed, index.Config{Layout: a.layout(), Path: a.cfg.IndexPath(), Log: a.log})
+	x.Start()
+	a.teardown.push(func(context.Context) error { x.Close(); return nil })
+	return x
+}
+
+// service is what a node of every role reports about itself.
+func (a *App) service() egress.Surface {
+	cfg := egress.ServiceConfig{
+		Ready:         schemas.Readiness{Role: string(a.role), Durability: a.broker.Durability(), Replicas: a.copies(), Partitions: a.cfg.Log.Partitions},
+		Reader:        a.reader,
+		PolicyVersion: func() string { return a.policy.Load().Version() },
+		AllowedHosts:  func() []string { return a.policy.Load().AllowedHosts() },
+		Checks: []egress.Check{
+			{Name: "log", Run: a.broker.Ready},
+			{Name: "accepting", Run: a.accepting},
+		},
+		Metrics: a.metrics.Handler(), OpenAPI: published.OpenAPI(), Allow: a.allow, Backup: a.backup,
+	}
+	if a.feed != nil {
+		cfg.Draining = a.feed.Draining()
+	}
+	return egress.Service(cfg)
+}
+
+// errDraining is why a node that is stopping is not ready.
+var errDraining = errors.New("the node is stopping")
+
+func (a *App) accepting(context.Context) error {
+	if a.stopping.Load() {
+		return errDraining
+	}
+	return nil
+}
+
+// newIngress is the server of ingress, which replies by that of egress.
+func (a *App) newIngress(out *egress.Server) *ingress.Server {
+	return ingress.NewServer(a.ledger, ingress.Config{
+		Accept: accept.Config{
+			Barrier: a.broker.Barrier, Durability: a.broker.Durability(),
+			Deadlines: a.deadlines(), Longest: a.cfg.LongestAction(),
+			Caller: func(id string) string { return a.tokens.Name(id) },
+			Pressure: accept.NewPressure(a.broker, accept.PressureConfig{
+				Queued: uint64(max(a.cfg.Limits.Queued, 0)), QueuedPerTenant: uint64(max(a.cfg.Limits.QueuedPerTenant, 0)),
+				Stored: a.broker.TenantQuota,
+			}),
+		},
+		Authenticate: a.authenticate, Sender: a.sender, Reply: out.Reply, Expect: out.Expect,
+		MaxBody: int64(a.cfg.Limits.Body), Metrics: a.metrics, Logger: a.log,
+	})
+}
+
+// deadlines are how long the actions of each kind may take.
+func (a *App) deadlines() map[schemas.Kind]time.Duration {
+	d := a.cfg.Deadline
+	return map[schemas.Kind]time.Duration{
+		schemas.KindHTTP: d.HTTP, schemas.KindPlan: d.Plan, schemas.KindRun: d.Run,
+		schemas.KindTask: d.Task, schemas.KindPush: d.Push, schemas.KindRepo: d.Repo,
+		schemas.KindChat: d.Chat, schemas.KindPassthrough: d.HTTP,
+	}
+}
+
+// stopWork notifies the worker of a running action that it must stop. If the message is lost, the
+// worker that receives the cancel from the log stops it later.
+func (a *App) stopWork(ref schemas.Ref) {
+	if err := a.broker.Notify(schemas.CancelSubject(ref), nil); err != nil {
+		a.log.Warn("cancel not announced", "err_kind", telemetry.ErrKind(err))
+	}
+}
+
+// checker checks the documents that a call carries along.
+func checker() ingressexecutor.Checker {
+	schemaCache := jsonschema.NewCache(jsonschema.CacheConfig{})
+	return ingressexecutor.Checker{
+		Schema: func(doc json.RawMessage) error {
+			_, err := schemaCache.Compile(doc)
+			return err
+		},
+		Postcondition: checkPostcondition,
+	}
+}
+
+func checkPostcondition(doc json.RawMessage) (supported bool, err error) {
+	_, err = postcondition.Parse(doc)
+	if bad, ok := errors.AsType[*postcondition.Error](err); ok {
+		return bad.Supported(), bad
+	}
+	return true, err
+}

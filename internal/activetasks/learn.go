@@ -1,0 +1,144 @@
+package activetasks
+
+import (
+	"encoding/json"
+
+	"weir/schemas"
+)
+
+// event is a record that was read; bad: it cannot be.
+type event struct {
+	schemas.Record
+	schemas.Event
+	ref     schemas.Ref
+	section schemas.Section
+	bad     bool
+}
+
+// decode reads a record; ok is false for what is no event of a task.
+func decode(r schemas.Record) (e event, ok bool) {
+	ref, section, err := schemas.ParseSubject(r.Subject)
+	if err != nil || ref.Kind != schemas.KindTask || r.Notifies() {
+		return event{}, false
+	}
+	e = event{Record: r, ref: ref, section: section}
+	e.bad = json.Unmarshal(r.Data, &e.Event) != nil || e.V < 1 || e.V > schemas.EventVersion+1 || schemas.SectionOf(e.Type) != section ||
+		section == schemas.SectionAccepted && e.Action == nil
+	return e, true
+}
+
+// hear takes an event of the feed, if it is the very next of its task and was not
+// read yet. Whatever else it is, the log is asked.
+func (b *Cache) hear(r schemas.Record) {
+	e, ok := decode(r)
+	if !ok {
+		return
+	}
+	p := b.cfg.Layout.Partition(e.ref.Tenant, e.ref.ID)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r.Seq <= b.read[p] {
+		return
+	}
+	t := b.tasks[e.ref]
+	switch {
+	case !e.bad && t == nil && e.section == schemas.SectionAccepted, !e.bad && t != nil && e.N == t.n+1:
+		b.learn(e)
+	case t != nil && r.Seq <= t.seq:
+	default:
+		b.follower.Notify()
+	}
+}
+
+// learn takes an event over that comes next on the log of its task. It needs the lock.
+func (b *Cache) learn(e event) {
+	t := b.tasks[e.ref]
+	switch {
+	case t != nil && e.Seq <= t.seq: // known
+	case e.section == schemas.SectionAccepted:
+		b.accept(e)
+	case t == nil: // history has dropped its beginning, or it cannot be read
+	case e.bad:
+		if t.n, t.seq = t.n+1, e.Seq; e.Ends() { // whatever it said, the task has ended
+			b.drop(t)
+		}
+	default:
+		t.n, t.seq = e.N, e.Seq
+		t.apply(e.Event)
+		b.update(t)
+		if e.Ends() {
+			b.drop(t)
+		}
+	}
+}
+
+func (b *Cache) accept(e event) {
+	if e.bad {
+		return // its worker settles it
+	}
+	t, ok := begin(e.ref, e.Record, *e.Action)
+	if !ok {
+		return
+	}
+	t.n, t.seq = 1, e.Seq
+	b.tasks[e.ref] = t
+	if t.blob != "" {
+		b.aside[t] = struct{}{}
+		b.follower.Notify()
+	}
+}
+
+// update brings the lists of the tenant in step with it, and tells who waits for
+// what has changed.
+func (b *Cache) update(t *task) {
+	h := b.tenant(t.ref.Tenant)
+	switch leasable := t.leasable(); {
+	case leasable && !t.queued:
+		h.queue, t.queued = insert(h.queue, t), true
+		h.notify()
+	case !leasable && t.queued:
+		h.queue, t.queued = remove(h.queue, t), false
+	}
+	holder := ""
+	if t.state.Leased {
+		holder = t.state.Holder
+	}
+	if holder != t.holder {
+		b.removeHeld(h, t)
+		if holder != "" {
+			h.held[holder], t.holder = insert(h.held[holder], t), holder
+		}
+	}
+	for w := range b.watch[t.ref] {
+		if w.ends(t.state) {
+			close(w.over)
+			b.unwatch(t.ref, w)
+		}
+	}
+}
+
+// removeHeld takes the task off its holder's list.
+func (b *Cache) removeHeld(h *tenantTasks, t *task) {
+	if t.holder == "" {
+		return
+	}
+	if h.held[t.holder] = remove(h.held[t.holder], t); len(h.held[t.holder]) == 0 {
+		delete(h.held, t.holder)
+	}
+	t.holder = ""
+}
+
+// drop forgets a task that has been settled.
+func (b *Cache) drop(t *task) {
+	h := b.tenant(t.ref.Tenant)
+	if t.queued {
+		h.queue, t.queued = remove(h.queue, t), false
+	}
+	b.removeHeld(h, t)
+	for w := range b.watch[t.ref] {
+		close(w.over)
+		b.unwatch(t.ref, w)
+	}
+	delete(b.tasks, t.ref)
+	delete(b.aside, t)
+}

@@ -1,0 +1,141 @@
+package call
+
+import (
+	"context"
+	"time"
+
+	"weir/internal/ledger"
+	"weir/internal/limits/destination"
+	"weir/processors/guard"
+	"weir/schemas"
+)
+
+// acquirePermit requests the permit for a step's next call, or for the next redirect, and waits a little if
+// it is not granted at once; if that takes longer, the error is *Rest. waited reports that it has
+// waited: then everything must be evaluated again. booked is the start time that was reserved
+// before. Granted permits are added to had: a deferred call gives its slot back, and a hop then
+// takes its own.
+func (c *Caller) acquirePermit(ctx context.Context, t *Task, p guard.Pass, booked *time.Time, had *permits) (waited bool, err error) {
+	if c.cfg.Destinations == nil || p.Mocked() {
+		return false, nil
+	}
+	asked := c.destined(t, p)
+	asked.Booked, asked.HasSlot = *booked, had.hasSlot(asked.Entry)
+	permit, held, err := c.cfg.Destinations.Acquire(ctx, asked)
+	if err != nil {
+		return false, err
+	}
+	if held == nil {
+		*booked = time.Time{}
+		had.keep(asked.Entry, permit) //nolint:contextcheck // the former one is released whatever the result
+		return false, nil
+	}
+	if held.Booked {
+		*booked = held.Until
+	}
+	if wait := held.Until.Sub(c.cfg.Now()); wait <= c.cfg.Hold {
+		return true, c.pause(ctx, t.Stop, wait, held.Changed)
+	}
+	return false, t.deferral(held)
+}
+
+// destined is a call as its destination's limits see it.
+func (c *Caller) destined(t *Task, p guard.Pass) destination.Call {
+	permit := p.Permit()
+	asked := destination.Call{
+		Ref: t.State.Ref, Entry: permit.Entry(), Destination: schemas.Destination(permit.Scheme(), permit.Host(), permit.Port()),
+		Deadline: t.State.Action.Deadline, Own: t.Agent,
+	}
+	if l := permit.Limits(); !t.Agent {
+		asked.Limits.Concurrency = l.Concurrency
+		if count, per, ok := schemas.ParseRate(l.Rate); ok {
+			asked.Limits.Count, asked.Limits.Per = count, per
+		}
+		asked.Gives = c.limit(t, p, c.cfg.Now()).Add(c.cfg.Margin)
+	}
+	return asked
+}
+
+// deferral defers an action because its call is delayed. It does not repeat what the log already
+// records, except the reserved time.
+func (t *Task) deferral(held *destination.Held) *Deferral {
+	r := &Deferral{Until: held.Until, Reason: held.For, Step: t.Step, OnDeferred: held.Deferred}
+	if d := t.State.Action.Deadline; !d.IsZero() && d.Before(r.Until) {
+		r.Until = d
+	}
+	if w := t.State.Waiting; w != nil && !held.Booked {
+		r.Quiet = w.For == held.For && w.Step == t.Step
+	}
+	return r
+}
+
+// booked is the reserved start of the step's next call, according to the log; zero: none.
+func (t *Task) booked() time.Time {
+	if w := t.State.Waiting; w != nil && w.For == schemas.WaitLimit && w.Step == t.Step {
+		return w.Until
+	}
+	return time.Time{}
+}
+
+// learn reports the result of an attempt to its destination.
+func (c *Caller) learn(ctx context.Context, t *Task, permit *destination.Permit, try *ledger.Attempt) {
+	if permit == nil || try.Mocked() {
+		return
+	}
+	res := try.Result
+	switch until, asks := c.requestedPause(t, try.LastWord().Entry, res); {
+	case asks:
+		permit.Asked(ctx, until)
+	case res.NoMemory:
+		// The answer was not read to the end: that proves nothing about the target.
+	case res.Code == schemas.UpstreamTimeout && res.Duration < c.cfg.Timeout:
+		// The caller's own deadline was shorter: that proves nothing about the target.
+	case Faulty(res):
+		permit.Failed(ctx)
+	case res.Status != 0:
+		permit.Succeeded(ctx)
+	}
+}
+
+// requestedPause reads from an answer until when its target wants no calls: 429 always means that, 503 only
+// with Retry-After. All calls wait as long as a retry would. A wait beyond the action's deadline is
+// ignored.
+func (c *Caller) requestedPause(t *Task, entry string, res *schemas.Attempted) (until time.Time, asks bool) {
+	var wish time.Duration
+	if res.Answer != nil {
+		wish = res.Answer.RetryAfter
+	}
+	if res.Code != "" || res.Status != statusTooMany && (res.Status != statusUnavailable || wish <= 0) {
+		return until, false
+	}
+	now := c.cfg.Now()
+	until = now.Add(wish)
+	switch d := t.State.Action.Deadline; {
+	case !res.RetryAt.IsZero():
+		until = res.RetryAt
+	case wish <= 0 || !d.IsZero() && until.After(d):
+		until = now.Add(c.schedule(c.guard.Contract(entry)).Base)
+	}
+	return until, true
+}
+
+const (
+	statusTooMany     = 429
+	statusUnavailable = 503
+)
+
+// Faulty reports whether an attempt failed because of its target, and not because of the call.
+func Faulty(res *schemas.Attempted) bool {
+	if res.NoMemory {
+		return false
+	}
+	switch res.Code {
+	case "":
+		return res.Status >= 500
+	case schemas.UpstreamDNS, schemas.UpstreamConnect, schemas.UpstreamTLS, schemas.UpstreamTimeout,
+		schemas.UpstreamReset, schemas.UpstreamProtocol, schemas.UpstreamTruncated:
+		return true
+	default:
+		return false
+	}
+}

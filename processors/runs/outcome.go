@@ -1,0 +1,178 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/processors/call"
+	"weir/processors/call/agent"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// outcome turns the end of a call to an agent into the run's verdict.
+func (m *Remote) outcome(ctx context.Context, st *ledger.State, run schemas.Run, r asked) (settle.Outcome, error) {
+	switch {
+	case !r.Again.IsZero():
+		return settle.Outcome{}, &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay}
+	case r.Canceled, r.Expired:
+		return stopped(r.Canceled)
+	case r.Denied:
+		return m.denied(ctx, st, run, r)
+	case r.Unknown:
+		return failed(schemas.OutcomeUnknown, schemas.OutcomeUnknownCode, task(schemas.UnknownText),
+			details{Code: schemas.OutcomeUnknownCode, ResolveURL: "/v1/actions/" + st.ID + "/resolve"})
+	case r.Failed:
+		return broken(r.Last)
+	}
+	answer, err := m.answers.Answer(ctx, r.Last)
+	if err != nil {
+		return settle.Outcome{}, err
+	}
+	return answered(answer, r.Last.Result)
+}
+
+// denied is a run whose call policy refused.
+func (m *Remote) denied(ctx context.Context, st *ledger.State, run schemas.Run, r asked) (settle.Outcome, error) {
+	target, err := target(run.TaskType, r.step)
+	if err != nil {
+		return settle.Outcome{}, err
+	}
+	if err := settle.Deny(ctx, m.recorder, st, r.step, "POST", target, r.Decision); err != nil {
+		return settle.Outcome{}, err
+	}
+	return refused(r.Decision.Code)
+}
+
+func refused(code schemas.Code) (settle.Outcome, error) {
+	return failed(schemas.OutcomeDenied, code, task("policy does not let the call to the agent pass"), details{Code: code})
+}
+
+// broken is a call that brought no end of the run, and is known to have failed.
+func broken(last *ledger.Attempt) (settle.Outcome, error) {
+	res := last.Result
+	switch {
+	case res.Code.Denied():
+		return refused(res.Code)
+	case last.Mocked():
+		return failed(schemas.OutcomeFailed, res.Code, task(describe(last)+"; a traffic rule answered in the agent's place"), details{Code: res.Code})
+	case !res.Sent:
+		return unavailable(call.Describe(*last), details{Code: res.Code})
+	default:
+		return failed(schemas.OutcomeFailed, res.Code, task(describe(last)+"; "+repeatWarning), details{Code: res.Code})
+	}
+}
+
+// repeatWarning warns before a repeat of a run.
+const repeatWarning = "the agent's work until then stays in effect: look at it before the run is sent again"
+
+// describe says how an answer broke off, or was none.
+func describe(last *ledger.Attempt) string {
+	if last.Result.Code == schemas.UpstreamProtocol {
+		return "the agent did not answer as the run contract has it"
+	}
+	if last.Result.Code == schemas.UpstreamTruncated {
+		return "the agent's answer ended before it said how the run did"
+	}
+	return "the agent's answer broke off: " + call.Describe(*last)
+}
+
+// unavailable is a run that was not started.
+func unavailable(why string, more any) (settle.Outcome, error) {
+	return failed(schemas.OutcomeFailed, schemas.AgentUnavailable,
+		schemas.RunError{Code: string(schemas.AgentUnavailable), Message: "the agent could not be asked: " + why}, more)
+}
+
+// answered checks a complete answer.
+func answered(a *schemas.Answer, res *schemas.Attempted) (settle.Outcome, error) {
+	var told schemas.RunResult
+	if err := json.Unmarshal(a.Body, &told); err != nil {
+		return settle.Outcome{}, &fault.Terminal{Code: schemas.Poison, Reason: "the stored end of the run cannot be read", Cause: err}
+	}
+	switch {
+	case slices.Contains([]int{429, 503}, a.Status):
+		return unavailable(fmt.Sprintf("it answered with status %d", a.Status), quoting(a, told))
+	case slices.Contains([]int{502, 504}, a.Status):
+		return failed(schemas.OutcomeFailed, schemas.TaskFailed, task(fmt.Sprintf(mayHaveBegun, a.Status)), quoting(a, told))
+	case a.Status < 200 || a.Status > 299:
+		return refusal(a.Status, told)
+	case told.Error != nil:
+		return settle.Outcome{
+			Outcome: schemas.OutcomeFailed, Code: schemas.TaskFailed, Message: agent.NoWords, Result: agent.Timed(told, res.Duration),
+		}, nil
+	default:
+		return settle.Outcome{Outcome: schemas.OutcomeSucceeded, Result: agent.Timed(told, res.Duration)}, nil
+	}
+}
+
+// mayHaveBegun is for statuses that a proxy in front of an agent may send after it has forwarded
+// the run.
+const mayHaveBegun = "the agent, or a proxy in front of it, answered with status %d; the agent may have begun: look at it before the run is sent again"
+
+// unprocessable is the status of a request that the agent finds invalid.
+const unprocessable = 422
+
+// refusal is an answer that says by its status that nothing came of the run.
+func refusal(status int, told schemas.RunResult) (settle.Outcome, error) {
+	message := fmt.Sprintf("the agent answered with status %d", status)
+	if told.Error == nil {
+		e, err := detailed(task(message), details{Status: status})
+		if err != nil {
+			return settle.Outcome{}, err
+		}
+		told.Error = &e
+	}
+	if status == unprocessable && told.Error.Code == string(schemas.TaskFailed) {
+		told.Error.Code = string(schemas.ValidationError)
+	}
+	return settle.Outcome{
+		Outcome: schemas.OutcomeFailed, Code: schemas.TaskFailed, Message: message, Result: told,
+	}, nil
+}
+
+// early turns the reasons for which a call was not made into the run's verdict.
+func early(err error) (settle.Outcome, error) {
+	var over *closed
+	var left *away
+	switch {
+	case errors.As(err, &over):
+		return stopped(over.canceled)
+	case errors.As(err, &left):
+		return unavailable(fmt.Sprintf("it failed several times in a row and is left alone; try again in %d s", int(math.Ceil(left.after.Seconds()))),
+			details{RetryAfterMS: max(1, left.after.Milliseconds())})
+	case errors.Is(err, errGone):
+		return unavailable("no agent is configured for this task type any more", details{})
+	default:
+		return settle.Outcome{}, err
+	}
+}
+
+// quoting is an answer's status with what else came with it.
+func quoting(a *schemas.Answer, told schemas.RunResult) details {
+	d := details{Status: a.Status, RetryAfterMS: a.RetryAfter.Milliseconds()}
+	if e := told.Error; e != nil && e.Message != agent.NoWords {
+		d.AgentError = &quote{Code: e.Code, Message: bounded(e.Message)}
+	} else if e != nil && e.Code != string(schemas.TaskFailed) {
+		d.AgentError = &quote{Code: e.Code}
+	}
+	return d
+}
+
+// maxQuote is how much is quoted of an agent, in code points.
+const maxQuote = 512
+
+func bounded(s string) string {
+	n := 0
+	for i := range s {
+		if n++; n > maxQuote {
+			return s[:i]
+		}
+	}
+	return s
+}
