@@ -94,6 +94,18 @@ func (s *surfaces) whole() error {
 	return nil
 }
 
+// reads are the surfaces of egress by their names, routes and scopes.
+func (s *surfaces) reads() (all []ingress.Surface) {
+	for _, out := range s.out {
+		read := ingress.Surface{Name: out.Name}
+		for _, r := range out.Routes {
+			read.Routes = append(read.Routes, ingress.Route{Method: r.Method, Path: r.Path, Scopes: r.Scopes})
+		}
+		all = append(all, read)
+	}
+	return all
+}
+
 // kinds are the executors of the kinds that this node serves.
 func (s *surfaces) kinds(w *workshop) map[schemas.Kind]processors.Kind {
 	kinds := map[schemas.Kind]processors.Kind{}
